@@ -360,7 +360,8 @@ enum vm_event_tag {
   VM_EV_NOTIFY,
   VM_EV_WAIT,
   VM_EV_TABLE,
-  VM_EV_TRIGGER
+  VM_EV_TRIGGER,
+  VM_EV_MEET
 };
 
 typedef struct vm_limits {

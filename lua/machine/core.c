@@ -22,12 +22,12 @@ bool lb_call_protected(lb_core *core, lua_CFunction fn, void *arg) {
 }
 
 static int call_event(lua_State *L) {
-  static const char *const kinds[] = {"?",      "instruction", "dma",   "semaphore",
-                                      "notify", "wait",        "table", "trigger"};
+  static const char *const kinds[] = {"?",    "instruction", "dma",     "semaphore", "notify",
+                                      "wait", "table",       "trigger", "meeting"};
   const soma_event *e = lua_touserdata(L, 2);
   lua_getiuservalue(L, 1, LB_CORE_EVENT);
   lua_createtable(L, 0, 10);
-  lua_pushstring(L, kinds[e->kind <= SOMA_EV_TRIGGER ? e->kind : 0]);
+  lua_pushstring(L, kinds[e->kind <= SOMA_EV_MEET ? e->kind : 0]);
   lua_setfield(L, -2, "kind");
   if (e->kind != SOMA_EV_DMA && e->engine < SOMA_ENGINES) {
     lua_pushstring(L, soma_engine_name((soma_engine)e->engine));

@@ -88,18 +88,20 @@ static int explain_time(lua_State *L) {
 /* ---- Idle gaps ----------------------------------------------------------------------------- */
 
 static void push_gap(lua_State *L, const soma_idle_gap *g) {
-  static const char *const kinds[] = {"", "semaphore", "sequencer", "end"};
+  static const char *const kinds[] = {"", "semaphore", "sequencer", "end", "meeting"};
   lua_createtable(L, 0, 18);
   set_text(L, "kind", kinds[g->kind]);
   set_engine(L, "engine", (int)g->engine);
   lb_set_count(L, "core", g->core);
   lb_set_ns(L, "start_ns", g->start);
   lb_set_ns(L, "end_ns", g->end);
-  if (g->kind != SOMA_GAP_SEMAPHORE) return;
+  if (g->kind != SOMA_GAP_SEMAPHORE && g->kind != SOMA_GAP_MEETING) return;
   lb_set_ns(L, "waited_ns", g->waited);
-  set_named(L, "semaphore", g->semaphore_name, g->semaphore);
-  set_text(L, "condition", g->condition);
-  lb_set_count(L, "reached", g->reached);
+  if (g->kind == SOMA_GAP_SEMAPHORE) {
+    set_named(L, "semaphore", g->semaphore_name, g->semaphore);
+    set_text(L, "condition", g->condition);
+    lb_set_count(L, "reached", g->reached);
+  }
   lb_set_count(L, "pc", g->pc);
   set_place(L, "file", "line", g->file, g->line);
   set_engine(L, "late_engine", g->late_engine);

@@ -134,6 +134,55 @@ case("the page has both cores", function()
   eq({events["2:0"], events["2:16"], events["3:0"], events["3:256"]}, {48, 48, 32, 32})
 end)
 
+local meeting = t.read "tests/ui/meet.s"
+
+case("the wait in a sendrecv is an event that both forms have", function()
+  local told, kinds = {}, {}
+  local run = soma.core {events = function(e)
+    if e.kind == "meeting" then told[#told + 1] = ("%d %s pipe %d"):format(e.core, e.name, e.id) end
+    if e.kind == "meeting" or e.kind == "trigger" then kinds[#kinds + 1] = e.kind end
+  end}:run(soma.assemble(meeting), {})
+  -- the later core's first; a trigger after the meetings it waited for
+  eq(told, {"0 sendrecv_gpsimd pipe 2", "1 sendrecv_gpsimd pipe 2", "1 sendrecv pipe 0", "0 sendrecv pipe 0"})
+  eq(kinds, {"meeting", "meeting", "meeting", "meeting", "trigger", "trigger"})
+  eq(recorded(meeting).stats.trace_hash, run.stats.trace_hash)
+end)
+
+case("the wait in a sendrecv is a gap, a slice and a time of waiting", function()
+  local run, late = recorded(meeting), nil
+  for _, g in ipairs(run:idle_gaps()) do if g.kind == "meeting" then late = late or g end end
+  eq({late.core, late.engine, late.line, late.late_core, late.late_engine, late.late_name, late.late_line},
+    {1, "gpsimd", 15, 0, "gpsimd", "sendrecv_gpsimd", 15})
+  eq(late.waited_ns > 2500 and late.waited_ns <= late.end_ns - late.start_ns, true)
+  eq({late.semaphore, late.late_queue}, {})
+  has(run:explain_time(), "waiting for the other core's sendrecv")
+  has(run:explain_time(), "core 0 gpsimd was late (sendrecv_gpsimd at two.s:15)")
+  has(run:timeline(60), "gpsimd    |+...........+-")
+  local path, slices, ends, waits = t.temp(), {}, {}, {}
+  run:save_trace(path)
+  for _, e in ipairs(json(t.read(path)).traceEvents) do
+    if e.ph == "X" and e.name:match "^wait for the other core's" then
+      slices[#slices + 1] = e.name:match "%S+$" .. " " .. e.pid .. " line " .. e.args.source:match "%d+$"
+      waits[e.pid] = (waits[e.pid] or 0) + e.dur * 1000
+    end
+    if e.ph == "s" or e.ph == "f" then ends[e.id] = (ends[e.id] or "") .. e.ph .. e.pid end
+  end
+  table.sort(slices)
+  eq(slices, {"sendrecv 1 line 22", "sendrecv 6 line 22", "sendrecv_gpsimd 1 line 15", "sendrecv_gpsimd 6 line 15"})
+  local arrows = {}
+  for _, e in ipairs(ends) do arrows[e] = true end
+  eq({arrows.s1f6, arrows.s6f1}, {true, true}) -- from whom came later
+  local all = {0, 0}
+  for core = 1, 2 do -- what a core's engines waited, in semaphores too
+    for _, e in pairs(run.stats.core[core].engine) do all[core] = all[core] + e.waiting_ns end
+  end
+  eq(waits[1] <= all[1] + 1e-3 and waits[6] <= all[2] + 1e-3, true)
+  for _, row in ipairs(rows(run, "Instruction")) do
+    if row.compiler_opcode == "sendrecv_gpsimd" and row.pcore_idx == 1 then eq(row.evt_wait_time_ns > 2500, true) all.seen = true end
+  end
+  eq(all.seen, true)
+end)
+
 case("device_print says which core prints", function()
   local lines = {}
   soma.core {print = function(text) lines[#lines + 1] = text:match "^[^\n]*" end}:run(soma.assemble [[

@@ -42,4 +42,5 @@ page fault c tests/ui/fault.s
 page race ck tests/ui/race.s
 page empty c tests/ui/empty.s
 page pair c tests/ui/pair.s
+page meet c tests/ui/meet.s
 exec node tests/ui/viewer.js "$ui"

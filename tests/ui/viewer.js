@@ -448,7 +448,7 @@ test('tabs are one stop, and move with the arrows', 'small', async (page) => {
   assert.strictEqual(await page.$$eval('#tabs [tabindex="0"]', (l) => l.length), 1);
 });
 
-test('nothing of the panels is cut off', 'mm', async (page) => {
+for (const name of ['mm', 'meet']) test('nothing of the panels is cut off', name, async (page) => {
   for (const [width, height] of [[1280, 800], [800, 600], [480, 800]]) {
     await page.setViewportSize({width, height});
     for (const tab of ['1', '2', '3', '4', '5', '.']) {
@@ -465,7 +465,11 @@ test('two cores lie one below the other', 'pair', async (page) => {
   const at = (name) => rows.indexOf(name);
   for (const name of ['engines', 'DMA', 'by engine', 'memory', 'semaphores']) assert(at('Core 0 ' + name) >= 0, rows.join());
   assert(at('Core 0 semaphores') < at('Core 1 engines') && at('Core 1 engines') < at('Core 1 DMA'));
-  const cut = await page.$$eval('#rows .name', (l) => l.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent));
+  const cut = await page.$$eval('#rows .name', (l) => l.filter((e) => { // by less than a pixel, too
+    const text = document.createRange();
+    text.selectNodeContents(e);
+    return text.getBoundingClientRect().width > e.getBoundingClientRect().width;
+  }).map((e) => e.textContent));
   assert.deepStrictEqual(cut, []);
   assert.strictEqual(rows.filter((r) => r === 'vector').length, 2);
   assert.match(await page.textContent('#summary'), /core 0 vector.*core 1 vector/);
@@ -492,6 +496,34 @@ test('arrows and details lead from core to core', 'pair', async (page) => {
   assert.match(await page.textContent('#idle'), /core 1 vector idle .*: queue core 0 q was late/);
   await press(page, '2');
   await page.screenshot({path: path.join(folder, 'pair-path.png')});
+});
+
+test('the wait in a sendrecv is shown, and leads to the core that was late', 'meet', async (page) => {
+  const of = (core, engine) => page.evaluate(([c, e]) => { // the longest wait of kind MEET
+    const all = [...Array(model.n).keys()].filter((k) => model.kind[k] === MEET && model.engine[k] === 5 * c + e);
+    const i = all.reduce((a, k) => model.end[k] - model.start[k] > model.end[a] - model.start[a] ? k : a);
+    select(i, true);
+    return [all.length, model.producer(i), model.engine[model.producer(i)]];
+  }, [core, engine]);
+  for (const [core, engine, name] of [[1, 3, 'gpsimd'], [0, 4, 'sync']]) {
+    const [n, , late] = await of(core, engine), s = await state(page);
+    assert.deepStrictEqual([n, late], [1, 5 * (1 - core) + engine]);
+    assert(s.links > 0);
+    const text = await details(page);
+    assert.match(text, new RegExp(`wait for the other core's sendrecv[\\s\\S]*core ${core} ${name}`));
+    assert.match(text, new RegExp(`Ended by[\\s\\S]*core ${1 - core} ${name}`));
+  }
+  const found = await page.evaluate(() => { // hatched as other waits are, on the row of the engine
+    const row = rows.find((r) => r.track && r.track.type === 'engine' && r.track.engine === 8), waits = row.track.waits;
+    return [...Array(waits.n).keys()].map((k) => model.label(waits.ev[k]));
+  });
+  assert.deepStrictEqual(found, ["wait for the other core's sendrecv"]);
+  await press(page, '.');
+  assert.match(await page.textContent('#idle'), /core 1 gpsimd idle .*, waiting for the other core's sendrecv: core 0 gpsimd was late \(sendrecv_gpsimd at .*meet.s:15\)/);
+  await page.evaluate(() => [...document.querySelectorAll('#idle button')].find((b) => b.textContent.includes('other core')).click());
+  await page.screenshot({path: path.join(folder, 'meet.png')});
+  const s = await page.evaluate(() => model.search("other core's sendrecv").list.length);
+  assert.strictEqual(s, 4);
 });
 
 /* ---- Triggers, transfers, counters ------------------------------------------------------------ */

@@ -178,7 +178,7 @@ static void forward_event(void *ud, const vm_trace_event *ev) {
     e.line = c->lines[pc].line;
     e.file = r->p->p->files[c->lines[pc].file - 1];
   }
-  if (ev->kind == VM_EV_INSN && c)
+  if ((ev->kind == VM_EV_INSN || ev->kind == VM_EV_MEET) && c)
     e.name = isa_ops[c->insns[pc].op].name;
   else if (ev->kind == VM_EV_DMA || ev->kind == VM_EV_TRIGGER)
     e.name = at->queues[ev->id].name;

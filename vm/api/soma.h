@@ -98,12 +98,15 @@ typedef enum soma_event_kind {
   SOMA_EV_NOTIFY,   /* a notify instruction: id */
   SOMA_EV_WAIT,     /* an engine waited on a semaphore: start .. end; id */
   SOMA_EV_TABLE,    /* scalar loaded the table of an activate's function before it: start .. end */
-  SOMA_EV_TRIGGER /* an engine started a transfer: start .. end, until the descriptors are made (of
+  SOMA_EV_TRIGGER, /* an engine started a transfer: start .. end, until the descriptors are made (of
                      a static queue: written); id: the queue; bytes: of the whole transfer; value:
                      the semaphore that each of its rings adds 1 to, + 256 where it is the other
                      core's, UINT32_MAX: none */
+  SOMA_EV_MEET /* an engine waited at a sendrecv for the other core's: start .. end; id: the pipe;
+                  part, value: engine and pc of the other core's */
 } soma_event_kind;
-/* They come in the order of their ends, but a trigger comes when it starts. */
+/* They come in the order of their ends, but a trigger comes when it starts. When the later core is
+ * at its sendrecv, the two meetings come, that core's first, and then the triggers. */
 typedef struct soma_event {
   uint32_t kind, engine; /* engine: soma_engine, or DMA engine 0-15 of SOMA_EV_DMA */
   uint32_t pc, id;       /* id: semaphore, ring's queue, or the marker */
@@ -117,7 +120,7 @@ typedef struct soma_event {
   uint32_t core, by_core;
   /* Of SOMA_EV_TRIGGER and SOMA_EV_DMA: which transfer of its queue; they count up from any number,
    * and the shares of a transfer have its trigger's. Of SOMA_EV_SEM: of the 4 bytes that a ring of
-   * a transfer writes, 1 + 16 * queue + ring; else 0. */
+   * a transfer writes, 1 + 16 * queue + ring; else 0, but of SOMA_EV_MEET. */
   uint32_t part;
 } soma_event;
 

@@ -108,15 +108,16 @@ soma_status soma_write_page(const soma_recorder *r, const soma_program *p, const
 typedef enum soma_gap_kind {
   SOMA_GAP_SEMAPHORE = 1, /* the engine waited for semaphores for half of it or more */
   SOMA_GAP_SEQUENCER,     /* else: control instructions, hazards, tables */
-  SOMA_GAP_END            /* after the engine's last instruction */
+  SOMA_GAP_END,           /* after the engine's last instruction */
+  SOMA_GAP_MEETING        /* as SOMA_GAP_SEMAPHORE, at a sendrecv for the other core's */
 } soma_gap_kind;
 typedef struct soma_idle_gap {
   soma_gap_kind kind;
   soma_engine engine;
   soma_time start, end;
-  soma_time waited;   /* of SOMA_GAP_SEMAPHORE: the part of the gap spent on the longest wait */
+  soma_time waited;   /* of a wait: the part of the gap spent on the longest wait */
   int semaphore;      /* of that wait, else -1 */
-  int late_engine;    /* soma_engine whose instruction's update ended it, -1 unknown */
+  int late_engine;    /* soma_engine whose update or sendrecv ended it, -1 unknown */
   int late_queue;     /* the queue, when that was a transfer, else -1 */
   uint32_t reached;   /* the value of the semaphore that ended it */
   char condition[20]; /* what was waited for: ">=32", ">=r1" */

@@ -44,17 +44,18 @@ static uint64_t divide(vm_core *c, const vm_transfer *t, vm_share *s, vm_time at
   return n;
 }
 
-static void tell_trigger(vm_core *c, const vm_transfer *t, vm_time end, uint64_t bytes) {
+static void tell_trigger(vm_core *c, const vm_transfer *t, vm_time start, vm_time end,
+                         uint64_t bytes) {
   uint32_t other = t->sem_core == c->number ? 0 : ISA_NSEMS;
   vm_trace_event ev = {.kind = VM_EV_TRIGGER,
                        .where = vm_at_pc(t->engine, t->pc),
                        .id = t->queue,
-                       .start = c->now,
+                       .start = start,
                        .end = end,
                        .bytes = bytes,
                        .value = t->signals ? t->sem + other : UINT32_MAX,
                        .part = c->queued[t->queue]++};
-  vm_trace_trigger(c, &ev);
+  vm_trace_beside(c, &ev);
 }
 
 /* The transfers of an instruction, a piece each: without shares, in no ring. */
@@ -105,8 +106,10 @@ static bool make_all(vm_core *c, unsigned e, const isa_insn *in, unsigned other,
   return false;
 }
 
-/* Shares of a piece into the rings, at when the descriptors are there. The last piece signals. */
-static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, vm_time at) {
+/* Shares of a piece into the rings; start: of its trigger, at: when the descriptors are there. The
+ * last piece signals. */
+static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, vm_time start,
+                   vm_time at) {
   unsigned rings = c->code->queues[t->queue].rings;
   vm_share *s = vm_dma_new_shares(c, rings);
   if (!s) {
@@ -119,7 +122,7 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
   t->left = rings;
   t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
   uint64_t moved = divide(c, t, s, at);
-  tell_trigger(c, t, t->is_static ? at : c->eng[e].dge_free.time, moved * t->dst.esize);
+  tell_trigger(c, t, start, t->is_static ? at : c->eng[e].dge_free.time, moved * t->dst.esize);
   if (c->check) vm_check_transfer(c, e, in, t, s);
   for (unsigned r = 0; r < rings; r++) {
     vm_share *next = s->next;
@@ -130,10 +133,10 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
   return true;
 }
 
-/* Starts what an instruction transfers; gives the last piece, NULL after a fault. at: when it is
- * triggered; of a static one, when its trigger is written. */
-static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time at,
-                                   unsigned other) {
+/* Starts what an instruction transfers; gives the last piece, NULL after a fault. start: of its
+ * trigger; at: the same, of a static one, when the trigger is written. */
+static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time start,
+                                   vm_time at, unsigned other) {
   vm_engine *en = &c->eng[e];
   made m;
   uint64_t descriptors = 0;
@@ -152,7 +155,7 @@ static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, v
     t->engine = (uint8_t)e;
     t->pc = en->pc;
     t->node = node;
-    if (launch(c, e, in, t, at)) continue;
+    if (launch(c, e, in, t, start, at)) continue;
     while (m.n > k) vm_dma_release_transfer(c, m.t[--m.n]); /* the others are in the rings */
     return NULL;
   }
@@ -188,7 +191,7 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
     uint32_t *next = &c->statics_next[a->queue];
     isa_insn one = q->statics[*next];
     if (in->upd.kind == ISA_UPD_dma) one.upd = in->upd;
-    if (!start_transfer(c, e, &one, at, 0)) return VM_FAULT;
+    if (!start_transfer(c, e, &one, c->now, at, 0)) return VM_FAULT;
     *next = (*next + 1) % q->nstatics;
     c->repeats += en->triggered++ > 0;
   }
@@ -209,16 +212,17 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
     return vm_stall(c, e, free, free.time == hazard.time ? VM_WHY_HAZARD : VM_WHY_GENERATOR);
   if (!rings_have_room(c, o.queue)) return wait_for_room(c, e, o.queue);
   if (in->op == ISA_OP_sendrecv) return vm_meet(c, e, in);
-  return start_transfer(c, e, in, c->now, 0) ? VM_RETIRE : VM_FAULT;
+  return start_transfer(c, e, in, c->now, c->now, 0) ? VM_RETIRE : VM_FAULT;
 }
 
 /* One of the two transfers of a sendrecv, triggered at *from: then *from is when the sequencer goes
  * on. */
 static vm_transfer *start_half(vm_core *c, unsigned e, unsigned other, vm_time *from) {
   const isa_insn *in = &c->eng[e].code->insns[c->eng[e].pc];
+  vm_time start = *from;
   if (c->code->queues[in->u.SENDRECV.queue].dge == ISA_DGE_none)
     *from += (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
-  return start_transfer(c, e, in, *from, other);
+  return start_transfer(c, e, in, start, *from, other);
 }
 
 bool vm_dma_swap(vm_core *c, unsigned e, unsigned other, vm_time from[2]) {

@@ -191,6 +191,7 @@ void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
 
 /* trace.c: one event to the hash and the hook. */
 void vm_trace(vm_core *c, const vm_trace_event *ev);
-void vm_trace_trigger(vm_core *c, const vm_trace_event *ev); /* of VM_EV_TRIGGER, not in the hash */
+/* Of VM_EV_TRIGGER and VM_EV_MEET: to the hook alone. */
+void vm_trace_beside(vm_core *c, const vm_trace_event *ev);
 
 #endif

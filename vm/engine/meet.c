@@ -124,6 +124,16 @@ static void note_cause(const side *early, const side *late, vm_time heard) {
   vm_path_set_cause(early->en, (vm_moment){heard, node}, VM_WHY_MEET);
 }
 
+static void tell_wait(const side *s, const side *other, vm_time heard) {
+  vm_trace_beside(s->c, &(vm_trace_event){.kind = VM_EV_MEET,
+                                          .where = vm_at_pc(s->e, s->en->pc),
+                                          .id = (uint32_t)isa_insn_pipe(s->in),
+                                          .start = s->en->wait_since,
+                                          .end = heard,
+                                          .value = other->en->pc,
+                                          .part = other->e});
+}
+
 /* A side has heard of the other one, and its sequencer goes on at `at`. */
 static void go_on(const side *s, vm_time heard, vm_time at) {
   s->en->state = VM_READY;
@@ -235,6 +245,8 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
   if (!resolve(&me) || !resolve(&you) || !agree(&me, &you)) return VM_FAULT;
   if (c->check) vm_check_meet(c, e, me.end, you.e, you.end);
   if (you.en->wait_since < c->now) note_cause(&you, &me, yours);
+  tell_wait(&me, &you, mine);
+  tell_wait(&you, &me, yours);
   if (in->op == ISA_OP_sendrecv_gpsimd) {
     at[0] = at[1] = vm_time_later(mine, yours);
     if (!swap_by_gpsimd(&me, &you, at[0])) return VM_FAULT;

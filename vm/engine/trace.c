@@ -1,6 +1,6 @@
-/* Every event of a run goes through here: into the run's hash, and to who listens. A trigger and
- * the number of a transfer say nothing that the shares do not: they are left out of the hash, which
- * so is that of a run that was saved before there were any. */
+/* Every event of a run goes through here: into the run's hash, and to who listens. A trigger, a
+ * meeting and the number of a transfer say nothing that shares and instructions do not: they are
+ * left out of the hash, which so is that of a run that was saved before there were any. */
 #include "engine.h"
 
 static uint64_t mix(uint64_t h, uint64_t v) {
@@ -30,4 +30,4 @@ void vm_trace(vm_core *c, const vm_trace_event *ev) {
   tell(c, ev);
 }
 
-void vm_trace_trigger(vm_core *c, const vm_trace_event *ev) { tell(c, ev); }
+void vm_trace_beside(vm_core *c, const vm_trace_event *ev) { tell(c, ev); }

@@ -142,7 +142,7 @@ static void put_tracks(chrome *c) {
   for (uint32_t i = 0; i < c->t.n; i++) {
     const vm_rec_event *v = vm_rec_at(c->t.r, i);
     unsigned queue, ring;
-    if ((v->kind == VM_EV_WAIT || v->kind == VM_EV_NOTIFY) && v->engine < ISA_NENGINES)
+    if ((vm_rec_is_wait(v) || v->kind == VM_EV_NOTIFY) && v->engine < ISA_NENGINES)
       c->waits[vm_rec_track(v)] = true;
     if (!vm_rec_written_by_ring(v, &queue, &ring)) continue;
     uint32_t *lanes = &c->used[VM_REC_DMA_ENGINES + (unsigned)v->by_core * ISA_NDMA + ring];
@@ -182,7 +182,9 @@ static void put_name(chrome *c, const vm_rec_event *v) {
   const isa_insn *in = vm_rec_insn(&c->t, v, &number);
   isa_buf plain;
   isa_buf_init(&plain, &c->t.al);
-  if (v->kind == VM_EV_WAIT) {
+  if (v->kind == VM_EV_MEET) {
+    isa_buf_printf(&plain, "wait for the other core's %s", in ? isa_ops[in->op].name : "sendrecv");
+  } else if (v->kind == VM_EV_WAIT) {
     isa_buf_puts(&plain, "wait ");
     vm_rec_put_sem(&c->t, v->core, v->id, &plain);
   } else if (v->kind == VM_EV_DMA && vm_rec_ends_of(&c->t, v).tensor[0]) {
@@ -241,7 +243,7 @@ static void put_share_args(chrome *c, uint32_t i, const vm_rec_event *v) {
 
 static void put_slice(chrome *c, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
-  static const char *const cats[] = {"", "insn", "dma", "", "", "wait", "table", "trigger"};
+  static const char *const cats[] = {"", "insn", "dma", "", "", "wait", "table", "trigger", "wait"};
   unsigned pid, tid;
   isa_buf *b = begin(c);
   track_of(c, i, &pid, &tid);
@@ -320,12 +322,14 @@ static void put_arrow_end(chrome *c, uint32_t i, const char *how) {
   isa_buf_puts(&c->out.b, "}");
 }
 
-/* From the instruction or share after a wait's update to the wait. */
+/* From the instruction or share after a wait's update to the wait; from the later core's sendrecv.
+ */
 static void put_arrow(chrome *c, uint32_t wait) {
-  uint32_t update = c->from[wait], source = update ? c->from[update - 1] : 0;
+  bool meets = vm_rec_at(c->t.r, wait)->kind == VM_EV_MEET;
+  uint32_t update = c->from[wait], source = update && !meets ? c->from[update - 1] : update;
   if (!source) return;
   uint8_t kind = vm_rec_at(c->t.r, source - 1)->kind;
-  if (kind != VM_EV_INSN && kind != VM_EV_DMA) return;
+  if (kind != VM_EV_INSN && kind != VM_EV_DMA && kind != VM_EV_MEET) return;
   c->arrows++;
   put_arrow_end(c, source - 1, "\"ph\":\"s\"");
   put_arrow_end(c, wait, "\"ph\":\"f\",\"bp\":\"e\"");
@@ -344,7 +348,7 @@ static void put_event(chrome *c, uint32_t i) {
     put_notify(c, v);
   else if (v->kind != VM_EV_DMA)
     put_slice(c, i);
-  if (v->kind == VM_EV_WAIT) put_arrow(c, i);
+  if (vm_rec_is_wait(v)) put_arrow(c, i);
 }
 
 static bool put_use(chrome *c, unsigned core) {

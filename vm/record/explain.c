@@ -196,9 +196,13 @@ static void put_block(explain *x, const vm_rec_block *k) {
 
 static void put_late(explain *x, const soma_idle_gap *g) {
   isa_buf *b = &x->out.b;
-  isa_buf_puts(b, ", waiting for $");
-  put_name(b, g->semaphore_name, "sem", g->semaphore);
-  isa_buf_puts(b, g->condition);
+  if (g->kind == SOMA_GAP_MEETING) {
+    isa_buf_puts(b, ", waiting for the other core's sendrecv");
+  } else {
+    isa_buf_puts(b, ", waiting for $");
+    put_name(b, g->semaphore_name, "sem", g->semaphore);
+    isa_buf_puts(b, g->condition);
+  }
   if (strchr(g->condition, 'r')) isa_buf_printf(b, " (%u)", g->reached);
   if (g->waited < g->end - g->start) {
     isa_buf_puts(b, " for ");
@@ -223,7 +227,7 @@ static void put_gap(explain *x, const soma_idle_gap *g) {
   vm_rec_put_span(b, g->end - g->start);
   isa_buf_puts(b, " from ");
   vm_rec_put_span(b, g->start);
-  if (g->kind == SOMA_GAP_SEMAPHORE)
+  if (g->kind == SOMA_GAP_SEMAPHORE || g->kind == SOMA_GAP_MEETING)
     put_late(x, g);
   else
     isa_buf_puts(b, g->kind == SOMA_GAP_END

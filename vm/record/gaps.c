@@ -49,7 +49,7 @@ static void find_gaps(gaps *g, unsigned engine, vm_time begin, vm_time end) {
 static void find_waits(gaps *g, unsigned engine, uint32_t first) {
   for (uint32_t k = 0; k < g->t.n; k++) {
     const vm_rec_event *v = vm_rec_at(g->t.r, g->order[k]);
-    if (v->kind != VM_EV_WAIT || vm_rec_track(v) != engine) continue;
+    if (!vm_rec_is_wait(v) || vm_rec_track(v) != engine) continue;
     while (first < g->n && g->v[first].end <= v->start) first++;
     for (uint32_t i = first; i < g->n && g->v[i].start < v->end; i++) {
       gap *x = &g->v[i];
@@ -64,10 +64,11 @@ static void find_waits(gaps *g, unsigned engine, uint32_t first) {
   }
 }
 
-/* A gap is a semaphore's when waits take half of it or more. */
-static void judge(gap *x) {
+/* A gap is that of its longest wait when waits take half of it or more. */
+static void judge(const gaps *g, gap *x) {
   if (x->kind == SOMA_GAP_SEQUENCER && x->wait && x->waits >= (x->end - x->start) / 2) {
-    x->kind = SOMA_GAP_SEMAPHORE;
+    bool meets = vm_rec_at(g->t.r, x->wait - 1)->kind == VM_EV_MEET;
+    x->kind = meets ? SOMA_GAP_MEETING : SOMA_GAP_SEMAPHORE;
     return;
   }
   x->wait = 0;
@@ -91,7 +92,7 @@ static const char *file_of(const gaps *g, isa_line at) {
   return at.file ? vm_rec_file(&g->t, at.file) : NULL;
 }
 
-/* Who made update u. */
+/* Whose instruction event u is of: an update, or the other core's wait at a sendrecv. */
 static void describe_late(const gaps *g, const vm_rec_event *u, soma_idle_gap *out) {
   uint32_t number;
   const isa_core *core = &g->t.p->cores[u->by_core];
@@ -128,6 +129,17 @@ static soma_idle_gap describe(const gaps *g, const uint32_t *from, const gap *x)
   out.pc = w->pc;
   out.line = at.line;
   out.file = file_of(g, at);
+  if (w->kind == VM_EV_MEET) { /* its own event may have been dropped */
+    const vm_rec_event late = {.kind = VM_EV_MEET,
+                               .core = w->core ? 0 : 1,
+                               .by_core = w->by_core ? 0 : 1,
+                               .engine = w->part & 255u,
+                               .pc = w->value};
+    if (g->t.p->ncores > 1) describe_late(g, &late, &out);
+    out.late_queue = -1; /* it is the engine that came late */
+    out.queue_name = NULL;
+    return out;
+  }
   out.semaphore = (int)w->id;
   if (w->id < ISA_NSEMS) out.semaphore_name = g->t.p->cores[w->core].sem_names[w->id];
   if (in) put_condition(&in->wait, out.condition, sizeof out.condition);
@@ -159,7 +171,7 @@ soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_i
     uint32_t first = g.n;
     find_gaps(&g, e, begin, end);
     find_waits(&g, e, first);
-    for (uint32_t i = first; i < g.n; i++) judge(&g.v[i]);
+    for (uint32_t i = first; i < g.n; i++) judge(&g, &g.v[i]);
   }
   soma_status s = order && from && !g.failed ? SOMA_OK : SOMA_NOMEM;
   if (g.n) qsort(g.v, g.n, sizeof *g.v, by_length);

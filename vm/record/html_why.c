@@ -159,7 +159,7 @@ static void put_gap(vm_rec_html *h, const soma_idle_gap *g) {
   int sem = g->semaphore < 0 ? -1 : (int)vm_rec_sem(g->core, (unsigned)g->semaphore);
   isa_buf_printf(b, "[%u,%u,%llu,%llu,%llu,%d,\"%s\",%u,%ld,%ld]", vm_rec_unit(g->core, g->engine),
                  vm_rec_gap_for(g), ps(g->start), ps(g->end) - ps(g->start), ps(g->waited), sem,
-                 g->condition, g->reached, sem < 0 ? -1 : vm_rec_html_code_of(h, &waited),
+                 g->condition, g->reached, g->waited ? vm_rec_html_code_of(h, &waited) : -1,
                  g->late_engine < 0 ? -1 : vm_rec_html_code_of(h, &late));
 }
 

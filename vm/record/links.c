@@ -117,14 +117,22 @@ static void link_share(links *l, place *p, uint32_t i, const vm_rec_event *v) {
   if (!p->dma) p->dma = i + 1;
 }
 
+/* The event before is the other core's, when that came later to the sendrecv. */
+static uint32_t later_of_meeting(const links *l, uint32_t i, const vm_rec_event *v) {
+  const vm_rec_event *w = i ? at(l, i) : v;
+  return w->kind == VM_EV_MEET && w->core != v->core && w->engine == v->part && w->pc == v->value
+             ? i
+             : 0;
+}
+
 static void link_event(links *l, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(l->t->r, i);
   uint32_t *sem = v->id < ISA_NSEMS ? &l->sem[vm_rec_sem(v->core, v->id)] : NULL;
   uint32_t number;
   const isa_insn *in = vm_rec_insn(l->t, v, &number);
   place *p = in ? &l->places[number] : NULL;
-  if (v->kind == VM_EV_WAIT) {
-    l->from[i] = sem ? *sem : 0;
+  if (vm_rec_is_wait(v)) {
+    l->from[i] = v->kind == VM_EV_MEET ? later_of_meeting(l, i, v) : sem ? *sem : 0;
     if (p) {
       l->chain[i] = p->wait;
       p->wait = i + 1;

@@ -49,7 +49,7 @@ uint64_t soma_recorder_dropped(const soma_recorder *r) { return r ? r->dropped :
 
 static bool wanted(const soma_recorder_options *o, const soma_event *e) {
   uint32_t engine = e->kind == SOMA_EV_DMA ? e->value : e->engine;
-  if (e->kind < SOMA_EV_INSN || e->kind > SOMA_EV_TRIGGER)
+  if (e->kind < SOMA_EV_INSN || e->kind > SOMA_EV_MEET)
     return false; /* a kind of a later version */
   if (e->core >= ISA_MAX_CORES || e->by_core >= ISA_MAX_CORES) return false;
   if (o->kinds && !(o->kinds & (1u << e->kind))) return false;
@@ -113,7 +113,8 @@ static const char *name_of(const isa_program *p, const vm_rec_event *v) {
   if (v->kind == VM_EV_SEM || v->kind == VM_EV_WAIT)
     return v->id < ISA_NSEMS ? core->sem_names[v->id] : NULL;
   if (v->kind == VM_EV_TABLE) return isa_ops[ISA_OP_load_act_table].name;
-  if (v->kind == VM_EV_INSN && v->engine < ISA_NENGINES && v->pc < by->code[v->engine].n)
+  if ((v->kind == VM_EV_INSN || v->kind == VM_EV_MEET) && v->engine < ISA_NENGINES &&
+      v->pc < by->code[v->engine].n)
     return isa_ops[by->code[v->engine].insns[v->pc].op].name;
   return NULL;
 }

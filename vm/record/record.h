@@ -20,7 +20,7 @@ typedef struct vm_rec_event {
   /* As in soma_event; engine 255: the host's own update; part: the low bits. */
   uint32_t kind : 4, engine : 8, core : 1, by_core : 1, part : 16;
 } vm_rec_event;
-_Static_assert(ISA_MAX_CORES == 2 && VM_EV_TRIGGER < 16, "fields of an event");
+_Static_assert(ISA_MAX_CORES == 2 && VM_EV_MEET < 16, "fields of an event");
 
 enum { VM_REC_BLOCK = 4096 };
 struct soma_recorder {
@@ -152,6 +152,10 @@ static inline bool vm_rec_written_by_ring(const vm_rec_event *v, unsigned *queue
   *queue = (v->part - 1u) / ISA_NDMA;
   *ring = (v->part - 1u) % ISA_NDMA;
   return v->kind == VM_EV_SEM && v->part > 0 && *queue < ISA_MAX_QUEUES;
+}
+/* Whether an engine waited: for a semaphore, or at a sendrecv for the other core's. */
+static inline bool vm_rec_is_wait(const vm_rec_event *v) {
+  return v->kind == VM_EV_WAIT || v->kind == VM_EV_MEET;
 }
 /* The semaphore that the rings of a trigger's transfer add to, and whether there is one. */
 static inline bool vm_rec_trigger_signals(const vm_rec_event *v) {

@@ -63,7 +63,7 @@ bool vm_rec_summarise(const vm_rec_view *t, const uint32_t *by_start, vm_rec_sum
       add_share(t, s, &u, v);
     else if (v->kind == VM_EV_SEM)
       s->updates++;
-    else if (v->kind == VM_EV_WAIT && v->engine < ISA_NENGINES)
+    else if (vm_rec_is_wait(v) && v->engine < ISA_NENGINES)
       s->engine[vm_rec_track(v)].waiting += v->end - v->start;
   }
   return true;

@@ -52,7 +52,7 @@ static void add_event(timeline *l, const vm_rec_event *v) {
     l->total[row] += v->end - v->start;
     l->rings[row] |= (uint16_t)(1u << v->engine % ISA_NDMA);
     add_span(l, l->busy + (size_t)row * l->columns, v->start, v->end);
-  } else if (v->kind == VM_EV_WAIT && v->engine < ISA_NENGINES) {
+  } else if (vm_rec_is_wait(v) && v->engine < ISA_NENGINES) {
     l->seen[own]++;
     add_span(l, l->waits + (size_t)own * l->columns, v->start, v->end);
   } else if (vm_rec_is_work(v) && v->engine < ISA_NENGINES) {

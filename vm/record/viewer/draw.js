@@ -389,7 +389,7 @@ function waitsInView() {
     let k = firstWhere(t.waits.n, (m) => t.waits.maxEnd[m] >= view.t0);
     for (; k < t.waits.n && model.start[t.waits.ev[k]] <= view.t1; k++) {
       const i = t.waits.ev[k];
-      if (model.kind[i] === WAIT && model.end[i] <= view.t1) out.push(i);
+      if (model.isWait(i) && model.end[i] <= view.t1) out.push(i);
       if (out.length > MANY_ARROWS) return [];
     }
   }
@@ -403,7 +403,7 @@ function selectionArrows() {
   if (source >= 0 && wait >= 0) out.push([source, wait]);
   if (model.kind[i] === DMA && trigger >= 0) out.push([trigger, i]);
   if (model.kind[i] === TRIGGER) for (const k of model.sharesOf(i)) out.push([i, k]);
-  if (model.kind[i] !== WAIT && model.kind[i] !== TRIGGER) for (const w of model.endedWaits(i)) out.push([i, w]);
+  if (!model.isWait(i) && model.kind[i] !== TRIGGER) for (const w of model.endedWaits(i)) out.push([i, w]);
   return out;
 }
 

@@ -2,8 +2,9 @@
 /* The trace as the page shows it: events in typed arrays, tracks, links, search. Times are
  * picoseconds. No part of this file touches the document. */
 
-const INSN = 1, DMA = 2, SEM = 3, NOTIFY = 4, WAIT = 5, TABLE = 6, TRIGGER = 7;
+const INSN = 1, DMA = 2, SEM = 3, NOTIFY = 4, WAIT = 5, TABLE = 6, TRIGGER = 7, MEET = 8;
 const NONE = 2 ** 32 - 1; /* the value of a trigger whose transfer adds to no semaphore */
+const MEETING = "for the other core's sendrecv"; /* what a wait of kind MEET is */
 const BLOCK = 64; /* events that are skipped together where they are narrower than a pixel */
 
 class Model {
@@ -135,7 +136,7 @@ class Model {
     const put = (map, key, i) => (map[key] = map[key] || []).push(i);
     for (let i = 0; i < this.n; i++) {
       if (this.kind[i] === INSN || this.kind[i] === TABLE) put(insns, this.engine[i], i);
-      else if (this.kind[i] === WAIT || this.kind[i] === NOTIFY) put(waits, this.engine[i], i);
+      else if (this.isWait(i) || this.kind[i] === NOTIFY) put(waits, this.engine[i], i);
       else if (this.kind[i] === TRIGGER) put(triggers, this.engine[i], i);
       else if (this.kind[i] === DMA) put(rings[this.id[i]] = rings[this.id[i]] || {}, this.engine[i], i);
       else if (this.kind[i] === SEM) put(sems, this.id[i], i);
@@ -271,11 +272,15 @@ class Model {
       case TRIGGER: return c ? c[2] : '?';
       case TABLE: return 'load_act_table';
       case DMA: return c && c[6] ? c[6] : c ? c[2] : 'share';
-      case WAIT: return 'wait ' + this.semName(this.id[i]);
+      case WAIT:
+      case MEET: return 'wait ' + this.waitedFor(i);
       case NOTIFY: return 'notify ' + this.id[i];
       default: return this.semName(this.id[i]) + ' = ' + this.value[i];
     }
   }
+  /* A wait: for a semaphore, or at a sendrecv for the other core's. */
+  isWait(i) { return this.kind[i] === WAIT || this.kind[i] === MEET; }
+  waitedFor(i) { return this.kind[i] === MEET ? MEETING : this.semName(this.id[i]); }
   trackName(i) {
     if (this.kind[i] !== DMA && !this.isWrite(i)) return this.engines[this.engine[i]] || 'host';
     return this.queueName(this.queueOf(i)) + ' ring ' + this.ringOf(i);
@@ -288,10 +293,11 @@ class Model {
 
   /* The event whose end let i continue, through waits and updates; -1: none. */
   producer(i) {
-    let w = this.kind[i] === WAIT ? i : this.from[i];
+    let w = this.isWait(i) ? i : this.from[i];
     if (this.kind[i] === SEM) return w;
     if (w >= 0 && this.kind[w] === TRIGGER) w = this.from[w];
-    if (w < 0 || this.kind[w] !== WAIT || this.from[w] < 0) return -1;
+    if (w < 0 || !this.isWait(w) || this.from[w] < 0) return -1;
+    if (this.kind[w] === MEET) return this.from[w];
     const update = this.from[w], source = this.from[update];
     return source >= 0 ? source : update;
   }
@@ -303,7 +309,7 @@ class Model {
   }
   /* What continued when i was over: the instruction or share after an ended wait. */
   consumers(i) {
-    const waits = this.kind[i] === WAIT ? [i] : this.endedWaits(i);
+    const waits = this.isWait(i) ? [i] : this.endedWaits(i);
     return waits.map((w) => {
       const after = this.followers(w);
       const better = after.find((k) => this.kind[k] === INSN || this.kind[k] === TRIGGER || this.kind[k] === DMA);
@@ -313,9 +319,9 @@ class Model {
 
   /* The wait that came before event i of its own instruction; -1: there was none. */
   waitBefore(i) {
-    let w = this.kind[i] === WAIT ? i : this.from[i];
+    let w = this.isWait(i) ? i : this.from[i];
     if (w >= 0 && this.kind[w] === TRIGGER) w = this.from[w];
-    return w >= 0 && this.kind[w] === WAIT ? w : -1;
+    return w >= 0 && this.isWait(w) ? w : -1;
   }
 
   /* Of each line of each file: how often its instructions ran, the time in which any of them or of
@@ -334,7 +340,7 @@ class Model {
       if (!key) continue;
       const row = by.get(key);
       if (k === INSN || k === TRIGGER) row.count++;
-      if (k === WAIT) row.wait += this.end[i] - this.start[i];
+      if (this.isWait(i)) row.wait += this.end[i] - this.start[i];
       else if (k !== TRIGGER) (spans.get(key) || spans.set(key, []).get(key)).push(i);
     }
     for (const [key, list] of spans) {
@@ -385,6 +391,8 @@ class Model {
       if (k === WAIT) {
         if (!sems.has(id)) sems.set(id, has('wait ' + this.semName(id)));
         hit[i] = sems.get(id) ? 1 : 0;
+      } else if (k === MEET) {
+        hit[i] = has('wait ' + MEETING) ? 1 : 0;
       } else {
         hit[i] = this.code[i] >= 0 && codes[this.code[i]] ? 1 : 0;
       }

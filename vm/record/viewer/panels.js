@@ -263,8 +263,8 @@ function codeText(code) {
 /* Who was late, as a sentence. */
 function gapText(g) {
   const idle = `${model.engines[g.engine]} idle ${spanText(g.end - g.start)}`, q = model.data.idle.firstEngine;
-  if (g.sem < 0) return `${idle}, ${whomText(g.whom)}`;
-  const waits = `${idle}, waiting for ${model.semName(g.sem)}${g.condition}`;
+  if (g.sem < 0 && g.late < 0) return `${idle}, ${whomText(g.whom)}`;
+  const waits = `${idle}, waiting ${g.sem < 0 ? MEETING : `for ${model.semName(g.sem)}${g.condition}`}`;
   if (g.late < 0) return waits;
   const who = whomText(g.whom).replace('for ', '');
   return `${waits}: ${g.whom < q ? 'queue ' : ''}${who} was late (${codeText(g.late)})`;

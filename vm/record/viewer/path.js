@@ -67,12 +67,13 @@ class Path {
       : t.type === 'engine' && t.engine === this.engine[k]);
     if (!track || kind === SEQUENCER) return -1;
     const s = kind === DATA ? track.spans : kind === DELAY ? track.waits : track.rings[track.ids.indexOf(this.ring[k])];
-    if (!s || (kind === DELAY && this.sem[k] < 0)) return -1;
+    if (!s) return -1;
     for (let i = firstWhere(s.n, (j) => s.maxEnd[j] >= this.end[k]); i < s.n; i++) {
       const e = s.ev[i];
       if (m.start[e] > this.end[k]) return -1;
       if (m.end[e] < this.end[k]) continue;
-      if (kind === DELAY ? m.id[e] === this.sem[k] && m.end[e] === this.end[k] : m.code[e] === this.code[k]) return e;
+      if (kind === DELAY && m.end[e] !== this.end[k]) continue;
+      if (kind !== DELAY ? m.code[e] === this.code[k] : this.sem[k] < 0 ? m.kind[e] === MEET : m.kind[e] === WAIT && m.id[e] === this.sem[k]) return e;
     }
     return -1;
   }
@@ -107,10 +108,11 @@ const gaps = model.data.idle.gaps.map(([engine, whom, start, length, waited, sem
 function waitOf(gap) {
   const track = model.tracks.find((t) => t.type === 'engine' && t.engine === gap.engine), s = track && track.waits;
   let best = -1, most = 0;
-  if (!s || gap.sem < 0) return -1;
+  const waited = (i) => gap.sem < 0 ? model.kind[i] === MEET : model.kind[i] === WAIT && model.id[i] === gap.sem;
+  if (!s || (gap.sem < 0 && gap.late < 0)) return -1;
   for (let k = firstWhere(s.n, (m) => s.maxEnd[m] > gap.start); k < s.n && model.start[s.ev[k]] < gap.end; k++) {
     const i = s.ev[k], time = Math.min(model.end[i], gap.end) - Math.max(model.start[i], gap.start);
-    if (model.kind[i] !== WAIT || model.id[i] !== gap.sem || time <= most) continue;
+    if (!waited(i) || time <= most) continue;
     best = i;
     most = time;
   }

@@ -37,9 +37,9 @@ function showWait(table, i) {
     return;
   }
   const how = document.createDocumentFragment();
-  how.append(`${spanText(model.end[wait] - model.start[wait])} for ${model.semName(model.id[wait])}`);
-  if (model.from[wait] >= 0) how.append(` to be ${model.value[model.from[wait]]}`);
-  if (model.kind[i] === WAIT) factRow(table, 'Waited', how);
+  how.append(`${spanText(model.end[wait] - model.start[wait])} ${model.kind[wait] === MEET ? '' : 'for '}${model.waitedFor(wait)}`);
+  if (model.kind[wait] === WAIT && model.from[wait] >= 0) how.append(` to be ${model.value[model.from[wait]]}`);
+  if (model.isWait(i)) factRow(table, 'Waited', how);
   else {
     const b = eventLink(wait, 'before it');
     how.append(', ', b);
@@ -82,7 +82,7 @@ function showSignals(table, i) {
   else if (updates.length)
     factRow(table, 'Signals', updates.map((u) => `${model.label(u)} at ${timeText(model.start[u])}`).join(', '));
   const next = model.consumers(i).filter((k) => k !== i);
-  if (next.length) factRow(table, model.kind[i] === WAIT ? 'Then' : 'Unblocked', linkList(next));
+  if (next.length) factRow(table, model.isWait(i) ? 'Then' : 'Unblocked', linkList(next));
   else if (updates.length) factRow(table, 'Unblocked', 'nothing: no wait ended with this');
 }
 
