@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { PIECE = 1024 }; /* elements that go through fp32 at once */
+enum { FEW = 4 };      /* rows and columns from which on a transpose goes by blocks */
 
 /* ---- Walks -------------------------------------------------------------------------------- */
 
@@ -52,8 +53,52 @@ static void copy_run(const vm_core *c, const vm_walk *d, const vm_walk *s, uint6
   }
 }
 
+/* How many runs of n elements follow one another from where the walk stands, *step bytes apart;
+ * fewer than two: it does not stand at such a run. */
+static uint64_t runs_of(const vm_walk *w, uint64_t n, int64_t *step) {
+  const vm_walk_dim *outer = &w->dim[w->n < 2 ? 0 : w->n - 2];
+  *step = (int64_t)n * w->esize;
+  if (w->step == w->esize && w->left >= 2 * n) return w->left / n;
+  if (w->n < 2 || w->row == w->n - 2 || w->left != n || w->dim[w->n - 1].num != n) return 0;
+  *step = outer->step;
+  return outer->num - outer->index;
+}
+
+static void skip(vm_walk *w, uint64_t n) {
+  for (uint64_t m; n; n -= m) {
+    m = w->left < n ? w->left : n;
+    vm_walk_advance(w, m);
+  }
+}
+
+/* Where runs of the one are columns of the other: moves what it can of n elements as a transpose
+ * and gives how many they were. For example bfloat16[128, 2048] from the rows of bfloat16[2048,
+ * 128]. */
+static uint64_t turn_runs(vm_walk *d, vm_walk *s, uint64_t n) {
+  const int64_t esize = d->esize;
+  const uint64_t run = d->step == esize ? s->left : d->left;
+  int64_t to, from;
+  if (run < FEW || n < 2 * run) return 0;
+  uint64_t k = runs_of(d, run, &to), ks = runs_of(s, run, &from);
+  k = k < ks ? k : ks;
+  k = k < n / run ? k : n / run;
+  if (k < FEW) return 0;
+  if (d->step == esize && from == esize)
+    vm_kern_turn(d->at, (ptrdiff_t)to, s->at, (ptrdiff_t)s->step, (size_t)run, (size_t)k, d->esize);
+  else if (s->step == esize && to == esize)
+    vm_kern_turn(d->at, (ptrdiff_t)d->step, s->at, (ptrdiff_t)from, (size_t)k, (size_t)run,
+                 d->esize);
+  else
+    return 0;
+  skip(d, k * run);
+  skip(s, k * run);
+  return k * run;
+}
+
 static void copy_bits(const vm_core *c, vm_walk *d, vm_walk *s, uint64_t n) {
   for (uint64_t m; n; n -= m) {
+    m = d->step == s->step ? 0 : turn_runs(d, s, n);
+    if (m) continue;
     m = d->left < s->left ? d->left : s->left;
     m = m < n ? m : n;
     copy_run(c, d, s, m);
@@ -73,13 +118,6 @@ static vm_walk dense_walk(uint8_t *at, const vm_walk *like, uint64_t n) {
                    .row = -1,
                    .n = 1,
                    .dim[0] = {.num = n, .step = like->esize}};
-}
-
-static void skip(vm_walk *w, uint64_t n) {
-  for (uint64_t m; n; n -= m) {
-    m = w->left < n ? w->left : n;
-    vm_walk_advance(w, m);
-  }
 }
 
 /* ---- fp32 --------------------------------------------------------------------------------- */
