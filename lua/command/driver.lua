@@ -277,7 +277,7 @@ local function keep(run, o)
   local ok, done, message = pcall(run.save, run, file)
   if not ok then return complain(without_place(done)) end
   if not done then return complain(message) end
-  if not o["--quiet"] then io.stderr:write("soma: the run is saved; continue with: soma --resume ", file, "\n") end
+  if not (o["--debug"] and o["--quiet"]) then io.stderr:write("soma: the run is saved; continue with: soma --resume ", file, "\n") end
 end
 
 -- The debugger; what the run has given is saved when it has come to its end there.

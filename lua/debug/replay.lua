@@ -4,7 +4,9 @@
 local _, host = ...
 local place = host.debug_place
 
-local SECONDS, MOST, BYTES = 1, 32, 1 << 30 -- between snapshots; of them; of all of them
+local SECONDS, MOST = 1, 32 -- between snapshots; of them
+local BYTES = math.max(1 << 30, host.memory_bytes() // 4) -- of all of them
+local SHARE = 5 -- the run takes this many times as long as its snapshots, or longer
 local EXPECTED = 2 -- seconds that a replay may take before it says so
 
 local function counts_of(s)
@@ -17,18 +19,17 @@ local function counts_of(s)
 end
 
 local function keep(s)
-  local started = host.seconds()
-  local ok, snapshot = pcall(s.run.snapshot, s.run)
+  local started, list = host.seconds(), s.snapshots
+  local at = #list + 1
+  while at > 1 and list[at - 1].time_ns > s.run.time_ns do at = at - 1 end
+  local ok, snapshot = pcall(s.run.snapshot, s.run, at > 1 and list[at - 1].state or nil)
   if not ok then
     s.no_way_back = tostring(snapshot):gsub("^.-snapshot: ", "")
     return
   end
-  local list = s.snapshots
-  local at = #list + 1
-  while at > 1 and list[at - 1].time_ns > s.run.time_ns do at = at - 1 end
   table.insert(list, at, {state = snapshot, time_ns = s.run.time_ns, seconds = s.seconds, counts = counts_of(s)})
   s.kept = s.seconds
-  s.interval = math.max(s.interval or SECONDS, 10 * (host.seconds() - started))
+  s.interval = math.max(s.interval or SECONDS, SHARE * (host.seconds() - started))
   local bytes = 0
   for _, k in ipairs(list) do bytes = bytes + k.state.bytes end
   if #list > 2 and (bytes > BYTES or #list > MOST) then -- every second one goes, the first stays
@@ -156,8 +157,8 @@ end
 -- Who touched the bytes of the watches last, up to now: a hit, or nil.
 local function who(s, watches)
   local run, mark, faulted, seconds = s.run, mark_of(s.run), s.run.fault ~= nil, s.seconds
-  local _, i = latest(s, function(k) return k.time_ns <= mark.time_ns end)
-  local here, passes = not faulted and run:snapshot() or nil, passed(s)
+  local last, i = latest(s, function(k) return k.time_ns <= mark.time_ns end)
+  local here, passes = not faulted and run:snapshot(last.state) or nil, passed(s)
   local found, next_time = nil, nil
   local ok, message = pcall(function()
     while i >= 1 and not found do

@@ -1,5 +1,6 @@
 /* For who looks on while a run goes: stops, what the engines do, snapshots, a log. */
 #include <string.h>
+#include <unistd.h>
 
 #include "machine.h"
 
@@ -282,27 +283,28 @@ static int waits(lua_State *L) {
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
 typedef struct snapshot {
-  void *data; /* soma_run_save's */
-  size_t n;
+  soma_snapshot *s; /* NULL: closed */
   soma_time time;
 } snapshot;
 
 static int snapshot_close(lua_State *L) {
   snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
-  soma_bytes_free(s->data);
+  soma_snapshot_free(s->s);
   *s = (snapshot){0};
   return 0;
 }
 
-/* run:snapshot(): its state, for run:restore. */
+/* run:snapshot([earlier]): its state, for run:restore; it shares memory with an earlier one. */
 static int run_snapshot(lua_State *L) {
+  lua_settop(L, 2);
   const lb_run *run = check_open(L, "snapshot");
+  const snapshot *before = lua_isnil(L, 2) ? NULL : luaL_checkudata(L, 2, SNAPSHOT_CLASS);
   snapshot *s = lua_newuserdatauv(L, sizeof *s, 0);
   *s = (snapshot){.time = lb_run_stats(run).time};
   luaL_setmetatable(L, SNAPSHOT_CLASS);
-  soma_status status = soma_run_save(run->r, &s->data, &s->n);
+  soma_status status = soma_run_snapshot(run->r, before ? before->s : NULL, &s->s);
   if (status != SOMA_OK) return lb_fail(L, "snapshot", run->core->m, status);
-  lb_account(L, s->n);
+  lb_account(L, soma_snapshot_bytes(s->s));
   return 1;
 }
 
@@ -310,7 +312,7 @@ static int snapshot_index(lua_State *L) {
   const snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
   const char *key = luaL_checkstring(L, 2);
   if (strcmp(key, "bytes") == 0)
-    lua_pushinteger(L, (lua_Integer)s->n);
+    lua_pushinteger(L, (lua_Integer)soma_snapshot_bytes(s->s));
   else if (strcmp(key, "time_ns") == 0)
     lua_pushnumber(L, (lua_Number)s->time * 1e-6);
   else if (strcmp(key, "close") == 0)
@@ -325,9 +327,9 @@ static int run_restore(lua_State *L) {
   lua_settop(L, 2);
   lb_run *run = check_open(L, "restore");
   const snapshot *s = luaL_checkudata(L, 2, SNAPSHOT_CLASS);
-  luaL_argcheck(L, s->data != NULL, 2, "the snapshot is closed");
+  luaL_argcheck(L, s->s != NULL, 2, "the snapshot is closed");
   if (run->trace != NULL) return luaL_error(L, "restore: a run that is recorded cannot go back");
-  soma_status status = soma_run_restore(&run->r, s->data, s->n);
+  soma_status status = soma_run_return(&run->r, s->s);
   if (status != SOMA_OK) return lb_fail(L, "restore", run->core->m, status);
   run->ended = soma_run_ended(run->r) != 0;
   lua_pushnil(L);
@@ -431,7 +433,14 @@ static int return_faults(lua_State *L) {
   run->returns_faults = lua_toboolean(L, 2);
   return 1;
 }
+/* memory_bytes(): of the host. */
+static int memory_bytes(lua_State *L) {
+  long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+  lua_pushinteger(L, pages > 0 && size > 0 ? (lua_Integer)pages * size : 0);
+  return 1;
+}
 const luaL_Reg lb_debug_functions[] = {{"core_of", core_of},
+                                       {"memory_bytes", memory_bytes},
                                        {"program_of", program_of_run},
                                        {"return_faults", return_faults},
                                        {NULL, NULL}};

@@ -137,6 +137,48 @@ static void test_line_of_log(void **state) {
   bed_close(&b);
 }
 
+/* Snapshots that share, freed in any order; of another program. */
+static void test_snapshots(void **state) {
+  (void)state;
+  bed b = bed_open(NULL, loop), other = bed_open(NULL, loop);
+  soma_snapshot *s[3] = {0}, *foreign;
+  soma_engine_state es;
+  bed_start(&b);
+  bed_start(&other);
+  assert_int_equal(soma_run_snapshot(NULL, NULL, &s[0]), SOMA_ARG);
+  assert_int_equal(soma_run_snapshot(b.r, NULL, NULL), SOMA_ARG);
+  assert_int_equal(soma_run_return(NULL, NULL), SOMA_ARG);
+  assert_int_equal(soma_run_return(&b.r, NULL), SOMA_ARG);
+  assert_int_equal(soma_snapshot_bytes(NULL), 0);
+  soma_snapshot_free(NULL);
+  unsigned char bytes[4096];
+  memset(bytes, 7, sizeof bytes);
+  assert_int_equal(soma_memory_write(b.m, SOMA_SBUF, 5, 0, bytes, sizeof bytes), SOMA_OK);
+  for (int k = 0; k < 3; k++) {
+    assert_int_equal(soma_run_snapshot(b.r, k ? s[k - 1] : NULL, &s[k]), SOMA_OK);
+    assert_int_equal(soma_run_until(b.r, SOMA_ISSUE, SOMA_SYNC, 0), SOMA_OK);
+  }
+  const uint64_t two = soma_snapshot_bytes(s[2]);
+  soma_snapshot_free(s[1]);
+  assert_true(soma_snapshot_bytes(s[2]) > two); /* it shares with one fewer */
+  memset(bytes, 9, sizeof bytes);
+  assert_int_equal(soma_memory_write(b.m, SOMA_SBUF, 5, 0, bytes, sizeof bytes), SOMA_OK);
+  assert_int_equal(soma_run_snapshot(other.r, s[0], &foreign), SOMA_OK);
+  assert_int_equal(soma_run_return(&b.r, foreign), SOMA_ARG);
+  soma_snapshot_free(foreign);
+  soma_snapshot_free(s[0]);
+  assert_int_equal(soma_run_return(&b.r, s[2]), SOMA_OK);
+  assert_int_equal(soma_run_engine(b.r, SOMA_SYNC, &es, sizeof es), SOMA_OK);
+  assert_int_equal(es.instructions, 2);
+  assert_int_equal(soma_memory_read(b.m, SOMA_SBUF, 5, 0, bytes, sizeof bytes), SOMA_OK);
+  for (unsigned i = 0; i < sizeof bytes; i++) assert_int_equal(bytes[i], 7);
+  soma_snapshot_free(s[2]);
+  assert_int_equal(soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  assert_true(soma_run_ended(b.r));
+  bed_close(&b);
+  bed_close(&other);
+}
+
 /* Core 1 of a program of two, and of a program that has none. */
 static void test_cores(void **state) {
   (void)state;
@@ -266,7 +308,7 @@ int main(void) {
       cmocka_unit_test(test_null),         cmocka_unit_test(test_out_of_range),
       cmocka_unit_test(test_older_caller), cmocka_unit_test(test_callback),
       cmocka_unit_test(test_bad_bytes),    cmocka_unit_test(test_cores),
-      cmocka_unit_test(test_line_of_log),
+      cmocka_unit_test(test_line_of_log),  cmocka_unit_test(test_snapshots),
   };
   return cmocka_run_group_tests_name("debug", tests, NULL, NULL);
 }

@@ -153,6 +153,14 @@ void soma_load_rows(soma_run *r); /* into the registers of a run that starts */
 void soma_save_rows(vm_saver *s, const soma_run *r);
 soma_status soma_read_rows(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r);
 
+/* ---- save.c ---- */
+
+/* What a saved run has after its program, to or from s. SOMA_ARG when r cannot be saved now. */
+soma_status soma_state_write(soma_run *r, vm_saver *s);
+/* *r becomes a run of that state and has the stops and the log of the old one, which is freed; on
+ * failure it is as it was. */
+soma_status soma_state_read(soma_run **r, vm_saver *s);
+
 /* ---- pair.c ---- */
 
 vm_core *soma_core_of(soma_run *r, unsigned core);

@@ -98,28 +98,32 @@ static void put_program(isa_buf *b, isa_program *p) {
   isa_buf_free(&image);
 }
 
+soma_status soma_state_write(soma_run *r, vm_saver *s) {
+  soma_status status = check_savable(r);
+  if (status != SOMA_OK) return status;
+  vm_save_options o = options_of(&r->core);
+  soma_save_rows(s, r);
+  vm_save_u64(s, &r->to_device);
+  vm_save_u64(s, &r->to_host);
+  vm_save_options_walk(s, &o);
+  vm_save_walk(s, &r->core);
+  return s->out->failed ? soma_out_of_memory(r->m) : SOMA_OK;
+}
+
 soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
   if (!r || !data || !n) return SOMA_ARG;
   *data = NULL;
   *n = 0;
-  soma_status status = check_savable(r);
-  if (status != SOMA_OK) return status;
   uint8_t header[HEADER] = MAGIC SOMA_VERSION;
   isa_alloc al = isa_alloc_default();
   isa_buf b;
   isa_buf_init(&b, &al);
   isa_buf_add(&b, header, sizeof header);
   put_program(&b, r->p->p);
-  vm_saver s = {.out = &b};
-  soma_save_rows(&s, r);
-  vm_save_options o = options_of(&r->core);
-  vm_save_u64(&s, &r->to_device);
-  vm_save_u64(&s, &r->to_host);
-  vm_save_options_walk(&s, &o);
-  vm_save_walk(&s, &r->core);
-  if (b.failed) {
+  soma_status status = soma_state_write(r, &(vm_saver){.out = &b});
+  if (status != SOMA_OK) {
     isa_buf_free(&b);
-    return soma_out_of_memory(r->m);
+    return status;
   }
   isa_put16((uint8_t *)b.data + AT_LAYOUT, LAYOUT);
   isa_put64((uint8_t *)b.data + AT_LENGTH, b.len);
@@ -331,40 +335,47 @@ static soma_status same_program(soma_run *r, vm_saver *s) {
   return status;
 }
 
-static soma_status check_restorable(soma_run *r, const void *data, size_t n) {
+static soma_status check_restorable(soma_run *r) {
   soma_machine *m = r->m;
-  if (!m) return SOMA_ARG;
-  if (!soma_given(m, "data", data)) return SOMA_ARG;
   soma_status status = soma_not_running(m);
   if (status != SOMA_OK) return status;
   for (uint32_t i = 0; r->device && i < r->p->p->ntensors; i++)
     if (r->device[i] && r->p->p->tensors[i].role != ISA_CONST)
       return soma_fail(m, SOMA_ARG, "a run cannot go back while tensor %s is a device tensor",
                        r->p->p->tensors[i].name);
-  return check_header(m, data, n);
+  return SOMA_OK;
 }
 
 soma_status soma_run_restore(soma_run **run, const void *data, size_t n) {
   if (!run || !*run) return SOMA_ARG;
-  soma_run *old = *run;
-  soma_machine *m = old->m;
+  soma_machine *m = (*run)->m;
   isa_error e = {.status = ISA_FORMAT};
-  soma_status status = check_restorable(old, data, n);
+  if (!m || !soma_given(m, "data", data)) return SOMA_ARG;
+  soma_status status = check_restorable(*run);
+  if (status == SOMA_OK) status = check_header(m, data, n);
   if (status != SOMA_OK) return status;
   vm_saver s = {.at = (const uint8_t *)data + HEADER,
                 .end = (const uint8_t *)data + n,
                 .reads = true,
                 .err = &e};
-  if ((status = same_program(old, &s)) != SOMA_OK) return status;
+  status = same_program(*run, &s);
+  return status == SOMA_OK ? soma_state_read(run, &s) : status;
+}
+
+soma_status soma_state_read(soma_run **run, vm_saver *s) {
+  soma_run *old = *run;
+  soma_machine *m = old->m;
+  soma_status status = check_restorable(old);
+  if (status != SOMA_OK) return status;
   soma_run *r = vm_pages_new(&m->al, sizeof *r);
   if (!r) return soma_out_of_memory(m);
   soma_release(old); /* the new one takes the same addresses */
   vm_memory second;
-  status = read_run(m, old->p->p, &s, r, &second);
+  status = read_run(m, old->p->p, s, r, &second);
   if (status != SOMA_OK) {
     vm_pages_free(&m->al, r, sizeof *r);
     return soma_fail(m, status, "the run cannot go back: %s",
-                     e.text[0] ? e.text : soma_status_text(status));
+                     s->err->text[0] ? s->err->text : soma_status_text(status));
   }
   soma_program *p = old->p;
   adopt(m, p, r, &second);

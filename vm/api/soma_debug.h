@@ -176,6 +176,17 @@ soma_status soma_write_waits(const soma_run *r, soma_write_fn write, void *ud);
  * device tensor is bound; on failure *r is as it was. Also when *r has ended with a fault. */
 soma_status soma_run_restore(soma_run **r, const void *data, size_t n);
 
+/* The same within a process, for going back often: a snapshot shares with an earlier one of the
+ * same run, `before`, which may be NULL, the memory that has not changed since, and is checked by
+ * no hash. Each is freed by its owner, in any order; those that share are one thread's. */
+typedef struct soma_snapshot soma_snapshot;
+soma_status soma_run_snapshot(soma_run *r, const soma_snapshot *before, soma_snapshot **out);
+/* As soma_run_restore. SOMA_ARG when the snapshot is of a run of another program. */
+soma_status soma_run_return(soma_run **r, const soma_snapshot *s);
+/* Bytes of the host that it takes, those that it shares divided among their holders. */
+uint64_t soma_snapshot_bytes(const soma_snapshot *s);
+void soma_snapshot_free(soma_snapshot *s);
+
 /* ---- A log ---------------------------------------------------------------------------------- */
 
 /* An instruction that is done: it has issued, and its data path or its transfer has ended. */

@@ -79,6 +79,10 @@ static uint64_t stretch(const uint8_t *p, uint64_t at, uint64_t n, bool zero) {
 }
 
 void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n) {
+  if (s->pages) {
+    if (!s->failed) s->pages(s->pages_ud, p, n);
+    return;
+  }
   for (uint64_t at = 0; at < n && !s->failed;) {
     uint64_t skip = s->reads ? 0 : stretch(p, at, n, true), kept = 0;
     vm_save_u64(s, &skip);

@@ -15,6 +15,9 @@ typedef struct vm_saver {
   const uint8_t *at, *end; /* when it reads: what is left */
   bool reads, failed;
   isa_error *err; /* the first failure */
+  /* What takes or fills memories in place of out and at; NULL: they are among the other bytes. */
+  void (*pages)(void *ud, uint8_t *p, uint64_t n);
+  void *pages_ud;
 } vm_saver;
 
 /* The options that a run was started with and continues with. */
