@@ -183,6 +183,10 @@ local function report(run, o)
       t.fault = {}
       for k, v in pairs(run.fault) do t.fault[k] = v end
     end
+    if o["--check"] and o["--check"] ~= "none" then
+      t.findings = setmetatable({}, {__metatable = "list"})
+      for i, f in ipairs(run.findings) do t.findings[i] = {check = f.check, file = f.file, line = f.line, text = f.text} end
+    end
     print(json(t))
   elseif not o["--quiet"] then
     out:write(run:summary(), "\n")

@@ -1,4 +1,4 @@
--- A Lua value as JSON: tables by their names in order, or lists; numbers that JSON has, else null; bytes
+-- A Lua value as JSON: tables by their names in order, lists where __metatable says "list"; numbers that JSON has, else null; bytes
 -- of a string that are not UTF-8 become U+FFFD. json(value [, indent])
 local short = {["\n"] = "\\n", ["\t"] = "\\t", ['"'] = '\\"', ["\\"] = "\\\\"}
 
@@ -18,7 +18,11 @@ end
 
 local function json(v, indent)
   indent = indent or ""
-  if type(v) == "table" then
+  if getmetatable(v) == "list" then
+    local items = {}
+    for i, item in ipairs(v) do items[i] = indent .. "  " .. json(item, indent .. "  ") end
+    return #v == 0 and "[]" or "[\n" .. table.concat(items, ",\n") .. "\n" .. indent .. "]"
+  elseif type(v) == "table" then
     local keys, lines = {}, {}
     for k in pairs(v) do keys[#keys + 1] = k end
     table.sort(keys)

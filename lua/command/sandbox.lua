@@ -134,7 +134,7 @@ local function parse()
   while args[i] and not o.script do
     local n, wrong = take_option(o, i, function() return true end)
     if wrong then return o, wrong end
-    if n == 0 and args[i]:match "^%-" then return o, "a sandbox has no option " .. args[i] end
+    if n == 0 and args[i]:match "^%-" then return o, "a sandbox has no option " .. args[i] .. " for a script.lua" end
     if n == 0 and not args[i]:match "%.lua$" then
       return o, "a sandbox runs one script.lua or program.s, not '" .. args[i] .. "'"
     end
@@ -320,6 +320,13 @@ end
 
 local function complain(text) io.stderr:write("soma: ", text, "\n") end
 
+-- Why a program was not ok: the first line of what it said that is neither a warning nor part of a message.
+local function first_error(text)
+  for line in (text or ""):gmatch "[^\n]+" do
+    if line:find "^%S" and not line:find("warning: ", 1, true) then return (line:gsub("^soma: error: ", "")) end
+  end
+end
+
 -- Prints how it ended; the exit status. finish: of host.confine, or {status, message}.
 local function judge(o, finish)
   local status = finish.status
@@ -329,6 +336,7 @@ local function judge(o, finish)
     message = "the script returned " .. status
   end
   if o.json then
+    if not message and status > 0 then message = first_error(finish.stderr) end
     local v = {verdict = verdicts[status] or "error", status = status, message = message or "",
                stdout = finish.stdout or "", stderr = finish.stderr or "", seconds = finish.seconds,
                cpu_seconds = finish.cpu_seconds, memory_bytes = finish.memory_bytes,
