@@ -8,7 +8,7 @@ import neuronxcc.nki.language as nl
 import nki
 import nki.isa as nisa
 from helper import KernelCase, data
-from soma.errors import KernelError
+from soma.errors import DeadlockError, KernelError
 
 
 def rows(x):
@@ -161,6 +161,55 @@ class Pairs(KernelCase):
         want = np.stack([[first[(core + i + 1) % 2] + i for i in range(4)] for core in range(2)])
         for engine in (nisa.engine.gpsimd, nisa.engine.sync, nisa.engine.scalar):
             self.same(kernel[2](x, engine), want)
+
+    def test_the_checks_name_the_cores_and_the_lines(self):
+        @nki.jit
+        def kernel(x, barrier, whole):
+            core, out = nl.program_id(0), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            between = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            if core == 0 or whole:
+                nl.store(between[core], nl.load(x[core]))  # line + 5
+            if barrier:
+                nisa.core_barrier(data=between, cores=(0, 1))
+            nl.store(out[core], nl.load(between[1 - core]))  # line + 8
+            return out
+        line = kernel.function.__code__.co_firstlineno
+        x = data(2, 128, 64)
+        self.clean(kernel[2], x, True, True)
+        self.same(kernel[2](x, True, True), x[::-1])
+        found = kernel[2].check(x, False, True, checks="race")
+        self.assertEqual([f.line for f in found], [line + 8] * 2, found)
+        for core, f in enumerate(found):  # each core reads what the other one writes
+            self.assertRegex(f.text, "race: a transfer of core %d's queue .* reads what a transfer "
+                             "of core %d's queue" % (core, 1 - core))
+            self.assertRegex(f.text, r"core %d \w+ .*test_pair.py:%d" % (1 - core, line + 5))
+        found = kernel[2].check(x, True, False, checks="uninit")
+        self.assertEqual([f.line for f in found], [line + 8], found)
+        self.assertIn("of tensor between; the first that was not written is byte 32768",
+                      found[0].text)
+
+    def test_a_core_that_waits_for_ever_is_reported_with_its_line(self):
+        @nki.jit
+        def kernel(x, rounds):
+            core, out = nl.program_id(0), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            mine, stop = nl.load(x[core]), nisa.register_alloc()
+            other = nl.ndarray(x.shape[1:], x.dtype, buffer=nl.sbuf)
+            nisa.register_load(stop, nl.load(rounds[core]))
+            for _ in nl.dynamic_range(0, stop):
+                nisa.sendrecv(src=mine, dst=other, send_to_rank=1 - core, recv_from_rank=1 - core,
+                              pipe_id=0)  # the call begins at line + 7
+                nisa.tensor_copy(dst=mine, src=other)
+            nl.store(out[core], mine)
+            return out
+        line = kernel.function.__code__.co_firstlineno
+        x = data(2, 128, 64)
+        self.same(kernel[2](x, np.int32([[[3]], [[3]]])), x[::-1])
+        with self.assertRaisesRegex(DeadlockError, r"(?s)core 1 gpsimd at \S*test_pair.py:%d "
+                                    r"\(round 3 of the loop at .*\) waits at its sendrecv of "
+                                    "pipe 0 for core 0.*nothing that could still run on core 0 "
+                                    "comes to it"
+                                    % (line + 7)):
+            kernel[2](x, np.int32([[[2]], [[3]]]))
 
     def test_a_barrier_of_one_core_does_nothing(self):
         @nki.jit
