@@ -18,8 +18,9 @@ fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
                           {"with findings, ended alike", 3, 0},
                           {"saved with .indirect under way", 1, 0},
                           {"saved with two cores", 5, 0},
+                          {"saved with sizes of the run", 3, 0},
                           {NULL, 0, 0}};
-enum { INPUTS, SAVED, ALIKE, DAMAGED, TAKEN, REFUSED, CHECKED, FOUND, INDIRECT, PAIRED };
+enum { INPUTS, SAVED, ALIKE, DAMAGED, TAKEN, REFUSED, CHECKED, FOUND, INDIRECT, PAIRED, SIZED };
 void fuzz_report(void) {}
 
 enum { HEADER = 40, AT_LENGTH = 24, AT_HASH = 32, MOST_INSNS = 10 };
@@ -73,6 +74,14 @@ static void add_indirect(gen *g) {
   g->indirect = false;
 }
 
+/* Leaves first dimensions to the run. */
+static void open_tensors(gen *g) {
+  for (uint32_t i = 0; i < g->prog->ntensors; i++) {
+    isa_tensor *t = &g->prog->tensors[i];
+    if (t->role != ISA_CONST && gen_one_in(g, 2)) t->rows = (uint8_t)(40 + gen_below(g, 3));
+  }
+}
+
 static isa_program *make_program(gen *g) {
   isa_alloc al = isa_alloc_default();
   bool by_index = gen_one_in(g, 3);
@@ -84,6 +93,7 @@ static isa_program *make_program(gen *g) {
   if (by_index) add_indirect(g);
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (!gen_one_in(g, 3)) fill_engine(g, e);
+  if (gen_one_in(g, 5)) open_tensors(g);
   if (g->pair && !gen_twin(g->prog)) fuzz_fail("no memory");
   return g->prog;
 }
@@ -113,6 +123,16 @@ static void finish(bed *b) {
   soma_machine_free(b->m);
 }
 
+/* The size that a run of b gives tensor i, whose declared size is `most`: one of each register, from
+ * the bytes of its program. */
+static int64_t rows_of(const bed *b, const isa_buf *image, uint32_t i, int64_t most) {
+  int reg = soma_program_rows(b->p, i);
+  soma_tensor_info t;
+  for (uint32_t k = 0; soma_program_tensor(b->p, k, &t) == SOMA_OK && reg >= 0; k++)
+    if (soma_program_rows(b->p, k) == reg && t.shape[0] < most) most = t.shape[0];
+  return reg < 0 || (uint8_t)image->data[8] % 3 ? most : 1 + (uint8_t)image->data[9] % most;
+}
+
 static bool start(bed *b, const isa_buf *image) {
   static uint8_t data[1 << 16];
   for (size_t i = 0; i < sizeof data; i++) data[i] = i % 4 ? 0 : (uint8_t)(i / 4 % 5);
@@ -121,6 +141,8 @@ static bool start(bed *b, const isa_buf *image) {
   for (uint32_t i = 0; i < soma_program_tensors(b->p); i++) {
     soma_tensor_info t;
     soma_program_tensor(b->p, i, &t);
+    t.shape[0] = rows_of(b, image, i, t.shape[0]);
+    if (soma_program_rows(b->p, i) >= 0) soma_bind_rows(b->m, b->p, t.name, t.shape[0]);
     if (t.role != SOMA_INPUT) continue;
     if (t.bytes > sizeof data) return false;
     soma_bind(b->m, b->p, t.name, t.dtype, t.ndim, t.shape, data);
@@ -150,8 +172,10 @@ static bool index_under_way(const soma_run *r) {
 
 static void same_tensors(const bed *a, const bed *b) {
   for (uint32_t i = 0; i < soma_program_tensors(a->p); i++) {
-    soma_tensor_info t;
-    soma_program_tensor(a->p, i, &t);
+    soma_tensor_info t, u;
+    soma_run_tensor(a->r, i, &t);
+    soma_run_tensor(b->r, i, &u);
+    if (t.bytes != u.bytes) fuzz_fail("tensor %s has another size", t.name);
     uint8_t *x = malloc(t.bytes), *y = malloc(t.bytes);
     if (x && y && soma_fetch(a->r, t.name, x, t.bytes) == SOMA_OK &&
         soma_fetch(b->r, t.name, y, t.bytes) == SOMA_OK && memcmp(x, y, t.bytes) != 0)
@@ -275,6 +299,7 @@ static void run(gen *g, const isa_buf *image) {
     fuzz_stats[SAVED].n++;
     fuzz_stats[PAIRED].n += g->pair;
     fuzz_stats[CHECKED].n += checks != 0;
+    fuzz_stats[SIZED].n += a.r->sized != NULL;
     fuzz_stats[INDIRECT].n += index_under_way(a.r);
     if (gen_one_in(g, 3)) {
       must_end_alike(&a, data, n);
