@@ -145,37 +145,49 @@ typedef struct sizes {
   int64_t of[ISA_NREGS];
 } sizes;
 
-static sizes find_sizes(lua_State *L, const lb_program *p, const int tables[2]) {
+static sizes find_sizes(lua_State *L, const lb_program *p, const int tables[3]) {
   sizes s = {{0}};
   soma_tensor_info info;
   int top = lua_gettop(L);
   for (uint32_t i = 0; soma_program_tensor(p->p, i, &info) == SOMA_OK; i++) {
     int reg = soma_program_rows(p->p, i);
-    for (unsigned k = 0; k < 2 && reg >= 0; k++) {
-      int type = lua_istable(L, tables[k]) ? lua_getfield(L, tables[k], info.name) : LUA_TNIL;
-      const lb_device_tensor *d = type == LUA_TUSERDATA ? lb_test_device_tensor(L, -1) : NULL;
-      if (type == LUA_TNUMBER) s.of[reg] = lua_tointeger(L, -1);
-      if (d != NULL) s.of[reg] = lb_device_tensor_rows(d);
+    for (unsigned k = 0; k < 3 && reg >= 0; k++) {
+      int64_t n = 0;
+      if (lua_istable(L, tables[k])) lua_getfield(L, tables[k], info.name);
+      const lb_device_tensor *d = lb_test_device_tensor(L, -1);
+      const lt_tensor *t = d == NULL ? lt_test(L, -1) : NULL;
+      if (lua_isinteger(L, -1)) n = lua_tointeger(L, -1);
+      if (d != NULL) n = lb_device_tensor_rows(d);
+      if (t != NULL && t->ndim > 0) n = t->shape[0];
+      if (n > 0 && n <= info.shape[0]) s.of[reg] = n;
       lua_settop(L, top);
     }
   }
   return s;
 }
 
+/* Tensor i of the program with its size in the run; false past the last. */
+static bool sized_tensor(const lb_program *p, uint32_t i, const sizes *s, soma_tensor_info *out) {
+  if (soma_program_tensor(p->p, i, out) != SOMA_OK) return false;
+  int reg = soma_program_rows(p->p, i);
+  if (reg < 0 || s->of[reg] == 0 || s->of[reg] > out->shape[0]) return true;
+  out->bytes = out->bytes / (uint64_t)out->shape[0] * (uint64_t)s->of[reg];
+  out->shape[0] = s->of[reg];
+  return true;
+}
+
 /* Outputs stay on the device when all inputs are there, and there are any: pushes a table of them
  * by name and binds them with the device inputs, else pushes nil. */
-static void place_outputs(lua_State *L, const lb_program *p, int host, int device, int rows) {
+static void place_outputs(lua_State *L, const lb_program *p, int host, const sizes *s) {
+  int device = host + 1;
   soma_tensor_info info;
   if (!is_empty(L, host) || is_empty(L, device)) {
     lua_pushnil(L);
     return;
   }
-  sizes s = find_sizes(L, p, (int[]){device, rows});
   lua_newtable(L);
-  for (uint32_t i = 0; soma_program_tensor(p->p, i, &info) == SOMA_OK; i++) {
-    int reg = soma_program_rows(p->p, i);
+  for (uint32_t i = 0; sized_tensor(p, i, s, &info); i++) {
     if (info.role != SOMA_OUTPUT) continue;
-    if (reg >= 0 && s.of[reg] > 0 && s.of[reg] < info.shape[0]) info.shape[0] = s.of[reg];
     if (lua_getfield(L, device, info.name) == LUA_TNIL) {
       const char *what = lua_pushfstring(L, "run: output '%s'", info.name);
       const lb_device_tensor *d =
@@ -191,10 +203,10 @@ static void place_outputs(lua_State *L, const lb_program *p, int host, int devic
 }
 
 /* Tells the collector what a run of p takes: it frees what earlier runs left. */
-static void account(lua_State *L, const lb_program *p) {
+static void account(lua_State *L, const lb_program *p, const sizes *s) {
   soma_tensor_info info;
   uint64_t n = 0;
-  for (uint32_t i = 0; soma_program_tensor(p->p, i, &info) == SOMA_OK; i++)
+  for (uint32_t i = 0; sized_tensor(p, i, s, &info); i++)
     if (info.role != SOMA_INPUT) n += info.bytes; /* inputs are tensors already */
   lb_account(L, n);
 }
@@ -274,15 +286,16 @@ static void start(lua_State *L, bool in_place) {
   check_inputs(L, core, 3); /* to 6 and 7 */
   lb_option(L, 4, "rows");  /* to 8 */
   check_rows(L, 8);
-  place_outputs(L, p, 6, 7, 8);
+  sizes s = find_sizes(L, p, (int[]){6, 7, 8});
+  place_outputs(L, p, 6, &s);
   lua_setiuservalue(L, 5, LB_RUN_DEVICE_OUT);
-  account(L, p);
-  soma_status s = bind_and_start(L, core, p, 6, in_place, &run->r);
-  if (s == SOMA_LIMIT || s == SOMA_NOMEM) { /* what the program has dropped may still take it */
+  account(L, p, &s);
+  soma_status status = bind_and_start(L, core, p, 6, in_place, &run->r);
+  if (status == SOMA_LIMIT || status == SOMA_NOMEM) { /* what it has dropped may still take it */
     lua_gc(L, LUA_GCCOLLECT);
-    s = bind_and_start(L, core, p, 6, in_place, &run->r);
+    status = bind_and_start(L, core, p, 6, in_place, &run->r);
   }
-  if (s != SOMA_OK) lb_fail(L, "run", core->m, s);
+  if (status != SOMA_OK) lb_fail(L, "run", core->m, status);
   run->core = core;
   core->current = run;
   core->trace = run->trace;
@@ -351,7 +364,7 @@ int lb_core_resume(lua_State *L) {
   lua_setiuservalue(L, 1, LB_CORE_PROGRAM);
   lua_pushnil(L);
   lua_setiuservalue(L, 1, LB_CORE_INPUTS); /* it has its own */
-  account(L, p);
+  account(L, p, &(sizes){{0}});
   run->ended = soma_run_ended(run->r) != 0;
   if (run->ended) fetch_outputs(L, 6);
   lua_pushvalue(L, 6);

@@ -123,8 +123,8 @@ static void finish(bed *b) {
   soma_machine_free(b->m);
 }
 
-/* The size that a run of b gives tensor i, whose declared size is `most`: one of each register, from
- * the bytes of its program. */
+/* The size that a run of b gives tensor i, whose declared size is `most`: one of each register,
+ * from the bytes of its program. */
 static int64_t rows_of(const bed *b, const isa_buf *image, uint32_t i, int64_t most) {
   int reg = soma_program_rows(b->p, i);
   soma_tensor_info t;

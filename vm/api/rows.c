@@ -32,6 +32,12 @@ soma_status soma_bind_rows(soma_machine *m, soma_program *p, const char *name, i
   if (rows < 1 || rows > t->shape[0])
     return soma_fail(m, SOMA_ARG, "tensor %s: its first dimension is 1 to %lld, not %lld", t->name,
                      (long long)t->shape[0], (long long)rows);
+  for (uint32_t k = 0; k < m->nbindings; k++) {
+    const soma_bound_tensor *b = &m->bindings[k];
+    if (b->p == p && b->tensor == (uint32_t)i && (b->data || b->device) && b->rows != rows)
+      return soma_fail(m, SOMA_ARG, "tensor %s: its data have a first dimension of %lld, not %lld",
+                       t->name, (long long)b->rows, (long long)rows);
+  }
   int64_t shape[ISA_TENSOR_DIMS];
   memcpy(shape, t->shape, sizeof shape);
   shape[0] = rows;

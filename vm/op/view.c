@@ -416,8 +416,7 @@ void vm_store_block(const vm_dp *d, const vm_view *v, uint64_t i, const float *b
   o = there ? (vm_rows){o.at + i, o.step} : (vm_rows){d->scratch, VM_BLOCK};
   vm_kern_turn(o.at, o.step * (ptrdiff_t)sizeof *block, block, lanes * (ptrdiff_t)sizeof *block, n,
                lanes, sizeof *block);
-  for (uint32_t p = 0; p < lanes && !there; p++)
-    vm_out_done(d, v, p, i, o.at + p * VM_BLOCK, n);
+  for (uint32_t p = 0; p < lanes && !there; p++) vm_out_done(d, v, p, i, o.at + p * VM_BLOCK, n);
 }
 
 void vm_nums_spread(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes, size_t elems) {

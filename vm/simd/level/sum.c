@@ -97,7 +97,7 @@ enum { CHAINS = 4 }; /* rows at once: a row alone is one chain of dependent oper
     float block[16][16];                                                                          \
     type p[16][VECS], none = ENTER((fvec){0} + vm_kern_identity(ISA_ALU_##op));                   \
     if (rows < 16) memset(block, 0, n * sizeof *block);                                           \
-    vm_kern_turn(block, sizeof *block, x, step * (ptrdiff_t)sizeof *x, rows, n, sizeof *x);       \
+    vm_kern_turn(block, sizeof *block, x, step *(ptrdiff_t)sizeof *x, rows, n, sizeof *x);        \
     for (size_t i = 0; i < n; i++)                                                                \
       EACH_VEC p[i][j] = COMBINE(none, ENTER(load(block[i] + j * LANES)));                        \
     for (size_t half = 8; half > 0; half /= 2)                                                    \
