@@ -157,45 +157,48 @@ uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap) {
 bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
   const vm_core *c = r->c;
   const vm_engine *e = r->e;
-  isa_ap ap = c->code->aps[ap_index - 1];
-  if (ap.size_dim) {
-    uint32_t size = e->regs[ap.size_reg];
-    if (!isa_ap_resize(&ap, size))
+  const isa_ap *ap = &c->code->aps[ap_index - 1];
+  isa_ap resized;
+  if (ap->size_dim) {
+    uint32_t size = e->regs[ap->size_reg];
+    resized = *ap;
+    ap = &resized;
+    if (!isa_ap_resize(&resized, size))
       return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD, "size r%u is %d, outside its bound 0..%u",
-                      ap.size_reg, (int32_t)size, isa_ap_most(&ap));
+                      ap->size_reg, (int32_t)size, isa_ap_most(ap));
   }
-  int64_t offset = ap.offset, moved[ISA_MAX_DYN] = {0};
-  uint64_t elems = isa_ap_elems(&ap);
-  bool on_chip = ap.space != ISA_HBM;
-  bool empty = elems == 0 || (on_chip && ap.nparts == 0);
+  int64_t offset = ap->offset, moved[ISA_MAX_DYN] = {0};
+  uint64_t elems = isa_ap_elems(ap);
+  bool on_chip = ap->space != ISA_HBM;
+  bool empty = elems == 0 || (on_chip && ap->nparts == 0);
   bool known = e->recall ? empty || recall_offset(c, e->recall, ap_index, &offset, r->err)
-                         : dynamic_offset(r, &ap, &offset, moved);
+                         : dynamic_offset(r, ap, &offset, moved);
   if (!known) return false;
   isa_bounds b;
-  if (!empty && !isa_ap_stays(c->prog, &ap, offset, &b)) {
+  if (!empty && !isa_ap_stays(c->prog, ap, offset, &b)) {
     if (r->err) vm_put_bounds(r, ap_index, e->recall ? NULL : moved, &b);
     return false;
   }
   memset(out, 0, sizeof *out);
-  out->dtype = ap.dtype;
-  out->space = ap.space;
-  out->esize = (uint8_t)isa_dtype_bytes(ap.dtype);
-  out->part = ap.part;
-  out->tile = on_chip && ap.base <= UINT16_MAX ? (uint16_t)ap.base : 0;
-  out->core = on_chip ? c->number ^ ap.peer : 0;
-  out->ndim = (uint8_t)(ap.ndim + 1);
-  out->num[0] = on_chip ? ap.nparts : 1;
+  out->dtype = ap->dtype;
+  out->space = ap->space;
+  out->esize = (uint8_t)isa_dtype_bytes(ap->dtype);
+  out->part = ap->part;
+  out->tile = on_chip && ap->base <= UINT16_MAX ? (uint16_t)ap->base : 0;
+  out->core = on_chip ? c->number ^ ap->peer : 0;
+  out->ndim = (uint8_t)(ap->ndim + 1);
+  out->num[0] = on_chip ? ap->nparts : 1;
   out->step[0] =
-      !on_chip ? 0 : (int64_t)(ap.space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch);
-  for (unsigned d = 0; d < ap.ndim; d++) {
-    out->num[d + 1] = ap.dim[d].num;
-    out->step[d + 1] = ap.dim[d].step * out->esize;
+      !on_chip ? 0 : (int64_t)(ap->space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch);
+  for (unsigned d = 0; d < ap->ndim; d++) {
+    out->num[d + 1] = ap->dim[d].num;
+    out->step[d + 1] = ap->dim[d].step * out->esize;
   }
   out->elems = elems;
-  out->at = vm_ap_base(c, &ap) + (empty ? 0 : offset);
+  out->at = vm_ap_base(c, ap) + (empty ? 0 : offset);
   vm_view_runs(out);
-  if (!on_chip && !empty && !r->later && c->lead->stale) vm_hbm_use_all(r->c, ap.base - 1u);
-  if (!is_indirect(&ap) || empty) return true;
+  if (!on_chip && !empty && !r->later && c->lead->stale) vm_hbm_use_all(r->c, ap->base - 1u);
+  if (!is_indirect(ap) || empty) return true;
   return find_places(r, ap_index, offset, out);
 }
 
