@@ -69,6 +69,8 @@ def building(rec):
     finally:
         recorders.pop()
         rec.frame = None  # which keeps the user's values alive
+        for s in rec.tiles + rec.tensors:
+            s.zero = _ended
 
 
 def is_own(filename):
@@ -465,6 +467,26 @@ class Recorder:
                 self.named[name].depends_on(self.named[producer])
         for earlier, later in self.edges:
             self.builder.order(earlier, later)
+
+
+class _Ended:
+    """In the place of a ZeroState, of storage whose kernel is recorded: an operand asks it first,
+    and its number would be of something else in another kernel."""
+
+    __slots__ = ()
+
+    def settle(self):
+        """Refuses the operand."""
+        raise KernelError("a tile or tensor of an earlier call of a kernel: each call makes its "
+                          "own")
+
+    def start(self, view):
+        """The same of a matmul's destination."""
+        view.storage.zero = self
+        self.settle()
+
+
+_ended = _Ended()
 
 
 class ZeroState:

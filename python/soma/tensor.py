@@ -447,7 +447,7 @@ class Tensor(Views):
     def __setitem__(self, key, value):
         """`x[...] = value`: the instruction that made value writes here instead when it is the last
         one; else value is copied. A number fills."""
-        rec = recorders[-1]
+        rec = record.active()
         view = None
         if key.__class__ is tuple and len(key) == 2 and self.bound is None:
             kept = pairs.get((id(key[0]), id(key[1])))

@@ -303,5 +303,36 @@ class Interrupts(unittest.TestCase):
         self.stopped("run")
 
 
+class OfAnotherCall(unittest.TestCase):
+    def test_tiles_and_tensors_of_an_earlier_call(self):
+        kept = []
+
+        @nki.jit
+        def first(x):
+            t = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.sbuf)
+            p = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.psum)
+            nisa.dma_copy(dst=t, src=x)
+            nisa.tensor_copy(dst=p, src=t)
+            nisa.dma_copy(dst=x, src=t)
+            kept[:] = t, p, x, t[:, 0:4]
+
+        @nki.jit
+        def then(x, use):
+            t = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.dma_copy(dst=t, src=x)
+            use(t)
+            nisa.dma_copy(dst=x, src=t)
+        first(data(128, 8))
+        for use in (lambda t: nisa.tensor_copy(dst=t, src=kept[0]),
+                    lambda t: nisa.tensor_copy(dst=t[:, 0:4], src=kept[3]),
+                    lambda t: nisa.nc_matmul(dst=kept[1], stationary=t, moving=t),
+                    lambda t: nisa.nc_matmul(dst=kept[1], stationary=t, moving=t),
+                    lambda t: nl.store(kept[2], t)):
+            with self.assertRaisesRegex(KernelError, r"test_errors.py:\d+: .*of an earlier call"):
+                then(data(128, 8), use)
+        with self.assertRaisesRegex(KernelError, "outside of a kernel"):
+            kept[0][:, 0:8] = kept[0]
+
+
 if __name__ == "__main__":
     unittest.main()
