@@ -227,7 +227,8 @@ local function try_schedules(prog, inputs, o, run, checks)
   for seed = 1, o["--schedule"] do
     local core = soma.core {costs = o.costs, target = o["--target"], schedule = seed, checks = checks,
       max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
-      max_seconds = o["--max-seconds"], threads = o["--threads"]}
+      max_seconds = o["--max-seconds"], threads = o["--threads"],
+      print = function() end} -- it has been printed
     local other = core:run(prog, inputs, {faults = "return", rows = o["--rows"]})
     local again = "\n  again: --schedule-seed " .. seed
     if other.fault then return "under schedule " .. seed .. ": " .. tostring(other.fault) .. again end

@@ -24,6 +24,9 @@ void vm_put_round(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out) {
     return;
   unsigned long long round = (unsigned long long)en->ran[pc] + 1;
   isa_buf_printf(out, " (round %llu%s of the loop at ", round, l.nested ? " in all" : "");
-  vm_put_pc(c, e, l.head, out);
+  if (en->code->lines && en->code->lines[l.head].file)
+    vm_put_site(c, e, l.head, out); /* without what the line came out of: who reads has that */
+  else
+    vm_put_pc(c, e, l.head, out);
   isa_buf_puts(out, ")");
 }
