@@ -72,6 +72,17 @@ case("to: itself where it is, else a copy", function()
   end)
 end)
 
+case("a run that had ended and is resumed has copied what it had copied", function()
+  local path = t.temp()
+  local run = soma.core {}:run(prog, {a = host_a, b = host_b})
+  eq(run.stats.device_to_host, BYTES)
+  assert(run:save(path))
+  local again = soma.core {}:resume(path)
+  eq(soma.equal(again.out.c, run.out.c), true)
+  eq(again.stats.host_to_device, run.stats.host_to_device)
+  eq(again.stats.device_to_host, run.stats.device_to_host)
+end)
+
 case("all inputs on the device: outputs stay, nothing is copied, runs chain", function()
   with_core({}, function(core)
     local a, b = host_a:to "neuron:0", host_b:to "neuron:0"

@@ -89,6 +89,7 @@ struct soma_run {
   soma_result *
       *results; /* by tensor of p: what its memory was handed over to; NULL when none was */
   uint64_t to_device, to_host;
+  uint64_t fetched_late;  /* of to_host, after the run had ended: not part of its saved state */
   vm_schedules schedules; /* its text is empty until they are judged */
   soma_log_fn log;        /* NULL: none */
   void *log_ud;

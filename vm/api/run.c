@@ -439,6 +439,7 @@ soma_status soma_find_tensor(soma_run *r, const char *name, uint32_t *i) {
 
 void soma_count_to_host(soma_run *r, uint64_t n) {
   r->to_host += n;
+  if (r->core.ended) r->fetched_late += n;
   if (r->m) r->m->to_host += n;
 }
 

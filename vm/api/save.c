@@ -102,9 +102,10 @@ soma_status soma_state_write(soma_run *r, vm_saver *s) {
   soma_status status = check_savable(r);
   if (status != SOMA_OK) return status;
   vm_save_options o = options_of(&r->core);
+  uint64_t to_host = r->to_host - r->fetched_late; /* who resumes it fetches them again */
   soma_save_rows(s, r);
   vm_save_u64(s, &r->to_device);
-  vm_save_u64(s, &r->to_host);
+  vm_save_u64(s, &to_host);
   vm_save_options_walk(s, &o);
   vm_save_walk(s, &r->core);
   return s->out->failed ? soma_out_of_memory(r->m) : SOMA_OK;
