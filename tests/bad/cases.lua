@@ -385,8 +385,8 @@ soma-dis: t.sbc: the content's hash is H, the header says H: the file is damaged
   { name = "target", damage = {"head", 16, "trn9"}, err = [[
 soma-dis: t.sbc: byte 0x10: no such target
 ]] },
-  { name = "features", damage = {"head", 32, B(2)}, err = [[
-soma-dis: t.sbc: unknown feature bits 0x2
+  { name = "features", damage = {"head", 32, B(128)}, err = [[
+soma-dis: t.sbc: unknown feature bits 0x80
 ]] },
   { name = "a feature that nothing uses", damage = {"head", 32, B(1)}, err = [[
 soma-dis: t.sbc: the header has feature bits 0x1, what is in the file 0x0

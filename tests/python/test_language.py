@@ -323,13 +323,16 @@ class Creating(KernelCase):
                     nl.device_print("i =", i)
                     nl.device_print("i + 1 =", i + 1)
             kernel(np.float32([[1.5, 2.5]]))
+            once = len(seen)
+            kernel.check(np.float32([[1.5, 2.5]]), checks="race", schedules=3)
+            self.assertEqual(len(seen), 2 * once)
         finally:
             launch._print = old
             launch._machines.clear()
         self.assertIn("value:", "".join(seen))
         self.assertIn("1.5", "".join(seen))
         self.assertEqual([t for t in seen if t[0] == "i"],
-                         ["i = 2\n", "i + 1 = 3\n", "i = 4\n", "i + 1 = 5\n"])
+                         2 * ["i = 2\n", "i + 1 = 3\n", "i = 4\n", "i + 1 = 5\n"])
 
 
 if __name__ == "__main__":
