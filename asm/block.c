@@ -95,7 +95,7 @@ static as_block *innermost(as_cur *c, unsigned kinds) {
   }
   as_block *b = &u->blocks[u->core][u->nblocks[u->core] - 1];
   if (!(kinds >> b->kind & 1)) {
-    as_error(c->j, name->pos, name->len, "`%s` stands in %s `%s`", name->text,
+    as_error(c->j, name->pos, name->len, "`%s` is inside %s `%s`", name->text,
              b->kind == AS_B_LOOP ? "a" : "an", heads[b->kind]);
     as_note(c->j, b->pos, "which starts here");
     b->bad = true;

@@ -50,8 +50,8 @@ static bool named(as_cur *c, sem *s) {
     return true;
   }
   as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
-           "`peer` is the other core of a semaphore that both have; `%s` is of core %u alone",
-           y->name, y->core);
+           "`peer` needs a semaphore that both cores have; `%s` is only core %u's", y->name,
+           y->core);
   as_note(c->j, y->pos, "`%s sem core=*` gives it to both", name->text);
   return false;
 }

@@ -293,7 +293,7 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
 static enum as_known value_of_core(as_job *j, const as_tok *name, as_val *v) {
   if (!j->unit->parsing || as_program(j)->ncores < 2) {
     as_error(j, name->pos, name->len,
-             "`CORE` has a value in the instructions of a program of two cores alone; the "
+             "`CORE` has a value only in the instructions of a program for two cores; the "
              "preprocessor does not know it");
     return AS_REPORTED;
   }

@@ -48,9 +48,9 @@ local function check(path, head, want)
   end
   if type(head.variants) ~= "table" then refuse(path, "line 1 has no variants") end
   local other = differs(head.variants, want.variants)
-  if other then refuse(path, other .. "; delete it to begin anew, or name another") end
+  if other then refuse(path, other .. "; delete the journal to start again, or name another") end
   if head.text ~= want.text then
-    refuse(path, want.script .. " has changed since it was begun; delete it to begin anew, or name another")
+    refuse(path, want.script .. " has changed since the journal was begun; delete the journal to start again, or name another")
   end
 end
 

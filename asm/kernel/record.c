@@ -70,7 +70,7 @@ static bool dynamic_part(reader *r, as_k_dyn *d, unsigned ndim) {
   if (!word(r, AS_DYN_REGISTER, AS_DYN_INDIRECT, "no dynamic part has this kind", &kind))
     return false;
   bool twice = kind <= AS_DYN_ELEMENT ? d->kind : kind == AS_DYN_SIZE ? d->size_dim : d->index_kind;
-  if (twice) return bad(r, "a dynamic part of this kind stands twice", kind);
+  if (twice) return bad(r, "a dynamic part of this kind appears twice", kind);
   switch (kind) {
   case AS_DYN_REGISTER:
     d->kind = ISA_DYN_reg;

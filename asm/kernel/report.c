@@ -150,7 +150,7 @@ static void print_waits(const as_kernel *k, isa_buf *out) {
     isa_buf_puts(out, " waits for ");
     print_item(k, w->earlier, out);
     if (w->reuse)
-      isa_buf_puts(out, ", whose semaphore is used again");
+      isa_buf_puts(out, ", whose semaphore is reused");
     else if (w->way)
       isa_buf_printf(out, ": only one of them at a time may use %s", isa_space_name(w->way));
     else if (b)

@@ -181,7 +181,7 @@ void as_pp_do_macro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   for (as_pp_macro *old = *to; old; old = old->next) {
     if (!overlaps(old, m)) continue;
     as_error(pp->j, m->pos, as_name_of(m->name)->len,
-             "macro `%s` is already defined for such a number of parameters", m->name);
+             "macro `%s` is already defined for this number of parameters", m->name);
     as_note(pp->j, old->pos, "here; `%%unmacro` removes it");
     return;
   }

@@ -103,7 +103,7 @@ static const struct {
 } in_part[] = {
     {AP_CHOSEN, "what is chosen of it"},
     {AP_KEEPS, "the rest stays"},
-    {AP_SIXTEENTH, "every sixteenth partition alone"},
+    {AP_SIXTEENTH, "only every sixteenth partition"},
     {AP_SNAKE, "a list over sixteen partitions"},
     {AP_SCALES, "four partitions of each quadrant"},
     {AP_FREED, "nothing: the bytes are given up"},

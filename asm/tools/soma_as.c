@@ -25,11 +25,11 @@ static const char usage_text[] =
     "  -MD FILE        also write that rule\n"
     "  -w+NAME -w-NAME switch a class of warnings on or off; -Werror makes them errors\n"
     "  --lint          check the program as a whole; an output only with -o\n"
-    "  --spill         keep tiles that find no room in SBUF in HBM for a while; list them\n"
+    "  --spill         keep tiles that do not fit in SBUF in HBM for a while; list them\n"
     "  -@ FILE         more arguments from FILE\n"
     "  --error-format=text|json  how messages are printed\n"
-    "  --explain NAME  the reference of an instruction, or what another name is\n"
-    "  --manual        the reference of all, as in isa/manual.md\n"
+    "  --explain NAME  print the reference of an instruction, or explain another name\n"
+    "  --manual        print the reference of all instructions, as in isa/manual.md\n"
     "  --words         every word of the language with its class\n"
     "  -h, --help      print this; -v, --version the version\n";
 

@@ -285,7 +285,8 @@ static bool check_overlap(const isa_ck *c, int w, int r) {
   if (a->space != b->space || (a->space == ISA_HBM && a->base != b->base)) return true;
   if (!move_alike(a, b) || isa_ap_overlap(a, b) != 1) return true;
   return isa_fail(c->e, ISA_ILLEGAL, w,
-                  "overlaps %s: a destination is exactly in place of a source or shares no byte",
+                  "overlaps %s: a destination must have exactly the elements of a source or share "
+                  "no byte with it",
                   c->form->fields[r].name);
 }
 

@@ -24,7 +24,8 @@ bool isa_rule_custom(const isa_ck *c) {
       if (isa_ap_overlap(dst, isa_ck_ap(c, item(c, u->srcs, k))) == 1)
         return isa_fail(c->e, ISA_ILLEGAL, F(CUSTOM, dsts),
                         "number %" PRIu32 " overlaps number %" PRIu32
-                        " of srcs: a destination is exactly in place of a source or shares no byte",
+                        " of srcs: a destination must have exactly the elements of a source or "
+                        "share no byte with it",
                         i, k);
   }
   return true;

@@ -343,7 +343,7 @@ bool isa_rule_swapgp(const isa_ck *c) {
     return false;
   if (c->in->upd.at_read)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "@read: %s is done with src and dst at once, on both cores", c->row->name);
+                    "@read: %s finishes with src and dst together, on both cores", c->row->name);
   const isa_ap *ap = isa_ck_at(c, src);
   uint64_t n = isa_ap_elems(ap);
   if (n > MOST)
@@ -426,8 +426,8 @@ static bool check_plain_sum(const isa_ck *c, const isa_ap *dst, const sources *s
   for (uint32_t i = 0; i < s->n; i++)
     if (isa_ap_overlap(dst, s->ap[i]) == 1)
       return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COMPUTE, dst),
-                      "overlaps source %" PRIu32 ": a destination is exactly in place of a source "
-                      "or shares no byte",
+                      "overlaps source %" PRIu32 ": a destination must have exactly the elements "
+                      "of a source or share no byte with it",
                       i);
   return true;
 }

@@ -124,11 +124,11 @@ end
 
 local checks = {
   uninit = "reads of bytes or registers that nothing has written since the run began",
-  race = "two accesses to the same bytes, one of them a write, that nothing orders; waits that only the timing satisfied",
+  race = "two accesses to the same bytes, one of them a write, that nothing orders; waits that hold only by luck of timing",
   psum = "a matmul that adds where none has started a group; a group that is read before it is complete",
   overlap = "a tile that is read after another one, which shares its bytes undeclared, was written",
   range = "inputs outside the valid range of an activation function; new infinities and NaNs",
-  port = "gen2: two engines that need the way to a memory at once",
+  port = "gen2: two engines that need the port of a memory at once",
   output = "bytes of an output that nothing has written when the run ends",
 }
 
@@ -291,7 +291,7 @@ local function debug_run(run, o)
   if not ok then return complain(without_place(message)) end
   if not run.fault then keep(run, o) end
   if next(o["--out"]) == nil then return 0 end
-  if not run.ended or run.fault then return complain "--out: the run has not come to its end, nothing is saved" end
+  if not run.ended or run.fault then return complain "--out: the run has not ended, nothing is saved" end
   message = data.save(run, o)
   return message and complain(message) or 0
 end

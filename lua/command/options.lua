@@ -5,21 +5,21 @@ local soma = require "soma"
 
 local usage = [[
 usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on standard input
-       soma --resume FILE [options]             continue with a run that --save has saved
-       soma SCRIPT.lua [arguments]              run an experiment
-       soma --sandbox [options] SCRIPT.lua|PROGRAM.s    run what is not trusted
+       soma --resume FILE [options]             continue a run that --save has saved
+       soma SCRIPT.lua [arguments]              run a Lua script
+       soma --sandbox [options] SCRIPT.lua|PROGRAM.s    run one that you do not trust
        soma -e CODE [arguments]                 run Lua code, with the module as soma
-       soma -i                                  a Lua prompt, likewise
+       soma -i                                  a Lua prompt, with the module as soma
   --in NAME=FILE.npy     data of an input tensor; may be repeated. From FILE.npz or FILE.safetensors
                          its tensor NAME, or FILE.npz:OTHER; --in FILE.npz binds every input in it.
-                         Or made data: zeros, ones, arange, randn:SEED, uniform:SEED:LO:HI
-  --rows NAME=N          the first dimension of a tensor that the program leaves to the run and
-                         that no file gives; may be repeated
+                         Or generated data: zeros, ones, arange, randn:SEED, uniform:SEED:LO:HI
+  --rows NAME=N          the first dimension of a tensor, if the program leaves it to the run and
+                         no file gives it; may be repeated
   --out NAME=FILE.npy    save a tensor when the run has ended well; may be repeated, for one
                          FILE.npz or FILE.safetensors too; --out FILE.npz saves every output
   --expect NAME=FILE     compare a tensor with FILE.npy (or what --in takes) when the run has ended
                          well; --rtol X and --atol X: allowed error, by default 1e-5, 1e-8
-  --timing-only          take the time, compute nothing: inputs may be left out, nothing is saved
+  --timing-only          simulate only the time: inputs may be left out, nothing is saved
   --target TARGET        trn1, inf2, trn2 or trn3; default: the program's own, else trn2
   -D NAME[=VALUE]        define a macro of the source
   -I DIRECTORY           search for included files; may be repeated, as -D may
@@ -35,10 +35,10 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
   --timeline             print a timeline of the engines and queues
   --check CHECKS         all, or some of uninit,race,psum,overlap,range,port,output: report what
-                         the machine leaves undefined, and what only the timing made right
+                         the machine leaves undefined, and what works only by luck of timing
   --all-findings         print all findings, not the first three
-  --lint                 look for what is wrong under every timing, and do not run; --check, too,
-                         tells before it runs
+  --lint                 look for what is wrong under every timing, and do not run; --check also
+                         reports this before the run
   --schedule N           run N more times under other legal timings; the bits must be the same
   --schedule all         judge all legal timings: print whether the program depends on timing, and
                          if so the two places and a schedule for each order
@@ -51,7 +51,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
                          standard input; -x FILE: from a file first
   --log                  print a line for each instruction that is done, on standard error
   --costs [TARGET]       print the constants of the clock; --cost FILE changes some
-  --explain NAME         what a constant of the clock or a check is; soma-as has other names
+  --explain NAME         explain a constant of the clock or a check; soma-as knows other names
   --json                 print the summary as JSON
   --quiet                print nothing when the run ends well
   --help, --version

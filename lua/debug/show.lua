@@ -214,7 +214,7 @@ local function transfers(s)
         its and "each adds 1 to " .. its or "", i.text}
     end
   end
-  return #rows > 0 and columns(rows) or "  no transfer is under way"
+  return #rows > 0 and columns(rows) or "  no transfer is in progress"
 end
 
 local function queues(s)
@@ -225,7 +225,7 @@ local function queues(s)
       n[t.queue], bytes[t.queue] = (n[t.queue] or 0) + 1, (bytes[t.queue] or 0) + t.bytes - t.moved
     end
     for _, q in ipairs(s.prog:queues {core = core}) do
-      rows[#rows + 1] = {core_name(core, q.name), (n[q.name] or 0) .. " transfers under way", (bytes[q.name] or 0) .. " bytes left"}
+      rows[#rows + 1] = {core_name(core, q.name), (n[q.name] or 0) .. " transfers in progress", (bytes[q.name] or 0) .. " bytes left"}
     end
   end
   return #rows > 0 and columns(rows) or "  the program has no queues"

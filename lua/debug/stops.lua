@@ -179,7 +179,7 @@ local function tell_writer(s, hit)
   local i = show.at(s, hit.core, hit.engine, hit.pc)
   s.print(string.format("  written by %s%s, from %s to %s%s", show.instruction(i),
     hit.dma_engine and ", DMA engine " .. hit.dma_engine or "", ns(hit.start_ns), ns(hit.time_ns),
-    hit.part and " (it may have left these bytes alone)" or ""))
+    hit.part and " (it may not have changed these bytes)" or ""))
 end
 
 -- Runs on by `go(limit)` until a stop that holds, the end, or what go itself stops at, and says

@@ -29,7 +29,7 @@ local function add(a, b, sign)
   local x, y = affine(a), affine(b)
   if not x or not y then error("a register takes whole numbers, not " .. tostring(x and b or a), 3) end
   if x.register and y.register and x.register ~= y.register then
-    error("one index goes by one register; add two with k.any.add first", 3)
+    error("an index can use only one register; add two registers with k.any.add first", 3)
   end
   return setmetatable({register = x.register or y.register, scale = x.scale + sign * y.scale,
                        constant = x.constant + sign * y.constant}, Affine)

@@ -18,8 +18,8 @@ static uint32_t one_type(lua_State *L, const char *key) {
   int d = isa_dtype_find(name, n);
   if (d < 0)
     return (uint32_t)luaL_error(
-        L, "custom: option '%s' has a %s where a dtype, a sequence of dtypes or \"any\" is due",
-        key, n ? lua_pushfstring(L, "'%s'", name) : luaL_typename(L, -1));
+        L, "custom: option '%s' has a %s; expected a dtype, a sequence of dtypes or \"any\"", key,
+        n ? lua_pushfstring(L, "'%s'", name) : luaL_typename(L, -1));
   return UINT32_C(1) << d;
 }
 
@@ -182,7 +182,7 @@ static int call_function(lua_State *L) {
   for (int i = 0; i < results; i++) {
     if (lua_isnil(L, base + i)) continue;
     if (lt_test(L, base + i) == NULL)
-      return luaL_error(L, "it returns a %s for dst%d, where a tensor or nil is due",
+      return luaL_error(L, "it returns a %s for dst%d; expected a tensor or nil",
                         lb_type_name(L, base + i), i);
     lua_getfield(L, first + i, "assign");
     lua_pushvalue(L, first + i);

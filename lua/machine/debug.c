@@ -8,7 +8,7 @@
 
 static lb_run *check_open(lua_State *L, const char *what) {
   lb_run *run = lb_check_run(L, 1);
-  if (run->r == NULL) luaL_error(L, "%s: the core has gone on to another run, or is closed", what);
+  if (run->r == NULL) luaL_error(L, "%s: the core has started another run, or is closed", what);
   if (run->core->running != NULL)
     luaL_error(L, "%s: the core is running: not from its own callback", what);
   return run;

@@ -34,7 +34,7 @@ static void set_place(lua_State *L, const char *file_key, const char *line_key, 
 static soma_run *run_with_causes(lua_State *L, const char *what) {
   const lb_run *run = lb_check_run(L, 1);
   uint32_t n;
-  if (run->r == NULL) luaL_error(L, "%s: the core has gone on to another run, or is closed", what);
+  if (run->r == NULL) luaL_error(L, "%s: the core has started another run, or is closed", what);
   if (soma_critical_path(run->r, NULL, 0, &n) != SOMA_OK)
     luaL_error(L, "%s: the core was not made with causes = true", what);
   return run->r;
@@ -200,7 +200,7 @@ static void push_costs_text(lua_State *L, int index) {
   int lines = lua_gettop(L);
   for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
     if (lua_type(L, -2) != LUA_TSTRING || !lua_isinteger(L, -1))
-      luaL_error(L, "costs: %s: a whole number by name is wanted", luaL_tolstring(L, -2, NULL));
+      luaL_error(L, "costs: %s: expected a whole number", luaL_tolstring(L, -2, NULL));
     lua_pushfstring(L, "%s %I\n", lua_tostring(L, -2), lua_tointeger(L, -1));
     lua_rawseti(L, lines, ++n);
   }

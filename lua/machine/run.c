@@ -74,8 +74,7 @@ static int run_fetch(lua_State *L) {
   const lb_run *run = lb_check_run(L, 1);
   const char *name = luaL_checkstring(L, 2);
   soma_tensor_info info;
-  if (run->r == NULL)
-    return luaL_error(L, "fetch: the core has gone on to another run, or is closed");
+  if (run->r == NULL) return luaL_error(L, "fetch: the core has started another run, or is closed");
   lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
   const lb_program *p = lua_touserdata(L, -1);
   int i = lb_program_tensor(p->p, name, &info);
@@ -315,8 +314,7 @@ static int run_save(lua_State *L) {
   const char *path = lb_path(L, 2);
   void *data;
   size_t n;
-  if (run->r == NULL)
-    return luaL_error(L, "save: the core has gone on to another run, or is closed");
+  if (run->r == NULL) return luaL_error(L, "save: the core has started another run, or is closed");
   lb_file *f = lb_fits_name(L, path, false) ? lb_file_create(L, path) : NULL;
   if (f == NULL) return 2;
   soma_status s = soma_run_save(run->r, &data, &n);
@@ -387,7 +385,7 @@ typedef struct goal {
 static void move(lua_State *L, int index, const goal *to) {
   lb_run *run = lb_check_run(L, index);
   lb_core *core = run->core;
-  if (run->r == NULL) luaL_error(L, "the core has gone on to another run, or is closed");
+  if (run->r == NULL) luaL_error(L, "the core has started another run, or is closed");
   if (core->running != NULL) luaL_error(L, "the core is running: not from its own callback");
   lua_getiuservalue(L, index, LB_RUN_CORE);
   core->running = L;

@@ -229,7 +229,7 @@ class Mask:
             return other
         if other.never() or _implies(other, self):
             return self
-        raise KernelError("mask (%s) | (%s): a mask takes bounds joined by `&` alone"
+        raise KernelError("mask (%s) | (%s): a mask takes only bounds joined by `&`"
                           % (self.text, other.text))
 
     __ror__ = __or__

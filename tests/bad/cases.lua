@@ -91,7 +91,7 @@ t.s:14:38: error: src0 and src1 are both in psum: one of them must be in sbuf
                                        ^~~~~~~~~~~~
 ]] },
   { name = "overlap", source = vec("        tensor_copy x[:, 1:64], x[:, 0:63]"), err = [[
-t.s:14:21: error: overlaps src: a destination is exactly in place of a source or shares no byte
+t.s:14:21: error: overlaps src: a destination must have exactly the elements of a source or share no byte with it
           tensor_copy x[:, 1:64], x[:, 0:63]
                       ^~~~~~~~~~
 ]] },

@@ -233,7 +233,7 @@ local function refusals(suite)
   pair("sendrecv_gpsimd", "gpsimd", "sendrecv_gpsimd e, f", "300 elements of float32 in a partition: gpsimd's own DMA takes at most 256, 1024 bytes")
   pair("sendrecv_gpsimd", "gpsimd", "sendrecv_gpsimd a, d", "int32")
   pair("sendrecv_gpsimd", "gpsimd", "sendrecv_gpsimd a, a", "share no byte")
-  pair("sendrecv_gpsimd", "gpsimd", "sendrecv_gpsimd a, b $s++@read", "is done with src and dst at once", "s sem core=*")
+  pair("sendrecv_gpsimd", "gpsimd", "sendrecv_gpsimd a, b $s++@read", "finishes with src and dst together", "s sem core=*")
 end
 
 return function(suite)

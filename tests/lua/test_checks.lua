@@ -154,7 +154,7 @@ section vector
 section scalar
         nop $done==1
         halt
-]], "which only the timing satisfied", [[
+]], "which holds only by luck of timing", [[
 section vector
         nop $done++
         nop $ack>=1 $done++
@@ -172,7 +172,7 @@ section vector
 section scalar
         nop $done>=1
         halt
-]], "which only the timing satisfied", [[
+]], "which holds only by luck of timing", [[
 section vector
         nop $done++
         event_semaphore $ack>=1 $done=0
@@ -189,7 +189,7 @@ section sync
         dma_copy tb, a, queue=q $loaded
         nop $loaded>=16
         halt
-]], "fix: its own update was still under way: one event_semaphore", [[
+]], "fix: its own update had not arrived yet: one event_semaphore", [[
 section sync
         dma_copy ta, a, queue=q $loaded
         event_semaphore $loaded>=16 $loaded-=16
@@ -366,7 +366,7 @@ case("two engines in a bank are slower than in two", function()
   end
   assert(ns "pa" > ns "pb")
 end)
-both("vector and scalar in psum", "port", meet:format "pb", "scalar and vector need the way to psum at once", fill .. [[
+both("vector and scalar in psum", "port", meet:format "pb", "scalar and vector need the port of psum at once", fill .. [[
 section vector
         memset pa[0:64, :], 1.0  $done++
         halt
@@ -422,7 +422,7 @@ section vector
 section gpsimd
         memset tb, 1.0
         halt
-]], "need the way to sbuf at once", [[
+]], "need the port of sbuf at once", [[
 section vector
         memset ta, 1.0 $ack++
         halt

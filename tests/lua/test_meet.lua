@@ -154,11 +154,11 @@ case("two sendrecvs that differ fault with both places and sizes", function()
     for _, text in ipairs {...} do has(f.text, text) end
   end
   differ("sendrecv b, a, queue=q", "sendrecv b[:, 0:32], a[:, 0:32], queue=q",
-    "sendrecv of pipe 0, 128 x 32 of float32 by 16 rings; core 0 comes to it with sendrecv, 128 x 64 of float32 by 16 rings, on sync at m.s:13")
+    "sendrecv of pipe 0, 128 x 32 of float32 by 16 rings; core 0 reaches it with sendrecv, 128 x 64 of float32 by 16 rings, on sync at m.s:13")
   differ("sendrecv b, a, queue=q", "sendrecv b.view(int32), a.view(int32), queue=q", "128 x 64 of int32", "128 x 64 of float32")
   differ("sendrecv b[0:64], a[0:64], queue=q", "sendrecv b[0:64, 0:32], a[0:64, 0:32], queue=q", "64 x 64", "64 x 32")
   local f = fault "section sync\nsendrecv b, a, queue=q\nhalt\nsection gpsimd core=1\nsendrecv_gpsimd b, a\nhalt\n"
-  has(f.text, "sendrecv of pipe 0, 128 x 64 of float32 by 16 rings; core 1 comes to it with sendrecv_gpsimd, 128 x 64 of float32, on gpsimd at m.s:16")
+  has(f.text, "sendrecv of pipe 0, 128 x 64 of float32 by 16 rings; core 1 reaches it with sendrecv_gpsimd, 128 x 64 of float32, on gpsimd at m.s:16")
 end)
 
 case("core_barrier a thousand times: nobody is ahead by more than one", function()
@@ -217,7 +217,7 @@ case("reports of those who wait for ever", function()
   f = fault "section sync\nsendrecv b, a, queue=q, pipe=2\nhalt\nsection vector core=1\nsendrecv b, a, queue=st, pipe=1\nsendrecv b, a, queue=st, pipe=2\nhalt\n"
   eq(f.kind, "deadlock")
   has(f.text, "sync at m.s:13 waits at its sendrecv of pipe 2 for core 1\n    still to come: core 1 vector (m.s:17 by queue st)")
-  has(f.text, "core 1 vector at m.s:16 waits at its sendrecv of pipe 1 for core 0\n    nothing that could still run on core 0 comes to it")
+  has(f.text, "core 1 vector at m.s:16 waits at its sendrecv of pipe 1 for core 0\n    nothing that could still run on core 0 reaches it")
   f = fault "section sync\nsendrecv b, a, queue=q, pipe=2\nsendrecv b, a, queue=q, pipe=1\nhalt\nsection vector core=1\nsendrecv b, a, queue=st, pipe=1\nsendrecv b, a, queue=st, pipe=2\nhalt\n"
   has(f.text, "they wait in a circle: sync for core 1 vector for sync")
 end)
@@ -284,7 +284,7 @@ case("wrong use", function()
   wrong("a register or element in the pattern", "section sync core=*\nsendrecv a[:, r0:+4], b[:, 0:4], queue=st\nhalt\n")
   wrong("does not reach the other core's sbuf here", "section sync core=*\nsendrecv a.peer, b, queue=q\nhalt\n")
   wrong("not an instruction of the vector engine", "section vector core=*\nsendrecv_gpsimd a, b\nhalt\n")
-  wrong("@read: sendrecv_gpsimd is done with src and dst at once", "section gpsimd core=*\nsendrecv_gpsimd a, b $done++@read\nhalt\n")
+  wrong("@read: sendrecv_gpsimd finishes with src and dst together", "section gpsimd core=*\nsendrecv_gpsimd a, b $done++@read\nhalt\n")
   alone("257 elements of float32 in a partition: gpsimd's own DMA takes at most 256, 1024 bytes",
     "a tile sbuf float32[4, 257]\nb tile sbuf float32[4, 257]\nsection gpsimd core=*\nsendrecv_gpsimd a, b\nhalt\n")
 end)

@@ -146,10 +146,10 @@ case("wrong use", function()
   local function wrong(text, source) raises(text, soma.assemble, source) end
   wrong("a wait is on a semaphore of its own core, 0; let core 1 update one here",
         "s sem core=*\nsection sync\nnop $peer.s>=1\nhalt\n")
-  wrong("`peer` is the other core of a semaphore that both have; `s` is of core 1 alone",
+  wrong("`peer` needs a semaphore that both cores have; `s` is only core 1's",
         "s sem core=1\nsection sync\nnop $peer.s++\nhalt\n")
   wrong("two cores as one need gen3; trn1 is gen2", "target trn1\ns sem core=*\n")
-  wrong("`CORE` has a value in the instructions of a program of two cores alone",
+  wrong("`CORE` has a value only in the instructions of a program for two cores",
         "section sync\nmov r0, CORE\nhalt\n")
   wrong("`CORE` has a value", "s sem core=*\n%if CORE\n%endif\n")
   wrong(".peer: the program has one core",

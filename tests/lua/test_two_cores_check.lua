@@ -423,7 +423,7 @@ section gpsimd core=1
         halt
 ]]
   local run = check(source, {checks = "race"})
-  has(run.findings[1].text, "core 0 gpsimd waits for $s of core 0 != 1, which only the timing satisfied")
+  has(run.findings[1].text, "core 0 gpsimd waits for $s of core 0 != 1, which holds only by luck of timing")
   local verdict, text = all(source)
   eq(verdict, "depends")
   has(text, "core 0 gpsimd can wait for ever for $s of core 0 != 1")
@@ -482,11 +482,11 @@ section scalar core=*
   for _, wrong_one in ipairs {(source:gsub("%$turn>=1", "")), (source:gsub("%$turn>=1", "$turn>=0"))} do
     local verdict, text = all(wrong_one)
     eq(verdict, "depends")
-    has(text, "come to pipe 3, and nothing orders the two")
+    has(text, "use pipe 3, and nothing orders the two")
     for seed = 0, 5 do
       local run = check(wrong_one, {checks = "race", schedule = seed})
       eq(#run.findings, 2)
-      has(run.findings[1].text, "come to pipe 3, and nothing orders the two: the other core meets whichever comes first")
+      has(run.findings[1].text, "use pipe 3, and nothing orders the two: the other core meets whichever comes first")
       has(run.findings[1].text, "or one of the two takes another pipe")
     end
   end

@@ -309,7 +309,8 @@ static void test_program(void **state) {
   expect(&x, ISA_OK, 0, 0, 0, NULL);
   x = open_program(ISA_trn2, bad_overlap);
   expect(&x, ISA_ILLEGAL, 0, ISA_ENG_vector, 0,
-         "overlaps src0: a destination is exactly in place of a source or shares no byte");
+         "overlaps src0: a destination must have exactly the elements of a source or share no byte "
+         "with it");
   x = open_program(ISA_trn2, NULL);
   x.p->cores[0].code[ISA_ENG_vector].n = 1;
   expect(&x, ISA_ILLEGAL, 0, ISA_ENG_vector, 0,

@@ -108,7 +108,7 @@ static const pp_case cases[] = {
      "add r0, r0, 5\nadd r1, r2, 3\n", ""},
     {"mnemonic wrapped", "%macro nop 0\n a\n nop\n%endmacro\nnop\n", "a\nnop\n", ""},
     {"redefined", "%macro m 1-2\n%endmacro\n%macro m 2\n%endmacro\n", "",
-     "3:8: error: macro `m` is already defined for such a number of parameters\n"
+     "3:8: error: macro `m` is already defined for this number of parameters\n"
      "1:8: note: here; `%unmacro` removes it\n"},
     {"unmacro", "%macro m 1\n a\n%endmacro\n%unmacro m 2\nm 1\n%unmacro m 1\nm 1\n", "a\nm 1\n",
      ""},

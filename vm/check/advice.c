@@ -426,7 +426,7 @@ static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   vm_ck_put_sem(c, a->sem, out);
   isa_buf_printf(out, " %s %lld, can hold before ", isa_cond_text(cond), (long long)a->waited);
   vm_ck_put_site(c, a->first->engine, a->first->pc, out);
-  isa_buf_puts(out, " is over: let a semaphore of its own, that only counts up, tell of it");
+  isa_buf_puts(out, " is over: signal it with a semaphore of its own that only counts up");
 }
 
 /* What has to tell of the first, when nothing does. */

@@ -412,7 +412,7 @@ void vm_check_port(vm_core *c, unsigned engine, const vm_flight *f, const isa_wa
   vm_finding *r = vm_ck_found(c, VM_CHECK_PORT, e, f->pc, other, g->pc);
   if (!r) return;
   vm_ck_put_place(c, e, f->pc, &r->text);
-  isa_buf_printf(&r->text, ": port: %s and %s need the way to %s at once; %s goes %llu ns later",
+  isa_buf_printf(&r->text, ": port: %s and %s need the port of %s at once; %s starts %llu ns later",
                  vm_ck_name(c, e), vm_ck_name(c, other), isa_space_name(w->space), vm_ck_name(c, e),
                  (unsigned long long)(late / VM_NS));
   vm_ck_put_insn(c, other, g->pc, g->item.start, &r->text);

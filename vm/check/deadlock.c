@@ -112,7 +112,7 @@ static void put_suspects(const report *r, unsigned waiter, target t) {
   if (t.pipe < 0)
     isa_buf_puts(r->out, "changes it");
   else
-    isa_buf_printf(r->out, "on core %u comes to it", t.core);
+    isa_buf_printf(r->out, "on core %u reaches it", t.core);
   for (unsigned e = 0; e < r->n; e++) {
     if (put_changers(r, e, t, false, n, ": ") == 0) continue;
     isa_buf_puts(r->out, engine_of(r, e)->state == VM_HALTED ? " has halted" : " is past it");

@@ -354,7 +354,7 @@ static void put_pipe(const vm_core *c, const vm_ck_access *old, const vm_ck_acce
   isa_buf_puts(out, " and ");
   vm_ck_put_who(c, old, out);
   isa_buf_printf(out,
-                 " come to pipe %d, and nothing orders the two: the other core meets whichever "
+                 " use pipe %d, and nothing orders the two: the other core meets whichever "
                  "comes first",
                  (int)a->set.start);
 }
@@ -491,8 +491,8 @@ static void report_causes(vm_core *c, struct vm_ck_judge *j, state *s) {
     for (uint32_t i = 0; i < j->ncauses; i++) j->causes[i].done |= j->causes[i].n == 0;
     free_state(c, s);
     if (f && more)
-      isa_buf_printf(&f->text, "\n  %u more pair%s of places %s in order then", more,
-                     more > 1 ? "s" : "", more > 1 ? "are" : "is");
+      isa_buf_printf(&f->text, "\n  this also orders %u more pair%s of places", more,
+                     more > 1 ? "s" : "");
     j->failed = !save_state(c, s);
     if (j->failed) return;
   }

@@ -195,7 +195,7 @@ static void put_race(const vm_core *c, vm_legal_result *r, isa_buf *out) {
     isa_buf_printf(out, " and %s", vm_ck_name(c, q->step->engine));
     put_at(c, q->step, out);
     if (r->pipes)
-      isa_buf_printf(out, " come to pipe %u, and nothing orders the two", p->step->pipe);
+      isa_buf_printf(out, " use pipe %u, and nothing orders the two", p->step->pipe);
     else
       isa_buf_printf(out, " trigger queue %s, and nothing orders the two",
                      vm_ck_queue_row(c, p->step->queue)->name);

@@ -30,14 +30,14 @@ void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held
   isa_buf_printf(&f->text, ": race: %s waits for ", vm_ck_name(c, e));
   vm_ck_put_sem(c, sem, &f->text);
   isa_buf_printf(&f->text,
-                 " %s %u, which only the timing satisfied: nothing orders the wait before the "
+                 " %s %u, which holds only by luck of timing: nothing orders the wait before the "
                  "update that makes it %u",
                  isa_cond_text(h->cond), h->value, next);
   vm_ck_put_insn(c, e, h->pc, h->time, &f->text);
   vm_ck_put_insn(c, k->change_by, k->change_pc, c->now, &f->text);
   isa_buf_puts(&f->text, "\n  fix: ");
   if (k->change_by == e)
-    isa_buf_puts(&f->text, "its own update was still under way: one event_semaphore that waits and "
+    isa_buf_puts(&f->text, "its own update had not arrived yet: one event_semaphore that waits and "
                            "updates takes effect at once");
   else if (h->cond == ISA_WAIT_eq)
     isa_buf_puts(&f->text, "wait with >=, or let the waiter signal that it has seen it");
@@ -105,7 +105,7 @@ void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u,
   if (!late)
     isa_buf_puts(&f->text, "the updates that raise it");
   else if (other == u->r.engine)
-    isa_buf_puts(&f->text, "an update of its own that is still under way");
+    isa_buf_puts(&f->text, "an update of its own that has not arrived yet");
   else
     isa_buf_printf(&f->text, "the update by %s that it needs", vm_ck_name(c, other));
   if (late) vm_ck_put_insn(c, late->engine, late->pc, c->now, &f->text);
@@ -120,10 +120,11 @@ void vm_ck_report_stuck(vm_core *c, const vm_ck_step *w, uint32_t value) {
   vm_ck_put_place(c, w->engine, w->pc, &f->text);
   isa_buf_printf(&f->text, ": race: %s waits for ", vm_ck_name(c, w->engine));
   vm_ck_put_sem(c, w->sem, &f->text);
-  isa_buf_printf(&f->text,
-                 " %s %u, which only the timing satisfied: when its updates come in another order "
-                 "it can stay at %u, and the wait never ends",
-                 isa_cond_text(w->cond), w->value, value);
+  isa_buf_printf(
+      &f->text,
+      " %s %u, which holds only by luck of timing: when its updates come in another order "
+      "it can stay at %u, and the wait never ends",
+      isa_cond_text(w->cond), w->value, value);
   vm_ck_put_insn(c, w->engine, w->pc, c->now, &f->text);
   isa_buf_puts(&f->text, "\n  fix: order the updates of the semaphore by another one, or use one "
                          "for each purpose");

@@ -103,8 +103,8 @@ bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const
       continue;
     if (find_or_mark(c, src[i], bits, false) < src[i]->elems)
       return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
-                      "overlaps %s: a destination is exactly in place of a source or shares no "
-                      "byte",
+                      "overlaps %s: a destination must have exactly the elements of a source or "
+                      "share no byte with it",
                       names[i]);
   }
   return true;

@@ -249,8 +249,8 @@ static void check_source(void *ud, const isa_operand *o, vm_view *v) {
   isa_ap src = vm_resolved_pattern(m->c, ap, v);
   if (isa_ap_overlap(&m->dst, &src) != 1) return;
   m->ok = isa_fail(m->err, ISA_FAULT, ISA_NOFIELD,
-                   "bytes %lld.. overlap %s, at bytes %lld..: a destination is exactly in place of "
-                   "a source or shares no byte",
+                   "bytes %lld.. overlap %s, at bytes %lld..: a destination must have exactly the "
+                   "elements of a source or share no byte with it",
                    (long long)m->dst.offset, isa_form_of(m->f->in->op)->fields[o->field].name,
                    (long long)src.offset);
 }

@@ -101,7 +101,7 @@ static bool agree(const side *a, const side *b) {
   isa_buf_init(&text, &a->c->al);
   isa_buf_printf(&text, "%s of pipe %d, ", isa_ops[a->in->op].name, isa_insn_pipe(a->in));
   put_size(&text, a);
-  isa_buf_printf(&text, "; core %u comes to it with %s, ", b->c->number, isa_ops[b->in->op].name);
+  isa_buf_printf(&text, "; core %u reaches it with %s, ", b->c->number, isa_ops[b->in->op].name);
   put_size(&text, b);
   isa_buf_printf(&text, ", on %s at ", isa_engines[b->e].name);
   vm_put_pc(b->c, b->e, b->en->pc, &text);
