@@ -264,7 +264,7 @@ def _grid(grid):
     for p in parts:
         n = whole(p)
         if n is None or n < 1:
-            raise KernelError("a grid of %r: sizes are whole numbers from 1" % (grid,))
+            raise KernelError("a grid of %r: sizes must be whole numbers, 1 or more" % (grid,))
         sizes.append(n)
     return tuple(sizes)
 

@@ -68,7 +68,7 @@ def session(saved, commands=None):
         arguments = [_command(), "--resume", before, "--debug", "--quiet", "--save", after]
         if commands is not None:
             if not isinstance(commands, str):
-                raise TypeError("commands=%r: a string is wanted, a command on each line" %
+                raise TypeError("commands=%r: expected a string with one command on each line" %
                                 (commands,))
             with open(script, "w", encoding="utf-8") as f:
                 f.write(commands)

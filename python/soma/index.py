@@ -302,7 +302,7 @@ def _compare(a, b, less, text):
         frame = sys._getframe(2)
         if frame.f_code is code:
             return left & mask
-        raise KernelError("the mask %s was asked for its truth: join masks with `&`" % left.text,
+        raise KernelError("the mask %s has no truth value: join masks with `&`" % left.text,
                           record.shown(code.co_filename), line)
     return mask
 

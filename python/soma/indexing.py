@@ -77,7 +77,7 @@ def _range(k, n, d):
 def _slice_range(k, n, d):
     step = 1 if k.step is None else whole(k.step)
     if step is None or step < 1:
-        raise KernelError("%r of dimension %d: the step is a whole number from 1" % (k, d))
+        raise KernelError("%r of dimension %d: the step must be a whole number, 1 or more" % (k, d))
     if isinstance(k.start, RegisterValue) or isinstance(k.stop, RegisterValue):
         length = (0 if k.stop is None else k.stop) - (0 if k.start is None else k.start)
         if not isinstance(length, RegisterValue) or length.terms:

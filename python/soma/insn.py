@@ -158,7 +158,7 @@ def fill_bits(value, dtype):
     try:
         return float_bits(float(value))
     except (TypeError, ValueError):
-        raise KernelError("memset of %s with %s: a number is needed"
+        raise KernelError("memset of %s with %s: expected a number"
                           % (dtype, said(value))) from None
 
 

@@ -70,7 +70,7 @@ def _set_option(o, name, value):
                         (name, ", ".join(sorted(_OPTIONS))))
     if kind is C.c_char_p:
         if not isinstance(value, str):
-            raise TypeError("%s=%r: a string is wanted" % (name, value))
+            raise TypeError("%s=%r: expected a string" % (name, value))
         value = value.encode()
     elif not isinstance(value, (int, float) if kind is C.c_double else int):
         raise TypeError("%s=%r: a number is wanted" % (name, value))

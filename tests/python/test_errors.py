@@ -62,7 +62,7 @@ WRONG = (
     ("nisa.tensor_copy(dst=y, src=p, engine=nisa.engine.gpsimd)", KernelError,
      "tensor_copy src: gpsimd does not reach psum: use vector or scalar"),
     ("nisa.tensor_copy(dst=y, src=x, engine='gpu')", KernelError,
-     "tensor_copy: engine='gpu' is no engine"),
+     "tensor_copy: engine='gpu' is not an engine"),
     ("x[:, 1:] = x[:, :-1]", KernelError, "tensor_copy dst: overlaps src: a destination is exactly "
      "in place of a source or shares no byte"),
     ("x[i, j * j]", KernelError, "(i1) * i1 is not affine: an access pattern takes sums of"),
@@ -89,7 +89,7 @@ WRONG = (
     ("np.exp(x)", TypeError, "a function of NumPy does not take a tile, whose values are known "
      "when the kernel runs: nki.language has functions of tiles"),
     ("np.mean(x, axis=1)", TypeError, "<float32[128, 512] in sbuf, x>: its values are known when"),
-    ("nl.store(a, 'hello')", KernelError, "memset of float32 with 'hello': a number is needed"),
+    ("nl.store(a, 'hello')", KernelError, "memset of float32 with 'hello': expected a number"),
     ("nl.program_id(3)", KernelError, "program_id(3) of a grid of 0 dimensions"),
     ("nl.affine_range(x)", KernelError, "range(0, <float32[128, 512] in sbuf, x>, 1): bounds are "
      "whole numbers; nl.dynamic_range takes registers"),
@@ -117,7 +117,7 @@ WRONG = (
     ("nl.ndarray((129, 4), nl.float32)", KernelError, "[129, 4] in sbuf with 129 partitions: there "
      "are 128; dimension 0, or the one marked by par_dim, is the partitions"),
     ("nl.ndarray((128, -5), nl.float32)", KernelError,
-     "shape [128, -5]: sizes are whole numbers from 1"),
+     "shape [128, -5]: sizes must be whole numbers, 1 or more"),
     ("nl.ndarray((9, 9), 'complex64')", TypeError, "complex64 is not a type of the machine; it "),
     ("nl.ndarray((9, 9), nl.float32, buffer='vram')", TypeError,
      "buffer='vram': there are sbuf, psum, private_hbm (hbm) and shared_hbm"),
@@ -234,7 +234,8 @@ class Errors(unittest.TestCase):
                 (lambda: two(x), TypeError, "two(): missing a required argument: 'b'"),
                 (lambda: two(x.astype(float), x), TypeError, "argument a: float64 arrays are not a "
                  "type of the machine: use .astype(np.float32)"),
-                (lambda: two[0](x, x), KernelError, "a grid of 0: sizes are whole numbers from 1"),
+                (lambda: two[0](x, x), KernelError,
+                 "a grid of 0: sizes must be whole numbers, 1 or more"),
                 (lambda: nki.jit(3), TypeError, "a kernel is a function, not 3"),
                 (lambda: nl.load(x), KernelError, "an NKI call outside of a kernel"),
                 (lambda: nki.jit(two.function, platform_target="trn9")(x, x), Exception,

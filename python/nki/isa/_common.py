@@ -132,7 +132,7 @@ def engine_of(e, call):
     try:
         return ENGINE[e]
     except (KeyError, TypeError):
-        raise KernelError("%s: engine=%r is no engine" % (call, e)) from None
+        raise KernelError("%s: engine=%r is not an engine" % (call, e)) from None
 
 
 def chosen(table, value, what, call):

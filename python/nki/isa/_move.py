@@ -209,7 +209,7 @@ def _writable(dst, call):
     if not isinstance(dst, Register):
         raise KernelError("%s: dst is %r, not a register" % (call, dst))
     if dst.frozen:
-        raise AssertionError("%s: the register of a loop counts its rounds: it cannot be written"
+        raise AssertionError("%s: the register of a loop counts iterations: it cannot be written"
                              % call)
     return dst.number()
 

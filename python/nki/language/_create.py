@@ -32,7 +32,7 @@ def _sizes(shape):
     for n in shape:
         k = n if n.__class__ is int else whole(n)
         if k is None or k < 1:
-            raise KernelError("shape %s: sizes are whole numbers from 1" % (list(shape),))
+            raise KernelError("shape %s: sizes must be whole numbers, 1 or more" % (list(shape),))
         out.append(k)
     return out
 
@@ -79,7 +79,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
     memory = memory_of(where)
     sizes = _sizes(shape)
     if name and not isinstance(name, str):
-        raise KernelError("name=%s is not a text" % insn.said(name))
+        raise KernelError("name=%s is not a string" % insn.said(name))
     name = name or rec.variable(at)
     if memory == HBM:
         return _in_hbm(rec, sizes, dtype, where, name, at)

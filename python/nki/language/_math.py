@@ -109,7 +109,7 @@ def _binary(name, x, y, dtype=None, mask=None):
         y = _tile(y, "nl." + name)
     if y.__class__ is not Tensor:
         if x.__class__ is not Tensor:
-            raise KernelError("nl.%s of %r and %r: one operand is a tile" % (name, x, y))
+            raise KernelError("nl.%s of %r and %r: one operand must be a tile" % (name, x, y))
         shape = x.shape
     else:
         shape = y.shape if x.__class__ is not Tensor else broadcast_shape(x.shape, y.shape)
@@ -176,7 +176,7 @@ def divide(x, y, dtype=None, mask=None, **other):
     division. Whole numbers give float32."""
     x, y = _tile(x, "nl.divide"), _tile(y, "nl.divide")
     if not _is_tile(x) and not _is_tile(y):
-        raise KernelError("nl.divide of %r and %r: one operand is a tile" % (x, y))
+        raise KernelError("nl.divide of %r and %r: one operand must be a tile" % (x, y))
     if not _is_tile(y):
         t = float32 if x.dtype.integer else x.dtype
         with np.errstate(divide="ignore"):  # by 0: infinite, as NumPy's
