@@ -63,8 +63,8 @@ WRONG = (
      "tensor_copy src: gpsimd does not reach psum: use vector or scalar"),
     ("nisa.tensor_copy(dst=y, src=x, engine='gpu')", KernelError,
      "tensor_copy: engine='gpu' is not an engine"),
-    ("x[:, 1:] = x[:, :-1]", KernelError, "tensor_copy dst: overlaps src: a destination is exactly "
-     "in place of a source or shares no byte"),
+    ("x[:, 1:] = x[:, :-1]", KernelError, "tensor_copy dst: overlaps src: a destination must have "
+     "exactly the elements of a source or share no byte with it"),
     ("x[i, j * j]", KernelError, "(i1) * i1 is not affine: an access pattern takes sums of"),
     ("x[j, i]", KernelError, "index i1 of the partitions: they follow one another along axis 0"),
     ("nl.copy(x[i, j + 88])", KernelError, "index i1 + 88 runs from 88 to 599: the dimension has "

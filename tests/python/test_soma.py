@@ -78,7 +78,7 @@ class Programs(unittest.TestCase):
                 (ValueError, "max_instructions=-1: it is 0 or more",
                  lambda: soma.run(text, x, max_instructions=-1)),
                 (TypeError, "max_time='1': a number", lambda: soma.run(text, x, max_time="1")),
-                (TypeError, "costs=3: a string", lambda: soma.run(text, x, costs=3)),
+                (TypeError, "costs=3: expected a string", lambda: soma.run(text, x, costs=3)),
                 (ValueError, "checks=-1: as a number it is a sum of bits, 1 to 127",
                  lambda: soma.run(text, x, checks=-1)),
                 (ValueError, "threads=257: it is 1 to 256, or 0 for all cores",
