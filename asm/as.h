@@ -3,8 +3,8 @@
  *   src.c text -> lex.c tokens -> pp/ token lines -> parse.c statements
  *   -> directive.c (names) | match.c + operand.c (isa_insn) -> layout.c -> program
  *
- * Everything lives in the arena of the job and dies with it; only the program and the
- * diagnostics get out. */
+ * Everything lives in the arena of the job and is freed with it; only the program and the
+ * diagnostics remain. */
 #ifndef ASM_AS_H
 #define ASM_AS_H
 
@@ -16,7 +16,7 @@ typedef struct as_job as_job;
 
 /* ---- Places ------------------------------------------------------------------------------- */
 
-/* Where a token was written. expansion: the macro call it came out of (NULL: none), for
+/* Where a token was written. expansion: the macro call that produced it (NULL: none), for
  * backtraces; the chain ends at the file. */
 typedef struct as_pos {
   uint32_t file; /* index into job->sources */
@@ -47,7 +47,7 @@ void as_warning(as_job *j, const char *name, as_pos at, uint32_t span, const cha
     ISA_PRINTF(5, 6);
 /* A note to the error before: the rule, the values, a place. at.line 0: no place. */
 void as_note(as_job *j, as_pos at, const char *fmt, ...) ISA_PRINTF(3, 4);
-/* A note that stands by itself. */
+/* A note of its own. */
 void as_remark(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) ISA_PRINTF(4, 5);
 /* Ends the job with an error: limits and lost memory. */
 _Noreturn void as_fatal(as_job *j, as_pos at, const char *fmt, ...) ISA_PRINTF(3, 4);
@@ -95,11 +95,11 @@ const char *as_src_read(as_job *j, as_pos at, uint32_t span, const char *path, s
                         const char **found);
 /* The same as a source of lines; a file is read once. False after an error. */
 bool as_src_load(as_job *j, as_pos at, uint32_t span, const char *path, uint32_t *index);
-/* Notes a file as read, for who makes rules of it. */
+/* Notes a file as read, for the rules of -M. */
 void as_src_depend(as_job *j, const char *path);
 /* The path that as_src_load would read, or `path` where no file is found; NULL after an error. */
 const char *as_src_search(as_job *j, as_pos at, uint32_t span, const char *path);
-/* Line `line` (1-based) of a source without its end, and its length; NULL when there is none. */
+/* Line `line` (1-based) of a source without its end, and its length; NULL if there is none. */
 const char *as_src_line(const as_job *j, uint32_t file, uint32_t line, uint32_t *len);
 
 /* ---- Tokens (lex.c) ----------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ enum as_pp_kind {
   AS_PP_PASTE,         /* %+ */
   AS_PP_CALLED,        /* %?: the macro's name as called */
   AS_PP_DEFINED,       /* %??: as defined */
-  AS_PP_SELF,          /* %*?: as %?, of single-line macros alone */
+  AS_PP_SELF,          /* %*?: as %?, only of single-line macros */
   AS_PP_SELF_DEFINED,  /* %*??: as %?? */
   AS_PP_OPEN,          /* %[: what follows up to its ] is expanded first of all */
   AS_PP_ENV,           /* %!name: text is the name of the environment variable */

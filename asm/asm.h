@@ -49,7 +49,7 @@ typedef struct as_options {
 
 typedef struct as_result {
   isa_program *program; /* NULL when there were errors; the caller frees it */
-  bool overflows;       /* with spill: tiles of it lie past the end of SBUF, and it cannot run so */
+  bool overflows;       /* with spill: some tiles are past the end of SBUF, so it cannot run yet */
   as_diag *diags;
   uint32_t ndiags, nerrors, nwarnings;
   isa_buf listing;      /* with want_listing */
@@ -73,7 +73,7 @@ typedef struct as_file {
   const void *data;
   size_t n;
 } as_file;
-/* Whether bytes begin as a program or object file does; no source does. */
+/* Whether bytes begin like a program or object file; no source does. */
 bool as_is_object(const void *data, size_t n);
 /* Links object files to a program: sections one after the other, in the order of the files. Of o
  * only alloc, target (which the objects must have, when it is not NULL), tile_align, want_listing

@@ -9,7 +9,7 @@
  * bytes. */
 void as_dis_text(const isa_program *p, isa_buf *out);
 /* Gives each thing of p that is printed a name of its own, which the assembler accepts: of equal
- * ones the first keeps it. False when memory is out. */
+ * ones the first keeps it. False if out of memory. */
 bool as_dis_names(isa_program *p);
 /* Basic blocks of each section with their control flow, and semaphores between the blocks that
  * update them and those that wait, as a Graphviz digraph. */

@@ -39,7 +39,7 @@ typedef struct as_object {
   uint32_t nnames, nrelocs;
 } as_object;
 
-/* Appends the object's file. False when memory is out. */
+/* Appends the object's file. False if out of memory. */
 bool as_object_write(const as_object *o, isa_buf *out);
 /* Reads an object's file as hostile input; names and relocs are in the arena. False on refusal. */
 bool as_object_read(isa_arena *a, const void *data, size_t n, as_object *out, isa_error *e);

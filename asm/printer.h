@@ -13,7 +13,7 @@ typedef struct as_printer {
   uint32_t *next;                            /* 1-based: the next symbol at the same pc */
 } as_printer;
 
-/* False when memory is out; close it all the same. */
+/* False if out of memory; close it all the same. */
 bool as_printer_open(const isa_program *p, const isa_alloc *al, as_printer *pr);
 void as_printer_close(as_printer *pr);
 void as_printer_insn(const as_printer *pr, unsigned core, unsigned engine, const isa_insn *in,

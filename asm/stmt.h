@@ -30,7 +30,7 @@ static inline unsigned as_core_of(unsigned section) { return section / ISA_NENGI
 /* The core of what `core=*` declares: of each core, under the same number. */
 enum { AS_BOTH = ISA_MAX_CORES };
 
-/* A label's scope is its section + 1; every other name's is 0. */
+/* The scope of a label is its section + 1; that of every other name is 0. */
 typedef struct as_sym {
   const char *name;          /* interned */
   struct as_sym *same;       /* of the same name in another scope */
@@ -197,7 +197,7 @@ int as_comparison(const as_cur *c);
 void as_note_barrier(as_job *j, const isa_barrier *b, as_pos pos, uint32_t span);
 
 /* pseudo.c */
-int as_pseudo_find(const char *name, size_t n); /* -1 when there is none */
+int as_pseudo_find(const char *name, size_t n); /* -1 if there is none */
 void as_pseudo_near(as_near *w);
 const char *as_pseudo_name(int ps);    /* of the nth, NULL past the last */
 int as_pseudo_here(as_job *j, int ps); /* the one that its name means in this section */
@@ -217,7 +217,7 @@ void as_endif(as_cur *c);
 void as_blocks_end(as_job *j); /* reports blocks without an end */
 
 /* directive.c */
-int as_directive_find(const char *name); /* -1 when there is none */
+int as_directive_find(const char *name); /* -1 if there is none */
 void as_directive_near(as_near *w);
 bool as_is_data(int word);                   /* times, incbin, npy */
 bool as_is_code(int word);                   /* loop, align and so on: it stands in a section */

@@ -1,4 +1,4 @@
-/* What every layer stands on: status codes, the allocator contract, growable bytes, an arena. */
+/* What every layer uses: status codes, the allocator contract, growable bytes, an arena. */
 #ifndef ISA_BASE_H
 #define ISA_BASE_H
 
@@ -23,7 +23,7 @@ typedef enum isa_status {
 /* The text of a status, static; "unknown status" outside the table. */
 const char *isa_status_text(int status);
 
-/* An allocator in the manner of Lua: fn(ud, NULL, 0, n) allocates, fn(ud, p, old, 0) frees and
+/* An allocator, as in Lua: fn(ud, NULL, 0, n) allocates, fn(ud, p, old, 0) frees and
  * gives NULL, else it resizes. It may fail by giving NULL when n > 0. Shrinking may fail too. */
 typedef struct isa_alloc {
   void *(*fn)(void *ud, void *p, size_t old, size_t n);
@@ -54,12 +54,12 @@ void isa_buf_add(isa_buf *b, const void *p, size_t n);
 void isa_buf_puts(isa_buf *b, const char *s);
 void isa_buf_printf(isa_buf *b, const char *fmt, ...) ISA_PRINTF(2, 3);
 void isa_buf_vprintf(isa_buf *b, const char *fmt, va_list ap);
-/* s in quotes for JSON, fit to stand in a <script> too; bytes that are not UTF-8 become U+FFFD. */
+/* s in quotes for JSON, also valid inside a <script>; bytes that are not UTF-8 become U+FFFD. */
 void isa_buf_json(isa_buf *b, const char *s);
 /* The bytes as a C string (a terminating 0 is kept after len); "" when empty or failed. */
 const char *isa_buf_str(isa_buf *b);
 
-/* Memory whose pieces die together. Zero-initialise and set `al`. */
+/* Memory whose pieces are freed together. Zero-initialise and set `al`. */
 typedef struct isa_arena {
   struct isa_arena_block *blocks;
   isa_alloc al;
@@ -78,9 +78,9 @@ char *isa_arena_strn(isa_arena *a, const char *s, size_t n);
 void *isa_arena_grow(isa_arena *a, void *v, uint32_t n, uint32_t more, uint32_t *cap, size_t size);
 
 /* Makes room for one more element in an array of *cap elements of size bytes each. The array
- * grows by half; the new part is zeroed. False when memory is out: the array is as before. */
+ * grows by half; the new part is zeroed. False if out of memory: the array is as before. */
 bool isa_array_grow(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size);
-/* The same for elements that are written as a whole: the new part is as the allocator gave it. */
+/* The same for elements that are written as a whole: the new part is not zeroed. */
 bool isa_array_room(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size);
 /* The same to `want` elements at once, for a caller that knows how many there will be. */
 bool isa_array_reserve(const isa_alloc *al, void *array_ptr, uint32_t want, uint32_t *cap,
@@ -97,7 +97,7 @@ typedef struct isa_index {
   isa_slot *slots;
   uint32_t size, n;
 } isa_index;
-/* False when memory is out: the index is as before. After isa_index_room the next one is taken. */
+/* False if out of memory: the index is as before. After isa_index_room the next one is taken. */
 bool isa_index_room(const isa_alloc *al, isa_index *t);
 bool isa_index_add(const isa_alloc *al, isa_index *t, uint32_t hash, uint32_t number);
 void isa_index_clear(isa_index *t); /* of all numbers; the memory stays */
@@ -111,7 +111,7 @@ static inline uint32_t isa_index_next(const isa_index *t, uint32_t hash, uint32_
   return 0;
 }
 
-/* A message with the place it speaks of. field: index of the operand in the instruction's form,
+/* A message and its place. field: index of the operand in the instruction's form,
  * ISA_NOFIELD for the whole instruction. text names the rule and the values. */
 #define ISA_NOFIELD (-1)
 typedef struct isa_error {

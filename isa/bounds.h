@@ -1,4 +1,4 @@
-/* What a pattern may stay in, and the message of one that registers have moved out of it:
+/* The bounds of a pattern, and the message when registers have moved it out of them:
  *
  *   x[r0:+128] with r0 = 896 is rows 896..1023; x has rows 0..999 */
 #ifndef ISA_BOUNDS_H
@@ -12,7 +12,7 @@ typedef struct isa_bounds {
   int64_t lo, hi;      /* those that it may */
 } isa_bounds;
 
-/* The tile, the tensor or the partition of a memory that a pattern of p lies in. */
+/* The tile, the tensor or the partition of a memory that contains a pattern of p. */
 static inline void isa_ap_home(const isa_program *p, const isa_ap *ap, isa_bounds *b) {
   b->lo = 0;
   b->name = isa_space_name(ap->space);
@@ -33,11 +33,11 @@ static inline void isa_ap_home(const isa_program *p, const isa_ap *ap, isa_bound
  * lie, and the elements of `.indirect`, is a matter of the index: only the first one counts. */
 bool isa_ap_stays(const isa_program *p, const isa_ap *ap, int64_t offset, isa_bounds *b);
 
-/* The most that the dimension may have which a register sizes. */
+/* The largest size of the dimension that a register sizes. */
 static inline uint32_t isa_ap_most(const isa_ap *ap) {
   return ap->size_dim == 1 ? ap->nparts : ap->dim[ap->size_dim - 2].num;
 }
-/* Gives that dimension of *ap a size: false when it is above the most. */
+/* Sets the size of that dimension of *ap; false if it is too large. */
 static inline bool isa_ap_resize(isa_ap *ap, uint32_t size) {
   if (size > isa_ap_most(ap)) return false;
   if (ap->size_dim == 1)

@@ -17,17 +17,17 @@ bool isa_branch_taken(unsigned op, uint32_t a, uint32_t b);
 /* Whether a comparison of the set COMPARE holds. */
 bool isa_compare_holds(unsigned compare, uint32_t a, uint32_t b);
 
-/* The branch target of an instruction, -1 when it has none. */
+/* The branch target of an instruction, -1 if it has none. */
 int64_t isa_flow_target(const isa_insn *in);
-/* Marks in seen[code->n] what may run once the engine is at pc `from`; what is marked already stays
- * so and is not followed again. A `ret` leads after every call, or anywhere when a register that
- * some ret reads is written by more than calls. False when memory is out. */
+/* Marks in seen[code->n] what may run once the engine is at pc `from`; what is already marked is
+ * not followed again. A `ret` leads after every call, or anywhere when a register that some ret
+ * reads is written by more than calls. False if out of memory. */
 bool isa_flow_reach(const isa_alloc *al, const isa_code *code, uint32_t from, uint8_t *seen);
 
 /* The innermost loop around pc: the code between a branch back, at `end`, and where it goes. */
 typedef struct isa_loop {
   uint32_t top, end;
-  uint32_t head; /* whose line it is known by: top, or the `mov` of a `loop` line before it */
+  uint32_t head; /* the instruction with its line: top, or the `mov` of a `loop` line before it */
   bool nested;   /* in another */
 } isa_loop;
 bool isa_loop_around(const isa_code *code, uint32_t pc, isa_loop *out);

@@ -5,11 +5,11 @@
  *  32  feature bits u32   36 cores u32   40 sections u32   44 zero u32
  *  48  section table, 24 bytes each: tag, flags u32, offset, size u64
  *  ..  sections, each at the next multiple of 8 after the one before it, zero-padded between;
- *      the file ends with the last one. No section is empty and none appears twice; they come by
- *      kind in the order below, then core, then engine.
+ *      the file ends with the last one. No section is empty or appears twice; they are ordered by
+ *      kind as below, then core, then engine.
  *
  * A section's flags: bit 0 optional (a reader that does not know it skips it), bits 8-15 core,
- * bits 16-23 engine, where the section belongs to one. Names are offsets into STRS; 0 is none. */
+ * bits 16-23 engine, if the section belongs to one. Names are offsets into STRS; 0: no name. */
 #ifndef ISA_IMAGE_H
 #define ISA_IMAGE_H
 
@@ -26,7 +26,7 @@ enum {
   IMAGE_DATA_ALIGN = 64 /* of a const tensor within DATA */
 };
 
-/* Feature bits: what a reader must know to read the file as it is meant. */
+/* Feature bits: what a reader must know to understand the file. */
 enum image_feature {
   IMAGE_PEER = 1, /* patterns of the other core's SBUF */
   IMAGE_ROWS = 2, /* tensors whose first dimension the host gives */
@@ -50,7 +50,7 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
  * SEMS number u32, name u32, by rising number
  * CODE instructions (codec.c)
  * LINE file u32, line u32: as many as CODE
- * FROM the call u32 that each line came out of, 0 none: as many as LINE
+ * FROM the call u32 that produced each line, 0 none: as many as LINE
  * CALL macro calls and rounds of %rep (image_calls.c)
  * SYMB name u32, core engine global zero u8, pc u32
  * STRS strings, each with its final 0: an empty one, then the names in the order in which the

@@ -6,8 +6,8 @@
  *        |                                     |
  *   print.c (text)                        image.c (file)
  *
- * Everything here is plain data: no function keeps state, prints, or fails other than by its
- * result. */
+ * Everything here is plain data: no function keeps state or prints, and a failure is only a result.
+ */
 #ifndef ISA_ISA_H
 #define ISA_ISA_H
 
@@ -76,7 +76,7 @@ enum isa_target_id {
   ISA_NTARGETS
 };
 extern const isa_target isa_targets[ISA_NTARGETS];
-/* Index of the target of that name, -1 when there is none. The same shape for all find calls
+/* Index of the target of that name, -1 if there is none. The same shape for all find calls
  * below: name need not be terminated, n is its length. */
 int isa_target_find(const char *name, size_t n);
 
@@ -85,8 +85,8 @@ typedef struct isa_way {
   uint8_t first, last; /* generations */
   uint8_t engine[2];
   uint8_t space;
-  bool bank;    /* only where they meet in a bank */
-  bool ordered; /* programs must order them; else one just goes later */
+  bool bank;    /* only if they use the same bank */
+  bool ordered; /* programs must order them; else one just starts later */
 } isa_way;
 enum {
 #define WAY(...) +1
@@ -95,7 +95,9 @@ enum {
 #undef WAY
 };
 extern const isa_way isa_ways[ISA_NWAYS];
-/* The other engine of a way that e is one of on that generation; ISA_NENGINES: it is not. */
+/* The other engine of a way that e belongs to on that generation; ISA_NENGINES: e has no part in
+ * it.
+ */
 static inline unsigned isa_way_other(const isa_way *w, int gen, unsigned e) {
   if (gen < w->first || gen > w->last) return ISA_NENGINES;
   return e == w->engine[0] ? w->engine[1] : e == w->engine[1] ? w->engine[0] : ISA_NENGINES;
@@ -170,7 +172,7 @@ enum isa_set {
 #undef ITEM
   ISA_NSETS
 };
-/* Members of the sets, ISA_CMD_reset_reduce and so on: one enum a set, each from 0. */
+/* Members of the sets, ISA_CMD_reset_reduce and so on: one enum per set, each from 0. */
 enum {
   ISA_SETS_
 #define SET(id, prose) \
@@ -338,7 +340,7 @@ enum isa_access {
   AP_GATHER = 1 << 11,
   AP_PACK = 1 << 12,
   AP_64 = 1 << 13,
-  AP_CHOSEN = 1 << 14, /* these say that it is read or written in part: forms.def */
+  AP_CHOSEN = 1 << 14, /* from here on: it is read or written in part, see forms.def */
   AP_KEEPS = 1 << 15,
   AP_SIXTEENTH = 1 << 16,
   AP_SNAKE = 1 << 17,
@@ -410,14 +412,14 @@ typedef struct isa_op_row {
 extern const isa_op_row isa_ops[ISA_NOPS];
 int isa_op_find(const char *name, size_t n);
 /* The manual's prose (manual.def, rules.def, times.def), lines without a newline at the end;
- * static. What an instruction does, NULL where its meaning says all; what was decided of it where
- * its sources differ, NULL where they do not; the rules of a constraint class beyond those of every
- * instruction, which are those of class NONE; its operands' types, NULL where it has none; the time
- * of a cost class. */
+ * static. What an instruction does, NULL if its meaning says all; what was decided about it because
+ * sources differ, NULL if they do not; the rules of a constraint class in addition to those of
+ * every instruction, which are those of class NONE; its operands' types, NULL if it has none; the
+ * time of a cost class. */
 const char *isa_op_pseudo(unsigned op);
 const char *isa_op_decided(unsigned op);
-/* What the public reference says of an operator that it does not support in that instruction
- * (ISA_NOPS: in any); NULL where it does. */
+/* What the public reference says about an operator that it does not support in that instruction
+ * (ISA_NOPS: in any); NULL if it does. */
 const char *isa_op_unsupported(unsigned op, unsigned alu);
 const char *isa_rule_text(unsigned rule);
 const char *isa_rule_types(unsigned rule);
@@ -429,20 +431,20 @@ static inline void *isa_member(isa_insn *in, const isa_field *f) { return (char 
 static inline const void *isa_member_c(const isa_insn *in, const isa_field *f) {
   return (const char *)in + f->offset;
 }
-/* Whether a transfer may leave rows of any of its operands out: oob=skip. */
+/* Whether a transfer may leave out rows of any of its operands: oob=skip. */
 bool isa_skips_rows(const isa_insn *in);
 /* True for the DMA instructions, whose update is a completion semaphore. */
 static inline bool isa_op_is_dma(unsigned op) {
   return isa_ops[op].runs == ISA_RUNS_DMA || isa_ops[op].runs == ISA_RUNS_TRIG;
 }
-/* True when execution never goes on to the next instruction. */
+/* True if execution never continues with the next instruction. */
 static inline bool isa_op_ends(unsigned op) {
   return op == ISA_OP_halt || op == ISA_OP_jmp || op == ISA_OP_ret;
 }
 /* True when the instruction runs in the sequencer itself, without the data path or a DMA. */
 static inline bool isa_op_is_control(unsigned op) { return isa_ops[op].runs <= ISA_RUNS_TRIG; }
 
-/* Nearest name in a table by edit distance, for "did you mean"; NULL when none is near. */
+/* Nearest name in a table by edit distance, for "did you mean"; NULL if none is near. */
 const char *isa_op_nearest(const char *name, size_t n);
 /* Edit distance of two names, at most limit + 1. Shared by every did-you-mean. */
 unsigned isa_edit_distance(const char *a, size_t na, const char *b, size_t nb, unsigned limit);
@@ -471,7 +473,7 @@ typedef struct isa_ap {
   uint8_t dtype, space, ndim;    /* ndim free dimensions (HBM: all dimensions), outermost first */
   uint8_t index_kind, index_dim; /* gather: the dimension that the index vector replaces */
   uint8_t size_dim; /* 0 none; 1 partitions; 2 + d dimension d: its size is register size_reg */
-  uint8_t size_reg; /* and its num (or nparts) the static bound */
+  uint8_t size_reg; /* its num (or nparts) is then the static bound */
   uint8_t peer;     /* 1: of the other core's SBUF, of an operand of a transfer */
   uint16_t part, nparts; /* start partition and count; 0 in HBM */
   uint32_t base;         /* 1-based tile (SBUF, PSUM; 0: the whole memory) or tensor (HBM) */
@@ -494,12 +496,12 @@ int64_t isa_ap_at(const isa_ap *ap, uint64_t i);
 /* Writes the same pattern with adjacent dimensions merged where that keeps the order, unit
  * dimensions dropped (at least one dimension is left). */
 void isa_ap_merge(const isa_ap *ap, isa_ap *out);
-/* Whether the bytes of two static patterns of one memory meet: 0 disjoint, 1 they do, 2 they are
- * the same bytes in the same order with the same element size ("exact in-place"). Different
- * partitions do not meet. Patterns with dynamic parts give 1 when they may meet; where one moves
- * by an offset that the other has not, two different tiles count as disjoint, as a pattern stays
- * in its tile: of tiles that share bytes (overlay) the caller compares the whole tiles. Exact, but
- * for sets so entangled that 2^20 boxes do not decide: then 1. */
+/* Whether the bytes of two static patterns of one memory overlap: 0 no, 1 yes, 2 they are the same
+ * bytes in the same order with the same element size ("exact in-place"). Different partitions do
+ * not overlap. Patterns with dynamic parts give 1 if they may overlap. If one moves by an offset
+ * that the other does not have, two different tiles count as disjoint, since a pattern stays in its
+ * tile: for tiles that share bytes (overlay) the caller compares the whole tiles. Exact, except for
+ * sets so complicated that 2^20 boxes do not decide: then 1. */
 int isa_ap_overlap(const isa_ap *a, const isa_ap *b);
 
 /* Bytes as a set: runs of `run` bytes at start + the sum of i[d] * step[d], 0 <= i[d] < num[d],
@@ -513,7 +515,7 @@ typedef struct isa_byteset {
  * places must fit in 61 bits. */
 void isa_byteset_make(int64_t start, int64_t size, const isa_dim *dims, unsigned n,
                       isa_byteset *out);
-/* Whether two sets meet. Exact within isa_ap_overlap's bound. */
+/* Whether two sets overlap. Exact within isa_ap_overlap's bound. */
 bool isa_byteset_meet(const isa_byteset *a, const isa_byteset *b);
 bool isa_ap_equal(const isa_ap *a, const isa_ap *b);
 bool isa_ap_is_static(const isa_ap *ap);
@@ -527,7 +529,7 @@ enum isa_cvt { ISA_CVT_saturate = 1 }; /* float8_e4m3fn overflow gives 448, not 
  * follows canonicalises). Not for packed and 64-bit types: gives NaN. */
 float isa_to_f32(unsigned dtype, uint32_t bits);
 /* fp32 to element bits: round to nearest even, integers saturate (NaN gives 0), floats overflow
- * to infinity or NaN as 05 says, NaN becomes the type's canonical NaN. bool: 1 unless x is a zero.
+ * to infinity or NaN (isa/README.md), NaN becomes the type's canonical NaN. bool: 1 unless x is 0.
  * float8_e8m0fnu: the nearest power of two, ties to the even code, zero to 2^-127; NaN for negative
  * values and above 1.5 * 2^127. */
 uint32_t isa_from_f32(unsigned dtype, float x, unsigned cvt);

@@ -19,7 +19,7 @@ typedef struct isa_npy {
   char descr[64]; /* as it stands in the file; of a structured type its field's */
   char kind;      /* b i u f V */
   bool big, fortran;
-  int named; /* the dtype, where the file says it by name; else -1 */
+  int named; /* the dtype, if the file gives its name; else -1 */
   unsigned bytes, ndim;
   int64_t shape[ISA_TENSOR_DIMS];
 } isa_npy;

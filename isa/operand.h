@@ -1,15 +1,15 @@
-/* The memory that an instruction names: one walk for all who ask what it reads and writes.
+/* The memory that an instruction names: one walk for all callers that ask what it reads and writes.
  *
  *   tensor_scalar t, a[r1 * 4:8], op0=add, imm0=b
  *
  * has the operands t (written), a and b (read), and the patterns of these and of each element or
- * index vector that one of them goes by. */
+ * index vector that one of them uses. */
 #ifndef ISA_OPERAND_H
 #define ISA_OPERAND_H
 
 #include "program.h"
 
-/* How an instruction comes to name a pattern. The first three are operands of its form. */
+/* How an instruction names a pattern. The first three are operands of its form. */
 enum isa_via {
   ISA_VIA_AP,    /* the field is a pattern */
   ISA_VIA_NUM,   /* a number that is given as a [P, 1] column */
@@ -53,16 +53,16 @@ int isa_field_register(const isa_insn *in, const isa_field *f);
 /* The number of a field in the form of an opcode: the first of that kind, of ENUM the first of the
  * set `arg`, of AP the first with one of the flags `arg`; -1: its form has none. */
 int isa_field_of(unsigned op, unsigned kind, uint32_t arg);
-/* What a matmul does with the sums of its destination, of the set ACC; -1: it is no matmul. */
+/* What a matmul does with the sums of its destination, of the set ACC; -1: it is not a matmul. */
 int isa_insn_acc(const isa_insn *in);
-/* Whether a matmul moves its operand to its destination, as it is: transpose=true. */
+/* Whether a matmul moves its operand unchanged to its destination: transpose=true. */
 static inline bool isa_insn_turns(const isa_insn *in) {
   return in->op == ISA_OP_matmul && in->u.MATMUL.transpose;
 }
-/* Whether a matmul begins sums anew: it names psum_zero. */
+/* Whether a matmul starts new sums: it names psum_zero. */
 bool isa_insn_zeroes(const isa_insn *in);
-/* What a core_barrier of a core does with the semaphores of its number, in this order: one more on
- * the other core, a wait for its own, which it takes back as the wait ends. False: `in` is another
+/* What a core_barrier of a core does with the semaphores of its number, in this order: it adds 1 on
+ * the other core, waits for its own, and subtracts that when the wait ends. False: `in` is another
  * instruction. */
 typedef struct isa_barrier {
   isa_update give;
@@ -77,7 +77,7 @@ static inline bool isa_insn_barrier(const isa_insn *in, unsigned core, isa_barri
 }
 /* The pipe of a sendrecv or sendrecv_gpsimd, -1 of other instructions. */
 int isa_insn_pipe(const isa_insn *in);
-/* The number of the queue that an instruction names, -1 when it names none; likewise the pc that
+/* The number of the queue that an instruction names, -1 if it names none; likewise the pc that
  * its label is. */
 int isa_insn_queue(const isa_insn *in);
 int64_t isa_insn_target(const isa_insn *in);

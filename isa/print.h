@@ -18,8 +18,8 @@ typedef struct isa_pr {
 void isa_pr_f32(isa_buf *out, uint32_t bits);
 void isa_pr_str(isa_buf *out, const char *s, size_t n);       /* quoted, with escapes */
 void isa_pr_ap(const isa_pr *pr, uint32_t index, bool inner); /* inner: of another's index */
-/* A pattern by name: a slice and views of it, `x[r0:+128].view(int32)`. False, and nothing is put,
- * when it is nothing of the kind. (print_slice.c) */
+/* A pattern by name: a slice and views of it, `x[r0:+128].view(int32)`. False, without output, if
+ * it cannot be written so. (print_slice.c) */
 bool isa_pr_slice(const isa_pr *pr, const isa_ap *ap, bool inner);
 /* A number that register reg may give, with its bound n. */
 void isa_pr_size(isa_buf *out, bool in_reg, unsigned reg, uint32_t n);

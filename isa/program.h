@@ -1,5 +1,5 @@
 /* A program in memory, and its file. The assembler fills one, the loader reads one; both go
- * through the same checks. Everything in it lives in its arena and dies with it. */
+ * through the same checks. Everything in it lives in its arena and is freed with it. */
 #ifndef ISA_PROGRAM_H
 #define ISA_PROGRAM_H
 
@@ -48,14 +48,14 @@ typedef struct isa_queue {
 
 typedef struct isa_line { /* where an instruction came from; file is 1-based, 0 unknown */
   uint32_t file, line;
-  uint32_t call; /* 1-based: the macro call or round of a %rep that gave it; 0: none */
+  uint32_t call; /* 1-based: the macro call or iteration of a %rep that produced it; 0: none */
 } isa_line;
 
 typedef struct isa_call { /* a macro call, or a round of a %rep */
   const char *name;       /* the macro's; "" of a %rep */
-  uint32_t file, line;    /* where it was called, where the %rep stands */
-  uint32_t outer;         /* what that line came out of: a call before this one, 0 none */
-  uint32_t round;         /* of a %rep, from 1; else 0 */
+  uint32_t file, line;    /* where it was called, where the %rep is */
+  uint32_t outer;         /* the call before this one that produced that line, 0 none */
+  uint32_t round;         /* the iteration of a %rep, from 1; else 0 */
 } isa_call;
 
 typedef struct isa_code {
@@ -104,12 +104,12 @@ typedef struct isa_program {
   uint64_t hash;        /* content hash; set by read and write */
 } isa_program;
 
-/* A new, empty program of one core; NULL when memory is out. Free with isa_program_free, which
+/* A new, empty program of one core; NULL if out of memory. Free with isa_program_free, which
  * takes NULL. al is copied. */
 isa_program *isa_program_new(const isa_alloc *al, const isa_target *target);
 void isa_program_free(isa_program *p);
 
-/* Each adds one and gives its 1-based index, 0 when memory is out. Contents are copied, strings
+/* Each adds one and gives its 1-based index, 0 if out of memory. Contents are copied, strings
  * into the arena. isa_program_ap gives the index of an equal pattern that is already there. */
 uint32_t isa_program_tensor(isa_program *p, const isa_tensor *t);
 uint32_t isa_program_tile(isa_program *p, const isa_tile *t);
@@ -121,17 +121,17 @@ uint32_t isa_program_group(isa_program *p, const isa_group *g);
 uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q);
 bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                       isa_line at);
-/* Room for n instructions of an engine, for a caller that knows how many come. */
+/* Room for n instructions of an engine, for a caller that knows how many there will be. */
 bool isa_program_reserve(isa_program *p, unsigned core, unsigned engine, uint32_t n);
 bool isa_program_static(isa_program *p, unsigned core, unsigned queue, const isa_insn *in);
 /* Appends count elements of size bytes each to the pool, 8-byte aligned, reusing an equal run.
- * False when memory is out. */
+ * False if out of memory. */
 bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned size,
                       isa_ref *out);
 /* The pool's bytes of a list field of that kind; NULL when it does not fit in the pool. */
 const void *isa_program_list(const isa_program *p, isa_ref r, unsigned kind);
 
-/* Index of the tensor of that name, -1 when there is none. */
+/* Index of the tensor of that name, -1 if there is none. */
 int isa_program_find_tensor(const isa_program *p, const char *name, size_t n);
 /* Bit i: register i has a tensor's size when a run starts. */
 uint64_t isa_program_rows(const isa_program *p);
@@ -159,12 +159,12 @@ bool isa_decode_ap(const uint8_t in[ISA_AP_RECORD], isa_ap *out, isa_error *e);
 
 /* ---- Text --------------------------------------------------------------------------------- */
 
-/* How operands are printed: as slices of the tiles and tensors they lie in where they are
- * (x[0:64]), or all in raw form, which shows every number. The assembler makes the same of both. */
+/* How operands are printed: as slices of their tiles and tensors if they are slices (x[0:64]), or
+ * all in raw form, which shows every number. The assembler makes the same of both. */
 enum isa_operand_text { ISA_TEXT_NAMED, ISA_TEXT_RAW };
 /* Source text of an instruction of a core, without label or newline, as the assembler accepts it:
  * mnemonic, operands by name, `$name` clauses. A label prints as `name`, or `L12`
- * when there is none at that pc (print.c prints the pc's own label the same way). */
+ * if there is none at that pc (print.c prints the pc's own label the same way). */
 void isa_print_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                     isa_buf *out);
 void isa_print_ap(const isa_program *p, unsigned core, uint32_t ap, isa_buf *out); /* raw */
@@ -175,11 +175,10 @@ void isa_print_operand(const isa_program *p, unsigned core, uint32_t ap,
  * when core 1 has no such queue, how many queues it has. */
 const char *isa_shared_sem(const isa_program *p, unsigned sem);
 uint32_t isa_shared_queue(const isa_program *p, uint32_t i, uint32_t from);
-/* "[64, 3]" with that between two sizes; "[r10<=64, 3]" of a first dimension that the host gives.
- */
+/* "[64, 3]" with that between two sizes; "[r10<=64, 3]" if the host gives the first dimension. */
 void isa_print_shape(const isa_tensor *t, const char *between, isa_buf *out);
-/* " (macro LOAD from a.s:30, round 2 of %rep at a.s:29)": what a line came out of, innermost first,
- * at most four of it and the outermost; nothing when it was written as it is. */
+/* " (macro LOAD from a.s:30, round 2 of %rep at a.s:29)": what produced a line, innermost first, at
+ * most four calls and the outermost; nothing if no macro did. */
 void isa_print_calls(const isa_program *p, isa_line at, isa_buf *out);
 /* The whole program as source that assembles to the same bytes. */
 void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa_buf *out);
@@ -192,7 +191,7 @@ void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa
  * rule and the values. */
 bool isa_check_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                     uint32_t code_n, isa_error *e);
-/* Replica groups: their lists make up their ranks, none of which is in two. */
+/* Replica groups: their lists contain all ranks, each in only one list. */
 bool isa_check_group(const isa_group *g, isa_error *e);
 /* A pattern by itself: type, memory, bounds within its tile or tensor, steps and counts. */
 bool isa_check_ap(const isa_program *p, unsigned core, uint32_t ap, isa_error *e);
@@ -209,7 +208,7 @@ bool isa_check_program(const isa_program *p, isa_place *at, isa_error *e);
 
 /* The first four bytes of a file; no path begins with them. */
 #define ISA_IMAGE_MAGIC "\x7fSBC"
-/* Appends the file's bytes; the same program gives the same bytes. False when memory is out. */
+/* Appends the file's bytes; the same program gives the same bytes. False if out of memory. */
 bool isa_image_write(isa_program *p, isa_buf *out);
 /* Reads a file's bytes as hostile input: every count, offset, string and index is bounded before
  * use. The result has passed the structural checks, not isa_check_program. NULL on refusal. */

@@ -1,4 +1,4 @@
-/* A pattern as a person writes it: a slice of the tile or tensor that it lies in.
+/* A pattern as a person writes it: a slice of its tile or tensor.
  *
  *   float32@hbm[x,0+r0*64][1,64][64,128]     of x tensor float32[1000, 64]
  *   x[r0:+128]                               is its slice; the second dimension is whole */
@@ -12,10 +12,10 @@
 typedef struct isa_slice_dim {
   int64_t size, stride; /* of the dimension: its elements, and elements from one to the next */
   int64_t start, len, step;
-  int dyn;    /* number of the pattern's dynamic offset, -1: none */
-  int rows;   /* the register that gives the dimension's size, and `size` is the most; -1: none */
-  bool kept;  /* else one index, and the dimension is gone */
-  bool sized; /* a register gives the size */
+  int dyn;        /* number of the pattern's dynamic offset, -1: none */
+  int rows;       /* the register that gives the dimension's size, with `size` the most; -1: none */
+  bool kept;      /* else one index, and the dimension is dropped */
+  bool sized;     /* a register gives the size */
   uint32_t times; /* of a dimension of one element that is broadcast; else 0 */
 } isa_slice_dim;
 
@@ -26,8 +26,8 @@ typedef struct isa_slice {
   uint8_t dtype; /* of the tile or tensor; the pattern may view it as another */
 } isa_slice;
 
-/* False when the pattern has no name or is no slice of what it names. Then *out still says, of a
- * pattern with a name, what is declared; out->name is NULL of one without. */
+/* False if the pattern has no name or is not a slice of what it names. Then *out still has, for a
+ * pattern with a name, the declaration; without a name out->name is NULL. */
 bool isa_slice_of(const isa_program *p, const isa_ap *ap, isa_slice *out);
 
 /* Which part of a tensor the bytes lo to hi - 1 are: "row 5", "rows 384..511", "[3]",

@@ -2,11 +2,11 @@
  * loop that moves them through simulated time.
  *
  * README.md says which room does what; engine/engine.h, time/clock.h, dma/dma.h and check/check.h
- * are what the rooms give one another.
+ * are the interfaces between rooms.
  *
- * An instruction's operands are resolved when it issues. It reads its sources at `start` and its
- * result appears at `done`; execution itself happens at done, and a source that someone
- * overwrites in between is copied first (vm_item). */
+ * An instruction's operands are resolved when it issues. In simulated time it reads its sources at
+ * `start` and its result appears at `done`; the host executes it at done, and a source that is
+ * overwritten in between is copied first (vm_item). */
 #ifndef VM_VM_H
 #define VM_VM_H
 
@@ -26,7 +26,7 @@ typedef struct vm_moment {
 /* The later of two: a when they come together. */
 static inline vm_moment vm_later(vm_moment a, vm_moment b) { return b.time > a.time ? b : a; }
 
-/* Whose doing something is: engine's instruction at pc, carried out by a DMA engine. */
+/* What causes something: engine's instruction at pc, perhaps through a DMA engine. */
 typedef struct vm_where {
   int16_t engine; /* -1: none */
   int8_t dma;     /* -1: none */
@@ -46,7 +46,7 @@ enum { VM_COST_ROOM = 128 }; /* constants of the clock, at most */
 /* Bytes an access may touch: a box of partitions x bytes, or an interval of HBM by host address. */
 typedef struct vm_box {
   uint8_t space;   /* 0: none */
-  uint8_t core;    /* whose memory it is; 0 in HBM */
+  uint8_t core;    /* the core of the memory; 0 in HBM */
   uint16_t p0, p1; /* partitions p0 .. p1 - 1; 0 and 1 in HBM */
   uint64_t lo, hi; /* bytes of the partition; host addresses in HBM */
 } vm_box;
@@ -63,7 +63,7 @@ typedef struct vm_item {
   vm_time start, done;
   vm_box src[VM_BOXES], dst[2];
   uint8_t nsrc, ndst;
-  uint8_t core; /* whose it is */
+  uint8_t core; /* it belongs to */
   bool is_share;
   bool staged;                  /* its sources have been copied */
   struct vm_block_head *copies; /* blocks that live as long as the item (issue.c) */
@@ -73,7 +73,7 @@ typedef struct vm_item {
 
 /* Why something began when it did and not earlier. */
 typedef enum vm_why {
-  VM_WHY_START,     /* nothing held it: the run began */
+  VM_WHY_START,     /* nothing delayed it: the run began */
   VM_WHY_SEM,       /* a semaphore update arrived */
   VM_WHY_ENGINE,    /* the data path was busy with the one before */
   VM_WHY_HAZARD,    /* an earlier one of the same engine touched the same bytes */
@@ -86,7 +86,7 @@ typedef enum vm_why {
   VM_WHY_DMA,       /* the DMA engine was busy with another share */
   VM_WHY_RING,      /* a ring was full */
   VM_WHY_GENERATOR, /* the descriptor generator was busy */
-  VM_WHY_MEET       /* the other core came to its sendrecv */
+  VM_WHY_MEET       /* the other core reached its sendrecv */
 } vm_why;
 typedef struct vm_cause {
   uint32_t node; /* 0: none */
@@ -127,8 +127,8 @@ typedef struct vm_cost_span { /* of an instruction: all in cycles of its engine 
   uint64_t stream, issue, latency;
 } vm_cost_span;
 
-/* What an instruction takes and moves: a matter of its operands' types and shapes, wherever they
- * lie. */
+/* The time that an instruction takes and the bytes that it moves. They depend only on its operands'
+ * types and shapes, not on where they are. */
 typedef struct vm_effort {
   vm_cost_span span;
   vm_time stream, issue, latency; /* the span by the engine's clock */
@@ -138,27 +138,27 @@ typedef struct vm_effort {
 } vm_effort;
 
 enum { VM_FLIGHTS = 32 };
-/* Memory ports an instruction streams through: SBUF's, and one a PSUM bank. */
+/* Memory ports an instruction streams through: SBUF's, and one per PSUM bank. */
 enum { VM_PORT_SBUF = 1, VM_PORT_PSUM = 0xff00 };
 typedef struct vm_flight { /* an instruction between issue and execution */
   vm_item item;
   const isa_insn *in;
   uint32_t pc;
-  uint32_t node;                   /* of the run's record, 0 when it keeps none */
-  bool finished;                   /* its done has come; it executes when those before it have */
+  uint32_t node;                   /* of the run's record, 0 if there is none */
+  bool finished;                   /* its end has come; it executes when those before it have */
   uint16_t ports;                  /* VM_PORT_... */
   vm_time streamed;                /* the last element has gone in: the ports are free */
   vm_time table_from, table_until; /* the load of an activation table before it; 0, 0: none */
   vm_time read;                    /* the sources have been read: the time of an @read update */
-  uint8_t other;     /* of a sendrecv_gpsimd: the other core's engine that it met, and */
+  uint8_t other;     /* for a sendrecv_gpsimd: the other core's engine that it met, and */
   uint32_t other_pc; /* the pc of its instruction there */
   vm_effort effort;
   vm_operands a;
 } vm_flight;
 
 /* What the processing elements are doing. The array has 4 x 4 cells of 32 x 32 elements, cell
- * 4 * row + column; a matmul or ldweights takes those of its tile. On gen4 transposes go through
- * beside matmuls, so that a cell has two lanes. */
+ * 4 * row + column; a matmul or ldweights takes those of its tile. On gen4 transposes run in
+ * parallel to matmuls, so a cell has two lanes. */
 enum { VM_CELLS = 16 };
 typedef struct vm_pe_clock {
   vm_moment issue_free; /* the next matmul may issue */
@@ -170,11 +170,11 @@ typedef struct vm_pe_clock {
   vm_time burst, busy; /* start of this burst of matmuls, end of the last one's streaming */
 } vm_pe_clock;
 
-/* An instruction as the sequencer wants it. */
+/* An instruction in the form that the sequencer uses. */
 typedef struct vm_uop {
-  uint8_t op; /* VM_U_OP of a register instruction, VM_U_STOP of what leaves the fast loop */
+  uint8_t op; /* VM_U_OP for a register instruction, VM_U_STOP if it leaves the fast loop */
   uint8_t rd, ra;
-  uint8_t reg_op; /* VM_U_OP also where a semaphore clause stops it */
+  uint8_t reg_op; /* VM_U_OP also if a semaphore clause stops it */
   int32_t b;      /* immediate, or register number */
   uint32_t to;    /* branch target */
 } vm_uop;
@@ -182,8 +182,8 @@ typedef struct vm_uop {
 #define VM_U_OP(op, in_register) (2 * (op) + (in_register))
 enum { VM_U_STOP = 63 }; /* a semaphore, memory, data path, DMA */
 
-/* What an instruction's operands were resolved with when it issued, apart from its engine's
- * registers: given by a saved run in place of memory as it is now. */
+/* What an instruction's operands were resolved with when it issued, in addition to its engine's
+ * registers: a saved run gives it instead of memory as it is now. */
 enum { VM_RECALLS = 34 }; /* operands of an instruction, at most: two lists of 16 and others */
 typedef struct vm_recall {
   uint32_t n;
@@ -201,7 +201,7 @@ typedef enum vm_state {
   VM_WAITING,  /* on a semaphore */
   VM_RINGFULL, /* its DMA trigger waits for a place in a ring */
   VM_HALTED,
-  VM_MEETING /* at a sendrecv that the other core has not come to */
+  VM_MEETING /* at a sendrecv that the other core has not reached */
 } vm_state;
 
 typedef struct vm_engine {
@@ -210,13 +210,14 @@ typedef struct vm_engine {
   const isa_code *code;
   uint32_t pc, ring_queue; /* ring_queue: what a VM_RINGFULL engine waits for */
   vm_state state;
-  uint32_t *ran;      /* by pc: how often it has run, of instructions that leave the fast loop */
+  uint32_t *ran;      /* by pc: how often an instruction that leaves the fast loop has run */
   vm_time now;        /* the sequencer's own time */
   vm_time wait_since; /* of a waiting engine */
   bool wait_noted;    /* the wait's start has been noted for this instruction */
-  bool waited;        /* its wait has held: a stall after it does not ask again */
-  /* Of the instruction at pc, before it stalled: transfers that a dma_trigger has started; 1 when a
-   * core_barrier has told the other core, when a sendrecv has met the other core's. */
+  bool waited;        /* its wait has held: after a stall it is not checked again */
+  /* What the instruction at pc did before it stalled: transfers that a dma_trigger has started; 1
+   * if a core_barrier has updated the other core's semaphore, or a sendrecv has met the other
+   * core's. */
   uint32_t triggered;
   /* data path */
   vm_flight *flights; /* ring of VM_FLIGHTS */
@@ -231,7 +232,7 @@ typedef struct vm_engine {
   const struct vm_recall *recall; /* while a saved run is loaded, else NULL */
   /* statistics */
   uint64_t instructions, data_instructions;
-  uint64_t shared_at; /* instructions when it last touched what others see */
+  uint64_t shared_at; /* instructions when it last touched shared state */
   vm_time busy, busy_until, waiting;
   uint64_t traffic[2][2]; /* bytes of SBUF, of PSUM: that instructions have read, and written */
   vm_time streaming;      /* taking in elements, times the share of the 128 partitions */
@@ -239,7 +240,7 @@ typedef struct vm_engine {
 
 /* ---- DMA ---------------------------------------------------------------------------------- */
 
-/* A transfer, shared by its shares and freed with the last: dst = op over its sources, or
+/* A transfer, used by its shares and freed with the last: dst = op over its sources, or
  * dst = dst op source when it accumulates; op bypass copies. Every view has the elements of dst in
  * the order of dst: the source of a transpose has its dimensions permuted. */
 typedef struct vm_transfer {
@@ -252,7 +253,7 @@ typedef struct vm_transfer {
   int64_t *rows;
   uint8_t row_dim;
   bool dst_indexed;
-  int16_t src_indexed; /* the source that is, -1 none */
+  int16_t src_indexed; /* the indexed source, -1 none */
   bool permuted;
   vm_box whole; /* of the permuted source, or of the indexed tensor */
   void *extra;  /* block of more and rows */
@@ -321,11 +322,11 @@ typedef struct vm_event {
   uint32_t order;    /* class: semaphores, DMA engines 0-15, engines (done before sequencer) */
   uint32_t seq;      /* ties: first posted first */
   uint8_t kind, who; /* who: engine or DMA engine, 0 of VM_E_SEM */
-  /* Of VM_E_SEM: the update's kind, the semaphore, and the engine whose instruction at pc acts. */
+  /* VM_E_SEM: the update's kind, the semaphore, and the engine of the instruction at pc. */
   uint8_t update, sem, from;
-  uint8_t peer;      /* of VM_E_SEM: 1 when that engine is the other core's */
+  uint8_t peer;      /* VM_E_SEM: 1 if that engine is the other core's */
   uint32_t value;    /* of a semaphore update; slot of a flight */
-  uint32_t pc, node; /* node: of a semaphore update, who made it */
+  uint32_t pc, node; /* node: the cause of a semaphore update */
 } vm_event;
 typedef struct vm_heap {
   vm_event *v;
@@ -335,7 +336,7 @@ typedef struct vm_heap {
 /* Something that has happened; see soma_event. */
 typedef struct vm_trace_event {
   unsigned kind; /* enum vm_event_tag */
-  unsigned core; /* where it happened; where.peer: of an instruction of the other one */
+  unsigned core; /* where it happened; where.peer: caused by the other core's instruction */
   vm_where where;
   uint32_t id;
   vm_time start, end;
@@ -344,7 +345,7 @@ typedef struct vm_trace_event {
   uint32_t part; /* as in soma_event */
 } vm_trace_event;
 
-/* What the owner of a run hears; see soma.h for the meaning. */
+/* The callbacks of a run; see soma.h for the meaning. */
 typedef struct vm_hooks {
   void (*event)(void *ud, const vm_trace_event *ev);
   void (*print)(void *ud, int to_stderr, const char *text, size_t n);
@@ -365,7 +366,7 @@ enum vm_event_tag {
 };
 
 typedef struct vm_limits {
-  uint64_t instructions; /* and repeats; 0: none, likewise below */
+  uint64_t instructions; /* and repeats; 0: no limit, as below */
   vm_time time;
   double seconds;
   uint64_t hbm_bytes;
@@ -381,7 +382,7 @@ typedef struct vm_fault_record {
   isa_buf insn, text;
 } vm_fault_record;
 
-/* What handlers work in, one for all of a thread: nothing stays in it between two of them. */
+/* Scratch memory of handlers, one per thread: nothing is kept in it between two handlers. */
 typedef struct vm_workspace {
   float row[VM_ROWS][VM_ROW];
   float scratch[VM_SCRATCH];
@@ -389,31 +390,30 @@ typedef struct vm_workspace {
   vm_operands operands;
 } vm_workspace;
 
-/* The tensor engine's state in bulk, see vm_dp. Kept from run to run, since taking new pages would
- * cost a small program more than all it does. */
+/* The tensor engine's large state, see vm_dp. Kept from run to run, since new pages would cost a
+ * small program more than all its work. */
 typedef struct vm_array {
   bool used; /* by a run: the next one clears it */
   vm_weights weights;
   uint8_t psum_written[VM_PSUM_SLOTS];
 } vm_array;
 
-/* Memories of a core: live from machine to machine end, keep their bytes between runs. */
+/* Memories of a core: they live as long as the machine and keep their bytes between runs. */
 typedef struct vm_memory {
   uint8_t *sbuf, *psum;
   vm_workspace *work;
   vm_array *array;
   size_t sbuf_pitch, psum_pitch; /* host bytes between partitions, never a multiple of 4 KiB */
   size_t sbuf_size, psum_size;   /* host bytes in all */
-  /* For vm_core_start alone: the tensors that have host memory already (NULL: none has; data NULL:
+  /* Only for vm_core_start: the tensors that have host memory already (NULL: none has; data NULL:
    * this one has not). */
   const struct vm_block *given;
   struct vm_hbm *hbm;      /* where tensors and static descriptors get their addresses */
   struct vm_work *threads; /* the host's, see work/work.h; NULL: the caller's alone */
-  struct vm_pool
-      *pool; /* where blocks of tensors come from and go to; a core holds it. May be NULL */
+  struct vm_pool *pool;    /* gives and takes blocks of tensors; a core holds it. May be NULL */
 } vm_memory;
 
-/* The last values a semaphore was given: update i is at i mod VM_SEM_LOG of each array. */
+/* The last values of a semaphore: update i is at i mod VM_SEM_LOG of each array. */
 enum { VM_SEM_LOG = 16 };
 typedef struct vm_sem_log {
   vm_time time[VM_SEM_LOG];
@@ -427,15 +427,14 @@ typedef struct vm_block { /* host memory of an HBM tensor */
   uint8_t *data;
   uint64_t bytes, address; /* address: in HBM */
   bool borrowed;           /* outlives the run */
-  bool placed;             /* of a given one: it has its address */
-  bool filled;             /* of a given one without data: the caller will write all of it */
+  bool placed;             /* if given: it has its address */
+  bool filled;             /* if given without data: the caller will write all of it */
   bool lent;               /* to a result, which frees data */
-  uint64_t stale;          /* so many bytes at its end are zero, but not in memory: vm_hbm_use */
+  uint64_t stale;          /* bytes at its end that count as zero but are not: vm_hbm_use */
 } vm_block;
 
-/* A core and its run. Of a pair, core 0 leads: what a run has once (fault, limits, the hash of its
- * trace, the record of causes, the list of items, HBM) is core 0's, and both have ended together.
- */
+/* A core and its run. In a pair, core 0 leads: it has what a run has only once (fault, limits, the
+ * hash of its trace, the record of causes, the list of items, HBM), and both end together. */
 typedef struct vm_core {
   uint8_t number;       /* of the logical core: 0 or 1 */
   struct vm_core *lead; /* core 0 */
@@ -449,7 +448,7 @@ typedef struct vm_core {
   uint32_t cost_values[VM_COST_ROOM];
   vm_time reg_cycle; /* of a register instruction; 0: not worked out yet */
   vm_memory mem;
-  vm_block *hbm; /* one a tensor of prog */
+  vm_block *hbm; /* one per tensor of prog */
   uint64_t hbm_bytes;
   vm_uop *uops[ISA_NENGINES];
   vm_engine eng[ISA_NENGINES];
@@ -465,7 +464,7 @@ typedef struct vm_core {
   struct vm_slab *slabs; /* blocks the free lists are cut from */
   uint32_t shares_alive; /* in rings */
   uint32_t
-      queued[ISA_MAX_QUEUES]; /* transfers ever; of a resumed run those that were in flight too */
+      queued[ISA_MAX_QUEUES]; /* all transfers; in a resumed run also those that were in flight */
   vm_heap heap;
   vm_item items;   /* list head, of the lead: both cores' */
   vm_time now;     /* of the event being run */
@@ -486,10 +485,10 @@ typedef struct vm_core {
   uint32_t stale;           /* tensors with stale bytes; core 0's */
   bool timing_only;         /* data paths and transfers take their time and move nothing */
   struct vm_check *check;   /* check.h; NULL: none */
-  struct vm_debug *debug;   /* debug.h; NULL: nobody looks on */
+  struct vm_debug *debug;   /* debug.h; NULL: no debugger */
   uint64_t jitter, jitters; /* seed of a schedule, 0: none; and how many spans it has changed */
   vm_path *path;            /* NULL: none is kept */
-  uint32_t cause;           /* node on whose behalf semaphore updates are posted now */
+  uint32_t cause;           /* node that causes the semaphore updates posted now */
   double host_seconds, run_since, next_progress; /* of the host, seconds */
   uint32_t until_clock;  /* events until the next look at the host's clock */
   atomic_int *interrupt; /* nonzero: stop; may be NULL */
@@ -505,21 +504,21 @@ void vm_memory_free(const isa_alloc *al, vm_memory *m);
 void *vm_pages_new(const isa_alloc *al, uint64_t n);
 void vm_pages_free(const isa_alloc *al, void *p, uint64_t n);
 
-/* A tensor that begins as zeros in a block of an earlier run gets them piece by piece, each before
- * it is first used and where it is not about to be overwritten. All that reads HBM says so first:
- * the bytes of a box, or those of a tensor. */
+/* A tensor that begins as zeros in a block of an earlier run is set to zero piece by piece: each
+ * piece before its first use, unless it is about to be overwritten. Everything that reads HBM must
+ * call one of these first, for the bytes of a box or for a tensor. */
 void vm_hbm_use(struct vm_core *c, const vm_box *box, bool overwrites);
 void vm_hbm_use_all(struct vm_core *c, uint32_t tensor);
 
-/* Memory of tensors. A machine keeps freed blocks of 512 KiB to 256 MiB for its next runs: 16 of
- * them and 256 MiB at most, those that went unused longest go first. A pool lives until nobody
- * holds it; it may be used from several threads. Pools may be NULL in all of these: nothing is
- * kept. */
+/* Memory of tensors. A machine keeps freed blocks of 512 KiB to 256 MiB for its next runs: at most
+ * 16 of them and 256 MiB; those not used for the longest time are freed first. A pool lives until
+ * its last holder drops it; it may be used from several threads. Pools may be NULL in all of these:
+ * then nothing is kept. */
 typedef struct vm_pool vm_pool;
 vm_pool *vm_pool_new(const isa_alloc *al); /* held once */
 void vm_pool_hold(vm_pool *p);
 void vm_pool_drop(vm_pool *p);
-/* Gives its blocks to the host. Close: and all it is given from now on; drops it. */
+/* Gives its blocks back to the host; vm_pool_close also those it gets from now on, and drops it. */
 void vm_pool_empty(vm_pool *p);
 void vm_pool_close(vm_pool *p);
 /* n bytes, all zero if `zeroed`. al is the pool's, here and for vm_pool_give, which takes NULL. */
@@ -537,11 +536,11 @@ void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n);
 isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
                          const vm_memory *mem, const vm_kern *kern, unsigned cvt, isa_error *e);
 void vm_core_end(vm_core *c);
-/* Gives back the run's addresses in HBM; its bytes can still be read. */
+/* Frees the run's addresses in HBM; its bytes can still be read. */
 void vm_core_release(vm_core *c);
 
-/* The first host byte of a core's SBUF. While core 0 starts it has no peer yet: what it counts
- * then, its static descriptors, is the same in its own. */
+/* The first host byte of a core's SBUF. While core 0 starts it has no peer yet; its static
+ * descriptors, which it counts then, are the same in its own SBUF. */
 static inline uint8_t *vm_sbuf_of(const vm_core *c, unsigned core) {
   return core == c->number || !c->peer ? c->mem.sbuf : c->peer->mem.sbuf;
 }

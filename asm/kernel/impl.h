@@ -298,7 +298,7 @@ static inline as_k_buffer *as_k_buf(const as_kernel *k, uint32_t number) {
 
 /* ---- alike.c: what is kept once ---- */
 
-/* The number of a shape, 0 when memory is out. */
+/* The number of a shape, 0 if out of memory. */
 uint32_t as_k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *dim);
 /* Sets the class of a tile, whose number will be `number`; there is room in classes. */
 void as_k_classify(as_kernel *k, as_k_buffer *b, uint32_t number);
@@ -352,7 +352,7 @@ bool as_k_peel(as_kernel *k, uint32_t loop);
 
 /* Reads one record of at most n words into an item; operands go to ops. */
 bool as_k_read_record(as_kernel *k, const int64_t *w, size_t n, as_k_item *it, as_k_key *key);
-/* Room for n units at the end of ops, which the caller fills; NULL when memory is out. */
+/* Room for n units at the end of ops, which the caller fills; NULL if out of memory. */
 uint64_t *as_k_take_units(as_kernel *k, uint32_t n, uint32_t *number);
 
 /* ---- access.c ---- */

@@ -91,12 +91,12 @@ enum {
 enum { AS_REC_ACCUMULATE = 1, AS_REC_STATIC = 2, AS_REC_SWDGE = 4, AS_REC_HWDGE = 8 };
 enum { AS_DYN_REGISTER = 1, AS_DYN_ELEMENT, AS_DYN_SIZE, AS_DYN_GATHER, AS_DYN_INDIRECT };
 
-/* NULL when memory is out. as_kernel_free takes NULL. */
+/* NULL if out of memory. as_kernel_free takes NULL. */
 as_kernel *as_kernel_new(const as_kernel_options *o);
 void as_kernel_free(as_kernel *k);
 const as_kernel_error *as_kernel_last_error(const as_kernel *k);
 const isa_target *as_kernel_target(const as_kernel *k);
-/* The name of a file by its number, NULL when it has none. */
+/* The name of a file by its number, NULL if it has none. */
 const char *as_kernel_file_name(const as_kernel *k, uint32_t file);
 
 /* Each gives false with an error, and then nothing has changed. Numbers begin at 1. */

@@ -100,7 +100,7 @@ typedef struct as_macros {
 typedef struct as_pp_range { /* tokens of a buffer */
   uint32_t at, n;
 } as_pp_range;
-/* The tokens of a range; NULL when the buffer has none. */
+/* The tokens of a range; NULL if the buffer has none. */
 static inline as_tok *as_pp_range_of(const as_toks *t, as_pp_range r) {
   return t->v ? t->v + r.at : NULL;
 }
@@ -201,7 +201,7 @@ void as_pp_count(as_pp *pp, uint32_t tokens, as_pos at);
 /* ---- name.c: names and their meanings -------------------------------------------------- */
 
 as_macros *as_pp_macros(as_pp *pp, const char *name); /* never NULL */
-/* Forms of a name, exact ones first; NULL when there is none. */
+/* Forms of a name, exact ones first; NULL if there is none. */
 as_pp_define *as_pp_find_define(as_pp *pp, const char *name);
 as_pp_macro *as_pp_find_macro(as_pp *pp, const char *name);
 const char *as_pp_lower(as_pp *pp, const char *name);
@@ -236,7 +236,7 @@ bool as_pp_paste(as_pp *pp, const as_tok *a, const as_tok *b, as_toks *out);
 bool as_pp_read_args(as_pp *pp, uint32_t base, const as_tok *name, bool whole);
 /* Expands a range of pp->args and joins around %+; the range becomes that of the result. */
 bool as_pp_expand_range(as_pp *pp, as_pp_range *r, const as_tok *name);
-/* The n tokens are the next to be read, as if they stood in the place of call. */
+/* Makes the n tokens the next to be read, as if they were written at the place of call. */
 void as_pp_read_next(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *call);
 void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out);
 
@@ -245,7 +245,7 @@ void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out);
 /* The call whose name was read; its result goes to out or is read next. */
 bool as_pp_call_function(as_pp *pp, uint32_t base, const as_tok *name, as_toks *out);
 void as_pp_open_functions(as_pp *pp); /* their names */
-/* The value of an environment variable; NULL after an error, or with ask when there is none. */
+/* The value of an environment variable; NULL after an error, or with ask if there is none. */
 const char *as_pp_env(as_pp *pp, const as_tok *name, bool ask);
 
 /* ---- define.c, alias.c, string.c, macro.c, cond.c, control.c: directives ------------------- */

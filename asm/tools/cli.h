@@ -23,12 +23,12 @@ bool as_cli_write(as_cli_file *files, unsigned n, isa_error *e);
 
 /* Whether two paths name one regular file, or one that is not there yet. "-" names none. */
 bool as_cli_same(const char *a, const char *b);
-/* Ends what was printed to standard output; false with a message in e when not all of it could be
+/* Flushes standard output; false with a message in e if not all of it could be
  * written. */
 bool as_cli_flush(isa_error *e);
 
 /* Splits the text of an argument file at blanks, quotes kept together, and appends the words,
- * terminated and in the arena, to *argv with *argc of them. False when memory is out. */
+ * terminated and in the arena, to *argv with *argc of them. False if out of memory. */
 bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, uint32_t *argc,
                   uint32_t *cap);
 
@@ -45,7 +45,7 @@ const char *as_cli_refused(const char *arg);
  * and sections with the text, label and place of each instruction. */
 void as_json_program(const isa_program *p, isa_buf *out);
 /* What the tables say of an instruction, pseudo-instruction or directive; false with a message in
- * out when there is none of that name. */
+ * out if there is none of that name. */
 bool as_explain(const char *name, isa_buf *out);
 /* (explain_names.c) The same of every other name: operators, functions, types, targets, operands,
  * words of the preprocessor, warnings; each of its meanings. False: the word has no meaning. */
@@ -54,7 +54,7 @@ bool as_explain_name(const char *name, isa_buf *out);
 void as_put_kind(const isa_field *fd, isa_buf *out);
 /* The field of that name of an instruction, or NULL. */
 const isa_field *as_field_named(unsigned op, const char *name);
-/* The same of every instruction, as the text of isa/manual.md. */
+/* The same for every instruction, as the text of isa/manual.md. */
 void as_manual(isa_buf *out);
 /* Every word of the language with its class, one on a line, in the order of the tables. */
 void as_words(isa_buf *out);
@@ -63,10 +63,10 @@ void as_words(isa_buf *out);
 void as_json_diag(const as_diag *d, isa_buf *out);
 
 /* spill.c */
-/* Of a program that overflows, one that fits: the tile whose next use is furthest away goes to HBM
- * and comes back. The program is followed as it would run, and gets new semaphores; one that cannot
- * be followed (it decides by what memory holds, it uses static queues, overlays or two cores) gives
- * ISA_UNBUILT. text: a line for each spill, or the error. */
+/* Makes a program that fits from one that overflows: the tile whose next use is furthest away goes
+ * to HBM and comes back. The program is followed as it would run, and gets new semaphores. One that
+ * cannot be followed (it branches on the contents of memory, or uses static queues, overlays or two
+ * cores) gives ISA_UNBUILT. text: a line for each spill, or the error. */
 isa_status as_spill(const isa_program *p, const isa_alloc *al, isa_program **out, isa_buf *text);
 
 #endif

@@ -12,13 +12,13 @@ typedef enum lint_state {
   LINT_RUNS,
   LINT_WAITS,
   LINT_HALTED,
-  LINT_LOST /* its path is not known: whatever it reaches may run */
+  LINT_LOST /* its path is not known: everything that it can reach may run */
 } lint_state;
 
 enum { /* an instruction some of whose patterns lie where registers say */
        LINT_MOVES = 1,
        LINT_BLURRED = 2, /* in this pass they count as the whole of their tile or tensor */
-       LINT_LEFT = 4     /* one has left it: that is reported */
+       LINT_LEFT = 4     /* one has left it, which was reported */
 };
 
 typedef struct lint_stream { /* an engine of a core */
@@ -26,8 +26,8 @@ typedef struct lint_stream { /* an engine of a core */
   unsigned core, engine;
   lint_state state;
   uint32_t pc, regs[ISA_NREGS];
-  uint64_t known; /* registers whose value is */
-  bool given;     /* it has told the other core that it is at the core_barrier at pc */
+  uint64_t known; /* registers whose value is known */
+  bool given;     /* it has updated the other core's semaphore of the core_barrier at pc */
   uint64_t steps;
   uint32_t *count; /* [code->n] executions of each instruction, saturating */
   uint8_t *moves;  /* [code->n] of its patterns: LINT_MOVES and so on */
@@ -61,10 +61,10 @@ typedef struct lint {
   uint32_t statics_next[ISA_MAX_CORES][ISA_MAX_QUEUES];
   uint8_t triggers[ISA_MAX_CORES][ISA_MAX_QUEUES]; /* mask of engines that do */
   uint8_t *statics_done[ISA_MAX_CORES][ISA_MAX_QUEUES];
-  bool free;   /* waits hold up no one */
+  bool free;   /* waits stop no engine */
   bool judges; /* of such a pass: waits that `total` cannot satisfy are reported */
   uint8_t wait_reported[LINT_STREAMS][LINT_SEMS]; /* they have been */
-  const lint_stream *at; /* whose reads are checked, and who runs last; NULL: nobody's */
+  const lint_stream *at; /* the stream whose reads are checked, and which runs last; NULL: none */
   uint8_t *written[ISA_MAX_CORES][2]; /* one bit per byte of SBUF and PSUM */
   uint8_t **hbm;                      /* one bit per byte of a tensor without contents */
   uint64_t work;                      /* runs of patterns that were looked at, of this pass */
@@ -80,7 +80,7 @@ const char *isa_lint_sem_name(const lint *l, unsigned core, unsigned sem, char b
 const char *isa_lint_place(const lint *l, isa_place at, char buf[LINT_NAME]);
 isa_place isa_lint_here(const lint_stream *s);
 
-/* lint_run.c: one pass over all streams; false when memory is out. */
+/* lint_run.c: one pass over all streams; false if out of memory. */
 bool isa_lint_pass(lint *l);
 /* How much instruction in adds to a semaphore each time; dma_trigger only with a number. 0 when
  * that is not known. */
@@ -97,18 +97,19 @@ void isa_lint_update_any(lint *l, unsigned core, const isa_insn *in);
 /* Whether the wait can hold, with the semaphore as in `m` and what s itself has done. */
 bool isa_lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, const lint_sem *m);
 void isa_lint_passed(lint *l, lint_stream *s, const isa_wait *w);
-/* The wait that a stream is at: its barrier's, once that has told the other core. */
+/* The wait that a stream is at: its barrier's, after that has updated the other core's semaphore.
+ */
 isa_wait isa_lint_wait(const lint_stream *s);
 bool isa_lint_wait_value(const lint_stream *s, const isa_wait *w, uint32_t *value);
 void isa_lint_scan_text(lint *l);
-/* s has come to a wait that the program's totals cannot satisfy. */
+/* s has reached a wait that the program's totals cannot satisfy. */
 void isa_lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w);
 void isa_lint_judge_unwaited(lint *l);
 
 /* lint_circle.c: of a pass in which waits held. */
 void isa_lint_judge_circles(lint *l);
 
-/* lint_loop.c: after a pass in which no wait held anyone up. */
+/* lint_loop.c: after a pass in which no wait stopped an engine. */
 void isa_lint_judge_balance(lint *l);
 
 /* lint_mem.c */
@@ -130,7 +131,7 @@ void isa_lint_writer(const lint *l, uint32_t tensor, isa_place *at);
 bool isa_lint_moves(const lint *l, const lint_stream *s, const isa_insn *in);
 /* The pattern as the registers of s have it now; false when that is not known, or not legal. */
 bool isa_lint_still(const lint *l, const lint_stream *s, const isa_ap *ap, isa_ap *out);
-/* Reports the first operand of the instruction, at which s is, that leaves its tile or tensor:
+/* Reports the first operand of the instruction that s is at that leaves its tile or tensor; returns
  * whether one does. */
 bool isa_lint_leaves(lint *l, const lint_stream *s, const isa_insn *in);
 

@@ -1,10 +1,10 @@
 /* Static checks of a whole program: what is wrong under every timing, found without running it.
  *
- * Registers begin at zero and branches depend on registers alone, so that an engine's path is known
+ * Registers begin at zero and branches depend only on registers, so an engine's path is known
  * until it branches on what it loaded. The path of each engine is followed; at a wait the engine
- * stops when no order of the updates that can have run makes it hold. What runs is thus at least
- * what can run, and what stays stuck is stuck for certain. An engine whose path is not known, or
- * longer than is followed, may do whatever its code reaches, any number of times.
+ * stops if no order of the updates that can have run makes it hold. So everything that can run is
+ * followed, and what stays stuck is certainly stuck. An engine whose path is not known, or longer
+ * than the limit, may do anything that its code can reach, any number of times.
  *
  * Assumed: the host sets neither semaphores nor registers, writes no tile before the run, and gives
  * an output no contents. */
@@ -30,7 +30,7 @@ extern const isa_lint_row isa_lints[ISA_NLINTS];
 typedef struct isa_finding {
   uint8_t kind;
   isa_place at;
-  const char *text; /* names the values; ends with "; fix: ..." where the fix is obvious */
+  const char *text; /* names the values; ends with "; fix: ..." if the fix is obvious */
 } isa_finding;
 typedef struct isa_findings {
   isa_finding v[ISA_MAX_FINDINGS]; /* in order of core, engine and pc, the program's own first */

@@ -1,7 +1,7 @@
 /* The verifier's inside: what check*.c and rules*.c share. A rule runs after the generic checks
  * of all fields, so every index in the instruction is valid and every pattern legal by itself.
  *
- * Decided here, where the design leaves it open:
+ * Decided here, because public sources leave it open:
  * - the operands of a bit-pattern instruction have integers of one width: nothing converts;
  * - axes of tensor_reduce counts the trailing dimensions that are reduced, 0 means all;
  * - a control instruction and a DMA reach a pattern at any partition;
@@ -82,7 +82,7 @@ bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags);
 
 /* ---- rules_indirect.c ---- */
 
-/* What all instructions ask of their `.indirect` operands: the index, start partitions, engines. */
+/* The rules for `.indirect` operands of all instructions: the index, start partitions, engines. */
 bool isa_ck_indirect(const isa_ck *c);
 
 /* ---- rules.c ---- */
@@ -106,7 +106,7 @@ bool isa_ck_types(const isa_ck *c, int f, uint32_t types);
 bool isa_ck_same_type(const isa_ck *c, int f, int g);
 /* None of its sizes is a register. */
 bool isa_ck_fixed(const isa_ck *c, int f);
-/* It shares no byte with that of field g: not even in place. */
+/* It shares no byte with that of field g; in place is not allowed either. */
 bool isa_ck_apart(const isa_ck *c, int f, int g);
 /* It has that many elements in a partition; its partitions are a multiple of `of`. */
 bool isa_ck_count(const isa_ck *c, int f, uint64_t want);

@@ -1,7 +1,7 @@
 /* What the rooms of the Lua module share: argument checks, option tables, files, memory limits.
  *
  * Every function here that takes a lua_State may raise a Lua error; memory that must survive one
- * sits in userdata. Positions in messages are those of the Lua caller (luaL_error, level 1). */
+ * is kept in userdata. Positions in messages are those of the Lua caller (luaL_error, level 1). */
 #ifndef LUA_BASE_H
 #define LUA_BASE_H
 
@@ -16,7 +16,7 @@
 /* ---- Arguments (args.c) -------------------------------------------------------------------- */
 
 /* Checks that the value at arg is nil or a table whose keys are all in known; raises an error
- * that names the unknown one and the known ones. True when there is a table. */
+ * that names the unknown key and the known ones. True if there is a table. */
 bool lb_options(lua_State *L, int arg, const char *what, const char *const *known);
 /* The named option of the table at arg (absent table: nil) is pushed; its type is returned. */
 int lb_option(lua_State *L, int arg, const char *name);
@@ -31,7 +31,7 @@ int lb_engine(lua_State *L, int arg);
 /* The engine of that name, or -1; the error says LB_NO_ENGINE of it. */
 int lb_engine_named(const char *name);
 #define LB_NO_ENGINE "'%s' is not an engine; there are: tensor, vector, scalar, gpsimd, sync"
-/* `name` when there is such a target (or NULL); else raises an error that lists them. */
+/* `name` if there is such a target (or NULL); else raises an error that lists them. */
 const char *lb_target(lua_State *L, const char *what, const char *name);
 /* The name nearest to `name` in the list, or NULL. */
 const char *lb_nearest(const char *name, const char *const *known);
@@ -50,9 +50,9 @@ void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape);
  * arguments; pushes what it returns. */
 void lb_run_lines(lua_State *L, const char *name, const char *const *lines, size_t n, int module,
                   int host);
-/* Takes a function from the top, which loads functions and gives a table of them by name. Until one
- * of these `names`, with spaces between, is called, the table at `into` has a function in its place
- * that calls it first. */
+/* Takes a function from the top that loads functions and gives a table of them by name. `names`
+ * lists them, separated by spaces. Until one of them is called, the table at `into` has a function
+ * in its place that loads them first. */
 void lb_load_later(lua_State *L, int into, const char *names);
 /* Sets a field of the table on top: a time in nanoseconds, a count. */
 void lb_set_ns(lua_State *L, const char *key, soma_time t);
@@ -80,13 +80,13 @@ typedef struct lb_file {
   FILE *f;
   char *name, *path;            /* as given, and with links followed */
   char *temp;                   /* NULL: the path is a device or a pipe, written in place */
-  bool lent;                    /* f belongs to someone else, see lb_forbid_files */
+  bool lent;                    /* f has another owner, see lb_forbid_files */
   struct lb_deflater *deflater; /* of lb_text_create; NULL: written as it is */
 } lb_file;
 /* Pushes a new file; NULL with nil and a message pushed when it cannot be opened. */
 /* For the command, which ends at a second Ctrl-C: from lb_track_files on, files that are being
- * written are remembered, and lb_unlink_files, which a signal's handler may call, removes what is
- * there of them. */
+ * written are remembered, and lb_unlink_files, which a signal handler may call, removes what has
+ * been written of them. */
 void lb_track_files(void);
 void lb_unlink_files(void);
 lb_file *lb_file_create(lua_State *L, const char *path);
@@ -98,8 +98,8 @@ int lb_text_write(void *file, const char *p, size_t n); /* a soma_write_fn, of a
 void lb_text_end(lb_file *f, bool finish);
 /* The end of the name of a compressed file, ".gz" and so on; NULL of others. */
 const char *lb_compressed(const char *path);
-/* Whether a text, or data, may be written under that name: false with nil and a message pushed
- * where it says that the file is compressed as it would not be. */
+/* Whether a text, or data, may be written under that name: false with nil and a message pushed if
+ * the name says that the file is compressed, but it would not be. */
 bool lb_fits_name(lua_State *L, const char *path, bool text);
 /* Closes and renames. False with nil and a message pushed when that failed. */
 bool lb_file_commit(lua_State *L, lb_file *f);
@@ -133,15 +133,15 @@ typedef struct lb_budget {
 } lb_budget;
 /* A lua_Alloc and a soma_alloc_fn, with the budget as ud. */
 void *lb_budget_alloc(void *ud, void *p, size_t old, size_t n);
-/* Lets the collector know of n bytes that are taken where its own count misses them: when they have
- * become many since then, there is a full collection. (In generational mode a step would not free
- * what has survived two of them, such as the result of the last run but one.) */
+/* Tells the collector about n bytes that its own count misses: when many have been taken since the
+ * last one, there is a full collection. (In generational mode a step would not free what has
+ * survived two of them, such as the result of the run before the last.) */
 void lb_account(lua_State *L, uint64_t n);
 /* Whether the state's allocator has a limit: what is taken elsewhere would escape it. */
 bool lb_is_limited(lua_State *L);
-/* A budget under that of the state's allocator, if it has one; NULL when memory is out. */
+/* A budget under that of the state's allocator, if it has one; NULL if out of memory. */
 lb_budget *lb_budget_new(lua_State *L, size_t limit);
-/* Frees b when nothing is charged to it any more; NULL does nothing. */
+/* Frees b as soon as nothing is charged to it any more; NULL does nothing. */
 void lb_budget_drop(lb_budget *b);
 /* Sets the allocator of a machine or a recorder to b or, when it is NULL, to the state's budget;
  * leaves it where neither has a limit. */

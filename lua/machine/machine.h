@@ -1,7 +1,7 @@
 /* Programs, machines, runs and devices as Lua objects.
  *
  * Every function here that takes a lua_State may raise a Lua error; memory that must survive one
- * sits in userdata. */
+ * is kept in userdata. */
 #ifndef LUA_MACHINE_H
 #define LUA_MACHINE_H
 
@@ -28,7 +28,7 @@ enum { LB_PROGRAM_CONSTANTS = 1, LB_PROGRAM_TEXT, LB_PROGRAM_SLOTS = LB_PROGRAM_
 lb_program *lb_check_program(lua_State *L, int arg);
 /* Pushes one that has no handle yet. */
 lb_program *lb_new_program(lua_State *L);
-/* Index of the program's tensor of that name, -1 when there is none; fills info. */
+/* Index of the program's tensor of that name, -1 if there is none; fills info. */
 int lb_program_tensor(const soma_program *p, const char *name, soma_tensor_info *info);
 bool lb_program_tile(const soma_program *p, const char *name, soma_tile_info *info);
 
@@ -68,7 +68,7 @@ enum {
 int lb_new_core(lua_State *L);
 /* An open core that is not running. */
 lb_core *lb_check_core(lua_State *L, int arg);
-/* `{core = 1}` at arg, which may be left out: the core of a pair that a call means. */
+/* `{core = 1}` at arg, which may be left out: which core of a pair a call is for. */
 unsigned lb_core_number(lua_State *L, int arg, const char *what);
 /* A callback of a run: calls fn with the core and arg, in protected mode, in the thread that runs
  * the core. False: it has failed, and the run stops. */
@@ -82,10 +82,10 @@ void lb_push_hbm(lua_State *L, int index);
 void lb_open_hbm(lua_State *L);
 
 typedef struct lb_run {
-  soma_run *r;          /* NULL when closed, or when the core has gone on to another run */
-  lb_core *core;        /* kept alive by user value LB_RUN_CORE */
-  soma_recorder *trace; /* its events, when the core was made with trace = true */
-  soma_stats stats;     /* of a run whose r is NULL */
+  soma_run *r;                          /* NULL if closed, or if the core has started another run */
+  lb_core *core;                        /* kept alive by user value LB_RUN_CORE */
+  soma_recorder *trace;                 /* its events, when the core was made with trace = true */
+  soma_stats stats;                     /* of a run whose r is NULL */
   soma_stats core_stats[ISA_MAX_CORES]; /* the same of each core */
   bool ended, returns_faults;
   bool bounded; /* the recorder is to keep so many events and no more */
@@ -115,7 +115,7 @@ lb_core *lb_device_tensor_core(const lb_device_tensor *d);
 int64_t lb_device_tensor_rows(const lb_device_tensor *d);
 /* Whether its elements lie one after another, so that a run can take it. */
 bool lb_device_tensor_dense(const lb_device_tensor *d);
-/* What arithmetic.lua asks of them. */
+/* The functions that arithmetic.lua needs. */
 extern const luaL_Reg lb_arithmetic_functions[];
 /* Pushes a new zeroed tensor in the HBM of the core at core_index; raises an error when HBM is
  * exhausted, with the sizes. */
@@ -124,7 +124,7 @@ lb_device_tensor *lb_new_device_tensor(lua_State *L, int core_index, const char 
 
 /* ---- Devices (device.c) -------------------------------------------------------------------- */
 
-/* Pushes the core that is the device, made with default options when there is none. */
+/* Pushes the core that is the device, made with default options if there is none. */
 lb_core *lb_push_device(lua_State *L, int device);
 /* prog:move_to_device(device or core), and prog:drop_from_device(device or core) (hbm.c). */
 int lb_move_to_device(lua_State *L);
@@ -139,14 +139,14 @@ void lb_forget_device(lua_State *L, int device);
 int lb_core_run(lua_State *L);
 int lb_core_start(lua_State *L);
 int lb_core_resume(lua_State *L);
-/* Lets go of the machine's run; its statistics are kept. */
+/* Frees the machine's run; its statistics are kept. */
 void lb_run_detach(lb_run *run);
 soma_stats lb_run_stats(const lb_run *run);
 soma_stats lb_run_core_stats(const lb_run *run, unsigned core); /* core: below stats.cores */
 
 /* Stops, snapshots, a log (debug.c); what made the run pause, as a sequence. */
 extern const luaL_Reg lb_debug_methods[];
-/* What the debugger in Lua asks of a run besides. */
+/* Other functions of a run that the debugger in Lua needs. */
 extern const luaL_Reg lb_debug_functions[];
 void lb_push_hits(lua_State *L, const lb_run *run);
 void lb_open_debug(lua_State *L);
@@ -181,7 +181,7 @@ bool lb_trace_option(lua_State *L, int arg, soma_recorder_options *out);
 void lb_costs_option(lua_State *L, int arg, soma_machine *m);
 
 extern const luaL_Reg lb_program_functions[], lb_core_functions[], lb_device_functions[];
-/* t:to of host tensors, and what that room asks of devices: for lt_open. */
+/* t:to of host tensors, and the functions that lua/tensor needs of devices: for lt_open. */
 extern const luaL_Reg lb_tensor_methods[];
 extern const lt_devices lb_tensor_devices;
 void lb_open_program(lua_State *L);

@@ -20,7 +20,7 @@ typedef struct lt_source {
 lt_source lt_file_source(lua_State *L, const lb_file *f, const char *path, const char *format);
 /* Raises "PATH: not a valid FORMAT file: " and the text. */
 int lt_format_error(const lt_source *s, const char *fmt, ...);
-/* The next n bytes. False when they are not all there. */
+/* The next n bytes. False if there are fewer. */
 bool lt_read(lt_source *s, void *to, size_t n);
 
 /* Options of a loader. map: 1 and 0 as the user says, -1 by size. */
@@ -32,7 +32,7 @@ typedef struct lt_loading {
 lt_loading lt_loading_options(lua_State *L, int arg, const char *what, const char *const *known);
 /* The option `dtype`, a name or a table of names by tensor, for this tensor; 0 when not given. */
 unsigned lt_loading_dtype(lua_State *L, const lt_loading *o, const char *name);
-/* The option `names`, a sequence of strings, or the names at stack position all when there is none:
+/* The option `names`, a sequence of strings, or the names at stack position all if there is none:
  * pushed. Raises an error when one is not among them. */
 void lt_loading_names(lua_State *L, const lt_loading *o, const char *path, int all);
 
@@ -45,7 +45,7 @@ void lt_map(lt_source *s, const lt_loading *o);
 typedef struct lt_stored {
   char kind; /* b i u f V, as NumPy has them */
   bool big, fortran;
-  int named; /* the dtype, where the file says it by name; else -1 */
+  int named; /* the dtype, if the file gives its name; else -1 */
   unsigned bytes, ndim;
   int64_t shape[LT_DIMS];
 } lt_stored;

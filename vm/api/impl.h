@@ -85,7 +85,7 @@ struct soma_run {
   isa_program *sized; /* p with the sizes of this run; NULL where p leaves none to it */
   vm_core core;
   vm_core *second;      /* core 1 of a program of two; else NULL */
-  soma_tensor **device; /* by tensor of p: what it is bound to; NULL when there is none at all */
+  soma_tensor **device; /* by tensor of p: what it is bound to; NULL if there is none at all */
   soma_result *
       *results; /* by tensor of p: what its memory was handed over to; NULL when none was */
   uint64_t to_device, to_host;
@@ -101,11 +101,11 @@ bool soma_given(soma_machine *m, const char *names, ...);
 /* Leaves a message in the machine and gives the status. */
 soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
 soma_status soma_out_of_memory(soma_machine *m);
-/* A program's handle, which takes ip over, also when it gives NULL: memory is out. */
+/* A program's handle, which takes ip over, also when it gives NULL: out of memory. */
 soma_program *soma_program_of(const isa_alloc *al, isa_program *ip);
-/* One error as diagnostics; NULL when memory is out. */
+/* One error as diagnostics; NULL if out of memory. */
 soma_diagnostics *soma_diagnostics_of(const isa_alloc *al, const char *text);
-/* *out is the binding of p's tensor of that name, made anew when there is none; SOMA_ARG with a
+/* *out is the binding of p's tensor of that name, made anew if there is none; SOMA_ARG with a
  * message when the tensor is not there, const, or of another type or shape. */
 soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                          uint32_t ndim, const int64_t *shape, soma_bound_tensor **out);

@@ -7,9 +7,9 @@
  * Conventions: every call that can fail returns a soma_status and leaves a message in the handle
  * (soma_error). Whoever creates a handle frees it; freeing NULL does nothing. Handles are
  * independent of one another: different machines may be used from different threads at once, one
- * machine from one thread at a time. The library never prints, exits or aborts,
- * and keeps no globals but the threads that the machines of a process share: they end with the last
- * machine, so that the library may then be unloaded.
+ * machine from one thread at a time. The library never prints, exits or aborts. Its only globals
+ * are the threads that the machines of a process share: they end with the last machine, so that the
+ * library may then be unloaded.
  * A handle, name or pointer that is NULL where one is needed gives SOMA_ARG, and the message says
  * which. Sizes are in bytes, simulated time in femtoseconds, shapes outermost dimension first. */
 #ifndef SOMA_H
@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 #define SOMA_VERSION "0.1.0"
-/* The version of the library that is linked, as SOMA_VERSION names the header's. Static. */
+/* The version of the linked library; SOMA_VERSION is that of the header. Static. */
 const char *soma_version(void);
 
 typedef enum soma_status {
@@ -36,7 +36,7 @@ typedef enum soma_status {
   SOMA_ILLEGAL,  /* the program breaks a rule of the machine */
   SOMA_UNBUILT,  /* known to the ISA, but not built in this version */
   SOMA_FAULT,    /* the simulated program faulted: see soma_run_fault */
-  SOMA_DEADLOCK, /* no engine can move: likewise */
+  SOMA_DEADLOCK, /* no engine can move: see soma_run_fault */
   SOMA_LIMIT,    /* a limit of the options was reached */
   SOMA_STOPPED,  /* soma_machine_interrupt was called */
   SOMA_BUSY,     /* the machine has a run that has not ended, or is in a callback of one */
@@ -86,8 +86,8 @@ const char *soma_engine_name(soma_engine e);
 
 typedef uint64_t soma_time; /* femtoseconds of simulated time */
 
-/* Memory is asked for in the manner of Lua: fn(ud, NULL, 0, n) allocates, fn(ud, p, old, 0)
- * frees, else it resizes; NULL means it cannot. */
+/* An allocator, as in Lua: fn(ud, NULL, 0, n) allocates, fn(ud, p, old, 0) frees, else it resizes;
+ * NULL means it cannot. */
 typedef void *(*soma_alloc_fn)(void *ud, void *p, size_t old, size_t n);
 
 /* One simulated event, for soma_options.event. Strings live as long as the program. */
@@ -98,37 +98,37 @@ typedef enum soma_event_kind {
   SOMA_EV_NOTIFY,   /* a notify instruction: id */
   SOMA_EV_WAIT,     /* an engine waited on a semaphore: start .. end; id */
   SOMA_EV_TABLE,    /* scalar loaded the table of an activate's function before it: start .. end */
-  SOMA_EV_TRIGGER, /* an engine started a transfer: start .. end, until the descriptors are made (of
+  SOMA_EV_TRIGGER, /* an engine started a transfer: start .. end, until the descriptors are made (in
                      a static queue: written); id: the queue; bytes: of the whole transfer; value:
-                     the semaphore that each of its rings adds 1 to, + 256 where it is the other
+                     the semaphore that each of its rings adds 1 to, + 256 if it is the other
                      core's, UINT32_MAX: none */
   SOMA_EV_MEET /* an engine waited at a sendrecv for the other core's: start .. end; id: the pipe;
                   part, value: engine and pc of the other core's */
 } soma_event_kind;
-/* They come in the order of their ends, but a trigger comes when it starts. When the later core is
- * at its sendrecv, the two meetings come, that core's first, and then the triggers. */
+/* Events are reported in the order of their ends, but a trigger when it starts. When the later core
+ * reaches its sendrecv, the two meetings are reported, that core's first, and then the triggers. */
 typedef struct soma_event {
-  uint32_t kind, engine; /* engine: soma_engine, or DMA engine 0-15 of SOMA_EV_DMA */
+  uint32_t kind, engine; /* engine: soma_engine, or for SOMA_EV_DMA the DMA engine, 0-15 */
   uint32_t pc, id;       /* id: semaphore, ring's queue, or the marker */
   soma_time start, end;
   uint64_t bytes;
   uint32_t value, line;
   const char *name; /* mnemonic, semaphore or queue name; may be NULL */
   const char *file;
-  /* Where it happened, and whose instruction made it: they differ when a core updates a semaphore
-   * of the other one. */
+  /* The core where it happened, and the core whose instruction caused it. They differ when a core
+   * updates a semaphore of the other one. */
   uint32_t core, by_core;
-  /* Of SOMA_EV_TRIGGER and SOMA_EV_DMA: which transfer of its queue; they count up from any number,
-   * and the shares of a transfer have its trigger's. Of SOMA_EV_SEM: of the 4 bytes that a ring of
-   * a transfer writes, 1 + 16 * queue + ring; else 0, but of SOMA_EV_MEET. */
+  /* SOMA_EV_TRIGGER and SOMA_EV_DMA: the number of the transfer in its queue. Numbers count up from
+   * any value, and the shares of a transfer have that of its trigger. SOMA_EV_SEM: if a ring of a
+   * transfer writes the semaphore, 1 + 16 * queue + ring. SOMA_EV_MEET: see there. Else 0. */
   uint32_t part;
 } soma_event;
 
-/* Of max_instructions a dma_trigger takes one for each transfer that it starts. */
+/* For max_instructions a dma_trigger counts once for each transfer that it starts. */
 typedef struct soma_options {
   size_t size;               /* sizeof(soma_options), so that older callers keep working */
   const char *target;        /* "trn1" "inf2" "trn2" "trn3"; NULL: the program's own, trn2 first */
-  uint64_t max_instructions; /* 0: no limit; for each limit below too */
+  uint64_t max_instructions; /* 0: no limit; the same for each limit below */
   soma_time max_time;
   double max_seconds;     /* of the host */
   uint64_t max_hbm_bytes; /* 0: the target's */
@@ -137,30 +137,29 @@ typedef struct soma_options {
   soma_alloc_fn alloc;    /* NULL: malloc */
   void *alloc_ud;
   /* Callbacks come from soma_run_until. They may read the run and its machine and interrupt it;
-   * what would change them is SOMA_BUSY there, and frees do nothing. */
+   * calls that would change them give SOMA_BUSY there, and frees do nothing. */
   void (*event)(void *ud, const soma_event *e); /* NULL: none */
   void *event_ud;
   void (*print)(void *ud, int to_stderr, const char *text,
-                size_t n); /* device_print, of two cores with "core 1: "; NULL: dropped */
+                size_t n); /* device_print; core 1's begins with "core 1: "; NULL: dropped */
   void *print_ud;
-  /* Called every 50 ms or so of host time during a run; nonzero stops it (SOMA_STOPPED). */
+  /* Called about every 50 ms of host time during a run; nonzero stops it (SOMA_STOPPED). */
   int (*progress)(void *ud, uint64_t instructions, soma_time t);
   void *progress_ud;
-  uint64_t rounding_seed; /* of round=stochastic: the same seed, the same results */
+  uint64_t rounding_seed; /* for round=stochastic: the same seed gives the same results */
   /* Constants of the clock that differ from the table, as soma_costs_set takes them; NULL: none. A
    * bad text makes soma_machine_new give SOMA_ARG; soma_costs_set says what is wrong with it. */
   const char *costs;
-  /* Nonzero: a run takes its time but computes nothing: data paths and transfers leave memory as it
-   * is, and inputs need not be bound. For timing large problems; neither control flow nor indices
-   * may depend on data. */
+  /* Nonzero: a run has the same simulated time but computes nothing: data paths and transfers do
+   * not change memory, and inputs need not be bound. For timing large problems; neither control
+   * flow nor indices may depend on data. */
   int timing_only;
   int causes; /* nonzero: keep what soma_critical_path needs, 40 bytes per instruction and share */
   unsigned checks;   /* 1 << soma_check of those to make */
   uint64_t schedule; /* nonzero: the seed of another legal timing, see soma_check;
                         SOMA_SCHEDULE_ALL: keep what soma_run_schedules needs */
-  /* Threads of the host that may work on a run, the caller's too, at most 256; 0: as many as the
-   * process has cores, which is also the most that are used. Nothing but host time depends on it.
-   */
+  /* Threads of the host that may work on a run, including the caller's, at most 256; 0: as many as
+   * the process has cores, which is also the most that are used. Only host time depends on it. */
   unsigned threads;
 } soma_options;
 #define SOMA_SCHEDULE_ALL UINT64_MAX
@@ -174,11 +173,13 @@ typedef struct soma_diagnostics soma_diagnostics;
 
 /* ---- Machines ----------------------------------------------------------------------------- */
 
-/* A machine of one core. options may be NULL. On failure *m is NULL. */
+/* Makes a machine of one core. options may be NULL. On failure *m is NULL. */
 soma_status soma_machine_new(const soma_options *options, soma_machine **m);
-/* Frees the machine. Programs and runs may outlive it; a run that has not ended is SOMA_STOPPED. */
+/* Frees the machine. Programs and runs may outlive it; a run that has not ended ends with
+ * SOMA_STOPPED. */
 void soma_machine_free(soma_machine *m);
-/* The message of the last call on m that failed; "" when none did. Valid until the next call. */
+/* The message of the last call on m that failed; "" if no call failed. Valid until the next call.
+ */
 const char *soma_error(const soma_machine *m);
 const char *soma_target(const soma_machine *m);
 /* Stops the machine's run at its next check, from any thread or a signal handler. */
@@ -188,10 +189,10 @@ void soma_machine_interrupt(soma_machine *m);
  * changes for all. Values are whole numbers in the constant's unit; `;` and `#` begin a comment.
  * SOMA_ARG names the line, and then nothing has changed. */
 soma_status soma_costs_set(soma_machine *m, const char *text, size_t n);
-/* The constants of a target (NULL: the machine's, else trn2) as text: a line each with name, value,
- * unit, tag and source, which soma_costs_set can read. Tags: DOC documented, MEAS measured on a
- * published profile, FIT fitted, ASM assumed, SET changed from the table. The block comes from
- * malloc, to be freed with soma_bytes_free. */
+/* The constants of a target (NULL: the machine's, else trn2) as text: one line for each with name,
+ * value, unit, tag and source, which soma_costs_set can read. Tags: DOC documented, MEAS measured
+ * on a published profile, FIT fitted, ASM assumed, SET changed from the table. The block comes from
+ * malloc; free it with soma_bytes_free. */
 soma_status soma_costs_print(soma_machine *m, const char *target, char **text, size_t *n);
 
 /* ---- Programs ----------------------------------------------------------------------------- */
@@ -202,12 +203,12 @@ typedef struct soma_assemble_options {
   uint32_t ninclude_dirs;
   const char *const *defines; /* "name=value" or "name" */
   uint32_t ndefines;
-  int no_files; /* nonzero: it is an error when the source reads a file by %include, incbin, npy */
-  const char *(*env)(const char *name); /* %!NAME, as getenv; NULL: an error when the source asks */
+  int no_files; /* nonzero: it is an error if the source reads a file by %include, incbin, npy */
+  const char *(*env)(const char *name); /* %!NAME, as getenv; NULL: %!NAME is an error */
 } soma_assemble_options;
 
-/* Assembles source text called name in messages. *p and *d are set to NULL or to handles the
- * caller frees: SOMA_OK with *p (and *d when there are warnings), SOMA_SYNTAX with *d. options
+/* Assembles source text, which messages call `name`. *p and *d are set to NULL or to handles that
+ * the caller frees: SOMA_OK with *p (and *d if there are warnings), SOMA_SYNTAX with *d. options
  * and d may be NULL. m gives the allocator and the default target. */
 soma_status soma_assemble(soma_machine *m, const char *text, size_t n, const char *name,
                           const soma_assemble_options *options, soma_program **p,
@@ -215,24 +216,25 @@ soma_status soma_assemble(soma_machine *m, const char *text, size_t n, const cha
 soma_status soma_assemble_file(soma_machine *m, const char *path,
                                const soma_assemble_options *options, soma_program **p,
                                soma_diagnostics **d);
-/* Reads a .sbc file's bytes; nothing of data is kept. */
+/* Reads the bytes of a .sbc file; they are not needed afterwards. */
 soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_program **p);
 /* Writes p as .sbc bytes into a block from malloc, which the caller frees with soma_bytes_free.
  * The same program gives the same bytes. */
 soma_status soma_program_save(soma_machine *m, soma_program *p, void **data, size_t *n);
-/* The program as source text, operands in raw form; likewise. */
+/* The program as source text, operands in raw form; a block as above. */
 soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, size_t *n);
 /* What soma-dis prints: the same with operands by name, as slices, and comments at labels (which
- * instructions come there) and at semaphores (which update them and wait for them); likewise. */
+ * instructions jump there) and at semaphores (which instructions update them and wait for them); a
+ * block as above. */
 soma_status soma_disassemble(soma_machine *m, const soma_program *p, char **text, size_t *n);
 void soma_bytes_free(void *data);
 void soma_program_free(soma_program *p);
 const char *soma_program_target(const soma_program *p);
 
 /* Static checks of the whole program, which need no run: waits that nothing can satisfy,
- * semaphores that drift in a loop, tiles that are read before anything can have written them or
- * not used, code that nothing reaches. *d is NULL when there is nothing to say, else the caller's
- * to free; notes are not counted. The host is taken to set neither semaphores nor registers.
+ * semaphores that drift in a loop, tiles that are not used or read before anything can have written
+ * them, code that nothing reaches. *d is NULL if there are no findings, else the caller frees it;
+ * notes are not counted. It assumes that the host sets neither semaphores nor registers.
  * SOMA_ILLEGAL or SOMA_UNBUILT for a program that soma_run_start would refuse. */
 soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics **d);
 
@@ -245,78 +247,79 @@ typedef struct soma_tensor_info {
   int64_t shape[8];
   uint64_t bytes;
 } soma_tensor_info;
-/* Tensors in order of declaration; SOMA_ARG past the last. A first dimension that is left to the
- * run is here the most that it may be, and bytes are of that. */
+/* Tensors in order of declaration; SOMA_ARG past the last. If the first dimension is left to the
+ * run, shape and bytes have the largest one allowed. */
 uint32_t soma_program_tensors(const soma_program *p);
 soma_status soma_program_tensor(const soma_program *p, uint32_t i, soma_tensor_info *out);
 /* The register that has the first dimension of tensor i when a run starts; -1: it is fixed. */
 int soma_program_rows(const soma_program *p, uint32_t i);
 
-/* Diagnostics: how many, the text of one (its place, the source line and a caret), and all. */
+/* How many diagnostics there are, and how many of them are errors. */
 uint32_t soma_diagnostics_count(const soma_diagnostics *d);
 uint32_t soma_diagnostics_errors(const soma_diagnostics *d);
-/* All as text, in order, ending with a newline; lives as long as d. */
+/* All as text, in order, each with its place, the source line and a caret, ending with a newline;
+ * lives as long as d. */
 const char *soma_diagnostics_text(const soma_diagnostics *d);
 void soma_diagnostics_free(soma_diagnostics *d);
 
 /* ---- Runs --------------------------------------------------------------------------------- */
 
-/* Gives the program's tensor of that name the caller's data: dtype and shape must be the
- * program's. The bytes are copied into the machine's HBM at the next soma_run_start of p, so data
- * must stay until then; each run needs its own bindings. SOMA_ARG names what does not match. */
+/* Binds the caller's data to the program's tensor of that name: dtype and shape must be the
+ * program's. The next soma_run_start of p copies the bytes into the machine's HBM, so data must
+ * stay until then; each run needs its own bindings. SOMA_ARG names what does not match. */
 soma_status soma_bind(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                       uint32_t ndim, const int64_t *shape, const void *data);
-/* The same without a copy, for large data: they are used in place, and never written, where no
- * instruction of p writes that tensor, else they are copied. They must stay as they are until the
- * run is freed. They count as copied to the device either way. */
+/* The same without a copy, for large data. If no instruction of p writes that tensor, the data are
+ * used in place and never written, else they are copied. They must not change until the run is
+ * freed. They count as copied to the device either way. */
 soma_status soma_bind_shared(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                              uint32_t ndim, const int64_t *shape, const void *data);
 /* The same with a tensor of m's HBM, which the program then reads and writes in place: nothing is
  * copied, so that the output of one run can be the input of the next. */
 typedef struct soma_tensor soma_tensor;
 soma_status soma_bind_tensor(soma_machine *m, soma_program *p, const char *name, soma_tensor *t);
-/* Of a tensor whose first dimension the program leaves to the run (`x tensor float32[r10 <= 1024,
- * 64]`): what it is, 1 to the most. soma_bind, soma_bind_shared and soma_bind_tensor say so by
- * their shape; this is for a tensor without data, such as an output. Tensors with the same register
- * have the same first dimension, so that one of them is enough; register r10 of each engine has it
- * when the run starts. soma_run_start gives SOMA_ARG where nothing says it, or two say different,
- * and SOMA_FAULT where a static transfer lies beyond it. */
+/* Gives the first dimension, from 1 to the most, of a tensor for which the program leaves it to the
+ * run (`x tensor float32[r10 <= 1024, 64]`). soma_bind, soma_bind_shared and soma_bind_tensor give
+ * it by their shape; this is for a tensor without data, such as an output. Tensors with the same
+ * register have the same first dimension, so one of them is enough; register r10 of each engine has
+ * it when the run starts. soma_run_start gives SOMA_ARG if nothing gives it or two calls differ,
+ * and SOMA_FAULT if a static transfer goes beyond it. */
 soma_status soma_bind_rows(soma_machine *m, soma_program *p, const char *name, int64_t rows);
-/* Drops what soma_bind gave tensors of p, or of all programs when p is NULL; after a
- * soma_run_start that failed the bindings are still there. */
+/* Removes the bindings of p, or of all programs if p is NULL. After a soma_run_start that failed
+ * the bindings are still there. */
 void soma_unbind(soma_machine *m, const soma_program *p);
 /* Starts a run: verifies the program, places its tensors in HBM (SOMA_LIMIT as soma_tensor_new),
- * copies bound inputs and const data, zeroes the rest. Inputs that are not bound are an error.
- * Semaphores, registers (but for sizes, see soma_bind_rows) and accumulators start at zero; SBUF
- * and PSUM keep their bytes. SOMA_BUSY while another run of the machine has not ended or been
- * freed. The run holds a reference to p. */
+ * copies bound inputs and const data, sets the rest to zero. Inputs that are not bound are an
+ * error. Semaphores, registers (except for sizes, see soma_bind_rows) and accumulators start at
+ * zero; SBUF and PSUM keep their bytes. SOMA_BUSY while another run of the machine has not ended or
+ * been freed. The run holds a reference to p. */
 soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **r);
 /* Where soma_run_until stops: when the run ends, after one event, after an instruction of an
  * engine has issued, or when simulated time reaches a limit. */
 typedef enum soma_until { SOMA_END, SOMA_EVENT, SOMA_ISSUE, SOMA_TIME } soma_until;
 /* Runs. engine is for SOMA_ISSUE, time for SOMA_TIME. SOMA_OK when the stop was reached or the
  * run has ended (see soma_run_ended); SOMA_FAULT, SOMA_DEADLOCK, SOMA_LIMIT, SOMA_STOPPED end
- * it too, and memories can still be read. A run that was SOMA_STOPPED may be continued. */
+ * it too, and memories can still be read. After SOMA_STOPPED the run may be continued. */
 soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, soma_time time);
 int soma_run_ended(const soma_run *r);
-/* The complete state of a run as a file's bytes: the program, what its inputs, tensors and memories
- * hold, what is in flight, its options (saturate, rounding_seed, costs, timing_only, causes,
- * schedule, checks with all they have seen) and figures. The block comes from malloc, to be freed
- * with soma_bytes_free; equal states give equal bytes, on every host. A run can be saved whenever
- * soma_run_until has returned, also at SOMA_LIMIT and SOMA_STOPPED, as long as its machine lives
- * and has no other run; SOMA_ARG after a fault, a deadlock or SOMA_CHECK, and while one
- * device tensor, or views of one that overlap, are bound to two of its tensors; SOMA_BUSY in a
- * callback. */
+/* The complete state of a run as the bytes of a file: the program, the contents of its inputs,
+ * tensors and memories, what is in flight, its options (saturate, rounding_seed, costs,
+ * timing_only, causes, schedule, checks with all they have seen) and figures. The block comes from
+ * malloc; free it with soma_bytes_free. Equal states give equal bytes, on every host. A run can be
+ * saved whenever soma_run_until has returned, also after SOMA_LIMIT and SOMA_STOPPED, as long as
+ * its machine exists and has no other run. SOMA_ARG after a fault, a deadlock or SOMA_CHECK, and
+ * while one device tensor, or overlapping views of one, are bound to two of its tensors; SOMA_BUSY
+ * in a callback. */
 soma_status soma_run_save(soma_run *r, void **data, size_t *n);
-/* Continues with a saved run in m, as a new run that the caller frees; so is its program *p. From
- * there on everything is, bit by bit, as if the run had never been saved: events, results,
- * statistics (host_seconds, and with it max_seconds, counts from here). Callbacks and limits are
- * m's; the options named above are the run's own (SOMA_ARG when m asks for other checks). Device
- * tensors that the run was bound to are the run's own HBM now, with what they held. SBUF and PSUM
- * of m are replaced. Only the version that saved a run resumes it: SOMA_FORMAT names both. The
- * bytes may come from anyone: what is not a state of a run gives SOMA_FORMAT, or SOMA_ILLEGAL,
- * SOMA_LIMIT or SOMA_BUSY as for soma_run_start; m is as before, but for its target where that was
- * open. */
+/* Continues a saved run in m, as a new run; the caller frees it and its program *p. From there on
+ * everything is, bit for bit, as if the run had never been saved: events, results, statistics
+ * (host_seconds, and with it max_seconds, counts from here). Callbacks and limits are m's; the
+ * options named above are the run's own (SOMA_ARG if m asks for other checks). Device tensors that
+ * were bound to the run are now its own HBM, with their contents. SBUF and PSUM of m are replaced.
+ * Only the version that saved a run can resume it: SOMA_FORMAT names both. The bytes need not be
+ * trusted: if they are not a state of a run, this gives SOMA_FORMAT, or SOMA_ILLEGAL, SOMA_LIMIT or
+ * SOMA_BUSY as for soma_run_start, and m does not change, except that its target may now be
+ * decided. */
 soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_program **p,
                             soma_run **r);
 /* Tensor i of the run's program with the shape and the bytes that it has in this run; SOMA_ARG past
@@ -324,11 +327,11 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
 soma_status soma_run_tensor(const soma_run *r, uint32_t i, soma_tensor_info *out);
 /* Copies a tensor of the program out of HBM; n must be its size in bytes. */
 soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n);
-/* Hands the tensor's memory over instead, to be freed with soma_result_free, also after r and its
- * machine are gone. A run that has ended without a fault still reads there: what the caller writes,
- * a later soma_fetch and soma_run_save see, and so does who takes the tensor again. Of any other
- * run, and of a tensor that is bound to a device tensor or to shared data, *x is a copy. Counts as
- * soma_fetch does. A result may be freed in any thread when the machine's allocator allows it, as
+/* Hands over the tensor's memory instead. Free it with soma_result_free, also after r and its
+ * machine are freed. A run that has ended without a fault still uses this memory: a later
+ * soma_fetch, soma_run_save or soma_take of the tensor sees what the caller writes. For any other
+ * run, and for a tensor that is bound to a device tensor or to shared data, *x is a copy. Counts as
+ * soma_fetch does. A result may be freed in any thread if the machine's allocator allows it, as
  * malloc does. */
 typedef struct soma_result soma_result;
 soma_status soma_take(soma_run *r, const char *name, soma_result **x);
@@ -355,37 +358,38 @@ typedef struct soma_stats {
   double host_seconds;
   uint64_t trace_hash; /* of every event in order: equal for equal runs */
   soma_engine_stats engine[SOMA_ENGINES];
-  soma_time launch;     /* what launching the kernel takes, not part of time */
+  soma_time launch;     /* the time to launch the kernel, not part of `time` */
   uint64_t table_loads; /* activation tables loaded */
-  /* Of flops: those of matmuls in transpose mode. Adjusted: in the time that 16-bit elements take,
-   * so that a float32 flop counts as four and an MX flop on trn3 as a quarter (PE_... of the
+  /* transpose_flops: those of matmuls in transpose mode. Adjusted: in the time that 16-bit elements
+   * take, so that a float32 flop counts as four and an MX flop on trn3 as a quarter (PE_... of the
    * costs). */
   uint64_t transpose_flops, adjusted_flops, adjusted_transpose_flops;
   uint64_t hbm_read_bytes, hbm_write_bytes; /* by the DMA engines */
   soma_time dma_active;                     /* while any share of a transfer was at work */
-  /* Bytes of a partition: up to the furthest that was touched, and how many there are. */
+  /* Bytes of a partition: up to the last that was touched, and how many there are. */
   uint64_t sbuf_touched, psum_touched, sbuf_size, psum_size;
   uint64_t peak_flops, peak_hbm; /* a second: of the tensor engine (16-bit elements), of a stack */
   /* While an engine's data path took in elements, times the share of the 128 partitions. */
   soma_time streaming[SOMA_ENGINES];
-  /* What the copies of host_to_device and device_to_host take over the host's link, not part of
-   * time: their bytes, and a latency for each way that has any. */
+  /* The time of the copies of host_to_device and device_to_host over the host's link, not part of
+   * `time`: for their bytes, and a latency for each direction with any. */
   soma_time host;
-  /* Of adjusted_flops: what the array did beside other work (trn3: a transpose beside a matmul). */
+  /* The part of adjusted_flops that the array did in parallel to other work (trn3: a transpose and
+   * a matmul). */
   uint64_t overlapped_flops;
   /* Bytes of SBUF and of PSUM that each engine's instructions have read and written: operands as a
-   * whole. What the DMA moves is not in them. */
+   * whole. Bytes that the DMA moves are not included. */
   uint64_t sbuf_read[SOMA_ENGINES], sbuf_written[SOMA_ENGINES];
   uint64_t psum_read[SOMA_ENGINES], psum_written[SOMA_ENGINES];
-  /* Cores that the numbers are of. Of two, counts and busy times are sums, sbuf_touched and
+  /* How many cores the numbers are for. With two, counts and busy times are sums, sbuf_touched and
    * psum_touched the larger, pc core 0's; an engine has halted when both have. */
   uint32_t cores;
 } soma_stats;
 /* Statistics so far. out->size is not needed: the struct only grows at its end between minor
  * versions, and n is sizeof(soma_stats) of the caller. */
 void soma_run_stats(const soma_run *r, soma_stats *out, size_t n);
-/* The same of core 0 or 1 alone; SOMA_ARG when the program has no such core. time, launch, host and
- * what counts HBM and the host are the run's. */
+/* The same for core 0 or 1 alone; SOMA_ARG if the program has no such core. time, launch, host and
+ * the counts of HBM and of the host are those of the run. */
 soma_status soma_core_stats(const soma_run *r, unsigned core, soma_stats *out, size_t n);
 
 /* Ratios of the statistics, as the vendor's profiler defines them (vm/README.md has the formulas):
@@ -396,43 +400,43 @@ typedef struct soma_figures {
   double peak_flops;       /* a second, of the run's own mix of types */
   double ridge;            /* peak_flops over peak_hbm: below it memory is the bound */
   double attainable_flops; /* a second: the roofline at this intensity */
-  double model_flops;      /* a second, that the run achieved */
+  double model_flops;      /* a second: what the run achieved */
   double dma_active;
   double dma_average_bytes;         /* of a transfer */
   double active[SOMA_ENGINES];      /* at least one instruction in the data path */
-  double utilization[SOMA_ENGINES]; /* of tensor hfu, of the others streaming */
+  double utilization[SOMA_ENGINES]; /* tensor: hfu; the others: streaming */
 } soma_figures;
 /* n is sizeof(soma_figures) of the caller. */
 void soma_stats_figures(const soma_stats *s, soma_figures *out, size_t n);
 
 typedef struct soma_fault {
   soma_status status; /* SOMA_FAULT, SOMA_DEADLOCK, SOMA_LIMIT or SOMA_STOPPED; SOMA_OK: none */
-  int engine;         /* soma_engine, or -1 when it is nobody's */
+  int engine;         /* soma_engine, or -1 if it belongs to no engine */
   int dma_engine;     /* 0-15 when a transfer faulted, else -1 */
   uint32_t pc, line;  /* line 0: unknown */
   const char *file;   /* NULL: unknown */
   soma_time time;
-  const char *instruction; /* its text, "" when none */
+  const char *instruction; /* its text, "" if there is none */
   const char *text;        /* the rule and the values, several lines for a deadlock */
 } soma_fault;
 /* The fault that ended the run. Strings live as long as the run. */
 void soma_run_fault(const soma_run *r, soma_fault *out);
-unsigned soma_run_fault_core(const soma_run *r); /* whose engine it is: 0 or 1 */
+unsigned soma_run_fault_core(const soma_run *r); /* the core of that engine: 0 or 1 */
 
 /* ---- Checks ------------------------------------------------------------------------------- */
 
-/* What the machine leaves undefined, and what holds by luck of timing alone. A run with findings
- * continues to its end, which is then SOMA_CHECK; what it computes and how long it takes does not
- * change. soma_options.schedule is another way to find luck: under each seed every latency is
- * multiplied by a quarter to four, and a correctly synchronised program gives the same bits. */
+/* Checks for what the machine leaves undefined, and for what works only by luck of timing. A run
+ * with findings continues to its end, with the same results and times; its status is then
+ * SOMA_CHECK. soma_options.schedule is another way to find such luck: under each seed every latency
+ * is multiplied by a quarter to four, and a correctly synchronised program gives the same bits. */
 typedef enum soma_check {
-  SOMA_CHECK_UNINIT,  /* reads of bytes or registers that nobody wrote since the run began */
-  SOMA_CHECK_RACE,    /* accesses, one of them a write, that nothing orders; waits that only the
-                         timing satisfied */
+  SOMA_CHECK_UNINIT,  /* reads of bytes or registers that nothing wrote since the run began */
+  SOMA_CHECK_RACE,    /* accesses, one of them a write, that nothing orders; waits that succeed
+                         only by luck of timing */
   SOMA_CHECK_PSUM,    /* accumulation without a start; groups read before they are complete */
   SOMA_CHECK_OVERLAP, /* tiles that share bytes, undeclared, while both are in use */
   SOMA_CHECK_RANGE,   /* inputs outside an activation function's range; new infinities and NaNs */
-  SOMA_CHECK_PORT,    /* gen2: engines that need the way to a memory at once */
+  SOMA_CHECK_PORT,    /* gen2: engines that need the port of a memory at once */
   SOMA_CHECK_OUTPUT,  /* bytes of an output that nothing has written when the run ends */
   SOMA_CHECKS
 } soma_check;
@@ -441,66 +445,66 @@ enum { SOMA_CHECK_ALL = (1 << SOMA_CHECKS) - 1 };
 const char *soma_check_name(soma_check c);
 typedef struct soma_finding {
   soma_check check;
-  soma_engine engine; /* whose instruction it is: of two, the later */
+  soma_engine engine; /* of the instruction; of the later one if there are two */
   uint32_t pc, line;  /* line 0: unknown */
   const char *file;   /* NULL: unknown */
   soma_time time;
   const char *text; /* the finding in full, several lines, with its place; lives as long as r */
 } soma_finding;
-/* How many there are so far; the first 64 can be had, oldest first. SOMA_ARG past the last. Each
- * pair of places is reported once. */
+/* How many findings there are so far; only the first 64 are kept, oldest first. SOMA_ARG past the
+ * last. Each pair of places is reported once. */
 uint64_t soma_run_findings(const soma_run *r);
 soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out);
-/* Whose engine finding i names: 0 or 1; 0 past the last. */
+/* The core whose engine finding i names: 0 or 1; 0 past the last. */
 unsigned soma_run_finding_core(const soma_run *r, uint32_t i);
 
-/* Whether a run would do the same under every legal timing, not this one alone. Of semaphores that
- * only count up (waits with >= and >) this is decided for programs of any size; with any other wait
- * or update all states are gone through, at most 10^6. */
+/* Whether a run would do the same under every legal timing, not only this one. If semaphores only
+ * count up (waits with >= and >) this is decided for programs of any size; with any other wait
+ * or update all states are tried, at most 10^6. */
 typedef enum soma_verdict {
   SOMA_TIMING_SAME,    /* it does not depend on timing */
-  SOMA_TIMING_DEPENDS, /* two accesses meet in some timing, or a wait never ends in one */
+  SOMA_TIMING_DEPENDS, /* in some timing two accesses conflict, or a wait never ends */
   SOMA_TIMING_UNKNOWN  /* not decided */
 } soma_verdict;
 typedef struct soma_schedules {
   soma_verdict verdict;
-  uint64_t states; /* that were looked at */
-  /* Where: two places, or one and -1, or -1 twice; of SOMA_TIMING_UNKNOWN where it stopped. */
+  uint64_t states; /* how many were examined */
+  /* Where: two places, or one and -1, or -1 twice; for SOMA_TIMING_UNKNOWN where it stopped. */
   int engine, other_engine;
   uint32_t pc, other_pc;
-  const char *text; /* the sentence; places and a schedule for each order; lives as long as r */
+  const char *text; /* the verdict; places and a schedule for each order; lives as long as r */
 } soma_schedules;
-/* Of a run with soma_options.schedule SOMA_SCHEDULE_ALL that has ended well or with SOMA_CHECK;
- * else SOMA_ARG. The first call judges, which may take seconds. n is sizeof(soma_schedules) of the
+/* For a run with soma_options.schedule SOMA_SCHEDULE_ALL that has ended well or with SOMA_CHECK;
+ * else SOMA_ARG. The first call decides, which may take seconds. n is sizeof(soma_schedules) of the
  * caller. */
 soma_status soma_run_schedules(soma_run *r, soma_schedules *out, size_t n);
 
-/* Takes n bytes of output; nonzero ends the writing. */
+/* Is called with n bytes of output; if it returns nonzero, writing ends. */
 typedef int (*soma_write_fn)(void *ud, const char *p, size_t n);
 typedef struct soma_recorder soma_recorder; /* see Recording a run */
 
 /* ---- Critical path ------------------------------------------------------------------------ */
 
-/* What the time of a run went into: the instruction or transfer that ended last, what determined
+/* Where the time of a run went: the instruction or transfer that ended last, what determined
  * its start, and so on back to the beginning. Segments follow one another without a gap. */
 typedef enum soma_path_kind {
   SOMA_PATH_DATA = 1,  /* an instruction in a data path */
   SOMA_PATH_SEQUENCER, /* control instructions, making descriptors, writing doorbells */
   SOMA_PATH_TRANSFER,  /* a ring's share of a transfer */
-  SOMA_PATH_DELAY      /* the time from a cause to its effect: of a semaphore, of a DMA's start */
+  SOMA_PATH_DELAY /* the time from a cause to its effect, as for a semaphore or a DMA's start */
 } soma_path_kind;
 typedef struct soma_path_segment {
   soma_path_kind kind;
-  int engine;     /* whose instruction it is: soma_engine */
-  int dma_engine; /* of a transfer 0-15, else -1 */
+  int engine;     /* soma_engine of the instruction */
+  int dma_engine; /* for a transfer 0-15, else -1 */
   uint32_t pc, line;
-  unsigned core;     /* whose engine, queue and semaphore: 0 or 1 */
+  unsigned core;     /* of the engine, queue and semaphore: 0 or 1 */
   const char *file;  /* NULL: unknown */
   const char *name;  /* mnemonic */
-  const char *cause; /* what it followed from: "semaphore", "data path busy" ... Static. */
+  const char *cause; /* why it began then: "semaphore", "data path busy" ... Static. */
   soma_time start, end;
   int queue;              /* of a DMA instruction, else -1 */
-  int semaphore;          /* when that is the cause, else -1 */
+  int semaphore;          /* if that is the cause, else -1 */
   const char *queue_name; /* NULL: none */
   const char *semaphore_name;
 } soma_path_segment;
@@ -509,9 +513,9 @@ typedef struct soma_path_segment {
 soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32_t max,
                                uint32_t *n);
 
-/* What the time of a run went into, as text: its critical path by engine, queue and kind of wait
- * (the shares are of the whole run and sum to 100 %), then the path itself, repeats folded; and, of
- * a recorder that holds the run's events, the largest idle gaps of the engines. rec may be NULL;
+/* Where the time of a run went, as text: its critical path by engine, queue and kind of wait
+ * (the shares are of the whole run and sum to 100 %), then the path itself with repeats folded;
+ * and, if rec holds the run's events, the largest idle gaps of the engines. rec may be NULL;
  * the allocator is the machine's. SOMA_ARG unless the run was started with options.causes. */
 soma_status soma_write_explanation(const soma_run *r, const soma_recorder *rec, soma_write_fn write,
                                    void *ud);
@@ -520,7 +524,7 @@ soma_status soma_write_explanation(const soma_run *r, const soma_recorder *rec, 
 
 soma_status soma_semaphore_get(soma_machine *m, uint32_t id, uint32_t *value);
 soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value);
-/* Number of the semaphore of that name in p, -1 when it has none. */
+/* Number of the semaphore of that name in p, -1 if there is none. */
 int soma_program_semaphore(const soma_program *p, const char *name);
 soma_status soma_register_get(soma_machine *m, soma_engine e, uint32_t r, uint32_t *value);
 soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32_t value);
@@ -530,7 +534,7 @@ soma_status soma_memory_read(soma_machine *m, soma_memory mem, uint32_t partitio
                              void *data, size_t n);
 soma_status soma_memory_write(soma_machine *m, soma_memory mem, uint32_t partition, uint64_t offset,
                               const void *data, size_t n);
-/* The same of core 0 or 1 of the run's program; a program of one core has core 0 alone. */
+/* The same for core 0 or 1 of the run's program; a program for one core has only core 0. */
 soma_status soma_core_semaphore_get(soma_machine *m, unsigned core, uint32_t id, uint32_t *value);
 soma_status soma_core_semaphore_set(soma_machine *m, unsigned core, uint32_t id, uint32_t value);
 soma_status soma_core_register_get(soma_machine *m, unsigned core, soma_engine e, uint32_t r,

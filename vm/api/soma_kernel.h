@@ -3,7 +3,7 @@
  *
  * The caller declares tensors and tiles, and emits instructions in the order in which they would
  * run one after another. soma_kernel_finish places the tiles, chooses engines and queues where the
- * caller left them open, finds what depends on what, and puts in the semaphores. The result is an
+ * caller left them open, finds what depends on what, and inserts the semaphores. The result is an
  * ordinary soma_program.
  *
  *   soma_kernel_new(m, NULL, &k);
@@ -29,11 +29,11 @@ typedef struct soma_kernel soma_kernel;
 
 enum {
   SOMA_KERNEL_SPILL = 1,         /* a tile that does not fit in SBUF may be kept in HBM for a
-                                  * while, one of PSUM go to SBUF for good */
+                                  * while; one of PSUM may move to SBUF for good */
   SOMA_KERNEL_KEEP_ORDER = 2,    /* each instruction waits for the one before it */
   SOMA_KERNEL_FIXED_ENGINES = 4, /* an instruction without an engine goes to its row's first one */
-  SOMA_KERNEL_COPIES = 8         /* an instruction that breaks a rule is mended by copies of its
-                                    operands where that helps: see soma_kernel_emit */
+  SOMA_KERNEL_COPIES = 8         /* an instruction that breaks a rule uses copies of its operands
+                                    if that makes it legal: see soma_kernel_emit */
 };
 
 typedef struct soma_kernel_options {
@@ -41,28 +41,28 @@ typedef struct soma_kernel_options {
   const char *target;  /* "trn1" "inf2" "trn2" "trn3"; NULL: the machine's, else trn2 */
   uint32_t flags;      /* of SOMA_KERNEL_... */
   uint32_t sbuf_bytes; /* of a partition that may be used, from 0; 0: all that the target has */
-  uint32_t core;       /* of a program of two cores: the one that this kernel is of, 0 or 1 */
+  uint32_t core;       /* in a program for two cores: the one that this kernel is for, 0 or 1 */
   uint32_t cores;      /* of the program: 1 (or 0), or 2: see soma_kernel_finish_pair */
 } soma_kernel_options;
 #define SOMA_KERNEL_OPTIONS_INIT \
   { sizeof(soma_kernel_options), 0, 0, 0, 0, 0 }
 
 /* A new kernel with m's allocator and m's costs. options may be NULL. On failure *k is NULL, and
- * the message is m's (soma_error). Free with soma_kernel_free, which takes NULL. */
+ * the message is in m (soma_error). Free with soma_kernel_free, which takes NULL. */
 soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options, soma_kernel **k);
 void soma_kernel_free(soma_kernel *k);
 const char *soma_kernel_target(const soma_kernel *k);
-/* The message of the last call on k that failed, "" when none did: `file:line: text` where the
+/* The message of the last call on k that failed, "" if no call failed: `file:line: text` if the
  * place is known. Valid until the next call. */
 const char *soma_kernel_error(const soma_kernel *k);
-/* Its place: *file is NULL and *line 0 when unknown. Either may be NULL. The text alone, without
- * the place, is what it returns. */
+/* Returns its text without the place, and gives the place: *file is NULL and *line 0 if it is
+ * unknown. Either pointer may be NULL. */
 const char *soma_kernel_error_place(const soma_kernel *k, const char **file, uint32_t *line);
 
 /* ---- Files, tensors, tiles ---------------------------------------------------------------- */
 
-/* The number of a source file for records and tiles, from 1; the same name, the same number.
- * 0 is "not known". */
+/* The number of a source file for records and tiles, from 1; the same name gives the same number.
+ * 0 means "not known". */
 soma_status soma_kernel_file(soma_kernel *k, const char *name, uint32_t *file);
 
 /* Buffers are numbered from 1: tensors in HBM, tiles in SBUF and PSUM.
@@ -76,8 +76,8 @@ soma_status soma_kernel_constant(soma_kernel *k, soma_dtype dtype, uint32_t ndim
 
 typedef struct soma_kernel_tile_info {
   size_t size;        /* sizeof(soma_kernel_tile_info) */
-  const char *name;   /* as in the caller's source; NULL: made up. Need not be unique, and may hold
-                         any characters: others than letters, digits and _ become _ */
+  const char *name;   /* as in the caller's source; NULL: made up. Need not be unique. It may hold
+                         any characters: all except letters, digits and _ become _ */
   soma_memory memory; /* SOMA_SBUF or SOMA_PSUM */
   soma_dtype dtype;
   uint32_t ndim;             /* counts the partition dimension: 1 to 5 */
@@ -88,21 +88,21 @@ typedef struct soma_kernel_tile_info {
 #define SOMA_KERNEL_TILE_INIT \
   { sizeof(soma_kernel_tile_info), 0, SOMA_SBUF, SOMA_FLOAT32, 2, {0, 0, 0, 0, 0}, -1, -1, 0, 0 }
 
-/* A tile. It lives from its first to its last instruction, and its bytes are others' before and
- * after. A chosen start partition is 0. Tiles of PSUM that are chosen stay within one bank where
- * they fit in one. */
+/* A tile. It lives from its first to its last instruction; before and after, its bytes may belong
+ * to other tiles. If the builder chooses the place, the start partition is 0, and a tile of PSUM
+ * stays within one bank if it fits in one. */
 soma_status soma_kernel_tile(soma_kernel *k, const soma_kernel_tile_info *tile, uint32_t *buffer);
-/* Ends a tile's life here: later instructions that use it are refused. Never needed; it makes
- * mistakes visible. */
+/* Ends a tile's life here: later instructions that use it are refused. Never needed; it helps to
+ * find mistakes. */
 soma_status soma_kernel_end(soma_kernel *k, uint32_t buffer);
 
 /* A queue of the caller's choice for the field `queue` of DMA records, from 1. dge: 0 static, 1
- * swdge, 2 hwdge (as the set DGE numbers them); engine: its owner, which is what triggers its
- * transfers. Records with queue -1 leave the choice to the builder. */
+ * swdge, 2 hwdge (as the set DGE numbers them); engine: its owner, which triggers its transfers.
+ * Records with queue -1 leave the choice to the builder. */
 soma_status soma_kernel_queue(soma_kernel *k, uint32_t dge, soma_engine engine, uint32_t prio,
                               uint32_t *queue);
 
-/* A register, from 1. Its value is kept on each engine that needs it: the instructions that make
+/* A register, from 1. Its value is kept on each engine that needs it: the instructions that compute
  * it (mov, add, tensor_load ...) are repeated there. It must be written before it is read. */
 soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg);
 
@@ -127,14 +127,14 @@ soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg);
  *       U8 U16 U32 I32             value
  *       ENUM ALU ACTF              code: soma_field_value names them
  *       QUEUE                      -1 (chosen) | queue
- *       SEM                        0: semaphores are the builder's
+ *       SEM                        0: the builder makes the semaphores
  *       STR BYTES I32S F32S        count, then as many bytes, integers, or bits of float32
  *       STEPS                      count, then as many pairs: step, num; outermost first
  *       APS                        count, then as many operands
- *    `bits` are those of a float32, or an integer where memset takes one; negative ones are taken
- *    as 32 bits too. Zero in a field of one word is what leaving out its keyword means.
+ *    `bits` are those of a float32, or an integer where memset takes one; negative integers are
+ *    taken as 32 bits too. Zero in a field of one word means that its keyword is left out.
  *
- * An operand begins with the number of words that follow; 0 is an operand that is left out:
+ * An operand begins with the number of words that follow; 0 means that it is left out:
  *    0  words that follow
  *    1  buffer
  *    2  dtype of the view: soma_dtype
@@ -147,7 +147,7 @@ soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg);
  *         SOMA_DYN_REGISTER  register, stride        + register * stride elements
  *         SOMA_DYN_ELEMENT   stride, operand         + that 1 x 1 int32 element of SBUF * stride
  *         SOMA_DYN_SIZE      dimension, register     the register is the size of free dimension
- *                                                    0 .. n - 1 (-1: partitions); num the bound
+ *                                                    0 .. n - 1 (-1: partitions); num is the bound
  *         SOMA_DYN_GATHER    dimension, operand      .gather: index vector of that dimension
  *         SOMA_DYN_INDIRECT  operand                 .indirect: index vector
  *
@@ -162,20 +162,20 @@ soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg);
  * their own, copied there before it or from there after it: two sources in PSUM, a transfer to or
  * from PSUM, an operand of an engine in HBM, a start partition or a pattern that the engine does
  * not have, a type that the queue does not convert, one partition where many are needed. Copies are
- * numbered like instructions; *first is then the instruction, not a copy before it. Where no copy
+ * numbered like instructions; *first is then the instruction, not a copy before it. If no copy
  * helps, the error is that of the instruction as given.
  *
- * Not emitted are what the builder makes itself: branches, call, ret, halt, event_semaphore,
- * sem_range_clear, dma_trigger, drain. Control instructions (mov, add, tensor_load ...) work on the
- * kernel's registers; engine -1 is right for them. */
+ * The builder itself makes branches, call, ret, halt, event_semaphore, sem_range_clear, dma_trigger
+ * and drain; they cannot be emitted. Control instructions (mov, add, tensor_load ...) work on the
+ * kernel's registers; give them engine -1. */
 soma_status soma_kernel_emit(soma_kernel *k, const int64_t *records, size_t words, uint32_t *first);
 enum {
-  /* Of matmul, matmul_mx: the field acc is the builder's to choose. Where nothing of dst has been
-   * written in this life of its tile it is `write`, where all has `add`, else `auto` with bytes
-   * zeroed before. In a loop the first round may need another one than the rest: then the program
-   * has two loops. A tile declared in a loop begins a life in each round. */
+  /* For matmul, matmul_mx: the builder chooses the field acc. It is `write` if nothing of dst has
+   * been written in this life of its tile, `add` if all of it has, else `auto` with bytes set to
+   * zero before. In a loop the first iteration may need another value than the rest: then the
+   * program has two loops. A tile declared in a loop begins a new life in each iteration. */
   SOMA_RECORD_ACCUMULATE = 1,
-  /* Of DMA records with queue -1: how descriptors are made; without a flag it is chosen. */
+  /* For DMA records with queue -1: how descriptors are made; without a flag the builder chooses. */
   SOMA_RECORD_STATIC = 2,
   SOMA_RECORD_SWDGE = 4,
   SOMA_RECORD_HWDGE = 8
@@ -183,10 +183,10 @@ enum {
 enum { SOMA_DYN_REGISTER = 1, SOMA_DYN_ELEMENT, SOMA_DYN_SIZE, SOMA_DYN_GATHER, SOMA_DYN_INDIRECT };
 /* Instructions emitted so far. */
 uint32_t soma_kernel_count(const soma_kernel *k);
-/* Instruction `later` waits for instruction `earlier`, though no byte says so. */
+/* Makes instruction `later` wait for instruction `earlier`, even if they share no bytes. */
 soma_status soma_kernel_order(soma_kernel *k, uint32_t earlier, uint32_t later);
 
-/* Loops at run time; loops whose rounds differ are unrolled by the caller. */
+/* Loops at run time. The caller unrolls loops whose iterations differ. */
 typedef struct soma_kernel_range {
   size_t size;                            /* sizeof(soma_kernel_range) */
   int32_t start, stop, step;              /* step is not 0; a negative one counts down */
@@ -197,26 +197,26 @@ typedef struct soma_kernel_range {
   { sizeof(soma_kernel_range), 0, 0, 1, 0, 0, 0, 0 }
 /* What is emitted up to soma_kernel_endloop runs for each value of *reg, a new register. */
 soma_status soma_kernel_loop(soma_kernel *k, const soma_kernel_range *range, uint32_t *reg);
-/* The same as long as a register is not 0, looked at before each round. */
+/* The same as long as a register is not 0; it is tested before each iteration. */
 soma_status soma_kernel_while(soma_kernel *k, uint32_t reg, uint32_t file, uint32_t line);
 /* Ends the innermost loop. */
 soma_status soma_kernel_endloop(soma_kernel *k);
 
 /* ---- The program -------------------------------------------------------------------------- */
 
-/* Builds the program, once; afterwards k only reports. *p is the caller's to free. *d (d may be
- * NULL) are errors and warnings with their places, or NULL; SOMA_LIMIT when tiles do not fit: the
+/* Builds the program, once; afterwards k only gives reports. The caller frees *p. *d (d may be
+ * NULL) has errors and warnings with their places, or is NULL. SOMA_LIMIT if tiles do not fit: the
  * text shows what is live there and from which lines. */
 soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostics **d);
 
-/* The same of two kernels with cores = 2, one of core 0 and one of core 1: one program, on which
- * both cores start at once (a logical core of LNC=2; targets from generation 3). What a core has on
- * its chip is its own: tiles, registers, queues, semaphores. Of HBM an input or an output is one
- * tensor where both kernels have it: its name, type, shape and role are the same. Temporaries are
- * each core's own, even under one name. The cores wait for each other at sendrecv, sendrecv_gpsimd
- * and core_barrier alone, which pair in the order of the two lists; a core_barrier stands between
- * what touches its `data` before it and after it. The message of a failure is that of `first`, and
- * says which core it is about. Afterwards each kernel reports of its core. */
+/* The same for two kernels with cores = 2, one for core 0 and one for core 1: one program, in which
+ * both cores start at once (a logical core of LNC=2; targets from generation 3). Tiles, registers,
+ * queues and semaphores are each core's own. An input or an output in HBM that both kernels have is
+ * one tensor, with the same name, type, shape and role. Temporaries are each core's own, even under
+ * one name. The cores wait for each other only at sendrecv, sendrecv_gpsimd and core_barrier, which
+ * pair in the order of the two lists; a core_barrier separates accesses to its `data` before it and
+ * after it. The message of a failure is in `first`, and says which core it is about. Afterwards
+ * each kernel reports on its core. */
 soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, soma_program **p,
                                     soma_diagnostics **d);
 
@@ -224,7 +224,7 @@ soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, som
  * dependence each wait serves, as text. */
 soma_status soma_kernel_report(const soma_kernel *k, soma_write_fn write, void *ud);
 
-typedef enum soma_kernel_bound { /* what the estimated time goes into most */
+typedef enum soma_kernel_bound { /* where most of the estimated time goes */
                                  SOMA_BOUND_TENSOR,
                                  SOMA_BOUND_VECTOR,
                                  SOMA_BOUND_SCALAR,
@@ -238,9 +238,9 @@ typedef struct soma_kernel_figures {
   uint64_t nops;         /* added because one instruction has one wait */
   uint64_t dependences;  /* pairs that conflict, found by bytes */
   uint64_t waits;        /* in the program */
-  uint64_t reuse_waits;  /* of them: only before a semaphore is used again */
+  uint64_t reuse_waits;  /* those that only protect the reuse of a semaphore */
   uint64_t transfers, queues, semaphores, tiles;
-  uint64_t sbuf_bytes, psum_bytes; /* of a partition: the furthest that a tile reaches */
+  uint64_t sbuf_bytes, psum_bytes; /* of a partition: up to the last byte that a tile uses */
   uint64_t spills, spilled_bytes;  /* transfers to and from HBM that spilling added, their bytes */
   soma_time busy[SOMA_ENGINES];    /* data path, estimated without waits */
   soma_time dma_busy;              /* of the sixteen engines together, estimated */
@@ -257,23 +257,23 @@ typedef struct soma_kernel_life {
   uint32_t first, last;                          /* instructions, numbered as emitted */
   int used;                                      /* 0: no instruction uses it; the rest is then 0 */
 } soma_kernel_life;
-/* The life and the place of a tile. SOMA_ARG when there is no such buffer. */
+/* The life and the place of a tile. SOMA_ARG if there is no such buffer. */
 soma_status soma_kernel_get_life(const soma_kernel *k, uint32_t buffer, soma_kernel_life *out);
 
 typedef struct soma_kernel_wait {
   soma_engine engine;      /* that waits */
   uint32_t pc;             /* in the program */
   uint32_t later, earlier; /* instructions as emitted: `later` waits for `earlier` */
-  uint32_t buffer; /* whose bytes they share; 0: an order asked for, a loop's end, a reuse, or two
+  uint32_t buffer; /* whose bytes they share; 0: soma_kernel_order, a loop's end, a reuse, or two
                       engines that cannot use a memory at once */
-  int reuse;       /* not 0: only before a semaphore is used again */
+  int reuse;       /* not 0: it only protects the reuse of a semaphore */
 } soma_kernel_wait;
 /* Wait i of the program, in the order of the instructions; SOMA_ARG past the last. */
 soma_status soma_kernel_get_wait(const soma_kernel *k, uint32_t i, soma_kernel_wait *out);
 
-/* ---- The instruction set, for those who make records -------------------------------------- */
+/* ---- The instruction set, for making records ---------------------------------------------- */
 
-/* Number of the instruction of that name, as in isa/manual.md; -1 when there is none. */
+/* Number of the instruction of that name, as in isa/manual.md; -1 if there is none. */
 int soma_opcode(const char *name);
 typedef struct soma_opcode_info {
   const char *name, *meaning; /* static */
@@ -312,24 +312,24 @@ typedef enum soma_field_kind {
   SOMA_FIELD_GROUP, /* of collectives, which no kernel has */
   SOMA_FIELD_PAIRS
 } soma_field_kind;
-/* "REG" of SOMA_FIELD_REG and so on; NULL of what is no kind. Static. */
+/* "REG" for SOMA_FIELD_REG and so on; NULL for a number that is not a kind. Static. */
 const char *soma_field_kind_name(soma_field_kind kind);
 enum { SOMA_FIELD_POSITIONAL, SOMA_FIELD_KEYWORD, SOMA_FIELD_OPTIONAL };
 typedef struct soma_field {
   const char *name; /* static */
   soma_field_kind kind;
   uint32_t mode;            /* positional, keyword, or keyword that may be left out */
-  uint32_t reads, writes;   /* of AP and APS: 1 or 0 */
+  uint32_t reads, writes;   /* for AP and APS: 1 or 0 */
   uint32_t sbuf, psum, hbm; /* memories that it may be in */
   uint32_t column, element; /* [P, 1]; a single element */
   uint32_t dims;            /* most free dimensions */
-  uint32_t most;            /* of U8, U16, U32: largest value; of lists: most items */
-  uint32_t set;             /* of ENUM: its set */
+  uint32_t most;            /* for U8, U16, U32: largest value; for lists: most items */
+  uint32_t set;             /* for ENUM: its set */
 } soma_field;
 /* Field i of that opcode (a number of soma_opcode). SOMA_ARG past the last. */
 soma_status soma_opcode_field(uint32_t opcode, uint32_t i, soma_field *out);
-/* The name of code i of a field of kind ENUM, ALU or ACTF, "float" of none; NULL past the last.
- * Static. */
+/* The name of code i of a field of kind ENUM, ALU or ACTF; NULL for any other kind and past the
+ * last. Static. */
 const char *soma_field_value(const soma_field *f, uint32_t i);
 
 #ifdef __cplusplus

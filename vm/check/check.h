@@ -1,17 +1,17 @@
-/* Checks on request: what the machine leaves undefined, found while a program runs. A core without
- * them has check == NULL and pays one test at each of the calls below. Nothing here changes what a
- * run computes or how long it takes; findings are collected, and the run continues.
+/* Checks on request: they find uses of what the machine leaves undefined while a program runs. A
+ * core without them has check == NULL and pays one test at each of the calls below. Nothing here
+ * changes what a run computes or how long it takes; findings are collected, and the run continues.
  *
  *   check.c         life cycle, findings and their text
  *   clock.c         happens-before: vector clocks of engines
- *   sems.c          what semaphores have been told, and what a wait acquires
+ *   sems.c          updates of semaphores, and what a wait acquires
  *   race.c          accesses to memory and whether they are ordered
  *   lost.c          semaphores that are set or lowered: updates that can come too early, too late
- *   mixed.c         these and others that do more than count: what their waits are sure of
- *   lucky.c         whether such waits end in whatever order updates come
- *   report.c        what these say of semaphores and triggers
+ *   mixed.c         these and others that do more than count: what their waits guarantee
+ *   lucky.c         whether such waits end in every order of the updates
+ *   report.c        their findings about semaphores and triggers
  *   meet.c          where the two cores of a pair meet
- *   uninit.c        shadow bytes: what nobody wrote; registers
+ *   uninit.c        shadow bytes: what nothing wrote; registers
  *   part.c          instructions that read or write a part of an operand
  *   psum.c          accumulation groups
  *   value.c         ranges of activation functions, infinities and NaNs that appear
@@ -37,7 +37,7 @@ enum vm_check_kind {
 /* "uninit" and so on; NULL past the last. Static. */
 const char *vm_check_name(unsigned kind);
 
-/* Engines of both cores in one count: core 1's follow core 0's. The number of none. */
+/* Engines of both cores are numbered together: core 1's follow core 0's. This means no engine. */
 enum { VM_NO_ENGINE = ISA_MAX_CORES * ISA_NENGINES };
 
 /* Findings kept; the rest are counted. */
@@ -45,36 +45,37 @@ enum { VM_FINDINGS = 64 };
 typedef struct vm_finding {
   uint8_t kind, engine; /* of the instruction at pc, the later of the two */
   uint8_t other_engine; /* VM_NO_ENGINE: there is no other */
-  uint8_t rank;         /* of a race: the less, the surer is its fix */
-  /* Of bytes that nobody has written, the first: memory (1: sbuf, 2: psum, then the tensors; 0: it
-   * is of something else; after them core 1's sbuf and psum), partition, byte. */
+  uint8_t rank;         /* of a race: a lower rank means a surer fix */
+  /* The first byte that nothing has written: memory (1: sbuf, 2: psum, then the tensors, then core
+   * 1's sbuf and psum; 0: the finding is about something else), partition, byte. */
   uint16_t memory, part;
   uint64_t byte;
-  uint16_t sem; /* 1-based, of what is wrong with a semaphore; 0: with something else */
+  uint16_t sem; /* 1-based, if a semaphore is wrong; 0: something else is */
   uint32_t pc, other_pc;
   vm_time time, other_time;
   isa_buf text;
 } vm_finding;
 
-/* Of the checks of a mask of 1 << vm_check_kind, those that c can make: when it computes no values,
- * none of these. */
+/* The checks of a mask of 1 << vm_check_kind that c can make: if it computes no values, it cannot
+ * check values. */
 unsigned vm_check_possible(const vm_core *c, unsigned mask);
 /* Turns on the checks of a mask, as far as they are possible, for a core that has just started.
- * False when memory is out; vm_check_end frees either way. */
+ * False if out of memory; vm_check_end frees either way. */
 bool vm_check_start(vm_core *c, unsigned mask);
 /* The checks that are on. */
 unsigned vm_check_mask(const vm_core *c);
 void vm_check_end(vm_core *c);
-/* The run ends by a fault: what it has shown so far is judged. */
+/* The run ends with a fault: judges what it has shown so far. */
 void vm_check_stop(vm_core *c);
-/* The run has ended well: with findings it has ISA_CHECK after all, with the first one's text. */
+/* The run has ended well: if there are findings its status becomes ISA_CHECK, with the first text.
+ */
 void vm_check_finish(vm_core *c);
 /* Findings so far, and those kept: oldest first, NULL past the last. */
 uint64_t vm_check_count(const vm_core *c);
 const vm_finding *vm_check_finding(const vm_core *c, uint32_t i);
 
 /* Whether the run, which was started with 1 << VM_CHECK_LEGAL and has ended well, would do the same
- * under every legal timing. The text is the caller's to free, and empty when memory is out. */
+ * under every legal timing. The caller frees the text, which is empty if out of memory. */
 typedef enum vm_verdict_of {
   VM_SCHEDULES_SAME,
   VM_SCHEDULES_DIFFER,
@@ -83,10 +84,10 @@ typedef enum vm_verdict_of {
 typedef struct vm_schedules {
   vm_verdict_of verdict;
   uint64_t states;
-  /* Two places, or one and VM_NO_ENGINE; of unknown where it stopped. */
+  /* Two places, or one and VM_NO_ENGINE; for `unknown` where it stopped. */
   uint8_t engine, other_engine;
   uint32_t pc, other_pc;
-  isa_buf text; /* the sentence, and what goes with it */
+  isa_buf text; /* the verdict and its details */
 } vm_schedules;
 void vm_check_schedules(vm_core *c, vm_schedules *out);
 
@@ -105,43 +106,43 @@ void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
 void vm_check_update(vm_core *c, unsigned e, const isa_update *u);
 void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind);
 void vm_check_drain(vm_core *c, unsigned e);
-/* Engine e comes to its core_barrier; the wait that is part of it holds. */
+/* Engine e reaches its core_barrier; the wait that is part of it holds. */
 void vm_check_barrier(vm_core *c, unsigned e, const isa_insn *in);
 void vm_check_waited(vm_core *c, unsigned e, const isa_wait *w);
-/* Engine e and engine `other` of the other core have met at their sendrecvs, which start now: e's
- * half first. With the dst and src of each. */
+/* Engine e and engine `other` of the other core have met at their sendrecvs, which start now, e's
+ * half first. The views are the dst and src of each. */
 void vm_check_meet(vm_core *c, unsigned e, const vm_view end[2], unsigned other,
                    const vm_view other_end[2]);
 /* A transfer of engine e has its shares, chained: the first goes to ring 0, and so on. */
 void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
                        const vm_share *shares);
-/* The sources of what is under way are about to be copied, since another writes them now: it reads
- * here, and finds the copies later. */
+/* The sources of an unfinished item are about to be copied, since something else writes them now:
+ * it counts as reading here, and uses the copies later. */
 void vm_check_stage(vm_core *c, const vm_item *it);
 /* A share is about to move its bytes, and has. */
 void vm_check_move(vm_core *c, const vm_share *s);
 void vm_check_moved(vm_core *c, const vm_share *s);
-/* A posted update arrives; what follows is its vm_check_change. */
+/* A posted update arrives; its vm_check_change follows. */
 void vm_check_arrival(vm_core *c, const vm_event *ev);
 void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next);
 /* Memory that the host writes during the run, and a register. */
 void vm_check_host_wrote(vm_core *c, const vm_box *b);
 void vm_check_host_register(vm_core *c, unsigned e, unsigned r);
-/* Engine e runs the register instruction at pc: reads of registers that nobody wrote. */
+/* Engine e runs the register instruction at pc: reports reads of registers that nothing wrote. */
 void vm_check_registers(vm_core *c, unsigned e, uint32_t pc);
 /* Whether it has nothing left to find on engine e: every register that is read has been written. */
 bool vm_check_registers_known(const vm_core *c, unsigned e);
-/* Engine e's flight f, which would have gone at `start`, has to wait `late` for a way that flight
- * g of the other engine streams through, and that programs must order. */
+/* Engine e's flight f could have started at `start`, but has to wait `late` for a port that flight
+ * g of the other engine uses, and that programs must share in order. */
 void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w, const vm_flight *g,
                    vm_time start, vm_time late);
 
-/* deadlock.c: who waits on what, why, and who could still have changed it. */
+/* deadlock.c: which engine waits on what, why, and what could still have changed it. */
 void vm_check_deadlock(vm_core *c);
-/* Each engine that waits, as the report of a deadlock has it; nothing when none does. */
+/* Each engine that waits, as in the report of a deadlock; nothing if no engine waits. */
 void vm_check_put_waits(const vm_core *lead, isa_buf *out);
-/* Where a run stands that a limit ends: engines that only run register instructions, and then who
- * waits. Adds nothing when there are none. */
+/* For a run that a limit ends: engines that only run register instructions, and then those that
+ * wait. Adds nothing if there are none. */
 void vm_check_put_stuck(const vm_core *c, isa_buf *out);
 
 #endif

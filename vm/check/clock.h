@@ -1,4 +1,4 @@
-/* What engines know of one another as the run goes: clocks, and what semaphores have told. */
+/* What engines know about one another while the run goes on: clocks, and updates of semaphores. */
 #ifndef VM_CHECK_CLOCK_H
 #define VM_CHECK_CLOCK_H
 
@@ -8,8 +8,8 @@
 
 /* ---- Components of a clock ---------------------------------------------------------------- */
 
-/* What another may know of an engine: how many of its data-path instructions are complete, have
- * read their sources, have loaded weights (which end out of turn with matmuls); and how far its
+/* Four components for each engine: how many of its data-path instructions are complete, have read
+ * their sources, have loaded weights (which do not end in order with matmuls); and how far its
  * sequencer has come. Then, from vm_check.rings on, one for each ring of each queue: shares done.
  */
 enum { OF_DONE, OF_READ, OF_WEIGHTS, OF_SEQ, OF_ENGINE };
@@ -18,8 +18,8 @@ static inline unsigned vm_ck_comp(unsigned engine, unsigned what) {
 }
 static inline unsigned vm_ck_engine_of(unsigned comp) { return comp / OF_ENGINE; }
 
-/* Raises the n components of a clock, an even number, to those of another; true: one was less. Most
- * are equal. */
+/* Raises the n components of a clock, an even number, to those of another; true if one was less.
+ * Most are equal. */
 static inline bool vm_ck_join(uint32_t *to, const uint32_t *from, uint32_t n) {
   bool more = false;
   for (uint32_t i = 0; i < n; i += 2) {
@@ -35,18 +35,18 @@ static inline bool vm_ck_join(uint32_t *to, const uint32_t *from, uint32_t n) {
   return more;
 }
 
-/* A clock as it was, shared by the updates that were released with it. */
+/* A clock at an earlier moment, shared by the updates that were released with it. */
 typedef struct vm_ck_snapshot {
   struct vm_ck_snapshot *next; /* of the free list */
   uint32_t refs;
-  uint32_t number; /* in a file, when `saved` is that of the walk that writes it */
+  uint32_t number; /* in a file, if `saved` is that of the walk that writes it */
   uint64_t saved;
   uint32_t v[]; /* ncomps */
 } vm_ck_snapshot;
 
-/* What whoever sees an update knows: the snapshot, of the engine the newer `own`, and of ring
- * `ring` (0: none) the shares up to `share`. Of a sendrecv also component `twin` (0: none) of the
- * other core's half up to `twin_share`. */
+/* What an engine knows after it has seen an update: the snapshot, the newer `own` of the updating
+ * engine, and the shares of ring `ring` (0: none) up to `share`. For a sendrecv also component
+ * `twin` (0: none) of the other core's half, up to `twin_share`. */
 typedef struct vm_ck_release {
   vm_ck_snapshot *base;
   uint32_t own[OF_ENGINE];
@@ -82,11 +82,11 @@ typedef struct vm_ck_held { /* the last wait of an engine on a semaphore that he
 typedef struct vm_ck_sem_log {
   vm_ck_source *src;
   uint32_t nsrc, cap;
-  int64_t up, down; /* updates under way */
+  int64_t up, down; /* updates that have not arrived */
   bool was_written; /* by `write`, when its value was `before` */
   uint8_t writer;
   uint32_t before, set_to, written_pc;
-  uint16_t write_comp; /* who knows this epoch of that component comes after it */
+  uint16_t write_comp; /* an engine that knows this epoch of that component comes after it */
   uint32_t write_epoch;
   vm_time written_at;
   vm_ck_release write;
@@ -99,14 +99,15 @@ enum { FROM_NOBODY = 0, FROM_MANY = UINT16_MAX }; /* else the component + 1 */
 
 bool vm_ck_clocks_start(vm_core *c);
 void vm_ck_clocks_end(vm_core *c);
-/* A snapshot of ncomps zeros, with no reference. NULL after a fault: out of memory. */
+/* A snapshot of ncomps zeros, without a reference. NULL after a fault: out of memory. */
 vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c);
-/* Gives up a reference; NULL has none. */
+/* Drops a reference; NULL is allowed. */
 void vm_ck_drop(vm_core *c, vm_ck_snapshot *s);
-/* Engine e knows epoch of a component; it knows what r tells. */
+/* Engine e now knows epoch of a component; it now knows all that r proves. */
 void vm_ck_raise(vm_core *c, unsigned e, unsigned comp, uint32_t epoch);
 void vm_ck_acquire(vm_core *c, unsigned e, const vm_ck_release *r);
-/* What the instruction at engine e's pc tells, with a reference; its base is NULL after a fault. */
+/* What an update by the instruction at engine e's pc proves, with a reference; its base is NULL
+ * after a fault. */
 vm_ck_release vm_ck_release_now(vm_core *c, unsigned e);
 /* Engines x and y have met. */
 void vm_ck_clocks_meet(vm_core *c, unsigned x, unsigned y);
@@ -127,23 +128,24 @@ void vm_ck_sems_end(vm_core *c);
 /* Whether a release comes after epoch of component comp. */
 bool vm_ck_includes(const struct vm_check *k, const vm_ck_release *r, unsigned comp,
                     uint32_t epoch);
-/* What the value is set over must be known to who sets it: else it could come later and count. */
+/* When a value is set, the engine must know of every update before it: else one could come later
+ * and count. */
 void vm_ck_check_lost(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
 /* An update that arrives after the value was set: r is what it was released with. */
 void vm_ck_check_late(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_release *r);
 /* The value is set to `value` after another has set it. */
 void vm_ck_check_set_again(vm_core *c, const vm_ck_sem_log *l, unsigned sem,
                            const vm_ck_release *by, int64_t value);
-/* The newest update of source s lowers the value: whether that stays above zero when of the others'
- * increments only those have arrived that must have. */
+/* The newest update of source s lowers the value: whether it stays at zero or above if only those
+ * increments of other sources have arrived that must have. */
 void vm_ck_check_below(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
-/* The update that tells of epoch of component comp, if one has been triggered and not forgotten:
- * its semaphore and the value to wait for. */
+/* The update that proves epoch of component comp, if one has been triggered and is still kept: its
+ * semaphore and the value to wait for. */
 bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
                          int64_t *value);
-/* The value that a semaphore comes to when what is under way has arrived. */
+/* The value that a semaphore will have when all its triggered updates have arrived. */
 int64_t vm_ck_clocks_total(const vm_core *c, unsigned sem);
-/* The value that engine e last waited for on a semaphore, -1 when it has not. */
+/* The value that engine e last waited for on a semaphore, -1 if it never waited. */
 int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
 
 /* ---- report.c ----------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* What the files of this room share: accesses, the log, and the state of all checks. Clocks and
- * semaphores are in clock.h, what judges a log in judge.h, the checks of bytes in shadow.h. */
+ * semaphores are in clock.h, the judges of a log in judge.h, the checks of bytes in shadow.h. */
 #ifndef VM_CHECK_IMPL_H
 #define VM_CHECK_IMPL_H
 
@@ -16,18 +16,18 @@ typedef struct vm_ck_access {
   uint16_t p0, p1;
   uint16_t region, comp;
   uint32_t epoch;
-  /* Of a write: who sees this epoch of that component of its engine knows that it is complete,
-   * since the engine's own read of the bytes had to wait for it. 0: nothing does. */
+  /* For a write: an engine that sees this epoch of that component of its engine knows that it is
+   * complete, since the engine's own read of the bytes had to wait for it. 0: there is none. */
   uint32_t seen_epoch;
   uint16_t seen_comp;
   uint32_t first, last; /* buckets it is in */
   uint32_t stamp;
   bool writes, alive;
   bool handed;    /* not read, but named by a core_barrier of its engine */
-  uint8_t engine; /* whose instruction it is */
+  uint8_t engine; /* of the instruction */
   uint8_t queue;  /* of a share, else VM_CK_QUEUES */
   uint8_t ring;
-  uint32_t transfer; /* of a share: the number of its transfer */
+  uint32_t transfer; /* for a share: the number of its transfer */
   uint32_t pc;
   vm_time time;
   uint32_t step, at, logged; /* in the log: its step, its place, its number (0: none) */
@@ -36,10 +36,9 @@ typedef struct vm_ck_access {
 typedef struct vm_ck_bucket {
   uint32_t *ids, n, cap;
 } vm_ck_bucket;
-/* SBUF, PSUM, each HBM tensor, then core 1's SBUF and PSUM: cut into buckets of 1 << shift bytes.
- * Last, where several engines of a core come to a pipe of sendrecvs, the pipes of each core: to
- * come to pipe n is to write byte n.
- */
+/* SBUF, PSUM, each HBM tensor, then core 1's SBUF and PSUM, divided into buckets of 1 << shift
+ * bytes. If several engines of a core use a pipe of sendrecvs, the pipes of each core come last: a
+ * use of pipe n counts as a write of byte n. */
 enum { VM_CK_PIPES = 256 };
 typedef struct vm_ck_region {
   uint64_t lo, hi;
@@ -52,10 +51,11 @@ typedef struct vm_ck_region {
 
 /* ---- The log ------------------------------------------------------------------------------ */
 
-/* A step changes what its engine knows: a wait that held on a semaphore that counts, or any other
- * (HELD, which changes nothing: its updates follow); an update that such a wait acquired; a drain;
- * a trigger after another engine's; a sendrecv that has met the other core's; an order that a
- * finding assumes. `at` is the place of each step, update and access in the order of the run. */
+/* A step changes what its engine knows: a wait that held on a semaphore that only counts, or on any
+ * other (HELD, which changes nothing itself: its updates follow); an update that such a wait
+ * acquired; a drain; a trigger after another engine's; a sendrecv that has met the other core's; an
+ * order that a finding assumes. `at` is the place of each step, update and access in the order of
+ * the run. */
 enum {
   VM_CK_START,
   VM_CK_WAIT,
@@ -72,18 +72,18 @@ typedef struct vm_ck_step {
   uint32_t prev;  /* the engine's step before */
   uint32_t other; /* an update, the instructions that are drained, a step, an access */
   uint32_t at, seq, pc;
-  int64_t want;   /* the sum of all increments that the wait needs; of an order that is assumed, an
-                   * update that is seen, or 0 */
-  uint32_t value; /* of the wait as it stands */
+  int64_t want;   /* the sum of all increments that the wait needs; for an assumed order, an update
+                   * that has been seen, or 0 */
+  uint32_t value; /* of the wait, as written */
 } vm_ck_step;
-typedef struct vm_ck_signal { /* an update; whoever sees it knows what its step knows, and more */
+typedef struct vm_ck_signal { /* an update; it proves what its step knows, and more */
   uint32_t step, at, own[OF_ENGINE], share, twin_share, epoch, pc;
-  uint32_t arrived;     /* place, of a semaphore that does more than count; 0: it has not */
+  uint32_t arrived;     /* place, if the semaphore does more than count; 0: it has not arrived */
   int64_t delta, total; /* total: of the semaphore when this and all before it have arrived */
   uint16_t comp, ring, twin, sem;
   uint8_t engine;
   bool writes; /* sets the value to delta */
-  bool taken;  /* of one that takes effect at once: together with the wait of its step */
+  bool taken;  /* if it takes effect at once: together with the wait of its step */
 } vm_ck_signal;
 typedef struct vm_ck_log {
   bool on;
@@ -95,7 +95,7 @@ typedef struct vm_ck_log {
   uint32_t nsets, cap_sets, most_steps;
   uint32_t last[VM_CK_ENGINES], queue[VM_CK_QUEUES]; /* steps */
   int64_t taken[VM_CK_SEMS];
-  bool knows;                                       /* what is acquired now is to be logged */
+  bool knows;                                       /* log what is acquired now */
   bool mixed[VM_CK_SEMS];                           /* does more than count */
   bool host[VM_CK_SEMS];                            /* the host has set it */
   uint16_t waiters[VM_CK_SEMS], takers[VM_CK_SEMS]; /* masks of engines */
@@ -103,9 +103,9 @@ typedef struct vm_ck_log {
 
 /* ---- All together ------------------------------------------------------------------------- */
 
-/* A byte for each byte of memory: 0 when nothing has written it, the mark of the tile through which
- * it was written last when that tile is `own`, VM_CK_ANYONE when it is as good as written through
- * each, else VM_CK_WRITTEN. */
+/* A byte for each byte of memory: 0 if nothing has written it, the mark of the tile through which
+ * it was written last if that tile is `own`, VM_CK_ANYONE if it counts as written through every
+ * tile, else VM_CK_WRITTEN. */
 enum { VM_CK_WRITTEN = 1, VM_CK_OWNERS, VM_CK_ANYONE = 255 };
 typedef struct vm_ck_shadow {
   uint8_t *at;
@@ -120,7 +120,7 @@ typedef struct vm_ck_tile_pair {
   uint32_t pc;
 } vm_ck_tile_pair;
 
-/* PSUM of a core: a byte an fp32 slot, and of each bank who read it last. */
+/* PSUM of a core: one byte per fp32 slot, and for each bank which instruction read it last. */
 typedef struct vm_ck_banks {
   uint8_t *slots;
   uint8_t reader[ISA_PSUM_BYTES / ISA_PSUM_BANK];
@@ -128,12 +128,12 @@ typedef struct vm_ck_banks {
   vm_time read_time[ISA_PSUM_BYTES / ISA_PSUM_BANK];
 } vm_ck_banks;
 
-enum { SEEN_PAIRS = 4096 }; /* findings that are kept apart, so that a loop reports once */
+enum { SEEN_PAIRS = 4096 }; /* pairs of places to remember, so that a loop reports once */
 
 struct vm_check {
   unsigned mask;
   unsigned nengines, nsems, nqueues; /* of both cores */
-  char names[VM_CK_ENGINES][16];     /* "vector"; of two cores "core 1 vector" */
+  char names[VM_CK_ENGINES][16];     /* "vector"; with two cores "core 1 vector" */
   uint64_t count;
   uint32_t nfindings;
   vm_finding findings[VM_FINDINGS];
@@ -143,13 +143,13 @@ struct vm_check {
   uint32_t *clock[VM_CK_ENGINES];     /* ncomps each */
   vm_ck_snapshot *now[VM_CK_ENGINES]; /* of the clock, NULL when it has changed since */
   vm_ck_snapshot *free;
-  bool halved;                 /* of a sendrecv that has met another, the first half has started */
+  bool halved;                 /* the first half of a sendrecv that has met another has started */
   vm_view sent[ISA_MAX_CORES]; /* and what each core sends */
   uint8_t met[VM_CK_ENGINES];  /* and the engine that each has met */
-  bool shared_pipe[ISA_MAX_CORES][VM_CK_PIPES]; /* several engines of the core come to it */
+  bool shared_pipe[ISA_MAX_CORES][VM_CK_PIPES]; /* several engines of the core use it */
   uint32_t issued[VM_CK_ENGINES];               /* data-path instructions */
-  /* Of an engine with @read updates: the last instruction that has ended when the newest starts,
-   * since one up to that touched the same bytes. */
+  /* For an engine with @read updates: the last instruction that must have ended when the newest
+   * starts, since one up to that touched the same bytes. */
   uint32_t hazard[VM_CK_ENGINES];
   uint16_t tells_reads; /* engines with @read updates */
   uint32_t *shares;     /* of each ring, by component */
@@ -162,14 +162,14 @@ struct vm_check {
   uint16_t waiters[VM_CK_SEMS]; /* engines whose code waits for it */
   vm_ck_release arriving;
   bool has_arriving;
-  uint8_t change_by; /* engine of the change that comes, VM_CK_ENGINES: the host */
+  uint8_t change_by; /* engine of the next change, VM_CK_ENGINES: the host */
   uint32_t change_pc;
   vm_ck_log log;
-  /* Order by the clocks as the run goes may not be all there is, or more than there is: what the
-   * log shows is to be judged. Until then each access is looked at when it comes. */
+  /* The clocks during the run may miss an order or show one that is not certain, so the log must be
+   * judged. Until this is set each access is checked when it comes. */
   bool suspect;
-  uint32_t judged; /* places of the log that were */
-  /* Of the replay of a log: the clock of the access that is looked at. */
+  uint32_t judged; /* places of the log that were judged */
+  /* In the replay of a log: the clock of the current access. */
   const uint32_t *view;
   struct vm_ck_judge *judge;
   /* accesses */
@@ -180,11 +180,11 @@ struct vm_check {
   uint32_t *free_ids, nfree, cap_free;
   /* shadows: SBUF and PSUM of each core, then tensors */
   vm_ck_shadow sbuf[ISA_MAX_CORES], psum[ISA_MAX_CORES], *hbm;
-  bool shadowed;   /* reads of sbuf and psum are looked at */
-  uint8_t *owners; /* of each tile, its mark; NULL: no tile is `own` */
+  bool shadowed;   /* reads of sbuf and psum are checked */
+  uint8_t *owners; /* the mark of each tile; NULL: no tile is `own` */
   uint64_t *reads[VM_CK_ENGINES], *writes[VM_CK_ENGINES]; /* registers, by pc */
   uint64_t read_at_all[VM_CK_ENGINES];                    /* those that some instruction reads */
-  uint64_t registers[VM_CK_ENGINES];                      /* written, as far as one is read */
+  uint64_t registers[VM_CK_ENGINES];                      /* written ones, among those read */
   uint16_t accumulators;                                  /* of each engine: they have been reset */
   vm_ck_banks banks[ISA_MAX_CORES];
   /* values: infinities and NaNs among the operands of what executes, and among all weights */
@@ -192,8 +192,8 @@ struct vm_check {
   vm_ck_tile_pair *pairs; /* core 1's after core 0's, npairs each */
   uint32_t npairs, cap_pairs;
   uint64_t saves; /* walks that have written the state */
-  /* Of VM_CHECK_LEGAL: what the run has done, the step of each engine that is not yet complete, and
-   * whether accesses are for it. */
+  /* For VM_CHECK_LEGAL: what the run has done, the step of each engine that is not yet complete,
+   * and whether accesses are recorded for it. */
   vm_legal *legal;
   vm_legal_step pending[VM_CK_ENGINES];
   bool has_pending[VM_CK_ENGINES], recording;
@@ -203,11 +203,11 @@ static inline uint32_t *vm_ck_clock(const vm_core *c, unsigned e) { return c->ch
 static inline unsigned vm_ck_ring_comp(const struct vm_check *k, unsigned queue, unsigned ring) {
   return k->rings + queue * ISA_NDMA + ring;
 }
-/* "core 1 ", "core 1's " of a program of two. */
+/* "core 1 ", "core 1's " in a program for two cores. */
 static inline const char *vm_ck_core_text(const vm_core *c, unsigned core) {
   return c->prog->ncores < 2 ? "" : core ? "core 1 " : "core 0 ";
 }
-/* Whether a component is told of by a twin: an engine's complete instruction has read, too. */
+/* Whether a twin proves a component: a complete instruction of an engine has also read. */
 static inline bool vm_ck_is_twin(const struct vm_check *k, unsigned twin, unsigned comp) {
   return comp == twin || (twin < k->rings && comp == twin + (OF_READ - OF_DONE));
 }
@@ -221,12 +221,12 @@ static inline bool vm_ck_registers_known(const struct vm_check *k, unsigned e) {
   return (k->read_at_all[e] & ~k->registers[e]) == 0;
 }
 
-/* check.c: one finding. NULL when the same two places have had it, or too many are there. The
- * caller appends to its text what the values are; vm_ck_put_* format the pieces. Engines are of
- * both cores here and in these. */
+/* check.c: adds a finding. NULL if it was reported for these two places before, or there are too
+ * many. The caller appends the values to its text; vm_ck_put_* format the pieces. Engines are
+ * numbered over both cores here and there. */
 vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsigned other,
                         uint32_t other_pc);
-/* Takes back the findings that are wrong. */
+/* Removes the findings that are wrong. */
 void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding *f),
                      const void *ud);
 /* Memory ran out: the run ends, since the race check would be wrong. */
@@ -237,21 +237,21 @@ void vm_ck_put_insn(const vm_core *c, unsigned e, uint32_t pc, vm_time t, isa_bu
 void vm_ck_put_place(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out);
 void vm_ck_put_site(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out);
 void vm_ck_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
-/* The same with the round of a loop, from 1; 0: it is not known, or there is one alone. */
+/* The same with the iteration of a loop, from 1; 0: not known, or there is only one. */
 void vm_ck_put_round(const vm_core *c, unsigned e, uint32_t pc, uint32_t round, vm_time t,
                      isa_buf *out);
 /* "bytes 0..63 of sbuf partitions 0..127 (tile a)". */
 void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access *a, isa_buf *out);
-/* The same of a view, and of a box. */
+/* The same for a view, and for a box. */
 void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out);
 void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out);
 
-/* Calls fn for each view that a flight reads or writes, with the flags of its field; of a list over
- * sixteen partitions and of every sixteenth partition, with what of it is. */
+/* Calls fn for each view that a flight reads or writes, with the flags of its field. For a list
+ * over sixteen partitions, or every sixteenth partition, the view is only the part that is used. */
 void vm_ck_each_operand(const vm_core *c, const vm_flight *f,
                         void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud);
 
-/* How long the list is that an AP_SNAKE operand of a flight holds, 0: as long as fits. */
+/* The length of the list that an AP_SNAKE operand of a flight holds, 0: as long as fits. */
 uint64_t vm_ck_snake(const vm_flight *f, const vm_view *v, unsigned flags);
 
 /* Calls fn for the number of each tensor that an instruction of the program reads (AP_R) or writes
@@ -267,11 +267,11 @@ void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
 bool vm_ck_output_start(vm_core *c);
 void vm_ck_output_finish(vm_core *c);
 
-/* log.c: each returns at once when the log is off. */
+/* log.c: each returns at once if the log is off. */
 bool vm_ck_log_start(vm_core *c);
 void vm_ck_log_end(vm_core *c);
 void vm_ck_log_give_up(vm_core *c);
-/* False when the semaphore does more than count: then what it acquires is to be logged. */
+/* False if the semaphore does more than count: then what the wait acquires must be logged. */
 bool vm_ck_log_wait(vm_core *c, unsigned e, unsigned sem, const isa_wait *w, uint32_t value);
 void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r);
 void vm_ck_log_drain(vm_core *c, unsigned e, uint32_t to, uint32_t twin);
@@ -281,8 +281,8 @@ void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other);
 /* The host sets a semaphore. */
 void vm_ck_log_host(vm_core *c, unsigned sem);
 void vm_ck_log_take(vm_core *c, unsigned sem, unsigned kind, uint32_t value);
-/* Engine e sets a semaphore, or adds to it, at once; taken: it has waited for it by the same
- * instruction. */
+/* Engine e sets a semaphore, or adds to it, at once; taken: the same instruction has waited for it.
+ */
 void vm_ck_log_set(vm_core *c, unsigned e, unsigned sem, const vm_ck_update *u, bool taken);
 /* Update number `logged` arrives. */
 void vm_ck_log_arrival(vm_core *c, uint32_t logged);
@@ -291,7 +291,7 @@ uint32_t vm_ck_log_update(vm_core *c, unsigned sem, unsigned comp, const vm_ck_u
 /* Numbers the access; false: there is no log. */
 bool vm_ck_log_access(vm_core *c, vm_ck_access *a);
 
-/* legal.c: what happens, for the judges; each returns at once when nobody asked. */
+/* legal.c: reports what happens to the judges; each returns at once if VM_CHECK_LEGAL is off. */
 bool vm_ck_legal_start(vm_core *c);
 void vm_ck_legal_end(vm_core *c);
 void vm_ck_legal_wait(vm_core *c, unsigned e, const isa_wait *w);

@@ -11,8 +11,9 @@ typedef struct mixed_node {
   const vm_ck_signal *update;
 } mixed_node;
 
-/* Nodes that come one after another: waits of one engine and what it sets at once, or the updates
- * of one source. Of rings that go in step each node stands for `rings` updates. */
+/* Nodes that come one after another: waits of one engine and its updates that take effect at once,
+ * or the updates of one source. Rings with equal updates share a chain: each node stands for
+ * `rings` updates. */
 typedef struct mixed_chain {
   mixed_node *v;
   uint32_t n, cap;
@@ -26,7 +27,7 @@ typedef struct mixed_chain {
 
 typedef struct mixed_sem {
   unsigned sem;
-  bool open; /* not decided: too much to go through, or the host has set it */
+  bool open; /* not decided: too many states, or the host has set it */
   mixed_chain *chains;
   uint32_t nchains, cap_chains, nnodes;
   uint32_t rows;       /* nodes that have: */
@@ -47,9 +48,9 @@ struct vm_ck_mixed {
   uint32_t n;             /* components, with those of arrivals */
   uint32_t nsteps, nrows; /* rows: one for each wait */
   uint32_t *row_of;       /* of a step, its row + 1 */
-  uint32_t *kept, *fresh; /* rows: what the waits acquire; the same, as it is found anew */
+  uint32_t *kept, *fresh; /* rows: what the waits acquire; the same, computed again */
   uint32_t *cut;
-  bool *sure; /* of steps: the wait is sure of the update */
+  bool *sure; /* for each step: the wait guarantees the update */
   uint64_t work;
   uint32_t rounds;
   bool whole, began, failed; /* whole: the run has ended well; began: the first pass is over */

@@ -1,5 +1,5 @@
-/* The checks of what bytes hold: whether somebody has written them, accumulation groups, values,
- * tiles that share them. */
+/* The checks of the contents of bytes: whether something has written them, accumulation groups,
+ * values, tiles that share them. */
 #ifndef VM_CHECK_SHADOW_H
 #define VM_CHECK_SHADOW_H
 
@@ -17,10 +17,10 @@ void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
 void vm_ck_uninit_host(vm_core *c, const vm_box *b);
 void vm_ck_uninit_move(vm_core *c, const vm_share *s);
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s);
-/* The same view of the shadow; NULL at where the memory has none. */
+/* The same view of the shadow; its `at` is NULL if the memory has no shadow. */
 vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);
-/* The first of n bytes of a shadow that whoever reads through `owner` (0: no tile that is `own`)
- * must not find there; NULL: all may be read. */
+/* The first of n bytes of a shadow that a read through `owner` (0: no tile that is `own`) must not
+ * find there; NULL: all may be read. */
 const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_t owner);
 /* The first partition of a view with such a byte; -1: no partition has one. */
 int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
@@ -41,8 +41,8 @@ void vm_ck_each_part(const vm_core *c, const vm_flight *f,
  * and that byte of the shadow. */
 int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src,
                                uint8_t *wrong);
-/* Whether an instruction writes what is chosen of its destination and leaves the rest; and for a
- * flight of such a one, which is about to execute: notes what it writes. */
+/* Whether an instruction writes only chosen elements of its destination; the second notes what a
+ * flight of such an instruction, which is about to execute, will write. */
 bool vm_ck_writes_chosen(unsigned op);
 void vm_ck_mark_chosen(vm_core *c, unsigned e, const vm_flight *f);
 bool vm_ck_psum_start(vm_core *c);

@@ -1,5 +1,5 @@
-/* The DMA: queues, rings, shares, and the elements they move. What the other rooms call stands
- * first, then what the files of this room share. */
+/* The DMA: queues, rings, shares, and the elements they move. What other rooms call comes first,
+ * then what the files of this room share. */
 #ifndef VM_DMA_H
 #define VM_DMA_H
 
@@ -9,16 +9,15 @@
 /* ---- What the rooms beside call (trigger.c, queue.c, copy.c) ------------------------------ */
 
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
-/* Starts both transfers of a sendrecv of engine e and the one of engine `other` of the other core
- * that it has met: e's at from[0], the other one's at from[1], in place of which they give when
- * each sequencer goes on. False after a fault. */
+/* Starts both transfers of a sendrecv, that of engine e at from[0] and that of engine `other` of
+ * the other core at from[1]. Sets from[] to when each sequencer continues. False after a fault. */
 bool vm_dma_swap(vm_core *c, unsigned e, unsigned other, vm_time from[2]);
 void vm_dma_event(vm_core *c, unsigned dma);
 void vm_dma_free(vm_core *c); /* shares and transfers of a core that ends */
 /* A zeroed transfer. NULL: out of memory. (queue.c) */
 vm_transfer *vm_dma_new_transfer(vm_core *c);
-/* Of a run being loaded: a share of t's elements after the others of ring r of its queue, which
- * posts no event. NULL: out of memory. */
+/* For a run being loaded: adds a share of t's elements after the others of ring r of its queue,
+ * without posting an event. NULL: out of memory. */
 vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r);
 /* Copies the sources of a share that has started, before someone overwrites them. (copy.c) */
 void vm_dma_stage(vm_core *c, vm_share *s);
@@ -30,7 +29,7 @@ isa_status vm_dma_place_rings(vm_core *c, isa_error *e);
 /* As many zeroed shares as a queue has rings, chained by `next`. NULL: out of memory. */
 vm_share *vm_dma_new_shares(vm_core *c, unsigned rings);
 /* Puts a share of t, with its elements and when it may begin, into ring r of t's queue; the ring's
- * DMA engine comes to it. */
+ * DMA engine will process it. */
 void vm_dma_enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r);
 /* Ends a transfer without shares in a ring. */
 void vm_dma_release_transfer(vm_core *c, vm_transfer *t);
@@ -49,7 +48,7 @@ void vm_dma_move(vm_core *c, const vm_share *s);
 uint64_t vm_dma_nrows(const isa_ap *ap, const vm_view *v);
 /* Reads the index vector as it is now: rows[k] becomes the byte offset of index k, which lies in
  * partition k % P, column k / P of the vector. An index out of bounds is VM_NO_ROW with `skip`,
- * else an error with its place, value and limit; with `unique` so is one that comes twice. */
+ * else an error with its place, value and limit; with `unique` a repeated index is an error too. */
 bool vm_dma_read_rows(vm_resolver *r, const isa_ap *ap, bool skip, bool unique, int64_t *rows,
                       uint64_t n);
 /* When engine e's own data path no longer writes what the trigger of a transfer reads: index
@@ -69,29 +68,29 @@ typedef struct vm_dma_ops {
   uint8_t pieces;          /* transfers that it makes: 1, of lists of buffers more */
   uint64_t elems, from[2]; /* of a piece of lists: as in vm_transfer; elems 0: all */
 } vm_dma_ops;
-/* Of the transfer with that number, from 0, of those that the instruction makes. */
+/* Those of one transfer of the instruction; piece: its number, from 0. */
 vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in, unsigned piece);
 
-/* Fills the elements' side of a transfer, zeroed but for its piece (views, rows, rate, class), by
- * engine e's registers and memory as they are now. On failure frees what it took; err->field names
- * the operand. */
+/* Fills in what a transfer moves (views, rows, rate, class) from engine e's registers and memory as
+ * they are now; t is zero except for its piece. On failure frees what it took; err->field names the
+ * operand. */
 bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer *t,
                  isa_error *err);
-/* Elements in dimension d of operand 0 (dst), 1 (src) ..., as before a transpose was turned. */
+/* Elements in dimension d of operand 0 (dst), 1 (src) ..., before a transpose exchanged them. */
 uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d);
 /* Frees the block of a transfer, not the transfer. */
 void vm_dma_unmake(vm_core *c, vm_transfer *t);
-/* Elements of the share of ring r of n rings. SBUF decides by absolute partition, eight of them a
- * ring of sixteen; between HBM and HBM the elements are divided evenly. */
+/* Elements of the share of ring r of n rings. SBUF is split by absolute partition, eight partitions
+ * for each of sixteen rings; between HBM and HBM the elements are divided evenly. */
 void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, uint64_t *e1);
 /* ---- lists.c ------------------------------------------------------------------------------ */
 
 vm_dma_ops vm_dma_ops_of_piece(const vm_core *c, const isa_insn *in, unsigned piece);
-/* Whether what a dma_copy_lists writes is apart, where registers have moved it. */
+/* Whether the destinations of a dma_copy_lists do not overlap after registers have moved them. */
 bool vm_dma_lists_apart(vm_core *c, const vm_engine *e, const isa_insn *in, isa_error *err);
 
-/* Which rings have elements in each of the n pieces: where the first of all of a ring are, and how
- * many rings have any. */
+/* Finds which rings have elements in each of the n pieces: where the first ones of a ring are, and
+ * how many rings have any. */
 void vm_dma_open_rings(const vm_core *c, vm_transfer *const *t, unsigned n);
 
 /* ---- make.c, shares ----------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
-/* Addresses in a device's HBM: who has which, and what is free.
+/* Addresses in a device's HBM: which are taken by whom, and which are free.
  *
  * HBM is one linear range of addresses, its stacks one after another. Only addresses are kept here;
- * the bytes are host memory of whoever has a range, in pages taken as they are touched, so that HBM
- * may be larger than the host's memory. A range begins at a multiple of VM_HBM_ALIGN. It goes to
- * the lowest free address at which it lies in one stack, and across stacks when it fits in none.
- * Free blocks are the gaps between ranges: neighbours are one block by construction, and the same
- * calls give the same addresses. */
+ * the bytes are host memory of the owner of a range, in pages taken as they are touched, so that
+ * HBM may be larger than the host's memory. A range begins at a multiple of VM_HBM_ALIGN. It gets
+ * the lowest free address that keeps it in one stack, and goes across stacks if it fits in none.
+ * Free blocks are the gaps between ranges: adjacent ones are always one block, and the same calls
+ * give the same addresses. */
 #ifndef VM_HBM_H
 #define VM_HBM_H
 
@@ -39,26 +39,26 @@ typedef struct vm_hbm {
   uint32_t stacks;           /* of the target */
   uint64_t stack_size;       /* of each */
   uint64_t capacity;         /* in all, or less by an option */
-  uint64_t used, high_water; /* bytes asked for; the most they have been */
+  uint64_t used, high_water; /* bytes asked for now, and at most so far */
   isa_buf refused;           /* the report of the last vm_hbm_alloc that gave ISA_LIMIT */
 } vm_hbm;
 
 /* An empty HBM of target t, of at most `limit` bytes (0: the target's). */
 void vm_hbm_init(vm_hbm *h, const isa_alloc *al, const isa_target *t, uint64_t limit);
-/* Makes it that of another target. False when a range lies beyond its end: nothing changes. */
+/* Changes the target. False if a range lies beyond its end: then nothing changes. */
 bool vm_hbm_fit(vm_hbm *h, const isa_target *t, uint64_t limit);
 void vm_hbm_free(vm_hbm *h);
 
-/* Takes `bytes` (at least 1) for `who`; *at is their address. ISA_LIMIT when no free block holds
- * them: h->refused then has the sizes and the largest ranges. ISA_NOMEM: the host's memory is
- * out. */
+/* Takes `bytes` (at least 1) for `who`; *at is their address. ISA_LIMIT if no free block holds
+ * them: h->refused then has the sizes and the largest ranges. ISA_NOMEM: the host is out of memory.
+ */
 isa_status vm_hbm_alloc(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const char *name,
                         const void *who, uint64_t *at);
-/* Gives back the range that begins at `at`; all that `who` has. */
+/* Frees the range that begins at `at`; all ranges of `who`. */
 void vm_hbm_release(vm_hbm *h, uint64_t at);
 void vm_hbm_release_all(vm_hbm *h, const void *who);
 
-/* "tensor", "device tensor", "device const", "ring"; "?" for no owner. */
+/* "tensor", "device tensor", "device const", "ring"; "?" if there is no owner. */
 const char *vm_hbm_owner_name(unsigned owner);
 
 typedef struct vm_hbm_blocks {
@@ -66,7 +66,7 @@ typedef struct vm_hbm_blocks {
   uint64_t free, largest; /* bytes of all and of the largest */
 } vm_hbm_blocks;
 vm_hbm_blocks vm_hbm_free_blocks(const vm_hbm *h);
-/* Bytes of stack i that exist, and that are asked for. */
+/* Bytes of stack i in all, and those asked for. */
 uint64_t vm_hbm_stack_capacity(const vm_hbm *h, uint32_t i);
 uint64_t vm_hbm_stack_used(const vm_hbm *h, uint32_t i);
 

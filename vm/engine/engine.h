@@ -1,5 +1,5 @@
-/* What the sequencers and data paths give to the rooms beside them: events, semaphores, issue,
- * resolved operands, faults. Each group is of the file it names. */
+/* What the sequencers and data paths offer to other rooms: events, semaphores, issue, resolved
+ * operands, faults. Each group names its file. */
 #ifndef VM_ENGINE_H
 #define VM_ENGINE_H
 
@@ -16,8 +16,8 @@ void vm_heap_pop(vm_heap *h, vm_event *top);
 void vm_post_restored(vm_core *c, vm_event e);
 /* Posts an event; a failed growth becomes a fault of the run. */
 void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
-/* Engine e's flight in that slot is done later, at `to`; the update that its instruction at pc made
- * when its sources would have been read, at `read`, comes `by` later. */
+/* Moves the end of engine e's flight in that slot to `to`. The second delays the update that its
+ * instruction at pc makes when its sources have been read, at `read`, by `by`. */
 void vm_event_delay_done(vm_core *c, unsigned e, uint32_t slot, vm_time to);
 void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_time by);
 /* Posts an update by the instruction at `by`, to be seen at `at`. The value of a completion is
@@ -25,16 +25,16 @@ void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_t
 void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by);
 
 /* sched.c */
-/* Applies an update to a semaphore now and wakes who waits for it. by.engine UINT8_MAX: the host.
- */
+/* Applies an update to a semaphore now and wakes the engines that wait for it. by.engine UINT8_MAX:
+ * the host. */
 void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by);
 /* Posts an instruction's update to arrive SEM_SEEN after t. */
 void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by);
-/* The core that has the semaphore of an update by an instruction of c. */
+/* The core of the semaphore that an instruction of c updates. */
 vm_core *vm_sem_owner(vm_core *c, const isa_update *u);
 bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w);
-/* What an engine that waits waits for: its core_barrier's own, once that has told the other core.
- */
+/* What a waiting engine waits for: the core_barrier's own wait, once that has updated the other
+ * core's semaphore. */
 isa_wait vm_wait_of(const vm_core *c, const vm_engine *e);
 /* Posts every engine whose wait on the semaphore holds now. */
 void vm_wake(vm_core *c, unsigned sem);
@@ -43,14 +43,13 @@ void vm_wake(vm_core *c, unsigned sem);
 /* Runs engine e from the current event on; by single instructions when `single`. */
 void vm_seq_run(vm_core *c, unsigned e, bool single);
 /* Whether the limit of instructions is reached: then the run has ended, and engine e continues at
- * its pc when the run is resumed without the limit. */
+ * its pc if the run is resumed without the limit. */
 bool vm_at_limit(vm_core *c, unsigned e);
-/* Whether engine e has to wait for w: then it does, and what wakes it tries its instruction again.
- */
+/* Whether engine e has to wait for w: then it waits, and tries its instruction again when woken. */
 bool vm_blocked(vm_core *c, unsigned e, const isa_wait *w);
-/* Tries engine e's instruction again at that moment: why says what holds it. VM_STALL. */
+/* Tries engine e's instruction again at that moment: why says what delays it. VM_STALL. */
 vm_verdict vm_stall(vm_core *c, unsigned e, vm_moment until, vm_why why);
-/* An instruction as the sequencer wants it. */
+/* An instruction in the form that the sequencer uses. */
 vm_uop vm_uop_of(const isa_insn *in);
 
 /* print.c: device_print's text through the hook: prefix of n bytes and elements, or a line of text
@@ -64,7 +63,7 @@ bool vm_first_zero(const vm_view *v, uint32_t *p, uint64_t *i);
 /* issue.c */
 /* Runs the handler of a data-path instruction on resolved operands. */
 vm_verdict vm_run_handler(vm_dp *d, unsigned op, const vm_operands *a);
-/* The same of a flight, over the threads of the run where that is worth while. (split.c) */
+/* The same for a flight, on several threads of the run if that is worth the cost. (split.c) */
 vm_verdict vm_run_parts(vm_core *c, vm_dp *d, const vm_flight *f);
 /* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path has too much
  * ahead, or has yet to write an element that gives an offset; an event to try again is posted. */
@@ -72,9 +71,9 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
 /* When the sequencer may run further ahead of its data path; time 0: now. */
 vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en);
 /* Makes a flight of a run being loaded from its in and pc, its engine's registers and recall:
- * operands, boxes, the link. Its times are the caller's to fill. On failure nothing is left. */
+ * operands, boxes, the link. The caller fills in the times. On failure nothing is left. */
 bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
-/* A flight's done has come: executes what can execute, in order. */
+/* The end of a flight has come: executes what can execute, in order. */
 void vm_flight_done(vm_core *c, unsigned e, uint32_t slot);
 /* Before bytes of dst are overwritten now: copies the sources of items that have started. */
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
@@ -82,14 +81,14 @@ void vm_item_link(vm_core *c, vm_item *it);
 /* Counts an item's boxes among the bytes that the run has touched. */
 void vm_item_touch(vm_core *c, const vm_item *it);
 void vm_item_unlink(vm_core *c, vm_item *it);
-/* Where a source lay before vm_item_copy_view pointed its view at `copy`: its `at` and `place`. */
+/* Where a source was before vm_item_copy_view pointed its view at `copy`: its `at` and `place`. */
 uint8_t *vm_item_copied_from(const uint8_t *copy, const int64_t **place);
 /* n zeroed bytes that live until the item is unlinked; NULL after a fault. */
 uint8_t *vm_item_block(vm_core *c, vm_item *it, size_t n);
 /* Copies a view's elements to a dense block owned by the item and points the view there. */
 bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v);
 /* When engine e's own data path no longer writes the boxes that are to be read, nor touches those
- * that are to be written; time 0: by `after`. */
+ * that are to be written; time 0: that is so by `after`. */
 typedef struct vm_boxes {
   const vm_box *v;
   unsigned n;
@@ -97,37 +96,37 @@ typedef struct vm_boxes {
 vm_moment vm_own_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes writes,
                         vm_time after);
 
-/* keep.c: what issuing an instruction finds out and its next round need not. */
+/* keep.c: what issuing an instruction finds out and the next iteration can reuse. */
 typedef enum vm_known { VM_KNOWN_NOTHING, VM_KNOWN_EFFORT, VM_KNOWN_ALL } vm_known;
-/* Fills what is kept of the instruction at f->pc into f: its effort, or operands and boxes as well.
+/* Fills what is kept for the instruction at f->pc into f: its effort, or also operands and boxes.
  */
 vm_known vm_keep_find(const vm_engine *en, vm_flight *f);
-/* Keeps what will last of a flight of engine e that is about to issue, of an instruction that runs
- * again. Without memory nothing is kept. */
+/* Keeps what stays the same from a flight of engine e that is about to issue, if its instruction
+ * runs again. If out of memory nothing is kept. */
 void vm_keep_note(vm_core *c, unsigned e, const vm_flight *f);
 void vm_keep_free(vm_core *c, unsigned e);
 
 /* resolve.c */
-/* What turns operands into memory: in, whose registers and where blocks may go; out, what was found
- * on the way. One for all operands of an instruction. */
+/* Turns operands into memory. Inputs: the engine with the registers, and the owner of blocks;
+ * outputs: what was found on the way. One for all operands of an instruction. */
 typedef struct vm_resolver {
   vm_core *c;
   const vm_engine *e;
-  vm_item *item;  /* owns the places that an index gives; NULL: no operand goes by one */
+  vm_item *item;  /* owns the places that an index gives; NULL: no operand has an index */
   isa_error *err; /* of a failure; may be NULL */
   /* When the engine's own data path no longer writes the elements that were read as offsets. Until
    * then no result counts, failures included. */
   vm_moment ready;
-  bool moved; /* some operand goes by a dynamic offset */
-  bool later; /* operands in HBM are not used now: of a transfer */
+  bool moved; /* some operand has a dynamic offset */
+  bool later; /* for a transfer: operands in HBM are not used now */
 } vm_resolver;
 /* A pattern with the registers of r->e, checked against its tile, tensor or memory. */
 bool vm_resolve_ap(vm_resolver *r, uint32_t ap, vm_view *out);
-/* The pattern as it stands with the registers that gave v: nothing of it moves any more. */
+/* The pattern with the values of the registers that gave v: it has no dynamic parts any more. */
 isa_ap vm_resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v);
-/* Whether a pattern lies where the program alone does not say: it has dynamic offsets or goes by
- * an index; which entry of r tells of pattern `ap`, -1 when none does; and the host address of
- * byte 0 of its tensor or of its first partition. */
+/* Whether the place of a pattern is decided at run time, by dynamic offsets or an index; which
+ * entry of r is about pattern `ap`, -1 if none is; and the host address of byte 0 of its tensor or
+ * of its first partition. */
 bool vm_ap_is_dynamic(const isa_ap *ap);
 int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap);
 uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap);
@@ -137,7 +136,7 @@ bool vm_resolve(vm_resolver *r, const isa_insn *in, vm_operands *a);
 size_t vm_operands_size(unsigned op);
 /* The resolved operand of field i of in's form. */
 void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field);
-/* isa_each_operand with each operand's view: of an instruction of c whose operands are resolved in
+/* isa_each_operand with each operand's view, for an instruction of c whose operands are resolved in
  * a. */
 typedef void vm_view_fn(void *ud, const isa_operand *o, vm_view *v);
 void vm_each_view(const vm_core *c, const isa_insn *in, const vm_operands *a, vm_view_fn *fn,
@@ -149,7 +148,7 @@ void vm_view_runs(vm_view *v);
 
 /* meet.c */
 /* A sendrecv or sendrecv_gpsimd of engine e. VM_STALL: it waits for the other core's, or both have
- * met and an event goes on with it; then VM_RETIRE. */
+ * met and an event continues with it; then VM_RETIRE. */
 vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in);
 /* A core_barrier. */
 vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in);
@@ -160,32 +159,32 @@ bool vm_meet_operands(vm_resolver *r, vm_flight *f);
 /* Fills r->err: pattern `index` of the core, moved by these dynamic offsets (NULL: not known),
  * leaves its bounds. */
 void vm_put_bounds(vm_resolver *r, uint32_t index, const int64_t *moved, const isa_bounds *b);
-/* " (round 8 of the loop at add.s:9)" of the instruction that engine e is at; nothing when it is in
- * no loop. */
+/* " (round 8 of the loop at add.s:9)" for the instruction that engine e is at; nothing if it is not
+ * in a loop. */
 void vm_put_round(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out);
 
 /* indirect.c */
 typedef struct vm_reach { /* where an operand starts, and the bytes of a partition it stays in */
   int64_t offset, lo, hi;
-  const char *name;     /* of what it stays in */
-  const uint8_t *given; /* of a saved run: the offsets, 4 bytes each, in place of the index */
+  const char *name;     /* of the tile or memory it stays in */
+  const uint8_t *given; /* in a saved run: the offsets, 4 bytes each, instead of the index */
 } vm_reach;
 /* Reads the places of v's elements from the index; they live as long as r->item. A
- * run that only takes its time reads no index: all offsets are 0. */
+ * timing_only run reads no index: all offsets are 0. */
 bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_view *v);
-/* What the verifier leaves open where an index gives places: dst's elements are distinct, and each
- * of the n sources is exactly in place of it or shares no byte. names[i] is source i's. */
+/* What the verifier cannot check if an index gives places: dst's elements are distinct, and each
+ * of the n sources has the same places or shares no byte with it. names[i] is source i's. */
 bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
                       const char *const *names, unsigned n, isa_error *err);
 
 /* fault.c: ends the run with the first fault; the others change nothing. */
 void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) ISA_PRINTF(4, 5);
 
-/* "file.s:12" or "vector pc 12" of an instruction; "$name" or "$S[12]" of a semaphore. */
+/* "file.s:12" or "vector pc 12" for an instruction; "$name" or "$S[12]" for a semaphore. */
 void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
-/* The same without the macro calls that it came out of, where they have been told. */
+/* The same without the macro calls that produced it, if the text already has them. */
 void vm_put_site(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
-/* The same where the engine has been named: "file.s:12" or "pc 12". */
+/* The same if the text already names the engine: "file.s:12" or "pc 12". */
 void vm_put_pc(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
 void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
 

@@ -5,8 +5,8 @@
 
 #include "legal.h"
 
-/* What is open from its start to its end: a flight, a share, a step that touches bytes, or a
- * trigger of a queue that several engines trigger. */
+/* Something that is open from its start to its end: a flight, a share, a step that touches bytes,
+ * or a trigger of a queue that several engines trigger. */
 typedef struct vm_lg_item {
   uint32_t step;   /* of its engine, from 0 */
   uint32_t epoch;  /* within its line, from 1: flights, shares of the ring; of a step, step + 1 */
@@ -15,7 +15,7 @@ typedef struct vm_lg_item {
   int16_t ring; /* among all rings, -1: none */
 } vm_lg_item;
 
-/* An access ends when its component has come so far. */
+/* An access ends when its component has reached its number. */
 enum { LG_DONE, LG_READ, LG_WEIGHTS, LG_SEQ, LG_OF_ENGINE };
 enum {
   LG_ENGINES = ISA_MAX_CORES * ISA_NENGINES,
@@ -23,8 +23,8 @@ enum {
   LG_QUEUES = ISA_MAX_CORES * ISA_MAX_QUEUES
 };
 enum { LG_FIRST_RING = LG_OF_ENGINE * LG_ENGINES };
-/* Regions that are no memory: a queue that several engines trigger; a pipe of a core to which
- * several engines come. */
+/* Regions that are not memory: a queue that several engines trigger; a pipe of a core that several
+ * engines use. */
 enum {
   LG_PIPES = 256,
   LG_QUEUE_REGION = UINT16_MAX - LG_QUEUES,
@@ -44,14 +44,14 @@ typedef struct vm_lg_class {
 typedef struct vm_lg_engine {
   vm_legal_step *steps;
   uint32_t nsteps, cap_steps;
-  uint32_t *items; /* of each step, the first; UINT32_MAX: it has none */
+  uint32_t *items; /* the first one of each step; UINT32_MAX: it has none */
   uint32_t cap_items;
   uint32_t *flights; /* items */
   uint32_t nflights, cap_flights;
   uint32_t *before; /* flights before each step; one more for the end */
   /* After each flight (0: before the first) the next that loads weights, the next that does not. */
   uint32_t *next_load, *next_main;
-  uint32_t *open;     /* of each step, the item that is open while the engine stands there */
+  uint32_t *open;     /* for each step, the item that is open while the engine is there */
   uint32_t last_read; /* the last flight that updates when it has read, 0: none */
   bool touches;       /* has steps that are open by themselves */
 } vm_lg_engine;
@@ -72,7 +72,7 @@ typedef struct vm_lg_update {
   uint32_t step;
 } vm_lg_update;
 typedef struct vm_lg_flow {
-  uint16_t comp, sem, twin; /* twin: the ring that must have come so far as well; 0: none */
+  uint16_t comp, sem, twin; /* twin: the ring that must have reached its epoch too; 0: none */
   vm_lg_update *v;
   uint32_t n, cap;
 } vm_lg_flow;
@@ -106,7 +106,7 @@ struct vm_legal {
 
 /* model.c. Completes the model, once; false: out of memory. */
 bool vm_lg_prepare(vm_legal *l);
-/* Calls fn for each two classes whose bytes meet, at least one of which writes. */
+/* Calls fn for each two classes that share bytes, at least one of which writes. */
 void vm_lg_each_meeting(const vm_legal *l,
                         void (*fn)(void *ud, const vm_lg_class *a, const vm_lg_class *b), void *ud);
 static inline const vm_lg_access *vm_lg_access_of(const vm_legal *l, const vm_lg_class *c,
@@ -124,8 +124,8 @@ const vm_legal_step *vm_lg_step_of(const vm_legal *l, const vm_lg_item *it);
 
 /* ---- machine.c: an execution --------------------------------------------------------------- */
 
-/* A state is an array of vm_lg_words(l) numbers: of each engine how far its sequencer has come,
- * flights started, read, done, weights loaded; of each ring the shares done; of each flow the
+/* A state is an array of vm_lg_words(l) numbers: for each engine how far its sequencer has come,
+ * flights started, read, done, weights loaded; for each ring the shares done; for each flow the
  * updates that have arrived; the value of each semaphore. */
 enum { LG_POS, LG_S, LG_R, LG_D, LG_W, LG_WORDS };
 static inline uint32_t vm_lg_words(const vm_legal *l) {
@@ -146,13 +146,13 @@ typedef enum vm_lg_what { LG_STEP, LG_END, LG_READ_END, LG_LOADED, LG_SHARE, LG_
 typedef struct vm_lg_move {
   uint8_t what;
   uint16_t who;
-  uint32_t number; /* the step, flight, share or update that it is about */
+  uint32_t number; /* of the step, flight, share or update */
 } vm_lg_move;
 
 /* The move that is made with m, whose number is known: the other half of a sendrecv. */
 bool vm_lg_twin(const vm_legal *l, const vm_lg_move *m, vm_lg_move *twin);
-/* The step of a sendrecv that s belongs to, and the share that ends with one of ring r of a
- * trigger: its ring, which must have come to *epoch. */
+/* The other step of the sendrecv that s belongs to; and the ring of the share that ends together
+ * with one of ring r of a trigger: it must have reached *epoch. */
 const vm_legal_step *vm_lg_partner(const vm_legal *l, const vm_legal_step *s);
 uint32_t vm_lg_twin_ring(const vm_legal *l, const vm_legal_step *s, uint32_t r, uint32_t *epoch);
 /* Fills in the number; false: it cannot happen. */
@@ -173,7 +173,7 @@ unsigned vm_lg_comp_of(const vm_lg_move *m);
 
 /* ---- order.c ------------------------------------------------------------------------------- */
 
-/* A result that says nothing yet. */
+/* An empty result. */
 void vm_lg_clear_result(const vm_legal *l, vm_legal_result *out);
 /* Moves in a row. */
 typedef struct vm_lg_path {
@@ -183,16 +183,16 @@ typedef struct vm_lg_path {
 } vm_lg_path;
 void vm_lg_path_add(vm_legal *l, vm_lg_path *p, const vm_lg_move *m);
 void vm_lg_path_free(vm_legal *l, vm_lg_path *p);
-/* A state at the beginning; NULL when memory is out. To be freed with vm_lg_words(l) numbers. */
+/* The state at the beginning; NULL if out of memory. Free it with vm_lg_words(l) numbers. */
 uint32_t *vm_lg_new_state(const vm_legal *l);
 void vm_lg_free_state(const vm_legal *l, uint32_t *v);
 /* Whether an item is open: started, and the access of it not ended. */
 bool vm_lg_open(const vm_legal *l, const uint32_t *v, const vm_lg_access *a);
-/* Tells a race of two accesses that are both open after p: fills in places and orders. */
+/* Reports a race of two accesses that are both open after p: fills in places and orders. */
 void vm_lg_report_race(vm_legal *l, vm_lg_path *p, const vm_lg_access *a, const vm_lg_access *b,
                        vm_legal_result *out);
 vm_legal_place vm_lg_place_of(const vm_legal *l, const vm_lg_access *a);
-/* Appends moves to text, the last of them when they are many. */
+/* Appends moves to text; if there are many, only the last. */
 void vm_lg_put_order(const vm_legal *l, const vm_lg_move *v, uint32_t n, isa_buf *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* What a data-path handler sees: operands resolved to host memory, and its engine's state.
  *
  * A handler is a pure function of its operands and of the data-path state of its own engine, so
- * the scheduler may run it at any moment between its simulated start and done. One handler an
- * instruction: vm_verdict vm_op_NAME(vm_dp *, const struct vm_FORM *). */
+ * the scheduler may run it at any moment between its simulated start and end. There is one handler
+ * per instruction: vm_verdict vm_op_NAME(vm_dp *, const struct vm_FORM *). */
 #ifndef VM_OP_H
 #define VM_OP_H
 
@@ -17,7 +17,7 @@ typedef struct vm_view {
   uint8_t dtype, space, ndim, esize;
   uint16_t part; /* start partition, 0 in HBM */
   uint16_t tile; /* for the checks: the tile that it names, 1-based; 0: none, or past 65535 */
-  uint8_t core;  /* whose memory it is, 0 in HBM */
+  uint8_t core;  /* the core of the memory, 0 in HBM */
   uint32_t num[VM_DIMS];
   int64_t step[VM_DIMS]; /* bytes */
   uint64_t elems;        /* of one partition */
@@ -25,18 +25,18 @@ typedef struct vm_view {
    * run_step bytes apart. elems == run for most operands. */
   uint64_t run;
   int64_t run_step;
-  /* Gen4's `.indirect`: element i of a partition lies place[i] bytes from its first, whatever the
-   * steps say, and run is 1; lo and hi are the least and the largest. NULL: the steps count. */
+  /* Gen4's `.indirect`: element i of a partition is place[i] bytes from its first, whatever the
+   * steps are, and run is 1; lo and hi are the least and the largest. NULL: the steps apply. */
   const int64_t *place;
   int32_t lo, hi;
 } vm_view;
 
-typedef struct vm_num { /* float immediate (a register's bits included) or a [P, 1] view */
+typedef struct vm_num { /* float immediate (also a register's bits) or a [P, 1] view */
   bool given;
   float imm;
   vm_view v; /* v.at != NULL: a vector, one element per partition */
 } vm_num;
-enum { VM_LIST = 16 }; /* patterns of a list; the verifier lets no more through */
+enum { VM_LIST = 16 }; /* most patterns of a list; the verifier refuses more */
 typedef struct vm_views {
   uint32_t n;
   vm_view v[VM_LIST];
@@ -91,7 +91,7 @@ typedef vm_bytes vm_t_PAIRS;
 
 typedef enum vm_verdict { VM_RETIRE, VM_STALL, VM_FAULT } vm_verdict;
 
-/* Row buffers of a handler, and floats in one: long rows go through in pieces. */
+/* Row buffers of a handler, and floats in one: long rows are processed in pieces. */
 enum { VM_ROWS = 4, VM_ROW = 2048 };
 /* Elements of a partition of a narrow tile: all fit into a row buffer. */
 enum { VM_FEW = VM_ROW / ISA_PMAX };
@@ -109,12 +109,13 @@ enum { VM_COLUMNS = 512, VM_SCRATCH = 2 * ISA_PMAX * VM_COLUMNS };
 
 /* What ldweights left in a tile of the array; k = 0: nothing. */
 typedef struct vm_stationary {
-  uint16_t k, m;      /* rows of the contraction (double_row: two a partition, MX: four), columns */
-  uint8_t rows, cols; /* size of the tile; 128 when the array is not tiled */
+  uint16_t k, m;      /* rows of the contraction (per partition two for double_row, four for MX);
+                         columns */
+  uint8_t rows, cols; /* size of the tile; 128 if the array is not tiled */
   uint8_t dtype;
   bool pairs; /* double_row */
   bool mx;    /* loaded by ldweights_mx */
-  bool raw;   /* its elements have not been made fp32 yet: no product has needed them */
+  bool raw;   /* its elements are not converted to fp32 yet: no product has needed them */
 } vm_stationary;
 
 /* Rows of the contraction that one partition may hold: an MX element has four. */
@@ -123,13 +124,13 @@ enum { VM_LANES = 4 };
 /* Floats from row to row of the weights: 576 bytes, since with 512 the rows that a tile of a
  * product reads would share an eighth of the cache's sets. */
 enum { VM_WEIGHTS = ISA_PMAX + 16 };
-/* Bytes from row to row of the elements that they came from. */
+/* Bytes from row to row of the elements before conversion. */
 enum { VM_RAW_ROW = 4 * ISA_PMAX };
 
 /* The stationary operands of the tensor engine. A tile at (row, column) of the array, which are
- * multiples of 32, is described by tile[row / 32][column / 32]; its values, as fp32, lie from
- * w[VM_LANES * row][column] on, and the elements they came from, those of a partition densely, from
- * raw[row][4 * column] on (pairs and mx: nowhere). */
+ * multiples of 32, is described by tile[row / 32][column / 32]. Its values as fp32 begin at
+ * w[VM_LANES * row][column], and its elements before conversion, dense in each partition, at
+ * raw[row][4 * column] (not kept for pairs and mx). */
 typedef struct vm_weights {
   float w[VM_LANES * ISA_PMAX][VM_WEIGHTS]; /* [k][m] */
   uint8_t raw[ISA_PMAX][VM_RAW_ROW];
@@ -164,18 +165,18 @@ typedef struct vm_dp {
   /* vector: where each partition of a quadrant comes from in a shuffle, once one is loaded. */
   uint8_t mask[VM_MASK];
   bool has_mask;
-  /* vector: the values that find_index8 and match_replace8 look for, of the lanes where they are
+  /* vector: the values that find_index8 and match_replace8 look for, in the lanes where they are
    * loaded. */
   float match[ISA_PMAX][VM_MATCH];
   bool has_match[ISA_PMAX];
-  /* Stochastic rounding: the run's seed, how many instructions of this engine have rounded so, and
-   * of the one that runs its key and whether it does (vm_round_begin). */
+  /* Stochastic rounding: the run's seed, how many instructions of this engine have used it, and for
+   * the current instruction its key and whether it uses it (vm_round_begin). */
   uint64_t rounding_seed, rounding_count, rounding_key;
   bool stochastic;
-  /* Of the whole instruction, the partition that the operands of this handler begin at: not 0 in a
-   * part of one (lanes.def). */
+  /* The partition of the whole instruction at which the operands of this handler begin: not 0 if
+   * the handler does only a part (lanes.def). */
   uint32_t lane;
-  struct vm_work *threads; /* for what a handler cuts itself; NULL: it does all */
+  struct vm_work *threads; /* for work that a handler splits itself; NULL: it does not */
   /* vector, gpsimd: state of the random generator, valid once seeded (rand.c). */
   bool seeded;
   uint32_t rng[ISA_PMAX][VM_RNG];
@@ -183,7 +184,7 @@ typedef struct vm_dp {
   vm_verdict (*custom)(void *ud, struct vm_dp *d, const struct vm_CUSTOM *a);
   void *custom_ud;
   char fault[240]; /* text of the last VM_FAULT */
-  bool no_memory;  /* which is the host's, for want of memory */
+  bool no_memory;  /* it means that the host is out of memory */
 } vm_dp;
 
 /* Records a fault's text and gives VM_FAULT. */
@@ -200,15 +201,15 @@ void vm_view_runs(vm_view *v);
  * back. Any type, any n of at least 1. A dense row may be the elements' own memory. */
 void vm_load_raw(void *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n);
 void vm_store_raw(const vm_view *v, uint32_t p, uint64_t first, const void *src, size_t n);
-/* The rows of a view that are contiguous fp32, `step` floats apart, as a kernel wants them; false
- * when they are not. */
+/* The rows of a view if they are contiguous fp32, `step` floats apart, as kernels take them; false
+ * if they are not. */
 typedef struct vm_rows {
   float *at;
   ptrdiff_t step;
 } vm_rows;
 bool vm_rows_at(const vm_view *v, vm_rows *r);
-/* Address of element first of partition p when the partition's elements lie densely in order,
- * else NULL. */
+/* Address of element first of partition p if the partition's elements are dense and in order, else
+ * NULL. */
 uint8_t *vm_row_at(const vm_view *v, uint32_t p, uint64_t first);
 
 /* Elements first .. first + n - 1 of partition p as fp32, and back with one conversion. n at most
@@ -216,8 +217,8 @@ uint8_t *vm_row_at(const vm_view *v, uint32_t p, uint64_t first);
 void vm_load(const vm_dp *d, float *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n);
 void vm_store(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, const float *src,
               size_t n);
-/* The same for a kernel that can work in place: a dense float32 row is used where it lies (bits
- * unchanged), anything else goes through buf. vm_out gives where the kernel shall write,
+/* The same for a kernel that can work in place: a dense float32 row is used where it is (bits
+ * unchanged), anything else is copied through buf. vm_out gives where the kernel must write,
  * vm_out_done then stores what is not yet in memory. */
 const float *vm_in(const vm_dp *d, float *buf, const vm_view *v, uint32_t p, uint64_t first,
                    size_t n);
@@ -230,9 +231,9 @@ void vm_load_bits(uint32_t *dst, const vm_view *v, uint32_t p, uint64_t first, s
 void vm_store_bits(const vm_view *v, uint32_t p, uint64_t first, const uint32_t *src, size_t n);
 /* Host address of element i of partition p. */
 uint8_t *vm_at(const vm_view *v, uint32_t p, uint64_t i);
-/* The value of a scalar operand for partition p; `absent` when it is not given. */
+/* The value of a scalar operand for partition p; `absent` if it is not given. */
 float vm_num_at(const vm_dp *d, const vm_num *n, uint32_t p, float absent);
-/* All of them: of partitions 0 .. lanes - 1. */
+/* The values for partitions 0 .. lanes - 1. */
 void vm_nums(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes, float absent);
 /* Copies all elements of src to dst bit by bit (equal sizes of element, equal counts). In-place
  * overlap must be exact. k: the host's kernels. */
@@ -247,8 +248,8 @@ void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row)
 static inline bool vm_cmd_reduces(unsigned cmd) {
   return cmd == ISA_CMD_reduce || cmd == ISA_CMD_reset_reduce || cmd == ISA_CMD_load_reduce;
 }
-/* What the function of an activate is applied to, of partition p: x * scale + bias; of an
- * activate2: (x op0 imm0) op1 imm1. Gives where it is: in o, or x when there is nothing to do. */
+/* The inputs of the function of an activate in partition p: x * scale + bias; for an activate2:
+ * (x op0 imm0) op1 imm1. Returns where they are: in o, or x if there is nothing to do. */
 const float *vm_act_inputs(const vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p, float *o,
                            const float *x, size_t n);
 const float *vm_act2_inputs(const vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p, float *o,
@@ -256,14 +257,14 @@ const float *vm_act2_inputs(const vm_dp *d, const struct vm_ACTIVATE2 *a, uint32
 /* Starting values of the sixteen partials of simd/loops.h. */
 void vm_partials_start(unsigned op, float part[16]);
 /* Between these two, vm_store and vm_out_done round as `round` (ISA_ROUND_...) says. Stochastic
- * rounding is a function of the run's seed, the engine, the number of its instructions that have
- * rounded so before, the partition and the element's number in it, so that no order of execution
- * changes it: element i of partition p takes vm_kern's random of from + i * 0x9e3779b9, from the
+ * rounding is a function of the run's seed, the engine, how many of its instructions have used it
+ * before, the partition and the element's number in it, so it does not depend on the order of
+ * execution: element i of partition p takes vm_kern's random of from + i * 0x9e3779b9, from the
  * upper half of mix(key + p), key = mix(mix(seed + engine) + count), count = 1, 2, ..., where
  * mix is SplitMix64's finaliser of its argument times 0x9e3779b97f4a7c15. */
 void vm_round_begin(vm_dp *d, unsigned round);
 void vm_round_end(vm_dp *d);
-/* Elements of the piece that starts at i: handlers go through a row in pieces of VM_ROW. */
+/* Elements of the piece that starts at i: handlers process a row in pieces of VM_ROW. */
 static inline size_t vm_piece(uint64_t elems, uint64_t i) {
   return elems - i < VM_ROW ? (size_t)(elems - i) : VM_ROW;
 }
@@ -277,10 +278,10 @@ static inline size_t vm_columns(uint64_t elems, uint64_t i) {
 void vm_load_block(const vm_dp *d, float *block, const vm_view *v, uint64_t i, size_t n);
 void vm_store_block(const vm_dp *d, const vm_view *v, uint64_t i, const float *block, size_t n);
 /* A view of at most VM_FEW elements per partition as one partition of all of them, so
- * that a narrow tile costs one row's work. False, *out untouched, when v is not such a tile. Not
- * for results that are rounded stochastically, since that goes by partition. */
+ * that a narrow tile costs the work of one row. False, with *out unchanged, if v is not such a
+ * tile. Not for results with stochastic rounding, which depends on the partition. */
 bool vm_tile_as_row(vm_view *out, const vm_view *v);
-/* The scalars of all partitions, each `elems` times, to go with such a row. */
+/* The scalars of all partitions, each `elems` times, for use with such a row. */
 void vm_nums_spread(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes, size_t elems);
 
 #define DECLARE_DONE(name, form) vm_verdict vm_op_##name(vm_dp *d, const struct vm_##form *a);

@@ -5,7 +5,7 @@
 
 #include "op.h"
 
-#define VM_NO_ROW INT64_MIN /* an offset of a row that is skipped: its index is out of bounds */
+#define VM_NO_ROW INT64_MIN /* offset of a row that is skipped: its index is out of bounds */
 
 typedef struct vm_walk_dim {
   uint64_t num, index;
@@ -20,7 +20,7 @@ typedef struct vm_walk {
   uint8_t esize, dtype;
   uint8_t *run_at; /* first element of the run */
   uint8_t *base;
-  const int64_t *rows; /* byte offsets of the indices of dimension `row`, in place of its step */
+  const int64_t *rows; /* byte offsets of the indices of dimension `row`, instead of its step */
   int row;             /* -1: every dimension has a step */
   uint64_t from;       /* the element that is number 0 for vm_walk_seek */
   int n;               /* dimensions; the last is the run */
@@ -28,11 +28,11 @@ typedef struct vm_walk {
 } vm_walk;
 
 /* A walk over all of v. Dimensions that continue one another become one. Dimension row_dim has its
- * byte offsets in rows (NULL: none). It stands nowhere before vm_walk_seek. */
+ * byte offsets in rows (NULL: none). It has no position before vm_walk_seek. */
 void vm_walk_open(vm_walk *w, const vm_view *v, const int64_t *rows, unsigned row_dim);
 /* The same over partition p, whose last dimensions are one run already (vm_view_runs). */
 void vm_walk_partition(vm_walk *w, const vm_view *v, uint32_t p);
-/* To element e of those it walks over, counted from `from`. */
+/* Moves to element e of those it walks over, counted from `from`. */
 void vm_walk_seek(vm_walk *w, uint64_t e);
 /* The next index of the dimensions outside the run. */
 void vm_walk_carry(vm_walk *w);

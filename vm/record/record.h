@@ -1,13 +1,13 @@
 /* Recorded events, and what the writers share: the trace with its dependencies, and the sink.
  *
  *   record.c    the recorder
- *   trace.c     instructions of events, names, numbers; links.c who signalled whom
+ *   trace.c     instructions of events, names, numbers; links.c which event signalled which wait
  *   transfer.c  transfers: triggers with their shares; pending ones and throughput over time
  *   memory.c    tiles in use over time
  *   fold.c      repeats of the critical path
- *   gaps.c      idle time of the engines, and who was late
+ *   gaps.c      idle time of the engines, and what was late
  *   chrome.c table.c summary.c text.c explain.c html.c   the writers
- *   html_why.c  what the page says of the time: figures, critical path, idle gaps */
+ *   html_why.c  the page's part about time: figures, critical path, idle gaps */
 #ifndef VM_RECORD_H
 #define VM_RECORD_H
 
@@ -51,8 +51,7 @@ static inline bool vm_rec_is_work(const vm_rec_event *v) {
 static inline unsigned vm_rec_engine(const vm_rec_event *v) {
   return v->kind == VM_EV_DMA ? v->value : v->engine;
 }
-/* Engines, queues and semaphores of both cores are numbered in one count: core 0's, then core 1's.
- */
+/* Engines, queues and semaphores of both cores are numbered together: core 0's, then core 1's. */
 enum { VM_REC_ENGINES = ISA_MAX_CORES * ISA_NENGINES };
 static inline unsigned vm_rec_unit(unsigned core, unsigned engine) {
   return core * ISA_NENGINES + engine;
@@ -61,7 +60,7 @@ static inline unsigned vm_rec_queue(unsigned core, unsigned queue) {
   return core * ISA_MAX_QUEUES + queue;
 }
 static inline unsigned vm_rec_sem(unsigned core, unsigned sem) { return core * ISA_NSEMS + sem; }
-/* The engine on whose track the event lies, in that count; VM_REC_ENGINES: on none. */
+/* The engine on whose track the event is, so numbered; VM_REC_ENGINES: on none. */
 static inline unsigned vm_rec_track(const vm_rec_event *v) {
   return v->engine < ISA_NENGINES && v->kind != VM_EV_DMA ? vm_rec_unit(v->by_core, v->engine)
                                                           : VM_REC_ENGINES;
@@ -80,13 +79,13 @@ typedef struct vm_rec_view {
   uint32_t base[VM_REC_ENGINES + 1];
   isa_arena arena;
   const char **text; /* operands and clauses of an instruction, made when asked for */
-  bool failed;       /* memory was out for one of them */
+  bool failed;       /* out of memory for one of them */
 } vm_rec_view;
 
-/* False when memory is out; then there is nothing to close. */
+/* False if out of memory; then there is nothing to close. */
 bool vm_rec_open(vm_rec_view *t, const soma_recorder *r, const soma_program *p);
 void vm_rec_close(vm_rec_view *t);
-/* An array with an element of `size` bytes for each event, zeroed (NULL: memory is out), as the
+/* An array with an element of `size` bytes for each event, zeroed (NULL: out of memory), as the
  * calls below return them; and its end. */
 static inline void *vm_rec_new_array(const vm_rec_view *t, size_t size) {
   return isa_zalloc(&t->al, (size_t)t->n * size + 1);
@@ -104,7 +103,7 @@ const char *vm_rec_operands(vm_rec_view *t, const vm_rec_event *v);
 /* Name of a semaphore or queue of a core; made up ("sem7", "queue3") when it has none. */
 void vm_rec_put_sem(const vm_rec_view *t, unsigned core, uint32_t id, isa_buf *out);
 void vm_rec_put_queue(const vm_rec_view *t, unsigned core, uint32_t id, isa_buf *out);
-/* "core 1 " where the program has two cores, for what both have. */
+/* "core 1 " if the program has two cores, for things that both have. */
 static inline const char *vm_rec_core(const isa_program *p, unsigned core) {
   return p->ncores < 2 ? "" : core ? "core 1 " : "core 0 ";
 }
@@ -114,8 +113,8 @@ static inline const char *vm_rec_core(const isa_program *p, unsigned core) {
  * the wait just before it. */
 uint32_t *vm_rec_links(const vm_rec_view *t);
 
-/* How long a ring's write of a semaphore takes to be seen, on its own core and on the other one: as
- * those do whose share is known; 0: none is. */
+/* How long it takes until a ring's write of a semaphore is seen, on its own core and on the other
+ * one, measured where the share is known; 0: nowhere. */
 void vm_rec_time_to_see(const vm_rec_view *t, const uint32_t *links, vm_time seen[2]);
 
 /* Indices of events by start, ties in order of recording. */
@@ -167,7 +166,7 @@ static inline unsigned vm_rec_signal_core(const vm_rec_event *v) {
 static inline void vm_rec_put_signal(const vm_rec_view *t, const vm_rec_event *v, isa_buf *out) {
   vm_rec_put_sem(t, vm_rec_signal_core(v), v->value % ISA_NSEMS, out);
 }
-/* Of a core: how many transfers have been triggered and have bytes yet to move. Points in order of
+/* For a core: how many transfers have been triggered and have bytes yet to move. Points in order of
  * time. */
 typedef struct vm_rec_pending {
   struct vm_rec_pending_point {
@@ -193,9 +192,9 @@ typedef struct vm_rec_access {
 uint32_t vm_rec_accesses(const isa_program *p, unsigned core, const isa_insn *in,
                          vm_rec_access out[VM_REC_APS]);
 
-/* Of a core: bytes of all partitions that hold something: a tile counts from the start of what
- * writes it until the last read before it is written again. Whole tiles; accesses that name no tile
- * are not seen. Points in order of time, of SBUF and PSUM in turn. */
+/* For a core: bytes of all partitions that hold something. A whole tile counts from the start of
+ * its write until the last read before it is written again; accesses that name no tile do not
+ * count. Points in order of time, for SBUF and PSUM. */
 typedef struct vm_rec_usage_point {
   vm_time t;
   uint64_t bytes[2]; /* SBUF, PSUM */
@@ -233,7 +232,7 @@ typedef struct vm_rec_ends {
 } vm_rec_ends;
 vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v);
 
-/* For whom an engine was idle: a queue, an engine, nobody. */
+/* What an engine waited for while it was idle: a queue, an engine, or neither. */
 enum {
   /* below: the number of a queue; from here on that of an engine */
   VM_REC_FOR_ENGINE = ISA_MAX_CORES * ISA_MAX_QUEUES,
@@ -266,11 +265,11 @@ typedef struct vm_rec_sink {
   bool refused;
 } vm_rec_sink;
 void vm_rec_sink_open(vm_rec_sink *o, const isa_alloc *al, soma_write_fn fn, void *ud);
-/* Between rows: passes on what has gathered, when it is much. False: stop. */
+/* Between rows: writes what has been collected, if it is much. False: stop. */
 bool vm_rec_sink_row(vm_rec_sink *o);
-/* Frees a buffer whose text went into the output: where it failed, the output has. */
+/* Frees a buffer whose text went into the output; if the buffer failed, so has the output. */
 void vm_rec_sink_part(vm_rec_sink *o, isa_buf *part);
-/* Passes on the rest and frees. t: the view that the output was made of; may be NULL. */
+/* Writes the rest and frees. t: the view that the output was made from; may be NULL. */
 soma_status vm_rec_sink_close(vm_rec_sink *o, const vm_rec_view *t);
 /* A time in units of 10^digits fs, exact, without trailing zeros. */
 void vm_rec_put_time(isa_buf *b, vm_time t, int digits);
@@ -293,11 +292,11 @@ typedef struct vm_rec_html {
   soma_path_segment *path; /* NULL: the run's causes were not kept */
   uint32_t npath;
 } vm_rec_html;
-/* Puts v's instruction on the page's list unless it is there, or v has none. */
+/* Puts v's instruction on the page's list, unless it is there or v has none. */
 void vm_rec_html_code(vm_rec_html *h, const vm_rec_event *v);
 /* Its place in that list, -1: none. */
 long vm_rec_html_code_of(const vm_rec_html *h, const vm_rec_event *v);
-/* Fetches the critical path; false: memory is out. */
+/* Fetches the critical path; false: out of memory. */
 bool vm_rec_html_open_path(vm_rec_html *h);
 void vm_rec_html_drop_path(vm_rec_html *h);
 /* Writes the instructions of the path to the list of instructions. */

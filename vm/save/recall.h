@@ -1,6 +1,6 @@
-/* What operands were resolved with. Resolved operands are not saved as they are: a file says with
- * which registers and dynamic offsets an instruction issued, and it is resolved again, with the
- * checks that issuing makes. */
+/* What operands were resolved with. Resolved operands are not saved: a file has the registers and
+ * dynamic offsets with which an instruction issued, and it is resolved again, with the checks of
+ * issuing. */
 #ifndef VM_SAVE_RECALL_H
 #define VM_SAVE_RECALL_H
 
@@ -28,9 +28,9 @@ void vm_save_note_operand(const vm_core *c, vm_save_recalled *rc, uint32_t index
                           const vm_save_noted *v);
 void vm_save_recalled_walk(vm_saver *s, const vm_core *c, vm_save_recalled *rc);
 
-/* What one end of a sendrecv has, which is an operand of the one that it has met. */
+/* The other end of a sendrecv: an operand of the one that it has met. */
 typedef struct vm_save_met {
-  const isa_insn *insn; /* of the other core; NULL: this is no sendrecv */
+  const isa_insn *insn; /* of the other core; NULL: this is not a sendrecv */
   unsigned engine;
   vm_save_recalled rc;
 } vm_save_met;
@@ -38,11 +38,11 @@ typedef struct vm_save_met {
 /* The operand of the other core that an instruction's end lies in: a transfer's destination, the
  * source of a gpsimd that moves the elements itself. */
 uint32_t vm_save_operand_there(const vm_save_met *m);
-/* Whom sendrecv `in` of c has met: its engine and pc. */
+/* Which sendrecv `in` of c has met: its engine and pc. */
 void vm_save_met_walk(vm_saver *s, const vm_core *c, const isa_insn *in, uint8_t *other,
                       uint32_t *pc, vm_save_met *m);
 
-/* What engines had before they got the registers of that moment. */
+/* What engines had before they got the registers of an earlier moment. */
 typedef struct vm_save_swapped {
   vm_engine *en, *there;
   uint32_t regs[2][ISA_NREGS];
@@ -53,7 +53,7 @@ void vm_save_swap_in(vm_save_swapped *w, const vm_core *c, vm_engine *en,
                      const vm_save_recalled *rc, const vm_save_met *m);
 void vm_save_swap_out(const vm_save_swapped *w);
 
-/* That an instruction of engine e could not be resolved, or that memory is out. */
+/* Notes that an instruction of engine e could not be resolved, or that memory is exhausted. */
 void vm_save_not_made(vm_saver *s, const vm_core *c, const char *what, unsigned e, uint32_t pc,
                       const isa_error *err);
 

@@ -1,8 +1,8 @@
 /* A run in a file: what the files of this room and api/save.c share. One walk over the state
  * both writes and reads it, so that the two cannot disagree: a field is named once, and vm_saver
- * says which way it goes. Numbers are little endian and of fixed size, addresses are (tensor or
- * memory, offset); what follows from the rest (boxes, lists, masks of waiters) is made anew. A
- * file is not trusted: see vm_saver_fail. */
+ * says whether it is written or read. Numbers are little endian and of fixed size, addresses are
+ * (tensor or memory, offset); what follows from other fields (boxes, lists, masks of waiters) is
+ * computed again. A file is not trusted: see vm_saver_fail. */
 #ifndef VM_SAVE_H
 #define VM_SAVE_H
 
@@ -39,7 +39,7 @@ bool vm_saver_need(vm_saver *s, bool ok, const char *rule);
 void vm_saver_bytes(vm_saver *s, void *p, size_t n);
 /* n words of 4 bytes (integers or floats); zeros in bulk take little room. */
 void vm_saver_words(vm_saver *s, void *p, size_t n);
-/* n bytes in pages, those of nothing but zeros left out: the reader's are so already. */
+/* n bytes in pages, without those of only zeros: the reader's memory is zero already. */
 void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n);
 /* A count of things of at least `bytes` bytes each in the file, at most `most`. */
 void vm_saver_count(vm_saver *s, uint32_t *n, uint32_t most, size_t bytes, const char *what);
@@ -64,7 +64,8 @@ static inline void vm_save_u64(vm_saver *s, uint64_t *v) {
   vm_saver_bytes(s, b, sizeof b);
   *v = isa_get64(b);
 }
-/* A flag, a number below `limit`, and a time, none of which may be so late that sums overflow. */
+/* A flag, a number below `limit`, and a time, which must be early enough that sums do not overflow.
+ */
 void vm_save_bool(vm_saver *s, bool *v);
 void vm_save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what);
 void vm_save_time(vm_saver *s, vm_time *t);
@@ -78,9 +79,9 @@ void vm_save_cause(vm_saver *s, const vm_core *c, vm_cause *v);
 
 /* The options of a run c; reads them before the run is started. */
 void vm_save_options_walk(vm_saver *s, vm_save_options *o);
-/* The state of core 0 and its peer: when it reads, of those that vm_core_start has just made of the
- * same program, whose SBUF and PSUM are zero, with the options and the record of causes in place. A
- * run that failed to load is only good for vm_core_end. */
+/* The state of core 0 and its peer. To read, vm_core_start must just have made them for the same
+ * program, with SBUF and PSUM zero and the options and the record of causes in place. A run that
+ * failed to load can only be given to vm_core_end. */
 void vm_save_walk(vm_saver *s, vm_core *lead);
 
 /* check.c: the checks of a run and what they have seen; turns them on when it reads. */
@@ -93,7 +94,7 @@ void vm_save_check_access(vm_saver *s, const vm_core *c, struct vm_ck_access *a)
 /* flight.c: instructions that have issued. transfer.c: transfers that have started. */
 void vm_save_flights(vm_saver *s, vm_core *c, unsigned e);
 void vm_save_transfers(vm_saver *s, vm_core *c);
-/* Of a pair, after both cores' transfers: which of them belong to one sendrecv. */
+/* For a pair, after both cores' transfers: which of them belong to one sendrecv. */
 void vm_save_swaps(vm_saver *s, vm_core *lead);
 
 #endif

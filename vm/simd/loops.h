@@ -91,7 +91,7 @@ typedef struct vm_kern {
    * may be a or b. */
   void (*merge)(void *d, const uint32_t *mask, const void *a, const void *b, size_t n,
                 unsigned esize);
-  /* The first i with x[i] == v (no NaN is, the two zeros are), n when there is none. */
+  /* The first i with x[i] == v (no NaN is, the two zeros are), n if there is none. */
   size_t (*find)(const float *x, float v, size_t n);
   /* The sums of the elements of even and of odd number, or with spread of (x[i] - mean[i % 2])
    * squared, each by sixteen partials, NaN canonical. */

@@ -1,5 +1,4 @@
-/* What simulated time costs, and the record of what each moment came from. Each group is of the
- * file it names. */
+/* Costs in simulated time, and the record of what caused each moment. Each group names its file. */
 #ifndef VM_CLOCK_H
 #define VM_CLOCK_H
 
@@ -39,7 +38,7 @@ static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, vm_where by, v
 static inline void vm_path_set_cause(vm_engine *en, vm_moment m, vm_why why) {
   en->cause = (vm_cause){.node = m.node, .why = (uint8_t)why, .time = m.time};
 }
-/* What node n stands for begins and ends later than when it was added. */
+/* The event of node n now begins and ends later than when it was added. */
 void vm_path_delay(vm_core *c, uint32_t n, vm_time start, vm_time end);
 /* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for each
  * segment, latest first. gap: the time between the cause of n and its effect, which is why n
@@ -49,9 +48,9 @@ void vm_path_walk(const vm_path *p,
                   void *ud);
 void vm_path_free(vm_core *c);
 
-/* jitter.c: another legal schedule. What a span of time is to be multiplied by under the run's
- * seed, in parts of VM_PACE: 1 without a seed, else a quarter to four, by a hash of the seed and of
- * how many came before. */
+/* jitter.c: another legal schedule. The factor for a span of time under the run's seed, in parts of
+ * VM_PACE: 1 without a seed, else a quarter to four, by a hash of the seed and of how many spans
+ * came before. */
 enum { VM_PACE = 1024 };
 uint32_t vm_jitter_pace(vm_core *c);
 static inline vm_time vm_paced(vm_time span, uint32_t pace) {
@@ -63,8 +62,9 @@ static inline vm_time vm_jitter(vm_core *c, vm_time span) {
 
 /* costs.c */
 void vm_costs_default(vm_costs *out);
-/* Changes constants by lines `NAME value` or `NAME gen value`, gen being gen2 to gen4 or a target;
- * without one all generations. `;` and `#` begin a comment. On an error *out is as it was. */
+/* Changes constants by lines `NAME value` or `NAME gen value`, where gen is gen2 to gen4 or a
+ * target; without it for all generations. `;` and `#` begin a comment. On an error *out does not
+ * change. */
 bool vm_costs_read(vm_costs *out, const char *text, size_t n, isa_error *e);
 /* The table of generation gen (0 to 2) in the form that vm_costs_read takes. */
 void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out);
@@ -76,12 +76,13 @@ bool vm_cost_allows(vm_cost_id id, uint32_t value);
 vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a);
 vm_time vm_cost_time(const vm_core *c, unsigned engine, uint64_t cycles);
 /* static.c: the same without a run. A model of a target with its constants, freed by its owner;
- * NULL when memory is out. */
+ * NULL if out of memory. */
 typedef struct vm_cost_model vm_cost_model;
 vm_cost_model *vm_cost_model_new(const isa_alloc *al, const isa_target *t, const vm_costs *costs);
 void vm_cost_model_free(vm_cost_model *m);
-/* From the start of an instruction of core 0 of p to the next one's on that engine, when nothing
- * holds either; 0 of what is not a data path's. The host's operators cost nothing here. */
+/* The time from the start of an instruction of core 0 of p to that of the next one on that engine,
+ * if nothing delays either; 0 if it does not run in a data path. Custom operators cost nothing
+ * here. */
 vm_time vm_cost_static(vm_cost_model *m, unsigned engine, const isa_program *p, const isa_insn *in);
 /* The same with all that it moves. */
 vm_effort vm_cost_effort(const vm_core *c, unsigned engine, const isa_insn *in,
