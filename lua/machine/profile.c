@@ -199,8 +199,11 @@ static void push_costs_text(lua_State *L, int index) {
   lua_Integer n = 0;
   int lines = lua_gettop(L);
   for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
-    if (lua_type(L, -2) != LUA_TSTRING || !lua_isinteger(L, -1))
-      luaL_error(L, "costs: %s: expected a whole number", luaL_tolstring(L, -2, NULL));
+    if (lua_type(L, -2) != LUA_TSTRING || !lua_isinteger(L, -1)) {
+      const char *name = luaL_tolstring(L, -2, NULL);
+      const char *value = luaL_tolstring(L, -2, NULL);
+      luaL_error(L, "costs: %s = %s: expected a whole number by name", name, value);
+    }
     lua_pushfstring(L, "%s %I\n", lua_tostring(L, -2), lua_tointeger(L, -1));
     lua_rawseti(L, lines, ++n);
   }

@@ -283,7 +283,7 @@ case("closed and abandoned objects", function()
   collectgarbage() collectgarbage()
   eq(soma.equal(run.out.c, a + b), true) eq(soma.equal(second.out.c, b + b), true)
   eq(run:save_trace(t.temp()), true)
-  raises("gone on to another run", run.fetch, run, "c")
+  raises("has started another run", run.fetch, run, "c")
   run:close() run:close() second:close()
   do local c <close> = soma.core {} c:run(prog, {a = a, b = b}) end
   for _ = 1, 50 do soma.core {}:start(prog, {a = a, b = b}) end

@@ -207,7 +207,7 @@ class Pairs(KernelCase):
         with self.assertRaisesRegex(DeadlockError, r"(?s)core 1 gpsimd at \S*test_pair.py:%d "
                                     r"\(round 3 of the loop at .*\) waits at its sendrecv of "
                                     "pipe 0 for core 0.*nothing that could still run on core 0 "
-                                    "comes to it"
+                                    "reaches it"
                                     % (line + 7)):
             kernel[2](x, np.int32([[[2]], [[3]]]))
 

@@ -29,7 +29,9 @@ static void begin(vm_core *c, isa_buf *out, const char *text, size_t n) {
 }
 
 static void end(vm_core *c, isa_buf *out, bool to_stderr) {
-  if (!out->failed)
+  if (out->failed)
+    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the text of a device_print");
+  else
     c->lead->hooks.print(c->lead->hooks.print_ud, to_stderr, isa_buf_str(out), out->len);
   isa_buf_free(out);
 }

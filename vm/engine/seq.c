@@ -269,9 +269,12 @@ static vm_verdict do_assert_all(vm_core *c, unsigned e, const isa_insn *in) {
   isa_buf_printf(&what, "element [%" PRIu32 ", %" PRIu64 "] of ", p, i);
   isa_print_operand(c->prog, c->number, a->src, &what);
   isa_buf_puts(&what, " is 0");
-  vm_verdict fault = fail_assert(c, e, a->text, isa_buf_str(&what));
+  if (what.failed)
+    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the text of a device_assert");
+  else
+    fail_assert(c, e, a->text, isa_buf_str(&what));
   isa_buf_free(&what);
-  return fault;
+  return VM_FAULT;
 }
 
 static vm_verdict do_ret(vm_core *c, unsigned e, const isa_insn *in) {
