@@ -293,8 +293,8 @@ static bool read_tensors(image *im) {
     t->rows = r[7];
     if (!isa_dtype_valid(t->dtype) || t->role >= ISA_NROLES || t->ndim > ISA_TENSOR_DIMS ||
         t->rows > ISA_NREGS)
-      return bad(im, s, "tensor %u: type %u, role %u, %u dimensions, register %u of the first", i,
-                 t->dtype, t->role, t->ndim, t->rows - 1);
+      return bad(im, s, "tensor %u: type %u, role %u, %u dimensions, size register + 1 = %u", i,
+                 t->dtype, t->role, t->ndim, t->rows);
     if (!get_name(im, s, i, isa_get32(r), &t->name) || !get_shape(im, s, i, r, t) ||
         !get_data(im, s, i, r, data, &end, t))
       return false;

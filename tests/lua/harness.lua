@@ -133,6 +133,17 @@ function t.read(path)
   return s
 end
 
+-- Runs on to the end, in n equal steps of the run's time. Gives its snapshots, first that of now.
+function t.snapshots(run, time_ns, n)
+  local kept = {run:snapshot()}
+  for k = 1, n do
+    run:until_time(k * time_ns / n)
+    if not run.ended then kept[#kept + 1] = run:snapshot() end
+  end
+  run:continue()
+  return kept
+end
+
 function t.finish()
   for _, path in ipairs(temporary) do os.remove(path) end
   print(passed .. " passed, " .. failed .. " failed")

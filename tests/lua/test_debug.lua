@@ -200,12 +200,7 @@ end)
 
 t.case("back and forward again, from any moment and from the end", function()
   local run = start()
-  local kept = {run:snapshot()}
-  for k = 1, 20 do
-    run:until_time(k * plain.time_ns / 20)
-    if not run.ended then kept[#kept + 1] = run:snapshot() end
-  end
-  run:continue()
+  local kept = t.snapshots(run, plain.time_ns, 20)
   same(run)
   for k = #kept, 1, -3 do
     run:restore(kept[k])

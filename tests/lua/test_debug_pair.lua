@@ -141,12 +141,7 @@ end)
 
 t.case("back and forward again, stops and the log stay", function()
   local run = start()
-  local kept = {run:snapshot()}
-  for k = 1, 10 do
-    run:until_time(k * plain.time_ns / 10)
-    if not run.ended then kept[#kept + 1] = run:snapshot() end
-  end
-  run:continue()
+  local kept = t.snapshots(run, plain.time_ns, 10)
   for k = #kept, 1, -2 do
     run:restore(kept[k])
     run:continue()

@@ -94,7 +94,7 @@ case("what is given must fit: the message has the tensors and the sizes", functi
   refused("tensor x is float32[r10<=1024, 64], the data given is float32[5, 63]", {x = soma.zeros({5, 63}, "float32")})
   refused("input tensor x is not bound; it takes float32[r10<=1024, 64]", {})
   refused("input tensor x is not bound; it takes float32[r10<=1024, 64]", {}, {rows = {x = 5}})
-  refused("tensors x and y have one first dimension, that of r10: 5 are given of the one, 6 of the other", {x = x}, {rows = {y = 6}})
+  refused("tensors x and y share the first dimension in r10, but x has 5 and y has 6", {x = x}, {rows = {y = 6}})
   refused("tensor x: its data have a first dimension of 5, not 6", {x = x}, {rows = {x = 6}})
   eq(core:run(doubles, {x = x}, {rows = {x = 5}}).out.y.shape[1], 5)
   refused("the program has no tensor z", {x = x}, {rows = {z = 6}})

@@ -128,8 +128,15 @@ static long each_allocation(use *u, scenario fn) {
   return calls;
 }
 
+static void put_printed(void *ud, int to_stderr, const char *line, size_t n) {
+  (void)to_stderr;
+  put(ud, line, n);
+}
+
 static soma_options options(use *u) {
   soma_options o = SOMA_OPTIONS_INIT;
+  o.print = put_printed;
+  o.print_ud = u;
   o.alloc = take;
   o.alloc_ud = &u->h;
   o.target = "trn2";

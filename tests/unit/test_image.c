@@ -412,7 +412,7 @@ static void test_refusals(void **state) {
   refuse(&a, section(f, "FILE"), 1 << 20, 4, "no name at offset 1048576");
   refuse(&a, section(f, "TNSR") + 4, 0, 1, "tensor 0: type 0");
   refuse(&a, section(f, "TNSR") + 6, 9, 1, "9 dimensions");
-  refuse(&a, section(f, "TNSR") + 7, 65, 1, "register 64 of the first");
+  refuse(&a, section(f, "TNSR") + 7, 65, 1, "size register + 1 = 65");
   refuse(&a, section(f, "TNSR") + 7, 64, 1, "feature bits 0x0, what is in the file 0x2");
   refuse(&a, f + 32, 2, 4, "feature bits 0x2, what is in the file 0x0");
   refuse(&a, section(f, "TNSR") + 8, 513, 8, "4194304 bytes, but its shape and type make 4202496");

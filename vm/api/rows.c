@@ -64,9 +64,10 @@ static soma_status collect(soma_machine *m, const soma_program *p, source *given
     source *g = &given[t->rows - 1];
     if (g->rows && g->rows != b->rows)
       return soma_fail(m, SOMA_ARG,
-                       "tensors %s and %s have one first dimension, that of r%d: %lld are given of "
-                       "the one, %lld of the other",
-                       p->p->tensors[g->tensor].name, t->name, t->rows - 1, (long long)g->rows,
+                       "tensors %s and %s share the first dimension in r%d, but %s has %lld and "
+                       "%s has %lld",
+                       p->p->tensors[g->tensor].name, t->name, t->rows - 1,
+                       p->p->tensors[g->tensor].name, (long long)g->rows, t->name,
                        (long long)b->rows);
     *g = (source){b->rows, b->tensor};
   }
