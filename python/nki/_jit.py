@@ -277,7 +277,7 @@ def _split(grid, style):
     parts = grid if isinstance(grid, (tuple, list)) else (grid,)
     found = [(i, p.stride, True) for i, p in enumerate(parts) if getattr(p, "stride", None)]
     if len(found) > 1:
-        raise KernelError("a grid of %r: only one part of it is two cores" % (grid,))
+        raise KernelError("a grid of %r: only one part of it can be two cores" % (grid,))
     if found:
         return found[0]
     return (0, 1, False) if style != "neuronxcc" and [whole(p) for p in parts] == [2] else None
@@ -292,7 +292,7 @@ def _as_kernel(f, options):
         kernel.split = f.split
         return kernel
     if not callable(f):
-        raise TypeError("a kernel is a function, not %r" % (f,))
+        raise TypeError("a kernel must be a function, not %r" % (f,))
     target = options.pop("platform_target", None)
     return Kernel(f, (), target, **options)
 

@@ -79,7 +79,7 @@ class Index:
         size = []
         for x, y in zip(sa, sb):
             if x != y and x != 1 and y != 1:
-                raise KernelError("%s: an axis has %d and %d values" % (text, x, y))
+                raise KernelError("%s: one axis has %d and %d values" % (text, x, y))
             size.append(max(x, y))
         return Index([x + sign * y for x, y in zip(ca, cb)], size, a.const + sign * b.const, text)
 
@@ -236,7 +236,7 @@ class Mask:
 
     def __invert__(self):
         if len(self.terms) != 1:
-            raise KernelError("~(%s): only one bound can be turned around" % self.text)
+            raise KernelError("~(%s): only a single bound can be negated" % self.text)
         return Mask([self.terms[0] * -1 + -1], self.size, "~(%s)" % self.text)
 
     def __bool__(self):

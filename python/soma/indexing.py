@@ -10,12 +10,12 @@ def _expand(t, key):
     """key with one entry for each dimension."""
     dots = [i for i, k in enumerate(key) if k is Ellipsis]
     if len(dots) > 1:
-        raise KernelError("an index has one ... at most")
+        raise KernelError("an index can have at most one ...")
     if dots:
         missing = len(t.shape) - len(key) + 1
         key = key[:dots[0]] + (slice(None),) * missing + key[dots[0] + 1:]
     if len(key) > len(t.shape):
-        raise KernelError("%d indices of a tensor of %d dimensions" % (len(key), len(t.shape)))
+        raise KernelError("%d indices for a tensor with %d dimensions" % (len(key), len(t.shape)))
     return key + (slice(None),) * (len(t.shape) - len(key))
 
 
@@ -39,7 +39,7 @@ def _with_new_axes(t, key):
             t.shape[1] == 1:
         return t
     if any(isinstance(k, (Index, T.Tensor, int)) for k in key):
-        raise KernelError("indexing with None and %s: take expand_dim" % (key,))
+        raise KernelError("indexing with None and %s: use expand_dim" % (key,))
     view = t[tuple(k for k in key if k is not None)]
     at = 0
     for i, k in enumerate(key):
@@ -62,7 +62,7 @@ def _range(k, n, d):
     if isinstance(k, DynSlice):
         start, size = k.start, whole(k.size)
         if size is None:
-            raise KernelError("%r: the size is a whole number" % k)
+            raise KernelError("%r: the size must be a whole number" % k)
         if whole(start) is not None:
             start = whole(start)
             if start < 0 or size < 1 or start + size > n:
@@ -82,13 +82,13 @@ def _slice_range(k, n, d):
         length = (0 if k.stop is None else k.stop) - (0 if k.start is None else k.start)
         if not isinstance(length, RegisterValue) or length.terms:
             raise KernelError("%r of dimension %d: its length is not known while the kernel is "
-                              "built; take ds(start, size)" % (k, d))
+                              "built; use ds(start, size)" % (k, d))
         if length.const < 1:
             raise KernelError("%r of dimension %d is empty" % (k, d))
         return k.start, -(-length.const // step), step
     bounds = [x if x is None else whole(x) for x in (k.start, k.stop)]
     if (bounds[0] is None and k.start is not None) or (bounds[1] is None and k.stop is not None):
-        raise KernelError("%r of dimension %d: bounds are whole numbers or registers" % (k, d))
+        raise KernelError("%r of dimension %d: bounds must be whole numbers or registers" % (k, d))
     start, stop, step = slice(bounds[0], bounds[1], step).indices(n)
     if start >= stop:
         raise KernelError("%s:%s of dimension %d, which has %d elements, is empty"
@@ -114,11 +114,11 @@ def _basic(t, key):
         else:
             start, count, by = _range(k, n, d)
         if d == 0 and t.has("gather") and (drop or count != n):
-            raise KernelError("dimension 0 takes its rows from an index vector: it has no slices")
+            raise KernelError("dimension 0 takes its rows from an index vector: no slices of it")
         if not isinstance(start, int):
             if d == 0 and chip:
-                raise KernelError("%r: the partitions of an operand are known while the kernel is "
-                                  "built" % (k,))
+                raise KernelError("%r: the partitions of an operand must be known while the kernel "
+                                  "is built" % (k,))
             moves.append((start, step))
         elif d == 0 and chip:
             part += start * step
@@ -243,7 +243,7 @@ class _Builder:
         steps = self.steps
         if t.storage.memory:
             if self.size[0] != 1 and self.part_axis != 0:
-                raise KernelError("axis 0 of the result is the partitions: index them with it")
+                raise KernelError("axis 0 of the result is the partitions: use it to index them")
             steps[0] = 1
         shape = tuple(self.size)
         if len(shape) < 2 and t.storage.memory:
@@ -254,8 +254,8 @@ class _Builder:
             return view
         index, d = self.gather
         if d != 0 or t.storage.memory:
-            raise NotBuilt("an index tile for dimension %d of a tensor in %s: rows of dimension 0 "
-                           "in hbm can be indexed" % (d, T.MEMORY[t.storage.memory]))
+            raise NotBuilt("an index tile for dimension %d of a tensor in %s: only rows of "
+                           "dimension 0 in hbm can be indexed" % (d, T.MEMORY[t.storage.memory]))
         return view.gathered(index, 0)
 
     @staticmethod
@@ -270,7 +270,7 @@ class _Builder:
             self.index(d, k, n, step, first)
         elif isinstance(k, T.Tensor):
             if k.shape[0] * (k.size // k.shape[0]) != k.size or k.free_size != 1:
-                raise KernelError("index tile %r: it has one index in each partition" % k)
+                raise KernelError("index tile %r: it must have one index in each partition" % k)
             self.gather = (k, d)
             self.steps[0] = step
             self.size[0] = k.shape[0]
@@ -282,18 +282,18 @@ class _Builder:
             if first:
                 self.part_axis = a
                 if by != 1 and count != 1:
-                    raise KernelError("%r: partitions follow one another" % (k,))
+                    raise KernelError("%r: the step of the partitions must be 1" % (k,))
         elif whole(k) is not None:
             number = whole(k) + (n if whole(k) < 0 else 0)
             if not 0 <= number < n:
                 raise KernelError("index %d of dimension %d, which has %d elements" % (k, d, n))
             self.move(number, step, first)
         else:
-            raise NotBuilt("index %r together with index objects" % (k,))
+            raise NotBuilt("index %r cannot be combined with index objects" % (k,))
 
     def move(self, start, step, first):
         if not isinstance(start, int):
-            raise NotBuilt("a register together with index objects")
+            raise NotBuilt("a register cannot be combined with index objects")
         if first:
             self.part += start * step
         else:
@@ -314,7 +314,7 @@ class _Builder:
                 self.steps[a] += c * step
                 continue
             if a != 0 or c != 1:
-                raise KernelError("index %s of the partitions: they follow one another along axis 0"
+                raise KernelError("index %s of the partitions: its step must be 1, along axis 0"
                                   % k.text)
             self.part_axis = 0
 

@@ -44,7 +44,7 @@ def pack(words):
     try:
         return PACK[len(words)](*words)
     except struct.error:
-        raise KernelError("a number of %d does not fit in 64 bits"
+        raise KernelError("the number %d does not fit in 64 bits"
                           % max(words, key=abs)) from None
 _FIVE = C.c_uint32 * 5
 

@@ -273,8 +273,8 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
                 warnings.warn(text + "; it reads zeros here", UserWarning, stacklevel=4)
             if built.result is None and not any(r.prints for r in recs) and \
                     not any(s.written for _, s in built.inputs):
-                warnings.warn("%s() returns nothing and writes none of its arguments: nobody gets "
-                              "what it calculates" % built.name, UserWarning, stacklevel=4)
+                warnings.warn("%s() returns nothing and writes none of its arguments: what it "
+                              "calculates is lost" % built.name, UserWarning, stacklevel=4)
             return built
         except record.Redo:
             continue
@@ -289,7 +289,8 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
             raise _at_user(error) from None
         except (TypeError, ValueError, IndexError) as error:
             raise _of_this_package(error)
-    raise SomaError("the kernel was built again 64 times and still learns about its tensors")
+    raise SomaError("the kernel was built 64 times, and each build found something new about "
+                    "its tensors")
 
 
 def _recorders(target, flags, hints, core_of):

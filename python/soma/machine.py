@@ -73,11 +73,12 @@ def _set_option(o, name, value):
             raise TypeError("%s=%r: expected a string" % (name, value))
         value = value.encode()
     elif not isinstance(value, (int, float) if kind is C.c_double else int):
-        raise TypeError("%s=%r: a number is wanted" % (name, value))
+        raise TypeError("%s=%r: expected a number" % (name, value))
     elif not 0 <= value < 1 << (63 if kind is C.c_uint64 else 31):
-        raise ValueError("%s=%r: it is 0 or more, and fits its type" % (name, value))
+        raise ValueError("%s=%r: it must be 0 or more, and fit its type" % (name, value))
     elif name == "threads" and value > MOST_THREADS:
-        raise ValueError("threads=%r: it is 1 to %d, or 0 for all cores" % (value, MOST_THREADS))
+        raise ValueError("threads=%r: it must be 1 to %d, or 0 for all cores"
+                         % (value, MOST_THREADS))
     setattr(o, name, value)
 
 
@@ -387,7 +388,7 @@ class Machine:
     def load(self, data):
         """A program from the bytes of a .sbc file."""
         if not isinstance(data, bytes):
-            raise TypeError("the bytes of a program file are wanted, not %s" % type(data).__name__)
+            raise TypeError("expected the bytes of a program file, not %s" % type(data).__name__)
         p = C.c_void_p()
         self._check(lib.soma_program_load(self.handle, data, len(data), C.byref(p)))
         return Program(self, p)
@@ -449,10 +450,10 @@ class Machine:
     def _start(self, program, inputs, rows):
         """A run at time 0, and what has to live as long as it is bound."""
         if not isinstance(program, Program):
-            raise TypeError("a program of assemble() or load() is wanted, not %s" %
+            raise TypeError("expected a program of assemble() or load(), not %s" %
                             type(program).__name__)
         if inputs is not None and not hasattr(inputs, "items"):
-            raise TypeError("the inputs are a dict of arrays by name, {\"x\": x}, not %s" %
+            raise TypeError("expected the inputs as a dict of arrays, {\"x\": x}, not %s" %
                             type(inputs).__name__)
         keep = []
         lib.soma_unbind(self.handle, program.handle)

@@ -41,9 +41,9 @@ def alu(op, what="op"):
         pass
     name = _ALU.get(name_of(op))
     if op is None:
-        raise KernelError("%s is missing: an operator such as nl.add" % what)
+        raise KernelError("%s is missing: give an operator such as nl.add" % what)
     if name is None or name not in insn.ALU:
-        raise KernelError("%s=%s is no operator of the machine's engines; there are %s"
+        raise KernelError("%s=%s is not an operator of the machine's engines; there are %s"
                           % (what, name_of(op) or insn.said(op), ", ".join(sorted(set(_ALU)))))
     code = _alu[op] = insn.ALU[name]
     return code
@@ -62,7 +62,7 @@ def act(op):
         pass
     name = _ACT.get(name_of(op))
     if name is None:
-        raise KernelError("op=%s is no activation function; there are %s"
+        raise KernelError("op=%s is not an activation function; there are %s"
                           % (name_of(op) or insn.said(op), ", ".join(sorted(_ACT))))
     code = _act[op] = insn.ACT[name]
     return code

@@ -68,7 +68,7 @@ class RegisterValue:
     __mod__ = __truediv__ = __floordiv__
 
     def __bool__(self):
-        self._unknown("the truth")
+        self._unknown("the truth value")
 
     def __int__(self):
         self._unknown("int()")
@@ -113,8 +113,8 @@ class Register(RegisterValue):
         frame = sys._getframe(1)
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
         if not line.strip().startswith("while"):
-            raise TypeError("%s:%d: the truth of a register is known when the kernel runs, not "
-                            "while it is built: only `while reg:` asks for it"
+            raise TypeError("%s:%d: the truth value of a register is known when the kernel runs, "
+                            "not while it is built: only `while reg:` asks for it"
                             % (record.shown(frame.f_code.co_filename), frame.f_lineno))
         return record.active().while_register(self, frame)
 

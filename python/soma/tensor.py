@@ -162,7 +162,7 @@ class Tensor(Views):
 
     def _no_number(self, *args, **kwargs):
         raise TypeError("%r: its values are known when the kernel runs, not while it is built: "
-                        "they are no numbers of Python or NumPy" % self)
+                        "they are not numbers of Python or NumPy" % self)
 
     __float__ = __int__ = __array__ = _no_number
 
@@ -243,8 +243,8 @@ class Tensor(Views):
         if s.memory:
             at, parts, part = 1, shape[0], self.part
             if steps[0] != 1 and parts != 1:
-                raise KernelError("the partitions of an operand follow one another: a step of %d "
-                                  "is not possible" % steps[0])
+                raise KernelError("the partitions of an operand follow one another: their step "
+                                  "must be 1, not %d" % steps[0])
         elif self.dyn and self.has("gather"):  # its dimension is the first, as it is
             at, dims = 1, [steps[0], shape[0]]
         step = num = 0
@@ -293,8 +293,8 @@ class Tensor(Views):
         for size, index in self.bound:
             low, high = index.bounds()
             if low < 0 or high >= size:
-                raise KernelError("index %s runs from %d to %d: the dimension has %d elements; a "
-                                  "mask may crop it" % (index.text, low, high, size))
+                raise KernelError("index %s runs from %d to %d: the dimension has %d elements; "
+                                  "limit it by a mask" % (index.text, low, high, size))
         self.bound = None
 
     def cropped(self, ranges):

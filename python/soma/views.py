@@ -88,7 +88,7 @@ class Views:
         """dim as a number from 0; with chip, one that is not the partitions."""
         d = dim + self.ndim if dim < 0 else dim
         if not 0 <= d < self.ndim:
-            raise KernelError("%s: dimension %d of a tensor of %d" % (name, dim, self.ndim))
+            raise KernelError("%s: dimension %d of a tensor with %d" % (name, dim, self.ndim))
         if chip and d == 0 and self.storage.memory:
             raise KernelError("%s: dimension 0 is the partitions, which stay as they are" % name)
         return d
@@ -242,21 +242,21 @@ class Views:
         """The view moved by index * stride elements when the kernel runs; index is a register, a
         sum of registers, or a 1 x 1 tile of 32-bit integers."""
         if self.is_indirect() and any(d[0] in ("gather", "element") for d in self.dyn):
-            raise KernelError("the view has an index that is known when the kernel runs already")
+            raise KernelError("the view already has an index that is known when the kernel runs")
         t = self.like(self.shape, self.steps)
         if isinstance(index, RegisterValue):
             t.off += index.const * stride
             t.dyn = self.dyn + tuple(("register", r, k * stride) for r, k in index.terms.items())
         else:
             if index.size != 1:
-                raise KernelError("an index of %s elements: a scalar offset is one" % index.size)
+                raise KernelError("an index of %s elements: a scalar offset has one" % index.size)
             t.dyn = self.dyn + (("element", index, stride),)
         return t
 
     def vector_select(self, dim, vector_offset):
         """Rows of dimension 0 by an index vector (P, 1) in SBUF: row p is row index[p]."""
         if dim != 0 or self.storage.memory:
-            raise KernelError("vector_select is of dimension 0 of a tensor in hbm")
+            raise KernelError("vector_select takes rows of dimension 0 of a tensor in hbm")
         rows = vector_offset.size
         t = self.like((rows,) + self.shape[1:], self.steps)
         return t.gathered(vector_offset, 0)
@@ -264,13 +264,13 @@ class Views:
     def gathered(self, index, dim):
         """The view whose dimension dim takes its rows from index, counted from the view's start."""
         if self.is_indirect():
-            raise KernelError("the view has an index that is known when the kernel runs already")
+            raise KernelError("the view already has an index that is known when the kernel runs")
         t = self.like(self.shape, self.steps)
         t.dyn = (("gather", index, dim),)
         row = self.steps[dim]
         s = self.storage
         if dim != 0:
-            raise NotBuilt("vector_offset with indirect_dim=%d: only dimension 0 is indexed" % dim)
+            raise NotBuilt("vector_offset with indirect_dim=%d: it must be 0" % dim)
         if row < 1:
             raise KernelError("rows by an index vector need a positive step, not %d" % row)
         from . import record
@@ -292,7 +292,8 @@ class Views:
             row = moved.row()
             if shape[0] > 1 and steps[0] != row:
                 raise KernelError("ap: the first step is %d: partitions follow one another, so it "
-                                  "is the %d elements of a row of the storage" % (steps[0], row))
+                                  "must be the %d elements of a row of the storage"
+                                  % (steps[0], row))
             moved.part, moved.off = divmod(start, row)
             moved.steps = (1,) + tuple(steps[1:])
             if len(shape) == 1:
@@ -301,7 +302,7 @@ class Views:
             moved.off, moved.steps = start, tuple(steps)
         moved._inside("ap")
         if scalar_offset is not None and vector_offset is not None:
-            raise KernelError("ap: scalar_offset and vector_offset exclude each other")
+            raise KernelError("ap: scalar_offset and vector_offset cannot be given together")
         if scalar_offset is None and vector_offset is None:
             return moved
         base = dense(s.shape) if len(self.shape) == len(s.shape) else dense(self.shape)
@@ -309,12 +310,12 @@ class Views:
         stride = base[indirect_dim] * self.dtype.size // new.size
         if scalar_offset is not None:
             if s.memory and indirect_dim == 0:
-                raise KernelError("ap: a scalar offset of the partitions is not possible")
+                raise KernelError("ap: scalar_offset cannot move the partitions")
             index = scalar_offset if whole(scalar_offset) is None else \
                 RegisterValue({}, whole(scalar_offset))
             return moved.moved_by(index, stride)
         if s.memory:
-            raise KernelError("ap: vector_offset is of a tensor in hbm")
+            raise KernelError("ap: vector_offset needs a tensor in hbm")
         moved.steps = (stride,) + moved.steps[1:]
         return moved.gathered(vector_offset, 0)
 

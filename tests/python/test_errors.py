@@ -24,14 +24,14 @@ WRONG = (
     ("nisa.tensor_tensor(dst=y, data1=x, data2=x[:, 0:511], op=nl.add)", KernelError,
      "tensor_tensor src1: 511 elements per partition: dst has 512"),
     ("nisa.tensor_tensor(dst=y, data1=x, data2=x, op='foo')", KernelError,
-     "op=foo is no operator of the machine's engines; there are abs, "),
-    ("nisa.tensor_tensor(y, x, x)", KernelError, "op is missing: an operator such as nl.add"),
+     "op=foo is not an operator of the machine's engines; there are abs, "),
+    ("nisa.tensor_tensor(y, x, x)", KernelError, "op is missing: give an operator such as nl.add"),
     ("nisa.tensor_tensor(dst=y, data1=x, data2=a, op=nl.add)", KernelError, "tensor_tensor src1: "
      "tensor_tensor does not take an hbm operand here: copy it to sbuf with DMA"),
     ("nisa.tensor_scalar(dst=y, data=x, op0=nl.add, operand0=1e-5, op1=nl.rsqrt)", KernelError,
      "tensor_scalar op0: add, rsqrt: tensor_scalar on gpsimd has only op0=rsqrt"),
     ("nisa.activation(dst=y, op=nl.add, data=x)", KernelError,
-     "op=add is no activation function; there are abs, "),
+     "op=add is not an activation function; there are abs, "),
     ("nisa.activation(dst=y, op=nl.exp, data=x, bias=x)", KernelError,
      "activate bias: 512 elements per partition: the operand is a [P, 1] vector"),
     ("nisa.activation(dst=y, op=nl.exp, data=x, scale='x')", KernelError, "scale is 'x': a number, "
@@ -51,7 +51,7 @@ WRONG = (
     ("nl.transpose(x)", KernelError, "a tile of 512 partitions (shape [512, 128]): there are 128"),
     ("x[:, 600]", KernelError, "index 600 of dimension 1, which has 512 elements"),
     ("x[5:3, :]", KernelError, "5:3 of dimension 0, which has 128 elements, is empty"),
-    ("x[0, 0, 0]", KernelError, "3 indices of a tensor of 2 dimensions"),
+    ("x[0, 0, 0]", KernelError, "3 indices for a tensor with 2 dimensions"),
     ("x[:, 'a']", KernelError, "index 'a' of dimension 1: it takes whole numbers, slices"),
     ("nisa.tensor_copy(dst=y[10:20], src=x[10:20])", KernelError,
      "tensor_copy dst: start partition 10: an operand of 10 partitions starts at 0, 32, 64 or 96"),
@@ -66,9 +66,9 @@ WRONG = (
     ("x[:, 1:] = x[:, :-1]", KernelError, "tensor_copy dst: overlaps src: a destination must have "
      "exactly the elements of a source or share no byte with it"),
     ("x[i, j * j]", KernelError, "(i1) * i1 is not affine: an access pattern takes sums of"),
-    ("x[j, i]", KernelError, "index i1 of the partitions: they follow one another along axis 0"),
+    ("x[j, i]", KernelError, "index i1 of the partitions: its step must be 1, along axis 0"),
     ("nl.copy(x[i, j + 88])", KernelError, "index i1 + 88 runs from 88 to 599: the dimension has "
-     "512 elements; a mask may crop it"),
+     "512 elements; limit it by a mask"),
     ("nl.load(a, mask=i ** 2 < 5)", KernelError, "(i0) ** 2 is not affine"),
     ("nisa.tensor_copy(y, x, mask=(i < j))", NotBuilt, "tensor_copy: mask "),
     ("nl.load(a, mask=3)", KernelError, "mask=3: a mask is made of comparisons of indices"),
@@ -81,7 +81,7 @@ WRONG = (
     ("nl.add(x, a)", KernelError, "nl.add: an operand is in hbm: nl.load it first"),
     ("nl.add(x, y[:, 0:3])", KernelError, "shapes [128, 512] and [128, 3] do not broadcast"),
     ("nl.exp(3.0)", KernelError, "nl.exp: x is float, not a tensor"),
-    ("nl.mod(x, 2.0)", NotBuilt, "nl.mod: the hardware has no remainder; take x - y * nl.floor"),
+    ("nl.mod(x, 2.0)", NotBuilt, "nl.mod: the hardware has no remainder; use x - y * nl.floor"),
     ("nl.load(a.reshape((512, 128)))", KernelError,
      "nl.load of [512, 128]: the first dimension becomes partitions, of which there are 128"),
     ("nl.load(a.reshape((65536,)))", KernelError, "nl.load of [65536]: the first dimension becomes "
@@ -95,11 +95,11 @@ WRONG = (
      "whole numbers; nl.dynamic_range takes registers"),
     ("range(nisa.register_alloc(3))", TypeError, "int() of register value reg1: it is known when "
      "the kernel runs"),
-    ("1 if nisa.register_alloc(3) else 2", TypeError, "the truth of a register is known when the "
-     "kernel runs, not while it is built: only `while reg:` asks for it"),
+    ("1 if nisa.register_alloc(3) else 2", TypeError, "the truth value of a register is known when "
+     "the kernel runs, not while it is built: only `while reg:` asks for it"),
     ("nisa.register_alloc(3) == 2", TypeError, "a comparison of register value"),
     ("nisa.tensor_scalar(dst=y, data=x, op0=nl.add)", KernelError,
-     "operand0 is needed by an operator of two operands"),
+     "operand0 is missing: the operator has two operands"),
     ("nisa.tensor_scalar(dst=y, data=x, op0=nl.add, operand0=np.zeros(3))", KernelError,
      "operand0 is a NumPy array of shape [3]: a number, a register or a tile"),
     ("nisa.tensor_reduce(dst=y[:, 0:1], op=nl.add, data=x, axis=0)", KernelError,
@@ -196,8 +196,8 @@ class Errors(unittest.TestCase):
                 warnings.simplefilter("always")
                 kernel_of(statement)(data(128, 512))
             self.assertEqual([str(w.message) for w in found], [
-                "kernel() returns nothing and writes none of its arguments: nobody gets what it "
-                "calculates"] if wanted else [], statement)
+                "kernel() returns nothing and writes none of its arguments: what it calculates is "
+                "lost"] if wanted else [], statement)
 
     def test_the_traceback_ends_in_the_kernel(self):
         for statement, kind in (("x[:, 600]", KernelError), ("float(x)", TypeError)):
@@ -236,7 +236,7 @@ class Errors(unittest.TestCase):
                  "type of the machine: use .astype(np.float32)"),
                 (lambda: two[0](x, x), KernelError,
                  "a grid of 0: sizes must be whole numbers, 1 or more"),
-                (lambda: nki.jit(3), TypeError, "a kernel is a function, not 3"),
+                (lambda: nki.jit(3), TypeError, "a kernel must be a function, not 3"),
                 (lambda: nl.load(x), KernelError, "an NKI call outside of a kernel"),
                 (lambda: nki.jit(two.function, platform_target="trn9")(x, x), Exception,
                  "the target trn9 is not known: there are trn1, inf2, trn2, trn3")):

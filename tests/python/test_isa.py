@@ -198,7 +198,7 @@ class Reductions(KernelCase):
         self.same(into(new, (128, 6))(a), -a.sum(2), 1e-5, 1e-5)
         self.same(of_tiles(lambda x: nisa.tensor_reduce(np.max, x, axis=[1, 2]), (128, 1))(a),
                   a.max((1, 2))[:, None])
-        with self.assertRaisesRegex(soma.KernelError, "they are the last ones"):
+        with self.assertRaisesRegex(soma.KernelError, "the axes must be the last ones"):
             into(lambda d, x: nisa.tensor_reduce(d, nl.add, x, 1), (128, 7))(a)
 
     def test_partition_reduce(self):

@@ -281,14 +281,14 @@ class Pairs(KernelCase):
                 nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
             nl.store(out, nl.load(x))
             return out
-        self.wrong(r"test_pair.py:\d+: core 1: .*makes another 2. tensor in shared_hbm",
+        self.wrong(r"test_pair.py:\d+: core 1: .*tensor 2 in shared_hbm must have",
                    kernel[2], data(8, 8))
 
     def test_wrong_numbers_of_cores(self):
         kernel = nki.jit(rows)
         self.wrong("nl.nc.3.: a logical core is one core, or two", nl.nc, 3)
-        self.wrong("only one part of it is two cores", lambda: nl.spmd_dim(nl.nc(2), nl.nc(2)))
-        self.wrong("only one part of it is two cores", lambda: kernel[nl.nc(2), nl.nc(2)])
+        self.wrong("only one part of it can be two cores", lambda: nl.spmd_dim(nl.nc(2), nl.nc(2)))
+        self.wrong("only one part of it can be two cores", lambda: kernel[nl.nc(2), nl.nc(2)])
         self.wrong("two cores as one need gen3; trn1 is gen2",
                    nki.jit(rows, platform_target="trn1")[nl.nc(2)], data(2, 8, 8))
 

@@ -156,8 +156,8 @@ def crop(mask, call, *tensors):
         return tensors
     ranges, rest, empty = mask_ranges(mask)
     if rest:
-        raise NotBuilt("%s: mask %s bounds several axes at once; bounds of one axis each, joined "
-                       "by `&`, are taken; nisa.affine_select takes one of several"
+        raise NotBuilt("%s: mask %s bounds several axes at once; join bounds of one axis each by "
+                       "`&`, or use nisa.affine_select, which takes one of several"
                        % (call, rest[0].text))
     if empty:
         return None

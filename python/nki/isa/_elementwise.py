@@ -36,7 +36,7 @@ def imm(x, op, what):
     if op in ops.UNARY:
         return insn.NONE
     if x is None:
-        raise KernelError("%s is needed by an operator of two operands" % what)
+        raise KernelError("%s is missing: the operator has two operands" % what)
     if op in ops.BITS and x.__class__ is not Tensor:
         k = insn.whole(x)
         if k is None:
@@ -254,8 +254,8 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
         data = need(data, "data", "activation")
     fn, cmd = act(op), 0 if reduce_cmd is _IDLE else cmd_of(reduce_cmd, "activation")
     if reduce_op is not None and alu(reduce_op, "reduce_op") != insn.ALU["add"]:
-        raise KernelError("activation: reduce_op=%s: scalar's registers "
-                          "add" % ops.name_of(reduce_op))
+        raise KernelError("activation: reduce_op=%s: the registers of scalar "
+                          "take only add" % ops.name_of(reduce_op))
     if dst.__class__ is Tensor and mask is None and reduce_res is None and 0 not in dst.steps:
         rec = recorders[-1]
         first = rec.count

@@ -22,7 +22,7 @@ def _perf(mode):
         return 0
     name = mode if isinstance(mode, str) else getattr(mode, "value", None)
     if not isinstance(name, str) or not name.startswith("double_row"):
-        raise KernelError("nc_matmul: perf_mode=%s: the machine has double_row"
+        raise KernelError("nc_matmul: perf_mode=%s: the machine has only double_row"
                           % (name or insn.said(mode)))
     return _DOUBLE_ROW
 
@@ -31,7 +31,7 @@ def _tiling(position, size):
     if not size and not position:
         return 0, 0, 0, 0
     if not size or not position:
-        raise KernelError("nc_matmul: tile_position and tile_size go together")
+        raise KernelError("nc_matmul: tile_position and tile_size must be given together")
     return tuple(whole(x) for x in tuple(position) + tuple(size))
 
 
@@ -58,7 +58,8 @@ def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(
         rec.flush()
     if stationary.shape[0] != moving.shape[0]:
         raise KernelError("nc_matmul: stationary has %d partitions, moving %d: they are summed "
-                          "over, so both have as many" % (stationary.shape[0], moving.shape[0]))
+                          "over, so both need the same number"
+                          % (stationary.shape[0], moving.shape[0]))
     fixed = stationary.exact_words() if perf else stationary.words()
     weights = (fixed, transpose, onezero[0], perf, tiling)
     if rec.weights != (weights, rec.count):

@@ -244,13 +244,13 @@ def register_store(dst, src):
 
 def tensor_copy_dynamic_src(*args, **kwargs):
     """Removed from NKI 0.4."""
-    raise NotBuilt("nisa.tensor_copy_dynamic_src was removed in NKI 0.4: take "
+    raise NotBuilt("nisa.tensor_copy_dynamic_src was removed in NKI 0.4: use "
                    "nisa.tensor_copy with .ap(scalar_offset=...)")
 
 
 def tensor_copy_dynamic_dst(*args, **kwargs):
     """Removed from NKI 0.4."""
-    raise NotBuilt("nisa.tensor_copy_dynamic_dst was removed in NKI 0.4: take "
+    raise NotBuilt("nisa.tensor_copy_dynamic_dst was removed in NKI 0.4: use "
                    "nisa.tensor_copy with .ap(scalar_offset=...)")
 
 
@@ -261,7 +261,7 @@ def _pair(name):
         return rec
     if rec.programs > 1:
         raise NotBuilt("nisa.%s: the %d programs of this launch run one after another on one core, "
-                       "so they cannot wait for each other; launched with [2] each of two has a "
+                       "so they cannot wait for each other; launch two with [2], and each has a "
                        "core" % (name, rec.programs))
     raise KernelError("nisa.%s needs the two cores of LNC=2: this launch has one" % name)
 

@@ -47,8 +47,8 @@ def emit_reduce(dst, src, op, axes, negate=0):
     cut = _merged([src.shape[d] for d in axes], [src.steps[d] for d in axes]) or [(1, 1)]
     dims = kept + cut
     if len(dims) > 4:
-        raise KernelError("tensor_reduce: the pattern of src has %d free dimensions, 4 are possible"
-                          % len(dims))
+        raise KernelError("tensor_reduce: the pattern of src has %d free dimensions, at most 4 are "
+                          "possible" % len(dims))
     view = src.like((src.shape[0],) + tuple(n for _, n in dims),
                     (src.steps[0],) + tuple(s for s, _ in dims))
     record.active().emit(_REDUCE, insn.VECTOR, (dst.words(), view.exact_words(),
@@ -73,9 +73,8 @@ def tensor_reduce(dst=None, op=None, data=None, axis=None, negate=False, keepdim
     axes = axes_of(axis, data.ndim, "tensor_reduce")
     code = alu(op)
     if dst is not None and axes != list(range(axes[0], data.ndim)):
-        raise KernelError("tensor_reduce: axis %s of %d dimensions: they are the last ones, in a "
-                          "row"
-                          % (axis, data.ndim))
+        raise KernelError("tensor_reduce: axis %s of %d dimensions: the axes must be the last "
+                          "ones, without a gap" % (axis, data.ndim))
 
     def emit(d, s):
         emit_reduce(d, s, code, axes, negate)

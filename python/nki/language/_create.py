@@ -89,8 +89,8 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
         inner.append(1)
     if inner[0] > 128:
         raise KernelError("%s in %s with %d partitions: there are 128; dimension 0, or the one "
-                          "marked "
-                          "by par_dim, is the partitions" % (list(sizes), where.name, inner[0]))
+                          "marked by par_dim, is the partitions"
+                          % (list(sizes), where.name, inner[0]))
 
     def tile(index):
         s = Storage(memory, dtype, tuple(inner), name, where, at)
@@ -116,8 +116,8 @@ def _in_hbm(rec, sizes, dtype, where, name, place):
     known = rec.shared if rec.program_index else rec.peer.shared if rec.peer else None
     if known is not None and (at >= len(known) or known[at].shape != s.shape or
                               known[at].dtype is not dtype):
-        raise KernelError("program %s makes another %d. tensor in shared_hbm than the first "
-                          "program" % (rec.program, at + 1))
+        raise KernelError("program %s: tensor %d in shared_hbm must have the shape and type that "
+                          "the first program gives it" % (rec.program, at + 1))
     if rec.program_index:
         s = rec.shared[at]
     else:

@@ -37,7 +37,7 @@ def _bound(x):
         return ("register", plain_register(x))
     k = whole(x)
     if k is None:
-        raise KernelError("the bound of a loop is %r: a whole number or a register" % (x,))
+        raise KernelError("the bound of a loop is %r: expected a whole number or a register" % (x,))
     return ("value", k)
 
 
@@ -46,7 +46,8 @@ def _begin(start, stop, step):
     rec.flush()
     k = whole(step)
     if k is None or k < 1:
-        raise KernelError("step %r of a loop at run time: a whole number from 1" % (step,))
+        raise KernelError("step %r of a loop at run time: it must be a whole number, 1 or more"
+                          % (step,))
     file, line = rec.where()
     r = Register(rec.builder.loop(_bound(start), _bound(stop), k, file, line), frozen=True)
     rec.begin_loop((file, line))
@@ -82,9 +83,8 @@ def while_loop(init, body_fun):
     register_move(given, condition)
     result = body_fun(given)
     if not isinstance(result, RegisterValue):
-        raise KernelError("while_loop: body_fun gives %r; it gives the register of the next "
-                          "condition"
-                          % (result,))
+        raise KernelError("while_loop: body_fun returned %r; it must return the register of the "
+                          "next condition" % (result,))
     register_move(condition, result)
     rec.end_loop()
 
@@ -119,7 +119,7 @@ class spmd_dim:
         for p in reversed(parts):
             stride = getattr(p, "stride", None)
             if stride and self.stride:
-                raise KernelError("spmd_dim%r: only one part of it is two cores" % (parts,))
+                raise KernelError("spmd_dim%r: only one part of it can be two cores" % (parts,))
             self.stride = stride * self.n if stride else self.stride
             self.n *= p.n if isinstance(p, (nc, spmd_dim)) else int(p)
 

@@ -248,17 +248,17 @@ abs = _make_act("abs", "The magnitude")
 
 def prelu(x, *args, **kwargs):
     """An activation function of nisa.activate2 (trn3)."""
-    raise NotBuilt("nl.prelu on tiles: it is an op of nisa.activate2")
+    raise NotBuilt("nl.prelu on tiles is not built: use it as the op of nisa.activate2")
 
 
 def bypass(x, *args, **kwargs):
     """The operator that does nothing."""
-    raise NotBuilt("nl.bypass on tiles: it is an op of instructions")
+    raise NotBuilt("nl.bypass on tiles is not built: use it as an op of instructions")
 
 
 def average(x, *args, **kwargs):
     """An operator of instructions."""
-    raise NotBuilt("nl.average on tiles: it is an op of instructions")
+    raise NotBuilt("nl.average on tiles is not built: use it as an op of instructions")
 
 
 def reciprocal(x, dtype=None, mask=None, **other):
@@ -386,12 +386,12 @@ def tan(x, dtype=None, mask=None, **other):
 
 def fmod(x, y, dtype=None, mask=None, **other):
     """Refused: the hardware has no remainder."""
-    raise NotBuilt("nl.fmod: the hardware has no remainder; take x - y * nl.trunc(nl.divide(x, y))")
+    raise NotBuilt("nl.fmod: the hardware has no remainder; use x - y * nl.trunc(nl.divide(x, y))")
 
 
 def mod(x, y, dtype=None, mask=None, **other):
     """Refused: the hardware has no remainder."""
-    raise NotBuilt("nl.mod: the hardware has no remainder; take x - y * nl.floor(nl.divide(x, y))")
+    raise NotBuilt("nl.mod: the hardware has no remainder; use x - y * nl.floor(nl.divide(x, y))")
 
 
 def where(condition, x, y, dtype=None, mask=None, **other):

@@ -246,7 +246,7 @@ def device_print(print_prefix, tensor=None, *others, mask=None, **other):
     """Prints a tensor, or a register such as that of a dynamic_range, with a prefix when the kernel
     runs."""
     if not isinstance(print_prefix, str):
-        raise KernelError("nl.device_print: print_prefix is %s, not a text"
+        raise KernelError("nl.device_print: print_prefix is %s, not a string"
                           % insn.said(print_prefix))
     text = print_prefix.encode()
     record.active().prints = True
@@ -278,7 +278,7 @@ class LoopReduce:
 def loop_reduce(x, op, loop_indices, dtype=None, name=None, mask=None, **other):
     """The reduction of x over the rounds of loops; assign it to a part of a tile."""
     if any(insn.whole(i) is None for i in loop_indices):
-        raise NotBuilt("nl.loop_reduce over a loop at run time")
+        raise NotBuilt("nl.loop_reduce over a loop at run time: take a loop that is unrolled")
     return LoopReduce(x, op, all(int(i) == 0 for i in loop_indices), dtype)
 
 

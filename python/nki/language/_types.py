@@ -89,7 +89,7 @@ def finfo(dtype):
     if t.numpy.kind == "f":
         return np.finfo(t.numpy)
     if not t.float:
-        raise TypeError("finfo(%s): it is of float types" % t)
+        raise TypeError("finfo(%s): it takes float types" % t)
     from soma.arrays import bits_to_float
     values = bits_to_float(np.arange(1 << (8 * t.size), dtype="u%d" % t.size), t).astype(np.float64)
     values = values[np.isfinite(values)]
