@@ -510,10 +510,11 @@ void vm_pages_free(const isa_alloc *al, void *p, uint64_t n);
 void vm_hbm_use(struct vm_core *c, const vm_box *box, bool overwrites);
 void vm_hbm_use_all(struct vm_core *c, uint32_t tensor);
 
-/* Memory of tensors. A machine keeps freed blocks of 512 KiB to 256 MiB for its next runs: at most
- * 16 of them and 256 MiB; those not used for the longest time are freed first. A pool lives until
- * its last holder drops it; it may be used from several threads. Pools may be NULL in all of these:
- * then nothing is kept. */
+/* Memory of tensors, and of logs: the first touch of a page costs the host more than most of what
+ * is then done with it. A machine keeps freed blocks of 512 KiB to 256 MiB for its next runs: at
+ * most 32 of them and 256 MiB; those not used for the longest time are freed first. A pool lives
+ * until its last holder drops it; it may be used from several threads. Pools may be NULL in all of
+ * these: then nothing is kept. */
 typedef struct vm_pool vm_pool;
 vm_pool *vm_pool_new(const isa_alloc *al); /* held once */
 void vm_pool_hold(vm_pool *p);
@@ -526,6 +527,11 @@ void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed);
 /* A kept block of n bytes as somebody left it; NULL: there is none. */
 void *vm_pool_find(vm_pool *p, uint64_t n);
 void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n);
+/* Arrays of a pool that grow: room for element n of one with *cap elements of `size` bytes, whose
+ * pointer is at array_ptr (new elements hold anything); and giving it back. */
+bool vm_pool_room(vm_pool *p, const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap,
+                  size_t size);
+void vm_pool_give_array(vm_pool *p, const isa_alloc *al, void *data, uint32_t cap, size_t size);
 
 /* ---- Life cycle (core.c) ------------------------------------------------------------------ */
 

@@ -81,6 +81,7 @@ void vm_check_finish(vm_core *c) {
   struct vm_check *k = c->check;
   if (k) vm_ck_judge(c);
   if (k && vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_output_finish(c);
+  if (k) vm_ck_log_end(c); /* its memory is for the next run */
   if (!k || k->count == 0) return;
   vm_finding *f = &k->findings[0];
   vm_where at = vm_at_pc(f->engine % ISA_NENGINES, f->pc);

@@ -110,7 +110,11 @@ enum { VM_CK_WRITTEN = 1, VM_CK_OWNERS, VM_CK_ANYONE = 255 };
 typedef struct vm_ck_shadow {
   uint8_t *at;
   uint64_t bytes;
+  /* Of an output that the program never reads: a byte for each VM_CK_PIECE bytes, 1: all of them
+   * are written, whatever `at` says. So what is written in long runs touches no page of `at`. */
+  uint8_t *whole;
 } vm_ck_shadow;
+enum { VM_CK_PIECE = 512 };
 
 /* Two tiles that share bytes. */
 typedef struct vm_ck_tile_pair {
@@ -266,6 +270,12 @@ void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
 /* output.c */
 bool vm_ck_output_start(vm_core *c);
 void vm_ck_output_finish(vm_core *c);
+/* Marks n bytes of a shadow, which is `row` on, as written. */
+void vm_ck_output_write(vm_ck_shadow *s, uint8_t *row, size_t n);
+/* Puts all that is known into s->at. */
+void vm_ck_output_fill(vm_ck_shadow *s);
+/* Frees a shadow of a tensor. */
+void vm_ck_shadow_free(const isa_alloc *al, vm_ck_shadow *s);
 
 /* log.c: each returns at once if the log is off. */
 bool vm_ck_log_start(vm_core *c);

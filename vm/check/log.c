@@ -76,7 +76,7 @@ static vm_ck_step *add_step(vm_core *c, unsigned e, unsigned kind) {
     return NULL;
   }
   if (g->nsteps == g->cap_steps &&
-      !isa_array_room(&c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps)) {
+      !vm_pool_room(c->mem.pool, &c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps)) {
     no_memory(c);
     return NULL;
   }
@@ -109,10 +109,10 @@ bool vm_ck_log_start(vm_core *c) {
 
 void vm_ck_log_end(vm_core *c) {
   vm_ck_log *g = log_of(c);
-  isa_free(&c->al, g->steps, g->cap_steps * sizeof *g->steps);
-  isa_free(&c->al, g->updates, g->cap_updates * sizeof *g->updates);
-  isa_free(&c->al, g->sets, g->cap_sets * sizeof *g->sets);
-  isa_free(&c->al, g->accesses, g->cap_accesses * sizeof *g->accesses);
+  vm_pool_give_array(c->mem.pool, &c->al, g->steps, g->cap_steps, sizeof *g->steps);
+  vm_pool_give_array(c->mem.pool, &c->al, g->updates, g->cap_updates, sizeof *g->updates);
+  vm_pool_give_array(c->mem.pool, &c->al, g->sets, g->cap_sets, sizeof *g->sets);
+  vm_pool_give_array(c->mem.pool, &c->al, g->accesses, g->cap_accesses, sizeof *g->accesses);
   g->on = false;
   g->steps = NULL;
   g->updates = g->sets = NULL;
@@ -228,7 +228,7 @@ static bool room(vm_core *c, vm_ck_signal **v, uint32_t n, uint32_t *cap) {
     vm_ck_log_give_up(c);
     return false;
   }
-  if (n < *cap || isa_array_room(&c->al, v, n, cap, sizeof **v)) return true;
+  if (n < *cap || vm_pool_room(c->mem.pool, &c->al, v, n, cap, sizeof **v)) return true;
   no_memory(c);
   return false;
 }
@@ -291,7 +291,8 @@ bool vm_ck_log_access(vm_core *c, vm_ck_access *a) {
     return false;
   }
   if (g->naccesses == g->cap_accesses &&
-      !isa_array_room(&c->al, &g->accesses, g->naccesses, &g->cap_accesses, sizeof *g->accesses)) {
+      !vm_pool_room(c->mem.pool, &c->al, &g->accesses, g->naccesses, &g->cap_accesses,
+                    sizeof *g->accesses)) {
     no_memory(c);
     return true;
   }

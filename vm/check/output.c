@@ -9,6 +9,10 @@ static bool is_watched(const vm_core *c, uint32_t i) {
   return c->prog->tensors[i].role == ISA_OUTPUT && !c->hbm[i].borrowed && c->hbm[i].bytes;
 }
 
+static size_t pieces_of(const vm_ck_shadow *s) {
+  return (size_t)((s->bytes + VM_CK_PIECE - 1) / VM_CK_PIECE);
+}
+
 bool vm_ck_output_start(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = c->prog->ntensors;
@@ -16,8 +20,47 @@ bool vm_ck_output_start(vm_core *c) {
   for (uint32_t i = 0; i < n; i++) {
     if (!is_watched(c, i) || k->hbm[i].at) continue;
     k->hbm[i].bytes = c->hbm[i].bytes;
-    if (!(k->hbm[i].at = vm_pages_new(&c->al, k->hbm[i].bytes))) return false;
+    if (!(k->hbm[i].at = vm_pages_new(&c->al, k->hbm[i].bytes)) ||
+        !(k->hbm[i].whole = isa_zalloc(&c->al, pieces_of(&k->hbm[i]))))
+      return false;
   }
+  return true;
+}
+
+void vm_ck_shadow_free(const isa_alloc *al, vm_ck_shadow *s) {
+  vm_pages_free(al, s->at, s->bytes);
+  isa_free(al, s->whole, pieces_of(s));
+  *s = (vm_ck_shadow){0};
+}
+
+void vm_ck_output_write(vm_ck_shadow *s, uint8_t *row, size_t n) {
+  uint64_t lo = (uint64_t)(row - s->at), hi = lo + n;
+  uint64_t first = (lo + VM_CK_PIECE - 1) / VM_CK_PIECE, end = hi / VM_CK_PIECE;
+  if (hi == s->bytes) end = pieces_of(s);
+  if (first >= end) {
+    memset(row, VM_CK_WRITTEN, n);
+    return;
+  }
+  memset(row, VM_CK_WRITTEN, (size_t)(first * VM_CK_PIECE - lo));
+  memset(s->whole + first, true, (size_t)(end - first));
+  if (end * VM_CK_PIECE < hi)
+    memset(s->at + end * VM_CK_PIECE, VM_CK_WRITTEN, (size_t)(hi - end * VM_CK_PIECE));
+}
+
+static size_t piece_bytes(const vm_ck_shadow *s, uint64_t i) {
+  uint64_t left = s->bytes - i * VM_CK_PIECE;
+  return left < VM_CK_PIECE ? (size_t)left : VM_CK_PIECE;
+}
+
+void vm_ck_output_fill(vm_ck_shadow *s) {
+  for (uint64_t i = 0; s->whole && i < pieces_of(s); i++)
+    if (s->whole[i]) memset(s->at + i * VM_CK_PIECE, VM_CK_WRITTEN, piece_bytes(s, i));
+}
+
+static bool is_complete(const vm_ck_shadow *s) {
+  for (uint64_t i = 0; i < pieces_of(s); i++)
+    if (!(s->whole && s->whole[i]) && memchr(s->at + i * VM_CK_PIECE, 0, piece_bytes(s, i)))
+      return false;
   return true;
 }
 
@@ -71,7 +114,8 @@ static void report(vm_core *c, uint32_t i, uint64_t lo, uint64_t hi, uint64_t mi
 void vm_ck_output_finish(vm_core *c) {
   const struct vm_check *k = c->check;
   for (uint32_t i = 0; i < c->prog->ntensors; i++) {
-    if (!is_watched(c, i) || !k->hbm[i].at) continue;
+    if (!is_watched(c, i) || !k->hbm[i].at || is_complete(&k->hbm[i])) continue;
+    vm_ck_output_fill(&k->hbm[i]);
     const uint8_t *at = k->hbm[i].at, *end = at + c->prog->tensors[i].bytes;
     const uint8_t *lo = memchr(at, 0, (size_t)(end - at)), *hi = lo;
     uint64_t missing = 0;

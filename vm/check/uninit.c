@@ -14,6 +14,17 @@ static bool open_shadow(vm_core *c, vm_ck_shadow *s, uint64_t bytes) {
   return s->at != NULL;
 }
 
+/* The shadow of the tensor that a view of HBM is of, and how far into it the view begins; NULL:
+ * there is none. */
+static vm_ck_shadow *tensor_shadow(const vm_core *c, const vm_view *v, uint64_t *off) {
+  struct vm_check *k = c->check;
+  for (uint32_t i = 0; k->hbm && i < c->prog->ntensors && v->space == ISA_HBM; i++) {
+    *off = (uint64_t)(uintptr_t)v->at - (uint64_t)(uintptr_t)c->hbm[i].data;
+    if (*off < c->hbm[i].bytes) return k->hbm[i].at ? &k->hbm[i] : NULL;
+  }
+  return NULL;
+}
+
 vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
   const struct vm_check *k = c->check;
   vm_view s = *v;
@@ -21,13 +32,9 @@ vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
   const vm_ck_shadow *sbuf = &k->sbuf[v->core], *psum = &k->psum[c->number];
   if (v->space == ISA_SBUF && sbuf->at) s.at = sbuf->at + (v->at - vm_sbuf_of(c, v->core));
   if (v->space == ISA_PSUM && psum->at) s.at = psum->at + (v->at - c->mem.psum);
-  for (uint32_t i = 0; k->hbm && i < c->prog->ntensors && v->space == ISA_HBM; i++) {
-    uint64_t off = (uint64_t)(uintptr_t)v->at - (uint64_t)(uintptr_t)c->hbm[i].data;
-    if (off < c->hbm[i].bytes) {
-      if (k->hbm[i].at) s.at = k->hbm[i].at + off;
-      break;
-    }
-  }
+  uint64_t off;
+  const vm_ck_shadow *hbm = tensor_shadow(c, v, &off);
+  if (hbm) s.at = hbm->at + off;
   return s;
 }
 
@@ -156,8 +163,7 @@ void vm_ck_uninit_end(vm_core *c) {
     vm_pages_free(&c->al, k->psum[core].at, k->psum[core].bytes);
   }
   if (k->owners) isa_free(&c->al, k->owners, c->prog->ntiles);
-  for (uint32_t i = 0; k->hbm && i < c->prog->ntensors; i++)
-    vm_pages_free(&c->al, k->hbm[i].at, k->hbm[i].bytes);
+  for (uint32_t i = 0; k->hbm && i < c->prog->ntensors; i++) vm_ck_shadow_free(&c->al, &k->hbm[i]);
   isa_free(&c->al, k->hbm, c->prog->ntensors * sizeof *k->hbm);
   for (unsigned e = 0; e < k->nengines; e++) {
     isa_free(&c->al, k->reads[e], vm_ck_code(c, e)->n * sizeof **k->reads);
@@ -439,6 +445,7 @@ typedef struct walk {
   const vm_core *c;
   vm_walk w;
   uint8_t owner;
+  vm_ck_shadow *output; /* whose pieces are marked; NULL: none are kept */
 } walk;
 
 static const vm_view *side_of(const vm_transfer *t, int side) {
@@ -451,8 +458,11 @@ static bool open_walk(const vm_core *c, const vm_share *s, int side, walk *w) {
   else
     vm_dma_walk_src(s->t, (unsigned)side, &w->w);
   vm_view shadowed = vm_ck_shadow_of(c, side_of(s->t, side));
+  uint64_t off;
   if (!shadowed.at) return false;
   w->c = c;
+  w->output = tensor_shadow(c, side_of(s->t, side), &off);
+  if (w->output && !w->output->whole) w->output = NULL;
   w->owner = vm_ck_owner(c, &shadowed);
   w->w.base = shadowed.at;
   vm_walk_seek(&w->w, s->e0);
@@ -507,7 +517,10 @@ static bool mark_run(walk *of, uint64_t n) {
   vm_walk *w = &of->w;
   int mark = of->owner ? of->owner : VM_CK_WRITTEN;
   if (w->step == w->esize) {
-    memset(w->at, mark, (size_t)n * w->esize);
+    if (of->output)
+      vm_ck_output_write(of->output, w->at, (size_t)n * w->esize);
+    else
+      memset(w->at, mark, (size_t)n * w->esize);
     return true;
   }
   for (uint64_t i = 0; i < n; i++) memset(w->at + (int64_t)i * w->step, mark, w->esize);

@@ -47,8 +47,9 @@ void vm_pages_free(const isa_alloc *al, void *p, uint64_t n) {
 /* ---- Blocks of HBM tensors ---------------------------------------------------------------- */
 
 /* What a pool keeps at most: as many bytes as the largest tensor in huge pages has. */
-enum { POOL_BLOCKS = 16 };
+enum { POOL_BLOCKS = 32 };
 #define POOL_BYTES ((uint64_t)HUGE_TO)
+enum { ARRAY_FROM = 1 << 10 }; /* an array's first bytes */
 
 typedef struct block {
   void *data;
@@ -163,6 +164,33 @@ void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n) {
   }
   unlock(p);
   if (!kept) vm_pages_free(al, data, n);
+}
+
+/* Bytes of an array with room for n elements: few sizes, so that the pool's blocks fit again, and
+ * huge pages as soon as there are many. */
+static uint64_t array_bytes(uint64_t n, size_t size) {
+  uint64_t bytes = ARRAY_FROM;
+  while (bytes < n * size) bytes *= 2;
+  return bytes >= MAP_FROM && bytes < HUGE_FROM ? HUGE_FROM : bytes;
+}
+
+bool vm_pool_room(vm_pool *p, const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap,
+                  size_t size) {
+  if (n < *cap) return true;
+  uint64_t bytes = array_bytes(n + 1ull, size);
+  if (bytes / size > UINT32_MAX) return false;
+  void *was, *now = vm_pool_take(p, al, bytes, false);
+  if (!now) return false;
+  memcpy(&was, array_ptr, sizeof was); /* array_ptr is the address of any type's pointer */
+  if (was) memcpy(now, was, *cap * size);
+  vm_pool_give_array(p, al, was, *cap, size);
+  memcpy(array_ptr, &now, sizeof now);
+  *cap = (uint32_t)(bytes / size);
+  return true;
+}
+
+void vm_pool_give_array(vm_pool *p, const isa_alloc *al, void *data, uint32_t cap, size_t size) {
+  vm_pool_give(p, al, data, array_bytes(cap, size));
 }
 
 /* ---- Stale bytes of tensors ---------------------------------------------------------------- */

@@ -491,9 +491,9 @@ static void walk_tensor_shadow(vm_saver *s, vm_core *c, vm_ck_shadow *h) {
   vm_save_bool(s, &kept);
   if (!vm_saver_need(s, !kept || h->at, "a shadow belongs to no tensor")) return;
   if (!kept && h->at) {
-    vm_pages_free(&c->al, h->at, h->bytes);
-    *h = (vm_ck_shadow){0};
+    vm_ck_shadow_free(&c->al, h);
   }
+  if (kept) vm_ck_output_fill(h);
   if (kept) walk_shadow(s, h->at, h->bytes);
 }
 
