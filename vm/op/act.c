@@ -136,18 +136,28 @@ const float *vm_act2_inputs(const vm_dp *d, const struct vm_ACTIVATE2 *a, uint32
   return x;
 }
 
+/* Operators that are a scale and a bias are the function's own. */
+static bool act2_affine(const vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p, vm_act *act) {
+  if ((a->op0 != ISA_ALU_mult && a->op0 != ISA_ALU_bypass) ||
+      (a->op1 != ISA_ALU_add && a->op1 != ISA_ALU_bypass))
+    return false;
+  if (a->op0 == ISA_ALU_mult) act->scale = vm_num_at(d, &a->imm0, p, 0);
+  if (a->op1 == ISA_ALU_add) act->bias = vm_num_at(d, &a->imm1, p, 0);
+  return true;
+}
+
 static float activate2_row(vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p) {
-  float param = vm_num_at(d, &a->relu_param, p, 0);
   bool reduces = vm_cmd_reduces(a->reduce);
+  vm_act act = VM_ACT_AS_IS;
+  bool as_affine = act2_affine(d, a, p, &act);
   reduction r;
+  act.param = vm_num_at(d, &a->relu_param, p, 0);
   reduction_start(&r, a->reduce_op);
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
     const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
     float *o = vm_out(d->row[1], &a->dst, p, i);
-    vm_act act = VM_ACT_AS_IS;
-    act.param = param;
-    d->k->actfn[a->fn](o, vm_act2_inputs(d, a, p, o, x, n), &act, n);
+    d->k->actfn[a->fn](o, as_affine ? x : vm_act2_inputs(d, a, p, o, x, n), &act, n);
     if (reduces) reduction_add(d, &r, o, n);
     vm_out_done(d, &a->dst, p, i, o, n);
   }

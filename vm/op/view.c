@@ -90,11 +90,21 @@ static void pass_rows(vm_walk *w, size_t n) {
   w->run_at += (int64_t)(n - 1) * w->dim[0].step;
 }
 
+/* Address of an element of a partition that is one run: most are, and need no walk. */
+static inline uint8_t *in_run(const vm_view *v, uint32_t p, uint64_t first) {
+  if (v->run != v->elems || v->place) return NULL;
+  return v->at + (int64_t)p * v->step[0] + (int64_t)first * v->run_step;
+}
+
 /* k: gathers and scatters; NULL: there are none. */
 static void load_raw(const vm_kern *k, void *dst, const vm_view *v, uint32_t p, uint64_t first,
                      size_t n) {
-  uint8_t *out = dst;
+  uint8_t *out = dst, *at = in_run(v, p, first);
   vm_walk w;
+  if (at) {
+    copy_run(k, out, v->esize, at, v->run_step, n, v->esize);
+    return;
+  }
   vm_walk_partition(&w, v, p);
   for (vm_walk_seek(&w, first);; vm_walk_next_run(&w)) {
     size_t rows = short_rows(k, v, &w, n), m = rows ? rows * (size_t)v->run : piece(&w, n);
@@ -113,7 +123,12 @@ static void load_raw(const vm_kern *k, void *dst, const vm_view *v, uint32_t p, 
 static void store_raw(const vm_kern *k, const vm_view *v, uint32_t p, uint64_t first,
                       const void *src, size_t n) {
   const uint8_t *in = src;
+  uint8_t *at = in_run(v, p, first);
   vm_walk w;
+  if (at) {
+    copy_run(k, at, v->run_step, in, v->esize, n, v->esize);
+    return;
+  }
   vm_walk_partition(&w, v, p);
   for (vm_walk_seek(&w, first);; vm_walk_next_run(&w)) {
     size_t rows = short_rows(k, v, &w, n), m = rows ? rows * (size_t)v->run : piece(&w, n);
