@@ -590,10 +590,10 @@ soma: error: t.s: not a valid .npy file: it does not start with the .npy magic
 soma: error: cut.npy: not a valid .npy file: 872 bytes of data, but its shape and type need 32768
 ]] },
   { name = "npy type", command = "$SOMA t.s --in a=int.npy", exit = 1, err = [[
-soma: error: tensor a is float32[128, 64], the data given is int32[128, 64]
+soma: error: tensor a is float32[128, 64], but the data given is int32[128, 64]
 ]] },
   { name = "npy shape", command = "$SOMA t.s --in a=flat.npy", exit = 1, err = [[
-soma: error: tensor a is float32[128, 64], the data given is float32[8192]
+soma: error: tensor a is float32[128, 64], but the data given is float32[8192]
 ]] },
   { name = "target", command = "$SOMA t.s --in a=a.npy --target trn9", err = [[
 soma: error: --target takes one of trn1, inf2, trn2, trn3, not 'trn9'
@@ -615,7 +615,7 @@ try soma --help
 soma: error: cannot write 'no/c.npy': No such file or directory
 ]] },
   { name = "limit reached", command = "$SOMA t.s --in a=a.npy --out c=c.npy --max-instructions 3", exit = 1, err = [[
-t.s:9: limit: 3 instructions have run, the limit
+t.s:9: limit: 3 instructions have run, which is the limit
   tensor_copy y, x $s>=16
   on vector, pc 0, at N ns
 ]] },

@@ -480,7 +480,7 @@ local function top8(suite)
       insn = insn, name = "fewer partitions loaded", engine = "vector",
       inputs = {a = soma.ones({4, 8}, "float32"), v = soma.ones({2, 8}, "float32")},
       tiles = {i = {"uint32", {4, 8}}}, body = " match_value_load v\n " .. body,
-      fault = "no values are loaded, match_value_load comes first: lane 2",
+      fault = "no values are loaded, run match_value_load first: lane 2",
     }
     suite:case { -- which counts from the operand's first partition
       insn = insn, name = "values in other partitions", engine = "vector",

@@ -277,7 +277,7 @@ local function scatter(p, row)
     .. " iota i, pattern=[[0, 1]], multiplier=1\n mov r1, " .. row .. "\n tensor_store i[" .. p .. "], r1\n nop $loaded>=16\n"
     .. " dma_copy c.ap([[512, 128], [1, 512]]).gather(i), ta, queue=g $done\n halt\n"
 end
-both("a row that a scatter writes by two rings", "race", scatter(8, 7), "fix: let the index vector name no row",
+both("a row that a scatter writes by two rings", "race", scatter(8, 7), "fix: let the index vector name each row",
   scatter(7, 6))
 case("of two rows of a scatter in one ring the later stays", function()
   local _, run = findings("all", scatter(7, 6))
@@ -407,12 +407,12 @@ both("the range is that of what the function gets", "range",
 
 both("a new infinity", "range",
   "section vector\n memset tb, 1e30\n tensor_tensor ta, tb, tb, op=mult\n halt\n",
-  "the result has an infinity, and no operand had",
+  "the result has an infinity, and no operand had one",
   "section vector\n memset tb, 1e19\n tensor_tensor ta, tb, tb, op=mult\n halt\n")
 
 both("a new NaN", "range",
   "section vector\n memset tb, inf\n tensor_tensor ta, tb, tb, op=subtract\n halt\n",
-  "the result has a NaN, and no operand had",
+  "the result has a NaN, and no operand had one",
   "section vector\n memset tb, inf\n tensor_tensor ta, tb, tb, op=max\n halt\n")
 
 both("a port that two engines need", "port", [[

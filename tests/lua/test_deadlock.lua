@@ -434,6 +434,6 @@ section vector
 .l: event_semaphore $a>=1 $a--
  nop $b++
  jmp .l
-]], has = {"5000 instructions have run, the limit"}, hasnt = {"spun", "waits for"}}
+]], has = {"5000 instructions have run, which is the limit"}, hasnt = {"spun", "waits for"}}
 
 t.finish()

@@ -269,7 +269,7 @@ case("move_to_device: how long they stay, and what is refused", function()
     fails("move_to_device: 'x' is not a device; there are: cpu, neuron:0 to neuron:63", with_const.move_to_device, with_const, "x")
     raises("soma.core expected", with_const.move_to_device, with_const, 1)
     local trn1 <close> = soma.core {target = "trn1"}
-    raises("the program is for trn2, the machine is a trn1", with_const.move_to_device, with_const, trn1)
+    raises("the program is for trn2, but the machine is a trn1", with_const.move_to_device, with_const, trn1)
   end)
   with_const:drop_from_device(soma.device "neuron:0") -- there are none
   soma.device "neuron:0":close()
@@ -377,7 +377,7 @@ case("the host's functions refuse tensors on a device, and say how to move them"
     fails("add: operand 1 is on the host, another one on neuron:0: use t:to", function() return host_a + a end)
     fails("a tensor on a device has no field or method 'any'; t:to \"cpu\" has more", function() return a:any() end)
     fails("a tensor on a device cannot be written by elements: use t:fill, t:assign or t:to \"cpu\"", function() a[0] = 1 end)
-    raises("float32[4, 8], the data given is int8[4, 8]", function()
+    raises("float32[4, 8], but the data given is int8[4, 8]", function()
       soma.device "neuron:0":run(prog, {a = soma.zeros({4, 8}, "int8", {device = "neuron:0"}), b = a})
     end)
     fails("zeros: a tensor in HBM has a type, at most 8 dimensions, and at least one element", soma.zeros, {0, 3}, "int8", {device = "neuron:0"})

@@ -90,21 +90,21 @@ case("what is given must fit: the message has the tensors and the sizes", functi
   local function refused(text, inputs, options, prog)
     raises(text, function() core:run(prog or doubles, inputs, options) end)
   end
-  refused("tensor x is float32[r10<=1024, 64], the data given is float32[1025, 64]", {x = soma.zeros({1025, 64}, "float32")})
-  refused("tensor x is float32[r10<=1024, 64], the data given is float32[5, 63]", {x = soma.zeros({5, 63}, "float32")})
+  refused("tensor x is float32[r10<=1024, 64], but the data given is float32[1025, 64]", {x = soma.zeros({1025, 64}, "float32")})
+  refused("tensor x is float32[r10<=1024, 64], but the data given is float32[5, 63]", {x = soma.zeros({5, 63}, "float32")})
   refused("input tensor x is not bound; it takes float32[r10<=1024, 64]", {})
   refused("input tensor x is not bound; it takes float32[r10<=1024, 64]", {}, {rows = {x = 5}})
   refused("tensors x and y share the first dimension in r10, but x has 5 and y has 6", {x = x}, {rows = {y = 6}})
   refused("tensor x: its data have a first dimension of 5, not 6", {x = x}, {rows = {x = 6}})
   eq(core:run(doubles, {x = x}, {rows = {x = 5}}).out.y.shape[1], 5)
   refused("the program has no tensor z", {x = x}, {rows = {z = 6}})
-  refused("tensor y: its first dimension is 1 to 1024, not 0", {x = x}, {rows = {y = 0}})
+  refused("tensor y: its first dimension must be 1 to 1024, not 0", {x = x}, {rows = {y = 0}})
   refused("option 'rows' has whole numbers", {x = x}, {rows = {y = 1.5}})
   refused("option 'rows' has whole numbers", {x = x}, {rows = {5}})
   refused("option 'rows' must be a table, not number", {x = x}, {rows = 5})
   refused("tensor k, float32[2]: its first dimension is not left to the run", {}, {rows = {k = 1}},
     soma.assemble "k tensor float32[2]\nsection sync\nhalt\n")
-  refused("tensor b has a first dimension of at most 8, tensor a, with the same register r1, is given with 9", {}, {rows = {a = 9}},
+  refused("tensor b has a first dimension of at most 8, but tensor a, with the same register r1, is given one of 9", {}, {rows = {a = 9}},
     soma.assemble "a tensor float32[r1 <= 16]\nb tensor float32[r1 <= 8]\nsection sync\nhalt\n")
   refused("tensor b, float32[r2<=8]: nothing says what its first dimension is in this run", {}, {rows = {a = 9}},
     soma.assemble "a tensor float32[r1 <= 16]\nb tensor float32[r2 <= 8], output\nsection sync\nhalt\n")

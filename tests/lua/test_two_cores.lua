@@ -123,7 +123,7 @@ end)
 case("limits count both cores", function()
   local fault = soma.core {max_instructions = 1000}:run(soma.assemble "section sync core=*\nl: jmp l\n", {}, {faults = "return"}).fault
   eq(fault.kind, "limit")
-  has(fault.text, "1000 instructions have run, the limit")
+  has(fault.text, "1000 instructions have run, which is the limit")
 end)
 
 case("registers and memory of core 1", function()
@@ -135,7 +135,7 @@ case("registers and memory of core 1", function()
   core.sbuf:write({partition = 7, core = 1}, soma.tensor({1, 2}, "float32"))
   eq(core.sbuf:read {partition = 7, dtype = "float32", count = 2, core = 1}[{0, 1}], 2.0)
   eq(core.sbuf:read {partition = 7, dtype = "float32", count = 2}[{0, 1}], 0.0)
-  raises("core 1: the program of the run has 1", function()
+  raises("core 1 does not exist: the program of the run has 1", function()
     local c = soma.core {}
     c:run(soma.assemble "section sync\nhalt\n", {})
     c:semaphore(0, {core = 1})

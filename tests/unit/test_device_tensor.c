@@ -205,8 +205,8 @@ static void wrong_views(void **state) {
   assert_int_equal(soma_tensor_view(t, 48, SOMA_FLOAT32, 1, five, &v), SOMA_ARG);
   assert_null(v);
   assert_string_equal(soma_error(b.m),
-                      "a view lies in its tensor's 64 bytes, from a multiple of its element's size "
-                      "on; byte 48");
+                      "a view must lie in its tensor's 64 bytes and begin at a multiple of its "
+                      "element's size, not at byte 48");
   assert_int_equal(soma_tensor_view(t, 2, SOMA_FLOAT32, 1, five, &v), SOMA_ARG);
   assert_int_equal(soma_tensor_view(t, UINT64_MAX, SOMA_FLOAT32, 1, five, &v), SOMA_ARG);
   float one = 1;
@@ -268,7 +268,8 @@ static void refusals(void **state) {
   soma_tensor *x = make(b.m), *bytes;
   assert_int_equal(soma_tensor_new(b.m, SOMA_UINT8, 2, shape, &bytes), SOMA_OK);
   assert_int_equal(soma_bind_tensor(b.m, b.p, "a", bytes), SOMA_ARG);
-  assert_string_equal(soma_error(b.m), "tensor a is float32[4, 2], the data given is uint8[4, 2]");
+  assert_string_equal(soma_error(b.m),
+                      "tensor a is float32[4, 2], but the data given is uint8[4, 2]");
   assert_int_equal(soma_bind_tensor(b.m, b.p, "z", x), SOMA_ARG);
   assert_string_equal(soma_error(b.m), "the program has no tensor z");
   assert_int_equal(soma_bind_tensor(other.m, other.p, "a", x), SOMA_ARG);

@@ -144,7 +144,7 @@ static void shuffle_faults(void **state) {
                          .dst = sb(b, ISA_float32, 0, 64, 0, 0, "2:1")};
   uint8_t mask[32] = {0};
   assert_int_equal(vm_op_shuffle(&b->d, &a), VM_FAULT);
-  assert_string_equal(b->d.fault, "shuffle: no mask is loaded, load_mask_register comes first");
+  assert_string_equal(b->d.fault, "shuffle: no mask is loaded: run load_mask_register first");
   load_mask(b, mask);
   assert_int_equal(vm_op_shuffle(&b->d, &a), VM_RETIRE);
   mask[5] = 8;

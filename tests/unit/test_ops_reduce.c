@@ -158,7 +158,7 @@ static void reduce_bits(void **state) {
   bad.src = sb(b, ISA_float32, 0, 2, 1, 0, "3:4 4:1");
   bad.dst = sb(b, ISA_float32, 0, 2, 0, 0, "4:1");
   assert_int_equal(vm_op_tensor_reduce(&b->d, &bad), VM_FAULT);
-  assert_string_equal(b->d.fault, "tensor_reduce: 12 elements, 4 a result, into 4 results");
+  assert_string_equal(b->d.fault, "tensor_reduce: 12 elements, 4 per result, into 4 results");
   free(b);
 }
 

@@ -249,7 +249,7 @@ static void header_is_checked(void **state) {
   assert_int_equal(try(m, p, 0), SOMA_FORMAT);
   assert_string_equal(soma_error(m), "this is not a saved run");
   for (size_t n = 0; n < s.n; n += n < 64 ? 1 : 97) assert_int_equal(try(m, p, n), SOMA_FORMAT);
-  assert_non_null(strstr(soma_error(m), "bytes, it was written with"));
+  assert_non_null(strstr(soma_error(m), "bytes, but was written with"));
   for (size_t i = 0; i < s.n; i += i < 64 ? 1 : 61) {
     p[i] ^= (uint8_t)(1 << i % 8);
     assert_int_equal(try(m, p, s.n), SOMA_FORMAT);

@@ -483,10 +483,10 @@ static void costs_are_checked(void **state) {
     const char *text, *want;
   } cases[] = {
       {"OVH_VECTR 7", "costs, line 1: there is no constant OVH_VECTR"},
-      {"\nOVH_VECTOR",
-       "costs, line 2: OVH_VECTOR with 0 words after it; `NAME value` or `NAME gen value`"},
-      {"OVH_VECTOR gen3 1 2",
-       "costs, line 1: OVH_VECTOR with 3 words after it; `NAME value` or `NAME gen value`"},
+      {"\nOVH_VECTOR", "costs, line 2: OVH_VECTOR with 0 words after it: expected `NAME value` or "
+                       "`NAME gen value`"},
+      {"OVH_VECTOR gen3 1 2", "costs, line 1: OVH_VECTOR with 3 words after it: expected `NAME "
+                              "value` or `NAME gen value`"},
       {"OVH_VECTOR gen5 1",
        "costs, line 1: gen5 is not a generation: gen2, gen3, gen4 or a target"},
       {"OVH_VECTOR -1",

@@ -301,7 +301,7 @@ static void limits(void **state) {
   o.max_instructions = 1000;
   bed b = bed_open(&o, forever);
   bed_run(&b, SOMA_LIMIT);
-  bed_fault_has(&b, "1000 instructions have run, the limit");
+  bed_fault_has(&b, "1000 instructions have run, which is the limit");
   assert_int_equal(bed_stats(&b).instructions, 1000);
   bed_close(&b);
   /* Of a trigger each transfer counts: what one line can ask for has an end. */
@@ -311,7 +311,7 @@ static void limits(void **state) {
   static const float zero[24];
   bed_bind(&b, "a", SOMA_FLOAT32, 4, 6, zero);
   bed_run(&b, SOMA_LIMIT);
-  bed_fault_has(&b, "1000 instructions and transfers of dma_trigger have run, the limit");
+  bed_fault_has(&b, "1000 instructions and transfers of dma_trigger have run, which is the limit");
   assert_int_equal(bed_stats(&b).instructions, 1);
   assert_int_equal(bed_stats(&b).dma_transfers, 1000);
   bed_close(&b);
@@ -395,7 +395,8 @@ static void binding_is_checked(void **state) {
   assert_int_equal(soma_bind(b.m, b.p, "x", SOMA_FLOAT32, 2, shape, a), SOMA_ARG);
   assert_string_equal(soma_error(b.m), "the program has no tensor x");
   assert_int_equal(soma_bind(b.m, b.p, "a", SOMA_INT32, 2, wrong, a), SOMA_ARG);
-  assert_string_equal(soma_error(b.m), "tensor a is float32[4, 8], the data given is int32[8, 4]");
+  assert_string_equal(soma_error(b.m),
+                      "tensor a is float32[4, 8], but the data given is int32[8, 4]");
   bed_close(&b);
 }
 

@@ -28,8 +28,8 @@ static soma_status check_op(soma_machine *m, const char *name, const soma_custom
   if (op->cycles > MAX_CYCLES ||
       !(op->cycles_per_element >= 0 && op->cycles_per_element <= MAX_RATE))
     return soma_fail(m, SOMA_ARG,
-                     "operator \"%s\": its cost is at most %d cycles, and 0 to %d an element", name,
-                     MAX_CYCLES, MAX_RATE);
+                     "operator \"%s\": its cost is at most %d cycles, and 0 to %d per element",
+                     name, MAX_CYCLES, MAX_RATE);
   if (!count_ok(op->dsts) || !count_ok(op->srcs) || !count_ok(op->imms))
     return soma_fail(m, SOMA_ARG, "operator \"%s\": a count of operands is 0 to %d, or -1 for any",
                      name, SOMA_CUSTOM_OPERANDS);
@@ -72,7 +72,7 @@ void soma_customs_free(soma_machine *m) {
 
 soma_status soma_not_calling(soma_machine *m) {
   if (!m->calling) return SOMA_OK;
-  return soma_fail(m, SOMA_BUSY, "a custom operator is being called: it has its operands only");
+  return soma_fail(m, SOMA_BUSY, "a custom operator is being called: it may use only its operands");
 }
 
 /* ---- What a program asks for -------------------------------------------------------------- */
@@ -255,17 +255,17 @@ static const vm_view *range(soma_call *c, uint32_t operand, uint32_t partition, 
                             uint64_t n, bool stores) {
   const vm_view *v = view_of(c, operand);
   if (!v) {
-    misuse(c, "operand %u: there are %u", (unsigned)operand,
+    misuse(c, "operand %u does not exist: there are %u", (unsigned)operand,
            (unsigned)(c->a->dsts.n + c->a->srcs.n));
     return NULL;
   }
   if (stores && operand >= c->a->dsts.n) {
-    misuse(c, "src%u is stored to", (unsigned)(operand - c->a->dsts.n));
+    misuse(c, "src%u is a source: it cannot be stored to", (unsigned)(operand - c->a->dsts.n));
     return NULL;
   }
   if (partition >= v->num[0] || first > v->elems || n > v->elems - first) {
-    misuse(c, "elements %llu + %llu of partition %u: operand %u has %u x %llu",
-           (unsigned long long)first, (unsigned long long)n, (unsigned)partition, (unsigned)operand,
+    misuse(c, "%llu elements from element %llu of partition %u: operand %u has %u x %llu",
+           (unsigned long long)n, (unsigned long long)first, (unsigned)partition, (unsigned)operand,
            (unsigned)v->num[0], (unsigned long long)v->elems);
     return NULL;
   }

@@ -21,7 +21,8 @@ static const vm_core *core_of(const soma_run *r, unsigned core) {
 
 static soma_status place_engine(const soma_run *r, const soma_stop *s, vm_stop *out) {
   if ((unsigned)s->engine >= ISA_NENGINES)
-    return soma_fail(r->m, SOMA_ARG, "engine %d: there are %d", (int)s->engine, ISA_NENGINES);
+    return soma_fail(r->m, SOMA_ARG, "engine %d does not exist: there are %d", (int)s->engine,
+                     ISA_NENGINES);
   const isa_code *code = &core_of(r, s->core)->code->code[s->engine];
   if (s->kind != SOMA_STOP_COUNT && s->pc >= code->n)
     return soma_fail(r->m, SOMA_ARG, "pc %u: %s has %u instructions", s->pc,
@@ -85,8 +86,8 @@ soma_status soma_run_stop_add(soma_run *r, const soma_stop *given, size_t n, uin
   if (!soma_given(r->m, "stop id", given, id)) return SOMA_ARG;
   soma_give(&s, sizeof s, given, n);
   if (!core_of(r, s.core))
-    return soma_fail(r->m, SOMA_ARG, "core %u: the program of the run has %u", s.core,
-                     r->core.prog->ncores);
+    return soma_fail(r->m, SOMA_ARG, "core %u does not exist: the program of the run has %u",
+                     s.core, r->core.prog->ncores);
   vm_stop stop = {.kind = (uint8_t)s.kind, .core = (uint8_t)s.core, .quiet = s.quiet != 0};
   switch (s.kind) {
   case SOMA_STOP_PC:

@@ -168,7 +168,7 @@ const char *soma_kernel_target(const soma_kernel *k) {
 
 soma_status soma_kernel_file(soma_kernel *k, const char *name, uint32_t *file) {
   if (!k || !file) return bad_argument(k, "file is NULL");
-  if (!name) return bad_argument(k, "a file has no name");
+  if (!name) return bad_argument(k, "a file needs a name");
   return result(k, as_kernel_file(k->k, name, file));
 }
 
@@ -191,7 +191,7 @@ soma_status soma_kernel_tensor(soma_kernel *k, const char *name, soma_dtype dtyp
                   .role = byte_of((uint32_t)role),
                   .ndim = byte_of(ndim)};
   if (role == SOMA_CONST)
-    return bad_argument(k, "a constant has data: soma_kernel_constant makes it");
+    return bad_argument(k, "a constant needs data: make it with soma_kernel_constant");
   return tensor(k, &t, shape, buffer);
 }
 
@@ -206,7 +206,7 @@ soma_status soma_kernel_constant(soma_kernel *k, soma_dtype dtype, uint32_t ndim
 soma_status soma_kernel_tile(soma_kernel *k, const soma_kernel_tile_info *info, uint32_t *buffer) {
   if (!k || !buffer) return bad_argument(k, "buffer is NULL");
   soma_kernel_tile_info i = SOMA_KERNEL_TILE_INIT;
-  if (!info) return bad_argument(k, "soma_kernel_tile_info is missing");
+  if (!info) return bad_argument(k, "soma_kernel_tile_info is NULL");
   if (info->size < offsetof(soma_kernel_tile_info, file) || info->size > sizeof i)
     return bad_argument(k, "soma_kernel_tile_info.size is not that of the struct");
   memcpy(&i, info, info->size);
@@ -240,7 +240,7 @@ soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg) {
 soma_status soma_kernel_emit(soma_kernel *k, const int64_t *records, size_t words,
                              uint32_t *first) {
   if (!k) return SOMA_ARG;
-  if (!records && words) return bad_argument(k, "there are no records");
+  if (!records && words) return bad_argument(k, "records is NULL");
   return result(k, as_kernel_emit(k->k, records, words, first));
 }
 
@@ -254,7 +254,7 @@ soma_status soma_kernel_order(soma_kernel *k, uint32_t earlier, uint32_t later) 
 soma_status soma_kernel_loop(soma_kernel *k, const soma_kernel_range *range, uint32_t *reg) {
   if (!k || !reg) return bad_argument(k, "reg is NULL");
   soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
-  if (!range) return bad_argument(k, "soma_kernel_range is missing");
+  if (!range) return bad_argument(k, "soma_kernel_range is NULL");
   if (range->size < offsetof(soma_kernel_range, file) || range->size > sizeof r)
     return bad_argument(k, "soma_kernel_range.size is not that of the struct");
   memcpy(&r, range, range->size);
@@ -300,7 +300,7 @@ soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, som
   *p = NULL;
   if (d) *d = NULL;
   if (!second || first == second)
-    return bad_argument(first, "a program of two cores has a kernel for each");
+    return bad_argument(first, "a program of two cores needs a kernel for each core");
   as_kernel *failed = first->k;
   isa_program *ip = as_kernel_finish_pair(first->k, second->k, &failed);
   return finish(first, failed, ip, p, d);

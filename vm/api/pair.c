@@ -40,7 +40,7 @@ soma_status soma_need_core(soma_machine *m, unsigned core, bool changes, vm_core
   if (s != SOMA_OK) return s;
   if (!m->run) return soma_fail(m, SOMA_ARG, "the machine has no run");
   if (core >= m->run->core.prog->ncores)
-    return soma_fail(m, SOMA_ARG, "core %u: the program of the run has %u", core,
+    return soma_fail(m, SOMA_ARG, "core %u does not exist: the program of the run has %u", core,
                      m->run->core.prog->ncores);
   *out = soma_core_of(m->run, core);
   return SOMA_OK;

@@ -30,8 +30,8 @@ soma_status soma_bind_rows(soma_machine *m, soma_program *p, const char *name, i
   const isa_tensor *t = &p->p->tensors[i];
   if (!t->rows) return refuse(m, t, ": its first dimension is not left to the run");
   if (rows < 1 || rows > t->shape[0])
-    return soma_fail(m, SOMA_ARG, "tensor %s: its first dimension is 1 to %lld, not %lld", t->name,
-                     (long long)t->shape[0], (long long)rows);
+    return soma_fail(m, SOMA_ARG, "tensor %s: its first dimension must be 1 to %lld, not %lld",
+                     t->name, (long long)t->shape[0], (long long)rows);
   for (uint32_t k = 0; k < m->nbindings; k++) {
     const soma_bound_tensor *b = &m->bindings[k];
     if (b->p == p && b->tensor == (uint32_t)i && (b->data || b->device) && b->rows != rows)
@@ -91,8 +91,8 @@ soma_status soma_find_rows(soma_machine *m, const soma_program *p, soma_run *r) 
                  "the size (rows)");
     else if (g->rows > t->shape[0])
       s = soma_fail(m, SOMA_ARG,
-                    "tensor %s has a first dimension of at most %lld, tensor %s, with "
-                    "the same register r%d, is given with %lld",
+                    "tensor %s has a first dimension of at most %lld, but tensor %s, with "
+                    "the same register r%d, is given one of %lld",
                     t->name, (long long)t->shape[0], p->p->tensors[g->tensor].name, t->rows - 1,
                     (long long)g->rows);
   }

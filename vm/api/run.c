@@ -19,7 +19,7 @@ static soma_status wrong_shape(soma_machine *m, const isa_tensor *t, soma_dtype 
   isa_buf_init(&b, &m->al);
   isa_buf_printf(&b, "tensor %s is ", t->name);
   put_type(&b, t);
-  isa_buf_puts(&b, ", the data given is ");
+  isa_buf_puts(&b, ", but the data given is ");
   put_type(&b, &given);
   soma_status s = soma_fail(m, SOMA_ARG, "%s", isa_buf_str(&b));
   isa_buf_free(&b);
@@ -117,7 +117,7 @@ void soma_unbind(soma_machine *m, const soma_program *p) {
 soma_status soma_fit_target(soma_machine *m, const isa_target *t) {
   if (m->target == t) return SOMA_OK;
   if (m->target)
-    return soma_fail(m, SOMA_ARG, "the program is for %s, the machine is a %s", t->name,
+    return soma_fail(m, SOMA_ARG, "the program is for %s, but the machine is a %s", t->name,
                      m->target->name);
   if (!vm_hbm_fit(&m->hbm, t, m->o.max_hbm_bytes))
     return soma_fail(m, SOMA_LIMIT, "tensors of the machine lie beyond the HBM of %s, %u GiB",
@@ -399,10 +399,10 @@ static const char *fault_text(const soma_run *r) {
 static soma_status run_until(soma_run *r, unsigned core, soma_until what, soma_engine engine,
                              soma_time time) {
   if ((unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES)
-    return r->m
-               ? soma_fail(r->m, SOMA_ARG, "soma_run_until: what is %u and engine %u, of %u and %u",
-                           (unsigned)what, (unsigned)engine, SOMA_TIME + 1u, ISA_NENGINES + 0u)
-               : SOMA_ARG;
+    return r->m ? soma_fail(r->m, SOMA_ARG,
+                            "soma_run_until: what is %u and engine %u: the limits are %u and %u",
+                            (unsigned)what, (unsigned)engine, SOMA_TIME + 1u, ISA_NENGINES + 0u)
+                : SOMA_ARG;
   if (!r->m) return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
   soma_status s = soma_not_running(r->m);
   if (s != SOMA_OK) return s;
@@ -422,8 +422,8 @@ soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, som
 soma_status soma_core_issue(soma_run *r, unsigned core, soma_engine engine) {
   if (!r) return SOMA_ARG;
   if (core < r->core.prog->ncores) return run_until(r, core, SOMA_ISSUE, engine, 0);
-  return r->m ? soma_fail(r->m, SOMA_ARG, "core %u: the program of the run has %u", core,
-                          r->core.prog->ncores)
+  return r->m ? soma_fail(r->m, SOMA_ARG, "core %u does not exist: the program of the run has %u",
+                          core, r->core.prog->ncores)
               : SOMA_ARG;
 }
 

@@ -156,7 +156,7 @@ static soma_status check_header(soma_machine *m, const uint8_t *p, size_t n) {
         isa_get16(p + AT_LAYOUT), version, LAYOUT);
   uint64_t length = isa_get64(p + AT_LENGTH);
   if (length != n)
-    return soma_fail(m, SOMA_FORMAT, "the saved run has %zu bytes, it was written with %llu", n,
+    return soma_fail(m, SOMA_FORMAT, "the saved run has %zu bytes, but was written with %llu", n,
                      (unsigned long long)length);
   if (isa_get64(p + AT_HASH) != hash_of(p, n))
     return soma_fail(m, SOMA_FORMAT, "the saved run is damaged: its hash does not match");

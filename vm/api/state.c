@@ -85,7 +85,7 @@ static uint8_t *memory_at(soma_machine *m, unsigned core, soma_memory mem, uint3
   bool sbuf = mem == SOMA_SBUF;
   const vm_memory *of = core ? &m->second : &m->mem;
   if (core && (core >= ISA_MAX_CORES || !of->sbuf)) {
-    soma_fail(m, SOMA_ARG, "core %u: the machine has run no program that has it", core);
+    soma_fail(m, SOMA_ARG, "core %u: no program that the machine has run has this core", core);
     return NULL;
   }
   if (!m->target) {

@@ -109,8 +109,8 @@ soma_status soma_tensor_view(soma_tensor *base, uint64_t offset, soma_dtype dtyp
   if (!fits)
     return soma_fail(
         m, SOMA_ARG,
-        "a view lies in its tensor's %llu bytes, from a multiple of its element's size "
-        "on; byte %llu",
+        "a view must lie in its tensor's %llu bytes and begin at a multiple of its element's "
+        "size, not at byte %llu",
         (unsigned long long)base->block.bytes, (unsigned long long)offset);
   soma_tensor *t = new_handle(m, dtype, ndim, shape, bytes);
   if (!t) return soma_out_of_memory(m);

@@ -1,9 +1,9 @@
-/* Of two accesses that nothing orders: who has to come first, and what would make it so.
+/* For two accesses that nothing orders: which has to come first, and what would ensure that.
  *
- * A read that knows of an earlier write of the same bytes has what it came for: a write that
+ * A read that knows of an earlier write of the same bytes has got what it needs: a write that
  * nothing orders after it comes too early and must wait for the reader, unless another read of
- * those bytes has already given them back to the writer; then, and when no earlier write is known,
- * it is the reader that must wait. */
+ * those bytes has already given them back to the writer. In that case, and when no earlier write is
+ * known, the reader must wait. */
 #include "check.h"
 #include "judge.h"
 
@@ -27,7 +27,7 @@ static bool comes_before(const vm_core *c, const vm_ck_must *m, const vm_ck_acce
   return vm_ck_race_known(vm_ck_must_clock(m, y->step), x, y);
 }
 
-/* The read of an instruction that writes in place, which meets `other`; NULL: it has none. */
+/* The read of an instruction that writes in place, if it overlaps `other`; else NULL. */
 static const vm_ck_access *own_read(const vm_core *c, const vm_ck_access *x,
                                     const vm_ck_access *other) {
   enum { NEAR = 16 };
@@ -42,8 +42,8 @@ static const vm_ck_access *own_read(const vm_core *c, const vm_ck_access *x,
   return NULL;
 }
 
-/* The last write of the bytes of both that the reader knows of; NULL: none. fresh: not one in
- * place, which has made its bytes of older ones. */
+/* The last write of the bytes of both that the reader knows of; NULL: none. fresh: no write in
+ * place, which makes its bytes from older ones. */
 static const vm_ck_access *last_known_write(const vm_core *c, const vm_ck_must *run,
                                             const vm_ck_access *read, const vm_ck_access *write,
                                             bool fresh) {
@@ -80,7 +80,7 @@ static bool has_contents(const vm_core *c, const vm_ck_access *a) {
          c->prog->tensors[tensor - 1].role != ISA_OUTPUT;
 }
 
-/* Whether a write is one in place, or adds to a sum. */
+/* Whether a write is in place, or adds to a sum. */
 static bool is_in_place(const vm_core *c, const vm_ck_access *write) {
   const isa_insn *in = &vm_ck_code(c, write->engine)->insns[write->pc];
   int acc = isa_insn_acc(in);
@@ -88,7 +88,7 @@ static bool is_in_place(const vm_core *c, const vm_ck_access *write) {
   return own_read(c, write, write) != NULL;
 }
 
-/* Whether an engine works on its own result: all from write `w` to `write` is in place. */
+/* Whether an engine works on its own result: all writes from `w` to `write` are in place. */
 static bool goes_on(const vm_core *c, const vm_ck_access *w, const vm_ck_access *write) {
   const vm_ck_log *g = &c->check->log;
   if (w->engine != write->engine || w->queue != write->queue || !is_in_place(c, write))
@@ -100,8 +100,8 @@ static bool goes_on(const vm_core *c, const vm_ck_access *w, const vm_ck_access 
   return true;
 }
 
-/* Whether the instruction of an access tells that it is over, and nobody listens: somebody should.
- */
+/* Whether the instruction of an access signals that it is over, and no engine waits for that: one
+ * should. */
 static bool is_unheard(const vm_core *c, const vm_ck_access *a) {
   const isa_update *u = &vm_ck_code(c, a->engine)->insns[a->pc].upd;
   return a->queue == VM_CK_QUEUES && u->kind != ISA_UPD_none &&
@@ -131,8 +131,8 @@ static void decide(const vm_core *c, const vm_ck_must *run, const vm_ck_access *
 
 /* ---- What tells of the first --------------------------------------------------------------- */
 
-/* What an engine has waited for when it comes to an access: the last wait for each semaphore; those
- * from `since` on stand at the access: nothing else was done with memory in between. */
+/* What an engine has waited for when it comes to an access: the last wait for each semaphore. Those
+ * from `since` on are next to the access: nothing else was done with memory in between. */
 typedef struct waits {
   const vm_ck_step *last[VM_CK_SEMS];
   uint32_t since;
@@ -152,15 +152,15 @@ static void find_waits(const vm_core *c, const vm_ck_access *a, waits *out) {
       out->since = g->accesses[i].at;
 }
 
-/* Whether an update is that of the instruction or transfer of an access. */
+/* Whether an update was made by the instruction or the transfer of an access. */
 static bool is_own(const vm_ck_signal *u, const vm_ck_access *a) {
   if (u->pc != a->pc || u->engine != a->engine) return false;
   return u->epoch == a->epoch || (u->ring && a->queue == VM_CK_QUEUES); /* it triggered it */
 }
 
 /* How well an update serves as what `second` waits for; the least is the best. An instruction's own
- * update is there for whoever needs its result, and one that does nothing else is there to be
- * waited for. */
+ * update serves whoever needs its result; an update that does nothing else is meant to be waited
+ * for. */
 enum { FITS_UNHEARD, FITS_OWN, FITS_PLACE, FITS_SIGNAL, FITS_OTHERS, FITS_LATER, FITS_AT_ALL };
 
 static unsigned fit_of(const vm_core *c, const vm_ck_signal *u, const vm_ck_access *first,
@@ -202,14 +202,14 @@ const vm_ck_signal *vm_ck_signal_of(const vm_core *c, const vm_ck_must *m,
   return best;
 }
 
-/* The sums of increments: up to the update and what tells of the same instruction or transfer; of
- * those of others that can come without it, and one more; and of all that can come before
- * `second`. other: one of those others. */
+/* Sums of increments. natural: up to the update, or the last one of the same instruction or
+ * transfer. others: of other sources, if they can come without it, plus one. all: of all that can
+ * come before `second`. other: one update of those others. */
 typedef struct sums {
   int64_t natural, others, all;
   const vm_ck_signal *other;
 } sums;
-/* 0: none, else one more. */
+/* 0: none, else the queue's number + 1. */
 static unsigned queue_of(const vm_core *c, const vm_ck_signal *u) {
   return u->ring ? ((unsigned)u->ring - c->check->rings) / ISA_NDMA + 1 : 0;
 }
@@ -239,8 +239,7 @@ static sums add_up(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *by
   return s;
 }
 
-/* Whether something lowers or sets a semaphore, so that its value does not tell how much was added.
- */
+/* Whether something lowers or sets a semaphore: then its value does not show how much was added. */
 static bool is_set_back(const vm_core *c, unsigned sem) {
   for (unsigned e = 0; e < c->check->nengines; e++)
     for (uint32_t pc = 0; pc < vm_ck_code(c, e)->n; pc++) {
@@ -255,7 +254,7 @@ static bool is_set_back(const vm_core *c, unsigned sem) {
   return false;
 }
 
-/* What a semaphore that does more than count has to be waited for, as far as that can be said. */
+/* The value to wait for of a semaphore that does more than count, as far as it is known. */
 static void find_mixed(const vm_core *c, const vm_ck_signal *u, const vm_ck_step *w,
                        vm_ck_advice *out) {
   const vm_ck_log *g = &c->check->log;
@@ -313,7 +312,7 @@ static void find_signal(const vm_core *c, const vm_ck_must *m, vm_ck_advice *out
   out->takes = g->takers[u->sem] && at && at->op == ISA_OP_event_semaphore;
   out->alone = !(g->waiters[u->sem] & ~(1u << second->engine));
   bool own = u->pc == first->pc && u->engine == first->engine;
-  bool unheard = own && !g->waiters[u->sem]; /* it tells, and nobody listens */
+  bool unheard = own && !g->waiters[u->sem]; /* it signals, and no engine waits for it */
   if (!out->signals || (w ? out->waited >= out->value : !unheard)) return;
   out->rank = out->rank == RANK_UNWRITTEN ? RANK_SURE : own ? RANK_RAISE : RANK_AFTER;
 }
@@ -330,14 +329,14 @@ void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
   decide(c, run, old, a, out);
   bool sure = out->rank == RANK_UNWRITTEN;
   find_signal(c, m, out);
-  if (out->stale && out->first != old) { /* of the two as they came, nothing else is known */
+  if (out->stale && out->first != old) { /* then only their order in the run is known */
     vm_ck_advice plain;
     vm_ck_advise_order(c, m, old, a, &plain);
     if (plain.stale) *out = plain;
   }
   if (sure || out->rank <= RANK_RAISE) return;
-  /* What changes its bytes in place is a part of what the reader waits for: a wait that is there
-   * and too low tells more than the bytes do. */
+  /* What changes its bytes in place is one part of what the reader waits for: an existing wait that
+   * is too low says more than the bytes do. */
   if (!out->early || !own_read(c, out->second, out->first)) return;
   vm_ck_advice turned = {.rank = RANK_REST, .first = out->second, .second = out->first};
   turned.early = !turned.first->writes;
@@ -369,7 +368,7 @@ static void put_waited(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   vm_ck_put_site(c, second->engine, a->waited_pc, out);
 }
 
-/* Why the value is that of all updates. */
+/* Why the value must include all updates. */
 static void put_other(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first;
   isa_buf_puts(out, ", since ");
@@ -395,7 +394,7 @@ static void put_wait(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   if (a->other) isa_buf_puts(out, ". A semaphore of its own would do too");
 }
 
-/* Whether each wait of the engine could take the value, by what is added in all. */
+/* Whether each wait of the engine could use that value, given the sum of all increments. */
 static bool is_there_enough(const vm_core *c, const vm_ck_advice *a) {
   const vm_ck_log *g = &c->check->log;
   int64_t all = 0;
@@ -406,7 +405,7 @@ static bool is_there_enough(const vm_core *c, const vm_ck_advice *a) {
   return all >= 0;
 }
 
-/* A wait that takes what it has waited for serves every round. */
+/* A wait that also subtracts what it has waited for is right in every round. */
 static void put_take(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   bool rises = a->again && a->step == a->value && a->alone && a->round <= 1;
   if (!rises && !(a->takes && is_there_enough(c, a))) return;
@@ -429,7 +428,7 @@ static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   isa_buf_puts(out, " is over: signal it with a semaphore of its own that only counts up");
 }
 
-/* What has to tell of the first, when nothing does. */
+/* What has to signal that the first access is over, when nothing does. */
 static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first, *second = a->second;
   const isa_update *u = &vm_ck_code(c, first->engine)->insns[first->pc].upd;

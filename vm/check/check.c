@@ -23,7 +23,7 @@ unsigned vm_check_possible(const vm_core *c, unsigned mask) {
 
 unsigned vm_check_mask(const vm_core *c) { return c->check ? c->check->mask : 0; }
 
-/* What there is on both cores; the other one has the same checks. */
+/* The numbers of both cores; the other core has the same checks. */
 static void count(vm_core *c) {
   struct vm_check *k = c->check;
   k->nengines = c->prog->ncores * ISA_NENGINES;
@@ -93,8 +93,8 @@ void vm_check_finish(vm_core *c) {
 
 /* ---- Findings ----------------------------------------------------------------------------- */
 
-/* True when the pair of places has been there; else it is noted. Where too many are noted, what
- * falls on a taken place of the table is reported again. */
+/* The slot of a pair of places in the table of pairs that were reported. A pair that shares a slot
+ * with a later one can be reported again. */
 static uint64_t *slot_of(struct vm_check *k, uint64_t key) {
   uint64_t h = key * 0x9e3779b97f4a7c15u;
   return &k->seen[(h >> 40) % SEEN_PAIRS];
@@ -191,7 +191,7 @@ static const char *tile_at(const vm_core *c, unsigned space, unsigned p, int64_t
   return NULL;
 }
 
-/* b: of an HBM tensor, 1-based, its bytes there. */
+/* b: a box of an HBM tensor, whose number is 1-based: its bytes there. */
 static void put_range(const vm_core *c, const vm_box *b, uint32_t tensor, isa_buf *out) {
   isa_buf_printf(out, "bytes %lld..%lld of ", (long long)b->lo, (long long)b->hi - 1);
   if (b->space == ISA_HBM) {
@@ -238,7 +238,8 @@ void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
 
 typedef void view_fn(void *ud, const vm_view *v, unsigned flags);
 
-/* n elements from `first` of `parts` partitions from p, of a view that is one run a partition. */
+/* n elements from `first` on, of `parts` partitions from p on, of a view that is one run per
+ * partition. */
 static vm_view part_of(const vm_view *v, uint32_t p, uint32_t parts, uint64_t first, uint64_t n) {
   vm_view s = *v;
   s.at += p * v->step[0] + (int64_t)first * v->run_step;
@@ -274,7 +275,7 @@ uint64_t vm_ck_snake(const vm_flight *f, const vm_view *v, unsigned flags) {
   return 0;
 }
 
-/* An operand; of those that are touched in part, what is. */
+/* Calls fn for an operand, or for the part of it that is used. */
 static void each_part(const vm_flight *f, const vm_view *v, unsigned flags, view_fn *fn, void *ud) {
   uint64_t n = flags & AP_SNAKE ? vm_ck_snake(f, v, flags) : 0;
   if (n && v->run == v->elems) {

@@ -37,7 +37,8 @@ enum vm_check_kind {
 /* "uninit" and so on; NULL past the last. Static. */
 const char *vm_check_name(unsigned kind);
 
-/* Engines of both cores are numbered together: core 1's follow core 0's. This means no engine. */
+/* Engines of both cores are numbered together: core 1's come after core 0's. This number means no
+ * engine. */
 enum { VM_NO_ENGINE = ISA_MAX_CORES * ISA_NENGINES };
 
 /* Findings kept; the rest are counted. */
@@ -45,19 +46,19 @@ enum { VM_FINDINGS = 64 };
 typedef struct vm_finding {
   uint8_t kind, engine; /* of the instruction at pc, the later of the two */
   uint8_t other_engine; /* VM_NO_ENGINE: there is no other */
-  uint8_t rank;         /* of a race: a lower rank means a surer fix */
+  uint8_t rank;         /* of a race: the lower the rank, the surer the fix */
   /* The first byte that nothing has written: memory (1: sbuf, 2: psum, then the tensors, then core
    * 1's sbuf and psum; 0: the finding is about something else), partition, byte. */
   uint16_t memory, part;
   uint64_t byte;
-  uint16_t sem; /* 1-based, if a semaphore is wrong; 0: something else is */
+  uint16_t sem; /* 1-based; 0: the finding is not about a semaphore */
   uint32_t pc, other_pc;
   vm_time time, other_time;
   isa_buf text;
 } vm_finding;
 
-/* The checks of a mask of 1 << vm_check_kind that c can make: if it computes no values, it cannot
- * check values. */
+/* The checks of a mask of 1 << vm_check_kind that c can make: a core that computes no values cannot
+ * check them. */
 unsigned vm_check_possible(const vm_core *c, unsigned mask);
 /* Turns on the checks of a mask, as far as they are possible, for a core that has just started.
  * False if out of memory; vm_check_end frees either way. */
@@ -84,7 +85,7 @@ typedef enum vm_verdict_of {
 typedef struct vm_schedules {
   vm_verdict_of verdict;
   uint64_t states;
-  /* Two places, or one and VM_NO_ENGINE; for `unknown` where it stopped. */
+  /* Two places, or one and VM_NO_ENGINE; for `unknown`, where the judge stopped. */
   uint8_t engine, other_engine;
   uint32_t pc, other_pc;
   isa_buf text; /* the verdict and its details */
@@ -93,11 +94,12 @@ void vm_check_schedules(vm_core *c, vm_schedules *out);
 
 /* ---- What happens in the machine, as its parts report it ----------------------------------- */
 
-/* Engine e's instruction at its pc, which the fast loop leaves, begins: its wait holds. */
+/* The wait of engine e's instruction at its pc, which the fast loop leaves to others, holds: it
+ * begins. */
 void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in);
 /* A data-path instruction has issued: its operands, boxes and times are known. */
 void vm_check_issue(vm_core *c, unsigned e, const vm_flight *f);
-/* Before and after its handler. */
+/* Before its handler runs, and after. */
 void vm_check_execute(vm_core *c, unsigned e, const vm_flight *f);
 void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f);
 /* The sequencer itself reads or writes memory, now. */
@@ -113,35 +115,35 @@ void vm_check_waited(vm_core *c, unsigned e, const isa_wait *w);
  * half first. The views are the dst and src of each. */
 void vm_check_meet(vm_core *c, unsigned e, const vm_view end[2], unsigned other,
                    const vm_view other_end[2]);
-/* A transfer of engine e has its shares, chained: the first goes to ring 0, and so on. */
+/* A transfer of engine e has its shares, in a chain: the first goes to ring 0, and so on. */
 void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
                        const vm_share *shares);
-/* The sources of an unfinished item are about to be copied, since something else writes them now:
- * it counts as reading here, and uses the copies later. */
+/* The sources of an unfinished item are about to be copied, since something else is about to write
+ * them: it counts as reading now, and uses the copies later. */
 void vm_check_stage(vm_core *c, const vm_item *it);
-/* A share is about to move its bytes, and has. */
+/* A share is about to move its bytes; it has moved them. */
 void vm_check_move(vm_core *c, const vm_share *s);
 void vm_check_moved(vm_core *c, const vm_share *s);
 /* A posted update arrives; its vm_check_change follows. */
 void vm_check_arrival(vm_core *c, const vm_event *ev);
 void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next);
-/* Memory that the host writes during the run, and a register. */
+/* The host writes memory or a register during the run. */
 void vm_check_host_wrote(vm_core *c, const vm_box *b);
 void vm_check_host_register(vm_core *c, unsigned e, unsigned r);
 /* Engine e runs the register instruction at pc: reports reads of registers that nothing wrote. */
 void vm_check_registers(vm_core *c, unsigned e, uint32_t pc);
-/* Whether it has nothing left to find on engine e: every register that is read has been written. */
+/* Whether engine e has nothing left to check: every register that is read has been written. */
 bool vm_check_registers_known(const vm_core *c, unsigned e);
 /* Engine e's flight f could have started at `start`, but has to wait `late` for a port that flight
  * g of the other engine uses, and that programs must share in order. */
 void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w, const vm_flight *g,
                    vm_time start, vm_time late);
 
-/* deadlock.c: which engine waits on what, why, and what could still have changed it. */
+/* deadlock.c: which engine waits for what, why, and what could still have changed it. */
 void vm_check_deadlock(vm_core *c);
-/* Each engine that waits, as in the report of a deadlock; nothing if no engine waits. */
+/* Each engine that waits, as in the report of a deadlock; nothing if none waits. */
 void vm_check_put_waits(const vm_core *lead, isa_buf *out);
-/* For a run that a limit ends: engines that only run register instructions, and then those that
+/* For a run that a limit ends: engines that run only register instructions, and then those that
  * wait. Adds nothing if there are none. */
 void vm_check_put_stuck(const vm_core *c, isa_buf *out);
 

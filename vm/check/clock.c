@@ -1,7 +1,7 @@
-/* Happens-before. Each engine has a vector clock: what it may rely on having happened anywhere. A
+/* Happens-before. Each engine has a vector clock: what it may rely on having happened, anywhere. A
  * data-path instruction and a share of a transfer begin with the clock of the sequencer that issued
- * or triggered them; an update releases what its source has done by then; a wait acquires, of
- * each source, only what it could not have gone on without. (sems.c) */
+ * or triggered them. An update releases what its source has done by then. A wait acquires, of each
+ * source, only what it could not have continued without (sems.c). */
 #include "check.h"
 #include "impl.h"
 #include "meet.h"
@@ -118,8 +118,8 @@ void vm_check_drain(vm_core *c, unsigned engine) {
   vm_ck_data_path_known(c, e, c->check->issued[e]);
 }
 
-/* Complete, an instruction has read and written, and so have those before it; when it has read,
- * they have read. Weights tell of weights alone. */
+/* When an instruction is complete it has read and written, and so have those before it; when it has
+ * read, those before it have read. Weights tell only about weights. */
 static void log_flight(vm_core *c, unsigned e, const vm_flight *f) {
   const isa_update *u = &f->in->upd;
   bool weights = isa_ops[f->in->op].cost == ISA_COST_LDW;
@@ -173,8 +173,8 @@ static void note_trigger(vm_core *c, unsigned e, unsigned queue) {
   k->trigger_epoch[queue] = vm_ck_clock(c, e)[vm_ck_comp(e, OF_SEQ)];
 }
 
-/* What the shares of a transfer begin with: the clock of engine e, and where another engine
- * triggered the queue before, what that one knew: a ring keeps its order. */
+/* What the shares of a transfer begin with: the clock of engine e and, if another engine triggered
+ * the queue before, what that one knew, since a ring keeps its order. */
 static vm_ck_snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
   struct vm_check *k = c->check;
   vm_ck_snapshot *last = k->queue_base[queue], *s = snapshot_of(c, e);
@@ -229,7 +229,7 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
   vm_ck_drop(c, base);
   unsigned sem = vm_ck_sem(t->sem_core, t->sem);
   vm_ck_sem_log *l = t->signals ? k->sems[sem] : NULL;
-  for (unsigned r = 0; l && r < ring; r++) { /* all of them have to arrive to tell of one */
+  for (unsigned r = 0; l && r < ring; r++) { /* only all of them together prove one */
     vm_ck_source *s = vm_ck_find_source(l, vm_ck_ring_comp(k, queue, r));
     if (!s || s->n == s->head) continue;
     vm_ck_update *u = &s->v[s->n - 1];

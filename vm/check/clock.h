@@ -1,4 +1,4 @@
-/* What engines know about one another while the run goes on: clocks, and updates of semaphores. */
+/* What engines know about one another during the run: clocks, and updates of semaphores. */
 #ifndef VM_CHECK_CLOCK_H
 #define VM_CHECK_CLOCK_H
 
@@ -8,10 +8,10 @@
 
 /* ---- Components of a clock ---------------------------------------------------------------- */
 
-/* Four components for each engine: how many of its data-path instructions are complete, have read
- * their sources, have loaded weights (which do not end in order with matmuls); and how far its
- * sequencer has come. Then, from vm_check.rings on, one for each ring of each queue: shares done.
- */
+/* An engine has four components: how many of its data-path instructions are complete, how many have
+ * read their sources, how many have loaded weights (which do not end in order with matmuls), and
+ * how far its sequencer has come. Then, from vm_check.rings on, each ring of each queue has one:
+ * shares done. */
 enum { OF_DONE, OF_READ, OF_WEIGHTS, OF_SEQ, OF_ENGINE };
 static inline unsigned vm_ck_comp(unsigned engine, unsigned what) {
   return OF_ENGINE * engine + what;
@@ -37,16 +37,16 @@ static inline bool vm_ck_join(uint32_t *to, const uint32_t *from, uint32_t n) {
 
 /* A clock at an earlier moment, shared by the updates that were released with it. */
 typedef struct vm_ck_snapshot {
-  struct vm_ck_snapshot *next; /* of the free list */
+  struct vm_ck_snapshot *next; /* next in the free list */
   uint32_t refs;
-  uint32_t number; /* in a file, if `saved` is that of the walk that writes it */
+  uint32_t number; /* its number in a file, if `saved` is that of the walk that writes it */
   uint64_t saved;
   uint32_t v[]; /* ncomps */
 } vm_ck_snapshot;
 
 /* What an engine knows after it has seen an update: the snapshot, the newer `own` of the updating
  * engine, and the shares of ring `ring` (0: none) up to `share`. For a sendrecv also component
- * `twin` (0: none) of the other core's half, up to `twin_share`. */
+ * `twin` (0: none), the other core's half, up to `twin_share`. */
 typedef struct vm_ck_release {
   vm_ck_snapshot *base;
   uint32_t own[OF_ENGINE];
@@ -62,31 +62,33 @@ typedef struct vm_ck_release {
 /* An update that has been triggered, in the order of its source. */
 typedef struct vm_ck_update {
   vm_ck_release r;
-  int64_t delta, total; /* total: of the semaphore when this and all before it have arrived */
+  int64_t delta, total; /* total: the value of the semaphore when this update and all before it have
+                           arrived */
   uint32_t epoch;       /* of the source's component */
   bool writes;          /* sets the value to delta */
 } vm_ck_update;
 typedef struct vm_ck_source {
   uint16_t comp;
-  uint32_t head, n, cap, arrived; /* updates v[head .. n - 1]; the first `arrived` have arrived */
+  uint32_t head, n, cap, arrived; /* updates v[head .. n - 1]; the first `arrived` of them have
+                                     arrived */
   vm_ck_update *v;
   int64_t up, down; /* sum of their increments, and of their decrements (negative) */
 } vm_ck_source;
 
-typedef struct vm_ck_held { /* the last wait of an engine on a semaphore that held */
+typedef struct vm_ck_held { /* the last wait of an engine for a semaphore that held */
   bool valid;
   uint8_t cond;
-  uint32_t value, pc, epoch; /* epoch: of the engine's OF_SEQ */
+  uint32_t value, pc, epoch; /* epoch: of the engine's component OF_SEQ */
   vm_time time;
 } vm_ck_held;
 typedef struct vm_ck_sem_log {
   vm_ck_source *src;
   uint32_t nsrc, cap;
   int64_t up, down; /* updates that have not arrived */
-  bool was_written; /* by `write`, when its value was `before` */
+  bool was_written; /* of `write`, when its value was `before` */
   uint8_t writer;
   uint32_t before, set_to, written_pc;
-  uint16_t write_comp; /* an engine that knows this epoch of that component comes after it */
+  uint16_t write_comp; /* an engine that knows this epoch of that component comes after the write */
   uint32_t write_epoch;
   vm_time written_at;
   vm_ck_release write;
@@ -103,7 +105,7 @@ void vm_ck_clocks_end(vm_core *c);
 vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c);
 /* Drops a reference; NULL is allowed. */
 void vm_ck_drop(vm_core *c, vm_ck_snapshot *s);
-/* Engine e now knows epoch of a component; it now knows all that r proves. */
+/* Engine e now knows that epoch of a component; it now knows all that r proves. */
 void vm_ck_raise(vm_core *c, unsigned e, unsigned comp, uint32_t epoch);
 void vm_ck_acquire(vm_core *c, unsigned e, const vm_ck_release *r);
 /* What an update by the instruction at engine e's pc proves, with a reference; its base is NULL
@@ -128,19 +130,19 @@ void vm_ck_sems_end(vm_core *c);
 /* Whether a release comes after epoch of component comp. */
 bool vm_ck_includes(const struct vm_check *k, const vm_ck_release *r, unsigned comp,
                     uint32_t epoch);
-/* When a value is set, the engine must know of every update before it: else one could come later
- * and count. */
+/* When a value is set, the engine must know of every update before it: else one of them could come
+ * later and count. */
 void vm_ck_check_lost(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
 /* An update that arrives after the value was set: r is what it was released with. */
 void vm_ck_check_late(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_release *r);
-/* The value is set to `value` after another has set it. */
+/* The value is set to `value` after it was set to something else. */
 void vm_ck_check_set_again(vm_core *c, const vm_ck_sem_log *l, unsigned sem,
                            const vm_ck_release *by, int64_t value);
-/* The newest update of source s lowers the value: whether it stays at zero or above if only those
- * increments of other sources have arrived that must have. */
+/* The newest update of source s lowers the value: does it stay at zero or above if, of the
+ * increments of other sources, only those have arrived that must have? */
 void vm_ck_check_below(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s);
-/* The update that proves epoch of component comp, if one has been triggered and is still kept: its
- * semaphore and the value to wait for. */
+/* The update that proves that epoch of component comp, if one has been triggered and is still kept:
+ * its semaphore and the value to wait for. */
 bool vm_ck_clocks_signal(const vm_core *c, unsigned comp, uint32_t epoch, unsigned *sem,
                          int64_t *value);
 /* The value that a semaphore will have when all its triggered updates have arrived. */
@@ -150,14 +152,14 @@ int64_t vm_ck_clocks_waited(const vm_core *c, unsigned e, unsigned sem);
 
 /* ---- report.c ----------------------------------------------------------------------------- */
 
-/* Engine e waits, by h, for a semaphore that was reset with no order to the wait; its
- * wait h held on a value that passes to `next`; it triggers a queue that another one does; an
- * update by the engine's instruction at pc could come before l's last write or after it. */
+/* Findings. Engine e waits, by h, for a semaphore that was reset with no order to the wait; its
+ * wait h held on a value that passes to `next`; it triggers a queue that another engine triggers;
+ * an update by the engine's instruction at pc could come before l's last write or after it. */
 void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_log *l,
                         const vm_ck_held *h);
 void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held *h, uint32_t next);
 void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue);
-/* Update u takes a semaphore below zero unless `late` (NULL: one to come) has arrived. */
+/* Update u takes a semaphore below zero unless `late` (NULL: an update to come) has arrived. */
 void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u, const vm_ck_release *late);
 void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigned engine,
                        uint32_t pc);

@@ -1,13 +1,13 @@
-/* Numbers of what a pair has twice. */
+/* Numbers of what exists twice in a pair. */
 #ifndef VM_CHECK_CORES_H
 #define VM_CHECK_CORES_H
 
 #include "check.h"
 
 /* A pair has one set of clocks, one log and one list of accesses. Engines, semaphores and queues
- * are numbered in one count, core 0's and then core 1's: an engine `e`, a `sem` and a `queue` are
- * such numbers in the files of the race check. The calls of check.h, and the files that look at
- * one core's memory alone, have the numbers of core c. */
+ * are numbered together, core 0's and then core 1's: an engine `e`, a `sem` and a `queue` are such
+ * numbers in the files of the race check. The calls of check.h, and the files that look only at one
+ * core's memory, have the numbers of core c. */
 enum {
   VM_CK_ENGINES = VM_NO_ENGINE, /* also: no engine */
   VM_CK_SEMS = ISA_MAX_CORES * ISA_NSEMS,

@@ -1,4 +1,4 @@
-/* The report of a run that cannot continue: who waits on what, the last values of that semaphore,
+/* The report of a run that cannot continue: who waits for what, the last values of that semaphore,
  * whether the wait has missed its moment, and who could still have changed it. */
 
 #include "../engine/engine.h"
@@ -8,18 +8,18 @@
 #include <string.h>
 
 enum {
-  MOST_GROUPS = 4,  /* groups of updates shown */
-  MOST_PLACES = 3,  /* instructions shown of an engine that could update */
+  MOST_GROUPS = 4,  /* groups of updates that are shown */
+  MOST_PLACES = 3,  /* instructions that are shown of an engine that could update */
   LEAST_SPIN = 1000 /* register instructions in a row that are worth a line */
 };
 
-/* Engines of both cores count on: engine e of core 1 is number ISA_NENGINES + e. */
+/* Engines of both cores are numbered together: engine e of core 1 is number ISA_NENGINES + e. */
 enum { ENGINES = ISA_MAX_CORES * ISA_NENGINES };
 typedef struct report {
   const vm_core *core[ISA_MAX_CORES];
   unsigned n; /* engines */
   isa_buf *out;
-  uint8_t *reach[ENGINES]; /* by pc: it may still run; NULL: not known, or halted */
+  uint8_t *reach[ENGINES]; /* by pc: whether it may still run; NULL: not known, or halted */
 } report;
 
 static const vm_core *core_of(const report *r, unsigned e) { return r->core[e / ISA_NENGINES]; }
@@ -37,7 +37,7 @@ static unsigned long long ns(vm_time t) { return t / VM_NS; }
 
 /* ---- Who could change a semaphore ---------------------------------------------------------- */
 
-typedef struct target { /* semaphore sem of a core, or its coming to a sendrecv of a pipe */
+typedef struct target { /* semaphore sem of a core, or an arrival at a sendrecv of a pipe */
   unsigned core, sem;
   int pipe; /* -1: it is a semaphore */
 } target;
@@ -52,7 +52,7 @@ static bool transfers_update(const isa_queue *q, target t) {
   return false;
 }
 
-/* Whether an instruction of core c changes the semaphore, or comes to the pipe. */
+/* Whether an instruction of core c changes the semaphore, or arrives at the pipe. */
 static bool changes(const vm_core *c, const isa_insn *in, target t) {
   isa_barrier b;
   if (t.pipe >= 0) return c->number == t.core && isa_insn_pipe(in) == t.pipe;
@@ -66,7 +66,7 @@ static bool changes(const vm_core *c, const isa_insn *in, target t) {
   return updates(in, t);
 }
 
-/* Whether engine e, as it stands, has an instruction before it that changes the semaphore. */
+/* Whether engine e, where it stands, still has an instruction ahead that changes the semaphore. */
 static bool may_change(const report *r, unsigned e, target t) {
   const isa_code *code = engine_of(r, e)->code;
   for (uint32_t pc = 0; r->reach[e] && pc < code->n; pc++)
@@ -74,7 +74,7 @@ static bool may_change(const report *r, unsigned e, target t) {
   return false;
 }
 
-/* The places of engine e that change the semaphore and may run (or not, as asked). */
+/* The places of engine e that change the semaphore and can still run (or cannot, as asked). */
 static unsigned put_changers(const report *r, unsigned e, target t, bool may, unsigned before,
                              const char *head) {
   const vm_core *c = core_of(r, e);
@@ -157,7 +157,7 @@ static bool same_origin(const vm_sem_log *log, uint32_t i, uint32_t k) {
          log->pc[i] == log->pc[k];
 }
 
-/* The last updates, oldest first, those of one instruction together. */
+/* The last updates, oldest first; those of one instruction are shown together. */
 static void put_updates(const vm_core *c, const vm_sem_log *log, isa_buf *out) {
   uint32_t oldest = log->n - kept(log), from = log->n, groups = 0;
   while (from > oldest && groups < MOST_GROUPS) {
@@ -173,7 +173,7 @@ static void put_updates(const vm_core *c, const vm_sem_log *log, isa_buf *out) {
   }
 }
 
-/* A wait that would have held at an earlier moment: the last such, and what ended it. */
+/* A wait that would have held earlier: the last such time, and what ended it. */
 static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w, uint32_t want,
                        isa_buf *out) {
   const vm_sem_log *log = &c->sem_log[w->sem];
@@ -376,7 +376,7 @@ void vm_check_put_stuck(const vm_core *c, isa_buf *out) {
     put_engine(out, e);
     isa_buf_puts(out, " at ");
     put_pc(&r, e, en->pc);
-    isa_buf_printf(out, " spun %llu instructions without touching shared state",
+    isa_buf_printf(out, " spun through %llu instructions without touching shared state",
                    (unsigned long long)n);
     spins = true;
   }

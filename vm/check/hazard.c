@@ -1,5 +1,5 @@
-/* What an engine's data path has ended before it goes on: the log tells who touched the same bytes.
- */
+/* What an engine's data path must have finished before it goes on: the log shows who touched the
+ * same bytes. */
 #include "check.h"
 #include "impl.h"
 #include "meet.h"

@@ -16,14 +16,15 @@ typedef struct vm_ck_access {
   uint16_t p0, p1;
   uint16_t region, comp;
   uint32_t epoch;
-  /* For a write: an engine that sees this epoch of that component of its engine knows that it is
-   * complete, since the engine's own read of the bytes had to wait for it. 0: there is none. */
+  /* For a write: an engine that sees this epoch of that component of its engine knows that the
+   * write is complete, since the engine's own read of the bytes had to wait for it. 0: there is
+   * none. */
   uint32_t seen_epoch;
   uint16_t seen_comp;
   uint32_t first, last; /* buckets it is in */
   uint32_t stamp;
   bool writes, alive;
-  bool handed;    /* not read, but named by a core_barrier of its engine */
+  bool handed;    /* not read: a core_barrier of its engine names it */
   uint8_t engine; /* of the instruction */
   uint8_t queue;  /* of a share, else VM_CK_QUEUES */
   uint8_t ring;
@@ -37,8 +38,8 @@ typedef struct vm_ck_bucket {
   uint32_t *ids, n, cap;
 } vm_ck_bucket;
 /* SBUF, PSUM, each HBM tensor, then core 1's SBUF and PSUM, divided into buckets of 1 << shift
- * bytes. If several engines of a core use a pipe of sendrecvs, the pipes of each core come last: a
- * use of pipe n counts as a write of byte n. */
+ * bytes. If several engines of a core use one pipe of sendrecvs, the pipes of each core come last:
+ * a use of pipe n counts as a write of byte n. */
 enum { VM_CK_PIPES = 256 };
 typedef struct vm_ck_region {
   uint64_t lo, hi;
@@ -51,8 +52,8 @@ typedef struct vm_ck_region {
 
 /* ---- The log ------------------------------------------------------------------------------ */
 
-/* A step changes what its engine knows: a wait that held on a semaphore that only counts, or on any
- * other (HELD, which changes nothing itself: its updates follow); an update that such a wait
+/* A step changes what its engine knows: a wait that held for a semaphore that only counts, or for
+ * any other (HELD, which changes nothing itself: its updates follow); an update that such a wait
  * acquired; a drain; a trigger after another engine's; a sendrecv that has met the other core's; an
  * order that a finding assumes. `at` is the place of each step, update and access in the order of
  * the run. */
@@ -69,8 +70,8 @@ enum {
 typedef struct vm_ck_step {
   uint8_t kind, engine, cond; /* cond: of a wait that held */
   uint16_t sem;
-  uint32_t prev;  /* the engine's step before */
-  uint32_t other; /* an update, the instructions that are drained, a step, an access */
+  uint32_t prev;  /* the engine's previous step */
+  uint32_t other; /* an update, the number of drained instructions, a step, or an access */
   uint32_t at, seq, pc;
   int64_t want;   /* the sum of all increments that the wait needs; for an assumed order, an update
                    * that has been seen, or 0 */
@@ -83,7 +84,7 @@ typedef struct vm_ck_signal { /* an update; it proves what its step knows, and m
   uint16_t comp, ring, twin, sem;
   uint8_t engine;
   bool writes; /* sets the value to delta */
-  bool taken;  /* if it takes effect at once: together with the wait of its step */
+  bool taken;  /* if it takes effect at once, together with the wait of its step */
 } vm_ck_signal;
 typedef struct vm_ck_log {
   bool on;
@@ -95,7 +96,7 @@ typedef struct vm_ck_log {
   uint32_t nsets, cap_sets, most_steps;
   uint32_t last[VM_CK_ENGINES], queue[VM_CK_QUEUES]; /* steps */
   int64_t taken[VM_CK_SEMS];
-  bool knows;                                       /* log what is acquired now */
+  bool knows;                                       /* what is acquired now must be logged */
   bool mixed[VM_CK_SEMS];                           /* does more than count */
   bool host[VM_CK_SEMS];                            /* the host has set it */
   uint16_t waiters[VM_CK_SEMS], takers[VM_CK_SEMS]; /* masks of engines */
@@ -103,9 +104,9 @@ typedef struct vm_ck_log {
 
 /* ---- All together ------------------------------------------------------------------------- */
 
-/* A byte for each byte of memory: 0 if nothing has written it, the mark of the tile through which
- * it was written last if that tile is `own`, VM_CK_ANYONE if it counts as written through every
- * tile, else VM_CK_WRITTEN. */
+/* A byte for each byte of memory: 0 if nothing has written it; if the tile through which it was
+ * last written is `own`, the mark of that tile; VM_CK_ANYONE if it counts as written through every
+ * tile; else VM_CK_WRITTEN. */
 enum { VM_CK_WRITTEN = 1, VM_CK_OWNERS, VM_CK_ANYONE = 255 };
 typedef struct vm_ck_shadow {
   uint8_t *at;
@@ -132,7 +133,7 @@ typedef struct vm_ck_banks {
   vm_time read_time[ISA_PSUM_BYTES / ISA_PSUM_BANK];
 } vm_ck_banks;
 
-enum { SEEN_PAIRS = 4096 }; /* pairs of places to remember, so that a loop reports once */
+enum { SEEN_PAIRS = 4096 }; /* pairs of places that were reported, so that a loop reports once */
 
 struct vm_check {
   unsigned mask;
@@ -145,12 +146,13 @@ struct vm_check {
   /* clocks */
   uint32_t ncomps, rings;             /* rings: the first component of a ring */
   uint32_t *clock[VM_CK_ENGINES];     /* ncomps each */
-  vm_ck_snapshot *now[VM_CK_ENGINES]; /* of the clock, NULL when it has changed since */
+  vm_ck_snapshot *now[VM_CK_ENGINES]; /* of the clock; NULL if it has changed since */
   vm_ck_snapshot *free;
-  bool halved;                 /* the first half of a sendrecv that has met another has started */
-  vm_view sent[ISA_MAX_CORES]; /* and what each core sends */
+  bool halved;                 /* the first half of a sendrecv that has met the other core's has
+                                  started */
+  vm_view sent[ISA_MAX_CORES]; /* and what each core sends, */
   uint8_t met[VM_CK_ENGINES];  /* and the engine that each has met */
-  bool shared_pipe[ISA_MAX_CORES][VM_CK_PIPES]; /* several engines of the core use it */
+  bool shared_pipe[ISA_MAX_CORES][VM_CK_PIPES]; /* several engines of the core use the pipe */
   uint32_t issued[VM_CK_ENGINES];               /* data-path instructions */
   /* For an engine with @read updates: the last instruction that must have ended when the newest
    * starts, since one up to that touched the same bytes. */
@@ -163,16 +165,16 @@ struct vm_check {
   vm_time trigger_time[VM_CK_QUEUES];
   vm_ck_snapshot *queue_base[VM_CK_QUEUES];
   vm_ck_sem_log *sems[VM_CK_SEMS];
-  uint16_t waiters[VM_CK_SEMS]; /* engines whose code waits for it */
+  uint16_t waiters[VM_CK_SEMS]; /* engines whose code waits for the semaphore */
   vm_ck_release arriving;
   bool has_arriving;
-  uint8_t change_by; /* engine of the next change, VM_CK_ENGINES: the host */
+  uint8_t change_by; /* engine of the next change; VM_CK_ENGINES: the host */
   uint32_t change_pc;
   vm_ck_log log;
   /* The clocks during the run may miss an order or show one that is not certain, so the log must be
-   * judged. Until this is set each access is checked when it comes. */
+   * judged at the end. Until this is set each access is checked when it comes. */
   bool suspect;
-  uint32_t judged; /* places of the log that were judged */
+  uint32_t judged; /* places of the log that have been judged */
   /* In the replay of a log: the clock of the current access. */
   const uint32_t *view;
   struct vm_ck_judge *judge;
@@ -189,14 +191,15 @@ struct vm_check {
   uint64_t *reads[VM_CK_ENGINES], *writes[VM_CK_ENGINES]; /* registers, by pc */
   uint64_t read_at_all[VM_CK_ENGINES];                    /* those that some instruction reads */
   uint64_t registers[VM_CK_ENGINES];                      /* written ones, among those read */
-  uint16_t accumulators;                                  /* of each engine: they have been reset */
+  uint16_t accumulators;                                  /* of each engine: its accumulators have
+                                                             been reset */
   vm_ck_banks banks[ISA_MAX_CORES];
   /* values: infinities and NaNs among the operands of what executes, and among all weights */
   unsigned had, weights_had[ISA_MAX_CORES];
   vm_ck_tile_pair *pairs; /* core 1's after core 0's, npairs each */
   uint32_t npairs, cap_pairs;
-  uint64_t saves; /* walks that have written the state */
-  /* For VM_CHECK_LEGAL: what the run has done, the step of each engine that is not yet complete,
+  uint64_t saves; /* how many walks have written the state */
+  /* For VM_CHECK_LEGAL: what the run has done, the step of each engine that is not complete yet,
    * and whether accesses are recorded for it. */
   vm_legal *legal;
   vm_legal_step pending[VM_CK_ENGINES];
@@ -225,15 +228,15 @@ static inline bool vm_ck_registers_known(const struct vm_check *k, unsigned e) {
   return (k->read_at_all[e] & ~k->registers[e]) == 0;
 }
 
-/* check.c: adds a finding. NULL if it was reported for these two places before, or there are too
- * many. The caller appends the values to its text; vm_ck_put_* format the pieces. Engines are
- * numbered over both cores here and there. */
+/* check.c: adds a finding. NULL if these two places were reported before, or if there are too many
+ * findings. The caller appends the values to its text; vm_ck_put_* format the pieces. Engines are
+ * numbered over both cores here and below. */
 vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsigned other,
                         uint32_t other_pc);
-/* Removes the findings that are wrong. */
+/* Removes the findings that proved wrong. */
 void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding *f),
                      const void *ud);
-/* Memory ran out: the run ends, since the race check would be wrong. */
+/* Memory ran out: the run ends, since the race check would give wrong answers. */
 void vm_ck_out_of_memory(vm_core *c);
 /* "\n  vector file.s:12, at 100.0 ns: instruction". */
 void vm_ck_put_insn(const vm_core *c, unsigned e, uint32_t pc, vm_time t, isa_buf *out);
@@ -241,7 +244,7 @@ void vm_ck_put_insn(const vm_core *c, unsigned e, uint32_t pc, vm_time t, isa_bu
 void vm_ck_put_place(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out);
 void vm_ck_put_site(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out);
 void vm_ck_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
-/* The same with the iteration of a loop, from 1; 0: not known, or there is only one. */
+/* The same with the iteration of a loop, from 1 on; 0: not known, or there is only one. */
 void vm_ck_put_round(const vm_core *c, unsigned e, uint32_t pc, uint32_t round, vm_time t,
                      isa_buf *out);
 /* "bytes 0..63 of sbuf partitions 0..127 (tile a)". */
@@ -255,7 +258,7 @@ void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out);
 void vm_ck_each_operand(const vm_core *c, const vm_flight *f,
                         void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud);
 
-/* The length of the list that an AP_SNAKE operand of a flight holds, 0: as long as fits. */
+/* The length of the list that an AP_SNAKE operand of a flight holds; 0: as long as fits. */
 uint64_t vm_ck_snake(const vm_flight *f, const vm_view *v, unsigned flags);
 
 /* Calls fn for the number of each tensor that an instruction of the program reads (AP_R) or writes
@@ -281,12 +284,12 @@ void vm_ck_shadow_free(const isa_alloc *al, vm_ck_shadow *s);
 bool vm_ck_log_start(vm_core *c);
 void vm_ck_log_end(vm_core *c);
 void vm_ck_log_give_up(vm_core *c);
-/* False if the semaphore does more than count: then what the wait acquires must be logged. */
+/* False if the semaphore does more than count: then what the wait acquires must be logged too. */
 bool vm_ck_log_wait(vm_core *c, unsigned e, unsigned sem, const isa_wait *w, uint32_t value);
 void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r);
 void vm_ck_log_drain(vm_core *c, unsigned e, uint32_t to, uint32_t twin);
 void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y);
-/* Engine e triggers a queue; other: another engine did before. */
+/* Engine e triggers a queue; other: the engine that triggered it before. */
 void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other);
 /* The host sets a semaphore. */
 void vm_ck_log_host(vm_core *c, unsigned sem);
@@ -298,7 +301,7 @@ void vm_ck_log_set(vm_core *c, unsigned e, unsigned sem, const vm_ck_update *u, 
 void vm_ck_log_arrival(vm_core *c, uint32_t logged);
 /* The update's number. */
 uint32_t vm_ck_log_update(vm_core *c, unsigned sem, unsigned comp, const vm_ck_update *u);
-/* Numbers the access; false: there is no log. */
+/* Numbers the access; false if there is no log. */
 bool vm_ck_log_access(vm_core *c, vm_ck_access *a);
 
 /* legal.c: reports what happens to the judges; each returns at once if VM_CHECK_LEGAL is off. */
@@ -312,7 +315,7 @@ void vm_ck_legal_touch(vm_core *c, unsigned e, const vm_view *v, bool writes);
 void vm_ck_legal_drain(vm_core *c, unsigned e);
 void vm_ck_legal_update(vm_core *c, unsigned e, const isa_update *u);
 void vm_ck_legal_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind);
-/* An access of race.c's, while k->recording. */
+/* An access of race.c, while k->recording. */
 void vm_ck_legal_access(vm_core *c, const vm_ck_access *a);
 
 /* race.c */
@@ -322,13 +325,14 @@ void vm_ck_race_forget(vm_core *c);
 /* Whether access x is complete for y, which begins with this clock. */
 bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_access *y);
 bool vm_ck_race_meet(const vm_ck_access *a, const vm_ck_access *b);
-/* An access: judged when the log is, or now. */
+/* An access: judged when the log is judged, or now. */
 void vm_ck_race_record(vm_core *c, unsigned e, vm_ck_access *a);
 bool vm_ck_races_start(vm_core *c);
 void vm_ck_races_end(vm_core *c);
 void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes);
-/* Bytes that engine e hands to the other core by a barrier: its own transfers must be over. */
+/* Bytes that engine e hands over to the other core by a barrier: its own transfers there must be
+ * over. */
 void vm_ck_race_handed(vm_core *c, unsigned e, const vm_view *v);
 void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *s,
                       unsigned ring);

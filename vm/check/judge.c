@@ -1,6 +1,6 @@
-/* What the log shows: pairs of accesses that nothing orders, one finding for each cause. A pair is
- * found; the order that its fix would make is assumed; what that orders as well needs no finding of
- * its own. Surest causes come first. */
+/* What the log shows: pairs of accesses that nothing orders, with one finding for each cause. When
+ * a pair is found, the order that its fix would make is assumed; what that orders as well needs no
+ * finding of its own. The surest causes come first. */
 #include "check.h"
 #include "judge.h"
 
@@ -10,10 +10,10 @@ enum {
   MOST_PAIRS = 1 << 13,
   MOST_CAUSES = 1 << 11,
   MOST_ADVISED = 32,   /* causes that are compared each time */
-  MOST_ASSUMED = 24,   /* after so many the rest is reported as it is */
+  MOST_ASSUMED = 24,   /* after so many causes the rest is reported as it is */
   MOST_LATER = 32,     /* pairs that are asked whether a wait has to rise */
   MOST_ROUNDS = 256,   /* pairs of one cause whose order is assumed */
-  MOST_TRIES = 200,    /* assumptions that are tried to find the one that explains most */
+  MOST_TRIES = 200,    /* assumptions that are tried to find the one that explains the most */
   MOST_LOOKS = 1 << 26 /* updates and steps that are looked at for these */
 };
 
@@ -23,9 +23,10 @@ typedef struct pair { /* numbers in the log */
 } pair;
 typedef struct cause { /* two places */
   uint64_t key;
-  uint32_t pair, other; /* the pair that stands for it; the first with its places the other way */
-  uint32_t last, n;     /* the last pair, how many */
-  bool done, both;      /* both: there is an other */
+  uint32_t pair, other; /* the pair that represents it; the first with its places the other way
+                           round */
+  uint32_t last, n;     /* the last pair, how many there are */
+  bool done, both;      /* both: there is one the other way round */
 } cause;
 
 struct vm_ck_judge {
@@ -34,11 +35,11 @@ struct vm_ck_judge {
   cause *causes;
   uint32_t npairs, ncauses;
   uint32_t *rounds, *runs; /* of each access: the round of its instruction, of how many */
-  int32_t tries;           /* that are left */
+  int32_t tries;           /* causes that are left */
   uint64_t looks;
   bool failed;                   /* out of memory */
-  uint32_t before;               /* findings that were there */
-  uint32_t at;                   /* where the replay is */
+  uint32_t before;               /* findings that were there before */
+  uint32_t at;                   /* the replay's place */
   uint32_t until[VM_CK_ENGINES]; /* the last place of each engine */
 };
 
@@ -143,7 +144,7 @@ static bool is_same_way(const vm_core *c, const pair *x, const pair *y) {
   return place(access_of(c, x->old)) == place(access_of(c, y->old));
 }
 
-/* Counts the pairs of each cause that is left; gives how many causes have none any more. */
+/* Counts the pairs of each cause that is left; returns how many causes have no pairs any more. */
 static uint32_t explained(const vm_core *c, struct vm_ck_judge *j) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < j->ncauses; i++) j->causes[i].n = j->causes[i].both = 0;
@@ -160,7 +161,8 @@ static uint32_t explained(const vm_core *c, struct vm_ck_judge *j) {
   return n;
 }
 
-/* The order of an advice for pair i, in the round where it is as far apart; false: it is not. */
+/* The order of an advice for pair i, in a round where its accesses are equally far apart; false:
+ * they are not. */
 static bool turn(const vm_core *c, const struct vm_ck_judge *j, const vm_ck_advice *how, uint32_t i,
                  const vm_ck_access **from, const vm_ck_access **to) {
   const uint32_t *round = j->rounds;
@@ -251,8 +253,8 @@ static void free_state(vm_core *c, const state *s) {
   isa_free(&c->al, s->step, places_of(&c->check->log, s->nsteps) * sizeof *s->step);
 }
 
-/* How many causes the order that is advised for one leaves unexplained; a circle leaves more than
- * all. */
+/* How many causes stay unexplained by the order that is advised for one; a circle leaves more than
+ * all of them. */
 static uint32_t try_cause(vm_core *c, struct vm_ck_judge *j, const state *s, const cause *at,
                           const vm_ck_advice *how) {
   uint32_t left = UINT32_MAX;
@@ -282,7 +284,7 @@ static uint32_t find_options(const vm_core *c, struct vm_ck_judge *j, option *ou
   return n;
 }
 
-/* A wait that is high enough, were it not for what comes too early, is a consequence. */
+/* A wait whose value is high enough, except for updates that come too early, is a consequence. */
 static bool is_better(const option *a, const option *b) {
   if (a->how.enough != b->how.enough) return b->how.enough;
   if (a->left != b->left) return a->left < b->left;
@@ -290,7 +292,7 @@ static bool is_better(const option *a, const option *b) {
   return a->how.second->at < b->how.second->at;
 }
 
-/* The cause that explains most, of those as sure as it; NULL: none is left. */
+/* The cause that explains the most, of those that are equally sure; NULL: none is left. */
 static cause *next_cause(vm_core *c, struct vm_ck_judge *j, const state *s, vm_ck_advice *best) {
   option options[MOST_ADVISED];
   j->failed = j->failed || !vm_ck_must_solve(c, j->run);
@@ -344,8 +346,7 @@ static void put_twice(const vm_core *c, const vm_ck_access *old, const vm_ck_acc
   put_access(c, old, out);
   put_access(c, a, out);
   isa_buf_puts(out,
-               "\n  fix: let the index vector name no row that another element of the transfer "
-               "has, or use a queue of one ring");
+               "\n  fix: let the index vector name each row only once, or use a queue of one ring");
 }
 
 static void put_pipe(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
@@ -388,7 +389,7 @@ static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_ac
   put_access(c, a, &f->text);
 }
 
-/* Whether what waits does so in a later round too, for more. */
+/* Whether what waits also waits in a later round, for a higher value. */
 static bool is_later(const struct vm_ck_judge *j, const vm_ck_advice *how,
                      const vm_ck_advice *later) {
   return later->signals && later->sem == how->sem && later->value > how->value &&
@@ -425,14 +426,14 @@ static vm_finding *add_finding(vm_core *c, struct vm_ck_judge *j, const cause *s
   const pair *p = &j->pairs[s->pair];
   const vm_ck_access *old = access_of(c, p->old), *a = access_of(c, p->a);
   bool twice = a->transfer && a->transfer == old->transfer;
-  if (!twice) { /* what has to wait is what is wrong */
+  if (!twice) { /* what should have waited is what is wrong */
     old = how->first;
     a = how->second;
   }
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
   if (!f) return NULL;
   find_rise(c, j, s, how);
-  /* Of accesses that are alike the last is known: rounds that are far apart are not the first. */
+  /* Of equal accesses only the last is known: rounds that are far apart are not the first ones. */
   if (how->round > j->rounds[how->first->logged - 1] + 1) how->round = 0;
   begin_text(c, old, a, f);
   f->time = a->time;
@@ -454,8 +455,7 @@ static bool is_explained(const void *ud, const vm_finding *f) {
   return false;
 }
 
-/* Takes back reads of unwritten bytes that came of the same cause; gives the finding's new place.
- */
+/* Removes reads of unwritten bytes that have the same cause; returns the finding's new place. */
 static vm_finding *merge_reads(vm_core *c, struct vm_ck_judge *j, vm_finding *f) {
   struct vm_check *k = c->check;
   uint32_t n = k->nfindings, at = f ? (uint32_t)(f - k->findings) : 0;
@@ -498,14 +498,14 @@ static void report_causes(vm_core *c, struct vm_ck_judge *j, state *s) {
   }
 }
 
-/* How an instruction makes an access: its executions are numbered by each. */
+/* How an instruction makes an access: its executions are numbered separately for each. */
 enum { BY_TRANSFER, BY_SEQUENCER, BY_DATA_PATH, WAYS };
 static unsigned way_of(const vm_ck_access *a) {
   if (a->transfer) return BY_TRANSFER;
   return a->comp % OF_ENGINE == OF_SEQ ? BY_SEQUENCER : BY_DATA_PATH;
 }
 
-/* Rounds of the instructions of all accesses. */
+/* The round of the instruction of each access. */
 static bool count_rounds(vm_core *c, struct vm_ck_judge *j) {
   const vm_ck_log *g = &c->check->log;
   j->rounds = isa_zalloc(&c->al, (g->naccesses + 1) * sizeof *j->rounds);
@@ -531,7 +531,7 @@ static bool count_rounds(vm_core *c, struct vm_ck_judge *j) {
   return ok;
 }
 
-/* Findings from `first` on go in front of the others, the surest ahead; those that only show that a
+/* Findings from `first` on go before the others, the surest first; those that only show that a
  * semaphore is used for too much stay at the end. */
 static void to_front(struct vm_check *k, uint32_t first) {
   uint32_t moved = 0;
@@ -548,7 +548,7 @@ static void to_front(struct vm_check *k, uint32_t first) {
 
 static void judge(vm_core *c, struct vm_ck_judge *j) {
   struct vm_check *k = c->check;
-  state s = {0}, before = {0}; /* the log is left as it was */
+  state s = {0}, before = {0}; /* the log stays as it was */
   k->judge = j;
   vm_ck_judge_waits(c, j->m);
   j->before = k->nfindings;

@@ -34,41 +34,41 @@ void vm_ck_mixed_free(vm_ck_mixed *x);
 /* Components of clocks, including those that say how many updates have arrived. */
 uint32_t vm_ck_mixed_comps(const vm_ck_mixed *x);
 /* Joins what the wait of a step of kind VM_CK_HELD acquires to `mine`; nothing if the semaphore is
- * not decided. */
+ * undecided. */
 void vm_ck_mixed_acquire(vm_ck_mixed *x, const vm_ck_must *m, uint32_t step, uint32_t *mine);
 /* Whether a step of kind VM_CK_KNOW counts. */
 bool vm_ck_mixed_knows(const vm_ck_mixed *x, uint32_t step);
-/* The first pass over the steps is over: until then waits acquire what they saw in the run. */
+/* The first pass over the steps is over: until then, waits acquire what they saw in the run. */
 void vm_ck_mixed_passed(vm_ck_mixed *x);
-/* Computes again what waits guarantee, by the clocks that m has now; false: nothing became less, or
- * out of memory. */
+/* Computes again what waits guarantee, from the clocks that m has now; false if nothing became
+ * less, or memory ran out. */
 bool vm_ck_mixed_lower(vm_ck_mixed *x, const vm_ck_must *m);
-/* After the last call. False if it ran out of memory. */
+/* To be called last. False if it ran out of memory. */
 bool vm_ck_mixed_settle(vm_ck_mixed *x);
 bool vm_ck_mixed_decides(const vm_ck_mixed *x, unsigned sem);
-/* Whether two accesses, which may come in either order, are never open at once, since the later
- * one has to wait: as when two engines take one semaphore in turn. */
+/* Whether two accesses, which may come in either order, are never open at once, since the later one
+ * has to wait: for example if two engines take one semaphore in turn. */
 bool vm_ck_mixed_apart(vm_ck_mixed *x, const vm_ck_must *m, const vm_ck_access *a,
                        const vm_ck_access *b);
 
-/* lucky.c: removes findings about semaphores whose waits all end in every order of the updates,
- * and reports the other semaphores. */
+/* lucky.c: removes findings about semaphores whose waits all end in every order of the updates, and
+ * reports the other semaphores. */
 void vm_ck_judge_waits(vm_core *c, const vm_ck_must *m);
 
-/* advice.c: which of two accesses that nothing orders has to come first, and what ensures it. */
-enum { VM_CK_UNSURE = 100 }; /* a rank, and those after it: no wait can be named */
+/* advice.c: which of two accesses that nothing orders has to come first, and what ensures that. */
+enum { VM_CK_UNSURE = 100 }; /* from here on no wait can be named */
 typedef struct vm_ck_advice {
   const vm_ck_access *first, *second;
-  unsigned rank; /* the least is the surest */
+  unsigned rank; /* the lower, the surer */
   bool early;    /* second overwrites what first still needs */
   bool enough;   /* second waits for as much as first adds, but others can add it too */
   bool drain, signals, waits, again, takes;
-  bool falls; /* the wait is for <=, on a value that falls */
+  bool falls; /* the wait is for <=, for a value that falls */
   bool stale; /* the wait held, but does not prove the order */
   bool there; /* second itself has the wait */
   bool alone; /* no other engine waits for the semaphore */
   uint16_t sem;
-  int64_t value, waited, step; /* step: how much value rises in each iteration, 0: it varies */
+  int64_t value, waited, step; /* step: by how much value rises in each iteration; 0: it varies */
   const vm_ck_signal *other; /* an update that could take the place of the intended one, or NULL */
   uint32_t waited_pc, round; /* round: the iteration of second, 0: not known */
 } vm_ck_advice;
@@ -77,7 +77,7 @@ void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
 /* What ensures the order of the two. */
 void vm_ck_advise_order(const vm_core *c, const vm_ck_must *m, const vm_ck_access *first,
                         const vm_ck_access *second, vm_ck_advice *out);
-/* The update to wait for: the first of those that fit best; NULL: no update proves it. */
+/* The update to wait for: the first of those that fit best; NULL if no update proves it. */
 const vm_ck_signal *vm_ck_signal_of(const vm_core *c, const vm_ck_must *m,
                                     const vm_ck_access *first, const vm_ck_access *second);
 void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out);
@@ -88,14 +88,14 @@ void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out);
 bool vm_ck_explains(const vm_core *c, const vm_finding *f, const vm_ck_access *write,
                     const vm_ck_access *read);
 
-/* report.c: the wait of a step can wait for ever, since the value can stay at `value`. */
+/* report.c: the wait of a step may never end, since the value can stay at `value`. */
 void vm_ck_report_stuck(vm_core *c, const vm_ck_step *w, uint32_t value);
 /* Update u can take its semaphore below zero. */
 void vm_ck_report_too_low(vm_core *c, const vm_ck_signal *u);
 
 /* judge.c: turns the log into findings, at the end of a run or when the log is full. */
 void vm_ck_judge(vm_core *c);
-/* What all engines that still continue know in common at this point of the replay. */
+/* What all engines that still run have in common at this point of the replay. */
 void vm_ck_judge_floor(const vm_core *c, uint32_t *floor);
 /* In a replay: two accesses that nothing orders. */
 void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a);

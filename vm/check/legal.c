@@ -1,4 +1,4 @@
-/* What a run did, step by step, for the judges of ../legal; and what they say of it. Bytes are
+/* What a run did, step by step, for the judges in ../legal, and their verdict as text. Bytes are
  * those that race.c finds for each access. */
 #include "check.h"
 #include "judge.h"
@@ -16,7 +16,7 @@ static vm_legal_step step_at(const vm_core *c, unsigned e, uint32_t pc) {
   return (vm_legal_step){.kind = VM_LEGAL_PLAIN, .engine = (uint8_t)e, .pc = pc, .time = c->now};
 }
 
-/* The step that engine e has begun; of an instruction that has several, one more. */
+/* The step that engine e has begun; an instruction that has several steps adds one more. */
 static vm_legal_step *pending(vm_core *c, unsigned e) {
   struct vm_check *k = c->check;
   if (!k->has_pending[e]) k->pending[e] = step_at(c, e, vm_ck_engine(c, e)->pc);
@@ -30,7 +30,7 @@ static void add(vm_core *c, unsigned e) {
   vm_legal_add_step(c->check->legal, s);
 }
 
-/* The step is complete; one that neither waits nor does anything is left out. */
+/* The step is complete; a step that neither waits nor does anything is left out. */
 static void flush(vm_core *c, unsigned e) {
   const vm_legal_step *s = &c->check->pending[e];
   if (!c->check->has_pending[e]) return;
@@ -126,7 +126,7 @@ void vm_ck_legal_update(vm_core *c, unsigned e, const isa_update *u) {
   set_update(pending(c, e), u->kind, vm_ck_sem(u->core, u->sem), u->value);
 }
 
-/* Of an instruction that sets several semaphores at once, the steps belong together. */
+/* The steps of an instruction that sets several semaphores at once belong together. */
 void vm_ck_legal_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   if (e >= VM_CK_ENGINES) {
     vm_legal_give_up(c->check->legal, "the host has set a semaphore while the program ran");
@@ -151,7 +151,7 @@ static void name_step(void *ud, const vm_legal_step *s, isa_buf *out) {
   vm_ck_put_place(c, s->engine, s->pc, out);
 }
 
-/* The place as an access of race.c's, for the words that go with one. */
+/* The place in the form of an access of race.c, for the words that describe one. */
 static vm_ck_access access_of(const vm_legal_place *p) {
   const vm_legal_access *x = p->access;
   return (vm_ck_access){.set = x->set,

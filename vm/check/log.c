@@ -1,13 +1,13 @@
-/* The log of a run: what changes what an engine knows, updates, and accesses, so that order can be
- * judged when all of it is known. A log that grows too long is given up, and accesses are judged
- * as they come, by what is known then. */
+/* The log of a run: what changes the knowledge of an engine, updates, and accesses, so that order
+ * can be judged when all of it is known. If a log grows too long it is given up, and accesses are
+ * judged as they come, by what is known then. */
 #include "check.h"
 #include "judge.h"
 #include "meet.h"
 
 enum {
   MOST_STEPS = 1 << 16,
-  MOST_UPDATES = 1 << 18, /* and as many that take effect at once */
+  MOST_UPDATES = 1 << 18, /* and as many updates that take effect at once */
   MOST_ACCESSES = 1 << 17,
   MOST_BACK = 256,      /* steps that are looked at for a sendrecv */
   MOST_CLOCKS = 1 << 24 /* components of the clocks of all steps */
@@ -40,7 +40,7 @@ static void scan_insn(struct vm_check *k, unsigned e, const isa_insn *in) {
   else if (updates && (at_once || lowers(in) || in->upd.kind == ISA_UPD_write))
     g->mixed[updated] = true;
   isa_barrier b;
-  if (isa_insn_barrier(in, core, &b)) { /* what it gives is the other core's */
+  if (isa_insn_barrier(in, core, &b)) { /* the update reaches the other core */
     g->waiters[vm_ck_sem(core, b.take.sem)] |= (uint16_t)mask;
     g->takers[vm_ck_sem(core, b.take.sem)] |= (uint16_t)mask;
   }
@@ -48,8 +48,8 @@ static void scan_insn(struct vm_check *k, unsigned e, const isa_insn *in) {
     g->mixed[vm_ck_sem(core, in->u.SEM_RANGE.first + i)] = true;
 }
 
-/* A semaphore counts when it only rises, and when the one engine that waits for it takes what it
- * has waited for in the same step: then the sum of its increments tells all. */
+/* A semaphore only counts if it only rises, or if the one engine that waits for it subtracts what
+ * it has waited for in the same step: then the sum of its increments tells everything. */
 static void scan_program(const vm_core *c, vm_ck_log *g) {
   for (unsigned e = 0; e < c->check->nengines; e++)
     for (uint32_t pc = 0; pc < vm_ck_code(c, e)->n; pc++)
@@ -67,7 +67,7 @@ static void no_memory(vm_core *c) {
   vm_ck_out_of_memory(c);
 }
 
-/* A step of engine e, which is not yet its last; NULL: the log has ended. */
+/* A step of engine e, which does not become its last yet; NULL: the log has ended. */
 static vm_ck_step *add_step(vm_core *c, unsigned e, unsigned kind) {
   vm_ck_log *g = log_of(c);
   if (!g->on) return NULL;
@@ -90,7 +90,7 @@ static vm_ck_step *add_step(vm_core *c, unsigned e, unsigned kind) {
   return s;
 }
 
-/* The same, and it is the engine's last. */
+/* The same, and it becomes the engine's last. */
 static vm_ck_step *go_on(vm_core *c, unsigned e, unsigned kind) {
   vm_ck_step *s = add_step(c, e, kind);
   if (s) log_of(c)->last[e] = log_of(c)->nsteps - 1;
@@ -191,7 +191,7 @@ void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other) {
   vm_ck_log *g = log_of(c);
   uint32_t step = g->last[e];
   if (!g->on) return;
-  if (other) { /* another engine's transfers went before: its rings keep their order */
+  if (other) { /* another engine's transfers came before: its rings keep the order */
     vm_ck_step *s = add_step(c, e, VM_CK_QUEUE);
     if (!s) return;
     s->other = g->queue[queue];
@@ -214,8 +214,9 @@ void vm_ck_log_take(vm_core *c, unsigned sem, unsigned kind, uint32_t value) {
   if (kind == ISA_UPD_sub) log_of(c)->taken[sem] += value;
 }
 
-/* Complete, an instruction has read and written, and so have those before it; when it has read,
- * they have read. Weights tell of weights alone, and the sequencer of itself. */
+/* When an instruction is complete it has read and written, and so have those before it; when it has
+ * read, those before it have read. Weights tell only about weights, and the sequencer only about
+ * itself. */
 static bool tells_of(unsigned comp, unsigned what) {
   unsigned of = comp % OF_ENGINE;
   return of == OF_DONE || (of == OF_READ && what != OF_DONE) ||

@@ -1,5 +1,5 @@
-/* What the logs of semaphores show: updates that can come too early, or too late, for one that sets
- * or lowers the value; and what there is to wait for. */
+/* What the logs of semaphores show: updates that can come too early or too late for one that sets
+ * or lowers the value; and what can be waited for. */
 #include "check.h"
 #include "impl.h"
 

@@ -1,6 +1,6 @@
-/* Whether waits end in whatever order updates come. A wait ends for certain when, wherever all else
- * stands still at last, the value is one that it waits for. All else goes on through waits that end
- * for certain, so that each wait that is found lets others be found; a sendrecv is one. */
+/* Whether waits end in every order of the updates. A wait ends for certain if, whenever all else
+ * has come to a standstill, the value is one that it waits for. All else goes on through waits that
+ * end for certain, so each wait that is found helps to find others; a sendrecv counts as a wait. */
 #include "mixed.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct engine_waits {
   uint32_t n;
 } engine_waits;
 
-/* States of a semaphore by the node that is next in each chain of waits. */
+/* States of a semaphore, by the node that is next in each chain of waits. */
 typedef struct standing {
   uint32_t *first; /* of each node, a state + 1; 0: there is none */
   uint32_t *next;  /* of each chain and state, the next such state + 1 */
@@ -31,12 +31,12 @@ typedef struct lucky {
   uint32_t nsteps, value;         /* value: at which the last wait stood that may not end */
   uint32_t stands[VM_CK_ENGINES]; /* how far sequencers come for certain */
   uint32_t *list;                 /* updates by semaphore and engine, in order */
-  uint32_t *start;                /* of each list; one more for the end */
-  int64_t *sum;                   /* of the updates of the list up to each */
+  uint32_t *start;                /* where each list begins; one more for the end */
+  int64_t *sum;                   /* sums of the updates of a list, up to each */
   standing *at;                   /* of each semaphore */
 } lucky;
 
-/* A step that an engine may stand at: a wait, a sendrecv. */
+/* A step at which an engine may stand: a wait or a sendrecv. */
 static bool is_wait(const vm_ck_step *s) {
   return s->kind == VM_CK_WAIT || s->kind == VM_CK_HELD || s->kind == VM_CK_MEET;
 }
@@ -48,7 +48,7 @@ static uint32_t first_open(lucky *y, unsigned e, uint32_t i) {
   engine_waits *w = &y->of[e];
   uint32_t at = i;
   while (at < w->n && y->certain[w->steps[at]]) at = w->next[at] > at ? w->next[at] : at + 1;
-  for (uint32_t to; i < at; i = to) { /* the next look is shorter */
+  for (uint32_t to; i < at; i = to) { /* the next search is shorter */
     to = w->next[i] > i ? w->next[i] : i + 1;
     w->next[i] = at;
   }
@@ -69,7 +69,7 @@ static uint32_t wait_after(const lucky *y, unsigned e, uint32_t seq) {
   return lo;
 }
 
-/* How far engine e comes for certain that has come to epoch seq: up to before this epoch. */
+/* How far engine e certainly comes after it has come to epoch seq: to before this epoch. */
 static uint32_t comes_to(lucky *y, unsigned e, uint32_t seq) {
   const engine_waits *w = &y->of[e];
   uint32_t at = first_open(y, e, wait_after(y, e, seq));
@@ -78,7 +78,7 @@ static uint32_t comes_to(lucky *y, unsigned e, uint32_t seq) {
 
 /* ---- Semaphores that count ----------------------------------------------------------------- */
 
-/* What engine e has added to a semaphore before epoch `stands` of its sequencer. */
+/* What engine e adds to a semaphore before epoch `stands` of its sequencer. */
 static int64_t added(const lucky *y, unsigned sem, unsigned e, uint32_t stands) {
   uint32_t from = y->start[sem * VM_CK_ENGINES + e], lo = from;
   uint32_t hi = y->start[sem * VM_CK_ENGINES + e + 1];
@@ -113,7 +113,7 @@ static bool list_updates(lucky *y) {
   y->sum = isa_zalloc(al, (n + 1) * sizeof *y->sum);
   y->start = isa_zalloc(al, (LISTS + 2) * sizeof *y->start);
   if (!y->list || !y->sum || !y->start) return false;
-  at = y->start + 1; /* where each list ends so far; then it begins there */
+  at = y->start + 1; /* where each list ends so far; at last, where it begins */
   for (uint32_t i = 0; i < n; i++) at[list_of(&y->g->updates[i]) + 1]++;
   for (uint32_t i = 1; i <= LISTS; i++) at[i] += at[i - 1];
   for (uint32_t i = 0; i < n; i++) y->list[at[list_of(&y->g->updates[i])]++] = i;
@@ -126,8 +126,8 @@ static bool list_updates(lucky *y) {
 
 /* ---- Others -------------------------------------------------------------------------------- */
 
-/* Whether an engine's next wait on the semaphore, or what it sets at once, stands where the engine
- * comes to, and lets it go on. */
+/* Whether an engine comes to its next wait on the semaphore, or to the value that it sets at once,
+ * and can go on there. */
 static bool goes_on(const lucky *y, const mixed_sem *s, const mixed_chain *h, const uint32_t *at,
                     uint32_t stands) {
   uint32_t k = at[h - s->chains];
@@ -140,7 +140,7 @@ static bool goes_on(const lucky *y, const mixed_sem *s, const mixed_chain *h, co
   return isa_cond_holds(w->cond, at[s->nchains], w->value);
 }
 
-/* Whether all stands still for good in a state in which engine e waits at step `step`. */
+/* Whether all has come to a standstill in a state in which engine e waits at step `step`. */
 static bool is_still(lucky *y, const mixed_sem *s, uint32_t step, const uint32_t *at) {
   const vm_ck_step *w = &y->g->steps[step];
   const uint32_t *cut = vm_ck_mixed_cut(y->x, s, at), *known = vm_ck_must_clock(y->m, w->prev);
@@ -212,7 +212,7 @@ static bool ends_mixed(lucky *y, uint32_t step) {
   uint32_t i = 0, c = 0;
   while (i < y->x->nsems && y->x->sems[i].sem != w->sem) i++;
   const mixed_sem *s = &y->x->sems[i];
-  if (i == y->x->nsems || s->open) return true; /* what the run showed has been told */
+  if (i == y->x->nsems || s->open) return true; /* what the run showed has already been reported */
   while (s->chains[c].flow || vm_ck_engine_of(s->chains[c].comp) != w->engine) c++;
   const mixed_chain *h = &s->chains[c];
   uint32_t k = node_of(y, h, w), *next = y->at[i].next + (size_t)c * s->nstates;
@@ -226,8 +226,8 @@ static bool ends_mixed(lucky *y, uint32_t step) {
   return true;
 }
 
-/* A sendrecv ends when the other core's engine comes to its own for certain, whose step is beside
- * this one. */
+/* A sendrecv ends when the other core's engine certainly comes to its own half, whose step is next
+ * to this one. */
 static bool ends_meeting(lucky *y, uint32_t step) {
   const vm_ck_step *s = &y->g->steps[step], *other = s + 1;
   if (step + 1 == y->nsteps || other->kind != VM_CK_MEET || other->other != s->prev) other = s - 1;
@@ -243,14 +243,16 @@ static bool ends(lucky *y, uint32_t step) {
 
 /* ---- All of them --------------------------------------------------------------------------- */
 
-/* Whether step i tells more than `first` of what may not end; a sendrecv waits for what somebody
- * else waits for. */
+/* Whether step i says more than `first` about what may not end; a sendrecv waits for what another
+ * engine waits for. */
 static bool is_found(const lucky *y, uint32_t first, uint32_t i) {
   if (y->g->steps[i].kind == VM_CK_MEET) return false;
   return first == NEVER || y->g->steps[first].kind == VM_CK_WAIT;
 }
 
-/* Finds waits that end for certain until there is no more; the first that may not, NEVER: none. */
+/* Finds waits that certainly end until there are no more; gives the first that may not; NEVER:
+ * none.
+ */
 static uint32_t find_certain(lucky *y) {
   uint32_t first = NEVER;
   for (bool more = true; more;) {
@@ -267,7 +269,7 @@ static uint32_t find_certain(lucky *y) {
   return first;
 }
 
-/* Of waits that may not end, one that may not though all others do; else the first. */
+/* Of the waits that may not end, one that may not even if all others do; else the first. */
 static uint32_t find_cause(lucky *y, uint32_t first) {
   uint32_t found = NEVER;
   bool *certain = y->certain;

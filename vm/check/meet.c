@@ -49,7 +49,7 @@ bool vm_ck_find_pipes(vm_core *c) {
   return any;
 }
 
-/* Which of two engines of a core comes to a pipe first decides whom the other core meets: the
+/* Which of two engines of a core comes to a pipe first decides which one the other core meets: the
  * second must know that the first has met. */
 static void come_to_pipe(vm_core *c, unsigned engine) {
   const vm_engine *en = &c->eng[engine];
@@ -99,8 +99,8 @@ void vm_check_meet(vm_core *c, unsigned e, const vm_view end[2], unsigned other,
 /* The number of the other half, of which `n` have started so far. */
 static uint32_t number_of(vm_core *c, uint32_t n) { return n + !c->check->halved; }
 
-/* An instruction and the other core's end together, so that the update of one, or of what ends
- * after it, tells of both. */
+/* An instruction and the other core's half end together, so the update of one, or of what ends
+ * after it, proves both. */
 void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r) {
   unsigned twin = vm_ck_twin_of(r->engine);
   uint32_t number = vm_ck_log_twin(c, r->engine, r->own[OF_DONE]);
@@ -111,7 +111,7 @@ void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r) {
   r->twin_share = number;
 }
 
-/* A ring tells when both halves of it are done. */
+/* A ring updates when both halves of it are done. */
 void vm_ck_twin_share(vm_core *c, const vm_transfer *t, unsigned comp, vm_ck_release *r) {
   const struct vm_check *k = c->check;
   const isa_insn *there = &c->peer->code->code[t->other].insns[t->other_pc];

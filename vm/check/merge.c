@@ -1,5 +1,5 @@
-/* A read that came before its write in this run is a finding of `uninit`, and the two are a race:
- * one cause, one finding. */
+/* A read that came before its write in this run is a finding of `uninit`, and the two are also a
+ * race: one cause gives one finding. */
 #include "check.h"
 #include "judge.h"
 

@@ -12,7 +12,7 @@ void vm_ck_report_reuse(vm_core *c, unsigned e, unsigned sem, const vm_ck_sem_lo
   vm_ck_put_sem(c, sem, &f->text);
   isa_buf_printf(&f->text,
                  ", which had the value %u before it was set to another, and nothing "
-                 "orders the two: earlier, the wait would have passed",
+                 "orders the two: an earlier wait would have passed",
                  l->before);
   vm_ck_put_insn(c, e, h->pc, c->now, &f->text);
   vm_ck_put_insn(c, l->writer, l->written_pc, l->written_at, &f->text);
@@ -82,7 +82,7 @@ void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigne
   isa_buf_printf(
       &f->text,
       " and %s updates it, and nothing orders the two: an update that comes first is lost",
-      engine == l->writer ? "what it has started itself" : vm_ck_name(c, engine));
+      engine == l->writer ? "something that it has started itself" : vm_ck_name(c, engine));
   vm_ck_put_insn(c, l->writer, l->written_pc, l->written_at, &f->text);
   vm_ck_put_insn(c, engine, pc, c->now, &f->text);
   isa_buf_printf(&f->text,

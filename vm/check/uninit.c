@@ -326,7 +326,7 @@ static vm_finding *report_memory(const reading *r) {
   else if (r->writer)
     isa_buf_printf(&f->text, "tile %s has written, through a tile that is `own`", r->writer->name);
   else
-    isa_buf_puts(&f->text, "were written through another tile, and its own is `own`");
+    isa_buf_puts(&f->text, "were written through another tile, while its own tile is `own`");
   vm_ck_put_insn(c, r->e, r->pc, r->t, &f->text);
   isa_buf_puts(&f->text, "\n    reads ");
   return f;
@@ -334,7 +334,7 @@ static vm_finding *report_memory(const reading *r) {
 
 static void put_fix(const reading *r, isa_buf *out) {
   if (r->byte)
-    isa_buf_puts(out, "\n  fix: write the tile before it is read, or do not give its bytes away "
+    isa_buf_puts(out, "\n  fix: write the tile before it is read, or do not give away its bytes "
                       "before its last read");
 }
 

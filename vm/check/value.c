@@ -144,7 +144,7 @@ static void report_value(vm_core *c, unsigned e, uint32_t pc, vm_time t, unsigne
   vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, vm_ck_unit(c, e), pc, VM_CK_ENGINES, kinds);
   if (!r) return;
   vm_ck_put_place(c, vm_ck_unit(c, e), pc, &r->text);
-  isa_buf_printf(&r->text, ": range: the result has %s, and no operand had",
+  isa_buf_printf(&r->text, ": range: the result has %s, and no operand had one",
                  kinds & HAS_NAN ? "a NaN" : "an infinity");
   vm_ck_put_insn(c, vm_ck_unit(c, e), pc, t, &r->text);
   isa_buf_puts(&r->text, "\n    writes ");

@@ -43,7 +43,7 @@ static uint64_t find_same_row(const int64_t *rows, uint64_t k) {
 static bool recall_rows(const table *t, const vm_recall *r, int64_t *rows, uint64_t n,
                         isa_error *err) {
   if (r->nrows != n)
-    return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "%llu rows, not %llu",
+    return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "%llu rows, expected %llu",
                     (unsigned long long)r->nrows, (unsigned long long)n);
   for (uint64_t k = 0; k < n; k++) {
     rows[k] = (int64_t)isa_get64(r->rows + 8 * k);

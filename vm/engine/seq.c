@@ -471,7 +471,7 @@ bool vm_at_limit(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   if (!c->lead->limits.instructions || counted(c) < c->lead->limits.instructions) return false;
   vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can continue once it is saved */
-  vm_fault(c, ISA_LIMIT, vm_at_pc(e, en->pc), "%llu instructions%s have run, the limit",
+  vm_fault(c, ISA_LIMIT, vm_at_pc(e, en->pc), "%llu instructions%s have run, which is the limit",
            (unsigned long long)counted(c), repeats(c) ? " and transfers of dma_trigger" : "");
   return true;
 }

@@ -87,7 +87,7 @@ vm_verdict vm_op_shuffle(vm_dp *d, const struct vm_SHUFFLE *a) {
   uint32_t quadrants = (a->dst.num[0] + QUADRANT - 1) / QUADRANT;
   if (a->dst.elems == 0 || a->dst.num[0] == 0) return VM_RETIRE;
   if (!d->has_mask)
-    return vm_dp_fault(d, "shuffle: no mask is loaded, load_mask_register comes first");
+    return vm_dp_fault(d, "shuffle: no mask is loaded: run load_mask_register first");
   if (a->src.elems != a->dst.elems)
     return vm_dp_fault(d, "shuffle: the shapes of dst and src do not fit");
   for (uint32_t q = 0; q < quadrants; q++) {

@@ -169,7 +169,7 @@ vm_verdict vm_op_tensor_reduce(vm_dp *d, const struct vm_TENSOR_REDUCE *a) {
   uint64_t inner = reduced_elems(&a->src, a->axes);
   if (a->dst.elems == 0 || a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
   if (inner * a->dst.elems != a->src.elems)
-    return vm_dp_fault(d, "tensor_reduce: %llu elements, %llu a result, into %llu results",
+    return vm_dp_fault(d, "tensor_reduce: %llu elements, %llu per result, into %llu results",
                        (unsigned long long)a->src.elems, (unsigned long long)inner,
                        (unsigned long long)a->dst.elems);
   if (isa_aluops[a->op].cls == ISA_OP_BIT)

@@ -104,7 +104,7 @@ static void hits_store(const hits *h, const vm_view *dst, uint32_t p) {
 static vm_verdict need_match(vm_dp *d, const char *insn, const vm_view *src) {
   for (uint32_t p = 0; p < src->num[0]; p++)
     if (!d->has_match[p])
-      return vm_dp_fault(d, "%s: no values are loaded, match_value_load comes first: lane %u", insn,
+      return vm_dp_fault(d, "%s: no values are loaded, run match_value_load first: lane %u", insn,
                          (unsigned)p);
   return VM_RETIRE;
 }

@@ -61,7 +61,7 @@ static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
   vm_saver_need(s,
                 f->kind < VM_NCHECKS && f->other_engine <= VM_NO_ENGINE &&
                     f->sem <= c->check->nsems && f->part < ISA_PMAX && f->byte >> 48 == 0,
-                "a finding is of no check");
+                "a finding belongs to no check");
   walk_text(s, &f->text);
 }
 
@@ -86,7 +86,7 @@ static void walk_findings(vm_saver *s, vm_core *c) {
     walk_finding(s, c, &k->findings[i]);
   }
   vm_saver_need(s, k->count == n || (k->count > n && n == VM_FINDINGS),
-                "findings are counted that are not there");
+                "more findings are counted than there are");
   walk_seen(s, k->seen);
 }
 
@@ -183,7 +183,7 @@ static void walk_source(clocks *w, vm_ck_sem_log *l, vm_ck_source *src) {
   vm_save_u32(s, &src->arrived);
   vm_saver_count(s, &n, UINT32_MAX / 2, 48, "updates of a semaphore");
   vm_saver_need(s, src->comp < w->c->check->ncomps && src->arrived <= n,
-                "updates of a semaphore come from nowhere");
+                "updates of a semaphore have no source");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads) {
       if (!isa_array_grow(&w->c->al, &src->v, src->n, &src->cap, sizeof *src->v)) {
@@ -328,7 +328,7 @@ void vm_save_check_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
   vm_saver_need(s,
                 a->p0 < a->p1 && a->p1 <= ISA_PMAX && a->comp < k->ncomps &&
                     a->seen_comp < k->ncomps && (a->queue < k->nqueues || a->queue == VM_CK_QUEUES),
-                "an access is of nobody");
+                "an access belongs to no engine or queue");
   if (!s->reads || s->failed) return;
   uint64_t lo = (uint64_t)a->set.start - r->lo;
   a->first = (uint32_t)(lo >> r->shift);

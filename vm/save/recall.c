@@ -70,7 +70,7 @@ void vm_save_met_walk(vm_saver *s, const vm_core *c, const isa_insn *in, uint8_t
   m->engine = engine;
   m->insn = &code->insns[*pc];
   vm_saver_need(s, m->insn->op == in->op && isa_insn_pipe(m->insn) == isa_insn_pipe(in),
-                "a sendrecv has vm_save_met none of its pipe");
+                "a sendrecv has met no sendrecv of its pipe");
 }
 
 /* ---- Engines as they were ------------------------------------------------------------------- */

@@ -203,7 +203,8 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   vm_save_u64(s, &en->instructions);
   vm_save_u64(s, &en->data_instructions);
   vm_save_u64(s, &en->shared_at);
-  vm_saver_need(s, en->shared_at <= en->instructions, "an engine has run less than it has");
+  vm_saver_need(s, en->shared_at <= en->instructions,
+                "an engine has run fewer instructions than it had before");
   for (unsigned k = 0; k < 4; k++) vm_save_u64(s, &en->traffic[k / 2][k % 2]);
   vm_save_time(s, &en->streaming);
   vm_save_time(s, &en->busy);

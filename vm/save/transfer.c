@@ -75,7 +75,7 @@ static void restore_transfer(vm_saver *s, vm_core *c, const isa_insn *in, vm_tra
     return;
   }
   if (!m->insn) return;
-  vm_saver_need(s, same_elements(t), "a sendrecv has met one of another size");
+  vm_saver_need(s, same_elements(t), "a sendrecv has met one of a different size");
   t->finished = rings_of(c, t); /* until their shares are there */
 }
 
@@ -161,7 +161,7 @@ static void walk_share(vm_saver *s, vm_core *c, vm_share *sh) {
   vm_save_cause(s, c, &sh->cause);
   vm_save_bool(s, &sh->started);
   if (!vm_saver_need(s, sh->started ? sh->bytes && sh->sent <= sh->bytes : sh->sent == 0,
-                     "a transfer has moved what it does not have"))
+                     "a transfer has moved more bytes than it has"))
     sh->started = false;
   if (sh->started && s->reads) c->shares_moving++;
   if (sh->started && !s->failed) walk_started(s, c, sh);
@@ -247,7 +247,7 @@ static void walk_dma_engine(vm_saver *s, vm_core *c, unsigned d) {
   if (!s->reads || s->failed || !e->busy) return;
   const vm_share *sh = c->rings[serving][d].head;
   if (!vm_saver_need(s, sh && sh->started && e->packet <= sh->bytes - sh->sent,
-                     "a DMA engine serves nothing"))
+                     "a DMA engine is busy without a share"))
     return;
   c->hbm_active += sh->t->hbm_bytes > 0;
 }
@@ -292,7 +292,7 @@ static void link_swap(vm_saver *s, const vm_core *c, vm_transfer *a, vm_transfer
   bool fits = !a->twin && !b->twin && a->other == b->engine && a->other_pc == b->pc &&
               b->other == a->engine && b->other_pc == a->pc &&
               rings_of(c, a) == rings_of(c->peer, b);
-  if (!vm_saver_need(s, fits, "two transfers are not of one sendrecv")) return;
+  if (!vm_saver_need(s, fits, "two transfers do not belong to one sendrecv")) return;
   a->twin = b;
   b->twin = a;
 }

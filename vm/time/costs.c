@@ -102,9 +102,10 @@ static bool read_line(vm_costs *out, unsigned line, const word *w, unsigned n, i
                     show(w[0]).s);
   const vm_cost_row *row = &vm_cost_rows[i];
   if (n != 2 && n != 3)
-    return isa_fail(e, ISA_ARG, ISA_NOFIELD,
-                    "costs, line %u: %s with %u words after it; `NAME value` or `NAME gen value`",
-                    line, row->name, n - 1);
+    return isa_fail(
+        e, ISA_ARG, ISA_NOFIELD,
+        "costs, line %u: %s with %u words after it: expected `NAME value` or `NAME gen value`",
+        line, row->name, n - 1);
   if (n == 3 && !(mask = generations(w[1])))
     return isa_fail(e, ISA_ARG, ISA_NOFIELD,
                     "costs, line %u: %s is not a generation: gen2, gen3, gen4 or a target", line,
