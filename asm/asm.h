@@ -43,7 +43,7 @@ typedef struct as_options {
   uint32_t tile_align; /* 0: 64 */
   bool want_listing, only_preprocess;
   bool relocatable; /* -r: also fill `object` */
-  bool spill;       /* tiles that find no room in SBUF lie past its end: see overflows */
+  bool spill;       /* tiles for which SBUF has no room lie past its end: see overflows */
   bool no_files;    /* the source may read no file: %include, incbin and npy are errors */
 } as_options;
 

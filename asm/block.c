@@ -7,7 +7,8 @@
  *                                      blt rN, stop, top
  *                                 end:
  *
- * A negative step counts down to before stop: ble and bgt. The step is a number, 1 if left out.
+ * A negative step counts down, and the loop ends before stop: ble and bgt. The step is a number, 1
+ * if left out.
  *
  *   if rN, lt, b                       bge rN, b, else
  *     body                             body
@@ -64,8 +65,8 @@ static bool parse_head(as_cur *c, as_block *l, isa_int *start) {
   l->step = (int32_t)step;
   if (!start->is_reg && !l->stop.is_reg &&
       (step > 0 ? start->v >= l->stop.v : start->v <= l->stop.v)) {
-    as_error(c->j, l->pos, l->span, "the loop from %d to before %d by %d never runs", start->v,
-             l->stop.v, l->step);
+    as_error(c->j, l->pos, l->span, "the loop from %d to %d (excluded) in steps of %d never runs",
+             start->v, l->stop.v, l->step);
     return false;
   }
   return true;
@@ -103,7 +104,7 @@ static as_block *innermost(as_cur *c, unsigned kinds) {
   }
   if (b->bad) return b;
   if (b->section != u->section) {
-    as_error(c->j, name->pos, name->len, "`%s` is in section %s, its `%s` in section %s",
+    as_error(c->j, name->pos, name->len, "`%s` is in section %s, but its `%s` is in section %s",
              name->text, u->section < AS_NSECTIONS ? as_section_name(c->j, u->section) : "none",
              heads[b->kind], as_section_name(c->j, b->section));
     as_note(c->j, b->pos, "the %s starts here", heads[b->kind]);
@@ -242,7 +243,7 @@ void as_if(as_cur *c) {
   push(c, &b);
 }
 
-/* A body that leaves for good needs no jump around the other one. */
+/* A body whose end is never reached needs no jump around the other one. */
 void as_else(as_cur *c) {
   const as_tok *name = c->t;
   as_block *b = innermost(c, 1 << AS_B_IF);

@@ -50,7 +50,7 @@ static bool named(as_cur *c, sem *s) {
     return true;
   }
   as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
-           "`peer` needs a semaphore that both cores have; `%s` is only core %u's", y->name,
+           "`peer` needs a semaphore that both cores have; `%s` belongs only to core %u", y->name,
            y->core);
   as_note(c->j, y->pos, "`%s sem core=*` gives it to both", name->text);
   return false;
@@ -84,7 +84,7 @@ bool as_own_sem(as_cur *c, uint8_t *number) {
   *number = s.number;
   if (s.core == own) return true;
   as_error(c->j, s.at->pos, as_span_of(s.at, c->t),
-           "the semaphore is of core %u, this section of core %u", s.core, own);
+           "the semaphore belongs to core %u, but this section to core %u", s.core, own);
   return false;
 }
 
@@ -116,7 +116,7 @@ static unsigned update_kind(const as_cur *c) {
 /* A second wait or update: an error at it, a note at the first. */
 static bool only_one(as_cur *c, bool had, const as_tok *first, const sem *s, const char *what) {
   if (!had) return true;
-  as_error(c->j, s->at->pos, as_span_of(s->at, c->t), "an instruction has one %s", what);
+  as_error(c->j, s->at->pos, as_span_of(s->at, c->t), "an instruction can have only one %s", what);
   as_note(c->j, first->pos, "the first %s is here; a `nop` %s it can have the other", what,
           strcmp(what, "wait") == 0 ? "before" : "after");
   return false;
@@ -161,7 +161,7 @@ static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
   if (!only_one(c, st->has_wait, &st->wait_at, s, "wait")) return false;
   if (s->core != c->j->unit->core) {
     as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
-             "a wait is on a semaphore of its own core, %u; let core %u update one here",
+             "a wait must be on a semaphore of its own core, %u; let core %u update one of those",
              c->j->unit->core, s->core);
     return false;
   }

@@ -29,8 +29,8 @@ static bool int_bits(as_cur *c, const as_tok *at, unsigned dtype, int64_t i, uin
   int64_t lo = sgn ? -hi - 1 : bits == 64 ? INT64_MIN : 0; /* uint64 by its bits */
   *out = (uint64_t)i;
   if (i >= lo && i <= hi) return true;
-  as_error(c->j, at->pos, as_span_of(at, c->t), "%lld does not fit %s, %lld to %lld", (long long)i,
-           row->name, (long long)lo, (long long)hi);
+  as_error(c->j, at->pos, as_span_of(at, c->t), "%lld does not fit in %s, which holds %lld to %lld",
+           (long long)i, row->name, (long long)lo, (long long)hi);
   return false;
 }
 
@@ -153,8 +153,8 @@ static bool add_bytes(as_cur *c, const as_tok *word) {
   if (as_take(c, ',') && !as_int_in(c, "the length", 0, length, &length)) return false;
   bool whole = d->n == 0 && !part && n != d->size;
   if (whole || (uint64_t)length > d->size - d->n) {
-    as_error(c->j, at->pos, at->len, "`%s` has %llu bytes%s, `%s` has %llu%s", found,
-             (unsigned long long)length, part ? " there" : "", t->name,
+    as_error(c->j, at->pos, at->len, "`%s` has %llu bytes%s, but `%s` has %llu%s", found,
+             (unsigned long long)length, part ? " in this part" : "", t->name,
              (unsigned long long)(d->size - d->n), d->n ? " left" : "");
     return false;
   }
@@ -215,7 +215,7 @@ void as_const(as_cur *c, isa_tensor *t, const as_tok *name) {
   *d = (as_open_data){.name = copy, .bad = true, .size = t->bytes};
   if (!here && !as_need_end(c, "a const tensor")) return;
   if (t->bytes > MAX_CONST) {
-    as_error(c->j, name->pos, name->len, "%llu bytes of data; the most is %d",
+    as_error(c->j, name->pos, name->len, "a const tensor of %llu bytes; the limit is %d",
              (unsigned long long)t->bytes, MAX_CONST);
     return;
   }
@@ -246,8 +246,8 @@ static bool line_type(as_cur *c, bool *bits) {
   if (!*bits ||
       (isa_dtypes[dtype].cls == ISA_UINT && isa_dtypes[dtype].bytes == isa_dtypes[t->dtype].bytes))
     return true;
-  as_error(c->j, at->pos, at->len, "`%s` is of %s, not %s", t->name, isa_dtypes[t->dtype].name,
-           at->text);
+  as_error(c->j, at->pos, at->len, "the elements of `%s` are %s, not %s", t->name,
+           isa_dtypes[t->dtype].name, at->text);
   return false;
 }
 
@@ -284,7 +284,7 @@ void as_data_line(as_cur *c) {
   as_open_data *d = &c->j->unit->data;
   const as_tok *word = c->t;
   if (!d->name) {
-    as_error(c->j, word->pos, word->len, "`%s` is data, and no const tensor is before it",
+    as_error(c->j, word->pos, word->len, "`%s` gives data, but there is no const tensor before it",
              word->text);
     as_note(c->j, (as_pos){0}, "as in `w tensor float32[4], const`, then `float32 1, 2, 3, 4`");
     return;

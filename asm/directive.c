@@ -72,9 +72,9 @@ static int choose_engine(as_cur *c) {
 static bool parse_dimension(as_cur *c, bool first, int64_t *n, int *rows) {
   const as_tok *at = c->t;
   if (as_tok_reg(at) < 0) return as_int_in(c, "a dimension", 1, UINT32_MAX, n);
-  if (rows && first) return as_size(c, "the most of a dimension", INT32_MAX, rows, n);
+  if (rows && first) return as_size(c, "the largest size of a dimension", INT32_MAX, rows, n);
   as_error(c->j, at->pos, at->len,
-           rows ? "a register can give the first dimension alone, not this one: `%s`"
+           rows ? "a register can give only the first dimension, not this one: `%s`"
                 : "the size of a tile is a number, not the register `%s`",
            at->text);
   return false;
@@ -146,7 +146,7 @@ static void define_tensor(as_cur *c, const as_tok *name) {
 
 /* ---- Cores -------------------------------------------------------------------------------- */
 
-/* `core=N`, or `core=*`: AS_BOTH. The program has a core once something is of it. */
+/* `core=N`, or `core=*`: AS_BOTH. The program has a core once something belongs to it. */
 static bool core_option(as_cur *c, int64_t *core) {
   as_cur start = *c;
   c->t++;
@@ -171,7 +171,7 @@ static unsigned last_core(int64_t core) { return core == AS_BOTH ? AS_BOTH - 1 :
 
 /* ---- Semaphores, queues, constants -------------------------------------------------------- */
 
-/* The name that semaphore n of a core, or of either of both, has already; NULL: it is free. */
+/* The name that semaphore n has already on a core, or on either core; NULL: it is free. */
 static const char *sem_name(const isa_program *p, int64_t core, int64_t n) {
   const char *name = NULL;
   for (unsigned k = first_core(core); k <= last_core(core) && !name; k++)
@@ -257,10 +257,10 @@ static bool queue_legal(as_cur *c, const as_tok *name, isa_queue *q, bool owned)
   }
   if (q->dge == ISA_DGE_swdge && !owned) q->owner = ISA_ENG_gpsimd;
   if (q->dge == ISA_DGE_swdge && q->owner != ISA_ENG_gpsimd)
-    why = "swdge is owned by gpsimd";
+    why = "swdge must be owned by gpsimd";
   else if (q->dge == ISA_DGE_hwdge && owned && q->owner != ISA_ENG_sync &&
            q->owner != ISA_ENG_scalar)
-    why = "hwdge is owned by sync or scalar";
+    why = "hwdge must be owned by sync or scalar";
   if (!why) return true;
   as_error(c->j, name->pos, name->len, "a queue with dge=%s, not by %s", why,
            isa_engines[q->owner].name);

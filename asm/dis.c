@@ -85,7 +85,7 @@ static void put_uses(const isa_program *p, unsigned core, unsigned sem, bool wai
       bool named = false;
       for (uint32_t pc = 0; pc < code->n && shown < MOST; pc++) {
         if (!uses(&code->insns[pc], c, core, sem, wait)) continue;
-        isa_buf_puts(out, shown ? ", " : wait ? "waited by " : "updated by ");
+        isa_buf_puts(out, shown ? ", " : wait ? "waited for by " : "updated by ");
         if (!named && c) isa_buf_printf(out, "core %u ", c);
         if (!named) isa_buf_printf(out, "%s ", isa_engines[e].name);
         isa_buf_printf(out, "%u", pc);

@@ -1,4 +1,4 @@
-/* What soma-dis shows of a program beside its text. */
+/* What soma-dis shows of a program besides its text. */
 #ifndef ASM_DIS_H
 #define ASM_DIS_H
 
@@ -14,7 +14,7 @@ bool as_dis_names(isa_program *p);
 /* Basic blocks of each section with their control flow, and semaphores between the blocks that
  * update them and those that wait, as a Graphviz digraph. */
 void as_dis_graph(const isa_program *p, isa_buf *out);
-/* Where an instruction may go besides to the next: its label, or -1. */
+/* Where an instruction may go other than to the next one: its label, or -1. */
 int64_t as_dis_target(const isa_insn *in);
 
 #endif

@@ -407,7 +407,8 @@ static bool primary(eval *e, as_val *out) {
   case AS_T_NAME: return name_value(e, out);
   default:
     if (at(e, '$')) {
-      as_error(e->c->j, t->pos, 1, "`$` is not the place of the code here: write a label");
+      as_error(e->c->j, t->pos, 1,
+               "`$` does not stand for the address of this code: write a label");
       return false;
     }
     if (!take(e, '(')) return expected(e, "an expression");

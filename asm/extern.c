@@ -11,12 +11,13 @@ static as_sym *exported(as_cur *c) {
   const as_tok *t = c->t;
   as_sym *s = as_at_name(c) ? as_sym_find(c->j, t->text, 0) : NULL;
   if (s && s->kind == AS_S_EQU) {
-    as_error(c->j, t->pos, t->len, "`%s` is a constant; only an %%include shares it", t->text);
+    as_error(c->j, t->pos, t->len, "`%s` is a constant; to share it, %%include its definition",
+             t->text);
     return NULL;
   }
   if (s && s->kind == AS_S_GROUP) {
     as_error(c->j, t->pos, t->len,
-             "`%s` is a group of ranks; equal ones of all objects are one, also without global",
+             "`%s` is a group of ranks; equal groups of all objects become one without global",
              t->text);
     return NULL;
   }
@@ -63,7 +64,7 @@ static void extern_data(as_cur *c) {
   const isa_program *p = as_program(c->j);
   bool role = s->kind == AS_S_TENSOR && p->tensors[s->index - 1].role != ISA_TEMP;
   if (role || s->placed || (s->kind == AS_S_TILE && p->tiles[s->index - 1].overlay)) {
-    as_error(c->j, name->pos, name->len, "`%s` is extern: its %s is for where it is global",
+    as_error(c->j, name->pos, name->len, "`%s` is extern: give its %s where it is global",
              name->text,
              role                  ? "role"
              : s->kind == AS_S_SEM ? "number"
@@ -79,7 +80,7 @@ static void extern_labels(as_cur *c) {
     as_sym *s = as_label_ref(c);
     if (!s) return;
     if (s->defined || s->global || t->text[0] == '.') {
-      as_error(c->j, t->pos, t->len, "the label `%s` is of this object", s->name);
+      as_error(c->j, t->pos, t->len, "the label `%s` is defined in this object", s->name);
       return;
     }
     s->external = true;
@@ -108,7 +109,7 @@ void as_extern_end(as_job *j) {
     as_near w = as_near_open(s->name, strlen(s->name));
     for (as_sym *o = as_sym_first(j); o; o = o->next)
       if (o->kind == AS_S_LABEL && o->scope == s->scope && o->defined) as_near_try(&w, o->name);
-    as_error(j, s->pos, s->span, "there is no label `%s` in section %s to be global%s", s->name,
+    as_error(j, s->pos, s->span, "there is no label `%s` in section %s to make global%s", s->name,
              as_section_name(j, s->scope - 1u), as_near_text(j, &w));
   }
 }

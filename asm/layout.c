@@ -250,11 +250,12 @@ static void check_ends(as_job *j) {
     unsigned op = code->insns[code->n - 1].op;
     if (j->unit->block_end[s].pc == code->n)
       as_error(j, j->unit->block_end[s].pos, 1,
-               "section %s falls off its end: nothing comes after this block",
+               "control falls off the end of section %s: nothing comes after this block",
                as_section_name(j, s));
     if (isa_op_ends(op)) continue;
     as_error(j, j->unit->last[s], 1,
-             "section %s falls off its end: after `%s` comes nothing; end it with halt, jmp or ret",
+             "control falls off the end of section %s: nothing comes after `%s`; end it with halt, "
+             "jmp or ret",
              as_section_name(j, s), isa_ops[op].name);
   }
 }

@@ -235,7 +235,7 @@ static bool lex_quoted(as_lex *lx, as_tok *t) {
   if (*end != q) {
     lx->p = end;
     if (end > from && end[-1] == '\r') end--;
-    return fail(lx, from, end, "string without its end");
+    return fail(lx, from, end, "string without a closing quote");
   }
   lx->p = end + 1;
   char *s = as_new(lx->j, (size_t)(end - from)), *to = s;

@@ -212,7 +212,7 @@ static void add_tiles(as_linker *k, as_link_unit *u, bool fixed) {
                            : as_intern(k->j, t.overlay, strlen(t.overlay));
     }
     if (!as_tile_link(k->j, &t, fixed, l ? l->align : 1, l ? l->room : 0)) {
-      as_note(k->j, nowhere, "it is of %s", u->file);
+      as_note(k->j, nowhere, "it comes from %s", u->file);
       continue;
     }
     u->moved[i + 1] = (int64_t)t.offset - p->tiles[i].offset;
@@ -299,7 +299,7 @@ static void add_queues(as_linker *k, as_link_unit *u) {
 /* What two objects say of one name; l is the extern one. */
 static void differ(as_linker *k, const as_link_unit *u, const as_link_name *l, const as_export *e,
                    const char *what) {
-  as_error(k->j, place(k, u, l), 1, "the %s `%s` has another %s in %s than in %s",
+  as_error(k->j, place(k, u, l), 1, "the %s `%s` has a different %s in %s than in %s",
            kind_names[e->link->kind], e->link->name, what, u->file, e->owner->file);
   note_place(k, e, "it is declared here");
 }

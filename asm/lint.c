@@ -51,7 +51,7 @@ static bool add(const isa_program *p, const isa_finding *f, const as_options *o,
   return place(p, f, out, d);
 }
 
-/* What the verifier refuses is not looked into. */
+/* A program that the verifier refuses is not checked. */
 static isa_status refused(const isa_error *e, as_result *out) {
   out->diags[0] = (as_diag){.severity = AS_ERROR, .file = "", .span = 1};
   out->diags[0].text = isa_arena_strn(&out->arena, e->text, strlen(e->text));

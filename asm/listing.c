@@ -51,7 +51,7 @@ static void put_source(as_job *j, uint32_t file, uint32_t line, const as_entry *
   isa_buf_puts(out, " ");
   if (text) isa_buf_add(out, text, n);
   while (out->len > start && out->data[out->len - 1] == ' ') out->len--;
-  if (!e || !e->n) /* nothing but blanks before: an empty line keeps its number only */
+  if (!e || !e->n) /* nothing but blanks before: an empty line keeps only its number */
     while (out->len > 0 && out->data[out->len - 1] == ' ') out->len--;
   isa_buf_puts(out, "\n");
 }
@@ -68,7 +68,7 @@ static void put_code(as_job *j, const as_printer *pr, const as_entry *e) {
   }
 }
 
-/* Lines of the source that made nothing stand before the next that did. */
+/* Lines of the source that made nothing are printed before the next one that did. */
 static void put_lines(as_job *j, const as_printer *pr) {
   struct as_unit *u = j->unit;
   uint32_t *last = as_new(j, ((size_t)j->nsources + 1) * sizeof *last); /* printed of each source */
@@ -102,7 +102,7 @@ static void put_type(const isa_tile *t, isa_buf *out) {
   isa_buf_puts(out, "]");
 }
 
-/* The buffer's text, which goes. */
+/* The buffer's text; frees the buffer. */
 static const char *text_of(as_job *j, isa_buf *b) {
   const char *text = b->failed ? NULL : as_intern(j, isa_buf_str(b), b->len);
   isa_buf_free(b);

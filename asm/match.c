@@ -204,8 +204,8 @@ static bool allows_ir_ops(const as_options *o) {
   return allowed;
 }
 
-/* Operators that the IR has and the hardware has not are refused; of those that no public reference
- * has is warned. */
+/* Operators that the IR has and no hardware has are refused; those that no public reference has
+ * give a warning. */
 static bool in_hardware(as_job *j, const as_stmt *st) {
   for (unsigned i = 0; i < st->nslots; i++) {
     const as_slot *s = &st->slot[i];
@@ -274,7 +274,7 @@ static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
   isa_program *p = as_program(j);
   isa_error e;
   struct as_unit *u = j->unit;
-  unsigned engine = p->cores[u->core].queues[queue].owner; /* its dma_trigger tells of another */
+  unsigned engine = p->cores[u->core].queues[queue].owner; /* its dma_trigger reports another */
   if (engine >= ISA_NENGINES)
     engine = u->section < AS_NSECTIONS ? as_engine_of(u->section) : ISA_ENG_sync;
   if (!in_hardware(j, st)) return false;

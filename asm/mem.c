@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Macros can ask for any amount: past this the job ends with an error instead of the machine. */
+/* Macros can ask for any amount of memory: past this limit the job ends with an error. */
 static const uint64_t max_arena = UINT64_C(4) << 30;
 
 static void check_limit(as_job *j) {
@@ -35,7 +35,7 @@ char *as_strn(as_job *j, const char *s, size_t n) {
 
 /* ---- Names -------------------------------------------------------------------------------- */
 
-typedef struct slot { /* the hash is here too: a look at another name costs a cache miss */
+typedef struct slot { /* the hash is here too: looking at another name costs a cache miss */
   as_name *name;
   uint32_t hash;
 } slot;

@@ -21,7 +21,7 @@ typedef struct names {
   uint8_t shared_queue[ISA_MAX_QUEUES]; /* of core 1: core 0's, 1-based; 0: its own */
 } names;
 
-/* What of all that a core or the program declares has scope 0; a label belongs to its section. */
+/* Whatever a core or the program declares has scope 0; a label belongs to its section. */
 static unsigned scope_of(const isa_symbol *s) { return 1u + s->core * ISA_NENGINES + s->engine; }
 
 static entry *find(const names *t, const char *name, unsigned scope) {

@@ -43,7 +43,7 @@ static bool fits(as_job *j, const as_tok *at, const char *path, const isa_npy *h
     return false;
   }
   if (!type_matches(h, t->dtype)) {
-    as_error(j, at->pos, at->len, "`%s` has elements of `%s`, `%s` is %s", path,
+    as_error(j, at->pos, at->len, "`%s` has elements of `%s`, but `%s` is %s", path,
              h->named < 0 ? h->descr : isa_dtypes[h->named].name, t->name,
              isa_dtypes[t->dtype].name);
     return false;
@@ -51,7 +51,8 @@ static bool fits(as_job *j, const as_tok *at, const char *path, const isa_npy *h
   if (same_shape(h, t)) return true;
   show_shape(h->shape, h->ndim, got, sizeof got);
   show_shape(t->shape, t->ndim, want, sizeof want);
-  as_error(j, at->pos, at->len, "`%s` has the shape [%s], `%s` has [%s]", path, got, t->name, want);
+  as_error(j, at->pos, at->len, "`%s` has the shape [%s], but `%s` has [%s]", path, got, t->name,
+           want);
   return false;
 }
 
@@ -76,7 +77,7 @@ bool as_npy(as_job *j, const as_tok *at, const char *path, const uint8_t *file, 
   if (!fits(j, at, path, &h, t)) return false;
   *elements = file + begin;
   if (n - begin == t->bytes) return true;
-  as_error(j, at->pos, at->len, "`%s` has %llu bytes of elements, `%s` needs %llu", path,
+  as_error(j, at->pos, at->len, "`%s` has %llu bytes of elements, but `%s` needs %llu", path,
            (unsigned long long)(n - begin), t->name, (unsigned long long)t->bytes);
   return false;
 }

@@ -141,7 +141,7 @@ static bool get_piece(const reader *r, uint32_t entry, piece *out) {
   const uint8_t *e = r->data + IMAGE_TABLE + (size_t)entry * IMAGE_ENTRY;
   uint64_t at = isa_get64(e + 8), n = isa_get64(e + 16);
   if (at > r->n || n > r->n - at || isa_get32(e + 4) != 0)
-    return bad(r, "a section leads out of it");
+    return bad(r, "a section lies partly outside it");
   *out = (piece){r->data + at, (size_t)n};
   return true;
 }
@@ -179,7 +179,7 @@ static bool split(const reader *r, pieces *p, size_t *end) {
   uint64_t at = isa_get64(last + 8), n = isa_get64(last + 16), moved = p->n * IMAGE_ENTRY;
   if (at > r->n || n > r->n - at || at < IMAGE_TABLE + (uint64_t)sections * IMAGE_ENTRY ||
       at < moved)
-    return bad(r, "a section leads out of it");
+    return bad(r, "a section lies partly outside it");
   *end = (size_t)(at + n);
   return true;
 }
@@ -239,14 +239,15 @@ static bool get_names(const reader *r, piece p) {
   for (uint32_t i = 0; i < n; i++)
     if (!get_name(r, &p, &r->o->names[i])) return false;
   r->o->nnames = n;
-  return p.n == 0 || bad(r, "bytes after the names of EXTN");
+  return p.n == 0 || bad(r, "there are bytes after the names of EXTN");
 }
 
-/* Where the names are declared; objects of before have no such section. */
+/* Where the names are declared; older objects have no such section. */
 static bool get_places(const reader *r, piece p) {
   as_object *o = r->o;
   if (!p.at) return true;
-  if (p.n != (size_t)o->nnames * PLACE_RECORD) return bad(r, "DECL has not a place for each name");
+  if (p.n != (size_t)o->nnames * PLACE_RECORD)
+    return bad(r, "DECL does not have a place for each name");
   for (uint32_t i = 0; i < o->nnames; i++, p.at += PLACE_RECORD) {
     o->names[i].file = isa_get32(p.at);
     o->names[i].line = isa_get32(p.at + 4);

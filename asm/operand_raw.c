@@ -72,7 +72,7 @@ static bool raw_place(as_cur *c, as_operand *o) {
   return !as_take(c, ',') || raw_base(c, o, AS_S_TILE);
 }
 
-/* Continues in a bracketed list of n items so far: true when an item follows. */
+/* Goes on in a bracketed list that has n items so far: true when an item follows. */
 static bool list_next(as_cur *c, unsigned n, const char *what, bool *ok) {
   if (as_take(c, ']')) return false;
   *ok = n == 0 || as_need(c, ',', what);
@@ -114,8 +114,7 @@ static bool raw_dims(as_cur *c, as_operand *o) {
   if (!raw_steps(c, step, &nsteps) || !raw_nums(c, o, num, &nnums, &sized)) return false;
   if (nsteps != nnums) {
     as_error(c->j, at->pos, as_span_of(at, c->t),
-             "%u steps and %u nums; a raw operand has as many of one as of the other", nsteps,
-             nnums);
+             "%u steps and %u nums; a raw operand needs as many steps as nums", nsteps, nnums);
     return false;
   }
   o->ndim = nnums;

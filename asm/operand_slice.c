@@ -1,8 +1,8 @@
 /* `[...]` after the name of a tensor or tile: one item per dimension, missing ones whole.
  *
- *   :            the whole dimension     expr  rN  rN+expr  (ELEMENT)    one; the dimension goes
- *   a:b  a:b:s   from a to before b      a:+n  a:+n:s    n elements from a
- *   rN:+n        from a register         a:+rN<=n        as many as a register says, at most n */
+ *   :            the whole dimension     expr  rN  rN+expr  (ELEMENT)    one; the dimension is
+ * dropped a:b  a:b:s   from a to before b      a:+n  a:+n:s    n elements from a rN:+n        from
+ * a register         a:+rN<=n        as many as a register says, at most n */
 #include "stmt.h"
 
 typedef struct item {

@@ -1,5 +1,5 @@
-/* One line: labels, then a definition, a directive or an instruction. Also the small questions
- * that every stage asks of a cursor. */
+/* One line: labels, then a definition, a directive or an instruction. Also the small tests of a
+ * cursor that every stage uses. */
 #include "stmt.h"
 
 #include <string.h>
@@ -156,7 +156,8 @@ void as_parse_line(as_job *j, const as_line *line) {
   u->parsing = true;
   bool each = is_for_each_core(j, line);
   parse_once(j, line);
-  if (each && j->errors == errors) { /* an error is one of both cores as a rule: it is said once */
+  if (each &&
+      j->errors == errors) { /* an error usually is one of both cores: it is reported once */
     unsigned section = u->section;
     u->core = 1;
     if (section < AS_NSECTIONS) u->section += ISA_NENGINES;

@@ -1,4 +1,4 @@
-/* Pseudo-instructions from their table: slots that lead into two instructions. */
+/* Pseudo-instructions from their table: slots whose values go to two instructions. */
 #include "stmt.h"
 
 #include <string.h>
@@ -122,7 +122,7 @@ static bool same_rows(as_job *j, as_stmt *st, const char *name, const char *firs
   if (!x || !y || x->nparts == y->nparts) return true; /* the rules report a missing one */
   const as_slot *s = slot_of(st, name);
   as_error(j, s->pos, s->span,
-           "%s has %u partitions, %s %u: both must be the same, since the product sums over "
+           "%s has %u partitions, but %s has %u: they must be equal, since the product sums over "
            "partitions",
            name, y->nparts, first, x->nparts);
   return false;
@@ -136,7 +136,7 @@ static bool same_width(as_job *j, as_stmt *st, uint32_t a, uint32_t b) {
   if (!x || !y || is_wide(x->dtype) == is_wide(y->dtype)) return true;
   const as_slot *s = slot_of(st, "moving");
   as_error(j, s->pos, s->span,
-           "moving is %s, stationary %s: a 32-bit type needs a 32-bit type on both sides",
+           "moving is %s, stationary is %s: a 32-bit type needs another on the other side",
            isa_dtypes[y->dtype].name, isa_dtypes[x->dtype].name);
   return false;
 }
@@ -150,7 +150,7 @@ static bool finish_transpose(as_job *j, as_stmt *st) {
   st->part[1].u.MATMUL.transpose = ISA_BOOL_true;
   if (!ap || isa_ap_elems(ap) == ap->nparts) return true;
   const as_slot *s = slot_of(st, "identity");
-  as_error(j, s->pos, s->span, "identity has %u partitions of %llu elements; it is square",
+  as_error(j, s->pos, s->span, "identity has %u partitions of %llu elements; it must be square",
            ap->nparts, (unsigned long long)isa_ap_elems(ap));
   return false;
 }
@@ -227,7 +227,8 @@ static bool one_run(as_job *j, as_stmt *st, const char *name, uint32_t index, is
   if (run->ndim == 1 && run->size_dim < 2 && !run->index_kind) return true;
   const as_slot *s = slot_of(st, name);
   as_error(j, s->pos, s->span,
-           "%s has more than %d elements in a partition; to be cut in groups it must be one run",
+           "%s has more than %d elements in a partition; to be cut into groups they must be one "
+           "dense run",
            name, GATHER_GROUP);
   return false;
 }

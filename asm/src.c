@@ -98,7 +98,7 @@ static bool try_path(as_job *j, const char *path, bool source, found *f) {
 static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool source, found *f) {
   f->why = 0;
   if (at.line != 0 && j->o && j->o->no_files) {
-    as_error(j, at, span, "cannot read `%s`: this source may read no files", path);
+    as_error(j, at, span, "cannot read `%s`: this source may not read files", path);
     return false;
   }
   const char *from = at.line && at.file < j->nsources ? j->sources[at.file].name : "";
@@ -136,7 +136,7 @@ static bool readable(as_job *j, const char *path) {
 
 const char *as_src_search(as_job *j, as_pos at, uint32_t span, const char *path) {
   if (j->o && j->o->no_files) {
-    as_error(j, at, span, "cannot look for `%s`: this source may read no files", path);
+    as_error(j, at, span, "cannot look for `%s`: this source may not read files", path);
     return NULL;
   }
   if (path[0] == '/') return path;

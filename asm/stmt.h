@@ -204,7 +204,7 @@ int as_pseudo_here(as_job *j, int ps); /* the one that its name means in this se
 /* The one that an instruction's own name means when its line has reduce_res=, or -1. */
 int as_pseudo_of(int op, const as_cur *c);
 void as_pseudo_open(int ps, as_stmt *st); /* parts and slots */
-/* What no field says. False after an error. */
+/* Rules that no field states. False after an error. */
 bool as_pseudo_finish(as_job *j, int ps, as_stmt *st);
 void as_pseudo_emit(as_job *j, int ps, as_stmt *st);
 
@@ -368,7 +368,7 @@ typedef struct as_open_data { /* a const tensor whose data lines are being read 
   uint32_t tensor;            /* 1-based */
   uint8_t *bytes;
   uint64_t n, size; /* so far, of */
-  bool bad;         /* an error was reported: more lines are read without a word */
+  bool bad;         /* an error was reported: further lines are read without messages */
 } as_open_data;
 
 typedef struct as_room { /* what the allocator was asked for a tile */
@@ -396,7 +396,7 @@ struct as_unit {
   uint32_t nentries, cap_entries;
   as_pos last[AS_NSECTIONS]; /* of the last instruction of each section */
   as_block_end block_end[AS_NSECTIONS];
-  bool ended[AS_NSECTIONS]; /* it leaves for good, and no label came since */
+  bool ended[AS_NSECTIONS]; /* its last instruction goes elsewhere, and no label has come since */
   as_sem_use sems[ISA_MAX_CORES][ISA_NSEMS];
   const as_line *line; /* the current one */
   uint32_t *files;     /* the program's number of each source, 0: not added */

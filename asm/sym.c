@@ -1,5 +1,5 @@
-/* Names: a hash table over (interned name, scope), in order of declaration, and what to say of a
- * name that is not there. */
+/* Names: a hash table over (interned name, scope), in order of declaration, and what to suggest
+ * for a name that does not exist. */
 #include "stmt.h"
 
 #include <ctype.h>
@@ -243,7 +243,7 @@ static bool known_now(as_job *j, const as_tok *name, const as_sym *s) {
   if (!j->o || !j->o->relocatable || s->placed || !moves) return true;
   as_error(j, name->pos, name->len, "the %s of `%s` is not known before linking",
            s->kind == AS_S_TILE ? "address" : "number", name->text);
-  as_note(j, s->pos, s->kind == AS_S_TILE ? "`at=` gives it one" : "a number after `sem` does");
+  as_note(j, s->pos, s->kind == AS_S_TILE ? "`at=` sets it" : "a number after `sem` sets it");
   return false;
 }
 

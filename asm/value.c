@@ -238,8 +238,9 @@ static bool value_queue(as_cur *c, uint8_t *out) {
   const as_sym *s = as_sym_need(c->j, c->t, 1 << AS_S_QUEUE);
   if (!s) return false;
   if (s->core != c->j->unit->core && s->core != AS_BOTH) {
-    as_error(c->j, c->t->pos, c->t->len, "the queue `%s` is of core %u, this section of core %u",
-             s->name, s->core, c->j->unit->core);
+    as_error(c->j, c->t->pos, c->t->len,
+             "the queue `%s` belongs to core %u, but this section to core %u", s->name, s->core,
+             c->j->unit->core);
     return false;
   }
   c->t++;
@@ -263,7 +264,8 @@ static bool value_sem(as_cur *c, const as_stmt *st, const as_slot *s, uint8_t *o
   const as_sym *y = as_at_name(c) ? as_sym_find(c->j, at->text, 0) : NULL;
   if (y && y->kind == AS_S_SEM && y->core != AS_BOTH) {
     as_error(c->j, at->pos, at->len,
-             "both cores have the semaphore of a barrier; `%s` is of core %u", y->name, y->core);
+             "the semaphore of a barrier must belong to both cores; `%s` belongs to core %u",
+             y->name, y->core);
     as_note(c->j, y->pos, "`%s sem core=*` gives it to both", y->name);
     return false;
   }

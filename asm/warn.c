@@ -50,7 +50,7 @@ static void warn_sems(as_job *j, unsigned core) {
     if (said && u->updated == other->updated && u->waited == other->waited) continue;
     if (u->wait.line && !u->updated)
       as_warning(j, "never-signalled", u->wait, u->wait_span,
-                 "nothing updates the semaphore `%s`, so this wait has no end",
+                 "nothing updates the semaphore `%s`, so this wait never ends",
                  sem_text(j, core, s, buf));
     if (u->updated && !u->waited)
       as_warning(j, "never-waited", u->update, u->update_span,

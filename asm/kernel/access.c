@@ -44,7 +44,7 @@ unsigned as_k_uses(const as_kernel *k, const as_k_item *it, as_k_use out[K_OPERA
       u.writes = (f->arg & AP_W) != 0;
       u.reads = (f->arg & AP_R) != 0 || (u.writes && adds(&it->in, f));
       u.covers = u.writes && !(f->arg & AP_IN_PART);
-      /* Named alone, as by core_barrier: it stands between what was before and what comes after. */
+      /* Only named, as by core_barrier: it stands between what was before and what comes after. */
       if (!(f->arg & (AP_R | AP_W))) u.writes = true;
       if (f->kind == ISA_K_AP) {
         use(&w, *(const isa_t_AP *)m, u);

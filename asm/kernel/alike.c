@@ -1,6 +1,6 @@
 /* What is kept once: shapes of operands, classes of tiles, and what the verifier found. The body of
- * an unrolled loop comes again and again with other tiles and other rows of a tensor, and what is
- * legal of the first is legal of all. */
+ * an unrolled loop appears again and again with other tiles and other rows of a tensor, and what is
+ * legal for the first is legal for all. */
 #include "impl.h"
 
 static bool add(as_kernel *k, isa_index *t, uint32_t hash, uint32_t number) {
@@ -12,7 +12,7 @@ static uint64_t mix(uint64_t h, int64_t w) {
   return h ^ h >> 29;
 }
 
-/* Four words at a time, of which none waits for another. */
+/* Four words at a time, none of which waits for another. */
 static uint32_t hash_words(const int64_t *w, size_t n) {
   uint64_t a = n, b = 1, c = 2, d = 3;
   size_t i = 0;
@@ -102,8 +102,8 @@ void as_k_key_buffer(const as_kernel *k, as_k_key *key, size_t at, uint32_t buff
   key->w[at] = (int64_t)i << 32 | (b->space == ISA_HBM ? buffer : b->class);
 }
 
-/* Of an operand of HBM the verifier looks at nothing but whether it is aligned and within its
- * tensor, as long as no other operand is of that tensor. */
+/* The verifier checks only whether an operand of HBM is aligned and within its tensor, as long as
+ * no other operand is of that tensor. */
 void as_k_key_offset(const as_kernel *k, as_k_key *key, size_t at, const as_k_operand *o) {
   const as_k_shape *s = as_k_shape_of(k, o);
   if (!key->n || o->space != ISA_HBM) return;
@@ -111,7 +111,7 @@ void as_k_key_offset(const as_kernel *k, as_k_key *key, size_t at, const as_k_op
           bytes = (int64_t)as_k_buffer_bytes(k, as_k_buf(k, o->buffer));
   bool within = s->set.run && lo >= 0 && lo <= bytes && s->set.span[0] <= bytes - lo;
   if (within && o->offset % (int64_t)isa_dtype_bytes(s->dtype) == 0)
-    key->w[at] = INT64_MIN; /* that no offset is */
+    key->w[at] = INT64_MIN; /* no offset has this value */
   else
     key->n = 0;
 }

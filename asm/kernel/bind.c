@@ -9,7 +9,7 @@ static bool slot(uint32_t *slots, uint32_t *n, uint32_t most, uint32_t value, ui
   return true;
 }
 
-/* Verifying, a tile that is not placed lies where no other tile of the item does: far past the
+/* While verifying, a tile without a place lies where no other tile of the item does: far past the
  * end of its memory, at the start of a bank. */
 static uint32_t provisional(as_k_binder *b, uint32_t number, uint32_t at) {
   const as_k_buffer *t = as_k_buf(b->k, number);
@@ -46,7 +46,7 @@ static bool base_of(as_k_binder *b, const as_k_operand *o, isa_ap *ap) {
   return true;
 }
 
-/* The register of the engine, or verifying one of its own. */
+/* The register of the engine; while verifying, one of its own. */
 static bool register_of(as_k_binder *b, uint32_t reg, uint8_t *out) {
   uint32_t at;
   if (b->final) {

@@ -329,8 +329,8 @@ static bool mix(definer *d, as_k_item *it, cover *c, uint32_t buffer, unsigned d
   as_kernel *k = d->k;
   if (!c->first_matmul || ran_often(d, c->first_loop))
     return as_k_fail(k, ISA_ILLEGAL, it->at,
-                     "%s dst: some of its bytes are written, but %s: acc=write or acc=add "
-                     "says what is meant",
+                     "%s dst: some of its bytes are written, but %s: give acc=write "
+                     "or acc=add",
                      isa_ops[it->in.op].name,
                      c->first_matmul ? "first in a loop" : "not by a matmul");
   as_k_item *first = &k->items[c->first_matmul - 1];

@@ -8,12 +8,12 @@ enum { TEMP_REG = ISA_NREGS - 1, MOST_BASES = 8, AHEAD = 4 };
 
 /* In a loop the values of semaphores are a register plus a constant: one register for each amount
  * that one of them rises by in a round. A loop in a loop has one more, which counts its rounds from
- * the begin of the outermost one on. */
+ * the beginning of the outermost one. */
 typedef struct bases {
   uint32_t by[MOST_BASES];
   uint8_t reg[MOST_BASES];
   unsigned n;
-  uint8_t rounds; /* that register; 0: it has none, for place 0 is of the kernel's registers */
+  uint8_t rounds; /* that register; 0: it has none, as place 0 is a kernel register's */
   uint8_t first;  /* register that was free before it */
   uint32_t top;   /* pc of the loop's branch to its end */
 } bases;
@@ -78,7 +78,8 @@ static uint32_t rise_of(const as_kernel *k, const as_k_step *t) {
 }
 
 static bool no_register(maker *m, isa_line at) {
-  return as_k_fail(m->k, ISA_LIMIT, at, "loops nest too deep: %s has no register left for them",
+  return as_k_fail(m->k, ISA_LIMIT, at,
+                   "loops are nested too deeply: %s has no register left for them",
                    isa_engines[m->engine].name);
 }
 

@@ -24,7 +24,7 @@ typedef struct as_k_buffer {
   uint32_t first, last;  /* items */
   uint32_t whole;        /* 1 + the item after which all of it is written; 0: none */
   uint32_t kept_in;      /* the temporary of HBM that it came back from; 0: none */
-  uint32_t class;        /* equal for tiles that differ in name and line alone */
+  uint32_t class;        /* equal for tiles that differ only in name and line */
   uint32_t loop;         /* that it was declared in, 0: none; a new life in each of its rounds */
   uint32_t pattern;      /* in the program made, of all its partitions from their first byte on, */
   uint32_t shape_of;     /* of elements of this shape: the one made last; 0: none yet */
@@ -83,7 +83,7 @@ typedef struct as_k_ruling {
   uint32_t busy[ISA_ENG_sync]; /* of a data path: ps on each of engines */
 } as_k_ruling;
 
-/* The words of a record that its ruling goes by. */
+/* The words of a record that its ruling depends on. */
 enum { K_KEY_WORDS = 128, K_KEY_BUFFERS = 8 };
 typedef struct as_k_key {
   int64_t w[K_KEY_WORDS];
@@ -478,7 +478,7 @@ typedef struct as_k_table {
 typedef struct as_k_needs {
   uint32_t mask;
   uint32_t ordinal[K_SOURCES], step[K_SOURCES], buffer[K_SOURCES];
-  uint32_t ways; /* sources that a way alone asks for, and to which memory */
+  uint32_t ways; /* sources that only a way asks for, and to which memory */
   uint8_t space[K_SOURCES];
 } as_k_needs;
 bool as_k_table_open(as_k_table *t, as_kernel *k);

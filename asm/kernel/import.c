@@ -11,7 +11,7 @@
 #include <inttypes.h>
 
 enum { MOST_STEPS = 1 << 22 };
-#define REFUSED "this program cannot be followed, to spill its tiles: "
+#define REFUSED "the tiles of this program cannot be spilled: "
 
 typedef struct importer {
   as_kernel *k;
@@ -86,7 +86,7 @@ static bool moved(importer *m, unsigned e, const isa_ap *ap, as_k_operand *o) {
       o->offset +=
           (int32_t)m->seq[e].regs[from->reg] * from->stride * (int64_t)isa_dtype_bytes(ap->dtype);
     if (from->kind != ISA_DYN_elem) continue;
-    if (d.kind) return refuse(m, "an operand is moved by two elements of memory");
+    if (d.kind) return refuse(m, "the place of an operand depends on two elements of memory");
     d.kind = ISA_DYN_elem;
     d.stride = from->stride;
     d.elem = from->ap;
@@ -115,8 +115,9 @@ static bool operand(importer *m, unsigned e, uint32_t *number) {
   if (ap.size_dim) {
     uint32_t size = m->seq[e].regs[ap.size_reg];
     if (size == 0 || !isa_ap_resize(&ap, size))
-      return as_k_fail(k, ISA_ILLEGAL, m->at, "an operand's size is %" PRIu32 ", 1 to %" PRIu32,
-                       size, isa_ap_most(&ap));
+      return as_k_fail(k, ISA_ILLEGAL, m->at,
+                       "an operand's size is %" PRIu32 "; it must be 1 to %" PRIu32, size,
+                       isa_ap_most(&ap));
     o.nparts = (uint8_t)ap.nparts;
   }
   if (!moved(m, e, &ap, &o)) return false;
@@ -210,8 +211,8 @@ static bool go_back(importer *m, unsigned e, uint32_t to) {
   uint32_t n = m->core->code[e].n;
   m->seq[e].pc = to;
   return to < n || as_k_fail(m->k, ISA_ILLEGAL, m->at,
-                             "ret to pc %" PRIu32 "; section %s has %" PRIu32 " instructions", to,
-                             isa_engines[e].name, n);
+                             "ret to pc %" PRIu32 ", but section %s has %" PRIu32 " instructions",
+                             to, isa_engines[e].name, n);
 }
 
 /* An instruction of the sequencer alone; the pc is past it already. */

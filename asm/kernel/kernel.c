@@ -145,11 +145,12 @@ static bool size_of(as_kernel *k, isa_tensor *t) {
   if (!isa_dtype_valid(t->dtype))
     return as_k_fail(k, ISA_ARG, none, "tensor %.60s: no data type has code %d", t->name, t->dtype);
   if (t->ndim == 0 || t->ndim > ISA_TENSOR_DIMS)
-    return as_k_fail(k, ISA_ARG, none, "tensor %.60s: %d dimensions, 1 to %d", t->name, t->ndim,
-                     ISA_TENSOR_DIMS);
+    return as_k_fail(k, ISA_ARG, none, "tensor %.60s has %d dimensions; it must have 1 to %d",
+                     t->name, t->ndim, ISA_TENSOR_DIMS);
   for (int d = 0; d < t->ndim; d++) {
     if (t->shape[d] < 1)
-      return as_k_fail(k, ISA_ARG, none, "tensor %.60s: dimension %d has %lld elements, at least 1",
+      return as_k_fail(k, ISA_ARG, none,
+                       "tensor %.60s: dimension %d has %lld elements; it must have at least 1",
                        t->name, d, (long long)t->shape[d]);
     if ((uint64_t)t->shape[d] > (uint64_t)INT64_MAX / 8 / n)
       return as_k_fail(k, ISA_ARG, none, "tensor %.60s: its size overflows", t->name);
@@ -174,7 +175,7 @@ static bool name_ok(as_kernel *k, const char *s) {
   }
   if (!s[0]) return as_k_fail(k, ISA_ARG, none, "a tensor has no name");
   if (isa_program_find_tensor(k->scratch, s, strlen(s)) >= 0)
-    return as_k_fail(k, ISA_ARG, none, "there are two tensors %.60s", s);
+    return as_k_fail(k, ISA_ARG, none, "two tensors are called %.60s", s);
   return true;
 }
 
@@ -221,7 +222,7 @@ bool as_kernel_tensor(as_kernel *k, const isa_tensor *given, uint32_t *buffer) {
   if (t.role >= ISA_NROLES)
     return as_k_fail(k, ISA_ARG, (isa_line){0}, "no role has code %d", t.role);
   if (constant) t.name = "constant";
-  if (constant && !t.data) return as_k_fail(k, ISA_ARG, (isa_line){0}, "a constant without data");
+  if (constant && !t.data) return as_k_fail(k, ISA_ARG, (isa_line){0}, "a constant needs data");
   if (!constant && !name_ok(k, t.name)) return false;
   if (!size_of(k, &t)) return false;
   if (constant) return add_constant(k, &t, buffer);
@@ -241,15 +242,15 @@ static bool tile_shape(as_kernel *k, const as_kernel_tile *t, uint32_t *bytes) {
   const char *name = t->name ? t->name : "?";
   uint64_t n, room = t->space == ISA_PSUM ? ISA_PSUM_BYTES : k->target->sbuf_usable;
   if (t->space != ISA_SBUF && t->space != ISA_PSUM)
-    return as_k_fail(k, ISA_ARG, t->at, "tile %.60s: a tile is in sbuf or psum", name);
+    return as_k_fail(k, ISA_ARG, t->at, "tile %.60s: a tile must be in sbuf or psum", name);
   if (!isa_dtype_valid(t->dtype))
     return as_k_fail(k, ISA_ARG, t->at, "tile %.60s: no data type has code %d", name, t->dtype);
   if (t->ndim == 0 || t->ndim > ISA_TILE_DIMS)
-    return as_k_fail(k, ISA_ARG, t->at, "tile %.60s: %d dimensions, 1 to %d", name, t->ndim,
-                     ISA_TILE_DIMS);
+    return as_k_fail(k, ISA_ARG, t->at, "tile %.60s has %d dimensions; it must have 1 to %d", name,
+                     t->ndim, ISA_TILE_DIMS);
   if (t->shape[0] == 0 || t->shape[0] > ISA_PMAX)
-    return as_k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: %u partitions, 1 to %d", name,
-                     (unsigned)t->shape[0], ISA_PMAX);
+    return as_k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s has %u partitions; it must have 1 to %d",
+                     name, (unsigned)t->shape[0], ISA_PMAX);
   n = isa_dtype_bytes(t->dtype);
   for (int d = 1; d < t->ndim; d++) {
     if (t->shape[d] == 0)
@@ -257,8 +258,8 @@ static bool tile_shape(as_kernel *k, const as_kernel_tile *t, uint32_t *bytes) {
     n *= t->shape[d];
     if (n > room)
       return as_k_fail(k, ISA_LIMIT, t->at,
-                       "tile %.60s: %llu bytes and more of a partition: %s has %llu in %s", name,
-                       (unsigned long long)n, k->target->name, (unsigned long long)room,
+                       "tile %.60s needs %llu bytes or more in each partition: %s has %llu in %s",
+                       name, (unsigned long long)n, k->target->name, (unsigned long long)room,
                        isa_space_name(t->space));
   }
   *bytes = (uint32_t)n;
@@ -269,15 +270,16 @@ static bool tile_place(as_kernel *k, const as_kernel_tile *t, uint32_t bytes) {
   const char *name = t->name ? t->name : "?";
   uint32_t room = t->space == ISA_PSUM ? ISA_PSUM_BYTES : k->target->sbuf_usable;
   if (t->part >= 0 && (t->part >= ISA_PMAX || (uint32_t)t->part + t->shape[0] > ISA_PMAX))
-    return as_k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: %u partitions from %d, a memory has %d",
-                     name, (unsigned)t->shape[0], (int)t->part, ISA_PMAX);
+    return as_k_fail(k, ISA_ILLEGAL, t->at,
+                     "tile %.60s: %u partitions from %d on, but a memory has %d", name,
+                     (unsigned)t->shape[0], (int)t->part, ISA_PMAX);
   if (t->offset >= 0 && ((uint32_t)t->offset > room || bytes > room - (uint32_t)t->offset))
     return as_k_fail(k, ISA_ILLEGAL, t->at,
-                     "tile %.60s: bytes %d..%lld, a %s partition of %s has %u", name,
+                     "tile %.60s: bytes %d..%lld, but a %s partition of %s has %u", name,
                      (int)t->offset, (long long)t->offset + bytes - 1, isa_space_name(t->space),
                      k->target->name, (unsigned)room);
   if (t->offset >= 0 && (uint32_t)t->offset % isa_dtype_bytes(t->dtype))
-    return as_k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: offset %d, %s needs a multiple of %u",
+    return as_k_fail(k, ISA_ILLEGAL, t->at, "tile %.60s: offset %d, but %s needs a multiple of %u",
                      name, (int)t->offset, isa_dtypes[t->dtype].name, isa_dtype_bytes(t->dtype));
   return true;
 }

@@ -31,7 +31,7 @@ static const as_k_shape *shape_at(const as_kernel *k, uint32_t number) {
   return as_k_shape_of(k, as_k_op(k, number));
 }
 
-/* The operands of m->it that may be staged: those that nothing else is moved by. */
+/* The operands of m->it that may be staged: those that move no other operand. */
 static void find_places(mender *m) {
   const isa_form *form = isa_form_of(m->it.in.op);
   as_k_use uses[K_OPERANDS];

@@ -85,7 +85,7 @@ bool as_kernel_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned prio,
                      "a queue with dge=hwdge belongs to sync or scalar, not to %s",
                      isa_engines[engine].name);
   if (prio > 3 || (prio && k->target->gen < ISA_GEN4))
-    return as_k_fail(k, ISA_ILLEGAL, none, "prio=%u: 0 to 3, and only on gen4", prio);
+    return as_k_fail(k, ISA_ILLEGAL, none, "prio=%u: it can be 0 to 3, and only on gen4", prio);
   if (k->nqueues == ISA_MAX_QUEUES)
     return as_k_fail(k, ISA_LIMIT, none, "a core has at most %d queues", ISA_MAX_QUEUES);
   if (!K_GROW(k, queues, nqueues, cap_queues)) return false;
@@ -105,8 +105,8 @@ bool as_kernel_order(as_kernel *k, uint32_t earlier, uint32_t later) {
   if (!as_k_is_open(k, none)) return false;
   if (earlier >= later || later >= k->nitems)
     return as_k_fail(k, ISA_ARG, none,
-                     "instruction %u cannot wait for instruction %u: there are %u", (unsigned)later,
-                     (unsigned)earlier, (unsigned)k->nitems);
+                     "instruction %u cannot wait for instruction %u: the kernel has %u",
+                     (unsigned)later, (unsigned)earlier, (unsigned)k->nitems);
   if (k->items[earlier].in.op >= ISA_NOPS || k->items[later].in.op >= ISA_NOPS)
     return as_k_fail(k, ISA_ARG, none, "a loop's begin or end is not an instruction");
   if (!K_GROW(k, orders, norders, cap_orders)) return false;
@@ -140,7 +140,7 @@ bool as_kernel_loop(as_kernel *k, const as_kernel_range *r, uint32_t *reg) {
   if (!as_k_is_open(k, r->at) || !as_k_place_ok(k, r->at) || !reg_ok(k, r->start_reg, r->at) ||
       !reg_ok(k, r->stop_reg, r->at))
     return false;
-  if (r->step == 0) return as_k_fail(k, ISA_ARG, r->at, "a loop with step 0 has no end");
+  if (r->step == 0) return as_k_fail(k, ISA_ARG, r->at, "a loop with step 0 never ends");
   if (!open_loop(k, &l, K_LOOP)) return false;
   *reg = ++k->nregs;
   return true;
@@ -177,7 +177,7 @@ static void forget(as_kernel *k) {
   k->cap_uses = k->nuses = k->cap_snaps = k->nsnaps = 0;
 }
 
-/* Gives back what the arrays of the list have too much; they may grow again. */
+/* Frees the unused room in the arrays of the list; they may grow again. */
 static void trim(as_kernel *k) {
   isa_array_trim(&k->al, &k->items, k->nitems, &k->cap_items, sizeof *k->items);
   isa_array_trim(&k->al, &k->ops, k->nops, &k->cap_ops, sizeof *k->ops);

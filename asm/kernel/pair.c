@@ -42,7 +42,7 @@ static isa_program *program_of(as_kernel *const *k, unsigned n, as_kernel **fail
 isa_program *as_kernel_finish(as_kernel *k) {
   as_kernel *failed;
   if (k->o.cores > 1) {
-    as_k_fail(k, ISA_ARG, (isa_line){0}, "the program is of two cores: it takes both kernels");
+    as_k_fail(k, ISA_ARG, (isa_line){0}, "the program is for two cores: it needs both kernels");
     return NULL;
   }
   return program_of(&k, 1, &failed);
@@ -56,11 +56,12 @@ static bool pair_ok(as_kernel *first, as_kernel *second, as_kernel **failed) {
   for (unsigned c = 0; c < 2; c++) {
     *failed = k[c];
     if (k[c]->o.cores != 2 || k[c]->o.core != c)
-      return as_k_fail(k[c], ISA_ARG, none, "the kernels are of core 0 and of core 1 of two");
+      return as_k_fail(k[c], ISA_ARG, none,
+                       "a program of two kernels takes one for core 0 and one for core 1");
     if (!as_k_is_open(k[c], none)) return false;
   }
   return first->target == second->target ||
-         as_k_fail(second, ISA_ARG, none, "core 0 is of %s, core 1 of %s", first->target->name,
+         as_k_fail(second, ISA_ARG, none, "core 0 is for %s, core 1 for %s", first->target->name,
                    second->target->name);
 }
 
@@ -82,8 +83,9 @@ static bool differ(as_kernel *k, const isa_tensor *a, const isa_tensor *b) {
   isa_buf_init(&second, &k->al);
   print_type(a, &first);
   print_type(b, &second);
-  as_k_fail(k, ISA_ARG, (isa_line){0}, "tensor %.60s is %s here and %s on core 0: it is one tensor",
-            b->name, isa_buf_str(&second), isa_buf_str(&first));
+  as_k_fail(k, ISA_ARG, (isa_line){0},
+            "tensor %.60s is %s here and %s on core 0: both must be the same", b->name,
+            isa_buf_str(&second), isa_buf_str(&first));
   isa_buf_free(&first);
   isa_buf_free(&second);
   return false;

@@ -109,8 +109,8 @@ static bool take_pipe(as_kernel *k, const as_k_item *it, as_k_queue *q) {
   if (q->count == 0) q->pipe = (uint16_t)pipe;
   if (q->pipe == pipe) return true;
   return as_k_fail(k, ISA_ILLEGAL, it->at,
-                   "%s: its queue has other transfers; the sendrecvs of a pipe have one to "
-                   "themselves, since they end when the other core's do",
+                   "%s: its queue has other transfers; the sendrecvs of a pipe need a queue of "
+                   "their own, since they end when the other core's do",
                    isa_ops[it->in.op].name);
 }
 
@@ -122,7 +122,7 @@ static bool choose(streams *s, as_k_item *it, bool in_loop) {
       return as_k_fail(k, ISA_ILLEGAL, it->at, "%s: no queue that %s may trigger takes it%s",
                        isa_ops[it->in.op].name,
                        it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "an engine",
-                       in_loop ? " in a loop, where descriptors are not static" : "");
+                       in_loop ? " in a loop, which cannot use static descriptors" : "");
     uint32_t q = find_queue(k, dge, engine, pipe_of(it));
     if (!q) return false;
     it->queue = (uint16_t)q;

@@ -243,7 +243,7 @@ static bool num_field(reader *r, isa_num *out) {
 static bool queue_field(reader *r) {
   int64_t v;
   if (!word(r, -1, r->k->nqueues, "the kernel has no queue of that number", &v)) return false;
-  if (v == 0) return bad(r, "queues are numbered from 1, -1 leaves the choice", v);
+  if (v == 0) return bad(r, "queues are numbered from 1; -1 leaves the choice to the builder", v);
   r->it->queue = (uint16_t)(v < 0 ? 0 : v);
   return true;
 }
@@ -262,7 +262,7 @@ static bool field(reader *r, const isa_field *f) {
   case ISA_K_ENUM:
   case ISA_K_ALU:
   case ISA_K_ACTF:
-    if (!word(r, 0, 255, "no code of this field", &v)) return false;
+    if (!word(r, 0, 255, "this field has no such code", &v)) return false;
     *(uint8_t *)m = (uint8_t)v;
     return true;
   case ISA_K_U16:
@@ -297,7 +297,7 @@ static bool header(reader *r) {
                      isa_ops[op].name);
   if (!k->takes[op]) k->takes[op] = as_kernel_takes((unsigned)op) ? 1 : 2;
   if (k->takes[op] == 2)
-    return as_k_fail(k, ISA_ARG, it->at, "%s is made by the builder, it is not emitted",
+    return as_k_fail(k, ISA_ARG, it->at, "%s is made by the builder; it cannot be emitted",
                      isa_ops[op].name);
   if (r->w[AS_REC_ENGINE] < -1 || r->w[AS_REC_ENGINE] >= ISA_NENGINES)
     return bad(r, "no engine has this number", r->w[AS_REC_ENGINE]);

@@ -147,8 +147,8 @@ static bool meeting(pool *p) {
   for (uint32_t l = 0; l < k->nloops; l++) {
     unsigned d = as_k_depth(k, &k->loops[l]) + 1;
     if (d > K_DEPTH)
-      return as_k_fail(k, ISA_LIMIT, k->loops[l].range.at, "loops nest too deep: at most %d",
-                       K_DEPTH);
+      return as_k_fail(k, ISA_LIMIT, k->loops[l].range.at,
+                       "loops are nested too deeply: at most %d", K_DEPTH);
     if (d > depth) depth = d;
   }
   for (unsigned d = 0; d < depth; d++)

@@ -1,4 +1,4 @@
-/* Every item is held against the machine's rules when it is emitted, on each engine and by each
+/* Every item is checked against the machine's rules when it is emitted, on each engine and by each
  * kind of queue that it may go to, with tiles at provisional places. */
 #include "../../isa/operand.h"
 #include "impl.h"
@@ -36,7 +36,7 @@ static bool refuse(as_kernel *k, const as_k_item *it, const isa_error *e) {
                    field ? " " : "", field ? field : "", e->text);
 }
 
-/* The engines that may run it. What none may run is looked at once more, for the reason. */
+/* The engines that may run it. When none may, it is checked once more to find the reason. */
 static bool on_engines(as_kernel *k, const as_k_item *it, const isa_insn *in, as_k_ruling *r) {
   unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : isa_ops[in->op].engines, first;
   isa_error e = {.status = ISA_OK};
@@ -87,7 +87,7 @@ static bool on_queues(as_kernel *k, const as_k_item *it, isa_insn *in, as_k_ruli
   unsigned first = Q_COUNT;
   const as_k_queue *own = it->queue ? &k->queues[it->queue - 1] : NULL;
   if (own && it->engine < ISA_NENGINES && own->engine != it->engine)
-    return as_k_fail(k, ISA_ARG, it->at, "%s: the engine is %s, its queue's is %s",
+    return as_k_fail(k, ISA_ARG, it->at, "%s: the engine is %s, but its queue's is %s",
                      isa_ops[in->op].name, isa_engines[it->engine].name,
                      isa_engines[own->engine].name);
   for (unsigned i = 0; i < Q_COUNT; i++) {
@@ -132,8 +132,8 @@ static bool rule(as_kernel *k, const as_k_item *it, as_k_ruling *r) {
   isa_insn in;
   if (it->in.op == ISA_OP_core_barrier && !it->in.u.BARRIER.data)
     return as_k_fail(k, ISA_ILLEGAL, it->at,
-                     "core_barrier data: in a kernel it names what one core wrote and the other "
-                     "reads after it: what touches that is ordered");
+                     "core_barrier needs data in a kernel: what one core writes before it and the "
+                     "other reads after it; only accesses to that are ordered");
   if (!open_scratch(k)) return false;
   k->scratch->cores[0].naps = 0;
   if (!as_k_bind(&b, it, &in)) return as_k_nomem(k);

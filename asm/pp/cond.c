@@ -123,14 +123,14 @@ static int env_exists(as_pp *pp, const as_tok *at, const as_tok *v, uint32_t n) 
     if (!pp->j->o || !pp->j->o->env) return as_pp_env(pp, v, true) ? 1 : -1;
     return as_pp_env(pp, v, true) != NULL;
   }
-  as_error(pp->j, at->pos, at->len, "`%%%s` asks for one environment variable", at->text);
+  as_error(pp->j, at->pos, at->len, "`%%%s` needs the name of one environment variable", at->text);
   return -1;
 }
 
-/* There are no packages; to ask for one is right all the same. */
+/* There are no packages, but a source may ask for one. */
 static int package_exists(as_pp *pp, const as_tok *at, const as_tok *v, uint32_t n) {
   if (n == 1 && (v->kind == AS_T_NAME || v->kind == AS_T_STR)) return 0;
-  as_error(pp->j, at->pos, at->len, "`%%%s` asks for one package", at->text);
+  as_error(pp->j, at->pos, at->len, "`%%%s` needs the name of one package", at->text);
   return -1;
 }
 

@@ -17,9 +17,10 @@ static void rep(as_pp *pp, const as_tok *v, uint32_t n) {
   int64_t count = 0;
   as_pp_body body;
   bool ok = read_int(pp, v, n, &count);
-  if (ok && count < 0) as_error(pp->j, at, 4, "%%rep of %lld times", (long long)count);
+  if (ok && count < 0)
+    as_error(pp->j, at, 4, "%%rep of %lld times: the count must be at least 0", (long long)count);
   if (ok && count > PP_MAX_REP)
-    as_fatal(pp->j, at, "%%rep of %lld times: the most is %d", (long long)count, PP_MAX_REP);
+    as_fatal(pp->j, at, "%%rep of %lld times: the limit is %d", (long long)count, PP_MAX_REP);
   if (!as_pp_collect(pp, at, PP_B_REP, &body) || !ok || count <= 0 || body.begin == body.end)
     return;
   as_pp_frame *outer = as_pp_top(pp), *f = as_pp_push(pp, PP_REP, at);

@@ -19,7 +19,7 @@ as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool no
   if (*at && ((*at)->nparams < 0) != (nparams < 0)) {
     as_error(pp->j, name->pos, name->len, "`%s` is already defined %s parameters", name->text,
              nparams < 0 ? "with" : "without");
-    as_note(pp->j, (as_pos){0}, "`%%undef %s` makes room for the other form", name->text);
+    as_note(pp->j, (as_pos){0}, "write `%%undef %s` before the other form", name->text);
     return NULL;
   }
   while (*at && (*at)->nparams != nparams) at = &(*at)->next;

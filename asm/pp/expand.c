@@ -245,7 +245,7 @@ static void emit_magic(as_pp *pp, const as_pp_define *d, const as_tok *name, as_
   as_pp_emit(pp, &t, out);
 }
 
-/* The tokens of an environment variable, or all of it as one name that is text alone. */
+/* The tokens of an environment variable, or all of it as one name that is only text. */
 static bool emit_env(as_pp *pp, const as_tok *name, as_toks *out) {
   const char *value = as_pp_env(pp, name, false);
   if (!value) return false;
@@ -261,7 +261,8 @@ static bool emit_env(as_pp *pp, const as_tok *name, as_toks *out) {
     return true;
   }
   if (!as_lex_piece(pp->j, value, name->pos, out)) {
-    as_error(pp->j, name->pos, name->len, "the value of `%%!%s` does not hold tokens", name->text);
+    as_error(pp->j, name->pos, name->len, "the value of `%%!%s` cannot be read as tokens",
+             name->text);
     as_note(pp->j, (as_pos){0}, "%%defstr and %%str() make a string of any value");
     return false;
   }
@@ -376,7 +377,7 @@ static bool join(as_pp *pp, const as_tok *t, as_toks *out) {
   }
   if (last.kind != AS_T_PP && t->kind != AS_T_PP && as_pp_paste(pp, &last, t, out)) return true;
   out->n++;
-  as_error(pp->j, t->pos, t->len, "%s and %s do not join", as_tok_show(pp->j, &last),
+  as_error(pp->j, t->pos, t->len, "%s and %s cannot be joined", as_tok_show(pp->j, &last),
            as_tok_show(pp->j, t));
   return false;
 }

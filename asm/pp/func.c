@@ -30,13 +30,13 @@ void as_pp_open_functions(as_pp *pp) {
 const char *as_pp_env(as_pp *pp, const as_tok *name, bool ask) {
   const as_options *o = pp->j->o;
   if (!o || !o->env) {
-    as_error(pp->j, name->pos, name->len, "this source may read no environment variables");
+    as_error(pp->j, name->pos, name->len, "this source may not read environment variables");
     return NULL;
   }
   const char *value = o->env(name->text);
   if (value || ask) return value;
-  as_error(pp->j, name->pos, name->len, "there is no environment variable `%s`; `%%ifenv` asks",
-           name->text);
+  as_error(pp->j, name->pos, name->len,
+           "there is no environment variable `%s`; test for it with `%%ifenv`", name->text);
   return NULL;
 }
 
@@ -126,7 +126,7 @@ static bool magnitude(as_pp *pp, const as_tok *name, uint32_t first, as_toks *ou
   as_val v;
   if (!value(pp, first, name, &v)) return false;
   if (v.kind == AS_V_STR) {
-    as_error(pp->j, name->pos, name->len, "%%abs() of a string");
+    as_error(pp->j, name->pos, name->len, "%%abs() takes a number, not a string");
     return false;
   }
   as_tok t[2];

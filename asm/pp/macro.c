@@ -34,8 +34,9 @@ bool as_pp_read_count(as_pp *pp, const as_tok **t, as_pp_count_spec *out) {
     }
   }
   if (out->most < out->least) {
-    as_error(pp->j, first->pos, first->len, "a macro of %u to %u parameters takes none at all",
-             out->least, out->most);
+    as_error(pp->j, first->pos, first->len,
+             "a macro of %u to %u parameters: the second number is less than the first", out->least,
+             out->most);
     return false;
   }
   if (is_punct(*t, '+')) {

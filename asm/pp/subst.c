@@ -127,8 +127,8 @@ static bool put_condition(subst *s, const as_tok *t) {
   const as_tok *v = as_pp_range_of(&s->call->args, r);
   const char *opposite = r.n == 1 && v->kind == AS_T_NAME ? as_opposite(v->text) : NULL;
   if (!opposite) {
-    as_error(s->pp->j, t->pos, t->len, "parameter %lld is no condition: eq ne lt le gt ge ltu geu",
-             (long long)t->v.ival);
+    as_error(s->pp->j, t->pos, t->len,
+             "parameter %lld is not a condition: eq ne lt le gt ge ltu geu", (long long)t->v.ival);
     return false;
   }
   as_tok name = *t;

@@ -28,8 +28,8 @@ bool as_cli_read(const char *path, isa_buf *out, isa_error *e) {
   if (!std) fclose(f);
   if (bad) return isa_fail(e, ISA_IO, ISA_NOFIELD, "cannot read %.300s: %s", path, strerror(why));
   if (out->len > MOST)
-    return isa_fail(e, ISA_LIMIT, ISA_NOFIELD, "%.300s has over %zu MiB, the most that is read",
-                    path, MOST >> 20);
+    return isa_fail(e, ISA_LIMIT, ISA_NOFIELD, "%.300s is larger than %zu MiB, the limit", path,
+                    MOST >> 20);
   return out->failed ? isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "out of memory") : true;
 }
 
@@ -81,7 +81,7 @@ bool as_cli_flush(isa_error *e) {
   return cannot_write(&out, errno, e); /* of the write that failed first, or of the flush */
 }
 
-/* New files that do not have their name yet: a signal that ends the process takes them along. */
+/* New files that do not have their name yet: a signal that ends the process removes them. */
 enum { UNNAMED = 4 };
 static const char *volatile unnamed[UNNAMED];
 

@@ -96,17 +96,14 @@ static void put_engines(unsigned op, isa_buf *out) {
   isa_buf_puts(out, ")\n");
 }
 
-/* What of an operand is read or written, where that is not all. */
+/* Which part of an operand is read or written, where it is not all. */
 static const struct {
   uint32_t flag;
   const char *text;
 } in_part[] = {
-    {AP_CHOSEN, "what is chosen of it"},
-    {AP_KEEPS, "the rest stays"},
-    {AP_SIXTEENTH, "only every sixteenth partition"},
-    {AP_SNAKE, "a list over sixteen partitions"},
-    {AP_SCALES, "four partitions of each quadrant"},
-    {AP_FREED, "nothing: the bytes are given up"},
+    {AP_CHOSEN, "only the elements that are chosen"}, {AP_KEEPS, "the rest keeps its values"},
+    {AP_SIXTEENTH, "only every sixteenth partition"}, {AP_SNAKE, "a list over sixteen partitions"},
+    {AP_SCALES, "four partitions of each quadrant"},  {AP_FREED, "nothing: the bytes are given up"},
     {AP_HOST, "what the host's function touches"},
 };
 
@@ -262,9 +259,10 @@ static void put_tables(isa_buf *out) {
     isa_buf_printf(out, " | gen%u | %s%s%s |\n", r->gen, r->in_hardware ? "yes" : "no",
                    unsupported ? "; " : "", unsupported ? unsupported : "");
   }
-  isa_buf_puts(out, "\n## Activation functions\n\nOf reciprocal the limits of the magnitude.\n\n| "
-                    "code | function | least valid | greatest | from |\n"
-                    "|---|---|---|---|---|\n");
+  isa_buf_puts(
+      out, "\n## Activation functions\n\nThe limits of reciprocal are those of the magnitude.\n\n| "
+           "code | function | least valid | greatest | from |\n"
+           "|---|---|---|---|---|\n");
   for (unsigned i = 0; i < ISA_NACTFNS; i++)
     isa_buf_printf(out, "| %u | %s | %a | %a | gen%u |\n", i, isa_actfns[i].name,
                    (double)isa_actfns[i].lo, (double)isa_actfns[i].hi, isa_actfns[i].gen);

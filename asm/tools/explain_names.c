@@ -101,14 +101,15 @@ static bool explain_target(const char *name, isa_buf *out) {
   int i = isa_target_find(name, strlen(name));
   if (i < 0) return false;
   const isa_target *t = &isa_targets[i];
-  isa_buf_printf(out,
-                 "%s\n  is         a target of generation %d\n"
-                 "  memory     SBUF %u partitions of %u bytes, PSUM %u bytes of each, HBM %u GiB "
-                 "in %u stacks\n"
-                 "  DMA        %u engines a device, %u rings each, %s\n  cores      %u a device\n",
-                 name, t->gen, (unsigned)ISA_PMAX, t->sbuf_bytes, (unsigned)ISA_PSUM_BYTES,
-                 t->hbm_gib, t->hbm_stacks, t->dma_engines, t->dma_rings,
-                 t->hwdge ? "dge=hwdge as well" : "no dge=hwdge", t->cores);
+  isa_buf_printf(
+      out,
+      "%s\n  is         a target of generation %d\n"
+      "  memory     SBUF %u partitions of %u bytes, PSUM %u bytes of each, HBM %u GiB "
+      "in %u stacks\n"
+      "  DMA        %u engines per device, %u rings each, %s\n  cores      %u per device\n",
+      name, t->gen, (unsigned)ISA_PMAX, t->sbuf_bytes, (unsigned)ISA_PSUM_BYTES, t->hbm_gib,
+      t->hbm_stacks, t->dma_engines, t->dma_rings, t->hwdge ? "dge=hwdge as well" : "no dge=hwdge",
+      t->cores);
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     isa_buf_printf(out, "  clock      %s %.2f GHz\n", isa_engines[e].name, t->khz[e] / 1e6);
   return true;

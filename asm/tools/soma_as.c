@@ -197,7 +197,7 @@ static bool long_option(cli *c, const char *arg) {
     return true;
   }
   if (strncmp(arg, "--error-format", 14) == 0 && (arg[14] == '=' || !arg[14]))
-    return usage("%s: it is --error-format=text or --error-format=json%s", arg, "");
+    return usage("%s: write --error-format=text or --error-format=json%s", arg, "");
   const char *instead = as_cli_refused(arg);
   if (instead) return usage("%s is not built: %s", arg, instead);
   as_cli_near(arg, names, sizeof names / sizeof *names, near);
@@ -213,7 +213,7 @@ static bool unknown_option(const char *arg) {
   if (instead) return usage("%s is not built: %s", arg, instead);
   if (strncmp(arg, "-W", 2) == 0)
     return usage(
-        "unknown option `%s`; warnings are put on and off by -w+NAME, -w-NAME, -w+all, and "
+        "unknown option `%s`; warnings are turned on and off by -w+NAME, -w-NAME, -w+all, and "
         "-Werror makes them errors%s",
         arg, "");
   as_cli_near(arg, names, sizeof names / sizeof *names, near);
@@ -273,7 +273,7 @@ static bool parse_args(cli *c) {
   unsigned steps = 0;
   while (c->at < c->argc && !c->done) {
     const char *arg = c->argv[c->at++];
-    if (++steps > 100000) return usage("the argument files have no end%s%s", "", "");
+    if (++steps > 100000) return usage("the argument files include one another%s%s", "", "");
     if (arg[0] == '-' && arg[1]) {
       if (!option(c, arg)) return false;
     } else if (!add_string(c, &c->inputs, &c->ninputs, &c->cap_inputs, arg)) {
@@ -526,7 +526,7 @@ static int run_texts(const cli *c, isa_buf *texts) {
     return finish(c, s, &r);
   }
   if (c->o.relocatable || c->preprocess || c->only_deps || c->deps) {
-    usage("only -o, -f, -l, -g and what concerns sources go with a link%s%s", "", "");
+    usage("linking takes only -o, -f, -l, -g and the options for sources%s%s", "", "");
     return 2;
   }
   return link_inputs(c, texts);

@@ -81,7 +81,7 @@ static bool parse_args(int argc, char **argv, cli *c) {
   }
   if (c->done) return true;
   if (!c->in) return usage("no program file%s%s", "", "");
-  if (c->json && c->graph) return usage("either --json or --graph%s%s", "", "");
+  if (c->json && c->graph) return usage("give either --json or --graph, not both%s%s", "", "");
   if (as_cli_same(c->in, c->out)) return usage("the output %s is the program file%s", c->out, "");
   return true;
 }

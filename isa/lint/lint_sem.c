@@ -216,7 +216,7 @@ void isa_lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w) {
     judge_impossible(l, s, w);
   else
     isa_lint_add(l, ISA_LINT_signalled, isa_lint_here(s),
-                 "nothing updates the semaphore `%s`, so this wait has no end",
+                 "nothing updates the semaphore `%s`, so this wait never ends",
                  isa_lint_sem_name(l, w->core, w->sem, name) + 1);
 }
 

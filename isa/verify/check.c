@@ -53,7 +53,8 @@ static bool check_wait(const isa_ck *c) {
                     w->core);
   if (w->core != c->core - c->p->cores)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "a wait is on a semaphore of its own core, %d; let core %d update one here",
+                    "a wait must be on a semaphore of its own core, %d; let core %d update one of "
+                    "those",
                     (int)(c->core - c->p->cores), w->core);
   if (w->is_reg && w->value >= ISA_NREGS)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,

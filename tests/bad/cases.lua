@@ -223,7 +223,7 @@ t.s:14:13: error: expected a register (r0 to r63), not `r64`
               ^~~
 ]] },
   { name = "falls off", source = names .. "section vector\n        nop\n", err = [[
-t.s:14:9: error: section vector falls off its end: after `nop` comes nothing; end it with halt, jmp or ret
+t.s:14:9: error: control falls off the end of section vector: nothing comes after `nop`; end it with halt, jmp or ret
           nop
           ^
 ]] },
@@ -510,11 +510,11 @@ soma: error: --costs takes one of trn1, inf2, trn2, trn3, not 'trn9'; it runs no
 try soma --help
 ]] },
   { name = "as: warnings as of other compilers", command = "$AS -Wall t.s", err = [[
-soma-as: unknown option `-Wall`; warnings are put on and off by -w+NAME, -w-NAME, -w+all, and -Werror makes them errors
+soma-as: unknown option `-Wall`; warnings are turned on and off by -w+NAME, -w-NAME, -w+all, and -Werror makes them errors
 try soma-as --help
 ]] },
   { name = "as: format of messages", command = "$AS --error-format=xml t.s", err = [[
-soma-as: --error-format=xml: it is --error-format=text or --error-format=json
+soma-as: --error-format=xml: write --error-format=text or --error-format=json
 try soma-as --help
 ]] },
   { name = "as: an instruction that is none", command = "$AS --explain tensor_coppy", err = [[
@@ -551,7 +551,7 @@ soma: --max-seconds takes a number of seconds, above 0 and up to 1000000, not '0
 try soma --sandbox --help
 ]] },
   { name = "a device that never ends", command = "$DIS /dev/zero", exit = 1, err = [[
-soma-dis: /dev/zero has over 256 MiB, the most that is read
+soma-dis: /dev/zero is larger than 256 MiB, the limit
 ]] },
   { name = "no file", command = "$SOMA", err = [[
 soma: error: no program given
@@ -772,7 +772,7 @@ soma-dis: the output t.sbc is the program file
 try soma-dis --help
 ]] },
   { name = "dis: two forms", command = "$AS t.s -o t.sbc; $DIS --json --graph t.sbc; s=$?; rm t.sbc; exit $s", err = [[
-soma-dis: either --json or --graph
+soma-dis: give either --json or --graph, not both
 try soma-dis --help
 ]] },
   { name = "as: list and error", command = "$AS wrong.s -o t.sbc -l t.lst -MD t.d", exit = 1, err = [[

@@ -172,11 +172,11 @@ end)
 
 t.case("without spilling, or where it must stay in psum, the error shows what is there", function()
   local message = wrong(function() twelve({target = "trn2"}):program() end)
-  assert(message:find("does not fit in psum: of 16384 bytes 16384 are taken by 8 tiles that live here:", 1, true), message)
+  assert(message:find("does not fit in psum: of 16384 bytes 16384 are taken by 8 tiles in use here:", 1, true), message)
   message = wrong(function()
     twelve({target = "trn2", spill = true}, true):program()
   end)
-  assert(message:find("8 tiles that live here, none of which can leave for a while:", 1, true), message)
+  assert(message:find("8 tiles in use here, none of which can be spilled:", 1, true), message)
 end)
 
 t.case("wrong uses are refused at their line", function()

@@ -8,7 +8,7 @@ local lint, finds = linting.lint, linting.finds
 -- ---- Waits that nothing can satisfy ------------------------------------------------------------
 
 finds("never signalled", "s sem\nsection vector\n nop $s>=1\n halt\n",
-  "4: warning: nothing updates the semaphore `s`, so this wait has no end [-w+never-signalled]")
+  "4: warning: nothing updates the semaphore `s`, so this wait never ends [-w+never-signalled]")
 
 finds("a wait that holds from the start", "s sem\nsection vector\n nop $s>=0\n nop $s==0\n nop $s<1\n halt\n")
 

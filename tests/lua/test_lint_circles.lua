@@ -105,7 +105,7 @@ section vector
  halt
 ]], "10: warning: the wait $a>=2 cannot hold: all updates together bring it to 1; fix: wait for 1 [-w+impossible-wait]",
   "12: warning: the wait $b>=2 cannot hold: all updates together bring it to 1; fix: wait for 1 [-w+impossible-wait]",
-  "13: warning: nothing updates the semaphore `c`, so this wait has no end [-w+never-signalled]")
+  "13: warning: nothing updates the semaphore `c`, so this wait never ends [-w+never-signalled]")
 
 finds("no circle with one update in front", [[
 a sem

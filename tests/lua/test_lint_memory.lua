@@ -110,7 +110,7 @@ finds("a register that data gives may be right", "x tensor float32[8, 4], input\
   " tensor_load r0, n $s>=16\n dma_copy t, x[r0:+8], queue=q\n halt\n")
 finds("what stops an engine before comes first", "x tensor float32[8, 4], input\nt tile sbuf float32[8, 4]\nq queue dge=hwdge\ns sem\n" ..
   "section sync\n mov r0, 4\n nop $s>=1\n dma_copy t, x[r0:+8], queue=q\n halt\n",
-  "8: warning: nothing updates the semaphore `s`, so this wait has no end [-w+never-signalled]")
+  "8: warning: nothing updates the semaphore `s`, so this wait never ends [-w+never-signalled]")
 
 -- What is said of an operand is what the run says when it comes there.
 t.case("the run faults with the same words", function()

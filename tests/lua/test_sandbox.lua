@@ -102,16 +102,16 @@ held("load_npy", "not in a sandbox", "require 'soma'.load_npy 'CANARY'")
 held("assemble_file", "not in a sandbox", "require 'soma'.assemble_file 'CANARY'")
 held("load of a file", "a sandbox opens no files", "print(require 'soma'.load 'CANARY')")
 held("a saved run", "a sandbox opens no files", "require 'soma'.core{}:resume 'CANARY'")
-held("%include", "this source may read no files", [[require 'soma'.assemble '%include "CANARY"\n']])
-held("%include by a define", "this source may read no files",
+held("%include", "this source may not read files", [[require 'soma'.assemble '%include "CANARY"\n']])
+held("%include by a define", "this source may not read files",
   [[require 'soma'.assemble('%include F\n', {defines = {F = '"CANARY"'}})]])
-held("%include by a folder", "this source may read no files",
+held("%include by a folder", "this source may not read files",
   [[require 'soma'.assemble('%include "passwd"\n', {include = "/etc"})]])
-held("incbin", "this source may read no files",
+held("incbin", "this source may not read files",
   [[require 'soma'.assemble 'x\ttensor uint8[4], const\n\tincbin "CANARY"\n']])
-held("npy", "this source may read no files",
+held("npy", "this source may not read files",
   [[require 'soma'.assemble 'x\ttensor uint8[4], const\n\tnpy "CANARY"\n']])
-held("a source named as a file", "this source may read no files",
+held("a source named as a file", "this source may not read files",
   [[require 'soma'.assemble('%include "c"\n', {name = "CANARY"})]])
 held("the environment", "field 'getenv'", "print(os.getenv 'HOME')")
 
@@ -449,8 +449,8 @@ case("a program that fails, in each way", function()
     has(err, message)
     eq(err:find(secret, 1, true), nil)
   end
-  fails(1, "may read no files", '%include "' .. canary .. '"\n')
-  fails(1, "may read no files", 'x tensor uint8[4], const\n incbin "' .. canary .. '"\n')
+  fails(1, "may not read files", '%include "' .. canary .. '"\n')
+  fails(1, "may not read files", 'x tensor uint8[4], const\n incbin "' .. canary .. '"\n')
   fails(1, "has no data", doubled) -- a name that the program does not have
   fails(1, "deadlock", "s sem\nsection sync\n nop $s>=1\n halt\n")
   fails(101, "--max-seconds", "section sync\nl: jmp l\n", "--max-seconds 0.3")

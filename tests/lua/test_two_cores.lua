@@ -144,9 +144,9 @@ end)
 
 case("wrong use", function()
   local function wrong(text, source) raises(text, soma.assemble, source) end
-  wrong("a wait is on a semaphore of its own core, 0; let core 1 update one here",
+  wrong("a wait must be on a semaphore of its own core, 0; let core 1 update one of those",
         "s sem core=*\nsection sync\nnop $peer.s>=1\nhalt\n")
-  wrong("`peer` needs a semaphore that both cores have; `s` is only core 1's",
+  wrong("`peer` needs a semaphore that both cores have; `s` belongs only to core 1",
         "s sem core=1\nsection sync\nnop $peer.s++\nhalt\n")
   wrong("two cores as one need gen3; trn1 is gen2", "target trn1\ns sem core=*\n")
   wrong("`CORE` has a value only in the instructions of a program for two cores",

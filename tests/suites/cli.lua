@@ -189,7 +189,7 @@ do
   local status, _, err = run(asks .. " --quiet", "SOMA_TEST_N=4")
   expect("%!NAME is another", status == 1 and err:find("it is 4", 1, true), err)
   status, _, err = run("--sandbox " .. asks, "SOMA_TEST_N=3")
-  expect("%!NAME in a sandbox", status ~= 0 and err:find("this source may read no environment variables", 1, true), err)
+  expect("%!NAME in a sandbox", status ~= 0 and err:find("this source may not read environment variables", 1, true), err)
 end
 
 -- ---- Explanations -----------------------------------------------------------------------------
@@ -239,7 +239,7 @@ local never = high .. ":7: warning: the wait $s>=2 cannot hold: all updates toge
   "fix: wait for 1 [-w+impossible-wait]\n"
 check("--lint", high .. " --lint", {err = never})
 check("--lint says nothing twice", dead .. " --lint", {err = dead .. ":4:18: warning: nothing updates the " ..
-  "semaphore `s`, so this wait has no end [-w+never-signalled]\n   event_semaphore $s>=1\n                   ^~~~~\n"})
+  "semaphore `s`, so this wait never ends [-w+never-signalled]\n   event_semaphore $s>=1\n                   ^~~~~\n"})
 check("--lint of what is right", add .. " --lint", {})
 check("--lint of what the machine refuses", write("sum.s", "x tensor float32[4]\ny tensor float32[4]\nsection sync\n collective_permute dsts=[y], srcs=[x], pairs=[[0,1]]\n halt\n") .. " --lint", {
   status = 1, err = "soma: error: collective_permute is known but not built in this version\n"})

@@ -324,7 +324,7 @@ static void test_program(void **state) {
   x = open_program(ISA_trn2, far_wait);
   x.p->ncores = 2;
   expect(&x, ISA_ILLEGAL, 0, ISA_ENG_vector, 0,
-         "a wait is on a semaphore of its own core, 0; let core 1 update one here");
+         "a wait must be on a semaphore of its own core, 0; let core 1 update one of those");
   x = open_program(ISA_trn2, far_update);
   expect(&x, ISA_ILLEGAL, 0, ISA_ENG_vector, 0, "an update on core 1: the program has 1 core");
   x = open_program(ISA_trn2, NULL);

@@ -107,8 +107,9 @@ static void strings(void **state) {
   check("\"a b;c\" `d` \"\\t\\\\\\\"\\x41\" \"\xc3\xa4\"", "S:a b;c S:d S:\t\\\"A S:\xc3\xa4\n",
         "");
   check("\"a\nb `c\n'", "\nN:b\n\n",
-        "1:1: error: string without its end `\"a`\n2:3: error: string without its end ``c`\n"
-        "3:1: error: string without its end `'`\n");
+        "1:1: error: string without a closing quote `\"a`\n2:3: error: string without a closing "
+        "quote ``c`\n"
+        "3:1: error: string without a closing quote `'`\n");
   check("'a' 'it''s' '' '123456789' \"\\101\\x4z\\u00e4\\U0001f600\\?\" '\\n\\''",
         "S:a S:it S:s S: S:123456789 S:A\x04z\xc3\xa4\xf0\x9f\x98\x80? S:\n'\n", "");
   check("'\\400' '\\ud800' '\\u12'", "\n",

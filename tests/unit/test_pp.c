@@ -32,7 +32,7 @@ static const pp_case cases[] = {
     {"no end of call", "%define f(a) a\nf(1\n", "", "2:1: error: the call of `f` has no `)`\n"},
     {"two kinds", "%define f 1\n%define f(a) a\n", "",
      "2:9: error: `f` is already defined without parameters\n"
-     "note: `%undef f` makes room for the other form\n"},
+     "note: write `%undef f` before the other form\n"},
     {"no name", "%define 1 2\n%define\n%define f(a,1) 2\n%define f(a b) 2\n", "",
      "1:9: error: expected a name after `%define`, not `1`\n"
      "2:8: error: expected a name after `%define`, not end of line\n"
@@ -132,7 +132,7 @@ static const pp_case cases[] = {
      "a x b x c\na pxq b xq c\n", ""},
     {"paste makes a macro", "%define xy 7\nx %+ y\n", "7\n", ""},
     {"paste of others", "+ %+ + < %+ =\n3 %+ x\n", "++ <=\n",
-     "2:6: error: `3` and `x` do not join\n"},
+     "2:6: error: `3` and `x` cannot be joined\n"},
     {"paste after a dot", "%define f(a) t. %+ a\nf(x)\n", "t.x\n", ""},
 
     {"rep", "%assign i 0\n%rep 3\n a i\n%assign i i+1\n%endrep\nb\n", "a 0\na 1\na 2\nb\n", ""},
@@ -143,7 +143,7 @@ static const pp_case cases[] = {
      "%assign i 0\n%rep 100\n%if i > 1\n%exitrep\n%endif\n a i\n%assign i i+1\n%endrep\nb\n",
      "a 0\na 1\nb\n", ""},
     {"rep errors", "%rep -1\na\n%endrep\n%rep x\n%endrep\n%endrep\n%exitrep\n%rep 1\n", "",
-     "1:1: error: %rep of -1 times\n4:6: error: `x` is not defined\n"
+     "1:1: error: %rep of -1 times: the count must be at least 0\n4:6: error: `x` is not defined\n"
      "6:1: error: `%endrep` without `%rep`\n7:1: error: `%exitrep` is not inside a %rep\n"
      "8:1: error: `%rep` without `%endrep`\n"},
 
@@ -245,7 +245,7 @@ static const pp_case cases[] = {
      "7:1: error: `%macro` without `%endmacro`\n"},
     {"macro head", "%macro m 3-1\n%endmacro\n%macro m x\n%endmacro\n%macro m 0-1 a, b\n%endmacro\n",
      "",
-     "1:10: error: a macro of 3 to 1 parameters takes none at all\n"
+     "1:10: error: a macro of 3 to 1 parameters: the second number is less than the first\n"
      "3:10: error: expected a number of parameters up to 10000, not `x`\n"
      "5:14: error: 2 defaults for 1 optional parameters\n"},
 };

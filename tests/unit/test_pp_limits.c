@@ -21,7 +21,7 @@ static const bomb bombs[] = {
     {"%rmacro m 1\nm %1\n%endmacro\nm", " a", "\n", 8000,
      "the open macro calls have more than 2097152 tokens of parameters"},
     {"%rmacro m 1+\nm %1, %1\n%endmacro\nm a\n", "", "", 0, "more than 10000 parameters"},
-    {"%rep 10000001\n%endrep\n", "", "", 0, "%rep of 10000001 times: the most is 10000000"},
+    {"%rep 10000001\n%endrep\n", "", "", 0, "%rep of 10000001 times: the limit is 10000000"},
     {"%rep 1000000\n%rep 1000000\nnop\n%endrep\n%endrep\n", "", "", 0,
      "macros, %rep and %include give more than 4194304 lines"},
     {"%rep 1000000\n%rep 1000000\n%ifidn a b c d e f g h i j k l m n o p q r s t u v w x y, z\n"

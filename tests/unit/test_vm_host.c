@@ -130,7 +130,7 @@ static void options_need_not_live(void **state) {
   soma_machine_free(m);
 }
 
-/* Source that may read no files says where it wanted one; an older caller's options have no such
+/* Source that may not read files says where it wanted one; an older caller's options have no such
  * switch, and a size that is neither is refused. */
 static void source_without_files(void **state) {
   (void)state;
@@ -147,7 +147,7 @@ static void source_without_files(void **state) {
     soma_status s = soma_assemble(m, texts[i], strlen(texts[i]), "t.s", &o, &p, &d);
     assert_int_equal(s, SOMA_SYNTAX);
     assert_non_null(strstr(soma_diagnostics_text(d), "t.s:"));
-    assert_non_null(strstr(soma_diagnostics_text(d), "this source may read no files"));
+    assert_non_null(strstr(soma_diagnostics_text(d), "this source may not read files"));
     soma_diagnostics_free(d);
   }
   assert_int_equal(soma_assemble_file(m, "/dev/null", &o, &p, NULL), SOMA_OK); /* itself it may */
