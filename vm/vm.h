@@ -431,6 +431,7 @@ typedef struct vm_block { /* host memory of an HBM tensor */
   bool filled;             /* if given without data: the caller will write all of it */
   bool lent;               /* to a result, which frees data */
   uint64_t stale;          /* bytes at its end that count as zero but are not: vm_hbm_use */
+  uint64_t *pieces;        /* which of them have been written: vm_hbm_watch; NULL: not known */
 } vm_block;
 
 /* A core and its run. In a pair, core 0 leads: it has what a run has only once (fault, limits, the
@@ -483,6 +484,7 @@ typedef struct vm_core {
   uint64_t touched[2]; /* furthest byte of a partition of SBUF and PSUM so far */
   uint64_t trace_hash;
   uint32_t stale;           /* tensors with stale bytes; core 0's */
+  bool watched;             /* some tensor's pieces are; core 0's */
   bool timing_only;         /* data paths and transfers take their time and move nothing */
   struct vm_check *check;   /* check.h; NULL: none */
   struct vm_debug *debug;   /* debug.h; NULL: no debugger */
@@ -509,6 +511,19 @@ void vm_pages_free(const isa_alloc *al, void *p, uint64_t n);
  * call one of these first, for the bytes of a box or for a tensor. */
 void vm_hbm_use(struct vm_core *c, const vm_box *box, bool overwrites);
 void vm_hbm_use_all(struct vm_core *c, uint32_t tensor);
+
+/* For snapshots, which need to copy only what has changed: of each VM_PIECE bytes of a tensor that
+ * is watched, the block has the number of a copy with the same bytes; VM_PIECE_ZEROS: they are
+ * zeros; 0: they have been written since, or nothing is known. Who makes the copies gives the
+ * numbers. */
+enum { VM_PIECE = 1 << 16, VM_PIECE_ZEROS = 1 };
+static inline size_t vm_pieces_of(uint64_t bytes) {
+  return (size_t)((bytes + VM_PIECE - 1) / VM_PIECE);
+}
+/* Begins to watch a tensor; false if out of memory. */
+bool vm_hbm_watch(struct vm_core *c, uint32_t tensor);
+/* Bytes of the box are about to be written. */
+void vm_hbm_wrote(struct vm_core *c, const vm_box *box);
 
 /* Memory of tensors, and of logs: the first touch of a page costs the host more than most of what
  * is then done with it. A machine keeps freed blocks of 512 KiB to 256 MiB for its next runs: at

@@ -4,9 +4,9 @@
 local _, host = ...
 local place = host.debug_place
 
-local SECONDS, MOST = 1, 32 -- between snapshots; of them
+local SECONDS, LONG, MOST = 0.25, 0.75, 32 -- between snapshots, at least; enough; of them
 local BYTES = math.max(1 << 30, host.memory_bytes() // 4) -- of all of them
-local SHARE = 5 -- the run takes this many times as long as its snapshots, or longer
+local SHARE = 4 -- the run takes this many times as long as its snapshots, unless that is over LONG
 local EXPECTED = 2 -- seconds that a replay may take before it says so
 
 local function counts_of(s)
@@ -18,6 +18,24 @@ local function counts_of(s)
   return counts
 end
 
+local function bytes_of(list)
+  local bytes = 0
+  for _, k in ipairs(list) do bytes = bytes + k.state.bytes end
+  return bytes
+end
+
+-- The snapshot that is missed least: the gap that it leaves is the smallest for its distance from the
+-- present. So they are dense near the present, where most ways back end. The first and the last stay.
+local function least(list, seconds)
+  local best, least_cost
+  for i = 2, #list - 1 do
+    local gap = list[i + 1].seconds - list[i - 1].seconds
+    local cost = gap / math.sqrt(math.max(seconds - list[i].seconds, SECONDS))
+    if not best or cost < least_cost then best, least_cost = i, cost end
+  end
+  return best
+end
+
 local function keep(s)
   local started, list = host.seconds(), s.snapshots
   local at = #list + 1
@@ -27,21 +45,30 @@ local function keep(s)
     s.no_way_back = tostring(snapshot):gsub("^.-snapshot: ", "")
     return
   end
-  table.insert(list, at, {state = snapshot, time_ns = s.run.time_ns, seconds = s.seconds, counts = counts_of(s)})
+  s.last = {state = snapshot, time_ns = s.run.time_ns, seconds = s.seconds, counts = counts_of(s)}
+  table.insert(list, at, s.last)
   s.kept = s.seconds
-  s.interval = math.max(s.interval or SECONDS, SHARE * (host.seconds() - started))
-  local bytes = 0
-  for _, k in ipairs(list) do bytes = bytes + k.state.bytes end
-  if #list > 2 and (bytes > BYTES or #list > MOST) then -- every second one goes, the first stays
-    for i = #list - #list % 2, 2, -2 do table.remove(list, i).state:close() end
-    s.interval = 2 * s.interval
+  while #list > 2 and (#list > MOST or bytes_of(list) > BYTES) do
+    table.remove(list, least(list, list[#list].seconds)).state:close()
   end
+  local took = host.seconds() - started
+  s.interval = math.max(SECONDS, math.min(SHARE * took, LONG), took)
 end
 
 -- A new session's first snapshot.
 local function begin(s)
   s.snapshots, s.seconds, s.kept, s.slice = {}, 0, 0, 1000
   if not s.run.ended then keep(s) end
+end
+
+-- Keeps a snapshot when the last one is long past. One of an earlier way here counts too. A replay
+-- keeps some only where they have become sparse.
+local function keep_sometimes(s)
+  if s.no_way_back or s.run.ended then return end
+  local last, list = #s.snapshots, s.snapshots
+  while last > 1 and list[last].time_ns > s.run.time_ns do last = last - 1 end
+  if list[last] ~= s.last then s.last, s.kept = list[last], s.seconds end
+  if s.seconds - s.kept > (s.replays and 2 or 1) * s.interval then keep(s) end
 end
 
 -- Runs until a stop of the run, its end, or that time (nil: none).
@@ -56,8 +83,8 @@ local function forward(s, until_ns)
     else run:continue() end
     local took = host.seconds() - started
     s.seconds = s.seconds + took
-    if took < 0.05 then s.slice = math.min(s.slice * 4, 1e12) elseif took > 0.25 then s.slice = s.slice / 2 end
-    if not s.no_way_back and not run.ended and s.seconds - s.kept > (s.interval or SECONDS) then keep(s) end
+    if took < 0.05 then s.slice = math.min(s.slice * 4, 1e12) elseif took > 0.1 then s.slice = s.slice / 2 end
+    keep_sometimes(s)
   until last or run.ended or #run.stopped > 0
 end
 
@@ -72,7 +99,7 @@ local function latest(s, fits)
   place.refuse("the run cannot go back before %s, where the debugger began", host.debug_show.ns(s.snapshots[1] and s.snapshots[1].time_ns or 0))
 end
 
--- From a snapshot, without a sound, by fn; s.seconds is then the place's own.
+-- From a snapshot, without a sound, by fn, which moves on by `forward` or leaves s.seconds to others.
 local function replay(s, snapshot, fn)
   local expected = s.seconds - snapshot.seconds
   for i, k in ipairs(s.snapshots) do -- its goal is before the next one
@@ -82,16 +109,17 @@ local function replay(s, snapshot, fn)
   if expected > EXPECTED then s.print(string.format("the replay takes about %.0f s", expected)) end
   s.run:restore(snapshot.state)
   s.run:mute(true)
-  local started = host.seconds()
+  s.seconds, s.kept, s.last = snapshot.seconds, snapshot.seconds, snapshot
+  s.replays = true
   local ok, message = pcall(fn)
+  s.replays = false
   s.run:mute(false)
-  s.seconds = snapshot.seconds + host.seconds() - started
   if not ok then error(message, 0) end
 end
 
 local function to_time(s, ns)
   local snapshot = latest(s, function(k) return k.time_ns <= ns end)
-  replay(s, snapshot, function() s.run:until_time(ns) end)
+  replay(s, snapshot, function() forward(s, ns) end)
 end
 
 -- To the moment at which the engine {core, engine} had issued n instructions.
@@ -101,8 +129,9 @@ local function to_count(s, e, n)
   replay(s, snapshot, function()
     if had(snapshot) == n then return end
     local stop = s.run:add_stop {kind = "count", core = e.core, engine = e.engine, count = n}
-    s.run:continue()
+    local ok, message = pcall(forward, s)
     s.run:remove_stop(stop)
+    if not ok then error(message, 0) end
   end)
   s.run:pass(e.engine, {core = e.core})
 end

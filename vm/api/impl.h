@@ -45,7 +45,8 @@ struct soma_tensor {
 struct soma_program {
   isa_program *p;
   isa_alloc al;
-  atomic_uint refs; /* the creator's handle, each run, each binding */
+  atomic_uint refs;     /* the creator's handle, each run, each binding */
+  atomic_ullong pieces; /* that snapshots of its runs have copied: the last one's number */
 };
 
 typedef struct soma_custom_entry { /* an operator of the host's */
@@ -159,8 +160,17 @@ soma_status soma_read_rows(soma_machine *m, const isa_program *p, vm_saver *s, s
 /* What a saved run has after its program, to or from s. SOMA_ARG when r cannot be saved now. */
 soma_status soma_state_write(soma_run *r, vm_saver *s);
 /* *r becomes a run of that state and has the stops and the log of the old one, which is freed; on
- * failure it is as it was. */
-soma_status soma_state_read(soma_run **r, vm_saver *s);
+ * failure it is as it was. `from`: the snapshot that s reads, NULL: it reads a file. */
+soma_status soma_state_read(soma_run **r, vm_saver *s, const soma_snapshot *from);
+
+/* ---- snapshot.c ---- */
+
+/* The blocks of r's own tensors, for a run that is to have the same program: by tensor, without
+ * data where the block is not r's alone. Until soma_fill_blocks they stay r's and as they are. To
+ * be freed by the caller; NULL: there are no tensors, or no memory. */
+vm_block *soma_lend_blocks(const soma_run *r);
+/* r, which has started in blocks of `old`, takes them over, with what the snapshot has. */
+void soma_fill_blocks(soma_run *r, soma_run *old, const soma_snapshot *s);
 
 /* ---- pair.c ---- */
 

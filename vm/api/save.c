@@ -178,17 +178,22 @@ static void set_options(vm_core *c, const vm_save_options *o) {
   for (unsigned i = 0; i < ISA_NENGINES; i++) c->eng[i].dp.rounding_seed = o->rounding_seed;
 }
 
-/* Cores that have just started, in memories of their own, as the run's. On failure r holds nothing
- * and *second is empty. */
+/* Cores that have just started, in memories of their own, as the run's; `given`, if it is not NULL:
+ * blocks for tensors. On failure r holds nothing and *second is empty. */
 static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *r,
-                               vm_memory *second, const vm_save_options *o, isa_error *e) {
+                               vm_memory *second, const vm_save_options *o, vm_block *given,
+                               isa_error *e) {
   vm_memory mem;
   *second = (vm_memory){0};
   if (!vm_memory_new(&m->al, p->target, &mem)) return SOMA_NOMEM;
+  for (uint32_t i = 0; given && i < p->ntensors; i++) /* the run may have had other sizes */
+    if (given[i].bytes != p->tensors[i].bytes) given[i] = (vm_block){0};
+  mem.given = given;
   mem.hbm = &m->hbm;
   mem.pool = m->pool;
   mem.threads = &m->threads;
   soma_status s = (soma_status)vm_core_start(&r->core, &m->al, p, &mem, &m->kern, o->cvt, e);
+  r->core.mem.given = NULL;
   if (s != SOMA_OK) {
     vm_memory_free(&m->al, &mem);
     return s;
@@ -220,16 +225,17 @@ static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
   return false;
 }
 
-/* The state after the program; *second is core 1's memory. On failure r holds nothing. */
+/* The state after the program; *second is core 1's memory, `given` as start_cores has it. On
+ * failure r holds nothing. */
 static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r,
-                            vm_memory *second) {
+                            vm_memory *second, vm_block *given) {
   vm_save_options o = {0};
   soma_status status = soma_read_rows(m, p, s, r);
   if (status != SOMA_OK) return status;
   vm_save_u64(s, &r->to_device);
   vm_save_u64(s, &r->to_host);
   vm_save_options_walk(s, &o);
-  status = s->failed ? SOMA_FORMAT : start_cores(m, soma_sized(r, p), r, second, &o, s->err);
+  status = s->failed ? SOMA_FORMAT : start_cores(m, soma_sized(r, p), r, second, &o, given, s->err);
   if (status != SOMA_OK) {
     soma_unsize_run(&m->al, r);
     return status;
@@ -297,7 +303,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   soma_run *r = status == SOMA_OK ? vm_pages_new(&m->al, sizeof *r) : NULL;
   if (r && m->run) soma_release(m->run);
   vm_memory second;
-  if (r && (status = read_run(m, (*p)->p, &s, r, &second)) == SOMA_OK) {
+  if (r && (status = read_run(m, (*p)->p, &s, r, &second, NULL)) == SOMA_OK) {
     adopt(m, *p, r, &second);
     settle(r);
     *out = r;
@@ -360,19 +366,25 @@ soma_status soma_run_restore(soma_run **run, const void *data, size_t n) {
                 .reads = true,
                 .err = &e};
   status = same_program(*run, &s);
-  return status == SOMA_OK ? soma_state_read(run, &s) : status;
+  return status == SOMA_OK ? soma_state_read(run, &s, NULL) : status;
 }
 
-soma_status soma_state_read(soma_run **run, vm_saver *s) {
+soma_status soma_state_read(soma_run **run, vm_saver *s, const soma_snapshot *from) {
   soma_run *old = *run;
   soma_machine *m = old->m;
+  const isa_program *ip = old->p->p;
   soma_status status = check_restorable(old);
   if (status != SOMA_OK) return status;
   soma_run *r = vm_pages_new(&m->al, sizeof *r);
-  if (!r) return soma_out_of_memory(m);
+  vm_block *given = r && from ? soma_lend_blocks(old) : NULL;
+  if (!r || (from && ip->ntensors && !given)) {
+    vm_pages_free(&m->al, r, sizeof *r);
+    return soma_out_of_memory(m);
+  }
   soma_release(old); /* the new one takes the same addresses */
   vm_memory second;
-  status = read_run(m, old->p->p, s, r, &second);
+  status = read_run(m, ip, s, r, &second, given);
+  if (given) isa_free(&m->al, given, ip->ntensors * sizeof *given);
   if (status != SOMA_OK) {
     vm_pages_free(&m->al, r, sizeof *r);
     return soma_fail(m, status, "the run cannot go back: %s",
@@ -383,6 +395,7 @@ soma_status soma_state_read(soma_run **run, vm_saver *s) {
   r->log = old->log;
   r->log_ud = old->log_ud;
   vm_debug_move(&r->core, &old->core, r);
+  if (from) soma_fill_blocks(r, old, from);
   soma_run_free(old);
   *run = r;
   settle(r);

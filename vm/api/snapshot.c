@@ -5,17 +5,30 @@
 
 #include <string.h>
 
-enum { CHUNK = 1 << 16 }; /* bytes that are shared together */
+/* Copies lie in slabs, which come from the kernel in huge pages: the first touch of a page costs
+ * more than the copy of its bytes. */
+enum { SLAB_FIRST = 1 << 20, SLAB_MOST = 8 << 20 };
+typedef struct slab {
+  uint8_t *data;
+  size_t bytes, used;
+  uint32_t alive; /* copies in it that have not been freed */
+} slab;
+
+/* A copy of VM_PIECE bytes or, at the end of a region, fewer. */
 typedef struct chunk {
   uint32_t refs, n;
-  uint8_t data[];
+  uint64_t number; /* of the copies of its program's runs: the same number is the same bytes */
+  uint8_t *data;
+  slab *in;
 } chunk;
 
 /* A stretch of the run's memory, in the order of the walk. */
 typedef struct region {
   uint64_t n;
-  chunk **v; /* NULL: zeros */
+  chunk **v;       /* NULL: zeros */
+  uint32_t tensor; /* whose block it is; NO_TENSOR: none's */
 } region;
+#define NO_TENSOR UINT32_MAX
 
 struct soma_snapshot {
   isa_alloc al;
@@ -28,67 +41,178 @@ struct soma_snapshot {
 typedef struct walk {
   soma_snapshot *s;
   const soma_snapshot *before; /* that it may share with; NULL: none */
-  uint32_t i;                  /* of the next region */
+  soma_run *r;                 /* to be kept */
+  slab *to;                    /* where the next copy goes; NULL: none has been made */
+  size_t copied;
+  uint32_t i, tensor; /* of the next region; the next tensor that may be one */
   bool failed;
 } walk;
 
-static size_t chunks_of(uint64_t n) { return (size_t)((n + CHUNK - 1) / CHUNK); }
 static size_t chunk_bytes(uint64_t n, size_t i) {
-  return n - i * CHUNK < CHUNK ? (size_t)(n - i * CHUNK) : CHUNK;
+  return n - i * VM_PIECE < VM_PIECE ? (size_t)(n - i * VM_PIECE) : VM_PIECE;
 }
 
-static chunk *new_chunk(const isa_alloc *al, const uint8_t *p, size_t n) {
-  chunk *c = al->fn(al->ud, NULL, 0, sizeof *c + n);
+/* ---- Copies ------------------------------------------------------------------------------- */
+
+static slab *new_slab(const isa_alloc *al, size_t n) {
+  slab *b = isa_zalloc(al, sizeof *b);
+  if (!b) return NULL;
+  b->bytes = n;
+  b->data = vm_pool_take(NULL, al, n, false);
+  if (b->data) return b;
+  isa_free(al, b, sizeof *b);
+  return NULL;
+}
+
+static void drop_slab(const isa_alloc *al, slab *b) {
+  if (!b || b->alive) return;
+  vm_pool_give(NULL, al, b->data, b->bytes);
+  isa_free(al, b, sizeof *b);
+}
+
+static void drop_chunk(const isa_alloc *al, chunk *c) {
+  if (!c || --c->refs) return;
+  c->in->alive--;
+  drop_slab(al, c->in);
+  isa_free(al, c, sizeof *c);
+}
+
+/* Whether there is room for n bytes in the walk's slab. The first ones of a walk are small. */
+static bool make_room(walk *w, size_t n) {
+  if (w->to && w->to->bytes - w->to->used >= n) return true;
+  size_t size = w->copied < SLAB_FIRST ? SLAB_FIRST : w->copied;
+  w->to = new_slab(&w->s->al, size < SLAB_MOST ? size : SLAB_MOST);
+  return w->to != NULL;
+}
+
+/* A copy of p's bytes with that number, 0: the next one. NULL: no memory. */
+static chunk *new_chunk(walk *w, const uint8_t *p, size_t n, uint64_t number) {
+  const isa_alloc *al = &w->s->al;
+  chunk *c = isa_zalloc(al, sizeof *c);
   if (!c) return NULL;
-  c->refs = 1;
-  c->n = (uint32_t)n;
+  if (!make_room(w, n)) {
+    isa_free(al, c, sizeof *c);
+    return NULL;
+  }
+  if (!number) number = VM_PIECE_ZEROS + atomic_fetch_add(&w->s->p->pieces, 1) + 1;
+  *c = (chunk){1, (uint32_t)n, number, w->to->data + w->to->used, w->to};
   memcpy(c->data, p, n);
+  w->to->used += n;
+  w->to->alive++;
+  w->copied += n;
   return c;
 }
 
-/* One more holder of what `old` has when p is the same, else a chunk of p's bytes. */
-static chunk *share(const isa_alloc *al, chunk *old, const uint8_t *p, size_t n) {
-  if (!old || memcmp(old->data, p, n) != 0) return new_chunk(al, p, n);
+/* p's bytes, of which `known` is what the run knows (vm_hbm_watch): one more holder of `old`, which
+ * may be NULL, if it has the same, else a new copy. *zeros: there is none, they are zeros. */
+static chunk *take(walk *w, chunk *old, const uint8_t *p, size_t n, uint64_t known, bool *zeros) {
+  *zeros = known ? known == VM_PIECE_ZEROS : p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
+  if (*zeros) return NULL;
+  bool same = old && (known ? old->number == known : memcmp(old->data, p, n) == 0);
+  if (!same) return new_chunk(w, p, n, known);
   old->refs++;
   return old;
+}
+
+/* ---- Regions ------------------------------------------------------------------------------ */
+
+/* The tensor of c whose block p is, from *next on; NO_TENSOR: none's. */
+static uint32_t tensor_at(const vm_core *c, const uint8_t *p, uint32_t *next) {
+  for (uint32_t i = *next; i < c->prog->ntensors; i++) {
+    if (c->hbm[i].data != p) continue;
+    *next = i + 1;
+    return i;
+  }
+  return NO_TENSOR;
+}
+
+/* Whether only the run writes b: not what is a tensor of the device, or what a result has. */
+static bool is_own(const vm_block *b) { return !b->placed && !b->lent; }
+
+/* One more region, of n bytes; NULL: no memory. */
+static region *add_region(walk *w, uint64_t n, uint32_t tensor) {
+  soma_snapshot *s = w->s;
+  if (s->n == s->cap && !isa_array_grow(&s->al, &s->regions, s->n, &s->cap, sizeof *s->regions))
+    return NULL;
+  region *r = &s->regions[s->n];
+  *r = (region){n, isa_zalloc(&s->al, (vm_pieces_of(n) + 1) * sizeof(chunk *)), tensor};
+  if (!r->v) return NULL;
+  s->n++;
+  return r;
 }
 
 /* A vm_saver's pages: takes p's bytes. */
 static void keep(void *ud, uint8_t *p, uint64_t n) {
   walk *w = ud;
-  soma_snapshot *s = w->s;
   const soma_snapshot *b = w->before;
   const region *like = b && w->i < b->n && b->regions[w->i].n == n ? &b->regions[w->i] : NULL;
+  vm_core *c = &w->r->core;
+  uint32_t tensor = tensor_at(c, p, &w->tensor);
+  bool own = tensor != NO_TENSOR && is_own(&c->hbm[tensor]);
   w->i++;
-  if (w->failed) return;
-  if (s->n == s->cap && !isa_array_grow(&s->al, &s->regions, s->n, &s->cap, sizeof *s->regions)) {
-    w->failed = true;
-    return;
-  }
-  region *r = &s->regions[s->n];
-  *r = (region){n, isa_zalloc(&s->al, (chunks_of(n) + 1) * sizeof(chunk *))};
-  if (!r->v) {
-    w->failed = true;
-    return;
-  }
-  s->n++;
-  for (size_t i = 0; i < chunks_of(n) && !w->failed; i++) {
-    const uint8_t *at = p + i * CHUNK;
-    size_t size = chunk_bytes(n, i);
-    if (at[0] == 0 && memcmp(at, at + 1, size - 1) == 0) continue;
-    r->v[i] = share(&s->al, like ? like->v[i] : NULL, at, size);
-    w->failed = !r->v[i];
+  region *r = w->failed ? NULL : add_region(w, n, tensor);
+  w->failed = !r || (own && !vm_hbm_watch(c, tensor));
+  uint64_t *known = own ? c->hbm[tensor].pieces : NULL;
+  for (size_t i = 0; i < vm_pieces_of(n) && !w->failed; i++) {
+    bool zeros;
+    r->v[i] = take(w, like ? like->v[i] : NULL, p + i * VM_PIECE, chunk_bytes(n, i),
+                   known ? known[i] : 0, &zeros);
+    w->failed = !r->v[i] && !zeros;
+    if (known && !w->failed) known[i] = zeros ? VM_PIECE_ZEROS : r->v[i]->number;
   }
 }
 
-/* Likewise: fills p, which holds zeros as it was made so. */
+/* Likewise: fills p, which holds zeros as it was made so. Blocks that a run has lent come later. */
 static void give(void *ud, uint8_t *p, uint64_t n) {
   walk *w = ud;
   const soma_snapshot *s = w->s;
   if (w->i >= s->n || s->regions[w->i].n != n) return; /* one program has one walk */
   const region *r = &s->regions[w->i++];
-  for (size_t i = 0; i < chunks_of(n); i++)
-    if (r->v[i]) memcpy(p + i * CHUNK, r->v[i]->data, r->v[i]->n);
+  if (r->tensor != NO_TENSOR && w->r->core.hbm[r->tensor].data == p) return;
+  for (size_t i = 0; i < vm_pieces_of(n); i++)
+    if (r->v[i]) memcpy(p + i * VM_PIECE, r->v[i]->data, r->v[i]->n);
+}
+
+vm_block *soma_lend_blocks(const soma_run *r) {
+  const vm_core *c = &r->core;
+  uint32_t n = c->prog->ntensors;
+  vm_block *v = n ? isa_zalloc(&c->al, n * sizeof *v) : NULL;
+  for (uint32_t i = 0; v && i < n; i++)
+    if (!c->hbm[i].borrowed && !c->hbm[i].lent)
+      v[i] = (vm_block){.data = c->hbm[i].data, .bytes = c->hbm[i].bytes, .lent = true};
+  return v;
+}
+
+/* What of b is not as in the region. */
+static void fill(vm_block *b, const region *r) {
+  for (size_t i = 0; i < vm_pieces_of(r->n); i++) {
+    const chunk *c = r->v[i];
+    uint64_t number = c ? c->number : VM_PIECE_ZEROS;
+    if (b->pieces && b->pieces[i] == number) continue;
+    if (c)
+      memcpy(b->data + i * VM_PIECE, c->data, c->n);
+    else
+      memset(b->data + i * VM_PIECE, 0, chunk_bytes(r->n, i));
+    if (b->pieces) b->pieces[i] = number;
+  }
+}
+
+void soma_fill_blocks(soma_run *r, soma_run *old, const soma_snapshot *s) {
+  vm_core *c = &r->core;
+  for (uint32_t i = 0; i < c->prog->ntensors; i++) {
+    vm_block *b = &c->hbm[i], *from = &old->core.hbm[i];
+    if (!b->lent) continue;
+    b->lent = false;
+    from->lent = true;
+    b->pieces = from->pieces;
+    from->pieces = NULL;
+    if (b->pieces) c->watched = true;
+  }
+  for (uint32_t k = 0; k < s->n; k++) {
+    const region *g = &s->regions[k];
+    if (g->tensor != NO_TENSOR && old->core.hbm[g->tensor].data == c->hbm[g->tensor].data)
+      fill(&c->hbm[g->tensor], g);
+  }
 }
 
 void soma_snapshot_free(soma_snapshot *s) {
@@ -96,9 +220,8 @@ void soma_snapshot_free(soma_snapshot *s) {
   isa_alloc al = s->al;
   for (uint32_t k = 0; k < s->n; k++) {
     region *r = &s->regions[k];
-    for (size_t i = 0; i < chunks_of(r->n); i++)
-      if (r->v[i] && --r->v[i]->refs == 0) isa_free(&al, r->v[i], sizeof(chunk) + r->v[i]->n);
-    isa_free(&al, r->v, (chunks_of(r->n) + 1) * sizeof(chunk *));
+    for (size_t i = 0; i < vm_pieces_of(r->n); i++) drop_chunk(&al, r->v[i]);
+    isa_free(&al, r->v, (vm_pieces_of(r->n) + 1) * sizeof(chunk *));
   }
   isa_free(&al, s->regions, s->cap * sizeof *s->regions);
   isa_buf_free(&s->state);
@@ -109,7 +232,7 @@ void soma_snapshot_free(soma_snapshot *s) {
 uint64_t soma_snapshot_bytes(const soma_snapshot *s) {
   uint64_t bytes = s ? s->state.len : 0;
   for (uint32_t k = 0; s && k < s->n; k++)
-    for (size_t i = 0; i < chunks_of(s->regions[k].n); i++) {
+    for (size_t i = 0; i < vm_pieces_of(s->regions[k].n); i++) {
       const chunk *c = s->regions[k].v[i];
       if (c) bytes += c->n / c->refs;
     }
@@ -126,7 +249,7 @@ soma_status soma_run_snapshot(soma_run *r, const soma_snapshot *before, soma_sna
   s->p = r->p;
   s->p->refs++;
   isa_buf_init(&s->state, &al);
-  walk w = {.s = s, .before = before && before->p == r->p ? before : NULL};
+  walk w = {.s = s, .r = r, .before = before && before->p == r->p ? before : NULL};
   vm_saver saver = {.out = &s->state, .pages = keep, .pages_ud = &w};
   soma_status status = soma_state_write(r, &saver);
   if (status == SOMA_OK && w.failed) status = soma_out_of_memory(r->m);
@@ -142,12 +265,12 @@ soma_status soma_run_return(soma_run **r, const soma_snapshot *s) {
   if (s->p != (*r)->p)
     return soma_fail((*r)->m, SOMA_ARG, "the snapshot is of a run of another program");
   isa_error e = {.status = ISA_FORMAT};
-  walk w = {.s = (soma_snapshot *)(uintptr_t)s};
+  walk w = {.s = (soma_snapshot *)(uintptr_t)s, .r = *r};
   vm_saver saver = {.at = (const uint8_t *)s->state.data,
                     .end = (const uint8_t *)s->state.data + s->state.len,
                     .reads = true,
                     .err = &e,
                     .pages = give,
                     .pages_ud = &w};
-  return soma_state_read(r, &saver);
+  return soma_state_read(r, &saver, s);
 }

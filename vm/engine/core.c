@@ -136,9 +136,11 @@ static void unlink_items(vm_core *c) {
 }
 
 static void free_tensors(vm_core *c) {
-  for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++)
-    if (!c->hbm[i].borrowed && !c->hbm[i].lent)
-      vm_pool_give(c->mem.pool, &c->al, c->hbm[i].data, c->hbm[i].bytes);
+  for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++) {
+    vm_block *b = &c->hbm[i];
+    if (b->pieces) isa_free(&c->al, b->pieces, (vm_pieces_of(b->bytes) + 1) * sizeof *b->pieces);
+    if (!b->borrowed && !b->lent) vm_pool_give(c->mem.pool, &c->al, b->data, b->bytes);
+  }
   if (c->hbm) isa_free(&c->al, c->hbm, c->prog->ntensors * sizeof *c->hbm);
 }
 

@@ -75,7 +75,8 @@ vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en);
 bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
 /* The end of a flight has come: executes what can execute, in order. */
 void vm_flight_done(vm_core *c, unsigned e, uint32_t slot);
-/* Before bytes of dst are overwritten now: copies the sources of items that have started. */
+/* Before bytes of dst are overwritten now: copies the sources of items that have started, and notes
+ * what of HBM changes. */
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
 void vm_item_link(vm_core *c, vm_item *it);
 /* Counts an item's boxes among the bytes that the run has touched. */

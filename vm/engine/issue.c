@@ -104,6 +104,7 @@ static void stage(vm_core *c, vm_item *it) {
 
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
   if (c->timing_only) return;
+  for (unsigned i = 0; c->lead->watched && i < n; i++) vm_hbm_wrote(c, &dst[i]);
   const vm_item *head = &c->lead->items;
   for (vm_item *it = head->next; it != head; it = it->next) {
     if (it == self || it->staged || it->start > c->now) continue;

@@ -218,6 +218,26 @@ void vm_hbm_use_all(vm_core *c, uint32_t tensor) {
   if (b->stale) freshen(c, b, b->bytes, b->bytes);
 }
 
+/* ---- What has been written ----------------------------------------------------------------- */
+
+bool vm_hbm_watch(vm_core *c, uint32_t tensor) {
+  vm_block *b = &c->hbm[tensor];
+  if (!b->pieces) b->pieces = isa_zalloc(&c->al, (vm_pieces_of(b->bytes) + 1) * sizeof *b->pieces);
+  if (b->pieces) c->lead->watched = true;
+  return b->pieces != NULL;
+}
+
+void vm_hbm_wrote(vm_core *c, const vm_box *box) {
+  if (box->space != ISA_HBM || box->lo >= box->hi) return;
+  for (uint32_t i = 0; i < c->prog->ntensors; i++) {
+    vm_block *b = &c->hbm[i];
+    uint64_t at = (uint64_t)(uintptr_t)b->data;
+    if (!b->pieces || box->lo < at || box->lo >= at + b->bytes) continue;
+    uint64_t last = (box->hi - 1 < at + b->bytes ? box->hi - 1 - at : b->bytes - 1) / VM_PIECE;
+    for (uint64_t k = (box->lo - at) / VM_PIECE; k <= last; k++) b->pieces[k] = 0;
+  }
+}
+
 /* ---- Memories of a core ------------------------------------------------------------------- */
 
 bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
