@@ -281,9 +281,14 @@ typedef struct vm_transfer {
   uint32_t descriptor;   /* of a static queue: its number there */
   uint32_t rate;         /* of one DMA engine, MBNS, of destination bytes */
   uint64_t run_bytes;    /* of a contiguous element, in destination bytes */
+  /* Shares that are done and whose bytes are yet to move (later.c), chained, and what they read and
+   * write. */
+  struct vm_share *late;
+  vm_box late_src, late_dst;
   struct vm_transfer *next_free;
 } vm_transfer;
 
+enum { VM_LATE = 8 }; /* transfers with late shares, at most */
 typedef struct vm_share {
   vm_item item;
   vm_transfer *t;
@@ -467,7 +472,9 @@ typedef struct vm_core {
   uint32_t
       queued[ISA_MAX_QUEUES]; /* all transfers; in a resumed run also those that were in flight */
   vm_heap heap;
-  vm_item items;   /* list head, of the lead: both cores' */
+  vm_item items;              /* list head, of the lead: both cores' */
+  vm_transfer *late[VM_LATE]; /* with such shares, core 0's: both cores' */
+  unsigned nlate;
   vm_time now;     /* of the event being run */
   vm_time horizon; /* the furthest an engine may go without an event: a limit, or the stop */
   vm_hooks hooks;

@@ -266,31 +266,39 @@ static void move_range(const vm_core *c, const vm_share *s, uint64_t e, uint64_t
 
 /* ---- Over the host's threads --------------------------------------------------------------- */
 
-/* Bytes of a share from which on it is cut, and of a cut. */
+/* Bytes from which on several threads are worth while, and of a cut. */
 enum { WORTH = 1 << 15, CUT = 1 << 13 };
 
-typedef struct cut {
-  const vm_core *c;
-  const vm_share *s;
-  uint64_t each; /* elements */
-} cut;
-
-static void move_cut(void *job, uint32_t number, void *room) {
-  const cut *k = job;
-  uint64_t first = k->s->e0 + number * k->each, n = k->s->e1 - first;
-  (void)room;
-  move_range(k->c, k->s, first, n < k->each ? n : k->each);
+bool vm_dma_worth_threads(const vm_core *c, uint64_t bytes) {
+  return vm_work_ready(c->mem.threads, bytes, WORTH);
 }
 
-/* Whether elements can move in any order: the verifier has seen that those of the destination are
- * distinct, but for indices; what overlaps it may be in place or not. */
-static bool in_any_order(const vm_share *s) {
+typedef struct cuts {
+  const vm_core *c;
+  const vm_share *const *v;
+  uint32_t each; /* cuts of a share */
+} cuts;
+
+static void move_cut(void *job, uint32_t number, void *room) {
+  const cuts *k = job;
+  const vm_share *s = k->v[number / k->each];
+  uint64_t n = s->e1 - s->e0, i = number % k->each;
+  uint64_t first = n * i / k->each, end = n * (i + 1) / k->each;
+  (void)room;
+  if (first < end) move_range(k->c, s, s->e0 + first, end - first);
+}
+
+/* The verifier has seen that elements of the destination are distinct, but for indices; what
+ * overlaps it may be in place or not. */
+bool vm_dma_in_any_order(const vm_share *s) {
   const vm_item *it = &s->item;
   if (s->t->dst_indexed) return false;
   for (unsigned i = 0; i < it->nsrc && !it->staged; i++)
     if (vm_box_meet(&it->dst[0], &it->src[i])) return false;
   return it->ndst == 1;
 }
+
+static uint64_t bytes_of(const vm_share *s) { return (s->e1 - s->e0) * s->t->dst.esize; }
 
 /* Before a share moves, or its sources are copied aside. */
 static void use_sources(vm_core *c, const vm_share *s) {
@@ -299,26 +307,26 @@ static void use_sources(vm_core *c, const vm_share *s) {
 }
 
 /* Its destination is overwritten where it has all the bytes of its box. */
-static void use_destination(vm_core *c, const vm_share *s, uint64_t bytes) {
+void vm_dma_use(vm_core *c, const vm_share *s) {
   const vm_transfer *t = s->t;
+  if (!s->item.staged) use_sources(c, s);
   for (unsigned i = 0; i < s->item.ndst && c->lead->stale; i++) {
     const vm_box *box = &s->item.dst[i];
-    vm_hbm_use(c, box, !t->rows && !t->accumulates && box->hi - box->lo == bytes);
+    vm_hbm_use(c, box, !t->rows && !t->accumulates && box->hi - box->lo == bytes_of(s));
   }
 }
 
-void vm_dma_move(vm_core *c, const vm_share *s) {
-  vm_work *w = c->mem.threads;
-  uint64_t n = s->e1 - s->e0, bytes = n * s->t->dst.esize;
-  if (!s->item.staged) use_sources(c, s);
-  use_destination(c, s, bytes);
-  if (n < 2 || !vm_work_ready(w, bytes, WORTH) || !in_any_order(s)) {
-    move_range(c, s, s->e0, n);
+void vm_dma_move_shares(vm_core *c, const vm_share *const *v, unsigned n, bool in_any_order) {
+  uint64_t bytes = 0, most = VM_WORK_CHUNKS / n;
+  for (unsigned i = 0; i < n; i++) bytes += bytes_of(v[i]);
+  if (!in_any_order || !vm_dma_worth_threads(c, bytes)) {
+    for (unsigned i = 0; i < n; i++) move_range(c, v[i], v[i]->e0, v[i]->e1 - v[i]->e0);
     return;
   }
-  uint32_t cuts = (uint32_t)(bytes / CUT < 2 ? 2 : bytes / CUT < 64 ? bytes / CUT : 64);
-  cut k = {c, s, (n + cuts - 1) / cuts};
-  vm_work_do(w, move_cut, &k, (uint32_t)((n + k.each - 1) / k.each), NULL);
+  uint64_t each = bytes / n / CUT, least = n < 2 ? 2 : 1;
+  each = each < least ? least : each < most ? each : most;
+  cuts k = {c, v, (uint32_t)each};
+  vm_work_do(c->mem.threads, move_cut, &k, (uint32_t)(n * each), NULL);
 }
 
 void vm_dma_stage(vm_core *c, vm_share *s) {

@@ -61,12 +61,13 @@ vm_transfer *vm_dma_new_transfer(vm_core *c) {
 }
 
 void vm_dma_release_transfer(vm_core *c, vm_transfer *t) {
+  if (t->late) vm_dma_settle_transfer(c, t);
   vm_dma_unmake(c, t);
   t->next_free = c->free_transfers;
   c->free_transfers = t;
 }
 
-static void release_share(vm_core *c, vm_share *s) {
+void vm_dma_release_share(vm_core *c, vm_share *s) {
   s->next = c->free_shares;
   c->free_shares = s;
 }
@@ -78,7 +79,7 @@ vm_share *vm_dma_new_shares(vm_core *c, unsigned n) {
     if (!s) {
       for (vm_share *next; first; first = next) {
         next = first->next;
-        release_share(c, first);
+        vm_dma_release_share(c, first);
       }
       return NULL;
     }
@@ -266,6 +267,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   vm_transfer *t = s->t;
   vm_where by = {.engine = t->engine, .dma = (int8_t)dma, .pc = t->pc};
   uint32_t part = number_of_head(c, queue, dma);
+  bool late = false;
   ring->head = s->next;
   if (!ring->head) ring->tail = NULL;
   ring->n--;
@@ -273,7 +275,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     s->item.done = c->now;
     vm_protect(c, s->item.dst, 1, &s->item);
     if (c->check) vm_check_move(c, s);
-    if (!c->timing_only) vm_dma_move(c, s);
+    if (!c->timing_only) late = vm_dma_move(c, s);
     if (c->check) vm_check_moved(c, s);
     vm_item_unlink(c, &s->item);
     vm_trace(c, &(vm_trace_event){.kind = VM_EV_DMA,
@@ -291,7 +293,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   if (!s->started) note_cause(c, dma, s);
   c->cause = vm_path_add(c, VM_N_SHARE, by, s->started ? s->item.start : c->now, c->now, s->cause);
   if (s->started) c->dma[dma].last_node = c->cause;
-  release_share(c, s);
+  if (!late) vm_dma_release_share(c, s);
   c->shares_alive--;
   finish_ring(c, t, dma);
   wake_ringfull(c, queue);

@@ -1,0 +1,143 @@
+/* Shares of a transfer that move together: nothing that looks at memory while the transfer is under
+ * way can tell. Each program has something else touch the transfer's bytes at many moments, on one
+ * thread, where each share moves as it ends, and on eight. */
+#include "vm_bed.h"
+#include "../../vm/work/work.h"
+#include "full.h"
+
+#define HEAD                                                                                \
+  "target trn2\n"                                                                           \
+  "a tensor int32[128, 64], input\nc tensor int32[128, 64], output\n"                       \
+  "d tensor int32[128, 64], output\n"                                                       \
+  "t tile sbuf int32[128, 64]\nu tile sbuf int32[128, 64]\n"                                \
+  "one tile sbuf int32[128, 1]\nq queue rings=16, dge=hwdge\nw queue rings=16, dge=hwdge\n" \
+  "g queue rings=16, dge=swdge\n"                                                           \
+  "ready sem\nloaded sem\nseen sem\ncopied sem\nout sem\n"
+/* The last of t's bytes and what the observer made go to the outputs. */
+#define STORES                                 \
+  " dma_copy c, t, queue=q $loaded>=16 $out\n" \
+  " dma_copy d, u, queue=q $seen>=1 $out\n halt\n"
+#define LOAD "section sync\n dma_copy t, a, queue=q $ready>=1 $loaded\n" STORES
+#define WAIT " mov r7, %u\n.d: sub r7, r7, 1\n bgt r7, 0, .d\n"
+#define LATE_LOAD /* for transfers, which take as long to begin */                  \
+  "section sync\n nop $ready>=1\n mov r7, 500\n.d: sub r7, r7, 1\n bgt r7, 0, .d\n" \
+  " dma_copy t, a, queue=q $loaded\n" STORES
+#define VECTOR "section vector\n memset u, 7\n memset t, 9\n drain\n nop $ready++\n" WAIT
+
+static const struct {
+  const char *name, *text;
+} programs[] = {
+    {"an instruction reads the destination", HEAD LOAD VECTOR " tensor_copy u, t $seen++\n halt\n"},
+    {"an instruction writes the destination",
+     HEAD LOAD VECTOR " memset t, 3\n drain\n nop $seen++\n halt\n"},
+    {"an instruction writes the source",
+     HEAD "section sync\n dma_copy t, a, queue=q $loaded\n dma_copy c, t, queue=q $seen>=1 $out\n"
+          " dma_copy d, u, queue=q $out>=16 $out\n halt\n"
+          "section vector\n memset u, 7 $loaded>=16\n drain\n nop $seen++\n" WAIT
+          " memset t, 3\n halt\n"},
+    {"a sequencer reads",
+     HEAD LOAD VECTOR " tensor_load r1, t[125:126, 63:64]\n tensor_store u[0:1, 0:1], r1\n"
+                      " tensor_load r1, t[3:4, 63:64]\n tensor_store u[1:2, 0:1], r1\n"
+                      " nop $seen++\n halt\n"},
+    {"a sequencer writes", HEAD LOAD VECTOR " mov r1, 5\n tensor_store t[125:126, 63:64], r1\n"
+                                            " tensor_store t[2:3, 0:1], r1\n nop $seen++\n halt\n"},
+    {"another transfer reads the destination",
+     HEAD LATE_LOAD VECTOR " halt\nsection scalar\n nop $ready>=1\n" WAIT
+                           " dma_copy u[0:64, :], t[64:128, :], queue=w $copied\n nop "
+                           "$copied>=16\n nop $seen++\n halt\n"},
+    {"another transfer writes the destination",
+     HEAD LATE_LOAD VECTOR " nop $seen++\n halt\nsection scalar\n nop $ready>=1\n" WAIT
+                           " dma_copy t, d, queue=w\n halt\n"},
+    {"an index is read", HEAD LOAD VECTOR
+     " halt\nsection gpsimd\n nop $ready>=1\n" WAIT
+     " dma_copy u, a[0:128, :].gather(int32@sbuf[0,128,252,t][1][1]), queue=g, oob=skip $copied\n"
+     " nop $copied>=16\n nop $seen++\n halt\n"},
+    {"an element that gives an offset is read", HEAD LOAD VECTOR
+     " tensor_copy u[:, 0:1], int32@sbuf[0,128,0+(int32@sbuf[3,1,252,t][1][1])*1,t][1][1]\n"
+     " nop $seen++\n halt\n"},
+    {"device_print", HEAD LOAD VECTOR " device_print \"t\", t[0:128, 0:1]\n nop $seen++\n halt\n"},
+};
+
+static uint64_t mix(uint64_t h, const void *data, size_t n) {
+  const uint8_t *p = data;
+  for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 1099511628211u;
+  return h;
+}
+
+static void add_print(void *ud, int to_stderr, const char *text, size_t n) {
+  uint64_t *h = ud;
+  (void)to_stderr;
+  *h = mix(*h, text, n);
+}
+
+typedef struct seen {
+  uint64_t values,
+      trace; /* hashes: of outputs, texts and, if the run stops once, its state there */
+} seen;
+
+static seen run(const char *form, unsigned delay, unsigned threads, soma_time stop) {
+  static int32_t a[128 * 64], x[128 * 64];
+  char text[4096];
+  uint64_t h = 14695981039346656037u;
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.threads = threads;
+  o.print = add_print;
+  o.print_ud = &h;
+  for (int i = 0; i < 128 * 64; i++) a[i] = i % 61;
+  snprintf(text, sizeof text, form, delay, delay);
+  bed b = bed_open(&o, text);
+  bed_bind(&b, "a", SOMA_INT32, 128, 64, a);
+  bed_start(&b);
+  if (stop) {
+    void *saved;
+    size_t n;
+    assert_int_equal(soma_run_until(b.r, SOMA_TIME, SOMA_SYNC, stop), SOMA_OK);
+    assert_int_equal(soma_run_save(b.r, &saved, &n), SOMA_OK);
+    h = mix(h, saved, n);
+    soma_bytes_free(saved);
+  }
+  assert_int_equal(soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(soma_fetch(b.r, i ? "d" : "c", x, sizeof x), SOMA_OK);
+    h = mix(h, x, sizeof x);
+  }
+  seen s = {h, bed_stats(&b).trace_hash};
+  bed_close(&b);
+  return s;
+}
+
+static bool same(seen a, seen b) { return a.values == b.values && a.trace == b.trace; }
+
+enum { FIRST = 350, LAST = 700 }; /* rounds of the wait: the transfer ends in between */
+
+static void nothing_sees_a_late_share(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+    unsigned kinds = 0;
+    uint64_t last = 0;
+    for (unsigned delay = FIRST; delay < LAST; delay += full_or(1, 11)) {
+      seen one = run(programs[i].text, delay, 1, 0);
+      if (!same(run(programs[i].text, delay, 8, 0), one))
+        fail_msg("%s: after %u rounds eight threads give something else", programs[i].name, delay);
+      kinds += one.values != last;
+      last = one.values;
+    }
+    if (kinds < 2) fail_msg("%s: it always comes before or after the transfer", programs[i].name);
+  }
+}
+
+static void stops_see_all_that_has_ended(void **state) {
+  (void)state;
+  const char *text = programs[0].text;
+  for (soma_time ns = 1500; ns < 3000; ns += full_or(7, 37))
+    assert_true(same(run(text, LAST, 8, ns * 1000000), run(text, LAST, 1, ns * 1000000)));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(nothing_sees_a_late_share),
+      cmocka_unit_test(stops_see_all_that_has_ended),
+  };
+  vm_work_pretend(8);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
