@@ -148,6 +148,7 @@ static void walk_release(clocks *w, vm_ck_release *r) {
   vm_save_u16(s, &r->ring);
   vm_save_u16(s, &r->twin);
   vm_save_u8(s, &r->engine);
+  if (r->logged > w->c->check->log.nupdates) r->logged = 0; /* the log has ended */
   vm_save_u32(s, &r->logged);
   vm_saver_need(s, r->logged <= w->c->check->log.nupdates, "an update is not in the log");
   vm_saver_need(s,
