@@ -11,7 +11,7 @@
 #   bench     benchmarks, as ratios within one run; bench-compare BASE=REVISION: against another
 #             revision, run in turn, by processor time (BENCHES=PATTERN, ROUNDS=5)
 #   timing    published times against simulated ones
-#   figures   measures the figures of the READMEs anew (FIGURES="timing checks builder policies mutants") and writes them
+#   figures   measures the figures of the READMEs anew (FIGURES="timing checks builder policies threads mutants") and writes them
 #   examples  writes anew what the listings of README.md and of the tutorial print
 #   generated writes what is made from the tables: isa/manual.md, asm/editors
 #   pictures  draws samples/pictures anew; picture-ui: the page's
@@ -266,7 +266,7 @@ pictures: all
 
 # Measured figures of the READMEs: each is written by what measures it.
 FIGURES ?= timing checks mutants
-figures: all $(BUILD)/tests/timing $(BUILD)/tests/bench_kernel
+figures: all $(BUILD)/tests/timing $(BUILD)/tests/bench_kernel $(BUILD)/tests/bench_threads
 	$(Q)BUILD=$(BUILD) LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/figures.lua $(FIGURES)
 
 examples: all

@@ -26,13 +26,14 @@ local FIGURES <const> = {
   checks = {"README.md", function() return output(build .. "/soma tests/bench/check.lua --markdown") end},
   builder = {"asm/README.md", function() return "```\n" .. output(build .. "/tests/bench_kernel") .. "```\n" end},
   policies = {"asm/README.md", function() return output(build .. "/soma tests/bench/policies.lua") end},
+  threads = {"tests/README.md", function() return output(build .. "/soma tests/bench/curves.lua") end},
   mutants = {"tests/README.md", function()
     return output("lua5.4 tests/mutants.lua --all"):match "\n(Of %d+ mutants[^\n]*\n)"
   end},
 }
 
 for _, name in ipairs(arg) do
-  local path, measure = table.unpack(FIGURES[name] or error("no figures " .. name .. "; there are: timing checks builder policies mutants", 0))
+  local path, measure = table.unpack(FIGURES[name] or error("no figures " .. name .. "; there are: timing checks builder policies threads mutants", 0))
   local text = read(path)
   local _, from = text:find("<!-- figures: " .. name .. " -->\n", 1, true)
   local to = from and text:find("<!-- /figures -->", from, true)

@@ -1,9 +1,10 @@
 /* Several threads of the host beside one: the same program in machines with threads = 1, 2 and,
  * where there are as many cores, 4, run in turn in one process by the wall clock; medians of the
  * ratios of a round. Then two beside one once more while every core but one is kept busy by another
- * thread, where more threads cannot help and should not hurt. Prints a table, then the same as one
- * line of JSON. Results must be the same bytes. Run it on a host that has nothing else to do, in
- * the folder that holds samples/. */
+ * thread, where more threads cannot help and should not hurt. Then the time of four kernels by size
+ * and by threads, the least of a few runs. Prints tables, then the same as one line of JSON;
+ * `curves` as an argument: only the last part. Results must be the same bytes. Run it on a host
+ * that has nothing else to do, in the folder that holds samples/. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "../../vm/api/soma.h"
 
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 9, MACHINES = 3, HOGS = 64 };
+enum { ROUNDS = 9, MACHINES = 3, HOGS = 64, SIZES = 4, RUNS = 5 };
 static const unsigned threads[MACHINES] = {1, 2, 4};
 
 typedef struct work {
@@ -34,6 +35,17 @@ static const work works[] = {
     {"matmul 1024^3 bf16", "samples/matmul.s", NULL, NULL, {"M=1024", "N=1024", "K=1024"}, "c"},
     {"softmax 4096 x 2048", "samples/softmax.s", NULL, NULL, {"ROWS=4096", "COLS=2048"}, "y"},
     {"attention 2048 x 2048", "samples/attention.s", NULL, NULL, {"SQ=2048", "S=2048"}, "out"},
+};
+
+/* The size of a curve's work: what its macros are, each made from its form and the size. */
+static const struct curve {
+  const char *kernel, *file, *forms[3], *out;
+  unsigned sizes[SIZES];
+} curves[] = {
+    {"matmul", "samples/matmul.s", {"M=%u", "N=%u", "K=%u"}, "c", {512, 1024, 1536, 2048}},
+    {"softmax", "samples/softmax.s", {"ROWS=%u", "COLS=2048"}, "y", {512, 1024, 2048, 4096}},
+    {"attention", "samples/attention.s", {"SQ=%u", "S=2048"}, "out", {256, 512, 1024, 2048}},
+    {"layernorm", "tests/bench/kernels/layernorm.s", {"ROWS=%u"}, "y", {512, 1024, 2048, 4096}},
 };
 
 typedef struct side {
@@ -141,6 +153,12 @@ static void *keep_busy(void *arg) {
   return NULL;
 }
 
+static void check_same(const work *w, const side *s, unsigned i) {
+  if (s[i].hash == s[0].hash) return;
+  fprintf(stderr, "%s: %u threads give other results than one\n", w->name, threads[i]);
+  exit(1);
+}
+
 /* Medians over the rounds: milliseconds of one thread, and one thread's time to that of each of the
  * first n sides. */
 static double compare(const work *w, side *s, unsigned n, double *ratio) {
@@ -151,9 +169,7 @@ static double compare(const work *w, side *s, unsigned n, double *ratio) {
       double ms = run(w, &s[i]);
       if (i == 0) one[at] = ms;
       r[i][at] = one[at] / ms;
-      if (s[i].hash == s[0].hash) continue;
-      fprintf(stderr, "%s: %u threads give other results than one\n", w->name, threads[i]);
-      exit(1);
+      check_same(w, s, i);
     }
   }
   for (unsigned i = 0; i < n; i++) ratio[i] = median(r[i]);
@@ -165,10 +181,50 @@ static unsigned cores(void) {
   return sched_getaffinity(0, sizeof set, &set) ? 1 : (unsigned)CPU_COUNT(&set);
 }
 
-int main(void) {
-  char json[2048];
-  unsigned there = cores(), n = there >= 4 ? 3 : 2;
-  int at = sprintf(json, "{\"threads\": [");
+/* The part of the JSON of one kernel at one size. */
+static int time_point(const struct curve *k, unsigned size, unsigned n, char *json) {
+  char text[3][24];
+  work w = {.name = k->kernel, .file = k->file, .out = k->out};
+  side s[MACHINES] = {{0}};
+  double best[MACHINES] = {0};
+  int at = 0;
+  for (unsigned i = 0; i < 3 && k->forms[i]; i++) {
+    snprintf(text[i], sizeof text[i], k->forms[i], size);
+    w.defines[i] = text[i];
+  }
+  for (unsigned i = 0; i < n; i++) open_side(&w, &s[i], threads[i]);
+  for (int r = -1; r < RUNS; r++)
+    for (unsigned i = 0; i < n; i++) {
+      double ms = run(&w, &s[i]);
+      if (r == 0 || (r > 0 && ms < best[i])) best[i] = ms;
+      check_same(&w, s, i);
+    }
+  printf("%s, n = %-*u", k->kernel, 18 - (int)strlen(k->kernel), size);
+  for (unsigned i = 0; i < n; i++) {
+    printf(" %8.2f", best[i]);
+    at += sprintf(json + at, "%s{\"kernel\": \"%s\", \"size\": %u, \"threads\": %u, \"ms\": %.4f}",
+                  i ? ", " : "", k->kernel, size, threads[i], best[i]);
+    soma_program_free(s[i].p);
+    soma_machine_free(s[i].m);
+  }
+  printf("\n");
+  return at;
+}
+
+static int time_curves(unsigned n, char *json) {
+  int at = 0;
+  printf("%-24s %8s %8s %8s\n", "kernel, least wall ms", "one", "two", n > 2 ? "four" : "");
+  for (size_t i = 0; i < sizeof curves / sizeof *curves; i++)
+    for (unsigned k = 0; k < SIZES; k++) {
+      if (at) at += sprintf(json + at, ", ");
+      at += time_point(&curves[i], curves[i].sizes[k], n, json + at);
+    }
+  return at;
+}
+
+/* The table of one thread beside several, and the part of the JSON. */
+static int time_works(unsigned there, unsigned n, char *json) {
+  int at = 0;
   printf("%-24s %8s %8s %8s %8s   (%u cores)\n", "kernel, wall ms", "one", "1 / 2", "1 / 4",
          "busy 1/2", there);
   for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
@@ -194,6 +250,16 @@ int main(void) {
       soma_machine_free(s[k].m);
     }
   }
+  return at;
+}
+
+int main(int argc, char **argv) {
+  static char json[1 << 14];
+  unsigned there = cores(), n = there >= 4 ? 3 : 2;
+  int at = sprintf(json, "{\"threads\": [");
+  if (argc < 2 || strcmp(argv[1], "curves") != 0) at += time_works(there, n, json + at);
+  at += sprintf(json + at, "], \"curves\": [");
+  time_curves(n, json + at);
   printf("%s], \"cores\": %u}\n", json, there);
   return 0;
 }
