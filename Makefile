@@ -345,7 +345,7 @@ ITEMS = $(foreach i,$(INSTALL),$(call item,$(subst :, ,$i)))
 # that and nothing else.
 LIST = $(PREFIX)/share/soma/installed
 
-install: all
+install: all $(if $(MPICC),mpi)
 	$(Q)case '$(PREFIX)' in *[[:space:]:]*|[!/]*) echo "PREFIX is a path from / on without spaces, not '$(PREFIX)'" >&2; exit 2;; esac
 	$(Q)$(MAKE) -s uninstall AGAIN=1
 	@echo "  INSTALL  $(DESTDIR)$(PREFIX)"

@@ -52,6 +52,12 @@ local function check(path, head, want)
   if head.text ~= want.text then
     refuse(path, want.script .. " has changed since the journal was begun; delete the journal to start again, or name another")
   end
+  for n, hash in ipairs(head.programs and want.programs or {}) do
+    if head.programs[n] ~= hash then
+      refuse(path, "the program of variant " .. n .. " has changed since the journal was begun; " ..
+        "delete the journal to start again, or name another")
+    end
+  end
 end
 
 -- Gives the rows there are, by variant: {row, printed}; and where the last whole line ends.
@@ -82,8 +88,9 @@ function journal:add(n, row, printed)
   if not ok then refuse(self.path, message) end
 end
 
-return function(path, variants)
-  local want = {soma = "sweep", version = VERSION, variants = variants}
+-- programs: a hash of each variant's program; nil: they are not known before the variants run.
+return function(path, variants, programs)
+  local want = {soma = "sweep", version = VERSION, variants = variants, programs = programs}
   want.script, want.text = script()
   local text = ""
   local old = io.open(path, "rb")

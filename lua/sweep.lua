@@ -124,6 +124,17 @@ local function program_of(o, v)
   return soma.assemble_file(p, {defines = defines})
 end
 
+-- Hashes of the programs of all variants, 0: it does not assemble; nil: the sweep names no source file.
+local function hashes(o, variants)
+  if type(o.program) ~= "string" then return nil end
+  local list = {}
+  for n, v in ipairs(variants) do
+    local ok, program = pcall(program_of, o, v)
+    list[n] = ok and program and host.hash(program:bytes()) or 0
+  end
+  return list
+end
+
 -- The options of a variant's core. The variants have the host's cores already: each works on one thread.
 local function options_of(o, v)
   local options = {threads = 1}
@@ -244,7 +255,7 @@ local function run_all(o, variants)
   local world = host.world
   local pool <close> = new_pool(o, variants, world and 1 or host.processors())
   if world and world.rank ~= 0 then return host.share.work(variants, pool) end
-  local book <close> = o.journal and host.journal(o.journal, variants) or nil
+  local book <close> = o.journal and host.journal(o.journal, variants, hashes(o, variants)) or nil
   local packed, take = taker(variants, book)
   local missing, at = {}, 1
   for n = 1, #variants do

@@ -150,8 +150,8 @@ static void tell(int fd, const char *text) {
   (void)k;
 }
 
-/* Calls the function on the top, which gives an exit status, and ends the process without the
- * exit handlers and finalisers of the one it is a copy of. */
+/* Calls the function on the top, which gives an exit status and, if it is known, why; ends the
+ * process without the exit handlers and finalisers of the one it is a copy of. */
 static void run_child(lua_State *L, const confinement *c, pid_t parent, int (*fd)[2]) {
 #if defined(__linux__)
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -159,15 +159,16 @@ static void run_child(lua_State *L, const confinement *c, pid_t parent, int (*fd
 #endif
   int ending = fd[ENDING][1], status = 1;
   if (getppid() != parent) _exit(HOST);
-  const char *wrong = close_walls(L, c, fd);
+  const char *wrong = close_walls(L, c, fd), *why = NULL;
   if (wrong != NULL) {
     tell(ending, "the sandbox cannot be closed: ");
     tell(ending, wrong);
     _exit(HOST);
   }
-  if (lua_pcall(L, 0, 1, 0) == LUA_OK)
-    status = (int)lua_tointeger(L, -1) & 255;
-  else
+  if (lua_pcall(L, 0, 2, 0) == LUA_OK) {
+    status = (int)lua_tointeger(L, -2) & 255;
+    why = lua_tostring(L, -1);
+  } else
     wrong = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without a message";
   lua_sethook(L, NULL, 0, 0);
   void *budget;
@@ -177,6 +178,7 @@ static void run_child(lua_State *L, const confinement *c, pid_t parent, int (*fd
     if (wrong == NULL) wrong = too_long;
   } else if (wrong != NULL && refused && strstr(wrong, "memory") != NULL)
     status = MEMORY;
+  if (wrong == NULL) wrong = why;
   if (wrong != NULL) tell(ending, wrong);
   if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0) status = 1;
   fflush(stderr);

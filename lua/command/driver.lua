@@ -271,7 +271,7 @@ local function make_core(o)
     max_seconds = o["--max-seconds"] or o.patience, threads = o["--threads"],
     trace = wants_events(o), timing_only = o["--timing-only"],
     progress = host.terminal and progress or nil,
-    print = (o["--json"] or o.stdout_taken) and function(text) io.stderr:write(text) end or nil,
+    print = host.print or (o["--json"] or o.stdout_taken) and function(text) io.stderr:write(text) end or nil,
   }
 end
 

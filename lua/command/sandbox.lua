@@ -300,6 +300,30 @@ local function open_files(o)
   return files
 end
 
+-- Why a program was not ok: the first line of what the driver said that is neither a warning nor part of a
+-- message.
+local function first_error(text)
+  for line in text:gmatch "[^\n]+" do
+    if line:find "^%S" and not line:find("warning: ", 1, true) then return (line:gsub("^soma: error: ", "")) end
+  end
+end
+
+-- Lets the driver's own words on standard error be told from what the program prints there; a function that
+-- gives the first of them.
+local function listen(inside)
+  local stderr, said, n = io.stderr, {}, 0
+  inside.print = function(text) stderr:write(text) end
+  io.stderr = setmetatable({write = function(self, ...)
+    for _, text in ipairs {...} do
+      if n < 1 << 14 then said[#said + 1] = text end
+      n = n + #tostring(text)
+    end
+    stderr:write(...)
+    return self
+  end}, {__index = stderr})
+  return function() return first_error(table.concat(said)) end
+end
+
 local function prepare_program(o)
   local p, texts = o.program, {}
   local files = open_files(o)
@@ -310,22 +334,17 @@ local function prepare_program(o)
   return files, function()
     host.limit_memory(o.memory)
     host.forbid_files(files)
+    local why = o.json and listen(inside) or function() end
     local status = inside.part("driver", inside, words)
     if status == 1 and host.memory_refused() then return 102 end
-    return status == 2 and 1 or status -- names that the program does not have: this process knows no more of it
+    if status == 2 then status = 1 end -- names that the program does not have: this process knows no more of it
+    return status, status > 0 and why() or nil
   end
 end
 
 -- ---- The verdict ----------------------------------------------------------------------------
 
 local function complain(text) io.stderr:write("soma: ", text, "\n") end
-
--- Why a program was not ok: the first line of what it said that is neither a warning nor part of a message.
-local function first_error(text)
-  for line in (text or ""):gmatch "[^\n]+" do
-    if line:find "^%S" and not line:find("warning: ", 1, true) then return (line:gsub("^soma: error: ", "")) end
-  end
-end
 
 -- Prints how it ended; the exit status. finish: of host.confine, or {status, message}.
 local function judge(o, finish)
@@ -336,7 +355,6 @@ local function judge(o, finish)
     message = "the script returned " .. status
   end
   if o.json then
-    if not message and status > 0 then message = first_error(finish.stderr) end
     local v = {verdict = verdicts[status] or "error", status = status, message = message or "",
                stdout = finish.stdout or "", stderr = finish.stderr or "", seconds = finish.seconds,
                cpu_seconds = finish.cpu_seconds, memory_bytes = finish.memory_bytes,

@@ -314,10 +314,10 @@ case("a verdict of a program says what was wrong first, and lists what checks fo
   local x, want, prog, out = t.temp() .. ".npy", t.temp() .. ".npy", t.temp() .. ".s", t.temp()
   local ones, twos = soma.ones({128, 64}, "float32"), soma.full({128, 64}, 2.0, "float32")
   ones:save_npy(x) twos:save_npy(want)
-  local function grade(count, options)
+  local function grade(count, options, first)
     local f = assert(io.open(prog, "w"))
     f:write("x tensor float32[128, 64], input\ny tensor float32[128, 64], output\nt tile sbuf float32[128, 64]\n",
-      "l sem\ns sem\nq queue dge=hwdge\nsection sync\n dma_copy t, x, queue=q $l\n dma_copy y, t, queue=q $s>=1\n halt\n",
+      "l sem\ns sem\nq queue dge=hwdge\nsection sync\n", first or "", " dma_copy t, x, queue=q $l\n dma_copy y, t, queue=q $s>=1\n halt\n",
       "section scalar\n activate t, t, fn=square $l>=", count, " $s++\n halt\n")
     f:close()
     os.execute(("%s/soma --sandbox --json --in x=%s %s %s >%s 2>&1"):format(os.getenv "BUILD" or "build", x, options, prog, out))
@@ -336,6 +336,9 @@ case("a verdict of a program says what was wrong first, and lists what checks fo
   eq(v.verdict, "error") has(v.message, ".s:12:")
   v = grade(17, "")
   eq(v.verdict, "error") has(v.message, "deadlock")
+  -- What the program prints is not the reason, and is still in the text.
+  v = grade(17, "", ' device_print "soma: error: y is as expected"\n')
+  has(v.message, "deadlock") has(v.stderr, "y is as expected")
   for _, name in ipairs {x, want, prog, out} do os.remove(name) end
 end)
 case("a script of more bytes than memory allows", function()

@@ -92,6 +92,24 @@ case("another sweep is refused with what differs", function()
   raises("journal /nowhere/sweep.jsonl: ", sweep, "/nowhere/sweep.jsonl")
 end)
 
+case("a program that has changed is refused with its variant", function()
+  local path, source = t.temp(), t.temp() .. ".s"
+  os.remove(path)
+  local text = "target trn2\nsection vector\n%rep N\nnop\n%endrep\n%ifn N - 2\nnop\n%endif\nhalt\n"
+  local function run() return soma.sweep {over = {{"N", 1, 2, 3}}, program = source, journal = path} end
+  spill(source, text)
+  local first = run()
+  eq(run():csv(), first:csv())
+  spill(source, (text:gsub("%%ifn N %- 2\nnop", "%%ifn N - 2\ndrain")))
+  raises("the program of variant 2 has changed since the journal was begun", run)
+  spill(source, text)
+  -- A journal of an older Soma says nothing of programs.
+  spill(path, (slurp(path):gsub('"programs":%b[],', "", 1)))
+  eq(run():csv(), first:csv())
+  os.remove(path)
+  os.remove(source)
+end)
+
 case("a variant that is killed is begun once more", function()
   local once = t.temp()
   os.remove(once)

@@ -41,6 +41,11 @@ check "make uninstall of nothing" nothing
 refused() { ! make BUILD="$BUILD" install PREFIX="$1" DESTDIR="$dir/no" && [ ! -e "$dir/no" ]; }
 check "a relative PREFIX" refused usr
 check "a PREFIX with a space" refused "/usr/my own"
+# In a folder where nothing has been built: soma-mpi is not of `make all`.
+builds_mpi() {
+  ! command -v mpicc || make -n BUILD="$dir/none" install PREFIX=/usr DESTDIR="$dir/no" | grep -q -e "-o $dir/none/soma-mpi"
+}
+check "make install builds soma-mpi if there is an mpicc" builds_mpi
 check "make install" make BUILD="$BUILD" install PREFIX=/usr DESTDIR="$dir/root"
 for f in bin/soma bin/soma-as bin/soma-dis include/soma.h lib/libsoma.a lib/libsoma.so \
   lib/lua/5.4/soma.so lib/pkgconfig/soma.pc share/man/man1/soma.1 share/man/man1/soma-as.1 \
