@@ -1,6 +1,5 @@
 """From a Python function and its arguments to a program, and from a run back to arrays."""
 import builtins
-import enum
 import inspect
 import itertools
 import math
@@ -16,6 +15,7 @@ from . import arrays
 from . import lib as L
 from . import kernel as K
 from . import record
+from .around import Around
 from .blocks import Blocks
 from .dtypes import DType
 from .errors import KernelError, SomaError
@@ -31,66 +31,6 @@ def is_array(x):
     if isinstance(x, (np.generic, type, str, Tensor)) or x is None:
         return False
     return (hasattr(x, "detach") or hasattr(x, "__array__")) and hasattr(x, "shape")
-
-
-_PLAIN = (int, float, complex, str, bytes, type(None), enum.Enum, np.generic, DType)
-
-
-def _plain(x):
-    """Whether a value is compared as it is: numbers, strings, members of enumerations, tuples of
-    them."""
-    return all(map(_plain, x)) if type(x) is tuple else isinstance(x, _PLAIN)
-
-
-class Around:
-    """The plain values outside of a kernel's arguments that its functions read by name: of their
-    modules, and of the functions around them. A program that was built with others is not used
-    again."""
-
-    def __init__(self, function):
-        self.names, self.cells, self.seen = [], [], set()
-        self._add(function)
-        del self.seen
-
-    def _add(self, function):
-        function = getattr(function, "function", function)  # a Kernel's
-        if not isinstance(function, types.FunctionType) or function in self.seen or \
-                record.is_own(function.__code__.co_filename):
-            return
-        self.seen.add(function)
-        for cell in function.__closure__ or ():
-            try:
-                value = cell.cell_contents
-            except ValueError:  # not set yet
-                continue
-            self._see(self.cells, (cell,), value)
-        for code in _codes(function.__code__):
-            for name in code.co_names:
-                if name in function.__globals__:
-                    self._see(self.names, (function.__globals__, name), function.__globals__[name])
-
-    def _see(self, kept, place, value):
-        if _plain(value):
-            kept.append(place + (value,))
-        else:
-            self._add(value)
-
-    def holds(self):
-        """Whether they are what they were."""
-        return all(_same(space.get(name), value) for space, name, value in self.names) and \
-            all(_same(cell.cell_contents, value) for cell, value in self.cells)
-
-
-def _codes(code):
-    """A code and those of the functions inside it."""
-    yield code
-    for c in code.co_consts:
-        if isinstance(c, types.CodeType):
-            yield from _codes(c)
-
-
-def _same(a, b):
-    return a is b or (type(a) is type(b) and a == b)
 
 
 class Built:
@@ -266,7 +206,7 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
             rec.grid, rec.schedule = tuple(grid), schedule
             rec.programs = math.prod(grid)
         try:
-            around = Around(function)
+            around = Around(function, arguments(function, args, kwargs).arguments.values())
             built = _build(recs, core_of, function, args, kwargs)
             built.around = around
             for text in built.unwritten:
