@@ -194,7 +194,7 @@ static unsigned utf8_len(const unsigned char *s) {
   return bad ? 0 : n;
 }
 
-/* Whether `<` before c can begin a tag or a comment: such a one is not for a <script>. */
+/* Whether `<` before c can begin a tag or a comment, which a <script> must not contain. */
 static bool opens_tag(unsigned char c) {
   return c == '/' || c == '!' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }

@@ -20,7 +20,7 @@ bool isa_ap_stays(const isa_program *p, const isa_ap *ap, int64_t offset, isa_bo
          b->last <= b->hi;
 }
 
-/* "r0 = 896, r4 = 12": all that the pattern goes by. */
+/* "r0 = 896, r4 = 12": everything that moves or sizes the pattern. */
 static void put_given(const isa_program *p, unsigned core, const isa_ap *ap, uint32_t size,
                       const int64_t *moved, isa_buf *out) {
   const char *between = " with ";

@@ -41,8 +41,8 @@ const char *isa_image_get_calls(isa_program *p, const uint8_t *data, size_t n) {
                   isa_get32(r + 12)};
     if (!c.name) return "a call has no name, or one with a control character";
     if (c.file > p->nfiles) return "the file of a call is not in the table";
-    if (c.outer > i) return "a call comes out of one that is not before it";
-    if ((c.name[0] == 0) != (c.round > 0)) return "a call is a macro's or a round of a %rep";
+    if (c.outer > i) return "a call comes from one that is not before it";
+    if ((c.name[0] == 0) != (c.round > 0)) return "a call must be a macro's or a round of a %rep";
     if (!isa_program_call(p, &c)) return "";
   }
   return at == end ? NULL : "bytes after the names";

@@ -1,6 +1,6 @@
 /* Reads an .sbc file as hostile input. Nothing is allocated before its size has been compared
  * with the bytes that are there, so memory stays within a small multiple of the file's size, and
- * no table entry leads out of its table. What the fields mean together is for
+ * no table entry points outside its table. What the fields mean together is for
  * verify/check_program.c. */
 #include "image.h"
 
@@ -130,7 +130,7 @@ static bool known_section(image *im, unsigned kind, uint32_t flags, uint64_t off
   uint32_t core = flags >> 8 & 255, engine = flags >> 16 & 255;
   if (core >= image_cores(k, im->p->ncores) || engine >= image_engines(k) || flags >> 24 != 0 ||
       (flags & 255) != k->optional)
-    return bad(im, &s, "flags 0x%x do not suit it", flags);
+    return bad(im, &s, "flags 0x%x do not fit this kind of section", flags);
   s.core = (uint8_t)core;
   s.engine = (uint8_t)engine;
   section *slot = &im->s[kind][core][engine];
@@ -178,7 +178,7 @@ static bool read_table(image *im) {
   }
   if (end != im->n)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
-                    "the last section ends at byte 0x%llx, the file has %zu bytes",
+                    "the last section ends at byte 0x%llx, but the file has %zu bytes",
                     (unsigned long long)end, im->n);
   return true;
 }
@@ -257,7 +257,7 @@ static bool get_data(const image *im, const section *s, uint32_t i, const uint8_
   const section *ds = program_section(im, IMAGE_DATA);
   uint64_t at = isa_get64(r + 80);
   if (t->role != ISA_CONST)
-    return at == 0 || bad(im, s, "tensor %u: not const, so without data", i);
+    return at == 0 || bad(im, s, "tensor %u: only a const tensor has data", i);
   uint64_t want = image_align(*end, IMAGE_DATA_ALIGN);
   if (at != want || at > ds->size || t->bytes > ds->size - at)
     return bad(im, s,
@@ -293,7 +293,7 @@ static bool read_tensors(image *im) {
     t->rows = r[7];
     if (!isa_dtype_valid(t->dtype) || t->role >= ISA_NROLES || t->ndim > ISA_TENSOR_DIMS ||
         t->rows > ISA_NREGS)
-      return bad(im, s, "tensor %u: type %u, role %u, %u dimensions, size register + 1 = %u", i,
+      return bad(im, s, "tensor %u: invalid type %u, role %u, %u dimensions or rows %u", i,
                  t->dtype, t->role, t->ndim, t->rows);
     if (!get_name(im, s, i, isa_get32(r), &t->name) || !get_shape(im, s, i, r, t) ||
         !get_data(im, s, i, r, data, &end, t))
@@ -320,8 +320,8 @@ static bool get_tile(image *im, const section *s, uint32_t i, isa_tile *t) {
     return bad(im, s, "tile %u: reserved bytes must be 0", i);
   if (!isa_dtype_valid(t->dtype) || (t->space != ISA_SBUF && t->space != ISA_PSUM) || t->ndim < 1 ||
       t->ndim > ISA_TILE_DIMS || t->part >= ISA_PMAX)
-    return bad(im, s, "tile %u: type %u, memory %u, %u dimensions, partition %u", i, t->dtype,
-               t->space, t->ndim, t->part);
+    return bad(im, s, "tile %u: invalid type %u, memory %u, %u dimensions or partition %u", i,
+               t->dtype, t->space, t->ndim, t->part);
   for (unsigned d = 0; d < ISA_TILE_DIMS; d++) {
     t->shape[d] = isa_get32(r + 16 + 4 * d);
     if ((t->shape[d] == 0) == (d < t->ndim))
@@ -350,8 +350,8 @@ static bool read_symbols(image *im) {
     isa_symbol *y = &p->symbols[i];
     *y = (isa_symbol){NULL, r[4], r[5], r[6], isa_get32(r + 8)};
     if (y->core >= p->ncores || y->engine >= ISA_NENGINES || y->global > 1 || r[7] != 0)
-      return bad(im, s, "symbol %u: core %u, engine %u, global %u, reserved %u", i, y->core,
-                 y->engine, y->global, r[7]);
+      return bad(im, s, "symbol %u: invalid core %u, engine %u, global %u or reserved %u", i,
+                 y->core, y->engine, y->global, r[7]);
     if (y->pc > p->cores[y->core].code[y->engine].n)
       return bad(im, s, "symbol %u: pc %u, but the engine has %u instructions", i, y->pc,
                  p->cores[y->core].code[y->engine].n);
@@ -373,7 +373,7 @@ static bool read_pool(image *im) {
 static bool ap_in_tables(const isa_program *p, const isa_ap *ap, uint32_t i, isa_error *e) {
   uint32_t bases = ap->space == ISA_HBM ? p->ntensors : p->ntiles;
   if (ap->base > bases)
-    return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "it names %s %u, of %u",
+    return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "it names %s %u, but there are %u",
                     ap->space == ISA_HBM ? "tensor" : "tile", ap->base, bases);
   uint32_t named = ap->index;
   for (unsigned d = 0; d < ISA_MAX_DYN; d++)
@@ -400,7 +400,7 @@ static bool read_patterns(image *im, unsigned core) {
 static bool pattern_exists(const isa_core *c, const isa_field *f, int field, uint32_t ap,
                            isa_error *e) {
   return ap <= c->naps ||
-         isa_fail(e, ISA_FORMAT, field, "operand %s: pattern %u, of %u", f->name, ap, c->naps);
+         isa_fail(e, ISA_FORMAT, field, "operand %s: pattern %u of only %u", f->name, ap, c->naps);
 }
 
 static bool list_in_pool(const isa_program *p, const isa_core *c, const isa_field *f, int field,
@@ -413,7 +413,7 @@ static bool list_in_pool(const isa_program *p, const isa_core *c, const isa_fiel
                     f->name, ref.count, ref.offset, p->pool.len);
   if (f->kind != ISA_K_APS) return true;
   if (ref.count > MOST_PATTERNS)
-    return isa_fail(e, ISA_FORMAT, field, "operand %s: %u patterns, at most %d", f->name, ref.count,
+    return isa_fail(e, ISA_FORMAT, field, "operand %s: %u patterns: at most %d", f->name, ref.count,
                     MOST_PATTERNS);
   for (uint32_t i = 0; i < ref.count; i++) {
     uint32_t ap = isa_get32(list + 4 * (size_t)i);
@@ -438,10 +438,10 @@ static bool insn_in_tables(const isa_program *p, const isa_core *c, const isa_in
     if (num.kind == ISA_NUM_ap) ap = num.v;
     if (!pattern_exists(c, f, i, ap, e)) return false;
     if (f->kind == ISA_K_QUEUE && *(const uint8_t *)m >= c->nqueues)
-      return isa_fail(e, ISA_FORMAT, i, "operand %s: queue %u, of %u", f->name, *(const uint8_t *)m,
-                      c->nqueues);
+      return isa_fail(e, ISA_FORMAT, i, "operand %s: queue %u of only %u", f->name,
+                      *(const uint8_t *)m, c->nqueues);
     if (f->kind == ISA_K_GROUP && *(const uint8_t *)m >= p->ngroups)
-      return isa_fail(e, ISA_FORMAT, i, "operand %s: replica groups %u, of %u", f->name,
+      return isa_fail(e, ISA_FORMAT, i, "operand %s: replica groups %u of only %u", f->name,
                       *(const uint8_t *)m, p->ngroups);
     if (isa_kind_elem[f->kind] == 0) continue;
     memcpy(&ref, m, sizeof ref);
@@ -469,8 +469,8 @@ static bool get_queue(image *im, const section *s, uint32_t i, isa_queue *q) {
   q->prio = r[7];
   if (!isa_set_item(ISA_SET_DGE, q->dge) || q->rings < 1 || q->rings > ISA_NDMA ||
       q->owner > ISA_NENGINES || q->prio > 3)
-    return bad(im, s, "queue %u: descriptor generation %u, %u rings, owner %u, priority %u", i,
-               q->dge, q->rings, q->owner, q->prio);
+    return bad(im, s, "queue %u: invalid dge %u, %u rings, owner %u or priority %u", i, q->dge,
+               q->rings, q->owner, q->prio);
   return get_name(im, s, i, isa_get32(r), &q->name);
 }
 
@@ -478,7 +478,7 @@ static bool read_queues(image *im, unsigned core) {
   const section *s = core_section(im, IMAGE_QUES, core);
   const section *ds = core_section(im, IMAGE_DESC, core);
   isa_core *c = &im->p->cores[core];
-  if (s->n > ISA_MAX_QUEUES) return bad(im, s, "%u queues, at most %d", s->n, ISA_MAX_QUEUES);
+  if (s->n > ISA_MAX_QUEUES) return bad(im, s, "%u queues: at most %d", s->n, ISA_MAX_QUEUES);
   for (uint32_t i = 0; i < s->n; i++)
     if (!get_queue(im, s, i, &c->queues[i])) return false;
   c->nqueues = s->n;
@@ -520,7 +520,7 @@ static bool read_lines(const image *im, const section *s, isa_code *code) {
     const uint8_t *r = s->at + 8 * (size_t)i;
     code->lines[i] = (isa_line){isa_get32(r), isa_get32(r + 4), 0};
     if (code->lines[i].file > im->p->nfiles)
-      return bad(im, s, "pc %u: file %u, of %u", i, code->lines[i].file, im->p->nfiles);
+      return bad(im, s, "pc %u: file %u, but there are %u", i, code->lines[i].file, im->p->nfiles);
   }
   return true;
 }
@@ -545,7 +545,7 @@ static bool read_from(const image *im, const section *s, isa_code *code) {
   for (uint32_t i = 0; i < s->n; i++) {
     code->lines[i].call = isa_get32(s->at + 4 * (size_t)i);
     if (code->lines[i].call > im->p->ncalls)
-      return bad(im, s, "pc %u: call %u, of %u", i, code->lines[i].call, im->p->ncalls);
+      return bad(im, s, "pc %u: call %u, but there are %u", i, code->lines[i].call, im->p->ncalls);
   }
   return true;
 }
@@ -581,7 +581,7 @@ static bool read_image(image *im) {
     return false;
   if (isa_image_features(im->p) != im->features)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
-                    "the header has feature bits 0x%x, what is in the file 0x%x", im->features,
+                    "the header has feature bits 0x%x, but the contents need 0x%x", im->features,
                     isa_image_features(im->p));
   const section *s = program_section(im, IMAGE_STRS);
   return im->next_name == im->nstrings ||

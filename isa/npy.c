@@ -172,6 +172,6 @@ bool isa_npy_text(const char *text, size_t n, isa_npy *out, isa_error *e) {
   if (r.at != r.end) return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "header: text after its end");
   if (!r.has_descr || !r.has_order || !r.has_shape)
     return isa_fail(e, ISA_FORMAT, ISA_NOFIELD,
-                    "header: 'descr', 'fortran_order' and 'shape' are not all there");
+                    "header: 'descr', 'fortran_order' and 'shape' must all be there");
   return true;
 }

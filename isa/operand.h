@@ -34,12 +34,12 @@ typedef void isa_operand_fn(void *ud, const isa_operand *o);
  * does not have: p need not have passed the verifier. The operand is fn's only until it returns. */
 void isa_each_operand(const isa_program *p, const isa_core *core, const isa_insn *in,
                       isa_operand_fn *fn, void *ud);
-/* The same with what each operand goes by, before it: elements of offsets, then the index vector.
- * Their `field` is the operand's. */
+/* The same with what each operand depends on, before it: elements of offsets, then the index
+ * vector. Their `field` is the operand's. */
 void isa_each_pattern(const isa_program *p, const isa_core *core, const isa_insn *in,
                       isa_operand_fn *fn, void *ud);
 
-/* Takes an instruction of the program `from` over into `to`: each pattern that it names, by a field
+/* Copies an instruction of the program `from` into `to`: each pattern that it names, by a field
  * or a list, becomes the one that fn gives for its number, and its lists go to the pool of `to`.
  * `from` needs only a pool. False when fn gives 0 or memory is out. */
 typedef uint32_t isa_renumber_fn(void *ud, uint32_t ap);

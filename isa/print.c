@@ -42,9 +42,9 @@
  *                             belongs to its section
  *           global NAME       before the label, when it is exported
  *           %line 12 "file"   before an instruction whose place is known
- *           A semaphore or queue of core 1 adds `, core=1`, of both under one number `, core=*`;
- *           core 1's sections are `section sync core=1`; a static transfer is of its queue's
- *           core, of a queue of both `section sync core=1` before it says which. */
+ *           A semaphore or queue of core 1 adds `, core=1`, one of both under one number adds
+ *           `, core=*`; core 1's sections are `section sync core=1`. A static transfer belongs
+ *           to its queue's core; for a queue of both, a section line before it says which. */
 #include "print.h"
 
 #include <inttypes.h>
@@ -123,7 +123,7 @@ static void put_offset(const isa_pr *pr, const isa_ap *ap, bool inner) {
     } else {
       isa_buf_puts(pr->out, "+(");
       if (inner)
-        isa_buf_puts(pr->out, "?"); /* not legal: what a pattern goes by goes by none itself */
+        isa_buf_puts(pr->out, "?"); /* not legal: these patterns depend on no other */
       else
         isa_pr_ap(pr, d->ap, true);
       isa_buf_puts(pr->out, ")");

@@ -135,7 +135,7 @@ static void close(lint *l) {
   isa_lint_memory_close(l);
 }
 
-/* One pass without waits, for totals and loops, and one that holds each wait against these; then
+/* One pass without waits, for totals and loops, and one that compares each wait with these; then
  * one for each engine, in which that engine goes last, so that all that can be written before it
  * reads has been. Any of those tells who is stuck. */
 static void run(lint *l) {

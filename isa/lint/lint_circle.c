@@ -54,7 +54,7 @@ static void build(lint *l, graph *g) {
         g->to[i][j] = g->to[i][j] || (g->to[i][k] && g->to[k][j]);
 }
 
-/* Whether i is the first of a circle that hangs on nobody else. */
+/* Whether i is the first of a circle that depends on nobody else. */
 static bool leads_circle(const graph *g, unsigned i) {
   if (!g->to[i][i]) return false;
   for (unsigned j = 0; j < LINT_STREAMS; j++) {

@@ -173,8 +173,8 @@ static inline bool passes(lint *l, lint_stream *s, const isa_wait *w) {
   return !w->cond || (l->free && !l->judges) || passes_wait(l, s, w);
 }
 
-/* Whether s gets past its core_barrier, if it is at one; what it tells the other core it tells
- * once.
+/* Whether s gets past its core_barrier, if it is at one; it updates the other core's semaphore
+ * only once.
  */
 static bool passes_barrier(lint *l, lint_stream *s, const isa_insn *in) {
   isa_barrier b;

@@ -171,7 +171,7 @@ static void explain(const lint *l, const lint_stream *s, const isa_wait *w, uint
              (w->cond == ISA_WAIT_eq && least > want);
   if (low && w->cond != ISA_WAIT_ne) {
     isa_buf_printf(out,
-                   "it is %llu at least, as this engine has waited for that and nothing lowers it",
+                   "it is at least %llu, as this engine has waited for that and nothing lowers it",
                    (unsigned long long)least);
   } else if (w->cond == ISA_WAIT_ne) {
     isa_buf_printf(out, "it is always %u", want);
@@ -205,7 +205,7 @@ static void judge_impossible(lint *l, const lint_stream *s, const isa_wait *w) {
   isa_buf_free(&why);
 }
 
-/* Once an engine and a semaphore: further waits fail for the same reason. */
+/* Once per engine and semaphore: further waits fail for the same reason. */
 void isa_lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w) {
   unsigned key = isa_lint_key(w->core, w->sem);
   uint8_t *wait_reported = &l->wait_reported[index_of(l, s)][key];

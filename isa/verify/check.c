@@ -87,14 +87,14 @@ static bool check_update(const isa_ck *c) {
                     c->row->name);
   if (!dma && u->kind == ISA_UPD_dma)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "%s has no completion semaphore: only DMA lines have, use $name++",
+                    "%s has no completion semaphore: only DMA lines have one; use $name++",
                     c->row->name);
   if (u->value > ISA_SEM_MAX)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update by %" PRIu32 ": a semaphore has at most %d", u->value, ISA_SEM_MAX);
   if (u->at_read && (dma || isa_op_is_control(op)))
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "@read: %s does not run in a data path, its update comes when it completes",
+                    "@read: %s does not run in a data path; its update comes when it completes",
                     c->row->name);
   return true;
 }

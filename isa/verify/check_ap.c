@@ -45,7 +45,7 @@ static bool find_home(const isa_program *p, const isa_ap *ap, isa_bounds *h, isa
   if (ap->base == 0) return true;
   const isa_tile *t = &p->tiles[ap->base - 1];
   if (t->space != ap->space)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s, the operand in %s",
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s, but the operand is in %s",
                     name_home(p, ap).s, isa_space_name(t->space), isa_space_name(ap->space));
   if (ap->part < t->part || (uint32_t)ap->part + ap->nparts > t->part + t->shape[0])
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "partitions %d..%d: %s has %d..%" PRIu32, ap->part,
@@ -100,7 +100,7 @@ static bool check_dims(const isa_ap *ap, isa_error *e) {
   return true;
 }
 
-/* Patterns that a pattern goes by: static, in SBUF, 32-bit integers. They cannot refer to others,
+/* Patterns that another pattern depends on: static, in SBUF, 32-bit integers. They refer to none,
  * so the check does not recurse. */
 static bool check_inner(const isa_program *p, unsigned core, uint32_t index, bool single,
                         isa_error *e);
@@ -144,7 +144,7 @@ static bool check_index(const isa_program *p, unsigned core, const isa_ap *ap, i
   if (ap->index_kind > ISA_INDEX_indirect)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "unknown kind %d of index", ap->index_kind);
   if (ap->index_kind == ISA_INDEX_gather && ap->space != ISA_HBM)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, ".gather of %s: the indexed tensor is in hbm",
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, ".gather of %s: the indexed tensor must be in hbm",
                     isa_space_name(ap->space));
   if (ap->index_kind == ISA_INDEX_gather && ap->index_dim >= ap->ndim)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, ".gather of dimension %d: the pattern has %d",
@@ -293,15 +293,15 @@ static bool operand_start(const isa_ck *c, int f, const isa_ap *ap, uint32_t fla
     return true;
   if (ap->nparts > 64 && ap->part != 0)
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "start partition %d: an operand of %d partitions starts at 0", ap->part,
+                    "start partition %d: an operand of %d partitions must start at 0", ap->part,
                     ap->nparts);
   if (ap->nparts > 32 && ap->part % 64 != 0)
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "start partition %d: an operand of %d partitions starts at 0 or 64", ap->part,
-                    ap->nparts);
+                    "start partition %d: an operand of %d partitions must start at 0 or 64",
+                    ap->part, ap->nparts);
   if (ap->part % 32 != 0)
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "start partition %d: an operand of %d partitions starts at 0, 32, 64 or 96",
+                    "start partition %d: an operand of %d partitions must start at 0, 32, 64 or 96",
                     ap->part, ap->nparts);
   return true;
 }
@@ -371,11 +371,11 @@ static bool operand_shape(const isa_ck *c, int f, const isa_ap *ap, uint32_t fla
                     op, (int)(flags & AP_DIMS));
   if ((flags & AP_COL) && isa_ap_elems(ap) != 1)
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "%" PRIu64 " elements per partition: the operand is a [P, 1] vector",
+                    "%" PRIu64 " elements per partition: the operand must be a [P, 1] vector",
                     isa_ap_elems(ap));
   if ((flags & AP_ELEM) && (isa_ck_parts(ap) != 1 || isa_ap_elems(ap) != 1))
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "%" PRIu32 " x %" PRIu64 " elements: the operand is a single element",
+                    "%" PRIu32 " x %" PRIu64 " elements: the operand must be a single element",
                     isa_ck_parts(ap), isa_ap_elems(ap));
   if ((flags & (AP_COL | AP_ELEM)) && ap->size_dim > ((flags & AP_COL) ? 1 : 0))
     return isa_fail(c->e, ISA_ILLEGAL, f, "the size of this operand cannot be a register");
@@ -386,14 +386,14 @@ static bool operand_shape(const isa_ck *c, int f, const isa_ap *ap, uint32_t fla
   return true;
 }
 
-/* The other core's SBUF is an end of a transfer and nothing else. */
+/* The other core's SBUF can only be an end of a transfer. */
 static bool operand_peer(const isa_ck *c, int f, const isa_ap *ap, uint32_t flags) {
   const char *op = isa_ops[c->in->op].name;
   if (!ap->peer) return true;
   if (c->p->ncores < 2) return isa_fail(c->e, ISA_ILLEGAL, f, ".peer: the program has one core");
   if (flags & AP_PEER) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f,
-                  ".peer: %s does not reach the other core's sbuf here, a dma_copy does", op);
+                  ".peer: %s does not reach the other core's sbuf here; a dma_copy does", op);
 }
 
 bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {

@@ -23,8 +23,8 @@ static bool check_name(const char *what, uint32_t i, const char *s, isa_error *e
     bool digit = *p >= '0' && *p <= '9';
     if (!letter && (!digit || p == s))
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                      "the name of %s %" PRIu32 " is not a name: character %d of it", what, i,
-                      (int)(p - s) + 1);
+                      "the name of %s %" PRIu32 " is not a name: character %d cannot be in one",
+                      what, i, (int)(p - s) + 1);
   }
   return true;
 }
@@ -33,7 +33,7 @@ static bool check_name(const char *what, uint32_t i, const char *s, isa_error *e
 static bool check_rows(const isa_tensor *t, isa_error *e) {
   if (t->rows > ISA_NREGS)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "tensor %.60s: its first dimension is in r%d, a sequencer has r0 to r%d",
+                    "tensor %.60s: its first dimension is in r%d, but a sequencer has r0 to r%d",
                     t->name, t->rows - 1, ISA_NREGS - 1);
   if (t->role == ISA_CONST)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -42,7 +42,7 @@ static bool check_rows(const isa_tensor *t, isa_error *e) {
   if (t->shape[0] > INT32_MAX)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tensor %.60s: its first dimension is up to %" PRId64
-                    ", the register r%d has up to 2147483647",
+                    ", but register r%d holds at most 2147483647",
                     t->name, t->shape[0], t->rows - 1);
   return true;
 }
@@ -56,14 +56,16 @@ static bool check_tensor(const isa_tensor *t, isa_error *e) {
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: no role has code %d", t->name,
                     t->role);
   if (t->ndim == 0 || t->ndim > ISA_TENSOR_DIMS)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: %d dimensions, 1 to %d", t->name,
-                    t->ndim, ISA_TENSOR_DIMS);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tensor %.60s has %d dimensions; it must have 1 to %d", t->name, t->ndim,
+                    ISA_TENSOR_DIMS);
   if (t->rows && !check_rows(t, e)) return false;
   for (int d = 0; d < t->ndim; d++) {
     if (t->shape[d] < 1)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                      "tensor %.60s: dimension %d has %" PRId64 " elements, at least 1", t->name, d,
-                      t->shape[d]);
+                      "tensor %.60s: dimension %d has %" PRId64
+                      " elements; it must have at least 1",
+                      t->name, d, t->shape[d]);
     if ((uint64_t)t->shape[d] > (uint64_t)INT64_MAX / 8 / n)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: its size overflows", t->name);
     n *= (uint64_t)t->shape[d];
@@ -71,11 +73,11 @@ static bool check_tensor(const isa_tensor *t, isa_error *e) {
   n *= isa_dtype_bytes(t->dtype);
   if (n != t->bytes)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "tensor %.60s: %" PRIu64 " bytes, its shape has %" PRIu64, t->name, t->bytes,
-                    n);
+                    "tensor %.60s: %" PRIu64 " bytes, but its shape has %" PRIu64, t->name,
+                    t->bytes, n);
   if ((t->role == ISA_CONST) != (t->data != NULL))
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: %s", t->name,
-                    t->data ? "data, but it is not const" : "const, but without data");
+                    t->data ? "it has data, but is not const" : "it is const, but has no data");
   return true;
 }
 
@@ -97,17 +99,18 @@ static bool check_tile_place(const isa_program *p, const isa_tile *t, isa_error 
   uint32_t room = t->space == ISA_PSUM ? ISA_PSUM_BYTES : p->target->sbuf_usable;
   if (t->shape[0] == 0 || t->shape[0] > ISA_PMAX || t->part + t->shape[0] > ISA_PMAX)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "tile %.60s: %" PRIu32 " partitions from %d, a memory has %d", t->name,
+                    "tile %.60s: %" PRIu32 " partitions from %d on, but a memory has %d", t->name,
                     t->shape[0], t->part, ISA_PMAX);
   if (t->offset > room || t->bytes > room - t->offset)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "tile %.60s: bytes %" PRIu32 "..%" PRIu64 ", a %s partition of %s has %" PRIu32,
+                    "tile %.60s: bytes %" PRIu32 "..%" PRIu64
+                    ", but a %s partition of %s has %" PRIu32,
                     t->name, t->offset, (uint64_t)t->offset + t->bytes - 1,
                     isa_space_name(t->space), p->target->name, room);
   if (t->offset % isa_dtype_bytes(t->dtype))
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "tile %.60s: offset %" PRIu32 ", %s needs a multiple of %u", t->name, t->offset,
-                    isa_dtypes[t->dtype].name, isa_dtype_bytes(t->dtype));
+                    "tile %.60s: offset %" PRIu32 ", but %s needs a multiple of %u", t->name,
+                    t->offset, isa_dtypes[t->dtype].name, isa_dtype_bytes(t->dtype));
   return true;
 }
 
@@ -116,10 +119,12 @@ static bool check_tile(const isa_program *p, const isa_tile *t, isa_error *e) {
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: no data type has code %d", t->name,
                     t->dtype);
   if (t->space != ISA_SBUF && t->space != ISA_PSUM)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: a tile is in sbuf or psum", t->name);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: a tile must be in sbuf or psum",
+                    t->name);
   if (t->ndim == 0 || t->ndim > ISA_TILE_DIMS)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tile %.60s: %d dimensions, 1 to %d", t->name,
-                    t->ndim, ISA_TILE_DIMS);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tile %.60s has %d dimensions; it must have 1 to %d", t->name, t->ndim,
+                    ISA_TILE_DIMS);
   if (!check_tile_place(p, t, e)) return false;
   uint64_t n = isa_dtype_bytes(t->dtype);
   for (int d = 1; d < t->ndim; d++) {
@@ -131,15 +136,15 @@ static bool check_tile(const isa_program *p, const isa_tile *t, isa_error *e) {
   }
   if (n > t->bytes)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "tile %.60s: %" PRIu32 " bytes of a partition, an element has %" PRIu64,
+                    "tile %.60s: %" PRIu32 " bytes of a partition, but an element has %" PRIu64,
                     t->name, t->bytes, n);
   return !t->overlay || check_name("the overlay of a tile", 1, t->overlay, e);
 }
 
 static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error *e) {
   if (q->rings < 1 || q->rings > ISA_NDMA)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: rings=%d, 1 to %d", q->name,
-                    q->rings, ISA_NDMA);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: rings=%d; it must be 1 to %d",
+                    q->name, q->rings, ISA_NDMA);
   if (q->owner > ISA_NENGINES)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: no engine has code %d", q->name,
                     q->owner);
@@ -147,7 +152,8 @@ static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error 
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: prio=%d needs gen4: %s is gen%d",
                     q->name, q->prio, p->target->name, p->target->gen);
   if (q->prio > 3)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: prio=%d, 0 to 3", q->name, q->prio);
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: prio=%d; it must be 0 to 3", q->name,
+                    q->prio);
   switch (q->dge) {
   case ISA_DGE_none: return true;
   case ISA_DGE_swdge:
@@ -157,8 +163,9 @@ static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error 
     break;
   case ISA_DGE_hwdge:
     if (!p->target->hwdge)
-      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: dge=hwdge, %s has no hardware DGE",
-                      q->name, p->target->name);
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "queue %.60s: dge=hwdge, but %s has no hardware DGE", q->name,
+                      p->target->name);
     if (q->owner != ISA_ENG_sync && q->owner != ISA_ENG_scalar)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                       "queue %.60s: dge=hwdge belongs to sync or scalar", q->name);
@@ -182,7 +189,7 @@ static bool check_symbol(const isa_program *p, uint32_t i, isa_error *e) {
                     s->engine, s->core);
   if (s->pc > p->cores[s->core].code[s->engine].n)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "symbol %.60s: pc %" PRIu32 ", section %s has %" PRIu32 " instructions",
+                    "symbol %.60s: pc %" PRIu32 ", but section %s has %" PRIu32 " instructions",
                     s->name, s->pc, isa_engines[s->engine].name,
                     p->cores[s->core].code[s->engine].n);
   return true;
@@ -264,12 +271,13 @@ static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const 
                     row->name, in->op < ISA_NOPS ? isa_ops[in->op].name : "?");
   if (own != (int)q)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "queue %.60s: its static transfer names queue %d, it is %" PRIu32, row->name,
-                    own, q);
+                    "queue %.60s: its static transfer names queue %d, but this is queue %" PRIu32,
+                    row->name, own, q);
   if (in->wait.cond || in->upd.kind)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "queue %.60s: a static transfer has no wait and no update, its trigger has",
-                    row->name);
+    return isa_fail(
+        e, ISA_ILLEGAL, ISA_NOFIELD,
+        "queue %.60s: a static transfer has no wait and no update; its dma_trigger has them",
+        row->name);
   return check_one(p, core, engine, in, 0, e);
 }
 

@@ -17,7 +17,7 @@ bool isa_ck_agree_parts(const isa_ck *c, int f, int g) {
   bool da = a->size_dim == 1, db = b->size_dim == 1;
   if (da != db)
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "the partition count of %s is a register, that of %s is "
+                    "the partition count of %s is a register, but that of %s is "
                     "not",
                     FIELD_NAME(c, da ? f : g), FIELD_NAME(c, da ? g : f));
   if (da && a->size_reg != b->size_reg)
@@ -31,7 +31,7 @@ static bool agree_free_size(const isa_ck *c, int f, const isa_ap *a, int g, cons
   bool da = a->size_dim > 1, db = b->size_dim > 1;
   if (!da && !db) return true;
   if (da != db)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "a size of %s is a register, none of %s is",
+    return isa_fail(c->e, ISA_ILLEGAL, f, "a size of %s is a register, but none of %s is",
                     FIELD_NAME(c, da ? f : g), FIELD_NAME(c, da ? g : f));
   uint32_t na = a->dim[a->size_dim - 2].num, nb = b->dim[b->size_dim - 2].num;
   if (a->size_reg != b->size_reg || na != nb)
@@ -98,8 +98,9 @@ static bool bits_type(const isa_ck *c, int f, unsigned first, unsigned op) {
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s: %s works on bit patterns of integer types",
                     isa_dtypes[d].name, isa_aluops[op].name);
   if (isa_dtype_bytes(d) != isa_dtype_bytes(first))
-    return isa_fail(c->e, ISA_ILLEGAL, f, "%s: %s converts nothing, all types are as wide as %s",
-                    isa_dtypes[d].name, isa_aluops[op].name, isa_dtypes[first].name);
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "%s: %s does not convert: all types must be as wide as %s", isa_dtypes[d].name,
+                    isa_aluops[op].name, isa_dtypes[first].name);
   return true;
 }
 
@@ -139,7 +140,7 @@ bool isa_rule_memset(const isa_ck *c) {
   unsigned type = dtype_of(c, u->dst);
   if (u->value.kind == ISA_NUM_ap)
     return isa_fail(c->e, ISA_ILLEGAL, F(MEMSET, value),
-                    "a pattern: the value is a number or a register");
+                    "a pattern: the value must be a number or a register");
   if (isa_ck_packed(type) && (u->value.kind != ISA_NUM_imm || u->value.v != 0))
     return isa_fail(c->e, ISA_ILLEGAL, F(MEMSET, value), "%s can only be set to 0.0",
                     isa_dtypes[type].name);
@@ -304,7 +305,7 @@ bool isa_rule_affine(const isa_ck *c) {
     return false;
   if (u->fill.kind == ISA_NUM_ap)
     return isa_fail(c->e, ISA_ILLEGAL, F(AFFINE_SELECT, fill),
-                    "a pattern: the value is a number or a register");
+                    "a pattern: the value must be a number or a register");
   if (u->cmp < ISA_ALU_is_equal || u->cmp > ISA_ALU_is_lt)
     return isa_fail(c->e, ISA_ILLEGAL, F(AFFINE_SELECT, cmp), "%s is not a comparison",
                     isa_aluops[u->cmp].name);

@@ -36,7 +36,7 @@ bool isa_check_group(const isa_group *g, isa_error *e) {
     sum += g->sizes[i];
   }
   if (sum != g->nranks)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu32 " ranks, its lists have %" PRIu64,
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu32 " ranks, but its lists have %" PRIu64,
                     g->nranks, sum);
   uint32_t *sorted = isa_zalloc(&al, g->nranks * sizeof *sorted);
   if (!sorted) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for replica groups");
@@ -45,7 +45,7 @@ bool isa_check_group(const isa_group *g, isa_error *e) {
   isa_free(&al, sorted, g->nranks * sizeof *sorted);
   if (bad)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-                    "rank %" PRIu32 " is there twice: a rank is in one list", rank);
+                    "rank %" PRIu32 " appears twice: a rank can be in only one list", rank);
   return true;
 }
 
@@ -85,7 +85,8 @@ static uint32_t ranks_of(const isa_ck *c) {
   for (uint32_t i = 1; i < g->nlists; i++)
     if (g->sizes[i] != g->sizes[0]) {
       isa_fail(c->e, ISA_ILLEGAL, isa_field_of(c->in->op, ISA_K_GROUP, 0),
-               "group %.60s has lists of %" PRIu32 " and of %" PRIu32 " ranks: all need as many",
+               "group %.60s has lists of %" PRIu32 " and of %" PRIu32
+               " ranks: all lists must have equally many",
                g->name, g->sizes[0], g->sizes[i]);
       return 0;
     }
@@ -96,25 +97,28 @@ static uint32_t ranks_of(const isa_ck *c) {
  * register moves. `times` dst's elements make src's times `of`. */
 static bool pairs(const isa_ck *c, const list *dst, const list *src, uint64_t times, uint64_t of) {
   if (src->n != dst->n)
-    return isa_fail(c->e, ISA_ILLEGAL, src->f, "%" PRIu32 " of %s, %" PRIu32 " of dsts: as many",
-                    src->n, c->form->fields[src->f].name, dst->n);
+    return isa_fail(c->e, ISA_ILLEGAL, src->f,
+                    "%" PRIu32 " of %s, but %" PRIu32 " of dsts: there must be as many", src->n,
+                    c->form->fields[src->f].name, dst->n);
   unsigned space = item(c, dst, 0)->space;
   for (uint32_t i = 0; i < src->n; i++) {
     const isa_ap *s = item(c, src, i), *d = item(c, dst, i);
     if (s->space != space || d->space != space)
       return isa_fail(c->e, ISA_ILLEGAL, src->f,
-                      "operand %" PRIu32 ": all are in hbm, or all in sbuf", i);
+                      "operand %" PRIu32 ": all must be in hbm, or all in sbuf", i);
     if (!isa_ap_is_static(s) || !isa_ap_is_static(d))
       return isa_fail(c->e, ISA_ILLEGAL, src->f,
-                      "operand %" PRIu32 ": a collective is at fixed places, without registers", i);
+                      "operand %" PRIu32
+                      ": operands of a collective are at fixed places, which no register moves",
+                      i);
     if (s->dtype != d->dtype)
       return isa_fail(c->e, ISA_ILLEGAL, src->f,
-                      "operand %" PRIu32 ": %s to %s: a collective converts "
-                      "nothing",
+                      "operand %" PRIu32 ": %s to %s: a collective does not "
+                      "convert",
                       i, isa_dtypes[s->dtype].name, isa_dtypes[d->dtype].name);
     if (times && total(d) * times != total(s) * of)
       return isa_fail(c->e, ISA_ILLEGAL, src->f,
-                      "operand %" PRIu32 ": %" PRIu64 " elements, its dst has %" PRIu64
+                      "operand %" PRIu32 ": %" PRIu64 " elements, but its dst has %" PRIu64
                       "; it needs %" PRIu64,
                       i, total(s), total(d), total(s) * of / times);
   }
@@ -124,14 +128,15 @@ static bool pairs(const isa_ck *c, const list *dst, const list *src, uint64_t ti
 /* Coalesced collectives are in hbm; what they write is apart. */
 static bool coalesced(const isa_ck *c, const list *dst) {
   if (dst->n > 1 && item(c, dst, 0)->space != ISA_HBM)
-    return isa_fail(c->e, ISA_ILLEGAL, dst->f, "%" PRIu32 " operands in sbuf: there one alone",
-                    dst->n);
+    return isa_fail(c->e, ISA_ILLEGAL, dst->f,
+                    "%" PRIu32 " operands in sbuf: there can be only one", dst->n);
   for (uint32_t i = 0; i < dst->n; i++)
     for (uint32_t k = 0; k < i; k++)
       if (isa_ap_overlap(item(c, dst, i), item(c, dst, k)))
         return isa_fail(c->e, ISA_ILLEGAL, dst->f,
-                        "operands %" PRIu32 " and %" PRIu32 " share bytes: each is written once", k,
-                        i);
+                        "operands %" PRIu32 " and %" PRIu32
+                        " share bytes: each byte must be written once",
+                        k, i);
   return true;
 }
 
@@ -197,12 +202,13 @@ bool isa_rule_ccall(const isa_ck *c) {
   uint32_t n = ranks_of(c);
   if (!n || !pairs(c, &dst, &src, 1, 1) || !coalesced(c, &dst)) return false;
   if (item(c, &dst, 0)->space != ISA_HBM)
-    return isa_fail(c->e, ISA_ILLEGAL, dst.f, "operands in sbuf: those of all_to_all are in hbm");
+    return isa_fail(c->e, ISA_ILLEGAL, dst.f,
+                    "operands in sbuf: those of all_to_all must be in hbm");
   for (uint32_t i = 0; i < src.n; i++)
     if (total(item(c, &src, i)) % n)
       return isa_fail(c->e, ISA_ILLEGAL, src.f,
                       "operand %" PRIu32 ": %" PRIu64 " elements for %" PRIu32
-                      " ranks: each gets as many",
+                      " ranks: each must get the same number",
                       i, total(item(c, &src, i)), n);
   return check_op(c, F(COLLECTIVE, op), false) && check_dim(c, 0) &&
          isa_ck_prio(c, F(COLLECTIVE, prio));
@@ -228,11 +234,12 @@ bool isa_rule_ccv(const isa_ck *c) {
                     "lists of %" PRIu32 " ranks: all_gather_v takes 4", n);
   if (gathers && u->has_rdispls)
     return isa_fail(c->e, ISA_ILLEGAL, F(COLLECTIVE_V, has_rdispls),
-                    "has_rdispls: all_gather_v takes none");
+                    "has_rdispls: all_gather_v does not take it");
   if (m->dtype != ISA_uint32)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "%s: metadata is uint32", isa_dtypes[m->dtype].name);
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%s: metadata must be uint32", isa_dtypes[m->dtype].name);
   if (m->space == ISA_SBUF && m->nparts != 1)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "%d partitions: metadata in sbuf lies in one", m->nparts);
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%d partitions: metadata in sbuf must lie in one",
+                    m->nparts);
   if (!isa_ap_is_static(m) || !is_dense(m) || isa_ap_elems(m) != (uint64_t)rows * n)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "%" PRIu64 " elements: metadata has %" PRIu32 " rows of %" PRIu32
@@ -277,8 +284,8 @@ static bool check_channels(const isa_ck *c, int f, isa_ref r, const list *dst) {
                       channel[i], i);
   if (dst->n == n) return true;
   return isa_fail(c->e, ISA_ILLEGAL, dst->f,
-                  "%" PRIu32 " operands for %" PRIu32 " channel%s: one each", dst->n, n,
-                  n > 1 ? "s" : "");
+                  "%" PRIu32 " operands for %" PRIu32 " channel%s: there must be one for each",
+                  dst->n, n, n > 1 ? "s" : "");
 }
 
 bool isa_rule_ccring(const isa_ck *c) {

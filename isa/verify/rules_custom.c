@@ -1,4 +1,4 @@
-/* Constraints of custom_op: what its operands must be besides is what the host declares. */
+/* Constraints of custom_op: the host declares everything else about its operands. */
 #include "rules.h"
 
 #include <inttypes.h>

@@ -14,7 +14,7 @@ bool isa_rule_event(const isa_ck *c) {
 bool isa_rule_semrange(const isa_ck *c) {
   const struct isa_SEM_RANGE *u = &c->in->u.SEM_RANGE;
   if (u->count == 0)
-    return isa_fail(c->e, ISA_ILLEGAL, F(SEM_RANGE, count), "0 semaphores: at least 1");
+    return isa_fail(c->e, ISA_ILLEGAL, F(SEM_RANGE, count), "0 semaphores: the least is 1");
   if (u->first + u->count > ISA_NSEMS)
     return isa_fail(c->e, ISA_ILLEGAL, F(SEM_RANGE, count), "semaphores %d..%d: a core has 0..%d",
                     u->first, u->first + u->count - 1, ISA_NSEMS - 1);
@@ -32,7 +32,7 @@ bool isa_rule_trigger(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, queue), "queue %.60s has no static transfer",
                     q->name);
   if (!u->count.is_reg && u->count.v < 0)
-    return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, count), "%" PRId32 " transfers: at least 0",
+    return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, count), "%" PRId32 " transfers: the least is 0",
                     u->count.v);
   return true;
 }
@@ -58,7 +58,7 @@ static bool same_sizes(const isa_ck *c, int f, const isa_ap *dst, const isa_ap *
                     total(dst));
   if (!dst->size_dim && !src->size_dim) return true;
   if (!dst->size_dim != !src->size_dim)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "a size of %s is a register, none of %s is",
+    return isa_fail(c->e, ISA_ILLEGAL, f, "a size of %s is a register, but none of %s is",
                     dst->size_dim ? "dst" : "src", dst->size_dim ? "src" : "dst");
   if (dst->size_reg != src->size_reg || isa_ap_most(dst) != isa_ap_most(src))
     return isa_fail(c->e, ISA_ILLEGAL, f,
@@ -108,7 +108,7 @@ static bool check_gather(const isa_ck *c, int f, const isa_ap *ap) {
   const isa_ap *index = isa_ck_ap(c, ap->index);
   if (ap->dyn[0].kind || ap->dyn[1].kind)
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    ".gather and a dynamic offset in one pattern: it has one or the other");
+                    ".gather and a dynamic offset in one pattern: it can have only one of them");
   if (ap->index_dim >= t->ndim)
     return isa_fail(c->e, ISA_ILLEGAL, f, ".gather of dimension %d: tensor %.60s has %d",
                     ap->index_dim, t->name, t->ndim);
@@ -215,7 +215,7 @@ static bool check_axes(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
     if (axis(dst, i) != axis(src, axes[rank][i]))
       return isa_fail(c->e, ISA_ILLEGAL, f,
                       "dimension %u has %" PRIu32
-                      ": dimension %d of src comes there, which has %" PRIu32,
+                      ": it gets dimension %d of src, which has %" PRIu32,
                       i, axis(dst, i), axes[rank][i], axis(src, axes[rank][i]));
   return true;
 }
@@ -225,9 +225,8 @@ static bool check_turn_types(const isa_ck *c, const isa_ap *dst, const isa_ap *s
   bool dynamic = dge_of(c) != ISA_DGE_none;
   if (dst->dtype != src->dtype)
     return isa_fail(c->e, ISA_ILLEGAL, F(DMA_TRANSPOSE, src),
-                    "%s to %s: a transpose converts "
-                    "nothing",
-                    isa_dtypes[src->dtype].name, isa_dtypes[dst->dtype].name);
+                    "%s to %s: a transpose does not convert", isa_dtypes[src->dtype].name,
+                    isa_dtypes[dst->dtype].name);
   if (bytes != 2 && (bytes != 4 || dynamic))
     return isa_fail(c->e, ISA_ILLEGAL, F(DMA_TRANSPOSE, src),
                     "%s has %u bytes: a transpose with dge=%s takes %s",
@@ -323,7 +322,7 @@ bool isa_rule_dmatr(const isa_ck *c) {
 static bool check_pair(const isa_ck *c) {
   if (c->p->ncores > 1) return true;
   return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
-                  "%s: the program has one core; this is between the two of a logical core",
+                  "%s: the program has one core; this needs the two of a logical core",
                   c->row->name);
 }
 
@@ -400,17 +399,17 @@ static bool check_indexed_sum(const isa_ck *c, const isa_ap *dst, const sources 
     return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu32 " sources: with .gather there are exactly 2",
                     s->n);
   if (c->in->u.DMA_COMPUTE.op != ISA_ALU_add)
-    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COMPUTE, op), "op=%s: with .gather it is add",
+    return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COMPUTE, op), "op=%s: with .gather it must be add",
                     isa_aluops[c->in->u.DMA_COMPUTE.op].name);
   int same = isa_ap_equal(s->ap[0], dst) ? 0 : isa_ap_equal(s->ap[1], dst) ? 1 : -1;
   if (same < 0)
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "no source is dst: with .gather one is, as it accumulates");
+                    "no source is dst: with .gather one must be, as it accumulates");
   const isa_ap *other = s->ap[1 - same], *indexed = dst->index_kind ? dst : other;
   const isa_ap *plain = dst->index_kind ? other : dst;
   if (!indexed->index_kind || plain->index_kind || plain->space != ISA_SBUF)
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "one side of the sum is indexed, and the other is in sbuf");
+                    "one side of the sum must be indexed, and the other in sbuf");
   return check_gather(c, f, indexed) && check_index_column(c, f, indexed);
 }
 
@@ -458,13 +457,14 @@ static uint64_t check_buffers(const isa_ck *c, int f, const sources *l) {
     const isa_ap *ap = l->ap[i], *first = l->ap[0];
     if (!check_mode(c, f, ap)) return 0;
     if (ap->size_dim) {
-      isa_fail(c->e, ISA_ILLEGAL, f, "buffer %" PRIu32 ": a size is a register; here all are fixed",
-               i);
+      isa_fail(c->e, ISA_ILLEGAL, f,
+               "buffer %" PRIu32 ": a size is a register; here all sizes must be fixed", i);
       return 0;
     }
     if (ap->dtype != first->dtype) {
-      isa_fail(c->e, ISA_ILLEGAL, f, "buffer %" PRIu32 " is %s, buffer 0 %s: a list has one type",
-               i, isa_dtypes[ap->dtype].name, isa_dtypes[first->dtype].name);
+      isa_fail(c->e, ISA_ILLEGAL, f,
+               "buffer %" PRIu32 " is %s, but buffer 0 is %s: a list must have one type", i,
+               isa_dtypes[ap->dtype].name, isa_dtypes[first->dtype].name);
       return 0;
     }
     n += total(ap);
@@ -477,7 +477,7 @@ static bool check_apart(const isa_ck *c, int f, const isa_ap *dst, uint32_t i, c
   if (moves(dst) || moves(other) || !isa_ap_overlap(dst, other)) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f,
                   "buffer %" PRIu32 " shares bytes with buffer %" PRIu32
-                  " of %s: what is written is apart from all else",
+                  " of %s: a destination must share no byte with another buffer",
                   i, k, name);
 }
 

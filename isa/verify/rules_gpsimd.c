@@ -44,7 +44,7 @@ bool isa_rule_ngather(const isa_ck *c) {
     return false;
   if (n > 512)
     return isa_fail(c->e, ISA_ILLEGAL, index,
-                    "%" PRIu64 " indices a partition: one n_gather takes at most 512", n);
+                    "%" PRIu64 " indices per partition: one n_gather takes at most 512", n);
   return true;
 }
 

@@ -59,8 +59,8 @@ static bool source_start(const isa_ck *c, int f, const isa_ap *ap) {
   bool scales = c->form->fields[f].arg & AP_SCALES;
   if (scales || ap->part == index_of(c, ap)->part) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f,
-                  "start partition %d, its index at %d: they must start at the same one", ap->part,
-                  index_of(c, ap)->part);
+                  "start partition %d, but its index starts at %d: both must start at the same one",
+                  ap->part, index_of(c, ap)->part);
 }
 
 static bool scatter_start(const isa_ck *c, int f, const isa_ap *ap) {
@@ -74,8 +74,8 @@ static bool scatter_start(const isa_ck *c, int f, const isa_ap *ap) {
     want = index_of(c, src)->part;
   if (at == want) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f,
-                  "the index of .indirect starts at partition %u: %u, as the source does", at,
-                  want);
+                  "the index of .indirect starts at partition %u: it must be %u, as for the source",
+                  at, want);
 }
 
 static bool no_tile(const isa_ck *c, int f, unsigned row, unsigned col) {

@@ -91,9 +91,9 @@ bool isa_rule_ldwmx(const isa_ck *c) {
       !operand(c, src, F(LDWEIGHTS_MX, scale), u->tile_row, u->tile_rows))
     return false;
   if (m > 128 || m % 2)
-    return isa_fail(c->e, ISA_ILLEGAL, src,
-                    "%" PRIu64 " columns: the stationary operand has an even number, at most 128",
-                    m);
+    return isa_fail(
+        c->e, ISA_ILLEGAL, src,
+        "%" PRIu64 " columns: the stationary operand must have an even number, at most 128", m);
   return true;
 }
 

@@ -98,7 +98,7 @@ static bool mm_dst_type(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
                     isa_dtypes[d].name, isa_dtypes[src->dtype].name, bytes);
   }
   if (d == ISA_float32 || (d == ISA_bfloat16 && gen >= ISA_GEN4)) return true;
-  return isa_fail(c->e, ISA_ILLEGAL, f, "%s: the destination of a matmul is float32%s",
+  return isa_fail(c->e, ISA_ILLEGAL, f, "%s: the destination of a matmul must be float32%s",
                   isa_dtypes[d].name, gen >= ISA_GEN4 ? " or bfloat16" : "");
 }
 

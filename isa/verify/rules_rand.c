@@ -24,7 +24,7 @@ static bool rng(const isa_ck *c) {
 static bool set_rng_seed(const isa_ck *c) {
   const isa_ap *src = isa_ck_ap(c, c->in->u.SRC.src);
   if (src->nparts != 1 || isa_ap_elems(src) != 1)
-    return isa_fail(c->e, ISA_ILLEGAL, F(SRC, src), "%d x %" PRIu64 ": a seed is one element",
+    return isa_fail(c->e, ISA_ILLEGAL, F(SRC, src), "%d x %" PRIu64 ": a seed must be one element",
                     src->nparts, isa_ap_elems(src));
   if (isa_dtype_bytes(src->dtype) != 4)
     return isa_fail(c->e, ISA_ILLEGAL, F(SRC, src), "%s: a seed has 32 bits",
@@ -79,7 +79,7 @@ bool isa_rule_dropout(const isa_ck *c) {
   unsigned data = isa_ck_ap(c, u->src)->dtype, type = isa_ck_ap(c, u->prob.v)->dtype;
   if (isa_dtypes[data].cls != ISA_FLOAT) return isa_ck_vector_type(c, prob, ISA_float32);
   if (isa_dtypes[type].cls != ISA_FLOAT)
-    return isa_fail(c->e, ISA_ILLEGAL, prob, "%s: a probability is of a float type",
+    return isa_fail(c->e, ISA_ILLEGAL, prob, "%s: a probability must have a float type",
                     isa_dtypes[type].name);
   return true;
 }

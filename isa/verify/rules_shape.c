@@ -22,7 +22,7 @@ bool isa_ck_types(const isa_ck *c, int f, uint32_t types) {
 bool isa_ck_same_type(const isa_ck *c, int f, int g) {
   unsigned a = isa_ck_at(c, f)->dtype, b = isa_ck_at(c, g)->dtype;
   if (a == b) return true;
-  return isa_fail(c->e, ISA_ILLEGAL, f, "%s: %s is %s, and %s converts nothing", isa_dtypes[a].name,
+  return isa_fail(c->e, ISA_ILLEGAL, f, "%s: %s is %s, and %s does not convert", isa_dtypes[a].name,
                   FIELD_NAME(c, g), isa_dtypes[b].name, c->row->name);
 }
 

@@ -153,7 +153,8 @@ bool isa_rule_cumul(const isa_ck *c) {
   case ISA_ALU_min: return true;
   default:
     return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_SCALAR_REDUCE, op1),
-                    "%s: the operator is add, subtract, mult, max or min", isa_aluops[u->op1].name);
+                    "%s: the operator must be add, subtract, mult, max or min",
+                    isa_aluops[u->op1].name);
   }
 }
 
@@ -167,7 +168,7 @@ bool isa_rule_tsred(const isa_ck *c) {
   case ISA_ALU_min: return true;
   default:
     return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_SCALAR_REDUCE, op1),
-                    "%s: the reduction is add, mult, max or min", isa_aluops[u->op1].name);
+                    "%s: the reduction must be add, mult, max or min", isa_aluops[u->op1].name);
   }
 }
 
@@ -178,11 +179,11 @@ static bool pred_source(const isa_ck *c) {
   int dst = F(COPY_PREDICATED, dst), src = F(COPY_PREDICATED, src);
   int imm = F(COPY_PREDICATED, imm);
   if (!u->src && u->imm.kind == ISA_NUM_none)
-    return isa_fail(c->e, ISA_ILLEGAL, src, "src is missing, and imm: one is copied");
+    return isa_fail(c->e, ISA_ILLEGAL, src, "src and imm are both missing: one of them is copied");
   if (u->src && u->imm.kind != ISA_NUM_none)
     return isa_fail(c->e, ISA_ILLEGAL, imm, "given together with src: one of them is copied");
   if (u->imm.kind == ISA_NUM_ap)
-    return isa_fail(c->e, ISA_ILLEGAL, imm, "a pattern: the value is a number or a register");
+    return isa_fail(c->e, ISA_ILLEGAL, imm, "a pattern: the value must be a number or a register");
   return !u->src || (isa_ck_agree(c, src, dst) && isa_ck_same_type(c, src, dst) &&
                      not_both_psum(c, src, F(COPY_PREDICATED, pred)));
 }
@@ -227,7 +228,7 @@ static bool range_op(const isa_ck *c, int f) {
   case ISA_ALU_is_le:
   case ISA_ALU_is_lt: return true;
   default:
-    return isa_fail(c->e, ISA_ILLEGAL, f, "%s: it is is_equal, is_ge, is_gt, is_le or is_lt",
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%s: it must be is_equal, is_ge, is_gt, is_le or is_lt",
                     isa_aluops[op].name);
   }
 }
@@ -237,13 +238,13 @@ static bool range_start(const isa_ck *c, isa_num n, uint64_t row) {
   int f = F(RANGE_SELECT, start);
   const int64_t limit = (int64_t)1 << INDEX_BITS;
   if (n.kind == ISA_NUM_ap)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "a pattern: the value is a number or a register");
+    return isa_fail(c->e, ISA_ILLEGAL, f, "a pattern: the value must be a number or a register");
   float x = n.kind == ISA_NUM_imm ? isa_bits_f32(n.v) : 0;
   if (!(x >= -(float)limit && x <= (float)limit))
     return isa_fail(c->e, ISA_ILLEGAL, f, "%g: the indices must be within 2^24", (double)x);
   int64_t start = (int64_t)x;
   if ((float)start != x)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "%g: the first index is an integer", (double)x);
+    return isa_fail(c->e, ISA_ILLEGAL, f, "%g: the first index must be an integer", (double)x);
   if (start + (int64_t)row - 1 > limit)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "%" PRId64 ": with %" PRIu64 " elements, the indices must be within 2^24",
@@ -316,7 +317,7 @@ bool isa_rule_repl8(const isa_ck *c) {
   int idx = F(MATCH_REPLACE, dst_idx);
   if (u->imm.kind == ISA_NUM_ap)
     return isa_fail(c->e, ISA_ILLEGAL, F(MATCH_REPLACE, imm),
-                    "a pattern: the value is a number or a register");
+                    "a pattern: the value must be a number or a register");
   if (!isa_ck_agree(c, src, dst) || !search_row(c, src, 1)) return false;
   return !u->dst_idx ||
          (isa_ck_agree_parts(c, idx, dst) && fixed_row(c, idx) && isa_ck_count(c, idx, 8) &&
@@ -346,7 +347,7 @@ static bool act2_numbers(const isa_ck *c) {
     return false;
   if (u->fn != ISA_FN_prelu && !is_zero(u->relu_param))
     return isa_fail(c->e, ISA_ILLEGAL, F(ACTIVATE2, relu_param),
-                    "given: %s has no parameter, only prelu has", isa_actfns[u->fn].name);
+                    "given: %s has no parameter; only prelu has one", isa_actfns[u->fn].name);
   return u->imm0.kind != ISA_NUM_ap || u->imm1.kind != ISA_NUM_ap ||
          isa_ck_same_type(c, F(ACTIVATE2, imm1), F(ACTIVATE2, imm0));
 }
@@ -368,7 +369,8 @@ static bool act2_reduce(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, f, "reduce_op is missing: reduce=%s needs it",
                     isa_set_item(ISA_SET_CMD, u->reduce));
   default:
-    return isa_fail(c->e, ISA_ILLEGAL, f, "%s: the reduction is add, max, min, abs_max or abs_min",
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "%s: the reduction must be add, max, min, abs_max or abs_min",
                     isa_aluops[u->reduce_op].name);
   }
 }
@@ -377,8 +379,7 @@ bool isa_rule_table(const isa_ck *c) {
   const struct isa_ACT_TABLE *u = &c->in->u.ACT_TABLE;
   return isa_actfns[u->fn].table ||
          isa_fail(c->e, ISA_ILLEGAL, ISA_F_ACT_TABLE_fn,
-                  "%s has no table: it is arithmetic that every table comes with",
-                  isa_actfns[u->fn].name);
+                  "%s has no table of its own: every table includes it", isa_actfns[u->fn].name);
 }
 
 bool isa_rule_act2(const isa_ck *c) {

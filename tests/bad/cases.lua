@@ -81,7 +81,7 @@ t.s:14:24: error: 32 elements per partition: dst has 64
                          ^~~~~~~~~~
 ]] },
   { name = "start partition", source = vec("        memset x[16:48, :], 0.0"), err = [[
-t.s:14:16: error: start partition 16: an operand of 32 partitions starts at 0, 32, 64 or 96
+t.s:14:16: error: start partition 16: an operand of 32 partitions must start at 0, 32, 64 or 96
           memset x[16:48, :], 0.0
                  ^~~~~~~~~~~
 ]] },
@@ -188,7 +188,7 @@ t.s:14:17: error: the value of an update is 2147483648; it must be from 0 to 214
                   ^~~~~~~~~~
 ]] },
   { name = "read update of nop", source = vec("        nop $s++@read"), err = [[
-t.s:14:9: error: @read: nop does not run in a data path, its update comes when it completes
+t.s:14:9: error: @read: nop does not run in a data path; its update comes when it completes
           nop $s++@read
           ^~~
 ]] },
@@ -357,7 +357,7 @@ t.s:14:34: error: 18445618199572250625 elements per partition: at most 262144
                                    ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 ]] },
   { name = "prefix of a transpose", source = on("sync", "        dma_transpose x, y, queue=q"), err = [[
-t.s:14:23: error: dimension 0 has 128: dimension 1 of src comes there, which has 64
+t.s:14:23: error: dimension 0 has 128: it gets dimension 1 of src, which has 64
           dma_transpose x, y, queue=q
                         ^
 ]] },
@@ -389,7 +389,7 @@ soma-dis: t.sbc: byte 0x10: no such target
 soma-dis: t.sbc: unknown feature bits 0x80
 ]] },
   { name = "a feature that nothing uses", damage = {"head", 32, B(1)}, err = [[
-soma-dis: t.sbc: the header has feature bits 0x1, what is in the file 0x0
+soma-dis: t.sbc: the header has feature bits 0x1, but the contents need 0x0
 ]] },
   { name = "cores", damage = {"head", 36, B(3)}, err = [[
 soma-dis: t.sbc: byte 0x24: 3 cores: a program has 1 or 2
@@ -401,7 +401,7 @@ soma-dis: t.sbc: 65535 sections do not fit in 1553 bytes
 soma-dis: t.sbc: section 8: 17 bytes at 0x600; it should begin at 0x600 and not be empty, and the file has 1545 bytes
 ]] },
   { name = "more at the end", damage = function(f) return f .. "12345678" end, err = [[
-soma-dis: t.sbc: the last section ends at byte 0x611, the file has 1561 bytes
+soma-dis: t.sbc: the last section ends at byte 0x611, but the file has 1561 bytes
 ]] },
   { name = "unknown section", damage = {"@TILE", 0, "WHAT"}, err = [[
 soma-dis: t.sbc: unknown section with tag 0x54414857
@@ -428,16 +428,16 @@ soma-dis: t.sbc: section CODE of core 0, vector at byte 0x430: pc 1: byte 63, af
 soma-dis: t.sbc: section CODE of core 0, vector at byte 0x430: pc 0: byte 2, wait: a condition is 0 to 6, found 9
 ]] },
   { name = "pattern number", damage = {"CODE", 16, B(9)}, err = [[
-soma-dis: t.sbc: section CODE of core 0, vector at byte 0x430: pc 0: operand dst: pattern 9, of 4
+soma-dis: t.sbc: section CODE of core 0, vector at byte 0x430: pc 0: operand dst: pattern 9 of only 4
 ]] },
   { name = "queue number", damage = {"CODE2", 24, B(5)}, err = [[
-soma-dis: t.sbc: section CODE of core 0, sync at byte 0x530: pc 0: operand queue: queue 5, of 1
+soma-dis: t.sbc: section CODE of core 0, sync at byte 0x530: pc 0: operand queue: queue 5 of only 1
 ]] },
   { name = "pattern's type", damage = {"PATS", 0, B(99)}, err = [[
 soma-dis: t.sbc: section PATS of core 0 at byte 0x218: pattern 1: pattern, byte 0, dtype: no such type, found 99
 ]] },
   { name = "pattern's tile", damage = {"PATS", 12, B(7)}, err = [[
-soma-dis: t.sbc: section PATS of core 0 at byte 0x218: pattern 1: it names tile 7, of 2
+soma-dis: t.sbc: section PATS of core 0 at byte 0x218: pattern 1: it names tile 7, but there are 2
 ]] },
   { name = "pattern's step", damage = {"PATS", 32 + 12 * 3, B(1)}, err = [[
 soma-dis: t.sbc: section PATS of core 0 at byte 0x218: pattern 1: pattern, byte 68, step: 0 after the last dimension, found 1
@@ -449,10 +449,10 @@ soma-dis: t.sbc: section TNSR at byte 0x108: tensor 0: 32769 bytes, but its shap
 soma-dis: t.sbc: section TNSR at byte 0x108: record 0: no name at offset 200; the next one is at 1, STRS has 17 bytes
 ]] },
   { name = "tile's space", damage = {"TILE", 9, B(3)}, err = [[
-soma-dis: t.sbc: section TILE at byte 0x1b8: tile 0: type 17, memory 3, 2 dimensions, partition 0
+soma-dis: t.sbc: section TILE at byte 0x1b8: tile 0: invalid type 17, memory 3, 2 dimensions or partition 0
 ]] },
   { name = "rings", damage = {"QUES", 5, B(17)}, err = [[
-soma-dis: t.sbc: section QUES of core 0 at byte 0x418: queue 0: descriptor generation 2, 17 rings, owner 4, priority 0
+soma-dis: t.sbc: section QUES of core 0 at byte 0x418: queue 0: invalid dge 2, 17 rings, owner 4 or priority 0
 ]] },
   { name = "symbol after the end", damage = {"SYMB", 8, B(77)}, err = [[
 soma-dis: t.sbc: section SYMB at byte 0x5f0: symbol 0: pc 77, but the engine has 4 instructions

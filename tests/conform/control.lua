@@ -254,7 +254,7 @@ local function semaphores(suite)
     {"event_semaphore", "sync", "", "event_semaphore $S[3]>=2147483648", "2147483647"},
     {"event_semaphore", "sync", "", "event_semaphore $S[3]+=-1", "-1"},
     {"event_semaphore", "sync", "", "event_semaphore $S[256]++", "256"},
-    {"sem_range_clear", "sync", "", "sem_range_clear 3, 0", "at least 1"},
+    {"sem_range_clear", "sync", "", "sem_range_clear 3, 0", "the least is 1"},
     {"sem_range_clear", "sync", "", "sem_range_clear 255, 2", "255"},
   } do util.refused(suite, row) end
 end

@@ -219,7 +219,7 @@ local function refusals(suite)
         e = {"float32", {4, 300}}, f = {"float32", {4, 300}}}, extra = extra or "",
     }
   end
-  pair("core_barrier", "vector", "core_barrier mine", "`mine` is of core 0", "mine sem")
+  pair("core_barrier", "vector", "core_barrier mine", "`mine` belongs to core 0", "mine sem")
   pair("core_barrier", "vector", "core_barrier 5, data=t[r1]", "at a fixed place", "t tensor int32[4]")
   pair("core_barrier", "vector", "core_barrier 5, data=p", "only hbm and sbuf", "p tile psum float32[4, 4]")
   pair("sendrecv", "vector", "sendrecv a, a, queue=q_", "share no byte")

@@ -97,7 +97,7 @@ section vector
  nop $s>=8
  nop $s<8
  halt
-]], "8: warning: the wait $s<8 cannot hold: it is 8 at least, as this engine has waited for that and nothing lowers it [-w+impossible-wait]")
+]], "8: warning: the wait $s<8 cannot hold: it is at least 8, as this engine has waited for that and nothing lowers it [-w+impossible-wait]")
 
 finds("it may fall again", [[
 s sem
@@ -116,7 +116,7 @@ section vector
 
 finds("== on a value that this engine has passed", "s sem\nsection sync\n nop $s++\n nop $s++\n halt\n" ..
   "section vector\n nop $s>=2\n nop $s==1\n halt\n",
-  "9: warning: the wait $s==1 cannot hold: it is 2 at least, as this engine has waited for that and nothing lowers it [-w+impossible-wait]")
+  "9: warning: the wait $s==1 cannot hold: it is at least 2, as this engine has waited for that and nothing lowers it [-w+impossible-wait]")
 
 finds("!= what it always is", "s sem\nsection sync\n nop $s=0\n halt\nsection vector\n nop $s!=0\n halt\n",
   "7: warning: the wait $s!=0 cannot hold: it is always 0 [-w+impossible-wait]")

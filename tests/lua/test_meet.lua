@@ -267,14 +267,14 @@ end)
 case("wrong use", function()
   local function wrong(text, body) raises(text, soma.assemble, program(body)) end
   local function alone(text, source) raises(text, soma.assemble, source) end
-  alone("core_barrier: the program has one core; this is between the two of a logical core",
+  alone("core_barrier: the program has one core; this needs the two of a logical core",
     "section sync\ncore_barrier 3\nhalt\n")
   alone("sendrecv: the program has one core",
     "q queue dge=hwdge\na tile sbuf int8[4, 4]\nb tile sbuf int8[4, 4]\nsection sync\nsendrecv b, a, queue=q\nhalt\n")
   alone("core_barrier needs gen3: trn1 is gen2", "target trn1\nsection sync\ncore_barrier 3\nhalt\n")
   alone("sendrecv needs gen3: inf2 is gen2",
     "target inf2\nq queue dge=none\na tile sbuf int8[4, 4]\nb tile sbuf int8[4, 4]\nsection sync\nsendrecv b, a, queue=q\nhalt\n")
-  wrong("both cores have the semaphore of a barrier; `s` is of core 0", "s sem\nsection sync core=*\ncore_barrier s\nhalt\n")
+  wrong("the semaphore of a barrier must belong to both cores; `s` belongs to core 0", "s sem\nsection sync core=*\ncore_barrier s\nhalt\n")
   wrong("semaphore is 256; it must be from 0 to 255", "section sync core=*\ncore_barrier 256\nhalt\n")
   wrong("a barrier names what lies at a fixed place", "section sync core=*\ncore_barrier ready, data=x[r0]\nhalt\n")
   wrong("overlaps src: the two must share no byte", "section sync core=*\nsendrecv a, a, queue=q\nhalt\n")

@@ -33,7 +33,7 @@ WRONG = (
     ("nisa.activation(dst=y, op=nl.add, data=x)", KernelError,
      "op=add is not an activation function; there are abs, "),
     ("nisa.activation(dst=y, op=nl.exp, data=x, bias=x)", KernelError,
-     "activate bias: 512 elements per partition: the operand is a [P, 1] vector"),
+     "activate bias: 512 elements per partition: the operand must be a [P, 1] vector"),
     ("nisa.activation(dst=y, op=nl.exp, data=x, scale='x')", KernelError, "scale is 'x': a number, "
      "a register or a tile of one element in each partition is needed"),
     ("nisa.activation(dst=y, op=nl.exp, data=x, reduce_cmd=9)", KernelError,
@@ -54,7 +54,7 @@ WRONG = (
     ("x[0, 0, 0]", KernelError, "3 indices for a tensor with 2 dimensions"),
     ("x[:, 'a']", KernelError, "index 'a' of dimension 1: it takes whole numbers, slices"),
     ("nisa.tensor_copy(dst=y[10:20], src=x[10:20])", KernelError,
-     "tensor_copy dst: start partition 10: an operand of 10 partitions starts at 0, 32, 64 or 96"),
+     "tensor_copy dst: start partition 10: an operand of 10 partitions must start at 0, 32, 64"),
     ("nisa.tensor_copy(dst=y[:, 0:100], src=x[:, 500:600])", KernelError,
      "tensor_copy src: 12 elements per partition: dst has 100"),
     ("nisa.tensor_copy(dst=y, src=x, engine=nisa.engine.tensor)", KernelError, "tensor_copy: "
@@ -107,11 +107,11 @@ WRONG = (
     ("nisa.tensor_reduce(dst=y[:, 0:2], op=nl.add, data=x, axis=1)", KernelError,
      "tensor_reduce dst: 2 elements per partition: reducing the last 1 dimensions of src leaves 1"),
     ("nisa.memset(dst=nl.ndarray((128, 100000), nl.float32), value=0)", KernelError,
-     "tile t: 400000 bytes and more of a partition: trn2 has 229376 in sbuf"),
+     "tile t needs 400000 bytes or more in each partition: trn2 has 229376 in sbuf"),
     ("nisa.memset(dst=nl.ndarray((128, 5000), nl.float32, buffer=nl.psum), value=1)", KernelError,
-     "tile t: 20000 bytes and more of a partition: trn2 has 16384 in psum"),
+     "tile t needs 20000 bytes or more in each partition: trn2 has 16384 in psum"),
     ("nisa.memset(dst=nl.ndarray((9, 9), nl.float32, address=(0, 307200)), value=0)", KernelError,
-     "tile t: bytes 307200..307235, a sbuf partition of trn2 has 229376"),
+     "tile t: bytes 307200..307235, but a sbuf partition of trn2 has 229376"),
     ("nisa.memset(dst=nl.ndarray((9, 9), nl.int32), value=1.5)", KernelError,
      "memset of int32 with 1.5: an integer type takes a whole number"),
     ("nl.ndarray((129, 4), nl.float32)", KernelError, "[129, 4] in sbuf with 129 partitions: there "

@@ -265,7 +265,8 @@ static void test_errors(void **state) {
   bad(HEAD "section vector\n memset t[:, 5:9000], 0\n", 10, 14, 6,
       "the end 9000 does not fit dimension 1, which has 2048");
   bad("section sync\n nop\n", 2, 2, 1,
-      "control falls off the end of section sync: nothing comes after `nop`; end it with halt, jmp or ret");
+      "control falls off the end of section sync: nothing comes after `nop`; end it with halt, jmp "
+      "or ret");
 }
 
 static void test_limit_of_errors(void **state) {

@@ -364,34 +364,38 @@ static void test_tables(void **state) {
   isa_tensor *a;
   isa_tile *t;
   isa_queue *q;
-  TABLE(-1, "the name of tensor 1 is not a name: character 2 of it", x.p->tensors[0].name = "a b");
+  TABLE(-1, "the name of tensor 1 is not a name: character 2 cannot be in one",
+        x.p->tensors[0].name = "a b");
   TABLE(-1, "tile 1 has no name", x.p->tiles[0].name = NULL);
-  TABLE(-1, "tensor a: 7 bytes, its shape has 1048576", a = &x.p->tensors[0]; a->bytes = 7);
-  TABLE(-1, "tensor a: dimension 1 has -4 elements, at least 1", a = &x.p->tensors[0];
+  TABLE(-1, "tensor a: 7 bytes, but its shape has 1048576", a = &x.p->tensors[0]; a->bytes = 7);
+  TABLE(-1, "tensor a: dimension 1 has -4 elements; it must have at least 1", a = &x.p->tensors[0];
         a->shape[1] = -4);
   TABLE(-1, "tensor a: its size overflows", a = &x.p->tensors[0]; a->shape[0] = INT64_MAX / 100);
-  TABLE(-1, "tensor a: 9 dimensions, 1 to 8", a = &x.p->tensors[0]; a->ndim = 9);
+  TABLE(-1, "tensor a has 9 dimensions; it must have 1 to 8", a = &x.p->tensors[0]; a->ndim = 9);
   TABLE(-1, "tensor a does not fit: trn2 has 96 GiB of hbm", a = &x.p->tensors[0];
         a->shape[0] = (int64_t)1 << 30; a->bytes = (uint64_t)1 << 41);
-  TABLE(-1, "tensor a: const, but without data", x.p->tensors[0].role = ISA_CONST);
-  TABLE(-1, "tensor k: data, but it is not const", x.p->tensors[1].role = ISA_INPUT);
-  TABLE(-1, "tile ta: 128 partitions from 32, a memory has 128", t = &x.p->tiles[0]; t->part = 32);
-  TABLE(-1, "tile tp: bytes 16000..18047, a psum partition of trn2 has 16384", t = &x.p->tiles[1];
+  TABLE(-1, "tensor a: it is const, but has no data", x.p->tensors[0].role = ISA_CONST);
+  TABLE(-1, "tensor k: it has data, but is not const", x.p->tensors[1].role = ISA_INPUT);
+  TABLE(-1, "tile ta: 128 partitions from 32 on, but a memory has 128", t = &x.p->tiles[0];
+        t->part = 32);
+  TABLE(-1, "tile tp: bytes 16000..18047, but a psum partition of trn2 has 16384",
+        t = &x.p->tiles[1];
         t->offset = 16000);
   TABLE(-1, "tile ta: its shape does not fit in 2048 bytes of a partition", t = &x.p->tiles[0];
         t->shape[1] = 513);
-  TABLE(-1, "tile ta: offset 2, float32 needs a multiple of 4", t = &x.p->tiles[0]; t->offset = 2);
-  TABLE(-1, "tile ta: a tile is in sbuf or psum", t = &x.p->tiles[0]; t->space = ISA_HBM);
-  TABLE(0, "queue qh: rings=17, 1 to 16", q = &x.p->cores[0].queues[0]; q->rings = 17);
+  TABLE(-1, "tile ta: offset 2, but float32 needs a multiple of 4", t = &x.p->tiles[0];
+        t->offset = 2);
+  TABLE(-1, "tile ta: a tile must be in sbuf or psum", t = &x.p->tiles[0]; t->space = ISA_HBM);
+  TABLE(0, "queue qh: rings=17; it must be 1 to 16", q = &x.p->cores[0].queues[0]; q->rings = 17);
   TABLE(0, "queue qh: dge=hwdge belongs to sync or scalar", q = &x.p->cores[0].queues[0];
         q->owner = ISA_ENG_vector);
   TABLE(0, "queue qg: dge=swdge belongs to gpsimd", q = &x.p->cores[0].queues[2];
         q->owner = ISA_NENGINES);
   TABLE(0, "queue qs: prio=1 needs gen4: trn2 is gen3", q = &x.p->cores[0].queues[1]; q->prio = 1);
   TABLE(0, "17 queues: a core has at most 16", x.p->cores[0].nqueues = 17);
-  TABLE(0, "the name of semaphore 4 is not a name: character 1 of it",
+  TABLE(0, "the name of semaphore 4 is not a name: character 1 cannot be in one",
         x.p->cores[0].sem_names[4] = "9");
-  TABLE(-1, "symbol s: pc 3, section vector has 2 instructions",
+  TABLE(-1, "symbol s: pc 3, but section vector has 2 instructions",
         isa_symbol s = {.name = "s", .engine = ISA_ENG_vector, .pc = 3};
         isa_program_symbol(x.p, &s));
 #undef TABLE
@@ -410,11 +414,12 @@ static void test_statics(void **state) {
   x.in.upd.kind = ISA_UPD_dma;
   assert_true(isa_program_static(x.p, 0, 1, &x.in));
   expect(&x, ISA_ILLEGAL, 0, -1, 0,
-         "queue qs: a static transfer has no wait and no update, its trigger has");
+         "queue qs: a static transfer has no wait and no update; its dma_trigger has them");
   x = open_fx(ISA_trn2);
   dma(&x);
   assert_true(isa_program_static(x.p, 0, 1, &x.in));
-  expect(&x, ISA_ILLEGAL, 0, -1, 0, "queue qs: its static transfer names queue 0, it is 1");
+  expect(&x, ISA_ILLEGAL, 0, -1, 0,
+         "queue qs: its static transfer names queue 0, but this is queue 1");
   x = open_fx(ISA_trn2);
   assert_true(isa_program_static(x.p, 0, 1, &x.in));
   expect(&x, ISA_ILLEGAL, 0, -1, 0,

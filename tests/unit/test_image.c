@@ -410,26 +410,26 @@ static void test_refusals(void **state) {
   refuse(&a, section(f, "STRS") + 1, '\n', 1, "control character 10");
   refuse(&a, section(f, "FILE"), 0, 4, "no name at offset 0");
   refuse(&a, section(f, "FILE"), 1 << 20, 4, "no name at offset 1048576");
-  refuse(&a, section(f, "TNSR") + 4, 0, 1, "tensor 0: type 0");
+  refuse(&a, section(f, "TNSR") + 4, 0, 1, "tensor 0: invalid type 0");
   refuse(&a, section(f, "TNSR") + 6, 9, 1, "9 dimensions");
-  refuse(&a, section(f, "TNSR") + 7, 65, 1, "size register + 1 = 65");
-  refuse(&a, section(f, "TNSR") + 7, 64, 1, "feature bits 0x0, what is in the file 0x2");
-  refuse(&a, f + 32, 2, 4, "feature bits 0x2, what is in the file 0x0");
+  refuse(&a, section(f, "TNSR") + 7, 65, 1, "dimensions or rows 65");
+  refuse(&a, section(f, "TNSR") + 7, 64, 1, "feature bits 0x0, but the contents need 0x2");
+  refuse(&a, f + 32, 2, 4, "feature bits 0x2, but the contents need 0x0");
   refuse(&a, section(f, "TNSR") + 8, 513, 8, "4194304 bytes, but its shape and type make 4202496");
   refuse(&a, section(f, "TNSR") + 8, 0, 8, "dimension 0 has size 0");
   refuse(&a, section(f, "TNSR") + 8, INT64_MAX / 2, 8, "more than 2^63 bytes");
   refuse(&a, section(f, "TNSR") + 8, UINT64_MAX, 8, "has size -1");
-  refuse(&a, section(f, "TNSR") + 80, 8, 8, "without data");
+  refuse(&a, section(f, "TNSR") + 80, 8, 8, "only a const tensor has data");
   refuse(&a, section(f, "TNSR") + 88 + 80, 64, 8, "they should be at 0x0");
   refuse(&a, section(f, "TNSR") + 5, ISA_CONST, 1, "of data at 0x0");
   refuse(&a, section(f, "DATA") + 63, 1, 1, "padding at 0x3f");
-  refuse(&a, section(f, "TILE") + 9, ISA_HBM, 1, "tile 0: type 17, memory 3");
+  refuse(&a, section(f, "TILE") + 9, ISA_HBM, 1, "tile 0: invalid type 17, memory 3");
   refuse(&a, section(f, "TILE") + 10, 6, 1, "6 dimensions");
   refuse(&a, section(f, "TILE") + 24, 1, 4, "dimension 2 of 2 has size 1");
   refuse(&a, section(f, "SYMB") + 8, 3, 4, "symbol 0: pc 3, but the engine has 2");
   refuse(&a, section(f, "SYMB") + 4, 2, 1, "core 2");
-  refuse(&a, section(f, "PATS") + 12, 4, 4, "pattern 1: it names tensor 4, of 3");
-  refuse(&a, section(f, "PATS") + 128 + 12, 3, 4, "pattern 2: it names tile 3, of 2");
+  refuse(&a, section(f, "PATS") + 12, 4, 4, "pattern 1: it names tensor 4, but there are 3");
+  refuse(&a, section(f, "PATS") + 128 + 12, 3, 4, "pattern 2: it names tile 3, but there are 2");
   refuse(&a, section(f, "PATS") + 256 + 96, 3, 4, "names pattern 3, which is not before it");
   refuse(&a, section(f, "PATS") + 7, 1, 1, "pattern 1: pattern, byte 7");
   refuse(&a, section(f, "TNSR") + 88, 1, 4, "record 1: no name at offset 1; the next one is at");
@@ -440,10 +440,10 @@ static void test_refusals(void **state) {
   refuse(&a, section(f, "QUES") + 8, UINT32_MAX, 4, "queue 0: 4294967295 static transfers");
   refuse(&a, section(f, "QUES") + 8, 1, 4, "queue 1: 2 static transfers, but section DESC has 1");
   refuse(&a, section(f, "QUES") + 12 + 8, 1, 4, "2 transfers, but the queues have 1");
-  refuse(&a, section(f, "DESC") + 64 + 20, 4, 1, "transfer 1: operand src: pattern 4, of 3");
+  refuse(&a, section(f, "DESC") + 64 + 20, 4, 1, "transfer 1: operand src: pattern 4 of only 3");
   refuse(&a, section(f, "SEMS") + 8, 0, 4, "semaphore 0: it should be 1 to 255");
   refuse(&a, section(f, "SEMS") + 8, 256, 4, "semaphore 256");
-  refuse(&a, section(f, "LINE"), 3, 4, "file 3, of 2");
+  refuse(&a, section(f, "LINE"), 3, 4, "file 3, but there are 2");
   refuse(&a, entry(f, "LINE") + 6, ISA_ENG_tensor, 1, "1 lines for 0 instructions");
   isa_buf_free(&a);
 }
@@ -461,14 +461,14 @@ static void test_code_refusals(void **state) {
   refuse(&a, vector, 0x7fff, 2, "section CODE of core 0, vector at byte 0x");
   refuse(&a, vector, 0x7fff, 2, ": pc 0: byte 0: no instruction has the opcode 0x7fff");
   refuse(&a, vector + 20, 100, 4, "operand prefix: 100 elements at offset 0 of the pool");
-  refuse(&a, vector + 24, 4, 4, "operand src: pattern 4, of 3");
-  refuse(&a, scalar + 31, 4, 4, "operand bias: pattern 4, of 3");
-  refuse(&a, sync + 24, 2, 1, "operand queue: queue 2, of 2");
+  refuse(&a, vector + 24, 4, 4, "operand src: pattern 4 of only 3");
+  refuse(&a, scalar + 31, 4, 4, "operand bias: pattern 4 of only 3");
+  refuse(&a, sync + 24, 2, 1, "operand queue: queue 2 of only 2");
   refuse(&a, sync + 64, 0, 2, "sync at byte 0x");
   refuse(&a, sync + 64, 0, 2, "pc 1: byte 0");
   refuse(&a, gpsimd + 28, 17, 4, "operand dsts: 17 elements");
   refuse(&a, pool + 16, 0, 4, "operand dsts: pattern 0 in a list");
-  refuse(&a, pool + 20, 4, 4, "operand dsts: pattern 4, of 3");
+  refuse(&a, pool + 20, 4, 4, "operand dsts: pattern 4 of only 3");
   isa_buf_free(&a);
 }
 

@@ -45,11 +45,13 @@ static void kernels_that_are_no_pair_are_refused(void **state) {
   refused(b.k[0], soma_kernel_finish(b.k[0], &b.p, NULL), "it needs both kernels");
   refused(b.k[0], soma_kernel_finish_pair(b.k[0], NULL, &b.p, NULL), "a kernel for each");
   refused(b.k[0], soma_kernel_finish_pair(b.k[0], b.k[0], &b.p, NULL), "a kernel for each");
-  refused(b.k[1], soma_kernel_finish_pair(b.k[1], b.k[0], &b.p, NULL), "takes one for core 0 and one for core 1");
+  refused(b.k[1], soma_kernel_finish_pair(b.k[1], b.k[0], &b.p, NULL),
+          "takes one for core 0 and one for core 1");
   refused(b.k[0], soma_kernel_finish_pair(b.k[0], b.k[1], &b.p, NULL),
           "core 1: core 0 is for trn2, core 1 for trn3");
   assert_int_equal(new_core(&b, "trn2", 0, 1, &other), SOMA_OK);
-  refused(b.k[0], soma_kernel_finish_pair(b.k[0], other, &b.p, NULL), "takes one for core 0 and one for core 1");
+  refused(b.k[0], soma_kernel_finish_pair(b.k[0], other, &b.p, NULL),
+          "takes one for core 0 and one for core 1");
   soma_kernel_free(other);
   assert_int_equal(new_core(&b, "trn2", 1, 1, &other), SOMA_ARG);
   assert_int_equal(new_core(&b, "trn2", 0, 3, &other), SOMA_ARG);
