@@ -1,5 +1,5 @@
-/* Custom operators of the facade: the machine's list of them, what a program asks of it, and the
- * calls. A function sees its operands through a soma_call alone: sources as they were at the start
+/* Custom operators of the facade: the machine's list of them, what a program needs of it, and the
+ * calls. A function sees its operands only through a soma_call: sources as they were at the start
  * of the instruction, destinations as copies that are stored once it has succeeded. */
 #include "impl.h"
 
@@ -83,7 +83,7 @@ static bool check_count(isa_error *e, const char *name, const char *what, int wa
                   what, (unsigned)n);
 }
 
-/* A use of an operator: the instruction's, of that core. */
+/* A use of an operator by an instruction of that core. */
 typedef struct use {
   const isa_program *p;
   unsigned core;
@@ -154,10 +154,10 @@ struct soma_call {
   vm_dp *dp;
   const struct vm_CUSTOM *a;
   vm_view dst[SOMA_CUSTOM_OPERANDS]; /* dense copies */
-  char text[160];                    /* of the first thing that went wrong; "" when nothing has */
+  char text[160];                    /* the first thing that went wrong; "" if nothing has */
 };
 
-/* Views of dst in a block of their own. *size: of the block; NULL when it is empty. */
+/* Views of dst in a block of their own. *size: of the block; NULL if it is empty. */
 static uint8_t *copy_dsts(soma_call *c, size_t *size, bool *ok) {
   size_t at = 0;
   *size = 0;
@@ -250,7 +250,7 @@ soma_status soma_call_operand(const soma_call *c, uint32_t operand, soma_operand
   return SOMA_OK;
 }
 
-/* The view of an operand when elements first .. first + n - 1 of that partition are in it. */
+/* The view of an operand if elements first .. first + n - 1 of that partition are in it. */
 static const vm_view *range(soma_call *c, uint32_t operand, uint32_t partition, uint64_t first,
                             uint64_t n, bool stores) {
   const vm_view *v = view_of(c, operand);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* SOMA_OK for a run that a caller outside its callbacks may look at. */
+/* SOMA_OK for a run that a caller may look at outside its callbacks. */
 static soma_status check_run(const soma_run *r) {
   return r && r->m ? soma_not_running(r->m) : SOMA_ARG;
 }
@@ -198,7 +198,7 @@ soma_status soma_run_flight(const soma_run *r, soma_engine e, uint32_t i, soma_f
   return soma_core_flight(r, 0, e, i, out, n);
 }
 
-/* A queue's transfers are in its rings, each of which has a share of every one, in order: the ring
+/* A queue's transfers are in its rings, and each ring has a share of every one, in order: the ring
  * that is furthest behind has them all. */
 static const vm_ring *longest_ring(const vm_core *c, unsigned queue) {
   const vm_ring *most = &c->rings[queue][0];
@@ -277,7 +277,7 @@ soma_status soma_run_log(soma_run *r, soma_log_fn fn, void *ud) {
   return vm_debug_tell(&r->core, fn ? log_done : NULL, r) ? SOMA_OK : soma_out_of_memory(r->m);
 }
 
-/* A time in ns, without zeros at its end. */
+/* A time in ns, without trailing zeros. */
 static void put_ns(isa_buf *b, soma_time t) {
   isa_buf_printf(b, "%.3f", (double)t * 1e-6);
   while (b->data && b->data[b->len - 1] == '0') b->len--;

@@ -1,10 +1,10 @@
-/* What a run achieved of what the machine can do. */
+/* What a run achieved, compared with what the machine can do. */
 #include "../time/clock.h"
 #include "impl.h"
 
 #include <string.h>
 
-/* Adds what core c has done. */
+/* Adds the work of core c. */
 static void add_core(const vm_core *c, soma_stats *s) {
   s->instructions += c->instructions;
   s->dma_transfers += c->dma_transfers;
@@ -27,7 +27,7 @@ static void add_core(const vm_core *c, soma_stats *s) {
   s->cores++;
 }
 
-/* After add_core: s->cores counts core c already. */
+/* Called after add_core: s->cores counts core c already. */
 static void add_engine(const vm_core *c, unsigned e, soma_stats *s) {
   const vm_engine *en = &c->eng[e];
   soma_engine_stats *to = &s->engine[e];
@@ -44,7 +44,7 @@ static void add_engine(const vm_core *c, unsigned e, soma_stats *s) {
   s->psum_written[e] += en->traffic[1][1];
 }
 
-/* What bytes take over the host's link, one way. */
+/* The time of that many bytes over the host's link, one way. */
 static vm_time host_time(const vm_core *c, uint64_t bytes) {
   uint64_t rate = c->cost[VM_HOST_LINK];
   if (!bytes) return 0;
@@ -52,7 +52,7 @@ static vm_time host_time(const vm_core *c, uint64_t bytes) {
          bytes % rate * 1000000000u / rate;
 }
 
-/* Of the cores first .. last - 1 of a run. */
+/* For the cores first .. last - 1 of a run. */
 static soma_stats stats_of(const soma_run *r, unsigned first, unsigned last) {
   const vm_core *c = &r->core;
   bool pair = c->prog->ncores > 1;

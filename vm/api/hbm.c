@@ -1,4 +1,5 @@
-/* What is in a machine's HBM, constants that stay there, and which tensors a program writes. */
+/* The contents of a machine's HBM, constants that stay there, and the tensors that a program
+ * writes. */
 #include "impl.h"
 
 #include <string.h>

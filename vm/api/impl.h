@@ -1,4 +1,4 @@
-/* What the handles of soma.h point to, for the files of this room. */
+/* What the handles of soma.h point to, for the files of this folder. */
 #ifndef VM_SOMA_IMPL_H
 #define VM_SOMA_IMPL_H
 
@@ -13,13 +13,13 @@
 
 #include <stdatomic.h>
 
-/* What a tensor of a program is bound to: host data, or device, which it then holds a reference to,
- * as it does to the program. */
+/* What a tensor of a program is bound to: host data, or a device tensor. A binding holds a
+ * reference to the device tensor, and to the program. */
 typedef struct soma_bound_tensor {
   soma_program *p;
   uint32_t tensor;
   bool shared;      /* data may be used in place */
-  const void *data; /* NULL without device: only its first dimension is given */
+  const void *data; /* NULL without device: only the first dimension is given */
   soma_tensor *device;
   int64_t rows; /* its first dimension */
 } soma_bound_tensor;
@@ -27,12 +27,13 @@ typedef struct soma_bound_tensor {
 /* A program whose constants stay on the device: it holds a reference to both. */
 typedef struct soma_resident {
   soma_program *p;
-  soma_tensor **consts; /* by tensor of p: NULL of those that are not const */
+  soma_tensor **consts; /* by tensor of p: NULL for those that are not const */
 } soma_resident;
 
 struct soma_tensor {
   soma_machine *m;          /* NULL once the machine is gone */
-  soma_tensor *base;        /* of a view: whose bytes block is a part of, held; else NULL */
+  soma_tensor *base;        /* of a view: the tensor that block is a part of, with a reference; else
+                               NULL */
   soma_tensor *next, *prev; /* of the machine's */
   isa_alloc al;
   vm_block block;
@@ -49,7 +50,7 @@ struct soma_program {
   atomic_ullong pieces; /* that snapshots of its runs have copied: the last one's number */
 };
 
-typedef struct soma_custom_entry { /* an operator of the host's */
+typedef struct soma_custom_entry { /* an operator of the host */
   char *name;
   size_t n;
   soma_custom_op op;
@@ -59,10 +60,10 @@ struct soma_machine {
   soma_options o;
   isa_alloc al;
   vm_kern kern;
-  const isa_target *target; /* NULL until the first run when the options name none */
+  const isa_target *target; /* NULL until the first run if the options name no target */
   vm_memory mem, second;    /* second: core 1's, from the first program of two cores on */
   vm_work threads;
-  vm_pool *pool; /* NULL with an allocator of the caller's: what it gave goes back at once */
+  vm_pool *pool; /* NULL if the caller gave an allocator: then freed memory goes back at once */
   vm_costs costs;
   soma_bound_tensor *bindings;
   uint32_t nbindings, cap_bindings;
@@ -75,7 +76,7 @@ struct soma_machine {
   soma_custom_entry *customs;  /* changed only while no run can continue */
   uint32_t ncustoms, cap_customs;
   bool calling; /* one of them */
-  bool running; /* soma_run_until is at work: callbacks come from it */
+  bool running; /* soma_run_until is running: callbacks come from it */
   atomic_int interrupted;
   char error[2048];
 };
@@ -83,40 +84,40 @@ struct soma_machine {
 struct soma_run {
   soma_machine *m; /* NULL once the machine is gone or has another run */
   soma_program *p;
-  isa_program *sized; /* p with the sizes of this run; NULL where p leaves none to it */
+  isa_program *sized; /* p with the sizes of this run; NULL if p leaves none to the run */
   vm_core core;
-  vm_core *second;      /* core 1 of a program of two; else NULL */
-  soma_tensor **device; /* by tensor of p: what it is bound to; NULL if there is none at all */
-  soma_result *
-      *results; /* by tensor of p: what its memory was handed over to; NULL when none was */
+  vm_core *second;       /* core 1 of a program of two; else NULL */
+  soma_tensor **device;  /* by tensor of p: what it is bound to; NULL if no tensor is bound */
+  soma_result **results; /* by tensor of p: the result that got its memory; NULL if there is none */
   uint64_t to_device, to_host;
-  uint64_t fetched_late;  /* of to_host, after the run had ended: not part of its saved state */
+  uint64_t fetched_late;  /* bytes to the host after the run had ended: not part of its saved
+                             state */
   vm_schedules schedules; /* its text is empty until they are judged */
   soma_log_fn log;        /* NULL: none */
   void *log_ud;
 };
 
-/* Whether m and the pointers that follow are there: names are theirs, with a space between two.
- * When one is NULL, m's message says which. */
+/* Whether m and the pointers that follow are given: names has their names, separated by spaces. If
+ * one is NULL, m's message says which. */
 bool soma_given(soma_machine *m, const char *names, ...);
-/* Leaves a message in the machine and gives the status. */
+/* Leaves a message in the machine and returns the status. */
 soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
 soma_status soma_out_of_memory(soma_machine *m);
-/* A program's handle, which takes ip over, also when it gives NULL: out of memory. */
+/* A program's handle, which takes over ip even if it returns NULL: out of memory. */
 soma_program *soma_program_of(const isa_alloc *al, isa_program *ip);
 /* One error as diagnostics; NULL if out of memory. */
 soma_diagnostics *soma_diagnostics_of(const isa_alloc *al, const char *text);
-/* *out is the binding of p's tensor of that name, made anew if there is none; SOMA_ARG with a
- * message when the tensor is not there, const, or of another type or shape. */
+/* *out is the binding of p's tensor of that name, made if there is none; SOMA_ARG with a message if
+ * there is no such tensor, it is const, or its type or shape is different. */
 soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                          uint32_t ndim, const int64_t *shape, soma_bound_tensor **out);
-/* The memories are made for a target at the first run when the options left it open. */
+/* The memories are made for a target at the first run if the options left it open. */
 soma_status soma_fit_target(soma_machine *m, const isa_target *t);
 /* soma_tensor_new with an owner and a name for listings; NULL: its type and shape. */
 soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
                               const int64_t *shape, vm_hbm_owner owner, const char *name,
                               soma_tensor **out);
-/* The constants of p that stay on m's device, by tensor; NULL when none do. */
+/* The constants of p that stay on m's device, by tensor; NULL if none do. */
 soma_tensor *const *soma_residents(const soma_machine *m, const soma_program *p);
 /* Sets written[i] of each tensor i that some instruction of p may write. */
 void soma_mark_written(const isa_program *p, bool *written);
@@ -124,26 +125,26 @@ void soma_mark_written(const isa_program *p, bool *written);
 soma_status soma_run_check(soma_machine *m, const soma_program *p);
 /* Gives a run what the options say about its surroundings: callbacks, limits, interruption. */
 void soma_run_options(soma_run *r);
-/* *i is the tensor of that name, for a caller who wants its bytes; SOMA_ARG with a message when
- * no tensor has it, SOMA_BUSY in a callback. */
+/* *i is the tensor of that name, for a caller who wants its bytes; SOMA_ARG with a message if there
+ * is no such tensor, SOMA_BUSY in a callback. */
 soma_status soma_find_tensor(soma_run *r, const char *name, uint32_t *i);
 /* n bytes of r have gone to the host. */
 void soma_count_to_host(soma_run *r, uint64_t n);
-/* Lets go of what r has handed over. (result.c) */
+/* Frees the references of r to what it has handed over. (result.c) */
 void soma_drop_results(const isa_alloc *al, soma_run *r);
 /* Gives back a run's addresses in HBM. */
 void soma_release(soma_run *r);
-/* Takes a run from its machine, which is about to be freed: it has ended. */
+/* Takes a run from its machine, which is about to be freed: the run has ended. */
 void soma_run_leave(soma_run *r);
 
-/* Gives the caller's struct of n bytes what this version's has. */
+/* Fills the caller's struct of n bytes from this version's. */
 soma_status soma_give(void *out, size_t n, const void *from, size_t size);
 
 /* ---- rows.c ---- */
 
-/* Makes r->sized of what p's tensors are bound to, where p leaves sizes to the run. */
+/* Makes r->sized from what p's tensors are bound to, if p leaves sizes to the run. */
 soma_status soma_find_rows(soma_machine *m, const soma_program *p, soma_run *r);
-/* The same of rows, by tensor. */
+/* The same from rows, by tensor. */
 soma_status soma_size_run(soma_machine *m, const isa_program *p, const int64_t *rows, soma_run *r);
 void soma_unsize_run(const isa_alloc *al, soma_run *r);
 /* The program that r's cores run. */
@@ -157,7 +158,7 @@ soma_status soma_read_rows(soma_machine *m, const isa_program *p, vm_saver *s, s
 
 /* ---- save.c ---- */
 
-/* What a saved run has after its program, to or from s. SOMA_ARG when r cannot be saved now. */
+/* What a saved run has after its program, to or from s. SOMA_ARG if r cannot be saved now. */
 soma_status soma_state_write(soma_run *r, vm_saver *s);
 /* *r becomes a run of that state and has the stops and the log of the old one, which is freed; on
  * failure it is as it was. `from`: the snapshot that s reads, NULL: it reads a file. */
@@ -175,8 +176,8 @@ void soma_fill_blocks(soma_run *r, soma_run *old, const soma_snapshot *s);
 /* ---- pair.c ---- */
 
 vm_core *soma_core_of(soma_run *r, unsigned core);
-/* Starts core 1 of r when its program has one, in the memory *second, which is made when there is
- * none. On failure nothing is left but that. */
+/* Starts core 1 of r if its program has one, in the memory *second, which is made if there is none.
+ * On failure nothing is left but that memory. */
 soma_status soma_pair_start(soma_machine *m, soma_run *r, vm_memory *second, isa_error *e);
 void soma_pair_end(soma_run *r); /* before core 0's end */
 /* That core of m's run, for the host to look at or, with changes, to write to. */

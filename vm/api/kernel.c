@@ -33,14 +33,14 @@ struct soma_kernel {
   as_kernel *k;
   isa_alloc al;
   vm_cost_model *costs;
-  const as_kernel *failed; /* whose error is told: k, or the other core's kernel */
+  const as_kernel *failed; /* whose error is reported: k, or the other core's kernel */
   char error[1280];
   bool own_error; /* an argument was wrong before the builder saw it */
 };
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
-/* ok, or the error that one of the builder's kernels has. */
+/* OK, or the error that one of the builder's kernels has. */
 static soma_status result_of(soma_kernel *k, const as_kernel *failed, bool ok) {
   const as_kernel_error *e = as_kernel_last_error(failed);
   const char *file = as_kernel_file_name(failed, e->at.file);
@@ -93,7 +93,7 @@ static uint64_t busy(void *ud, unsigned engine, const isa_program *p, const isa_
   return vm_cost_static(ud, engine, p, in);
 }
 
-/* Ratios that hold for all transfers: what a trigger takes, and the bytes of a microsecond. */
+/* Ratios that hold for all transfers: the time of a trigger, and the bytes of a microsecond. */
 static as_kernel_costs costs_of(const soma_machine *m, const isa_target *t, vm_cost_model *model) {
   const uint32_t *v = m->costs.v[t->gen - ISA_GEN2];
   as_kernel_costs c = {.ud = model, .busy = busy};

@@ -1,4 +1,4 @@
-/* The facade: soma.h over the assembler and the VM. The one file of vm/ that knows both. */
+/* The facade: soma.h over the assembler and the VM. This is the only file of vm/ that uses both. */
 #include "../time/clock.h"
 #include "impl.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The public numbers are the tables' own. */
+/* The public numbers are those of the tables. */
 #define SAME(public_name, own) \
   _Static_assert((int)(public_name) == (int)(own), #public_name " differs from the table")
 SAME(SOMA_OK, ISA_OK);
@@ -103,7 +103,7 @@ static bool options_ok(soma_machine *m) {
   int t = isa_target_find(m->o.target, strlen(m->o.target));
   if (t < 0) return false;
   m->target = &isa_targets[t];
-  m->o.target = m->target->name; /* the caller's string need not live */
+  m->o.target = m->target->name; /* the caller's string need not stay */
   return true;
 }
 
@@ -299,7 +299,7 @@ soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics *
   return (soma_status)s;
 }
 
-/* Gives a buffer's bytes away as a block from malloc. */
+/* Returns a buffer's bytes as a block from malloc. */
 static soma_status give_buffer(soma_machine *m, isa_buf *b, void **data, size_t *n) {
   *data = b->failed ? NULL : malloc(b->len + 1);
   if (!*data) {
@@ -345,7 +345,7 @@ soma_status soma_program_print(soma_machine *m, soma_program *p, char **text, si
 soma_status soma_disassemble(soma_machine *m, const soma_program *p, char **text, size_t *n) {
   if (!soma_given(m, "p text n", p, text, n)) return SOMA_ARG;
   *text = NULL;
-  soma_program *own; /* with names of its own, which the file may give twice */
+  soma_program *own; /* with names of its own: the file may give one name twice */
   void *image;
   size_t bytes;
   soma_status s = soma_program_save(m, (soma_program *)(uintptr_t)p, &image, &bytes);

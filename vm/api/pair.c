@@ -1,4 +1,5 @@
-/* The second core of a run: made with the first program of two cores, and what reaches it. */
+/* The second core of a run: it is made with the first program of two cores; and the calls that
+ * reach it. */
 #include "impl.h"
 
 vm_core *soma_core_of(soma_run *r, unsigned core) { return core ? r->second : &r->core; }

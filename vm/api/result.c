@@ -6,7 +6,7 @@
 struct soma_result {
   isa_alloc al;
   vm_pool *pool;
-  atomic_uint refs; /* the caller's handles; the run, where it is still to be read */
+  atomic_uint refs; /* the caller's handles; the run, if it can still be read */
   uint8_t *data;
   uint64_t bytes;
 };

@@ -160,7 +160,7 @@ static void forward_event(void *ud, const vm_trace_event *ev) {
   const isa_core *at = &r->p->p->cores[ev->core];
   const isa_core *code = &r->p->p->cores[ev->core ^ ev->where.peer];
   bool dma = ev->kind == VM_EV_DMA;
-  unsigned by = (unsigned)ev->where.engine; /* whose instruction it is */
+  unsigned by = (unsigned)ev->where.engine; /* the engine whose instruction it is */
   uint32_t pc = ev->where.pc;
   soma_event e = {.kind = ev->kind,
                   .engine = dma ? (unsigned)ev->where.dma : by,
@@ -227,13 +227,13 @@ static soma_status check_inputs(soma_machine *m, const soma_program *sp) {
   return SOMA_OK;
 }
 
-/* Inputs that are not on the device are brought there, and so are constants; of what is used in
- * place only the bytes are counted. */
+/* Copies inputs that are not on the device to it, and constants; for data that is used in place
+ * only the bytes are counted. */
 static void copy_inputs(soma_run *r) {
   for (uint32_t i = 0; i < r->p->p->ntensors; i++) {
     const soma_bound_tensor *b = find_binding(r->m, r->p, i);
     const vm_block *to = &r->core.hbm[i];
-    bool is_const = r->p->p->tensors[i].role == ISA_CONST; /* copied when it was placed */
+    bool is_const = r->p->p->tensors[i].role == ISA_CONST; /* it was copied when it was placed */
     if (to->placed || (!has_data(b) && !is_const)) continue;
     if (b && to->data != b->data) memcpy(to->data, b->data, (size_t)to->bytes);
     r->to_device += to->bytes;
@@ -241,8 +241,8 @@ static void copy_inputs(soma_run *r) {
   }
 }
 
-/* Takes a reference to each device tensor that p's are bound to or that holds a constant, for r;
- * false: out of memory. */
+/* Takes a reference, for r, to each device tensor that p's tensors are bound to or that holds a
+ * constant; false: out of memory. */
 static bool hold_device_tensors(soma_machine *m, soma_program *p, soma_run *r) {
   uint32_t n = p->p->ntensors;
   soma_tensor *const *consts = soma_residents(m, p);
@@ -271,7 +271,7 @@ static bool has_shared(const soma_machine *m, const soma_program *p) {
   return false;
 }
 
-/* Host data: shared ones that p does not write are used in place, the rest will be copied. */
+/* Host data: shared data that p does not write is used in place, the rest will be copied. */
 static bool give_host(const soma_machine *m, const soma_program *p, const soma_run *r,
                       vm_block *given) {
   uint32_t n = p->p->ntensors;
@@ -294,7 +294,7 @@ static bool give_host(const soma_machine *m, const soma_program *p, const soma_r
   return true;
 }
 
-/* *given is what the tensors of p have already, n of them, or NULL; to be freed by the caller. */
+/* *given is what p's tensors already have, n of them, or NULL; the caller frees it. */
 static bool give_blocks(const soma_machine *m, const soma_program *p, const soma_run *r,
                         vm_block **given) {
   uint32_t n = p->p->ntensors;
@@ -309,7 +309,7 @@ static bool give_blocks(const soma_machine *m, const soma_program *p, const soma
   return give_host(m, p, r, *given);
 }
 
-/* vm_core_start with the device tensors and shared data in place. */
+/* vm_core_start with device tensors and shared data in place. */
 static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *r, isa_error *e) {
   vm_memory mem = m->mem;
   vm_block *given;
@@ -380,7 +380,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   r->m = m;
   r->p = p;
   p->refs++;
-  if (m->run) m->run->m = NULL; /* an ended run stays readable, on its own */
+  if (m->run) m->run->m = NULL; /* a run that has ended stays readable without its machine */
   m->run = r;
   soma_run_options(r);
   soma_load_rows(r);
@@ -390,7 +390,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   return SOMA_OK;
 }
 
-/* The fault's text; of a fault that had no memory for it, what kind it is. */
+/* The fault's text; if there was no memory for it, the kind of fault. */
 static const char *fault_text(const soma_run *r) {
   const vm_fault_record *f = &r->core.fault;
   return f->text.failed || !f->text.data ? soma_status_text((soma_status)f->status) : f->text.data;

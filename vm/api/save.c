@@ -22,7 +22,7 @@ enum {
   AT_LENGTH = 24,
   AT_HASH = 32,
   HEADER = 40,
-  LAYOUT = 3 /* one more whenever what vm/save writes is another */
+  LAYOUT = 3 /* raised whenever vm/save writes something different */
 };
 
 _Static_assert(sizeof SOMA_VERSION <= VERSION_BYTES, "the version has no room in the header");
@@ -45,7 +45,8 @@ static uint64_t hash_of(const uint8_t *p, size_t n) {
 
 /* ---- Saving -------------------------------------------------------------------------------- */
 
-/* In the file each tensor has bytes of its own, so that two names for one memory would part. */
+/* In the file each tensor has bytes of its own, so two names for the same memory would become
+ * two. */
 static bool overlap(const soma_tensor *a, const soma_tensor *b) {
   return a && b && a->block.address < b->block.address + b->block.bytes &&
          b->block.address < a->block.address + a->block.bytes;
@@ -90,7 +91,7 @@ static void put_program(isa_buf *b, isa_program *p) {
   uint8_t length[8] = {0};
   size_t at = b->len;
   isa_buf_add(b, length, sizeof length);
-  isa_buf image; /* offsets within an image are its own */
+  isa_buf image; /* offsets within an image are relative to it */
   isa_buf_init(&image, &b->al);
   if (!isa_image_write(p, &image) || image.failed) b->failed = true;
   isa_buf_add(b, image.data, image.len);
@@ -102,7 +103,7 @@ soma_status soma_state_write(soma_run *r, vm_saver *s) {
   soma_status status = check_savable(r);
   if (status != SOMA_OK) return status;
   vm_save_options o = options_of(&r->core);
-  uint64_t to_host = r->to_host - r->fetched_late; /* who resumes it fetches them again */
+  uint64_t to_host = r->to_host - r->fetched_late; /* whoever resumes the run fetches them again */
   soma_save_rows(s, r);
   vm_save_u64(s, &r->to_device);
   vm_save_u64(s, &to_host);
@@ -163,7 +164,7 @@ static soma_status check_header(soma_machine *m, const uint8_t *p, size_t n) {
   return SOMA_OK;
 }
 
-/* Ends a run that was not resumed; its memories, core 1's in *second, go. */
+/* Ends a run that was not resumed; its memories, core 1's in *second, are freed. */
 static void end_cores(soma_machine *m, soma_run *r, vm_memory *second) {
   vm_memory mem = r->core.mem;
   soma_pair_end(r);
@@ -178,7 +179,7 @@ static void set_options(vm_core *c, const vm_save_options *o) {
   for (unsigned i = 0; i < ISA_NENGINES; i++) c->eng[i].dp.rounding_seed = o->rounding_seed;
 }
 
-/* Cores that have just started, in memories of their own, as the run's; `given`, if it is not NULL:
+/* Cores that have just started, in memories of their own, like the run's; `given`, if it is not NULL:
  * blocks for tensors. On failure r holds nothing and *second is empty. */
 static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *r,
                                vm_memory *second, const vm_save_options *o, vm_block *given,
@@ -209,7 +210,7 @@ static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *
   return s;
 }
 
-/* Checks that a machine asks for are those that the run began with. */
+/* Checks that a machine asks for must be those that the run began with. */
 static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
   unsigned mask = vm_check_mask(c);
   if (!checks || vm_check_possible(c, checks) == mask) return true;
@@ -279,7 +280,7 @@ static void adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory
   soma_run_options(r);
 }
 
-/* A run that had ended when it was saved, or was about to, ends. */
+/* A run that had ended when it was saved, or was about to end, ends. */
 static void settle(soma_run *r) {
   bool idle = r->core.heap.n == 0 && (!r->second || r->second->heap.n == 0);
   if (idle && vm_check_count(&r->core) == 0) soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
@@ -324,7 +325,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
 
 /* ---- Going back ---------------------------------------------------------------------------- */
 
-/* Whether the bytes that s stands at begin with the program of r; s is after it then. */
+/* Whether the bytes at s begin with the program of r; then s is after it. */
 static soma_status same_program(soma_run *r, vm_saver *s) {
   isa_alloc al = isa_alloc_default();
   isa_buf image;

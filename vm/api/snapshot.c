@@ -1,5 +1,5 @@
-/* States of a run that stay in memory: what a later one has not changed it shares with an earlier
- * one, so that many of a large run take little. */
+/* States of a run that stay in memory. A later state shares with an earlier one what has not
+ * changed, so that many states of a large run take little memory. */
 #include "../save/save.h"
 #include "impl.h"
 
@@ -166,7 +166,7 @@ static void keep(void *ud, uint8_t *p, uint64_t n) {
 static void give(void *ud, uint8_t *p, uint64_t n) {
   walk *w = ud;
   const soma_snapshot *s = w->s;
-  if (w->i >= s->n || s->regions[w->i].n != n) return; /* one program has one walk */
+  if (w->i >= s->n || s->regions[w->i].n != n) return; /* the walk is always the same */
   const region *r = &s->regions[w->i++];
   if (r->tensor != NO_TENSOR && w->r->core.hbm[r->tensor].data == p) return;
   for (size_t i = 0; i < vm_pieces_of(n); i++)

@@ -70,7 +70,7 @@ soma_status soma_core_register_set(soma_machine *m, unsigned core, soma_engine e
   en->regs[r] = value;
   if (c->check) vm_check_host_register(c, (unsigned)e, r);
   c->cause = 0;                /* no instruction's */
-  if (en->state == VM_WAITING) /* it may wait for that register's value */
+  if (en->state == VM_WAITING) /* it may be waiting for that register's value */
     vm_wake(c, vm_wait_of(c, en).sem);
   return s;
 }
@@ -79,7 +79,7 @@ soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32
   return soma_core_register_set(m, 0, e, r, value);
 }
 
-/* Host address of n bytes of a partition; NULL with a message when they are outside. */
+/* Host address of n bytes of a partition; NULL with a message if they are outside. */
 static uint8_t *memory_at(soma_machine *m, unsigned core, soma_memory mem, uint32_t partition,
                           uint64_t offset, size_t n) {
   bool sbuf = mem == SOMA_SBUF;

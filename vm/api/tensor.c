@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of a dense tensor; false when there is no such type or shape. */
+/* Bytes of a dense tensor; false if there is no such type or shape. */
 static bool size_of(soma_dtype dtype, uint32_t ndim, const int64_t *shape, uint64_t *bytes) {
   if (!isa_dtype_valid((unsigned)dtype) || ndim > ISA_TENSOR_DIMS) return false;
   *bytes = isa_dtype_bytes((unsigned)dtype);
@@ -16,7 +16,7 @@ static bool size_of(soma_dtype dtype, uint32_t ndim, const int64_t *shape, uint6
   return true;
 }
 
-/* "float32[4, 2]", cut where it does not fit. */
+/* "float32[4, 2]", cut off if it does not fit. */
 static void name_by_type(soma_tensor *t) {
   size_t size = sizeof t->name, n = 0;
   n += (size_t)snprintf(t->name, size, "%s[", isa_dtypes[t->dtype].name);
@@ -41,7 +41,7 @@ static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
   return soma_out_of_memory(m);
 }
 
-/* A tensor without a place; NULL when memory is out. */
+/* A tensor without a place; NULL: out of memory. */
 static soma_tensor *new_handle(soma_machine *m, soma_dtype dtype, uint32_t ndim,
                                const int64_t *shape, uint64_t bytes) {
   soma_tensor *t = isa_zalloc(&m->al, sizeof *t);
@@ -147,7 +147,7 @@ static soma_status check_part(soma_tensor *t, uint64_t offset, uint64_t n) {
   return SOMA_OK;
 }
 
-/* n bytes of t are about to be written by the host: what has started reads them before. */
+/* The host is about to write n bytes of t: what has started reads them first. */
 static soma_status begin_write(soma_tensor *t, uint64_t offset, uint64_t n) {
   soma_status s = check_part(t, offset, n);
   if (s != SOMA_OK || (s = soma_not_running(t->m)) != SOMA_OK) return s;

@@ -1,13 +1,14 @@
-/* Semaphores that do more than count: what each wait for one is sure of.
+/* Semaphores that do more than count: what each wait for one can be sure of.
  *
- * For one semaphore all orders are gone through in which its updates can arrive and the waits for
- * it can pass. An update or a wait comes when all has come that its clock knows of (must.c), a wait
- * only on a value that it waits for. What all states have in common in which a wait can pass is
- * what it is sure of. Clocks follow from that, and that from clocks: they begin as in the run and
- * fall until they stand.
+ * For one semaphore, all orders are tried in which its updates can arrive and the waits for it can
+ * pass. An update or a wait comes when everything has come that its clock knows of (must.c), a wait
+ * only at a value that it waits for. A wait is sure of what all states in which it can pass have in
+ * common. Clocks follow from that, and that follows from clocks: they begin as in the run and fall
+ * until nothing changes.
  *
- * An update has arrived later than its instruction is complete, and only who has seen it in the
- * value knows: each source has a component of its own for that, after those of the clocks. */
+ * An update arrives later than its instruction is complete, and only an engine that has seen it in
+ * the value knows of it: each source has a component of its own for that, after those of the
+ * clocks. */
 #include "mixed.h"
 
 #include <string.h>
@@ -36,8 +37,8 @@ static mixed_sem *sem_of(vm_ck_mixed *x, unsigned sem) {
   return &x->sems[x->nsems++];
 }
 
-/* comp: of a source; of waits, the engine's OF_SEQ, which no source of updates that take time to
- * arrive shares: those of control instructions have it with `flow`. */
+/* comp: of a source; for waits, the engine's OF_SEQ. No source whose updates take time to arrive
+ * has the same one: the updates of control instructions have OF_SEQ with `flow`. */
 static mixed_chain *chain_of(vm_ck_mixed *x, mixed_sem *s, bool flow, unsigned comp) {
   for (uint32_t i = 0; s && i < s->nchains; i++)
     if (s->chains[i].flow == flow && s->chains[i].comp == comp) return &s->chains[i];
@@ -89,7 +90,7 @@ static unsigned queue_of(const vm_ck_mixed *x, unsigned comp) {
   return (comp - x->c->check->rings) / ISA_NDMA;
 }
 
-/* How many chains from h on are those of the rings of one queue that go in step. */
+/* How many chains from h on are those of the rings of one queue that advance together. */
 static uint32_t rings_alike(const vm_ck_mixed *x, const mixed_chain *h, uint32_t n) {
   uint32_t r = 1;
   if (!h->flow || h->comp < x->c->check->rings) return 1;
@@ -105,7 +106,7 @@ static uint32_t rings_alike(const vm_ck_mixed *x, const mixed_chain *h, uint32_t
   return r;
 }
 
-/* Which of the rings have come does not matter, only how many: they are one chain. */
+/* It does not matter which of the rings have come, only how many: they are one chain. */
 static void join_rings(vm_ck_mixed *x, mixed_sem *s) {
   uint32_t to = 0;
   for (uint32_t i = 0, n; i < s->nchains; i += n) {
@@ -213,7 +214,7 @@ uint32_t vm_ck_mixed_seq(const vm_ck_mixed *x, const mixed_node *d) {
   return d->wait ? x->g->steps[d->wait - 1].seq : d->update->own[OF_SEQ];
 }
 
-/* The clock with which a node comes, without what it acquires itself. */
+/* The clock with which a node comes, without what the node itself acquires. */
 static const uint32_t *clock_before(const vm_ck_mixed *x, const mixed_sem *s, const vm_ck_must *m,
                                     const mixed_chain *h, uint32_t i) {
   const mixed_node *d = &h->v[i];
@@ -222,7 +223,7 @@ static const uint32_t *clock_before(const vm_ck_mixed *x, const mixed_sem *s, co
 }
 
 /* Whether update u of one data path or sequencer can arrive only after v of the same engine: v is
- * the earlier one, and known to be complete when u is posted. */
+ * the earlier one, and is known to be complete when u is posted. */
 static bool follows(const vm_ck_mixed *x, const vm_ck_signal *u, const uint32_t *clock,
                     const vm_ck_signal *v) {
   uint32_t rings = x->c->check->rings;
@@ -275,8 +276,8 @@ bool vm_ck_mixed_met(const mixed_sem *s, const mixed_chain *h, uint32_t i, const
   return true;
 }
 
-/* What `n` nodes of a chain tell. Of rings that have begun `levels` transfers each has ended at
- * least what the others cannot make up. */
+/* What `n` nodes of a chain prove. If the rings have begun `levels` transfers, each has ended at
+ * least those that the others cannot make up. */
 static void raise_chain(const vm_ck_mixed *x, const mixed_sem *s, const mixed_chain *h,
                         const uint32_t *at, uint32_t *to) {
   uint32_t n = at[h - s->chains], last = (n + h->rings - 1) / h->rings, levels = last;
@@ -398,7 +399,7 @@ static uint32_t place_of(const vm_ck_mixed *x, const mixed_node *d) {
   return d->wait ? x->g->steps[d->wait - 1].at : d->update->at;
 }
 
-/* Of the first pass: what has arrived and passed before this wait in the run. */
+/* In the first pass: what has arrived and passed before this wait in the run. */
 static void see_run(vm_ck_mixed *x, const vm_ck_must *m, mixed_sem *s, uint32_t step) {
   uint32_t at = x->g->steps[step].at;
   for (uint32_t i = 0; i < s->nchains; i++) {
@@ -416,7 +417,7 @@ static void see_run(vm_ck_mixed *x, const vm_ck_must *m, mixed_sem *s, uint32_t 
   }
 }
 
-/* Of rings some of which have come, all that they could have told: a bound is enough. */
+/* If some of the rings have come, all that they could have proved: a bound is enough. */
 static void see_rest(const vm_ck_mixed *x, const vm_ck_must *m, const mixed_sem *s, uint32_t step,
                      uint32_t *to) {
   uint32_t at = x->g->steps[step].at;
@@ -460,7 +461,7 @@ bool vm_ck_mixed_knows(const vm_ck_mixed *x, uint32_t step) {
   return !vm_ck_mixed_decides(x, s->sem) || x->sure[step];
 }
 
-/* Takes over what the waits of a semaphore are sure of; true: it is less than before. */
+/* Takes over what the waits of a semaphore are sure of; true if it is less than before. */
 static bool fall(vm_ck_mixed *x, mixed_sem *s) {
   bool changed = false;
   for (uint32_t i = 0; i < s->nchains; i++)
@@ -469,7 +470,7 @@ static bool fall(vm_ck_mixed *x, mixed_sem *s) {
       if (!wait) continue;
       uint32_t *to = row(x->kept, x, x->row_of[wait - 1] - 1);
       const uint32_t *from = row(x->fresh, x, x->row_of[wait - 1] - 1);
-      s->open |= from[0] == NEVER; /* no order lets it pass, yet it has: leave it */
+      s->open |= from[0] == NEVER; /* no order lets it pass, yet it has passed: leave it */
       for (uint32_t j = 0; j < x->n && !s->open; j++)
         if (from[j] < to[j]) {
           to[j] = from[j];
@@ -496,7 +497,7 @@ bool vm_ck_mixed_lower(vm_ck_mixed *x, const vm_ck_must *m) {
 
 /* ---- Two accesses -------------------------------------------------------------------------- */
 
-/* Of the states in which an access is open, how far a chain has come: at least *lo nodes, and at
+/* In the states in which an access is open, how far a chain has come: at least *lo nodes, and at
  * most *hi. */
 static void narrow(const vm_ck_mixed *x, const mixed_sem *s, const mixed_chain *h,
                    const vm_ck_must *m, const vm_ck_access *a, uint32_t *lo, uint32_t *hi) {
@@ -543,7 +544,7 @@ bool vm_ck_mixed_apart(vm_ck_mixed *x, const vm_ck_must *m, const vm_ck_access *
 
 /* ---- The end ------------------------------------------------------------------------------- */
 
-/* An update that the run showed to a wait, and of which it is sure. */
+/* An update that a wait has seen in the run, and of which it is sure. */
 static bool is_sure(const vm_ck_mixed *x, uint32_t wait, const vm_ck_signal *u) {
   for (uint32_t i = 0; i < x->nsems; i++)
     for (uint32_t k = 0; k < x->sems[i].nchains && x->sems[i].sem == u->sem; k++) {

@@ -11,9 +11,9 @@ typedef struct mixed_node {
   const vm_ck_signal *update;
 } mixed_node;
 
-/* Nodes that come one after another: waits of one engine and its updates that take effect at once,
- * or the updates of one source. Rings with equal updates share a chain: each node stands for
- * `rings` updates. */
+/* Nodes that come one after another: waits of one engine and those of its updates that take effect
+ * at once, or the updates of one source. Rings with equal updates share a chain: each node stands
+ * for `rings` updates. */
 typedef struct mixed_chain {
   mixed_node *v;
   uint32_t n, cap;
@@ -22,18 +22,18 @@ typedef struct mixed_chain {
   uint32_t rings;
   uint32_t first; /* number of its first node */
   uint32_t slot;  /* of a flow: the component that says how many have arrived */
-  uint32_t seen;  /* nodes that had come where the first pass is */
+  uint32_t seen;  /* nodes that had come where the first pass is now */
 } mixed_chain;
 
 typedef struct mixed_sem {
   unsigned sem;
-  bool open; /* not decided: too many states, or the host has set it */
+  bool open; /* not decided: too many states, or the host has set the semaphore */
   mixed_chain *chains;
   uint32_t nchains, cap_chains, nnodes;
   uint32_t rows;       /* nodes that have: */
   uint32_t *know;      /* the clock of each */
   uint32_t *need;      /* how far each chain must have come before it */
-  uint32_t *in_run;    /* what has been seen where the first pass is */
+  uint32_t *in_run;    /* updates that were seen where the first pass is now */
   uint32_t *at, *next; /* states: how far each chain has come, and the value */
   uint32_t *states, nstates, cap_states;
   uint32_t *table, ntable;
@@ -61,7 +61,7 @@ const uint32_t *vm_ck_mixed_cut(const vm_ck_mixed *x, const mixed_sem *s, const 
 /* Whether all has come that node i of chain h needs. */
 bool vm_ck_mixed_met(const mixed_sem *s, const mixed_chain *h, uint32_t i, const uint32_t *at);
 const uint32_t *vm_ck_mixed_state(const mixed_sem *s, uint32_t i);
-/* How far its engine's sequencer has come at a wait, or at what it sets at once. */
+/* How far its engine's sequencer has come at a wait, or at a value that it sets at once. */
 uint32_t vm_ck_mixed_seq(const vm_ck_mixed *x, const mixed_node *d);
 
 #endif

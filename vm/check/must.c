@@ -1,15 +1,15 @@
 /* What has happened before each step of the log under every legal timing.
  *
- * What an engine knows at a wait on a semaphore that counts: an event has happened when, without it
- * and all that needs it, the increments that can still come do not make up the value. Of each
+ * What an engine knows at a wait on a semaphore that only counts: an event has happened if, without
+ * it and all that needs it, the increments that can still come do not add up to the value. For each
  * component that is the least epoch such that the updates whose own clocks have no more of it add
  * up to the value: an order statistic of the clocks of the updates. An update that can only come
  * after the wait knows more than the wait itself, and so cannot lower it. The clocks are the
- * greatest that agree with one another: they begin as if nothing ever came, and fall until they
- * stand.
+ * greatest that agree with one another: they begin as if nothing ever came, and fall until nothing
+ * changes.
  *
- * In the run as it was, a wait has seen the updates in the order in which they were started, up to
- * its value: what its author had in mind, however few of them are sure. */
+ * In the run itself, a wait has seen the updates in the order in which they were started, up to its
+ * value: this is what its author had in mind, even if few of them are certain. */
 #include "check.h"
 #include "judge.h"
 #include "meet.h"
@@ -31,7 +31,7 @@ struct vm_ck_must {
   const struct vm_check *k;
   const vm_ck_log *g;
   uint32_t n;              /* components, with those of arrivals (mixed.c) */
-  uint32_t *clocks, *mine; /* of each step; of the one that is found */
+  uint32_t *clocks, *mine; /* of each step; of the one that was found */
   bool *never;             /* steps that cannot come */
   uint32_t *order;         /* steps by place */
   uint32_t nsteps, nupdates;
@@ -42,9 +42,9 @@ struct vm_ck_must {
   uint32_t ngroups, of_sem[VM_CK_SEMS + 1];
   candidate *candidates;
   bool in_run;
-  uint32_t *joined;   /* in the run: of each engine and semaphore, how many updates it has seen */
+  uint32_t *joined;   /* in the run: how many updates each engine has seen of each semaphore */
   vm_ck_mixed *mixed; /* NULL: in the run */
-  bool decided;       /* what is acquired of these semaphores has been found */
+  bool decided;       /* what is acquired from these semaphores has been found */
 };
 
 static uint32_t *clock_of(const vm_ck_must *m, uint32_t step) {
@@ -53,7 +53,7 @@ static uint32_t *clock_of(const vm_ck_must *m, uint32_t step) {
 
 const uint32_t *vm_ck_must_clock(const vm_ck_must *m, uint32_t step) { return clock_of(m, step); }
 
-/* Component comp of what whoever sees update u knows. */
+/* Component comp of what any engine that sees update u knows. */
 static uint32_t known_by(const vm_ck_must *m, const uint32_t *clock, const vm_ck_signal *u,
                          unsigned comp) {
   uint32_t base = clock[comp], own = 0;
@@ -91,7 +91,7 @@ static void join_update(vm_ck_must *m, const vm_ck_signal *u) { vm_ck_must_join(
 
 vm_ck_mixed *vm_ck_must_mixed(const vm_ck_must *m) { return m->mixed; }
 
-/* All of the instruction or transfer of an access is complete; so are those before it. */
+/* All of the instruction or transfer of an access is complete; so are the accesses before it. */
 static void join_access(vm_ck_must *m, const vm_ck_access *a) {
   const uint32_t *clock = clock_of(m, a->step);
   for (uint32_t i = 0; i < m->n; i++) raise(&m->mine[i], clock[i]);
@@ -155,7 +155,7 @@ static void see_updates(vm_ck_must *m, const vm_ck_step *s) {
     join_update(m, &m->g->updates[m->sorted[i]]);
 }
 
-/* False when the wait can never hold by what is known. */
+/* False if the wait can never hold, by what is known. */
 static bool find_wait(vm_ck_must *m, const vm_ck_step *s) {
   int64_t need = s->want, total = 0;
   uint32_t n = 0;
@@ -233,7 +233,7 @@ static bool pass(vm_ck_must *m) {
   bool changed = false;
   for (uint32_t i = 0; i < m->nsteps; i++) {
     uint32_t step = m->order[i], *clock = clock_of(m, step);
-    if (!find_step(m, step)) continue; /* it is as it was: it never comes */
+    if (!find_step(m, step)) continue; /* it stays as it was: it never comes */
     if (!m->never[step] && memcmp(clock, m->mine, m->n * sizeof *clock) == 0) continue;
     memcpy(clock, m->mine, m->n * sizeof *clock);
     m->never[step] = false;
@@ -347,8 +347,8 @@ void vm_ck_must_free(vm_core *c, vm_ck_must *m) {
   isa_free(&c->al, m, sizeof *m);
 }
 
-/* Sorts steps by place. Those that are assumed were added at the end; they go before the step,
- * update or access at the same place. */
+/* Sorts steps by place. Assumed ones were added at the end; they go before the step, update or
+ * access at the same place. */
 static void sort_steps(vm_ck_must *m, uint32_t logged) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < logged; i++) m->order[n++] = i;

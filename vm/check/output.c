@@ -73,7 +73,7 @@ static void match(void *ud, uint32_t tensor) {
   s->found |= tensor == s->tensor;
 }
 
-/* An instruction that writes the tensor, the program's first; false: none does. */
+/* An instruction that writes the tensor, the first in the program; false: there is none. */
 static bool find_writer(const vm_core *c, uint32_t tensor, unsigned *e, uint32_t *pc) {
   struct search s = {.tensor = tensor};
   unsigned n = c->check->nengines;
@@ -86,7 +86,7 @@ static bool find_writer(const vm_core *c, uint32_t tensor, unsigned *e, uint32_t
   return false;
 }
 
-/* "rows 384..511" of the first dimension when all their bytes are missing, else the bytes. */
+/* "rows 384..511" of the first dimension if all their bytes are missing, else the bytes. */
 static void put_hole(const isa_tensor *t, uint64_t lo, uint64_t hi, uint64_t missing,
                      isa_buf *out) {
   bool many = isa_slice_put_bytes(t, lo, hi, out);

@@ -1,8 +1,8 @@
-/* Instructions that read or write a part of an operand, for what nobody wrote: the field's flags in
- * forms.def say which. Some parts are fixed: the scales of MX, every sixteenth partition, a list
- * laid over sixteen of them. Others are chosen by another operand: such an instruction is run once
- * more on the shadows, with the choosing operand as it is, so that it says itself what it chose.
- */
+/* Instructions that read or write only a part of an operand, for bytes that nothing wrote: the
+ * field's flags in forms.def say which part. Some parts are fixed: the scales of MX, every
+ * sixteenth partition, a list laid over sixteen of them. Others are chosen by another operand: such
+ * an instruction is run once more on the shadows, with the choosing operand as it is, and so shows
+ * what it chose. */
 #include "../engine/engine.h"
 #include "shadow.h"
 
@@ -46,7 +46,8 @@ static void emit_scales(const struct cut *t, const vm_view *v, unsigned flags, u
     emit_partition(t, v, flags, g / 4 * 32 + g % 4, v->elems);
 }
 
-/* Partitions of the operand whose scales an instruction takes: the one that may be packed. */
+/* Partitions of the operand whose scales an instruction takes: of the operand that may be
+ * packed. */
 static uint32_t scaled_parts(const vm_flight *f) {
   const isa_form *form = isa_form_of(f->in->op);
   for (unsigned i = 0; i < form->nfields; i++)
@@ -61,7 +62,7 @@ static void cut_operand(void *ud, const vm_view *v, unsigned flags) {
   if (flags & AP_FREED) return;
   if (flags & AP_SCALES)
     emit_scales(t, v, flags, scaled_parts(t->f));
-  else if (n && v->run != v->elems) /* one that is a run has been cut */
+  else if (n && v->run != v->elems) /* an operand that is one run was cut already */
     emit_wrapped_list(t, v, flags, n);
   else
     t->fn(t->ud, v, flags);
@@ -77,11 +78,11 @@ void vm_ck_each_part(const vm_core *c, const vm_flight *f,
 
 typedef struct choice {
   vm_view *dst, *src; /* src NULL: the instruction does not choose */
-  vm_num *other;      /* what stands where nothing is chosen, NULL: there is none */
+  vm_num *other;      /* what is there where nothing is chosen; NULL: there is none */
   uint8_t *reduce;    /* a command for the accumulator, NULL: there is none */
 } choice;
 
-/* The operands, among a, that choose and are chosen from. */
+/* The operands in a that choose, and those that are chosen from. */
 static choice choice_of(const isa_insn *in, vm_operands *a) {
   const isa_form *form = isa_form_of(in->op);
   choice r = {0};
@@ -96,14 +97,14 @@ static choice choice_of(const isa_insn *in, vm_operands *a) {
   return r;
 }
 
-/* Elements of a size as an integer type, so that their bits move as they are. */
+/* Elements as an integer type of their size, so that their bits move as they are. */
 static void as_bits(vm_view *v, unsigned esize) {
   v->esize = (uint8_t)esize;
   v->dtype = esize == 1 ? ISA_int8 : esize == 2 ? ISA_int16 : ISA_int32;
 }
 
-/* Runs the flight's instruction with these in place of dst and src, and -1, every byte of it not
- * zero, for what is not chosen. */
+/* Runs the flight's instruction with these in place of dst and src, and with -1, whose bytes are
+ * all nonzero, where nothing is chosen. */
 static bool run_on(vm_core *c, unsigned e, const vm_flight *f, const vm_view *dst,
                    const vm_view *src) {
   vm_operands a = f->a;

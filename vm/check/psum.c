@@ -1,5 +1,5 @@
 /* PSUM: accumulation where no matmul has started a group, and values that were read before their
- * group was complete. A shadow byte for each fp32 slot. */
+ * group was complete. There is a shadow byte for each fp32 slot. */
 #include "check.h"
 #include "shadow.h"
 
@@ -7,8 +7,8 @@
 
 enum {
   WAS_READ = 1, /* since the group was started */
-  FOREIGN = 2,  /* last written by another engine than tensor */
-  ZEROED = 4,   /* a psum_zero has covered it since */
+  FOREIGN = 2,  /* last written by an engine other than tensor */
+  ZEROED = 4,   /* a psum_zero has covered it since then */
   HELD = 8,     /* holds a sum of matmuls: a bit for each half that was written last */
   BANKS = ISA_PSUM_BYTES / ISA_PSUM_BANK
 };
@@ -33,8 +33,8 @@ static uint32_t slot_of(const vm_core *c, const uint8_t *at) {
   return (uint32_t)vm_psum_slot(part, byte % c->mem.psum_pitch);
 }
 
-/* n slots of a dense row from element i on, a bank at most; 0: none, for its elements are narrower
- * and begin or end in mid slot. */
+/* n slots of a dense row from element i on, a bank at most; 0 if its elements are narrower and
+ * begin or end in the middle of a slot. */
 static uint32_t whole_slots(const vm_core *c, const vm_view *v, const uint8_t *row, uint64_t i,
                             uint32_t *slot) {
   const uint8_t *at = row + i * v->esize;
@@ -96,7 +96,7 @@ typedef struct group {
   vm_core *c;
   const uint8_t *written;
   unsigned acc;
-  bool onto_any; /* gen4 adds to what another engine wrote as well */
+  bool onto_any; /* gen4 also adds to what another engine wrote */
   bool no_start, was_read, lost;
 } group;
 
@@ -198,8 +198,8 @@ void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f) {
 
 /* ---- Banks -------------------------------------------------------------------------------- */
 
-/* Who has read each bank last, for the reports. Engines that meet in a bank are no finding: they
- * only cost one another time (isa/ways.def), and where they meet in bytes it is a race. */
+/* Who last read each bank, for the reports. Engines that meet in a bank are not a finding: this
+ * only costs time (isa/ways.def), and if they meet in bytes it is a race. */
 void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f) {
   vm_ck_banks *k = banks_of(c);
   for (unsigned i = 0; i < f->item.nsrc; i++) {

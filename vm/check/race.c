@@ -131,7 +131,7 @@ static void forget(vm_core *c, uint32_t id) {
   vm_ck_access *a = &k->accesses[id];
   if (k->nfree == k->cap_free &&
       !isa_array_grow(&c->al, &k->free_ids, k->nfree, &k->cap_free, sizeof *k->free_ids))
-    return; /* it stays, which costs time alone */
+    return; /* it stays, which only costs time */
   for (uint32_t b = a->first; b <= a->last; b++)
     bucket_remove(&k->regions[a->region].buckets[b], id);
   a->alive = false;
@@ -172,7 +172,7 @@ bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_
   return known(clock, x) || (own && x->epoch <= y->seq);
 }
 
-/* The least of what all engines that still run know of a component. */
+/* The least that any engine that still runs knows of a component. */
 static void clocks_floor(const vm_core *c, uint32_t *floor) {
   struct vm_check *k = c->check;
   memset(floor, 0xff, k->ncomps * sizeof *floor);
@@ -227,14 +227,14 @@ static bool ordered(const vm_core *c, unsigned e, const vm_ck_access *old, const
   return vm_ck_race_known(c->check->view ? c->check->view : c->check->clock[e], old, a);
 }
 
-/* An engine's read of what it wrote itself waits for the write, whole: what comes after the read
+/* An engine's read of what it wrote itself waits for the whole write: what comes after the read
  * comes after the write. */
 static void note_own_read(vm_core *c, vm_ck_access *old, const vm_ck_access *a) {
   uint32_t rings = c->check->rings;
   if (a->comp >= rings || old->comp >= rings || a->writes || !old->writes) return;
   if (vm_ck_engine_of(a->comp) != vm_ck_engine_of(old->comp) || old->seen_epoch) return;
   bool both_data = a->comp % OF_ENGINE != OF_SEQ && old->comp % OF_ENGINE != OF_SEQ;
-  if (both_data && old->epoch >= a->epoch) return; /* in place: what it reads is there before */
+  if (both_data && old->epoch >= a->epoch) return; /* in place: what it reads was there before */
   if (!isa_byteset_meet(&old->set, &a->set)) return;
   old->seen_comp = a->comp;
   old->seen_epoch = a->epoch;
@@ -245,7 +245,7 @@ static void note_own_read(vm_core *c, vm_ck_access *old, const vm_ck_access *a) 
 
 /* ---- One access --------------------------------------------------------------------------- */
 
-/* As the run goes it is a suspicion, as long as there is a log. */
+/* While the run goes on it is a suspicion, as long as there is a log. */
 static void found_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a) {
   struct vm_check *k = c->check;
   if (k->log.on && !k->judge)
@@ -254,8 +254,8 @@ static void found_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *
     vm_ck_judge_pair(c, old, a);
 }
 
-/* Looks at what a meets, forgets what it covers. The id of an equal access of the same source is
- * left in *again. */
+/* Looks at accesses that overlap a, forgets those that it covers. The id of an equal access of the
+ * same source is left in *again. */
 static void compare(vm_core *c, unsigned e, const vm_ck_access *a, const vm_ck_bucket *b,
                     uint32_t *again) {
   struct vm_check *k = c->check;
@@ -349,7 +349,7 @@ void vm_ck_race_set(const vm_core *c, const vm_view *v, vm_ck_access *a) {
   a->region = region_of(c, v);
 }
 
-/* Elements by an index, those that follow one another together. */
+/* Elements by an index, where those that follow one another are taken together. */
 static void check_indexed_view(vm_core *c, unsigned e, const vm_view *v, vm_ck_access *a) {
   vm_view run = *v;
   run.place = NULL;
@@ -395,8 +395,8 @@ static void check_operand(void *ud, const vm_view *v, unsigned flags) {
   }
 }
 
-/* Of a sendrecv each core touches its own bytes: it writes what it gets, and reads what it sends.
- */
+/* In a sendrecv each core touches its own bytes: it writes what it gets, and reads what it
+ * sends. */
 static void check_half(vm_core *c, const vm_flight *f, struct walk *w) {
   check_operand(w, &f->a.SENDRECV_GPSIMD.dst, AP_W);
   check_operand(w, &c->check->sent[c->number], AP_R);
@@ -434,7 +434,7 @@ static void check_own(vm_core *c, unsigned e, const vm_view *v, bool writes, boo
   check_view(c, e, v, &a);
 }
 
-/* A sequencer has waited for what its own data path still did to these bytes. */
+/* A sequencer has waited for what its own data path still had to do with these bytes. */
 static void know_touched(vm_core *c, unsigned e, const vm_view *v, bool writes) {
   const vm_view none = {0}, touched[2] = {writes ? *v : none, writes ? none : *v};
   if (c->check->recording || v->space == ISA_HBM) return;
@@ -459,10 +459,10 @@ typedef struct share_side {
   vm_ck_access *a;
   const vm_transfer *t;
   bool indexed, turned;
-  unsigned row_dim; /* of an indexed one: the dimension of the rows */
+  unsigned row_dim; /* of an indexed share: the dimension of the rows */
 } share_side;
 
-/* Partitions are dimension 0 of a turned block as of any other. */
+/* Partitions are dimension 0 of a transposed block, as of any other. */
 static void lead_partitions(const vm_core *c, vm_view *v) {
   int64_t pitch = (int64_t)c->mem.sbuf_pitch;
   if (v->space != ISA_SBUF) return;
@@ -475,7 +475,7 @@ static void lead_partitions(const vm_core *c, vm_view *v) {
     }
 }
 
-/* A block of the elements, in which dimension row_dim has the rows of the index vector. */
+/* A block of the elements, whose dimension row_dim has the rows of the index vector. */
 static void check_block(const share_side *s, const vm_view *block, uint64_t first_row) {
   vm_view row = *block;
   unsigned d = s->row_dim;
@@ -506,7 +506,7 @@ static void each_block(const share_side *s, const vm_view *v, unsigned d, uint64
   uint64_t i0 = (e0 + each - 1) / each, i1 = e1 / each;
   vm_view part = *v;
   part.num[d] = 1;
-  if (e0 % each || i0 > i1) { /* the end of a row, or the middle of one */
+  if (e0 % each || i0 > i1) { /* the end of a row, or a part in its middle */
     uint64_t i = e0 / each, end = e1 < (i + 1) * each ? e1 : (i + 1) * each;
     part.at = v->at + (int64_t)i * step;
     if (d == 0) part.part = (uint16_t)(v->part + i);

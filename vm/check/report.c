@@ -1,4 +1,4 @@
-/* What the race check says of semaphores and of triggers. */
+/* What the race check reports about semaphores and triggers. */
 #include "check.h"
 #include "judge.h"
 

@@ -1,10 +1,10 @@
-/* What updates a semaphore has had, and what waits on it are sure of.
+/* What updates a semaphore has had, and what waits for it can be sure of.
  *
- * The value that sources other than s could have brought a semaphore to is `high`: what it has now
- * and what is under way, less what s added. A wait for v or more that holds was sure only of the
+ * `high` is the value that sources other than s could have brought a semaphore to: what it has now
+ * and what is under way, minus what s added. A wait for v or more that holds was sure only of the
  * shortest prefix of the updates of s that lifts high to v; a wait for v or less likewise, of
- * decrements. That holds as long as updates that are triggered later could not have come before:
- * where they could, and where a semaphore does more than count, the log is judged (must.c). */
+ * decrements. That is true as long as updates that are triggered later could not have come before.
+ * Where they could, and where a semaphore does more than count, the log is judged (must.c). */
 #include "check.h"
 #include "impl.h"
 
@@ -48,8 +48,8 @@ static void forget(vm_core *c, vm_ck_source *s) {
   s->head = s->n = 0;
 }
 
-/* Forgets what all engines that wait for the semaphore know already: to acquire it changes
- * nothing, and it counts in the value. */
+/* Forgets updates that all engines that wait for the semaphore know already: acquiring them changes
+ * nothing, and they are counted in the value. */
 static void fold(vm_core *c, vm_ck_sem_log *l, unsigned sem) {
   for (uint32_t i = 0; i < l->nsrc; i++) {
     vm_ck_source *s = &l->src[i];
@@ -87,8 +87,8 @@ static int64_t delta_of(unsigned kind, uint32_t value) {
   }
 }
 
-/* Whether an update could also have come before a wait that has acquired of other sources: these
- * were not needed then. */
+/* Whether an update could also have come before a wait that has acquired from other sources: then
+ * these were not needed. */
 static bool comes_too(const vm_core *c, const vm_ck_sem_log *l, unsigned sem, unsigned comp,
                       const vm_ck_release *r) {
   for (unsigned e = 0, left = c->check->waiters[sem]; left; e++, left >>= 1)
@@ -120,7 +120,7 @@ void vm_ck_note_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
   if (u->delta < 0) vm_ck_check_below(c, l, sem, s);
 }
 
-/* The component whose turn an arriving update is. */
+/* The component that an arriving update belongs to. */
 static unsigned comp_of_event(const vm_core *c, const vm_event *ev) {
   const vm_core *by = ev->peer ? c->peer : c;
   const isa_insn *in = &by->code->code[ev->from].insns[ev->pc];
@@ -171,11 +171,11 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   k->arriving = u.r;
   k->has_arriving = true;
   if (u.writes) {
-    k->arriving.base->refs++; /* it may be forgotten with the rest */
+    k->arriving.base->refs++; /* it may be forgotten together with the others */
     vm_ck_check_set_again(c, l, sem, &k->arriving, u.delta);
     overwritten(c, l, sem, &k->arriving, s->comp, u.epoch);
     l->set_to = (uint32_t)u.delta;
-    vm_ck_drop(c, k->arriving.base); /* held by the log's `write` now */
+    vm_ck_drop(c, k->arriving.base); /* held by the log's `write` from now on */
   } else {
     *(u.delta < 0 ? &l->down : &l->up) -= u.delta;
     vm_ck_check_late(c, l, sem, &u.r);
@@ -212,7 +212,7 @@ void vm_check_applied(vm_core *c, unsigned engine, unsigned own_sem, unsigned ki
   vm_ck_raise(c, e, vm_ck_comp(e, OF_SEQ), epoch);
   log_set(c, e, sem, kind, epoch);
   vm_ck_sem_log *l = log_of(c, sem);
-  if (l) l->held[e].valid = false; /* it took what it had waited for: nobody can come between */
+  if (l) l->held[e].valid = false; /* it took what it had waited for: nothing can come between */
   vm_ck_release r =
       l && (kind == ISA_UPD_write || l->was_written) ? vm_ck_release_now(c, e) : (vm_ck_release){0};
   if (r.base && kind == ISA_UPD_write) { /* sem_range_clear has no update, and its value is 0 */
@@ -228,7 +228,7 @@ void vm_check_applied(vm_core *c, unsigned engine, unsigned own_sem, unsigned ki
 
 /* ---- Waits -------------------------------------------------------------------------------- */
 
-/* Acquires of each source the prefix without which the value would be below v. */
+/* Acquires from each source the prefix without which the value would be below v. */
 static void acquire_rise(vm_core *c, unsigned e, vm_ck_sem_log *l, unsigned sem, int64_t v) {
   int64_t high = (int64_t)vm_ck_value(c, sem) + l->up;
   for (uint32_t i = 0; i < l->nsrc; i++) {
@@ -262,7 +262,7 @@ static void acquire_fall(vm_core *c, unsigned e, const vm_ck_sem_log *l, unsigne
   }
 }
 
-/* A write whose value alone makes the wait hold, when what it overwrote did not. */
+/* A write whose value alone makes the wait hold, if the value before did not. */
 static void acquire_write(vm_core *c, unsigned e, const vm_ck_sem_log *l, const vm_ck_held *h,
                           int64_t rest) {
   if (l->was_written && !isa_cond_holds(h->cond, l->before, h->value) &&

@@ -1,5 +1,5 @@
 /* The checks of the contents of bytes: whether something has written them, accumulation groups,
- * values, tiles that share them. */
+ * values, tiles that share bytes. */
 #ifndef VM_CHECK_SHADOW_H
 #define VM_CHECK_SHADOW_H
 
@@ -10,7 +10,7 @@ bool vm_ck_shadows_start(vm_core *c);
 bool vm_ck_uninit_start(vm_core *c);
 void vm_ck_uninit_end(vm_core *c);
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f);
-/* Before a flight executes, or its sources are copied; and before it executes. */
+/* Before a flight executes, or its sources are copied; and only before it executes. */
 void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_uninit_executed(vm_core *c, const vm_flight *f);
 void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
@@ -24,7 +24,8 @@ vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);
 const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_t owner);
 /* The first partition of a view with such a byte; -1: no partition has one. */
 int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
-/* The mark of a view's tile, 0: it is not `own`; and of what is written through the view. */
+/* The mark of a view's tile, 0 if it is not `own`; and the mark of what is written through the
+ * view. */
 static inline uint8_t vm_ck_owner(const vm_core *c, const vm_view *v) {
   return c->check->owners && v->tile ? c->check->owners[v->tile - 1] : 0;
 }
@@ -34,10 +35,11 @@ static inline uint8_t vm_ck_mark_of(const vm_core *c, const vm_view *v) {
 }
 
 /* part.c */
-/* As vm_ck_each_operand, but only what is read or written of each, where the form fixes that. */
+/* As vm_ck_each_operand, but with only the part of each operand that is read or written, if the
+ * form fixes that part. */
 void vm_ck_each_part(const vm_core *c, const vm_flight *f,
                      void (*fn)(void *ud, const vm_view *v, unsigned flags), void *ud);
-/* Of a view with AP_CHOSEN: the first partition of the destination that gets a wrong byte, or -1;
+/* For a view with AP_CHOSEN: the first partition of the destination that gets a wrong byte, or -1;
  * and that byte of the shadow. */
 int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src,
                                uint8_t *wrong);

@@ -1,4 +1,4 @@
-/* Tiles that share bytes without being declared an overlay: the bytes of one are read after another
+/* Tiles that share bytes but are not declared an overlay: the bytes of one are read after another
  * has been written. */
 #include "check.h"
 #include "shadow.h"
@@ -9,7 +9,7 @@ static bool share_bytes(const isa_tile *a, const isa_tile *b) {
          b->offset < a->offset + a->bytes;
 }
 
-/* Names of an overlay's group lie in one arena, but two programs may have been linked. */
+/* Names of an overlay's group are in one arena, but two programs may have been linked. */
 static bool declared(const isa_tile *a, const isa_tile *b) {
   const char *x = a->overlay, *y = b->overlay;
   while (x && y && *x && *x == *y) x++, y++;

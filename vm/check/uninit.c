@@ -1,5 +1,5 @@
-/* Reads of bytes that nobody wrote since load: a shadow byte for each byte of SBUF, PSUM and the
- * HBM tensors that begin without contents, and a bit for each register. Inputs, constants and
+/* Reads of bytes that nothing has written since load: a shadow byte for each byte of SBUF, PSUM and
+ * the HBM tensors that begin without contents, and a bit for each register. Inputs, constants and
  * device tensors count as written. */
 #include "check.h"
 #include "shadow.h"
@@ -47,7 +47,7 @@ static void add_pattern(void *ud, const isa_operand *o) {
     if (o->ap->dyn[i].kind == ISA_DYN_reg) *reads |= 1ull << o->ap->dyn[i].reg;
 }
 
-/* Registers that an instruction names: rd of those that compute is written, all others read. */
+/* Registers that an instruction names: rd of those that compute is written, all others are read. */
 static void registers_of(const vm_core *c, unsigned e, const isa_insn *in, uint64_t *reads,
                          uint64_t *writes) {
   const isa_form *form = isa_form_of(in->op);
@@ -106,8 +106,8 @@ static bool share_bytes(const isa_tile *a, const isa_tile *b) {
          b->offset < a->offset + a->bytes;
 }
 
-/* Gives tile i a mark that no tile before it that shares bytes has: where so many do that none is
- * left, one of those. */
+/* Gives tile i a mark that no earlier tile with shared bytes has. If no mark is left, it shares
+ * one. */
 static void choose_mark(const isa_program *p, uint8_t *owners, uint32_t i) {
   bool used[VM_CK_ANYONE] = {false};
   unsigned mark = VM_CK_OWNERS;
@@ -136,7 +136,7 @@ bool vm_ck_shadows_start(vm_core *c) {
   return true;
 }
 
-/* A tensor that the program reads needs its shadow, with the size of it for now. */
+/* A tensor that the program reads needs a shadow; for now only its size is set. */
 static void note_read(void *ud, uint32_t tensor) {
   const vm_core *c = ud;
   unsigned role = c->prog->tensors[tensor].role;
@@ -197,7 +197,7 @@ static bool row_written(const vm_view *s, uint32_t p) {
   return true;
 }
 
-/* The same of a tile that is `own`. */
+/* The same for a tile that is `own`. */
 static bool row_owned(const vm_core *c, const vm_view *s, uint32_t p, uint8_t owner) {
   uint8_t raw[PIECE];
   const uint8_t *row = vm_row_at(s, p, 0);
@@ -251,15 +251,15 @@ static const uint8_t *first_unwritten(const vm_core *c, const vm_view *v, int64_
   return s.at;
 }
 
-/* How far a byte of a shadow of SBUF or PSUM lies in it; *core: whose that is. */
+/* How far a byte of a shadow of SBUF or PSUM is from its start; *core: whose shadow it is. */
 static size_t place_in(const vm_core *c, unsigned space, const uint8_t *at, unsigned *core) {
   const vm_ck_shadow *s = space == ISA_SBUF ? c->check->sbuf : c->check->psum;
   *core = !(at >= s[0].at && at < s[0].at + s[0].bytes);
   return (size_t)(at - s[*core].at);
 }
 
-/* "partition 3, byte 64": where a byte of a shadow lies; of one that nobody has written, for
- * whoever asks what race explains it. */
+/* "partition 3, byte 64": where a byte of a shadow lies. A byte that nothing has written is also
+ * noted, for merge.c. */
 static void put_unwritten(const vm_core *c, unsigned space, const uint8_t *hole, vm_finding *f) {
   const struct vm_check *k = c->check;
   bool sbuf = space == ISA_SBUF;
@@ -282,7 +282,7 @@ static void put_unwritten(const vm_core *c, unsigned space, const uint8_t *hole,
     }
 }
 
-/* A tile through which a byte of sbuf or psum may last have been written: one that has its mark. */
+/* A tile through which a byte of sbuf or psum may last have been written: one with that mark. */
 static const isa_tile *writer_of(const vm_core *c, unsigned space, const uint8_t *at) {
   const struct vm_check *k = c->check;
   size_t pitch = space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch;
@@ -301,7 +301,7 @@ static const isa_tile *writer_of(const vm_core *c, unsigned space, const uint8_t
 }
 
 /* Who read what, and the byte of the shadow that is wrong there: 0, or another tile has written it
- * (NULL: who knows which). */
+ * (NULL: it is not known which). */
 typedef struct reading {
   vm_core *c;
   unsigned e;
@@ -312,8 +312,8 @@ typedef struct reading {
   const isa_tile *writer;
 } reading;
 
-/* The text up to the bytes that are read; NULL: it has been said. What another tile has written is
- * of `overlap` when that check is alone. */
+/* The text up to the bytes that are read; NULL: it was reported before. What another tile has
+ * written belongs to `overlap` if only that check is on. */
 static vm_finding *report_memory(const reading *r) {
   vm_core *c = r->c;
   unsigned kind = vm_ck_has(c, VM_CHECK_UNINIT) ? VM_CHECK_UNINIT : VM_CHECK_OVERLAP;
@@ -440,7 +440,7 @@ void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
 
 /* ---- Transfers ---------------------------------------------------------------------------- */
 
-/* A walk of a share's side in the shadow, and who owns it; false when the side has none. */
+/* A walk over a share's side in the shadow, and its owner; false if the side has none. */
 typedef struct walk {
   const vm_core *c;
   vm_walk w;
@@ -469,8 +469,8 @@ static bool open_walk(const vm_core *c, const vm_share *s, int side, walk *w) {
   return true;
 }
 
-/* A walk of the side whose rows an index gives: what it skips is neither read nor written. False
- * when there is none. */
+/* A walk over the side whose rows an index gives: rows that it skips are neither read nor written.
+ * False if there is none. */
 static bool open_guide(const vm_share *s, vm_walk *guide) {
   const vm_transfer *t = s->t;
   if (!t->rows) return false;
@@ -482,7 +482,7 @@ static bool open_guide(const vm_share *s, vm_walk *guide) {
   return true;
 }
 
-/* Calls fn for each run of the share's elements in the shadow; stops when fn gives false. */
+/* Calls fn for each run of the share's elements in the shadow; stops when fn returns false. */
 static bool each_run(const vm_share *s, walk *of, bool (*fn)(walk *w, uint64_t n)) {
   vm_walk guide, *w = &of->w;
   bool guided = open_guide(s, &guide);
@@ -531,7 +531,7 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
   const vm_transfer *t = s->t;
   walk w;
   char who[104];
-  if (s->item.staged) return; /* read when it was copied: what is there now is another's */
+  if (s->item.staged) return; /* read when it was copied: another may have written there since */
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) {
     if (!open_walk(c, s, side, &w) || !(w.owner || vm_ck_has(c, VM_CHECK_UNINIT))) continue;
     if (each_run(s, &w, run_written)) continue;

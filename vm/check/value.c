@@ -28,7 +28,8 @@ static unsigned kinds_of(const float *x, size_t n) {
   return kinds;
 }
 
-/* What a view of a float type holds: infinities, NaNs. Of a packed type everything may be there. */
+/* What a view of a float type holds: infinities, NaNs. A view of a packed type may hold
+ * anything. */
 static unsigned kinds_of_view(const vm_core *c, const vm_view *v) {
   float x[PIECE];
   unsigned kinds = 0, class = isa_dtypes[v->dtype].cls;
@@ -93,7 +94,7 @@ static bool has_range(unsigned fn) {
   return kinds_of(&isa_actfns[fn].lo, 1) == 0 || kinds_of(&isa_actfns[fn].hi, 1) == 0;
 }
 
-/* What the function is applied to: n elements of partition p from i on, in o or where they lie. */
+/* What the function is applied to: n elements of partition p from i on, in o or in place. */
 static const float *inputs_of(const vm_dp *d, const vm_flight *f, const vm_view *src, uint32_t p,
                               uint64_t i, float *o, size_t n) {
   const float *x = vm_in(d, o, src, p, i, n);
@@ -132,8 +133,8 @@ void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f) {
   if (isa_ops[f->in->op].cost == ISA_COST_MM) k->had |= k->weights_had[c->number];
 }
 
-/* range_select fills with the least fp32, which in a narrower type is an infinity, or a NaN where
- * the type has none: so it is documented. */
+/* range_select fills with the least fp32, which becomes an infinity in a narrower type, or a NaN if
+ * the type has no infinity: this is documented. */
 static unsigned filled_with(const vm_flight *f) {
   if (f->in->op != ISA_OP_range_select) return 0;
   return isa_dtype_bytes(f->a.RANGE_SELECT.dst.dtype) < 4 ? HAS_INF | HAS_NAN : 0;

@@ -15,8 +15,7 @@
 enum vm_stop_kind {
   VM_STOP_PC = 1, /* before engine's instruction at pc issues: its wait holds */
   VM_STOP_COUNT,  /* when engine has issued `count` instructions in all; once */
-  VM_STOP_DONE,   /* when engine's instruction at pc has written its result, the count-th time; once
-                   */
+  VM_STOP_DONE,   /* when the instruction at pc has written its result, the count-th time; once */
   VM_STOP_SEM,    /* when the value of sem begins to satisfy cond and value */
   VM_STOP_WRITE,  /* when bytes of the region have been written, */
   VM_STOP_READ    /* or read */
@@ -115,7 +114,7 @@ void vm_debug_count(vm_core *c, unsigned e);
 uint64_t vm_debug_budget(const vm_core *c, unsigned e);
 void vm_debug_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next, vm_where by);
 /* watch.c: a flight has issued, so its reads are known; a flight has executed; a share has read and
- * written; the sequencer itself has. */
+ * written; the sequencer itself has accessed memory. */
 void vm_debug_flies(vm_core *c, unsigned e, const vm_flight *f);
 void vm_debug_executed(vm_core *c, unsigned e, const vm_flight *f);
 void vm_debug_moved(vm_core *c, const vm_share *s, vm_where by);

@@ -20,7 +20,7 @@ static bool is_of(const vm_stop *s, unsigned kind, const vm_core *c, unsigned e)
   return s->kind == kind && s->core == c->number && s->engine == e;
 }
 
-/* The fast loop leaves at register instructions where somebody looks, and only there. */
+/* The fast loop leaves at register instructions that a stop or the log needs, and only there. */
 static void patch(vm_core *c, unsigned e, uint32_t pc) {
   const vm_debug *d = c->debug;
   vm_uop *u = &c->uops[e][pc];
@@ -117,7 +117,7 @@ void vm_debug_hit(vm_core *c, vm_stop *s, const vm_hit *h) {
 
 /* ---- Instructions ------------------------------------------------------------------------- */
 
-/* Each instruction that an engine issues has a number, so that it is stopped at once only. */
+/* Each instruction that an engine issues has a number, so that the run stops only once at it. */
 static uint64_t number(const vm_engine *en) { return en->instructions + 1; }
 
 void vm_debug_stepped(vm_core *c, unsigned e) {
@@ -187,7 +187,7 @@ void vm_debug_issued(vm_core *c, unsigned e, uint32_t pc) {
   const isa_insn *in = &en->code->insns[pc];
   if (en->state == VM_HALTED) vm_debug_count(c, e);
   if (!d->done || isa_op_is_dma(in->op)) return;
-  if (!isa_op_is_control(in->op)) { /* told when it has executed */
+  if (!isa_op_is_control(in->op)) { /* reported when it has executed */
     k->of_flight[e][(en->first + en->nflights - 1) % VM_FLIGHTS] = k->waited[e];
     return;
   }

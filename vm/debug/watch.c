@@ -1,4 +1,4 @@
-/* Stops at memory: which bytes an instruction or a share has read or written; and what it has
+/* Stops at memory: which bytes an instruction or a share has read or written. Also: what it has
  * written, as numbers. */
 #include "../dma/dma.h"
 #include "debug.h"
@@ -22,14 +22,14 @@ static place place_of(vm_core *c, const vm_stop *s) {
   return (place){m->sbuf, m->sbuf_pitch, s->core, *r};
 }
 
-/* Whether n bytes at `at`, of the region's memory, are in it. */
+/* Whether n bytes at `at`, in the same memory as the region, overlap it. */
 static bool holds(const place *p, const uint8_t *at, uint64_t n) {
   uint64_t off = (uint64_t)(at - p->base);
   uint64_t part = p->pitch ? off / p->pitch : 0, byte = p->pitch ? off % p->pitch : off;
   return part >= p->r.p0 && part < p->r.p1 && byte < p->r.hi && byte + n > p->r.lo;
 }
 
-/* Whether the bytes of a box of an item can be in it. Boxes of HBM are host addresses. */
+/* Whether the bytes of a box of an item can overlap it. Boxes of HBM are host addresses. */
 static bool box_meets(const place *p, const vm_box *b) {
   const vm_region *r = &p->r;
   if (b->space != r->space || b->core != p->core) return false;
@@ -38,7 +38,7 @@ static bool box_meets(const place *p, const vm_box *b) {
   return b->lo < base + r->hi && b->hi > base + r->lo;
 }
 
-/* Whether n elements of a walk are in it, from where it stands. */
+/* Whether n elements of a walk, from its position on, overlap it. */
 static bool walk_meets(const place *p, vm_walk *w, uint64_t n) {
   for (uint64_t m; n; n -= m) {
     m = w->left < n ? w->left : n;
@@ -71,7 +71,7 @@ static bool is_watch(const vm_stop *s) {
   return s->kind == VM_STOP_WRITE || s->kind == VM_STOP_READ;
 }
 
-/* What engine issued at pc has its result: a stop that counts these. */
+/* The instruction that engine issued at pc has its result: for stops that count these. */
 static void count_done(vm_core *c, const vm_hit *h) {
   for (uint32_t i = 0; i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
@@ -101,7 +101,7 @@ struct sums {
   const vm_dp *d;
   vm_done *out;
 };
-/* Least, largest and NaNs of what was written; packed types are not numbers. */
+/* The least, the largest and the NaNs of what was written; packed types are not numbers. */
 static void add_numbers(void *ud, const isa_operand *o, vm_view *v) {
   enum { PIECE = 256 };
   const struct sums *s = ud;

@@ -1,5 +1,5 @@
-/* Moving the elements of a share: bit by bit where types agree and nothing is computed, else
- * through fp32 in pieces. */
+/* Moving the elements of a share: bit by bit if the types agree and nothing is computed, else
+ * through fp32, in pieces. */
 #include "../engine/engine.h"
 #include "../work/work.h"
 #include "dma.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { PIECE = 1024 }; /* elements that go through fp32 at once */
-enum { FEW = 4 };      /* rows and columns from which on a transpose goes by blocks */
+enum { FEW = 4 };      /* rows and columns from which on a transpose is done in blocks */
 
 /* ---- Walks -------------------------------------------------------------------------------- */
 
@@ -53,8 +53,8 @@ static void copy_run(const vm_core *c, const vm_walk *d, const vm_walk *s, uint6
   }
 }
 
-/* How many runs of n elements follow one another from where the walk stands, *step bytes apart;
- * fewer than two: it does not stand at such a run. */
+/* How many runs of n elements follow one another from the walk's position on, *step bytes apart;
+ * fewer than two: it is not at such a run. */
 static uint64_t runs_of(const vm_walk *w, uint64_t n, int64_t *step) {
   const vm_walk_dim *outer = &w->dim[w->n < 2 ? 0 : w->n - 2];
   *step = (int64_t)n * w->esize;
@@ -71,8 +71,8 @@ static void skip(vm_walk *w, uint64_t n) {
   }
 }
 
-/* Where runs of the one are columns of the other: moves what it can of n elements as a transpose
- * and gives how many they were. For example bfloat16[128, 2048] from the rows of bfloat16[2048,
+/* If runs of one walk are columns of the other: moves as many of the n elements as it can as a
+ * transpose, and returns how many. For example bfloat16[128, 2048] from the rows of bfloat16[2048,
  * 128]. */
 static uint64_t turn_runs(vm_walk *d, vm_walk *s, uint64_t n) {
   const int64_t esize = d->esize;
@@ -135,7 +135,7 @@ static float *floats_at(const vm_walk *w, uint64_t n) {
   return fit ? (float *)(void *)w->at : NULL;
 }
 
-/* n elements as fp32: where they lie, or in f. */
+/* n elements as fp32: in place, or in f. */
 static const float *read_floats(const vm_core *c, vm_walk *w, float *f, uint8_t *raw, uint64_t n) {
   const float *there = floats_at(w, n);
   const uint8_t *from = w->at;
@@ -168,11 +168,11 @@ typedef struct operands {
   vm_walk dst, src[16];
   unsigned nsrc, op; /* op bypass: a copy or a conversion */
   bool bits;         /* elements are copied as they are */
-  bool guided;       /* some rows are skipped: those of guide */
+  bool guided;       /* some rows are skipped, by guide */
   vm_walk guide;
 } operands;
 
-/* A conversion of one source: straight into fp32 memory where the destination is that. */
+/* A conversion of one source: straight into fp32 memory if that is the destination. */
 static void convert_piece(const vm_core *c, operands *o, buffers *b, uint64_t n) {
   float *out = floats_at(&o->dst, n);
   const float *x = read_floats(c, &o->src[0], out ? out : b->sum, b->raw, n);
@@ -182,7 +182,7 @@ static void convert_piece(const vm_core *c, operands *o, buffers *b, uint64_t n)
     write_floats(c, &o->dst, x, b->raw, n);
 }
 
-/* All sources of a piece are read before it is written: one may be in place of dst. */
+/* All sources of a piece are read before it is written: one may be dst itself. */
 static void compute_piece(const vm_core *c, operands *o, buffers *b, uint64_t n) {
   const float *sum = read_floats(c, &o->src[0], b->sum, b->raw, n);
   for (unsigned k = 1; k < o->nsrc; k++) {

@@ -80,7 +80,7 @@ vm_moment vm_dma_operand_hazard(vm_core *c, unsigned e, const isa_insn *in);
 
 /* ---- make.c ------------------------------------------------------------------------------- */
 
-/* Most transfers of one instruction: cut at fifteen places of one list and of the other. */
+/* The most transfers of one instruction: cut at fifteen places of one list and of the other. */
 enum { VM_DMA_PIECES = 31 };
 
 /* The operands of a DMA instruction, whatever its form. Patterns are 1-based indices. */
@@ -101,7 +101,7 @@ bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer
                  isa_error *err);
 /* Elements in dimension d of operand 0 (dst), 1 (src) ..., before a transpose exchanged them. */
 uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d);
-/* Frees the block of a transfer, not the transfer. */
+/* Frees the block of a transfer, but not the transfer. */
 void vm_dma_unmake(vm_core *c, vm_transfer *t);
 /* Elements of the share of ring r of n rings. SBUF is split by absolute partition, eight partitions
  * for each of sixteen rings; between HBM and HBM the elements are divided evenly. */
@@ -112,8 +112,8 @@ vm_dma_ops vm_dma_ops_of_piece(const vm_core *c, const isa_insn *in, unsigned pi
 /* Whether the destinations of a dma_copy_lists do not overlap after registers have moved them. */
 bool vm_dma_lists_apart(vm_core *c, const vm_engine *e, const isa_insn *in, isa_error *err);
 
-/* Finds which rings have elements in each of the n pieces: where the first ones of a ring are, and
- * how many rings have any. */
+/* Finds which rings have elements in each of the n pieces: where the first elements of a ring are,
+ * and how many rings have any. */
 void vm_dma_open_rings(const vm_core *c, vm_transfer *const *t, unsigned n);
 
 /* ---- make.c, shares ----------------------------------------------------------------------- */

@@ -62,7 +62,7 @@ static bool fits(const vm_hbm *h, uint64_t lo, uint64_t hi, uint64_t n, bool one
   return hi > *at && n <= hi - *at;
 }
 
-/* The first gap that n bytes fit in: *i is the range after it. */
+/* The first gap in which n bytes fit: *i is the range after it. */
 static bool find(vm_hbm *h, uint64_t n, bool one, uint32_t *i, uint64_t *at) {
   uint64_t lo, hi;
   while (h->packed < h->n) {
@@ -92,12 +92,12 @@ vm_hbm_blocks vm_hbm_free_blocks(const vm_hbm *h) {
 
 /* ---- Exhausted ---------------------------------------------------------------------------- */
 
-/* Whether range a comes before b in a list by falling size. */
+/* Whether range a comes before b in a list by decreasing size. */
 static bool before(const vm_hbm_range *a, const vm_hbm_range *b) {
   return a->bytes != b->bytes ? a->bytes > b->bytes : a->at < b->at;
 }
 
-/* The largest range after `last` in such a list, NULL when there is none. */
+/* The largest range after `last` in such a list, NULL if there is none. */
 static const vm_hbm_range *next_largest(const vm_hbm *h, const vm_hbm_range *last) {
   const vm_hbm_range *best = NULL;
   for (uint32_t i = 0; i < h->n; i++) {

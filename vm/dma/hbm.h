@@ -1,11 +1,11 @@
-/* Addresses in a device's HBM: which are taken by whom, and which are free.
+/* Addresses in a device's HBM: which are taken, by whom, and which are free.
  *
- * HBM is one linear range of addresses, its stacks one after another. Only addresses are kept here;
- * the bytes are host memory of the owner of a range, in pages taken as they are touched, so that
- * HBM may be larger than the host's memory. A range begins at a multiple of VM_HBM_ALIGN. It gets
- * the lowest free address that keeps it in one stack, and goes across stacks if it fits in none.
- * Free blocks are the gaps between ranges: adjacent ones are always one block, and the same calls
- * give the same addresses. */
+ * HBM is one linear range of addresses, its stacks one after another. Only addresses are kept here.
+ * The bytes are host memory of the owner of a range, in pages that are taken when they are touched,
+ * so that HBM may be larger than the host's memory. A range begins at a multiple of VM_HBM_ALIGN.
+ * It gets the lowest free address that keeps it in one stack, and crosses stacks if it fits in
+ * none. Free blocks are the gaps between ranges: adjacent ones are always one block, and the same
+ * calls give the same addresses. */
 #ifndef VM_HBM_H
 #define VM_HBM_H
 
@@ -13,7 +13,7 @@
 
 enum {
   VM_HBM_ALIGN = 64, /* bytes: of a DMA descriptor (assumed; no public document gives it) */
-  VM_HBM_STACKS = 8, /* the most any target has */
+  VM_HBM_STACKS = 8, /* the most that any target has */
   VM_HBM_NAMED = 8   /* ranges that the report of exhausted HBM lists */
 };
 
@@ -25,7 +25,8 @@ typedef enum vm_hbm_owner {
 } vm_hbm_owner;
 
 typedef struct vm_hbm_range {
-  uint64_t at, bytes; /* bytes as asked; up to the next multiple of VM_HBM_ALIGN is padding */
+  uint64_t at, bytes; /* bytes as requested; the rest up to the next multiple of VM_HBM_ALIGN is
+                         padding */
   const char *name;   /* lives as long as the range */
   const void *who;    /* for vm_hbm_release_all */
   uint8_t owner;
@@ -33,13 +34,13 @@ typedef struct vm_hbm_range {
 
 typedef struct vm_hbm {
   isa_alloc al;
-  vm_hbm_range *v; /* by rising address */
+  vm_hbm_range *v; /* by increasing address */
   uint32_t n, cap;
   uint32_t packed;           /* there is no gap before range `packed` */
   uint32_t stacks;           /* of the target */
   uint64_t stack_size;       /* of each */
   uint64_t capacity;         /* in all, or less by an option */
-  uint64_t used, high_water; /* bytes asked for now, and at most so far */
+  uint64_t used, high_water; /* bytes requested now, and the most so far */
   isa_buf refused;           /* the report of the last vm_hbm_alloc that gave ISA_LIMIT */
 } vm_hbm;
 

@@ -5,8 +5,8 @@
 
 #include "../../isa/bytes.h"
 
-/* Indices that the tensor has room for, and the bytes between its rows there. The stride is the
- * tensor's own, whatever the step of the pattern. */
+/* Indices that the tensor has room for, and the bytes between its rows. The stride is the tensor's
+ * own, whatever the step of the pattern. */
 typedef struct table {
   const char *name;
   int64_t rows, stride;
@@ -18,7 +18,7 @@ static table table_of(const vm_core *c, const isa_ap *ap) {
   isa_ap one = *ap;
   for (unsigned d = ap->index_dim + 1u; d < t->ndim; d++) stride *= t->shape[d];
   one.dim[ap->index_dim].num = 1;
-  isa_ap_extent(&one, &lo, &hi); /* inside the tensor at index 0: the verifier's rule */
+  isa_ap_extent(&one, &lo, &hi); /* inside the tensor at index 0: the verifier has checked this */
   int64_t fit = ((int64_t)t->bytes - ap->offset - hi) / stride + 1;
   int64_t shape = t->shape[ap->index_dim];
   return (table){t->name, fit < shape ? fit : shape, stride};
@@ -32,14 +32,14 @@ static int64_t index_at(const vm_view *v, uint64_t k) {
   return v->dtype == ISA_int32 ? (int64_t)(int32_t)bits : (int64_t)bits;
 }
 
-/* Place of the earlier row with the same offset as row k, k when there is none. */
+/* The earlier row with the same offset as row k; k if there is none. */
 static uint64_t find_same_row(const int64_t *rows, uint64_t k) {
   uint64_t i = 0;
   while (i < k && rows[i] != rows[k]) i++;
   return i;
 }
 
-/* Rows of a saved run instead: each lies in the tensor. */
+/* For a saved run, its rows instead: each lies in the tensor. */
 static bool recall_rows(const table *t, const vm_recall *r, int64_t *rows, uint64_t n,
                         isa_error *err) {
   if (r->nrows != n)

@@ -58,7 +58,7 @@ typedef struct buffer {
   bool moved;
 } buffer;
 
-/* Those that do not resolve are reported when their piece is made. */
+/* Buffers that do not resolve are reported when their piece is made. */
 static uint32_t resolve_list(vm_core *c, const vm_engine *e, isa_ref r, buffer *out) {
   const uint32_t *index = isa_program_list(c->prog, r, ISA_K_APS);
   uint32_t n = 0;

@@ -1,5 +1,5 @@
-/* From a DMA instruction to a transfer: operands resolved, the source of a transpose turned, index
- * vectors read, the rate and the parts of each ring decided. */
+/* From a DMA instruction to a transfer: operands are resolved, the source of a transpose is
+ * permuted, index vectors are read, and the rate and the parts of each ring are decided. */
 #include "../time/clock.h"
 #include "../engine/engine.h"
 #include "dma.h"
@@ -77,8 +77,8 @@ static int field_of(const isa_insn *in, unsigned operand) {
 
 /* ---- Views -------------------------------------------------------------------------------- */
 
-/* Whether a size that is a register is within its bound: then what does not resolve is an
- * address out of bounds. */
+/* Whether a size that is a register is within its bound: then, if the operand does not resolve, an
+ * address is out of bounds. */
 static bool size_fits(const vm_engine *e, const isa_ap *ap) {
   return !ap->size_dim || e->regs[ap->size_reg] <= isa_ap_most(ap);
 }
@@ -91,7 +91,7 @@ static bool resolve(vm_resolver *r, const isa_insn *in, unsigned k, uint32_t ind
   if (recall && recall->skipped) return *skipped = true;
   vm_resolver quiet = *r;
   bool skips = skip && size_fits(r->e, pattern(r->c, index));
-  if (skips) quiet.err = NULL; /* no message is made for nothing */
+  if (skips) quiet.err = NULL; /* make no message that nobody reads */
   bool ok = vm_resolve_ap(&quiet, index, v);
   r->ready = quiet.ready;
   if (ok) return true;
@@ -100,8 +100,8 @@ static bool resolve(vm_resolver *r, const isa_insn *in, unsigned k, uint32_t ind
   return skips;
 }
 
-/* A destination is a source exactly in place or shares no byte with it; of a transpose it shares
- * none. What is known at load is the verifier's check. */
+/* A destination is a source exactly in place or shares no byte with it; that of a transpose shares
+ * none. What is known at load is checked by the verifier. */
 static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops *o,
                           const vm_transfer *t, isa_error *err) {
   const isa_ap *d = pattern(c, o->dst), *s = pattern(c, o->src[0]);
@@ -131,8 +131,8 @@ uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d) {
   return t->src.num[i];
 }
 
-/* Turns the source of a transpose to the order of its destination: axes reversed, of four
- * [3, 1, 2, 0]. row_dim follows. */
+/* Permutes the source of a transpose to the order of its destination: axes reversed, of four [3, 1,
+ * 2, 0]. row_dim follows. */
 static void permute_source(vm_transfer *t) {
   vm_view was = t->src;
   unsigned first = was.space == ISA_HBM ? 1 : 0, rank = was.ndim - first;
@@ -208,8 +208,8 @@ void vm_dma_unmake(vm_core *c, vm_transfer *t) {
   t->extra = NULL;
 }
 
-/* Operand with an index vector, 0 dst, 1 + k source k; -1 when none has. In a read-modify-write
- * scatter the destination and a source have the same. */
+/* The operand with an index vector: 0 dst, 1 + k source k; -1 if there is none. In a
+ * read-modify-write scatter the destination and a source have the same one. */
 static int indexed_operand(const vm_core *c, const vm_dma_ops *o) {
   int found = pattern(c, o->dst)->index_kind ? 0 : -1;
   for (unsigned k = 0; k < o->nsrc && found < 0; k++)
@@ -248,8 +248,8 @@ static bool make_views(vm_core *c, const vm_engine *e, const isa_insn *in, const
   return true;
 }
 
-/* A sendrecv moves its source to the destination of the one that it has met; its own gets what the
- * other one sends, and shares no byte with its source. */
+/* A sendrecv moves its source to the destination of the one that it has met. Its own destination
+ * gets what the other one sends, and shares no byte with its source. */
 static bool turn_to_other(vm_core *c, const isa_insn *in, const vm_dma_ops *o, vm_transfer *t,
                           isa_error *err) {
   if (!check_overlap(c, in, o, t, err)) return false;
@@ -321,7 +321,7 @@ bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer
 
 /* ---- Shares ------------------------------------------------------------------------------- */
 
-/* Element e of a view as one of the transfer's, which begins at its element `from`. */
+/* Element e of a view as an element of the transfer, which begins at the view's element `from`. */
 static uint64_t element_at(const vm_transfer *t, uint64_t e, uint64_t from) {
   return e < from ? 0 : least(e - from, t->elems);
 }
@@ -344,9 +344,9 @@ void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, ui
   *e1 = t->elems * (r + 1) / n;
 }
 
-/* The part of a view that holds elements e0 .. e1 - 1, as boxes see it: the whole rows of the
- * innermost dimension that has more than one element to a row and divides the part, and the rows of
- * the dimension outside of it that the part begins and ends in. */
+/* The part of a view that holds elements e0 .. e1 - 1, as boxes see it. It consists of whole rows
+ * of the innermost dimension that has more than one element per row and divides the part, and of
+ * the rows of the dimension outside of it in which the part begins and ends. */
 static vm_view part_of(const vm_view *v, uint64_t e0, uint64_t e1) {
   vm_view p = *v;
   unsigned d = 0;
@@ -389,7 +389,7 @@ static void cover(vm_box *b, const vm_box *more) {
   b->hi = b->hi > more->hi ? b->hi : more->hi;
 }
 
-/* More sources than boxes: one box that covers them for each memory. */
+/* More sources than boxes: for each memory one box that covers them. */
 void vm_dma_boxes(const vm_core *c, vm_share *s) {
   const vm_transfer *t = s->t;
   vm_item *it = &s->item;

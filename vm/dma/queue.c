@@ -140,17 +140,17 @@ void vm_dma_enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
 
 /* ---- Serving ------------------------------------------------------------------------------ */
 
-/* Descriptors, one each contiguous element, that begin within a share's next `bytes`. */
+/* Descriptors, one for each contiguous element, that begin within a share's next `bytes`. */
 static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
   uint64_t run = s->t->run_bytes;
   return run ? (s->sent + bytes + run - 1) / run - (s->sent + run - 1) / run : 0;
 }
 
-/* Time of the engine for a share's next `bytes` at the rate of this moment. Engines at work, of
+/* The engine's time for a share's next `bytes` at the current rate. Engines that are at work, of
  * both cores of a pair, have equal parts of their stack, whose reads and writes are one traffic; a
  * transfer's own shares count from the start, since a DGE's share is one packet. A static ring's
- * packets are no faster than the engine can take descriptors; the share's semaphore update is the
- * last. */
+ * packets are no faster than the engine can take descriptors. A share ends with its semaphore
+ * update. */
 static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, bool opens,
                            bool last) {
   const vm_transfer *t = s->t;
@@ -181,7 +181,7 @@ static vm_time fetch(const vm_core *c, vm_ring *ring, uint64_t bytes, bool last)
   return at;
 }
 
-/* What determines that a share starts now: its trigger, or the engine that was at work. */
+/* Why a share starts now: its trigger, or the engine that was at work. */
 static void note_cause(vm_core *c, unsigned dma, vm_share *s) {
   bool waited = c->now > s->ready;
   s->cause = (vm_cause){.node = waited ? c->dma[dma].last_node : s->t->node,
@@ -220,7 +220,7 @@ static void wake_ringfull(vm_core *c, unsigned queue) {
   }
 }
 
-/* The semaphore of a transfer of c will see that ring's share. */
+/* The update of the semaphore by that ring's share of a transfer of c is on its way. */
 static void signal(vm_core *c, const vm_transfer *t, unsigned ring) {
   vm_where by = {.engine = t->engine, .dma = (int8_t)ring, .pc = t->pc};
   isa_update u = {.kind = ISA_UPD_dma,
@@ -233,8 +233,8 @@ static void signal(vm_core *c, const vm_transfer *t, unsigned ring) {
   vm_post_sem(to, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, &u, by);
 }
 
-/* A ring's share of t is done. Of a sendrecv both cores hear of it when the twin's is as well: then
- * what the core has sent has left, and what it gets is there. */
+/* A ring's share of t is done. For a sendrecv both cores learn this when the twin's share is done
+ * as well: then what the core has sent has left, and what it gets is there. */
 static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
   if (!t->twin) {
     signal(c, t, ring);
@@ -254,13 +254,13 @@ static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
   vm_dma_release_transfer(c, t);
 }
 
-/* Each transfer has a share on each ring of its queue, in order: so the head of a ring is that many
- * before the last transfer. */
+/* Each transfer has a share on each ring of its queue, in order: so the head of a ring is as many
+ * transfers before the last one as the ring has shares after its head. */
 static uint32_t number_of_head(const vm_core *c, unsigned queue, unsigned r) {
   return c->queued[queue] - c->rings[queue][r].n;
 }
 
-/* The head share of a ring is done: its bytes arrive and its semaphore will be seen. */
+/* The head share of a ring is done: its bytes arrive and its semaphore update is on its way. */
 static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   vm_ring *ring = &c->rings[queue][dma];
   vm_share *s = ring->head;
@@ -308,8 +308,8 @@ static void end_packet(vm_core *c, unsigned dma) {
   if (s->sent == s->bytes && s->ready <= c->now) finish_share(c, dma, d->serving);
 }
 
-/* Queue whose head share is ready: of the lowest priority class, round robin within it. -1 and the
- * earliest later time when none is. */
+/* The queue whose head share is ready: in the lowest priority class, round robin within it. If none
+ * is, -1 and the earliest later time. */
 static int pick(const vm_core *c, unsigned dma, vm_time *later) {
   int best = -1;
   unsigned class = UINT8_MAX;

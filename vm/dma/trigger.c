@@ -1,5 +1,5 @@
-/* Triggers. An instruction makes a transfer, of lists of buffers several, each with a share on
- * every ring of its queue; the descriptors of a DGE take the time of its generator. */
+/* Triggers. An instruction makes one transfer, or several for lists of buffers, each with a share
+ * on every ring of its queue; the descriptors of a DGE take the time of its generator. */
 #include "../engine/engine.h"
 #include "../time/clock.h"
 #include "../check/check.h"
@@ -11,8 +11,8 @@ static uint64_t elements(const vm_transfer *t) {
   return t->run_bytes ? (bytes + t->run_bytes - 1) / t->run_bytes : 1;
 }
 
-/* Keeps the generator of n descriptors busy from then on; gives when they are there. gpsimd makes
- * them itself, the hardware of sync and scalar runs beside them. */
+/* Keeps the generator of n descriptors busy from then on; returns when they are ready. gpsimd makes
+ * them itself; the hardware of sync and scalar runs in parallel. */
 static vm_time generate(vm_core *c, vm_engine *en, unsigned queue, uint64_t n, vm_time from) {
   if (c->code->queues[queue].dge == ISA_DGE_hwdge) {
     vm_time least = (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
@@ -30,7 +30,8 @@ static vm_time generate(vm_core *c, vm_engine *en, unsigned queue, uint64_t n, v
   return at;
 }
 
-/* Gives the rings' shares their elements, and when each may begin; how many elements there are. */
+/* Gives the rings' shares their elements, and the time when each may begin; returns the number of
+ * elements. */
 static uint64_t divide(vm_core *c, const vm_transfer *t, vm_share *s, vm_time at) {
   unsigned rings = c->code->queues[t->queue].rings, r = 0;
   uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
@@ -58,7 +59,7 @@ static void tell_trigger(vm_core *c, const vm_transfer *t, vm_time start, vm_tim
   vm_trace_beside(c, &ev);
 }
 
-/* The transfers of an instruction, a piece each: without shares, in no ring. */
+/* The transfers of an instruction, one per piece: without shares, in no ring. */
 typedef struct made {
   vm_transfer *t[VM_DMA_PIECES];
   unsigned n;
@@ -106,8 +107,8 @@ static bool make_all(vm_core *c, unsigned e, const isa_insn *in, unsigned other,
   return false;
 }
 
-/* Shares of a piece into the rings; start: of its trigger, at: when the descriptors are there. The
- * last piece signals. */
+/* Puts the shares of a piece into the rings; start: of its trigger, at: when the descriptors are
+ * ready. The last piece signals. */
 static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, vm_time start,
                    vm_time at) {
   unsigned rings = c->code->queues[t->queue].rings;
@@ -133,8 +134,8 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
   return true;
 }
 
-/* Starts what an instruction transfers; gives the last piece, NULL after a fault. start: of its
- * trigger; at: the same, of a static one, when the trigger is written. */
+/* Starts the transfers of an instruction; returns the last piece, NULL after a fault. start: of its
+ * trigger; at: the same, or for a static one when the trigger is written. */
 static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time start,
                                    vm_time at, unsigned other) {
   vm_engine *en = &c->eng[e];
@@ -145,7 +146,7 @@ static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, v
   const vm_transfer *any = m.t[0];
   for (unsigned k = 0; k < m.n; k++) descriptors += elements(m.t[k]);
   if (!any->is_static) at = generate(c, en, any->queue, descriptors, at);
-  /* A sendrecv is made when the other core comes to it, of which the engine hears later. */
+  /* A sendrecv is made when the other core comes to it, which tells the engine later. */
   uint32_t node = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc),
                               vm_time_later(c->now, en->cause.time), at, en->cause);
   en->dge_free.node = node;
@@ -156,7 +157,9 @@ static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, v
     t->pc = en->pc;
     t->node = node;
     if (launch(c, e, in, t, start, at)) continue;
-    while (m.n > k) vm_dma_release_transfer(c, m.t[--m.n]); /* the others are in the rings */
+    while (m.n > k)
+      vm_dma_release_transfer(c, m.t[--m.n]); /* the others are already in the
+                                                 rings */
     return NULL;
   }
   c->dma_transfers++;

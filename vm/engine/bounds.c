@@ -1,4 +1,4 @@
-/* The message of an operand that a register or an element has moved out of what it lies in:
+/* The message about an operand that a register or an element has moved out of its bounds:
  *
  *   x[r0:+128] with r0 = 896 is rows 896..1023; x has rows 0..999 (round 8 of the loop at a.s:9) */
 #include "engine.h"
@@ -25,7 +25,7 @@ void vm_put_round(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out) {
   unsigned long long round = (unsigned long long)en->ran[pc] + 1;
   isa_buf_printf(out, " (round %llu%s of the loop at ", round, l.nested ? " in all" : "");
   if (en->code->lines && en->code->lines[l.head].file)
-    vm_put_site(c, e, l.head, out); /* without what the line came out of: who reads has that */
+    vm_put_site(c, e, l.head, out); /* without macro calls: the message has them already */
   else
     vm_put_pc(c, e, l.head, out);
   isa_buf_puts(out, ")");

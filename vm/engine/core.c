@@ -11,10 +11,11 @@
 
 /* ---- Start -------------------------------------------------------------------------------- */
 
-/* Tensors of a program among which those with stale bytes are looked for at each transfer. */
+/* The most tensors of a program among which those with stale bytes are looked for at each
+ * transfer. */
 enum { SEARCHED = 32 };
 
-/* Address and host memory of a tensor, if it is not given the one or the other. */
+/* Address and host memory of a tensor, unless they are given. */
 static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
   if (!b->placed) {
     isa_status s = vm_hbm_alloc(c->mem.hbm, t->bytes, VM_HBM_PROGRAM, t->name, c, &b->address);
@@ -37,7 +38,7 @@ static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
 static isa_status place_tensors(vm_core *c) {
   const isa_program *p = c->prog;
   isa_status s = ISA_OK;
-  if (c->number) { /* both see one HBM */
+  if (c->number) { /* both use the same HBM */
     c->hbm = c->lead->hbm;
     return ISA_OK;
   }

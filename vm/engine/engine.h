@@ -8,16 +8,17 @@
 #include "../vm.h"
 
 /* event.c */
-/* Adds an event and fills its seq; false without memory. Takes the first of a heap that has any. */
+/* Adds an event and fills in its seq; false if out of memory. The second takes the first event of a
+ * heap that is not empty. */
 bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event *e);
 void vm_heap_pop(vm_heap *h, vm_event *top);
-/* Puts an event into the heap of a run being loaded: its class follows from what it is, and it
- * comes after those of its time and class that were posted before. */
+/* Puts an event into the heap of a run being loaded: its class follows from its kind, and it comes
+ * after those with its time and class that were posted before. */
 void vm_post_restored(vm_core *c, vm_event e);
-/* Posts an event; a failed growth becomes a fault of the run. */
+/* Posts an event; if that fails, the run faults. */
 void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
-/* Moves the end of engine e's flight in that slot to `to`. The second delays the update that its
- * instruction at pc makes when its sources have been read, at `read`, by `by`. */
+/* Moves the end of engine e's flight in that slot to `to`. The second call delays, by `by`, the
+ * update that its instruction at pc makes at `read`, when its sources have been read. */
 void vm_event_delay_done(vm_core *c, unsigned e, uint32_t slot, vm_time to);
 void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_time by);
 /* Posts an update by the instruction at `by`, to be seen at `at`. The value of a completion is
@@ -33,8 +34,8 @@ void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by);
 /* The core of the semaphore that an instruction of c updates. */
 vm_core *vm_sem_owner(vm_core *c, const isa_update *u);
 bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w);
-/* What a waiting engine waits for: the core_barrier's own wait, once that has updated the other
- * core's semaphore. */
+/* What a waiting engine waits for: for a core_barrier that has updated the other core's semaphore,
+ * its own wait. */
 isa_wait vm_wait_of(const vm_core *c, const vm_engine *e);
 /* Posts every engine whose wait on the semaphore holds now. */
 void vm_wake(vm_core *c, unsigned sem);
@@ -45,19 +46,20 @@ void vm_seq_run(vm_core *c, unsigned e, bool single);
 /* Whether the limit of instructions is reached: then the run has ended, and engine e continues at
  * its pc if the run is resumed without the limit. */
 bool vm_at_limit(vm_core *c, unsigned e);
-/* Whether engine e has to wait for w: then it waits, and tries its instruction again when woken. */
+/* Whether engine e has to wait for w: then it waits, and tries its instruction again when it is
+ * woken. */
 bool vm_blocked(vm_core *c, unsigned e, const isa_wait *w);
-/* Tries engine e's instruction again at that moment: why says what delays it. VM_STALL. */
+/* Tries engine e's instruction again at that time: why says what delays it. VM_STALL. */
 vm_verdict vm_stall(vm_core *c, unsigned e, vm_moment until, vm_why why);
 /* An instruction in the form that the sequencer uses. */
 vm_uop vm_uop_of(const isa_insn *in);
 
-/* print.c: device_print's text through the hook: prefix of n bytes and elements, or a line of text
- * with a value unless that is NULL. */
+/* print.c: device_print's text, through the hook: a prefix of n bytes and elements; or a line of
+ * text, with a value if it is not NULL. */
 void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool to_stderr);
 void vm_print_line(vm_core *c, const char *text, size_t n, const int64_t *value, bool to_stderr);
-/* Which element of a view is the first that is 0, as device_assert_all counts them: element i of
- * row p. False: none is. */
+/* The first element of a view that is 0, counted as device_assert_all does: element i of row p.
+ * False if there is none. */
 bool vm_first_zero(const vm_view *v, uint32_t *p, uint64_t *i);
 
 /* issue.c */
@@ -65,15 +67,15 @@ bool vm_first_zero(const vm_view *v, uint32_t *p, uint64_t *i);
 vm_verdict vm_run_handler(vm_dp *d, unsigned op, const vm_operands *a);
 /* The same for a flight, on several threads of the run if that is worth the cost. (split.c) */
 vm_verdict vm_run_parts(vm_core *c, vm_dp *d, const vm_flight *f);
-/* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path has too much
- * ahead, or has yet to write an element that gives an offset; an event to try again is posted. */
+/* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path is too far
+ * behind, or has yet to write an element that gives an offset; an event to try again is posted. */
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);
 /* When the sequencer may run further ahead of its data path; time 0: now. */
 vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en);
 /* Makes a flight of a run being loaded from its in and pc, its engine's registers and recall:
  * operands, boxes, the link. The caller fills in the times. On failure nothing is left. */
 bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
-/* The end of a flight has come: executes what can execute, in order. */
+/* The end of a flight has come: executes what can be executed, in order. */
 void vm_flight_done(vm_core *c, unsigned e, uint32_t slot);
 /* Before bytes of dst are overwritten now: copies the sources of items that have started, and notes
  * what of HBM changes. */
@@ -99,27 +101,26 @@ vm_moment vm_own_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes w
 
 /* keep.c: what issuing an instruction finds out and the next iteration can reuse. */
 typedef enum vm_known { VM_KNOWN_NOTHING, VM_KNOWN_EFFORT, VM_KNOWN_ALL } vm_known;
-/* Fills what is kept for the instruction at f->pc into f: its effort, or also operands and boxes.
- */
+/* Fills in f what is kept for the instruction at f->pc: its effort, or also operands and boxes. */
 vm_known vm_keep_find(const vm_engine *en, vm_flight *f);
-/* Keeps what stays the same from a flight of engine e that is about to issue, if its instruction
- * runs again. If out of memory nothing is kept. */
+/* Keeps what would stay the same, if its instruction runs again, of a flight of engine e that is
+ * about to issue. If out of memory nothing is kept. */
 void vm_keep_note(vm_core *c, unsigned e, const vm_flight *f);
 void vm_keep_free(vm_core *c, unsigned e);
 
 /* resolve.c */
 /* Turns operands into memory. Inputs: the engine with the registers, and the owner of blocks;
- * outputs: what was found on the way. One for all operands of an instruction. */
+ * outputs: what was found on the way. There is one for all operands of an instruction. */
 typedef struct vm_resolver {
   vm_core *c;
   const vm_engine *e;
   vm_item *item;  /* owns the places that an index gives; NULL: no operand has an index */
   isa_error *err; /* of a failure; may be NULL */
   /* When the engine's own data path no longer writes the elements that were read as offsets. Until
-   * then no result counts, failures included. */
+   * then no result counts, not even a failure. */
   vm_moment ready;
   bool moved; /* some operand has a dynamic offset */
-  bool later; /* for a transfer: operands in HBM are not used now */
+  bool later; /* for a transfer: operands in HBM are not used at this moment */
 } vm_resolver;
 /* A pattern with the registers of r->e, checked against its tile, tensor or memory. */
 bool vm_resolve_ap(vm_resolver *r, uint32_t ap, vm_view *out);
@@ -142,18 +143,19 @@ void *vm_operand_at(const isa_insn *in, vm_operands *a, unsigned field);
 typedef void vm_view_fn(void *ud, const isa_operand *o, vm_view *v);
 void vm_each_view(const vm_core *c, const isa_insn *in, const vm_operands *a, vm_view_fn *fn,
                   void *ud);
-/* The bytes a view may touch; space 0 when it has no element. */
+/* The bytes that a view may touch; space 0 if it has no element. */
 void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out);
 /* Fills run and run_step of a view. (view.c) */
 void vm_view_runs(vm_view *v);
 
 /* meet.c */
 /* A sendrecv or sendrecv_gpsimd of engine e. VM_STALL: it waits for the other core's, or both have
- * met and an event continues with it; then VM_RETIRE. */
+ * met and an event continues it; then VM_RETIRE. */
 vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in);
 /* A core_barrier. */
 vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in);
-/* The operands of a sendrecv_gpsimd: its destination, and the source of the one that it has met. */
+/* The operands of a sendrecv_gpsimd: its destination, and the source of the sendrecv that it has
+ * met. */
 bool vm_meet_operands(vm_resolver *r, vm_flight *f);
 
 /* bounds.c */
@@ -165,25 +167,26 @@ void vm_put_bounds(vm_resolver *r, uint32_t index, const int64_t *moved, const i
 void vm_put_round(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out);
 
 /* indirect.c */
-typedef struct vm_reach { /* where an operand starts, and the bytes of a partition it stays in */
+typedef struct vm_reach { /* where an operand starts, and its limits in bytes of a partition */
   int64_t offset, lo, hi;
-  const char *name;     /* of the tile or memory it stays in */
+  const char *name;     /* of the tile or memory within which it stays */
   const uint8_t *given; /* in a saved run: the offsets, 4 bytes each, instead of the index */
 } vm_reach;
-/* Reads the places of v's elements from the index; they live as long as r->item. A
- * timing_only run reads no index: all offsets are 0. */
+/* Reads the places of v's elements from the index; they live as long as r->item. A timing_only run
+ * reads no index: all offsets are 0. */
 bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_view *v);
-/* What the verifier cannot check if an index gives places: dst's elements are distinct, and each
- * of the n sources has the same places or shares no byte with it. names[i] is source i's. */
+/* What the verifier cannot check if an index gives places: dst's elements are distinct, and
+ * each of the n sources either has the same places or shares no byte with it. names[i] is
+ * source i's name. */
 bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
                       const char *const *names, unsigned n, isa_error *err);
 
-/* fault.c: ends the run with the first fault; the others change nothing. */
+/* fault.c: ends the run with the first fault; later calls change nothing. */
 void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) ISA_PRINTF(4, 5);
 
 /* "file.s:12" or "vector pc 12" for an instruction; "$name" or "$S[12]" for a semaphore. */
 void vm_put_place(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
-/* The same without the macro calls that produced it, if the text already has them. */
+/* The same without the macro calls that the line came from, if the text already has them. */
 void vm_put_site(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
 /* The same if the text already names the engine: "file.s:12" or "pc 12". */
 void vm_put_pc(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
@@ -191,7 +194,7 @@ void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
 
 /* trace.c: one event to the hash and the hook. */
 void vm_trace(vm_core *c, const vm_trace_event *ev);
-/* Of VM_EV_TRIGGER and VM_EV_MEET: to the hook alone. */
+/* Of VM_EV_TRIGGER and VM_EV_MEET: only to the hook. */
 void vm_trace_beside(vm_core *c, const vm_trace_event *ev);
 
 #endif

@@ -7,7 +7,7 @@
 static bool before(const vm_event *a, const vm_event *b) {
   if (a->time != b->time) return a->time < b->time;
   if (a->order != b->order) return a->order < b->order;
-  return (int32_t)(a->seq - b->seq) < 0; /* wraps: events alive at once are far fewer */
+  return (int32_t)(a->seq - b->seq) < 0; /* wraps: far fewer events are alive at once */
 }
 
 bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event *e) {
@@ -19,7 +19,7 @@ bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event *e) {
   return true;
 }
 
-/* Puts e, which is none of the heap's events, in place i or below it. */
+/* Puts e, which is not in the heap, at place i or below it. */
 static void sift_down(vm_heap *h, uint32_t i, const vm_event *e) {
   for (uint32_t child = 2 * i + 1; child < h->n; child = 2 * i + 1) {
     if (child + 1 < h->n && before(&h->v[child + 1], &h->v[child])) child++;
@@ -35,7 +35,7 @@ void vm_heap_pop(vm_heap *h, vm_event *top) {
   if (--h->n) sift_down(h, 0, &h->v[h->n]);
 }
 
-/* Gives event i another time, which is later. */
+/* Gives event i a later time. */
 static void delay(vm_heap *h, uint32_t i, vm_time to) {
   vm_event e = h->v[i];
   e.time = to;
@@ -62,7 +62,7 @@ void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_t
     }
 }
 
-/* Order at one time: semaphores, DMA engines, then each engine's completions and sequencer. */
+/* Order at the same time: semaphores, DMA engines, then each engine's completions and sequencer. */
 static uint32_t class_of(vm_event_kind kind, unsigned who) {
   switch (kind) {
   case VM_E_SEM: return 0;

@@ -2,7 +2,7 @@
 #include "engine.h"
 #include "../check/check.h"
 
-/* The message has the line; what it came out of follows on a line of its own. */
+/* The message has the line; the macro calls that it came from follow, each on a line of its own. */
 static void put_origin(vm_core *c, const isa_code *code, uint32_t pc) {
   isa_line at = code->lines && pc < code->n ? code->lines[pc] : (isa_line){0};
   if (!at.file || !at.call) return;
@@ -13,7 +13,7 @@ static void put_origin(vm_core *c, const isa_code *code, uint32_t pc) {
 void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) {
   vm_fault_record *f = &c->lead->fault;
   bool goes_on = status == ISA_STOPPED;
-  if (f->status == ISA_OK && !goes_on) vm_check_stop(c); /* it may end in a fault of its own */
+  if (f->status == ISA_OK && !goes_on) vm_check_stop(c); /* this may itself raise a fault */
   if (f->status != ISA_OK) return;                       /* the first fault is the one to read */
   const vm_core *of = at.peer ? c->peer : c;
   f->status = status;
@@ -33,7 +33,7 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
   if (f->insn.len && status == ISA_FAULT) put_origin(c, &of->code->code[at.engine], at.pc);
   if (status == ISA_LIMIT) vm_check_put_stuck(c, &f->text);
   c->ended = true;
-  if (c->peer) c->peer->ended = true; /* while core 1 starts, core 0 does not know it yet */
+  if (c->peer) c->peer->ended = true; /* while core 1 starts, core 0 has no peer yet */
 }
 
 static void put_line(const vm_core *c, isa_line at, isa_buf *out) {

@@ -1,5 +1,5 @@
 /* Gen4's `.indirect` operands: the places of their elements, read from the index when the
- * instruction issues, and whether a scatter is one that an instruction may do. */
+ * instruction issues, and whether a scatter is allowed. */
 #include "engine.h"
 #include "../../isa/bytes.h"
 
@@ -58,15 +58,16 @@ bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_vi
 /* The bytes of a partition, one bit each: the largest has 256 KiB. */
 enum { WORDS = (1 << 18) / 64 };
 
-/* Where the view's partition begins in its own bytes. */
+/* The byte of a partition at which the view begins. */
 static size_t base_byte(const vm_core *c, const vm_view *v) {
   bool sbuf = v->space == ISA_SBUF;
   return (size_t)(v->at - (sbuf ? c->mem.sbuf : c->mem.psum)) %
          (sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch);
 }
 
-/* Marks the first byte of each element (which marks it: elements are aligned to their size, and
- * `span` bytes are looked at from there); gives the first element that finds a mark, else elems. */
+/* Marks the first byte of each element (that is enough: elements are aligned to their size, and
+ * `span` bytes are looked at from there); returns the first element that finds a mark, else
+ * elems. */
 static uint64_t find_or_mark(const vm_core *c, const vm_view *v, uint64_t *bits, bool mark) {
   size_t base = base_byte(c, v);
   for (uint64_t i = 0; i < v->elems; i++) {

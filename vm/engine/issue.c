@@ -1,5 +1,5 @@
-/* The data path of an engine: what has issued, and the promise that an instruction reads at
- * start and writes at done although it executes at done. */
+/* The data path of an engine: the instructions that have issued, and the promise that an
+ * instruction reads at start and writes at done although it executes at done. */
 #include "engine.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
@@ -29,8 +29,8 @@ void vm_item_link(vm_core *c, vm_item *it) {
   head->prev = it;
 }
 
-/* A block of an item, its bytes after the head: the next one, its size, and where a source lay
- * that it has a copy of. */
+/* A block of an item, with its bytes after this head: the next block, its size, and the source's
+ * place if it holds a copy of a source. */
 typedef struct vm_block_head {
   struct vm_block_head *next;
   size_t size;
@@ -115,7 +115,8 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
   }
 }
 
-/* The first of n boxes that an item writes, or reads if `writes` asks for that too; n: none. */
+/* The first of n boxes that overlaps what an item writes or, if `writes` is set, what it reads; n:
+ * none. */
 static unsigned first_met(const vm_item *it, const vm_box *b, unsigned n, bool writes) {
   for (unsigned i = 0; i < n; i++) {
     for (unsigned k = 0; k < it->ndst; k++)
@@ -131,7 +132,7 @@ vm_moment vm_own_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes w
   const vm_engine *en = &c->eng[e];
   vm_time more = (vm_time)c->cost[VM_HAZARD] * VM_NS;
   vm_moment last = {.time = after};
-  unsigned box = 0; /* that it is of: of those that come together the first counts */
+  unsigned box = 0; /* that `last` is about: of boxes with the same time the first counts */
   for (uint32_t i = 0; i < en->nflights; i++) {
     const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
     if (f->item.done + more < last.time || f->item.done + more <= after) continue;
@@ -146,7 +147,7 @@ vm_moment vm_own_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes w
 
 /* ---- Issue -------------------------------------------------------------------------------- */
 
-/* Makes a box hold another one of its memory as well. */
+/* Extends a box so that it also holds another box of the same memory. */
 static void cover(vm_box *b, const vm_box *more) {
   b->p0 = 0;
   b->p1 = ISA_PMAX;
@@ -154,7 +155,7 @@ static void cover(vm_box *b, const vm_box *more) {
   b->hi = more->hi > b->hi ? more->hi : b->hi;
 }
 
-/* A source; where there are more than boxes, the last box covers the rest. */
+/* A source; if there are more sources than boxes, the last box covers the rest. */
 static void add_source(vm_core *c, vm_item *it, const vm_view *v) {
   vm_box more;
   if (it->nsrc < VM_BOXES) {
@@ -173,7 +174,7 @@ static void add_dst(vm_core *c, vm_item *it, const vm_view *v) {
     it->dst[it->ndst++] = more;
     return;
   }
-  cover(last, &more); /* of custom_op alone, which writes SBUF */
+  cover(last, &more); /* for custom_op only, which writes SBUF */
 }
 
 struct boxes {
@@ -211,7 +212,7 @@ static void add_scatter(void *ud, const isa_operand *o, vm_view *v) {
   }
 }
 
-/* Where an index gives places: the check that the verifier could not do. */
+/* If an index gives places: the check that the verifier could not make. */
 static bool check_scatters(vm_core *c, vm_flight *f, isa_error *err) {
   struct scatter s = {.form = isa_form_of(f->in->op)};
   vm_each_view(c, f->in, &f->a, add_scatter, &s);
@@ -236,7 +237,7 @@ struct moved {
   vm_flight *f;
   const isa_ap *ap; /* of the destination */
   uint8_t core;
-  isa_ap dst; /* as it stands now */
+  isa_ap dst; /* as it is now */
   isa_error *err;
   bool ok;
 };
@@ -267,7 +268,7 @@ static void check_destination(void *ud, const isa_operand *o, vm_view *v) {
   if (!m->ok) m->err->field = o->field;
 }
 
-/* Where registers move operands that meet: the other check that the verifier could not do. */
+/* If registers move operands that overlap: the other check that the verifier could not make. */
 static bool check_moved(vm_core *c, vm_flight *f, isa_error *err) {
   struct moved m = {.c = c, .f = f, .err = err, .ok = true};
   vm_each_view(c, f->in, &f->a, check_destination, &m);
@@ -283,7 +284,7 @@ static bool resolve(vm_resolver *r, vm_flight *f) {
   bool ok =
       f->in->op == ISA_OP_sendrecv_gpsimd ? vm_meet_operands(r, f) : vm_resolve(r, f->in, &f->a);
   bool ready = r->ready.time <= c->now;
-  bool places = f->item.copies != NULL; /* an index has given some: they lie in its blocks */
+  bool places = f->item.copies != NULL; /* an index has given some: they are in its blocks */
   if (ok && ready && places) ok = check_scatters(c, f, r->err);
   if (!ok || !ready) free_blocks(c, &f->item);
   return ok;
@@ -313,8 +314,8 @@ vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en) {
   return (vm_moment){vm_time_later(oldest->item.done, c->now + 1), oldest->node};
 }
 
-/* Adds from .. until to the time that the data path has been at work; spans come by their starts.
- */
+/* Adds from .. until to the time that the data path has been at work; spans come in order of their
+ * starts. */
 static void add_busy(vm_engine *en, vm_time from, vm_time until) {
   if (until <= en->busy_until) return;
   en->busy += until - vm_time_later(from, en->busy_until);
@@ -329,8 +330,8 @@ static vm_verdict refuse(vm_core *c, unsigned e, const isa_error *err) {
   return VM_FAULT;
 }
 
-/* Operands, boxes and effort of the flight that is to issue, of which its last round tells nothing
- * or the effort. */
+/* Operands, boxes and effort of the flight that is to issue, if its last round gave none of them or
+ * only the effort. */
 static vm_verdict prepare(vm_core *c, unsigned e, vm_flight *f, vm_known known) {
   isa_error err = {0};
   vm_resolver r = {.c = c, .e = &c->eng[e], .err = &err};
@@ -359,7 +360,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   f->pc = en->pc;
   f->finished = false;
   f->table_from = f->table_until = 0;
-  f->ports = 0; /* the load of a table streams through none */
+  f->ports = 0; /* the load of a table uses none */
   vm_known known = vm_keep_find(en, f);
   if (known != VM_KNOWN_ALL) {
     vm_verdict ready = prepare(c, e, f, known);

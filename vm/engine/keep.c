@@ -1,17 +1,18 @@
-/* What issuing an instruction finds out and its next round need not: in a loop over
+/* What issuing an instruction finds out and its next round can use again. In a loop over
  *
  *   tensor_tensor z, x, y          its operands, their boxes and its effort
- *   tensor_copy t, x[r0 * 4:8]     its effort: the register moves what is read, and no more
+ *   tensor_copy t, x[r0 * 4:8]     its effort: the register moves what is read, and nothing else
  *
  * Nothing is kept of an instruction's first round, so that straight code pays nothing; nor of one
- * whose registers give sizes or numbers. An instruction has its place by its pc, and a later one
- * with the same place takes it: a loop of up to PLACES instructions has a place for each. */
+ * whose registers give sizes or numbers. The place of an instruction follows from its pc, and a
+ * later one with the same place replaces it: in a loop of up to PLACES instructions each has a
+ * place. */
 #include "engine.h"
 
 #include <string.h>
 
 enum { PLACES = 256 };    /* of an engine, a power of two */
-enum { OPERANDS = 1024 }; /* bytes: as many as instructions without lists of operands have */
+enum { OPERANDS = 1024 }; /* bytes: enough for instructions without lists of operands */
 
 typedef struct kept {
   const isa_insn *in; /* NULL: nothing is kept here */
@@ -62,7 +63,7 @@ static void lower(void *ud, const isa_operand *o) {
     *known = VM_KNOWN_EFFORT;
 }
 
-/* What of an instruction is the same in every round. */
+/* What is the same in every round of an instruction. */
 static vm_known lasting(const vm_core *c, const isa_insn *in) {
   const isa_form *form = isa_form_of(in->op);
   vm_known known = vm_operands_size(in->op) <= OPERANDS ? VM_KNOWN_ALL : VM_KNOWN_EFFORT;

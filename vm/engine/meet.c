@@ -23,7 +23,7 @@ vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in) {
     if (c->check) vm_check_update(c, e, &b.give);
     vm_sem_post(c, &b.give, en->now, vm_at_pc(e, en->pc));
     en->triggered = 1;
-    en->wait_noted = false; /* the wait of its clause has been told */
+    en->wait_noted = false; /* the wait of its clause has been reported */
   }
   if (vm_blocked(c, e, &b.wait)) return VM_STALL;
   if (c->check) vm_check_waited(c, e, &b.wait);
@@ -58,7 +58,7 @@ static int first_at(const vm_core *c, int pipe) {
   return first;
 }
 
-/* dst and src of a sendrecv of either kind. */
+/* dst and src of either kind of sendrecv. */
 static uint32_t dst_of(const isa_insn *in) {
   return in->op == ISA_OP_sendrecv ? in->u.SENDRECV.dst : in->u.SENDRECV_GPSIMD.dst;
 }
@@ -78,7 +78,7 @@ static bool resolve(side *s) {
   return false;
 }
 
-/* The rings of a side's queue; of gpsimd's own DMA 0. */
+/* The rings of a side's queue; 0 for gpsimd's own DMA. */
 static unsigned rings_of(const side *s) {
   int queue = isa_insn_queue(s->in);
   return queue < 0 ? 0 : s->c->code->queues[queue].rings;
@@ -91,7 +91,7 @@ static void put_size(isa_buf *out, const side *s) {
   if (rings_of(s)) isa_buf_printf(out, " by %u rings", rings_of(s));
 }
 
-/* Both move the same number of elements of one type, in the same way; else the fault is a's. */
+/* Both move the same number of elements of one type, in the same way; otherwise a has the fault. */
 static bool agree(const side *a, const side *b) {
   const vm_view *x = &a->end[0], *y = &b->end[0];
   if (a->in->op == b->in->op && x->dtype == y->dtype && x->num[0] == y->num[0] &&
@@ -116,7 +116,7 @@ static vm_time known(const side *s, vm_time here, vm_time there) {
   return vm_time_later(here + self, there + self + ns(s->c, VM_SEM_PEER));
 }
 
-/* `early` goes on since `late` came. */
+/* `early` goes on because `late` has come. */
 static void note_cause(const side *early, const side *late, vm_time heard) {
   const vm_engine *en = late->en;
   uint32_t node = vm_path_add(late->c, VM_N_SEQ, vm_at_pc(late->e, en->pc), late->c->now,
@@ -134,7 +134,7 @@ static void tell_wait(const side *s, const side *other, vm_time heard) {
                                           .part = other->e});
 }
 
-/* A side has heard of the other one, and its sequencer goes on at `at`. */
+/* A side has learned that the other one is there, and its sequencer goes on at `at`. */
 static void go_on(const side *s, vm_time heard, vm_time at) {
   s->en->state = VM_READY;
   s->en->triggered = 1;
@@ -143,7 +143,7 @@ static void go_on(const side *s, vm_time heard, vm_time at) {
   vm_post(s->c, VM_E_SEQ, s->e, at, 0);
 }
 
-/* Its own source has been looked at when it came (not_ready). */
+/* Its own source was checked when it came (not_ready). */
 bool vm_meet_operands(vm_resolver *r, vm_flight *f) {
   struct vm_SENDRECV_GPSIMD *a = &f->a.SENDRECV_GPSIMD;
   vm_core *peer = r->c->peer;
@@ -191,7 +191,7 @@ static bool swap_by_gpsimd(const side *a, const side *b, vm_time at) {
   return true;
 }
 
-/* When the data path of a gpsimd that comes to its sendrecv leaves the operands alone, and could
+/* When the data path of a gpsimd that comes to its sendrecv no longer uses the operands, and could
  * begin; time 0: now. */
 static vm_moment not_ready(vm_core *c, unsigned e, const isa_insn *in, isa_error *err) {
   vm_engine *en = &c->eng[e];

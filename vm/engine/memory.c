@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Blocks from here on come from the kernel, which gives pages as they are touched. */
+/* Blocks from this size on come from the kernel, which gives pages when they are touched. */
 enum { MAP_FROM = 1 << 19 };
-/* A tensor of this to that size may come in huge pages: the first touches of small ones take as
- * long as all that a program does with it. A larger one may be meant to stay mostly untouched. */
+/* Tensors of this to that size may come in huge pages: the first touches of small ones take as long
+ * as all that a program does with them. A larger one may be meant to stay mostly untouched. */
 enum { HUGE_FROM = 4 << 20, HUGE_TO = 256 << 20 };
 /* Added to the host bytes of a partition: a pitch that is a multiple of 4 KiB makes partitions
  * collide in the cache (measured: up to eight times slower on narrow tiles). */
@@ -27,7 +27,7 @@ void *vm_pages_new(const isa_alloc *al, uint64_t n) {
   return p == MAP_FAILED ? NULL : p;
 }
 
-/* For what will mostly be touched from end to end: in fewer and larger pages. */
+/* For memory that will mostly be touched from end to end: in fewer and larger pages. */
 static void *tensor_new(const isa_alloc *al, uint64_t n) {
   void *p = vm_pages_new(al, n);
 #ifdef MADV_HUGEPAGE
@@ -46,7 +46,7 @@ void vm_pages_free(const isa_alloc *al, void *p, uint64_t n) {
 
 /* ---- Blocks of HBM tensors ---------------------------------------------------------------- */
 
-/* What a pool keeps at most: as many bytes as the largest tensor in huge pages has. */
+/* The most that a pool keeps: as many bytes as the largest tensor in huge pages has. */
 enum { POOL_BLOCKS = 32 };
 #define POOL_BYTES ((uint64_t)HUGE_TO)
 enum { ARRAY_FROM = 1 << 10 }; /* an array's first bytes */
@@ -102,8 +102,8 @@ static block remove_block(vm_pool *p, uint32_t i) {
   return b;
 }
 
-/* Gives the host the longest unused block while there are more than these; false when there are
- * not. */
+/* Gives the host the block that was unused for the longest time while there are more than these;
+ * false if there are not. */
 static bool evict(vm_pool *p, uint32_t blocks, uint64_t bytes) {
   lock(p);
   bool any = p->n > blocks || p->bytes > bytes;
@@ -127,7 +127,7 @@ void vm_pool_close(vm_pool *p) {
   vm_pool_drop(p);
 }
 
-/* A kept block of exactly n bytes, the one used last. */
+/* A kept block of exactly n bytes, the most recently used one. */
 void *vm_pool_find(vm_pool *p, uint64_t n) {
   void *data = NULL;
   if (!p) return NULL;
@@ -156,7 +156,7 @@ void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n) {
   while (evict(p, POOL_BLOCKS - 1, POOL_BYTES - n)) {
   }
   lock(p);
-  /* Another thread may have given one meanwhile. */
+  /* Another thread may have added one meanwhile. */
   bool kept = !p->closed && p->n < POOL_BLOCKS && p->bytes <= POOL_BYTES - n;
   if (kept) {
     p->v[p->n++] = (block){data, n};
@@ -195,7 +195,7 @@ void vm_pool_give_array(vm_pool *p, const isa_alloc *al, void *data, uint32_t ca
 
 /* ---- Stale bytes of tensors ---------------------------------------------------------------- */
 
-/* What comes before byte hi gets its zeros; lo: from there to hi it is about to be overwritten. */
+/* What comes before byte hi is set to zero; lo: from there to hi it is about to be overwritten. */
 static void freshen(vm_core *c, vm_block *b, uint64_t lo, uint64_t hi) {
   uint64_t from = b->bytes - b->stale;
   if (hi <= from) return;

@@ -3,7 +3,7 @@
 #include "engine.h"
 #include <inttypes.h>
 
-enum { SHOWN = 8 }; /* values of a row, and rows; the rest is an ellipsis */
+enum { SHOWN = 8 }; /* values of a row, and rows; the rest is shown as an ellipsis */
 
 static void put_value(isa_buf *out, const vm_view *v, uint32_t p, uint64_t i) {
   uint32_t bits = 0;

@@ -1,5 +1,5 @@
-/* From the operands a program names to host memory: registers are read, dynamic offsets and sizes
- * are checked, lists are looked up. */
+/* From the operands that a program names to host memory: registers are read, dynamic offsets and
+ * sizes are checked, lists are looked up. */
 #include "engine.h"
 #include "../check/check.h"
 #include "../dma/dma.h"
@@ -13,7 +13,7 @@ static int64_t read_element(const vm_view *v) {
   return v->dtype == ISA_int32 ? (int64_t)(int32_t)bits : (int64_t)bits;
 }
 
-/* Notes when the engine's own data path is through with an element that gives an offset. */
+/* Notes when the engine's own data path has finished with an element that gives an offset. */
 static void note_hazard(vm_resolver *r, const vm_view *v) {
   vm_box box;
   vm_view_box(r->c, v, &box);
@@ -22,7 +22,7 @@ static void note_hazard(vm_resolver *r, const vm_view *v) {
   r->ready = vm_later(r->ready, through);
 }
 
-/* An operand that another one goes by is read now. */
+/* An operand that gives another one's place is read now. */
 static bool resolve_index(vm_resolver *r, uint32_t ap, vm_view *out) {
   bool later = r->later;
   r->later = false;
@@ -32,7 +32,7 @@ static bool resolve_index(vm_resolver *r, uint32_t ap, vm_view *out) {
   return ok;
 }
 
-/* Adds what the pattern moves by; moved: the value of each offset. */
+/* Adds the pattern's dynamic offsets; moved: the value of each. */
 static bool dynamic_offset(vm_resolver *r, const isa_ap *ap, int64_t *offset, int64_t *moved) {
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *d = &ap->dyn[i];
@@ -83,7 +83,7 @@ int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap) {
   return -1;
 }
 
-/* The same of an operand of a saved run: patterns that move alike have moved alike. */
+/* The same for an operand of a saved run: patterns that move alike have moved alike. */
 static bool recall_offset(const vm_core *c, const vm_recall *r, uint32_t ap, int64_t *offset,
                           isa_error *err) {
   int i = vm_recall_of(c, r, ap);
@@ -92,8 +92,7 @@ static bool recall_offset(const vm_core *c, const vm_recall *r, uint32_t ap, int
   return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "its dynamic offset is not known");
 }
 
-/* Tells the checks of the n elements of an index that are read: whole columns, then a part of one.
- */
+/* Reports to the checks that n elements of an index are read: whole columns, then a part of one. */
 static void note_index(vm_core *c, unsigned e, const vm_view *index, uint64_t n) {
   unsigned group = isa_index_group(e);
   vm_view v = *index;
@@ -124,7 +123,7 @@ static bool find_index(vm_resolver *r, uint32_t ap, uint64_t elems, vm_view *ind
   return true;
 }
 
-/* What a saved run has read from the index. */
+/* The offsets that a saved run has read from the index. */
 static bool recall_places(const vm_core *c, const vm_recall *r, uint32_t ap, uint64_t elems,
                           const uint8_t **given, isa_error *err) {
   int i = vm_recall_of(c, r, ap);
@@ -135,7 +134,8 @@ static bool recall_places(const vm_core *c, const vm_recall *r, uint32_t ap, uin
   return true;
 }
 
-/* The places of an `.indirect` operand that starts at that offset into v, which has the rest. */
+/* Puts the places of an `.indirect` operand that starts at that offset into v, which has the
+ * rest. */
 static bool find_places(vm_resolver *r, uint32_t ap, int64_t offset, vm_view *v) {
   vm_view index;
   vm_reach in = {.offset = offset};

@@ -7,7 +7,7 @@
 
 #include <time.h>
 
-enum { CLOCK_EVERY = 64 }; /* events between two looks at the host's clock; some take it 10 ms */
+enum { CLOCK_EVERY = 64 }; /* events between two readings of the host's clock; some take 10 ms */
 
 static double host_now(void) {
   struct timespec t;
@@ -31,7 +31,7 @@ void vm_wake(vm_core *c, unsigned sem) {
     e = (unsigned)__builtin_ctz(left);
     vm_engine *en = &c->eng[e];
     const isa_wait *w = &en->code->insns[en->pc].wait;
-    isa_wait inside; /* of an instruction that has begun: not the one before it */
+    isa_wait inside; /* of an instruction that has begun: not of the one before it */
     if (en->triggered) {
       inside = vm_wait_of(c, en);
       w = &inside;
@@ -113,7 +113,7 @@ static void run_event(vm_core *c, const vm_event *ev, bool single) {
   }
 }
 
-/* Nothing can happen any more: the run has ended well, or some engine is stuck. */
+/* Nothing can happen any more: either the run has ended well, or some engine is stuck. */
 static void finish_when_idle(vm_core *lead) {
   for (vm_core *c = lead; c; c = vm_next_core(c))
     for (unsigned e = 0; e < ISA_NENGINES; e++)
@@ -132,7 +132,7 @@ static void poll_interrupt(vm_core *c) {
   vm_fault(c, ISA_STOPPED, VM_NOWHERE, "interrupted");
 }
 
-/* Limit of host time and progress, every CLOCK_EVERY events or so. */
+/* Checks the limit of host time and progress, every CLOCK_EVERY events or so. */
 static void check_host_limits(vm_core *c) {
   c->until_clock = CLOCK_EVERY;
   double now = host_now(), ran = c->host_seconds + now - c->run_since;
@@ -147,7 +147,8 @@ static void check_host_limits(vm_core *c) {
   }
 }
 
-/* The core whose next event comes first: by time, then class, then core; NULL: neither has one. */
+/* The core whose next event comes first: by time, then class, then core; NULL if neither has
+ * one. */
 static vm_core *first_core(vm_core *lead) {
   vm_core *peer = lead->peer;
   if (!peer || peer->heap.n == 0) return lead->heap.n ? lead : NULL;
@@ -187,7 +188,7 @@ static void loop(vm_core *lead, vm_until what, const vm_engine *en, vm_time unti
   }
 }
 
-/* A run that was only interrupted continues where it stood. */
+/* A run that was only interrupted continues where it was. */
 static void resume(vm_core *c) {
   if (c->fault.status != ISA_STOPPED) return;
   c->fault.status = ISA_OK;

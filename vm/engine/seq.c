@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCH = 1 << 20 }; /* register instructions between two looks at limits */
+enum { BATCH = 1 << 20 }; /* register instructions between two checks of the limits */
 
 /* Runs register instructions from e's pc, at most `budget`, until one that is slow or divides by
- * zero. Gives how many ran. Each instruction jumps to the code of the next (an extension of gcc and
- * clang), which is half of what a switch in a loop executes, and predicted better; each has two
- * labels, for b in the instruction and in a register. */
+ * zero. Returns how many ran. Each instruction jumps to the code of the next (an extension of gcc
+ * and clang), which takes half the instructions of a switch in a loop and is predicted better; each
+ * has two labels, for b in the instruction and in a register. */
 static uint64_t fast_loop(vm_engine *e, uint64_t budget) {
 #define LABELS(name)                                            \
   [VM_U_OP(ISA_OP_##name, 0)] = __extension__ && name##_number, \
@@ -78,8 +78,8 @@ stop:
 #undef LABELS
 }
 
-/* The same under checks: that of registers looks at each instruction, at its time, as long as one
- * may read what nothing wrote. */
+/* The same with checks: the check of registers looks at each instruction, at its time, as long as
+ * one may read what nothing wrote. */
 static uint64_t checked_loop(vm_core *c, unsigned e, uint64_t budget, vm_time cycle) {
   vm_engine *en = &c->eng[e];
   if (vm_check_registers_known(c, e)) return fast_loop(en, budget);
@@ -127,7 +127,7 @@ static vm_time cycles(const vm_core *c, vm_cost_id id) {
   return vm_cost_time(c, ISA_ENG_sync, c->cost[id]); /* sync's clock is the base clock */
 }
 
-/* What a register instruction takes: kept, since every instruction asks for it. */
+/* The time of a register instruction: kept, since every instruction asks for it. */
 static inline vm_time cycle_of(vm_core *c) {
   if (c->reg_cycle == 0) c->reg_cycle = cycles(c, VM_REG_CYC);
   return c->reg_cycle;
@@ -140,7 +140,7 @@ vm_verdict vm_stall(vm_core *c, unsigned e, vm_moment until, vm_why why) {
   return VM_STALL;
 }
 
-/* The one operand of an instruction of the sequencer, when the engine's own data path no longer
+/* The one operand of an instruction of the sequencer, once the engine's own data path no longer
  * touches its bytes. */
 static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, vm_view *v) {
   isa_error err = {0};
@@ -235,7 +235,7 @@ static vm_verdict do_print_sem(vm_core *c, const isa_insn *in) {
   return print_line(c, a->prefix, &value, a->to);
 }
 
-/* "device_assert: TEXT: " and what is as it should not be. */
+/* "device_assert: TEXT: " and the value that is wrong. */
 static vm_verdict fail_assert(vm_core *c, unsigned e, isa_ref text, const char *what) {
   const char *said = isa_program_list(c->prog, text, ISA_K_STR);
   vm_fault(c, ISA_FAULT, vm_at_pc(e, c->eng[e].pc), "device_assert: %.*s%s%s",
@@ -303,7 +303,7 @@ static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in)
   const isa_update *u = &in->upd;
   en->now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
   c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc), c->now, en->now, en->cause);
-  /* Taking what was waited for is one step: two waiters must not both see it. */
+  /* Subtracting what was waited for is part of the same step: two waiters must not both see it. */
   if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem &&
       u->core == c->number) {
     if (c->check) vm_check_applied(c, e, u->sem, u->kind);
@@ -398,12 +398,12 @@ bool vm_blocked(vm_core *c, unsigned e, const isa_wait *w) {
   return true;
 }
 
-/* Whether there is nothing to wait for, and nothing to tell of a wait. */
+/* Whether there is nothing to wait for, and no wait to report. */
 static inline bool passes(const vm_core *c, const vm_engine *en, const isa_wait *w) {
   return w->cond == ISA_WAIT_none || (!en->wait_noted && vm_wait_holds(c, en, w));
 }
 
-/* True when simulated time can continue to t without another event running first. */
+/* True if simulated time can continue to t without another event running first. */
 static inline bool nothing_before(const vm_core *c, vm_time t) {
   const vm_core *peer = c->peer;
   return (c->heap.n == 0 || c->heap.v[0].time > t) &&
@@ -438,7 +438,7 @@ static bool slow(vm_core *c, unsigned e) {
   uint32_t pc = en->pc;
   if (slow_step(c, e, in) != VM_RETIRE) return false;
   uint32_t next = en->pc + 1; /* a ret and a branch have moved it */
-  en->pc = pc;                /* it is this one that updates */
+  en->pc = pc;                /* this instruction makes the update */
   bool posts = in->upd.kind != ISA_UPD_none && isa_op_is_control(in->op) &&
                in->op != ISA_OP_event_semaphore && !isa_op_is_dma(in->op);
   en->now += cycle_of(c);
@@ -451,7 +451,7 @@ static bool slow(vm_core *c, unsigned e) {
   en->triggered = 0;
   en->instructions++;
   c->instructions++;
-  if (!c->debug || vm_uop_of(in).op == VM_U_STOP) { /* else it is here to be looked at */
+  if (!c->debug || vm_uop_of(in).op == VM_U_STOP) { /* otherwise it only stops here to be checked */
     en->shared_at = en->instructions;
     en->ran[pc] += en->state != VM_HALTED;
   }
@@ -464,7 +464,8 @@ static bool slow(vm_core *c, unsigned e) {
   return true;
 }
 
-/* What counts against the limit: a dma_trigger as many as it starts, so that work is bounded. */
+/* What counts against the limit: a dma_trigger counts as often as it starts a transfer, so that
+ * work is bounded. */
 static uint64_t repeats(const vm_core *c) { return c->repeats + (c->peer ? c->peer->repeats : 0); }
 static uint64_t counted(const vm_core *c) { return vm_instructions(c) + repeats(c); }
 
@@ -477,7 +478,7 @@ bool vm_at_limit(vm_core *c, unsigned e) {
   return true;
 }
 
-/* Register instructions that engine e may run ahead: one past the horizon at most. */
+/* Register instructions that engine e may run ahead: at most one past the horizon. */
 static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cycle) {
   uint64_t left = c->lead->limits.instructions ? c->lead->limits.instructions - counted(c) : BATCH;
   left = left < BATCH ? left : BATCH;
@@ -495,7 +496,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
   en->now = en->now > c->now ? en->now : c->now;
   for (uint32_t turns = 0; !c->ended; turns++) {
     if (c->lead->limits.instructions && vm_at_limit(c, e)) return;
-    if (c->debug && vm_debug_budget(c, e) == 0) { /* the others come up to its time first */
+    if (c->debug && vm_debug_budget(c, e) == 0) { /* the others reach its time first */
       if (!catch_up(c, e, single)) return;
       vm_debug_count(c, e);
       vm_post(c, VM_E_SEQ, e, en->now, 0);
@@ -506,7 +507,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
     en->instructions += n;
     c->instructions += n;
     en->now += n * cycle;
-    if (n == budget || turns == BATCH / 64) { /* the loop looks at limits and the host's clock */
+    if (n == budget || turns == BATCH / 64) { /* the loop checks the limits and the host's clock */
       c->lead->until_clock = 1;
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;

@@ -1,15 +1,15 @@
-/* An instruction over several of the host's threads: parts of its partitions, each with operands
- * of its own. For example an activate of [128, 512] as eight of [16, 512]. Nothing that a program
- * or its owner sees depends on it. */
+/* An instruction over several of the host's threads: parts of its partitions, each with operands of
+ * its own. For example an activate of [128, 512] as eight of [16, 512]. Nothing that a program or
+ * its owner sees depends on it. */
 #include "engine.h"
 #include "../work/work.h"
 
 #include <string.h>
 
 /* Nanoseconds of one thread from which on an instruction is cut, and of a part: another thread
- * comes within 0.6 us where it has a core. */
+ * comes within 0.6 us if it has a core. */
 enum { WORTH = 3000, PART = 600 };
-/* An instruction without an operand of so many bytes takes less, whatever it does. */
+/* An instruction without an operand of at least that many bytes takes less time than that. */
 enum { SMALL = 4096 };
 
 /* By opcode, see lanes.def; least 0: the instruction stays whole. */
@@ -24,9 +24,9 @@ static const struct {
 typedef struct parts {
   vm_dp *d;
   const vm_flight *f;
-  size_t size;         /* of its operands */
+  size_t size;         /* bytes of its operands */
   uint32_t rows, each; /* partitions, and those of a part */
-  vm_verdict verdict;  /* and the number of rounding instructions, of the first part */
+  vm_verdict verdict;  /* of the first part, with its number of rounding instructions */
   uint64_t rounding_count;
 } parts;
 
@@ -79,7 +79,8 @@ static void do_part(void *job, uint32_t number, void *room) {
   if (verdict == VM_FAULT) memcpy(s->d->fault, w->dp.fault, sizeof w->dp.fault);
 }
 
-/* Whether parts touch nothing of one another: what overlaps a destination has its partitions. */
+/* Whether the parts are independent of one another: what overlaps a destination has the same
+ * partitions. */
 static bool are_apart(const vm_item *it) {
   for (unsigned i = 0; i < it->ndst; i++) {
     const vm_box *d = &it->dst[i];
@@ -92,7 +93,8 @@ static bool are_apart(const vm_item *it) {
   return true;
 }
 
-/* The partitions of an instruction, which every operand has, or one alone; 0: it stays whole. */
+/* The number of partitions of an instruction: each operand has that many, or one; 0: it is not
+ * cut. */
 static uint32_t rows_of(const vm_flight *f, uint64_t *largest) {
   const isa_form *form = isa_form_of(f->in->op);
   uint32_t rows = 0;

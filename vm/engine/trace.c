@@ -1,6 +1,7 @@
-/* Every event of a run goes through here: into the run's hash, and to who listens. A trigger, a
- * meeting and the number of a transfer say nothing that shares and instructions do not: they are
- * left out of the hash, which so is that of a run that was saved before there were any. */
+/* Every event of a run goes through here: into the run's hash, and to the hook. A trigger, a
+ * meeting and the number of a transfer say nothing that shares and instructions do not say: they
+ * are left out of the hash, which therefore equals that of a run that was saved before they
+ * existed. */
 #include "engine.h"
 
 static uint64_t mix(uint64_t h, uint64_t v) {
@@ -21,7 +22,7 @@ void vm_trace(vm_core *c, const vm_trace_event *ev) {
   bool dma = ev->kind == VM_EV_DMA;
   uint64_t who = (uint64_t)(uint16_t)(dma ? ev->where.dma : ev->where.engine);
   vm_core *lead = c->lead;
-  if (c->number) who |= 1u << 7; /* no DMA engine or engine has the bit */
+  if (c->number) who |= 1u << 7; /* no DMA engine or engine has that bit */
   uint32_t value = dma ? (uint32_t)ev->where.engine : ev->value;
   uint64_t h = mix(lead->trace_hash, ((uint64_t)ev->kind << 56) | (who << 48) | ev->where.pc);
   h = mix(h, ((uint64_t)ev->id << 32) | value);

@@ -10,7 +10,7 @@
 #include "clock.h"
 #include "../check/check.h"
 
-/* A start and what determines it so far. */
+/* A start, and what determines it so far. */
 typedef struct bound {
   vm_time time;
   vm_cause cause;
@@ -49,9 +49,9 @@ static uint16_t cells_of(const vm_flight *f) {
   return cells;
 }
 
-/* Weights load in the background of a running matmul, into the second set that every element has;
- * the loader takes one tile at a time, and instructions start in order. They ripple through the
- * array ahead of the matmul, which may start before the last has arrived, as soon as an
+/* Weights load in the background of a running matmul, into the second set that every element has.
+ * The loader takes one tile at a time, and instructions start in order. The weights move through
+ * the array ahead of the matmul, which may start before the last of them has arrived, as soon as an
  * instruction may follow another. */
 static void clock_ldweights(vm_core *c, vm_flight *f, bound *b) {
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
@@ -78,8 +78,8 @@ static void clock_ldweights(vm_core *c, vm_flight *f, bound *b) {
     }
 }
 
-/* True while the array is cold: it runs at half rate for the first PE_WARMUP of a burst, which
- * ends when it has been idle for as long. */
+/* True while the array is cold: it runs at half rate for the first PE_WARMUP of a burst. A burst
+ * ends when the array has been idle for as long. */
 static bool is_cold(const vm_core *c, vm_pe_clock *pe, vm_time start) {
   vm_time warmup = (vm_time)c->cost[VM_PE_WARMUP] * VM_NS;
   if (!warmup) return false;
@@ -87,7 +87,7 @@ static bool is_cold(const vm_core *c, vm_pe_clock *pe, vm_time start) {
   return start < pe->burst + warmup;
 }
 
-/* Passes of a float32 matmul through the array, each with weights of its own; 0 of other types. */
+/* Passes of a float32 matmul through the array, each with weights of its own; 0 for other types. */
 static unsigned fp32_passes(const vm_flight *f) {
   if (f->in->op != ISA_OP_matmul || f->a.MATMUL.src.dtype != ISA_float32) return 0;
   return f->a.MATMUL.onezero || f->a.MATMUL.transpose ? 1 : 2;
@@ -154,7 +154,7 @@ static const vm_flight *flight_at(const vm_engine *en, uint32_t i) {
   return &en->flights[(en->first + i) % VM_FLIGHTS];
 }
 
-/* Moves b after every reservation of `other` that f would collide with while it streams. */
+/* Moves b to after every reservation of `other` that f would collide with while it streams. */
 static bool wait_for_way(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w,
                          unsigned other, vm_time stream, bound *b) {
   const vm_engine *en = &c->eng[other];
@@ -181,9 +181,9 @@ static void find_port(vm_core *c, unsigned e, const vm_flight *f, vm_time stream
   }
 }
 
-/* Vector's modes of 2 and 4 elements a cycle need a port that gpsimd uses too (gen3 on): while
- * gpsimd streams, vector goes at one. `stream` at full speed becomes what it takes from `start`,
- * beside what gpsimd has issued by now; slow_vector does the rest. */
+/* Vector's modes of 2 and 4 elements per cycle need a port that gpsimd uses too (from gen3 on):
+ * while gpsimd streams, vector takes one per cycle. Turns `stream`, the time at full speed, into
+ * the time from `start` on beside what gpsimd has issued by now; slow_vector does the rest. */
 static vm_time beside_gpsimd(const vm_core *c, vm_time start, uint64_t cycles, uint64_t elems,
                              vm_time stream) {
   const vm_engine *gp = &c->eng[ISA_ENG_gpsimd];
@@ -196,7 +196,7 @@ static vm_time beside_gpsimd(const vm_core *c, vm_time start, uint64_t cycles, u
       t += fast;
       left -= fast;
     }
-    vm_time done = (g->streamed - t) / elems * cycles; /* what the overlap gets done */
+    vm_time done = (g->streamed - t) / elems * cycles; /* the work done during the overlap */
     if (done >= left) return t + left / cycles * elems - start;
     t = g->streamed;
     left -= done;
@@ -211,7 +211,8 @@ static const uint8_t modes_of[ISA_NCOSTS] = {
 #undef TIME
 };
 
-/* Elements that an instruction of vector streams in fewer *cycles than that; 0: in no such mode. */
+/* The elements that an instruction of vector streams in fewer *cycles than elements; 0: it is in no
+ * such mode. */
 static uint64_t in_mode(const vm_core *c, const vm_flight *f, uint64_t *cycles) {
   if (c->target->gen < ISA_GEN3 || modes_of[isa_ops[f->in->op].cost] == ONE) return 0;
   const vm_view *dst = vm_operand_at(f->in, (vm_operands *)&f->a, 0);
@@ -219,7 +220,7 @@ static uint64_t in_mode(const vm_core *c, const vm_flight *f, uint64_t *cycles) 
   return *cycles && *cycles < dst->elems ? dst->elems : 0;
 }
 
-/* What vector's f loses to g of gpsimd, which issues when f is already under way. */
+/* The time that vector's f loses to g of gpsimd, which issues when f is already under way. */
 static vm_time lost_to(const vm_core *c, const vm_flight *f, const vm_flight *g) {
   uint64_t cycles, elems = in_mode(c, f, &cycles);
   vm_time from = vm_time_later(f->item.start, g->item.start);
@@ -228,8 +229,8 @@ static vm_time lost_to(const vm_core *c, const vm_flight *f, const vm_flight *g)
   return done >= left ? left / cycles * elems - left : g->streamed - from - done;
 }
 
-/* g of gpsimd slows what vector has issued: how gpsimd's work is cut decides nothing. What vector
- * has issued after it is later by as much. */
+/* g of gpsimd slows what vector has issued: the result does not depend on how gpsimd's work is cut.
+ * What vector has issued after it is later by the same time. */
 static void slow_vector(vm_core *c, const vm_flight *g) {
   vm_engine *en = &c->eng[ISA_ENG_vector];
   vm_time slow = 0;
@@ -267,7 +268,7 @@ static int table_of(const isa_insn *in) {
   return isa_actfns[fn].table ? fn : -1;
 }
 
-/* Loads a table at b, and not before the data path is free; gives when it is there. */
+/* Loads a table at b, but not before the data path is free; returns when it is loaded. */
 static vm_time load_table(vm_core *c, int table, bound *b) {
   vm_engine *en = &c->eng[ISA_ENG_scalar];
   not_before(b, en->issue_free, VM_WHY_ENGINE);
@@ -276,7 +277,7 @@ static vm_time load_table(vm_core *c, int table, bound *b) {
   return b->time + vm_jitter(c, (vm_time)c->cost[VM_ACT_TABLE] * VM_NS);
 }
 
-/* As a profile shows it: the load of a table is an instruction ahead of the activate and after the
+/* As a profile shows it: the load of a table is an instruction before the activate and after the
  * activate's wait. */
 static void need_table(vm_core *c, vm_flight *f, bound *b) {
   int table = table_of(f->in);

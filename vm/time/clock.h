@@ -22,12 +22,12 @@ typedef struct vm_costs {
 } vm_costs;
 _Static_assert((int)VM_NCOSTS <= (int)VM_COST_ROOM, "a core has room for every constant");
 
-/* clock.c: the time of a flight whose operands and boxes are known: start, done, streamed, read,
+/* clock.c: the times of a flight whose operands and boxes are known: start, done, streamed, read,
  * and what its engine can do next. Leaves its node in the record. */
 void vm_clock(vm_core *c, unsigned e, vm_flight *f);
 
 /* critical.c */
-/* Adds a node and gives its number, 0 when no record is kept. */
+/* Adds a node and returns its number, 0 if no record is kept. */
 uint32_t vm_path_append(vm_core *c, vm_node_kind kind, vm_where by, vm_time start, vm_time end,
                         vm_cause cause);
 static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, vm_where by, vm_time start,
@@ -40,8 +40,8 @@ static inline void vm_path_set_cause(vm_engine *en, vm_moment m, vm_why why) {
 }
 /* The event of node n now begins and ends later than when it was added. */
 void vm_path_delay(vm_core *c, uint32_t n, vm_time start, vm_time end);
-/* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for each
- * segment, latest first. gap: the time between the cause of n and its effect, which is why n
+/* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for
+ * each segment, latest first. gap: the time between the cause of n and its effect, so why n
  * began late. */
 void vm_path_walk(const vm_path *p,
                   void (*fn)(void *ud, const vm_node *n, vm_time from, vm_time until, bool gap),
@@ -81,10 +81,10 @@ typedef struct vm_cost_model vm_cost_model;
 vm_cost_model *vm_cost_model_new(const isa_alloc *al, const isa_target *t, const vm_costs *costs);
 void vm_cost_model_free(vm_cost_model *m);
 /* The time from the start of an instruction of core 0 of p to that of the next one on that engine,
- * if nothing delays either; 0 if it does not run in a data path. Custom operators cost nothing
- * here. */
+ * if nothing delays either of them; 0 if it does not run in a data path. Custom operators cost
+ * nothing here. */
 vm_time vm_cost_static(vm_cost_model *m, unsigned engine, const isa_program *p, const isa_insn *in);
-/* The same with all that it moves. */
+/* The same, with the bytes that it moves. */
 vm_effort vm_cost_effort(const vm_core *c, unsigned engine, const isa_insn *in,
                          const vm_operands *a);
 /* What the array can do with 16-bit elements in a second: 2 * 128 * 128 * its clock. */

@@ -1,6 +1,6 @@
 /* What an instruction costs: the streaming time of each cost class, from costs.def and the shapes
- * of its operands. All in cycles of the engine (rounded up). isa/times.def has the classes,
- * and the formula of each. */
+ * of its operands. All times are in cycles of the engine (rounded up). isa/times.def has the
+ * classes, and the formula of each. */
 #include "clock.h"
 #include "../engine/engine.h"
 
@@ -11,7 +11,7 @@ const vm_cost_row vm_cost_rows[VM_NCOSTS] = {
 #undef COST
 };
 
-enum { FAR_STEP = 16 }; /* bytes between elements that still stream at the full rate */
+enum { FAR_STEP = 16 }; /* bytes between elements up to which they stream at the full rate */
 
 static uint64_t max_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
@@ -62,9 +62,9 @@ static void add_operand(const vm_core *c, traffic *t, const vm_view *v, bool wri
   *(psum ? &t->psum_in : &t->sbuf_in) += bytes;
 }
 
-/* The tensors of an instruction; [P, 1] columns are read before the stream. A loop of its own, not
- * vm_each_view: it runs once for each instruction, and saves 2 % of the host instructions of tiny
- * ones. */
+/* The tensors of an instruction; [P, 1] columns are read before the stream. This is a loop of its
+ * own, not vm_each_view, because it runs once for each instruction and so saves 2 % of the host
+ * instructions of tiny ones. */
 static traffic traffic_of(const vm_core *c, const isa_insn *in, const vm_operands *a) {
   const isa_form *form = isa_form_of(in->op);
   traffic t = {.half = true};
@@ -101,8 +101,8 @@ typedef struct job {
   const vm_operands *a;
 } job;
 
-/* The first operand with that access, AP_R or AP_W: what the form of the job's instruction is does
- * not matter. Every class that asks has one. */
+/* The first operand with that access, AP_R or AP_W, whatever the form of the job's instruction.
+ * Every class that calls this has one. */
 static const vm_view *operand(const job *j, uint32_t access) {
   int i = isa_field_of(j->in->op, ISA_K_AP, access);
   return vm_operand_at(j->in, (vm_operands *)j->a, (unsigned)i);
@@ -116,7 +116,8 @@ static const void *value_of(const job *j, unsigned kind) {
   return vm_operand_at(j->in, (vm_operands *)j->a, (unsigned)i);
 }
 
-/* The modes of a matmul, NULL of one whose form has none; likewise of a load of weights. */
+/* The modes of a matmul, NULL for an instruction whose form has none; likewise for a load of
+ * weights. */
 static const struct vm_MATMUL *modes_of(const job *j) {
   return isa_ops[j->in->op].form == ISA_FORM_MATMUL ? &j->a->MATMUL : NULL;
 }
@@ -135,7 +136,7 @@ static uint64_t vector_stream(const job *j, const traffic *t, unsigned limit) {
   return max_of(ports, ceil_div(t->n, limit));
 }
 
-/* Elementwise instructions: 4 a cycle on vector, 1 on the others, but 2 of 16 bits on gen4's
+/* Elementwise instructions: 4 per cycle on vector, 1 on the others, but 2 of 16 bits on gen4's
  * scalar engine. */
 static uint64_t elementwise(const job *j, const traffic *t) {
   if (j->engine == ISA_ENG_vector) return vector_stream(j, t, 4);
@@ -148,8 +149,8 @@ static uint64_t stream_each(const job *j) {
   return paced(&t, elementwise(j, &t));
 }
 
-/* An address that is an element of SBUF has a start-up of its own; one in a register is the
- * sequencer's. */
+/* An address that is an element of SBUF has a start-up of its own; an address in a register is the
+ * sequencer's work. */
 static uint64_t stream_copy(const job *j) {
   const isa_form *form = isa_form_of(j->in->op);
   bool finds = false;
@@ -179,7 +180,7 @@ static uint64_t stream_tt(const job *j) {
   return paced(&t, elementwise(j, &t));
 }
 
-/* gpsimd's tensor_scalar is rsqrt, of four cycles. */
+/* gpsimd's tensor_scalar is rsqrt, of four cycles per element. */
 static uint64_t stream_ts(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
   return paced(&t, elementwise(j, &t)) * (j->engine == ISA_ENG_gpsimd ? 4 : 1);
@@ -234,8 +235,8 @@ static uint64_t stream_ldw(const job *j) {
   return ceil_div(src->elems / (pairs ? 2 : 1) * (src->dtype == ISA_float32 ? 4 : 1), 4);
 }
 
-/* Cycles of a row of the moving operand: fp32 takes two passes of two, one when it is of zeros and
- * ones, and from gen3 in transpose mode. */
+/* Cycles per row of the moving operand: fp32 takes two passes of two; one if it consists of zeros
+ * and ones, and from gen3 on in transpose mode. */
 static uint64_t row_cycles(const job *j) {
   const struct vm_MATMUL *modes = modes_of(j);
   if (!modes || modes->src.dtype != ISA_float32) return 1;
@@ -277,8 +278,8 @@ uint64_t vm_cost_peak_flops(const isa_target *t) {
 
 static uint64_t stream_out(const job *j) { return dst_of(j)->elems; }
 
-/* Indices n of e elements each, by the reference's formula: n * e / C with
- * C = ((28 + 4 * e) / (4 * e)) / min(4 / bytes, e). */
+/* n indices of e elements each, by the reference's formula: n * e / C with C = ((28 + 4 * e) / (4 *
+ * e)) / min(4 / bytes, e). */
 static uint64_t stream_gath(const job *j) {
   const struct vm_LOCAL_GATHER *a = &j->a->LOCAL_GATHER;
   uint64_t e = a->elems_per_index ? a->elems_per_index : 1;
@@ -290,7 +291,7 @@ static uint64_t stream_topk(const job *j) {
   return 4 * (uint64_t)j->a->TOPK.n + j->a->TOPK.val_dst.elems;
 }
 
-/* gpsimd's own DMA moves the whole tile, not a partition's part in parallel with the others. */
+/* gpsimd's own DMA moves the whole tile, not the parts of the partitions in parallel. */
 static uint64_t stream_gpdma(const job *j) {
   const vm_view *dst = dst_of(j);
   uint64_t bytes = dst->elems * dst->num[0] * dst->esize, rate = j->c->cost[VM_GP_DMA];
@@ -321,7 +322,7 @@ vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, cons
   const job j = {c, engine, in, a};
   unsigned class = isa_ops[in->op].cost;
   vm_cost_span s = {.stream = streams[class](&j)};
-  if (engine == ISA_ENG_sync) /* has no data path: the verifier lets nothing through */
+  if (engine == ISA_ENG_sync) /* has no data path: the verifier refuses it */
     return s;
   if (class == ISA_COST_LDW) {
     s.issue = s.stream;
@@ -334,7 +335,7 @@ vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, cons
   return s;
 }
 
-/* Operands count as a whole, also where an instruction chooses from one. */
+/* Operands count as a whole, even if an instruction chooses from one. */
 static void count_traffic(void *ud, const isa_operand *o, vm_view *v) {
   vm_effort *x = ud;
   uint64_t bytes = (uint64_t)v->num[0] * v->elems * v->esize;

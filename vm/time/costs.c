@@ -8,8 +8,8 @@ void vm_costs_default(vm_costs *out) {
     for (unsigned i = 0; i < VM_NCOSTS; i++) out->v[g][i] = vm_cost_rows[i].value[g];
 }
 
-/* What a value may be, by its unit: no count, size or rate is 0, and a rate divided among sixteen
- * DMA engines is not either. */
+/* The values that a unit allows: no count, size or rate is 0, nor is a rate after it is divided
+ * among sixteen DMA engines. */
 typedef struct range {
   const char *unit;
   uint32_t least, most;
@@ -37,7 +37,7 @@ typedef struct word {
 
 static bool is_space(char ch) { return ch == ' ' || ch == '\t' || ch == '\r'; }
 
-/* Splits a line into at most `most` words up to a comment; gives how many there are. */
+/* Splits a line into at most `most` words up to a comment; returns how many there are. */
 static unsigned words_of(const char *line, size_t n, word *w, unsigned most) {
   unsigned count = 0;
   for (size_t i = 0; i < n && line[i] != ';' && line[i] != '#';) {
@@ -63,7 +63,7 @@ static int cost_named(word w) {
   return -1;
 }
 
-/* Mask of the generations that a word names, 0 for none. */
+/* Mask of the generations that a word names, 0 if it names none. */
 static unsigned generations(word w) {
   static const char *const names[] = {"gen2", "gen3", "gen4"};
   for (unsigned g = 0; g < 3; g++)
@@ -81,7 +81,7 @@ static bool number(word w, uint64_t *out) {
   return w.n > 0;
 }
 
-/* A word in a message: its first 63 bytes, those that are not text as '?'. */
+/* A word in a message: its first 63 bytes, with '?' for those that are not text. */
 typedef struct shown {
   char s[64];
 } shown;

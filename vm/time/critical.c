@@ -1,5 +1,5 @@
-/* The record of causes: what determined the start of each instruction, share and wait. Kept only
- * when asked for; a walk back from the last node gives the critical path. */
+/* The record of causes: what determined the start of each instruction, share and wait. It is kept
+ * only on request; a walk back from the last node gives the critical path. */
 #include "../engine/engine.h"
 #include "clock.h"
 

@@ -9,8 +9,8 @@ static uint64_t mix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-/* Three spans in four change by up to a half; of the rest some shrink to a quarter and some grow
- * to four times, so that what is ordered by a margin alone comes out of order. */
+/* Three of four spans change by up to a half. Of the others some shrink to a quarter and some grow
+ * to four times, so that events that only a margin keeps in order come out of order. */
 uint32_t vm_jitter_pace(vm_core *c) {
   if (!c->jitter) return VM_PACE;
   uint64_t r = mix(mix(c->jitter + c->number) + ++c->jitters);

@@ -1,5 +1,5 @@
-/* What an instruction costs without a run: its operands are taken from their patterns, with dynamic
- * parts at their bounds, and nothing of memory is looked at. */
+/* What an instruction costs without a run: its operands come from their patterns, with dynamic
+ * parts at their bounds, and memory is not looked at. */
 #include "clock.h"
 
 #include "../engine/engine.h"
@@ -48,7 +48,7 @@ static void view_of(const vm_core *c, uint32_t index, vm_view *v) {
   vm_view_runs(v);
 }
 
-/* All that a cost looks at; lists stay as they were. */
+/* All that a cost depends on; lists stay as they were. */
 static void field_of(const vm_core *c, const isa_field *f, const void *from, void *to) {
   const isa_num *n = from;
   vm_num *num = to;

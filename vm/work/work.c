@@ -1,9 +1,9 @@
 /* A caller puts its task into the boxes of idle threads, works on it itself, and takes it back from
- * those that have not begun. Each chunk is claimed on its own, so that a thread that the host does
- * not run holds up one chunk at most. Thread i of n begins with the i-th n-th of the chunks and
- * then takes others' last ones: jobs of one sort mostly find in a core's cache what the job before
- * left there (a product of [128, 128] and [128, 512] on two cores: 0.53 to 0.67 of one thread's
- * time, and 0.69 to 0.84 with chunks from one counter). */
+ * those that have not begun. Each chunk is claimed separately, so that a thread that the host does
+ * not run delays one chunk at most. Thread i of n begins with the i-th of n equal parts of the
+ * chunks and then takes the last chunks of other threads: jobs of one kind mostly find in a core's
+ * cache what the job before left there (a product of [128, 128] and [128, 512] on two cores: 0.53
+ * to 0.67 of one thread's time, and 0.69 to 0.84 with chunks from one counter). */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "work.h"
 
@@ -17,13 +17,13 @@
 /* An idle thread looks for work this long before it sleeps: waking takes the caller 2 to 5 us and
  * the thread 30 to 50. */
 enum { SPIN_NS = 60000 };
-/* It gives its core to others this often meanwhile. */
+/* During this time it yields its core to others this often. */
 enum { LOOKS = 64 };
-/* What a caller may lose before it works alone, how many times as long as its loss it then does,
- * and what it may save up against later losses. */
+/* What a caller may lose before it works alone; for how many times its loss it then works alone;
+ * and how much it may save up against later losses. */
 enum { GRACE_NS = 100000, ALONE = 30, SAVED_NS = 4000000 };
 
-enum { STACK = 1 << 20 }; /* bytes of a thread's: a product's panels take 115 KiB */
+enum { STACK = 1 << 20 }; /* bytes of each thread: a product's panels take 115 KiB */
 
 typedef struct task {
   vm_work_fn *fn;
@@ -35,7 +35,7 @@ typedef struct task {
   atomic_bool taken[VM_WORK_CHUNKS];
 } task;
 
-enum { BEGUN = 1 };     /* in a box, beside the address of a task */
+enum { BEGUN = 1 };     /* in a box, added to the address of a task */
 typedef struct worker { /* a thread */
   atomic_uintptr_t box; /* 0: idle */
   atomic_bool asleep;
@@ -119,7 +119,7 @@ static bool quits(worker *k) {
   return yes;
 }
 
-/* The next task, begun; NULL: the thread shall end. */
+/* The next task, which has begun; NULL: the thread must end. */
 static task *next_task(worker *k) {
   int64_t until = now() + SPIN_NS;
   for (unsigned looks = 1;; looks++) {
@@ -137,7 +137,7 @@ static task *next_task(worker *k) {
   }
 }
 
-/* Where a thread is in a task: in its own chunks, up to `end`, or among all, downwards. */
+/* Where a thread is in a task: in its own chunks, up to `end`, or among all of them, downwards. */
 typedef struct place {
   uint32_t at, end;
   bool own;
@@ -149,7 +149,7 @@ static place place_of(const task *t, unsigned thread) {
   return (place){(uint32_t)(i * n / t->threads), (uint32_t)((i + 1) * n / t->threads), true};
 }
 
-/* Whether there is one more chunk, now claimed: *number. */
+/* Whether there is one more chunk; it is now claimed: *number. */
 static bool claim(task *t, place *p, uint32_t *number) {
   while (atomic_load_explicit(&t->left, memory_order_relaxed)) {
     if (p->own && p->at == p->end) *p = (place){.at = t->chunks};
@@ -253,7 +253,7 @@ void vm_work_close(vm_work *w) {
   w->threads = 0;
 }
 
-/* How many threads there are besides the caller, after starting what is missing. */
+/* How many threads there are besides the caller, after missing ones have been started. */
 static unsigned helpers(const vm_work *w) {
   unsigned n = atomic_load_explicit(&all.started, memory_order_acquire);
   if (n + 1 >= w->threads) return n;
@@ -282,10 +282,12 @@ static void call(worker *k) {
   pthread_mutex_unlock(&k->lock);
 }
 
-/* Puts the task into the boxes of idle threads: by[0 .. n - 1], which it has room for. */
+/* Puts the task into the boxes of idle threads: by[0 .. n - 1], which has room for them. */
 static unsigned offer(const vm_work *w, task *t, worker **by) {
   unsigned there = helpers(w), most = w->threads - 1, n = 0;
-  if (most > t->chunks / 2) most = t->chunks / 2; /* one that gets no second chunk costs more */
+  if (most > t->chunks / 2)
+    most = t->chunks / 2; /* a thread that gets no second chunk costs more
+                             than it saves */
   for (unsigned i = 0; i < there && n < most; i++) {
     uintptr_t idle = 0;
     if (!atomic_compare_exchange_strong(&all.v[i]->box, &idle, (uintptr_t)t)) continue;
@@ -295,7 +297,7 @@ static unsigned offer(const vm_work *w, task *t, worker **by) {
   return n;
 }
 
-/* Takes it back, or waits for who has begun. */
+/* Takes it back, or waits for the threads that have begun. */
 static void withdraw(task *t, worker *k) {
   uintptr_t box = (uintptr_t)t;
   if (atomic_compare_exchange_strong(&k->box, &box, 0)) return;
@@ -306,7 +308,7 @@ static void withdraw(task *t, worker *k) {
   }
 }
 
-/* Alone it would have taken as long as the fastest of the caller's chunks times their number. */
+/* Alone it would have taken as long as the caller's fastest chunk times the number of chunks. */
 static void account(vm_work *w, int64_t took, int64_t alone, int64_t until) {
   w->balance += alone - took;
   if (w->balance > SAVED_NS) w->balance = SAVED_NS;
@@ -329,7 +331,7 @@ void vm_work_do(vm_work *w, vm_work_fn *fn, void *job, uint32_t chunks, void *ro
     if (!n) continue;
     until = now();
     if (i + 1 < chunks && until - from < fastest)
-      fastest = until - from; /* the last may be short */
+      fastest = until - from; /* the last one may be short */
     from = until;
   }
   if (!n) return;

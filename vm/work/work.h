@@ -30,16 +30,16 @@ typedef void vm_work_fn(void *job, uint32_t chunk, void *room);
 
 /* Cores that the process may use, at least 1. */
 unsigned vm_work_cores(void);
-/* For tests: every vm_work_open from now on finds n cores, and every job worth splitting; 0: as the
- * host really is. */
+/* For tests: from now on every vm_work_open finds n cores, and every job is worth splitting; 0: as
+ * the host really is. */
 void vm_work_pretend(unsigned n);
 
 /* *w may use `threads` threads, at most as many as there are cores; 0: that many. Each has `room`
- * bytes of its own, the same number for all of a process. */
+ * bytes of its own; the number must be the same everywhere in a process. */
 void vm_work_open(vm_work *w, unsigned threads, size_t room);
 void vm_work_close(vm_work *w);
 
-/* Whether a job of that size is worth splitting now, if one of `least` is. w may be NULL. When
+/* Whether a job of that size is worth splitting now, if one of size `least` is. w may be NULL. If
  * other programs use the cores and time was lost, it is not tried again for some time. */
 bool vm_work_ready(const vm_work *w, uint64_t size, uint64_t least);
 /* Does a job of 1 to VM_WORK_CHUNKS chunks; room is the caller's. */
