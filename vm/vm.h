@@ -23,7 +23,7 @@ typedef struct vm_moment {
   vm_time time;
   uint32_t node;
 } vm_moment;
-/* The later of two: a when they come together. */
+/* The later of two: a if both have the same time. */
 static inline vm_moment vm_later(vm_moment a, vm_moment b) { return b.time > a.time ? b : a; }
 
 /* What causes something: engine's instruction at pc, perhaps through a DMA engine. */
@@ -55,8 +55,8 @@ static inline bool vm_box_meet(const vm_box *a, const vm_box *b) {
          a->p0 < b->p1 && b->p0 < a->p1;
 }
 
-/* Something that reads at start and writes at done: an instruction in a data path or a share of
- * a transfer. Linked while it has issued and not executed. */
+/* Something that reads at start and writes at done: an instruction in a data path or a share of a
+ * transfer. It is linked from when it issues until it executes. */
 enum { VM_BOXES = 6 };
 typedef struct vm_item {
   struct vm_item *next, *prev;
@@ -75,12 +75,12 @@ typedef struct vm_item {
 typedef enum vm_why {
   VM_WHY_START,     /* nothing delayed it: the run began */
   VM_WHY_SEM,       /* a semaphore update arrived */
-  VM_WHY_ENGINE,    /* the data path was busy with the one before */
-  VM_WHY_HAZARD,    /* an earlier one of the same engine touched the same bytes */
+  VM_WHY_ENGINE,    /* the data path was busy with the instruction before */
+  VM_WHY_HAZARD,    /* an earlier instruction of the same engine touched the same bytes */
   VM_WHY_WEIGHTS,   /* a matmul's weights were loading */
   VM_WHY_PORT,      /* another engine held the memory port */
   VM_WHY_TABLE,     /* an activation table was loading */
-  VM_WHY_DEPTH,     /* the sequencer was as far ahead as it may be */
+  VM_WHY_DEPTH,     /* the sequencer was as far ahead as it is allowed to be */
   VM_WHY_DRAIN,     /* a drain */
   VM_WHY_TRIGGER,   /* a DMA trigger, and the time until its first data */
   VM_WHY_DMA,       /* the DMA engine was busy with another share */
@@ -96,7 +96,8 @@ typedef struct vm_cause {
 } vm_cause;
 typedef enum vm_node_kind { VM_N_INSN = 1, VM_N_SEQ, VM_N_SHARE, VM_N_TABLE } vm_node_kind;
 typedef struct vm_node {
-  vm_time start, end, bound; /* bound: when the cause took effect; the sequencer's time follows */
+  vm_time start, end, bound; /* bound: when the cause took effect; after that the time is the
+                                sequencer's */
   uint32_t cause, pc;
   uint8_t kind, who, by, why; /* who: engine or DMA engine; by: engine whose instruction it is */
   uint8_t sem, core;          /* sem: of VM_WHY_SEM */
@@ -156,13 +157,13 @@ typedef struct vm_flight { /* an instruction between issue and execution */
   vm_operands a;
 } vm_flight;
 
-/* What the processing elements are doing. The array has 4 x 4 cells of 32 x 32 elements, cell
- * 4 * row + column; a matmul or ldweights takes those of its tile. On gen4 transposes run in
- * parallel to matmuls, so a cell has two lanes. */
+/* What the processing elements are doing. The array has 4 x 4 cells of 32 x 32 elements, cell 4 *
+ * row + column; a matmul or ldweights takes the cells of its tile. On gen4 transposes run in
+ * parallel with matmuls, so a cell has two lanes. */
 enum { VM_CELLS = 16 };
 typedef struct vm_pe_clock {
   vm_moment issue_free; /* the next matmul may issue */
-  vm_moment started;    /* of the last instruction: they start in order */
+  vm_moment started;    /* of the last instruction: instructions start in order */
   vm_time done;         /* of the last: matmuls finish in order, and after their weights */
   vm_moment load_free;  /* the weight loader */
   vm_moment free[2][VM_CELLS], loaded[VM_CELLS];
@@ -183,7 +184,7 @@ typedef struct vm_uop {
 enum { VM_U_STOP = 63 }; /* a semaphore, memory, data path, DMA */
 
 /* What an instruction's operands were resolved with when it issued, in addition to its engine's
- * registers: a saved run gives it instead of memory as it is now. */
+ * registers: a saved run supplies it instead of memory as it is now. */
 enum { VM_RECALLS = 34 }; /* operands of an instruction, at most: two lists of 16 and others */
 typedef struct vm_recall {
   uint32_t n;
@@ -208,15 +209,15 @@ typedef struct vm_engine {
   uint32_t regs[ISA_NREGS];
   const vm_uop *uops;
   const isa_code *code;
-  uint32_t pc, ring_queue; /* ring_queue: what a VM_RINGFULL engine waits for */
+  uint32_t pc, ring_queue; /* ring_queue: the queue that a VM_RINGFULL engine waits for */
   vm_state state;
   uint32_t *ran;      /* by pc: how often an instruction that leaves the fast loop has run */
   vm_time now;        /* the sequencer's own time */
   vm_time wait_since; /* of a waiting engine */
   bool wait_noted;    /* the wait's start has been noted for this instruction */
   bool waited;        /* its wait has held: after a stall it is not checked again */
-  /* What the instruction at pc did before it stalled: transfers that a dma_trigger has started; 1
-   * if a core_barrier has updated the other core's semaphore, or a sendrecv has met the other
+  /* What the instruction at pc did before it stalled: the transfers that a dma_trigger has started;
+   * 1 if a core_barrier has updated the other core's semaphore, or a sendrecv has met the other
    * core's. */
   uint32_t triggered;
   /* data path */
@@ -258,15 +259,16 @@ typedef struct vm_transfer {
   vm_box whole; /* of the permuted source, or of the indexed tensor */
   void *extra;  /* block of more and rows */
   size_t extra_bytes;
-  /* Of a sendrecv: the one that the other core's sendrecv made, which lives as long; that engine,
-   * its instruction's pc; which rings of this one are done. */
+  /* For a sendrecv: the transfer of the other core's sendrecv, which lives as long as this one;
+   * that engine and the pc of its instruction; and which rings of this one are done. */
   struct vm_transfer *twin;
   uint8_t other;
   uint16_t finished;
   uint32_t other_pc;
-  /* Of a dma_copy_lists, whose instruction makes several: which of them this is and how many they
-   * are; the elements that it moves, as many as its views have or fewer, from which on in dst and
-   * in src; the rings whose first elements of all are in it. */
+  /* For a dma_copy_lists, whose instruction makes several transfers: the number of this one and how
+   * many there are; the number of elements that it moves, at most as many as its views have, and
+   * from which element on in dst and in src; and the rings that get their first elements of all in
+   * it. */
   uint8_t piece, pieces;
   uint16_t opens;
   uint64_t elems, from[2];
@@ -275,7 +277,8 @@ typedef struct vm_transfer {
   uint32_t node; /* of the trigger, in the record of causes */
   uint8_t engine, queue, prio;
   bool signals, is_static;
-  uint8_t hbm_bytes;     /* moved in HBM for an element of dst: read, written, or both; 0: none */
+  uint8_t hbm_bytes;     /* bytes moved in HBM for an element of dst: read, written, or both; 0:
+                            none */
   uint8_t shares;        /* that have elements */
   uint8_t sem, sem_core; /* what it signals, and whose it is */
   uint32_t descriptor;   /* of a static queue: its number there */
@@ -395,10 +398,10 @@ typedef struct vm_workspace {
   vm_operands operands;
 } vm_workspace;
 
-/* The tensor engine's large state, see vm_dp. Kept from run to run, since new pages would cost a
- * small program more than all its work. */
+/* The tensor engine's large state, see vm_dp. It is kept from run to run, since new pages would
+ * cost a small program more than all its work. */
 typedef struct vm_array {
-  bool used; /* by a run: the next one clears it */
+  bool used; /* used by a run: the next run clears it */
   vm_weights weights;
   uint8_t psum_written[VM_PSUM_SLOTS];
 } vm_array;
@@ -410,12 +413,13 @@ typedef struct vm_memory {
   vm_array *array;
   size_t sbuf_pitch, psum_pitch; /* host bytes between partitions, never a multiple of 4 KiB */
   size_t sbuf_size, psum_size;   /* host bytes in all */
-  /* Only for vm_core_start: the tensors that have host memory already (NULL: none has; data NULL:
+  /* For vm_core_start only: the tensors that already have host memory (NULL: none has; data NULL:
    * this one has not). */
   const struct vm_block *given;
   struct vm_hbm *hbm;      /* where tensors and static descriptors get their addresses */
   struct vm_work *threads; /* the host's, see work/work.h; NULL: the caller's alone */
-  struct vm_pool *pool;    /* gives and takes blocks of tensors; a core holds it. May be NULL */
+  struct vm_pool *pool;    /* gives and takes blocks of tensors; a core holds a reference. May be
+                              NULL */
 } vm_memory;
 
 /* The last values of a semaphore: update i is at i mod VM_SEM_LOG of each array. */
@@ -425,13 +429,13 @@ typedef struct vm_sem_log {
   uint32_t value[VM_SEM_LOG], pc[VM_SEM_LOG];
   uint8_t engine[VM_SEM_LOG]; /* UINT8_MAX: the host */
   uint8_t peer[VM_SEM_LOG];   /* 1: the engine is the other core's */
-  uint32_t n;                 /* updates in all; counts on from VM_SEM_LOG when it wraps */
+  uint32_t n;                 /* updates in all; when it wraps it continues from VM_SEM_LOG */
 } vm_sem_log;
 
 typedef struct vm_block { /* host memory of an HBM tensor */
   uint8_t *data;
   uint64_t bytes, address; /* address: in HBM */
-  bool borrowed;           /* outlives the run */
+  bool borrowed;           /* it outlives the run */
   bool placed;             /* if given: it has its address */
   bool filled;             /* if given without data: the caller will write all of it */
   bool lent;               /* to a result, which frees data */
@@ -467,7 +471,7 @@ typedef struct vm_core {
   uint32_t hbm_active; /* DMA engines whose packet reads or writes HBM */
   vm_share *free_shares;
   vm_transfer *free_transfers;
-  struct vm_slab *slabs; /* blocks the free lists are cut from */
+  struct vm_slab *slabs; /* blocks from which the free lists are cut */
   uint32_t shares_alive; /* in rings */
   uint32_t
       queued[ISA_MAX_QUEUES]; /* all transfers; in a resumed run also those that were in flight */
@@ -476,7 +480,7 @@ typedef struct vm_core {
   vm_transfer *late[VM_LATE]; /* with such shares, core 0's: both cores' */
   unsigned nlate;
   vm_time now;     /* of the event being run */
-  vm_time horizon; /* the furthest an engine may go without an event: a limit, or the stop */
+  vm_time horizon; /* how far an engine may go without an event: to a limit, or the stop */
   vm_hooks hooks;
   vm_limits limits;
   vm_fault_record fault;
@@ -499,8 +503,8 @@ typedef struct vm_core {
   vm_path *path;            /* NULL: none is kept */
   uint32_t cause;           /* node that causes the semaphore updates posted now */
   double host_seconds, run_since, next_progress; /* of the host, seconds */
-  uint32_t until_clock;  /* events until the next look at the host's clock */
-  atomic_int *interrupt; /* nonzero: stop; may be NULL */
+  uint32_t until_clock;                          /* events until the host's clock is read next */
+  atomic_int *interrupt;                         /* nonzero: stop; may be NULL */
 } vm_core;
 
 /* ---- Host memory (memory.c) --------------------------------------------------------------- */
@@ -508,14 +512,14 @@ typedef struct vm_core {
 /* Memories of a target, zeroed, host pages taken as they are touched. */
 bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out);
 void vm_memory_free(const isa_alloc *al, vm_memory *m);
-/* n zeroed bytes of host memory, lazily where the allocator is malloc and they are many; freed with
+/* n zeroed bytes of host memory, given lazily if the allocator is malloc and n is large; freed with
  * the same allocator and n. */
 void *vm_pages_new(const isa_alloc *al, uint64_t n);
 void vm_pages_free(const isa_alloc *al, void *p, uint64_t n);
 
 /* A tensor that begins as zeros in a block of an earlier run is set to zero piece by piece: each
  * piece before its first use, unless it is about to be overwritten. Everything that reads HBM must
- * call one of these first, for the bytes of a box or for a tensor. */
+ * first call one of these, for the bytes of a box or for a tensor. */
 void vm_hbm_use(struct vm_core *c, const vm_box *box, bool overwrites);
 void vm_hbm_use_all(struct vm_core *c, uint32_t tensor);
 
@@ -541,12 +545,13 @@ typedef struct vm_pool vm_pool;
 vm_pool *vm_pool_new(const isa_alloc *al); /* held once */
 void vm_pool_hold(vm_pool *p);
 void vm_pool_drop(vm_pool *p);
-/* Gives its blocks back to the host; vm_pool_close also those it gets from now on, and drops it. */
+/* Gives its blocks back to the host; vm_pool_close also does so with those it gets from now on, and
+ * drops it. */
 void vm_pool_empty(vm_pool *p);
 void vm_pool_close(vm_pool *p);
 /* n bytes, all zero if `zeroed`. al is the pool's, here and for vm_pool_give, which takes NULL. */
 void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed);
-/* A kept block of n bytes as somebody left it; NULL: there is none. */
+/* A kept block of n bytes with its old contents; NULL: there is none. */
 void *vm_pool_find(vm_pool *p, uint64_t n);
 void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n);
 /* Arrays of a pool that grow: room for element n of one with *cap elements of `size` bytes, whose
@@ -559,8 +564,9 @@ void vm_pool_give_array(vm_pool *p, const isa_alloc *al, void *data, uint32_t ca
 
 /* Prepares in c, all zero but number and peer, a run of that core of a program that has passed
  * isa_check_program: HBM tensors zeroed (const data copied), engines at pc 0, semaphores and
- * registers zero. Core 1 is started after core 0, its peer, and ended before it. The caller sets
- * core 0's hooks, limits and interrupt before the first vm_run. On failure frees what it took. */
+ * registers zero. Core 1 is started after core 0, its peer, and ended before it. The caller
+ * sets core 0's hooks, limits and interrupt before the first vm_run. On failure it frees what
+ * it took. */
 isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
                          const vm_memory *mem, const vm_kern *kern, unsigned cvt, isa_error *e);
 void vm_core_end(vm_core *c);
@@ -574,7 +580,7 @@ static inline uint8_t *vm_sbuf_of(const vm_core *c, unsigned core) {
 }
 /* The core after c of its run, NULL after the last. */
 static inline vm_core *vm_next_core(vm_core *c) { return c->number ? NULL : c->peer; }
-/* Of both cores: the time that the run has reached, and the instructions that have issued. */
+/* For both cores: the time that the run has reached, and the instructions that have issued. */
 static inline vm_time vm_now(const vm_core *c) {
   return c->peer ? vm_time_later(c->now, c->peer->now) : c->now;
 }

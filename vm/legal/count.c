@@ -1,7 +1,7 @@
-/* The judge of semaphores that only count up, with waits for a value or more. What can happen stays
- * possible then, so that one execution in which a component (a data path, a ring ...) stops for
- * ever before an access ends, and all else runs as far as it can, shows all that can begin before
- * that access ends. Two accesses race when each can begin before the other ends. */
+/* The judge of semaphores that only count up, with waits for a value or more. What can happen then
+ * stays possible. Take one execution in which a component (a data path, a ring ...) stops for ever
+ * before an access ends, and all else runs as far as it can: it shows all that can begin before
+ * that access ends. Two accesses race if each can begin before the other ends. */
 #include "model.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ static bool is_held(const run *x, const vm_lg_move *m) {
   return false;
 }
 
-/* Notes what an engine stands at before the move. */
+/* Notes where an engine was before the move. */
 static void note_standing(run *x, const vm_lg_move *m) {
   if (m->what == LG_STEP) note(x, vm_lg_open_touch(x->l, x->v, m->who));
 }
@@ -172,7 +172,7 @@ static bool open_run(run *x, vm_legal *l) {
 /* need[slot of a component][item]: the least limit of the component with which the item starts. */
 typedef struct needs {
   vm_legal *l;
-  uint32_t *slot; /* of each component, from 1; 0: no access of it meets another's */
+  uint32_t *slot; /* of each component, from 1 on; 0: no access of it overlaps another's */
   uint32_t ncomps, nslots;
   uint32_t *v;
   const vm_lg_access *best[2];
@@ -197,7 +197,7 @@ static void hold(run *x, unsigned comp, uint32_t limit) {
   run_on(x);
 }
 
-/* Holds one component before each of its accesses in turn. */
+/* Stops one component before each of its accesses in turn. */
 static void find_needs(run *x, const needs *n, unsigned comp) {
   const vm_legal *l = n->l;
   x->need = n->v + (size_t)(n->slot[comp] - 1) * l->nitems;
@@ -211,7 +211,7 @@ static void find_needs(run *x, const needs *n, unsigned comp) {
     if (l->accesses[i].comp == comp) hold(x, comp, vm_lg_item_of(l, &l->accesses[i])->epoch - 1);
 }
 
-/* The first race of two classes, when it is earlier than the best. */
+/* The first race of two classes, if it is earlier than the best. */
 static void compare(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
   needs *n = ud;
   const vm_legal *l = n->l;

@@ -51,7 +51,8 @@ typedef struct vm_legal_step {
   bool weights; /* for a flight: it loads weights */
   uint8_t queue, rings; /* of a trigger */
   /* For a sendrecv, which is a trigger or a flight: its pipe, and the engine that it has met, + 1;
-   * 0: not a sendrecv. Both add their step one after the other, and both steps happen at once. */
+   * 0: not a sendrecv. Both engines add their step one after the other, and both steps happen at
+   * once. */
   uint8_t pipe, meets;
   uint32_t partner; /* that engine's step; the judges find it */
   int64_t delta;
@@ -83,11 +84,11 @@ typedef enum vm_legal_verdict {
   VM_LEGAL_RACE,    /* two accesses, or two triggers of a queue, are open at once */
   VM_LEGAL_LUCKY,   /* an execution stops: a wait never ends */
   VM_LEGAL_BELOW,   /* an execution takes a semaphore below zero */
-  VM_LEGAL_UNKNOWN, /* too many states, or what the steps do not say */
+  VM_LEGAL_UNKNOWN, /* too many states, or something that the steps do not describe */
   VM_LEGAL_NOMEM
 } vm_legal_verdict;
 
-/* A place: the step of an engine, and the ring when it is a share; with what it touches. */
+/* A place: the step of an engine, and the ring if it is a share; with what it touches. */
 typedef struct vm_legal_place {
   const vm_legal_step *step; /* NULL: none */
   int16_t ring;

@@ -1,6 +1,7 @@
-/* One execution: what can happen next, and what it changes. Time passes by moves alone: a step of a
- * sequencer, an end in a data path, the end of a share, the arrival of an update at a semaphore
- * that does more than count. Starts follow at once: later ones would make nothing else possible. */
+/* One execution: what can happen next, and what that changes. Time passes only by moves: a step
+ * of a sequencer, an end in a data path, the end of a share, the arrival of an update at a
+ * semaphore that does more than count. Starts follow at once: later starts would make nothing
+ * else possible. */
 #include "model.h"
 
 #define NONE UINT32_MAX
@@ -71,9 +72,9 @@ uint32_t vm_lg_open_share(const vm_legal *l, const uint32_t *v, uint32_t r) {
   return engine_of(v, it->engine)[LG_POS] > it->step ? item : NONE;
 }
 
-/* Whether an update of a flow can arrive: of one engine's to one semaphore those that are on their
- * way come in the order of its steps. (One that ends later than the next is posted can as well
- * arrive later than that: then it ends later.) */
+/* Whether an update of a flow can arrive: the updates of one engine to one semaphore that are under
+ * way arrive in the order of its steps. (One that ends later than the next is posted could also
+ * arrive later: then it ends later.) */
 static bool can_arrive(const vm_legal *l, const uint32_t *v, uint32_t f, vm_lg_move *m) {
   const vm_lg_flow *flow = &l->flows[f];
   m->number = v[vm_lg_flow_at(l, f)];
@@ -113,7 +114,7 @@ static const vm_legal_step *flight_step(const vm_legal *l, unsigned e, uint32_t 
 uint32_t vm_lg_twin_ring(const vm_legal *l, const vm_legal_step *s, uint32_t r, uint32_t *epoch) {
   const vm_lg_queue *q = &l->queues[s->queue];
   const vm_lg_item *it =
-      &l->items[l->eng[s->meets - 1].items[s->partner] + (r - q->first)]; /* one a ring */
+      &l->items[l->eng[s->meets - 1].items[s->partner] + (r - q->first)]; /* one for each ring */
   *epoch = it->epoch;
   return (uint32_t)it->ring;
 }
@@ -170,7 +171,7 @@ static bool do_step(const vm_legal *l, uint32_t *v, unsigned e) {
   return true;
 }
 
-/* A share has ended; that of a sendrecv tells nothing before the other half's has. */
+/* A share has ended; that of a sendrecv proves nothing before the other half's has ended. */
 static void post_share(const vm_legal *l, uint32_t *v, const vm_legal_step *s, uint32_t ring) {
   uint32_t epoch;
   if (!s->meets) {

@@ -178,8 +178,8 @@ static bool rises(const vm_legal_step *s) {
   return s->cond == ISA_WAIT_ge || s->cond == ISA_WAIT_gt;
 }
 
-/* A semaphore whose one waiter takes what it waited for counts too: then the sum of its increments
- * tells all. */
+/* A semaphore whose one waiter subtracts what it waited for counts too: then the sum of its
+ * increments tells everything. */
 static void take_as_counted(vm_legal *l, unsigned sem) {
   unsigned waiters = 0, takers = 0, e = 0;
   for (unsigned i = 0; i < l->nengines; i++)
@@ -210,8 +210,8 @@ static void take_as_counted(vm_legal *l, unsigned sem) {
   }
 }
 
-/* Waits on a semaphore that only rises which say the same in other words: != 0, and == or <= what
- * it never goes beyond. */
+/* Waits, on a semaphore that only rises, that say the same in other words: != 0, and == or <= the
+ * most that it comes to. */
 static void say_plainly(vm_legal_step *s, int64_t most) {
   if (s->cond == ISA_WAIT_ne && s->value == 0) s->cond = ISA_WAIT_gt;
   if (s->cond == ISA_WAIT_eq && most <= (int64_t)s->value) s->cond = ISA_WAIT_ge;
@@ -406,8 +406,8 @@ static void find_hazards(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
   if (of_flight(y) && a != b) note_hazards(l, b, a);
 }
 
-/* What an engine stands at, before a step that another engine's must not stand beside: as if both
- * wrote one byte of that region. */
+/* The place of an engine before a step that must not be open together with another engine's: as if
+ * both wrote one byte of that region. */
 static void add_standing(vm_legal *l, unsigned e, uint32_t step, unsigned region) {
   vm_legal_access a = {.region = (uint16_t)region, .p1 = 1, .writes = true};
   vm_lg_engine *en = &l->eng[e];
@@ -427,7 +427,7 @@ static void add_standing(vm_legal *l, unsigned e, uint32_t step, unsigned region
   add_access(l, &a, item);
 }
 
-/* Sendrecvs of a pipe by several engines of a core meet: the other core takes the first. */
+/* Sendrecvs of a pipe by several engines of a core conflict: the other core meets the first. */
 static void add_pipes(vm_legal *l) {
   uint8_t comes[ISA_MAX_CORES * LG_PIPES]; /* an engine; LG_ENGINES: several do */
   memset(comes, UINT8_MAX, sizeof comes);
@@ -444,7 +444,7 @@ static void add_pipes(vm_legal *l) {
       }
 }
 
-/* Triggers of a queue by several engines meet. */
+/* Triggers of a queue by several engines conflict. */
 static void add_triggers(vm_legal *l) {
   for (unsigned q = 0; q < LG_QUEUES; q++) {
     if (l->queues[q].engine != LG_ENGINES) continue;
@@ -492,7 +492,7 @@ bool vm_lg_prepare(vm_legal *l) {
     if (!index_steps(l, e)) l->no_memory = true;
   if (!l->no_memory) add_triggers(l);
   if (!l->no_memory) add_pipes(l);
-  for (uint32_t i = 0; i < l->naccesses; i++) { /* where nothing tells of the reading alone */
+  for (uint32_t i = 0; i < l->naccesses; i++) { /* where nothing reports the reading alone */
     vm_lg_access *a = &l->accesses[i];
     bool reads = a->comp < LG_FIRST_RING && a->comp % LG_OF_ENGINE == LG_READ;
     if (reads && vm_lg_item_of(l, a)->epoch > l->eng[a->comp / LG_OF_ENGINE].last_read)

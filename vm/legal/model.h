@@ -9,7 +9,8 @@
  * or a trigger of a queue that several engines trigger. */
 typedef struct vm_lg_item {
   uint32_t step;   /* of its engine, from 0 */
-  uint32_t epoch;  /* within its line, from 1: flights, shares of the ring; of a step, step + 1 */
+  uint32_t epoch;  /* within its line, from 1 on: flights, shares of the ring; for a step, step
+                      + 1 */
   uint32_t hazard; /* flights of its own engine up to this one must have ended; 0: none */
   uint8_t engine, kind;
   int16_t ring; /* among all rings, -1: none */
@@ -51,7 +52,7 @@ typedef struct vm_lg_engine {
   uint32_t *before; /* flights before each step; one more for the end */
   /* After each flight (0: before the first) the next that loads weights, the next that does not. */
   uint32_t *next_load, *next_main;
-  uint32_t *open;     /* for each step, the item that is open while the engine is there */
+  uint32_t *open;     /* for each step, the item that is open while the engine is at it */
   uint32_t last_read; /* the last flight that updates when it has read, 0: none */
   bool touches;       /* has steps that are open by themselves */
 } vm_lg_engine;
@@ -106,7 +107,7 @@ struct vm_legal {
 
 /* model.c. Completes the model, once; false: out of memory. */
 bool vm_lg_prepare(vm_legal *l);
-/* Calls fn for each two classes that share bytes, at least one of which writes. */
+/* Calls fn for each two classes that share bytes, if at least one of them writes. */
 void vm_lg_each_meeting(const vm_legal *l,
                         void (*fn)(void *ud, const vm_lg_class *a, const vm_lg_class *b), void *ud);
 static inline const vm_lg_access *vm_lg_access_of(const vm_legal *l, const vm_lg_class *c,
@@ -116,7 +117,7 @@ static inline const vm_lg_access *vm_lg_access_of(const vm_legal *l, const vm_lg
 static inline const vm_lg_item *vm_lg_item_of(const vm_legal *l, const vm_lg_access *a) {
   return &l->items[a->item];
 }
-/* Whether two components are one source: of an engine, or a ring. */
+/* Whether two components are one source: of the same engine, or one ring. */
 static inline bool vm_lg_same_source(unsigned a, unsigned b) {
   return a == b || (a < LG_FIRST_RING && b < LG_FIRST_RING && a / LG_OF_ENGINE == b / LG_OF_ENGINE);
 }
@@ -149,13 +150,13 @@ typedef struct vm_lg_move {
   uint32_t number; /* of the step, flight, share or update */
 } vm_lg_move;
 
-/* The move that is made with m, whose number is known: the other half of a sendrecv. */
+/* The move that is made together with m, whose number is known: the other half of a sendrecv. */
 bool vm_lg_twin(const vm_legal *l, const vm_lg_move *m, vm_lg_move *twin);
 /* The other step of the sendrecv that s belongs to; and the ring of the share that ends together
  * with one of ring r of a trigger: it must have reached *epoch. */
 const vm_legal_step *vm_lg_partner(const vm_legal *l, const vm_legal_step *s);
 uint32_t vm_lg_twin_ring(const vm_legal *l, const vm_legal_step *s, uint32_t r, uint32_t *epoch);
-/* Fills in the number; false: it cannot happen. */
+/* Fills in the number; false: the move cannot happen. */
 bool vm_lg_can(const vm_legal *l, const uint32_t *v, vm_lg_move *m);
 /* False: the semaphore would be below zero. */
 bool vm_lg_do(const vm_legal *l, uint32_t *v, const vm_lg_move *m);

@@ -1,10 +1,10 @@
-/* Executions as lists of moves, and what they say to a reader. */
+/* Executions as lists of moves, and their text for a reader. */
 #include "model.h"
 
 #include <string.h>
 
 enum {
-  MOST_TRIMMED = 256, /* moves of an execution that are tried without each of them */
+  MOST_TRIMMED = 256, /* moves of an execution for which leaving each one out is tried */
   MOST_SHOWN = 24
 };
 
@@ -56,7 +56,7 @@ static void start_all(const vm_legal *l, uint32_t *v) {
     while (vm_lg_start(l, v, e) != UINT32_MAX) continue;
 }
 
-/* Goes through all moves but number `without`; false: one of them cannot happen then. */
+/* Makes all moves except number `without`; false: one of them cannot happen then. */
 static bool replay(const vm_legal *l, uint32_t *v, const vm_lg_path *p, uint32_t without) {
   memset(v, 0, vm_lg_words(l) * sizeof *v);
   for (uint32_t i = 0; i < p->n; i++) {
@@ -68,7 +68,7 @@ static bool replay(const vm_legal *l, uint32_t *v, const vm_lg_path *p, uint32_t
   return true;
 }
 
-/* Drops moves that the two accesses are open without. */
+/* Drops moves without which the two accesses are open too. */
 static void trim(const vm_legal *l, uint32_t *v, vm_lg_path *p, const vm_lg_access *a,
                  const vm_lg_access *b) {
   if (p->n > MOST_TRIMMED) return;
@@ -149,7 +149,7 @@ static void put_move(const vm_legal *l, const vm_lg_move *m, isa_buf *out) {
   isa_buf_printf(out, " %s", does[m->what]);
 }
 
-/* Moves of all rings of one transfer in a row are one. */
+/* Consecutive moves of all rings of one transfer are shown as one. */
 static bool same_transfer(const vm_legal *l, const vm_lg_move *a, const vm_lg_move *b) {
   return a->what == LG_SHARE && b->what == LG_SHARE && a->number == b->number &&
          l->ring_queue[a->who] == l->ring_queue[b->who];

@@ -1,6 +1,6 @@
-/* The judge that goes through all states. A move that makes nothing impossible, and that ends
- * nothing which an access to come could meet, is made at once: each execution has an equal one that
- * makes it there. */
+/* The judge that goes through all states. A move is made at once if it makes nothing impossible and
+ * ends nothing that a later access could overlap: each execution has an equal one that makes the
+ * move there. */
 #include "model.h"
 
 #include <string.h>
@@ -14,14 +14,14 @@ typedef struct state {
 
 typedef struct search {
   vm_legal *l;
-  uint32_t *v, *next; /* the state that is looked at, and one after it */
+  uint32_t *v, *next; /* the state that is being looked at, and one after it */
   uint16_t *live;     /* words that tell states apart */
   uint32_t nlive, words;
   uint32_t *kept; /* nlive for each state */
   state *states;
   uint32_t n, cap_kept, cap_states;
   uint32_t *table, ntable; /* state + 1 by hash */
-  /* Of each item, accesses of others that meet its own: mine, other. */
+  /* For each item, accesses of others that overlap its own: mine, other. */
   uint32_t *meets, *first, nmeets, cap_meets;
   vm_lg_path *path; /* where moves are noted, NULL: nowhere */
   uint32_t at;      /* the state that is looked at, and the move that was last chosen there */
@@ -79,7 +79,7 @@ static bool index_meetings(search *x) {
   return true;
 }
 
-/* An item has started: whether another that it meets is open. */
+/* An item has started: whether another one that it overlaps is open. */
 static void look(search *x, const uint32_t *v, uint32_t item) {
   if (item == NONE) return;
   for (uint32_t i = x->first[item]; i < x->first[item + 1] && !x->race[0]; i++) {
@@ -91,7 +91,7 @@ static void look(search *x, const uint32_t *v, uint32_t item) {
   }
 }
 
-/* Whether all that could meet an item has started, and so has ended. */
+/* Whether all items that could overlap this one have started, and so have ended. */
 static bool met_all(const search *x, const uint32_t *v, uint32_t item) {
   for (uint32_t i = x->first[item]; i < x->first[item + 1]; i++)
     if (!vm_lg_started(x->l, v, vm_lg_item_of(x->l, &x->l->accesses[x->meets[2 * i + 1]])))
@@ -114,7 +114,7 @@ static void look_after(search *x, uint32_t *v, const vm_lg_move *m) {
   for (unsigned r = 0; r < q->rings; r++) look(x, v, vm_lg_open_share(l, v, q->first + r));
 }
 
-/* Makes a move and looks at what starts by it. */
+/* Makes a move and looks at what it starts. */
 static void make(search *x, uint32_t *v, const vm_lg_move *m) {
   const vm_legal *l = x->l;
   if (x->path) vm_lg_path_add(x->l, x->path, m);
@@ -134,7 +134,7 @@ static void make(search *x, uint32_t *v, const vm_lg_move *m) {
 }
 
 /* Whether what ends by a move updates a semaphore that another of the engine's components updates
- * as well: then the end of one decides who comes first. */
+ * too: then the order of the ends decides which comes first. */
 static bool has_rival(const vm_legal *l, const vm_legal_step *s, unsigned comp) {
   if (s->update == ISA_UPD_none || !l->mixed[s->to]) return false;
   for (uint32_t i = 0; i < l->nflows; i++)
@@ -144,7 +144,7 @@ static bool has_rival(const vm_legal *l, const vm_legal_step *s, unsigned comp) 
   return false;
 }
 
-/* Whether a move that can happen needs no choice; of a sendrecv's, this half of it. */
+/* Whether a move that can happen needs no choice; for a sendrecv's, this half of it. */
 static bool half_at_once(const search *x, const uint32_t *v, const vm_lg_move *m) {
   const vm_legal *l = x->l;
   if (m->what == LG_ARRIVE) return false;
@@ -254,7 +254,7 @@ static void load(const search *x, uint32_t s, uint32_t *v) {
   for (uint32_t i = 0; i < x->nlive; i++) v[x->live[i]] = x->kept[(size_t)s * x->nlive + i];
 }
 
-/* Words that can change, and are not what others say. */
+/* Words that can change and do not follow from others. */
 static bool find_live(search *x) {
   const vm_legal *l = x->l;
   x->live = isa_zalloc(&l->al, (x->words + 1) * sizeof *x->live);
@@ -317,7 +317,8 @@ static void find_path(search *x, uint32_t s, const vm_lg_move *m, vm_lg_path *p)
   vm_lg_path_free(x->l, &back);
 }
 
-/* A step that an engine has not passed: of the first that waits for a semaphore; else the first. */
+/* A step that an engine has not passed: that of the first engine that waits for a semaphore; else
+ * the first. */
 static vm_legal_place standing(const vm_legal *l, const uint32_t *v) {
   const vm_legal_step *first = NULL;
   for (unsigned e = 0; e < l->nengines; e++) {

@@ -1,7 +1,8 @@
 /* The scalar engine: activate, activate2 and their accumulator registers. */
 #include "op.h"
 
-/* A narrow tile: all its elements are a row, and so are a scale and a bias of each partition. */
+/* A narrow tile: all its elements become one row, and so do a scale and a bias of each
+ * partition. */
 static bool activate_narrow(vm_dp *d, const struct vm_ACTIVATE *a) {
   vm_view dst, src;
   uint32_t parts = a->src.num[0];
@@ -50,7 +51,8 @@ const float *vm_act_inputs(const vm_dp *d, const struct vm_ACTIVATE *a, uint32_t
   return o;
 }
 
-/* dst = fn(src * scale + bias) of partition p; the sum of the results before their conversion. */
+/* dst = fn(src * scale + bias) of partition p; also the sum of the results before their
+ * conversion. */
 static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, const affine *f, uint32_t p) {
   bool sums = vm_cmd_reduces(a->reduce), both = sums && a->fn == ISA_FN_exp && d->k->exp_sum;
   vm_act act = {.scale = f->scale[p], .bias = f->bias[p]};
@@ -69,8 +71,7 @@ static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, const affine *f
   return sums ? vm_kern_combine(ISA_ALU_add, part) : 0;
 }
 
-/* The same without sums where every row is contiguous fp32, with nothing to look up from row to
- * row. */
+/* The same without sums if every row is contiguous fp32: nothing to look up for each row. */
 static bool activate_rows(const vm_dp *d, const struct vm_ACTIVATE *a, const affine *f) {
   vm_rows o, x;
   size_t n = (size_t)a->dst.elems;
@@ -99,8 +100,8 @@ vm_verdict vm_op_activate(vm_dp *d, const struct vm_ACTIVATE *a) {
 
 /* ---- activate2 ---------------------------------------------------------------------------- */
 
-/* A reduction of activate2 over a row: by sixteen partials, but abs_max and abs_min, whose result
- * is an operand and not a function of the set when magnitudes tie, in order. */
+/* A reduction of activate2 over a row: by sixteen partials. Only abs_max and abs_min are done in
+ * order: their result is an operand, and if magnitudes tie it depends on the order. */
 typedef struct reduction {
   unsigned op;
   bool in_order;
@@ -172,7 +173,7 @@ vm_verdict vm_op_activate2(vm_dp *d, const struct vm_ACTIVATE2 *a) {
   return VM_RETIRE;
 }
 
-/* Tables are the clock's: functions are computed without them. */
+/* Tables only matter to the clock: functions are computed without them. */
 vm_verdict vm_op_load_act_table(vm_dp *d, const struct vm_ACT_TABLE *a) {
   (void)d;
   (void)a;

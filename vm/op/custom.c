@@ -1,4 +1,4 @@
-/* custom_op: a function of the host's. vm/api/custom.c calls it. */
+/* custom_op: a function of the host. vm/api/custom.c calls it. */
 #include "op.h"
 
 vm_verdict vm_op_custom_op(vm_dp *d, const struct vm_CUSTOM *a) {

@@ -5,8 +5,8 @@
 
 /* ---- Bit patterns ------------------------------------------------------------------------- */
 
-/* Bitvec operators work at the operands' common width. Where widths differ they work at 32 bits,
- * each source extended by the sign of its type, and the low bits are stored. */
+/* Bitvec operators work at the operands' common width. If widths differ they work at 32 bits, each
+ * source is extended according to the sign of its type, and the low bits are stored. */
 static unsigned bits_width(const vm_view *a, const vm_view *b, const vm_view *dst) {
   bool same = a->esize == dst->esize && (!b || b->esize == dst->esize);
   return same ? 8u * dst->esize : 32;
@@ -61,8 +61,8 @@ static void tt_words(const vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   }
 }
 
-/* The same where every row is contiguous fp32: nothing to look up from row to row, which narrow
- * tiles would take most of their time for. */
+/* The same if every row is contiguous fp32: then nothing is looked up for each row, which would
+ * take most of the time of narrow tiles. */
 static bool tt_rows(const vm_dp *d, unsigned op, const vm_view *dst, const vm_view *src0,
                     const vm_view *src1) {
   vm_rows o, x, y;
@@ -74,7 +74,7 @@ static bool tt_rows(const vm_dp *d, unsigned op, const vm_view *dst, const vm_vi
 }
 
 /* A narrow tile is one row, unless its own rows are whole vectors: gathering them would take as
- * long as all else. */
+ * long as all the rest. */
 enum { VECTOR = 8 };
 static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_view dst = a->dst, src0 = a->src0, src1 = a->src1, t0, t1;
@@ -110,8 +110,8 @@ vm_verdict vm_op_tensor_tensor(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
 
 /* ---- tensor_scalar ------------------------------------------------------------------------ */
 
-/* The integer a bitvec operator takes from a scalar operand: the immediate's 32 bits as they are,
- * or the partition's element. */
+/* The integer that a bitvec operator takes from a scalar operand: the immediate's 32 bits as they
+ * are, or the partition's element. */
 static uint32_t num_bits(const vm_num *n, uint32_t p, unsigned width) {
   uint32_t x = 0;
   if (!n->given) return 0;
@@ -261,7 +261,7 @@ vm_verdict vm_op_sendrecv_gpsimd(vm_dp *d, const struct vm_SENDRECV_GPSIMD *a) {
   return VM_RETIRE;
 }
 
-/* The bits that fill dst: of an integer type those given, packed types hold only 0 here. */
+/* The bits that fill dst: for an integer type those given; packed types hold only 0 here. */
 static uint32_t fill_bits(const vm_dp *d, const vm_view *dst, float value) {
   if (isa_dtypes[dst->dtype].cls == ISA_PACK) return 0;
   if (dst->dtype == ISA_bool) return isa_f32_bits(value) != 0;

@@ -1,7 +1,7 @@
 /* The vector engine's exponential, with its sum in the accumulator registers. */
 #include "op.h"
 
-/* dst = exp(src - max) of partition p; the sum of the results before their conversion. */
+/* dst = exp(src - max) of partition p; also the sum of the results before their conversion. */
 static float exponential_row(vm_dp *d, const struct vm_EXPONENTIAL *a, uint32_t p) {
   bool sums = vm_cmd_reduces(a->reduce);
   float part[16] = {0};
@@ -25,7 +25,7 @@ static float exponential_row(vm_dp *d, const struct vm_EXPONENTIAL *a, uint32_t 
 vm_verdict vm_op_exponential(vm_dp *d, const struct vm_EXPONENTIAL *a) {
   if (a->dst.elems == 0) return VM_RETIRE;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
-    float init = vm_num_at(d, &a->init, p, 0); /* read first: dst may lie upon it */
+    float init = vm_num_at(d, &a->init, p, 0); /* read first: dst may overlap it */
     float sum = exponential_row(d, a, p);
     vm_accumulate(&d->acc[p], a->reduce, ISA_ALU_add, init, sum);
   }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { CORE_INDICES = 4096 }; /* most indices that the partitions of one core of gpsimd share */
+enum { CORE_INDICES = 4096 }; /* the most indices that the partitions of one core of gpsimd share */
 
 /* Elements index[0 .. n-1] of partition p, as they are, to a dense row. */
 static void take(uint8_t *out, const vm_view *src, uint32_t p, const uint32_t *index, size_t n) {

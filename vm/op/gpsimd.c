@@ -9,7 +9,7 @@ typedef struct ramp {
   const vm_steps *steps;
   uint32_t value; /* of the next element */
   uint32_t index[4];
-  uint32_t inner_left; /* elements of the innermost dimension still to come */
+  uint32_t inner_left; /* elements of the innermost dimension that are still to come */
 } ramp;
 
 static uint32_t innermost(const vm_steps *s) { return s->n ? s->s[s->n - 1].num : 1; }
@@ -21,7 +21,7 @@ static void ramp_start(ramp *r, const vm_steps *s, int32_t offset, int32_t multi
   r->inner_left = innermost(s);
 }
 
-/* To the first element of the next innermost row. The value stands one step past the last. */
+/* Goes to the first element of the next innermost row. The value is one step past the last. */
 static void next_row(ramp *r) {
   const isa_step *s = r->steps->s;
   uint32_t last = r->steps->n ? r->steps->n - 1 : 0;
@@ -63,7 +63,7 @@ static bool is_word_int(const vm_view *v) {
   return v->dtype == ISA_int32 || v->dtype == ISA_uint32;
 }
 
-/* n elements of 32 bits where they lie, when they lie densely; else NULL. */
+/* n elements of 32 bits where they are, if they are dense; else NULL. */
 static uint32_t *words_at(const vm_view *v, uint32_t p, uint64_t first) {
   uint8_t *at = v->esize == 4 ? vm_row_at(v, p, first) : NULL;
   return (uintptr_t)at % sizeof(uint32_t) == 0 ? (uint32_t *)(void *)at : NULL;
@@ -114,7 +114,7 @@ static void choose(const vm_dp *d, unsigned cmp, uint32_t *o, const uint32_t *x,
   }
 }
 
-/* Types agree: the bits of src move as they are. */
+/* If the types agree, the bits of src move as they are. */
 static void select_bits(vm_dp *d, const struct vm_AFFINE_SELECT *a, uint32_t p, ramp *r) {
   uint32_t buf[VM_ROW];
   uint32_t fill = isa_from_f32(a->dst.dtype, vm_num_at(d, &a->fill, p, 0), d->cvt);

@@ -43,7 +43,7 @@ static void store_bounds(const vm_dp *d, const vm_view *dst, uint64_t first, con
   vm_store(d, dst, 0, first, x, n);
 }
 
-/* Start of each element's segment, from the front; padding starts at its length. */
+/* Start of each element's segment, from the front; for padding it is the number of elements. */
 static void starts(const vm_dp *d, const struct vm_UNARY *a) {
   int32_t bound[VM_ROW], start = 0, total = (int32_t)a->src.elems;
   bool is_float = a->src.dtype == ISA_float32;
@@ -89,8 +89,8 @@ vm_verdict vm_op_sequence_bounds(vm_dp *d, const struct vm_UNARY *a) {
 
 /* ---- nonzero_with_count ------------------------------------------------------------------- */
 
-/* Stores the indices of the nonzero ones of elements first .. first + n - 1, which are x, after
- * the `found` ones before; gives how many there are now. */
+/* Stores the indices of the nonzero elements among first .. first + n - 1, which are x, after the
+ * `found` ones before; returns how many there are now. */
 static uint64_t store_indices(const struct vm_NONZERO *a, uint32_t p, uint64_t found,
                               uint64_t first, const uint32_t *x, size_t n) {
   uint32_t index[VM_ROW], magnitude = a->src.dtype == ISA_float32 ? 0x7fffffff : UINT32_MAX;
@@ -130,8 +130,8 @@ vm_verdict vm_op_nonzero_with_count(vm_dp *d, const struct vm_NONZERO *a) {
 
 /* ---- topk --------------------------------------------------------------------------------- */
 
-/* A snake: element i of a core's list lies in partition i % 16, column i / 16. Sorting goes by
- * words of a value's rank in the high half and its index in the low one; every NaN ranks below
+/* A snake: element i of a core's list is in partition i % 16, column i / 16. Sorting uses words
+ * with a value's rank in the high half and its index in the low one; every NaN ranks below
  * -infinity and -0 below +0. */
 enum { TOPK_MAX = 65536 };
 

@@ -4,7 +4,7 @@
 #include "pe.h"
 
 enum { GROUP_PARTS = 8, LANES = VM_LANES };
-enum { BLOCK = VM_COLUMNS / LANES }; /* columns of x4 elements that go through at a time */
+enum { BLOCK = VM_COLUMNS / LANES }; /* columns of x4 elements that are processed at a time */
 enum { SCALE_NAN = 255, F32_INF = 0x7f800000, F32_NAN = 0x7fc00000 };
 
 static uint32_t scale_partition(uint32_t group) { return group / 4 * 32 + group % 4; }
@@ -19,10 +19,10 @@ static bool scales_fit(const vm_view *scale, uint32_t parts, uint64_t columns) {
 
 static unsigned max_exponent(unsigned dtype) { return dtype == ISA_float8_e4m3fn_x4 ? 8 : 15; }
 
-/* The scale's code: twice the sample of the OCP document, so that rounding the largest values
- * does not saturate. The exponent field of the largest magnitude is floor(log2) + 127; what is too
- * small for it, and a group of zeros, has the least scale, 2^-127. A group with a NaN or an
- * infinity has none. */
+/* The scale's code: twice the sample of the OCP document, so that rounding the largest values does
+ * not saturate. The exponent field of the largest magnitude is floor(log2) + 127; what is too small
+ * for it, and a group of zeros, has the least scale, 2^-127. A group with a NaN or an infinity has
+ * no scale. */
 static uint32_t scale_of(uint32_t largest, unsigned dtype) {
   if (largest >= F32_INF) return SCALE_NAN;
   uint32_t field = largest >> 23, down = max_exponent(dtype) - 1;
@@ -87,8 +87,8 @@ static void quad_start(quad *q, const vm_view *src, const vm_view *scale) {
   for (uint32_t i = 0; i < 1u << q->lane_bits; i++) q->value[i] = isa_lane_to_f32(src->dtype, i, 0);
 }
 
-/* Columns first .. first + n - 1 of partition p, times their scales, to four rows ld floats apart.
- * n at most BLOCK. */
+/* Columns first .. first + n - 1 of partition p, times their scales, to four rows that are ld
+ * floats apart. n is at most BLOCK. */
 static void dequantize(const quad *q, uint32_t p, uint64_t first, size_t n, float *out, size_t ld) {
   uint32_t x[BLOCK], code[BLOCK], mask = (1u << q->lane_bits) - 1;
   vm_load_bits(x, q->src, p, first, n);
@@ -126,7 +126,7 @@ vm_verdict vm_op_ldweights_mx(vm_dp *d, const struct vm_LDWEIGHTS_MX *a) {
   return VM_RETIRE;
 }
 
-/* What the verifier cannot know: the stationary operand that is loaded. */
+/* What the verifier cannot know: which stationary operand is loaded. */
 static vm_verdict check_loaded(vm_dp *d, const struct vm_MATMUL_MX *a, const vm_stationary *t) {
   if (t->k == 0)
     return vm_dp_fault(d, "matmul_mx: no stationary operand is loaded at row %u", a->tile_row);

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Count, mean, and variance times count of the even elements, then of the odd ones; zeros of a half
- * that has none. */
+/* Count, mean, and variance times count of the even elements, then of the odd ones; zeros for a
+ * half without elements. */
 static void row_stats(const vm_dp *d, float out[6], const float *x, size_t n) {
   float sum[2], mean[2], spread[2];
   const size_t count[2] = {(n + 1) / 2, n / 2};
@@ -36,7 +36,7 @@ vm_verdict vm_op_bn_stats(vm_dp *d, const struct vm_UNARY *a) {
 
 /* ---- bn_aggr ------------------------------------------------------------------------------ */
 
-/* Groups of count, mean, variance times count are merged in order, the partitions as lanes. */
+/* Groups of count, mean, variance times count are merged in order, with the partitions as lanes. */
 typedef struct merged {
   float count[ISA_PMAX], sum[ISA_PMAX], mean[ISA_PMAX], m2[ISA_PMAX];
 } merged;

@@ -16,7 +16,7 @@ typedef struct vm_view {
   uint8_t *at; /* the first element; NULL: the operand is absent */
   uint8_t dtype, space, ndim, esize;
   uint16_t part; /* start partition, 0 in HBM */
-  uint16_t tile; /* for the checks: the tile that it names, 1-based; 0: none, or past 65535 */
+  uint16_t tile; /* for the checks: the tile that it names, 1-based; 0: none, or beyond 65535 */
   uint8_t core;  /* the core of the memory, 0 in HBM */
   uint32_t num[VM_DIMS];
   int64_t step[VM_DIMS]; /* bytes */
@@ -26,7 +26,8 @@ typedef struct vm_view {
   uint64_t run;
   int64_t run_step;
   /* Gen4's `.indirect`: element i of a partition is place[i] bytes from its first, whatever the
-   * steps are, and run is 1; lo and hi are the least and the largest. NULL: the steps apply. */
+   * steps are, and run is 1; lo and hi are the least and the largest place. NULL: the steps
+   * apply. */
   const int64_t *place;
   int32_t lo, hi;
 } vm_view;
@@ -93,24 +94,24 @@ typedef enum vm_verdict { VM_RETIRE, VM_STALL, VM_FAULT } vm_verdict;
 
 /* Row buffers of a handler, and floats in one: long rows are processed in pieces. */
 enum { VM_ROWS = 4, VM_ROW = 2048 };
-/* Elements of a partition of a narrow tile: all fit into a row buffer. */
+/* Elements of a partition of a narrow tile: all elements of the tile fit into a row buffer. */
 enum { VM_FEW = VM_ROW / ISA_PMAX };
 
 /* PSUM in slots of an fp32 element, and the marks of the two halves of one. */
 enum { VM_PSUM_SLOTS = ISA_PMAX * ISA_PSUM_BYTES / 4, VM_BOTH_HALVES = 3 };
 enum { VM_BANK_SLOTS = ISA_PSUM_BANK / 4 };
 /* The number of the slot that holds a byte of a partition: [bank][partition][VM_BANK_SLOTS], so
- * that what is kept of a bank lies together. */
+ * that what belongs to a bank is stored together. */
 static inline size_t vm_psum_slot(size_t part, size_t byte) {
   return (byte / ISA_PSUM_BANK * ISA_PMAX + part) * VM_BANK_SLOTS + byte % ISA_PSUM_BANK / 4;
 }
-/* A matmul goes through its columns in blocks of VM_COLUMNS. */
+/* A matmul processes its columns in blocks of VM_COLUMNS. */
 enum { VM_COLUMNS = 512, VM_SCRATCH = 2 * ISA_PMAX * VM_COLUMNS };
 
 /* What ldweights left in a tile of the array; k = 0: nothing. */
 typedef struct vm_stationary {
-  uint16_t k, m;      /* rows of the contraction (per partition two for double_row, four for MX);
-                         columns */
+  uint16_t k, m;      /* rows of the contraction (for each partition two for double_row, four for
+                         MX); columns */
   uint8_t rows, cols; /* size of the tile; 128 if the array is not tiled */
   uint8_t dtype;
   bool pairs; /* double_row */
@@ -121,7 +122,7 @@ typedef struct vm_stationary {
 /* Rows of the contraction that one partition may hold: an MX element has four. */
 enum { VM_LANES = 4 };
 
-/* Floats from row to row of the weights: 576 bytes, since with 512 the rows that a tile of a
+/* Floats from row to row of the weights: 576 bytes, since with 512 bytes the rows that a tile of a
  * product reads would share an eighth of the cache's sets. */
 enum { VM_WEIGHTS = ISA_PMAX + 16 };
 /* Bytes from row to row of the elements before conversion. */
@@ -137,7 +138,7 @@ typedef struct vm_weights {
   vm_stationary tile[ISA_PMAX / 32][ISA_PMAX / 32];
 } vm_weights;
 
-/* Bytes of a shuffle's mask, and its mark of a partition that stays as it is. */
+/* Bytes of a shuffle's mask, and the byte for a partition that stays as it is. */
 enum { VM_MASK = 32, VM_KEEP = 255 };
 /* Match values of a partition. */
 enum { VM_MATCH = 8 };
@@ -154,19 +155,19 @@ typedef struct vm_dp {
   unsigned cvt;        /* isa_cvt flags of the run */
   float acc[ISA_PMAX]; /* accumulator registers (scalar, vector) */
   vm_weights *weights; /* tensor engine; zeroed at load */
-  /* tensor: one byte per slot, at vm_psum_slot. Bit 0: a matmul has written the slot's
-   * low 16 bits, bit 1: its high ones (a bf16 element is half a slot); what is not written is
-   * fresh, as all is at load. */
+  /* tensor: one byte per slot, at vm_psum_slot. Bit 0: a matmul has written the slot's low 16 bits,
+   * bit 1: its high ones (a bf16 element is half a slot). What is not written is fresh, as
+   * everything is at load. */
   uint8_t *psum_written;
   uint8_t *psum; /* host address of PSUM, and bytes between partitions there */
   size_t psum_pitch;
   float (*row)[VM_ROW]; /* VM_ROWS rows for any handler */
   float *scratch;       /* VM_SCRATCH floats: blocks of operands and of sums, or what topk sorts */
-  /* vector: where each partition of a quadrant comes from in a shuffle, once one is loaded. */
+  /* vector: in a shuffle, where each partition of a quadrant comes from; once a mask is loaded. */
   uint8_t mask[VM_MASK];
   bool has_mask;
-  /* vector: the values that find_index8 and match_replace8 look for, in the lanes where they are
-   * loaded. */
+  /* vector: the values that find_index8 and match_replace8 look for, in the lanes into which they
+   * were loaded. */
   float match[ISA_PMAX][VM_MATCH];
   bool has_match[ISA_PMAX];
   /* Stochastic rounding: the run's seed, how many instructions of this engine have used it, and for
@@ -184,7 +185,7 @@ typedef struct vm_dp {
   vm_verdict (*custom)(void *ud, struct vm_dp *d, const struct vm_CUSTOM *a);
   void *custom_ud;
   char fault[240]; /* text of the last VM_FAULT */
-  bool no_memory;  /* it means that the host is out of memory */
+  bool no_memory;  /* the fault means that the host is out of memory */
 } vm_dp;
 
 /* Records a fault's text and gives VM_FAULT. */
@@ -198,7 +199,7 @@ void vm_view_dense(vm_view *out, const vm_view *v, uint8_t *at);
 void vm_view_runs(vm_view *v);
 
 /* Elements first .. first + n - 1 of partition p as they are, esize bytes each, to a dense row and
- * back. Any type, any n of at least 1. A dense row may be the elements' own memory. */
+ * back. Any type, and any n of at least 1. The dense row may be the elements' own memory. */
 void vm_load_raw(void *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n);
 void vm_store_raw(const vm_view *v, uint32_t p, uint64_t first, const void *src, size_t n);
 /* The rows of a view if they are contiguous fp32, `step` floats apart, as kernels take them; false
@@ -241,15 +242,15 @@ void vm_copy_bits(const vm_kern *k, const vm_view *dst, const vm_view *src);
 /* o = x op s, with reverse s op x. o may be x. Unary operators ignore s. */
 void vm_alu_scalar(const vm_dp *d, unsigned op, float *o, const float *x, float s, bool reverse,
                    size_t n);
-/* A reduction along the row (isa/README.md's Numbers) into a partition's register: reset and
- * reset_reduce give *acc the operator's identity, load_reduce init; those with "reduce" then apply
- * op to *acc and row. op is add, mult, max, min, abs_max or abs_min. */
+/* A reduction along the row (see Numbers in isa/README.md) into a partition's register: reset and
+ * reset_reduce set *acc to the operator's identity, load_reduce to init; those with "reduce" then
+ * apply op to *acc and row. op is add, mult, max, min, abs_max or abs_min. */
 void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row);
 static inline bool vm_cmd_reduces(unsigned cmd) {
   return cmd == ISA_CMD_reduce || cmd == ISA_CMD_reset_reduce || cmd == ISA_CMD_load_reduce;
 }
-/* The inputs of the function of an activate in partition p: x * scale + bias; for an activate2:
- * (x op0 imm0) op1 imm1. Returns where they are: in o, or x if there is nothing to do. */
+/* The inputs of the function of an activate in partition p: x * scale + bias; for an activate2: (x
+ * op0 imm0) op1 imm1. Returns where they are: in o, or in x if there is nothing to do. */
 const float *vm_act_inputs(const vm_dp *d, const struct vm_ACTIVATE *a, uint32_t p, float *o,
                            const float *x, size_t n);
 const float *vm_act2_inputs(const vm_dp *d, const struct vm_ACTIVATE2 *a, uint32_t p, float *o,
@@ -269,7 +270,7 @@ static inline size_t vm_piece(uint64_t elems, uint64_t i) {
   return elems - i < VM_ROW ? (size_t)(elems - i) : VM_ROW;
 }
 /* Elements i .. i + n - 1 of all partitions with the partitions as lanes: those of element i + j
- * are block[j * partitions] and on. n at most VM_BLOCK, so that a block is a row buffer; the
+ * begin at block[j * partitions]. n is at most VM_BLOCK, so that a block is a row buffer; the
  * scratch is used. */
 enum { VM_BLOCK = VM_ROW / ISA_PMAX };
 static inline size_t vm_columns(uint64_t elems, uint64_t i) {
@@ -277,9 +278,9 @@ static inline size_t vm_columns(uint64_t elems, uint64_t i) {
 }
 void vm_load_block(const vm_dp *d, float *block, const vm_view *v, uint64_t i, size_t n);
 void vm_store_block(const vm_dp *d, const vm_view *v, uint64_t i, const float *block, size_t n);
-/* A view of at most VM_FEW elements per partition as one partition of all of them, so
- * that a narrow tile costs the work of one row. False, with *out unchanged, if v is not such a
- * tile. Not for results with stochastic rounding, which depends on the partition. */
+/* A view of at most VM_FEW elements per partition as one partition with all of them, so that a
+ * narrow tile costs only the work of one row. False, with *out unchanged, if v is not such a tile.
+ * Not for results with stochastic rounding, which depends on the partition. */
 bool vm_tile_as_row(vm_view *out, const vm_view *v);
 /* The scalars of all partitions, each `elems` times, for use with such a row. */
 void vm_nums_spread(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes, size_t elems);

@@ -14,15 +14,15 @@ static uint8_t *slot_at(const vm_dp *d, const vm_view *v, uint32_t p, const uint
   return d->psum_written + vm_psum_slot(part, byte);
 }
 
-/* The slots of n elements of a dense row that fill whole ones of one bank, one after another, and
- * how many there are; else NULL. */
+/* The slots of n elements of a dense row that fill whole consecutive slots of one bank, and how
+ * many there are; else NULL. */
 static uint8_t *dense_slots(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
                             uint64_t n, size_t *count) {
   uint8_t mask, *slots;
   const uint8_t *at = vm_row_at(v, p, first);
   if (!at || (v->esize != 4 && v->esize != 2)) return NULL;
   slots = slot_at(d, v, p, at, &mask);
-  if (v->esize == 2 && (n % 2 || mask != 1)) return NULL; /* begins or ends in mid slot */
+  if (v->esize == 2 && (n % 2 || mask != 1)) return NULL; /* begins or ends within a slot */
   *count = (size_t)n * v->esize / 4;
   if ((size_t)(slots - d->psum_written) % VM_BANK_SLOTS + *count > VM_BANK_SLOTS) return NULL;
   return slots;
@@ -54,8 +54,8 @@ static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p,
   return SOME_FRESH;
 }
 
-/* The slots of n elements of a result's first row, where those of the other rows lie like them, one
- * row's VM_BANK_SLOTS after those of the one before; else NULL. */
+/* The slots of n elements of a result's first row, if those of the other rows have the same layout,
+ * each row's VM_BANK_SLOTS after those of the row before; else NULL. */
 static uint8_t *whole_slots(const vm_dp *d, const vm_view *v, uint64_t first, size_t n,
                             size_t *count) {
   if (v->step[0] != (int64_t)d->psum_pitch) return NULL;
@@ -66,8 +66,8 @@ static void mark_whole(uint8_t *slots, uint32_t rows, size_t count) {
   for (uint32_t p = 0; p < rows; p++) memset(slots + p * VM_BANK_SLOTS, VM_BOTH_HALVES, count);
 }
 
-/* Whether n elements of every row of a result lie one after another as fp32, and all are to be
- * overwritten or all to be added to: *add. They are then marked as written. */
+/* Whether n elements of every row of a result are consecutive fp32, and all are to be overwritten
+ * or all to be added to: *add. They are then marked as written. */
 static bool take_whole(const vm_dp *d, const vm_view *v, unsigned acc, uint64_t first, size_t n,
                        bool *add) {
   size_t count;
@@ -102,7 +102,7 @@ void vm_pe_set_fresh(const vm_dp *d, const vm_view *v) {
 
 static bool is_wide(unsigned dtype) { return dtype == ISA_float32 || dtype == ISA_tfloat32; }
 
-/* What the verifier cannot know: the stationary operand that is loaded, and sizes in registers. */
+/* What the verifier cannot know: which stationary operand is loaded, and sizes in registers. */
 static vm_verdict check_loaded(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
   unsigned pairs = a->perf == ISA_PERF_double_row, lanes = pairs ? 2 : 1;
   const char *moving = isa_dtypes[a->src.dtype].name, *loaded = isa_dtypes[t->dtype].name;
@@ -136,7 +136,7 @@ static vm_verdict check_loaded(vm_dp *d, const struct vm_MATMUL *a, const vm_sta
   return VM_RETIRE;
 }
 
-/* Columns first .. first + p->n - 1 of the moving operand: where they lie, or in the scratch. */
+/* Columns first .. first + p->n - 1 of the moving operand: in place, or in the scratch. */
 static void moving_block(const vm_dp *d, const struct vm_MATMUL *a, uint64_t first, vm_product *p) {
   const vm_view *v = &a->src;
   unsigned lanes = a->perf == ISA_PERF_double_row ? 2 : 1;
@@ -154,8 +154,8 @@ static void moving_block(const vm_dp *d, const struct vm_MATMUL *a, uint64_t fir
   p->x = d->scratch;
 }
 
-/* Puts n finished sums of row m in place, from element `first` on: over the old values, or added
- * to them, by acc (ISA_ACC_...). n at most VM_COLUMNS. */
+/* Stores n finished sums of row m from element `first` on: over the old values, or added to them,
+ * according to acc (ISA_ACC_...). n is at most VM_COLUMNS. */
 static void put_row(vm_dp *d, const vm_view *dst, unsigned acc, uint32_t m, uint64_t first,
                     const float *sum, size_t n) {
   bool fresh[VM_COLUMNS];
@@ -176,7 +176,7 @@ static void put_row(vm_dp *d, const vm_view *dst, unsigned acc, uint32_t m, uint
 }
 
 /* Columns of a product that a thread takes at once, a whole number of the panels of every SIMD
- * level, and multiplications from which on that is worth while. */
+ * level, and the number of multiplications from which on that is worthwhile. */
 enum { CUT = 48, WORTH = 1 << 20 };
 
 typedef struct cut {
@@ -241,9 +241,11 @@ static void take_row(uint32_t *from, const float *x, uint32_t k, size_t n) {
 }
 
 /* Whether the first n columns of the moving operand, which is dense, are those of an identity, or
- * of one times a number. By their bits alone: other zeros and numbers are left to take_row. */
+ * of one times a number. Only their bits are compared: other zeros and numbers are left to
+ * take_row. */
 static bool is_identity(const vm_dp *d, const vm_view *v, size_t n) {
-  uint8_t line[2 * 4 * ISA_PMAX] = {0}; /* a row, which moves to the left from one to the next */
+  uint8_t line[2 * 4 * ISA_PMAX] = {0}; /* a row that moves one to the left from each row to the
+                                           next */
   const uint8_t *first = vm_row_at(v, 0, 0), *want = line + 4 * ISA_PMAX;
   float one;
   if (!first || n > v->num[0]) return false;
@@ -255,8 +257,8 @@ static bool is_identity(const vm_dp *d, const vm_view *v, size_t n) {
   return true;
 }
 
-/* The rows that become columns i .. i + n - 1 of the result, one after another in the scratch: of
- * each the stationary elements of the first partition whose moving element is not zero. */
+/* The rows that become columns i .. i + n - 1 of the result, one after another in the scratch: for
+ * each, the stationary elements of the first partition whose moving element is not zero. */
 static void choose_rows(const vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t,
                         uint64_t i, size_t n) {
   uint32_t from[VM_COLUMNS], k = t->k;
@@ -273,9 +275,9 @@ static void choose_rows(const vm_dp *d, const struct vm_MATMUL *a, const vm_stat
   }
 }
 
-/* Transpose mode moves bits: element n of row m is the stationary one of the partition whose
- * moving element n is not zero (the first such; none: 0). fp8 becomes 16 bits, upper half zero.
- * It overwrites. */
+/* Transpose mode moves bits: element n of row m is the stationary element of the partition whose
+ * moving element n is not zero (of the first one; none: 0). fp8 becomes 16 bits with the upper half
+ * zero. It overwrites. */
 static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
   enum { OUT_ROW = 4 * VM_COLUMNS };
   const unsigned esize = isa_dtype_bytes(t->dtype), bytes = esize == 1 ? 2 : esize;

@@ -4,17 +4,18 @@
 
 #include "op.h"
 
-/* Rows or columns of a tile from an instruction's field: 0 means all of the array. */
+/* Rows or columns of a tile from an instruction's field: 0 means the whole array. */
 unsigned vm_pe_size(unsigned given);
 /* The tile at (row, column), multiples of 32; its k is 0 when none is loaded there. */
 vm_stationary *vm_pe_tile(const vm_dp *d, unsigned row, unsigned col);
 /* Makes `tile` the one at (row, column), replacing all tiles that shared a processing element with
  * it. The caller fills its weights. */
 void vm_pe_load(vm_dp *d, unsigned row, unsigned col, vm_stationary tile);
-/* Its weights [k][m] as fp32, VM_WEIGHTS floats per row; for a raw tile vm_pe_ready makes them. */
+/* Its weights [k][m] as fp32, VM_WEIGHTS floats per row; vm_pe_ready converts them from a raw
+ * tile. */
 float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col);
 void vm_pe_ready(const vm_dp *d, unsigned row, unsigned col);
-/* The elements that it was loaded from, VM_RAW_ROW bytes per partition; none for pairs and mx. */
+/* The elements from which it was loaded, VM_RAW_ROW bytes per partition; none for pairs and mx. */
 const uint8_t *vm_pe_raw(const vm_dp *d, unsigned row, unsigned col);
 /* For saved runs: row k of the weights; the elements of partition p as words, zero where no tile
  * has any; and back, the elements of all tiles from rows of such words in raw. */
@@ -24,7 +25,7 @@ void vm_pe_from_words(vm_weights *w);
 /* Marks the elements of a PSUM operand as not yet written by a matmul. */
 void vm_pe_set_fresh(const vm_dp *d, const vm_view *v);
 /* Computes a product, whose out, ldo and add are set here, into the columns of dst from `first` on:
- * it replaces the old values or is added to them, by acc (ISA_ACC_...). Its n is at most
+ * it replaces the old values or is added to them, according to acc (ISA_ACC_...). Its n is at most
  * VM_COLUMNS; its x may be the scratch up to ISA_PMAX * VM_COLUMNS. */
 void vm_pe_product(vm_dp *d, vm_product *p, const vm_view *dst, unsigned acc, uint64_t first);
 

@@ -1,13 +1,13 @@
 /* Random numbers: rng, rand2, dropout, and the generators' state.
  *
- * gpsimd has one XORWOW state per lane (partition, from the operand's first), of the six words
- * x y z w v d; vector from gen4 on has four, state-major, and element i of an instruction comes
- * from state i mod 4. The generator of older vector engines is not published. In its place stands a
- * shift register of 32 bits a lane, word 0 of the lane: s ^= s << 13, s ^= s >> 17, s ^= s << 5,
- * and s is the number.
+ * gpsimd has one XORWOW state per lane (partition, counted from the operand's first), of the six
+ * words x y z w v d. vector has four of them from gen4 on, state-major, and element i of an
+ * instruction comes from state i mod 4. The generator of older vector engines is not published. In
+ * its place there is a shift register of 32 bits per lane, word 0 of the lane: s ^= s << 13, s ^= s
+ * >> 17, s ^= s << 5, and s is the number.
  *
- * A lane's words after set_rng_seed s: word i is mix(s + golden * (24 * lane + i + 1)), 1 in place
- * of 0. A run starts as if the seed were 0. */
+ * A lane's words after set_rng_seed s: word i is mix(s + golden * (24 * lane + i + 1)), with 1 in
+ * place of 0. A run starts as if the seed were 0. */
 #include "op.h"
 
 #include <string.h>
@@ -95,8 +95,8 @@ vm_verdict vm_op_rand2(vm_dp *d, const struct vm_RAND2 *a) {
   return VM_RETIRE;
 }
 
-/* A kept element keeps its bits, a dropped one is 0 whatever it was. One number an element, from
- * the lane that reads it. */
+/* A kept element keeps its bits, a dropped one is 0 whatever it was. Each element takes one number,
+ * from the lane that reads it. */
 vm_verdict vm_op_dropout(vm_dp *d, const struct vm_DROPOUT *a) {
   uint32_t x[VM_ROW], r[VM_ROW];
   bool is_keep_rate = a->threshold == ISA_DROP_keep_rate;

@@ -1,8 +1,8 @@
 /* Reduction along the free dimensions: tensor_reduce, tensor_scalar_reduce. */
 #include "op.h"
 
-/* How a row of fp32 becomes one value. The sums of isa/README.md's Numbers go by sixteen partials;
- * operators whose result depends on nothing but the set, or that a kernel does not have, go in
+/* How a row of fp32 becomes one value. Sums use the sixteen partials of isa/README.md's Numbers,
+ * and so do operators whose result depends only on the set, if a kernel has them; the others go in
  * order. */
 typedef struct sum {
   const vm_dp *d;
@@ -34,8 +34,8 @@ static void fold(sum *s, const float *x, size_t n) {
   }
 }
 
-/* The next n elements; every call but the last has a multiple of sixteen (subtract: the first one
- * more, the first element being no part of the sum). */
+/* The next n elements. Every call but the last has a multiple of sixteen (for subtract, the first
+ * call has one more: the first element is no part of the sum). */
 static void sum_add(sum *s, const float *x, size_t n) {
   if (by_partials(s->op)) {
     s->d->k->partial[s->op](s->part, x, n);
@@ -58,7 +58,7 @@ static float sum_end(const sum *s) {
   }
 }
 
-/* Reduces the `inner` elements from `first` of partition p, in pieces when there are many. */
+/* Reduces the `inner` elements from `first` on of partition p, in pieces if there are many. */
 static float reduce_long(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint32_t p, uint64_t first,
                          uint64_t inner) {
   sum s;
@@ -72,7 +72,7 @@ static float reduce_long(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint32_t p,
   return sum_end(&s);
 }
 
-/* n results of `inner` elements each, which follow one another. */
+/* n results of `inner` elements each, one after another. */
 static void reduce_short(const vm_dp *d, unsigned op, float *r, const float *x, size_t n,
                          size_t inner) {
   if (by_partials(op)) {
@@ -94,8 +94,8 @@ static void finish(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint32_t p, uint6
   vm_store(d, &a->dst, p, at, r, n);
 }
 
-/* One result a partition, of rows that lie as a kernel wants them or of a narrow tile: all at once.
- */
+/* One result per partition, of rows that are laid out as a kernel wants them or of a narrow tile:
+ * all at once. */
 static bool reduce_rows(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint64_t inner) {
   struct vm_TENSOR_REDUCE column = *a;
   vm_view row;
@@ -137,7 +137,7 @@ static uint32_t reduce_bits_row(unsigned op, uint32_t r, const uint32_t *x, size
   return r;
 }
 
-/* Bit patterns; a narrow signed source is sign-extended where dst is wider. */
+/* Bit patterns; a narrow signed source is sign-extended if dst is wider. */
 static void reduce_bits(const struct vm_TENSOR_REDUCE *a, uint64_t inner) {
   uint32_t x[VM_ROW];
   bool is_signed = isa_dtypes[a->src.dtype].cls == ISA_INT;

@@ -1,11 +1,11 @@
-/* Selection: copy_predicated, select_reduce, range_select. What is not selected is never looked
- * at, so its NaNs do not spread. */
+/* Selection: copy_predicated, select_reduce, range_select. What is not selected is never looked at,
+ * so its NaNs do not spread. */
 #include "op.h"
 
-/* The least finite float: what range_select puts in place of what is out of range. */
+/* The least finite float: range_select puts it in place of what is out of range. */
 #define FP32_MIN (-0x1.fffffep+127f)
 
-/* A dense row of raw elements: where they lie, or gathered into buf. */
+/* A dense row of raw elements: in place, or gathered into buf. */
 static const void *raw_row(void *buf, const vm_view *v, uint32_t p, uint64_t i, size_t n) {
   const uint8_t *row = vm_row_at(v, p, i);
   if (row) return row;
@@ -60,8 +60,8 @@ vm_verdict vm_op_copy_predicated(vm_dp *d, const struct vm_COPY_PREDICATED *a) {
 
 /* ---- Selection with a maximum ------------------------------------------------------------- */
 
-/* What select_reduce and range_select do with a mask, and the value of what is not selected as
- * fp32 and as the destination has it. */
+/* What select_reduce and range_select do with a mask, and the value of what is not selected, as
+ * fp32 and as the destination's type. */
 typedef struct selection {
   const vm_view *dst, *on_true;
   bool same; /* types: selected elements keep their bits */
@@ -123,7 +123,7 @@ vm_verdict vm_op_select_reduce(vm_dp *d, const struct vm_SELECT_REDUCE *a) {
 
 /* ---- range_select ------------------------------------------------------------------------- */
 
-/* The row's indices, start + i in fp32, never descend: those that meet a bound are an interval. */
+/* The row's indices, start + i in fp32, never descend: those that meet a bound form an interval. */
 typedef struct interval {
   uint64_t lo, hi; /* elements lo .. hi - 1 */
 } interval;
@@ -133,8 +133,8 @@ static bool below(float start, uint64_t i, float bound, bool or_equal) {
   return index < bound || (or_equal && index == bound);
 }
 
-/* How many of n indices are below the bound. The difference is right where it is exact, and near
- * where it is not. */
+/* How many of n indices are below the bound. The difference is right if it is exact, and close if
+ * it is not. */
 static uint64_t count_below(float start, float bound, bool or_equal, uint64_t n) {
   double guess = (double)bound - (double)start;
   uint64_t k = !(guess > 0) ? 0 : guess >= (double)n ? n : (uint64_t)guess;

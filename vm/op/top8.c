@@ -54,8 +54,8 @@ vm_verdict vm_op_match_value_load(vm_dp *d, const struct vm_MATCH_VALUE_LOAD *a)
   return VM_RETIRE;
 }
 
-/* Where each value of a partition occurs: equal as fp32, so both zeros match either and a NaN
- * nothing. A value that is there several times takes successive occurrences. */
+/* Where each value of a partition occurs: equal as fp32, so both zeros match either zero and a NaN
+ * matches nothing. A value that is there several times takes successive occurrences. */
 enum { MISSING = -1 };
 typedef struct hits {
   const float *value;
@@ -93,7 +93,7 @@ static void hits_find(vm_dp *d, hits *h, const vm_view *src, uint32_t p, bool do
   }
 }
 
-/* A value that does not occur gives all ones, in 16 bits too. */
+/* A value that does not occur gives all ones, also in 16 bits. */
 static void hits_store(const hits *h, const vm_view *dst, uint32_t p) {
   uint32_t out[VM_MATCH];
   for (unsigned i = 0; i < VM_MATCH; i++) out[i] = (uint32_t)h->at[i];

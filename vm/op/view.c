@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum { RAW = 4 * VM_ROW };      /* bytes of a piece that is gathered before it is converted */
-enum { FEW = 8 };               /* elements that take less than a kernel's call */
-enum { NARROW = 4, WIDE = 64 }; /* bytes of a row that vm_kern moves with others */
+enum { FEW = 8 };               /* elements that take less time than a kernel's call */
+enum { NARROW = 4, WIDE = 64 }; /* bytes of a row that vm_kern moves together with others */
 
 vm_verdict vm_dp_fault(vm_dp *d, const char *fmt, ...) {
   va_list ap;
@@ -74,7 +74,7 @@ static void copy_run(const vm_kern *k, uint8_t *dst, int64_t dst_step, const uin
 
 static size_t piece(const vm_walk *w, size_t n) { return w->left < n ? (size_t)w->left : n; }
 
-/* How many of the next n elements' runs are short, whole, and a step apart. */
+/* How many of the next n elements' runs are short, whole, and a constant step apart. */
 static size_t short_rows(const vm_kern *k, const vm_view *v, const vm_walk *w, size_t n) {
   size_t bytes = (size_t)v->run * v->esize, rows = v->run ? n / (size_t)v->run : 0, left;
   if (!k || w->n != 2 || w->row >= 0 || v->run_step != v->esize || w->left != v->run ||
@@ -84,7 +84,7 @@ static size_t short_rows(const vm_kern *k, const vm_view *v, const vm_walk *w, s
   return rows < left ? rows : left;
 }
 
-/* A walk past all but the last of n runs of its outer dimension. */
+/* Moves a walk past all but the last of n runs of its outer dimension. */
 static void pass_rows(vm_walk *w, size_t n) {
   w->dim[0].index += n - 1;
   w->run_at += (int64_t)(n - 1) * w->dim[0].step;
@@ -164,7 +164,7 @@ uint8_t *vm_row_at(const vm_view *v, uint32_t p, uint64_t first) {
   return v->at + (int64_t)p * v->step[0] + (int64_t)first * v->esize;
 }
 
-/* The elements themselves, when they lie in memory as the contiguous fp32 a kernel wants. */
+/* The elements themselves, if in memory they are the contiguous fp32 that a kernel wants. */
 static float *f32_at(const vm_view *v, uint32_t p, uint64_t first) {
   if (v->dtype != ISA_float32) return NULL;
   uint8_t *at = vm_row_at(v, p, first);
@@ -261,7 +261,7 @@ void vm_out_done(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, c
                  size_t n) {
   if (f32_at(v, p, first) == out) return;
   if (v->dtype == ISA_float32)
-    store_raw(d->k, v, p, first, out, n); /* canonical, as what is computed in place */
+    store_raw(d->k, v, p, first, out, n); /* canonical, as when it is computed in place */
   else
     vm_store(d, v, p, first, out, n);
 }
@@ -382,7 +382,7 @@ void vm_copy_bits(const vm_kern *k, const vm_view *dst, const vm_view *src) {
   uint8_t *to = vm_row_at(dst, 0, 0);
   const uint8_t *from = vm_row_at(src, 0, 0);
   size_t bytes = (size_t)dst->elems * dst->esize;
-  if (to && from && bytes <= RAW) { /* one piece a row, and nothing to look up from row to row */
+  if (to && from && bytes <= RAW) { /* one piece per row, and nothing to look up for each row */
     if (bytes >= NARROW && bytes <= WIDE) {
       k->rows(to, dst->step[0], from, src->step[0], dst->num[0], bytes);
       return;

@@ -45,7 +45,7 @@ void vm_walk_partition(vm_walk *w, const vm_view *v, uint32_t p) {
   w->step = v->run_step;
 }
 
-/* Byte offset of index i of the dimension that has its offsets in rows. */
+/* Byte offset of index i of the dimension whose offsets are in rows. */
 static inline int64_t row_offset(const vm_walk *w, uint64_t i) {
   return w->rows[i] == VM_NO_ROW ? 0 : w->rows[i];
 }

@@ -14,7 +14,7 @@ typedef struct vm_walk_dim {
 
 typedef struct vm_walk {
   uint8_t *at;   /* the element */
-  uint64_t left; /* elements of its run, with it */
+  uint64_t left; /* elements left in its run, with this one */
   int64_t step;  /* bytes between elements of a run */
   bool skipped;  /* the run's row is VM_NO_ROW */
   uint8_t esize, dtype;
@@ -28,11 +28,11 @@ typedef struct vm_walk {
 } vm_walk;
 
 /* A walk over all of v. Dimensions that continue one another become one. Dimension row_dim has its
- * byte offsets in rows (NULL: none). It has no position before vm_walk_seek. */
+ * byte offsets in rows (NULL: no dimension does). The walk has no position before vm_walk_seek. */
 void vm_walk_open(vm_walk *w, const vm_view *v, const int64_t *rows, unsigned row_dim);
-/* The same over partition p, whose last dimensions are one run already (vm_view_runs). */
+/* The same over partition p, whose last dimensions already form one run (vm_view_runs). */
 void vm_walk_partition(vm_walk *w, const vm_view *v, uint32_t p);
-/* Moves to element e of those it walks over, counted from `from`. */
+/* Moves to element e of those that it walks over, counted from `from`. */
 void vm_walk_seek(vm_walk *w, uint64_t e);
 /* The next index of the dimensions outside the run. */
 void vm_walk_carry(vm_walk *w);

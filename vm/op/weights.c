@@ -25,7 +25,7 @@ float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col) {
   return &d->weights->w[VM_LANES * row][col];
 }
 
-/* Where the elements lie that a tile came from. */
+/* The place of the elements that a tile was loaded from. */
 static uint8_t *raw_of(vm_weights *w, unsigned row, unsigned col) { return &w->raw[row][4 * col]; }
 
 const uint8_t *vm_pe_raw(const vm_dp *d, unsigned row, unsigned col) {

@@ -1,5 +1,5 @@
 /* The checks of a saved run: findings, clocks, accesses, shadows. What follows from the program is
- * made anew by vm_check_start. Places in HBM are bytes of a tensor. */
+ * made again by vm_check_start. Places in HBM are bytes of a tensor. */
 #include "../../isa/bytes.h"
 #include "../check/check.h"
 #include "../check/impl.h"
@@ -18,7 +18,7 @@ static void save_i64(vm_saver *s, int64_t *v) {
   *v = (int64_t)bits;
 }
 
-/* An instruction that a report may name; 0 also where there is none. */
+/* An instruction that a report may name; 0 also if there is none. */
 static void walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc) {
   vm_save_u32(s, pc);
   vm_saver_need(s, *pc == 0 || (engine < c->check->nengines && *pc < vm_ck_code(c, engine)->n),
@@ -92,7 +92,7 @@ static void walk_findings(vm_saver *s, vm_core *c) {
 
 /* ---- Clocks -------------------------------------------------------------------------------- */
 
-/* Snapshots are shared: each is in the file where it comes first, and has a number from then on. */
+/* Snapshots are shared: each is written where it occurs first, and has a number from then on. */
 typedef struct clocks {
   vm_saver *s;
   vm_core *c;
@@ -169,7 +169,7 @@ static void walk_update(clocks *w, vm_ck_update *u) {
                 "an update adds too much");
 }
 
-/* The sums of an update that is read: those of its source, and until it has arrived those of its
+/* The sums of an update that is read: those of its source and, until it has arrived, those of its
  * semaphore. */
 static void add_up(vm_ck_sem_log *l, vm_ck_source *src, const vm_ck_update *u, bool arrived) {
   if (u->writes) return;
@@ -282,7 +282,7 @@ static void walk_clocks(vm_saver *s, vm_core *c) {
 
 /* ---- Accesses ------------------------------------------------------------------------------ */
 
-/* A set of bytes of a region, from the region's first byte on. When it reads, its spans. */
+/* A set of bytes of a region, counted from the region's first byte. When reading, its spans. */
 static void walk_set(vm_saver *s, const vm_ck_region *r, isa_byteset *b) {
   int64_t bytes = (int64_t)(r->hi - r->lo), at = b->start - (int64_t)r->lo;
   uint32_t n = b->n;
@@ -336,7 +336,7 @@ void vm_save_check_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
   a->last = (uint32_t)((lo + (uint64_t)a->set.span[0] - 1) >> r->shift);
 }
 
-/* Numbers of accesses, alive or free, of which none comes twice. Each counts as seen. */
+/* Numbers of accesses, alive or free; none may come twice. Each is noted as seen. */
 static void walk_id(vm_saver *s, struct vm_check *k, uint32_t *id, bool alive) {
   vm_save_below(s, id, k->naccesses, "access");
   if (!s->reads || s->failed) return;
@@ -362,7 +362,7 @@ static void walk_free_ids(vm_saver *s, vm_core *c) {
   }
 }
 
-/* What a bucket holds, in its order: reports come in that. Gives how many. */
+/* What a bucket holds, in its order: reports come in that order. Returns how many. */
 static uint32_t walk_bucket(vm_saver *s, vm_core *c, uint32_t r, uint32_t number) {
   struct vm_check *k = c->check;
   vm_ck_bucket *b = &k->regions[r].buckets[number];
@@ -423,7 +423,7 @@ static void walk_accesses(vm_saver *s, vm_core *c) {
 
 enum { BLOCK = 8192, NOTHING = 0, EVERYTHING, SOME, MARKS };
 
-/* Eight bytes at a time: a save looks at all of both memories. */
+/* Eight bytes at a time, because a save looks at all of both memories. */
 static const uint64_t ONES = VM_CK_WRITTEN * UINT64_C(0x0101010101010101);
 
 static uint8_t kind_of(const uint8_t *at, size_t n) {
@@ -465,7 +465,7 @@ static void walk_marks(vm_saver *s, uint8_t *at, size_t n) {
   }
 }
 
-/* n bytes of a shadow: a bit for each where some are written, runs where tiles own some. */
+/* n bytes of a shadow: a bit for each if some are written; runs if tiles own some. */
 static void walk_block(vm_saver *s, uint8_t *at, size_t n) {
   uint8_t bits[BLOCK / 8] = {0}, kind = s->reads ? (uint8_t)NOTHING : kind_of(at, n);
   vm_save_u8(s, &kind);

@@ -1,5 +1,5 @@
-/* The log of a saved run with the race check: steps, updates and accesses by number. What the
- * program alone decides is made anew by vm_check_start. */
+/* The log of a saved run with the race check: steps, updates and accesses by number. What follows
+ * from the program alone is made again by vm_check_start. */
 #include "../check/check.h"
 #include "../check/impl.h"
 #include "save.h"

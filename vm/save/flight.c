@@ -44,7 +44,7 @@ struct source_walk {
   vm_item *it;
 };
 
-/* Bytes of num[0] * elems elements, UINT64_MAX when there are more. */
+/* Bytes of num[0] * elems elements, UINT64_MAX if there are more. */
 static uint64_t bytes_of(const vm_view *v) {
   uint64_t n;
   if (__builtin_mul_overflow(v->elems, (uint64_t)v->num[0] * v->esize, &n)) return UINT64_MAX;
@@ -85,7 +85,7 @@ static bool restore_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f,
   return ok;
 }
 
-/* Of a sendrecv_gpsimd: whom it met, and where its source lies there. */
+/* For a sendrecv_gpsimd: which one it met, and where its source lies there. */
 static void walk_flight_met(vm_saver *s, const vm_core *c, vm_flight *f, vm_save_met *m) {
   if (f->in->op != ISA_OP_sendrecv_gpsimd) return;
   vm_save_met_walk(s, c, f->in, &f->other, &f->other_pc, m);

@@ -4,7 +4,8 @@
 #include <string.h>
 
 enum { PAGE = 4096, BLOCK = 1024 /* words */ };
-/* The latest time in a file, two and a half hours: adding what an event takes does not overflow. */
+/* The latest time in a file, two and a half hours: adding the time of an event does not
+ * overflow. */
 #define LATEST (UINT64_C(1) << 63)
 
 bool vm_saver_fail(vm_saver *s, const char *fmt, ...) {
@@ -71,7 +72,7 @@ static bool is_zero(const uint8_t *p, size_t n) {
 
 static size_t page_at(uint64_t at, uint64_t n) { return n - at < PAGE ? (size_t)(n - at) : PAGE; }
 
-/* Bytes from `at` on in pages that are, or are not, zero. */
+/* The number of bytes from `at` on in pages that are all zero, or that are not. */
 static uint64_t stretch(const uint8_t *p, uint64_t at, uint64_t n, bool zero) {
   uint64_t from = at;
   while (at < n && is_zero(p + at, page_at(at, n)) == zero) at += page_at(at, n);

@@ -1,6 +1,6 @@
 /* What operands were resolved with. Resolved operands are not saved: a file has the registers and
- * dynamic offsets with which an instruction issued, and it is resolved again, with the checks of
- * issuing. */
+ * dynamic offsets with which an instruction issued, and it is resolved again, with the checks that
+ * were made when it issued. */
 #ifndef VM_SAVE_RECALL_H
 #define VM_SAVE_RECALL_H
 
@@ -14,7 +14,7 @@ typedef struct vm_save_recalled {
   uint32_t regs[ISA_NREGS];
 } vm_save_recalled;
 
-/* An operand, where it has elements. size: of the dimension whose size is a register. */
+/* An operand, if it has elements. size: of the dimension whose size is a register. */
 typedef struct vm_save_noted {
   const uint8_t *at;
   const int64_t *place;
@@ -35,8 +35,8 @@ typedef struct vm_save_met {
   vm_save_recalled rc;
 } vm_save_met;
 
-/* The operand of the other core that an instruction's end lies in: a transfer's destination, the
- * source of a gpsimd that moves the elements itself. */
+/* The operand of the other core in which an instruction's data end: the destination of a transfer,
+ * or the source if gpsimd moves the elements itself. */
 uint32_t vm_save_operand_there(const vm_save_met *m);
 /* Which sendrecv `in` of c has met: its engine and pc. */
 void vm_save_met_walk(vm_saver *s, const vm_core *c, const isa_insn *in, uint8_t *other,

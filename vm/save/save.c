@@ -1,4 +1,4 @@
-/* The state of a run but for what is in flight: options, memories, engines, semaphores, events. */
+/* The state of a run except what is in flight: options, memories, engines, semaphores, events. */
 #include "../engine/engine.h"
 #include "../op/pe.h"
 #include "../time/clock.h"
@@ -24,7 +24,7 @@ static void walk_path_node(vm_saver *s, const vm_core *c, vm_node *n, uint32_t n
   vm_save_time(s, &n->start);
   vm_save_time(s, &n->end);
   vm_save_time(s, &n->bound);
-  vm_save_below(s, &n->cause, number, "cause"); /* earlier, so that a walk back ends */
+  vm_save_below(s, &n->cause, number, "cause"); /* earlier, so that the walk back ends */
   vm_save_core(s, c, &n->core);
   vm_save_u32(s, &n->pc);
   vm_save_u8(s, &n->kind);
@@ -67,7 +67,7 @@ static void walk_memory(vm_saver *s, uint8_t *at, size_t pitch, size_t bytes) {
 static void walk_memories(vm_saver *s, vm_core *c) {
   walk_memory(s, c->mem.sbuf, c->mem.sbuf_pitch, c->target->sbuf_bytes);
   walk_memory(s, c->mem.psum, c->mem.psum_pitch, ISA_PSUM_BYTES);
-  if (c->number) return;                           /* both have one HBM */
+  if (c->number) return;                           /* both use one HBM */
   for (uint32_t i = 0; i < c->prog->ntensors; i++) /* nothing writes a const tensor */
     if (c->prog->tensors[i].role != ISA_CONST) {
       vm_hbm_use_all(c, i);
@@ -95,7 +95,7 @@ static void walk_stationary(vm_saver *s, vm_stationary *t, unsigned row, unsigne
                 "a stationary operand does not fit its tile");
 }
 
-/* Weights that are not made yet, and what older ones left, is in no file. */
+/* Weights that are not made yet, and what older ones left, are in no file. */
 static void walk_weights(vm_saver *s, const vm_dp *d) {
   vm_weights *w = d->weights;
   uint32_t words[ISA_PMAX];
@@ -154,7 +154,7 @@ static void walk_pe(vm_saver *s, const vm_core *c, vm_pe_clock *pe) {
   }
 }
 
-/* Where an engine stands; what it waits for must be something that can be waited for. */
+/* Where an engine is; what it waits for must be something that one can wait for. */
 static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   uint32_t state = en->state, n = en->code->n;
   vm_save_below(s, &state, VM_MEETING + 1, "state of an engine");
@@ -170,7 +170,7 @@ static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
                 "an engine waits for a sendrecv, but is at none");
 }
 
-/* Who waits for what, of an engine that has been read. */
+/* What waits for what, for an engine that has been read. */
 static void note_waiter(vm_saver *s, vm_core *c, unsigned e) {
   const vm_engine *en = &c->eng[e];
   if (!s->reads || s->failed || en->state != VM_WAITING) return;
@@ -219,7 +219,7 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
 
 /* ---- Semaphores and events ---------------------------------------------------------------- */
 
-/* Whether an instruction that acts on core c is the other core's. */
+/* Whether an instruction that acts on core c belongs to the other core. */
 static void walk_peer(vm_saver *s, const vm_core *c, uint8_t *peer) {
   bool other = *peer;
   vm_save_bool(s, &other);
@@ -285,7 +285,7 @@ static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
   if (vm_saver_need(s, event_fits(c, v, t), "an event is not valid")) vm_post_restored(c, *v);
 }
 
-/* Whoever is not at rest has an event that will move it. */
+/* An engine that is not at rest has an event that will move it. */
 static void check_tally(vm_saver *s, const vm_core *c, const tally *t) {
   for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) {
     const vm_engine *en = &c->eng[e];
@@ -298,8 +298,8 @@ static void check_tally(vm_saver *s, const vm_core *c, const tally *t) {
   }
 }
 
-/* Events go in the order in which they come: what they were numbered when they were posted does
- * not matter. */
+/* Events are written in the order in which they will come: the numbers that they got when they were
+ * posted do not matter. */
 static void walk_events(vm_saver *s, vm_core *c) {
   vm_heap left = c->heap;
   tally t = {0};

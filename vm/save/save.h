@@ -1,8 +1,8 @@
-/* A run in a file: what the files of this room and api/save.c share. One walk over the state
- * both writes and reads it, so that the two cannot disagree: a field is named once, and vm_saver
- * says whether it is written or read. Numbers are little endian and of fixed size, addresses are
- * (tensor or memory, offset); what follows from other fields (boxes, lists, masks of waiters) is
- * computed again. A file is not trusted: see vm_saver_fail. */
+/* A run in a file: what the files of this folder and api/save.c share. One walk over the state both
+ * writes and reads it, so that the two cannot disagree: a field is named once, and vm_saver says
+ * whether it is written or read. Numbers are little endian and of fixed size; addresses are (tensor
+ * or memory, offset). What follows from other fields (boxes, lists, masks of waiters) is computed
+ * again. A file is not trusted: see vm_saver_fail. */
 #ifndef VM_SAVE_H
 #define VM_SAVE_H
 
@@ -15,7 +15,8 @@ typedef struct vm_saver {
   const uint8_t *at, *end; /* when it reads: what is left */
   bool reads, failed;
   isa_error *err; /* the first failure */
-  /* What takes or fills memories in place of out and at; NULL: they are among the other bytes. */
+  /* What takes or fills in memories in place of out and at; NULL: they are among the other
+   * bytes. */
   void (*pages)(void *ud, uint8_t *p, uint64_t n);
   void *pages_ud;
 } vm_saver;
@@ -30,10 +31,10 @@ typedef struct vm_save_options {
 
 /* io.c */
 
-/* Notes that what is read is not a state of a run; the first note counts. Then every read gives
- * zeros, so that a walk needs no check until it acts on what it has read. Gives false. */
+/* Notes that what is read is not a state of a run; the first note counts. From then on every read
+ * gives zeros, so that a walk needs no check until it uses what it has read. Returns false. */
 bool vm_saver_fail(vm_saver *s, const char *fmt, ...) ISA_PRINTF(2, 3);
-/* The same when ok is false and s reads: what a file says must hold. Gives ok. */
+/* The same if ok is false and s reads: what a file says must be true. Returns ok. */
 bool vm_saver_need(vm_saver *s, bool ok, const char *rule);
 /* n bytes out of or into p. */
 void vm_saver_bytes(vm_saver *s, void *p, size_t n);
@@ -41,7 +42,7 @@ void vm_saver_bytes(vm_saver *s, void *p, size_t n);
 void vm_saver_words(vm_saver *s, void *p, size_t n);
 /* n bytes in pages, without those of only zeros: the reader's memory is zero already. */
 void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n);
-/* A count of things of at least `bytes` bytes each in the file, at most `most`. */
+/* A count of things in the file of at least `bytes` bytes each; it is at most `most`. */
 void vm_saver_count(vm_saver *s, uint32_t *n, uint32_t most, size_t bytes, const char *what);
 static inline size_t vm_saver_left(const vm_saver *s) { return (size_t)(s->end - s->at); }
 
@@ -64,8 +65,8 @@ static inline void vm_save_u64(vm_saver *s, uint64_t *v) {
   vm_saver_bytes(s, b, sizeof b);
   *v = isa_get64(b);
 }
-/* A flag, a number below `limit`, and a time, which must be early enough that sums do not overflow.
- */
+/* A flag; a number below `limit`; and a time, which must be early enough that sums do not
+ * overflow. */
 void vm_save_bool(vm_saver *s, bool *v);
 void vm_save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what);
 void vm_save_time(vm_saver *s, vm_time *t);
@@ -77,11 +78,11 @@ void vm_save_cause(vm_saver *s, const vm_core *c, vm_cause *v);
 
 /* save.c */
 
-/* The options of a run c; reads them before the run is started. */
+/* The options of a run c; when it reads, before the run is started. */
 void vm_save_options_walk(vm_saver *s, vm_save_options *o);
 /* The state of core 0 and its peer. To read, vm_core_start must just have made them for the same
- * program, with SBUF and PSUM zero and the options and the record of causes in place. A run that
- * failed to load can only be given to vm_core_end. */
+ * program, with SBUF and PSUM zero and the options and the record of causes in place. After a
+ * failure to load, the run can only be given to vm_core_end. */
 void vm_save_walk(vm_saver *s, vm_core *lead);
 
 /* check.c: the checks of a run and what they have seen; turns them on when it reads. */

@@ -12,7 +12,7 @@ static const vm_view *operand_of(const vm_transfer *t, unsigned k) {
   return k == 0 ? &t->dst : k == 1 ? &t->src : &t->more[k - 2];
 }
 
-/* Operand k of t was resolved from that pattern of c. */
+/* Notes that operand k of t was resolved from that pattern of c. */
 static void note_end(const vm_core *c, uint32_t index, const vm_transfer *t, unsigned k,
                      vm_save_recalled *rc) {
   const isa_ap *ap = &c->code->aps[index - 1];
@@ -22,7 +22,7 @@ static void note_end(const vm_core *c, uint32_t index, const vm_transfer *t, uns
   vm_save_note_operand(c, rc, index, &n);
 }
 
-/* A sendrecv's own destination is where the other core's goes. */
+/* The destination that a sendrecv itself names is that of the other core's transfer. */
 static void note_transfer(const vm_core *c, const isa_insn *in, const vm_transfer *t,
                           vm_save_recalled *rc, vm_save_met *m) {
   vm_dma_ops o = vm_dma_ops_of(c, in, t->piece);
@@ -46,7 +46,7 @@ static void walk_rows(vm_saver *s, vm_recall *r, const vm_transfer *t) {
   }
 }
 
-/* The instruction of a transfer of queue q; NULL when there is none like that. */
+/* The instruction of a transfer of queue q; NULL if there is no such instruction. */
 static const isa_insn *insn_of(const vm_core *c, unsigned q, const vm_transfer *t) {
   const isa_queue *queue = &c->code->queues[q];
   const isa_code *code = &c->code->code[t->engine];
@@ -57,7 +57,7 @@ static const isa_insn *insn_of(const vm_core *c, unsigned q, const vm_transfer *
   return fits && vm_dma_ops_of(c, in, 0).queue == q ? in : NULL;
 }
 
-/* Both ends of a sendrecv have the same elements. */
+/* Both ends of a sendrecv have the same number of elements. */
 static bool same_elements(const vm_transfer *t) {
   return t->dst.dtype == t->src.dtype && t->dst.num[0] == t->src.num[0] &&
          t->dst.elems == t->src.elems;
@@ -76,7 +76,7 @@ static void restore_transfer(vm_saver *s, vm_core *c, const isa_insn *in, vm_tra
   }
   if (!m->insn) return;
   vm_saver_need(s, same_elements(t), "a sendrecv has met one of a different size");
-  t->finished = rings_of(c, t); /* until their shares are there */
+  t->finished = rings_of(c, t); /* until their shares are read */
 }
 
 /* Which piece of its lists it is. */
@@ -86,7 +86,7 @@ static void walk_piece(vm_saver *s, const vm_core *c, const isa_insn *in, vm_tra
   t->piece = (uint8_t)piece;
 }
 
-/* What all pieces decide together, which making one alone does not know. */
+/* What all pieces decide together: making one piece alone does not give it. */
 static void walk_rings(vm_saver *s, vm_transfer *t) {
   uint32_t shares = t->shares;
   vm_save_below(s, &shares, ISA_NDMA + 1, "rings of a transfer");
@@ -167,7 +167,7 @@ static void walk_share(vm_saver *s, vm_core *c, vm_share *sh) {
   if (sh->started && !s->failed) walk_started(s, c, sh);
 }
 
-/* Shares of a ring: its transfers are the last ones of the queue's, in their order. */
+/* Shares of a ring: its transfers are the last ones of the queue, in their order. */
 static void walk_ring(vm_saver *s, vm_core *c, unsigned q, unsigned r, vm_transfer **t,
                       uint32_t transfers) {
   vm_ring *ring = &c->rings[q][r];
@@ -222,7 +222,7 @@ static void walk_queue(vm_saver *s, vm_core *c, unsigned q) {
   }
   walk_list(s, c, q, t, n);
   for (uint32_t i = 0; s->reads && i < n; i++)
-    if (t[i] && t[i]->left == 0) { /* in no ring, which would free it */
+    if (t[i] && t[i]->left == 0) { /* in no ring, where it would be freed */
       vm_dma_unmake(c, t[i]);
       vm_saver_fail(s, "a transfer without shares");
     }
@@ -297,7 +297,7 @@ static void link_swap(vm_saver *s, const vm_core *c, vm_transfer *a, vm_transfer
   b->twin = a;
 }
 
-/* The transfer of c that a, of the other core, has met, and that has moved all it had to. */
+/* The transfer of c that a, of the other core, has met and that has already moved everything. */
 static void walk_ended(vm_saver *s, vm_core *c, vm_transfer *a) {
   vm_transfer *t = s->reads ? vm_dma_new_transfer(c) : a->twin;
   uint32_t q = t ? t->queue : 0;
@@ -309,10 +309,10 @@ static void walk_ended(vm_saver *s, vm_core *c, vm_transfer *a) {
   if (s->failed) return;
   walk_transfer(s, c, q, t);
   if (s->reads && !s->failed) link_swap(s, c, t, a);
-  if (s->reads && s->failed) vm_dma_unmake(c, t); /* it is in no ring, which would free it */
+  if (s->reads && s->failed) vm_dma_unmake(c, t); /* it is in no ring, where it would be freed */
 }
 
-/* A transfer of core 0: its number among those of core 1, from 1; 0: that one has ended. */
+/* A transfer of core 0: its number among those of core 1, from 1 on; 0: that one has ended. */
 static void walk_swap(vm_saver *s, vm_core *lead, vm_transfer *a, const swaps *there) {
   uint32_t n = 0;
   if (!s->reads && a->twin->left)
@@ -326,7 +326,7 @@ static void walk_swap(vm_saver *s, vm_core *lead, vm_transfer *a, const swaps *t
     link_swap(s, lead, a, there->v[n - 1]);
 }
 
-/* Where both have not ended, and then each of core 1's whose other one has. */
+/* First those where both have not ended, then each of core 1's whose other one has ended. */
 void vm_save_swaps(vm_saver *s, vm_core *lead) {
   swaps here, there = {0};
   if (find_swaps(s, lead, &here) && find_swaps(s, lead->peer, &there)) {
