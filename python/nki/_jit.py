@@ -42,8 +42,8 @@ class BenchmarkResult:
 
 class KernelRun:
     """A run of a kernel: `result` (what a call returns), `time_us`, `stats`, `findings`; page(),
-    trace(), timeline() and explain() of a recorded run; `source()` and `report()` of its
-    program."""
+    trace(), timeline() and explain() of a recorded run; `source()` and `report()` of its program.
+   """
 
     def __init__(self, run, built, result):
         self.run, self.built, self.result = run, built, result
@@ -60,8 +60,8 @@ class KernelRun:
         return self.built.figures()
 
     def page(self, path=None, title=None):
-        """The run as a page for a browser, titled by the kernel's name unless another is given;
-        written to a file where `path` is given, compressed where that ends in .gz."""
+        """The run as a page for a browser, with the kernel's name as its title unless another is
+        given; written to a file if `path` is given, compressed if that ends in .gz."""
         text = self.run.page(title or self.built.name)
         if path:
             with open(path, "wb") as f:
@@ -115,8 +115,8 @@ class Kernel:
         return target_of(self.asked)
 
     def build(self, args, kwargs):
-        """The program of these arguments; built once for equal shapes, types and scalars, and
-        anew when a global number or the like that its functions read is another."""
+        """The program of these arguments. It is built once for equal shapes, types and scalars, and
+        again when a global number or the like that its functions read has changed."""
         with _one_at_a_time:
             return self._build(args, kwargs)
 
@@ -137,7 +137,7 @@ class Kernel:
         return built, bound
 
     def _core_of(self):
-        """With two cores a function of a program's place in the grid, which gives its core."""
+        """With two cores, a function from a program's place in the grid to its core."""
         if not self.split:
             return None
         axis, stride, explicit = self.split
@@ -161,7 +161,7 @@ class Kernel:
         return KernelRun(run, built, self._results(run, built, owners, args, kwargs))
 
     def _results(self, run, built, owners, args, kwargs):
-        """What a call returns; arrays that the kernel writes are written."""
+        """Returns what the kernel returns; arrays that the kernel writes are written."""
         launch.write_back(run, owners)
         convert = _torch if any(type(a).__module__.split(".")[0] == "torch"
                                 for a in list(args) + list(kwargs.values())) else _same
@@ -182,14 +182,14 @@ class Kernel:
 
     def log(self, *args, file=None, **kwargs):
         """Runs and writes a line for each instruction that is done, with the kernel's file and
-        line, to standard error or an open file. What a call returns."""
+        line, to standard error or an open file. Returns what a call returns."""
         file = sys.stderr if file is None else file
         return self._launch(args, kwargs, log=lambda line: file.write(line + "\n")).result
 
     def debug(self, *args, commands=None, **kwargs):
-        """Runs under the debugger, with the kernel's lines; commands come from standard input,
-        those in the lines of `commands` first. What a call returns, None when the run was left
-        before its end."""
+        """Runs under the debugger, with the kernel's lines; commands come from the lines of
+        `commands` first, and then from standard input. Returns what a call returns, None if the run
+        was left before its end."""
         with _one_at_a_time:
             built, bound = self.build(args, kwargs)
             values, owners = launch.bind(built, bound)
@@ -201,12 +201,12 @@ class Kernel:
         return self.build(args, kwargs)[0].program.source()
 
     def report(self, *args, **kwargs):
-        """What the builder did: tiles over time, loads of engines, what each wait is for."""
+        """What the builder did: tiles over time, loads of engines, and what each wait is for."""
         return self.build(args, kwargs)[0].report()
 
     def check(self, *args, checks="all", schedules=1, **kwargs):
-        """Runs with checks, under several legal timings when schedules is above 1, and gives what
-        they found; arguments are not written back. AssertionError where two timings differ in a
+        """Runs with checks, under several legal timings if schedules is above 1, and returns what
+        they found; arguments are not written back. AssertionError if two timings differ in a
         result. `built.unwritten` of build() has tiles that are read before they are written."""
         with _one_at_a_time:
             return self._check(args, kwargs, checks, schedules)
@@ -271,9 +271,9 @@ def _grid(grid):
 
 def _split(grid, style):
     """How the programs of a grid go to two cores: (axis, stride, whether nl.nc says so), so that a
-    program's core is its place along the axis // stride % 2. None: all run on one core. A grid of
-    2 is two cores; in kernels for neuronxcc.nki, whose grids are programs of one core, nl.nc alone
-    says it."""
+    program's core is its place along the axis // stride % 2. None: all run on one core. A grid of 2
+    means two cores; in kernels for neuronxcc.nki, whose grids are programs of one core, only nl.nc
+    means them."""
     parts = grid if isinstance(grid, (tuple, list)) else (grid,)
     found = [(i, p.stride, True) for i, p in enumerate(parts) if getattr(p, "stride", None)]
     if len(found) > 1:
@@ -298,7 +298,7 @@ def _as_kernel(f, options):
 
 
 def jit(fn=None, **options):
-    """A kernel of a function: @nki.jit, or nki.jit(function, platform_target="trn2"). Options of
+    """A kernel from a function: @nki.jit, or nki.jit(function, platform_target="trn2"). Options of
     the compiler (mode, debug_kernel, kernel_return ...) have no effect."""
     if fn is None:
         return lambda f: _as_kernel(f, dict(options))

@@ -21,5 +21,5 @@ def target_of(asked):
 
 
 def generation():
-    """Of the kernel that is being built, else of the environment's target."""
+    """The target of the kernel that is being built, else of the environment."""
     return record.active().gen if record.recording() else GENERATION[target_of(None)]

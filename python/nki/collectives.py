@@ -1,4 +1,4 @@
-"""nki.collectives: between devices; refused, as one core is emulated."""
+"""nki.collectives: operations between devices. They are refused, since one core is emulated."""
 from soma.errors import NotBuilt
 
 from .isa._common import NKIObject

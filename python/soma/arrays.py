@@ -201,7 +201,7 @@ def over(memory, shape, dtype):
 
 
 def empty(shape, dtype):
-    """(array to hand out, contiguous buffer that backs it) of a type, zeroed."""
+    """(array to hand out, contiguous buffer behind it) of a type, zeroed."""
     dtype = dtypes.find(dtype)
     if dtype.numpy.kind == "V":
         raw = np.zeros(shape, "u%d" % dtype.size)

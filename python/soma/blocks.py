@@ -12,7 +12,7 @@ class ParDim(int):
 
 class Blocks:
     """Tiles by leading indices. x[i, j] is a tile, x[i] a smaller array of tiles; the rest of an
-    index goes to the tile."""
+    index is applied to the tile."""
 
     def __init__(self, lead, shape, dtype, buffer, tiles, name=""):
         self.lead, self.inner, self.dtype, self.buffer = tuple(lead), tuple(shape), dtype, buffer
@@ -31,7 +31,7 @@ class Blocks:
         return list(self.tiles.values())
 
     def as_tensor(self):
-        """The only tile, where all leading sizes are 1."""
+        """The only tile, if all leading sizes are 1."""
         if len(self.tiles) == 1:
             return self.all()[0]
         raise NotBuilt("%r as one operand: give the index of a tile" % self)

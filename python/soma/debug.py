@@ -1,4 +1,4 @@
-"""The debugger of a run: the command `soma --resume RUN --debug`, which gets a run of Python's as a
+"""The debugger of a run: the command `soma --resume RUN --debug`, which gets a run of Python as a
 file and gives it back when the user has left it."""
 import os
 import shutil
@@ -13,8 +13,8 @@ from .lib import lib
 
 
 def _command():
-    """The path of the command soma: beside the library (a build), in the bin of its installation,
-    or in PATH."""
+    """The path of the command soma: next to the library (a build), in the bin folder of its
+    installation, or in PATH."""
     library = os.path.dirname(os.path.realpath(lib._name)) if os.sep in lib._name else None
     if library:
         for path in (os.path.join(library, "soma"), os.path.join(library, "..", "bin", "soma")):
@@ -28,8 +28,8 @@ def _command():
 
 
 def _file(stream):
-    """The stream when a process can write to it, None when it is an object of Python's alone, as in
-    a notebook."""
+    """The stream if a process can write to it, None if it is only an object of Python, as in a
+    notebook."""
     try:
         stream.fileno()
         return stream
@@ -59,8 +59,8 @@ def _call(arguments):
 
 def session(saved, commands=None):
     """Hands the bytes of a saved run to the debugger. commands: a text whose lines come first,
-    before what standard input has. The bytes of the run where the user has left it; None after a
-    fault."""
+    before standard input. Returns the bytes of the run as the user has left it; None after a fault.
+   """
     with tempfile.TemporaryDirectory(prefix="soma-debug-") as folder:
         before, after, script = (os.path.join(folder, n) for n in ("run", "left", "commands"))
         with open(before, "wb") as f:

@@ -28,7 +28,7 @@ class DType:
 
     @property
     def dtype(self):
-        """What np.dtype(self) is."""
+        """The result of np.dtype(self)."""
         return self.numpy
 
     itemsize = property(lambda self: self.size)
@@ -78,7 +78,7 @@ def _numpy_type(name, size, kind):
     theirs = {"float8_e4m3": "float8_e4m3"}.get(name, name)
     if ml_dtypes is not None and hasattr(ml_dtypes, theirs):
         return np.dtype(getattr(ml_dtypes, theirs))
-    # Void: NumPy refuses to convert numbers to it, so that no value is taken for bits.
+    # Void: NumPy refuses to convert numbers to it, so that no value is mistaken for bits.
     return np.dtype("V%d" % size, metadata={"soma": name})
 
 
@@ -107,8 +107,8 @@ _cache = {}
 
 
 def find(x):
-    """The type of a DType, a name, a NumPy type or anything np.dtype takes, or a type of ml_dtypes,
-    torch or jax by its name. TypeError for what the machine does not have."""
+    """The type of a DType, a name, a NumPy type or anything that np.dtype takes, or a type of
+    ml_dtypes, torch or jax by its name. TypeError for a type that the machine does not have."""
     if x.__class__ is DType:
         return x
     try:
@@ -167,7 +167,7 @@ _RANK = {name: i for i, name in enumerate(
 
 
 def promote(a, b):
-    """The type of the result of an operation on a and b: the wider, floats above integers;
+    """The type of the result of an operation on a and b: the wider one, floats above integers;
     float16 with bfloat16 gives float32."""
     if a is b:
         return a

@@ -23,14 +23,14 @@ class KernelError(SomaError, ValueError):
         self.file, self.line, self.text = file, line, text
 
     def at(self, file, line):
-        """Gives the error its place where it has none yet."""
+        """Gives the error its place if it has none yet."""
         if self.file is None and file:
             self.file, self.line = file, line
             self.args = ("%s:%d: %s" % (file, line, self.text),)
         return self
 
     def of_core(self, core):
-        """Says which of two cores it is about, unless it does already."""
+        """Says which of two cores the error is about, unless it does already."""
         if not self.text.startswith("core "):
             place = self.args[0][:len(self.args[0]) - len(self.text)]
             self.text = "core %d: %s" % (core, self.text)
@@ -43,11 +43,11 @@ class SomaFault(SomaError, IndexError):
 
 
 class NotBuilt(KernelError, NotImplementedError):
-    """Part of the API that is not there; the text says what there is instead."""
+    """Part of the API that is not built; the text says what to use instead."""
 
 
 class DeadlockError(SomaError):
-    """A run in which no engine can go on."""
+    """A run in which no engine can continue."""
 
 
 class LibraryNotFound(ImportError):

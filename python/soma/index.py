@@ -15,7 +15,7 @@ from .errors import KernelError
 
 
 class Index:
-    """const + sum over axes of coef[a] * (0 .. size[a] - 1); axes count from 0 to ndim - 1."""
+    """const + the sum over axes of coef[a] * (0 .. size[a] - 1); axes count from 0 to ndim - 1."""
 
     __slots__ = ("coef", "size", "const", "text")
     __array_ufunc__ = None  # NumPy's scalars leave operators to an index
@@ -61,7 +61,7 @@ class Index:
         return Index(coef, size, self.const, self.text)
 
     def expand_dims(self, axis):
-        """The index with an axis of size 1 more, as nl.expand_dims has it."""
+        """The index with one more axis of size 1, as in nl.expand_dims."""
         axis = axis + self.ndim + 1 if axis < 0 else axis
         return Index(self.coef[:axis] + [0] + self.coef[axis:],
                      self.size[:axis] + [1] + self.size[axis:], self.const, self.text)
@@ -173,7 +173,7 @@ class Index:
 
 
 def whole(x):
-    """x as an int when it is a whole number (Python's or NumPy's), else None."""
+    """x as an int if it is a whole number (of Python or NumPy), else None."""
     if isinstance(x, int):
         return int(x)
     if hasattr(x, "__index__") and not isinstance(x, Index):
@@ -192,7 +192,8 @@ def _refuse(a, op, b):
 
 
 class Mask:
-    """A conjunction of `term >= 0`, each term an Index. `size` are the axes it is over."""
+    """A conjunction of `term >= 0`, where each term is an Index. `size` are the axes that it is
+    over."""
 
     __slots__ = ("terms", "size", "text", "equal")
 
@@ -203,7 +204,7 @@ class Mask:
         return self.text
 
     def never(self):
-        """Whether it holds nowhere, as far as one bound tells."""
+        """Whether it holds nowhere, as far as one bound shows."""
         return any(t.bounds()[1] < 0 for t in self.terms)
 
     def __and__(self, other):
@@ -240,7 +241,7 @@ class Mask:
         return Mask([self.terms[0] * -1 + -1], self.size, "~(%s)" % self.text)
 
     def __bool__(self):
-        """`a < i < b` and `m and n` ask a mask whether it is true. In both the second part is made
+        """`a < i < b` and `m and n` ask a mask whether it is true. In both, the second part is made
         right after this, and holds together with this one; anything else is refused."""
         frame = sys._getframe(1)
         if not _is_and(frame):
@@ -250,11 +251,11 @@ class Mask:
         return True
 
 
-_waiting = []  # masks of the left of an `and` whose right is not made yet
+_waiting = []  # masks on the left of an `and` whose right side is not made yet
 
 
 def _is_and(frame):
-    """Whether the truth asked for by the instruction at hand is that of the left of an `and`: then
+    """Whether the current instruction asks for the truth value of the left side of an `and`: then
     the jump that leaves it keeps or copies the value."""
     code = frame.f_code
     last = None
@@ -269,7 +270,7 @@ def _is_and(frame):
 
 
 def _implies(a, b):
-    """Whether a holds only where b does, as far as bounds of one axis tell."""
+    """Whether a holds only where b does, as far as bounds of one axis show."""
     def bounds(mask):
         found = {}
         for t in mask.terms:

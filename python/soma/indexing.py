@@ -154,7 +154,7 @@ class _Kept:
             t.storage.memory == self.memory and not t.dyn
 
     def of(self, t):
-        """t[key]; None where t is of another shape."""
+        """t[key]; None if t has another shape."""
         s = t.storage
         if t.shape != self.given or t.steps != self.steps or s.memory != self.memory or t.dyn:
             return None
@@ -177,28 +177,28 @@ pairs = {}   # the last one of each two index objects, by their ids
 
 
 def _seen(t, key):
-    """t[key] as an earlier call made it of a tensor of the same shape; None: there was none. Loops
-    take the same index objects again and again."""
+    """t[key] as an earlier call made it from a tensor of the same shape; None if there was none.
+    Loops take the same index objects again and again."""
     kept = _views.get((t.shape, t.steps, t.storage.memory, *map(id, key)))
     return None if kept is None else kept.of(t)
 
 
 def _keep(t, key, view):
-    """view, which is t[key]; kept where the key's entries alone say what it is."""
+    """view, which is t[key]; kept if only the key's entries decide what it is."""
     if not t.dyn and not view.dyn and all(k.__class__ in (Index, int) for k in key):
         if len(_views) > 1000:
             _views.clear()
             pairs.clear()
         ids = tuple(map(id, key))
         kept = _views[(t.shape, t.steps, t.storage.memory, *ids)] = _Kept(t, key, view)
-        if t.storage.memory and len(ids) == 2:  # of HBM tensors keep the view, with its words
+        if t.storage.memory and len(ids) == 2:  # tensors in HBM keep the view, with its words
             pairs[ids] = kept
     return view
 
 
 def _advanced(t, key):
-    """Index objects: one axis of the result for each of theirs. A slice at dimension d is axis d
-    where the index objects leave that free, else slices are axes of their own, as in NumPy."""
+    """Index objects: each of their axes is one axis of the result. A slice at dimension d is axis d
+    if the index objects leave that free, else slices are axes of their own, as in NumPy."""
     indices = [k for k in key if isinstance(k, (Index, T.Tensor))]
     naxes = max([k.ndim for k in indices if isinstance(k, Index)] or [2])
     size = [1] * naxes
@@ -217,7 +217,7 @@ def _advanced(t, key):
 
 
 def _numpy_axes(key, size, slices):
-    """Axes of slices and of index objects by NumPy's rule, the latter side by side."""
+    """Axes of slices and of index objects by NumPy's rule, with the latter side by side."""
     other = [d for d in range(len(key)) if d not in slices]
     together = other == list(range(other[0], other[-1] + 1))
     before = [d for d in slices if d < other[0]] if together else []

@@ -80,7 +80,7 @@ def float_bits(x):
 
 
 def said(x):
-    """A value as messages have it: short."""
+    """A value as messages show it: short."""
     if isinstance(x, np.ndarray):
         return "a NumPy array of shape %s" % list(x.shape)
     text = repr(x)
@@ -148,7 +148,7 @@ def tensor_copy(dst, src, engine=ANY):
 
 
 def fill_bits(value, dtype):
-    """The immediate of a memset: of integer types the integer, else float32 bits."""
+    """The immediate of a memset: for integer types the integer, else float32 bits."""
     if dtype.integer or dtype.kind == "b":
         k = whole(value)
         if k is None and not isinstance(value, (bool, np.bool_)):
@@ -198,7 +198,7 @@ def tile(parts, free, dtype, memory=SBUF, name=""):
 
 
 def constant(array, dtype=None):
-    """An array as a constant in HBM. Equal ones are one."""
+    """An array as a constant in HBM. Equal arrays share one constant."""
     rec = record.active()
     data = np.ascontiguousarray(array)
     dtype = dtype or find(data.dtype)
@@ -213,7 +213,7 @@ def constant(array, dtype=None):
 
 
 def in_sbuf(t):
-    """t, or a copy of it in SBUF where it is in PSUM."""
+    """t, or a copy of it in SBUF if it is in PSUM."""
     if t.memory == SBUF:
         return t
     copy = tile(t.shape[0], t.free_size, t.dtype)
@@ -228,8 +228,8 @@ def starts_well(view):
 
 
 def assign(view, value):
-    """`view[...] = value` by a copy or a fill. A value of one element a partition, or one
-    partition, repeats."""
+    """`view[...] = value` by a copy or a fill. A value with one element per partition, or with one
+    partition, is repeated."""
     if hasattr(value, "assign_to"):
         value.assign_to(view)
         return
@@ -259,7 +259,7 @@ def assign(view, value):
 
 
 def reachable(t):
-    """t, or a copy of it where no engine reaches its partitions."""
+    """t, or a copy of it if no engine reaches its partitions."""
     if t.__class__ is not Tensor or not t.part or starts_well(t):
         return t
     copy = tile(t.shape[0], t.free_size, t.dtype)
@@ -268,7 +268,7 @@ def reachable(t):
 
 
 def relaid(view, value):
-    """view = value for tiles of as many elements in other partitions, by DMA."""
+    """view = value, by DMA, for tiles with equally many elements in other partitions."""
     into = view if view.memory == SBUF else tile(view.shape[0], view.free_size, view.dtype)
     dma_copy(into, in_sbuf(value))
     if into is not view:

@@ -27,7 +27,7 @@ PACK = _Packs()
 
 
 class _Packed(dict):
-    """Words as bytes, by the tuple of them: most of a record's words come again and again."""
+    """Words as bytes, by their tuple: most of a record's words occur again and again."""
 
     def __missing__(self, words):
         if len(self) > 10000:
@@ -63,7 +63,7 @@ class Builder:
         machine._check(lib.soma_kernel_new(machine.handle, C.byref(o), C.byref(k)))
         self.handle = k
         self._k = k.value
-        self.number = C.c_uint32()  # where functions put the number that they give
+        self.number = C.c_uint32()  # where functions put the number that they return
         self.found = C.byref(self.number)
 
     def __del__(self):
@@ -72,7 +72,7 @@ class Builder:
             self.handle = None
 
     def fail(self, status):
-        """Raises what a call that gave `status` left."""
+        """Raises the error of a call that returned `status`."""
         file, line = C.c_char_p(), C.c_uint32()
         text = _text(lib.soma_kernel_error_place(self.handle, C.byref(file), C.byref(line)))
         kind = NotBuilt if status == L.UNBUILT else KernelError
@@ -99,8 +99,8 @@ class Builder:
 
     @staticmethod
     def tile_info(name, memory, dtype, shape, place=None, at=(0, 0)):
-        """What lib.tile takes; place is (start partition, byte offset) or None, at (file,
-        line)."""
+        """Declares a tile from the arguments of lib.tile; place is (start partition, byte offset)
+        or None, at (file, line)."""
         return C.byref(L.TileInfo(C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code,
                                   len(shape), _FIVE(*shape), *(place or (-1, -1)), *at))
 
@@ -116,7 +116,7 @@ class Builder:
             self.fail(status)
 
     def loop(self, start, stop, step, file, line):
-        """Begins a loop; start and stop are ("value", n) or ("register", r). The loop's
+        """Begins a loop; start and stop are ("value", n) or ("register", r). Returns the loop's
         register."""
         r = L.KernelRange(C.sizeof(L.KernelRange), step=step, file=file, line=line)
         for name, (kind, value) in (("start", start), ("stop", stop)):
@@ -134,7 +134,7 @@ class Builder:
             self.fail(status)
 
     def finish(self, second=None):
-        """(program, warnings as text); with the builder of core 1 the program of both cores."""
+        """(program, warnings as text); with the builder of core 1, the program of both cores."""
         p, d = C.c_void_p(), C.c_void_p()
         if second:
             status = lib.soma_kernel_finish_pair(self.handle, second.handle, C.byref(p), C.byref(d))
@@ -164,7 +164,7 @@ class Builder:
 
 
 def opcode(name):
-    """Number of an instruction, -1 where the library has none."""
+    """Number of an instruction, -1 if the library does not have it."""
     return lib.soma_opcode(name.encode()) if hasattr(lib, "soma_opcode") else -1
 
 

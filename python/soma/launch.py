@@ -25,7 +25,7 @@ from .views import dense
 
 
 def is_array(x):
-    """Whether an argument is a tensor of the kernel: a NumPy array or another library's tensor."""
+    """Whether an argument is a tensor of the kernel: an array of NumPy or of another library."""
     if isinstance(x, np.ndarray):
         return x.ndim > 0
     if isinstance(x, (np.generic, type, str, Tensor)) or x is None:
@@ -35,7 +35,7 @@ def is_array(x):
 
 class Built:
     """A program with what a run needs: `inputs` (name, path of the argument, storage), `result`
-    (the structure that the kernel returned), `written` names of inputs that it writes."""
+    (the structure that the kernel returned), `written` (names of inputs that it writes)."""
 
     def __init__(self, name, recs, program, warnings, inputs, result):
         self.program, self.warnings, self.inputs, self.result = program, warnings, inputs, result
@@ -45,13 +45,13 @@ class Built:
         self.unwritten = [text for r in recs for key, text in r.hints.items() if key[0] == "clear"]
 
     def report(self):
-        """What the builder did, of each core."""
+        """What the builder did, for each core."""
         texts = [b.report() for b in self.builders]
         return texts[0] if len(texts) == 1 else "\n".join(
             "core %d\n%s" % part for part in enumerate(texts))
 
     def figures(self):
-        """{name: number}; of two cores the sums, and `core` has those of each."""
+        """{name: number}; for two cores the sums, and `core` has those of each."""
         each = [b.figures() for b in self.builders]
         if len(each) == 1:
             return each[0]
@@ -81,7 +81,7 @@ def _map(x, fn, path):
 
 
 def _is_record(x):
-    """Whether x is an object of the user's with fields that may hold arrays."""
+    """Whether x is an object of a user's class with fields that may hold arrays."""
     return hasattr(x, "__dict__") and not isinstance(
         x, (type, types.FunctionType, types.ModuleType, types.MethodType)) and \
         not callable(x) and type(x).__module__.split(".")[0] not in ("soma", "numpy", "builtins",
@@ -89,8 +89,8 @@ def _is_record(x):
 
 
 def key_of(x):
-    """A hashable description of an argument, by which a build is found again; None for what has no
-    safe one."""
+    """A hashable description of an argument, by which a build is found again; None if no
+    description is safe."""
     if is_array(x):
         data_type = getattr(x, "soma_dtype", None) or x.dtype
         meta = getattr(data_type, "metadata", None)
@@ -116,7 +116,7 @@ def key_of(x):
 def arguments(function, args, kwargs):
     """The arguments of a call by name, defaults included, in the order of the signature."""
     signature, plain = _signatures.get(function) or _signature_of(function)
-    if plain and not kwargs and len(args) == len(plain):  # the most frequent by far
+    if plain and not kwargs and len(args) == len(plain):  # by far the most frequent
         return inspect.BoundArguments(signature, dict(zip(plain, args)))
     try:
         bound = signature.bind(*args, **kwargs)
@@ -127,7 +127,7 @@ def arguments(function, args, kwargs):
 
 
 def _signature_of(function):
-    """(its signature, the names of its parameters where each may be given by position)."""
+    """(its signature, the names of its parameters if each may be given by position)."""
     signature = inspect.signature(function)
     usual = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     by_position = {p.kind for p in signature.parameters.values()} <= usual
@@ -136,7 +136,7 @@ def _signature_of(function):
     return signature, plain
 
 
-_signatures = weakref.WeakKeyDictionary()  # what _signature_of gives, by the function
+_signatures = weakref.WeakKeyDictionary()  # what _signature_of returns, by function
 
 
 def _input(rec, value, path, found):
@@ -197,8 +197,8 @@ def _print(text, to_stderr):
 
 def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of=None):
     """Runs the function once for each program of the grid, recording, and builds the program.
-    schedule: (name of an instruction, names of those it waits for). core_of: with two cores, which
-    of them a program of the grid runs on."""
+    schedule: (name of an instruction, names of those that it waits for). core_of: with two cores,
+    gives the core on which a program of the grid runs."""
     hints = ({}, {})
     for _ in range(64):
         recs = _recorders(target, flags, hints, core_of)
@@ -234,7 +234,7 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
 
 
 def _recorders(target, flags, hints, core_of):
-    """One, or one for each core."""
+    """One recorder, or one for each core."""
     machine, cores = plain_machine(target), 2 if core_of else 1
     recs = [record.Recorder(machine, target, flags, hints[0], None, cores)]
     if core_of:
@@ -264,7 +264,7 @@ def _build(recs, core_of, function, args, kwargs):
 
 
 def _of_both(first, second=None):
-    """An argument's name and storage, of the core that uses it."""
+    """An argument's name and storage, from the core that uses it."""
     name, s = first
     if second:
         written = s.written or second[1].written
@@ -274,7 +274,7 @@ def _of_both(first, second=None):
 
 
 def _record(rec, ids, function, args, kwargs):
-    """Runs the programs of a core; what the first one returned."""
+    """Runs the programs of a core; returns what the first one returned."""
     result = None
     if rec.peer:
         rec.used_names = dict(rec.peer.used_names)
@@ -318,7 +318,8 @@ def _results(rec, x):
 
 
 def _at_user(error):
-    """The error with its place in the user's source, and a traceback of the user's frames alone."""
+    """The error with its place in the user's source, and a traceback that has only the user's
+    frames."""
     frames, _ = _users(error)
     if frames:
         error.at(*_place(frames[-1]))
@@ -326,7 +327,7 @@ def _at_user(error):
 
 
 def _of_this_package(error):
-    """Of an error that a call into this package raises the same; any other as it is."""
+    """For an error raised by a call into this package, the same; any other error as it is."""
     frames, ours = _users(error)
     if "__array_ufunc__=None" in str(error):
         error.args = ("a function of NumPy does not take a tile, whose values are known when the "
@@ -344,7 +345,7 @@ _NUMPY = os.path.dirname(np.__file__) + os.sep, "<__array_function__ internals>"
 
 
 def _users(error):
-    """(the user's frames of an error, none of NumPy's; whether the innermost of all is this
+    """(the user's frames of an error, without NumPy's; whether the innermost frame of all is this
     package's)."""
     frames, at, ours = [], error.__traceback__, False
     while at is not None:
@@ -361,7 +362,7 @@ def _place(frame):
 
 
 def _cut(error, frames):
-    """The error with these frames alone."""
+    """The error with only these frames."""
     kept = None
     for f in reversed(frames):
         kept = types.TracebackType(kept, f.tb_frame, f.tb_lasti, f.tb_lineno)
@@ -389,8 +390,8 @@ def bind(built, bound):
 
 
 def fetch(run, t, taken):
-    """The array of a returned tensor, which may be a view. The first of a tensor is the run's own
-    memory, others are copies; taken: the names of those before."""
+    """The array of a returned tensor, which may be a view. The first one of a tensor is the run's
+    own memory, others are copies; taken: the names of those returned before."""
     s = t.storage
     whole = run.fetch(s.name) if s.name in taken else run.take(s.name)
     taken.add(s.name)
@@ -406,7 +407,7 @@ def fetch(run, t, taken):
 
 
 def results(run, x, convert, taken=None):
-    """The structure that the kernel returned with arrays for its tensors."""
+    """The structure that the kernel returned, with arrays for its tensors."""
     taken = set() if taken is None else taken
     if isinstance(x, Tensor):
         return convert(fetch(run, x, taken))

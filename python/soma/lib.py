@@ -1,9 +1,8 @@
-"""libsoma.so by ctypes: where it is, its structs, its functions.
+"""libsoma.so through ctypes: where it is, its structs, its functions.
 
-The library is looked for in this order: $SOMA_LIB (a file); the build beside this folder
+The library is looked for in this order: $SOMA_LIB (a file); the build next to this folder
 (`../../build/libsoma.so`, or $BUILD); the lib folder of an installation that has this package; the
-system's loader.
-"""
+system's loader."""
 import ctypes as C
 import linecache
 import os
@@ -267,7 +266,8 @@ class Logged(C.Structure):
 
 
 class Log:
-    """A soma_log_fn that hands lines of text to a function; the first error of that is kept."""
+    """A soma_log_fn that hands lines of text to a function; the first error of that function is
+    kept."""
 
     def __init__(self, program, write):
         self.error = None

@@ -55,7 +55,8 @@ def check_mask(checks):
     return mask
 
 
-# What callers set of soma_options by name; the rest has an argument of its own, or is a pointer.
+# The options of soma_options that callers set by name; others have an argument of their own, or are
+# pointers.
 _OPTIONS = {name: kind for name, kind in L.Options._fields_
             if name in ("max_instructions", "max_time", "max_seconds", "max_hbm_bytes", "saturate",
                         "simd", "rounding_seed", "costs", "timing_only", "causes", "schedule",
@@ -87,7 +88,7 @@ def _text(b):
 
 
 class Finding:
-    """Something a check found. `check` is its name, `text` the finding in full, several lines."""
+    """What a check found. `check` is its name, `text` the full finding, in several lines."""
 
     __slots__ = ("check", "engine", "pc", "file", "line", "time", "text")
 
@@ -102,8 +103,8 @@ class Finding:
 
 
 class RunStats:
-    """What a run took. `time_ns` simulated; `engines[name]` has busy_ns, waiting_ns and
-    instructions; other figures by the names of soma_stats (bytes, counts, femtoseconds)."""
+    """What a run took. `time_ns` is simulated time; `engines[name]` has busy_ns, waiting_ns and
+    instructions; other figures have the names of soma_stats (bytes, counts, femtoseconds)."""
 
     def __init__(self, s):
         self.raw = s
@@ -119,8 +120,9 @@ class RunStats:
 
 
 class Program:
-    """A program of a machine. Freed with the object. texts: of its source files, by name; those
-    that are missing there may be read. None: the program is a stranger's, whose files are not."""
+    """A program of a machine. Freed with the object. texts: of its source files, by name; texts
+    that are missing there may be read from the files. None: the program comes from elsewhere, and
+    its files are not read."""
 
     def __init__(self, machine, handle, texts=None):
         self.machine, self.handle, self._tensors, self.texts = machine, handle, None, texts
@@ -138,13 +140,14 @@ class Program:
     @property
     def tensors(self):
         """{name: (DType, shape, role)} in order of declaration; role is "temp", "input", "output"
-        or "const". A first dimension that is left to the run is here the most that it may be."""
+        or "const". If the first dimension is left to the run, it is given here as the most that it
+        may be."""
         if self._tensors is None:
             self._tensors = self._find_tensors()
         return dict(self._tensors)
 
     def tensor(self, name):
-        """(DType, shape, role) of a tensor. KeyError when there is none."""
+        """(DType, shape, role) of a tensor. KeyError if there is none."""
         if self._tensors is None:
             self._tensors = self._find_tensors()
         return self._tensors[name]
@@ -173,7 +176,7 @@ class Program:
         return self._block(lib.soma_program_save)
 
     def lint(self):
-        """Warnings of the static checks, "" when there are none."""
+        """Warnings of the static checks, "" if there are none."""
         d = C.c_void_p()
         self.machine._check(lib.soma_lint(self.machine.handle, self.handle, C.byref(d)))
         return _take_diagnostics(d)
@@ -187,8 +190,8 @@ def _take_diagnostics(d):
 
 
 class _Result:
-    """The memory of a tensor that a run handed over, as NumPy takes it; freed with the last array
-    over it."""
+    """The memory of a tensor that a run handed over, in a form that NumPy takes; freed with the
+    last array over it."""
 
     def __init__(self, handle, size):
         self.handle = handle
@@ -203,7 +206,7 @@ class _Result:
 class Run:
     """A run that has ended. `out` has the output tensors, `stats`, `findings` (of the checks) and
     `findings_total`; `fetch(name)` copies any tensor. The arrays of `out` are the run's own memory:
-    what is written there, a later fetch() sees."""
+    a later fetch() sees what is written there."""
 
     def __init__(self, machine, program, handle, recorder):
         self.machine, self.program, self.handle = machine, program, handle
@@ -238,7 +241,7 @@ class Run:
         return self._out
 
     def shape(self, name):
-        """The shape that a tensor of the program has in this run. KeyError when there is none."""
+        """The shape that a tensor of the program has in this run. KeyError if there is none."""
         self.program.tensor(name)
         t = L.TensorInfo()
         lib.soma_run_tensor(self.handle, self.program.numbers[name], C.byref(t))
@@ -295,14 +298,14 @@ class Run:
                              C.byref(o))
 
     def explain(self):
-        """What the time went into: the critical path, and the largest gaps."""
+        """Where the time went: the critical path, and the largest gaps."""
         self._need_recorder()
         return self._written(lib.soma_write_explanation, self.handle, self.recorder)
 
 
 def _to_the_end(r, log=None):
     """Runs in slices of simulated time that take some hundredths of a second: between them Python
-    sees to signals, such as Ctrl-C, and to errors of a log. The status of the last."""
+    handles signals, such as Ctrl-C, and errors of a log. Returns the status of the last slice."""
     until = step = 50 * 10**9  # fs
     while until < 1 << 63:
         began = time.perf_counter()
@@ -428,8 +431,9 @@ class Machine:
         return status
 
     def debug(self, program, inputs=None, commands=None, rows=None):
-        """The same under the debugger, which reads commands from standard input, or first those of
-        the lines of `commands`. A Run, or None when it was left before its end."""
+        """The same under the debugger, which reads commands from the lines of `commands` first, if
+        given, and then from standard input. Returns a Run, or None if it was left before its end.
+       """
         if self.options.event:
             raise SomaError("a run that is recorded cannot go back: debug it without record=True")
         r, _keep = self._start(program, inputs, rows)
@@ -448,7 +452,7 @@ class Machine:
         return run if lib.soma_run_ended(r) else None
 
     def _start(self, program, inputs, rows):
-        """A run at time 0, and what has to live as long as it is bound."""
+        """A run at time 0, and the objects that must live as long as it is bound."""
         if not isinstance(program, Program):
             raise TypeError("expected a program of assemble() or load(), not %s" %
                             type(program).__name__)

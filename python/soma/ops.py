@@ -28,7 +28,7 @@ _alu, _act = {}, {}
 
 
 def name_of(op):
-    """The name of a function of nl, a ufunc, an operator or a string; "" of something else."""
+    """The name of a function of nl, a ufunc, an operator or a string; "" for anything else."""
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
     return name.rsplit(".", 1)[-1]
 
@@ -50,7 +50,7 @@ def alu(op, what="op"):
 
 
 def optional(op, what="op"):
-    """The same of an operator that may be left out: 0 for None."""
+    """The same for an operator that may be left out: 0 for None."""
     return 0 if op is None else alu(op, what)
 
 

@@ -28,7 +28,7 @@ _own_code = {}  # what _lines gives for code that is not the user's
 
 
 class _Outside:
-    """What there is instead of a recorder outside of kernels."""
+    """Stands for the recorder outside of kernels."""
 
     __slots__ = ()
     thread = None
@@ -78,8 +78,8 @@ def is_own(filename):
 
 
 def shown(filename):
-    """A file's name as messages have it: relative where it is below the current folder; of a cell
-    of a notebook the name that IPython gives it, such as In[3]."""
+    """A file's name for messages: relative if it is below the current folder; for a cell of a
+    notebook the name that IPython gives it, such as In[3]."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if hasattr(ipython, "get_ipython") else None
     cell = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)(filename)
@@ -90,8 +90,8 @@ def shown(filename):
 
 
 class Redo(BaseException):
-    """The kernel has to be built again from the start: `hints` hold what was learned. No error: a
-    kernel's own `except Exception` lets it through."""
+    """The kernel has to be built again from the start: `hints` hold what was learned. This is not
+    an Exception, so that a kernel's own `except Exception` lets it through."""
 
 
 class Recorder:
@@ -103,8 +103,8 @@ class Recorder:
         self.target, self.gen = target, GENERATION[target]
         self.hints = hints if hints is not None else {}
         # The last call's instructions, not emitted yet, as (emit, tile, operands, matmul, multi):
-        # emit(dst, *operands) emits them into dst; tile is where they go when nobody retargets
-        # them.
+        # emit(dst, *operands) emits them into dst; tile is where they go if no other target is
+        # given for them.
         self.pending = None
         self.at = None          # the place of what is emitted, when it is not the call's
         self.frame, self.lines = None, {}  # the user's frame of the call before; its lines
@@ -160,7 +160,7 @@ class Recorder:
         return 0, 0
 
     def _lines(self, code):
-        """Of a user's code {"file": number, offset of an instruction: (file, line)}, else
+        """For the user's code {"file": number, offset of an instruction: (file, line)}, else
         _own_code."""
         name = code.co_filename
         if is_own(name) or name.startswith("<frozen"):
@@ -171,15 +171,15 @@ class Recorder:
                 self.names[self.own[name]] = name
             lines = {"file": self.own[name]}
         self.codes[id(code)] = lines
-        self.keep.append(code)  # so that no other gets its id
+        self.keep.append(code)  # so that no other code gets its id
         return lines
 
     def place_of(self, at):
-        """(file's name as messages have it, line) of what where() gives."""
+        """(file's name for messages, line) of what where() returns."""
         return (shown(self.names[at[0]]), at[1]) if at[0] in self.names else (None, 0)
 
     def variable(self, place):
-        """The name that the statement at a place assigns to, "" when there is none."""
+        """The name to which the statement at a place assigns, "" if there is none."""
         name = self.variables.get(place)
         if name is None:
             name = self.variables[place] = self._assigned(place)
@@ -224,8 +224,8 @@ class Recorder:
             self._keep_order()
 
     def unwritten(self, error):
-        """Of the error that a tile in SBUF is read before it is written: on the machine that reads
-        what was there. True when the kernel is to be built again with zeros in it, and a
+        """Called with the error that a tile in SBUF is read before it is written: the machine would
+        read what was there. True if the kernel is to be built again with zeros in it, and a
         warning."""
         m = re.search(r"reads byte \d+ of partition \d+ of tile (\w+), which nothing has written",
                       error.text)
@@ -269,8 +269,8 @@ class Recorder:
         self._into(value.pending, view)
 
     def retarget(self, p, value, view):
-        """Lets the held back instructions of `value` write `view` instead. False when they cannot,
-        or when the result would not have the same bits."""
+        """Lets the held back instructions of `value` write `view` instead. False if they cannot, or
+        if the result would not have the same bits."""
         if p is not self.pending:
             return False
         _, tile, operands, _, multi = p
@@ -305,8 +305,8 @@ class Recorder:
         return True
 
     def _lend(self, tile):
-        """Takes the held back instructions from a tile, which is then never written. False when
-        the kernel reads it all the same, as an earlier build has learned (declare)."""
+        """Takes the held back instructions from a tile, which is then never written. False if the
+        kernel reads it all the same, as an earlier build has learned (declare)."""
         s = tile.storage
         if self.hints and ("kept", s.at) in self.hints:
             return False
@@ -315,7 +315,7 @@ class Recorder:
         return True
 
     def fold(self, value, view):
-        """Lets a held back matmul add to `view`; False when value is none."""
+        """Lets a held back matmul add to `view`; False if value is not one."""
         p = value.pending
         sums = view.dtype.name == "float32" or (self.gen > 3 and view.dtype.name == "bfloat16")
         if p is None or p is not self.pending or not p[3] or view.memory != L.PSUM or \
@@ -330,7 +330,7 @@ class Recorder:
 
     def declare(self, s):
         """Gives storage its number in the builder."""
-        if s.lent:  # its instructions went to another tile, and yet it is read
+        if s.lent:  # its instructions went to another tile, but it is read
             self.hints[("kept", s.at)] = True
             raise Redo()
         if s.memory:
@@ -374,7 +374,7 @@ class Recorder:
         return s
 
     def shares(self, s, twin):
-        """Storage of core 1 that core 0 has as well."""
+        """Storage of core 1 that core 0 has too."""
         s.twin, s.role, s.name, s.declared = twin, twin.role, twin.name, twin.declared
         return self.number(s)
 
@@ -391,7 +391,7 @@ class Recorder:
             self.declare(s)
 
     def rows(self, s, row_bytes):
-        """Rows of an indexed tensor have the size that it is declared with."""
+        """Rows of an indexed tensor have the size with which it is declared."""
         total = s.free * s.dtype.size
         want = (total // row_bytes, row_bytes // s.dtype.size)
         have = s.declared or self.hints.get(("rows", s.order), s.shape)
@@ -427,7 +427,7 @@ class Recorder:
         return self.builder.register()
 
     def while_register(self, register, frame):
-        """A `while reg:` asks for the truth: before the first round and after each."""
+        """A `while reg:` asks for the truth value: before the first round and after each."""
         key = (frame.f_code, frame.f_lineno, id(frame), register)
         self.flush()
         if self.whiles and self.whiles[-1] == key:
@@ -453,7 +453,7 @@ class Recorder:
     # ---- the end ----
 
     def close(self):
-        """The end of what is recorded."""
+        """Ends the recording."""
         self.flush()
         if self.loops:
             raise KernelError("a loop at run time was left by break or return: its body is "
@@ -470,8 +470,8 @@ class Recorder:
 
 
 class _Ended:
-    """In the place of a ZeroState, of storage whose kernel is recorded: an operand asks it first,
-    and its number would be of something else in another kernel."""
+    """Stands for the ZeroState of storage whose kernel has been recorded: an operand asks it first,
+    and its number would mean something else in another kernel."""
 
     __slots__ = ()
 
@@ -481,7 +481,7 @@ class _Ended:
                           "own")
 
     def start(self, view):
-        """The same of a matmul's destination."""
+        """The same for a matmul's destination."""
         view.storage.zero = self
         self.settle()
 
@@ -490,9 +490,9 @@ _ended = _Ended()
 
 
 class ZeroState:
-    """Of a tile of zeros in PSUM: the memset is not there until something other than a matmul that
-    starts a sum touches the tile; then what no matmul has written yet is zeroed. With `filled` it
-    is there, and the first matmul still writes: adding to what no matmul has written is
+    """For a tile of zeros in PSUM: the memset is not emitted until something other than a matmul
+    that starts a sum touches the tile; then what no matmul has written yet is zeroed. With `filled`
+    it is emitted, and the first matmul still writes: adding to what no matmul has written is
     undefined."""
 
     __slots__ = ("storage", "started", "filled")
@@ -536,8 +536,8 @@ class ZeroState:
             row = end
 
     def start(self, view):
-        """A matmul is about to add to view. True when it is the first there, and may write: what it
-        would add to is zero."""
+        """A matmul is about to add to view. True if it is the first one there, and may write: what
+        it would add to is zero."""
         mine = (view.part, view.off, view.shape, view.steps)
         known = [(v.part, v.off, v.shape, v.steps) for v in self.started]
         if mine in known:

@@ -12,7 +12,7 @@ from .index import whole
 
 
 class RegisterValue:
-    """const + sum over registers of times * register."""
+    """const + the sum over registers of times * register."""
 
     __slots__ = ("terms", "const")
     __array_ufunc__ = None
@@ -104,7 +104,7 @@ class Register(RegisterValue):
         return NotImplemented
 
     def number(self):
-        """The builder's number."""
+        """The builder's number of it."""
         if self.handle is None:
             self.handle = record.active().new_register()
         return self.handle
@@ -120,7 +120,7 @@ class Register(RegisterValue):
 
 
 def value_of(x):
-    """x as a RegisterValue when it is one or a whole number, else None."""
+    """x as a RegisterValue if it is one or a whole number, else None."""
     if isinstance(x, RegisterValue):
         return x
     k = whole(x)

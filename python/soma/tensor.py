@@ -28,7 +28,7 @@ class Storage:
 
     __slots__ = ("memory", "dtype", "shape", "parts", "free", "name", "buffer", "at", "site",
                  "handle", "zero", "order", "lent", "__dict__")
-    # What few have: kernels make many tiles.
+    # Attributes that few storages have: kernels make many tiles.
     place = data = declared = host = twin = None
     role, written = 0, False
 
@@ -53,7 +53,8 @@ class Storage:
 
 class Site:
     """A place of the user's source that makes tiles: what they have in common, and what was asked
-    for, by which the next call knows that it makes another one. `info` is the builder's."""
+    for, by which the next call knows whether it makes the same tile again. `info` is the builder's.
+   """
 
     __slots__ = ("asked", "facts", "shape", "dtype", "steps", "info")
 
@@ -114,7 +115,7 @@ class Tensor(Views):
 
     @property
     def free_size(self):
-        """Elements in each partition (of HBM: all)."""
+        """Elements in each partition (in HBM: all)."""
         shape = self.shape
         if self.storage.memory:
             if len(shape) == 2:
@@ -154,7 +155,7 @@ class Tensor(Views):
             yield self[i]
 
     def __bool__(self):
-        """A tensor is there: `if bias:`. The result of a comparison is not asked for its truth."""
+        """`if bias:` is true for a tensor. The result of a comparison has no truth value."""
         if self.pending is not None:
             raise KernelError("the values of a tile are known when the kernel runs, not while it "
                               "is built: they cannot decide an `if`")
@@ -200,7 +201,7 @@ class Tensor(Views):
         if w is None or s.zero is not None:
             shape = self.shape
             if len(shape) == 2 and s.memory and self.steps[0] == 1 == self.steps[1] and \
-                    self.bound is None and not self.dyn:  # the most frequent by far
+                    self.bound is None and not self.dyn:  # by far the most frequent
                 if s.handle == 0:
                     recorders[-1].declare(s)
                 if s.zero is not None:
@@ -216,11 +217,11 @@ class Tensor(Views):
         return w
 
     def exact_words(self):
-        """The same with every free dimension as it is (of HBM: every dimension)."""
+        """The same with every free dimension as it is (in HBM: every dimension)."""
         return pack(self._make_words(False))
 
     def free_dims(self):
-        """Free dimensions of what words() gives."""
+        """Free dimensions of what words() returns."""
         return self._make_words(True)[6]
 
     def _make_words(self, merge):
@@ -289,7 +290,7 @@ class Tensor(Views):
     # ---- bounds and masks ----
 
     def check_bounds(self):
-        """Of a view by index objects: each index lies in its dimension."""
+        """For a view by index objects: checks that each index lies in its dimension."""
         for size, index in self.bound:
             low, high = index.bounds()
             if low < 0 or high >= size:
@@ -298,8 +299,8 @@ class Tensor(Views):
         self.bound = None
 
     def cropped(self, ranges):
-        """The view with axis a cut to [lo, hi) for each a: (lo, hi) of ranges; axes of size 1
-        stay."""
+        """The view with axis a cut to [lo, hi) for each a: (lo, hi) of ranges; axes of size 1 stay.
+       """
         shape, steps = list(self.shape), self.steps
         part, off = self.part, self.off
         bound = self.bound
@@ -345,7 +346,7 @@ class Tensor(Views):
         shape, steps = self.shape, self.steps
         chip = self.storage.memory
         off, part = self.off, self.part
-        if chip and len(shape) == 2 == len(key):  # the most frequent by far
+        if chip and len(shape) == 2 == len(key):  # by far the most frequent
             a, b = key
             if a.__class__ is slice is b.__class__ and a.step is None is b.step:
                 start, stop, first, last = a.start, a.stop, b.start, b.stop
@@ -445,8 +446,8 @@ class Tensor(Views):
         return t
 
     def __setitem__(self, key, value):
-        """`x[...] = value`: the instruction that made value writes here instead when it is the last
-        one; else value is copied. A number fills."""
+        """`x[...] = value`: the instruction that made value writes here instead if it is the last
+        one; otherwise value is copied. A number fills."""
         rec = record.active()
         view = None
         if key.__class__ is tuple and len(key) == 2 and self.bound is None:

@@ -44,7 +44,7 @@ def _whole_shape(shape):
 
 
 def reshape_steps(shape, steps, new):
-    """Steps of the new shape over the same elements, or None when that needs a copy."""
+    """Steps of the new shape over the same elements, or None if that needs a copy."""
     old = [(n, s) for n, s in zip(shape, steps) if n != 1]
     out, at, left, step = [], 0, 1, 0
     want = [n for n in new if n != 1]
@@ -85,7 +85,7 @@ class Views:
     __slots__ = ()
 
     def _at(self, dim, name, chip=False):
-        """dim as a number from 0; with chip, one that is not the partitions."""
+        """dim as a number from 0 on; with chip, one that is not the partitions."""
         d = dim + self.ndim if dim < 0 else dim
         if not 0 <= d < self.ndim:
             raise KernelError("%s: dimension %d of a tensor with %d" % (name, dim, self.ndim))
@@ -98,7 +98,7 @@ class Views:
             raise KernelError("%s: the dimension takes its rows from an index vector" % name)
 
     def reshape(self, *shape, **other):
-        """The same elements in a new shape of as many; one size may be -1."""
+        """The same elements in a new shape with the same number of them; one size may be -1."""
         new = other.get("shape", shape[0] if len(shape) == 1 and
                         isinstance(shape[0], (tuple, list)) else shape)
         if self.bound is not None:
@@ -279,8 +279,9 @@ class Views:
 
     def ap(self, pattern, offset=None, scalar_offset=None, vector_offset=None, indirect_dim=0,
            dtype=None):
-        """The storage by explicit [step, count] pairs; on the chip the first is the partitions,
-        whose step is a whole row. offset counts elements of dtype on top of the view's own."""
+        """The storage by explicit [step, count] pairs; on the chip the first pair is the
+        partitions, whose step is a whole row. offset counts elements of dtype from the view's own
+        start."""
         new = self.dtype if dtype is None else dtypes.find(dtype)
         shape = tuple(int(n) for _, n in pattern)
         steps = [int(s) for s, _ in pattern]
@@ -320,7 +321,7 @@ class Views:
         return moved.gathered(vector_offset, 0)
 
     def _inside(self, name):
-        """That a static view lies in its storage."""
+        """Checks that a static view lies in its storage."""
         at = 1 if self.storage.memory else 0
         span = [(n - 1) * s for n, s in zip(self.shape[at:], self.steps[at:])]
         low = self.off + sum(x for x in span if x < 0)
@@ -373,8 +374,8 @@ class Views:
         return t
 
     def broadcast_steps(self, shape):
-        """The view over a larger shape, sizes of 1 repeated; new dimensions come first among the
-        free ones. KernelError when a partition would repeat."""
+        """The view over a larger shape, with sizes of 1 repeated; new dimensions come first among
+        the free ones. KernelError if a partition would repeat."""
         mine, steps = list(self.shape), list(self.steps)
         at = 1 if self.storage.memory else 0
         while len(mine) < len(shape):

@@ -1,7 +1,7 @@
 /* Chrome's trace event format. Times are microseconds, written exactly (nine decimals). */
 #include "record.h"
 
-/* Processes; core 1 has its own, as many further on. */
+/* Processes; those of core 1 have numbers of their own. */
 enum { PID_ENGINES = 1, PID_DMA, PID_DMA_ENGINES, PID_SEMS, PID_MEMORY };
 /* Track numbers of an engine: the data path's lanes, the triggers', then its waits. */
 enum { TRACKS = 32, TRIGGERS = 16 };
@@ -15,8 +15,8 @@ typedef struct chrome {
   uint32_t *order, *from;
   uint8_t *lanes;
   vm_rec_transfers transfers;
-  vm_time
-      seen[2]; /* from the 4 bytes that a ring writes to the semaphore's value; of the other core */
+  vm_time seen[2]; /* from the 4 bytes that a ring writes to the semaphore's new value; on the other
+                      core */
   uint32_t used[VM_REC_TRACKS];
   bool waits[VM_REC_ENGINES];
   uint8_t *transfer_lanes; /* by transfer */
@@ -59,7 +59,7 @@ static void put_process(chrome *c, unsigned core, unsigned kind, const char *nam
       pid);
 }
 
-/* Names a track; tracks of a process stand in the order of their numbers. name is JSON. */
+/* Names a track; tracks of a process are shown in the order of their numbers. name is JSON. */
 static void put_thread(chrome *c, unsigned pid, unsigned tid, const char *name) {
   isa_buf_printf(
       begin(c),
@@ -71,7 +71,7 @@ static void put_thread(chrome *c, unsigned pid, unsigned tid, const char *name) 
                  pid, tid, tid);
 }
 
-/* Names a track and those beside it, for what overlaps. */
+/* Names a track and those next to it, for slices that overlap. */
 static void put_lanes(chrome *c, unsigned pid, unsigned tid, const char *title, unsigned lanes) {
   isa_buf plain, name;
   isa_buf_init(&plain, &c->t.al);
@@ -122,7 +122,7 @@ static void put_dma_tracks(chrome *c, unsigned core) {
   vm_rec_sink_part(&c->out, &name);
 }
 
-/* The first lane of its queue that each transfer leaves to itself. */
+/* The first lane of its queue in which each transfer is alone. */
 static void find_transfer_lanes(chrome *c) {
   vm_time ends[ISA_MAX_CORES * ISA_MAX_QUEUES][VM_REC_LANES] = {{0}};
   for (uint32_t k = 0; k < c->transfers.n; k++) {
@@ -159,7 +159,7 @@ static void put_tracks(chrome *c) {
   }
 }
 
-/* "args" of a slice: place in the source, operands, pc; the caller adds more and two braces. */
+/* "args" of a slice: place in the source, operands, pc; the caller adds more, and two braces. */
 static void put_args(chrome *c, const vm_rec_event *v) {
   isa_buf *b = &c->out.b, place;
   isa_line at = vm_rec_line(&c->t, v);
@@ -203,7 +203,8 @@ static void put_string(chrome *c, const char *key, isa_buf *plain) {
   isa_buf_json(&c->out.b, isa_buf_str(plain));
 }
 
-/* What a trigger starts: its queue, bytes, and the semaphore with what all rings together add. */
+/* What a trigger starts: its queue, the bytes, and the semaphore with what all rings together add
+ * to it. */
 static void put_trigger_args(chrome *c, const vm_rec_event *v) {
   const isa_core *core = &c->t.p->cores[v->core];
   isa_buf plain;
@@ -222,8 +223,8 @@ static void put_trigger_args(chrome *c, const vm_rec_event *v) {
   vm_rec_sink_part(&c->out, &plain);
 }
 
-/* A share says its queue, and where its ring then writes 4 bytes; the instruction is said once, by
- * the trigger, to which it is bound. */
+/* A share names its queue and the semaphore to which its ring then writes 4 bytes; the instruction
+ * is named once, by the trigger to which the share is bound. */
 static void put_share_args(chrome *c, uint32_t i, const vm_rec_event *v) {
   isa_buf plain;
   isa_buf_init(&plain, &c->t.al);
@@ -308,7 +309,7 @@ static void put_notify(chrome *c, const vm_rec_event *v) {
   isa_buf_puts(b, "}}");
 }
 
-/* One end of an arrow: just inside the end of slice i, where a viewer takes it for the slice's. */
+/* One end of an arrow: just inside the end of slice i, so that a viewer binds it to that slice. */
 static void put_arrow_end(chrome *c, uint32_t i, const char *how) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
   vm_time length = v->end - v->start, back = length / 2 < VM_NS ? length / 2 : VM_NS;
@@ -408,7 +409,7 @@ static bool put_pending(chrome *c, unsigned core) {
   return true;
 }
 
-/* Means of windows of whole nanoseconds: hundredths of a GB/s. */
+/* Means over windows of whole nanoseconds, in hundredths of a GB/s. */
 static bool put_throughput(chrome *c, unsigned core) {
   vm_time width = (c->t.total / WINDOWS / VM_NS + 1) * VM_NS;
   uint32_t n = (uint32_t)(c->t.total / width + 1);
@@ -443,7 +444,7 @@ static void put_trace(chrome *c) {
   isa_buf_puts(&c->out.b, "\n]}\n");
 }
 
-/* False: memory is out. */
+/* False: out of memory. */
 static bool prepare(chrome *c) {
   c->order = vm_rec_by_start(&c->t);
   c->from = vm_rec_links(&c->t);

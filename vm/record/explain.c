@@ -1,5 +1,5 @@
-/* What the time of a run went into, as text: shares, the critical path with its repeats folded, and
- * the idle gaps of the engines. */
+/* Where the time of a run went, as text: shares, the critical path with its repeats folded, and the
+ * idle gaps of the engines. */
 #include "record.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 enum { HEAD_ROWS = 60, TAIL_ROWS = 20, GAPS_OF_ENGINE = 3 };
 
-typedef struct part {         /* of the time: what segments alike took together */
+typedef struct part {         /* the time that equal segments took together */
   const soma_path_segment *s; /* one of them; NULL: the time after the path's end */
   soma_time time;
 } part;
@@ -23,7 +23,7 @@ typedef struct explain {
   part *parts;
   uint32_t nparts, cap_parts;
   vm_rec_fold fold;
-  uint32_t row; /* of the path: written so far */
+  uint32_t row; /* of the path: the end of what has been written so far */
 } explain;
 
 static const char *core_of(const explain *x, unsigned core) {
@@ -59,7 +59,7 @@ static int by_time(const void *a, const void *b) {
   const part *x = a, *y = b;
   if (x->time != y->time) return x->time > y->time ? -1 : 1;
   if (!x->s || !y->s) return x->s ? -1 : 1;
-  return x->s < y->s ? -1 : 1; /* the earlier of the path */
+  return x->s < y->s ? -1 : 1; /* the one that comes earlier on the path */
 }
 
 static void put_name(isa_buf *b, const char *name, const char *otherwise, int number) {
@@ -98,7 +98,7 @@ static void put_share(explain *x, const soma_path_segment *s) {
   }
 }
 
-/* Spaces up to a width from `at` on, one at least unless the width is 0. */
+/* Spaces from `at` up to a width; at least one unless the width is 0. */
 static void pad(isa_buf *b, size_t at, size_t width) {
   if (width) isa_buf_puts(b, " ");
   while (!b->failed && b->len - at < width) isa_buf_puts(b, " ");
@@ -110,7 +110,8 @@ static void put_span_column(isa_buf *b, soma_time t, size_t width) {
   pad(b, at, width);
 }
 
-/* Tenths of a percent, each the difference of two rounded sums, so that all add up to 100. */
+/* Tenths of a percent. Each is the difference of two rounded sums, so that all add up to 100
+ * percent. */
 static void put_shares(explain *x) {
   isa_buf *b = &x->out.b;
   soma_time sum = 0;
@@ -253,8 +254,8 @@ static void put_waited_for(explain *x, unsigned who) {
                                                : "an update that was not recorded");
 }
 
-/* The idle time of engine e (in the count of both cores) in all, and for whom: the longest first.
- */
+/* The idle time of engine e (numbered over both cores) in all, and what it waited for: the longest
+ * first. */
 static void put_idle(explain *x, unsigned e, const soma_idle_gap *g, uint32_t n) {
   isa_buf *b = &x->out.b;
   soma_time idle[VM_REC_FOR_ALL] = {0}, all = 0;

@@ -1,5 +1,5 @@
-/* Idle gaps: what lies between the spans in which an engine's data path is busy. The wait that
- * takes most of a gap is why; the update that ended it shows who was late. */
+/* Idle gaps: the time between the spans in which an engine's data path is busy. The wait that takes
+ * most of a gap is its reason; the update that ended the wait shows what was late. */
 #include "record.h"
 
 #include <stdio.h>
@@ -30,8 +30,8 @@ static void add_gap(gaps *g, unsigned engine, unsigned kind, vm_time start, vm_t
       (gap){.start = start, .end = end, .engine = (uint8_t)engine, .kind = (uint8_t)kind};
 }
 
-/* The gaps of one engine in order of time; none when its data path did nothing. engine: in the
- * count of both cores. */
+/* The gaps of one engine in order of time; none if its data path did nothing. engine: numbered over
+ * both cores. */
 static void find_gaps(gaps *g, unsigned engine, vm_time begin, vm_time end) {
   vm_time busy = begin;
   bool ran = false;
@@ -45,7 +45,7 @@ static void find_gaps(gaps *g, unsigned engine, vm_time begin, vm_time end) {
   if (ran) add_gap(g, engine, SOMA_GAP_END, busy, end);
 }
 
-/* Gives the gaps from `first` on, which are one engine's, their longest waits. */
+/* Adds their longest waits to the gaps from `first` on, which belong to one engine. */
 static void find_waits(gaps *g, unsigned engine, uint32_t first) {
   for (uint32_t k = 0; k < g->t.n; k++) {
     const vm_rec_event *v = vm_rec_at(g->t.r, g->order[k]);
@@ -64,7 +64,7 @@ static void find_waits(gaps *g, unsigned engine, uint32_t first) {
   }
 }
 
-/* A gap is that of its longest wait when waits take half of it or more. */
+/* A gap belongs to its longest wait if waits take half of it or more. */
 static void judge(const gaps *g, gap *x) {
   if (x->kind == SOMA_GAP_SEQUENCER && x->wait && x->waits >= (x->end - x->start) / 2) {
     bool meets = vm_rec_at(g->t.r, x->wait - 1)->kind == VM_EV_MEET;
@@ -92,7 +92,8 @@ static const char *file_of(const gaps *g, isa_line at) {
   return at.file ? vm_rec_file(&g->t, at.file) : NULL;
 }
 
-/* Whose instruction event u is of: an update, or the other core's wait at a sendrecv. */
+/* The engine whose instruction event u is about: an update, or the other core's wait at a
+ * sendrecv. */
 static void describe_late(const gaps *g, const vm_rec_event *u, soma_idle_gap *out) {
   uint32_t number;
   const isa_core *core = &g->t.p->cores[u->by_core];
@@ -136,7 +137,7 @@ static soma_idle_gap describe(const gaps *g, const uint32_t *from, const gap *x)
                                .engine = w->part & 255u,
                                .pc = w->value};
     if (g->t.p->ncores > 1) describe_late(g, &late, &out);
-    out.late_queue = -1; /* it is the engine that came late */
+    out.late_queue = -1; /* the engine that came late */
     out.queue_name = NULL;
     return out;
   }

@@ -1,5 +1,6 @@
-/* The viewer's page with a trace in it. The page, its style and its script are vm/viewer/, turned
- * into bytes when the library is built; the page has marks where the others and the data go. */
+/* The viewer's page with a trace in it. The page, its style and its script are in viewer/ and
+ * are turned into bytes when the library is built; the page has marks where the others and the
+ * data go. */
 #include "record.h"
 
 #include <string.h>
@@ -56,7 +57,7 @@ static void put_names_of_core(vm_rec_html *h, unsigned c, isa_buf *queues, isa_b
   vm_rec_sink_part(&h->out, &name);
 }
 
-/* The text of each file, null where it is not known or is no text. */
+/* The text of each file, null if it is not known or is not text. */
 static void put_sources(vm_rec_html *h) {
   isa_buf *b = &h->out.b, text;
   isa_buf_puts(b, ",\n\"sources\":[");
@@ -132,7 +133,7 @@ static void put_code(vm_rec_html *h) {
   isa_buf_puts(b, "]");
 }
 
-typedef struct numbers { /* of an event: engine (of a share: its DMA engine), id, value */
+typedef struct numbers { /* of an event: engine (for a share: its DMA engine), id, value */
   unsigned engine, id, value;
 } numbers;
 static numbers numbers_of(const vm_rec_event *v) {
@@ -152,9 +153,10 @@ static numbers numbers_of(const vm_rec_event *v) {
   return n;
 }
 
-/* Nine numbers an event: kind, engine, instruction (-1: none), id, value, end after the event
- * before and length in ps, bytes (of a semaphore: part, as in soma_event), and how many events ago
- * is the one it follows from (0: none). The value of a trigger is the semaphore of its transfer. */
+/* Nine numbers for each event: kind, engine, instruction (-1: none), id, value, end minus the end
+ * of the event before and length in ps, bytes (for a semaphore: part, as in soma_event), and how
+ * many events ago the one was that it follows from (0: none). The value of a trigger is the
+ * semaphore of its transfer. */
 static void put_events(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   unsigned long long last = 0;
@@ -172,7 +174,7 @@ static void put_events(vm_rec_html *h) {
   isa_buf_puts(b, "]");
 }
 
-/* Memory in use on a core: time after the point before in ps, bytes of SBUF, of PSUM. */
+/* Memory in use on a core: time since the point before in ps, bytes of SBUF, of PSUM. */
 static bool put_use_of(vm_rec_html *h, unsigned core, uint64_t peak[2]) {
   isa_buf *b = &h->out.b;
   vm_rec_usage use;
@@ -245,7 +247,7 @@ static void put_data(vm_rec_html *h) {
   isa_buf_puts(b, "}\n");
 }
 
-/* Writes the page up to a mark, from *at on, and leaves *at after it. */
+/* Writes the page from *at on up to a mark, and leaves *at after the mark. */
 static void put_page_to(vm_rec_html *h, size_t *at, const char *mark) {
   size_t n = strlen(mark), i = *at;
   while (i + n <= sizeof page && memcmp(page + i, mark, n) != 0) i++;

@@ -1,8 +1,9 @@
-/* What the page says of the time of a run: utilisation figures, the critical path, idle gaps, the
- * fault that ended it, findings of checks. Numbers are whole, so that no locale changes them. */
+/* What the page says about the time of a run: utilisation figures, the critical path, idle
+ * gaps, the fault that ended it, findings of checks. Numbers are whole, so that no locale
+ * changes them. */
 #include "record.h"
 
-enum { GAPS_MOST = 200 }; /* listed; all are in the sums */
+enum { GAPS_MOST = 200 }; /* the most that are listed; all are in the sums */
 
 static unsigned long long ps(vm_time t) { return (unsigned long long)(t / 1000); }
 
@@ -12,7 +13,7 @@ static unsigned long long times(double v, double by) {
   return v > 0 ? (unsigned long long)(v * by + 0.5) : 0;
 }
 
-/* Of each engine. The recorder has what both cores did together; what each did the run knows. */
+/* For each engine. The recorder has what both cores did together; the run knows what each did. */
 static void put_utilization(vm_rec_html *h, const soma_figures *both) {
   isa_buf *b = &h->out.b;
   unsigned cores = h->t.p->ncores;
@@ -79,7 +80,7 @@ void vm_rec_html_path_code(vm_rec_html *h) {
   }
 }
 
-/* The number of a cause among those seen; there are a dozen. */
+/* The number of a cause among those seen; there are about a dozen. */
 enum { CAUSES_MOST = 32 };
 static unsigned number_of(const char *cause, const char *seen[CAUSES_MOST], unsigned *n) {
   unsigned i = 0;
@@ -88,8 +89,8 @@ static unsigned number_of(const char *cause, const char *seen[CAUSES_MOST], unsi
   return i;
 }
 
-/* Eight numbers a step: kind, engine, DMA engine, queue, semaphore (-1: none), instruction, cause,
- * and its end after that of the step before in ps. */
+/* Eight numbers for each step: kind, engine, DMA engine, queue, semaphore (-1: none), instruction,
+ * cause, and its end minus that of the step before in ps. */
 static void put_path(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   const char *seen[CAUSES_MOST];
@@ -123,7 +124,7 @@ static void put_path(vm_rec_html *h) {
 
 /* ---- Idle gaps ---------------------------------------------------------------------------- */
 
-/* [engine, for whom (as vm_rec_gap_for), ps, gaps] of every pair that has any. */
+/* [engine, for whom (as vm_rec_gap_for), ps, gaps] for every pair that has gaps. */
 static void put_idle_sums(vm_rec_html *h, const soma_idle_gap *g, uint32_t n) {
   isa_buf *b = &h->out.b;
   const char *between = "";
@@ -207,7 +208,7 @@ static void put_mark(isa_buf *b, const mark *m) {
   isa_buf_puts(b, "]]");
 }
 
-/* Of a run that checks have found fault with its fault is the first finding, shown once. */
+/* If checks have found something, the run's fault is the first finding, which is shown once. */
 static void put_marks(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   const char *between = "";
@@ -233,7 +234,7 @@ static void put_marks(vm_rec_html *h) {
   isa_buf_puts(b, "]");
 }
 
-/* Engines that issued an instruction, in the count of both cores. */
+/* Engines that issued an instruction, numbered over both cores. */
 static void put_ran(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   const char *between = "";

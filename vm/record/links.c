@@ -1,15 +1,17 @@
-/* Who an event follows from. Events come in the order of their ends, and carry the place (engine
- * and pc) of their instruction; this pairs them up.
+/* Which event each event follows from. Events come in the order of their ends, and carry the place
+ * (engine and pc) of their instruction; this pairs them up.
  *
  *   wait <- update         the last one of its semaphore
- *   update <- instruction  of the same place: the last that had ended, or that had started when
+ *   update <- instruction  of the same place: the last that had ended, or that had started if
  *                          the update is @read
- *   update <- share        a share's update arrives a fixed time after its end, which the trace
- *                          itself tells; rings without a share's bytes signal alone
+ *   update <- share        a share's update arrives a fixed time after its end; the trace
+ *                          itself shows this time; rings without a share's bytes only signal
  *   share <- trigger       of the same transfer
  *   instruction, trigger <- wait   the last of the same place before its start, unless an earlier
- *                          one of that place has started since; a share whose trigger was not
- *                          recorded likewise, unless an earlier one of that ring has */
+ *                          one of that place has started since
+ *
+ * A share whose trigger was not recorded follows from a wait likewise, unless an earlier share of
+ * that ring does. */
 #include "record.h"
 
 #include <stdlib.h>
@@ -18,16 +20,16 @@ typedef struct place { /* index + 1 of the latest event of a kind; 0: none yet *
   uint32_t wait, insn, sem, trigger;
   uint32_t dma, dma_tail; /* first share without its update; last share */
   uint32_t ring[ISA_NDMA];
-  vm_time last_dma, last_sem[2]; /* of last_sem: of its own core, of the other one */
+  vm_time last_dma, last_sem[2]; /* of last_sem: on its own core, on the other one */
 } place;
 
 typedef struct links {
   const vm_rec_view *t;
   vm_rec_transfers transfers;
   place *places;
-  uint32_t *from, *chain; /* chain: the event before (of shares: after) of the same place */
+  uint32_t *from, *chain; /* chain: the event before (for shares: after) of the same place */
   uint32_t sem[ISA_MAX_CORES * ISA_NSEMS];
-  vm_time delay[2]; /* from a share's end to its update: of its own core, of the other one */
+  vm_time delay[2]; /* from a share's end to its update: on its own core, on the other one */
 } links;
 
 static const vm_rec_event *at(const links *l, uint32_t index1) {
@@ -53,7 +55,7 @@ static void note_last(links *l) {
   }
 }
 
-/* Most places end with the update of their last share: the commonest difference is the delay. */
+/* Most places end with the update of their last share: the most common difference is the delay. */
 static bool find_delay(links *l, bool remote) {
   uint32_t places = l->t->base[VM_REC_ENGINES], n = 0, best = 0;
   vm_time *diff = isa_zalloc(&l->t->al, ((size_t)places + 1) * sizeof *diff);
@@ -117,7 +119,7 @@ static void link_share(links *l, place *p, uint32_t i, const vm_rec_event *v) {
   if (!p->dma) p->dma = i + 1;
 }
 
-/* The event before is the other core's, when that came later to the sendrecv. */
+/* The previous event is the other core's, if that one came later to the sendrecv. */
 static uint32_t later_of_meeting(const links *l, uint32_t i, const vm_rec_event *v) {
   const vm_rec_event *w = i ? at(l, i) : v;
   return w->kind == VM_EV_MEET && w->core != v->core && w->engine == v->part && w->pc == v->value

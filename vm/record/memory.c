@@ -1,11 +1,11 @@
-/* How much of SBUF and PSUM is in use over time, by tiles: a value lives in a tile from the start
- * of what writes it to the end of the last read before the tile is written again. */
+/* How much of SBUF and PSUM is in use over time, by tiles: a tile holds a value from the start of
+ * the instruction that writes it to the end of the last read before the tile is written again. */
 #include "record.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct life { /* of a tile's present value */
+typedef struct life { /* of a tile's current value */
   bool live, read;
   vm_time start, last;
 } life;
@@ -49,7 +49,7 @@ static void use_tile(const vm_rec_view *t, changes *c, life *lives, uint32_t til
   l->last = v->end > l->last ? v->end : l->last;
 }
 
-/* An event's accesses to a core's tiles: reads first, as the machine does. */
+/* An event's accesses to a core's tiles: reads first, as in the machine. */
 static void use_event(const vm_rec_view *t, unsigned core, changes *c, life *lives,
                       const vm_rec_event *v) {
   vm_rec_access a[VM_REC_APS];
@@ -67,7 +67,8 @@ static void use_event(const vm_rec_view *t, unsigned core, changes *c, life *liv
 static int by_time(const void *a, const void *b) {
   const change *x = a, *y = b;
   if (x->t != y->t) return x->t < y->t ? -1 : 1;
-  return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* frees first: no false peak */
+  return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* frees come first, so that no false peak
+                                                            appears */
 }
 
 static bool add_up(const vm_rec_view *t, changes *c, vm_rec_usage *out) {

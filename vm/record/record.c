@@ -1,4 +1,4 @@
-/* The recorder: events in blocks that stay where they are; full, it turns into a ring. */
+/* The recorder: events in blocks that do not move; when it is full it becomes a ring. */
 #include "record.h"
 
 #include <string.h>
@@ -71,7 +71,7 @@ static bool add_block(soma_recorder *r) {
 static vm_rec_event *next_place(soma_recorder *r) {
   uint32_t at = r->n;
   if (at < r->max && at == r->nblocks * (uint32_t)VM_REC_BLOCK && !add_block(r))
-    r->max = at; /* full from now on */
+    r->max = at; /* it is full from now on */
   if (at < r->max) {
     r->n++;
   } else {

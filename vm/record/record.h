@@ -39,11 +39,12 @@ static inline const vm_rec_event *vm_rec_at(const soma_recorder *r, uint32_t i) 
   uint32_t at = i < left ? r->first + i : i - left;
   return &r->blocks[at / VM_REC_BLOCK][at % VM_REC_BLOCK];
 }
-/* What follows from `part`. Numbers of transfers lie together: a ring's queue is far shorter. */
+/* What follows from `part`. Transfers that overlap in time have numbers close together: a ring's
+ * queue is far shorter than the count. */
 static inline bool vm_rec_moves(const vm_rec_event *v) {
   return v->kind == VM_EV_DMA || v->kind == VM_EV_TRIGGER;
 }
-/* Whether it is work of an engine's data path: an instruction, or the table one needs. */
+/* Whether it is work of an engine's data path: an instruction, or the table that one needs. */
 static inline bool vm_rec_is_work(const vm_rec_event *v) {
   return v->kind == VM_EV_INSN || v->kind == VM_EV_TABLE;
 }
@@ -60,7 +61,7 @@ static inline unsigned vm_rec_queue(unsigned core, unsigned queue) {
   return core * ISA_MAX_QUEUES + queue;
 }
 static inline unsigned vm_rec_sem(unsigned core, unsigned sem) { return core * ISA_NSEMS + sem; }
-/* The engine on whose track the event is, so numbered; VM_REC_ENGINES: on none. */
+/* The engine on whose track the event is, in this numbering; VM_REC_ENGINES: on none. */
 static inline unsigned vm_rec_track(const vm_rec_event *v) {
   return v->engine < ISA_NENGINES && v->kind != VM_EV_DMA ? vm_rec_unit(v->by_core, v->engine)
                                                           : VM_REC_ENGINES;
@@ -75,7 +76,8 @@ typedef struct vm_rec_view {
   isa_alloc al;
   uint32_t n;
   vm_time begin, total; /* first start, last end; 0 when there are no events */
-  /* By engine: the number of its first instruction; at the end how many there are. */
+  /* For each engine: the number of its first instruction; after the last engine, how many there
+   * are. */
   uint32_t base[VM_REC_ENGINES + 1];
   isa_arena arena;
   const char **text; /* operands and clauses of an instruction, made when asked for */
@@ -86,21 +88,21 @@ typedef struct vm_rec_view {
 bool vm_rec_open(vm_rec_view *t, const soma_recorder *r, const soma_program *p);
 void vm_rec_close(vm_rec_view *t);
 /* An array with an element of `size` bytes for each event, zeroed (NULL: out of memory), as the
- * calls below return them; and its end. */
+ * calls below return them; and its release. */
 static inline void *vm_rec_new_array(const vm_rec_view *t, size_t size) {
   return isa_zalloc(&t->al, (size_t)t->n * size + 1);
 }
 static inline void vm_rec_free_array(const vm_rec_view *t, void *array, size_t size) {
   isa_free(&t->al, array, (size_t)t->n * size + 1);
 }
-/* The event's instruction (of a DMA share: what triggered it) and its number among all of the
- * program, UINT32_MAX; NULL when the program has none at that place. */
+/* The event's instruction (for a DMA share: what triggered it) and its number among all of the
+ * program, UINT32_MAX; NULL if the program has none at that place. */
 const isa_insn *vm_rec_insn(const vm_rec_view *t, const vm_rec_event *v, uint32_t *number);
 isa_line vm_rec_line(const vm_rec_view *t, const vm_rec_event *v);
 const char *vm_rec_file(const vm_rec_view *t, uint32_t file); /* "" for 0 */
-/* Operands, wait and update as source text, "" when memory is out. Lives as long as t. */
+/* Operands, wait and update as source text, "" if memory is out. Lives as long as t. */
 const char *vm_rec_operands(vm_rec_view *t, const vm_rec_event *v);
-/* Name of a semaphore or queue of a core; made up ("sem7", "queue3") when it has none. */
+/* Name of a semaphore or queue of a core; made up ("sem7", "queue3") if it has none. */
 void vm_rec_put_sem(const vm_rec_view *t, unsigned core, uint32_t id, isa_buf *out);
 void vm_rec_put_queue(const vm_rec_view *t, unsigned core, uint32_t id, isa_buf *out);
 /* "core 1 " if the program has two cores, for things that both have. */
@@ -108,9 +110,9 @@ static inline const char *vm_rec_core(const isa_program *p, unsigned core) {
   return p->ncores < 2 ? "" : core ? "core 1 " : "core 0 ";
 }
 
-/* For each event the one it follows from, + 1, 0 for none: a wait from the semaphore update that
- * ended it, an update from the instruction or share that made it, an instruction or share from
- * the wait just before it. */
+/* For each event the one it follows from, + 1, 0 for none: for a wait, the semaphore update that
+ * ended it; for an update, the instruction or share that made it; for an instruction or share, the
+ * wait just before it. */
 uint32_t *vm_rec_links(const vm_rec_view *t);
 
 /* How long it takes until a ring's write of a semaphore is seen, on its own core and on the other
@@ -166,8 +168,8 @@ static inline unsigned vm_rec_signal_core(const vm_rec_event *v) {
 static inline void vm_rec_put_signal(const vm_rec_view *t, const vm_rec_event *v, isa_buf *out) {
   vm_rec_put_sem(t, vm_rec_signal_core(v), v->value % ISA_NSEMS, out);
 }
-/* For a core: how many transfers have been triggered and have bytes yet to move. Points in order of
- * time. */
+/* For a core: how many transfers have been triggered and still have bytes to move. Points in order
+ * of time. */
 typedef struct vm_rec_pending {
   struct vm_rec_pending_point {
     vm_time t;
@@ -183,7 +185,7 @@ void vm_rec_pending_free(const vm_rec_view *t, vm_rec_pending *p);
  * moves its bytes evenly. */
 void vm_rec_moved(const vm_rec_view *t, unsigned core, vm_time width, uint32_t n, double *bytes);
 
-/* The patterns an instruction names, with what it does with them. At most VM_REC_APS. */
+/* The patterns that an instruction names, with what it does with them. At most VM_REC_APS. */
 enum { VM_REC_APS = 40 };
 typedef struct vm_rec_access {
   const isa_ap *ap;
@@ -234,7 +236,7 @@ vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v);
 
 /* What an engine waited for while it was idle: a queue, an engine, or neither. */
 enum {
-  /* below: the number of a queue; from here on that of an engine */
+  /* below this: the number of a queue; from here on that of an engine */
   VM_REC_FOR_ENGINE = ISA_MAX_CORES * ISA_MAX_QUEUES,
   VM_REC_FOR_HOST = VM_REC_FOR_ENGINE + VM_REC_ENGINES, /* an update that was not recorded */
   VM_REC_FOR_ITSELF,
@@ -265,7 +267,7 @@ typedef struct vm_rec_sink {
   bool refused;
 } vm_rec_sink;
 void vm_rec_sink_open(vm_rec_sink *o, const isa_alloc *al, soma_write_fn fn, void *ud);
-/* Between rows: writes what has been collected, if it is much. False: stop. */
+/* Between rows: writes what has been collected, if it is a lot. False: stop. */
 bool vm_rec_sink_row(vm_rec_sink *o);
 /* Frees a buffer whose text went into the output; if the buffer failed, so has the output. */
 void vm_rec_sink_part(vm_rec_sink *o, isa_buf *part);
@@ -302,7 +304,7 @@ void vm_rec_html_drop_path(vm_rec_html *h);
 /* Writes the instructions of the path to the list of instructions. */
 void vm_rec_html_path_code(vm_rec_html *h);
 /* Writes figures, path, idle gaps, the fault and findings as members of the page's object. False:
- * memory is out. */
+ * out of memory. */
 bool vm_rec_html_why(vm_rec_html *h);
 
 #endif

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* The union of spans that come by start: what [start, end) adds to what ended at *until. */
+/* The union of spans that come in order of their starts: what [start, end) adds to what ended at
+ * *until. */
 static vm_time cover(vm_time *until, vm_time start, vm_time end) {
   vm_time from = start > *until ? start : *until;
   if (end <= from) return 0;

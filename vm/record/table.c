@@ -1,5 +1,5 @@
 /* Tables as CSV or JSON lines. A row is written cell by cell; the header of a CSV file comes from
- * the same calls, of which only the names are taken. */
+ * the same calls, of which it takes only the names. */
 #include "record.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@ typedef struct table {
   vm_rec_sink out;
   uint32_t *order, *from;
   vm_rec_transfers transfers;
-  vm_time seen[2]; /* from a ring's write of a semaphore to its value; of the other core */
-  isa_buf text;    /* of the cell being made */
+  vm_time seen[2]; /* from a ring's write of a semaphore to its new value; on the other core */
+  isa_buf text;    /* of the current cell */
   row_mode mode;
   bool first; /* cell of the row */
 } table;
@@ -24,7 +24,7 @@ const char *soma_table_name(soma_table t) {
 
 /* ---- Cells -------------------------------------------------------------------------------- */
 
-/* Begins a cell; false when only the name was wanted. */
+/* Begins a cell; false if only the name was wanted. */
 static bool cell(table *w, const char *name) {
   isa_buf *b = &w->out.b;
   isa_buf_puts(b, w->first ? (w->mode == JSON_ROW ? "{" : "") : ",");
@@ -45,7 +45,7 @@ static void put_u64(table *w, const char *name, uint64_t v) {
   if (cell(w, name)) isa_buf_printf(&w->out.b, "%llu", (unsigned long long)v);
 }
 
-/* What a row does not have: an empty cell, null. */
+/* A value that a row does not have: an empty cell, or null. */
 static void put_none(table *w, const char *name) {
   if (cell(w, name) && w->mode == JSON_ROW) isa_buf_puts(&w->out.b, "null");
 }
@@ -77,7 +77,7 @@ static void put_str(table *w, const char *name, const char *s) {
   }
 }
 
-/* start_ts and its like: whole nanoseconds, so that end - start is the duration. */
+/* start_ts and similar columns: whole nanoseconds, so that end - start is the duration. */
 static void put_span(table *w, vm_time start, vm_time end) {
   put_u64(w, "start_ts", start / VM_NS);
   put_u64(w, "end_ts", end / VM_NS);
@@ -173,8 +173,8 @@ static const char *queue_type(const table *w, unsigned core, unsigned queue) {
   return queue < c->nqueues && c->queues[queue].dge < 3 ? names[c->queues[queue].dge] : "unknown";
 }
 
-/* What is alike in a share and in the 4 bytes that its ring writes to a semaphore. transfer: its
- * number + 1, 0 unknown. */
+/* The columns that are the same for a share and for the 4 bytes that its ring writes to a
+ * semaphore. transfer: its number + 1, 0: unknown. */
 typedef struct packet {
   vm_time start, end;
   uint64_t bytes;
@@ -205,7 +205,7 @@ static void packet_row(table *w, uint32_t id, const packet *k) {
   put_exact(w, k->start, k->end);
 }
 
-/* When a ring wrote a semaphore: its share was done then, or there was none. */
+/* When a ring wrote a semaphore: when its share was done, if it had one. */
 static vm_time written_at(const table *w, const vm_rec_event *v) {
   vm_time seen = w->seen[v->core != v->by_core];
   return v->start > seen ? v->start - seen : 0;
@@ -255,7 +255,7 @@ static void update_row(table *w, uint32_t i, const vm_rec_event *v) {
   put_u64(w, "timestamp_fs", v->start);
 }
 
-/* engine: in the count of both cores. */
+/* engine: numbered over both cores. */
 static void active_row(table *w, unsigned engine, vm_time start, vm_time end) {
   put_u64(w, "start_ts", start / VM_NS);
   put_u64(w, "end_ts", end / VM_NS);
@@ -274,7 +274,7 @@ static void summary_engine(table *w, const vm_rec_summary *s, unsigned e, vm_tim
    engine "_engine_utilization_percent"}
       FIELDS("tensor"), FIELDS("vector"), FIELDS("scalar"), FIELDS("gpsimd"), FIELDS("sync")};
 #undef FIELDS
-  vm_time sum = 0, active = 0; /* of both cores, and the percentage of what both have */
+  vm_time sum = 0, active = 0; /* of both cores, with the percentage of the total of both */
   uint64_t count = 0;
   for (unsigned u = e; u < VM_REC_ENGINES; u += ISA_NENGINES) {
     sum += s->engine[u].sum;
@@ -306,7 +306,8 @@ static void summary_dge(table *w, const vm_rec_summary *s, unsigned q, vm_time t
   put_percent(w, fields[q][5], (double)s->dge_bytes[q], (double)s->dma_bytes);
 }
 
-/* Ratios as the vendor's schema defines them; the peaks are of 16-bit elements and of one stack. */
+/* Ratios as the vendor's schema defines them; the peaks are those of 16-bit elements and of one
+ * stack. */
 static void summary_flops(table *w, const soma_stats *s) {
   soma_figures f;
   soma_stats_figures(s, &f, sizeof f);
@@ -325,8 +326,8 @@ static void summary_flops(table *w, const soma_stats *s) {
   put_percent(w, "mbu_estimated_percent", f.mbu, 1);
 }
 
-/* High-water marks, of two cores the larger: bytes of a partition touched, and of all partitions in
- * use by tiles at once. */
+/* High-water marks, for two cores the larger one: bytes of a partition that were touched, and bytes
+ * of all partitions in use by tiles at once. */
 static void summary_memory(table *w, const uint64_t peak[2]) {
   const soma_stats *s = &w->t.r->stats;
   if (w->t.r->has_stats) {
@@ -373,7 +374,7 @@ static void header_row(table *w, row_fn *row) {
   vm_rec_event none = {.engine = UINT8_MAX, .kind = VM_EV_DMA, .value = UINT32_MAX};
   uint32_t *from = w->from, *of = w->transfers.of;
   if (w->mode != HEADER) return;
-  w->from = w->transfers.of = NULL; /* the row of no event */
+  w->from = w->transfers.of = NULL; /* the row for no event: only names */
   row(w, 0, &none);
   w->from = from;
   w->transfers.of = of;
@@ -392,7 +393,7 @@ static void event_rows(table *w, unsigned kinds, row_fn *row) {
   }
 }
 
-/* The event at place k of the order or after it that is a share, or a ring's write. */
+/* The event at place k of the order, or the first after it, that is a share or a ring's write. */
 static const vm_rec_event *next_packet(const table *w, uint32_t *k, bool write) {
   unsigned queue, ring;
   for (; *k < w->t.n; ++*k) {
@@ -402,7 +403,7 @@ static const vm_rec_event *next_packet(const table *w, uint32_t *k, bool write) 
   return NULL;
 }
 
-/* Shares, and the 4 bytes that each ring then writes, by the time of their start. */
+/* Shares, and the 4 bytes that each ring then writes, in order of their starts. */
 static void packet_rows(table *w) {
   uint32_t share = 0, write = 0;
   header_row(w, dma_row);

@@ -1,4 +1,5 @@
-/* The timeline as text: a column is a slice of time, its character says how much of it was busy. */
+/* The timeline as text: a column is a slice of time, and its character shows how much of it was
+ * busy. */
 #include "record.h"
 
 #include <string.h>
@@ -12,11 +13,11 @@ typedef struct timeline {
   vm_rec_sink out;
   vm_time from, span;
   uint32_t columns;
-  vm_time *busy, *waits; /* [row][column]: time in it, of a queue summed over its rings */
+  vm_time *busy, *waits; /* [row][column]: time in it; for a queue summed over its rings */
   vm_time total[ROWS];   /* union of an engine's, sum of a queue's */
   vm_time until[ROWS];   /* of the union */
   uint32_t seen[ROWS];   /* instructions, shares or waits */
-  uint16_t rings[ROWS];  /* mask of those that moved anything */
+  uint16_t rings[ROWS];  /* mask of the rings that moved anything */
 } timeline;
 
 static vm_time column_start(const timeline *l, uint32_t c) {

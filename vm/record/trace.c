@@ -190,7 +190,7 @@ vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v) {
   const isa_core *core = &t->p->cores[v->by_core];
   if (in->op != ISA_OP_dma_trigger) return ends_of(t->p, v->by_core, in);
   if (v->id >= core->nqueues || !core->queues[v->id].nstatics) return none;
-  /* The event does not say which of the queue's transfers it was. */
+  /* The event does not say which of the queue's transfers it belonged to. */
   const isa_queue *q = &core->queues[v->id];
   vm_rec_ends ends = ends_of(t->p, v->by_core, &q->statics[0]);
   for (uint32_t i = 1; i < q->nstatics; i++) {

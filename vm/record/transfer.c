@@ -1,6 +1,6 @@
 /* Transfers: the shares and the trigger that belong together. A queue's transfers are numbered as
- * they are triggered, of which events keep the low bits: a ring's queue is far shorter than these
- * count. */
+ * they are triggered, and events keep only the low bits of the number: this is enough, since a
+ * ring's queue is far shorter than they can count. */
 #include "record.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static unsigned queue_of(const vm_rec_event *v) {
   return v->id < ISA_MAX_QUEUES ? vm_rec_queue(v->core, v->id) : QUEUES;
 }
 
-/* The number of v's transfer in its queue, which others follow from. */
+/* The number of v's transfer in its queue, from which later ones follow. */
 static int64_t count_event(counts *c, const vm_rec_event *v, unsigned q) {
   int64_t n = c->seen[q] ? unwrap(c->last[q], v->part) : (int64_t)v->part;
   c->least[q] = c->seen[q] && c->least[q] < n ? c->least[q] : n;
@@ -56,7 +56,7 @@ bool vm_rec_transfers_of(const vm_rec_view *t, vm_rec_transfers *out) {
   for (unsigned q = 0; q < QUEUES; q++)
     before[q + 1] = before[q] + (c.seen[q] ? c.most[q] - c.least[q] + 1 : 0);
   counts again = {.seen = {false}};
-  if (before[QUEUES] >= UINT32_MAX) { /* events that no run gives */
+  if (before[QUEUES] >= UINT32_MAX) { /* events that no run produces */
     vm_rec_transfers_free(t, out);
     return false;
   }

@@ -1,8 +1,8 @@
-/* Activation functions of one element, inline: the one source of vm_actfn_f32 and of the array
+/* Activation functions of one element, inline: the only source of vm_actfn_f32 and of the array
  * kernels (private to actfn.c and level/act.c).
  *
- * Everything but exp and the trivial functions is evaluated in double with +, -, *, / and sqrt
- * alone and rounded once to float. Without a fused multiply-add, all hosts get the same bits.
+ * Everything but exp and the trivial functions is evaluated in double with only +, -, *, / and
+ * sqrt, and rounded once to float. Without a fused multiply-add, all hosts get the same bits.
  * Nothing here branches: the array loops must become vector code. A choice between two computed
  * values is a choice between bits, because compilers will not move arithmetic that could raise a
  * floating-point flag out of a branch.
@@ -23,7 +23,8 @@
 #define ACT_UNUSED
 #endif
 
-/* float act_fn_NAME(float x, float param): what ACT_EVAL makes canonical. For a NaN any value. */
+/* float act_fn_NAME(float x, float param): ACT_EVAL makes its result canonical. For a NaN it may
+ * return any value. */
 #define ACT(name) KERN_INLINE float act_fn_##name(float x, ACT_UNUSED float param)
 #define ACT_EVAL(name, x, param) act_result(x, act_fn_##name(x, param))
 
@@ -60,8 +61,8 @@ KERN_INLINE float act_above(float x, float low) { /* max(x, low), x >= 0 */
   return isa_bits_f32(u > v ? u : v);
 }
 
-/* a + b x + c x^2 + ... A polynomial below is two of these, of its even and its odd powers: half
- * as long a chain of dependent operations as Horner's rule over all. */
+/* a + b x + c x^2 + ... A polynomial below is two of these, of its even and its odd powers: the
+ * chain of dependent operations is half as long as in Horner's rule over all powers. */
 KERN_INLINE double act_h2(double x, double a, double b) { return a + b * x; }
 KERN_INLINE double act_h3(double x, double a, double b, double c) {
   return a + act_h2(x, b, c) * x;
@@ -81,8 +82,8 @@ KERN_INLINE float act_pow2(int32_t n) { /* a normal float's exponent */
   return isa_bits_f32((uint32_t)(n + 127) << 23);
 }
 
-/* e^-FAR, times anything of moderate size, is zero as a float. A function with a factor x takes
- * it no lower than -FAR, so that its limit at -infinity is a (negative) zero. */
+/* e^-FAR, times anything of moderate size, is zero as a float. A function with a factor x limits x
+ * to -FAR, so that its limit at -infinity is a (negative) zero. */
 #define ACT_FAR 150.0f
 
 /* y = n ln2 + r: 2^n and e^r - 1, |r| <= ln2 / 2, for |y| <= 700. With n = 0, r is y itself, so
@@ -147,7 +148,7 @@ ACT(copy) { return x; }
 ACT(square) { return x * x; }
 ACT(sigmoid) { return (float)(1 / (1 + act_exp_d(-act_ceil(act_floor(x, ACT_FAR), ACT_FAR)))); }
 
-/* max(x, +0) with -0 below +0; NaN stays. */
+/* max(x, +0) with -0 below +0; a NaN stays. */
 ACT(relu) { return isa_bits_f32(isa_f32_bits(x) & ((uint32_t)(x <= 0) - 1)); }
 
 ACT(prelu) {
@@ -193,8 +194,8 @@ ACT(silu) {
 
 ACT(silu_dx) { return (float)act_silu_slope(x, 1, 0x1.474973c84120bp+0, 0x1.f8d74bc9ac154p-54); }
 
-/* (1 - t) / (1 + t), t = e^-2|x|, by 1 - t: shorter than by act_expm1_d, since it may be less
- * precise. */
+/* (1 - t) / (1 + t), t = e^-2|x|, with 1 - t computed directly: shorter than act_expm1_d, since it
+ * may be less precise. */
 ACT(tanh) {
   double a = act_mag(x, 20), k = a * -0x1.71547652b82fep+1 + 0x1.8p+52;
   double r = a * -2 - (k - 0x1.8p+52) * 0x1.62e42fefa39efp-1, rr = r * r;
@@ -241,9 +242,9 @@ ACT(erf_dx) {
   return (float)(0x1.20dd750429b6dp+0 * act_exp_d(-(z * z)));
 }
 
-/* In float, for speed: twice as fast as through double, at 0.78 ulp. x = n ln2 + r + low, where r
- * and low come from ln2 in two parts, the first short enough for an exact product; 1 + r is summed
- * without error; 2^n is applied in two factors, as it may be no float's. */
+/* In float, for speed: twice as fast as in double, at 0.78 ulp. x = n ln2 + r + low, where r and
+ * low come from ln2 in two parts, the first short enough for an exact product; 1 + r is summed
+ * without error; 2^n is applied in two factors, since 2^n may not be a float. */
 ACT(exp) {
   float z = act_ceil(act_floor(x, ACT_FAR), ACT_FAR);
   float shifted = z * 0x1.715476p+0f + 0x1.8p+23f, n = shifted - 0x1.8p+23f;
@@ -273,7 +274,7 @@ ACT(log) {
   double p = act_h3(vv, 0x1.0000000004a43p+1, 0x1.999a9ce546b2ap-2, 0x1.e3b2d78065914p-3) +
              v * act_h2(vv, 0x1.555554da9b6f8p-1, 0x1.2432ab1f83ec6p-2);
   float y = (float)(k * 0x1.62e42fefa39efp-1 + u * p);
-  /* log(0) = -inf; NaN below zero, inf and NaN as they came. */
+  /* log(0) = -inf; NaN below zero; inf and NaN unchanged. */
   uint32_t r = kern_pick(x > 0, isa_f32_bits(y), kern_pick(x < 0, KERN_NAN, 0xff800000u));
   return isa_bits_f32(kern_pick(x < isa_bits_f32(0x7f800000u), r, isa_f32_bits(x)));
 }
@@ -306,7 +307,7 @@ ACT(arctan) {
   return act_signed(act_pick(a > 1, 0x1.921fb54442d18p+0 - p, p), x);
 }
 
-/* Exact or once rounded: a double's root or quotient of floats rounds to the right float. */
+/* Exact or rounded once: the double root or quotient of floats rounds to the right float. */
 ACT(sqrt) { return (float)kern_sqrt(x); }
 ACT(rsqrt) { return (float)(1 / kern_sqrt(x)); }
 ACT(reciprocal) { return 1 / x; }

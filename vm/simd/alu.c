@@ -131,7 +131,8 @@ float vm_kern_identity(unsigned op) {
   }
 }
 
-/* Pairwise: halves are added until one is left. Vectors of the compiler's, four partials each. */
+/* Pairwise: the second half is added to the first until one is left. The vectors are the
+ * compiler's, of four partials each. */
 typedef float quad __attribute__((vector_size(16)));
 
 #define COMBINE(name, OP)                                  \
@@ -146,8 +147,8 @@ typedef float quad __attribute__((vector_size(16)));
 COMBINE(combine_add, ADD)
 COMBINE(combine_mult, MULT)
 
-/* max and min do not depend on the order. Integers that ascend as the floats do, -0 below +0; all
- * NaNs are moved to the bottom, for min to the top, as in level/sum.c. */
+/* max and min do not depend on the order. They use integers that ascend as the floats do, with -0
+ * below +0; all NaNs are moved to the bottom, for min to the top, as in level/sum.c. */
 enum { NANS = 0x7fffff };
 static uint32_t flip(uint32_t u) { return u & 0x80000000u ? u ^ INT32_MAX : u; }
 

@@ -1,5 +1,6 @@
-/* One element of each operator that vectorises: the text shared by vm_alu_f32 and the loops of
- * level/alu.c. Without branches; every NaN result canonical. pow and mod are in pow.c. */
+/* One element of each operator that vectorises: the text that vm_alu_f32 and the loops of
+ * level/alu.c share. There are no branches, and every NaN result is canonical. pow and mod are in
+ * pow.c. */
 #ifndef VM_ALU_INL_H
 #define VM_ALU_INL_H
 
@@ -38,7 +39,7 @@ KERN_INLINE float alu_relu(float a) {
   uint32_t u = isa_f32_bits(a);
   return isa_bits_f32(kern_pick(a != a, KERN_NAN, kern_pick(a > 0, u, 0)));
 }
-/* Two roundings in double are one in float here: no float is near enough to a tie. */
+/* Two roundings in double equal one in float here: no float is near enough to a tie. */
 KERN_INLINE float alu_rsqrt(float a) { return kern_canon((float)(1.0 / kern_sqrt((double)a))); }
 
 KERN_INLINE float alu_truth(bool b) { return isa_bits_f32(kern_pick(b, 0x3f800000, 0)); }
@@ -71,7 +72,7 @@ KERN_INLINE float alu_truth(bool b) { return isa_bits_f32(kern_pick(b, 0x3f80000
   X(logical_xor, alu_truth((a != 0) ^ (b != 0))) \
   X(abs_max, alu_abs_max(a, b))                  \
   X(abs_min, alu_abs_min(a, b))
-/* Rare ones, by a call per element. */
+/* Rare operators, by a call per element. */
 #define ALU_CALLED(X)      \
   X(pow, vm_pow_f32(a, b)) \
   X(mod, vm_mod_f32(a, b))

@@ -60,8 +60,8 @@ KERN_DECLARE(avx512)
 
 #define KERN_NAN 0x7fc00000u
 
-/* c ? a : b of bits. Written as a mask: of a chain of ?: gcc makes a web of conditions that takes
- * several times as long. */
+/* c ? a : b of bits. It is written as a mask: gcc turns a chain of ?: into a web of conditions that
+ * takes several times as long. */
 KERN_INLINE uint32_t kern_pick(bool c, uint32_t a, uint32_t b) {
   uint32_t m = 0u - (uint32_t)c;
   return (a & m) | (b & ~m);
@@ -101,7 +101,7 @@ KERN_INLINE float kern_fma(float a, float b, float c) {
   double s = p + q, v = s - p;
   double err = (p - (s - v)) + (q - v); /* exact; NaN when s is not finite */
   uint64_t u = kern_f64_bits(s);
-  /* An even, inexact s steps to its odd neighbour on the side of err. */
+  /* If s is even and inexact, it steps to its odd neighbour on the side of err. */
   bool up = (err > 0) == (s > 0);
   uint64_t odd = up ? u | 1 : u - 1;
   bool step = ((err > 0) | (err < 0)) & ((u & 1) == 0);

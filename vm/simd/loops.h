@@ -9,9 +9,10 @@
 
 #include "../../isa/isa.h"
 
-/* out[m][n] (ldo floats a row) = sum over k ascending of fma(w[k][m], x[k][n], sum), from +0; with
- * `add` out + that sum. NaNs are canonical. w has ldw floats a row; x rows `step` bytes apart, of
- * float32 or bfloat16. K <= 512 (MX), M <= 128; any N. out shares no byte with w and x. */
+/* out[m][n] (ldo floats per row) = sum over ascending k of fma(w[k][m], x[k][n], sum), from +0
+ * on; with `add` out + that sum. NaNs are canonical. w has ldw floats per row; x has rows
+ * `step` bytes apart, of float32 or bfloat16. K <= 512 (MX), M <= 128; any N. out shares no
+ * byte with w and x. */
 typedef struct vm_product {
   float *out;
   size_t ldo, ldw;
@@ -39,14 +40,14 @@ typedef struct vm_kern {
   void (*store[ISA_NDTYPES])(void *dst, const float *src, size_t n, unsigned cvt);
   /* The same to bfloat16 with stochastic rounding, isa_from_f32_sr with random[i]. */
   void (*store_bf16_sr)(void *dst, const float *src, const uint32_t *random, size_t n);
-  /* d[i] = hash of from + i * 0x9e3779b9: 32 bits, twice xor-shifted and multiplied. */
+  /* d[i] = hash of from + i * 0x9e3779b9: 32 bits, xor-shifted and multiplied twice. */
   void (*random)(uint32_t *d, uint32_t from, size_t n);
   /* n elements of esize (1, 2, 4, 8) bytes, step bytes apart, to contiguous ones that share no byte
    * with them; and back. */
   void (*gather)(void *dst, const void *src, ptrdiff_t step, size_t n, unsigned esize);
   void (*scatter)(void *dst, ptrdiff_t step, const void *src, size_t n, unsigned esize);
-  /* Rows of 4 to 64 bytes between places that are steps apart, and that are the same bytes or share
-   * none. */
+  /* Rows of 4 to 64 bytes between places that are steps apart, and that are either the same bytes
+   * or share none. */
   void (*rows)(void *dst, ptrdiff_t dst_step, const void *src, ptrdiff_t src_step, size_t rows,
                size_t bytes);
   /* Arithmetic operators in fp32, one rounding each, NaN results canonical: d = a op b for
@@ -59,8 +60,8 @@ typedef struct vm_kern {
   void (*scale_bias)(float *d, const float *x, float scale, float bias, size_t n);
   /* d = fn(x * scale + bias). d may be x. */
   void (*actfn[ISA_NACTFNS])(float *d, const float *x, const vm_act *a, size_t n);
-  /* The same with fn = exp, and the results added to sixteen partials as by `partial`; NULL where
-   * that is the two calls. */
+  /* The same with fn = exp, and the results added to sixteen partials as `partial` does; NULL if
+   * that is no more than the two calls. */
   void (*exp_sum)(float *d, float part[16], const float *x, const vm_act *a, size_t n);
   /* Sixteen interleaved partials: part[i % 16] op= x[i]; x[0] belongs to part[0], so split a
    * long row at multiples of 16. A NaN partial comes back canonical. op is add, mult, max or min
@@ -79,9 +80,9 @@ typedef struct vm_kern {
   void (*words)(unsigned op, uint32_t *a, const uint32_t *b, size_t n, bool is_signed);
   /* d = from + i * step, wrapping. */
   void (*ramp)(uint32_t *d, uint32_t from, uint32_t step, size_t n);
-  /* Of that ramp's value taken as signed, keep[0] is the mask of the bits of x that d keeps where
-   * it is negative, keep[1] where it is zero, keep[2] where positive; the others are fill's. d may
-   * be x. */
+  /* That ramp's value is taken as signed: keep[0] is the mask of the bits of x that d keeps where
+   * it is negative, keep[1] where it is zero, keep[2] where it is positive; the other bits are
+   * fill's. d may be x. */
   void (*choose)(uint32_t *d, const uint32_t *x, uint32_t fill, uint32_t from, uint32_t step,
                  const uint32_t keep[3], size_t n);
   /* mask[i] = all ones where element i of pred, esize (1, 2, 4) bytes each, is not 0, else 0; with
@@ -91,10 +92,10 @@ typedef struct vm_kern {
    * may be a or b. */
   void (*merge)(void *d, const uint32_t *mask, const void *a, const void *b, size_t n,
                 unsigned esize);
-  /* The first i with x[i] == v (no NaN is, the two zeros are), n if there is none. */
+  /* The first i with x[i] == v (no NaN is equal, the two zeros are), n if there is none. */
   size_t (*find)(const float *x, float v, size_t n);
-  /* The sums of the elements of even and of odd number, or with spread of (x[i] - mean[i % 2])
-   * squared, each by sixteen partials, NaN canonical. */
+  /* The sums of the elements with even and with odd number, or with spread of (x[i] - mean[i % 2])
+   * squared; each by sixteen partials, with canonical NaNs. */
   void (*bn_sums)(float sum[2], const float *x, const float mean[2], bool spread, size_t n);
 } vm_kern;
 

@@ -50,7 +50,7 @@ static float exp2_of(double t) {
 
 static bool is_integer(float y) {
   uint32_t mag = isa_f32_bits(y) & 0x7fffffff;
-  if (mag >= 0x4b800000) return true; /* 2^24 and more */
+  if (mag >= 0x4b800000) return true; /* 2^24 and larger */
   return (float)(int32_t)y == y;
 }
 
@@ -60,7 +60,7 @@ static float pow_positive(float x, float y) {
   uint32_t ymag = isa_f32_bits(y) & 0x7fffffff;
   if (x == 1) return 1;
   if (x == 0 || isa_f32_bits(x) == INF || ymag == INF) return isa_bits_f32(grows ? INF : 0);
-  if (y == 2) return x * x; /* may be a tie, which the way through the logarithm would not see */
+  if (y == 2) return x * x; /* this may be a tie, which the logarithm would not detect */
   return exp2_of((double)y * log2_of(x));
 }
 
@@ -75,7 +75,7 @@ float vm_pow_f32(float x, float y) {
   return isa_bits_f32(odd ? r | 1u << 31 : r);
 }
 
-/* a mod b for finite a, b > 0 given as bits: shift and subtract, 32 bits of quotient a turn. */
+/* a mod b for finite a, b > 0 given as bits: shift and subtract, 32 bits of quotient per turn. */
 static float remainder_of(uint32_t a, uint32_t b) {
   int ea = a >> 23 ? (int)(a >> 23) : 1, eb = b >> 23 ? (int)(b >> 23) : 1;
   uint64_t sa = a >> 23 ? (a & 0x7fffff) | 0x800000 : a;

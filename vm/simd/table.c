@@ -11,7 +11,7 @@
   vm_##level##_int_fill(&k); \
   vm_##level##_act_fill(&k)
 
-/* What the flags of each level let the compiler use (Makefile). */
+/* What the compiler may use by the flags of each level (Makefile). */
 static bool host_has_avx2(void) {
 #if defined(__x86_64__)
   __builtin_cpu_init();

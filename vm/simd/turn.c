@@ -1,10 +1,10 @@
 /* Transposes of tiles in memory. The vectors have 16 bytes on every host and level: wider ones
- * would gain little, since what takes the time is reaching as many rows as there are. */
+ * would gain little, since most of the time goes into reaching as many rows as there are. */
 #include "level.h"
 
 #include <string.h>
 
-/* A tile of so many rows and columns at once: reaching a row may take a page of its own, and a
+/* A tile of that many rows and columns at once: reaching a row may take a page of its own, and a
  * cache line holds 16 to 64 elements. */
 enum { TILE = 32 };
 
@@ -15,8 +15,8 @@ typedef struct turn {
   ptrdiff_t to_step, from_step;
 } turn;
 
-/* N x N elements: log2 N times, row i and row i + N / 2 become rows 2 i and 2 i + 1 of their
- * elements in turn. */
+/* N x N elements: log2 N times, rows i and i + N / 2 become rows 2 i and 2 i + 1, their elements in
+ * turn. */
 #define BLOCK(type, N, ROUNDS, LOW, HIGH)                                            \
   typedef type vec_##type __attribute__((vector_size(16)));                          \
   KERN_INLINE void block_##type(const turn *t, size_t r, size_t c) {                 \

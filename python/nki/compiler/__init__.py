@@ -7,7 +7,7 @@ from soma.errors import KernelError
 
 
 def _unchanged(f=None, *args, **kwargs):
-    """Gives the function unchanged; also as a decorator with arguments."""
+    """Returns the function unchanged; also as a decorator with arguments."""
     return f if callable(f) else (lambda g: g)
 
 

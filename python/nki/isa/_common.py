@@ -11,15 +11,15 @@ from .constants import CMD, ENGINE
 
 
 def _made_by_fields(cls):
-    """Whether the __init__ of a dataclass is the one that its fields make."""
+    """Whether the __init__ of a dataclass is the one made from its fields."""
     code = cls.__init__.__code__
     return code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount] == tuple(
         f.name for f in cls.__dataclass_fields__.values() if f.init)
 
 
 class _ByKeyword(type):
-    """Lets a dataclass be made with keywords that name its fields without annotations, and that
-    leave out fields, which are None then. A class with an __init__ of its own is made by that."""
+    """Lets a dataclass be made with keywords that name its fields without annotations. Fields that
+    are left out are None. A class with an __init__ of its own is made by that."""
 
     def __call__(cls, *args, **fields):
         known = getattr(cls, "__dataclass_fields__", None)
@@ -36,7 +36,7 @@ class _ByKeyword(type):
 
 
 class NKIObject(metaclass=_ByKeyword):
-    """Base of a kernel's own classes: fields by keyword, also where a dataclass has no
+    """Base of a kernel's own classes: fields are given by keyword, even if a dataclass has no
     annotations."""
 
     def __init__(self, **fields):
@@ -50,7 +50,7 @@ class NkiInstruction:
     __slots__ = ("first", "last")
 
     def depends_on(self, *producers):
-        """This instruction runs after each of these. Gives itself."""
+        """This instruction runs after each of these. Returns itself."""
         rec = record.active()
         for p in producers:
             if p.last >= self.first:
@@ -71,7 +71,7 @@ def done(rec, first, name=None):
 
 
 def new_tile(shape, dtype, memory=SBUF, name="", depth=3):
-    """A tile of any shape; dimension 0 is the partitions. depth: as record.where() has it."""
+    """A tile of any shape; dimension 0 is the partitions. depth: as in record.where()."""
     rec = recorders[-1]
     at = rec.at or rec.where(depth)
     site = rec.sites.get(at)
@@ -94,7 +94,7 @@ FREE_DIMENSIONS = 4  # of an elementwise instruction
 
 
 def in_parts(emit, *tensors):
-    """emit(*tensors), tiles of one shape: once, or for each part where a tile has more free
+    """emit(*tensors), for tiles of one shape: once, or for each part if a tile has more free
     dimensions than an instruction takes."""
     shape = tensors[0].shape
     if len(shape) <= FREE_DIMENSIONS + 1 or any(t.shape != shape for t in tensors) or \
@@ -114,7 +114,7 @@ def need(x, what, call):
     if x.__class__ is not Tensor:
         if hasattr(x, "as_tensor"):
             return x.as_tensor()
-        record.active()  # outside of a kernel that is what is wrong
+        record.active()  # outside of a kernel, that is the error
         raise KernelError("%s: %s is %s, not a tensor" % (call, what, type(x).__name__))
     return x
 
@@ -151,7 +151,7 @@ def cmd_of(reduce_cmd, call):
 
 
 def crop(mask, call, *tensors):
-    """The tensors cut to a mask, or None when nothing is left."""
+    """The tensors cut to a mask, or None if nothing is left."""
     if mask is None or mask is True:
         return tensors
     ranges, rest, empty = mask_ranges(mask)
@@ -177,7 +177,8 @@ def masked(mask, call, emit):
 
 
 def clear_outside(tile, mask):
-    """Zeroes what a mask leaves out of a new tile, since what follows may read all of it."""
+    """Zeroes the part of a new tile that a mask leaves out, since later instructions may read all
+    of it."""
     ranges, _, empty = mask_ranges(mask)
     if empty:
         insn.memset(tile, 0)
@@ -196,8 +197,8 @@ def clear_outside(tile, mask):
 
 def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matmul=False,
              multi=False):
-    """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` gives its
-    instructions x. multi: dst is written before all operands have been read."""
+    """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` lets its
+    instructions write x. multi: dst is written before all operands have been read."""
     rec = recorders[-1]
     at = rec.at
     if at is None:
@@ -220,7 +221,7 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
 
 
 def _clearing(emit, tile, mask, call):
-    """emit(dst, *operands) of what a mask leaves; the rest of the new tile is zeroed."""
+    """emit(dst, *operands) for what a mask leaves; the rest of the new tile is zeroed."""
     def cut(dst, *operands, **more):
         if dst is tile:
             clear_outside(tile, mask)
@@ -231,7 +232,7 @@ def _clearing(emit, tile, mask, call):
 
 
 def shift(values):
-    """The arguments of a call of the old style, whose positions are those of the new one without
+    """The arguments of a call in the old style, whose positions are those of the new style without
     dst: values that were given by position move one to the right."""
     n = 0
     while n < len(values) and values[n] is not None and values[n] is not False:

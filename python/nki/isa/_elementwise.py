@@ -21,7 +21,7 @@ unknown, _IDLE = c.engine.unknown, c.reduce_cmd.idle
 
 
 def _out(dtype, *tensors):
-    """The type of a result tile: as asked for, else of the operands."""
+    """The type of a result tile: as asked for, else that of the operands."""
     if dtype is not None:
         return dtypes.find(dtype)
     found = tensors[0].dtype
@@ -31,7 +31,7 @@ def _out(dtype, *tensors):
 
 
 def imm(x, op, what):
-    """Words of an immediate of `op`: a number, a register, or a [P, 1] tile. Of operators on bits
+    """Words of an immediate of `op`: a number, a register, or a [P, 1] tile. For operators on bits
     the number is an integer, taken as it is."""
     if op in ops.UNARY:
         return insn.NONE
@@ -46,7 +46,7 @@ def imm(x, op, what):
 
 
 def as_float32(x):
-    """A [P, 1] tile of another type as float32, which vectors of numbers are."""
+    """A [P, 1] tile of another type as float32, which vectors of numbers must be."""
     if x.__class__ is not Tensor or x.dtype is dtypes.float32:
         return x
     copy = new_tile((x.shape[0], 1), dtypes.float32)
@@ -55,7 +55,7 @@ def as_float32(x):
 
 
 def tt_engine(dst, a, b, op):
-    """Words of 32 bits in SBUF are added exactly on gpsimd, where no engine is named."""
+    """Words of 32 bits in SBUF are added exactly on gpsimd, if no engine is named."""
     if op == _POW:
         return insn.GPSIMD
     if a.dtype.code not in _WORDS32 or b.dtype.code not in _WORDS32:
@@ -112,7 +112,7 @@ def _ts_words(op0, operand0, reverse0, op1, operand1, reverse1):
     return b"".join((PACKED[op0,], w0, PACKED[op1,], w1, PACKED[reverse0, reverse1, 0]))
 
 
-_ts_kept = {}  # of numbers, which loops take again and again
+_ts_kept = {}  # words of numbers, which loops use again and again
 
 
 def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=0, engine=-1):
@@ -207,7 +207,7 @@ def _coincide(dst):
 
 def _coinciding(dst, emit):
     """A destination some of whose elements coincide: the last of them stays. The instruction writes
-    a tile of its own, of which that is copied."""
+    a tile of its own, and that is copied."""
     whole = insn.tile(dst.shape[0], dst.free_size, dst.dtype).reshape(dst.shape)
     emit(whole)
     ends = tuple(slice(n - 1, n) if s == 0 else slice(None)
@@ -246,8 +246,8 @@ def read_accumulators(dst, negate=0, scalar=False):
 
 def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=None, reduce_res=None,
                reduce_cmd=c.reduce_cmd.idle, name=None, mask=None, dtype=None):
-    """dst = op(data * scale + bias) on scalar; with reduce_cmd the sums of rows go to the engine's
-    registers, with reduce_res from there to a [P, 1] tile."""
+    """dst = op(data * scale + bias) on scalar; with reduce_cmd the sums of rows go into the
+    engine's registers, with reduce_res from there to a [P, 1] tile."""
     if dst is not None and dst.__class__ is not Tensor and ops.is_op(dst):
         dst, op, data = None, dst, op if op is not None else data
     if data.__class__ is not Tensor:

@@ -75,7 +75,7 @@ def nc_matmul(dst=None, stationary=None, moving=None, is_stationary_onezero=Fals
               is_moving_onezero=False, is_transpose=False, accumulate=None, tile_position=(),
               tile_size=(), perf_mode=c.matmul_perf_mode.none, name=None, mask=None, dtype=None):
     """dst[M, N] (+)= stationary[K, M].T @ moving[K, N], dst in PSUM, the others in SBUF.
-    accumulate: False writes, True adds, None writes first and adds then."""
+    accumulate: False writes, True adds, None first writes and then adds."""
     if moving.__class__ is not Tensor:
         if moving is None:
             dst, stationary, moving = None, dst if dst is not None else stationary, \

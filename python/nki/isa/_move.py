@@ -25,7 +25,7 @@ def _priority(priority):
 
 
 def _queue(rec, flags, engine):
-    """The queue of a hwdge transfer that names its engine, else -1: chosen."""
+    """The queue of a hwdge transfer that names its engine, else -1: the builder chooses."""
     if engine in (None, c.engine.unknown, c.engine.dma):
         return -1
     if not flags & K.HWDGE:
@@ -39,8 +39,8 @@ def _queue(rec, flags, engine):
 def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
              dge_mode=c.dge_mode.unknown, engine=c.engine.unknown, name=None, dst_rmw_op=None,
              mask=None, dtype=None, unique_indices=True):
-    """dst = src by the DMA engines, cast through float32 where the types differ; dst_rmw_op=add
-    adds. dst and src have as many elements. Between HBM and SBUF, or within either."""
+    """dst = src by the DMA engines, converted through float32 if the types differ; dst_rmw_op=add
+    adds. dst and src have the same number of elements. Between HBM and SBUF, or within either."""
     if dst.__class__ is not Tensor:
         dst = need(dst, "dst", "dma_copy")
     if src.__class__ is not Tensor:
@@ -194,7 +194,7 @@ def nc_stream_shuffle(dst=None, src=None, shuffle_mask=None, name=None, mask=Non
 
 
 def register_alloc(x=None):
-    """A new register, holding x when that is given."""
+    """A new register; it holds x if that is given."""
     r = Register()
     r.number()
     if x is not None:
@@ -255,7 +255,7 @@ def tensor_copy_dynamic_dst(*args, **kwargs):
 
 
 def _pair(name):
-    """The recorder of a core that has another one beside it."""
+    """The recorder of a core that has a second core."""
     rec = record.active()
     if rec.cores > 1:
         return rec
@@ -268,8 +268,9 @@ def _pair(name):
 
 def sendrecv(src=None, dst=None, send_to_rank=None, recv_from_rank=None, pipe_id=None,
              dma_engine=c.dma_engine.dma, name=None):
-    """dst = the other core's src, as its dst = this core's src: tiles in SBUF of one type, with as
-    many partitions and elements. It waits until both cores are at a sendrecv of that pipe."""
+    """dst = the other core's src, and its dst = this core's src: tiles in SBUF of the same type,
+    with the same number of partitions and elements. Waits until both cores are at a sendrecv of
+    that pipe."""
     rec = _pair("sendrecv")
     first = rec.count
     dst, src = need(dst, "dst", "sendrecv"), need(src, "src", "sendrecv")
@@ -288,8 +289,8 @@ def sendrecv(src=None, dst=None, send_to_rank=None, recv_from_rank=None, pipe_id
 
 
 def core_barrier(data=None, cores=None, engine=c.engine.gpsimd, name=None):
-    """What each core has done with `data` is done on both before either goes on with it. Nothing on
-    one core."""
+    """What each core has done with `data` is done on both before either continues with it. Does
+    nothing on one core."""
     among = {whole(x) for x in cores} if isinstance(cores, (tuple, list)) else {whole(cores)}
     rec = record.active()
     if len(among) == 1 or rec.cores == rec.programs == 1:

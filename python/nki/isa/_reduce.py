@@ -65,7 +65,7 @@ def reduced_shape(shape, axes, keepdims):
 
 def tensor_reduce(dst=None, op=None, data=None, axis=None, negate=False, keepdims=False, name=None,
                   mask=None, dtype=None):
-    """dst = op over the last free axes of data, in float32; negate turns the sign."""
+    """dst = op over the last free axes of data, in float32; negate changes the sign."""
     if dst is not None and dst.__class__ is not Tensor and ops.is_op(dst):
         dst, op, data, axis = None, dst, op if op is not None else data, \
             data if axis is None else axis
@@ -104,8 +104,8 @@ def _places(t):
 
 
 def _in_part(a, b):
-    """Whether views of a tile, of one size of elements, have some places in common and not the same
-    ones."""
+    """Whether views of a tile, with elements of one size, have some places in common, but not
+    exactly the same ones."""
     if a.part + a.shape[0] <= b.part or b.part + b.shape[0] <= a.part or a.dyn or b.dyn or \
             a.dtype.size != b.dtype.size or same_view(a, b):
         return False
@@ -113,7 +113,7 @@ def _in_part(a, b):
 
 
 def _masked_reduce(data, emit, axes, keepdims, dtype, mask):
-    """A reduction of what a mask leaves: the kept axes of the result are cut likewise."""
+    """A reduction of what a mask leaves: the kept axes of the result are cut accordingly."""
     def cut(d, s):
         full = d.reshape(reduced_shape(data.shape, axes, True))
         s, full = crop(mask, "tensor_reduce", s, full)
@@ -146,7 +146,7 @@ def range_select(dst=None, on_true_tile=None, comp_op0=None, comp_op1=None, boun
                  reduce_cmd=c.reduce_cmd.reset_reduce, reduce_res=None, reduce_op="max",
                  range_start=0, on_false_value=None, name=None, mask=None, dtype=None):
     """dst = on_true_tile where (range_start + i) comp_op0 bound0 and comp_op1 bound1, else the
-    least float32; the rows' maximum by reduce_cmd."""
+    least float32; by reduce_cmd also the rows' maximum."""
     on_true_tile = need(on_true_tile, "on_true_tile", "range_select")
     least = -3.4028234663852886e38
     if on_false_value is not None and float(on_false_value) != least:
@@ -170,7 +170,8 @@ def range_select(dst=None, on_true_tile=None, comp_op0=None, comp_op1=None, boun
 def select_reduce(dst=None, predicate=None, on_true=None, on_false=None, reduce_res=None,
                   reduce_cmd=c.reduce_cmd.idle, reduce_op="max", reverse_pred=False, name=None,
                   mask=None, dtype=None):
-    """dst = on_true where predicate is not 0, else on_false; the rows' maximum by reduce_cmd."""
+    """dst = on_true where predicate is not 0, else on_false; by reduce_cmd also the rows' maximum.
+   """
     rec = record.active()
     first = rec.count
     cmd = cmd_of(reduce_cmd, "select_reduce")
@@ -230,8 +231,7 @@ def _masked_max8(src, dtype, mask):
 
 
 def nc_find_index8(dst=None, data=None, vals=None, name=None, mask=None, dtype=None):
-    """dst[P, 8] = index of each of the eight vals in its row of data; all ones where it is
-    missing."""
+    """dst[P, 8] = index of each of the eight vals in its row of data; all ones if it is missing."""
     if vals is None and dst is not None:
         dst, data, vals = None, dst, data
 
@@ -247,8 +247,8 @@ def nc_find_index8(dst=None, data=None, vals=None, name=None, mask=None, dtype=N
 
 def nc_match_replace8(dst=None, data=None, vals=None, imm=None, dst_idx=None, name=None, mask=None,
                       dtype=None):
-    """dst = data with the first place of each of the eight vals replaced by imm; dst_idx their
-    places."""
+    """dst = data with the first occurrence of each of the eight vals replaced by imm; dst_idx =
+    their places."""
     data, vals = need(data, "data", "nc_match_replace8"), need(vals, "vals", "nc_match_replace8")
 
     def emit(d, s, v, places):
@@ -266,7 +266,7 @@ def nc_match_replace8(dst=None, data=None, vals=None, imm=None, dst_idx=None, na
 
 
 def _rows_of(mask, emit):
-    """Under a mask of data: the [P, 8] operands are cut to its rows alone."""
+    """With a mask of data: the [P, 8] operands are cut to its rows only."""
     def cut(d, s, v, places):
         parts = crop(mask, "nc_match_replace8", d, s)
         if parts is None:

@@ -38,7 +38,7 @@ def _sizes(shape):
 
 
 def _usual(shape):
-    """Whether a shape is one tile of plain sizes, of at least two dimensions."""
+    """Whether a shape is that of one tile: plain sizes, and at least two dimensions."""
     if shape.__class__ is not tuple or len(shape) < 2:
         return False
     for n in shape:
@@ -48,7 +48,7 @@ def _usual(shape):
 
 
 def _par_dim_of(shape):
-    """Which dimension of a shape is the partitions."""
+    """The number of the dimension that is the partitions."""
     if isinstance(shape, (tuple, list)):
         for i, n in enumerate(shape):
             if n.__class__ is ParDim:
@@ -106,7 +106,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
 
 
 def _in_hbm(rec, sizes, dtype, where, name, place):
-    """A tensor in HBM. The shared ones of later programs of a grid are those of the first."""
+    """A tensor in HBM. Shared tensors of later programs of a grid are those of the first."""
     s = Storage(HBM, dtype, tuple(sizes), name or "tensor", where, place)
     if where is not shared_hbm:
         rec.number(s)
@@ -180,7 +180,7 @@ def shared_constant(constant, dtype=None):
 
 
 def shared_identity_matrix(n, dtype=uint8, dst=None):
-    """An identity matrix of n x n in SBUF; equal ones are one."""
+    """An identity matrix of n x n in SBUF; equal ones are made once."""
     if dst is not None:
         insn.tensor_copy(need(dst, "dst", "shared_identity_matrix"), identity(n, find(dtype)))
         return dst

@@ -70,7 +70,7 @@ def fori_loop(lower, upper, body_fun, step=1):
 
 
 def while_loop(init, body_fun):
-    """r = body_fun(r) at run time as long as the register r is not 0."""
+    """Runs r = body_fun(r) at run time as long as the register r is not 0."""
     rec = record.active()
     rec.flush()
     from ..isa._move import register_alloc, register_move
@@ -111,8 +111,8 @@ class nc:
 
 
 class spmd_dim:
-    """A dimension of a grid in parts, one of them cores: as many programs as the product. Program i
-    of it runs on core i // stride % 2; stride is None where no part is two cores."""
+    """A dimension of a grid in parts, one of which can be cores: as many programs as the product.
+    Program i of it runs on core i // stride % 2; stride is None if no part is two cores."""
 
     def __init__(self, *parts):
         self.n, self.stride = 1, None
@@ -143,7 +143,7 @@ def program_id(axis=0):
 
 
 def num_programs(axes=None):
-    """Programs along an axis or several; of the whole grid without."""
+    """The number of programs along one axis or several; without axes, of the whole grid."""
     grid = record.active().grid
     axes = range(len(grid)) if axes is None else (axes,) if isinstance(axes, int) else axes
     n = 1
@@ -153,7 +153,7 @@ def num_programs(axes=None):
 
 
 def program_ndim():
-    """Dimensions of the grid, 0 without one."""
+    """The number of dimensions of the grid, 0 without one."""
     return len(record.active().grid)
 
 

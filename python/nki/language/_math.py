@@ -1,6 +1,6 @@
-"""Elementwise arithmetic on tiles. Tiles broadcast as NumPy's arrays; a call gives a new tile of
-the operands' type (dtype= another). Division multiplies with the reciprocal, as the hardware has
-none."""
+"""Elementwise arithmetic on tiles. Tiles broadcast as NumPy's arrays do; a call returns a new tile
+of the operands' type (dtype= another). Division multiplies by the reciprocal, as the hardware has
+no division."""
 import math
 
 import numpy as np
@@ -80,7 +80,7 @@ def _filled(value, like):
 
 
 def _column(x):
-    """A [P, 1] operand: float32, as vectors of numbers are."""
+    """A [P, 1] operand: float32, as vectors of numbers must be."""
     if x.dtype is float32:
         return x
     c = insn.tile(x.shape[0], 1, float32)
@@ -139,7 +139,7 @@ def _make_binary(name, text):
     def function(x, y, dtype=None, mask=None, **other):
         if x.__class__ is Tensor and y.__class__ is float and dtype is None and mask is None:
             t = x.dtype
-            if x.storage.memory and t.float and not x.part:  # the most frequent by far
+            if x.storage.memory and t.float and not x.part:  # by far the most frequent
                 return returned(x.shape, t, emit_number, (x, y), SBUF, None, call)
         return _binary(name, x, y, dtype, mask)
     function.__name__ = function.__qualname__ = name
@@ -312,7 +312,7 @@ def _keep_large(d, s):
 
 
 def _steps_to(compare, sign):
-    """floor or ceil: the nearest whole number, moved by one where it lies on the wrong side."""
+    """floor or ceil: the nearest whole number, moved by one if it lies on the wrong side."""
     def emit(d, s):
         near, off = _rounded(s), new_tile(s.shape, float32)
         source = insn.in_sbuf(s)

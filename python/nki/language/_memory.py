@@ -95,7 +95,7 @@ def _store_selected(dst, value, mask):
 
 
 def mask_tile(terms, ranges, shape):
-    """A uint8 tile that is 1 where all terms hold, over axes cut to ranges."""
+    """A uint8 tile that is 1 where all terms hold, over axes that are cut to ranges."""
     from ..isa._gpsimd import _affine, emit_affine
     ones = new_tile(shape, find("uint8"))
     insn.memset(ones, 1)
@@ -125,7 +125,8 @@ static_cast = copy
 
 
 def spread(x, parts):
-    """A tile whose `parts` partitions all hold the one of x: shuffles within each 32."""
+    """A tile in which each of `parts` partitions holds the only one of x: shuffles within each 32.
+   """
     rec = record.active()
     source = insn.in_sbuf(x)
     if source.part % 32:
@@ -141,7 +142,7 @@ def spread(x, parts):
 
 
 def aligned(x, shape):
-    """x over a broadcast shape; partitions are copied, free dimensions repeated by steps."""
+    """x over a broadcast shape; partitions are copied, free dimensions are repeated by steps."""
     if x.shape == tuple(shape):
         return x
     if len(x.shape) < len(shape):  # as NumPy's: its partitions become a free dimension
@@ -158,7 +159,7 @@ def aligned(x, shape):
 
 
 def broadcast_to(x, shape=None, dtype=None, mask=None, **other):
-    """x repeated to a larger shape of as many dimensions; repeated partitions are copied."""
+    """x repeated to a larger shape with as many dimensions; repeated partitions are copied."""
     if isinstance(x, Index):
         return x.broadcast_to(shape)
     x = need(x, "x", "nl.broadcast_to")
@@ -177,13 +178,13 @@ def broadcast_to(x, shape=None, dtype=None, mask=None, **other):
 
 
 def expand_dims(x, axis):
-    """x with a dimension of size 1 more."""
+    """x with one more dimension of size 1."""
     return x.expand_dims(axis) if isinstance(x, Index) else \
         need(x, "x", "nl.expand_dims").expand_dim(axis)
 
 
 def transpose(x, dtype=None, mask=None, **other):
-    """A tile of two dimensions with partitions and free dimension swapped."""
+    """A tile of two dimensions with its partitions and its free dimension swapped."""
     x = need(x, "x", "nl.transpose")
     t = x.dtype if dtype is None else find(dtype)
 
@@ -261,8 +262,8 @@ def device_print(print_prefix, tensor=None, *others, mask=None, **other):
 
 
 class LoopReduce:
-    """What nl.loop_reduce gives: `x[...] = it` writes x in the first round and folds in later
-    ones."""
+    """The result of nl.loop_reduce: `x[...] = it` writes x in the first round and combines into it
+    in later ones."""
 
     def __init__(self, x, op, first, dtype):
         self.x, self.op, self.first, self.dtype = x, op, first, dtype

@@ -101,7 +101,7 @@ def finfo(dtype):
 
 
 class _TileSize:
-    """Sizes of the target: of the kernel that is being built, else of the environment's."""
+    """Sizes of the target: that of the kernel being built, else of the environment."""
 
     pmax, psum_fmax, psum_bank_fmax = 128, 512, 512
     psum_bank_fmax_bytes, gemm_stationary_fmax, gemm_moving_fmax = 2048, 128, 512

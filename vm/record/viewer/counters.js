@@ -1,4 +1,4 @@
-/* Lines over time: memory in use, semaphores, transfers pending, bytes per time. Each is scaled to
+/* Lines over time: memory in use, semaphores, pending transfers, bytes per time. Each is scaled to
  * what is in view. */
 
 /* The scale of a line: the largest value in view. */

@@ -22,7 +22,7 @@ function readColors() {
   for (const name of ['bg', 'panel', 'line', 'faint', 'text', 'muted', 'accent', 'shade', 'tensor',
     'vector', 'scalar', 'gpsimd', 'sync', 'load', 'store', 'other', 'wait', 'trigger', 'step', 'fill', 'tint', 'ink', 'bad'])
     colors[name] = css.getPropertyValue('--' + name).trim();
-  /* Mnemonics of an engine are told apart by three shades of its colour. */
+  /* Mnemonics of an engine differ by three shades of its colour. */
   const seen = {};
   tints = model.data.code.map((c) => {
     const engine = model.engineKind(c[0]), list = seen[engine] = seen[engine] || [];
@@ -56,11 +56,11 @@ function colorOf(i) {
 const open = new Set(), fewSems = model.tracks.filter((t) => t.type === 'sem').length <= 8 * model.data.cores;
 for (const t of model.tracks) if ((t.type !== 'sem' || fewSems) && !t.closed) open.add('section ' + t.section);
 
-/* Height of an engine's bars; one that only waits and triggers has none. */
+/* Height of an engine's bars; an engine that only waits and triggers has none. */
 function barsHeight(track) {
   return !track.spans.n ? 3 : open.has(track) ? track.spans.lanes * LANE : BAR;
 }
-/* Below the bars: what triggered transfers, then waits. */
+/* Below the bars: the triggers of transfers, then waits. */
 function triggersTop(track) { return 5 + barsHeight(track) + 2; }
 function waitsTop(track) { return triggersTop(track) + (track.triggers.n ? STRIP + 2 : 0); }
 function trackHeight(track) {
@@ -225,8 +225,8 @@ function draw() {
   });
 }
 
-/* Bars of s between y and y + h. What is narrower than two pixels is gathered by column, and a
- * column shows how much of it was busy. lane(k): offset of span k from y. */
+/* Bars of s between y and y + h. Bars narrower than two pixels are gathered by column, and a column
+ * shows how much of it was busy. lane(k): offset of span k from y. */
 function drawSpans(s, y, h, color, lane, text) {
   const pxPerPs = view.width / (view.t1 - view.t0), cover = new Float32Array(Math.ceil(view.width) + 1);
   let k = firstWhere(s.n, (m) => s.maxEnd[m] >= view.t0), any = false;
@@ -309,7 +309,7 @@ function drawQueue(track, y) {
   track.rings.forEach((s, r) => drawSpans(s, y + 4 + r * (wide ? 10 : 2), wide ? 8 : 2, colorOf, () => 0, false));
   if (wide && track.writes) track.writes.forEach((list, r) => drawWrites(list, y + 4 + r * 10));
 }
-/* A tick where a ring writes its 4 bytes, one in a column. */
+/* A tick where a ring writes its 4 bytes, at most one per column. */
 function drawWrites(list, y) {
   let k = firstWhere(list.length, (m) => model.writtenAt(list[m]) >= view.t0);
   ctx.fillStyle = colors.step;

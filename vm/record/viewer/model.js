@@ -5,7 +5,7 @@
 const INSN = 1, DMA = 2, SEM = 3, NOTIFY = 4, WAIT = 5, TABLE = 6, TRIGGER = 7, MEET = 8;
 const NONE = 2 ** 32 - 1; /* the value of a trigger whose transfer adds to no semaphore */
 const MEETING = "for the other core's sendrecv"; /* what a wait of kind MEET is */
-const BLOCK = 64; /* events that are skipped together where they are narrower than a pixel */
+const BLOCK = 64; /* events that are skipped together when they are narrower than a pixel */
 
 class Model {
   constructor(data) {
@@ -41,8 +41,8 @@ class Model {
     this.makeTracks();
   }
 
-  /* Engines, queues and semaphores of both cores have numbers in one count: core 0's, then core 1's.
-   * With two cores their names say which. */
+  /* Engines, queues and semaphores of both cores are numbered together: core 0's, then core 1's.
+   * With two cores their names say which core they belong to. */
   nameCores() {
     const d = this.data, of = (core) => d.cores > 1 ? 'core ' + core + ' ' : '';
     this.engines = [];
@@ -52,12 +52,12 @@ class Model {
     this.semNames = new Map(d.sems);
     this.semCore = (id) => of(Math.floor(id / d.semsOfCore));
   }
-  /* Its name on every core: what its colour goes by. */
+  /* Its name on every core: its colour depends on it. */
   engineKind(e) { return this.data.engines[e % this.data.engines.length]; }
   queueName(q) { return this.queues.has(q) ? this.queues.get(q).name : 'queue' + q % this.data.queuesOfCore; }
   semShort(id) { return this.semNames.get(id) || 'sem' + id % this.data.semsOfCore; }
   semName(id) { return this.semCore(id) + this.semShort(id); }
-  /* A heading; beside the names of two cores there is less room. */
+  /* A heading; next to the names of two cores there is less room. */
   section(core, name, short) { return this.data.cores > 1 ? 'Core ' + core + ' ' + short : name; }
 
   /* first[i], then sibling[...]: the events that follow from event i. */
@@ -72,8 +72,8 @@ class Model {
     }
   }
 
-  /* The 4 bytes that rings write to semaphores: an event of kind SEM has 1 + 16 * queue + ring of its
-   * core in `bytes`. It is seen later than it is written, by as much as after a share. */
+  /* The 4 bytes that rings write to semaphores: an event of kind SEM has 1 + 16 * queue + ring of
+   * its core in `bytes`. It is seen later than it is written, by the same time as after a share. */
   findWrites() {
     const seen = [0, 0], d = this.data;
     this.remote = (i) => Math.floor(this.id[i] / d.semsOfCore) === Math.floor(this.engine[i] / d.engines.length) ? 0 : 1;
@@ -91,7 +91,7 @@ class Model {
     const core = Math.floor(this.engine[i] / this.data.engines.length);
     return core * this.data.queuesOfCore + Math.floor((this.bytes[i] - 1) / 16);
   }
-  /* The trigger of a share's transfer, of a write's; -1: it was not recorded. */
+  /* The trigger of a share's or a write's transfer; -1: it was not recorded. */
   triggerOf(i) {
     const share = this.isWrite(i) ? this.from[i] : i;
     const f = share >= 0 ? this.from[share] : -1;
@@ -165,7 +165,7 @@ class Model {
       : t.type === 'engine' && t.engine === this.engine[i]);
   }
 
-  /* An engine that ran is shown, also where none of its instructions left an event. */
+  /* An engine that ran is shown even if none of its instructions left an event. */
   makeEngine(core, name, e, {insns, waits, triggers}) {
     if (!insns[e] && !waits[e] && !triggers[e] && !(this.data.ran || []).includes(e)) return;
     const track = {type: 'engine', section: this.section(core, 'Engines', 'engines'), name, engine: e,
@@ -184,18 +184,18 @@ class Model {
     return Int32Array.from(list.sort((a, b) => this.writtenAt(a) - this.writtenAt(b) || a - b));
   }
 
-  /* The same shares by the DMA engine that moves them: a row for each, over all queues. */
+  /* The same shares by the DMA engine that moves them: a row for each engine, over all queues. */
   makeDmaEngines(core, queues) {
     const by = new Map();
     for (const rings of queues)
       for (const r of Object.keys(rings).map(Number)) by.set(r, (by.get(r) || []).concat(rings[r]));
     const ids = [...by.keys()].sort((a, b) => a - b), shares = ids.reduce((a, r) => a + by.get(r).length, 0);
-    /* Of one queue it looks like the queue, and drawing very many shares twice takes time. */
+    /* With one queue it looks like the queue, and drawing very many shares twice takes time. */
     this.tracks.push({type: 'dma', closed: queues.length < 2 || shares > 20000, section: this.section(core, 'DMA engines', 'by engine'), name: 'all', core,
       ids, rings: ids.map((r) => this.spans(by.get(r)))});
   }
 
-  /* Transfers that are triggered and have bytes yet to move; and bytes per time. */
+  /* Transfers that have been triggered and still have bytes to move; and bytes per time. */
   makeLoad(core, queues) {
     const section = this.section(core, 'DMA queues', 'DMA'), of = new Set(queues), steps = [], edges = [];
     for (let i = 0; i < this.n; i++) {
@@ -307,7 +307,7 @@ class Model {
     const updates = this.kind[i] === SEM ? [i] : this.followers(i).filter((k) => this.kind[k] === SEM);
     return updates.flatMap((u) => this.followers(u).filter((k) => this.kind[k] === WAIT));
   }
-  /* What continued when i was over: the instruction or share after an ended wait. */
+  /* What continued when i was over: the instruction or share after a wait that it ended. */
   consumers(i) {
     const waits = this.isWait(i) ? [i] : this.endedWaits(i);
     return waits.map((w) => {
@@ -364,7 +364,8 @@ class Model {
     list.sort((a, b) => this.start[a] - this.start[b] || a - b);
     return {hit, list, line: [file, line]};
   }
-  /* The event of an instruction that is nearest to a time: it is at work then, or begins next to it. */
+  /* The event of an instruction that is nearest to a time: it is at work then, or begins closest to
+   * it. */
   eventNear(engine, pc, t) {
     let best = -1, far = Infinity;
     for (let i = 0; i < this.n; i++) {

@@ -22,7 +22,7 @@ function chipped(name, color) {
   return label;
 }
 
-/* A table with columns' names. */
+/* A table with named columns. */
 function headed(names) {
   const table = element('table'), head = table.createTHead().insertRow();
   for (const h of names) head.append(element('th', h, {scope: 'col'}));
@@ -114,7 +114,7 @@ function memoryParts(data, f) {
   return parts;
 }
 
-/* Of the run; of the stretch that was kept when that is all there is. */
+/* For the run; or for the stretch that was kept, if that is all there is. */
 function runTime() {
   const d = model.data;
   return d.figures && !d.dropped && !d.begin ? d.figures.time : d.total - d.begin;
@@ -140,7 +140,7 @@ function showSummary() {
       ['Rate while active', (d.bytes / Math.max(1, d.active) * 1000).toFixed(1) + ' GB/s']]));
   parts.push(...memoryParts(data, f));
   if (data.dropped)
-    parts.push(element('p', `${data.dropped.toLocaleString('en')} events were not kept: figures of engines, DMA and tiles are those of the others.`,
+    parts.push(element('p', `${data.dropped.toLocaleString('en')} events were not kept: the figures of engines, DMA and tiles cover only the others.`,
       {className: 'quiet'}));
   $('summary').replaceChildren(...parts);
 }
@@ -200,7 +200,8 @@ function stepPlace(k) {
 }
 const PATH_HEAD = 60, PATH_TAIL = 20; /* rows of the path that are listed, as by --explain-time */
 
-/* The path from its beginning, steps that repeat once: of a loop the time of all its rounds. */
+/* The path from its beginning, with repeating steps shown once: for a loop, the time of all its
+ * rounds. */
 function foldedPath() {
   const [table, body] = headed(['The path, earliest first', 'time']), b = path.blocks;
   let rows = 0, row = 0;
@@ -234,7 +235,7 @@ function foldedPath() {
 function showWhy() {
   const box = $('why');
   if (!path) {
-    box.replaceChildren(element('p', 'This run was recorded without causes, so that its critical path is not known.'),
+    box.replaceChildren(element('p', 'This run was recorded without causes, so its critical path is not known.'),
       element('p', 'soma --html records them, unless --trace-last or --trace-limit is given; so does soma.core {causes = true}.',
         {className: 'quiet'}));
     return;

@@ -9,7 +9,7 @@ class Path {
     this.model = model;
     this.n = n;
     this.causes = data.causes;
-    this.blocks = data.blocks; /* first step, steps of it, how often these come: flat */
+    this.blocks = data.blocks; /* first step, number of steps, how often these come: flat */
     [this.kind, this.engine, this.ring, this.queue, this.sem, this.code, this.cause] = [0, 1, 2, 3, 4, 5, 6].map(int);
     this.start = new Float64Array(n);
     this.end = new Float64Array(n);
@@ -42,7 +42,7 @@ class Path {
     return 'wait: ' + (this.sem[k] >= 0 ? 'semaphore ' + this.model.semName(this.sem[k]) : this.causeText(k));
   }
 
-  /* Time by what it went into, the most first; `after` is what lies after the path's end. */
+  /* Time by what it went into, largest first; `after` is the time after the path's end. */
   shares(total) {
     const by = new Map();
     for (let k = 0; k < this.n; k++) {
@@ -77,7 +77,7 @@ class Path {
     }
     return -1;
   }
-  /* The step that event i is, -1 when it is not on the path. */
+  /* The step of event i, -1 if it is not on the path. */
   stepOf(i) {
     const m = this.model;
     for (let k = firstWhere(this.n, (j) => this.end[j] > m.start[i]); k < this.n && this.start[k] <= m.end[i]; k++)
@@ -94,7 +94,7 @@ function eventsOf(mark) {
   return [...new Set(all)].sort((a, b) => model.start[a] - model.start[b]);
 }
 
-/* For whom an engine was idle, in words. */
+/* What an engine was waiting for while it was idle, in words. */
 function whomText(w) {
   const {firstEngine, afterEngines} = model.data.idle;
   if (w < firstEngine) return 'for ' + model.queueName(w);
@@ -151,8 +151,8 @@ function drawStep(k, x0, x1, top, place) {
   if (fits > 3) ctx.fillText(path.label(k).slice(0, fits), from, top + place.h / 2 + 0.5);
 }
 
-/* Lines from step to step, one in a column: where many fall together it reaches from the highest to
- * the lowest, and they are pale. */
+/* Lines from step to step, one per column: where many fall together the line reaches from the
+ * highest to the lowest, and they are pale. */
 class Joints {
   constructor(pale) { Object.assign(this, {pale, x: NaN, lo: 0, hi: 0}); }
   add(x, a, b) {
@@ -172,7 +172,8 @@ class Joints {
   }
 }
 
-/* Steps narrower than a pixel, by place: a column is as strong as the share of it that they take. */
+/* Steps narrower than a pixel, by place: the more of a column they take, the stronger it is
+ * drawn. */
 function drawThinSteps(thin) {
   ctx.fillStyle = colors.accent;
   for (const [y, {h, cover}] of thin)
@@ -184,7 +185,8 @@ function drawThinSteps(thin) {
   ctx.globalAlpha = 1;
 }
 
-/* The path over the other engines and transfers, which are veiled: its steps, and lines where it moves elsewhere. */
+/* The path drawn over the other engines and transfers, which are veiled: its steps, and lines where
+ * it moves elsewhere. */
 function drawPath() {
   if (!path || !view.path) return 0;
   ctx.globalAlpha = 0.62;

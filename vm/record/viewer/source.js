@@ -1,9 +1,9 @@
-/* The source with the time that each line took. */
+/* The source, with the time that each line took. */
 
 const LINE_HEIGHT = 18;
 const source = {file: 0, by: null, whole: 0, rows: [], marked: null};
 
-/* Time of the critical path by line, and what the model knows of lines. */
+/* Time of the critical path by line, and what the model knows about lines. */
 function lineTimes() {
   if (source.by) return source.by;
   source.by = model.lines();
@@ -22,7 +22,8 @@ function lineTimes() {
   return source.by;
 }
 
-/* The lines of a file; without its text those that instructions came from, as instructions. */
+/* The lines of a file; without its text, the instructions of the lines that instructions came
+ * from. */
 function linesOf(file) {
   const by = lineTimes(), text = model.data.sources[file - 1];
   if (text !== null && text !== undefined)
@@ -59,7 +60,7 @@ function lineElement(file, entry) {
   return el;
 }
 
-/* Lights the events of a line, and dims the others; once more: none. */
+/* Lights the events of a line, and dims the others; a second call lights none. */
 function markLine(file, line) {
   const same = view.hits && view.hits.line && view.hits.line[0] === file && view.hits.line[1] === line;
   $('query').value = '';
@@ -149,7 +150,7 @@ function showSource() {
   showFile(source.file);
 }
 
-/* The line of what is selected. */
+/* The line of the selected event. */
 function showLineOf(i) {
   const c = model.insn(i);
   source.marked = c && c[4] ? [c[4], c[5]] : null;

@@ -53,7 +53,7 @@ function linkWrites(updates) {
   updates.forEach((u, k) => out.append(k ? ', ' : '', eventLink(u, '4 bytes to ' + model.semName(model.id[u])), `, seen at ${timeText(model.start[u])}`));
   return out;
 }
-/* Of a trigger: what it started. Of a share, or what its ring writes: what started it. */
+/* For a trigger: what it started. For a share, or what its ring writes: what started it. */
 function showTransfer(table, i) {
   const trigger = model.triggerOf(i), kind = model.kind[i];
   if (kind === TRIGGER) {
@@ -66,7 +66,7 @@ function showTransfer(table, i) {
       factRow(table, 'Transfer', `${timeText(first)} to ${timeText(last)}, ${(model.bytes[i] / (last - first) * 1000).toFixed(1)} GB/s`);
       factRow(table, 'Shares', linkList(shares));
     } else {
-      factRow(table, 'Transfer', model.bytes[i] ? 'not begun' : 'of no bytes');
+      factRow(table, 'Transfer', model.bytes[i] ? 'not started' : 'no bytes');
     }
   } else if (trigger >= 0) {
     factRow(table, 'Triggered', eventLink(trigger));
@@ -86,7 +86,7 @@ function showSignals(table, i) {
   else if (updates.length) factRow(table, 'Unblocked', 'nothing: no wait ended with this');
 }
 
-/* What a step of the critical path says of itself. */
+/* What a step of the critical path shows about itself. */
 function showStep(table, k) {
   factRow(table, 'Critical path', `step ${(k + 1).toLocaleString('en')} of ${path.n.toLocaleString('en')}, ` +
     spanText(path.end[k] - path.start[k]));
@@ -169,7 +169,7 @@ function showDetails() {
 
 /* ---- Selection and search ----------------------------------------------------------------- */
 
-/* Brings event i into view: opens its section, moves time and rows no more than it takes. */
+/* Brings event i into view: opens its section, moves time and rows no more than necessary. */
 function openSection(i) {
   const track = model.trackOf(i), section = track && 'section ' + track.section;
   if (!section || open.has(section)) return;
@@ -219,7 +219,7 @@ function revealTime(start, end, row) {
   if (row && row.y + row.h > view.y + view.height - RULER) view.y = row.y + row.h - view.height + RULER + 8;
 }
 
-/* Selects step k of the critical path: its event, or the step where it has none. */
+/* Selects step k of the critical path: its event, or the step if it has none. */
 function selectStep(k) {
   const i = path.eventOf(k), place = placeOfStep(k);
   if (!view.path) togglePath();
@@ -293,7 +293,7 @@ function stepHit(by) {
   select(list[view.hit], true);
 }
 
-/* The event before or after on the track of the selection; at first the first one in view. */
+/* The event before or after the selected one on its track; at first, the first event in view. */
 function stepEvent(by) {
   if (view.selected < 0) {
     const track = model.tracks.find((t) => t.type === 'engine' && t.spans.n) || model.tracks.find((t) => t.type === 'queue');
@@ -324,7 +324,7 @@ function follow(events) {
 
 /* ---- Mouse -------------------------------------------------------------------------------- */
 
-/* The event of s at x, the one on top; narrow ones can be hit two pixels beside. */
+/* The event of s at x, the topmost one; narrow ones can be hit two pixels beside them. */
 function pick(s, x, lane) {
   const lo = T(x - 2), hi = T(x + 2), t = T(x);
   let best = -1, k = firstWhere(s.n, (m) => s.maxEnd[m] >= lo);

@@ -35,8 +35,8 @@ static bool as_is(const vm_act *a) {
 #undef ACTFN
 
 #if defined(__AVX512F__)
-/* ACT(exp) of x * scale + bias, operation for operation. Its two last factors are one here: the
- * first of them is exact, and this instruction rounds once as the second does. */
+/* ACT(exp) of x * scale + bias, operation for operation. Its last two factors are one here: the
+ * first of them is exact, and this instruction rounds once, as the second does. */
 KERN_INLINE __m512 exp_lanes(__m512 x, __m512 scale, __m512 bias) {
 #define ALL(c) _mm512_set1_ps(c)
 #define FAR(c) _mm512_castps_si512(ALL(c))

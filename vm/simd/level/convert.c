@@ -1,5 +1,5 @@
 /* Element types to fp32 and back, gather and scatter. The scalar definition is isa/dtype.c; the
- * arithmetic here is another, without branches, that gives the same bits. */
+ * arithmetic here is different, without branches, and gives the same bits. */
 #include "../level.h"
 
 #include <string.h>
@@ -24,8 +24,8 @@ ACCESS(uint32_t)
 ACCESS(int32_t)
 ACCESS(uint64_t)
 
-/* n elements of dst = value, an expression in x, through 32-bit ones: together, conversion and
- * packing take more registers than there are, and gcc spills. */
+/* n elements of dst = value, an expression in x, through 32-bit elements: done together, conversion
+ * and packing take more registers than there are, and gcc spills. */
 #define STORE_IN_BLOCKS(storage, value)                                              \
   uint32_t code[BLOCK];                                                              \
   for (size_t at = 0, some; at < n; at += some) {                                    \
@@ -63,9 +63,9 @@ KERN_INLINE uint32_t widen(uint32_t code, unsigned e, unsigned m, uint32_t over,
   return kern_pick((mag > over) | ((mag == over) & (over == nan)), KERN_NAN, u);
 }
 
-/* Bits of fp32 to a small float. Below the least normal value the sum with a power of two whose
- * last place is the least subnormal rounds; above, an integer addition does. `top` is what
- * overflow gives: over, or the largest finite code. */
+/* Bits of fp32 to a small float. Below the least normal value, the sum with a power of two whose
+ * last place is the least subnormal does the rounding; above it, an integer addition does. `top` is
+ * what overflow gives: over, or the largest finite code. */
 KERN_INLINE uint32_t narrow(uint32_t u, unsigned e, unsigned m, uint32_t over, uint32_t top,
                             uint32_t nan) {
   unsigned bias = (1u << (e - 1)) - 1, drop = 23 - m;
@@ -96,7 +96,7 @@ SMALL_FLOATS(SMALL)
 
 /* ---- The other types ---------------------------------------------------------------------- */
 
-/* A conversion each way, one element: LOAD's value of v, STORE's value of x. STORE_NARROW: of
+/* A conversion each way for one element: LOAD's value of v, STORE's value of x. STORE_NARROW: to
  * less than 32 bits by more than a few operations. */
 #define LOAD(type, storage, value)                                 \
   static void load_##type(float *dst, const void *src, size_t n) { \
@@ -183,7 +183,7 @@ KERN_INLINE uint32_t round_at(float x, unsigned drop) {
 STORE(bfloat16, uint16_t, round_at(x, 16) >> 16)
 STORE(tfloat32, uint32_t, round_at(x, 13))
 
-/* Up when the dropped fraction times 2^32 is above the random number. */
+/* Rounds up if the dropped fraction times 2^32 is above the random number. */
 static void store_bf16_sr(void *dst, const float *src, const uint32_t *random, size_t n) {
   KERN_LOOP
   for (size_t i = 0; i < n; i++) {
@@ -217,8 +217,8 @@ HALF(uint64_t)
 typedef uint8_t row16 __attribute__((vector_size(16)));
 typedef uint8_t row32 __attribute__((vector_size(32)));
 
-/* n things of a type between places that are steps apart. Four loads before their stores: a store
- * whose address has the low bits of a load after it would hold that up. */
+/* n items of a type between places that are steps apart. Four loads come before their stores: a
+ * store whose address has the same low bits as a later load would hold that load up. */
 #define MOVE(type)                                                                    \
   static void move_##type(unsigned char *dst, ptrdiff_t to, const unsigned char *src, \
                           ptrdiff_t from, size_t n) {                                 \
@@ -245,7 +245,7 @@ MOVE(uint64_t)
 MOVE(row16)
 MOVE(row32)
 
-/* Every other element is a loop of its own, which becomes shuffles. */
+/* Copying every other element is a loop of its own, which becomes shuffles. */
 static void gather(void *dst, const void *src, ptrdiff_t step, size_t n, unsigned esize) {
   bool half = step == 2 * (ptrdiff_t)esize;
 #define GATHER(type)                                  \
@@ -280,7 +280,7 @@ static void scatter(void *dst, ptrdiff_t step, const void *src, size_t n, unsign
   }
 }
 
-/* A row that is not as long as a type goes in two parts, which overlap. */
+/* A row whose length is not that of a type is copied in two parts, which overlap. */
 static void move_rows(void *dst, ptrdiff_t to, const void *src, ptrdiff_t from, size_t rows,
                       size_t bytes) {
 #define PARTS(type)                      \

@@ -8,7 +8,7 @@
   KERN_LOOP         \
   for (size_t i = 0; i < n; i++) a[i] = value
 
-/* Shift distances are masked where they do not count, so that no shift is undefined. */
+/* Shift distances are masked where they do not matter, so that no shift is undefined. */
 KERN_INLINE uint32_t shl(uint32_t a, uint32_t b, unsigned width) {
   return b < width ? a << (b & 31) : 0;
 }
@@ -114,7 +114,7 @@ static void merge(void *d, const uint32_t *m, const void *a, const void *b, size
   }
 }
 
-/* Blocks without a match are passed over; the one that has it is looked through. */
+/* Blocks without a match are skipped; the block that has one is searched. */
 static size_t find(const float *x, float v, size_t n) {
   enum { BLOCK = 64 };
   size_t i = 0;

@@ -53,8 +53,8 @@ enum { LANES = 1, ROWS = 1, VECS = 64 };
 #endif
 enum { NR = LANES * VECS, MR = ROWS };
 
-/* Rows m, columns n of sums into out or on top of it, with canonical NaNs (hosts differ in the NaN
- * an operation gives). */
+/* Rows m, columns n of sums into out or added to it, with canonical NaNs (hosts differ in the NaN
+ * that an operation gives). */
 static void emit(float *out, size_t ldo, const float *sums, unsigned m, unsigned n, bool add) {
   for (unsigned r = 0; r < m; r++, out += ldo, sums += NR) {
     KERN_LOOP
@@ -64,7 +64,7 @@ static void emit(float *out, size_t ldo, const float *sums, unsigned m, unsigned
 
 /* A whole tile of out: the sums, or what is there plus them. */
 #ifdef MM_SCALAR
-/* Without the instruction the emulation is the cost, so one row is enough. */
+/* Without the instruction the emulation takes the time, so one row is enough. */
 static void tile(float *out, size_t ldo, const float *w, size_t ldw, const float *panel, unsigned k,
                  bool add) {
   float acc[NR] = {0};

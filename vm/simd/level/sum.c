@@ -1,6 +1,6 @@
 /* Sixteen interleaved partials of a row: lane j takes elements j, j + 16, ... in order. The lanes
- * are one vector of 16, two of 8 or four of 4: vectors of the compiler's, for a loop over sixteen
- * scalars does not stay in registers. */
+ * are one vector of 16, two of 8 or four of 4. The vectors are the compiler's, because the scalars
+ * of a loop over sixteen do not stay in registers. */
 #include "../level.h"
 
 #include <string.h>
@@ -30,10 +30,10 @@ KERN_INLINE void pad(float row[16], const float *x, size_t n, float rest) {
   for (unsigned j = 0; j < 16; j++) row[j] = j < n ? x[j] : rest;
 }
 
-/* The vectors of the sixteen lanes, in a loop that is unrolled. */
+/* The vectors of the sixteen lanes, in an unrolled loop. */
 #define EACH_VEC KERN_UNROLL(4) for (unsigned j = 0; j < VECS; j++)
 
-/* A function for an operator: ENTER makes an accumulator of a vector, COMBINE takes in another,
+/* A function for an operator: ENTER makes an accumulator of a vector, COMBINE takes in another one,
  * LEAVE gives the result. `rest` changes nothing that it is combined with. */
 #define PARTIAL(op, type, ENTER, COMBINE, LEAVE, rest)                                           \
   static void partial_##op(float part[16], const float *x, size_t n) {                           \
@@ -63,9 +63,9 @@ PARTIAL(add, fvec, SAME, ADD, canon, -0.0f)
 PARTIAL(mult, fvec, SAME, MULT, canon, 1.0f)
 
 /* max and min by the order of integers, whose comparison takes one cycle: the keys of all floats
- * ascend from -inf over -0 and +0 to +inf. Those of the NaNs are beyond either end; moving all up
- * by their number on one side wraps them to the bottom, where anything is greater, moving down to
- * the top. */
+ * ascend from -inf over -0 and +0 to +inf. Those of the NaNs are beyond either end. Moving all keys
+ * up by the number of NaNs on one side wraps these to the bottom, where everything is greater;
+ * moving down wraps to the top. */
 enum { NANS = 0x7fffff };
 KERN_INLINE uvec flip(uvec u) { return u ^ ((uvec)((ivec)u >> 31) & INT32_MAX); }
 KERN_INLINE ivec low_key(fvec v) { return (ivec)(flip((uvec)v) + NANS); }
@@ -90,8 +90,8 @@ PARTIAL(min, ivec, high_key, LESSER, high_float, isa_bits_f32(KERN_NAN))
 
 enum { CHAINS = 4 }; /* rows at once: a row alone is one chain of dependent operations */
 
-/* Rows as lanes where they are short: each element of sixteen rows is a vector, and the partials
- * are combined as vm_kern_combine does; what lies beyond n would change nothing. */
+/* Rows as lanes if they are short: each element of sixteen rows is a vector, and the partials are
+ * combined as vm_kern_combine does; what lies beyond n would change nothing. */
 #define REDUCE(op, type, ENTER, COMBINE, LEAVE, rest)                                             \
   static void short_##op(float *out, const float *x, ptrdiff_t step, size_t rows, size_t n) {     \
     float block[16][16];                                                                          \
@@ -141,7 +141,7 @@ REDUCE(mult, fvec, SAME, MULT, canon, 1.0f)
 REDUCE(max, ivec, low_key, GREATER, low_float, isa_bits_f32(KERN_NAN))
 REDUCE(min, ivec, high_key, LESSER, high_float, isa_bits_f32(KERN_NAN))
 
-/* Sixteen stores a row whatever n is: the next row's go over what was too many. */
+/* Sixteen stores per row whatever n is: those of the next row overwrite the excess. */
 static void spread(float *d, const float *s, size_t rows, size_t n) {
   for (size_t r = 0; r < rows; r++, d += n) {
     if ((rows - r) * n >= 16) {
