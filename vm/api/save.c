@@ -179,8 +179,8 @@ static void set_options(vm_core *c, const vm_save_options *o) {
   for (unsigned i = 0; i < ISA_NENGINES; i++) c->eng[i].dp.rounding_seed = o->rounding_seed;
 }
 
-/* Cores that have just started, in memories of their own, like the run's; `given`, if it is not NULL:
- * blocks for tensors. On failure r holds nothing and *second is empty. */
+/* Cores that have just started, in memories of their own, like the run's; `given`, if it is not
+ * NULL: blocks for tensors. On failure r holds nothing and *second is empty. */
 static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *r,
                                vm_memory *second, const vm_save_options *o, vm_block *given,
                                isa_error *e) {

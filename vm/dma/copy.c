@@ -266,7 +266,7 @@ static void move_range(const vm_core *c, const vm_share *s, uint64_t e, uint64_t
 
 /* ---- Over the host's threads --------------------------------------------------------------- */
 
-/* Bytes from which on several threads are worth while, and of a cut. */
+/* Bytes from which on several threads are worthwhile, and of a cut. */
 enum { WORTH = 1 << 15, CUT = 1 << 13 };
 
 bool vm_dma_worth_threads(const vm_core *c, uint64_t bytes) {
