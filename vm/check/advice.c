@@ -129,7 +129,7 @@ static void decide(const vm_core *c, const vm_ck_must *run, const vm_ck_access *
   out->second = out->early ? write : read;
 }
 
-/* ---- What tells of the first --------------------------------------------------------------- */
+/* ---- What signals that the first is over --------------------------------------------------- */
 
 /* What an engine has waited for when it comes to an access: the last wait for each semaphore. Those
  * from `since` on are next to the access: nothing else was done with memory in between. */

@@ -344,7 +344,7 @@ void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
   visit_tensors(&w, in, 0, 0);
 }
 
-/* ---- Calls that more than one check hears ------------------------------------------------- */
+/* ---- Calls that more than one check uses -------------------------------------------------- */
 
 void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
   unsigned unit = vm_ck_unit(c, e);

@@ -82,7 +82,7 @@ bool vm_dma_lists_apart(vm_core *c, const vm_engine *e, const isa_insn *in, isa_
       if ((b[i].moved || b[k].moved) && isa_ap_overlap(&b[i].ap, &b[k].ap))
         return isa_fail(err, ISA_FAULT, 0,
                         "a buffer at bytes %lld.. shares bytes with one of %s, at bytes %lld..: "
-                        "what is written is apart from all else",
+                        "what is written must not overlap anything else",
                         (long long)b[i].ap.offset, k < ndst ? "dsts" : "srcs",
                         (long long)b[k].ap.offset);
   return true;

@@ -120,8 +120,8 @@ void vm_rec_html_code(vm_rec_html *h, const vm_rec_event *v) {
   h->code[number] = ++h->ncode;
 }
 
-/* Engines, queues and semaphores go by their numbers in the count of both cores.
- * The instructions that events and the critical path speak of:
+/* Engines, queues and semaphores are numbered over both cores.
+ * The instructions that events and the critical path are about:
  * [engine, pc, mnemonic, operands, file or 0, line, tensor of a DMA, its source, its destination]
  */
 static void put_code(vm_rec_html *h) {
