@@ -43,7 +43,7 @@ class BenchmarkResult:
 class KernelRun:
     """A run of a kernel: `result` (what a call returns), `time_us`, `stats`, `findings`; page(),
     trace(), timeline() and explain() of a recorded run; `source()` and `report()` of its program.
-   """
+    """
 
     def __init__(self, run, built, result):
         self.run, self.built, self.result = run, built, result

@@ -60,7 +60,7 @@ def _call(arguments):
 def session(saved, commands=None):
     """Hands the bytes of a saved run to the debugger. commands: a text whose lines come first,
     before standard input. Returns the bytes of the run as the user has left it; None after a fault.
-   """
+    """
     with tempfile.TemporaryDirectory(prefix="soma-debug-") as folder:
         before, after, script = (os.path.join(folder, n) for n in ("run", "left", "commands"))
         with open(before, "wb") as f:

@@ -433,7 +433,7 @@ class Machine:
     def debug(self, program, inputs=None, commands=None, rows=None):
         """The same under the debugger, which reads commands from the lines of `commands` first, if
         given, and then from standard input. Returns a Run, or None if it was left before its end.
-       """
+        """
         if self.options.event:
             raise SomaError("a run that is recorded cannot go back: debug it without record=True")
         r, _keep = self._start(program, inputs, rows)

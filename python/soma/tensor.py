@@ -54,7 +54,7 @@ class Storage:
 class Site:
     """A place of the user's source that makes tiles: what they have in common, and what was asked
     for, by which the next call knows whether it makes the same tile again. `info` is the builder's.
-   """
+    """
 
     __slots__ = ("asked", "facts", "shape", "dtype", "steps", "info")
 
@@ -300,7 +300,7 @@ class Tensor(Views):
 
     def cropped(self, ranges):
         """The view with axis a cut to [lo, hi) for each a: (lo, hi) of ranges; axes of size 1 stay.
-       """
+        """
         shape, steps = list(self.shape), self.steps
         part, off = self.part, self.off
         bound = self.bound

@@ -171,7 +171,7 @@ def select_reduce(dst=None, predicate=None, on_true=None, on_false=None, reduce_
                   reduce_cmd=c.reduce_cmd.idle, reduce_op="max", reverse_pred=False, name=None,
                   mask=None, dtype=None):
     """dst = on_true where predicate is not 0, else on_false; by reduce_cmd also the rows' maximum.
-   """
+    """
     rec = record.active()
     first = rec.count
     cmd = cmd_of(reduce_cmd, "select_reduce")

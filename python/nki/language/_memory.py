@@ -126,7 +126,7 @@ static_cast = copy
 
 def spread(x, parts):
     """A tile in which each of `parts` partitions holds the only one of x: shuffles within each 32.
-   """
+    """
     rec = record.active()
     source = insn.in_sbuf(x)
     if source.part % 32:
