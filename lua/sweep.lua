@@ -530,6 +530,7 @@ return function(o)
   end
   local columns, faults = all_columns(rows, names)
   if o.columns then columns = copy(o.columns) end
+  for _, name in ipairs(columns) do faults = faults and name ~= "fault" end
   if faults then columns[#columns + 1] = "fault" end
   return setmetatable({rows = rows, columns = columns, parameters = names}, meta)
 end

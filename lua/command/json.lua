@@ -33,7 +33,9 @@ local function json(v, indent)
   elseif type(v) == "string" then
     return text(v)
   elseif math.type(v) == "float" then
-    return v == v and v - v == 0 and string.format("%.17g", v) or "null"
+    if v ~= v or v - v ~= 0 then return "null" end
+    local s = string.format("%.15g", v) -- without digits that say nothing, if it reads back as the same
+    return tonumber(s) == v and s or string.format("%.17g", v)
   end
   return tostring(v)
 end

@@ -304,7 +304,7 @@ end
 -- message.
 local function first_error(text)
   for line in text:gmatch "[^\n]+" do
-    if line:find "^%S" and not line:find("warning: ", 1, true) then return (line:gsub("^soma: error: ", "")) end
+    if line:find "^%S" and not line:find("warning: ", 1, true) then return (line:gsub("^soma: error: ", ""):gsub("; the first:$", "")) end
   end
 end
 

@@ -4,7 +4,8 @@
     run = soma.run(open("prog.s").read(), {"x": x}, checks="all")
     print(run.out["y"], run.stats.time_ns, run.findings)
 
-Kernels written for NKI run with `soma-nki script.py`; see README.md beside this package.
+Classes: Machine, Program, Run; `help(soma.Machine)`. Kernels written for NKI run with
+`soma-nki script.py`. The manual is python/README.md of the sources, installed under share/doc/soma.
 """
 from .arrays import RawArray, array, from_bits
 from .dtypes import DType

@@ -1,8 +1,8 @@
 """Machines, programs and runs.
 
-    m = soma.Machine("trn2")
+    m = soma.Machine("trn2", checks="all")
     p = m.assemble(open("prog.s").read(), "prog.s")
-    run = m.run(p, {"x": x}, checks="all")
+    run = m.run(p, {"x": x})
     run.out["y"], run.stats.time_ns, run.findings
 
 Times are in nanoseconds where a name says so, else in femtoseconds of simulated time.
@@ -462,7 +462,10 @@ class Machine:
         keep = []
         lib.soma_unbind(self.handle, program.handle)
         for name, value in (inputs or {}).items():
-            data, dtype = arrays.host_array(value)
+            try:
+                data, dtype = arrays.host_array(value)
+            except TypeError as e:
+                raise TypeError("input %s: %s" % (name, e)) from None
             keep.append(data)
             shape = (C.c_int64 * max(data.ndim, 1))(*(data.shape or (1,)))
             self._check(lib.soma_bind(self.handle, program.handle, name.encode(), dtype.code,

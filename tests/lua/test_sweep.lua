@@ -114,6 +114,8 @@ case("a variant that fails says so in its row", function()
     return {x = 1}
   end)
   eq(r.rows[1].fault, "no luck")
+  local named = soma.sweep {over = {{"n", 1}}, columns = {"fault", "n"}, run = function() error("no luck", 0) end}
+  eq(tostring(named):match "^[^\n]*", "fault    n")
   eq(r.rows[2].fault:match "^[^\n]*", "bad.s:4: fault: division by zero")
   eq(r.rows[3].fault:match "^[^\n]*", "bad.s:4: fault: division by zero")
   eq(r.rows[4].fault, "its process ended early, with status 3")

@@ -1,4 +1,11 @@
 """The package soma: programs, runs, types, arrays."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
 import unittest
 
 import numpy as np
@@ -39,6 +46,22 @@ class Programs(unittest.TestCase):
         self.assertIn('"sources":["', page)  # the text of the program
         self.assertIn("scalar", run.timeline())
         self.assertIn("critical path", run.explain())
+
+    def test_the_example_of_the_manual_prints_what_it_shows(self):
+        text = pathlib.Path("python/README.md").read_text().split("<!-- example: soma -->")[1]
+        block = r"\s*```python\n(.*?)```\n\n((?:    [^\n]*\n)+)"
+        code, shown = re.match(block, text, re.S).groups()
+        with tempfile.TemporaryDirectory() as folder:
+            got = subprocess.run([sys.executable, "-c", code], cwd=folder, text=True, check=True,
+                                 env={**os.environ, "PYTHONPATH": os.path.abspath("python")},
+                                 capture_output=True).stdout
+            self.assertEqual(got, textwrap.dedent(shown))
+            self.assertIn("<html", pathlib.Path(folder, "square.html").read_text().lower())
+
+    def test_an_input_that_is_no_array_is_named(self):
+        for value, said in ((np.zeros((128, 64)), "input x: float64"), (None, "input x: ")):
+            with self.assertRaisesRegex(TypeError, said):
+                soma.run(PROGRAM % 16, {"x": value})
 
     def test_a_race_is_found_with_its_line(self):
         run = soma.run(PROGRAM % 15, {"x": self.x}, checks="race")
