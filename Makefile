@@ -17,7 +17,7 @@
 #   pictures  draws samples/pictures anew; picture-ui: the page's
 #   ulp       error of every activation function against MPFR, on 2^24 points each
 #   repro     the same bits from gcc and clang, each -O, each SIMD level, and aarch64 (qemu-user)
-#   tsan      threads under the thread sanitizer
+#   tsan asan-threads   what goes over several threads, under the thread and the address sanitizer
 #   fuzz-smoke  fuzz harnesses under ASan and UBSan with fixed seeds; fuzz: FUZZ_COUNT of
 #             them in FUZZ_JOBS processes; fuzz-guided: libFuzzer, FUZZ_SECONDS
 #   debug asan ubsan   the same build with other flags, into build-debug/ and so on
@@ -247,11 +247,14 @@ nki-random: all
 
 repro: all
 	$(Q)BUILD=$(BUILD) tests/repro.sh all $(REPRO)
-TSAN := test_threads test_work
-# Only what starts threads; the sanitizer slows the rest twentyfold.
+THREADED := soma-threads test_threads test_work test_late
+# Only what goes over several threads; the sanitizers slow the rest tenfold and more.
 tsan:
-	$(Q)$(MAKE) BUILD=build-tsan OPT=-O1 SAN="-fsanitize=thread" $(TSAN:%=build-tsan/tests/%)
-	$(Q)for t in $(TSAN); do CMOCKA_MESSAGE_OUTPUT=TAP build-tsan/tests/$$t || exit 1; done
+	$(Q)$(MAKE) BUILD=build-tsan OPT=-O1 SAN="-fsanitize=thread" $(THREADED:%=build-tsan/tests/%)
+	$(Q)BUILD=build-tsan tests/threads/run.sh
+asan-threads:
+	$(Q)$(MAKE) BUILD=build-asan OPT=-O1 SAN="$(ASAN)" $(THREADED:%=build-asan/tests/%)
+	$(Q)BUILD=build-asan tests/threads/run.sh
 
 # Each file is written whole or not at all.
 generated: all
@@ -304,8 +307,9 @@ fuzz-guided:
 
 debug:
 	$(Q)$(MAKE) BUILD=build-debug OPT="-O0"
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=all
 asan:
-	$(Q)$(MAKE) BUILD=build-asan OPT="-O1" SAN="-fsanitize=address,undefined -fno-sanitize-recover=all"
+	$(Q)$(MAKE) BUILD=build-asan OPT="-O1" SAN="$(ASAN)"
 ubsan:
 	$(Q)$(MAKE) BUILD=build-ubsan OPT="-O1" SAN="-fsanitize=undefined -fno-sanitize-recover=all"
 
@@ -374,5 +378,5 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all mpi unit test lists test-ui check judge conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
-        figures examples timing ulp repro tsan fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install uninstall clean
+        figures examples timing ulp repro tsan asan-threads fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install uninstall clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
