@@ -1,5 +1,5 @@
--- Arithmetic on tensors of a device. Each operator is a program that runs there: it goes by the
--- operator, the types and how its operands lie, is built once, and is kept. Gives the methods and
+-- Arithmetic on tensors of a device. Each operator is a program that runs there: it depends on
+-- the operator, the types and how its operands lie, is built once, and is kept. Gives the methods and
 -- metamethods.
 local soma, host = ...
 local tiling = host.tiling

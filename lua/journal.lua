@@ -15,7 +15,7 @@ end
 
 -- The first difference between the variants of the journal and those of the sweep, in words.
 local function differs(old, new)
-  if #old ~= #new then return "it is of " .. #old .. " variants, the sweep has " .. #new end
+  if #old ~= #new then return "it has " .. #old .. " variants, but the sweep has " .. #new end
   for i = 1, #new do
     local names = {}
     for name in pairs(old[i]) do names[name] = true end
@@ -23,7 +23,7 @@ local function differs(old, new)
     for name in pairs(names) do
       local a, b = old[i][name], new[i][name]
       if host.json(a) ~= host.json(b) then
-        return "in its variant " .. i .. " " .. name .. " is " .. show(a) .. ", in the sweep's " .. show(b)
+        return "in its variant " .. i .. " " .. name .. " is " .. show(a) .. ", but in the sweep's " .. show(b)
       end
     end
   end
@@ -44,7 +44,7 @@ end
 local function check(path, head, want)
   if type(head) ~= "table" or head.soma ~= "sweep" then refuse(path, "line 1 is not that of a journal") end
   if head.version ~= VERSION then
-    refuse(path, "it has version " .. tostring(head.version) .. ", this Soma reads version " .. VERSION)
+    refuse(path, "it has version " .. tostring(head.version) .. ", but this Soma reads version " .. VERSION)
   end
   if type(head.variants) ~= "table" then refuse(path, "line 1 has no variants") end
   local other = differs(head.variants, want.variants)
@@ -72,7 +72,7 @@ local function read(path, text, want)
       local n = type(value) == "table" and value.variant
       if math.type(n) ~= "integer" or not want.variants[n] or type(value.row) ~= "table" or
         type(value.printed) ~= "string" then
-        refuse(path, "line " .. number .. " is no row of it")
+        refuse(path, "line " .. number .. " is not a row of a journal")
       end
       rows[n] = {row = value.row, printed = value.printed}
     end
@@ -83,7 +83,7 @@ end
 -- A row that is finished: appended at once.
 function journal:add(n, row, printed)
   local line = host.json {variant = n, row = row, printed = printed}
-  local ok, message = self.file:write(line or refuse(self.path, "row " .. n .. " has no JSON"), "\n")
+  local ok, message = self.file:write(line or refuse(self.path, "row " .. n .. " cannot be written as JSON"), "\n")
   if ok then ok, message = self.file:flush() end
   if not ok then refuse(self.path, message) end
 end
@@ -103,7 +103,7 @@ return function(path, variants, programs)
   text = text:sub(1, at - 1) -- without a line that was not finished
   if text == "" then
     local head = host.json(want)
-    if not head then refuse(path, "a parameter's name is no text of UTF-8") end
+    if not head then refuse(path, "a parameter's name is not UTF-8 text") end
     text = head .. "\n"
   end
   local ok, message = host.write(path, text)

@@ -83,7 +83,7 @@ static int seconds(lua_State *L) {
   return 1;
 }
 
-/* host.hash(string): a number that hardly another string has. */
+/* host.hash(string): a number that hardly any other string has. */
 static int hash(lua_State *L) {
   size_t n;
   const char *s = luaL_checklstring(L, 1, &n);

@@ -102,7 +102,7 @@ static bool open_pipes(int fd[PIPES][2]) {
 static int start(lua_State *L) {
   int fd[PIPES][2];
   luaL_checktype(L, 1, LUA_TFUNCTION);
-  if (lb_files_forbidden(L)) return luaL_error(L, "a sandbox starts no processes");
+  if (lb_files_forbidden(L)) return luaL_error(L, "a sandbox cannot start processes");
   lua_settop(L, 1);
   process *p = lua_newuserdatauv(L, sizeof *p, 0);
   *p = (process){.owner = getpid(), .fd = {-1, -1}};

@@ -15,7 +15,7 @@ local function wrong_variant(i, v)
   local where = "sweep: variant " .. i
   if type(v) ~= "table" then return where .. " is a " .. type(v) .. ", not a table" end
   for name, value in pairs(v) do
-    if type(name) ~= "string" then return where .. ": parameters are given by name" end
+    if type(name) ~= "string" then return where .. ": parameters must be given by name" end
     if not scalar[type(value)] then
       return where .. ": parameter '" .. name .. "' is a " .. type(value) .. not_scalar
     end
@@ -79,14 +79,14 @@ local function check(o)
     return nil, "sweep: option 'jobs' is " .. o.jobs .. ", not an integer from 1 to 256"
   end
   for _, name in ipairs(o.columns or {}) do
-    if type(name) ~= "string" then return nil, "sweep: option 'columns' is a list of names" end
+    if type(name) ~= "string" then return nil, "sweep: option 'columns' must be a list of names" end
   end
   local variants, names = o.variants, nil
   if o.over then
     variants, names = product(o.over)
     if not variants then return nil, names end
   end
-  if #variants == 0 then return nil, "sweep: there is no variant" end
+  if #variants == 0 then return nil, "sweep: there are no variants" end
   for i, v in ipairs(variants) do
     message = wrong_variant(i, v)
     if message then return nil, message end
@@ -156,7 +156,7 @@ local function values(o, v)
   local row = {}
   if is_run(run) then row = figures(run) else more = run end
   if more ~= nil and type(more) ~= "table" then
-    error("sweep: a variant gives a run, a table of values, or both, not a " .. type(more), 0)
+    error("sweep: a variant must give a run, a table of values, or both, not a " .. type(more), 0)
   end
   for name, value in pairs(more or {}) do
     if type(name) ~= "string" or not scalar[type(value)] then
@@ -362,7 +362,7 @@ local function quoted(v)
   return s
 end
 
--- In the processes of an MPI job but the first, nothing is written.
+-- In an MPI job only the first process writes.
 local function write(path, text)
   if host.world and host.world.rank ~= 0 then return true end
   return host.write(path, text)
@@ -412,7 +412,7 @@ local function wrong_plot(self, o)
   if not o.x or not o.y then return "plot: 'x' and 'y' name the columns to draw" end
   local names = type(o.y) == "table" and copy(o.y) or {o.y}
   if #names == 0 then return "plot: 'y' names no column" end
-  if #names > 1 and o.series then return "plot: 'series' goes with one column 'y'" end
+  if #names > 1 and o.series then return "plot: 'series' goes with only one column 'y'" end
   table.insert(names, o.x)
   if o.series then table.insert(names, o.series) end
   local there = {}
@@ -430,7 +430,7 @@ local function wrong_plot(self, o)
     end
   end
   local axes = {[true] = true, [false] = true, x = true, y = true, xy = true}
-  if o.log ~= nil and not axes[o.log] then return "plot: 'log' is true, \"x\", \"y\" or \"xy\"" end
+  if o.log ~= nil and not axes[o.log] then return "plot: 'log' must be true, \"x\", \"y\" or \"xy\"" end
   for i, s in ipairs(o.points or {}) do
     if type(s) ~= "table" or type(s.label) ~= "string" then
       return "plot: entry " .. i .. " of 'points' must be {label = text, {x, y}, ...}"
@@ -522,7 +522,7 @@ end
 return function(o)
   local variants, names = check(o)
   if not variants then error(names, 2) end
-  if o.journal and not host.trusted() then error("sweep: a sandbox keeps no journal", 2) end
+  if o.journal and not host.trusted() then error("sweep: a sandbox cannot keep a journal", 2) end
   local rows = {}
   for n, packed in ipairs((host.trusted() and run_all or run_here)(o, variants)) do
     rows[n] = copy(variants[n])

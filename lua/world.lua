@@ -31,7 +31,7 @@ function share.hand_out(variants, missing, pool, take)
     local theirs = message:sub(5, 4 + MARK)
     if string.unpack("<I4", theirs) < sweeps then return end -- it comes late
     if theirs ~= mark then
-      error("sweep: process " .. from .. " of " .. world.size .. " has other variants than process 0:" ..
+      error("sweep: process " .. from .. " of " .. world.size .. " has different variants from process 0:" ..
         " a script must give the same in all of them", 0)
     end
     if message:sub(1, 4) == "row " then

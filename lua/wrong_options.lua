@@ -2,7 +2,7 @@ local soma, host = ...
 
 -- host.wrong_options: what is wrong with the options of a call, or nil. known: {name = type or "a|b"}.
 return function(what, o, known)
-  if type(o) ~= "table" then return what .. ": a table of options is wanted, not " .. type(o) end
+  if type(o) ~= "table" then return what .. ": expected a table of options, not " .. type(o) end
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)

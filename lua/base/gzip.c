@@ -27,7 +27,7 @@ bool lb_fits_name(lua_State *L, const char *path, bool text) {
   if (suffix == NULL || (text && strcmp(suffix, ".gz") == 0)) return true;
   lua_pushnil(L);
   if (text)
-    lua_pushfstring(L, "cannot write '%s': %s is not built; of compressed files there is .gz", path,
+    lua_pushfstring(L, "cannot write '%s': %s is not built; the only compression is .gz", path,
                     suffix);
   else
     lua_pushfstring(L,

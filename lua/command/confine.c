@@ -339,8 +339,8 @@ static confinement take_options(lua_State *L) {
 }
 
 /* host.confine({seconds, memory, output, filter, hook, capture}, files, f): f, which gives an exit
- * status, runs in a process that can open no file, start no process, use the open files of the
- * table alone, write no more than `memory` bytes to one, and print no more than `output` bytes,
+ * status, runs in a process that can open no file, start no process, use only the open files
+ * of the table, write no more than `memory` bytes to one, and print no more than `output` bytes,
  * which are passed on or, with capture, kept. After so many seconds it is ended; with hook Lua
  * itself is. Gives a table that says how it ended. */
 int soma_confine(lua_State *L) {

@@ -48,7 +48,7 @@ local function environment(m)
   -- Bytecode that no compiler made can do anything; a chunk without an environment has this one.
   function env.load(chunk, name, mode, ...)
     if mode ~= nil and mode ~= "t" and mode ~= "bt" then
-      error("load: only text, mode \"t\", in a sandbox", 2)
+      error("load: a sandbox allows only text, mode \"t\"", 2)
     end
     if select("#", ...) > 0 then return load(chunk, name, "t", (...)) end
     return load(chunk, name, "t", env)
@@ -69,7 +69,7 @@ local function environment(m)
   end
   function env.collectgarbage(what)
     if what ~= nil and what ~= "collect" and what ~= "count" and what ~= "step" then
-      error("collectgarbage: only collect, count and step in a sandbox", 2)
+      error("collectgarbage: a sandbox allows only collect, count and step", 2)
     end
     return collectgarbage(what)
   end

@@ -291,7 +291,7 @@ local function debug_run(run, o)
   if not ok then return complain(without_place(message)) end
   if not run.fault then keep(run, o) end
   if next(o["--out"]) == nil then return 0 end
-  if not run.ended or run.fault then return complain "--out: the run has not ended, nothing is saved" end
+  if not run.ended or run.fault then return complain "--out: the run has not ended; nothing is saved" end
   message = data.save(run, o)
   return message and complain(message) or 0
 end

@@ -1,5 +1,6 @@
 /* Lines from a terminal, edited, with history and completion: the module soma.lines, which the
- * debugger and the prompt ask for. Without libedit there is none: lines are read as they come. */
+ * debugger and the prompt ask for. Without libedit it does not exist: lines are read as they come.
+ */
 #include "lines.h"
 
 #ifdef SOMA_LIBEDIT

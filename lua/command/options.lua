@@ -150,7 +150,7 @@ end
 local function take_bytes(o, word, value)
   o[word] = host.bytes(value)
   if not o[word] then
-    return word .. " takes a number of bytes, as 4096, 64K, 512M or 2G, not '" .. value .. "'"
+    return word .. " takes a number of bytes, such as 4096, 64K, 512M or 2G, not '" .. value .. "'"
   end
 end
 
@@ -227,7 +227,7 @@ end
 
 -- A limit of what is recorded; what is wrong, or nil.
 local function check_record(o)
-  if o["--trace-last"] and o["--trace-limit"] then return "either --trace-last or --trace-limit" end
+  if o["--trace-last"] and o["--trace-limit"] then return "give either --trace-last or --trace-limit" end
   if o["--trace-from"] and o["--trace-until"] and o["--trace-from"] >= o["--trace-until"] then
     return "--trace-until must be more than --trace-from"
   end
@@ -241,7 +241,7 @@ end
 
 -- A saved run brings its program, its inputs and what they were made with.
 local function check_resume(o)
-  if o.program then return nil, "--resume brings its program: '" .. o.program .. "' is one more" end
+  if o.program then return nil, "--resume has its own program: '" .. o.program .. "' is a second one" end
   if o["--target"] or next(o["--in"]) or next(o["--rows"]) or #o["--in whole"] > 0 or #o["-D"] > 0 or #o["-I"] > 0 then
     return nil, "--in, --rows, --target, -D and -I do not go with --resume: the run has started already"
   end

@@ -64,7 +64,7 @@ local function take_bytes(key)
   return function(o, word, value)
     o[key] = host.bytes(value)
     if not o[key] then
-      return word .. " takes a number of bytes, as 4096, 64K, 512M or 2G, not '" .. value .. "'"
+      return word .. " takes a number of bytes, such as 4096, 64K, 512M or 2G, not '" .. value .. "'"
     end
   end
 end

@@ -44,11 +44,11 @@ local function range_of(word, size, what)
     return {first = i, count = 1, step = 1, dropped = true}
   end
   local from, plus, to, step = word:match "^%s*(%d*)%s*:%s*(%+?)(%d*)%s*:?%s*(%d*)%s*$"
-  if not from then refuse("%s: '%s' is no index: 3, 2:7, :8, 4:+2 or 0:8:2", what, word) end
+  if not from then refuse("%s: '%s' is not an index: write 3, 2:7, :8, 4:+2 or 0:8:2", what, word) end
   from, step = math.tointeger(tonumber(from) or 0), math.tointeger(tonumber(step) or 1)
   to = math.tointeger(tonumber(to) or (plus == "+" and 1 or size))
   if plus == "+" then to = from + to end
-  if step < 1 then refuse("%s: a step is 1 or more", what) end
+  if step < 1 then refuse("%s: a step must be 1 or more", what) end
   if to > size or from >= to then
     refuse("%s: %s is %d..%d; the dimension has 0..%d", what, word:match "^%s*(.-)%s*$", from, to - 1, size - 1)
   end
@@ -90,7 +90,7 @@ local function memory(s, text)
   core = core or s.focus.core
   local name, slice = rest:match "^%s*([%w_.$@]+)%s*(%[?.-%]?)%s*$"
   if not name or slice ~= "" and not slice:match "^%[.*%]$" then
-    refuse("'%s' is no tile or tensor: a name, or a name with a slice, as in t[0:4, 3]", text)
+    refuse("'%s' is not a tile or tensor: write a name, or a name with a slice, as in t[0:4, 3]", text)
   end
   local m = find_memory(s, name)
   if not m then m, name, core = find_peer(s, name, core) end
@@ -202,7 +202,7 @@ end
 local function time(text)
   local number, unit = text:match "^%s*([%d.]+)%s*(%a*)%s*$"
   local scale = ({[""] = 1, ns = 1, us = 1e3, ms = 1e6})[unit]
-  if not tonumber(number) or not scale then refuse("'%s' is no time: 2014.5, 2.5us", text) end
+  if not tonumber(number) or not scale then refuse("'%s' is not a time: write 2014.5 or 2.5us", text) end
   return tonumber(number) * scale
 end
 
@@ -254,13 +254,13 @@ local function code(s, given)
   if #labelled > 0 then return labelled end
   if number and (name == "" or text:match ":%d+$") then
     local file = name ~= "" and name or s.file
-    if not file then refuse("the program does not say its lines: assemble it from source") end
+    if not file then refuse("the program has no line table: assemble it from source") end
     local line = math.tointeger(tonumber(number))
     local found = heads(s, instructions(s, core, {file = file, line = line}))
     if #found == 0 then refuse("no instruction%s comes from %s:%s%s", core and " of core " .. core or "", file, number, next_line(s, file, line)) end
     return found
   end
-  refuse("'%s' is no place: FILE:LINE, LINE, ENGINE:PC, a label, $sem>=n, write TILE, time T", text)
+  refuse("'%s' is not a place: write FILE:LINE, LINE, ENGINE:PC, a label, $sem>=n, write TILE, time T", text)
 end
 
 return {refuse = refuse, hint = hint, memory = memory, read = read, watches = watches,

@@ -44,11 +44,11 @@ local function stop_at(kind, e, pc) return {kind = kind, core = e.core, engine =
 local function count_of(text)
   if text == "" then return 1 end
   local n = math.tointeger(tonumber(text))
-  if not n or n < 1 then refuse("'%s' is no count: a whole number from 1 on", text) end
+  if not n or n < 1 then refuse("'%s' is not a count: write a whole number from 1 on", text) end
   return n
 end
 
-command("break", "PLACE [if COND]", "stop before the instruction at PLACE issues: FILE:LINE, LINE, ENGINE:PC, a label; or when\n$sem>=n begins to hold; after a write TILE[slice]; at time T. COND is Lua: r1 == 3, $done >= 2, t:max() > 1\nOf two cores a line or a label is of both; `break core 1 PLACE` is of one",
+command("break", "PLACE [if COND]", "stop before the instruction at PLACE issues: FILE:LINE, LINE, ENGINE:PC, a label; or when\n$sem>=n begins to hold; after a write TILE[slice]; at time T. COND is Lua: r1 == 3, $done >= 2, t:max() > 1\nWith two cores a line or a label means both; `break core 1 PLACE` means one",
   function(s, args) stops.add(s, args, false) end)
 command("tbreak", "PLACE [if COND]", "the same, once", function(s, args) stops.add(s, args, true) end)
 command("delete", "[NUMBER]", "remove a stop, or all", function(s, args)
@@ -131,7 +131,7 @@ local function exits(s, e, pc)
   if not top then
     for n = pc, math.huge do
       local i = at(n)
-      if not i then refuse("%s is in no loop, and in no code that was called", name_of(e)) end
+      if not i then refuse("%s is not in a loop, and not in code that was called", name_of(e)) end
       if i.name == "ret" then return {n}, true end
     end
   end
@@ -180,7 +180,7 @@ command("print", "WHAT[/heat|/stats]", "a tile or tensor, as in t[0:4, :8]; a re
   local engine, r = rest:match "^(%a+)%.r(%d+)$"
   if not engine then engine, r = s.focus.engine, rest:match "^r(%d+)$" end
   if r and place.is_engine[engine] then
-    if tonumber(r) > 63 then refuse("there are registers r0 to r63") end
+    if tonumber(r) > 63 then refuse("the registers are r0 to r63") end
     s.print(string.format("%s.r%s = %d", core_name(core, engine), r, s.core:register(engine, math.tointeger(tonumber(r)), {core = core})))
   elseif rest:match "^%$" then
     s.print(core_name(core, rest) .. " = " .. place.semaphore_value(s, rest:sub(2), core))
@@ -217,7 +217,7 @@ end)
 local function set_focus(s, args)
   local e, rest = engine_of(s, args)
   if args == "" or rest ~= "" then
-    refuse("'%s' is no engine: %s%s", rest, s.cores > 1 and "core 0, core 1, " or "", table.concat(place.engines, ", "))
+    refuse("'%s' is not an engine: %s%s", rest, s.cores > 1 and "core 0, core 1, " or "", table.concat(place.engines, ", "))
   end
   s.focus = e
   tell_place(s)
@@ -243,11 +243,11 @@ command("list", "[FILE:LINE|LINE]", "source around it, or around the next instru
   local i = stops.next_of(s, s.focus)
   local here = i and i.line
   if args == "" then
-    if not here then refuse "the program does not say its lines: assemble it from source" end
+    if not here then refuse "the program has no line table: assemble it from source" end
     return s.print(show.source(s, i.file, here, here))
   end
   local file, line = args:match "^(.-):?(%d+)$"
-  if not line then refuse("'%s' is no place in a file: FILE:LINE or LINE", args) end
+  if not line then refuse("'%s' is not a place in a file: write FILE:LINE or LINE", args) end
   file = file ~= "" and file or s.file
   if not file then refuse "which file?" end
   s.print(show.source(s, file, math.tointeger(tonumber(line)), i and i.file == file and here))
@@ -317,7 +317,7 @@ local function run_line(s, line)
   if line == "" or line:sub(1, 1) == "#" then return true end
   local word, args = line:match "^([%a]+)%s*(.*)$"
   local ok, message = pcall(function()
-    if not word then refuse("'%s' is no command; help lists them", line) end
+    if not word then refuse("'%s' is not a command; help lists them", line) end
     local c = find(word)
     s.again = host.terminal() and repeats[c.name] and line or nil
     c.fn(s, args)

@@ -101,7 +101,7 @@ local function stops_of(s, text)
     return {{kind = "semaphore", core = core, semaphore = number, condition = cond, value = math.tointeger(tonumber(value))}},
       core_name(prefix or s.focus.core, "$" .. sem .. cond .. value)
   end
-  if rest:match "^%$" then refuse("'%s' is no condition of a semaphore: $name>=4", rest) end
+  if rest:match "^%$" then refuse("'%s' is not a condition of a semaphore: write $name>=4", rest) end
   local stops, words = {}, {}
   for k, i in ipairs(place.code(s, text)) do
     stops[k] = {kind = "pc", core = i.core, engine = i.engine, pc = i.pc}

@@ -70,7 +70,7 @@ end
 
 local function check_dtype(k, dtype)
   if type(dtype) ~= "string" then
-    k:refuse(("the data type is a string, such as 'float32', not a %s"):format(type(dtype)))
+    k:refuse(("the data type must be a string, such as 'float32', not a %s"):format(type(dtype)))
   end
   if not V.code[dtype] then k:refuse(("'%s' is not a data type; soma.dtypes lists them"):format(tostring(dtype))) end
 end
@@ -80,18 +80,18 @@ local function check_shape(k, what, shape, least, most)
   local fine = type(shape) == "table" and getmetatable(shape) == nil and #shape >= least and #shape <= most
   for _, n in ipairs(fine and shape or {}) do fine = fine and math.type(n) == "integer" and n >= 1 end
   if not fine then
-    k:refuse(("the shape of %s is a list of %d to %d whole numbers of at least 1, not %s"):format(what, least, most,
+    k:refuse(("the shape of %s must be a list of %d to %d whole numbers of at least 1, not %s"):format(what, least, most,
       type(shape) == "table" and getmetatable(shape) == nil and V.text_of(shape) or tostring(shape)))
   end
 end
 
 local function check_whole(k, what, n)
-  if math.type(n) ~= "integer" then k:refuse(("%s is a whole number, not %s"):format(what, tostring(n))) end
+  if math.type(n) ~= "integer" then k:refuse(("%s must be a whole number, not %s"):format(what, tostring(n))) end
   return n
 end
 
 local function tensor(k, name, dtype, shape, role)
-  if type(name) ~= "string" then k:refuse("the name of a tensor is a string, not " .. tostring(name)) end
+  if type(name) ~= "string" then k:refuse("the name of a tensor must be a string, not " .. tostring(name)) end
   check_dtype(k, dtype)
   check_shape(k, "tensor " .. name, shape, 1, 8)
   for _, of in ipairs {k, k.first or nil} do
@@ -128,7 +128,7 @@ function Kernel:tile(dtype, shape, o)
   check_dtype(self, dtype)
   check_shape(self, "a tile", shape, 1, 5)
   local memory = o.memory or "sbuf"
-  if not V.memory_code[memory] then self:refuse("memory is sbuf or psum, not " .. tostring(memory)) end
+  if not V.memory_code[memory] then self:refuse("memory must be sbuf or psum, not " .. tostring(memory)) end
   local partition = check_whole(self, "the partition of a tile", o.partition or -1)
   local offset = check_whole(self, "the offset of a tile", o.offset or -1)
   local file, line = self:here()
@@ -178,7 +178,7 @@ local function engine_table(k, engine, name)
   return setmetatable({}, {__index = function(t, instruction)
     local op = host.opcodes[instruction]
     if not op then k:refuse(("there is no instruction '%s'; isa/manual.md lists them"):format(tostring(instruction))) end
-    if not op.recorded then k:refuse(instruction .. " is the builder's to make, or is not built") end
+    if not op.recorded then k:refuse(instruction .. " is made by the builder, or is not built") end
     local function call(...)
       local arguments = table.pack(...)
       local of = by_operands[instruction] and host.opcodes[of_operands(instruction, arguments)] or op
@@ -215,10 +215,10 @@ function Kernel:loop(...)
   local numbers, regs = {}, {}
   for i, x in ipairs {start, stop} do
     local r = type(x) == "table" and getmetatable(x) == V.Register
-    if not r and math.type(x) ~= "integer" then self:refuse("a loop's bound is a whole number or a register, not " .. tostring(x)) end
+    if not r and math.type(x) ~= "integer" then self:refuse("a loop's bound must be a whole number or a register, not " .. tostring(x)) end
     numbers[i], regs[i] = r and 0 or x, r and x.id or 0
   end
-  if math.type(step) ~= "integer" then self:refuse "a loop's step is a whole number" end
+  if math.type(step) ~= "integer" then self:refuse "a loop's step must be a whole number" end
   local file, line = self:here()
   local id = check(self, self.handle:loop(numbers[1], numbers[2], step, regs[1], regs[2], file, line))
   body(self, f, setmetatable({id = id}, V.Register))
@@ -288,10 +288,10 @@ local function new(o, core)
   end
   local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0) | (o.policy or 0)
   if o.sbuf_bytes and (math.type(o.sbuf_bytes) ~= "integer" or o.sbuf_bytes < 1 or o.sbuf_bytes > 1 << 30) then
-    error("kernel: sbuf_bytes is a whole number of bytes, not " .. o.sbuf_bytes, 3)
+    error("kernel: sbuf_bytes must be a whole number of bytes, not " .. o.sbuf_bytes, 3)
   end
   local cores = o.cores or 1
-  if cores ~= 1 and cores ~= 2 then error("kernel: cores is 1 or 2, not " .. tostring(cores), 3) end
+  if cores ~= 1 and cores ~= 2 then error("kernel: cores must be 1 or 2, not " .. tostring(cores), 3) end
   local k = {core = core, cores = cores, first = false, second = false, files = {}, tensors = {}, roles = {}, identities = {}, loops = {}, made = false, wrong = false, last = false}
   local ok, handle = pcall(host.new, o.target, flags, o.sbuf_bytes or 0, core, cores)
   if not ok then error(handle, 3) end
@@ -307,8 +307,8 @@ end
 local function kernel(o, f)
   o = o or {}
   local k = new(o, 0)
-  if f ~= nil and type(f) ~= "function" then error("kernel: after the options comes a function of a kernel, not " .. tostring(f), 2) end
-  if k.cores == 2 and not f then error("kernel: of two cores a function records each: kernel({cores = 2}, function(k) ... end)", 2) end
+  if f ~= nil and type(f) ~= "function" then error("kernel: after the options must come a function of a kernel, not " .. tostring(f), 2) end
+  if k.cores == 2 and not f then error("kernel: with two cores a function must record each: kernel({cores = 2}, function(k) ... end)", 2) end
   if f then f(k) end
   if k.cores == 2 then
     k.second = new(o, 1)
@@ -323,7 +323,7 @@ end
 local function spmd(grid, f, o)
   if type(grid) ~= "table" or type(f) ~= "function" then error("spmd takes a list of sizes and a function of a kernel and its ids", 2) end
   for _, n in ipairs(grid) do
-    if math.type(n) ~= "integer" or n < 0 then error("a size of spmd's grid is a whole number, not " .. tostring(n), 2) end
+    if math.type(n) ~= "integer" or n < 0 then error("a size of spmd's grid must be a whole number, not " .. tostring(n), 2) end
   end
   local all = 1
   for _, n in ipairs(grid) do all = all * n end
@@ -377,7 +377,7 @@ local function build(jit, values)
     local results = table.pack(jit.f(k, table.unpack(given, 1, values.n)))
     for i = 1, results.n do
       if not V.is_view(results[i]) or results[i].memory ~= "hbm" then
-        k:refuse("a kernel returns tensors that k:output gave, not " .. tostring(results[i]))
+        k:refuse("a kernel must return tensors that k:output gave, not " .. tostring(results[i]))
       end
     end
     outputs = outputs or results

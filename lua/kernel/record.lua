@@ -18,7 +18,7 @@ end
 local put = {}
 
 function put.REG(words, x, what)
-  if type(x) ~= "table" or getmetatable(x) ~= V.Register then return what .. " is a register, as k:register gives it" end
+  if type(x) ~= "table" or getmetatable(x) ~= V.Register then return what .. " must be a register, as k:register gives it" end
   words[#words + 1] = x.id
 end
 
@@ -29,7 +29,7 @@ function put.INT(words, x, what)
   elseif type(x) == "table" and getmetatable(x) == V.Register then
     words[#words + 1], words[#words + 2] = 1, x.id
   else
-    return what .. " is a whole number or a register, not " .. tostring(x)
+    return what .. " must be a whole number or a register, not " .. tostring(x)
   end
 end
 
@@ -37,7 +37,7 @@ function put.NUM(words, x, what, whole, _, k)
   if x == nil then
     words[#words + 1] = 0
   elseif type(x) == "number" then
-    if whole and not math.tointeger(x) then return what .. " is a whole number for that type, not " .. x end
+    if whole and not math.tointeger(x) then return what .. " must be a whole number for that type, not " .. x end
     words[#words + 1], words[#words + 2] = 1, whole and math.tointeger(x) or bits_of(x)
   elseif V.is_view(x) then
     words[#words + 1] = 3
@@ -45,7 +45,7 @@ function put.NUM(words, x, what, whole, _, k)
   elseif type(x) == "table" and getmetatable(x) == V.Register then
     words[#words + 1], words[#words + 2] = 2, x.id
   else
-    return what .. " is a number, a register or a [P, 1] view, not " .. tostring(x)
+    return what .. " must be a number, a register or a [P, 1] view, not " .. tostring(x)
   end
 end
 
@@ -55,13 +55,13 @@ function put.AP(words, x, what, _, _, k)
   elseif V.is_view(x) then
     V.put_operand(words, x, k)
   else
-    return what .. " is a tile or a view, not " .. tostring(x)
+    return what .. " must be a tile or a view, not " .. tostring(x)
   end
 end
 
 local function put_number(words, x, what)
   if x == nil then x = 0 end
-  if math.type(x) ~= "integer" then return what .. " is a whole number, not " .. tostring(x) end
+  if math.type(x) ~= "integer" then return what .. " must be a whole number, not " .. tostring(x) end
   words[#words + 1] = x
 end
 put.U8, put.U16, put.U32, put.I32 = put_number, put_number, put_number, put_number
@@ -74,18 +74,18 @@ local function put_name(words, x, what, _, field)
   if x == nil then x = 0 end
   local value = field.values and field.values[x]
   if math.type(x) == "integer" then value = x end
-  if not value then return what .. " is one of " .. names_of(field.values) .. ", not " .. tostring(x) end
+  if not value then return what .. " must be one of " .. names_of(field.values) .. ", not " .. tostring(x) end
   words[#words + 1] = value
 end
 put.ENUM, put.ALU, put.ACTF = put_name, put_name, put_name
 
 function put.QUEUE(words, x, what)
-  if x ~= nil and (type(x) ~= "table" or not x.queue) then return what .. " is a queue, as k:queue gives it" end
+  if x ~= nil and (type(x) ~= "table" or not x.queue) then return what .. " must be a queue, as k:queue gives it" end
   words[#words + 1] = x and x.queue or -1
 end
 
 function put.STR(words, x, what)
-  if type(x) ~= "string" then return what .. " is a string, not " .. tostring(x) end
+  if type(x) ~= "string" then return what .. " must be a string, not " .. tostring(x) end
   words[#words + 1] = #x
   for i = 1, #x do words[#words + 1] = x:byte(i) end
 end
@@ -93,7 +93,7 @@ end
 local function list(take)
   return function(words, x, what, whole, field, k)
     if x == nil then x = {} end
-    if type(x) ~= "table" or getmetatable(x) then return what .. " is a list, not " .. tostring(x) end
+    if type(x) ~= "table" or getmetatable(x) then return what .. " must be a list, not " .. tostring(x) end
     words[#words + 1] = #x
     for i, item in ipairs(x) do
       local wrong = take(words, item, what .. " " .. i, whole, field, k)
@@ -103,11 +103,11 @@ local function list(take)
 end
 put.BYTES, put.I32S, put.APS = list(put_number), list(put_number), list(put.AP)
 put.F32S = list(function(words, x, what)
-  if type(x) ~= "number" then return what .. " is a number" end
+  if type(x) ~= "number" then return what .. " must be a number" end
   words[#words + 1] = bits_of(x)
 end)
 put.STEPS = list(function(words, x, what)
-  if type(x) ~= "table" or #x ~= 2 then return what .. " is {step, num}" end
+  if type(x) ~= "table" or #x ~= 2 then return what .. " must be {step, num}" end
   words[#words + 1], words[#words + 2] = x[1], x[2]
 end)
 
@@ -122,7 +122,7 @@ end
 local function flags_of(k, op, options)
   local f = 0
   if options.dge ~= nil then
-    if not op.dma or not dge[options.dge] then k:refuse(op.name .. ": dge is none, swdge or hwdge, of a transfer") end
+    if not op.dma or not dge[options.dge] then k:refuse(op.name .. ": dge must be none, swdge or hwdge, of a transfer") end
     f = dge[options.dge]
   end
   if options.acc == nil and has_field(op, "acc") then f = f | flags.accumulate end

@@ -39,7 +39,7 @@ function tiles:load(v, o)
     shape[1] = o.partitions
     from = from:broadcast(1, o.partitions)
   end
-  if shape[1] > 128 then self:refuse(("load: %s has %d rows, a tile has 128 partitions at most"):format(v.name, shape[1])) end
+  if shape[1] > 128 then self:refuse(("load: %s has %d rows, but a tile has at most 128 partitions"):format(v.name, shape[1])) end
   local t = self:tile(o.dtype or v.dtype, shape, {name = o.name})
   self.any.dma_copy(t, from, {dge = o.dge, queue = o.queue})
   return t

@@ -40,7 +40,7 @@ local arithmetic = {
   __mul = function(a, b)
     if math.type(a) == "integer" then a, b = b, a end
     local x = affine(a)
-    if not x or math.type(b) ~= "integer" then error("a register is multiplied by a whole number", 2) end
+    if not x or math.type(b) ~= "integer" then error("a register can be multiplied only by a whole number", 2) end
     return setmetatable({register = x.register, scale = x.scale * b, constant = x.constant * b}, Affine)
   end,
 }
@@ -96,14 +96,14 @@ local function move(v, i, start)
   local d = v.dims[i]
   v.offset = v.offset + start.constant * d.step * size[v.dtype]
   if start.register and start.scale * d.step ~= 0 then
-    if #v.dyn == 2 then refuse(v, "%s moves by two registers already; a view takes two", v.name) end
+    if #v.dyn == 2 then refuse(v, "%s moves by two registers already; a view takes at most two", v.name) end
     v.dyn[#v.dyn + 1] = {kind = 1, register = start.register, stride = start.scale * d.step}
   end
 end
 
 local function check_range(v, d, num, start, count, step)
   if math.type(count) ~= "integer" or count < 1 or math.type(step) ~= "integer" or step == 0 then
-    refuse(v, "a slice of %s is {start, count} or {start, count, step} in whole numbers, count at least 1", v.name)
+    refuse(v, "a slice of %s must be {start, count} or {start, count, step} in whole numbers, count at least 1", v.name)
   end
   local last = start.constant + (count - 1) * step
   if start.register then
@@ -116,7 +116,7 @@ end
 
 local function slice(v, d, start, count, step)
   local w, i, from = copy(v), dimension(v, d), affine(start)
-  if not from then refuse(v, "a slice of %s starts at a whole number or a register, not at %s", v.name, tostring(start)) end
+  if not from then refuse(v, "a slice of %s must start at a whole number or a register, not at %s", v.name, tostring(start)) end
   step = step or 1
   check_range(v, d, i == 0 and v.parts or v.dims[i].num, from, count, step)
   if i > 0 then
@@ -221,7 +221,7 @@ function methods:reshape(shape)
     table.insert(w.dims, 1, {step = (step or 1) * want, num = shape[d]})
     want = want * shape[d]
   end
-  if want ~= have then refuse(self, "%s has %d elements%s, %s %d", self.name, have, self.parts and " in a partition" or "", text_of(shape), want) end
+  if want ~= have then refuse(self, "%s has %d elements%s, but %s has %d", self.name, have, self.parts and " in a partition" or "", text_of(shape), want) end
   return w
 end
 
@@ -286,7 +286,7 @@ local function is_view(x) return type(x) == "table" and getmetatable(x) == View 
 
 -- Refuses options that a call does not know; known: a set of names.
 local function check_options(k, what, o, known)
-  if not is_list(o) then k:refuse(("the options of %s are a table, not %s"):format(what, tostring(o))) end
+  if not is_list(o) then k:refuse(("the options of %s must be a table, not %s"):format(what, tostring(o))) end
   for name in pairs(o) do
     if not known[name] then
       local all = {}

@@ -118,7 +118,8 @@ static lb_core *check_any(lua_State *L, int arg) { return luaL_checkudata(L, arg
 lb_core *lb_check_core(lua_State *L, int arg) {
   lb_core *core = check_any(L, arg);
   luaL_argcheck(L, core->m != NULL, arg, "the core is closed");
-  luaL_argcheck(L, core->running == NULL, arg, "the core is running: not from its own callback");
+  luaL_argcheck(L, core->running == NULL, arg,
+                "the core is running: do not call this from its own callback");
   return core;
 }
 
@@ -257,7 +258,8 @@ int lb_new_core(lua_State *L) {
 /* core:close(): frees the machine and its run; also at collection and by <close>. */
 static int core_close(lua_State *L) {
   lb_core *core = check_any(L, 1);
-  luaL_argcheck(L, core->running == NULL, 1, "the core is running: not from its own callback");
+  luaL_argcheck(L, core->running == NULL, 1,
+                "the core is running: do not call this from its own callback");
   if (core->current != NULL) lb_run_detach(core->current);
   if (core->m != NULL && core->device != LB_CPU) lb_forget_device(L, core->device);
   soma_machine_free(core->m);
@@ -292,7 +294,7 @@ unsigned lb_core_number(lua_State *L, int arg, const char *what) {
 static uint32_t semaphore_id(lua_State *L, int arg, unsigned core) {
   if (lua_type(L, arg) == LUA_TNUMBER) {
     lua_Integer id = luaL_checkinteger(L, arg);
-    luaL_argcheck(L, id >= 0 && id < ISA_NSEMS, arg, "a semaphore is 0 to 255");
+    luaL_argcheck(L, id >= 0 && id < ISA_NSEMS, arg, "a semaphore must be 0 to 255");
     return (uint32_t)id;
   }
   const char *name = luaL_checkstring(L, arg);
@@ -321,7 +323,7 @@ static int core_semaphore(lua_State *L) {
 static int core_set_semaphore(lua_State *L) {
   lb_core *core = lb_check_core(L, 1);
   lua_Integer v = luaL_checkinteger(L, 3);
-  luaL_argcheck(L, v >= 0 && v <= ISA_SEM_MAX, 3, "a semaphore's value is 0 to 2147483647");
+  luaL_argcheck(L, v >= 0 && v <= ISA_SEM_MAX, 3, "a semaphore's value must be 0 to 2147483647");
   unsigned k = lb_core_number(L, 4, "set_semaphore");
   soma_status s = soma_core_semaphore_set(core->m, k, semaphore_id(L, 2, k), (uint32_t)v);
   return s == SOMA_OK ? 0 : lb_fail(L, "set_semaphore", core->m, s);
@@ -329,7 +331,7 @@ static int core_set_semaphore(lua_State *L) {
 
 static uint32_t register_id(lua_State *L, int arg) {
   lua_Integer n = luaL_checkinteger(L, arg);
-  luaL_argcheck(L, n >= 0 && n < ISA_NREGS, arg, "a register is 0 to 63");
+  luaL_argcheck(L, n >= 0 && n < ISA_NREGS, arg, "a register must be 0 to 63");
   return (uint32_t)n;
 }
 

@@ -99,7 +99,7 @@ int lb_core_custom(lua_State *L) {
   lb_core *core = lb_check_core(L, 1);
   size_t n;
   const char *name = luaL_checklstring(L, 2, &n);
-  luaL_argcheck(L, strlen(name) == n, 2, "an operator's name has no zero byte");
+  luaL_argcheck(L, strlen(name) == n, 2, "an operator's name must not have a zero byte");
   bool given = !lua_isnil(L, 3);
   if (given) read_options(L, &op);
   push_table(L); /* 4 */

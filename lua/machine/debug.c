@@ -1,4 +1,4 @@
-/* For who looks on while a run goes: stops, what the engines do, snapshots, a log. */
+/* For those who watch a run: stops, what the engines do, snapshots, a log. */
 #include <string.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@ static lb_run *check_open(lua_State *L, const char *what) {
   lb_run *run = lb_check_run(L, 1);
   if (run->r == NULL) luaL_error(L, "%s: the core has started another run, or is closed", what);
   if (run->core->running != NULL)
-    luaL_error(L, "%s: the core is running: not from its own callback", what);
+    luaL_error(L, "%s: the core is running: do not call this from its own callback", what);
   return run;
 }
 
@@ -71,7 +71,7 @@ static void bytes_options(lua_State *L, const soma_program *p, soma_stop *s) {
   if (s->tensor != NULL && lb_program_tensor(p, s->tensor, &tensor) >= 0) s->bytes = tensor.bytes;
   name = lb_string(L, 2, "add_stop", "memory");
   if (name != NULL && strcmp(name, "sbuf") != 0 && strcmp(name, "psum") != 0)
-    luaL_error(L, "add_stop: option 'memory' is \"sbuf\" or \"psum\", not \"%s\"", name);
+    luaL_error(L, "add_stop: option 'memory' must be \"sbuf\" or \"psum\", not \"%s\"", name);
   if (name != NULL) s->memory = strcmp(name, "sbuf") == 0 ? SOMA_SBUF : SOMA_PSUM;
   s->partition = field(L, "partition", s->partition);
   s->partitions = field(L, "partitions", s->partitions);
@@ -113,7 +113,8 @@ static int add_stop(lua_State *L) {
   case SOMA_STOP_WRITE:
   case SOMA_STOP_READ: bytes_options(L, p, &s); break;
   default:
-    return luaL_error(L, "add_stop: option 'kind' is pc, count, done, semaphore, write or read");
+    return luaL_error(L,
+                      "add_stop: option 'kind' must be pc, count, done, semaphore, write or read");
   }
   uint32_t id;
   soma_status status = soma_run_stop_add(run->r, &s, sizeof s, &id);

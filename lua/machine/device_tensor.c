@@ -151,13 +151,13 @@ static void push_view(lua_State *L, int arg, const lt_tensor *as, int64_t shift)
   int64_t each = isa_dtype_bytes(as->dtype);
   arg = lua_absindex(L, arg);
   if (as->size == 0)
-    luaL_error(L, "%s: a view of a tensor on a device has at least one element",
+    luaL_error(L, "%s: a view of a tensor on a device must have at least one element",
                lt_push_type(L, as));
   bool whole = shift % each == 0;
   for (unsigned d = 0; d < as->ndim; d++)
     whole = whole && (as->shape[d] == 1 || as->stride[d] % each == 0);
   if (!whole)
-    luaL_error(L, "%s: a view of a tensor on a device steps by whole elements of its type",
+    luaL_error(L, "%s: a view of a tensor on a device must step by whole elements of its type",
                lt_push_type(L, as));
   lua_getiuservalue(L, arg, CORE);
   lb_device_tensor *d = push(L, -1, "view", as);

@@ -32,7 +32,8 @@ static place check_memory(lua_State *L) {
   const lb_core *core = lua_touserdata(L, -1);
   if (core->m == NULL) luaL_error(L, "%s: the core is closed", memory_name(*which));
   if (core->running != NULL)
-    luaL_error(L, "%s: the core is running: not from its own callback", memory_name(*which));
+    luaL_error(L, "%s: the core is running: do not call this from its own callback",
+               memory_name(*which));
   return (place){.m = core->m, .which = *which};
 }
 

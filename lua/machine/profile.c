@@ -116,7 +116,7 @@ static int idle_gaps(lua_State *L) {
   const soma_program *p;
   uint32_t n;
   lua_Integer most = luaL_optinteger(L, 2, UINT32_MAX);
-  luaL_argcheck(L, most >= 0, 2, "a number of gaps");
+  luaL_argcheck(L, most >= 0, 2, "expected a number of gaps");
   const soma_recorder *r = lb_recorded(L, "idle_gaps", &p);
   soma_status s = soma_idle_gaps(r, p, NULL, 0, &n);
   if (s != SOMA_OK) return lb_fail(L, "idle_gaps", NULL, s);
@@ -137,7 +137,7 @@ static int idle_gaps(lua_State *L) {
 static soma_time time_option(lua_State *L, int t, const char *name) {
   double ns = lb_number(L, t, "core: trace", name, 0);
   if (!(ns >= 0 && ns < 1e13))
-    luaL_error(L, "core: trace: option '%s' is a time in nanoseconds, 0 to 1e13", name);
+    luaL_error(L, "core: trace: option '%s' must be a time in nanoseconds, 0 to 1e13", name);
   return (soma_time)(ns * 1e6);
 }
 
@@ -173,7 +173,7 @@ bool lb_trace_option(lua_State *L, int arg, soma_recorder_options *out) {
     lb_options(L, t, "core: trace", known);
     lua_Integer limit = lb_integer(L, t, "core: trace", "limit", 1, UINT32_MAX - 1, 0);
     lua_Integer last = lb_integer(L, t, "core: trace", "last", 1, UINT32_MAX - 1, 0);
-    if (limit && last) luaL_error(L, "core: trace: either 'limit' or 'last'");
+    if (limit && last) luaL_error(L, "core: trace: give either 'limit' or 'last'");
     out->max_events = (uint64_t)(limit + last);
     out->keep_last = last != 0;
     out->engines = engines_option(L);
@@ -194,7 +194,8 @@ static void push_costs_text(lua_State *L, int index) {
     return;
   }
   if (!lua_istable(L, index))
-    luaL_error(L, "costs: a text or a table of values by name, not %s", luaL_typename(L, index));
+    luaL_error(L, "costs: expected a text or a table of values by name, not %s",
+               luaL_typename(L, index));
   lua_newtable(L);
   lua_Integer n = 0;
   int lines = lua_gettop(L);

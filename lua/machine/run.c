@@ -102,10 +102,10 @@ static void check_device_input(lua_State *L, const lb_core *core, const char *na
     luaL_error(L, "run: input '%s' was on %s, whose core has been closed", name, there);
   if (core->device == LB_CPU)
     luaL_error(L,
-               "run: input '%s' is on %s, this core is not on a device: make it with "
+               "run: input '%s' is on %s, but this core is not on a device: make it with "
                "soma.core{device = \"%s\"}",
                name, there, there);
-  luaL_error(L, "run: input '%s' is on %s, this core is %s", name, there,
+  luaL_error(L, "run: input '%s' is on %s, but this core is %s", name, there,
              lb_push_device_name(L, core->device));
 }
 
@@ -117,7 +117,7 @@ static void check_inputs(lua_State *L, const lb_core *core, int index) {
   int top = lua_gettop(L);
   for (lua_pushnil(L); lua_istable(L, index) && lua_next(L, index) != 0;) {
     if (lua_type(L, -2) != LUA_TSTRING)
-      luaL_error(L, "run: inputs are given by name, not by a %s", luaL_typename(L, -2));
+      luaL_error(L, "run: inputs must be given by name, not by a %s", luaL_typename(L, -2));
     const char *name = lua_tostring(L, -2);
     bool on_device = lb_test_device_tensor(L, -1) != NULL;
     if (on_device)
@@ -217,8 +217,8 @@ static void check_rows(lua_State *L, int arg) {
   int top = lua_gettop(L);
   for (lua_pushnil(L); lua_istable(L, arg) && lua_next(L, arg) != 0; lua_settop(L, top + 1))
     if (lua_type(L, -2) != LUA_TSTRING || !lua_isinteger(L, -1))
-      luaL_error(L,
-                 "run: option 'rows' has whole numbers by the names of tensors, as in {y = 100}");
+      luaL_error(
+          L, "run: option 'rows' must have whole numbers by the names of tensors, as in {y = 100}");
   lua_settop(L, top);
 }
 
@@ -258,7 +258,7 @@ static bool option_faults(lua_State *L, int arg) {
   lb_options(L, arg, "run", known);
   const char *faults = lb_string(L, arg, "run", "faults");
   if (faults != NULL && strcmp(faults, "return") != 0 && strcmp(faults, "raise") != 0)
-    luaL_error(L, "run: option 'faults' is \"raise\" or \"return\", not \"%s\"", faults);
+    luaL_error(L, "run: option 'faults' must be \"raise\" or \"return\", not \"%s\"", faults);
   return faults != NULL && strcmp(faults, "return") == 0;
 }
 
@@ -386,7 +386,8 @@ static void move(lua_State *L, int index, const goal *to) {
   lb_run *run = lb_check_run(L, index);
   lb_core *core = run->core;
   if (run->r == NULL) luaL_error(L, "the core has started another run, or is closed");
-  if (core->running != NULL) luaL_error(L, "the core is running: not from its own callback");
+  if (core->running != NULL)
+    luaL_error(L, "the core is running: do not call this from its own callback");
   lua_getiuservalue(L, index, LB_RUN_CORE);
   core->running = L;
   core->index = lua_gettop(L);
@@ -453,7 +454,7 @@ static int run_step_event(lua_State *L) {
 /* run:until_time(ns): every event up to that simulated time. */
 static int run_until_time(lua_State *L) {
   lua_Number ns = luaL_checknumber(L, 2);
-  luaL_argcheck(L, ns >= 0 && ns < 1e13, 2, "a time in nanoseconds, 0 to 1e13");
+  luaL_argcheck(L, ns >= 0 && ns < 1e13, 2, "expected a time in nanoseconds, 0 to 1e13");
   lua_settop(L, 1);
   move(L, 1, &(goal){.what = SOMA_TIME, .time = (soma_time)(ns * 1e6)});
   return 1;

@@ -135,7 +135,7 @@ int lb_to_buffer(void *ud, const char *p, size_t n) {
 static int timeline(lua_State *L) {
   const soma_program *p;
   lua_Integer width = luaL_optinteger(L, 2, 80);
-  luaL_argcheck(L, width >= 40 && width <= 1000, 2, "a width of 40 to 1000 columns");
+  luaL_argcheck(L, width >= 40 && width <= 1000, 2, "expected a width of 40 to 1000 columns");
   const soma_recorder *r = lb_recorded(L, "timeline", &p);
   luaL_Buffer b;
   luaL_buffinit(L, &b);

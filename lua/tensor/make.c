@@ -95,7 +95,7 @@ static int make_arange(lua_State *L) {
   for (int i = 1; i <= n; i++) ints = ints && lua_isinteger(L, i);
   int device = plain_options(L, n + 1, n + 2, "arange");
   unsigned dtype = lb_dtype_or(L, n + 1, ints ? ISA_int32 : ISA_float32);
-  luaL_argcheck(L, lt_class_of(dtype) != LT_PACKED, n + 1, "arange makes no packed types");
+  luaL_argcheck(L, lt_class_of(dtype) != LT_PACKED, n + 1, "arange cannot make packed types");
   double start = n > 1 ? lua_tonumber(L, 1) : 0, stop = lua_tonumber(L, n > 1 ? 2 : 1);
   double step = n > 2 ? lua_tonumber(L, 3) : 1;
   double exact = (stop - start) / step, count = dm_floor(exact);

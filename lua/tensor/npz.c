@@ -91,7 +91,7 @@ static void push_members(const lt_source *s, archive *a) {
     zip_stat_t st;
     stat_member(s, a, (zip_uint64_t)i, &st);
     if (st.comp_size > (uint64_t)s->length - packed)
-      lt_format_error(s, "its members up to '%s' are more bytes than its %I", st.name,
+      lt_format_error(s, "its members up to '%s' have more bytes than its %I", st.name,
                       (LUAI_UACINT)s->length);
     packed += st.comp_size;
     size_t length = strlen(st.name);

@@ -351,7 +351,7 @@ static void add_metadata(lua_State *L, int index, json_t *metadata) {
   for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
     size_t n, m;
     if (lua_type(L, -2) != LUA_TSTRING || lua_type(L, -1) != LUA_TSTRING)
-      luaL_error(L, "save_safetensors: metadata is strings by name, not %s by %s",
+      luaL_error(L, "save_safetensors: metadata must be strings by name, not %s by %s",
                  luaL_typename(L, -1), luaL_typename(L, -2));
     const char *key = lua_tolstring(L, -2, &n), *value = lua_tolstring(L, -1, &m);
     if (strncmp(key, OUR_KEY, sizeof OUR_KEY - 1) == 0)
@@ -377,7 +377,7 @@ static void add_tensor(lua_State *L, json_t *root, json_t *metadata, const lt_na
                json_string(isa_dtypes[t->dtype].name));
   if (!good || strcmp(e->name, METADATA) == 0)
     luaL_error(L,
-               "save_safetensors: no tensor can be called '%s': names are UTF-8, and "
+               "save_safetensors: no tensor can be called '%s': names must be UTF-8, and "
                "not " METADATA,
                e->name);
 }

@@ -85,5 +85,5 @@ return function(files, commands)
   add("npz unwritable", "--in a.npz --out c=no/c.npz", "cannot write 'no/c.npz': No such file or directory", 1)
   add("safetensors unwritable", "--in a.npz --out c=no/c.safetensors", "cannot write 'no/c.safetensors': No such file or directory", 1)
   add("member with a bad name", "--in a.npz --out c=o.safetensors:__metadata__",
-    "save_safetensors: no tensor can be called '__metadata__': names are UTF-8, and not __metadata__", 1)
+    "save_safetensors: no tensor can be called '__metadata__': names must be UTF-8, and not __metadata__", 1)
 end

@@ -341,10 +341,10 @@ case("cores and devices", function()
   eq(soma.device "privateuseone:7" == again, true) eq(soma.core {}.device, nil)
   local a = host_a:to "neuron:7"
   with_core({}, function(core)
-    fails("run: input 'a' is on neuron:7, this core is neuron:0", core.run, core, prog, {a = a, b = host_b})
+    fails("run: input 'a' is on neuron:7, but this core is neuron:0", core.run, core, prog, {a = a, b = host_b})
   end)
   local plain = soma.core {}
-  fails("run: input 'a' is on neuron:7, this core is not on a device: make it with soma.core{device = \"neuron:7\"}",
+  fails("run: input 'a' is on neuron:7, but this core is not on a device: make it with soma.core{device = \"neuron:7\"}",
     plain.run, plain, prog, {a = a, b = host_b})
 end)
 

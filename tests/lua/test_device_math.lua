@@ -117,9 +117,9 @@ case("views: no copy, the same memory, elements", function()
     collectgarbage() collectgarbage()
     eq(core.hbm_bytes, 0)
     local y = b:to "neuron"
-    fails("float32[0, 19]: a view of a tensor on a device has at least one element", function() return y:slice {{0, 0}} end)
+    fails("float32[0, 19]: a view of a tensor on a device must have at least one element", function() return y:slice {{0, 0}} end)
     fails("reshape: float32[19, 37] is a view that is not dense: use t:copy() first", function() return y:transpose():reshape {703} end)
-    fails("float32[6, 1]: a view of a tensor on a device steps by whole elements of its type", function()
+    fails("float32[6, 1]: a view of a tensor on a device must step by whole elements of its type", function()
       return soma.zeros({6, 6}, "uint8", on):slice({}, {0, 4}):view "float32"
     end)
   end)

@@ -165,10 +165,10 @@ case("of the kernel builder", function()
   _, run = printed(k:program())
   eq(tostring(run.fault):find("none is 0: element [0, 0]", 1, true) ~= nil, true, tostring(run.fault))
   for call, why in pairs {
-    [function() k.any.device_print_semaphore("s", 0) end] = "the builder's to make",
-    [function() k.any.device_assert(5, "about", 0, "s") end] = "cond is one of eq",
+    [function() k.any.device_print_semaphore("s", 0) end] = "made by the builder",
+    [function() k.any.device_assert(5, "about", 0, "s") end] = "cond must be one of eq",
     [function() k.any.device_assert(5, "lt", 0) end] = "needs text",
-    [function() k.any.device_print(5) end] = "text is a string",
+    [function() k.any.device_print(5) end] = "text must be a string",
   } do
     local ok, message = pcall(call)
     eq(ok, false)

@@ -100,14 +100,14 @@ t.case("mistakes name the line of the script and the rule", function()
     for _, part in ipairs {...} do assert(message:find(part, 1, true), message) end
   end
   local line = here() + 1
-  expect(wrong(function() k:load(x) end), line, "x has 256 rows, a tile has 128 partitions")
+  expect(wrong(function() k:load(x) end), line, "x has 256 rows, but a tile has at most 128 partitions")
   line = here() + 1
   expect(wrong(function() return x[{200, 64}] end), line, "200 to 263 of dimension 1 of x[256, 64]: it has 256")
   line = here() + 1
   expect(wrong(function() k.vector.tensor_coppy(x, x) end), line, "no instruction 'tensor_coppy'")
   local a = k:load(x[{0, 128}])
   line = here() + 1
-  expect(wrong(function() k.vector.tensor_scalar(a, a, {op0 = "mul", imm0 = 2.0}) end), line, "tensor_scalar: op0 is one of", "not mul")
+  expect(wrong(function() k.vector.tensor_scalar(a, a, {op0 = "mul", imm0 = 2.0}) end), line, "tensor_scalar: op0 must be one of", "not mul")
   line = here() + 1
   expect(wrong(function() k.scalar.tensor_tensor(a, a, a, {op = "add"}) end), line, "tensor_tensor", "scalar")
   line = here() + 1
@@ -186,22 +186,22 @@ t.case("wrong uses are refused at their line", function()
   local theirs, a1 = other:tile("float32", {128, 64}), soma.randn({2, 2}, "float32", {seed = 1})
   local uses <const> = {
     {"kernel takes a table of options, not trn2", function() soma.kernel "trn2" end},
-    {"sbuf_bytes is a whole number of bytes, not 1.5", function() soma.kernel {sbuf_bytes = 1.5} end},
-    {"sbuf_bytes is a whole number of bytes, not -1", function() soma.kernel {sbuf_bytes = -1} end},
+    {"sbuf_bytes must be a whole number of bytes, not 1.5", function() soma.kernel {sbuf_bytes = 1.5} end},
+    {"sbuf_bytes must be a whole number of bytes, not -1", function() soma.kernel {sbuf_bytes = -1} end},
     {"unknown target 'trn9'", function() soma.kernel {target = "trn9"} end},
-    {"the name of a tensor is a string, not nil", function() k:input(nil, "float32", {2}) end},
+    {"the name of a tensor must be a string, not nil", function() k:input(nil, "float32", {2}) end},
     {"a list of 1 to 8 whole numbers of at least 1, not 5", function() k:input("s", "float32", 5) end},
     {"a list of 1 to 8 whole numbers of at least 1, not [4, 0]", function() k:input("s", "float32", {4, 0}) end},
     {"x is a tensor of role input already, not output", function() k:output("x", "float32", {128, 64}) end},
     {"x is float32[128, 64] already, not float32[64]", function() k:input("x", "float32", {64}) end},
     {"a list of 1 to 5 whole numbers of at least 1, not [128, -4]", function() k:tile("float32", {128, -4}) end},
-    {"the offset of a tile is a whole number, not x", function() k:tile("float32", {128, 4}, {offset = "x"}) end},
+    {"the offset of a tile must be a whole number, not x", function() k:tile("float32", {128, 4}, {offset = "x"}) end},
     {"tile has no option 'memroy'; it takes: memory, name, offset, partition", function() k:tile("float32", {128, 4}, {memroy = "psum"}) end},
     {"copy has no option 'into'; it takes: dtype, memory", function() k:copy(a, {into = a}) end},
     {"constant takes a soma.tensor, not x", function() k:constant "x" end},
     {"finish_with takes a tile of this kernel, not nil", function() k:finish_with(nil) end},
     {"theirs belongs to another kernel", function() k.vector.memset(theirs, 0.0) end},
-    {"an instruction's number is a whole number, not a", function() k:order("a", 2) end},
+    {"an instruction's number must be a whole number, not a", function() k:order("a", 2) end},
     {"add is over axis 1, the free elements, not 0", function() k:sum(a, 0) end},
     {"gather takes a view of whole numbers in SBUF, not 3", function() local _ = x:gather(3) end},
     {"bound takes a register, not 3", function() local _ = x:bound(3) end},
@@ -209,8 +209,8 @@ t.case("wrong uses are refused at their line", function()
     {"permute takes a list of dimensions, not nil", function() local _ = x:permute() end},
     {"broadcast takes a dimension and a whole number of times", function() local _ = x:broadcast(1, 0) end},
     {"spmd takes a list of sizes and a function", function() soma.spmd(4, print) end},
-    {"a size of spmd's grid is a whole number, not 1.5", function() soma.spmd({1.5}, print) end},
-    {"a kernel returns tensors that k:output gave, not 5", function() soma.jit(function() return 5 end)(a1) end},
+    {"a size of spmd's grid must be a whole number, not 1.5", function() soma.spmd({1.5}, print) end},
+    {"a kernel must return tensors that k:output gave, not 5", function() soma.jit(function() return 5 end)(a1) end},
   }
   for _, use in ipairs(uses) do
     local message, line = wrong(use[2]), debug.getinfo(use[2], "S").linedefined

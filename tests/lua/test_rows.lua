@@ -99,8 +99,8 @@ case("what is given must fit: the message has the tensors and the sizes", functi
   eq(core:run(doubles, {x = x}, {rows = {x = 5}}).out.y.shape[1], 5)
   refused("the program has no tensor z", {x = x}, {rows = {z = 6}})
   refused("tensor y: its first dimension must be 1 to 1024, not 0", {x = x}, {rows = {y = 0}})
-  refused("option 'rows' has whole numbers", {x = x}, {rows = {y = 1.5}})
-  refused("option 'rows' has whole numbers", {x = x}, {rows = {5}})
+  refused("option 'rows' must have whole numbers", {x = x}, {rows = {y = 1.5}})
+  refused("option 'rows' must have whole numbers", {x = x}, {rows = {5}})
   refused("option 'rows' must be a table, not number", {x = x}, {rows = 5})
   refused("tensor k, float32[2]: its first dimension is not left to the run", {}, {rows = {k = 1}},
     soma.assemble "k tensor float32[2]\nsection sync\nhalt\n")

@@ -201,11 +201,11 @@ case("files that cannot be opened or written, wrong arguments", function()
   none, message = soma.save_safetensors("/dev/full", {a = soma.ones(100000)})
   eq(none, nil) eq(message, "cannot write '/dev/full': No space left on device")
   fails("save_safetensors: 'a': a tensor was expected, got string", soma.save_safetensors, path, {a = "x"})
-  local names = "save_safetensors: no tensor can be called '%s': names are UTF-8, and not __metadata__"
+  local names = "save_safetensors: no tensor can be called '%s': names must be UTF-8, and not __metadata__"
   fails(names:format "\xff", soma.save_safetensors, path, {["\xff"] = one.a})
   fails(names:format "__metadata__", soma.save_safetensors, path, {__metadata__ = one.a})
   fails("save_safetensors: option 'metadata' must be a table, not string", soma.save_safetensors, path, one, {metadata = "x"})
-  fails("save_safetensors: metadata is strings by name, not number by string", soma.save_safetensors, path, one, {metadata = {a = 1}})
+  fails("save_safetensors: metadata must be strings by name, not number by string", soma.save_safetensors, path, one, {metadata = {a = 1}})
   fails("save_safetensors: metadata 'a' is not UTF-8 without zero bytes", soma.save_safetensors, path, one, {metadata = {a = "\xff"}})
   fails("save_safetensors: metadata 'a' is not UTF-8 without zero bytes", soma.save_safetensors, path, one, {metadata = {a = "x\0y"}})
   fails("save_safetensors: metadata 'soma.dtype.b': names that begin with soma.dtype. are taken", soma.save_safetensors,

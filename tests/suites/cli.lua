@@ -152,8 +152,8 @@ do
   end
 end
 usage("a trace as .xz", add .. ins .. " --trace " .. path "t.json.xz", "--trace: cannot write '" .. path "t.json.xz" ..
-  "': .xz is not built; of compressed files there is .gz")
-usage("a table as .zip", add .. ins .. " --csv Summary=" .. path "t.zip", "--csv Summary: cannot write '" .. path "t.zip" .. "': .zip is not built; of compressed files there is .gz")
+  "': .xz is not built; the only compression is .gz")
+usage("a table as .zip", add .. ins .. " --csv Summary=" .. path "t.zip", "--csv Summary: cannot write '" .. path "t.zip" .. "': .zip is not built; the only compression is .gz")
 usage("data as .gz", add .. ins .. " --out k=" .. path "k.npy.gz", "--out k: cannot write '" .. path "k.npy.gz" ..
   "': only texts (traces, pages, tables) are compressed, as .gz; this is data")
 usage("a saved run as .gz", add .. ins .. " --save " .. path "k.gz", "--save: cannot write '" .. path "k.gz" ..

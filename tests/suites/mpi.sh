@@ -76,7 +76,7 @@ local rank = tonumber(os.getenv "OMPI_COMM_WORLD_RANK" or os.getenv "PMI_RANK")
 require "soma".sweep {over = {{"n", 1, 2 + rank}}, run = function(v) os.execute "sleep 0.5" return {} end}
 E
 job 2 "$work/other.lua" >/dev/null 2>"$work/err"
-grep -q "process 1 of 2 has other variants than process 0" "$work/err"
+grep -q "process 1 of 2 has different variants from process 0" "$work/err"
 check "other variants: $(cat "$work/err")" $?
 
 # A killed process ends the job; the journal has what was done, and the next job goes on from it.
