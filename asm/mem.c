@@ -45,7 +45,7 @@ struct as_intern_table {
 };
 
 static void rehash(as_job *j, struct as_intern_table *t) {
-  uint32_t cap = t->cap ? t->cap * 2 : 1024;
+  uint32_t cap = t->cap ? t->cap * 2 : 256;
   slot *slots = isa_zalloc(&j->al, cap * sizeof *slots);
   if (!slots) as_nomem(j);
   for (uint32_t i = 0; i < t->cap; i++) {

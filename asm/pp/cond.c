@@ -1,7 +1,6 @@
 /* The %if family. */
 #include "pp.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum condition {
@@ -18,15 +17,20 @@ static const char *const names[NCONDITIONS] = {
 };
 
 /* A directive of the family is PP_D_IF + 4 * condition, + 2 for %elif, + 1 when negated. */
-void as_pp_open_conds(as_pp *pp) {
-  for (unsigned i = 0; i < NCONDITIONS * 4u; i++) {
-    char name[32];
-    int n = snprintf(name, sizeof name, "%s%s%s", i & 2 ? "elif" : "if", i & 1 ? "n" : "",
-                     names[i / 4]);
-    as_pp_macros(pp, as_intern(pp->j, name, (size_t)n))->directive = (uint16_t)(PP_D_IF + i);
-    n = snprintf(name, sizeof name, "is%s%s", i & 1 ? "n" : "", names[i / 4]);
-    as_pp_macros(pp, as_intern(pp->j, name, (size_t)n))->function =
-        (uint16_t)(PP_F_IS + i / 4 * 2 + (i & 1));
+void as_pp_find_cond(const as_name *name, as_macros *out) {
+  static const char *const heads[] = {"if", "elif", "is"};
+  for (unsigned head = 0; head < 3; head++) {
+    size_t n = strlen(heads[head]);
+    if (strncmp(name->text, heads[head], n) != 0) continue;
+    for (unsigned i = 0; i < NCONDITIONS * 2u; i++) {
+      const char *rest = name->text + n;
+      unsigned cond = i / 2, negated = i & 1;
+      if ((negated && *rest++ != 'n') || strcmp(rest, names[cond]) != 0) continue;
+      if (head == 2)
+        out->function = (uint16_t)(PP_F_IS + i);
+      else
+        out->directive = (uint16_t)(PP_D_IF + 4 * cond + 2 * head + negated);
+    }
   }
 }
 

@@ -20,11 +20,10 @@ static const struct {
 #undef REFUSED_FUNCTION
 };
 
-void as_pp_open_functions(as_pp *pp) {
-  for (unsigned i = 1; i < PP_F_IS; i++) {
-    const char *name = functions[i].name;
-    as_pp_macros(pp, as_intern(pp->j, name, strlen(name)))->function = (uint16_t)i;
-  }
+unsigned as_pp_find_function(const as_name *name) {
+  for (unsigned i = 1; i < PP_F_IS; i++)
+    if (strcmp(functions[i].name, name->text) == 0) return i;
+  return PP_F_NONE;
 }
 
 const char *as_pp_env(as_pp *pp, const as_tok *name, bool ask) {
@@ -265,8 +264,7 @@ static bool call(as_pp *pp, unsigned f, const as_tok *name, uint32_t first, as_t
 /* out may be pp->args itself: then the result comes after what is read there, and is moved to
  * where the call began. */
 bool as_pp_call_function(as_pp *pp, uint32_t base, const as_tok *name, as_toks *out) {
-  const as_macros *m = as_name_of(name->text)->macros;
-  unsigned f = m ? m->function : PP_F_NONE;
+  unsigned f = as_pp_word(pp, name->text)->function;
   if (f == PP_F_NONE) return unknown(pp, name);
   uint32_t first = pp->nranges, mark = pp->args.n;
   as_toks *result = &pp->work[pp->nest][0];

@@ -11,6 +11,17 @@ as_macros *as_pp_macros(as_pp *pp, const char *name) {
   return pp->names = entry->macros;
 }
 
+const as_macros *as_pp_word(as_pp *pp, const char *name) {
+  as_macros *m = as_pp_macros(pp, name);
+  if (m->looked) return m;
+  const as_name *entry = as_name_of(name);
+  m->directive = (uint16_t)as_pp_find_directive(entry);
+  m->function = (uint16_t)as_pp_find_function(entry);
+  as_pp_find_cond(entry, m);
+  m->looked = true;
+  return m;
+}
+
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
 
 /* The lower-case name is remembered with the name: folding happens once for each spelling. */

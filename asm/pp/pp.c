@@ -94,10 +94,9 @@ static bool next_raw(as_pp *pp, raw_line *out) {
   return false;
 }
 
-unsigned as_pp_directive_of(const as_tok *v, uint32_t n) {
+unsigned as_pp_directive_of(as_pp *pp, const as_tok *v, uint32_t n) {
   if (n == 0 || v->kind != AS_T_PP || v->punct != AS_PP_DIRECTIVE) return PP_D_NONE;
-  const as_macros *m = as_name_of(v->text)->macros;
-  return m ? m->directive : PP_D_NONE;
+  return as_pp_word(pp, v->text)->directive;
 }
 
 /* ---- Collecting bodies -------------------------------------------------------------------- */
@@ -128,8 +127,8 @@ static nest_depth opened(enum as_pp_block block) {
 }
 
 /* Counts a line; whether it closes the block. */
-static bool closes(nest_depth *in, const as_tok *v, uint32_t n) {
-  unsigned d = as_pp_directive_of(v, n);
+static bool closes(as_pp *pp, nest_depth *in, const as_tok *v, uint32_t n) {
+  unsigned d = as_pp_directive_of(pp, v, n);
   if (d == PP_D_comment) in->of_comment++;
   if (d == PP_D_endcomment && in->of_comment > 0) in->of_comment--;
   if (in->block == PP_B_COMMENT) return in->of_comment == 0;
@@ -152,7 +151,7 @@ static bool collect_range(as_pp *pp, as_pp_frame *f, as_pos at, enum as_pp_block
   if (i == 0) {
     nest_depth in = opened(block);
     for (i = f->at; i < f->body.end; i++)
-      if (closes(&in, f->body.lines[i].v, f->body.lines[i].n)) break;
+      if (closes(pp, &in, f->body.lines[i].v, f->body.lines[i].n)) break;
     opener->close = i;
   }
   *out = (as_pp_body){f->body.lines, f->at, i};
@@ -178,7 +177,7 @@ bool as_pp_collect(as_pp *pp, as_pos at, enum as_pp_block block, as_pp_body *out
   for (;;) {
     f->lex.quiet = in.of_comment > 0;
     if (!as_lex_line(&f->lex, &pp->raw)) return never_closed(pp, at, block);
-    if (closes(&in, pp->raw.v, pp->raw.n)) return true;
+    if (closes(pp, &in, pp->raw.v, pp->raw.n)) return true;
     bool keep = block != PP_B_COMMENT && pp->raw.n > 0 && !pp->raw.bad;
     if (keep) store(pp, out, &cap, &pp->raw);
   }
@@ -191,6 +190,12 @@ static const char *const directives[] = {
 #include "../directives.def"
 #undef DIRECTIVE
 };
+
+unsigned as_pp_find_directive(const as_name *name) {
+  for (unsigned i = 1; i < PP_D_IF; i++)
+    if (strcmp(directives[i], name->text) == 0) return i;
+  return PP_D_NONE;
+}
 
 bool as_pp_at_end(as_pp *pp, const as_tok *t, const char *after) {
   if (t->kind == AS_T_END) return true;
@@ -225,7 +230,7 @@ static void unknown(as_pp *pp, const as_tok *v) {
 }
 
 static void directive(as_pp *pp, const as_tok *v, uint32_t n) {
-  unsigned d = as_pp_directive_of(v, n);
+  unsigned d = as_pp_directive_of(pp, v, n);
   switch (d) {
   case PP_D_NONE: unknown(pp, v); break;
   case PP_D_define:
@@ -323,18 +328,18 @@ static bool finish(as_pp *pp, as_toks *t, as_line *out) {
 }
 
 /* A line that begins with a function's call: what begins with a % there may be a directive. */
-static bool is_function(const as_toks *t) {
+static bool is_function(as_pp *pp, const as_toks *t) {
   if (t->n < 2 || t->v->kind != AS_T_PP || t->v->punct != AS_PP_DIRECTIVE) return false;
   const as_tok *paren = &t->v[1];
-  const as_macros *m = as_name_of(t->v->text)->macros;
-  return m && m->function && !m->directive && !paren->space_before && paren->kind == AS_T_PUNCT &&
+  const as_macros *m = as_pp_word(pp, t->v->text);
+  return m->function && !m->directive && !paren->space_before && paren->kind == AS_T_PUNCT &&
          paren->punct == '(';
 }
 
 bool as_pp_line(as_pp *pp, as_line *out) {
   raw_line r;
   while (next_raw(pp, &r)) {
-    unsigned d = as_pp_directive_of(r.v, r.n);
+    unsigned d = as_pp_directive_of(pp, r.v, r.n);
     if (hidden(pp, &r, d) || r.n == 0) continue;
     if (r.bad) {
       if (as_pp_is_cond(d)) as_pp_do_cond(pp, d, r.v, r.n, true);
@@ -350,7 +355,7 @@ bool as_pp_line(as_pp *pp, as_line *out) {
         continue;
       }
     }
-    if (is_function(t)) t->v->punct = AS_PP_FUNCTION;
+    if (is_function(pp, t)) t->v->punct = AS_PP_FUNCTION;
     if (as_pp_is_cond(d))
       as_pp_do_cond(pp, d, t->v, t->n, false);
     else if (t->n > 0 && t->v->kind == AS_T_PP && t->v->punct == AS_PP_DIRECTIVE)
@@ -412,10 +417,6 @@ as_pp *as_pp_open(as_job *j, uint32_t source) {
   as_pp *pp = as_new(j, sizeof *pp);
   as_pos none = {0};
   pp->j = j;
-  for (unsigned i = 1; i < PP_D_IF; i++)
-    as_pp_macros(pp, as_intern(j, directives[i], strlen(directives[i])))->directive = (uint16_t)i;
-  as_pp_open_conds(pp);
-  as_pp_open_functions(pp);
   predefine(pp, "__LINE__", PP_MAGIC_LINE, "");
   predefine(pp, "__FILE__", PP_MAGIC_FILE, "");
   predefine(pp, "__?LINE?__", PP_MAGIC_LINE, "");

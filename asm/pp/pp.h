@@ -93,8 +93,9 @@ typedef struct as_macros {
   as_name *lower;
   const char *alias;      /* the name that %defalias has put in its place, or NULL */
   struct as_macros *next; /* of all names */
-  uint16_t directive;     /* as_pp_directive */
+  uint16_t directive;     /* as_pp_directive; these two by as_pp_word */
   uint16_t function;      /* as_pp_function */
+  bool looked;            /* for both */
 } as_macros;
 
 typedef struct as_pp_range { /* tokens of a buffer */
@@ -193,7 +194,8 @@ void as_pp_round(as_pp *pp, as_pp_frame *f);
 /* The lines up to the directive that closes opener, which is the current line; the top frame goes
  * on after it. False after an error: the end of the frame came first. */
 bool as_pp_collect(as_pp *pp, as_pos at, enum as_pp_block block, as_pp_body *out);
-unsigned as_pp_directive_of(const as_tok *v, uint32_t n); /* of a raw line, PP_D_NONE */
+unsigned as_pp_directive_of(as_pp *pp, const as_tok *v, uint32_t n); /* of a raw line, PP_D_NONE */
+unsigned as_pp_find_directive(const as_name *name); /* outside of the %if family; PP_D_NONE */
 /* An error for what is left after a directive; true when there is nothing. */
 bool as_pp_at_end(as_pp *pp, const as_tok *t, const char *after);
 void as_pp_count(as_pp *pp, uint32_t tokens, as_pos at);
@@ -201,6 +203,9 @@ void as_pp_count(as_pp *pp, uint32_t tokens, as_pos at);
 /* ---- name.c: names and their meanings -------------------------------------------------- */
 
 as_macros *as_pp_macros(as_pp *pp, const char *name); /* never NULL */
+/* The same with the directive and the function of that name. Few programs have many of these words,
+ * so each is looked for when it is first read. */
+const as_macros *as_pp_word(as_pp *pp, const char *name);
 /* Forms of a name, exact ones first; NULL if there is none. */
 as_pp_define *as_pp_find_define(as_pp *pp, const char *name);
 as_pp_macro *as_pp_find_macro(as_pp *pp, const char *name);
@@ -244,7 +249,7 @@ void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out);
 
 /* The call whose name was read; its result goes to out or is read next. */
 bool as_pp_call_function(as_pp *pp, uint32_t base, const as_tok *name, as_toks *out);
-void as_pp_open_functions(as_pp *pp); /* their names */
+unsigned as_pp_find_function(const as_name *name); /* but %isNAME(); PP_F_NONE */
 /* The value of an environment variable; NULL after an error, or with ask if there is none. */
 const char *as_pp_env(as_pp *pp, const as_tok *name, bool ask);
 
@@ -269,7 +274,7 @@ void as_pp_do_control(as_pp *pp, unsigned d, const as_tok *v, uint32_t n);
 /* Whether d is of the %if family, with %else and %endif. */
 bool as_pp_is_cond(unsigned d);
 void as_pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad);
-void as_pp_open_conds(as_pp *pp); /* names of the %if family */
+void as_pp_find_cond(const as_name *name, as_macros *out); /* sets what is of the %if family */
 /* Whether a condition holds: 1, 0, or -1 after an error. at: the directive or function. v: n tokens
  * and an AS_T_END, expanded if as_pp_cond_expands. */
 int as_pp_cond_holds(as_pp *pp, unsigned cond, const as_tok *at, const as_tok *v, uint32_t n);
