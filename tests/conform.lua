@@ -113,7 +113,7 @@ local function run_here(source, inputs, case)
   harness.no_warnings(prog, function(checks)
     return core_for(case, checks):run(prog, inputs, {faults = "return"}).findings
   end)
-  return run.out
+  return run.out, prog
 end
 
 -- Saved after 1, 2, 4 ... events.
@@ -154,7 +154,7 @@ local function run_case(insn, case, target)
     coverage.refused(case)
     return
   end
-  local ok, out = pcall(dut and run_dut or saved and run_saved or run_here, source, inputs, case)
+  local ok, out, prog = pcall(dut and run_dut or saved and run_saved or run_here, source, inputs, case)
   if digest and not ok then digest_add(tostring(out)) end
   if case.fault then
     verdict(name, not ok and (dut or tostring(out):find(case.fault, 1, true)),
@@ -163,7 +163,7 @@ local function run_case(insn, case, target)
     return
   end
   if not ok then return verdict(name, false, tostring(out) .. "\n" .. source) end
-  coverage.ran(case, target, source)
+  coverage.ran(case, target, source, prog)
   local want = case.expect
   if type(want) == "function" then want = want(target) end
   for k, expected in pairs(want) do

@@ -67,10 +67,10 @@ local function cover_indirect(row, line)
   end
 end
 
--- Lines of the canonical source that hold the instruction.
-local function uses(insn, source)
+-- Lines of a program's canonical source that hold the instruction.
+local function uses(insn, prog)
   local list = {}
-  for line in soma.assemble(source):source():gmatch("[^\n]+") do
+  for line in prog:source():gmatch("[^\n]+") do
     if line:match("^%s*" .. insn .. "%s") or static_transfer(insn, line) then list[#list + 1] = line end
   end
   return list
@@ -84,7 +84,7 @@ local function is_typed(row)
   return false
 end
 
-function M.ran(case, target, source)
+function M.ran(case, target, source, prog)
   local insn = case.insn
   if case.source then return end
   cover(insn, "target " .. target)
@@ -92,7 +92,7 @@ function M.ran(case, target, source)
   if not examples[insn] or examples[insn][#examples[insn]].case ~= case then
     cases[insn] = (cases[insn] or 0) + 1
   end
-  for _, line in ipairs(uses(insn, source)) do
+  for _, line in ipairs(uses(insn, prog or soma.assemble(source))) do
     if line:find(".indirect(", 1, true) then cover_indirect(rows[insn], line) end
     for dtype in line:gmatch("([%w_]+)@") do cover(insn, "type " .. dtype) end
     operand_types[insn] = operand_types[insn] or {}
@@ -111,20 +111,45 @@ end
 
 function M.refused(case) refused[case.insn] = (refused[case.insn] or 0) + 1 end
 
-local function accepted(source) return (pcall(soma.assemble, source)) end
+-- The examples' programs with a gap where a value is to be tried, as the pieces between the gaps. Many
+-- examples differ in that value alone: such programs are tried once.
+local GAP <const> = "\1"
+local tried = {} -- "instruction what" -> list of pieces
+local function with_gaps(insn, what, build)
+  local key = insn .. " " .. what
+  if not tried[key] then
+    local list, seen = {}, {}
+    for _, e in ipairs(examples[insn]) do
+      local source = build(e)
+      if source and not seen[source] then
+        local pieces = {}
+        for piece in (source .. GAP):gmatch("([^" .. GAP .. "]*)" .. GAP) do pieces[#pieces + 1] = piece end
+        seen[source], list[#list + 1] = true, pieces
+      end
+    end
+    tried[key] = list
+  end
+  return tried[key]
+end
+
+-- Does some of these programs assemble with the value in its gaps?
+local function accepted(programs, value)
+  for _, pieces in ipairs(programs) do
+    if pcall(soma.assemble, table.concat(pieces, value)) then return true end
+  end
+  return false
+end
 
 -- Does some example assemble with every operand's type changed to dtype?
 local function type_is_legal(insn, dtype)
-  for _, e in ipairs(examples[insn]) do
-    if not e.case.no_probe then
-      local used = {}
-      for _, t in pairs(e.case.inputs or {}) do used[t.dtype] = dtype end
-      for _, o in pairs(e.case.outputs or {}) do used[o[1]] = dtype end
-      for _, o in pairs(e.case.tiles or {}) do used[o[1]] = dtype end
-      if accepted((program.build(e.case, e.target, used))) then return true end
-    end
-  end
-  return false
+  return accepted(with_gaps(insn, "type", function(e)
+    if e.case.no_probe then return end
+    local used = {}
+    for _, t in pairs(e.case.inputs or {}) do used[t.dtype] = GAP end
+    for _, o in pairs(e.case.outputs or {}) do used[o[1]] = GAP end
+    for _, o in pairs(e.case.tiles or {}) do used[o[1]] = GAP end
+    return (program.build(e.case, e.target, used))
+  end), dtype)
 end
 
 -- The source with field=value in every use of the instruction.
@@ -140,18 +165,14 @@ end
 
 -- Does some example assemble with that value of the field?
 local function value_is_legal(insn, field, value)
-  for _, e in ipairs(examples[insn]) do
-    if accepted(with_value(e.source, insn, field, value)) then return true end
-  end
-  return false
+  return accepted(with_gaps(insn, field, function(e) return with_value(e.source, insn, field, GAP) end), value)
 end
 
 -- Does some example assemble on another engine?
 local function engine_is_legal(insn, engine)
-  for _, e in ipairs(examples[insn]) do
-    if type(e.case.body) == "string" and accepted((program.build(e.case, e.target, nil, engine))) then return true end
-  end
-  return false
+  return accepted(with_gaps(insn, "engine " .. engine, function(e)
+    return type(e.case.body) == "string" and (program.build(e.case, e.target, nil, engine)) or nil
+  end), "")
 end
 
 function M.gaps()

@@ -6,6 +6,7 @@ local soma = require "soma"
 local M = {}
 
 local inf = math.huge
+local pack, unpack = string.pack, string.unpack
 function M.bits_f32(u) return (string.unpack("<f", string.pack("<I4", u & 0xffffffff))) end
 M.nan = M.bits_f32(0x7fc00000)
 
@@ -74,11 +75,21 @@ local function decode_float(t, u)
   return s * ((1 << t.m) + f) * 2.0 ^ (e - bias - t.m)
 end
 
--- One fp32 rounding of a double.
-function M.round(x) return decode_float(floats.float32, encode_float(floats.float32, x)) end
+-- One fp32 rounding of a double. Where the result is an ordinary number, C's conversion gives it sooner.
+local function round_slowly(x) return decode_float(floats.float32, encode_float(floats.float32, x)) end
+function M.round(x)
+  if x < 0x1.fffffep127 and x > 0x1p-126 or x > -0x1.fffffep127 and x < -0x1p-126 then
+    return (unpack("<f", pack("<f", x)))
+  end
+  return round_slowly(x)
+end
 
 -- Bits of the element that fp32 value x becomes; word: stochastic rounding, which is for floats only.
 function M.encode(dtype, x, word)
+  if dtype == "float32" and not word then
+    x = M.round(x)
+    if x == x then return (unpack("<I4", pack("<f", x))) end
+  end
   if floats[dtype] then return encode_float(floats[dtype], x, word) end
   if dtype == "bool" then return x ~= 0 and 1 or 0 end
   if dtype == "float8_e8m0fnu" then
