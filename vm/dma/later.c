@@ -43,24 +43,17 @@ void vm_dma_settle_transfer(vm_core *c, vm_transfer *t) {
   for (lead->nlate--; at < lead->nlate; at++) lead->late[at] = lead->late[at + 1];
 }
 
-void vm_dma_settle_late(vm_core *c, const vm_item *it) {
+/* own: the transfer that the item is a share of, NULL: it is none. */
+static void settle(vm_core *c, const vm_item *it, const vm_transfer *own) {
   vm_core *lead = c->lead;
   for (unsigned i = 0; i < lead->nlate;)
-    if (!it || meets(lead->late[i], it, false))
+    if (!it || meets(lead->late[i], it, lead->late[i] == own))
       vm_dma_settle_transfer(c, lead->late[i]);
     else
       i++;
 }
 
-/* Lets what has to move before the share do so. */
-static void settle_before(vm_core *c, const vm_share *s) {
-  vm_core *lead = c->lead;
-  for (unsigned i = 0; i < lead->nlate;)
-    if (meets(lead->late[i], &s->item, lead->late[i] == s->t))
-      vm_dma_settle_transfer(c, lead->late[i]);
-    else
-      i++;
-}
+void vm_dma_settle_late(vm_core *c, const vm_item *it) { settle(c, it, NULL); }
 
 /* Whether a share may be late: it is a copy or a conversion of one source in any order, and another
  * one of its transfer is late or is yet to end. */
@@ -90,7 +83,7 @@ static void keep(vm_core *c, vm_share *s) {
 
 bool vm_dma_move(vm_core *c, vm_share *s) {
   const vm_share *alone = s;
-  settle_before(c, s);
+  settle(c, &s->item, s->t);
   vm_dma_use(c, s);
   bool late = may_be_late(c, s);
   if (late)
