@@ -4,6 +4,7 @@
 #include "../../isa/operand.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 enum { MOST_RUNS = 1 << 16 };
 
@@ -185,8 +186,15 @@ static bool write_bytes(definer *d, cover *c, const as_k_buffer *b, const as_k_b
 
 enum { NOTHING, SOME, ALL, FAILED };
 
-/* How much of the bytes is written; *where: partition and byte of the first that is not. FAILED:
- * memory is out. */
+/* The first byte of [lo, hi) that a band lacks; hi: it has them all. */
+static int64_t lacks(const band *b, int64_t lo, int64_t hi) {
+  for (uint32_t i = find(b, lo); i < b->n && b->runs[i].lo <= lo; i++)
+    if (b->runs[i].hi > lo) lo = b->runs[i].hi;
+  return lo < hi ? lo : hi;
+}
+
+/* How much of the bytes is written; *part, *byte: partition and byte of the first that is not.
+ * FAILED: memory is out. */
 static int state_of(definer *d, cover *c, const as_k_buffer *buffer, const as_k_bytes *bytes,
                     unsigned *part, int64_t *byte) {
   *part = bytes->p0;
@@ -207,7 +215,7 @@ static int state_of(definer *d, cover *c, const as_k_buffer *buffer, const as_k_
       if (n == length || !all) continue;
       all = false;
       *part = b->p0 > bytes->p0 ? b->p0 : bytes->p0;
-      *byte = at;
+      *byte = lacks(b, at, at + length);
     } while ((all || !some) && next_run(bytes->set, index, &at));
   }
   return all ? ALL : some ? SOME : NOTHING;
@@ -224,22 +232,59 @@ static const char *name_of(const as_kernel *k, const as_k_buffer *b) {
   return b->name ? b->name : "without a name";
 }
 
+/* The element that holds a byte, as `[1, 2]`. */
+static const char *element_of(const as_kernel *k, const as_k_buffer *b, unsigned part, int64_t byte,
+                              char *out, size_t n) {
+  const isa_tensor *t = b->space == ISA_HBM ? &k->scratch->tensors[b->tensor - 1] : NULL;
+  int64_t at[ISA_TENSOR_DIMS] = {0};
+  int64_t rest = byte / isa_dtype_bytes(t ? t->dtype : b->dtype);
+  unsigned ndim = t ? t->ndim : b->ndim;
+  size_t used = 0;
+  for (unsigned i = ndim; i-- > (t ? 0u : 1u);) {
+    int64_t size = t ? t->shape[i] : b->shape[i];
+    at[i] = rest % size;
+    rest /= size;
+  }
+  if (!t) at[0] = part - b->part;
+  for (unsigned i = 0; i < ndim && used < n; i++)
+    used += (size_t)snprintf(out + used, n - used, "%s%" PRId64, i ? ", " : "[", at[i]);
+  if (used < n) snprintf(out + used, n - used, "]");
+  return out;
+}
+
+/* Notes a tile or tensor that is read before it is written, and goes on as if it were: those that
+ * follow are noted in the same pass. False: memory is out. */
+static bool note_unwritten(definer *d, const as_k_item *it, uint32_t buffer) {
+  as_kernel *k = d->k;
+  cover *c = &d->covers[buffer - 1];
+  const char *text = isa_arena_strn(&k->arena, k->error.text, strlen(k->error.text));
+  if (!text || !K_GROW(k, unwritten, nunwritten, cap_unwritten)) return as_k_nomem(k);
+  k->unwritten[k->nunwritten++] = (as_kernel_unwritten){buffer, text, it->at};
+  c->vague = true;
+  if (!c->writer) c->writer = (uint32_t)(it - k->items) + 1;
+  return true;
+}
+
 static bool unwritten(definer *d, const as_k_item *it, const as_k_use *u, unsigned part,
                       int64_t byte) {
   as_kernel *k = d->k;
   const as_k_operand *o = as_k_op(k, u->operand);
   const as_k_buffer *b = as_k_buf(k, o->buffer);
   const cover *c = &d->covers[o->buffer - 1];
-  char where[160];
+  char where[160], element[160], partition[40] = "";
   const char *field = isa_form_of(it->in.op)->fields[u->field].name;
   isa_line at = c->writer ? k->items[c->writer - 1].at : b->at;
-  return as_k_fail(k, ISA_ILLEGAL, it->at,
-                   "%s %s: reads byte %" PRId64 " of partition %u of %s %.60s, which nothing has "
-                   "written before; %s %s",
-                   isa_ops[it->in.op].name, field, byte, part - b->part,
-                   b->space == ISA_HBM ? "tensor" : "tile", name_of(k, b),
-                   c->writer ? "other bytes of it are written at" : "it is declared at",
-                   as_k_where(k, at, where, sizeof where));
+  if (b->space != ISA_HBM)
+    snprintf(partition, sizeof partition, "partition %u of ", part - b->part);
+  as_k_fail(k, ISA_ILLEGAL, it->at,
+            "%s %s: reads byte %" PRId64 " of %s%s %.60s (element %s), which nothing has "
+            "written before; %s %s",
+            isa_ops[it->in.op].name, field, byte, partition,
+            b->space == ISA_HBM ? "tensor" : "tile", name_of(k, b),
+            element_of(k, b, part, byte, element, sizeof element),
+            c->writer ? "other bytes of it are written at" : "it is declared at",
+            as_k_where(k, at, where, sizeof where));
+  return note_unwritten(d, it, o->buffer);
 }
 
 /* Whether an instruction may leave some of an operand unread. */
@@ -442,6 +487,16 @@ static bool define_items(definer *d) {
   return true;
 }
 
+/* The error is the first of what was read unwritten, whatever came after it. */
+static bool fail_with_first(as_kernel *k) {
+  const as_kernel_unwritten *first = &k->unwritten[0];
+  if (k->error.status == ISA_NOMEM) return false;
+  k->error.status = ISA_ILLEGAL;
+  k->error.at = first->at;
+  snprintf(k->error.text, sizeof k->error.text, "%s", first->text);
+  return false;
+}
+
 /* Once more for each loop that is taken apart. */
 bool as_k_define(as_kernel *k) {
   for (;;) {
@@ -449,6 +504,7 @@ bool as_k_define(as_kernel *k) {
     d.covers = isa_zalloc(&k->al, ((size_t)k->nbuffers + 1) * sizeof *d.covers);
     bool ok = d.covers ? define_items(&d) : as_k_nomem(k);
     close_covers(&d);
+    if (k->nunwritten) return fail_with_first(k);
     if (!d.peel || !as_k_peel(k, d.peel)) return ok;
     k->nuses = 0;
   }

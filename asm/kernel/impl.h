@@ -261,6 +261,8 @@ struct as_kernel {
   as_kernel_figures figures;
   as_kernel_wait *waited; /* waits as emitted */
   uint32_t nwaited, cap_waited;
+  as_kernel_unwritten *unwritten; /* what is read before it is written */
+  uint32_t nunwritten, cap_unwritten;
 };
 
 /* Sources that there are: queues are known before the first step. */

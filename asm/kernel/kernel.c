@@ -90,6 +90,7 @@ void as_kernel_free(as_kernel *k) {
   FREE(waits, cap_waits);
   FREE(scopes, cap_scopes);
   FREE(waited, cap_waited);
+  FREE(unwritten, cap_unwritten);
   FREE(spilled, cap_spilled);
   isa_free(&al, k->placed, ((size_t)k->nplaced) * sizeof *k->placed);
   isa_free(&al, k->reg_needs, (size_t)k->nregs + 1);

@@ -150,6 +150,14 @@ typedef struct as_kernel_wait {
   bool reuse;
 } as_kernel_wait;
 bool as_kernel_get_wait(const as_kernel *k, uint32_t i, as_kernel_wait *out);
+/* A tile or tensor of which a failed as_kernel_finish found that an instruction reads what nothing
+ * has written; the text is that of the error. The first of all is the error itself. */
+typedef struct as_kernel_unwritten {
+  uint32_t buffer;
+  const char *text;
+  isa_line at;
+} as_kernel_unwritten;
+bool as_kernel_get_unwritten(const as_kernel *k, uint32_t i, as_kernel_unwritten *out);
 /* A spill: where the tile is used before it goes and where next. HBM had it from before, or it was
  * stored there; what was in PSUM stays in SBUF from then on. */
 enum { AS_SPILL_KEPT, AS_SPILL_STORED, AS_SPILL_SBUF };

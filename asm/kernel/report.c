@@ -26,6 +26,12 @@ bool as_kernel_get_wait(const as_kernel *k, uint32_t i, as_kernel_wait *out) {
   return true;
 }
 
+bool as_kernel_get_unwritten(const as_kernel *k, uint32_t i, as_kernel_unwritten *out) {
+  if (i >= k->nunwritten) return false;
+  *out = k->unwritten[i];
+  return true;
+}
+
 static void print_item(const as_kernel *k, uint32_t item, isa_buf *out) {
   char where[160];
   const as_k_item *it = &k->items[item];

@@ -207,7 +207,7 @@ class Kernel:
     def check(self, *args, checks="all", schedules=1, **kwargs):
         """Runs with checks, under several legal timings if schedules is above 1, and returns what
         they found; arguments are not written back. AssertionError if two timings differ in a
-        result. `built.unwritten` of build() has tiles that are read before they are written."""
+        result. `built.unwritten` of build() has readings of tiles that are not written."""
         with _one_at_a_time:
             return self._check(args, kwargs, checks, schedules)
 

@@ -148,6 +148,14 @@ class Builder:
                               line.value, status, report=text or own)
         return Program(self.machine, p, {}), text
 
+    def unwritten(self):
+        """After a failed finish(): (number, text, (file, line)) of each tile and tensor that is
+        read before it is written."""
+        found, u = [], L.Unwritten()
+        while lib.soma_kernel_get_unwritten(self.handle, len(found), C.byref(u)) == L.OK:
+            found.append((u.buffer, _text(u.text), (_text(u.file), u.line)))
+        return found
+
     def report(self):
         c = L.Collect()
         status = lib.soma_kernel_report(self.handle, c.fn, None)

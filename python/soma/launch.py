@@ -42,7 +42,9 @@ class Built:
         self.builders, self.target, self.name = [r.builder for r in recs], recs[0].target, name
         self.around = None
         self.instructions = sum(r.count for r in recs)
-        self.unwritten = [text for r in recs for key, text in r.hints.items() if key[0] == "clear"]
+        # (text, file, line) of each reading of a tile in SBUF that nothing has written
+        self.unwritten = list(dict.fromkeys(said for r in recs for key, said in r.hints.items()
+                                            if key[0] == "clear"))
 
     def report(self):
         """What the builder did, for each core."""
@@ -209,12 +211,12 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
             around = Around(function, arguments(function, args, kwargs).arguments.values())
             built = _build(recs, core_of, function, args, kwargs)
             built.around = around
-            for text in built.unwritten:
-                warnings.warn(text + "; it reads zeros here", UserWarning, stacklevel=4)
+            for text, file, line in built.unwritten:
+                _warn(function, text + "; it reads zeros here", file, line)
             if built.result is None and not any(r.prints for r in recs) and \
                     not any(s.written for _, s in built.inputs):
-                warnings.warn("%s() returns nothing and writes none of its arguments: what it "
-                              "calculates is lost" % built.name, UserWarning, stacklevel=4)
+                _warn(function, "%s() returns nothing and writes none of its arguments: what it "
+                      "calculates is lost" % built.name)
             return built
         except record.Redo:
             continue
@@ -224,13 +226,22 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
                     getattr(error, "finishing", False):
                 flags |= K.SPILL
                 continue
-            if getattr(error, "finishing", False) and rec.unwritten(error):
+            if getattr(error, "finishing", False) and rec.unwritten():
                 continue
             raise _at_user(error) from None
         except (TypeError, ValueError, IndexError) as error:
             raise _of_this_package(error)
     raise SomaError("the kernel was built 64 times, and each build found something new about "
                     "its tensors")
+
+
+def _warn(function, text, file=None, line=0):
+    """A warning at a line of a kernel; without a file at its first."""
+    code = getattr(function, "__code__", None)
+    if not file:
+        file, line = (code.co_filename, code.co_firstlineno) if code else ("a kernel", 1)
+    registry = getattr(function, "__globals__", {}).setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, UserWarning, file, line, registry=registry)
 
 
 def _recorders(target, flags, hints, core_of):

@@ -103,6 +103,11 @@ class KernelFigures(C.Structure):
             ("busy", C.c_uint64 * 5), ("dma_busy", C.c_uint64), ("bound", C.c_int)]
 
 
+class Unwritten(C.Structure):
+    _fields_ = [("buffer", C.c_uint32), ("text", C.c_char_p), ("file", C.c_char_p),
+                ("line", C.c_uint32)]
+
+
 class Field(C.Structure):
     _fields_ = [("name", C.c_char_p), ("kind", C.c_int)] + [(n, C.c_uint32) for n in (
         "mode reads writes sbuf psum hbm column element dims most set").split()]
@@ -182,6 +187,7 @@ _KERNEL = {
     "soma_kernel_finish": (_int, [P, _out, _out]),
     "soma_kernel_finish_pair": (_int, [P, P, _out, _out]),
     "soma_kernel_report": (_int, [P, WRITE, P]),
+    "soma_kernel_get_unwritten": (_int, [P, _u32, C.POINTER(Unwritten)]),
     "soma_kernel_get_figures": (None, [P, C.POINTER(KernelFigures), _size]),
     "soma_opcode": (_int, [_str]),
     "soma_opcode_field": (_int, [_u32, _u32, C.POINTER(Field)]),

@@ -223,19 +223,18 @@ class Recorder:
         if self.ordered:
             self._keep_order()
 
-    def unwritten(self, error):
-        """Called with the error that a tile in SBUF is read before it is written: the machine would
-        read what was there. True if the kernel is to be built again with zeros in it, and a
-        warning."""
-        m = re.search(r"reads byte \d+ of partition \d+ of tile (\w+), which nothing has written",
-                      error.text)
-        found = False
-        for s in self.tiles if m else ():
-            name, key = re.sub(r"\W", "_", s.name or "t"), ("clear", s.at)
-            if re.fullmatch(re.escape(name) + r"(_\d+)?", m.group(1)) and s.memory == L.SBUF and \
-                    s.at[0] and key not in self.hints:
-                self.hints[key] = str(error).split("; other bytes")[0]
-                found = True
+    def unwritten(self):
+        """Called when tiles in SBUF are read before they are written: the machine would read what
+        was there. True if the kernel is to be built again with zeros in them, and a warning."""
+        tiles, found = {s.handle: s for s in self.tiles}, False
+        files = {shown(name): name for name in self.names.values()}
+        for number, text, (file, line) in self.builder.unwritten():
+            s = tiles.get(number)
+            key = ("clear", s.order) if s is not None and s.memory == L.SBUF else None
+            if key is None or key in self.hints:
+                break
+            self.hints[key] = text.split("; ")[0], files.get(file), line
+            found = True
         return found
 
     def _keep_order(self):
@@ -347,7 +346,7 @@ class Recorder:
                 self.builder.fail(status)
             s.handle = self.number_found.value
             self.tiles.append(s)
-            if self.hints and ("clear", s.at) in self.hints and s.zero is None:
+            if self.hints and ("clear", s.order) in self.hints and s.zero is None:
                 s.zero = ZeroState(s)
             return
         if s.data is not None and s.role == L.ROLE_CONST:

@@ -519,7 +519,72 @@ class Warnings(KernelCase):
             warnings.simplefilter("always")
             kernel(x)
         self.same(x, want, 0, 0)
-        self.assertRegex(str(seen[0].message), r"test_styles.py:\d+: dma_copy.*nothing has written")
+        self.assertEqual((os.path.basename(seen[0].filename), seen[0].lineno),
+                         ("test_styles.py", kernel.function.__code__.co_firstlineno + 4))
+        self.assertEqual(str(seen[0].message),
+                         "dma_copy src: reads byte 0 of partition 4 of tile t (element [4, 0]), "
+                         "which nothing has written before; it reads zeros here")
+
+    def test_tiles_of_one_line_are_told_apart(self):
+        def made(shape, buffer=nl.sbuf):
+            return nl.ndarray(shape, dtype=nl.float32, buffer=buffer)
+
+        @nki.jit
+        def kernel(x, n):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            tiles = [made(x.shape) for _ in range(8)]
+            for t in tiles[n:]:
+                nisa.dma_copy(dst=t, src=x)
+            for t in tiles[:n]:
+                nisa.dma_copy(dst=t[:, 0:6], src=x[:, 0:6])
+            acc = made(x.shape)
+            nisa.memset(dst=acc, value=0.0)
+            for t in tiles:
+                nisa.tensor_tensor(dst=acc, data1=acc, data2=t, op=nl.add)
+            nisa.dma_copy(dst=out, src=acc)
+            return out
+        x = np.ones((8, 8), np.float32)
+        for n in (0, 1, 3, 8):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                got = kernel(x, n)
+            self.assertEqual((got[0, 0], got[7, 7]), (8, 8 - n))
+            self.assertEqual(len(seen), n > 0)  # one line reads them all
+            self.assertEqual(kernel.source(x, n).count("memset"), 1 + n)
+
+    def test_a_tile_in_psum_is_not_zeroed_for_one_in_sbuf_of_its_line(self):
+        def made(shape, buffer=nl.sbuf):
+            return nl.ndarray(shape, dtype=nl.float32, buffer=buffer)
+
+        @nki.jit
+        def kernel(x):
+            t = made(x.shape)
+            p = made(x.shape, nl.psum)
+            nisa.tensor_tensor(dst=t, data1=t, data2=p, op=nl.add)
+            nisa.dma_copy(dst=x, src=t)
+        with self.assertRaisesRegex(soma.KernelError, r"src1: reads byte 0 of partition 0 of tile "
+                                                      r"\w+ \(element \[0, 0\]\), which nothing"):
+            kernel(data(8, 8))
+
+    def test_a_kernel_that_gives_nothing_is_said_at_its_line(self):
+        @nki.jit
+        def kernel(x):
+            nl.load(x)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            kernel(data(8, 8))
+        self.assertEqual((os.path.basename(seen[0].filename), seen[0].lineno),
+                         ("test_styles.py", kernel.function.__code__.co_firstlineno))
+
+    def test_what_is_unwritten_of_a_tensor_in_hbm(self):
+        @nki.jit
+        def kernel(x):
+            s = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.private_hbm)
+            nisa.dma_copy(dst=s[0:5, 0:4], src=x[0:5, 0:4])
+            nisa.dma_copy(dst=x, src=s)
+        with self.assertRaisesRegex(soma.KernelError, r"reads byte 16 of tensor s \(element "
+                                                      r"\[0, 4\]\), which"):
+            kernel(data(8, 8))
 
 
 if __name__ == "__main__":

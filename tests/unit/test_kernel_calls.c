@@ -164,10 +164,25 @@ static void a_read_of_what_nobody_wrote_names_both_lines(void **state) {
   fill(&b, s, 128, 0, COLS - 1, 1);
   copy_record(&b, t, s, 128, COLS);
   kbed_end(&b);
-  expect(&b, soma_kernel_finish(b.k, &b.p, &d),
-         "kernel.py:2: tensor_copy src: reads byte 0 of partition 0 of tile x, which nothing has "
-         "written before; other bytes of it are written at kernel.py:1");
+  uint32_t v = kbed_tile(&b, "z", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  copy_record(&b, t, v, 128, COLS);
+  kbed_end(&b);
+  copy_record(&b, t, v, 128, COLS); /* the same tile: not again */
+  kbed_end(&b);
+  char want[200];
+  snprintf(want, sizeof want,
+           "kernel.py:2: tensor_copy src: reads byte %d of partition 0 of tile x (element [0, "
+           "%d]), which nothing has written before; other bytes of it are written at kernel.py:1",
+           4 * (COLS - 1), COLS - 1);
+  expect(&b, soma_kernel_finish(b.k, &b.p, &d), want);
   assert_null(b.p);
+  soma_kernel_unwritten u;
+  assert_int_equal(soma_kernel_get_unwritten(b.k, 0, &u), SOMA_OK);
+  assert_true(u.buffer == s && u.line == 2 && strstr(want, u.text));
+  assert_int_equal(soma_kernel_get_unwritten(b.k, 1, &u), SOMA_OK);
+  assert_true(u.buffer == v && u.line == 3 &&
+              strstr(u.text, "reads byte 0 of partition 0 of tile z (element [0, 0])"));
+  assert_int_equal(soma_kernel_get_unwritten(b.k, 2, &u), SOMA_ARG);
   assert_int_equal(soma_diagnostics_errors(d), 1);
   soma_diagnostics_free(d);
   kbed_close(&b);

@@ -357,6 +357,15 @@ soma_status soma_kernel_get_wait(const soma_kernel *k, uint32_t i, soma_kernel_w
   return SOMA_OK;
 }
 
+soma_status soma_kernel_get_unwritten(const soma_kernel *k, uint32_t i,
+                                      soma_kernel_unwritten *out) {
+  if (!k || !out) return SOMA_ARG;
+  as_kernel_unwritten u;
+  if (!as_kernel_get_unwritten(k->k, i, &u)) return SOMA_ARG;
+  *out = (soma_kernel_unwritten){u.buffer, u.text, as_kernel_file_name(k->k, u.at.file), u.at.line};
+  return SOMA_OK;
+}
+
 /* ---- The instruction set ------------------------------------------------------------------- */
 
 int soma_opcode(const char *name) {

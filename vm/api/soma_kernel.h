@@ -271,6 +271,17 @@ typedef struct soma_kernel_wait {
 /* Wait i of the program, in the order of the instructions; SOMA_ARG past the last. */
 soma_status soma_kernel_get_wait(const soma_kernel *k, uint32_t i, soma_kernel_wait *out);
 
+typedef struct soma_kernel_unwritten {
+  uint32_t buffer;
+  const char *text; /* of the error; it lives as long as the kernel, as `file` does */
+  const char *file; /* NULL: not known */
+  uint32_t line;
+} soma_kernel_unwritten;
+/* After a soma_kernel_finish that failed because an instruction reads bytes that nothing has
+ * written: tile or tensor i of those that are read so, in the order of the instructions. SOMA_ARG
+ * past the last. */
+soma_status soma_kernel_get_unwritten(const soma_kernel *k, uint32_t i, soma_kernel_unwritten *out);
+
 /* ---- The instruction set, for making records ---------------------------------------------- */
 
 /* Number of the instruction of that name, as in isa/manual.md; -1 if there is none. */
