@@ -66,9 +66,10 @@ typedef struct lint {
   uint8_t wait_reported[LINT_STREAMS][LINT_SEMS]; /* they have been */
   const lint_stream *at; /* the stream whose reads are checked, and which runs last; NULL: none */
   uint8_t *written[ISA_MAX_CORES][2]; /* one bit per byte of SBUF and PSUM */
-  uint8_t **hbm;                      /* one bit per byte of a tensor without contents */
-  uint64_t work;                      /* runs of patterns that were looked at, of this pass */
-  uint8_t *reported;                  /* by tile, then by tensor: its reads have been reported */
+  size_t made[ISA_MAX_CORES][2]; /* bytes of a partition that have theirs; nothing wrote the rest */
+  uint8_t **hbm;                 /* one bit per byte of a tensor without contents */
+  uint64_t work;                 /* runs of patterns that were looked at, of this pass */
+  uint8_t *reported;             /* by tile, then by tensor: its reads have been reported */
 } lint;
 
 /* lint.c */

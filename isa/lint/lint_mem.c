@@ -60,7 +60,7 @@ bool isa_lint_memory_open(lint *l) {
   for (unsigned c = 0; c < l->p->ncores; c++)
     for (unsigned k = 0; k < 2; k++) {
       size_t n = row_bytes(l, k ? ISA_PSUM : ISA_SBUF) * ISA_PMAX;
-      l->written[c][k] = isa_zalloc(l->al, n);
+      l->written[c][k] = l->al->fn(l->al->ud, NULL, 0, n); /* make_bits clears what is used */
       ok = ok && l->written[c][k];
     }
   return ok && open_tensors(l);
@@ -77,9 +77,7 @@ void isa_lint_memory_close(lint *l) {
 }
 
 void isa_lint_memory_reset(lint *l) {
-  for (unsigned c = 0; c < l->p->ncores; c++)
-    for (unsigned k = 0; k < 2; k++)
-      memset(l->written[c][k], 0, row_bytes(l, k ? ISA_PSUM : ISA_SBUF) * ISA_PMAX);
+  memset(l->made, 0, sizeof l->made);
   for (uint32_t i = 0; i < l->p->ntensors; i++)
     if (l->hbm[i]) memset(l->hbm[i], 0, tensor_bits(l, i));
 }
@@ -97,6 +95,21 @@ typedef struct region { /* the same bytes of some partitions, or of a tensor */
 static uint8_t *row(const lint *l, const region *r, unsigned partition) {
   if (r->space == ISA_HBM) return l->hbm[r->tensor];
   return l->written[r->core][r->space == ISA_PSUM] + partition * row_bytes(l, r->space);
+}
+
+static size_t made(const lint *l, const region *r) {
+  return r->space == ISA_HBM ? SIZE_MAX : l->made[r->core][r->space == ISA_PSUM];
+}
+
+/* Gives the first n bytes of each partition their bits: few programs use more than a part of them,
+ * and to clear the bits of all takes longer than most passes. */
+static void make_bits(lint *l, const region *r, size_t n) {
+  size_t from = made(l, r), most = 8 * row_bytes(l, r->space);
+  if (n <= from) return;
+  if (n < 2 * from) n = 2 * from;
+  n = n < most ? (n + 511) / 512 * 512 : most;
+  for (unsigned p = 0; p < ISA_PMAX; p++) memset(row(l, r, p) + from / 8, 0, (n - from) / 8);
+  l->made[r->core][r->space == ISA_PSUM] = n;
 }
 
 /* All that a pattern with parts known only at run time can touch: its tile, or its memory. */
@@ -163,12 +176,22 @@ static bool next_run(const isa_byteset *b, int64_t *i, int64_t *at) {
   return false;
 }
 
-static void mark(const lint *l, const region *r) {
+static void mark(lint *l, const region *r) {
   for (unsigned p = r->part; p < r->part + r->nparts; p++) {
     int64_t i[ISA_MAX_DIMS] = {0}, at = r->bytes.start;
-    do set_bits(row(l, r, p), (size_t)at, (size_t)r->bytes.run);
-    while (next_run(&r->bytes, i, &at));
+    do {
+      make_bits(l, r, (size_t)(at + r->bytes.run));
+      set_bits(row(l, r, p), (size_t)at, (size_t)r->bytes.run);
+    } while (next_run(&r->bytes, i, &at));
   }
+}
+
+/* The first of n bytes of a partition that is not as `want`, or at + n. */
+static size_t first_byte(const lint *l, const region *r, unsigned partition, size_t at, size_t n,
+                         bool want) {
+  size_t end = made(l, r), there = end <= at ? 0 : end - at < n ? end - at : n;
+  size_t hit = first_other(row(l, r, partition), at, there, want);
+  return hit < at + there || want ? hit : at + n;
 }
 
 /* The first byte of r that is not as `want`; false when all are. */
@@ -177,7 +200,7 @@ static bool find(const lint *l, const region *r, bool want, unsigned *partition,
     int64_t i[ISA_MAX_DIMS] = {0}, at = r->bytes.start;
     do {
       size_t from = (size_t)at, n = (size_t)r->bytes.run;
-      size_t hit = first_other(row(l, r, p), from, n, want);
+      size_t hit = first_byte(l, r, p, from, n, want);
       if (hit == from + n) continue;
       *partition = p;
       *byte = (int64_t)hit;
