@@ -69,6 +69,7 @@ static void test_select(void **state) {
   for (unsigned op = 0; op < ISA_NALUOPS; op++) {
     bool arith = (isa_aluops[op].cls & ISA_OP_ARITH) != 0;
     assert_true((k.alu_vv[op] != NULL) == arith);
+    assert_true((k.alu_rows[op] != NULL) == arith);
     assert_true((k.alu_vs[op] != NULL) == arith);
     assert_true((k.alu_sv[op] != NULL) == arith);
   }
@@ -182,6 +183,27 @@ static void check_alu(const vm_kern *k, unsigned op, const float *a, const float
   assert_true(d[n] == 42);
 }
 
+/* Octets of rows: apart, all rows of b the same one, and in place; what lies between stays. */
+static void check_rows(const vm_kern *k, unsigned op, const float *a, const float *b) {
+  enum { ROWS = 5, D = 11, A = 9, B = 8 };
+  const ptrdiff_t b_steps[] = {B, 0, B};
+  const char *name = isa_aluops[op].name;
+  for (unsigned way = 0; way < 3; way++) {
+    float d[ROWS * D];
+    for (unsigned i = 0; i < ROWS * D; i++) d[i] = way == 2 ? a[i] : 42;
+    const ptrdiff_t step = way == 2 ? D : A;
+    k->alu_rows[op](&(vm_octets){d, way == 2 ? d : a, b, D, step, b_steps[way], ROWS});
+    for (unsigned r = 0; r < ROWS; r++)
+      for (unsigned i = 0; i < D; i++) {
+        float x = a[r * (unsigned)step + i], y = b[r * (unsigned)b_steps[way] + i];
+        if (i < VM_OCTET)
+          same(k, name, i, d[r * D + i], vm_alu_f32(op, x, y));
+        else
+          same(k, name, i, d[r * D + i], way == 2 ? x : 42);
+      }
+  }
+}
+
 static void test_alu(void **state) {
   levels l = host_levels();
   uint32_t seed = 88172645;
@@ -198,6 +220,7 @@ static void test_alu(void **state) {
           b[NSPECIAL + j] = isa_bits_f32(next_random(&seed));
         }
         check_alu(&l.k[i], op, a, b, 2 * NSPECIAL - first % 20);
+        check_rows(&l.k[i], op, a, b);
       }
     }
 }

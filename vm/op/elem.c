@@ -61,24 +61,39 @@ static void tt_words(const vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   }
 }
 
-/* The same if every row is contiguous fp32: then nothing is looked up for each row, which would
+/* Rows of at most so many elements, in whole octets: a call for each row would take as long as what
+ * it does. */
+enum { NARROW = 64 };
+static bool is_narrow(size_t n) { return n <= NARROW && n % VM_OCTET == 0; }
+
+/* o = x op y, n elements of each row; y may have a step of 0. */
+static void narrow_rows(const vm_dp *d, unsigned op, vm_octets t, size_t n) {
+  for (size_t i = 0; i < n; i += VM_OCTET, t.d += VM_OCTET, t.a += VM_OCTET, t.b += VM_OCTET)
+    d->k->alu_rows[op](&t);
+}
+
+/* tt_floats if every row is contiguous fp32: then nothing is looked up for each row, which would
  * take most of the time of narrow tiles. */
 static bool tt_rows(const vm_dp *d, unsigned op, const vm_view *dst, const vm_view *src0,
                     const vm_view *src1) {
   vm_rows o, x, y;
-  if (dst->elems > VM_ROW || !vm_rows_at(dst, &o) || !vm_rows_at(src0, &x) || !vm_rows_at(src1, &y))
+  size_t n = (size_t)dst->elems;
+  if (n > VM_ROW || !vm_rows_at(dst, &o) || !vm_rows_at(src0, &x) || !vm_rows_at(src1, &y))
     return false;
+  if (is_narrow(n)) {
+    narrow_rows(d, op, (vm_octets){o.at, x.at, y.at, o.step, x.step, y.step, dst->num[0]}, n);
+    return true;
+  }
   for (uint32_t p = 0; p < dst->num[0]; p++, o.at += o.step, x.at += x.step, y.at += y.step)
-    d->k->alu_vv[op](o.at, x.at, y.at, (size_t)dst->elems);
+    d->k->alu_vv[op](o.at, x.at, y.at, n);
   return true;
 }
 
-/* A narrow tile is one row, unless its own rows are whole vectors: gathering them would take as
- * long as all the rest. */
-enum { VECTOR = 8 };
+/* A narrow tile is one row, unless its own rows are whole octets: gathering them would take longer
+ * than all the rest. */
 static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_view dst = a->dst, src0 = a->src0, src1 = a->src1, t0, t1;
-  if (dst.elems % VECTOR == 0 && tt_rows(d, a->op, &dst, &src0, &src1)) return;
+  if (dst.elems % VM_OCTET == 0 && tt_rows(d, a->op, &dst, &src0, &src1)) return;
   if (!d->stochastic && vm_tile_as_row(&t0, &src0) && vm_tile_as_row(&t1, &src1) &&
       vm_tile_as_row(&dst, &a->dst))
     src0 = t0, src1 = t1;
@@ -165,6 +180,35 @@ static void narrow_scalar(vm_dp *d, unsigned op, float *o, const float *x, const
   d->k->alu_vv[op](o, reverse ? y : x, reverse ? x : y, n);
 }
 
+/* The same for rows of whole octets, where they are: o = x op s. A row of s for each of x goes into
+ * the buffer, or one for all. */
+static void octets_scalar(vm_dp *d, unsigned op, const vm_rows *o, const vm_rows *x,
+                          const vm_num *s, bool reverse, const vm_view *dst) {
+  float *y = d->row[1];
+  size_t n = (size_t)dst->elems;
+  ptrdiff_t step = s->v.at ? (ptrdiff_t)n : 0;
+  vm_octets t = {o->at, x->at, y, o->step, x->step, step, dst->num[0]};
+  if (s->v.at)
+    vm_nums_spread(d, y, s, dst->num[0], n);
+  else
+    for (size_t i = 0; i < n; i++) y[i] = vm_num_at(d, s, 0, 0);
+  if (reverse && isa_aluops[op].arity == 2) {
+    t.a = y, t.a_step = step;
+    t.b = x->at, t.b_step = x->step;
+  }
+  narrow_rows(d, op, t, n);
+}
+
+static bool ts_octets(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
+  vm_rows o, x;
+  if (a->dst.elems > VM_FEW || !is_narrow((size_t)a->dst.elems) || !vm_rows_at(&a->dst, &o) ||
+      !vm_rows_at(&a->src, &x))
+    return false;
+  octets_scalar(d, a->op0, &o, &x, &a->imm0, a->reverse0, &a->dst);
+  if (a->op1 != ISA_ALU_bypass) octets_scalar(d, a->op1, &o, &o, &a->imm1, a->reverse1, &a->dst);
+  return true;
+}
+
 static bool ts_narrow(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_view dst, src;
   if (!vm_tile_as_row(&dst, &a->dst) || !vm_tile_as_row(&src, &a->src)) return false;
@@ -209,7 +253,7 @@ vm_verdict vm_op_tensor_scalar(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_round_begin(d, a->round);
   if (isa_aluops[a->op0].cls == ISA_OP_BIT || isa_aluops[a->op1].cls == ISA_OP_BIT)
     ts_bits(d, a);
-  else if ((d->stochastic || !ts_narrow(d, a)) && !ts_rows(d, a))
+  else if (!ts_octets(d, a) && (d->stochastic || !ts_narrow(d, a)) && !ts_rows(d, a))
     ts_floats(d, a);
   vm_round_end(d);
   return VM_RETIRE;

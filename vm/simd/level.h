@@ -44,12 +44,15 @@ KERN_DECLARE(avx512)
 #define KERN_LOOP KERN_PRAGMA(clang loop vectorize(assume_safety))
 #pragma clang diagnostic ignored "-Wpass-failed" /* sanitized builds do not vectorise */
 #define KERN_UNROLL(n) KERN_PRAGMA(clang loop unroll_count(n))
+#define KERN_STEP_LOOP KERN_PRAGMA(clang loop vectorize(disable) unroll(disable))
 #elif defined(__GNUC__)
 #define KERN_LOOP KERN_PRAGMA(GCC ivdep)
 #define KERN_UNROLL(n) KERN_PRAGMA(GCC unroll n)
+#define KERN_STEP_LOOP /* a loop over whole vectors, which is to stay one */
 #else
 #define KERN_LOOP
 #define KERN_UNROLL(n)
+#define KERN_STEP_LOOP
 #endif
 
 #if defined(__GNUC__)

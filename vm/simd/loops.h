@@ -32,6 +32,16 @@ typedef struct vm_act {
 } vm_act;
 #define VM_ACT_AS_IS ((vm_act){1, -0.0f, 0})
 
+/* Rows of VM_OCTET elements: those of d, a and b begin so many floats apart; with a step of 0 all
+ * are the same row. */
+enum { VM_OCTET = 8 };
+typedef struct vm_octets {
+  float *d;
+  const float *a, *b;
+  ptrdiff_t d_step, a_step, b_step;
+  size_t rows;
+} vm_octets;
+
 typedef struct vm_kern {
   const char *name; /* "plain" "avx2" "avx512" */
   /* n contiguous elements to fp32 and back (isa/README.md's Numbers). cvt: isa_cvt flags. Types
@@ -56,6 +66,9 @@ typedef struct vm_kern {
   void (*alu_vv[ISA_NALUOPS])(float *d, const float *a, const float *b, size_t n);
   void (*alu_vs[ISA_NALUOPS])(float *d, const float *a, float s, size_t n);
   void (*alu_sv[ISA_NALUOPS])(float *d, float s, const float *a, size_t n);
+  /* alu_vv of each row, for tiles so narrow that a call per row would take most of the time. The
+   * rows of d are those of a or b, in place, or share no byte with them. */
+  void (*alu_rows[ISA_NALUOPS])(const vm_octets *t);
   /* d = x * scale + bias, two roundings. */
   void (*scale_bias)(float *d, const float *x, float scale, float bias, size_t n);
   /* d = fn(x * scale + bias). d may be x. */

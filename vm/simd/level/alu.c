@@ -6,13 +6,27 @@
   for (size_t i = 0; i < n; i++) d[i] = value_of_element
 #define LOOP(value_of_element) KERN_LOOP CALLS(value_of_element)
 
+/* Eight elements of each row: a vector or two, and no loop. Unary operators do not use b. */
+#define ROWS(op, value_of_element)                                                     \
+  static void rows_##op(const vm_octets *t) {                                          \
+    const vm_octets s = *t;                                                            \
+    float *d = s.d, v[VM_OCTET];                                                       \
+    const float *a = s.a, *b = s.b;                                                    \
+    KERN_STEP_LOOP                                                                     \
+    for (size_t r = 0; r < s.rows; r++, d += s.d_step, a += s.a_step, b += s.b_step) { \
+      for (size_t i = 0; i < VM_OCTET; i++) v[i] = value_of_element;                   \
+      for (size_t i = 0; i < VM_OCTET; i++) d[i] = v[i];                               \
+    }                                                                                  \
+  }
+
 #define SHAPES(op, value, LOOP)                                                                 \
   KERN_INLINE float one_##op(float a, float b) { return value; }                                \
   static void vv_##op(float *d, const float *a, const float *b, size_t n) {                     \
     LOOP(one_##op(a[i], b[i]));                                                                 \
   }                                                                                             \
   static void vs_##op(float *d, const float *a, float s, size_t n) { LOOP(one_##op(a[i], s)); } \
-  static void sv_##op(float *d, float s, const float *a, size_t n) { LOOP(one_##op(s, a[i])); }
+  static void sv_##op(float *d, float s, const float *a, size_t n) { LOOP(one_##op(s, a[i])); } \
+  ROWS(op, one_##op(a[i], b[i]))
 #define X(op, value) SHAPES(op, value, LOOP)
 ALU_BINARY(X)
 #undef X
@@ -35,7 +49,8 @@ ALU_CALLED(X)
     float v = one_##op(s);                                                  \
     (void)a;                                                                \
     LOOP(v);                                                                \
-  }
+  }                                                                         \
+  ROWS(op, one_##op(a[i]))
 ALU_UNARY(X)
 #undef X
 
@@ -45,9 +60,10 @@ static void scale_bias(float *d, const float *x, float scale, float bias, size_t
 }
 
 void KERN(alu_fill)(vm_kern *k) {
-#define X(op, value)                 \
-  k->alu_vv[ISA_ALU_##op] = vv_##op; \
-  k->alu_vs[ISA_ALU_##op] = vs_##op; \
+#define X(op, value)                     \
+  k->alu_rows[ISA_ALU_##op] = rows_##op; \
+  k->alu_vv[ISA_ALU_##op] = vv_##op;     \
+  k->alu_vs[ISA_ALU_##op] = vs_##op;     \
   k->alu_sv[ISA_ALU_##op] = sv_##op;
   ALU_UNARY(X)
   ALU_BINARY(X)
