@@ -240,6 +240,11 @@ static void test_scale_bias(void **state) {
           float product = vm_alu_f32(ISA_ALU_mult, x[j], scale);
           same(&l.k[i], "scale_bias", j, d[j], vm_alu_f32(ISA_ALU_add, product, bias));
         }
+        l.k[i].bias_scale(x, x, bias, scale, NSPECIAL);
+        for (unsigned j = 0; j < NSPECIAL; j++) {
+          float sum = vm_alu_f32(ISA_ALU_add, isa_bits_f32(specials[j]), bias);
+          same(&l.k[i], "bias_scale", j, x[j], vm_alu_f32(ISA_ALU_mult, sum, scale));
+        }
       }
 }
 

@@ -221,6 +221,20 @@ static bool ts_narrow(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   return true;
 }
 
+/* A row with both operators; in one pass where they are a factor and a summand, in either order. */
+static void ts_row(const vm_dp *d, const struct vm_TENSOR_SCALAR *a, float *o, const float *x,
+                   const float s[2], size_t n) {
+  bool adds = a->op0 == ISA_ALU_add || (a->op0 == ISA_ALU_subtract && !a->reverse0);
+  if (a->op0 == ISA_ALU_mult && a->op1 == ISA_ALU_add) {
+    d->k->scale_bias(o, x, s[0], s[1], n);
+  } else if (adds && a->op1 == ISA_ALU_mult) {
+    d->k->bias_scale(o, x, a->op0 == ISA_ALU_add ? s[0] : -s[0], s[1], n);
+  } else {
+    vm_alu_scalar(d, a->op0, o, x, s[0], a->reverse0, n);
+    if (a->op1 != ISA_ALU_bypass) vm_alu_scalar(d, a->op1, o, o, s[1], a->reverse1, n);
+  }
+}
+
 static bool ts_rows(const vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_rows o, x;
   size_t n = (size_t)a->dst.elems;
@@ -228,22 +242,19 @@ static bool ts_rows(const vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   float s0[ISA_PMAX], s1[ISA_PMAX];
   vm_nums(d, s0, &a->imm0, a->dst.num[0], 0);
   vm_nums(d, s1, &a->imm1, a->dst.num[0], 0);
-  for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, x.at += x.step) {
-    vm_alu_scalar(d, a->op0, o.at, x.at, s0[p], a->reverse0, n);
-    if (a->op1 != ISA_ALU_bypass) vm_alu_scalar(d, a->op1, o.at, o.at, s1[p], a->reverse1, n);
-  }
+  for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, x.at += x.step)
+    ts_row(d, a, o.at, x.at, (float[2]){s0[p], s1[p]}, n);
   return true;
 }
 
 static void ts_floats(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
-    float s0 = vm_num_at(d, &a->imm0, p, 0), s1 = vm_num_at(d, &a->imm1, p, 0);
+    const float s[2] = {vm_num_at(d, &a->imm0, p, 0), vm_num_at(d, &a->imm1, p, 0)};
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
       const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
       float *o = vm_out(d->row[1], &a->dst, p, i);
-      vm_alu_scalar(d, a->op0, o, x, s0, a->reverse0, n);
-      if (a->op1 != ISA_ALU_bypass) vm_alu_scalar(d, a->op1, o, o, s1, a->reverse1, n);
+      ts_row(d, a, o, x, s, n);
       vm_out_done(d, &a->dst, p, i, o, n);
     }
   }

@@ -69,8 +69,9 @@ typedef struct vm_kern {
   /* alu_vv of each row, for tiles so narrow that a call per row would take most of the time. The
    * rows of d are those of a or b, in place, or share no byte with them. */
   void (*alu_rows[ISA_NALUOPS])(const vm_octets *t);
-  /* d = x * scale + bias, two roundings. */
+  /* d = x * scale + bias and d = (x + bias) * scale, two roundings each. d may be x. */
   void (*scale_bias)(float *d, const float *x, float scale, float bias, size_t n);
+  void (*bias_scale)(float *d, const float *x, float bias, float scale, size_t n);
   /* d = fn(x * scale + bias). d may be x. */
   void (*actfn[ISA_NACTFNS])(float *d, const float *x, const vm_act *a, size_t n);
   /* The same with fn = exp, and the results added to sixteen partials as `partial` does; NULL if

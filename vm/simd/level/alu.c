@@ -59,6 +59,11 @@ static void scale_bias(float *d, const float *x, float scale, float bias, size_t
   for (size_t i = 0; i < n; i++) d[i] = kern_canon(x[i] * scale + bias);
 }
 
+static void bias_scale(float *d, const float *x, float bias, float scale, size_t n) {
+  KERN_LOOP
+  for (size_t i = 0; i < n; i++) d[i] = kern_canon((x[i] + bias) * scale);
+}
+
 void KERN(alu_fill)(vm_kern *k) {
 #define X(op, value)                     \
   k->alu_rows[ISA_ALU_##op] = rows_##op; \
@@ -70,4 +75,5 @@ void KERN(alu_fill)(vm_kern *k) {
   ALU_CALLED(X)
 #undef X
   k->scale_bias = scale_bias;
+  k->bias_scale = bias_scale;
 }
