@@ -73,9 +73,15 @@ if [ "$count" -eq 0 ] && [ -n "$only_failed" ]; then
   echo "nothing failed last time"
   exit 0
 fi
-# The longest first, so that none is left over at the end; before them those that never ran here.
+# The longest first, so that none is left over at the end; before them those that never ran here, of
+# which these take long.
+slow=(fuzz repro conform viewer mutants unit/test_dma_props unit/test_save_check findings
+  unit/test_alloc lua/test_schedules saved samples lua/test_parts unit/test_kernel lua/test_sandbox)
+declare -A first=()
+for i in "${!slow[@]}"; do first[${slow[i]}]=$((99999999 + ${#slow[@]} - i)); done
 mapfile -t order < <(for i in "${!names[@]}"; do
-  echo "${cost[${names[i]}]:-99999999} $i"
+  name=${names[i]}
+  echo "${cost[$name]:-${first[$name]:-99999999}} $i"
 done | sort -k1,1nr -k2,2nr | cut -d' ' -f2)
 
 # ---- Running -------------------------------------------------------------------------------------
@@ -86,7 +92,11 @@ stop() {
   for i in "${!pid[@]}"; do kill -KILL -- "-${pid[$i]}" 2>/dev/null; done
 }
 trap 'rm -rf "$dir"' EXIT
-trap 'stop; exit 130' INT TERM HUP
+# A run that is stopped keeps what it has learnt too.
+remember() {
+  for name in "${!cost[@]}"; do echo "${cost[$name]:-0} ${failures[$name]} $name"; done >"$history"
+}
+trap 'stop; remember; exit 130' INT TERM HUP
 set -m # a suite is a process group, which can be ended whole
 
 TIMEFORMAT='%U %S'
@@ -162,7 +172,7 @@ while [ "$ended" -lt "$count" ]; do
   done
 done
 clear_progress
-for name in "${!cost[@]}"; do echo "${cost[$name]:-0} ${failures[$name]} $name"; done >"$history"
+remember
 sum=0
 for name in "${names[@]}"; do sum=$((sum + ${cost[$name]:-0})); done
 echo "processor time: $((sum / 100)) s, $JOBS at once: $SECONDS s"
