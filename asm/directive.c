@@ -150,7 +150,11 @@ static void define_tensor(as_cur *c, const as_tok *name) {
 static bool core_option(as_cur *c, int64_t *core) {
   as_cur start = *c;
   c->t++;
-  if (!as_need(c, '=', "`core`")) return false;
+  if (!as_take(c, '=') || as_at_end(c)) {
+    as_error(c->j, start.t->pos, as_span_of(start.t, c->t),
+             "`core` takes the number of a core or *: core=0, core=1 or core=*");
+    return false;
+  }
   if (as_take(c, '*'))
     *core = AS_BOTH;
   else if (!as_int_in(c, "core", 0, ISA_MAX_CORES - 1, core))
@@ -190,7 +194,8 @@ static void define_sem(as_cur *c, const as_tok *name) {
   isa_program *p = as_program(c->j);
   int64_t n = -1, core = 0;
   const as_tok *at = c->t;
-  bool alone = as_tok_is(at, "core") && as_at_keyword(c), placed;
+  bool alone = as_tok_is(at, "core"), placed;
+  if (alone && !as_at_keyword(c)) alone = !as_sym_find(c->j, at->text, 0); /* a constant's name */
   if (!as_at_end(c) && !alone && !as_int_in(c, "the number of a semaphore", 0, ISA_NSEMS - 1, &n))
     return;
   if ((alone || as_take(c, ',')) && !core_option(c, &core)) return;

@@ -71,11 +71,31 @@ static bool steps_fill(const isa_ck *c, int f, int g) {
   return true;
 }
 
+/* Of tensor_scalar gpsimd has only this. */
+static bool ts_on_gpsimd(unsigned op0, unsigned op1) {
+  return op0 == ISA_ALU_rsqrt && op1 == ISA_ALU_bypass;
+}
+
+/* Which engines have the operator of field f in c's instruction. */
+static unsigned engines_with(const isa_ck *c, int f, const isa_aluop_row *row) {
+  unsigned engines = row->engines & isa_ops[c->in->op].engines;
+  unsigned op0 = f == F(TENSOR_SCALAR, op0) ? isa_ck_byte(c, f) : ISA_ALU_bypass;
+  if (c->form == &isa_forms[ISA_FORM_TENSOR_SCALAR] && !ts_on_gpsimd(op0, ISA_ALU_bypass))
+    engines &= ~(1u << ISA_ENG_gpsimd);
+  return engines;
+}
+
 bool isa_ck_has_op(const isa_ck *c, int f) {
   const isa_aluop_row *row = &isa_aluops[isa_ck_byte(c, f)];
   char names[64];
   if (row->engines & (1u << c->engine)) return true;
-  isa_ck_engines(row->engines, names, sizeof names);
+  unsigned engines = engines_with(c, f, row);
+  isa_ck_engines(engines ? engines : row->engines, names, sizeof names);
+  if (!engines)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "no engine has the operator %s as %s of %s: %s on %s has it", row->name,
+                    FIELD_NAME(c, f), isa_ops[c->in->op].name,
+                    row->arity == 2 ? "tensor_tensor" : "tensor_scalar op0", names);
   return isa_fail(c->e, ISA_ILLEGAL, f, "the %s engine does not have the operator %s: %s",
                   isa_engines[c->engine].name, row->name, names);
 }
@@ -195,7 +215,7 @@ static bool ts_engine(const isa_ck *c) {
   const struct isa_TENSOR_SCALAR *u = &c->in->u.TENSOR_SCALAR;
   unsigned op0 = u->op0, op1 = u->op1;
   int gen = c->p->target->gen;
-  if (c->engine == ISA_ENG_gpsimd && (op0 != ISA_ALU_rsqrt || op1 != ISA_ALU_bypass))
+  if (c->engine == ISA_ENG_gpsimd && !ts_on_gpsimd(op0, op1))
     return isa_fail(c->e, ISA_ILLEGAL, F(TENSOR_SCALAR, op0),
                     "%s, %s: tensor_scalar on gpsimd has only op0=rsqrt", isa_aluops[op0].name,
                     isa_aluops[op1].name);

@@ -287,7 +287,7 @@ end
 
 -- The debugger; what the run has given is saved when it has come to its end there.
 local function debug_run(run, o)
-  local ok, message = pcall(run.debug, run, {script = o["-x"]})
+  local ok, message = pcall(run.debug, run, {script = o["-x"], sources = o["--source"]})
   if not ok then return complain(without_place(message)) end
   if not run.fault then keep(run, o) end
   if next(o["--out"]) == nil then return 0 end

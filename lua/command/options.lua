@@ -49,6 +49,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --trace-from NS        record from this simulated time on, and --trace-until NS to that
   --debug                stop before the first instruction and take commands (help lists them) from
                          standard input; -x FILE: from a file first
+  --source NAME=FILE     the debugger finds the text of source file NAME in FILE; may be repeated
   --log                  print a line for each instruction that is done, on standard error
   --costs [TARGET]       print the constants of the clock; --cost FILE changes some
   --explain NAME         explain a constant of the clock or a check; soma-as knows other names
@@ -147,6 +148,14 @@ local function take_schedule(o, word, value)
   end
 end
 
+local function take_source(o, word, value)
+  local name, file = value:match("^([^=]+)=(.+)$")
+  if not name then return word .. " takes NAME=FILE, not '" .. value .. "'" end
+  o[word] = o[word] or {}
+  if o[word][name] then return word .. " names '" .. name .. "' twice" end
+  o[word][name] = file
+end
+
 local function take_bytes(o, word, value)
   o[word] = host.bytes(value)
   if not o[word] then
@@ -211,7 +220,7 @@ local options = {
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
   ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
   ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--all-findings"] = "flag", ["--cost"] = take_file,
-  ["--save"] = take_file, ["--resume"] = take_file, ["--debug"] = "flag", ["-x"] = take_file, ["--log"] = "flag",
+  ["--save"] = take_file, ["--resume"] = take_file, ["--debug"] = "flag", ["-x"] = take_file, ["--source"] = take_source, ["--log"] = "flag",
   ["--costs"] = "perhaps", ["--explain"] = take_file, ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
 }
 
@@ -272,7 +281,9 @@ end
 
 -- The debugger goes back and forth: what records a run, or speaks at its end, does not go with it.
 local function check_debug(o)
-  if o["-x"] and not o["--debug"] then return "-x is for --debug, which is not given" end
+  for _, flag in ipairs {"-x", "--source"} do
+    if o[flag] and not o["--debug"] then return flag .. " is for --debug, which is not given" end
+  end
   if not o["--debug"] then return end
   for _, flag in ipairs {"--trace", "--html", "--csv", "--timeline", "--explain-time", "--schedule", "--json", "--lint",
                          "--log"} do

@@ -71,7 +71,7 @@ end
 take["--max-memory"], take["--max-output"] = take_bytes "memory", take_bytes "output"
 local flags = {["--json"] = "json", ["--no-filter"] = "unfiltered", ["--help"] = "help", ["--sandbox"] = "sandbox"}
 -- What a program's own run does not take in a sandbox, and why.
-local not_here = {["--save"] = true, ["--resume"] = true, ["--debug"] = true, ["-x"] = true, ["-I"] = true,
+local not_here = {["--save"] = true, ["--resume"] = true, ["--debug"] = true, ["-x"] = true, ["--source"] = true, ["-I"] = true,
                   ["--costs"] = true, ["--explain"] = true, ["--version"] = true}
 
 -- Takes the word at i, if it is an option of the sandbox; the number of words, and what is wrong.

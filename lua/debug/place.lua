@@ -27,6 +27,7 @@ end
 
 -- Takes "core 1" off the beginning of a text that goes on: the core, or nil, and the rest.
 local function core_of(s, text)
+  if text:match "^%s*core%s+[%a$]" then refuse("'%s': write core 0 or core 1 before a name", text) end
   local digits, rest = text:match "^%s*core%s*(%d+)%s+(%S.*)$"
   if not digits then return nil, text end
   return core_number(s, digits), rest
@@ -206,19 +207,6 @@ local function time(text)
   return tonumber(number) * scale
 end
 
--- Of instructions of one line, those that begin a stretch of it in their engine. A line of a kernel whose
--- loop is unrolled begins anew where its first instruction comes again.
-local function heads(s, list)
-  local out, last = {}, nil
-  for _, i in ipairs(list) do
-    local head = out[#out]
-    local new = not last or last.engine ~= i.engine or last.core ~= i.core or last.pc + 1 ~= i.pc
-    if new or not i.calls and i.name == head.name and host.debug_show.source_line(s, i) then out[#out + 1] = i end
-    last = i
-  end
-  return out
-end
-
 -- The first line of a file after this one that instructions come from, as a hint; "" if none does.
 local function next_line(s, file, line)
   local best
@@ -240,6 +228,25 @@ local function instructions(s, core, what)
   return found
 end
 
+local MOST_PLACES = 4096 -- of a line
+
+-- Of the instructions of one line those that begin a stretch of it in their engine; a line of a kernel
+-- whose loop is unrolled begins anew where its first instruction comes again.
+local function heads(s, core, file, line)
+  local what = {file = file, line = line, heads = "", most = MOST_PLACES + 1}
+  local found = instructions(s, core, what)
+  local text = found[1] and host.debug_show.source_line(s, found[1])
+  if text then
+    what.heads = text
+    found = instructions(s, core, what)
+  end
+  if #found > MOST_PLACES then
+    local i = found[1]
+    refuse("%s:%d stands for more than %d places in the code; name one of them, as %s:%d", file, line, MOST_PLACES, i.engine, i.pc)
+  end
+  return found
+end
+
 -- The instructions that a place names: FILE:LINE, LINE, LABEL of either core; ENGINE:PC.
 local function code(s, given)
   local core, text = core_of(s, given)
@@ -256,7 +263,7 @@ local function code(s, given)
     local file = name ~= "" and name or s.file
     if not file then refuse("the program has no line table: assemble it from source") end
     local line = math.tointeger(tonumber(number))
-    local found = heads(s, instructions(s, core, {file = file, line = line}))
+    local found = heads(s, core, file, line)
     if #found == 0 then refuse("no instruction%s comes from %s:%s%s", core and " of core " .. core or "", file, number, next_line(s, file, line)) end
     return found
   end

@@ -215,6 +215,10 @@ command("info", "break|engines|queues|sems|tiles|transfers", "what there is, and
   s.print(f(s))
 end)
 local function set_focus(s, args)
+  if args:match "^core%f[%W]" and not args:match "^core%s*%d" then
+    refuse("core N [ENGINE]: N is the number of a core%s", s.cores > 1 and ", 0 or 1" or ": the program has one, core 0")
+  end
+  if args == "" then refuse("focus ENGINE: which? %s%s", s.cores > 1 and "core 0, core 1, " or "", table.concat(place.engines, ", ")) end
   local e, rest = engine_of(s, args)
   if args == "" or rest ~= "" then
     refuse("'%s' is not an engine: %s%s", rest, s.cores > 1 and "core 0, core 1, " or "", table.concat(place.engines, ", "))
@@ -348,7 +352,7 @@ end
 
 local function open(run, o)
   local s = {run = run, core = host.core_of(run), prog = host.program_of(run), breaks = {}, last_break = 0,
-             cores = #run.stats.core, armed = {}, sources = {}, came_to = 0, print = o.print or function(text) io.write(text, "\n") end}
+             cores = #run.stats.core, armed = {}, sources = {}, found = o.sources or {}, came_to = 0, print = o.print or function(text) io.write(text, "\n") end}
   for core = 0, s.cores - 1 do
     for _, name in ipairs(place.engines) do
       local first = show.at(s, core, name, 0)
@@ -380,11 +384,11 @@ local function reader()
   end
 end
 
--- run:debug{script = path, read = function(prompt, complete), print = function(text)}
+-- run:debug{script = path, sources = {NAME = path}, read = function(prompt, complete), print = function(text)}
 local function debug(run, o)
   o = o or {}
   if not host.trusted() then error("debug: a script in the sandbox has no standard input", 2) end
-  local wrong = host.wrong_options("debug", o, {script = "string", read = "function", print = "function"})
+  local wrong = host.wrong_options("debug", o, {script = "string", sources = "table", read = "function", print = "function"})
   if wrong then error(wrong, 2) end
   local lines, message
   if o.script then lines, message = io.open(o.script) end

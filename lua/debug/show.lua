@@ -251,7 +251,7 @@ local MOST_SOURCE = 1 << 24 -- bytes of a file
 -- Lines of a file; nil and a message.
 local function lines_of(s, file)
   if not s.sources[file] then
-    local f, message = io.open(file, "r")
+    local f, message = io.open(s.found[file] or file, "r")
     local text
     if f then
       text, message = f:read(MOST_SOURCE)

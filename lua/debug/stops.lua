@@ -53,7 +53,9 @@ end
 
 -- What a condition and `lua` see: registers of the engine in focus, tiles and tensors, the module.
 local function environment(s)
+  if s.environment then return s.environment end
   local env = {soma = soma, run = s.run, core = s.core, prog = s.prog}
+  s.environment = env
   return setmetatable(env, {__index = function(_, name)
     local r = math.tointeger(tonumber(tostring(name):match "^r(%d+)$" or ""))
     if r and r < 64 then return s.core:register(s.focus.engine, r, {core = s.focus.core}) end

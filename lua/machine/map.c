@@ -1,4 +1,5 @@
 /* prog:instructions: which line and text each instruction has; names of semaphores and queues. */
+#include <ctype.h>
 #include <string.h>
 
 #include "machine.h"
@@ -7,7 +8,8 @@ typedef struct wanted {
   unsigned core;
   int engine; /* -1: all */
   const char *file, *label;
-  lua_Integer line, pc; /* -1: any */
+  const char *heads;          /* the text of the line, "": unknown; NULL: all instructions */
+  lua_Integer line, pc, most; /* -1: any; how many more */
 } wanted;
 
 /* "macro LOAD from a.s:30" and so on, innermost first. */
@@ -58,26 +60,48 @@ static bool fits(const wanted *w, const soma_instruction *i) {
   return w->label == NULL || (i->label != NULL && strcmp(i->label, w->label) == 0);
 }
 
+/* Whether the text of a line is that instruction, and not a line of a kernel that stands for it. */
+static bool reads_as(const char *text, const char *name) {
+  size_t n = strlen(name);
+  return strncmp(text, name, n) == 0 && text[n] != '_' && !isalnum((unsigned char)text[n]);
+}
+
+/* Whether i is among the first instructions of a line: head is the one before it that was, NULL in
+ * another stretch of the code. A line of a kernel in an unrolled loop begins once more where its
+ * first instruction comes again. */
+static bool begins(const wanted *w, const soma_instruction *i, const char *head) {
+  return w->heads == NULL || head == NULL ||
+         (w->heads[0] != '\0' && i->call == 0 && strcmp(i->name, head) == 0 &&
+          !reads_as(w->heads, i->name));
+}
+
 /* Adds those of engine e to the table on top. */
-static void add_engine(lua_State *L, const soma_program *p, const wanted *w, soma_engine e) {
+static void add_engine(lua_State *L, const soma_program *p, wanted *w, soma_engine e) {
   soma_instruction i;
-  uint32_t n = soma_program_instructions(p, w->core, e), pc = 0, until = n;
+  const char *head = NULL;
+  uint32_t last = 0, n = soma_program_instructions(p, w->core, e), pc = 0, until = n;
   if (w->pc >= 0) {
     pc = w->pc < (lua_Integer)n ? (uint32_t)w->pc : n;
     until = pc < n ? pc + 1 : n;
   }
-  for (; pc < until; pc++) {
+  for (; pc < until && w->most > 0; pc++) {
     if (w->line >= 0) pc = soma_program_line(p, w->core, e, w->file, (uint32_t)w->line, pc);
     if (pc >= until || soma_program_instruction(p, w->core, e, pc, &i, sizeof i) != SOMA_OK) return;
     if (!fits(w, &i)) continue;
+    if (last + 1 != pc) head = NULL;
+    last = pc;
+    if (!begins(w, &i, head)) continue;
+    head = i.name;
+    w->most--;
     push_instruction(L, p, w->core, &i);
     lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
   }
 }
 
-/* prog:instructions{engine=, pc=, file=, line=, label=, core=}: a sequence. */
+/* prog:instructions{engine=, pc=, file=, line=, label=, core=, heads=, most=}: a sequence. */
 int lb_program_instructions(lua_State *L) {
-  static const char *const known[] = {"engine", "pc", "file", "line", "label", "core", NULL};
+  static const char *const known[] = {"engine", "pc",    "file", "line", "label",
+                                      "core",   "heads", "most", NULL};
   lua_settop(L, 2);
   const lb_program *p = lb_check_program(L, 1);
   if (!lua_isnil(L, 2)) luaL_checktype(L, 2, LUA_TTABLE);
@@ -86,6 +110,8 @@ int lb_program_instructions(lua_State *L) {
               .core = (unsigned)lb_integer(L, 2, "instructions", "core", 0, ISA_MAX_CORES - 1, 0),
               .file = lb_string(L, 2, "instructions", "file"),
               .label = lb_string(L, 2, "instructions", "label"),
+              .heads = lb_string(L, 2, "instructions", "heads"),
+              .most = lb_integer(L, 2, "instructions", "most", 1, LUA_MAXINTEGER, LUA_MAXINTEGER),
               .line = lb_integer(L, 2, "instructions", "line", 0, UINT32_MAX, -1),
               .pc = lb_integer(L, 2, "instructions", "pc", 0, UINT32_MAX, -1)};
   const char *engine = lb_string(L, 2, "instructions", "engine");

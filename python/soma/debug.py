@@ -57,15 +57,29 @@ def _call(arguments):
     return process.returncode
 
 
-def session(saved, commands=None):
+def _sources(folder, texts):
+    """Options for texts by name that are no files: each is one in the folder."""
+    options = []
+    for number, (name, text) in enumerate((texts or {}).items()):
+        if "=" in name or os.path.isfile(name):
+            continue
+        path = os.path.join(folder, "source-%d" % number)
+        with open(path, "w", encoding="utf-8", errors="replace") as f:
+            f.write(text)
+        options += ["--source", "%s=%s" % (name, path)]
+    return options
+
+
+def session(saved, commands=None, texts=None):
     """Hands the bytes of a saved run to the debugger. commands: a text whose lines come first,
-    before standard input. Returns the bytes of the run as the user has left it; None after a fault.
-    """
+    before standard input. texts: of source files, by name. Returns the bytes of the run as the user
+    has left it; None after a fault."""
     with tempfile.TemporaryDirectory(prefix="soma-debug-") as folder:
         before, after, script = (os.path.join(folder, n) for n in ("run", "left", "commands"))
         with open(before, "wb") as f:
             f.write(saved)
         arguments = [_command(), "--resume", before, "--debug", "--quiet", "--save", after]
+        arguments += _sources(folder, texts)
         if commands is not None:
             if not isinstance(commands, str):
                 raise TypeError("commands=%r: expected a string with one command on each line" %

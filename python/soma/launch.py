@@ -270,6 +270,8 @@ def _build(recs, core_of, function, args, kwargs):
     except KernelError as error:
         error.finishing = True
         raise
+    for rec in recs:
+        program.texts.update(rec.texts())
     inputs = [_of_both(*(r.inputs[i] for r in recs)) for i in range(len(recs[0].inputs))]
     return Built(getattr(function, "__name__", "kernel"), recs, program, warnings, inputs, result)
 

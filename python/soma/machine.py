@@ -443,7 +443,7 @@ class Machine:
             saved = L.take_bytes(data, n)
         finally:
             lib.soma_run_free(r)
-        left = debug.session(saved, commands)
+        left = debug.session(saved, commands, program.texts)
         if left is None:
             return None
         handle, r = C.c_void_p(), C.c_void_p()

@@ -178,6 +178,13 @@ class Recorder:
         """(file's name for messages, line) of what where() returns."""
         return (shown(self.names[at[0]]), at[1]) if at[0] in self.names else (None, 0)
 
+    def texts(self):
+        """Source files that are not there for others, by the name that messages have: of cells of a
+        notebook, and of what was compiled from a text."""
+        texts = {shown(n): "".join(linecache.getlines(n)) for n in self.names.values()
+                 if not os.path.isfile(shown(n))}
+        return {name: text for name, text in texts.items() if text}
+
     def variable(self, place):
         """The name to which the statement at a place assigns, "" if there is none."""
         name = self.variables.get(place)

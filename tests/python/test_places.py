@@ -1,5 +1,6 @@
 """Lines of the user's own source: in files, in cells of a notebook, in all that tells of a run."""
 import contextlib
+import io
 import json
 import linecache
 import os
@@ -84,6 +85,25 @@ class Places(KernelCase):
     def test_a_cell_is_named_as_the_notebook_does(self):
         with notebook({"/tmp/ipykernel_77/123.py": "In[3]"}):
             self.told(cell("/tmp/ipykernel_77/123.py"), "In[3]")
+
+    def test_the_debugger_shows_the_lines_of_a_cell(self):
+        name = "/tmp/ipykernel_77/125.py"
+        for shown, cells in (("<ipython-input-7-0f1e2d>", {}), ("In[5]", {name: "In[5]"})):
+            with notebook(cells), contextlib.redirect_stdout(io.StringIO()) as out:
+                kernel = cell(name if cells else shown)
+                kernel.debug(data(128, 64), commands="break 9\ncontinue\nlist\nlist %s:4\nquit\n"
+                             % shown)
+            text = out.getvalue()
+            self.assertIn("(%s:9)" % shown, text)
+            self.assertIn("\n    nisa.activation(dst=x, op=nl.exp, data=x)\n", text)
+            self.assertIn("\n>    9      nisa.activation(dst=x, op=nl.exp, data=x)\n", text)
+            self.assertIn("\n     4  @nki.jit\n", text)
+
+    def test_the_page_has_the_lines_of_a_cell(self):
+        name = "/tmp/ipykernel_77/126.py"
+        with notebook({name: "In[6]"}):
+            page = cell(name).run(data(128, 64)).page()
+        self.assertIn("def kernel(a, wrong=False):", page)
 
     def test_a_finding(self):
         with notebook({"/tmp/ipykernel_77/124.py": "In[4]"}):

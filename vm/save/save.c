@@ -304,7 +304,7 @@ static void walk_events(vm_saver *s, vm_core *c) {
   vm_heap left = c->heap;
   tally t = {0};
   uint32_t n = left.n;
-  size_t bytes = n * sizeof *left.v;
+  size_t bytes = n * sizeof(vm_event);
   vm_saver_count(s, &n, UINT32_MAX / 2, 25, "events");
   if (s->reads) {
     c->heap.n = c->heap.seq = 0;
