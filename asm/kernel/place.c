@@ -134,8 +134,9 @@ static bool overflow(ring *r, const as_k_buffer *b) {
   show(r, &text);
   as_k_fail(k, ISA_LIMIT, b->at.line ? b->at : k->items[b->first].at,
             "tile %.60s of %" PRIu32 " bytes in each partition does not fit in %s: of %" PRIu32
-            " bytes %" PRIu64 " are taken by %" PRIu32 " tiles in use here%s:%s",
+            " bytes %" PRIu64 " are taken by %" PRIu32 " tile%s in use here%s:%s",
             b->name ? b->name : "?", b->bytes, isa_space_name(r->space), r->room, sum, r->n,
+            r->n == 1 ? "" : "s",
             k->o.flags & AS_KERNEL_SPILL ? ", none of which can be spilled" : "",
             isa_buf_str(&text));
   isa_buf_free(&text);

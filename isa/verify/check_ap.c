@@ -282,8 +282,13 @@ static bool operand_memory(const isa_ck *c, int f, const isa_ap *ap, uint32_t fl
                     isa_ops[op].name);
   if (c->engine == ISA_ENG_gpsimd && ap->space == ISA_PSUM)
     return isa_fail(c->e, ISA_ILLEGAL, f, "gpsimd does not reach psum: use vector or scalar");
-  return isa_fail(c->e, ISA_ILLEGAL, f, "the %s engine does not %s %s in %s",
-                  isa_engines[c->engine].name, verb, name, isa_ops[op].name);
+  uint32_t there = flags & reach(c, write);
+  return isa_fail(c->e, ISA_ILLEGAL, f, "the %s engine does not %s %s in %s%s%s",
+                  isa_engines[c->engine].name, verb, name, isa_ops[op].name,
+                  there & (AP_S | AP_M) ? ": use " : "",
+                  there & AP_S   ? isa_space_name(ISA_SBUF)
+                  : there & AP_M ? isa_space_name(ISA_PSUM)
+                                 : "");
 }
 
 /* Block scales sit in quadrants of their own layout and may start anywhere. */

@@ -1,6 +1,5 @@
 """nki.jit and the ways to run a kernel."""
 import functools
-import gzip
 import os
 import sys
 import threading
@@ -10,12 +9,24 @@ import numpy as np
 from soma import Machine, arrays, launch, record
 from soma.errors import KernelError
 from soma.index import whole
-from soma.machine import GENERATION
+from soma.machine import GENERATION, file_bytes
 
 from ._target import target_of
 
 
 _one_at_a_time = threading.RLock()  # builds and runs of several threads follow one another
+
+
+def _short(method):
+    """A method whose errors show the kernel's frames, none of this package's between the call and
+    the kernel."""
+    @functools.wraps(method)
+    def call(*args, **kwargs):
+        try:
+            return method(*args, **kwargs)
+        except Exception as error:
+            raise launch.below(error)
+    return call
 
 
 class Latency:
@@ -59,14 +70,10 @@ class KernelRun:
     def figures(self):
         return self.built.figures()
 
-    def page(self, path=None, title=None):
-        """The run as a page for a browser, with the kernel's name as its title unless another is
-        given; written to a file if `path` is given, compressed if that ends in .gz."""
-        text = self.run.page(title or self.built.name)
-        if path:
-            with open(path, "wb") as f:
-                f.write(_text(path, text))
-        return text
+    def page(self, path=None, *, title=None):
+        """The run as a page for a browser, titled by the kernel's name unless another is given;
+        written to a file if `path` is given, compressed if that ends in .gz."""
+        return self.run.page(path, title=title or self.built.name)
 
     def trace(self):
         return self.run.trace()
@@ -167,6 +174,7 @@ class Kernel:
                                 for a in list(args) + list(kwargs.values())) else _same
         return launch.results(run, built.result, convert)
 
+    @_short
     def __call__(self, *args, **kwargs):
         if record.recording():
             return self.function(*args, **kwargs)
@@ -176,16 +184,19 @@ class Kernel:
         self.benchmark_result = BenchmarkResult(run)
         return run.result
 
+    @_short
     def run(self, *args, **kwargs):
         """Runs and records: a KernelRun."""
         return self._launch(args, kwargs, record=True)
 
+    @_short
     def log(self, *args, file=None, **kwargs):
         """Runs and writes a line for each instruction that is done, with the kernel's file and
         line, to standard error or an open file. Returns what a call returns."""
         file = sys.stderr if file is None else file
         return self._launch(args, kwargs, log=lambda line: file.write(line + "\n")).result
 
+    @_short
     def debug(self, *args, commands=None, **kwargs):
         """Runs under the debugger, with the kernel's lines; commands come from the lines of
         `commands` first, and then from standard input. Returns what a call returns, None if the run
@@ -196,14 +207,17 @@ class Kernel:
             run = Machine(built.target).debug(built.program, values, commands)
             return None if run is None else self._results(run, built, owners, args, kwargs)
 
+    @_short
     def source(self, *args, **kwargs):
         """The program as assembly."""
         return self.build(args, kwargs)[0].program.source()
 
+    @_short
     def report(self, *args, **kwargs):
         """What the builder did: tiles over time, loads of engines, and what each wait is for."""
         return self.build(args, kwargs)[0].report()
 
+    @_short
     def check(self, *args, checks="all", schedules=1, **kwargs):
         """Runs with checks, under several legal timings if schedules is above 1, and returns what
         they found; arguments are not written back. AssertionError if two timings differ in a
@@ -341,14 +355,9 @@ class _Runner:
         if program:
             _write(folder, program, run.built.program.bytes())
         if trace_name:
-            _write(folder, trace_name, _text(trace_name, run.trace()))
+            _write(folder, trace_name, file_bytes(trace_name, run.trace()))
             _write(folder, trace_name + ".html", run.page().encode())
         return run.result
-
-
-def _text(name, text):
-    data = text.encode()
-    return gzip.compress(data, mtime=0) if os.fspath(name).endswith(".gz") else data
 
 
 def _write(folder, name, data):

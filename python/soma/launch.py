@@ -382,6 +382,15 @@ def _cut(error, frames):
     return error.with_traceback(kept)
 
 
+def below(error):
+    """The error without the frames of this package above the kernel's. If a rule of a kernel is
+    broken where none of its frames is left, without any."""
+    at = error.__traceback__
+    while at is not None and record.is_own(at.tb_frame.f_code.co_filename):
+        at = at.tb_next
+    return error if at is None and not isinstance(error, SomaError) else error.with_traceback(at)
+
+
 # ---- Running ----
 
 def bind(built, bound):

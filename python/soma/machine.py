@@ -8,7 +8,9 @@
 Times are in nanoseconds where a name says so, else in femtoseconds of simulated time.
 """
 import ctypes as C
+import gzip
 import operator
+import os
 import time
 
 from . import arrays, debug, dtypes
@@ -182,6 +184,12 @@ class Program:
         return _take_diagnostics(d)
 
 
+def file_bytes(name, text):
+    """What a file of that name holds for a text: it is compressed where the name ends in .gz."""
+    data = text.encode()
+    return gzip.compress(data, mtime=0) if os.fspath(name).endswith(".gz") else data
+
+
 def _take_diagnostics(d):
     text = _text(lib.soma_diagnostics_text(d)) if d else ""
     if d:
@@ -286,16 +294,22 @@ class Run:
         self._need_recorder()
         return self._written(lib.soma_write_timeline, self.recorder, self.program.handle, width)
 
-    def page(self, title="Soma"):
-        """A page for a browser that shows the run, without other files."""
+    def page(self, path=None, *, title="Soma"):
+        """A page for a browser that shows the run, without other files, as text; written to a file
+        where `path` is given, compressed where that ends in .gz."""
         self._need_recorder()
         o = L.PageOptions(C.sizeof(L.PageOptions), title.encode())
         texts = self.program.texts
         sources = L.Sources(texts) if texts is not None else None
         if sources:
             o.source = sources.fn
-        return self._written(lib.soma_write_page, self.recorder, self.program.handle, self.handle,
+        text = self._written(lib.soma_write_page, self.recorder, self.program.handle, self.handle,
                              C.byref(o))
+        if path is not None:
+            data = file_bytes(path, text)
+            with open(path, "wb") as f:
+                f.write(data)
+        return text
 
     def explain(self):
         """Where the time went: the critical path, and the largest gaps."""

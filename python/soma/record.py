@@ -113,6 +113,7 @@ class Recorder:
         self.number_found, self.found = self.builder.number, self.builder.found
         self.codes, self.own = {}, {}  # lines by the id of a code; numbers of files
         self.names, self.variables = {}, {}
+        self.unnamed = set()    # places that make tiles without a variable
         self.used_names = {}
         self.tiles = []         # storages on the chip that instructions use
         self.tensors = []       # storages in HBM that instructions use, in order
@@ -191,6 +192,22 @@ class Recorder:
         if name is None:
             name = self.variables[place] = self._assigned(place)
         return name
+
+    def caller(self, place):
+        """The place of the call that assigns what a function returns from a place without a
+        variable, such as `return nl.ndarray(...)`; the same place if there is none."""
+        self.unnamed.add(place)
+        frame = self.frame.f_back
+        while frame is not None:
+            lines = self.codes.get(id(frame.f_code))
+            if lines is None:
+                lines = self._lines(frame.f_code)
+            if not lines:  # this package's: the kernel is left
+                break
+            if self.variable((lines["file"], frame.f_lineno)):
+                return lines["file"], frame.f_lineno
+            frame = frame.f_back
+        return place
 
     def _assigned(self, place):
         file, line = place

@@ -158,7 +158,8 @@ class Tensor(Views):
         """`if bias:` is true for a tensor. The result of a comparison has no truth value."""
         if self.pending is not None:
             raise KernelError("the values of a tile are known when the kernel runs, not while it "
-                              "is built: they cannot decide an `if`")
+                              "is built: they cannot decide an `if`; nl.where chooses between two "
+                              "values for each element")
         return True
 
     def _no_number(self, *args, **kwargs):

@@ -162,7 +162,7 @@ t.s:15:19: error: 64 columns: dst has 512
                     ^
 ]] },
   { name = "matmul into sbuf", source = on("tensor", "        matmul x, y"), err = [[
-t.s:14:16: error: the tensor engine does not write sbuf in matmul
+t.s:14:16: error: the tensor engine does not write sbuf in matmul: use psum
           matmul x, y
                  ^
 ]] },

@@ -154,11 +154,11 @@ case("two sendrecvs that differ fault with both places and sizes", function()
     for _, text in ipairs {...} do has(f.text, text) end
   end
   differ("sendrecv b, a, queue=q", "sendrecv b[:, 0:32], a[:, 0:32], queue=q",
-    "sendrecv of pipe 0, 128 x 32 of float32 by 16 rings; core 0 reaches it with sendrecv, 128 x 64 of float32 by 16 rings, on sync at m.s:13")
+    "sendrecv of pipe 0 moves 128 x 32 of float32 by 16 rings, but core 0 meets it with sendrecv, 128 x 64 of float32 by 16 rings, on sync at m.s:13")
   differ("sendrecv b, a, queue=q", "sendrecv b.view(int32), a.view(int32), queue=q", "128 x 64 of int32", "128 x 64 of float32")
   differ("sendrecv b[0:64], a[0:64], queue=q", "sendrecv b[0:64, 0:32], a[0:64, 0:32], queue=q", "64 x 64", "64 x 32")
   local f = fault "section sync\nsendrecv b, a, queue=q\nhalt\nsection gpsimd core=1\nsendrecv_gpsimd b, a\nhalt\n"
-  has(f.text, "sendrecv of pipe 0, 128 x 64 of float32 by 16 rings; core 1 reaches it with sendrecv_gpsimd, 128 x 64 of float32, on gpsimd at m.s:16")
+  has(f.text, "sendrecv of pipe 0 moves 128 x 64 of float32 by 16 rings, but core 1 meets it with sendrecv_gpsimd, 128 x 64 of float32, on gpsimd at m.s:16")
 end)
 
 case("core_barrier a thousand times: nobody is ahead by more than one", function()

@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 import unittest
+import unittest.mock
 import warnings
 
 import numpy as np
@@ -17,6 +18,9 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from soma.errors import KernelError, NotBuilt
+
+PACKAGES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__)))), "python")
 
 # A statement, the type of its error, what the message says after the place. x, y are tiles of
 # 128 x 512 in SBUF, p one in PSUM, a tensor of that shape in HBM.
@@ -39,7 +43,7 @@ WRONG = (
     ("nisa.activation(dst=y, op=nl.exp, data=x, reduce_cmd=9)", KernelError,
      "activation: reduce_cmd=9: there are idle, reset, reduce, reset_reduce, load_reduce"),
     ("nisa.nc_matmul(dst=y, stationary=x[:, 0:128], moving=x)", KernelError,
-     "matmul dst: the tensor engine does not write sbuf in matmul"),
+     "matmul dst: the tensor engine does not write sbuf in matmul: use psum"),
     ("nisa.nc_matmul(dst=p, stationary=x, moving=x)", KernelError,
      "ldweights src: 512 columns: the stationary operand has at most 128"),
     ("nisa.nc_matmul(dst=p, stationary=x[0:64, 0:128], moving=x)", KernelError,
@@ -187,6 +191,44 @@ class Errors(unittest.TestCase):
                 want = "case.py:4: " + text
                 self.assertEqual(str(error)[:len(want)], want)
                 self.assertLess(len(str(error)), 700)
+
+    def test_tiles_of_a_helper_have_the_callers_line_and_variable(self):
+        def alloc(n):
+            return nl.ndarray((128, n), dtype=nl.float32, buffer=nl.sbuf)
+
+        @nki.jit
+        def kernel(x):
+            weights = alloc(40000)
+            nisa.dma_copy(dst=weights[:, 0:8], src=x)
+            acts = alloc(30000)
+            nisa.dma_copy(dst=acts[:, 0:8], src=x)
+            nisa.tensor_copy(dst=acts[:, 0:8], src=weights[:, 0:8])
+            nisa.dma_copy(dst=x, src=acts[:, 0:8])
+        first = kernel.function.__code__.co_firstlineno
+        with self.assertRaisesRegex(
+                KernelError, r"(?s)test_errors.py:%d: tile acts of 120000 .* taken by 1 tile in "
+                r"use here:\n  weights: 160000 bytes at 0, from [^\n]*test_errors.py:%d" %
+                (first + 4, first + 2)):
+            kernel(data(128, 8))
+
+    def test_the_traceback_has_one_frame_of_this_package(self):
+        for statement in ("nisa.memset(dst=x, value='a')", "raise KeyError('own')",
+                          "nisa.memset(dst=nl.ndarray((9, 100000), nl.float32), value=0)"):
+            for name in ("__call__", "run", "check", "source"):
+                files = []
+                try:
+                    getattr(kernel_of(statement), name)(data(128, 512))
+                except (KernelError, KeyError, TypeError) as error:
+                    files = [f.filename for f in traceback.extract_tb(error.__traceback__)]
+                self.assertEqual(len([f for f in files
+                                      if os.path.abspath(f).startswith(PACKAGES)]), 1, files)
+
+    def test_a_target_without_two_cores_is_said(self):
+        for target in ("trn1", "inf2"):
+            with unittest.mock.patch.dict(os.environ, NEURON_PLATFORM_TARGET_OVERRIDE=target):
+                with self.assertRaisesRegex(KernelError, "needs the two cores of LNC=2, which %s "
+                                                         "does not have: choose trn2" % target):
+                    kernel_of("nisa.core_barrier(a, (0, 1))")[2](data(128, 512))
 
     def test_a_kernel_without_results_is_warned_of(self):
         for statement, wanted in (("pass", True), ("nl.store(a, x)", False), ("return x", False),

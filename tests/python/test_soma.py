@@ -42,6 +42,13 @@ class Programs(unittest.TestCase):
         self.assertGreater(run.time_ns, 1000)
         self.assertGreater(run.stats.engines["scalar"]["busy_ns"], 0)
         page = run.page()
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "p.html")
+            self.assertEqual(run.page(name), page)
+            with open(name, encoding="utf-8") as f:
+                self.assertEqual(f.read(), page)
+        self.assertIs("of mine" in page, False)
+        self.assertIs("of mine" in run.page(title="of mine"), True)
         self.assertIn("<html", page.lower())
         self.assertIn('"sources":["', page)  # the text of the program
         self.assertIn("scalar", run.timeline())

@@ -99,9 +99,9 @@ static bool agree(const side *a, const side *b) {
     return true;
   isa_buf text;
   isa_buf_init(&text, &a->c->al);
-  isa_buf_printf(&text, "%s of pipe %d, ", isa_ops[a->in->op].name, isa_insn_pipe(a->in));
+  isa_buf_printf(&text, "%s of pipe %d moves ", isa_ops[a->in->op].name, isa_insn_pipe(a->in));
   put_size(&text, a);
-  isa_buf_printf(&text, "; core %u reaches it with %s, ", b->c->number, isa_ops[b->in->op].name);
+  isa_buf_printf(&text, ", but core %u meets it with %s, ", b->c->number, isa_ops[b->in->op].name);
   put_size(&text, b);
   isa_buf_printf(&text, ", on %s at ", isa_engines[b->e].name);
   vm_put_pc(b->c, b->e, b->en->pc, &text);

@@ -259,6 +259,10 @@ def _pair(name):
     rec = record.active()
     if rec.cores > 1:
         return rec
+    if rec.gen < 3:
+        raise KernelError("nisa.%s needs the two cores of LNC=2, which %s does not have: choose "
+                          "trn2 or later, by NEURON_PLATFORM_TARGET_OVERRIDE or platform_target"
+                          % (name, rec.target))
     if rec.programs > 1:
         raise NotBuilt("nisa.%s: the %d programs of this launch run one after another on one core, "
                        "so they cannot wait for each other; launch two with [2], and each has a "

@@ -61,11 +61,15 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
     (start partition, byte offset)."""
     rec = recorders[-1]
     at = rec.at or rec.where()
+    if at in rec.unnamed and not name:
+        at = rec.caller(at)
     if shape.__class__ is tuple and address is None and not other:
         asked = shape, dtype, buffer, name
         site = rec.sites.get(at)
         if site is not None and site.asked == asked and (shape is site.asked[0] or _usual(shape)):
             return site.tile(rec)
+        if not name and rec.at is None and not rec.variable(at):
+            at = rec.caller(at)
         if (buffer is sbuf or buffer is psum) and name.__class__ is str and _usual(shape):
             s = Storage(SBUF if buffer is sbuf else PSUM, find(dtype), shape,
                         name or rec.variable(at), buffer, at)
