@@ -332,7 +332,7 @@ HEADERS := $(addprefix vm/api/,soma.h soma_custom.h soma_debug.h soma_device.h s
 COMMANDS := $(PROGRAMS) $(BUILD)/soma-nki $(if $(MPICC),$(BUILD)/soma-mpi)
 MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md README.md isa/manual.md \
            $(sort $(shell find asm isa lua python samples tests vm -name README.md)) \
-           tests/golden/debug.txt $(shell find samples -name __pycache__ -prune -o -type f ! -name README.md -print | sort)
+           tests/golden/debug.txt $(wildcard tests/pictures/*.svg) $(shell find samples -name __pycache__ -prune -o -type f ! -name README.md -print | sort)
 PACKAGE := $(shell cd python && find soma nki neuronxcc -name '*.py' | sort)
 INSTALL = $(foreach f,$(COMMANDS),755:$f:bin/$(notdir $f)) $(foreach f,$(HEADERS),644:$f:include/$(notdir $f)) \
   644:$(BUILD)/libsoma.a:lib/libsoma.a 755:$(BUILD)/libsoma.so:lib/libsoma.so.$(VERSION) \
