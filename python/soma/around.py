@@ -32,6 +32,12 @@ _DESCRIPTORS = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotatio
 _absent = object()
 
 
+def _is_mark(x):
+    """Whether an object of a library has no fields, and no room for any: dataclasses.MISSING."""
+    return getattr(x, "__dict__", None) == {} and not hasattr(type(x), "__slots__") and \
+        type(x).__basicsize__ <= object.__basicsize__ + 16
+
+
 class _Unknown(Exception):
     """A value whose changes cannot be seen cheaply."""
 
@@ -345,7 +351,7 @@ def _inside(x):
     if not _is_library(kind.__module__) or kind in (types.SimpleNamespace,) or \
             kind.__module__ == "argparse":
         return fields
-    if _by_value(x) or kind.__module__ == "builtins" and kind.__name__ in _FIXED:
+    if _by_value(x) or _is_mark(x) or kind.__module__ == "builtins" and kind.__name__ in _FIXED:
         return None
     raise _Unknown
 

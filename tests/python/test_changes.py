@@ -38,6 +38,11 @@ class Config:
     s: float = 2.0
 
 
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    sizes: list = dataclasses.field(default_factory=lambda: [2.0])
+
+
 class Slots:
     __slots__ = ("s",)
 
@@ -54,6 +59,7 @@ class Kind(enum.Enum):
     ONE = 1
 
 
+FROZEN = Frozen()
 CONFIG, SLOTS, CYCLIC, OBJECT = Config(), Slots(), Cyclic(), Derived()
 
 
@@ -123,6 +129,7 @@ CASES = [
     ("base class", lambda: Derived().get(), field(Base)),
     ("object", lambda: OBJECT.get(), field(OBJECT)),
     ("dataclass", lambda: CONFIG.s, field(CONFIG)),
+    ("frozen dataclass", lambda: FROZEN.sizes[0], item(FROZEN.sizes, 0)),
     ("slots", lambda: SLOTS.s, field(SLOTS)),
     ("cycle", lambda: CYCLIC.me.s, field(CYCLIC)),
     ("namespace", lambda: SPACE.s, field(SPACE)),
