@@ -83,6 +83,15 @@ def command():
                              "255\n" % end.code)
             return 1
         raise
+    except Exception as error:  # as Python shows it, without the frames that started the script
+        at = error.__traceback__
+        while at is not None and (at.tb_frame.f_code.co_filename == __file__ or
+                                  at.tb_frame.f_globals.get("__name__") == "runpy"):
+            at = at.tb_next
+        if at is None:
+            raise
+        sys.excepthook(type(error), error.with_traceback(at), at)
+        return 1
 
 
 if __name__ == "__main__":

@@ -54,6 +54,9 @@ class Samples(unittest.TestCase):
         self.assertEqual(run("no/such.py"), (2, "soma-nki: no file no/such.py\n"))
         self.assertEqual(run("-c"), (2, "soma-nki: -c needs Python code\n"))
         self.assertEqual(run("-m"), (2, "soma-nki: -m needs a module\n"))
+        status, said = run("-c", "1 / 0")
+        self.assertEqual((status, said.splitlines()[:2]), (1, [
+            "Traceback (most recent call last):", '  File "<string>", line 1, in <module>']))
         self.assertEqual(run("-m", "no.such"), (2, "soma-nki: there is no module no.such\n"))
         self.assertEqual(run("--versoin"), (
             2, "soma-nki: there is no option --versoin: -m, -c, --help or --version\n"))
