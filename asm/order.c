@@ -107,7 +107,7 @@ static void files_in_order(as_job *j, isa_program *p) {
 }
 
 static void forget_aps(isa_core *core) {
-  core->naps = 0;
+  core->naps = core->ap_indexed = 0;
   isa_index_clear(&core->ap_index);
 }
 

@@ -86,9 +86,14 @@ static void put_slot(isa_index *t, isa_slot s) {
 }
 
 bool isa_index_room(const isa_alloc *al, isa_index *t) {
-  if (t->n < t->size / 2) return true;
-  isa_index more = {.size = t->size ? 2 * t->size : 64, .n = t->n};
-  if (t->size > UINT32_MAX / 2) return false;
+  return t->n < t->size / 2 || isa_index_reserve(al, t, t->n + 1);
+}
+
+bool isa_index_reserve(const isa_alloc *al, isa_index *t, uint32_t n) {
+  isa_index more = {.size = t->size ? t->size : 64, .n = t->n};
+  for (; more.size / 2 < n; more.size *= 2)
+    if (more.size > UINT32_MAX / 2) return false;
+  if (more.size == t->size) return true;
   more.slots = isa_zalloc(al, more.size * sizeof *more.slots);
   if (!more.slots) return false;
   for (uint32_t i = 0; i < t->size; i++)

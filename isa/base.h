@@ -99,6 +99,8 @@ typedef struct isa_index {
 } isa_index;
 /* False if out of memory: the index is as before. After isa_index_room the next one is taken. */
 bool isa_index_room(const isa_alloc *al, isa_index *t);
+/* The same for n numbers in all, for a caller that knows how many there will be. */
+bool isa_index_reserve(const isa_alloc *al, isa_index *t, uint32_t n);
 bool isa_index_add(const isa_alloc *al, isa_index *t, uint32_t hash, uint32_t number);
 void isa_index_clear(isa_index *t); /* of all numbers; the memory stays */
 void isa_index_free(const isa_alloc *al, isa_index *t);

@@ -204,20 +204,32 @@ static uint32_t ap_hash(const isa_ap *ap) {
   return spread(h);
 }
 
+uint32_t isa_program_new_ap(isa_program *p, unsigned core, const isa_ap *ap) {
+  isa_core *c = &p->cores[core];
+  if (!isa_array_room(&p->arena.al, &c->aps, c->naps, &c->cap_aps, sizeof *ap)) return 0;
+  isa_ap *copy = &c->aps[c->naps];
+  *copy = *ap;
+  for (unsigned d = ap->ndim; d < ISA_MAX_DIMS; d++) copy->dim[d] = (isa_dim){0, 0};
+  c->ap_indexed += c->ap_indexed == c->naps;
+  return ++c->naps;
+}
+
 uint32_t isa_program_ap(isa_program *p, unsigned core, const isa_ap *ap) {
   isa_core *c = &p->cores[core];
   isa_index *t = &c->ap_index;
   uint32_t hash = ap_hash(ap), probe = 0, number;
-  while (t->n < c->naps) /* those of a program that was read */
-    if (!isa_index_add(&p->arena.al, t, ap_hash(&c->aps[t->n]), t->n + 1)) return 0;
+  for (; c->ap_indexed < c->naps; c->ap_indexed++) /* those of a program that was read */
+    if (!isa_index_add(&p->arena.al, t, ap_hash(&c->aps[c->ap_indexed]), c->ap_indexed + 1))
+      return 0;
   while ((number = isa_index_next(t, hash, &probe)))
     if (isa_ap_equal(&c->aps[number - 1], ap)) return number;
-  if (!isa_array_room(&p->arena.al, &c->aps, c->naps, &c->cap_aps, sizeof *ap)) return 0;
-  if (!isa_index_add(&p->arena.al, t, hash, c->naps + 1)) return 0;
-  isa_ap *copy = &c->aps[c->naps];
-  *copy = *ap;
-  for (unsigned d = ap->ndim; d < ISA_MAX_DIMS; d++) copy->dim[d] = (isa_dim){0, 0};
-  return ++c->naps;
+  if (!isa_index_room(&p->arena.al, t) || !isa_program_new_ap(p, core, ap)) return 0;
+  return isa_index_add(&p->arena.al, t, hash, c->naps) ? c->naps : 0;
+}
+
+void isa_program_index_anew(isa_program *p, unsigned core) {
+  isa_index_clear(&p->cores[core].ap_index);
+  p->cores[core].ap_indexed = 0;
 }
 
 static uint32_t run_hash(const isa_program *p, isa_ref run) {

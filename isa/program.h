@@ -68,7 +68,8 @@ typedef struct isa_core {
   isa_code code[ISA_NENGINES];
   isa_ap *aps; /* pattern i of the text is aps[i - 1]; deduplicated, in order of first use */
   uint32_t naps, cap_aps;
-  isa_index ap_index; /* of the first ap_index.n of aps, while building */
+  isa_index ap_index;  /* of the first ap_indexed of aps, while building: of all but those that */
+  uint32_t ap_indexed; /* isa_program_new_ap added */
   isa_queue queues[ISA_MAX_QUEUES];
   uint32_t nqueues;
   const char *sem_names[ISA_NSEMS]; /* NULL: not named */
@@ -114,6 +115,10 @@ void isa_program_free(isa_program *p);
 uint32_t isa_program_tensor(isa_program *p, const isa_tensor *t);
 uint32_t isa_program_tile(isa_program *p, const isa_tile *t);
 uint32_t isa_program_ap(isa_program *p, unsigned core, const isa_ap *ap);
+/* Adds a pattern of which the caller knows that no equal one is there or will be asked for. */
+uint32_t isa_program_new_ap(isa_program *p, unsigned core, const isa_ap *ap);
+/* From here on isa_program_ap finds all patterns of a core, those too. */
+void isa_program_index_anew(isa_program *p, unsigned core);
 uint32_t isa_program_file(isa_program *p, const char *name);
 uint32_t isa_program_call(isa_program *p, const isa_call *call);
 uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s);

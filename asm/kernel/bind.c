@@ -95,10 +95,11 @@ static bool pattern(as_k_binder *b, uint32_t number, uint32_t *out) {
   if (!number) return true;
   const as_k_operand *o = as_k_op(b->k, number);
   as_k_buffer *whole = whole_of(b, o);
-  if (whole && whole->shape_of == o->shape) {
-    *out = whole->pattern;
-    return true;
-  }
+  for (unsigned i = 0; i < 2 && whole; i++)
+    if (whole->shape_of[i] == o->shape) {
+      *out = whole->pattern[i];
+      return true;
+    }
   const as_k_shape *s = as_k_shape_of(b->k, o);
   memset(&ap, 0, sizeof ap);
   ap.dtype = s->dtype;
@@ -107,10 +108,11 @@ static bool pattern(as_k_binder *b, uint32_t number, uint32_t *out) {
   memcpy(ap.dim, s->dim, sizeof ap.dim);
   if (!base_of(b, o, &ap)) return false;
   if (o->dyn && !dynamic(b, &b->k->dyns[o->dyn - 1], &ap)) return false;
-  *out = add_pattern(b, &ap);
+  bool first = whole && !whole->shape_of[0];
+  *out = first ? isa_program_new_ap(b->p, b->k->o.core, &ap) : add_pattern(b, &ap);
   if (whole && *out) {
-    whole->pattern = *out;
-    whole->shape_of = o->shape;
+    whole->pattern[!first] = *out;
+    whole->shape_of[!first] = o->shape;
   }
   return *out != 0;
 }

@@ -112,39 +112,31 @@ static bool set_wait(maker *m, const as_k_wait *w, isa_line at, isa_insn *in) {
   return add >= 0 || put_alu(m, ISA_OP_max, TEMP_REG, TEMP_REG, 0, at);
 }
 
-static bool note_wait(maker *m, const as_k_step *s, const as_k_wait *w) {
+/* Gives *in a wait of step s: of waits, or K_NONE. */
+static bool put_wait(maker *m, const as_k_step *s, uint32_t wait, isa_line at, isa_insn *in) {
   as_kernel *k = m->k;
-  if (!K_GROW(k, waited, nwaited, cap_waited)) return false;
-  k->waited[k->nwaited++] = (as_kernel_wait){.engine = m->engine,
-                                             .pc = pc_of(m),
-                                             .later = k->items[s->item].number,
-                                             .earlier = k->items[k->steps[w->step].item].number,
-                                             .buffer = w->buffer,
-                                             .way = w->way,
-                                             .reuse = w->reuse};
+  as_k_wait w = as_k_wait_of(k, s, wait);
+  if (!set_wait(m, &w, at, in) || !K_GROW(k, waited, nwaited, cap_waited)) return false;
+  k->waited[k->nwaited++] = (as_k_waited){pc_of(m), (uint32_t)(s - k->steps), wait};
   k->figures.waits++;
-  k->figures.reuse_waits += w->reuse;
+  k->figures.reuse_waits += w.reuse;
   return true;
 }
 
-static bool put_nop(maker *m, const as_k_step *s, const as_k_wait *w, isa_line at) {
+static bool put_nop(maker *m, const as_k_step *s, uint32_t wait, isa_line at) {
   isa_insn in = {.op = ISA_OP_nop};
   m->k->figures.nops++;
-  return set_wait(m, w, at, &in) && note_wait(m, s, w) && put(m, &in, at);
+  return put_wait(m, s, wait, at, &in) && put(m, &in, at);
 }
 
 /* The waits of a step: the last on *in, when it is not NULL, others on nops. */
 static bool put_waits(maker *m, const as_k_step *s, isa_line at, isa_insn *in) {
-  const as_kernel *k = m->k;
-  as_k_wait reuse = {.step = s->reuse - 1, .reuse = true};
-  if (s->reuse && (s->nwaits || !in) && !put_nop(m, s, &reuse, at)) return false;
-  for (unsigned i = 0; i < s->nwaits; i++) {
-    const as_k_wait *w = &k->waits[s->waits + i];
-    bool last = in && i + 1u == s->nwaits;
-    if (!last && !put_nop(m, s, w, at)) return false;
-    if (last && (!set_wait(m, w, at, in) || !note_wait(m, s, w))) return false;
+  uint32_t left = s->nwaits + (s->reuse ? 1u : 0u);
+  for (uint32_t w = s->reuse ? K_NONE : s->waits; left; left--) {
+    bool last = in && left == 1;
+    if (!(last ? put_wait(m, s, w, at, in) : put_nop(m, s, w, at))) return false;
+    w = w == K_NONE ? s->waits : w + 1;
   }
-  if (s->reuse && !s->nwaits && in) return set_wait(m, &reuse, at, in) && note_wait(m, s, &reuse);
   return true;
 }
 
@@ -423,12 +415,28 @@ bool as_k_put_tensors(as_kernel *k, isa_program *p, as_k_names *names) {
   return true;
 }
 
+static bool is_used_tile(const as_k_buffer *b) { return b->space != ISA_HBM && b->used; }
+
+/* Room for the tiles, their names and about as many patterns, for they are many. */
+static bool reserve_tiles(maker *m) {
+  const as_kernel *k = m->k;
+  isa_program *p = m->p;
+  isa_core *c = &p->cores[m->core];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < k->nbuffers; i++) n += is_used_tile(&k->buffers[i]);
+  return (as_k_names_reserve(m->names, n) &&
+          isa_array_reserve(&k->al, &p->tiles, p->ntiles + n, &p->cap_tiles, sizeof *p->tiles) &&
+          isa_array_reserve(&k->al, &c->aps, c->naps + n, &c->cap_aps, sizeof *c->aps)) ||
+         out_of_memory(m);
+}
+
 static bool put_tiles(maker *m) {
   as_kernel *k = m->k;
   bool shared;
+  if (!reserve_tiles(m)) return false;
   for (uint32_t i = 0; i < k->nbuffers; i++) {
     as_k_buffer *b = &k->buffers[i];
-    if (b->space == ISA_HBM || !b->used) continue;
+    if (!is_used_tile(b)) continue;
     isa_tile t = {.dtype = b->dtype,
                   .space = b->space,
                   .ndim = b->ndim,
@@ -543,6 +551,7 @@ bool as_k_make_core(as_kernel *k, isa_program *p, as_k_names *names, const as_k_
   ok = ok && put_tiles(&m) && put_queues(&m) && put_sem_names(&m) && put_statics(&m) &&
        sort_steps(&m);
   for (unsigned e = 0; e < ISA_NENGINES && ok; e++) ok = put_engine(&m, e);
+  isa_program_index_anew(p, m.core);
   isa_free(&k->al, m.order, ((size_t)k->nsteps + 1) * sizeof *m.order);
   isa_free(&k->al, m.files, files * sizeof *m.files);
   isa_free(&k->al, m.loops, scopes * sizeof *m.loops);

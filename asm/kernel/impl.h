@@ -26,8 +26,8 @@ typedef struct as_k_buffer {
   uint32_t kept_in;      /* the temporary of HBM that it came back from; 0: none */
   uint32_t class;        /* equal for tiles that differ only in name and line */
   uint32_t loop;         /* that it was declared in, 0: none; a new life in each of its rounds */
-  uint32_t pattern;      /* in the program made, of all its partitions from their first byte on, */
-  uint32_t shape_of;     /* of elements of this shape: the one made last; 0: none yet */
+  uint32_t pattern[2];   /* in the program made, of all its partitions from their first byte on, */
+  uint32_t shape_of[2];  /* of elements of this shape: the one made first, and last; 0: none yet */
   isa_line at;
 } as_k_buffer;
 
@@ -166,6 +166,10 @@ typedef struct as_k_wait {
   bool before;     /* of the round before this one, or of the last round of a loop */
   bool reuse;
 } as_k_wait;
+typedef struct as_k_waited { /* a wait as emitted */
+  uint32_t pc, step;
+  uint32_t wait; /* in waits; K_NONE: for the step that had this one's semaphore before */
+} as_k_waited;
 
 enum { K_DEPTH = 16 }; /* of loops in loops, at most */
 
@@ -259,7 +263,7 @@ struct as_kernel {
   uint16_t barrier; /* the semaphore of every core_barrier: the same number on both cores */
 
   as_kernel_figures figures;
-  as_kernel_wait *waited; /* waits as emitted */
+  as_k_waited *waited; /* by engine */
   uint32_t nwaited, cap_waited;
   as_kernel_unwritten *unwritten; /* what is read before it is written */
   uint32_t nunwritten, cap_unwritten;
@@ -293,6 +297,9 @@ static inline const as_k_shape *as_k_shape_of(const as_kernel *k, const as_k_ope
 }
 static inline const as_k_ruling *as_k_ruling_of(const as_kernel *k, const as_k_item *it) {
   return &k->rulings[it->ruling - 1];
+}
+static inline as_k_wait as_k_wait_of(const as_kernel *k, const as_k_step *s, uint32_t wait) {
+  return wait == K_NONE ? (as_k_wait){.step = s->reuse - 1, .reuse = true} : k->waits[wait];
 }
 static inline as_k_buffer *as_k_buf(const as_kernel *k, uint32_t number) {
   return &k->buffers[number - 1];
@@ -444,6 +451,8 @@ typedef struct as_k_names {
   isa_index index;
   as_k_memo memo[K_MEMO]; /* by hash */
 } as_k_names;
+/* Room for so many more. */
+bool as_k_names_reserve(as_k_names *n, uint32_t more);
 /* A name of the arena that is like base, made of letters, digits and _, and not yet taken; NULL
  * when memory is out. */
 const char *as_k_names_take(as_k_names *n, const char *base);

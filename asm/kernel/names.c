@@ -5,9 +5,11 @@
 
 enum { LONGEST = K_NAME - 4 };
 
+/* Names that differ in the last character lie side by side in the index: t_10, t_11 ... come one
+ * after another. */
 static uint32_t hash_of(const char *s, size_t n) {
-  uint64_t h = isa_fnv(ISA_FNV_START, s, n);
-  return (uint32_t)(h ^ h >> 32);
+  uint64_t h = isa_fnv(ISA_FNV_START, s, n ? n - 1 : 0);
+  return (uint32_t)(h ^ h >> 32) << 4 ^ (n ? (unsigned char)s[n - 1] : 0u);
 }
 
 /* The number of a name that is taken, 0: it is free. */
@@ -74,6 +76,11 @@ static size_t numbered_name(const as_k_memo *m, uint32_t number, char out[K_NAME
   n += sizeof digits - d;
   out[n] = 0;
   return n;
+}
+
+bool as_k_names_reserve(as_k_names *n, uint32_t more) {
+  return isa_array_reserve(&n->k->al, &n->names, n->n + more, &n->cap, sizeof *n->names) &&
+         isa_index_reserve(&n->k->al, &n->index, n->n + more);
 }
 
 const char *as_k_names_take(as_k_names *n, const char *base) {

@@ -22,7 +22,16 @@ bool as_kernel_get_life(const as_kernel *k, uint32_t buffer, as_kernel_life *out
 
 bool as_kernel_get_wait(const as_kernel *k, uint32_t i, as_kernel_wait *out) {
   if (i >= k->nwaited) return false;
-  *out = k->waited[i];
+  const as_k_waited *e = &k->waited[i];
+  const as_k_step *s = &k->steps[e->step];
+  as_k_wait w = as_k_wait_of(k, s, e->wait);
+  *out = (as_kernel_wait){.engine = s->engine,
+                          .pc = e->pc,
+                          .later = k->items[s->item].number,
+                          .earlier = k->items[k->steps[w.step].item].number,
+                          .buffer = w.buffer,
+                          .way = w.way,
+                          .reuse = w.reuse};
   return true;
 }
 
@@ -149,16 +158,17 @@ static void print_spills(const as_kernel *k, isa_buf *out) {
 static void print_waits(const as_kernel *k, isa_buf *out) {
   isa_buf_puts(out, "\nwaits:\n");
   for (uint32_t i = 0; i < k->nwaited; i++) {
-    const as_kernel_wait *w = &k->waited[i];
-    const as_k_buffer *b = w->buffer ? as_k_buf(k, w->buffer) : NULL;
-    isa_buf_printf(out, "  %s %" PRIu32 ": ", isa_engines[w->engine].name, w->pc);
-    print_item(k, w->later, out);
+    const as_k_step *s = &k->steps[k->waited[i].step];
+    as_k_wait w = as_k_wait_of(k, s, k->waited[i].wait);
+    const as_k_buffer *b = w.buffer ? as_k_buf(k, w.buffer) : NULL;
+    isa_buf_printf(out, "  %s %" PRIu32 ": ", isa_engines[s->engine].name, k->waited[i].pc);
+    print_item(k, s->item, out);
     isa_buf_puts(out, " waits for ");
-    print_item(k, w->earlier, out);
-    if (w->reuse)
+    print_item(k, k->steps[w.step].item, out);
+    if (w.reuse)
       isa_buf_puts(out, ", whose semaphore is reused");
-    else if (w->way)
-      isa_buf_printf(out, ": only one of them at a time may use %s", isa_space_name(w->way));
+    else if (w.way)
+      isa_buf_printf(out, ": only one of them at a time may use %s", isa_space_name(w.way));
     else if (b)
       isa_buf_printf(out, " (%s)",
                      b->space == ISA_HBM ? k->scratch->tensors[b->tensor - 1].name : b->name);
