@@ -133,8 +133,9 @@ class Kernel:
         if key is not None:
             key = (self.target, self.grid, self.split, key)
         try:
-            if key is not None and key in self.builds and self.builds[key].around.holds():
-                return self.builds[key], bound
+            built = None if key is None else self.builds.get(key)
+            if built and built.around.holds():
+                return built, bound
         except TypeError:
             key = None
         built = launch.build(self.function, args, kwargs, self.target, self.grid,

@@ -96,7 +96,7 @@ def key_of(x):
     if is_array(x):
         data_type = getattr(x, "soma_dtype", None) or x.dtype
         meta = getattr(data_type, "metadata", None)
-        return ("array", tuple(x.shape), str(data_type), str(meta) if meta else "")
+        return ("array", tuple(x.shape), data_type, str(meta) if meta else "")
     if isinstance(x, (list, tuple)):
         parts = tuple(key_of(v) for v in x)
         return None if None in parts else (type(x).__name__,) + parts
