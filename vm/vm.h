@@ -537,7 +537,7 @@ bool vm_hbm_watch(struct vm_core *c, uint32_t tensor);
 void vm_hbm_wrote(struct vm_core *c, const vm_box *box);
 
 /* Memory of tensors, and of logs: the first touch of a page costs the host more than most of what
- * is then done with it. A machine keeps freed blocks of 512 KiB to 256 MiB for its next runs: at
+ * is then done with it. A machine keeps freed blocks of 64 KiB to 256 MiB for its next runs: at
  * most 32 of them and 256 MiB; those not used for the longest time are freed first. A pool lives
  * until its last holder drops it; it may be used from several threads. Pools may be NULL in all of
  * these: then nothing is kept. */
