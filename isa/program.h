@@ -117,7 +117,8 @@ uint32_t isa_program_tile(isa_program *p, const isa_tile *t);
 uint32_t isa_program_ap(isa_program *p, unsigned core, const isa_ap *ap);
 /* Adds a pattern of which the caller knows that no equal one is there or will be asked for. */
 uint32_t isa_program_new_ap(isa_program *p, unsigned core, const isa_ap *ap);
-/* From here on isa_program_ap finds all patterns of a core, those too. */
+/* From here on isa_program_ap finds all patterns of a core, those too; or those that are left, for
+ * a caller that has taken the last ones away. */
 void isa_program_index_anew(isa_program *p, unsigned core);
 uint32_t isa_program_file(isa_program *p, const char *name);
 uint32_t isa_program_call(isa_program *p, const isa_call *call);

@@ -247,6 +247,7 @@ command("list", "[FILE:LINE|LINE]", "source around it, or around the next instru
   local i = stops.next_of(s, s.focus)
   local here = i and i.line
   if args == "" then
+    if not here and s.file then refuse("the next instruction of %s comes from no line of the source: name a line, as in list 12", name_of(s.focus)) end
     if not here then refuse "the program has no line table: assemble it from source" end
     return s.print(show.source(s, i.file, here, here))
   end

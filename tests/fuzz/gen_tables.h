@@ -150,7 +150,7 @@ static void gen_back(gen *g, gen_mark m) {
   c->naps = m.naps;
   p->npool_runs = m.nruns;
   p->pool.len = m.pool;
-  isa_index_clear(&c->ap_index);
+  isa_program_index_anew(p, 0);
   isa_index_clear(&p->pool_index);
 }
 

@@ -153,7 +153,7 @@ case("a wait for the load, short by one", function()
 end)
 
 case("fp32 with bf16 in one nc_matmul", function()
-  harness.raises("moving is bfloat16, stationary float32: a 32-bit type needs a 32-bit type on both sides", soma.assemble, [[
+  harness.raises("moving is bfloat16, stationary is float32: a 32-bit type needs another on the other side", soma.assemble, [[
         target trn2
 ta      tile   sbuf float32[128, 512]
 x       tile   sbuf bfloat16[128, 512]

@@ -210,6 +210,11 @@ class Debug(KernelCase):
         self.assertIn("test_debug.py:%d" % line_of("nisa.dma_copy(dst=c[i]"), text)
         self.assertIn("    nisa.tensor_scalar(dst=x, data=x, op0=nl.multiply, operand0=2.0)", text)
 
+    def test_a_list_where_the_code_has_no_line(self):
+        a = data(2, 128, 8)
+        text, _ = said(scaled, a, commands="focus scalar\nuntil 1000us\nlist\n")
+        self.assertIn("comes from no line of the source: name a line, as in list 12", text)
+
     def test_two_cores(self):
         x = data(4, 128, 8) + 3
         line = line_of("nisa.reciprocal(dst=t")

@@ -253,7 +253,7 @@ static void match_registers_are_loaded(void **state) {
              code[i]);
     bed b = bed_open(NULL, text);
     bed_run(&b, SOMA_FAULT);
-    bed_fault_has(&b, "no values are loaded, match_value_load comes first");
+    bed_fault_has(&b, "no values are loaded, run match_value_load first");
     bed_close(&b);
   }
 }

@@ -16,7 +16,8 @@ static vm_ck_shadow shadow_of(const vm_core *c, unsigned region, size_t *pitch) 
 
 /* Whether dimensions d and on of a set, from byte `at` of a shadow on, are all written now. */
 static bool run_is_written(const vm_ck_shadow *s, const isa_byteset *b, unsigned d, uint64_t at) {
-  if (d == b->n) return at + (uint64_t)b->run <= s->bytes && !memchr(s->at + at, 0, (size_t)b->run);
+  if (d == b->n || d == ISA_MAX_DIMS)
+    return at + (uint64_t)b->run <= s->bytes && !memchr(s->at + at, 0, (size_t)b->run);
   for (int64_t i = 0; i < b->num[d]; i++)
     if (!run_is_written(s, b, d + 1, at + (uint64_t)(i * b->step[d]))) return false;
   return true;
