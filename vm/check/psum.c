@@ -69,6 +69,10 @@ static void each_slot(vm_core *c, const vm_view *v, void *ud,
 
 static void set_flags(void *ud, uint32_t slot, uint32_t n, uint8_t clear, uint8_t set) {
   uint8_t *s = ((vm_ck_banks *)ud)->slots + slot;
+  if (memcmp(s, s + 1, n - 1) == 0) { /* mostly they are all the same */
+    memset(s, (s[0] & ~clear) | set, n);
+    return;
+  }
   for (uint32_t i = 0; i < n; i++) s[i] = (uint8_t)((s[i] & ~clear) | set);
 }
 static void mark_read(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
@@ -112,7 +116,8 @@ static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
   uint8_t *s = banks_of(g->c)->slots + slot;
   const uint8_t *written = g->written + slot;
-  bool alike = memcmp(s, s + 1, n - 1) == 0 && memcmp(written, written + 1, n - 1) == 0;
+  bool same = memcmp(s, s + 1, n - 1) == 0;
+  bool alike = same && g->acc != ISA_ACC_write && memcmp(written, written + 1, n - 1) == 0;
   for (uint32_t i = 0; i < (alike ? 1 : n) && g->acc != ISA_ACC_write; i++) {
     bool unwritten = (s[i] & ZEROED) || (written[i] & half) != half;
     bool starts = g->acc == ISA_ACC_auto && unwritten;
@@ -122,7 +127,7 @@ static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
       g->was_read |= s[i] & WAS_READ;
     }
   }
-  for (uint32_t i = 0; i < n && g->acc == ISA_ACC_write; i++)
+  for (uint32_t i = 0; i < (same ? 1 : n) && g->acc == ISA_ACC_write; i++)
     g->lost |= (s[i] & HELD * half) && !(s[i] & WAS_READ);
   memset(s, HELD * half, n);
 }
