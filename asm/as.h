@@ -99,7 +99,7 @@ bool as_src_load(as_job *j, as_pos at, uint32_t span, const char *path, uint32_t
 void as_src_depend(as_job *j, const char *path);
 /* The path that as_src_load would read, or `path` where no file is found; NULL after an error. */
 const char *as_src_search(as_job *j, as_pos at, uint32_t span, const char *path);
-/* Line `line` (1-based) of a source without its end, and its length; NULL if there is none. */
+/* Line `line` (1-based) of a source without its end, and its length; NULL if none exists. */
 const char *as_src_line(const as_job *j, uint32_t file, uint32_t line, uint32_t *len);
 
 /* ---- Tokens (lex.c) ----------------------------------------------------------------------- */

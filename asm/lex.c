@@ -304,7 +304,7 @@ static int64_t pack_range(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)(uint32_t)a | (uint64_t)(uint32_t)b << 32);
 }
 
-/* An integer of at most 6 digits at *p; false when there is none. */
+/* An integer of at most 6 digits at *p; false when none exists. */
 static bool small_int(const char **p, int64_t *out) {
   const char *s = *p;
   bool minus = *s == '-';

@@ -90,7 +90,7 @@ static bool raw_steps(as_cur *c, int64_t *step, unsigned *n) {
   return ok;
 }
 
-/* *sized is the num that a register gives, -1 when there is none. */
+/* *sized is the num that a register gives, -1 when none exists. */
 static bool raw_nums(as_cur *c, as_operand *o, int64_t *num, unsigned *n, int *sized) {
   bool ok = as_need(c, '[', "the steps of a raw operand");
   *sized = -1;

@@ -124,7 +124,7 @@ bool as_operand_parse(as_cur *c, uint32_t *index);
 bool as_operand_raw(as_cur *c, as_operand *o);
 /* `[...]` after a name. */
 bool as_operand_slice(as_cur *c, as_operand *o);
-/* `.view(...)` and the like, until there is none. */
+/* `.view(...)` and the like, until none exists. */
 bool as_operand_views(as_cur *c, as_operand *o);
 /* Adds a dynamic offset; false after an error when there are too many. */
 bool as_operand_dyn(as_cur *c, as_operand *o, isa_dyn d, const as_tok *at);
@@ -197,7 +197,7 @@ int as_comparison(const as_cur *c);
 void as_note_barrier(as_job *j, const isa_barrier *b, as_pos pos, uint32_t span);
 
 /* pseudo.c */
-int as_pseudo_find(const char *name, size_t n); /* -1 if there is none */
+int as_pseudo_find(const char *name, size_t n); /* -1 if none exists */
 void as_pseudo_near(as_near *w);
 const char *as_pseudo_name(int ps);    /* of the nth, NULL past the last */
 int as_pseudo_here(as_job *j, int ps); /* the one that its name means in this section */
@@ -217,7 +217,7 @@ void as_endif(as_cur *c);
 void as_blocks_end(as_job *j); /* reports blocks without an end */
 
 /* directive.c */
-int as_directive_find(const char *name); /* -1 if there is none */
+int as_directive_find(const char *name); /* -1 if none exists */
 void as_directive_near(as_near *w);
 bool as_is_data(int word);                   /* times, incbin, npy */
 bool as_is_code(int word);                   /* loop, align and so on: it stands in a section */
@@ -341,7 +341,7 @@ typedef struct as_block { /* an open loop or if */
   isa_int stop;
   int32_t step;
   uint32_t top;  /* pc of the first instruction of a loop's body */
-  int64_t guard; /* pc of the branch around the block, -1: there is none */
+  int64_t guard; /* pc of the branch around the block, -1: none exists */
 } as_block;
 enum { AS_MAX_BLOCKS = 64 };
 

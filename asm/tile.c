@@ -109,7 +109,7 @@ static uint32_t round_up(uint32_t x, uint32_t align, uint32_t limit) {
   return up < limit ? (uint32_t)up : limit;
 }
 
-/* The lowest free multiple of align with room for n bytes; limit when there is none. */
+/* The lowest free multiple of align with room for n bytes; limit when none exists. */
 static uint32_t first_fit(const as_regions *rs, const as_region *want, uint32_t n, uint32_t align,
                           uint32_t limit) {
   uint32_t lo = 0;

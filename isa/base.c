@@ -185,7 +185,7 @@ void isa_buf_printf(isa_buf *b, const char *fmt, ...) {
 
 const char *isa_buf_str(isa_buf *b) { return b->data && !b->failed ? b->data : ""; }
 
-/* Bytes of the UTF-8 character at s; 0 when there is none. */
+/* Bytes of the UTF-8 character at s; 0 when none exists. */
 static unsigned utf8_len(const unsigned char *s) {
   unsigned n = s[0] < 0x80                   ? 1
                : s[0] >= 0xc2 && s[0] < 0xe0 ? 2

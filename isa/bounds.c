@@ -49,7 +49,7 @@ static void put_indices(const isa_slice *s, unsigned d, int64_t first, int64_t l
   if (first != last) isa_buf_printf(out, "..%lld", (long long)last);
 }
 
-/* The first dimension whose indices go past its own, -1: there is none. */
+/* The first dimension whose indices go past its own, -1: none exists. */
 static int dimension_left(const isa_slice *s, const int64_t *moved, int64_t *first, int64_t *last) {
   for (unsigned d = s->first; d < s->ndim; d++) {
     const isa_slice_dim *k = &s->dim[d];

@@ -76,7 +76,7 @@ enum isa_target_id {
   ISA_NTARGETS
 };
 extern const isa_target isa_targets[ISA_NTARGETS];
-/* Index of the target of that name, -1 if there is none. The same shape for all find calls
+/* Index of the target of that name, -1 if none exists. The same shape for all find calls
  * below: name need not be terminated, n is its length. */
 int isa_target_find(const char *name, size_t n);
 

@@ -137,7 +137,7 @@ bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned
 /* The pool's bytes of a list field of that kind; NULL when it does not fit in the pool. */
 const void *isa_program_list(const isa_program *p, isa_ref r, unsigned kind);
 
-/* Index of the tensor of that name, -1 if there is none. */
+/* Index of the tensor of that name, -1 if none exists. */
 int isa_program_find_tensor(const isa_program *p, const char *name, size_t n);
 /* Bit i: register i has a tensor's size when a run starts. */
 uint64_t isa_program_rows(const isa_program *p);
@@ -170,7 +170,7 @@ bool isa_decode_ap(const uint8_t in[ISA_AP_RECORD], isa_ap *out, isa_error *e);
 enum isa_operand_text { ISA_TEXT_NAMED, ISA_TEXT_RAW };
 /* Source text of an instruction of a core, without label or newline, as the assembler accepts it:
  * mnemonic, operands by name, `$name` clauses. A label prints as `name`, or `L12`
- * if there is none at that pc (print.c prints the pc's own label the same way). */
+ * if none exists at that pc (print.c prints the pc's own label the same way). */
 void isa_print_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                     isa_buf *out);
 void isa_print_ap(const isa_program *p, unsigned core, uint32_t ap, isa_buf *out); /* raw */

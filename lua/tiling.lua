@@ -43,7 +43,7 @@ local function one(count)
 end
 
 -- A dimension in parts of `size`: the number of parts as a dimension, a part, and what is left over
--- with the steps to it; each nil when there is none.
+-- with the steps to it; each nil when none exists.
 local function cut(dim, size)
   local full, rest = dim.n // size, dim.n % size
   local outer, part, last, from = {n = full}, {n = size}, {n = rest}, {}

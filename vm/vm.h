@@ -145,7 +145,7 @@ typedef struct vm_flight { /* an instruction between issue and execution */
   vm_item item;
   const isa_insn *in;
   uint32_t pc;
-  uint32_t node;                   /* of the run's record, 0 if there is none */
+  uint32_t node;                   /* of the run's record, 0 if none exists */
   bool finished;                   /* its end has come; it executes when those before it have */
   uint16_t ports;                  /* VM_PORT_... */
   vm_time streamed;                /* the last element has gone in: the ports are free */
@@ -448,7 +448,7 @@ typedef struct vm_block { /* host memory of an HBM tensor */
 typedef struct vm_core {
   uint8_t number;       /* of the logical core: 0 or 1 */
   struct vm_core *lead; /* core 0 */
-  struct vm_core *peer; /* the other core, NULL: there is none */
+  struct vm_core *peer; /* the other core, NULL: none exists */
   isa_alloc al;
   const isa_target *target;
   const isa_program *prog;
@@ -551,7 +551,7 @@ void vm_pool_empty(vm_pool *p);
 void vm_pool_close(vm_pool *p);
 /* n bytes, all zero if `zeroed`. al is the pool's, here and for vm_pool_give, which takes NULL. */
 void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed);
-/* A kept block of n bytes with its old contents; NULL: there is none. */
+/* A kept block of n bytes with its old contents; NULL: none exists. */
 void *vm_pool_find(vm_pool *p, uint64_t n);
 void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n);
 /* Arrays of a pool that grow: room for element n of one with *cap elements of `size` bytes, whose

@@ -60,7 +60,7 @@ static uint32_t fixed_over(const ring *r, const as_k_buffer *b, uint32_t at) {
   return 0;
 }
 
-/* A place for b in [from, to), K_NONE when there is none. */
+/* A place for b in [from, to), K_NONE when none exists. */
 static uint32_t fit(const ring *r, const as_k_buffer *b, uint32_t from, uint32_t to,
                     uint32_t align) {
   uint32_t at = aligned(r, b, from, align);

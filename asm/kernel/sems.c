@@ -69,7 +69,7 @@ static uint32_t user_at(const pool *p, uint32_t i) {
 }
 
 /* The place of one whose old transfer is known complete to who triggers the new one, among the
- * oldest few; p->n when there is none. */
+ * oldest few; p->n when none exists. */
 static uint32_t find_known(const pool *p, const as_k_step *t) {
   enum { LOOKED_AT = 32 };
   for (uint32_t i = 0; i < p->n && i < LOOKED_AT; i++)

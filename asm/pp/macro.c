@@ -73,7 +73,7 @@ static uint32_t piece_end(const as_tok *v, uint32_t i, uint32_t n) {
   return i;
 }
 
-/* The index of the brace that closes the one at i, n when there is none. */
+/* The index of the brace that closes the one at i, n when none exists. */
 static uint32_t brace_end(const as_tok *v, uint32_t i, uint32_t n) {
   for (uint32_t depth = 0; i < n; i++) {
     if (is_punct(&v[i], '{')) depth++;
@@ -281,7 +281,7 @@ static void enter(as_pp *pp, as_pp_macro *m, const as_tok *name, const as_tok *l
   m->busy++;
 }
 
-/* The macro called at v[i], its parameters split; NULL when there is none. *reported: there was an
+/* The macro called at v[i], its parameters split; NULL when none exists. *reported: there was an
  * error. A name is itself inside the macro of its name; a mnemonic also where no form fits. */
 static as_pp_macro *called(as_pp *pp, const as_tok *v, uint32_t i, uint32_t n, bool *reported) {
   as_pp_macro *head = v[i].kind == AS_T_NAME ? as_pp_find_macro(pp, v[i].text) : NULL;

@@ -206,7 +206,7 @@ as_macros *as_pp_macros(as_pp *pp, const char *name); /* never NULL */
 /* The same with the directive and the function of that name. Few programs have many of these words,
  * so each is looked for when it is first read. */
 const as_macros *as_pp_word(as_pp *pp, const char *name);
-/* Forms of a name, exact ones first; NULL if there is none. */
+/* Forms of a name, exact ones first; NULL if none exists. */
 as_pp_define *as_pp_find_define(as_pp *pp, const char *name);
 as_pp_macro *as_pp_find_macro(as_pp *pp, const char *name);
 const char *as_pp_lower(as_pp *pp, const char *name);
@@ -250,7 +250,7 @@ void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out);
 /* The call whose name was read; its result goes to out or is read next. */
 bool as_pp_call_function(as_pp *pp, uint32_t base, const as_tok *name, as_toks *out);
 unsigned as_pp_find_function(const as_name *name); /* but %isNAME(); PP_F_NONE */
-/* The value of an environment variable; NULL after an error, or with ask if there is none. */
+/* The value of an environment variable; NULL after an error, or with ask if none exists. */
 const char *as_pp_env(as_pp *pp, const as_tok *name, bool ask);
 
 /* ---- define.c, alias.c, string.c, macro.c, cond.c, control.c: directives ------------------- */

@@ -45,7 +45,7 @@ const char *as_cli_refused(const char *arg);
  * and sections with the text, label and place of each instruction. */
 void as_json_program(const isa_program *p, isa_buf *out);
 /* What the tables say of an instruction, pseudo-instruction or directive; false with a message in
- * out if there is none of that name. */
+ * out if none has that name. */
 bool as_explain(const char *name, isa_buf *out);
 /* (explain_names.c) The same of every other name: operators, functions, types, targets, operands,
  * words of the preprocessor, warnings; each of its meanings. False: the word has no meaning. */

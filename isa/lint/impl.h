@@ -122,7 +122,7 @@ void isa_lint_write_only(lint *l, const lint_stream *s, const isa_insn *in);
 /* Whether registers that are known still decide where patterns lie; else there were too many. */
 bool isa_lint_follows(const lint *l);
 /* A tensor without contents, of which nothing has written the bytes from lo to hi, the first such
- * run, and `missing` bytes in all; false when there are none, or it is not looked at. */
+ * run, and `missing` bytes in all; false when none exist, or it is not looked at. */
 bool isa_lint_hole(const lint *l, uint32_t tensor, uint64_t *lo, uint64_t *hi, uint64_t *missing);
 /* The first instruction that writes to a tensor; *at stays when none does. */
 void isa_lint_writer(const lint *l, uint32_t tensor, isa_place *at);

@@ -68,7 +68,7 @@ local function ranges_of(text, shape, what)
   return ranges
 end
 
--- A tile or tensor of the program by name, nil when there is none.
+-- A tile or tensor of the program by name, nil when none exists.
 local function find_memory(s, name)
   for _, t in ipairs(s.prog:tiles()) do
     if t.name == name then return {kind = "tile", info = t, shape = t.shape} end

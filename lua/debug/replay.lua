@@ -90,7 +90,7 @@ end
 
 -- ---- Back -----------------------------------------------------------------------------------
 
--- The latest snapshot that fits; raises where there is none.
+-- The latest snapshot that fits; raises where none exists.
 local function latest(s, fits)
   for i = #s.snapshots, 1, -1 do
     if fits(s.snapshots[i]) then return s.snapshots[i], i end

@@ -76,7 +76,7 @@ static void read_options(lua_State *L, soma_custom_op *op) {
   op->imms = (int)lb_integer(L, 3, "custom", "imms", 0, SOMA_CUSTOM_OPERANDS, -1);
 }
 
-/* Pushes the core's table of operators, made when there is none yet. */
+/* Pushes the core's table of operators, made when none exists yet. */
 static void push_table(lua_State *L) {
   if (lua_getiuservalue(L, 1, LB_CORE_CUSTOM) != LUA_TNIL) return;
   lua_pop(L, 1);

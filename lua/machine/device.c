@@ -45,7 +45,7 @@ lb_core *lb_push_device(lua_State *L, int device) {
 }
 
 /* soma.device(name): the core that is the device. soma.device{device = "neuron:0", ...}: likewise,
- * or made with those options of soma.core when there is none. */
+ * or made with those options of soma.core when none exists. */
 static int get_device(lua_State *L) {
   lua_settop(L, 1);
   bool options = lua_type(L, 1) == LUA_TTABLE;

@@ -28,7 +28,7 @@ enum { LB_PROGRAM_CONSTANTS = 1, LB_PROGRAM_TEXT, LB_PROGRAM_SLOTS = LB_PROGRAM_
 lb_program *lb_check_program(lua_State *L, int arg);
 /* Pushes one that has no handle yet. */
 lb_program *lb_new_program(lua_State *L);
-/* Index of the program's tensor of that name, -1 if there is none; fills info. */
+/* Index of the program's tensor of that name, -1 if none exists; fills info. */
 int lb_program_tensor(const soma_program *p, const char *name, soma_tensor_info *info);
 bool lb_program_tile(const soma_program *p, const char *name, soma_tile_info *info);
 
@@ -124,7 +124,7 @@ lb_device_tensor *lb_new_device_tensor(lua_State *L, int core_index, const char 
 
 /* ---- Devices (device.c) -------------------------------------------------------------------- */
 
-/* Pushes the core that is the device, made with default options if there is none. */
+/* Pushes the core that is the device, made with default options if none exists. */
 lb_core *lb_push_device(lua_State *L, int device);
 /* prog:move_to_device(device or core), and prog:drop_from_device(device or core) (hbm.c). */
 int lb_move_to_device(lua_State *L);

@@ -32,7 +32,7 @@ typedef struct lt_loading {
 lt_loading lt_loading_options(lua_State *L, int arg, const char *what, const char *const *known);
 /* The option `dtype`, a name or a table of names by tensor, for this tensor; 0 when not given. */
 unsigned lt_loading_dtype(lua_State *L, const lt_loading *o, const char *name);
-/* The option `names`, a sequence of strings, or the names at stack position all if there is none:
+/* The option `names`, a sequence of strings, or the names at stack position all if none exists:
  * pushed. Raises an error when one is not among them. */
 void lt_loading_names(lua_State *L, const lt_loading *o, const char *path, int all);
 

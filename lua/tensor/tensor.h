@@ -138,8 +138,8 @@ typedef struct lt_devices {
   void (*make)(lua_State *L, int device, const char *what, const lt_tensor *as,
                const void *element);
   bool (*is_device)(lua_State *L, int arg);
-  /* Type, shape and strides of the device tensor at arg, NULL when it is none; raises an error when
-   * it is closed. */
+  /* Type, shape and strides of the device tensor at arg, NULL if it is not one; raises an error
+   * when it is closed. */
   const lt_tensor *(*layout)(lua_State *L, int arg);
   /* Pushes a view of it, whose first element is `shift` bytes after its own. */
   void (*view)(lua_State *L, int arg, const lt_tensor *as, int64_t shift);

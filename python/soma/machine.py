@@ -149,7 +149,7 @@ class Program:
         return dict(self._tensors)
 
     def tensor(self, name):
-        """(DType, shape, role) of a tensor. KeyError if there is none."""
+        """(DType, shape, role) of a tensor. KeyError if none exists."""
         if self._tensors is None:
             self._tensors = self._find_tensors()
         return self._tensors[name]
@@ -178,7 +178,7 @@ class Program:
         return self._block(lib.soma_program_save)
 
     def lint(self):
-        """Warnings of the static checks, "" if there are none."""
+        """Warnings of the static checks, "" if none exist."""
         d = C.c_void_p()
         self.machine._check(lib.soma_lint(self.machine.handle, self.handle, C.byref(d)))
         return _take_diagnostics(d)
@@ -249,7 +249,7 @@ class Run:
         return self._out
 
     def shape(self, name):
-        """The shape that a tensor of the program has in this run. KeyError if there is none."""
+        """The shape that a tensor of the program has in this run. KeyError if none exists."""
         self.program.tensor(name)
         t = L.TensorInfo()
         lib.soma_run_tensor(self.handle, self.program.numbers[name], C.byref(t))

@@ -51,7 +51,7 @@ add_own(os.path.dirname(__file__))
 def active():
     """The recorder of the kernel that is being built."""
     rec = recorders[-1]
-    return rec if rec.__class__ is Recorder else rec.count  # which says that there is none
+    return rec if rec.__class__ is Recorder else rec.count  # which says that none exists
 
 
 def recording():
@@ -187,7 +187,7 @@ class Recorder:
         return {name: text for name, text in texts.items() if text}
 
     def variable(self, place):
-        """The name to which the statement at a place assigns, "" if there is none."""
+        """The name to which the statement at a place assigns, "" if none exists."""
         name = self.variables.get(place)
         if name is None:
             name = self.variables[place] = self._assigned(place)
@@ -195,7 +195,7 @@ class Recorder:
 
     def caller(self, place):
         """The place of the call that assigns what a function returns from a place without a
-        variable, such as `return nl.ndarray(...)`; the same place if there is none."""
+        variable, such as `return nl.ndarray(...)`; the same place if none exists."""
         self.unnamed.add(place)
         frame = self.frame.f_back
         while frame is not None:

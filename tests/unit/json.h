@@ -40,7 +40,7 @@ static inline const char *json_number(const char *s) {
   return s;
 }
 
-/* What follows the value at s; NULL when there is none. */
+/* What follows the value at s; NULL if none exists. */
 static inline const char *json_value(const char *s, int depth) {
   s = json_space(s);
   if (depth > 32) return NULL;

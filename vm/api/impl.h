@@ -88,7 +88,7 @@ struct soma_run {
   vm_core core;
   vm_core *second;       /* core 1 of a program of two; else NULL */
   soma_tensor **device;  /* by tensor of p: what it is bound to; NULL if no tensor is bound */
-  soma_result **results; /* by tensor of p: the result that got its memory; NULL if there is none */
+  soma_result **results; /* by tensor of p: the result that got its memory; NULL if none exists */
   uint64_t to_device, to_host;
   uint64_t fetched_late;  /* bytes to the host after the run had ended: not part of its saved
                              state */
@@ -107,7 +107,7 @@ soma_status soma_out_of_memory(soma_machine *m);
 soma_program *soma_program_of(const isa_alloc *al, isa_program *ip);
 /* One error as diagnostics; NULL if out of memory. */
 soma_diagnostics *soma_diagnostics_of(const isa_alloc *al, const char *text);
-/* *out is the binding of p's tensor of that name, made if there is none; SOMA_ARG with a message if
+/* *out is the binding of p's tensor of that name, made if none exists; SOMA_ARG with a message if
  * there is no such tensor, it is const, or its type or shape is different. */
 soma_status soma_binding(soma_machine *m, soma_program *p, const char *name, soma_dtype dtype,
                          uint32_t ndim, const int64_t *shape, soma_bound_tensor **out);
@@ -176,7 +176,7 @@ void soma_fill_blocks(soma_run *r, soma_run *old, const soma_snapshot *s);
 /* ---- pair.c ---- */
 
 vm_core *soma_core_of(soma_run *r, unsigned core);
-/* Starts core 1 of r if its program has one, in the memory *second, which is made if there is none.
+/* Starts core 1 of r if its program has one, in the memory *second, which is made if none exists.
  * On failure nothing is left but that memory. */
 soma_status soma_pair_start(soma_machine *m, soma_run *r, vm_memory *second, isa_error *e);
 void soma_pair_end(soma_run *r); /* before core 0's end */

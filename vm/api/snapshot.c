@@ -104,7 +104,7 @@ static chunk *new_chunk(walk *w, const uint8_t *p, size_t n, uint64_t number) {
 }
 
 /* p's bytes, of which `known` is what the run knows (vm_hbm_watch): one more holder of `old`, which
- * may be NULL, if it has the same, else a new copy. *zeros: there is none, they are zeros. */
+ * may be NULL, if it has the same, else a new copy. *zeros: none exists, they are zeros. */
 static chunk *take(walk *w, chunk *old, const uint8_t *p, size_t n, uint64_t known, bool *zeros) {
   *zeros = known ? known == VM_PIECE_ZEROS : p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
   if (*zeros) return NULL;

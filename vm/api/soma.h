@@ -416,7 +416,7 @@ typedef struct soma_fault {
   uint32_t pc, line;  /* line 0: unknown */
   const char *file;   /* NULL: unknown */
   soma_time time;
-  const char *instruction; /* its text, "" if there is none */
+  const char *instruction; /* its text, "" if none exists */
   const char *text;        /* the rule and the values, several lines for a deadlock */
 } soma_fault;
 /* The fault that ended the run. Strings live as long as the run. */
@@ -524,7 +524,7 @@ soma_status soma_write_explanation(const soma_run *r, const soma_recorder *rec, 
 
 soma_status soma_semaphore_get(soma_machine *m, uint32_t id, uint32_t *value);
 soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value);
-/* Number of the semaphore of that name in p, -1 if there is none. */
+/* Number of the semaphore of that name in p, -1 if none exists. */
 int soma_program_semaphore(const soma_program *p, const char *name);
 soma_status soma_register_get(soma_machine *m, soma_engine e, uint32_t r, uint32_t *value);
 soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32_t value);

@@ -34,7 +34,7 @@ soma_status soma_program_instruction(const soma_program *p, unsigned core, soma_
  * such instruction. */
 uint32_t soma_program_line(const soma_program *p, unsigned core, soma_engine e, const char *file,
                            uint32_t line, uint32_t from);
-/* The innermost loop around pc: from *top to the branch back at *end. SOMA_ARG: there is none. */
+/* The innermost loop around pc: from *top to the branch back at *end. SOMA_ARG: none exists. */
 soma_status soma_program_loop(const soma_program *p, unsigned core, soma_engine e, uint32_t pc,
                               uint32_t *top, uint32_t *end);
 /* Its text as the assembler takes it, operands by name. A block from malloc; free it with

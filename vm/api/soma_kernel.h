@@ -284,7 +284,7 @@ soma_status soma_kernel_get_unwritten(const soma_kernel *k, uint32_t i, soma_ker
 
 /* ---- The instruction set, for making records ---------------------------------------------- */
 
-/* Number of the instruction of that name, as in isa/manual.md; -1 if there is none. */
+/* Number of the instruction of that name, as in isa/manual.md; -1 if none exists. */
 int soma_opcode(const char *name);
 typedef struct soma_opcode_info {
   const char *name, *meaning; /* static */

@@ -144,7 +144,7 @@ void vm_check_deadlock(vm_core *c);
 /* Each engine that waits, as in the report of a deadlock; nothing if none waits. */
 void vm_check_put_waits(const vm_core *lead, isa_buf *out);
 /* For a run that a limit ends: engines that run only register instructions, and then those that
- * wait. Adds nothing if there are none. */
+ * wait. Adds nothing if none exist. */
 void vm_check_put_stuck(const vm_core *c, isa_buf *out);
 
 #endif

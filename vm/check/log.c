@@ -223,7 +223,7 @@ static bool tells_of(unsigned comp, unsigned what) {
          (of == OF_WEIGHTS && what == OF_WEIGHTS);
 }
 
-/* Room for one more of the n updates in *v; false: there is none, and the log has ended. */
+/* Room for one more of the n updates in *v; false: none exists, and the log has ended. */
 static bool room(vm_core *c, vm_ck_signal **v, uint32_t n, uint32_t *cap) {
   if (n == MOST_UPDATES) {
     vm_ck_log_give_up(c);

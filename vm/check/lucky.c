@@ -15,7 +15,7 @@ typedef struct engine_waits {
 
 /* States of a semaphore, by the node that is next in each chain of waits. */
 typedef struct standing {
-  uint32_t *first; /* of each node, a state + 1; 0: there is none */
+  uint32_t *first; /* of each node, a state + 1; 0: none exists */
   uint32_t *next;  /* of each chain and state, the next such state + 1 */
 } standing;
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The shadow of a memory, by the number of its region; at is NULL where there is none. */
+/* The shadow of a memory, by the number of its region; at is NULL where none exists. */
 static vm_ck_shadow shadow_of(const vm_core *c, unsigned region, size_t *pitch) {
   const struct vm_check *k = c->check;
   const vm_ck_region *r = &k->regions[region];

@@ -73,7 +73,7 @@ static void match(void *ud, uint32_t tensor) {
   s->found |= tensor == s->tensor;
 }
 
-/* An instruction that writes the tensor, the first in the program; false: there is none. */
+/* An instruction that writes the tensor, the first in the program; false: none exists. */
 static bool find_writer(const vm_core *c, uint32_t tensor, unsigned *e, uint32_t *pc) {
   struct search s = {.tensor = tensor};
   unsigned n = c->check->nengines;

@@ -78,8 +78,8 @@ void vm_ck_each_part(const vm_core *c, const vm_flight *f,
 
 typedef struct choice {
   vm_view *dst, *src; /* src NULL: the instruction does not choose */
-  vm_num *other;      /* what is there where nothing is chosen; NULL: there is none */
-  uint8_t *reduce;    /* a command for the accumulator, NULL: there is none */
+  vm_num *other;      /* what is there where nothing is chosen; NULL: none exists */
+  uint8_t *reduce;    /* a command for the accumulator, NULL: none exists */
 } choice;
 
 /* The operands in a that choose, and those that are chosen from. */

@@ -67,9 +67,12 @@ static void each_slot(vm_core *c, const vm_view *v, void *ud,
   }
 }
 
+/* Whether n slots are the same: mostly they are, and then one look is enough. n: 1 or more. */
+static bool are_same(const uint8_t *s, uint32_t n) { return memcmp(s, s + 1, n - 1) == 0; }
+
 static void set_flags(void *ud, uint32_t slot, uint32_t n, uint8_t clear, uint8_t set) {
   uint8_t *s = ((vm_ck_banks *)ud)->slots + slot;
-  if (memcmp(s, s + 1, n - 1) == 0) { /* mostly they are all the same */
+  if (are_same(s, n)) {
     memset(s, (s[0] & ~clear) | set, n);
     return;
   }
@@ -116,8 +119,8 @@ static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
   uint8_t *s = banks_of(g->c)->slots + slot;
   const uint8_t *written = g->written + slot;
-  bool same = memcmp(s, s + 1, n - 1) == 0;
-  bool alike = same && g->acc != ISA_ACC_write && memcmp(written, written + 1, n - 1) == 0;
+  bool same = are_same(s, n);
+  bool alike = same && g->acc != ISA_ACC_write && are_same(written, n);
   for (uint32_t i = 0; i < (alike ? 1 : n) && g->acc != ISA_ACC_write; i++) {
     bool unwritten = (s[i] & ZEROED) || (written[i] & half) != half;
     bool starts = g->acc == ISA_ACC_auto && unwritten;

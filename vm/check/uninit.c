@@ -15,7 +15,7 @@ static bool open_shadow(vm_core *c, vm_ck_shadow *s, uint64_t bytes) {
 }
 
 /* The shadow of the tensor that a view of HBM is of, and how far into it the view begins; NULL:
- * there is none. */
+ * none exists. */
 static vm_ck_shadow *tensor_shadow(const vm_core *c, const vm_view *v, uint64_t *off) {
   struct vm_check *k = c->check;
   for (uint32_t i = 0; k->hbm && i < c->prog->ntensors && v->space == ISA_HBM; i++) {
@@ -457,11 +457,12 @@ static bool open_walk(const vm_core *c, const vm_share *s, int side, walk *w) {
     vm_dma_walk_dst(s->t, &w->w);
   else
     vm_dma_walk_src(s->t, (unsigned)side, &w->w);
-  vm_view shadowed = vm_ck_shadow_of(c, side_of(s->t, side));
+  const vm_view *v = side_of(s->t, side);
+  vm_view shadowed = vm_ck_shadow_of(c, v);
   uint64_t off;
   if (!shadowed.at) return false;
   w->c = c;
-  w->output = tensor_shadow(c, side_of(s->t, side), &off);
+  w->output = side < 0 ? tensor_shadow(c, v, &off) : NULL;
   if (w->output && !w->output->whole) w->output = NULL;
   w->owner = vm_ck_owner(c, &shadowed);
   w->w.base = shadowed.at;
@@ -470,7 +471,7 @@ static bool open_walk(const vm_core *c, const vm_share *s, int side, walk *w) {
 }
 
 /* A walk over the side whose rows an index gives: rows that it skips are neither read nor written.
- * False if there is none. */
+ * False if none exists. */
 static bool open_guide(const vm_share *s, vm_walk *guide) {
   const vm_transfer *t = s->t;
   if (!t->rows) return false;

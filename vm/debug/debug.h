@@ -84,7 +84,7 @@ typedef struct vm_debug {
 
 /* stop.c: the list. A stop is copied, *id is its number; false if out of memory. */
 bool vm_debug_add(vm_core *c, const vm_stop *s, uint32_t *id);
-/* The stop of that number; NULL: there is none. */
+/* The stop of that number; NULL: none exists. */
 vm_stop *vm_debug_find(const vm_core *c, uint32_t id);
 void vm_debug_remove(vm_core *c, uint32_t id);
 /* Calls fn for each instruction from now on; NULL: no more calls. False if out of memory. */

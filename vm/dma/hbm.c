@@ -97,7 +97,7 @@ static bool before(const vm_hbm_range *a, const vm_hbm_range *b) {
   return a->bytes != b->bytes ? a->bytes > b->bytes : a->at < b->at;
 }
 
-/* The largest range after `last` in such a list, NULL if there is none. */
+/* The largest range after `last` in such a list, NULL if none exists. */
 static const vm_hbm_range *next_largest(const vm_hbm *h, const vm_hbm_range *last) {
   const vm_hbm_range *best = NULL;
   for (uint32_t i = 0; i < h->n; i++) {

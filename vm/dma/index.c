@@ -32,7 +32,7 @@ static int64_t index_at(const vm_view *v, uint64_t k) {
   return v->dtype == ISA_int32 ? (int64_t)(int32_t)bits : (int64_t)bits;
 }
 
-/* The earlier row with the same offset as row k; k if there is none. */
+/* The earlier row with the same offset as row k; k if none exists. */
 static uint64_t find_same_row(const int64_t *rows, uint64_t k) {
   uint64_t i = 0;
   while (i < k && rows[i] != rows[k]) i++;

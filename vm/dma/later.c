@@ -43,7 +43,7 @@ void vm_dma_settle_transfer(vm_core *c, vm_transfer *t) {
   for (lead->nlate--; at < lead->nlate; at++) lead->late[at] = lead->late[at + 1];
 }
 
-/* own: the transfer that the item is a share of, NULL: it is none. */
+/* own: the transfer that the item is a share of; NULL: it is not a share. */
 static void settle(vm_core *c, const vm_item *it, const vm_transfer *own) {
   vm_core *lead = c->lead;
   for (unsigned i = 0; i < lead->nlate;)

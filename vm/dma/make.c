@@ -208,7 +208,7 @@ void vm_dma_unmake(vm_core *c, vm_transfer *t) {
   t->extra = NULL;
 }
 
-/* The operand with an index vector: 0 dst, 1 + k source k; -1 if there is none. In a
+/* The operand with an index vector: 0 dst, 1 + k source k; -1 if none exists. In a
  * read-modify-write scatter the destination and a source have the same one. */
 static int indexed_operand(const vm_core *c, const vm_dma_ops *o) {
   int found = pattern(c, o->dst)->index_kind ? 0 : -1;

@@ -59,7 +59,7 @@ vm_uop vm_uop_of(const isa_insn *in);
 void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool to_stderr);
 void vm_print_line(vm_core *c, const char *text, size_t n, const int64_t *value, bool to_stderr);
 /* The first element of a view that is 0, counted as device_assert_all does: element i of row p.
- * False if there is none. */
+ * False if none exists. */
 bool vm_first_zero(const vm_view *v, uint32_t *p, uint64_t *i);
 
 /* issue.c */

@@ -60,7 +60,7 @@ const vm_legal_step *vm_lg_step_of(const vm_legal *l, const vm_lg_item *it) {
 
 /* ---- Steps --------------------------------------------------------------------------------- */
 
-/* Room for one more element; false: there is none. */
+/* Room for one more element; false: none exists. */
 static bool room(vm_legal *l, void *array, uint32_t n, uint32_t *cap, size_t size) {
   if (l->no_memory) return false;
   if (n == *cap && !isa_array_grow(&l->al, array, n, cap, size)) l->no_memory = true;

@@ -368,7 +368,7 @@ static void explore(search *x, uint32_t most, vm_legal_result *out) {
       out->place[0] = standing(x->l, x->v);
       return;
     }
-    if (each_move(x, x->v, any)) { /* there is none */
+    if (each_move(x, x->v, any)) { /* none exists */
       if (vm_lg_halted(x->l, x->v)) continue;
       tell(x, x->at, NULL, out);
       return;

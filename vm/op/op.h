@@ -181,7 +181,7 @@ typedef struct vm_dp {
   /* vector, gpsimd: state of the random generator, valid once seeded (rand.c). */
   bool seeded;
   uint32_t rng[ISA_PMAX][VM_RNG];
-  /* gpsimd: runs a custom_op; NULL: there is none. */
+  /* gpsimd: runs a custom_op; NULL: none exists. */
   vm_verdict (*custom)(void *ud, struct vm_dp *d, const struct vm_CUSTOM *a);
   void *custom_ud;
   char fault[240]; /* text of the last VM_FAULT */

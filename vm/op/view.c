@@ -96,7 +96,7 @@ static inline uint8_t *in_run(const vm_view *v, uint32_t p, uint64_t first) {
   return v->at + (int64_t)p * v->step[0] + (int64_t)first * v->run_step;
 }
 
-/* k: gathers and scatters; NULL: there are none. */
+/* k: gathers and scatters; NULL: none exist. */
 static void load_raw(const vm_kern *k, void *dst, const vm_view *v, uint32_t p, uint64_t first,
                      size_t n) {
   uint8_t *out = dst, *at = in_run(v, p, first);

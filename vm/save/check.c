@@ -18,7 +18,7 @@ static void save_i64(vm_saver *s, int64_t *v) {
   *v = (int64_t)bits;
 }
 
-/* An instruction that a report may name; 0 also if there is none. */
+/* An instruction that a report may name; 0 also if none exists. */
 static void walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc) {
   vm_save_u32(s, pc);
   vm_saver_need(s, *pc == 0 || (engine < c->check->nengines && *pc < vm_ck_code(c, engine)->n),

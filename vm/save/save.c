@@ -165,7 +165,7 @@ static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   en->state = (vm_state)state;
   vm_saver_need(s, n || state == VM_HALTED, "an engine has no code but has not halted");
   vm_saver_need(s, state != VM_RINGFULL || c->code->nqueues,
-                "an engine waits for a queue, but there is none");
+                "an engine waits for a queue, but none exists");
   vm_saver_need(s, state != VM_MEETING || isa_insn_pipe(&en->code->insns[en->pc]) >= 0,
                 "an engine waits for a sendrecv, but is at none");
 }

@@ -106,7 +106,7 @@ typedef struct vm_kern {
    * may be a or b. */
   void (*merge)(void *d, const uint32_t *mask, const void *a, const void *b, size_t n,
                 unsigned esize);
-  /* The first i with x[i] == v (no NaN is equal, the two zeros are), n if there is none. */
+  /* The first i with x[i] == v (no NaN is equal, the two zeros are), n if none exists. */
   size_t (*find)(const float *x, float v, size_t n);
   /* The sums of the elements with even and with odd number, or with spread of (x[i] - mean[i % 2])
    * squared; each by sixteen partials, with canonical NaNs. */

@@ -404,7 +404,7 @@ class Model {
   }
 }
 
-/* The first i in [0, n) for which yes(i); n when there is none. yes is false, then true. */
+/* The first i in [0, n) for which yes(i); n when none exists. yes is false, then true. */
 function firstWhere(n, yes) {
   let lo = 0, hi = n;
   while (lo < hi) {
