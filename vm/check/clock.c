@@ -76,10 +76,13 @@ void vm_ck_acquire(vm_core *c, unsigned e, const vm_ck_release *r) {
   if (r->twin < k->rings) vm_ck_raise(c, e, r->twin + (OF_READ - OF_DONE), r->twin_share);
 }
 
-vm_ck_release vm_ck_release_now(vm_core *c, unsigned e) {
-  vm_ck_release r = {.base = snapshot_of(c, e), .engine = (uint8_t)e, .pc = vm_ck_engine(c, e)->pc};
-  for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = vm_ck_clock(c, e)[vm_ck_comp(e, i)];
-  return r;
+bool vm_ck_release_now(vm_core *c, unsigned e, vm_ck_release *r) {
+  memset(r, 0, sizeof *r);
+  r->base = snapshot_of(c, e);
+  r->engine = (uint8_t)e;
+  r->pc = vm_ck_engine(c, e)->pc;
+  memcpy(r->own, vm_ck_clock(c, e) + vm_ck_comp(e, 0), sizeof r->own);
+  return r->base != NULL;
 }
 
 /* ---- Instructions and transfers ----------------------------------------------------------- */
@@ -96,8 +99,8 @@ void vm_check_update(vm_core *c, unsigned engine, const isa_update *u) {
   if (c->check->legal) vm_ck_legal_update(c, e, u);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   uint32_t epoch = step(c, e);
-  vm_ck_release r = vm_ck_release_now(c, e);
-  if (r.base)
+  vm_ck_release r;
+  if (vm_ck_release_now(c, e, &r))
     vm_ck_note_update(c, vm_ck_sem(u->core, u->sem), u->kind, u->value, vm_ck_comp(e, OF_SEQ),
                       epoch, &r);
 }
@@ -125,8 +128,8 @@ static void log_flight(vm_core *c, unsigned e, const vm_flight *f) {
   bool weights = isa_ops[f->in->op].cost == ISA_COST_LDW;
   uint32_t i = c->check->issued[e];
   if (u->kind == ISA_UPD_none) return;
-  vm_ck_release r = vm_ck_release_now(c, e);
-  if (!r.base) return;
+  vm_ck_release r;
+  if (!vm_ck_release_now(c, e, &r)) return;
   r.pc = f->pc;
   r.own[OF_WEIGHTS] = i;
   if (!weights) r.own[OF_READ] = i;

@@ -18,15 +18,16 @@ static inline unsigned vm_ck_comp(unsigned engine, unsigned what) {
 }
 static inline unsigned vm_ck_engine_of(unsigned comp) { return comp / OF_ENGINE; }
 
-/* Raises the n components of a clock, an even number, to those of another; true if one was less.
+/* Raises the n components of a clock, a multiple of 4, to those of another; true if one was less.
  * Most are equal. */
 static inline bool vm_ck_join(uint32_t *to, const uint32_t *from, uint32_t n) {
   bool more = false;
-  for (uint32_t i = 0; i < n; i += 2) {
-    uint64_t a, b;
-    memcpy(&a, to + i, sizeof a);
-    memcpy(&b, from + i, sizeof b);
-    for (uint32_t j = i; a != b && j < i + 2; j++)
+  for (uint32_t i = 0; i < n; i += 4) {
+    uint64_t a[2], b[2];
+    memcpy(a, to + i, sizeof a);
+    memcpy(b, from + i, sizeof b);
+    if (((a[0] ^ b[0]) | (a[1] ^ b[1])) == 0) continue;
+    for (uint32_t j = i; j < i + 4; j++)
       if (from[j] > to[j]) {
         to[j] = from[j];
         more = true;
@@ -108,9 +109,9 @@ void vm_ck_drop(vm_core *c, vm_ck_snapshot *s);
 /* Engine e now knows that epoch of a component; it now knows all that r proves. */
 void vm_ck_raise(vm_core *c, unsigned e, unsigned comp, uint32_t epoch);
 void vm_ck_acquire(vm_core *c, unsigned e, const vm_ck_release *r);
-/* What an update by the instruction at engine e's pc proves, with a reference; its base is NULL
- * after a fault. */
-vm_ck_release vm_ck_release_now(vm_core *c, unsigned e);
+/* What an update by the instruction at engine e's pc proves, with a reference; false, and its base
+ * is NULL, after a fault. */
+bool vm_ck_release_now(vm_core *c, unsigned e, vm_ck_release *r);
 /* Engines x and y have met. */
 void vm_ck_clocks_meet(vm_core *c, unsigned x, unsigned y);
 

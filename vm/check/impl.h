@@ -73,18 +73,18 @@ typedef struct vm_ck_step {
   uint32_t prev;  /* the engine's previous step */
   uint32_t other; /* an update, the number of drained instructions, a step, or an access */
   uint32_t at, seq, pc;
+  uint32_t value; /* of the wait, as written */
   int64_t want;   /* the sum of all increments that the wait needs; for an assumed order, an update
                    * that has been seen, or 0 */
-  uint32_t value; /* of the wait, as written */
 } vm_ck_step;
 typedef struct vm_ck_signal { /* an update; it proves what its step knows, and more */
   uint32_t step, at, own[OF_ENGINE], share, twin_share, epoch, pc;
-  uint32_t arrived;     /* place, if the semaphore does more than count; 0: it has not arrived */
-  int64_t delta, total; /* total: of the semaphore when this and all before it have arrived */
+  uint32_t arrived; /* place, if the semaphore does more than count; 0: it has not arrived */
   uint16_t comp, ring, twin, sem;
   uint8_t engine;
-  bool writes; /* sets the value to delta */
-  bool taken;  /* if it takes effect at once, together with the wait of its step */
+  bool writes;          /* sets the value to delta */
+  bool taken;           /* if it takes effect at once, together with the wait of its step */
+  int64_t delta, total; /* total: of the semaphore when this and all before it have arrived */
 } vm_ck_signal;
 typedef struct vm_ck_log {
   bool on;

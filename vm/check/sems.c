@@ -213,8 +213,8 @@ void vm_check_applied(vm_core *c, unsigned engine, unsigned own_sem, unsigned ki
   log_set(c, e, sem, kind, epoch);
   vm_ck_sem_log *l = log_of(c, sem);
   if (l) l->held[e].valid = false; /* it took what it had waited for: nothing can come between */
-  vm_ck_release r =
-      l && (kind == ISA_UPD_write || l->was_written) ? vm_ck_release_now(c, e) : (vm_ck_release){0};
+  vm_ck_release r = {0};
+  if (l && (kind == ISA_UPD_write || l->was_written)) vm_ck_release_now(c, e, &r);
   if (r.base && kind == ISA_UPD_write) { /* sem_range_clear has no update, and its value is 0 */
     uint32_t value = vm_ck_code(c, e)->insns[k->change_pc].upd.value;
     vm_ck_check_set_again(c, l, sem, &r, value);

@@ -8,13 +8,11 @@
 #include "../vm.h"
 
 /* event.c */
-/* Adds an event and fills in its seq; false if out of memory. The second takes the first event of a
- * heap that is not empty. */
-bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event *e);
+/* Takes the first event of a heap that is not empty. */
 void vm_heap_pop(vm_heap *h, vm_event *top);
 /* Puts an event into the heap of a run being loaded: its class follows from its kind, and it comes
  * after those with its time and class that were posted before. */
-void vm_post_restored(vm_core *c, vm_event e);
+void vm_post_restored(vm_core *c, const vm_event *restored);
 /* Posts an event; if that fails, the run faults. */
 void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
 /* Moves the end of engine e's flight in that slot to `to`. The second call delays, by `by`, the

@@ -10,13 +10,19 @@ static bool before(const vm_event *a, const vm_event *b) {
   return (int32_t)(a->seq - b->seq) < 0; /* wraps: far fewer events are alive at once */
 }
 
-bool vm_heap_push(vm_heap *h, const isa_alloc *al, vm_event *e) {
-  if (h->n == h->cap && !isa_array_grow(al, &h->v, h->n, &h->cap, sizeof *h->v)) return false;
-  e->seq = h->seq++;
+/* Makes room for an event of that time and class, to be filled in where it lies: an event that is
+ * copied just after it was written is read before its bytes have arrived. NULL after a fault. */
+static vm_event *place(vm_core *c, vm_time at, uint32_t order) {
+  vm_heap *h = &c->heap;
+  if (h->n == h->cap && !isa_array_grow(&c->al, &h->v, h->n, &h->cap, sizeof *h->v)) {
+    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for an event");
+    return NULL;
+  }
+  const vm_event e = {.time = at, .order = order, .seq = h->seq++};
   uint32_t i = h->n++;
-  for (; i > 0 && before(e, &h->v[(i - 1) / 2]); i = (i - 1) / 2) h->v[i] = h->v[(i - 1) / 2];
-  h->v[i] = *e;
-  return true;
+  for (; i > 0 && before(&e, &h->v[(i - 1) / 2]); i = (i - 1) / 2) h->v[i] = h->v[(i - 1) / 2];
+  h->v[i] = (vm_event){.time = at, .order = order, .seq = e.seq};
+  return &h->v[i];
 }
 
 /* Puts e, which is not in the heap, at place i or below it. */
@@ -73,33 +79,33 @@ static uint32_t class_of(vm_event_kind kind, unsigned who) {
   return UINT32_MAX;
 }
 
-static void push(vm_core *c, vm_event e) {
-  if (!vm_heap_push(&c->heap, &c->al, &e))
-    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for an event");
-}
-
 void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value) {
-  push(c, (vm_event){.time = at,
-                     .order = class_of(kind, who),
-                     .kind = (uint8_t)kind,
-                     .who = (uint8_t)who,
-                     .value = value});
+  vm_event *e = place(c, at, class_of(kind, who));
+  if (!e) return;
+  e->kind = (uint8_t)kind;
+  e->who = (uint8_t)who;
+  e->value = value;
 }
 
 void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by) {
-  push(c, (vm_event){.time = at,
-                     .order = class_of(VM_E_SEM, 0),
-                     .kind = VM_E_SEM,
-                     .update = u->kind,
-                     .sem = u->sem,
-                     .from = (uint8_t)by.engine,
-                     .peer = by.peer,
-                     .value = u->value,
-                     .pc = by.pc,
-                     .node = (by.peer ? c->peer : c)->cause});
+  vm_event *e = place(c, at, class_of(VM_E_SEM, 0));
+  if (!e) return;
+  e->kind = VM_E_SEM;
+  e->update = u->kind;
+  e->sem = u->sem;
+  e->from = (uint8_t)by.engine;
+  e->peer = by.peer;
+  e->value = u->value;
+  e->pc = by.pc;
+  e->node = (by.peer ? c->peer : c)->cause;
 }
 
-void vm_post_restored(vm_core *c, vm_event e) {
-  e.order = class_of(e.kind, e.who);
-  push(c, e);
+void vm_post_restored(vm_core *c, const vm_event *restored) {
+  uint32_t order = class_of(restored->kind, restored->who);
+  vm_event *e = place(c, restored->time, order);
+  if (!e) return;
+  uint32_t seq = e->seq;
+  *e = *restored;
+  e->order = order;
+  e->seq = seq;
 }

@@ -282,7 +282,7 @@ static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
   vm_save_u32(s, &v->pc);
   vm_save_node(s, c, &v->node);
   if (!s->reads || s->failed) return;
-  if (vm_saver_need(s, event_fits(c, v, t), "an event is not valid")) vm_post_restored(c, *v);
+  if (vm_saver_need(s, event_fits(c, v, t), "an event is not valid")) vm_post_restored(c, v);
 }
 
 /* An engine that is not at rest has an event that will move it. */
