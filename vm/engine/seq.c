@@ -502,8 +502,9 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;
     }
-    uint64_t budget = budget_of(c, e, single, cycle), n;
-    n = c->check ? checked_loop(c, e, budget, cycle) : fast_loop(en, budget);
+    uint64_t budget = budget_of(c, e, single, cycle), n = 0;
+    if (en->uops[en->pc].op != VM_U_STOP)
+      n = c->check ? checked_loop(c, e, budget, cycle) : fast_loop(en, budget);
     en->instructions += n;
     c->instructions += n;
     en->now += n * cycle;
