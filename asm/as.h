@@ -70,6 +70,7 @@ typedef struct as_name {
   uint32_t len;
   struct as_macros *macros; /* of the preprocessor; NULL: none of that name */
   void *sym;                /* free for the parser's symbol table */
+  uint32_t lexed;           /* times that it was read as a name */
   uint32_t source;          /* 1-based index of the source of that name, 0: none */
   uint16_t word;            /* free for the parser: 0 until it has looked */
   bool read;                /* a file of that name was read */
@@ -224,6 +225,8 @@ as_pp *as_pp_open(as_job *j, uint32_t source);
 /* The next line that is not a directive of the preprocessor and not blank; false at the end. The
  * tokens are valid until the next call. */
 bool as_pp_line(as_pp *pp, as_line *out);
+/* After the last line: warns of what the caller defined and nothing has read. */
+void as_pp_close_given(as_pp *pp);
 
 /* For -E: the line as text that lexes to the same tokens, with a newline, and before it a
  * `%line N "file"` where file or number do not follow from the line before. Zero-initialise the

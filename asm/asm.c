@@ -48,6 +48,7 @@ static void run(as_job *j, const char *path, const char *text, size_t n, const c
     run_preprocess(j, pp);
   else
     run_assemble(j, pp);
+  if (j->errors == 0) as_pp_close_given(pp);
 }
 
 static isa_status assemble(const char *path, const char *text, size_t n, const char *name,

@@ -33,6 +33,10 @@ typedef struct as_options {
   uint32_t ninclude_dirs;
   const as_define *defines;
   uint32_t ndefines;
+  /* For a program of several sources: ndefines marks, set for what a source reads; with
+   * more_sources those that nothing has read yet are no warning. NULL: it is the only source. */
+  bool *defines_read;
+  bool more_sources;
   as_read_fn read; /* NULL: fopen */
   void *read_ud;
   const char *(*env)(const char *name); /* as getenv, for %!NAME; NULL: the source may not ask */

@@ -262,6 +262,7 @@ static void lex_name(as_lex *lx, as_tok *t) {
   while (name_part(*p)) p++;
   t->kind = AS_T_NAME;
   t->text = as_intern(lx->j, from, (size_t)(p - from));
+  as_name_of(t->text)->lexed++;
   t->len = (uint32_t)(p - from);
   lx->p = p;
 }

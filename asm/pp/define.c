@@ -28,6 +28,7 @@ as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool no
     (*at)->nparams = nparams;
     (*at)->nocase = nocase;
   }
+  as_pp_note_given(pp, *at, name);
   (*at)->name = name->text;
   (*at)->magic = PP_PLAIN;
   return *at;

@@ -378,41 +378,6 @@ static void predefine(as_pp *pp, const char *name, unsigned magic, const char *t
   d->magic = (uint8_t)magic;
 }
 
-static void put_include(const char *path, isa_buf *out) {
-  as_tok t = {.kind = AS_T_STR, .text = path, .len = (uint32_t)strlen(path)};
-  isa_buf_puts(out, "%include ");
-  as_tok_print(&t, out);
-}
-
-/* The -D, -U and -p options are lines of a text of their own, so that messages can show them. */
-static void command_line(as_pp *pp) {
-  const as_options *o = pp->j->o;
-  if (!o || o->ndefines == 0) return;
-  isa_buf b;
-  isa_buf_init(&b, &pp->j->al);
-  for (uint32_t i = 0; i < o->ndefines; i++) {
-    const as_define *d = &o->defines[i];
-    const char *value = d->value ? d->value : "1";
-    size_t from = b.len;
-    if (d->include)
-      put_include(d->name, &b);
-    else if (d->undefine)
-      isa_buf_printf(&b, "%%undef %s", d->name);
-    else
-      isa_buf_printf(&b, "%%define %s %s", d->name, value);
-    for (size_t k = from; k < b.len; k++)
-      if (b.data[k] == '\n') b.data[k] = ' ';
-    isa_buf_puts(&b, "\n");
-  }
-  char *text = b.failed ? NULL : isa_arena_strn(&pp->j->arena, b.data, b.len);
-  size_t n = b.len;
-  isa_buf_free(&b);
-  if (!text) as_nomem(pp->j);
-  as_pos none = {0};
-  as_lex_open(pp->j, as_src_text(pp->j, "<command line>", text, n),
-              &as_pp_push(pp, PP_FILE, none)->lex);
-}
-
 as_pp *as_pp_open(as_job *j, uint32_t source) {
   as_pp *pp = as_new(j, sizeof *pp);
   as_pos none = {0};
@@ -423,6 +388,6 @@ as_pp *as_pp_open(as_job *j, uint32_t source) {
   predefine(pp, "__?FILE?__", PP_MAGIC_FILE, "");
   predefine(pp, "__SOMA_VERSION__", PP_PLAIN, SOMA_VERSION);
   as_lex_open(j, source, &as_pp_push(pp, PP_FILE, none)->lex);
-  command_line(pp);
+  as_pp_open_given(pp);
   return pp;
 }

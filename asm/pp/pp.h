@@ -68,7 +68,8 @@ typedef struct as_pp_define {
   int32_t nparams; /* -1: without parentheses */
   uint8_t magic;
   bool nocase, busy;
-  as_tok *body; /* parameters are AS_PP_ARG */
+  uint32_t given; /* line of the caller's definitions that made it; 0: a source did */
+  as_tok *body;   /* parameters are AS_PP_ARG */
   uint32_t n, cap;
 } as_pp_define;
 
@@ -181,6 +182,8 @@ struct as_pp {
   uint32_t arg_start;  /* of the parameter that is expanded, in args */
   uint32_t nest, steps;
   uint64_t chars;
+  struct as_pp_given *given; /* what the caller defines; NULL: nothing */
+  uint32_t given_file;       /* the source that its lines are */
 };
 
 /* ---- pp.c --------------------------------------------------------------------------------- */
@@ -199,6 +202,13 @@ unsigned as_pp_find_directive(const as_name *name); /* outside of the %if family
 /* An error for what is left after a directive; true when there is nothing. */
 bool as_pp_at_end(as_pp *pp, const as_tok *t, const char *after);
 void as_pp_count(as_pp *pp, uint32_t tokens, as_pos at);
+
+/* ---- given.c ------------------------------------------------------------------------------- */
+
+/* Puts the lines of as_options.defines before what is open. */
+void as_pp_open_given(as_pp *pp);
+/* d, a form of name, is about to be defined. */
+void as_pp_note_given(as_pp *pp, as_pp_define *d, const as_tok *name);
 
 /* ---- name.c: names and their meanings -------------------------------------------------- */
 

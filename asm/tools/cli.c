@@ -228,3 +228,16 @@ const char *as_cli_refused(const char *arg) {
   }
   return NULL;
 }
+
+void as_cli_drop_lines(isa_program *p) {
+  isa_alloc al = p->arena.al;
+  p->ncalls = 0;
+  for (unsigned core = 0; core < p->ncores; core++)
+    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+      isa_code *code = &p->cores[core].code[e];
+      isa_free(&al, code->lines, code->cap_lines * sizeof *code->lines);
+      code->lines = NULL;
+      code->cap_lines = 0;
+    }
+  p->nfiles = 0;
+}

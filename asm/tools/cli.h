@@ -41,6 +41,9 @@ void as_cli_near(const char *want, const char *const *names, unsigned n, char *o
 /* What to write instead of an option of NASM's that is not built, or NULL. */
 const char *as_cli_refused(const char *arg);
 
+/* Takes the lines of the source out of a program: -g keeps them. */
+void as_cli_drop_lines(isa_program *p);
+
 /* A program as one JSON object: target, tensors, tiles, semaphores, queues with their transfers,
  * and sections with the text, label and place of each instruction. */
 void as_json_program(const isa_program *p, isa_buf *out);

@@ -348,19 +348,6 @@ static void print_diags(const cli *c, const as_result *r) {
   isa_buf_free(&b);
 }
 
-static void drop_lines(isa_program *p) {
-  isa_alloc al = p->arena.al;
-  p->ncalls = 0;
-  for (unsigned core = 0; core < p->ncores; core++)
-    for (unsigned e = 0; e < ISA_NENGINES; e++) {
-      isa_code *code = &p->cores[core].code[e];
-      isa_free(&al, code->lines, code->cap_lines * sizeof *code->lines);
-      code->lines = NULL;
-      code->cap_lines = 0;
-    }
-  p->nfiles = 0;
-}
-
 /* Fills the main output. */
 static bool make_output(const cli *c, as_result *r, isa_buf *out) {
   if (c->preprocess) {
@@ -370,7 +357,7 @@ static bool make_output(const cli *c, as_result *r, isa_buf *out) {
   } else if (c->o.relocatable && !c->format) {
     isa_buf_add(out, r->object.data, r->object.len);
   } else {
-    if (!c->lines) drop_lines(r->program);
+    if (!c->lines) as_cli_drop_lines(r->program);
     if (c->format && strcmp(c->format, "json") == 0)
       as_json_program(r->program, out);
     else if (!isa_image_write(r->program, out))
@@ -481,9 +468,12 @@ static bool read_input(const char *path, isa_buf *text) {
   return false;
 }
 
-/* A source among the inputs of a link becomes an object in memory. */
-static bool to_object(const cli *c, const char *path, isa_buf *text) {
+/* A source among the inputs of a link becomes an object in memory. read: as_options.defines_read.
+ */
+static bool to_object(const cli *c, const char *path, isa_buf *text, bool *read, bool last) {
   as_options o = c->o;
+  o.defines_read = read;
+  o.more_sources = !last;
   as_result r;
   o.relocatable = true;
   o.want_listing = false;
@@ -500,17 +490,22 @@ static bool to_object(const cli *c, const char *path, isa_buf *text) {
 
 static int link_inputs(const cli *c, isa_buf *texts) {
   as_file *files = isa_zalloc(&c->arena.al, c->ninputs * sizeof *files);
-  bool ok = files != NULL;
+  bool *read = isa_zalloc(&c->arena.al, c->o.ndefines + 1), ok = files && read;
+  uint32_t last = 0;
   as_options o = c->o;
   as_result r;
   o.target = NULL; /* the objects' */
   if (!ok) no_memory();
+  for (uint32_t i = 0; i < c->ninputs; i++)
+    if (!as_is_object(texts[i].data, texts[i].len)) last = i;
   for (uint32_t i = 0; ok && i < c->ninputs; i++) {
-    if (!as_is_object(texts[i].data, texts[i].len)) ok = to_object(c, c->inputs[i], &texts[i]);
+    if (!as_is_object(texts[i].data, texts[i].len))
+      ok = to_object(c, c->inputs[i], &texts[i], read, i == last);
     if (ok) files[i] = (as_file){c->inputs[i], isa_buf_str(&texts[i]), texts[i].len};
   }
   int status = ok ? finish(c, as_link(files, c->ninputs, &o, &r), &r) : 1;
   isa_free(&c->arena.al, files, c->ninputs * sizeof *files);
+  isa_free(&c->arena.al, read, c->o.ndefines + 1);
   return status;
 }
 

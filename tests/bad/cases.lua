@@ -731,6 +731,12 @@ error: no warning is called `unused-tle`; did you mean `unused-tile`?
 soma-as: -D: `a b` is not a name
 try soma-as --help
 ]] },
+  { name = "as: a define that no source reads", exit = 0, err = [[
+<command line>:3:9: warning: nothing reads `BUF`; did you mean `BUFS`? [-w+unused-define]
+  %define BUF 4
+          ^~~
+]], command = "echo 'x equ A' >v.s; echo 'y equ B' >w.s; printf '%%include \"w.s\"\\n%%ifndef BUFS\\n%%define BUFS 2\\n%%endif' >u.s; " ..
+    "$AS v.s u.s -D A=1 -D B=2 -D BUF=4 -o u.sbc; s=$?; rm v.s u.s w.s u.sbc; exit $s" },
   { name = "as: output onto its source", err = [[
 soma-as: the output t.s is a file that is read
 try soma-as --help

@@ -269,6 +269,8 @@ usage("--out of no tensor", add .. ins .. " --out y=" .. x, "--out y: the progra
 usage("--in of a program without tensors", loop .. ins, "--in x: the program has no tensor 'x'")
 usage("an input without data", add, "input tensor 'x' has no data: give --in x=FILE.npy, or --in x=randn:1")
 usage("--target", add .. " --target trn9", "--target takes one of trn1, inf2, trn2, trn3, not 'trn9'")
+check("-D that nothing reads", add .. " -DM=4 -DN=4 --quiet --in x=" .. path "x4.npy",
+  {err = "<command line>:1:9: warning: nothing reads `M` [-w+unused-define]\n  %define M 4\n          ^\n"})
 usage("-D without a name", add .. " -D =3", "-D takes NAME or NAME=VALUE, not '=3'")
 usage("-D of a number", add .. " -D3=4", "-D takes NAME or NAME=VALUE, not '3=4'")
 usage("-D of a .sbc", path "add.sbc" .. " -D N=3", "-D and -I are for source text; '" .. path "add.sbc" .. "' is assembled already")

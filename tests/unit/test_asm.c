@@ -293,6 +293,59 @@ static void test_warnings(void **state) {
   done(&r);
 }
 
+/* What the caller defines and nothing reads: one warning, only where no source reads it. */
+static void test_unused_defines(void **state) {
+  (void)state;
+#define REPLACED(line, name)                                                                   \
+  "in.s:" line ": warning: this replaces the given `" name "`, which nothing has read; write " \
+  "`%ifndef " name "` before it and `%endif` after it [-w+unused-define]"
+#define UNREAD(line, name) \
+  "<command line>:" line ":9: warning: nothing reads `" name "` [-w+unused-define]"
+  static const struct {
+    const char *text;
+    as_define defines[2];
+    const char *warning; /* its first line; NULL: none */
+  } cases[] = {
+      {"; N\nx equ 1\n", {{.name = "N", .value = "4"}}, UNREAD("1", "N")},
+      {"%define text \"N\"\n", {{.name = "N"}}, UNREAD("1", "N")},
+      {"%ifndef BUFS\n%define BUFS 2\n%endif\n",
+       {{.name = "BUF", .value = "4"}},
+       "<command line>:1:9: warning: nothing reads `BUF`; did you mean `BUFS`? "
+       "[-w+unused-define]"},
+      {"%define N 2\nx equ N\n", {{.name = "N", .value = "4"}}, REPLACED("1:9", "N")},
+      {"%assign N 2\nx equ N\n", {{.name = "N", .value = "4"}}, REPLACED("1:9", "N")},
+      {"x equ 1\n", {{.name = "N", .value = "1"}, {.name = "N", .value = "2"}}, UNREAD("2", "N")},
+      {"x equ M\n", {{.name = "N", .value = "M"}, {.name = "M"}}, UNREAD("1", "N")},
+      {"x equ N\n", {{.name = "N", .value = "M"}, {.name = "M"}}, NULL},
+      {"x equ N\n%define N 3\n", {{.name = "N"}}, NULL},
+      {"%xdefine N N + 1\n", {{.name = "N"}}, NULL},
+      {"%if 0\nx equ N\n%endif\n", {{.name = "N"}}, NULL},
+      {"%macro m 0\nx equ N\n%endmacro\n", {{.name = "N"}}, NULL},
+      {"x%[N] equ 1\n", {{.name = "N"}}, NULL},
+      {"x%+N equ 1\n", {{.name = "N"}}, NULL},
+      {"x equ A%+B\n", {{.name = "AB"}}, NULL},
+      {"x equ %tok(\"N\")\n", {{.name = "N"}}, NULL},
+      {"%ifdef N\n%endif\n", {{.name = "N"}}, NULL},
+      {"x equ 1\n", {{.name = "N"}, {.name = "N", .value = "", .undefine = true}}, NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    as_result r;
+    as_options o = {.defines = cases[i].defines, .ndefines = cases[i].defines[1].name ? 2 : 1};
+    assert_int_equal(assemble(cases[i].text, &o, &r), ISA_OK);
+    isa_buf b;
+    isa_alloc al = isa_alloc_default();
+    isa_buf_init(&b, &al);
+    for (uint32_t k = 0; k < r.ndiags; k++) as_diag_print(&r.diags[k], false, &b);
+    char *text = b.data ? (char *)b.data : (char[]){""};
+    text[strcspn(text, "\n")] = 0;
+    if (r.ndiags != (cases[i].warning != NULL)) print_error("case %zu: %s\n", i, text);
+    assert_int_equal(r.ndiags, cases[i].warning != NULL);
+    assert_string_equal(text, cases[i].warning ? cases[i].warning : "");
+    isa_buf_free(&b);
+    done(&r);
+  }
+}
+
 static void test_preprocess(void **state) {
   (void)state;
   as_result r;
@@ -391,6 +444,7 @@ int main(void) {
       cmocka_unit_test(test_errors),
       cmocka_unit_test(test_limit_of_errors),
       cmocka_unit_test(test_warnings),
+      cmocka_unit_test(test_unused_defines),
       cmocka_unit_test(test_preprocess),
       cmocka_unit_test(test_files),
       cmocka_unit_test(test_no_memory),
