@@ -14,15 +14,26 @@ from . import record
 from .errors import KernelError
 
 
-class Index:
-    """const + the sum over axes of coef[a] * (0 .. size[a] - 1); axes count from 0 to ndim - 1."""
+def _string(said, depth=0):
+    """What an expression is called in messages; `said` is a string, or (format, parts ...), which
+    is put together only here: loops make many expressions."""
+    if said.__class__ is not tuple:
+        return str(said)
+    return said[0] % tuple(_string(x, depth + 1) for x in said[1:]) if depth < 20 else "..."
 
-    __slots__ = ("coef", "size", "const", "text")
+
+class Index:
+    """const + the sum over axes of coef[a] * (0 .. size[a] - 1); axes count from 0 to ndim - 1.
+    `kept`: whether it came from arange or mgrid, not from arithmetic, so that the kernel uses it
+    more than once."""
+
+    __slots__ = ("coef", "size", "const", "said", "kept")
     __array_ufunc__ = None  # NumPy's scalars leave operators to an index
 
-    def __init__(self, coef, size, const, text):
-        self.coef, self.size, self.const, self.text = coef, size, const, text
+    def __init__(self, coef, size, const, said, kept=False):
+        self.coef, self.size, self.const, self.said, self.kept = coef, size, const, said, kept
 
+    text = property(lambda self: _string(self.said))
     ndim = property(lambda self: len(self.size))
     shape = property(lambda self: tuple(self.size))
 
@@ -58,20 +69,20 @@ class Index:
                 raise KernelError("an index takes `:` and None, not %r" % (k,))
         coef += self.coef[axis:]
         size += self.size[axis:]
-        return Index(coef, size, self.const, self.text)
+        return Index(coef, size, self.const, self.said, self.kept)
 
     def expand_dims(self, axis):
         """The index with one more axis of size 1, as in nl.expand_dims."""
         axis = axis + self.ndim + 1 if axis < 0 else axis
         return Index(self.coef[:axis] + [0] + self.coef[axis:],
-                     self.size[:axis] + [1] + self.size[axis:], self.const, self.text)
+                     self.size[:axis] + [1] + self.size[axis:], self.const, self.said, self.kept)
 
     def broadcast_to(self, shape=None, **other):
         """The index over axes of these sizes."""
         size = list(other.get("shape", shape))
         return self + Index([0] * len(size), size, 0, "0")
 
-    def _combine(self, other, sign, text):
+    def _combine(self, other, sign, said):
         a, b = self, other
         n = max(a.ndim, b.ndim)
         ca, sa = [0] * (n - a.ndim) + a.coef, [1] * (n - a.ndim) + a.size
@@ -79,17 +90,20 @@ class Index:
         size = []
         for x, y in zip(sa, sb):
             if x != y and x != 1 and y != 1:
-                raise KernelError("%s: one axis has %d and %d values" % (text, x, y))
+                raise KernelError("%s: one axis has %d and %d values" % (_string(said), x, y))
             size.append(max(x, y))
-        return Index([x + sign * y for x, y in zip(ca, cb)], size, a.const + sign * b.const, text)
+        return Index([x + sign * y for x, y in zip(ca, cb)], size, a.const + sign * b.const, said)
 
     def __add__(self, other):
-        if isinstance(other, Index):
-            return self._combine(other, 1, "%s + %s" % (self.text, other.text))
-        k = whole(other)
-        if k is None:
-            return NotImplemented
-        return Index(self.coef, self.size, self.const + k, "%s + %d" % (self.text, k))
+        if other.__class__ is int:
+            k = other
+        elif isinstance(other, Index):
+            return self._combine(other, 1, ("%s + %s", self.said, other.said))
+        else:
+            k = whole(other)
+            if k is None:
+                return NotImplemented
+        return Index(self.coef, self.size, self.const + k, ("%s + %s", self.said, k))
 
     __radd__ = __add__
 
@@ -98,7 +112,7 @@ class Index:
 
     def __sub__(self, other):
         if isinstance(other, Index):
-            return self._combine(other, -1, "%s - (%s)" % (self.text, other.text))
+            return self._combine(other, -1, ("%s - (%s)", self.said, other.said))
         k = whole(other)
         return NotImplemented if k is None else self + -k
 
@@ -112,7 +126,7 @@ class Index:
                 return _refuse(self, "*", other)
             return NotImplemented
         return Index([c * k for c in self.coef], self.size, self.const * k,
-                     "%d * (%s)" % (k, self.text))
+                     ("%s * (%s)", k, self.said))
 
     __rmul__ = __mul__
 
@@ -121,10 +135,10 @@ class Index:
         if k and all(c % k == 0 or n == 1 for c, n in zip(self.coef, self.size)) and \
                 0 <= self.const % k < abs(k):
             return Index([c // k for c in self.coef], self.size, self.const // k,
-                         "(%s) // %d" % (self.text, k))
+                         ("(%s) // %s", self.said, k))
         low, high = self.bounds()
         if k and low // k == high // k:
-            return Index([0] * self.ndim, self.size, low // k, "(%s) // %d" % (self.text, k))
+            return Index([0] * self.ndim, self.size, low // k, ("(%s) // %s", self.said, k))
         return _refuse(self, "//", other)
 
     def __mod__(self, other):
@@ -133,7 +147,8 @@ class Index:
         if k and low // k == high // k:
             return self + -(low // k) * k
         if k and all(c % k == 0 or n == 1 for c, n in zip(self.coef, self.size)):
-            return Index([0] * self.ndim, self.size, self.const % k, "%s %% %d" % (self.text, k))
+            return Index([0] * self.ndim, self.size, self.const % k,
+                         ("%s %% %s", self.said, k))
         return _refuse(self, "%", other)
 
     def __truediv__(self, other):
@@ -143,22 +158,22 @@ class Index:
         return _refuse(self, "**", other)
 
     def __lt__(self, other):
-        return _compare(other, self, 1, "%s < %s" % (self.text, other))
+        return _compare(other, self, 1, ("%s < %s", self.said, _of(other)))
 
     def __le__(self, other):
-        return _compare(other, self, 0, "%s <= %s" % (self.text, other))
+        return _compare(other, self, 0, ("%s <= %s", self.said, _of(other)))
 
     def __gt__(self, other):
-        return _compare(self, other, 1, "%s > %s" % (self.text, other))
+        return _compare(self, other, 1, ("%s > %s", self.said, _of(other)))
 
     def __ge__(self, other):
-        return _compare(self, other, 0, "%s >= %s" % (self.text, other))
+        return _compare(self, other, 0, ("%s >= %s", self.said, _of(other)))
 
     def __eq__(self, other):
-        text = "%s == %s" % (self.text, other)
-        a = _compare(self, other, 0, text)
+        said = "%s == %s", self.said, _of(other)
+        a = _compare(self, other, 0, said)
         return a if a is NotImplemented else Mask(
-            a.terms + _compare(other, self, 0, text).terms, a.size, text, equal=True)
+            a.terms + _compare(other, self, 0, said).terms, a.size, said, equal=True)
 
     __hash__ = None
 
@@ -186,6 +201,11 @@ def whole(x):
     return None
 
 
+def _of(x):
+    """What a part of an expression is called, as _string takes it."""
+    return x.said if x.__class__ is Index else x
+
+
 def _refuse(a, op, b):
     raise KernelError("(%s) %s %s is not affine: an access pattern takes sums of indices times "
                       "whole numbers" % (a.text, op, b))
@@ -195,10 +215,13 @@ class Mask:
     """A conjunction of `term >= 0`, where each term is an Index. `size` are the axes that it is
     over."""
 
-    __slots__ = ("terms", "size", "text", "equal")
+    __slots__ = ("terms", "size", "said", "equal", "ranges")
 
-    def __init__(self, terms, size, text, equal=False):
-        self.terms, self.size, self.text, self.equal = terms, size, text, equal
+    def __init__(self, terms, size, said, equal=False):
+        self.terms, self.size, self.said, self.equal = terms, size, said, equal
+        self.ranges = None  # what mask_ranges has found
+
+    text = property(lambda self: _string(self.said))
 
     def __repr__(self):
         return self.text
@@ -217,7 +240,7 @@ class Mask:
         n = max(len(self.size), len(other.size))
         size = [max(x, y) for x, y in zip([1] * (n - len(self.size)) + self.size,
                                           [1] * (n - len(other.size)) + other.size)]
-        return Mask(self.terms + other.terms, size, "(%s) & (%s)" % (self.text, other.text))
+        return Mask(self.terms + other.terms, size, ("(%s) & (%s)", self.said, other.said))
 
     __rand__ = __and__
 
@@ -238,7 +261,7 @@ class Mask:
     def __invert__(self):
         if len(self.terms) != 1:
             raise KernelError("~(%s): only a single bound can be negated" % self.text)
-        return Mask([self.terms[0] * -1 + -1], self.size, "~(%s)" % self.text)
+        return Mask([self.terms[0] * -1 + -1], self.size, ("~(%s)", self.said))
 
     def __bool__(self):
         """`a < i < b` and `m and n` ask a mask whether it is true. In both, the second part is made
@@ -285,19 +308,19 @@ def _implies(a, b):
     return x is not None and y is not None and all(k in x and x[k] <= v for k, v in y.items())
 
 
-def _compare(a, b, less, text):
+def _compare(a, b, less, said):
     """The mask a - b - less >= 0."""
     if not isinstance(a, Index):
         k = whole(a)
         if k is None:
             return NotImplemented
-        difference = b * -1 + (k - less)
+        difference = Index([-c for c in b.coef], b.size, k - less - b.const, said)
     else:
         k = whole(b) if not isinstance(b, Index) else 0
         if k is None:
             return NotImplemented
         difference = a - b + -less if isinstance(b, Index) else a + (-k - less)
-    mask = Mask([difference], difference.size, text)
+    mask = Mask([difference], difference.size, said)
     if _waiting:
         left, code, line = _waiting.pop()
         frame = sys._getframe(2)
@@ -315,7 +338,7 @@ def arange(*args):
     text = "arange(%s)" % ", ".join(map(str, args))
     if n == 0:
         raise KernelError("%s is empty" % text)
-    return Index([step], [n], start, text)
+    return Index([step], [n], start, text, True)
 
 
 class _Grid(tuple):
@@ -344,7 +367,7 @@ class _MGrid:
             coef = [0] * len(parts)
             coef[a] = step
             text = "i%d" % a if not start else "i%d + %d" % (a, start)
-            made.append(Index(coef, list(size), start, text))
+            made.append(Index(coef, list(size), start, text, True))
         return _Grid(made)
 
 

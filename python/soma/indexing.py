@@ -28,7 +28,7 @@ def general(t, key):
         return _with_new_axes(t, key)
     given, key = key, _expand(t, key)
     if any(isinstance(k, (Index, T.Tensor)) and not _scalar(k) for k in key):
-        return _keep(t, given, _advanced(t, key))
+        return keep(t, given, _advanced(t, key))
     return _basic(t, key)
 
 
@@ -54,6 +54,42 @@ def _with_new_axes(t, key):
 
 def _scalar(k):
     return isinstance(k, T.Tensor) and k.storage.memory and k.size == 1
+
+
+def of_two(t, a, b):
+    """t[a, b] for a tensor of two dimensions and two index objects that each run along their own
+    axis, forwards and within the tensor; None for any other. Loops over tiles make such keys anew
+    in each round."""
+    if len(t.shape) != 2 or t.dyn or len(a.size) != 2 or len(b.size) != 2:
+        return None
+    (step, other), (n, wide) = a.coef, a.size
+    (another, by), (high, m) = b.coef, b.size
+    if (wide != 1 and (other or wide != m)) or (high != 1 and (another or high != n)) or \
+            step < 0 or by < 0:
+        return None
+    row, col = a.const, b.const
+    rows, cols = t.shape
+    if row < 0 or row + step * (n - 1) >= rows or col < 0 or col + by * (m - 1) >= cols:
+        return None
+    s = t.storage
+    v = _new(T.Tensor)
+    first, second = t.steps
+    if s.memory:
+        if step != 1 and n != 1:
+            return None
+        v.part = t.part + row * first
+        v.off = t.off + col * second
+        v.steps = 1, by * second if m != 1 else 0
+    else:
+        v.part = t.part
+        v.off = t.off + row * first + col * second
+        v.steps = step * first if n != 1 else 0, by * second if m != 1 else 0
+    v.storage = s
+    v.dtype = t.dtype
+    v.shape = n, m
+    v.dyn = ()
+    v.bound = v._words = v._parts = v.pending = None
+    return v
 
 
 def _range(k, n, d):
@@ -183,7 +219,7 @@ def _seen(t, key):
     return None if kept is None else kept.of(t)
 
 
-def _keep(t, key, view):
+def keep(t, key, view):
     """view, which is t[key]; kept if only the key's entries decide what it is."""
     if not t.dyn and not view.dyn and all(k.__class__ in (Index, int) for k in key):
         if len(_views) > 1000:
@@ -304,7 +340,7 @@ class _Builder:
         if len(self.size) != self.naxes or at:  # the index over the axes of the result
             after = len(self.size) - at - k.ndim
             k = Index([0] * at + k.coef + [0] * after, [1] * at + k.size + [1] * after, k.const,
-                      k.text)
+                      k.said)
         self.bound.append((n, k))
         self.move(k.const, step, first)
         for a, c in enumerate(k.coef):

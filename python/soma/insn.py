@@ -170,14 +170,20 @@ def memset(dst, value, engine=ANY):
 _USUAL = K.pack((-1, 0, 0, 0))  # queue, oob, prio, op of a dma_copy
 
 
+DMA_PLAIN = _DMA, ANY, _USUAL  # as in Recorder.pending
+
+
 def dma_copy(dst, src, flags=0, oob=0, prio=0, op=0, queue=-1):
     s = dst.storage
     if not s.memory:
         s.written = True
-    if not flags and (op or dst.dyn or src.dyn) and queue == -1 and (
+    if op or oob or prio or queue != -1:
+        how = K.PACKED[queue, oob, prio, op]
+    else:
+        how = _USUAL
+    if (op or dst.dyn or src.dyn) and not flags and queue == -1 and (
             op or dst.has("gather") or src.has("gather")):
         flags = K.SWDGE
-    how = K.PACKED[queue, oob, prio, op] if op or oob or prio or queue != -1 else _USUAL
     recorders[-1].emit(_DMA, ANY, (dst.words(), src.words(), how), flags, 3)
 
 

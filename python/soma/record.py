@@ -20,6 +20,7 @@ from .errors import KernelError, NotBuilt
 from .lib import SIZES
 from .machine import GENERATION
 
+_getframe = sys._getframe
 _HEAD = K.PACK[6]  # of a record
 _emit, _tile = L.emit, L.tile
 insn = None  # the module, which imports this one and puts itself here
@@ -103,8 +104,9 @@ class Recorder:
         self.target, self.gen = target, GENERATION[target]
         self.hints = hints if hints is not None else {}
         # The last call's instructions, not emitted yet, as (emit, tile, operands, matmul, multi):
-        # emit(dst, *operands) emits them into dst; tile is where they go if no other target is
-        # given for them.
+        # emit(dst, *operands) emits them into dst; if it is one instruction of one operand, emit is
+        # (opcode, engine, packed words after the operand). tile is where they go if no other target
+        # is given for them.
         self.pending = None
         self.at = None          # the place of what is emitted, when it is not the call's
         self.frame, self.lines = None, {}  # the user's frame of the call before; its lines
@@ -126,7 +128,6 @@ class Recorder:
         self.weights = None     # what the tensor engine has loaded
         self.whiles = []
         self.loops = []         # places of the loops at run time that are open
-        self.last = None        # number of the last instruction of the call before
         self.ordered = 0        # depth of no_reorder
         self.edges, self.named = [], {}
         self.old_style = self.prints = False
@@ -225,7 +226,7 @@ class Recorder:
             self.flush()
         at = self.at
         if at is None:
-            frame = sys._getframe(depth)
+            frame = _getframe(depth)
             at = self.lines.get(frame.f_lasti) if frame is self.frame else None
             if at is None:
                 at = self._place(frame)
@@ -242,8 +243,7 @@ class Recorder:
         status = _emit(self.kernel, _HEAD(n, op, engine, flags, file, line) + words, size, None)
         if status:
             self.builder.fail(status)
-        self.last = n = self.count
-        self.count = n + 1
+        self.count += 1
         if self.ordered:
             self._keep_order()
 
@@ -263,7 +263,7 @@ class Recorder:
 
     def _keep_order(self):
         if self.ordered > 1:
-            self.builder.order(self.last - 1, self.last)
+            self.builder.order(self.count - 2, self.count - 1)
         self.ordered = 2
 
     def flush(self):
@@ -280,7 +280,11 @@ class Recorder:
         emit, tile, operands, _, _ = p
         at, self.at = self.at, tile.storage.at
         try:
-            emit(dst, *operands)
+            if emit.__class__ is tuple:
+                op, engine, rest = emit
+                self.emit(op, engine, (dst.words(), operands[0].words(), rest))
+            else:
+                emit(dst, *operands)
         except KernelError as error:
             raise error.at(*self.place_of(self.at))
         finally:

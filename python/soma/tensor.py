@@ -16,7 +16,7 @@ from .views import Views, dense  # noqa: F401 - dense is part of this module
 
 HBM, SBUF, PSUM = 0, 1, 2
 _new = object.__new__
-_pack9 = PACK[9]
+_pack2, _pack9, _pack11 = PACK[2], PACK[9], PACK[11]
 MEMORY = ("hbm", "sbuf", "psum")
 
 
@@ -56,11 +56,12 @@ class Site:
     for, by which the next call knows whether it makes the same tile again. `info` is the builder's.
     """
 
-    __slots__ = ("asked", "facts", "shape", "dtype", "steps", "info")
+    __slots__ = ("asked", "facts", "shape", "dtype", "steps", "info", "length", "rest")
 
     def __init__(self, asked, s):
         """s: storage like that of the tiles."""
         self.asked, self.info = asked, None
+        self.length = 0  # the first of a tile's words; the second is its number, rest the others
         self.shape, self.dtype = s.shape, s.dtype
         self.steps = (1,) + dense(s.shape)[1:]
         self.facts = s.memory, s.dtype, s.shape, s.parts, s.free, s.name, s.buffer, s.at, self, 0, \
@@ -79,8 +80,14 @@ class Site:
         t.steps = self.steps
         t.part = t.off = 0
         t.dyn = ()
-        t.bound = t._words = t._parts = t.pending = None
+        t._words = self
+        t.bound = t._parts = t.pending = None
         return t
+
+    def learn(self, t):
+        """Keeps the words that all these tiles have in common; t is one of them."""
+        words = t._make_words(True)
+        self.length, self.rest = words[0], pack(words[2:])
 
 
 class Tensor(Views):
@@ -199,10 +206,18 @@ class Tensor(Views):
         """The operand in the builder's words (soma_kernel.h), packed, dimensions merged where they
         can be."""
         w, s = self._words, self.storage
-        if w is None or s.zero is not None:
+        if w.__class__ is not bytes or s.zero is not None:
             shape = self.shape
-            if len(shape) == 2 and s.memory and self.steps[0] == 1 == self.steps[1] and \
-                    self.bound is None and not self.dyn:  # by far the most frequent
+            if w.__class__ is Site:  # all of a tile
+                if s.handle == 0:
+                    recorders[-1].declare(s)
+                if s.zero is not None:
+                    s.zero.settle()
+                if not w.length:
+                    w.learn(self)
+                w = self._words = _pack2(w.length, s.handle) + w.rest
+            elif len(shape) == 2 and s.memory and self.steps[0] == 1 == self.steps[1] and \
+                    self.bound is None and not self.dyn:  # by far the most frequent view
                 if s.handle == 0:
                     recorders[-1].declare(s)
                 if s.zero is not None:
@@ -213,6 +228,25 @@ class Tensor(Views):
                                              self.off * dtype.size, 1, 1, shape[1])
                 except struct.error:
                     w = pack(self._make_words(True))  # which says what does not fit
+            elif len(shape) == 2 and s.handle and not s.memory and self.bound is None and \
+                    not self.dyn and s.zero is None:
+                n, m = shape
+                step, by = self.steps
+                at = self.off * self.dtype.size
+                if m == 1:
+                    n, m, by = 1, n, step
+                elif step == by * m and n * m < 65536:
+                    n, m = 1, n * m
+                if m == 1:
+                    by = 1
+                try:
+                    if n == 1:
+                        w = _pack9(8, s.handle, self.dtype.code, 0, 0, at, 1, by, m)
+                    else:
+                        w = _pack11(10, s.handle, self.dtype.code, 0, 0, at, 2, step, n, by, m)
+                except struct.error:
+                    w = pack(self._make_words(True))
+                self._words = w
             else:
                 w = self._words = pack(self._make_words(True))
         return w
@@ -302,7 +336,13 @@ class Tensor(Views):
     def cropped(self, ranges):
         """The view with axis a cut to [lo, hi) for each a: (lo, hi) of ranges; axes of size 1 stay.
         """
-        shape, steps = list(self.shape), self.steps
+        shape, steps = self.shape, self.steps
+        for a, (lo, hi) in ranges.items():
+            if a < len(shape) and shape[a] != 1 and (lo or hi < shape[a]):
+                break
+        else:
+            return self
+        shape = list(shape)
         part, off = self.part, self.off
         bound = self.bound
         for a, (lo, hi) in ranges.items():
@@ -334,6 +374,12 @@ class Tensor(Views):
                     t = kept.of(self)
                     if t is not None:
                         return t
+                if self.bound is None:
+                    t = of_two(self, a, b)
+                    if t is not None:
+                        if a.kept and b.kept:  # as they are: they come again
+                            self._keep(key, t)
+                        return t
             elif parts is not None and a.__class__ is slice is b.__class__ and \
                     a.step is None is b.step:
                 try:
@@ -347,7 +393,7 @@ class Tensor(Views):
         shape, steps = self.shape, self.steps
         chip = self.storage.memory
         off, part = self.off, self.part
-        if chip and len(shape) == 2 == len(key):  # by far the most frequent
+        if len(shape) == 2 == len(key):  # by far the most frequent
             a, b = key
             if a.__class__ is slice is b.__class__ and a.step is None is b.step:
                 start, stop, first, last = a.start, a.stop, b.start, b.stop
@@ -365,7 +411,10 @@ class Tensor(Views):
                     t = _new(Tensor)
                     t.storage, t.dtype, t.shape, t.steps = \
                         self.storage, self.dtype, (stop - start, last - first), steps
-                    t.part, t.off = part + start * steps[0], off + first * steps[1]
+                    if chip:
+                        t.part, t.off = part + start * steps[0], off + first * steps[1]
+                    else:
+                        t.part, t.off = part, off + start * steps[0] + first * steps[1]
                     t.dyn, t.bound, t._words, t.pending, t._parts = (), None, None, None, None
                     if parts is None or len(parts) > 1000:
                         self._parts = parts = {}
@@ -441,10 +490,15 @@ class Tensor(Views):
         t = general(self, key)
         if len(key) == 2 and key[0].__class__ is Index is key[1].__class__ and t.bound is None and \
                 not t.dyn:
-            if self._parts is None or len(self._parts) > 1000:
-                self._parts = {}
-            self._parts[id(key[0]), id(key[1])] = t, key  # which keeps the ids
+            self._keep(key, t)
         return t
+
+    def _keep(self, key, view):
+        """Keeps the view that two index objects make."""
+        keep(self, key, view)
+        if self._parts is None or len(self._parts) > 1000:
+            self._parts = {}
+        self._parts[id(key[0]), id(key[1])] = view, key  # which keeps the ids
 
     def __setitem__(self, key, value):
         """`x[...] = value`: the instruction that made value writes here instead if it is the last
@@ -481,7 +535,7 @@ def _crop_index(index, axis, lo, hi):
         return index
     size = list(index.size)
     size[axis] = min(hi, size[axis]) - lo
-    return Index(index.coef, size, index.const + index.coef[axis] * lo, index.text)
+    return Index(index.coef, size, index.const + index.coef[axis] * lo, index.said)
 
 
 def mask_ranges(mask):
@@ -493,6 +547,23 @@ def mask_ranges(mask):
         return {}, [], True
     if not isinstance(mask, Mask):
         raise KernelError("mask=%r: a mask is made of comparisons of indices" % (mask,))
+    if mask.ranges is None:
+        mask.ranges = _mask_ranges(mask)
+    return mask.ranges
+
+
+def effective(mask, shape):
+    """The mask, or None if it leaves out nothing of this shape."""
+    ranges, rest, empty = mask_ranges(mask)
+    if rest or empty:
+        return mask
+    for axis, (lo, hi) in ranges.items():
+        if lo or (axis < len(shape) and hi < shape[axis]):
+            return mask
+    return None
+
+
+def _mask_ranges(mask):
     ranges, rest = {}, []
     for t in mask.terms:
         axes = [a for a, c in enumerate(t.coef) if c and t.size[a] > 1]
@@ -516,4 +587,4 @@ def mask_ranges(mask):
     return ranges, rest, False
 
 
-from .indexing import general, pairs  # noqa: E402 - which imports this module
+from .indexing import general, keep, of_two, pairs  # noqa: E402 - which imports this module

@@ -8,6 +8,9 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 import soma
+from soma.errors import KernelError
+from soma.indexing import general
+from soma.kernel import pack
 
 
 def copied(view, *arrays, rows=128):
@@ -117,6 +120,43 @@ class Indices(KernelCase):
         self.same(in_hbm(lambda t: t[2 * rows, 3, columns], x), x[0:60:2, 3, 2:8], 0, 0)
         self.same(in_hbm(lambda t: t[:, 3, nl.arange(4)], x), x[:, 3, :4], 0, 0)
         self.same(copied(lambda t: t[:, 0][:, nl.arange(5)[None, :]], x), x[:, 0, :5], 0, 0)
+
+    def test_usual_keys_give_what_any_key_gives(self):
+        """Keys of two index objects and of two slices have a way of their own, as have the words of
+        usual views."""
+        def what(make):
+            try:
+                v = make()
+                if v.bound is None:
+                    self.assertEqual(v.words(), pack(v._make_words(True)))
+                    compared.append(v)
+            except KernelError as error:
+                return str(error)
+            return v.shape, v.steps, v.part, v.off
+
+        @nki.jit
+        def kernel(x):
+            tile = nl.ndarray((96, 80), nl.float32)
+            nisa.memset(dst=tile, value=0)
+            for t in (x, tile, x[8:80, 4:60], tile[32:80, 4:60], x[3:4, :], x.permute((1, 0)),
+                      x.reshape((256, 30))):
+                for _ in range(60):
+                    n, m = (int(k) for k in rng.choice([1, 2, 7, 30], 2))
+                    row, col = (int(k) for k in rng.choice([-1, 0, 0, 1, 20, 59, 79], 2))
+                    by, every = (int(k) for k in rng.integers(-1, 3, 2))
+                    i, j = nl.arange(n)[:, None], nl.arange(m)[None, :]
+                    if rng.random() < 0.3:
+                        i, j = nl.mgrid[0:n, 0:m]
+                    elif rng.random() < 0.1:
+                        i, j = j, i
+                    if rng.random() < 0.9:
+                        i, j = row + i * by, j * every + col
+                    for key in ((i, j), (slice(max(row, 0), row + n), slice(max(col, 0), col + m))):
+                        self.assertEqual(what(lambda: t[key]), what(lambda: general(t, key)),
+                                         str(key))
+        compared = []
+        kernel(data(96, 80))
+        self.assertGreater(len(compared), 400)
 
     def test_what_is_not_affine_is_refused_with_the_expression(self):
         i = nl.arange(16)

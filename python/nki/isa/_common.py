@@ -5,7 +5,7 @@ from sys import _getframe
 from soma import insn, record
 from soma.errors import KernelError, NotBuilt
 from soma.record import recorders
-from soma.tensor import PSUM, SBUF, Site, Storage, Tensor, mask_ranges
+from soma.tensor import PSUM, SBUF, Site, Storage, Tensor, effective, mask_ranges
 
 from .constants import CMD, ENGINE
 
@@ -198,7 +198,8 @@ def clear_outside(tile, mask):
 def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matmul=False,
              multi=False):
     """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` lets its
-    instructions write x. multi: dst is written before all operands have been read."""
+    instructions write x. multi: dst is written before all operands have been read. Without a mask
+    emit may be a tuple, as in Recorder.pending."""
     rec = recorders[-1]
     at = rec.at
     if at is None:
@@ -211,7 +212,7 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
         tile = site.tile(rec)
     else:
         tile = new_tile(shape, dtype, memory, "", 4)
-    if mask is not None and mask is not True:
+    if mask is not None and effective(mask, shape) is not None:
         emit = _clearing(emit, tile, mask, call)
     if rec.pending is not None:
         rec.flush()

@@ -115,6 +115,20 @@ def _ts_words(op0, operand0, reverse0, op1, operand1, reverse1):
 _ts_kept = {}  # words of numbers, which loops use again and again
 
 
+def ts_record(op, number):
+    """What Recorder.pending takes for `x op number`."""
+    key = op, number
+    record = _ts_records.get(key)
+    if record is None:
+        record = _TS, insn.GPSIMD if op == _RSQRT else -1, _ts_words(op, number, 0, 0, None, 0)
+        if number and len(_ts_records) < 10000:  # 0.0 and -0.0 are equal
+            _ts_records[key] = record
+    return record
+
+
+_ts_records = {}
+
+
 def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=0, engine=-1):
     if operand0.__class__ is float and operand0 and operand1 is None:
         key = op0, operand0, reverse0, op1, reverse1
@@ -237,6 +251,11 @@ def emit_activate(dst, src, fn, scale=1.0, bias=None, reduce=0):
     else:
         words = _act_words(fn, scale, bias, reduce)
     recorders[-1].emit(_ACT, insn.SCALAR, (dst.words(), src.words(), words), 0, 3)
+
+
+def act_record(fn):
+    """What Recorder.pending takes for an activation function alone."""
+    return _ACT, insn.SCALAR, _act_words(fn, 1.0, None, 0)
 
 
 def read_accumulators(dst, negate=0, scalar=False):

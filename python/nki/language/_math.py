@@ -11,7 +11,8 @@ from soma.errors import KernelError, NotBuilt
 from soma.tensor import PSUM, SBUF, Tensor
 
 from ..isa._common import broadcast_shape, need, new_tile, returned
-from ..isa._elementwise import emit_activate, emit_predicated, emit_ts, emit_tt
+from ..isa._elementwise import (act_record, emit_activate, emit_predicated, emit_ts, emit_tt,
+                                ts_record)
 from ._memory import aligned
 
 _ALU, _ACT = insn.ALU, insn.ACT
@@ -131,16 +132,12 @@ def _make_binary(name, text):
         emit_binary(d, op, x, y)
     _emits[name] = emit
 
-    def emit_number(d, x, y):
-        emit_ts(d, x, op, y)
-    if op == _POW:
-        emit_number = emit
-
     def function(x, y, dtype=None, mask=None, **other):
         if x.__class__ is Tensor and y.__class__ is float and dtype is None and mask is None:
-            t = x.dtype
-            if x.storage.memory and t.float and not x.part:  # by far the most frequent
-                return returned(x.shape, t, emit_number, (x, y), SBUF, None, call)
+            t, shape = x.dtype, x.shape
+            if x.storage.memory and t.float and not x.part and len(shape) < 6 and \
+                    op != _POW:  # by far the most frequent
+                return returned(shape, t, ts_record(op, y), (x,))
         return _binary(name, x, y, dtype, mask)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "%s, element by element." % text
@@ -209,14 +206,14 @@ def _unary(name, x, emit, dtype=None, mask=None):
 def _make_act(name, text):
     code = _ACT.get("abs" if name == "absolute" else name, 0)
 
+    record = act_record(code)
+
     def emit(d, s):
         emit_activate(d, s, code)
 
-    call = "nl." + name
-
     def function(x, dtype=None, mask=None, **other):
-        if x.__class__ is Tensor and x.storage.memory and not x.part and dtype is None:
-            return returned(x.shape, x.dtype, emit, (x,), SBUF, mask, call)
+        if x.__class__ is Tensor and x.storage.memory and not x.part and dtype is None is mask:
+            return returned(x.shape, x.dtype, record, (x,))
         return _unary(name, x, emit, dtype, mask)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "%s, element by element, on scalar." % text

@@ -4,7 +4,7 @@ from soma.dtypes import find, float32
 from soma.errors import KernelError, NotBuilt
 from soma.index import Index
 from soma.register import RegisterValue
-from soma.tensor import PSUM, SBUF, Tensor, mask_ranges
+from soma.tensor import PSUM, SBUF, Tensor, effective, mask_ranges
 
 from ..isa._common import masked, need, new_tile, returned
 from ..isa._gpsimd import emit_n_gather
@@ -32,7 +32,11 @@ def load(src, dtype=None, mask=None, **other):
                                            shape[0] if len(src.shape) == 1 else
                                            "load up to 128 rows at a time"))
     emit = insn.dma_copy
-    if mask is not None and src.has("gather"):
+    if mask is not None and not src.dyn:
+        mask = effective(mask, shape)
+    if mask is None and not src.dyn:
+        emit = insn.DMA_PLAIN
+    elif mask is not None and src.has("gather"):
         def emit(d, s):
             insn.dma_copy(d, s, oob=1)
     return returned(shape, t, emit, (src,), SBUF, mask, "nl.load")
@@ -42,6 +46,8 @@ def store(dst, value, mask=None, **other):
     """Writes a tile or a number to a tensor in HBM."""
     if dst.__class__ is not Tensor:
         dst = need(dst, "dst", "nl.store")
+    if mask is not None:
+        mask = effective(mask, dst.shape)
     if mask is None and value.__class__ is Tensor and value.shape == dst.shape:
         insn.dma_copy(dst, value if value.storage.memory != PSUM else insn.in_sbuf(value))
         return None
@@ -101,7 +107,7 @@ def mask_tile(terms, ranges, shape):
     insn.memset(ones, 1)
     for t in terms:
         const = t.const + sum(t.coef[a] * lo for a, (lo, _) in ranges.items())
-        moved = Index(list(t.coef), list(t.size), const, t.text)
+        moved = Index(list(t.coef), list(t.size), const, t.said)
         emit_affine(ones, ones, 0.0, *_affine(moved, shape), insn.ALU["is_ge"])
     return ones
 
