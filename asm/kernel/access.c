@@ -4,20 +4,21 @@
 
 typedef struct walk {
   const as_kernel *k;
+  uint32_t ops; /* the item's operands are numbered from here on */
   as_k_use *out;
   unsigned n;
 } walk;
 
 static void use(walk *w, uint32_t number, as_k_use u) {
   if (!number || w->n == K_OPERANDS) return;
-  const as_k_operand *o = as_k_op(w->k, number);
+  const as_k_operand *o = as_k_op(w->k, w->ops + number);
   const as_k_dyn *d = o->dyn ? &w->k->dyns[o->dyn - 1] : NULL;
   if (d && (d->kind || d->index_kind || d->size_dim)) u.covers = false;
   u.operand = number;
   w->out[w->n++] = u;
   as_k_use inner = {.field = u.field, .reads = true};
-  if (d && d->kind == ISA_DYN_elem) use(w, d->elem, inner);
-  if (d && d->index_kind) use(w, d->index, inner);
+  if (d && d->kind == ISA_DYN_elem) use(w, d->elem - w->ops, inner);
+  if (d && d->index_kind) use(w, d->index - w->ops, inner);
 }
 
 /* Whether an instruction adds to its destination. */
@@ -27,14 +28,13 @@ static bool adds(const isa_insn *in, const isa_field *f) {
   return isa_reads_destination(in) || (acc >= 0 && acc != ISA_ACC_write);
 }
 
-unsigned as_k_uses(const as_kernel *k, const as_k_item *it, as_k_use out[K_OPERANDS]) {
-  walk w = {k, out, 0};
-  if (it->in.op >= ISA_NOPS) return 0;
-  const isa_form *form = isa_form_of(it->in.op);
+unsigned as_k_uses(const as_kernel *k, const isa_insn *in, uint32_t ops, as_k_use out[K_OPERANDS]) {
+  walk w = {k, ops, out, 0};
+  const isa_form *form = isa_form_of(in->op);
   for (unsigned left = form->memory; left; left &= left - 1) {
     unsigned i = (unsigned)__builtin_ctz(left);
     const isa_field *f = &form->fields[i];
-    const void *m = isa_member_c(&it->in, f);
+    const void *m = isa_member_c(in, f);
     as_k_use u = {.field = (uint8_t)i};
     if (f->kind == ISA_K_NUM) {
       const isa_num *n = m;
@@ -42,7 +42,7 @@ unsigned as_k_uses(const as_kernel *k, const as_k_item *it, as_k_use out[K_OPERA
       if (n->kind == ISA_NUM_ap) use(&w, n->v, u);
     } else {
       u.writes = (f->arg & AP_W) != 0;
-      u.reads = (f->arg & AP_R) != 0 || (u.writes && adds(&it->in, f));
+      u.reads = (f->arg & AP_R) != 0 || (u.writes && adds(in, f));
       u.covers = u.writes && !(f->arg & AP_IN_PART);
       /* Only named, as by core_barrier: it stands between what was before and what comes after. */
       if (!(f->arg & (AP_R | AP_W))) u.writes = true;
@@ -51,7 +51,8 @@ unsigned as_k_uses(const as_kernel *k, const as_k_item *it, as_k_use out[K_OPERA
         continue;
       }
       const isa_ref *list = m;
-      const uint32_t *numbers = list->count ? (const uint32_t *)&k->ops[list->offset - 1] : NULL;
+      const uint32_t *numbers =
+          list->count ? (const uint32_t *)&k->ops[ops + list->offset - 1] : NULL;
       for (uint32_t j = 0; j < list->count; j++) use(&w, numbers[j], u);
     }
   }
@@ -73,15 +74,4 @@ void as_k_bytes_of(const as_kernel *k, const as_k_operand *o, as_k_bytes *out) {
   out->lo = o->offset + set->start;
   out->hi = out->lo + set->span[0];
   out->set = set->n ? set : NULL;
-}
-
-bool as_k_keep_uses(as_kernel *k, as_k_item *it, const as_k_use *uses, unsigned n) {
-  while (k->cap_uses - k->nuses < n)
-    if (!isa_array_room(&k->al, &k->uses, k->cap_uses, &k->cap_uses, sizeof *k->uses))
-      return as_k_nomem(k);
-  if (n) memcpy(&k->uses[k->nuses], uses, n * sizeof *uses);
-  it->uses = k->nuses;
-  it->nuses = (uint8_t)n;
-  k->nuses += n;
-  return true;
 }

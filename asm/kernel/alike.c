@@ -2,6 +2,7 @@
  * an unrolled loop appears again and again with other tiles and other rows of a tensor, and what is
  * legal for the first is legal for all. */
 #include "impl.h"
+#include "../../isa/operand.h"
 
 static bool add(as_kernel *k, isa_index *t, uint32_t hash, uint32_t number) {
   return isa_index_add(&k->al, t, hash, number) || as_k_nomem(k);
@@ -88,6 +89,11 @@ void as_k_classify(as_kernel *k, as_k_buffer *b, uint32_t number) {
 
 /* ---- Rulings ------------------------------------------------------------------------------- */
 
+/* Where a record names buffer number `buffer`, which is the i-th that it names. */
+static int64_t key_word(const as_k_buffer *b, uint32_t buffer, uint32_t i) {
+  return (int64_t)i << 32 | (b->space == ISA_HBM ? buffer : b->class);
+}
+
 void as_k_key_buffer(const as_kernel *k, as_k_key *key, size_t at, uint32_t buffer) {
   const as_k_buffer *b = as_k_buf(k, buffer);
   uint32_t i = 0;
@@ -99,18 +105,22 @@ void as_k_key_buffer(const as_kernel *k, as_k_key *key, size_t at, uint32_t buff
     return;
   }
   if (!again) key->buffers[key->nbuffers++] = buffer;
-  key->w[at] = (int64_t)i << 32 | (b->space == ISA_HBM ? buffer : b->class);
+  key->w[at] = key_word(b, buffer, i);
 }
 
 /* The verifier checks only whether an operand of HBM is aligned and within its tensor, as long as
  * no other operand is of that tensor. */
-void as_k_key_offset(const as_kernel *k, as_k_key *key, size_t at, const as_k_operand *o) {
+static bool offset_is_legal(const as_kernel *k, const as_k_operand *o) {
   const as_k_shape *s = as_k_shape_of(k, o);
-  if (!key->n || o->space != ISA_HBM) return;
   int64_t lo = o->offset + s->set.start,
           bytes = (int64_t)as_k_buffer_bytes(k, as_k_buf(k, o->buffer));
   bool within = s->set.run && lo >= 0 && lo <= bytes && s->set.span[0] <= bytes - lo;
-  if (within && o->offset % (int64_t)isa_dtype_bytes(s->dtype) == 0)
+  return within && o->offset % (int64_t)isa_dtype_bytes(s->dtype) == 0;
+}
+
+void as_k_key_offset(const as_kernel *k, as_k_key *key, size_t at, const as_k_operand *o) {
+  if (!key->n || o->space != ISA_HBM) return;
+  if (offset_is_legal(k, o))
     key->w[at] = INT64_MIN; /* no offset has this value */
   else
     key->n = 0;
@@ -128,19 +138,184 @@ uint32_t as_k_find_ruling(const as_kernel *k, as_k_key *key) {
   return 0;
 }
 
-bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found,
-                     uint32_t *number) {
-  if (!K_GROW(k, rulings, nrulings, cap_rulings)) return false;
+static uint32_t new_ruling(as_kernel *k) {
+  return K_GROW(k, rulings, nrulings, cap_rulings) ? ++k->nrulings : 0;
+}
+
+bool as_k_find_uses(as_kernel *k, as_k_ruling *r, uint32_t ops) {
+  as_k_use found[K_OPERANDS];
+  unsigned n = as_k_uses(k, &r->in, ops, found);
+  while (k->cap_uses - k->nuses < n)
+    if (!isa_array_room(&k->al, &k->uses, k->cap_uses, &k->cap_uses, sizeof *k->uses))
+      return as_k_nomem(k);
+  if (n) memcpy(&k->uses[k->nuses], found, n * sizeof *found);
+  r->uses = k->nuses;
+  r->nuses = (uint8_t)n;
+  k->nuses += n;
+  return true;
+}
+
+/* Whether no field is a register or a list. */
+static bool is_plain(const isa_insn *in) {
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned i = 0; i < form->nfields; i++) {
+    const isa_field *f = &form->fields[i];
+    const void *m = isa_member_c(in, f);
+    if (f->kind == ISA_K_REG || (f->kind == ISA_K_INT && ((const isa_int *)m)->is_reg) ||
+        (f->kind == ISA_K_NUM && ((const isa_num *)m)->kind == ISA_NUM_reg) ||
+        (isa_kind_elem[f->kind] && ((const isa_ref *)m)->count))
+      return false;
+  }
+  return true;
+}
+
+static bool add_key(as_kernel *k, const as_k_key *key, as_k_ruling *r, uint32_t number) {
   while (k->cap_keys - k->nkeys < key->n)
     if (!isa_array_room(&k->al, &k->keys, k->cap_keys, &k->cap_keys, sizeof *k->keys))
       return as_k_nomem(k);
-  if (key->n && !add(k, &k->ruling_index, key->hash, k->nrulings + 1)) return false;
-  as_k_ruling *r = &k->rulings[k->nrulings];
-  *r = *found;
+  while (k->cap_sites - k->nsites < key->nsites)
+    if (!isa_array_room(&k->al, &k->sites, k->cap_sites, &k->cap_sites, sizeof *k->sites))
+      return as_k_nomem(k);
+  if (key->n && !add(k, &k->ruling_index, key->hash, number)) return false;
   r->key = k->nkeys;
   r->words = key->n;
+  r->sites = k->nsites;
+  r->nsites = (uint8_t)key->nsites;
+  r->simple = key->simple;
+  r->plain = r->simple && is_plain(&r->in);
   if (key->n) memcpy(k->keys + k->nkeys, key->w, key->n * sizeof *key->w);
+  if (key->nsites) memcpy(k->sites + k->nsites, key->sites, key->nsites * sizeof *key->sites);
   k->nkeys += key->n;
-  *number = ++k->nrulings;
+  k->nsites += key->nsites;
   return true;
+}
+
+bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found, uint32_t ops,
+                     uint32_t *number) {
+  as_k_ruling r = *found;
+  if (!as_k_find_uses(k, &r, ops)) return false;
+  as_k_find_ways(k, &r, ops);
+  r.has_acc = isa_insn_acc(&r.in) >= 0;
+  if (isa_op_is_dma(r.in.op)) r.dma = as_k_dma_time(k, &r, ops);
+  if (!add_key(k, key, &r, k->nrulings + 1)) return false;
+  *number = new_ruling(k);
+  if (*number) k->rulings[*number - 1] = r;
+  return *number != 0;
+}
+
+/* ---- Rulings that are changed -------------------------------------------------------------- */
+
+static as_k_ruling *copy_ruling(as_kernel *k, as_k_item *it) {
+  uint32_t number = new_ruling(k);
+  if (!number) return NULL;
+  as_k_ruling *r = &k->rulings[number - 1];
+  *r = *as_k_ruling_of(k, it);
+  r->words = 0;
+  memset(r->with_acc, 0, sizeof r->with_acc);
+  it->ruling = number;
+  return r;
+}
+
+as_k_ruling *as_k_own_ruling(as_kernel *k, as_k_item *it) {
+  as_k_ruling *r = copy_ruling(k, it);
+  if (r) r->simple = r->plain = false;
+  return r;
+}
+
+bool as_k_set_acc(as_kernel *k, as_k_item *it, unsigned acc) {
+  uint32_t from = it->ruling, to = k->rulings[from - 1].with_acc[acc];
+  if (isa_insn_acc(&k->rulings[from - 1].in) == (int)acc) return true;
+  if (to) {
+    it->ruling = to;
+    return true;
+  }
+  as_k_ruling *r = copy_ruling(k, it);
+  if (!r) return false;
+  int i = isa_field_of(it->op, ISA_K_ENUM, ISA_SET_ACC);
+  *(isa_t_ENUM *)isa_member(&r->in, &isa_form_of(it->op)->fields[i]) = (isa_t_ENUM)acc;
+  k->rulings[from - 1].with_acc[acc] = it->ruling;
+  return as_k_find_uses(k, r, it->ops);
+}
+
+/* ---- Records that are alike ---------------------------------------------------------------- */
+
+static bool same_words(const int64_t *w, const int64_t *key, size_t from, size_t to) {
+  while (from < to && w[from] == key[from]) from++;
+  return from == to;
+}
+
+/* Whether a buffer may stand where the key has `word`; seen: those of the words before. */
+static bool same_buffer(const as_kernel *k, int64_t buffer, int64_t word, uint32_t *seen,
+                        uint32_t *n) {
+  uint32_t i = 0;
+  if (buffer < 1 || buffer > k->nbuffers) return false;
+  const as_k_buffer *b = as_k_buf(k, (uint32_t)buffer);
+  while (i < *n && seen[i] != (uint32_t)buffer) i++;
+  if (i == *n) seen[(*n)++] = (uint32_t)buffer;
+  return !b->ended && word == key_word(b, (uint32_t)buffer, i);
+}
+
+/* Reads the operands of a record that is like a ruling's, into *to; false: it is not. */
+static bool take_sites(const as_kernel *k, const as_k_ruling *r, const int64_t *w,
+                       as_k_operand *to) {
+  const int64_t *key = k->keys + r->key;
+  uint32_t seen[K_KEY_BUFFERS], n = 0;
+  size_t from = AS_REC_FIELDS;
+  for (const as_k_site *s = k->sites + r->sites, *end = s + r->nsites; s < end; s++, to++) {
+    if (!same_words(w, key, from, s->at) || !same_buffer(k, w[s->at], key[s->at], seen, &n))
+      return false;
+    *to = s->operand;
+    to->buffer = (uint32_t)w[s->at];
+    from = s->at + 1u;
+    if (s->operand.space != ISA_HBM) continue;
+    size_t offset = s->at + (size_t)K_OFFSET_AT;
+    to->offset = w[offset];
+    if (!same_words(w, key, from, offset) || !offset_is_legal(k, to)) return false;
+    from = offset + 1;
+  }
+  return same_words(w, key, from, r->words);
+}
+
+static bool take_item(as_kernel *k, uint32_t ruling, const int64_t *w, size_t n) {
+  const as_k_ruling *r = &k->rulings[ruling - 1];
+  uint32_t ops = k->nops, first;
+  if (!r->simple || !r->words || r->words > n || !same_words(w, k->keys + r->key, 0, AS_REC_FILE) ||
+      w[AS_REC_FILE] < 0 || w[AS_REC_FILE] > k->nfiles || w[AS_REC_LINE] < 0 ||
+      w[AS_REC_LINE] > UINT32_MAX || !K_GROW(k, items, nitems, cap_items))
+    return false;
+  as_k_operand *to = as_k_take_units(k, r->nsites * (uint32_t)(sizeof *to / 8), &first);
+  if (!to || !take_sites(k, r, w, to)) {
+    k->nops = ops;
+    return false;
+  }
+  k->items[k->nitems] = (as_k_item){.at.file = (uint32_t)w[AS_REC_FILE],
+                                    .at.line = (uint32_t)w[AS_REC_LINE],
+                                    .number = k->nitems,
+                                    .ops = ops,
+                                    .ruling = ruling,
+                                    .op = r->in.op,
+                                    .queue = r->queue,
+                                    .engine = r->engine,
+                                    .flags = (uint8_t)w[AS_REC_FLAGS]};
+  k->nitems++;
+  return true;
+}
+
+bool as_k_guess(as_kernel *k, const int64_t *w, size_t n) {
+  for (unsigned i = 0; i < 2 && k->last_ruling; i++) {
+    uint32_t next = k->rulings[k->last_ruling - 1].next[i];
+    if (!next || !take_item(k, next, w, n)) continue;
+    k->last_ruling = next;
+    return true;
+  }
+  return false;
+}
+
+void as_k_note_ruling(as_kernel *k, uint32_t number) {
+  as_k_ruling *last = k->last_ruling ? &k->rulings[k->last_ruling - 1] : NULL;
+  if (last && last->next[0] != number) {
+    last->next[1] = last->next[0];
+    last->next[0] = number;
+  }
+  k->last_ruling = number;
 }

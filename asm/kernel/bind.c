@@ -89,10 +89,9 @@ static as_k_buffer *whole_of(const as_k_binder *b, const as_k_operand *o) {
   return whole ? t : NULL;
 }
 
+/* The number of the pattern of an operand. */
 static bool pattern(as_k_binder *b, uint32_t number, uint32_t *out) {
   isa_ap ap;
-  *out = 0;
-  if (!number) return true;
   const as_k_operand *o = as_k_op(b->k, number);
   as_k_buffer *whole = whole_of(b, o);
   for (unsigned i = 0; i < 2 && whole; i++)
@@ -117,13 +116,13 @@ static bool pattern(as_k_binder *b, uint32_t number, uint32_t *out) {
   return *out != 0;
 }
 
-static bool patterns(as_k_binder *b, isa_ref *list) {
+static bool patterns(as_k_binder *b, uint32_t ops, isa_ref *list) {
   enum { MOST = 16 };
   uint32_t numbers[MOST], to[MOST] = {0}, n = list->count;
   if (n == 0) return true;
-  memcpy(numbers, &b->k->ops[list->offset - 1], n * sizeof *numbers);
+  memcpy(numbers, &b->k->ops[ops + list->offset - 1], n * sizeof *numbers);
   for (uint32_t i = 0; i < n; i++)
-    if (!pattern(b, numbers[i], &to[i])) return false;
+    if (!pattern(b, ops + numbers[i], &to[i])) return false;
   return isa_program_pool(b->p, to, n, sizeof *to, list);
 }
 
@@ -134,37 +133,47 @@ static bool list(as_k_binder *b, unsigned kind, isa_ref *r) {
   return data && isa_program_pool(b->p, data, r->count, isa_kind_elem[kind], r);
 }
 
-bool as_k_bind(as_k_binder *b, const as_k_item *it, isa_insn *out) {
-  const isa_form *form = isa_form_of(it->in.op);
-  unsigned nregs = 0;
+/* A number of an operand in an instruction becomes that of its pattern. */
+static bool field_pattern(as_k_binder *b, uint32_t ops, uint32_t *number) {
+  return !*number || pattern(b, ops + *number, number);
+}
+
+static bool bind_field(as_k_binder *b, uint32_t ops, const isa_field *f, isa_insn *out) {
+  isa_num *num = isa_member(out, f);
+  isa_int *i = isa_member(out, f);
   uint8_t reg;
-  *out = it->in;
+  switch (f->kind) {
+  case ISA_K_AP: return field_pattern(b, ops, isa_member(out, f));
+  case ISA_K_APS: return patterns(b, ops, isa_member(out, f));
+  case ISA_K_NUM:
+    if (num->kind == ISA_NUM_ap) return field_pattern(b, ops, &num->v);
+    if (num->kind != ISA_NUM_reg) return true;
+    if (!register_of(b, num->v, &reg)) return false;
+    num->v = reg;
+    return true;
+  case ISA_K_INT:
+    if (!i->is_reg) return true;
+    if (!register_of(b, (uint32_t)i->v, &reg)) return false;
+    i->v = reg;
+    return true;
+  default: return !isa_kind_elem[f->kind] || list(b, f->kind, isa_member(out, f));
+  }
+}
+
+bool as_k_bind(as_k_binder *b, const as_k_ruling *r, uint32_t ops, isa_insn *out) {
+  const isa_form *form = isa_form_of(r->in.op);
+  unsigned nregs = 0;
+  *out = r->in;
+  if (r->plain) {
+    const as_k_site *s = b->k->sites + r->sites;
+    for (unsigned i = 0; i < r->nsites; i++)
+      if (!field_pattern(b, ops, (uint32_t *)(void *)((char *)out + s[i].member))) return false;
+    return true;
+  }
   for (unsigned i = 0; i < form->nfields; i++) {
     const isa_field *f = &form->fields[i];
-    void *m = isa_member(out, f);
-    bool ok = true;
-    if (f->kind == ISA_K_AP) {
-      ok = pattern(b, *(isa_t_AP *)m, m);
-    } else if (f->kind == ISA_K_NUM) {
-      isa_num *n = m;
-      if (n->kind == ISA_NUM_ap) ok = pattern(b, n->v, &n->v);
-      if (n->kind == ISA_NUM_reg) {
-        ok = register_of(b, n->v, &reg);
-        n->v = ok ? reg : 0;
-      }
-    } else if (f->kind == ISA_K_INT) {
-      isa_int *n = m;
-      if (n->is_reg) {
-        ok = register_of(b, (uint32_t)n->v, &reg);
-        n->v = ok ? reg : 0;
-      }
-    } else if (f->kind == ISA_K_REG) {
-      ok = register_of(b, it->regs[nregs++ & 1], m);
-    } else if (f->kind == ISA_K_APS) {
-      ok = patterns(b, m);
-    } else if (isa_kind_elem[f->kind]) {
-      ok = list(b, f->kind, m);
-    }
+    bool ok = f->kind == ISA_K_REG ? register_of(b, r->regs[nregs++ & 1], isa_member(out, f))
+                                   : bind_field(b, ops, f, out);
     if (!ok) return false;
   }
   return true;

@@ -19,24 +19,75 @@ typedef struct band {
   run *runs;
 } band;
 
-/* What is written of a buffer: most often one box, else bands by partition, together all of it. */
+/* What is written of a buffer, when it is some of it: most often one box, else bands by partition,
+ * together all of it. */
 typedef struct cover {
   int64_t lo, hi;  /* of the box */
   uint16_t p0, p1; /* the same: nothing is written */
   band *bands;     /* n > 0: the box is in them as well, and does not count */
   uint32_t n, cap;
+  uint32_t next;         /* of one that is free: the next free one */
   uint32_t writer;       /* 1 + item that wrote it last */
   uint32_t first_matmul; /* 1 + item */
   uint32_t first_loop;   /* that it is in, 0: none */
   bool vague;            /* something wrote it at places known only at run time */
 } cover;
 
+/* Most buffers are written as a whole by their first write, so that few have a cover at once. */
 typedef struct definer {
   as_kernel *k;
+  uint32_t *numbers; /* by buffer: of its cover, from 1 on; 0: nothing is written; K_NONE: all is */
   cover *covers;
-  uint32_t open; /* the loop that items are in */
+  uint32_t ncovers, cap_covers, free; /* free: the first one that no buffer has */
+  uint32_t open;                      /* the loop that items are in */
   uint32_t peel; /* a loop whose first round differs from the others; 0: none was met */
 } definer;
+
+/* ---- Covers -------------------------------------------------------------------------------- */
+
+/* The cover of a buffer; NULL when nothing or all of it is written. */
+static cover *cover_of(const definer *d, uint32_t buffer) {
+  uint32_t number = d->numbers[buffer - 1];
+  return number && number != K_NONE ? &d->covers[number - 1] : NULL;
+}
+
+/* The same of one that is not all written, made when it is not there; NULL: memory is out. It lies
+ * there until the next one is made. */
+static cover *make_cover(definer *d, uint32_t buffer) {
+  cover *c = cover_of(d, buffer);
+  if (c) return c;
+  uint32_t number = d->free;
+  if (number) {
+    d->free = d->covers[number - 1].next;
+  } else if (isa_array_room(&d->k->al, &d->covers, d->ncovers, &d->cap_covers, sizeof *c)) {
+    number = ++d->ncovers;
+  } else {
+    as_k_nomem(d->k);
+    return NULL;
+  }
+  d->numbers[buffer - 1] = number;
+  d->covers[number - 1] = (cover){0};
+  return &d->covers[number - 1];
+}
+
+static void free_bands(const definer *d, cover *c) {
+  for (uint32_t b = 0; b < c->n; b++)
+    isa_free(&d->k->al, c->bands[b].runs, c->bands[b].cap * sizeof(run));
+  isa_free(&d->k->al, c->bands, c->cap * sizeof *c->bands);
+  c->n = c->cap = 0;
+  c->bands = NULL;
+}
+
+/* A buffer has no cover from here on: `number` is 0 or K_NONE. */
+static void drop_cover(definer *d, uint32_t buffer, uint32_t number) {
+  cover *c = cover_of(d, buffer);
+  if (c) {
+    free_bands(d, c);
+    c->next = d->free;
+    d->free = d->numbers[buffer - 1];
+  }
+  d->numbers[buffer - 1] = number;
+}
 
 /* ---- Bands and runs ------------------------------------------------------------------------ */
 
@@ -195,13 +246,15 @@ static int64_t lacks(const band *b, int64_t lo, int64_t hi) {
 
 /* How much of the bytes is written; *part, *byte: partition and byte of the first that is not.
  * FAILED: memory is out. */
-static int state_of(definer *d, cover *c, const as_k_buffer *buffer, const as_k_bytes *bytes,
-                    unsigned *part, int64_t *byte) {
+static int state_of(definer *d, uint32_t buffer, const as_k_bytes *bytes, unsigned *part,
+                    int64_t *byte) {
+  cover *c = cover_of(d, buffer);
   *part = bytes->p0;
   *byte = bytes->lo;
-  if (!c->n && c->p0 == c->p1) return NOTHING;
+  if (d->numbers[buffer - 1] == K_NONE) return ALL;
+  if (!c || (!c->n && c->p0 == c->p1)) return NOTHING;
   if (!c->n && in_box(c, bytes)) return ALL;
-  if (!unpack(d, c, buffer)) return FAILED;
+  if (!unpack(d, c, as_k_buf(d->k, buffer))) return FAILED;
   bool some = false, all = c->n > 0;
   int64_t length = run_of(bytes);
   if (too_many_runs(bytes->set)) return c->writer ? ALL : NOTHING;
@@ -256,9 +309,9 @@ static const char *element_of(const as_kernel *k, const as_k_buffer *b, unsigned
  * follow are noted in the same pass. False: memory is out. */
 static bool note_unwritten(definer *d, const as_k_item *it, uint32_t buffer) {
   as_kernel *k = d->k;
-  cover *c = &d->covers[buffer - 1];
+  cover *c = make_cover(d, buffer);
   const char *text = isa_arena_strn(&k->arena, k->error.text, strlen(k->error.text));
-  if (!text || !K_GROW(k, unwritten, nunwritten, cap_unwritten)) return as_k_nomem(k);
+  if (!c || !text || !K_GROW(k, unwritten, nunwritten, cap_unwritten)) return as_k_nomem(k);
   k->unwritten[k->nunwritten++] = (as_kernel_unwritten){buffer, text, it->at};
   c->vague = true;
   if (!c->writer) c->writer = (uint32_t)(it - k->items) + 1;
@@ -268,80 +321,88 @@ static bool note_unwritten(definer *d, const as_k_item *it, uint32_t buffer) {
 static bool unwritten(definer *d, const as_k_item *it, const as_k_use *u, unsigned part,
                       int64_t byte) {
   as_kernel *k = d->k;
-  const as_k_operand *o = as_k_op(k, u->operand);
+  const as_k_operand *o = as_k_use_op(k, it, u);
   const as_k_buffer *b = as_k_buf(k, o->buffer);
-  const cover *c = &d->covers[o->buffer - 1];
+  const cover *c = cover_of(d, o->buffer);
   char where[160], element[160], partition[40] = "";
-  const char *field = isa_form_of(it->in.op)->fields[u->field].name;
-  isa_line at = c->writer ? k->items[c->writer - 1].at : b->at;
+  const char *field = isa_form_of(it->op)->fields[u->field].name;
+  uint32_t writer = c ? c->writer : 0;
+  isa_line at = writer ? k->items[writer - 1].at : b->at;
   if (b->space != ISA_HBM)
     snprintf(partition, sizeof partition, "partition %u of ", part - b->part);
   as_k_fail(k, ISA_ILLEGAL, it->at,
             "%s %s: reads byte %" PRId64 " of %s%s %.60s (element %s), which nothing has "
             "written before; %s %s",
-            isa_ops[it->in.op].name, field, byte, partition,
-            b->space == ISA_HBM ? "tensor" : "tile", name_of(k, b),
-            element_of(k, b, part, byte, element, sizeof element),
-            c->writer ? "other bytes of it are written at" : "it is declared at",
+            isa_ops[it->op].name, field, byte, partition, b->space == ISA_HBM ? "tensor" : "tile",
+            name_of(k, b), element_of(k, b, part, byte, element, sizeof element),
+            writer ? "other bytes of it are written at" : "it is declared at",
             as_k_where(k, at, where, sizeof where));
   return note_unwritten(d, it, o->buffer);
 }
 
 /* Whether an instruction may leave some of an operand unread. */
-static bool may_skip(const as_k_item *it, const as_k_use *u) {
-  const isa_field *f = &isa_form_of(it->in.op)->fields[u->field];
+static bool may_skip(const as_kernel *k, const as_k_item *it, const as_k_use *u) {
+  const isa_field *f = &isa_form_of(it->op)->fields[u->field];
   bool pattern = f->kind == ISA_K_AP || f->kind == ISA_K_APS;
-  return (pattern && (f->arg & AP_IN_PART)) || isa_skips_rows(&it->in);
+  return (pattern && (f->arg & AP_IN_PART)) || isa_skips_rows(&as_k_ruling_of(k, it)->in);
 }
 
 static bool check_read(definer *d, const as_k_item *it, const as_k_use *u) {
   as_kernel *k = d->k;
-  const as_k_operand *o = as_k_op(k, u->operand);
-  const as_k_buffer *b = as_k_buf(k, o->buffer);
-  cover *c = &d->covers[o->buffer - 1];
-  const as_k_dyn *dyn = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
+  const as_k_operand *o = as_k_use_op(k, it, u);
   as_k_bytes bytes;
   unsigned part;
   int64_t byte;
-  if (!is_followed(k, b)) return true;
+  if (d->numbers[o->buffer - 1] == K_NONE || !is_followed(k, as_k_buf(k, o->buffer))) return true;
   as_k_bytes_of(k, o, &bytes);
-  int state = state_of(d, c, b, &bytes, &part, &byte);
+  int state = state_of(d, o->buffer, &bytes, &part, &byte);
   if (state == FAILED) return false;
-  bool loose = dyn || c->vague || may_skip(it, u);
-  if (state == ALL || (loose && (state == SOME || c->writer))) return true;
+  const cover *c = cover_of(d, o->buffer);
+  bool loose = o->dyn || (c && c->vague) || may_skip(k, it, u);
+  if (state == ALL || (loose && (state == SOME || (c && c->writer)))) return true;
   return unwritten(d, it, u, part, byte);
+}
+
+/* Whether bytes are all of a buffer, or a cover has all. */
+static bool is_whole(const as_k_bytes *bytes, const as_k_bytes *all) {
+  return !bytes->set && bytes->p0 <= all->p0 && all->p1 <= bytes->p1 && bytes->lo <= all->lo &&
+         all->hi <= bytes->hi;
+}
+static bool has_all(const cover *c, const as_k_bytes *all) {
+  return c->n == 0 ? in_box(c, all)
+                   : c->n == 1 && c->bands[0].n == 1 && c->bands[0].runs[0].lo == 0 &&
+                         c->bands[0].runs[0].hi == all->hi;
 }
 
 static bool note_write(definer *d, uint32_t item, const as_k_use *u) {
   as_kernel *k = d->k;
-  const as_k_operand *o = as_k_op(k, u->operand);
-  const as_k_buffer *b = as_k_buf(k, o->buffer);
-  cover *c = &d->covers[o->buffer - 1];
+  const as_k_item *it = &k->items[item];
+  const as_k_operand *o = as_k_use_op(k, it, u);
+  as_k_buffer *b = as_k_buf(k, o->buffer);
+  cover *c = NULL;
   as_k_bytes bytes;
-  if (!is_followed(k, b)) return true;
-  c->writer = item + 1;
-  if (!u->covers) {
-    c->vague = true;
-    return true;
-  }
-  as_k_bytes_of(k, o, &bytes);
-  if (!write_bytes(d, c, b, &bytes)) return false;
-  as_k_bytes all = {.p0 = b->part, .p1 = (uint16_t)(b->part + b->nparts), .hi = b->bytes};
-  bool whole = c->n == 0 ? in_box(c, &all)
-                         : c->n == 1 && c->bands[0].n == 1 && c->bands[0].runs[0].lo == 0 &&
-                               c->bands[0].runs[0].hi == b->bytes;
-  if (whole && !b->whole) as_k_buf(k, o->buffer)->whole = item + 1;
+  if (d->numbers[o->buffer - 1] == K_NONE || !is_followed(k, b)) return true;
+  uint16_t parts = b->space == ISA_HBM ? 1 : b->nparts;
+  as_k_bytes all = {
+      .p0 = b->part, .p1 = (uint16_t)(b->part + parts), .hi = (int64_t)as_k_buffer_bytes(k, b)};
+  if (u->covers) as_k_bytes_of(k, o, &bytes);
+  bool whole = u->covers && is_whole(&bytes, &all);
+  if (!whole && !(c = make_cover(d, o->buffer))) return false;
+  if (c) c->writer = item + 1;
+  if (c && !u->covers) c->vague = true;
+  if (c && u->covers && !write_bytes(d, c, b, &bytes)) return false;
+  if (!whole && (!u->covers || !has_all(c, &all))) return true;
+  if (!b->whole) b->whole = item + 1;
+  drop_cover(d, o->buffer, K_NONE);
   return true;
 }
 
 /* ---- Matmuls that left it open ------------------------------------------------------------- */
 
-static void *member_of(as_k_item *it, unsigned kind, uint32_t arg) {
-  int i = it->in.op < ISA_NOPS ? isa_field_of(it->in.op, kind, arg) : -1;
-  return i < 0 ? NULL : isa_member(&it->in, &isa_form_of(it->in.op)->fields[i]);
+/* The number of a matmul's operand that it marks as fresh; 0: it has none. */
+static uint32_t *zero_of(isa_insn *in) {
+  return isa_member(in, &isa_form_of(in->op)->fields[isa_field_of(in->op, ISA_K_AP, AP_FREED)]);
 }
-static isa_t_ENUM *acc_of(as_k_item *it) { return member_of(it, ISA_K_ENUM, ISA_SET_ACC); }
-static uint32_t *zero_of(as_k_item *it) { return member_of(it, ISA_K_AP, AP_FREED); }
 
 /* An operand that is the whole of a tile, of a type. */
 static bool whole_tile(as_kernel *k, uint32_t buffer, unsigned dtype, uint32_t *out) {
@@ -370,22 +431,24 @@ static bool ran_often(const definer *d, uint32_t loop) {
 
 /* Some of dst is written: the first matmul of the tile marks all of it as fresh, and from there on
  * the machine knows what is. */
-static bool mix(definer *d, as_k_item *it, cover *c, uint32_t buffer, unsigned dtype) {
+static bool mix(definer *d, as_k_item *it, uint32_t buffer, unsigned dtype) {
   as_kernel *k = d->k;
+  const cover *c = cover_of(d, buffer);
   if (!c->first_matmul || ran_often(d, c->first_loop))
     return as_k_fail(k, ISA_ILLEGAL, it->at,
                      "%s dst: some of its bytes are written, but %s: give acc=write "
                      "or acc=add",
-                     isa_ops[it->in.op].name,
-                     c->first_matmul ? "first in a loop" : "not by a matmul");
+                     isa_ops[it->op].name, c->first_matmul ? "first in a loop" : "not by a matmul");
   as_k_item *first = &k->items[c->first_matmul - 1];
-  uint32_t *zero = zero_of(first);
-  if (!*zero && !whole_tile(k, buffer, dtype, zero)) return false;
-  *acc_of(first) = ISA_ACC_auto;
-  *acc_of(it) = ISA_ACC_auto;
-  if (first == it) return true;
-  as_k_use uses[K_OPERANDS];
-  return as_k_keep_uses(k, first, uses, as_k_uses(k, first, uses));
+  isa_insn in = as_k_ruling_of(k, first)->in;
+  uint32_t zero = *zero_of(&in);
+  if (!as_k_set_acc(k, first, ISA_ACC_auto) || !as_k_set_acc(k, it, ISA_ACC_auto)) return false;
+  if (zero) return true;
+  if (!whole_tile(k, buffer, dtype, &zero)) return false;
+  as_k_ruling *own = as_k_own_ruling(k, first);
+  if (!own) return false;
+  *zero_of(&own->in) = zero - first->ops;
+  return as_k_find_uses(k, own, first->ops);
 }
 
 /* The outermost loop in whose later rounds more of a buffer is written than in the first. */
@@ -401,33 +464,43 @@ static bool refuse_while(definer *d, const as_k_item *it) {
   return as_k_fail(d->k, ISA_UNBUILT, it->at,
                    "%s: in a while at run time acc must be write or add: what is written of dst "
                    "differs from round to round",
-                   isa_ops[it->in.op].name);
+                   isa_ops[it->op].name);
 }
 
-static bool choose_acc(definer *d, uint32_t item, const as_k_use *uses, unsigned n) {
+/* Sets the `acc` of a matmul that left it open. */
+static bool choose_acc(definer *d, as_k_item *it, uint32_t buffer, const as_k_bytes *bytes,
+                       unsigned dtype) {
+  as_kernel *k = d->k;
+  unsigned part;
+  int64_t byte;
+  int state = state_of(d, buffer, bytes, &part, &byte);
+  if (state == FAILED) return false;
+  uint32_t loop = state == ALL ? 0 : differing_loop(d, as_k_buf(k, buffer));
+  if (loop && k->loops[loop - 1].is_while) return refuse_while(d, it);
+  d->peel = loop;
+  if (loop) return false;
+  const cover *c = cover_of(d, buffer);
+  if (state == SOME || (state == NOTHING && c && c->vague)) return mix(d, it, buffer, dtype);
+  return as_k_set_acc(k, it, state == ALL ? ISA_ACC_add : ISA_ACC_write);
+}
+
+static bool define_matmul(definer *d, uint32_t item) {
   as_kernel *k = d->k;
   as_k_item *it = &k->items[item];
-  isa_t_ENUM *acc = acc_of(it);
-  unsigned u = 0, part;
-  int64_t byte;
+  const as_k_use *uses;
+  isa_insn in = as_k_ruling_of(k, it)->in;
+  unsigned u = 0, n = as_k_used(k, it, &uses);
   as_k_bytes bytes;
   while (u < n && !uses[u].writes) u++;
-  if (!acc || u == n) return true;
-  const as_k_operand *o = as_k_op(k, uses[u].operand);
-  cover *c = &d->covers[o->buffer - 1];
-  as_k_bytes_of(k, o, &bytes);
-  bool open = (it->flags & AS_REC_ACCUMULATE) || (*acc == ISA_ACC_auto && !*zero_of(it));
-  if (open) {
-    int state = state_of(d, c, as_k_buf(k, o->buffer), &bytes, &part, &byte);
-    if (state == FAILED) return false;
-    uint32_t loop = state == ALL ? 0 : differing_loop(d, as_k_buf(k, o->buffer));
-    if (loop && k->loops[loop - 1].is_while) return refuse_while(d, it);
-    d->peel = loop;
-    if (loop) return false;
-    if (state != ALL && c->vague) state = SOME;
-    if (state == SOME && !mix(d, it, c, o->buffer, as_k_shape_of(k, o)->dtype)) return false;
-    if (state != SOME) *acc = state == ALL ? ISA_ACC_add : ISA_ACC_write;
-  }
+  if (u == n) return true;
+  const as_k_operand o = *as_k_use_op(k, it, &uses[u]);
+  as_k_bytes_of(k, &o, &bytes);
+  bool open =
+      (it->flags & AS_REC_ACCUMULATE) || (isa_insn_acc(&in) == ISA_ACC_auto && !*zero_of(&in));
+  if (open && !choose_acc(d, it, o.buffer, &bytes, as_k_shape_of(k, &o)->dtype)) return false;
+  if (d->numbers[o.buffer - 1] == K_NONE) return true;
+  cover *c = make_cover(d, o.buffer);
+  if (!c) return false;
   if (!c->first_matmul) {
     c->first_matmul = item + 1;
     c->first_loop = d->open;
@@ -437,33 +510,24 @@ static bool choose_acc(definer *d, uint32_t item, const as_k_use *uses, unsigned
 
 static bool define_item(definer *d, uint32_t item) {
   as_kernel *k = d->k;
-  as_k_use uses[K_OPERANDS];
-  as_k_item *it = &k->items[item];
-  isa_t_ENUM *acc = acc_of(it);
-  unsigned n = as_k_uses(k, it, uses);
-  if (acc) {
-    if (!choose_acc(d, item, uses, n)) return false;
-    n = as_k_uses(k, it, uses); /* one that adds reads as well */
-  }
-  for (unsigned u = 0; u < n; u++) {
-    bool fresh = acc && uses[u].writes && *acc == ISA_ACC_auto; /* the machine knows what is */
-    if (uses[u].reads && !fresh && !check_read(d, it, &uses[u])) return false;
-  }
+  const as_k_item *it = &k->items[item];
+  const as_k_use *uses;
+  bool matmul = as_k_ruling_of(k, it)->has_acc;
+  if (matmul && !define_matmul(d, item)) return false;
+  /* The machine knows what is written where it is asked for. */
+  bool asks = matmul && isa_insn_acc(&as_k_ruling_of(k, it)->in) == ISA_ACC_auto;
+  unsigned n = as_k_used(k, it, &uses);
+  for (unsigned u = 0; u < n; u++)
+    if (uses[u].reads && !(asks && uses[u].writes) && !check_read(d, it, &uses[u])) return false;
   for (unsigned u = 0; u < n; u++)
     if (uses[u].writes && !note_write(d, item, &uses[u])) return false;
-  return as_k_keep_uses(k, it, uses, n);
-}
-
-static void forget(definer *d, cover *c) {
-  for (uint32_t b = 0; b < c->n; b++)
-    isa_free(&d->k->al, c->bands[b].runs, c->bands[b].cap * sizeof(run));
-  isa_free(&d->k->al, c->bands, c->cap * sizeof *c->bands);
-  memset(c, 0, sizeof *c);
+  return true;
 }
 
 static void close_covers(definer *d) {
-  for (uint32_t i = 0; d->covers && i < d->k->nbuffers; i++) forget(d, &d->covers[i]);
-  isa_free(&d->k->al, d->covers, ((size_t)d->k->nbuffers + 1) * sizeof *d->covers);
+  for (uint32_t i = 0; i < d->ncovers; i++) free_bands(d, &d->covers[i]);
+  isa_free(&d->k->al, d->covers, d->cap_covers * sizeof *d->covers);
+  isa_free(&d->k->al, d->numbers, ((size_t)d->k->nbuffers + 1) * sizeof *d->numbers);
 }
 
 /* What was declared in a loop begins anew with each part of it. */
@@ -473,16 +537,16 @@ static void enter(definer *d, uint32_t loop) {
   d->open = loop;
   for (uint32_t i = 0; k->loops[loop - 1].rest && i < k->nbuffers; i++)
     if (k->buffers[i].loop && k->loops[k->buffers[i].loop - 1].origin == origin)
-      forget(d, &d->covers[i]);
+      drop_cover(d, i + 1, 0);
 }
 
 static bool define_items(definer *d) {
   as_kernel *k = d->k;
   for (uint32_t i = 0; i < k->nitems; i++) {
     const as_k_item *it = &k->items[i];
-    if (it->in.op == K_LOOP || it->in.op == K_WHILE) enter(d, it->loop);
-    if (it->in.op == K_ENDLOOP) d->open = k->loops[it->loop - 1].parent;
-    if (it->in.op < ISA_NOPS && !define_item(d, i)) return false;
+    if (it->op == K_LOOP || it->op == K_WHILE) enter(d, it->loop);
+    if (it->op == K_ENDLOOP) d->open = k->loops[it->loop - 1].parent;
+    if (it->op < ISA_NOPS && !define_item(d, i)) return false;
   }
   return true;
 }
@@ -501,11 +565,11 @@ static bool fail_with_first(as_kernel *k) {
 bool as_k_define(as_kernel *k) {
   for (;;) {
     definer d = {.k = k};
-    d.covers = isa_zalloc(&k->al, ((size_t)k->nbuffers + 1) * sizeof *d.covers);
-    bool ok = d.covers ? define_items(&d) : as_k_nomem(k);
+    d.numbers = isa_zalloc(&k->al, ((size_t)k->nbuffers + 1) * sizeof *d.numbers);
+    bool ok = d.numbers ? define_items(&d) : as_k_nomem(k);
     close_covers(&d);
     if (k->nunwritten) return fail_with_first(k);
     if (!d.peel || !as_k_peel(k, d.peel)) return ok;
-    k->nuses = 0;
+    for (uint32_t i = 0; i < k->nbuffers; i++) k->buffers[i].whole = 0; /* items have moved */
   }
 }

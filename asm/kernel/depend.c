@@ -45,7 +45,7 @@ void as_k_table_clear(as_k_table *t) {
 
 /* ---- One access ---------------------------------------------------------------------------- */
 
-static void box_of(as_k_table *t, uint32_t operand, as_k_box *b) {
+static void box_of(as_k_table *t, uint32_t operand, bool writes, as_k_box *b) {
   const as_kernel *k = t->k;
   const as_k_operand *o = as_k_op(k, operand);
   const as_k_buffer *f = as_k_buf(k, o->buffer);
@@ -54,7 +54,8 @@ static void box_of(as_k_table *t, uint32_t operand, as_k_box *b) {
   b->at.lo += hbm ? 0 : f->offset;
   b->at.hi += hbm ? 0 : f->offset;
   b->region = &t->regions[hbm ? f->tensor + 1 : o->space == ISA_PSUM];
-  b->shape = o->shape;
+  b->operand = operand;
+  b->writes = writes;
   b->moves = o->dyn != 0;
   b->constant = hbm && !f->written;
   b->first = (uint32_t)(b->at.lo >> b->region->page_shift);
@@ -67,12 +68,12 @@ static bool holds(const as_k_box *b, const as_k_access *a) {
 }
 
 /* The same bytes, though not dense: the same pattern. */
-static bool same(const as_k_table *t, const as_k_box *b, uint32_t operand, const as_k_access *a) {
+static bool same(const as_k_table *t, const as_k_box *b, const as_k_access *a) {
   if (b->at.lo != a->lo || b->at.hi != a->hi || b->at.p0 != a->p0 || b->at.p1 != a->p1)
     return false;
-  if (operand == a->operand) return true;
+  if (b->operand == a->operand) return true;
   const as_k_operand *o = as_k_op(t->k, a->operand);
-  return !b->moves && !o->dyn && b->shape == o->shape;
+  return !b->moves && !o->dyn && as_k_op(t->k, b->operand)->shape == o->shape;
 }
 
 static isa_byteset absolute(const as_k_bytes *b) {
@@ -84,7 +85,7 @@ static isa_byteset absolute(const as_k_bytes *b) {
 
 static bool sets_meet(as_k_table *t, const as_k_box *b, const as_k_access *a) {
   as_k_box other;
-  box_of(t, a->operand, &other);
+  box_of(t, a->operand, a->writes, &other);
   isa_byteset x = absolute(&b->at), y = absolute(&other.at);
   return isa_byteset_meet(&x, &y);
 }
@@ -103,15 +104,15 @@ static void drop(as_k_table *t, uint32_t id) {
   t->free = id + 1;
 }
 
-void as_k_table_find(as_k_table *t, const as_k_use *u, as_k_box *b, as_k_needs *needs) {
-  box_of(t, u->operand, b);
+void as_k_table_find(as_k_table *t, uint32_t operand, bool writes, as_k_box *b, as_k_needs *needs) {
+  box_of(t, operand, writes, b);
   if (b->constant || !b->region->pages) return;
   t->stamp++;
   for (uint32_t p = b->first; p <= b->last; p++) {
     as_k_page *page = &b->region->pages[p];
     for (uint32_t i = 0; i < page->n; i++) {
       as_k_access *a = &t->accesses[page->ids[i]];
-      if (!a->alive || a->stamp == t->stamp || !(u->writes || a->writes)) continue;
+      if (!a->alive || a->stamp == t->stamp || !(writes || a->writes)) continue;
       a->stamp = t->stamp;
       if (!meet(t, b, a)) continue;
       t->k->figures.dependences++;
@@ -134,10 +135,10 @@ static bool new_access(as_k_table *t, uint32_t *id) {
 
 /* Whether an access need not be kept beside the new one: whoever conflicts with it later conflicts
  * with the new one too, and who waits for that knows the old one complete. */
-static bool replaced(const as_k_table *t, const as_k_box *b, const as_k_use *u,
-                     const as_k_access *a, unsigned source, bool kills) {
-  if (!holds(b, a) && !same(t, b, u->operand, a)) return false;
-  return u->writes ? kills || a->source == source : !a->writes && a->source == source;
+static bool replaced(const as_k_table *t, const as_k_box *b, const as_k_access *a, unsigned source,
+                     bool kills) {
+  if (!holds(b, a) && !same(t, b, a)) return false;
+  return b->writes ? kills || a->source == source : !a->writes && a->source == source;
 }
 
 static bool add_to_page(as_k_table *t, as_k_page *p, uint32_t id) {
@@ -147,8 +148,7 @@ static bool add_to_page(as_k_table *t, as_k_page *p, uint32_t id) {
   return true;
 }
 
-bool as_k_table_note(as_k_table *t, const as_k_use *u, const as_k_box *b, uint32_t step,
-                     bool kills) {
+bool as_k_table_note(as_k_table *t, const as_k_box *b, uint32_t step, bool kills) {
   uint32_t id = 0;
   const as_k_step *s = &t->k->steps[step];
   as_k_region *r = b->region;
@@ -160,12 +160,12 @@ bool as_k_table_note(as_k_table *t, const as_k_use *u, const as_k_box *b, uint32
                                   .hi = b->at.hi,
                                   .step = step,
                                   .ordinal = s->ordinal,
-                                  .operand = u->operand,
-                                  .buffer = as_k_op(t->k, u->operand)->buffer,
+                                  .operand = b->operand,
+                                  .buffer = as_k_op(t->k, b->operand)->buffer,
                                   .p0 = b->at.p0,
                                   .p1 = b->at.p1,
                                   .source = s->source,
-                                  .writes = u->writes,
+                                  .writes = b->writes,
                                   .dense = !b->at.set,
                                   .alive = true};
   for (uint32_t p = b->first; p <= b->last; p++) {
@@ -173,7 +173,7 @@ bool as_k_table_note(as_k_table *t, const as_k_use *u, const as_k_box *b, uint32
     uint32_t n = 0;
     for (uint32_t i = 0; i < page->n; i++) {
       as_k_access *a = &t->accesses[page->ids[i]];
-      if (a->alive && a->step != step && replaced(t, b, u, a, s->source, kills)) a->alive = false;
+      if (a->alive && a->step != step && replaced(t, b, a, s->source, kills)) a->alive = false;
       if (a->alive)
         page->ids[n++] = page->ids[i];
       else

@@ -148,19 +148,19 @@ static void set_queue(const maker *m, const as_k_item *it, isa_insn *in) {
 }
 
 static bool is_static(const as_kernel *k, const as_k_item *it) {
-  return isa_op_is_dma(it->in.op) && k->queues[it->queue - 1].dge == ISA_DGE_none &&
-         isa_insn_pipe(&it->in) < 0;
+  return isa_op_is_dma(it->op) && k->queues[it->queue - 1].dge == ISA_DGE_none &&
+         isa_insn_pipe(&as_k_ruling_of(k, it)->in) < 0;
 }
 
 static bool put_item(maker *m, const as_k_step *s) {
   as_kernel *k = m->k;
   const as_k_item *it = &k->items[s->item];
-  bool transfer = isa_op_is_dma(it->in.op);
+  bool transfer = isa_op_is_dma(it->op);
   isa_insn in = {.op = ISA_OP_dma_trigger};
   if (is_static(k, it)) {
     in.u.TRIGGER.queue = k->queues[it->queue - 1].number;
     in.u.TRIGGER.count = (isa_int){false, 1};
-  } else if (!as_k_bind(&m->bind, it, &in)) {
+  } else if (!as_k_bind(&m->bind, as_k_ruling_of(k, it), it->ops, &in)) {
     return out_of_memory(m);
   } else if (transfer) {
     set_queue(m, it, &in);
@@ -206,7 +206,7 @@ static bool put_meet(maker *m, const as_k_step *s) {
       first = e;
     }
   if (!put_waits(m, s, it->at, NULL) || !put(m, &drain, it->at)) return false;
-  if (it->in.op == K_ENDLOOP && (l->engines >> m->engine & 1)) /* its registers are free again */
+  if (it->op == K_ENDLOOP && (l->engines >> m->engine & 1)) /* its registers are free again */
     m->next_base = m->loops[it->loop].first;
   if (m->engine == first) return put_first(m, it, others - 1, it->at);
   isa_update arrive = {.kind = ISA_UPD_inc, .sem = (uint8_t)k->meet_arrive[as_k_depth(k, l)]};
@@ -238,7 +238,7 @@ static bool begin_rounds(maker *m, const as_k_loop *l) {
   const as_kernel *k = m->k;
   for (uint32_t i = l->first + 1; i < l->last; i++) {
     const as_k_item *it = &k->items[i];
-    bool inner = it->in.op == K_LOOP || it->in.op == K_WHILE;
+    bool inner = it->op == K_LOOP || it->op == K_WHILE;
     if (!inner || !(k->loops[it->loop - 1].engines >> m->engine & 1)) continue;
     uint8_t next = m->next_base;
     if (!find_bases(m, it->loop, it->at)) return false;
@@ -492,7 +492,7 @@ static bool put_statics(maker *m) {
     isa_insn in;
     if (s->kind != K_STEP_ITEM || s->dead || !is_static(k, it)) continue;
     m->bind.engine = s->engine;
-    if (!as_k_bind(&m->bind, it, &in)) return out_of_memory(m);
+    if (!as_k_bind(&m->bind, as_k_ruling_of(k, it), it->ops, &in)) return out_of_memory(m);
     set_queue(m, it, &in);
     if (!isa_program_static(m->p, m->core, k->queues[it->queue - 1].number, &in))
       return out_of_memory(m);

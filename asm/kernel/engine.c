@@ -30,15 +30,16 @@ static uint64_t begin_at(const choice *c, unsigned e, unsigned ways) {
   return t;
 }
 
-static life *life_of(const choice *c, const as_k_use *u) {
-  return &c->lives[as_k_op(c->k, u->operand)->buffer - 1];
+static life *life_of(const choice *c, const as_k_item *it, const as_k_use *u) {
+  return &c->lives[as_k_use_op(c->k, it, u)->buffer - 1];
 }
 
 /* When what an item on e uses is there: what it reads is written, what it writes is read. */
-static uint64_t ready_at(const choice *c, unsigned e, const as_k_use *uses, unsigned n) {
+static uint64_t ready_at(const choice *c, unsigned e, const as_k_item *it) {
   uint64_t t = 0, delay = c->k->o.costs.delay;
-  for (unsigned u = 0; u < n; u++) {
-    const life *l = life_of(c, &uses[u]);
+  const as_k_use *uses;
+  for (unsigned u = 0, n = as_k_used(c->k, it, &uses); u < n; u++) {
+    const life *l = life_of(c, it, &uses[u]);
     uint64_t written = l->written + (l->written && l->writer != e ? delay : 0);
     uint64_t read = l->read + (l->read && l->reader != e ? delay : 0);
     if (written > t) t = written;
@@ -48,16 +49,17 @@ static uint64_t ready_at(const choice *c, unsigned e, const as_k_use *uses, unsi
 }
 
 /* When engine e would be done with it. */
-static uint64_t done_at(const choice *c, unsigned e, const as_k_item *it, const as_k_use *uses,
-                        unsigned n) {
-  uint64_t begin = begin_at(c, e, as_k_ways_of(c->k, e, uses, n)), ready = ready_at(c, e, uses, n);
-  return (begin > ready ? begin : ready) + (uint64_t)as_k_ruling_of(c->k, it)->busy[e] * 1000;
+static uint64_t done_at(const choice *c, unsigned e, const as_k_item *it) {
+  const as_k_ruling *r = as_k_ruling_of(c->k, it);
+  uint64_t begin = begin_at(c, e, r->ways[e]), ready = ready_at(c, e, it);
+  return (begin > ready ? begin : ready) + (uint64_t)r->busy[e] * 1000;
 }
 
 /* Notes that an item on e is done at a time. */
-static void note(const choice *c, unsigned e, const as_k_use *uses, unsigned n, uint64_t done) {
-  for (unsigned u = 0; u < n; u++) {
-    life *l = life_of(c, &uses[u]);
+static void note(const choice *c, unsigned e, const as_k_item *it, uint64_t done) {
+  const as_k_use *uses;
+  for (unsigned u = 0, n = as_k_used(c->k, it, &uses); u < n; u++) {
+    life *l = life_of(c, it, &uses[u]);
     if (uses[u].reads && done > l->read) {
       l->read = done;
       l->reader = (uint8_t)e;
@@ -76,13 +78,13 @@ static unsigned lowest(unsigned mask) {
 }
 
 /* The engine of a mask where it would be done soonest. */
-static unsigned soonest(choice *c, unsigned mask, const as_k_item *it, const as_k_use *uses,
-                        unsigned n) {
+static unsigned soonest(choice *c, unsigned mask, const as_k_item *it) {
   unsigned e = lowest(mask);
-  uint64_t best = done_at(c, e, it, uses, n);
+  if (!(mask & (mask - 1))) return e;
+  uint64_t best = done_at(c, e, it);
   for (unsigned g = e + 1; g < ISA_NENGINES; g++) {
     if (!(mask >> g & 1)) continue;
-    uint64_t t = done_at(c, g, it, uses, n);
+    uint64_t t = done_at(c, g, it);
     if (t >= best) continue;
     best = t;
     e = g;
@@ -99,29 +101,28 @@ static unsigned next_turn(choice *c, unsigned mask) {
 
 static void choose(choice *c, as_k_item *it) {
   as_kernel *k = c->k;
-  const as_k_use *uses = as_k_used(k, it);
   const as_k_ruling *r = as_k_ruling_of(k, it);
-  unsigned n = it->nuses, e = it->engine;
+  unsigned e = it->engine;
   if (e == ISA_NENGINES) {
     e = k->o.flags & AS_KERNEL_FIXED_ENGINES ? lowest(r->engines)
         : k->o.flags & AS_KERNEL_ROUND_ROBIN ? next_turn(c, r->engines)
-                                             : soonest(c, r->engines, it, uses, n);
+                                             : soonest(c, r->engines, it);
     it->engine = (uint8_t)e;
   }
-  unsigned ways = as_k_ways_of(k, e, uses, n);
-  c->free[e] = done_at(c, e, it, uses, n);
+  unsigned ways = r->ways[e];
+  c->free[e] = done_at(c, e, it);
   c->busy[e] += (uint64_t)r->busy[e] * 1000;
   for (unsigned w = 0; ways >> w; w++)
     if (ways >> w & 1) {
       c->way_free[w] = c->free[e];
       c->way_user[w] = (uint8_t)e;
     }
-  note(c, e, uses, n, c->free[e]);
+  note(c, e, it, c->free[e]);
 }
 
 /* Control instructions with a result go where it is needed, others to sync. */
 static void place_control(as_k_item *it) {
-  const isa_form *f = isa_form_of(it->in.op);
+  const isa_form *f = isa_form_of(it->op);
   bool result = f->nfields && f->fields[0].kind == ISA_K_REG && !strcmp(f->fields[0].name, "rd");
   if (result)
     it->engine = ISA_NENGINES;
@@ -131,10 +132,9 @@ static void place_control(as_k_item *it) {
 
 /* Transfers are through once the bytes of all before them are. */
 static void note_transfer(choice *c, const as_k_item *it) {
-  const as_k_use *uses = as_k_used(c->k, it);
-  uint64_t ready = ready_at(c, ISA_NENGINES, uses, it->nuses);
-  c->dma += as_k_dma_time(c->k, it);
-  note(c, ISA_NENGINES, uses, it->nuses, ready > c->dma ? ready : c->dma);
+  uint64_t ready = ready_at(c, ISA_NENGINES, it);
+  c->dma += as_k_ruling_of(c->k, it)->dma;
+  note(c, ISA_NENGINES, it, ready > c->dma ? ready : c->dma);
 }
 
 bool as_k_choose_engines(as_kernel *k) {
@@ -144,11 +144,11 @@ bool as_k_choose_engines(as_kernel *k) {
   if (!c.lives) return as_k_nomem(k);
   for (uint32_t i = 0; i < k->nitems; i++) {
     as_k_item *it = &k->items[i];
-    if (it->in.op >= ISA_NOPS) continue;
+    if (it->op >= ISA_NOPS) continue;
     k->figures.instructions += !it->added;
-    if (isa_op_is_control(it->in.op))
+    if (isa_op_is_control(it->op))
       place_control(it);
-    else if (isa_op_is_dma(it->in.op))
+    else if (isa_op_is_dma(it->op))
       note_transfer(&c, it);
     else
       choose(&c, it);

@@ -58,46 +58,77 @@ typedef struct as_k_dyn {
 enum { K_LOOP = ISA_NOPS, K_WHILE, K_ENDLOOP };
 
 typedef struct as_k_item {
-  isa_insn in;      /* AP fields and NUM patterns are operands, APS lists places in ops */
-  uint32_t regs[2]; /* of its REG fields, in their order: kernel registers */
   isa_line at;
   uint32_t number; /* as emitted; of one that was added: of the one it serves */
-  uint32_t uses;   /* place in uses, and how many: by as_k_define */
-  uint32_t loop;   /* of K_LOOP, K_WHILE, K_ENDLOOP: 1-based */
-  uint32_t ruling; /* of an instruction: 1-based */
-  uint16_t queue;  /* of a transfer: 1-based; 0: not chosen */
+  uint32_t ops;    /* of an instruction: its operands are numbered from here on, see as_k_ruling */
+  union {
+    uint32_t ruling; /* of an instruction, 1-based */
+    uint32_t loop;   /* of K_LOOP, K_WHILE, K_ENDLOOP, 1-based */
+  };
+  uint16_t op;
+  uint16_t queue; /* of a transfer: 1-based; 0: not chosen */
   bool added;
   uint8_t replicas; /* mask of engines that run a control instruction */
-  uint8_t nuses;
-  uint8_t engine; /* that runs it, ISA_NENGINES: not chosen, or several */
-  uint8_t flags;  /* AS_REC_ */
+  uint8_t engine;   /* that runs it, ISA_NENGINES: not chosen, or several */
+  uint8_t flags;    /* AS_REC_ */
 } as_k_item;
 
-/* What the verifier found of an item, kept once for all that are alike: their records have the same
- * words, but for the line, which of equal tiles they name, and where in a tensor they lie. */
-typedef struct as_k_ruling {
-  uint32_t key, words;         /* in keys; no words: no other item is known to be like it */
-  uint8_t engine;              /* as in as_k_item */
-  uint8_t engines;             /* mask of those that may run it */
-  uint8_t modes;               /* of a transfer: mask of ISA_DGE_ that may */
-  uint32_t busy[ISA_ENG_sync]; /* of a data path: ps on each of engines */
-} as_k_ruling;
-
-/* The words of a record that its ruling depends on. */
-enum { K_KEY_WORDS = 128, K_KEY_BUFFERS = 8 };
-typedef struct as_k_key {
-  int64_t w[K_KEY_WORDS];
-  uint32_t n; /* 0: it is verified for itself */
-  uint32_t hash, nbuffers, buffers[K_KEY_BUFFERS];
-} as_k_key;
+/* An item while it is made: what its ruling is to have is still its own. */
+typedef struct as_k_draft {
+  as_k_item it;
+  isa_insn in;
+  uint32_t regs[2];
+} as_k_draft;
 
 /* One operand of an item, with what the item does to it. */
 typedef struct as_k_use {
-  uint32_t operand;
+  uint32_t operand; /* number n stands for operand it->ops + n */
   uint8_t field;
   bool reads, writes;
   bool covers; /* all its bytes are written, whatever the data */
 } as_k_use;
+
+/* What items that are alike share: their instruction, and what the verifier found of it. Their
+ * records have the same words, but for the line, which of equal tiles they name, and where in a
+ * tensor they lie. Number n of an operand is as_k_op(k, it->ops + n). */
+typedef struct as_k_ruling {
+  isa_insn in;          /* AP fields and NUM patterns are operands, APS lists places in ops */
+  uint32_t regs[2];     /* of its REG fields, in their order: kernel registers */
+  uint32_t key, words;  /* in keys; no words: no other item is known to be like it */
+  uint32_t uses, sites; /* places in uses and sites */
+  uint32_t next[2];     /* of what came after an item like this last, and before that */
+  uint32_t with_acc[3]; /* the same with another `acc`, by ISA_ACC_; 0: none yet */
+  uint32_t busy[ISA_ENG_sync]; /* of a data path: ps on each of engines */
+  uint64_t dma;                /* of a transfer: what the DMA engines take for its bytes, in fs */
+  uint16_t queue;              /* that the caller chose, as in as_k_item */
+  uint8_t engine;              /* as in as_k_item */
+  uint8_t engines;             /* mask of those that may run it */
+  uint8_t modes;               /* of a transfer: mask of ISA_DGE_ that may */
+  uint8_t ways[ISA_NENGINES];  /* masks of the ways of isa_ways that it uses on each engine */
+  uint8_t nuses, nsites;
+  bool has_acc; /* it is a matmul */
+  bool simple;  /* its operands are its sites: they move no others and are in no lists */
+  bool plain;   /* simple, and it has no registers and lists */
+} as_k_ruling;
+
+/* An operand of a simple ruling, as the first such item had it. */
+typedef struct as_k_site {
+  as_k_operand operand;
+  uint16_t at;     /* the word of the record that names its buffer */
+  uint16_t member; /* the byte of isa_insn where its number is */
+} as_k_site;
+
+/* The words of a record that its ruling depends on. */
+enum { K_KEY_WORDS = 128, K_KEY_BUFFERS = 8 };
+enum { K_OFFSET_AT = 4 }; /* of an operand: from the word of its buffer to that of its offset */
+typedef struct as_k_key {
+  int64_t w[K_KEY_WORDS];
+  uint32_t n; /* 0: it is verified for itself */
+  uint32_t hash, nbuffers, buffers[K_KEY_BUFFERS];
+  bool simple;
+  uint32_t nsites;
+  as_k_site sites[K_KEY_BUFFERS];
+} as_k_key;
 
 typedef struct as_k_loop {
   as_kernel_range range;
@@ -219,8 +250,6 @@ struct as_kernel {
   uint32_t nops, cap_ops;
   as_k_dyn *dyns;
   uint32_t ndyns, cap_dyns;
-  as_k_use *uses;
-  uint32_t nuses, cap_uses;
   as_k_item *items;
   uint32_t nitems, cap_items;
   as_k_loop *loops;
@@ -237,7 +266,11 @@ struct as_kernel {
   as_k_shape *shapes;
   uint32_t nshapes, cap_shapes;
   as_k_ruling *rulings;
-  uint32_t nrulings, cap_rulings;
+  uint32_t nrulings, cap_rulings, last_ruling; /* last: of the record that was read last */
+  as_k_use *uses;
+  uint32_t nuses, cap_uses;
+  as_k_site *sites;
+  uint32_t nsites, cap_sites;
   int64_t *keys;
   uint32_t nkeys, cap_keys;
 
@@ -298,6 +331,17 @@ static inline const as_k_shape *as_k_shape_of(const as_kernel *k, const as_k_ope
 static inline const as_k_ruling *as_k_ruling_of(const as_kernel *k, const as_k_item *it) {
   return &k->rulings[it->ruling - 1];
 }
+/* The operands of an instruction, index vectors and elements of offsets included, and what it does
+ * to each; how many. Of a loop's begin or end 0. */
+static inline unsigned as_k_used(const as_kernel *k, const as_k_item *it, const as_k_use **uses) {
+  const as_k_ruling *r = it->op < ISA_NOPS ? as_k_ruling_of(k, it) : NULL;
+  *uses = r ? k->uses + r->uses : NULL;
+  return r ? r->nuses : 0;
+}
+static inline const as_k_operand *as_k_use_op(const as_kernel *k, const as_k_item *it,
+                                              const as_k_use *u) {
+  return as_k_op(k, it->ops + u->operand);
+}
 static inline as_k_wait as_k_wait_of(const as_kernel *k, const as_k_step *s, uint32_t wait) {
   return wait == K_NONE ? (as_k_wait){.step = s->reuse - 1, .reuse = true} : k->waits[wait];
 }
@@ -317,14 +361,26 @@ void as_k_key_buffer(const as_kernel *k, as_k_key *key, size_t at, uint32_t buff
 void as_k_key_offset(const as_kernel *k, as_k_key *key, size_t at, const as_k_operand *o);
 /* The number of the ruling that was kept for an item alike; 0: none was kept. */
 uint32_t as_k_find_ruling(const as_kernel *k, as_k_key *key);
-bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found, uint32_t *number);
+/* Keeps a ruling; ops: of the item that it was found of. */
+bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found, uint32_t ops,
+                     uint32_t *number);
+/* Gives an item a ruling with this `acc`, which the others like it do not get with it. */
+bool as_k_set_acc(as_kernel *k, as_k_item *it, unsigned acc);
+/* Gives an item a ruling of its own, to be changed; as_k_find_uses then finds its uses anew. */
+as_k_ruling *as_k_own_ruling(as_kernel *k, as_k_item *it);
+bool as_k_find_uses(as_kernel *k, as_k_ruling *r, uint32_t ops);
+/* Adds the item of a record of at most n words, if it is like one that came after the last one's
+ * like; else false, and nothing has changed. */
+bool as_k_guess(as_kernel *k, const int64_t *w, size_t n);
+/* Notes the ruling of a record that as_k_guess did not take. */
+void as_k_note_ruling(as_kernel *k, uint32_t number);
 
 /* ---- list.c: items ---- */
 
 /* Meetings with the other core, each kind in the order of the list: sendrecvs by their pipe,
  * gpsimd's own among them, and barriers. K_MEETINGS: it does not meet the other core. */
 enum { K_BARRIERS = 256, K_MEETINGS };
-unsigned as_k_meeting_kind(const isa_insn *in);
+unsigned as_k_meeting_kind(const as_kernel *k, const as_k_item *it);
 
 /* Adds an item, or gives false. */
 bool as_k_add_item(as_kernel *k, const as_k_item *it);
@@ -332,7 +388,7 @@ bool as_k_add_item(as_kernel *k, const as_k_item *it);
 /* ---- legal.c ---- */
 
 /* Adds an item that was refused, with copies that make it legal; false with its error. */
-bool as_k_mend(as_kernel *k, const as_k_item *it);
+bool as_k_mend(as_kernel *k, const as_k_draft *d);
 
 /* ---- spill.c ---- */
 
@@ -359,22 +415,15 @@ bool as_k_peel(as_kernel *k, uint32_t loop);
 
 /* ---- record.c ---- */
 
-/* Reads one record of at most n words into an item; operands go to ops. */
-bool as_k_read_record(as_kernel *k, const int64_t *w, size_t n, as_k_item *it, as_k_key *key);
+/* Reads one record of at most n words; operands go to ops. */
+bool as_k_read_record(as_kernel *k, const int64_t *w, size_t n, as_k_draft *d, as_k_key *key);
 /* Room for n units at the end of ops, which the caller fills; NULL if out of memory. */
-uint64_t *as_k_take_units(as_kernel *k, uint32_t n, uint32_t *number);
+void *as_k_take_units(as_kernel *k, uint32_t n, uint32_t *number);
 
 /* ---- access.c ---- */
 
-/* The operands of an item, index vectors and elements of offsets included; how many. */
-unsigned as_k_uses(const as_kernel *k, const as_k_item *it, as_k_use out[K_OPERANDS]);
-/* The same as the last pass noted it, for the passes after as_k_define; NULL when no item has any.
- */
-static inline const as_k_use *as_k_used(const as_kernel *k, const as_k_item *it) {
-  return k->uses ? &k->uses[it->uses] : NULL;
-}
-/* Notes what as_k_uses found. */
-bool as_k_keep_uses(as_kernel *k, as_k_item *it, const as_k_use *uses, unsigned n);
+/* What as_k_used gives, of an instruction of the item whose operands begin at ops. */
+unsigned as_k_uses(const as_kernel *k, const isa_insn *in, uint32_t ops, as_k_use out[K_OPERANDS]);
 /* The bytes of an operand, from the first of its buffer; of one that moves all that it can reach.
  */
 typedef struct as_k_bytes {
@@ -403,13 +452,14 @@ typedef struct as_k_binder {
   uint32_t nslots, slots[K_OPERANDS]; /* verifying: buffers of the item */
   uint32_t nregs, regs[ISA_NREGS];    /* verifying: registers */
 } as_k_binder;
-/* False when memory or slots are out. */
-bool as_k_bind(as_k_binder *b, const as_k_item *it, isa_insn *out);
+/* The instruction of a ruling with the operands of the item that begin at ops. False when memory or
+ * slots are out. */
+bool as_k_bind(as_k_binder *b, const as_k_ruling *r, uint32_t ops, isa_insn *out);
 
 /* ---- verify.c ---- */
 
 /* Whether an item is legal somewhere; gives it its ruling. */
-bool as_k_verify(as_kernel *k, as_k_item *it, as_k_key *key);
+bool as_k_verify(as_kernel *k, as_k_draft *d, as_k_key *key);
 
 /* ---- the passes; each false with an error ---- */
 
@@ -418,7 +468,7 @@ bool as_k_lives(as_kernel *k);
 bool as_k_choose_engines(as_kernel *k);
 bool as_k_choose_queues(as_kernel *k);
 /* What the DMA engines take for the bytes that a transfer writes, in fs. */
-uint64_t as_k_dma_time(const as_kernel *k, const as_k_item *it);
+uint64_t as_k_dma_time(const as_kernel *k, const as_k_ruling *r, uint32_t ops);
 /* Of one transfer that is made after that; not in a loop at run time. */
 bool as_k_choose_queue(as_kernel *k, as_k_item *it);
 bool as_k_registers(as_kernel *k);
@@ -509,20 +559,19 @@ _Static_assert(K_SOURCES <= 32, "sources have a bit each");
 typedef struct as_k_box {
   as_k_region *region;
   as_k_bytes at;
-  uint32_t shape, first, last; /* pages */
-  bool moves, constant;        /* constant: of a tensor that nothing writes */
+  uint32_t operand, first, last; /* first, last: pages */
+  bool writes, moves, constant;  /* constant: of a tensor that nothing writes */
 } as_k_box;
-/* What a use conflicts with; fills b. */
-void as_k_table_find(as_k_table *t, const as_k_use *u, as_k_box *b, as_k_needs *needs);
-/* Notes the use of a step, with its box. kills: whatever it covers is known to whoever waits for
+/* What the use of an operand conflicts with; fills b. */
+void as_k_table_find(as_k_table *t, uint32_t operand, bool writes, as_k_box *b, as_k_needs *needs);
+/* Notes a use of a step by its box. kills: whatever it covers is known to whoever waits for
  * it. */
-bool as_k_table_note(as_k_table *t, const as_k_use *u, const as_k_box *b, uint32_t step,
-                     bool kills);
+bool as_k_table_note(as_k_table *t, const as_k_box *b, uint32_t step, bool kills);
 
 /* ---- way.c ---- */
 
-/* Mask of the ways of isa_ways that an instruction of engine e uses and that must be ordered. */
-unsigned as_k_ways_of(const as_kernel *k, unsigned e, const as_k_use *uses, unsigned n);
+/* Finds the ways of isa_ways that an instruction uses on each engine and that must be ordered. */
+void as_k_find_ways(const as_kernel *k, as_k_ruling *r, uint32_t ops);
 typedef struct as_k_ways {
   uint32_t last[ISA_NWAYS][2]; /* 1 + the step of each of the engines that used it last */
 } as_k_ways;

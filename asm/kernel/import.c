@@ -143,8 +143,8 @@ static bool operands(importer *m, unsigned e, isa_ref *list) {
   return true;
 }
 
-static bool field(importer *m, unsigned e, const isa_field *f, as_k_item *it) {
-  void *v = isa_member(&it->in, f);
+static bool field(importer *m, unsigned e, const isa_field *f, as_k_draft *d) {
+  void *v = isa_member(&d->in, f);
   isa_num *num = v;
   isa_int *i = v;
   switch (f->kind) {
@@ -156,7 +156,7 @@ static bool field(importer *m, unsigned e, const isa_field *f, as_k_item *it) {
     return true;
   case ISA_K_INT: *i = (isa_int){false, (int32_t)value(m, e, *i)}; return true;
   case ISA_K_REG: return refuse(m, "an instruction moves a register to or from memory");
-  case ISA_K_QUEUE: it->queue = (uint16_t)m->queues[*(isa_t_QUEUE *)v]; return true;
+  case ISA_K_QUEUE: d->it.queue = (uint16_t)m->queues[*(isa_t_QUEUE *)v]; return true;
   default: break;
   }
   if (!isa_kind_elem[f->kind]) return true;
@@ -169,15 +169,15 @@ static bool field(importer *m, unsigned e, const isa_field *f, as_k_item *it) {
 }
 
 static bool take_item(importer *m, unsigned e, const isa_insn *in) {
-  as_k_item it = {.in = *in, .engine = (uint8_t)e, .at = m->at};
+  as_k_draft d = {.it = {.engine = (uint8_t)e, .at = m->at}, .in = *in};
   as_k_key key = {.n = 0};
   const isa_form *form = isa_form_of(in->op);
-  memset(&it.in.wait, 0, sizeof it.in.wait);
-  memset(&it.in.upd, 0, sizeof it.in.upd);
+  memset(&d.in.wait, 0, sizeof d.in.wait);
+  memset(&d.in.upd, 0, sizeof d.in.upd);
   if (!as_kernel_takes(in->op)) return refuse(m, isa_ops[in->op].name);
   for (unsigned i = 0; i < form->nfields; i++)
-    if (!field(m, e, &form->fields[i], &it)) return false;
-  return as_k_verify(m->k, &it, &key) && as_k_add_item(m->k, &it);
+    if (!field(m, e, &form->fields[i], &d)) return false;
+  return as_k_verify(m->k, &d, &key) && as_k_add_item(m->k, &d.it);
 }
 
 /* ---- Sequencers ---------------------------------------------------------------------------- */

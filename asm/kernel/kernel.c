@@ -73,7 +73,6 @@ void as_kernel_free(as_kernel *k) {
   FREE(files, cap_files);
   FREE(ops, cap_ops);
   FREE(dyns, cap_dyns);
-  FREE(uses, cap_uses);
   FREE(items, cap_items);
   FREE(loops, cap_loops);
   FREE(queues, cap_queues);
@@ -85,6 +84,8 @@ void as_kernel_free(as_kernel *k) {
   isa_index_free(&al, &k->names);
   FREE(shapes, cap_shapes);
   FREE(rulings, cap_rulings);
+  FREE(uses, cap_uses);
+  FREE(sites, cap_sites);
   FREE(keys, cap_keys);
   FREE(steps, cap_steps);
   FREE(waits, cap_waits);

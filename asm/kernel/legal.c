@@ -12,8 +12,8 @@ enum { MOST_OPERANDS = 8, MOST_PIECES = 256 };
 /* How an operand may be staged, in the order tried. */
 enum { PLAIN, OTHER_TYPE, SPREAD, WAYS };
 
-typedef struct place { /* of an operand in the item: a field, and its number there */
-  uint32_t *at;
+typedef struct place { /* of an operand in the item */
+  uint32_t *at;        /* the field that names it */
   const isa_field *field;
   uint32_t number, staged;
   bool reads, writes;
@@ -21,7 +21,7 @@ typedef struct place { /* of an operand in the item: a field, and its number the
 
 typedef struct mender {
   as_kernel *k;
-  as_k_item it;
+  as_k_draft d;
   place places[MOST_OPERANDS];
   unsigned n;
   as_kernel_error error; /* of the instruction as it was given */
@@ -33,17 +33,17 @@ static const as_k_shape *shape_at(const as_kernel *k, uint32_t number) {
 
 /* The operands of m->it that may be staged: those that move no other operand. */
 static void find_places(mender *m) {
-  const isa_form *form = isa_form_of(m->it.in.op);
+  const isa_form *form = isa_form_of(m->d.in.op);
   as_k_use uses[K_OPERANDS];
-  unsigned nuses = as_k_uses(m->k, &m->it, uses);
+  unsigned nuses = as_k_uses(m->k, &m->d.in, m->d.it.ops, uses);
   m->n = 0;
   for (unsigned i = 0; i < form->nfields && m->n < MOST_OPERANDS; i++) {
     const isa_field *f = &form->fields[i];
-    uint32_t *at = f->kind == ISA_K_AP ? isa_member(&m->it.in, f) : NULL;
-    isa_num *num = isa_member(&m->it.in, f);
+    uint32_t *at = f->kind == ISA_K_AP ? isa_member(&m->d.in, f) : NULL;
+    isa_num *num = isa_member(&m->d.in, f);
     if (f->kind == ISA_K_NUM && num->kind == ISA_NUM_ap) at = &num->v;
     if (!at || !*at || (f->kind == ISA_K_AP && (f->arg & AP_FREED))) continue;
-    place p = {.at = at, .field = f, .number = *at};
+    place p = {.at = at, .field = f, .number = m->d.it.ops + *at};
     for (unsigned u = 0; u < nuses; u++) {
       if (uses[u].operand != *at) continue;
       p.writes = p.writes || uses[u].writes;
@@ -99,7 +99,7 @@ static bool stage(mender *m, const place *p, unsigned parts, uint8_t dtype, uint
                       .shape = {parts, (uint32_t)(bytes / isa_dtype_bytes(dtype))},
                       .part = -1,
                       .offset = -1,
-                      .at = m->it.at};
+                      .at = m->d.it.at};
   as_k_operand o = {.nparts = (uint8_t)parts, .space = t.space};
   return as_kernel_tile_new(k, &t, &o.buffer) && put_operand(k, o, dtype, n, dim, number);
 }
@@ -134,21 +134,20 @@ static bool stage_in_way(mender *m, place *p, unsigned way) {
   const as_k_operand *x = as_k_op(m->k, p->number);
   const as_k_dyn *d = x->dyn ? &m->k->dyns[x->dyn - 1] : NULL;
   if (d && (d->index_kind || d->size_dim)) return false;
-  if (isa_insn_acc(&m->it.in) >= 0 && p->reads && p->writes)
-    return false; /* a sum stays in place */
+  if (isa_insn_acc(&m->d.in) >= 0 && p->reads && p->writes) return false; /* a sum stays in place */
   return other(m, p, way, &parts, &dtype) && stage(m, p, parts, dtype, &p->staged);
 }
 
 /* ---- Copies --------------------------------------------------------------------------------- */
 
 static bool put_copy(mender *m, unsigned op, uint32_t dst, uint32_t src) {
-  as_k_item c = {.engine = ISA_NENGINES, .at = m->it.at, .added = true};
+  as_k_draft c = {.it = {.engine = ISA_NENGINES, .at = m->d.it.at, .added = true}};
   as_k_key key = {.n = 0};
   c.in.op = (uint16_t)op;
   const isa_form *form = isa_form_of(op);
   *(isa_t_AP *)isa_member(&c.in, &form->fields[isa_field_of(op, ISA_K_AP, AP_W)]) = dst;
   *(isa_t_AP *)isa_member(&c.in, &form->fields[isa_field_of(op, ISA_K_AP, AP_R)]) = src;
-  return as_k_verify(m->k, &c, &key) && as_k_add_item(m->k, &c);
+  return as_k_verify(m->k, &c, &key) && as_k_add_item(m->k, &c.it);
 }
 
 static bool copy_whole(mender *m, uint32_t dst, uint32_t src) {
@@ -230,11 +229,11 @@ static bool put_all(mender *m) {
   as_kernel *k = m->k;
   as_k_key key = {.n = 0};
   uint32_t items = k->nitems;
-  as_k_item it = m->it;
-  bool ok = as_k_verify(k, &it, &key);
+  as_k_draft d = m->d;
+  bool ok = as_k_verify(k, &d, &key);
   for (unsigned i = 0; i < m->n && ok; i++)
     if (m->places[i].staged && m->places[i].reads) ok = bring(m, &m->places[i]);
-  ok = ok && as_k_add_item(k, &it);
+  ok = ok && as_k_add_item(k, &d.it);
   for (unsigned i = 0; i < m->n && ok; i++)
     if (m->places[i].staged && m->places[i].writes)
       ok = copy(m, m->places[i].staged, m->places[i].number, false);
@@ -257,10 +256,10 @@ static bool attempt(mender *m, unsigned mask, unsigned way) {
     p->staged = 0;
     if (!(mask >> i & 1)) continue;
     ok = stage_in_way(m, p, way);
-    if (ok) *p->at = p->staged;
+    if (ok) *p->at = p->staged - m->d.it.ops;
   }
   ok = ok && put_all(m);
-  for (unsigned i = 0; i < m->n; i++) *m->places[i].at = m->places[i].number;
+  for (unsigned i = 0; i < m->n; i++) *m->places[i].at = m->places[i].number - m->d.it.ops;
   if (!ok) k->nops = ops;
   return ok;
 }
@@ -279,10 +278,10 @@ static bool trial(const mender *m, unsigned i, unsigned *mask, unsigned *way) {
   return i <= n * n && n > 1;
 }
 
-bool as_k_mend(as_kernel *k, const as_k_item *it) {
-  mender m = {.k = k, .it = *it, .error = k->error};
+bool as_k_mend(as_kernel *k, const as_k_draft *d) {
+  mender m = {.k = k, .d = *d, .error = k->error};
   unsigned mask, way;
-  if (isa_op_is_control(it->in.op) || k->error.status != ISA_ILLEGAL) return false;
+  if (isa_op_is_control(d->in.op) || k->error.status != ISA_ILLEGAL) return false;
   find_places(&m);
   for (unsigned i = 0; trial(&m, i, &mask, &way); i++) {
     if (attempt(&m, mask, way)) return true;

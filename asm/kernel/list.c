@@ -19,9 +19,9 @@ bool as_kernel_takes(unsigned op) {
   }
 }
 
-unsigned as_k_meeting_kind(const isa_insn *in) {
-  if (in->op == ISA_OP_core_barrier) return K_BARRIERS;
-  int pipe = in->op < ISA_NOPS ? isa_insn_pipe(in) : -1;
+unsigned as_k_meeting_kind(const as_kernel *k, const as_k_item *it) {
+  if (it->op == ISA_OP_core_barrier) return K_BARRIERS;
+  int pipe = it->op < ISA_NOPS ? isa_insn_pipe(&as_k_ruling_of(k, it)->in) : -1;
   return pipe < 0 ? (unsigned)K_MEETINGS : (unsigned)pipe;
 }
 
@@ -33,15 +33,23 @@ bool as_k_add_item(as_kernel *k, const as_k_item *it) {
   return true;
 }
 
+static bool emit_one(as_kernel *k, const int64_t *w, size_t n) {
+  as_k_draft d;
+  as_k_key key;
+  if (as_k_guess(k, w, n)) return true;
+  if (!as_k_read_record(k, w, n, &d, &key)) return false;
+  if (as_k_verify(k, &d, &key)) {
+    as_k_note_ruling(k, d.it.ruling);
+    return as_k_add_item(k, &d.it);
+  }
+  return (k->o.flags & AS_KERNEL_COPIES) && as_k_mend(k, &d);
+}
+
 bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t *first) {
   uint32_t items = k->nitems, ops = k->nops, dyns = k->ndyns;
   if (!as_k_is_open(k, (isa_line){0})) return false;
   for (size_t at = 0; at < words;) {
-    as_k_item it;
-    as_k_key key;
-    bool read = as_k_read_record(k, records + at, words - at, &it, &key);
-    if ((read && as_k_verify(k, &it, &key) && as_k_add_item(k, &it)) ||
-        (read && (k->o.flags & AS_KERNEL_COPIES) && as_k_mend(k, &it))) {
+    if (emit_one(k, records + at, words - at)) {
       at += (size_t)records[at];
       continue;
     }
@@ -107,7 +115,7 @@ bool as_kernel_order(as_kernel *k, uint32_t earlier, uint32_t later) {
     return as_k_fail(k, ISA_ARG, none,
                      "instruction %u cannot wait for instruction %u: the kernel has %u",
                      (unsigned)later, (unsigned)earlier, (unsigned)k->nitems);
-  if (k->items[earlier].in.op >= ISA_NOPS || k->items[later].in.op >= ISA_NOPS)
+  if (k->items[earlier].op >= ISA_NOPS || k->items[later].op >= ISA_NOPS)
     return as_k_fail(k, ISA_ARG, none, "a loop's begin or end is not an instruction");
   if (!K_GROW(k, orders, norders, cap_orders)) return false;
   k->orders[k->norders++] = (as_k_order){later, earlier};
@@ -124,7 +132,7 @@ static bool reg_ok(as_kernel *k, uint32_t reg, isa_line at) {
 static bool open_loop(as_kernel *k, const as_k_loop *l, uint32_t op) {
   as_k_item it = {.at = l->range.at, .engine = ISA_NENGINES};
   if (!K_GROW(k, loops, nloops, cap_loops)) return false;
-  it.in.op = (uint16_t)op;
+  it.op = (uint16_t)op;
   it.loop = k->nloops + 1;
   if (!as_k_add_item(k, &it)) return false;
   k->loops[k->nloops] = *l;
@@ -158,7 +166,7 @@ bool as_kernel_endloop(as_kernel *k) {
   if (!as_k_is_open(k, (isa_line){0})) return false;
   if (!k->open_loop) return as_k_fail(k, ISA_ARG, (isa_line){0}, "no loop is open");
   as_k_loop *l = &k->loops[k->open_loop - 1];
-  it.in.op = K_ENDLOOP;
+  it.op = K_ENDLOOP;
   it.at = l->range.at;
   if (!as_k_add_item(k, &it)) return false;
   l->last = k->nitems - 1;
@@ -170,11 +178,9 @@ bool as_kernel_endloop(as_kernel *k) {
 
 /* What only the passes before the program need. */
 static void forget(as_kernel *k) {
-  isa_free(&k->al, k->uses, k->cap_uses * sizeof *k->uses);
   isa_free(&k->al, k->snaps, k->cap_snaps * as_k_sources(k) * sizeof *k->snaps);
-  k->uses = NULL;
   k->snaps = NULL;
-  k->cap_uses = k->nuses = k->cap_snaps = k->nsnaps = 0;
+  k->cap_snaps = k->nsnaps = 0;
 }
 
 /* Frees the unused room in the arrays of the list; they may grow again. */

@@ -14,13 +14,12 @@ bool as_k_lives(as_kernel *k) {
   for (uint32_t i = 0; i < k->nbuffers; i++) k->buffers[i].used = false;
   for (uint32_t i = 0; i < k->nitems; i++) {
     const as_k_item *it = &k->items[i];
-    if (it->in.op == K_ENDLOOP) depth--;
-    if (it->in.op == K_LOOP || it->in.op == K_WHILE)
+    if (it->op == K_ENDLOOP) depth--;
+    if (it->op == K_LOOP || it->op == K_WHILE)
       if (depth++ == 0) outer = it->loop;
-    const as_k_use *uses = as_k_used(k, it);
-    unsigned n = it->nuses;
-    for (unsigned u = 0; u < n; u++) {
-      as_k_buffer *b = as_k_buf(k, as_k_op(k, uses[u].operand)->buffer);
+    const as_k_use *uses;
+    for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
+      as_k_buffer *b = as_k_buf(k, as_k_use_op(k, it, &uses[u])->buffer);
       if (depth)
         extend(b, k->loops[outer - 1].first, k->loops[outer - 1].last);
       else

@@ -111,10 +111,10 @@ static bool tensors_agree(as_kernel *first, as_kernel *second) {
 static bool count_meetings(const as_kernel *k, uint32_t *n) {
   unsigned depth = 0;
   for (uint32_t i = 0; i < k->nitems; i++) {
-    const isa_insn *in = &k->items[i].in;
-    unsigned m = as_k_meeting_kind(in);
-    depth += in->op == K_LOOP || in->op == K_WHILE;
-    depth -= in->op == K_ENDLOOP;
+    const as_k_item *it = &k->items[i];
+    unsigned m = as_k_meeting_kind(k, it);
+    depth += it->op == K_LOOP || it->op == K_WHILE;
+    depth -= it->op == K_ENDLOOP;
     if (m < K_MEETINGS && depth) return false;
     if (m < K_MEETINGS) n[m]++;
   }
@@ -126,10 +126,10 @@ static bool has_partner(as_kernel *k, const uint32_t *others, as_kernel **failed
   char what[40] = "core_barrier";
   for (uint32_t i = 0; i < k->nitems; i++) {
     const as_k_item *it = &k->items[i];
-    unsigned m = as_k_meeting_kind(&it->in);
+    unsigned m = as_k_meeting_kind(k, it);
     if (m == K_MEETINGS || ++n[m] <= others[m]) continue;
     *failed = k;
-    if (m != K_BARRIERS) snprintf(what, sizeof what, "%s of pipe %u", isa_ops[it->in.op].name, m);
+    if (m != K_BARRIERS) snprintf(what, sizeof what, "%s of pipe %u", isa_ops[it->op].name, m);
     return as_k_fail(k, ISA_ILLEGAL, it->at,
                      "%s: it would wait for ever; it is number %u of this core, and the other core "
                      "has %u",

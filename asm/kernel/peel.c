@@ -77,12 +77,12 @@ static bool copy_items(as_kernel *k, const stretch *s) {
 /* ---- Bounds --------------------------------------------------------------------------------- */
 
 static bool put_control(as_kernel *k, uint32_t at, const isa_insn *in, uint32_t rd, uint32_t ra) {
-  as_k_item it = {.in = *in, .regs = {rd, ra}, .engine = ISA_NENGINES, .added = true};
+  as_k_draft d = {.it = {.engine = ISA_NENGINES, .added = true}, .in = *in, .regs = {rd, ra}};
   as_k_key key = {.n = 0};
-  it.at = k->items[at].at;
-  it.number = k->items[at].number;
-  if (!as_k_verify(k, &it, &key) || !as_k_open_gap(k, at, 1)) return false;
-  k->items[at] = it;
+  d.it.at = k->items[at].at;
+  d.it.number = k->items[at].number;
+  if (!as_k_verify(k, &d, &key) || !as_k_open_gap(k, at, 1)) return false;
+  k->items[at] = d.it;
   return true;
 }
 

@@ -34,10 +34,9 @@ static unsigned store_engine(const as_kernel *k) {
 }
 
 static bool goes_to_hbm(const as_kernel *k, const as_k_item *it) {
-  const as_k_use *uses = as_k_used(k, it);
-  unsigned n = it->nuses;
-  for (unsigned u = 0; u < n; u++)
-    if (uses[u].writes && as_k_op(k, uses[u].operand)->space == ISA_HBM) return true;
+  const as_k_use *uses;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++)
+    if (uses[u].writes && as_k_use_op(k, it, &uses[u])->space == ISA_HBM) return true;
   return false;
 }
 
@@ -46,9 +45,10 @@ static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
 /* Descriptors by hardware where that is legal, else static ones, else by gpsimd; in a loop at run
  * time static ones are not taken, since each is another transfer. */
 static bool pick(streams *s, const as_k_item *it, bool in_loop, unsigned *dge, unsigned *engine) {
-  unsigned modes = as_k_ruling_of(s->k, it)->modes;
+  const as_k_ruling *r = as_k_ruling_of(s->k, it);
+  unsigned modes = r->modes;
   bool store = goes_to_hbm(s->k, it) && !(s->k->o.flags & AS_KERNEL_ONE_STREAM);
-  bool fixed = it->engine < ISA_NENGINES, meets = isa_insn_pipe(&it->in) >= 0;
+  bool fixed = it->engine < ISA_NENGINES, meets = isa_insn_pipe(&r->in) >= 0;
   unsigned e = fixed ? it->engine : store || meets ? s->store_engine : (unsigned)ISA_ENG_sync;
   bool hardware = has(modes, ISA_DGE_hwdge) && (e == ISA_ENG_sync || e == ISA_ENG_scalar);
   bool software = has(modes, ISA_DGE_swdge) && e == ISA_ENG_gpsimd;
@@ -68,12 +68,11 @@ static bool pick(streams *s, const as_k_item *it, bool in_loop, unsigned *dge, u
   return has(modes, *dge);
 }
 
-uint64_t as_k_dma_time(const as_kernel *k, const as_k_item *it) {
-  const as_k_use *uses = as_k_used(k, it);
-  unsigned n = it->nuses;
+uint64_t as_k_dma_time(const as_kernel *k, const as_k_ruling *r, uint32_t ops) {
+  const as_k_use *uses = k->uses + r->uses;
   uint64_t bytes = 0;
-  for (unsigned u = 0; u < n; u++) {
-    const as_k_operand *o = as_k_op(k, uses[u].operand);
+  for (unsigned u = 0; u < r->nuses; u++) {
+    const as_k_operand *o = as_k_op(k, ops + uses[u].operand);
     const as_k_shape *s = as_k_shape_of(k, o);
     uint64_t all = isa_dtype_bytes(s->dtype) * (uint64_t)(o->nparts ? o->nparts : 1);
     for (unsigned d = 0; d < s->ndim; d++) all *= s->dim[d].num;
@@ -87,7 +86,7 @@ static void count(as_kernel *k, const as_k_item *it, const as_k_queue *q) {
   const as_kernel_costs *c = &k->o.costs;
   k->figures.transfers++;
   k->figures.busy[q->engine] += c->trigger[q->dge];
-  k->figures.dma_busy += as_k_dma_time(k, it);
+  k->figures.dma_busy += as_k_ruling_of(k, it)->dma;
 }
 
 static void find_bound(as_kernel *k) {
@@ -101,17 +100,19 @@ static void find_bound(as_kernel *k) {
 }
 
 /* 1 + the pipe of a sendrecv, 0 of another transfer. */
-static unsigned pipe_of(const as_k_item *it) { return (unsigned)(isa_insn_pipe(&it->in) + 1); }
+static unsigned pipe_of(const as_kernel *k, const as_k_item *it) {
+  return (unsigned)(isa_insn_pipe(&as_k_ruling_of(k, it)->in) + 1);
+}
 
 /* A queue of the caller's is for the sendrecvs of one pipe, or for other transfers. */
 static bool take_pipe(as_kernel *k, const as_k_item *it, as_k_queue *q) {
-  unsigned pipe = pipe_of(it);
+  unsigned pipe = pipe_of(k, it);
   if (q->count == 0) q->pipe = (uint16_t)pipe;
   if (q->pipe == pipe) return true;
   return as_k_fail(k, ISA_ILLEGAL, it->at,
                    "%s: its queue has other transfers; the sendrecvs of a pipe need a queue of "
                    "their own, since they end when the other core's do",
-                   isa_ops[it->in.op].name);
+                   isa_ops[it->op].name);
 }
 
 static bool choose(streams *s, as_k_item *it, bool in_loop) {
@@ -120,10 +121,10 @@ static bool choose(streams *s, as_k_item *it, bool in_loop) {
   if (!it->queue) {
     if (!pick(s, it, in_loop, &dge, &engine))
       return as_k_fail(k, ISA_ILLEGAL, it->at, "%s: no queue that %s may trigger takes it%s",
-                       isa_ops[it->in.op].name,
+                       isa_ops[it->op].name,
                        it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "an engine",
                        in_loop ? " in a loop, which cannot use static descriptors" : "");
-    uint32_t q = find_queue(k, dge, engine, pipe_of(it));
+    uint32_t q = find_queue(k, dge, engine, pipe_of(k, it));
     if (!q) return false;
     it->queue = (uint16_t)q;
   }
@@ -132,7 +133,7 @@ static bool choose(streams *s, as_k_item *it, bool in_loop) {
   if (q->dge == ISA_DGE_none && in_loop && !q->pipe)
     return as_k_fail(k, ISA_ILLEGAL, it->at,
                      "%s: its queue has static descriptors, which a loop at run time cannot use",
-                     isa_ops[it->in.op].name);
+                     isa_ops[it->op].name);
   it->engine = q->engine;
   q->count++;
   count(k, it, q);
@@ -150,10 +151,9 @@ bool as_k_choose_queues(as_kernel *k) {
   unsigned depth = 0;
   for (uint32_t i = 0; i < k->nitems; i++) {
     as_k_item *it = &k->items[i];
-    if (it->in.op == K_LOOP || it->in.op == K_WHILE) depth++;
-    if (it->in.op == K_ENDLOOP) depth--;
-    if (it->in.op < ISA_NOPS && isa_op_is_dma(it->in.op) && !choose(&s, it, depth > 0))
-      return false;
+    if (it->op == K_LOOP || it->op == K_WHILE) depth++;
+    if (it->op == K_ENDLOOP) depth--;
+    if (it->op < ISA_NOPS && isa_op_is_dma(it->op) && !choose(&s, it, depth > 0)) return false;
   }
   find_bound(k);
   return true;

@@ -5,7 +5,7 @@
 
 typedef struct reader {
   as_kernel *k;
-  as_k_item *it;
+  as_k_draft *d;
   const int64_t *w;
   size_t at, n;      /* words read, words of the record */
   const char *field; /* that is read */
@@ -14,8 +14,8 @@ typedef struct reader {
 } reader;
 
 static bool bad(reader *r, const char *rule, int64_t value) {
-  unsigned op = r->it->in.op;
-  return as_k_fail(r->k, ISA_ARG, r->it->at, "%s%s%s: %s (%" PRId64 ")",
+  unsigned op = r->d->in.op;
+  return as_k_fail(r->k, ISA_ARG, r->d->it.at, "%s%s%s: %s (%" PRId64 ")",
                    op < ISA_NOPS ? isa_ops[op].name : "record", r->field ? " " : "",
                    r->field ? r->field : "", rule, value);
 }
@@ -45,7 +45,7 @@ static bool register_number(reader *r, uint32_t *out) {
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 
-uint64_t *as_k_take_units(as_kernel *k, uint32_t n, uint32_t *number) {
+void *as_k_take_units(as_kernel *k, uint32_t n, uint32_t *number) {
   while (k->cap_ops - k->nops < n)
     if (!isa_array_room(&k->al, &k->ops, k->cap_ops, &k->cap_ops, sizeof *k->ops)) {
       as_k_nomem(k);
@@ -56,6 +56,9 @@ uint64_t *as_k_take_units(as_kernel *k, uint32_t n, uint32_t *number) {
   k->nops += n;
   return at;
 }
+
+/* Operands of an item are numbered from its own first one on. */
+static uint32_t own_number(const reader *r, uint32_t number) { return number - r->d->it.ops; }
 
 static bool operand(reader *r, bool inner, uint32_t *out);
 
@@ -101,8 +104,6 @@ static bool dynamic_parts(reader *r, size_t end, unsigned ndim, as_k_operand *o)
   o->dyn = r->k->ndyns;
   return true;
 }
-
-enum { OFFSET_AT = 4 }; /* of the words of an operand, after their number */
 
 static bool head(reader *r, as_k_operand *o, uint8_t *dtype, uint8_t *ndim) {
   int64_t v, far = (int64_t)1 << 48;
@@ -150,11 +151,28 @@ static bool operand(reader *r, bool inner, uint32_t *out) {
     if (inner) return bad(r, "an index or an element has dynamic parts; words", length);
     if (!dynamic_parts(r, end, ndim, &o)) return false;
   } else {
-    as_k_key_offset(r->k, r->key, begin + OFFSET_AT, &o);
+    as_k_key_offset(r->k, r->key, begin + K_OFFSET_AT, &o);
   }
   uint64_t *at = as_k_take_units(r->k, sizeof o / 8, out);
   if (!at) return false;
   memcpy(at, &o, sizeof o);
+  return true;
+}
+
+/* An operand that is a field. */
+static bool plain_operand(reader *r, uint32_t *out) {
+  as_k_key *key = r->key;
+  uint32_t number;
+  size_t at = r->at + 1;
+  *out = 0;
+  if (!operand(r, false, &number)) return false;
+  if (!number) return true;
+  *out = own_number(r, number);
+  const as_k_operand *o = as_k_op(r->k, number);
+  key->simple = key->simple && !o->dyn && key->nsites < K_KEY_BUFFERS;
+  if (key->simple)
+    key->sites[key->nsites++] =
+        (as_k_site){*o, (uint16_t)at, (uint16_t)((char *)out - (char *)&r->d->in)};
   return true;
 }
 
@@ -169,13 +187,15 @@ static bool operands(reader *r, isa_ref *out) {
   for (int64_t i = 0; i < n; i++) {
     if (!operand(r, false, &list[i])) return false;
     if (!list[i]) return bad(r, "an operand of a list is left out", i);
+    list[i] = own_number(r, list[i]);
   }
+  r->key->simple = false;
   *out = (isa_ref){0, 0};
   if (n == 0) return true;
   uint64_t *at = as_k_take_units(r->k, (uint32_t)(n + 1) / 2, &number);
   if (!at) return false;
   memcpy(at, list, (size_t)n * sizeof *list);
-  *out = (isa_ref){number, (uint32_t)n};
+  *out = (isa_ref){own_number(r, number), (uint32_t)n};
   return true;
 }
 
@@ -234,7 +254,7 @@ static bool num_field(reader *r, isa_num *out) {
   case ISA_NUM_imm: return bits(r, "32 bits", &out->v);
   case ISA_NUM_reg: return register_number(r, &out->v);
   case ISA_NUM_ap:
-    if (!operand(r, false, &out->v)) return false;
+    if (!plain_operand(r, &out->v)) return false;
     return out->v || bad(r, "an operand is left out", 0);
   default: return true;
   }
@@ -244,18 +264,18 @@ static bool queue_field(reader *r) {
   int64_t v;
   if (!word(r, -1, r->k->nqueues, "the kernel has no queue of that number", &v)) return false;
   if (v == 0) return bad(r, "queues are numbered from 1; -1 leaves the choice to the builder", v);
-  r->it->queue = (uint16_t)(v < 0 ? 0 : v);
+  r->d->it.queue = (uint16_t)(v < 0 ? 0 : v);
   return true;
 }
 
 static bool field(reader *r, const isa_field *f) {
-  void *m = isa_member(&r->it->in, f);
+  void *m = isa_member(&r->d->in, f);
   int64_t v;
   switch (f->kind) {
-  case ISA_K_REG: return register_number(r, &r->it->regs[r->nregs++ & 1]);
+  case ISA_K_REG: return register_number(r, &r->d->regs[r->nregs++ & 1]);
   case ISA_K_INT: return int_field(r, m);
   case ISA_K_NUM: return num_field(r, m);
-  case ISA_K_AP: return operand(r, false, m);
+  case ISA_K_AP: return plain_operand(r, m);
   case ISA_K_U8:
   case ISA_K_SEM:
   case ISA_K_GROUP:
@@ -277,7 +297,7 @@ static bool field(reader *r, const isa_field *f) {
 }
 
 static bool header(reader *r) {
-  as_k_item *it = r->it;
+  as_k_item *it = &r->d->it;
   as_kernel *k = r->k;
   int op = -1;
   if (r->n < AS_REC_FIELDS || r->w[0] < AS_REC_FIELDS || (uint64_t)r->w[0] > r->n)
@@ -291,7 +311,7 @@ static bool header(reader *r) {
   if (r->w[AS_REC_OP] >= 0 && r->w[AS_REC_OP] <= UINT16_MAX)
     op = isa_op_by_number((unsigned)r->w[AS_REC_OP]);
   if (op < 0) return bad(r, "no instruction has this opcode", r->w[AS_REC_OP]);
-  it->in.op = (uint16_t)op;
+  r->d->in.op = it->op = (uint16_t)op;
   if (isa_ops[op].status != ISA_DONE)
     return as_k_fail(k, ISA_UNBUILT, it->at, "%s is known but not built in this version",
                      isa_ops[op].name);
@@ -310,19 +330,21 @@ static bool header(reader *r) {
 
 static void begin_key(as_k_key *key, const int64_t *w, size_t n) {
   key->n = n <= K_KEY_WORDS ? (uint32_t)n : 0;
-  key->nbuffers = 0;
+  key->nbuffers = key->nsites = 0;
+  key->simple = true;
   memcpy(key->w, w, key->n * sizeof *w);
   key->w[AS_REC_FILE] = key->w[AS_REC_LINE] = 0;
 }
 
-bool as_k_read_record(as_kernel *k, const int64_t *w, size_t n, as_k_item *it, as_k_key *key) {
-  reader r = {.k = k, .it = it, .w = w, .n = n, .key = key};
-  memset(it, 0, sizeof *it);
-  it->engine = ISA_NENGINES;
-  it->in.op = ISA_NOPS;
+bool as_k_read_record(as_kernel *k, const int64_t *w, size_t n, as_k_draft *d, as_k_key *key) {
+  reader r = {.k = k, .d = d, .w = w, .n = n, .key = key};
+  memset(d, 0, sizeof *d);
+  d->it.engine = ISA_NENGINES;
+  d->it.ops = k->nops;
+  d->in.op = ISA_NOPS;
   if (!header(&r)) return false;
   begin_key(key, w, r.n);
-  const isa_form *form = isa_form_of(it->in.op);
+  const isa_form *form = isa_form_of(d->in.op);
   for (unsigned i = 0; i < form->nfields; i++) {
     r.field = form->fields[i].name;
     if (!field(&r, &form->fields[i])) return false;

@@ -11,10 +11,9 @@ static bool need(as_kernel *k, uint32_t reg, unsigned engines) {
 /* Registers that the operands of an item read. */
 static bool need_operands(as_kernel *k, const as_k_item *it, unsigned engines) {
   bool more = false;
-  const as_k_use *uses = as_k_used(k, it);
-  unsigned n = it->nuses;
-  for (unsigned u = 0; u < n; u++) {
-    const as_k_operand *o = as_k_op(k, uses[u].operand);
+  const as_k_use *uses;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
+    const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
     const as_k_dyn *d = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
     if (d && d->kind == ISA_DYN_reg) more |= need(k, d->reg, engines);
     if (d && d->size_dim) more |= need(k, d->size_reg, engines);
@@ -23,25 +22,26 @@ static bool need_operands(as_kernel *k, const as_k_item *it, unsigned engines) {
 }
 
 /* Of a form's REG fields `rd` is written, others are read. */
-static uint32_t result_of(const as_k_item *it) {
-  const isa_form *f = isa_form_of(it->in.op);
+static uint32_t result_of(const as_kernel *k, const as_k_item *it) {
+  const isa_form *f = isa_form_of(it->op);
   unsigned n = 0;
   for (unsigned i = 0; i < f->nfields; i++) {
     if (f->fields[i].kind != ISA_K_REG) continue;
-    if (strcmp(f->fields[i].name, "rd") == 0) return it->regs[n & 1];
+    if (strcmp(f->fields[i].name, "rd") == 0) return as_k_ruling_of(k, it)->regs[n & 1];
     n++;
   }
   return 0;
 }
 
 static bool need_fields(as_kernel *k, const as_k_item *it, unsigned engines) {
-  const isa_form *f = isa_form_of(it->in.op);
+  const isa_form *f = isa_form_of(it->op);
+  const as_k_ruling *r = as_k_ruling_of(k, it);
   bool more = false;
   unsigned n = 0;
   for (unsigned i = 0; i < f->nfields; i++) {
-    const void *m = isa_member_c(&it->in, &f->fields[i]);
+    const void *m = isa_member_c(&r->in, &f->fields[i]);
     if (f->fields[i].kind == ISA_K_REG) {
-      if (strcmp(f->fields[i].name, "rd") != 0) more |= need(k, it->regs[n & 1], engines);
+      if (strcmp(f->fields[i].name, "rd") != 0) more |= need(k, r->regs[n & 1], engines);
       n++;
     } else if (f->fields[i].kind == ISA_K_INT) {
       const isa_int *v = m;
@@ -79,10 +79,10 @@ static bool spread(as_kernel *k) {
   uint32_t open = 0;
   for (uint32_t i = k->nitems; i-- > 0;) {
     as_k_item *it = &k->items[i];
-    if (it->in.op == K_ENDLOOP) open = it->loop;
-    if (it->in.op == K_LOOP || it->in.op == K_WHILE) open = k->loops[it->loop - 1].parent;
-    if (it->in.op >= ISA_NOPS) continue;
-    uint32_t rd = isa_op_is_control(it->in.op) ? result_of(it) : 0;
+    if (it->op == K_ENDLOOP) open = it->loop;
+    if (it->op == K_LOOP || it->op == K_WHILE) open = k->loops[it->loop - 1].parent;
+    if (it->op >= ISA_NOPS) continue;
+    uint32_t rd = isa_op_is_control(it->op) ? result_of(k, it) : 0;
     unsigned engines = rd ? k->reg_needs[rd] : it->engine < ISA_NENGINES ? 1u << it->engine : 0;
     if (rd) it->replicas = (uint8_t)engines;
     more |= run_loops(k, open, engines);
@@ -106,20 +106,21 @@ static void touch(life *l, uint32_t reg, uint32_t first, uint32_t last) {
 }
 
 static void touch_item(const as_kernel *k, const as_k_item *it, life *l, uint32_t a, uint32_t b) {
-  const isa_form *f = isa_form_of(it->in.op);
-  const as_k_use *uses = as_k_used(k, it);
-  unsigned n = it->nuses, regs = 0;
-  for (unsigned u = 0; u < n; u++) {
-    const as_k_operand *o = as_k_op(k, uses[u].operand);
+  const isa_form *f = isa_form_of(it->op);
+  const as_k_ruling *r = as_k_ruling_of(k, it);
+  const as_k_use *uses;
+  unsigned regs = 0;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
+    const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
     const as_k_dyn *d = o->dyn ? &k->dyns[o->dyn - 1] : NULL;
     if (d && d->kind == ISA_DYN_reg) touch(l, d->reg, a, b);
     if (d && d->size_dim) touch(l, d->size_reg, a, b);
   }
   for (unsigned i = 0; i < f->nfields; i++) {
-    const void *m = isa_member_c(&it->in, &f->fields[i]);
+    const void *m = isa_member_c(&r->in, &f->fields[i]);
     const isa_int *v = m;
     const isa_num *num = m;
-    if (f->fields[i].kind == ISA_K_REG) touch(l, it->regs[regs++ & 1], a, b);
+    if (f->fields[i].kind == ISA_K_REG) touch(l, r->regs[regs++ & 1], a, b);
     if (f->fields[i].kind == ISA_K_INT && v->is_reg) touch(l, (uint32_t)v->v, a, b);
     if (f->fields[i].kind == ISA_K_NUM && num->kind == ISA_NUM_reg) touch(l, num->v, a, b);
   }
@@ -130,14 +131,14 @@ static void find_lives(const as_kernel *k, life *l) {
   uint32_t outer = 0;
   for (uint32_t i = 0; i < k->nitems; i++) {
     const as_k_item *it = &k->items[i];
-    if (it->in.op == K_LOOP || it->in.op == K_WHILE) {
+    if (it->op == K_LOOP || it->op == K_WHILE) {
       const as_k_loop *lp = &k->loops[it->loop - 1];
       if (!outer) outer = it->loop;
       uint32_t a = k->loops[outer - 1].first, b = k->loops[outer - 1].last;
       touch(l, lp->reg, a, b);
       if (!lp->is_while) touch(l, lp->range.start_reg, a, b);
       if (!lp->is_while) touch(l, lp->range.stop_reg, a, b);
-    } else if (it->in.op == K_ENDLOOP) {
+    } else if (it->op == K_ENDLOOP) {
       if (it->loop == outer) outer = 0;
     } else if (outer) {
       touch_item(k, it, l, k->loops[outer - 1].first, k->loops[outer - 1].last);

@@ -44,7 +44,7 @@ bool as_kernel_get_unwritten(const as_kernel *k, uint32_t i, as_kernel_unwritten
 static void print_item(const as_kernel *k, uint32_t item, isa_buf *out) {
   char where[160];
   const as_k_item *it = &k->items[item];
-  isa_buf_printf(out, "%s %s", it->in.op < ISA_NOPS ? isa_ops[it->in.op].name : "loop",
+  isa_buf_printf(out, "%s %s", it->op < ISA_NOPS ? isa_ops[it->op].name : "loop",
                  as_k_where(k, it->at, where, sizeof where));
 }
 

@@ -163,7 +163,7 @@ static bool barriers(pool *p) {
   as_kernel *k = p->k;
   k->barrier = K_NO_SEM;
   for (uint32_t i = 0; i < k->nitems; i++)
-    if (k->items[i].in.op == ISA_OP_core_barrier) return take(p, k->items[i].at, &k->barrier);
+    if (k->items[i].op == ISA_OP_core_barrier) return take(p, k->items[i].at, &k->barrier);
   return true;
 }
 

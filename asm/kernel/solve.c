@@ -44,9 +44,9 @@ static void join(solver *s, unsigned e, const as_k_step *from) {
 }
 
 static unsigned source_of(const as_k_item *it, unsigned engine, bool touches) {
-  if (isa_op_is_dma(it->in.op)) return K_QUEUE + it->queue - 1u;
-  if (isa_op_is_control(it->in.op)) return touches ? K_SEQ + engine : (unsigned)K_SOURCES;
-  return isa_ops[it->in.op].cost == ISA_COST_LDW ? (unsigned)K_WEIGHTS : K_DP + engine;
+  if (isa_op_is_dma(it->op)) return K_QUEUE + it->queue - 1u;
+  if (isa_op_is_control(it->op)) return touches ? K_SEQ + engine : (unsigned)K_SOURCES;
+  return isa_ops[it->op].cost == ISA_COST_LDW ? (unsigned)K_WEIGHTS : K_DP + engine;
 }
 
 /* Whether a step of engine e comes after what that source did before, without a wait: a sequencer
@@ -145,24 +145,27 @@ static unsigned needs_twin(solver *s, unsigned source, as_k_needs *n) {
 /* One comes to its meeting after the one before it, which another engine or queue may have: those
  * of one queue end in order on both cores. */
 static void needs_meeting(solver *s, const as_k_item *it, unsigned source, as_k_needs *n) {
-  unsigned kind = as_k_meeting_kind(&it->in);
+  unsigned kind = as_k_meeting_kind(s->k, it);
   if (kind == K_MEETINGS) return;
   uint32_t last = s->met[kind];
   if (last && s->k->steps[last - 1].source != source) need(n, s->k, last - 1);
   s->met[kind] = s->k->nsteps + 1;
 }
 
-static bool solve_on(solver *s, uint32_t item, unsigned e, const as_k_use *uses, unsigned nuses) {
+static bool solve_on(solver *s, uint32_t item, unsigned e) {
   as_kernel *k = s->k;
   const as_k_item *it = &k->items[item];
-  bool transfer = isa_op_is_dma(it->in.op);
+  const as_k_use *uses;
+  unsigned nuses = as_k_used(k, it, &uses);
+  bool transfer = isa_op_is_dma(it->op);
   as_k_needs n;
   as_k_box boxes[K_OPERANDS];
   as_k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope};
   n.mask = n.ways = 0;
   step.source = (uint8_t)source_of(it, e, nuses > 0);
-  unsigned ways = step.source < K_SEQ ? as_k_ways_of(k, e, uses, nuses) : 0;
-  for (unsigned u = 0; u < nuses; u++) as_k_table_find(&s->table, &uses[u], &boxes[u], &n);
+  unsigned ways = step.source < K_SEQ ? as_k_ruling_of(k, it)->ways[e] : 0;
+  for (unsigned u = 0; u < nuses; u++)
+    as_k_table_find(&s->table, it->ops + uses[u].operand, uses[u].writes, &boxes[u], &n);
   if (k->norders) needs_orders(s, item, &n);
   needs_meeting(s, it, step.source, &n);
   if (k->o.flags & AS_KERNEL_KEEP_ORDER) needs_all(s, &n);
@@ -180,8 +183,7 @@ static bool solve_on(solver *s, uint32_t item, unsigned e, const as_k_use *uses,
   if (!add_step(s, &step)) return false;
   as_k_ways_note(&s->ways, ways, e, k->nsteps - 1);
   for (unsigned u = 0; u < nuses; u++)
-    if (!as_k_table_note(&s->table, &uses[u], &boxes[u], k->nsteps - 1,
-                         step.source < K_SEQ || transfer))
+    if (!as_k_table_note(&s->table, &boxes[u], k->nsteps - 1, step.source < K_SEQ || transfer))
       return false;
   return true;
 }
@@ -189,12 +191,10 @@ static bool solve_on(solver *s, uint32_t item, unsigned e, const as_k_use *uses,
 static bool solve_item(solver *s, uint32_t item) {
   as_kernel *k = s->k;
   const as_k_item *it = &k->items[item];
-  const as_k_use *uses = as_k_used(k, it);
-  unsigned n = it->nuses;
   if (s->step_of) s->step_of[item] = k->nsteps;
-  if (it->engine < ISA_NENGINES) return solve_on(s, item, it->engine, uses, n);
+  if (it->engine < ISA_NENGINES) return solve_on(s, item, it->engine);
   for (unsigned e = 0; e < ISA_NENGINES; e++)
-    if ((it->replicas >> e & 1) && !solve_on(s, item, e, uses, n)) return false;
+    if ((it->replicas >> e & 1) && !solve_on(s, item, e)) return false;
   return true;
 }
 
@@ -278,7 +278,7 @@ static bool solve_loop(solver *s, uint32_t number) {
 static bool solve_items(solver *s, uint32_t first, uint32_t end) {
   for (uint32_t i = first; i < end; i++) {
     const as_k_item *it = &s->k->items[i];
-    if (it->in.op == K_LOOP || it->in.op == K_WHILE) {
+    if (it->op == K_LOOP || it->op == K_WHILE) {
       if (!solve_loop(s, it->loop)) return false;
       i = s->k->loops[it->loop - 1].last;
     } else if (!solve_item(s, i)) {

@@ -54,11 +54,12 @@ static span *span_of(const as_k_spiller *s, uint32_t buffer) { return &s->spans[
 
 static bool find_refs(as_k_spiller *s) {
   const as_kernel *k = s->k;
+  const as_k_use *uses;
   uint32_t n = 0;
   if (!cover_buffers(s)) return false;
   for (uint32_t i = 0; i < k->nitems; i++)
-    for (unsigned u = 0; k->items[i].in.op < ISA_NOPS && u < k->items[i].nuses; u++)
-      span_of(s, as_k_op(k, as_k_used(k, &k->items[i])[u].operand)->buffer)->to++;
+    for (unsigned u = 0, of = as_k_used(k, &k->items[i], &uses); u < of; u++)
+      span_of(s, as_k_use_op(k, &k->items[i], &uses[u])->buffer)->to++;
   for (uint32_t b = 0; b < s->nspans; b++) {
     s->spans[b].from = n;
     n += s->spans[b].to;
@@ -68,10 +69,9 @@ static bool find_refs(as_k_spiller *s) {
   s->refs = isa_zalloc(&k->al, s->refs_bytes);
   if (!s->refs) return as_k_nomem(s->k);
   for (uint32_t i = 0; i < k->nitems; i++)
-    for (unsigned u = 0; k->items[i].in.op < ISA_NOPS && u < k->items[i].nuses; u++) {
-      const as_k_use *use = &as_k_used(k, &k->items[i])[u];
-      span *p = span_of(s, as_k_op(k, use->operand)->buffer);
-      s->refs[p->to++] = (ref){i, use->operand, use->writes};
+    for (unsigned u = 0, of = as_k_used(k, &k->items[i], &uses); u < of; u++) {
+      span *p = span_of(s, as_k_use_op(k, &k->items[i], &uses[u])->buffer);
+      s->refs[p->to++] = (ref){i, k->items[i].ops + uses[u].operand, uses[u].writes};
     }
   return true;
 }
@@ -169,7 +169,7 @@ static bool read_move(as_k_spiller *s, unsigned op, uint32_t before, const as_k_
   as_kernel *k = s->k;
   int64_t w[40] = {0};
   as_k_key key;
-  as_k_use found[K_OPERANDS];
+  as_k_draft d;
   size_t n = AS_REC_FIELDS;
   isa_line at = k->items[before < k->nitems ? before : k->nitems - 1].at;
   w[AS_REC_OP] = isa_ops[op].number;
@@ -181,9 +181,11 @@ static bool read_move(as_k_spiller *s, unsigned op, uint32_t before, const as_k_
   w[n] = tail;
   n += op == ISA_OP_dma_copy ? 4 : 1;
   w[AS_REC_WORDS] = (int64_t)n;
-  if (!as_k_read_record(k, w, n, it, &key)) return false;
+  if (!as_k_read_record(k, w, n, &d, &key)) return false;
   if (op != ISA_OP_dma_copy) key.n = 0; /* the copy has its class of PSUM still */
-  return as_k_verify(k, it, &key) && as_k_keep_uses(k, it, found, as_k_uses(k, it, found));
+  if (!as_k_verify(k, &d, &key)) return false;
+  *it = d.it;
+  return true;
 }
 
 /* A transfer of all of a tile before an item. */
@@ -305,10 +307,12 @@ static bool all_legal(as_k_spiller *s, uint32_t buffer, bool keep) {
   as_kernel *k = s->k;
   const span *p = span_of(s, buffer);
   for (uint32_t r = p->from; r < p->to; r++) {
-    as_k_item it = k->items[s->refs[r].item];
+    as_k_draft d = {.it = k->items[s->refs[r].item]};
     as_k_key key = {.n = 0};
-    if (!as_k_verify(k, &it, &key)) return false;
-    if (keep) k->items[s->refs[r].item].ruling = it.ruling;
+    d.in = as_k_ruling_of(k, &d.it)->in;
+    memcpy(d.regs, as_k_ruling_of(k, &d.it)->regs, sizeof d.regs);
+    if (!as_k_verify(k, &d, &key)) return false;
+    if (keep) k->items[s->refs[r].item].ruling = d.it.ruling;
   }
   return true;
 }

@@ -29,15 +29,16 @@ static void set_queue(isa_insn *in, unsigned queue) {
   if (to) *to = (isa_t_QUEUE)queue;
 }
 
-static bool refuse(as_kernel *k, const as_k_item *it, const isa_error *e) {
-  const isa_op_row *row = &isa_ops[it->in.op];
-  const char *field = e->field >= 0 ? isa_form_of(it->in.op)->fields[e->field].name : NULL;
-  return as_k_fail(k, e->status ? e->status : ISA_ILLEGAL, it->at, "%s%s%s: %s", row->name,
+static bool refuse(as_kernel *k, const as_k_draft *d, const isa_error *e) {
+  const isa_op_row *row = &isa_ops[d->in.op];
+  const char *field = e->field >= 0 ? isa_form_of(d->in.op)->fields[e->field].name : NULL;
+  return as_k_fail(k, e->status ? e->status : ISA_ILLEGAL, d->it.at, "%s%s%s: %s", row->name,
                    field ? " " : "", field ? field : "", e->text);
 }
 
 /* The engines that may run it. When none may, it is checked once more to find the reason. */
-static bool on_engines(as_kernel *k, const as_k_item *it, const isa_insn *in, as_k_ruling *r) {
+static bool on_engines(as_kernel *k, const as_k_draft *d, const isa_insn *in, as_k_ruling *r) {
+  const as_k_item *it = &d->it;
   unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : isa_ops[in->op].engines, first;
   isa_error e = {.status = ISA_OK};
   if (isa_op_is_control(in->op)) mask = it->engine < ISA_NENGINES ? mask : ISA_MASK_Y;
@@ -45,18 +46,18 @@ static bool on_engines(as_kernel *k, const as_k_item *it, const isa_insn *in, as
     if ((mask >> g & 1) && isa_check_insn(k->scratch, 0, g, in, 0, NULL))
       r->engines |= (uint8_t)(1u << g);
   for (first = 0; !(mask >> first & 1);) first++;
-  if (!r->engines && !isa_check_insn(k->scratch, 0, first, in, 0, &e)) return refuse(k, it, &e);
+  if (!r->engines && !isa_check_insn(k->scratch, 0, first, in, 0, &e)) return refuse(k, d, &e);
   if (isa_op_is_control(in->op) && it->engine == ISA_NENGINES) r->engines = ISA_MASK_ANY;
   return true;
 }
 
 /* Random numbers have a state for each engine, and gpsimd's integers are exact: there the choice of
  * an engine would change the bits. */
-static void keep_bits(const as_kernel *k, const as_k_item *it, as_k_ruling *r) {
+static void keep_bits(const as_kernel *k, as_k_ruling *r) {
   const isa_core *c = &k->scratch->cores[0];
   unsigned mask = r->engines;
-  if (isa_op_is_control(it->in.op) || !(mask & (mask - 1))) return;
-  if (isa_ops[it->in.op].rule == ISA_RULE_RNG) r->engines = (uint8_t)(mask & (0u - mask));
+  if (isa_op_is_control(r->in.op) || !(mask & (mask - 1))) return;
+  if (isa_ops[r->in.op].rule == ISA_RULE_RNG) r->engines = (uint8_t)(mask & (0u - mask));
   for (uint32_t i = 0; i < c->naps; i++)
     if (isa_dtype_is_int(c->aps[i].dtype) && isa_dtype_bytes(c->aps[i].dtype) == 4 &&
         (mask & ~(unsigned)ISA_MASK_G))
@@ -81,10 +82,11 @@ static bool on_queue(as_kernel *k, isa_insn *in, unsigned q, isa_error *e) {
                         0, e);
 }
 
-static bool on_queues(as_kernel *k, const as_k_item *it, isa_insn *in, as_k_ruling *r) {
+static bool on_queues(as_kernel *k, const as_k_draft *d, isa_insn *in, as_k_ruling *r) {
   static const uint8_t order[Q_COUNT] = {Q_SYNC, Q_SCALAR, Q_STATIC, Q_SWDGE};
   isa_error e = {.status = ISA_OK};
   unsigned first = Q_COUNT;
+  const as_k_item *it = &d->it;
   const as_k_queue *own = it->queue ? &k->queues[it->queue - 1] : NULL;
   if (own && it->engine < ISA_NENGINES && own->engine != it->engine)
     return as_k_fail(k, ISA_ARG, it->at, "%s: the engine is %s, but its queue's is %s",
@@ -106,7 +108,7 @@ static bool on_queues(as_kernel *k, const as_k_item *it, isa_insn *in, as_k_ruli
                      isa_ops[in->op].name, k->target->name,
                      it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "given");
   on_queue(k, in, first, &e);
-  return refuse(k, it, &e);
+  return refuse(k, d, &e);
 }
 
 /* Elements of the longest operand in a partition, at one a cycle: without a model of costs. */
@@ -127,31 +129,34 @@ static void find_costs(const as_kernel *k, const isa_insn *in, as_k_ruling *r) {
   }
 }
 
-static bool rule(as_kernel *k, const as_k_item *it, as_k_ruling *r) {
+static bool rule(as_kernel *k, const as_k_draft *d, as_k_ruling *r) {
   as_k_binder b = {.k = k, .p = k->scratch};
   isa_insn in;
-  if (it->in.op == ISA_OP_core_barrier && !it->in.u.BARRIER.data)
-    return as_k_fail(k, ISA_ILLEGAL, it->at,
+  if (d->in.op == ISA_OP_core_barrier && !d->in.u.BARRIER.data)
+    return as_k_fail(k, ISA_ILLEGAL, d->it.at,
                      "core_barrier needs data in a kernel: what one core writes before it and the "
                      "other reads after it; only accesses to that are ordered");
   if (!open_scratch(k)) return false;
   k->scratch->cores[0].naps = 0;
-  if (!as_k_bind(&b, it, &in)) return as_k_nomem(k);
-  if (isa_op_is_dma(in.op)) return on_queues(k, it, &in, r);
-  if (!on_engines(k, it, &in, r)) return false;
-  keep_bits(k, it, r);
+  if (!as_k_bind(&b, r, d->it.ops, &in)) return as_k_nomem(k);
+  if (isa_op_is_dma(in.op)) return on_queues(k, d, &in, r);
+  if (!on_engines(k, d, &in, r)) return false;
+  keep_bits(k, r);
   find_costs(k, &in, r);
-  if (it->engine == ISA_NENGINES && !(r->engines & (r->engines - 1)))
+  if (d->it.engine == ISA_NENGINES && !(r->engines & (r->engines - 1)))
     for (unsigned g = 0; g < ISA_NENGINES; g++)
       if (r->engines >> g & 1) r->engine = (uint8_t)g;
   return true;
 }
 
-bool as_k_verify(as_kernel *k, as_k_item *it, as_k_key *key) {
+bool as_k_verify(as_kernel *k, as_k_draft *d, as_k_key *key) {
+  as_k_item *it = &d->it;
+  it->op = d->in.op;
   it->ruling = as_k_find_ruling(k, key);
   if (!it->ruling) {
-    as_k_ruling r = {.engine = it->engine};
-    if (!rule(k, it, &r) || !as_k_add_ruling(k, key, &r, &it->ruling)) return false;
+    as_k_ruling r = {.in = d->in, .engine = it->engine, .queue = it->queue};
+    memcpy(r.regs, d->regs, sizeof r.regs);
+    if (!rule(k, d, &r) || !as_k_add_ruling(k, key, &r, it->ops, &it->ruling)) return false;
   }
   it->engine = as_k_ruling_of(k, it)->engine;
   return true;

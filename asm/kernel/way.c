@@ -2,15 +2,16 @@
  * who uses one waits for what the other engine did there last. */
 #include "impl.h"
 
-unsigned as_k_ways_of(const as_kernel *k, unsigned e, const as_k_use *uses, unsigned n) {
-  unsigned spaces = 0, ways = 0;
-  for (unsigned u = 0; u < n; u++) spaces |= 1u << as_k_op(k, uses[u].operand)->space;
-  for (unsigned w = 0; w < ISA_NWAYS; w++) {
-    const isa_way *way = &isa_ways[w];
-    bool shares = way->ordered && isa_way_other(way, k->target->gen, e) < ISA_NENGINES;
-    if (shares && (spaces >> way->space & 1)) ways |= 1u << w;
-  }
-  return ways;
+void as_k_find_ways(const as_kernel *k, as_k_ruling *r, uint32_t ops) {
+  unsigned spaces = 0;
+  for (unsigned u = 0; u < r->nuses; u++)
+    spaces |= 1u << as_k_op(k, ops + k->uses[r->uses + u].operand)->space;
+  for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (unsigned w = 0; w < ISA_NWAYS; w++) {
+      const isa_way *way = &isa_ways[w];
+      bool shares = way->ordered && isa_way_other(way, k->target->gen, e) < ISA_NENGINES;
+      if (shares && (spaces >> way->space & 1)) r->ways[e] |= (uint8_t)(1u << w);
+    }
 }
 
 /* Of the two engines of a way the place of e. */
