@@ -376,7 +376,7 @@ enum vm_event_tag {
 typedef struct vm_limits {
   uint64_t instructions; /* and repeats; 0: no limit, as below */
   vm_time time;
-  double seconds;
+  double seconds, cpu_seconds; /* of the host; of the process's threads on its processors */
   uint64_t hbm_bytes;
 } vm_limits;
 
@@ -503,6 +503,7 @@ typedef struct vm_core {
   vm_path *path;            /* NULL: none is kept */
   uint32_t cause;           /* node that causes the semaphore updates posted now */
   double host_seconds, run_since, next_progress; /* of the host, seconds */
+  double cpu_seconds, cpu_since;                 /* of its processors, for this process */
   uint32_t until_clock;                          /* events until the host's clock is read next */
   atomic_int *interrupt;                         /* nonzero: stop; may be NULL */
 } vm_core;

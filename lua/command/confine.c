@@ -33,22 +33,22 @@ enum { OWN = 100, TIME = 101, MEMORY = 102, OUTPUT = 103, CRASH = 104, HOST = 2 
 enum { PRINTED, ERRORS, ENDING, PIPES };
 
 typedef struct confinement {
-  double seconds;
+  double seconds, cpu_seconds; /* the second: 0, no limit */
   lua_Integer memory, output;
   bool filtered, hooked, captured;
 } confinement;
 
 static const char interrupted[] = "interrupted";
 static const char too_long[] = "the time limit of --max-seconds is reached";
+static const char too_much[] = "the limit of processor time of --max-cpu-seconds is reached";
 
 /* ---- The script's process ------------------------------------------------------------------ */
 
-static volatile sig_atomic_t expired;
+static volatile sig_atomic_t expired; /* the signal of the clock whose time is over */
 
-static void on_alarm(int sig) {
-  (void)sig;
-  expired = 1;
-}
+static void on_alarm(int sig) { expired = sig; }
+
+static const char *expired_text(void) { return expired == SIGPROF ? too_much : too_long; }
 
 /* Runs at every call and every thousand instructions of each coroutine; once the time is over, at
  * every instruction, so that no pcall continues. */
@@ -57,7 +57,7 @@ static void watch(lua_State *L, lua_Debug *ar) {
   if (!expired) return;
   lua_sethook(L, watch, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
   luaL_where(L, 0);
-  lua_pushstring(L, too_long);
+  lua_pushstring(L, expired_text());
   lua_concat(L, 2);
   lua_error(L);
 }
@@ -65,15 +65,22 @@ static void watch(lua_State *L, lua_Debug *ar) {
 /* Lowers a limit for good. */
 #define LIMIT(resource, n) (setrlimit((resource), &(struct rlimit){(n), (n)}) == 0)
 
+/* Whether the system's limit of processor time comes from --max-cpu-seconds. */
+static bool cpu_bounds(const confinement *c) {
+  return c->cpu_seconds > 0 && c->cpu_seconds < c->seconds;
+}
+
 /* What the system refuses to whatever gets out of Lua. Address space is a bound far above that of
  * the allocators, for what does not go through them. */
-static bool lower_limits(double seconds, lua_Integer memory) {
-  rlim_t cpu = (rlim_t)seconds + 3, space = 2 * (rlim_t)memory + ((rlim_t)1 << 29);
+static bool lower_limits(const confinement *c) {
+  rlim_t memory = (rlim_t)c->memory, space = 2 * memory + ((rlim_t)1 << 29);
+  rlim_t cpu = (rlim_t)(cpu_bounds(c) ? ceil(c->cpu_seconds + 0.5) : c->seconds + 3);
   bool good = LIMIT(RLIMIT_NOFILE, 0) && LIMIT(RLIMIT_CORE, 0);
   struct rlimit now;
-  if (getrlimit(RLIMIT_FSIZE, &now) == 0 && now.rlim_max > (rlim_t)memory)
-    good = LIMIT(RLIMIT_FSIZE, (rlim_t)memory) && good;
-  if (getrlimit(RLIMIT_CPU, &now) == 0 && now.rlim_max > cpu) good = LIMIT(RLIMIT_CPU, cpu) && good;
+  if (getrlimit(RLIMIT_FSIZE, &now) == 0 && now.rlim_max > memory)
+    good = LIMIT(RLIMIT_FSIZE, memory) && good;
+  if (getrlimit(RLIMIT_CPU, &now) == 0 && now.rlim_max > cpu) /* SIGXCPU first, then SIGKILL */
+    good = setrlimit(RLIMIT_CPU, &(struct rlimit){cpu, cpu + 1}) == 0 && good;
 #if defined(RLIMIT_NPROC)
   good = LIMIT(RLIMIT_NPROC, 0) && good;
 #endif
@@ -86,11 +93,11 @@ static bool lower_limits(double seconds, lua_Integer memory) {
   return good;
 }
 
-static void start_clock(double seconds) {
+static void start_clock(int clock, int sig, double seconds) {
   struct itimerval t = {{0, 0}, {(time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6)}};
   if (t.it_value.tv_sec == 0 && t.it_value.tv_usec == 0) t.it_value.tv_usec = 1;
-  sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm, .sa_flags = SA_RESTART}, NULL);
-  setitimer(ITIMER_REAL, &t, NULL);
+  sigaction(sig, &(struct sigaction){.sa_handler = on_alarm, .sa_flags = SA_RESTART}, NULL);
+  setitimer(clock, &t, NULL);
 }
 
 /* Whether fd is of an open file in the table at index 2. */
@@ -136,9 +143,10 @@ static const char *close_walls(lua_State *L, const confinement *c, int (*fd)[2])
   setvbuf(stderr, at_exit, _IOLBF, sizeof at_exit);
   close_others(L, fd[ENDING][1]);
   tzset(); /* reads the time zone's file */
-  if (!lower_limits(c->seconds, c->memory)) return strerror(errno);
+  if (!lower_limits(c)) return strerror(errno);
   if (c->hooked) lua_sethook(L, watch, LUA_MASKCALL | LUA_MASKCOUNT, 1000);
-  start_clock(c->seconds);
+  start_clock(ITIMER_REAL, SIGALRM, c->seconds);
+  if (c->cpu_seconds > 0) start_clock(ITIMER_PROF, SIGPROF, c->cpu_seconds);
   if (!c->filtered || soma_filter_load() == 0) return NULL;
   return "this system lets no filter of system calls be set; --no-filter runs without one";
 }
@@ -175,7 +183,7 @@ static void run_child(lua_State *L, const confinement *c, pid_t parent, int (*fd
   bool refused = lua_getallocf(L, &budget) == lb_budget_alloc && ((lb_budget *)budget)->refused;
   if (expired) {
     status = TIME;
-    if (wrong == NULL) wrong = too_long;
+    if (wrong == NULL) wrong = expired_text();
   } else if (wrong != NULL && refused && strstr(wrong, "memory") != NULL)
     status = MEMORY;
   if (wrong == NULL) wrong = why;
@@ -275,12 +283,12 @@ static void set_text(lua_State *L, const char *key, const isa_buf *b) {
 static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
 
 /* Pushes why it ended, or nil. */
-static void push_reason(lua_State *L, const child *c) {
+static void push_reason(lua_State *L, const child *c, const confinement *w) {
   int sig = WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0;
   if (c->why != NULL)
     lua_pushstring(L, c->why);
   else if (sig == SIGXCPU)
-    lua_pushstring(L, too_long);
+    lua_pushstring(L, cpu_bounds(w) ? too_much : too_long);
   else if (sig == SIGSYS)
     lua_pushliteral(L, "it has made a system call that a sandbox does not allow");
   else if (sig != 0)
@@ -293,7 +301,7 @@ static void push_reason(lua_State *L, const child *c) {
 
 /* Leaves a table {status, interrupted, message, stdout, stderr, seconds, cpu_seconds,
  * memory_bytes}. */
-static void push_end(lua_State *L, const child *c, double seconds) {
+static void push_end(lua_State *L, const child *c, const confinement *w, double seconds) {
   int sig = WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0;
   int status = c->verdict != 0  ? c->verdict
                : sig == SIGXCPU ? TIME
@@ -304,7 +312,7 @@ static void push_end(lua_State *L, const child *c, double seconds) {
   lua_setfield(L, -2, "status");
   lua_pushboolean(L, c->why == interrupted);
   lua_setfield(L, -2, "interrupted");
-  push_reason(L, c);
+  push_reason(L, c, w);
   lua_setfield(L, -2, "message");
   set_text(L, "stdout", &c->got[PRINTED]);
   set_text(L, "stderr", &c->got[ERRORS]);
@@ -326,11 +334,12 @@ static bool open_pipes(int (*fd)[2]) {
 }
 
 static confinement take_options(lua_State *L) {
-  static const char *const known[] = {"seconds", "memory",  "output", "filter",
-                                      "hook",    "capture", NULL};
+  static const char *const known[] = {"seconds", "cpu_seconds", "memory",  "output",
+                                      "filter",  "hook",        "capture", NULL};
   const lua_Integer most = (lua_Integer)1 << 48;
   lb_options(L, 1, "confine", known);
   return (confinement){.seconds = lb_number(L, 1, "confine", "seconds", 0),
+                       .cpu_seconds = lb_number(L, 1, "confine", "cpu_seconds", 0),
                        .memory = lb_integer(L, 1, "confine", "memory", 1, most, 1),
                        .output = lb_integer(L, 1, "confine", "output", 1, most, 1),
                        .filtered = lb_bool(L, 1, "confine", "filter", true),
@@ -338,11 +347,11 @@ static confinement take_options(lua_State *L) {
                        .captured = lb_bool(L, 1, "confine", "capture", false)};
 }
 
-/* host.confine({seconds, memory, output, filter, hook, capture}, files, f): f, which gives an exit
- * status, runs in a process that can open no file, start no process, use only the open files
- * of the table, write no more than `memory` bytes to one, and print no more than `output` bytes,
- * which are passed on or, with capture, kept. After so many seconds it is ended; with hook Lua
- * itself is. Gives a table that says how it ended. */
+/* host.confine({seconds, cpu_seconds, memory, output, filter, hook, capture}, files, f): f, which
+ * gives an exit status, runs in a process that can open no file, start no process, use only the
+ * open files of the table, write no more than `memory` bytes to one, and print no more than
+ * `output` bytes, which are passed on or, with capture, kept. After so many seconds, of the host or
+ * of its processors, it is ended; with hook Lua itself is. Gives a table that says how it ended. */
 int soma_confine(lua_State *L) {
   confinement w = take_options(L);
   int fd[PIPES][2];
@@ -365,7 +374,7 @@ int soma_confine(lua_State *L) {
     c.fd[i] = fd[i][0];
   }
   if (c.pid > 0) watch_child(&c, &w);
-  if (c.pid > 0) push_end(L, &c, lb_host_seconds() - start);
+  if (c.pid > 0) push_end(L, &c, &w, lb_host_seconds() - start);
   for (int i = 0; i < PIPES; i++) {
     isa_buf_free(&c.got[i]);
     if (c.pid < 0) close(c.fd[i]);

@@ -227,7 +227,7 @@ local function try_schedules(prog, inputs, o, run, checks)
   for seed = 1, o["--schedule"] do
     local core = soma.core {costs = o.costs, target = o["--target"], schedule = seed, checks = checks,
       max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
-      max_seconds = o["--max-seconds"], threads = o["--threads"],
+      max_seconds = o["--max-seconds"], max_cpu_seconds = o["--max-cpu-seconds"], threads = o["--threads"],
       print = function() end} -- it has been printed
     local other = core:run(prog, inputs, {faults = "return", rows = o["--rows"]})
     local again = "\n  again: --schedule-seed " .. seed
@@ -250,7 +250,7 @@ end
 -- Seconds of the host after which a run stops that was given no limit, where somebody waits for it.
 local PATIENCE <const> = 60
 local function patience(o)
-  local limited = o["--max-instructions"] or o["--max-ns"] or o["--max-seconds"]
+  local limited = o["--max-instructions"] or o["--max-ns"] or o["--max-seconds"] or o["--max-cpu-seconds"]
   if not host.terminal or limited or o["--debug"] then return nil end
   return tonumber(os.getenv "SOMA_MAX_SECONDS" or "") or PATIENCE
 end
@@ -268,7 +268,7 @@ local function make_core(o)
     checks = o["--check"], schedule = o["--schedule"] == "all" and "all" or o["--schedule-seed"],
     costs = o.costs, causes = wants_causes(o),
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
-    max_seconds = o["--max-seconds"] or o.patience, threads = o["--threads"],
+    max_seconds = o["--max-seconds"] or o.patience, max_cpu_seconds = o["--max-cpu-seconds"], threads = o["--threads"],
     trace = wants_events(o), timing_only = o["--timing-only"],
     progress = host.terminal and progress or nil,
     print = host.print or (o["--json"] or o.stdout_taken) and function(text) io.stderr:write(text) end or nil,

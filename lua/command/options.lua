@@ -25,6 +25,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   -I DIRECTORY           search for included files; may be repeated, as -D may
   --max-instructions N   stop a run that does not end; so do --max-ns N (simulated time) and
                          --max-seconds N (time of the host; 0: no limit, else 60 on a terminal)
+                         and --max-cpu-seconds N (time on its processors, of all threads)
   --max-memory BYTES     limit of memory on the host, for example 512M or 2G
   --threads N            threads of the host, by default as many as its cores; results are the same
   --save FILE            when a limit or Ctrl-C stops the run, or the debugger is left, save it
@@ -214,7 +215,7 @@ local options = {
   ["--target"] = take_target,
   ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_file,
   ["--html"] = take_file, ["--csv"] = take_table, ["--timeline"] = "flag",
-  ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_seconds,
+  ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_seconds, ["--max-cpu-seconds"] = take_number,
   ["--max-memory"] = take_bytes, ["--threads"] = take_threads,
   ["--check"] = take_checks, ["--lint"] = "flag", ["--schedule"] = take_schedule, ["--schedule-seed"] = take_count,
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,

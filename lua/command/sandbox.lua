@@ -14,13 +14,14 @@ usage: soma --sandbox [options] SCRIPT.lua [arguments]
   --file NAME[=PATH]     a file that the script writes by this name: run:save_html "NAME",
                          save_trace, result:plot {file = "NAME"}, result:csv; likewise
   --max-seconds N        end it after so long; default 60
+  --max-cpu-seconds N    end it when it has used so much processor time; default: no such limit
   --max-memory BYTES     of Lua, tensors and machines together, as 512M or 2G; default 1G
   --max-output BYTES     of what it prints; default 1M
   --json                 print the verdict, and what was printed, as JSON
   --no-filter            without the filter of system calls, where the system has none
   --help
 Exit status: 0 ok, 1 an error in the script or the program (or what it returns, up to 99), 2 the
-command line or its files, and nothing is known of the script; 101 over the limit of time, 102 of
+command line or its files, and nothing is known of the script; 101 over a limit of time, 102 of
 memory, 103 of output; 104 its process has crashed, or made a system call that is not allowed.
 ]]
 local limits = {seconds = 60, memory = 1 << 30, output = 1 << 20}
@@ -53,13 +54,16 @@ take["--file"] = function(o, word, value)
   if not name or value:find "^=" then return word .. " takes NAME or NAME=PATH, not '" .. value .. "'" end
   return take_pair(o, word, name, file)
 end
-take["--max-seconds"] = function(o, word, value)
-  local n = tonumber(value)
-  if not n or not (n > 0 and n <= 1e6) then
-    return word .. " takes a number of seconds, above 0 and up to 1000000, not '" .. value .. "'"
+local function take_seconds(key)
+  return function(o, word, value)
+    local n = tonumber(value)
+    if not n or not (n > 0 and n <= 1e6) then
+      return word .. " takes a number of seconds, above 0 and up to 1000000, not '" .. value .. "'"
+    end
+    o[key] = n
   end
-  o.seconds = n
 end
+take["--max-seconds"], take["--max-cpu-seconds"] = take_seconds "seconds", take_seconds "cpu_seconds"
 local function take_bytes(key)
   return function(o, word, value)
     o[key] = host.bytes(value)
@@ -329,7 +333,8 @@ local function prepare_program(o)
   local files = open_files(o)
   texts[p.program] = read_text(p.program, o.memory)
   if p["--cost"] then texts[p["--cost"]] = open_input(p["--cost"]):read "a" end
-  local words = table.move(o.words, 1, #o.words, 2, {"--max-seconds=" .. o.seconds}) -- an orderly end, if it can be
+  local words = {"--max-seconds=" .. o.seconds, o.cpu_seconds and "--max-cpu-seconds=" .. o.cpu_seconds} -- an orderly end, if it can be
+  table.move(o.words, 1, #o.words, #words + 1, words)
   local inside = setmetatable({texts = texts, terminal = false, color = false}, {__index = host})
   return files, function()
     host.limit_memory(o.memory)
@@ -369,7 +374,7 @@ end
 local function run(o)
   o.saves = {}
   local files, f = (o.words and prepare_program or prepare_script)(o)
-  local finish = host.confine({seconds = o.seconds, memory = o.memory, output = o.output, filter = not o.unfiltered,
+  local finish = host.confine({seconds = o.seconds, cpu_seconds = o.cpu_seconds, memory = o.memory, output = o.output, filter = not o.unfiltered,
                                hook = not o.words, capture = o.json or false}, files, f)
   if finish.interrupted then error("interrupted", 0) end
   if finish.status == 0 or o.words then save_all(o, o.words ~= nil) end

@@ -169,16 +169,6 @@ static unsigned checks_option(lua_State *L) {
   return mask;
 }
 
-static const char *simd_option(lua_State *L) {
-  const char *simd = lb_string(L, 1, "core", "simd");
-  static const char *const levels[] = {"plain", "avx2", "avx512"};
-  for (unsigned i = 0; simd != NULL && i < 3; i++)
-    if (strcmp(simd, levels[i]) == 0) return simd;
-  if (simd != NULL)
-    luaL_error(L, "core: unknown simd level '%s'; there are: plain, avx2, avx512", simd);
-  return NULL;
-}
-
 /* schedule = "all", or a seed. */
 static uint64_t schedule_option(lua_State *L) {
   if (lb_option(L, 1, "schedule") == LUA_TSTRING && strcmp(lua_tostring(L, -1), "all") == 0) {
@@ -206,22 +196,23 @@ static soma_status new_machine(lua_State *L, const soma_options *o, soma_machine
   return soma_machine_new(o, m);
 }
 
-/* soma.core{device, target, max_instructions, max_time (ns), max_seconds, max_hbm_bytes,
- * max_memory, simd, saturate, timing_only, costs, causes, trace, events, progress, print, checks,
- * schedule, threads}: a machine of one core. Each limit: 0 for none. */
+/* soma.core{device, target, max_instructions, max_time (ns), max_seconds, max_cpu_seconds,
+ * max_hbm_bytes, max_memory, simd, saturate, timing_only, costs, causes, trace, events, progress,
+ * print, checks, schedule, threads}: a machine of one core. Each limit: 0 for none. */
 int lb_new_core(lua_State *L) {
   static const char *const known[] = {
-      "device",        "target",     "checks",   "max_instructions", "max_time", "max_seconds",
-      "max_hbm_bytes", "max_memory", "simd",     "saturate",         "trace",    "events",
-      "progress",      "print",      "schedule", "timing_only",      "costs",    "causes",
-      "threads",       NULL};
+      "device",        "target",          "checks",   "max_instructions", "max_time", "max_seconds",
+      "max_hbm_bytes", "max_memory",      "simd",     "saturate",         "trace",    "events",
+      "progress",      "print",           "schedule", "timing_only",      "costs",    "causes",
+      "threads",       "max_cpu_seconds", NULL};
+  char why[256];
   soma_options o = SOMA_OPTIONS_INIT;
   lua_settop(L, 1);
   lb_options(L, 1, "core", known);
   o.checks = checks_option(L);
   o.schedule = schedule_option(L);
   o.target = lb_target(L, "core", lb_string(L, 1, "core", "target"));
-  o.simd = simd_option(L);
+  o.simd = lb_string(L, 1, "core", "simd");
   o.threads = (unsigned)lb_integer(L, 1, "core", "threads", 0, 256, 0);
   o.saturate = lb_bool(L, 1, "core", "saturate", false);
   o.timing_only = lb_bool(L, 1, "core", "timing_only", false);
@@ -231,6 +222,9 @@ int lb_new_core(lua_State *L) {
   double max_time = limit(L, "max_time") * 1e6;
   o.max_time = max_time < 0x1p63 ? (soma_time)max_time : 0;
   o.max_seconds = limit(L, "max_seconds");
+  o.max_cpu_seconds = limit(L, "max_cpu_seconds");
+  o.error = why;
+  o.error_size = sizeof why;
   int device = lb_device_option(L, 1, "core");
   lb_core *core = lua_newuserdatauv(L, sizeof *core, LB_CORE_SLOTS);
   *core = (lb_core){.device = LB_CPU};
@@ -245,9 +239,7 @@ int lb_new_core(lua_State *L) {
   o.print = on_print;
   o.event_ud = o.progress_ud = o.print_ud = core;
   soma_status s = new_machine(L, &o, &core->m);
-  if (s == SOMA_ARG && o.simd != NULL)
-    return luaL_error(L, "core: this host has no simd level '%s'", o.simd);
-  if (s != SOMA_OK) return lb_fail(L, "core", NULL, s);
+  if (s != SOMA_OK) return luaL_error(L, "core: %s", why);
   lb_account(L, 1 << 20);
   lb_costs_option(L, 1, core->m);
   if (device != LB_CPU) lb_register_device(L, 2, device);

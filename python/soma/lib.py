@@ -32,7 +32,8 @@ class Options(C.Structure):
                 ("print_ud", P), ("progress", P), ("progress_ud", P),
                 ("rounding_seed", C.c_uint64), ("costs", C.c_char_p), ("timing_only", C.c_int),
                 ("causes", C.c_int), ("checks", C.c_uint), ("schedule", C.c_uint64),
-                ("threads", C.c_uint)]
+                ("threads", C.c_uint), ("max_cpu_seconds", C.c_double),
+                ("error", P), ("error_size", C.c_size_t)]
 
 
 class AssembleOptions(C.Structure):

@@ -60,9 +60,9 @@ def check_mask(checks):
 # The options of soma_options that callers set by name; others have an argument of their own, or are
 # pointers.
 _OPTIONS = {name: kind for name, kind in L.Options._fields_
-            if name in ("max_instructions", "max_time", "max_seconds", "max_hbm_bytes", "saturate",
-                        "simd", "rounding_seed", "costs", "timing_only", "causes", "schedule",
-                        "threads")}
+            if name in ("max_instructions", "max_time", "max_seconds", "max_cpu_seconds",
+                        "max_hbm_bytes", "saturate", "simd", "rounding_seed", "costs",
+                        "timing_only", "causes", "schedule", "threads")}
 MOST_THREADS = 256
 
 
@@ -336,9 +336,9 @@ def _to_the_end(r, log=None):
 
 class Machine:
     """One emulated core. target: "trn1", "inf2", "trn2" or "trn3"; options as in soma_options:
-    checks, schedule, saturate, max_instructions, max_seconds, timing_only, threads (of the host, 0
-    for all its cores), record (keeps what the trace and the page need), print (a function of text
-    and whether it is for standard error)."""
+    checks, schedule, saturate, max_instructions, max_seconds, max_cpu_seconds, timing_only, threads
+    (of the host, 0 for all its cores), record (keeps what the trace and the page need), print (a
+    function of text and whether it is for standard error)."""
 
     def __init__(self, target=None, record=False, checks=None, print=None, **options):
         o = L.Options()
@@ -363,10 +363,12 @@ class Machine:
         self.options = o
         handle = C.c_void_p()
         self.handle = None
+        why = C.create_string_buffer(256)
+        o.error, o.error_size = C.addressof(why), len(why)
         status = lib.soma_machine_new(C.byref(o), C.byref(handle))
+        o.error, o.error_size = None, 0
         if status != L.OK:
-            raise SomaError("no machine: %s (target %s)" % (
-                _text(lib.soma_status_text(status)), target), status)
+            raise SomaError("no machine: %s" % _text(why.value), status)
         self.handle = handle
 
     def __del__(self):

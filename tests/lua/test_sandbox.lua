@@ -169,6 +169,10 @@ held("an error that is not text", "an error that cannot be shown",
 local function ends(name, text)
   held(name, "the time limit of --max-seconds is reached", text, "--max-seconds 0.2", 101)
 end
+held("a loop, by processor time", "the limit of processor time of --max-cpu-seconds is reached", "while true do end",
+  "--max-cpu-seconds 0.2", 101)
+held("a search without end, by processor time", "the limit of processor time of --max-cpu-seconds is reached",
+  "string.find(('a'):rep(3e4), ('.-'):rep(4) .. 'b')", "--max-cpu-seconds 0.2", 101)
 ends("a loop", "while true do end")
 ends("a loop in pcall", "while true do pcall(function() while true do end end) end")
 ends("nested pcall", "local function f() pcall(f) pcall(f) end while true do f() end")
@@ -457,6 +461,7 @@ case("a program that fails, in each way", function()
   fails(1, "has no data", doubled) -- a name that the program does not have
   fails(1, "deadlock", "s sem\nsection sync\n nop $s>=1\n halt\n")
   fails(101, "--max-seconds", "section sync\nl: jmp l\n", "--max-seconds 0.3")
+  fails(101, "--max-cpu-seconds", "section sync\nl: jmp l\n", "--max-cpu-seconds 0.3")
   fails(102, "--max-memory", "x tensor uint8[64, 1 << 27]\nsection sync\n halt\n", "--max-memory 96M")
   fails(102, "--max-memory", "section sync\n%rep 60000\n%rep 1000\n nop\n%endrep\n%endrep\n", "--max-memory 96M")
   fails(103, "--max-output", "section sync\n" .. (" bogus\n"):rep(100), "--max-output 900")
@@ -522,6 +527,7 @@ refused("no pair", 2, "takes NAME=FILE.npy", "--in a")
 refused("an output of another format", 2, "safetensors go by --file", "--out c=" .. dir .. "/c.npz")
 refused("twice", 2, "twice", "--out c=" .. fc .. " --out c=" .. fc)
 refused("a time", 2, "takes a number of seconds", "--max-seconds 0")
+refused("a processor time", 2, "takes a number of seconds", "--max-cpu-seconds nan")
 refused("a memory", 2, "takes a number of bytes", "--max-memory 12X")
 refused("a memory past all bounds", 2, "takes a number of bytes", "--max-memory 99999999999G")
 refused("two to run", 2, "a sandbox runs one script.lua or program.s", "prog.s")

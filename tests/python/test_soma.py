@@ -113,6 +113,8 @@ class Programs(unittest.TestCase):
                  lambda: soma.run(text, x, checks=-1)),
                 (ValueError, "threads=257: it must be 1 to 256, or 0 for all",
                  lambda: soma.Machine(threads=257)),
+                (soma.SomaError, "unknown simd level 'sse'; there are: plain, avx2, avx512",
+                 lambda: soma.Machine(simd="sse")),
                 (soma.SomaError, "there is no target 'trn9'; there are trn1, inf2, trn2, trn3",
                  lambda: soma.run(text, x, target="trn9")),
                 (TypeError, "the source is a string, not int", lambda: soma.run(5)),

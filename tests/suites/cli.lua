@@ -171,7 +171,7 @@ do
     and err:find(": fault: ", 1, true), out)
   status, out, err = run(dead)
   expect("a deadlock", status == 1 and out == "" and err:find("deadlock: ", 1, true) and err:find("vector", 1, true), err)
-  for _, limit in ipairs {"--max-instructions 1000", "--max-ns 1e4", "--max-seconds 0.2"} do
+  for _, limit in ipairs {"--max-instructions 1000", "--max-ns 1e4", "--max-seconds 0.2", "--max-cpu-seconds 0.2"} do
     status, out, err = run(loop .. " " .. limit .. " --out x=" .. path "none.npy")
     expect(limit .. ": a wrong name first", status == 2, err)
     status, out, err = run(loop .. " " .. limit)
@@ -281,6 +281,7 @@ for _, n in ipairs {"0", "257", "1.5", "all"} do
   usage("--threads " .. n, add .. " --threads " .. n, "--threads takes a whole number from 1 to 256, not '" .. n .. "'")
 end
 usage("--max-ns", add .. " --max-ns -1", "--max-ns takes a positive number, not '-1'")
+usage("--max-cpu-seconds", add .. " --max-cpu-seconds 0", "--max-cpu-seconds takes a positive number, not '0'")
 usage("--max-seconds", add .. " --max-seconds nan", "--max-seconds takes a number of seconds, 0 for no limit, not 'nan'")
 usage("two tensors, one .npy", add .. ins .. " --out k=" .. path "o.npy" .. " --out x=" .. path "o.npy",
   "--out k and --out x both write " .. path "o.npy")
@@ -436,7 +437,7 @@ do
   local status, out, err = run "--help"
   expect("--help", status == 0 and err == "" and out:match "^usage: soma PROGRAM")
   for option in pairs {["--in"] = 1, ["--out"] = 1, ["--target"] = 1, ["-D"] = 1, ["-I"] = 1, ["--json"] = 1,
-    ["--trace"] = 1, ["--quiet"] = 1, ["--max-instructions"] = 1, ["--max-ns"] = 1, ["--max-seconds"] = 1,
+    ["--trace"] = 1, ["--quiet"] = 1, ["--max-instructions"] = 1, ["--max-ns"] = 1, ["--max-seconds"] = 1, ["--max-cpu-seconds"] = 1,
     ["--explain-time"] = 1, ["--costs"] = 1, ["--cost "] = 1, ["--trace-last"] = 1, ["--trace-limit"] = 1,
     ["--trace-engines"] = 1, ["--trace-from"] = 1, ["--trace-until"] = 1, ["--version"] = 1, ["--threads"] = 1,
     ["--expect"] = 1, ["--rtol"] = 1, ["--atol"] = 1, ["--timing-only"] = 1, ["-e "] = 1, ["-i "] = 1} do

@@ -2,6 +2,9 @@
  * and a run that had ended when it was saved. */
 #include "vm_bed.h"
 
+#include <stdbool.h>
+#include <time.h>
+
 static const char store[] = "        target trn2\n"
                             "c       tensor float32[128, 4], output\n"
                             "t       tile   sbuf float32[128, 4]\n"
@@ -134,6 +137,97 @@ static void test_null_is_refused_by_name(void **state) {
   bed_close(&b);
 }
 
+static void expect_no_machine(const soma_options *given, const char *want) {
+  char why[200] = "none";
+  soma_options o = *given;
+  soma_machine *m = NULL;
+  o.error = why;
+  o.error_size = sizeof why;
+  assert_int_equal(soma_machine_new(&o, &m), SOMA_ARG);
+  assert_null(m);
+  assert_string_equal(why, want);
+}
+
+static void test_a_machine_that_cannot_be_says_why(void **state) {
+  (void)state;
+  soma_options o = SOMA_OPTIONS_INIT;
+#define NO_MACHINE(field, value, text) \
+  o = (soma_options)SOMA_OPTIONS_INIT; \
+  o.field = value;                     \
+  expect_no_machine(&o, text)
+  NO_MACHINE(target, "trn9", "unknown target 'trn9'; there are: trn1, inf2, trn2, trn3");
+  NO_MACHINE(simd, "sse", "unknown simd level 'sse'; there are: plain, avx2, avx512");
+  NO_MACHINE(checks, 1u << 30, "checks is 0x40000000; it has bits up to 0x7f");
+  NO_MACHINE(max_seconds, -1, "max_seconds is -1; it is 0 or more");
+  NO_MACHINE(max_cpu_seconds, -0.5, "max_cpu_seconds is -0.5; it is 0 or more");
+  NO_MACHINE(threads, 300, "threads is 300; it is 0 to 256");
+  NO_MACHINE(costs, "\nNO_SUCH 4", "costs, line 2: there is no constant NO_SUCH");
+#undef NO_MACHINE
+  char tiny[4], want[160];
+  soma_machine *m;
+  o = (soma_options)SOMA_OPTIONS_INIT;
+  o.size = sizeof o + 8; /* a caller that was made with a later soma.h */
+  snprintf(want, sizeof want,
+           "soma_options.size is %zu; version %s of the library takes %zu to %zu bytes", o.size,
+           soma_version(), offsetof(soma_options, max_instructions), sizeof o);
+  expect_no_machine(&o, want);
+  o.size = 0;
+  assert_int_equal(soma_machine_new(&o, &m), SOMA_ARG);
+  o.size = offsetof(soma_options, error); /* an earlier one, which has no place for the text */
+  o.target = "trn9";
+  o.error = (char *)1;
+  assert_int_equal(soma_machine_new(&o, &m), SOMA_ARG);
+  o = (soma_options)SOMA_OPTIONS_INIT;
+  o.target = "trn9";
+  o.error = tiny;
+  o.error_size = sizeof tiny;
+  assert_int_equal(soma_machine_new(&o, &m), SOMA_ARG);
+  assert_string_equal(tiny, "unk");
+  o.target = NULL;
+  assert_int_equal(soma_machine_new(&o, &m), SOMA_OK);
+  assert_string_equal(tiny, "");
+  soma_machine_free(m);
+}
+
+/* Time passes, but this process uses none of it. */
+static void sleep_once(void *ud, const soma_event *e) {
+  bool *slept = ud;
+  (void)e;
+  if (!*slept) nanosleep(&(struct timespec){0, 300000000}, NULL);
+  *slept = true;
+}
+
+static void test_limits_of_host_and_processor_time(void **state) {
+  (void)state;
+  static const char turns[] = "section vector\n"
+                              "        loop r0, 0, 1000\n"
+                              "        add r1, r1, 1\n"
+                              "        notify 1\n"
+                              "        endloop\n"
+                              "        halt\n";
+  static const char endless[] = "section sync\n.l: jmp .l\n";
+  bool slept = false;
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.event = sleep_once;
+  o.event_ud = &slept;
+  o.max_cpu_seconds = 0.25;
+  bed b = bed_open(&o, turns);
+  bed_run(&b, SOMA_OK);
+  assert_true(slept);
+  bed_close(&b);
+  b = bed_open(&o, endless);
+  bed_run(&b, SOMA_LIMIT);
+  assert_non_null(strstr(soma_error(b.m), "s of processor time are used, the limit is 0.2 s"));
+  bed_close(&b);
+  slept = false;
+  o.max_seconds = o.max_cpu_seconds;
+  o.max_cpu_seconds = 0;
+  b = bed_open(&o, turns);
+  bed_run(&b, SOMA_LIMIT);
+  assert_non_null(strstr(soma_error(b.m), "s of host time have passed, the limit is 0.2 s"));
+  bed_close(&b);
+}
+
 static void test_no_handle_is_refused(void **state) {
   (void)state;
   soma_machine *m;
@@ -168,6 +262,8 @@ int main(void) {
       cmocka_unit_test(test_a_callback_cannot_enter_its_run),
       cmocka_unit_test(test_a_run_that_had_ended_has_ended_when_resumed),
       cmocka_unit_test(test_null_is_refused_by_name),
+      cmocka_unit_test(test_a_machine_that_cannot_be_says_why),
+      cmocka_unit_test(test_limits_of_host_and_processor_time),
       cmocka_unit_test(test_no_handle_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

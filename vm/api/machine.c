@@ -5,6 +5,7 @@
 #include "../../asm/asm.h"
 #include "../../asm/dis.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,45 +94,92 @@ soma_status soma_out_of_memory(soma_machine *m) {
 
 /* ---- Machines ----------------------------------------------------------------------------- */
 
-static bool options_ok(soma_machine *m) {
-  if (m->o.checks >> VM_NCHECKS || !(m->o.max_seconds >= 0)) return false;
-  if (m->o.threads > VM_WORK_THREADS) return false;
+/* "unknown WHAT 'NAME'; there are: a, b": each gives the names. */
+static soma_status unknown_name(soma_machine *m, const char *what, const char *name,
+                                const char *(*each)(unsigned i)) {
+  isa_buf b;
+  isa_buf_init(&b, &m->al);
+  for (unsigned i = 0; each(i); i++) isa_buf_printf(&b, i ? ", %s" : "%s", each(i));
+  soma_status s =
+      soma_fail(m, SOMA_ARG, "unknown %s '%s'; there are: %s", what, name, isa_buf_str(&b));
+  isa_buf_free(&b);
+  return s;
+}
+static const char *target_name(unsigned i) { return i < ISA_NTARGETS ? isa_targets[i].name : NULL; }
+static const char *level_name(unsigned i) { return vm_kern_levels[i]; }
+
+static soma_status take_options(soma_machine *m) {
+  const soma_options *o = &m->o;
+  isa_error e = {0};
+  if (o->checks >> VM_NCHECKS)
+    return soma_fail(m, SOMA_ARG, "checks is %#x; it has bits up to %#x", o->checks,
+                     (unsigned)SOMA_CHECK_ALL);
+  if (!(o->max_seconds >= 0))
+    return soma_fail(m, SOMA_ARG, "max_seconds is %g; it is 0 or more", o->max_seconds);
+  if (!(o->max_cpu_seconds >= 0))
+    return soma_fail(m, SOMA_ARG, "max_cpu_seconds is %g; it is 0 or more", o->max_cpu_seconds);
+  if (o->threads > VM_WORK_THREADS)
+    return soma_fail(m, SOMA_ARG, "threads is %u; it is 0 to %d", o->threads, VM_WORK_THREADS);
   vm_costs_default(&m->costs);
-  if (m->o.costs && !vm_costs_read(&m->costs, m->o.costs, strlen(m->o.costs), NULL)) return false;
-  if (!vm_kern_select(m->o.simd, &m->kern)) return false;
-  if (!m->o.target) return true;
-  int t = isa_target_find(m->o.target, strlen(m->o.target));
-  if (t < 0) return false;
+  if (o->costs && !vm_costs_read(&m->costs, o->costs, strlen(o->costs), &e))
+    return soma_fail(m, SOMA_ARG, "%s", e.text);
+  if (!vm_kern_select(o->simd, &m->kern)) return unknown_name(m, "simd level", o->simd, level_name);
+  if (!o->target) return SOMA_OK;
+  int t = isa_target_find(o->target, strlen(o->target));
+  if (t < 0) return unknown_name(m, "target", o->target, target_name);
   m->target = &isa_targets[t];
   m->o.target = m->target->name; /* the caller's string need not stay */
-  return true;
+  return SOMA_OK;
+}
+
+/* Tells the caller of soma_machine_new why there is no machine; "" if there is one. */
+static soma_status tell(const soma_options *o, soma_status s, const char *text) {
+  if (!o->error || !o->error_size) return s;
+  size_t n = strlen(text);
+  n = n < o->error_size ? n : o->error_size - 1;
+  memcpy(o->error, text, n);
+  o->error[n] = 0;
+  return s;
+}
+
+/* Copies what the caller has of the options. An older caller has less of them; one that is newer is
+ * refused with a text, but not one whose size is no size at all. */
+static soma_status read_options(const soma_options *from, soma_options *o) {
+  enum { LEAST = offsetof(soma_options, max_instructions), NEWER = 4096 };
+  char text[160];
+  if (from->size >= LEAST && from->size <= sizeof *o) {
+    memcpy(o, from, from->size);
+    return SOMA_OK;
+  }
+  if (from->size < LEAST || from->size > NEWER) return SOMA_ARG;
+  snprintf(text, sizeof text,
+           "soma_options.size is %zu; version %s of the library takes %d to %zu bytes", from->size,
+           SOMA_VERSION, LEAST, sizeof *o);
+  return tell(from, SOMA_ARG, text);
 }
 
 soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
   soma_options o = SOMA_OPTIONS_INIT;
   if (!out) return SOMA_ARG;
   *out = NULL;
-  if (options) {
-    if (options->size < offsetof(soma_options, max_instructions) || options->size > sizeof o)
-      return SOMA_ARG;
-    memcpy(&o, options, options->size);
-  }
+  if (options && read_options(options, &o) != SOMA_OK) return SOMA_ARG;
+  tell(&o, SOMA_OK, "");
   isa_alloc al = o.alloc ? (isa_alloc){o.alloc, o.alloc_ud} : isa_alloc_default();
   soma_machine *m = isa_zalloc(&al, sizeof *m);
-  if (!m) return SOMA_NOMEM;
+  if (!m) return tell(&o, SOMA_NOMEM, soma_status_text(SOMA_NOMEM));
   m->o = o;
+  m->o.error = NULL; /* it is the caller's only for this call */
   m->al = al;
-  bool ok = options_ok(m);
+  soma_status s = take_options(m);
+  if (s == SOMA_OK && m->target && !vm_memory_new(&m->al, m->target, &m->mem))
+    s = soma_out_of_memory(m);
+  if (s != SOMA_OK) {
+    tell(&o, s, m->error);
+    isa_free(&al, m, sizeof *m);
+    return s;
+  }
   vm_hbm_init(&m->hbm, &m->al, m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)],
               o.max_hbm_bytes);
-  if (!ok) {
-    isa_free(&al, m, sizeof *m);
-    return SOMA_ARG;
-  }
-  if (m->target && !vm_memory_new(&m->al, m->target, &m->mem)) {
-    isa_free(&al, m, sizeof *m);
-    return SOMA_NOMEM;
-  }
   if (!o.alloc) m->pool = vm_pool_new(&al);
   vm_work_open(&m->threads, o.threads, sizeof(vm_workspace));
   *out = m;

@@ -196,8 +196,10 @@ void soma_run_options(soma_run *r) {
                         .print_ud = o->print_ud,
                         .progress = o->progress,
                         .progress_ud = o->progress_ud};
-  c->limits = (vm_limits){
-      .instructions = o->max_instructions, .time = o->max_time, .seconds = o->max_seconds};
+  c->limits = (vm_limits){.instructions = o->max_instructions,
+                          .time = o->max_time,
+                          .seconds = o->max_seconds,
+                          .cpu_seconds = o->max_cpu_seconds};
   c->hooks.custom_cycles = soma_custom_cycles;
   c->hooks.custom_ud = r;
   for (; c; c = vm_next_core(c)) {

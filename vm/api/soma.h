@@ -148,7 +148,7 @@ typedef struct soma_options {
   void *progress_ud;
   uint64_t rounding_seed; /* for round=stochastic: the same seed gives the same results */
   /* Constants of the clock that differ from the table, as soma_costs_set takes them; NULL: none. A
-   * bad text makes soma_machine_new give SOMA_ARG; soma_costs_set says what is wrong with it. */
+   * bad text makes soma_machine_new give SOMA_ARG. */
   const char *costs;
   /* Nonzero: a run has the same simulated time but computes nothing: data paths and transfers do
    * not change memory, and inputs need not be bound. For timing large problems; neither control
@@ -161,10 +161,20 @@ typedef struct soma_options {
   /* Threads of the host that may work on a run, including the caller's, at most 256; 0: as many as
    * the process has cores, which is also the most that are used. Only host time depends on it. */
   unsigned threads;
+  /* Seconds on the host's processors that all threads of the process may use while the run runs. On
+   * a busy host this is less than max_seconds, on several threads it may be more. */
+  double max_cpu_seconds;
+  /* Where soma_machine_new writes why it failed, ended by a 0 and cut to error_size bytes; "" when
+   * it did not. NULL: nowhere. */
+  char *error;
+  size_t error_size;
 } soma_options;
 #define SOMA_SCHEDULE_ALL UINT64_MAX
-#define SOMA_OPTIONS_INIT \
-  { sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define SOMA_OPTIONS_INIT                                                                         \
+  {                                                                                               \
+    sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+        0                                                                                         \
+  }
 
 typedef struct soma_machine soma_machine;
 typedef struct soma_program soma_program;
@@ -173,7 +183,8 @@ typedef struct soma_diagnostics soma_diagnostics;
 
 /* ---- Machines ----------------------------------------------------------------------------- */
 
-/* Makes a machine of one core. options may be NULL. On failure *m is NULL. */
+/* Makes a machine of one core. options may be NULL. On failure *m is NULL, and soma_options.error
+ * has the option, its value and the rule. */
 soma_status soma_machine_new(const soma_options *options, soma_machine **m);
 /* Frees the machine. Programs and runs may outlive it; a run that has not ended ends with
  * SOMA_STOPPED. */

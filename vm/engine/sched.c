@@ -9,11 +9,13 @@
 
 enum { CLOCK_EVERY = 64 }; /* events between two readings of the host's clock; some take 10 ms */
 
-static double host_now(void) {
+static double seconds_of(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
+static double host_now(void) { return seconds_of(CLOCK_MONOTONIC); }
+static double cpu_now(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 
 bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w) {
   uint32_t have = c->sem[w->sem], want = w->is_reg ? e->regs[w->value] : w->value;
@@ -132,13 +134,18 @@ static void poll_interrupt(vm_core *c) {
   vm_fault(c, ISA_STOPPED, VM_NOWHERE, "interrupted");
 }
 
-/* Checks the limit of host time and progress, every CLOCK_EVERY events or so. */
+/* Checks the limits of host and processor time and progress, every CLOCK_EVERY events or so. */
 static void check_host_limits(vm_core *c) {
   c->until_clock = CLOCK_EVERY;
   double now = host_now(), ran = c->host_seconds + now - c->run_since;
+  double most = c->limits.cpu_seconds,
+         used = most > 0 ? c->cpu_seconds + cpu_now() - c->cpu_since : 0;
   if (c->limits.seconds > 0 && ran > c->limits.seconds)
     vm_fault(c, ISA_LIMIT, VM_NOWHERE, "%.1f s of host time have passed, the limit is %.1f s", ran,
              c->limits.seconds);
+  else if (used > most)
+    vm_fault(c, ISA_LIMIT, VM_NOWHERE, "%.1f s of processor time are used, the limit is %.1f s",
+             used, most);
   else if (c->hooks.progress && now >= c->next_progress) {
     c->next_progress = now + 0.05;
     vm_dma_settle(c, NULL);
@@ -203,11 +210,13 @@ isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time until) {
   vm_debug_resume(lead);
   if (lead->ended) return lead->fault.status;
   lead->run_since = host_now();
+  lead->cpu_since = cpu_now();
   lead->running = true;
   loop(lead, what, &c->eng[engine], until);
   vm_dma_settle(lead, NULL);
   lead->running = false;
   if (what == VM_UNTIL_ISSUE) vm_debug_stepped(c, engine);
   lead->host_seconds += host_now() - lead->run_since;
+  lead->cpu_seconds += cpu_now() - lead->cpu_since;
   return lead->fault.status;
 }

@@ -116,6 +116,7 @@ typedef struct vm_kern {
 /* Fills *out with the best table this host can run, at most `limit` ("plain", "avx2", "avx512",
  * NULL: no limit). False when limit names no level: *out is then untouched. */
 bool vm_kern_select(const char *limit, vm_kern *out);
+extern const char *const vm_kern_levels[]; /* from the lowest, ended by NULL */
 
 /* Element c of row r of `from` becomes element r of row c of `to`, steps in bytes from row to row,
  * of rows x cols elements of esize (1, 2, 4, 8) bytes at any address. They share no byte. */

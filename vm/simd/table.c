@@ -30,17 +30,19 @@ static bool host_has_avx512(void) {
 #endif
 }
 
+const char *const vm_kern_levels[] = {"plain", "avx2", "avx512", NULL};
+
 bool vm_kern_select(const char *limit, vm_kern *out) {
-  static const char *const names[] = {"plain", "avx2", "avx512"};
   vm_kern k = {0};
   unsigned level = 2;
   if (limit) {
-    for (level = 0; level < 3 && strcmp(limit, names[level]) != 0; level++) continue;
-    if (level == 3) return false;
+    for (level = 0; vm_kern_levels[level] && strcmp(limit, vm_kern_levels[level]) != 0; level++)
+      continue;
+    if (!vm_kern_levels[level]) return false;
   }
   if (level == 2 && !host_has_avx512()) level = 1;
   if (level == 1 && !host_has_avx2()) level = 0;
-  k.name = names[level];
+  k.name = vm_kern_levels[level];
 #if defined(__x86_64__)
   if (level == 2) {
     FILL(avx512);
