@@ -40,6 +40,12 @@ class Blocks:
         """(tile or smaller array, rest of the key)."""
         key = key if isinstance(key, tuple) else (key,)
         n = len(self.lead)
+        try:
+            tile = self.tiles.get(key[:n])
+        except TypeError:  # slices or index objects
+            tile = None
+        if tile is not None:
+            return tile, key[n:]
         if key and key[0] is Ellipsis:
             key = (slice(None),) * (self.ndim - len(key) + 1) + key[1:]
         head = key[:n]

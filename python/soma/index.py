@@ -292,6 +292,55 @@ def _is_and(frame):
     return False
 
 
+def mask_ranges(mask):
+    """({axis: (lo, hi)}, terms over several axes, empty) of a mask; {} and no terms for None or
+    True."""
+    if mask is None or mask is True:
+        return {}, [], False
+    if mask is False:
+        return {}, [], True
+    if not isinstance(mask, Mask):
+        raise KernelError("mask=%r: a mask is made of comparisons of indices" % (mask,))
+    if mask.ranges is None:
+        mask.ranges = _mask_ranges(mask)
+    return mask.ranges
+
+
+def effective(mask, shape):
+    """The mask, or None if it leaves out nothing of this shape."""
+    ranges, rest, empty = mask_ranges(mask)
+    if rest or empty:
+        return mask
+    for axis, (lo, hi) in ranges.items():
+        if lo or (axis < len(shape) and hi < shape[axis]):
+            return mask
+    return None
+
+
+def _mask_ranges(mask):
+    ranges, rest = {}, []
+    for t in mask.terms:
+        axes = [a for a, c in enumerate(t.coef) if c and t.size[a] > 1]
+        if not axes:
+            if t.const < 0:
+                return {}, [], True
+            continue
+        if len(axes) > 1:
+            rest.append(t)
+            continue
+        a = axes[0]
+        c, n = t.coef[a], t.size[a]
+        lo, hi = ranges.get(a, (0, n))
+        if c > 0:
+            lo = max(lo, -(t.const // c))
+        else:
+            hi = min(hi, t.const // -c + 1)
+        if lo >= hi:
+            return {}, [], True
+        ranges[a] = (lo, hi)
+    return ranges, rest, False
+
+
 def _implies(a, b):
     """Whether a holds only where b does, as far as bounds of one axis show."""
     def bounds(mask):

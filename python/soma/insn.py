@@ -144,7 +144,7 @@ _COPY, _MEMSET, _DMA, _TT, _TS = (OP[n] for n in (
 
 
 def tensor_copy(dst, src, engine=ANY):
-    recorders[-1].emit(_COPY, engine, (dst.words(), src.words(), NONE), 0, 3)
+    recorders[0].emit(_COPY, engine, (dst.words(), src.words(), NONE), 0, 3)
 
 
 def fill_bits(value, dtype):
@@ -163,7 +163,7 @@ def fill_bits(value, dtype):
 
 
 def memset(dst, value, engine=ANY):
-    recorders[-1].emit(_MEMSET, engine, (dst.words(), K.PACKED[1, fill_bits(value, dst.dtype)]), 0,
+    recorders[0].emit(_MEMSET, engine, (dst.words(), K.PACKED[1, fill_bits(value, dst.dtype)]), 0,
                        3)
 
 
@@ -184,7 +184,7 @@ def dma_copy(dst, src, flags=0, oob=0, prio=0, op=0, queue=-1):
     if (op or dst.dyn or src.dyn) and not flags and queue == -1 and (
             op or dst.has("gather") or src.has("gather")):
         flags = K.SWDGE
-    recorders[-1].emit(_DMA, ANY, (dst.words(), src.words(), how), flags, 3)
+    recorders[0].emit(_DMA, ANY, (dst.words(), src.words(), how), flags, 3)
 
 
 def tensor_tensor(dst, a, b, op, engine=ANY):

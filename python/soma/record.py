@@ -38,7 +38,7 @@ class _Outside:
         raise KernelError("an NKI call outside of a kernel: call it from a function under @nki.jit")
 
 
-recorders = [_Outside()]  # the last one is that of the kernel that is being built
+recorders = [_Outside()]  # one: that of the kernel that is being built
 
 
 def add_own(folder):
@@ -51,24 +51,24 @@ add_own(os.path.dirname(__file__))
 
 def active():
     """The recorder of the kernel that is being built."""
-    rec = recorders[-1]
+    rec = recorders[0]
     return rec if rec.__class__ is Recorder else rec.count  # which says that none exists
 
 
 def recording():
     """Whether this thread is building a kernel."""
-    return recorders[-1].thread == threading.get_ident()
+    return recorders[0].thread == threading.get_ident()
 
 
 @contextlib.contextmanager
 def building(rec):
     """Calls of this thread go to rec. One thread at a time builds: nki._jit sees to that."""
     rec.thread = threading.get_ident()
-    recorders.append(rec)
+    before, recorders[0] = recorders[0], rec
     try:
         yield
     finally:
-        recorders.pop()
+        recorders[0] = before
         rec.frame = None  # which keeps the user's values alive
         for s in rec.tiles + rec.tensors:
             s.zero = _ended
@@ -97,6 +97,11 @@ class Redo(BaseException):
 
 class Recorder:
     """One build of a kernel, or of what one core of two does; `peer` is core 0's, for core 1."""
+
+    # What each instruction uses is faster in slots.
+    __slots__ = ("pending", "at", "frame", "lines", "sites", "kernel", "number_found", "found",
+                 "hints", "tiles", "count", "ordered", "old_style", "numbering", "codes",
+                 "weights", "__dict__")
 
     def __init__(self, machine, target, flags=0, hints=None, peer=None, cores=1):
         self.core, self.cores, self.peer = int(peer is not None), cores, peer
@@ -278,7 +283,7 @@ class Recorder:
     def _into(self, p, dst):
         """Emits what was held back into dst, at the place of its call."""
         emit, tile, operands, _, _ = p
-        at, self.at = self.at, tile.storage.at
+        at, self.at = self.at, tile.storage.site.at
         try:
             if emit.__class__ is tuple:
                 op, engine, rest = emit
@@ -362,13 +367,11 @@ class Recorder:
             raise Redo()
         if s.memory:
             site = s.site
-            info = site.info if site is not None else None
+            info = site.info
             if info is None:
                 shape = s.shape if len(s.shape) <= 5 else (s.parts, s.free)
-                info = self.builder.tile_info(s.name or "t", s.memory, s.dtype, shape, s.place,
-                                              s.at)
-                if site is not None:
-                    site.info = info
+                info = site.info = self.builder.tile_info(s.name or "t", s.memory, s.dtype, shape,
+                                                          s.place, s.at)
             status = _tile(self.kernel, info, self.found)
             if status:
                 self.builder.fail(status)
@@ -551,11 +554,9 @@ class ZeroState:
             block = np.lib.stride_tricks.as_strided(
                 flat[view.off:], view.shape[1:], [k * flat.itemsize for k in view.steps[1:]])
             done[view.part:view.part + view.shape[0], block.ravel()] = True
+        ends = np.flatnonzero((done[1:] != done[:-1]).any(axis=1)) + 1  # of rows that are the same
         row = 0
-        while row < s.parts:
-            end = row + 1
-            while end < s.parts and (done[end] == done[row]).all():
-                end += 1
+        for end in ends.tolist() + [s.parts]:
             gaps = np.flatnonzero(np.diff(np.concatenate(([True], done[row], [True])).astype(int)))
             for start, stop in zip(gaps[::2], gaps[1::2]):
                 insn.memset(Tensor(s, s.dtype, (end - row, int(stop - start)), (1, 1), row,

@@ -5,6 +5,7 @@ elements each. A Tensor is a view: dtype, shape, and a step in elements for each
 chip dimension 0 is the partitions. Views never move data; words() is what the builder takes as an
 operand.
 """
+import math
 import struct
 
 from . import record
@@ -20,31 +21,33 @@ _pack2, _pack9, _pack11 = PACK[2], PACK[9], PACK[11]
 MEMORY = ("hbm", "sbuf", "psum")
 
 
+def _of_site(name, doc):
+    """A property of a Storage that its site has."""
+    def put(self, value):
+        setattr(self.site, name, value)
+    return property(lambda self: getattr(self.site, name), put, doc=doc)
+
+
 class Storage:
-    """Memory of a kernel. `free` is elements in each partition on the chip, else all elements;
-    `at` the place that made it, (file, line); `site` what it shares with other tiles of that place;
+    """Memory of a kernel. `site` is what it shares with other tiles of the place that made it;
     `handle` the builder's number once an instruction uses it; `twin` the storage of core 0 that
     core 1 shares."""
 
-    __slots__ = ("memory", "dtype", "shape", "parts", "free", "name", "buffer", "at", "site",
-                 "handle", "zero", "order", "lent", "__dict__")
+    __slots__ = ("memory", "site", "handle", "zero", "order", "lent", "__dict__")
     # Attributes that few storages have: kernels make many tiles.
     place = data = declared = host = twin = None
     role, written = 0, False
+    dtype = _of_site("dtype", "The type of its elements.")
+    shape = _of_site("shape", "Its shape.")
+    parts = _of_site("parts", "Partitions; 0 in HBM.")
+    free = _of_site("free", "Elements in each partition on the chip, else all elements.")
+    name = _of_site("name", "Its name in messages and in the program.")
+    buffer = _of_site("buffer", "The region that the kernel has asked for.")
+    at = _of_site("at", "The place that made it, (file, line).")
 
     def __init__(self, memory, dtype, shape, name="", buffer=None, at=(0, 0)):
-        self.memory, self.dtype, self.shape, self.name = memory, dtype, shape, name
-        if memory and len(shape) == 2:
-            self.parts, self.free = shape
-        else:
-            n = 1
-            for s in shape[1 if memory else 0:]:
-                n *= s
-            self.free, self.parts = n, shape[0] if memory else 0
-        self.zero = self.site = None
-        self.handle = self.order = 0
-        self.lent = False
-        self.buffer, self.at = buffer, at
+        self.memory, self.site = memory, Site(memory, dtype, shape, name, buffer, at)
+        self.handle, self.zero, self.order, self.lent = 0, None, 0, False
 
     def __repr__(self):
         return "%s %s%s in %s" % (self.name or "tensor", self.dtype, list(self.shape),
@@ -52,26 +55,29 @@ class Storage:
 
 
 class Site:
-    """A place of the user's source that makes tiles: what they have in common, and what was asked
+    """A place of the user's source that makes tiles: what they have in common, and what was `asked`
     for, by which the next call knows whether it makes the same tile again. `info` is the builder's.
-    """
+    A tile's words are `length`, its number, and `rest`."""
 
-    __slots__ = ("asked", "facts", "shape", "dtype", "steps", "info", "length", "rest")
+    __slots__ = ("memory", "dtype", "shape", "parts", "free", "name", "buffer", "at", "asked",
+                 "steps", "info", "length", "rest")
 
-    def __init__(self, asked, s):
-        """s: storage like that of the tiles."""
-        self.asked, self.info = asked, None
-        self.length = 0  # the first of a tile's words; the second is its number, rest the others
-        self.shape, self.dtype = s.shape, s.dtype
-        self.steps = (1,) + dense(s.shape)[1:]
-        self.facts = s.memory, s.dtype, s.shape, s.parts, s.free, s.name, s.buffer, s.at, self, 0, \
-            None, False
+    def __init__(self, memory, dtype, shape, name, buffer, at):
+        self.memory, self.dtype, self.shape, self.name = memory, dtype, shape, name
+        self.buffer, self.at = buffer, at
+        self.free = math.prod(shape[1 if memory else 0:])
+        self.parts = shape[0] if memory else 0
+        self.asked = self.steps = self.info = None
+        self.length = 0
 
     def tile(self, rec):
         """A new tile of `rec`."""
         s = _new(Storage)
-        s.memory, s.dtype, s.shape, s.parts, s.free, s.name, s.buffer, s.at, s.site, s.handle, \
-            s.zero, s.lent = self.facts
+        s.memory = self.memory
+        s.site = self
+        s.handle = 0
+        s.zero = None
+        s.lent = False
         rec.numbering = s.order = rec.numbering + 1
         t = _new(Tensor)
         t.storage = s
@@ -83,6 +89,11 @@ class Site:
         t._words = self
         t.bound = t._parts = t.pending = None
         return t
+
+    def repeats(self, asked):
+        """The site itself, for tiles that are asked for with these words."""
+        self.asked, self.steps = asked, (1,) + dense(self.shape)[1:]
+        return self
 
     def learn(self, t):
         """Keeps the words that all these tiles have in common; t is one of them."""
@@ -210,7 +221,7 @@ class Tensor(Views):
             shape = self.shape
             if w.__class__ is Site:  # all of a tile
                 if s.handle == 0:
-                    recorders[-1].declare(s)
+                    recorders[0].declare(s)
                 if s.zero is not None:
                     s.zero.settle()
                 if not w.length:
@@ -219,7 +230,7 @@ class Tensor(Views):
             elif len(shape) == 2 and s.memory and self.steps[0] == 1 == self.steps[1] and \
                     self.bound is None and not self.dyn:  # by far the most frequent view
                 if s.handle == 0:
-                    recorders[-1].declare(s)
+                    recorders[0].declare(s)
                 if s.zero is not None:
                     s.zero.settle()
                 dtype = self.dtype
@@ -389,6 +400,8 @@ class Tensor(Views):
                 except TypeError:
                     pass
         if key.__class__ is not tuple:
+            if key is Ellipsis and self.bound is None and not self.dyn:
+                return self
             key = tuple(key) if isinstance(key, tuple) else (key,)
         shape, steps = self.shape, self.steps
         chip = self.storage.memory
@@ -432,22 +445,33 @@ class Tensor(Views):
             if kind is slice:
                 start, stop, by = k.start, k.stop, k.step
                 if by is None:
-                    by = 1
-                if start is None and by == 1:
-                    start = 0
-                if stop is None and by == 1:
-                    stop = n
-                if start.__class__ is not int or stop.__class__ is not int or \
-                        by.__class__ is not int or start < 0 or not start < stop <= n or by < 1:
-                    return self._index(key)
-                n = (stop - start + by - 1) // by
+                    if start is None:
+                        if stop is None:
+                            out.append(n)
+                            outsteps.append(step)
+                            d += 1
+                            continue
+                        start = 0
+                    elif stop is None:
+                        stop = n
+                    if start.__class__ is not int or stop.__class__ is not int or \
+                            not 0 <= start < stop <= n:
+                        return self._index(key)
+                    n = stop - start
+                    by = step
+                else:
+                    if start.__class__ is not int or stop.__class__ is not int or \
+                            by.__class__ is not int or not 0 <= start < stop <= n or by < 1:
+                        return self._index(key)
+                    n = (stop - start + by - 1) // by
+                    by *= step
                 if start:
                     if d == 0 and chip:
                         part += start * step
                     else:
                         off += start * step
                 out.append(n)
-                outsteps.append(step * by)
+                outsteps.append(by)
             elif kind is int:
                 if k < 0:
                     k += n
@@ -536,55 +560,6 @@ def _crop_index(index, axis, lo, hi):
     size = list(index.size)
     size[axis] = min(hi, size[axis]) - lo
     return Index(index.coef, size, index.const + index.coef[axis] * lo, index.said)
-
-
-def mask_ranges(mask):
-    """({axis: (lo, hi)}, terms over several axes, empty) of a mask; {} and no terms for None or
-    True."""
-    if mask is None or mask is True:
-        return {}, [], False
-    if mask is False:
-        return {}, [], True
-    if not isinstance(mask, Mask):
-        raise KernelError("mask=%r: a mask is made of comparisons of indices" % (mask,))
-    if mask.ranges is None:
-        mask.ranges = _mask_ranges(mask)
-    return mask.ranges
-
-
-def effective(mask, shape):
-    """The mask, or None if it leaves out nothing of this shape."""
-    ranges, rest, empty = mask_ranges(mask)
-    if rest or empty:
-        return mask
-    for axis, (lo, hi) in ranges.items():
-        if lo or (axis < len(shape) and hi < shape[axis]):
-            return mask
-    return None
-
-
-def _mask_ranges(mask):
-    ranges, rest = {}, []
-    for t in mask.terms:
-        axes = [a for a, c in enumerate(t.coef) if c and t.size[a] > 1]
-        if not axes:
-            if t.const < 0:
-                return {}, [], True
-            continue
-        if len(axes) > 1:
-            rest.append(t)
-            continue
-        a = axes[0]
-        c, n = t.coef[a], t.size[a]
-        lo, hi = ranges.get(a, (0, n))
-        if c > 0:
-            lo = max(lo, -(t.const // c))
-        else:
-            hi = min(hi, t.const // -c + 1)
-        if lo >= hi:
-            return {}, [], True
-        ranges[a] = (lo, hi)
-    return ranges, rest, False
 
 
 from .indexing import general, keep, of_two, pairs  # noqa: E402 - which imports this module

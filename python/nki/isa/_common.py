@@ -4,8 +4,9 @@ from sys import _getframe
 
 from soma import insn, record
 from soma.errors import KernelError, NotBuilt
+from soma.index import effective, mask_ranges
 from soma.record import recorders
-from soma.tensor import PSUM, SBUF, Site, Storage, Tensor, effective, mask_ranges
+from soma.tensor import PSUM, SBUF, Storage, Tensor
 
 from .constants import CMD, ENGINE
 
@@ -72,7 +73,7 @@ def done(rec, first, name=None):
 
 def new_tile(shape, dtype, memory=SBUF, name="", depth=3):
     """A tile of any shape; dimension 0 is the partitions. depth: as in record.where()."""
-    rec = recorders[-1]
+    rec = recorders[0]
     at = rec.at or rec.where(depth)
     site = rec.sites.get(at)
     if shape.__class__ is not tuple:
@@ -86,7 +87,7 @@ def new_tile(shape, dtype, memory=SBUF, name="", depth=3):
         raise KernelError("a tile of %d partitions (shape %s): there are 128; dimension 0 is the "
                           "partitions" % (shape[0], list(shape)))
     s = Storage(memory, dtype, shape, name or rec.variable(at), MEMORY_REGION[memory], at)
-    site = rec.sites[at] = Site(asked, s)
+    site = rec.sites[at] = s.site.repeats(asked)
     return site.tile(rec)
 
 
@@ -196,22 +197,22 @@ def clear_outside(tile, mask):
 
 
 def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matmul=False,
-             multi=False):
+             multi=False, depth=2):
     """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` lets its
     instructions write x. multi: dst is written before all operands have been read. Without a mask
     emit may be a tuple, as in Recorder.pending."""
-    rec = recorders[-1]
+    rec = recorders[0]
     at = rec.at
     if at is None:
-        frame = _getframe(2)
+        frame = _getframe(depth)
         at = rec.lines.get(frame.f_lasti) if frame is rec.frame else None
         if at is None:
-            at = rec.where(3)
+            at = rec.where(depth + 1)
     site = rec.sites.get(at)
     if site is not None and site.asked == (shape, dtype, memory, ""):
         tile = site.tile(rec)
     else:
-        tile = new_tile(shape, dtype, memory, "", 4)
+        tile = new_tile(shape, dtype, memory, "", depth + 2)
     if mask is not None and effective(mask, shape) is not None:
         emit = _clearing(emit, tile, mask, call)
     if rec.pending is not None:

@@ -67,7 +67,7 @@ def tt_engine(dst, a, b, op):
 
 
 def emit_tt(dst, a, b, op, engine=-1):
-    rec = recorders[-1]
+    rec = recorders[0]
     if engine == -1:
         engine = tt_engine(dst, a, b, op)
     if len(dst.shape) > FREE_DIMENSIONS + 1:
@@ -98,7 +98,7 @@ def tensor_tensor(dst=None, data1=None, data2=None, op=None, engine=unknown, nam
         return returned(shape, _out(dtype, data1, data2), emit,
                         [t if t.shape == shape else t.broadcast_steps(shape)
                          for t in (data1, data2)], mask=mask, call="tensor_tensor")
-    rec = recorders[-1]
+    rec = recorders[0]
     first = rec.count
     emit_tt(dst if dst.__class__ is Tensor else need(dst, "dst", "tensor_tensor"), data1, data2,
             code, e)
@@ -141,7 +141,7 @@ def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=
         words = _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
     if engine == -1 and (op0 == _RSQRT or op1 == _RSQRT):
         engine = insn.GPSIMD
-    rec = recorders[-1]
+    rec = recorders[0]
     if len(src.shape) > FREE_DIMENSIONS + 1:
         in_parts(lambda d, s: rec.emit(_TS, engine, (d.words(), s.words(), words)), dst, src)
     else:
@@ -169,7 +169,7 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
             return parts and emit(*parts)
         return returned(data.shape, _out(dtype, data), emit, (data, operand0, operand1), mask=mask,
                         call="tensor_scalar")
-    rec = recorders[-1]
+    rec = recorders[0]
     first = rec.count
     if dst.__class__ is not Tensor:
         dst = need(dst, "dst", "tensor_scalar")
@@ -202,7 +202,7 @@ def scalar_tensor_tensor(dst=None, data=None, op0=None, operand0=None, op1=None,
 def _either(dst, emit, operands, shape, dtype, mask, call, name, multi=False):
     """Emits into dst, or returns a tile of the old style."""
     if dst is None:
-        return returned(shape, dtype, emit, operands, mask=mask, call=call, multi=multi)
+        return returned(shape, dtype, emit, operands, mask=mask, call=call, multi=multi, depth=3)
     rec = record.active()
     first = rec.count
     dst = need(dst, "dst", call)
@@ -250,7 +250,7 @@ def emit_activate(dst, src, fn, scale=1.0, bias=None, reduce=0):
                 _act_kept[key] = words
     else:
         words = _act_words(fn, scale, bias, reduce)
-    recorders[-1].emit(_ACT, insn.SCALAR, (dst.words(), src.words(), words), 0, 3)
+    recorders[0].emit(_ACT, insn.SCALAR, (dst.words(), src.words(), words), 0, 3)
 
 
 def act_record(fn):
@@ -276,7 +276,7 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
         raise KernelError("activation: reduce_op=%s: the registers of scalar "
                           "take only add" % ops.name_of(reduce_op))
     if dst.__class__ is Tensor and mask is None and reduce_res is None and 0 not in dst.steps:
-        rec = recorders[-1]
+        rec = recorders[0]
         first = rec.count
         emit_activate(dst, data, fn, scale, bias, cmd)
         return done(rec, first, name)

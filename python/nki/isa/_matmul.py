@@ -7,8 +7,7 @@ from soma.index import whole
 
 from . import constants as c
 from ._common import (PSUM, SBUF, KernelError, Tensor, done, engine_of, insn, need, new_tile,
-                      record,
-                      returned)
+                      record, recorders, returned)
 
 _LOAD, _MATMUL = insn.OP["ldweights"], insn.OP["matmul"]
 _LOADX, _MATMULX = insn.OP["ldweights_mx"], insn.OP["matmul_mx"]
@@ -53,7 +52,7 @@ def _sum_flags(dst, accumulate):
 def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(0, 0), perf=0,
                 tiling=(0, 0, 0, 0)):
     """ldweights, unless the same weights were just used, and matmul."""
-    rec = record.active()
+    rec = recorders[0]
     if rec.pending is not None:
         rec.flush()
     if stationary.shape[0] != moving.shape[0]:

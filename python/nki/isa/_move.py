@@ -45,7 +45,7 @@ def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
         dst = need(dst, "dst", "dma_copy")
     if src.__class__ is not Tensor:
         src = need(src, "src", "dma_copy")
-    rec = recorders[-1]
+    rec = recorders[0]
     first = rec.count
     flags = 0 if dge_mode is _ANY_DGE else chosen(_DGE, dge_mode, "dge_mode", "dma_copy")
     if mask is not None:
@@ -130,7 +130,7 @@ def tensor_copy(dst=None, src=None, engine=c.engine.unknown, name=None, mask=Non
         return returned(src.shape, src.dtype if dtype is None else _type(dtype),
                         lambda d, s: insn.tensor_copy(d, s, e), (src,), mask=mask,
                         call="tensor_copy")
-    rec = recorders[-1]
+    rec = recorders[0]
     first = rec.count
     if dst.__class__ is not Tensor:
         dst = need(dst, "dst", "tensor_copy")

@@ -10,7 +10,7 @@ from soma.dtypes import find, float32, uint8
 from soma.errors import KernelError
 from soma.index import whole
 from soma.record import ZeroState, recorders
-from soma.tensor import HBM, PSUM, SBUF, Site, Storage, Tensor
+from soma.tensor import HBM, PSUM, SBUF, Storage, Tensor
 from soma.views import dense
 
 from ..isa._common import need, new_tile, number_of
@@ -59,7 +59,7 @@ def _par_dim_of(shape):
 def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
     """Memory of a shape and type, not initialised: in SBUF (the default), PSUM or HBM. address is
     (start partition, byte offset)."""
-    rec = recorders[-1]
+    rec = recorders[0]
     at = rec.at or rec.where()
     if at in rec.unnamed and not name:
         at = rec.caller(at)
@@ -73,7 +73,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
         if (buffer is sbuf or buffer is psum) and name.__class__ is str and _usual(shape):
             s = Storage(SBUF if buffer is sbuf else PSUM, find(dtype), shape,
                         name or rec.variable(at), buffer, at)
-            site = rec.sites[at] = Site(asked, s)
+            site = rec.sites[at] = s.site.repeats(asked)
             return site.tile(rec)
     buffer = other.pop("memory", buffer) if buffer is None else buffer
     buffer = sbuf if buffer is None else buffer

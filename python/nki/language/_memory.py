@@ -2,9 +2,9 @@
 from soma import insn, record
 from soma.dtypes import find, float32
 from soma.errors import KernelError, NotBuilt
-from soma.index import Index
+from soma.index import Index, effective, mask_ranges
 from soma.register import RegisterValue
-from soma.tensor import PSUM, SBUF, Tensor, effective, mask_ranges
+from soma.tensor import PSUM, SBUF, Tensor
 
 from ..isa._common import masked, need, new_tile, returned
 from ..isa._gpsimd import emit_n_gather
@@ -134,6 +134,15 @@ def spread(x, parts):
     """A tile in which each of `parts` partitions holds the only one of x: shuffles within each 32.
     """
     rec = record.active()
+    at = rec.at
+    rec.at = at or rec.where(3)
+    try:
+        return _spread(rec, x, parts)
+    finally:
+        rec.at = at
+
+
+def _spread(rec, x, parts):
     source = insn.in_sbuf(x)
     if source.part % 32:
         moved = insn.tile(1, source.free_size, source.dtype)

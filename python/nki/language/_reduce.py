@@ -21,7 +21,8 @@ def _reduce(name, op, x, axis, dtype, keepdims, mask, negate=False):
     t = x.dtype if dtype is None else find(dtype)
     if mask is not None:
         return _masked_reduce(x, emit, axes, keepdims, t, mask)
-    return returned(reduced_shape(x.shape, axes, keepdims), t, emit, (x,), call="nl." + name)
+    return returned(reduced_shape(x.shape, axes, keepdims), t, emit, (x,), call="nl." + name,
+                    depth=3)
 
 
 def sum(x, axis, dtype=None, keepdims=False, mask=None, **other):
