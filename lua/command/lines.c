@@ -1,7 +1,12 @@
-/* Lines from a terminal, edited, with history and completion: the module soma.lines, which the
- * debugger and the prompt ask for. Without libedit it does not exist: lines are read as they come.
- */
+/* The module soma.lines, which the debugger and the prompt ask for: lines from a terminal, edited,
+ * with history and completion, and signals. Without libedit lines are read as they come. */
 #include "lines.h"
+
+/* attend(on): whether commands are read from now on; gives whether they were. */
+static int attend(lua_State *L) {
+  lua_pushboolean(L, soma_attend(lua_toboolean(L, 1)));
+  return 1;
+}
 
 #ifdef SOMA_LIBEDIT
 #include <stdio.h>
@@ -66,21 +71,22 @@ static int read_line(lua_State *L) {
   return 1;
 }
 
-static int open_lines(lua_State *L) {
-  lua_newtable(L);
-  lua_pushcfunction(L, read_line);
-  lua_setfield(L, -2, "read");
-  return 1;
-}
 #endif
 
-void soma_preload_lines(lua_State *L) {
+static int open_lines(lua_State *L) {
+  lua_newtable(L);
+  lua_pushcfunction(L, attend);
+  lua_setfield(L, -2, "attend");
 #ifdef SOMA_LIBEDIT
+  lua_pushcfunction(L, read_line);
+  lua_setfield(L, -2, "read");
+#endif
+  return 1;
+}
+
+void soma_preload_lines(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, open_lines);
   lua_setfield(L, -2, "soma.lines");
   lua_pop(L, 1);
-#else
-  (void)L;
-#endif
 }

@@ -4,9 +4,14 @@
 
 #include "../module.h"
 
-/* Makes the module soma.lines known where there is libedit. (lines.c) */
+/* Makes the module soma.lines known: attend, and where there is libedit read. (lines.c) */
 void soma_preload_lines(lua_State *L);
-/* Whether a Ctrl-C came; a Ctrl-C before this does not count any more. (soma_main.c) */
+/* While somebody is attended, whose commands are read, an error of one ends no more than that. A
+ * SIGTERM or SIGHUP then ends them all: it is an error in whatever runs next. Gives what was
+ * before. (soma_main.c) */
+bool soma_attend(bool on);
+/* Whether a Ctrl-C came; a Ctrl-C before soma_listen does not count any more, and after a signal
+ * that ends all it raises an error. (soma_main.c) */
 bool soma_interrupted(void);
 void soma_listen(lua_State *L);
 

@@ -33,8 +33,9 @@ end
 
 -- A line of the prompt, edited where there is a terminal and an editor.
 local function reader()
-  local ok, editor = pcall(require, "soma.lines")
-  if ok and host.input_terminal then
+  local editor = require "soma.lines"
+  editor.attend(true)
+  if editor.read and host.input_terminal then
     return function(text) return editor.read(text, function() return {} end) end
   end
   return function(text)

@@ -49,6 +49,7 @@ static const struct part {
 static const soma_world *world; /* NULL: the process is alone */
 static lua_State *interrupted;  /* where Ctrl-C goes; the command has one state */
 static volatile sig_atomic_t was_interrupted, by_signal;
+static volatile sig_atomic_t attended, ending; /* somebody is; a signal ends all that they do */
 static volatile int64_t first_interrupt;
 enum {
   INTERRUPTED = 128 + SIGINT, /* exit status, as shells give it */
@@ -57,7 +58,7 @@ enum {
 
 static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
-  lua_sethook(L, NULL, 0, 0);
+  if (!ending) lua_sethook(L, NULL, 0, 0);
   luaL_error(L, "interrupted");
 }
 
@@ -86,6 +87,7 @@ static void on_interrupt(int sig) {
   }
   if (!was_interrupted) first_interrupt = now;
   was_interrupted = 1;
+  if (attended && sig != SIGINT) ending = 1;
   lua_sethook(interrupted, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
 
@@ -123,11 +125,25 @@ static int listen_again(lua_State *L) {
 }
 
 void soma_listen(lua_State *L) {
+  if (ending) luaL_error(L, "interrupted");
   was_interrupted = 0;
   lua_sethook(L, NULL, 0, 0);
 }
 
 bool soma_interrupted(void) { return was_interrupted; }
+
+bool soma_attend(bool on) {
+  static const int signals[] = {SIGTERM, SIGHUP};
+  bool before = attended;
+  attended = on;
+  for (int i = 0; i < 2; i++) {
+    struct sigaction a;
+    if (sigaction(signals[i], NULL, &a) != 0 || a.sa_handler != on_interrupt) continue;
+    a.sa_flags = on ? 0 : SA_RESTART; /* it ends a read, too */
+    sigaction(signals[i], &a, NULL);
+  }
+  return before;
+}
 
 /* host.nearest(word, names) */
 static int nearest(lua_State *L) {
@@ -245,7 +261,8 @@ static int call(lua_State *L, int nargs) {
             (long long)status, MOST_STATUS);
     return 1;
   }
-  complain(lua_tostring(L, -1));
+  lua_sethook(L, NULL, 0, 0);
+  complain(ending ? "interrupted" : lua_tostring(L, -1));
   return was_interrupted ? INTERRUPTED : 1;
 }
 

@@ -368,8 +368,7 @@ end
 
 -- Reads a line: edited where the command brings an editor, else plainly. What is no terminal is
 -- echoed, so that a transcript can be read.
-local function reader()
-  local ok, editor = pcall(require, "soma.lines")
+local function reader(editor)
   if not host.terminal() then
     return function(prompt)
       local line = io.read()
@@ -377,7 +376,7 @@ local function reader()
       return line
     end
   end
-  if ok then return editor.read end
+  if editor and editor.read then return editor.read end
   return function(prompt)
     io.write(prompt)
     io.flush()
@@ -397,9 +396,12 @@ local function debug(run, o)
   local ok, s = pcall(open, run, o)
   if not ok then error(type(s) == "table" and s.message or s, 0) end
   local faults = host.return_faults(run, true)
-  local read = o.read or reader()
+  local found, editor = pcall(require, "soma.lines") -- of the command
+  local read = o.read or reader(found and editor)
+  local attended = found and editor.attend(true)
   if run.ended then tell_end(s) else tell_place(s) end
   local function close(...)
+    if found then editor.attend(attended) end
     host.return_faults(run, faults)
     return ...
   end

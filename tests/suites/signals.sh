@@ -47,6 +47,32 @@ for sig in INT TERM HUP; do
   [ "$(files)" = "$before" ]
   check "soma leaves on $sig: $(files)" $?
 done
+# The debugger and the prompt end, whether they run something or wait for a line.
+attended() { # SIGNAL STATUS OPTIONS LINES: the lines make the file "there"
+  (cd "$work" && exec env --default-signal="$1" "$BUILD"/soma $3 <fifo >said 2>&1) &
+  pid=$!
+  exec 7>"$work/fifo"
+  echo "$4" >&7
+  wait_for "$work/there"
+  kill -s "$1" $pid
+  (sleep 10 && kill -s KILL $pid) 2>/dev/null &
+  killer=$!
+  wait $pid 2>/dev/null
+  status=$?
+  kill $killer
+  [ $status -eq "$2" ]
+  check "soma $3 does not end by $1" $?
+  exec 7>&-
+  grep -q interrupted "$work/said"
+  check "soma $3 does not say that $1 interrupted it" $?
+  rm -f "$work/said" "$work/there"
+}
+there='io.open("there", "w"):close()'
+attended TERM 143 "--debug loop.s" "lua $there
+continue"
+attended HUP 129 "--debug loop.s" "lua $there"
+attended HUP 129 -i "$there while true do end"
+attended TERM 143 -i "$there"
 # A pattern that is matched for ever makes no call: the first Ctrl-C asks, a second ends it.
 cat >"$work/forever.lua" <<'LUA'
 io.open(arg[1], "w"):close()

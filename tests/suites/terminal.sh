@@ -1,6 +1,7 @@
 #!/bin/sh
 # The debugger in a terminal, which tmux is: editing of a line, history, completion, Ctrl-C. A text is
-# waited for at most 20 seconds; nothing depends on how long something takes.
+# waited for at most 20 seconds; nothing depends on how long something takes. Whatever ends this
+# script, its tmux ends with it, or else when the commands in it are over.
 : "${BUILD:=build}"
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 if ! command -v tmux >/dev/null; then
@@ -11,6 +12,9 @@ fi
 work=$(mktemp -d) || exit 2
 mux() { tmux -S "$work/socket" -f /dev/null "$@"; }
 trap 'mux kill-server 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 passed=0 failed=0
 
 screen() { mux capture-pane -p -S - -t debug; }
@@ -46,7 +50,8 @@ again:  add     r1, r1, 1
 END
 # What the debugger shows after it stays on the screen: its status
 mux new-session -d -s debug -x 100 -y 100 \
-  "cd '$work' && TERM=screen '$BUILD/soma' --debug spin.s; echo status \$?; exec cat"
+  "cd '$work' && TERM=screen timeout --foreground 300 '$BUILD/soma' --debug spin.s
+  echo status \$?; exec timeout 60 cat"
 
 says "the first prompt" '^\(soma\) *$'
 says "the place" 'vector 0  spin\.s:5  memset t, 3\.0'
