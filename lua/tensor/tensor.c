@@ -147,9 +147,30 @@ static void check_indices(lua_State *L, const lt_tensor *t, lua_Integer n) {
                (int)t->ndim);
 }
 
+/* Says so where the table at index has no element, but is what means rows in soma.kernel: {first,
+ * count}. */
+static void refuse_range(lua_State *L, const lt_tensor *t, int index) {
+  lua_Integer part[2] = {0, 0};
+  int exact = lua_rawlen(L, index) == 2;
+  for (int i = 0; i < 2 && exact; i++) {
+    lua_rawgeti(L, index, i + 1);
+    part[i] = lua_tointegerx(L, -1, &exact);
+    lua_pop(L, 1);
+  }
+  lua_Integer from = part[0], n = part[1], rows = t->ndim ? t->shape[0] : 0;
+  if (!exact || from < 0 || n < 1 || from > rows || n > rows - from) return;
+  if (t->ndim == 2 && from < rows && n < t->shape[1]) return;
+  luaL_error(L,
+             "%s has no element {%I, %I}; for %I rows from row %I on write t:slice {%I, %I} (only "
+             "in soma.kernel is t[{first, count}] rows)",
+             lt_push_type(L, t), (LUAI_UACINT)from, (LUAI_UACINT)n, (LUAI_UACINT)n,
+             (LUAI_UACINT)from, (LUAI_UACINT)from, (LUAI_UACINT)(from + n));
+}
+
 int64_t lt_element_at(lua_State *L, const lt_tensor *t, int first, int n) {
   int64_t at = 0;
   bool table = n == 1 && lua_type(L, first) == LUA_TTABLE;
+  if (table) refuse_range(L, t, first);
   check_indices(L, t, table ? (lua_Integer)lua_rawlen(L, first) : n);
   for (unsigned d = 0; d < t->ndim; d++) {
     if (table) lua_rawgeti(L, first, (lua_Integer)d + 1);

@@ -68,6 +68,13 @@ case("indexing", function()
   x:set(0, 1, 99) x[{0, 2}] = -1 x[2][3] = 5
   eq(x:tolist(), {{0, 99, -1, 3}, {4, 5, 6, 7}, {8, 9, 10, 5}})
   raises("index 3 is outside dimension 0 of int32[3, 4] (0 to 2)", x.get, x, 3, 0)
+  raises("int32[12] has no element {4, 8}; for 8 rows from row 4 on write " ..
+    "t:slice {4, 12}", function() return soma.arange(12)[{4, 8}] end)
+  local tall = soma.arange(256):reshape {128, 2}
+  raises("for 64 rows from row 64 on write t:slice {64, 128}", function() return tall[{64, 64}] end)
+  raises("for 128 rows from row 0 on write t:slice {0, 128}", function() tall[{0, 128}] = 1 end)
+  raises("index 2 is outside dimension 1", function() return tall[{127, 2}] end)
+  eq(tall[{127, 1}], 255)
   raises("index -1 is outside", x.get, x, -1, 0)
   raises("1 indices for int32[3, 4], which has 2 dimensions", x.get, x, 1)
   raises("not an integer", x.get, x, 0.5, 0)
