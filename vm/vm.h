@@ -11,7 +11,7 @@
 #define VM_VM_H
 
 #include "../isa/program.h"
-#include "op/op.h"
+#include "op/walk.h"
 
 #include <stdatomic.h>
 
@@ -133,8 +133,10 @@ typedef struct vm_cost_span { /* of an instruction: all in cycles of its engine 
 typedef struct vm_effort {
   vm_cost_span span;
   vm_time stream, issue, latency; /* the span by the engine's clock */
+  vm_time overhead;               /* issue without stream */
   vm_time read;                   /* from the start until the sources have been read */
   uint64_t traffic[2][2];         /* bytes of SBUF, of PSUM: that it reads, and writes */
+  uint64_t fast; /* elements that vector streams in fewer cycles than elements; 0: it does not */
   vm_flops flops;
 } vm_effort;
 
@@ -284,6 +286,16 @@ typedef struct vm_transfer {
   uint32_t descriptor;   /* of a static queue: its number there */
   uint32_t rate;         /* of one DMA engine, MBNS, of destination bytes */
   uint64_t run_bytes;    /* of a contiguous element, in destination bytes */
+  /* Of dst and src, for its shares: walks over them, and what all of their elements may touch. */
+  vm_walk walk[2];
+  vm_box all[2];
+  /* The last time of a packet from a share's first byte on: its bytes, its descriptors, and the DMA
+   * engines that had parts of the stack. */
+  struct {
+    uint64_t bytes, descriptors;
+    uint32_t sharing;
+    vm_time moves;
+  } packet;
   /* Shares that are done and whose bytes are yet to move (later.c), chained, and what they read and
    * write. */
   struct vm_share *late;
@@ -313,6 +325,7 @@ typedef struct vm_ring {
 
 typedef struct vm_dma_engine {
   uint8_t next_queue; /* round robin */
+  uint16_t queues;    /* a bit for each whose ring here has a share */
   bool busy, armed;   /* serving a packet; has an event to look for work */
   uint8_t serving;    /* queue of the packet */
   uint64_t packet;    /* bytes of it */
@@ -327,8 +340,9 @@ typedef struct vm_dma_engine {
 typedef enum vm_event_kind { VM_E_SEM, VM_E_DMA, VM_E_DONE, VM_E_SEQ } vm_event_kind;
 typedef struct vm_event {
   vm_time time;
-  uint32_t order;    /* class: semaphores, DMA engines 0-15, engines (done before sequencer) */
-  uint32_t seq;      /* ties: first posted first */
+  /* At the same time: the class (semaphores, DMA engines 0-15, engines: done before sequencer) from
+   * bit VM_RANK_CLASS on, and below it how many were posted before. */
+  uint64_t rank;
   uint8_t kind, who; /* who: engine or DMA engine, 0 of VM_E_SEM */
   /* VM_E_SEM: the update's kind, the semaphore, and the engine of the instruction at pc. */
   uint8_t update, sem, from;
@@ -336,9 +350,11 @@ typedef struct vm_event {
   uint32_t value;    /* of a semaphore update; slot of a flight */
   uint32_t pc, node; /* node: the cause of a semaphore update */
 } vm_event;
+enum { VM_RANK_CLASS = 56 };
 typedef struct vm_heap {
   vm_event *v;
-  uint32_t n, cap, seq;
+  uint32_t n, cap;
+  uint64_t posted;
 } vm_heap;
 
 /* Something that has happened; see soma_event. */

@@ -11,15 +11,30 @@ enum { FEW = 4 };      /* rows and columns from which on a transpose is done in 
 
 /* ---- Walks -------------------------------------------------------------------------------- */
 
-void vm_dma_walk_dst(const vm_transfer *t, vm_walk *w) {
-  vm_walk_open(w, &t->dst, t->dst_indexed ? t->rows : NULL, t->row_dim);
-  w->from = t->from[0];
-}
-
-void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_walk *w) {
+static void open_src(const vm_transfer *t, unsigned k, vm_walk *w) {
   vm_walk_open(w, k ? &t->more[k - 1] : &t->src, t->src_indexed == (int)k ? t->rows : NULL,
                t->row_dim);
   w->from = t->from[1];
+}
+
+void vm_dma_open_walks(vm_transfer *t) {
+  vm_walk_open(&t->walk[0], &t->dst, t->dst_indexed ? t->rows : NULL, t->row_dim);
+  t->walk[0].from = t->from[0];
+  open_src(t, 0, &t->walk[1]);
+}
+
+/* A walk that was opened, without the dimensions that it does not have. */
+static void take_walk(vm_walk *w, const vm_walk *opened) {
+  memcpy(w, opened, offsetof(vm_walk, dim) + (size_t)opened->n * sizeof *w->dim);
+}
+
+void vm_dma_walk_dst(const vm_transfer *t, vm_walk *w) { take_walk(w, &t->walk[0]); }
+
+void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_walk *w) {
+  if (k)
+    open_src(t, k, w);
+  else
+    take_walk(w, &t->walk[1]);
 }
 
 /* ---- Bits --------------------------------------------------------------------------------- */

@@ -44,6 +44,8 @@ void vm_dma_release_share(vm_core *c, vm_share *s);
 
 /* ---- copy.c ------------------------------------------------------------------------------- */
 
+/* Opens the walks of a transfer whose views are known. */
+void vm_dma_open_walks(vm_transfer *t);
 /* Walks over the destination and over source k of a transfer. */
 void vm_dma_walk_dst(const vm_transfer *t, vm_walk *w);
 void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_walk *w);
@@ -106,6 +108,8 @@ void vm_dma_unmake(vm_core *c, vm_transfer *t);
 /* Elements of the share of ring r of n rings. SBUF is split by absolute partition, eight partitions
  * for each of sixteen rings; between HBM and HBM the elements are divided evenly. */
 void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, uint64_t *e1);
+/* Those of all n rings: the share of ring r has elements at[r] .. at[r + 1] - 1. */
+void vm_dma_split_all(const vm_transfer *t, unsigned n, uint64_t at[ISA_NDMA + 1]);
 /* ---- lists.c ------------------------------------------------------------------------------ */
 
 vm_dma_ops vm_dma_ops_of_piece(const vm_core *c, const isa_insn *in, unsigned piece);

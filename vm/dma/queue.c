@@ -112,6 +112,7 @@ static void append(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
   else
     ring->head = s;
   ring->tail = s;
+  c->dma[r].queues |= (uint16_t)(1u << t->queue);
   ring->n++;
   c->shares_alive++;
 }
@@ -146,6 +147,23 @@ static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
   return run ? (s->sent + bytes + run - 1) / run - (s->sent + run - 1) / run : 0;
 }
 
+/* Fills in t->packet for a share's next `bytes` at the rate of that many active DMA engines: this
+ * takes divisions, and most packets of a transfer are alike. */
+static void time_packet(const vm_core *c, const vm_share *s, uint64_t bytes, uint32_t sharing) {
+  vm_transfer *t = s->t;
+  uint64_t rate = t->rate, n = descriptors(s, bytes);
+  if (sharing) {
+    uint64_t part =
+        (uint64_t)c->cost[VM_DMA_HBM] * t->dst.esize / ((uint64_t)sharing * t->hbm_bytes);
+    rate = part < rate ? part : rate;
+  }
+  t->packet.bytes = s->sent ? 0 : bytes; /* 0: no packet has as few */
+  t->packet.sharing = sharing;
+  t->packet.descriptors = n;
+  t->packet.moves = bytes / rate * 1000000000u + bytes % rate * 1000000000u / rate +
+                    n * c->cost[VM_DMA_ELEMENT] * (VM_NS / 1000);
+}
+
 /* The engine's time for a share's next `bytes` at the current rate. Engines that are at work, of
  * both cores of a pair, have equal parts of their stack, whose reads and writes are one traffic; a
  * transfer's own shares count from the start, since a DGE's share is one packet. A static ring's
@@ -153,17 +171,14 @@ static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
  * update. */
 static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, bool opens,
                            bool last) {
-  const vm_transfer *t = s->t;
-  uint64_t rate = t->rate, n = descriptors(s, bytes);
-  if (t->hbm_bytes) {
-    uint32_t active = c->hbm_active + (c->peer ? c->peer->hbm_active : 0);
-    uint64_t sharing = active > t->shares ? active : t->shares;
-    uint64_t part = (uint64_t)c->cost[VM_DMA_HBM] * t->dst.esize / (sharing * t->hbm_bytes);
-    rate = part < rate ? part : rate;
-  }
-  vm_time moves = bytes / rate * 1000000000u + bytes % rate * 1000000000u / rate;
-  moves += n * c->cost[VM_DMA_ELEMENT] * (VM_NS / 1000);
+  vm_transfer *t = s->t;
+  uint32_t active = c->hbm_active + (c->peer ? c->peer->hbm_active : 0);
+  uint32_t sharing = !t->hbm_bytes ? 0 : active > t->shares ? active : t->shares;
+  if (s->sent || bytes != t->packet.bytes || sharing != t->packet.sharing)
+    time_packet(c, s, bytes, sharing);
+  vm_time moves = t->packet.moves;
   if (opens) moves += (vm_time)c->cost[VM_DMA_TRANSFER] * VM_NS;
+  uint64_t n = t->packet.descriptors;
   vm_time taken = t->is_static ? (n + last) * c->cost[VM_DMA_ENG_DESC] * VM_NS : 0;
   return moves > taken ? moves : taken;
 }
@@ -269,7 +284,10 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   uint32_t part = number_of_head(c, queue, dma);
   bool late = false;
   ring->head = s->next;
-  if (!ring->head) ring->tail = NULL;
+  if (!ring->head) {
+    ring->tail = NULL;
+    c->dma[dma].queues &= (uint16_t) ~(1u << queue);
+  }
   ring->n--;
   if (s->bytes) {
     s->item.done = c->now;
@@ -311,18 +329,21 @@ static void end_packet(vm_core *c, unsigned dma) {
 /* The queue whose head share is ready: in the lowest priority class, round robin within it. If none
  * is, -1 and the earliest later time. */
 static int pick(const vm_core *c, unsigned dma, vm_time *later) {
+  const vm_dma_engine *d = &c->dma[dma];
   int best = -1;
-  unsigned class = UINT8_MAX;
+  unsigned class = UINT8_MAX, first = d->queues & (~0u << d->next_queue);
   *later = UINT64_MAX;
-  for (unsigned i = 0; i < c->code->nqueues; i++) {
-    unsigned q = (c->dma[dma].next_queue + i) % c->code->nqueues;
+  for (unsigned left = first ? first : d->queues, rest = d->queues & ~left; left;) {
+    unsigned q = (unsigned)__builtin_ctz(left);
     const vm_share *s = c->rings[q][dma].head;
-    if (s && s->ready <= c->now && s->t->prio < class) {
+    if (s->ready <= c->now && s->t->prio < class) {
       best = (int)q;
       class = s->t->prio;
-    } else if (s && s->ready > c->now && s->ready < *later) {
+    } else if (s->ready > c->now && s->ready < *later) {
       *later = s->ready;
     }
+    left &= left - 1;
+    if (!left) left = rest, rest = 0;
   }
   return best;
 }
@@ -332,7 +353,7 @@ static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   vm_share *s = c->rings[queue][dma].head;
   bool first = !s->started;
   uint64_t left = s->bytes - s->sent;
-  d->next_queue = (uint8_t)((queue + 1) % c->code->nqueues);
+  d->next_queue = (uint8_t)(queue + 1 < c->code->nqueues ? queue + 1 : 0);
   d->serving = (uint8_t)queue;
   d->packet = left;
   if (s->t->is_static && left > c->cost[VM_DMA_PACKET]) d->packet = c->cost[VM_DMA_PACKET];

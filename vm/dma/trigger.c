@@ -35,14 +35,15 @@ static vm_time generate(vm_core *c, vm_engine *en, unsigned queue, uint64_t n, v
 static uint64_t divide(vm_core *c, const vm_transfer *t, vm_share *s, vm_time at) {
   unsigned rings = c->code->queues[t->queue].rings, r = 0;
   uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
-  uint64_t n = 0;
+  uint64_t split[ISA_NDMA + 1];
+  vm_dma_split_all(t, rings, split);
   for (; s; s = s->next, r++) {
-    vm_dma_split(t, r, rings, &s->e0, &s->e1);
+    s->e0 = split[r];
+    s->e1 = split[r + 1];
     vm_time wait = (vm_time)(first + r * c->cost[VM_DMA_STAGGER]) * VM_NS;
     s->ready = at + vm_jitter(c, wait);
-    n += s->e1 - s->e0;
   }
-  return n;
+  return split[rings] - split[0];
 }
 
 static void tell_trigger(vm_core *c, const vm_transfer *t, vm_time start, vm_time end,

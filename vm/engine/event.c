@@ -4,31 +4,35 @@
 #include "../time/clock.h"
 #include <string.h>
 
-static bool before(const vm_event *a, const vm_event *b) {
-  if (a->time != b->time) return a->time < b->time;
-  if (a->order != b->order) return a->order < b->order;
-  return (int32_t)(a->seq - b->seq) < 0; /* wraps: far fewer events are alive at once */
+/* Without branches: which of two events comes first is not to be guessed. */
+static inline unsigned before(const vm_event *a, const vm_event *b) {
+  unsigned earlier = a->time < b->time, same = a->time == b->time, first = a->rank < b->rank;
+  return earlier | (same & first);
 }
 
 /* Makes room for an event of that time and class, to be filled in where it lies: an event that is
  * copied just after it was written is read before its bytes have arrived. NULL after a fault. */
-static vm_event *place(vm_core *c, vm_time at, uint32_t order) {
+static vm_event *place(vm_core *c, vm_time at, uint32_t class) {
   vm_heap *h = &c->heap;
   if (h->n == h->cap && !isa_array_grow(&c->al, &h->v, h->n, &h->cap, sizeof *h->v)) {
     vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for an event");
     return NULL;
   }
-  const vm_event e = {.time = at, .order = order, .seq = h->seq++};
+  const uint64_t rank = (uint64_t) class << VM_RANK_CLASS | h->posted++;
   uint32_t i = h->n++;
-  for (; i > 0 && before(&e, &h->v[(i - 1) / 2]); i = (i - 1) / 2) h->v[i] = h->v[(i - 1) / 2];
-  h->v[i] = (vm_event){.time = at, .order = order, .seq = e.seq};
+  for (; i > 0; i = (i - 1) / 2) {
+    const vm_event *above = &h->v[(i - 1) / 2];
+    if (above->time < at || (above->time == at && above->rank < rank)) break;
+    h->v[i] = *above;
+  }
+  h->v[i] = (vm_event){.time = at, .rank = rank};
   return &h->v[i];
 }
 
 /* Puts e, which is not in the heap, at place i or below it. */
 static void sift_down(vm_heap *h, uint32_t i, const vm_event *e) {
   for (uint32_t child = 2 * i + 1; child < h->n; child = 2 * i + 1) {
-    if (child + 1 < h->n && before(&h->v[child + 1], &h->v[child])) child++;
+    if (child + 1 < h->n) child += before(&h->v[child + 1], &h->v[child]);
     if (!before(&h->v[child], e)) break;
     h->v[i] = h->v[child];
     i = child;
@@ -101,11 +105,9 @@ void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by) {
 }
 
 void vm_post_restored(vm_core *c, const vm_event *restored) {
-  uint32_t order = class_of(restored->kind, restored->who);
-  vm_event *e = place(c, restored->time, order);
+  vm_event *e = place(c, restored->time, class_of(restored->kind, restored->who));
   if (!e) return;
-  uint32_t seq = e->seq;
+  uint64_t rank = e->rank;
   *e = *restored;
-  e->order = order;
-  e->seq = seq;
+  e->rank = rank;
 }

@@ -137,6 +137,7 @@ static void poll_interrupt(vm_core *c) {
 /* Checks the limits of host and processor time and progress, every CLOCK_EVERY events or so. */
 static void check_host_limits(vm_core *c) {
   c->until_clock = CLOCK_EVERY;
+  if (c->limits.seconds <= 0 && c->limits.cpu_seconds <= 0 && !c->hooks.progress) return;
   double now = host_now(), ran = c->host_seconds + now - c->run_since;
   double most = c->limits.cpu_seconds,
          used = most > 0 ? c->cpu_seconds + cpu_now() - c->cpu_since : 0;
@@ -162,7 +163,7 @@ static vm_core *first_core(vm_core *lead) {
   if (lead->heap.n == 0) return peer;
   const vm_event *a = &lead->heap.v[0], *b = &peer->heap.v[0];
   if (a->time != b->time) return a->time < b->time ? lead : peer;
-  return a->order <= b->order ? lead : peer;
+  return a->rank >> VM_RANK_CLASS <= b->rank >> VM_RANK_CLASS ? lead : peer;
 }
 
 /* Runs events until the stop; en: of VM_UNTIL_ISSUE. */

@@ -330,6 +330,8 @@ static vm_verdict do_sem_range(vm_core *c, unsigned e, const isa_insn *in) {
 /* One instruction that the fast loop leaves; c->now is its time. */
 static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
+  if (isa_ops[in->op].runs == ISA_RUNS_PATH && in->op != ISA_OP_sendrecv_gpsimd)
+    return vm_issue(c, e, in);
   switch (in->op) {
   case ISA_OP_nop: return VM_RETIRE;
   case ISA_OP_halt: en->state = VM_HALTED; return VM_RETIRE;
@@ -361,7 +363,6 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   default: break;
   }
   if (isa_op_is_dma(in->op)) return vm_dma_trigger(c, e, in);
-  if (!isa_op_is_control(in->op)) return vm_issue(c, e, in);
   /* A register instruction that carries a semaphore clause. */
   vm_uop *u = &c->uops[e][en->pc];
   u->op = u->reg_op;
@@ -489,6 +490,17 @@ static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cyc
   return single ? 1 : left < room ? left : room;
 }
 
+/* Runs the register instructions at e's pc; true if as many ran as may. */
+static bool run_ahead(vm_core *c, unsigned e, bool single, vm_time cycle) {
+  vm_engine *en = &c->eng[e];
+  uint64_t budget = budget_of(c, e, single, cycle), n;
+  n = c->check ? checked_loop(c, e, budget, cycle) : fast_loop(en, budget);
+  en->instructions += n;
+  c->instructions += n;
+  en->now += n * cycle;
+  return n == budget;
+}
+
 void vm_seq_run(vm_core *c, unsigned e, bool single) {
   vm_engine *en = &c->eng[e];
   vm_time cycle = cycle_of(c);
@@ -502,13 +514,9 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;
     }
-    uint64_t budget = budget_of(c, e, single, cycle), n = 0;
-    if (en->uops[en->pc].op != VM_U_STOP)
-      n = c->check ? checked_loop(c, e, budget, cycle) : fast_loop(en, budget);
-    en->instructions += n;
-    c->instructions += n;
-    en->now += n * cycle;
-    if (n == budget || turns == BATCH / 64) { /* the loop checks the limits and the host's clock */
+    bool ends = turns == BATCH / 64;
+    if (en->uops[en->pc].op != VM_U_STOP) ends |= run_ahead(c, e, single, cycle);
+    if (ends) { /* the loop checks the limits and the host's clock */
       c->lead->until_clock = 1;
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;

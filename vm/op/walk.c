@@ -58,8 +58,9 @@ void vm_walk_seek(vm_walk *w, uint64_t e) {
     r = e % run;
     for (int d = w->n - 1; d-- > 0;) {
       vm_walk_dim *x = &w->dim[d];
-      x->index = q ? q % x->num : 0;
-      q = q ? q / x->num : 0;
+      bool fits = q == 0 || q < x->num;
+      x->index = fits ? q : q % x->num;
+      q = fits ? 0 : q / x->num;
       w->run_at += d == w->row ? row_offset(w, x->index) : (int64_t)x->index * x->step;
     }
     w->skipped = w->row >= 0 && w->rows[w->dim[w->row].index] == VM_NO_ROW;

@@ -307,7 +307,8 @@ static void walk_events(vm_saver *s, vm_core *c) {
   size_t bytes = n * sizeof(vm_event);
   vm_saver_count(s, &n, UINT32_MAX / 2, 25, "events");
   if (s->reads) {
-    c->heap.n = c->heap.seq = 0;
+    c->heap.n = 0;
+    c->heap.posted = 0;
   } else if (n) {
     left.v = isa_zalloc(&c->al, bytes);
     if (!left.v) {

@@ -93,8 +93,18 @@ static unsigned fp32_passes(const vm_flight *f) {
   return f->a.MATMUL.onezero || f->a.MATMUL.transpose ? 1 : 2;
 }
 
+/* The times of a matmul while the array is cold: the stream takes twice as long. */
+static vm_effort slowed(const vm_core *c, const vm_effort *x) {
+  vm_effort cold = *x;
+  uint64_t stream = 2 * x->span.stream, latency = x->span.latency - x->span.stream;
+  cold.stream = vm_cost_time(c, ISA_ENG_tensor, stream);
+  cold.read = vm_cost_time(c, ISA_ENG_tensor, stream + latency / 2);
+  cold.latency = vm_cost_time(c, ISA_ENG_tensor, stream + latency);
+  cold.issue = vm_cost_time(c, ISA_ENG_tensor, stream + x->span.issue - x->span.stream);
+  return cold;
+}
+
 static void clock_matmul(vm_core *c, vm_flight *f, bound *b) {
-  const vm_cost_span s = f->effort.span;
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
   uint16_t cells = cells_of(f);
   unsigned lane = c->target->gen >= ISA_GEN4 && isa_insn_turns(f->in);
@@ -105,25 +115,26 @@ static void clock_matmul(vm_core *c, vm_flight *f, bound *b) {
       not_before(b, pe->free[lane][k], VM_WHY_ENGINE);
       not_before(b, pe->loaded[k], VM_WHY_WEIGHTS);
     }
-  uint64_t overhead = s.issue - s.stream, latency = s.latency - s.stream;
-  uint64_t stream = is_cold(c, pe, b->time) ? 2 * s.stream : s.stream;
+  vm_effort cold;
+  const vm_effort *x = &f->effort;
+  if (is_cold(c, pe, b->time)) {
+    cold = slowed(c, x);
+    x = &cold;
+  }
   uint32_t pace = vm_jitter_pace(c);
   f->item.start = b->time;
-  f->streamed = pe->busy = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream), pace);
-  f->read = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + latency / 2), pace);
-  vm_time done = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + latency), pace);
-  f->item.done = pe->done = vm_time_later(done, pe->done);
+  f->streamed = pe->busy = b->time + vm_paced(x->stream, pace);
+  f->read = b->time + vm_paced(x->read, pace);
+  f->item.done = pe->done = vm_time_later(b->time + vm_paced(x->latency, pace), pe->done);
   f->node =
       vm_path_add(c, VM_N_INSN, vm_at_pc(ISA_ENG_tensor, f->pc), b->time, f->item.done, b->cause);
-  pe->issue_free = (vm_moment){b->time + vm_cost_time(c, ISA_ENG_tensor, overhead), f->node};
-  uint64_t passes = fp32_passes(f);
-  pe->pass = b->time + vm_cost_time(c, ISA_ENG_tensor, passes * c->cost[VM_MIN_FP32]);
+  pe->issue_free = (vm_moment){b->time + x->overhead, f->node};
+  uint64_t passes = fp32_passes(f) * (uint64_t)c->cost[VM_MIN_FP32];
+  pe->pass = passes ? b->time + vm_cost_time(c, ISA_ENG_tensor, passes) : b->time;
   pe->started = (vm_moment){b->time, f->node};
+  vm_moment free = {b->time + vm_paced(x->issue, pace), f->node};
   for (unsigned k = 0; k < VM_CELLS; k++)
-    if (cells >> k & 1) {
-      pe->free[lane][k] = (vm_moment){
-          b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, stream + overhead), pace), f->node};
-    }
+    if (cells >> k & 1) pe->free[lane][k] = free;
 }
 
 /* ---- Ports --------------------------------------------------------------------------------- */
@@ -145,8 +156,12 @@ static uint16_t ports_of(const vm_item *it) {
   return ports;
 }
 
+static uint16_t ports_of_way(const isa_way *w) {
+  return w->space == ISA_SBUF ? VM_PORT_SBUF : VM_PORT_PSUM;
+}
+
 static bool collide(const isa_way *w, uint16_t a, uint16_t b) {
-  uint16_t ports = w->space == ISA_SBUF ? VM_PORT_SBUF : VM_PORT_PSUM;
+  uint16_t ports = ports_of_way(w);
   return w->bank ? (a & b & ports) != 0 : (a & ports) && (b & ports);
 }
 
@@ -175,6 +190,7 @@ static void find_port(vm_core *c, unsigned e, const vm_flight *f, vm_time stream
   while (moved) {
     moved = false;
     for (unsigned i = 0; i < ISA_NWAYS; i++) {
+      if (!(f->ports & ports_of_way(&isa_ways[i]))) continue;
       unsigned other = isa_way_other(&isa_ways[i], c->target->gen, e);
       if (other < ISA_NENGINES) moved |= wait_for_way(c, e, f, &isa_ways[i], other, stream, b);
     }
@@ -204,25 +220,9 @@ static vm_time beside_gpsimd(const vm_core *c, vm_time start, uint64_t cycles, u
   return t + left - start;
 }
 
-enum { ONE, FAST };
-static const uint8_t modes_of[ISA_NCOSTS] = {
-#define TIME(name, function, modes, lines) modes,
-#include "../../isa/times.def"
-#undef TIME
-};
-
-/* The elements that an instruction of vector streams in fewer *cycles than elements; 0: it is in no
- * such mode. */
-static uint64_t in_mode(const vm_core *c, const vm_flight *f, uint64_t *cycles) {
-  if (c->target->gen < ISA_GEN3 || modes_of[isa_ops[f->in->op].cost] == ONE) return 0;
-  const vm_view *dst = vm_operand_at(f->in, (vm_operands *)&f->a, 0);
-  *cycles = f->effort.span.stream;
-  return *cycles && *cycles < dst->elems ? dst->elems : 0;
-}
-
 /* The time that vector's f loses to g of gpsimd, which issues when f is already under way. */
-static vm_time lost_to(const vm_core *c, const vm_flight *f, const vm_flight *g) {
-  uint64_t cycles, elems = in_mode(c, f, &cycles);
+static vm_time lost_to(const vm_flight *f, const vm_flight *g) {
+  uint64_t cycles = f->effort.span.stream, elems = f->effort.fast;
   vm_time from = vm_time_later(f->item.start, g->item.start);
   if (!elems || f->streamed <= from || g->streamed <= from) return 0;
   vm_time left = f->streamed - from, done = (g->streamed - from) / elems * cycles;
@@ -241,7 +241,7 @@ static void slow_vector(vm_core *c, const vm_flight *g) {
     vm_time before = slow, done = f->item.done;
     f->item.start += before;
     f->streamed += before;
-    slow += lost_to(c, f, g);
+    slow += lost_to(f, g);
     if (!slow) continue;
     f->streamed += slow - before;
     if (f->in->upd.at_read) vm_event_delay_read(c, ISA_ENG_vector, f->pc, f->read, slow);
@@ -308,8 +308,7 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, bound *b) {
   f->ports = ports_of(&f->item);
   find_port(c, e, f, stream, b);
   vm_time slower = 0;
-  uint64_t cycles, elems = e == ISA_ENG_vector ? in_mode(c, f, &cycles) : 0;
-  if (elems) slower = beside_gpsimd(c, b->time, cycles, elems, stream) - stream;
+  if (x->fast) slower = beside_gpsimd(c, b->time, x->span.stream, x->fast, stream) - stream;
   f->item.start = b->time;
   f->streamed = b->time + slower + stream;
   f->read = b->time + slower + vm_paced(x->read, pace);

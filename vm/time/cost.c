@@ -335,6 +335,23 @@ vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, cons
   return s;
 }
 
+enum { ONE, FAST };
+static const uint8_t speeds[ISA_NCOSTS] = {
+#define TIME(name, function, modes, lines) modes,
+#include "../../isa/times.def"
+#undef TIME
+};
+
+/* The elements that an instruction of vector streams in fewer cycles than elements; 0: it is in no
+ * such mode. */
+static uint64_t in_mode(const job *j, uint64_t cycles) {
+  if (j->engine != ISA_ENG_vector || j->c->target->gen < ISA_GEN3 ||
+      speeds[isa_ops[j->in->op].cost] == ONE)
+    return 0;
+  const vm_view *dst = vm_operand_at(j->in, (vm_operands *)j->a, 0);
+  return cycles && cycles < dst->elems ? dst->elems : 0;
+}
+
 /* Operands count as a whole, even if an instruction chooses from one. */
 static void count_traffic(void *ud, const isa_operand *o, vm_view *v) {
   vm_effort *x = ud;
@@ -350,7 +367,9 @@ vm_effort vm_cost_effort(const vm_core *c, unsigned engine, const isa_insn *in,
   x.stream = vm_cost_time(c, engine, x.span.stream);
   x.issue = vm_cost_time(c, engine, x.span.issue);
   x.latency = vm_cost_time(c, engine, x.span.latency);
+  x.overhead = vm_cost_time(c, engine, x.span.issue - x.span.stream);
   x.read = vm_cost_time(c, engine, x.span.stream + (x.span.latency - x.span.stream) / 2);
+  x.fast = in_mode(&(job){c, engine, in, a}, x.span.stream);
   vm_each_view(c, in, a, count_traffic, &x);
   if (isa_ops[in->op].cost == ISA_COST_MM) x.flops = matmul_flops(c, in, a);
   return x;
