@@ -94,18 +94,6 @@ typedef struct vm_cause {
   vm_time time; /* when it took effect */
   uint8_t sem;  /* of VM_WHY_SEM */
 } vm_cause;
-typedef enum vm_node_kind { VM_N_INSN = 1, VM_N_SEQ, VM_N_SHARE, VM_N_TABLE } vm_node_kind;
-typedef struct vm_node {
-  vm_time start, end, bound; /* bound: when the cause took effect; after that the time is the
-                                sequencer's */
-  uint32_t cause, pc;
-  uint8_t kind, who, by, why; /* who: engine or DMA engine; by: engine whose instruction it is */
-  uint8_t sem, core;          /* sem: of VM_WHY_SEM */
-} vm_node;
-typedef struct vm_path {
-  vm_node *v;
-  uint32_t n, cap, last; /* last: the node that ends last */
-} vm_path;
 
 /* ---- Engines ------------------------------------------------------------------------------ */
 
@@ -136,7 +124,7 @@ typedef struct vm_effort {
   vm_time overhead;               /* issue without stream */
   vm_time read;                   /* from the start until the sources have been read */
   uint64_t traffic[2][2];         /* bytes of SBUF, of PSUM: that it reads, and writes */
-  uint64_t fast; /* elements that vector streams in fewer cycles than elements; 0: it does not */
+  uint64_t fast;                  /* elements that vector streams in fewer cycles; 0: it does not */
   vm_flops flops;
 } vm_effort;
 
@@ -487,10 +475,9 @@ typedef struct vm_core {
   uint32_t hbm_active; /* DMA engines whose packet reads or writes HBM */
   vm_share *free_shares;
   vm_transfer *free_transfers;
-  struct vm_slab *slabs; /* blocks from which the free lists are cut */
-  uint32_t shares_alive; /* in rings */
-  uint32_t
-      queued[ISA_MAX_QUEUES]; /* all transfers; in a resumed run also those that were in flight */
+  struct vm_slab *slabs;           /* blocks from which the free lists are cut */
+  uint32_t shares_alive;           /* in rings */
+  uint32_t queued[ISA_MAX_QUEUES]; /* all transfers; when resumed also those then in flight */
   vm_heap heap;
   vm_item items;              /* list head, of the lead: both cores' */
   vm_transfer *late[VM_LATE]; /* with such shares, core 0's: both cores' */
@@ -516,7 +503,7 @@ typedef struct vm_core {
   struct vm_check *check;   /* check.h; NULL: none */
   struct vm_debug *debug;   /* debug.h; NULL: no debugger */
   uint64_t jitter, jitters; /* seed of a schedule, 0: none; and how many spans it has changed */
-  vm_path *path;            /* NULL: none is kept */
+  struct vm_path *path;     /* time/clock.h; NULL: none is kept */
   uint32_t cause;           /* node that causes the semaphore updates posted now */
   double host_seconds, run_since, next_progress; /* of the host, seconds */
   double cpu_seconds, cpu_since;                 /* of its processors, for this process */

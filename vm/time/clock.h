@@ -26,7 +26,19 @@ _Static_assert((int)VM_NCOSTS <= (int)VM_COST_ROOM, "a core has room for every c
  * and what its engine can do next. Leaves its node in the record. */
 void vm_clock(vm_core *c, unsigned e, vm_flight *f);
 
-/* critical.c */
+/* critical.c: the record of causes. */
+typedef enum vm_node_kind { VM_N_INSN = 1, VM_N_SEQ, VM_N_SHARE, VM_N_TABLE } vm_node_kind;
+typedef struct vm_node {
+  vm_time start, end, bound; /* bound: when the cause took effect; after that the time is the
+                                sequencer's */
+  uint32_t cause, pc;
+  uint8_t kind, who, by, why; /* who: engine or DMA engine; by: engine whose instruction it is */
+  uint8_t sem, core;          /* sem: of VM_WHY_SEM */
+} vm_node;
+typedef struct vm_path {
+  vm_node *v;
+  uint32_t n, cap, last; /* last: the node that ends last */
+} vm_path;
 /* Adds a node and returns its number, 0 if no record is kept. */
 uint32_t vm_path_append(vm_core *c, vm_node_kind kind, vm_where by, vm_time start, vm_time end,
                         vm_cause cause);
