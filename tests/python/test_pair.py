@@ -183,10 +183,52 @@ class Pairs(KernelCase):
             self.assertRegex(f.text, "race: a transfer of core %d's queue .* reads what a transfer "
                              "of core %d's queue" % (core, 1 - core))
             self.assertRegex(f.text, r"core %d \w+ .*test_pair.py:%d" % (1 - core, line + 5))
+            self.assertRegex(f.text, r"fix: on both cores nisa.core_barrier\(data=between, cores="
+                             r"\(0, 1\)\): core %d after \S*test_pair.py:%d, core %d before "
+                             r"\S*test_pair.py:%d$" % (1 - core, line + 5, core, line + 8))
+            self.assertNotIn("semaphore", f.text)
         found = kernel[2].check(x, True, False, checks="uninit")
         self.assertEqual([f.line for f in found], [line + 8], found)
         self.assertIn("of tensor between; the first that was not written is byte 32768",
                       found[0].text)
+
+    def test_fixes_of_races_have_the_words_of_nki(self):
+        @nki.jit
+        def kernel(x):
+            core, out = nl.program_id(0), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.load(x))  # line + 3
+            return out
+        line = kernel.function.__code__.co_firstlineno
+        found = kernel[2].check(data(128, 64), checks="race")
+        self.assertRegex(found[0].text, r"fix: \S*test_pair.py:%d runs on both cores: let one of "
+                         r"them write these bytes, as `if nl.program_id\(0\) == 0:` does"
+                         % (line + 3))
+
+    def test_a_second_round_that_overwrites_what_the_other_core_still_reads(self):
+        @nki.jit
+        def kernel(x, both):
+            core, out = nl.program_id(0), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            between = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            mine = nl.load(x[core])
+            for _ in range(3):
+                nl.store(between[core], mine)  # line + 6
+                nisa.core_barrier(data=between, cores=(0, 1))
+                mine = nl.load(between[1 - core]) + 1.0  # line + 8
+                if both:
+                    nisa.core_barrier(data=between, cores=(0, 1))
+            nl.store(out[core], mine)
+            return out
+        line = kernel.function.__code__.co_firstlineno
+        x = data(2, 128, 64)
+        found = kernel[2].check(x, False, checks="race")
+        self.assertEqual([f.line for f in found], [line + 6] * 2, found)  # of each core
+        for f in found:
+            self.assertRegex(f.text, r"fix: \S*:%d overwrites too early what \S*:%d reads: on both "
+                             r"cores nisa.core_barrier\(data=between, cores=\(0, 1\)\): core \d "
+                             r"after \S*:%d, core \d before \S*:%d"
+                             % (line + 6, line + 8, line + 8, line + 6))
+        self.clean(kernel[2], x, True)  # with what the fix says
+        self.same(kernel[2](x, True), x[::-1] + 3.0)
 
     def test_a_core_that_waits_for_ever_is_reported_with_its_line(self):
         @nki.jit

@@ -61,6 +61,11 @@ static const vm_ck_access *last_known_write(const vm_core *c, const vm_ck_must *
   return NULL;
 }
 
+/* Whether an access is that of a core_barrier, which hands bytes over and does not use them. */
+static bool hands_over(const vm_core *c, const vm_ck_access *a) {
+  return vm_ck_code(c, a->engine)->insns[a->pc].op == ISA_OP_core_barrier;
+}
+
 /* Whether a read after write `w` of those bytes is known to be over when `write` begins. */
 static bool is_given_back(const vm_core *c, const vm_ck_must *run, const vm_ck_access *w,
                           const vm_ck_access *read, const vm_ck_access *write) {
@@ -68,6 +73,7 @@ static bool is_given_back(const vm_core *c, const vm_ck_must *run, const vm_ck_a
   for (uint32_t i = w->logged; i < g->naccesses && g->accesses[i].at < write->at; i++) {
     const vm_ck_access *r = &g->accesses[i];
     if (r->writes || r == read || (r->pc == read->pc && r->epoch == read->epoch)) continue;
+    if (hands_over(c, r)) continue;
     if (!vm_ck_race_meet(r, write) || !comes_before(c, run, w, r)) continue;
     if (comes_before(c, run, r, write)) return true;
   }
