@@ -417,13 +417,13 @@ typedef struct vm_memory {
   vm_array *array;
   size_t sbuf_pitch, psum_pitch; /* host bytes between partitions, never a multiple of 4 KiB */
   size_t sbuf_size, psum_size;   /* host bytes in all */
+  uint64_t *reach; /* of SBUF, of PSUM: no partition was ever written from this byte on */
   /* For vm_core_start only: the tensors that already have host memory (NULL: none has; data NULL:
    * this one has not). */
   const struct vm_block *given;
   struct vm_hbm *hbm;      /* where tensors and static descriptors get their addresses */
   struct vm_work *threads; /* the host's, see work/work.h; NULL: the caller's alone */
-  struct vm_pool *pool;    /* gives and takes blocks of tensors; a core holds a reference. May be
-                              NULL */
+  struct vm_pool *pool;    /* of blocks of tensors; a core holds a reference. May be NULL */
 } vm_memory;
 
 /* The last values of a semaphore: update i is at i mod VM_SEM_LOG of each array. */

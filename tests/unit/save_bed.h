@@ -12,7 +12,7 @@ static uint32_t pattern[PATTERN / 4];
 /* Floats of both signs for most types; small numbers, which are indices too, for integers. */
 static const void *data_for(const soma_tensor_info *t) {
   int integer = t->dtype <= SOMA_INT64;
-  for (uint32_t i = 0; i < PATTERN / 4; i++) {
+  for (uint32_t i = 0; i < PATTERN / 4 && i * 4 < t->bytes; i++) {
     float x = (float)((int)(i * 37 % 201) - 100) * 0.03125f;
     memcpy(&pattern[i], &x, 4);
     if (integer) pattern[i] = i * 5 % 8;
@@ -251,6 +251,25 @@ static const char *const programs[] = {
     "section sync\n mov r0, 7\n nop $s>=1\n nop\n tensor_store x[0:1, 3:4], r0\n nop $r++\n halt\n",
 };
 
+/* Far into a partition each has one way of writing: how far is noted where something writes. Zeros
+ * are written too, which only the marks of `uninit` tell from nothing. */
+#define FAR_TILE "target trn2\nt tile sbuf float32[100, 8], at=180000\n"
+static const char *const far_writes[] = {
+    FAR_TILE "section vector\n memset t, 0.0\n drain\n tensor_copy t[:, 0:4], t[:, 4:8]\n"
+             " memset t[64:65, 2:3], 1.0\n nop\n halt\n",
+    FAR_TILE "section sync\n mov r0, 7\n nop\n tensor_store t[3:4, 6:7], r0\n nop\n"
+             " tensor_load r1, t[3:4, 6:7]\n nop\n halt\n",
+    FAR_TILE "a tensor float32[100, 8], input\nc tensor float32[100, 8], output\ns sem\n"
+             "q queue dge=hwdge\nsection sync\n dma_copy t, a, queue=q $s\n nop $s>=16\n"
+             " dma_copy c, t, queue=q $s\n halt\n",
+    "target trn2\np tile psum float32[100, 8], at=16000\nsection vector\n memset p, 0.0\n drain\n"
+    " tensor_copy p[:, 0:4], p[:, 4:8]\n memset p[64:65, 2:3], 1.0\n nop\n halt\n",
+    "target trn2\ns sem core=*\nq queue dge=hwdge, core=*\na tensor float32[100, 8], input\n"
+    "c tensor float32[100, 8], output\nt tile sbuf float32[100, 8], at=180000\n"
+    "section sync core=0\n dma_copy t.peer, a, queue=q $peer.s\n halt\n"
+    "section sync core=1\n nop $s>=16\n dma_copy c, t, queue=q $s\n halt\n",
+};
+
 #define GATHER                                                                      \
   "target trn2\na tensor float32[10, 6], input\nc tensor float32[10, 6], output\n"  \
   "t tile sbuf float32[8, 6]\nix tile sbuf int32[8, 1]\ns sem\nq queue dge=swdge\n" \
@@ -297,9 +316,9 @@ static inline soma_status try(soma_machine *m, const uint8_t *data, size_t n) {
 
 static uint64_t hash(uint64_t h, const uint8_t *p, size_t n) {
   for (size_t i = 0; i < n; i += 8) {
-    uint64_t word = 0;
-    for (size_t k = 0; k < 8 && i + k < n; k++) word |= (uint64_t)p[i + k] << 8 * k;
-    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    uint8_t last[8] = {0};
+    if (n - i < 8) memcpy(last, p + i, n - i);
+    h = (h ^ isa_get64(n - i < 8 ? last : p + i)) * UINT64_C(0x9e3779b97f4a7c15);
     h ^= h >> 29;
   }
   return h;
@@ -319,18 +338,18 @@ static inline void must_do_no_harm(const soma_options *o, const char *text, unsi
   soma_machine *m = small_machine();
   saved s = midway(o, text);
   uint8_t *p = malloc(s.n);
+  memcpy(p, s.data, s.n);
   for (size_t n = HEADER; n < s.n; n += s.n / full_or(40, 10) + 1) {
-    memcpy(p, s.data, n);
     repair(p, n);
     assert_int_equal(try(m, p, n), SOMA_FORMAT);
   }
   for (size_t i = 0; i < 400;
        i += full_or(1, 3)) { /* all over, and near the end, where the bytes mean most */
     size_t at = i < 200 ? HEADER + i * ((s.n - HEADER) / 200) : s.n - 1 - (i - 200) * 101 % s.n;
-    memcpy(p, s.data, s.n);
     p[at] ^= (uint8_t)(1 << at % 8);
     repair(p, s.n);
     *(try(m, p, s.n) == SOMA_OK ? taken : refused) += 1;
+    p[at] ^= (uint8_t)(1 << at % 8);
   }
   free(p);
   soma_bytes_free(s.data);

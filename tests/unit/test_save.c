@@ -300,6 +300,27 @@ static void every_allocation_may_fail(void **state) {
   for (int i = 0; i < 4; i++) survive_allocations(NULL, texts[i]);
 }
 
+static void writes_far_into_a_partition(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof far_writes / sizeof far_writes[0]; i++)
+    check_program(NULL, far_writes[i], count_events(NULL, far_writes[i]) / 4 + 1);
+
+  static const char text[] = FAR_TILE "section vector\n nop\n nop\n halt\n";
+  soma_options o = SOMA_OPTIONS_INIT;
+  o.target = "trn2"; /* so that the host can write before there is a run */
+  bed whole = open_program(&o, text);
+  assert_int_equal(soma_memory_write(whole.m, SOMA_SBUF, 99, 190000, "far", 3), SOMA_OK);
+  start(&whole);
+  saved s = save(&whole);
+  bed b = resume(NULL, s);
+  soma_bytes_free(s.data);
+  assert_int_equal(go_on(&whole), SOMA_OK);
+  assert_int_equal(go_on(&b), SOMA_OK);
+  same_end(&whole, &b);
+  bed_close(&b);
+  bed_close(&whole);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(options_go_with_the_run),
@@ -316,6 +337,7 @@ int main(void) {
       cmocka_unit_test(every_allocation_may_fail),
       cmocka_unit_test(kernels),
       cmocka_unit_test(programs_of_every_kind),
+      cmocka_unit_test(writes_far_into_a_partition),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

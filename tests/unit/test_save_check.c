@@ -157,10 +157,18 @@ static void every_allocation_may_fail(void **state) {
   survive_allocations(&o, wrong[2]);
 }
 
+static void writes_far_into_a_partition(void **state) {
+  (void)state;
+  soma_options o = with(SOMA_CHECK_ALL);
+  for (size_t i = 0; i < sizeof far_writes / sizeof far_writes[0]; i++)
+    check_program(&o, far_writes[i], count_events(&o, far_writes[i]) / 4 + 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wrong_programs),
       cmocka_unit_test(programs_of_every_kind),
+      cmocka_unit_test(writes_far_into_a_partition),
       cmocka_unit_test(kernels),
       cmocka_unit_test(each_alone),
       cmocka_unit_test(timing_only),

@@ -142,7 +142,7 @@ static region *add_region(walk *w, uint64_t n, uint32_t tensor) {
 }
 
 /* A vm_saver's pages: takes p's bytes. */
-static void keep(void *ud, uint8_t *p, uint64_t n) {
+static void keep(void *ud, uint8_t *p, uint64_t n, uint64_t *reach) {
   walk *w = ud;
   const soma_snapshot *b = w->before;
   const region *like = b && w->i < b->n && b->regions[w->i].n == n ? &b->regions[w->i] : NULL;
@@ -153,7 +153,8 @@ static void keep(void *ud, uint8_t *p, uint64_t n) {
   region *r = w->failed ? NULL : add_region(w, n, tensor);
   w->failed = !r || (own && !vm_hbm_watch(c, tensor));
   uint64_t *known = own ? c->hbm[tensor].pieces : NULL;
-  for (size_t i = 0; i < vm_pieces_of(n) && !w->failed; i++) {
+  size_t written = vm_pieces_of(n < *reach ? n : *reach);
+  for (size_t i = 0; i < written && !w->failed; i++) {
     bool zeros;
     r->v[i] = take(w, like ? like->v[i] : NULL, p + i * VM_PIECE, chunk_bytes(n, i),
                    known ? known[i] : 0, &zeros);
@@ -163,14 +164,18 @@ static void keep(void *ud, uint8_t *p, uint64_t n) {
 }
 
 /* Likewise: fills p, which holds zeros as it was made so. Blocks that a run has lent come later. */
-static void give(void *ud, uint8_t *p, uint64_t n) {
+static void give(void *ud, uint8_t *p, uint64_t n, uint64_t *reach) {
   walk *w = ud;
   const soma_snapshot *s = w->s;
   if (w->i >= s->n || s->regions[w->i].n != n) return; /* the walk is always the same */
   const region *r = &s->regions[w->i++];
   if (r->tensor != NO_TENSOR && w->r->core.hbm[r->tensor].data == p) return;
-  for (size_t i = 0; i < vm_pieces_of(n); i++)
-    if (r->v[i]) memcpy(p + i * VM_PIECE, r->v[i]->data, r->v[i]->n);
+  for (size_t i = 0; i < vm_pieces_of(n); i++) {
+    const chunk *c = r->v[i];
+    if (!c) continue;
+    memcpy(p + i * VM_PIECE, c->data, c->n);
+    if (*reach < i * VM_PIECE + c->n) *reach = i * VM_PIECE + c->n;
+  }
 }
 
 vm_block *soma_lend_blocks(const soma_run *r) {

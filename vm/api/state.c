@@ -140,6 +140,7 @@ soma_status soma_core_memory_write(soma_machine *m, unsigned core, soma_memory m
     vm_protect(c, &box, 1, NULL);
     if (c->check) vm_check_host_wrote(c, &box);
   }
+  vm_memory_wrote(core ? &m->second : &m->mem, &box);
   memcpy(at, data, n);
   return SOMA_OK;
 }

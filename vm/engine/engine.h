@@ -60,6 +60,11 @@ void vm_print_line(vm_core *c, const char *text, size_t n, const int64_t *value,
  * False if none exists. */
 bool vm_first_zero(const vm_view *v, uint32_t *p, uint64_t *i);
 
+/* memory.c */
+/* Notes that bytes of a box of m's SBUF or PSUM are about to be written: a save looks at no byte of
+ * a partition after the last one noted. */
+void vm_memory_wrote(const vm_memory *m, const vm_box *box);
+
 /* issue.c */
 /* Runs the handler of a data-path instruction on resolved operands. */
 vm_verdict vm_run_handler(vm_dp *d, unsigned op, const vm_operands *a);
@@ -76,7 +81,7 @@ bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
 /* The end of a flight has come: executes what can be executed, in order. */
 void vm_flight_done(vm_core *c, unsigned e, uint32_t slot);
 /* Before bytes of dst are overwritten now: copies the sources of items that have started, and notes
- * what of HBM changes. */
+ * what of the memories changes. */
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);
 void vm_item_link(vm_core *c, vm_item *it);
 /* Counts an item's boxes among the bytes that the run has touched. */

@@ -104,6 +104,8 @@ static void stage(vm_core *c, vm_item *it) {
 }
 
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
+  for (unsigned i = 0; i < n; i++)
+    vm_memory_wrote(dst[i].core == c->number || !c->peer ? &c->mem : &c->peer->mem, &dst[i]);
   if (c->timing_only) return;
   for (unsigned i = 0; c->lead->watched && i < n; i++) vm_hbm_wrote(c, &dst[i]);
   const vm_item *head = &c->lead->items;

@@ -242,6 +242,12 @@ void vm_hbm_wrote(vm_core *c, const vm_box *box) {
   }
 }
 
+void vm_memory_wrote(const vm_memory *m, const vm_box *box) {
+  if (box->space != ISA_SBUF && box->space != ISA_PSUM) return;
+  uint64_t *reach = &m->reach[box->space == ISA_PSUM];
+  if (box->hi > *reach) *reach = box->hi;
+}
+
 /* ---- Memories of a core ------------------------------------------------------------------- */
 
 bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
@@ -254,7 +260,8 @@ bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
   out->psum = vm_pages_new(al, out->psum_size);
   out->work = al->fn(al->ud, NULL, 0, sizeof *out->work);
   out->array = vm_pages_new(al, sizeof *out->array);
-  if (out->sbuf && out->psum && out->work && out->array) return true;
+  out->reach = isa_zalloc(al, 2 * sizeof *out->reach);
+  if (out->sbuf && out->psum && out->work && out->array && out->reach) return true;
   vm_memory_free(al, out);
   return false;
 }
@@ -264,5 +271,6 @@ void vm_memory_free(const isa_alloc *al, vm_memory *m) {
   vm_pages_free(al, m->psum, m->psum_size);
   isa_free(al, m->work, sizeof *m->work);
   vm_pages_free(al, m->array, sizeof *m->array);
+  isa_free(al, m->reach, 2 * sizeof *m->reach);
   memset(m, 0, sizeof *m);
 }

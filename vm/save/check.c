@@ -423,12 +423,14 @@ static void walk_accesses(vm_saver *s, vm_core *c) {
 
 enum { BLOCK = 8192, NOTHING = 0, EVERYTHING, SOME, MARKS };
 
-/* Eight bytes at a time, because a save looks at all of both memories. */
+/* Eight bytes at a time, because a save looks at all that was written. */
 static const uint64_t ONES = VM_CK_WRITTEN * UINT64_C(0x0101010101010101);
 
-static uint8_t kind_of(const uint8_t *at, size_t n) {
-  uint64_t any = 0, all = ONES;
+/* Of n bytes, of which those from `reach` on are zero. */
+static uint8_t kind_of(const uint8_t *at, size_t n, uint64_t reach) {
+  uint64_t any = 0, all = reach < n ? 0 : ONES;
   size_t i = 0;
+  if (reach < n) n = (size_t)reach;
   for (; i + 8 <= n; i += 8) {
     uint64_t eight = isa_get64(at + i);
     any |= eight;
@@ -465,14 +467,9 @@ static void walk_marks(vm_saver *s, uint8_t *at, size_t n) {
   }
 }
 
-/* n bytes of a shadow: a bit for each if some are written; runs if tiles own some. */
-static void walk_block(vm_saver *s, uint8_t *at, size_t n) {
-  uint8_t bits[BLOCK / 8] = {0}, kind = s->reads ? (uint8_t)NOTHING : kind_of(at, n);
-  vm_save_u8(s, &kind);
-  vm_saver_need(s, kind <= MARKS, "a block of a shadow is not valid");
-  if (s->reads && kind == EVERYTHING) memset(at, VM_CK_WRITTEN, n);
-  if (kind == MARKS) walk_marks(s, at, n);
-  if (kind != SOME) return;
+/* A bit for each of n bytes. */
+static void walk_bits(vm_saver *s, uint8_t *at, size_t n) {
+  uint8_t bits[BLOCK / 8] = {0};
   size_t whole = n / 8 * 8;
   for (size_t i = 0; i < whole && !s->reads; i += 8) bits[i / 8] = pack(at + i);
   for (size_t i = whole; i < n && !s->reads; i++) bits[i / 8] |= (uint8_t)(at[i] << i % 8);
@@ -481,9 +478,25 @@ static void walk_block(vm_saver *s, uint8_t *at, size_t n) {
   for (size_t i = whole; i < n && s->reads; i++) at[i] = bits[i / 8] >> i % 8 & 1;
 }
 
-static void walk_shadow(vm_saver *s, uint8_t *at, uint64_t bytes) {
-  for (uint64_t i = 0; i < bytes && !s->failed; i += BLOCK)
-    walk_block(s, at + i, bytes - i < BLOCK ? (size_t)(bytes - i) : BLOCK);
+/* n bytes of a shadow: a bit for each if some are written; runs if tiles own some. Returns whether
+ * any are. */
+static bool walk_block(vm_saver *s, uint8_t *at, size_t n, uint64_t reach) {
+  uint8_t kind = s->reads ? (uint8_t)NOTHING : kind_of(at, n, reach);
+  vm_save_u8(s, &kind);
+  vm_saver_need(s, kind <= MARKS, "a block of a shadow is not valid");
+  if (s->reads && kind == EVERYTHING) memset(at, VM_CK_WRITTEN, n);
+  if (kind == MARKS) walk_marks(s, at, n);
+  if (kind == SOME) walk_bits(s, at, n);
+  return kind != NOTHING;
+}
+
+/* *reach: as vm_saver_pages has it. */
+static void walk_shadow(vm_saver *s, uint8_t *at, uint64_t bytes, uint64_t *reach) {
+  for (uint64_t i = 0; i < bytes && !s->failed; i += BLOCK) {
+    size_t n = bytes - i < BLOCK ? (size_t)(bytes - i) : BLOCK;
+    bool marked = walk_block(s, at + i, n, *reach > i ? *reach - i : 0);
+    if (s->reads && marked && *reach < i + n) *reach = i + n;
+  }
 }
 
 /* A tensor that was another's memory when the run began counts as written: it has no shadow. */
@@ -495,7 +508,7 @@ static void walk_tensor_shadow(vm_saver *s, vm_core *c, vm_ck_shadow *h) {
     vm_ck_shadow_free(&c->al, h);
   }
   if (kept) vm_ck_output_fill(h);
-  if (kept) walk_shadow(s, h->at, h->bytes);
+  if (kept) walk_shadow(s, h->at, h->bytes, &(uint64_t){h->bytes});
 }
 
 static void walk_outputs(vm_saver *s, vm_core *c) {
@@ -507,11 +520,13 @@ static void walk_uninit(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   vm_save_u16(s, &k->accumulators);
   for (unsigned e = 0; e < k->nengines; e++) vm_save_u64(s, &k->registers[e]);
-  for (unsigned core = 0; core < c->prog->ncores; core++)
+  for (unsigned core = 0; core < c->prog->ncores; core++) {
+    uint64_t *reach = vm_ck_core(c, core)->mem.reach; /* marks are where something was written */
     for (unsigned p = 0; p < ISA_PMAX; p++) {
-      walk_shadow(s, k->sbuf[core].at + p * c->mem.sbuf_pitch, c->target->sbuf_bytes);
-      walk_shadow(s, k->psum[core].at + p * c->mem.psum_pitch, ISA_PSUM_BYTES);
+      walk_shadow(s, k->sbuf[core].at + p * c->mem.sbuf_pitch, c->target->sbuf_bytes, &reach[0]);
+      walk_shadow(s, k->psum[core].at + p * c->mem.psum_pitch, ISA_PSUM_BYTES, &reach[1]);
     }
+  }
   walk_outputs(s, c);
 }
 
@@ -519,7 +534,7 @@ static void walk_uninit(vm_saver *s, vm_core *c) {
 
 static void walk_psum(vm_saver *s, const vm_core *c) {
   vm_ck_banks *k = &c->check->banks[c->number];
-  vm_saver_pages(s, k->slots, VM_PSUM_SLOTS);
+  vm_saver_pages(s, k->slots, VM_PSUM_SLOTS, NULL);
   for (unsigned b = 0; b < ISA_PSUM_BYTES / ISA_PSUM_BANK; b++) {
     uint32_t e = k->reader[b];
     vm_save_below(s, &e, ISA_NENGINES, "engine");

@@ -72,29 +72,33 @@ static bool is_zero(const uint8_t *p, size_t n) {
 
 static size_t page_at(uint64_t at, uint64_t n) { return n - at < PAGE ? (size_t)(n - at) : PAGE; }
 
-/* The number of bytes from `at` on in pages that are all zero, or that are not. */
-static uint64_t stretch(const uint8_t *p, uint64_t at, uint64_t n, bool zero) {
+/* The number of bytes from `at` on in pages that are all zero, or that are not; those from `reach`
+ * on are zero. */
+static uint64_t stretch(const uint8_t *p, uint64_t at, uint64_t n, uint64_t reach, bool zero) {
   uint64_t from = at;
-  while (at < n && is_zero(p + at, page_at(at, n)) == zero) at += page_at(at, n);
+  while (at < n && (at >= reach || is_zero(p + at, page_at(at, n))) == zero) at += page_at(at, n);
   return at - from;
 }
 
-void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n) {
+void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n, uint64_t *reach) {
+  uint64_t known = n;
+  if (!reach) reach = &known;
   if (s->pages) {
-    if (!s->failed) s->pages(s->pages_ud, p, n);
+    if (!s->failed) s->pages(s->pages_ud, p, n, reach);
     return;
   }
   for (uint64_t at = 0; at < n && !s->failed;) {
-    uint64_t skip = s->reads ? 0 : stretch(p, at, n, true), kept = 0;
+    uint64_t skip = s->reads ? 0 : stretch(p, at, n, *reach, true), kept = 0;
     vm_save_u64(s, &skip);
     if (!vm_saver_need(s, skip <= n - at, "a stretch of memory is too long")) return;
     at += skip;
-    if (!s->reads) kept = stretch(p, at, n, false);
+    if (!s->reads) kept = stretch(p, at, n, *reach, false);
     vm_save_u64(s, &kept);
     if (!vm_saver_need(s, kept <= n - at && skip + kept > 0, "a stretch of memory is too long"))
       return;
     vm_saver_bytes(s, p + at, (size_t)kept);
     at += kept;
+    if (s->reads && kept && at > *reach) *reach = at;
   }
 }
 

@@ -60,18 +60,18 @@ static void walk_path(vm_saver *s, vm_core *c) {
 
 /* ---- Memories ----------------------------------------------------------------------------- */
 
-static void walk_memory(vm_saver *s, uint8_t *at, size_t pitch, size_t bytes) {
-  for (unsigned p = 0; p < ISA_PMAX; p++) vm_saver_pages(s, at + p * pitch, bytes);
+static void walk_memory(vm_saver *s, uint8_t *at, size_t pitch, size_t bytes, uint64_t *reach) {
+  for (unsigned p = 0; p < ISA_PMAX; p++) vm_saver_pages(s, at + p * pitch, bytes, reach);
 }
 
 static void walk_memories(vm_saver *s, vm_core *c) {
-  walk_memory(s, c->mem.sbuf, c->mem.sbuf_pitch, c->target->sbuf_bytes);
-  walk_memory(s, c->mem.psum, c->mem.psum_pitch, ISA_PSUM_BYTES);
+  walk_memory(s, c->mem.sbuf, c->mem.sbuf_pitch, c->target->sbuf_bytes, &c->mem.reach[0]);
+  walk_memory(s, c->mem.psum, c->mem.psum_pitch, ISA_PSUM_BYTES, &c->mem.reach[1]);
   if (c->number) return;                           /* both use one HBM */
   for (uint32_t i = 0; i < c->prog->ntensors; i++) /* nothing writes a const tensor */
     if (c->prog->tensors[i].role != ISA_CONST) {
       vm_hbm_use_all(c, i);
-      vm_saver_pages(s, c->hbm[i].data, c->hbm[i].bytes);
+      vm_saver_pages(s, c->hbm[i].data, c->hbm[i].bytes, NULL);
     }
 }
 
@@ -115,7 +115,7 @@ static void walk_weights(vm_saver *s, const vm_dp *d) {
 
 static void walk_written(vm_saver *s, uint8_t *written) {
   uint8_t seen = 0;
-  vm_saver_pages(s, written, VM_PSUM_SLOTS);
+  vm_saver_pages(s, written, VM_PSUM_SLOTS, NULL);
   for (unsigned i = 0; s->reads && i < VM_PSUM_SLOTS; i++) seen |= written[i];
   vm_saver_need(s, seen <= VM_BOTH_HALVES, "a mark of PSUM is not valid");
 }

@@ -15,9 +15,9 @@ typedef struct vm_saver {
   const uint8_t *at, *end; /* when it reads: what is left */
   bool reads, failed;
   isa_error *err; /* the first failure */
-  /* What takes or fills in memories in place of out and at; NULL: they are among the other
-   * bytes. */
-  void (*pages)(void *ud, uint8_t *p, uint64_t n);
+  /* What takes or fills in memories in place of out and at, as vm_saver_pages does; NULL: they are
+   * among the other bytes. */
+  void (*pages)(void *ud, uint8_t *p, uint64_t n, uint64_t *reach);
   void *pages_ud;
 } vm_saver;
 
@@ -40,8 +40,10 @@ bool vm_saver_need(vm_saver *s, bool ok, const char *rule);
 void vm_saver_bytes(vm_saver *s, void *p, size_t n);
 /* n words of 4 bytes (integers or floats); zeros in bulk take little room. */
 void vm_saver_words(vm_saver *s, void *p, size_t n);
-/* n bytes in pages, without those of only zeros: the reader's memory is zero already. */
-void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n);
+/* n bytes in pages, without those of only zeros: the reader's memory is zero already. All bytes
+ * from *reach on are zeros; when it reads, *reach becomes large enough for that. NULL: not known.
+ */
+void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n, uint64_t *reach);
 /* A count of things in the file of at least `bytes` bytes each; it is at most `most`. */
 void vm_saver_count(vm_saver *s, uint32_t *n, uint32_t most, size_t bytes, const char *what);
 static inline size_t vm_saver_left(const vm_saver *s) { return (size_t)(s->end - s->at); }
