@@ -339,11 +339,11 @@ typedef struct vm_event {
   uint32_t pc, node; /* node: the cause of a semaphore update */
 } vm_event;
 enum { VM_RANK_CLASS = 56 };
-typedef struct vm_heap {
+typedef struct vm_events { /* those to come, in order: v[first] is the next */
   vm_event *v;
-  uint32_t n, cap;
+  uint32_t first, n, cap;
   uint64_t posted;
-} vm_heap;
+} vm_events;
 
 /* Something that has happened; see soma_event. */
 typedef struct vm_trace_event {
@@ -478,7 +478,7 @@ typedef struct vm_core {
   struct vm_slab *slabs;           /* blocks from which the free lists are cut */
   uint32_t shares_alive;           /* in rings */
   uint32_t queued[ISA_MAX_QUEUES]; /* all transfers; when resumed also those then in flight */
-  vm_heap heap;
+  vm_events events;
   vm_item items;              /* list head, of the lead: both cores' */
   vm_transfer *late[VM_LATE]; /* with such shares, core 0's: both cores' */
   unsigned nlate;

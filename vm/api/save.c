@@ -282,7 +282,7 @@ static void adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory
 
 /* A run that had ended when it was saved, or was about to end, ends. */
 static void settle(soma_run *r) {
-  bool idle = r->core.heap.n == 0 && (!r->second || r->second->heap.n == 0);
+  bool idle = r->core.events.n == 0 && (!r->second || r->second->events.n == 0);
   if (idle && vm_check_count(&r->core) == 0) soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
 }
 

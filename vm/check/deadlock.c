@@ -305,8 +305,8 @@ static void mark_under_way(report *r) {
       for (unsigned d = 0; d < ISA_NDMA; d++)
         for (const vm_share *s = c->rings[q][d].head; s; s = s->next)
           mark(r, first + s->t->engine, s->t->pc);
-    for (uint32_t i = 0; i < c->heap.n; i++) {
-      const vm_event *ev = &c->heap.v[i];
+    for (uint32_t i = 0; i < c->events.n; i++) {
+      const vm_event *ev = &c->events.v[c->events.first + i];
       if (ev->kind != VM_E_SEM || ev->from >= ISA_NENGINES) continue;
       mark(r, (c->number ^ ev->peer) * (unsigned)ISA_NENGINES + ev->from, ev->pc);
     }

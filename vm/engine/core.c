@@ -161,7 +161,7 @@ void vm_core_end(vm_core *c) {
     isa_free(&c->al, c->eng[e].flights, VM_FLIGHTS * sizeof(vm_flight));
     vm_keep_free(c, e);
   }
-  isa_free(&c->al, c->heap.v, c->heap.cap * sizeof *c->heap.v);
+  isa_free(&c->al, c->events.v, c->events.cap * sizeof *c->events.v);
   isa_buf_free(&c->fault.insn);
   isa_buf_free(&c->fault.text);
   vm_pool_drop(c->mem.pool);

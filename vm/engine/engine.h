@@ -8,11 +8,13 @@
 #include "../vm.h"
 
 /* event.c */
-/* Takes the first event of a heap that is not empty. */
-void vm_heap_pop(vm_heap *h, vm_event *top);
-/* Puts an event into the heap of a run being loaded: its class follows from its kind, and it comes
- * after those with its time and class that were posted before. */
-void vm_post_restored(vm_core *c, const vm_event *restored);
+/* The next event of a core, NULL if none is to come. */
+static inline const vm_event *vm_next_event(const vm_core *c) {
+  return c->events.n ? &c->events.v[c->events.first] : NULL;
+}
+/* Adds an event of a run being loaded, which must come after all that are there; false: it does
+ * not. Its class follows from its kind. */
+bool vm_post_restored(vm_core *c, const vm_event *restored);
 /* Posts an event; if that fails, the run faults. */
 void vm_post(vm_core *c, vm_event_kind kind, unsigned who, vm_time at, uint32_t value);
 /* Moves the end of engine e's flight in that slot to `to`. The second call delays, by `by`, the

@@ -1,73 +1,96 @@
-/* The event heap: a binary heap ordered by (time, class, order of posting). */
+/* The events to come, in the order in which they run: by time, class, and order of posting. An
+ * array and not a heap, since most events are posted for later than almost all others: then one is
+ * added at the end, and the next is taken at the front. For example the end of a packet comes after
+ * what the other DMA engines have begun, and the update of a semaphore after that. */
 
 #include "engine.h"
 #include "../time/clock.h"
 #include <string.h>
 
-/* Without branches: which of two events comes first is not to be guessed. */
-static inline unsigned before(const vm_event *a, const vm_event *b) {
-  unsigned earlier = a->time < b->time, same = a->time == b->time, first = a->rank < b->rank;
-  return earlier | (same & first);
+static bool comes_before(const vm_event *a, vm_time time, uint64_t rank) {
+  return a->time < time || (a->time == time && a->rank < rank);
+}
+
+enum { NEAR = 16 }; /* events from the end on that are looked at one by one */
+
+/* How many of the n events at v come before one of that time and rank. */
+static uint32_t before_it(const vm_event *v, uint32_t n, vm_time time, uint64_t rank) {
+  uint32_t lo = 0, hi = n;
+  for (; hi > 0 && n - hi < NEAR; hi--)
+    if (comes_before(&v[hi - 1], time, rank)) return hi;
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (comes_before(&v[mid], time, rank))
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo;
+}
+
+/* Room for an event at the end: of the array, unless half of it is free at its front. */
+static bool has_room(vm_core *c) {
+  vm_events *q = &c->events;
+  uint32_t end = q->first + q->n;
+  if (end < q->cap) return true;
+  if (q->first > q->cap / 2) {
+    memmove(q->v, &q->v[q->first], q->n * sizeof *q->v);
+    q->first = 0;
+    return true;
+  }
+  if (isa_array_grow(&c->al, &q->v, end, &q->cap, sizeof *q->v)) return true;
+  vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for an event");
+  return false;
+}
+
+/* Makes a gap before event i of those to come and returns it. */
+static vm_event *open_gap(vm_events *q, uint32_t i) {
+  vm_event *at = q->v + q->first;
+  uint32_t after = q->n++ - i;
+  if (after > i && q->first > 0) {
+    q->first--;
+    memmove(at - 1, at, i * sizeof *at);
+    return at - 1 + i;
+  }
+  if (after) memmove(at + i + 1, at + i, after * sizeof *at);
+  return at + i;
 }
 
 /* Makes room for an event of that time and class, to be filled in where it lies: an event that is
  * copied just after it was written is read before its bytes have arrived. NULL after a fault. */
 static vm_event *place(vm_core *c, vm_time at, uint32_t class) {
-  vm_heap *h = &c->heap;
-  if (h->n == h->cap && !isa_array_grow(&c->al, &h->v, h->n, &h->cap, sizeof *h->v)) {
-    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for an event");
-    return NULL;
-  }
-  const uint64_t rank = (uint64_t) class << VM_RANK_CLASS | h->posted++;
-  uint32_t i = h->n++;
-  for (; i > 0; i = (i - 1) / 2) {
-    const vm_event *above = &h->v[(i - 1) / 2];
-    if (above->time < at || (above->time == at && above->rank < rank)) break;
-    h->v[i] = *above;
-  }
-  h->v[i] = (vm_event){.time = at, .rank = rank};
-  return &h->v[i];
+  vm_events *q = &c->events;
+  if (!has_room(c)) return NULL;
+  const uint64_t rank = (uint64_t) class << VM_RANK_CLASS | q->posted++;
+  vm_event *e = open_gap(q, before_it(q->v + q->first, q->n, at, rank));
+  *e = (vm_event){.time = at, .rank = rank};
+  return e;
 }
 
-/* Puts e, which is not in the heap, at place i or below it. */
-static void sift_down(vm_heap *h, uint32_t i, const vm_event *e) {
-  for (uint32_t child = 2 * i + 1; child < h->n; child = 2 * i + 1) {
-    if (child + 1 < h->n) child += before(&h->v[child + 1], &h->v[child]);
-    if (!before(&h->v[child], e)) break;
-    h->v[i] = h->v[child];
-    i = child;
-  }
-  h->v[i] = *e;
-}
-
-void vm_heap_pop(vm_heap *h, vm_event *top) {
-  *top = h->v[0];
-  if (--h->n) sift_down(h, 0, &h->v[h->n]);
-}
-
-/* Gives event i a later time. */
-static void delay(vm_heap *h, uint32_t i, vm_time to) {
-  vm_event e = h->v[i];
+/* Gives an event a later time. */
+static void delay(vm_events *q, vm_event *from, vm_time to) {
+  vm_event e = *from;
+  const vm_event *last = &q->v[q->first + q->n - 1];
   e.time = to;
-  sift_down(h, i, &e);
+  for (; from < last && comes_before(from + 1, to, e.rank); from++) *from = from[1];
+  *from = e;
 }
 
 void vm_event_delay_done(vm_core *c, unsigned e, uint32_t slot, vm_time to) {
-  vm_heap *h = &c->heap;
-  for (uint32_t i = 0; i < h->n; i++)
-    if (h->v[i].kind == VM_E_DONE && h->v[i].who == e && h->v[i].value == slot) {
-      delay(h, i, to);
+  vm_event *v = c->events.v + c->events.first;
+  for (uint32_t i = 0; i < c->events.n; i++)
+    if (v[i].kind == VM_E_DONE && v[i].who == e && v[i].value == slot) {
+      delay(&c->events, &v[i], to);
       return;
     }
 }
 
 void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_time by) {
-  vm_heap *h = &c->heap;
+  vm_event *v = c->events.v + c->events.first;
   vm_time at = read + (vm_time)c->cost[VM_SEM_SEEN] * VM_NS;
-  for (uint32_t i = 0; i < h->n; i++)
-    if (h->v[i].kind == VM_E_SEM && !h->v[i].peer && h->v[i].from == e && h->v[i].pc == pc &&
-        h->v[i].time == at) {
-      delay(h, i, at + by);
+  for (uint32_t i = 0; i < c->events.n; i++)
+    if (v[i].kind == VM_E_SEM && !v[i].peer && v[i].from == e && v[i].pc == pc && v[i].time == at) {
+      delay(&c->events, &v[i], at + by);
       return;
     }
 }
@@ -104,10 +127,11 @@ void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by) {
   e->node = (by.peer ? c->peer : c)->cause;
 }
 
-void vm_post_restored(vm_core *c, const vm_event *restored) {
+bool vm_post_restored(vm_core *c, const vm_event *restored) {
   vm_event *e = place(c, restored->time, class_of(restored->kind, restored->who));
-  if (!e) return;
+  if (!e) return true;
   uint64_t rank = e->rank;
   *e = *restored;
   e->rank = rank;
+  return e == &c->events.v[c->events.first + c->events.n - 1];
 }

@@ -303,14 +303,16 @@ bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
 }
 
 vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en) {
-  uint32_t pending = 0, depth = c->cost[VM_DEPTH];
-  const vm_flight *first = NULL; /* of those that are yet to start: they start in order */
-  for (uint32_t i = en->nflights; i-- > 0; pending++) {
-    const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
-    if (f->item.start <= c->now) break;
-    first = f;
+  uint32_t depth = c->cost[VM_DEPTH], i = en->nflights - depth;
+  const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
+  if (depth && depth <= en->nflights && f->item.start > c->now) {
+    for (; i > 0; i--) { /* to the first that is yet to start: they start in order */
+      const vm_flight *before = &en->flights[(en->first + i - 1) % VM_FLIGHTS];
+      if (before->item.start <= c->now) break;
+      f = before;
+    }
+    return (vm_moment){f->item.start, f->node};
   }
-  if (pending >= depth) return first ? (vm_moment){first->item.start, first->node} : (vm_moment){0};
   if (en->nflights < VM_FLIGHTS) return (vm_moment){0};
   const vm_flight *oldest = &en->flights[en->first]; /* full: nothing to do before it is done */
   return (vm_moment){vm_time_later(oldest->item.done, c->now + 1), oldest->node};

@@ -101,17 +101,31 @@ void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by) {
   vm_post_sem(to, t + (vm_time)c->cost[by.peer ? VM_SEM_PEER : VM_SEM_SEEN] * VM_NS, u, by);
 }
 
-static void run_event(vm_core *c, const vm_event *ev, bool single) {
+static void run_update(vm_core *c, const vm_event *ev) {
   isa_update u = {.kind = ev->update, .sem = ev->sem, .value = ev->value};
-  switch (ev->kind) {
-  case VM_E_SEM:
-    c->cause = ev->node;
-    if (c->check) vm_check_arrival(c, ev);
-    vm_sem_apply(c, &u, (vm_where){.engine = ev->from, .dma = -1, .peer = ev->peer, .pc = ev->pc});
+  c->cause = ev->node;
+  if (c->check) vm_check_arrival(c, ev);
+  vm_sem_apply(c, &u, (vm_where){.engine = ev->from, .dma = -1, .peer = ev->peer, .pc = ev->pc});
+}
+
+/* Runs the next event, whose place may be another one's as soon as it runs. Only what is needed is
+ * copied: see place in event.c. */
+static void run_next(vm_core *c, bool single) {
+  vm_events *q = &c->events;
+  const vm_event *ev = &q->v[q->first];
+  const unsigned kind = ev->kind, who = ev->who;
+  const uint32_t value = ev->value;
+  q->first++;
+  if (--q->n == 0) q->first = 0;
+  switch (kind) {
+  case VM_E_SEM: {
+    const vm_event update = *ev;
+    run_update(c, &update);
     break;
-  case VM_E_DMA: vm_dma_event(c, ev->who); break;
-  case VM_E_DONE: vm_flight_done(c, ev->who, ev->value); break;
-  default: vm_seq_run(c, ev->who, single); break;
+  }
+  case VM_E_DMA: vm_dma_event(c, who); break;
+  case VM_E_DONE: vm_flight_done(c, who, value); break;
+  default: vm_seq_run(c, who, single); break;
   }
 }
 
@@ -159,9 +173,8 @@ static void check_host_limits(vm_core *c) {
  * one. */
 static vm_core *first_core(vm_core *lead) {
   vm_core *peer = lead->peer;
-  if (!peer || peer->heap.n == 0) return lead->heap.n ? lead : NULL;
-  if (lead->heap.n == 0) return peer;
-  const vm_event *a = &lead->heap.v[0], *b = &peer->heap.v[0];
+  const vm_event *a = vm_next_event(lead), *b = peer ? vm_next_event(peer) : NULL;
+  if (!a || !b) return a ? lead : b ? peer : NULL;
   if (a->time != b->time) return a->time < b->time ? lead : peer;
   return a->rank >> VM_RANK_CLASS <= b->rank >> VM_RANK_CLASS ? lead : peer;
 }
@@ -179,16 +192,15 @@ static void loop(vm_core *lead, vm_until what, const vm_engine *en, vm_time unti
       finish_when_idle(lead);
       return;
     }
-    if (what == VM_UNTIL_TIME && c->heap.v[0].time > until) return;
-    if (lead->limits.time && c->heap.v[0].time > lead->limits.time) {
+    vm_time at = vm_next_event(c)->time;
+    if (what == VM_UNTIL_TIME && at > until) return;
+    if (lead->limits.time && at > lead->limits.time) {
       vm_fault(c, ISA_LIMIT, VM_NOWHERE, "simulated time reached its limit of %llu ns",
                (unsigned long long)(lead->limits.time / VM_NS));
       return;
     }
-    vm_event ev;
-    vm_heap_pop(&c->heap, &ev);
-    c->now = ev.time > c->now ? ev.time : c->now;
-    run_event(c, &ev, single);
+    c->now = vm_time_later(c->now, at);
+    run_next(c, single);
     poll_interrupt(lead);
     if (--lead->until_clock == 0) check_host_limits(lead);
     if (lead->debug && lead->debug->paused) return;

@@ -406,9 +406,8 @@ static inline bool passes(const vm_core *c, const vm_engine *en, const isa_wait 
 
 /* True if simulated time can continue to t without another event running first. */
 static inline bool nothing_before(const vm_core *c, vm_time t) {
-  const vm_core *peer = c->peer;
-  return (c->heap.n == 0 || c->heap.v[0].time > t) &&
-         (!peer || peer->heap.n == 0 || peer->heap.v[0].time > t);
+  const vm_event *mine = vm_next_event(c), *other = c->peer ? vm_next_event(c->peer) : NULL;
+  return (!mine || mine->time > t) && (!other || other->time > t);
 }
 
 /* Brings simulated time to the engine's own. False: an event was posted for it. */

@@ -282,7 +282,8 @@ static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
   vm_save_u32(s, &v->pc);
   vm_save_node(s, c, &v->node);
   if (!s->reads || s->failed) return;
-  if (vm_saver_need(s, event_fits(c, v, t), "an event is not valid")) vm_post_restored(c, v);
+  if (vm_saver_need(s, event_fits(c, v, t), "an event is not valid"))
+    vm_saver_need(s, vm_post_restored(c, v), "an event comes before the one before it");
 }
 
 /* An engine that is not at rest has an event that will move it. */
@@ -301,28 +302,18 @@ static void check_tally(vm_saver *s, const vm_core *c, const tally *t) {
 /* Events are written in the order in which they will come: the numbers that they got when they were
  * posted do not matter. */
 static void walk_events(vm_saver *s, vm_core *c) {
-  vm_heap left = c->heap;
   tally t = {0};
-  uint32_t n = left.n;
-  size_t bytes = n * sizeof(vm_event);
+  uint32_t n = c->events.n;
   vm_saver_count(s, &n, UINT32_MAX / 2, 25, "events");
   if (s->reads) {
-    c->heap.n = 0;
-    c->heap.posted = 0;
-  } else if (n) {
-    left.v = isa_zalloc(&c->al, bytes);
-    if (!left.v) {
-      s->out->failed = true;
-      return;
-    }
-    memcpy(left.v, c->heap.v, bytes);
+    c->events.first = c->events.n = 0;
+    c->events.posted = 0;
   }
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     vm_event v = {0};
-    if (!s->reads) vm_heap_pop(&left, &v);
+    if (!s->reads) v = c->events.v[c->events.first + i];
     walk_event(s, c, &v, &t);
   }
-  if (!s->reads && n) isa_free(&c->al, left.v, bytes);
   if (s->reads) check_tally(s, c, &t);
 }
 
