@@ -29,6 +29,13 @@ class KernelError(SomaError, ValueError):
             self.args = ("%s:%d: %s" % (file, line, self.text),)
         return self
 
+    def put(self, words, others):
+        """Says others instead of these words, if others is not empty."""
+        if others and words in self.text:
+            place = self.args[0][:len(self.args[0]) - len(self.text)]
+            self.text = self.text.replace(words, others)
+            self.args = (place + self.text,)
+
     def of_core(self, core):
         """Says which of two cores the error is about, unless it does already."""
         if not self.text.startswith("core "):

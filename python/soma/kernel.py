@@ -10,6 +10,7 @@ from . import lib as L
 from .errors import KernelError, NotBuilt
 from .lib import lib
 from .machine import Program, _take_diagnostics, _text
+from .words import of_nki
 
 SPILL, KEEP_ORDER, FIXED_ENGINES, COPIES = 1, 2, 4, 8
 ACCUMULATE, STATIC, SWDGE, HWDGE = 1, 2, 4, 8  # flags of a record
@@ -74,7 +75,7 @@ class Builder:
     def fail(self, status):
         """Raises the error of a call that returned `status`."""
         file, line = C.c_char_p(), C.c_uint32()
-        text = _text(lib.soma_kernel_error_place(self.handle, C.byref(file), C.byref(line)))
+        text = of_nki(_text(lib.soma_kernel_error_place(self.handle, C.byref(file), C.byref(line))))
         kind = NotBuilt if status == L.UNBUILT else KernelError
         raise kind(text, _text(file.value) or None, line.value, status)
 
@@ -143,7 +144,8 @@ class Builder:
         text = _take_diagnostics(d)
         if status:
             file, line = C.c_char_p(), C.c_uint32()
-            own = _text(lib.soma_kernel_error_place(self.handle, C.byref(file), C.byref(line)))
+            own = of_nki(_text(lib.soma_kernel_error_place(self.handle, C.byref(file),
+                                                           C.byref(line))))
             raise KernelError(text.strip() or own, None if text else _text(file.value) or None,
                               line.value, status, report=text or own)
         return Program(self.machine, p, {}), text
@@ -153,7 +155,7 @@ class Builder:
         read before it is written."""
         found, u = [], L.Unwritten()
         while lib.soma_kernel_get_unwritten(self.handle, len(found), C.byref(u)) == L.OK:
-            found.append((u.buffer, _text(u.text), (_text(u.file), u.line)))
+            found.append((u.buffer, of_nki(_text(u.text)), (_text(u.file), u.line)))
         return found
 
     def report(self):

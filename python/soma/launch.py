@@ -4,6 +4,7 @@ import inspect
 import itertools
 import math
 import os
+import re
 import sys
 import types
 import warnings
@@ -213,6 +214,9 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
             built.around = around
             for text, file, line in built.unwritten:
                 _warn(function, text + "; it reads zeros here", file, line)
+            for s in _never_written(recs, built.result):
+                _warn(function, "%s() returns tensor %s, which nothing writes: it holds zeros"
+                      % (built.name, s.name), recs[0].names.get(s.at[0]), s.at[1])
             if built.result is None and not any(r.prints for r in recs) and \
                     not any(s.written for _, s in built.inputs):
                 _warn(function, "%s() returns nothing and writes none of its arguments: what it "
@@ -229,10 +233,32 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
             if getattr(error, "finishing", False) and rec.unwritten():
                 continue
             raise _at_user(error) from None
-        except (TypeError, ValueError, IndexError) as error:
+        except (TypeError, ValueError, IndexError, AttributeError) as error:
             raise _of_this_package(error)
     raise SomaError("the kernel was built 64 times, and each build found something new about "
                     "its tensors")
+
+
+def _never_written(recs, result):
+    """Storages of the result that no instruction of a core writes."""
+    found = []
+
+    def note(t):
+        s = t.storage
+        if s.role == L.ROLE_OUTPUT and s not in found and not s.written and not any(
+                other.twin is s and other.written for r in recs[1:] for other in r.tensors):
+            found.append(s)
+
+    def walk(x):
+        if isinstance(x, Tensor):
+            note(x)
+        elif isinstance(x, (list, tuple)):
+            for v in x:
+                walk(v)
+        elif isinstance(x, dict):
+            walk(list(x.values()))
+    walk(result)
+    return found
 
 
 def _warn(function, text, file=None, line=0):
@@ -269,6 +295,7 @@ def _build(recs, core_of, function, args, kwargs):
         program, warnings = recs[0].builder.finish(*(r.builder for r in recs[1:]))
     except KernelError as error:
         error.finishing = True
+        error.put("an unknown line", recs[-1 if "core 1: " in error.text else 0].declared())
         raise
     for rec in recs:
         program.texts.update(rec.texts())
@@ -346,12 +373,37 @@ def _of_this_package(error):
         error.args = ("a function of NumPy does not take a tile, whose values are known when the "
                       "kernel runs: nki.language has functions of tiles",)
         ours = True
+    ours = _known(error, frames) or ours
     if not ours or not frames:
         return error
     place = "%s:%d: " % _place(frames[-1])
     if not str(error).startswith(place):
         error.args = (place + str(error),)
     return _cut(error, frames)
+
+
+_CALL = re.compile(r"(?:\w+\.)*(\w+)\(\) (?:got an unexpected|got multiple|missing \d|takes )")
+
+
+def _known(error, frames):
+    """Whether Python's own error is about a name of this package; it then says which there are."""
+    called = _CALL.match(str(error)) if isinstance(error, TypeError) else None
+    modules = [m for m in map(sys.modules.get, ("nki.isa", "nki.language")) if m]
+    if called and frames:
+        names = frames[-1].tb_frame.f_code.co_names
+        function = next((f for m in modules if (f := getattr(m, called[1], None))), None)
+        if not inspect.isfunction(function) or called[1] not in names or \
+                frames[-1].tb_frame.f_globals.get(called[1], function) is not function:
+            return False
+        error.args = ("%s; its arguments are %s" % (error, ", ".join(
+            inspect.signature(function).parameters)),)
+        return True
+    name, of = getattr(error, "name", None), getattr(error, "obj", None)
+    if not isinstance(error, AttributeError) or not isinstance(of, Tensor) or \
+            not any(hasattr(m, name) for m in modules):
+        return False
+    error.args = ("a tile has no .%s(): nl.%s is a function of tiles" % (name, name),)
+    return True
 
 
 _NUMPY = os.path.dirname(np.__file__) + os.sep, "<__array_function__ internals>"

@@ -61,6 +61,8 @@ def act(op):
     except (KeyError, TypeError):
         pass
     name = _ACT.get(name_of(op))
+    if op is None:
+        raise KernelError("op is missing: give a function such as nl.exp")
     if name is None:
         raise KernelError("op=%s is not an activation function; there are %s"
                           % (name_of(op) or insn.said(op), ", ".join(sorted(_ACT))))

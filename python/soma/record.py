@@ -266,6 +266,16 @@ class Recorder:
             found = True
         return found
 
+    def declared(self):
+        """Where the kernel declares the tensor in HBM that finish() has refused, as it is read
+        before it is written; "" if it is another error."""
+        tensors = {s.handle: s for s in self.tensors}
+        for number, _, _ in self.builder.unwritten():
+            s = tensors.get(number)
+            if s is not None and s.at[0] in self.names:
+                return "%s:%d" % self.place_of(s.at)
+        return ""
+
     def _keep_order(self):
         if self.ordered > 1:
             self.builder.order(self.count - 2, self.count - 1)

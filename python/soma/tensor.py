@@ -176,15 +176,16 @@ class Tensor(Views):
         """`if bias:` is true for a tensor. The result of a comparison has no truth value."""
         if self.pending is not None:
             raise KernelError("the values of a tile are known when the kernel runs, not while it "
-                              "is built: they cannot decide an `if`; nl.where chooses between two "
-                              "values for each element")
+                              "is built: they cannot decide an `if`, a `while` or Python's max(); "
+                              "nl.where chooses between two values for each element, nl.maximum "
+                              "takes the larger")
         return True
 
     def _no_number(self, *args, **kwargs):
         raise TypeError("%r: its values are known when the kernel runs, not while it is built: "
                         "they are not numbers of Python or NumPy" % self)
 
-    __float__ = __int__ = __array__ = _no_number
+    __float__ = __int__ = __index__ = __array__ = _no_number
 
     def __hash__(self):
         return id(self)

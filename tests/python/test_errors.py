@@ -26,32 +26,32 @@ PACKAGES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(
 # 128 x 512 in SBUF, p one in PSUM, a tensor of that shape in HBM.
 WRONG = (
     ("nisa.tensor_tensor(dst=y, data1=x, data2=x[:, 0:511], op=nl.add)", KernelError,
-     "tensor_tensor src1: 511 elements per partition: dst has 512"),
+     "tensor_tensor data2: 511 elements per partition: dst has 512"),
     ("nisa.tensor_tensor(dst=y, data1=x, data2=x, op='foo')", KernelError,
      "op=foo is not an operator of the machine's engines; there are abs, "),
     ("nisa.tensor_tensor(y, x, x)", KernelError, "op is missing: give an operator such as nl.add"),
-    ("nisa.tensor_tensor(dst=y, data1=x, data2=a, op=nl.add)", KernelError, "tensor_tensor src1: "
+    ("nisa.tensor_tensor(dst=y, data1=x, data2=a, op=nl.add)", KernelError, "tensor_tensor data2: "
      "tensor_tensor does not take an hbm operand here: copy it to sbuf with DMA"),
     ("nisa.tensor_scalar(dst=y, data=x, op0=nl.add, operand0=1e-5, op1=nl.rsqrt)", KernelError,
      "tensor_scalar op0: add, rsqrt: tensor_scalar on gpsimd has only op0=rsqrt"),
     ("nisa.activation(dst=y, op=nl.add, data=x)", KernelError,
      "op=add is not an activation function; there are abs, "),
     ("nisa.activation(dst=y, op=nl.exp, data=x, bias=x)", KernelError,
-     "activate bias: 512 elements per partition: the operand must be a [P, 1] vector"),
+     "activation bias: 512 elements per partition: the operand must be a [P, 1] vector"),
     ("nisa.activation(dst=y, op=nl.exp, data=x, scale='x')", KernelError, "scale is 'x': a number, "
      "a register or a tile of one element in each partition is needed"),
     ("nisa.activation(dst=y, op=nl.exp, data=x, reduce_cmd=9)", KernelError,
      "activation: reduce_cmd=9: there are idle, reset, reduce, reset_reduce, load_reduce"),
     ("nisa.nc_matmul(dst=y, stationary=x[:, 0:128], moving=x)", KernelError,
-     "matmul dst: the tensor engine does not write sbuf in matmul: use psum"),
+     "nc_matmul dst: the tensor engine does not write sbuf in nc_matmul: use psum"),
     ("nisa.nc_matmul(dst=p, stationary=x, moving=x)", KernelError,
-     "ldweights src: 512 columns: the stationary operand has at most 128"),
+     "nc_matmul stationary: 512 columns: the stationary operand has at most 128"),
     ("nisa.nc_matmul(dst=p, stationary=x[0:64, 0:128], moving=x)", KernelError,
      "nc_matmul: stationary has 64 partitions, moving 128: they are summed over"),
     ("nl.matmul(x, y)", KernelError,
-     "ldweights src: 512 columns: the stationary operand has at most 128"),
+     "nc_matmul stationary: 512 columns: the stationary operand has at most 128"),
     ("nisa.nc_transpose(dst=p, data=x)", KernelError,
-     "ldweights src: 512 columns: the stationary operand has at most 128"),
+     "nc_matmul stationary: 512 columns: the stationary operand has at most 128"),
     ("nl.transpose(x)", KernelError, "a tile of 512 partitions (shape [512, 128]): there are 128"),
     ("x[:, 600]", KernelError, "index 600 of dimension 1, which has 512 elements"),
     ("x[5:3, :]", KernelError, "5:3 of dimension 0, which has 128 elements, is empty"),
@@ -76,7 +76,18 @@ WRONG = (
     ("nl.load(a, mask=i ** 2 < 5)", KernelError, "(i0) ** 2 is not affine"),
     ("nisa.tensor_copy(y, x, mask=(i < j))", NotBuilt, "tensor_copy: mask "),
     ("nl.load(a, mask=3)", KernelError, "mask=3: a mask is made of comparisons of indices"),
-    ("1 if x[0, 0] > 3 else 2", KernelError, "the values of a tile are known when the kernel runs"),
+    ("1 if x[0, 0] > 3 else 2", KernelError, "the values of a tile are known when the kernel runs, "
+     "not while it is built: they cannot decide an `if`, a `while` or Python's max(); nl.where"),
+    ("max(x, 0.0)", KernelError, "the values of a tile are known when the kernel runs"),
+    ("range(x)", TypeError, "<float32[128, 512] in sbuf, x>: its values are known when the kernel"),
+    ("nisa.activation(dst=y, data=x)", KernelError,
+     "op is missing: give a function such as nl.exp"),
+    ("nisa.tensor_tensor(dst=y, src0=x, src1=x, op=nl.add)", TypeError, "tensor_tensor() got an "
+     "unexpected keyword argument 'src0'; its arguments are dst, data1, data2, op, engine, name"),
+    ("nl.sum(x)", TypeError, "sum() missing 1 required positional argument: 'axis'; its arguments "
+     "are x, axis, dtype, keepdims"),
+    ("nisa.tensor_tensor(dst=y, data1=p, data2=p, op=nl.add)", KernelError, "tensor_tensor data2: "
+     "data1 and data2 are both in psum: one of them must be in sbuf"),
     ("float(x)", TypeError, "<float32[128, 512] in sbuf, x>: its values are known when the kernel "
      "runs, not while it is built"),
     ("np.asarray(x)", TypeError, "<float32[128, 512] in sbuf, x>: its values are known"),
@@ -107,9 +118,12 @@ WRONG = (
     ("nisa.tensor_scalar(dst=y, data=x, op0=nl.add, operand0=np.zeros(3))", KernelError,
      "operand0 is a NumPy array of shape [3]: a number, a register or a tile"),
     ("nisa.tensor_reduce(dst=y[:, 0:1], op=nl.add, data=x, axis=0)", KernelError,
-     "tensor_reduce: axis 0 of a tile of 2 dimensions: the free ones are 1 to 1"),
+     "tensor_reduce: axis 0 of a tile of 2 dimensions: the free ones are 1 to 1; axis 0 is the "
+     "partitions: nisa.tensor_partition_reduce takes those, or a matmul with ones adds them"),
+    ("nl.sum(x, axis=None)", KernelError, "nl.sum: axis=None: an axis is a whole number"),
     ("nisa.tensor_reduce(dst=y[:, 0:2], op=nl.add, data=x, axis=1)", KernelError,
-     "tensor_reduce dst: 2 elements per partition: reducing the last 1 dimensions of src leaves 1"),
+     "tensor_reduce dst: 2 elements per partition: reducing the last 1 dimensions of data leaves "
+     "1"),
     ("nisa.memset(dst=nl.ndarray((128, 100000), nl.float32), value=0)", KernelError,
      "tile t needs 400000 bytes or more in each partition: trn2 has 229376 in sbuf"),
     ("nisa.memset(dst=nl.ndarray((128, 5000), nl.float32, buffer=nl.psum), value=1)", KernelError,
@@ -179,6 +193,43 @@ def kernel_of(statement):
 
 
 class Errors(unittest.TestCase):
+    @unittest.skipIf(sys.version_info < (3, 10), "Python does not say whose attribute it is")
+    def test_a_function_of_numpys_arrays_that_tiles_do_not_have(self):
+        error = self.refused("x.max()", AttributeError)
+        self.assertEqual(str(error),
+                         "case.py:4: a tile has no .max(): nl.max is a function of tiles")
+
+    def test_a_tensor_that_is_read_before_it_is_written_has_its_line(self):
+        @nki.jit
+        def kernel(a):
+            out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+            between = nl.ndarray(a.shape, a.dtype, buffer=nl.private_hbm)  # line + 3
+            nl.store(out, nl.load(between))
+            return out
+        line = kernel.function.__code__.co_firstlineno
+        with self.assertRaisesRegex(KernelError, r"test_errors.py:%d: dma_copy src: reads byte 0 "
+                                    r"of tensor between .*; it is declared at \S*test_errors.py:%d$"
+                                    % (line + 4, line + 3)):
+            kernel(data(128, 64))
+
+    def test_a_result_that_nothing_writes_is_told(self):
+        @nki.jit
+        def kernel(a, which):
+            one = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+            two = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)  # line + 3
+            for t in (one, two)[:which]:
+                nl.store(t[nl.program_id(0) * 32:nl.program_id(0) * 32 + 32], nl.load(a[0:32]))
+            return one, {"two": two}
+        line = kernel.function.__code__.co_firstlineno
+        for launched in (kernel, kernel[2]):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                launched(data(128, 64), 2)
+                self.assertEqual([str(w.message) for w in told], [])
+                launched(data(128, 64), 1)
+            self.assertEqual([(str(w.message), w.lineno) for w in told], [
+                ("kernel() returns tensor two, which nothing writes: it holds zeros", line + 3)])
+
     def refused(self, statement, kind):
         with self.assertRaises(kind) as caught:
             kernel_of(statement)(data(128, 512))

@@ -66,7 +66,7 @@ class Places(KernelCase):
         inside = page[page.index('{"soma"'):]
         told = json.JSONDecoder().raw_decode(inside)[0]
         self.assertEqual((told["files"], told["title"]), ([name], "kernel"))
-        with self.assertRaisesRegex(ValueError, "^%s:11: activate dst: " % re.escape(name)):
+        with self.assertRaisesRegex(ValueError, "^%s:11: activation dst: " % re.escape(name)):
             kernel(x, True)
 
     def test_a_file(self):

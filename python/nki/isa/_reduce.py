@@ -19,11 +19,15 @@ _LOAD, _FIND, _REPLACE = insn.OP["match_value_load"], insn.OP["find_index8"], \
 
 def axes_of(axis, ndim, call):
     """The axes as sorted numbers from 1."""
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = sorted(insn.whole(a) + (ndim if insn.whole(a) < 0 else 0) for a in axes)
+    axes = [insn.whole(a) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    if None in axes:
+        raise KernelError("%s: axis=%s: an axis is a whole number" % (call, insn.said(axis)))
+    axes = sorted(a + (ndim if a < 0 else 0) for a in axes)
     if not axes or axes[0] < 1 or axes[-1] >= ndim:
-        raise KernelError("%s: axis %s of a tile of %d dimensions: the free ones are 1 to %d"
-                          % (call, axis, ndim, ndim - 1))
+        raise KernelError("%s: axis %s of a tile of %d dimensions: the free ones are 1 to %d%s"
+                          % (call, axis, ndim, ndim - 1, "; axis 0 is the partitions: "
+                             "nisa.tensor_partition_reduce takes those, or a matmul with ones "
+                             "adds them" if 0 in axes else ""))
     return axes
 
 

@@ -1,0 +1,35 @@
+"""Messages of the builder in the words of NKI: it says `ldweights src`, a kernel `stationary`."""
+import re
+
+# What kernels call an instruction of the machine, and its operands, where the names differ.
+_CALLS = {
+    "tensor_tensor": ("tensor_tensor", {"src0": "data1", "src1": "data2"}),
+    "tensor_scalar": ("tensor_scalar", {"src": "data", "imm0": "operand0", "imm1": "operand1"}),
+    "scalar_tensor_tensor": ("scalar_tensor_tensor", {"src": "data", "imm0": "operand0",
+                                                      "src1": "operand1"}),
+    "tensor_scalar_reduce": ("tensor_scalar_reduce", {"src": "data", "imm0": "operand0"}),
+    "tensor_tensor_scan": ("tensor_tensor_scan", {"src0": "data0", "src1": "data1",
+                                                  "init": "initial"}),
+    "tensor_reduce": ("tensor_reduce", {"src": "data"}),
+    "partition_reduce": ("tensor_partition_reduce", {"src": "data"}),
+    "reciprocal": ("reciprocal", {"src": "data"}),
+    "copy_predicated": ("tensor_copy_predicated", {"pred": "predicate"}),
+    "activate": ("activation", {"src": "data"}),
+    "activate2": ("activate2", {"src": "data"}),
+    "ldweights": ("nc_matmul", {"src": "stationary"}),
+    "matmul": ("nc_matmul", {"src": "moving"}),
+    "ldweights_mx": ("nc_matmul_mx", {"src": "stationary", "scale": "stationary_scale"}),
+    "matmul_mx": ("nc_matmul_mx", {"src": "moving", "scale": "moving_scale"}),
+    "transpose32": ("nc_transpose", {"src": "data"}),
+}
+_BEGIN = re.compile(r"(core \d: )?(\w+)(?= \w+: )")
+
+
+def of_nki(text):
+    """The message, if it begins with an instruction and an operand, as a kernel calls them."""
+    begin = _BEGIN.match(text)
+    call, operands = _CALLS.get(begin[2], (None, {})) if begin else (None, {})
+    if not call:
+        return text
+    text = re.sub(r"\b%s\b" % begin[2], call, text)
+    return re.sub(r"\b(?:%s)\b" % "|".join(operands), lambda m: operands[m[0]], text)
