@@ -195,19 +195,29 @@ static bool fn_extreme(eval *e, const as_tok *name, const as_val *v, unsigned n,
   return true;
 }
 
-enum fn { FN_MIN, FN_MAX, FN_ABS, FN_CEIL_DIV, FN_ALIGN_UP, FN_STRLEN, FN_INT, FN_LOG2, FN_N };
+enum fn {
+#define CALL(id, name, least, most, takes, text) FN_##id,
+#define TERM(name, text)
+#include "terms.def"
+#undef CALL
+  FN_N
+};
 static const struct {
   const char *name;
   uint8_t least, most;
   uint8_t takes; /* kind of the arguments, 0: any number */
-} fns[FN_N] = {[FN_MIN] = {"min", 1, MAX_ARGS, 0},
-               [FN_MAX] = {"max", 1, MAX_ARGS, 0},
-               [FN_ABS] = {"abs", 1, 1, 0},
-               [FN_CEIL_DIV] = {"ceil_div", 2, 2, AS_V_INT},
-               [FN_ALIGN_UP] = {"align_up", 2, 2, AS_V_INT},
-               [FN_STRLEN] = {"strlen", 1, 1, AS_V_STR},
-               [FN_INT] = {"int", 1, 1, 0},
-               [FN_LOG2] = {"log2", 1, 1, AS_V_INT}};
+} fns[FN_N] = {
+#define NUMBER 0
+#define INT AS_V_INT
+#define TEXT AS_V_STR
+#define CALL(id, name, least, most, takes, text) {name, least, most, takes},
+#include "terms.def"
+#undef CALL
+#undef TERM
+#undef NUMBER
+#undef INT
+#undef TEXT
+};
 
 static int find_fn(const as_tok *t) {
   for (int i = 0; i < FN_N; i++)

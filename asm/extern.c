@@ -25,6 +25,13 @@ static as_sym *exported(as_cur *c) {
     c->t++;
     return s;
   }
+  if (as_at_name(c) && c->j->unit->section == AS_NSECTIONS) {
+    as_error(c->j, t->pos, t->len,
+             "nothing called `%s` is declared before this line; `global` comes after the "
+             "declaration, and for a label in its section",
+             t->text);
+    return NULL;
+  }
   if (!as_at_name(c) || t->text[0] != '.') return as_label_ref(c);
   as_error(c->j, t->pos, t->len, "a local label cannot be global");
   return NULL;

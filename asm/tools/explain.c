@@ -335,8 +335,12 @@ static bool explain_keyword(const char *name, size_t n, isa_buf *out) {
   return any;
 }
 
-bool as_explain(const char *name, isa_buf *out) {
-  size_t n = strlen(name);
+bool as_explain(const char *text, isa_buf *out) {
+  char name[128];
+  size_t n = strlen(text);
+  if (n > 1 && text[n - 1] == '=') n--; /* an operand as it is written */
+  snprintf(name, sizeof name, "%.*s", (int)n, text);
+  n = strlen(name);
   int op = isa_op_find(name, n), ps = op < 0 ? as_pseudo_find(name, n) : -1;
   bool found = op >= 0 || ps >= 0;
   if (op >= 0)

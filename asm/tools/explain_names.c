@@ -236,6 +236,26 @@ static bool explain_builtin(const char *name, isa_buf *out) {
   return false;
 }
 
+static bool explain_term(const char *name, isa_buf *out) {
+  static const struct {
+    const char *name, *text;
+  } terms[] = {
+#define CALL(id, name, least, most, takes, text) {name, text},
+#define TERM(name, text) {name, text},
+#include "../terms.def"
+#undef CALL
+#undef TERM
+  };
+  bool any = false;
+  for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
+    if (!same(terms[i].name, name)) continue;
+    isa_buf_printf(out, "%s\n  in         an expression or after an operand: %s\n", name,
+                   terms[i].text);
+    any = true;
+  }
+  return any;
+}
+
 static bool explain_warning(const char *name, isa_buf *out) {
   static const struct {
     const char *name, *text;
@@ -278,9 +298,9 @@ static bool is_register(const char *name) {
 
 bool as_explain_name(const char *name, isa_buf *out) {
   static bool (*const explain[])(const char *, isa_buf *) = {
-      explain_operator,  explain_function, explain_type,   explain_target,
-      explain_engine,    explain_memory,   explain_value,  explain_operand,
-      explain_directive, explain_builtin,  explain_warning};
+      explain_operator,  explain_function, explain_type,    explain_target,
+      explain_engine,    explain_memory,   explain_value,   explain_operand,
+      explain_directive, explain_builtin,  explain_warning, explain_term};
   bool any = false;
   for (size_t i = 0; i < sizeof explain / sizeof *explain; i++) any |= explain[i](name, out);
   if (is_register(name)) {

@@ -172,6 +172,7 @@ end)
 local how = {heat = show.heat, stats = show.stats}
 command("print", "WHAT[/heat|/stats]", "a tile or tensor, as in t[0:4, :8]; a register r3 or vector.r3; a semaphore $s", function(s, args)
   local what, form = args:match "^(.-)%s*/%s*(%a+)$"
+  if not what then form, what = args:match "^/%s*(%a+)%s+(.+)$" end -- as gdb has it
   what = what or args
   if what == "" then refuse "print what? A tile, a tensor, r3, $s" end
   if form and not how[form] then refuse("'/%s': /heat or /stats%s", form, place.hint(form, {"heat", "stats"})) end

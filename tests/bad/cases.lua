@@ -737,6 +737,14 @@ try soma-as --help
           ^~~
 ]], command = "echo 'x equ A' >v.s; echo 'y equ B' >w.s; printf '%%include \"w.s\"\\n%%ifndef BUFS\\n%%define BUFS 2\\n%%endif' >u.s; " ..
     "$AS v.s u.s -D A=1 -D B=2 -D BUF=4 -o u.sbc; s=$?; rm v.s u.s w.s u.sbc; exit $s" },
+  { name = "as: --explain of an operand as it is written", command = "$AS --explain op0= | grep -q 'an operand' && $AS --explain =", err = [[
+soma-as: nothing is called `=`; soma --explain has constants of the clock and checks
+]] },
+  { name = "as: global before the declaration", exit = 1, err = [[
+u.s:1:8: error: nothing called `t` is declared before this line; `global` comes after the declaration, and for a label in its section
+  global t
+         ^
+]], command = "printf 'global t\\nt tile sbuf float32[128,8]\\n' >u.s; $AS -r u.s -o u.o; s=$?; rm u.s; exit $s" },
   { name = "as: output onto its source", err = [[
 soma-as: the output t.s is a file that is read
 try soma-as --help
