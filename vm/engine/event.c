@@ -11,13 +11,18 @@ static bool comes_before(const vm_event *a, vm_time time, uint64_t rank) {
   return a->time < time || (a->time == time && a->rank < rank);
 }
 
-enum { NEAR = 16 }; /* events from the end on that are looked at one by one */
+enum { NEAR = 8 }; /* events from an end on that are looked at one by one */
 
 /* How many of the n events at v come before one of that time and rank. */
 static uint32_t before_it(const vm_event *v, uint32_t n, vm_time time, uint64_t rank) {
-  uint32_t lo = 0, hi = n;
-  for (; hi > 0 && n - hi < NEAR; hi--)
-    if (comes_before(&v[hi - 1], time, rank)) return hi;
+  uint32_t lo = 0, hi = n, half = n / 2;
+  if (n && !comes_before(&v[half], time, rank)) {
+    for (hi = half; lo < hi && lo < NEAR; lo++)
+      if (!comes_before(&v[lo], time, rank)) return lo;
+  } else {
+    for (lo = n ? half + 1 : 0; hi > lo && n - hi < NEAR; hi--)
+      if (comes_before(&v[hi - 1], time, rank)) return hi;
+  }
   while (lo < hi) {
     uint32_t mid = lo + (hi - lo) / 2;
     if (comes_before(&v[mid], time, rank))
@@ -49,7 +54,7 @@ static vm_event *open_gap(vm_events *q, uint32_t i) {
   uint32_t after = q->n++ - i;
   if (after > i && q->first > 0) {
     q->first--;
-    memmove(at - 1, at, i * sizeof *at);
+    if (i) memmove(at - 1, at, i * sizeof *at);
     return at - 1 + i;
   }
   if (after) memmove(at + i + 1, at + i, after * sizeof *at);

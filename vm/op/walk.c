@@ -54,8 +54,8 @@ void vm_walk_seek(vm_walk *w, uint64_t e) {
   uint64_t r = e += w->from;
   w->run_at = w->base;
   if (w->n > 1) {
-    uint64_t run = w->dim[w->n - 1].num, q = e / run;
-    r = e % run;
+    uint64_t run = w->dim[w->n - 1].num, q = vm_quotient(e, run);
+    r = e - q * run;
     for (int d = w->n - 1; d-- > 0;) {
       vm_walk_dim *x = &w->dim[d];
       bool fits = q == 0 || q < x->num;

@@ -27,6 +27,11 @@ typedef struct vm_walk {
   vm_walk_dim dim[VM_DIMS + 1];
 } vm_walk;
 
+/* Division of what most often has 32 bits: on many hosts that takes half as long, or less. */
+static inline uint64_t vm_quotient(uint64_t a, uint64_t b) {
+  return (a | b) >> 32 ? a / b : (uint32_t)a / (uint32_t)b;
+}
+
 /* A walk over all of v. Dimensions that continue one another become one. Dimension row_dim has its
  * byte offsets in rows (NULL: no dimension does). The walk has no position before vm_walk_seek. */
 void vm_walk_open(vm_walk *w, const vm_view *v, const int64_t *rows, unsigned row_dim);
