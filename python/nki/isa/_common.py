@@ -244,9 +244,15 @@ def shift(values):
 
 def broadcast_shape(*shapes):
     """The shape that NumPy's rule gives."""
-    if len(shapes) == 1 or shapes[0] == shapes[1]:
-        if len(shapes) < 3:
-            return tuple(shapes[0])
+    if len(shapes) == 2:
+        a, b = shapes
+        if a == b:
+            return tuple(a)
+        if len(a) == 2 == len(b) and a[0] == b[0]:
+            if b[1] == 1:
+                return tuple(a)
+            if a[1] == 1:
+                return tuple(b)
     n = max(map(len, shapes))
     out = []
     for sizes in zip(*[(1,) * (n - len(s)) + tuple(s) for s in shapes]):

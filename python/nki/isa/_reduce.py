@@ -2,12 +2,13 @@
 import numpy as np
 
 from soma import dtypes, ops
+from soma.kernel import PACKED
 from soma.ops import alu
 from soma.tensor import same_view
 
 from . import constants as c
 from ._common import (KernelError, Tensor, clear_outside, cmd_of, crop, done, insn, need, new_tile,
-                      record, returned)
+                      record, recorders, returned)
 from ._elementwise import _either, _out, read_accumulators
 
 _REDUCE, _PREDUCE = insn.OP["tensor_reduce"], insn.OP["partition_reduce"]
@@ -19,6 +20,8 @@ _LOAD, _FIND, _REPLACE = insn.OP["match_value_load"], insn.OP["find_index8"], \
 
 def axes_of(axis, ndim, call):
     """The axes as sorted numbers from 1."""
+    if axis.__class__ is int and 0 < axis < ndim:
+        return [axis]
     axes = [insn.whole(a) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
     if None in axes:
         raise KernelError("%s: axis=%s: an axis is a whole number" % (call, insn.said(axis)))
@@ -46,6 +49,10 @@ def _merged(shape, steps):
 
 def emit_reduce(dst, src, op, axes, negate=0):
     """dst = op over these axes of src, which may be any free ones."""
+    if len(src.shape) == 2 and src.shape[1] > 1:  # by far the most frequent: its words are exact
+        recorders[0].emit(_REDUCE, insn.VECTOR, (dst.words(), src.words(),
+                                                 PACKED[op, 1, 1 if negate else 0]), 0, 3)
+        return
     keep = [d for d in range(1, src.ndim) if d not in axes]
     kept = _merged([src.shape[d] for d in keep], [src.steps[d] for d in keep])
     cut = _merged([src.shape[d] for d in axes], [src.steps[d] for d in axes]) or [(1, 1)]
@@ -61,6 +68,8 @@ def emit_reduce(dst, src, op, axes, negate=0):
 
 def reduced_shape(shape, axes, keepdims):
     """The shape that is left; a tile keeps two dimensions."""
+    if len(shape) == 2:  # then axis 1 goes
+        return shape[0], 1
     if keepdims:
         return tuple(1 if d in axes else n for d, n in enumerate(shape))
     out = tuple(n for d, n in enumerate(shape) if d not in axes)
