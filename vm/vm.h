@@ -284,14 +284,11 @@ typedef struct vm_transfer {
     uint32_t sharing;
     vm_time moves;
   } packet;
-  /* Shares that are done and whose bytes are yet to move (later.c), chained, and what they read and
-   * write. */
-  struct vm_share *late;
-  vm_box late_src, late_dst;
+  uint32_t late; /* shares that are done and whose bytes are yet to move (batch.c) */
+  bool ended;    /* it is released with the last of these */
   struct vm_transfer *next_free;
 } vm_transfer;
 
-enum { VM_LATE = 8 }; /* transfers with late shares, at most */
 typedef struct vm_share {
   vm_item item;
   vm_transfer *t;
@@ -415,6 +412,7 @@ typedef struct vm_memory {
   uint8_t *sbuf, *psum;
   vm_workspace *work;
   vm_array *array;
+  struct vm_batch *batch;        /* core 0's: what is computed a little later (batch.c) */
   size_t sbuf_pitch, psum_pitch; /* host bytes between partitions, never a multiple of 4 KiB */
   size_t sbuf_size, psum_size;   /* host bytes in all */
   uint64_t *reach; /* of SBUF, of PSUM: no partition was ever written from this byte on */
@@ -479,9 +477,7 @@ typedef struct vm_core {
   uint32_t shares_alive;           /* in rings */
   uint32_t queued[ISA_MAX_QUEUES]; /* all transfers; when resumed also those then in flight */
   vm_events events;
-  vm_item items;              /* list head, of the lead: both cores' */
-  vm_transfer *late[VM_LATE]; /* with such shares, core 0's: both cores' */
-  unsigned nlate;
+  vm_item items;   /* list head, of the lead: both cores' */
   vm_time now;     /* of the event being run */
   vm_time horizon; /* how far an engine may go without an event: to a limit, or the stop */
   vm_hooks hooks;

@@ -1,6 +1,7 @@
-/* Shares of a transfer that move together: nothing that looks at memory while the transfer is under
- * way can tell. Each program has something else touch the transfer's bytes at many moments, on one
- * thread, where each share moves as it ends, and on eight. */
+/* Work that waits (vm/engine/batch.c): nothing that looks at memory while it waits can tell. Each
+ * program has something else touch a transfer's bytes at many moments, and has instructions that
+ * follow one another in a batch, or must not. With a listener each step is done at once; without
+ * one, on one thread and on eight, the run must give the same. */
 #include "vm_bed.h"
 #include "../../vm/work/work.h"
 #include "full.h"
@@ -55,6 +56,29 @@ static const struct {
     {"an element that gives an offset is read", HEAD LOAD VECTOR
      " tensor_copy u[:, 0:1], int32@sbuf[0,128,0+(int32@sbuf[3,1,252,t][1][1])*1,t][1][1]\n"
      " nop $seen++\n halt\n"},
+    {"instructions follow in the same partitions",
+     HEAD LOAD VECTOR " tensor_copy u, t\n tensor_tensor u, u, t, op=add\n"
+                      " tensor_reduce one, u, op=max, axes=1\n"
+                      " tensor_copy u[64:128, 1:2], one[64:128, :] $seen++\n halt\n"},
+    {"an instruction takes bytes to other partitions",
+     HEAD LOAD VECTOR " tensor_copy u, t\n tensor_copy u[0:64, :], u[64:128, :]\n"
+                      " tensor_tensor u, u, t, op=add $seen++\n halt\n"},
+    {"sums go to other partitions",
+     HEAD "f tile sbuf float32[128, 64]\n" LOAD
+          "section scalar\n nop $ready>=1\n activate f[64:128, :], t[64:128, :], fn=copy, "
+          "reduce=reset_reduce $loaded>=9\n act_read_acc f[0:64, 0:1]\n"
+          " activate f, f, fn=copy, reduce=reduce\n act_read_acc f[:, 1:2]\n"
+          " activate u, f, fn=copy $seen++\n halt\n" VECTOR " memset t, 5\n halt\n"},
+    {"roundings are counted",
+     HEAD "h tile sbuf bfloat16[128, 64]\n" LOAD VECTOR
+          " tensor_scalar h, t, op0=mult, imm0=1.0078, round=stochastic\n"
+          " tensor_scalar h[96:128, :], t[96:128, :], op0=mult, imm0=77.77, round=stochastic\n"
+          " tensor_scalar h[0:64, :], h[0:64, :], op0=mult, imm0=1.0078, round=stochastic\n"
+          " tensor_copy u, h $seen++\n halt\n"},
+    {"a transfer reads what another one wrote to HBM",
+     HEAD LATE_LOAD VECTOR " halt\nsection scalar\n nop $ready>=1\n" WAIT
+                           " dma_copy d, t, queue=w $copied\n dma_copy u[0:127, :], d[1:128, :], "
+                           "queue=w $copied>=16 $copied\n nop $copied>=32\n nop $seen++\n halt\n"},
     {"device_print", HEAD LOAD VECTOR " device_print \"t\", t[0:128, 0:1]\n nop $seen++\n halt\n"},
 };
 
@@ -75,12 +99,16 @@ typedef struct seen {
       trace; /* hashes: of outputs, texts and, if the run stops once, its state there */
 } seen;
 
+static void ignore(void *ud, const soma_event *e) { (void)ud, (void)e; }
+
+/* threads 0: one, and a listener. */
 static seen run(const char *form, unsigned delay, unsigned threads, soma_time stop) {
   static int32_t a[128 * 64], x[128 * 64];
   char text[4096];
   uint64_t h = 14695981039346656037u;
   soma_options o = SOMA_OPTIONS_INIT;
-  o.threads = threads;
+  o.threads = threads ? threads : 1;
+  o.event = threads ? NULL : ignore;
   o.print = add_print;
   o.print_ud = &h;
   for (int i = 0; i < 128 * 64; i++) a[i] = i % 61;
@@ -110,17 +138,19 @@ static bool same(seen a, seen b) { return a.values == b.values && a.trace == b.t
 
 enum { FIRST = 350, LAST = 700 }; /* rounds of the wait: the transfer ends in between */
 
-static void nothing_sees_a_late_share(void **state) {
+static void nothing_sees_what_waits(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
     unsigned kinds = 0;
     uint64_t last = 0;
     for (unsigned delay = FIRST; delay < LAST; delay += full_or(1, 11)) {
-      seen one = run(programs[i].text, delay, 1, 0);
-      if (!same(run(programs[i].text, delay, 8, 0), one))
-        fail_msg("%s: after %u rounds eight threads give something else", programs[i].name, delay);
-      kinds += one.values != last;
-      last = one.values;
+      seen want = run(programs[i].text, delay, 0, 0);
+      for (unsigned threads = 1; threads <= 8; threads += 7)
+        if (!same(run(programs[i].text, delay, threads, 0), want))
+          fail_msg("%s: after %u rounds %u threads give something else", programs[i].name, delay,
+                   threads);
+      kinds += want.values != last;
+      last = want.values;
     }
     if (kinds < 2) fail_msg("%s: it always comes before or after the transfer", programs[i].name);
   }
@@ -130,12 +160,12 @@ static void stops_see_all_that_has_ended(void **state) {
   (void)state;
   const char *text = programs[0].text;
   for (soma_time ns = 1500; ns < 3000; ns += full_or(7, 37))
-    assert_true(same(run(text, LAST, 8, ns * 1000000), run(text, LAST, 1, ns * 1000000)));
+    assert_true(same(run(text, LAST, 8, ns * 1000000), run(text, LAST, 0, ns * 1000000)));
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_sees_a_late_share),
+      cmocka_unit_test(nothing_sees_what_waits),
       cmocka_unit_test(stops_see_all_that_has_ended),
   };
   vm_work_pretend(8);

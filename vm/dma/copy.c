@@ -1,7 +1,6 @@
 /* Moving the elements of a share: bit by bit if the types agree and nothing is computed, else
  * through fp32, in pieces. */
 #include "../engine/engine.h"
-#include "../work/work.h"
 #include "dma.h"
 
 #include <string.h>
@@ -269,38 +268,33 @@ static void open_operands(const vm_share *s, uint64_t e, operands *o) {
   if (o->guided && t->dst_indexed) o->guide = o->dst;
 }
 
-static void move_range(const vm_core *c, const vm_share *s, uint64_t e, uint64_t n) {
+void vm_dma_move_elements(const vm_core *c, const vm_share *s, uint64_t e0, uint64_t e1) {
   operands o;
   buffers b;
-  open_operands(s, e, &o);
+  if (e0 >= e1) return;
+  open_operands(s, e0, &o);
   if (o.guided)
-    move_guided(c, &o, &b, n);
+    move_guided(c, &o, &b, e1 - e0);
   else
-    move(c, &o, &b, n);
+    move(c, &o, &b, e1 - e0);
 }
 
-/* ---- Over the host's threads --------------------------------------------------------------- */
-
-/* Bytes from which on several threads are worthwhile, and of a cut. */
-enum { WORTH = 1 << 15, CUT = 1 << 13 };
-
-bool vm_dma_worth_threads(const vm_core *c, uint64_t bytes) {
-  return vm_work_ready(c->mem.threads, bytes, WORTH);
+static const vm_view *side_in_sbuf(const vm_transfer *t) {
+  return t->dst.space == ISA_SBUF ? &t->dst : &t->src;
 }
 
-typedef struct cuts {
-  const vm_core *c;
-  const vm_share *const *v;
-  uint32_t each; /* cuts of a share */
-} cuts;
+bool vm_dma_has_lanes(const vm_core *c, const vm_share *s) {
+  const vm_transfer *t = s->t;
+  const vm_view *near = side_in_sbuf(t), *far = near == &t->dst ? &t->src : &t->dst;
+  return t->nsrc == 1 && !t->rows && !t->permuted && !t->from[0] && !t->from[1] &&
+         near->space == ISA_SBUF && far->space == ISA_HBM && near->core == c->number;
+}
 
-static void move_cut(void *job, uint32_t number, void *room) {
-  const cuts *k = job;
-  const vm_share *s = k->v[number / k->each];
-  uint64_t n = s->e1 - s->e0, i = number % k->each;
-  uint64_t first = n * i / k->each, end = n * (i + 1) / k->each;
-  (void)room;
-  if (first < end) move_range(k->c, s, s->e0 + first, end - first);
+void vm_dma_move_lanes(const vm_core *c, const vm_share *s, uint32_t first, uint32_t end) {
+  const vm_view *v = side_in_sbuf(s->t);
+  uint64_t e0 = first < v->part ? 0 : (first - v->part) * v->elems;
+  uint64_t e1 = end < v->part ? 0 : (end - v->part) * v->elems;
+  vm_dma_move_elements(c, s, e0 > s->e0 ? e0 : s->e0, e1 < s->e1 ? e1 : s->e1);
 }
 
 /* The verifier has seen that elements of the destination are distinct, but for indices; what
@@ -329,19 +323,6 @@ void vm_dma_use(vm_core *c, const vm_share *s) {
     const vm_box *box = &s->item.dst[i];
     vm_hbm_use(c, box, !t->rows && !t->accumulates && box->hi - box->lo == bytes_of(s));
   }
-}
-
-void vm_dma_move_shares(vm_core *c, const vm_share *const *v, unsigned n, bool in_any_order) {
-  uint64_t bytes = 0, most = VM_WORK_CHUNKS / n;
-  for (unsigned i = 0; i < n; i++) bytes += bytes_of(v[i]);
-  if (!in_any_order || !vm_dma_worth_threads(c, bytes)) {
-    for (unsigned i = 0; i < n; i++) move_range(c, v[i], v[i]->e0, v[i]->e1 - v[i]->e0);
-    return;
-  }
-  uint64_t each = bytes / n / CUT, least = n < 2 ? 2 : 1;
-  each = each < least ? least : each < most ? each : most;
-  cuts k = {c, v, (uint32_t)each};
-  vm_work_do(c->mem.threads, move_cut, &k, (uint32_t)(n * each), NULL);
 }
 
 void vm_dma_stage(vm_core *c, vm_share *s) {

@@ -13,13 +13,16 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
  * the other core at from[1]. Sets from[] to when each sequencer continues. False after a fault. */
 bool vm_dma_swap(vm_core *c, unsigned e, unsigned other, vm_time from[2]);
 void vm_dma_event(vm_core *c, unsigned dma);
-/* Moves the bytes of shares that are done where they have not moved yet: those that `it` meets,
- * which is about to read and write; NULL: all. Everything that sees memory calls it first.
- * (later.c) */
-void vm_dma_settle_late(vm_core *c, const vm_item *it);
-static inline void vm_dma_settle(vm_core *c, const vm_item *it) {
-  if (c->lead->nlate) vm_dma_settle_late(c, it);
-}
+/* What a share that is done does with its elements e0 .. e1 - 1; then with those of the partitions
+ * first .. end - 1 of SBUF, if it has lanes: elements follow one another from partition to
+ * partition of SBUF on one side, and are in HBM on the other. (copy.c) */
+void vm_dma_move_elements(const vm_core *c, const vm_share *s, uint64_t e0, uint64_t e1);
+void vm_dma_move_lanes(const vm_core *c, const vm_share *s, uint32_t first, uint32_t end);
+bool vm_dma_has_lanes(const vm_core *c, const vm_share *s);
+/* Whether the elements of a share may move in any order. */
+bool vm_dma_in_any_order(const vm_share *s);
+/* Releases a share that vm_batch_share has kept. (queue.c) */
+void vm_dma_release_late(vm_core *c, vm_share *s);
 void vm_dma_free(vm_core *c); /* shares and transfers of a core that ends */
 /* A zeroed transfer. NULL: out of memory. (queue.c) */
 vm_transfer *vm_dma_new_transfer(vm_core *c);
@@ -51,21 +54,6 @@ void vm_dma_walk_dst(const vm_transfer *t, vm_walk *w);
 void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_walk *w);
 /* Before the bytes of a share move: its memory in HBM. */
 void vm_dma_use(vm_core *c, const vm_share *s);
-/* Whether the elements of a share may move in any order. */
-bool vm_dma_in_any_order(const vm_share *s);
-/* Whether moving so many bytes now is worth several threads. */
-bool vm_dma_worth_threads(const vm_core *c, uint64_t bytes);
-/* Does what the transfer of n shares, at most ISA_NDMA, does with their elements e0 .. e1 - 1: if
- * there are several, or in_any_order, in any order. */
-void vm_dma_move_shares(vm_core *c, const vm_share *const *v, unsigned n, bool in_any_order);
-
-/* ---- later.c ------------------------------------------------------------------------------ */
-
-/* A share is done: moves its bytes, or lets them move later; true: then the share is kept, which
- * otherwise the caller releases. */
-bool vm_dma_move(vm_core *c, vm_share *s);
-/* Moves what is late of a transfer. */
-void vm_dma_settle_transfer(vm_core *c, vm_transfer *t);
 
 /* ---- index.c ------------------------------------------------------------------------------ */
 

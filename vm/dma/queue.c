@@ -65,7 +65,8 @@ vm_transfer *vm_dma_new_transfer(vm_core *c) {
 }
 
 void vm_dma_release_transfer(vm_core *c, vm_transfer *t) {
-  if (t->late) vm_dma_settle_transfer(c, t);
+  t->ended = true;
+  if (t->late) return;
   vm_dma_unmake(c, t);
   t->next_free = c->free_transfers;
   c->free_transfers = t;
@@ -74,6 +75,12 @@ void vm_dma_release_transfer(vm_core *c, vm_transfer *t) {
 void vm_dma_release_share(vm_core *c, vm_share *s) {
   s->next = c->free_shares;
   c->free_shares = s;
+}
+
+void vm_dma_release_late(vm_core *c, vm_share *s) {
+  vm_transfer *t = s->t;
+  vm_dma_release_share(c, s);
+  if (--t->late == 0 && t->ended) vm_dma_release_transfer(c, t);
 }
 
 vm_share *vm_dma_new_shares(vm_core *c, unsigned n) {
@@ -297,7 +304,10 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     s->item.done = c->now;
     vm_protect(c, s->item.dst, 1, &s->item);
     if (c->check) vm_check_move(c, s);
-    if (!c->timing_only) late = vm_dma_move(c, s);
+    if (!c->timing_only) {
+      vm_dma_use(c, s);
+      late = vm_batch_share(c, s);
+    }
     if (c->check) vm_check_moved(c, s);
     vm_item_unlink(c, &s->item);
     vm_trace(c, &(vm_trace_event){.kind = VM_EV_DMA,

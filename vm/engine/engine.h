@@ -67,11 +67,48 @@ bool vm_first_zero(const vm_view *v, uint32_t *p, uint64_t *i);
  * a partition after the last one noted. */
 void vm_memory_wrote(const vm_memory *m, const vm_box *box);
 
+/* batch.c: what has ended and is computed a little later */
+/* NULL: out of memory. */
+struct vm_batch *vm_batch_new(const isa_alloc *al);
+void vm_batch_free(const isa_alloc *al, struct vm_batch *b);
+/* Before events run. */
+void vm_batch_begin(vm_core *lead);
+/* The end of a flight of engine e has come: does what it does, now or later. If its handler fails,
+ * the run faults. */
+void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f);
+/* The same for a share, whose memory in HBM is ready; true: its bytes move later, and then it is
+ * released. */
+bool vm_batch_share(vm_core *c, vm_share *s);
+/* Does what waits, if `it` meets any of it, which is about to read and write; NULL: in any case.
+ * Everything that sees memory calls it first. */
+void vm_batch_settle(vm_core *c, const vm_item *it);
+
+/* split.c: instructions by partitions */
+enum { VM_ACROSS = 4 };
+typedef struct vm_lanes {
+  uint32_t part, rows; /* partitions of its operands */
+  uint32_t least;      /* a part has a multiple of that many */
+  bool straight; /* partition p of the results depends only on partition p of memory, and on what
+                    is `across`; and the handler cannot fail */
+  bool rounds;   /* stochastically: it counts in rounding_count of its engine */
+  uint64_t ns;   /* that it takes one thread, about */
+  uint64_t rounding_count; /* before it */
+  unsigned nacross;        /* operands of one partition, for all of its partitions */
+  vm_box across[VM_ACROSS];
+} vm_lanes;
+/* Whether it is one of lanes.def; whether its operands are small, so that it takes little time. */
+bool vm_has_lanes(const vm_flight *f);
+bool vm_is_small(const vm_item *it);
+/* For one of lanes.def: false if it cannot be cut. The caller fills in rounding_count. */
+bool vm_lanes_of(const vm_core *c, const vm_flight *f, vm_lanes *l);
+/* Runs the handler on n of its partitions, from its `first` on, in the workspace of the thread; the
+ * engine lends its state. */
+vm_verdict vm_run_lanes(vm_dp *d, const isa_insn *in, const vm_operands *a, const vm_lanes *l,
+                        uint32_t first, uint32_t n, vm_workspace *w);
+
 /* issue.c */
 /* Runs the handler of a data-path instruction on resolved operands. */
 vm_verdict vm_run_handler(vm_dp *d, unsigned op, const vm_operands *a);
-/* The same for a flight, on several threads of the run if that is worth the cost. (split.c) */
-vm_verdict vm_run_parts(vm_core *c, vm_dp *d, const vm_flight *f);
 /* Issues the data-path instruction at e's pc at time c->now. VM_STALL: the data path is too far
  * behind, or has yet to write an element that gives an offset; an event to try again is posted. */
 vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in);

@@ -95,7 +95,7 @@ static void snapshot_source(void *ud, const isa_operand *o, vm_view *v) {
 static void stage(vm_core *c, vm_item *it) {
   struct snapshot s = {c, it};
   if (c->check) vm_check_stage(c, it);
-  vm_dma_settle(c, it);
+  vm_batch_settle(c, it);
   it->staged = true;
   if (it->is_share)
     vm_dma_stage(c, (vm_share *)it);
@@ -419,9 +419,7 @@ static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_engine *en = &c->eng[e];
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
   if (c->check) vm_check_execute(c, e, f);
-  vm_dma_settle(c, &f->item);
-  if (!c->timing_only && vm_run_parts(c, &en->dp, f) == VM_FAULT)
-    vm_fault(c, en->dp.no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(e, f->pc), "%s", en->dp.fault);
+  if (!c->timing_only) vm_batch_flight(c, e, f);
   if (c->check) vm_check_executed(c, e, f);
   if (c->debug) vm_debug_executed(c, e, f);
   count_work(c, en, f);

@@ -261,7 +261,8 @@ bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
   out->work = al->fn(al->ud, NULL, 0, sizeof *out->work);
   out->array = vm_pages_new(al, sizeof *out->array);
   out->reach = isa_zalloc(al, 2 * sizeof *out->reach);
-  if (out->sbuf && out->psum && out->work && out->array && out->reach) return true;
+  out->batch = vm_batch_new(al);
+  if (out->sbuf && out->psum && out->work && out->array && out->reach && out->batch) return true;
   vm_memory_free(al, out);
   return false;
 }
@@ -272,5 +273,6 @@ void vm_memory_free(const isa_alloc *al, vm_memory *m) {
   isa_free(al, m->work, sizeof *m->work);
   vm_pages_free(al, m->array, sizeof *m->array);
   isa_free(al, m->reach, 2 * sizeof *m->reach);
+  vm_batch_free(al, m->batch);
   memset(m, 0, sizeof *m);
 }

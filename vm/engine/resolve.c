@@ -28,7 +28,7 @@ static bool resolve_index(vm_resolver *r, uint32_t ap, vm_view *out) {
   r->later = false;
   bool ok = vm_resolve_ap(r, ap, out);
   r->later = later;
-  vm_dma_settle(r->c, NULL);
+  vm_batch_settle(r->c, NULL);
   return ok;
 }
 

@@ -163,7 +163,7 @@ static void check_host_limits(vm_core *c) {
              used, most);
   else if (c->hooks.progress && now >= c->next_progress) {
     c->next_progress = now + 0.05;
-    vm_dma_settle(c, NULL);
+    vm_batch_settle(c, NULL);
     if (c->hooks.progress(c->hooks.progress_ud, vm_instructions(c), vm_now(c)))
       vm_fault(c, ISA_STOPPED, VM_NOWHERE, "stopped by the progress callback");
   }
@@ -225,8 +225,9 @@ isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time until) {
   lead->run_since = host_now();
   lead->cpu_since = cpu_now();
   lead->running = true;
+  vm_batch_begin(lead);
   loop(lead, what, &c->eng[engine], until);
-  vm_dma_settle(lead, NULL);
+  vm_batch_settle(lead, NULL);
   lead->running = false;
   if (what == VM_UNTIL_ISSUE) vm_debug_stepped(c, engine);
   lead->host_seconds += host_now() - lead->run_since;

@@ -152,7 +152,7 @@ static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, 
     vm_fault(c, err.status, vm_at_pc(e, c->eng[e].pc), "%s", err.text);
     return VM_FAULT;
   }
-  vm_dma_settle(c, NULL);
+  vm_batch_settle(c, NULL);
   vm_view_box(c, v, &box);
   const vm_boxes one = {&box, 1}, none = {0};
   vm_moment free = vm_own_hazard(c, e, writes ? none : one, writes ? one : none, c->now);

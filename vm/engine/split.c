@@ -1,16 +1,13 @@
-/* An instruction over several of the host's threads: parts of its partitions, each with operands of
- * its own. For example an activate of [128, 512] as eight of [16, 512]. Nothing that a program or
- * its owner sees depends on it. */
+/* An instruction by partitions: parts of its partitions, each with operands of its own, may be done
+ * one after another or at once (lanes.def). For example an activate of [128, 512] as eight of [16,
+ * 512]. Nothing that a program or its owner sees depends on it. */
 #include "engine.h"
-#include "../work/work.h"
 
 #include <string.h>
 
-/* Nanoseconds of one thread from which on an instruction is cut, and of a part: another thread
- * comes within 0.6 us if it has a core. */
-enum { WORTH = 3000, PART = 600 };
-/* An instruction without an operand of at least that many bytes takes less time than that. */
+/* An instruction without an operand of at least that many bytes is small. */
 enum { SMALL = 4096 };
+enum { FIELDS = 16 }; /* of a form, at most */
 
 /* By opcode, see lanes.def; least 0: the instruction stays whole. */
 static const struct {
@@ -21,27 +18,20 @@ static const struct {
 #include "../op/lanes.def"
 };
 
-typedef struct parts {
-  vm_dp *d;
-  const vm_flight *f;
-  size_t size;         /* bytes of its operands */
-  uint32_t rows, each; /* partitions, and those of a part */
-  vm_verdict verdict;  /* of the first part, with its number of rounding instructions */
-  uint64_t rounding_count;
-} parts;
-
 /* The view of a field of that kind at its place in the operands; NULL: it has none. */
 static vm_view *view_of(unsigned kind, void *at) {
   vm_view *v = kind == ISA_K_AP ? at : kind == ISA_K_NUM ? &((vm_num *)at)->v : NULL;
   return v && v->at ? v : NULL;
 }
 
-static void take_part(const parts *s, vm_operands *a, uint32_t first, uint32_t n) {
-  const isa_form *form = isa_form_of(s->f->in->op);
-  memcpy(a, &s->f->a, s->size);
-  for (unsigned i = 0; i < form->nfields; i++) {
-    vm_view *v = view_of(form->fields[i].kind, vm_operand_at(s->f->in, a, i));
-    if (!v || v->num[0] != s->rows) continue; /* one partition, for all parts */
+static void take_part(const isa_insn *in, const vm_operands *from, const vm_lanes *l,
+                      uint32_t first, uint32_t n, vm_operands *a) {
+  const isa_form *form = isa_form_of(in->op);
+  memcpy(a, from, vm_operands_size(in->op));
+  for (unsigned left = form->memory, i; left; left &= left - 1) {
+    i = (unsigned)__builtin_ctz(left);
+    vm_view *v = view_of(form->fields[i].kind, vm_operand_at(in, a, i));
+    if (!v || v->num[0] != l->rows) continue; /* one partition, for all parts */
     v->at += (int64_t)first * v->step[0];
     v->part = (uint16_t)(v->part + first);
     v->num[0] = n;
@@ -49,7 +39,8 @@ static void take_part(const parts *s, vm_operands *a, uint32_t first, uint32_t n
 }
 
 /* What a handler of lanes.def needs of its engine. */
-static void lend(vm_dp *d, const vm_dp *from, vm_workspace *w, uint32_t first, uint32_t n) {
+static void lend(vm_dp *d, const vm_dp *from, const vm_lanes *l, uint32_t first, uint32_t n,
+                 vm_workspace *w) {
   d->k = from->k;
   d->target = from->target;
   d->engine = from->engine;
@@ -59,24 +50,19 @@ static void lend(vm_dp *d, const vm_dp *from, vm_workspace *w, uint32_t first, u
   d->threads = NULL;
   d->stochastic = false;
   d->rounding_seed = from->rounding_seed;
-  d->rounding_count = from->rounding_count;
+  d->rounding_count = l->rounding_count;
   d->lane = first;
   memcpy(d->acc, from->acc + first, n * sizeof *d->acc);
 }
 
-static void do_part(void *job, uint32_t number, void *room) {
-  parts *s = job;
-  vm_workspace *w = room;
-  uint32_t first = number * s->each, n = s->rows - first;
-  n = n < s->each ? n : s->each;
-  lend(&w->dp, s->d, w, first, n);
-  take_part(s, &w->operands, first, n);
-  vm_verdict verdict = vm_run_handler(&w->dp, s->f->in->op, &w->operands);
-  memcpy(s->d->acc + first, w->dp.acc, n * sizeof *w->dp.acc);
-  if (number) return;
-  s->verdict = verdict;
-  s->rounding_count = w->dp.rounding_count;
-  if (verdict == VM_FAULT) memcpy(s->d->fault, w->dp.fault, sizeof w->dp.fault);
+vm_verdict vm_run_lanes(vm_dp *d, const isa_insn *in, const vm_operands *a, const vm_lanes *l,
+                        uint32_t first, uint32_t n, vm_workspace *w) {
+  lend(&w->dp, d, l, first, n, w);
+  take_part(in, a, l, first, n, &w->operands);
+  vm_verdict verdict = vm_run_handler(&w->dp, in->op, &w->operands);
+  memcpy(d->acc + first, w->dp.acc, n * sizeof *w->dp.acc);
+  if (verdict == VM_FAULT && first == 0) memcpy(d->fault, w->dp.fault, sizeof w->dp.fault);
+  return verdict;
 }
 
 /* Whether the parts are independent of one another: what overlaps a destination has the same
@@ -93,53 +79,64 @@ static bool are_apart(const vm_item *it) {
   return true;
 }
 
-/* The number of partitions of an instruction: each operand has that many, or one; 0: it is not
- * cut. */
-static uint32_t rows_of(const vm_flight *f, uint64_t *largest) {
+static void note_size(void *ud, const isa_operand *o) {
+  bool *given = ud;
+  if (o->ap->size_dim) *given = true;
+}
+/* Only then can a handler of lanes.def find shapes that do not fit. */
+static bool is_sized_by_register(const vm_core *c, const isa_insn *in) {
+  bool given = false;
+  isa_each_operand(c->prog, c->code, in, note_size, &given);
+  return given;
+}
+
+/* Partitions and time from the operands: each has the same number of partitions, or one. */
+static bool measure(const vm_core *c, const vm_flight *f, vm_lanes *l) {
   const isa_form *form = isa_form_of(f->in->op);
-  uint32_t rows = 0;
-  *largest = 0;
-  for (unsigned i = 0; i < form->nfields; i++) {
-    vm_operands *a = (vm_operands *)(uintptr_t)&f->a;
-    const vm_view *v = view_of(form->fields[i].kind, vm_operand_at(f->in, a, i));
-    if (!v || v->num[0] == 1) continue;
-    if (rows && v->num[0] != rows) return 0;
-    rows = v->num[0];
-    if (v->elems * rows > *largest) *largest = v->elems * rows;
+  vm_operands *a = (vm_operands *)(uintptr_t)&f->a;
+  const vm_view *v[FIELDS];
+  unsigned n = 0;
+  uint64_t elems = 0;
+  for (unsigned left = form->memory, i; left; left &= left - 1) {
+    i = (unsigned)__builtin_ctz(left);
+    if ((v[n] = view_of(form->fields[i].kind, vm_operand_at(f->in, a, i)))) n++;
   }
-  return rows;
+  for (unsigned i = 0; i < n; i++)
+    if (v[i]->num[0] > l->rows) l->rows = v[i]->num[0];
+  for (unsigned i = 0, found = 0; i < n; i++) {
+    if (v[i]->elems * v[i]->num[0] > elems) elems = v[i]->elems * v[i]->num[0];
+    if (v[i]->num[0] == l->rows) {
+      l->straight &= v[i]->space != ISA_HBM && (!found++ || v[i]->part == l->part);
+      l->part = v[i]->part;
+    } else if (v[i]->num[0] == 1 && l->nacross < VM_ACROSS) {
+      vm_view_box(c, v[i], &l->across[l->nacross++]);
+    } else {
+      return false;
+    }
+  }
+  l->ns = elems * lanes[f->in->op].ns / 1024;
+  return n > 0;
+}
+
+bool vm_lanes_of(const vm_core *c, const vm_flight *f, vm_lanes *l) {
+  *l = (vm_lanes){.rows = 1, .least = lanes[f->in->op].least, .straight = true};
+  if (!measure(c, f, l) || !are_apart(&f->item)) return false;
+  int round = isa_field_of(f->in->op, ISA_K_ENUM, ISA_SET_ROUND);
+  l->rounds =
+      round >= 0 && *(const uint8_t *)isa_member_c(f->in, &isa_form_of(f->in->op)->fields[round]) ==
+                        ISA_ROUND_stochastic;
+  l->straight &= l->part % l->least == 0 && !is_sized_by_register(c, f->in);
+  return true;
 }
 
 static uint64_t bytes_of(const vm_box *b) { return (b->hi - b->lo) * (uint64_t)(b->p1 - b->p0); }
 
-static bool may_be_large(const vm_item *it) {
+bool vm_has_lanes(const vm_flight *f) { return lanes[f->in->op].least > 0; }
+
+bool vm_is_small(const vm_item *it) {
   for (unsigned i = 0; i < it->ndst; i++)
-    if (bytes_of(&it->dst[i]) >= SMALL) return true;
+    if (bytes_of(&it->dst[i]) >= SMALL) return false;
   for (unsigned i = 0; i < it->nsrc; i++)
-    if (bytes_of(&it->src[i]) >= SMALL) return true;
-  return false;
-}
-
-static bool plan(const vm_core *c, const vm_flight *f, parts *s) {
-  const vm_work *w = c->mem.threads;
-  unsigned op = f->in->op, least = lanes[op].least;
-  uint64_t elems, ns;
-  if (!least || !w || w->threads < 2 || !(w->eager || may_be_large(&f->item))) return false;
-  s->rows = rows_of(f, &elems);
-  ns = elems * lanes[op].ns / 1024;
-  if (s->rows <= least || !vm_work_ready(w, ns, WORTH)) return false;
-  uint64_t rows = w->eager ? least : s->rows * (uint64_t)PART / (ns + 1) + least;
-  s->each = (uint32_t)(rows / least * least);
-  return s->each < s->rows && are_apart(&f->item);
-}
-
-vm_verdict vm_run_parts(vm_core *c, vm_dp *d, const vm_flight *f) {
-  parts s;
-  if (!plan(c, f, &s)) return vm_run_handler(d, f->in->op, &f->a);
-  s.d = d;
-  s.f = f;
-  s.size = vm_operands_size(f->in->op);
-  vm_work_do(c->mem.threads, do_part, &s, (s.rows + s.each - 1) / s.each, c->mem.work);
-  d->rounding_count = s.rounding_count;
-  return s.verdict;
+    if (bytes_of(&it->src[i]) >= SMALL) return false;
+  return true;
 }
