@@ -306,14 +306,15 @@ def mask_ranges(mask):
     return mask.ranges
 
 
-def effective(mask, shape):
-    """The mask, or None if it leaves out nothing of this shape."""
+def effective(mask, *shapes):
+    """The mask, or None if it leaves out nothing of any of these shapes."""
     ranges, rest, empty = mask_ranges(mask)
     if rest or empty:
         return mask
     for axis, (lo, hi) in ranges.items():
-        if lo or (axis < len(shape) and hi < shape[axis]):
-            return mask
+        for shape in shapes:
+            if lo or (axis < len(shape) and hi < shape[axis]):
+                return mask
     return None
 
 

@@ -242,6 +242,16 @@ class Masks(KernelCase):
         want[5:] = 0
         self.same(kernel(a), want, 0, 0)
 
+    def test_a_mask_of_all_of_a_result_still_cuts_the_operands(self):
+        @nki.jit
+        def kernel(x, y):
+            out = nl.ndarray((64, 512), nl.float32, buffer=nl.shared_hbm)
+            rows = nl.arange(128)[:, None]
+            nl.store(out, nisa.nc_matmul(nl.load(x), nl.load(y), mask=rows < 64))
+            return out
+        x, y = data(128, 64), data(128, 512)
+        self.same(kernel(x, y), x[:64].T @ y[:64], 1e-4, 1e-4)
+
     def test_a_mask_that_excludes_all(self):
         x = data(40, 40)
 

@@ -213,7 +213,8 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
         tile = site.tile(rec)
     else:
         tile = new_tile(shape, dtype, memory, "", depth + 2)
-    if mask is not None and effective(mask, shape) is not None:
+    if mask is not None and effective(mask, shape, *[
+            t.shape for t in operands if t.__class__ is Tensor]) is not None:
         emit = _clearing(emit, tile, mask, call)
     if rec.pending is not None:
         rec.flush()

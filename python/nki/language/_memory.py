@@ -46,8 +46,8 @@ def store(dst, value, mask=None, **other):
     """Writes a tile or a number to a tensor in HBM."""
     if dst.__class__ is not Tensor:
         dst = need(dst, "dst", "nl.store")
-    if mask is not None:
-        mask = effective(mask, dst.shape)
+    if mask is not None and value.__class__ is Tensor:
+        mask = effective(mask, dst.shape, value.shape)
     if mask is None and value.__class__ is Tensor and value.shape == dst.shape:
         insn.dma_copy(dst, value if value.storage.memory != PSUM else insn.in_sbuf(value))
         return None
