@@ -171,6 +171,9 @@ def host_array(x):
             return x
     if x.dtype == np.float64:
         raise TypeError("float64 arrays are not a type of the machine: use .astype(np.float32)")
+    if not x.dtype.isnative:
+        raise TypeError("an array of %s in the other order of bytes (%s): use .astype(np.%s)"
+                        % (x.dtype.name, x.dtype.str, x.dtype.name))
     if x.dtype.kind == "V" and x.dtype.metadata and "bits" not in x.dtype.metadata and \
             np.ascontiguousarray(x).view(np.uint8).any():
         raise TypeError("NumPy does not convert to %s: make the array with soma.array(values, %r), "

@@ -306,7 +306,8 @@ class _Builder:
             self.index(d, k, n, step, first)
         elif isinstance(k, T.Tensor):
             if k.shape[0] * (k.size // k.shape[0]) != k.size or k.free_size != 1:
-                raise KernelError("index tile %r: it must have one index in each partition" % k)
+                raise KernelError("index tile %r: it must have one index in each partition; "
+                                  "nl.where chooses elements by a condition" % k)
             self.gather = (k, d)
             self.steps[0] = step
             self.size[0] = k.shape[0]

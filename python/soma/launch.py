@@ -203,6 +203,10 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
     schedule: (name of an instruction, names of those that it waits for). core_of: with two cores,
     gives the core on which a program of the grid runs."""
     hints = ({}, {})
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function) or \
+            inspect.isasyncgenfunction(function):
+        raise KernelError("a kernel is a plain function: with yield or async its body does not run "
+                          "when it is called", *_start(function))
     for _ in range(64):
         recs = _recorders(target, flags, hints, core_of)
         for rec in recs:
@@ -259,6 +263,12 @@ def _never_written(recs, result):
             walk(list(x.values()))
     walk(result)
     return found
+
+
+def _start(function):
+    """(file, line) at which a kernel begins."""
+    code = getattr(function, "__code__", None)
+    return (record.shown(code.co_filename), code.co_firstlineno) if code else ("a kernel", 1)
 
 
 def _warn(function, text, file=None, line=0):
@@ -453,6 +463,9 @@ def bind(built, bound):
     def take(x, path):
         name, s = next(storages)
         if s.handle:
+            if s.written and isinstance(x, np.ndarray) and not x.flags.writeable:
+                raise KernelError("argument %s: the kernel writes it, and the array is read-only: "
+                                  "give it a copy" % path)
             data, dtype = arrays.host_array(x)
             raw = arrays.from_bits(data, dtype) if dtype.numpy.kind == "V" else data
             values[s.name] = raw.reshape(s.declared)

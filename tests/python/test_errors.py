@@ -17,6 +17,7 @@ from helper import data
 import nki
 import nki.isa as nisa
 import nki.language as nl
+import soma
 from soma.errors import KernelError, NotBuilt
 
 PACKAGES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(
@@ -322,11 +323,35 @@ class Errors(unittest.TestCase):
         @nki.jit
         def two(a, b):
             return a
-        x = data(128, 512)
+
+        @nki.jit
+        def written(a):
+            nl.store(a, 1.0)
+
+        @nki.jit
+        def made(a):
+            yield a
+
+        @nki.jit
+        async def later(a):
+            return a
+        x, fixed = data(128, 512), data(128, 512)
+        fixed.flags.writeable = False
+        line = made.function.__code__.co_firstlineno
         for call, kind, text in (
                 (lambda: two(x), TypeError, "two(): missing a required argument: 'b'"),
                 (lambda: two(x.astype(float), x), TypeError, "argument a: float64 arrays are not a "
                  "type of the machine: use .astype(np.float32)"),
+                (lambda: two(x, x.astype(">f4")), TypeError, "argument b: an array of float32 in "
+                 "the other order of bytes (>f4): use .astype(np.float32)"),
+                (lambda: soma.run("", {"x": x.astype(">f4")}), TypeError,
+                 "input x: an array of float32 in the other order of bytes (>f4)"),
+                (lambda: written(fixed), KernelError, "argument a: the kernel writes it, and the "
+                 "array is read-only: give it a copy"),
+                (lambda: made(x), KernelError, "%s:%d: a kernel is a plain function: with yield or "
+                 "async its body" % (os.path.relpath(__file__), line)),
+                (lambda: later(x), KernelError, "%s:%d: a kernel is a plain function"
+                 % (os.path.relpath(__file__), line + 4)),
                 (lambda: two[0](x, x), KernelError,
                  "a grid of 0: sizes must be whole numbers, 1 or more"),
                 (lambda: nki.jit(3), TypeError, "a kernel must be a function, not 3"),

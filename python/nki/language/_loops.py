@@ -138,7 +138,8 @@ def program_id(axis=0):
     """Number of this program along an axis of the grid."""
     grid, axis = record.active(), number_of(axis, "axis", "nl.program_id")
     if not 0 <= axis < max(len(grid.grid), 1):
-        raise KernelError("program_id(%d) of a grid of %d dimensions" % (axis, len(grid.grid)))
+        raise KernelError("program_id(%d) of a grid of %d dimensions: kernel[4, 2](...) gives "
+                          "one of two" % (axis, len(grid.grid)))
     return grid.program[axis] if grid.program else 0
 
 
