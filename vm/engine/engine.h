@@ -145,6 +145,8 @@ vm_moment vm_own_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes w
 typedef enum vm_known { VM_KNOWN_NOTHING, VM_KNOWN_EFFORT, VM_KNOWN_ALL } vm_known;
 /* Fills in f what is kept for the instruction at f->pc: its effort, or also operands and boxes. */
 vm_known vm_keep_find(const vm_engine *en, vm_flight *f);
+/* The slot of f is about to get other operands. */
+void vm_keep_forget(const vm_engine *en, const vm_flight *f);
 /* Keeps what would stay the same, if its instruction runs again, of a flight of engine e that is
  * about to issue. If out of memory nothing is kept. */
 void vm_keep_note(vm_core *c, unsigned e, const vm_flight *f);

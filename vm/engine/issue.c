@@ -281,6 +281,7 @@ static bool check_moved(vm_core *c, vm_flight *f, isa_error *err) {
  * the item has no block. */
 static bool resolve(vm_resolver *r, vm_flight *f) {
   vm_core *c = r->c;
+  vm_keep_forget(r->e, f);
   memset(&f->item, 0, sizeof f->item);
   r->item = &f->item;
   bool ok =

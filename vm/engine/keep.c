@@ -24,6 +24,10 @@ typedef struct kept {
 
 struct vm_keep {
   uint32_t places;
+  /* By slot of a flight: the instruction whose operands, boxes and effort the slot still has from
+   * its last use; NULL: it may have others. In a loop of 1, 2, 4, 8 ... instructions a slot gets
+   * the same one again. */
+  const isa_insn *holds[VM_FLIGHTS];
   kept v[];
 };
 
@@ -48,11 +52,19 @@ vm_known vm_keep_find(const vm_engine *en, vm_flight *f) {
   if (!en->keep) return VM_KNOWN_NOTHING;
   const kept *k = place_of(en->keep, f->pc);
   if (k->in != f->in) return VM_KNOWN_NOTHING;
+  const isa_insn **holds = &en->keep->holds[f - en->flights];
+  if (*holds == f->in && !f->item.staged) return VM_KNOWN_ALL; /* staged: its views have moved */
+  *holds = NULL;
   f->effort = k->effort;
   if (k->known < VM_KNOWN_ALL) return k->known;
   f->item = k->item;
   memcpy(&f->a, k->operands, vm_operands_size(f->in->op));
+  *holds = f->in;
   return VM_KNOWN_ALL;
+}
+
+void vm_keep_forget(const vm_engine *en, const vm_flight *f) {
+  if (en->keep) en->keep->holds[f - en->flights] = NULL;
 }
 
 static void lower(void *ud, const isa_operand *o) {
