@@ -101,14 +101,15 @@ end
 -- A file has one writer, a {who, path, whether it is text}, or several of one name, and is not the
 -- program's (but a resumed run may be saved where it was), and its name fits what it gets; what is
 -- wrong, or nil. Devices take what comes.
-local function check_writers(writers, program, resumed)
+local function check_writers(writers, programs, resumed)
   table.sort(writers, function(a, b) return a[1] < b[1] end)
-  local by = {}
+  local by, read = {}, {}
+  for _, path in ipairs(programs) do read[path] = true end
   for _, w in ipairs(writers) do
     local who, path, text = w[1], w[2], w[3]
     local fits, message = host.fits_name(path, text)
     if not fits then return who .. ": " .. message end
-    if path == program and not (resumed and who == "--save") then
+    if read[path] and not (resumed and who == "--save") then
       return who .. " would write over the program, " .. path
     end
     if not path:match "^/dev/" and (by[path] or who) ~= who then
@@ -135,7 +136,7 @@ local function check_outputs(o)
   for _, flag in ipairs {"--trace", "--html", "--save"} do
     if o[flag] then writers[#writers + 1] = {flag, o[flag], flag ~= "--save"} end
   end
-  return check_writers(writers, o.program, o["--resume"])
+  return check_writers(writers, o.programs, o["--resume"])
 end
 
 -- Checks the names on the command line against the program's tensors; what is wrong, or nil.

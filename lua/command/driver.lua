@@ -48,6 +48,17 @@ local magic = "\127SBC"
 -- command line.
 local function load_program(o)
   local text, message
+  local source = {defines = o["-D"], include = o["-I"], target = o["--target"],
+                  env = host.texts == nil} -- a stranger's source reads no variables
+  if o.programs[2] then
+    local files = {}
+    for i, name in ipairs(o.programs) do
+      text, message = read_file(name)
+      if not text then error(message, 0) end
+      files[i] = {name = name, text = text}
+    end
+    return soma.link(files, source)
+  end
   if o.program == "-" then
     text, message = io.read "a"
     message = not text and "cannot read standard input: " .. message
@@ -61,9 +72,8 @@ local function load_program(o)
     end
     return assert(soma.load(o.program == "-" and text or o.program))
   end
-  return soma.assemble(text, {defines = o["-D"], include = o["-I"], target = o["--target"],
-                              env = host.texts == nil, -- a stranger's source reads no variables
-                              name = o.program == "-" and "standard input" or o.program})
+  source.name = o.program == "-" and "standard input" or o.program
+  return soma.assemble(text, source)
 end
 
 -- The assembler's own messages go out as they are, others with the command's name.

@@ -5,6 +5,7 @@ local soma = require "soma"
 
 local usage = [[
 usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on standard input
+       soma A.s B.s ... [options]               run one of several sources and objects, linked
        soma --resume FILE [options]             continue a run that --save has saved
        soma SCRIPT.lua [arguments]              run a Lua script
        soma --sandbox [options] SCRIPT.lua|PROGRAM.s    run one that you do not trust
@@ -259,7 +260,7 @@ local function check_resume(o)
                         "--expect", "--timing-only"} do
     if o[flag] and (o[flag] == true or type(o[flag]) ~= "table" or next(o[flag])) then return nil, flag .. " does not go with --resume: a saved run continues as it began" end
   end
-  o.program = o["--resume"]
+  o.program, o.programs = o["--resume"], {o["--resume"]}
   return o
 end
 
@@ -316,7 +317,7 @@ end
 
 -- The options as a table; nil and what is wrong.
 local function parse(args)
-  local o = {["--in"] = {}, ["--rows"] = {}, ["--out"] = {}, ["--expect"] = {}, ["--expect whole"] = {}, ["--in whole"] = {}, ["--out whole"] = {}, ["-D"] = {}, ["-I"] = {}}
+  local o = {["--in"] = {}, ["--rows"] = {}, ["--out"] = {}, ["--expect"] = {}, ["--expect whole"] = {}, ["--in whole"] = {}, ["--out whole"] = {}, ["-D"] = {}, ["-I"] = {}, programs = {}}
   local i = 1
   while i <= #args do
     local word, value = split(args[i])
@@ -344,10 +345,9 @@ local function parse(args)
       local known = {}
       for name in pairs(options) do known[#known + 1] = name end
       return nil, "unknown option " .. word .. nearest(word, known)
-    elseif o.program then
-      return nil, "one program at a time: '" .. o.program .. "' and '" .. word .. "'"
     else
-      o.program = word
+      o.programs[#o.programs + 1] = word
+      o.program = o.programs[1]
     end
     i = i + 1
   end
@@ -372,6 +372,9 @@ local function parse(args)
     if o["--schedule"] == "all" and o[flag] then return nil, "--schedule all does not go with " .. flag end
   end
   if not o.program then return nil, "no program given" end
+  for _, name in ipairs(o.programs) do
+    if name == "-" and o.programs[2] then return nil, "several files are linked: each needs a name, not -" end
+  end
   return o
 end
 

@@ -122,6 +122,7 @@ local function parse_program(o)
   local program, wrong = host.part("options", host, data).parse(words)
   if not program then return wrong end
   if program.program == "-" then return "a sandbox's program is a file, not standard input" end
+  if program.programs[2] then return "a sandbox runs one program" end
   o.program = program
 end
 

@@ -146,6 +146,27 @@ static const char *push_diagnostics(lua_State *L, const soma_diagnostics *d) {
  * program. Raises the assembler's diagnostics. */
 static const char *environment(const char *name) { return getenv(name); }
 
+/* What the source may read besides its own text. */
+static void read_access(lua_State *L, const char *what, soma_assemble_options *o) {
+  o->no_files = lb_files_forbidden(L);
+  if (!lb_bool(L, 2, what, "env", false)) return;
+  if (o->no_files) luaL_error(L, "%s: option 'env': a sandbox has no environment", what);
+  o->env = environment;
+}
+
+/* Raises the errors of a job that failed; the warnings of one that did not stay with p. */
+static void end_assembly(lua_State *L, const char *what, job *j, soma_status s, lb_program *p) {
+  const char *diagnostics = push_diagnostics(L, j->d);
+  if (s == SOMA_SYNTAX && diagnostics[0] != '\0') {
+    int errors = (int)soma_diagnostics_errors(j->d);
+    luaL_error(L, "%s: %d error%s\n%s", what, errors, errors == 1 ? "" : "s", diagnostics);
+  }
+  if (s != SOMA_OK) lb_fail(L, what, j->m, s);
+  if (diagnostics[0] != '\0') p->warnings = strdup(diagnostics);
+  job_end(j);
+  p->own = true;
+}
+
 static int assemble(lua_State *L, const char *what, bool is_file) {
   static const char *const known[] = {"defines", "env", "include", "name", "target", NULL};
   size_t n;
@@ -155,26 +176,14 @@ static int assemble(lua_State *L, const char *what, bool is_file) {
   lb_options(L, 2, what, known);
   const char *name = lb_string(L, 2, what, "name");
   soma_assemble_options o = read_options(L, 2, what);
-  o.no_files = lb_files_forbidden(L);
-  if (lb_bool(L, 2, what, "env", false)) {
-    if (o.no_files) return luaL_error(L, "%s: option 'env': a sandbox has no environment", what);
-    o.env = environment;
-  }
+  read_access(L, what, &o);
   lb_program *p = lb_new_program(L);
   int result = lua_gettop(L);
   job *j = new_job(L, what, lb_string(L, 2, what, "target"));
   soma_status s = is_file ? soma_assemble_file(j->m, text, &o, &p->p, &j->d)
                           : soma_assemble(j->m, text, n, name, &o, &p->p, &j->d);
-  const char *diagnostics = push_diagnostics(L, j->d);
-  if (s == SOMA_SYNTAX && diagnostics[0] != '\0') {
-    int errors = (int)soma_diagnostics_errors(j->d);
-    return luaL_error(L, "%s: %d error%s\n%s", what, errors, errors == 1 ? "" : "s", diagnostics);
-  }
-  if (s != SOMA_OK) return lb_fail(L, what, j->m, s);
-  if (diagnostics[0] != '\0') p->warnings = strdup(diagnostics);
-  job_end(j);
+  end_assembly(L, what, j, s, p);
   lua_settop(L, result);
-  p->own = true;
   if (!is_file) { /* the page shows it */
     p->name = strdup(name != NULL ? name : "text");
     lua_pushvalue(L, 1);
@@ -185,6 +194,55 @@ static int assemble(lua_State *L, const char *what, bool is_file) {
 
 static int assemble_text(lua_State *L) { return assemble(L, "assemble", false); }
 static int assemble_file(lua_State *L) { return assemble(L, "assemble_file", true); }
+
+/* The file of the path or {name, text} at -1; leaves its bytes there. */
+static soma_file linked_file(lua_State *L, int i) {
+  size_t n;
+  soma_file f = {0};
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    f.name = lb_path(L, -1); /* the caller's table has it */
+    lb_need_files(L, f.name);
+    if (!lb_read_file(L, f.name)) luaL_error(L, "link: %s", lua_tostring(L, -1));
+    lua_remove(L, -2);
+  } else if (lua_type(L, -1) == LUA_TTABLE && lua_getfield(L, -1, "name") == LUA_TSTRING &&
+             lua_getfield(L, -2, "text") == LUA_TSTRING) {
+    f.name = lua_tostring(L, -2);
+    lua_replace(L, -3);
+    lua_pop(L, 1);
+  } else {
+    luaL_error(L, "link: file %d must be a path or {name = ..., text = ...}", i);
+  }
+  f.data = lua_tolstring(L, -1, &n);
+  f.n = n;
+  return f;
+}
+
+/* soma.link({path or {name, text}, ...}, {defines, include, target, env}): one program of several
+ * sources and objects. Raises the diagnostics. */
+static int link_files(lua_State *L) {
+  static const char *const known[] = {"defines", "env", "include", "target", NULL};
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 2);
+  lb_options(L, 2, "link", known);
+  lua_Unsigned n = lua_rawlen(L, 1);
+  luaL_argcheck(L, n > 0 && n <= UINT16_MAX, 1, "no files, or more than 65535");
+  soma_assemble_options o = read_options(L, 2, "link");
+  read_access(L, "link", &o);
+  soma_file *files = lua_newuserdatauv(L, n * sizeof *files, 0);
+  lua_createtable(L, (int)n, 0); /* holds the bytes */
+  for (lua_Unsigned i = 0; i < n; i++) {
+    lua_rawgeti(L, 1, (lua_Integer)i + 1);
+    files[i] = linked_file(L, (int)i + 1);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lb_program *p = lb_new_program(L);
+  int result = lua_gettop(L);
+  job *j = new_job(L, "link", lb_string(L, 2, "link", "target"));
+  soma_status s = soma_link(j->m, files, (uint32_t)n, &o, &p->p, &j->d);
+  end_assembly(L, "link", j, s, p);
+  lua_settop(L, result);
+  return 1;
+}
 
 /* ---- Loading and saving -------------------------------------------------------------------- */
 
@@ -379,11 +437,10 @@ static int program_tostring(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg lb_program_functions[] = {{"assemble", assemble_text},
-                                         {"assemble_file", assemble_file},
-                                         {"load", load},
-                                         {"disassemble", disassemble},
-                                         {NULL, NULL}};
+const luaL_Reg lb_program_functions[] = {
+    {"assemble", assemble_text},  {"assemble_file", assemble_file},
+    {"link", link_files},         {"load", load},
+    {"disassemble", disassemble}, {NULL, NULL}};
 
 void lb_open_program(lua_State *L) {
   static const luaL_Reg meta[] = {{"__gc", program_gc},

@@ -561,9 +561,8 @@ try soma --help
 soma: error: unknown option --inn, did you mean --in?
 try soma --help
 ]] },
-  { name = "two programs", command = "$SOMA t.s t.s", err = [[
-soma: error: one program at a time: 't.s' and 't.s'
-try soma --help
+  { name = "two programs, one assembled", command = "$AS t.s -o u.sbc; $SOMA t.s u.sbc; s=$?; rm u.sbc; exit $s", exit = 1, err = [[
+error: u.sbc: not an object file: a program, linked already
 ]] },
   { name = "not there", command = "$SOMA nothing.s", exit = 1, err = [[
 soma: error: cannot read 'nothing.s': No such file or directory

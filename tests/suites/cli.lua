@@ -259,7 +259,29 @@ usage("--debug and a trace", add .. " --debug --trace t.json", "--trace does not
 usage("--debug and --log", add .. " --debug --log", "--log does not go with --debug: its command is log on")
 usage("--debug of standard input", "- --debug", "the program is standard input, so the commands of --debug need -x FILE")
 usage("a short option", add .. " -y", "unknown option -y")
-usage("two programs", add .. " b.s", "one program at a time: '" .. add .. "' and 'b.s'")
+fails("two programs, one not there", add .. " " .. path "none.s", "cannot read '" .. path "none.s" .. "': No such file or directory")
+usage("two programs, one without a name", add .. " -", "several files are linked: each needs a name, not -")
+do -- several sources, linked on the way
+  local main = write("main.s", "n equ ROUNDS\ny tensor float32[4, 4], output\nt tile sbuf float32[4, 4]\nq queue\nextern done sem\nglobal t\n" ..
+    "section vector\nextern fill\n mov r1, n\n call r63, fill\n halt\nsection sync\n dma_copy y, t, queue=q $done>=1\n halt\n")
+  local part = write("part.s", "extern t tile sbuf float32[4, 4]\ndone sem\nglobal done\nsection vector\nglobal fill\n" ..
+    "fill: memset t, VALUE $done++\n ret r63\n")
+  local both = main .. " " .. part .. " -D ROUNDS=2 -D VALUE=3.0"
+  check("two sources", both .. " --expect y=" .. npy("threes.npy", "<f4", "(4, 4)", string.rep(string.pack("<f", 3), 16)) .. " --quiet", {})
+  check("two sources, a define that neither reads", both .. " -D NONE --quiet",
+    {err = "<command line>:3:9: warning: nothing reads `NONE` [-w+unused-define]\n  %define NONE 1\n          ^~~~\n"})
+  os.execute(command:gsub("soma$", "soma-as") .. " -r -D VALUE=3.0 " .. part .. " -o " .. path "part.o")
+  check("a source and an object", main .. " " .. path "part.o" .. " -D ROUNDS=1 --expect y=" .. path "threes.npy" .. " --quiet", {})
+  check("two sources, an error in the second", main .. " " .. part .. " -D ROUNDS=1 --quiet", {status = 1, err =
+    part .. ":6:17: error: `VALUE` is not defined\n  fill: memset t, VALUE $done++\n                  ^~~~~\n"})
+  check("two sources, a name that is missing", main .. " " .. add .. " -D ROUNDS=1 -D N=4 --quiet", {status = 1, err =
+    main .. ":5: error: the semaphore `done`, which " .. main .. " uses, is not global in " .. add .. "\nnote: " .. add ..
+    " needs the line `global done`\n" .. main .. ":8: error: no object has the label `fill`, which " .. main .. " uses\n"})
+  usage("two sources, an output over one", both .. " --out y=" .. part, "--out y would write over the program, " .. part)
+  check("two sources in a sandbox", "--sandbox " .. both, {status = 2,
+    err = "soma: a sandbox runs one program\ntry soma --sandbox --help\n"})
+  for _, name in ipairs {"main.s", "part.s", "part.o", "threes.npy"} do os.remove(path(name)) end
+end
 usage("--in without a value", add .. " --in", "--in needs a value")
 usage("--in without a file", add .. " --in x", "--in takes NAME=FILE.npy, not 'x'")
 usage("--in without a name", add .. " --in =x.npy", "--in takes NAME=FILE.npy, not '=x.npy'")

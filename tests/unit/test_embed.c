@@ -137,6 +137,45 @@ static void test_null_is_refused_by_name(void **state) {
   bed_close(&b);
 }
 
+static soma_file file_of(const char *name, const char *text) {
+  return (soma_file){.name = name, .data = text, .n = strlen(text)};
+}
+
+static void test_sources_are_linked(void **state) {
+  (void)state;
+  bed b = bed_open(NULL, store);
+  const char *defines[] = {"N=20", "NOBODY"};
+  soma_assemble_options o = {.size = sizeof o, .defines = defines, .ndefines = 2};
+  soma_file files[] = {
+      file_of("a.s", "section sync\nextern twice\n mov r1, N\n call r63, twice\n halt\n"),
+      file_of("b.s", "section sync\nglobal twice\ntwice: add r1, r1, r1\n ret r63\n")};
+  soma_program *p;
+  soma_diagnostics *d;
+  soma_run *r;
+  uint32_t value = 0;
+  assert_int_equal(soma_link(b.m, files, 2, &o, &p, &d), SOMA_OK);
+  assert_int_equal(soma_diagnostics_count(d), 1); /* of the define that neither reads */
+  assert_non_null(strstr(soma_diagnostics_text(d), "nothing reads `NOBODY`"));
+  soma_diagnostics_free(d);
+  assert_int_equal(soma_run_start(b.m, p, &r), SOMA_OK);
+  assert_int_equal(soma_run_until(r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  assert_int_equal(soma_register_get(b.m, SOMA_SYNC, 1, &value), SOMA_OK);
+  assert_int_equal(value, 40);
+  soma_run_free(r);
+  soma_program_free(p);
+  assert_int_equal(soma_link(b.m, files, 1, &o, &p, &d), SOMA_SYNTAX);
+  assert_null(p);
+  assert_non_null(strstr(soma_diagnostics_text(d), "no object has the label `twice`"));
+  assert_int_equal(soma_diagnostics_errors(d), 1);
+  soma_diagnostics_free(d);
+  assert_int_equal(soma_link(b.m, files, 0, &o, &p, NULL), SOMA_ARG);
+  assert_string_equal(soma_error(b.m), "0 files; 1 to 65535 link");
+  files[1].data = NULL;
+  assert_int_equal(soma_link(b.m, files, 2, NULL, &p, NULL), SOMA_ARG);
+  assert_string_equal(soma_error(b.m), "files[1].data is NULL");
+  bed_close(&b);
+}
+
 static void expect_no_machine(const soma_options *given, const char *want) {
   char why[200] = "none";
   soma_options o = *given;
@@ -262,6 +301,7 @@ int main(void) {
       cmocka_unit_test(test_a_callback_cannot_enter_its_run),
       cmocka_unit_test(test_a_run_that_had_ended_has_ended_when_resumed),
       cmocka_unit_test(test_null_is_refused_by_name),
+      cmocka_unit_test(test_sources_are_linked),
       cmocka_unit_test(test_a_machine_that_cannot_be_says_why),
       cmocka_unit_test(test_limits_of_host_and_processor_time),
       cmocka_unit_test(test_no_handle_is_refused),

@@ -105,6 +105,8 @@ soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) ISA_
 soma_status soma_out_of_memory(soma_machine *m);
 /* A program's handle, which takes over ip even if it returns NULL: out of memory. */
 soma_program *soma_program_of(const isa_alloc *al, isa_program *ip);
+/* The same for a call on m, which then has the message. */
+soma_status soma_wrap(soma_machine *m, isa_program *ip, soma_program **p);
 /* One error as diagnostics; NULL if out of memory. */
 soma_diagnostics *soma_diagnostics_of(const isa_alloc *al, const char *text);
 /* *out is the binding of p's tensor of that name, made if none exists; SOMA_ARG with a message if

@@ -1,8 +1,7 @@
-/* The facade: soma.h over the assembler and the VM. This is the only file of vm/ that uses both. */
+/* The facade: soma.h over the assembler and the VM. It and assemble.c use both. */
 #include "../time/clock.h"
 #include "impl.h"
 
-#include "../../asm/asm.h"
 #include "../../asm/dis.h"
 
 #include <stdio.h>
@@ -32,12 +31,6 @@ SAME(SOMA_EV_MEET, VM_EV_MEET);
 SAME(SOMA_EV_TABLE, VM_EV_TABLE);
 SAME(SOMA_TIME, VM_UNTIL_TIME);
 SAME(SOMA_CUSTOM_OPERANDS, VM_LIST);
-
-struct soma_diagnostics {
-  isa_alloc al;
-  isa_buf text;
-  uint32_t count, errors;
-};
 
 const char *soma_version(void) { return SOMA_VERSION; }
 const char *soma_status_text(soma_status s) { return isa_status_text((int)s); }
@@ -230,98 +223,9 @@ soma_program *soma_program_of(const isa_alloc *al, isa_program *ip) {
   return sp;
 }
 
-static soma_status wrap(soma_machine *m, isa_program *ip, soma_program **p) {
+soma_status soma_wrap(soma_machine *m, isa_program *ip, soma_program **p) {
   *p = soma_program_of(&m->al, ip);
   return *p ? SOMA_OK : soma_out_of_memory(m);
-}
-
-soma_diagnostics *soma_diagnostics_of(const isa_alloc *al, const char *text) {
-  soma_diagnostics *d = isa_zalloc(al, sizeof *d);
-  if (!d) return NULL;
-  d->al = *al;
-  isa_buf_init(&d->text, al);
-  isa_buf_printf(&d->text, "%s\n", text);
-  d->count = d->errors = 1;
-  return d;
-}
-
-static soma_diagnostics *keep_diagnostics(soma_machine *m, const as_result *r) {
-  if (!r->ndiags) return NULL;
-  soma_diagnostics *d = isa_zalloc(&m->al, sizeof *d);
-  if (!d) return NULL;
-  d->al = m->al;
-  isa_buf_init(&d->text, &m->al);
-  for (uint32_t i = 0; i < r->ndiags; i++) {
-    as_diag_print(&r->diags[i], false, &d->text);
-    d->count += r->diags[i].severity != AS_NOTE;
-  }
-  d->errors = r->nerrors;
-  return d;
-}
-
-/* "name=value" split into the assembler's form; the copies live in the arena. */
-static as_define *split_defines(isa_arena *arena, const soma_assemble_options *o) {
-  as_define *defs = isa_arena_alloc(arena, (o->ndefines + 1) * sizeof *defs);
-  for (uint32_t i = 0; defs && i < o->ndefines; i++) {
-    const char *eq = strchr(o->defines[i], '=');
-    size_t n = eq ? (size_t)(eq - o->defines[i]) : strlen(o->defines[i]);
-    defs[i].name = isa_arena_strn(arena, o->defines[i], n);
-    defs[i].value = eq ? eq + 1 : NULL;
-    if (!defs[i].name) return NULL;
-  }
-  return defs;
-}
-
-static soma_status assemble(soma_machine *m, const char *text, size_t n, const char *name,
-                            const soma_assemble_options *so, soma_program **p,
-                            soma_diagnostics **d) {
-  soma_assemble_options none = {.size = sizeof none}, own = none;
-  as_options o = {.alloc = &m->al, .target = m->o.target};
-  as_result r;
-  isa_arena arena;
-  *p = NULL;
-  if (d) *d = NULL;
-  so = so ? so : &none;
-  if (so->size < offsetof(soma_assemble_options, no_files) || so->size > sizeof *so)
-    return soma_fail(m, SOMA_ARG, "soma_assemble_options.size is %zu, not %zu", so->size,
-                     sizeof *so);
-  memcpy(&own, so, so->size);
-  so = &own;
-  isa_arena_init(&arena, &m->al);
-  o.include_dirs = so->include_dirs;
-  o.ninclude_dirs = so->ninclude_dirs;
-  o.ndefines = so->ndefines;
-  o.no_files = so->no_files != 0;
-  o.env = so->env;
-  o.defines = split_defines(&arena, so);
-  if (!o.defines) {
-    isa_arena_free(&arena);
-    return soma_out_of_memory(m);
-  }
-  isa_status s = text ? as_assemble(text, n, name, &o, &r) : as_assemble_file(name, &o, &r);
-  soma_status result = (soma_status)s;
-  if (d) *d = keep_diagnostics(m, &r);
-  if (s != ISA_OK)
-    soma_fail(m, result, "%s: %s", name, r.ndiags ? r.diags[0].text : isa_status_text((int)s));
-  else
-    result = wrap(m, r.program, p);
-  as_result_free(&r);
-  isa_arena_free(&arena);
-  return result;
-}
-
-soma_status soma_assemble(soma_machine *m, const char *text, size_t n, const char *name,
-                          const soma_assemble_options *options, soma_program **p,
-                          soma_diagnostics **d) {
-  if (!soma_given(m, "text p", text, p)) return SOMA_ARG;
-  return assemble(m, text, n, name ? name : "text", options, p, d);
-}
-
-soma_status soma_assemble_file(soma_machine *m, const char *path,
-                               const soma_assemble_options *options, soma_program **p,
-                               soma_diagnostics **d) {
-  if (!soma_given(m, "path p", path, p)) return SOMA_ARG;
-  return assemble(m, NULL, 0, path, options, p, d);
 }
 
 soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_program **p) {
@@ -330,21 +234,7 @@ soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_
   *p = NULL;
   isa_program *ip = isa_image_read(&m->al, data, n, &e);
   if (!ip) return soma_fail(m, (soma_status)e.status, "%s", e.text);
-  return wrap(m, ip, p);
-}
-
-soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics **d) {
-  if (!soma_given(m, "p d", p, d)) return SOMA_ARG;
-  as_options o = {.alloc = &m->al};
-  as_result r;
-  *d = NULL;
-  isa_status s = as_lint(p->p, &o, &r);
-  if (s == ISA_OK) *d = keep_diagnostics(m, &r);
-  if (s == ISA_OK && r.ndiags && !*d) s = ISA_NOMEM;
-  if (s != ISA_OK)
-    soma_fail(m, (soma_status)s, "%s", r.ndiags ? r.diags[0].text : isa_status_text((int)s));
-  as_result_free(&r);
-  return (soma_status)s;
+  return soma_wrap(m, ip, p);
 }
 
 /* Returns a buffer's bytes as a block from malloc. */
@@ -475,16 +365,4 @@ int soma_program_core_semaphore(const soma_program *p, unsigned core, const char
 
 int soma_program_semaphore(const soma_program *p, const char *name) {
   return soma_program_core_semaphore(p, 0, name);
-}
-
-uint32_t soma_diagnostics_count(const soma_diagnostics *d) { return d ? d->count : 0; }
-uint32_t soma_diagnostics_errors(const soma_diagnostics *d) { return d ? d->errors : 0; }
-const char *soma_diagnostics_text(const soma_diagnostics *d) {
-  return d && !d->text.failed ? d->text.data : "";
-}
-void soma_diagnostics_free(soma_diagnostics *d) {
-  if (!d) return;
-  isa_alloc al = d->al;
-  isa_buf_free(&d->text);
-  isa_free(&al, d, sizeof *d);
 }

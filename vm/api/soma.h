@@ -227,6 +227,17 @@ soma_status soma_assemble(soma_machine *m, const char *text, size_t n, const cha
 soma_status soma_assemble_file(soma_machine *m, const char *path,
                                const soma_assemble_options *options, soma_program **p,
                                soma_diagnostics **d);
+/* One program of several files: texts of sources, and objects of soma-as -r. Sections are joined in
+ * the order of the files, so an engine starts in the first file's code; names are shared by
+ * `global` and `extern` (asm/README.md, Objects). Else as soma_assemble; a define that no source
+ * reads is one warning. */
+typedef struct soma_file {
+  const char *name; /* for messages */
+  const void *data;
+  size_t n;
+} soma_file;
+soma_status soma_link(soma_machine *m, const soma_file *files, uint32_t n,
+                      const soma_assemble_options *options, soma_program **p, soma_diagnostics **d);
 /* Reads the bytes of a .sbc file; they are not needed afterwards. */
 soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_program **p);
 /* Writes p as .sbc bytes into a block from malloc, which the caller frees with soma_bytes_free.
