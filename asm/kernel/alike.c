@@ -145,7 +145,7 @@ static uint32_t new_ruling(as_kernel *k) {
 bool as_k_find_uses(as_kernel *k, as_k_ruling *r, uint32_t ops) {
   as_k_use found[K_OPERANDS];
   unsigned n = as_k_uses(k, &r->in, ops, found);
-  while (k->cap_uses - k->nuses < n)
+  while (k->cap_uses - k->nuses <= n) /* not NULL even without uses */
     if (!isa_array_room(&k->al, &k->uses, k->cap_uses, &k->cap_uses, sizeof *k->uses))
       return as_k_nomem(k);
   if (n) memcpy(&k->uses[k->nuses], found, n * sizeof *found);
@@ -173,7 +173,7 @@ static bool add_key(as_kernel *k, const as_k_key *key, as_k_ruling *r, uint32_t 
   while (k->cap_keys - k->nkeys < key->n)
     if (!isa_array_room(&k->al, &k->keys, k->cap_keys, &k->cap_keys, sizeof *k->keys))
       return as_k_nomem(k);
-  while (k->cap_sites - k->nsites < key->nsites)
+  while (k->cap_sites - k->nsites <= key->nsites) /* likewise */
     if (!isa_array_room(&k->al, &k->sites, k->cap_sites, &k->cap_sites, sizeof *k->sites))
       return as_k_nomem(k);
   if (key->n && !add(k, &k->ruling_index, key->hash, number)) return false;
