@@ -75,7 +75,7 @@ MAINS := lua/command/main.c lua/command/mpi.c # of soma, of soma-mpi
 MAIN_SRC := $(filter-out $(MAINS),$(wildcard lua/command/*.c))
 MPICC := $(shell command -v mpicc)
 LUA_SRC := $(wildcard lua/*.c lua/base/*.c lua/tensor/*.c lua/machine/*.c lua/kernel/*.c)
-LUA_OBJ := $(LUA_SRC:%.c=$(BUILD)/%.o)
+LUA_OBJ := $(foreach o,$(LUA_SRC:%.c=%.o),$(call object,$o))
 TOOL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out asm/tools/soma_as.c asm/tools/soma_dis.c,$(wildcard asm/tools/*.c)))
 
 PROGRAMS := $(BUILD)/soma $(BUILD)/soma-as $(BUILD)/soma-dis
@@ -291,9 +291,12 @@ $(BUILD)/fuzz/file: override CFLAGS += $(LUA_CFLAGS)
 $(BUILD)/fuzz/file: FUZZ_OBJ = $(LUA_OBJ)
 $(BUILD)/fuzz/file: FUZZ_LIBS = $(LUA_LIBS) $(FORMAT_LIBS)
 FUZZ_OPT ?= -O1
+FUZZ_DEBUG_INFO ?= -g1
+FUZZ_PARTS ?= fuzz-build
 fuzz-sanitized:
-	$(Q)$(MAKE) BUILD=$(BUILD) OPT=$(FUZZ_OPT) DEBUG_INFO=-g1 SAN="-fsanitize=$(FUZZ_SAN)" fuzz-build $(BUILD)/soma
-fuzz-build: $(BUILD)/soma-as $(patsubst %,$(BUILD)/fuzz/%,asm sbc run save file kernel)
+	$(Q)$(MAKE) BUILD=$(BUILD) OPT=$(FUZZ_OPT) DEBUG_INFO=$(FUZZ_DEBUG_INFO) SAN="-fsanitize=$(FUZZ_SAN)" $(FUZZ_PARTS) $(BUILD)/soma
+fuzz-harnesses: $(patsubst %,$(BUILD)/fuzz/%,asm sbc run save file kernel)
+fuzz-build: $(BUILD)/soma-as fuzz-harnesses
 fuzz-smoke:
 	$(Q)$(MAKE) BUILD=build-asan fuzz-sanitized
 	$(Q)BUILD=build-asan tests/fuzz/fuzz.sh smoke
@@ -378,5 +381,5 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all mpi unit test lists test-ui check judge conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
-        figures examples timing ulp repro tsan asan-threads fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-sanitized debug asan ubsan lint format install uninstall clean
+        figures examples timing ulp repro tsan asan-threads fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-harnesses fuzz-sanitized debug asan ubsan lint format install uninstall clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

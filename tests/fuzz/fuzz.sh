@@ -10,9 +10,11 @@
 #   make BUILD=build-afl CC=afl-clang-fast SAN=-Wno-pass-failed FUZZ_MAIN=-fsanitize=fuzzer fuzz-build
 #   BUILD=build-afl tests/fuzz/fuzz.sh seeds
 #   afl-fuzz -i build-afl/fuzz/asm-seeds -o build-afl/out -x build-afl/fuzz/dictionary build-afl/fuzz/asm
+# SEEDS_FROM is the build whose soma-as makes program files of the seeds ($BUILD).
 cd "$(dirname "$0")/../.." || exit 2
-: "${BUILD:=build-asan}" "${FUZZ_SECONDS:=60}"
+: "${BUILD:=build-asan}" "${FUZZ_SECONDS:=60}" "${SEEDS_FROM:=$BUILD}"
 case $BUILD in /*) root=$BUILD ;; *) root=$PWD/$BUILD ;; esac
+case $SEEDS_FROM in /*) as=$SEEDS_FROM/soma-as ;; *) as=$PWD/$SEEDS_FROM/soma-as ;; esac
 out=$root/fuzz
 for h in asm sbc run save file kernel; do
   rm -rf "$out/$h-seeds"
@@ -28,7 +30,7 @@ lua5.4 tests/golden.lua extract "$out/golden" || exit 2
 for s in samples/*.s "$out"/golden/*/in.s; do
   name=$(echo "${s#"$out"/}" | tr / _)
   cp "$s" "$out/asm-seeds/$name"
-  (cd "$(dirname "$s")" && "$root/soma-as" -g -o "$out/sbc-seeds/$name.sbc" "$(basename "$s")" 2>/dev/null)
+  (cd "$(dirname "$s")" && "$as" -g -o "$out/sbc-seeds/$name.sbc" "$(basename "$s")" 2>/dev/null)
 done
 
 smoke() { # NAME COUNT [OPTION...]

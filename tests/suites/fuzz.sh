@@ -12,7 +12,7 @@ if [ -n "$FULL" ]; then
   export FUZZ_KERNELS=1000
   target=fuzz-sanitized
   command -v clang >/dev/null && export CC=clang
-  export FUZZ_OPT=-O0 KERN_OPT=-O1
+  export FUZZ_OPT=-O0 KERN_OPT=-O0 FUZZ_DEBUG_INFO='' FUZZ_PARTS=fuzz-harnesses SEEDS_FROM="$plain"
   if ! nm "$plain/isa/base.o" | grep -q -e __asan_ -e __tsan_; then # else these objects do not link into others
     level=avx2
     lua5.4 -e "require('soma').core {simd = 'avx512'}" 2>/dev/null || level=avx512
