@@ -6,7 +6,7 @@
 #   tests/repro.sh smoke   digests of this build, on one thread and on 8; with FULL also on 2 and 3,
 #                          and of -O0 and -O3 (clang's sanitized build is compared where it is made:
 #                          suites/fuzz.sh); these two take over what they would compile to the same
-#                          code, and what digests do not run
+#                          code, and what digests do not run: -O0 measures that for -O3
 #   tests/repro.sh all [PATTERN]   everything, also aarch64 under qemu-user; for `make repro`.
 #                          With a pattern only the builds whose name matches, such as clang-O3
 cd "$(dirname "$0")/.." || exit 2
@@ -71,6 +71,15 @@ variant() { # NAME MAKE-ARGUMENTS...
   [ "$emulator" ] || for level in plain avx2 avx512; do same "$name, $level" "$(digest $level)"; done
   suites "$name"
 }
+# Objects of gcc-O0 of which its digest, just made, has run no function.
+never_ran() {
+  find "$BUILD-gcc-O0" -name '*.gcda' >"$dir/ran"
+  # shellcheck disable=SC2046
+  gcov -n $(cat "$dir/ran") 2>/dev/null | awk -F"'" '
+    /^File/ { source = $2 }
+    /^Lines executed:0.00%/ && source ~ /^[a-z]+\/.*\.c$/ { sub(/c$/, "o", source); print source }
+    /^Lines/ { source = "" }'
+}
 aarch64() {
   cross=aarch64-linux-gnu-gcc libs=/usr/lib/aarch64-linux-gnu
   for need in "$cross" qemu-aarch64-static; do
@@ -108,7 +117,9 @@ elif [ -n "$FULL" ]; then
   # The level's own -O3 counts for its files; they are gcc's when this build is.
   [ "${CC:-gcc}" != gcc ] || taken="$taken vm/simd/level/%"
   ! nm "$BUILD/isa/base.o" | grep -q -e __asan_ -e __tsan_ || taken= # they do not link into others
-  variant gcc-O0 CC=gcc OPT=-O0
+  [ ! -d "$BUILD-gcc-O0" ] || find "$BUILD-gcc-O0" -name '*.gcda' -delete
+  variant gcc-O0 CC=gcc OPT=-O0 ${taken:+SAN=--coverage}
+  [ -z "$taken" ] || taken="$taken $(never_ran | tr '\n' ' ')"
   variant gcc-O3 CC=gcc OPT=-O3
 fi
 echo "$passed passed, $failed failed"
