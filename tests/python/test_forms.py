@@ -1,13 +1,21 @@
 """The fields that soma.insn writes are those of the library's forms, in their order."""
+import inspect
 import unittest
 
-from soma import insn, kernel
+import nki.isa as nisa
+from soma import insn, kernel, words
 
 
 class Forms(unittest.TestCase):
     def test_fields_are_those_of_the_library(self):
         for name, fields in insn.FORMS.items():
             self.assertEqual(fields.split(), kernel.fields(name), name)
+
+    def test_what_messages_call_an_operand_is_an_argument_of_the_call(self):
+        for name, (call, operands) in words._CALLS.items():
+            self.assertLessEqual(set(operands), set(kernel.fields(name)), name)
+            arguments = inspect.signature(getattr(nisa, call)).parameters
+            self.assertLessEqual(set(operands.values()), set(arguments), name)
 
     def test_every_operator_and_function_has_a_code(self):
         from soma import ops
