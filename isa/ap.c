@@ -173,9 +173,16 @@ static bool meet(const isa_byteset *a, unsigned da, int64_t pa, const isa_bytese
   return false;
 }
 
+/* a modulo b > 0, from 0 on. Most steps are powers of two, and a division is slow. */
+static int64_t modulo(int64_t a, int64_t b) {
+  if ((b & (b - 1)) == 0) return a & (b - 1);
+  int64_t r = a % b;
+  return r < 0 ? r + b : r;
+}
+
 static int64_t gcd(int64_t a, int64_t b) {
   while (b != 0) {
-    int64_t r = a % b;
+    int64_t r = a == b ? 0 : modulo(a, b);
     a = b;
     b = r;
   }
@@ -184,19 +191,22 @@ static int64_t gcd(int64_t a, int64_t b) {
 
 /* All places are equal modulo the steps' common divisor g, so two runs whose residues do not
  * meet never do: even and odd elements, different columns of one matrix. */
-static bool apart_by_residue(const isa_byteset *a, const isa_byteset *b) {
+static bool apart_by_residue(const isa_byteset *a, const isa_byteset *b, int64_t distance) {
   int64_t g = 0;
   for (unsigned d = 0; d < a->n; d++) g = gcd(a->step[d], g);
   for (unsigned d = 0; d < b->n; d++) g = gcd(b->step[d], g);
   if (g == 0) return false;
-  int64_t gap = (b->start - a->start) % g; /* from a's run to the next run of b */
-  if (gap < 0) gap += g;
+  int64_t gap = modulo(distance, g); /* from a's run to the next run of b */
   return gap >= a->run && gap + b->run <= g;
 }
 
-bool isa_byteset_meet(const isa_byteset *a, const isa_byteset *b) {
+bool isa_byteset_meet_at(const isa_byteset *a, int64_t pa, const isa_byteset *b, int64_t pb) {
   uint32_t work = OVERLAP_WORK;
-  return !apart_by_residue(a, b) && meet(a, 0, a->start, b, 0, b->start, &work);
+  return !apart_by_residue(a, b, pb - pa) && meet(a, 0, pa, b, 0, pb, &work);
+}
+
+bool isa_byteset_meet(const isa_byteset *a, const isa_byteset *b) {
+  return isa_byteset_meet_at(a, a->start, b, b->start);
 }
 
 /* Whether the distance of the two is known: neither moves, or both by the same bytes. */

@@ -248,30 +248,36 @@ void isa_arena_free(isa_arena *a) {
   a->total = 0;
 }
 
+/* n zeroed bytes of a block that has so much room after its first `used` bytes; NULL: none has. */
+static void *take_bytes(struct isa_arena_block *b, size_t used, size_t n) {
+  if (!b || used > b->size || b->size - used < n) return NULL;
+  b->used = used + n;
+  return (char *)b + used;
+}
+
 void *isa_arena_alloc(isa_arena *a, size_t n) {
   size_t head = align_up(sizeof(struct isa_arena_block));
   if (n > SIZE_MAX - head - 64) return NULL;
   size_t need = align_up(n > 0 ? n : 1);
   struct isa_arena_block *b = a->blocks;
-  if (!b || b->size - b->used < need) {
-    size_t size = b && b->size < ARENA_MOST ? 2 * b->size : b ? ARENA_MOST : ARENA_FIRST;
-    bool big = need > size / 4; /* a block of its own: the rest of the current one stays in use */
-    b = isa_zalloc(&a->al, big ? head + need : size);
-    if (!b) return NULL;
-    b->size = big ? head + need : size;
-    b->used = head;
-    a->total += b->size;
-    struct isa_arena_block **at = big && a->blocks ? &a->blocks->next : &a->blocks;
-    b->next = *at;
-    *at = b;
-  }
-  void *p = (char *)b + b->used;
-  b->used += need;
-  return p;
+  void *p = b ? take_bytes(b, align_up(b->used), need) : NULL;
+  if (p) return p;
+  size_t size = b && b->size < ARENA_MOST ? 2 * b->size : b ? ARENA_MOST : ARENA_FIRST;
+  bool big = need > size / 4; /* a block of its own: the rest of the current one stays in use */
+  b = isa_zalloc(&a->al, big ? head + need : size);
+  if (!b) return NULL;
+  b->size = big ? head + need : size;
+  a->total += b->size;
+  struct isa_arena_block **at = big && a->blocks ? &a->blocks->next : &a->blocks;
+  b->next = *at;
+  *at = b;
+  return take_bytes(b, head, need);
 }
 
+/* Strings lie side by side. */
 char *isa_arena_strn(isa_arena *a, const char *s, size_t n) {
-  char *p = n < SIZE_MAX ? isa_arena_alloc(a, n + 1) : NULL;
+  char *p = a->blocks && n < SIZE_MAX ? take_bytes(a->blocks, a->blocks->used, n + 1) : NULL;
+  if (!p && n < SIZE_MAX) p = isa_arena_alloc(a, n + 1);
   if (p && n > 0) memcpy(p, s, n);
   return p;
 }

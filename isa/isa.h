@@ -517,6 +517,8 @@ void isa_byteset_make(int64_t start, int64_t size, const isa_dim *dims, unsigned
                       isa_byteset *out);
 /* Whether two sets overlap. Exact within isa_ap_overlap's bound. */
 bool isa_byteset_meet(const isa_byteset *a, const isa_byteset *b);
+/* The same of a when it starts at pa and b when it starts at pb. */
+bool isa_byteset_meet_at(const isa_byteset *a, int64_t pa, const isa_byteset *b, int64_t pb);
 bool isa_ap_equal(const isa_ap *a, const isa_ap *b);
 bool isa_ap_is_static(const isa_ap *ap);
 

@@ -150,17 +150,22 @@ bool isa_program_reserve(isa_program *p, unsigned core, unsigned engine, uint32_
          isa_array_reserve(al, &c->lines, n, &c->cap_lines, sizeof *c->lines);
 }
 
-bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
-                      isa_line at) {
+isa_insn *isa_program_next_insn(isa_program *p, unsigned core, unsigned engine, isa_line at) {
   isa_code *c = &p->cores[core].code[engine];
   const isa_alloc *al = &p->arena.al;
   bool lines = c->lines || c->n == 0; /* code that was read without a line table stays so */
-  if (!isa_array_room(al, &c->insns, c->n, &c->cap, sizeof *in) ||
+  if (!isa_array_room(al, &c->insns, c->n, &c->cap, sizeof *c->insns) ||
       (lines && !isa_array_room(al, &c->lines, c->n, &c->cap_lines, sizeof at)))
-    return false;
+    return NULL;
   if (lines) c->lines[c->n] = at;
-  c->insns[c->n++] = *in;
-  return true;
+  return &c->insns[c->n++];
+}
+
+bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
+                      isa_line at) {
+  isa_insn *to = isa_program_next_insn(p, core, engine, at);
+  if (to) *to = *in;
+  return to != NULL;
 }
 
 bool isa_program_static(isa_program *p, unsigned core, unsigned queue, const isa_insn *in) {

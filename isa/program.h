@@ -127,6 +127,8 @@ uint32_t isa_program_group(isa_program *p, const isa_group *g);
 uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q);
 bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                       isa_line at);
+/* Adds one that the caller fills where it lies; NULL if out of memory. */
+isa_insn *isa_program_next_insn(isa_program *p, unsigned core, unsigned engine, isa_line at);
 /* Room for n instructions of an engine, for a caller that knows how many there will be. */
 bool isa_program_reserve(isa_program *p, unsigned core, unsigned engine, uint32_t n);
 bool isa_program_static(isa_program *p, unsigned core, unsigned queue, const isa_insn *in);

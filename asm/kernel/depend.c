@@ -24,7 +24,7 @@ bool as_k_table_open(as_k_table *t, as_kernel *k) {
 static void free_pages(as_k_table *t, as_k_region *r) {
   const isa_alloc *al = &t->k->al;
   for (uint32_t p = 0; r->pages && p < r->npages; p++)
-    isa_free(al, r->pages[p].ids, r->pages[p].cap * sizeof(uint32_t));
+    isa_free(al, r->pages[p].entries, r->pages[p].cap * sizeof(as_k_entry));
   isa_free(al, r->pages, r->npages * sizeof *r->pages);
   r->pages = NULL;
 }
@@ -45,7 +45,7 @@ void as_k_table_clear(as_k_table *t) {
 
 /* ---- One access ---------------------------------------------------------------------------- */
 
-static void box_of(as_k_table *t, uint32_t operand, bool writes, as_k_box *b) {
+static void box_of(const as_k_table *t, uint32_t operand, bool writes, as_k_box *b) {
   const as_kernel *k = t->k;
   const as_k_operand *o = as_k_op(k, operand);
   const as_k_buffer *f = as_k_buf(k, o->buffer);
@@ -76,24 +76,25 @@ static bool same(const as_k_table *t, const as_k_box *b, const as_k_access *a) {
   return !b->moves && !o->dyn && as_k_op(t->k, b->operand)->shape == o->shape;
 }
 
-static isa_byteset absolute(const as_k_bytes *b) {
-  isa_byteset s = {.start = b->lo, .run = b->hi - b->lo, .span = {b->hi - b->lo}};
-  if (b->set) s = *b->set;
-  s.start = b->lo;
-  return s;
+static bool sets_meet(const as_k_table *t, const as_k_box *b, const as_k_access *a) {
+  isa_byteset all[2] = {{.run = b->at.hi - b->at.lo, .span = {b->at.hi - b->at.lo}},
+                        {.run = a->hi - a->lo, .span = {a->hi - a->lo}}};
+  const as_k_shape *s = as_k_shape_of(t->k, as_k_op(t->k, a->operand));
+  return isa_byteset_meet_at(b->at.set ? b->at.set : &all[0], b->at.lo,
+                             a->dense ? &all[1] : &s->set, a->lo);
 }
 
-static bool sets_meet(as_k_table *t, const as_k_box *b, const as_k_access *a) {
-  as_k_box other;
-  box_of(t, a->operand, a->writes, &other);
-  isa_byteset x = absolute(&b->at), y = absolute(&other.at);
-  return isa_byteset_meet(&x, &y);
-}
-
-static inline bool meet(as_k_table *t, const as_k_box *b, const as_k_access *a) {
+static inline bool meet(const as_k_table *t, const as_k_box *b, const as_k_access *a) {
   if (b->at.hi <= a->lo || a->hi <= b->at.lo || b->at.p1 <= a->p0 || a->p1 <= b->at.p0)
     return false;
   return (!b->at.set && a->dense) || sets_meet(t, b, a);
+}
+
+/* The bytes of a box in page p, as an entry has them. */
+static inline as_k_entry within(const as_k_box *b, uint32_t p) {
+  int64_t page = (int64_t)p << b->region->page_shift, most = INT64_C(1) << b->region->page_shift;
+  int64_t lo = b->at.lo - page, hi = b->at.hi - page;
+  return (as_k_entry){.lo = (uint32_t)(lo > 0 ? lo : 0), .hi = (uint32_t)(hi < most ? hi : most)};
 }
 
 static void drop(as_k_table *t, uint32_t id) {
@@ -107,14 +108,15 @@ static void drop(as_k_table *t, uint32_t id) {
 void as_k_table_find(as_k_table *t, uint32_t operand, bool writes, as_k_box *b, as_k_needs *needs) {
   box_of(t, operand, writes, b);
   if (b->constant || !b->region->pages) return;
-  t->stamp++;
   for (uint32_t p = b->first; p <= b->last; p++) {
-    as_k_page *page = &b->region->pages[p];
-    for (uint32_t i = 0; i < page->n; i++) {
-      as_k_access *a = &t->accesses[page->ids[i]];
-      if (!a->alive || a->stamp == t->stamp || !(writes || a->writes)) continue;
-      a->stamp = t->stamp;
-      if (!meet(t, b, a)) continue;
+    const as_k_page *page = &b->region->pages[p];
+    as_k_entry here = within(b, p);
+    int64_t begin = p == b->first ? INT64_MIN : (int64_t)p << b->region->page_shift;
+    for (const as_k_entry *e = page->entries, *end = e + page->n; e < end; e++) {
+      if (e->hi <= here.lo || here.hi <= e->lo) continue;
+      const as_k_access *a = &t->accesses[e->id];
+      bool seen = a->lo < begin; /* on the page before */
+      if (seen || !(writes || a->writes) || !meet(t, b, a)) continue;
       t->k->figures.dependences++;
       as_k_need(needs, a->source, a->ordinal, a->step, a->buffer);
     }
@@ -141,10 +143,28 @@ static bool replaced(const as_k_table *t, const as_k_box *b, const as_k_access *
   return b->writes ? kills || a->source == source : !a->writes && a->source == source;
 }
 
-static bool add_to_page(as_k_table *t, as_k_page *p, uint32_t id) {
-  if (!isa_array_room(&t->k->al, &p->ids, p->n, &p->cap, sizeof *p->ids)) return as_k_nomem(t->k);
-  p->ids[p->n++] = id;
-  t->accesses[id].refs++;
+/* Adds an access to a page, in which it lies at `here`, and drops what it replaces. */
+static bool note_in_page(as_k_table *t, const as_k_box *b, as_k_page *page, as_k_entry here,
+                         bool kills) {
+  const as_k_access *own = &t->accesses[here.id];
+  as_k_entry *to = page->entries, *end = to + page->n;
+  for (const as_k_entry *e = to; e < end; e++) {
+    if (e->lo < here.hi && here.lo < e->hi) {
+      as_k_access *a = &t->accesses[e->id];
+      if (a->alive && a->step != own->step && replaced(t, b, a, own->source, kills))
+        a->alive = false;
+      if (!a->alive) {
+        drop(t, e->id);
+        continue;
+      }
+    }
+    *to++ = *e;
+  }
+  page->n = (uint32_t)(to - page->entries);
+  if (!isa_array_room(&t->k->al, &page->entries, page->n, &page->cap, sizeof here))
+    return as_k_nomem(t->k);
+  page->entries[page->n++] = here;
+  t->accesses[here.id].refs++;
   return true;
 }
 
@@ -169,18 +189,9 @@ bool as_k_table_note(as_k_table *t, const as_k_box *b, uint32_t step, bool kills
                                   .dense = !b->at.set,
                                   .alive = true};
   for (uint32_t p = b->first; p <= b->last; p++) {
-    as_k_page *page = &r->pages[p];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < page->n; i++) {
-      as_k_access *a = &t->accesses[page->ids[i]];
-      if (a->alive && a->step != step && replaced(t, b, a, s->source, kills)) a->alive = false;
-      if (a->alive)
-        page->ids[n++] = page->ids[i];
-      else
-        drop(t, page->ids[i]);
-    }
-    page->n = n;
-    if (!add_to_page(t, page, id)) return false;
+    as_k_entry here = within(b, p);
+    here.id = id;
+    if (!note_in_page(t, b, &r->pages[p], here, kills)) return false;
   }
   return true;
 }

@@ -34,17 +34,32 @@ typedef struct maker {
 
 static bool out_of_memory(maker *m) { return as_k_nomem(m->k); }
 
-/* Semaphores are the core's own. */
-static bool put(maker *m, isa_insn *in, isa_line at) {
-  if (in->wait.cond != ISA_WAIT_none) in->wait.core = (uint8_t)m->core;
-  if (in->upd.kind != ISA_UPD_none) in->upd.core = (uint8_t)m->core;
-  if (at.file && !m->files[at.file]) {
+/* The next instruction of the engine, to be filled where it lies; NULL: memory is out. */
+static isa_insn *next_insn(maker *m, isa_line at) {
+  if (at.file && !m->files[at.file])
     m->files[at.file] = isa_program_file(m->p, m->k->files[at.file - 1]);
-    if (!m->files[at.file]) return out_of_memory(m);
-  }
+  bool known = !at.file || m->files[at.file];
   at.file = at.file ? m->files[at.file] : 0;
+  isa_insn *in = known ? isa_program_next_insn(m->p, m->core, m->engine, at) : NULL;
+  if (!in) out_of_memory(m);
   m->k->figures.made++;
-  return isa_program_insn(m->p, m->core, m->engine, in, at) || out_of_memory(m);
+  return in;
+}
+
+/* Semaphores are the core's own. */
+static void set_events(const maker *m, isa_insn *in, isa_wait wait, isa_update upd) {
+  if (wait.cond != ISA_WAIT_none) wait.core = (uint8_t)m->core;
+  if (upd.kind != ISA_UPD_none) upd.core = (uint8_t)m->core;
+  in->wait = wait;
+  in->upd = upd;
+}
+
+static bool put(maker *m, const isa_insn *in, isa_line at) {
+  isa_insn *to = next_insn(m, at);
+  if (!to) return false;
+  *to = *in;
+  set_events(m, to, in->wait, in->upd);
+  return true;
 }
 
 static uint32_t pc_of(const maker *m) { return m->p->cores[m->core].code[m->engine].n; }
@@ -98,43 +113,50 @@ static uint8_t base_of(const bases *b, uint32_t by) {
   return b->reg[i];
 }
 
-static bool set_wait(maker *m, const as_k_wait *w, isa_line at, isa_insn *in) {
+static bool find_wait(maker *m, const as_k_wait *w, isa_line at, isa_wait *out) {
   const as_k_step *t = &m->k->steps[w->step];
-  in->wait = (isa_wait){.cond = ISA_WAIT_ge, .sem = (uint8_t)t->sem, .value = t->value};
+  *out = (isa_wait){.cond = ISA_WAIT_ge, .sem = (uint8_t)t->sem, .value = t->value};
   if (!t->scope) return true;
   uint32_t rise = rise_of(m->k, t);
   uint8_t base = base_of(&m->loops[t->scope], rise);
   int32_t add = (int32_t)t->value - (w->before ? (int32_t)rise : 0);
-  in->wait.is_reg = true;
-  in->wait.value = add ? TEMP_REG : base;
+  out->is_reg = true;
+  out->value = add ? TEMP_REG : base;
   if (add && !put_alu(m, ISA_OP_add, TEMP_REG, base, add, at)) return false;
   /* In the first round there is nothing to wait for, and values are not negative. */
   return add >= 0 || put_alu(m, ISA_OP_max, TEMP_REG, TEMP_REG, 0, at);
 }
 
-/* Gives *in a wait of step s: of waits, or K_NONE. */
-static bool put_wait(maker *m, const as_k_step *s, uint32_t wait, isa_line at, isa_insn *in) {
+/* A wait of step s for the next instruction: of waits, or K_NONE. */
+static bool take_wait(maker *m, const as_k_step *s, uint32_t wait, isa_line at, isa_wait *out) {
   as_kernel *k = m->k;
   as_k_wait w = as_k_wait_of(k, s, wait);
-  if (!set_wait(m, &w, at, in) || !K_GROW(k, waited, nwaited, cap_waited)) return false;
+  if (!find_wait(m, &w, at, out) || !K_GROW(k, waited, nwaited, cap_waited)) return false;
   k->waited[k->nwaited++] = (as_k_waited){pc_of(m), (uint32_t)(s - k->steps), wait};
   k->figures.waits++;
   k->figures.reuse_waits += w.reuse;
   return true;
 }
 
-static bool put_nop(maker *m, const as_k_step *s, uint32_t wait, isa_line at) {
-  isa_insn in = {.op = ISA_OP_nop};
+static bool put_nop(maker *m, isa_wait wait, isa_line at) {
+  isa_insn *in = next_insn(m, at);
+  if (!in) return false;
+  *in = (isa_insn){.op = ISA_OP_nop};
+  set_events(m, in, wait, (isa_update){0});
   m->k->figures.nops++;
-  return put_wait(m, s, wait, at, &in) && put(m, &in, at);
+  return true;
 }
 
-/* The waits of a step: the last on *in, when it is not NULL, others on nops. */
-static bool put_waits(maker *m, const as_k_step *s, isa_line at, isa_insn *in) {
+/* The waits of a step: the last goes to *own, when it is not NULL, others to nops. */
+static bool put_waits(maker *m, const as_k_step *s, isa_line at, isa_wait *own) {
   uint32_t left = s->nwaits + (s->reuse ? 1u : 0u);
   for (uint32_t w = s->reuse ? K_NONE : s->waits; left; left--) {
-    bool last = in && left == 1;
-    if (!(last ? put_wait(m, s, w, at, in) : put_nop(m, s, w, at))) return false;
+    isa_wait wait;
+    if (!take_wait(m, s, w, at, &wait)) return false;
+    if (own && left == 1)
+      *own = wait;
+    else if (!put_nop(m, wait, at))
+      return false;
     w = w == K_NONE ? s->waits : w + 1;
   }
   return true;
@@ -156,21 +178,25 @@ static bool put_item(maker *m, const as_k_step *s) {
   as_kernel *k = m->k;
   const as_k_item *it = &k->items[s->item];
   bool transfer = isa_op_is_dma(it->op);
-  isa_insn in = {.op = ISA_OP_dma_trigger};
+  isa_wait wait = {0};
+  isa_update upd = {0};
+  isa_insn *in = put_waits(m, s, it->at, &wait) ? next_insn(m, it->at) : NULL;
+  if (!in) return false;
   if (is_static(k, it)) {
-    in.u.TRIGGER.queue = k->queues[it->queue - 1].number;
-    in.u.TRIGGER.count = (isa_int){false, 1};
-  } else if (!as_k_bind(&m->bind, as_k_ruling_of(k, it), it->ops, &in)) {
+    *in = (isa_insn){.op = ISA_OP_dma_trigger};
+    in->u.TRIGGER.queue = k->queues[it->queue - 1].number;
+    in->u.TRIGGER.count = (isa_int){false, 1};
+  } else if (!as_k_bind(&m->bind, as_k_ruling_of(k, it), it->ops, in)) {
     return out_of_memory(m);
   } else if (transfer) {
-    set_queue(m, it, &in);
-  } else if (in.op == ISA_OP_core_barrier) {
-    in.u.BARRIER.semaphore = (uint8_t)k->barrier;
+    set_queue(m, it, in);
+  } else if (in->op == ISA_OP_core_barrier) {
+    in->u.BARRIER.semaphore = (uint8_t)k->barrier;
   }
-  if (!put_waits(m, s, it->at, &in)) return false;
   if (s->signals)
-    in.upd = (isa_update){.kind = transfer ? ISA_UPD_dma : ISA_UPD_inc, .sem = (uint8_t)s->sem};
-  return put(m, &in, it->at);
+    upd = (isa_update){.kind = transfer ? ISA_UPD_dma : ISA_UPD_inc, .sem = (uint8_t)s->sem};
+  set_events(m, in, wait, upd);
+  return true;
 }
 
 static bool put_event(maker *m, isa_wait wait, isa_update upd, isa_line at) {

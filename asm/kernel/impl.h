@@ -217,13 +217,19 @@ enum { K_NO_SEM = 0xffff };
 /* An access that later ones may conflict with. */
 typedef struct as_k_access {
   int64_t lo, hi; /* bytes: of a partition, or of the tensor */
-  uint32_t step, ordinal, operand, buffer, stamp, refs;
+  uint32_t step, ordinal, operand, buffer, refs;
   uint16_t p0, p1;
   uint8_t source;
   bool writes, dense, alive;
 } as_k_access;
+/* An access as a page has it, with its bytes from the page's first one on: most of those in a page
+ * do not meet, and are not looked at. */
+typedef struct as_k_entry {
+  uint32_t id, lo, hi;
+} as_k_entry;
 typedef struct as_k_page {
-  uint32_t *ids, n, cap;
+  as_k_entry *entries;
+  uint32_t n, cap;
 } as_k_page;
 typedef struct as_k_region { /* SBUF, PSUM, a tensor */
   as_k_page *pages;
@@ -288,8 +294,9 @@ struct as_kernel {
   uint32_t nsteps, cap_steps;
   as_k_wait *waits;
   uint32_t nwaits, cap_waits;
-  uint32_t *snaps; /* rows of as_k_sources */
+  uint32_t *snaps; /* rows of the sources that there are */
   uint32_t nsnaps, cap_snaps;
+  uint8_t sources[K_SOURCES], nsources, column[K_SOURCES]; /* column: of a source, in a row */
   as_k_scope *scopes;
   uint32_t cap_scopes;                                  /* 1 + nloops */
   uint16_t meet_arrive[K_DEPTH], meet_go[ISA_NENGINES]; /* arrive: by the depth of a loop */
@@ -302,8 +309,10 @@ struct as_kernel {
   uint32_t nunwritten, cap_unwritten;
 };
 
-/* Sources that there are: queues are known before the first step. */
-static inline unsigned as_k_sources(const as_kernel *k) { return K_QUEUE + k->nqueues; }
+/* What was known of each source that there is when a step was issued, by column. */
+static inline const uint32_t *as_k_snap(const as_kernel *k, const as_k_step *s) {
+  return k->snaps + (size_t)s->snapshot * k->nsources;
+}
 
 /* ---- kernel.c ---- */
 
@@ -533,7 +542,7 @@ typedef struct as_k_table {
   as_k_region *regions; /* 0 SBUF, 1 PSUM, 2 + tensor */
   uint32_t nregions;
   as_k_access *accesses;
-  uint32_t naccesses, cap_accesses, free, stamp;
+  uint32_t naccesses, cap_accesses, free;
 } as_k_table;
 /* For each source in the mask the step that must be complete first: its ordinal, step, buffer. */
 typedef struct as_k_needs {

@@ -178,7 +178,7 @@ bool as_kernel_endloop(as_kernel *k) {
 
 /* What only the passes before the program need. */
 static void forget(as_kernel *k) {
-  isa_free(&k->al, k->snaps, k->cap_snaps * as_k_sources(k) * sizeof *k->snaps);
+  isa_free(&k->al, k->snaps, (size_t)k->cap_snaps * k->nsources * sizeof *k->snaps);
   k->snaps = NULL;
   k->cap_snaps = k->nsnaps = 0;
 }

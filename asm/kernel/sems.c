@@ -53,14 +53,16 @@ static bool loop_scope(pool *p, uint32_t number) {
 
 static bool knows(const pool *p, const as_k_step *t, uint32_t old) {
   const as_k_step *o = &p->k->steps[old];
-  const uint32_t *row = p->k->snaps + (size_t)t->snapshot * as_k_sources(p->k);
-  return row[o->source] >= o->ordinal || p->extra[t->engine][o->source] >= o->ordinal;
+  return as_k_snap(p->k, t)[p->k->column[o->source]] >= o->ordinal ||
+         p->extra[t->engine][o->source] >= o->ordinal;
 }
 
 static void learn(pool *p, unsigned e, const as_k_step *o) {
-  const uint32_t *row = p->k->snaps + (size_t)o->snapshot * as_k_sources(p->k);
-  for (unsigned i = 0; i < as_k_sources(p->k); i++)
-    if (p->extra[e][i] < row[i]) p->extra[e][i] = row[i];
+  const uint32_t *row = as_k_snap(p->k, o);
+  for (unsigned i = 0; i < p->k->nsources; i++) {
+    uint32_t *known = &p->extra[e][p->k->sources[i]];
+    if (*known < row[i]) *known = row[i];
+  }
   if (p->extra[e][o->source] < o->ordinal) p->extra[e][o->source] = o->ordinal;
 }
 

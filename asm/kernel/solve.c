@@ -22,9 +22,10 @@ typedef struct solver {
 static bool take_snapshot(solver *s, unsigned e) {
   as_kernel *k = s->k;
   if (s->snapshot[e] != K_NONE) return true;
-  size_t row = as_k_sources(k) * sizeof *k->snaps;
-  if (!isa_array_room(&k->al, &k->snaps, k->nsnaps, &k->cap_snaps, row)) return as_k_nomem(k);
-  memcpy(k->snaps + (size_t)k->nsnaps * as_k_sources(k), s->know[e], row);
+  size_t size = k->nsources * sizeof *k->snaps;
+  if (!isa_array_room(&k->al, &k->snaps, k->nsnaps, &k->cap_snaps, size)) return as_k_nomem(k);
+  uint32_t *row = k->snaps + (size_t)k->nsnaps * k->nsources;
+  for (unsigned i = 0; i < k->nsources; i++) row[i] = s->know[e][k->sources[i]];
   s->snapshot[e] = k->nsnaps++;
   return true;
 }
@@ -37,8 +38,8 @@ static void learn(solver *s, unsigned e, unsigned source, uint32_t ordinal) {
 
 /* Engine e has waited for a step. */
 static void join(solver *s, unsigned e, const as_k_step *from) {
-  const uint32_t *row = s->k->snaps + (size_t)from->snapshot * as_k_sources(s->k);
-  for (unsigned i = 0; i < as_k_sources(s->k); i++) learn(s, e, i, row[i]);
+  const uint32_t *row = as_k_snap(s->k, from);
+  for (unsigned i = 0; i < s->k->nsources; i++) learn(s, e, s->k->sources[i], row[i]);
   learn(s, e, from->source, from->ordinal);
   if (from->source == K_DP + ISA_ENG_tensor) learn(s, e, K_WEIGHTS, from->weights);
 }
@@ -56,6 +57,24 @@ static bool in_order(unsigned source, unsigned e, bool transfer) {
   if (source == K_SEQ + e) return true;
   if (transfer) return false;
   return source == K_DP + e || (source == K_WEIGHTS && e == ISA_ENG_tensor);
+}
+
+/* The sources that there are: queues and engines are known before the first step. */
+static void find_sources(as_kernel *k) {
+  uint32_t there = 0;
+  for (uint32_t i = 0; i < k->nitems; i++) {
+    const as_k_item *it = &k->items[i];
+    if (it->op >= ISA_NOPS) continue;
+    unsigned engines = it->engine < ISA_NENGINES ? 1u << it->engine : it->replicas;
+    bool touches = as_k_ruling_of(k, it)->nuses > 0;
+    for (; engines; engines &= engines - 1)
+      there |= (uint32_t)(UINT64_C(1) << source_of(it, (unsigned)__builtin_ctz(engines), touches));
+  }
+  for (unsigned i = 0; i < K_SOURCES; i++) {
+    k->column[i] = k->nsources;
+    if (there >> i & 1) k->sources[k->nsources++] = (uint8_t)i;
+  }
+  if (!k->nsources) k->nsources = 1; /* rows have a size */
 }
 
 /* ---- Waits --------------------------------------------------------------------------------- */
@@ -101,11 +120,17 @@ static void need(as_k_needs *n, const as_kernel *k, uint32_t step) {
 
 /* ---- Steps --------------------------------------------------------------------------------- */
 
-static bool add_step(solver *s, const as_k_step *step) {
+/* The next step, which counts once it is filled; NULL: memory is out. */
+static as_k_step *next_step(solver *s, uint32_t item, unsigned engine, unsigned kind) {
   as_kernel *k = s->k;
-  if (!K_GROW(k, steps, nsteps, cap_steps)) return false;
-  k->steps[k->nsteps++] = *step;
-  return true;
+  if (!K_GROW(k, steps, nsteps, cap_steps)) return NULL;
+  as_k_step *step = &k->steps[k->nsteps];
+  *step = (as_k_step){.item = item,
+                      .scope = s->scope,
+                      .engine = (uint8_t)engine,
+                      .source = K_SOURCES,
+                      .kind = (uint8_t)kind};
+  return step;
 }
 
 /* The orders that the caller asked for, found by their later item. */
@@ -160,31 +185,32 @@ static bool solve_on(solver *s, uint32_t item, unsigned e) {
   bool transfer = isa_op_is_dma(it->op);
   as_k_needs n;
   as_k_box boxes[K_OPERANDS];
-  as_k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope};
+  as_k_step *step = next_step(s, item, e, K_STEP_ITEM);
+  if (!step) return false;
   n.mask = n.ways = 0;
-  step.source = (uint8_t)source_of(it, e, nuses > 0);
-  unsigned ways = step.source < K_SEQ ? as_k_ruling_of(k, it)->ways[e] : 0;
+  step->source = (uint8_t)source_of(it, e, nuses > 0);
+  unsigned ways = step->source < K_SEQ ? as_k_ruling_of(k, it)->ways[e] : 0;
   for (unsigned u = 0; u < nuses; u++)
     as_k_table_find(&s->table, it->ops + uses[u].operand, uses[u].writes, &boxes[u], &n);
   if (k->norders) needs_orders(s, item, &n);
-  needs_meeting(s, it, step.source, &n);
+  needs_meeting(s, it, step->source, &n);
   if (k->o.flags & AS_KERNEL_KEEP_ORDER) needs_all(s, &n);
-  unsigned reuse = needs_twin(s, step.source, &n);
+  unsigned reuse = needs_twin(s, step->source, &n);
   if (ways) as_k_ways_find(k, &s->ways, ways, e, &n);
-  if (!wait_for(s, &step, &n, transfer, reuse)) return false;
-  if (step.source < K_SOURCES) {
-    step.ordinal = ++s->count[step.source];
-    if (step.source == K_SEQ + e) learn(s, e, step.source, step.ordinal);
-    step.weights = s->count[K_WEIGHTS];
+  if (!wait_for(s, step, &n, transfer, reuse)) return false;
+  if (step->source < K_SOURCES) {
+    step->ordinal = ++s->count[step->source];
+    if (step->source == K_SEQ + e) learn(s, e, step->source, step->ordinal);
+    step->weights = s->count[K_WEIGHTS];
     if (!take_snapshot(s, e)) return false;
-    step.snapshot = s->snapshot[e];
-    s->last[step.source] = k->nsteps;
+    step->snapshot = s->snapshot[e];
+    s->last[step->source] = k->nsteps;
   }
-  if (!add_step(s, &step)) return false;
-  as_k_ways_note(&s->ways, ways, e, k->nsteps - 1);
+  bool kills = step->source < K_SEQ || transfer;
+  uint32_t number = k->nsteps++;
+  as_k_ways_note(&s->ways, ways, e, number);
   for (unsigned u = 0; u < nuses; u++)
-    if (!as_k_table_note(&s->table, &boxes[u], k->nsteps - 1, step.source < K_SEQ || transfer))
-      return false;
+    if (!as_k_table_note(&s->table, &boxes[u], number, kills)) return false;
   return true;
 }
 
@@ -217,13 +243,14 @@ static bool meet(solver *s, uint32_t item) {
   unsigned engines = as_k_meeting(k, &k->loops[k->items[item].loop - 1]);
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     as_k_needs n;
-    as_k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope, .kind = K_STEP_MEET};
-    n.mask = n.ways = 0;
-    step.source = K_SOURCES;
     if (!(engines >> e & 1)) continue;
+    as_k_step *step = next_step(s, item, e, K_STEP_MEET);
+    if (!step) return false;
+    n.mask = n.ways = 0;
     for (uint32_t q = 0; q < k->nqueues; q++)
       if (k->queues[q].engine == e && s->count[K_QUEUE + q]) need(&n, k, s->last[K_QUEUE + q]);
-    if (!wait_for(s, &step, &n, true, K_SOURCES) || !add_step(s, &step)) return false;
+    if (!wait_for(s, step, &n, true, K_SOURCES)) return false;
+    k->nsteps++;
   }
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     for (unsigned i = 0; i < K_SOURCES && (engines >> e & 1); i++) learn(s, e, i, s->count[i]);
@@ -233,9 +260,9 @@ static bool meet(solver *s, uint32_t item) {
 
 static bool ends(solver *s, uint32_t item, unsigned engines, unsigned kind) {
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    as_k_step step = {.item = item, .engine = (uint8_t)e, .scope = s->scope, .kind = (uint8_t)kind};
-    step.source = K_SOURCES;
-    if ((engines >> e & 1) && !add_step(s, &step)) return false;
+    if (!(engines >> e & 1)) continue;
+    if (!next_step(s, item, e, kind)) return false;
+    s->k->nsteps++;
   }
   return true;
 }
@@ -301,6 +328,15 @@ static bool open_orders(solver *s) {
   return s->step_of || as_k_nomem(k);
 }
 
+/* An item has about one step, one wait and one snapshot, but for loops. */
+static bool reserve(as_kernel *k) {
+  uint32_t n = k->nitems;
+  return (isa_array_reserve(&k->al, &k->steps, n, &k->cap_steps, sizeof *k->steps) &&
+          isa_array_reserve(&k->al, &k->waits, n, &k->cap_waits, sizeof *k->waits) &&
+          isa_array_reserve(&k->al, &k->snaps, n, &k->cap_snaps, k->nsources * sizeof *k->snaps)) ||
+         as_k_nomem(k);
+}
+
 bool as_k_solve(as_kernel *k) {
   if (k->nloops > UINT16_MAX) /* the scope of a step */
     return as_k_fail(k, ISA_LIMIT, k->loops[UINT16_MAX].range.at,
@@ -312,9 +348,8 @@ bool as_k_solve(as_kernel *k) {
   k->scopes = isa_zalloc(&k->al, k->cap_scopes * sizeof *k->scopes);
   for (unsigned e = 0; e < ISA_NENGINES; e++) s->snapshot[e] = K_NONE;
   bool ok = k->scopes ? as_k_table_open(&s->table, k) : as_k_nomem(k);
-  ok = ok && (isa_array_reserve(&k->al, &k->steps, k->nitems, &k->cap_steps, sizeof *k->steps) ||
-              as_k_nomem(k));
-  ok = ok && open_orders(s) && solve_items(s, 0, k->nitems);
+  find_sources(k);
+  ok = ok && reserve(k) && open_orders(s) && solve_items(s, 0, k->nitems);
   if (k->scopes) k->scopes[0].end = k->nsteps;
   as_k_table_close(&s->table);
   isa_free(&k->al, s->step_of, k->nitems * sizeof *s->step_of);
