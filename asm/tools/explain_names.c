@@ -37,8 +37,61 @@ static void end_list(const list *l, isa_buf *out) {
   if (l->column) isa_buf_puts(out, "\n");
 }
 
-/* The operands, as "op0 of tensor_scalar", that take such a word: of a kind, or of a set. */
-static void put_places(unsigned kind, int set, isa_buf *out) {
+static bool has_word(const char *s, size_t n, const char *word) {
+  size_t len = strlen(word);
+  for (size_t i = 0; i + len <= n; i++) {
+    bool begins = i == 0 || s[i - 1] == ' ';
+    bool ends = i + len == n || strchr(" ,:", s[i + len]);
+    if (begins && ends && memcmp(s + i, word, len) == 0) return true;
+  }
+  return false;
+}
+
+/* What a clause of rules.def, as in "op1: add, mult, max or min", says of an operator: REFUSED,
+ * NAMED, or nothing. */
+enum { REFUSED = 1, NAMED = 2 };
+static unsigned clause_says(const char *s, size_t n, unsigned alu) {
+  const isa_aluop_row *r = &isa_aluops[alu];
+  if (has_word(s, n, "arithmetic") && !(r->cls & ISA_OP_ARITH)) return REFUSED;
+  if (has_word(s, n, "two operands") && !has_word(s, n, "if") && r->arity != 2) return REFUSED;
+  if (has_word(s, n, "reduction")) return r->reduces ? 0 : REFUSED;
+  if (has_word(s, n, "comparison"))
+    return alu >= ISA_ALU_is_equal && alu <= ISA_ALU_is_lt ? 0 : REFUSED;
+  if (has_word(s, n, r->name)) return NAMED;
+  for (unsigned i = 0; i < ISA_NALUOPS; i++)
+    if (has_word(s, n, isa_aluops[i].name)) return REFUSED;
+  return 0;
+}
+
+/* "gpsimd: only op0=rsqrt" takes the engine away from all other operators. */
+static unsigned without_engine(const char *s, size_t head, size_t n, const isa_field *fd,
+                               unsigned alu) {
+  char place[64];
+  snprintf(place, sizeof place, "%s=%s", fd->name, isa_aluops[alu].name);
+  for (unsigned e = 0; e < ISA_NENGINES && head < n; e++)
+    if (has_word(s, head, isa_engines[e].name) && has_word(s, n, "only") && !has_word(s, n, place))
+      return 1u << e;
+  return 0;
+}
+
+/* Whether operator alu can stand in a field, by the engines that have both, and the manual's rules
+ * of the instruction, which may say no or name it. Types may rule it out still. */
+static bool takes_operator(unsigned op, const isa_field *fd, unsigned alu) {
+  bool path = !isa_op_is_dma(op) && !isa_op_is_control(op);
+  unsigned engines = path ? isa_ops[op].engines & isa_aluops[alu].engines : ~0u, says = 0;
+  for (const char *s = isa_rule_text(isa_ops[op].rule); s && *s;) {
+    size_t n = strcspn(s, ";\n"), head = strcspn(s, ":;\n");
+    if (strncmp(s, "no ", 3) == 0 && has_word(s, n, fd->name)) return false;
+    engines &= ~without_engine(s, head, n, fd, alu);
+    if (head < n && has_word(s, head, fd->name)) says |= clause_says(s + head, n - head, alu);
+    s += n + strspn(s + n, ";\n ");
+  }
+  return !(says & REFUSED) && (says || engines);
+}
+
+/* The operands, as "op0 of tensor_scalar", that take such a word: of a kind, of a set, or this
+ * operator. */
+static void put_places(unsigned kind, int set, int alu, isa_buf *out) {
   list l = {.heading = "stands in"};
   for (unsigned op = 0; op < ISA_NOPS; op++) {
     const isa_form *f = isa_form_of(op);
@@ -46,6 +99,7 @@ static void put_places(unsigned kind, int set, isa_buf *out) {
       char text[96];
       const isa_field *fd = &f->fields[i];
       if (fd->kind != kind || (set >= 0 && fd->arg != (uint32_t)set)) continue;
+      if (alu >= 0 && !takes_operator(op, fd, (unsigned)alu)) continue;
       snprintf(text, sizeof text, "%s of %s", fd->name, isa_ops[op].name);
       put_item(&l, text, out);
     }
@@ -71,7 +125,7 @@ static bool explain_operator(const char *name, isa_buf *out) {
   if (!r->in_hardware)
     isa_buf_puts(out, "  but        no hardware has it: an error without -w-no-hardware-op\n");
   if (unsupported) isa_buf_printf(out, "  but        %s\n", unsupported);
-  put_places(ISA_K_ALU, -1, out);
+  put_places(ISA_K_ALU, -1, i, out);
   return true;
 }
 
@@ -83,7 +137,7 @@ static bool explain_function(const char *name, isa_buf *out) {
                  r->table ? "from a table that is loaded before its first use" : "without a table");
   isa_buf_printf(out, "  valid      inputs from %g to %g\n", (double)r->lo, (double)r->hi);
   put_from(r->gen, out);
-  put_places(ISA_K_ACTF, -1, out);
+  put_places(ISA_K_ACTF, -1, -1, out);
   return true;
 }
 
@@ -150,7 +204,7 @@ static bool explain_value(const char *name, isa_buf *out) {
     for (unsigned i = 0; isa_set_item(s, i); i++)
       isa_buf_printf(out, "%s %s", i ? "," : "", isa_set_item(s, i));
     isa_buf_puts(out, "\n");
-    put_places(ISA_K_ENUM, (int)s, out);
+    put_places(ISA_K_ENUM, (int)s, -1, out);
     any = true;
   }
   return any;

@@ -72,8 +72,7 @@ static soma_status read_options(soma_machine *m, const soma_assemble_options *so
 }
 
 /* The status of a job on the file of that name, with its message in m. */
-static soma_status job_status(soma_machine *m, isa_status s, const char *name,
-                              const as_result *r) {
+static soma_status job_status(soma_machine *m, isa_status s, const char *name, const as_result *r) {
   if (s == ISA_OK) return SOMA_OK;
   return soma_fail(m, (soma_status)s, "%s: %s", name,
                    r->ndiags ? r->diags[0].text : isa_status_text((int)s));
