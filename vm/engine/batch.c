@@ -299,7 +299,7 @@ static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_fligh
 void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
   struct vm_batch *b = c->lead->mem.batch;
   vm_lanes l;
-  if (b->n == 0 && !is_eager(b) && (!vm_has_lanes(f) || vm_is_small(&f->item))) {
+  if (b->n == 0 && !is_eager(b) && (!vm_has_lanes(f) || vm_is_brief(f, WORTH))) {
     run_now(c, e, f);
     return;
   }
@@ -360,10 +360,13 @@ static bool share_crosses(const struct vm_batch *b, const vm_share *s, bool whol
 
 bool vm_batch_share(vm_core *c, vm_share *s) {
   struct vm_batch *b = c->lead->mem.batch;
+  if (b->n == 0 && s->t->elems * s->t->dst.esize < WORTH_BYTES && !is_eager(b)) {
+    vm_dma_move_elements(c, s, s->e0, s->e1);
+    return false;
+  }
   bool whole = !vm_dma_has_lanes(c, s), free = vm_dma_in_any_order(s);
   bool waits =
       !b->at_once && free && !s->item.staged && s->item.nsrc == 1 && (!whole || has_threads(b));
-  if (b->n == 0 && s->t->elems * s->t->dst.esize < WORTH_BYTES && !is_eager(b)) waits = false;
   bool alone = !waits && free && has_threads(b) && s->bytes >= (is_eager(b) ? 2 : WORTH_BYTES);
   if (waits && (!has_room(b) || share_crosses(b, s, whole))) flush(b);
   if (!waits && (alone ? b->n > 0 : meets_any(b, &s->item, NULL))) flush(b);

@@ -96,9 +96,10 @@ typedef struct vm_lanes {
   unsigned nacross;        /* operands of one partition, for all of its partitions */
   vm_box across[VM_ACROSS];
 } vm_lanes;
-/* Whether it is one of lanes.def; whether its operands are small, so that it takes little time. */
+/* Whether it is one of lanes.def; whether its operands are so small that it takes less than ns
+ * nanoseconds even if their elements are bytes. */
 bool vm_has_lanes(const vm_flight *f);
-bool vm_is_small(const vm_item *it);
+bool vm_is_brief(const vm_flight *f, uint64_t ns);
 /* For one of lanes.def: false if it cannot be cut. The caller fills in rounding_count. */
 bool vm_lanes_of(const vm_core *c, const vm_flight *f, vm_lanes *l);
 /* Runs the handler on n of its partitions, from its `first` on, in the workspace of the thread; the

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-/* An instruction without an operand of at least that many bytes is small. */
-enum { SMALL = 4096 };
 enum { FIELDS = 16 }; /* of a form, at most */
 
 /* By opcode, see lanes.def; least 0: the instruction stays whole. */
@@ -133,10 +131,12 @@ static uint64_t bytes_of(const vm_box *b) { return (b->hi - b->lo) * (uint64_t)(
 
 bool vm_has_lanes(const vm_flight *f) { return lanes[f->in->op].least > 0; }
 
-bool vm_is_small(const vm_item *it) {
+bool vm_is_brief(const vm_flight *f, uint64_t ns) {
+  const vm_item *it = &f->item;
+  uint64_t each = lanes[f->in->op].ns, most = ns * 1024;
   for (unsigned i = 0; i < it->ndst; i++)
-    if (bytes_of(&it->dst[i]) >= SMALL) return false;
+    if (bytes_of(&it->dst[i]) * each >= most) return false;
   for (unsigned i = 0; i < it->nsrc; i++)
-    if (bytes_of(&it->src[i]) >= SMALL) return false;
+    if (bytes_of(&it->src[i]) * each >= most) return false;
   return true;
 }
