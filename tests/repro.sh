@@ -71,9 +71,9 @@ variant() { # NAME MAKE-ARGUMENTS...
   [ "$emulator" ] || for level in plain avx2 avx512; do same "$name, $level" "$(digest $level)"; done
   suites "$name"
 }
-# Objects of gcc-O0 of which its digest, just made, has run no function.
+# Objects of gcc-O0-counted of which its digest, just made, has run no function.
 never_ran() {
-  find "$BUILD-gcc-O0" -name '*.gcda' >"$dir/ran"
+  find "$BUILD-gcc-O0-counted" -name '*.gcda' >"$dir/ran"
   # shellcheck disable=SC2046
   gcov -n $(cat "$dir/ran") 2>/dev/null | awk -F"'" '
     /^File/ { source = $2 }
@@ -117,8 +117,8 @@ elif [ -n "$FULL" ]; then
   # The level's own -O3 counts for its files; they are gcc's when this build is.
   [ "${CC:-gcc}" != gcc ] || taken="$taken vm/simd/level/%"
   ! nm "$BUILD/isa/base.o" | grep -q -e __asan_ -e __tsan_ || taken= # they do not link into others
-  [ ! -d "$BUILD-gcc-O0" ] || find "$BUILD-gcc-O0" -name '*.gcda' -delete
-  variant gcc-O0 CC=gcc OPT=-O0 ${taken:+SAN=--coverage}
+  [ ! -d "$BUILD-gcc-O0-counted" ] || find "$BUILD-gcc-O0-counted" -name '*.gcda' -delete
+  variant gcc-O0-counted CC=gcc OPT=-O0 ${taken:+SAN=--coverage}
   [ -z "$taken" ] || taken="$taken $(never_ran | tr '\n' ' ')"
   variant gcc-O3 CC=gcc OPT=-O3
 fi
