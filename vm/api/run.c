@@ -346,7 +346,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   soma_status s = soma_fit_target(m, p->p->target);
   if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK || (s = soma_run_check(m, p)) != SOMA_OK)
     return s;
-  soma_run *r = vm_pages_new(&m->al, sizeof *r);
+  soma_run *r = vm_pool_take(m->pool, &m->al, sizeof *r, true);
   if (!r) return soma_out_of_memory(m);
   if ((s = soma_find_rows(m, p, r)) != SOMA_OK) {
     vm_pages_free(&m->al, r, sizeof *r);
@@ -471,6 +471,8 @@ void soma_run_leave(soma_run *r) {
 void soma_run_free(soma_run *r) {
   if (!r || (r->m && (r->m->calling || r->m->running))) return;
   isa_alloc al = r->core.al;
+  vm_pool *pool = r->core.mem.pool;
+  vm_pool_hold(pool);
   if (r->m && r->m->run == r) r->m->run = NULL;
   isa_buf_free(&r->schedules.text);
   soma_pair_end(r);
@@ -478,7 +480,8 @@ void soma_run_free(soma_run *r) {
   soma_drop_results(&al, r);
   drop_what_it_holds(&al, r->p, r);
   soma_program_free(r->p);
-  vm_pages_free(&al, r, sizeof *r);
+  vm_pool_give(pool, &al, r, sizeof *r);
+  vm_pool_drop(pool);
 }
 
 unsigned soma_run_fault_core(const soma_run *r) { return r ? r->core.fault.core : 0; }
