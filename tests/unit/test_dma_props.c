@@ -4,6 +4,7 @@
  * compared whole. usage: test_dma_props [cases [seed]] */
 #include "dma_bed.h"
 
+#include "../../isa/bytes.h"
 #include "../../vm/simd/loops.h"
 
 enum { HBM = 4096, COLS = 64, EACH = 10, LINE = 400, ROWS = 64 };
@@ -21,6 +22,8 @@ typedef struct object { /* a tensor of [64, 64] or a tile of [128, 64] */
   unsigned dtype, esize;
   uint8_t bytes[128 * COLS * 8];
 } object;
+
+static size_t size_of(const object *o) { return (o->hbm ? HBM : 128 * COLS) * o->esize; }
 
 typedef struct pattern {
   object *o;
@@ -57,7 +60,7 @@ static float value(const object *o, const uint8_t *at) {
 /* What a transfer of n elements does; source element k is that of order[k]. */
 static void model(const pattern *d, const pattern *s, const int *order, int n, bool add) {
   static uint8_t copy[sizeof s->o->bytes];
-  memcpy(copy, s->o->bytes, sizeof copy);
+  memcpy(copy, s->o->bytes, size_of(s->o));
   for (int k = 0; k < n; k++) {
     uint8_t *to = element(d, k), *from = element(s, order ? order[k] : k);
     if (!to || !from) continue;
@@ -243,13 +246,13 @@ static void compare(bed *b, const object *o, const char *text) {
     assert_int_equal(soma_fetch(b->r, o->name, got, HBM * o->esize), SOMA_OK);
   else
     for (uint32_t p = 0; p < 128; p++) tile_read(b, o->name, p, 0, 1, got + p * row, row);
-  size_t n = o->hbm ? HBM * o->esize : 128 * row;
-  for (size_t i = 0; i < n; i++)
+  size_t n = size_of(o);
+  for (size_t i = 0; i < n && memcmp(got, o->bytes, n) != 0; i++)
     if (got[i] != o->bytes[i]) fail_msg("%s element %zu differs\n%s", o->name, i / o->esize, text);
 }
 
 /* A program of EACH transfers over freshly filled objects. */
-static void program(void) {
+static void program(soma_machine *m) {
   static object objects[4] = {
       {.name = "a", .hbm = true}, {.name = "c", .hbm = true}, {.name = "t"}, {.name = "u"}};
   static uint32_t index[EACH][128], column[128 * EACH];
@@ -260,8 +263,8 @@ static void program(void) {
     o->dtype = some_type(i ? objects[0].dtype : 0);
     o->esize = isa_dtype_bytes(o->dtype);
     names[i] = isa_dtypes[o->dtype].name;
-    for (size_t k = 0; k < sizeof o->bytes; k++) o->bytes[k] = (uint8_t)any();
-    for (size_t k = 0; o->dtype == ISA_bool && k < sizeof o->bytes; k++) o->bytes[k] &= 1;
+    for (size_t k = 0; k < size_of(o); k += 4) isa_put32(o->bytes + k, any() ^ any() << 16);
+    for (size_t k = 0; o->dtype == ISA_bool && k < size_of(o); k++) o->bytes[k] &= 1;
   }
   static object start[4];
   memcpy(start, objects, sizeof start);
@@ -283,7 +286,7 @@ static void program(void) {
   }
   snprintf(text + at, sizeof text - (size_t)at, " halt\n");
   for (int k = 0; k < 128 * EACH; k++) column[k] = index[k % EACH][k / EACH];
-  bed b = bed_open(NULL, text);
+  bed b = bed_on(m, text);
   bed_bind(&b, "a", (soma_dtype)start[0].dtype, 64, 64, start[0].bytes);
   bed_bind(&b, "c", (soma_dtype)start[1].dtype, 64, 64, start[1].bytes);
   bed_bind(&b, "i", SOMA_UINT32, 128, EACH, column);
@@ -295,21 +298,26 @@ static void program(void) {
   if (soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0) != SOMA_OK)
     fail_msg("%s\n%s", soma_error(b.m), text);
   for (int i = 0; i < 4; i++) compare(&b, &objects[i], text);
-  bed_close(&b);
+  soma_run_free(b.r);
+  soma_unbind(m, b.p);
+  soma_program_free(b.p);
 }
 
-static int cases = 100000;
+static int cases;
 static unsigned long long seed = 1;
 
 static void random_transfers(void **unused) {
   (void)unused;
+  soma_machine *m;
   state = seed;
-  for (int i = 0; i < cases; i += EACH) program();
+  assert_int_equal(soma_machine_new(NULL, &m), SOMA_OK);
+  for (int i = 0; i < cases; i += EACH) program(m);
+  soma_machine_free(m);
 }
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(random_transfers)};
-  if (argc > 1) cases = atoi(argv[1]);
+  cases = argc > 1 ? atoi(argv[1]) : 100000;
   if (argc > 2) seed = strtoull(argv[2], NULL, 0);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

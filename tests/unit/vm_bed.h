@@ -20,15 +20,21 @@ typedef struct bed {
   soma_run *r;
 } bed;
 
-/* Assembles text for a machine with options o (NULL: the default); the test fails on an error. */
-static inline bed bed_open(const soma_options *o, const char *text) {
-  bed b = {0};
+/* Assembles text for machine m; the test fails on an error. */
+static inline bed bed_on(soma_machine *m, const char *text) {
+  bed b = {.m = m};
   soma_diagnostics *d = NULL;
-  assert_int_equal(soma_machine_new(o, &b.m), SOMA_OK);
   if (soma_assemble(b.m, text, strlen(text), "test.s", NULL, &b.p, &d) != SOMA_OK)
     fail_msg("%s%s", soma_error(b.m), soma_diagnostics_text(d));
   soma_diagnostics_free(d);
   return b;
+}
+
+/* The same for a new machine with options o (NULL: the default). */
+static inline bed bed_open(const soma_options *o, const char *text) {
+  soma_machine *m;
+  assert_int_equal(soma_machine_new(o, &m), SOMA_OK);
+  return bed_on(m, text);
 }
 
 static inline void bed_close(bed *b) {
