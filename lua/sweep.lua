@@ -142,10 +142,21 @@ local function options_of(o, v)
   return options
 end
 
+-- A parameter of `over` that the source does not read and no function of the sweep could.
+local function check_parameters(o, program)
+  for _, name in ipairs {"program", "inputs", "core", "measure"} do
+    if type(o[name]) == "function" then return end
+  end
+  local warning = o.over and (program:warnings() or ""):match "warning: ([^\n]*) %[%-w%+unused%-define%]"
+  if warning then error("a parameter changes nothing: " .. warning, 0) end
+end
+
 -- A run, a table of values, or a run and a table.
 local function perform(o, v)
   if o.run then return o.run(v) end
-  local run = soma.core(options_of(o, v)):run(program_of(o, v), given(o.inputs, v))
+  local program = program_of(o, v)
+  check_parameters(o, program)
+  local run = soma.core(options_of(o, v)):run(program, given(o.inputs, v))
   return run, o.measure and o.measure(run, v)
 end
 

@@ -212,7 +212,8 @@ local function next_line(s, file, line)
   local best
   for core = 0, s.cores - 1 do
     for _, i in ipairs(s.prog:instructions {core = core}) do
-      if i.file == file and i.line > line and (not best or i.line < best) then best = i.line end
+      local here = i.file == file or i.file and i.file:sub(-#file - 1) == "/" .. file
+      if here and i.line > line and (not best or i.line < best) then best = i.line end
     end
   end
   return best and ("; the next that has one is %s:%d"):format(file, best) or ""

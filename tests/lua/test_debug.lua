@@ -262,6 +262,10 @@ t.case("what cannot be is refused", function()
   refuses("no stop 9", run.remove_stop, run, 9)
   refuses("no stop 9", run.stop_hits, run, 9)
   refuses("no instruction comes from", run.until_line, run, "sum.s", 1)
+  local lines, said = {"break p.s:1", "quit"}, {}
+  soma.core {}:start(soma.assemble("\n\nsection sync\n nop\n halt\n", {name = "d/p.s"})):debug {
+    read = function() return table.remove(lines, 1) end, print = function(text) said[#said + 1] = text end}
+  t.eq(said[#said], "error: no instruction comes from p.s:1; the next that has one is p.s:4")
   local other = soma.assemble("target trn2\nsection sync\n halt\n")
   local foreign = soma.core {}:start(other):snapshot()
   refuses("another program", run.restore, run, foreign)

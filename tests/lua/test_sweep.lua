@@ -76,6 +76,17 @@ case("what a run says of itself", function()
   eq(run.stats.launch_ns > 0, true)
 end)
 
+case("a parameter that nothing reads", function()
+  local inputs = {a = soma.zeros({4, 8}, "float32"), b = soma.zeros({4, 8}, "float32")}
+  local o = {over = {{"NO_SUCH", 1, 2}}, program = "tests/lua/add.s", inputs = inputs}
+  for _, row in ipairs(soma.sweep(o).rows) do
+    eq(row.fault, "a parameter changes nothing: nothing reads `NO_SUCH`")
+  end
+  o.measure = function(_, v) return {same = v.NO_SUCH} end -- it may be for this
+  eq(soma.sweep(o):check().rows[2].same, 2)
+  eq(soma.sweep({variants = {{label = "first"}}, program = o.program, inputs = inputs}):check().rows[1].label, "first")
+end)
+
 case("programs, inputs and cores may depend on the variant", function()
   local r = soma.sweep {
     over = {{"target", "trn1", "trn2"}, {"n", 4, 8}},
