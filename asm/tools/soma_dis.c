@@ -87,16 +87,8 @@ static bool parse_args(int argc, char **argv, cli *c) {
 }
 
 static void strip(isa_program *p) {
-  isa_alloc al = p->arena.al;
-  p->ncalls = 0;
+  as_cli_drop_lines(p);
   p->nsymbols = 0;
-  for (unsigned core = 0; core < p->ncores; core++)
-    for (unsigned e = 0; e < ISA_NENGINES; e++) {
-      isa_code *code = &p->cores[core].code[e];
-      isa_free(&al, code->lines, code->cap_lines * sizeof *code->lines);
-      code->lines = NULL;
-      code->cap_lines = 0;
-    }
 }
 
 /* Leaves the code of one engine only. */
