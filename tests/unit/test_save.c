@@ -1,5 +1,6 @@
 /* Saved runs: one that is saved after any event and resumed in another machine ends as the one that
  * was never interrupted, bit by bit; what is not a saved run is refused. */
+#include "../../isa/isa.h"
 #include "save_bed.h"
 
 static void kernels(void **state) {
@@ -270,6 +271,42 @@ static void contents_are_checked(void **state) {
   assert_true(refused > 100 && taken > 100);
 }
 
+/* Two updates on their way; in the file each is a time of 8 bytes, then kind, update, semaphore,
+ * engine and core, then 12 bytes. With their times exchanged the second comes before the first. */
+static void events_come_in_order(void **state) {
+  (void)state;
+  enum { EVENT = 25, SEM = 10 };
+  bed b = bed_open(NULL, "target trn2\na sem\nb sem\nsection sync\n nop $a++\n nop $b++\n"
+                         " nop $b>=1\n halt\n");
+  bed_start(&b);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(soma_run_until(b.r, SOMA_ISSUE, SOMA_SYNC, 0), SOMA_OK);
+  saved s = save(&b);
+  uint8_t *p = s.data;
+  unsigned found = 0;
+  soma_machine *m = small_machine();
+  for (size_t i = HEADER; i + 2 * EVENT <= s.n; i++) {
+    uint8_t *second = p + i + EVENT;
+    uint64_t x = isa_get64(p + i), y = isa_get64(second);
+    const uint8_t like[5] = {0, ISA_UPD_inc, (uint8_t)(p[i + SEM] + 1), p[i + SEM + 1], 0};
+    if (p[i + 8] || p[i + 9] != ISA_UPD_inc || memcmp(second + 8, like, 5) || x >= y) continue;
+    isa_put64(p + i, y);
+    isa_put64(second, x);
+    repair(p, s.n);
+    assert_int_equal(try(m, p, s.n), SOMA_FORMAT);
+    assert_non_null(strstr(soma_error(m), "an event comes before the one before it"));
+    isa_put64(p + i, x);
+    isa_put64(second, y);
+    repair(p, s.n);
+    assert_int_equal(try(m, p, s.n), SOMA_OK);
+    found++;
+  }
+  assert_int_equal(found, 1);
+  soma_machine_free(m);
+  soma_bytes_free(s.data);
+  bed_close(&b);
+}
+
 /* A machine whose resume failed is as before; one with a run that continues takes none. */
 static void failure_changes_nothing(void **state) {
   (void)state;
@@ -333,6 +370,7 @@ int main(void) {
       cmocka_unit_test(not_from_a_callback),
       cmocka_unit_test(header_is_checked),
       cmocka_unit_test(contents_are_checked),
+      cmocka_unit_test(events_come_in_order),
       cmocka_unit_test(failure_changes_nothing),
       cmocka_unit_test(every_allocation_may_fail),
       cmocka_unit_test(kernels),
