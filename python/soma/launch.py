@@ -218,6 +218,10 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
             built.around = around
             for text, file, line in built.unwritten:
                 _warn(function, text + "; it reads zeros here", file, line)
+            for rec in recs:
+                for file, line in rec.lost:
+                    _warn(function, "the call returns a new tile, which nothing uses: give it a "
+                          "dst, or use what it returns", rec.names.get(file), line)
             for s in _never_written(recs, built.result):
                 _warn(function, "%s() returns tensor %s, which nothing writes: it holds zeros"
                       % (built.name, s.name), recs[0].names.get(s.at[0]), s.at[1])

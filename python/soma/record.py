@@ -16,6 +16,7 @@ import numpy as np
 
 from . import kernel as K
 from . import lib as L
+from .dropped import dropped
 from .errors import KernelError, NotBuilt
 from .lib import SIZES
 from .machine import GENERATION
@@ -138,7 +139,7 @@ class Recorder:
         self.old_style = self.prints = False
         self.identities, self.constants = {}, {}
         self.numbering = 0
-        self.keep = []
+        self.keep, self.lost = [], {}  # lost: places of calls whose results nothing uses
 
     # ---- places ----
 
@@ -286,6 +287,8 @@ class Recorder:
         p = self.pending
         if p is None:
             return
+        if dropped(p):
+            self.lost[p[1].storage.at] = True
         tile = p[1]
         self.pending = tile.pending = None
         self._into(p, tile)

@@ -213,6 +213,29 @@ class Errors(unittest.TestCase):
                                     % (line + 4, line + 3)):
             kernel(data(128, 64))
 
+    def test_a_call_whose_result_is_dropped_is_told(self):
+        @nki.jit
+        def kernel(a):
+            out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+            sums = nl.ndarray((128, 1), a.dtype, buffer=nl.sbuf)
+            x = nl.load(a)
+            for _ in range(2):
+                nisa.tensor_scalar(data=x, op0=nl.multiply, operand0=2.0)  # line + 6
+            nisa.activation(op=nl.exp, data=x, reduce_op=nl.add, reduce_res=sums,
+                            reduce_cmd=nisa.reduce_cmd.reset_reduce)
+            x[...] = nl.exp(nl.add(x, 1.0))
+            y, z = nl.copy(x), [nl.copy(x)]
+            y = nl.add(z[0], y)
+            nl.store(out, nl.add(y, sums))
+            return out
+        line = kernel.function.__code__.co_firstlineno
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            kernel(data(128, 64))
+        self.assertEqual([(str(w.message), w.lineno) for w in told], [
+            ("the call returns a new tile, which nothing uses: give it a dst, or use what it "
+             "returns", line + 6)])
+
     def test_a_result_that_nothing_writes_is_told(self):
         @nki.jit
         def kernel(a, which):

@@ -573,7 +573,7 @@ class Warnings(KernelCase):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             kernel(data(8, 8))
-        self.assertEqual((os.path.basename(seen[0].filename), seen[0].lineno),
+        self.assertEqual((os.path.basename(seen[-1].filename), seen[-1].lineno),
                          ("test_styles.py", kernel.function.__code__.co_firstlineno))
 
     def test_what_is_unwritten_of_a_tensor_in_hbm(self):

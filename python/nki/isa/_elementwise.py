@@ -215,6 +215,13 @@ def _either(dst, emit, operands, shape, dtype, mask, call, name, multi=False):
     return done(rec, first, name)
 
 
+def _kept(result, reduce_res):
+    """The result of a call that has another one in reduce_res, and may be dropped."""
+    if reduce_res is not None:
+        record.active().keep.append(result)
+    return result
+
+
 def _coincide(dst):
     return any(n > 1 and s == 0 for n, s in zip(dst.shape[1:], dst.steps[1:]))
 
@@ -290,8 +297,8 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
         emit_activate(d, s, fn, by, plus, cmd)
         if res is not None:
             read_accumulators(res, scalar=True)
-    return _either(dst, emit, (data, scale, bias, reduce_res), data.shape, _out(dtype, data), mask,
-                   "activation", name)
+    return _kept(_either(dst, emit, (data, scale, bias, reduce_res), data.shape, _out(dtype, data),
+                         mask, "activation", name), reduce_res)
 
 
 def activation_reduce(dst=None, op=None, data=None, reduce_op=None, reduce_res=None, bias=None,
@@ -337,8 +344,8 @@ def tensor_scalar_reduce(dst=None, data=None, op0=None, operand0=None, reduce_op
             (int(bool(reverse0)), cmd_of(reduce_cmd, "tensor_scalar_reduce"))))
         if res is not None:
             read_accumulators(res, reduce_res_negate)
-    return _either(dst, emit, (data, operand0, reduce_res, reduce_init), data.shape,
-                   _out(dtype, data), mask, "tensor_scalar_reduce", name)
+    return _kept(_either(dst, emit, (data, operand0, reduce_res, reduce_init), data.shape,
+                         _out(dtype, data), mask, "tensor_scalar_reduce", name), reduce_res)
 
 
 def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None,
