@@ -266,9 +266,10 @@ struct as_kernel {
   uint32_t norders, cap_orders;
   uint32_t nregs;
   uint32_t nconsts;
+  uint64_t last_row;       /* of the temporaries that as_k_mend makes */
   uint8_t takes[ISA_NOPS]; /* whether as_kernel_takes it: 1 yes, 2 no, 0 not asked */
   isa_index constants, classes, shape_index, ruling_index; /* buffers, buffers, shapes, rulings */
-  isa_index names;                                         /* tiles, the first of each name */
+  isa_index names, tensors; /* buffers: the first tile of each name; tensors, by name */
   as_k_shape *shapes;
   uint32_t nshapes, cap_shapes;
   as_k_ruling *rulings;
@@ -321,6 +322,10 @@ bool as_k_fail(as_kernel *k, isa_status s, isa_line at, const char *fmt, ...) IS
 bool as_k_nomem(as_kernel *k);
 /* `file:line`, or `item N` where no line is known. */
 const char *as_k_where(const as_kernel *k, isa_line at, char *out, size_t n);
+/* The tensor of that name, NULL when the kernel has none. */
+const isa_tensor *as_k_find_tensor(const as_kernel *k, const char *name);
+/* Adds a tensor whose name is free, with its buffer, of which all but `tensor` is given. */
+bool as_k_add_tensor(as_kernel *k, const isa_tensor *t, const as_k_buffer *b, uint32_t *buffer);
 /* Whether a is a constant and b has its data. */
 bool as_k_same_constant(const isa_tensor *a, const isa_tensor *b);
 /* Bytes of a partition of a memory that tiles may take. */
@@ -412,8 +417,9 @@ bool as_k_spill(as_k_spiller *s, const uint32_t *live, uint32_t n, uint32_t want
                 uint32_t *again);
 /* Puts what moves those tiles into the list, and finds all lives anew. */
 bool as_k_spill_apply(as_k_spiller *s);
-/* A tensor for what is in a tile, named by base and a number. */
-bool as_k_temporary(as_kernel *k, const char *base, const as_k_buffer *b, uint32_t *buffer);
+/* A tensor for what is in a tile, named by base and a number after *last, which it becomes. */
+bool as_k_temporary(as_kernel *k, const char *base, const as_k_buffer *b, uint64_t *last,
+                    uint32_t *buffer);
 
 /* ---- peel.c ---- */
 

@@ -82,6 +82,7 @@ void as_kernel_free(as_kernel *k) {
   isa_index_free(&al, &k->shape_index);
   isa_index_free(&al, &k->ruling_index);
   isa_index_free(&al, &k->names);
+  isa_index_free(&al, &k->tensors);
   FREE(shapes, cap_shapes);
   FREE(rulings, cap_rulings);
   FREE(uses, cap_uses);
@@ -133,6 +134,22 @@ bool as_k_place_ok(as_kernel *k, isa_line at) {
 
 /* ---- Tensors ------------------------------------------------------------------------------- */
 
+static uint32_t name_hash(const char *name) {
+  uint64_t h = isa_fnv(ISA_FNV_START, name, strlen(name));
+  return (uint32_t)(h ^ h >> 32);
+}
+
+static const isa_tensor *tensor_of(const as_kernel *k, uint32_t buffer) {
+  return &k->scratch->tensors[as_k_buf(k, buffer)->tensor - 1];
+}
+
+const isa_tensor *as_k_find_tensor(const as_kernel *k, const char *name) {
+  uint32_t hash = name_hash(name), probe = 0, number;
+  do number = isa_index_next(&k->tensors, hash, &probe);
+  while (number && strcmp(tensor_of(k, number)->name, name) != 0);
+  return number ? tensor_of(k, number) : NULL;
+}
+
 static bool add_buffer(as_kernel *k, const as_k_buffer *b, uint32_t *buffer) {
   if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return false;
   k->buffers[k->nbuffers] = *b;
@@ -176,15 +193,24 @@ static bool name_ok(as_kernel *k, const char *s) {
           (int)(c - s) + 1, s);
   }
   if (!s[0]) return as_k_fail(k, ISA_ARG, none, "a tensor has no name");
-  if (isa_program_find_tensor(k->scratch, s, strlen(s)) >= 0)
-    return as_k_fail(k, ISA_ARG, none, "two tensors are called %.60s", s);
+  if (as_k_find_tensor(k, s)) return as_k_fail(k, ISA_ARG, none, "two tensors are called %.60s", s);
   return true;
 }
 
-static bool add_tensor(as_kernel *k, const isa_tensor *t, uint32_t *buffer) {
+bool as_k_add_tensor(as_kernel *k, const isa_tensor *t, const as_k_buffer *b, uint32_t *buffer) {
+  if (!isa_index_room(&k->al, &k->tensors)) return as_k_nomem(k);
+  if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return false;
   uint32_t n = isa_program_tensor(k->scratch, t);
-  as_k_buffer b = {.space = ISA_HBM, .dtype = t->dtype, .tensor = n, .first = K_NONE};
-  return n ? add_buffer(k, &b, buffer) : as_k_nomem(k);
+  if (!n) return as_k_nomem(k);
+  k->buffers[k->nbuffers] = *b;
+  k->buffers[k->nbuffers].tensor = n;
+  *buffer = ++k->nbuffers;
+  return isa_index_add(&k->al, &k->tensors, name_hash(t->name), *buffer);
+}
+
+static bool add_tensor(as_kernel *k, const isa_tensor *t, uint32_t *buffer) {
+  as_k_buffer b = {.space = ISA_HBM, .dtype = t->dtype, .first = K_NONE, .loop = k->open_loop};
+  return as_k_add_tensor(k, t, &b, buffer);
 }
 
 bool as_k_same_constant(const isa_tensor *a, const isa_tensor *b) {
@@ -198,10 +224,6 @@ static uint32_t hash_of(const isa_tensor *t) {
   return (uint32_t)(h ^ h >> 32);
 }
 
-static const isa_tensor *tensor_of(const as_kernel *k, uint32_t buffer) {
-  return &k->scratch->tensors[as_k_buf(k, buffer)->tensor - 1];
-}
-
 static bool add_constant(as_kernel *k, isa_tensor *t, uint32_t *buffer) {
   uint32_t hash = hash_of(t), probe = 0, like;
   while ((like = isa_index_next(&k->constants, hash, &probe)))
@@ -211,7 +233,7 @@ static bool add_constant(as_kernel *k, isa_tensor *t, uint32_t *buffer) {
     }
   char name[32];
   do snprintf(name, sizeof name, "const%u", (unsigned)++k->nconsts);
-  while (isa_program_find_tensor(k->scratch, name, strlen(name)) >= 0);
+  while (as_k_find_tensor(k, name));
   t->name = name;
   if (!isa_index_room(&k->al, &k->constants)) return as_k_nomem(k);
   return add_tensor(k, t, buffer) && isa_index_add(&k->al, &k->constants, hash, *buffer);
@@ -293,8 +315,7 @@ static bool add_tile(as_kernel *k, as_k_buffer *b, uint32_t *buffer) {
     return as_k_nomem(k);
   if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return false;
   if (b->name) {
-    uint64_t h = isa_fnv(ISA_FNV_START, b->name, strlen(b->name));
-    hash = (uint32_t)(h ^ h >> 32);
+    hash = name_hash(b->name);
     do tile = isa_index_next(&k->names, hash, &probe);
     while (tile && strcmp(as_k_buf(k, tile)->name, b->name) != 0);
     if (tile)

@@ -205,7 +205,7 @@ static bool spread(mender *m, uint32_t staged, uint32_t number) {
   int src = isa_field_of(ISA_OP_tensor_copy, ISA_K_AP, AP_R);
   place p = {.field = &isa_form_of(ISA_OP_tensor_copy)->fields[src], .number = number};
   one.nparts = 1;
-  if (!as_k_temporary(k, "row", &one, &row.buffer) ||
+  if (!as_k_temporary(k, "row", &one, &k->last_row, &row.buffer) ||
       !put_operand(k, row, s.dtype, 1, dim + 1, &once) ||
       !put_operand(k, row, s.dtype, 2, dim, &again) || !dense_piece(k, staged, 0, 1, &dense))
     return false;

@@ -93,11 +93,10 @@ static bool differ(as_kernel *k, const isa_tensor *a, const isa_tensor *b) {
 
 /* What is an input or output of a core has its name on both. */
 static bool tensors_agree(as_kernel *first, as_kernel *second) {
-  const isa_program *a = first->scratch, *b = second->scratch;
+  const isa_program *b = second->scratch;
   for (uint32_t i = 0; i < b->ntensors; i++) {
     const isa_tensor *t = &b->tensors[i];
-    int at = isa_program_find_tensor(a, t->name, strlen(t->name));
-    const isa_tensor *s = at < 0 ? NULL : &a->tensors[at];
+    const isa_tensor *s = as_k_find_tensor(first, t->name);
     bool own = t->role == ISA_TEMP || t->role == ISA_CONST;
     if (!s || (own && (s->role == ISA_TEMP || s->role == ISA_CONST))) continue;
     if (s->role != t->role || !same_type(s, t)) return differ(second, s, t);

@@ -133,21 +133,17 @@ static bool put(as_k_spiller *s, uint32_t before, uint32_t rank, as_k_item *it) 
   return true;
 }
 
-bool as_k_temporary(as_kernel *k, const char *base, const as_k_buffer *b, uint32_t *buffer) {
+bool as_k_temporary(as_kernel *k, const char *base, const as_k_buffer *b, uint64_t *last,
+                    uint32_t *buffer) {
   char name[32];
-  uint64_t i = k->figures.spills;
-  do snprintf(name, sizeof name, "%s%llu", base, (unsigned long long)++i);
-  while (isa_program_find_tensor(k->scratch, name, strlen(name)) >= 0);
+  do snprintf(name, sizeof name, "%s%llu", base, (unsigned long long)++*last);
+  while (as_k_find_tensor(k, name));
   isa_tensor t = {.name = name, .dtype = b->dtype, .role = ISA_TEMP, .ndim = 2};
   t.shape[0] = b->nparts;
   t.shape[1] = b->bytes / isa_dtype_bytes(b->dtype);
   t.bytes = (uint64_t)b->bytes * b->nparts;
-  uint32_t n = isa_program_tensor(k->scratch, &t);
-  as_k_buffer own = {.space = ISA_HBM, .dtype = b->dtype, .tensor = n, .written = true};
-  if (!n || !K_GROW(k, buffers, nbuffers, cap_buffers)) return as_k_nomem(k);
-  k->buffers[k->nbuffers] = own;
-  *buffer = ++k->nbuffers;
-  return true;
+  as_k_buffer own = {.space = ISA_HBM, .dtype = b->dtype, .written = true};
+  return as_k_add_tensor(k, &t, &own, buffer);
 }
 
 /* Words of an operand that is the whole of a tile, or of its temporary. */
@@ -286,11 +282,12 @@ static bool to_hbm(as_k_spiller *s, uint32_t number, uint32_t at, uint32_t *agai
   as_kernel *k = s->k;
   uint32_t next = whole_loop(s, s->refs[at].item).first;
   uint32_t last = whole_loop(s, s->refs[at - 1].item).last, kept = as_k_buf(k, number)->kept_in;
+  uint64_t spills = k->figures.spills;
   bool dirty = !kept; /* whether it has been written since it came back */
   for (uint32_t r = span_of(s, number)->from; r < at && !dirty; r++) dirty = s->refs[r].writes;
   if (!note(s, number, last, next, dirty ? AS_SPILL_STORED : AS_SPILL_KEPT)) return false;
   as_k_buf(k, number)->ended = false; /* an end that the caller gave lies after its last use */
-  if (!kept && !as_k_temporary(k, "spilled", as_k_buf(k, number), &kept)) return false;
+  if (!kept && !as_k_temporary(k, "spilled", as_k_buf(k, number), &spills, &kept)) return false;
   *again = successor(s, number, at);
   if (!*again || (dirty && !transfer(s, last + 1, AWAY, kept, number))) return false;
   rename_uses(s, *again);
