@@ -1,19 +1,19 @@
 """Whether a kernel has dropped what a call returned: `nisa.tensor_scalar(data=x, ...)` as a
 statement makes a new tile that nothing can use."""
-import sys
+from sys import getrefcount
 from types import SimpleNamespace
 
 
-def _holders(pending):
-    """References to the tile of Recorder.pending and, as views have it, to its storage, with those
-    of this function."""
+def _counts(pending):
     tile = pending[1]
-    return sys.getrefcount(tile) + sys.getrefcount(tile.storage)
+    return getrefcount(tile), getrefcount(tile.storage)
 
 
-_ALONE = _holders((None, SimpleNamespace(storage=object())))
+_TILE, _STORAGE = _counts((None, SimpleNamespace(storage=object())))  # if nothing else has them
 
 
 def dropped(pending):
-    """Whether nothing but the recorder knows the tile of Recorder.pending."""
-    return _holders(pending) == _ALONE
+    """Whether nothing but the recorder has the tile of Recorder.pending, or its storage, as views
+    have."""
+    tile = pending[1]
+    return getrefcount(tile) == _TILE and getrefcount(tile.storage) == _STORAGE
