@@ -22,17 +22,15 @@
 
 #include <string.h>
 
-enum { ITEMS = 256, WIDE = 32, ARENA = 1 << 16 };
-/* Nanoseconds of one thread from which on more than one is used, or a batch is begun, and of a part
- * of an instruction: another thread comes within 0.6 us if it has a core. */
-enum { WORTH = 3000, PART = 600 };
+enum { ITEMS = 256, WIDE = 32, ARENA = 1 << 16, MOST_SKIPPED = 1023 };
+/* Nanoseconds of one thread from which on more than one is used, or a batch is begun: another
+ * thread comes within 0.6 us if it has a core. Of a part of an instruction or transfer, on average;
+ * and on one thread. */
+enum { WORTH = 3000, PART = 600, PART_ALONE = 2000 };
 /* Bytes of a transfer from which on its shares wait, of a cut of one, and that take 1 ns. */
 enum { WORTH_BYTES = 1 << 15, CUT = 1 << 13, BYTES_NS = 8 };
-enum {
-  SLICE = 16,
-  THIN = 8,
-  FEW_THREADS = 4
-}; /* partitions of a slice for few threads, for more */
+/* Partitions of a slice: for up to FEW threads, and for more. */
+enum { SLICE = 16, THIN = 8, FEW = 4 };
 
 /* An instruction or a share. Its boxes are the item's; a share's live in the share. */
 typedef struct waiting {
@@ -60,8 +58,11 @@ typedef struct wide {
 struct vm_batch {
   vm_work *threads;
   vm_workspace *work;
-  bool at_once;                                    /* nothing waits */
-  uint32_t n, nwide, flights, parts, least, slice; /* parts: flights and transfers */
+  bool at_once;                      /* nothing waits */
+  bool several, eager;               /* threads; everything is worth them */
+  uint32_t n, nwide, flights, parts; /* parts: flights and transfers */
+  uint32_t skips, skipped;           /* shares that will not begin a batch; of the last time */
+  uint32_t least, slice;             /* partitions */
   size_t used;
   uint64_t ns;
   uint8_t engines[2];              /* by core: those whose instructions wait */
@@ -84,7 +85,9 @@ static void empty(struct vm_batch *b) {
 
 struct vm_batch *vm_batch_new(const isa_alloc *al) {
   struct vm_batch *b = al->fn(al->ud, NULL, 0, sizeof *b);
-  if (b) empty(b);
+  if (!b) return NULL;
+  b->skips = b->skipped = 0;
+  empty(b);
   return b;
 }
 
@@ -95,11 +98,10 @@ void vm_batch_begin(vm_core *lead) {
   b->threads = lead->mem.threads;
   b->work = lead->mem.work;
   b->at_once = lead->check || lead->debug || lead->hooks.event;
+  b->several = b->threads && b->threads->threads > 1;
+  b->eager = b->threads && b->threads->eager;
   empty(b);
 }
-
-static bool has_threads(const struct vm_batch *b) { return b->threads && b->threads->threads > 1; }
-static bool is_eager(const struct vm_batch *b) { return b->threads && b->threads->eager; }
 
 /* ---- Doing it ----------------------------------------------------------------------------- */
 
@@ -107,7 +109,7 @@ static bool is_eager(const struct vm_batch *b) { return b->threads && b->threads
 static void move_slice(const struct vm_batch *b, const waiting *w, uint32_t number, uint32_t n) {
   const vm_share *s = w->share;
   uint64_t elems = s->e1 - s->e0;
-  if (s->bytes >= (uint64_t)n * CUT || is_eager(b))
+  if (s->bytes >= (uint64_t)n * CUT || b->eager)
     vm_dma_move_elements(w->c, s, s->e0 + elems * number / n, s->e0 + elems * (number + 1) / n);
   else if ((size_t)(w - b->v) % n == number)
     vm_dma_move_elements(w->c, s, s->e0, s->e1);
@@ -134,14 +136,23 @@ static void do_slice(void *job, uint32_t number, void *room) {
 
 /* How many slices a batch is cut into. */
 static uint32_t slices_of(const struct vm_batch *b, bool several) {
-  uint32_t thin = has_threads(b) && b->threads->threads > FEW_THREADS ? THIN : SLICE;
+  uint32_t thin = b->several && b->threads->threads > FEW ? THIN : SLICE;
   uint32_t n = ISA_PMAX / (b->least > thin ? b->least : thin), most = n;
-  if (is_eager(b)) return n;
+  if (b->eager) return n;
   if (!several && (!b->flights || b->parts < 2)) return 1;
-  while (n > 1 && b->ns / b->parts / n < PART) n /= 2;
+  uint64_t each = b->ns / b->parts, part = several ? PART : PART_ALONE;
+  while (n > 1 && each / n < part) n /= 2;
   if (several && n < 2 * b->threads->threads) n = 2 * b->threads->threads;
   while (n > most || ISA_PMAX % n) n--;
   return n;
+}
+
+/* On one thread a batch of shares alone gains nothing: then fewer and fewer batches are begun with
+ * a share, until one has an instruction again. */
+static void learn(struct vm_batch *b) {
+  b->skipped = b->flights ? 0 : 8 * b->skipped + 15;
+  if (b->skipped > MOST_SKIPPED) b->skipped = MOST_SKIPPED;
+  b->skips = b->skipped;
 }
 
 static void flush(struct vm_batch *b) {
@@ -155,6 +166,7 @@ static void flush(struct vm_batch *b) {
     for (uint32_t i = 0; i < n; i++) do_slice(b, i, b->work);
   for (uint32_t i = 0; i < b->n; i++)
     if (b->v[i].late) vm_dma_release_late(b->v[i].c, b->v[i].share);
+  if (!b->several) learn(b);
   const waiting *failed = b->failed;
   empty(b);
   if (failed)
@@ -296,19 +308,24 @@ static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_fligh
   if (!c->ended) run_now(c, e, f);
 }
 
+/* Whether it takes less than WORTH even if all that it moves are bytes. */
+static bool is_brief(const vm_flight *f) {
+  const uint64_t(*bytes)[2] = f->effort.traffic;
+  uint64_t most = bytes[0][0] + bytes[0][1] + bytes[1][0] + bytes[1][1];
+  return most * vm_lanes_rows[f->in->op].ns < (uint64_t)WORTH * 1024;
+}
+
 void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
   struct vm_batch *b = c->lead->mem.batch;
   vm_lanes l;
-  if (b->n == 0 && !is_eager(b) && (!vm_has_lanes(f) || vm_is_brief(f, WORTH))) {
+  bool cut = vm_lanes_rows[f->in->op].least > 0, starts = b->n == 0 && !b->eager;
+  if (starts && (!cut || is_brief(f))) {
     run_now(c, e, f);
     return;
   }
-  if (!vm_has_lanes(f) || !vm_lanes_of(c, f, &l) || (b->n == 0 && !is_eager(b) && l.ns < WORTH)) {
-    run_whole(b, c, e, f);
-    return;
-  }
-  bool waits = !b->at_once && l.straight && !f->item.copies;
-  if (!waits && !has_threads(b)) {
+  cut = cut && vm_lanes_of(c, f, &l) && (!starts || l.ns >= WORTH);
+  bool waits = cut && !b->at_once && l.straight && !f->item.copies;
+  if (!cut || (!waits && !b->several)) {
     run_whole(b, c, e, f);
     return;
   }
@@ -320,9 +337,9 @@ void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
 
 /* ---- Shares ------------------------------------------------------------------------------- */
 
-/* True: the batch had none of that transfer. */
+/* Notes an end of a share; true: the batch had none of that transfer. */
 static bool add_wide(struct vm_batch *b, const vm_box *box, bool writes, const vm_transfer *of) {
-  for (wide *w = b->wides; w < b->wides + b->nwide; w++) {
+  for (wide *w = b->wides + b->nwide; w-- > b->wides;) {
     if (w->of != of || w->writes != writes || w->box.space != box->space ||
         w->box.core != box->core)
       continue;
@@ -336,45 +353,77 @@ static bool add_wide(struct vm_batch *b, const vm_box *box, bool writes, const v
   return true;
 }
 
-static void add_share(struct vm_batch *b, vm_core *c, vm_share *s, bool whole, bool late) {
-  const vm_item *it = &s->item;
-  bool first = false;
-  for (unsigned i = 0; i < it->nsrc; i++)
-    if (whole || in_hbm(&it->src[i])) first |= add_wide(b, &it->src[i], false, s->t);
-  for (unsigned i = 0; i < it->ndst; i++)
-    if (whole || in_hbm(&it->dst[i])) first |= add_wide(b, &it->dst[i], true, s->t);
-  const vm_box *near = in_hbm(&it->dst[0]) ? &it->src[0] : &it->dst[0]; /* if it has lanes */
-  b->v[b->n++] = (waiting){
-      .c = c, .item = it, .p0 = near->p0, .p1 = near->p1, .share = s, .late = late, .whole = whole};
+static waiting *add_share(struct vm_batch *b, vm_core *c, vm_share *s, bool first) {
+  waiting *w = &b->v[b->n++];
+  w->c = c;
+  w->item = &s->item;
+  w->share = s;
   b->parts += first;
   b->ns += s->bytes / BYTES_NS;
-  note_item(b, it);
+  return w;
 }
 
-/* Whether elements of a share depend on other partitions of what waits. */
-static bool share_crosses(const struct vm_batch *b, const vm_share *s, bool whole) {
+static bool is_light(const struct vm_batch *b, const vm_transfer *t) {
+  return t->elems * t->dst.esize < WORTH_BYTES && !b->eager;
+}
+
+/* Whether a share of a transfer begins a batch. */
+static bool begins(struct vm_batch *b, const vm_transfer *t) {
+  if (is_light(b, t)) return false;
+  if (b->several || b->eager || !b->skips) return true;
+  b->skips--;
+  return false;
+}
+
+/* A share by partitions: one end is in HBM, and near, the other one, in SBUF. False: it does not
+ * wait, and the batch is empty. */
+static bool add_lanes(struct vm_batch *b, vm_core *c, vm_share *s) {
+  bool in = s->t->dst.space == ISA_SBUF;
+  const vm_box *src = &s->item.src[0], *dst = &s->item.dst[0], *near = in ? dst : src;
+  if (!has_room(b) || meets_wide(b, dst, true, s->t) || meets_wide(b, src, false, s->t)) flush(b);
+  if (!b->n && !begins(b, s->t)) return false;
+  waiting *w = add_share(b, c, s, add_wide(b, in ? src : dst, !in, s->t));
+  w->p0 = near->p0;
+  w->p1 = near->p1;
+  w->whole = false;
+  w->late = true;
+  note(b, near, in);
+  return true;
+}
+
+/* A share whose elements depend on no partition. */
+static void add_whole(struct vm_batch *b, vm_core *c, vm_share *s, bool late) {
   const vm_item *it = &s->item;
-  if (whole) return meets_any(b, it, s->t);
-  return meets_wide(b, &it->dst[0], true, s->t) || meets_wide(b, &it->src[0], false, s->t);
+  bool first = false;
+  if (!late || !has_room(b) || meets_any(b, it, s->t)) flush(b);
+  for (unsigned i = 0; i < it->nsrc; i++) first |= add_wide(b, &it->src[i], false, s->t);
+  for (unsigned i = 0; i < it->ndst; i++) first |= add_wide(b, &it->dst[i], true, s->t);
+  waiting *w = add_share(b, c, s, first);
+  w->whole = true;
+  w->late = late;
+  note_item(b, it);
 }
 
 bool vm_batch_share(vm_core *c, vm_share *s) {
   struct vm_batch *b = c->lead->mem.batch;
-  if (b->n == 0 && s->t->elems * s->t->dst.esize < WORTH_BYTES && !is_eager(b)) {
+  if (b->n == 0 && is_light(b, s->t)) {
     vm_dma_move_elements(c, s, s->e0, s->e1);
     return false;
   }
-  bool whole = !vm_dma_has_lanes(c, s), free = vm_dma_in_any_order(s);
-  bool waits =
-      !b->at_once && free && !s->item.staged && s->item.nsrc == 1 && (!whole || has_threads(b));
-  bool alone = !waits && free && has_threads(b) && s->bytes >= (is_eager(b) ? 2 : WORTH_BYTES);
-  if (waits && (!has_room(b) || share_crosses(b, s, whole))) flush(b);
-  if (!waits && (alone ? b->n > 0 : meets_any(b, &s->item, NULL))) flush(b);
-  if (waits || alone)
-    add_share(b, c, s, whole || alone, waits);
-  else
+  bool waits = !b->at_once && !s->item.staged;
+  if (waits && vm_dma_has_lanes(c, s) && add_lanes(b, c, s)) {
+    s->t->late++;
+    return true;
+  }
+  bool free = b->several && vm_dma_in_any_order(s);
+  waits = waits && free && s->item.nsrc == 1 && (b->n || begins(b, s->t));
+  if (waits || (free && s->bytes >= (b->eager ? 2 : WORTH_BYTES))) {
+    add_whole(b, c, s, waits);
+    s->t->late += waits;
+    if (!waits) flush(b);
+  } else {
+    if (meets_any(b, &s->item, NULL)) flush(b);
     vm_dma_move_elements(c, s, s->e0, s->e1);
-  s->t->late += waits;
-  if (alone) flush(b);
+  }
   return waits;
 }

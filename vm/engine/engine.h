@@ -96,10 +96,11 @@ typedef struct vm_lanes {
   unsigned nacross;        /* operands of one partition, for all of its partitions */
   vm_box across[VM_ACROSS];
 } vm_lanes;
-/* Whether it is one of lanes.def; whether its operands are so small that it takes less than ns
- * nanoseconds even if their elements are bytes. */
-bool vm_has_lanes(const vm_flight *f);
-bool vm_is_brief(const vm_flight *f, uint64_t ns);
+typedef struct vm_lanes_row { /* see lanes.def; least 0: the instruction stays whole */
+  uint8_t least;
+  uint16_t ns;
+} vm_lanes_row;
+extern const vm_lanes_row vm_lanes_rows[ISA_NOPS]; /* by opcode */
 /* For one of lanes.def: false if it cannot be cut. The caller fills in rounding_count. */
 bool vm_lanes_of(const vm_core *c, const vm_flight *f, vm_lanes *l);
 /* Runs the handler on n of its partitions, from its `first` on, in the workspace of the thread; the

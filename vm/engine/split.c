@@ -7,11 +7,7 @@
 
 enum { FIELDS = 16 }; /* of a form, at most */
 
-/* By opcode, see lanes.def; least 0: the instruction stays whole. */
-static const struct {
-  uint8_t least;
-  uint16_t ns;
-} lanes[ISA_NOPS] = {
+const vm_lanes_row vm_lanes_rows[ISA_NOPS] = {
 #define LANES(name, least, ns) [ISA_OP_##name] = {least, ns},
 #include "../op/lanes.def"
 };
@@ -112,31 +108,17 @@ static bool measure(const vm_core *c, const vm_flight *f, vm_lanes *l) {
       return false;
     }
   }
-  l->ns = elems * lanes[f->in->op].ns / 1024;
+  l->ns = elems * vm_lanes_rows[f->in->op].ns / 1024;
   return n > 0;
 }
 
 bool vm_lanes_of(const vm_core *c, const vm_flight *f, vm_lanes *l) {
-  *l = (vm_lanes){.rows = 1, .least = lanes[f->in->op].least, .straight = true};
+  *l = (vm_lanes){.rows = 1, .least = vm_lanes_rows[f->in->op].least, .straight = true};
   if (!measure(c, f, l) || !are_apart(&f->item)) return false;
   int round = isa_field_of(f->in->op, ISA_K_ENUM, ISA_SET_ROUND);
   l->rounds =
       round >= 0 && *(const uint8_t *)isa_member_c(f->in, &isa_form_of(f->in->op)->fields[round]) ==
                         ISA_ROUND_stochastic;
   l->straight &= l->part % l->least == 0 && !is_sized_by_register(c, f->in);
-  return true;
-}
-
-static uint64_t bytes_of(const vm_box *b) { return (b->hi - b->lo) * (uint64_t)(b->p1 - b->p0); }
-
-bool vm_has_lanes(const vm_flight *f) { return lanes[f->in->op].least > 0; }
-
-bool vm_is_brief(const vm_flight *f, uint64_t ns) {
-  const vm_item *it = &f->item;
-  uint64_t each = lanes[f->in->op].ns, most = ns * 1024;
-  for (unsigned i = 0; i < it->ndst; i++)
-    if (bytes_of(&it->dst[i]) * each >= most) return false;
-  for (unsigned i = 0; i < it->nsrc; i++)
-    if (bytes_of(&it->src[i]) * each >= most) return false;
   return true;
 }
