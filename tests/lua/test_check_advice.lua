@@ -8,8 +8,7 @@ local mutate = require "mutants.mutate"
 local CHECKS <const> = "uninit,race,psum,overlap,range"
 
 -- The first finding's fix for a mutant; nil when that is no race.
-local function fix_of(mutant, subject)
-  local core <close> = soma.core {checks = CHECKS, max_instructions = 2000000}
+local function fix_of(core, mutant, subject)
   local run = core:run(soma.assemble(mutant.text, {name = "p.s"}), subject.inputs, {faults = "return"})
   local first = run.findings[1]
   return first and first.check == "race" and (first.text:match "fix: ([^\n]*)" or "no fix")
@@ -19,8 +18,9 @@ local races, named, others = {}, {}, {}
 for _, subject in ipairs(require "mutants.subjects"()) do
   if not subject.name:find " on " or subject.name:find " on trn2$" then
     local p = source.parse((subject.text:gsub("%%line[^\n]*\n", "")))
+    local core <close> = soma.core {checks = CHECKS, max_instructions = 2000000}
     for _, m in ipairs(mutate.mutants(p)) do
-      local fix = (m.kind == "drop wait" or m.kind == "lower wait" and not subject.slow) and fix_of(m, subject)
+      local fix = (m.kind == "drop wait" or m.kind == "lower wait" and not subject.slow) and fix_of(core, m, subject)
       if fix then
         local i = p.lines[m.line]
         local wait = i.section .. " must wait for $" .. i.wait.sem .. " "
