@@ -112,6 +112,8 @@ void as_k_key_buffer(const as_kernel *k, as_k_key *key, size_t at, uint32_t buff
  * no other operand is of that tensor. */
 static bool offset_is_legal(const as_kernel *k, const as_k_operand *o) {
   const as_k_shape *s = as_k_shape_of(k, o);
+  const int64_t far = INT64_C(1) << 48;
+  if (o->offset < -far || o->offset > far) return false; /* of a record that nobody has read */
   int64_t lo = o->offset + s->set.start,
           bytes = (int64_t)as_k_buffer_bytes(k, as_k_buf(k, o->buffer));
   bool within = s->set.run && lo >= 0 && lo <= bytes && s->set.span[0] <= bytes - lo;
