@@ -96,6 +96,8 @@ WRONG = (
      "[3, 5]: give it to the kernel as an argument"),
     ("nl.add(x, a)", KernelError, "nl.add: an operand is in hbm: nl.load it first"),
     ("nl.add(x, y[:, 0:3])", KernelError, "shapes [128, 512] and [128, 3] do not broadcast"),
+    ("a.broadcast_to(2, 128, 512, dtype=nl.bfloat16)", KernelError, "nl.broadcast_to: x is in HBM, "
+     "where a transfer reads it as it is: without dtype= (bfloat16, x has float32)"),
     ("nl.exp(3.0)", KernelError, "nl.exp: x is float, not a tensor"),
     ("nl.mod(x, 2.0)", NotBuilt, "nl.mod: the hardware has no remainder; use x - y * nl.floor"),
     ("nl.load(a.reshape((512, 128)))", KernelError,

@@ -217,6 +217,15 @@ class Moving(KernelCase):
         self.same(of_tiles(lambda t: nl.broadcast_to(t, shape=(64, 9)), (64, 9))(y),
                   np.broadcast_to(y, (64, 9)), 0, 0)
 
+        @nki.jit
+        def rows(g):
+            out = nl.ndarray((100, 30), g.dtype, buffer=nl.shared_hbm)
+            t = nl.ndarray((100, 30), g.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=t, src=g.reshape((1, 30)).broadcast_to((100, 30)))
+            nisa.dma_copy(dst=out, src=t)
+            return out
+        self.same(rows(x[0]), np.broadcast_to(x, (100, 30)), 0, 0)
+
     def test_gather_flattened(self):
         x = data(32, 64)
         i = rng.integers(0, 64, (32, 10)).astype(np.uint32)

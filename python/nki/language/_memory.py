@@ -182,8 +182,11 @@ def broadcast_to(x, shape=None, dtype=None, mask=None, **other):
     t = x.dtype if dtype is None else find(dtype)
     if x.shape == shape and t is x.dtype:
         return x
-    if x.shape[0] == shape[0] and t is x.dtype:
+    if t is x.dtype and (x.shape[0] == shape[0] or not x.storage.memory):
         return x.broadcast_steps(shape)
+    if not x.storage.memory:
+        raise KernelError("nl.broadcast_to: x is in HBM, where a transfer reads it as it is: without "
+                          "dtype= (%s, x has %s)" % (t, x.dtype))
 
     def emit(d, s):
         insn.tensor_copy(d, aligned(s, shape))

@@ -72,12 +72,12 @@ def _matmul(self, other):
 Tensor.__matmul__ = _matmul
 
 
-def _broadcast_to(self, *shape, **other):
+def _broadcast_to(self, *sizes, shape=None, dtype=None, mask=None):
     """As nl.broadcast_to."""
     from ._memory import broadcast_to
-    shape = other.get("shape", shape[0] if len(shape) == 1 and
-                      isinstance(shape[0], (tuple, list)) else shape)
-    return broadcast_to(self, shape)
+    if shape is None:
+        shape = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+    return broadcast_to(self, shape, dtype, mask)
 
 
 def _astype(self, dtype):
