@@ -87,10 +87,11 @@ class Blocks:
             return
         part[rest or Ellipsis] = value
 
-    def reshape(self, *shape, **other):
+    def reshape(self, *sizes, shape=None):
         """Only to its own shape, or without leading sizes of 1."""
-        new = other.get("shape", shape[0] if len(shape) == 1 and
-                        isinstance(shape[0], (tuple, list)) else shape)
+        new = shape if shape is not None else sizes
+        if len(new) == 1 and isinstance(new[0], (tuple, list)):
+            new = new[0]
         if tuple(new) == self.shape:
             return self
         return self.as_tensor().reshape(new)

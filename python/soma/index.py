@@ -77,9 +77,9 @@ class Index:
         return Index(self.coef[:axis] + [0] + self.coef[axis:],
                      self.size[:axis] + [1] + self.size[axis:], self.const, self.said, self.kept)
 
-    def broadcast_to(self, shape=None, **other):
+    def broadcast_to(self, shape):
         """The index over axes of these sizes."""
-        size = list(other.get("shape", shape))
+        size = list(shape)
         return self + Index([0] * len(size), size, 0, "0")
 
     def _combine(self, other, sign, said):

@@ -97,10 +97,11 @@ class Views:
         if self.has("gather") and (d is None or d == 0):
             raise KernelError("%s: the dimension takes its rows from an index vector" % name)
 
-    def reshape(self, *shape, **other):
+    def reshape(self, *sizes, shape=None):
         """The same elements in a new shape with the same number of them; one size may be -1."""
-        new = other.get("shape", shape[0] if len(shape) == 1 and
-                        isinstance(shape[0], (tuple, list)) else shape)
+        new = shape if shape is not None else sizes
+        if len(new) == 1 and isinstance(new[0], (tuple, list)):
+            new = new[0]
         if self.bound is not None:
             self.check_bounds()
         new = _whole_shape(new)

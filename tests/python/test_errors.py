@@ -85,6 +85,11 @@ WRONG = (
      "op is missing: give a function such as nl.exp"),
     ("nisa.tensor_tensor(dst=y, src0=x, src1=x, op=nl.add)", TypeError, "tensor_tensor() got an "
      "unexpected keyword argument 'src0'; its arguments are dst, data1, data2, op, engine, name"),
+    ("nl.add(x, y, dtyp=nl.bfloat16)", TypeError, "add() got an unexpected keyword argument "
+     "'dtyp'; its arguments are x, y, dtype, mask"),
+    ("nl.zeros((128, 4), nl.float32, bufer=nl.psum)", TypeError, "zeros() got an unexpected "
+     "keyword argument 'bufer'; its arguments are shape, dtype, buffer, name, address, memory, "
+     "lazy_initialization"),
     ("nl.sum(x)", TypeError, "sum() missing 1 required positional argument: 'axis'; its arguments "
      "are x, axis, dtype, keepdims"),
     ("nisa.tensor_tensor(dst=y, data1=p, data2=p, op=nl.add)", KernelError, "tensor_tensor data2: "

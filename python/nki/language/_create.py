@@ -56,14 +56,14 @@ def _par_dim_of(shape):
     return 0
 
 
-def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
+def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=None):
     """Memory of a shape and type, not initialised: in SBUF (the default), PSUM or HBM. address is
-    (start partition, byte offset)."""
+    (start partition, byte offset); memory is another name of buffer."""
     rec = recorders[0]
     at = rec.at or rec.where()
     if at in rec.unnamed and not name:
         at = rec.caller(at)
-    if shape.__class__ is tuple and address is None and not other:
+    if shape.__class__ is tuple and address is None and memory is None:
         asked = shape, dtype, buffer, name
         site = rec.sites.get(at)
         if site is not None and site.asked == asked and (shape is site.asked[0] or _usual(shape)):
@@ -75,7 +75,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, **other):
                         name or rec.variable(at), buffer, at)
             site = rec.sites[at] = s.site.repeats(asked)
             return site.tile(rec)
-    buffer = other.pop("memory", buffer) if buffer is None else buffer
+    buffer = memory if buffer is None else buffer
     buffer = sbuf if buffer is None else buffer
     dtype = find(dtype)
     allocator = buffer if hasattr(buffer, "place") else None
@@ -134,10 +134,11 @@ def _tiles(t):
     return t.all() if isinstance(t, Blocks) else [t]
 
 
-def full(shape, fill_value, dtype=float32, buffer=None, name="", **other):
-    """ndarray() filled with a number."""
-    other.pop("lazy_initialization", None)
-    t = ndarray(shape, dtype, buffer, name, **other)
+def full(shape, fill_value, dtype=float32, buffer=None, name="", address=None, memory=None,
+         lazy_initialization=False):
+    """ndarray() filled with a number, at once: lazy_initialization only lets a compiler do it
+    later."""
+    t = ndarray(shape, dtype, buffer, name, address, memory)
     for tile in _tiles(t):
         if tile.memory == PSUM and fill_value == 0:
             tile.storage.zero = ZeroState(tile.storage)
@@ -146,14 +147,16 @@ def full(shape, fill_value, dtype=float32, buffer=None, name="", **other):
     return t
 
 
-def zeros(shape, dtype=float32, buffer=None, name="", **other):
+def zeros(shape, dtype=float32, buffer=None, name="", address=None, memory=None,
+          lazy_initialization=False):
     """ndarray() filled with zeros."""
-    return full(shape, 0, dtype, buffer, name, **other)
+    return full(shape, 0, dtype, buffer, name, address, memory)
 
 
-def ones(shape, dtype=float32, buffer=None, name="", **other):
+def ones(shape, dtype=float32, buffer=None, name="", address=None, memory=None,
+         lazy_initialization=False):
     """ndarray() filled with ones."""
-    return full(shape, 1, dtype, buffer, name, **other)
+    return full(shape, 1, dtype, buffer, name, address, memory)
 
 
 def empty_like(x, dtype=None, buffer=None, name=""):
@@ -191,10 +194,10 @@ def shared_identity_matrix(n, dtype=uint8, dst=None):
     return identity(n, find(dtype))
 
 
-def rand(shape, dtype=float32, buffer=None, name="", **other):
+def rand(shape, dtype=float32, buffer=None, name="", address=None, memory=None):
     """ndarray() with random numbers in [0, 1)."""
     from ..isa._elementwise import emit_ts
-    t = ndarray(shape, dtype, buffer, name, **other)
+    t = ndarray(shape, dtype, buffer, name, address, memory)
     for tile in _tiles(t):
         if record.active().gen >= 4:
             record.active().emit(insn.OP["rand2"], insn.VECTOR, (

@@ -132,7 +132,7 @@ def _make_binary(name, text):
         emit_binary(d, op, x, y)
     _emits[name] = emit
 
-    def function(x, y, dtype=None, mask=None, **other):
+    def function(x, y, dtype=None, mask=None):
         if x.__class__ is Tensor and y.__class__ is float and dtype is None and mask is None:
             t, shape = x.dtype, x.shape
             if x.storage.memory and t.float and not x.part and len(shape) < 6 and \
@@ -168,7 +168,7 @@ logical_or = _make_binary("logical_or", "1 where x or y is not 0, else 0")
 logical_xor = _make_binary("logical_xor", "1 where one of x and y is not 0, else 0")
 
 
-def divide(x, y, dtype=None, mask=None, **other):
+def divide(x, y, dtype=None, mask=None):
     """x / y as x times the reciprocal of y, which is rounded: the last bit may differ from a true
     division. Whole numbers give float32."""
     x, y = _tile(x, "nl.divide"), _tile(y, "nl.divide")
@@ -211,7 +211,7 @@ def _make_act(name, text):
     def emit(d, s):
         emit_activate(d, s, code)
 
-    def function(x, dtype=None, mask=None, **other):
+    def function(x, dtype=None, mask=None):
         if x.__class__ is Tensor and x.storage.memory and not x.part and dtype is None is mask:
             return returned(x.shape, x.dtype, record, (x,))
         return _unary(name, x, emit, dtype, mask)
@@ -258,13 +258,13 @@ def average(x, *args, **kwargs):
     raise NotBuilt("nl.average on tiles is not built: use it as an op of instructions")
 
 
-def reciprocal(x, dtype=None, mask=None, **other):
+def reciprocal(x, dtype=None, mask=None):
     """1 / x on vector."""
     return _unary("reciprocal", x, lambda d, s: record.active().emit(
         insn.OP["reciprocal"], insn.VECTOR, (d.words(), s.words())), dtype, mask)
 
 
-def rsqrt(x, dtype=None, mask=None, **other):
+def rsqrt(x, dtype=None, mask=None):
     """1 / sqrt(x): on gpsimd, of PSUM tiles on scalar."""
     def emit(d, s):
         if s.memory == d.memory == SBUF:
@@ -274,17 +274,17 @@ def rsqrt(x, dtype=None, mask=None, **other):
     return _unary("rsqrt", x, emit, dtype, mask)
 
 
-def negative(x, dtype=None, mask=None, **other):
+def negative(x, dtype=None, mask=None):
     """-x."""
     return _unary("negative", x, lambda d, s: emit_ts(d, s, _ALU["mult"], -1.0), dtype, mask)
 
 
-def invert(x, dtype=None, mask=None, **other):
+def invert(x, dtype=None, mask=None):
     """The complement of the bits."""
     return _unary("invert", x, lambda d, s: emit_ts(d, s, _ALU["bitwise_not"], None), dtype, mask)
 
 
-def logical_not(x, dtype=None, mask=None, **other):
+def logical_not(x, dtype=None, mask=None):
     """1 where x is 0, else 0."""
     return _unary("logical_not", x, lambda d, s: emit_ts(d, s, _ALU["is_equal"], 0.0), dtype, mask)
 
@@ -321,17 +321,17 @@ def _steps_to(compare, sign):
     return emit
 
 
-def floor(x, dtype=None, mask=None, **other):
+def floor(x, dtype=None, mask=None):
     """The largest whole number that is not above x."""
     return _unary("floor", x, _steps_to("is_gt", "subtract"), dtype, mask)
 
 
-def ceil(x, dtype=None, mask=None, **other):
+def ceil(x, dtype=None, mask=None):
     """The least whole number that is not below x."""
     return _unary("ceil", x, _steps_to("is_lt", "add"), dtype, mask)
 
 
-def trunc(x, dtype=None, mask=None, **other):
+def trunc(x, dtype=None, mask=None):
     """x without its fraction."""
     def emit(d, s):
         size, signs = new_tile(s.shape, float32), new_tile(s.shape, float32)
@@ -360,17 +360,17 @@ def _sine(d, s, shift):
     emit_activate(d, x, _ACT["sin"])
 
 
-def sin(x, dtype=None, mask=None, **other):
+def sin(x, dtype=None, mask=None):
     """The sine of any argument."""
     return _unary("sin", x, lambda d, s: _sine(d, s, 0.0), dtype, mask)
 
 
-def cos(x, dtype=None, mask=None, **other):
+def cos(x, dtype=None, mask=None):
     """The cosine of any argument, as a sine."""
     return _unary("cos", x, lambda d, s: _sine(d, s, math.pi / 2), dtype, mask)
 
 
-def tan(x, dtype=None, mask=None, **other):
+def tan(x, dtype=None, mask=None):
     """The tangent: sine times the reciprocal of the cosine."""
     def emit(d, s):
         up, down = new_tile(s.shape, float32), new_tile(s.shape, float32)
@@ -381,17 +381,17 @@ def tan(x, dtype=None, mask=None, **other):
     return _unary("tan", x, emit, dtype, mask)
 
 
-def fmod(x, y, dtype=None, mask=None, **other):
+def fmod(x, y, dtype=None, mask=None):
     """Refused: the hardware has no remainder."""
     raise NotBuilt("nl.fmod: the hardware has no remainder; use x - y * nl.trunc(nl.divide(x, y))")
 
 
-def mod(x, y, dtype=None, mask=None, **other):
+def mod(x, y, dtype=None, mask=None):
     """Refused: the hardware has no remainder."""
     raise NotBuilt("nl.mod: the hardware has no remainder; use x - y * nl.floor(nl.divide(x, y))")
 
 
-def where(condition, x, y, dtype=None, mask=None, **other):
+def where(condition, x, y, dtype=None, mask=None):
     """x where condition is not 0, else y."""
     condition = _tile(need(condition, "condition", "nl.where"), "nl.where")
     x, y = _tile(x, "nl.where"), _tile(y, "nl.where")
@@ -417,7 +417,7 @@ def where(condition, x, y, dtype=None, mask=None, **other):
     return returned(shape, t, emit, (condition, x, y), mask=mask, call="nl.where")
 
 
-def dropout(x, rate, dtype=None, mask=None, **other):
+def dropout(x, rate, dtype=None, mask=None):
     """x with elements replaced by 0 with the probability rate."""
     from ..isa._gpsimd import dropout as nisa_dropout
     return nisa_dropout(data=x, prob=rate, dtype=dtype, mask=mask)

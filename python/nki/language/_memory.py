@@ -17,7 +17,7 @@ def _tile_shape(shape):
     return tuple(shape) if len(shape) > 1 else tuple(shape) + (1,)
 
 
-def load(src, dtype=None, mask=None, **other):
+def load(src, dtype=None, mask=None):
     """A tile in SBUF with the values of a tensor in HBM."""
     if src.__class__ is not Tensor:
         src = need(src, "src", "nl.load")
@@ -42,7 +42,7 @@ def load(src, dtype=None, mask=None, **other):
     return returned(shape, t, emit, (src,), SBUF, mask, "nl.load")
 
 
-def store(dst, value, mask=None, **other):
+def store(dst, value, mask=None):
     """Writes a tile or a number to a tensor in HBM."""
     if dst.__class__ is not Tensor:
         dst = need(dst, "dst", "nl.store")
@@ -112,7 +112,7 @@ def mask_tile(terms, ranges, shape):
     return ones
 
 
-def atomic_rmw(dst, value, op, mask=None, **other):
+def atomic_rmw(dst, value, op, mask=None):
     """dst = dst op value in HBM; op is add."""
     from soma.ops import alu
     code = alu(op)
@@ -120,7 +120,7 @@ def atomic_rmw(dst, value, op, mask=None, **other):
     masked(mask, "nl.atomic_rmw", lambda d, v: insn.dma_copy(d, v, op=code))(dst, value)
 
 
-def copy(x, dtype=None, mask=None, **other):
+def copy(x, dtype=None, mask=None):
     """A copy of a tile in SBUF."""
     x = need(x, "x", "nl.copy")
     return returned(x.shape, x.dtype if dtype is None else find(dtype),
@@ -173,7 +173,7 @@ def aligned(x, shape):
     return x.broadcast_steps(shape)
 
 
-def broadcast_to(x, shape=None, dtype=None, mask=None, **other):
+def broadcast_to(x, shape=None, dtype=None, mask=None):
     """x repeated to a larger shape with as many dimensions; repeated partitions are copied."""
     if isinstance(x, Index):
         return x.broadcast_to(shape)
@@ -185,8 +185,8 @@ def broadcast_to(x, shape=None, dtype=None, mask=None, **other):
     if t is x.dtype and (x.shape[0] == shape[0] or not x.storage.memory):
         return x.broadcast_steps(shape)
     if not x.storage.memory:
-        raise KernelError("nl.broadcast_to: x is in HBM, where a transfer reads it as it is: without "
-                          "dtype= (%s, x has %s)" % (t, x.dtype))
+        raise KernelError("nl.broadcast_to: x is in HBM, where a transfer reads it as it is: "
+                          "without dtype= (%s, x has %s)" % (t, x.dtype))
 
     def emit(d, s):
         insn.tensor_copy(d, aligned(s, shape))
@@ -201,7 +201,7 @@ def expand_dims(x, axis):
         need(x, "x", "nl.expand_dims").expand_dim(axis)
 
 
-def transpose(x, dtype=None, mask=None, **other):
+def transpose(x, dtype=None, mask=None):
     """A tile of two dimensions with its partitions and its free dimension swapped."""
     x = need(x, "x", "nl.transpose")
     t = x.dtype if dtype is None else find(dtype)
@@ -214,7 +214,7 @@ def transpose(x, dtype=None, mask=None, **other):
     return returned((x.free_size, x.shape[0]), t, emit, (x,), call="nl.transpose")
 
 
-def matmul(x, y, transpose_x=False, mask=None, **other):
+def matmul(x, y, transpose_x=False, mask=None):
     """x @ y, or x.T @ y: a tile in PSUM."""
     x, y = need(x, "x", "nl.matmul"), need(y, "y", "nl.matmul")
     rows = x.free_size if transpose_x else x.shape[0]
@@ -232,7 +232,7 @@ def matmul(x, y, transpose_x=False, mask=None, **other):
                     matmul=True)
 
 
-def load_transpose2d(src, dtype=None, mask=None, **other):
+def load_transpose2d(src, dtype=None, mask=None):
     """A tile with the transpose of a tensor of two dimensions in HBM."""
     src = need(src, "src", "nl.load_transpose2d")
     n, m = src.shape
@@ -247,7 +247,7 @@ def load_transpose2d(src, dtype=None, mask=None, **other):
     return returned((m, n), t, emit, (src,), mask=mask, call="nl.load_transpose2d")
 
 
-def gather_flattened(data, indices, axis=0, dtype=None, mask=None, **other):
+def gather_flattened(data, indices, axis=0, dtype=None, mask=None):
     """data[p, indices[p, i]] over flattened rows."""
     data, indices = need(data, "data", "nl.gather_flattened"), need(indices, "indices",
                                                                    "nl.gather_flattened")
@@ -261,7 +261,7 @@ def gather_flattened(data, indices, axis=0, dtype=None, mask=None, **other):
     return returned(indices.shape, data.dtype, emit, (data, indices), call="nl.gather_flattened")
 
 
-def device_print(print_prefix, tensor=None, *others, mask=None, **other):
+def device_print(print_prefix, tensor=None, *others, mask=None):
     """Prints a tensor, or a register such as that of a dynamic_range, with a prefix when the kernel
     runs."""
     if not isinstance(print_prefix, str):
@@ -294,7 +294,7 @@ class LoopReduce:
         binary_into(view, self.op, view, self.x)
 
 
-def loop_reduce(x, op, loop_indices, dtype=None, name=None, mask=None, **other):
+def loop_reduce(x, op, loop_indices, dtype=None, name=None, mask=None):
     """The reduction of x over the rounds of loops; assign it to a part of a tile."""
     if any(insn.whole(i) is None for i in loop_indices):
         raise NotBuilt("nl.loop_reduce over a loop at run time: take a loop that is unrolled")

@@ -25,27 +25,27 @@ def _reduce(name, op, x, axis, dtype, keepdims, mask, negate=False):
                     depth=3)
 
 
-def sum(x, axis, dtype=None, keepdims=False, mask=None, **other):
+def sum(x, axis, dtype=None, keepdims=False, mask=None):
     """The sum along free axes."""
     return _reduce("sum", "add", x, axis, dtype, keepdims, mask)
 
 
-def prod(x, axis, dtype=None, keepdims=False, mask=None, **other):
+def prod(x, axis, dtype=None, keepdims=False, mask=None):
     """The product along free axes."""
     return _reduce("prod", "multiply", x, axis, dtype, keepdims, mask)
 
 
-def max(x, axis, dtype=None, keepdims=False, mask=None, **other):
+def max(x, axis, dtype=None, keepdims=False, mask=None):
     """The largest element along free axes."""
     return _reduce("max", "maximum", x, axis, dtype, keepdims, mask)
 
 
-def min(x, axis, dtype=None, keepdims=False, mask=None, **other):
+def min(x, axis, dtype=None, keepdims=False, mask=None):
     """The least element along free axes."""
     return _reduce("min", "minimum", x, axis, dtype, keepdims, mask)
 
 
-def all(x, axis, dtype=None, mask=None, **other):
+def all(x, axis, dtype=None, mask=None):
     """1 where all elements along free axes are not 0, else 0."""
     return _reduce("all", "logical_and", x, axis, dtype, False, mask)
 
@@ -57,7 +57,7 @@ def _count(x, axes):
     return n
 
 
-def mean(x, axis, dtype=None, keepdims=False, mask=None, **other):
+def mean(x, axis, dtype=None, keepdims=False, mask=None):
     """The mean along free axes."""
     x = need(x, "x", "nl.mean")
     axes = axes_of(axis, x.ndim, "nl.mean")
@@ -82,7 +82,7 @@ def _centered(s, axes):
     return off, kept
 
 
-def var(x, axis, dtype=None, keepdims=False, mask=None, **other):
+def var(x, axis, dtype=None, keepdims=False, mask=None):
     """The variance along free axes; the reduced axes stay with size 1."""
     x = need(x, "x", "nl.var")
     axes = axes_of(axis, x.ndim, "nl.var")
@@ -97,7 +97,7 @@ def var(x, axis, dtype=None, keepdims=False, mask=None, **other):
                     emit, (x,), mask=mask, call="nl.var")
 
 
-def softmax(x, axis=-1, dtype=None, mask=None, **other):
+def softmax(x, axis=-1, dtype=None, mask=None):
     """exp(x - max) over its sum, along free axes."""
     x = need(x, "x", "nl.softmax")
     axes = axes_of(axis, x.ndim, "nl.softmax")
@@ -116,7 +116,7 @@ def softmax(x, axis=-1, dtype=None, mask=None, **other):
                     call="nl.softmax")
 
 
-def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, mask=None, **other):
+def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None, compute_dtype=None, mask=None):
     """x / sqrt(mean of n squares + epsilon) * w along free axes."""
     x, w = need(x, "x", "nl.rms_norm"), need(w, "w", "nl.rms_norm")
     axes = axes_of(axis, x.ndim, "nl.rms_norm")

@@ -22,10 +22,10 @@ class MemoryRegion(Enum):
     private_hbm = "private_hbm"
     shared_hbm = "shared_hbm"
 
-    def view(self, dtype, shape, **other):
+    def view(self, dtype, shape, name="", address=None):
         """A new tensor in this memory: `sbuf.view(dtype=nl.float32, shape=(128, 64))`."""
         from ._create import ndarray
-        return ndarray(shape, dtype, self, **other)
+        return ndarray(shape, dtype, self, name, address)
 
 
 sbuf, psum = MemoryRegion.sbuf, MemoryRegion.psum
