@@ -75,8 +75,8 @@ if [ "$count" -eq 0 ] && [ -n "$only_failed" ]; then
 fi
 # The longest first, so that none is left over at the end; before them those that never ran here, of
 # which these take long.
-slow=(fuzz repro conform viewer mutants unit/test_dma_props unit/test_save_check findings
-  unit/test_alloc lua/test_schedules saved samples lua/test_parts unit/test_kernel lua/test_sandbox)
+slow=(fuzz repro viewer conform mutants unit/test_alloc unit/test_save_check lua/test_schedules findings
+  samples lua/test_sandbox saved cli lua/test_parts unit/test_dma_props)
 declare -A first=()
 for i in "${!slow[@]}"; do first[${slow[i]}]=$((99999999 + ${#slow[@]} - i)); done
 mapfile -t order < <(for i in "${!names[@]}"; do
