@@ -3,6 +3,7 @@
 #define TESTS_SAVE_BED_H
 
 #include "../../isa/bytes.h"
+#include "countdown.h"
 #include "full.h"
 #include "vm_bed.h"
 
@@ -357,22 +358,6 @@ static inline void must_do_no_harm(const soma_options *o, const char *text, unsi
 }
 
 /* ---- Allocations ----------------------------------------------------------------------------- */
-
-struct countdown {
-  long left, alive;
-};
-static inline void *counting(void *ud, void *p, size_t old, size_t n) {
-  struct countdown *c = ud;
-  if (n == 0) {
-    c->alive -= p ? (long)old : 0;
-    free(p);
-    return NULL;
-  }
-  if (c->left-- <= 0) return NULL;
-  void *q = realloc(p, n);
-  if (q) c->alive += (long)n - (p ? (long)old : 0);
-  return q;
-}
 
 /* Resumes and saves again with each allocation failing once. */
 static inline void survive_allocations(const soma_options *options, const char *text) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "countdown.h"
 #include "vm_bed.h"
 
 #define HEAD "target trn2\n"
@@ -423,22 +424,6 @@ static void bad_registrations(void **state) {
 }
 
 /* ---- Memory ------------------------------------------------------------------------------- */
-
-struct countdown {
-  long left, alive;
-};
-static void *counting(void *ud, void *p, size_t old, size_t n) {
-  struct countdown *c = ud;
-  if (n == 0) {
-    c->alive -= p ? (long)old : 0;
-    free(p);
-    return NULL;
-  }
-  if (c->left-- <= 0) return NULL;
-  void *q = realloc(p, n);
-  if (q) c->alive += (long)n - (p ? (long)old : 0);
-  return q;
-}
 
 static void every_allocation_may_fail(void **state) {
   (void)state;

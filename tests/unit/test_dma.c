@@ -1,5 +1,6 @@
 /* Queues, rings and DMA engines: how a transfer is split, in which order rings are served, when
  * they signal, what a full one does. */
+#include "countdown.h"
 #include "dma_bed.h"
 
 static shares seen;
@@ -363,23 +364,6 @@ static void gathers_when_started(void **state) {
 }
 
 /* ---- Memory ------------------------------------------------------------------------------- */
-
-struct countdown {
-  long left;  /* allocations until one fails */
-  long alive; /* bytes */
-};
-static void *counting(void *ud, void *p, size_t old, size_t n) {
-  struct countdown *c = ud;
-  if (n == 0) {
-    c->alive -= p ? (long)old : 0;
-    free(p);
-    return NULL;
-  }
-  if (c->left-- <= 0) return NULL;
-  void *q = realloc(p, n);
-  if (q) c->alive += (long)n - (p ? (long)old : 0);
-  return q;
-}
 
 static const char *const mixed =
     "target trn2\na tensor float32[4, 8]\nt tile sbuf float32[4, 8]\nix tile sbuf uint32[4, 1]\n"

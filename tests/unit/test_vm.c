@@ -1,4 +1,5 @@
 /* The VM as its users see it: control instructions, semaphores, ordering, DMA, faults, limits. */
+#include "countdown.h"
 #include "vm_bed.h"
 
 #include <time.h>
@@ -478,23 +479,6 @@ static void dependent_chain(void **state) {
 }
 
 /* ---- Isolation ---------------------------------------------------------------------------- */
-
-struct countdown {
-  long left;  /* allocations until one fails */
-  long alive; /* bytes */
-};
-static void *counting(void *ud, void *p, size_t old, size_t n) {
-  struct countdown *c = ud;
-  if (n == 0) {
-    c->alive -= p ? (long)old : 0;
-    free(p);
-    return NULL;
-  }
-  if (c->left-- <= 0) return NULL;
-  void *q = realloc(p, n);
-  if (q) c->alive += (long)n - (p ? (long)old : 0);
-  return q;
-}
 
 /* Each allocation fails once: an error every time, nothing lost, nothing left. */
 static void every_allocation_may_fail(void **state) {
