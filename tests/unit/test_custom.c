@@ -219,8 +219,8 @@ static void faults_are_contained(void **state) {
       "custom_op \"bad\": 1 elements from element 0 of partition 1: operand 1 has 1 x 8",
       "custom_op \"bad\": src0 is a source: it cannot be stored to",
       "custom_op \"bad\": operand 2 does not exist: there are 2",
-      "custom_op \"bad\": 2 elements from element 18446744073709551615 of partition 0: operand 0 "
-      "has 1 x 8",
+      ("custom_op \"bad\": 2 elements from element 18446744073709551615 of partition 0: operand 0 "
+       "has 1 x 8"),
       "custom_op \"bad\": 0 elements from element 9 of partition 0: operand 0 has 1 x 8",
       "custom_op \"bad\": it failed",
   };
