@@ -22,13 +22,15 @@
 
 #include <string.h>
 
-enum { ITEMS = 256, WIDE = 32, ARENA = 1 << 16, MOST_SKIPPED = 1023 };
+enum { ITEMS = 256, WIDE = 32, ARENA = 1 << 16 };
 /* Nanoseconds of one thread from which on more than one is used, or a batch is begun: another
  * thread comes within 0.6 us if it has a core. Of a part of an instruction or transfer, on average;
  * and on one thread. */
 enum { WORTH = 3000, PART = 600, PART_ALONE = 2000 };
-/* Bytes of a transfer from which on its shares wait, of a cut of one, and that take 1 ns. */
-enum { WORTH_BYTES = 1 << 15, CUT = 1 << 13, BYTES_NS = 8 };
+/* Bytes of a transfer from which on its shares begin a batch, and bytes that something must move to
+ * begin one on one thread, where a tile that fits into the cache gains nothing (transposes of [128,
+ * 512] in 16 bits: 1.08 of the time); of a cut of a share; and that take 1 ns. */
+enum { WORTH_BYTES = 1 << 15, WORTH_ALONE = 1 << 19, CUT = 1 << 13, BYTES_NS = 8 };
 /* Partitions of a slice: for up to FEW threads, and for more. */
 enum { SLICE = 16, THIN = 8, FEW = 4 };
 
@@ -61,7 +63,6 @@ struct vm_batch {
   bool at_once;                      /* nothing waits */
   bool several, eager;               /* threads; everything is worth them */
   uint32_t n, nwide, flights, parts; /* parts: flights and transfers */
-  uint32_t skips, skipped;           /* shares that will not begin a batch; of the last time */
   uint32_t least, slice;             /* partitions */
   size_t used;
   uint64_t ns;
@@ -86,7 +87,6 @@ static void empty(struct vm_batch *b) {
 struct vm_batch *vm_batch_new(const isa_alloc *al) {
   struct vm_batch *b = al->fn(al->ud, NULL, 0, sizeof *b);
   if (!b) return NULL;
-  b->skips = b->skipped = 0;
   empty(b);
   return b;
 }
@@ -147,14 +147,6 @@ static uint32_t slices_of(const struct vm_batch *b, bool several) {
   return n;
 }
 
-/* On one thread a batch of shares alone gains nothing: then fewer and fewer batches are begun with
- * a share, until one has an instruction again. */
-static void learn(struct vm_batch *b) {
-  b->skipped = b->flights ? 0 : 8 * b->skipped + 15;
-  if (b->skipped > MOST_SKIPPED) b->skipped = MOST_SKIPPED;
-  b->skips = b->skipped;
-}
-
 static void flush(struct vm_batch *b) {
   if (!b->n) return;
   bool several = vm_work_ready(b->threads, b->ns, WORTH);
@@ -166,7 +158,6 @@ static void flush(struct vm_batch *b) {
     for (uint32_t i = 0; i < n; i++) do_slice(b, i, b->work);
   for (uint32_t i = 0; i < b->n; i++)
     if (b->v[i].late) vm_dma_release_late(b->v[i].c, b->v[i].share);
-  if (!b->several) learn(b);
   const waiting *failed = b->failed;
   empty(b);
   if (failed)
@@ -308,18 +299,19 @@ static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_fligh
   if (!c->ended) run_now(c, e, f);
 }
 
-/* Whether it takes less than WORTH even if all that it moves are bytes. */
-static bool is_brief(const vm_flight *f) {
+/* Whether it begins no batch: it takes less than WORTH even if all that it moves are bytes. */
+static bool is_brief(const struct vm_batch *b, const vm_flight *f) {
   const uint64_t(*bytes)[2] = f->effort.traffic;
   uint64_t most = bytes[0][0] + bytes[0][1] + bytes[1][0] + bytes[1][1];
-  return most * vm_lanes_rows[f->in->op].ns < (uint64_t)WORTH * 1024;
+  return most * vm_lanes_rows[f->in->op].ns < (uint64_t)WORTH * 1024 ||
+         (!b->several && most < WORTH_ALONE);
 }
 
 void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
   struct vm_batch *b = c->lead->mem.batch;
   vm_lanes l;
   bool cut = vm_lanes_rows[f->in->op].least > 0, starts = b->n == 0 && !b->eager;
-  if (starts && (!cut || is_brief(f))) {
+  if (starts && (!cut || is_brief(b, f))) {
     run_now(c, e, f);
     return;
   }
@@ -363,16 +355,10 @@ static waiting *add_share(struct vm_batch *b, vm_core *c, vm_share *s, bool firs
   return w;
 }
 
+/* Whether a transfer is too small for its shares to begin a batch. */
 static bool is_light(const struct vm_batch *b, const vm_transfer *t) {
-  return t->elems * t->dst.esize < WORTH_BYTES && !b->eager;
-}
-
-/* Whether a share of a transfer begins a batch. */
-static bool begins(struct vm_batch *b, const vm_transfer *t) {
-  if (is_light(b, t)) return false;
-  if (b->several || b->eager || !b->skips) return true;
-  b->skips--;
-  return false;
+  uint64_t least = b->eager ? 0 : b->several ? WORTH_BYTES : WORTH_ALONE;
+  return t->elems * t->dst.esize < least;
 }
 
 /* A share by partitions: one end is in HBM, and near, the other one, in SBUF. False: it does not
@@ -381,7 +367,7 @@ static bool add_lanes(struct vm_batch *b, vm_core *c, vm_share *s) {
   bool in = s->t->dst.space == ISA_SBUF;
   const vm_box *src = &s->item.src[0], *dst = &s->item.dst[0], *near = in ? dst : src;
   if (!has_room(b) || meets_wide(b, dst, true, s->t) || meets_wide(b, src, false, s->t)) flush(b);
-  if (!b->n && !begins(b, s->t)) return false;
+  if (!b->n && is_light(b, s->t)) return false;
   waiting *w = add_share(b, c, s, add_wide(b, in ? src : dst, !in, s->t));
   w->p0 = near->p0;
   w->p1 = near->p1;
@@ -416,7 +402,7 @@ bool vm_batch_share(vm_core *c, vm_share *s) {
     return true;
   }
   bool free = b->several && vm_dma_in_any_order(s);
-  waits = waits && free && s->item.nsrc == 1 && (b->n || begins(b, s->t));
+  waits = waits && free && s->item.nsrc == 1 && (b->n || !is_light(b, s->t));
   if (waits || (free && s->bytes >= (b->eager ? 2 : WORTH_BYTES))) {
     add_whole(b, c, s, waits);
     s->t->late += waits;
