@@ -263,7 +263,8 @@ static bool take_sites(const as_kernel *k, const as_k_ruling *r, const int64_t *
   const int64_t *key = k->keys + r->key;
   uint32_t seen[K_KEY_BUFFERS], n = 0;
   size_t from = AS_REC_FIELDS;
-  for (const as_k_site *s = k->sites + r->sites, *end = s + r->nsites; s < end; s++, to++) {
+  for (unsigned i = 0; i < r->nsites; i++, to++) {
+    const as_k_site *s = &k->sites[r->sites + i];
     if (!same_words(w, key, from, s->at) || !same_buffer(k, w[s->at], key[s->at], seen, &n))
       return false;
     *to = s->operand;

@@ -165,9 +165,10 @@ bool as_k_bind(as_k_binder *b, const as_k_ruling *r, uint32_t ops, isa_insn *out
   unsigned nregs = 0;
   *out = r->in;
   if (r->plain) {
-    const as_k_site *s = b->k->sites + r->sites;
-    for (unsigned i = 0; i < r->nsites; i++)
-      if (!field_pattern(b, ops, (uint32_t *)(void *)((char *)out + s[i].member))) return false;
+    for (unsigned i = 0; i < r->nsites; i++) {
+      const as_k_site *s = &b->k->sites[r->sites + i];
+      if (!field_pattern(b, ops, (uint32_t *)(void *)((char *)out + s->member))) return false;
+    }
     return true;
   }
   for (unsigned i = 0; i < form->nfields; i++) {

@@ -30,6 +30,7 @@ static void free_pages(as_k_table *t, as_k_region *r) {
 }
 
 void as_k_table_close(as_k_table *t) {
+  if (!t->k) return; /* it was not opened */
   const isa_alloc *al = &t->k->al;
   for (uint32_t i = 0; t->regions && i < t->nregions; i++) free_pages(t, &t->regions[i]);
   isa_free(al, t->regions, t->nregions * sizeof *t->regions);
@@ -112,7 +113,8 @@ void as_k_table_find(as_k_table *t, uint32_t operand, bool writes, as_k_box *b, 
     const as_k_page *page = &b->region->pages[p];
     as_k_entry here = within(b, p);
     int64_t begin = p == b->first ? INT64_MIN : (int64_t)p << b->region->page_shift;
-    for (const as_k_entry *e = page->entries, *end = e + page->n; e < end; e++) {
+    for (uint32_t i = 0; i < page->n; i++) {
+      const as_k_entry *e = &page->entries[i];
       if (e->hi <= here.lo || here.hi <= e->lo) continue;
       const as_k_access *a = &t->accesses[e->id];
       bool seen = a->lo < begin; /* on the page before */
@@ -147,8 +149,9 @@ static bool replaced(const as_k_table *t, const as_k_box *b, const as_k_access *
 static bool note_in_page(as_k_table *t, const as_k_box *b, as_k_page *page, as_k_entry here,
                          bool kills) {
   const as_k_access *own = &t->accesses[here.id];
-  as_k_entry *to = page->entries, *end = to + page->n;
-  for (const as_k_entry *e = to; e < end; e++) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < page->n; i++) {
+    const as_k_entry *e = &page->entries[i];
     if (e->lo < here.hi && here.lo < e->hi) {
       as_k_access *a = &t->accesses[e->id];
       if (a->alive && a->step != own->step && replaced(t, b, a, own->source, kills))
@@ -158,9 +161,9 @@ static bool note_in_page(as_k_table *t, const as_k_box *b, as_k_page *page, as_k
         continue;
       }
     }
-    *to++ = *e;
+    page->entries[n++] = *e;
   }
-  page->n = (uint32_t)(to - page->entries);
+  page->n = n;
   if (!isa_array_room(&t->k->al, &page->entries, page->n, &page->cap, sizeof here))
     return as_k_nomem(t->k);
   page->entries[page->n++] = here;
