@@ -145,8 +145,10 @@ static int op_allclose(lua_State *L) {
   lt_tensor one = {.size = 1, .dtype = ISA_float32};
   unsigned char data[8];
   if (b == NULL) {
+    if (!lua_isnumber(L, 2))
+      return luaL_error(L, "allclose: operand 2 must be a tensor or a number, not %s",
+                        lb_type_name(L, 2));
     one.data = data;
-    luaL_checknumber(L, 2);
     lt_set_element(L, 2, ISA_float32, data);
   }
   lb_options(L, 3, "allclose", known);

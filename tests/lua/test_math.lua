@@ -199,6 +199,7 @@ case("allclose reports the worst", function()
   eq(soma.allclose(big, big - 1, {rtol = 0, atol = 0}), false)
   raises("did you mean 'rtol'", soma.allclose, x, x, {rtoll = 1})
   raises("negative", soma.allclose, x, x, {rtol = -1})
+  raises("allclose: operand 2 must be a tensor or a number, not nil", soma.allclose, x, nil)
 end)
 
 case("equal compares bits", function()
