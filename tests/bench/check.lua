@@ -1,13 +1,13 @@
--- What each check costs: time of the host with it, as a ratio to the same run without, the best of
--- five runs of one machine (of more if they are short): its first also pays for the pages of its
--- memories.
+-- What each check costs: time of the host with it, as a ratio to the same run without, both on one
+-- thread, the best of five runs of one machine (of more if they are short): its first also pays for
+-- the pages of its memories.
 --   build/soma tests/bench/check.lua [--markdown | --rows]
--- --markdown: the table of README.md; --rows: seconds, a row for each program and check, on one thread,
--- which `make bench-compare` holds against those of another revision.
+-- --markdown: the table of README.md; --rows: seconds, a row for each program and check, which
+-- `make bench-compare` holds against those of another revision.
 local soma = require "soma"
 local rows = arg[1] == "--rows"
 -- Older revisions have one thread and no such option.
-local threads = rows and pcall(soma.core, {threads = 1}) and 1 or nil
+local threads = pcall(soma.core, {threads = 1}) and 1 or nil
 
 local function host_seconds(prog, inputs, checks)
   local best, core = math.huge, soma.core {checks = checks, threads = threads}
