@@ -281,13 +281,14 @@ static bool take_sites(const as_kernel *k, const as_k_ruling *r, const int64_t *
 
 static bool take_item(as_kernel *k, uint32_t ruling, const int64_t *w, size_t n) {
   const as_k_ruling *r = &k->rulings[ruling - 1];
-  uint32_t ops = k->nops, first;
+  uint32_t ops = k->nops, first, units = r->nsites * (uint32_t)(sizeof(as_k_operand) / 8);
+  as_k_operand *to = NULL;
   if (!r->simple || !r->words || r->words > n || !same_words(w, k->keys + r->key, 0, AS_REC_FILE) ||
       w[AS_REC_FILE] < 0 || w[AS_REC_FILE] > k->nfiles || w[AS_REC_LINE] < 0 ||
       w[AS_REC_LINE] > UINT32_MAX || !K_GROW(k, items, nitems, cap_items))
     return false;
-  as_k_operand *to = as_k_take_units(k, r->nsites * (uint32_t)(sizeof *to / 8), &first);
-  if (!to || !take_sites(k, r, w, to)) {
+  if (units && !(to = as_k_take_units(k, units, &first))) return false;
+  if (!take_sites(k, r, w, to)) {
     k->nops = ops;
     return false;
   }

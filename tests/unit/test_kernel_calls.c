@@ -133,6 +133,19 @@ static void of_alike_records_the_bad_ones_are_refused(void **state) {
   kbed_close(&b);
 }
 
+/* They are alike from the second one on, and the kernel has no operand yet. */
+static void records_without_operands_are_taken(void **state) {
+  kbed b;
+  (void)state;
+  kbed_open(&b, "trn2", 0, 0);
+  for (unsigned i = 0; i < 4; i++) {
+    kbed_begin(&b, "notify", SOMA_VECTOR, 0);
+    kbed_zeros(&b, 2);
+    kbed_end(&b);
+  }
+  kbed_close(&b);
+}
+
 static void all_records_of_a_call_are_taken_or_none(void **state) {
   kbed b;
   (void)state;
@@ -482,6 +495,7 @@ int main(void) {
       cmocka_unit_test(an_illegal_instruction_is_refused_at_the_call),
       cmocka_unit_test(a_broken_record_is_refused),
       cmocka_unit_test(of_alike_records_the_bad_ones_are_refused),
+      cmocka_unit_test(records_without_operands_are_taken),
       cmocka_unit_test(all_records_of_a_call_are_taken_or_none),
       cmocka_unit_test(a_read_of_what_nobody_wrote_names_both_lines),
       cmocka_unit_test(memory_that_overflows_shows_what_lives),
