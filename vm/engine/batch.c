@@ -14,8 +14,8 @@
  * what it writes: code that touches memory during a run calls vm_batch_settle. So nothing can tell
  * that something has waited. In runs with checks, a debugger or a listener, which may look at
  * memory after each step, nothing waits; each large instruction is then a batch of its own. What is
- * in a batch does not depend on the number of threads, but for transfers that are not cut by
- * partitions. */
+ * in a batch depends on the number of threads, since one gains only from large tiles; what it
+ * computes does not. */
 #include "engine.h"
 #include "../dma/dma.h"
 #include "../work/work.h"
