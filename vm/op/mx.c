@@ -152,21 +152,16 @@ vm_verdict vm_op_matmul_mx(vm_dp *d, const struct vm_MATMUL_MX *a) {
   const vm_stationary *t = vm_pe_tile(d, a->tile_row, 0);
   vm_verdict verdict = check_loaded(d, a, t);
   if (verdict != VM_RETIRE) return verdict;
-  const float *w = vm_pe_weights(d, a->tile_row, 0);
   quad_start(&q, &a->src, &a->scale);
   for (uint64_t i = 0; i < a->dst.elems; i += BLOCK) {
     size_t n = a->dst.elems - i < BLOCK ? (size_t)(a->dst.elems - i) : BLOCK;
     for (uint32_t p = 0; p < a->src.num[0]; p++)
       dequantize(&q, p, i, n, d->scratch + LANES * p * n, n);
-    vm_product product = {.w = w,
-                          .ldw = VM_WEIGHTS,
-                          .x = d->scratch,
+    vm_product product = {.x = d->scratch,
                           .step = (ptrdiff_t)(n * sizeof *d->scratch),
                           .dtype = ISA_float32,
-                          .k = t->k,
-                          .m = t->m,
                           .n = (unsigned)n};
-    vm_pe_product(d, &product, &a->dst, a->acc, i);
+    vm_pe_product(d, a->tile_row, 0, &product, &a->dst, a->acc, i);
   }
   return VM_RETIRE;
 }

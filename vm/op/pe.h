@@ -12,9 +12,10 @@ vm_stationary *vm_pe_tile(const vm_dp *d, unsigned row, unsigned col);
  * it. The caller fills its weights. */
 void vm_pe_load(vm_dp *d, unsigned row, unsigned col, vm_stationary tile);
 /* Its weights [k][m] as fp32, VM_WEIGHTS floats per row; vm_pe_ready converts them from a raw
- * tile. */
+ * tile, vm_pe_convert only n columns of them, and leaves the tile raw. */
 float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col);
 void vm_pe_ready(const vm_dp *d, unsigned row, unsigned col);
+void vm_pe_convert(const vm_dp *d, unsigned row, unsigned col, unsigned first, unsigned n);
 /* The elements from which it was loaded, VM_RAW_ROW bytes per partition; none for pairs and mx. */
 const uint8_t *vm_pe_raw(const vm_dp *d, unsigned row, unsigned col);
 /* For saved runs: row k of the weights; the elements of partition p as words, zero where no tile
@@ -24,9 +25,11 @@ void vm_pe_words_row(vm_weights *w, unsigned p, uint32_t out[ISA_PMAX]);
 void vm_pe_from_words(vm_weights *w);
 /* Marks the elements of a PSUM operand as not yet written by a matmul. */
 void vm_pe_set_fresh(const vm_dp *d, const vm_view *v);
-/* Computes a product, whose out, ldo and add are set here, into the columns of dst from `first` on:
- * it replaces the old values or is added to them, according to acc (ISA_ACC_...). Its n is at most
- * VM_COLUMNS; its x may be the scratch up to ISA_PMAX * VM_COLUMNS. */
-void vm_pe_product(vm_dp *d, vm_product *p, const vm_view *dst, unsigned acc, uint64_t first);
+/* Computes a product of the tile at (row, column), whose weights, out and add are set here, into
+ * the columns of dst from `first` on: it replaces the old values or is added to them, according to
+ * acc (ISA_ACC_...). Its n is at most VM_COLUMNS; its x may be the scratch up to ISA_PMAX *
+ * VM_COLUMNS. */
+void vm_pe_product(vm_dp *d, unsigned row, unsigned col, vm_product *p, const vm_view *dst,
+                   unsigned acc, uint64_t first);
 
 #endif

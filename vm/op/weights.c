@@ -34,11 +34,16 @@ const uint8_t *vm_pe_raw(const vm_dp *d, unsigned row, unsigned col) {
 
 static bool is_raw_sort(const vm_stationary *t) { return t->k && !t->pairs && !t->mx; }
 
+void vm_pe_convert(const vm_dp *d, unsigned row, unsigned col, unsigned first, unsigned n) {
+  const vm_stationary *t = vm_pe_tile(d, row, col);
+  for (unsigned k = 0; k < t->k; k++)
+    d->k->load[t->dtype](vm_pe_weights(d, row, col) + k * VM_WEIGHTS + first,
+                         raw_of(d->weights, row + k, col) + first * isa_dtype_bytes(t->dtype), n);
+}
+
 void vm_pe_ready(const vm_dp *d, unsigned row, unsigned col) {
   vm_stationary *t = vm_pe_tile(d, row, col);
-  for (unsigned k = 0; k < t->k && t->raw; k++)
-    d->k->load[t->dtype](vm_pe_weights(d, row, col) + k * VM_WEIGHTS,
-                         raw_of(d->weights, row + k, col), t->m);
+  if (t->raw) vm_pe_convert(d, row, col, 0, t->m);
   t->raw = false;
 }
 

@@ -57,8 +57,11 @@ KERN_DECLARE(avx512)
 
 #if defined(__GNUC__)
 #define KERN_INLINE static inline __attribute__((always_inline, unused))
+/* A function that needs all registers: inlined, it would share them with its caller. */
+#define KERN_ALONE static __attribute__((noinline))
 #else
 #define KERN_INLINE static inline
+#define KERN_ALONE static
 #endif
 
 #define KERN_NAN 0x7fc00000u

@@ -71,6 +71,12 @@ static inline void pause_core(void) {
 #endif
 }
 
+/* A moment of waiting, the looks-th. */
+static void pass(unsigned looks) {
+  pause_core();
+  if (looks % LOOKS == 0) sched_yield();
+}
+
 /* The modes of floating-point arithmetic of this thread, rounding and the like, without the flags.
  */
 static inline uint64_t get_modes(void) {
@@ -302,10 +308,8 @@ static void withdraw(task *t, worker *k) {
   uintptr_t box = (uintptr_t)t;
   if (atomic_compare_exchange_strong(&k->box, &box, 0)) return;
   for (unsigned looks = 1;
-       atomic_load_explicit(&k->box, memory_order_acquire) == ((uintptr_t)t | BEGUN); looks++) {
-    pause_core();
-    if (looks % LOOKS == 0) sched_yield();
-  }
+       atomic_load_explicit(&k->box, memory_order_acquire) == ((uintptr_t)t | BEGUN); looks++)
+    pass(looks);
 }
 
 /* Alone it would have taken as long as the caller's fastest chunk times the number of chunks. */
@@ -338,4 +342,8 @@ void vm_work_do(vm_work *w, vm_work_fn *fn, void *job, uint32_t chunks, void *ro
   for (unsigned i = 0; i < n; i++) withdraw(&t, by[i]);
   until = now();
   if (fastest < INT64_MAX) account(w, until - start, fastest * chunks, until);
+}
+
+void vm_work_wait(const atomic_bool *flag) {
+  for (unsigned looks = 1; !atomic_load_explicit(flag, memory_order_acquire); looks++) pass(looks);
 }

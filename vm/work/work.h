@@ -13,6 +13,8 @@
 
 #include "../../isa/isa.h"
 
+#include <stdatomic.h>
+
 enum { VM_WORK_THREADS = 256, VM_WORK_CHUNKS = 128 }; /* at most */
 
 /* A user of the threads, from one thread at a time. */
@@ -44,5 +46,7 @@ void vm_work_close(vm_work *w);
 bool vm_work_ready(const vm_work *w, uint64_t size, uint64_t least);
 /* Does a job of 1 to VM_WORK_CHUNKS chunks; room is the caller's. */
 void vm_work_do(vm_work *w, vm_work_fn *fn, void *job, uint32_t chunks, void *room);
+/* In a chunk: returns once *flag is set by another one, which has begun. */
+void vm_work_wait(const atomic_bool *flag);
 
 #endif

@@ -6,8 +6,9 @@
  *      MR [ tile of out ] = w[k][m..] * panel      registers for all k; panel stays in L1.
  *
  * Repacking widens 16-bit elements, takes the pitch of SBUF partitions out of the inner loop, and
- * pads the last panel with zeros so that only whole tiles are computed. Sums go from the registers
- * to where they are kept, added to what is there where that is asked for. */
+ * pads the last panel with zeros up to a whole number of vectors: of 128 columns in panels of three
+ * vectors of 16 the last one has two. Sums go from the registers to where they are kept, added to
+ * what is there where that is asked for. */
 #include "../level.h"
 
 #include <string.h>
@@ -62,52 +63,63 @@ static void emit(float *out, size_t ldo, const float *sums, unsigned m, unsigned
   }
 }
 
-/* A whole tile of out: the sums, or what is there plus them. */
+/* A tile of out, whose columns are whole vectors, `vecs` of them: the sums, or what is there plus
+ * them. */
 #ifdef MM_SCALAR
 /* Without the instruction the emulation takes the time, so one row is enough. */
 static void tile(float *out, size_t ldo, const float *w, size_t ldw, const float *panel, unsigned k,
-                 bool add) {
+                 bool add, unsigned vecs) {
   float acc[NR] = {0};
   for (unsigned i = 0; i < k; i++) {
     float weight = w[i * ldw];
     const float *x = panel + (size_t)i * NR;
     KERN_LOOP
-    for (unsigned j = 0; j < NR; j++) acc[j] = kern_fma(weight, x[j], acc[j]);
+    for (unsigned j = 0; j < vecs; j++) acc[j] = kern_fma(weight, x[j], acc[j]);
   }
-  emit(out, ldo, acc, MR, NR, add);
+  emit(out, ldo, acc, MR, vecs, add);
 }
 #else
-static void tile(float *out, size_t ldo, const float *w, size_t ldw, const float *panel, unsigned k,
-                 bool add) {
+KERN_INLINE void tile_of(unsigned vecs, float *out, size_t ldo, const float *w, size_t ldw,
+                         const float *panel, unsigned k, bool add) {
   vec acc[MR][VECS];
   KERN_UNROLL(8)
   for (unsigned r = 0; r < MR; r++) KERN_UNROLL(4)
-  for (unsigned v = 0; v < VECS; v++) acc[r][v] = vec_all(0);
+  for (unsigned v = 0; v < vecs; v++) acc[r][v] = vec_all(0);
   for (unsigned i = 0; i < k; i++, w += ldw, panel += NR) {
     vec x[VECS];
     KERN_UNROLL(4)
-    for (unsigned v = 0; v < VECS; v++) x[v] = vec_load(panel + v * LANES);
+    for (unsigned v = 0; v < vecs; v++) x[v] = vec_load(panel + v * LANES);
     KERN_UNROLL(8)
     for (unsigned r = 0; r < MR; r++) {
       vec weight = vec_all(w[r]);
       KERN_UNROLL(4)
-      for (unsigned v = 0; v < VECS; v++) acc[r][v] = vec_fma(weight, x[v], acc[r][v]);
+      for (unsigned v = 0; v < vecs; v++) acc[r][v] = vec_fma(weight, x[v], acc[r][v]);
     }
   }
   KERN_UNROLL(8)
   for (unsigned r = 0; r < MR; r++, out += ldo) {
     KERN_UNROLL(4)
-    for (unsigned v = 0; v < VECS; v++) {
+    for (unsigned v = 0; v < vecs; v++) {
       vec sum = add ? vec_add(vec_load(out + v * LANES), acc[r][v]) : acc[r][v];
       vec_store(out + v * LANES, vec_canon(sum));
     }
   }
 }
+
+KERN_ALONE void tile(float *out, size_t ldo, const float *w, size_t ldw, const float *panel,
+                     unsigned k, bool add, unsigned vecs) {
+  if (vecs == VECS)
+    tile_of(VECS, out, ldo, w, ldw, panel, k, add);
+  else if (VECS > 2 && vecs == 2)
+    tile_of(2, out, ldo, w, ldw, panel, k, add);
+  else
+    tile_of(1, out, ldo, w, ldw, panel, k, add);
+}
 #endif
 
-/* n elements of a row of x as fp32, zeros up to NR. A NaN may keep its payload: sums become
+/* n elements of a row of x as fp32, zeros up to `wide`. A NaN may keep its payload: sums become
  * canonical. */
-KERN_INLINE void pack_row(float *panel, const uint8_t *x, unsigned n, bool bf16) {
+KERN_INLINE void pack_row(float *panel, const uint8_t *x, unsigned n, unsigned wide, bool bf16) {
   if (bf16) {
     KERN_LOOP
     for (unsigned j = 0; j < n; j++) {
@@ -118,19 +130,19 @@ KERN_INLINE void pack_row(float *panel, const uint8_t *x, unsigned n, bool bf16)
   } else {
     memcpy(panel, x, n * sizeof *panel);
   }
-  if (n < NR) memset(panel + n, 0, (NR - n) * sizeof *panel);
+  if (n < wide) memset(panel + n, 0, (wide - n) * sizeof *panel);
 }
 
-/* Columns of x from `at` on to the panel: k rows of NR, the columns past n zero. */
-static void pack(float *panel, const vm_product *p, const uint8_t *at, unsigned n) {
+/* Columns of x from `at` on to the panel: k rows of NR, the columns past n zero up to `wide`. */
+static void pack(float *panel, const vm_product *p, const uint8_t *at, unsigned n, unsigned wide) {
   bool bf16 = p->dtype == ISA_bfloat16;
   for (unsigned i = 0; i < p->k; i++, at += p->step, panel += NR) {
     if (n == NR && bf16)
-      pack_row(panel, at, NR, true);
+      pack_row(panel, at, NR, NR, true);
     else if (n == NR)
-      pack_row(panel, at, NR, false);
+      pack_row(panel, at, NR, NR, false);
     else
-      pack_row(panel, at, n, bf16);
+      pack_row(panel, at, n, wide, bf16);
   }
 }
 
@@ -145,16 +157,17 @@ static void matmul(const vm_product *p) {
       last[i * MR + r] = whole + r < m ? p->w[i * p->ldw + whole + r] : 0;
   for (unsigned j = 0; j < p->n; j += NR) {
     unsigned cols = p->n - j < NR ? p->n - j : NR;
-    pack(panel, p, x + j * esize, cols);
+    unsigned vecs = (cols + LANES - 1) / LANES;
+    pack(panel, p, x + j * esize, cols, vecs * LANES);
     for (unsigned r = 0; r < m; r += MR) {
       float *at = p->out + r * p->ldo + j;
       const float *w = r < whole ? p->w + r : last;
       size_t ldw = r < whole ? p->ldw : MR;
       unsigned rows = r < whole ? MR : m - whole;
-      if (rows == MR && cols == NR) {
-        tile(at, p->ldo, w, ldw, panel, k, p->add);
+      if (rows == MR && cols == vecs * LANES) {
+        tile(at, p->ldo, w, ldw, panel, k, p->add, vecs);
       } else {
-        tile(aside, NR, w, ldw, panel, k, false);
+        tile(aside, NR, w, ldw, panel, k, false, vecs);
         emit(at, p->ldo, aside, rows, cols, p->add);
       }
     }
