@@ -267,13 +267,14 @@ static bool attempt(mender *m, unsigned mask, unsigned way) {
 /* In the order tried: which operands are staged, and how; false past the last. */
 static bool trial(const mender *m, unsigned i, unsigned *mask, unsigned *way) {
   unsigned n = m->n;
+  if (n == 0) return false;
   *way = i < WAYS * n ? i / n : PLAIN;
   if (i < WAYS * n) {
     *mask = 1u << i % n;
     return true;
   }
   i -= WAYS * n;
-  *mask = 1u << (n ? i / n : 0) | 1u << (n ? i % n : 0);
+  *mask = 1u << i / n | 1u << i % n;
   if (i >= n * n) *mask = (1u << n) - 1;
   return i <= n * n && n > 1;
 }

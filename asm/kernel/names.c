@@ -36,7 +36,7 @@ static bool is_reserved(const char *s) {
 
 static void clean(const char *base, char out[K_NAME]) {
   size_t n = 0;
-  for (; base[n] && n < LONGEST; n++) {
+  for (; n < LONGEST && base[n]; n++) {
     char c = base[n];
     bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     bool digit = c >= '0' && c <= '9';

@@ -129,7 +129,8 @@ static bool put(as_k_spiller *s, uint32_t before, uint32_t rank, as_k_item *it) 
   it->added = true;
   it->number = k->items[before < k->nitems ? before : k->nitems - 1].number;
   k->engines |= 1u << it->engine;
-  s->edits[s->nedits++] = (edit){before, 2 * s->nedits + rank, *it};
+  s->edits[s->nedits] = (edit){before, 2 * s->nedits + rank, *it};
+  s->nedits++;
   return true;
 }
 

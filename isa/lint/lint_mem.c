@@ -265,7 +265,7 @@ static bool writer_of(const lint *l, const region *r, unsigned partition, int64_
 
 void isa_lint_writer(const lint *l, uint32_t tensor, isa_place *at) {
   search s = {.l = l, .point = {.space = ISA_HBM, .nparts = 1, .tensor = tensor}};
-  isa_place found;
+  isa_place found = {.engine = -1};
   isa_byteset_make(0, (int64_t)l->p->tensors[tensor].bytes, NULL, 0, &s.point.bytes);
   for (s.core = 0; s.core < l->p->ncores && !s.found; s.core++) find_writer(&s, &found);
   if (s.found && found.engine >= 0) *at = found;

@@ -274,7 +274,8 @@ static uint32_t find_options(const vm_core *c, struct vm_ck_judge *j, option *ou
   uint32_t n = 0;
   for (uint32_t i = 0; i < j->ncauses; i++) {
     cause *s = &j->causes[i];
-    for (unsigned other = 0; other <= s->both && !s->done && n < MOST_ADVISED; other++) {
+    unsigned most = s->both ? 1 : 0;
+    for (unsigned other = 0; other <= most && !s->done && n < MOST_ADVISED; other++) {
       option *o = &out[n++];
       *o = (option){.of = s, .pair = other ? s->other : s->pair};
       const pair *p = &j->pairs[o->pair];

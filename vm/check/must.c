@@ -63,7 +63,7 @@ static uint32_t known_by(const vm_ck_must *m, const uint32_t *clock, const vm_ck
   return own > base ? own : base;
 }
 
-bool vm_ck_must_stuck(const vm_ck_must *m) { return memchr(m->never, true, m->nsteps) != NULL; }
+bool vm_ck_must_stuck(const vm_ck_must *m) { return memchr(m->never, 1, m->nsteps) != NULL; }
 
 bool vm_ck_must_tells(const vm_ck_must *m, const vm_ck_signal *u, unsigned comp, uint32_t epoch) {
   return m->never[u->step] || known_by(m, clock_of(m, u->step), u, comp) >= epoch;

@@ -507,8 +507,10 @@ static void walk_tensor_shadow(vm_saver *s, vm_core *c, vm_ck_shadow *h) {
   if (!kept && h->at) {
     vm_ck_shadow_free(&c->al, h);
   }
-  if (kept) vm_ck_output_fill(h);
-  if (kept) walk_shadow(s, h->at, h->bytes, &(uint64_t){h->bytes});
+  if (!kept) return;
+  uint64_t reach = h->bytes;
+  vm_ck_output_fill(h);
+  walk_shadow(s, h->at, h->bytes, &reach);
 }
 
 static void walk_outputs(vm_saver *s, vm_core *c) {
