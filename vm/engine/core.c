@@ -14,6 +14,8 @@
 /* The most tensors of a program among which those with stale bytes are looked for at each
  * transfer. */
 enum { SEARCHED = 32 };
+/* Kept for the next run: their pages would be touched anew in each. */
+enum { FLIGHTS_BYTES = VM_FLIGHTS * sizeof(vm_flight) };
 
 /* Address and host memory of a tensor, unless they are given. */
 static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
@@ -78,7 +80,8 @@ static bool load_engine(vm_core *c, unsigned e) {
   if (!en->ran) return false;
   if (e == ISA_ENG_sync) /* no data path */
     return true;
-  en->flights = c->al.fn(c->al.ud, NULL, 0, VM_FLIGHTS * sizeof(vm_flight));
+  en->flights = vm_pool_find(c->mem.pool, FLIGHTS_BYTES);
+  if (!en->flights) en->flights = c->al.fn(c->al.ud, NULL, 0, FLIGHTS_BYTES);
   return en->flights != NULL;
 }
 
@@ -158,7 +161,7 @@ void vm_core_end(vm_core *c) {
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     isa_free(&c->al, c->uops[e], c->code->code[e].n * sizeof(vm_uop));
     isa_free(&c->al, c->eng[e].ran, c->code->code[e].n * sizeof *c->eng[e].ran);
-    isa_free(&c->al, c->eng[e].flights, VM_FLIGHTS * sizeof(vm_flight));
+    vm_pool_give(c->mem.pool, &c->al, c->eng[e].flights, FLIGHTS_BYTES);
     vm_keep_free(c, e);
   }
   isa_free(&c->al, c->events.v, c->events.cap * sizeof *c->events.v);
