@@ -67,6 +67,10 @@ KERN_OPT ?= -O3
 KERN_FLAGS_plain := $(KERN_OPT) -fno-math-errno -fno-trapping-math
 KERN_FLAGS_avx2 := $(KERN_FLAGS_plain) -mavx2 -mfma
 KERN_FLAGS_avx512 := $(KERN_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl
+# gcc takes the steps of several vectors in turn (level/act.c) only if it is told to; clang has no such flags.
+ifeq ($(findstring clang,$(shell $(CC) --version)),)
+KERN_FLAGS_avx512 += -fschedule-insns -fsched-pressure --param=sched-pressure-algorithm=2
+endif
 
 LIB_SRC := $(wildcard isa/*.c isa/*/*.c asm/*.c asm/pp/*.c asm/kernel/*.c vm/*/*.c)
 # Objects whose names match a pattern of TAKEN, such as vm/record/%, are those of the build FROM: what the
