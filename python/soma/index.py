@@ -5,7 +5,8 @@
     mask = (i_p < 100) & (i_f <= i_p)     # bounds of one axis, and of two
 
 An Index has one coefficient for each axis of the result, the sizes of these axes, and a constant.
-What is not affine is refused with the expression.
+Loops make indices anew in each round: all that differ by a whole number share their Axes, so what
+follows from these is found once. What is not affine is refused with the expression.
 """
 import dis
 import sys
@@ -22,46 +23,93 @@ def _string(said, depth=0):
     return said[0] % tuple(_string(x, depth + 1) for x in said[1:]) if depth < 20 else "..."
 
 
+_ALL = slice(None)
+MOST = 1000  # entries of a memory of what was made
+
+
+class Axes:
+    """The sum over axes of coef[a] * (0 .. size[a] - 1): its least and greatest value, and
+    `varies`, the axes along which it is not the same everywhere. `views`: of the one kept index
+    that has these axes."""
+
+    __slots__ = ("coef", "size", "low", "high", "varies", "multiples", "views")
+
+    def __init__(self, coef, size):
+        self.coef, self.size = coef, size
+        low = high = 0
+        varies = []
+        for a, c in enumerate(coef):
+            if c and size[a] > 1:
+                varies.append(a)
+                if c > 0:
+                    high += c * (size[a] - 1)
+                else:
+                    low += c * (size[a] - 1)
+        self.low, self.high, self.varies = low, high, varies
+        self.multiples, self.views = {}, {}
+
+    def times(self, k):
+        """All coefficients times k."""
+        found = self.multiples.get(k)
+        if found is None:
+            if len(self.multiples) >= MOST:
+                self.multiples.clear()
+            found = self.multiples[k] = Axes([c * k for c in self.coef], self.size)
+        return found
+
+    def none(self):
+        """Axes of the same sizes, along which nothing varies."""
+        return Axes([0] * len(self.size), self.size)
+
+
 class Index:
     """const + the sum over axes of coef[a] * (0 .. size[a] - 1); axes count from 0 to ndim - 1.
     `kept`: whether it came from arange or mgrid, not from arithmetic, so that the kernel uses it
     more than once."""
 
-    __slots__ = ("coef", "size", "const", "said", "kept")
+    __slots__ = ("axes", "const", "said", "kept")
     __array_ufunc__ = None  # NumPy's scalars leave operators to an index
 
-    def __init__(self, coef, size, const, said, kept=False):
-        self.coef, self.size, self.const, self.said, self.kept = coef, size, const, said, kept
+    def __init__(self, axes, const, said, kept=False):
+        self.axes, self.const, self.said, self.kept = axes, const, said, kept
 
+    coef = property(lambda self: self.axes.coef)
+    size = property(lambda self: self.axes.size)
     text = property(lambda self: _string(self.said))
-    ndim = property(lambda self: len(self.size))
-    shape = property(lambda self: tuple(self.size))
+    ndim = property(lambda self: len(self.axes.size))
+    shape = property(lambda self: tuple(self.axes.size))
 
     def __repr__(self):
         return self.text
 
     def bounds(self):
         """Least and greatest value."""
-        low = high = self.const
-        for c, n in zip(self.coef, self.size):
-            if c > 0:
-                high += c * (n - 1)
-            else:
-                low += c * (n - 1)
-        return low, high
+        return self.const + self.axes.low, self.const + self.axes.high
 
     def __getitem__(self, key):
-        key = key if isinstance(key, tuple) else (key,)
+        key = key if key.__class__ is tuple else (key,)
+        if not self.kept:
+            return self._view(key)
+        # None for a new axis, True for `:`. Loops make arange(n)[:, None] in each round.
+        shape = tuple([k if k is None else k.__class__ is slice and k == _ALL for k in key])
+        found = self.axes.views.get(shape)
+        if found is None:
+            found = self._view(key)
+            if False not in shape:
+                self.axes.views[shape] = found
+        return found
+
+    def _view(self, key):
         coef, size, axis = [], [], 0
         if Ellipsis in key:
             at = key.index(Ellipsis)
             missing = self.ndim - sum(k is not None for k in key) + 1
-            key = key[:at] + (slice(None),) * missing + key[at + 1:]
+            key = key[:at] + (_ALL,) * missing + key[at + 1:]
         for k in key:
             if k is None:
                 coef.append(0)
                 size.append(1)
-            elif isinstance(k, slice) and k == slice(None) and axis < self.ndim:
+            elif isinstance(k, slice) and k == _ALL and axis < self.ndim:
                 coef.append(self.coef[axis])
                 size.append(self.size[axis])
                 axis += 1
@@ -69,18 +117,19 @@ class Index:
                 raise KernelError("an index takes `:` and None, not %r" % (k,))
         coef += self.coef[axis:]
         size += self.size[axis:]
-        return Index(coef, size, self.const, self.said, self.kept)
+        return Index(Axes(coef, size), self.const, self.said, self.kept)
 
     def expand_dims(self, axis):
         """The index with one more axis of size 1, as in nl.expand_dims."""
         axis = axis + self.ndim + 1 if axis < 0 else axis
-        return Index(self.coef[:axis] + [0] + self.coef[axis:],
-                     self.size[:axis] + [1] + self.size[axis:], self.const, self.said, self.kept)
+        return Index(Axes(self.coef[:axis] + [0] + self.coef[axis:],
+                          self.size[:axis] + [1] + self.size[axis:]),
+                     self.const, self.said, self.kept)
 
     def broadcast_to(self, shape):
         """The index over axes of these sizes."""
         size = list(shape)
-        return self + Index([0] * len(size), size, 0, "0")
+        return self + Index(Axes([0] * len(size), size), 0, "0")
 
     def _combine(self, other, sign, said):
         a, b = self, other
@@ -92,7 +141,8 @@ class Index:
             if x != y and x != 1 and y != 1:
                 raise KernelError("%s: one axis has %d and %d values" % (_string(said), x, y))
             size.append(max(x, y))
-        return Index([x + sign * y for x, y in zip(ca, cb)], size, a.const + sign * b.const, said)
+        return Index(Axes([x + sign * y for x, y in zip(ca, cb)], size), a.const + sign * b.const,
+                     said)
 
     def __add__(self, other):
         if other.__class__ is int:
@@ -103,7 +153,7 @@ class Index:
             k = whole(other)
             if k is None:
                 return NotImplemented
-        return Index(self.coef, self.size, self.const + k, ("%s + %s", self.said, k))
+        return Index(self.axes, self.const + k, ("%s + %s", self.said, k))
 
     __radd__ = __add__
 
@@ -125,8 +175,7 @@ class Index:
             if isinstance(other, Index):
                 return _refuse(self, "*", other)
             return NotImplemented
-        return Index([c * k for c in self.coef], self.size, self.const * k,
-                     ("%s * (%s)", k, self.said))
+        return Index(self.axes.times(k), self.const * k, ("%s * (%s)", k, self.said))
 
     __rmul__ = __mul__
 
@@ -134,11 +183,11 @@ class Index:
         k = whole(other)
         if k and all(c % k == 0 or n == 1 for c, n in zip(self.coef, self.size)) and \
                 0 <= self.const % k < abs(k):
-            return Index([c // k for c in self.coef], self.size, self.const // k,
+            return Index(Axes([c // k for c in self.coef], self.size), self.const // k,
                          ("(%s) // %s", self.said, k))
         low, high = self.bounds()
         if k and low // k == high // k:
-            return Index([0] * self.ndim, self.size, low // k, ("(%s) // %s", self.said, k))
+            return Index(self.axes.none(), low // k, ("(%s) // %s", self.said, k))
         return _refuse(self, "//", other)
 
     def __mod__(self, other):
@@ -147,8 +196,7 @@ class Index:
         if k and low // k == high // k:
             return self + -(low // k) * k
         if k and all(c % k == 0 or n == 1 for c, n in zip(self.coef, self.size)):
-            return Index([0] * self.ndim, self.size, self.const % k,
-                         ("%s %% %s", self.said, k))
+            return Index(self.axes.none(), self.const % k, ("%s %% %s", self.said, k))
         return _refuse(self, "%", other)
 
     def __truediv__(self, other):
@@ -308,6 +356,8 @@ def mask_ranges(mask):
 
 def effective(mask, *shapes):
     """The mask, or None if it leaves out nothing of any of these shapes."""
+    if mask.__class__ is Mask and _leaves_out_nothing(mask, shapes):
+        return None
     ranges, rest, empty = mask_ranges(mask)
     if rest or empty:
         return mask
@@ -318,19 +368,33 @@ def effective(mask, *shapes):
     return None
 
 
+def _leaves_out_nothing(mask, shapes):
+    """Whether each bound of one axis holds everywhere, as loops' masks mostly do."""
+    for t in mask.terms:
+        axes = t.axes
+        if t.const + axes.low < 0 or len(axes.varies) > 1:
+            return False
+        for a in axes.varies:
+            n = axes.size[a]
+            for shape in shapes:
+                if a < len(shape) and n < shape[a]:
+                    return False
+    return True
+
+
 def _mask_ranges(mask):
     ranges, rest = {}, []
     for t in mask.terms:
-        axes = [a for a, c in enumerate(t.coef) if c and t.size[a] > 1]
-        if not axes:
+        axes = t.axes
+        if not axes.varies:
             if t.const < 0:
                 return {}, [], True
             continue
-        if len(axes) > 1:
+        if len(axes.varies) > 1:
             rest.append(t)
             continue
-        a = axes[0]
-        c, n = t.coef[a], t.size[a]
+        a, = axes.varies
+        c, n = axes.coef[a], axes.size[a]
         lo, hi = ranges.get(a, (0, n))
         if c > 0:
             lo = max(lo, -(t.const // c))
@@ -360,17 +424,19 @@ def _implies(a, b):
 
 def _compare(a, b, less, said):
     """The mask a - b - less >= 0."""
-    if not isinstance(a, Index):
-        k = whole(a)
+    if a.__class__ is not Index:
+        k = a if a.__class__ is int else whole(a)
         if k is None:
             return NotImplemented
-        difference = Index([-c for c in b.coef], b.size, k - less - b.const, said)
+        difference = Index(b.axes.times(-1), k - less - b.const, said)
+    elif b.__class__ is Index:
+        difference = a - b + -less
     else:
-        k = whole(b) if not isinstance(b, Index) else 0
+        k = b if b.__class__ is int else whole(b)
         if k is None:
             return NotImplemented
-        difference = a - b + -less if isinstance(b, Index) else a + (-k - less)
-    mask = Mask([difference], difference.size, said)
+        difference = Index(a.axes, a.const - k - less, said)
+    mask = Mask([difference], difference.axes.size, said)
     if _waiting:
         left, code, line = _waiting.pop()
         frame = sys._getframe(2)
@@ -381,14 +447,37 @@ def _compare(a, b, less, said):
     return mask
 
 
+_made = {}  # what arange and mgrid have given, so that loops get the same objects again
+
+
+def _once(key, make):
+    """What make() gave for an equal key before, else what it gives now."""
+    try:
+        found = _made.get(key)
+    except TypeError:  # numbers that have no hash
+        return make()
+    if found is None:
+        if len(_made) >= MOST:
+            _made.clear()
+        found = _made[key] = make()
+    return found
+
+
 def arange(*args):
     """The index 0 .. n - 1, or start .. stop - 1 with a step, over one axis."""
-    start, stop, step = (0, args[0], 1) if len(args) == 1 else (tuple(args) + (1,))[:3]
-    n = max(0, -((start - stop) // step))
+    return _once(args, lambda: _arange(*args))
+
+
+def _arange(*args):
     text = "arange(%s)" % ", ".join(map(str, args))
+    numbers = [whole(x) for x in args]
+    if None in numbers or not 1 <= len(args) <= 3 or 0 in numbers[2:]:
+        raise KernelError("%s: it takes one to three whole numbers: start, stop and a step" % text)
+    start, stop, step = (0, numbers[0], 1) if len(args) == 1 else (numbers + [1])[:3]
+    n = max(0, -((start - stop) // step))
     if n == 0:
         raise KernelError("%s is empty" % text)
-    return Index([step], [n], start, text, True)
+    return Index(Axes([step], [n]), start, text, True)
 
 
 class _Grid(tuple):
@@ -404,21 +493,24 @@ class _Grid(tuple):
 class _MGrid:
     def __getitem__(self, key):
         key = key if isinstance(key, tuple) else (key,)
-        parts = []
-        for a, k in enumerate(key):
-            start, step = k.start or 0, k.step or 1
-            n = max(0, -((start - k.stop) // step))
-            parts.append((start, step, n))
-        size = [n for _, _, n in parts]
-        if 0 in size:
-            raise KernelError("mgrid: an axis is empty (sizes %s)" % (tuple(size),))
-        made = []
-        for a, (start, step, n) in enumerate(parts):
-            coef = [0] * len(parts)
-            coef[a] = step
-            text = "i%d" % a if not start else "i%d + %d" % (a, start)
-            made.append(Index(coef, list(size), start, text, True))
-        return _Grid(made)
+        parts = tuple([(k.start or 0, k.stop, k.step or 1) for k in key])
+        return _once(parts, lambda: _grid(parts))
+
+
+def _grid(parts):
+    parts = [[whole(x) for x in part] for part in parts]
+    if any(None in part for part in parts):
+        raise KernelError("mgrid takes slices of whole numbers: mgrid[0:128, 0:512]")
+    size = [max(0, -((start - stop) // step)) for start, stop, step in parts]
+    if 0 in size:
+        raise KernelError("mgrid: an axis is empty (sizes %s)" % (tuple(size),))
+    made = []
+    for a, (start, _, step) in enumerate(parts):
+        coef = [0] * len(parts)
+        coef[a] = step
+        text = "i%d" % a if not start else "i%d + %d" % (a, start)
+        made.append(Index(Axes(coef, size), start, text, True))
+    return _Grid(made)
 
 
 mgrid = _MGrid()

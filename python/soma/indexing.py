@@ -2,7 +2,8 @@
 objects, and index tiles in SBUF."""
 from . import tensor as T
 from .errors import KernelError, NotBuilt
-from .index import DynSlice, Index, whole
+from .index import MOST, Axes, DynSlice, Index, whole
+from .kernel import pack
 from .register import RegisterValue
 
 
@@ -56,39 +57,74 @@ def _scalar(k):
     return isinstance(k, T.Tensor) and k.storage.memory and k.size == 1
 
 
+class Moving:
+    """t[a, b] for a tensor of two dimensions and index objects over these axes, each along its own
+    axis, forwards: a view that begins where the constants say, up to `rows` and `cols`. Loops over
+    tiles make such keys anew in each round. rows is -1 for keys that are not of this kind.
+    `length`, `parts` and `rest` are of the words, which follow when one view is asked for them."""
+
+    __slots__ = ("axes", "rows", "cols", "first", "second", "shape", "steps", "whole", "length",
+                 "parts", "rest")
+
+    def __init__(self, t, a, b):
+        self.axes, self.rows, self.length = (a, b), -1, 0  # which keeps the ids
+        if len(a.size) != 2 or len(b.size) != 2:
+            return
+        (step, other), (n, wide) = a.coef, a.size
+        (another, by), (high, m) = b.coef, b.size
+        if (wide != 1 and (other or wide != m)) or (high != 1 and (another or high != n)) or \
+                step < 0 or by < 0:
+            return
+        first, second = t.steps
+        self.first, self.second = first, second
+        if t.storage.memory:
+            if step != 1 and n != 1:
+                return
+            self.steps = 1, by * second if m != 1 else 0
+        else:
+            self.steps = step * first if n != 1 else 0, by * second if m != 1 else 0
+        self.shape = n, m
+        self.rows, self.cols = t.shape[0] - 1 - step * (n - 1), t.shape[1] - 1 - by * (m - 1)
+        self.whole = self.shape == t.shape and self.steps == t.steps
+
+    def learn(self, t):
+        """Keeps the words that all these views have in common; t is one of them."""
+        words = t._make_words(True)
+        self.length, self.parts, self.rest = words[0], words[4], pack(words[6:])
+
+
 def of_two(t, a, b):
-    """t[a, b] for a tensor of two dimensions and two index objects that each run along their own
-    axis, forwards and within the tensor; None for any other. Loops over tiles make such keys anew
-    in each round."""
-    if len(t.shape) != 2 or t.dyn or len(a.size) != 2 or len(b.size) != 2:
-        return None
-    (step, other), (n, wide) = a.coef, a.size
-    (another, by), (high, m) = b.coef, b.size
-    if (wide != 1 and (other or wide != m)) or (high != 1 and (another or high != n)) or \
-            step < 0 or by < 0:
-        return None
-    row, col = a.const, b.const
-    rows, cols = t.shape
-    if row < 0 or row + step * (n - 1) >= rows or col < 0 or col + by * (m - 1) >= cols:
+    """t[a, b] of two index objects, None if it is not a Moving."""
+    if len(t.shape) != 2 or t.dyn:
         return None
     s = t.storage
+    memory = s.memory
+    x, y = a.axes, b.axes
+    key = t.shape, t.steps, memory, id(x), id(y)
+    moving = _moving.get(key)
+    if moving is None:
+        if len(_moving) >= MOST:
+            _moving.clear()
+        moving = _moving[key] = Moving(t, x, y)
+    row, col = a.const, b.const
+    if not 0 <= row <= moving.rows or not 0 <= col <= moving.cols:
+        return None
+    if moving.whole and row == col == 0:
+        return t
     v = _new(T.Tensor)
-    first, second = t.steps
-    if s.memory:
-        if step != 1 and n != 1:
-            return None
-        v.part = t.part + row * first
-        v.off = t.off + col * second
-        v.steps = 1, by * second if m != 1 else 0
-    else:
-        v.part = t.part
-        v.off = t.off + row * first + col * second
-        v.steps = step * first if n != 1 else 0, by * second if m != 1 else 0
     v.storage = s
     v.dtype = t.dtype
-    v.shape = n, m
+    if memory:
+        v.part = t.part + row * moving.first
+        v.off = t.off + col * moving.second
+    else:
+        v.part = t.part
+        v.off = t.off + row * moving.first + col * moving.second
+    v.shape = moving.shape
+    v.steps = moving.steps
     v.dyn = ()
-    v.bound = v._words = v._parts = v.pending = None
+    v._words = moving
+    v.bound = v._parts = v.pending = None
     return v
 
 
@@ -175,19 +211,12 @@ def _basic(t, key):
 class _Kept:
     """What t[key] was, for tensors of t's shape; it keeps the entries of the key alive."""
 
-    __slots__ = ("key", "given", "steps", "memory", "shape", "into", "part", "off", "bound", "all")
+    __slots__ = ("key", "given", "steps", "memory", "shape", "into", "part", "off", "bound")
 
     def __init__(self, t, key, view):
         self.key, self.given, self.steps, self.memory = key, t.shape, t.steps, t.storage.memory
         self.shape, self.into, self.bound = view.shape, view.steps, view.bound
         self.part, self.off = view.part - t.part, view.off - t.off
-        self.all = view.shape == t.shape and view.steps == t.steps and view.bound is None and \
-            self.part == self.off == 0
-
-    def is_all(self, t):
-        """Whether t[key] is t."""
-        return self.all and t.shape == self.given and t.steps == self.steps and \
-            t.storage.memory == self.memory and not t.dyn
 
     def of(self, t):
         """t[key]; None if t has another shape."""
@@ -208,8 +237,8 @@ class _Kept:
 
 
 _new = object.__new__
-_views = {}  # by the shape that is indexed and the ids of a key's entries
-pairs = {}   # the last one of each two index objects, by their ids
+_views = {}   # by the shape that is indexed and the ids of a key's entries
+_moving = {}  # the same by the ids of the axes of two index objects
 
 
 def _seen(t, key):
@@ -222,13 +251,9 @@ def _seen(t, key):
 def keep(t, key, view):
     """view, which is t[key]; kept if only the key's entries decide what it is."""
     if not t.dyn and not view.dyn and all(k.__class__ in (Index, int) for k in key):
-        if len(_views) > 1000:
+        if len(_views) >= MOST:
             _views.clear()
-            pairs.clear()
-        ids = tuple(map(id, key))
-        kept = _views[(t.shape, t.steps, t.storage.memory, *ids)] = _Kept(t, key, view)
-        if t.storage.memory and len(ids) == 2:  # tensors in HBM keep the view, with its words
-            pairs[ids] = kept
+        _views[(t.shape, t.steps, t.storage.memory, *map(id, key))] = _Kept(t, key, view)
     return view
 
 
@@ -340,8 +365,8 @@ class _Builder:
         at = self.shift + self.naxes - k.ndim
         if len(self.size) != self.naxes or at:  # the index over the axes of the result
             after = len(self.size) - at - k.ndim
-            k = Index([0] * at + k.coef + [0] * after, [1] * at + k.size + [1] * after, k.const,
-                      k.said)
+            k = Index(Axes([0] * at + k.coef + [0] * after, [1] * at + k.size + [1] * after),
+                      k.const, k.said)
         self.bound.append((n, k))
         self.move(k.const, step, first)
         for a, c in enumerate(k.coef):

@@ -11,13 +11,13 @@ import struct
 from . import record
 from .errors import KernelError
 from .kernel import PACK, pack
-from .index import DynSlice, Index, Mask
+from .index import Axes, DynSlice, Index, Mask
 from .record import recorders
 from .views import Views, dense  # noqa: F401 - dense is part of this module
 
 HBM, SBUF, PSUM = 0, 1, 2
 _new = object.__new__
-_pack2, _pack9, _pack11 = PACK[2], PACK[9], PACK[11]
+_pack2, _pack6, _pack9, _pack11 = PACK[2], PACK[6], PACK[9], PACK[11]
 MEMORY = ("hbm", "sbuf", "psum")
 
 
@@ -219,29 +219,32 @@ class Tensor(Views):
         can be."""
         w, s = self._words, self.storage
         if w.__class__ is not bytes or s.zero is not None:
+            if self.bound is not None:
+                self.check_bounds()
+            if s.handle == 0:
+                recorders[0].declare(s)
+            if s.zero is not None:
+                s.zero.settle()
             shape = self.shape
             if w.__class__ is Site:  # all of a tile
-                if s.handle == 0:
-                    recorders[0].declare(s)
-                if s.zero is not None:
-                    s.zero.settle()
                 if not w.length:
                     w.learn(self)
                 w = self._words = _pack2(w.length, s.handle) + w.rest
+            elif w.__class__ is Moving:
+                if not w.length:
+                    w.learn(self)
+                dtype = self.dtype
+                w = self._words = _pack6(w.length, s.handle, dtype.code, self.part, w.parts,
+                                         self.off * dtype.size) + w.rest
             elif len(shape) == 2 and s.memory and self.steps[0] == 1 == self.steps[1] and \
-                    self.bound is None and not self.dyn:  # by far the most frequent view
-                if s.handle == 0:
-                    recorders[0].declare(s)
-                if s.zero is not None:
-                    s.zero.settle()
+                    not self.dyn:  # by far the most frequent view
                 dtype = self.dtype
                 try:
                     w = self._words = _pack9(8, s.handle, dtype.code, self.part, shape[0],
                                              self.off * dtype.size, 1, 1, shape[1])
                 except struct.error:
                     w = pack(self._make_words(True))  # which says what does not fit
-            elif len(shape) == 2 and s.handle and not s.memory and self.bound is None and \
-                    not self.dyn and s.zero is None:
+            elif len(shape) == 2 and not s.memory and not self.dyn:
                 n, m = shape
                 step, by = self.steps
                 at = self.off * self.dtype.size
@@ -375,22 +378,18 @@ class Tensor(Views):
 
     def __getitem__(self, key):
         parts = self._parts
+        chip = self.storage.memory
         if key.__class__ is tuple and len(key) == 2:
             a, b = key  # loops take the same part of a tile again and again
             if a.__class__ is Index is b.__class__:
                 ids = id(a), id(b)
                 if parts is not None and ids in parts:
                     return parts[ids][0]
-                kept = pairs.get(ids)
-                if kept is not None and self.bound is None:
-                    t = kept.of(self)
-                    if t is not None:
-                        return t
                 if self.bound is None:
                     t = of_two(self, a, b)
                     if t is not None:
-                        if a.kept and b.kept:  # as they are: they come again
-                            self._keep(key, t)
+                        if not chip and a.kept and b.kept:  # as they are: they come again
+                            self._keep(ids, key, t)
                         return t
             elif parts is not None and a.__class__ is slice is b.__class__ and \
                     a.step is None is b.step:
@@ -405,7 +404,6 @@ class Tensor(Views):
                 return self
             key = tuple(key) if isinstance(key, tuple) else (key,)
         shape, steps = self.shape, self.steps
-        chip = self.storage.memory
         off, part = self.off, self.part
         if len(shape) == 2 == len(key):  # by far the most frequent
             a, b = key
@@ -515,27 +513,21 @@ class Tensor(Views):
         t = general(self, key)
         if len(key) == 2 and key[0].__class__ is Index is key[1].__class__ and t.bound is None and \
                 not t.dyn:
-            self._keep(key, t)
+            keep(self, key, t)
+            self._keep((id(key[0]), id(key[1])), key, t)
         return t
 
-    def _keep(self, key, view):
+    def _keep(self, ids, key, view):
         """Keeps the view that two index objects make."""
-        keep(self, key, view)
         if self._parts is None or len(self._parts) > 1000:
             self._parts = {}
-        self._parts[id(key[0]), id(key[1])] = view, key  # which keeps the ids
+        self._parts[ids] = view, key  # which keeps the ids
 
     def __setitem__(self, key, value):
         """`x[...] = value`: the instruction that made value writes here instead if it is the last
         one; otherwise value is copied. A number fills."""
         rec = record.active()
-        view = None
-        if key.__class__ is tuple and len(key) == 2 and self.bound is None:
-            kept = pairs.get((id(key[0]), id(key[1])))
-            if kept is not None and kept.is_all(self):
-                view = self
-        if view is None:
-            view = self[key]
+        view = self[key]
         if value.__class__ is Tensor:
             if value.storage is view.storage and same_view(value, view):
                 return
@@ -560,7 +552,7 @@ def _crop_index(index, axis, lo, hi):
         return index
     size = list(index.size)
     size[axis] = min(hi, size[axis]) - lo
-    return Index(index.coef, size, index.const + index.coef[axis] * lo, index.said)
+    return Index(Axes(index.coef, size), index.const + index.coef[axis] * lo, index.said)
 
 
-from .indexing import general, keep, of_two, pairs  # noqa: E402 - which imports this module
+from .indexing import Moving, general, keep, of_two  # noqa: E402 - which imports this module

@@ -107,7 +107,7 @@ def mask_tile(terms, ranges, shape):
     insn.memset(ones, 1)
     for t in terms:
         const = t.const + sum(t.coef[a] * lo for a, (lo, _) in ranges.items())
-        moved = Index(list(t.coef), list(t.size), const, t.said)
+        moved = Index(t.axes, const, t.said)
         emit_affine(ones, ones, 0.0, *_affine(moved, shape), insn.ALU["is_ge"])
     return ones
 
