@@ -206,6 +206,9 @@ class Index:
         return _refuse(self, "**", other)
 
     def __lt__(self, other):
+        if other.__class__ is int and not _waiting:  # by far the most frequent
+            axes, said = self.axes, ("%s < %s", self.said, other)
+            return Mask([Index(axes.times(-1), other - 1 - self.const, said)], axes.size, said)
         return _compare(other, self, 1, ("%s < %s", self.said, _of(other)))
 
     def __le__(self, other):
