@@ -169,6 +169,40 @@ class Indices(KernelCase):
         with self.assertRaisesRegex(soma.KernelError, "runs from 0 to 99"):
             in_hbm(lambda t: t[nl.arange(100)[:, None], nl.arange(8)[None, :]], data(60, 8))
 
+    def test_indices_and_masks_that_each_round_makes_anew(self):
+        def kernel(anew):
+            def body(a):
+                out = nl.zeros((300, 50), nl.float32, buffer=nl.shared_hbm)
+                i, j = nl.arange(128)[:, None], nl.arange(16)[None, :]
+                for k in range(3):
+                    for m in range(4):
+                        if anew:
+                            i, j = nl.arange(128)[:, None], nl.arange(16)[None, :]
+                        rows, columns = k * 128 + i, m * 16 + j
+                        t = nl.load(a[rows, columns], mask=(rows < 300) & (columns < 50))
+                        nl.store(out[rows, 2 * j + m % 2], t[i, j],
+                                 mask=(300 > rows) & (m * 16 + j <= 49) & (2 * j + m % 2 < 50))
+                return out
+            return nki.jit(body)
+        a = data(300, 50)
+        want = np.zeros((300, 50), np.float32)
+        for m in range(4):
+            part = a[:, m * 16:m * 16 + 16]
+            want[:, m % 2:m % 2 + 2 * part.shape[1]:2] = part
+        for anew in (False, True):
+            self.same(kernel(anew)(a), want, 0, 0)
+            self.clean(kernel(anew), a)
+        self.assertEqual(*[kernel(anew).report(a) for anew in (False, True)])
+
+    def test_an_index_takes_whole_numbers(self):
+        for bad in (lambda: nl.arange(2.5), lambda: nl.arange(), lambda: nl.arange(0, 8, 0),
+                    lambda: nl.arange("8")):
+            with self.assertRaisesRegex(soma.KernelError, "one to three whole numbers"):
+                bad()
+        with self.assertRaisesRegex(soma.KernelError, "mgrid takes slices of whole numbers"):
+            nl.mgrid[0:8.5, 0:4]
+        self.assertEqual(nl.arange(np.int64(7), 9.0).shape, (2,))
+
     def test_arithmetic_of_indices_is_numpys(self):
         for _ in range(200):
             i, j = nl.mgrid[0:5, 0:7]
