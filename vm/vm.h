@@ -267,6 +267,7 @@ typedef struct vm_transfer {
   uint32_t node; /* of the trigger, in the record of causes */
   uint8_t engine, queue, prio;
   bool signals, is_static;
+  bool large;            /* it writes an output that the host's caches do not hold */
   uint8_t hbm_bytes;     /* bytes moved in HBM for an element of dst: read, written, or both; 0:
                             none */
   uint8_t shares;        /* that have elements */

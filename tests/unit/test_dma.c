@@ -415,6 +415,49 @@ static void nothing_is_lost(void **state) {
   assert_int_equal(c.alive, 0);
 }
 
+/* An output that the host's caches do not hold: rows of whole lines and others, and bytes that are
+ * read again. */
+static void large_outputs(void **state) {
+  enum { ROWS = 2048, COLS = 4096, WIDE = 1024 };
+  static uint8_t a[128 * WIDE], want[ROWS][COLS], got[ROWS][COLS];
+  (void)state;
+  for (size_t i = 0; i < sizeof a; i++) a[i] = (uint8_t)(i * 167 + i / 251);
+  for (size_t p = 0; p < 128; p++) {
+    memcpy(&want[p][0], a + p * WIDE, WIDE);
+    memcpy(&want[640 + p][128], a + p * WIDE, WIDE);
+    memcpy(&want[640 + p][2051], a + p * WIDE, 100);
+    memcpy(&want[1920 + p][64], a + p * WIDE, WIDE);
+    for (size_t k = 0; k < 4; k++)
+      memcpy(&want[128 + 128 * k + p][256], a + p * WIDE + 256 * k, 256);
+  }
+  for (unsigned threads = 1; threads <= 2; threads++) {
+    soma_options o = SOMA_OPTIONS_INIT;
+    o.threads = threads;
+    bed b = bed_open(&o, "target trn2\na tensor uint8[128, 1024], input\n"
+                         "y tensor uint8[2048, 4096], output\n"
+                         "t tile sbuf uint8[128, 1024]\nu tile sbuf uint8[128, 1024]\ns sem\n"
+                         "q queue rings=16, dge=hwdge\nsection sync\n"
+                         " dma_copy t, a, queue=q $s\n"
+                         " dma_copy y[0:128, 0:1024], t, queue=q $s>=16 $s\n"
+                         " dma_copy y[640:768, 128:1152], t, queue=q $s\n"
+                         " dma_copy y[640:768, 2051:2151], t[:, 0:100], queue=q $s\n"
+                         " dma_copy uint8@hbm[y,524544][1,524288,4096][256,4,128], t, "
+                         "queue=q $s\n"
+                         " dma_copy u, y[640:768, 128:1152], queue=q $s>=80 $s\n"
+                         " dma_copy y[1920:2048, 64:1088], u, queue=q $s>=96 $s\n"
+                         " nop $s>=112\n halt\n");
+    for (int again = 0; again < 2; again++) { /* then in memory that has been used */
+      bed_bind(&b, "a", SOMA_UINT8, 128, WIDE, a);
+      bed_run(&b, SOMA_OK);
+      assert_int_equal(soma_fetch(b.r, "y", got, sizeof got), SOMA_OK);
+      assert_memory_equal(got, want, sizeof got);
+      soma_run_free(b.r);
+      b.r = NULL;
+    }
+    bed_close(&b);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(documented_transfers),  cmocka_unit_test(split_by_partition),
@@ -424,6 +467,7 @@ int main(void) {
       cmocka_unit_test(static_transfers_wrap), cmocka_unit_test(static_rings_take_hbm),
       cmocka_unit_test(swdge_takes_gpsimd),    cmocka_unit_test(reads_when_started),
       cmocka_unit_test(gathers_when_started),  cmocka_unit_test(nothing_is_lost),
+      cmocka_unit_test(large_outputs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -310,6 +310,28 @@ static void test_spread(void **state) {
   }
 }
 
+/* Rows of any size at any address; where the bytes go past the caches, lines are whole. */
+static void test_copy(void **state) {
+  enum { STEP = 512, ROWS = 6 };
+  static _Alignas(64) uint8_t from[ROWS * STEP], to[ROWS * STEP], want[ROWS * STEP];
+  uint32_t seed = 1;
+  (void)state;
+  for (size_t i = 0; i < sizeof from; i++) from[i] = (uint8_t)(i * 167 + i / 251);
+  for (int i = 0; i < 400; i++) {
+    const bool whole = i & 1, even = i & 2;
+    size_t bytes = whole ? (1 + next_random(&seed) % 6) * 64 : 1 + next_random(&seed) % 384;
+    size_t step = even ? STEP - 64 : STEP - next_random(&seed) % 64;
+    size_t at = even ? 64 : next_random(&seed) % 64, x = next_random(&seed) % 64;
+    memset(to, 0xee, sizeof to);
+    memset(want, 0xee, sizeof want);
+    for (size_t r = 0; r < ROWS - 1; r++) memcpy(want + at + r * step, from + x + r * STEP, bytes);
+    if (!vm_kern_stream(to + at, (ptrdiff_t)step, from + x, STEP, ROWS - 1, bytes))
+      vm_kern_copy(to + at, (ptrdiff_t)step, from + x, STEP, ROWS - 1, bytes, i & 4);
+    vm_kern_streamed();
+    assert_memory_equal(to, want, sizeof to);
+  }
+}
+
 /* Tiles of every size that a block can leave over, at odd addresses; nothing else is written. */
 static void test_turn(void **state) {
   enum { MOST = 70, ROW = 8 * MOST + 3 };
@@ -538,6 +560,7 @@ int main(void) {
       cmocka_unit_test(test_partial),
       cmocka_unit_test(test_reduce),
       cmocka_unit_test(test_spread),
+      cmocka_unit_test(test_copy),
       cmocka_unit_test(test_turn),
       cmocka_unit_test(test_bn_sums),
       cmocka_unit_test(test_gather_scatter),

@@ -1,11 +1,13 @@
 /* Moving the elements of a share: bit by bit if the types agree and nothing is computed, else
  * through fp32, in pieces. */
 #include "../engine/engine.h"
+#include "../work/work.h"
 #include "dma.h"
 
 #include <string.h>
 
 enum { PIECE = 1024 }; /* elements that go through fp32 at once */
+enum { ROW = 64 };     /* bytes from which on runs are copied as rows */
 enum { FEW = 4 };      /* rows and columns from which on a transpose is done in blocks */
 
 /* ---- Walks -------------------------------------------------------------------------------- */
@@ -109,9 +111,47 @@ static uint64_t turn_runs(vm_walk *d, vm_walk *s, uint64_t n) {
   return k * run;
 }
 
-static void copy_bits(const vm_core *c, vm_walk *d, vm_walk *s, uint64_t n) {
+/* k runs of n elements further, which are `step` bytes apart. */
+static void skip_runs(vm_walk *w, uint64_t n, uint64_t k, int64_t step) {
+  if (w->left >= k * n) { /* they follow one another */
+    vm_walk_advance(w, k * n);
+    return;
+  }
+  w->dim[w->n - 2].index += k - 1;
+  w->run_at += (int64_t)(k - 1) * step;
+  vm_walk_next_run(w);
+}
+
+/* What copies may know of their two ends. */
+typedef enum ends {
+  NEAR = 0,
+  FAR_SOURCE = 1, /* probably in no cache of the host */
+  LARGE = 2       /* the destination: see is_large */
+} ends;
+
+/* If both walks are at elements that follow one another in memory: copies as many of the n as it
+ * can as rows, and returns how many. */
+static uint64_t copy_rows(vm_walk *d, vm_walk *s, uint64_t n, unsigned how) {
+  uint64_t run = d->left < s->left ? d->left : s->left, k = 1;
+  int64_t to = 0, from = 0;
+  run = run < n ? run : n;
+  const size_t bytes = (size_t)run * d->esize;
+  if (bytes < ROW || d->step != d->esize || s->step != s->esize) return 0;
+  if (n >= 2 * run) {
+    uint64_t kd = runs_of(d, run, &to), ks = runs_of(s, run, &from), most = n / run;
+    k = kd < ks ? kd : ks;
+    k = k > most ? most : k ? k : 1;
+  }
+  if (!(how & LARGE) || !vm_kern_stream(d->at, (ptrdiff_t)to, s->at, (ptrdiff_t)from, k, bytes))
+    vm_kern_copy(d->at, (ptrdiff_t)to, s->at, (ptrdiff_t)from, k, bytes, how & FAR_SOURCE);
+  skip_runs(d, run, k, to);
+  skip_runs(s, run, k, from);
+  return k * run;
+}
+
+static void copy_bits(const vm_core *c, vm_walk *d, vm_walk *s, uint64_t n, unsigned how) {
   for (uint64_t m; n; n -= m) {
-    m = d->step == s->step ? 0 : turn_runs(d, s, n);
+    m = d->step == s->step ? copy_rows(d, s, n, how) : turn_runs(d, s, n);
     if (m) continue;
     m = d->left < s->left ? d->left : s->left;
     m = m < n ? m : n;
@@ -157,7 +197,7 @@ static const float *read_floats(const vm_core *c, vm_walk *w, float *f, uint8_t 
     vm_walk_advance(w, n);
   } else {
     vm_walk to = dense_walk(raw, w, n);
-    copy_bits(c, &to, w, n);
+    copy_bits(c, &to, w, n, NEAR);
     from = raw;
   }
   if (!there) c->kern.load[w->dtype](f, from, (size_t)n);
@@ -171,7 +211,7 @@ static void write_floats(const vm_core *c, vm_walk *w, const float *f, uint8_t *
     vm_walk_advance(w, n);
   } else {
     vm_walk from = dense_walk(raw, w, n);
-    copy_bits(c, w, &from, n);
+    copy_bits(c, w, &from, n, NEAR);
   }
 }
 
@@ -182,6 +222,7 @@ typedef struct operands {
   vm_walk dst, src[16];
   unsigned nsrc, op; /* op bypass: a copy or a conversion */
   bool bits;         /* elements are copied as they are */
+  unsigned how;      /* copies may be done: `ends` */
   bool guided;       /* some rows are skipped, by guide */
   vm_walk guide;
 } operands;
@@ -209,7 +250,7 @@ static void compute_piece(const vm_core *c, operands *o, buffers *b, uint64_t n)
 
 static void move(const vm_core *c, operands *o, buffers *b, uint64_t n) {
   if (o->bits) {
-    copy_bits(c, &o->dst, &o->src[0], n);
+    copy_bits(c, &o->dst, &o->src[0], n, o->how);
     return;
   }
   for (uint64_t m; n; n -= m) {
@@ -255,6 +296,7 @@ static void open_operands(const vm_share *s, uint64_t e, operands *o) {
   vm_walk_seek(&o->dst, e);
   if (t->accumulates) o->src[o->nsrc++] = o->dst;
   o->bits = t->op == ISA_ALU_bypass && t->dst.dtype == t->src.dtype;
+  o->how = (t->src.space == ISA_HBM && !kept ? FAR_SOURCE : NEAR) | (t->large ? LARGE : NEAR);
   o->guided = skips_rows(t);
   for (unsigned k = 0; k < t->nsrc; k++) {
     vm_walk *w = &o->src[o->nsrc++];
@@ -277,6 +319,8 @@ void vm_dma_move_elements(const vm_core *c, const vm_share *s, uint64_t e0, uint
     move_guided(c, &o, &b, e1 - e0);
   else
     move(c, &o, &b, e1 - e0);
+  const vm_work *w = c->mem.threads; /* one thread sees what it has written; see also vm_run */
+  if (s->t->large && w && w->threads > 1) vm_kern_streamed();
 }
 
 static const vm_view *side_in_sbuf(const vm_transfer *t) {
@@ -336,7 +380,7 @@ void vm_dma_stage(vm_core *c, vm_share *s) {
     vm_dma_walk_src(t, k, &from);
     vm_walk_seek(&from, s->e0);
     vm_walk to = dense_walk(at, &from, n);
-    copy_bits(c, &to, &from, n);
+    copy_bits(c, &to, &from, n, NEAR);
     at += n * from.esize;
   }
 }

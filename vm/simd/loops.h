@@ -123,6 +123,16 @@ extern const char *const vm_kern_levels[]; /* from the lowest, ended by NULL */
 void vm_kern_turn(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step, size_t rows,
                   size_t cols, unsigned esize);
 
+/* Rows of that many bytes between places that are steps apart, and that are either the same bytes
+ * or share none. bytes: at least 1; far: the source is probably in no cache. */
+void vm_kern_copy(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step, size_t rows,
+                  size_t bytes, bool far);
+/* The same past the caches; false if the host cannot do that, or not with such rows: nothing is
+ * copied. Another thread sees the bytes after vm_kern_streamed. */
+bool vm_kern_stream(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step, size_t rows,
+                    size_t bytes);
+void vm_kern_streamed(void);
+
 /* The sixteen partials of `partial` combined: i with i+8, i+4, i+2, i+1. */
 float vm_kern_combine(unsigned op, const float part[16]);
 /* Starting value of a reduction: +0 for add and abs_max, 1 for mult, -inf for max, +inf for min and

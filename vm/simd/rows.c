@@ -1,0 +1,63 @@
+/* Copies of rows between memories: the same bytes on every host, at the speed of its caches. */
+#include "loops.h"
+
+#include <string.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+enum { LINE = 64 }; /* bytes of a cache line, on most hosts */
+/* Bytes that are asked for before they are copied: hosts notice that rows are read in order, but
+ * anew in each row, and a row may have only a few lines. */
+enum { AHEAD = 2048 };
+
+static inline void ask_for(uintptr_t at, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch((const void *)(at + i), 0, 0);
+}
+
+void vm_kern_copy(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step, size_t rows,
+                  size_t bytes, bool far) {
+  uint8_t *d = to;
+  const uint8_t *s = from;
+  const uintptr_t ahead = (uintptr_t)from_step * (bytes < AHEAD ? AHEAD / bytes : 1);
+  for (size_t r = 0; r < rows; r++, d += to_step, s += from_step) {
+    if (far) ask_for((uintptr_t)s + ahead, bytes); /* the last ones are of what follows */
+    memmove(d, s, bytes);
+  }
+}
+
+#if defined(__SSE2__)
+/* Whole lines: the host writes them without having read them. */
+static inline void stream(uint8_t *to, const uint8_t *from, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += LINE) {
+    const __m128i *s = (const void *)(from + i);
+    __m128i *d = (void *)(to + i);
+    const __m128i a = _mm_loadu_si128(s), b = _mm_loadu_si128(s + 1);
+    const __m128i x = _mm_loadu_si128(s + 2), y = _mm_loadu_si128(s + 3);
+    _mm_stream_si128(d, a);
+    _mm_stream_si128(d + 1, b);
+    _mm_stream_si128(d + 2, x);
+    _mm_stream_si128(d + 3, y);
+  }
+}
+
+bool vm_kern_stream(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step, size_t rows,
+                    size_t bytes) {
+  uint8_t *d = to;
+  const uint8_t *s = from;
+  if (((uintptr_t)to | (uintptr_t)to_step | bytes) % LINE) return false;
+  for (size_t r = 0; r < rows; r++, d += to_step, s += from_step) stream(d, s, bytes);
+  return true;
+}
+
+void vm_kern_streamed(void) { _mm_sfence(); }
+#else
+bool vm_kern_stream(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step, size_t rows,
+                    size_t bytes) {
+  (void)to, (void)to_step, (void)from, (void)from_step, (void)rows, (void)bytes;
+  return false;
+}
+
+void vm_kern_streamed(void) {}
+#endif
