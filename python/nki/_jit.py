@@ -1,7 +1,6 @@
 """nki.jit and the ways to run a kernel."""
 import functools
 import os
-import re
 import sys
 import threading
 
@@ -253,29 +252,25 @@ class Kernel:
         return kernel
 
 
-# The fix of a race between two cores in words of assembly, and the tensor that it is about.
-_SIGNAL = re.compile(r"core (?P<one>\d) must update a semaphore of core (?P<other>\d) when "
-                     r"(?P<first>.+) is over, and core \d \w+ wait for it before (?P<second>.+)")
-_TENSOR = re.compile(r"\n    (?:reads|writes) .* of tensor (\w+)")
-
-
 def _for_kernels(findings):
     """The findings of a run, fixes of races between cores in words of NKI, as kernels have no
     semaphores. Of those that are the same in each round of a loop the first is kept."""
     kept = {}
     for f in findings:
-        tensor, fix = _TENSOR.search(f.text), _SIGNAL.search(f.text)
-        if not tensor or not fix:
+        u = f.unsignalled
+        if not u or not u.tensor or not f.line or not u.other_line:
             kept[f] = f
             continue
-        if fix["first"] == fix["second"]:
+        first, second = "%s:%d" % (u.other_file, u.other_line), "%s:%d" % (f.file, f.line)
+        if first == second:
             words = "%s runs on both cores: let one of them write these bytes, as `if " \
-                "nl.program_id(0) == 0:` does, or each its own part" % fix["first"]
+                "nl.program_id(0) == 0:` does, or each its own part" % first
         else:
-            words = "on both cores nisa.core_barrier(data=%s, cores=(0, 1)): core %s after %s, " \
-                "core %s before %s" % (tensor[1], fix["one"], fix["first"], fix["other"],
-                                       fix["second"])
-        f.text = f.text[:fix.start()] + words + f.text[fix.end():]
+            words = "on both cores nisa.core_barrier(data=%s, cores=(0, 1)): core %d after %s, " \
+                "core %d before %s" % (u.tensor, u.other_core, first, u.core, second)
+        start, end = u.fix
+        f.text = f.text[:start] + words + f.text[end:]
+        f.unsignalled = None
         kept.setdefault((f.file, f.line, words), f)
     return list(kept.values())
 

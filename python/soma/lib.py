@@ -79,6 +79,12 @@ class Finding(C.Structure):
                 ("file", C.c_char_p), ("time", C.c_uint64), ("text", C.c_char_p)]
 
 
+class Unsignalled(C.Structure):
+    _fields_ = [("tensor", C.c_char_p), ("core", C.c_uint32), ("other_core", C.c_uint32),
+                ("other_file", C.c_char_p), ("other_line", C.c_uint32), ("fix", C.c_size_t),
+                ("fix_end", C.c_size_t)]
+
+
 class KernelOptions(C.Structure):
     _fields_ = [("size", C.c_size_t), ("target", C.c_char_p), ("flags", C.c_uint32),
                 ("sbuf_bytes", C.c_uint32), ("core", C.c_uint32), ("cores", C.c_uint32)]
@@ -168,6 +174,7 @@ _PROTOTYPES = {
 }
 # Of soma_kernel.h.
 _KERNEL = {
+    "soma_run_unsignalled": (_int, [P, _u32, C.POINTER(Unsignalled), _size]),
     "soma_kernel_new": (_int, [P, C.POINTER(KernelOptions), _out]),
     "soma_kernel_free": (None, [P]),
     "soma_kernel_error": (_str, [P]),

@@ -89,12 +89,26 @@ def _text(b):
     return b.decode("utf-8", "replace") if b else ""
 
 
+class Unsignalled:
+    """Of a race between two cores that no signal orders: `tensor`, that both touch, or None; the
+    `core` of the finding, which has to come after the `other_core` at (`other_file`, `other_line`);
+    text[fix[0]:fix[1]] of the finding says which signal is missing."""
+
+    def __init__(self, u, text):
+        self.tensor = _text(u.tensor) or None
+        self.core, self.other_core = u.core, u.other_core
+        self.other_file, self.other_line = _text(u.other_file) or None, u.other_line
+        self.fix = len(_text(text[:u.fix])), len(_text(text[:u.fix_end]))
+
+
 class Finding:
-    """What a check found. `check` is its name, `text` the full finding, in several lines."""
+    """What a check found. `check` is its name, `text` the full finding, in several lines,
+    `unsignalled` an Unsignalled or None."""
 
-    __slots__ = ("check", "engine", "pc", "file", "line", "time", "text")
+    __slots__ = ("check", "engine", "pc", "file", "line", "time", "text", "unsignalled")
 
-    def __init__(self, f):
+    def __init__(self, f, unsignalled=None):
+        self.unsignalled = Unsignalled(unsignalled, f.text) if unsignalled else None
         self.check = _text(lib.soma_check_name(f.check))
         self.engine = L.ENGINES[f.engine] if 0 <= f.engine < 5 else None
         self.pc, self.line, self.file = f.pc, f.line, _text(f.file) or None
@@ -224,9 +238,10 @@ class Run:
         self.stats = RunStats(stats)
         self.findings_total = lib.soma_run_findings(handle)
         self.findings = []
-        f = L.Finding()
+        f, u = L.Finding(), L.Unsignalled()
         while lib.soma_run_finding(handle, len(self.findings), C.byref(f)) == L.OK:
-            self.findings.append(Finding(f))
+            told = lib.soma_run_unsignalled(handle, len(self.findings), C.byref(u), C.sizeof(u))
+            self.findings.append(Finding(f, u if told == L.OK else None))
         self._out = None
 
     def __del__(self):

@@ -30,6 +30,21 @@ section scalar
         halt
 """
 
+PAIR = """
+        target  trn2
+got     sem     core=*
+q       queue   dge=hwdge, core=*
+x       tensor  float32[2, 128, 64], input
+both    tensor  float32[2, 128, 64]
+y       tensor  float32[2, 128, 64], output
+t       tile    sbuf float32[128, 64]
+section sync core=*
+        dma_copy  t, x[CORE], queue=q                       $got
+        dma_copy  both[CORE], t, queue=q        $got>=16    $got
+        dma_copy  y[CORE], both[1 - CORE], queue=q  $got>=32
+        halt
+"""
+
 
 class Programs(unittest.TestCase):
     def setUp(self):
@@ -74,6 +89,20 @@ class Programs(unittest.TestCase):
         run = soma.run(PROGRAM % 15, {"x": self.x}, checks="race")
         self.assertEqual(run.findings[0].check, "race")
         self.assertEqual(run.findings[0].line, 14)
+
+    def test_a_race_that_no_signal_between_the_cores_orders(self):
+        machine = soma.Machine("trn2", checks="all")
+        run = machine.run(machine.assemble(PAIR, "s\xf6ma.s"), {"x": np.stack([self.x, self.x])})
+        self.assertEqual([f.line for f in run.findings], [12, 12])
+        for core, f in enumerate(run.findings):
+            u = f.unsignalled
+            self.assertEqual((u.tensor, u.core, u.other_core, u.other_file, u.other_line),
+                             ("both", core, 1 - core, "s\xf6ma.s", 11))
+            self.assertEqual(f.text[slice(*u.fix)], (
+                "core %d must update a semaphore of core %d when s\xf6ma.s:11 is over, and core %d "
+                "sync wait for it before s\xf6ma.s:12") % (1 - core, core, core))
+        one = soma.run(PROGRAM % 15, {"x": self.x}, checks="race").findings[0]
+        self.assertIsNone(one.unsignalled)
 
     def test_the_run_gives_the_first_dimension(self):
         text = ("x tensor float32[r10 <= 128, 64], input\n"

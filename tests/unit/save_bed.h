@@ -92,11 +92,15 @@ static inline void same_tensors(const bed *a, const bed *b) {
 
 static inline void same_findings(const bed *a, const bed *b) {
   soma_finding x, y;
+  soma_unsignalled u, v;
   assert_int_equal(soma_run_findings(a->r), soma_run_findings(b->r));
   for (uint32_t i = 0; soma_run_finding(a->r, i, &x) == SOMA_OK; i++) {
     assert_int_equal(soma_run_finding(b->r, i, &y), SOMA_OK);
     assert_string_equal(x.text, y.text);
     assert_true(x.check == y.check && x.engine == y.engine && x.pc == y.pc && x.time == y.time);
+    soma_status known = soma_run_unsignalled(a->r, i, &u, sizeof u);
+    assert_int_equal(soma_run_unsignalled(b->r, i, &v, sizeof v), known);
+    if (known == SOMA_OK) assert_true(u.fix == v.fix && u.fix_end == v.fix_end);
   }
 }
 

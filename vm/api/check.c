@@ -7,21 +7,40 @@ const char *soma_check_name(soma_check c) { return vm_check_name((unsigned)c); }
 
 uint64_t soma_run_findings(const soma_run *r) { return r ? vm_check_count(&r->core) : 0; }
 
+/* The line of an instruction, 0 and NULL if it is not known; engines of both cores together. */
+static uint32_t line_of(const soma_run *r, unsigned e, uint32_t pc, const char **file) {
+  const isa_code *code = &r->p->p->cores[e >= ISA_NENGINES].code[e % ISA_NENGINES];
+  bool known = code->lines && pc < code->n && code->lines[pc].file;
+  *file = known ? r->p->p->files[code->lines[pc].file - 1] : NULL;
+  return known ? code->lines[pc].line : 0;
+}
+
+static bool is_cut(const vm_finding *f) { return f->text.failed || !f->text.data; }
+
 soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
   if (!r || !out) return SOMA_ARG;
   const vm_finding *f = vm_check_finding(&r->core, i);
   if (!f) return SOMA_ARG;
-  unsigned core = f->engine >= ISA_NENGINES, engine = f->engine % ISA_NENGINES;
-  const isa_code *code = &r->p->p->cores[core].code[engine];
   *out = (soma_finding){.check = (soma_check)f->kind,
-                        .engine = (soma_engine)engine,
+                        .engine = (soma_engine)(f->engine % ISA_NENGINES),
                         .pc = f->pc,
                         .time = f->time,
-                        .text = f->text.failed || !f->text.data ? "out of memory" : f->text.data};
-  if (code->lines && f->pc < code->n && code->lines[f->pc].file) {
-    out->line = code->lines[f->pc].line;
-    out->file = r->p->p->files[code->lines[f->pc].file - 1];
-  }
+                        .text = is_cut(f) ? "out of memory" : f->text.data};
+  out->line = line_of(r, f->engine, f->pc, &out->file);
+  return SOMA_OK;
+}
+
+soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled *out, size_t n) {
+  const vm_finding *f = r ? vm_check_finding(&r->core, i) : NULL;
+  if (!out || !f || !f->fix_end || is_cut(f)) return SOMA_ARG;
+  const isa_program *p = r->p->p;
+  soma_unsignalled all = {.core = f->engine >= ISA_NENGINES,
+                          .other_core = f->other_engine >= ISA_NENGINES,
+                          .fix = f->fix,
+                          .fix_end = f->fix_end};
+  all.other_line = line_of(r, f->other_engine, f->other_pc, &all.other_file);
+  if (f->memory >= 3 && f->memory - 3u < p->ntensors) all.tensor = p->tensors[f->memory - 3u].name;
+  memcpy(out, &all, n < sizeof all ? n : sizeof all);
   return SOMA_OK;
 }
 

@@ -282,6 +282,21 @@ typedef struct soma_kernel_unwritten {
  * past the last. */
 soma_status soma_kernel_get_unwritten(const soma_kernel *k, uint32_t i, soma_kernel_unwritten *out);
 
+/* ---- Findings in a kernel's own words ----------------------------------------------------- */
+
+/* A race between the two cores that no signal orders. Kernels have no semaphores: who has other
+ * words for the fix puts them in the place of bytes fix to fix_end - 1 of the finding's text. The
+ * side of the finding itself, which its engine and line name, has to come after the other one. */
+typedef struct soma_unsignalled {
+  const char *tensor; /* that both touch; NULL: it is not one in HBM */
+  uint32_t core, other_core;
+  const char *other_file; /* NULL: not known */
+  uint32_t other_line;
+  size_t fix, fix_end;
+} soma_unsignalled;
+/* Of finding i of a run, the first n bytes of *out. SOMA_ARG if it is about something else. */
+soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled *out, size_t n);
+
 /* ---- The instruction set, for making records ---------------------------------------------- */
 
 /* Number of the instruction of that name, as in isa/manual.md; -1 if none exists. */

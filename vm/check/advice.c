@@ -435,8 +435,10 @@ static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
 }
 
 /* What has to signal that the first access is over, when nothing does. */
-static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
+static void put_missing(const vm_core *c, const vm_ck_advice *a, vm_finding *f) {
   const vm_ck_access *first = a->first, *second = a->second;
+  isa_buf *out = &f->text;
+  uint32_t start = (uint32_t)out->len;
   const isa_update *u = &vm_ck_code(c, first->engine)->insns[first->pc].upd;
   unsigned core = first->engine >= ISA_NENGINES, other = second->engine >= ISA_NENGINES;
   if (core != other)
@@ -450,10 +452,14 @@ static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
     isa_buf_puts(out, " must update a semaphore, and ");
   isa_buf_printf(out, "%s wait for it before ", vm_ck_name(c, second->engine));
   vm_ck_put_site(c, second->engine, second->pc, out);
+  if (core == other) return;
+  f->fix = start;
+  f->fix_end = (uint32_t)out->len;
 }
 
-void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
+void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f) {
   const vm_ck_access *first = a->first, *second = a->second;
+  isa_buf *out = &f->text;
   isa_buf_puts(out, "\n  fix: ");
   if (a->early && second->writes && !a->stale) {
     vm_ck_put_site(c, second->engine, second->pc, out);
@@ -465,7 +471,7 @@ void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
     isa_buf_printf(out, "%s must drain before it triggers the transfer",
                    vm_ck_name(c, second->engine));
   } else if (!a->signals) {
-    put_missing(c, a, out);
+    put_missing(c, a, f);
   } else if (a->stale) {
     put_stale(c, a, out);
   } else {

@@ -48,12 +48,15 @@ typedef struct vm_finding {
   uint8_t other_engine; /* VM_NO_ENGINE: there is no other */
   uint8_t rank;         /* of a race: the lower the rank, the surer the fix */
   /* The first byte that nothing has written: memory (1: sbuf, 2: psum, then the tensors, then core
-   * 1's sbuf and psum; 0: the finding is about something else), partition, byte. */
+   * 1's sbuf and psum; 0: the finding is about something else), partition, byte. Of a race between
+   * two accesses only the memory is known. */
   uint16_t memory, part;
   uint64_t byte;
   uint16_t sem; /* 1-based; 0: the finding is not about a semaphore */
   uint32_t pc, other_pc;
   vm_time time, other_time;
+  /* Bytes of the text that say which signal is missing between the two cores; both 0: none is. */
+  uint32_t fix, fix_end;
   isa_buf text;
 } vm_finding;
 

@@ -67,7 +67,7 @@ static void add_pair(struct vm_ck_judge *j, const vm_ck_access *old, const vm_ck
 }
 
 static void put_access(const vm_core *c, const vm_ck_access *a, isa_buf *out);
-static void put_advice(const vm_core *c, const vm_ck_advice *how, isa_buf *out);
+static void put_advice(const vm_core *c, const vm_ck_advice *how, vm_finding *f);
 static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
                        vm_finding *f);
 
@@ -97,7 +97,7 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
                          .waited_pc = a->pc,
                          .sem = (uint16_t)sem};
   }
-  if (!(a->transfer && a->transfer == old->transfer)) put_advice(c, &how, &f->text);
+  if (!(a->transfer && a->transfer == old->transfer)) put_advice(c, &how, f);
 }
 
 void vm_ck_judge_floor(const vm_core *c, uint32_t *floor) {
@@ -361,14 +361,15 @@ static void put_pipe(const vm_core *c, const vm_ck_access *old, const vm_ck_acce
                  (int)a->set.start);
 }
 
-static void put_advice(const vm_core *c, const vm_ck_advice *how, isa_buf *out) {
-  vm_ck_put_advice(c, how, out);
-  if (is_pipe(c, how->first)) isa_buf_puts(out, "; or one of the two takes another pipe");
+static void put_advice(const vm_core *c, const vm_ck_advice *how, vm_finding *f) {
+  vm_ck_put_advice(c, how, f);
+  if (is_pipe(c, how->first)) isa_buf_puts(&f->text, "; or one of the two takes another pipe");
 }
 
 static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_access *a,
                        vm_finding *f) {
   f->other_time = old->time;
+  f->memory = (uint16_t)(a->region + 1);
   vm_ck_put_place(c, a->engine, a->pc, &f->text);
   isa_buf_puts(&f->text, ": race: ");
   if (a->transfer && a->transfer == old->transfer) {
@@ -438,7 +439,7 @@ static vm_finding *add_finding(vm_core *c, struct vm_ck_judge *j, const cause *s
   if (how->round > j->rounds[how->first->logged - 1] + 1) how->round = 0;
   begin_text(c, old, a, f);
   f->time = a->time;
-  if (!twice) put_advice(c, how, &f->text);
+  if (!twice) put_advice(c, how, f);
   return f;
 }
 

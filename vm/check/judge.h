@@ -80,7 +80,8 @@ void vm_ck_advise_order(const vm_core *c, const vm_ck_must *m, const vm_ck_acces
 /* The update to wait for: the first of those that fit best; NULL if no update proves it. */
 const vm_ck_signal *vm_ck_signal_of(const vm_core *c, const vm_ck_must *m,
                                     const vm_ck_access *first, const vm_ck_access *second);
-void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, isa_buf *out);
+/* Ends the text of a race. */
+void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f);
 /* "vector", or "a transfer of queue q". */
 void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out);
 

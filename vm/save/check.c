@@ -62,7 +62,11 @@ static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
                 f->kind < VM_NCHECKS && f->other_engine <= VM_NO_ENGINE &&
                     f->sem <= c->check->nsems && f->part < ISA_PMAX && f->byte >> 48 == 0,
                 "a finding belongs to no check");
+  vm_save_u32(s, &f->fix);
+  vm_save_u32(s, &f->fix_end);
   walk_text(s, &f->text);
+  vm_saver_need(s, f->fix <= f->fix_end && f->fix_end <= f->text.len,
+                "the fix of a finding is not in its text");
 }
 
 static void walk_seen(vm_saver *s, uint64_t *seen) {
@@ -80,7 +84,7 @@ static void walk_findings(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = k->nfindings;
   vm_save_u64(s, &k->count);
-  vm_saver_count(s, &n, VM_FINDINGS, 30, "findings");
+  vm_saver_count(s, &n, VM_FINDINGS, 38, "findings");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads) isa_buf_init(&k->findings[k->nfindings++].text, &c->al);
     walk_finding(s, c, &k->findings[i]);
