@@ -204,6 +204,31 @@ static void check_rows(const vm_kern *k, unsigned op, const float *a, const floa
   }
 }
 
+/* The upper halves of a and b as bfloat16, at odd addresses and in place: the operator, then the
+ * rounding. */
+static void check_halves(const vm_kern *k, unsigned op, const float *a, const float *b, size_t n) {
+  enum { TOP = 2 * NSPECIAL };
+  unsigned char x[2 * TOP + 1], y[2 * TOP + 1], d[2 * TOP + 2];
+  if (!k->alu_halves[op]) return;
+  for (size_t i = 0; i < n; i++) {
+    memcpy(x + 1 + 2 * i, (const unsigned char *)&a[i] + 2, 2);
+    memcpy(y + 1 + 2 * i, (const unsigned char *)&b[i] + 2, 2);
+  }
+  for (int in_place = 0; in_place < 2; in_place++) {
+    memset(d, GUARD, sizeof d);
+    if (in_place) memcpy(d + 1, x + 1, 2 * n);
+    k->alu_halves[op](d + 1, in_place ? d + 1 : x + 1, y + 1, n);
+    for (size_t i = 0; i < n; i++) {
+      uint16_t got;
+      float r = vm_alu_f32(op, isa_bits_f32(isa_f32_bits(a[i]) & 0xffff0000),
+                           isa_bits_f32(isa_f32_bits(b[i]) & 0xffff0000));
+      memcpy(&got, d + 1 + 2 * i, 2);
+      assert_int_equal(got, isa_from_f32(ISA_bfloat16, r, 0));
+    }
+    assert_int_equal(d[2 * n + 1], GUARD);
+  }
+}
+
 static void test_alu(void **state) {
   levels l = host_levels();
   uint32_t seed = 88172645;
@@ -221,6 +246,7 @@ static void test_alu(void **state) {
         }
         check_alu(&l.k[i], op, a, b, 2 * NSPECIAL - first % 20);
         check_rows(&l.k[i], op, a, b);
+        check_halves(&l.k[i], op, a, b, 2 * NSPECIAL - first % 20);
       }
     }
 }

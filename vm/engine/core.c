@@ -68,8 +68,7 @@ static bool load_engine(vm_core *c, unsigned e) {
   en->dp.engine = (uint8_t)e;
   en->dp.psum = c->mem.psum;
   en->dp.psum_pitch = c->mem.psum_pitch;
-  en->dp.row = c->mem.work->row;
-  en->dp.scratch = c->mem.work->scratch;
+  vm_dp_lend(&en->dp, c->mem.work->floats);
   en->dp.threads = c->mem.threads;
   if (!code->n) return true;
   c->uops[e] = isa_zalloc(&c->al, code->n * sizeof(vm_uop));

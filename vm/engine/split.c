@@ -39,8 +39,7 @@ static void lend(vm_dp *d, const vm_dp *from, const vm_lanes *l, uint32_t first,
   d->target = from->target;
   d->engine = from->engine;
   d->cvt = from->cvt;
-  d->row = w->row;
-  d->scratch = w->scratch;
+  vm_dp_lend(d, w->floats);
   d->threads = NULL;
   d->stochastic = false;
   d->rounding_seed = from->rounding_seed;

@@ -71,15 +71,21 @@ static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, const affine *f
   return sums ? vm_kern_combine(ISA_ALU_add, part) : 0;
 }
 
-/* The same without sums if every row is contiguous fp32: nothing to look up for each row. */
+/* The same without sums if every row is contiguous: nothing to look up for each row. */
 static bool activate_rows(const vm_dp *d, const struct vm_ACTIVATE *a, const affine *f) {
-  vm_rows o, x;
+  vm_dense o, x;
   size_t n = (size_t)a->dst.elems;
-  if (a->reduce != ISA_CMD_idle || n > VM_ROW || !vm_rows_at(&a->dst, &o) ||
-      !vm_rows_at(&a->src, &x))
+  if (a->reduce != ISA_CMD_idle || d->stochastic || !vm_dense_at(&a->dst, &o) ||
+      !vm_dense_at(&a->src, &x))
     return false;
-  for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, x.at += x.step)
-    d->k->actfn[a->fn](o.at, x.at, &(vm_act){.scale = f->scale[p], .bias = f->bias[p]}, n);
+  for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, x.at += x.step) {
+    const vm_act act = {.scale = f->scale[p], .bias = f->bias[p]};
+    float *from = x.direct ? (float *)(void *)x.at : d->row[0];
+    float *to = o.direct ? (float *)(void *)o.at : d->row[0];
+    if (!x.direct) d->k->load[a->src.dtype](from, x.at, n);
+    d->k->actfn[a->fn](to, from, &act, n);
+    if (!o.direct) d->k->store[a->dst.dtype](o.at, to, n, d->cvt);
+  }
   return true;
 }
 

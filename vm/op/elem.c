@@ -110,6 +110,19 @@ static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   }
 }
 
+/* tt_floats for bfloat16 in contiguous rows: no row buffers. */
+static bool tt_halves(const vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
+  vm_dense o, x, y;
+  if (d->stochastic || !d->k->alu_halves[a->op] || a->dst.elems <= VM_FEW ||
+      a->dst.dtype != ISA_bfloat16 || a->src0.dtype != ISA_bfloat16 ||
+      a->src1.dtype != ISA_bfloat16 || !vm_dense_at(&a->dst, &o) || !vm_dense_at(&a->src0, &x) ||
+      !vm_dense_at(&a->src1, &y))
+    return false;
+  for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, x.at += x.step, y.at += y.step)
+    d->k->alu_halves[a->op](o.at, x.at, y.at, (size_t)a->dst.elems);
+  return true;
+}
+
 vm_verdict vm_op_tensor_tensor(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_round_begin(d, a->round);
   if (isa_aluops[a->op].cls == ISA_OP_BIT)
@@ -117,7 +130,7 @@ vm_verdict vm_op_tensor_tensor(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   else if (d->engine == ISA_ENG_gpsimd && is_word_int(&a->dst) && is_word_int(&a->src0) &&
            is_word_int(&a->src1))
     tt_words(d, a);
-  else
+  else if (!tt_halves(d, a))
     tt_floats(d, a);
   vm_round_end(d);
   return VM_RETIRE;
@@ -289,8 +302,26 @@ vm_verdict vm_op_scalar_tensor_tensor(vm_dp *d, const struct vm_SCALAR_TENSOR_TE
 
 /* ---- Copies and fills --------------------------------------------------------------------- */
 
+/* Contiguous rows of which one side is fp32: one conversion where they are. What is not fp32 has no
+ * NaN that must become canonical once it is. */
+static bool cast_rows(const vm_dp *d, const vm_view *dst, const vm_view *src) {
+  vm_dense o, x;
+  size_t n = (size_t)dst->elems;
+  if (d->stochastic || n <= VM_FEW || !vm_dense_at(dst, &o) || !vm_dense_at(src, &x) ||
+      o.direct == x.direct)
+    return false;
+  for (uint32_t p = 0; p < dst->num[0]; p++, o.at += o.step, x.at += x.step) {
+    if (o.direct)
+      d->k->load[src->dtype]((float *)(void *)o.at, x.at, n);
+    else
+      d->k->store[dst->dtype](o.at, (const float *)(void *)x.at, n, d->cvt);
+  }
+  return true;
+}
+
 static void cast_copy(vm_dp *d, const vm_view *to, const vm_view *from) {
   vm_view dst = *to, src = *from, t;
+  if (cast_rows(d, to, from)) return;
   if (!d->stochastic && vm_tile_as_row(&t, from) && vm_tile_as_row(&dst, to)) src = t;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
     for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {

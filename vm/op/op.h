@@ -188,6 +188,15 @@ typedef struct vm_dp {
   bool no_memory;  /* the fault means that the host is out of memory */
 } vm_dp;
 
+/* Takes the row buffers and the scratch from VM_FLOATS floats. They begin where a cache line does:
+ * vectors across two lines take twice as long, and no allocator promises more than 16 bytes. */
+enum { VM_FLOATS = VM_ROWS * VM_ROW + VM_SCRATCH + 16 };
+static inline void vm_dp_lend(vm_dp *d, float *floats) {
+  float *at = floats + (64 - (uintptr_t)floats % 64) % 64 / sizeof *floats;
+  d->row = (float(*)[VM_ROW])(void *)at;
+  d->scratch = at + VM_ROWS * VM_ROW;
+}
+
 /* Records a fault's text and gives VM_FAULT. */
 vm_verdict vm_dp_fault(vm_dp *d, const char *fmt, ...) ISA_PRINTF(2, 3);
 
@@ -209,6 +218,14 @@ typedef struct vm_rows {
   ptrdiff_t step;
 } vm_rows;
 bool vm_rows_at(const vm_view *v, vm_rows *r);
+/* The same of any type, `step` bytes apart. A kernel reads fp32 where it is and writes it there
+ * (`direct`); the others go through a buffer. */
+typedef struct vm_dense {
+  uint8_t *at;
+  ptrdiff_t step;
+  bool direct;
+} vm_dense;
+bool vm_dense_at(const vm_view *v, vm_dense *r);
 /* Address of element first of partition p if the partition's elements are dense and in order, else
  * NULL. */
 uint8_t *vm_row_at(const vm_view *v, uint32_t p, uint64_t first);

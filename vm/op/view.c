@@ -177,6 +177,14 @@ bool vm_rows_at(const vm_view *v, vm_rows *r) {
   return r->at && v->step[0] % (int64_t)sizeof(float) == 0;
 }
 
+bool vm_dense_at(const vm_view *v, vm_dense *r) {
+  r->at = v->place ? NULL : vm_row_at(v, 0, 0);
+  r->step = (ptrdiff_t)v->step[0];
+  r->direct = v->dtype == ISA_float32 && (uintptr_t)r->at % sizeof(float) == 0 &&
+              r->step % (ptrdiff_t)sizeof(float) == 0;
+  return r->at && v->elems <= VM_ROW;
+}
+
 void vm_load(const vm_dp *d, float *dst, const vm_view *v, uint32_t p, uint64_t first, size_t n) {
   const uint8_t *row = vm_row_at(v, p, first);
   if (row) {

@@ -66,6 +66,9 @@ typedef struct vm_kern {
   void (*alu_vv[ISA_NALUOPS])(float *d, const float *a, const float *b, size_t n);
   void (*alu_vs[ISA_NALUOPS])(float *d, const float *a, float s, size_t n);
   void (*alu_sv[ISA_NALUOPS])(float *d, float s, const float *a, size_t n);
+  /* alu_vv of bfloat16 elements at any address, rounded once more; NULL for unary and rare
+   * operators. */
+  void (*alu_halves[ISA_NALUOPS])(void *d, const void *a, const void *b, size_t n);
   /* alu_vv of each row, for tiles so narrow that a call per row would take most of the time. The
    * rows of d are those of a or b, in place, or share no byte with them. */
   void (*alu_rows[ISA_NALUOPS])(const vm_octets *t);

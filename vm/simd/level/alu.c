@@ -1,6 +1,8 @@
 /* The ALU operators over arrays, and scale-and-bias. See simd/alu.h for what each computes. */
 #include "../alu.h"
 
+#include <string.h>
+
 /* A function for each operator and shape: two vectors, vector and scalar, scalar and vector. */
 #define CALLS(value_of_element) \
   for (size_t i = 0; i < n; i++) d[i] = value_of_element
@@ -28,6 +30,27 @@
   static void sv_##op(float *d, float s, const float *a, size_t n) { LOOP(one_##op(s, a[i])); } \
   ROWS(op, one_##op(a[i], b[i]))
 #define X(op, value) SHAPES(op, value, LOOP)
+ALU_BINARY(X)
+#undef X
+
+/* Both operands and the result as bfloat16, at any address. */
+KERN_INLINE float from_half(const unsigned char *p) {
+  uint16_t v;
+  memcpy(&v, p, sizeof v);
+  return isa_bits_f32((uint32_t)v << 16);
+}
+KERN_INLINE void to_half(unsigned char *p, float x) {
+  uint16_t v = (uint16_t)(kern_round_at(x, 16) >> 16);
+  memcpy(p, &v, sizeof v);
+}
+#define X(op, value)                                                         \
+  static void halves_##op(void *d, const void *a, const void *b, size_t n) { \
+    unsigned char *o = d;                                                    \
+    const unsigned char *x = a, *y = b;                                      \
+    KERN_LOOP                                                                \
+    for (size_t i = 0; i < 2 * n; i += 2)                                    \
+      to_half(o + i, one_##op(from_half(x + i), from_half(y + i)));          \
+  }
 ALU_BINARY(X)
 #undef X
 #define X(op, value) SHAPES(op, value, CALLS)
@@ -73,6 +96,9 @@ void KERN(alu_fill)(vm_kern *k) {
   ALU_UNARY(X)
   ALU_BINARY(X)
   ALU_CALLED(X)
+#undef X
+#define X(op, value) k->alu_halves[ISA_ALU_##op] = halves_##op;
+  ALU_BINARY(X)
 #undef X
   k->scale_bias = scale_bias;
   k->bias_scale = bias_scale;

@@ -174,14 +174,8 @@ STORE(int32, int32_t, to_int32(x))
 STORE(bool, uint8_t, kern_pick(x != 0, 1, 0))
 STORE(float32, uint32_t, isa_f32_bits(kern_canon(x)))
 
-/* To fp32's own exponents: nearest even at bit `drop`, in place. */
-KERN_INLINE uint32_t round_at(float x, unsigned drop) {
-  uint32_t u = isa_f32_bits(x);
-  uint32_t r = u + ((1u << (drop - 1)) - 1) + (u >> drop & 1);
-  return kern_pick(x != x, KERN_NAN, r & (0xffffffffu << drop));
-}
-STORE(bfloat16, uint16_t, round_at(x, 16) >> 16)
-STORE(tfloat32, uint32_t, round_at(x, 13))
+STORE(bfloat16, uint16_t, kern_round_at(x, 16) >> 16)
+STORE(tfloat32, uint32_t, kern_round_at(x, 13))
 
 /* Rounds up if the dropped fraction times 2^32 is above the random number. */
 static void store_bf16_sr(void *dst, const float *src, const uint32_t *random, size_t n) {
