@@ -395,7 +395,7 @@ typedef struct vm_fault_record {
 /* Scratch memory of handlers, one per thread: nothing is kept in it between two handlers. */
 typedef struct vm_workspace {
   float floats[VM_FLOATS]; /* for vm_dp_lend */
-  vm_dp dp; /* of a part of an instruction, with its operands */
+  vm_dp dp;                /* of a part of an instruction, with its operands */
   vm_operands operands;
 } vm_workspace;
 

@@ -345,12 +345,60 @@ static void kernels(void **state) {
   free(b);
 }
 
+static int greater_first(const void *a, const void *b) {
+  int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+  return (x < y) - (x > y);
+}
+
+static float any_float(bed *b) { /* often a NaN, an infinity, a zero or what was there before */
+  static const uint32_t few[] = {0x7f800000, 0xff800000, 0, 0x80000000, 0x7f812345, 0xffc00001};
+  uint32_t u = draw(b) << 16 ^ draw(b) ^ draw(b) << 31;
+  return isa_bits_f32(u % 8 < 6 ? (u & 0x8fffffff) | 0x30000000 : few[u / 8 % 6]);
+}
+
+/* scan and top8 of any number of lanes and elements, against vm_alu_f32 and a sort. */
+static void recurrences(void **state) {
+  (void)state;
+  static const char *const levels[] = {"plain", "avx2", "avx512"};
+  enum { LANES = 77, STEPS = 5, N = LANES * STEPS };
+  float x[N], y[N], out[N], s[LANES], t[LANES];
+  bed *b = bed_new(ISA_ENG_vector);
+  for (unsigned l = 0; l < 3; l++) {
+    vm_kern k;
+    assert_true(vm_kern_select(levels[l], &k));
+    for (size_t lanes = 1; lanes <= LANES; lanes++) {
+      for (size_t i = 0; i < N; i++) x[i] = any_float(b), y[i] = any_float(b);
+      for (size_t i = 0; i < lanes; i++) s[i] = t[i] = (float)i;
+      k.scan(out, s, x, y, lanes, STEPS);
+      for (size_t i = 0; i < lanes * STEPS; i++) {
+        float *was = &t[i % lanes];
+        *was = vm_alu_f32(ISA_ALU_add, vm_alu_f32(ISA_ALU_mult, x[i], *was), y[i]);
+        assert_int_equal(isa_f32_bits(out[i]), isa_f32_bits(*was));
+      }
+      assert_memory_equal(s, t, lanes * sizeof *s);
+    }
+    for (size_t n = 0; n < N; n += 1 + n / 16) {
+      int32_t top[8] = {3, 2, 1, INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN}, all[N + 8];
+      memcpy(all, top, sizeof top);
+      for (size_t i = 0; i < n; i++) {
+        int32_t u = (int32_t)isa_f32_bits(x[i]);
+        all[8 + i] = isnan(x[i]) ? INT32_MIN : u < 0 ? u ^ INT32_MAX : u;
+      }
+      k.top8(top, x, n);
+      qsort(all, n + 8, sizeof *all, greater_first);
+      assert_memory_equal(top, all, sizeof top);
+    }
+  }
+  free(b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(find_index8), cmocka_unit_test(match_replace8),
       cmocka_unit_test(activate2),   cmocka_unit_test(select_bytes),
       cmocka_unit_test(many_groups), cmocka_unit_test(range_edges),
       cmocka_unit_test(stochastic),  cmocka_unit_test(kernels),
+      cmocka_unit_test(recurrences),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

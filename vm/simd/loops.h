@@ -114,6 +114,12 @@ typedef struct vm_kern {
   /* The sums of the elements with even and with odd number, or with spread of (x[i] - mean[i % 2])
    * squared; each by sixteen partials, with canonical NaNs. */
   void (*bn_sums)(float sum[2], const float *x, const float mean[2], bool spread, size_t n);
+  /* n steps of state = a * state + b (two roundings, canonical) in each of `lanes` lanes; out is
+   * the state after each step. a, b and out have the lanes of a step, then those of the next. */
+  void (*scan)(float *out, float *state, const float *a, const float *b, size_t lanes, size_t n);
+  /* Takes n elements into the eight largest so far, in descending order of keys: a float's key is
+   * its bits, those below the sign flipped if it is set; a NaN's is INT32_MIN. */
+  void (*top8)(int32_t top[8], const float *x, size_t n);
 } vm_kern;
 
 /* Fills *out with the best table this host can run, at most `limit` ("plain", "avx2", "avx512",

@@ -90,6 +90,38 @@ PARTIAL(min, ivec, high_key, LESSER, high_float, isa_bits_f32(KERN_NAN))
 
 enum { CHAINS = 4 }; /* rows at once: a row alone is one chain of dependent operations */
 
+/* The lanes of four rows combined as vm_kern_combine does: each row's sixteen become four, which
+ * are turned, so that the rest is done for four rows at once. */
+typedef float fquad __attribute__((vector_size(16)));
+typedef int32_t iquad __attribute__((vector_size(16)));
+#define GREATER4(a, b) (((a) & (iquad)((a) > (b))) | ((b) & ~(iquad)((a) > (b))))
+#define LESSER4(a, b) (((a) & (iquad)((a) < (b))) | ((b) & ~(iquad)((a) < (b))))
+#define FOUR_ROWS(op, type, quad, COMBINE, LEAVE)                                             \
+  KERN_INLINE void rows_##op(float *out, type p[CHAINS][VECS]) {                              \
+    quad l[CHAINS][4], q[CHAINS], t[4];                                                       \
+    type all = {0};                                                                           \
+    memcpy(l, p, sizeof l);                                                                   \
+    KERN_UNROLL(4)                                                                            \
+    for (unsigned c = 0; c < CHAINS; c++)                                                     \
+      q[c] = COMBINE(COMBINE(l[c][0], l[c][2]), COMBINE(l[c][1], l[c][3]));                   \
+    t[0] = __builtin_shufflevector(q[0], q[1], 0, 4, 1, 5);                                   \
+    t[1] = __builtin_shufflevector(q[2], q[3], 0, 4, 1, 5);                                   \
+    t[2] = __builtin_shufflevector(q[0], q[1], 2, 6, 3, 7);                                   \
+    t[3] = __builtin_shufflevector(q[2], q[3], 2, 6, 3, 7);                                   \
+    q[0] = COMBINE(t[0], t[2]); /* elements 0 and 1 with 2 and 3: of rows 0 and 1, 2 and 3 */ \
+    q[1] = COMBINE(t[1], t[3]);                                                               \
+    t[0] = __builtin_shufflevector(q[0], q[1], 0, 1, 4, 5);                                   \
+    t[1] = __builtin_shufflevector(q[0], q[1], 2, 3, 6, 7);                                   \
+    t[0] = COMBINE(t[0], t[1]);                                                               \
+    memcpy(&all, t, sizeof *t);                                                               \
+    all = (type)LEAVE(all);                                                                   \
+    memcpy(out, &all, sizeof *t);                                                             \
+  }
+FOUR_ROWS(add, fvec, fquad, ADD, canon)
+FOUR_ROWS(mult, fvec, fquad, MULT, canon)
+FOUR_ROWS(max, ivec, iquad, GREATER4, low_float)
+FOUR_ROWS(min, ivec, iquad, LESSER4, high_float)
+
 /* Rows as lanes if they are short: each element of sixteen rows is a vector, and the partials are
  * combined as vm_kern_combine does; what lies beyond n would change nothing. */
 #define REDUCE(op, type, ENTER, COMBINE, LEAVE, rest)                                             \
@@ -107,7 +139,7 @@ enum { CHAINS = 4 }; /* rows at once: a row alone is one chain of dependent oper
     memcpy(out, block[0], rows * sizeof *out);                                                    \
   }                                                                                               \
   static void long_##op(float *out, const float *x, ptrdiff_t step, size_t n) {                   \
-    float part[CHAINS][16], row[16];                                                              \
+    float row[16];                                                                                \
     type p[CHAINS][VECS];                                                                         \
     size_t i = 0;                                                                                 \
     for (unsigned c = 0; c < CHAINS; c++)                                                         \
@@ -119,10 +151,7 @@ enum { CHAINS = 4 }; /* rows at once: a row alone is one chain of dependent oper
       pad(row, x + c * step + i, n - i, rest);                                                    \
       EACH_VEC p[c][j] = COMBINE(p[c][j], ENTER(load(row + j * LANES)));                          \
     }                                                                                             \
-    for (unsigned c = 0; c < CHAINS; c++) {                                                       \
-      EACH_VEC store(part[c] + j * LANES, LEAVE(p[c][j]));                                        \
-      out[c] = vm_kern_combine(ISA_ALU_##op, part[c]);                                            \
-    }                                                                                             \
+    rows_##op(out, p);                                                                            \
   }                                                                                               \
   static void reduce_##op(float *out, const float *x, ptrdiff_t step, size_t rows, size_t n) {    \
     size_t r = 0;                                                                                 \
@@ -190,7 +219,79 @@ static void bn_sums(float sum[2], const float *x, const float mean[2], bool spre
   bn_combine(sum, p);
 }
 
+/* ---- Recurrences and the largest eight ---------------------------------------------------- */
+
+/* `count` vectors of lanes. Their states stay in registers. A NaN among them is made canonical only
+ * where it leaves: what follows from it is a NaN anyhow. */
+KERN_INLINE void scan_lanes(float *out, float *state, const float *a, const float *b, size_t lanes,
+                            size_t n, unsigned count) {
+  fvec s[2];
+  KERN_UNROLL(2) for (unsigned v = 0; v < count; v++) s[v] = load(state + v * LANES);
+  for (; n > 0; n--, a += lanes, b += lanes, out += lanes) {
+    KERN_UNROLL(2) for (unsigned v = 0; v < count; v++) {
+      s[v] = load(a + v * LANES) * s[v] + load(b + v * LANES);
+      store(out + v * LANES, canon(s[v]));
+    }
+  }
+  KERN_UNROLL(2) for (unsigned v = 0; v < count; v++) store(state + v * LANES, canon(s[v]));
+}
+
+static void scan(float *out, float *state, const float *a, const float *b, size_t lanes, size_t n) {
+  size_t i = 0;
+  for (; i + 2 * LANES <= lanes; i += 2 * LANES)
+    scan_lanes(out + i, state + i, a + i, b + i, lanes, n, 2);
+  for (; i + LANES <= lanes; i += LANES) scan_lanes(out + i, state + i, a + i, b + i, lanes, n, 1);
+  for (; i < lanes; i++)
+    for (size_t j = i; j < n * lanes; j += lanes)
+      out[j] = state[i] = kern_canon(a[j] * state[i] + b[j]);
+}
+
+/* Bit j: key[j] is above `least`. */
+KERN_INLINE uint32_t above(const int32_t key[16], int32_t least) {
+#if defined(__AVX512F__)
+  return _mm512_cmpgt_epi32_mask(_mm512_loadu_si512(key), _mm512_set1_epi32(least));
+#else
+  uint32_t bits = 0;
+  for (unsigned j = 0; j < 16; j++) bits |= (0u - (uint32_t)(key[j] > least)) & 1u << j;
+  return bits;
+#endif
+}
+
+/* Each key takes its place without a branch: a place keeps its own, or takes the lesser of the key
+ * and what was before it. So a key that is not above the least one changes nothing. */
+typedef int32_t ieight __attribute__((vector_size(32)));
+KERN_INLINE void insert(ieight *t, int32_t key) {
+  ieight top = *t, before = __builtin_shufflevector(top, top, 0, 0, 1, 2, 3, 4, 5, 6);
+#if defined(__AVX2__)
+  __m256i most = _mm256_set1_epi32(INT32_MAX), all = _mm256_set1_epi32(key);
+  __m256i lesser = _mm256_min_epi32(_mm256_blend_epi32((__m256i)before, most, 1), all);
+  *t = (ieight)_mm256_max_epi32((__m256i)top, lesser);
+#else
+  before[0] = INT32_MAX;
+  before = ((before < key) & before) | (~(before < key) & key);
+  *t = ((top > before) & top) | (~(top > before) & before);
+#endif
+}
+
+static void top8(int32_t top[8], const float *x, size_t n) {
+  ieight t;
+  memcpy(&t, top, sizeof t);
+  for (size_t some; n > 0; n -= some, x += some) {
+    int32_t key[16];
+    some = n < 16 ? n : 16;
+    for (size_t j = 0; j < some; j++) {
+      uint32_t u = isa_f32_bits(x[j]), k = u ^ (uint32_t)((int32_t)u >> 31 & INT32_MAX);
+      key[j] = (int32_t)kern_pick(x[j] != x[j], 0x80000000u, k);
+    }
+    for (size_t j = some; j < 16; j++) key[j] = INT32_MIN;
+    for (uint32_t m = above(key, t[7]); m; m &= m - 1) insert(&t, key[__builtin_ctz(m)]);
+  }
+  memcpy(top, &t, sizeof t);
+}
+
 void KERN(sum_fill)(vm_kern *k) {
+  k->scan = scan;
+  k->top8 = top8;
   k->bn_sums = bn_sums;
   k->spread = spread;
   k->partial[ISA_ALU_add] = partial_add;
