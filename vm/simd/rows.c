@@ -8,9 +8,9 @@
 #endif
 
 enum { LINE = 64 }; /* bytes of a cache line, on most hosts */
-/* Bytes that are asked for before they are copied: hosts notice that rows are read in order, but
- * anew in each row, and a row may have only a few lines. */
-enum { AHEAD = 2048 };
+/* Bytes between what is copied and what is asked for, and the most of a row: hosts notice that a
+ * row is read in order, but anew in each, and a row may have only a few lines. */
+enum { AHEAD = 2048, ASKED = 4096 };
 
 static inline void ask_for(uintptr_t at, size_t bytes) {
   for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch((const void *)(at + i), 0, 0);
@@ -21,8 +21,10 @@ void vm_kern_copy(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_
   uint8_t *d = to;
   const uint8_t *s = from;
   const uintptr_t ahead = (uintptr_t)from_step * (bytes < AHEAD ? AHEAD / bytes : 1);
+  const size_t asked = bytes < ASKED ? bytes : ASKED;
+  far = far && rows > 1;
   for (size_t r = 0; r < rows; r++, d += to_step, s += from_step) {
-    if (far) ask_for((uintptr_t)s + ahead, bytes); /* the last ones are of what follows */
+    if (far) ask_for((uintptr_t)s + ahead, asked); /* the last ones are of what follows */
     memmove(d, s, bytes);
   }
 }
