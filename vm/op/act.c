@@ -51,42 +51,43 @@ const float *vm_act_inputs(const vm_dp *d, const struct vm_ACTIVATE *a, uint32_t
   return o;
 }
 
-/* dst = fn(src * scale + bias) of partition p; also the sum of the results before their
- * conversion. */
-static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, const affine *f, uint32_t p) {
-  bool sums = vm_cmd_reduces(a->reduce), both = sums && a->fn == ISA_FN_exp && d->k->exp_sum;
-  vm_act act = {.scale = f->scale[p], .bias = f->bias[p]};
+/* o = fn(x * scale + bias); the results are also added to the partials, if there are any. */
+static void activate_piece(const vm_dp *d, unsigned fn, float *o, float *part, const float *x,
+                           const vm_act *act, size_t n) {
+  if (part && fn == ISA_FN_exp && d->k->exp_sum) {
+    d->k->exp_sum(o, part, x, act, n);
+    return;
+  }
+  d->k->actfn[fn](o, x, act, n);
+  if (part) d->k->partial[ISA_ALU_add](part, o, n);
+}
+
+/* A partition of dst; also the sum of the results before their conversion. */
+static float activate_row(vm_dp *d, const struct vm_ACTIVATE *a, const vm_act *act, uint32_t p) {
+  bool sums = vm_cmd_reduces(a->reduce);
   float part[16] = {0};
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
     const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
     float *o = vm_out(d->row[1], &a->dst, p, i);
-    if (both)
-      d->k->exp_sum(o, part, x, &act, n);
-    else
-      d->k->actfn[a->fn](o, x, &act, n);
-    if (sums && !both) d->k->partial[ISA_ALU_add](part, o, n);
+    activate_piece(d, a->fn, o, sums ? part : NULL, x, act, n);
     vm_out_done(d, &a->dst, p, i, o, n);
   }
   return sums ? vm_kern_combine(ISA_ALU_add, part) : 0;
 }
 
-/* The same without sums if every row is contiguous: nothing to look up for each row. */
-static bool activate_rows(const vm_dp *d, const struct vm_ACTIVATE *a, const affine *f) {
-  vm_dense o, x;
+/* The same of contiguous elements, where nothing is to be looked up. */
+static float activate_dense(vm_dp *d, const struct vm_ACTIVATE *a, const vm_act *act, vm_dense o,
+                            vm_dense x) {
+  bool sums = vm_cmd_reduces(a->reduce);
   size_t n = (size_t)a->dst.elems;
-  if (a->reduce != ISA_CMD_idle || d->stochastic || !vm_dense_at(&a->dst, &o) ||
-      !vm_dense_at(&a->src, &x))
-    return false;
-  for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, x.at += x.step) {
-    const vm_act act = {.scale = f->scale[p], .bias = f->bias[p]};
-    float *from = x.direct ? (float *)(void *)x.at : d->row[0];
-    float *to = o.direct ? (float *)(void *)o.at : d->row[0];
-    if (!x.direct) d->k->load[a->src.dtype](from, x.at, n);
-    d->k->actfn[a->fn](to, from, &act, n);
-    if (!o.direct) d->k->store[a->dst.dtype](o.at, to, n, d->cvt);
-  }
-  return true;
+  float part[16] = {0};
+  float *from = x.direct ? (float *)(void *)x.at : d->row[0];
+  float *to = o.direct ? (float *)(void *)o.at : d->row[0];
+  if (!x.direct) d->k->load[a->src.dtype](from, x.at, n);
+  activate_piece(d, a->fn, to, sums ? part : NULL, from, act, n);
+  if (!o.direct) d->k->store[a->dst.dtype](o.at, to, n, d->cvt);
+  return sums ? vm_kern_combine(ISA_ALU_add, part) : 0;
 }
 
 /* The register of a partition is that of its lane, counted from the source's first partition. */
@@ -95,10 +96,13 @@ vm_verdict vm_op_activate(vm_dp *d, const struct vm_ACTIVATE *a) {
   affine f;
   bool done = a->dst.elems == 0 || activate_narrow(d, a);
   if (!done) affine_of(d, a, &f);
-  done = done || activate_rows(d, a, &f);
+  vm_dense o, x;
+  bool dense = !d->stochastic && vm_dense_at(&a->dst, &o) && vm_dense_at(&a->src, &x);
   for (uint32_t p = 0; p < a->dst.num[0] && !done; p++) {
-    float sum = activate_row(d, a, &f, p);
+    const vm_act act = {.scale = f.scale[p], .bias = f.bias[p]};
+    float sum = dense ? activate_dense(d, a, &act, o, x) : activate_row(d, a, &act, p);
     vm_accumulate(&d->acc[p], a->reduce, ISA_ALU_add, 0, sum);
+    if (dense) o.at += o.step, x.at += x.step;
   }
   vm_round_end(d);
   return VM_RETIRE;

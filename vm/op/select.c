@@ -37,7 +37,7 @@ static void load_mask(const vm_dp *d, uint32_t *mask, const vm_view *pred, bool 
 }
 
 vm_verdict vm_op_copy_predicated(vm_dp *d, const struct vm_COPY_PREDICATED *a) {
-  uint32_t mask[VM_ROW], x[VM_ROW], old[VM_ROW];
+  _Alignas(64) uint32_t mask[VM_ROW], x[VM_ROW], old[VM_ROW];
   const void *from = x;
   if (a->src.at && a->src.dtype != a->dst.dtype)
     return vm_dp_fault(d, "copy_predicated: src is %s, dst %s: the types must agree",

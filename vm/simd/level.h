@@ -81,11 +81,11 @@ KERN_INLINE float kern_canon(float x) {
   return isa_bits_f32(kern_pick(x != x, KERN_NAN, isa_f32_bits(x)));
 }
 
-/* fp32 to nearest even at bit `drop`, in place: fp32's own exponents. */
+/* fp32, any NaN canonical, to nearest even at bit `drop`: the bits from there on are the result's,
+ * the caller removes the others. A canonical NaN stays one. */
 KERN_INLINE uint32_t kern_round_at(float x, unsigned drop) {
   uint32_t u = isa_f32_bits(x);
-  uint32_t r = u + ((1u << (drop - 1)) - 1) + (u >> drop & 1);
-  return kern_pick(x != x, KERN_NAN, r & (0xffffffffu << drop));
+  return u + ((1u << (drop - 1)) - 1) + (u >> drop & 1);
 }
 
 KERN_INLINE uint64_t kern_f64_bits(double x) {

@@ -39,7 +39,7 @@ KERN_INLINE float from_half(const unsigned char *p) {
   memcpy(&v, p, sizeof v);
   return isa_bits_f32((uint32_t)v << 16);
 }
-KERN_INLINE void to_half(unsigned char *p, float x) {
+KERN_INLINE void to_half(unsigned char *p, float x) { /* no NaN that is not canonical */
   uint16_t v = (uint16_t)(kern_round_at(x, 16) >> 16);
   memcpy(p, &v, sizeof v);
 }

@@ -174,8 +174,8 @@ STORE(int32, int32_t, to_int32(x))
 STORE(bool, uint8_t, kern_pick(x != 0, 1, 0))
 STORE(float32, uint32_t, isa_f32_bits(kern_canon(x)))
 
-STORE(bfloat16, uint16_t, kern_round_at(x, 16) >> 16)
-STORE(tfloat32, uint32_t, kern_round_at(x, 13))
+STORE(bfloat16, uint16_t, kern_round_at(kern_canon(x), 16) >> 16)
+STORE(tfloat32, uint32_t, kern_round_at(kern_canon(x), 13) & 0xffffe000)
 
 /* Rounds up if the dropped fraction times 2^32 is above the random number. */
 static void store_bf16_sr(void *dst, const float *src, const uint32_t *random, size_t n) {

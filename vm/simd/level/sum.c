@@ -196,12 +196,14 @@ KERN_INLINE void bn_tail(fvec p[ALL], const float *x, const float mean[2], bool 
 }
 
 KERN_INLINE void bn_combine(float sum[2], const fvec p[ALL]) {
-  float lane[32];
-  for (unsigned j = 0; j < VECS; j++) store(lane + j * LANES, p[j] + p[j + VECS]);
-  for (unsigned half = 8; half >= 2; half /= 2)
-    KERN_UNROLL(8) for (unsigned j = 0; j < half; j++) lane[j] += lane[j + half];
-  sum[0] = kern_canon(lane[0]);
-  sum[1] = kern_canon(lane[1]);
+  fvec both[VECS];
+  fquad l[4], q;
+  EACH_VEC both[j] = p[j] + p[j + VECS];
+  memcpy(l, both, sizeof l);
+  q = (l[0] + l[2]) + (l[1] + l[3]);
+  q = q + __builtin_shufflevector(q, q, 2, 3, 0, 1);
+  sum[0] = kern_canon(q[0]);
+  sum[1] = kern_canon(q[1]);
 }
 
 static void bn_sums(float sum[2], const float *x, const float mean[2], bool spread, size_t n) {
