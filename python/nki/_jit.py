@@ -24,6 +24,8 @@ def _short(method):
     def call(*args, **kwargs):
         try:
             return method(*args, **kwargs)
+        except KeyboardInterrupt as error:
+            raise launch.users(error)
         except Exception as error:
             raise launch.below(error)
     return call

@@ -1,5 +1,6 @@
 """From a Python function and its arguments to a program, and from a run back to arrays."""
 import builtins
+import difflib
 import inspect
 import itertools
 import math
@@ -399,8 +400,17 @@ def _of_this_package(error):
 _CALL = re.compile(r"(?:\w+\.)*(\w+)\(\) (?:got an unexpected|got multiple|missing \d|takes )")
 
 
+_MISSING = re.compile(r"module '(nki\.\w+)' has no attribute '(\w+)'")
+
+
 def _known(error, frames):
     """Whether Python's own error is about a name of this package; it then says which there are."""
+    missing = _MISSING.match(str(error)) if isinstance(error, AttributeError) else None
+    if missing and missing[1] in sys.modules:
+        names = [n for n in dir(sys.modules[missing[1]]) if n[0] != "_"]
+        near = difflib.get_close_matches(missing[2], names, 4, 0.5)
+        error.args = ("%s%s" % (error, "; there is " + ", ".join(near) if near else ""),)
+        return True
     called = _CALL.match(str(error)) if isinstance(error, TypeError) else None
     modules = [m for m in map(sys.modules.get, ("nki.isa", "nki.language")) if m]
     if called and frames:
@@ -446,6 +456,11 @@ def _cut(error, frames):
     for f in reversed(frames):
         kept = types.TracebackType(kept, f.tb_frame, f.tb_lasti, f.tb_lineno)
     return error.with_traceback(kept)
+
+
+def users(error):
+    """The error with the user's frames alone."""
+    return _cut(error, _users(error)[0])
 
 
 def below(error):

@@ -85,6 +85,9 @@ WRONG = (
      "op is missing: give a function such as nl.exp"),
     ("nisa.tensor_tensor(dst=y, src0=x, src1=x, op=nl.add)", TypeError, "tensor_tensor() got an "
      "unexpected keyword argument 'src0'; its arguments are dst, data1, data2, op, engine, name"),
+    ("nisa.tensor_tensors(dst=y, data1=x, data2=x, op=nl.add)", AttributeError,
+     "module 'nki.isa' has no attribute 'tensor_tensors'; there is tensor_tensor, "),
+    ("nl.quantum(x)", AttributeError, "module 'nki.language' has no attribute 'quantum'"),
     ("nl.add(x, y, dtyp=nl.bfloat16)", TypeError, "add() got an unexpected keyword argument "
      "'dtyp'; its arguments are x, y, dtype, mask"),
     ("nl.zeros((128, 4), nl.float32, bufer=nl.psum)", TypeError, "zeros() got an unexpected "
@@ -426,7 +429,12 @@ if sys.argv[1] == "run":
     print("now", flush=True)
 try:
     globals()[sys.argv[1]](a)
-except KeyboardInterrupt:
+except KeyboardInterrupt as error:
+    at, names = error.__traceback__, []
+    while at:
+        names.append(at.tb_frame.f_code.co_name)
+        at = at.tb_next
+    assert names[-1] == "recorded" or names[1:] == ["call"], names
     print("stopped", double(a).sum(), flush=True)
 """
 
