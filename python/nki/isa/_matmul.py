@@ -64,6 +64,10 @@ def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(
     if rec.weights != (weights, rec.count):
         rec.emit(_LOAD, 0, (fixed, K.PACKED[transpose, onezero[0], perf], K.PACKED[tiling]))
     words, acc, flags = _sum_flags(dst, accumulate)
+    columns = stationary.shape[-1] if perf else stationary.free_size
+    if dst.shape[0] != columns:
+        raise KernelError("nc_matmul dst: %d partitions: stationary has %d columns, and each gives "
+                          "one" % (dst.shape[0], columns))
     moved = moving.exact_words() if perf else moving.words()
     rec.emit(_MATMUL, 0, (words, moved, K.PACKED[acc, 0, transpose, onezero[1], perf],
                           K.PACKED[tiling]), flags)
@@ -142,15 +146,28 @@ def identity(n, dtype):
 _AS_FLOAT = {"int32": "float32", "uint32": "float32", "int16": "bfloat16", "uint16": "bfloat16"}
 
 
-def emit_transpose(dst, data):
-    """dst[F, P] = data[P, F] transposed by the tensor engine."""
+def turn(dst, data):
+    """dst[F, P] = data[P, F] transposed by the tensor engine; errors are of nc_matmul."""
     rec = record.active()
     name = _AS_FLOAT.get(data.dtype.name)
     if name and rec.gen > 2:
         data = data.view(name)
         dst = dst.view(name) if dst.dtype.size == data.dtype.size else dst
-    moving = identity(data.shape[0], data.dtype)
-    emit_matmul(dst, data, moving, accumulate=False, transpose=1)
+    emit_matmul(dst, data, identity(data.shape[0], data.dtype), accumulate=False, transpose=1)
+
+
+def emit_transpose(dst, data):
+    """The same, with errors of nc_transpose."""
+    if data.free_size <= 128 and (dst.shape[0], dst.free_size) != (data.free_size, data.shape[0]):
+        raise KernelError("nc_transpose dst: %d x %d: the transpose of data is %d x %d"
+                          % (dst.shape[0], dst.free_size, data.free_size, data.shape[0]))
+    try:
+        turn(dst, data)
+    except KernelError as error:
+        for words, others in (("nc_matmul stationary", "nc_transpose data"),
+                              ("nc_matmul", "nc_transpose"), ("the stationary operand", "it")):
+            error.put(words, others)
+        raise
 
 
 def emit_transpose32(dst, data):

@@ -8,7 +8,7 @@ from soma.tensor import PSUM, SBUF, Tensor
 
 from ..isa._common import masked, need, new_tile, returned
 from ..isa._gpsimd import emit_n_gather
-from ..isa._matmul import emit_matmul, emit_transpose
+from ..isa._matmul import emit_matmul, emit_transpose, turn
 
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
 
@@ -224,7 +224,7 @@ def matmul(x, y, transpose_x=False, mask=None):
         if not transpose_x:
             turned = insn.tile(a.free_size, a.shape[0],
                                float32 if record.active().gen == 2 else a.dtype, PSUM)
-            emit_transpose(turned, a)
+            turn(turned, a)
             a = insn.tile(turned.shape[0], turned.free_size, a.dtype)
             insn.tensor_copy(a, turned)
         emit_matmul(d, a, b, None if add else False)
