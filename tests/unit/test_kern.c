@@ -298,7 +298,7 @@ static void test_partial(void **state) {
 /* Rows at once give the bits of each row's own partials, whatever the rows' number and length. */
 static void test_reduce(void **state) {
   static const unsigned ops[] = {ISA_ALU_add, ISA_ALU_mult, ISA_ALU_max, ISA_ALU_min};
-  enum { ROWS = 21, MOST = 70 };
+  enum { ROWS = 150, MOST = 70 };
   levels l = host_levels();
   uint32_t seed = 99;
   float x[ROWS * MOST], got[ROWS + 1];

@@ -123,20 +123,26 @@ FOUR_ROWS(max, ivec, iquad, GREATER4, low_float)
 FOUR_ROWS(min, ivec, iquad, LESSER4, high_float)
 
 /* Rows as lanes if they are short: each element of sixteen rows is a vector, and the partials are
- * combined as vm_kern_combine does; what lies beyond n would change nothing. */
+ * combined as vm_kern_combine does; what lies beyond n would change nothing. Many rows are turned
+ * before the first vector is loaded, which would have to wait for the stores that it is made of. */
+enum { SHORT = 128 }; /* rows at once */
+
 #define REDUCE(op, type, ENTER, COMBINE, LEAVE, rest)                                             \
   static void short_##op(float *out, const float *x, ptrdiff_t step, size_t rows, size_t n) {     \
-    float block[16][16];                                                                          \
+    float block[16][SHORT], last[16];                                                             \
     type p[16][VECS], none = ENTER((fvec){0} + vm_kern_identity(ISA_ALU_##op));                   \
-    if (rows < 16) memset(block, 0, n * sizeof *block);                                           \
-    vm_kern_turn(block, sizeof *block, x, step *(ptrdiff_t)sizeof *x, rows, n, sizeof *x);        \
     for (size_t i = 0; i < n; i++)                                                                \
-      EACH_VEC p[i][j] = COMBINE(none, ENTER(load(block[i] + j * LANES)));                        \
-    for (size_t half = 8; half > 0; half /= 2)                                                    \
-      for (size_t i = 0; i < half && i + half < n; i++)                                           \
-        EACH_VEC p[i][j] = COMBINE(p[i][j], p[i + half][j]);                                      \
-    EACH_VEC store(block[0] + j * LANES, LEAVE(p[0][j]));                                         \
-    memcpy(out, block[0], rows * sizeof *out);                                                    \
+      for (size_t r = rows; r % 16; r++) block[i][r] = 0;                                         \
+    vm_kern_turn(block, sizeof *block, x, step *(ptrdiff_t)sizeof *x, rows, n, sizeof *x);        \
+    for (size_t r = 0; r < rows; r += 16) {                                                       \
+      for (size_t i = 0; i < n; i++)                                                              \
+        EACH_VEC p[i][j] = COMBINE(none, ENTER(load(block[i] + r + j * LANES)));                  \
+      for (size_t half = 8; half > 0; half /= 2)                                                  \
+        for (size_t i = 0; i < half && i + half < n; i++)                                         \
+          EACH_VEC p[i][j] = COMBINE(p[i][j], p[i + half][j]);                                    \
+      EACH_VEC store(rows - r < 16 ? last + j * LANES : out + r + j * LANES, LEAVE(p[0][j]));     \
+    }                                                                                             \
+    if (rows % 16) memcpy(out + rows / 16 * 16, last, rows % 16 * sizeof *out);                   \
   }                                                                                               \
   static void long_##op(float *out, const float *x, ptrdiff_t step, size_t n) {                   \
     float row[16];                                                                                \
@@ -155,8 +161,8 @@ FOUR_ROWS(min, ivec, iquad, LESSER4, high_float)
   }                                                                                               \
   static void reduce_##op(float *out, const float *x, ptrdiff_t step, size_t rows, size_t n) {    \
     size_t r = 0;                                                                                 \
-    for (; n <= 16 && r < rows; r += 16)                                                          \
-      short_##op(out + r, x + (ptrdiff_t)r * step, step, rows - r < 16 ? rows - r : 16, n);       \
+    for (; n <= 16 && r < rows; r += SHORT)                                                       \
+      short_##op(out + r, x + (ptrdiff_t)r * step, step, rows - r < SHORT ? rows - r : SHORT, n); \
     for (; r + CHAINS <= rows; r += CHAINS) long_##op(out + r, x + (ptrdiff_t)r * step, step, n); \
     for (; r < rows; r++) {                                                                       \
       float part[16];                                                                             \
