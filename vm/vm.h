@@ -523,6 +523,10 @@ void vm_pages_free(const isa_alloc *al, void *p, uint64_t n);
 void vm_hbm_use(struct vm_core *c, const vm_box *box, bool overwrites);
 void vm_hbm_use_all(struct vm_core *c, uint32_t tensor);
 
+/* Whether a tensor is an output that leaves the host's caches before anybody reads it: it is
+ * written past them. */
+bool vm_hbm_is_large(const struct vm_core *c, uint32_t tensor);
+
 /* For snapshots, which need to copy only what has changed: of each VM_PIECE bytes of a tensor that
  * is watched, the block has the number of a copy with the same bytes; VM_PIECE_ZEROS: they are
  * zeros; 0: they have been written since, or nothing is known. Who makes the copies gives the

@@ -353,6 +353,8 @@ static void test_copy(void **state) {
     for (size_t r = 0; r < ROWS - 1; r++) memcpy(want + at + r * step, from + x + r * STEP, bytes);
     if (!vm_kern_stream(to + at, (ptrdiff_t)step, from + x, STEP, ROWS - 1, bytes))
       vm_kern_copy(to + at, (ptrdiff_t)step, from + x, STEP, ROWS - 1, bytes, i & 4);
+    memset(want + x, 0, bytes);
+    vm_kern_stream_zeros(to + x, bytes);
     vm_kern_streamed();
     assert_memory_equal(to, want, sizeof to);
   }

@@ -126,7 +126,7 @@ static void skip_runs(vm_walk *w, uint64_t n, uint64_t k, int64_t step) {
 typedef enum ends {
   NEAR = 0,
   FAR_SOURCE = 1, /* probably in no cache of the host */
-  LARGE = 2       /* the destination: see is_large */
+  LARGE = 2       /* the destination: vm_hbm_is_large */
 } ends;
 
 /* If both walks are at elements that follow one another in memory: copies as many of the n as it

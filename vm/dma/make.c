@@ -256,15 +256,6 @@ static bool turn_to_other(vm_core *c, const isa_insn *in, const vm_dma_ops *o, v
   return vm_resolve_ap(&r, other->code->insns[t->other_pc].u.SENDRECV.dst, &t->dst);
 }
 
-/* Outputs of this size leave the caches before anybody reads them. Measured with a layernorm and a
- * reader after it: from 8 MiB on it gains to write past the caches, up to 4 MiB it costs. */
-enum { LARGE = 8 << 20 };
-
-static bool is_large(const vm_core *c, const isa_ap *dst) {
-  return dst->space == ISA_HBM && c->prog->tensors[dst->base - 1].role == ISA_OUTPUT &&
-         c->hbm[dst->base - 1].bytes >= LARGE;
-}
-
 static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dma_ops *o,
                  vm_transfer *t, isa_error *err) {
   int indexed = indexed_operand(c, o);
@@ -298,7 +289,7 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
   vm_view_box(c, &t->dst, &t->all[0]);
   vm_view_box(c, &t->src, &t->all[1]);
   t->run_bytes = run_bytes(t, &unturned);
-  t->large = is_large(c, pattern(c, o->dst));
+  t->large = t->dst.space == ISA_HBM && vm_hbm_is_large(c, pattern(c, o->dst)->base - 1u);
   set_rate(c, t);
   return true;
 }

@@ -137,9 +137,10 @@ void vm_kern_turn(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_
 void vm_kern_copy(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step, size_t rows,
                   size_t bytes, bool far);
 /* The same past the caches; false if the host cannot do that, or not with such rows: nothing is
- * copied. Another thread sees the bytes after vm_kern_streamed. */
+ * copied. And zeros. Another thread sees the bytes after vm_kern_streamed. */
 bool vm_kern_stream(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step, size_t rows,
                     size_t bytes);
+void vm_kern_stream_zeros(void *to, size_t bytes);
 void vm_kern_streamed(void);
 
 /* The sixteen partials of `partial` combined: i with i+8, i+4, i+2, i+1. */

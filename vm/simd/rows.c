@@ -53,6 +53,17 @@ bool vm_kern_stream(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t fro
   return true;
 }
 
+void vm_kern_stream_zeros(void *to, size_t bytes) {
+  uint8_t *d = to;
+  size_t head = (0 - (uintptr_t)to) % LINE;
+  if (head > bytes) head = bytes;
+  memset(d, 0, head);
+  for (d += head, bytes -= head; bytes >= LINE; d += LINE, bytes -= LINE)
+    for (size_t i = 0; i < LINE; i += sizeof(__m128i))
+      _mm_stream_si128((void *)(d + i), _mm_setzero_si128());
+  memset(d, 0, bytes);
+}
+
 void vm_kern_streamed(void) { _mm_sfence(); }
 #else
 bool vm_kern_stream(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step, size_t rows,
@@ -60,6 +71,8 @@ bool vm_kern_stream(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t fro
   (void)to, (void)to_step, (void)from, (void)from_step, (void)rows, (void)bytes;
   return false;
 }
+
+void vm_kern_stream_zeros(void *to, size_t bytes) { memset(to, 0, bytes); }
 
 void vm_kern_streamed(void) {}
 #endif
