@@ -36,6 +36,22 @@ static void load_mask(const vm_dp *d, uint32_t *mask, const vm_view *pred, bool 
   d->k->mask(mask, raw_row(buf, pred, p, i, n), n, pred->esize, reverse);
 }
 
+/* Contiguous rows, where nothing is to be looked up; fill: what there is instead of src. */
+static bool copy_rows(const vm_dp *d, const struct vm_COPY_PREDICATED *a, uint32_t *mask,
+                      const uint32_t *fill) {
+  vm_dense o, q, s;
+  size_t n = (size_t)a->dst.elems;
+  if (!vm_dense_at(&a->dst, &o) || !vm_dense_at(&a->pred, &q) ||
+      (a->src.at && !vm_dense_at(&a->src, &s)))
+    return false;
+  for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, q.at += q.step) {
+    const void *from = a->src.at ? (const void *)(s.at + (ptrdiff_t)p * s.step) : fill;
+    d->k->mask(mask, q.at, n, a->pred.esize, a->reverse_pred);
+    d->k->merge(o.at, mask, from, o.at, n, a->dst.esize);
+  }
+  return true;
+}
+
 vm_verdict vm_op_copy_predicated(vm_dp *d, const struct vm_COPY_PREDICATED *a) {
   _Alignas(64) uint32_t mask[VM_ROW], x[VM_ROW], old[VM_ROW];
   const void *from = x;
@@ -47,6 +63,7 @@ vm_verdict vm_op_copy_predicated(vm_dp *d, const struct vm_COPY_PREDICATED *a) {
     uint32_t bits = isa_from_f32(a->dst.dtype, vm_num_at(d, &a->imm, 0, 0), d->cvt);
     fill_raw(d, x, bits, width, a->dst.esize);
   }
+  if (copy_rows(d, a, mask, x)) return VM_RETIRE;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
