@@ -18,6 +18,7 @@
  * computes does not. */
 #include "engine.h"
 #include "../dma/dma.h"
+#include "../op/pe.h"
 #include "../work/work.h"
 
 #include <string.h>
@@ -70,6 +71,8 @@ struct vm_batch {
   uint16_t first[2][ISA_NENGINES]; /* the partition at which these begin */
   uint64_t touched[2][2][2];       /* by core, PSUM, written: parts of its memory */
   const waiting *failed;           /* by an error of the handler */
+  vm_pe_job product;               /* open: it comes before what waits */
+  vm_item of_product;
   waiting v[ITEMS];
   wide wides[WIDE];
   _Alignas(16) char arena[ARENA]; /* operands, boxes */
@@ -88,6 +91,8 @@ struct vm_batch *vm_batch_new(const isa_alloc *al) {
   struct vm_batch *b = al->fn(al->ud, NULL, 0, sizeof *b);
   if (!b) return NULL;
   empty(b);
+  b->product.open = false;
+  b->product.number = 0;
   return b;
 }
 
@@ -148,6 +153,7 @@ static uint32_t slices_of(const struct vm_batch *b, bool several) {
 }
 
 static void flush(struct vm_batch *b) {
+  vm_pe_finish(&b->product);
   if (!b->n) return;
   bool several = vm_work_ready(b->threads, b->ns, WORTH);
   uint32_t n = slices_of(b, several);
@@ -226,17 +232,38 @@ static bool meets_any(const struct vm_batch *b, const vm_item *it, const vm_tran
   return false;
 }
 
+/* Finishes the open product if that item depends on it. */
+static void settle_product(struct vm_batch *b, const vm_item *it) {
+  bool meets = false;
+  if (!b->product.open) return;
+  for (unsigned i = 0; i < it->ndst; i++)
+    meets |= meets_item(&b->of_product, &it->dst[i], true, false);
+  for (unsigned i = 0; i < it->nsrc; i++)
+    meets |= meets_item(&b->of_product, &it->src[i], false, false);
+  if (meets) vm_pe_finish(&b->product);
+}
+
 void vm_batch_settle(vm_core *c, const vm_item *it) {
   struct vm_batch *b = c->lead->mem.batch;
-  if (!it || meets_any(b, it, NULL)) flush(b);
+  if (!it || meets_any(b, it, NULL))
+    flush(b);
+  else
+    settle_product(b, it);
 }
 
 /* ---- Instructions ------------------------------------------------------------------------- */
 
-static void run_now(vm_core *c, unsigned e, const vm_flight *f) {
+static void run_now(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
   vm_dp *d = &c->eng[e].dp;
+  uint32_t products = b->product.number;
+  if (f->item.copies) /* they go with the flight: no product may read them later */
+    vm_pe_finish(&b->product);
+  else
+    settle_product(b, &f->item);
+  d->job = b->at_once || f->item.copies ? NULL : &b->product;
   if (vm_run_handler(d, f->in->op, &f->a) == VM_FAULT)
     vm_fault(c, d->no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(e, f->pc), "%s", d->fault);
+  if (b->product.number != products) b->of_product = f->item;
 }
 
 /* n bytes that live as long as the batch is not empty. */
@@ -296,7 +323,7 @@ static bool crosses(const struct vm_batch *b, const vm_core *c, unsigned e, cons
 /* An instruction that is not cut: what it meets and what its engine has yet to do come first. */
 static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
   if (b->engines[c->number] >> e & 1 || meets_any(b, &f->item, NULL)) flush(b);
-  if (!c->ended) run_now(c, e, f);
+  if (!c->ended) run_now(b, c, e, f);
 }
 
 /* Whether it begins no batch: it takes less than WORTH even if all that it moves are bytes. */
@@ -312,7 +339,7 @@ void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
   vm_lanes l;
   bool cut = vm_lanes_rows[f->in->op].least > 0, starts = b->n == 0 && !b->eager;
   if (starts && (!cut || is_brief(b, f))) {
-    run_now(c, e, f);
+    run_now(b, c, e, f);
     return;
   }
   cut = cut && vm_lanes_of(c, f, &l) && (!starts || l.ns >= WORTH);
@@ -393,6 +420,7 @@ static void add_whole(struct vm_batch *b, vm_core *c, vm_share *s, bool late) {
 bool vm_batch_share(vm_core *c, vm_share *s) {
   struct vm_batch *b = c->lead->mem.batch;
   if (b->n == 0 && is_light(b, s->t)) {
+    settle_product(b, &s->item);
     vm_dma_move_elements(c, s, s->e0, s->e1);
     return false;
   }
@@ -408,7 +436,7 @@ bool vm_batch_share(vm_core *c, vm_share *s) {
     s->t->late += waits;
     if (!waits) flush(b);
   } else {
-    if (meets_any(b, &s->item, NULL)) flush(b);
+    vm_batch_settle(c, &s->item);
     vm_dma_move_elements(c, s, s->e0, s->e1);
   }
   return waits;

@@ -120,6 +120,7 @@ vm_verdict vm_op_ldweights_mx(vm_dp *d, const struct vm_LDWEIGHTS_MX *a) {
                              .dtype = a->src.dtype,
                              .mx = true});
   float *w = vm_pe_weights(d, a->tile_row, 0);
+  vm_pe_finish(d->job);
   quad_start(&q, &a->src, &a->scale);
   for (uint32_t p = 0; p < parts; p++)
     dequantize(&q, p, 0, m, w + LANES * p * VM_WEIGHTS, VM_WEIGHTS);

@@ -178,6 +178,7 @@ typedef struct vm_dp {
    * the handler does only a part (lanes.def). */
   uint32_t lane;
   struct vm_work *threads; /* for work that a handler splits itself; NULL: it does not */
+  struct vm_pe_job *job;   /* tensor: a product may be left open there; NULL: it may not (pe.h) */
   /* vector, gpsimd: state of the random generator, valid once seeded (rand.c). */
   bool seeded;
   uint32_t rng[ISA_PMAX][VM_RNG];

@@ -1,8 +1,6 @@
 /* The tensor engine: ldweights and matmul. */
 #include "pe.h"
-#include "../work/work.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 /* ---- Fresh elements of PSUM --------------------------------------------------------------- */
@@ -176,59 +174,6 @@ static void put_row(vm_dp *d, const vm_view *dst, unsigned acc, uint32_t m, uint
   vm_out_done(d, dst, m, first, out, n);
 }
 
-/* A product for several threads is cut into pieces of ROWS rows, and these into blocks of COLUMNS
- * columns, whole numbers of the panels of every SIMD level. Of two threads, each has half of the
- * weights and of the result's partitions, as in a batch of other instructions: these stay in its
- * core's cache. WORTH: multiplications from which on cutting is worthwhile. */
-enum { COLUMNS = 48, ROWS = 64, PIECES = ISA_PMAX / ROWS, WORTH = 1 << 20 };
-
-typedef struct cut {
-  const vm_dp *d;
-  const vm_product *p;
-  unsigned row, col;                       /* of the tile */
-  atomic_bool begun[PIECES], done[PIECES]; /* converting the weights of a piece */
-} cut;
-
-static unsigned blocks_of(const vm_product *p) { return (p->n + COLUMNS - 1) / COLUMNS; }
-
-/* The first thread that comes to a piece converts its weights, where they are still raw. */
-static void convert_piece(cut *c, unsigned piece, unsigned rows) {
-  if (atomic_load_explicit(&c->done[piece], memory_order_acquire)) return;
-  if (atomic_exchange(&c->begun[piece], true)) {
-    vm_work_wait(&c->done[piece]);
-    return;
-  }
-  vm_pe_convert(c->d, c->row, c->col, piece * ROWS, rows);
-  atomic_store_explicit(&c->done[piece], true, memory_order_release);
-}
-
-static void multiply_part(void *job, uint32_t number, void *room) {
-  cut *c = job;
-  vm_product p = *c->p;
-  unsigned piece = number / blocks_of(&p), first = number % blocks_of(&p) * COLUMNS;
-  (void)room;
-  p.m = p.m - piece * ROWS < ROWS ? p.m - piece * ROWS : ROWS;
-  p.n = p.n - first < COLUMNS ? p.n - first : COLUMNS;
-  convert_piece(c, piece, p.m);
-  p.w += piece * ROWS;
-  p.x = (const uint8_t *)p.x + first * isa_dtype_bytes(p.dtype);
-  p.out += piece * ROWS * p.ldo + first;
-  c->d->k->matmul(&p);
-}
-
-static void multiply_all(const vm_dp *d, unsigned row, unsigned col, const vm_product *p) {
-  vm_stationary *t = vm_pe_tile(d, row, col);
-  if (!vm_work_ready(d->threads, (uint64_t)p->k * p->m * p->n, WORTH)) {
-    vm_pe_ready(d, row, col);
-    d->k->matmul(p);
-    return;
-  }
-  cut c = {.d = d, .p = p, .row = row, .col = col};
-  for (unsigned i = 0; i < PIECES; i++) atomic_init(&c.done[i], !t->raw);
-  vm_work_do(d->threads, multiply_part, &c, blocks_of(p) * ((p->m + ROWS - 1) / ROWS), NULL);
-  t->raw = false;
-}
-
 void vm_pe_product(vm_dp *d, unsigned row, unsigned col, vm_product *p, const vm_view *dst,
                    unsigned acc, uint64_t first) {
   const vm_stationary *t = vm_pe_tile(d, row, col);
@@ -239,13 +184,13 @@ void vm_pe_product(vm_dp *d, unsigned row, unsigned col, vm_product *p, const vm
   if (take_whole(d, dst, acc, first, p->n, &p->add)) {
     p->out = (float *)(void *)vm_row_at(dst, 0, first);
     p->ldo = d->psum_pitch / sizeof *p->out;
-    multiply_all(d, row, col, p);
+    vm_pe_multiply(d, row, col, p, p->x != d->scratch);
     return;
   }
   p->out = d->scratch + ISA_PMAX * VM_COLUMNS;
   p->ldo = p->n;
   p->add = false;
-  multiply_all(d, row, col, p);
+  vm_pe_multiply(d, row, col, p, false);
   for (uint32_t m = 0; m < p->m; m++) put_row(d, dst, acc, m, first, p->out + m * p->ldo, p->n);
 }
 

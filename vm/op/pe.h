@@ -2,6 +2,7 @@
 #ifndef VM_PE_H
 #define VM_PE_H
 
+#include "../work/work.h"
 #include "op.h"
 
 /* Rows or columns of a tile from an instruction's field: 0 means the whole array. */
@@ -31,5 +32,27 @@ void vm_pe_set_fresh(const vm_dp *d, const vm_view *v);
  * VM_COLUMNS. */
 void vm_pe_product(vm_dp *d, unsigned row, unsigned col, vm_product *p, const vm_view *dst,
                    unsigned acc, uint64_t first);
+
+/* ---- On several threads (product.c) ------------------------------------------------------- */
+
+enum { VM_PE_PIECES = 2 };
+
+/* A product that other threads compute. It reads x and writes out until vm_pe_finish. */
+typedef struct vm_pe_job {
+  bool open;       /* it has begun, and is not finished */
+  uint32_t number; /* of those that have begun here */
+  const vm_dp *d;
+  vm_product p;
+  unsigned row, col;                                   /* of the tile */
+  atomic_bool begun[VM_PE_PIECES], done[VM_PE_PIECES]; /* converting the weights of a piece */
+  vm_work_task task;
+} vm_pe_job;
+
+/* Computes a product of the tile, on several threads if that is worthwhile; with `stays`, x and out
+ * stay where they are, and it may be left open in d->job. */
+void vm_pe_multiply(vm_dp *d, unsigned row, unsigned col, const vm_product *p, bool stays);
+/* Must come before anything that writes x or the weights as fp32, or touches out. NULL: nothing to
+ * do. */
+void vm_pe_finish(vm_pe_job *j);
 
 #endif

@@ -71,6 +71,7 @@ vm_verdict vm_op_ldweights(vm_dp *d, const struct vm_LDWEIGHTS *a) {
     vm_copy_bits(d->k, &to, &a->src);
     return VM_RETIRE;
   }
+  vm_pe_finish(d->job);
   for (uint32_t p = 0; p < parts; p++)
     for (unsigned j = 0; j < lanes; j++)
       vm_load(d, vm_pe_weights(d, row, col) + (lanes * p + j) * VM_WEIGHTS, &a->src, p, j * m, m);

@@ -25,19 +25,9 @@ enum { GRACE_NS = 100000, ALONE = 30, SAVED_NS = 4000000 };
 
 enum { STACK = 1 << 20 }; /* bytes of each thread: a product's panels take 115 KiB */
 
-typedef struct task {
-  vm_work_fn *fn;
-  void *job;
-  uint32_t chunks;
-  unsigned threads; /* among which the chunks are laid out */
-  uint64_t modes;   /* of floating-point arithmetic, the caller's */
-  atomic_uint left; /* chunks that nobody has claimed */
-  atomic_bool taken[VM_WORK_CHUNKS];
-} task;
-
-enum { BEGUN = 1 };     /* in a box, added to the address of a task */
-typedef struct worker { /* a thread */
-  atomic_uintptr_t box; /* 0: idle */
+enum { BEGUN = 1 };        /* in a box, added to the address of a task */
+typedef struct vm_worker { /* a thread */
+  atomic_uintptr_t box;    /* 0: idle */
   atomic_bool asleep;
   bool called, quits; /* under lock, as the sleep */
   pthread_mutex_t lock;
@@ -126,11 +116,12 @@ static bool quits(worker *k) {
 }
 
 /* The next task, which has begun; NULL: the thread must end. */
-static task *next_task(worker *k) {
+static vm_work_task *next_task(worker *k) {
   int64_t until = now() + SPIN_NS;
   for (unsigned looks = 1;; looks++) {
     uintptr_t box = atomic_load_explicit(&k->box, memory_order_acquire);
-    if (box && atomic_compare_exchange_strong(&k->box, &box, box | BEGUN)) return (task *)box;
+    if (box && atomic_compare_exchange_strong(&k->box, &box, box | BEGUN))
+      return (vm_work_task *)box;
     pause_core();
     if (looks % LOOKS) continue;
     if (now() < until) {
@@ -149,14 +140,14 @@ typedef struct place {
   bool own;
 } place;
 
-static place place_of(const task *t, unsigned thread) {
+static place place_of(const vm_work_task *t, unsigned thread) {
   uint64_t n = t->chunks;
   unsigned i = thread % t->threads;
   return (place){(uint32_t)(i * n / t->threads), (uint32_t)((i + 1) * n / t->threads), true};
 }
 
 /* Whether there is one more chunk; it is now claimed: *number. */
-static bool claim(task *t, place *p, uint32_t *number) {
+static bool claim(vm_work_task *t, place *p, uint32_t *number) {
   while (atomic_load_explicit(&t->left, memory_order_relaxed)) {
     if (p->own && p->at == p->end) *p = (place){.at = t->chunks};
     if (!p->own && p->at == 0) return false;
@@ -172,7 +163,7 @@ static bool claim(task *t, place *p, uint32_t *number) {
 
 static void *serve(void *arg) {
   worker *k = arg;
-  for (task *t; (t = next_task(k));) {
+  for (vm_work_task *t; (t = next_task(k));) {
     place p = place_of(t, k->number);
     set_modes(t->modes);
     for (uint32_t i; claim(t, &p, &i);) t->fn(t->job, i, k->room);
@@ -288,23 +279,22 @@ static void call(worker *k) {
   pthread_mutex_unlock(&k->lock);
 }
 
-/* Puts the task into the boxes of idle threads: by[0 .. n - 1], which has room for them. */
-static unsigned offer(const vm_work *w, task *t, worker **by) {
-  unsigned there = helpers(w), most = w->threads - 1, n = 0;
+/* Puts the task into the boxes of idle threads. */
+static void offer(const vm_work *w, vm_work_task *t) {
+  unsigned there = helpers(w), most = w->threads - 1;
   if (most > t->chunks / 2)
     most = t->chunks / 2; /* a thread that gets no second chunk costs more
                              than it saves */
-  for (unsigned i = 0; i < there && n < most; i++) {
+  for (unsigned i = 0; i < there && t->offered < most; i++) {
     uintptr_t idle = 0;
     if (!atomic_compare_exchange_strong(&all.v[i]->box, &idle, (uintptr_t)t)) continue;
     call(all.v[i]);
-    by[n++] = all.v[i];
+    t->by[t->offered++] = all.v[i];
   }
-  return n;
 }
 
 /* Takes it back, or waits for the threads that have begun. */
-static void withdraw(task *t, worker *k) {
+static void withdraw(vm_work_task *t, worker *k) {
   uintptr_t box = (uintptr_t)t;
   if (atomic_compare_exchange_strong(&k->box, &box, 0)) return;
   for (unsigned looks = 1;
@@ -321,27 +311,41 @@ static void account(vm_work *w, int64_t took, int64_t alone, int64_t until) {
   w->balance = GRACE_NS;
 }
 
-void vm_work_do(vm_work *w, vm_work_fn *fn, void *job, uint32_t chunks, void *room) {
-  task t = {.fn = fn, .job = job, .chunks = chunks, .modes = get_modes()};
-  t.threads = w->threads < 1 ? 1 : w->threads < chunks ? w->threads : chunks;
-  worker *by[VM_WORK_THREADS];
-  int64_t start = now(), fastest = INT64_MAX, from, until;
-  atomic_init(&t.left, chunks);
-  unsigned n = chunks > 1 && w->threads > 1 ? offer(w, &t, by) : 0;
-  place p = place_of(&t, 0);
-  from = n ? now() : 0;
-  for (uint32_t i; claim(&t, &p, &i);) {
-    fn(job, i, room);
-    if (!n) continue;
+void vm_work_begin(vm_work *w, vm_work_task *t, vm_work_fn *fn, void *job, uint32_t chunks) {
+  int64_t start = now();
+  t->fn = fn;
+  t->job = job;
+  t->chunks = chunks;
+  t->modes = get_modes();
+  t->threads = w->threads < 1 ? 1 : w->threads < chunks ? w->threads : chunks;
+  t->offered = 0;
+  atomic_init(&t->left, chunks);
+  for (uint32_t i = 0; i < chunks; i++) atomic_init(&t->taken[i], false);
+  if (chunks > 1 && w->threads > 1) offer(w, t);
+  t->began = t->offered ? now() - start : 0;
+}
+
+void vm_work_finish(vm_work *w, vm_work_task *t, void *room) {
+  int64_t start = t->offered ? now() : 0, fastest = INT64_MAX, from = start, until;
+  place p = place_of(t, 0);
+  for (uint32_t i; claim(t, &p, &i);) {
+    t->fn(t->job, i, room);
+    if (!t->offered) continue;
     until = now();
-    if (i + 1 < chunks && until - from < fastest)
+    if (i + 1 < t->chunks && until - from < fastest)
       fastest = until - from; /* the last one may be short */
     from = until;
   }
-  if (!n) return;
-  for (unsigned i = 0; i < n; i++) withdraw(&t, by[i]);
+  if (!t->offered) return;
+  for (unsigned i = 0; i < t->offered; i++) withdraw(t, t->by[i]);
   until = now();
-  if (fastest < INT64_MAX) account(w, until - start, fastest * chunks, until);
+  if (fastest < INT64_MAX) account(w, t->began + until - start, fastest * t->chunks, until);
+}
+
+void vm_work_do(vm_work *w, vm_work_fn *fn, void *job, uint32_t chunks, void *room) {
+  vm_work_task t;
+  vm_work_begin(w, &t, fn, job, chunks);
+  vm_work_finish(w, &t, room);
 }
 
 void vm_work_wait(const atomic_bool *flag) {

@@ -46,6 +46,22 @@ void vm_work_close(vm_work *w);
 bool vm_work_ready(const vm_work *w, uint64_t size, uint64_t least);
 /* Does a job of 1 to VM_WORK_CHUNKS chunks; room is the caller's. */
 void vm_work_do(vm_work *w, vm_work_fn *fn, void *job, uint32_t chunks, void *room);
+/* The same in two steps, between which the caller does something else while other threads work. The
+ * task and the job stay where they are until then; its fields are work.c's. */
+typedef struct vm_work_task {
+  vm_work_fn *fn;
+  void *job;
+  uint32_t chunks;
+  unsigned threads; /* among which the chunks are laid out */
+  uint64_t modes;   /* of floating-point arithmetic, the caller's */
+  atomic_uint left; /* chunks that nobody has claimed */
+  atomic_bool taken[VM_WORK_CHUNKS];
+  int64_t began;    /* how long the beginning took */
+  unsigned offered; /* to so many threads: */
+  struct vm_worker *by[VM_WORK_THREADS];
+} vm_work_task;
+void vm_work_begin(vm_work *w, vm_work_task *t, vm_work_fn *fn, void *job, uint32_t chunks);
+void vm_work_finish(vm_work *w, vm_work_task *t, void *room);
 /* In a chunk: returns once *flag is set by another one, which has begun. */
 void vm_work_wait(const atomic_bool *flag);
 
