@@ -48,32 +48,34 @@ void vm_pe_finish(vm_pe_job *j) {
 }
 
 /* Begins it; its weights are all converted then, and what was raw may be overwritten. */
-static void begin(vm_pe_job *j) {
-  vm_stationary *t = vm_pe_tile(j->d, j->row, j->col);
-  unsigned pieces = (j->p.m + ROWS - 1) / ROWS;
-  for (unsigned i = 0; i < VM_PE_PIECES; i++) {
-    atomic_init(&j->begun[i], false);
-    atomic_init(&j->done[i], !t->raw);
-  }
-  vm_work_begin(j->d->threads, &j->task, multiply_part, j, blocks_of(&j->p) * pieces);
-  for (unsigned i = 0; i < pieces; i++) convert_piece(j, i);
-  t->raw = false;
-  j->open = true;
-  j->number++;
-}
-
-void vm_pe_multiply(vm_dp *d, unsigned row, unsigned col, const vm_product *p, bool stays) {
-  vm_pe_job here, *j = d->job && stays ? d->job : &here;
-  vm_pe_finish(d->job);
-  if (!vm_work_ready(d->threads, (uint64_t)p->k * p->m * p->n, WORTH)) {
-    vm_pe_ready(d, row, col);
-    d->k->matmul(p);
-    return;
-  }
+static void begin(vm_pe_job *j, const vm_dp *d, unsigned row, unsigned col, const vm_product *p) {
+  vm_stationary *t = vm_pe_tile(d, row, col);
+  unsigned pieces = (p->m + ROWS - 1) / ROWS;
   j->d = d;
   j->p = *p;
   j->row = row;
   j->col = col;
-  begin(j);
-  if (j == &here) vm_pe_finish(j);
+  for (unsigned i = 0; i < VM_PE_PIECES; i++) {
+    atomic_init(&j->begun[i], false);
+    atomic_init(&j->done[i], !t->raw);
+  }
+  vm_work_begin(d->threads, &j->task, multiply_part, j, blocks_of(p) * pieces);
+  for (unsigned i = 0; i < pieces; i++) convert_piece(j, i);
+  t->raw = false;
+  j->open = true;
+}
+
+void vm_pe_multiply(vm_dp *d, unsigned row, unsigned col, const vm_product *p, bool stays) {
+  vm_pe_job here;
+  vm_pe_finish(d->job);
+  if (!vm_work_ready(d->threads, (uint64_t)p->k * p->m * p->n, WORTH)) {
+    vm_pe_ready(d, row, col);
+    d->k->matmul(p);
+  } else if (d->job && stays) {
+    begin(d->job, d, row, col, p);
+    d->job->number++;
+  } else {
+    begin(&here, d, row, col, p);
+    vm_pe_finish(&here);
+  }
 }
