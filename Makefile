@@ -69,7 +69,7 @@ KERN_FLAGS_avx2 := $(KERN_FLAGS_plain) -mavx2 -mfma
 KERN_FLAGS_avx512 := $(KERN_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl
 # gcc takes the steps of several vectors in turn (level/act.c) only if it is told to; clang has no such flags.
 ifeq ($(findstring clang,$(shell $(CC) --version)),)
-KERN_FLAGS_avx512 += -fschedule-insns -fsched-pressure --param=sched-pressure-algorithm=2
+KERN_FLAGS_avx512_act := -fschedule-insns -fsched-pressure --param=sched-pressure-algorithm=2
 endif
 
 LIB_SRC := $(wildcard isa/*.c isa/*/*.c asm/*.c asm/pp/*.c asm/kernel/*.c vm/*/*.c)
@@ -97,7 +97,7 @@ $(BUILD)/soma-nki: python/soma-nki
 define level_rule
 $$(BUILD)/vm/simd/level/%.$(1).o: vm/simd/level/%.c
 	@mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(CFLAGS) $$(KERN_FLAGS_$(1)) -DKERN_LEVEL=$(1) -MMD -MP -c $$< -o $$@
+	$$(Q)$$(CC) $$(CFLAGS) $$(KERN_FLAGS_$(1)) $$(KERN_FLAGS_$(1)_$$*) -DKERN_LEVEL=$(1) -MMD -MP -c $$< -o $$@
 endef
 $(foreach l,$(LEVELS),$(eval $(call level_rule,$(l))))
 
