@@ -137,10 +137,16 @@ static uint64_t copy_rows(vm_walk *d, vm_walk *s, uint64_t n, unsigned how) {
   run = run < n ? run : n;
   const size_t bytes = (size_t)run * d->esize;
   if (bytes < ROW || d->step != d->esize || s->step != s->esize) return 0;
-  if (n >= 2 * run) {
+  if (n >= 2 * run && runs_of(s, run, &from) > 1) {
     uint64_t kd = runs_of(d, run, &to), ks = runs_of(s, run, &from), most = n / run;
     k = kd < ks ? kd : ks;
     k = k > most ? most : k ? k : 1;
+  }
+  if (k == 1 && !(how & LARGE)) { /* rows in any order */
+    memmove(d->at, s->at, bytes);
+    vm_walk_advance(d, run);
+    vm_walk_advance(s, run);
+    return run;
   }
   if (!(how & LARGE) || !vm_kern_stream(d->at, (ptrdiff_t)to, s->at, (ptrdiff_t)from, k, bytes))
     vm_kern_copy(d->at, (ptrdiff_t)to, s->at, (ptrdiff_t)from, k, bytes, how & FAR_SOURCE);
