@@ -496,14 +496,23 @@ class _Grid(tuple):
 class _MGrid:
     def __getitem__(self, key):
         key = key if isinstance(key, tuple) else (key,)
+        for k in key:
+            if not isinstance(k, slice):
+                raise _no_grid(k)
         parts = tuple([(k.start or 0, k.stop, k.step or 1) for k in key])
         return _once(parts, lambda: _grid(parts))
 
 
+def _no_grid(what):
+    return KernelError("mgrid takes slices of whole numbers, such as mgrid[0:128, 0:512], not %s"
+                       % (what,))
+
+
 def _grid(parts):
-    parts = [[whole(x) for x in part] for part in parts]
-    if any(None in part for part in parts):
-        raise KernelError("mgrid takes slices of whole numbers: mgrid[0:128, 0:512]")
+    given, parts = parts, [[whole(x) for x in part] for part in parts]
+    for part, numbers in zip(given, parts):
+        if None in numbers:
+            raise _no_grid("%s:%s:%s" % part)
     size = [max(0, -((start - stop) // step)) for start, stop, step in parts]
     if 0 in size:
         raise KernelError("mgrid: an axis is empty (sizes %s)" % (tuple(size),))

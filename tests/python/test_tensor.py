@@ -199,8 +199,10 @@ class Indices(KernelCase):
                     lambda: nl.arange("8")):
             with self.assertRaisesRegex(soma.KernelError, "one to three whole numbers"):
                 bad()
-        with self.assertRaisesRegex(soma.KernelError, "mgrid takes slices of whole numbers"):
-            nl.mgrid[0:8.5, 0:4]
+        for key, said in ((np.s_[0:8.5, 0:4], "0:8.5:1"), (np.s_[0:8, 0:], "0:None:1"),
+                          (5, "5")):
+            with self.assertRaisesRegex(soma.KernelError, "slices of whole .*, not %s$" % said):
+                nl.mgrid[key]
         self.assertEqual(nl.arange(np.int64(7), 9.0).shape, (2,))
 
     def test_arithmetic_of_indices_is_numpys(self):

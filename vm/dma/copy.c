@@ -137,8 +137,9 @@ static uint64_t copy_rows(vm_walk *d, vm_walk *s, uint64_t n, unsigned how) {
   run = run < n ? run : n;
   const size_t bytes = (size_t)run * d->esize;
   if (bytes < ROW || d->step != d->esize || s->step != s->esize) return 0;
-  if (n >= 2 * run && runs_of(s, run, &from) > 1) {
-    uint64_t kd = runs_of(d, run, &to), ks = runs_of(s, run, &from), most = n / run;
+  if (n >= 2 * run) {
+    uint64_t ks = runs_of(s, run, &from), most = n / run;
+    uint64_t kd = ks > 1 ? runs_of(d, run, &to) : 0;
     k = kd < ks ? kd : ks;
     k = k > most ? most : k ? k : 1;
   }

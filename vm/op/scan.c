@@ -19,14 +19,14 @@ static void load_nums(const vm_dp *d, float *out, const vm_num *n, uint32_t lane
 vm_verdict vm_op_tensor_tensor_scan(vm_dp *d, const struct vm_SCAN *a) {
   uint32_t lanes = a->dst.num[0];
   float *x = d->row[0], *y = d->row[1], *out = d->row[2], *state = d->row[3];
+  const bool one_loop = a->op0 == ISA_ALU_mult && a->op1 == ISA_ALU_add; /* the most frequent */
   load_nums(d, state, &a->init, lanes);
   for (uint64_t i = 0; i < a->dst.elems; i += VM_BLOCK) {
     size_t n = vm_columns(a->dst.elems, i);
     vm_load_block(d, x, &a->src0, i, n);
     vm_load_block(d, y, &a->src1, i, n);
-    if (a->op0 == ISA_ALU_mult && a->op1 == ISA_ALU_add) /* the most frequent, in one loop */
-      d->k->scan(out, state, x, y, lanes, n);
-    for (size_t j = 0; j < n && (a->op0 != ISA_ALU_mult || a->op1 != ISA_ALU_add); j++) {
+    if (one_loop) d->k->scan(out, state, x, y, lanes, n);
+    for (size_t j = 0; j < n && !one_loop; j++) {
       step(d, a->op0, state, x + j * lanes, state, a->reverse0, lanes);
       step(d, a->op1, state, state, y + j * lanes, a->reverse1, lanes);
       memcpy(out + j * lanes, state, lanes * sizeof *state);
