@@ -190,7 +190,8 @@ $(BUILD)/tests/soma-threads: tests/threads/cores.c $(BUILD)/lua/command/main.o $
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) $(SECCOMP_LIBS) -lm -o $@
 
 # Plain C may use all that this host has, fused multiply-adds of the compiler's too.
-$(BUILD)/tests/bench_plain: override CFLAGS += -march=native -ffp-contract=fast -DKERN_LEVEL=plain
+# private: what it is linked with is compiled for any host, without contraction.
+$(BUILD)/tests/bench_plain: private override CFLAGS += -march=native -ffp-contract=fast -DKERN_LEVEL=plain
 $(BUILD)/tests/bench_%: tests/bench/bench_%.c $(BUILD)/libsoma.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -O3 -MMD -MP $< $(BUILD)/libsoma.a $(LDFLAGS) -lm -o $@
