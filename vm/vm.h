@@ -256,9 +256,8 @@ typedef struct vm_transfer {
   uint16_t finished;
   uint32_t other_pc;
   /* For a dma_copy_lists, whose instruction makes several transfers: the number of this one and how
-   * many there are; the number of elements that it moves, at most as many as its views have, and
-   * from which element on in dst and in src; and the rings that get their first elements of all in
-   * it. */
+   * many there are; the number of elements that it moves, at most as many as its views have, from
+   * which element on in dst and src; and the rings that get their first elements of all in it. */
   uint8_t piece, pieces;
   uint16_t opens;
   uint64_t elems, from[2];
@@ -266,18 +265,21 @@ typedef struct vm_transfer {
   uint32_t pc;   /* of the instruction that triggered it */
   uint32_t node; /* of the trigger, in the record of causes */
   uint8_t engine, queue, prio;
-  bool signals, is_static;
-  bool large;            /* it writes an output that the host's caches do not hold */
-  uint8_t hbm_bytes;     /* bytes moved in HBM for an element of dst: read, written, or both; 0:
-                            none */
-  uint8_t shares;        /* that have elements */
+  bool signals, is_static, stale; /* stale: its shares need vm_hbm_use */
+  bool large;                     /* it writes an output that the host's caches do not hold */
+  uint8_t hbm_bytes;              /* read and written in HBM for an element of dst */
+  uint8_t shares; /* that have elements: that of ring r first[r] .. first[r + 1] - 1 */
+  uint64_t first[ISA_NDMA + 1];
   uint8_t sem, sem_core; /* what it signals, and whose it is */
   uint32_t descriptor;   /* of a static queue: its number there */
   uint32_t rate;         /* of one DMA engine, MBNS, of destination bytes */
   uint64_t run_bytes;    /* of a contiguous element, in destination bytes */
-  /* Of dst and src, for its shares: walks over them, and what all of their elements may touch. */
+  /* Of dst and src, for its shares: walks over them; and what all of their elements may touch, of
+   * which a share touches rows of dimension `outer`, of that many elements (0: all of it). */
   vm_walk walk[2];
   vm_box all[2];
+  uint64_t row[2];
+  uint8_t outer[2];
   /* The last time of a packet from a share's first byte on: its bytes, its descriptors, and the DMA
    * engines that had parts of the stack. */
   struct {
@@ -468,6 +470,7 @@ typedef struct vm_core {
   uint8_t sem_waiters[ISA_NSEMS]; /* mask of engines */
   vm_sem_log sem_log[ISA_NSEMS];  /* for reports */
   vm_ring rings[ISA_MAX_QUEUES][ISA_NDMA];
+  uint8_t ring_waiters[ISA_MAX_QUEUES]; /* masks of engines */
   uint32_t statics_next[ISA_MAX_QUEUES];
   vm_dma_engine dma[ISA_NDMA];
   uint32_t hbm_active; /* DMA engines whose packet reads or writes HBM */
@@ -549,8 +552,7 @@ typedef struct vm_pool vm_pool;
 vm_pool *vm_pool_new(const isa_alloc *al); /* held once */
 void vm_pool_hold(vm_pool *p);
 void vm_pool_drop(vm_pool *p);
-/* Gives its blocks back to the host; vm_pool_close also does so with those it gets from now on, and
- * drops it. */
+/* Gives its blocks back to the host; vm_pool_close also those it gets later, and drops it. */
 void vm_pool_empty(vm_pool *p);
 void vm_pool_close(vm_pool *p);
 /* n bytes, all zero if `zeroed`. al is the pool's, here and for vm_pool_give, which takes NULL. */
@@ -568,9 +570,8 @@ void vm_pool_give_array(vm_pool *p, const isa_alloc *al, void *data, uint32_t ca
 
 /* Prepares in c, all zero but number and peer, a run of that core of a program that has passed
  * isa_check_program: HBM tensors zeroed (const data copied), engines at pc 0, semaphores and
- * registers zero. Core 1 is started after core 0, its peer, and ended before it. The caller
- * sets core 0's hooks, limits and interrupt before the first vm_run. On failure it frees what
- * it took. */
+ * registers zero. Core 1 is started after core 0, its peer, and ended before it. The caller sets
+ * core 0's hooks, limits and interrupt before the first vm_run. A failure frees what it took. */
 isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
                          const vm_memory *mem, const vm_kern *kern, unsigned cvt, isa_error *e);
 void vm_core_end(vm_core *c);
@@ -593,8 +594,7 @@ static inline uint64_t vm_instructions(const vm_core *c) {
 }
 
 typedef enum vm_until { VM_UNTIL_END, VM_UNTIL_EVENT, VM_UNTIL_ISSUE, VM_UNTIL_TIME } vm_until;
-/* Runs the cores of c's run until the stop, the end, or a fault; see soma_run_until. engine: of c.
- */
+/* Runs c's run until the stop, the end, or a fault; see soma_run_until. engine: of c. */
 isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time time);
 
 #endif

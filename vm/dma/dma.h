@@ -36,11 +36,12 @@ isa_status vm_dma_place_rings(vm_core *c, isa_error *e);
 
 /* ---- queue.c ------------------------------------------------------------------------------ */
 
-/* As many zeroed shares as a queue has rings, chained by `next`. NULL: out of memory. */
-vm_share *vm_dma_new_shares(vm_core *c, unsigned rings);
-/* Puts a share of t, with its elements and when it may begin, into ring r of t's queue; the ring's
- * DMA engine will process it. */
-void vm_dma_enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r);
+/* The shares of a transfer, one for each ring of its queue, chained by `next`. NULL: out of memory.
+ */
+vm_share *vm_dma_new_shares(vm_core *c, vm_transfer *t, unsigned rings);
+/* Puts a share that knows when it may begin into ring r of its queue; the ring's DMA engine will
+ * process it. */
+void vm_dma_enqueue(vm_core *c, vm_share *s, unsigned r);
 /* Ends a transfer without shares in a ring. */
 void vm_dma_release_transfer(vm_core *c, vm_transfer *t);
 void vm_dma_release_share(vm_core *c, vm_share *s);
@@ -93,11 +94,6 @@ bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer
 uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d);
 /* Frees the block of a transfer, but not the transfer. */
 void vm_dma_unmake(vm_core *c, vm_transfer *t);
-/* Elements of the share of ring r of n rings. SBUF is split by absolute partition, eight partitions
- * for each of sixteen rings; between HBM and HBM the elements are divided evenly. */
-void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, uint64_t *e1);
-/* Those of all n rings: the share of ring r has elements at[r] .. at[r + 1] - 1. */
-void vm_dma_split_all(const vm_transfer *t, unsigned n, uint64_t at[ISA_NDMA + 1]);
 /* ---- lists.c ------------------------------------------------------------------------------ */
 
 vm_dma_ops vm_dma_ops_of_piece(const vm_core *c, const isa_insn *in, unsigned piece);

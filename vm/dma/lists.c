@@ -92,11 +92,8 @@ void vm_dma_open_rings(const vm_core *c, vm_transfer *const *t, unsigned n) {
   unsigned rings = c->code->queues[t[0]->queue].rings, opened = 0;
   for (unsigned k = 0; k < n; k++) {
     unsigned has = 0;
-    for (unsigned r = 0; r < rings; r++) {
-      uint64_t e0, e1;
-      vm_dma_split(t[k], r, rings, &e0, &e1);
-      has |= (unsigned)(e1 > e0) << r;
-    }
+    for (unsigned r = 0; r < rings; r++)
+      has |= (unsigned)(t[k]->first[r + 1] > t[k]->first[r]) << r;
     t[k]->opens = (uint16_t)(has & ~opened);
     opened |= has;
   }

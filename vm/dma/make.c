@@ -188,6 +188,67 @@ static void set_rate(const vm_core *c, vm_transfer *t) {
   t->rate = rate ? (uint32_t)rate : 1;
 }
 
+/* ---- Parts of the rings -------------------------------------------------------------------- */
+
+/* Element e of a view as an element of the transfer, which begins at the view's element `from`. */
+static uint64_t element_at(const vm_transfer *t, uint64_t e, uint64_t from) {
+  return e < from ? 0 : least(e - from, t->elems);
+}
+
+/* The view whose partitions decide which ring moves what; NULL: the elements are divided evenly. */
+static const vm_view *split_by(const vm_transfer *t) {
+  const vm_view *by = &t->dst;
+  for (unsigned k = 0; k < t->nsrc && by->space != ISA_SBUF && !t->permuted; k++)
+    by = k ? &t->more[k - 1] : &t->src;
+  return by->space == ISA_SBUF ? by : NULL;
+}
+
+/* The element at which the share of ring r of n begins, and that of ring r - 1 ends. */
+static uint64_t split_at(const vm_transfer *t, const vm_view *by, unsigned r, unsigned n) {
+  if (!by) return vm_quotient(t->elems * r, n);
+  uint32_t p = (r * ISA_PMAX + n - 1) / n, end = by->part + by->num[0];
+  p = p < by->part ? by->part : p > end ? end : p;
+  return element_at(t, (p - by->part) * by->elems, t->from[by != &t->dst]);
+}
+
+/* Elements of each of n rings. SBUF is split by absolute partition, eight partitions for each of
+ * sixteen rings; between HBM and HBM the elements are divided evenly. */
+static void split(vm_transfer *t, unsigned n) {
+  const vm_view *by = split_by(t);
+  for (unsigned r = 0; r <= n; r++) t->first[r] = split_at(t, by, r, n);
+  for (unsigned r = 0; t->hbm_bytes && r < n; r++)
+    t->shares = (uint8_t)(t->shares + (t->first[r + 1] > t->first[r]));
+}
+
+/* ---- What it touches ----------------------------------------------------------------------- */
+
+/* Elements of a row of dimension d of a view. */
+static uint64_t row_of(const vm_view *v, unsigned d) {
+  uint64_t n = 1;
+  while (++d < v->ndim) n *= v->num[d];
+  return n;
+}
+
+/* The first dimension from d on that has more than one index, or the last. */
+static unsigned outer_of(const vm_view *v, unsigned d) {
+  while (d + 1u < v->ndim && v->num[d] == 1) d++;
+  return d;
+}
+
+/* What all elements of dst and src may touch, and how shares divide it. */
+static void find_reach(const vm_core *c, vm_transfer *t) {
+  t->stale = t->nsrc > 1;
+  for (unsigned k = 0; k < 2; k++) {
+    const vm_view *v = k ? &t->src : &t->dst;
+    bool whole = k ? t->permuted || t->src_indexed == 0 : t->dst_indexed;
+    vm_view_box(c, v, &t->all[k]);
+    if (whole) t->all[k] = t->whole;
+    t->outer[k] = (uint8_t)outer_of(v, 0);
+    t->row[k] = whole ? 0 : row_of(v, t->outer[k]);
+    t->stale |= vm_hbm_is_stale(c, &t->all[k]);
+  }
+}
+
 /* ---- Making ------------------------------------------------------------------------------- */
 
 static bool make_extra(vm_core *c, vm_transfer *t, unsigned nsrc, uint64_t nrows, isa_error *err) {
@@ -286,8 +347,7 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
     permute_source(t);
   }
   vm_dma_open_walks(t);
-  vm_view_box(c, &t->dst, &t->all[0]);
-  vm_view_box(c, &t->src, &t->all[1]);
+  find_reach(c, t);
   t->run_bytes = run_bytes(t, &unturned);
   t->large = t->dst.space == ISA_HBM && vm_hbm_is_large(c, pattern(c, o->dst)->base - 1u);
   set_rate(c, t);
@@ -310,10 +370,7 @@ bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer
   t->prio = o.prio ? o.prio : q->prio;
   t->is_static = q->dge == ISA_DGE_none;
   if (make(c, e, in, &o, t, err)) {
-    uint64_t at[ISA_NDMA + 1];
-    if (t->hbm_bytes) vm_dma_split_all(t, q->rings, at);
-    for (unsigned r = 0; t->hbm_bytes && r < q->rings; r++)
-      t->shares = (uint8_t)(t->shares + (at[r + 1] > at[r]));
+    split(t, q->rings);
     return true;
   }
   vm_dma_unmake(c, t);
@@ -321,38 +378,6 @@ bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer
 }
 
 /* ---- Shares ------------------------------------------------------------------------------- */
-
-/* Element e of a view as an element of the transfer, which begins at the view's element `from`. */
-static uint64_t element_at(const vm_transfer *t, uint64_t e, uint64_t from) {
-  return e < from ? 0 : least(e - from, t->elems);
-}
-
-/* The view whose partitions decide which ring moves what; NULL: the elements are divided evenly. */
-static const vm_view *split_by(const vm_transfer *t) {
-  const vm_view *by = &t->dst;
-  for (unsigned k = 0; k < t->nsrc && by->space != ISA_SBUF && !t->permuted; k++)
-    by = k ? &t->more[k - 1] : &t->src;
-  return by->space == ISA_SBUF ? by : NULL;
-}
-
-/* The element at which the share of ring r of n begins, and that of ring r - 1 ends. */
-static uint64_t split_at(const vm_transfer *t, const vm_view *by, unsigned r, unsigned n) {
-  if (!by) return vm_quotient(t->elems * r, n);
-  uint32_t p = (r * ISA_PMAX + n - 1) / n, end = by->part + by->num[0];
-  p = p < by->part ? by->part : p > end ? end : p;
-  return element_at(t, (p - by->part) * by->elems, t->from[by != &t->dst]);
-}
-
-void vm_dma_split(const vm_transfer *t, unsigned r, unsigned n, uint64_t *e0, uint64_t *e1) {
-  const vm_view *by = split_by(t);
-  *e0 = split_at(t, by, r, n);
-  *e1 = split_at(t, by, r + 1, n);
-}
-
-void vm_dma_split_all(const vm_transfer *t, unsigned n, uint64_t at[ISA_NDMA + 1]) {
-  const vm_view *by = split_by(t);
-  for (unsigned r = 0; r <= n; r++) at[r] = split_at(t, by, r, n);
-}
 
 /* Makes of the box of a view that of rows first .. last - 1 of its dimension d. */
 static void narrow(vm_box *b, const vm_view *v, unsigned d, uint64_t first, uint64_t last) {
@@ -367,22 +392,13 @@ static void narrow(vm_box *b, const vm_view *v, unsigned d, uint64_t first, uint
   b->hi += (uint64_t)(step < 0 ? before : -after);
 }
 
-/* Elements of a row of dimension d of a view. */
-static uint64_t row_of(const vm_view *v, unsigned d) {
-  uint64_t n = 1;
-  while (++d < v->ndim) n *= v->num[d];
-  return n;
-}
-
-/* What elements e0 .. e1 - 1 of a view may touch, whose elements all touch *b: whole rows of the
- * innermost dimension that has more than one element per row and divides the part, and the rows of
- * the dimension outside of it in which the part begins and ends. */
-static void narrow_to(vm_box *b, const vm_view *v, uint64_t e0, uint64_t e1) {
-  if (e1 <= e0) return;
-  for (unsigned d = 0;; d++) {
-    while (d + 1 < v->ndim && v->num[d] == 1) d++;
-    uint64_t each = row_of(v, d);
-    if (each == 0) return;
+/* Makes of the box of a view that of its elements e0 .. e1 - 1: whole rows of the innermost
+ * dimension that has more than one element per row and divides the part, and the rows of the
+ * dimension outside of it in which the part begins and ends. d: the outermost that has more than
+ * one row, of `each` elements. */
+static void narrow_to(vm_box *b, const vm_view *v, unsigned d, uint64_t each, uint64_t e0,
+                      uint64_t e1) {
+  for (; each && e0 < e1; each = row_of(v, d)) {
     uint64_t first = vm_quotient(e0, each), last = vm_quotient(e1, each);
     uint64_t begin = e0 - first * each, more = e1 - last * each;
     if (d == 0 && (begin || more)) return;
@@ -391,20 +407,29 @@ static void narrow_to(vm_box *b, const vm_view *v, uint64_t e0, uint64_t e1) {
     if (d == 0 || d + 1 >= v->ndim || last - first != 1) return;
     e1 -= e0 - begin; /* a part of one row: of the dimension inside of it */
     e0 = begin;
+    d = outer_of(v, d + 1);
   }
 }
 
-/* The box of operand k is written where it will be: copied at once, it would be read before its
- * narrow parts have arrived. */
-static void box_of(const vm_core *c, const vm_share *s, unsigned k, bool whole, vm_box *b) {
+/* The box of dst, 0, or src, 1, is written where it will be: copied at once, it would be read
+ * before its narrow parts have arrived. */
+static void box_of(const vm_share *s, unsigned k, vm_box *b) {
   const vm_transfer *t = s->t;
-  const vm_view *v = k == 0 ? &t->dst : k == 1 ? &t->src : &t->more[k - 2];
-  uint64_t from = t->from[k > 0];
-  if (k > 1 && !whole)
-    vm_view_box(c, v, b);
+  const uint64_t from = t->from[k];
+  *b = t->all[k];
+  narrow_to(b, k ? &t->src : &t->dst, t->outer[k], t->row[k], from + s->e0, from + s->e1);
+}
+
+/* That of another source. */
+static void box_of_more(const vm_core *c, const vm_share *s, unsigned k, vm_box *b) {
+  const vm_transfer *t = s->t;
+  const vm_view *v = &t->more[k - 1];
+  unsigned d = outer_of(v, 0);
+  vm_view_box(c, v, b);
+  if (t->src_indexed == (int)k)
+    *b = t->whole;
   else
-    *b = whole ? t->whole : t->all[k];
-  if (!whole) narrow_to(b, v, from + s->e0, from + s->e1);
+    narrow_to(b, v, d, row_of(v, d), s->e0, s->e1);
 }
 
 static void cover(vm_box *b, const vm_box *more) {
@@ -419,23 +444,28 @@ static void cover(vm_box *b, const vm_box *more) {
 }
 
 /* More sources than boxes: for each memory one box that covers them. */
-void vm_dma_boxes(const vm_core *c, vm_share *s) {
-  const vm_transfer *t = s->t;
+static void cover_sources(const vm_core *c, vm_share *s) {
   vm_item *it = &s->item;
-  it->ndst = 1;
-  box_of(c, s, 0, t->dst_indexed, &it->dst[0]);
-  it->nsrc = t->nsrc <= VM_BOXES ? t->nsrc : 2;
-  memset(it->src, 0, sizeof it->src[0] * it->nsrc);
-  for (unsigned k = 0; k < t->nsrc; k++) {
-    bool whole = t->permuted || t->src_indexed == (int)k;
-    if (t->nsrc <= VM_BOXES) {
-      box_of(c, s, 1 + k, whole, &it->src[k]);
-      continue;
-    }
+  it->nsrc = 2;
+  it->src[0] = it->src[1] = (vm_box){0};
+  for (unsigned k = 0; k < s->t->nsrc; k++) {
     vm_box b;
-    box_of(c, s, 1 + k, whole, &b);
+    if (k)
+      box_of_more(c, s, k, &b);
+    else
+      box_of(s, 1, &b);
     cover(&it->src[b.space == ISA_HBM], &b);
   }
+}
+
+void vm_dma_boxes(const vm_core *c, vm_share *s) {
+  vm_item *it = &s->item;
+  it->ndst = 1;
+  it->nsrc = s->t->nsrc;
+  box_of(s, 0, &it->dst[0]);
+  box_of(s, 1, &it->src[0]);
+  for (unsigned k = 1; k < it->nsrc && k < VM_BOXES; k++) box_of_more(c, s, k, &it->src[k]);
+  if (it->nsrc > VM_BOXES) cover_sources(c, s);
 }
 
 /* ---- Static rings ------------------------------------------------------------------------- */

@@ -26,7 +26,8 @@ static void *slab_new(vm_core *c, size_t item, unsigned n) {
   return (char *)s + (sizeof(struct vm_slab) + 15) / 16 * 16;
 }
 
-static vm_share *new_share(vm_core *c) {
+/* That of ring r. */
+static vm_share *new_share(vm_core *c, vm_transfer *t, unsigned r) {
   enum { AT_ONCE = 64 };
   if (!c->free_shares) {
     vm_share *block = slab_new(c, sizeof *block, AT_ONCE);
@@ -43,6 +44,11 @@ static vm_share *new_share(vm_core *c) {
     s->item.start = s->item.done = 0;
     memset(&s->item.nsrc, 0, sizeof s->item - offsetof(vm_item, nsrc));
     memset(&s->t, 0, sizeof *s - offsetof(vm_share, t));
+    s->item.is_share = true;
+    s->t = t;
+    s->e0 = t->first[r];
+    s->e1 = t->first[r + 1];
+    s->bytes = (s->e1 - s->e0) * t->dst.esize;
   }
   return s;
 }
@@ -83,10 +89,10 @@ void vm_dma_release_late(vm_core *c, vm_share *s) {
   if (--t->late == 0 && t->ended) vm_dma_release_transfer(c, t);
 }
 
-vm_share *vm_dma_new_shares(vm_core *c, unsigned n) {
+vm_share *vm_dma_new_shares(vm_core *c, vm_transfer *t, unsigned n) {
   vm_share *first = NULL;
-  for (unsigned i = 0; i < n; i++) {
-    vm_share *s = new_share(c);
+  while (n-- > 0) {
+    vm_share *s = new_share(c, t, n);
     if (!s) {
       for (vm_share *next; first; first = next) {
         next = first->next;
@@ -113,26 +119,22 @@ void vm_dma_free(vm_core *c) {
 
 /* ---- Rings -------------------------------------------------------------------------------- */
 
-static void append(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
-  vm_ring *ring = &c->rings[t->queue][r];
-  s->t = t;
-  s->bytes = (s->e1 - s->e0) * t->dst.esize;
-  s->item.is_share = true;
+static void append(vm_core *c, vm_share *s, unsigned r) {
+  vm_ring *ring = &c->rings[s->t->queue][r];
   if (ring->tail)
     ring->tail->next = s;
   else
     ring->head = s;
   ring->tail = s;
-  c->dma[r].queues |= (uint16_t)(1u << t->queue);
+  c->dma[r].queues |= (uint16_t)(1u << s->t->queue);
   ring->n++;
   c->shares_alive++;
 }
 
 vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r) {
-  vm_share *s = new_share(c);
+  vm_share *s = new_share(c, t, r);
   if (!s) return NULL;
-  vm_dma_split(t, r, c->code->queues[t->queue].rings, &s->e0, &s->e1);
-  append(c, t, s, r);
+  append(c, s, r);
   t->left++;
   t->finished &= (uint16_t) ~(1u << r);
   uint32_t n = c->rings[t->queue][r].n;
@@ -140,8 +142,8 @@ vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r) {
   return s;
 }
 
-void vm_dma_enqueue(vm_core *c, vm_transfer *t, vm_share *s, unsigned r) {
-  append(c, t, s, r);
+void vm_dma_enqueue(vm_core *c, vm_share *s, unsigned r) {
+  append(c, s, r);
   vm_dma_engine *d = &c->dma[r];
   if (!d->busy && (!d->armed || s->ready < d->armed_at)) {
     d->armed = true;
@@ -238,12 +240,13 @@ static void count_hbm(vm_core *c, const vm_share *s) {
 }
 
 static void wake_ringfull(vm_core *c, unsigned queue) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
-    if (c->eng[e].state != VM_RINGFULL || c->eng[e].ring_queue != queue) continue;
+  for (unsigned left = c->ring_waiters[queue]; left; left &= left - 1) {
+    unsigned e = (unsigned)__builtin_ctz(left);
     c->eng[e].state = VM_READY;
     vm_path_set_cause(&c->eng[e], (vm_moment){c->now, c->cause}, VM_WHY_RING);
     vm_post(c, VM_E_SEQ, e, c->now, 0);
   }
+  c->ring_waiters[queue] = 0;
 }
 
 /* The update of the semaphore by that ring's share of a transfer of c is on its way. */

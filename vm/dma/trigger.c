@@ -30,20 +30,11 @@ static vm_time generate(vm_core *c, vm_engine *en, unsigned queue, uint64_t n, v
   return at;
 }
 
-/* Gives the rings' shares their elements, and the time when each may begin; returns the number of
- * elements. */
-static uint64_t divide(vm_core *c, const vm_transfer *t, vm_share *s, vm_time at) {
-  unsigned rings = c->code->queues[t->queue].rings, r = 0;
-  uint32_t first = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
-  uint64_t split[ISA_NDMA + 1];
-  vm_dma_split_all(t, rings, split);
-  for (; s; s = s->next, r++) {
-    s->e0 = split[r];
-    s->e1 = split[r + 1];
-    vm_time wait = (vm_time)(first + r * c->cost[VM_DMA_STAGGER]) * VM_NS;
-    s->ready = at + vm_jitter(c, wait);
-  }
-  return split[rings] - split[0];
+/* Gives the rings' shares the time when each may begin. */
+static void stagger(vm_core *c, const vm_transfer *t, vm_share *s, vm_time at) {
+  uint32_t wait = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
+  for (; s; s = s->next, wait += c->cost[VM_DMA_STAGGER])
+    s->ready = at + vm_jitter(c, (vm_time)wait * VM_NS);
 }
 
 static void tell_trigger(vm_core *c, const vm_transfer *t, vm_time start, vm_time end,
@@ -113,7 +104,7 @@ static bool make_all(vm_core *c, unsigned e, const isa_insn *in, unsigned other,
 static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, vm_time start,
                    vm_time at) {
   unsigned rings = c->code->queues[t->queue].rings;
-  vm_share *s = vm_dma_new_shares(c, rings);
+  vm_share *s = vm_dma_new_shares(c, t, rings);
   if (!s) {
     vm_fault(c, ISA_NOMEM, vm_at_pc(e, c->eng[e].pc), "no memory for a transfer");
     return false;
@@ -123,13 +114,14 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
   t->sem_core = in->upd.core;
   t->left = rings;
   t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
-  uint64_t moved = divide(c, t, s, at);
+  stagger(c, t, s, at);
+  uint64_t moved = t->first[rings] - t->first[0];
   tell_trigger(c, t, start, t->is_static ? at : c->eng[e].dge_free.time, moved * t->dst.esize);
   if (c->check) vm_check_transfer(c, e, in, t, s);
   for (unsigned r = 0; r < rings; r++) {
     vm_share *next = s->next;
     s->next = NULL;
-    vm_dma_enqueue(c, t, s, r);
+    vm_dma_enqueue(c, s, r);
     s = next;
   }
   return true;
@@ -176,6 +168,7 @@ static bool rings_have_room(const vm_core *c, unsigned queue) {
 static vm_verdict wait_for_room(vm_core *c, unsigned e, unsigned queue) {
   c->eng[e].state = VM_RINGFULL;
   c->eng[e].ring_queue = queue;
+  c->ring_waiters[queue] |= (uint8_t)(1u << e);
   return VM_STALL;
 }
 

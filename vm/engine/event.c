@@ -33,11 +33,10 @@ static uint32_t before_it(const vm_event *v, uint32_t n, vm_time time, uint64_t 
   return lo;
 }
 
-/* Room for an event at the end: of the array, unless half of it is free at its front. */
-static bool has_room(vm_core *c) {
+/* Makes room for an event at the end: the array grows unless half of it is free at its front. */
+static bool make_room(vm_core *c) {
   vm_events *q = &c->events;
   uint32_t end = q->first + q->n;
-  if (end < q->cap) return true;
   if (q->first > q->cap / 2) {
     memmove(q->v, &q->v[q->first], q->n * sizeof *q->v);
     q->first = 0;
@@ -48,26 +47,30 @@ static bool has_room(vm_core *c) {
   return false;
 }
 
-/* Makes a gap before event i of those to come and returns it. */
-static vm_event *open_gap(vm_events *q, uint32_t i) {
+/* Makes a gap among those to come for one that does not come after all of them. */
+static vm_event *open_gap(vm_events *q, vm_time time, uint64_t rank) {
   vm_event *at = q->v + q->first;
-  uint32_t after = q->n++ - i;
+  uint32_t i = before_it(at, q->n, time, rank), after = q->n++ - i;
   if (after > i && q->first > 0) {
     q->first--;
     if (i) memmove(at - 1, at, i * sizeof *at);
     return at - 1 + i;
   }
-  if (after) memmove(at + i + 1, at + i, after * sizeof *at);
+  memmove(at + i + 1, at + i, after * sizeof *at);
   return at + i;
 }
 
 /* Makes room for an event of that time and class, to be filled in where it lies: an event that is
  * copied just after it was written is read before its bytes have arrived. NULL after a fault. */
-static vm_event *place(vm_core *c, vm_time at, uint32_t class) {
+static inline vm_event *place(vm_core *c, vm_time at, uint32_t class) {
   vm_events *q = &c->events;
-  if (!has_room(c)) return NULL;
+  if (q->first + q->n >= q->cap && !make_room(c)) return NULL;
   const uint64_t rank = (uint64_t) class << VM_RANK_CLASS | q->posted++;
-  vm_event *e = open_gap(q, before_it(q->v + q->first, q->n, at, rank));
+  vm_event *e = &q->v[q->first + q->n];
+  if (q->n == 0 || comes_before(e - 1, at, rank))
+    q->n++;
+  else
+    e = open_gap(q, at, rank);
   *e = (vm_event){.time = at, .rank = rank};
   return e;
 }

@@ -103,17 +103,36 @@ static void stage(vm_core *c, vm_item *it) {
     vm_each_view(c, ((vm_flight *)it)->in, &((vm_flight *)it)->a, snapshot_source, &s);
 }
 
+/* Whether an item reads bytes of one of n boxes. */
+static bool reads_any(const vm_item *it, const vm_box *b, unsigned n) {
+  for (const vm_box *src = it->src; src < it->src + it->nsrc; src++)
+    for (unsigned i = 0; i < n; i++)
+      if (vm_box_meet(&b[i], src)) return true;
+  return false;
+}
+
+/* Whether no share of a transfer reads bytes of the boxes, by what the whole transfer reads. */
+static bool is_apart(const vm_transfer *t, const vm_box *b, unsigned n) {
+  for (unsigned i = 0; i < n; i++)
+    if (t->nsrc > 1 || vm_box_meet(&b[i], &t->all[1])) return false;
+  return true;
+}
+
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
   for (unsigned i = 0; i < n; i++)
     vm_memory_wrote(dst[i].core == c->number || !c->peer ? &c->mem : &c->peer->mem, &dst[i]);
   if (c->timing_only) return;
   for (unsigned i = 0; c->lead->watched && i < n; i++) vm_hbm_wrote(c, &dst[i]);
   const vm_item *head = &c->lead->items;
+  const vm_transfer *apart = NULL; /* most often the shares of one follow one another */
   for (vm_item *it = head->next; it != head; it = it->next) {
+    if (it->is_share) {
+      const vm_transfer *t = ((const vm_share *)it)->t;
+      if (t != apart && is_apart(t, dst, n)) apart = t;
+      if (t == apart) continue;
+    }
     if (it == self || it->staged || it->start > c->now) continue;
-    for (unsigned i = 0; i < n * it->nsrc && !it->staged; i++)
-      if (vm_box_meet(&dst[i / it->nsrc], &it->src[i % it->nsrc]))
-        stage(it->core == c->number ? c : c->peer, it);
+    if (reads_any(it, dst, n)) stage(it->core == c->number ? c : c->peer, it);
   }
 }
 

@@ -223,13 +223,27 @@ static void freshen(vm_core *c, uint32_t tensor, uint64_t lo, uint64_t hi) {
   if (b->stale == 0) c->lead->stale--;
 }
 
-void vm_hbm_use(vm_core *c, const vm_box *box, bool overwrites) {
-  for (uint32_t i = 0; box->space == ISA_HBM && c->lead->stale && i < c->prog->ntensors; i++) {
-    vm_block *b = &c->hbm[i];
+/* The tensor with stale bytes that holds the box; prog->ntensors: none does. */
+static uint32_t stale_tensor(const vm_core *c, const vm_box *box) {
+  uint32_t i = 0, n = c->prog->ntensors;
+  if (box->space != ISA_HBM || !c->lead->stale) return n;
+  for (; i < n; i++) {
+    const vm_block *b = &c->hbm[i];
     uint64_t at = (uint64_t)(uintptr_t)b->data;
-    if (b->stale && box->lo >= at && box->hi <= at + b->bytes)
-      freshen(c, i, (overwrites ? box->lo : box->hi) - at, box->hi - at);
+    if (b->stale && box->lo >= at && box->hi <= at + b->bytes) break;
   }
+  return i;
+}
+
+bool vm_hbm_is_stale(const vm_core *c, const vm_box *box) {
+  return stale_tensor(c, box) < c->prog->ntensors;
+}
+
+void vm_hbm_use(vm_core *c, const vm_box *box, bool overwrites) {
+  uint32_t i = stale_tensor(c, box);
+  if (i == c->prog->ntensors) return;
+  uint64_t at = (uint64_t)(uintptr_t)c->hbm[i].data;
+  freshen(c, i, (overwrites ? box->lo : box->hi) - at, box->hi - at);
 }
 
 void vm_hbm_use_all(vm_core *c, uint32_t tensor) {

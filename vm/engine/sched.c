@@ -101,11 +101,13 @@ void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by) {
   vm_post_sem(to, t + (vm_time)c->cost[by.peer ? VM_SEM_PEER : VM_SEM_SEEN] * VM_NS, u, by);
 }
 
+/* The place of the event may be another one's as soon as the update is applied. */
 static void run_update(vm_core *c, const vm_event *ev) {
   isa_update u = {.kind = ev->update, .sem = ev->sem, .value = ev->value};
+  vm_where by = {.engine = ev->from, .dma = -1, .peer = ev->peer, .pc = ev->pc};
   c->cause = ev->node;
   if (c->check) vm_check_arrival(c, ev);
-  vm_sem_apply(c, &u, (vm_where){.engine = ev->from, .dma = -1, .peer = ev->peer, .pc = ev->pc});
+  vm_sem_apply(c, &u, by);
 }
 
 /* Runs the next event, whose place may be another one's as soon as it runs. Only what is needed is
@@ -118,11 +120,7 @@ static void run_next(vm_core *c, bool single) {
   q->first++;
   if (--q->n == 0) q->first = 0;
   switch (kind) {
-  case VM_E_SEM: {
-    const vm_event update = *ev;
-    run_update(c, &update);
-    break;
-  }
+  case VM_E_SEM: run_update(c, ev); break;
   case VM_E_DMA: vm_dma_event(c, who); break;
   case VM_E_DONE: vm_flight_done(c, who, value); break;
   default: vm_seq_run(c, who, single); break;
@@ -173,7 +171,9 @@ static void check_host_limits(vm_core *c) {
  * one. */
 static vm_core *first_core(vm_core *lead) {
   vm_core *peer = lead->peer;
-  const vm_event *a = vm_next_event(lead), *b = peer ? vm_next_event(peer) : NULL;
+  const vm_event *a = vm_next_event(lead), *b;
+  if (!peer) return a ? lead : NULL;
+  b = vm_next_event(peer);
   if (!a || !b) return a ? lead : b ? peer : NULL;
   if (a->time != b->time) return a->time < b->time ? lead : peer;
   return a->rank >> VM_RANK_CLASS <= b->rank >> VM_RANK_CLASS ? lead : peer;
@@ -193,8 +193,8 @@ static void loop(vm_core *lead, vm_until what, const vm_engine *en, vm_time unti
       return;
     }
     vm_time at = vm_next_event(c)->time;
-    if (what == VM_UNTIL_TIME && at > until) return;
-    if (lead->limits.time && at > lead->limits.time) {
+    if (at > horizon) {
+      if (what == VM_UNTIL_TIME && at > until) return;
       vm_fault(c, ISA_LIMIT, VM_NOWHERE, "simulated time reached its limit of %llu ns",
                (unsigned long long)(lead->limits.time / VM_NS));
       return;
@@ -204,7 +204,7 @@ static void loop(vm_core *lead, vm_until what, const vm_engine *en, vm_time unti
     poll_interrupt(lead);
     if (--lead->until_clock == 0) check_host_limits(lead);
     if (lead->debug && lead->debug->paused) return;
-    if (what == VM_UNTIL_EVENT || (what == VM_UNTIL_ISSUE && en->instructions != issued)) return;
+    if (single && (what == VM_UNTIL_EVENT || en->instructions != issued)) return;
   }
 }
 

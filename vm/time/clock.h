@@ -69,7 +69,7 @@ static inline vm_time vm_paced(vm_time span, uint32_t pace) {
   return pace == VM_PACE ? span : span / VM_PACE * pace + span % VM_PACE * pace / VM_PACE;
 }
 static inline vm_time vm_jitter(vm_core *c, vm_time span) {
-  return vm_paced(span, vm_jitter_pace(c));
+  return c->jitter ? vm_paced(span, vm_jitter_pace(c)) : span;
 }
 
 /* costs.c */
