@@ -27,7 +27,7 @@ enum { ITEMS = 256, WIDE = 32, ARENA = 1 << 16 };
 /* Nanoseconds of one thread from which on more than one is used, or a batch is begun: another
  * thread comes within 0.6 us if it has a core. Of a part of an instruction or transfer, on average;
  * and on one thread. */
-enum { WORTH = 3000, PART = 600, PART_ALONE = 2000 };
+enum { ENOUGH = 60000, WORTH = 3000, PART = 600, PART_ALONE = 2000 };
 /* Bytes of a transfer from which on its shares begin a batch, and bytes that something must move to
  * begin one on one thread, where a tile that fits into the cache gains nothing (transposes of [128,
  * 512] in 16 bits: 1.08 of the time); of a cut of a share; and that take 1 ns. */
@@ -58,11 +58,9 @@ typedef struct wide {
   const vm_transfer *of; /* NULL: an instruction */
 } wide;
 
-struct vm_batch {
-  vm_work *threads;
-  vm_workspace *work;
-  bool at_once;                      /* nothing waits */
-  bool several, eager;               /* threads; everything is worth them */
+/* What waits, in order, and what it touches. */
+typedef struct pile {
+  bool eager;
   uint32_t n, nwide, flights, parts; /* parts: flights and transfers */
   uint32_t least, slice;             /* partitions */
   size_t used;
@@ -71,26 +69,39 @@ struct vm_batch {
   uint16_t first[2][ISA_NENGINES]; /* the partition at which these begin */
   uint64_t touched[2][2][2];       /* by core, PSUM, written: parts of its memory */
   const waiting *failed;           /* by an error of the handler */
-  vm_pe_job product;               /* open: it comes before what waits */
-  vm_item of_product;
+  vm_work_task task;
   waiting v[ITEMS];
   wide wides[WIDE];
   _Alignas(16) char arena[ARENA]; /* operands, boxes */
+} pile;
+
+struct vm_batch {
+  vm_work *threads;
+  vm_workspace *work;
+  bool at_once;        /* nothing waits */
+  bool several, eager; /* threads; everything is worth them */
+  pile *next, *going;  /* being filled; begun, and not yet finished */
+  pile piles[2];
+  vm_pe_job product; /* open: it comes before what is in `next` */
+  vm_item of_product;
 };
 
-static void empty(struct vm_batch *b) {
-  b->n = b->nwide = b->flights = b->parts = b->least = 0;
-  b->used = 0;
-  b->ns = 0;
-  b->failed = NULL;
-  memset(b->engines, 0, sizeof b->engines);
-  memset(b->touched, 0, sizeof b->touched);
+static void empty(pile *p) {
+  p->n = p->nwide = p->flights = p->parts = p->least = 0;
+  p->used = 0;
+  p->ns = 0;
+  p->failed = NULL;
+  memset(p->engines, 0, sizeof p->engines);
+  memset(p->touched, 0, sizeof p->touched);
 }
 
 struct vm_batch *vm_batch_new(const isa_alloc *al) {
   struct vm_batch *b = al->fn(al->ud, NULL, 0, sizeof *b);
   if (!b) return NULL;
-  empty(b);
+  b->next = &b->piles[0];
+  b->going = &b->piles[1];
+  empty(b->next);
+  empty(b->going);
   b->product.open = false;
   b->product.number = 0;
   return b;
@@ -105,28 +116,28 @@ void vm_batch_begin(vm_core *lead) {
   b->at_once = lead->check || lead->debug || lead->hooks.event;
   b->several = b->threads && b->threads->threads > 1;
   b->eager = b->threads && b->threads->eager;
-  empty(b);
+  b->next->eager = b->going->eager = b->eager;
 }
 
 /* ---- Doing it ----------------------------------------------------------------------------- */
 
 /* The part of a share that belongs to slice `number` of n, if it is not cut by partitions. */
-static void move_slice(const struct vm_batch *b, const waiting *w, uint32_t number, uint32_t n) {
+static void move_slice(const pile *p, const waiting *w, uint32_t number, uint32_t n) {
   const vm_share *s = w->share;
   uint64_t elems = s->e1 - s->e0;
-  if (s->bytes >= (uint64_t)n * CUT || b->eager)
+  if (s->bytes >= (uint64_t)n * CUT || p->eager)
     vm_dma_move_elements(w->c, s, s->e0 + elems * number / n, s->e0 + elems * (number + 1) / n);
-  else if ((size_t)(w - b->v) % n == number)
+  else if ((size_t)(w - p->v) % n == number)
     vm_dma_move_elements(w->c, s, s->e0, s->e1);
 }
 
 static void do_slice(void *job, uint32_t number, void *room) {
-  struct vm_batch *b = job;
-  uint32_t lo = number * b->slice, hi = lo + b->slice;
-  for (const waiting *w = b->v; w < b->v + b->n; w++) {
+  pile *p = job;
+  uint32_t lo = number * p->slice, hi = lo + p->slice;
+  for (const waiting *w = p->v; w < p->v + p->n; w++) {
     uint32_t p0 = w->p0 > lo ? w->p0 : lo, p1 = w->p1 < hi ? w->p1 : hi;
     if (w->whole) {
-      move_slice(b, w, number, ISA_PMAX / b->slice);
+      move_slice(p, w, number, ISA_PMAX / p->slice);
     } else if (p0 >= p1) {
       continue;
     } else if (w->share) {
@@ -134,42 +145,85 @@ static void do_slice(void *job, uint32_t number, void *room) {
     } else {
       vm_dp *d = &w->c->eng[w->engine].dp;
       vm_verdict v = vm_run_lanes(d, w->in, w->a, w->lanes, p0 - w->p0, p1 - p0, room);
-      if (v == VM_FAULT && p0 == w->p0) b->failed = w;
+      if (v == VM_FAULT && p0 == w->p0) p->failed = w;
     }
   }
 }
 
-/* How many slices a batch is cut into. */
+/* How many slices what waits is cut into. */
 static uint32_t slices_of(const struct vm_batch *b, bool several) {
+  const pile *p = b->next;
   uint32_t thin = b->several && b->threads->threads > FEW ? THIN : SLICE;
-  uint32_t n = ISA_PMAX / (b->least > thin ? b->least : thin), most = n;
+  uint32_t n = ISA_PMAX / (p->least > thin ? p->least : thin), most = n;
   if (b->eager) return n;
-  if (!several && (!b->flights || b->parts < 2)) return 1;
-  uint64_t each = b->ns / b->parts, part = several ? PART : PART_ALONE;
+  if (!several && (!p->flights || p->parts < 2)) return 1;
+  uint64_t each = p->ns / p->parts, part = several ? PART : PART_ALONE;
   while (n > 1 && each / n < part) n /= 2;
   if (several && n < 2 * b->threads->threads) n = 2 * b->threads->threads;
   while (n > most || ISA_PMAX % n) n--;
   return n;
 }
 
+static void release(pile *p) {
+  for (const waiting *w = p->v; w < p->v + p->n; w++)
+    if (w->late) vm_dma_release_late(w->c, w->share);
+  empty(p);
+}
+
+static void finish_going(struct vm_batch *b) {
+  if (!b->going->n) return;
+  vm_work_finish(b->threads, &b->going->task, b->work);
+  release(b->going);
+}
+
+/* Does all that waits. */
 static void flush(struct vm_batch *b) {
+  pile *p = b->next;
   vm_pe_finish(&b->product);
-  if (!b->n) return;
-  bool several = vm_work_ready(b->threads, b->ns, WORTH);
+  finish_going(b);
+  if (!p->n) return;
+  bool several = vm_work_ready(b->threads, p->ns, WORTH);
   uint32_t n = slices_of(b, several);
-  b->slice = ISA_PMAX / n;
+  p->slice = ISA_PMAX / n;
   if (several)
-    vm_work_do(b->threads, do_slice, b, n, b->work);
+    vm_work_do(b->threads, do_slice, p, n, b->work);
   else
-    for (uint32_t i = 0; i < n; i++) do_slice(b, i, b->work);
-  for (uint32_t i = 0; i < b->n; i++)
-    if (b->v[i].late) vm_dma_release_late(b->v[i].c, b->v[i].share);
-  const waiting *failed = b->failed;
-  empty(b);
+    for (uint32_t i = 0; i < n; i++) do_slice(p, i, b->work);
+  const waiting *failed = p->failed;
+  release(p);
   if (failed)
     vm_fault(failed->c, ISA_FAULT, vm_at_pc(failed->engine, failed->pc), "%s",
              failed->c->eng[failed->engine].dp.fault);
 }
+
+/* Begins what waits, and leaves it to other threads. */
+static void hand_over(struct vm_batch *b) {
+  pile *p = b->next;
+  vm_pe_finish(&b->product);
+  finish_going(b);
+  uint32_t n = slices_of(b, true);
+  p->slice = ISA_PMAX / n;
+  vm_work_begin(b->threads, &p->task, do_slice, p, n);
+  b->next = b->going;
+  b->going = p;
+}
+
+/* Makes room for what must not be done together with what waits. */
+static void roll(struct vm_batch *b) {
+  if (vm_work_ready(b->threads, b->next->ns, WORTH))
+    hand_over(b);
+  else
+    flush(b);
+}
+
+/* Other threads should not be idle while enough waits. */
+static void keep_busy(struct vm_batch *b) {
+  if (!b->several || b->at_once || b->next->ns < ENOUGH || b->product.open) return;
+  if (b->going->n && !vm_work_is_done(&b->going->task)) return;
+  if (vm_work_ready(b->threads, b->next->ns, WORTH)) hand_over(b);
+}
+
+static bool nothing_waits(const struct vm_batch *b) { return !b->next->n && !b->going->n; }
 
 /* ---- What it touches ---------------------------------------------------------------------- */
 
@@ -184,20 +238,19 @@ static uint64_t pieces_of(const vm_box *box) {
 
 static bool in_hbm(const vm_box *box) { return box->space == ISA_HBM; }
 
-static inline void note(struct vm_batch *b, const vm_box *box, bool writes) {
+static inline void note(pile *p, const vm_box *box, bool writes) {
   if (!in_hbm(box) && box->lo < box->hi)
-    b->touched[box->core][box->space == ISA_PSUM][writes] |= pieces_of(box);
+    p->touched[box->core][box->space == ISA_PSUM][writes] |= pieces_of(box);
 }
 
-static void note_item(struct vm_batch *b, const vm_item *it) {
-  for (unsigned i = 0; i < it->nsrc; i++) note(b, &it->src[i], false);
-  for (unsigned i = 0; i < it->ndst; i++) note(b, &it->dst[i], true);
+static void note_item(pile *p, const vm_item *it) {
+  for (unsigned i = 0; i < it->nsrc; i++) note(p, &it->src[i], false);
+  for (unsigned i = 0; i < it->ndst; i++) note(p, &it->dst[i], true);
 }
 
 /* Writes of one transfer are of distinct elements: own is the transfer of the box, or NULL. */
-static bool meets_wide(const struct vm_batch *b, const vm_box *box, bool writes,
-                       const vm_transfer *own) {
-  for (const wide *w = b->wides; w < b->wides + b->nwide; w++) {
+static bool meets_wide(const pile *p, const vm_box *box, bool writes, const vm_transfer *own) {
+  for (const wide *w = p->wides; w < p->wides + p->nwide; w++) {
     bool same = writes && w->writes && own && w->of == own;
     if ((writes || w->writes) && !same && vm_box_meet(box, &w->box)) return true;
   }
@@ -212,29 +265,29 @@ static bool meets_item(const vm_item *it, const vm_box *box, bool writes, bool o
   return false;
 }
 
-/* Whether something in the batch writes the box or, if `writes` is set, reads it. */
-static bool meets(const struct vm_batch *b, const vm_box *box, bool writes,
-                  const vm_transfer *own) {
+/* Whether something in the pile writes the box or, if `writes` is set, reads it. */
+static bool meets(const pile *p, const vm_box *box, bool writes, const vm_transfer *own) {
   if (box->lo >= box->hi) return false;
-  if (in_hbm(box)) return meets_wide(b, box, writes, own);
-  const uint64_t *touched = b->touched[box->core][box->space == ISA_PSUM];
+  if (in_hbm(box)) return meets_wide(p, box, writes, own);
+  const uint64_t *touched = p->touched[box->core][box->space == ISA_PSUM];
   if (!((touched[1] | (writes ? touched[0] : 0)) & pieces_of(box))) return false;
-  for (const waiting *w = b->v; w < b->v + b->n; w++)
+  for (const waiting *w = p->v; w < p->v + p->n; w++)
     if (meets_item(w->item, box, writes, own && w->share && w->share->t == own)) return true;
   return false;
 }
 
-static bool meets_any(const struct vm_batch *b, const vm_item *it, const vm_transfer *own) {
+static bool meets_any(const pile *p, const vm_item *it, const vm_transfer *own) {
   for (unsigned i = 0; i < it->ndst; i++)
-    if (meets(b, &it->dst[i], true, own)) return true;
+    if (meets(p, &it->dst[i], true, own)) return true;
   for (unsigned i = 0; i < it->nsrc; i++)
-    if (meets(b, &it->src[i], false, own)) return true;
+    if (meets(p, &it->src[i], false, own)) return true;
   return false;
 }
 
-/* Finishes the open product if that item depends on it. */
-static void settle_product(struct vm_batch *b, const vm_item *it) {
+/* Finishes what has begun and that item depends on. */
+static void settle_begun(struct vm_batch *b, const vm_item *it) {
   bool meets = false;
+  if (b->going->n && meets_any(b->going, it, NULL)) finish_going(b);
   if (!b->product.open) return;
   for (unsigned i = 0; i < it->ndst; i++)
     meets |= meets_item(&b->of_product, &it->dst[i], true, false);
@@ -245,10 +298,10 @@ static void settle_product(struct vm_batch *b, const vm_item *it) {
 
 void vm_batch_settle(vm_core *c, const vm_item *it) {
   struct vm_batch *b = c->lead->mem.batch;
-  if (!it || meets_any(b, it, NULL))
+  if (!it || meets_any(b->next, it, NULL))
     flush(b);
   else
-    settle_product(b, it);
+    settle_begun(b, it);
 }
 
 /* ---- Instructions ------------------------------------------------------------------------- */
@@ -259,70 +312,74 @@ static void run_now(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight 
   if (f->item.copies) /* they go with the flight: no product may read them later */
     vm_pe_finish(&b->product);
   else
-    settle_product(b, &f->item);
+    settle_begun(b, &f->item);
   d->job = b->at_once || f->item.copies ? NULL : &b->product;
   if (vm_run_handler(d, f->in->op, &f->a) == VM_FAULT)
     vm_fault(c, d->no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(e, f->pc), "%s", d->fault);
   if (b->product.number != products) b->of_product = f->item;
 }
 
-/* n bytes that live as long as the batch is not empty. */
-static void *room_for(struct vm_batch *b, size_t n) {
-  void *at = b->arena + b->used;
-  b->used += (n + 15) / 16 * 16;
+/* n bytes that live as long as the pile is not empty. */
+static void *room_for(pile *p, size_t n) {
+  void *at = p->arena + p->used;
+  p->used += (n + 15) / 16 * 16;
   return at;
 }
 
-static void *keep(struct vm_batch *b, const void *from, size_t n) {
-  return memcpy(room_for(b, n), from, n);
+static void *keep(pile *p, const void *from, size_t n) {
+  return memcpy(room_for(p, n), from, n);
 }
 
-static bool has_room(const struct vm_batch *b) {
+static bool has_room(const pile *p) {
   size_t most = sizeof(vm_item) + sizeof(vm_operands) + sizeof(vm_lanes) + 64;
-  return b->n < ITEMS && b->nwide + VM_ACROSS <= WIDE && b->used + most <= ARENA;
+  return p->n < ITEMS && p->nwide + VM_ACROSS <= WIDE && p->used + most <= ARENA;
 }
 
-static void add_flight(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f,
+static void add_flight(pile *p, vm_core *c, unsigned e, const vm_flight *f,
                        vm_lanes *l) {
   l->rounding_count = c->eng[e].dp.rounding_count;
   if (l->rounds) c->eng[e].dp.rounding_count++;
-  for (unsigned i = 0; i < l->nacross; i++) b->wides[b->nwide++] = (wide){.box = l->across[i]};
-  b->v[b->n++] = (waiting){.c = c,
-                           .item = keep(b, &f->item, sizeof f->item),
+  for (unsigned i = 0; i < l->nacross; i++) p->wides[p->nwide++] = (wide){.box = l->across[i]};
+  p->v[p->n++] = (waiting){.c = c,
+                           .item = keep(p, &f->item, sizeof f->item),
                            .p0 = l->part,
                            .p1 = l->part + l->rows,
                            .engine = (uint8_t)e,
                            .pc = f->pc,
                            .in = f->in,
-                           .a = keep(b, &f->a, vm_operands_size(f->in->op)),
-                           .lanes = keep(b, l, sizeof *l)};
-  b->engines[c->number] |= (uint8_t)(1u << e);
-  b->first[c->number][e] = (uint16_t)l->part;
-  b->least = l->least > b->least ? l->least : b->least;
-  b->ns += l->ns;
-  b->flights++;
-  b->parts++;
-  note_item(b, &f->item);
+                           .a = keep(p, &f->a, vm_operands_size(f->in->op)),
+                           .lanes = keep(p, l, sizeof *l)};
+  p->engines[c->number] |= (uint8_t)(1u << e);
+  p->first[c->number][e] = (uint16_t)l->part;
+  p->least = l->least > p->least ? l->least : p->least;
+  p->ns += l->ns;
+  p->flights++;
+  p->parts++;
+  note_item(p, &f->item);
 }
 
 /* Whether partitions of an instruction depend on other partitions of what waits. An engine's lane p
  * has an accumulator, and works on partition p of an operand, counted from its first. */
-static bool crosses(const struct vm_batch *b, const vm_core *c, unsigned e, const vm_flight *f,
+static bool crosses(const pile *p, const vm_core *c, unsigned e, const vm_flight *f,
                     const vm_lanes *l) {
-  bool waits = b->engines[c->number] >> e & 1;
-  if (waits && b->first[c->number][e] != l->part) return true;
+  bool waits = p->engines[c->number] >> e & 1;
+  if (waits && p->first[c->number][e] != l->part) return true;
   for (unsigned i = 0; i < f->item.ndst; i++)
-    if (meets_wide(b, &f->item.dst[i], true, NULL)) return true;
+    if (meets_wide(p, &f->item.dst[i], true, NULL)) return true;
   for (unsigned i = 0; i < f->item.nsrc; i++)
-    if (meets_wide(b, &f->item.src[i], false, NULL)) return true;
+    if (meets_wide(p, &f->item.src[i], false, NULL)) return true;
   for (unsigned i = 0; i < l->nacross; i++)
-    if (meets(b, &l->across[i], false, NULL)) return true;
+    if (meets(p, &l->across[i], false, NULL)) return true;
   return false;
 }
 
-/* An instruction that is not cut: what it meets and what its engine has yet to do come first. */
+/* An instruction that is not cut: what it meets and what its engine has yet to do come first. What
+ * has begun does so in any case: the other threads may be needed. */
 static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
-  if (b->engines[c->number] >> e & 1 || meets_any(b, &f->item, NULL)) flush(b);
+  if (b->next->engines[c->number] >> e & 1 || meets_any(b->next, &f->item, NULL))
+    flush(b);
+  else
+    finish_going(b);
   if (!c->ended) run_now(b, c, e, f);
 }
 
@@ -337,7 +394,7 @@ static bool is_brief(const struct vm_batch *b, const vm_flight *f) {
 void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
   struct vm_batch *b = c->lead->mem.batch;
   vm_lanes l;
-  bool cut = vm_lanes_rows[f->in->op].least > 0, starts = b->n == 0 && !b->eager;
+  bool cut = vm_lanes_rows[f->in->op].least > 0, starts = nothing_waits(b) && !b->eager;
   if (starts && (!cut || is_brief(b, f))) {
     run_now(b, c, e, f);
     return;
@@ -346,19 +403,23 @@ void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
   bool waits = cut && !b->at_once && l.straight && !f->item.copies;
   if (!cut || (!waits && !b->several)) {
     run_whole(b, c, e, f);
-    return;
+  } else if (waits) {
+    if (!has_room(b->next) || crosses(b->next, c, e, f, &l)) roll(b);
+    add_flight(b->next, c, e, f, &l);
+    keep_busy(b);
+  } else {
+    flush(b);
+    l.part = 0; /* its parts are counted from its first partition */
+    add_flight(b->next, c, e, f, &l);
+    flush(b);
   }
-  if (!waits || !has_room(b) || crosses(b, c, e, f, &l)) flush(b);
-  if (!waits) l.part = 0; /* its parts are counted from its first partition */
-  add_flight(b, c, e, f, &l);
-  if (!waits) flush(b);
 }
 
 /* ---- Shares ------------------------------------------------------------------------------- */
 
 /* Notes an end of a share; true: the batch had none of that transfer. */
-static bool add_wide(struct vm_batch *b, const vm_box *box, bool writes, const vm_transfer *of) {
-  for (wide *w = b->wides + b->nwide; w-- > b->wides;) {
+static bool add_wide(pile *p, const vm_box *box, bool writes, const vm_transfer *of) {
+  for (wide *w = p->wides + p->nwide; w-- > p->wides;) {
     if (w->of != of || w->writes != writes || w->box.space != box->space ||
         w->box.core != box->core)
       continue;
@@ -368,17 +429,17 @@ static bool add_wide(struct vm_batch *b, const vm_box *box, bool writes, const v
     w->box.hi = w->box.hi > box->hi ? w->box.hi : box->hi;
     return false;
   }
-  b->wides[b->nwide++] = (wide){*box, writes, of};
+  p->wides[p->nwide++] = (wide){*box, writes, of};
   return true;
 }
 
-static waiting *add_share(struct vm_batch *b, vm_core *c, vm_share *s, bool first) {
-  waiting *w = &b->v[b->n++];
+static waiting *add_share(pile *p, vm_core *c, vm_share *s, bool first) {
+  waiting *w = &p->v[p->n++];
   w->c = c;
   w->item = &s->item;
   w->share = s;
-  b->parts += first;
-  b->ns += s->bytes / BYTES_NS;
+  p->parts += first;
+  p->ns += s->bytes / BYTES_NS;
   return w;
 }
 
@@ -389,18 +450,20 @@ static bool is_light(const struct vm_batch *b, const vm_transfer *t) {
 }
 
 /* A share by partitions: one end is in HBM, and near, the other one, in SBUF. False: it does not
- * wait, and the batch is empty. */
+ * wait, and nothing waits. */
 static bool add_lanes(struct vm_batch *b, vm_core *c, vm_share *s) {
   bool in = s->t->dst.space == ISA_SBUF;
   const vm_box *src = &s->item.src[0], *dst = &s->item.dst[0], *near = in ? dst : src;
-  if (!has_room(b) || meets_wide(b, dst, true, s->t) || meets_wide(b, src, false, s->t)) flush(b);
-  if (!b->n && is_light(b, s->t)) return false;
-  waiting *w = add_share(b, c, s, add_wide(b, in ? src : dst, !in, s->t));
+  pile *p = b->next;
+  if (!has_room(p) || meets_wide(p, dst, true, s->t) || meets_wide(p, src, false, s->t)) roll(b);
+  if (nothing_waits(b) && is_light(b, s->t)) return false;
+  p = b->next;
+  waiting *w = add_share(p, c, s, add_wide(p, in ? src : dst, !in, s->t));
   w->p0 = near->p0;
   w->p1 = near->p1;
   w->whole = false;
   w->late = true;
-  note(b, near, in);
+  note(p, near, in);
   return true;
 }
 
@@ -408,33 +471,41 @@ static bool add_lanes(struct vm_batch *b, vm_core *c, vm_share *s) {
 static void add_whole(struct vm_batch *b, vm_core *c, vm_share *s, bool late) {
   const vm_item *it = &s->item;
   bool first = false;
-  if (!late || !has_room(b) || meets_any(b, it, s->t)) flush(b);
-  for (unsigned i = 0; i < it->nsrc; i++) first |= add_wide(b, &it->src[i], false, s->t);
-  for (unsigned i = 0; i < it->ndst; i++) first |= add_wide(b, &it->dst[i], true, s->t);
-  waiting *w = add_share(b, c, s, first);
+  if (!late)
+    flush(b);
+  else if (!has_room(b->next) || meets_any(b->next, it, s->t))
+    roll(b);
+  pile *p = b->next;
+  for (unsigned i = 0; i < it->nsrc; i++) first |= add_wide(p, &it->src[i], false, s->t);
+  for (unsigned i = 0; i < it->ndst; i++) first |= add_wide(p, &it->dst[i], true, s->t);
+  waiting *w = add_share(p, c, s, first);
   w->whole = true;
   w->late = late;
-  note_item(b, it);
+  note_item(p, it);
 }
 
 bool vm_batch_share(vm_core *c, vm_share *s) {
   struct vm_batch *b = c->lead->mem.batch;
-  if (b->n == 0 && is_light(b, s->t)) {
-    settle_product(b, &s->item);
+  if (nothing_waits(b) && is_light(b, s->t)) {
+    settle_begun(b, &s->item);
     vm_dma_move_elements(c, s, s->e0, s->e1);
     return false;
   }
   bool waits = !b->at_once && !s->item.staged;
   if (waits && vm_dma_has_lanes(c, s) && add_lanes(b, c, s)) {
     s->t->late++;
+    keep_busy(b);
     return true;
   }
   bool free = b->several && vm_dma_in_any_order(s);
-  waits = waits && free && s->item.nsrc == 1 && (b->n || !is_light(b, s->t));
+  waits = waits && free && s->item.nsrc == 1 && (!nothing_waits(b) || !is_light(b, s->t));
   if (waits || (free && s->bytes >= (b->eager ? 2 : WORTH_BYTES))) {
     add_whole(b, c, s, waits);
     s->t->late += waits;
-    if (!waits) flush(b);
+    if (waits)
+      keep_busy(b);
+    else
+      flush(b);
   } else {
     vm_batch_settle(c, &s->item);
     vm_dma_move_elements(c, s, s->e0, s->e1);

@@ -162,12 +162,27 @@ static bool claim(vm_work_task *t, place *p, uint32_t *number) {
   return false;
 }
 
+/* Does chunks until none is left; shared: with other threads, so that their times are wanted. */
+static void work_on(vm_work_task *t, unsigned thread, void *room, bool shared) {
+  place p = place_of(t, thread);
+  int64_t start = shared ? now() : 0, best = INT64_MAX;
+  for (uint32_t i; claim(t, &p, &i);) {
+    t->fn(t->job, i, room);
+    if (!shared) continue;
+    int64_t end = now();
+    if (i + 1 < t->chunks && end - start < best) best = end - start; /* the last may be short */
+    start = end;
+  }
+  int64_t fastest = atomic_load_explicit(&t->fastest, memory_order_relaxed);
+  while (best < fastest && !atomic_compare_exchange_weak(&t->fastest, &fastest, best)) {
+  }
+}
+
 static void *serve(void *arg) {
   worker *k = arg;
   for (vm_work_task *t; (t = next_task(k));) {
-    place p = place_of(t, k->number);
     set_modes(t->modes);
-    for (uint32_t i; claim(t, &p, &i);) t->fn(t->job, i, k->room);
+    work_on(t, k->number, k->room, true);
     atomic_store_explicit(&k->box, 0, memory_order_release);
   }
   return NULL;
@@ -303,7 +318,7 @@ static void withdraw(vm_work_task *t, worker *k) {
     pass(looks);
 }
 
-/* Alone it would have taken as long as the caller's fastest chunk times the number of chunks. */
+/* Alone it would have taken as long as the fastest chunk times the number of chunks. */
 static void account(vm_work *w, int64_t took, int64_t alone, int64_t until) {
   w->balance += alone - took;
   if (w->balance > SAVED_NS) w->balance = SAVED_NS;
@@ -321,25 +336,26 @@ void vm_work_begin(vm_work *w, vm_work_task *t, vm_work_fn *fn, void *job, uint3
   t->threads = w->threads < 1 ? 1 : w->threads < chunks ? w->threads : chunks;
   t->offered = 0;
   atomic_init(&t->left, chunks);
+  atomic_init(&t->fastest, INT64_MAX);
   for (uint32_t i = 0; i < chunks; i++) atomic_init(&t->taken[i], false);
   if (chunks > 1 && w->threads > 1) offer(w, t);
   t->began = t->offered ? now() - start : 0;
 }
 
+bool vm_work_is_done(const vm_work_task *t) {
+  if (atomic_load_explicit(&t->left, memory_order_relaxed)) return false;
+  for (unsigned i = 0; i < t->offered; i++)
+    if (atomic_load_explicit(&t->by[i]->box, memory_order_relaxed) == ((uintptr_t)t | BEGUN))
+      return false;
+  return true;
+}
+
 void vm_work_finish(vm_work *w, vm_work_task *t, void *room) {
-  int64_t start = t->offered ? now() : 0, fastest = INT64_MAX, from = start, until;
-  place p = place_of(t, 0);
-  for (uint32_t i; claim(t, &p, &i);) {
-    t->fn(t->job, i, room);
-    if (!t->offered) continue;
-    until = now();
-    if (i + 1 < t->chunks && until - from < fastest)
-      fastest = until - from; /* the last one may be short */
-    from = until;
-  }
+  int64_t start = t->offered ? now() : 0;
+  work_on(t, 0, room, t->offered > 0);
   if (!t->offered) return;
   for (unsigned i = 0; i < t->offered; i++) withdraw(t, t->by[i]);
-  until = now();
+  int64_t until = now(), fastest = atomic_load(&t->fastest);
   if (fastest < INT64_MAX) account(w, t->began + until - start, fastest * t->chunks, until);
 }
 

@@ -56,11 +56,14 @@ typedef struct vm_work_task {
   uint64_t modes;   /* of floating-point arithmetic, the caller's */
   atomic_uint left; /* chunks that nobody has claimed */
   atomic_bool taken[VM_WORK_CHUNKS];
-  int64_t began;    /* how long the beginning took */
+  _Atomic int64_t fastest; /* of its chunks: nanoseconds */
+  int64_t began;        /* how long the beginning took */
   unsigned offered; /* to so many threads: */
   struct vm_worker *by[VM_WORK_THREADS];
 } vm_work_task;
 void vm_work_begin(vm_work *w, vm_work_task *t, vm_work_fn *fn, void *job, uint32_t chunks);
+/* Whether other threads have done all of it, so that vm_work_finish would take no time. */
+bool vm_work_is_done(const vm_work_task *t);
 void vm_work_finish(vm_work *w, vm_work_task *t, void *room);
 /* In a chunk: returns once *flag is set by another one, which has begun. */
 void vm_work_wait(const atomic_bool *flag);
