@@ -42,6 +42,7 @@ typedef struct vm_worker { /* a thread */
 static struct threads {
   pthread_mutex_t lock;
   unsigned users, pretended;
+  bool absent;         /* for tests: nothing is offered to them */
   bool refused;        /* the host gave no more threads */
   bool watches_forks;  /* pthread_atfork has been called */
   atomic_uint started; /* workers in v */
@@ -97,6 +98,7 @@ unsigned vm_work_cores(void) {
 }
 
 void vm_work_pretend(unsigned n) { all.pretended = n; }
+void vm_work_absent(bool absent) { all.absent = absent; }
 
 /* ---- A thread ----------------------------------------------------------------------------- */
 
@@ -338,7 +340,7 @@ void vm_work_begin(vm_work *w, vm_work_task *t, vm_work_fn *fn, void *job, uint3
   atomic_init(&t->left, chunks);
   atomic_init(&t->fastest, INT64_MAX);
   for (uint32_t i = 0; i < chunks; i++) atomic_init(&t->taken[i], false);
-  if (chunks > 1 && w->threads > 1) offer(w, t);
+  if (chunks > 1 && w->threads > 1 && !all.absent) offer(w, t);
   t->began = t->offered ? now() - start : 0;
 }
 

@@ -35,6 +35,9 @@ unsigned vm_work_cores(void);
 /* For tests: from now on every vm_work_open finds n cores, and every job is worth splitting; 0: as
  * the host really is. */
 void vm_work_pretend(unsigned n);
+/* For tests: from now on other threads get nothing, so that what is left to them is done as late as
+ * it may be. */
+void vm_work_absent(bool absent);
 
 /* *w may use `threads` threads, at most as many as there are cores; 0: that many. Each has `room`
  * bytes of its own; the number must be the same everywhere in a process. */
@@ -57,8 +60,8 @@ typedef struct vm_work_task {
   atomic_uint left; /* chunks that nobody has claimed */
   atomic_bool taken[VM_WORK_CHUNKS];
   _Atomic int64_t fastest; /* of its chunks: nanoseconds */
-  int64_t began;        /* how long the beginning took */
-  unsigned offered; /* to so many threads: */
+  int64_t began;           /* how long the beginning took */
+  unsigned offered;        /* to so many threads: */
   struct vm_worker *by[VM_WORK_THREADS];
 } vm_work_task;
 void vm_work_begin(vm_work *w, vm_work_task *t, vm_work_fn *fn, void *job, uint32_t chunks);
