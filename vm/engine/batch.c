@@ -89,7 +89,7 @@ struct vm_batch {
   bool several, eager; /* threads; everything is worth them */
   pile *next, *going;  /* being filled; begun, and not yet finished */
   pile piles[2];
-  vm_pe_job product; /* open: it comes before what is in `next` */
+  vm_pe_job product; /* open: it comes before what is in `next`, and nothing is going */
   vm_item of_product;
 };
 
@@ -293,10 +293,9 @@ static bool meets_any(const pile *p, const vm_item *it, const vm_transfer *own) 
   return false;
 }
 
-/* Finishes what has begun and that item depends on. */
-static void settle_begun(struct vm_batch *b, const vm_item *it) {
+/* Finishes the open product if that item depends on it. */
+static void settle_product(struct vm_batch *b, const vm_item *it) {
   bool meets = false;
-  if (b->going->n && meets_any(b->going, it, NULL)) finish_going(b);
   if (!b->product.open) return;
   for (unsigned i = 0; i < it->ndst; i++)
     meets |= meets_item(&b->of_product, &it->dst[i], true, false);
@@ -307,21 +306,24 @@ static void settle_begun(struct vm_batch *b, const vm_item *it) {
 
 void vm_batch_settle(vm_core *c, const vm_item *it) {
   struct vm_batch *b = c->lead->mem.batch;
-  if (!it || meets_any(b->next, it, NULL))
+  if (!it || meets_any(b->next, it, NULL)) {
     flush(b);
-  else
-    settle_begun(b, it);
+  } else {
+    if (meets_any(b->going, it, NULL)) finish_going(b);
+    settle_product(b, it);
+  }
 }
 
 /* ---- Instructions ------------------------------------------------------------------------- */
 
+/* Nothing has been handed over. */
 static void run_now(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
   vm_dp *d = &c->eng[e].dp;
   uint32_t products = b->product.number;
   if (f->item.copies) /* they go with the flight: no product may read them later */
     vm_pe_finish(&b->product);
   else
-    settle_begun(b, &f->item);
+    settle_product(b, &f->item);
   d->job = b->at_once || f->item.copies ? NULL : &b->product;
   if (vm_run_handler(d, f->in->op, &f->a) == VM_FAULT)
     vm_fault(c, d->no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(e, f->pc), "%s", d->fault);
@@ -379,8 +381,8 @@ static bool crosses(const pile *p, const vm_core *c, unsigned e, const vm_flight
   return false;
 }
 
-/* An instruction that is not cut: what it meets and what its engine has yet to do come first. What
- * has begun does so in any case: the other threads may be needed. */
+/* An instruction that is not cut: what it meets and what its engine has yet to do come first. So
+ * does what has been handed over: the instruction may need the other threads. */
 static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
   if (b->next->engines[c->number] >> e & 1 || meets_any(b->next, &f->item, NULL))
     flush(b);
@@ -493,7 +495,7 @@ static void add_whole(struct vm_batch *b, vm_core *c, vm_share *s, bool late) {
 bool vm_batch_share(vm_core *c, vm_share *s) {
   struct vm_batch *b = c->lead->mem.batch;
   if (nothing_waits(b) && is_light(b, s->t)) {
-    settle_begun(b, &s->item);
+    settle_product(b, &s->item);
     vm_dma_move_elements(c, s, s->e0, s->e1);
     return false;
   }
