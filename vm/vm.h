@@ -265,9 +265,9 @@ typedef struct vm_transfer {
   uint32_t pc;   /* of the instruction that triggered it */
   uint32_t node; /* of the trigger, in the record of causes */
   uint8_t engine, queue, prio;
-  bool signals, is_static, stale; /* stale: its shares need vm_hbm_use */
-  bool large;                     /* it writes an output that the host's caches do not hold */
-  uint8_t hbm_bytes;              /* read and written in HBM for an element of dst */
+  bool signals, is_static, stale[2]; /* stale: dst, its sources need vm_hbm_use */
+  bool large;                        /* it writes an output that the host's caches do not hold */
+  uint8_t hbm_bytes;                 /* read and written in HBM for an element of dst */
   uint8_t shares; /* that have elements: that of ring r first[r] .. first[r + 1] - 1 */
   uint64_t first[ISA_NDMA + 1];
   uint8_t sem, sem_core; /* what it signals, and whose it is */

@@ -362,15 +362,16 @@ static uint64_t bytes_of(const vm_share *s) { return (s->e1 - s->e0) * s->t->dst
 
 /* Before a share moves, or its sources are copied aside. */
 static void use_sources(vm_core *c, const vm_share *s) {
-  for (unsigned i = 0; i < s->item.nsrc && s->t->stale; i++) vm_hbm_use(c, &s->item.src[i], false);
+  for (unsigned i = 0; i < s->item.nsrc && s->t->stale[1]; i++)
+    vm_hbm_use(c, &s->item.src[i], false);
 }
 
 /* Its destination is overwritten where it has all the bytes of its box. */
 void vm_dma_use(vm_core *c, const vm_share *s) {
   const vm_transfer *t = s->t;
   const vm_box *dst = &s->item.dst[0];
-  if (!t->stale) return;
   if (!s->item.staged) use_sources(c, s);
+  if (!t->stale[0]) return;
   vm_hbm_use(c, dst, !t->rows && !t->accumulates && dst->hi - dst->lo == bytes_of(s));
 }
 

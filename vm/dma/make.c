@@ -237,7 +237,6 @@ static unsigned outer_of(const vm_view *v, unsigned d) {
 
 /* What all elements of dst and src may touch, and how shares divide it. */
 static void find_reach(const vm_core *c, vm_transfer *t) {
-  t->stale = t->nsrc > 1;
   for (unsigned k = 0; k < 2; k++) {
     const vm_view *v = k ? &t->src : &t->dst;
     bool whole = k ? t->permuted || t->src_indexed == 0 : t->dst_indexed;
@@ -245,7 +244,7 @@ static void find_reach(const vm_core *c, vm_transfer *t) {
     if (whole) t->all[k] = t->whole;
     t->outer[k] = (uint8_t)outer_of(v, 0);
     t->row[k] = whole ? 0 : row_of(v, t->outer[k]);
-    t->stale |= vm_hbm_is_stale(c, &t->all[k]);
+    t->stale[k] = vm_hbm_is_stale(c, &t->all[k]) || (k && t->nsrc > 1);
   }
 }
 
@@ -396,8 +395,8 @@ static void narrow(vm_box *b, const vm_view *v, unsigned d, uint64_t first, uint
  * dimension that has more than one element per row and divides the part, and the rows of the
  * dimension outside of it in which the part begins and ends. d: the outermost that has more than
  * one row, of `each` elements. */
-static void narrow_to(vm_box *b, const vm_view *v, unsigned d, uint64_t each, uint64_t e0,
-                      uint64_t e1) {
+static inline void narrow_to(vm_box *b, const vm_view *v, unsigned d, uint64_t each, uint64_t e0,
+                             uint64_t e1) {
   for (; each && e0 < e1; each = row_of(v, d)) {
     uint64_t first = vm_quotient(e0, each), last = vm_quotient(e1, each);
     uint64_t begin = e0 - first * each, more = e1 - last * each;
