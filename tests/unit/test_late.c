@@ -36,6 +36,25 @@
 #define OPERANDS                                                                 \
   "section vector\n memset u, 7\n memset h, 2.0\n tensor_copy x[:, 64:128], u\n" \
   " tensor_copy x[:, 0:64], t $loaded>=16\n drain\n nop $ready++\n"
+/* A transpose of x, and some time later `second`, which may be another one of the same weights. */
+#define TURNS(rounds, second)                                                               \
+  HEAD "x tile sbuf float32[128, 128]\nid tile sbuf float32[128, 128]\n"                    \
+       "p tile psum float32[128, 2, 128]\n"                                                 \
+       "section sync\n dma_copy t, a, queue=q $loaded\n" STORES                             \
+       "section gpsimd\n memset id, 1.0\n affine_select id, id, 0.0, pattern=[[-1, 128]], " \
+       "multiplier=1, cmp=is_equal $ready++\n halt\n"                                       \
+       "section tensor\n nop $ready>=2\n mov r7, " rounds                                   \
+       "\n.d: sub r7, r7, 1\n bgt r7, 0, .d\n ldweights x\n"                                \
+       " matmul p[:, 0, :], id, transpose=true\n mov r7, 250\n"                             \
+       ".e: sub r7, r7, 1\n bgt r7, 0, .e\n" second " $copied++\n halt\n"
+#define SAME " matmul p[:, 1, :], id, transpose=true"
+#define CORNER ", tile_rows=32, tile_cols=32, tile_col=0, tile_row="
+#define TURNED                                                   \
+  "section vector\n memset u, 7\n tensor_copy x[:, 64:128], u\n" \
+  " tensor_copy x[:, 0:64], t $loaded>=16\n nop $ready>=1\n drain\n nop $ready++\n" WAIT
+#define TURNED_RESULT                                    \
+  " tensor_copy u[:, 0:32], p[:, 0, 16:48] $copied>=1\n" \
+  " tensor_copy u[:, 32:64], p[:, 1, 16:48] $seen++\n halt\n"
 #define RESULT " tensor_copy u, p[:, 0:64] $copied>=1 $seen++\n halt\n"
 
 static const struct {
@@ -112,6 +131,22 @@ static const struct {
      PRODUCT("500", "\n ldweights h, perf=double_row\n matmul p[0:64, 64:128], h, perf=double_row, "
                     "acc=add\n ldweights x[:, 0:64]\n matmul p[0:64, :], x, acc=add") OPERANDS WAIT
      " memset x[0:64, :], 3\n memset h, 1.0\n" RESULT},
+    {"an instruction writes what a transpose turns",
+     TURNS("450", SAME) TURNED " memset x[0:64, 0:32], 3.0\n" TURNED_RESULT},
+    {"an instruction writes the identity of transposes",
+     TURNS("450", SAME) TURNED " memset id[0:32, :], 0.0\n" TURNED_RESULT},
+    {"a sequencer writes what a transpose turns",
+     TURNS("450", SAME) TURNED " mov r1, 5\n tensor_store x[20:21, 127:128], r1\n" TURNED_RESULT},
+    {"a sequencer writes the identity of transposes",
+     TURNS("450", SAME) TURNED " mov r1, 0\n tensor_store id[20:21, 20:21], r1\n" TURNED_RESULT},
+    {"a transfer writes the identity and what a transpose turns",
+     TURNS("1000", SAME) TURNED TURNED_RESULT
+     "section scalar\n nop $ready>=2\n" WAIT " dma_copy x[0:32, 0:64], x[32:64, 64:128], queue=w\n"
+     " dma_copy id[0:64, 0:64], id[64:128, 0:64], queue=w\n halt\n"},
+    {"other weights follow a transpose",
+     TURNS("450", " ldweights x[0:32, 0:32]" CORNER "0\n ldweights x[32:64, 0:32]" CORNER "32\n"
+                  " matmul p[0:32, 1, 0:32], id[0:32, 0:32], transpose=true" CORNER "0") TURNED
+     " memset x[0:64, 0:32], 3.0\n" TURNED_RESULT},
     {"device_print", HEAD LOAD VECTOR " device_print \"t\", t[0:128, 0:1]\n nop $seen++\n halt\n"},
 };
 
@@ -184,9 +219,10 @@ static void ignore(void *ud, const soma_event *e) { (void)ud, (void)e; }
 enum { PRETENDED = 8, HOST = 2, ABSENT = 64, ALL = 5 };
 static const unsigned threads[ALL] = {1, HOST, PRETENDED, HOST | ABSENT, PRETENDED | ABSENT};
 
-/* how 0: one thread, and a listener. */
+/* how 0: one thread, and a listener. At `stop`, if there is one, the host writes a partition. */
 static seen run(const char *form, unsigned delay, unsigned how, soma_time stop) {
   static int32_t a[128 * 64], x[128 * 64];
+  static const uint8_t zeros[2048]; /* all tiles of a partition */
   char text[4096];
   uint64_t h = 14695981039346656037u;
   soma_options o = SOMA_OPTIONS_INIT;
@@ -208,6 +244,7 @@ static seen run(const char *form, unsigned delay, unsigned how, soma_time stop) 
     assert_int_equal(soma_run_save(b.r, &saved, &n), SOMA_OK);
     h = mix(h, saved, n);
     soma_bytes_free(saved);
+    assert_int_equal(soma_memory_write(b.m, SOMA_SBUF, 20, 0, zeros, sizeof zeros), SOMA_OK);
   }
   assert_int_equal(soma_run_until(b.r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
   for (int i = 0; i < 2; i++) {
@@ -259,6 +296,13 @@ static void stops_see_all_that_has_ended(void **state) {
     assert_true(same(run(text, LAST, 8, ns * 1000000), run(text, LAST, 0, ns * 1000000)));
 }
 
+static void the_host_writes_what_transposes_read(void **state) {
+  static const char text[] = TURNS("450", SAME) TURNED TURNED_RESULT;
+  (void)state;
+  for (soma_time ns = 2000; ns < 4000; ns += full_or(7, 37))
+    assert_true(same(run(text, FIRST, 1, ns * 1000000), run(text, FIRST, 0, ns * 1000000)));
+}
+
 /* A machine that stays, and with it the threads: to start them takes longer than most programs
  * here, and costs so much that a run then does the rest alone. */
 static int hold_threads(void **state) {
@@ -276,6 +320,7 @@ int main(void) {
       cmocka_unit_test(nothing_sees_what_waits),
       cmocka_unit_test(nothing_overtakes_what_was_handed_over),
       cmocka_unit_test(stops_see_all_that_has_ended),
+      cmocka_unit_test(the_host_writes_what_transposes_read),
   };
   return cmocka_run_group_tests(tests, hold_threads, let_go);
 }

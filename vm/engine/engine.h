@@ -64,7 +64,7 @@ bool vm_first_zero(const vm_view *v, uint32_t *p, uint64_t *i);
 
 /* memory.c */
 /* Notes that bytes of a box of m's SBUF or PSUM are about to be written: a save looks at no byte of
- * a partition after the last one noted. */
+ * a partition after the last one noted, and the tensor engine keeps what it reads later. */
 void vm_memory_wrote(const vm_memory *m, const vm_box *box);
 /* Whether the tensor of a box still has stale bytes: see vm_hbm_use. */
 bool vm_hbm_is_stale(const vm_core *c, const vm_box *box);

@@ -1,6 +1,7 @@
 /* Host memory: a core's own memories, pages, and blocks of HBM tensors that wait for the next run.
  */
 #include "engine.h"
+#include "../op/pe.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -273,6 +274,8 @@ void vm_hbm_wrote(vm_core *c, const vm_box *box) {
 
 void vm_memory_wrote(const vm_memory *m, const vm_box *box) {
   if (box->space != ISA_SBUF && box->space != ISA_PSUM) return;
+  if (box->space == ISA_SBUF)
+    vm_pe_overwrite(&m->array->weights, m->sbuf, m->sbuf_pitch, box->lo, box->hi);
   uint64_t *reach = &m->reach[box->space == ISA_PSUM];
   if (box->hi > *reach) *reach = box->hi;
 }

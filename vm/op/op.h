@@ -128,11 +128,25 @@ enum { VM_WEIGHTS = ISA_PMAX + 16 };
 /* Bytes from row to row of the elements before conversion. */
 enum { VM_RAW_ROW = 4 * ISA_PMAX };
 
+/* An operand in SBUF that has not been written since it was read: rows that are dense, `step` bytes
+ * apart. */
+typedef struct vm_unchanged {
+  const uint8_t *at; /* NULL: none, or it has been written */
+  int64_t step;
+  size_t bytes; /* of a row */
+  uint16_t part, rows;
+  uint8_t dtype;
+} vm_unchanged;
+
 /* The stationary operands of the tensor engine. A tile at (row, column) of the array, which are
  * multiples of 32, is described by tile[row / 32][column / 32]. Its values as fp32 begin at
  * w[VM_LANES * row][column], and its elements before conversion, dense in each partition, at
- * raw[row][4 * column] (not kept for pairs and mx). */
+ * raw[row][4 * column] (not kept for pairs and mx). Those of the last tile may still be only where
+ * they were loaded from. */
 typedef struct vm_weights {
+  vm_unchanged source; /* of the tile at (source_row, source_col); NULL: all are in raw */
+  uint8_t source_row, source_col;
+  vm_unchanged identity;                    /* a moving operand that turned out to be one */
   float w[VM_LANES * ISA_PMAX][VM_WEIGHTS]; /* [k][m] */
   uint8_t raw[ISA_PMAX][VM_RAW_ROW];
   vm_stationary tile[ISA_PMAX / 32][ISA_PMAX / 32];

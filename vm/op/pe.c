@@ -212,20 +212,35 @@ static void take_row(uint32_t *from, const float *x, uint32_t k, size_t n) {
   for (; j < n; j++) from[j] = x[j] != 0 ? k : from[j];
 }
 
-/* Whether the first n columns of the moving operand, which is dense, are those of an identity, or
- * of one times a number. Only their bits are compared: other zeros and numbers are left to
- * take_row. */
-static bool is_identity(const vm_dp *d, const vm_view *v, size_t n) {
+/* Whether the rows of a dense operand are those of an identity, or of one times a number. Only
+ * their bits are compared: other zeros and numbers are left to take_row. */
+static bool is_diagonal(const vm_dp *d, const vm_view *v) {
   uint8_t line[2 * 4 * ISA_PMAX] = {0}; /* a row that moves one to the left from each row to the
                                            next */
-  const uint8_t *first = vm_row_at(v, 0, 0), *want = line + 4 * ISA_PMAX;
+  const uint8_t *row = v->at, *want = line + 4 * ISA_PMAX;
+  const size_t bytes = (size_t)v->elems * v->esize;
   float one;
-  if (!first || n > v->num[0]) return false;
-  d->k->load[v->dtype](&one, first, 1);
+  d->k->load[v->dtype](&one, row, 1);
   if (one == 0) return false;
-  memcpy(line + 4 * ISA_PMAX, first, v->esize);
-  for (uint32_t k = 0; k < v->num[0]; k++, want -= v->esize)
-    if (memcmp(first + (int64_t)k * v->step[0], want, n * v->esize) != 0) return false;
+  memcpy(line + 4 * ISA_PMAX, row, v->esize);
+  for (uint32_t k = 0; k < v->num[0]; k++, row += v->step[0], want -= v->esize)
+    if (memcmp(row, want, bytes) != 0) return false;
+  return true;
+}
+
+static bool is_noted(const vm_unchanged *u, const vm_view *v) {
+  return u->at == v->at && u->step == v->step[0] && u->bytes == v->elems * v->esize &&
+         u->rows == v->num[0] && u->dtype == v->dtype;
+}
+
+/* Whether the moving operand is an identity. That holds until it is written: programs have one
+ * identity for all transposes. */
+static bool is_identity(const vm_dp *d, const vm_view *v) {
+  vm_unchanged *known = &d->weights->identity;
+  if (!vm_row_at(v, 0, 0) || v->elems > v->num[0]) return false;
+  if (is_noted(known, v)) return true;
+  if (!is_diagonal(d, v)) return false;
+  if (d->job && v->space == ISA_SBUF) vm_pe_note(known, v);
   return true;
 }
 
@@ -235,13 +250,15 @@ static void choose_rows(const vm_dp *d, const struct vm_MATMUL *a, const vm_stat
                         uint64_t i, size_t n) {
   uint32_t from[VM_COLUMNS], k = t->k;
   uint8_t *to = (uint8_t *)d->scratch;
+  int64_t step;
+  const uint8_t *first = vm_pe_raw(d->weights, a->tile_row, a->tile_col, &step);
   const unsigned esize = isa_dtype_bytes(t->dtype);
   for (size_t j = 0; j < n; j++) from[j] = k;
   while (k-- > 0) take_row(from, vm_in(d, d->row[0], &a->src, k, i, n), k, n);
   for (size_t j = 0; j < n; j++, to += VM_RAW_ROW) {
     memset(to, 0, VM_RAW_ROW);
     if (from[j] == t->k) continue;
-    const uint8_t *raw = vm_pe_raw(d, a->tile_row + from[j], a->tile_col);
+    const uint8_t *raw = first + from[j] * step;
     for (unsigned m = 0; esize == 1 && m < t->m; m++) to[2 * m] = raw[m];
     if (esize > 1) memcpy(to, raw, t->m * esize);
   }
@@ -259,19 +276,20 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
                        isa_dtypes[t->dtype].name, bytes, isa_dtypes[a->dst.dtype].name);
   for (uint64_t i = 0; i < a->dst.elems; i += VM_COLUMNS) {
     size_t n = a->dst.elems - i < VM_COLUMNS ? (size_t)(a->dst.elems - i) : VM_COLUMNS, count;
-    const uint8_t *rows = vm_pe_raw(d, a->tile_row, a->tile_col);
-    if (esize == 1 || i > 0 || !is_identity(d, &a->src, n)) {
+    int64_t step;
+    const uint8_t *rows = vm_pe_raw(d->weights, a->tile_row, a->tile_col, &step);
+    if (esize == 1 || !is_identity(d, &a->src)) {
       choose_rows(d, a, t, i, n);
       rows = (const uint8_t *)d->scratch;
+      step = VM_RAW_ROW;
     }
     uint8_t *slots = whole_slots(d, &a->dst, i, n, &count);
     if (slots) {
       mark_whole(slots, t->m, count);
-      vm_kern_turn(vm_row_at(&a->dst, 0, i), (ptrdiff_t)d->psum_pitch, rows, VM_RAW_ROW, n, t->m,
-                   bytes);
+      vm_kern_turn(vm_row_at(&a->dst, 0, i), (ptrdiff_t)d->psum_pitch, rows, step, n, t->m, bytes);
       continue;
     }
-    vm_kern_turn(out, OUT_ROW, rows, VM_RAW_ROW, n, t->m, bytes);
+    vm_kern_turn(out, OUT_ROW, rows, step, n, t->m, bytes);
     for (uint32_t m = 0; m < t->m; m++) {
       bool fresh[VM_COLUMNS];
       take_fresh(d, &a->dst, m, i, n, fresh);

@@ -17,12 +17,17 @@ void vm_pe_load(vm_dp *d, unsigned row, unsigned col, vm_stationary tile);
 float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col);
 void vm_pe_ready(const vm_dp *d, unsigned row, unsigned col);
 void vm_pe_convert(const vm_dp *d, unsigned row, unsigned col, unsigned first, unsigned n);
-/* The elements from which it was loaded, VM_RAW_ROW bytes per partition; none for pairs and mx. */
-const uint8_t *vm_pe_raw(const vm_dp *d, unsigned row, unsigned col);
+/* The elements from which it was loaded, *step bytes from partition to partition; none for pairs
+ * and mx. */
+const uint8_t *vm_pe_raw(const vm_weights *w, unsigned row, unsigned col, int64_t *step);
+/* Notes a dense operand in SBUF that may be read later (d->job). */
+void vm_pe_note(vm_unchanged *u, const vm_view *v);
+/* Must come before bytes lo to hi - 1 of partitions of SBUF, which begins there, are written. */
+void vm_pe_overwrite(vm_weights *w, const uint8_t *sbuf, size_t pitch, uint64_t lo, uint64_t hi);
 /* For saved runs: row k of the weights; the elements of partition p as words, zero where no tile
  * has any; and back, the elements of all tiles from rows of such words in raw. */
 void vm_pe_weights_row(const vm_dp *d, unsigned k, float out[ISA_PMAX]);
-void vm_pe_words_row(vm_weights *w, unsigned p, uint32_t out[ISA_PMAX]);
+void vm_pe_words_row(const vm_weights *w, unsigned p, uint32_t out[ISA_PMAX]);
 void vm_pe_from_words(vm_weights *w);
 /* Marks the elements of a PSUM operand as not yet written by a matmul. */
 void vm_pe_set_fresh(const vm_dp *d, const vm_view *v);

@@ -9,7 +9,50 @@ vm_stationary *vm_pe_tile(const vm_dp *d, unsigned row, unsigned col) {
   return &d->weights->tile[row / 32][col / 32];
 }
 
+/* ---- Elements ----------------------------------------------------------------------------- */
+
+/* Their place in raw. */
+static uint8_t *raw_of(vm_weights *w, unsigned row, unsigned col) { return &w->raw[row][4 * col]; }
+
+const uint8_t *vm_pe_raw(const vm_weights *w, unsigned row, unsigned col, int64_t *step) {
+  bool there = w->source.at && w->source_row == row && w->source_col == col;
+  *step = there ? w->source.step : VM_RAW_ROW;
+  return there ? w->source.at : &w->raw[row][4 * col];
+}
+
+void vm_pe_note(vm_unchanged *u, const vm_view *v) {
+  *u = (vm_unchanged){.at = v->at,
+                      .step = v->step[0],
+                      .bytes = (size_t)v->elems * v->esize,
+                      .part = v->part,
+                      .rows = (uint16_t)v->num[0],
+                      .dtype = v->dtype};
+}
+
+/* The elements of every tile are in raw then. */
+static void take_source(vm_weights *w) {
+  const vm_unchanged *s = &w->source;
+  for (unsigned p = 0; s->at && p < s->rows; p++)
+    memcpy(raw_of(w, w->source_row + p, w->source_col), s->at + p * s->step, s->bytes);
+  w->source.at = NULL;
+}
+
+static bool meets(const vm_unchanged *u, const uint8_t *sbuf, size_t pitch, uint64_t lo,
+                  uint64_t hi) {
+  if (!u->at) return false;
+  uint64_t first = (uint64_t)(u->at - sbuf) - u->part * pitch;
+  return lo < first + u->bytes && first < hi;
+}
+
+void vm_pe_overwrite(vm_weights *w, const uint8_t *sbuf, size_t pitch, uint64_t lo, uint64_t hi) {
+  if (meets(&w->source, sbuf, pitch, lo, hi)) take_source(w);
+  if (meets(&w->identity, sbuf, pitch, lo, hi)) w->identity.at = NULL;
+}
+
+/* ---- Tiles -------------------------------------------------------------------------------- */
+
 void vm_pe_load(vm_dp *d, unsigned row, unsigned col, vm_stationary tile) {
+  vm_weights *w = d->weights;
   for (unsigned r = 0; r < ISA_PMAX; r += 32) {
     for (unsigned c = 0; c < ISA_PMAX; c += 32) {
       vm_stationary *t = vm_pe_tile(d, r, c);
@@ -18,6 +61,8 @@ void vm_pe_load(vm_dp *d, unsigned row, unsigned col, vm_stationary tile) {
         t->k = 0;
     }
   }
+  if (w->source.at && vm_pe_tile(d, w->source_row, w->source_col)->k) take_source(w);
+  w->source.at = NULL;
   *vm_pe_tile(d, row, col) = tile;
 }
 
@@ -25,26 +70,36 @@ float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col) {
   return &d->weights->w[VM_LANES * row][col];
 }
 
-/* The place of the elements that a tile was loaded from. */
-static uint8_t *raw_of(vm_weights *w, unsigned row, unsigned col) { return &w->raw[row][4 * col]; }
-
-const uint8_t *vm_pe_raw(const vm_dp *d, unsigned row, unsigned col) {
-  return raw_of(d->weights, row, col);
-}
-
 static bool is_raw_sort(const vm_stationary *t) { return t->k && !t->pairs && !t->mx; }
 
 void vm_pe_convert(const vm_dp *d, unsigned row, unsigned col, unsigned first, unsigned n) {
   const vm_stationary *t = vm_pe_tile(d, row, col);
-  for (unsigned k = 0; k < t->k; k++)
-    d->k->load[t->dtype](vm_pe_weights(d, row, col) + k * VM_WEIGHTS + first,
-                         raw_of(d->weights, row + k, col) + first * isa_dtype_bytes(t->dtype), n);
+  int64_t step;
+  const uint8_t *raw = vm_pe_raw(d->weights, row, col, &step) + first * isa_dtype_bytes(t->dtype);
+  for (unsigned k = 0; k < t->k; k++, raw += step)
+    d->k->load[t->dtype](vm_pe_weights(d, row, col) + k * VM_WEIGHTS + first, raw, n);
 }
 
 void vm_pe_ready(const vm_dp *d, unsigned row, unsigned col) {
   vm_stationary *t = vm_pe_tile(d, row, col);
   if (t->raw) vm_pe_convert(d, row, col, 0, t->m);
   t->raw = false;
+}
+
+/* The elements of the tile at (row, col): where they are if that may be read later (d->job), since
+ * a transpose needs them only once. */
+static void load_raw(vm_dp *d, unsigned row, unsigned col, const vm_view *src) {
+  vm_weights *w = d->weights;
+  if (d->job && src->space == ISA_SBUF && vm_row_at(src, 0, 0)) {
+    vm_pe_note(&w->source, src);
+    w->source_row = (uint8_t)row;
+    w->source_col = (uint8_t)col;
+    return;
+  }
+  vm_view to;
+  vm_view_dense(&to, src, raw_of(w, row, col));
+  to.step[0] = sizeof w->raw[0];
+  vm_copy_bits(d->k, &to, src);
 }
 
 vm_verdict vm_op_ldweights(vm_dp *d, const struct vm_LDWEIGHTS *a) {
@@ -65,10 +120,7 @@ vm_verdict vm_op_ldweights(vm_dp *d, const struct vm_LDWEIGHTS *a) {
                        (unsigned)parts, (unsigned)m, t.rows, t.cols, row, col);
   vm_pe_load(d, row, col, t);
   if (!pairs) {
-    vm_view to;
-    vm_view_dense(&to, &a->src, raw_of(d->weights, row, col));
-    to.step[0] = sizeof d->weights->raw[0];
-    vm_copy_bits(d->k, &to, &a->src);
+    load_raw(d, row, col, &a->src);
     return VM_RETIRE;
   }
   vm_pe_finish(d->job);
@@ -92,15 +144,17 @@ void vm_pe_weights_row(const vm_dp *d, unsigned k, float out[ISA_PMAX]) {
   }
 }
 
-void vm_pe_words_row(vm_weights *w, unsigned p, uint32_t out[ISA_PMAX]) {
+void vm_pe_words_row(const vm_weights *w, unsigned p, uint32_t out[ISA_PMAX]) {
   memset(out, 0, ISA_PMAX * sizeof *out);
   for (unsigned row = 0; row <= p; row += 32) {
     for (unsigned col = 0; col < ISA_PMAX; col += 32) {
       const vm_stationary *t = &w->tile[row / 32][col / 32];
       unsigned size = isa_dtype_bytes(t->dtype);
       if (!is_raw_sort(t) || p - row >= t->k) continue;
-      for (unsigned i = 0; i < t->m; i++)
-        memcpy(&out[col + i], raw_of(w, p, col) + i * size, size); /* little-endian hosts */
+      int64_t step;
+      const uint8_t *raw = vm_pe_raw(w, row, col, &step) + (p - row) * step;
+      for (unsigned i = 0; i < t->m; i++) /* little-endian hosts */
+        memcpy(&out[col + i], raw + i * size, size);
     }
   }
 }
