@@ -458,6 +458,37 @@ static void large_outputs(void **state) {
   }
 }
 
+/* Tensors of a second run get the memory of the first one's, and nobody writes them before they are
+ * read: by more sources than an item has boxes (VM_BOXES). */
+static void many_unwritten_sources(void **state) {
+  enum { SOURCES = 8 };
+  char text[2000], srcs[200] = "";
+  int n = sprintf(text, "target trn2\nd tensor float32[128, 512], output\n"
+                        "t tile sbuf float32[128, 512]\ns sem\nq queue rings=16, dge=hwdge\n"
+                        "z queue rings=16, dge=none\n");
+  for (int i = 0; i < SOURCES; i++) {
+    n += sprintf(text + n, "x%d tensor float32[128, 512], output\n", i);
+    sprintf(srcs + strlen(srcs), "%sx%d", i ? ", " : "", i);
+  }
+  n += sprintf(text + n,
+               "section vector\n memset t, 1.0\n drain\n halt\nsection sync\n"
+               " dma_compute d, srcs=[%s], op=add, queue=z $s\n nop $s>=16\n",
+               srcs);
+  for (int i = 0; i < SOURCES; i++) n += sprintf(text + n, " dma_copy x%d, t, queue=q $s\n", i);
+  sprintf(text + n, " nop $s>=%d\n halt\n", 16 * (SOURCES + 1));
+  bed b = bed_open(NULL, text);
+  (void)state;
+  for (int again = 0; again < 3; again++) {
+    float got[128 * 512];
+    bed_run(&b, SOMA_OK);
+    assert_int_equal(soma_fetch(b.r, "d", got, sizeof got), SOMA_OK);
+    for (int i = 0; i < 128 * 512; i++) assert_true(got[i] == 0);
+    soma_run_free(b.r);
+    b.r = NULL;
+  }
+  bed_close(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(documented_transfers),  cmocka_unit_test(split_by_partition),
@@ -467,7 +498,7 @@ int main(void) {
       cmocka_unit_test(static_transfers_wrap), cmocka_unit_test(static_rings_take_hbm),
       cmocka_unit_test(swdge_takes_gpsimd),    cmocka_unit_test(reads_when_started),
       cmocka_unit_test(gathers_when_started),  cmocka_unit_test(nothing_is_lost),
-      cmocka_unit_test(large_outputs),
+      cmocka_unit_test(large_outputs),         cmocka_unit_test(many_unwritten_sources),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -299,7 +299,8 @@ static bool make_rows(vm_core *c, const vm_engine *e, const isa_insn *in, const 
 static bool make_views(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dma_ops *o,
                        vm_transfer *t, bool *skipped, isa_error *err) {
   bool skip = o->oob == ISA_OOB_skip;
-  vm_resolver r = {.c = c, .e = e, .err = err, .later = true};
+  /* More sources than an item has boxes share one, which is no tensor's: they are in use now. */
+  vm_resolver r = {.c = c, .e = e, .err = err, .later = o->nsrc <= VM_BOXES};
   if (!resolve(&r, in, 0, o->dst, skip, &t->dst, skipped)) return false;
   for (unsigned k = 0; k < o->nsrc; k++)
     if (!resolve(&r, in, 1 + k, o->src[k], skip, source(t, k), skipped)) return false;
