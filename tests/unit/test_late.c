@@ -265,7 +265,7 @@ static void nothing_sees_what_waits(void **state) {
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
     unsigned kinds = 0;
     uint64_t last = 0;
-    for (unsigned delay = FIRST; delay < LAST; delay += full_or(1, 11)) {
+    for (unsigned delay = FIRST; delay < LAST; delay += full_or(5, 14)) {
       seen want = run(programs[i].text, delay, 0, 0);
       for (size_t k = 0; k < ALL; k++)
         if (!same(run(programs[i].text, delay, threads[k], 0), want))
@@ -292,14 +292,14 @@ static void nothing_overtakes_what_was_handed_over(void **state) {
 static void stops_see_all_that_has_ended(void **state) {
   (void)state;
   const char *text = programs[0].text;
-  for (soma_time ns = 1500; ns < 3000; ns += full_or(7, 37))
+  for (soma_time ns = 1500; ns < 3000; ns += full_or(11, 53))
     assert_true(same(run(text, LAST, 8, ns * 1000000), run(text, LAST, 0, ns * 1000000)));
 }
 
 static void the_host_writes_what_transposes_read(void **state) {
   static const char text[] = TURNS("450", SAME) TURNED TURNED_RESULT;
   (void)state;
-  for (soma_time ns = 2000; ns < 4000; ns += full_or(7, 37))
+  for (soma_time ns = 2000; ns < 4000; ns += full_or(11, 53))
     assert_true(same(run(text, FIRST, 1, ns * 1000000), run(text, FIRST, 0, ns * 1000000)));
 }
 
