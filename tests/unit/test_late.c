@@ -260,17 +260,23 @@ static bool same(seen a, seen b) { return a.values == b.values && a.trace == b.t
 
 enum { FIRST = 350, LAST = 700 }; /* rounds of the wait: the transfer ends in between */
 
+/* What one thread with a listener gives, and all others must. */
+static seen run_all_ways(const char *name, const char *form, unsigned delay) {
+  seen want = run(form, delay, 0, 0);
+  for (size_t k = 0; k < ALL; k++)
+    if (!same(run(form, delay, threads[k], 0), want))
+      fail_msg("%s: after %u rounds %u threads%s give something else", name, delay,
+               threads[k] & ~(unsigned)ABSENT, threads[k] & ABSENT ? ", absent," : "");
+  return want;
+}
+
 static void nothing_sees_what_waits(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
     unsigned kinds = 0;
     uint64_t last = 0;
     for (unsigned delay = FIRST; delay < LAST; delay += full_or(5, 14)) {
-      seen want = run(programs[i].text, delay, 0, 0);
-      for (size_t k = 0; k < ALL; k++)
-        if (!same(run(programs[i].text, delay, threads[k], 0), want))
-          fail_msg("%s: after %u rounds %u threads%s give something else", programs[i].name, delay,
-                   threads[k] & ~(unsigned)ABSENT, threads[k] & ABSENT ? ", absent," : "");
+      seen want = run_all_ways(programs[i].name, programs[i].text, delay);
       kinds += want.values != last;
       last = want.values;
     }
@@ -280,13 +286,8 @@ static void nothing_sees_what_waits(void **state) {
 
 static void nothing_overtakes_what_was_handed_over(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
-    seen want = run(large[i].text, 0, 0, 0);
-    for (size_t k = 0; k < ALL; k++)
-      if (!same(run(large[i].text, 0, threads[k], 0), want))
-        fail_msg("%s: %u threads%s give something else", large[i].name,
-                 threads[k] & ~(unsigned)ABSENT, threads[k] & ABSENT ? ", absent," : "");
-  }
+  for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+    run_all_ways(large[i].name, large[i].text, 0);
 }
 
 static void stops_see_all_that_has_ended(void **state) {

@@ -171,36 +171,21 @@ static uint32_t slices_of(const struct vm_batch *b, bool several) {
   return n;
 }
 
-static void release(pile *p) {
+/* The pile has been done. */
+static void end(pile *p) {
+  const waiting *failed = p->failed;
   for (const waiting *w = p->v; w < p->v + p->n; w++)
     if (w->late) vm_dma_release_late(w->c, w->share);
   empty(p);
+  if (failed)
+    vm_fault(failed->c, ISA_FAULT, vm_at_pc(failed->engine, failed->pc), "%s",
+             failed->c->eng[failed->engine].dp.fault);
 }
 
 static void finish_going(struct vm_batch *b) {
   if (!b->going->n) return;
   vm_work_finish(b->threads, &b->going->task, b->work);
-  release(b->going);
-}
-
-/* Does all that waits. */
-static void flush(struct vm_batch *b) {
-  pile *p = b->next;
-  vm_pe_finish(&b->product);
-  finish_going(b);
-  if (!p->n) return;
-  bool several = vm_work_ready(b->threads, p->ns, WORTH);
-  uint32_t n = slices_of(b, several);
-  p->slice = ISA_PMAX / n;
-  if (several)
-    vm_work_do(b->threads, do_slice, p, n, b->work);
-  else
-    for (uint32_t i = 0; i < n; i++) do_slice(p, i, b->work);
-  const waiting *failed = p->failed;
-  release(p);
-  if (failed)
-    vm_fault(failed->c, ISA_FAULT, vm_at_pc(failed->engine, failed->pc), "%s",
-             failed->c->eng[failed->engine].dp.fault);
+  end(b->going);
 }
 
 /* Begins what waits, and leaves it to other threads. */
@@ -213,6 +198,23 @@ static void hand_over(struct vm_batch *b) {
   vm_work_begin(b->threads, &p->task, do_slice, p, n);
   b->next = b->going;
   b->going = p;
+}
+
+/* Does all that waits. */
+static void flush(struct vm_batch *b) {
+  pile *p = b->next;
+  vm_pe_finish(&b->product);
+  finish_going(b);
+  if (!p->n) return;
+  if (vm_work_ready(b->threads, p->ns, WORTH)) {
+    hand_over(b);
+    finish_going(b);
+    return;
+  }
+  uint32_t n = slices_of(b, false);
+  p->slice = ISA_PMAX / n;
+  for (uint32_t i = 0; i < n; i++) do_slice(p, i, b->work);
+  end(p);
 }
 
 /* Makes room for what must not be done together with what waits. */
@@ -391,7 +393,7 @@ static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_fligh
   if (!c->ended) run_now(b, c, e, f);
 }
 
-/* Whether it begins no batch: it takes less than WORTH even if all that it moves are bytes. */
+/* Whether it begins no pile: it takes less than WORTH even if all that it moves are bytes. */
 static bool is_brief(const struct vm_batch *b, const vm_flight *f) {
   const uint64_t(*bytes)[2] = f->effort.traffic;
   uint64_t most = bytes[0][0] + bytes[0][1] + bytes[1][0] + bytes[1][1];
@@ -425,7 +427,7 @@ void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
 
 /* ---- Shares ------------------------------------------------------------------------------- */
 
-/* Notes an end of a share; true: the batch had none of that transfer. */
+/* Notes an end of a share; true: the pile had none of that transfer. */
 static bool add_wide(pile *p, const vm_box *box, bool writes, const vm_transfer *of) {
   for (wide *w = p->wides + p->nwide; w-- > p->wides;) {
     if (w->of != of || w->writes != writes || w->box.space != box->space ||
@@ -451,7 +453,7 @@ static waiting *add_share(pile *p, vm_core *c, vm_share *s, bool first) {
   return w;
 }
 
-/* Whether a transfer is too small for its shares to begin a batch. */
+/* Whether a transfer is too small for its shares to begin a pile. */
 static bool is_light(const struct vm_batch *b, const vm_transfer *t) {
   uint64_t least = b->eager ? 0 : b->several ? WORTH_BYTES : WORTH_ALONE;
   return t->elems * t->dst.esize < least;
