@@ -10,9 +10,8 @@
 
 #include "plain_kernels.h"
 #include "plain_ops.h"
+#include "programs.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,8 +35,7 @@ static void fail(const char *what, const char *why) {
 /* ---- Rows --------------------------------------------------------------------------------- */
 
 typedef struct work {
-  const char *name, *file, *from, *to; /* every `from` in the file becomes `to` */
-  const char *defines[3];
+  unsigned program;
   sizes s;
   bool bf16, blas; /* blas: multiplies matrices */
   plain_kernel *plain;
@@ -45,101 +43,20 @@ typedef struct work {
   double to_plain, numpy_to_us; /* goals */
 } work;
 
-#define MATMUL(name, n, text, from, to, bf16, plain, numpy)                                       \
-  {                                                                                               \
-    name, "samples/matmul.s", from, to, {"M=" text, "N=" text, "K=" text}, {n, n, n}, bf16, true, \
-        plain_matmul, bf16 ? "matmul bf16" : "matmul fp32", plain, numpy                          \
-  }
-#define OWN "tests/bench/kernels/"
+#define MATMUL(n) \
+  { n, n, n }
 static const work works[] = {
-    MATMUL("matmul 1024^3 fp32", 1024, "1024", "bfloat16", "float32", false, 1.15, 1.12),
-    MATMUL("matmul 1024^3 bf16", 1024, "1024", NULL, NULL, true, 1.2, 1.3),
-    MATMUL("matmul 2048^3 fp32", 2048, "2048", "bfloat16", "float32", false, 1.15, 1.12),
-    MATMUL("matmul 2048^3 bf16", 2048, "2048", NULL, NULL, true, 1.2, 1.3),
-    {"softmax 4096 x 2048",
-     "samples/softmax.s",
-     NULL,
-     NULL,
-     {"ROWS=4096", "COLS=2048"},
-     {4096, COLS, 0},
-     false,
-     false,
-     plain_softmax,
-     "softmax",
-     1.35,
-     1.9},
-    {"attention 2048 x 2048 bf16",
-     "samples/attention.s",
-     NULL,
-     NULL,
-     {"SQ=2048", "S=2048"},
-     {2048, COLS, 0},
-     true,
-     true,
-     plain_attention,
-     "attention",
-     1.25,
-     1.8},
-    {"layernorm 4096 x 512",
-     OWN "layernorm.s",
-     NULL,
-     NULL,
-     {"ROWS=4096"},
-     {4096, 0, 0},
-     false,
-     false,
-     plain_layernorm,
-     "layernorm",
-     1.3,
-     3},
-    {"MLP with gelu 512-2048-512 bf16",
-     OWN "mlp.s",
-     NULL,
-     NULL,
-     {"D=512", "H=2048"},
-     {512, 2048, 0},
-     true,
-     true,
-     plain_mlp,
-     "mlp",
-     1.3,
-     3},
-    {"scan 1024 x 2048",
-     OWN "scan.s",
-     NULL,
-     NULL,
-     {"ROWS=1024"},
-     {1024, 0, 0},
-     false,
-     false,
-     plain_scan,
-     "scan",
-     1.3,
-     3},
-    {"conv 3 x 3, 128 x 128 x 64, bf16",
-     OWN "conv.s",
-     NULL,
-     NULL,
-     {"H=128"},
-     {128, 0, 0},
-     true,
-     true,
-     plain_conv,
-     "conv",
-     1.3,
-     3},
-    {"transpose 2048 x 2048 bf16",
-     OWN "transpose.s",
-     NULL,
-     NULL,
-     {"N=2048"},
-     {2048, 0, 0},
-     true,
-     false,
-     plain_transpose,
-     "transpose",
-     1.3,
-     3},
+    {MATMUL_1024_FP32, MATMUL(1024), false, true, plain_matmul, "matmul fp32", 1.15, 1.12},
+    {MATMUL_1024_BF16, MATMUL(1024), true, true, plain_matmul, "matmul bf16", 1.2, 1.3},
+    {MATMUL_2048_FP32, MATMUL(2048), false, true, plain_matmul, "matmul fp32", 1.15, 1.12},
+    {MATMUL_2048_BF16, MATMUL(2048), true, true, plain_matmul, "matmul bf16", 1.2, 1.3},
+    {SOFTMAX, {4096, COLS, 0}, false, false, plain_softmax, "softmax", 1.35, 1.9},
+    {ATTENTION, {2048, COLS, 0}, true, true, plain_attention, "attention", 1.25, 1.8},
+    {LAYERNORM, {4096, 0, 0}, false, false, plain_layernorm, "layernorm", 1.3, 3},
+    {MLP, {512, 2048, 0}, true, true, plain_mlp, "mlp", 1.3, 3},
+    {SCAN, {1024, 0, 0}, false, false, plain_scan, "scan", 1.3, 3},
+    {CONV, {128, 0, 0}, true, true, plain_conv, "conv", 1.3, 3},
+    {TRANSPOSE, {2048, 0, 0}, true, false, plain_transpose, "transpose", 1.3, 3},
 };
 
 /* ---- NumPy -------------------------------------------------------------------------------- */
@@ -263,22 +180,6 @@ static void check(const bench *b, soma_status s) {
   if (s != SOMA_OK) fail(b->name, b->m ? soma_error(b->m) : "no machine");
 }
 
-static char *source_of(const work *w) {
-  FILE *f = fopen(w->file, "rb");
-  char *text = calloc(1, 1 << 17), *out = calloc(1, 1 << 17), *to = out;
-  if (!f || !text || !out || fread(text, 1, (1 << 16) - 1, f) == 0) fail(w->file, "cannot be read");
-  fclose(f);
-  for (const char *at = text; *at;) {
-    bool here = w->from && strncmp(at, w->from, strlen(w->from)) == 0;
-    if (here)
-      to += sprintf(to, "%s", w->to), at += strlen(w->from);
-    else
-      *to++ = *at++;
-  }
-  free(text);
-  return out;
-}
-
 static void assemble(bench *b, const char *text, const char *const *defines) {
   soma_assemble_options o = {.size = sizeof o, .defines = defines};
   soma_diagnostics *d = NULL;
@@ -356,10 +257,12 @@ static void close_bench(bench *b) {
 }
 
 static void time_kernel(FILE *json, const peer *numpy, const work *w) {
-  bench b = {.name = w->name};
+  const program *p = &programs[w->program];
+  bench b = {.name = p->name};
   times t = {.n = ROUNDS};
-  char *text = source_of(w);
-  assemble(&b, text, w->defines);
+  char *text = program_text(p);
+  if (!text) fail(p->file, "cannot be read");
+  assemble(&b, text, p->defines);
   free(text);
   fill_inputs(&b);
   for (int k = -1; k < t.n; k++) { /* the first warms memory up */
@@ -371,8 +274,8 @@ static void time_kernel(FILE *json, const peer *numpy, const work *w) {
     if (numpy->blas || !w->blas) t.numpy[at] = numpy_ms(numpy, "kernel", w->numpy, w->s.m, 1);
     if (k == 0 && t.ours[0] > 200) t.n = 3;
   }
-  if (!(b.worst < 1e-2)) fail(w->name, "the results are not those of plain C");
-  report(json, w->name, figures_of(&t), w->to_plain, w->numpy_to_us);
+  if (!(b.worst < 1e-2)) fail(p->name, "the results are not those of plain C");
+  report(json, p->name, figures_of(&t), w->to_plain, w->numpy_to_us);
   close_bench(&b);
 }
 
@@ -474,7 +377,7 @@ int main(int argc, char **argv) {
   printf("%-34s %10s %10s %10s %15s %15s\n", "one thread, ms", "plain C", "machine", "NumPy",
          "to plain (goal)", "NumPy to us");
   for (size_t i = 0; i < sizeof works / sizeof *works; i++)
-    if (strstr(works[i].name, pattern)) time_kernel(json, &numpy, &works[i]);
+    if (strstr(programs[works[i].program].name, pattern)) time_kernel(json, &numpy, &works[i]);
   time_small(json, &numpy, pattern, 8);
   time_small(json, &numpy, pattern, 1);
   time_ops(json, &numpy, pattern);

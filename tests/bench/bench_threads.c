@@ -2,50 +2,33 @@
  * where there are as many cores, 4, run in turn in one process by the wall clock; medians of the
  * ratios of a round. Then two beside one once more while every core but one is kept busy by another
  * thread, where more threads cannot help and should not hurt. Then the time of four kernels by size
- * and by threads, the least of a few runs. Prints tables, then the same as one line of JSON;
- * `curves` as an argument: only the last part. Results must be the same bytes. Run it on a host
- * that has nothing else to do, in the folder that holds samples/. */
+ * and by threads, the least of a few runs. Prints tables, then the same as one line of JSON.
+ * Results must be the same bytes. Run it on a host that has nothing else to do, in the folder that
+ * holds samples/.
+ *
+ *   bench_threads [curves | PATTERN]     only the last part, or the rows whose names contain it */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "../../vm/api/soma.h"
+
+#include "programs.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { ROUNDS = 9, MACHINES = 3, HOGS = 64, SIZES = 4, RUNS = 5 };
 static const unsigned threads[MACHINES] = {1, 2, 4};
 
-typedef struct work {
-  const char *name, *file, *from, *to; /* every `from` in the file becomes `to` */
-  const char *defines[3], *out;
-} work;
-
-static const work works[] = {
-    {"matmul 1024^3 fp32",
-     "samples/matmul.s",
-     "bfloat16",
-     "float32",
-     {"M=1024", "N=1024", "K=1024"},
-     "c"},
-    {"matmul 1024^3 bf16", "samples/matmul.s", NULL, NULL, {"M=1024", "N=1024", "K=1024"}, "c"},
-    {"softmax 4096 x 2048", "samples/softmax.s", NULL, NULL, {"ROWS=4096", "COLS=2048"}, "y"},
-    {"attention 2048 x 2048", "samples/attention.s", NULL, NULL, {"SQ=2048", "S=2048"}, "out"},
-};
-
 /* The size of a curve's work: what its macros are, each made from its form and the size. */
 static const struct curve {
-  const char *kernel, *file, *forms[3], *out;
+  const char *kernel, *file, *forms[3];
   unsigned sizes[SIZES];
 } curves[] = {
-    {"matmul", "samples/matmul.s", {"M=%u", "N=%u", "K=%u"}, "c", {512, 1024, 1536, 2048}},
-    {"softmax", "samples/softmax.s", {"ROWS=%u", "COLS=2048"}, "y", {512, 1024, 2048, 4096}},
-    {"attention", "samples/attention.s", {"SQ=%u", "S=2048"}, "out", {256, 512, 1024, 2048}},
-    {"layernorm", "tests/bench/kernels/layernorm.s", {"ROWS=%u"}, "y", {512, 1024, 2048, 4096}},
+    {"matmul", "samples/matmul.s", {"M=%u", "N=%u", "K=%u"}, {512, 1024, 1536, 2048}},
+    {"softmax", "samples/softmax.s", {"ROWS=%u", "COLS=2048"}, {512, 1024, 2048, 4096}},
+    {"attention", "samples/attention.s", {"SQ=%u", "S=2048"}, {256, 512, 1024, 2048}},
+    {"layernorm", "tests/bench/kernels/layernorm.s", {"ROWS=%u"}, {512, 1024, 2048, 4096}},
 };
 
 typedef struct side {
@@ -54,7 +37,7 @@ typedef struct side {
   uint64_t hash; /* of its last result */
 } side;
 
-static void fail(const work *w, const side *s) {
+static void fail(const program *w, const side *s) {
   fprintf(stderr, "%s: %s\n", w->name, s->m ? soma_error(s->m) : "no machine");
   exit(1);
 }
@@ -65,31 +48,16 @@ static double now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static char *source_of(const work *w) {
-  FILE *f = fopen(w->file, "rb");
-  char *text = calloc(1, 1 << 17), *out = calloc(1, 1 << 17), *to = out;
-  if (!f || !text || !out || fread(text, 1, (1 << 16) - 1, f) == 0) {
-    fprintf(stderr, "%s cannot be read\n", w->file);
-    exit(1);
-  }
-  fclose(f);
-  for (const char *at = text; *at;) {
-    bool here = w->from && strncmp(at, w->from, strlen(w->from)) == 0;
-    if (here)
-      to += sprintf(to, "%s", w->to), at += strlen(w->from);
-    else
-      *to++ = *at++;
-  }
-  free(text);
-  return out;
-}
-
-static void open_side(const work *w, side *s, unsigned n) {
-  char *text = source_of(w);
+static void open_side(const program *w, side *s, unsigned n) {
+  char *text = program_text(w);
   soma_assemble_options ao = {.size = sizeof ao, .defines = w->defines, .ndefines = 3};
   soma_options o = SOMA_OPTIONS_INIT;
   o.threads = n;
   while (ao.ndefines && !w->defines[ao.ndefines - 1]) ao.ndefines--;
+  if (!text) {
+    fprintf(stderr, "%s cannot be read\n", w->file);
+    exit(1);
+  }
   if (soma_machine_new(&o, &s->m) != SOMA_OK ||
       soma_assemble(s->m, text, strlen(text), w->file, &ao, &s->p, NULL) != SOMA_OK)
     fail(w, s);
@@ -109,13 +77,15 @@ static void *made(const soma_tensor_info *t, uint32_t seed) {
 }
 
 /* Milliseconds of a run, after its start. */
-static double run(const work *w, side *s) {
+static double run(const program *w, side *s) {
   soma_tensor_info t;
   soma_result *x;
   soma_run *r;
+  const char *out = NULL;
   void *held[8];
   uint32_t n = 0;
   for (uint32_t i = 0; soma_program_tensor(s->p, i, &t) == SOMA_OK; i++) {
+    if (t.role == SOMA_OUTPUT) out = t.name;
     if (t.role != SOMA_INPUT || n == 8) continue;
     held[n] = made(&t, i + 1);
     if (!held[n] || soma_bind(s->m, s->p, t.name, t.dtype, t.ndim, t.shape, held[n]) != SOMA_OK)
@@ -127,7 +97,7 @@ static double run(const work *w, side *s) {
   double start = now_ms();
   if (soma_run_until(r, SOMA_END, SOMA_SYNC, 0) != SOMA_OK) fail(w, s);
   double took = now_ms() - start;
-  if (soma_take(r, w->out, &x) != SOMA_OK) fail(w, s);
+  if (soma_take(r, out, &x) != SOMA_OK) fail(w, s);
   s->hash = 14695981039346656037u;
   const uint8_t *got = soma_result_data(x);
   for (size_t i = 0; i < soma_result_size(x); i++) s->hash = (s->hash ^ got[i]) * 1099511628211u;
@@ -153,7 +123,35 @@ static void *keep_busy(void *arg) {
   return NULL;
 }
 
-static void check_same(const work *w, const side *s, unsigned i) {
+enum { MESSAGES = 100000 };
+static _Alignas(128) atomic_int message;
+static void *answer(void *arg) {
+  for (int i = 0; i < MESSAGES; i++) {
+    while (atomic_load(&message) != 2 * i + 1) {
+    }
+    atomic_store(&message, 2 * i + 2);
+  }
+  return arg;
+}
+
+/* Nanoseconds of a message to another thread and its answer: how far its core is from this one's.
+ * About 80 within a processor's cache; virtual cores may be 400 apart, and are moved. */
+static double round_trip_ns(void) {
+  pthread_t other;
+  atomic_store(&message, 0);
+  if (pthread_create(&other, NULL, answer, NULL)) return 0;
+  double start = now_ms();
+  for (int i = 0; i < MESSAGES; i++) {
+    atomic_store(&message, 2 * i + 1);
+    while (atomic_load(&message) != 2 * i + 2) {
+    }
+  }
+  double took = now_ms() - start;
+  pthread_join(other, NULL);
+  return took * 1e6 / MESSAGES;
+}
+
+static void check_same(const program *w, const side *s, unsigned i) {
   if (s[i].hash == s[0].hash) return;
   fprintf(stderr, "%s: %u threads give other results than one\n", w->name, threads[i]);
   exit(1);
@@ -161,7 +159,7 @@ static void check_same(const work *w, const side *s, unsigned i) {
 
 /* Medians over the rounds: milliseconds of one thread, and one thread's time to that of each of the
  * first n sides. */
-static double compare(const work *w, side *s, unsigned n, double *ratio) {
+static double compare(const program *w, side *s, unsigned n, double *ratio) {
   double one[ROUNDS], r[MACHINES][ROUNDS];
   for (int k = -2; k < ROUNDS; k++) { /* the first two warm memory up */
     int at = k < 0 ? 0 : k;
@@ -184,7 +182,7 @@ static unsigned cores(void) {
 /* The part of the JSON of one kernel at one size. */
 static int time_point(const struct curve *k, unsigned size, unsigned n, char *json) {
   char text[3][24];
-  work w = {.name = k->kernel, .file = k->file, .out = k->out};
+  program w = {.name = k->kernel, .file = k->file};
   side s[MACHINES] = {{0}};
   double best[MACHINES] = {0};
   int at = 0;
@@ -223,28 +221,31 @@ static int time_curves(unsigned n, char *json) {
 }
 
 /* The table of one thread beside several, and the part of the JSON. */
-static int time_works(unsigned there, unsigned n, char *json) {
+static int time_works(const char *pattern, unsigned there, unsigned n, char *json) {
   int at = 0;
-  printf("%-24s %8s %8s %8s %8s   (%u cores)\n", "kernel, wall ms", "one", "1 / 2", "1 / 4",
-         "busy 1/2", there);
-  for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
+  printf("%-32s %8s %15s %8s %8s %8s   (%u cores)\n", "kernel, wall ms", "one", "1 / 2 (goal)",
+         "1 / 4", "busy 1/2", "apart, ns", there);
+  for (size_t i = 0; i < PROGRAMS; i++) {
+    const program *w = &programs[i];
+    if (!strstr(w->name, pattern)) continue;
     side s[MACHINES] = {{0}};
     pthread_t hog[HOGS];
     double idle[MACHINES] = {0}, taken[MACHINES];
     unsigned hogs = there - 1 < HOGS ? there - 1 : HOGS;
-    for (unsigned k = 0; k < n; k++) open_side(&works[i], &s[k], threads[k]);
-    double one = compare(&works[i], s, n, idle);
+    for (unsigned k = 0; k < n; k++) open_side(w, &s[k], threads[k]);
+    double one = compare(w, s, n, idle), apart = there > 1 ? round_trip_ns() : 0;
     busy = true;
     for (unsigned k = 0; k < hogs; k++)
       if (pthread_create(&hog[k], NULL, keep_busy, NULL)) hogs = k;
-    compare(&works[i], s, 2, taken);
+    compare(w, s, 2, taken);
     busy = false;
     while (hogs) pthread_join(hog[--hogs], NULL);
-    printf("%-24s %8.2f %8.2f %8.2f %8.2f\n", works[i].name, one, idle[1], idle[2], taken[1]);
+    printf("%-32s %8.2f %8.2f (%.2f) %8.2f %8.2f %8.0f\n", w->name, one, idle[1], w->two, idle[2],
+           taken[1], apart);
     at += sprintf(json + at,
-                  "%s{\"work\": \"%s\", \"one_ms\": %.3f, \"two\": %.3f, \"four\": %.3f, "
-                  "\"two_busy\": %.3f}",
-                  i ? ", " : "", works[i].name, one, idle[1], idle[2], taken[1]);
+                  "%s{\"work\": \"%s\", \"one_ms\": %.3f, \"two\": %.3f, \"two_goal\": %g, "
+                  "\"four\": %.3f, \"two_busy\": %.3f, \"apart_ns\": %.0f}",
+                  at ? ", " : "", w->name, one, idle[1], w->two, idle[2], taken[1], apart);
     for (unsigned k = 0; k < n; k++) {
       soma_program_free(s[k].p);
       soma_machine_free(s[k].m);
@@ -257,9 +258,10 @@ int main(int argc, char **argv) {
   static char json[1 << 14];
   unsigned there = cores(), n = there >= 4 ? 3 : 2;
   int at = sprintf(json, "{\"threads\": [");
-  if (argc < 2 || strcmp(argv[1], "curves") != 0) at += time_works(there, n, json + at);
+  bool all = argc < 2, only_curves = !all && strcmp(argv[1], "curves") == 0;
+  if (!only_curves) at += time_works(all ? "" : argv[1], there, n, json + at);
   at += sprintf(json + at, "], \"curves\": [");
-  time_curves(n, json + at);
+  if (all || only_curves) at += time_curves(n, json + at);
   printf("%s], \"cores\": %u}\n", json, there);
   return 0;
 }

@@ -195,6 +195,72 @@ static const struct {
            "scale=0.5\n act_read_acc s[:, r0:+1]\n tensor_copy b, v[:, 70:71]" AGAIN},
 };
 
+/* The first transpose finds the identity, so that the next ones may wait; the last of p's elements
+ * go to the outputs. */
+#define TURN                                                                                    \
+  HEAD "z tensor float32[128, 64], output\nx tile sbuf float32[128, 128]\n"                     \
+       "y tile sbuf float32[128, 128]\nid tile sbuf float32[128, 128]\n"                        \
+       "h tile sbuf float8_e4m3[128, 128]\none16 tile sbuf bfloat16[128, 128]\n"                \
+       "p tile psum float32[128, 3, 128]\nb tile psum bfloat16[128, 128]\n"                     \
+       "section sync\n dma_copy t, a, queue=q $loaded\n dma_copy c, t, queue=q $seen>=1 $out\n" \
+       " dma_copy d, u, queue=q $out>=16 $out\n halt\n"                                         \
+       "section gpsimd\n memset id, 1.0\n"                                                      \
+       " affine_select id, id, 0.0, pattern=[[-1, 128]], multiplier=1, cmp=is_equal\n"          \
+       " tensor_copy one16, id $ready++\n halt\n"                                               \
+       "section tensor\n nop $ready>=2\n ldweights x\n matmul p[:, 2, :], id, transpose=true\n"
+#define TURN_X " ldweights x\n matmul p[:, 0, :], id, transpose=true $copied++\n"
+#define TURN_OPERANDS                                                                      \
+  "section vector\n tensor_copy x[:, 0:64], t $loaded>=16\n tensor_copy x[:, 64:128], t\n" \
+  " tensor_scalar y, x, op0=add, imm0=70.0\n tensor_copy h, x\n memset p, 5.0\n drain\n"   \
+  " nop $ready++\n nop $copied>=1\n"
+#define TURN_RESULT                                                                      \
+  " tensor_copy t, p[:, 0, 0:64]\n tensor_tensor t, t, x[:, 0:64], op=add\n"             \
+  " tensor_copy u, p[:, 0, 64:128]\n tensor_tensor u, u, p[:, 1, 64:128], op=subtract\n" \
+  " drain\n nop $seen++\n halt\n"
+
+static const struct {
+  const char *name, *text;
+} turns[] = {
+    {"an instruction writes what is turned",
+     TURN TURN_X " halt\n" TURN_OPERANDS " memset x[0:96, 0:64], 3.0\n" TURN_RESULT},
+    {"a transfer loads over what is turned", TURN TURN_X
+     " halt\n" TURN_OPERANDS " nop $copied>=17\n" TURN_RESULT
+     "section scalar\n nop $copied>=1\n dma_copy x[:, 0:64], z, queue=w $copied\n halt\n"},
+    {"a transfer within SBUF writes what is turned", TURN TURN_X
+     " halt\n" TURN_OPERANDS " nop $copied>=17\n" TURN_RESULT "section scalar\n nop $copied>=1\n"
+     " dma_copy x[0:32, 0:128], y[96:128, 0:128], queue=w $copied\n halt\n"},
+    {"a sequencer writes what is turned",
+     TURN TURN_X " halt\n" TURN_OPERANDS " mov r1, 5\n tensor_store x[99:100, 1:2], r1\n"
+                 " tensor_store x[3:4, 99:100], r1\n" TURN_RESULT},
+    {"a transpose after a transpose", TURN TURN_X
+     " ldweights y\n matmul p[:, 1, :], id, transpose=true $copied++\n halt\n" TURN_OPERANDS
+     " memset y[0:96, 0:64], 3.0 $copied>=2\n" TURN_RESULT},
+    {"a product after a transpose",
+     TURN TURN_X " ldweights y\n matmul p[:, 1, :], id, acc=write\n matmul p[:, 0, :], x, acc=add\n"
+                 " matmul p[:, 1, :], x $copied++\n halt\n" TURN_OPERANDS
+                 " nop $copied>=2\n memset x[0:96, 0:64], 3.0\n" TURN_RESULT},
+    {"products add to what was turned", TURN TURN_X
+     " matmul p[:, 0, :], id $copied++\n halt\n" TURN_OPERANDS " nop $copied>=2\n" TURN_RESULT},
+    {"a transpose makes elements fresh",
+     TURN " ldweights y\n matmul p[:, 1, :], id\n ldweights x\n"
+          " matmul p[:, 0, :], id, transpose=true, psum_zero=p[:, 1, :]\n"
+          " matmul p[:, 1, :], id $copied++\n halt\n" TURN_OPERANDS TURN_RESULT},
+    {"a transpose of bytes", TURN
+     " ldweights one16\n matmul b, one16, transpose=true\n ldweights h\n matmul b, one16, "
+     "transpose=true $copied++\n halt\n" TURN_OPERANDS " tensor_copy p[:, 1, :], b\n" TURN_RESULT},
+    {"a transpose of other weights than the last",
+     TURN " ldweights x[0:32, 0:32]" CORNER "0\n"
+          " matmul p[0:32, 1, 0:32], id[0:32, 0:32], transpose=true" CORNER "0\n"
+          " ldweights y[32:64, 0:32]" CORNER "32\n"
+          " matmul p[0:32, 0, 0:32], id[0:32, 0:32], transpose=true" CORNER "0\n"
+          " matmul p[0:32, 0, 32:64], id[32:64, 32:64], transpose=true" CORNER "32\n"
+          " ldweights x[0:32, 32:64]" CORNER "0\n"
+          " matmul p[0:32, 1, 0:32], id[0:32, 0:32], transpose=true" CORNER "0\n"
+          " ldweights y[0:32, 0:32], tile_rows=32, tile_cols=32, tile_row=0, tile_col=32\n"
+          " matmul p[0:32, 0, 64:96], id[0:32, 0:32], transpose=true" CORNER "0 $copied++\n"
+          " halt\n" TURN_OPERANDS TURN_RESULT},
+};
+
 static uint64_t mix(uint64_t h, const void *data, size_t n) {
   const uint8_t *p = data;
   for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 1099511628211u;
@@ -290,6 +356,12 @@ static void nothing_overtakes_what_was_handed_over(void **state) {
     run_all_ways(large[i].name, large[i].text, 0);
 }
 
+static void transposes_wait(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof turns / sizeof *turns; i++)
+    run_all_ways(turns[i].name, turns[i].text, 0);
+}
+
 static void stops_see_all_that_has_ended(void **state) {
   (void)state;
   const char *text = programs[0].text;
@@ -320,6 +392,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nothing_sees_what_waits),
       cmocka_unit_test(nothing_overtakes_what_was_handed_over),
+      cmocka_unit_test(transposes_wait),
       cmocka_unit_test(stops_see_all_that_has_ended),
       cmocka_unit_test(the_host_writes_what_transposes_read),
   };

@@ -169,11 +169,45 @@ static void bounds(void **state) {
   vm_work_open(&w, 2, ROOM);
   assert_int_equal(w.threads, vm_work_cores() < 2 ? 1 : 2);
   assert_false(vm_work_ready(&w, 1, 2));
-  w.alone_until = INT64_MAX;
+  w.pace.alone = true;
   assert_false(vm_work_ready(&w, 2, 2));
   assert_false(vm_work_ready(NULL, 2, 2));
   vm_work_close(&w);
   vm_work_pretend(8);
+}
+
+/* So many rounds of work: each costs `alone`, or `with` others, a fifth more after others have done
+ * nothing, and ten times for one in `away` (0: none). How many were done alone. */
+static unsigned rounds_alone(vm_pace *p, unsigned rounds, double with, double alone,
+                             unsigned away) {
+  unsigned n = 0;
+  bool was_alone = true;
+  for (unsigned i = 1; i <= rounds; i++) {
+    double cost = (p->alone ? alone : with) * (away && i % away == 0 ? 10 : 1);
+    if (was_alone && !p->alone) cost *= 1.2;
+    n += was_alone = p->alone;
+    p->work = VM_PACE_ROUND;
+    vm_work_end_round(p, (uint64_t)(cost * VM_PACE_ROUND));
+  }
+  return n;
+}
+
+static void what_gains_is_found_out(void **state) {
+  vm_pace p = {0};
+  (void)state;
+  assert_in_range(rounds_alone(&p, 1000, 0.6, 1, 0), 1, 50); /* others gain: trials only */
+  assert_in_range(rounds_alone(&p, 1000, 0.6, 1, 50), 1, 150);
+  assert_false(p.prefers_alone);
+  assert_in_range(rounds_alone(&p, 20, 1.3, 1, 0), 10, 19); /* they have begun to cost */
+  assert_in_range(rounds_alone(&p, 1000, 1.3, 1, 0), 900, 999);
+  assert_in_range(rounds_alone(&p, 100, 0.6, 1, 0), 0, 70); /* and gain again, soon after a trial */
+  assert_false(p.prefers_alone);
+  p = (vm_pace){0};
+  assert_in_range(rounds_alone(&p, 20, 1.3, 1, 0), 10, 19);
+  p = (vm_pace){0};
+  assert_in_range(rounds_alone(&p, 1000, 0.96, 0.95, 0), 1, 50); /* hardly a difference */
+  rounds_alone(&p, 100, 1.3, 1, 0);
+  assert_in_range(rounds_alone(&p, 200, 0.9, 1, 0), 1, 90);
 }
 
 /* Users in several threads at once share the others. */
@@ -203,7 +237,7 @@ int main(void) {
       cmocka_unit_test(every_chunk_once),          cmocka_unit_test(others_take_part),
       cmocka_unit_test(threads_end_with_the_last), cmocka_unit_test(a_child_of_fork_has_its_own),
       cmocka_unit_test(arithmetic_of_the_caller),  cmocka_unit_test(bounds),
-      cmocka_unit_test(users_in_threads),
+      cmocka_unit_test(what_gains_is_found_out),   cmocka_unit_test(users_in_threads),
   };
   vm_work_pretend(8);
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -227,7 +227,7 @@ isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time until) {
   lead->running = true;
   vm_batch_begin(lead);
   loop(lead, what, &c->eng[engine], until);
-  vm_batch_settle(lead, NULL);
+  vm_batch_end(lead);
   vm_kern_streamed();
   lead->running = false;
   if (what == VM_UNTIL_ISSUE) vm_debug_stepped(c, engine);

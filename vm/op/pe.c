@@ -228,17 +228,12 @@ static bool is_diagonal(const vm_dp *d, const vm_view *v) {
   return true;
 }
 
-static bool is_noted(const vm_unchanged *u, const vm_view *v) {
-  return u->at == v->at && u->step == v->step[0] && u->bytes == v->elems * v->esize &&
-         u->rows == v->num[0] && u->dtype == v->dtype;
-}
-
 /* Whether the moving operand is an identity. That holds until it is written: programs have one
  * identity for all transposes. */
 static bool is_identity(const vm_dp *d, const vm_view *v) {
   vm_unchanged *known = &d->weights->identity;
   if (!vm_row_at(v, 0, 0) || v->elems > v->num[0]) return false;
-  if (is_noted(known, v)) return true;
+  if (vm_pe_is_noted(known, v)) return true;
   if (!is_diagonal(d, v)) return false;
   if (d->job && v->space == ISA_SBUF) vm_pe_note(known, v);
   return true;
@@ -264,6 +259,22 @@ static void choose_rows(const vm_dp *d, const struct vm_MATMUL *a, const vm_stat
   }
 }
 
+void vm_pe_turn(const vm_turn *t, uint32_t first, uint32_t rows) {
+  mark_whole(t->slots + first * VM_BANK_SLOTS, rows, t->count);
+  vm_kern_turn(t->to + first * t->to_step, (ptrdiff_t)t->to_step, t->from + first * t->esize,
+               (ptrdiff_t)t->from_step, t->n, rows, t->esize);
+}
+
+/* To columns first .. first + n - 1 of a result; false: they are not dense. */
+static bool turn_to(const vm_dp *d, const vm_view *dst, uint64_t first, size_t n, vm_turn *t) {
+  t->slots = whole_slots(d, dst, first, n, &t->count);
+  t->to = vm_row_at(dst, 0, first);
+  t->to_step = dst->step[0];
+  t->n = (unsigned)n;
+  t->esize = dst->esize;
+  return t->slots != NULL;
+}
+
 /* Transpose mode moves bits: element n of row m is the stationary element of the partition whose
  * moving element n is not zero (of the first one; none: 0). fp8 becomes 16 bits with the upper half
  * zero. It overwrites. */
@@ -275,21 +286,19 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
     return vm_dp_fault(d, "matmul: transposing %s gives elements of %u bytes, dst is %s",
                        isa_dtypes[t->dtype].name, bytes, isa_dtypes[a->dst.dtype].name);
   for (uint64_t i = 0; i < a->dst.elems; i += VM_COLUMNS) {
-    size_t n = a->dst.elems - i < VM_COLUMNS ? (size_t)(a->dst.elems - i) : VM_COLUMNS, count;
-    int64_t step;
-    const uint8_t *rows = vm_pe_raw(d->weights, a->tile_row, a->tile_col, &step);
+    size_t n = a->dst.elems - i < VM_COLUMNS ? (size_t)(a->dst.elems - i) : VM_COLUMNS;
+    vm_turn turn;
+    turn.from = vm_pe_raw(d->weights, a->tile_row, a->tile_col, &turn.from_step);
     if (esize == 1 || !is_identity(d, &a->src)) {
       choose_rows(d, a, t, i, n);
-      rows = (const uint8_t *)d->scratch;
-      step = VM_RAW_ROW;
+      turn.from = (const uint8_t *)d->scratch;
+      turn.from_step = VM_RAW_ROW;
     }
-    uint8_t *slots = whole_slots(d, &a->dst, i, n, &count);
-    if (slots) {
-      mark_whole(slots, t->m, count);
-      vm_kern_turn(vm_row_at(&a->dst, 0, i), (ptrdiff_t)d->psum_pitch, rows, step, n, t->m, bytes);
+    if (turn_to(d, &a->dst, i, n, &turn)) {
+      vm_pe_turn(&turn, 0, t->m);
       continue;
     }
-    vm_kern_turn(out, OUT_ROW, rows, step, n, t->m, bytes);
+    vm_kern_turn(out, OUT_ROW, turn.from, (ptrdiff_t)turn.from_step, n, t->m, bytes);
     for (uint32_t m = 0; m < t->m; m++) {
       bool fresh[VM_COLUMNS];
       take_fresh(d, &a->dst, m, i, n, fresh);
@@ -299,13 +308,30 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
   return VM_RETIRE;
 }
 
+static bool turns(const vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
+  return a->transpose && d->target->gen >= ISA_GEN3 && !t->pairs;
+}
+
+bool vm_pe_turn_of(vm_dp *d, const struct vm_MATMUL *a, vm_turn *turn) {
+  const vm_stationary *t = vm_pe_tile(d, a->tile_row, a->tile_col);
+  const vm_weights *w = d->weights;
+  if (!turns(d, a, t) || a->psum_zero.at || !w->source.at || w->source_row != a->tile_row ||
+      w->source_col != a->tile_col || !vm_pe_is_noted(&w->identity, &a->src) ||
+      a->dst.elems > VM_COLUMNS || a->dst.esize != isa_dtype_bytes(t->dtype) ||
+      check_loaded(d, a, t) != VM_RETIRE)
+    return false;
+  turn->from = w->source.at;
+  turn->from_step = w->source.step;
+  return turn_to(d, &a->dst, 0, (size_t)a->dst.elems, turn);
+}
+
 vm_verdict vm_op_matmul(vm_dp *d, const struct vm_MATMUL *a) {
   if (a->psum_zero.at) vm_pe_set_fresh(d, &a->psum_zero);
   if (a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
   const vm_stationary *t = vm_pe_tile(d, a->tile_row, a->tile_col);
   vm_verdict verdict = check_loaded(d, a, t);
   if (verdict != VM_RETIRE) return verdict;
-  if (a->transpose && d->target->gen >= ISA_GEN3 && !t->pairs) return transpose(d, a, t);
+  if (turns(d, a, t)) return transpose(d, a, t);
   multiply(d, a, t);
   return VM_RETIRE;
 }

@@ -22,6 +22,10 @@ void vm_pe_convert(const vm_dp *d, unsigned row, unsigned col, unsigned first, u
 const uint8_t *vm_pe_raw(const vm_weights *w, unsigned row, unsigned col, int64_t *step);
 /* Notes a dense operand in SBUF that may be read later (d->job). */
 void vm_pe_note(vm_unchanged *u, const vm_view *v);
+/* Whether it is what such a note says. */
+bool vm_pe_is_noted(const vm_unchanged *u, const vm_view *v);
+/* The first of its bytes in each partition of SBUF, which begins at `sbuf`. */
+uint64_t vm_pe_noted_at(const vm_unchanged *u, const uint8_t *sbuf, size_t pitch);
 /* Must come before bytes lo to hi - 1 of partitions of SBUF, which begins there, are written. */
 void vm_pe_overwrite(vm_weights *w, const uint8_t *sbuf, size_t pitch, uint64_t lo, uint64_t hi);
 /* For saved runs: row k of the weights; the elements of partition p as words, zero where no tile
@@ -37,6 +41,22 @@ void vm_pe_set_fresh(const vm_dp *d, const vm_view *v);
  * VM_COLUMNS. */
 void vm_pe_product(vm_dp *d, unsigned row, unsigned col, vm_product *p, const vm_view *dst,
                    unsigned acc, uint64_t first);
+
+/* A transpose, as far as it moves bytes: row m of PSUM becomes element m of each of `n` rows. Its
+ * parts by m are independent of one another. */
+typedef struct vm_turn {
+  uint8_t *to;
+  const uint8_t *from;
+  int64_t to_step, from_step;
+  uint8_t *slots; /* of the first row of PSUM: to be marked as written, `count` in each row */
+  size_t count;
+  unsigned n, esize;
+} vm_turn;
+/* Whether a matmul is one of elements that are still where d->weights->source says, and by an
+ * identity that is known, into a dense result: it cannot fail, and reads nothing else. */
+bool vm_pe_turn_of(vm_dp *d, const struct vm_MATMUL *a, vm_turn *t);
+/* Rows first .. first + rows - 1 of the result. */
+void vm_pe_turn(const vm_turn *t, uint32_t first, uint32_t rows);
 
 /* ---- On several threads (product.c) ------------------------------------------------------- */
 

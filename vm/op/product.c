@@ -8,7 +8,8 @@
 #include "pe.h"
 
 enum { COLUMNS = 48, ROWS = ISA_PMAX / VM_PE_PIECES };
-enum { WORTH = 1 << 20 }; /* multiplications from which on cutting is worthwhile */
+/* Nanoseconds of one thread from which on cutting is worthwhile, and multiplications in one. */
+enum { WORTH = 10000, MULTIPLIES = 100 };
 
 static unsigned blocks_of(const vm_product *p) { return (p->n + COLUMNS - 1) / COLUMNS; }
 
@@ -44,7 +45,7 @@ static void multiply_part(void *job, uint32_t number, void *room) {
 void vm_pe_finish(vm_pe_job *j) {
   if (!j || !j->open) return;
   j->open = false;
-  vm_work_finish(j->d->threads, &j->task, NULL);
+  vm_work_finish(&j->task, NULL);
 }
 
 /* Begins it; its weights are all converted then, and what was raw may be overwritten. */
@@ -68,7 +69,9 @@ static void begin(vm_pe_job *j, const vm_dp *d, unsigned row, unsigned col, cons
 void vm_pe_multiply(vm_dp *d, unsigned row, unsigned col, const vm_product *p, bool stays) {
   vm_pe_job here;
   vm_pe_finish(d->job);
-  if (!vm_work_ready(d->threads, (uint64_t)p->k * p->m * p->n, WORTH)) {
+  const uint64_t ns = (uint64_t)p->k * p->m * p->n / MULTIPLIES;
+  vm_work_did(d->threads, ns);
+  if (!vm_work_ready(d->threads, ns, WORTH)) {
     vm_pe_ready(d, row, col);
     d->k->matmul(p);
   } else if (d->job && stays) {

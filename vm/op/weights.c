@@ -37,10 +37,19 @@ static void take_source(vm_weights *w) {
   w->source.at = NULL;
 }
 
+bool vm_pe_is_noted(const vm_unchanged *u, const vm_view *v) {
+  return u->at == v->at && u->step == v->step[0] && u->bytes == v->elems * v->esize &&
+         u->rows == v->num[0] && u->dtype == v->dtype;
+}
+
+uint64_t vm_pe_noted_at(const vm_unchanged *u, const uint8_t *sbuf, size_t pitch) {
+  return (uint64_t)(u->at - sbuf) - u->part * pitch;
+}
+
 static bool meets(const vm_unchanged *u, const uint8_t *sbuf, size_t pitch, uint64_t lo,
                   uint64_t hi) {
   if (!u->at) return false;
-  uint64_t first = (uint64_t)(u->at - sbuf) - u->part * pitch;
+  uint64_t first = vm_pe_noted_at(u, sbuf, pitch);
   return lo < first + u->bytes && first < hi;
 }
 

@@ -19,10 +19,6 @@
 enum { SPIN_NS = 60000 };
 /* During this time it yields its core to others this often. */
 enum { LOOKS = 64 };
-/* What a caller may lose before it works alone; for how many times its loss it then works alone;
- * and how much it may save up against later losses: a virtual machine's core may be away for 7 ms
- * now and then, after which 0.2 s alone would cost far more. */
-enum { GRACE_NS = 100000, ALONE = 30, SAVED_NS = 16000000 };
 
 enum { STACK = 1 << 20 }; /* bytes of each thread: a product's panels take 115 KiB */
 
@@ -164,27 +160,17 @@ static bool claim(vm_work_task *t, place *p, uint32_t *number) {
   return false;
 }
 
-/* Does chunks until none is left; shared: with other threads, so that their times are wanted. */
-static void work_on(vm_work_task *t, unsigned thread, void *room, bool shared) {
+/* Does chunks until none is left. */
+static void work_on(vm_work_task *t, unsigned thread, void *room) {
   place p = place_of(t, thread);
-  int64_t start = shared ? now() : 0, best = INT64_MAX;
-  for (uint32_t i; claim(t, &p, &i);) {
-    t->fn(t->job, i, room);
-    if (!shared) continue;
-    int64_t end = now();
-    if (i + 1 < t->chunks && end - start < best) best = end - start; /* the last may be short */
-    start = end;
-  }
-  int64_t fastest = atomic_load_explicit(&t->fastest, memory_order_relaxed);
-  while (best < fastest && !atomic_compare_exchange_weak(&t->fastest, &fastest, best)) {
-  }
+  for (uint32_t i; claim(t, &p, &i);) t->fn(t->job, i, room);
 }
 
 static void *serve(void *arg) {
   worker *k = arg;
   for (vm_work_task *t; (t = next_task(k));) {
     set_modes(t->modes);
-    work_on(t, k->number, k->room, true);
+    work_on(t, k->number, k->room);
     atomic_store_explicit(&k->box, 0, memory_order_release);
   }
   return NULL;
@@ -247,8 +233,8 @@ void vm_work_open(vm_work *w, unsigned threads, size_t room) {
   unsigned cores = vm_work_cores();
   *w = (vm_work){.threads = threads && threads < cores ? threads : cores,
                  .eager = all.pretended != 0,
-                 .room = room};
-  w->balance = GRACE_NS;
+                 .room = room,
+                 .since = now()};
   pthread_mutex_lock(&all.lock);
   if (!all.watches_forks)
     all.watches_forks = pthread_atfork(before_fork, parent_of_fork, child_of_fork) == 0;
@@ -284,9 +270,27 @@ static unsigned helpers(const vm_work *w) {
 
 /* ---- A job -------------------------------------------------------------------------------- */
 
-bool vm_work_ready(const vm_work *w, uint64_t size, uint64_t least) {
-  if (!w || w->threads < 2 || (size < least && !w->eager)) return false;
-  return now() >= w->alone_until;
+bool vm_work_alone(const vm_work *w) {
+  return !w || w->threads < 2 || (w->pace.alone && !w->eager);
+}
+
+bool vm_work_ready(const vm_work *w, uint64_t ns, uint64_t least) {
+  return !vm_work_alone(w) && (ns >= least || w->eager);
+}
+
+void vm_work_resume(vm_work *w) {
+  if (w && w->threads > 1) w->since = now() - w->host_ns;
+}
+
+void vm_work_pause(vm_work *w) {
+  if (w && w->threads > 1) w->host_ns = now() - w->since;
+}
+
+void vm_work_did(vm_work *w, uint64_t ns) {
+  if (!w || w->threads < 2 || (w->pace.work += ns) < VM_PACE_ROUND) return;
+  int64_t began = w->since;
+  w->since = now();
+  vm_work_end_round(&w->pace, (uint64_t)(w->since - began));
 }
 
 static void call(worker *k) {
@@ -320,17 +324,7 @@ static void withdraw(vm_work_task *t, worker *k) {
     pass(looks);
 }
 
-/* Alone it would have taken as long as the fastest chunk times the number of chunks. */
-static void account(vm_work *w, int64_t took, int64_t alone, int64_t until) {
-  w->balance += alone - took;
-  if (w->balance > SAVED_NS) w->balance = SAVED_NS;
-  if (w->balance >= 0 || w->eager) return;
-  w->alone_until = until + ALONE * (GRACE_NS - w->balance);
-  w->balance = GRACE_NS;
-}
-
 void vm_work_begin(vm_work *w, vm_work_task *t, vm_work_fn *fn, void *job, uint32_t chunks) {
-  int64_t start = now();
   t->fn = fn;
   t->job = job;
   t->chunks = chunks;
@@ -338,10 +332,8 @@ void vm_work_begin(vm_work *w, vm_work_task *t, vm_work_fn *fn, void *job, uint3
   t->threads = w->threads < 1 ? 1 : w->threads < chunks ? w->threads : chunks;
   t->offered = 0;
   atomic_init(&t->left, chunks);
-  atomic_init(&t->fastest, INT64_MAX);
   for (uint32_t i = 0; i < chunks; i++) atomic_init(&t->taken[i], false);
   if (chunks > 1 && w->threads > 1 && !all.absent) offer(w, t);
-  t->began = t->offered ? now() - start : 0;
 }
 
 bool vm_work_is_done(const vm_work_task *t) {
@@ -352,19 +344,15 @@ bool vm_work_is_done(const vm_work_task *t) {
   return true;
 }
 
-void vm_work_finish(vm_work *w, vm_work_task *t, void *room) {
-  int64_t start = t->offered ? now() : 0;
-  work_on(t, 0, room, t->offered > 0);
-  if (!t->offered) return;
+void vm_work_finish(vm_work_task *t, void *room) {
+  work_on(t, 0, room);
   for (unsigned i = 0; i < t->offered; i++) withdraw(t, t->by[i]);
-  int64_t until = now(), fastest = atomic_load(&t->fastest);
-  if (fastest < INT64_MAX) account(w, t->began + until - start, fastest * t->chunks, until);
 }
 
 void vm_work_do(vm_work *w, vm_work_fn *fn, void *job, uint32_t chunks, void *room) {
   vm_work_task t;
   vm_work_begin(w, &t, fn, job, chunks);
-  vm_work_finish(w, &t, room);
+  vm_work_finish(&t, room);
 }
 
 void vm_work_wait(const atomic_bool *flag) {

@@ -12,6 +12,7 @@
 #define VM_WORK_H
 
 #include "../../isa/isa.h"
+#include "pace.h"
 
 #include <stdatomic.h>
 
@@ -22,9 +23,8 @@ typedef struct vm_work {
   unsigned threads; /* that may work on a job, including the caller's; 0 and 1: only the caller's */
   bool eager;       /* every job is worth splitting (vm_work_pretend) */
   size_t room;
-  /* The time that other threads have saved recently, minus what they have cost, in nanoseconds; and
-   * until when the caller works alone, after that fell below zero. */
-  int64_t balance, alone_until;
+  vm_pace pace;
+  int64_t since, host_ns; /* when the round began, if it had no pauses; its time before a pause */
 } vm_work;
 
 /* chunk: 0 .. chunks - 1; room: memory of the thread that calls, for anything until it returns. */
@@ -44,9 +44,16 @@ void vm_work_absent(bool absent);
 void vm_work_open(vm_work *w, unsigned threads, size_t room);
 void vm_work_close(vm_work *w);
 
-/* Whether a job of that size is worth splitting now, if one of size `least` is. w may be NULL. If
- * other programs use the cores and time was lost, it is not tried again for some time. */
-bool vm_work_ready(const vm_work *w, uint64_t size, uint64_t least);
+/* Whether a job should be split now that takes one thread about so many nanoseconds, if one of
+ * `least` should. w may be NULL. */
+bool vm_work_ready(const vm_work *w, uint64_t ns, uint64_t least);
+/* Whether no job should be, however large. */
+bool vm_work_alone(const vm_work *w);
+/* What decides about it: the caller begins to work, for example a run goes on; has done what takes
+ * one thread about so many nanoseconds, alone or not; does something else. w may be NULL. */
+void vm_work_resume(vm_work *w);
+void vm_work_did(vm_work *w, uint64_t ns);
+void vm_work_pause(vm_work *w);
 /* Does a job of 1 to VM_WORK_CHUNKS chunks; room is the caller's. */
 void vm_work_do(vm_work *w, vm_work_fn *fn, void *job, uint32_t chunks, void *room);
 /* The same in two steps, between which the caller does something else while other threads work. The
@@ -59,15 +66,13 @@ typedef struct vm_work_task {
   uint64_t modes;   /* of floating-point arithmetic, the caller's */
   atomic_uint left; /* chunks that nobody has claimed */
   atomic_bool taken[VM_WORK_CHUNKS];
-  _Atomic int64_t fastest; /* of its chunks: nanoseconds */
-  int64_t began;           /* how long the beginning took */
-  unsigned offered;        /* to so many threads: */
+  unsigned offered; /* to so many threads: */
   struct vm_worker *by[VM_WORK_THREADS];
 } vm_work_task;
 void vm_work_begin(vm_work *w, vm_work_task *t, vm_work_fn *fn, void *job, uint32_t chunks);
 /* Whether other threads have done all of it, so that vm_work_finish would take no time. */
 bool vm_work_is_done(const vm_work_task *t);
-void vm_work_finish(vm_work *w, vm_work_task *t, void *room);
+void vm_work_finish(vm_work_task *t, void *room);
 /* In a chunk: returns once *flag is set by another one, which has begun. */
 void vm_work_wait(const atomic_bool *flag);
 

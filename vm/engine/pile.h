@@ -1,0 +1,87 @@
+/* What waits: instructions and shares, in order, and what they touch (batch.c says when). */
+#ifndef VM_PILE_H
+#define VM_PILE_H
+
+#include "../dma/dma.h"
+#include "../op/pe.h"
+#include "../work/work.h"
+#include "engine.h"
+
+enum { VM_PILE_ITEMS = 256, VM_PILE_WIDE = 32, VM_PILE_ARENA = 1 << 16 };
+
+/* An instruction, a transpose of the tensor engine, or a share. Its boxes are the item's; a share's
+ * live in the share. */
+typedef struct vm_waiting {
+  vm_core *c;
+  const vm_item *item;
+  uint32_t p0, p1;
+  vm_share *share;     /* else NULL */
+  const vm_turn *turn; /* else NULL */
+  bool late;           /* the share is released when its bytes have moved */
+  bool whole;          /* it is not cut by partitions: any element in any slice */
+  uint8_t engine;      /* from here on of an instruction */
+  uint32_t pc;
+  const isa_insn *in;
+  const vm_operands *a;
+  const vm_lanes *lanes;
+} vm_waiting;
+
+/* Bytes that depend on other partitions, or are no partition's: other work that writes them, or
+ * reads what is written, must come before or after the pile. */
+typedef struct vm_wide {
+  vm_box box;
+  bool writes;
+  const vm_transfer *of; /* NULL: an instruction */
+} vm_wide;
+
+/* What waits, in order, and what it touches. */
+typedef struct vm_pile {
+  bool eager;
+  uint32_t n, nwide, flights, parts; /* parts: flights and transfers */
+  uint32_t least, slice;             /* partitions */
+  size_t used;
+  uint64_t ns, work;               /* to decide whether and how it is cut, and for vm_work_did */
+  uint8_t engines[2];              /* by core: those whose instructions wait */
+  uint16_t first[2][ISA_NENGINES]; /* the partition at which these begin */
+  uint64_t touched[2][2][2];       /* by core, PSUM, written: parts of its memory */
+  const vm_waiting *failed;        /* by an error of the handler */
+  vm_work_task task;
+  vm_waiting v[VM_PILE_ITEMS];
+  vm_wide wides[VM_PILE_WIDE];
+  _Alignas(16) char arena[VM_PILE_ARENA]; /* operands, boxes */
+} vm_pile;
+
+void vm_pile_empty(vm_pile *p);
+/* A function of a job (work.h): slice `number` of all that waits, in order. The pile's `slice` says
+ * how large it is. */
+void vm_pile_do_slice(void *pile, uint32_t number, void *room);
+
+/* Whether an item must come after what waits. own: a transfer that it is a share of, or NULL. */
+bool vm_pile_meets(const vm_pile *p, const vm_item *it, const vm_transfer *own);
+/* The same of bytes that depend on other partitions, which the item may have in its own. */
+bool vm_pile_meets_wide(const vm_pile *p, const vm_item *it, const vm_transfer *own);
+/* Whether partitions of an instruction depend on other partitions of what waits. */
+bool vm_pile_crosses(const vm_pile *p, const vm_core *c, unsigned e, const vm_flight *f,
+                     const vm_lanes *l);
+/* Whether an item writes what the other one touches, or reads what that writes. */
+bool vm_pile_items_meet(const vm_item *a, const vm_item *b);
+
+/* The rest needs room. */
+bool vm_pile_has_room(const vm_pile *p);
+void vm_pile_add_flight(vm_pile *p, vm_core *c, unsigned e, const vm_flight *f, vm_lanes *l);
+void vm_pile_add_turn(vm_pile *p, vm_core *c, unsigned e, const vm_flight *f, const vm_turn *t);
+/* A share by partitions: one end is in HBM, the other one in SBUF. */
+void vm_pile_add_lanes(vm_pile *p, vm_core *c, vm_share *s);
+/* One whose elements depend on no partition. late: it is released when it has been done. */
+void vm_pile_add_whole(vm_pile *p, vm_core *c, vm_share *s, bool late);
+
+/* Nanoseconds that something takes one thread, about, in or outside of a pile, for vm_work_did; a
+ * product's multiplications are not in it (product.c). */
+uint64_t vm_pile_work_of(const vm_flight *f);
+uint64_t vm_pile_share_work_of(const vm_share *s);
+/* Of a transpose. */
+uint64_t vm_pile_turn_ns(const vm_flight *f);
+/* Bytes that an instruction reads and writes. */
+uint64_t vm_pile_bytes_of(const vm_flight *f);
+
+#endif

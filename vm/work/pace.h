@@ -1,0 +1,34 @@
+/* Whether other threads gain time on this host, found out by trying.
+ *
+ * They may not: another program has the cores, or the cores are so far from one another that what
+ * one has written reaches the other late (two virtual cores whose messages take 0.4 us instead of
+ * 0.08: a convolution on two threads then takes 1.3 of its time on one). So work is counted in
+ * rounds, and a round now and then is done the other way. For example
+ *
+ *   p.work = 3000000; vm_work_end_round(&p, 1800000)
+ *   p.work = 3000000; vm_work_end_round(&p, 2900000)
+ *
+ * With others, 1 ns of work takes 0.6 ns. Then p.alone says that the next round is a trial; if that
+ * takes 0.97 ns, p.alone is false again. */
+#ifndef VM_PACE_H
+#define VM_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Nanoseconds of work of a round, as estimated for one thread: the first of them pay for waking a
+ * thread, which takes up to 100 us. */
+enum { VM_PACE_ROUND = 2000000 };
+
+typedef struct vm_pace {
+  bool alone;         /* other threads are not used in this round */
+  uint64_t work;      /* of this round, counted by the caller in the same way for both */
+  double cost[2];     /* the host's nanoseconds for one of work: with others, alone; 0: not known */
+  bool prefers_alone; /* what that says; else this round is a trial */
+  unsigned rounds, wait; /* since the last trial or change; so many until the next one */
+} vm_pace;
+
+/* A round, of at least VM_PACE_ROUND, has taken so many nanoseconds of the host's. */
+void vm_work_end_round(vm_pace *p, uint64_t host_ns);
+
+#endif
