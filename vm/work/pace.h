@@ -6,10 +6,9 @@
  * rounds, and a round now and then is done the other way. For example
  *
  *   p.work = 3000000; vm_work_end_round(&p, 1800000)
- *   p.work = 3000000; vm_work_end_round(&p, 2900000)
  *
- * With others, 1 ns of work takes 0.6 ns. Then p.alone says that the next round is a trial; if that
- * takes 0.97 ns, p.alone is false again. */
+ * for a round with others, of which 1 ns of work took 0.6 ns. After a few of these p.alone says
+ * that the next ones are a trial; if they take 0.97 ns, p.alone is false again. */
 #ifndef VM_PACE_H
 #define VM_PACE_H
 
