@@ -245,6 +245,9 @@ static const struct {
      TURN " ldweights y\n matmul p[:, 1, :], id\n ldweights x\n"
           " matmul p[:, 0, :], id, transpose=true, psum_zero=p[:, 1, :]\n"
           " matmul p[:, 1, :], id $copied++\n halt\n" TURN_OPERANDS TURN_RESULT},
+    {"a permutation where an identity is known",
+     TURN " ldweights x\n matmul p[:, 0, :], id.ap([[1, 64], [64, 2]]), transpose=true $copied++\n"
+          " halt\n" TURN_OPERANDS TURN_RESULT},
     {"a transpose of bytes", TURN
      " ldweights one16\n matmul b, one16, transpose=true\n ldweights h\n matmul b, one16, "
      "transpose=true $copied++\n halt\n" TURN_OPERANDS " tensor_copy p[:, 1, :], b\n" TURN_RESULT},

@@ -38,8 +38,8 @@ static void take_source(vm_weights *w) {
 }
 
 bool vm_pe_is_noted(const vm_unchanged *u, const vm_view *v) {
-  return u->at == v->at && u->step == v->step[0] && u->bytes == v->elems * v->esize &&
-         u->rows == v->num[0] && u->dtype == v->dtype;
+  return u->at == v->at && vm_row_at(v, 0, 0) && u->step == v->step[0] &&
+         u->bytes == v->elems * v->esize && u->rows == v->num[0] && u->dtype == v->dtype;
 }
 
 uint64_t vm_pe_noted_at(const vm_unchanged *u, const uint8_t *sbuf, size_t pitch) {
