@@ -365,6 +365,31 @@ static void transposes_wait(void **state) {
     run_all_ways(turns[i].name, turns[i].text, 0);
 }
 
+/* A transpose of core 1 waits when a transfer of core 0 writes what it turns, at the same place in
+ * the other core's SBUF. */
+static void transposes_of_the_other_core_wait(void **state) {
+  static const char text[] =
+      "target trn2\na tensor int32[128, 64], input\nc tensor int32[128, 64], output\n"
+      "d tensor int32[128, 64], output\nx tile sbuf float32[128, 128]\n"
+      "y tile sbuf float32[128, 128]\nid tile sbuf float32[128, 128]\n"
+      "t tile sbuf int32[128, 64]\np tile psum float32[128, 2, 128]\n"
+      "q queue rings=16, dge=hwdge, core=*\nloaded sem core=*\nready sem core=*\n"
+      "section sync core=1\n dma_copy t, a, queue=q $loaded\n"
+      " dma_copy c, t, queue=q $ready>=4 $loaded\n halt\n"
+      "section gpsimd core=1\n memset id, 1.0\n affine_select id, id, 0.0, pattern=[[-1, 128]], "
+      "multiplier=1, cmp=is_equal $ready++\n halt\n"
+      "section vector core=1\n tensor_copy x[:, 0:64], t $loaded>=16\n"
+      " tensor_copy x[:, 64:128], t $ready++\n tensor_copy t, p[:, 1, 32:96] $ready>=3\n"
+      " drain\n nop $ready++\n halt\n"
+      "section tensor core=1\n nop $ready>=2\n ldweights x\n"
+      " matmul p[:, 0, :], id, transpose=true\n ldweights x\n"
+      " matmul p[:, 1, :], id, transpose=true $peer.ready++\n halt\n"
+      "section sync\n dma_copy x[32:64, :].peer, y[0:32, :], queue=q $ready>=1 $loaded\n"
+      " nop $loaded>=16\n nop $peer.ready++\n halt\n";
+  (void)state;
+  run_all_ways("a transfer of the other core writes what is turned", text, 0);
+}
+
 static void stops_see_all_that_has_ended(void **state) {
   (void)state;
   const char *text = programs[0].text;
@@ -396,6 +421,7 @@ int main(void) {
       cmocka_unit_test(nothing_sees_what_waits),
       cmocka_unit_test(nothing_overtakes_what_was_handed_over),
       cmocka_unit_test(transposes_wait),
+      cmocka_unit_test(transposes_of_the_other_core_wait),
       cmocka_unit_test(stops_see_all_that_has_ended),
       cmocka_unit_test(the_host_writes_what_transposes_read),
   };
