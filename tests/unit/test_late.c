@@ -148,6 +148,8 @@ static const struct {
                   " matmul p[0:32, 1, 0:32], id[0:32, 0:32], transpose=true" CORNER "0") TURNED
      " memset x[0:64, 0:32], 3.0\n" TURNED_RESULT},
     {"device_print", HEAD LOAD VECTOR " device_print \"t\", t[0:128, 0:1]\n nop $seen++\n halt\n"},
+    {"whoever gets a text reads memory",
+     HEAD LOAD VECTOR " device_print \"now\"\n nop $seen++\n halt\n"},
 };
 
 /* Each activate is enough for the other threads; what follows it depends on it. */
@@ -270,10 +272,19 @@ static uint64_t mix(uint64_t h, const void *data, size_t n) {
   return h;
 }
 
+typedef struct printed {
+  soma_machine *m;
+  uint64_t hash;
+} printed;
+
+/* The text, and what the machine has in memory meanwhile. */
 static void add_print(void *ud, int to_stderr, const char *text, size_t n) {
-  uint64_t *h = ud;
+  static uint8_t bytes[2048];
+  printed *to = ud;
   (void)to_stderr;
-  *h = mix(*h, text, n);
+  to->hash = mix(to->hash, text, n);
+  assert_int_equal(soma_memory_read(to->m, SOMA_SBUF, 127, 0, bytes, sizeof bytes), SOMA_OK);
+  to->hash = mix(to->hash, bytes, sizeof bytes);
 }
 
 typedef struct seen {
@@ -294,16 +305,18 @@ static seen run(const char *form, unsigned delay, unsigned how, soma_time stop) 
   static const uint8_t zeros[2048]; /* all tiles of a partition */
   char text[4096];
   uint64_t h = 14695981039346656037u;
+  printed out = {.hash = h};
   soma_options o = SOMA_OPTIONS_INIT;
   o.threads = how ? how & ~(unsigned)ABSENT : 1;
   o.event = how ? NULL : ignore;
   o.print = add_print;
-  o.print_ud = &h;
+  o.print_ud = &out;
   for (int i = 0; i < 128 * 64; i++) a[i] = i % 61;
   snprintf(text, sizeof text, form, delay, delay);
   vm_work_pretend((how & ~(unsigned)ABSENT) == HOST ? 0 : PRETENDED);
   vm_work_absent(how & ABSENT);
   bed b = bed_open(&o, text);
+  out.m = b.m;
   bed_bind(&b, "a", SOMA_INT32, 128, 64, a);
   bed_start(&b);
   if (stop) {
@@ -320,6 +333,7 @@ static seen run(const char *form, unsigned delay, unsigned how, soma_time stop) 
     assert_int_equal(soma_fetch(b.r, i ? "d" : "c", x, sizeof x), SOMA_OK);
     h = mix(h, x, sizeof x);
   }
+  h = mix(h, &out.hash, sizeof out.hash);
   seen s = {h, bed_stats(&b).trace_hash};
   bed_close(&b);
   return s;

@@ -28,7 +28,9 @@ static void begin(vm_core *c, isa_buf *out, const char *text, size_t n) {
   isa_buf_add(out, text, n);
 }
 
+/* Whoever gets the text may read the machine's memory. */
 static void end(vm_core *c, isa_buf *out, bool to_stderr) {
+  vm_batch_settle(c, NULL);
   if (out->failed)
     vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the text of a device_print");
   else
