@@ -419,7 +419,7 @@ static void the_host_writes_what_transposes_read(void **state) {
 }
 
 /* A machine that stays, and with it the threads: to start them takes longer than most programs
- * here, and costs so much that a run then does the rest alone. */
+ * here. */
 static int hold_threads(void **state) {
   soma_options o = SOMA_OPTIONS_INIT;
   return soma_machine_new(&o, (soma_machine **)state) != SOMA_OK;

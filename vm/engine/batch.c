@@ -8,7 +8,8 @@
  * several of the host's threads, which so meet once for the batch and not once for each
  * instruction. And a slice's bytes are still in the cache when the next instruction needs them: on
  * one thread a softmax with rows of 2048 takes 0.8 of the time that it takes instruction by
- * instruction.
+ * instruction. Transposes of the tensor engine are cut in the same way, by partitions of the
+ * result, after what they turn has been done.
  *
  * There are two such batches, here called piles. One is being filled. The other one has been handed
  * over: other threads compute it while the caller simulates what comes next, so that a layernorm on
@@ -33,7 +34,7 @@ enum { ENOUGH = 60000, ENOUGH_ITEMS = 3 };
  * begin one on one thread, where a tile that fits into the cache gains nothing (transposes of [128,
  * 512] in 16 bits: 1.08 of the time). */
 enum { WORTH_BYTES = 1 << 15, WORTH_ALONE = 1 << 19 };
-enum { WORTH_TURN = 1000 }; /* nanoseconds of a transpose from which on it begins a vm_pile */
+enum { WORTH_TURN = 1000 }; /* nanoseconds of a transpose from which on it begins a pile */
 /* Partitions of a slice: for up to FEW threads, and for more. */
 enum { SLICE = 16, THIN = 8, FEW = 4 };
 
@@ -180,7 +181,7 @@ void vm_batch_settle(vm_core *c, const vm_item *it) {
 
 /* ---- Instructions ------------------------------------------------------------------------- */
 
-/* Nothing has been handed over but what the instruction neither meets nor needs threads beside. */
+/* What was handed over neither meets the instruction nor has the threads that it may need. */
 static void run_now(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
   vm_dp *d = &c->eng[e].dp;
   uint32_t products = b->product.number;
@@ -195,25 +196,26 @@ static void run_now(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight 
   vm_work_did(b->threads, vm_pile_work_of(f));
 }
 
-/* A matmul that only moves what its weights were loaded from, by partitions of the result. No part
- * of it depends on other work of its engine. False: it is another one, or too small to begin a
- * pile. */
+/* A matmul that only moves what its weights were loaded from, by partitions of the result. Nothing
+ * that waits writes these, or touches PSUM by other partitions. False: it is another one, or too
+ * small to begin a pile. */
 static bool add_turn(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
   vm_turn t;
   if (f->in->op != ISA_OP_matmul || !several(b) || b->at_once ||
       !vm_pe_turn_of(&c->eng[e].dp, &f->a.MATMUL, &t))
     return false;
   if (nothing_waits(b) && !b->eager && vm_pile_turn_ns(f) < WORTH_TURN) return false;
-  if (!vm_pile_has_room(b->next) || vm_pile_meets_wide(b->next, &f->item, NULL)) roll(b);
+  if (!vm_pile_has_room(b->next)) roll(b);
   vm_pile_add_turn(b->next, c, e, f, &t);
   keep_busy(b);
   return true;
 }
 
 /* An instruction that is not cut: what it meets and what its engine has yet to do come first. So
- * does what has been handed over: the instruction may need the other threads. */
+ * does what has been handed over: the instruction may need the other threads. Only ldweights needs
+ * none, and transposes that wait do not read what it writes. */
 static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
-  if (f->in->op == ISA_OP_ldweights) /* nothing that waits reads the weights */
+  if (f->in->op == ISA_OP_ldweights)
     vm_batch_settle(c, &f->item);
   else if (b->next->engines[c->number] >> e & 1 || vm_pile_meets(b->next, &f->item, NULL))
     flush(b);

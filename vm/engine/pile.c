@@ -142,18 +142,19 @@ uint64_t vm_pile_bytes_of(const vm_flight *f) {
   return bytes[0][0] + bytes[0][1] + bytes[1][0] + bytes[1][1];
 }
 
-/* 1024 elements are 8 KiB, read and written. */
-uint64_t vm_pile_work_of(const vm_flight *f) {
-  unsigned ns = vm_lanes_rows[f->in->op].ns;
-  return vm_pile_bytes_of(f) * (ns ? ns : WHOLE_NS) / 8192;
-}
-
-uint64_t vm_pile_share_work_of(const vm_share *s) { return s->bytes / BYTES_NS; }
-
 uint64_t vm_pile_turn_ns(const vm_flight *f) {
   const vm_view *dst = &f->a.MATMUL.dst;
   return dst->elems * dst->num[0] * TURN_NS / 1024;
 }
+
+/* 1024 elements are 8 KiB, read and written. */
+uint64_t vm_pile_work_of(const vm_flight *f) {
+  unsigned ns = vm_lanes_rows[f->in->op].ns;
+  if (isa_insn_turns(f->in)) return vm_pile_turn_ns(f);
+  return vm_pile_bytes_of(f) * (ns ? ns : WHOLE_NS) / 8192;
+}
+
+uint64_t vm_pile_share_work_of(const vm_share *s) { return s->bytes / BYTES_NS; }
 
 /* n bytes that live as long as the pile is not empty. */
 static void *room_for(vm_pile *p, size_t n) {

@@ -66,7 +66,7 @@ bool vm_pile_crosses(const vm_pile *p, const vm_core *c, unsigned e, const vm_fl
 /* Whether an item writes what the other one touches, or reads what that writes. */
 bool vm_pile_items_meet(const vm_item *a, const vm_item *b);
 
-/* The rest needs room. */
+/* Callers of what follows make sure of it first. */
 bool vm_pile_has_room(const vm_pile *p);
 void vm_pile_add_flight(vm_pile *p, vm_core *c, unsigned e, const vm_flight *f, vm_lanes *l);
 void vm_pile_add_turn(vm_pile *p, vm_core *c, unsigned e, const vm_flight *f, const vm_turn *t);

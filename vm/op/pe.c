@@ -232,9 +232,8 @@ static bool is_diagonal(const vm_dp *d, const vm_view *v) {
  * identity for all transposes. */
 static bool is_identity(const vm_dp *d, const vm_view *v) {
   vm_unchanged *known = &d->weights->identity;
-  if (!vm_row_at(v, 0, 0) || v->elems > v->num[0]) return false;
   if (vm_pe_is_noted(known, v)) return true;
-  if (!is_diagonal(d, v)) return false;
+  if (!vm_row_at(v, 0, 0) || v->elems > v->num[0] || !is_diagonal(d, v)) return false;
   if (d->job && v->space == ISA_SBUF) vm_pe_note(known, v);
   return true;
 }
@@ -308,14 +307,14 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
   return VM_RETIRE;
 }
 
-static bool turns(const vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
+static bool is_transpose(const vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
   return a->transpose && d->target->gen >= ISA_GEN3 && !t->pairs;
 }
 
 bool vm_pe_turn_of(vm_dp *d, const struct vm_MATMUL *a, vm_turn *turn) {
   const vm_stationary *t = vm_pe_tile(d, a->tile_row, a->tile_col);
   const vm_weights *w = d->weights;
-  if (!turns(d, a, t) || a->psum_zero.at || !w->source.at || w->source_row != a->tile_row ||
+  if (!is_transpose(d, a, t) || a->psum_zero.at || !w->source.at || w->source_row != a->tile_row ||
       w->source_col != a->tile_col || !vm_pe_is_noted(&w->identity, &a->src) ||
       a->dst.elems > VM_COLUMNS || a->dst.esize != isa_dtype_bytes(t->dtype) ||
       check_loaded(d, a, t) != VM_RETIRE)
@@ -331,7 +330,7 @@ vm_verdict vm_op_matmul(vm_dp *d, const struct vm_MATMUL *a) {
   const vm_stationary *t = vm_pe_tile(d, a->tile_row, a->tile_col);
   vm_verdict verdict = check_loaded(d, a, t);
   if (verdict != VM_RETIRE) return verdict;
-  if (turns(d, a, t)) return transpose(d, a, t);
+  if (is_transpose(d, a, t)) return transpose(d, a, t);
   multiply(d, a, t);
   return VM_RETIRE;
 }

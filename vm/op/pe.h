@@ -22,7 +22,7 @@ void vm_pe_convert(const vm_dp *d, unsigned row, unsigned col, unsigned first, u
 const uint8_t *vm_pe_raw(const vm_weights *w, unsigned row, unsigned col, int64_t *step);
 /* Notes a dense operand in SBUF that may be read later (d->job). */
 void vm_pe_note(vm_unchanged *u, const vm_view *v);
-/* Whether it is what such a note says. */
+/* Whether it is the operand of such a note. */
 bool vm_pe_is_noted(const vm_unchanged *u, const vm_view *v);
 /* The first of its bytes in each partition of SBUF, which begins at `sbuf`. */
 uint64_t vm_pe_noted_at(const vm_unchanged *u, const uint8_t *sbuf, size_t pitch);

@@ -34,15 +34,10 @@ static void end_usual_round(vm_pace *p, double cost) {
     *average = cost;
   else if (p->rounds > 0)
     *average += part * ((cost < most * *average ? cost : most * *average) - *average);
-  p->rounds++;
-  if (is_other_better(p)) {
-    p->alone = p->prefers_alone ^= true;
-    p->wait = FIRST;
-    p->rounds = 0;
-  } else if (p->rounds >= p->wait) {
-    p->alone = !p->prefers_alone;
-    p->rounds = 0;
-  }
+  /* The cost of the other way may be an old one, of other work: that is a reason for a trial. */
+  if (++p->rounds < p->wait && !is_other_better(p)) return;
+  p->alone = !p->prefers_alone;
+  p->rounds = 0;
 }
 
 void vm_work_end_round(vm_pace *p, uint64_t host_ns) {

@@ -49,10 +49,12 @@ void vm_work_close(vm_work *w);
 bool vm_work_ready(const vm_work *w, uint64_t ns, uint64_t least);
 /* Whether no job should be, however large. */
 bool vm_work_alone(const vm_work *w);
-/* What decides about it: the caller begins to work, for example a run goes on; has done what takes
- * one thread about so many nanoseconds, alone or not; does something else. w may be NULL. */
+/* What decides about it (pace.h), with NULL or a w: the caller begins to work, for example a run
+ * goes on; */
 void vm_work_resume(vm_work *w);
+/* it has done, alone or not, what takes one thread about so many nanoseconds; */
 void vm_work_did(vm_work *w, uint64_t ns);
+/* it does something else. */
 void vm_work_pause(vm_work *w);
 /* Does a job of 1 to VM_WORK_CHUNKS chunks; room is the caller's. */
 void vm_work_do(vm_work *w, vm_work_fn *fn, void *job, uint32_t chunks, void *room);
