@@ -197,8 +197,8 @@ static const struct {
            "scale=0.5\n act_read_acc s[:, r0:+1]\n tensor_copy b, v[:, 70:71]" AGAIN},
 };
 
-/* The first transpose finds the identity, so that the next ones may wait; the last of p's elements
- * go to the outputs. */
+/* The first transpose finds the identity, so that the next ones may wait. What is then in p goes to
+ * the outputs. */
 #define TURN                                                                                    \
   HEAD "z tensor float32[128, 64], output\nx tile sbuf float32[128, 128]\n"                     \
        "y tile sbuf float32[128, 128]\nid tile sbuf float32[128, 128]\n"                        \
