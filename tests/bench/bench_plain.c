@@ -43,13 +43,13 @@ typedef struct work {
   double to_plain, numpy_to_us; /* goals */
 } work;
 
-#define MATMUL(n) \
+#define CUBE(n) \
   { n, n, n }
 static const work works[] = {
-    {MATMUL_1024_FP32, MATMUL(1024), false, true, plain_matmul, "matmul fp32", 1.15, 1.12},
-    {MATMUL_1024_BF16, MATMUL(1024), true, true, plain_matmul, "matmul bf16", 1.2, 1.3},
-    {MATMUL_2048_FP32, MATMUL(2048), false, true, plain_matmul, "matmul fp32", 1.15, 1.12},
-    {MATMUL_2048_BF16, MATMUL(2048), true, true, plain_matmul, "matmul bf16", 1.2, 1.3},
+    {MATMUL_1024_FP32, CUBE(1024), false, true, plain_matmul, "matmul fp32", 1.15, 1.12},
+    {MATMUL_1024_BF16, CUBE(1024), true, true, plain_matmul, "matmul bf16", 1.2, 1.3},
+    {MATMUL_2048_FP32, CUBE(2048), false, true, plain_matmul, "matmul fp32", 1.15, 1.12},
+    {MATMUL_2048_BF16, CUBE(2048), true, true, plain_matmul, "matmul bf16", 1.2, 1.3},
     {SOFTMAX, {4096, COLS, 0}, false, false, plain_softmax, "softmax", 1.35, 1.9},
     {ATTENTION, {2048, COLS, 0}, true, true, plain_attention, "attention", 1.25, 1.8},
     {LAYERNORM, {4096, 0, 0}, false, false, plain_layernorm, "layernorm", 1.3, 3},

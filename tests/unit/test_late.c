@@ -85,6 +85,9 @@ static const struct {
      " halt\nsection gpsimd\n nop $ready>=1\n" WAIT
      " dma_copy u, a[0:128, :].gather(int32@sbuf[0,128,252,t][1][1]), queue=g, oob=skip $copied\n"
      " nop $copied>=16\n nop $seen++\n halt\n"},
+    {"a row is made of other partitions", HEAD
+     "r tile sbuf int32[1, 32]\n" LOAD VECTOR " transpose32 r, t[32:64, 5:6] $copied++\n halt\n"
+     "section scalar\n activate u[0:1, 0:32], r, fn=copy $copied>=1 $seen++\n halt\n"},
     {"an element that gives an offset is read", HEAD LOAD VECTOR
      " tensor_copy u[:, 0:1], int32@sbuf[0,128,0+(int32@sbuf[3,1,252,t][1][1])*1,t][1][1]\n"
      " nop $seen++\n halt\n"},
@@ -203,7 +206,8 @@ static const struct {
   HEAD "z tensor float32[128, 64], output\nx tile sbuf float32[128, 128]\n"                     \
        "y tile sbuf float32[128, 128]\nid tile sbuf float32[128, 128]\n"                        \
        "h tile sbuf float8_e4m3[128, 128]\none16 tile sbuf bfloat16[128, 128]\n"                \
-       "p tile psum float32[128, 3, 128]\nb tile psum bfloat16[128, 128]\n"                     \
+       "p tile psum float32[128, 3, 128]\nb tile psum bfloat16[128, 128]\nk tile sbuf "         \
+       "float32[128, 1]\n"                                                                      \
        "section sync\n dma_copy t, a, queue=q $loaded\n dma_copy c, t, queue=q $seen>=1 $out\n" \
        " dma_copy d, u, queue=q $out>=16 $out\n halt\n"                                         \
        "section gpsimd\n memset id, 1.0\n"                                                      \
@@ -250,6 +254,11 @@ static const struct {
     {"a permutation where an identity is known",
      TURN " ldweights x\n matmul p[:, 0, :], id.ap([[1, 64], [64, 2]]), transpose=true $copied++\n"
           " halt\n" TURN_OPERANDS TURN_RESULT},
+    {"a row is read by other partitions, and then turned over",
+     TURN " ldweights y\n matmul p[:, 0, :], id, transpose=true $copied++\n nop $ready>=3\n"
+          " ldweights x\n matmul p[:, 0, :], id, transpose=true $copied++\n halt\n" TURN_OPERANDS
+          " transpose32 k[32:64, :], p[0:1, 0, 32:64] $ready++\n nop $copied>=2\n"
+          " tensor_copy p[32:64, 1, 64:65], k[32:64, :]\n" TURN_RESULT},
     {"a transpose of bytes", TURN
      " ldweights one16\n matmul b, one16, transpose=true\n ldweights h\n matmul b, one16, "
      "transpose=true $copied++\n halt\n" TURN_OPERANDS " tensor_copy p[:, 1, :], b\n" TURN_RESULT},

@@ -169,6 +169,7 @@ static void bounds(void **state) {
   vm_work_open(&w, 2, ROOM);
   assert_int_equal(w.threads, vm_work_cores() < 2 ? 1 : 2);
   assert_false(vm_work_ready(&w, 1, 2));
+  assert_int_equal(vm_work_ready(&w, 2, 2), w.threads == 2);
   w.pace.alone = true;
   assert_false(vm_work_ready(&w, 2, 2));
   assert_false(vm_work_ready(NULL, 2, 2));

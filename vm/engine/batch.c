@@ -43,6 +43,7 @@ struct vm_batch {
   vm_workspace *work;
   bool at_once;          /* nothing waits */
   bool eager;            /* everything is worth other threads */
+  bool counts;           /* what is done: there are other threads */
   vm_pile *next, *going; /* being filled; begun, and not yet finished */
   vm_pile piles[2];
   vm_pe_job product; /* open: it comes before what is in `next`, and nothing is going */
@@ -69,6 +70,7 @@ void vm_batch_begin(vm_core *lead) {
   b->work = lead->mem.work;
   b->at_once = lead->check || lead->debug || lead->hooks.event;
   b->eager = b->threads && b->threads->eager;
+  b->counts = b->threads && b->threads->threads > 1;
   b->next->eager = b->going->eager = b->eager;
   vm_work_resume(b->threads);
 }
@@ -193,19 +195,18 @@ static void run_now(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight 
   if (vm_run_handler(d, f->in->op, &f->a) == VM_FAULT)
     vm_fault(c, d->no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(e, f->pc), "%s", d->fault);
   if (b->product.number != products) b->of_product = f->item;
-  vm_work_did(b->threads, vm_pile_work_of(f));
+  if (b->counts) vm_work_did(b->threads, vm_pile_work_of(f));
 }
 
 /* A matmul that only moves what its weights were loaded from, by partitions of the result. Nothing
- * that waits writes these, or touches PSUM by other partitions. False: it is another one, or too
- * small to begin a pile. */
+ * that waits writes these. False: it is another one, or too small to begin a pile. */
 static bool add_turn(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
   vm_turn t;
   if (f->in->op != ISA_OP_matmul || !several(b) || b->at_once ||
       !vm_pe_turn_of(&c->eng[e].dp, &f->a.MATMUL, &t))
     return false;
   if (nothing_waits(b) && !b->eager && vm_pile_turn_ns(f) < WORTH_TURN) return false;
-  if (!vm_pile_has_room(b->next)) roll(b);
+  if (!vm_pile_has_room(b->next) || vm_pile_meets_wide(b->next, &f->item, NULL)) roll(b);
   vm_pile_add_turn(b->next, c, e, f, &t);
   keep_busy(b);
   return true;

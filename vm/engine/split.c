@@ -111,9 +111,17 @@ static bool measure(const vm_core *c, const vm_flight *f, vm_lanes *l) {
   return n > 0;
 }
 
+/* One that writes a row from partitions of its source stays whole: a transpose32 into [1, 32]. */
+static bool writes_all_rows(const vm_item *it, uint32_t rows) {
+  for (unsigned i = 0; i < it->ndst; i++)
+    if (it->dst[i].space != ISA_HBM && it->dst[i].p0 + rows != it->dst[i].p1) return false;
+  return true;
+}
+
 bool vm_lanes_of(const vm_core *c, const vm_flight *f, vm_lanes *l) {
   *l = (vm_lanes){.rows = 1, .least = vm_lanes_rows[f->in->op].least, .straight = true};
-  if (!measure(c, f, l) || !are_apart(&f->item)) return false;
+  if (!measure(c, f, l) || !writes_all_rows(&f->item, l->rows) || !are_apart(&f->item))
+    return false;
   int round = isa_field_of(f->in->op, ISA_K_ENUM, ISA_SET_ROUND);
   l->rounds =
       round >= 0 && *(const uint8_t *)isa_member_c(f->in, &isa_form_of(f->in->op)->fields[round]) ==
