@@ -72,7 +72,7 @@ ifeq ($(findstring clang,$(shell $(CC) --version)),)
 KERN_FLAGS_avx512_act := -fschedule-insns -fsched-pressure --param=sched-pressure-algorithm=2
 endif
 
-LIB_SRC := $(wildcard isa/*.c isa/*/*.c asm/*.c asm/pp/*.c asm/kernel/*.c vm/*/*.c)
+LIB_SRC := $(wildcard isa/*.c isa/*/*.c asm/*.c asm/pp/*.c kernel/*.c vm/*/*.c)
 # Objects whose names match a pattern of TAKEN, such as vm/record/%, are those of the build FROM: what the
 # tests build once more takes what would be the same, or what they do not run.
 object = $(if $(filter $(TAKEN),$1),$(FROM),$(BUILD))/$1
@@ -329,7 +329,7 @@ lint:
 	$(Q)tests/lint.sh
 	$(Q)clang-format --dry-run -Werror $(FORMATTED)
 	$(Q)cppcheck -q -j4 --std=c11 --error-exitcode=1 --enable=warning,performance,portability \
-	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -I$(BUILD)/vm/record/viewer -I$(BUILD)/lua -I$(BUILD)/lua/debug -I$(BUILD)/lua/command -I$(BUILD)/lua/kernel isa asm vm lua
+	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -I$(BUILD)/vm/record/viewer -I$(BUILD)/lua -I$(BUILD)/lua/debug -I$(BUILD)/lua/command -I$(BUILD)/lua/kernel isa asm kernel vm lua
 format:
 	$(Q)clang-format -i $(FORMATTED)
 
@@ -341,7 +341,7 @@ MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1 lua/command/s
 HEADERS := $(addprefix vm/api/,soma.h soma_custom.h soma_debug.h soma_device.h soma_kernel.h soma_trace.h)
 COMMANDS := $(PROGRAMS) $(BUILD)/soma-nki $(if $(MPICC),$(BUILD)/soma-mpi)
 MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md README.md isa/manual.md \
-           $(sort $(shell find asm isa lua python samples tests vm -name README.md)) \
+           $(sort $(shell find asm isa kernel lua python samples tests vm -name README.md)) \
            tests/golden/debug.txt $(wildcard tests/pictures/*.svg) $(shell find samples -name __pycache__ -prune -o -type f ! -name README.md -print | sort)
 PACKAGE := $(shell cd python && find soma nki neuronxcc -name '*.py' | sort)
 INSTALL = $(foreach f,$(COMMANDS),755:$f:bin/$(notdir $f)) $(foreach f,$(HEADERS),644:$f:include/$(notdir $f)) \

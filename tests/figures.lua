@@ -24,8 +24,8 @@ local FIGURES <const> = {
     return "```\n" .. text .. "```\n"
   end},
   checks = {"README.md", function() return output(build .. "/soma tests/bench/check.lua --markdown") end},
-  builder = {"asm/README.md", function() return "```\n" .. output(build .. "/tests/bench_kernel") .. "```\n" end},
-  policies = {"asm/README.md", function() return output(build .. "/soma tests/bench/policies.lua") end},
+  builder = {"kernel/README.md", function() return "```\n" .. output(build .. "/tests/bench_kernel") .. "```\n" end},
+  policies = {"kernel/README.md", function() return output(build .. "/soma tests/bench/policies.lua") end},
   threads = {"tests/README.md", function() return output(build .. "/soma tests/bench/curves.lua") end},
   mutants = {"tests/README.md", function()
     return output("lua5.4 tests/mutants.lua --all"):match "\n(Of %d+ mutants[^\n]*\n)"

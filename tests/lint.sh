@@ -19,8 +19,8 @@ rule() { # NAME: reads breaches from standard input, one per line
     echo "$breaches" | sed "s/^/$1: /"
   fi
 }
-sources=$(git ls-files '*.c' '*.h' '*.def' 2>/dev/null || find isa asm vm lua tests -name '*.[ch]')
-ours=$(echo "$sources" | grep -E '^(isa|asm|vm|lua)/')
+sources=$(git ls-files '*.c' '*.h' '*.def' 2>/dev/null || find isa asm kernel vm lua tests -name '*.[ch]')
+ours=$(echo "$sources" | grep -E '^(isa|asm|kernel|vm|lua)/')
 
 # ROOM: the rooms that its files may include, besides itself. Rooms stand in layers; only engine,
 # time, dma, check and debug know one another, through one header each.
@@ -30,8 +30,8 @@ isa/verify: isa
 isa/lint: isa
 asm: isa isa/lint
 asm/pp: asm
-asm/kernel: isa
-asm/tools: asm asm/kernel isa
+kernel: isa
+asm/tools: asm kernel isa
 vm/simd: isa
 vm/simd/level: isa vm/simd
 vm/work: isa
@@ -44,7 +44,7 @@ vm/debug: isa vm vm/op vm/engine vm/dma
 vm/legal: isa
 vm/check: isa vm vm/op vm/engine vm/time vm/dma vm/legal
 vm/save: isa vm vm/op vm/engine vm/time vm/dma vm/check
-vm/api: asm asm/kernel isa isa/lint vm vm/op vm/work vm/engine vm/time vm/dma vm/check vm/debug vm/save
+vm/api: asm kernel isa isa/lint vm vm/op vm/work vm/engine vm/time vm/dma vm/check vm/debug vm/save
 vm/record: isa vm vm/op vm/engine vm/time vm/dma vm/check vm/api
 lua/base: isa vm/api
 lua/tensor: isa vm/api lua/base
@@ -86,7 +86,7 @@ for mode in "c -std=c99" "c -std=c11" "c++ -std=c++11"; do
   $CC -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x $mode vm/api/soma.h 2>&1 | grep error
 done | rule "soma.h is not clean"
 
-git ls-files 2>/dev/null | sed 's|/.*||' | sort -u | grep -vxE '\.ci|\.clang-format|\.gitignore|CHANGELOG\.md|CONTRIBUTING\.md|LICENSE|Makefile|README\.md|asm|isa|lua|python|samples|tests|vm' |
+git ls-files 2>/dev/null | sed 's|/.*||' | sort -u | grep -vxE '\.ci|\.clang-format|\.gitignore|CHANGELOG\.md|CONTRIBUTING\.md|LICENSE|Makefile|README\.md|asm|isa|kernel|lua|python|samples|tests|vm' |
   rule "a file at the top level that has no place there"
 
 # shellcheck disable=SC2086
@@ -137,7 +137,7 @@ isa/verify isa_
 isa/lint isa_lint|isa_findings_
 asm as_
 asm/pp as_pp_
-asm/kernel as_kernel_|as_k_
+kernel as_kernel_|as_k_
 asm/tools as_
 vm vm_
 vm/engine vm_

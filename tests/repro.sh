@@ -113,7 +113,7 @@ if [ "$full" ]; then
   aarch64
 elif [ -n "$FULL" ]; then
   for n in 1 2 3; do threads $n; done
-  taken='vm/legal/% vm/record/% asm/kernel/% isa/lint/%'
+  taken='vm/legal/% vm/record/% kernel/% isa/lint/%'
   # The level's own -O3 counts for its files; they are gcc's when this build is.
   [ "${CC:-gcc}" != gcc ] || taken="$taken vm/simd/level/%"
   ! nm "$BUILD/isa/base.o" | grep -q -e __asan_ -e __tsan_ || taken= # they do not link into others

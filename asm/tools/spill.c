@@ -2,7 +2,7 @@
  * spills and synchronises anew. */
 #include "cli.h"
 
-#include "../kernel/kernel.h"
+#include "../../kernel/kernel.h"
 
 #include <inttypes.h>
 #include <string.h>

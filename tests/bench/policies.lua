@@ -4,7 +4,7 @@
 package.path = "./tests/lua/?.lua;" .. package.path
 local samples = require "kernel_samples"
 
--- Options of soma.kernel; policy: AS_KERNEL_ of asm/kernel/kernel.h.
+-- Options of soma.kernel; policy: AS_KERNEL_ of kernel/kernel.h.
 local POLICIES <const> = {
   {"engine: the first allowed", {fixed_engines = true}},
   {"engine: each in turn", {policy = 1 << 16}},

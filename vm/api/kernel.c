@@ -1,7 +1,7 @@
-/* soma_kernel.h over the builder of asm/kernel. */
+/* soma_kernel.h over the builder of kernel. */
 #include "impl.h"
 
-#include "../../asm/kernel/kernel.h"
+#include "../../kernel/kernel.h"
 #include "../time/clock.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Every read lies within what was written before, by bytes; and what `acc` a matmul takes that left
  * it open. Tiles, and tensors of HBM that are temporary. */
 #include "impl.h"
-#include "../../isa/operand.h"
+#include "../isa/operand.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Every item is checked against the machine's rules when it is emitted, on each engine and by each
  * kind of queue that it may go to, with tiles at provisional places. */
-#include "../../isa/operand.h"
+#include "../isa/operand.h"
 #include "impl.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* What an item reads and writes, from the flags of its form. */
 #include "impl.h"
-#include "../../isa/operand.h"
+#include "../isa/operand.h"
 
 typedef struct walk {
   const as_kernel *k;

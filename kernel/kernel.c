@@ -1,7 +1,7 @@
 /* A kernel: its handle, buffers, registers, queues, loops. */
 #include "impl.h"
 
-#include "../../isa/bytes.h"
+#include "../isa/bytes.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
  *   tensor_tensor d, p, q   with p and q in PSUM     tensor_copy t, p;  tensor_tensor d, t, q
  *   dma_copy p, x           with p in PSUM           dma_copy t, x;     tensor_copy p, t */
 #include "impl.h"
-#include "../../isa/operand.h"
+#include "../isa/operand.h"
 
 enum { MOST_OPERANDS = 8, MOST_PIECES = 256 };
 

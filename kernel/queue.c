@@ -1,7 +1,7 @@
 /* Queues of the transfers that left theirs open. What comes from HBM goes on one stream, what goes
  * to HBM on another with another engine: a sequencer is in order, so a store that waits for its
  * data would hold the loads after it. */
-#include "../../isa/operand.h"
+#include "../isa/operand.h"
 #include "impl.h"
 
 typedef struct streams {

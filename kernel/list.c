@@ -1,5 +1,5 @@
 /* The list of items: instructions, loops, orders; and the queues and registers they name. */
-#include "../../isa/operand.h"
+#include "../isa/operand.h"
 #include "impl.h"
 
 #include <stdio.h>

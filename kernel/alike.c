@@ -2,7 +2,7 @@
  * an unrolled loop appears again and again with other tiles and other rows of a tensor, and what is
  * legal for the first is legal for all. */
 #include "impl.h"
-#include "../../isa/operand.h"
+#include "../isa/operand.h"
 
 static bool add(as_kernel *k, isa_index *t, uint32_t hash, uint32_t number) {
   return isa_index_add(&k->al, t, hash, number) || as_k_nomem(k);

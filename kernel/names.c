@@ -1,7 +1,7 @@
 /* Names of tiles, queues and semaphores as the assembler takes them, each once. */
 #include "impl.h"
 
-#include "../../isa/bytes.h"
+#include "../isa/bytes.h"
 
 enum { LONGEST = K_NAME - 4 };
 

@@ -21,7 +21,7 @@
 #ifndef ASM_KERNEL_KERNEL_H
 #define ASM_KERNEL_KERNEL_H
 
-#include "../../isa/program.h"
+#include "../isa/program.h"
 
 typedef struct as_kernel as_kernel;
 

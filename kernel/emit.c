@@ -1,5 +1,5 @@
 /* The program, from the steps: for each engine its instructions, with waits and updates. */
-#include "../../isa/operand.h"
+#include "../isa/operand.h"
 #include "impl.h"
 
 #include <stdio.h>

@@ -4,9 +4,9 @@
  * list. */
 #include "impl.h"
 
-#include "../../isa/bounds.h"
-#include "../../isa/flow.h"
-#include "../../isa/operand.h"
+#include "../isa/bounds.h"
+#include "../isa/flow.h"
+#include "../isa/operand.h"
 
 #include <inttypes.h>
 
