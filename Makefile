@@ -72,7 +72,7 @@ ifeq ($(findstring clang,$(shell $(CC) --version)),)
 KERN_FLAGS_avx512_act := -fschedule-insns -fsched-pressure --param=sched-pressure-algorithm=2
 endif
 
-LIB_SRC := $(wildcard isa/*.c isa/*/*.c asm/*.c asm/pp/*.c kernel/*.c vm/*/*.c)
+LIB_SRC := $(filter-out asm/tools/%,$(wildcard isa/*.c isa/*/*.c asm/*/*.c kernel/*.c vm/*/*.c))
 # Objects whose names match a pattern of TAKEN, such as vm/record/%, are those of the build FROM: what the
 # tests build once more takes what would be the same, or what they do not run.
 object = $(if $(filter $(TAKEN),$1),$(FROM),$(BUILD))/$1

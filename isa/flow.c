@@ -55,6 +55,15 @@ bool isa_compare_holds(unsigned compare, uint32_t a, uint32_t b) {
   return isa_branch_taken((unsigned)ISA_OP_beq + compare, a, b);
 }
 
+unsigned isa_branch_around(unsigned compare) {
+  static const uint16_t around[] = {
+      [ISA_COMPARE_eq] = ISA_OP_bne,   [ISA_COMPARE_ne] = ISA_OP_beq,
+      [ISA_COMPARE_lt] = ISA_OP_bge,   [ISA_COMPARE_le] = ISA_OP_bgt,
+      [ISA_COMPARE_gt] = ISA_OP_ble,   [ISA_COMPARE_ge] = ISA_OP_blt,
+      [ISA_COMPARE_ltu] = ISA_OP_bgeu, [ISA_COMPARE_geu] = ISA_OP_bltu};
+  return around[compare];
+}
+
 static uint64_t bit_of(uint8_t reg) { return UINT64_C(1) << (reg % 64); }
 
 /* The register that an instruction other than a call writes, as a mask. */

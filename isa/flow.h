@@ -16,6 +16,8 @@ bool isa_reg_alu(unsigned op, uint32_t a, uint32_t b, uint32_t *r);
 bool isa_branch_taken(unsigned op, uint32_t a, uint32_t b);
 /* Whether a comparison of the set COMPARE holds. */
 bool isa_compare_holds(unsigned compare, uint32_t a, uint32_t b);
+/* The branch that is taken when a comparison does not hold: bge for lt. */
+unsigned isa_branch_around(unsigned compare);
 
 /* The branch target of an instruction, -1 if it has none. */
 int64_t isa_flow_target(const isa_insn *in);

@@ -29,9 +29,14 @@ isa:
 isa/verify: isa
 isa/lint: isa
 asm: isa isa/lint
-asm/pp: asm
+asm/text: isa asm
+asm/object: isa asm
+asm/pp: isa asm/text
+asm/line: isa asm asm/text asm/object asm/pp
+asm/link: isa asm/text asm/object asm/line
+asm/dis: isa asm asm/line
 kernel: isa
-asm/tools: asm kernel isa
+asm/tools: asm asm/text asm/pp asm/line asm/dis kernel isa
 vm/simd: isa
 vm/simd/level: isa vm/simd
 vm/work: isa
@@ -44,7 +49,7 @@ vm/debug: isa vm vm/op vm/engine vm/dma
 vm/legal: isa
 vm/check: isa vm vm/op vm/engine vm/time vm/dma vm/legal
 vm/save: isa vm vm/op vm/engine vm/time vm/dma vm/check
-vm/api: asm kernel isa isa/lint vm vm/op vm/work vm/engine vm/time vm/dma vm/check vm/debug vm/save
+vm/api: asm asm/dis kernel isa isa/lint vm vm/op vm/work vm/engine vm/time vm/dma vm/check vm/debug vm/save
 vm/record: isa vm vm/op vm/engine vm/time vm/dma vm/check vm/api
 lua/base: isa vm/api
 lua/tensor: isa vm/api lua/base
@@ -136,7 +141,12 @@ isa isa_
 isa/verify isa_
 isa/lint isa_lint|isa_findings_
 asm as_
+asm/text as_
+asm/object as_
 asm/pp as_pp_
+asm/line as_
+asm/link as_
+asm/dis as_
 kernel as_kernel_|as_k_
 asm/tools as_
 vm vm_

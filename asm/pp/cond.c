@@ -5,14 +5,14 @@
 
 enum condition {
 #define CONDITION(id, name) C_##id,
-#include "../directives.def"
+#include "directives.def"
 #undef CONDITION
   NCONDITIONS
 };
 
 static const char *const names[NCONDITIONS] = {
 #define CONDITION(id, name) name,
-#include "../directives.def"
+#include "directives.def"
 #undef CONDITION
 };
 

@@ -8,7 +8,7 @@ static const struct {
   uint32_t least, most; /* parameters */
 } functions[] = {
 #define FUNCTION(id, name, least, most) [PP_F_##id] = {name, least, most},
-#include "../directives.def"
+#include "directives.def"
 #undef FUNCTION
 };
 
@@ -16,7 +16,7 @@ static const struct {
   const char *name, *instead;
 } refused[] = {
 #define REFUSED_FUNCTION(name, instead) {name, instead},
-#include "../directives.def"
+#include "directives.def"
 #undef REFUSED_FUNCTION
 };
 

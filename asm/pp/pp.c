@@ -187,7 +187,7 @@ bool as_pp_collect(as_pp *pp, as_pos at, enum as_pp_block block, as_pp_body *out
 
 static const char *const directives[] = {
 #define DIRECTIVE(id, name) [PP_D_##id] = name,
-#include "../directives.def"
+#include "directives.def"
 #undef DIRECTIVE
 };
 
@@ -207,7 +207,7 @@ static const struct {
   const char *name, *instead;
 } refused[] = {
 #define REFUSED(name, instead) {name, instead},
-#include "../directives.def"
+#include "directives.def"
 #undef REFUSED
 };
 

@@ -1,5 +1,6 @@
 /* What stands for something else in a line of a macro: parameters, local names, the macro's name;
  * and %[...]. */
+#include "../../isa/flow.h"
 #include "pp.h"
 
 #include <stdio.h>
@@ -120,12 +121,21 @@ static bool put_context(subst *s, const as_tok *t) {
   return true;
 }
 
+/* The opposite of a branch's condition: ge for lt. NULL: the name is not a condition. The name of a
+ * branch is b and its condition. */
+static const char *opposite_of(const char *condition) {
+  for (unsigned i = 0; isa_set_item(ISA_SET_COMPARE, i); i++)
+    if (strcmp(condition, isa_set_item(ISA_SET_COMPARE, i)) == 0)
+      return isa_ops[isa_branch_around(i)].name + 1;
+  return NULL;
+}
+
 /* %+1 and %-1: a parameter that is a condition, and the opposite one. */
 static bool put_condition(subst *s, const as_tok *t) {
   as_pp_range r = {0, 0};
   if (t->v.ival >= 1 && t->v.ival <= s->call->nargs) r = param(s->call, (uint32_t)t->v.ival - 1);
   const as_tok *v = as_pp_range_of(&s->call->args, r);
-  const char *opposite = r.n == 1 && v->kind == AS_T_NAME ? as_opposite(v->text) : NULL;
+  const char *opposite = r.n == 1 && v->kind == AS_T_NAME ? opposite_of(v->text) : NULL;
   if (!opposite) {
     as_error(s->pp->j, t->pos, t->len,
              "parameter %lld is not a condition: eq ne lt le gt ge ltu geu", (long long)t->v.ival);

@@ -1,6 +1,6 @@
 /* What the tables say: one instruction for --explain, all words for editors. */
 #include "cli.h"
-#include "../stmt.h"
+#include "../line/stmt.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -311,7 +311,7 @@ static const struct {
   const char *name, *text;
 } words[] = {
 #define WORD(name, is, text) {#name, text},
-#include "../words.def"
+#include "../line/words.def"
 #undef WORD
 };
 enum { NWORDS = sizeof words / sizeof words[0] };
@@ -368,7 +368,7 @@ bool as_explain(const char *text, isa_buf *out) {
 static const char *const builtins[] = {
 #define BUILTIN(name, value) #name,
 #define TARGET_BUILTIN(name, value) #name,
-#include "../builtins.def"
+#include "../text/builtins.def"
 #undef BUILTIN
 #undef TARGET_BUILTIN
 };
@@ -394,7 +394,7 @@ static void operand_words(isa_buf *out) {
 static bool is_directive(const char *name) {
   static const char *const names[] = {
 #define DIRECTIVE(id, name) name,
-#include "../directives.def"
+#include "../pp/directives.def"
 #undef DIRECTIVE
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -418,7 +418,7 @@ void as_words(isa_buf *out) {
   word(out, "preprocessor", "isn" name);
 #define FUNCTION(id, name, least, most) \
   if (!is_directive(name)) word(out, "preprocessor", name);
-#include "../directives.def"
+#include "../pp/directives.def"
 #undef DIRECTIVE
 #undef CONDITION
 #undef FUNCTION

@@ -1,6 +1,6 @@
 /* --explain of names that are not instructions: operators, functions, types, operands, words of the
  * preprocessor, warnings. A name may be several of them. */
-#include "../stmt.h"
+#include "../line/stmt.h"
 #include "cli.h"
 
 #include <stdio.h>
@@ -249,7 +249,7 @@ static bool explain_directive(const char *name, isa_buf *out) {
 #define REFUSED(name, instead) {name, "a directive of NASM that is not built; instead: " instead},
 #define REFUSED_FUNCTION(name, instead) \
   {name, "a function of NASM that is not built; instead: " instead},
-#include "../directives.def"
+#include "../pp/directives.def"
 #undef DIRECTIVE
 #undef CONDITION
 #undef FUNCTION
@@ -274,7 +274,7 @@ static bool explain_builtin(const char *name, isa_buf *out) {
   } constants[] = {
 #define BUILTIN(name, value) {#name, value},
 #define TARGET_BUILTIN(name, value) {#name, -1},
-#include "../builtins.def"
+#include "../text/builtins.def"
 #undef BUILTIN
 #undef TARGET_BUILTIN
   };
@@ -296,7 +296,7 @@ static bool explain_term(const char *name, isa_buf *out) {
   } terms[] = {
 #define CALL(id, name, least, most, takes, text) {name, text},
 #define TERM(name, text) {name, text},
-#include "../terms.def"
+#include "../text/terms.def"
 #undef CALL
 #undef TERM
   };
@@ -316,7 +316,7 @@ static bool explain_warning(const char *name, isa_buf *out) {
     bool on;
   } warnings[] = {
 #define WARNING(id, name, on, text) {name, text, on},
-#include "../warnings.def"
+#include "../text/warnings.def"
 #undef WARNING
   };
   if (strncmp(name, "-w+", 3) == 0 || strncmp(name, "-w-", 3) == 0) name += 3;
@@ -336,7 +336,7 @@ static const char *next_meaning(const char *name, size_t *i) {
     const char *theirs, *ours;
   } foreign[] = {
 #define FOREIGN(theirs, ours) {#theirs, #ours},
-#include "../foreign.def"
+#include "../line/foreign.def"
 #undef FOREIGN
   };
   for (; *i < sizeof foreign / sizeof *foreign; ++*i)

@@ -1,6 +1,6 @@
 /* A program as a Graphviz digraph. */
-#include "../dis.h"
-#include "../printer.h"
+#include "../dis/dis.h"
+#include "../text/printer.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Programs and diagnostics as JSON. */
 #include "cli.h"
-#include "../printer.h"
+#include "../text/printer.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* soma-dis: a program file as source that assembles to the same bytes. */
 #include "cli.h"
-#include "../dis.h"
+#include "../dis/dis.h"
 
 #include <stdio.h>
 #include <string.h>

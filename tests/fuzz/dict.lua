@@ -5,9 +5,9 @@ local tables = { -- file, macro, argument that is the word
   { "isa/dtypes.def", "DTYPE", 1 }, { "isa/aluops.def", "ALUOP", 1 },
   { "isa/actfns.def", "ACTFN", 1 }, { "isa/enums.def", "ITEM", 2 },
   { "isa/engines.def", "ENGINE", 1 }, { "isa/targets.def", "TARGET", 1 },
-  { "asm/pseudo.def", "PSEUDO", 1 }, { "asm/pseudo.def", "OPERAND", 2 },
-  { "asm/builtins.def", "[%w_]*BUILTIN", 1 }, { "asm/directives.def", "DIRECTIVE", 2, "%" },
-  { "asm/directives.def", "CONDITION", 2, "%if" }, { "asm/directives.def", "CONDITION", 2, "%elif" },
+  { "asm/line/pseudo.def", "PSEUDO", 1 }, { "asm/line/pseudo.def", "OPERAND", 2 },
+  { "asm/text/builtins.def", "[%w_]*BUILTIN", 1 }, { "asm/pp/directives.def", "DIRECTIVE", 2, "%" },
+  { "asm/pp/directives.def", "CONDITION", 2, "%if" }, { "asm/pp/directives.def", "CONDITION", 2, "%elif" },
 }
 local grammar = [[
 align dma equ extern global queue section sem target tensor tile loop endloop

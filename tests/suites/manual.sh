@@ -27,7 +27,7 @@ printf '\000\000\200\077\000\000\200\077\000\000\200\077' >>"$work/scale.npy"
 "$BUILD"/soma-as --manual | cmp -s - isa/manual.md
 check "isa/manual.md is not what soma-as --manual prints: run make generated" $?
 
-{ "$BUILD"/soma-as --words && sed -n 's/^\(CALL([A-Z_0-9]*, *\|TERM(\)"\([a-zA-Z_0-9]*\)".*/term \2/p' asm/terms.def; } | while read -r class word; do
+{ "$BUILD"/soma-as --words && sed -n 's/^\(CALL([A-Z_0-9]*, *\|TERM(\)"\([a-zA-Z_0-9]*\)".*/term \2/p' asm/text/terms.def; } | while read -r class word; do
   [ "$class" = preprocessor ] && word=%$word
   "$BUILD"/soma-as --explain "$word" >/dev/null 2>&1 || echo "no explanation of $word"
 done >"$work/unexplained"
@@ -57,15 +57,15 @@ status=$?
 [ $status -eq 0 ] || cat "$work/log"
 check "the objects of the manual do not link" $status
 
-for w in $(sed -n 's/^WARNING([a-z_]*, *"\([^"]*\)".*/\1/p' asm/warnings.def); do
+for w in $(sed -n 's/^WARNING([a-z_]*, *"\([^"]*\)".*/\1/p' asm/text/warnings.def); do
   grep -q -e "$w" asm/README.md
   check "the manual does not name the warning $w" $?
 done
-for w in $(sed -n 's/^WORD(\([a-z]*\),.*/\1/p' asm/words.def); do
+for w in $(sed -n 's/^WORD(\([a-z]*\),.*/\1/p' asm/line/words.def); do
   grep -q -e "\`[^\`]*$w\|^ *$w " asm/README.md
   check "the manual does not name the directive $w" $?
 done
-for w in $(sed -n 's/^DIRECTIVE([a-z]*, "\([a-z]*\)").*/\1/p' asm/directives.def); do
+for w in $(sed -n 's/^DIRECTIVE([a-z]*, "\([a-z]*\)").*/\1/p' asm/pp/directives.def); do
   case $w in i*define | iassign | idef* | istr* | isubstr | ipathsearch | imacro | irmacro | unimacro | endm) continue ;; esac
   grep -q -e "%$w" asm/README.md
   check "the manual does not name %$w" $?

@@ -113,7 +113,7 @@ local known = {}
 for line in io.popen("'" .. as .. "' --words"):lines() do
   known[line:match "^preprocessor (%S+)$" or ""] = true
 end
-local def = assert(io.open "asm/directives.def")
+local def = assert(io.open "asm/pp/directives.def")
 for name in def:read("a"):gmatch 'REFUSED%("(%w+)"' do known[name] = true end
 def:close()
 for name in (directives .. " " .. functions):gmatch "%S+" do

@@ -2,7 +2,7 @@
 #ifndef TESTS_ASM_JOB_H
 #define TESTS_ASM_JOB_H
 
-#include "../../asm/as.h"
+#include "../../asm/text/as.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  *   test_roundtrip [COUNT]    instructions, default 10000 (2500 in short); 1000000 takes some
  * minutes */
 #include "../../asm/asm.h"
-#include "../../asm/dis.h"
+#include "../../asm/dis/dis.h"
 #include "../fuzz/gen.h"
 #include "full.h"
 

@@ -2,7 +2,7 @@
 #include "../time/clock.h"
 #include "impl.h"
 
-#include "../../asm/dis.h"
+#include "../../asm/dis/dis.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Names of a program that its source may not have: equal ones, and words of the language. A file
  * may have both; its disassembly gives each thing a name of its own. */
 #include "dis.h"
-#include "stmt.h"
-#include "../isa/bytes.h"
+#include "../line/stmt.h"
+#include "../../isa/bytes.h"
 
 #include <stdio.h>
 #include <string.h>

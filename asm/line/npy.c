@@ -1,6 +1,6 @@
 /* .npy files of const tensors. */
 #include "stmt.h"
-#include "../isa/npy.h"
+#include "../../isa/npy.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The findings of isa_lint as diagnostics. */
-#include "asm.h"
+#include "../asm.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Numbers what was added in the order of the source again, section by section. */
-#include "../isa/bytes.h"
-#include "../isa/operand.h"
+#include "../../isa/bytes.h"
+#include "../../isa/operand.h"
 #include "stmt.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
 #ifndef ASM_AS_H
 #define ASM_AS_H
 
-#include "asm.h"
+#include "../asm.h"
 
 #include <setjmp.h>
 
@@ -241,9 +241,6 @@ void as_line_print(const as_line *l, isa_buf *out);
 /* Where the outermost macro call that led to this place was written. */
 as_pos as_pos_outer(as_pos at);
 bool as_pos_in_macro(as_pos at);
-
-/* The opposite of a branch's condition: ge for lt. NULL: the name is not a condition (block.c). */
-const char *as_opposite(const char *condition);
 
 /* ---- Expressions (expr.c) ----------------------------------------------------------------- */
 

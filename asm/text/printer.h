@@ -3,7 +3,7 @@
 #ifndef ASM_PRINTER_H
 #define ASM_PRINTER_H
 
-#include "../isa/print.h"
+#include "../../isa/print.h"
 
 typedef struct as_printer {
   const isa_program *p;

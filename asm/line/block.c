@@ -17,6 +17,7 @@
  *   endif                         end:
  *
  * The conditions are eq ne lt le gt ge, signed, and ltu geu; or == != < <= > >=, without commas. */
+#include "../../isa/flow.h"
 #include "stmt.h"
 
 #include <string.h>
@@ -169,26 +170,17 @@ void as_endloop(as_cur *c) {
 
 /* ---- Conditions --------------------------------------------------------------------------- */
 
-static const struct {
-  uint16_t punct, around; /* around: the branch when it does not hold */
-} conds[] = {[ISA_COMPARE_eq] = {AS_P_EQ, ISA_OP_bne}, [ISA_COMPARE_ne] = {AS_P_NE, ISA_OP_beq},
-             [ISA_COMPARE_lt] = {'<', ISA_OP_bge},     [ISA_COMPARE_le] = {AS_P_LE, ISA_OP_bgt},
-             [ISA_COMPARE_gt] = {'>', ISA_OP_ble},     [ISA_COMPARE_ge] = {AS_P_GE, ISA_OP_blt},
-             [ISA_COMPARE_ltu] = {0, ISA_OP_bgeu},     [ISA_COMPARE_geu] = {0, ISA_OP_bltu}};
-enum { NCONDS = sizeof conds / sizeof conds[0] };
+static const uint16_t puncts[] = {
+    [ISA_COMPARE_eq] = AS_P_EQ, [ISA_COMPARE_ne] = AS_P_NE, [ISA_COMPARE_lt] = '<',
+    [ISA_COMPARE_le] = AS_P_LE, [ISA_COMPARE_gt] = '>',     [ISA_COMPARE_ge] = AS_P_GE,
+    [ISA_COMPARE_ltu] = 0,      [ISA_COMPARE_geu] = 0};
+enum { NCONDS = sizeof puncts / sizeof puncts[0] };
 
 static const char *cond_name(int i) { return isa_set_item(ISA_SET_COMPARE, (unsigned)i); }
 
-/* The branch around a block is that of the opposite condition, and its name begins with b. */
-const char *as_opposite(const char *condition) {
-  for (int i = 0; i < NCONDS; i++)
-    if (strcmp(condition, cond_name(i)) == 0) return isa_ops[conds[i].around].name + 1;
-  return NULL;
-}
-
 int as_comparison(const as_cur *c) {
   for (int i = 0; i < NCONDS; i++)
-    if (conds[i].punct && as_at_punct(c, conds[i].punct)) return i;
+    if (puncts[i] && as_at_punct(c, puncts[i])) return i;
   return -1;
 }
 
@@ -225,7 +217,7 @@ static bool parse_if(as_cur *c, as_stmt *st) {
   c->t++;
   int cond = parse_cond(c);
   if (cond < 0 || !as_int(c, &with)) return false;
-  st->part[0] = branch(conds[cond].around, (unsigned)reg, with, 0);
+  st->part[0] = branch(isa_branch_around((unsigned)cond), (unsigned)reg, with, 0);
   return as_clauses(c, st);
 }
 

@@ -1,6 +1,6 @@
 /* Code in its sections: labels, branches to labels that come later, and at the end the order of
  * everything in the program and the checks of the program as a whole. */
-#include "../isa/operand.h"
+#include "../../isa/operand.h"
 #include "stmt.h"
 
 #include <stdio.h>

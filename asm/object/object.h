@@ -11,7 +11,7 @@
 #ifndef ASM_OBJECT_H
 #define ASM_OBJECT_H
 
-#include "asm.h"
+#include "../asm.h"
 
 enum as_link_kind { AS_L_TENSOR, AS_L_TILE, AS_L_SEM, AS_L_QUEUE, AS_L_LABEL, AS_L_KINDS };
 enum as_link_bind { AS_L_LOCAL, AS_L_GLOBAL, AS_L_EXTERN, AS_L_BINDS };

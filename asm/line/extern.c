@@ -1,5 +1,5 @@
 /* Names that objects share: `global`, `extern`, and what an object's file says of them. */
-#include "object.h"
+#include "../object/object.h"
 #include "stmt.h"
 
 #include <string.h>

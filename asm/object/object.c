@@ -1,9 +1,9 @@
 /* An object's file is made of the program's: two or three entries more in its table, their
  * sections at the end. Reading takes them out again and leaves the rest to isa_image_read. */
-#include "../isa/operand.h"
+#include "../../isa/operand.h"
 #include "object.h"
 
-#include "../isa/image.h"
+#include "../../isa/image.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #ifndef ASM_STMT_H
 #define ASM_STMT_H
 
-#include "../isa/operand.h"
-#include "as.h"
+#include "../../isa/operand.h"
+#include "../text/as.h"
 
 /* ---- Names (sym.c) ------------------------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* The linker's second half: what objects hold, with the numbers that the program has. */
 #include "linker.h"
 
-#include "../isa/operand.h"
+#include "../../isa/operand.h"
 
 #include <stdio.h>
 #include <string.h>

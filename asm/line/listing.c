@@ -1,6 +1,6 @@
 /* The listing: the source with the place of each instruction, what macros and pseudo-instructions
  * became, then the tables of the program. */
-#include "printer.h"
+#include "../text/printer.h"
 #include "stmt.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef ASM_DIS_H
 #define ASM_DIS_H
 
-#include "asm.h"
+#include "../asm.h"
 
 /* The text of isa_print_program with comments: at instructions their pc, at labels which
  * instructions come there, at semaphores which wait for and update them. Assembles to the same

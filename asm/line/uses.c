@@ -1,7 +1,7 @@
 /* Which instructions use each tile: for warnings, the map of the listing, and errors of the
  * allocator. */
 #include "stmt.h"
-#include "../isa/operand.h"
+#include "../../isa/operand.h"
 
 #include <string.h>
 

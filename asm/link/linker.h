@@ -2,8 +2,8 @@
 #ifndef ASM_LINKER_H
 #define ASM_LINKER_H
 
-#include "object.h"
-#include "stmt.h"
+#include "../object/object.h"
+#include "../line/stmt.h"
 
 typedef struct as_link_unit { /* an object, and what its numbers become */
   const char *file;

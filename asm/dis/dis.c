@@ -1,6 +1,6 @@
 /* Cross-references: the disassembler's text, line by line, with comments after instructions (their
  * pc), labels and semaphores. */
-#include "../isa/operand.h"
+#include "../../isa/operand.h"
 #include "dis.h"
 
 #include <string.h>
