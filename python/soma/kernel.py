@@ -146,8 +146,9 @@ class Builder:
             file, line = C.c_char_p(), C.c_uint32()
             own = of_nki(_text(lib.soma_kernel_error_place(self.handle, C.byref(file),
                                                            C.byref(line))))
-            raise KernelError(text.strip() or own, None if text else _text(file.value) or None,
-                              line.value, status, report=text or own)
+            place = None if text else _text(file.value) or None
+            raise KernelError(of_nki(text.strip()) or own, place, line.value, status,
+                              report=text or own)
         return Program(self.machine, p, {}), text
 
     def unwritten(self):

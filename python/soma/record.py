@@ -12,14 +12,13 @@ import re
 import sys
 import threading
 
-import numpy as np
-
 from . import kernel as K
 from . import lib as L
 from .dropped import dropped
 from .errors import KernelError, NotBuilt
 from .lib import SIZES
 from .machine import GENERATION
+from .zeros import ZeroState, ended
 
 _getframe = sys._getframe
 _HEAD = K.PACK[6]  # of a record
@@ -72,7 +71,7 @@ def building(rec):
         recorders[0] = before
         rec.frame = None  # which keeps the user's values alive
         for s in rec.tiles + rec.tensors:
-            s.zero = _ended
+            s.zero = ended
 
 
 def is_own(filename):
@@ -139,6 +138,7 @@ class Recorder:
         self.old_style = self.prints = False
         self.identities, self.constants = {}, {}
         self.numbering = 0
+        self.zeros = []         # ZeroStates whose zeros may still be needed
         self.keep, self.lost = [], {}  # lost: places of calls whose results nothing uses
 
     # ---- places ----
@@ -254,14 +254,15 @@ class Recorder:
             self._keep_order()
 
     def unwritten(self):
-        """Called when tiles in SBUF are read before they are written: the machine would read what
-        was there. True if the kernel is to be built again with zeros in them, and a warning."""
+        """Called when tiles are read before they are written: the machine would read what was
+        there. True if the kernel is to be built again with zeros in them, and a warning. A matmul
+        that adds to what nothing has written is wrong."""
         tiles, found = {s.handle: s for s in self.tiles}, False
         files = {shown(name): name for name in self.names.values()}
         for number, text, (file, line) in self.builder.unwritten():
             s = tiles.get(number)
-            key = ("clear", s.order) if s is not None and s.memory == L.SBUF else None
-            if key is None or key in self.hints:
+            key = ("clear", s.order) if s is not None else None
+            if key is None or key in self.hints or "matmul" in text.split(":")[0]:
                 break
             self.hints[key] = text.split("; ")[0], files.get(file), line
             found = True
@@ -478,10 +479,19 @@ class Recorder:
             self.end_loop()
             return False
         file, line = self.at or self._place(frame)
+        self.settle_zeros()
         self.builder.while_(register.number(), file, line)
         self.begin_loop((file, line))
         self.whiles.append(key)
         return True
+
+    def settle_zeros(self):
+        """Puts in the zeros of all tiles, before a loop at run time: in it a first matmul would
+        write in each round."""
+        waiting, self.zeros = self.zeros, []
+        for z in waiting:
+            if z.storage.zero is z:
+                z.settle()
 
     def begin_loop(self, place):
         self.loops.append(place)
@@ -510,90 +520,3 @@ class Recorder:
                 self.named[name].depends_on(self.named[producer])
         for earlier, later in self.edges:
             self.builder.order(earlier, later)
-
-
-class _Ended:
-    """Stands for the ZeroState of storage whose kernel has been recorded: an operand asks it first,
-    and its number would mean something else in another kernel."""
-
-    __slots__ = ()
-
-    def settle(self):
-        """Refuses the operand."""
-        raise KernelError("a tile or tensor of an earlier call of a kernel: each call makes its "
-                          "own")
-
-    def start(self, view):
-        """The same for a matmul's destination."""
-        view.storage.zero = self
-        self.settle()
-
-
-_ended = _Ended()
-
-
-class ZeroState:
-    """For a tile of zeros in PSUM: the memset is not emitted until something other than a matmul
-    that starts a sum touches the tile; then what no matmul has written yet is zeroed. With `filled`
-    it is emitted, and the first matmul still writes: adding to what no matmul has written is
-    undefined."""
-
-    __slots__ = ("storage", "started", "filled")
-
-    def __init__(self, storage, filled=False):
-        self.storage, self.started, self.filled = storage, [], filled
-
-    def settle(self):
-        """Puts in the zeros that are needed."""
-        s = self.storage
-        s.zero = None
-        if self.filled:
-            return
-        rec = active()
-        pending, rec.pending = rec.pending, None
-        try:
-            self._fill(s)
-        finally:
-            rec.pending = pending
-
-    def _fill(self, s):
-        Tensor = insn.Tensor
-        if not self.started:
-            insn.memset(Tensor(s, s.dtype, (s.parts, s.free), (1, 1)), 0)
-            return
-        done = np.zeros((s.parts, s.free), bool)
-        flat = np.arange(s.free)
-        for view in self.started:
-            block = np.lib.stride_tricks.as_strided(
-                flat[view.off:], view.shape[1:], [k * flat.itemsize for k in view.steps[1:]])
-            done[view.part:view.part + view.shape[0], block.ravel()] = True
-        ends = np.flatnonzero((done[1:] != done[:-1]).any(axis=1)) + 1  # of rows that are the same
-        row = 0
-        for end in ends.tolist() + [s.parts]:
-            gaps = np.flatnonzero(np.diff(np.concatenate(([True], done[row], [True])).astype(int)))
-            for start, stop in zip(gaps[::2], gaps[1::2]):
-                insn.memset(Tensor(s, s.dtype, (end - row, int(stop - start)), (1, 1), row,
-                                   int(start)), 0)
-            row = end
-
-    def start(self, view):
-        """A matmul is about to add to view. True if it is the first one there, and may write: what
-        it would add to is zero."""
-        mine = (view.part, view.off, view.shape, view.steps)
-        known = [(v.part, v.off, v.shape, v.steps) for v in self.started]
-        if mine in known:
-            return False
-        fresh = not any(_meet(view, v) for v in self.started)
-        self.started.append(view)
-        return fresh
-
-
-def _meet(a, b):
-    """Whether two views may share bytes: by their partitions and the extent of their elements."""
-    def span(v):
-        reach = [(n - 1) * s for n, s in zip(v.shape[1:], v.steps[1:])]
-        return (v.off + sum(x for x in reach if x < 0)) * v.dtype.size, \
-            (v.off + sum(x for x in reach if x > 0) + 1) * v.dtype.size
-    (low, high), (first, last) = span(a), span(b)
-    return low < last and first < high and a.part < b.part + b.shape[0] and \
-        b.part < a.part + a.shape[0]

@@ -22,7 +22,7 @@ _CALLS = {
     "matmul_mx": ("nc_matmul_mx", {"src": "moving", "scale": "moving_scale"}),
     "transpose32": ("nc_transpose", {"src": "data"}),
 }
-_BEGIN = re.compile(r"(core \d: )?(\w+)(?= \w+: )")
+_BEGIN = re.compile(r"(core \d: |[^\n]*?:\d+: )?(\w+)(?= \w+: )")
 
 
 def of_nki(text):

@@ -36,8 +36,11 @@ def _tiling(position, size):
 
 def _sum_flags(dst, accumulate):
     """(words of dst, acc, flags of the record) of a matmul; the first one in a tile of zeros in
-    PSUM writes."""
+    PSUM writes, with accumulate=True too."""
     zero = dst.storage.zero
+    if zero is not None and zero.needed(dst, accumulate):
+        zero.settle()
+        zero = None
     if zero is None:
         words, first = dst.words(), False
     else:
@@ -46,7 +49,7 @@ def _sum_flags(dst, accumulate):
         dst.storage.zero = zero
     if accumulate is None:
         return (words, _WRITE, 0) if first else (words, 0, K.ACCUMULATE)
-    return words, _ADD if accumulate else _WRITE, 0
+    return words, _ADD if accumulate and not (first and not zero.filled) else _WRITE, 0
 
 
 def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(0, 0), perf=0,

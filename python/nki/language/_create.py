@@ -9,9 +9,10 @@ from soma.blocks import Blocks, ParDim
 from soma.dtypes import find, float32, uint8
 from soma.errors import KernelError
 from soma.index import whole
-from soma.record import ZeroState, recorders
+from soma.record import recorders
 from soma.tensor import HBM, PSUM, SBUF, Storage, Tensor
 from soma.views import dense
+from soma.zeros import ZeroState
 
 from ..isa._common import need, new_tile, number_of
 from ..isa._matmul import identity

@@ -49,6 +49,7 @@ def _begin(start, stop, step):
         raise KernelError("step %r of a loop at run time: it must be a whole number, 1 or more"
                           % (step,))
     file, line = rec.where()
+    rec.settle_zeros()
     r = Register(rec.builder.loop(_bound(start), _bound(stop), k, file, line), frozen=True)
     rec.begin_loop((file, line))
     return rec, r
@@ -77,6 +78,7 @@ def while_loop(init, body_fun):
     condition = register_alloc()
     register_move(condition, init)
     file, line = rec.where()
+    rec.settle_zeros()
     rec.builder.while_(condition.number(), file, line)
     rec.begin_loop((file, line))
     given = register_alloc()

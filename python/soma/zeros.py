@@ -1,0 +1,111 @@
+"""Zeros that may not be needed: of tiles in PSUM in which matmuls begin sums, and of tiles that are
+read before they are written."""
+import numpy as np
+
+from . import record
+from .errors import KernelError
+
+
+class _Ended:
+    """Stands for the ZeroState of storage whose kernel has been recorded: an operand asks it first,
+    and its number would mean something else in another kernel."""
+
+    __slots__ = ()
+
+    def settle(self):
+        """Refuses the operand."""
+        raise KernelError("a tile or tensor of an earlier call of a kernel: each call makes its "
+                          "own")
+
+    def needed(self, view, adds):
+        """The same for a matmul's destination."""
+        self.settle()
+
+
+ended = _Ended()
+
+
+class ZeroState:
+    """For a tile of zeros in PSUM: the memset is not emitted until something other than a matmul
+    that starts a sum touches the tile; then what no matmul has written yet is zeroed. With `filled`
+    it is emitted, and the first matmul still writes: adding to what no matmul has written is
+    undefined."""
+
+    __slots__ = ("storage", "started", "filled")
+
+    def __init__(self, storage, filled=False):
+        self.storage, self.started, self.filled = storage, [], filled
+        record.active().zeros.append(self)
+
+    def settle(self):
+        """Puts in the zeros that are needed."""
+        s = self.storage
+        s.zero = None
+        if self.filled:
+            return
+        rec = record.active()
+        pending, rec.pending = rec.pending, None
+        try:
+            self._fill(s)
+        finally:
+            rec.pending = pending
+
+    def _fill(self, s):
+        rec, Tensor = record.active(), record.insn.Tensor
+        if not self.started or ("zeros", s.order) in rec.hints:
+            record.insn.memset(Tensor(s, s.dtype, (s.parts, s.free), (1, 1)), 0)
+            return
+        dtype = min([s.dtype] + [v.dtype for v in self.started], key=lambda t: t.size)
+        free = s.free * s.dtype.size // dtype.size
+        done = np.zeros((s.parts, free), bool)
+        flat = np.arange(free * dtype.size)
+        for v in self.started:
+            block = np.lib.stride_tricks.as_strided(
+                flat[v.off * v.dtype.size:], v.shape[1:] + (v.dtype.size // dtype.size,),
+                [k * v.dtype.size * flat.itemsize for k in v.steps[1:]]
+                + [dtype.size * flat.itemsize])
+            done[v.part:v.part + v.shape[0], block.ravel() // dtype.size] = True
+        ends = np.flatnonzero((done[1:] != done[:-1]).any(axis=1)) + 1  # of rows that are the same
+        row = 0
+        for end in ends.tolist() + [s.parts]:
+            gaps = np.flatnonzero(np.diff(np.concatenate(([True], done[row], [True])).astype(int)))
+            for start, stop in zip(gaps[::2], gaps[1::2]):
+                view = Tensor(s, dtype, (end - row, int(stop - start)), (1, 1), row, int(start))
+                if not record.insn.starts_well(view):  # all is zeroed before the first matmul
+                    rec.hints["zeros", s.order] = True
+                    raise record.Redo()
+                record.insn.memset(view, 0)
+            row = end
+
+    def needed(self, view, adds):
+        """Whether a matmul needs the zeros before it: it adds to a view, and matmuls have written
+        some of it, but not just this view; or what they leave cannot be zeroed later."""
+        if self.filled or ("zeros", self.storage.order) in record.active().hints:
+            return not self.filled
+        return bool(adds) and not any(_same(view, v) for v in self.started) and \
+            any(_meet(view, v) for v in self.started)
+
+    def start(self, view):
+        """A matmul is about to add to view. True if it is the first one there, and may write: what
+        it would add to is zero."""
+        if any(_same(view, v) for v in self.started):
+            return False
+        fresh = not any(_meet(view, v) for v in self.started)
+        self.started.append(view)
+        return fresh
+
+
+def _same(a, b):
+    """Whether two views of a storage are alike."""
+    return (a.part, a.off, a.shape, a.steps) == (b.part, b.off, b.shape, b.steps)
+
+
+def _meet(a, b):
+    """Whether two views may share bytes: by their partitions and the extent of their elements."""
+    def span(v):
+        reach = [(n - 1) * s for n, s in zip(v.shape[1:], v.steps[1:])]
+        return (v.off + sum(x for x in reach if x < 0)) * v.dtype.size, \
+            (v.off + sum(x for x in reach if x > 0) + 1) * v.dtype.size
+    (low, high), (first, last) = span(a), span(b)
+    return low < last and first < high and a.part < b.part + b.shape[0] and \
+        b.part < a.part + a.shape[0]
