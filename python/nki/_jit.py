@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from soma import Machine, arrays, launch, record
+from soma import Machine, arrays, launch, look, record
 from soma.errors import KernelError
 from soma.index import whole
 from soma.machine import GENERATION, file_bytes
@@ -163,12 +163,20 @@ class Kernel:
 
     def _run(self, args, kwargs, machine=None, log=None, **options):
         built, bound = self.build(args, kwargs)
+        seen = look.call(built.name)
+        if seen:
+            options, log = seen.machine_options(options), seen.log(log)
+            if seen.wants_checks():  # first: the run may write its arguments
+                seen.found(self._check(args, kwargs, **seen.check_options()))
         values, owners = launch.bind(built, bound)
         if machine is None:
             machine = Machine(built.target, print=launch._print, **options) if options else \
                 launch.plain_machine(built.target)
         run = machine.run(built.program, values, log)
-        return KernelRun(run, built, self._results(run, built, owners, args, kwargs))
+        run = KernelRun(run, built, self._results(run, built, owners, args, kwargs))
+        if seen:
+            seen.done(run)
+        return run
 
     def _results(self, run, built, owners, args, kwargs):
         """Returns what the kernel returns; arrays that the kernel writes are written."""

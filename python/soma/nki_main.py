@@ -1,15 +1,27 @@
 """What soma-nki runs: a Python script with this package's `nki` and `neuronxcc` first on
 sys.path."""
+import importlib.util
 import os
+import runpy
+import shlex
 import sys
 
-USAGE = """usage: soma-nki SCRIPT.py [ARGUMENTS]
-       soma-nki -m MODULE [ARGUMENTS]
-       soma-nki -c CODE [ARGUMENTS]
+USAGE = """usage: soma-nki [OPTIONS] SCRIPT.py [ARGUMENTS]
+       soma-nki [OPTIONS] -m MODULE [ARGUMENTS]
+       soma-nki [OPTIONS] -c CODE [ARGUMENTS]
+       eval "$(soma-nki [OPTIONS] --env)"
 
 Runs a Python script whose kernels are written for NKI (import nki, or neuronxcc.nki) on an
 emulated core. Kernels are called with NumPy arrays. There are --help and --version.
 
+Options look at every call of a kernel, without an edit of the script:
+
+%s
+What they print goes to standard error. The exit status is 3 if checks find something and the script
+ends well. --env prints the shell commands after which `python3 SCRIPT.py` and all its children do
+the same.
+
+  SOMA_NKI_OPTIONS                  more such options, as for notebooks and child processes
   NEURON_PLATFORM_TARGET_OVERRIDE   the target: trn1, inf2, trn2 (the default) or trn3
   SOMA_PYTHON                       the interpreter; it needs NumPy
   SOMA_LIB                          libsoma.so, where it is not the one of this installation
@@ -17,58 +29,96 @@ emulated core. Kernels are called with NumPy arrays. There are --help and --vers
 
 
 def main(arguments):
-    if not arguments or arguments[0] in ("-h", "--help"):
-        (sys.stdout if arguments else sys.stderr).write(USAGE)
-        return 0 if arguments else 2
     try:
         import numpy  # noqa: F401
     except ImportError:
         sys.stderr.write("soma-nki: %s has no NumPy: install it there (Debian: python3-numpy), or "
                          "set SOMA_PYTHON to an interpreter that has it\n" % sys.executable)
         return 2
-    here = os.path.dirname(os.path.abspath(__file__))
-    packages = os.path.dirname(here)
-    import runpy
-    if os.path.exists(sys.path[0]) and os.path.samefile(sys.path[0], here):
-        del sys.path[0]  # Python put the folder of this file there
-    if os.path.isdir(os.path.join(here, "names")):  # installed by pip
-        packages = os.path.join(here, "names")
+    packages = _packages()
     sys.path.insert(0, packages)
-    if arguments[0] == "--version":
+    from soma import look
+    try:
+        words = look.begin(arguments)
+    except look.OptionError as error:
+        return _refuse(str(error))
+    if not words or words[0] in ("-h", "--help"):
+        (sys.stdout if words else sys.stderr).write(USAGE % look.help_text())
+        return 0 if words else 2
+    if words[0] == "--version":
         import soma
         print("soma-nki %s" % soma.__version__)
         return 0
-    if arguments[0] in ("-m", "-c") and len(arguments) == 1:
-        what = "a module" if arguments[0] == "-m" else "Python code"
-        sys.stderr.write("soma-nki: %s needs %s\n" % (arguments[0], what))
-        return 2
-    if arguments[0] == "-m":
-        sys.argv = arguments[1:]
+    if words[0] == "--env":
+        sys.stdout.write(_environment(packages))
+        return 0
+    return look.status_of(_run(words))
+
+
+def _refuse(text):
+    sys.stderr.write("soma-nki: %s\n" % text)
+    return 2
+
+
+def _packages():
+    """The folder that has `nki` and `neuronxcc`; that of this file is taken off sys.path."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    if os.path.exists(sys.path[0]) and os.path.samefile(sys.path[0], here):
+        del sys.path[0]  # Python put it there
+    names = os.path.join(here, "names")  # there if installed by pip
+    return names if os.path.isdir(names) else os.path.dirname(here)
+
+
+def _environment(packages):
+    """Shell commands that export what a script needs that python3 starts."""
+    bin_folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
+    values = {"PYTHONPATH": os.pathsep.join(filter(None, [packages,
+                                                          os.environ.get("PYTHONPATH")])),
+              "SOMA_PYTHON": sys.executable}
+    for name in ("SOMA_LIB", "SOMA_NKI_OPTIONS"):
+        if os.environ.get(name):
+            values[name] = os.environ[name]
+    lines = ["export %s=%s\n" % (n, shlex.quote(v)) for n, v in values.items()]
+    return "".join(lines) + "export PATH=%s:$PATH\n" % shlex.quote(bin_folder)
+
+
+def _run(words):
+    """Runs a script, a module or code; 2 if there is nothing to run."""
+    if words[0] in ("-m", "-c") and len(words) == 1:
+        return _refuse("%s needs %s" % (words[0],
+                                        "a module" if words[0] == "-m" else "Python code"))
+    if words[0] == "-m":
+        return _run_module(words[1:])
+    if words[0] == "-c":
+        sys.argv = ["-c"] + words[2:]
         sys.path.insert(1, os.getcwd())
-        import importlib.util
-        try:
-            known = importlib.util.find_spec(arguments[1])
-        except (ImportError, ValueError):
-            known = None
-        if known is None:
-            sys.stderr.write("soma-nki: there is no module %s\n" % arguments[1])
-            return 2
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-    elif arguments[0] == "-c":
-        sys.argv = ["-c"] + arguments[2:]
-        sys.path.insert(1, os.getcwd())
-        exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__"})
-    else:
-        if arguments[0].startswith("-"):
-            sys.stderr.write("soma-nki: there is no option %s: -m, -c, --help or --version\n" %
-                             arguments[0])
-            return 2
-        if not os.path.exists(arguments[0]):
-            sys.stderr.write("soma-nki: no file %s\n" % arguments[0])
-            return 2
-        sys.argv = arguments
-        sys.path.insert(1, os.path.dirname(os.path.abspath(arguments[0])))
-        runpy.run_path(arguments[0], run_name="__main__")
+        exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})
+        return 0
+    if words[0].startswith("-"):
+        return _refuse("there is no option %s: --help lists them" % words[0])
+    if not os.path.exists(words[0]):
+        return _refuse("no file %s" % words[0])
+    sys.argv = words
+    sys.path.insert(1, os.path.dirname(os.path.abspath(words[0])))
+    runpy.run_path(words[0], run_name="__main__")
+    return 0
+
+
+def _run_module(words):
+    sys.argv = words
+    sys.path.insert(1, os.getcwd())
+    try:
+        known = importlib.util.find_spec(words[0])
+    except ModuleNotFoundError as error:
+        # Of the packages on the way; what one of them fails to import is the user's to see.
+        if error.name is None or not (words[0] + ".").startswith(error.name + "."):
+            raise
+        known = None
+    except ValueError:
+        known = None
+    if known is None:
+        return _refuse("there is no module %s" % words[0])
+    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
     return 0
 
 
@@ -78,6 +128,9 @@ def command():
     try:
         return main(sys.argv[1:])
     except SystemExit as end:
+        look = sys.modules.get("soma.look")
+        if look and end.code in (None, 0):
+            return look.status_of(0)
         if isinstance(end.code, int) and not 0 <= end.code <= 255:
             sys.stderr.write("soma-nki: the script called sys.exit(%d): an exit status is 0 to "
                              "255\n" % end.code)
@@ -88,6 +141,8 @@ def command():
         while at is not None and (at.tb_frame.f_code.co_filename == __file__ or
                                   at.tb_frame.f_globals.get("__name__") == "runpy"):
             at = at.tb_next
+        if "soma.look" in sys.modules:
+            sys.modules["soma.look"].fail(error)
         if at is None:
             raise
         sys.excepthook(type(error), error.with_traceback(at), at)

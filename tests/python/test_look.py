@@ -1,0 +1,150 @@
+"""soma-nki's options look at every kernel call of a script that is not edited."""
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+COMMAND = os.path.abspath(os.path.join(ROOT, os.environ.get("BUILD", "build"), "soma-nki"))
+SCRIPT = '''
+import numpy as np, sys
+import nki, nki.isa as nisa, nki.language as nl
+
+@nki.jit
+def swap(x):
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    z = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    me = nl.program_id(0)
+    t = nl.ndarray((64, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=t, src=x[nl.ds(me * 64, 64), :])
+    nisa.dma_copy(dst=y[nl.ds(me * 64, 64), :], src=t)
+    nisa.dma_copy(dst=t, src=y[nl.ds((1 - me) * 64, 64), :])  # the other core's half
+    nisa.dma_copy(dst=z[nl.ds(me * 64, 64), :], src=t)
+    return z
+
+@nki.jit
+def twice(x):
+    nl.store(x, nl.load(x) * 2)
+
+x = np.ones((128, 512), np.float32)
+if "race" in sys.argv:
+    swap[2](x)
+twice(x)
+print(x[0, 0], sys.argv[1:])
+if "fail" in sys.argv:
+    raise ValueError("of the script")
+'''
+
+
+class Look(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.folder = self.scratch.name
+        with open(os.path.join(self.folder, "script.py"), "w") as f:
+            f.write(SCRIPT)
+
+    def tearDown(self):
+        self.scratch.cleanup()
+
+    def run_it(self, *words, command=(COMMAND,), **environment):
+        done = subprocess.run(list(command) + list(words), cwd=self.folder, capture_output=True,
+                              text=True, env=dict(os.environ, SOMA_PYTHON=sys.executable,
+                                                  PYTHONDONTWRITEBYTECODE="1", **environment))
+        return done.returncode, done.stdout, done.stderr
+
+    def json(self, name="out.json"):
+        with open(os.path.join(self.folder, name)) as f:
+            return json.load(f)
+
+    def test_findings_are_told_counted_and_give_status_3(self):
+        status, out, err = self.run_it("--check=race", "--json", "out.json", "script.py", "race")
+        self.assertEqual((status, out), (3, "2.0 ['race']\n"), err)
+        self.assertRegex(err, r"kernel call 1, swap: script.py:1\d: race: ")
+        found = self.json()
+        self.assertEqual([c["kernel"] for c in found["calls"]], ["swap", "twice"])
+        first, second = found["calls"]
+        self.assertEqual(found["findings"], len(first["findings"]))
+        self.assertEqual((first["findings"][0]["check"], second["findings"]), ("race", []))
+        self.assertGreater(second["time_us"], 1)
+
+    def test_a_clean_script_ends_as_without_options(self):
+        for words in (("--check", "--schedules", "3"), ("--timeline",), ()):
+            status, out, _ = self.run_it(*words, "script.py", "--check")
+            self.assertEqual((status, out), (0, "2.0 ['--check']\n"))
+
+    def test_an_error_of_the_script_is_in_the_json(self):
+        status, _, err = self.run_it("--check", "--json=out.json", "script.py", "race", "fail")
+        self.assertEqual(status, 1)
+        self.assertIn("ValueError: of the script", err)
+        self.assertEqual(self.json()["error"], "ValueError: of the script")
+
+    def test_files_of_each_call(self):
+        self.run_it("--page", "pages", "--trace=traces", "script.py", "race")
+        names = sorted(glob.glob("*/*", root_dir=self.folder) if sys.version_info >= (3, 10) else
+                       [os.path.relpath(p, self.folder) for p in
+                        glob.glob(os.path.join(self.folder, "*", "*"))])
+        self.assertEqual(names, ["pages/01-swap.html", "pages/02-twice.html",
+                                 "traces/01-swap.json", "traces/02-twice.json"])
+        with open(os.path.join(self.folder, "traces/02-twice.json")) as f:
+            self.assertTrue(json.load(f)["traceEvents"])
+
+    def test_what_is_printed_goes_to_standard_error(self):
+        status, out, err = self.run_it("--timeline", "--report", "--explain", "--log", "script.py")
+        self.assertEqual((status, out), (0, "2.0 []\n"))
+        for text in ("kernel call 1, twice, ", "engines: # busy", "in the program", "script.py:19"):
+            self.assertIn(text, err)
+
+    def test_the_machine(self):
+        _, out, _ = self.run_it("--timing-only", "--threads", "1", "script.py")
+        self.assertNotEqual(out, "2.0 []\n")  # no values are calculated
+        for target in ("trn1", "trn3"):
+            self.run_it("--target", target, "--json", target, "script.py")
+        self.assertNotEqual(self.json("trn1")["calls"][0]["time_us"],
+                            self.json("trn3")["calls"][0]["time_us"])
+        with open(os.path.join(self.folder, "slow.costs"), "w") as f:
+            f.write("DMA_SW_BASE 90000\n")
+        self.run_it("--json", "usual", "script.py")
+        status, _, err = self.run_it("--costs", "slow.costs", "--json", "slow", "script.py")
+        self.assertEqual(status, 0, err)
+        self.assertGreater(self.json("slow")["calls"][0]["time_us"],
+                           self.json("usual")["calls"][0]["time_us"] + 50)
+
+    def test_children_have_the_options(self):
+        with open(os.path.join(self.folder, "parent.py"), "w") as f:
+            f.write("import subprocess, sys, os\nos.mkdir('sub')\n"
+                    "subprocess.run([sys.executable, '../script.py', 'race'], cwd='sub')\n")
+        environment = self.run_it("--check=race", "--json", "out.json", "--env")[1]
+        status, _, err = self.run_it(
+            "-c", environment + "python3 parent.py", command=("sh",))
+        self.assertIn("kernel call 1, swap: ", err)
+        self.assertEqual(len(self.json()["calls"]), 2)
+
+    def test_options_of_the_environment(self):
+        self.assertEqual(self.run_it("script.py", "race", SOMA_NKI_OPTIONS="--check=race")[0], 3)
+        status, _, err = self.run_it("script.py", SOMA_NKI_OPTIONS="--chekc")
+        self.assertEqual((status, err), (2, "soma-nki: SOMA_NKI_OPTIONS: there is no option "
+                                         "--chekc: --help lists them\n"))
+
+    def test_wrong_options(self):
+        for words, said in (
+                (("--bogus", "script.py"), "there is no option --bogus: --help lists them"),
+                (("--page",), "--page needs a value: DIR"),
+                (("--log=3", "script.py"), "--log takes no value"),
+                (("--check=fast", "script.py"),
+                 "--check=fast: no check is called 'fast'; there are all, uninit, race, "),
+                (("--schedules", "0", "script.py"),
+                 "--schedules 0: expected a whole number, 1 or more"),
+                (("--threads=x", "script.py"), "--threads x: expected a whole number, 0 or more"),
+                (("--target", "trn9", "script.py"), "--target trn9: there are trn1, inf2, "),
+                (("--costs", "no.costs", "script.py"), "--costs no.costs: [Errno 2] No such"),
+                (("--costs", "script.py", "script.py"), "--costs script.py: ")):
+            status, out, err = self.run_it(*words)
+            self.assertEqual((status, out), (2, ""), words)
+            self.assertIn("soma-nki: " + said, err)
+
+
+if __name__ == "__main__":
+    unittest.main()
