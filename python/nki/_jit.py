@@ -11,6 +11,7 @@ from soma.errors import KernelError
 from soma.index import whole
 from soma.machine import GENERATION, file_bytes
 
+from . import _check
 from ._target import target_of
 
 
@@ -230,26 +231,12 @@ class Kernel:
 
     @_short
     def check(self, *args, checks="all", schedules=1, **kwargs):
-        """Runs with checks, under several legal timings if schedules is above 1, and returns what
-        they found; arguments are not written back. AssertionError if two timings differ in a
-        result. `built.unwritten` of build() has readings of tiles that are not written."""
+        """Runs with checks, under `schedules` legal timings or all ("all"), and returns what they
+        found, each once; arguments are not written back. schedule=N runs that timing alone, unless
+        the kernel itself has an argument of this name."""
+        seeds = _check.seeds(self.function, schedules, kwargs)
         with _one_at_a_time:
-            return self._check(args, kwargs, checks, schedules)
-
-    def _check(self, args, kwargs, checks, schedules):
-        built, bound = self.build(args, kwargs)
-        findings, first = [], None
-        for seed in range(schedules):
-            values, _ = launch.bind(built, bound)
-            run = Machine(built.target, checks=checks, schedule=seed,
-                          print=launch._print if seed == 0 else _hush).run(built.program, values)
-            findings += _for_kernels(run.findings)
-            bits = {name: np.asarray(a).tobytes() for name, a in run.out.items()}
-            if first is not None and bits != first:
-                raise AssertionError("schedule %d gives other results than schedule 0 in %s" % (
-                    seed, ", ".join(n for n in bits if bits[n] != first[n])))
-            first = bits
-        return findings
+            return _check.check(self, args, kwargs, checks, seeds)
 
     def with_schedule(self, schedule):
         """The kernel with more edges: [(later, earlier)] by the `name` of instructions, earlier one
@@ -260,33 +247,6 @@ class Kernel:
                         **dict(self.options, schedule=edges))
         kernel.split = self.split
         return kernel
-
-
-def _for_kernels(findings):
-    """The findings of a run, fixes of races between cores in words of NKI, as kernels have no
-    semaphores. Of those that are the same in each round of a loop the first is kept."""
-    kept = {}
-    for f in findings:
-        u = f.unsignalled
-        if not u or not u.tensor or not f.line or not u.other_line:
-            kept[f] = f
-            continue
-        first, second = "%s:%d" % (u.other_file, u.other_line), "%s:%d" % (f.file, f.line)
-        if first == second:
-            words = "%s runs on both cores: let one of them write these bytes, as `if " \
-                "nl.program_id(0) == 0:` does, or each its own part" % first
-        else:
-            words = "on both cores nisa.core_barrier(data=%s, cores=(0, 1)): core %d after %s, " \
-                "core %d before %s" % (u.tensor, u.other_core, first, u.core, second)
-        start, end = u.fix
-        f.text = f.text[:start] + words + f.text[end:]
-        f.unsignalled = None
-        kept.setdefault((f.file, f.line, words), f)
-    return list(kept.values())
-
-
-def _hush(text, to_stderr):
-    """What device_print prints under another timing has been printed."""
 
 
 def _given(kwargs):

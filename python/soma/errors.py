@@ -6,7 +6,10 @@ kernel is known the message begins with `file:line: `.
 
 
 class SomaError(RuntimeError):
-    """An error of libsoma. `status` is the number of soma_status, `report` the full text."""
+    """An error of libsoma. `status` is the number of soma_status, `report` the full text,
+    `findings` what the checks of a run had found before it."""
+
+    findings = ()
 
     def __init__(self, text, status=0, report=None):
         super().__init__(text)
@@ -15,7 +18,10 @@ class SomaError(RuntimeError):
 
 
 class KernelError(SomaError, ValueError):
-    """A kernel breaks a rule of the machine or of the language. `file` and `line` are its place."""
+    """A kernel breaks a rule of the machine or of the language. `file` and `line` are its place,
+    `unwritten` (text, file, line) of each reading of what nothing has written, if it is that."""
+
+    unwritten = ()
 
     def __init__(self, text, file=None, line=0, status=0, report=None):
         where = "%s:%d: " % (file, line) if file else ""

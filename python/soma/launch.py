@@ -218,7 +218,7 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
             built = _build(recs, core_of, function, args, kwargs)
             built.around = around
             for text, file, line in built.unwritten:
-                _warn(function, text + "; it reads zeros here", file, line)
+                _warn(function, text.split("; ")[0] + "; it reads zeros here", file, line)
             for rec in recs:
                 for file, line in rec.lost:
                     _warn(function, "the call returns a new tile, which nothing uses: give it a "
@@ -239,8 +239,10 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
                     getattr(error, "finishing", False):
                 flags |= K.SPILL
                 continue
-            if getattr(error, "finishing", False) and rec.unwritten():
-                continue
+            if getattr(error, "finishing", False):
+                if rec.unwritten():
+                    continue
+                error.unwritten = [(text, *place) for _, text, place in rec.builder.unwritten()]
             raise _at_user(error) from None
         except (TypeError, ValueError, IndexError, AttributeError) as error:
             raise _of_this_package(error)
@@ -351,20 +353,18 @@ def _record(rec, ids, function, args, kwargs):
 
 
 def _results(rec, x):
-    """What the kernel returned, tiles on the chip copied to HBM."""
+    """What the kernel returned; its tensors are outputs."""
     if isinstance(x, Blocks):
         x = x.as_tensor()
     if isinstance(x, Tensor):
         if not x.memory:
             rec.returns(x.storage)
             return x
-        from . import insn
-        s = Storage(HBM, x.dtype, tuple(x.shape), x.name or "result")
-        s.role = L.ROLE_OUTPUT
-        out = Tensor(rec.number(s), x.dtype, x.shape, dense(x.shape))
-        insn.dma_copy(out, insn.in_sbuf(x))
-        rec.flush()
-        return out
+        s = x.storage
+        raise KernelError("the kernel returns %s, which is a tile in %s: store it in a tensor in "
+                          "shared_hbm, and return that" % (
+                              x.name or "a tile", "PSUM" if x.memory == L.PSUM else "SBUF"),
+                          *rec.place_of(s.site.at if s.site else s.at))
     if isinstance(x, (list, tuple)):
         return type(x)(_results(rec, v) for v in x)
     if isinstance(x, dict):

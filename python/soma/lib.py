@@ -22,6 +22,7 @@ ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync")
 ROLE_TEMP, ROLE_INPUT, ROLE_OUTPUT, ROLE_CONST = range(4)
 SBUF, PSUM = 1, 2
 END, TIME = 0, 3  # soma_until
+SCHEDULE_ALL = (1 << 64) - 1
 
 
 class Options(C.Structure):
@@ -77,6 +78,17 @@ class Fault(C.Structure):
 class Finding(C.Structure):
     _fields_ = [("check", C.c_int), ("engine", C.c_int), ("pc", C.c_uint32), ("line", C.c_uint32),
                 ("file", C.c_char_p), ("time", C.c_uint64), ("text", C.c_char_p)]
+
+
+class Place(C.Structure):
+    _fields_ = [("engine", C.c_int), ("core", C.c_uint32), ("pc", C.c_uint32),
+                ("line", C.c_uint32), ("file", C.c_char_p)]
+
+
+class Schedules(C.Structure):
+    _fields_ = [("verdict", C.c_int), ("states", C.c_uint64), ("engine", C.c_int),
+                ("other_engine", C.c_int), ("pc", C.c_uint32), ("other_pc", C.c_uint32),
+                ("text", C.c_char_p)]
 
 
 class Unsignalled(C.Structure):
@@ -164,6 +176,8 @@ _PROTOTYPES = {
     "soma_check_name": (_str, [_int]),
     "soma_run_findings": (_u64, [P]),
     "soma_run_finding": (_int, [P, _u32, C.POINTER(Finding)]),
+    "soma_run_finding_core": (C.c_uint, [P, _u32]),
+    "soma_run_schedules": (_int, [P, C.POINTER(Schedules), _size]),
     "soma_recorder_new": (_int, [P, _out]),
     "soma_recorder_free": (None, [P]),
     "soma_recorder_stats": (None, [P, C.POINTER(Stats), _size]),
@@ -174,6 +188,7 @@ _PROTOTYPES = {
 }
 # Of soma_kernel.h.
 _KERNEL = {
+    "soma_run_finding_other": (_int, [P, _u32, C.POINTER(Place), _size]),
     "soma_run_unsignalled": (_int, [P, _u32, C.POINTER(Unsignalled), _size]),
     "soma_kernel_new": (_int, [P, C.POINTER(KernelOptions), _out]),
     "soma_kernel_free": (None, [P]),

@@ -71,7 +71,9 @@ def _set_option(o, name, value):
     if kind is None:
         raise TypeError("there is no option %s; there are target, checks, record, print, %s" %
                         (name, ", ".join(sorted(_OPTIONS))))
-    if kind is C.c_char_p:
+    if name == "schedule" and isinstance(value, str) and value == "all":
+        value = L.SCHEDULE_ALL
+    elif kind is C.c_char_p:
         if not isinstance(value, str):
             raise TypeError("%s=%r: expected a string" % (name, value))
         value = value.encode()
@@ -102,17 +104,55 @@ class Unsignalled:
 
 
 class Finding:
-    """What a check found. `check` is its name, `text` the full finding, in several lines,
-    `unsignalled` an Unsignalled or None."""
+    """What a check found. `check` is its name, `text` the full finding, in several lines; `file`,
+    `line` and `core` are its place, other_file and so on the earlier of two; `unsignalled` is an
+    Unsignalled or None."""
 
-    __slots__ = ("check", "engine", "pc", "file", "line", "time", "text", "unsignalled")
+    __slots__ = ("check", "engine", "pc", "file", "line", "core", "time", "text", "other_file",
+                 "other_line", "other_core", "unsignalled")
 
-    def __init__(self, f, unsignalled=None):
-        self.unsignalled = Unsignalled(unsignalled, f.text) if unsignalled else None
-        self.check = _text(lib.soma_check_name(f.check))
+    def __init__(self, check, text, file=None, line=0):
+        self.check, self.text, self.file, self.line = check, text, file, line
+        self.engine = self.other_file = self.unsignalled = None
+        self.pc = self.time = self.other_line = self.core = self.other_core = 0
+
+    @classmethod
+    def of_run(cls, handle, number):
+        """Finding `number` of a run; None past the last."""
+        f, other, u = L.Finding(), L.Place(), L.Unsignalled()
+        if lib.soma_run_finding(handle, number, C.byref(f)) != L.OK:
+            return None
+        self = cls(_text(lib.soma_check_name(f.check)), _text(f.text), _text(f.file) or None,
+                   f.line)
         self.engine = L.ENGINES[f.engine] if 0 <= f.engine < 5 else None
-        self.pc, self.line, self.file = f.pc, f.line, _text(f.file) or None
-        self.time, self.text = f.time, _text(f.text)
+        self.pc, self.time, self.core = f.pc, f.time, lib.soma_run_finding_core(handle, number)
+        if lib.soma_run_finding_other(handle, number, C.byref(other), C.sizeof(other)) == L.OK:
+            self.other_file, self.other_line = _text(other.file) or None, other.line
+            self.other_core = other.core
+        if lib.soma_run_unsignalled(handle, number, C.byref(u), C.sizeof(u)) == L.OK:
+            self.unsignalled = Unsignalled(u, f.text)
+        return self
+
+    def __repr__(self):
+        return self.text
+
+
+def _findings(handle):
+    found = []
+    while True:
+        finding = Finding.of_run(handle, len(found))
+        if finding is None:
+            return found
+        found.append(finding)
+
+
+class Schedules:
+    """Whether a run would do the same under every legal timing: `verdict` is "same", "depends" or
+    "not decided", `states` how many were examined, `text` says where it depends on timing."""
+
+    def __init__(self, s):
+        self.verdict = ("same", "depends", "not decided")[s.verdict]
+        self.states, self.text = s.states, _text(s.text)
 
     def __repr__(self):
         return self.text
@@ -237,12 +277,8 @@ class Run:
         lib.soma_run_stats(handle, C.byref(stats), C.sizeof(stats))
         self.stats = RunStats(stats)
         self.findings_total = lib.soma_run_findings(handle)
-        self.findings = []
-        f, u = L.Finding(), L.Unsignalled()
-        while lib.soma_run_finding(handle, len(self.findings), C.byref(f)) == L.OK:
-            told = lib.soma_run_unsignalled(handle, len(self.findings), C.byref(u), C.sizeof(u))
-            self.findings.append(Finding(f, u if told == L.OK else None))
-        self._out = None
+        self.findings = _findings(handle)
+        self._schedules = self._out = None
 
     def __del__(self):
         if lib and self.handle:
@@ -255,6 +291,17 @@ class Run:
     @property
     def time_ns(self):
         return self.stats.time_ns
+
+    @property
+    def schedules(self):
+        """Of a run with schedule="all", what every legal timing does; else None."""
+        if self._schedules is None:
+            s = L.Schedules()
+            status = lib.soma_run_schedules(self.handle, C.byref(s), C.sizeof(s))
+            if status == L.NOMEM:
+                raise MemoryError("no memory to judge all schedules")
+            self._schedules = Schedules(s) if status == L.OK else None
+        return self._schedules
 
     @property
     def out(self):
@@ -442,6 +489,7 @@ class Machine:
             raise
         if status not in (L.OK, L.CHECK):
             error = self._ended(r, status)
+            error.findings = _findings(r)
             lib.soma_run_free(r)
             raise error
         recorder, self.recorder = self.recorder, None

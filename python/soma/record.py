@@ -264,7 +264,7 @@ class Recorder:
             key = ("clear", s.order) if s is not None else None
             if key is None or key in self.hints or "matmul" in text.split(":")[0]:
                 break
-            self.hints[key] = text.split("; ")[0], files.get(file), line
+            self.hints[key] = text, files.get(file), line
             found = True
         return found
 

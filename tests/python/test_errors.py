@@ -325,7 +325,7 @@ class Errors(unittest.TestCase):
                     kernel_of("nisa.core_barrier(a, (0, 1))")[2](data(128, 512))
 
     def test_a_kernel_without_results_is_warned_of(self):
-        for statement, wanted in (("pass", True), ("nl.store(a, x)", False), ("return x", False),
+        for statement, wanted in (("pass", True), ("nl.store(a, x)", False), ("return a", False),
                                   ("nl.device_print('x', x[0:1, 0:1])", False)):
             with warnings.catch_warnings(record=True) as found, \
                     contextlib.redirect_stdout(io.StringIO()):

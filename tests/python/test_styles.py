@@ -271,8 +271,9 @@ class Launches(KernelCase):
         def kernel(xs, scale=2.0, **more):
             a = nl.ndarray((64, 10), nl.float32, buffer=nl.shared_hbm)
             nl.store(a, nl.load(xs["a"]) * scale)
-            on_chip = nl.load(xs["b"][0])
-            return a.reshape((10, 64)), [on_chip, 5], {"x": a[0:2]}
+            b = nl.ndarray((64, 10), nl.float32, buffer=nl.shared_hbm)
+            nl.store(b, nl.load(xs["b"][0]))
+            return a.reshape((10, 64)), [b, 5], {"x": a[0:2]}
         a, b = data(64, 10), data(64, 10)
         first, (second, five), third = kernel({"a": a, "b": [b]})
         self.same(first, (2 * a).reshape(10, 64))

@@ -30,6 +30,17 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
   return SOMA_OK;
 }
 
+soma_status soma_run_finding_other(const soma_run *r, uint32_t i, soma_place *out, size_t n) {
+  const vm_finding *f = r ? vm_check_finding(&r->core, i) : NULL;
+  if (!out || !f || f->other_engine >= VM_NO_ENGINE) return SOMA_ARG;
+  soma_place all = {.engine = (soma_engine)(f->other_engine % ISA_NENGINES),
+                    .core = f->other_engine >= ISA_NENGINES,
+                    .pc = f->other_pc};
+  all.line = line_of(r, f->other_engine, f->other_pc, &all.file);
+  memcpy(out, &all, n < sizeof all ? n : sizeof all);
+  return SOMA_OK;
+}
+
 soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled *out, size_t n) {
   const vm_finding *f = r ? vm_check_finding(&r->core, i) : NULL;
   if (!out || !f || !f->fix_end || is_cut(f)) return SOMA_ARG;

@@ -284,6 +284,15 @@ soma_status soma_kernel_get_unwritten(const soma_kernel *k, uint32_t i, soma_ker
 
 /* ---- Findings in a kernel's own words ----------------------------------------------------- */
 
+/* The other, earlier place of a finding that has two. */
+typedef struct soma_place {
+  soma_engine engine;
+  uint32_t core, pc, line; /* line 0: not known */
+  const char *file;        /* NULL: not known */
+} soma_place;
+/* Of finding i of a run, the first n bytes of *out. SOMA_ARG if it has one place. */
+soma_status soma_run_finding_other(const soma_run *r, uint32_t i, soma_place *out, size_t n);
+
 /* A race between the two cores that no signal orders. Kernels have no semaphores: who has other
  * words for the fix puts them in the place of bytes fix to fix_end - 1 of the finding's text. The
  * side of the finding itself, which its engine and line name, has to come after the other one. */

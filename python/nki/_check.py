@@ -1,0 +1,154 @@
+"""kernel.check(): what the checks find in a kernel under several timings."""
+import inspect
+import warnings
+
+import numpy as np
+
+from soma import Machine, launch
+from soma.errors import KernelError, SomaError
+from soma.index import whole
+from soma.machine import CHECKS, Finding, check_mask
+from soma.record import shown
+
+_UNINIT = 1 << CHECKS.index("uninit")
+
+
+def seeds(function, schedules, kwargs):
+    """The schedules that a call of check() asks for; takes `schedule` out of its arguments."""
+    asked, name = schedules, "schedules"
+    if "schedule" in kwargs and "schedule" not in inspect.signature(function).parameters:
+        asked, name = kwargs.pop("schedule"), "schedule"
+    if isinstance(asked, str) and asked == "all":
+        return ["all"]
+    n, least = whole(asked), int(name == "schedules")
+    if n is None or isinstance(asked, bool) or n < least:
+        raise ValueError("%s=%r: it must be a whole number, %d or more, or \"all\""
+                         % (name, asked, least))
+    return range(n) if name == "schedules" else [n]
+
+
+def check(kernel, args, kwargs, checks, seeds):
+    """The findings of a kernel's runs under these schedules, each once."""
+    mask = check_mask(checks)
+    try:
+        built, bound = kernel.build(args, kwargs)
+    except KernelError as error:
+        if not error.unwritten or not mask & _UNINIT:
+            raise
+        return _of_readings(error.unwritten)
+    found = _Found(_of_readings(built.unwritten) if mask & _UNINIT else [])
+    for seed in seeds:
+        values, _ = launch.bind(built, bound)
+        machine = Machine(built.target, checks=mask, schedule=seed,
+                          print=launch._print if seed == seeds[0] else _hush)
+        try:
+            run = machine.run(built.program, values)
+        except SomaError as error:
+            if not error.findings and not found.kept and seed == seeds[0]:
+                raise
+            found.add(seed, _for_kernels(error.findings))
+            found.ends(seed, error)
+            continue
+        found.add(seed, _for_kernels(run.findings))
+        found.compare(seed, run.out)
+        if run.schedules:
+            found.judged(run.schedules)
+    return found.kept
+
+
+def _of_readings(unwritten):
+    """Findings of readings of tiles that nothing has written, which the builder has found."""
+    found = []
+    for text, file, line in unwritten:
+        file = file and shown(file)
+        place = "%s:%d: " % (file, line) if file else ""
+        found.append(Finding("uninit", "%suninit: %s" % (place, text), file, line))
+    return found
+
+
+class _Found:
+    """The findings of several runs; the first of each check and pair of places is kept."""
+
+    def __init__(self, findings):
+        self.kept, self.keys, self.first, self.bits = [], set(), None, None
+        self.add(None, findings)
+
+    def add(self, seed, findings):
+        for f in findings:
+            key = (f.check, f.file, f.line, f.core, f.other_file, f.other_line, f.other_core) \
+                if f.line else f.text
+            if key in self.keys:
+                continue
+            self.keys.add(key)
+            if self.first is not None and seed != self.first:
+                f.text += "\n  again: schedule=%s" % seed
+            self.kept.append(f)
+        if self.first is None:
+            self.first = seed
+
+    def compare(self, seed, out):
+        """Bits of an output that differ from those of the first schedule are a finding."""
+        if self.bits is None:
+            self.bits = out
+            return
+        for name, value in out.items():
+            other = _difference(value, self.bits[name])
+            if other and ("bits", name) not in self.keys:
+                self.keys.add(("bits", name))
+                self.kept.append(Finding(
+                    "schedule", "schedule: schedule %s gives other bits than schedule %s in "
+                    "tensor %s: %s\n  again: schedule=%s" % (seed, self.first, name, other, seed)))
+
+    def ends(self, seed, error):
+        """A run that did not end well, after others did or after it had findings."""
+        text = str(error)
+        if text not in self.keys:
+            self.keys.add(text)
+            self.kept.append(Finding("schedule", "schedule: under schedule %s the kernel fails: "
+                                     "%s\n  again: schedule=%s" % (seed, text, seed)))
+
+    def judged(self, schedules):
+        """What all legal timings do."""
+        if schedules.verdict == "depends":
+            self.kept.append(Finding("schedule", "schedule: " + schedules.text))
+        elif schedules.verdict != "same":
+            warnings.warn(schedules.text, UserWarning, stacklevel=6)
+
+
+def _difference(a, b):
+    """What the first element of array a is that differs in bits from b, what it is there, and how
+    many differ; "" if none does."""
+    bits, others = (np.frombuffer(x.tobytes(), "u1").reshape(-1, x.itemsize) for x in (a, b))
+    differ = np.flatnonzero((bits != others).any(axis=1))
+    if not len(differ):
+        return ""
+    at = tuple(int(i) for i in np.unravel_index(differ[0], a.shape))
+    values = [x.astype(np.float32)[at] if hasattr(x, "soma_dtype") else x[at] for x in (a, b)]
+    return "element %s is %s, not %s; %d of %d differ" % (list(at), *values, len(differ), a.size)
+
+
+def _for_kernels(findings):
+    """The findings of a run, fixes of races between cores in words of NKI, as kernels have no
+    semaphores. Of those that are the same in each round of a loop the first is kept."""
+    kept = {}
+    for f in findings:
+        u = f.unsignalled
+        if not u or not u.tensor or not f.line or not u.other_line:
+            kept[f] = f
+            continue
+        first, second = "%s:%d" % (u.other_file, u.other_line), "%s:%d" % (f.file, f.line)
+        if first == second:
+            words = "%s runs on both cores: let one of them write these bytes, as `if " \
+                "nl.program_id(0) == 0:` does, or each its own part" % first
+        else:
+            words = "on both cores nisa.core_barrier(data=%s, cores=(0, 1)): core %d after %s, " \
+                "core %d before %s" % (u.tensor, u.other_core, first, u.core, second)
+        start, end = u.fix
+        f.text = f.text[:start] + words + f.text[end:]
+        f.unsignalled = None
+        kept.setdefault((f.file, f.line, words), f)
+    return list(kept.values())
+
+
+def _hush(text, to_stderr):
+    """What device_print prints under another timing has been printed."""

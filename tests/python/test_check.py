@@ -1,0 +1,207 @@
+"""kernel.check(): readings of what nothing wrote, several schedules, what is refused."""
+import unittest
+import warnings
+
+import numpy as np
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import soma
+from helper import KernelCase, data
+
+
+def tile(shape=(64, 8), buffer=nl.sbuf):
+    return nl.ndarray(shape, dtype=nl.float32, buffer=buffer)
+
+
+def line(kernel, n):
+    """The number of line n of a kernel: its decorator is line 0."""
+    return kernel.function.__code__.co_firstlineno + n
+
+
+@nki.jit
+def forgets(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    acc, t = tile(), tile()
+    nisa.dma_copy(dst=t, src=x)
+    nisa.tensor_tensor(dst=acc, data1=acc, data2=t, op=nl.add)
+    nisa.dma_copy(dst=out, src=acc)
+    return out
+
+
+@nki.jit
+def exchange(x, wait):
+    """Each core reads what the other one writes."""
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    z = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    p = nl.program_id(0)
+    t, u = tile((64, 512)), tile((64, 512))
+    nisa.dma_copy(dst=t, src=x[nl.ds(p * 64, 64), :])
+    for i in range(3 if p == 0 else 0):
+        nisa.activation(dst=t, op=nl.tanh, data=t)
+    nisa.activation(dst=u, op=nl.copy, data=t)
+    nisa.dma_copy(dst=y[nl.ds(p * 64, 64), :], src=t)
+    if wait:
+        nisa.core_barrier(data=y, cores=(0, 1))
+    nisa.dma_copy(dst=u, src=y[nl.ds((1 - p) * 64, 64), :])
+    nisa.dma_copy(dst=z[nl.ds(p * 64, 64), :], src=u)
+    return z
+
+
+@nki.jit
+def right(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    t = tile()
+    nisa.dma_copy(dst=t, src=x)
+    nisa.dma_copy(dst=out, src=t)
+    return out
+
+
+class Unwritten(KernelCase):
+    def found(self, kernel, *args, **options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return kernel.check(*args, **options)
+
+    def test_a_reading_of_sbuf_is_a_finding_with_its_line(self):
+        for schedules in (1, 4, "all"):
+            found = self.found(forgets, data(64, 8), schedules=schedules)
+            self.assertEqual([(f.check, f.line) for f in found], [("uninit", line(forgets, 5))])
+            self.assertRegex(found[0].text, r"test_check.py:%d: uninit: tensor_tensor data1: reads "
+                             r"byte 0 of partition 0 of tile t \(" % line(forgets, 5))
+        self.assertEqual(self.found(forgets, data(64, 8), checks="race"), [])
+
+    def test_the_values_of_a_call_stay(self):
+        x = data(64, 8)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            self.same(nki.jit(forgets.function)(x), x, 0, 0)
+        self.assertEqual(len(seen), 1)
+
+    def test_half_a_tile(self):
+        @nki.jit
+        def half(x):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            t = tile()
+            nisa.dma_copy(dst=t[:, 0:4], src=x[:, 0:4])
+            nisa.dma_copy(dst=out, src=t)
+            return out
+        found = self.found(half, data(64, 8))
+        self.assertEqual([(f.check, f.line) for f in found], [("uninit", line(half, 5))])
+        self.assertIn("(element [0, 4])", found[0].text)
+
+    def test_a_reading_of_psum_and_of_a_private_tensor(self):
+        @nki.jit
+        def psum(x):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            t, p = tile(), tile(buffer=nl.psum)
+            nisa.tensor_copy(dst=t, src=p)
+            nisa.dma_copy(dst=out, src=t)
+            return out
+
+        @nki.jit
+        def private(x):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            s = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.private_hbm)
+            t = tile()
+            nisa.dma_copy(dst=t, src=s)
+            nisa.dma_copy(dst=out, src=t)
+            return out
+        for kernel, at in ((psum, 4), (private, 5)):
+            found = self.found(kernel, data(64, 8))
+            self.assertEqual([(f.check, f.line) for f in found], [("uninit", line(kernel, at))])
+
+    def test_a_tile_that_is_returned_is_refused_with_its_line(self):
+        def kernel(x, buffer):
+            t = tile((64, 8), buffer)
+            nisa.memset(dst=t, value=0.0)
+            return {"t": [t]}
+        first = kernel.__code__.co_firstlineno
+        for buffer, name in ((nl.sbuf, "SBUF"), (nl.psum, "PSUM")):
+            for call in ("__call__", "run", "check"):
+                with self.assertRaisesRegex(soma.KernelError, r"test_check.py:%d: the kernel "
+                                            r"returns t, which is a tile in %s: store it"
+                                            % (first + 1, name)):
+                    getattr(nki.jit(kernel), call)(data(64, 8), buffer)
+
+
+class Schedules(KernelCase):
+    def test_findings_are_merged_and_other_bits_are_one(self):
+        x = data(128, 512)
+        one, many = exchange[2].check(x, False), exchange[2].check(x, False, schedules=8)
+        self.assertEqual([f.check for f in one], ["race"] * 2)  # one of each core
+        self.assertEqual([f.check for f in many], ["race"] * 2 + ["schedule"], many)
+        self.assertRegex(many[2].text, r"schedule: schedule \d gives other bits than schedule 0 in "
+                                       r"tensor z: element \[\d+, \d+\] is [-0-9.e]+, not "
+                                       r"[-0-9.e]+; \d+ of 65536 differ\n  again: schedule=\d")
+        n = int(many[2].text[-1])
+        again = exchange[2].check(x, False, schedule=n)
+        self.assertEqual({(f.check, f.line) for f in again}, {(f.check, f.line) for f in one})
+        self.assertEqual(exchange[2].check(x, True, schedules=8), [])
+
+    def test_bits_alone(self):
+        found = exchange[2].check(data(128, 512), False, checks="range", schedules=8)
+        self.assertEqual([f.check for f in found], ["schedule"])
+
+    def test_all_schedules(self):
+        x = data(128, 512)
+        for option in ({"schedules": "all"}, {"schedule": "all"}):
+            found = exchange[2].check(x, False, **option)
+            self.assertEqual([f.check for f in found], ["race"] * 2 + ["schedule"], found)
+            self.assertIn("depends on timing", found[2].text)
+            self.assertEqual(right.check(data(64, 8), **option), [])
+        self.assertEqual([f.check for f in exchange[2].check(x, False, checks=0, schedules="all")],
+                         ["schedule"])
+
+    def test_a_machine_takes_all_schedules(self):
+        program = right.build((data(64, 8),), {})[0].program
+        run = soma.Machine("trn2", schedule="all").run(program, {"x": data(64, 8)})
+        self.assertEqual(run.schedules.verdict, "same")
+        self.assertGreater(run.schedules.states, 0)
+        self.assertIn("does not depend on timing", str(run.schedules))
+        self.assertIsNone(soma.Machine("trn2").run(program, {"x": data(64, 8)}).schedules)
+
+    def test_numbers_that_are_none(self):
+        for option in (0, -1, True, 1.5, "8", None):
+            with self.assertRaisesRegex(ValueError, "^schedules=.*: it must be a whole number, 1 "):
+                right.check(data(64, 8), schedules=option)
+        for option in (-1, "4", 0.5):
+            with self.assertRaisesRegex(ValueError, "^schedule=.*: it must be a whole number, 0 "):
+                right.check(data(64, 8), schedule=option)
+        self.assertEqual(right.check(data(64, 8), schedules=np.int64(2)), [])
+
+    def test_a_schedule_of_the_kernel_itself(self):
+        @nki.jit
+        def kernel(x, schedule):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            nisa.dma_copy(dst=out, src=x)
+            self.assertEqual(schedule, "mine")
+            return out
+        self.assertEqual(kernel.check(data(64, 8), schedule="mine"), [])
+
+    def test_a_run_that_fails_keeps_what_was_found(self):
+        @nki.jit
+        def kernel(x, at):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            t, u = tile((64, 8)), tile((1, 1))
+            i = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+            nisa.dma_copy(dst=t, src=x)
+            nisa.reciprocal(dst=t, data=t)
+            nisa.dma_copy(dst=out, src=t)
+            nisa.dma_copy(dst=i, src=at)
+            r = nisa.register_alloc()
+            nisa.register_load(r, i)
+            nisa.dma_copy(dst=out[nl.ds(r, 1), :], src=t[0:1, :])
+            return out
+        x, far = data(64, 8), np.int32([[1000]])
+        with self.assertRaises(soma.SomaFault):
+            kernel.check(x, far)
+        x[3, 4] = 0
+        found = kernel.check(x, far)
+        self.assertEqual([f.check for f in found], ["range", "schedule"], found)
+        self.assertIn("under schedule 0 the kernel fails", found[1].text)
+
+
+if __name__ == "__main__":
+    unittest.main()
