@@ -234,9 +234,12 @@ class Kernel:
         """Runs with checks, under `schedules` legal timings or all ("all"), and returns what they
         found, each once; arguments are not written back. schedule=N runs that timing alone, unless
         the kernel itself has an argument of this name."""
-        seeds = _check.seeds(self.function, schedules, kwargs)
         with _one_at_a_time:
-            return _check.check(self, args, kwargs, checks, seeds)
+            return self._check(args, kwargs, checks, schedules)
+
+    def _check(self, args, kwargs, checks, schedules):
+        seeds = _check.seeds(self.function, schedules, kwargs)
+        return _check.check(self, args, kwargs, checks, seeds)
 
     def with_schedule(self, schedule):
         """The kernel with more edges: [(later, earlier)] by the `name` of instructions, earlier one
