@@ -10,7 +10,8 @@
 #   mutants   what the checks find in broken samples and kernels: a sample; mutants-all: all
 #   bench     benchmarks, as ratios within one run; bench-compare BASE=REVISION: against another
 #             revision, run in turn, by processor time (BENCHES=PATTERN, ROUNDS=5)
-#   timing    published times against simulated ones
+#   timing    published times against simulated ones; DIR=FOLDER: also those of unmodified kernels
+#             in a folder of checkouts (PATTERN=: of those whose name matches)
 #   figures   measures the figures of the READMEs anew (FIGURES="timing checks builder policies threads mutants") and writes them
 #   examples  writes anew what the listings of README.md and of the tutorial print
 #   generated writes what is made from the tables: isa/manual.md, asm/editors
@@ -285,6 +286,7 @@ examples: all
 timing: all $(BUILD)/tests/timing
 	$(Q)$(BUILD)/tests/timing tests/timing
 	$(Q)$(BUILD)/soma tests/timing/mlp.lua
+	$(if $(DIR),$(Q)$(BUILD)/soma-nki tests/timing/kernels.py '$(DIR)' '$(PATTERN)')
 
 # Fuzzing: one source a harness, with a main of its own or libFuzzer's.
 FUZZ_MAIN ?= tests/fuzz/standalone.c

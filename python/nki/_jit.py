@@ -202,6 +202,20 @@ class Kernel:
         return self._launch(args, kwargs, record=True)
 
     @_short
+    def time(self, *args, target=None, costs=None, **kwargs):
+        """Simulated microseconds of a run, without the launch. No value is calculated, so a kernel
+        that moves terabytes takes seconds; arguments are not written. costs: constants of the clock
+        that differ, as text. An address, a size or a branch that depends on data takes the time
+        that zeros give."""
+        kernel = self if target is None else _as_kernel(self, {"platform_target": target})
+        with _one_at_a_time:
+            built, bound = kernel.build(args, kwargs)
+            values, _ = launch.bind(built, bound)
+            options = {} if costs is None else {"costs": costs}
+            return Machine(built.target, print=_hush, timing_only=True, **options).run(
+                built.program, values).time_ns / 1e3
+
+    @_short
     def log(self, *args, file=None, **kwargs):
         """Runs and writes a line for each instruction that is done, with the kernel's file and
         line, to standard error or an open file. Returns what a call returns."""
