@@ -212,8 +212,9 @@ class Kernel:
             built, bound = kernel.build(args, kwargs)
             values, _ = launch.bind(built, bound)
             options = {} if costs is None else {"costs": costs}
-            return Machine(built.target, print=_hush, timing_only=True, **options).run(
-                built.program, values).time_ns / 1e3
+            machine = Machine(built.target, print=lambda text, to_stderr: None, timing_only=True,
+                              **options)
+            return machine.run(built.program, values).time_ns / 1e3
 
     @_short
     def log(self, *args, file=None, **kwargs):
