@@ -470,7 +470,7 @@ static bool put_tiles(maker *m) {
                   .offset = b->offset,
                   .bytes = b->bytes,
                   .overlay = "tiles",
-                  .own = true};
+                  .own = !b->shared};
     named what = {.kind = K_NAMES_TILE, .tile = &t};
     memcpy(t.shape, b->shape, sizeof t.shape);
     t.name = take_name(m, b->name ? b->name : "t", &what, &shared);

@@ -15,6 +15,7 @@ typedef struct as_k_buffer {
   const char *name; /* of a tile; NULL: none was given */
   uint8_t space, dtype, ndim;
   bool fixed, ended, used, written;
+  bool shared; /* what is written through other tiles counts as written through it */
   uint32_t shape[ISA_TILE_DIMS];
   uint16_t part, nparts; /* 0 in HBM */
   uint32_t bytes;        /* of a tile, in each partition */
@@ -23,6 +24,7 @@ typedef struct as_k_buffer {
   uint32_t tile;         /* 1-based in the program made; 0: not there yet */
   uint32_t first, last;  /* items */
   uint32_t whole;        /* 1 + the item after which all of it is written; 0: none */
+  uint32_t since;        /* 1 + the item from which on it holds what other tiles wrote; 0: none */
   uint32_t kept_in;      /* the temporary of HBM that it came back from; 0: none */
   uint32_t class;        /* equal for tiles that differ only in name and line */
   uint32_t loop;         /* that it was declared in, 0: none; a new life in each of its rounds */

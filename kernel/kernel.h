@@ -4,6 +4,7 @@
  *     legal.c    copies that make others legal, where the client allows it
  *               alike.c: what is legal of one is legal of all that are like it
  *     define.c   bytes are written before they are read; what `acc` a matmul takes
+ *               cover.c: bytes; areas.c: tiles that share bytes
  *     peel.c     the first round of a loop, where it must do something else
  *     lives.c    first and last instruction of each buffer
  *     engine.c   the engine of what left it open     queue.c   the queue of each transfer

@@ -7,7 +7,8 @@ static void extend(as_k_buffer *b, uint32_t first, uint32_t last) {
   b->used = true;
 }
 
-/* In a loop at run time a tile lives through all of it: its bytes may come from the round before.
+/* A tile that holds what others wrote lives from there on. In a loop at run time a tile lives
+ * through all of it: its bytes may come from the round before.
  */
 bool as_k_lives(as_kernel *k) {
   uint32_t depth = 0, outer = 0;
@@ -26,6 +27,10 @@ bool as_k_lives(as_kernel *k) {
         extend(b, i, i);
       b->written = b->written || uses[u].writes;
     }
+  }
+  for (uint32_t i = 0; i < k->nbuffers; i++) {
+    as_k_buffer *b = &k->buffers[i];
+    if (b->used && b->since && b->since - 1 < b->first) b->first = b->since - 1;
   }
   return true;
 }

@@ -393,6 +393,8 @@ bool as_k_spill_apply(as_k_spiller *s) {
       k->loops[l].first = moved[k->loops[l].first];
       k->loops[l].last = moved[k->loops[l].last];
     }
+    for (uint32_t i = 0; i < k->nbuffers; i++)
+      if (k->buffers[i].since) k->buffers[i].since = 1 + moved[k->buffers[i].since - 1];
     for (uint32_t o = 0; o < k->norders; o++) {
       k->orders[o].earlier = moved[k->orders[o].earlier];
       k->orders[o].later = moved[k->orders[o].later];

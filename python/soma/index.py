@@ -252,6 +252,19 @@ def whole(x):
     return None
 
 
+def between(x, low, high, what):
+    """x as an int, if it is a whole number from low to high. The error names it, and `what` it is.
+    No number goes to the library but by here, by pack() or by an array: ctypes would cut it."""
+    k = whole(x)
+    if k is None:
+        text = repr(x)
+        raise KernelError("%s is %s: it must be a whole number" % (
+            what, text if len(text) <= 60 else text[:57] + " ..."))
+    if not low <= k <= high:
+        raise KernelError("%s is %d: it must be %d to %d" % (what, k, low, high))
+    return k
+
+
 def _of(x):
     """What a part of an expression is called, as _string takes it."""
     return x.said if x.__class__ is Index else x

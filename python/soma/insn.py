@@ -15,7 +15,7 @@ from .errors import KernelError
 from .index import whole
 from .record import recorders
 from .register import RegisterValue
-from .tensor import SBUF, Storage, Tensor, same_view  # noqa: F401 - for record.py
+from .tensor import SBUF, Storage, Tensor, same_view, shares  # noqa: F401 - for record.py
 
 ANY, TENSOR, VECTOR, SCALAR, GPSIMD, SYNC = -1, 0, 1, 2, 3, 4
 

@@ -339,6 +339,7 @@ def _record(rec, ids, function, args, kwargs):
     for name, value in list(bound.arguments.items()):
         bound.arguments[name] = _map(value, lambda x, path: _input(rec, x, path, rec.inputs), name)
     with record.building(rec):
+        rec.clear_places()
         with _Words():
             for i, program in enumerate(ids):
                 rec.program, rec.program_index, rec.shared_at = program, i, 0

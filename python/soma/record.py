@@ -262,11 +262,21 @@ class Recorder:
         for number, text, (file, line) in self.builder.unwritten():
             s = tiles.get(number)
             key = ("clear", s.order) if s is not None else None
+            if key and s.place:
+                key = ("clear", s.memory, s.dtype, s.shape, s.place)
             if key is None or key in self.hints or "matmul" in text.split(":")[0]:
                 break
             self.hints[key] = text, files.get(file), line
             found = True
         return found
+
+    def clear_places(self):
+        """Zeros, before all else, where tiles at addresses are read and nothing has written."""
+        for key in [k for k in self.hints if k[0] == "clear" and len(k) > 2]:
+            memory, dtype, shape, place = key[1:]
+            s = insn.Storage(memory, dtype, shape, "zeros")
+            s.place = place
+            insn.memset(insn.Tensor(s, dtype, (s.parts, s.free), (1, 1)), 0)
 
     def declared(self):
         """Where the kernel declares the tensor in HBM that finish() has refused, as it is read
@@ -334,7 +344,7 @@ class Recorder:
         if view.part and not insn.starts_well(view):
             return False
         for r in operands:
-            if r.__class__ is insn.Tensor and r.storage is storage and \
+            if r.__class__ is insn.Tensor and insn.shares(r.storage, storage) and \
                     (multi or not insn.same_view(r, view)):
                 return False
         if not self._lend(value):

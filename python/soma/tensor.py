@@ -536,6 +536,15 @@ class Tensor(Views):
         rec.assign(view, value)
 
 
+def shares(a, b):
+    """Whether two storages are one memory, or lie at addresses that overlap."""
+    if a is b or a.place is None or b.place is None or a.memory != b.memory:
+        return a is b
+    (p, at), (q, to) = a.place, b.place
+    return p < q + b.parts and q < p + a.parts and at < to + b.free * b.dtype.size and \
+        to < at + a.free * a.dtype.size
+
+
 def same_view(a, b):
     """Whether two views are the same elements in the same order."""
     return (a.storage is b.storage and a.part == b.part and a.off == b.off and a.dtype is b.dtype

@@ -89,8 +89,9 @@ typedef struct soma_kernel_tile_info {
   { sizeof(soma_kernel_tile_info), 0, SOMA_SBUF, SOMA_FLOAT32, 2, {0, 0, 0, 0, 0}, -1, -1, 0, 0 }
 
 /* A tile. It lives from its first to its last instruction; before and after, its bytes may belong
- * to other tiles. If the builder chooses the place, the start partition is 0, and a tile of PSUM
- * stays within one bank if it fits in one. */
+ * to other tiles. Tiles with fixed places that share bytes are one memory: what is written through
+ * one can be read through another. If the builder chooses the place, the start partition is 0, and
+ * a tile of PSUM stays within one bank if it fits in one. */
 soma_status soma_kernel_tile(soma_kernel *k, const soma_kernel_tile_info *tile, uint32_t *buffer);
 /* Ends a tile's life here: later instructions that use it are refused. Never needed; it helps to
  * find mistakes. */

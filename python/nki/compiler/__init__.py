@@ -1,9 +1,12 @@
 """nki.compiler: allocators of the older API, and decorators that the builder has no use for."""
+import inspect
+
 from ..language._loops import no_reorder
 from ..language._types import psum as _psum_region
 from ..language._types import sbuf as _sbuf_region
 from ..language._types import tile_size as _tile_size
 from soma.errors import KernelError
+from soma.index import between
 
 
 def _unchanged(f=None, *args, **kwargs):
@@ -25,17 +28,33 @@ class Allocator:
         """(start partition, byte offset) of a tile, or None: chosen."""
         if self.function is None:
             return None
-        found = tuple(int(x) for x in self.function(index, parts, size))
+        found = self._ask(index, parts, size)
+        words = "bank, partition, byte" if self.region is _psum_region else "partition, byte"
+        if not isinstance(found, (tuple, list)) or len(found) != words.count(",") + 1:
+            raise KernelError("an allocator of %s gives (%s), not %s"
+                              % (self.region.name, words, (found,)))
+        said = "%%s that the allocator gives tile %s" % (index,)
+        at = between(found[-1], 0, (1 << 31) - 1, said % "the byte")
+        part = between(found[-2], 0, 127, said % "the start partition")
         if self.region is _psum_region:
-            bank, part, at = found
+            bank = between(found[0], 0, 7, said % "the bank")
+            at = between(at, 0, 7 - bank + 1 << 11, said % "the byte")
             return part, bank * _tile_size.psum_bank_fmax_bytes + at
-        if len(found) != 2:
-            raise KernelError("an allocator of sbuf gives (partition, byte), not %s" % (found,))
-        return found
+        return part, at
+
+    def _ask(self, index, parts, size):
+        """What the function gives; its parameters have the names of the language or others."""
+        given = {"idx": index, "pdim_size": parts, "fdim_size": size}
+        try:
+            named = set(given) <= set(inspect.signature(self.function).parameters)
+        except (TypeError, ValueError):  # it is not of Python
+            named = False
+        return self.function(**given) if named else self.function(*given.values())
 
 
 def _modulo(base, counts, scale):
     """base + scale * the row-major number of an index modulo counts."""
+    counts = [between(n, 1, 1 << 31, "a number of tiles of mod_alloc") for n in counts]
     def place(index):
         n, sizes = 0, counts or (1,) * len(index)
         for d, (i, size) in enumerate(zip(index, sizes)):

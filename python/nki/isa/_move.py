@@ -2,7 +2,7 @@
 from soma import kernel as K
 from soma.index import whole
 from soma.register import Register, RegisterValue
-from soma.tensor import same_view
+from soma.tensor import same_view, shares
 
 from . import constants as c
 from ._common import (PSUM, KernelError, NotBuilt, Tensor, chosen, crop, done, engine_of, insn,
@@ -185,7 +185,8 @@ def nc_stream_shuffle(dst=None, src=None, shuffle_mask=None, name=None, mask=Non
     first = rec.count
     entries = tuple(whole(x) for x in shuffle_mask)
     dst, src = need(dst, "dst", "nc_stream_shuffle"), need(src, "src", "nc_stream_shuffle")
-    if src.storage is dst.storage and not same_view(src, dst) and _meet(src, dst):
+    if shares(src.storage, dst.storage) and not same_view(src, dst) and (
+            src.storage is not dst.storage or _meet(src, dst)):
         part, src = src, new_tile(src.shape, src.dtype)  # it is read before dst is written
         insn.tensor_copy(src, part)
     rec.emit(_MASK, insn.VECTOR, ((len(entries),) + entries,))

@@ -4,7 +4,7 @@ import numpy as np
 from soma import dtypes, ops
 from soma.kernel import PACKED
 from soma.ops import alu
-from soma.tensor import same_view
+from soma.tensor import same_view, shares
 
 from . import constants as c
 from ._common import (KernelError, Tensor, clear_outside, cmd_of, crop, done, insn, need, new_tile,
@@ -100,7 +100,8 @@ def tensor_reduce(dst=None, op=None, data=None, axis=None, negate=False, keepdim
     parts = crop(mask, "tensor_reduce", data)
     if parts is not None:
         dst, part = need(dst, "dst", "tensor_reduce"), parts[0]
-        if dst.storage is part.storage and _in_part(dst, part):
+        if shares(dst.storage, part.storage) and (
+                dst.storage is not part.storage or _in_part(dst, part)):
             whole = insn.tile(dst.shape[0], dst.free_size, dst.dtype).reshape(dst.shape)
             emit(whole, part)  # all of it is read before dst is written
             insn.tensor_copy(dst, whole)

@@ -8,7 +8,7 @@ from soma import lib as L
 from soma.blocks import Blocks, ParDim
 from soma.dtypes import find, float32, uint8
 from soma.errors import KernelError
-from soma.index import whole
+from soma.index import between, whole
 from soma.record import recorders
 from soma.tensor import HBM, PSUM, SBUF, Storage, Tensor
 from soma.views import dense
@@ -46,6 +46,16 @@ def _usual(shape):
         if n.__class__ is not int or n < 1:
             return False
     return shape[0] <= 128
+
+
+def _placed(address):
+    """address= as (start partition, byte offset); the builder knows how far a memory reaches."""
+    if not isinstance(address, (tuple, list)) or len(address) != 2:
+        raise KernelError("address=%s: it must be (start partition, byte offset)"
+                          % insn.said(address))
+    return (between(address[0], 0, 127, "the start partition of address=%s" % insn.said(address)),
+            between(address[1], 0, (1 << 31) - 1, "the byte offset of address=%s"
+                    % insn.said(address)))
 
 
 def _par_dim_of(shape):
@@ -87,6 +97,9 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
         raise KernelError("name=%s is not a string" % insn.said(name))
     name = name or rec.variable(at)
     if memory == HBM:
+        if address is not None:
+            raise KernelError("address=%s: tensors in %s have none, only tiles in sbuf and psum"
+                              % (insn.said(address), where.name))
         return _in_hbm(rec, sizes, dtype, where, name, at)
     lead = _par_dim_of(shape)
     inner = sizes[lead:]
@@ -102,7 +115,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
         if allocator:
             s.place = allocator.place(index, inner[0], s.free * dtype.size)
         elif address is not None:
-            s.place = tuple(whole(x) for x in address)
+            s.place = _placed(address)
         return Tensor(rec.number(s), dtype, s.shape, (1,) + dense(s.shape)[1:])
     if not lead:
         return tile(())
@@ -141,7 +154,7 @@ def full(shape, fill_value, dtype=float32, buffer=None, name="", address=None, m
     later."""
     t = ndarray(shape, dtype, buffer, name, address, memory)
     for tile in _tiles(t):
-        if tile.memory == PSUM and fill_value == 0:
+        if tile.memory == PSUM and fill_value == 0 and not tile.storage.place:
             tile.storage.zero = ZeroState(tile.storage)
         else:
             insn.assign(tile, fill_value)
