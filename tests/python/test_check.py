@@ -203,5 +203,39 @@ class Schedules(KernelCase):
         self.assertIn("under schedule 0 the kernel fails", found[1].text)
 
 
+class Sums(KernelCase):
+    def transposes(self, inside, rows):
+        @nki.jit
+        def kernel(x):
+            y = nl.ndarray((20, 128), dtype=nl.float32, buffer=nl.shared_hbm)
+            a, ps = tile((128, 128)), None
+            nisa.dma_copy(dst=a, src=x)
+            for i in range(20):
+                if inside or ps is None:
+                    ps = tile((128, 128), nl.psum)
+                nisa.nc_transpose(dst=ps, data=a)
+                if rows:
+                    row = tile((1, 128))
+                    nisa.tensor_copy(dst=row, src=ps[0:1, :])
+                    nisa.dma_copy(dst=y[i:i + 1, :], src=row)
+            if not rows:
+                row = tile((20, 128))
+                nisa.tensor_copy(dst=row, src=ps[0:20, :])
+                nisa.dma_copy(dst=y, src=row)
+            return y
+        return kernel.check(data(128, 128))
+
+    def test_a_bank_that_a_later_tile_gets_is_no_lost_sum(self):
+        self.assertEqual(self.transposes(inside=True, rows=True), [])
+        self.assertEqual(self.transposes(inside=True, rows=False), [])
+
+    def test_a_sum_of_which_one_row_is_needed(self):
+        self.assertEqual(self.transposes(inside=False, rows=True), [])
+
+    def test_a_sum_of_the_same_tile_that_nobody_reads_is_lost(self):
+        found = self.transposes(inside=False, rows=False)
+        self.assertEqual([f.check for f in found], ["psum"])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -121,7 +121,7 @@ cp part.run other.run
 printf '\377' | dd of=other.run bs=1 seek=22 conv=notrunc 2>/dev/null
 check "a file in another layout" status 1 "$soma" --resume other.run
 check "both layouts are named" says "the run was saved in layout 255 of version "
-check "that of the program too" says ", this one reads layout 4: a run is resumed by the version that saved it"
+check "that of the program too" says ", this one reads layout 5: a run is resumed by the version that saved it"
 check "a file that is not there" status 1 "$soma" --resume nothing.run
 check "a program and a run" status 2 "$soma" --resume part.run softmax.s
 check "inputs of a run" status 2 "$soma" --resume part.run $inputs

@@ -22,7 +22,7 @@ enum {
   AT_LENGTH = 24,
   AT_HASH = 32,
   HEADER = 40,
-  LAYOUT = 4 /* raised whenever vm/save writes something different */
+  LAYOUT = 5 /* raised whenever vm/save writes something different */
 };
 
 _Static_assert(sizeof SOMA_VERSION <= VERSION_BYTES, "the version has no room in the header");

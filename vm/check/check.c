@@ -191,14 +191,16 @@ static const char *tile_at(const vm_core *c, unsigned space, unsigned p, int64_t
   return NULL;
 }
 
-/* b: a box of an HBM tensor, whose number is 1-based: its bytes there. */
-static void put_range(const vm_core *c, const vm_box *b, uint32_t tensor, isa_buf *out) {
+/* b: a box of an HBM tensor, whose number is 1-based: its bytes there; or of a tile (NULL: of one
+ * that has these bytes). */
+static void put_range(const vm_core *c, const vm_box *b, uint32_t tensor, const char *tile,
+                      isa_buf *out) {
   isa_buf_printf(out, "bytes %lld..%lld of ", (long long)b->lo, (long long)b->hi - 1);
   if (b->space == ISA_HBM) {
     isa_buf_printf(out, "tensor %s", tensor ? c->prog->tensors[tensor - 1].name : "?");
     return;
   }
-  const char *tile = tile_at(c, b->space, b->p0, (int64_t)b->lo);
+  if (!tile) tile = tile_at(c, b->space, b->p0, (int64_t)b->lo);
   isa_buf_puts(out, vm_ck_core_text(c, b->core));
   isa_buf_printf(out, "%s partition%s %u", isa_space_name(b->space), b->p1 - b->p0 > 1 ? "s" : "",
                  b->p0);
@@ -214,16 +216,10 @@ void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access
               .p1 = a->p1,
               .lo = (uint64_t)lo,
               .hi = (uint64_t)(lo + a->set.span[0])};
-  put_range(c, &b, r->tensor, out);
+  put_range(c, &b, r->tensor, NULL, out);
 }
 
-void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out) {
-  vm_box b;
-  vm_view_box(c, v, &b);
-  vm_ck_put_box(c, &b, out);
-}
-
-void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
+static void put_box(const vm_core *c, const vm_box *box, const char *tile, isa_buf *out) {
   vm_box b = *box;
   uint32_t tensor = 0;
   for (uint32_t i = 0; i < c->prog->ntensors && b.space == ISA_HBM && !tensor; i++) {
@@ -233,7 +229,17 @@ void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
     b.lo -= at;
     b.hi -= at;
   }
-  put_range(c, &b, tensor, out);
+  put_range(c, &b, tensor, tile, out);
+}
+
+void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out) {
+  vm_box b;
+  vm_view_box(c, v, &b);
+  put_box(c, &b, v->tile && v->space != ISA_HBM ? c->prog->tiles[v->tile - 1].name : NULL, out);
+}
+
+void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
+  put_box(c, box, NULL, out);
 }
 
 typedef void view_fn(void *ud, const vm_view *v, unsigned flags);

@@ -125,9 +125,10 @@ typedef struct vm_ck_tile_pair {
   uint32_t pc;
 } vm_ck_tile_pair;
 
-/* PSUM of a core: one byte per fp32 slot, and for each bank which instruction read it last. */
+/* PSUM of a core: for each fp32 slot one byte, and the number of the tile through which a matmul
+ * wrote it last, and for each bank which instruction read it last. */
 typedef struct vm_ck_banks {
-  uint8_t *slots;
+  uint8_t *slots, *tiles[2]; /* the number's low and high byte */
   uint8_t reader[ISA_PSUM_BYTES / ISA_PSUM_BANK];
   uint32_t reader_pc[ISA_PSUM_BYTES / ISA_PSUM_BANK];
   vm_time read_time[ISA_PSUM_BYTES / ISA_PSUM_BANK];

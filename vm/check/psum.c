@@ -14,14 +14,21 @@ enum {
 };
 
 bool vm_ck_psum_start(vm_core *c) {
-  for (unsigned core = 0; core < c->prog->ncores; core++)
-    if (!(c->check->banks[core].slots = vm_pages_new(&c->al, VM_PSUM_SLOTS))) return false;
+  for (unsigned core = 0; core < c->prog->ncores; core++) {
+    vm_ck_banks *k = &c->check->banks[core];
+    uint8_t **at[] = {&k->slots, &k->tiles[0], &k->tiles[1]};
+    for (unsigned i = 0; i < 3; i++)
+      if (!(*at[i] = vm_pages_new(&c->al, VM_PSUM_SLOTS))) return false;
+  }
   return true;
 }
 
 void vm_ck_psum_end(vm_core *c) {
-  for (unsigned core = 0; core < ISA_MAX_CORES; core++)
-    vm_pages_free(&c->al, c->check->banks[core].slots, VM_PSUM_SLOTS);
+  for (unsigned core = 0; core < ISA_MAX_CORES; core++) {
+    const vm_ck_banks *k = &c->check->banks[core];
+    vm_pages_free(&c->al, k->slots, VM_PSUM_SLOTS);
+    for (unsigned i = 0; i < 2; i++) vm_pages_free(&c->al, k->tiles[i], VM_PSUM_SLOTS);
+  }
 }
 
 static vm_ck_banks *banks_of(const vm_core *c) { return &c->check->banks[c->number]; }
@@ -102,37 +109,52 @@ static void note_foreign(void *ud, const vm_view *v, unsigned flags) {
 typedef struct group {
   vm_core *c;
   const uint8_t *written;
-  unsigned acc;
+  unsigned acc, tile;
   bool onto_any; /* gen4 also adds to what another engine wrote */
-  bool no_start, was_read, lost;
+  bool no_start, was_read;
+  bool unread, used; /* of the sums that it ends, some are not read, some are */
 } group;
+
+static bool is_of_tile(const vm_ck_banks *k, uint32_t slot, unsigned tile) {
+  return k->tiles[0][slot] == (tile & 255) && k->tiles[1][slot] == tile >> 8;
+}
+
+/* A group ends in a slot. Where another tile wrote it, whose bytes are given away, nobody wants it
+ * any more. */
+static void end_sum(group *g, uint32_t slot, uint8_t half) {
+  const vm_ck_banks *k = banks_of(g->c);
+  uint8_t s = k->slots[slot];
+  if (!(s & HELD * half) || !is_of_tile(k, slot, g->tile)) return;
+  g->unread |= !(s & WAS_READ);
+  g->used |= s & WAS_READ;
+}
 
 static void zero_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
-  const uint8_t *s = banks_of(g->c)->slots + slot;
-  for (uint32_t i = 0; i < n; i++) g->lost |= (s[i] & HELD * half) && !(s[i] & WAS_READ);
+  for (uint32_t i = 0; i < n; i++) end_sum(g, slot + i, half);
   set_flags(banks_of(g->c), slot, n, WAS_READ | FOREIGN | HELD * VM_BOTH_HALVES, ZEROED);
 }
 
 /* A matmul writes n slots: those it adds to must belong to a group that nobody has read. */
 static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   group *g = ud;
-  uint8_t *s = banks_of(g->c)->slots + slot;
+  const vm_ck_banks *k = banks_of(g->c);
+  uint8_t *s = k->slots + slot;
   const uint8_t *written = g->written + slot;
-  bool same = are_same(s, n);
-  bool alike = same && g->acc != ISA_ACC_write && are_same(written, n);
-  for (uint32_t i = 0; i < (alike ? 1 : n) && g->acc != ISA_ACC_write; i++) {
+  bool same = are_same(s, n) && are_same(k->tiles[0] + slot, n) && are_same(k->tiles[1] + slot, n);
+  bool alike = same && (g->acc == ISA_ACC_write || are_same(written, n));
+  for (uint32_t i = 0; i < (alike ? 1 : n); i++) {
     bool unwritten = (s[i] & ZEROED) || (written[i] & half) != half;
-    bool starts = g->acc == ISA_ACC_auto && unwritten;
-    g->lost |= starts && (s[i] & HELD * half) && !(s[i] & WAS_READ);
-    if (!starts) {
-      g->no_start |= s[i] & FOREIGN ? !g->onto_any : unwritten;
-      g->was_read |= s[i] & WAS_READ;
+    if (g->acc == ISA_ACC_write || (g->acc == ISA_ACC_auto && unwritten)) {
+      end_sum(g, slot + i, half);
+      continue;
     }
+    g->no_start |= s[i] & FOREIGN ? !g->onto_any : unwritten;
+    g->was_read |= (s[i] & WAS_READ) && is_of_tile(k, slot + i, g->tile);
   }
-  for (uint32_t i = 0; i < (same ? 1 : n) && g->acc == ISA_ACC_write; i++)
-    g->lost |= (s[i] & HELD * half) && !(s[i] & WAS_READ);
   memset(s, HELD * half, n);
+  memset(k->tiles[0] + slot, (int)(g->tile & 255), n);
+  memset(k->tiles[1] + slot, (int)(g->tile >> 8), n);
 }
 
 static void report_group(vm_core *c, const vm_flight *f, const vm_view *dst, bool no_start) {
@@ -175,11 +197,14 @@ static void report_lost_sum(vm_core *c, const vm_flight *f, const vm_view *dst) 
 static void check_group(vm_core *c, const vm_flight *f, const vm_view *dst, const vm_view *zero,
                         unsigned acc) {
   const vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
-  group g = {
-      .c = c, .written = d->psum_written, .acc = acc, .onto_any = c->target->gen >= ISA_GEN4};
+  group g = {.c = c,
+             .written = d->psum_written,
+             .acc = acc,
+             .tile = dst->tile,
+             .onto_any = c->target->gen >= ISA_GEN4};
   each_slot(c, zero, &g, zero_slots);
   each_slot(c, dst, &g, add_slots);
-  if (g.lost) report_lost_sum(c, f, dst);
+  if (g.unread && !g.used) report_lost_sum(c, f, dst);
   if (g.no_start) report_group(c, f, dst, true);
   if (g.was_read) report_group(c, f, dst, false);
 }

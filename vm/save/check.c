@@ -541,6 +541,7 @@ static void walk_uninit(vm_saver *s, vm_core *c) {
 static void walk_psum(vm_saver *s, const vm_core *c) {
   vm_ck_banks *k = &c->check->banks[c->number];
   vm_saver_pages(s, k->slots, VM_PSUM_SLOTS, NULL);
+  for (unsigned i = 0; i < 2; i++) vm_saver_pages(s, k->tiles[i], VM_PSUM_SLOTS, NULL);
   for (unsigned b = 0; b < ISA_PSUM_BYTES / ISA_PSUM_BANK; b++) {
     uint32_t e = k->reader[b];
     vm_save_below(s, &e, ISA_NENGINES, "engine");
