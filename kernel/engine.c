@@ -18,6 +18,8 @@ typedef struct choice {
   life *lives;   /* of each buffer */
   uint64_t dma;  /* when all transfers so far are through the DMA engines */
   unsigned turn; /* of AS_KERNEL_ROUND_ROBIN */
+  bool met;      /* there was a core_barrier; all are on this engine */
+  uint8_t barriers;
 } choice;
 
 /* When engine e would begin with it, which uses these ways. */
@@ -120,14 +122,19 @@ static void choose(choice *c, as_k_item *it) {
   note(c, e, it, c->free[e]);
 }
 
-/* Control instructions with a result go where it is needed, others to sync. */
-static void place_control(as_k_item *it) {
+/* Control instructions with a result go where it is needed, others to sync. Barriers have one
+ * semaphore, and all are on the engine of the first. */
+static void place_control(choice *c, as_k_item *it) {
   const isa_form *f = isa_form_of(it->op);
   bool result = f->nfields && f->fields[0].kind == ISA_K_REG && !strcmp(f->fields[0].name, "rd");
   if (result)
     it->engine = ISA_NENGINES;
   else if (it->engine == ISA_NENGINES)
     it->engine = ISA_ENG_sync;
+  if (it->op != ISA_OP_core_barrier) return;
+  if (!c->met) c->barriers = it->engine;
+  c->met = true;
+  it->engine = c->barriers;
 }
 
 /* Transfers are through once the bytes of all before them are. */
@@ -147,7 +154,7 @@ bool as_k_choose_engines(as_kernel *k) {
     if (it->op >= ISA_NOPS) continue;
     k->figures.instructions += !it->added;
     if (isa_op_is_control(it->op))
-      place_control(it);
+      place_control(&c, it);
     else if (isa_op_is_dma(it->op))
       note_transfer(&c, it);
     else

@@ -309,6 +309,27 @@ static bool check_code(const isa_program *p, uint32_t core, unsigned engine, isa
   return true;
 }
 
+/* The barriers of a semaphore are those of one engine: another engine's would take what the first
+ * one waits for. */
+static bool check_barriers(const isa_program *p, uint32_t core, isa_place *at, isa_error *e) {
+  const isa_core *c = &p->cores[core];
+  uint8_t owner[ISA_NSEMS] = {0}; /* 1 + engine */
+  for (unsigned g = 0; g < ISA_NENGINES; g++)
+    for (uint32_t pc = 0; pc < c->code[g].n; pc++) {
+      const isa_insn *in = &c->code[g].insns[pc];
+      if (in->op != ISA_OP_core_barrier) continue;
+      uint8_t sem = in->u.BARRIER.semaphore;
+      if (!owner[sem]) owner[sem] = (uint8_t)(g + 1);
+      if (owner[sem] == g + 1) continue;
+      isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+               "semaphore %.60s belongs to the core_barriers of %s: %s needs one of its own",
+               c->sem_names[sem] ? c->sem_names[sem] : "?", isa_engines[owner[sem] - 1].name,
+               isa_engines[g].name);
+      return fail_at(at, (int)core, (int)g, pc);
+    }
+  return true;
+}
+
 static bool check_queues(const isa_program *p, uint32_t core, isa_place *at, isa_error *e) {
   const isa_core *c = &p->cores[core];
   if (c->nqueues > ISA_MAX_QUEUES)
@@ -336,7 +357,7 @@ static bool check_core(const isa_program *p, uint32_t core, isa_place *at, isa_e
   if (!check_queues(p, core, at, e)) return false;
   for (unsigned g = 0; g < ISA_NENGINES; g++)
     if (!check_code(p, core, g, at, e)) return false;
-  return true;
+  return check_barriers(p, core, at, e);
 }
 
 bool isa_check_program(const isa_program *p, isa_place *at, isa_error *e) {

@@ -365,4 +365,29 @@ case("results of a run print as text", function()
   t.eq(tostring(soma.core {}:run(long).out), "x = float32[100, 8]")
 end)
 
+t.case("vector's busy time beside gpsimd does not depend on how gpsimd's work is cut", function()
+  local source = [[
+        target  trn2
+x       tile    sbuf bfloat16[128, 4096]
+y       tile    sbuf bfloat16[128, 4096]
+g       tile    sbuf float32[128, 8192]
+h       tile    sbuf float32[128, 8192]
+section vector
+%%rep 24
+        tensor_copy y, x
+%%endrep
+        halt
+section gpsimd
+%%rep %d
+        tensor_copy h[:, 0:%d], g[:, 0:%d]
+%%endrep
+        halt
+]]
+  for _, cut in ipairs {{4, 8192}, {16, 2048}, {64, 512}} do
+    local run = soma.core {timing_only = true}:run(soma.assemble(source:format(cut[1], cut[2], cut[2])), {})
+    local busy = run.stats.engine.vector.busy_ns
+    assert(busy <= run.time_ns and busy > run.time_ns - 1000, string.format("%d: %g of %g", cut[1], busy, run.time_ns))
+  end
+end)
+
 t.finish()

@@ -255,6 +255,27 @@ section sync core=*
   os.remove(path)
 end)
 
+case("the barriers of a semaphore belong to one engine", function()
+  local source = [[
+there   sem     core=*
+section %s core=*
+        core_barrier here
+        halt
+section vector core=*
+        core_barrier %s
+        halt
+]]
+  source = "here    sem     core=*\n" .. source
+  local ok = soma.core {}:run(soma.assemble(source:format("sync", "there"), {name = "b.s"}), {})
+  assert(ok.ended)
+  for _, wanted in ipairs {{"sync", "here", "b.s:4: .*semaphore here belongs to the core_barriers of vector: sync needs one"},
+                           {"tensor", "here", "b.s:7: .*semaphore here belongs to the core_barriers of tensor: vector needs one"}} do
+    local prog = soma.assemble(source:format(wanted[1], wanted[2]), {name = "b.s"})
+    local good, message = pcall(function() return soma.core {}:run(prog, {}) end)
+    assert(not good and tostring(message):find(wanted[3]), message)
+  end
+end)
+
 case("rank_id is that of the logical core", function()
   local core = soma.core {}
   core:run(soma.assemble "section vector core=*\nmov r3, 7\nrank_id r3\nhalt\n", {})

@@ -238,7 +238,7 @@ static void slow_vector(vm_core *c, const vm_flight *g) {
     uint32_t slot = (en->first + i) % VM_FLIGHTS;
     vm_flight *f = &en->flights[slot];
     if (f->finished) continue;
-    vm_time before = slow, done = f->item.done;
+    vm_time before = slow;
     f->item.start += before;
     f->streamed += before;
     slow += lost_to(f, g);
@@ -249,10 +249,8 @@ static void slow_vector(vm_core *c, const vm_flight *g) {
     f->item.done += slow;
     vm_event_delay_done(c, ISA_ENG_vector, slot, f->item.done);
     vm_path_delay(c, f->node, f->item.start, f->item.done);
-    if (en->busy_until == done) {
-      en->busy += slow - before;
-      en->busy_until += slow;
-    }
+    en->busy += slow - before; /* what comes later moves with it, and so do the gaps between */
+    en->busy_until = vm_time_later(en->busy_until, f->item.done);
   }
   en->issue_free.time += slow;
   en->last_done.time += slow;
