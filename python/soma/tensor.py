@@ -36,6 +36,7 @@ class Storage:
     __slots__ = ("memory", "site", "handle", "zero", "order", "lent", "__dict__")
     # Attributes that few storages have: kernels make many tiles.
     place = data = declared = host = twin = None
+    left = None  # of a result under a mask: what assigns only the part that the mask leaves
     role, written = 0, False
     dtype = _of_site("dtype", "The type of its elements.")
     shape = _of_site("shape", "Its shape.")
@@ -348,6 +349,11 @@ class Tensor(Views):
                                   "limit it by a mask" % (index.text, low, high, size))
         self.bound = None
 
+    def inside(self):
+        """For a view by index objects: whether each index lies in its dimension."""
+        ends = [(n, index.bounds()) for n, index in self.bound or ()]
+        return all(low >= 0 and high < n for n, (low, high) in ends)
+
     def cropped(self, ranges):
         """The view with axis a cut to [lo, hi) for each a: (lo, hi) of ranges; axes of size 1 stay.
         """
@@ -531,8 +537,11 @@ class Tensor(Views):
         if value.__class__ is Tensor:
             if value.storage is view.storage and same_view(value, view):
                 return
-            if value.pending is not None and rec.retarget(value.pending, value, view):
-                return
+            if value.pending is not None:
+                if rec.retarget(value.pending, value, view):
+                    return
+                if value.storage.left is not None:
+                    return value.storage.left(view, value)
         rec.assign(view, value)
 
 

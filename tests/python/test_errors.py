@@ -84,7 +84,7 @@ WRONG = (
     ("nl.copy(x[i, j + 88])", KernelError, "index i1 + 88 runs from 88 to 599: the dimension has "
      "512 elements; limit it by a mask"),
     ("nl.load(a, mask=i ** 2 < 5)", KernelError, "(i0) ** 2 is not affine"),
-    ("nisa.tensor_copy(y, x, mask=(i < j))", NotBuilt, "tensor_copy: mask "),
+    ("nisa.tensor_reduce(nl.add, x, axis=1, mask=(i < j))", NotBuilt, "tensor_reduce: mask "),
     ("nl.load(a, mask=3)", KernelError, "mask=3: a mask is made of comparisons of indices"),
     ("1 if x[0, 0] > 3 else 2", KernelError, "the values of a tile are known when the kernel runs, "
      "not while it is built: they cannot decide an `if`, a `while` or Python's max(); nl.where"),

@@ -241,7 +241,7 @@ class Masks(KernelCase):
                         (lambda: 2 <= i and i < 7, (2, 7)), (lambda: -2 * i + 13 >= 0, (0, 7)),
                         (lambda: ~(i < 3), (3, 10)), (lambda: (i < 3) | (i < 7), (0, 7)),
                         (lambda: (i < 3) | (j < 0), (0, 3))):
-            from soma.index import mask_ranges
+            from soma.masks import mask_ranges
             ranges, rest, empty = mask_ranges(m())
             self.assertEqual(ranges.get(0, (0, 10)), want)
             self.assertFalse(rest or empty)

@@ -3,8 +3,10 @@ from dataclasses import MISSING
 from sys import _getframe
 
 from soma import insn, record
+from soma.dtypes import find
 from soma.errors import KernelError, NotBuilt
-from soma.index import effective, mask_ranges
+from soma.index import Index
+from soma.masks import LARGEST, effective, mask_ranges, pieces
 from soma.record import recorders
 from soma.tensor import PSUM, SBUF, Storage, Tensor
 
@@ -160,28 +162,127 @@ def crop(mask, call, *tensors):
         raise NotBuilt("%s: mask %s bounds several axes at once; join bounds of one axis each by "
                        "`&`, or use nisa.affine_select, which takes one of several"
                        % (call, rest[0].text))
-    if empty:
-        return None
-    return [t.cropped(ranges) if t.__class__ is Tensor else t for t in tensors]
+    return None if empty else _cut(ranges, tensors)
 
 
-def masked(mask, call, emit):
-    """emit(dst, operands...) under a mask: emits the part that the mask leaves."""
+def _cut(ranges, operands):
+    return [t.cropped(ranges) if t.__class__ is Tensor else t for t in operands]
+
+
+PIECES = 8  # transfers that a mask over several axes is cut into
+
+
+# What emit() under a mask is: element by element, so that it can be of a part; the same by DMA,
+# which begins at any partition; all or nothing, as places in its operands count; one result for
+# each row of its first operand.
+EACH, DMA, WHOLE, ROWS = "each", "dma", "whole", "rows"
+
+
+def masked(mask, call, emit, how=None):
+    """emit(dst, operands...) for what a mask leaves."""
     if mask is None or mask is True:
         return emit
+    ranges, rest, _ = mask_ranges(mask)
+    if how == WHOLE:
+        return _copied(emit, mask, call)
+    if how == ROWS:
+        return _by_rows(emit, mask, call)
+    if rest and how == DMA:
+        return _in_boxes(emit, ranges, rest, call)
+    if rest and how == EACH:
+        return lambda *operands: _selected(emit, ranges, rest, call, _cut(ranges, operands))
 
-    def cut(*operands):
+    def cut(*operands, **more):
         parts = crop(mask, call, *operands)
         if parts is not None:
-            emit(*parts)
+            emit(*parts, **more)
     return cut
+
+
+def _copied(emit, mask, call):
+    """emit() into a new tile, of which dst takes what the mask leaves."""
+    def cut(dst, *operands):
+        if mask_ranges(mask)[2]:
+            return
+        into = new_tile(dst.shape, dst.dtype)
+        emit(into, *operands)
+        masked(mask, call, insn.tensor_copy, EACH)(dst, into)
+    return cut
+
+
+def _by_rows(emit, mask, call):
+    """emit(dst, data, ...), of which the mask's axes are those of data."""
+    def cut(dst, data, *others):
+        part = crop(mask, call, data)
+        if part is not None:
+            rows = {a: r for a, r in mask_ranges(mask)[0].items() if a == 0}
+            dst, *others = _cut(rows, (dst,) + others)
+            emit(dst, *part, *others)
+    return cut
+
+
+def whole_mask(mask, call):
+    """Refuses a mask that leaves out something, for a call that has none."""
+    ranges, rest, empty = mask_ranges(mask)
+    if rest or empty or any(r != (0, mask.size[a]) for a, r in ranges.items()):
+        raise NotBuilt("%s: mask=%s leaves out a part: give the call that part of its operands"
+                       % (call, mask))
+
+
+def _in_boxes(emit, ranges, rest, call):
+    """emit() for each box of what a mask over several axes leaves, or, if they are many and all of
+    the elements exist, for a new tile of which dst takes them."""
+    def cut(*operands):
+        boxes = pieces(ranges, rest, PIECES)
+        if boxes is None:
+            all_of_it = _cut(ranges, operands)
+            if operands[0].storage.memory and not any(
+                    t.bound and not t.inside() for t in all_of_it if t.__class__ is Tensor):
+                return _selected(emit, ranges, rest, call, all_of_it)
+            boxes = pieces(ranges, rest, LARGEST)
+        if boxes is None:
+            raise NotBuilt("%s: mask %s: it is too large to look at" % (call, rest[0].text))
+        for box in boxes:
+            emit(*_cut(box, operands))
+    return cut
+
+
+def _selected(emit, ranges, rest, call, operands):
+    """emit() into a new tile, of which dst takes what the terms of a mask over several axes
+    leave."""
+    from ._elementwise import emit_predicated
+    dst = operands[0]
+    keep = mask_tile(ranges, rest, dst.shape, call)
+    into = new_tile(dst.shape, dst.dtype)
+    emit(into, *operands[1:])
+    emit_predicated(dst, into, keep)
+
+
+def mask_tile(ranges, rest, shape, call):
+    """A uint8 tile of that shape, cut to the ranges, which is 1 where all terms hold."""
+    from ._gpsimd import affine, emit_affine
+    if any(t.ndim != len(shape) or
+           any(shape[a] != max(0, hi - lo) for a, (lo, hi) in _extent(ranges, t)) for t in rest):
+        raise NotBuilt("%s: mask %s over the axes of a tile of shape %s" % (call, rest[0].text,
+                                                                        list(shape)))
+    ones = new_tile(shape, find("uint8"))
+    insn.memset(ones, 1)
+    for t in rest:
+        const = t.const + sum(t.coef[a] * lo for a, (lo, _) in ranges.items())
+        emit_affine(ones, ones, 0.0, *affine(Index(t.axes, const, t.said), shape),
+                    insn.ALU["is_ge"])
+    return ones
+
+
+def _extent(ranges, t):
+    return [(a, ranges.get(a, (0, t.size[a]))) for a in t.axes.varies]
 
 
 def clear_outside(tile, mask):
     """Zeroes the part of a new tile that a mask leaves out, since later instructions may read all
     of it."""
-    ranges, _, empty = mask_ranges(mask)
-    if empty:
+    ranges, rest, empty = mask_ranges(mask)
+    if empty or rest:
         insn.memset(tile, 0)
         return
     for axis, (lo, hi) in ranges.items():
@@ -197,10 +298,10 @@ def clear_outside(tile, mask):
 
 
 def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matmul=False,
-             multi=False, depth=2):
+             multi=False, depth=2, how=None):
     """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` lets its
     instructions write x. multi: dst is written before all operands have been read. Without a mask
-    emit may be a tuple, as in Recorder.pending."""
+    emit may be a tuple, as in Recorder.pending. how: as in masked()."""
     rec = recorders[0]
     at = rec.at
     if at is None:
@@ -215,7 +316,8 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
         tile = new_tile(shape, dtype, memory, "", depth + 2)
     if mask is not None and effective(mask, shape, *[
             t.shape for t in operands if t.__class__ is Tensor]) is not None:
-        emit = _clearing(emit, tile, mask, call)
+        emit = _clearing(masked(mask, call, emit, how), tile, mask)
+        tile.storage.left = masked(mask, call, insn.assign, EACH)
     if rec.pending is not None:
         rec.flush()
     rec.pending = tile.pending = emit, tile, operands, matmul, multi
@@ -223,15 +325,30 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
     return tile
 
 
-def _clearing(emit, tile, mask, call):
-    """emit(dst, *operands) for what a mask leaves; the rest of the new tile is zeroed."""
-    def cut(dst, *operands, **more):
+def staged(emit):
+    """emit(dst, *operands) with copies in SBUF of the operands that lie in PSUM, where the
+    instruction does not read. In the old style the compiler sees to that."""
+    def emit_staged(dst, *operands):
+        emit(dst, *[insn.in_sbuf(t) if t.__class__ is Tensor and t.storage.memory == PSUM else t
+                    for t in operands])
+    return emit_staged
+
+
+def one_in_sbuf(emit):
+    """emit(dst, a, ..., b) whose a and b must not both lie in PSUM: then b is copied."""
+    def emit_one(dst, *operands):
+        a, b = operands[0], operands[-1]
+        emit(dst, *operands[:-1], insn.in_sbuf(b) if a.memory == b.memory == PSUM else b)
+    return emit_one
+
+
+def _clearing(cut, tile, mask):
+    """cut(dst, *operands), which writes what a mask leaves; the rest of the new tile is zeroed."""
+    def clearing(dst, *operands, **more):
         if dst is tile:
             clear_outside(tile, mask)
-        parts = crop(mask, call, dst, *operands)
-        if parts is not None:
-            emit(*parts, **more)
-    return cut
+        cut(dst, *operands, **more)
+    return clearing
 
 
 def shift(values):
@@ -265,7 +382,10 @@ def broadcast_shape(*shapes):
     return tuple(out)
 
 
-__all__ = ["FREE_DIMENSIONS", "KernelError", "NKIObject", "NkiInstruction", "NotBuilt", "PSUM",
-           "SBUF", "Tensor", "broadcast_shape", "chosen", "clear_outside", "cmd_of", "crop",
-           "done", "engine_of", "in_parts", "insn", "masked", "need", "new_tile", "number_of",
-           "record", "recorders", "returned", "shift"]
+__all__ = ["DMA", "EACH", "FREE_DIMENSIONS", "KernelError", "NKIObject", "NkiInstruction",
+           "NotBuilt", "PSUM", "ROWS", "SBUF", "Tensor", "WHOLE",
+           "broadcast_shape", "chosen",
+           "clear_outside", "cmd_of", "crop", "done", "engine_of", "in_parts", "insn", "mask_tile",
+           "masked", "need", "new_tile", "number_of", "one_in_sbuf", "record", "recorders",
+           "returned", "shift", "staged",
+           "whole_mask"]

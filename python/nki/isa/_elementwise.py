@@ -4,9 +4,9 @@ from soma.kernel import PACKED
 from soma.ops import act, alu, optional
 
 from . import constants as c
-from ._common import (FREE_DIMENSIONS, SBUF, KernelError, Tensor, broadcast_shape, cmd_of, crop,
-                      done, engine_of, in_parts, insn, need, new_tile, record, recorders, returned,
-                      shift)
+from ._common import (EACH, FREE_DIMENSIONS, SBUF, KernelError, Tensor, broadcast_shape, cmd_of,
+                      crop, done, engine_of, in_parts, insn, masked, need, new_tile, one_in_sbuf,
+                      record, recorders, returned, shift, staged, whole_mask)
 
 _TT, _TS, _STT = insn.OP["tensor_tensor"], insn.OP["tensor_scalar"], insn.OP["scalar_tensor_tensor"]
 _ACT, _ACT2, _ACT_READ = insn.OP["activate"], insn.OP["activate2"], insn.OP["act_read_acc"]
@@ -92,12 +92,13 @@ def tensor_tensor(dst=None, data1=None, data2=None, op=None, engine=unknown, nam
         def emit(d, a, b):
             emit_tt(d, a, b, code, e)
         if dst is not None:
-            parts = crop(mask, "tensor_tensor", dst, data1, data2)
-            return parts and emit(*parts)
+            return masked(mask, "tensor_tensor", emit, EACH)(need(dst, "dst", "tensor_tensor"),
+                                                             data1, data2)
+        old = staged(emit) if code == _POW else one_in_sbuf(emit)
         shape = broadcast_shape(data1.shape, data2.shape)
-        return returned(shape, _out(dtype, data1, data2), emit,
+        return returned(shape, _out(dtype, data1, data2), old,
                         [t if t.shape == shape else t.broadcast_steps(shape)
-                         for t in (data1, data2)], mask=mask, call="tensor_tensor")
+                         for t in (data1, data2)], mask=mask, call="tensor_tensor", how=EACH)
     rec = recorders[0]
     first = rec.count
     emit_tt(dst if dst.__class__ is Tensor else need(dst, "dst", "tensor_tensor"), data1, data2,
@@ -165,10 +166,10 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
                 x, y = as_float32(x), as_float32(y)
             emit_ts(d, s, a, x, r0, b, y, r1, e)
         if dst is not None:
-            parts = crop(mask, "tensor_scalar", dst, data, operand0, operand1)
-            return parts and emit(*parts)
+            return masked(mask, "tensor_scalar", emit, EACH)(
+                need(dst, "dst", "tensor_scalar"), data, operand0, operand1)
         return returned(data.shape, _out(dtype, data), emit, (data, operand0, operand1), mask=mask,
-                        call="tensor_scalar")
+                        call="tensor_scalar", how=EACH)
     rec = recorders[0]
     first = rec.count
     if dst.__class__ is not Tensor:
@@ -195,23 +196,25 @@ def scalar_tensor_tensor(dst=None, data=None, op0=None, operand0=None, op1=None,
         record.active().emit(_STT, insn.VECTOR, (
             d.words(), s.words(), (a,), imm(x, a, "operand0"), (b,), t.words(),
             (int(bool(reverse0)), int(bool(reverse1)))))
-    return _either(dst, emit, (data, operand0, operand1), data.shape, _out(dtype, data), mask,
-                   "scalar_tensor_tensor", name)
+    return _either(dst, one_in_sbuf(emit) if dst is None else emit, (data, operand0, operand1),
+                   data.shape, _out(dtype, data), mask, "scalar_tensor_tensor", name, how=EACH)
 
 
-def _either(dst, emit, operands, shape, dtype, mask, call, name, multi=False):
+def _either(dst, emit, operands, shape, dtype, mask, call, name, multi=False, how=None):
     """Emits into dst, or returns a tile of the old style."""
     if dst is None:
-        return returned(shape, dtype, emit, operands, mask=mask, call=call, multi=multi, depth=3)
+        return returned(shape, dtype, emit, operands, mask=mask, call=call, multi=multi, depth=3,
+                        how=how)
     rec = record.active()
     first = rec.count
     dst = need(dst, "dst", call)
-    parts = crop(mask, call, dst, *operands)
-    if parts is not None:
-        if 0 in dst.steps and _coincide(dst):
-            _coinciding(parts[0], lambda d: emit(d, *parts[1:]))
+
+    def emit_into(d, *parts):
+        if 0 in d.steps and _coincide(d):
+            _coinciding(d, lambda own: emit(own, *parts))
         else:
-            emit(*parts)
+            emit(d, *parts)
+    masked(mask, call, emit_into, how)(dst, *operands)
     return done(rec, first, name)
 
 
@@ -297,8 +300,9 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
         emit_activate(d, s, fn, by, plus, cmd)
         if res is not None:
             read_accumulators(res, scalar=True)
+    how = None if cmd or reduce_res is not None else EACH
     return _kept(_either(dst, emit, (data, scale, bias, reduce_res), data.shape, _out(dtype, data),
-                         mask, "activation", name), reduce_res)
+                         mask, "activation", name, how=how), reduce_res)
 
 
 def activation_reduce(dst=None, op=None, data=None, reduce_op=None, reduce_res=None, bias=None,
@@ -352,6 +356,7 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None,
                              reduce_cmd=c.reduce_cmd.reset_reduce, name=None, reverse0=False,
                              mask=None):
     """r = (src op0 imm0) op1 r along each row; dst = r."""
+    whole_mask(mask, "tensor_scalar_cumulative")
     rec = record.active()
     first = rec.count
     a = alu(op0, "op0")
@@ -374,12 +379,12 @@ def tensor_tensor_scan(dst=None, data0=None, data1=None, initial=None, op0=None,
                                                                     "tensor_tensor_scan")
     a, b = alu(op0, "op0"), alu(op1, "op1")
 
-    def emit(d, x, y, start):
+    def emit(d, x, start, y):
         record.active().emit(_SCAN, insn.VECTOR, (
             d.words(), x.words(), y.words(), insn.number(start, "initial"),
             (a, b, int(bool(reverse0)), int(bool(reverse1)))))
-    return _either(dst, emit, (data0, data1, initial), data0.shape, _out(dtype, data0, data1), mask,
-                   "tensor_tensor_scan", name)
+    return _either(dst, one_in_sbuf(emit) if dst is None else emit, (data0, initial, data1),
+                   data0.shape, _out(dtype, data0, data1), mask, "tensor_tensor_scan", name)
 
 
 def reciprocal(dst=None, data=None, name=None, mask=None, dtype=None):
@@ -390,7 +395,8 @@ def reciprocal(dst=None, data=None, name=None, mask=None, dtype=None):
 
     def emit(d, s):
         record.active().emit(_RECIPROCAL, insn.VECTOR, (d.words(), s.words()))
-    return _either(dst, emit, (data,), data.shape, _out(dtype, data), mask, "reciprocal", name)
+    return _either(dst, emit, (data,), data.shape, _out(dtype, data), mask, "reciprocal", name,
+                   how=EACH)
 
 
 def emit_predicated(dst, src, predicate, reverse=0):

@@ -4,8 +4,8 @@ from soma.index import Index, Mask
 from soma.ops import alu
 
 from . import constants as c
-from ._common import (KernelError, Tensor, done, engine_of, insn, need, number_of, record,
-                      returned)
+from ._common import (WHOLE, KernelError, Tensor, done, engine_of, insn, need, number_of, record,
+                      returned, staged)
 from ._elementwise import _either, _out
 
 _IOTA, _AFFINE = insn.OP["iota"], insn.OP["affine_select"]
@@ -25,7 +25,7 @@ def _steps(pattern, call):
     return (len(pairs),) + tuple(x for pair in pairs for x in pair)
 
 
-def _affine(index, shape):
+def affine(index, shape):
     """(pattern, offset, multiplier) of an index over a tile's axes; axis 0 is the partitions."""
     coef = [0] * (len(shape) - index.ndim) + list(index.coef)
     pattern = [[coef[a], shape[a]] for a in range(1, len(shape)) if shape[a] > 1] or [[0, 1]]
@@ -48,9 +48,9 @@ def iota(dst=None, pattern=None, offset=0, channel_multiplier=0, name=None, mask
         raise KernelError("iota: expr is %s, not an index" % insn.said(expr))
     if expr is not None:
         dtype = dtypes.find(dtype if dtype is not None else pattern)
-        found = _affine(expr, expr.shape)
+        found = affine(expr, expr.shape)
         return returned(expr.shape, dtype, lambda d: emit_iota(d, *found), (), mask=mask,
-                        call="iota")
+                        call="iota", how=WHOLE)
     rec = record.active()
     first = rec.count
     emit_iota(need(dst, "dst", "iota"), pattern, offset, channel_multiplier)
@@ -75,16 +75,17 @@ def affine_select(dst=None, pattern=None, channel_multiplier=0, on_true_tile=Non
         on_false_value = channel_multiplier if on_false_value is None else on_false_value
     on_true_tile = need(on_true_tile, "on_true_tile", "affine_select")
     if pred is not None:
-        return _by_mask(dst, pred, on_true_tile, on_false_value, dtype, name)
+        return _by_mask(dst, pred, on_true_tile, on_false_value, dtype, name, mask)
     code = alu(cmp_op, "cmp_op")
 
     def emit(d, s):
         emit_affine(d, s, on_false_value, pattern, offset, channel_multiplier, code)
-    return _either(dst, emit, (on_true_tile,), on_true_tile.shape, _out(dtype, on_true_tile), mask,
-                   "affine_select", name)
+    return _either(dst, staged(emit) if dst is None else emit, (on_true_tile,),
+                   on_true_tile.shape, _out(dtype, on_true_tile), mask, "affine_select", name,
+                   how=WHOLE)
 
 
-def _by_mask(dst, pred, tile, fill, dtype, name):
+def _by_mask(dst, pred, tile, fill, dtype, name, mask):
     if not isinstance(pred, Mask):
         raise KernelError("affine_select: pred=%r is not a comparison of indices" % (pred,))
     if pred.equal:
@@ -94,10 +95,10 @@ def _by_mask(dst, pred, tile, fill, dtype, name):
 
     def emit(d, s):
         for t in terms:
-            emit_affine(d, s, fill, *_affine(t, tile.shape), cmp)
+            emit_affine(d, s, fill, *affine(t, tile.shape), cmp)
             s = d
-    return _either(dst, emit, (tile,), tile.shape, _out(dtype, tile), None, "affine_select", name,
-                   len(terms) > 1)
+    return _either(dst, staged(emit), (tile,), tile.shape, _out(dtype, tile), mask,
+                   "affine_select", name, len(terms) > 1, WHOLE)
 
 
 def local_gather(dst=None, src_buffer=None, index=None, num_elem_per_idx=1, num_valid_indices=None,
@@ -121,8 +122,8 @@ def local_gather(dst=None, src_buffer=None, index=None, num_elem_per_idx=1, num_
     shape = (src_buffer.shape[0], index.free_size, count // max(index.free_size, 1),
              insn.whole(num_elem_per_idx)) if count % index.free_size == 0 else \
         (src_buffer.shape[0], count, insn.whole(num_elem_per_idx))
-    return _either(dst, emit, (src_buffer, index), shape, src_buffer.dtype, mask, "local_gather",
-                   name)
+    return _either(dst, staged(emit) if dst is None else emit, (src_buffer, index), shape,
+                   src_buffer.dtype, mask, "local_gather", name, how=WHOLE)
 
 
 def emit_n_gather(dst, src, index):
@@ -140,8 +141,8 @@ def nc_n_gather(dst=None, data=None, indices=None, name=None, mask=None, dtype=N
     if indices is None:
         dst, data, indices = None, dst, data
     data, indices = need(data, "data", "nc_n_gather"), need(indices, "indices", "nc_n_gather")
-    return _either(dst, emit_n_gather, (data, indices), indices.shape, data.dtype, mask,
-                   "nc_n_gather", name)
+    return _either(dst, staged(emit_n_gather) if dst is None else emit_n_gather, (data, indices),
+                   indices.shape, data.dtype, mask, "nc_n_gather", name, how=WHOLE)
 
 
 def sequence_bounds(dst=None, segment_ids=None, name=None, mask=None, dtype=None):
@@ -152,8 +153,9 @@ def sequence_bounds(dst=None, segment_ids=None, name=None, mask=None, dtype=None
 
     def emit(d, s):
         record.active().emit(_BOUNDS, insn.GPSIMD, (d.words(), s.words()))
-    return _either(dst, emit, (ids,), (ids.shape[0], 2, ids.free_size), _out(dtype, ids), mask,
-                   "sequence_bounds", name)
+    return _either(dst, staged(emit) if dst is None else emit, (ids,),
+                   (ids.shape[0], 2, ids.free_size), _out(dtype, ids), mask, "sequence_bounds",
+                   name, how=WHOLE)
 
 
 def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):

@@ -4,16 +4,18 @@ import numpy as np
 from soma import dtypes
 from soma import kernel as K
 from soma.index import whole
+from soma.masks import effective, mask_ranges
 
 from . import constants as c
-from ._common import (PSUM, SBUF, KernelError, Tensor, done, engine_of, insn, need, new_tile,
-                      record, recorders, returned)
+from ._common import (PSUM, SBUF, KernelError, NotBuilt, Tensor, done, engine_of, insn, masked,
+                      need, new_tile, record, recorders, returned)
 
 _LOAD, _MATMUL = insn.OP["ldweights"], insn.OP["matmul"]
 _LOADX, _MATMULX = insn.OP["ldweights_mx"], insn.OP["matmul_mx"]
 _TRANSPOSE32 = insn.OP["transpose32"]
 _WRITE, _ADD = insn.ACC.get("write", 1), insn.ACC.get("add", 2)
 _DOUBLE_ROW = insn.PERF.get("double_row", 1)
+BLOCK = 32  # rows and columns of what vector transposes at a time
 
 
 def _perf(mode):
@@ -96,7 +98,9 @@ def nc_matmul(dst=None, stationary=None, moving=None, is_stationary_onezero=Fals
         emit_matmul(d, s, m, None if add else accumulate, transpose, onezero, perf, tiling)
     if dst is None:
         def old(d, s, m, add=False):
+            s, m = insn.in_sbuf(s), insn.in_sbuf(m)
             emit(d, s, m, False if accumulate is None else accumulate, add)
+        mask, stationary, moving = summed(mask, stationary, moving, "nc_matmul")
         rows = stationary.shape[-1] if perf else stationary.free_size
         free = moving.shape[2:] if perf else moving.shape[1:]
         out = dtypes.find(dtype) if dtype is not None else \
@@ -105,8 +109,27 @@ def nc_matmul(dst=None, stationary=None, moving=None, is_stationary_onezero=Fals
                         "nc_matmul", matmul=True)
     rec = record.active()
     first = rec.count
-    emit(need(dst, "dst", "nc_matmul"), stationary, moving)
+    mask, stationary, moving = summed(mask, stationary, moving, "nc_matmul")
+    if mask is None:
+        emit(need(dst, "dst", "nc_matmul"), stationary, moving)
     return done(rec, first, name)
+
+
+def summed(mask, stationary, moving, call):
+    """(None, the operands that a mask leaves), or (False, the operands) if it leaves nothing. A
+    mask of the first axis is of the partitions of both, which are summed over."""
+    if mask is None or mask is True:
+        return None, stationary, moving
+    ranges, rest, empty = mask_ranges(mask)
+    if empty:
+        return False, stationary, moving
+    cut = {a for a, (lo, hi) in ranges.items() for t in (stationary, moving)
+           if lo or (a < t.ndim and hi < t.shape[a])}
+    if rest or cut - {0} or (cut and mask.size[0] != stationary.shape[0]):
+        raise NotBuilt("%s: mask %s: it may bound the partitions of both operands; give the call "
+                       "parts of them for other bounds" % (call, mask))
+    ranges = {a: r for a, r in ranges.items() if a == 0}
+    return None, stationary.cropped(ranges), moving.cropped(ranges)
 
 
 def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position=None,
@@ -161,9 +184,8 @@ def turn(dst, data):
 
 def emit_transpose(dst, data):
     """The same, with errors of nc_transpose."""
-    if data.free_size <= 128 and (dst.shape[0], dst.free_size) != (data.free_size, data.shape[0]):
-        raise KernelError("nc_transpose dst: %d x %d: the transpose of data is %d x %d"
-                          % (dst.shape[0], dst.free_size, data.free_size, data.shape[0]))
+    if data.free_size <= 128:
+        _needs_transposed(dst, data)
     try:
         turn(dst, data)
     except KernelError as error:
@@ -173,32 +195,121 @@ def emit_transpose(dst, data):
         raise
 
 
+def old_transpose(dst, data):
+    """dst[F, P] = data[P, F] by the tensor engine for data in PSUM and of 8 bits, too."""
+    data = insn.in_sbuf(data)
+    if data.dtype.size == 1:  # whose transpose has elements of 2 bytes
+        wide = new_tile(data.shape, dtypes.bfloat16)
+        insn.tensor_copy(wide, data)
+        data = wide
+    into = dst
+    if dst.memory != PSUM or (dst.dtype is not data.dtype and record.active().gen > 2):
+        into = new_tile((data.free_size, data.shape[0]),
+                        data.dtype if record.active().gen > 2 else dtypes.float32, PSUM)
+    emit_transpose(into, data)
+    if into is not dst:
+        insn.tensor_copy(dst, into)
+
+
 def emit_transpose32(dst, data):
-    record.active().emit(_TRANSPOSE32, insn.VECTOR, (dst.words(), data.words()))
+    """dst[F, P] = data[P, F] transposed by vector, in blocks of 32 x 32 if it is larger."""
+    parts, free = data.shape[0], data.free_size
+    _needs_transposed(dst, data)
+    if parts <= BLOCK and free <= BLOCK:
+        record.active().emit(_TRANSPOSE32, insn.VECTOR, (dst.words(), data.words()))
+        return
+    data, into = insn.reachable(_flat(data)), dst
+    if dst.dtype is not data.dtype or dst.ndim > 2 or not insn.starts_well(dst):
+        into = new_tile((free, parts), data.dtype)
+    for p in range(0, parts, BLOCK):
+        rows = slice(p, min(p + BLOCK, parts))
+        for f in range(0, free, BLOCK):
+            columns = slice(f, min(f + BLOCK, free))
+            record.active().emit(_TRANSPOSE32, insn.VECTOR, (into[columns, rows].words(),
+                                                             data[rows, columns].words()))
+    if into is not dst:
+        insn.assign(dst, into)
+
+
+def _needs_transposed(dst, data):
+    """Refuses a dst that has not the shape of data's transpose."""
+    if (dst.shape[0], dst.free_size) != (data.free_size, data.shape[0]):
+        raise KernelError("nc_transpose dst: %d x %d: the transpose of data is %d x %d"
+                          % (dst.shape[0], dst.free_size, data.free_size, data.shape[0]))
+
+
+def _flat(t):
+    """A tile with one free dimension; a copy if its elements do not lie so."""
+    if t.ndim > 2 and not t.is_contiguous():
+        copy = new_tile(t.shape, t.dtype)
+        insn.tensor_copy(copy, t)
+        t = copy
+    return t if t.ndim == 2 else t.reshape((t.shape[0], t.free_size))
+
+
+def turned(mask, data, call):
+    """(ranges of data's two axes, the same exchanged, whether nothing is left) of a mask, or None
+    if it leaves out nothing."""
+    if mask is None or effective(mask, data.shape) is None:
+        return None
+    ranges, rest, empty = mask_ranges(mask)
+    if rest or data.ndim > 2:
+        raise NotBuilt("%s: mask %s of %r: it takes two dimensions, and a bound of each of them "
+                       "joined by `&`" % (call, mask, data))
+    return ranges, {1 - a: r for a, r in ranges.items()}, empty
+
+
+def returned_transpose(data, dtype, emit, memory, mask, call, multi=False):
+    """The old style: a tile with the transpose of data. The mask is over data's axes; what it
+    leaves out is zero."""
+    shape, left = (data.size // data.shape[0], data.shape[0]), turned(mask, data, call)
+    made = []
+
+    def cut(d, s):
+        ranges, exchanged, empty = left
+        if d is made[0]:
+            insn.memset(d, 0)
+        if not empty:
+            emit(d.cropped(exchanged), s.cropped(ranges))
+    tile = returned(shape, dtype, cut if left else emit, (data,), memory, call=call, multi=multi,
+                    depth=3)
+    if left:
+        made.append(tile)
+        tile.storage.left = masked((left[1], [], left[2]), call, insn.assign)
+    return tile
 
 
 def nc_transpose(dst=None, data=None, engine=c.engine.unknown, name=None, mask=None, dtype=None):
-    """dst[F, P] = data[P, F]: on tensor into PSUM, up to 128 x 128; on vector up to 32 x 32."""
+    """dst[F, P] = data[P, F]: on tensor into PSUM, up to 128 x 128; on vector up to 32 x 32, in the
+    old style up to 128 x 128."""
     if data.__class__ is not Tensor:
         if data is not None and not hasattr(data, "as_tensor"):
             engine, data = data, None
         dst, data = (None, dst) if data is None else (dst, data)
         data = need(data, "data", "nc_transpose")
-    parts, free = data.shape[0], data.free_size
-    small = parts <= 32 and free <= 32
+    small = data.shape[0] <= BLOCK and data.free_size <= BLOCK
     if dst is None:
         vector = engine is c.engine.vector
         out = dtypes.find(dtype) if dtype is not None else data.dtype
         if not vector and record.active().gen == 2:
             out = dtypes.float32
-        return returned((free, parts), out, emit_transpose32 if vector else emit_transpose, (data,),
-                        SBUF if vector else PSUM, mask, "nc_transpose")
+        return returned_transpose(data, out, emit_transpose32 if vector else old_transpose,
+                                  SBUF if vector else PSUM, mask, "nc_transpose", not small)
     dst = need(dst, "dst", "nc_transpose")
     e = engine_of(engine, "nc_transpose")
     if e == -1:
         e = insn.TENSOR if dst.memory == PSUM and (data.memory == SBUF or not
                                                    small) else insn.VECTOR
+    if e != insn.TENSOR and not small:
+        raise KernelError("nc_transpose: data of %d x %d: vector transposes at most %d x %d; "
+                          "tensor 128 x 128, from sbuf into psum"
+                          % (data.shape[0], data.free_size, BLOCK, BLOCK))
     rec = record.active()
     first = rec.count
-    (emit_transpose if e == insn.TENSOR else emit_transpose32)(dst, data)
+    emit = emit_transpose if e == insn.TENSOR else emit_transpose32
+    left = turned(mask, data, "nc_transpose")
+    if left:
+        dst, data = dst.cropped(left[1]), data.cropped(left[0])
+    if not left or not left[2]:
+        emit(dst, data)
     return done(rec, first, name)

@@ -5,8 +5,8 @@ from soma.register import Register, RegisterValue
 from soma.tensor import same_view, shares
 
 from . import constants as c
-from ._common import (PSUM, KernelError, NotBuilt, Tensor, chosen, crop, done, engine_of, insn,
-                      masked, need, new_tile, number_of, record, recorders, returned)
+from ._common import (DMA, EACH, PSUM, KernelError, NotBuilt, Tensor, chosen, done, engine_of, insn,
+                      masked, need, new_tile, number_of, record, recorders, returned, whole_mask)
 
 _TRANSPOSE, _COMPUTE = insn.OP["dma_transpose"], insn.OP["dma_compute"]
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
@@ -48,19 +48,17 @@ def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
     rec = recorders[0]
     first = rec.count
     flags = 0 if dge_mode is _ANY_DGE else chosen(_DGE, dge_mode, "dge_mode", "dma_copy")
-    if mask is not None:
-        parts = crop(mask, "dma_copy", dst, src)
-        if parts is None:
-            return None
-        dst, src = parts
     op = 0
     if dst_rmw_op is not None:
         from soma.ops import alu
         op = alu(dst_rmw_op, "dst_rmw_op")
-    insn.dma_copy(dst, src, flags,
-                  0 if oob_mode is _ERROR else chosen(_OOB, oob_mode, "oob_mode", "dma_copy"),
-                  0 if priority is None else priority, op,
-                  -1 if engine is _ANY else _queue(rec, flags, engine))
+    more = (flags, 0 if oob_mode is _ERROR else chosen(_OOB, oob_mode, "oob_mode", "dma_copy"),
+            0 if priority is None else priority, op,
+            -1 if engine is _ANY else _queue(rec, flags, engine))
+    if mask is None:
+        insn.dma_copy(dst, src, *more)
+    else:
+        masked(mask, "dma_copy", lambda d, s: insn.dma_copy(d, s, *more), how=DMA)(dst, src)
     return done(rec, first, name)
 
 
@@ -70,6 +68,10 @@ def dma_transpose(dst=None, src=None, axes=None, priority=None, dge_mode=c.dge_m
     if src.__class__ is not Tensor:
         dst, src, axes = None, need(dst if src is None or dst is not None else src, "src",
                                     "dma_transpose"), axes if axes is not None else src
+    whole_mask(mask, "dma_transpose")
+    if dtype is not None and _type(dtype) is not src.dtype:
+        raise NotBuilt("dma_transpose: dtype=%s of %s: it moves elements as they are; copy the "
+                       "result" % (_type(dtype), src.dtype))
     order = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim)
     if order is None or (axes is not None and tuple(axes) != order):
         raise KernelError("dma_transpose: axes %s of %d dimensions: there are (1, 0), (2, 1, 0) "
@@ -129,7 +131,7 @@ def tensor_copy(dst=None, src=None, engine=c.engine.unknown, name=None, mask=Non
     if dst is None:
         return returned(src.shape, src.dtype if dtype is None else _type(dtype),
                         lambda d, s: insn.tensor_copy(d, s, e), (src,), mask=mask,
-                        call="tensor_copy")
+                        call="tensor_copy", how=EACH)
     rec = recorders[0]
     first = rec.count
     if dst.__class__ is not Tensor:
@@ -137,7 +139,7 @@ def tensor_copy(dst=None, src=None, engine=c.engine.unknown, name=None, mask=Non
     if mask is None:
         insn.tensor_copy(dst, src, e)
     else:
-        masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e))(dst, src)
+        masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e), EACH)(dst, src)
     return done(rec, first, name)
 
 
@@ -155,7 +157,7 @@ def memset(dst=None, value=None, engine=c.engine.unknown, name=None, shape=None,
             dtype, engine = engine, c.engine.unknown
         e = engine_of(engine, "memset")
         return returned(shape, _type(dtype), lambda d: insn.memset(d, value, e), (), mask=mask,
-                        call="memset")
+                        call="memset", how=EACH)
     dst = need(dst, "dst", "memset")
     rec = record.active()
     first = rec.count
@@ -163,7 +165,7 @@ def memset(dst=None, value=None, engine=c.engine.unknown, name=None, shape=None,
     if mask is None:
         insn.memset(dst, value, e)
     else:
-        masked(mask, "memset", lambda d: insn.memset(d, value, e))(dst)
+        masked(mask, "memset", lambda d: insn.memset(d, value, e), EACH)(dst)
     s = dst.storage
     if s.memory == PSUM and mask is None and not value and dst.size == s.parts * s.free:
         s.zero = record.ZeroState(s, filled=True)
@@ -181,6 +183,7 @@ def _meet(a, b):
 
 def nc_stream_shuffle(dst=None, src=None, shuffle_mask=None, name=None, mask=None, dtype=None):
     """dst[i] = src[shuffle_mask[i]] within 32 partitions; 255 leaves dst[i]."""
+    whole_mask(mask, "nc_stream_shuffle")
     rec = record.active()
     first = rec.count
     entries = tuple(whole(x) for x in shuffle_mask)

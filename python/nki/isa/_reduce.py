@@ -3,14 +3,16 @@ import numpy as np
 
 from soma import dtypes, ops
 from soma.kernel import PACKED
+from soma.masks import mask_ranges
 from soma.ops import alu
 from soma.tensor import same_view, shares
 
 from . import constants as c
-from ._common import (KernelError, Tensor, clear_outside, cmd_of, crop, done, insn, need, new_tile,
-                      record, recorders, returned)
+from ._common import (ROWS, WHOLE, KernelError, NotBuilt, Tensor, clear_outside, cmd_of, crop, done,
+                      insn, need, new_tile, record, recorders, returned, staged)
 from ._elementwise import _either, _out, read_accumulators
 
+LEAST = insn.float_bits(-3.4028234663852886e38)  # float32's, which other decimals mean, too
 _REDUCE, _PREDUCE = insn.OP["tensor_reduce"], insn.OP["partition_reduce"]
 _SELECT, _RANGE = insn.OP["select_reduce"], insn.OP["range_select"]
 _BN, _AGGR, _MAX8 = insn.OP["bn_stats"], insn.OP["bn_aggr"], insn.OP["max8"]
@@ -151,7 +153,8 @@ def tensor_partition_reduce(dst=None, op=None, data=None, name=None, mask=None, 
 
     def emit(d, s):
         record.active().emit(_PREDUCE, insn.GPSIMD, (d.words(), s.words(), (code,)))
-    return _either(dst, emit, (data,), (1,) + tuple(data.shape[1:]), _out(dtype, data), mask,
+    return _either(dst, staged(emit) if dst is None else emit, (data,),
+                   (1,) + tuple(data.shape[1:]), _out(dtype, data), mask,
                    "tensor_partition_reduce", name)
 
 
@@ -162,8 +165,7 @@ def range_select(dst=None, on_true_tile=None, comp_op0=None, comp_op1=None, boun
     """dst = on_true_tile where (range_start + i) comp_op0 bound0 and comp_op1 bound1, else the
     least float32; by reduce_cmd also the rows' maximum."""
     on_true_tile = need(on_true_tile, "on_true_tile", "range_select")
-    least = -3.4028234663852886e38
-    if on_false_value is not None and float(on_false_value) != least:
+    if on_false_value is not None and insn.float_bits(float(on_false_value)) != LEAST:
         raise KernelError("range_select: on_false_value=%r: the machine fills with the least "
                           "float32"
                           % (on_false_value,))
@@ -177,8 +179,17 @@ def range_select(dst=None, on_true_tile=None, comp_op0=None, comp_op1=None, boun
             insn.number(None), (cmd, alu(reduce_op or "max", "reduce_op") if cmd else 0)))
         if res is not None:
             read_accumulators(res)
+    if cmd or reduce_res is not None:
+        _from_the_start(mask, "range_select")
     return _either(dst, emit, (on_true_tile, bound0, bound1, reduce_res), on_true_tile.shape,
-                   _out(dtype, on_true_tile), mask, "range_select", name)
+                   _out(dtype, on_true_tile), mask, "range_select", name,
+                   how=None if cmd or reduce_res is not None else WHOLE)
+
+
+def _from_the_start(mask, call):
+    """Refuses a mask that leaves out the first elements, from which places are counted."""
+    if any(a and lo for a, (lo, _) in mask_ranges(mask)[0].items()):
+        raise NotBuilt("%s: mask %s: it must begin at element 0 of the rows" % (call, mask))
 
 
 def select_reduce(dst=None, predicate=None, on_true=None, on_false=None, reduce_res=None,
@@ -205,7 +216,7 @@ def select_reduce(dst=None, predicate=None, on_true=None, on_false=None, reduce_
 def _unary(op, call, dst, data, shape, dtype, mask, name, engine=insn.VECTOR):
     def emit(d, s):
         record.active().emit(op, engine, (d.words(), s.words()))
-    return _either(dst, emit, (data,), shape, dtype, mask, call, name)
+    return _either(dst, emit, (data,), shape, dtype, mask, call, name, how=ROWS)
 
 
 def bn_stats(dst=None, data=None, name=None, mask=None, dtype=None):
@@ -230,18 +241,7 @@ def max8(dst=None, src=None, name=None, mask=None, dtype=None):
     if src is None:
         dst, src = None, dst
     src = need(src, "src", "max8")
-    return _unary(_MAX8, "max8", dst, src, (src.shape[0], 8), _out(dtype, src), None, name) \
-        if mask is None else _masked_max8(src, dtype, mask)
-
-
-def _masked_max8(src, dtype, mask):
-    def emit(d, s):
-        insn.memset(d, 0)
-        parts = crop(mask, "max8", s)
-        if parts is not None:
-            record.active().emit(_MAX8, insn.VECTOR, (d[0:parts[0].shape[0]].words(),
-                                                      parts[0].words()))
-    return returned((src.shape[0], 8), _out(dtype, src), emit, (src,), call="max8")
+    return _unary(_MAX8, "max8", dst, src, (src.shape[0], 8), _out(dtype, src), mask, name)
 
 
 def nc_find_index8(dst=None, data=None, vals=None, name=None, mask=None, dtype=None):
@@ -254,9 +254,10 @@ def nc_find_index8(dst=None, data=None, vals=None, name=None, mask=None, dtype=N
         rec.emit(_LOAD, insn.VECTOR, (v.words(),))
         rec.emit(_FIND, insn.VECTOR, (d.words(), s.words()))
     data, vals = need(data, "data", "nc_find_index8"), need(vals, "vals", "nc_find_index8")
+    _from_the_start(mask, "nc_find_index8")
     return _either(dst, emit, (data, vals), (data.shape[0], 8),
                    dtypes.find(dtype) if dtype is not None else dtypes.uint32, mask,
-                   "nc_find_index8", name)
+                   "nc_find_index8", name, how=ROWS)
 
 
 def nc_match_replace8(dst=None, data=None, vals=None, imm=None, dst_idx=None, name=None, mask=None,

@@ -10,7 +10,7 @@ from soma.dtypes import find, float32, int32
 from soma.errors import KernelError, NotBuilt
 from soma.tensor import PSUM, SBUF, Tensor
 
-from ..isa._common import broadcast_shape, need, new_tile, returned
+from ..isa._common import EACH, broadcast_shape, need, new_tile, returned
 from ..isa._elementwise import (act_record, emit_activate, emit_predicated, emit_ts, emit_tt,
                                 ts_record)
 from ._memory import aligned
@@ -117,7 +117,7 @@ def _binary(name, x, y, dtype=None, mask=None):
     if mask is not None and mask is not True:
         x, y = (aligned(t, shape) if _is_tile(t) and t.free_size > 1 else t for t in (x, y))
     return returned(shape, _result_type(x, y, dtype), _emits[name], (x, y), SBUF, mask,
-                    "nl." + name, depth=3)
+                    "nl." + name, depth=3, how=EACH)
 
 
 def binary_into(view, op, x, y):
@@ -187,7 +187,7 @@ def divide(x, y, dtype=None, mask=None):
     t = _result_type(x, y, dtype)
     shape = broadcast_shape(*[k.shape for k in (x, y) if _is_tile(k)])
     return returned(shape, float32 if t.integer and dtype is None else t, emit, (x, y), mask=mask,
-                    call="nl.divide")
+                    call="nl.divide", how=EACH)
 
 
 def _unary(name, x, emit, dtype=None, mask=None):
@@ -200,7 +200,7 @@ def _unary(name, x, emit, dtype=None, mask=None):
         def emit(d, s):
             plain(d, insn.reachable(s))
     return returned(x.shape, x.dtype if dtype is None else find(dtype), emit, (x,), SBUF, mask,
-                    "nl." + name, depth=3)
+                    "nl." + name, depth=3, how=EACH)
 
 
 def _make_act(name, text):
@@ -414,7 +414,7 @@ def where(condition, x, y, dtype=None, mask=None):
                 a = same
         emit_predicated(into, a, chosen)
         insn.tensor_copy(d, into)
-    return returned(shape, t, emit, (condition, x, y), mask=mask, call="nl.where")
+    return returned(shape, t, emit, (condition, x, y), mask=mask, call="nl.where", how=EACH)
 
 
 def dropout(x, rate, dtype=None, mask=None):

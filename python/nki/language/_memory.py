@@ -2,13 +2,15 @@
 from soma import insn, record
 from soma.dtypes import find, float32
 from soma.errors import KernelError, NotBuilt
-from soma.index import Index, effective, mask_ranges
+from soma.index import Index
+from soma.masks import effective, mask_ranges, pieces
 from soma.register import RegisterValue
 from soma.tensor import PSUM, SBUF, Tensor
 
-from ..isa._common import masked, need, new_tile, returned
+from ..isa._common import (DMA, EACH, PIECES, WHOLE, mask_tile, masked, need, new_tile,
+                           returned, whole_mask)
 from ..isa._gpsimd import emit_n_gather
-from ..isa._matmul import emit_matmul, emit_transpose, turn
+from ..isa._matmul import emit_matmul, old_transpose, returned_transpose, summed, turn
 
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
 
@@ -24,7 +26,7 @@ def load(src, dtype=None, mask=None):
     t = src.dtype if dtype is None else find(dtype)
     if src.storage.memory:
         return returned(src.shape, t, lambda d, s: insn.tensor_copy(d, s), (src,), mask=mask,
-                        call="nl.load")
+                        call="nl.load", how=EACH)
     shape = src.shape if len(src.shape) > 1 else _tile_shape(src.shape)
     if shape[0] > 128:
         raise KernelError("nl.load of %s: the first dimension becomes partitions, of which there "
@@ -39,7 +41,7 @@ def load(src, dtype=None, mask=None):
     elif mask is not None and src.has("gather"):
         def emit(d, s):
             insn.dma_copy(d, s, oob=1)
-    return returned(shape, t, emit, (src,), SBUF, mask, "nl.load")
+    return returned(shape, t, emit, (src,), SBUF, mask, "nl.load", how=DMA)
 
 
 def store(dst, value, mask=None):
@@ -60,13 +62,13 @@ def store(dst, value, mask=None):
 
     def emit(d, v):
         insn.dma_copy(d, insn.in_sbuf(v) if v.memory == PSUM else v)
-    if mask is not None and _crosses(mask):
+    if mask is not None and _crosses(mask) and pieces(*mask_ranges(mask)[:2], PIECES) is None:
         _store_selected(dst, value, mask)
         return None
     if mask is not None and value.shape[-len(dst.shape):] == dst.shape != value.shape:
         _store_aligned(dst, value, mask, emit)
         return None
-    masked(mask, "nl.store", emit)(dst, value)
+    masked(mask, "nl.store", emit, how=DMA)(dst, value)
     return None
 
 
@@ -90,7 +92,7 @@ def _store_selected(dst, value, mask):
     d, v = dst.cropped(ranges), value.cropped(ranges)
     old = new_tile(d.shape, d.dtype)
     insn.dma_copy(old, d)
-    keep = mask_tile(rest, ranges, d.shape)
+    keep = mask_tile(ranges, rest, d.shape, "nl.store")
     if v.dtype is not old.dtype or v.memory == PSUM:
         same = new_tile(d.shape, d.dtype)
         insn.tensor_copy(same, v)
@@ -100,31 +102,21 @@ def _store_selected(dst, value, mask):
     insn.dma_copy(d, old)
 
 
-def mask_tile(terms, ranges, shape):
-    """A uint8 tile that is 1 where all terms hold, over axes that are cut to ranges."""
-    from ..isa._gpsimd import _affine, emit_affine
-    ones = new_tile(shape, find("uint8"))
-    insn.memset(ones, 1)
-    for t in terms:
-        const = t.const + sum(t.coef[a] * lo for a, (lo, _) in ranges.items())
-        moved = Index(t.axes, const, t.said)
-        emit_affine(ones, ones, 0.0, *_affine(moved, shape), insn.ALU["is_ge"])
-    return ones
-
-
 def atomic_rmw(dst, value, op, mask=None):
     """dst = dst op value in HBM; op is add."""
     from soma.ops import alu
     code = alu(op)
     dst, value = need(dst, "dst", "nl.atomic_rmw"), need(value, "value", "nl.atomic_rmw")
-    masked(mask, "nl.atomic_rmw", lambda d, v: insn.dma_copy(d, v, op=code))(dst, value)
+    masked(mask, "nl.atomic_rmw", lambda d, v: insn.dma_copy(d, v, op=code),
+           how=DMA)(dst, value)
 
 
 def copy(x, dtype=None, mask=None):
     """A copy of a tile in SBUF."""
     x = need(x, "x", "nl.copy")
     return returned(x.shape, x.dtype if dtype is None else find(dtype),
-                    lambda d, s: insn.tensor_copy(d, s), (x,), mask=mask, call="nl.copy")
+                    lambda d, s: insn.tensor_copy(d, s), (x,), mask=mask, call="nl.copy",
+                    how=EACH)
 
 
 static_cast = copy
@@ -178,6 +170,7 @@ def broadcast_to(x, shape=None, dtype=None, mask=None):
     if isinstance(x, Index):
         return x.broadcast_to(shape)
     x = need(x, "x", "nl.broadcast_to")
+    whole_mask(mask, "nl.broadcast_to")
     shape = tuple(insn.whole(n) for n in shape)
     t = x.dtype if dtype is None else find(dtype)
     if x.shape == shape and t is x.dtype:
@@ -202,21 +195,20 @@ def expand_dims(x, axis):
 
 
 def transpose(x, dtype=None, mask=None):
-    """A tile of two dimensions with its partitions and its free dimension swapped."""
+    """A tile with its partitions and its free dimensions, taken as one, swapped."""
     x = need(x, "x", "nl.transpose")
     t = x.dtype if dtype is None else find(dtype)
-
-    def emit(d, s):
-        psum_type = float32 if record.active().gen == 2 else s.dtype
-        turned = insn.tile(s.free_size, s.shape[0], psum_type, PSUM)
-        emit_transpose(turned, insn.in_sbuf(s))
-        insn.tensor_copy(d, turned)
-    return returned((x.free_size, x.shape[0]), t, emit, (x,), call="nl.transpose")
+    return returned_transpose(x, t, old_transpose, SBUF, mask, "nl.transpose")
 
 
 def matmul(x, y, transpose_x=False, mask=None):
     """x @ y, or x.T @ y: a tile in PSUM."""
     x, y = need(x, "x", "nl.matmul"), need(y, "y", "nl.matmul")
+    if transpose_x:
+        mask, x, y = summed(mask, x, y, "nl.matmul")
+    elif mask is not None and not mask_ranges(mask)[2]:
+        whole_mask(mask, "nl.matmul")
+        mask = None
     rows = x.free_size if transpose_x else x.shape[0]
 
     def emit(d, a, b, add=False):
@@ -228,29 +220,36 @@ def matmul(x, y, transpose_x=False, mask=None):
             a = insn.tile(turned.shape[0], turned.free_size, a.dtype)
             insn.tensor_copy(a, turned)
         emit_matmul(d, a, b, None if add else False)
-    return returned((rows,) + tuple(y.shape[1:]), float32, emit, (x, y), PSUM, call="nl.matmul",
+    return returned((rows,) + tuple(y.shape[1:]), float32, emit, (x, y), PSUM, mask, "nl.matmul",
                     matmul=True)
 
 
 def load_transpose2d(src, dtype=None, mask=None):
-    """A tile with the transpose of a tensor of two dimensions in HBM."""
+    """A tile with the transpose of a tensor in HBM, whose dimensions after the first are taken as
+    one."""
     src = need(src, "src", "nl.load_transpose2d")
-    n, m = src.shape
+    if src.ndim < 2 or (src.ndim > 2 and src.shape[0] == 1):
+        raise KernelError("nl.load_transpose2d of %s: two dimensions are needed: src[0], or a "
+                          "reshape, says which" % list(src.shape))
     t = src.dtype if dtype is None else find(dtype)
 
     def emit(d, s):
-        if record.active().gen > 2 and t is s.dtype and t.size in (2, 4) and mask is None:
+        if record.active().gen > 2 and t is s.dtype and t.size in (2, 4) and mask is None and \
+                s.ndim == 2:
             record.active().emit(insn.OP["dma_transpose"], -1,
                                  (d.exact_words(), s.exact_words(), (-1, 0, 0)))
         else:
-            insn.dma_copy(d, s.permute((1, 0)))
-    return returned((m, n), t, emit, (src,), mask=mask, call="nl.load_transpose2d")
+            insn.dma_copy(d, s.permute(tuple(range(1, s.ndim)) + (0,)))
+    return returned_transpose(src, t, emit, SBUF, mask, "nl.load_transpose2d")
 
 
 def gather_flattened(data, indices, axis=0, dtype=None, mask=None):
     """data[p, indices[p, i]] over flattened rows."""
     data, indices = need(data, "data", "nl.gather_flattened"), need(indices, "indices",
                                                                    "nl.gather_flattened")
+    if insn.whole(axis) != 0 or (dtype is not None and find(dtype) is not data.dtype):
+        raise NotBuilt("nl.gather_flattened: axis=%s, dtype=%s: built is axis=0 of data's type"
+                       % (axis, dtype))
 
     def emit(d, s, i):
         if i.dtype is not find("uint32"):
@@ -258,7 +257,8 @@ def gather_flattened(data, indices, axis=0, dtype=None, mask=None):
             insn.tensor_copy(whole_indices, i)
             i = whole_indices
         emit_n_gather(d, insn.in_sbuf(s), insn.in_sbuf(i))
-    return returned(indices.shape, data.dtype, emit, (data, indices), call="nl.gather_flattened")
+    return returned(indices.shape, data.dtype, emit, (data, indices), mask=mask,
+                    call="nl.gather_flattened", how=WHOLE)
 
 
 def device_print(print_prefix, tensor=None, *others, mask=None):
@@ -267,6 +267,7 @@ def device_print(print_prefix, tensor=None, *others, mask=None):
     if not isinstance(print_prefix, str):
         raise KernelError("nl.device_print: print_prefix is %s, not a string"
                           % insn.said(print_prefix))
+    whole_mask(mask, "nl.device_print")
     text = print_prefix.encode()
     record.active().prints = True
     if isinstance(tensor, RegisterValue):
@@ -296,6 +297,7 @@ class LoopReduce:
 
 def loop_reduce(x, op, loop_indices, dtype=None, name=None, mask=None):
     """The reduction of x over the rounds of loops; assign it to a part of a tile."""
+    whole_mask(mask, "nl.loop_reduce")
     if any(insn.whole(i) is None for i in loop_indices):
         raise NotBuilt("nl.loop_reduce over a loop at run time: take a loop that is unrolled")
     return LoopReduce(x, op, all(int(i) == 0 for i in loop_indices), dtype)
