@@ -59,13 +59,15 @@ class Masks(KernelCase):
                  lambda x, y: 3 * x),
                 (lambda x, y, m: nisa.activation(np.exp, x, mask=m), lambda x, y: np.exp(x)),
                 (lambda x, y, m: nl.copy(x, mask=m), lambda x, y: x),
-                (lambda x, y, m: nisa.iota(nl.arange(P)[:, None] + nl.arange(N)[None, :], nl.float32,
-                                           mask=m), lambda x, y: I + J),
-                (lambda x, y, m: nisa.memset((P, N), 5.0, nl.float32, mask=m), lambda x, y: 5 + 0 * x),
+                (lambda x, y, m: nisa.iota(nl.arange(P)[:, None] + nl.arange(N)[None, :],
+                                           nl.float32, mask=m), lambda x, y: I + J),
+                (lambda x, y, m: nisa.memset((P, N), 5.0, nl.float32, mask=m),
+                 lambda x, y: 5 + 0 * x),
                 (lambda x, y, m: nl.where(nl.greater(x, 0.0), x, y, mask=m),
                  lambda x, y: np.where(x > 0, x, y)),
-                (lambda x, y, m: nisa.affine_select(nl.mgrid[0:P, 0:N][0] > nl.mgrid[0:P, 0:N][1], x,
-                                                    -1.0, mask=m), lambda x, y: np.where(I > J, x, -1))):
+                (lambda x, y, m: nisa.affine_select(nl.mgrid[0:P, 0:N][0] > nl.mgrid[0:P, 0:N][1],
+                                                    x, -1.0, mask=m),
+                 lambda x, y: np.where(I > J, x, -1))):
             self.each(call, lambda x, y, keep: np.where(keep, value(x, y), 0))
 
     def test_a_destination_keeps_the_rest(self):
@@ -178,10 +180,13 @@ class Masks(KernelCase):
         for name, call in (
                 ("nc_matmul", lambda a, b, i, j: nisa.nc_matmul(a, b, mask=j < 20)),
                 ("nl.matmul", lambda a, b, i, j: nl.matmul(a, nl.transpose(b), mask=i < 20)),
-                ("tensor_reduce", lambda a, b, i, j: nisa.tensor_reduce(np.add, a, 1, mask=i < j)),
+                ("tensor_reduce", lambda a, b, i, j: nisa.tensor_reduce(np.add, a, 1,
+                                                                         mask=i < j)),
                 ("nl.softmax", lambda a, b, i, j: nl.softmax(a, 1, mask=i < j)),
-                ("nl.broadcast_to", lambda a, b, i, j: nl.broadcast_to(a[:, 0:1], (P, N), mask=i < 9)),
-                ("nc_find_index8", lambda a, b, i, j: nisa.nc_find_index8(a, b[:, 0:8], mask=j > 2)),
+                ("nl.broadcast_to", lambda a, b, i, j: nl.broadcast_to(a[:, 0:1], (P, N),
+                                                                      mask=i < 9)),
+                ("nc_find_index8", lambda a, b, i, j: nisa.nc_find_index8(a, b[:, 0:8],
+                                                                           mask=j > 2)),
                 ("dma_transpose", lambda a, b, i, j: nisa.dma_transpose(a, mask=i < 9))):
             def run(a, b):
                 return call(a, b, nl.arange(P)[:, None], nl.arange(N)[None, :])

@@ -19,7 +19,8 @@ def whole(rows, columns):
 
 class Transposes(KernelCase):
     def test_each_size_in_the_old_style(self):
-        for rows, columns in ((32, 32), (64, 64), (128, 128), (33, 5), (5, 100), (96, 70), (128, 1)):
+        for rows, columns in ((32, 32), (64, 64), (128, 128), (33, 5), (5, 100), (96, 70),
+                              (128, 1)):
             a = data(rows, columns)
             for engine in VECTOR, TENSOR:
                 with self.subTest(shape=(rows, columns), engine=engine):
