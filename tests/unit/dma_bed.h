@@ -36,22 +36,6 @@ static inline uint64_t bytes_of_engine(const shares *s, unsigned dma) {
   return n;
 }
 
-/* n elements of esize bytes of a tile from a partition and column of it on. */
-static inline void tile_read(bed *b, const char *name, uint32_t p, uint32_t col, size_t esize,
-                             void *to, size_t n) {
-  soma_tile_info t;
-  for (uint32_t i = 0; i < soma_program_tiles(b->p); i++) {
-    assert_int_equal(soma_program_tile(b->p, i, &t), SOMA_OK);
-    if (strcmp(t.name, name) == 0) {
-      assert_int_equal(
-          soma_memory_read(b->m, SOMA_SBUF, t.partition + p, t.offset + col * esize, to, n * esize),
-          SOMA_OK);
-      return;
-    }
-  }
-  fail_msg("no tile %s", name);
-}
-
 static inline void tile_write(bed *b, const char *name, uint32_t p, uint32_t col, size_t esize,
                               const void *from, size_t n) {
   soma_tile_info t;

@@ -448,7 +448,7 @@ static void transpose_2d(void **state) {
     /* a static ring fetches a descriptor for each contiguous element: of a that is all of it */
     size_t whole = (cases[i].src[0] == 'a' ? 16u : 1u) * 96 * cases[i].size;
     double rows = (double)((last.bytes + whole - 1) / whole);
-    if (strcmp(cases[i].queue, "none") == 0 && want < 34 * rows) want = 34 * rows;
+    if (strcmp(cases[i].queue, "none") == 0 && want < 12 * rows) want = 12 * rows;
     assert_int_equal(last.bytes, 8 * 16 * cases[i].size);
     if (ns < want - 0.01 || ns > want + 10)
       fail_msg("%s of %s: %.2f ns, expected %.2f", cases[i].queue, cases[i].src, ns, want);

@@ -145,6 +145,10 @@ typedef struct vm_boxes {
 } vm_boxes;
 vm_moment vm_own_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes writes,
                         vm_time after);
+/* The same for the engine's next instruction in the data path, which vector gives its results
+ * earlier than to others (OWN_VECTOR). */
+vm_moment vm_chain_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes writes,
+                          vm_time after);
 
 /* keep.c: what issuing an instruction finds out and the next iteration can reuse. */
 typedef enum vm_known { VM_KNOWN_NOTHING, VM_KNOWN_EFFORT, VM_KNOWN_ALL } vm_known;

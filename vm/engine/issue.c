@@ -118,6 +118,18 @@ static bool is_apart(const vm_transfer *t, const vm_box *b, unsigned n) {
   return true;
 }
 
+/* Whether an instruction reads what self, the oldest of its engine's in flight, is about to write:
+ * it has begun before self is done, as vector's own next instruction may. */
+static bool follows(const vm_core *c, const vm_item *self, const vm_item *it) {
+  if (!self || self->is_share || it->is_share || it->core != c->number) return false;
+  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    const vm_flight *all = c->eng[e].flights;
+    const vm_flight *a = (const vm_flight *)self, *b = (const vm_flight *)it;
+    if (all && a >= all && a < all + VM_FLIGHTS) return b >= all && b < all + VM_FLIGHTS;
+  }
+  return false;
+}
+
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
   for (unsigned i = 0; i < n; i++)
     vm_memory_wrote(dst[i].core == c->number || !c->peer ? &c->mem : &c->peer->mem, &dst[i]);
@@ -132,7 +144,8 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
       if (t == apart) continue;
     }
     if (it == self || it->staged || it->start > c->now) continue;
-    if (reads_any(it, dst, n)) stage(it->core == c->number ? c : c->peer, it);
+    if (reads_any(it, dst, n) && !follows(c, self, it))
+      stage(it->core == c->number ? c : c->peer, it);
   }
 }
 
@@ -148,22 +161,40 @@ static unsigned first_met(const vm_item *it, const vm_box *b, unsigned n, bool w
   return n;
 }
 
-vm_moment vm_own_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes writes,
-                        vm_time after) {
+/* By how much the engine's own next instruction can use the results of f before others can. */
+static vm_time early(const vm_core *c, unsigned e, const vm_flight *f) {
+  uint32_t all = c->cost[VM_LAT_VECTOR], own = c->cost[VM_OWN_VECTOR];
+  if (e != ISA_ENG_vector || own >= all || f->item.done <= f->streamed) return 0;
+  return (f->item.done - f->streamed) / all * (all - own);
+}
+
+static vm_moment hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes writes,
+                        vm_time after, bool own) {
   const vm_engine *en = &c->eng[e];
   vm_time more = (vm_time)c->cost[VM_HAZARD] * VM_NS;
   vm_moment last = {.time = after};
   unsigned box = 0; /* that `last` is about: of boxes with the same time the first counts */
   for (uint32_t i = 0; i < en->nflights; i++) {
     const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
-    if (f->item.done + more < last.time || f->item.done + more <= after) continue;
+    vm_time at = f->item.done + more - (own ? early(c, e, f) : 0);
+    if (at < last.time || at <= after) continue;
     unsigned k = first_met(&f->item, reads.v, reads.n, false);
     if (k == reads.n) k += first_met(&f->item, writes.v, writes.n, true);
-    if (k == reads.n + writes.n || (f->item.done + more == last.time && k >= box)) continue;
-    last = (vm_moment){f->item.done + more, f->node};
+    if (k == reads.n + writes.n || (at == last.time && k >= box)) continue;
+    last = (vm_moment){at, f->node};
     box = k;
   }
   return last.time > after ? last : (vm_moment){0};
+}
+
+vm_moment vm_own_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes writes,
+                        vm_time after) {
+  return hazard(c, e, reads, writes, after, false);
+}
+
+vm_moment vm_chain_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes writes,
+                          vm_time after) {
+  return hazard(c, e, reads, writes, after, true);
 }
 
 /* ---- Issue -------------------------------------------------------------------------------- */

@@ -93,6 +93,14 @@ static unsigned fp32_passes(const vm_flight *f) {
   return f->a.MATMUL.onezero || f->a.MATMUL.transpose ? 1 : 2;
 }
 
+/* From the start of a matmul's stream to that of the next on the same elements, without the stream:
+ * an instruction may follow at once, or the array needs a gap. */
+static vm_time gap_after(const vm_core *c, const vm_flight *f, vm_time overhead) {
+  unsigned passes = 2 * fp32_passes(f);
+  uint64_t gap = passes ? (uint64_t)passes * c->cost[VM_PE_GAP_FP32] : c->cost[VM_PE_GAP];
+  return vm_time_later(overhead, vm_cost_time(c, ISA_ENG_tensor, gap));
+}
+
 /* The times of a matmul while the array is cold: the stream takes twice as long. */
 static vm_effort slowed(const vm_core *c, const vm_effort *x) {
   vm_effort cold = *x;
@@ -132,7 +140,8 @@ static void clock_matmul(vm_core *c, vm_flight *f, bound *b) {
   uint64_t passes = fp32_passes(f) * (uint64_t)c->cost[VM_MIN_FP32];
   pe->pass = passes ? b->time + vm_cost_time(c, ISA_ENG_tensor, passes) : b->time;
   pe->started = (vm_moment){b->time, f->node};
-  vm_moment free = {b->time + vm_paced(x->issue, pace), f->node};
+  vm_time interval = x->issue - x->overhead + gap_after(c, f, x->overhead);
+  vm_moment free = {b->time + vm_paced(interval, pace), f->node};
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) pe->free[lane][k] = free;
 }
@@ -302,7 +311,7 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, bound *b) {
   if (e == ISA_ENG_scalar) need_table(c, f, b);
   not_before(b, en->issue_free, VM_WHY_ENGINE);
   const vm_boxes reads = {f->item.src, f->item.nsrc}, writes = {f->item.dst, f->item.ndst};
-  not_before(b, vm_own_hazard(c, e, reads, writes, b->time), VM_WHY_HAZARD);
+  not_before(b, vm_chain_hazard(c, e, reads, writes, b->time), VM_WHY_HAZARD);
   f->ports = ports_of(&f->item);
   find_port(c, e, f, stream, b);
   vm_time slower = 0;

@@ -137,9 +137,11 @@ static uint64_t vector_stream(const job *j, const traffic *t, unsigned limit) {
 }
 
 /* Elementwise instructions: 4 per cycle on vector, 1 on the others, but 2 of 16 bits on gen4's
- * scalar engine. */
+ * scalar engine. No text has a figure of gpsimd: it is taken to be at most as fast as vector is
+ * without its modes, whose port it shares. */
 static uint64_t elementwise(const job *j, const traffic *t) {
   if (j->engine == ISA_ENG_vector) return vector_stream(j, t, 4);
+  if (j->engine == ISA_ENG_gpsimd) return vector_stream(j, t, 1);
   bool twice = j->engine == ISA_ENG_scalar && j->c->target->gen >= ISA_GEN4 && t->half;
   return twice ? ceil_div(t->n, 2) : t->n;
 }
