@@ -103,6 +103,23 @@ static inline unsigned isa_way_other(const isa_way *w, int gen, unsigned e) {
   return e == w->engine[0] ? w->engine[1] : e == w->engine[1] ? w->engine[0] : ISA_NENGINES;
 }
 
+/* What an engine keeps beside memory from one instruction to another (state.def). */
+enum isa_state {
+  ISA_STATE_none,
+  ISA_STATE_WEIGHTS,
+  ISA_STATE_SUMS,
+  ISA_STATE_MATCH,
+  ISA_STATE_MASK,
+  ISA_STATE_RANDOM,
+  ISA_STATE_HOST,
+  ISA_NSTATES
+};
+enum { ISA_STATE_R = 1, ISA_STATE_W = 2, ISA_STATE_RW = 3 };
+typedef struct isa_state_use {
+  uint8_t state, access;
+  bool by_reduce; /* only where its reduce command is not idle */
+} isa_state_use;
+
 enum isa_dtype_class { ISA_UINT = 1, ISA_INT, ISA_FLOAT, ISA_PACK, ISA_BOOL };
 enum isa_dtype {
 #define DTYPE(name, code, bits, cls, e, m, lanes) ISA_##name = code,
@@ -410,6 +427,7 @@ typedef struct isa_op_row {
   uint8_t engines, gen, form, rule, runs, cost, status;
 } isa_op_row;
 extern const isa_op_row isa_ops[ISA_NOPS];
+extern const isa_state_use isa_state_uses[ISA_NOPS];
 int isa_op_find(const char *name, size_t n);
 /* The manual's prose (manual.def, rules.def, times.def), lines without a newline at the end;
  * static. What an instruction does, NULL if its meaning says all; what was decided about it because

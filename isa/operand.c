@@ -148,6 +148,15 @@ int isa_insn_acc(const isa_insn *in) {
   return i < 0 ? -1 : *(const isa_t_ENUM *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);
 }
 
+unsigned isa_insn_state(const isa_insn *in, unsigned *access) {
+  const isa_state_use *u = &isa_state_uses[in->op];
+  int i = u->by_reduce ? isa_field_of(in->op, ISA_K_ENUM, ISA_SET_CMD) : -1;
+  bool idle = i >= 0 && *(const isa_t_ENUM *)isa_member_c(in, &isa_form_of(in->op)->fields[i]) ==
+                            ISA_CMD_idle;
+  *access = idle ? 0 : u->access;
+  return idle ? ISA_STATE_none : u->state;
+}
+
 bool isa_insn_zeroes(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_AP, AP_FREED);
   return i >= 0 && *(const isa_t_AP *)isa_member_c(in, &isa_form_of(in->op)->fields[i]) != 0;

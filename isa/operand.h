@@ -55,6 +55,9 @@ int isa_field_register(const isa_insn *in, const isa_field *f);
 int isa_field_of(unsigned op, unsigned kind, uint32_t arg);
 /* What a matmul does with the sums of its destination, of the set ACC; -1: it is not a matmul. */
 int isa_insn_acc(const isa_insn *in);
+/* What an instruction uses beside memory, ISA_STATE_none or another state, and how: ISA_STATE_R,
+ * W or RW. */
+unsigned isa_insn_state(const isa_insn *in, unsigned *access);
 /* Whether a matmul moves its operand unchanged to its destination: transpose=true. */
 static inline bool isa_insn_turns(const isa_insn *in) {
   return in->op == ISA_OP_matmul && in->u.MATMUL.transpose;

@@ -243,6 +243,13 @@ const char *isa_rule_text(unsigned rule) { return rule < ISA_NRULES ? rules[rule
 const char *isa_rule_types(unsigned rule) { return rule < ISA_NRULES ? rules[rule].types : NULL; }
 const char *isa_cost_text(unsigned cost) { return cost < ISA_NCOSTS ? cost_texts[cost] : NULL; }
 
+const isa_state_use isa_state_uses[ISA_NOPS] = {
+#define STATE(op, state, access, by_reduce) \
+  [ISA_OP_##op] = {ISA_STATE_##state, ISA_STATE_##access, by_reduce},
+#include "state.def"
+#undef STATE
+};
+
 const isa_op_row isa_ops[ISA_NOPS] = {
 #define INSN(name, number, eng, gen, form, rule, runs, cost, status, prof, text) \
   {#name,                                                                        \

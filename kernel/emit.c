@@ -1,6 +1,6 @@
 /* The program, from the steps: for each engine its instructions, with waits and updates. */
 #include "../isa/operand.h"
-#include "impl.h"
+#include "names.h"
 
 #include <stdio.h>
 

@@ -16,6 +16,7 @@ typedef struct as_k_buffer {
   uint8_t space, dtype, ndim;
   bool fixed, ended, used, written;
   bool shared; /* what is written through other tiles counts as written through it */
+  bool pinned; /* no version of it begins: it is fixed, or a loop at run time uses it */
   uint32_t shape[ISA_TILE_DIMS];
   uint16_t part, nparts; /* 0 in HBM */
   uint32_t bytes;        /* of a tile, in each partition */
@@ -28,6 +29,7 @@ typedef struct as_k_buffer {
   uint32_t kept_in;      /* the temporary of HBM that it came back from; 0: none */
   uint32_t class;        /* equal for tiles that differ only in name and line */
   uint32_t loop;         /* that it was declared in, 0: none; a new life in each of its rounds */
+  uint32_t next;         /* the version of it that comes after, 0: none */
   uint32_t pattern[2];   /* in the program made, of all its partitions from their first byte on, */
   uint32_t shape_of[2];  /* of elements of this shape: the one made first, and last; 0: none yet */
   isa_line at;
@@ -159,6 +161,14 @@ typedef struct as_k_spilled {
   uint8_t to;             /* AS_SPILL_ */
 } as_k_spilled;
 
+/* Instructions of a line that were left out; buffer: what they would have written, 0: none. */
+typedef struct as_k_left {
+  isa_line at;
+  uint32_t buffer, left, of; /* of so many */
+  uint16_t op;
+  uint8_t why; /* AS_PASS_ */
+} as_k_left;
+
 typedef struct as_k_order {
   uint32_t later, earlier;
 } as_k_order;
@@ -289,6 +299,8 @@ struct as_kernel {
   uint8_t reg_free[ISA_NENGINES]; /* first one that no kernel register takes */
 
   /* passes */
+  as_k_left *left; /* what was left out */
+  uint32_t nleft, cap_left;
   as_k_spilled *spilled;
   uint32_t nspilled, cap_spilled;
   unsigned store_engine; /* that triggers stores */
@@ -494,46 +506,6 @@ bool as_k_solve(as_kernel *k);
 bool as_k_semaphores(as_kernel *k);
 /* All of them: what a program is made of, whose registers and places are known then. */
 bool as_k_prepare(as_kernel *k);
-
-/* ---- names.c ---- */
-
-/* Names of the program, each once: of a name that is taken, the next of name_2, name_3 ... */
-enum { K_NAME = 64, K_MEMO = 64 };
-typedef struct as_k_memo {
-  char base[K_NAME], name[K_NAME]; /* a name that was asked for, and made clean */
-  uint32_t hash, length;           /* of base, of name */
-  uint32_t taken;                  /* number of name, 0: not known */
-} as_k_memo;
-enum { K_NAMES_OTHER, K_NAMES_TILE, K_NAMES_QUEUE, K_NAMES_SEM };
-typedef struct as_k_name {
-  const char *name;
-  uint32_t next;       /* that is tried after it */
-  uint32_t index : 30; /* of a tile, queue or semaphore in the program */
-  uint32_t kind : 2;   /* K_NAMES_ */
-} as_k_name;
-typedef struct as_k_names {
-  as_kernel *k;
-  as_k_name *names;
-  uint32_t n, cap;
-  isa_index index;
-  as_k_memo memo[K_MEMO]; /* by hash */
-} as_k_names;
-/* Room for so many more. */
-bool as_k_names_reserve(as_k_names *n, uint32_t more);
-/* A name of the arena that is like base, made of letters, digits and _, and not yet taken; NULL
- * when memory is out. */
-const char *as_k_names_take(as_k_names *n, const char *base);
-/* What has a name, NULL when nothing has it; says what has the name taken last. */
-const as_k_name *as_k_names_find(const as_k_names *n, const char *name);
-void as_k_names_mark(as_k_names *n, unsigned kind, uint32_t index);
-void as_k_names_close(as_k_names *n);
-
-/* ---- emit.c ---- */
-
-/* Adds the kernel's tensors, and then its core, to a program. names: of what it adds; before: of
- * what core 0 has, when this is core 1, else NULL. Tensors of all cores come before the cores. */
-bool as_k_put_tensors(as_kernel *k, isa_program *p, as_k_names *names);
-bool as_k_make_core(as_kernel *k, isa_program *p, as_k_names *names, const as_k_names *before);
 
 /* ---- solve.c ---- */
 

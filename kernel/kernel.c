@@ -42,6 +42,23 @@ const isa_target *as_kernel_target(const as_kernel *k) { return k->target; }
 uint32_t as_kernel_count(const as_kernel *k) { return k->nitems; }
 const as_kernel_figures *as_kernel_get_figures(const as_kernel *k) { return &k->figures; }
 
+bool as_kernel_passes(const char *front_end, uint32_t *passes) {
+  static const struct {
+    const char *name;
+    uint32_t passes;
+  } fronts[] = {
+#define FRONT(name, passes) {name, passes},
+#include "fronts.def"
+#undef FRONT
+  };
+  for (unsigned i = 0; i < sizeof fronts / sizeof *fronts; i++)
+    if (!front_end || strcmp(front_end, fronts[i].name) == 0) {
+      *passes = fronts[i].passes;
+      return true;
+    }
+  return false;
+}
+
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 as_kernel *as_kernel_new(const as_kernel_options *o) {
@@ -51,6 +68,7 @@ as_kernel *as_kernel_new(const as_kernel_options *o) {
   k->al = al;
   k->o = *o;
   k->o.alloc = NULL;
+  if (k->o.flags & AS_KERNEL_KEEP_ORDER) k->o.passes = 0;
   if (!k->o.costs.dma_byte_rate) k->o.costs.dma_byte_rate = 20000;
   k->target = o->target;
   isa_arena_init(&k->arena, &al);
@@ -94,6 +112,7 @@ void as_kernel_free(as_kernel *k) {
   FREE(waited, cap_waited);
   FREE(unwritten, cap_unwritten);
   FREE(spilled, cap_spilled);
+  FREE(left, cap_left);
   isa_free(&al, k->placed, ((size_t)k->nplaced) * sizeof *k->placed);
   isa_free(&al, k->reg_needs, (size_t)k->nregs + 1);
   isa_free(&al, k->reg_places, ((size_t)k->nregs + 1) * ISA_NENGINES);

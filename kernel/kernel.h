@@ -6,6 +6,8 @@
  *     define.c   bytes are written before they are read; what `acc` a matmul takes
  *               cover.c: bytes; areas.c: tiles that share bytes
  *     peel.c     the first round of a loop, where it must do something else
+ *     dead.c     what is overwritten unread       version.c  a tile overwritten is another one
+ *     value.c    what is there already            renew.c    the list without what goes
  *     lives.c    first and last instruction of each buffer
  *     engine.c   the engine of what left it open     queue.c   the queue of each transfer
  *     place.c    where tiles lie                     regs.c    registers of each sequencer
@@ -38,6 +40,19 @@ enum {
   AS_KERNEL_MEASURED = AS_KERNEL_ROUND_ROBIN | AS_KERNEL_ONE_STREAM | AS_KERNEL_FIRST_FIT
 };
 
+/* What a list becomes before it is a program; each gives the bits of the list. */
+enum {
+  AS_PASS_MEMSETS = 1,  /* a memset whose bytes are written before anything reads them goes */
+  AS_PASS_STORES = 2,   /* so do copies and transfers to tiles and temporaries */
+  AS_PASS_VERSIONS = 4, /* a tile that is overwritten whole is another tile from there on */
+  AS_PASS_LOADS = 8,    /* bytes of HBM that are in a tile are not loaded again */
+  AS_PASS_VALUES = 16,  /* what was computed is not computed again */
+  AS_PASS_ALL = 31
+};
+/* The passes over the kernels of a front end (fronts.def); NULL: soma.kernel. False when there is
+ * none of that name. */
+bool as_kernel_passes(const char *front_end, uint32_t *passes);
+
 /* What things cost, in femtoseconds, asked of the caller. p holds the patterns of in. */
 typedef struct as_kernel_costs {
   void *ud;
@@ -53,6 +68,7 @@ typedef struct as_kernel_options {
   const isa_alloc *alloc; /* NULL: malloc */
   const isa_target *target;
   uint32_t flags;       /* AS_KERNEL_ */
+  uint32_t passes;      /* AS_PASS_ */
   uint32_t sbuf_bytes;  /* of a partition that may be used; 0: the target's */
   unsigned core, cores; /* the kernel is of core 0 or 1 of a program of so many; 0: of one */
   as_kernel_costs costs;
@@ -135,8 +151,21 @@ typedef struct as_kernel_figures {
   uint64_t busy[ISA_NENGINES], dma_busy;
   unsigned bound; /* an engine, or AS_BOUND_DMA */
   uint64_t copies;
+  uint64_t versions, left_out; /* tiles that were made of others; instructions */
 } as_kernel_figures;
 const as_kernel_figures *as_kernel_get_figures(const as_kernel *k);
+/* Instructions of a line that were left out. */
+typedef struct as_kernel_left {
+  isa_line at;
+  unsigned op;
+  uint32_t left, of; /* of, with those that stayed */
+  const char *name;  /* of the tile or tensor that they write */
+  uint32_t why;      /* AS_PASS_ */
+} as_kernel_left;
+/* The i-th line of them, false when there are fewer. */
+bool as_kernel_get_left(const as_kernel *k, uint32_t i, as_kernel_left *out);
+/* Why, for people. */
+const char *as_kernel_left_text(uint32_t why);
 typedef struct as_kernel_life {
   const char *name;
   uint8_t space;

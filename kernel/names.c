@@ -1,5 +1,5 @@
 /* Names of tiles, queues and semaphores as the assembler takes them, each once. */
-#include "impl.h"
+#include "names.h"
 
 #include "../isa/bytes.h"
 

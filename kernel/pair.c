@@ -1,6 +1,6 @@
 /* Kernels become a program: one of one core, or two, one of each core, which share what both see of
  * HBM. */
-#include "impl.h"
+#include "names.h"
 
 #include <stdio.h>
 

@@ -7,6 +7,7 @@ bool as_kernel_get_life(const as_kernel *k, uint32_t buffer, as_kernel_life *out
   memset(out, 0, sizeof *out);
   if (buffer == 0 || buffer > k->nbuffers || as_k_buf(k, buffer)->space == ISA_HBM) return false;
   const as_k_buffer *b = as_k_buf(k, buffer);
+  while (!b->used && b->next) b = as_k_buf(k, b->next); /* of a tile with versions the first */
   if (!b->used || !k->made) return true;
   *out = (as_kernel_life){b->name,
                           b->space,
@@ -60,6 +61,11 @@ static void print_loads(const as_kernel *k, isa_buf *out) {
                  "%" PRIu64 " transfers on %" PRIu64 " queues; %" PRIu64
                  " tiles, up to byte %" PRIu64 " of sbuf and %" PRIu64 " of psum\n",
                  f->transfers, f->queues, f->tiles, f->sbuf_bytes, f->psum_bytes);
+  if (f->versions || f->left_out)
+    isa_buf_printf(out,
+                   "%" PRIu64 " tiles are versions of others that are overwritten; %" PRIu64
+                   " instructions are left out\n",
+                   f->versions, f->left_out);
   if (f->copies) isa_buf_printf(out, "%" PRIu64 " copies make instructions legal\n", f->copies);
   double rate = (double)k->o.costs.dma_byte_rate * ISA_NDMA;
   if (f->spills)
@@ -155,6 +161,18 @@ static void print_spills(const as_kernel *k, isa_buf *out) {
   }
 }
 
+/* "tensor_copy w.py:40 (w): 31 of 32 left out: it was computed already" */
+static void print_left(const as_kernel *k, isa_buf *out) {
+  char where[160];
+  as_kernel_left l;
+  if (k->nleft) isa_buf_puts(out, "\nleft out:\n");
+  for (uint32_t i = 0; as_kernel_get_left(k, i, &l); i++)
+    isa_buf_printf(out, "  %s %s%s%.60s%s: %" PRIu32 " of %" PRIu32 ": %s\n", isa_ops[l.op].name,
+                   as_k_where(k, l.at, where, sizeof where), l.name ? " (" : "",
+                   l.name ? l.name : "", l.name ? ")" : "", l.left, l.of,
+                   as_kernel_left_text(l.why));
+}
+
 static void print_waits(const as_kernel *k, isa_buf *out) {
   isa_buf_puts(out, "\nwaits:\n");
   for (uint32_t i = 0; i < k->nwaited; i++) {
@@ -182,6 +200,7 @@ void as_kernel_report(const as_kernel *k, isa_buf *out) {
     return;
   }
   print_loads(k, out);
+  print_left(k, out);
   print_memories(k, out);
   print_tiles(k, out);
   print_spills(k, out);

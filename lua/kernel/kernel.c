@@ -63,8 +63,8 @@ static int give(lua_State *L, const handle *h, soma_status s, const uint32_t *nu
   return 2;
 }
 
-/* host.new(target or nil, flags, sbuf_bytes, core, cores): a handle; raises what soma_kernel_new
- * says. */
+/* host.new(target or nil, flags, sbuf_bytes, core, cores, optimize, without): a handle; raises what
+ * soma_kernel_new says. */
 static int new_kernel(lua_State *L) {
   soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
   soma_options mo = SOMA_OPTIONS_INIT;
@@ -74,6 +74,8 @@ static int new_kernel(lua_State *L) {
   o.sbuf_bytes = (uint32_t)luaL_checkinteger(L, 3);
   o.core = (uint32_t)luaL_checkinteger(L, 4);
   o.cores = (uint32_t)luaL_checkinteger(L, 5);
+  o.optimize = (uint32_t)luaL_checkinteger(L, 6);
+  o.without = (uint32_t)luaL_checkinteger(L, 7);
   handle *h = lua_newuserdatauv(L, sizeof *h, 0);
   *h = (handle){0};
   luaL_setmetatable(L, HANDLE);

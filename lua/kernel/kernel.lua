@@ -278,22 +278,25 @@ end
 Kernel.__name = "soma.kernel"
 
 local known = {target = "string", cores = "number", spill = "boolean", keep_order = "boolean", fixed_engines = "boolean",
-               copies = "boolean", sbuf_bytes = "number", policy = "number"} -- policy: for tests/bench/policies.lua
+               copies = "boolean", sbuf_bytes = "number", optimize = "number",
+               policy = "number", without = "number"} -- these two: for tests/bench/policies.lua
 
 local function new(o, core)
   if type(o) ~= "table" then error("kernel takes a table of options, not " .. tostring(o), 3) end
   for name, value in pairs(o) do
-    if not known[name] then error(("kernel: unknown option '%s'; it takes: copies, cores, fixed_engines, keep_order, sbuf_bytes, spill, target"):format(tostring(name)), 3) end
+    if not known[name] then error(("kernel: unknown option '%s'; it takes: copies, cores, fixed_engines, keep_order, optimize, sbuf_bytes, spill, target"):format(tostring(name)), 3) end
     if type(value) ~= known[name] then error(("kernel: option '%s' must be a %s, not a %s"):format(name, known[name], type(value)), 3) end
   end
   local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0) | (o.policy or 0)
   if o.sbuf_bytes and (math.type(o.sbuf_bytes) ~= "integer" or o.sbuf_bytes < 1 or o.sbuf_bytes > 1 << 30) then
     error("kernel: sbuf_bytes must be a whole number of bytes, not " .. o.sbuf_bytes, 3)
   end
+  local optimize = o.optimize or 1
+  if optimize ~= 0 and optimize ~= 1 then error("kernel: optimize must be 0 or 1, not " .. optimize, 3) end
   local cores = o.cores or 1
   if cores ~= 1 and cores ~= 2 then error("kernel: cores must be 1 or 2, not " .. tostring(cores), 3) end
   local k = {core = core, cores = cores, first = false, second = false, files = {}, tensors = {}, roles = {}, identities = {}, loops = {}, made = false, wrong = false, last = false}
-  local ok, handle = pcall(host.new, o.target, flags, o.sbuf_bytes or 0, core, cores)
+  local ok, handle = pcall(host.new, o.target, flags, o.sbuf_bytes or 0, core, cores, math.tointeger(optimize), o.without or 0)
   if not ok then error(handle, 3) end
   k.handle = handle
   k.target = k.handle:target()

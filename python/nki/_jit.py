@@ -124,6 +124,19 @@ class Kernel:
     def target(self):
         return target_of(self.asked)
 
+    @property
+    def front_end(self):
+        """The package whose jit, benchmark and so on made the kernel."""
+        return "neuronxcc.nki" if self.options.get("style") == "neuronxcc" else "nki"
+
+    def _optimize(self):
+        """What jit's `optimize` says, else SOMA_OPTIMIZE, else 1."""
+        given = self.options.get("optimize", os.environ.get("SOMA_OPTIMIZE", "1"))
+        if str(given) not in ("0", "1"):
+            raise KernelError("optimize=%r: it is 0 (the program in the order of its lines) or 1"
+                              % (given,))
+        return int(given)
+
     def build(self, args, kwargs):
         """The program of these arguments. It is built once for equal shapes, types and scalars, and
         again when a global number or the like that its functions read has changed."""
@@ -134,7 +147,7 @@ class Kernel:
         bound = launch.arguments(self.function, args, kwargs)
         key = launch.key_of(dict(bound.arguments))
         if key is not None:
-            key = (self.target, self.grid, self.split, key)
+            key = (self.target, self.grid, self.split, self._optimize(), key)
         try:
             built = None if key is None else self.builds.get(key)
             if built and built.around.holds():
@@ -142,7 +155,8 @@ class Kernel:
         except TypeError:
             key = None
         built = launch.build(self.function, args, kwargs, self.target, self.grid,
-                             self.options.get("schedule", ()), core_of=self._core_of())
+                             self.options.get("schedule", ()), core_of=self._core_of(),
+                             front_end=self.front_end, optimize=self._optimize())
         if key is not None:
             self.builds[key] = built
         return built, bound
@@ -324,8 +338,9 @@ def _as_kernel(f, options):
 
 
 def jit(fn=None, **options):
-    """A kernel from a function: @nki.jit, or nki.jit(function, platform_target="trn2"). Options of
-    the compiler (mode, debug_kernel, kernel_return ...) have no effect."""
+    """A kernel from a function: @nki.jit, or nki.jit(function, platform_target="trn2"). optimize=0
+    keeps the program as it is written. Options of the compiler (mode, debug_kernel, kernel_return
+    ...) have no effect."""
     if fn is None:
         return lambda f: _as_kernel(f, dict(options))
     return _as_kernel(fn, dict(options))
@@ -334,21 +349,26 @@ def jit(fn=None, **options):
 trace = jit
 
 
-def simulate(kernel):
+def _made(kernel, style):
+    """A kernel from what a user gives to run; one that jit made keeps its own style."""
+    return _as_kernel(kernel, {} if isinstance(kernel, Kernel) or not style else {"style": style})
+
+
+def simulate(kernel, _style=None):
     """The kernel as a callable, as the vendor's simulator gives it."""
-    return _as_kernel(kernel, {})
+    return _made(kernel, _style)
 
 
-def simulate_kernel(kernel, *args, **kwargs):
+def simulate_kernel(kernel, *args, _style=None, **kwargs):
     """Runs a kernel; arrays that it writes are written."""
-    return _as_kernel(kernel, {})(*args, **kwargs)
+    return _made(kernel, _style)(*args, **kwargs)
 
 
 class _Runner:
     """A kernel with what nki.benchmark and nki.profile add: files, and benchmark_result."""
 
     def __init__(self, kernel, options):
-        self.kernel, self.options = _as_kernel(kernel, {}), options
+        self.kernel, self.options = _made(kernel, options.get("style")), options
         self.benchmark_result = None
         functools.update_wrapper(self, self.kernel.function)
 

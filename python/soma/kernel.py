@@ -53,11 +53,13 @@ _FIVE = C.c_uint32 * 5
 class Builder:
     """One kernel being built on a machine."""
 
-    def __init__(self, machine, target=None, flags=0, sbuf_bytes=0, core=0, cores=1):
+    def __init__(self, machine, target=None, flags=0, sbuf_bytes=0, core=0, cores=1, optimize=1,
+                 front_end=None, without=0):
         if not hasattr(lib, "soma_kernel_new"):
             raise ImportError("this libsoma has no kernel builder (soma_kernel_new)")
         o = L.KernelOptions(C.sizeof(L.KernelOptions), target.encode() if target else None, flags,
-                            sbuf_bytes, core, cores)
+                            sbuf_bytes, core, cores, optimize,
+                            front_end.encode() if front_end else None, without)
         k = C.c_void_p()
         self.handle = None
         self.machine = machine

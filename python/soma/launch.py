@@ -199,17 +199,19 @@ def _print(text, to_stderr):
     (sys.stderr if to_stderr else sys.stdout).write(text)
 
 
-def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of=None):
+def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of=None,
+          **choices):
     """Runs the function once for each program of the grid, recording, and builds the program.
     schedule: (name of an instruction, names of those that it waits for). core_of: with two cores,
-    gives the core on which a program of the grid runs."""
+    gives the core on which a program of the grid runs. choices: optimize and front_end of
+    kernel.Builder."""
     hints = ({}, {})
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function) or \
             inspect.isasyncgenfunction(function):
         raise KernelError("a kernel is a plain function: with yield or async its body does not run "
                           "when it is called", *_start(function))
     for _ in range(64):
-        recs = _recorders(target, flags, hints, core_of)
+        recs = _recorders(target, flags, hints, core_of, choices)
         for rec in recs:
             rec.grid, rec.schedule = tuple(grid), schedule
             rec.programs = math.prod(grid)
@@ -287,12 +289,12 @@ def _warn(function, text, file=None, line=0):
     warnings.warn_explicit(text, UserWarning, file, line, registry=registry)
 
 
-def _recorders(target, flags, hints, core_of):
+def _recorders(target, flags, hints, core_of, choices):
     """One recorder, or one for each core."""
     machine, cores = plain_machine(target), 2 if core_of else 1
-    recs = [record.Recorder(machine, target, flags, hints[0], None, cores)]
+    recs = [record.Recorder(machine, target, flags, hints[0], None, cores, choices)]
     if core_of:
-        recs.append(record.Recorder(machine, target, flags, hints[1], recs[0], cores))
+        recs.append(record.Recorder(machine, target, flags, hints[1], recs[0], cores, choices))
     return recs
 
 

@@ -99,7 +99,8 @@ class Unsignalled(C.Structure):
 
 class KernelOptions(C.Structure):
     _fields_ = [("size", C.c_size_t), ("target", C.c_char_p), ("flags", C.c_uint32),
-                ("sbuf_bytes", C.c_uint32), ("core", C.c_uint32), ("cores", C.c_uint32)]
+                ("sbuf_bytes", C.c_uint32), ("core", C.c_uint32), ("cores", C.c_uint32),
+                ("optimize", C.c_uint32), ("front_end", C.c_char_p), ("without", C.c_uint32)]
 
 
 class TileInfo(C.Structure):
@@ -119,7 +120,8 @@ class KernelFigures(C.Structure):
     _fields_ = [(n, C.c_uint64) for n in (
         "instructions made nops dependences waits reuse_waits transfers queues semaphores tiles "
         "sbuf_bytes psum_bytes spills spilled_bytes").split()] + [
-            ("busy", C.c_uint64 * 5), ("dma_busy", C.c_uint64), ("bound", C.c_int)]
+            ("busy", C.c_uint64 * 5), ("dma_busy", C.c_uint64), ("bound", C.c_int)] + [
+                (n, C.c_uint64) for n in ("copies", "versions", "left_out")]
 
 
 class Unwritten(C.Structure):

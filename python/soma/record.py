@@ -103,9 +103,9 @@ class Recorder:
                  "hints", "tiles", "count", "ordered", "old_style", "numbering", "codes",
                  "weights", "__dict__")
 
-    def __init__(self, machine, target, flags=0, hints=None, peer=None, cores=1):
+    def __init__(self, machine, target, flags=0, hints=None, peer=None, cores=1, choices={}):
         self.core, self.cores, self.peer = int(peer is not None), cores, peer
-        self.builder = K.Builder(machine, target, flags, 0, self.core, cores)
+        self.builder = K.Builder(machine, target, flags, 0, self.core, cores, **choices)
         self.target, self.gen = target, GENERATION[target]
         self.hints = hints if hints is not None else {}
         # The last call's instructions, not emitted yet, as (emit, tile, operands, matmul, multi):

@@ -24,16 +24,22 @@ typedef struct kbed {
   uint32_t file, line;
 } kbed;
 
-static inline void kbed_open(kbed *b, const char *target, uint32_t flags, unsigned checks) {
+static inline void kbed_open_at(kbed *b, const char *target, uint32_t flags, unsigned checks,
+                                uint32_t optimize) {
   soma_options o = SOMA_OPTIONS_INIT;
   soma_kernel_options ko = SOMA_KERNEL_OPTIONS_INIT;
   memset(b, 0, sizeof *b);
   o.target = target;
   o.checks = checks;
   ko.flags = flags;
+  ko.optimize = optimize;
   assert_int_equal(soma_machine_new(&o, &b->m), SOMA_OK);
   assert_int_equal(soma_kernel_new(b->m, &ko, &b->k), SOMA_OK);
   assert_int_equal(soma_kernel_file(b->k, "kernel.py", &b->file), SOMA_OK);
+}
+
+static inline void kbed_open(kbed *b, const char *target, uint32_t flags, unsigned checks) {
+  kbed_open_at(b, target, flags, checks, 1);
 }
 
 static inline void kbed_close(kbed *b) {

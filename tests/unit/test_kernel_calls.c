@@ -205,7 +205,7 @@ static void memory_that_overflows_shows_what_lives(void **state) {
   kbed b;
   uint32_t t[8];
   (void)state;
-  kbed_open(&b, "trn2", 0, 0);
+  kbed_open_at(&b, "trn2", 0, 0, 0);
   for (unsigned i = 0; i < 8; i++) {
     b.line = 100 + i;
     t[i] = kbed_tile(&b, "big", SOMA_SBUF, SOMA_FLOAT32, 128, 8192);

@@ -12,6 +12,11 @@ SAME(SOMA_KERNEL_SPILL, AS_KERNEL_SPILL);
 SAME(SOMA_KERNEL_KEEP_ORDER, AS_KERNEL_KEEP_ORDER);
 SAME(SOMA_KERNEL_FIXED_ENGINES, AS_KERNEL_FIXED_ENGINES);
 SAME(SOMA_KERNEL_COPIES, AS_KERNEL_COPIES);
+SAME(SOMA_PASS_MEMSETS, AS_PASS_MEMSETS);
+SAME(SOMA_PASS_STORES, AS_PASS_STORES);
+SAME(SOMA_PASS_VERSIONS, AS_PASS_VERSIONS);
+SAME(SOMA_PASS_LOADS, AS_PASS_LOADS);
+SAME(SOMA_PASS_VALUES, AS_PASS_VALUES);
 SAME(SOMA_RECORD_ACCUMULATE, AS_REC_ACCUMULATE);
 SAME(SOMA_RECORD_STATIC, AS_REC_STATIC);
 SAME(SOMA_RECORD_SWDGE, AS_REC_SWDGE);
@@ -131,6 +136,10 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
                           .core = o.core,
                           .cores = o.cores ? o.cores : 1};
   ko.target = o.target ? &isa_targets[t] : default_target(m);
+  if (!as_kernel_passes(o.front_end, &ko.passes))
+    return soma_fail(m, SOMA_ARG, "there is no front end %.40s", o.front_end);
+  if (o.optimize > 1) return soma_fail(m, SOMA_ARG, "optimize is %u: 0 or 1", o.optimize);
+  ko.passes = o.optimize ? ko.passes & ~o.without : 0;
   if (ko.cores > ISA_MAX_CORES || ko.core >= ko.cores)
     return soma_fail(m, SOMA_ARG, "core %u of %u: a program has one core or two, 0 and 1", ko.core,
                      ko.cores);
@@ -335,7 +344,9 @@ void soma_kernel_get_figures(const soma_kernel *k, soma_kernel_figures *out, siz
                              .spilled_bytes = f->spilled_bytes,
                              .dma_busy = f->dma_busy,
                              .bound = (soma_kernel_bound)f->bound,
-                             .copies = f->copies};
+                             .copies = f->copies,
+                             .versions = f->versions,
+                             .left_out = f->left_out};
   memcpy(own.busy, f->busy, sizeof own.busy);
   memcpy(out, &own, n < sizeof own ? n : sizeof own);
 }
@@ -363,6 +374,20 @@ soma_status soma_kernel_get_unwritten(const soma_kernel *k, uint32_t i,
   as_kernel_unwritten u;
   if (!as_kernel_get_unwritten(k->k, i, &u)) return SOMA_ARG;
   *out = (soma_kernel_unwritten){u.buffer, u.text, as_kernel_file_name(k->k, u.at.file), u.at.line};
+  return SOMA_OK;
+}
+
+soma_status soma_kernel_get_left(const soma_kernel *k, uint32_t i, soma_kernel_left *out) {
+  if (!k || !out) return SOMA_ARG;
+  as_kernel_left l;
+  if (!as_kernel_get_left(k->k, i, &l)) return SOMA_ARG;
+  *out = (soma_kernel_left){isa_ops[l.op].number,
+                            l.at.line,
+                            as_kernel_file_name(k->k, l.at.file),
+                            l.name,
+                            l.left,
+                            l.of,
+                            l.why};
   return SOMA_OK;
 }
 

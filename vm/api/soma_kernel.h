@@ -37,15 +37,29 @@ enum {
 };
 
 typedef struct soma_kernel_options {
-  size_t size;         /* sizeof(soma_kernel_options) */
-  const char *target;  /* "trn1" "inf2" "trn2" "trn3"; NULL: the machine's, else trn2 */
-  uint32_t flags;      /* of SOMA_KERNEL_... */
-  uint32_t sbuf_bytes; /* of a partition that may be used, from 0; 0: all that the target has */
-  uint32_t core;       /* in a program for two cores: the one that this kernel is for, 0 or 1 */
-  uint32_t cores;      /* of the program: 1 (or 0), or 2: see soma_kernel_finish_pair */
+  size_t size;           /* sizeof(soma_kernel_options) */
+  const char *target;    /* "trn1" "inf2" "trn2" "trn3"; NULL: the machine's, else trn2 */
+  uint32_t flags;        /* of SOMA_KERNEL_... */
+  uint32_t sbuf_bytes;   /* of a partition that may be used, from 0; 0: all that the target has */
+  uint32_t core;         /* in a program for two cores: the one that this kernel is for, 0 or 1 */
+  uint32_t cores;        /* of the program: 1 (or 0), or 2: see soma_kernel_finish_pair */
+  uint32_t optimize;     /* 0: the list as it is; 1: what the toolchain of front_end does to it */
+  const char *front_end; /* of kernel/fronts.def: "neuronxcc.nki" "nki" "import"; NULL:
+                            "soma.kernel", to which all is done */
+  uint32_t without;      /* SOMA_PASS_... that are left out all the same */
 } soma_kernel_options;
 #define SOMA_KERNEL_OPTIONS_INIT \
-  { sizeof(soma_kernel_options), 0, 0, 0, 0, 0 }
+  { sizeof(soma_kernel_options), 0, 0, 0, 0, 0, 1, 0, 0 }
+
+/* What becomes of a list before it is a program. Each pass gives the same bits; the report says,
+ * line by line, what was left out. */
+enum {
+  SOMA_PASS_MEMSETS = 1,  /* a memset whose bytes are written before anything reads them goes */
+  SOMA_PASS_STORES = 2,   /* so do copies and transfers to tiles and temporaries */
+  SOMA_PASS_VERSIONS = 4, /* a tile that is overwritten whole is another tile from there on */
+  SOMA_PASS_LOADS = 8,    /* bytes of HBM that are in a tile are not loaded again */
+  SOMA_PASS_VALUES = 16   /* what was computed is not computed again */
+};
 
 /* A new kernel with m's allocator and m's costs. options may be NULL. On failure *k is NULL, and
  * the message is in m (soma_error). Free with soma_kernel_free, which takes NULL. */
@@ -246,7 +260,9 @@ typedef struct soma_kernel_figures {
   soma_time busy[SOMA_ENGINES];    /* data path, estimated without waits */
   soma_time dma_busy;              /* of the sixteen engines together, estimated */
   soma_kernel_bound bound;
-  uint64_t copies; /* instructions that SOMA_KERNEL_COPIES added */
+  uint64_t copies;   /* instructions that SOMA_KERNEL_COPIES added */
+  uint64_t versions; /* tiles that SOMA_PASS_VERSIONS made of others */
+  uint64_t left_out; /* instructions that passes left out */
 } soma_kernel_figures;
 /* n is sizeof(soma_kernel_figures) of the caller. */
 void soma_kernel_get_figures(const soma_kernel *k, soma_kernel_figures *out, size_t n);
@@ -271,6 +287,16 @@ typedef struct soma_kernel_wait {
 } soma_kernel_wait;
 /* Wait i of the program, in the order of the instructions; SOMA_ARG past the last. */
 soma_status soma_kernel_get_wait(const soma_kernel *k, uint32_t i, soma_kernel_wait *out);
+
+typedef struct soma_kernel_left {
+  uint32_t opcode, line;
+  const char *file;  /* NULL: not known */
+  const char *name;  /* the tile or tensor that they would have written; NULL: none */
+  uint32_t left, of; /* instructions of that line: left out, of how many */
+  uint32_t pass;     /* SOMA_PASS_..., by which */
+} soma_kernel_left;
+/* Line i of those with instructions that were left out; SOMA_ARG past the last. */
+soma_status soma_kernel_get_left(const soma_kernel *k, uint32_t i, soma_kernel_left *out);
 
 typedef struct soma_kernel_unwritten {
   uint32_t buffer;

@@ -1,0 +1,56 @@
+/* What a list does that it need not do, and the order that it need not keep: see kernel.h. */
+#ifndef ASM_KERNEL_SIMPLIFY_H
+#define ASM_KERNEL_SIMPLIFY_H
+
+#include "impl.h"
+
+/* The passes that the kernel's options ask for, in their order. */
+bool as_k_simplify(as_kernel *k);
+
+/* ---- renew.c ---- */
+
+/* Makes the list of n items of what it was, in that order; loops and orders go on naming the same
+ * items. An item that goes is in no order and begins or ends no loop. */
+bool as_k_renew(as_kernel *k, const uint32_t *order, uint32_t n);
+/* The same list without those items; gone: of each item. */
+bool as_k_drop(as_kernel *k, const bool *gone);
+/* Notes that an item is left out, and what it would have written. */
+bool as_k_leave(as_kernel *k, uint32_t item, uint32_t buffer, unsigned why);
+
+/* ---- what an item is ---- */
+
+/* The only use that writes, NULL when there are several or none. */
+const as_k_use *as_k_only_write(const as_kernel *k, const as_k_item *it);
+/* Whether a use writes all bytes of its operand, whatever the data. */
+bool as_k_covers(const as_kernel *k, const as_k_item *it, const as_k_use *u);
+/* Whether a use writes every byte of its buffer, which the item does not read. */
+bool as_k_overwrites(const as_kernel *k, const as_k_item *it, const as_k_use *u);
+/* By item, whether it stands in an order that the caller asked for. */
+bool *as_k_ordered(as_kernel *k);
+/* Sets `pinned` of all buffers. */
+void as_k_pin(as_kernel *k);
+/* Lets all operands of an item name what now[] has for their buffer; of n buffers. */
+void as_k_rename(as_kernel *k, const as_k_item *it, const uint32_t *now, uint32_t n);
+
+/* ---- room.c ---- */
+
+/* The bytes of a partition that tiles of a memory have over time, as the list stands, in stretches
+ * of items. */
+typedef struct as_k_room_use {
+  int64_t *most, *more; /* a tree of maxima, and what is added to all below a node */
+  uint32_t leaves, shift;
+} as_k_room_use;
+bool as_k_room_open(as_kernel *k, unsigned space, as_k_room_use *r);
+void as_k_room_close(as_kernel *k, as_k_room_use *r);
+/* The most from item `first` to item `last`; 0 when last comes before first. */
+int64_t as_k_room_most(const as_k_room_use *r, uint32_t first, uint32_t last);
+void as_k_room_add(as_k_room_use *r, uint32_t first, uint32_t last, int64_t bytes);
+
+/* ---- the passes ---- */
+
+bool as_k_start_sums(as_kernel *k);
+bool as_k_drop_dead(as_kernel *k);
+bool as_k_make_versions(as_kernel *k);
+bool as_k_share_values(as_kernel *k);
+
+#endif

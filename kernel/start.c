@@ -1,0 +1,115 @@
+/* A memset of 0 in PSUM before matmuls that add: the first one of each place writes instead, since
+ * what it would add to is zero, and the memset is dead.
+ *
+ *   memset p, 0                            matmul p, a, acc=write
+ *   matmul p, a, acc=add                   matmul p, b, acc=add
+ *   matmul p, b, acc=add
+ *
+ * One thing differs: where all products of a sum are too small for float32 and negative, the sum is
+ * -0 and not 0. A matmul that adds where none has begun a sum is undefined on the machine, and the
+ * check `psum` says so; after this pass it is not there. */
+#include "simplify.h"
+#include "../isa/operand.h"
+
+enum { MOST_BEGUN = 16 };
+
+typedef struct zeros { /* of a tile that was set to zero and not touched since, but by sums */
+  uint32_t n, next;
+  as_k_bytes begun[MOST_BEGUN];
+} zeros;
+
+typedef struct starter {
+  as_kernel *k;
+  uint32_t *of; /* by buffer: 1 + its place in all; 0: not known to be zero */
+  zeros *all;
+  uint32_t n, cap, free; /* free: 1 + the first that no tile has any more */
+} starter;
+
+static bool sets_zero(const as_k_ruling *r) {
+  const isa_num *v = &r->in.u.MEMSET.value;
+  return r->in.op == ISA_OP_memset && v->kind == ISA_NUM_imm && v->v == 0;
+}
+
+static bool meet(const as_k_bytes *a, const as_k_bytes *b) {
+  return a->lo < b->hi && b->lo < a->hi && a->p0 < b->p1 && b->p0 < a->p1;
+}
+
+static void forget(starter *s, uint32_t buffer) {
+  uint32_t number = s->of[buffer - 1];
+  s->of[buffer - 1] = 0;
+  s->all[number - 1].next = s->free;
+  s->free = number;
+}
+
+static bool begin(starter *s, uint32_t buffer) {
+  as_kernel *k = s->k;
+  uint32_t number = s->free;
+  if (number)
+    s->free = s->all[number - 1].next;
+  else if (isa_array_room(&k->al, &s->all, s->n, &s->cap, sizeof *s->all))
+    number = ++s->n;
+  else
+    return as_k_nomem(k);
+  s->all[number - 1].n = 0;
+  s->of[buffer - 1] = number;
+  return true;
+}
+
+/* A matmul that adds to some bytes: it writes them if no matmul did. */
+static bool add(starter *s, as_k_item *it, uint32_t buffer, const as_k_bytes *bytes) {
+  zeros *z = &s->all[s->of[buffer - 1] - 1];
+  for (uint32_t i = 0; i < z->n; i++) {
+    const as_k_bytes *b = &z->begun[i];
+    if (b->lo == bytes->lo && b->hi == bytes->hi && b->p0 == bytes->p0 && b->p1 == bytes->p1)
+      return true;
+    if (!meet(b, bytes)) continue;
+    forget(s, buffer);
+    return true;
+  }
+  if (z->n == MOST_BEGUN || bytes->set) {
+    forget(s, buffer);
+    return true;
+  }
+  z->begun[z->n++] = *bytes;
+  return as_k_set_acc(s->k, it, ISA_ACC_write);
+}
+
+static bool look_at(starter *s, uint32_t item) {
+  as_kernel *k = s->k;
+  as_k_item *it = &k->items[item];
+  const as_k_use *uses, *w = as_k_only_write(k, it);
+  unsigned n = as_k_used(k, it, &uses);
+  const as_k_ruling *r = it->op < ISA_NOPS ? as_k_ruling_of(k, it) : NULL;
+  as_k_bytes bytes;
+  for (unsigned u = 0; u < n; u++) {
+    const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
+    uint32_t b = o->buffer;
+    bool sums = r->has_acc && &uses[u] == w && isa_insn_acc(&r->in) == ISA_ACC_add && !o->dyn &&
+                !isa_insn_turns(&r->in);
+    if (!s->of[b - 1]) continue;
+    as_k_bytes_of(k, o, &bytes);
+    if (!sums)
+      forget(s, b);
+    else if (!add(s, it, b, &bytes))
+      return false;
+    as_k_used(k, it, &uses); /* a new ruling has uses of its own */
+    w = as_k_only_write(k, it);
+    r = as_k_ruling_of(k, it);
+  }
+  if (!r || !w || !sets_zero(r)) return true;
+  uint32_t b = as_k_use_op(k, it, w)->buffer;
+  bool psum = as_k_buf(k, b)->space == ISA_PSUM && !as_k_buf(k, b)->pinned;
+  return !psum || !as_k_overwrites(k, it, w) || begin(s, b);
+}
+
+bool as_k_start_sums(as_kernel *k) {
+  if (!(k->o.passes & AS_PASS_MEMSETS)) return true;
+  starter s = {.k = k};
+  size_t n = (size_t)k->nbuffers + 1;
+  s.of = isa_zalloc(&k->al, n * sizeof *s.of);
+  bool ok = s.of || as_k_nomem(k);
+  for (uint32_t i = 0; ok && i < k->nitems; i++) ok = look_at(&s, i);
+  isa_free(&k->al, s.of, n * sizeof *s.of);
+  isa_free(&k->al, s.all, s.cap * sizeof *s.all);
+  return ok;
+}

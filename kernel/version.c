@@ -1,0 +1,61 @@
+/* A tile that an instruction overwrites whole, and does not read, is another tile from there on:
+ *
+ *   xs = tile                      xs = tile, xs' = tile
+ *   load xs, x[0]; use xs          load xs, x[0];  use xs
+ *   load xs, x[1]; use xs          load xs', x[1]; use xs'
+ *
+ * so that the second load need not wait for the last use of what the first one loaded. A tile at a
+ * fixed place keeps it, and what a loop at run time uses is one place for all of its rounds. */
+#include "simplify.h"
+
+/* The tile that stands for `number` from here on. */
+static uint32_t new_version(as_kernel *k, uint32_t number, uint32_t item) {
+  if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return 0;
+  as_k_buffer *b = &k->buffers[k->nbuffers];
+  *b = *as_k_buf(k, number);
+  b->next = 0;
+  b->whole = item + 1;
+  as_k_buf(k, number)->next = ++k->nbuffers;
+  k->figures.versions++;
+  return k->nbuffers;
+}
+
+typedef struct renamer {
+  as_kernel *k;
+  uint32_t *now, n; /* by buffer of the caller's: its version */
+  bool *written;    /* by buffer of the caller's: this version of it */
+} renamer;
+
+static bool begin_versions(renamer *r, uint32_t item) {
+  as_kernel *k = r->k;
+  const as_k_item *it = &k->items[item];
+  const as_k_use *uses;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
+    uint32_t b = as_k_use_op(k, it, &uses[u])->buffer;
+    if (!uses[u].writes || as_k_buf(k, b)->pinned || as_k_buf(k, b)->space == ISA_HBM) continue;
+    if (r->written[b - 1] && as_k_overwrites(k, it, &uses[u])) {
+      uint32_t v = new_version(k, r->now[b - 1], item);
+      if (!v) return false;
+      r->now[b - 1] = v;
+    }
+    r->written[b - 1] = true;
+  }
+  return true;
+}
+
+bool as_k_make_versions(as_kernel *k) {
+  if (!(k->o.passes & AS_PASS_VERSIONS)) return true;
+  size_t n = (size_t)k->nbuffers + 1;
+  renamer r = {.k = k, .n = k->nbuffers};
+  r.now = isa_zalloc(&k->al, n * sizeof *r.now);
+  r.written = isa_zalloc(&k->al, n * sizeof *r.written);
+  bool ok = (r.now && r.written) || as_k_nomem(k);
+  for (uint32_t i = 0; ok && i < r.n; i++) r.now[i] = i + 1;
+  for (uint32_t i = 0; ok && i < k->nitems; i++) {
+    ok = begin_versions(&r, i);
+    if (ok && k->figures.versions) as_k_rename(k, &k->items[i], r.now, r.n);
+  }
+  isa_free(&k->al, r.now, n * sizeof *r.now);
+  isa_free(&k->al, r.written, n * sizeof *r.written);
+  return ok;
+}
