@@ -414,16 +414,10 @@ typedef struct vm_memory {
   uint8_t *sbuf, *psum;
   vm_workspace *work;
   vm_array *array;
-  struct vm_batch *batch;        /* core 0's: what is computed a little later (batch.c) */
+  struct vm_batch *batch;        /* what a run computes a little later, of core 0 */
   size_t sbuf_pitch, psum_pitch; /* host bytes between partitions, never a multiple of 4 KiB */
   size_t sbuf_size, psum_size;   /* host bytes in all */
   uint64_t *reach; /* of SBUF, of PSUM: no partition was ever written from this byte on */
-  /* For vm_core_start only: the tensors that already have host memory (NULL: none has; data NULL:
-   * this one has not). */
-  const struct vm_block *given;
-  struct vm_hbm *hbm;      /* where tensors and static descriptors get their addresses */
-  struct vm_work *threads; /* the host's, see work/work.h; NULL: the caller's alone */
-  struct vm_pool *pool;    /* of blocks of tensors; a core holds a reference. May be NULL */
 } vm_memory;
 
 /* The last values of a semaphore: update i is at i mod VM_SEM_LOG of each array. */
@@ -447,23 +441,70 @@ typedef struct vm_block { /* host memory of an HBM tensor */
   uint64_t *pieces;        /* which of them have been written: vm_hbm_watch; NULL: not known */
 } vm_block;
 
-/* A core and its run. In a pair, core 0 leads: it has what a run has only once (fault, limits, the
- * hash of its trace, the record of causes, the list of items, HBM), and both end together. */
-typedef struct vm_core {
-  uint8_t number;       /* of the logical core: 0 or 1 */
-  struct vm_core *lead; /* core 0 */
-  struct vm_core *peer; /* the other core, NULL: none exists */
+/* A stack of HBM: where what lies in it has its addresses, and the cores that share its bandwidth.
+ * They may belong to more than one run, and one loop moves all of them (sched.c). */
+enum { VM_STACK_CORES = 2 };
+typedef struct vm_stack {
+  struct vm_hbm *addresses;
+  struct vm_core *cores[VM_STACK_CORES]; /* of runs that have joined it */
+  unsigned n;
+} vm_stack;
+
+/* What a machine lends to a run; threads, pool and given may be NULL. */
+typedef struct vm_host {
   isa_alloc al;
+  const vm_kern *kern;
+  unsigned cvt; /* isa_cvt flags */
+  vm_stack *stack;
+  struct vm_work *threads; /* the host's, see work/work.h; NULL: the caller's alone */
+  struct vm_pool *pool;    /* of blocks of tensors; a run holds a reference */
+  /* The tensors that already have host memory; data NULL: this one has not. */
+  const struct vm_block *given;
+} vm_host;
+
+/* A run of a program, on one core or on two: what it has only once. */
+typedef struct vm_run {
+  struct vm_core *cores[ISA_MAX_CORES];
+  unsigned n;
+  isa_alloc al;
+  const isa_program *prog;
+  vm_stack *stack;
+  struct vm_work *threads; /* as in vm_host */
+  struct vm_pool *pool;
+  struct vm_batch *batch; /* what is computed a little later (batch.c); in core 0's memory */
+  vm_kern kern;
+  uint32_t cost_values[VM_COST_ROOM];
+  vm_block *blocks; /* one per tensor of prog */
+  uint32_t stale;   /* how many of them have stale bytes */
+  bool watched;     /* the pieces of some are */
+  bool timing_only; /* data paths and transfers take their time and move nothing */
+  bool placed;      /* its tensors and descriptors have their addresses */
+  bool joined;      /* its cores are among the stack's */
+  bool running;     /* inside vm_run_until */
+  bool ended;
+  vm_item items; /* list head */
+  vm_hooks hooks;
+  vm_limits limits;
+  vm_fault_record fault;
+  uint64_t trace_hash;
+  uint64_t jitter; /* seed of a schedule, 0: none */
+  uint64_t hbm_bytes;
+  double host_seconds, run_since, next_progress; /* of the host, seconds */
+  double cpu_seconds, cpu_since;                 /* of its processors, for this process */
+  uint32_t until_clock;                          /* events until the host's clock is read next */
+  atomic_int *interrupt;                         /* nonzero: stop; may be NULL */
+} vm_run;
+
+typedef struct vm_core {
+  uint8_t number; /* in its run: 0 or 1 */
+  vm_run *run;
+  isa_alloc al; /* the run's, as the next two */
   const isa_target *target;
   const isa_program *prog;
   const isa_core *code;
-  vm_kern kern;
-  const uint32_t *cost; /* by vm_cost_id (time/clock.h), of the generation */
-  uint32_t cost_values[VM_COST_ROOM];
-  vm_time reg_cycle; /* of a register instruction; 0: not worked out yet */
+  const uint32_t *cost; /* by vm_cost_id (time/clock.h), of the generation: the run's */
+  vm_time reg_cycle;    /* of a register instruction; 0: not worked out yet */
   vm_memory mem;
-  vm_block *hbm; /* one per tensor of prog */
-  uint64_t hbm_bytes;
   vm_uop *uops[ISA_NENGINES];
   vm_engine eng[ISA_NENGINES];
   uint32_t sem[ISA_NSEMS];
@@ -480,34 +521,20 @@ typedef struct vm_core {
   uint32_t shares_alive;           /* in rings */
   uint32_t queued[ISA_MAX_QUEUES]; /* all transfers; when resumed also those then in flight */
   vm_events events;
-  vm_item items;   /* list head, of the lead: both cores' */
   vm_time now;     /* of the event being run */
   vm_time horizon; /* how far an engine may go without an event: to a limit, or the stop */
-  vm_hooks hooks;
-  vm_limits limits;
-  vm_fault_record fault;
-  bool ended;
-  bool running; /* inside vm_run */
   uint64_t instructions, dma_transfers, dma_bytes, dma_packets;
   uint64_t repeats; /* transfers that dma_triggers have started, without the first of each */
   vm_flops flops, transpose_flops;
   uint64_t hbm_read, hbm_written; /* by the DMA engines */
   vm_time dma_active, dma_since;  /* union of shares at work; start of the share in progress */
   uint32_t shares_moving;
-  uint64_t touched[2]; /* furthest byte of a partition of SBUF and PSUM so far */
-  uint64_t trace_hash;
-  uint32_t stale;           /* tensors with stale bytes; core 0's */
-  bool watched;             /* some tensor's pieces are; core 0's */
-  bool timing_only;         /* data paths and transfers take their time and move nothing */
-  struct vm_check *check;   /* check.h; NULL: none */
-  struct vm_debug *debug;   /* debug.h; NULL: no debugger */
-  uint64_t jitter, jitters; /* seed of a schedule, 0: none; and how many spans it has changed */
-  struct vm_path *path;     /* time/clock.h; NULL: none is kept */
-  uint32_t cause;           /* node that causes the semaphore updates posted now */
-  double host_seconds, run_since, next_progress; /* of the host, seconds */
-  double cpu_seconds, cpu_since;                 /* of its processors, for this process */
-  uint32_t until_clock;                          /* events until the host's clock is read next */
-  atomic_int *interrupt;                         /* nonzero: stop; may be NULL */
+  uint64_t touched[2];    /* furthest byte of a partition of SBUF and PSUM so far */
+  uint64_t jitters;       /* how many spans the run's jitter has changed */
+  uint32_t cause;         /* node that causes the semaphore updates posted now */
+  struct vm_check *check; /* check.h; NULL: none. One for the run, as the next two */
+  struct vm_debug *debug; /* debug.h; NULL: no debugger */
+  struct vm_path *path;   /* time/clock.h; NULL: none is kept */
 } vm_core;
 
 /* ---- Host memory (memory.c) --------------------------------------------------------------- */
@@ -568,33 +595,67 @@ void vm_pool_give_array(vm_pool *p, const isa_alloc *al, void *data, uint32_t ca
 
 /* ---- Life cycle (core.c) ------------------------------------------------------------------ */
 
-/* Prepares in c, all zero but number and peer, a run of that core of a program that has passed
- * isa_check_program: HBM tensors zeroed (const data copied), engines at pc 0, semaphores and
- * registers zero. Core 1 is started after core 0, its peer, and ended before it. The caller sets
- * core 0's hooks, limits and interrupt before the first vm_run. A failure frees what it took. */
-isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
-                         const vm_memory *mem, const vm_kern *kern, unsigned cvt, isa_error *e);
-void vm_core_end(vm_core *c);
-/* Frees the run's addresses in HBM; its bytes can still be read. */
-void vm_core_release(vm_core *c);
+/* Prepares in r, all zero, a run of a program that has passed isa_check_program: HBM tensors zeroed
+ * (const data copied), engines at pc 0, semaphores and registers zero. mem: the memories of its
+ * cores, which it does not free. The caller sets hooks, limits and interrupt before it runs. A
+ * failure frees what it took. */
+isa_status vm_run_start(vm_run *r, const vm_host *h, const isa_program *p, const vm_memory *mem,
+                        isa_error *e);
+void vm_run_end(vm_run *r);
+/* Frees the run's addresses in HBM, and takes its cores off the stack; its bytes can still be
+ * read. */
+void vm_run_release(vm_run *r);
 
-/* The first host byte of a core's SBUF. While core 0 starts it has no peer yet; its static
- * descriptors, which it counts then, are the same in its own SBUF. */
+/* Puts its cores among the stack's, which vm_run_start has done; false: the stack is full. And
+ * takes them off: then what they move takes no bandwidth. */
+bool vm_stack_join(vm_run *r);
+void vm_stack_leave(vm_run *r);
+
+/* That core of c's run. */
+static inline vm_core *vm_core_at(const vm_core *c, unsigned number) {
+  return c->run->cores[number];
+}
+/* The first host byte of that core's SBUF. */
 static inline uint8_t *vm_sbuf_of(const vm_core *c, unsigned core) {
-  return core == c->number || !c->peer ? c->mem.sbuf : c->peer->mem.sbuf;
+  return c->run->cores[core]->mem.sbuf;
 }
-/* The core after c of its run, NULL after the last. */
-static inline vm_core *vm_next_core(vm_core *c) { return c->number ? NULL : c->peer; }
-/* For both cores: the time that the run has reached, and the instructions that have issued. */
-static inline vm_time vm_now(const vm_core *c) {
-  return c->peer ? vm_time_later(c->now, c->peer->now) : c->now;
+/* The core that c of a pair meets; NULL: c is alone. */
+static inline vm_core *vm_other_core(const vm_core *c) {
+  return c->run->n > 1 ? c->run->cores[!c->number] : NULL;
 }
-static inline uint64_t vm_instructions(const vm_core *c) {
-  return c->instructions + (c->peer ? c->peer->instructions : 0);
+/* Of all cores: the time that the run has reached, and the instructions that have issued. */
+static inline vm_time vm_run_now(const vm_run *r) {
+  vm_time now = 0;
+  for (unsigned i = 0; i < r->n; i++) now = vm_time_later(now, r->cores[i]->now);
+  return now;
+}
+static inline uint64_t vm_run_instructions(const vm_run *r) {
+  uint64_t n = 0;
+  for (unsigned i = 0; i < r->n; i++) n += r->cores[i]->instructions;
+  return n;
+}
+
+static inline bool vm_run_is_idle(const vm_run *r) {
+  for (unsigned i = 0; i < r->n; i++)
+    if (r->cores[i]->events.n) return false;
+  return true;
 }
 
 typedef enum vm_until { VM_UNTIL_END, VM_UNTIL_EVENT, VM_UNTIL_ISSUE, VM_UNTIL_TIME } vm_until;
 /* Runs c's run until the stop, the end, or a fault; see soma_run_until. engine: of c. */
-isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time time);
+isa_status vm_run_until(vm_core *c, vm_until what, unsigned engine, vm_time time);
+
+/* Runs the events of a stack that come no later than `until`, whichever run they belong to. It
+ * looks at no clock of the host, no interrupt and no limit, and leaves what waits in a batch as it
+ * is: the caller has called vm_batch_begin. */
+typedef enum vm_halt {
+  VM_HALT_TIME, /* the next event comes later */
+  VM_HALT_IDLE, /* nothing is to come */
+  VM_HALT_RUN   /* a run has ended or pauses */
+} vm_halt;
+vm_halt vm_stack_advance(vm_stack *s, vm_time until);
+/* For a run that has no event to come, and to which nobody will send one: it ends, or it has a
+ * deadlock. */
+void vm_run_finish(vm_run *r);
 
 #endif

@@ -160,7 +160,7 @@ static void fill_memory(bed *b) {
 }
 
 static bool index_under_way(const soma_run *r) {
-  const vm_core *c = &r->core;
+  const vm_core *c = r->run.cores[0];
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     for (uint32_t i = 0; i < c->eng[e].nflights; i++)
       if (goes_by_an_index(c->code, c->eng[e].flights[(c->eng[e].first + i) % VM_FLIGHTS].in))

@@ -32,7 +32,7 @@ static void show(const char *what, uint64_t seed, const char *text, const char *
 /* Whether the other judge says the same. */
 static bool judges_agree(soma_run *r, vm_legal_verdict count) {
   vm_legal_result res;
-  vm_legal_states(r->core.check->legal, MOST_STATES, &res);
+  vm_legal_states(r->run.cores[0]->check->legal, MOST_STATES, &res);
   bool same = res.verdict == count || res.verdict == VM_LEGAL_UNKNOWN;
   vm_legal_result_free(&res);
   return same;
@@ -61,7 +61,7 @@ static void judge_one(soma_machine *m, uint64_t seed, int mixed, int cores, tall
       t->right++;
       if (found) t->accused++, show("it is accused", seed, text, all.text, r);
     }
-    vm_legal *l = r->core.check->legal;
+    vm_legal *l = r->run.cores[0]->check->legal;
     if (vm_legal_counts(l) &&
         !judges_agree(r, all.verdict == SOMA_TIMING_DEPENDS ? VM_LEGAL_RACE : VM_LEGAL_SAME))
       t->unlike++, show("the judges differ", seed, text, all.text, r);

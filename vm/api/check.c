@@ -5,7 +5,7 @@
 
 const char *soma_check_name(soma_check c) { return vm_check_name((unsigned)c); }
 
-uint64_t soma_run_findings(const soma_run *r) { return r ? vm_check_count(&r->core) : 0; }
+uint64_t soma_run_findings(const soma_run *r) { return r ? vm_check_count(r->run.cores[0]) : 0; }
 
 /* The line of an instruction, 0 and NULL if it is not known; engines of both cores together. */
 static uint32_t line_of(const soma_run *r, unsigned e, uint32_t pc, const char **file) {
@@ -19,7 +19,7 @@ static bool is_cut(const vm_finding *f) { return f->text.failed || !f->text.data
 
 soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
   if (!r || !out) return SOMA_ARG;
-  const vm_finding *f = vm_check_finding(&r->core, i);
+  const vm_finding *f = vm_check_finding(r->run.cores[0], i);
   if (!f) return SOMA_ARG;
   *out = (soma_finding){.check = (soma_check)f->kind,
                         .engine = (soma_engine)(f->engine % ISA_NENGINES),
@@ -31,7 +31,7 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
 }
 
 soma_status soma_run_finding_other(const soma_run *r, uint32_t i, soma_place *out, size_t n) {
-  const vm_finding *f = r ? vm_check_finding(&r->core, i) : NULL;
+  const vm_finding *f = r ? vm_check_finding(r->run.cores[0], i) : NULL;
   if (!out || !f || f->other_engine >= VM_NO_ENGINE) return SOMA_ARG;
   soma_place all = {.engine = (soma_engine)(f->other_engine % ISA_NENGINES),
                     .core = f->other_engine >= ISA_NENGINES,
@@ -42,7 +42,7 @@ soma_status soma_run_finding_other(const soma_run *r, uint32_t i, soma_place *ou
 }
 
 soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled *out, size_t n) {
-  const vm_finding *f = r ? vm_check_finding(&r->core, i) : NULL;
+  const vm_finding *f = r ? vm_check_finding(r->run.cores[0], i) : NULL;
   if (!out || !f || !f->fix_end || is_cut(f)) return SOMA_ARG;
   const isa_program *p = r->p->p;
   soma_unsignalled all = {.core = f->engine >= ISA_NENGINES,
@@ -57,18 +57,18 @@ soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled
 
 unsigned soma_run_finding_core(const soma_run *r, uint32_t i) {
   if (!r) return 0;
-  const vm_finding *f = vm_check_finding(&r->core, i);
+  const vm_finding *f = vm_check_finding(r->run.cores[0], i);
   return f && f->engine >= ISA_NENGINES;
 }
 
 static int engine_of(unsigned e) { return e < VM_NO_ENGINE ? (int)(e % ISA_NENGINES) : -1; }
 
 soma_status soma_run_schedules(soma_run *r, soma_schedules *out, size_t n) {
-  soma_status s = r ? (soma_status)r->core.fault.status : SOMA_ARG;
-  bool asked = r && vm_check_mask(&r->core) >> VM_CHECK_LEGAL & 1;
-  if (!out || !asked || !r->core.ended || (s != SOMA_OK && s != SOMA_CHECK)) return SOMA_ARG;
+  soma_status s = r ? (soma_status)r->run.fault.status : SOMA_ARG;
+  bool asked = r && vm_check_mask(r->run.cores[0]) >> VM_CHECK_LEGAL & 1;
+  if (!out || !asked || !r->run.ended || (s != SOMA_OK && s != SOMA_CHECK)) return SOMA_ARG;
   vm_schedules *v = &r->schedules;
-  if (!v->text.data) vm_check_schedules(&r->core, v);
+  if (!v->text.data) vm_check_schedules(r->run.cores[0], v);
   if (v->text.failed) {
     isa_buf_free(&v->text);
     return SOMA_NOMEM;

@@ -38,7 +38,7 @@ static soma_status check_op(soma_machine *m, const char *name, const soma_custom
 
 soma_status soma_custom_set(soma_machine *m, const char *name, const soma_custom_op *op) {
   if (!soma_given(m, "name", name)) return SOMA_ARG;
-  if (m->calling || m->running || (m->run && !m->run->core.ended))
+  if (m->calling || m->running || (m->run && !m->run->run.ended))
     return soma_fail(m, SOMA_BUSY, "operators cannot change while the machine has a run");
   size_t n = strlen(name);
   if (n == 0 || n > 255)

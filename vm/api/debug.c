@@ -13,8 +13,8 @@ static soma_status check_run(const soma_run *r) {
 
 /* That core of r; NULL: its program has none. */
 static const vm_core *core_of(const soma_run *r, unsigned core) {
-  if (!r || core >= r->core.prog->ncores) return NULL;
-  return core ? r->second : &r->core;
+  if (!r || core >= r->run.prog->ncores) return NULL;
+  return r->run.cores[core];
 }
 
 /* ---- Stops -------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static soma_status place_semaphore(const soma_run *r, const soma_stop *s, vm_sto
 }
 
 static soma_status place_bytes(const soma_run *r, const soma_stop *s, vm_region *out) {
-  const isa_program *p = r->core.prog;
+  const isa_program *p = r->run.prog;
   uint64_t size, parts = ISA_PMAX;
   if (s->tensor) {
     int i = isa_program_find_tensor(p, s->tensor, strlen(s->tensor));
@@ -87,7 +87,7 @@ soma_status soma_run_stop_add(soma_run *r, const soma_stop *given, size_t n, uin
   soma_give(&s, sizeof s, given, n);
   if (!core_of(r, s.core))
     return soma_fail(r->m, SOMA_ARG, "core %u does not exist: the program of the run has %u",
-                     s.core, r->core.prog->ncores);
+                     s.core, r->run.prog->ncores);
   vm_stop stop = {.kind = (uint8_t)s.kind, .core = (uint8_t)s.core, .quiet = s.quiet != 0};
   switch (s.kind) {
   case SOMA_STOP_PC:
@@ -99,14 +99,15 @@ soma_status soma_run_stop_add(soma_run *r, const soma_stop *given, size_t n, uin
   default: status = soma_fail(r->m, SOMA_ARG, "%d is not a kind of stop", (int)s.kind);
   }
   if (status != SOMA_OK) return status;
-  return vm_debug_add(&r->core, &stop, id) ? SOMA_OK : soma_out_of_memory(r->m);
+  return vm_debug_add(r->run.cores[0], &stop, id) ? SOMA_OK : soma_out_of_memory(r->m);
 }
 
 soma_status soma_run_stop_remove(soma_run *r, uint32_t id) {
   soma_status status = check_run(r);
   if (status != SOMA_OK) return status;
-  if (!vm_debug_find(&r->core, id)) return soma_fail(r->m, SOMA_ARG, "the run has no stop %u", id);
-  vm_debug_remove(&r->core, id);
+  if (!vm_debug_find(r->run.cores[0], id))
+    return soma_fail(r->m, SOMA_ARG, "the run has no stop %u", id);
+  vm_debug_remove(r->run.cores[0], id);
   return SOMA_OK;
 }
 
@@ -125,17 +126,19 @@ static soma_status give_hit(const vm_hit *h, soma_hit *out, size_t n) {
 
 soma_status soma_run_stop_last(const soma_run *r, uint32_t id, uint64_t *hits, soma_hit *last,
                                size_t n) {
-  const vm_stop *s = r ? vm_debug_find(&r->core, id) : NULL;
+  const vm_stop *s = r ? vm_debug_find(r->run.cores[0], id) : NULL;
   if (!s || !hits || !last) return SOMA_ARG;
   *hits = s->hits;
   return give_hit(&s->last, last, n);
 }
 
-uint32_t soma_run_hits(const soma_run *r) { return r && r->core.debug ? r->core.debug->nhits : 0; }
+uint32_t soma_run_hits(const soma_run *r) {
+  return r && r->run.cores[0]->debug ? r->run.cores[0]->debug->nhits : 0;
+}
 
 soma_status soma_run_hit(const soma_run *r, uint32_t i, soma_hit *out, size_t n) {
   if (!out || i >= soma_run_hits(r)) return SOMA_ARG;
-  return give_hit(&r->core.debug->hit[i], out, n);
+  return give_hit(&r->run.cores[0]->debug->hit[i], out, n);
 }
 
 /* ---- What the engines do ------------------------------------------------------------------ */
@@ -175,7 +178,7 @@ soma_status soma_core_pass(soma_run *r, unsigned core, soma_engine e) {
   if (status != SOMA_OK) return status;
   if (!core_of(r, core) || (unsigned)e >= ISA_NENGINES)
     return soma_fail(r->m, SOMA_ARG, "core %u has no engine %d", core, (int)e);
-  vm_debug_stepped(soma_core_of(r, core), (unsigned)e);
+  vm_debug_stepped(r->run.cores[core], (unsigned)e);
   return SOMA_OK;
 }
 
@@ -242,8 +245,8 @@ soma_status soma_run_transfer(const soma_run *r, uint32_t i, soma_transfer *out,
 soma_status soma_write_waits(const soma_run *r, soma_write_fn write, void *ud) {
   if (!r || !write) return SOMA_ARG;
   isa_buf b;
-  isa_buf_init(&b, &r->core.al);
-  vm_check_put_waits(&r->core, &b);
+  isa_buf_init(&b, &r->run.al);
+  vm_check_put_waits(&r->run, &b);
   soma_status s = b.failed ? SOMA_NOMEM : SOMA_OK;
   if (s == SOMA_OK && b.len && write(ud, b.data, b.len)) s = SOMA_IO;
   isa_buf_free(&b);
@@ -274,7 +277,8 @@ soma_status soma_run_log(soma_run *r, soma_log_fn fn, void *ud) {
   if (status != SOMA_OK) return status;
   r->log = fn;
   r->log_ud = ud;
-  return vm_debug_tell(&r->core, fn ? log_done : NULL, r) ? SOMA_OK : soma_out_of_memory(r->m);
+  return vm_debug_tell(r->run.cores[0], fn ? log_done : NULL, r) ? SOMA_OK
+                                                                 : soma_out_of_memory(r->m);
 }
 
 /* A time in ns, without trailing zeros. */

@@ -54,23 +54,22 @@ static vm_time host_time(const vm_core *c, uint64_t bytes) {
 
 /* For the cores first .. last - 1 of a run. */
 static soma_stats stats_of(const soma_run *r, unsigned first, unsigned last) {
-  const vm_core *c = &r->core;
-  bool pair = c->prog->ncores > 1;
-  soma_stats s = {.time = vm_now(c),
+  const vm_run *run = &r->run;
+  const vm_core *c = run->cores[0];
+  soma_stats s = {.time = vm_run_now(run),
                   .host_to_device = r->to_device,
                   .device_to_host = r->to_host,
                   .host = host_time(c, r->to_device) + host_time(c, r->to_host),
-                  .hbm_bytes = c->hbm_bytes,
-                  .host_seconds = c->host_seconds,
-                  .trace_hash = c->trace_hash,
-                  .launch = (vm_time)c->cost[pair ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
+                  .hbm_bytes = run->hbm_bytes,
+                  .host_seconds = run->host_seconds,
+                  .trace_hash = run->trace_hash,
+                  .launch = (vm_time)c->cost[run->n > 1 ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
                   .sbuf_size = c->target->sbuf_bytes,
                   .psum_size = ISA_PSUM_BYTES,
                   .peak_hbm = (uint64_t)c->cost[VM_HBM_PEAK] * 1000000};
   for (unsigned i = first; i < last; i++) {
-    const vm_core *of = i ? r->second : c;
-    add_core(of, &s);
-    for (unsigned e = 0; e < ISA_NENGINES; e++) add_engine(of, e, &s);
+    add_core(run->cores[i], &s);
+    for (unsigned e = 0; e < ISA_NENGINES; e++) add_engine(run->cores[i], e, &s);
   }
   uint64_t model = s.adjusted_flops - s.adjusted_transpose_flops;
   if (c->target->gen >= ISA_GEN4) /* transposes have a lane of their own */
@@ -80,12 +79,12 @@ static soma_stats stats_of(const soma_run *r, unsigned first, unsigned last) {
 
 void soma_run_stats(const soma_run *r, soma_stats *out, size_t n) {
   if (!r || !out) return;
-  soma_stats s = stats_of(r, 0, r->core.prog->ncores);
+  soma_stats s = stats_of(r, 0, r->run.n);
   memcpy(out, &s, n < sizeof s ? n : sizeof s);
 }
 
 soma_status soma_core_stats(const soma_run *r, unsigned core, soma_stats *out, size_t n) {
-  if (!r || !out || core >= r->core.prog->ncores) return SOMA_ARG;
+  if (!r || !out || core >= r->run.n) return SOMA_ARG;
   soma_stats s = stats_of(r, core, core + 1);
   memcpy(out, &s, n < sizeof s ? n : sizeof s);
   return SOMA_OK;

@@ -60,8 +60,9 @@ struct soma_machine {
   soma_options o;
   isa_alloc al;
   vm_kern kern;
-  const isa_target *target; /* NULL until the first run if the options name no target */
-  vm_memory mem, second;    /* second: core 1's, from the first program of two cores on */
+  const isa_target *target;     /* NULL until the first run if the options name no target */
+  vm_memory mem[ISA_MAX_CORES]; /* core 1's from the first program of two cores on */
+  vm_stack stack;
   vm_work threads;
   vm_pool *pool; /* NULL if the caller gave an allocator: then freed memory goes back at once */
   vm_costs costs;
@@ -85,8 +86,7 @@ struct soma_run {
   soma_machine *m; /* NULL once the machine is gone or has another run */
   soma_program *p;
   isa_program *sized; /* p with the sizes of this run; NULL if p leaves none to the run */
-  vm_core core;
-  vm_core *second;       /* core 1 of a program of two; else NULL */
+  vm_run run;
   soma_tensor **device;  /* by tensor of p: what it is bound to; NULL if no tensor is bound */
   soma_result **results; /* by tensor of p: the result that got its memory; NULL if none exists */
   uint64_t to_device, to_host;
@@ -123,6 +123,11 @@ soma_status soma_tensor_place(soma_machine *m, soma_dtype dtype, uint32_t ndim,
 soma_tensor *const *soma_residents(const soma_machine *m, const soma_program *p);
 /* Sets written[i] of each tensor i that some instruction of p may write. */
 void soma_mark_written(const isa_program *p, bool *written);
+/* Starts r->run in mem, by core, of which those are made that are not there yet. given: as in
+ * vm_host. On failure nothing is left but the memories. */
+soma_status soma_start_cores(soma_machine *m, soma_run *r, const isa_program *p, vm_memory *mem,
+                             const vm_block *given, unsigned cvt, isa_error *e);
+void soma_seed_rounding(soma_run *r, uint64_t seed);
 /* Whether p may run on m: the target, every rule of the machine, and the custom operators. */
 soma_status soma_run_check(soma_machine *m, const soma_program *p);
 /* Gives a run what the options say about its surroundings: callbacks, limits, interruption. */
@@ -175,13 +180,8 @@ vm_block *soma_lend_blocks(const soma_run *r);
 /* r, which has started in blocks of `old`, takes them over, with what the snapshot has. */
 void soma_fill_blocks(soma_run *r, soma_run *old, const soma_snapshot *s);
 
-/* ---- pair.c ---- */
+/* ---- state.c ---- */
 
-vm_core *soma_core_of(soma_run *r, unsigned core);
-/* Starts core 1 of r if its program has one, in the memory *second, which is made if none exists.
- * On failure nothing is left but that memory. */
-soma_status soma_pair_start(soma_machine *m, soma_run *r, vm_memory *second, isa_error *e);
-void soma_pair_end(soma_run *r); /* before core 0's end */
 /* That core of m's run, for the host to look at or, with changes, to write to. */
 soma_status soma_need_core(soma_machine *m, unsigned core, bool changes, vm_core **out);
 

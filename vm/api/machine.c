@@ -164,7 +164,7 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
   m->o.error = NULL; /* it is the caller's only for this call */
   m->al = al;
   soma_status s = take_options(m);
-  if (s == SOMA_OK && m->target && !vm_memory_new(&m->al, m->target, &m->mem))
+  if (s == SOMA_OK && m->target && !vm_memory_new(&m->al, m->target, &m->mem[0]))
     s = soma_out_of_memory(m);
   if (s != SOMA_OK) {
     tell(&o, s, m->error);
@@ -173,6 +173,7 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
   }
   vm_hbm_init(&m->hbm, &m->al, m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)],
               o.max_hbm_bytes);
+  m->stack.addresses = &m->hbm;
   if (!o.alloc) m->pool = vm_pool_new(&al);
   vm_work_open(&m->threads, o.threads, sizeof(vm_workspace));
   *out = m;
@@ -186,8 +187,8 @@ void soma_machine_free(soma_machine *m) {
   soma_unbind(m, NULL);
   soma_drop_from_device(m, NULL);
   for (soma_tensor *t = m->tensors; t; t = t->next) t->m = NULL;
-  vm_memory_free(&m->al, &m->mem);
-  if (m->second.sbuf) vm_memory_free(&m->al, &m->second);
+  for (unsigned i = 0; i < ISA_MAX_CORES; i++)
+    if (m->mem[i].sbuf) vm_memory_free(&m->al, &m->mem[i]);
   vm_pool_close(m->pool);
   vm_work_close(&m->threads);
   vm_hbm_free(&m->hbm);
@@ -325,6 +326,7 @@ void soma_program_free(soma_program *p) {
 
 const char *soma_program_target(const soma_program *p) { return p ? p->p->target->name : NULL; }
 uint32_t soma_program_tensors(const soma_program *p) { return p ? p->p->ntensors : 0; }
+unsigned soma_program_cores(const soma_program *p) { return p ? p->p->ncores : 0; }
 uint32_t soma_program_tiles(const soma_program *p) { return p ? p->p->ntiles : 0; }
 
 soma_status soma_program_tensor(const soma_program *p, uint32_t i, soma_tensor_info *out) {

@@ -63,10 +63,10 @@ soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32
   if (!r || !n || (max && !out)) return SOMA_ARG;
   segments s = {.r = r, .out = out, .max = max};
   *n = 0;
-  if (!r->core.path) return SOMA_ARG;
-  vm_path_walk(r->core.path, add_segment, &s);
+  if (!r->run.cores[0]->path) return SOMA_ARG;
+  vm_path_walk(r->run.cores[0]->path, add_segment, &s);
   *n = s.total = s.n;
   s.n = 0;
-  vm_path_walk(r->core.path, add_segment, &s);
+  vm_path_walk(r->run.cores[0]->path, add_segment, &s);
   return SOMA_OK;
 }

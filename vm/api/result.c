@@ -12,11 +12,10 @@ struct soma_result {
 };
 
 static soma_result *new_result(const soma_run *r, uint64_t bytes) {
-  const vm_core *c = &r->core;
-  soma_result *x = isa_zalloc(&c->al, sizeof *x);
+  soma_result *x = isa_zalloc(&r->run.al, sizeof *x);
   if (!x) return NULL;
-  x->al = c->al;
-  x->pool = c->mem.pool;
+  x->al = r->run.al;
+  x->pool = r->run.pool;
   x->bytes = bytes;
   atomic_init(&x->refs, 1);
   vm_pool_hold(x->pool);
@@ -42,9 +41,9 @@ void soma_drop_results(const isa_alloc *al, soma_run *r) {
 
 /* The block of tensor i passes from the run to a result, which both then hold. */
 static soma_result *hand_over(soma_run *r, uint32_t i) {
-  vm_block *b = &r->core.hbm[i];
+  vm_block *b = &r->run.blocks[i];
   uint32_t n = r->p->p->ntensors;
-  if (!r->results && !(r->results = isa_zalloc(&r->core.al, n * sizeof *r->results))) return NULL;
+  if (!r->results && !(r->results = isa_zalloc(&r->run.al, n * sizeof *r->results))) return NULL;
   soma_result *x = r->results[i];
   if (!x && (x = r->results[i] = new_result(r, b->bytes)) != NULL) {
     x->data = b->data;
@@ -55,7 +54,7 @@ static soma_result *hand_over(soma_run *r, uint32_t i) {
 }
 
 static soma_result *copy(const soma_run *r, uint32_t i) {
-  const vm_block *b = &r->core.hbm[i];
+  const vm_block *b = &r->run.blocks[i];
   soma_result *x = new_result(r, b->bytes);
   if (!x) return NULL;
   x->data = vm_pool_take(x->pool, &x->al, b->bytes, false);
@@ -73,10 +72,10 @@ soma_status soma_take(soma_run *r, const char *name, soma_result **out) {
   *out = NULL;
   soma_status s = soma_find_tensor(r, name, &i);
   if (s != SOMA_OK) return s;
-  vm_hbm_use_all(&r->core, i);
-  bool final = r->core.ended && r->core.fault.status == ISA_OK;
-  *out = final && !r->core.hbm[i].borrowed ? hand_over(r, i) : copy(r, i);
+  vm_hbm_use_all(r->run.cores[0], i);
+  bool final = r->run.ended && r->run.fault.status == ISA_OK;
+  *out = final && !r->run.blocks[i].borrowed ? hand_over(r, i) : copy(r, i);
   if (!*out) return r->m ? soma_out_of_memory(r->m) : SOMA_NOMEM;
-  soma_count_to_host(r, r->core.hbm[i].bytes);
+  soma_count_to_host(r, r->run.blocks[i].bytes);
   return SOMA_OK;
 }

@@ -130,8 +130,9 @@ void soma_load_rows(soma_run *r) {
   for (uint32_t i = 0; r->sized && i < r->sized->ntensors; i++) {
     const isa_tensor *t = &r->sized->tensors[i];
     if (!t->rows) continue;
-    for (vm_core *c = &r->core; c; c = vm_next_core(c))
+    for (unsigned k = 0; k < r->run.n; k++)
       for (unsigned e = 0; e < ISA_NENGINES; e++) {
+        vm_core *c = r->run.cores[k];
         c->eng[e].regs[t->rows - 1] = (uint32_t)isa_tensor_rows(t);
         if (c->check) vm_check_host_register(c, e, t->rows - 1u);
       }

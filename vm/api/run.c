@@ -122,7 +122,7 @@ soma_status soma_fit_target(soma_machine *m, const isa_target *t) {
   if (!vm_hbm_fit(&m->hbm, t, m->o.max_hbm_bytes))
     return soma_fail(m, SOMA_LIMIT, "tensors of the machine lie beyond the HBM of %s, %u GiB",
                      t->name, t->hbm_gib);
-  if (!vm_memory_new(&m->al, t, &m->mem)) return soma_out_of_memory(m);
+  if (!vm_memory_new(&m->al, t, &m->mem[0])) return soma_out_of_memory(m);
   m->target = t;
   return SOMA_OK;
 }
@@ -189,25 +189,25 @@ static void forward_event(void *ud, const vm_trace_event *ev) {
 
 void soma_run_options(soma_run *r) {
   const soma_options *o = &r->m->o;
-  vm_core *c = &r->core;
-  c->hooks = (vm_hooks){.event = o->event ? forward_event : NULL,
-                        .event_ud = r,
-                        .print = o->print,
-                        .print_ud = o->print_ud,
-                        .progress = o->progress,
-                        .progress_ud = o->progress_ud};
-  c->limits = (vm_limits){.instructions = o->max_instructions,
-                          .time = o->max_time,
-                          .seconds = o->max_seconds,
-                          .cpu_seconds = o->max_cpu_seconds};
-  c->hooks.custom_cycles = soma_custom_cycles;
-  c->hooks.custom_ud = r;
-  for (; c; c = vm_next_core(c)) {
-    c->eng[ISA_ENG_gpsimd].dp.custom = soma_custom_run;
-    c->eng[ISA_ENG_gpsimd].dp.custom_ud = r;
+  vm_run *run = &r->run;
+  run->hooks = (vm_hooks){.event = o->event ? forward_event : NULL,
+                          .event_ud = r,
+                          .print = o->print,
+                          .print_ud = o->print_ud,
+                          .progress = o->progress,
+                          .progress_ud = o->progress_ud};
+  run->limits = (vm_limits){.instructions = o->max_instructions,
+                            .time = o->max_time,
+                            .seconds = o->max_seconds,
+                            .cpu_seconds = o->max_cpu_seconds};
+  run->hooks.custom_cycles = soma_custom_cycles;
+  run->hooks.custom_ud = r;
+  for (unsigned i = 0; i < run->n; i++) {
+    vm_dp *d = &run->cores[i]->eng[ISA_ENG_gpsimd].dp;
+    d->custom = soma_custom_run;
+    d->custom_ud = r;
   }
-  c = &r->core;
-  c->interrupt = &r->m->interrupted;
+  run->interrupt = &r->m->interrupted;
   r->m->interrupted = 0;
 }
 
@@ -234,7 +234,7 @@ static soma_status check_inputs(soma_machine *m, const soma_program *sp) {
 static void copy_inputs(soma_run *r) {
   for (uint32_t i = 0; i < r->p->p->ntensors; i++) {
     const soma_bound_tensor *b = find_binding(r->m, r->p, i);
-    const vm_block *to = &r->core.hbm[i];
+    const vm_block *to = &r->run.blocks[i];
     bool is_const = r->p->p->tensors[i].role == ISA_CONST; /* it was copied when it was placed */
     if (to->placed || (!has_data(b) && !is_const)) continue;
     if (b && to->data != b->data) memcpy(to->data, b->data, (size_t)to->bytes);
@@ -311,37 +311,42 @@ static bool give_blocks(const soma_machine *m, const soma_program *p, const soma
   return give_host(m, p, r, *given);
 }
 
-/* vm_core_start with device tensors and shared data in place. */
-static soma_status start_core(soma_machine *m, const soma_program *p, soma_run *r, isa_error *e) {
-  vm_memory mem = m->mem;
+soma_status soma_start_cores(soma_machine *m, soma_run *r, const isa_program *p, vm_memory *mem,
+                             const vm_block *given, unsigned cvt, isa_error *e) {
+  const vm_host h = {.al = m->al,
+                     .kern = &m->kern,
+                     .cvt = cvt,
+                     .stack = &m->stack,
+                     .threads = &m->threads,
+                     .pool = m->pool,
+                     .given = given};
+  for (unsigned i = 0; i < p->ncores; i++)
+    if (!mem[i].sbuf && !vm_memory_new(&m->al, p->target, &mem[i])) return SOMA_NOMEM;
+  return (soma_status)vm_run_start(&r->run, &h, p, mem, e);
+}
+
+void soma_seed_rounding(soma_run *r, uint64_t seed) {
+  for (unsigned i = 0; i < r->run.n; i++)
+    for (unsigned e = 0; e < ISA_NENGINES; e++) r->run.cores[i]->eng[e].dp.rounding_seed = seed;
+}
+
+/* Starts r with device tensors and shared data in place. */
+static soma_status start_cores(soma_machine *m, const soma_program *p, soma_run *r, isa_error *e) {
   vm_block *given;
-  soma_status s = SOMA_NOMEM;
-  if (give_blocks(m, p, r, &given)) {
-    mem.given = given;
-    mem.hbm = &m->hbm;
-    mem.pool = m->pool;
-    mem.threads = &m->threads;
-    s = (soma_status)vm_core_start(&r->core, &m->al, soma_sized(r, p->p), &mem, &m->kern,
+  if (!give_blocks(m, p, r, &given)) return SOMA_NOMEM;
+  soma_status s = soma_start_cores(m, r, soma_sized(r, p->p), m->mem, given,
                                    m->o.saturate ? ISA_CVT_saturate : 0, e);
-    r->core.mem.given = NULL;
-  }
-  if (s == SOMA_OK) {
-    s = soma_pair_start(m, r, &m->second, e);
-    if (s != SOMA_OK) vm_core_end(&r->core);
-  }
   if (given) isa_free(&m->al, given, p->p->ntensors * sizeof *given);
   return s;
 }
 
-void soma_release(soma_run *r) {
-  for (vm_core *c = &r->core; c; c = vm_next_core(c)) vm_core_release(c);
-}
+void soma_release(soma_run *r) { vm_run_release(&r->run); }
 
 soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   if (!soma_given(m, "p r", p, out)) return SOMA_ARG;
   isa_error e = {0};
   *out = NULL;
-  if (m->run && !m->run->core.ended)
+  if (m->run && !m->run->run.ended)
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
   soma_status s = soma_fit_target(m, p->p->target);
   if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK || (s = soma_run_check(m, p)) != SOMA_OK)
@@ -353,7 +358,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
     return s;
   }
   if (m->run) soma_release(m->run);
-  s = hold_device_tensors(m, p, r) ? start_core(m, p, r, &e) : SOMA_NOMEM;
+  s = hold_device_tensors(m, p, r) ? start_cores(m, p, r, &e) : SOMA_NOMEM;
   if (s != SOMA_OK) {
     drop_what_it_holds(&m->al, p, r);
     vm_pages_free(&m->al, r, sizeof *r);
@@ -362,19 +367,15 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
     return soma_fail(m, s, "%s", e.text[0] ? e.text : soma_status_text(s));
   }
   bool all = m->o.schedule == SOMA_SCHEDULE_ALL;
-  for (vm_core *c = &r->core; c; c = vm_next_core(c)) {
-    memcpy(c->cost_values, m->costs.v[p->p->target->gen - ISA_GEN2], sizeof c->cost_values);
-    c->timing_only = m->o.timing_only != 0;
-    c->jitter = all ? 0 : m->o.schedule;
-    for (unsigned i = 0; i < ISA_NENGINES; i++) c->eng[i].dp.rounding_seed = m->o.rounding_seed;
-  }
+  vm_run *run = &r->run;
+  memcpy(run->cost_values, m->costs.v[p->p->target->gen - ISA_GEN2], sizeof run->cost_values);
+  run->timing_only = m->o.timing_only != 0;
+  run->jitter = all ? 0 : m->o.schedule;
+  soma_seed_rounding(r, m->o.rounding_seed);
   unsigned checks = m->o.checks & SOMA_CHECK_ALL;
-  bool ready = vm_check_start(&r->core, checks | (unsigned)all << VM_CHECK_LEGAL);
-  if (ready && m->o.causes) ready = (r->core.path = isa_zalloc(&m->al, sizeof *r->core.path));
-  if (r->second) r->second->path = r->core.path;
-  if (!ready) {
-    soma_pair_end(r);
-    vm_core_end(&r->core);
+  bool ready = vm_check_start(run->cores[0], checks | (unsigned)all << VM_CHECK_LEGAL);
+  if (!ready || (m->o.causes && !vm_path_start(run))) {
+    vm_run_end(run);
     drop_what_it_holds(&m->al, p, r);
     vm_pages_free(&m->al, r, sizeof *r);
     return soma_out_of_memory(m);
@@ -394,7 +395,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
 
 /* The fault's text; if there was no memory for it, the kind of fault. */
 static const char *fault_text(const soma_run *r) {
-  const vm_fault_record *f = &r->core.fault;
+  const vm_fault_record *f = &r->run.fault;
   return f->text.failed || !f->text.data ? soma_status_text((soma_status)f->status) : f->text.data;
 }
 
@@ -405,15 +406,15 @@ static soma_status run_until(soma_run *r, unsigned core, soma_until what, soma_e
                             "soma_run_until: what is %u and engine %u: the limits are %u and %u",
                             (unsigned)what, (unsigned)engine, SOMA_TIME + 1u, ISA_NENGINES + 0u)
                 : SOMA_ARG;
-  if (!r->m) return r->core.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->core.fault.status;
+  if (!r->m) return r->run.fault.status == ISA_OK ? SOMA_OK : (soma_status)r->run.fault.status;
   soma_status s = soma_not_running(r->m);
   if (s != SOMA_OK) return s;
   soma_machine *m = r->m;
   m->running = true;
-  s = (soma_status)vm_run(soma_core_of(r, core), (vm_until)what, (unsigned)engine, time);
+  s = (soma_status)vm_run_until(r->run.cores[core], (vm_until)what, (unsigned)engine, time);
   m->running = false;
   if (s != SOMA_OK) soma_fail(r->m, s, "%s", fault_text(r));
-  if (r->core.ended && s != SOMA_STOPPED) soma_release(r);
+  if (r->run.ended && s != SOMA_STOPPED) soma_release(r);
   return s;
 }
 
@@ -423,13 +424,13 @@ soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, som
 
 soma_status soma_core_issue(soma_run *r, unsigned core, soma_engine engine) {
   if (!r) return SOMA_ARG;
-  if (core < r->core.prog->ncores) return run_until(r, core, SOMA_ISSUE, engine, 0);
+  if (core < r->run.n) return run_until(r, core, SOMA_ISSUE, engine, 0);
   return r->m ? soma_fail(r->m, SOMA_ARG, "core %u does not exist: the program of the run has %u",
-                          core, r->core.prog->ncores)
+                          core, r->run.n)
               : SOMA_ARG;
 }
 
-int soma_run_ended(const soma_run *r) { return !r || r->core.ended; }
+int soma_run_ended(const soma_run *r) { return !r || r->run.ended; }
 
 soma_status soma_find_tensor(soma_run *r, const char *name, uint32_t *i) {
   if (r->m && soma_not_calling(r->m) != SOMA_OK) return SOMA_BUSY;
@@ -441,7 +442,7 @@ soma_status soma_find_tensor(soma_run *r, const char *name, uint32_t *i) {
 
 void soma_count_to_host(soma_run *r, uint64_t n) {
   r->to_host += n;
-  if (r->core.ended) r->fetched_late += n;
+  if (r->run.ended) r->fetched_late += n;
   if (r->m) r->m->to_host += n;
 }
 
@@ -451,12 +452,12 @@ soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
   if (!name || !data) return SOMA_ARG;
   soma_status s = soma_find_tensor(r, name, &i);
   if (s != SOMA_OK) return s;
-  if (n != r->core.hbm[i].bytes)
+  if (n != r->run.blocks[i].bytes)
     return r->m ? soma_fail(r->m, SOMA_ARG, "tensor %s has %llu bytes, not %zu", name,
-                            (unsigned long long)r->core.hbm[i].bytes, n)
+                            (unsigned long long)r->run.blocks[i].bytes, n)
                 : SOMA_ARG;
-  vm_hbm_use_all(&r->core, i);
-  memcpy(data, r->core.hbm[i].data, n);
+  vm_hbm_use_all(r->run.cores[0], i);
+  memcpy(data, r->run.blocks[i].data, n);
   soma_count_to_host(r, n);
   return SOMA_OK;
 }
@@ -464,19 +465,19 @@ soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
 void soma_run_leave(soma_run *r) {
   r->m = NULL;
   soma_release(r);
-  if (!r->core.ended)
-    vm_fault(&r->core, ISA_STOPPED, VM_NOWHERE, "the machine was freed before the run ended");
+  if (!r->run.ended)
+    vm_fault(r->run.cores[0], ISA_STOPPED, VM_NOWHERE,
+             "the machine was freed before the run ended");
 }
 
 void soma_run_free(soma_run *r) {
   if (!r || (r->m && (r->m->calling || r->m->running))) return;
-  isa_alloc al = r->core.al;
-  vm_pool *pool = r->core.mem.pool;
+  isa_alloc al = r->run.al;
+  vm_pool *pool = r->run.pool;
   vm_pool_hold(pool);
   if (r->m && r->m->run == r) r->m->run = NULL;
   isa_buf_free(&r->schedules.text);
-  soma_pair_end(r);
-  vm_core_end(&r->core);
+  vm_run_end(&r->run);
   soma_drop_results(&al, r);
   drop_what_it_holds(&al, r->p, r);
   soma_program_free(r->p);
@@ -484,14 +485,14 @@ void soma_run_free(soma_run *r) {
   vm_pool_drop(pool);
 }
 
-unsigned soma_run_fault_core(const soma_run *r) { return r ? r->core.fault.core : 0; }
+unsigned soma_run_fault_core(const soma_run *r) { return r ? r->run.fault.core : 0; }
 
 void soma_run_fault(const soma_run *r, soma_fault *out) {
   if (!out) return;
   *out = (soma_fault){
       .status = SOMA_ARG, .engine = -1, .dma_engine = -1, .instruction = "", .text = ""};
   if (!r) return;
-  const vm_fault_record *f = &r->core.fault;
+  const vm_fault_record *f = &r->run.fault;
   *out = (soma_fault){.status = (soma_status)f->status,
                       .engine = f->engine,
                       .dma_engine = f->dma_engine,

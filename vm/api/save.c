@@ -66,24 +66,25 @@ static soma_status check_own_bytes(soma_run *r) {
 
 /* Whether a run is between two events from which it can continue. */
 static soma_status check_savable(soma_run *r) {
-  const vm_core *c = &r->core;
-  soma_status why = (soma_status)c->fault.status;
+  const vm_run *run = &r->run;
+  soma_status why = (soma_status)run->fault.status;
   if (!r->m) return SOMA_ARG;
-  if (c->running)
+  if (run->running)
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
-  if (vm_check_mask(c) >> VM_CHECK_LEGAL & 1)
+  if (vm_check_mask(run->cores[0]) >> VM_CHECK_LEGAL & 1)
     return soma_fail(r->m, SOMA_ARG, "a run that is judged under all schedules cannot be saved");
   if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return check_own_bytes(r);
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
-                   soma_status_text(why), c->fault.text.data ? c->fault.text.data : "");
+                   soma_status_text(why), run->fault.text.data ? run->fault.text.data : "");
 }
 
-static vm_save_options options_of(const vm_core *c) {
+static vm_save_options options_of(const vm_run *r) {
+  const vm_core *c = r->cores[0];
   vm_save_options o = {.cvt = c->eng[0].dp.cvt,
-                       .timing_only = c->timing_only,
+                       .timing_only = r->timing_only,
                        .causes = c->path != NULL,
                        .rounding_seed = c->eng[0].dp.rounding_seed};
-  memcpy(o.cost, c->cost_values, sizeof o.cost);
+  memcpy(o.cost, r->cost_values, sizeof o.cost);
   return o;
 }
 
@@ -102,13 +103,13 @@ static void put_program(isa_buf *b, isa_program *p) {
 soma_status soma_state_write(soma_run *r, vm_saver *s) {
   soma_status status = check_savable(r);
   if (status != SOMA_OK) return status;
-  vm_save_options o = options_of(&r->core);
+  vm_save_options o = options_of(&r->run);
   uint64_t to_host = r->to_host - r->fetched_late; /* whoever resumes the run fetches them again */
   soma_save_rows(s, r);
   vm_save_u64(s, &r->to_device);
   vm_save_u64(s, &to_host);
   vm_save_options_walk(s, &o);
-  vm_save_walk(s, &r->core);
+  vm_save_walk(s, &r->run);
   return s->out->failed ? soma_out_of_memory(r->m) : SOMA_OK;
 }
 
@@ -164,50 +165,25 @@ static soma_status check_header(soma_machine *m, const uint8_t *p, size_t n) {
   return SOMA_OK;
 }
 
-/* Ends a run that was not resumed; its memories, core 1's in *second, are freed. */
-static void end_cores(soma_machine *m, soma_run *r, vm_memory *second) {
-  vm_memory mem = r->core.mem;
-  soma_pair_end(r);
-  vm_core_end(&r->core);
-  vm_memory_free(&m->al, &mem);
-  if (second->sbuf) vm_memory_free(&m->al, second);
+static void free_memories(soma_machine *m, vm_memory *mem) {
+  for (unsigned i = 0; i < ISA_MAX_CORES; i++)
+    if (mem[i].sbuf) vm_memory_free(&m->al, &mem[i]);
 }
 
-static void set_options(vm_core *c, const vm_save_options *o) {
-  memcpy(c->cost_values, o->cost, sizeof o->cost);
-  c->timing_only = o->timing_only;
-  for (unsigned i = 0; i < ISA_NENGINES; i++) c->eng[i].dp.rounding_seed = o->rounding_seed;
-}
-
-/* Cores that have just started, in memories of their own, like the run's; `given`, if it is not
- * NULL: blocks for tensors. On failure r holds nothing and *second is empty. */
-static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *r,
-                               vm_memory *second, const vm_save_options *o, vm_block *given,
-                               isa_error *e) {
-  vm_memory mem;
-  *second = (vm_memory){0};
-  if (!vm_memory_new(&m->al, p->target, &mem)) return SOMA_NOMEM;
+/* Starts r->run in memories of its own, like the run's that was saved; `given`, if it is not NULL:
+ * blocks for tensors. On failure r holds nothing, and mem is to be freed. */
+static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *r, vm_memory *mem,
+                               const vm_save_options *o, vm_block *given, isa_error *e) {
   for (uint32_t i = 0; given && i < p->ntensors; i++) /* the run may have had other sizes */
     if (given[i].bytes != p->tensors[i].bytes) given[i] = (vm_block){0};
-  mem.given = given;
-  mem.hbm = &m->hbm;
-  mem.pool = m->pool;
-  mem.threads = &m->threads;
-  soma_status s = (soma_status)vm_core_start(&r->core, &m->al, p, &mem, &m->kern, o->cvt, e);
-  r->core.mem.given = NULL;
-  if (s != SOMA_OK) {
-    vm_memory_free(&m->al, &mem);
-    return s;
-  }
-  s = soma_pair_start(m, r, second, e);
-  if (s == SOMA_OK && o->causes && !(r->core.path = isa_zalloc(&m->al, sizeof *r->core.path)))
-    s = SOMA_NOMEM;
-  for (vm_core *c = &r->core; c && s == SOMA_OK; c = vm_next_core(c)) {
-    set_options(c, o);
-    c->path = r->core.path;
-  }
-  if (s != SOMA_OK) end_cores(m, r, second);
-  return s;
+  soma_status s = soma_start_cores(m, r, p, mem, given, o->cvt, e);
+  if (s != SOMA_OK) return s;
+  memcpy(r->run.cost_values, o->cost, sizeof o->cost);
+  r->run.timing_only = o->timing_only;
+  soma_seed_rounding(r, o->rounding_seed);
+  if (!o->causes || vm_path_start(&r->run)) return SOMA_OK;
+  vm_run_end(&r->run);
+  return SOMA_NOMEM;
 }
 
 /* Checks that a machine asks for must be those that the run began with. */
@@ -226,27 +202,27 @@ static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
   return false;
 }
 
-/* The state after the program; *second is core 1's memory, `given` as start_cores has it. On
- * failure r holds nothing. */
+/* The state after the program; mem is empty, and `given` as start_cores has it. On failure r and
+ * mem hold nothing. */
 static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r,
-                            vm_memory *second, vm_block *given) {
+                            vm_memory *mem, vm_block *given) {
   vm_save_options o = {0};
   soma_status status = soma_read_rows(m, p, s, r);
   if (status != SOMA_OK) return status;
   vm_save_u64(s, &r->to_device);
   vm_save_u64(s, &r->to_host);
   vm_save_options_walk(s, &o);
-  status = s->failed ? SOMA_FORMAT : start_cores(m, soma_sized(r, p), r, second, &o, given, s->err);
-  if (status != SOMA_OK) {
-    soma_unsize_run(&m->al, r);
-    return status;
+  status = s->failed ? SOMA_FORMAT : start_cores(m, soma_sized(r, p), r, mem, &o, given, s->err);
+  if (status == SOMA_OK) {
+    vm_save_walk(s, &r->run);
+    vm_saver_need(s, s->failed || vm_saver_left(s) == 0, "bytes follow the end");
+    status = (soma_status)r->run.fault.status;
+    if (!s->failed && status == SOMA_OK && has_checks(r->run.cores[0], m->o.checks, s->err))
+      return SOMA_OK;
+    if (status != SOMA_NOMEM) status = (soma_status)s->err->status;
+    vm_run_end(&r->run);
   }
-  vm_save_walk(s, &r->core);
-  vm_saver_need(s, s->failed || vm_saver_left(s) == 0, "bytes follow the end");
-  if (!s->failed && r->core.fault.status == ISA_OK && has_checks(&r->core, m->o.checks, s->err))
-    return SOMA_OK;
-  status = r->core.fault.status == ISA_NOMEM ? SOMA_NOMEM : (soma_status)s->err->status;
-  end_cores(m, r, second);
+  free_memories(m, mem);
   soma_unsize_run(&m->al, r);
   return status;
 }
@@ -262,28 +238,24 @@ static soma_status read_program(soma_machine *m, vm_saver *s, soma_program **p) 
 }
 
 /* The machine takes the run and its memories. */
-static void adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory *second) {
+static void adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory *mem) {
   r->m = m;
   r->p = p;
   p->refs++;
   if (m->run) m->run->m = NULL;
   m->run = r;
-  vm_memory_free(&m->al, &m->mem);
-  m->mem = r->core.mem;
-  m->mem.hbm = NULL;
-  m->mem.pool = NULL;
-  m->mem.threads = NULL;
-  if (second->sbuf) {
-    if (m->second.sbuf) vm_memory_free(&m->al, &m->second);
-    m->second = *second;
+  for (unsigned i = 0; i < ISA_MAX_CORES; i++) {
+    if (!mem[i].sbuf) continue;
+    if (m->mem[i].sbuf) vm_memory_free(&m->al, &m->mem[i]);
+    m->mem[i] = mem[i];
   }
   soma_run_options(r);
 }
 
 /* A run that had ended when it was saved, or was about to end, ends. */
 static void settle(soma_run *r) {
-  bool idle = r->core.events.n == 0 && (!r->second || r->second->events.n == 0);
-  if (idle && vm_check_count(&r->core) == 0) soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
+  if (vm_run_is_idle(&r->run) && vm_check_count(r->run.cores[0]) == 0)
+    soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
 }
 
 soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_program **p,
@@ -292,7 +264,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   isa_error e = {.status = ISA_FORMAT};
   *out = NULL;
   *p = NULL;
-  if (m->run && !m->run->core.ended)
+  if (m->run && !m->run->run.ended)
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
   soma_status status = check_header(m, data, n);
   if (status != SOMA_OK) return status;
@@ -303,9 +275,9 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   status = read_program(m, &s, p);
   soma_run *r = status == SOMA_OK ? vm_pages_new(&m->al, sizeof *r) : NULL;
   if (r && m->run) soma_release(m->run);
-  vm_memory second;
-  if (r && (status = read_run(m, (*p)->p, &s, r, &second, NULL)) == SOMA_OK) {
-    adopt(m, *p, r, &second);
+  vm_memory mem[ISA_MAX_CORES] = {0};
+  if (r && (status = read_run(m, (*p)->p, &s, r, mem, NULL)) == SOMA_OK) {
+    adopt(m, *p, r, mem);
     settle(r);
     *out = r;
     return SOMA_OK;
@@ -383,8 +355,8 @@ soma_status soma_state_read(soma_run **run, vm_saver *s, const soma_snapshot *fr
     return soma_out_of_memory(m);
   }
   soma_release(old); /* the new one takes the same addresses */
-  vm_memory second;
-  status = read_run(m, ip, s, r, &second, given);
+  vm_memory mem[ISA_MAX_CORES] = {0};
+  status = read_run(m, ip, s, r, mem, given);
   if (given) isa_free(&m->al, given, ip->ntensors * sizeof *given);
   if (status != SOMA_OK) {
     vm_pages_free(&m->al, r, sizeof *r);
@@ -392,10 +364,10 @@ soma_status soma_state_read(soma_run **run, vm_saver *s, const soma_snapshot *fr
                      s->err->text[0] ? s->err->text : soma_status_text(status));
   }
   soma_program *p = old->p;
-  adopt(m, p, r, &second);
+  adopt(m, p, r, mem);
   r->log = old->log;
   r->log_ud = old->log_ud;
-  vm_debug_move(&r->core, &old->core, r);
+  vm_debug_move(r->run.cores[0], old->run.cores[0], r);
   if (from) soma_fill_blocks(r, old, from);
   soma_run_free(old);
   *run = r;

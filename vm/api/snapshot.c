@@ -119,7 +119,7 @@ static chunk *take(walk *w, chunk *old, const uint8_t *p, size_t n, uint64_t kno
 /* The tensor of c whose block p is, from *next on; NO_TENSOR: none's. */
 static uint32_t tensor_at(const vm_core *c, const uint8_t *p, uint32_t *next) {
   for (uint32_t i = *next; i < c->prog->ntensors; i++) {
-    if (c->hbm[i].data != p) continue;
+    if (c->run->blocks[i].data != p) continue;
     *next = i + 1;
     return i;
   }
@@ -146,13 +146,13 @@ static void keep(void *ud, uint8_t *p, uint64_t n, uint64_t *reach) {
   walk *w = ud;
   const soma_snapshot *b = w->before;
   const region *like = b && w->i < b->n && b->regions[w->i].n == n ? &b->regions[w->i] : NULL;
-  vm_core *c = &w->r->core;
+  vm_core *c = w->r->run.cores[0];
   uint32_t tensor = tensor_at(c, p, &w->tensor);
-  bool own = tensor != NO_TENSOR && is_own(&c->hbm[tensor]);
+  bool own = tensor != NO_TENSOR && is_own(&c->run->blocks[tensor]);
   w->i++;
   region *r = w->failed ? NULL : add_region(w, n, tensor);
   w->failed = !r || (own && !vm_hbm_watch(c, tensor));
-  uint64_t *known = own ? c->hbm[tensor].pieces : NULL;
+  uint64_t *known = own ? c->run->blocks[tensor].pieces : NULL;
   size_t written = vm_pieces_of(n < *reach ? n : *reach);
   for (size_t i = 0; i < written && !w->failed; i++) {
     bool zeros;
@@ -169,7 +169,7 @@ static void give(void *ud, uint8_t *p, uint64_t n, uint64_t *reach) {
   const soma_snapshot *s = w->s;
   if (w->i >= s->n || s->regions[w->i].n != n) return; /* the walk is always the same */
   const region *r = &s->regions[w->i++];
-  if (r->tensor != NO_TENSOR && w->r->core.hbm[r->tensor].data == p) return;
+  if (r->tensor != NO_TENSOR && w->r->run.blocks[r->tensor].data == p) return;
   for (size_t i = 0; i < vm_pieces_of(n); i++) {
     const chunk *c = r->v[i];
     if (!c) continue;
@@ -179,12 +179,13 @@ static void give(void *ud, uint8_t *p, uint64_t n, uint64_t *reach) {
 }
 
 vm_block *soma_lend_blocks(const soma_run *r) {
-  const vm_core *c = &r->core;
+  const vm_core *c = r->run.cores[0];
   uint32_t n = c->prog->ntensors;
   vm_block *v = n ? isa_zalloc(&c->al, n * sizeof *v) : NULL;
   for (uint32_t i = 0; v && i < n; i++)
-    if (!c->hbm[i].borrowed && !c->hbm[i].lent)
-      v[i] = (vm_block){.data = c->hbm[i].data, .bytes = c->hbm[i].bytes, .lent = true};
+    if (!c->run->blocks[i].borrowed && !c->run->blocks[i].lent)
+      v[i] = (vm_block){
+          .data = c->run->blocks[i].data, .bytes = c->run->blocks[i].bytes, .lent = true};
   return v;
 }
 
@@ -203,20 +204,20 @@ static void fill(vm_block *b, const region *r) {
 }
 
 void soma_fill_blocks(soma_run *r, soma_run *old, const soma_snapshot *s) {
-  vm_core *c = &r->core;
+  vm_core *c = r->run.cores[0];
   for (uint32_t i = 0; i < c->prog->ntensors; i++) {
-    vm_block *b = &c->hbm[i], *from = &old->core.hbm[i];
+    vm_block *b = &c->run->blocks[i], *from = &old->run.blocks[i];
     if (!b->lent) continue;
     b->lent = false;
     from->lent = true;
     b->pieces = from->pieces;
     from->pieces = NULL;
-    if (b->pieces) c->watched = true;
+    if (b->pieces) c->run->watched = true;
   }
   for (uint32_t k = 0; k < s->n; k++) {
     const region *g = &s->regions[k];
-    if (g->tensor != NO_TENSOR && old->core.hbm[g->tensor].data == c->hbm[g->tensor].data)
-      fill(&c->hbm[g->tensor], g);
+    if (g->tensor != NO_TENSOR && old->run.blocks[g->tensor].data == c->run->blocks[g->tensor].data)
+      fill(&c->run->blocks[g->tensor], g);
   }
 }
 

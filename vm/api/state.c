@@ -5,6 +5,18 @@
 
 #include <string.h>
 
+soma_status soma_need_core(soma_machine *m, unsigned core, bool changes, vm_core **out) {
+  *out = NULL;
+  soma_status s = changes ? soma_not_running(m) : soma_not_calling(m);
+  if (s != SOMA_OK) return s;
+  if (!m->run) return soma_fail(m, SOMA_ARG, "the machine has no run");
+  if (core >= m->run->run.n)
+    return soma_fail(m, SOMA_ARG, "core %u does not exist: the program of the run has %u", core,
+                     m->run->run.n);
+  *out = m->run->run.cores[core];
+  return SOMA_OK;
+}
+
 soma_status soma_core_semaphore_get(soma_machine *m, unsigned core, uint32_t id, uint32_t *value) {
   vm_core *c;
   if (!soma_given(m, "value", value)) return SOMA_ARG;
@@ -83,8 +95,8 @@ soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32
 static uint8_t *memory_at(soma_machine *m, unsigned core, soma_memory mem, uint32_t partition,
                           uint64_t offset, size_t n) {
   bool sbuf = mem == SOMA_SBUF;
-  const vm_memory *of = core ? &m->second : &m->mem;
-  if (core && (core >= ISA_MAX_CORES || !of->sbuf)) {
+  const vm_memory *of = &m->mem[core < ISA_MAX_CORES ? core : 0];
+  if (core >= ISA_MAX_CORES || (core && !of->sbuf)) {
     soma_fail(m, SOMA_ARG, "core %u: no program that the machine has run has this core", core);
     return NULL;
   }
@@ -135,12 +147,12 @@ soma_status soma_core_memory_write(soma_machine *m, unsigned core, soma_memory m
                       .p1 = (uint16_t)(partition + 1),
                       .lo = offset,
                       .hi = offset + n};
-  if (m->run && core < m->run->core.prog->ncores) { /* what has started has read its sources */
-    vm_core *c = soma_core_of(m->run, core);
+  if (m->run && core < m->run->run.prog->ncores) { /* what has started has read its sources */
+    vm_core *c = m->run->run.cores[core];
     vm_protect(c, &box, 1, NULL);
     if (c->check) vm_check_host_wrote(c, &box);
   }
-  vm_memory_wrote(core ? &m->second : &m->mem, &box);
+  vm_memory_wrote(&m->mem[core], &box);
   memcpy(at, data, n);
   return SOMA_OK;
 }

@@ -18,7 +18,7 @@ const char *vm_check_name(unsigned kind) { return kind < VM_NCHECKS ? names[kind
 unsigned vm_check_possible(const vm_core *c, unsigned mask) {
   const unsigned values =
       1u << VM_CHECK_UNINIT | 1u << VM_CHECK_RANGE | 1u << VM_CHECK_PSUM | 1u << VM_CHECK_OUTPUT;
-  return c->timing_only ? mask & ~values : mask;
+  return c->run->timing_only ? mask & ~values : mask;
 }
 
 unsigned vm_check_mask(const vm_core *c) { return c->check ? c->check->mask : 0; }
@@ -33,7 +33,7 @@ static void count(vm_core *c) {
   for (unsigned e = 0; e < k->nengines; e++)
     snprintf(k->names[e], sizeof k->names[e], "%s%s", vm_ck_core_text(c, e >= ISA_NENGINES),
              isa_engines[e % ISA_NENGINES].name);
-  if (c->peer) c->peer->check = k;
+  for (unsigned i = 0; i < c->run->n; i++) c->run->cores[i]->check = k;
 }
 
 bool vm_check_start(vm_core *c, unsigned mask) {
@@ -63,8 +63,7 @@ void vm_check_end(vm_core *c) {
   vm_ck_legal_end(c);
   for (uint32_t i = 0; i < k->nfindings; i++) isa_buf_free(&k->findings[i].text);
   isa_free(&c->al, k, sizeof *k);
-  c->check = NULL;
-  if (c->peer) c->peer->check = NULL;
+  for (unsigned i = 0; i < c->run->n; i++) c->run->cores[i]->check = NULL;
 }
 
 uint64_t vm_check_count(const vm_core *c) { return c->check ? c->check->count : 0; }
@@ -88,7 +87,8 @@ void vm_check_finish(vm_core *c) {
   at.peer = f->engine >= ISA_NENGINES;
   vm_fault(c, ISA_CHECK, at, "%s", isa_buf_str(&f->text));
   if (k->count > 1)
-    isa_buf_printf(&c->fault.text, "\n(the first of %llu findings)", (unsigned long long)k->count);
+    isa_buf_printf(&c->run->fault.text, "\n(the first of %llu findings)",
+                   (unsigned long long)k->count);
 }
 
 /* ---- Findings ----------------------------------------------------------------------------- */
@@ -223,8 +223,8 @@ static void put_box(const vm_core *c, const vm_box *box, const char *tile, isa_b
   vm_box b = *box;
   uint32_t tensor = 0;
   for (uint32_t i = 0; i < c->prog->ntensors && b.space == ISA_HBM && !tensor; i++) {
-    uint64_t at = (uint64_t)(uintptr_t)c->hbm[i].data;
-    if (b.lo < at || b.lo >= at + c->hbm[i].bytes) continue;
+    uint64_t at = (uint64_t)(uintptr_t)c->run->blocks[i].data;
+    if (b.lo < at || b.lo >= at + c->run->blocks[i].bytes) continue;
     tensor = i + 1;
     b.lo -= at;
     b.hi -= at;
@@ -368,7 +368,7 @@ void vm_check_host_register(vm_core *c, unsigned e, unsigned r) {
 }
 
 void vm_check_execute(vm_core *c, unsigned e, const vm_flight *f) {
-  if (c->timing_only) return;
+  if (c->run->timing_only) return;
   if (c->check->shadowed) vm_ck_uninit_execute(c, e, f);
   if (vm_ck_has(c, VM_CHECK_PSUM)) vm_ck_psum_execute(c, e, f);
   if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_value_execute(c, e, f);
@@ -392,7 +392,7 @@ void vm_check_stage(vm_core *c, const vm_item *it) {
 }
 
 void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f) {
-  if (c->timing_only) return;
+  if (c->run->timing_only) return;
   if (c->check->shadowed) vm_ck_uninit_executed(c, f);
   if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_value_executed(c, e, f);
 }

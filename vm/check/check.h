@@ -143,9 +143,9 @@ void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w,
                    vm_time start, vm_time late);
 
 /* deadlock.c: which engine waits for what, why, and what could still have changed it. */
-void vm_check_deadlock(vm_core *c);
+void vm_check_deadlock(vm_run *r);
 /* Each engine that waits, as in the report of a deadlock; nothing if none waits. */
-void vm_check_put_waits(const vm_core *lead, isa_buf *out);
+void vm_check_put_waits(const vm_run *r, isa_buf *out);
 /* For a run that a limit ends: engines that run only register instructions, and then those that
  * wait. Adds nothing if none exist. */
 void vm_check_put_stuck(const vm_core *c, isa_buf *out);

@@ -21,7 +21,7 @@ static inline unsigned vm_ck_queue(const vm_core *c, unsigned queue) {
   return c->number ? c->prog->cores[0].nqueues + queue : queue;
 }
 static inline const vm_core *vm_ck_core(const vm_core *c, unsigned number) {
-  return number == c->number ? c : c->peer;
+  return vm_core_at(c, number);
 }
 static inline const vm_core *vm_ck_core_of(const vm_core *c, unsigned e) {
   return vm_ck_core(c, e >= ISA_NENGINES);

@@ -16,13 +16,15 @@ enum {
 /* Engines of both cores are numbered together: engine e of core 1 is number ISA_NENGINES + e. */
 enum { ENGINES = ISA_MAX_CORES * ISA_NENGINES };
 typedef struct report {
-  const vm_core *core[ISA_MAX_CORES];
+  const vm_run *run;
   unsigned n; /* engines */
   isa_buf *out;
   uint8_t *reach[ENGINES]; /* by pc: whether it may still run; NULL: not known, or halted */
 } report;
 
-static const vm_core *core_of(const report *r, unsigned e) { return r->core[e / ISA_NENGINES]; }
+static const vm_core *core_of(const report *r, unsigned e) {
+  return r->run->cores[e / ISA_NENGINES];
+}
 static const vm_engine *engine_of(const report *r, unsigned e) {
   return &core_of(r, e)->eng[e % ISA_NENGINES];
 }
@@ -144,7 +146,7 @@ static void put_group(const vm_core *c, const vm_sem_log *log, uint32_t first, u
     isa_buf_puts(out, "the host");
     return;
   }
-  const vm_core *by = log->peer[b] ? c->peer : c;
+  const vm_core *by = log->peer[b] ? vm_other_core(c) : c;
   put_engine(out, by->number * (unsigned)ISA_NENGINES + log->engine[b]);
   isa_buf_puts(out, " (");
   vm_put_pc(by, log->engine[b], log->pc[b], out);
@@ -190,7 +192,7 @@ static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w,
   isa_buf_printf(out, " was %u from %llu to %llu ns", value, ns(from), ns(until));
   if (log->engine[i % VM_SEM_LOG] < ISA_NENGINES) {
     isa_buf_puts(out, ", when ");
-    vm_put_place(log->peer[i % VM_SEM_LOG] ? c->peer : c, log->engine[i % VM_SEM_LOG],
+    vm_put_place(log->peer[i % VM_SEM_LOG] ? vm_other_core(c) : c, log->engine[i % VM_SEM_LOG],
                  log->pc[i % VM_SEM_LOG], out);
     isa_buf_printf(out, " made it %u", log->value[i % VM_SEM_LOG]);
   }
@@ -290,13 +292,14 @@ static void put_circle(const report *r) {
 /* Engine e's instruction at pc has issued and still has something to do. */
 static void mark(report *r, unsigned e, uint32_t pc) {
   const isa_code *code = engine_of(r, e)->code;
-  if (!r->reach[e]) r->reach[e] = isa_zalloc(&r->core[0]->al, code->n);
+  if (!r->reach[e]) r->reach[e] = isa_zalloc(&r->run->al, code->n);
   if (r->reach[e]) r->reach[e][pc] = 1;
 }
 
 /* In a run that goes on: data paths, transfers, and updates that nobody has seen yet. */
 static void mark_under_way(report *r) {
-  for (const vm_core *c = r->core[0]; c; c = c->number ? NULL : c->peer) {
+  for (unsigned core = 0; core < r->run->n; core++) {
+    const vm_core *c = r->run->cores[core];
     const unsigned first = c->number * (unsigned)ISA_NENGINES;
     for (unsigned e = 0; e < ISA_NENGINES; e++)
       for (uint32_t i = 0; i < c->eng[e].nflights; i++)
@@ -315,14 +318,14 @@ static void mark_under_way(report *r) {
 
 /* What may still run of each engine: after the instruction that it cannot pass; and what is under
  * way. Without memory the report does without. */
-static void open_report(report *r, const vm_core *lead, isa_buf *out) {
-  *r = (report){.core = {lead, lead->peer}, .n = ISA_NENGINES * (lead->peer ? 2 : 1), .out = out};
+static void open_report(report *r, const vm_run *run, isa_buf *out) {
+  *r = (report){.run = run, .n = ISA_NENGINES * run->n, .out = out};
   for (unsigned e = 0; e < r->n; e++) {
     const vm_engine *en = engine_of(r, e);
     if (en->state == VM_HALTED) continue;
-    r->reach[e] = isa_zalloc(&lead->al, en->code->n);
-    if (!r->reach[e] || isa_flow_reach(&lead->al, en->code, en->pc, r->reach[e])) continue;
-    isa_free(&lead->al, r->reach[e], en->code->n);
+    r->reach[e] = isa_zalloc(&run->al, en->code->n);
+    if (!r->reach[e] || isa_flow_reach(&run->al, en->code, en->pc, r->reach[e])) continue;
+    isa_free(&run->al, r->reach[e], en->code->n);
     r->reach[e] = NULL;
   }
   mark_under_way(r);
@@ -330,15 +333,15 @@ static void open_report(report *r, const vm_core *lead, isa_buf *out) {
 
 static void close_report(report *r) {
   for (unsigned e = 0; e < r->n; e++)
-    if (r->reach[e]) isa_free(&r->core[0]->al, r->reach[e], engine_of(r, e)->code->n);
+    if (r->reach[e]) isa_free(&r->run->al, r->reach[e], engine_of(r, e)->code->n);
 }
 
-void vm_check_deadlock(vm_core *lead) {
+void vm_check_deadlock(vm_run *run) {
   isa_buf text;
   report r;
   int first = -1;
-  isa_buf_init(&text, &lead->al);
-  open_report(&r, lead, &text);
+  isa_buf_init(&text, &run->al);
+  open_report(&r, run, &text);
   for (unsigned e = 0; e < r.n; e++) {
     if (engine_of(&r, e)->state == VM_HALTED) continue;
     if (first < 0) first = (int)e;
@@ -346,7 +349,7 @@ void vm_check_deadlock(vm_core *lead) {
   }
   put_circle(&r);
   close_report(&r);
-  vm_core *c = first >= ISA_NENGINES ? lead->peer : lead;
+  vm_core *c = run->cores[first >= ISA_NENGINES];
   vm_where at = VM_NOWHERE;
   if (first >= 0) at = vm_at_pc((unsigned)first % ISA_NENGINES, engine_of(&r, (unsigned)first)->pc);
   vm_fault(c, ISA_DEADLOCK, at, "no engine can move and no transfer is in flight%s",
@@ -354,9 +357,9 @@ void vm_check_deadlock(vm_core *lead) {
   isa_buf_free(&text);
 }
 
-void vm_check_put_waits(const vm_core *lead, isa_buf *out) {
+void vm_check_put_waits(const vm_run *run, isa_buf *out) {
   report r;
-  open_report(&r, lead, out);
+  open_report(&r, run, out);
   for (unsigned e = 0; e < r.n; e++) {
     const vm_state state = engine_of(&r, e)->state;
     if (state == VM_WAITING || state == VM_RINGFULL || state == VM_MEETING) put_waiter(&r, e);
@@ -367,7 +370,7 @@ void vm_check_put_waits(const vm_core *lead, isa_buf *out) {
 void vm_check_put_stuck(const vm_core *c, isa_buf *out) {
   bool spins = false;
   report r;
-  open_report(&r, c->lead, out);
+  open_report(&r, c->run, out);
   for (unsigned e = 0; e < r.n; e++) {
     const vm_engine *en = engine_of(&r, e);
     uint64_t n = en->instructions - en->shared_at;

@@ -76,7 +76,7 @@ static vm_ck_step *add_step(vm_core *c, unsigned e, unsigned kind) {
     return NULL;
   }
   if (g->nsteps == g->cap_steps &&
-      !vm_pool_room(c->mem.pool, &c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps)) {
+      !vm_pool_room(c->run->pool, &c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps)) {
     no_memory(c);
     return NULL;
   }
@@ -109,10 +109,10 @@ bool vm_ck_log_start(vm_core *c) {
 
 void vm_ck_log_end(vm_core *c) {
   vm_ck_log *g = log_of(c);
-  vm_pool_give_array(c->mem.pool, &c->al, g->steps, g->cap_steps, sizeof *g->steps);
-  vm_pool_give_array(c->mem.pool, &c->al, g->updates, g->cap_updates, sizeof *g->updates);
-  vm_pool_give_array(c->mem.pool, &c->al, g->sets, g->cap_sets, sizeof *g->sets);
-  vm_pool_give_array(c->mem.pool, &c->al, g->accesses, g->cap_accesses, sizeof *g->accesses);
+  vm_pool_give_array(c->run->pool, &c->al, g->steps, g->cap_steps, sizeof *g->steps);
+  vm_pool_give_array(c->run->pool, &c->al, g->updates, g->cap_updates, sizeof *g->updates);
+  vm_pool_give_array(c->run->pool, &c->al, g->sets, g->cap_sets, sizeof *g->sets);
+  vm_pool_give_array(c->run->pool, &c->al, g->accesses, g->cap_accesses, sizeof *g->accesses);
   g->on = false;
   g->steps = NULL;
   g->updates = g->sets = NULL;
@@ -178,7 +178,7 @@ void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y) {
 uint32_t vm_ck_log_twin(const vm_core *c, unsigned e, uint32_t to) {
   const vm_ck_log *g = &c->check->log;
   uint32_t at = g->last[e];
-  if (!g->on || !c->peer || e % ISA_NENGINES != ISA_ENG_gpsimd) return 0;
+  if (!g->on || c->run->n == 1 || e % ISA_NENGINES != ISA_ENG_gpsimd) return 0;
   for (unsigned i = 0; i < MOST_BACK && g->steps[at].kind != VM_CK_START; i++) {
     const vm_ck_step *s = &g->steps[at];
     if (s->kind == VM_CK_MEET && s->want && (uint64_t)s->want >> 32 <= to) return (uint32_t)s->want;
@@ -229,7 +229,7 @@ static bool room(vm_core *c, vm_ck_signal **v, uint32_t n, uint32_t *cap) {
     vm_ck_log_give_up(c);
     return false;
   }
-  if (n < *cap || vm_pool_room(c->mem.pool, &c->al, v, n, cap, sizeof **v)) return true;
+  if (n < *cap || vm_pool_room(c->run->pool, &c->al, v, n, cap, sizeof **v)) return true;
   no_memory(c);
   return false;
 }
@@ -292,7 +292,7 @@ bool vm_ck_log_access(vm_core *c, vm_ck_access *a) {
     return false;
   }
   if (g->naccesses == g->cap_accesses &&
-      !vm_pool_room(c->mem.pool, &c->al, &g->accesses, g->naccesses, &g->cap_accesses,
+      !vm_pool_room(c->run->pool, &c->al, &g->accesses, g->naccesses, &g->cap_accesses,
                     sizeof *g->accesses)) {
     no_memory(c);
     return true;

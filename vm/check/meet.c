@@ -80,7 +80,7 @@ static void leave_operands(vm_core *c, unsigned engine, const vm_view end[2]) {
 
 void vm_check_meet(vm_core *c, unsigned e, const vm_view end[2], unsigned other,
                    const vm_view other_end[2]) {
-  const unsigned x = vm_ck_unit(c, e), y = vm_ck_unit(c->peer, other);
+  const unsigned x = vm_ck_unit(c, e), y = vm_ck_unit(vm_other_core(c), other);
   c->check->met[x] = (uint8_t)y;
   c->check->met[y] = (uint8_t)x;
   c->check->sent[c->number] = end[1];
@@ -89,10 +89,10 @@ void vm_check_meet(vm_core *c, unsigned e, const vm_view end[2], unsigned other,
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   if (c->eng[e].code->insns[c->eng[e].pc].op == ISA_OP_sendrecv_gpsimd) {
     leave_operands(c, e, end);
-    leave_operands(c->peer, other, other_end);
+    leave_operands(vm_other_core(c), other, other_end);
   }
   come_to_pipe(c, e);
-  come_to_pipe(c->peer, other);
+  come_to_pipe(vm_other_core(c), other);
   vm_ck_clocks_meet(c, x, y);
 }
 
@@ -105,7 +105,7 @@ void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r) {
   unsigned twin = vm_ck_twin_of(r->engine);
   uint32_t number = vm_ck_log_twin(c, r->engine, r->own[OF_DONE]);
   if (f->in->op == ISA_OP_sendrecv_gpsimd)
-    number = number_of(c, c->check->issued[vm_ck_unit(c->peer, f->other)]);
+    number = number_of(c, c->check->issued[vm_ck_unit(vm_other_core(c), f->other)]);
   if (number == 0) return;
   r->twin = (uint16_t)twin;
   r->twin_share = number;
@@ -114,8 +114,8 @@ void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r) {
 /* A ring updates when both halves of it are done. */
 void vm_ck_twin_share(vm_core *c, const vm_transfer *t, unsigned comp, vm_ck_release *r) {
   const struct vm_check *k = c->check;
-  const isa_insn *there = &c->peer->code->code[t->other].insns[t->other_pc];
-  unsigned queue = vm_ck_queue(c->peer, there->u.SENDRECV.queue);
+  const isa_insn *there = &vm_other_core(c)->code->code[t->other].insns[t->other_pc];
+  unsigned queue = vm_ck_queue(vm_other_core(c), there->u.SENDRECV.queue);
   r->twin = (uint16_t)vm_ck_ring_comp(k, queue, (comp - k->rings) % ISA_NDMA);
   r->twin_share = number_of(c, k->shares[r->twin - k->rings]);
 }

@@ -163,7 +163,7 @@ vm_ck_mixed *vm_ck_mixed_new(vm_core *c) {
   x->g = &c->check->log;
   x->n = c->check->ncomps;
   x->nsteps = x->g->nsteps;
-  x->whole = c->fault.status == ISA_OK;
+  x->whole = c->run->fault.status == ISA_OK;
   for (unsigned e = 0; e < c->check->nengines; e++)
     x->whole &= vm_ck_engine(c, e)->state == VM_HALTED;
   x->row_of = new_array(x, x->nsteps, sizeof *x->row_of);

@@ -408,7 +408,7 @@ bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access
   unsigned e = second->engine;
   bool ring = second->queue < VM_CK_QUEUES;
   if (g->nsteps == g->cap_steps &&
-      !vm_pool_room(c->mem.pool, &c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps))
+      !vm_pool_room(c->run->pool, &c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps))
     return false;
   const vm_ck_step *s = &g->steps[from];
   g->steps[g->nsteps++] = (vm_ck_step){.kind = VM_CK_ASSUME,

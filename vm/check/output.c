@@ -6,7 +6,8 @@
 #include <string.h>
 
 static bool is_watched(const vm_core *c, uint32_t i) {
-  return c->prog->tensors[i].role == ISA_OUTPUT && !c->hbm[i].borrowed && c->hbm[i].bytes;
+  return c->prog->tensors[i].role == ISA_OUTPUT && !c->run->blocks[i].borrowed &&
+         c->run->blocks[i].bytes;
 }
 
 static size_t pieces_of(const vm_ck_shadow *s) {
@@ -19,7 +20,7 @@ bool vm_ck_output_start(vm_core *c) {
   if (n && !k->hbm && !(k->hbm = isa_zalloc(&c->al, n * sizeof *k->hbm))) return false;
   for (uint32_t i = 0; i < n; i++) {
     if (!is_watched(c, i) || k->hbm[i].at) continue;
-    k->hbm[i].bytes = c->hbm[i].bytes;
+    k->hbm[i].bytes = c->run->blocks[i].bytes;
     if (!(k->hbm[i].at = vm_pages_new(&c->al, k->hbm[i].bytes)) ||
         !(k->hbm[i].whole = isa_zalloc(&c->al, pieces_of(&k->hbm[i]))))
       return false;

@@ -46,7 +46,7 @@ static void note_written(void *ud, uint32_t tensor) {
 static void join_written(const vm_core *c, struct vm_check *k) {
   for (uint32_t i = 0; i < c->prog->ntensors; i++)
     for (uint32_t j = 0; j < c->prog->ntensors; j++)
-      if (c->hbm[i].data == c->hbm[j].data && k->regions[HBM_REGIONS + j].written)
+      if (c->run->blocks[i].data == c->run->blocks[j].data && k->regions[HBM_REGIONS + j].written)
         k->regions[HBM_REGIONS + i].written = true;
 }
 
@@ -69,8 +69,9 @@ bool vm_ck_races_start(vm_core *c) {
     unsigned shift = 12;
     h->space = ISA_HBM;
     h->tensor = i + 1;
-    while (c->hbm[i].bytes >> shift > HBM_BUCKETS) shift++;
-    if (!open_region(c, h, (uint64_t)(uintptr_t)c->hbm[i].data, c->hbm[i].bytes, shift))
+    while (c->run->blocks[i].bytes >> shift > HBM_BUCKETS) shift++;
+    if (!open_region(c, h, (uint64_t)(uintptr_t)c->run->blocks[i].data, c->run->blocks[i].bytes,
+                     shift))
       return false;
   }
   for (uint32_t i = 0; i < pipes; i++) {
@@ -365,7 +366,7 @@ static void check_indexed_view(vm_core *c, unsigned e, const vm_view *v, vm_ck_a
 }
 
 static void check_view(vm_core *c, unsigned e, const vm_view *v, vm_ck_access *a) {
-  if (!v->at || v->elems == 0 || v->num[0] == 0 || c->ended) return;
+  if (!v->at || v->elems == 0 || v->num[0] == 0 || c->run->ended) return;
   if (v->place) {
     check_indexed_view(c, e, v, a);
     return;

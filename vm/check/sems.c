@@ -122,7 +122,7 @@ void vm_ck_note_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
 
 /* The component that an arriving update belongs to. */
 static unsigned comp_of_event(const vm_core *c, const vm_event *ev) {
-  const vm_core *by = ev->peer ? c->peer : c;
+  const vm_core *by = ev->peer ? vm_other_core(c) : c;
   const isa_insn *in = &by->code->code[ev->from].insns[ev->pc];
   unsigned e = vm_ck_unit(by, ev->from);
   if (ev->update == ISA_UPD_dma)
@@ -154,8 +154,9 @@ static void overwritten(vm_core *c, vm_ck_sem_log *l, unsigned sem, const vm_ck_
 void vm_check_arrival(vm_core *c, const vm_event *ev) {
   struct vm_check *k = c->check;
   k->has_arriving = false;
-  k->change_by = ev->from < ISA_NENGINES ? (uint8_t)vm_ck_unit(ev->peer ? c->peer : c, ev->from)
-                                         : VM_CK_ENGINES;
+  k->change_by = ev->from < ISA_NENGINES
+                     ? (uint8_t)vm_ck_unit(ev->peer ? vm_other_core(c) : c, ev->from)
+                     : VM_CK_ENGINES;
   k->change_pc = ev->pc;
   if (!vm_ck_has(c, VM_CHECK_RACE) || ev->from >= ISA_NENGINES) return;
   unsigned sem = vm_ck_sem(c->number, ev->sem);

@@ -19,8 +19,8 @@ static bool open_shadow(vm_core *c, vm_ck_shadow *s, uint64_t bytes) {
 static vm_ck_shadow *tensor_shadow(const vm_core *c, const vm_view *v, uint64_t *off) {
   struct vm_check *k = c->check;
   for (uint32_t i = 0; k->hbm && i < c->prog->ntensors && v->space == ISA_HBM; i++) {
-    *off = (uint64_t)(uintptr_t)v->at - (uint64_t)(uintptr_t)c->hbm[i].data;
-    if (*off < c->hbm[i].bytes) return k->hbm[i].at ? &k->hbm[i] : NULL;
+    *off = (uint64_t)(uintptr_t)v->at - (uint64_t)(uintptr_t)c->run->blocks[i].data;
+    if (*off < c->run->blocks[i].bytes) return k->hbm[i].at ? &k->hbm[i] : NULL;
   }
   return NULL;
 }
@@ -123,7 +123,7 @@ bool vm_ck_shadows_start(vm_core *c) {
   const isa_program *p = c->prog;
   bool uninit = vm_ck_has(c, VM_CHECK_UNINIT), own = false;
   for (uint32_t i = 0; i < p->ntiles; i++) own |= p->tiles[i].own;
-  k->shadowed = uninit || (own && vm_ck_has(c, VM_CHECK_OVERLAP) && !c->timing_only);
+  k->shadowed = uninit || (own && vm_ck_has(c, VM_CHECK_OVERLAP) && !c->run->timing_only);
   if (!k->shadowed) return true;
   for (unsigned core = 0; core < p->ncores; core++)
     if (!open_shadow(c, &k->sbuf[core], c->mem.sbuf_size) ||
@@ -140,8 +140,8 @@ bool vm_ck_shadows_start(vm_core *c) {
 static void note_read(void *ud, uint32_t tensor) {
   const vm_core *c = ud;
   unsigned role = c->prog->tensors[tensor].role;
-  if ((role == ISA_TEMP || role == ISA_OUTPUT) && !c->hbm[tensor].borrowed)
-    c->check->hbm[tensor].bytes = c->hbm[tensor].bytes;
+  if ((role == ISA_TEMP || role == ISA_OUTPUT) && !c->run->blocks[tensor].borrowed)
+    c->check->hbm[tensor].bytes = c->run->blocks[tensor].bytes;
 }
 
 bool vm_ck_uninit_start(vm_core *c) {

@@ -4,16 +4,14 @@
 
 #include <string.h>
 
-static void give_cores(vm_core *lead, vm_debug *d) {
-  for (vm_core *c = lead; c; c = vm_next_core(c)) c->debug = d;
+static void give_cores(const vm_run *r, vm_debug *d) {
+  for (unsigned i = 0; i < r->n; i++) r->cores[i]->debug = d;
 }
 
 static vm_debug *debug_of(vm_core *c) {
-  if (!c->debug) give_cores(c->lead, isa_zalloc(&c->al, sizeof *c->debug));
+  if (!c->debug) give_cores(c->run, isa_zalloc(&c->al, sizeof *c->debug));
   return c->debug;
 }
-
-static vm_core *core_of(vm_core *c, const vm_stop *s) { return s->core == c->number ? c : c->peer; }
 
 /* Whether the stop is of that kind, about engine e of c. */
 static bool is_of(const vm_stop *s, unsigned kind, const vm_core *c, unsigned e) {
@@ -30,16 +28,17 @@ static void patch(vm_core *c, unsigned e, uint32_t pc) {
     if (is_of(&d->v[i], VM_STOP_PC, c, e) && d->v[i].pc == pc) u->op = VM_U_STOP;
 }
 static void patch_at(vm_core *c, const vm_stop *s) {
-  if (s->kind == VM_STOP_PC) patch(core_of(c, s), s->engine, s->pc);
+  if (s->kind == VM_STOP_PC) patch(vm_core_at(c, s->core), s->engine, s->pc);
 }
 
-static void patch_all(vm_core *lead) {
-  const vm_debug *d = lead->debug;
-  for (vm_core *c = lead; c; c = vm_next_core(c))
+static void patch_all(const vm_run *r) {
+  vm_core *c = r->cores[0];
+  const vm_debug *d = c->debug;
+  for (unsigned i = 0; i < r->n; c = r->cores[++i])
     for (unsigned e = 0; e < ISA_NENGINES; e++)
       for (uint32_t pc = 0; pc < c->eng[e].code->n; pc++)
         c->uops[e][pc].op = d->done ? VM_U_STOP : vm_uop_of(&c->eng[e].code->insns[pc]).op;
-  for (uint32_t i = 0; i < d->n; i++) patch_at(lead, &d->v[i]);
+  for (uint32_t i = 0; i < d->n; i++) patch_at(r->cores[0], &d->v[i]);
 }
 
 bool vm_debug_add(vm_core *c, const vm_stop *s, uint32_t *id) {
@@ -74,25 +73,25 @@ bool vm_debug_tell(vm_core *c, void (*fn)(void *ud, const vm_done *d), void *ud)
   bool as_before = !fn == !d->done;
   d->done = fn;
   d->done_ud = ud;
-  if (!as_before) patch_all(c->lead);
+  if (!as_before) patch_all(c->run);
   return true;
 }
 
 void vm_debug_move(vm_core *to, vm_core *c, void *ud) {
-  give_cores(to, c->debug);
-  give_cores(c, NULL);
+  give_cores(to->run, c->debug);
+  give_cores(c->run, NULL);
   if (!to->debug) return;
   to->debug->done_ud = ud;
   memset(to->debug->core, 0, sizeof to->debug->core);
   vm_debug_resume(to);
-  patch_all(to);
+  patch_all(to->run);
 }
 
 void vm_debug_end(vm_core *c) {
   if (!c->debug) return;
   isa_free(&c->al, c->debug->v, c->debug->cap * sizeof *c->debug->v);
   isa_free(&c->al, c->debug, sizeof *c->debug);
-  give_cores(c, NULL);
+  give_cores(c->run, NULL);
 }
 
 void vm_debug_resume(vm_core *c) {

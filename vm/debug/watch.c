@@ -16,8 +16,8 @@ typedef struct place {
 static place place_of(vm_core *c, const vm_stop *s) {
   const vm_region *r = &s->region;
   if (r->space == ISA_HBM) vm_hbm_use_all(c, r->tensor);
-  if (r->space == ISA_HBM) return (place){c->hbm[r->tensor].data, 0, 0, *r};
-  const vm_memory *m = s->core == c->number ? &c->mem : &c->peer->mem;
+  if (r->space == ISA_HBM) return (place){c->run->blocks[r->tensor].data, 0, 0, *r};
+  const vm_memory *m = &vm_core_at(c, s->core)->mem;
   if (r->space == ISA_PSUM) return (place){m->psum, m->psum_pitch, s->core, *r};
   return (place){m->sbuf, m->sbuf_pitch, s->core, *r};
 }
@@ -130,7 +130,7 @@ static void tell_flight(vm_core *c, unsigned e, const vm_flight *f) {
                .reg = -1,
                .min = INFINITY,
                .max = -INFINITY};
-  if (!c->timing_only) vm_each_view(c, f->in, &f->a, add_numbers, &(struct sums){&en->dp, &d});
+  if (!c->run->timing_only) vm_each_view(c, f->in, &f->a, add_numbers, &(struct sums){&en->dp, &d});
   c->debug->done(c->debug->done_ud, &d);
 }
 
@@ -210,5 +210,5 @@ void vm_debug_moved(vm_core *c, const vm_share *s, vm_where by) {
   if (t->left > 1 || t->piece + 1 < t->pieces) return; /* the last share ends it, */
   if (twin && twin->left) return;                      /* of a sendrecv the last one of both */
   transfer_done(c, t, h);
-  if (twin) transfer_done(c->peer, twin, h);
+  if (twin) transfer_done(vm_other_core(c), twin, h);
 }

@@ -56,9 +56,9 @@ static void copy_run(const vm_core *c, const vm_walk *d, const vm_walk *s, uint6
   if (n > 1 && dense_dst && dense_src) {
     memmove(d->at, s->at, n * esize);
   } else if (n > 8 && dense_dst) {
-    c->kern.gather(d->at, s->at, (ptrdiff_t)s->step, n, esize);
+    c->run->kern.gather(d->at, s->at, (ptrdiff_t)s->step, n, esize);
   } else if (n > 8 && dense_src) {
-    c->kern.scatter(d->at, (ptrdiff_t)d->step, s->at, n, esize);
+    c->run->kern.scatter(d->at, (ptrdiff_t)d->step, s->at, n, esize);
   } else {
     switch (esize) {
     case 1: copy_strided(d->at, d->step, s->at, s->step, n, 1); break;
@@ -207,13 +207,13 @@ static const float *read_floats(const vm_core *c, vm_walk *w, float *f, uint8_t 
     copy_bits(c, &to, w, n, NEAR);
     from = raw;
   }
-  if (!there) c->kern.load[w->dtype](f, from, (size_t)n);
+  if (!there) c->run->kern.load[w->dtype](f, from, (size_t)n);
   return there ? there : f;
 }
 
 static void write_floats(const vm_core *c, vm_walk *w, const float *f, uint8_t *raw, uint64_t n) {
   bool direct = is_dense(w, n);
-  c->kern.store[w->dtype](direct ? w->at : raw, f, (size_t)n, c->eng[0].dp.cvt);
+  c->run->kern.store[w->dtype](direct ? w->at : raw, f, (size_t)n, c->eng[0].dp.cvt);
   if (direct) {
     vm_walk_advance(w, n);
   } else {
@@ -249,7 +249,7 @@ static void compute_piece(const vm_core *c, operands *o, buffers *b, uint64_t n)
   const float *sum = read_floats(c, &o->src[0], b->sum, b->raw, n);
   for (unsigned k = 1; k < o->nsrc; k++) {
     const float *x = read_floats(c, &o->src[k], b->next, b->raw, n);
-    c->kern.alu_vv[o->op](b->sum, sum, x, (size_t)n);
+    c->run->kern.alu_vv[o->op](b->sum, sum, x, (size_t)n);
     sum = b->sum;
   }
   write_floats(c, &o->dst, sum, b->raw, n);
@@ -326,7 +326,7 @@ void vm_dma_move_elements(const vm_core *c, const vm_share *s, uint64_t e0, uint
     move_guided(c, &o, &b, e1 - e0);
   else
     move(c, &o, &b, e1 - e0);
-  const vm_work *w = c->mem.threads; /* one thread sees what it has written; see also vm_run */
+  const vm_work *w = c->run->threads; /* one thread sees what it has written; see also vm_run */
   if (s->t->large && w && w->threads > 1) vm_kern_streamed();
 }
 

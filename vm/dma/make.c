@@ -290,7 +290,7 @@ static bool make_rows(vm_core *c, const vm_engine *e, const isa_insn *in, const 
   t->dst_indexed = operand == 0;
   for (unsigned k = 0; k < o->nsrc; k++)
     if (pattern(c, o->src[k])->index_kind) t->src_indexed = (int16_t)k;
-  const vm_block *b = &c->hbm[ap->base - 1];
+  const vm_block *b = &c->run->blocks[ap->base - 1];
   uint64_t at = (uint64_t)(uintptr_t)b->data;
   t->whole = (vm_box){.space = ISA_HBM, .p1 = 1, .lo = at, .hi = at + b->bytes};
   return true;
@@ -312,8 +312,8 @@ static bool make_views(vm_core *c, const vm_engine *e, const isa_insn *in, const
 static bool turn_to_other(vm_core *c, const isa_insn *in, const vm_dma_ops *o, vm_transfer *t,
                           isa_error *err) {
   if (!check_overlap(c, in, o, t, err)) return false;
-  const vm_engine *other = &c->peer->eng[t->other];
-  vm_resolver r = {.c = c->peer, .e = other, .err = err};
+  const vm_engine *other = &vm_other_core(c)->eng[t->other];
+  vm_resolver r = {.c = vm_other_core(c), .e = other, .err = err};
   return vm_resolve_ap(&r, other->code->insns[t->other_pc].u.SENDRECV.dst, &t->dst);
 }
 
@@ -493,7 +493,9 @@ isa_status vm_dma_place_rings(vm_core *c, isa_error *e) {
     const isa_queue *q = &c->code->queues[i];
     uint64_t bytes, at;
     if (!ring_bytes(c, q, &bytes, e)) return e->status;
-    isa_status s = bytes ? vm_hbm_alloc(c->mem.hbm, bytes, VM_HBM_RING, q->name, c, &at) : ISA_OK;
+    isa_status s =
+        bytes ? vm_hbm_alloc(c->run->stack->addresses, bytes, VM_HBM_RING, q->name, c->run, &at)
+              : ISA_OK;
     if (s != ISA_OK) return s;
   }
   return ISA_OK;

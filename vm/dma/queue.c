@@ -177,15 +177,21 @@ static void time_packet(const vm_core *c, const vm_share *s, uint64_t bytes, uin
                     n * c->cost[VM_DMA_ELEMENT] * (VM_NS / 1000);
 }
 
+static uint32_t active_on(const vm_stack *s) {
+  uint32_t n = 0;
+  for (unsigned i = 0; i < s->n; i++) n += s->cores[i]->hbm_active;
+  return n;
+}
+
 /* The engine's time for a share's next `bytes` at the current rate. Engines that are at work, of
- * both cores of a pair, have equal parts of their stack, whose reads and writes are one traffic; a
+ * all cores of a stack of HBM, have equal parts of it, whose reads and writes are one traffic; a
  * transfer's own shares count from the start, since a DGE's share is one packet. A static ring's
  * packets are no faster than the engine can take descriptors. A share ends with its semaphore
  * update. */
 static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, bool opens,
                            bool last) {
   vm_transfer *t = s->t;
-  uint32_t active = c->hbm_active + (c->peer ? c->peer->hbm_active : 0);
+  uint32_t active = active_on(c->run->stack);
   uint32_t sharing = !t->hbm_bytes ? 0 : active > t->shares ? active : t->shares;
   if (s->sent || bytes != t->packet.bytes || sharing != t->packet.sharing)
     time_packet(c, s, bytes, sharing);
@@ -270,7 +276,7 @@ static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
     if (--t->left == 0) vm_dma_release_transfer(c, t);
     return;
   }
-  vm_core *peer = c->peer;
+  vm_core *peer = vm_other_core(c);
   t->finished |= (uint16_t)(1u << ring);
   if (t->twin->finished >> ring & 1) {
     peer->now = vm_time_later(peer->now, c->now);
@@ -307,7 +313,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     s->item.done = c->now;
     vm_protect(c, s->item.dst, 1, &s->item);
     if (c->check) vm_check_move(c, s);
-    if (!c->timing_only) {
+    if (!c->run->timing_only) {
       vm_dma_use(c, s);
       late = vm_batch_share(c, s);
     }
@@ -395,7 +401,7 @@ void vm_dma_event(vm_core *c, unsigned dma) {
     return; /* it was armed for a share that came while a packet was moving */
   if (d->busy) end_packet(c, dma);
   d->armed = d->armed && d->armed_at > c->now;
-  for (int q; (q = pick(c, dma, &later)) >= 0 && !c->ended;) {
+  for (int q; (q = pick(c, dma, &later)) >= 0 && !c->run->ended;) {
     const vm_share *s = c->rings[q][dma].head;
     if (s->sent < s->bytes) {
       begin_packet(c, dma, (unsigned)q);

@@ -73,7 +73,7 @@ static vm_transfer *make_piece(vm_core *c, unsigned e, const isa_insn *in, unsig
   t->piece = (uint8_t)piece;
   if (in->op == ISA_OP_sendrecv) {
     t->other = (uint8_t)other;
-    t->other_pc = c->peer->eng[other].pc;
+    t->other_pc = vm_other_core(c)->eng[other].pc;
   }
   if (vm_dma_make(c, en, in, t, err)) return t;
   vm_dma_release_transfer(c, t);
@@ -224,7 +224,7 @@ static vm_transfer *start_half(vm_core *c, unsigned e, unsigned other, vm_time *
 
 bool vm_dma_swap(vm_core *c, unsigned e, unsigned other, vm_time from[2]) {
   vm_transfer *mine = start_half(c, e, other, &from[0]);
-  vm_transfer *theirs = mine ? start_half(c->peer, other, e, &from[1]) : NULL;
+  vm_transfer *theirs = mine ? start_half(vm_other_core(c), other, e, &from[1]) : NULL;
   if (!theirs) return false;
   mine->twin = theirs;
   theirs->twin = mine;

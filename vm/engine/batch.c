@@ -64,20 +64,20 @@ struct vm_batch *vm_batch_new(const isa_alloc *al) {
 
 void vm_batch_free(const isa_alloc *al, struct vm_batch *b) { isa_free(al, b, sizeof *b); }
 
-void vm_batch_begin(vm_core *lead) {
-  struct vm_batch *b = lead->mem.batch;
-  b->threads = lead->mem.threads;
-  b->work = lead->mem.work;
-  b->at_once = lead->check || lead->debug || lead->hooks.event;
+void vm_batch_begin(vm_run *r) {
+  struct vm_batch *b = r->batch;
+  b->threads = r->threads;
+  b->work = r->cores[0]->mem.work;
+  b->at_once = r->cores[0]->check || r->cores[0]->debug || r->hooks.event;
   b->eager = b->threads && b->threads->eager;
   b->counts = b->threads && b->threads->threads > 1;
   b->next->eager = b->going->eager = b->eager;
   vm_work_resume(b->threads);
 }
 
-void vm_batch_end(vm_core *lead) {
-  vm_batch_settle(lead, NULL);
-  vm_work_pause(lead->mem.batch->threads);
+void vm_batch_end(vm_run *r) {
+  vm_batch_settle(r->cores[0], NULL);
+  vm_work_pause(r->batch->threads);
 }
 
 static bool several(const struct vm_batch *b) { return !vm_work_alone(b->threads); }
@@ -172,7 +172,7 @@ static void settle_product(struct vm_batch *b, const vm_item *it) {
 }
 
 void vm_batch_settle(vm_core *c, const vm_item *it) {
-  struct vm_batch *b = c->lead->mem.batch;
+  struct vm_batch *b = c->run->batch;
   if (!it || vm_pile_meets(b->next, it, NULL)) {
     flush(b);
   } else {
@@ -222,7 +222,7 @@ static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_fligh
     flush(b);
   else
     finish_going(b);
-  if (!c->ended) run_now(b, c, e, f);
+  if (!c->run->ended) run_now(b, c, e, f);
 }
 
 /* Whether it begins no pile: it takes less than WORTH even if all that it moves are bytes. */
@@ -233,7 +233,7 @@ static bool is_brief(const struct vm_batch *b, const vm_flight *f) {
 }
 
 void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
-  struct vm_batch *b = c->lead->mem.batch;
+  struct vm_batch *b = c->run->batch;
   vm_lanes l;
   if (add_turn(b, c, e, f)) return;
   bool cut = vm_lanes_rows[f->in->op].least > 0, starts = nothing_waits(b) && !b->eager;
@@ -288,7 +288,7 @@ static void move_now(struct vm_batch *b, vm_core *c, vm_share *s) {
 }
 
 bool vm_batch_share(vm_core *c, vm_share *s) {
-  struct vm_batch *b = c->lead->mem.batch;
+  struct vm_batch *b = c->run->batch;
   if (nothing_waits(b) && is_light(b, s->t)) {
     settle_product(b, &s->item);
     move_now(b, c, s);

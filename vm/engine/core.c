@@ -2,10 +2,9 @@
 #include "engine.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
+#include "../dma/hbm.h"
 #include "../check/check.h"
 #include "../debug/debug.h"
-
-#include "../dma/hbm.h"
 
 #include <string.h>
 
@@ -18,43 +17,43 @@ enum { SEARCHED = 32 };
 enum { FLIGHTS_BYTES = VM_FLIGHTS * sizeof(vm_flight) };
 
 /* Address and host memory of a tensor, unless they are given. */
-static isa_status place_tensor(vm_core *c, const isa_tensor *t, vm_block *b) {
+static isa_status place_tensor(vm_run *r, const isa_tensor *t, vm_block *b) {
   if (!b->placed) {
-    isa_status s = vm_hbm_alloc(c->mem.hbm, t->bytes, VM_HBM_PROGRAM, t->name, c, &b->address);
+    isa_status s =
+        vm_hbm_alloc(r->stack->addresses, t->bytes, VM_HBM_PROGRAM, t->name, r, &b->address);
     if (s != ISA_OK) return s;
   }
   if (b->data) return ISA_OK;
   b->bytes = t->bytes;
   bool zero = !t->data && !b->filled;
-  if (zero && c->prog->ntensors <= SEARCHED && (b->data = vm_pool_find(c->mem.pool, t->bytes))) {
+  if (zero && r->prog->ntensors <= SEARCHED && (b->data = vm_pool_find(r->pool, t->bytes))) {
     b->stale = t->bytes;
-    c->stale++;
+    r->stale++;
     return ISA_OK;
   }
-  b->data = vm_pool_take(c->mem.pool, &c->al, t->bytes, zero);
+  b->data = vm_pool_take(r->pool, &r->al, t->bytes, zero);
   if (!b->data) return ISA_NOMEM;
   if (t->data) memcpy(b->data, t->data, (size_t)t->bytes);
   return ISA_OK;
 }
 
-static isa_status place_tensors(vm_core *c) {
-  const isa_program *p = c->prog;
+static isa_status place_tensors(vm_run *r, const vm_block *given) {
+  uint32_t n = r->prog->ntensors;
   isa_status s = ISA_OK;
-  if (c->number) { /* both use the same HBM */
-    c->hbm = c->lead->hbm;
-    return ISA_OK;
-  }
-  if (p->ntensors && !(c->hbm = isa_zalloc(&c->al, p->ntensors * sizeof *c->hbm))) return ISA_NOMEM;
-  for (uint32_t i = 0; i < p->ntensors && s == ISA_OK; i++) {
-    if (c->mem.given) c->hbm[i] = c->mem.given[i];
-    s = place_tensor(c, &p->tensors[i], &c->hbm[i]);
+  r->placed = true;
+  if (n && !(r->blocks = isa_zalloc(&r->al, n * sizeof *r->blocks))) return ISA_NOMEM;
+  for (uint32_t i = 0; i < n && s == ISA_OK; i++) {
+    if (given) r->blocks[i] = given[i];
+    s = place_tensor(r, &r->prog->tensors[i], &r->blocks[i]);
   }
   return s;
 }
 
-void vm_core_release(vm_core *c) {
-  if (c->mem.hbm) vm_hbm_release_all(c->mem.hbm, c);
-  c->mem.hbm = NULL;
+void vm_run_release(vm_run *r) {
+  if (!r->placed) return;
+  vm_stack_leave(r);
+  vm_hbm_release_all(r->stack->addresses, r);
+  r->placed = false;
 }
 
 static bool load_engine(vm_core *c, unsigned e) {
@@ -63,13 +62,13 @@ static bool load_engine(vm_core *c, unsigned e) {
   en->code = code;
   en->state = code->n ? VM_READY : VM_HALTED;
   en->table = -1;
-  en->dp.k = &c->kern;
+  en->dp.k = &c->run->kern;
   en->dp.target = c->target;
   en->dp.engine = (uint8_t)e;
   en->dp.psum = c->mem.psum;
   en->dp.psum_pitch = c->mem.psum_pitch;
   vm_dp_lend(&en->dp, c->mem.work->floats);
-  en->dp.threads = c->mem.threads;
+  en->dp.threads = c->run->threads;
   if (!code->n) return true;
   c->uops[e] = isa_zalloc(&c->al, code->n * sizeof(vm_uop));
   if (!c->uops[e]) return false;
@@ -79,7 +78,7 @@ static bool load_engine(vm_core *c, unsigned e) {
   if (!en->ran) return false;
   if (e == ISA_ENG_sync) /* no data path */
     return true;
-  en->flights = vm_pool_find(c->mem.pool, FLIGHTS_BYTES);
+  en->flights = vm_pool_find(c->run->pool, FLIGHTS_BYTES);
   if (!en->flights) en->flights = c->al.fn(c->al.ud, NULL, 0, FLIGHTS_BYTES);
   return en->flights != NULL;
 }
@@ -95,27 +94,8 @@ static void load_tensor_engine(vm_core *c) {
   d->psum_written = t->psum_written;
 }
 
-isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
-                         const vm_memory *mem, const vm_kern *kern, unsigned cvt, isa_error *e) {
-  c->al = *al;
-  c->target = p->target;
-  c->prog = p;
-  c->code = &p->cores[c->number];
-  c->lead = c->number ? c->peer : c;
-  c->kern = *kern;
-  c->mem = *mem;
-  vm_pool_hold(c->mem.pool);
-  c->items.next = c->items.prev = &c->items;
-  c->until_clock = 1;
-  isa_buf_init(&c->fault.insn, al);
-  isa_buf_init(&c->fault.text, al);
-  for (unsigned i = 0; i < VM_NCOSTS; i++)
-    c->cost_values[i] = vm_cost_rows[i].value[p->target->gen - ISA_GEN2];
-  c->cost = c->cost_values;
-  isa_status s = place_tensors(c);
-  if (s == ISA_OK) s = vm_dma_place_rings(c, e);
-  if (s == ISA_LIMIT) isa_fail(e, s, ISA_NOFIELD, "%s", isa_buf_str(&mem->hbm->refused));
-  c->hbm_bytes = mem->hbm->used;
+static isa_status start_core(vm_core *c, unsigned cvt, isa_error *e) {
+  isa_status s = vm_dma_place_rings(c, e);
   for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
     c->eng[i].dp.cvt = cvt;
     if (!load_engine(c, i)) s = ISA_NOMEM;
@@ -123,48 +103,103 @@ isa_status vm_core_start(vm_core *c, const isa_alloc *al, const isa_program *p,
   if (s == ISA_OK) load_tensor_engine(c);
   for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
     if (c->eng[i].state == VM_READY) vm_post(c, VM_E_SEQ, i, 0, 0);
-    s = c->lead->fault.status;
+    s = c->run->fault.status;
   }
-  if (s == ISA_NOMEM) isa_fail(e, s, ISA_NOFIELD, "out of host memory while placing the program");
-  if (s != ISA_OK) vm_core_end(c);
   return s;
 }
 
-static void unlink_items(vm_core *c) {
-  vm_item *head = &c->lead->items;
+/* The next core of r, with that memory; NULL: out of memory. */
+static vm_core *add_core(vm_run *r, const vm_memory *mem) {
+  vm_core *c = vm_pool_take(r->pool, &r->al, sizeof *c, true);
+  if (!c) return NULL;
+  c->number = (uint8_t)r->n;
+  c->run = r;
+  c->al = r->al;
+  c->prog = r->prog;
+  c->target = r->prog->target;
+  c->code = &r->prog->cores[c->number];
+  c->cost = r->cost_values;
+  c->mem = *mem;
+  r->cores[r->n++] = c;
+  return c;
+}
+
+isa_status vm_run_start(vm_run *r, const vm_host *h, const isa_program *p, const vm_memory *mem,
+                        isa_error *e) {
+  r->al = h->al;
+  r->prog = p;
+  r->kern = *h->kern;
+  r->stack = h->stack;
+  r->threads = h->threads;
+  r->pool = h->pool;
+  vm_pool_hold(r->pool);
+  r->batch = mem[0].batch;
+  r->items.next = r->items.prev = &r->items;
+  r->until_clock = 1;
+  isa_buf_init(&r->fault.insn, &r->al);
+  isa_buf_init(&r->fault.text, &r->al);
+  for (unsigned i = 0; i < VM_NCOSTS; i++)
+    r->cost_values[i] = vm_cost_rows[i].value[p->target->gen - ISA_GEN2];
+  isa_status s = place_tensors(r, h->given);
+  for (unsigned i = 0; i < p->ncores && s == ISA_OK; i++)
+    if (!add_core(r, &mem[i])) s = ISA_NOMEM;
+  if (s == ISA_OK && !vm_stack_join(r)) {
+    isa_fail(e, ISA_ARG, ISA_NOFIELD, "the stack of HBM serves other cores already");
+    s = ISA_ARG;
+  }
+  for (unsigned i = 0; i < p->ncores && s == ISA_OK; i++) {
+    s = start_core(r->cores[i], h->cvt, e);
+    if (i == 0) r->hbm_bytes = r->stack->addresses->used;
+  }
+  if (s == ISA_LIMIT) isa_fail(e, s, ISA_NOFIELD, "%s", isa_buf_str(&r->stack->addresses->refused));
+  if (s == ISA_NOMEM) isa_fail(e, s, ISA_NOFIELD, "out of host memory while placing the program");
+  if (s != ISA_OK) vm_run_end(r);
+  return s;
+}
+
+/* ---- End ---------------------------------------------------------------------------------- */
+
+static void unlink_items(vm_run *r) {
+  vm_item *head = &r->items;
   for (vm_item *it = head->next, *next; it && it != head; it = next) {
     next = it->next;
-    if (it->core == c->number) vm_item_unlink(c, it);
+    vm_item_unlink(r->cores[it->core], it);
   }
 }
 
-static void free_tensors(vm_core *c) {
-  for (uint32_t i = 0; c->hbm && i < c->prog->ntensors; i++) {
-    vm_block *b = &c->hbm[i];
-    if (b->pieces) isa_free(&c->al, b->pieces, (vm_pieces_of(b->bytes) + 1) * sizeof *b->pieces);
-    if (!b->borrowed && !b->lent) vm_pool_give(c->mem.pool, &c->al, b->data, b->bytes);
+static void free_tensors(vm_run *r) {
+  for (uint32_t i = 0; r->blocks && i < r->prog->ntensors; i++) {
+    vm_block *b = &r->blocks[i];
+    if (b->pieces) isa_free(&r->al, b->pieces, (vm_pieces_of(b->bytes) + 1) * sizeof *b->pieces);
+    if (!b->borrowed && !b->lent) vm_pool_give(r->pool, &r->al, b->data, b->bytes);
   }
-  if (c->hbm) isa_free(&c->al, c->hbm, c->prog->ntensors * sizeof *c->hbm);
+  if (r->blocks) isa_free(&r->al, r->blocks, r->prog->ntensors * sizeof *r->blocks);
 }
 
-void vm_core_end(vm_core *c) {
-  unlink_items(c);
-  vm_core_release(c);
+static void end_core(vm_core *c) {
+  vm_run *r = c->run;
   vm_dma_free(c);
-  if (!c->number) {
-    vm_path_free(c);
-    vm_check_end(c);
-    vm_debug_end(c);
-    free_tensors(c);
-  }
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     isa_free(&c->al, c->uops[e], c->code->code[e].n * sizeof(vm_uop));
     isa_free(&c->al, c->eng[e].ran, c->code->code[e].n * sizeof *c->eng[e].ran);
-    vm_pool_give(c->mem.pool, &c->al, c->eng[e].flights, FLIGHTS_BYTES);
+    vm_pool_give(r->pool, &c->al, c->eng[e].flights, FLIGHTS_BYTES);
     vm_keep_free(c, e);
   }
   isa_free(&c->al, c->events.v, c->events.cap * sizeof *c->events.v);
-  isa_buf_free(&c->fault.insn);
-  isa_buf_free(&c->fault.text);
-  vm_pool_drop(c->mem.pool);
+  vm_pool_give(r->pool, &r->al, c, sizeof *c);
+}
+
+void vm_run_end(vm_run *r) {
+  unlink_items(r);
+  vm_run_release(r);
+  if (r->n) {
+    vm_path_free(r->cores[0]);
+    vm_check_end(r->cores[0]);
+    vm_debug_end(r->cores[0]);
+  }
+  for (unsigned i = r->n; i-- > 0;) end_core(r->cores[i]);
+  free_tensors(r);
+  isa_buf_free(&r->fault.insn);
+  isa_buf_free(&r->fault.text);
+  vm_pool_drop(r->pool);
 }

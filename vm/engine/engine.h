@@ -74,8 +74,8 @@ bool vm_hbm_is_stale(const vm_core *c, const vm_box *box);
 struct vm_batch *vm_batch_new(const isa_alloc *al);
 void vm_batch_free(const isa_alloc *al, struct vm_batch *b);
 /* Before events run, and after that. */
-void vm_batch_begin(vm_core *lead);
-void vm_batch_end(vm_core *lead);
+void vm_batch_begin(vm_run *r);
+void vm_batch_end(vm_run *r);
 /* The end of a flight of engine e has come: does what it does, now or later. If its handler fails,
  * the run faults. */
 void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f);

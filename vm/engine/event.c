@@ -132,7 +132,7 @@ void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by) {
   e->peer = by.peer;
   e->value = u->value;
   e->pc = by.pc;
-  e->node = (by.peer ? c->peer : c)->cause;
+  e->node = (by.peer ? vm_other_core(c) : c)->cause;
 }
 
 bool vm_post_restored(vm_core *c, const vm_event *restored) {

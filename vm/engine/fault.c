@@ -6,16 +6,16 @@
 static void put_origin(vm_core *c, const isa_code *code, uint32_t pc) {
   isa_line at = code->lines && pc < code->n ? code->lines[pc] : (isa_line){0};
   if (!at.file || !at.call) return;
-  isa_buf_printf(&c->fault.text, "\n  at %s:%u", c->prog->files[at.file - 1], at.line);
-  isa_print_calls(c->prog, at, &c->fault.text);
+  isa_buf_printf(&c->run->fault.text, "\n  at %s:%u", c->prog->files[at.file - 1], at.line);
+  isa_print_calls(c->prog, at, &c->run->fault.text);
 }
 
 void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) {
-  vm_fault_record *f = &c->lead->fault;
+  vm_fault_record *f = &c->run->fault;
   bool goes_on = status == ISA_STOPPED;
   if (f->status == ISA_OK && !goes_on) vm_check_stop(c); /* this may itself raise a fault */
   if (f->status != ISA_OK) return;                       /* the first fault is the one to read */
-  const vm_core *of = at.peer ? c->peer : c;
+  const vm_core *of = at.peer ? vm_other_core(c) : c;
   f->status = status;
   f->core = of->number;
   f->engine = at.engine;
@@ -32,8 +32,7 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
   va_end(ap);
   if (f->insn.len && status == ISA_FAULT) put_origin(c, &of->code->code[at.engine], at.pc);
   if (status == ISA_LIMIT) vm_check_put_stuck(c, &f->text);
-  c->ended = true;
-  if (c->peer) c->peer->ended = true; /* while core 1 starts, core 0 has no peer yet */
+  c->run->ended = true;
 }
 
 static void put_line(const vm_core *c, isa_line at, isa_buf *out) {

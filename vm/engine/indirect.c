@@ -28,9 +28,9 @@ bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_vi
   v->lo = INT32_MAX;
   v->hi = INT32_MIN;
   for (uint64_t i = 0; i < v->elems; i++) {
-    int64_t offset = c->timing_only ? 0
-                     : in->given    ? (int32_t)isa_get32(in->given + 4 * i)
-                                    : offset_at(index, i, group);
+    int64_t offset = c->run->timing_only ? 0
+                     : in->given         ? (int32_t)isa_get32(in->given + 4 * i)
+                                         : offset_at(index, i, group);
     int64_t at = in->offset + offset * v->esize;
     if (at < in->lo || at + v->esize > in->hi)
       return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD,
@@ -91,7 +91,7 @@ bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const
   uint64_t bits[WORDS] = {0};
   vm_box d, s;
   vm_view_box(c, dst, &d);
-  if (!d.space || c->timing_only) return true;
+  if (!d.space || c->run->timing_only) return true;
   uint64_t twice = find_or_mark(c, dst, bits, true);
   if (twice < dst->elems)
     return isa_fail(err, ISA_FAULT, ISA_NOFIELD,

@@ -21,7 +21,7 @@ void vm_item_touch(vm_core *c, const vm_item *it) {
 }
 
 void vm_item_link(vm_core *c, vm_item *it) {
-  vm_item *head = &c->lead->items;
+  vm_item *head = &c->run->items;
   it->core = c->number;
   it->next = head;
   it->prev = head->prev;
@@ -78,7 +78,7 @@ bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v) {
   it->copies->place = v->place;
   vm_view dense;
   vm_view_dense(&dense, v, block);
-  vm_copy_bits(&c->kern, &dense, v);
+  vm_copy_bits(&c->run->kern, &dense, v);
   *v = dense;
   return true;
 }
@@ -131,11 +131,10 @@ static bool follows(const vm_core *c, const vm_item *self, const vm_item *it) {
 }
 
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
-  for (unsigned i = 0; i < n; i++)
-    vm_memory_wrote(dst[i].core == c->number || !c->peer ? &c->mem : &c->peer->mem, &dst[i]);
-  if (c->timing_only) return;
-  for (unsigned i = 0; c->lead->watched && i < n; i++) vm_hbm_wrote(c, &dst[i]);
-  const vm_item *head = &c->lead->items;
+  for (unsigned i = 0; i < n; i++) vm_memory_wrote(&vm_core_at(c, dst[i].core)->mem, &dst[i]);
+  if (c->run->timing_only) return;
+  for (unsigned i = 0; c->run->watched && i < n; i++) vm_hbm_wrote(c, &dst[i]);
+  const vm_item *head = &c->run->items;
   const vm_transfer *apart = NULL; /* most often the shares of one follow one another */
   for (vm_item *it = head->next; it != head; it = it->next) {
     if (it->is_share) {
@@ -144,8 +143,7 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
       if (t == apart) continue;
     }
     if (it == self || it->staged || it->start > c->now) continue;
-    if (reads_any(it, dst, n) && !follows(c, self, it))
-      stage(it->core == c->number ? c : c->peer, it);
+    if (reads_any(it, dst, n) && !follows(c, self, it)) stage(vm_core_at(c, it->core), it);
   }
 }
 
@@ -394,7 +392,7 @@ static vm_verdict prepare(vm_core *c, unsigned e, vm_flight *f, vm_known known) 
   if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
   if (!ok) return refuse(c, e, &err);
   find_boxes(c, f);
-  if (r.moved && !c->timing_only && boxes_meet(&f->item) && !check_moved(c, f, &err)) {
+  if (r.moved && !c->run->timing_only && boxes_meet(&f->item) && !check_moved(c, f, &err)) {
     free_blocks(c, &f->item);
     return refuse(c, e, &err);
   }
@@ -470,7 +468,7 @@ static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_engine *en = &c->eng[e];
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
   if (c->check) vm_check_execute(c, e, f);
-  if (!c->timing_only) vm_batch_flight(c, e, f);
+  if (!c->run->timing_only) vm_batch_flight(c, e, f);
   if (c->check) vm_check_executed(c, e, f);
   if (c->debug) vm_debug_executed(c, e, f);
   count_work(c, en, f);
@@ -493,7 +491,7 @@ void vm_flight_done(vm_core *c, unsigned e, uint32_t slot) {
   c->cause = f->node;
   if (f->in->upd.kind != ISA_UPD_none && !f->in->upd.at_read)
     vm_sem_post(c, &f->in->upd, c->now, vm_at_pc(e, f->pc));
-  while (en->nflights && en->flights[en->first].finished && !c->ended) {
+  while (en->nflights && en->flights[en->first].finished && !c->run->ended) {
     execute(c, e, &en->flights[en->first]);
     en->first = (en->first + 1) % VM_FLIGHTS;
     en->nflights--;

@@ -146,7 +146,7 @@ static void go_on(const side *s, vm_time heard, vm_time at) {
 /* Its own source was checked when it came (not_ready). */
 bool vm_meet_operands(vm_resolver *r, vm_flight *f) {
   struct vm_SENDRECV_GPSIMD *a = &f->a.SENDRECV_GPSIMD;
-  vm_core *peer = r->c->peer;
+  vm_core *peer = vm_other_core(r->c);
   const vm_engine *other = &peer->eng[f->other];
   vm_resolver there = {.c = peer, .e = other, .err = r->err};
   memset(a, 0, sizeof *a);
@@ -235,9 +235,9 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
   }
   me.en->state = VM_MEETING;
   me.en->wait_since = c->now;
-  int other = first_at(c->peer, isa_insn_pipe(in));
+  int other = first_at(vm_other_core(c), isa_insn_pipe(in));
   if (other < 0) return VM_STALL;
-  side you = side_of(c->peer, (unsigned)other);
+  side you = side_of(vm_other_core(c), (unsigned)other);
   you.c->now = vm_time_later(you.c->now, c->now);
   const vm_time mine = known(&me, c->now, you.en->wait_since);
   const vm_time yours = known(&you, you.en->wait_since, c->now);

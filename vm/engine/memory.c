@@ -205,13 +205,13 @@ void vm_pool_give_array(vm_pool *p, const isa_alloc *al, void *data, uint32_t ca
 enum { LARGE = 8 << 20 };
 
 bool vm_hbm_is_large(const vm_core *c, uint32_t tensor) {
-  return c->prog->tensors[tensor].role == ISA_OUTPUT && c->hbm[tensor].bytes >= LARGE;
+  return c->prog->tensors[tensor].role == ISA_OUTPUT && c->run->blocks[tensor].bytes >= LARGE;
 }
 
 /* What comes before byte hi is set to zero; lo: from there to hi it is about to be overwritten.
  * Zeros in the caches would drive out what is about to be read. */
 static void freshen(vm_core *c, uint32_t tensor, uint64_t lo, uint64_t hi) {
-  vm_block *b = &c->hbm[tensor];
+  vm_block *b = &c->run->blocks[tensor];
   uint64_t from = b->bytes - b->stale;
   if (hi <= from) return;
   if (lo > from && vm_hbm_is_large(c, tensor)) {
@@ -221,15 +221,15 @@ static void freshen(vm_core *c, uint32_t tensor, uint64_t lo, uint64_t hi) {
     memset(b->data + from, 0, (size_t)(lo - from));
   }
   b->stale = b->bytes - hi;
-  if (b->stale == 0) c->lead->stale--;
+  if (b->stale == 0) c->run->stale--;
 }
 
 /* The tensor with stale bytes that holds the box; prog->ntensors: none does. */
 static uint32_t stale_tensor(const vm_core *c, const vm_box *box) {
   uint32_t i = 0, n = c->prog->ntensors;
-  if (box->space != ISA_HBM || !c->lead->stale) return n;
+  if (box->space != ISA_HBM || !c->run->stale) return n;
   for (; i < n; i++) {
-    const vm_block *b = &c->hbm[i];
+    const vm_block *b = &c->run->blocks[i];
     uint64_t at = (uint64_t)(uintptr_t)b->data;
     if (b->stale && box->lo >= at && box->hi <= at + b->bytes) break;
   }
@@ -243,28 +243,28 @@ bool vm_hbm_is_stale(const vm_core *c, const vm_box *box) {
 void vm_hbm_use(vm_core *c, const vm_box *box, bool overwrites) {
   uint32_t i = stale_tensor(c, box);
   if (i == c->prog->ntensors) return;
-  uint64_t at = (uint64_t)(uintptr_t)c->hbm[i].data;
+  uint64_t at = (uint64_t)(uintptr_t)c->run->blocks[i].data;
   freshen(c, i, (overwrites ? box->lo : box->hi) - at, box->hi - at);
 }
 
 void vm_hbm_use_all(vm_core *c, uint32_t tensor) {
-  vm_block *b = &c->hbm[tensor];
+  vm_block *b = &c->run->blocks[tensor];
   if (b->stale) freshen(c, tensor, b->bytes, b->bytes);
 }
 
 /* ---- What has been written ----------------------------------------------------------------- */
 
 bool vm_hbm_watch(vm_core *c, uint32_t tensor) {
-  vm_block *b = &c->hbm[tensor];
+  vm_block *b = &c->run->blocks[tensor];
   if (!b->pieces) b->pieces = isa_zalloc(&c->al, (vm_pieces_of(b->bytes) + 1) * sizeof *b->pieces);
-  if (b->pieces) c->lead->watched = true;
+  if (b->pieces) c->run->watched = true;
   return b->pieces != NULL;
 }
 
 void vm_hbm_wrote(vm_core *c, const vm_box *box) {
   if (box->space != ISA_HBM || box->lo >= box->hi) return;
   for (uint32_t i = 0; i < c->prog->ntensors; i++) {
-    vm_block *b = &c->hbm[i];
+    vm_block *b = &c->run->blocks[i];
     uint64_t at = (uint64_t)(uintptr_t)b->data;
     if (!b->pieces || box->lo < at || box->lo >= at + b->bytes) continue;
     uint64_t last = (box->hi - 1 < at + b->bytes ? box->hi - 1 - at : b->bytes - 1) / VM_PIECE;

@@ -24,7 +24,7 @@ static void put_value(isa_buf *out, const vm_view *v, uint32_t p, uint64_t i) {
 
 static void begin(vm_core *c, isa_buf *out, const char *text, size_t n) {
   isa_buf_init(out, &c->al);
-  if (c->peer) isa_buf_printf(out, "core %u: ", c->number);
+  if (c->run->n > 1) isa_buf_printf(out, "core %u: ", c->number);
   isa_buf_add(out, text, n);
 }
 
@@ -34,13 +34,13 @@ static void end(vm_core *c, isa_buf *out, bool to_stderr) {
   if (out->failed)
     vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the text of a device_print");
   else
-    c->lead->hooks.print(c->lead->hooks.print_ud, to_stderr, isa_buf_str(out), out->len);
+    c->run->hooks.print(c->run->hooks.print_ud, to_stderr, isa_buf_str(out), out->len);
   isa_buf_free(out);
 }
 
 void vm_print_line(vm_core *c, const char *text, size_t n, const int64_t *value, bool to_stderr) {
   isa_buf out;
-  if (!c->lead->hooks.print) return;
+  if (!c->run->hooks.print) return;
   begin(c, &out, text, n);
   if (value) isa_buf_printf(&out, "%s%" PRId64, n ? " " : "", *value);
   isa_buf_puts(&out, "\n");
@@ -49,7 +49,7 @@ void vm_print_line(vm_core *c, const char *text, size_t n, const int64_t *value,
 
 void vm_print(vm_core *c, const char *prefix, size_t n, const vm_view *v, bool to_stderr) {
   isa_buf out;
-  if (!c->lead->hooks.print) return;
+  if (!c->run->hooks.print) return;
   begin(c, &out, prefix, n);
   isa_buf_printf(&out, "%s%s[%u, %" PRIu64 "]", n ? " " : "", isa_dtypes[v->dtype].name, v->num[0],
                  v->elems);

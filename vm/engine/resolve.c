@@ -118,7 +118,7 @@ static bool find_index(vm_resolver *r, uint32_t ap, uint64_t elems, vm_view *ind
   vm_core *c = r->c;
   if (!resolve_index(r, c->code->aps[ap - 1].index, index)) return false;
   note_hazard(r, index);
-  if (c->check && !c->timing_only && r->ready.time <= c->now)
+  if (c->check && !c->run->timing_only && r->ready.time <= c->now)
     note_index(c, r->e->dp.engine, index, elems);
   return true;
 }
@@ -150,9 +150,10 @@ static bool find_places(vm_resolver *r, uint32_t ap, int64_t offset, vm_view *v)
 
 uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap) {
   switch (ap->space) {
-  case ISA_SBUF: return vm_sbuf_of(c, c->number ^ ap->peer) + ap->part * c->mem.sbuf_pitch;
+  case ISA_SBUF:
+    return vm_sbuf_of(c, c->number ^ ap->peer) + ap->part * c->mem.sbuf_pitch;
   case ISA_PSUM: return c->mem.psum + ap->part * c->mem.psum_pitch;
-  default: return c->hbm[ap->base - 1].data;
+  default: return c->run->blocks[ap->base - 1].data;
   }
 }
 
@@ -199,7 +200,7 @@ bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
   out->elems = elems;
   out->at = vm_ap_base(c, ap) + (empty ? 0 : offset);
   vm_view_runs(out);
-  if (!on_chip && !empty && !r->later && c->lead->stale) vm_hbm_use_all(r->c, ap->base - 1u);
+  if (!on_chip && !empty && !r->later && c->run->stale) vm_hbm_use_all(r->c, ap->base - 1u);
   if (!is_indirect(ap) || empty) return true;
   return find_places(r, ap_index, offset, out);
 }
@@ -212,7 +213,7 @@ isa_ap vm_resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v)
   s.nparts = hbm ? 0 : (uint16_t)v->num[0];
   for (unsigned d = 0; d < ap->ndim; d++) s.dim[d].num = v->num[d + 1];
   if (hbm)
-    s.offset = v->at - c->hbm[ap->base - 1].data;
+    s.offset = v->at - c->run->blocks[ap->base - 1].data;
   else
     s.offset = (v->at - (sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum)) %
                (int64_t)(sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch);

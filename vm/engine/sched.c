@@ -91,9 +91,7 @@ void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by) {
   vm_wake(c, u->sem);
 }
 
-vm_core *vm_sem_owner(vm_core *c, const isa_update *u) {
-  return u->core == c->number ? c : c->peer;
-}
+vm_core *vm_sem_owner(vm_core *c, const isa_update *u) { return vm_core_at(c, u->core); }
 
 void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by) {
   vm_core *to = vm_sem_owner(c, u);
@@ -127,111 +125,157 @@ static void run_next(vm_core *c, bool single) {
   }
 }
 
-/* Nothing can happen any more: either the run has ended well, or some engine is stuck. */
-static void finish_when_idle(vm_core *lead) {
-  for (vm_core *c = lead; c; c = vm_next_core(c))
-    for (unsigned e = 0; e < ISA_NENGINES; e++)
-      if (c->eng[e].state != VM_HALTED) {
-        vm_check_deadlock(lead);
-        return;
-      }
-  for (vm_core *c = lead; c; c = vm_next_core(c)) c->ended = true;
-  vm_check_finish(lead);
-}
-
 /* Stops for an interruption, once. */
-static void poll_interrupt(vm_core *c) {
-  if (!c->interrupt || !*c->interrupt) return;
-  *c->interrupt = 0;
-  vm_fault(c, ISA_STOPPED, VM_NOWHERE, "interrupted");
+static void poll_interrupt(vm_run *r) {
+  if (!r->interrupt || !*r->interrupt) return;
+  *r->interrupt = 0;
+  vm_fault(r->cores[0], ISA_STOPPED, VM_NOWHERE, "interrupted");
 }
 
 /* Checks the limits of host and processor time and progress, every CLOCK_EVERY events or so. */
-static void check_host_limits(vm_core *c) {
-  c->until_clock = CLOCK_EVERY;
-  if (c->limits.seconds <= 0 && c->limits.cpu_seconds <= 0 && !c->hooks.progress) return;
-  double now = host_now(), ran = c->host_seconds + now - c->run_since;
-  double most = c->limits.cpu_seconds,
-         used = most > 0 ? c->cpu_seconds + cpu_now() - c->cpu_since : 0;
-  if (c->limits.seconds > 0 && ran > c->limits.seconds)
+static void check_host_limits(vm_run *r) {
+  vm_core *c = r->cores[0];
+  r->until_clock = CLOCK_EVERY;
+  if (r->limits.seconds <= 0 && r->limits.cpu_seconds <= 0 && !r->hooks.progress) return;
+  double now = host_now(), ran = r->host_seconds + now - r->run_since;
+  double most = r->limits.cpu_seconds,
+         used = most > 0 ? r->cpu_seconds + cpu_now() - r->cpu_since : 0;
+  if (r->limits.seconds > 0 && ran > r->limits.seconds)
     vm_fault(c, ISA_LIMIT, VM_NOWHERE, "%.1f s of host time have passed, the limit is %.1f s", ran,
-             c->limits.seconds);
+             r->limits.seconds);
   else if (used > most)
     vm_fault(c, ISA_LIMIT, VM_NOWHERE, "%.1f s of processor time are used, the limit is %.1f s",
              used, most);
-  else if (c->hooks.progress && now >= c->next_progress) {
-    c->next_progress = now + 0.05;
+  else if (r->hooks.progress && now >= r->next_progress) {
+    r->next_progress = now + 0.05;
     vm_batch_settle(c, NULL);
-    if (c->hooks.progress(c->hooks.progress_ud, vm_instructions(c), vm_now(c)))
+    if (r->hooks.progress(r->hooks.progress_ud, vm_run_instructions(r), vm_run_now(r)))
       vm_fault(c, ISA_STOPPED, VM_NOWHERE, "stopped by the progress callback");
   }
 }
 
-/* The core whose next event comes first: by time, then class, then core; NULL if neither has
- * one. */
-static vm_core *first_core(vm_core *lead) {
-  vm_core *peer = lead->peer;
-  const vm_event *a = vm_next_event(lead), *b;
-  if (!peer) return a ? lead : NULL;
-  b = vm_next_event(peer);
-  if (!a || !b) return a ? lead : b ? peer : NULL;
-  if (a->time != b->time) return a->time < b->time ? lead : peer;
-  return a->rank >> VM_RANK_CLASS <= b->rank >> VM_RANK_CLASS ? lead : peer;
+/* ---- Stacks ------------------------------------------------------------------------------- */
+
+/* The core whose next event comes first: by time, then class, then place on the stack. A run that
+ * has ended takes no part. NULL: nothing is to come. */
+static vm_core *first_core(const vm_stack *s) {
+  vm_core *first = NULL;
+  const vm_event *least = NULL;
+  for (unsigned i = 0; i < s->n; i++) {
+    vm_core *c = s->cores[i];
+    const vm_event *ev = vm_next_event(c);
+    if (!ev || c->run->ended) continue;
+    if (least &&
+        (ev->time > least->time ||
+         (ev->time == least->time && ev->rank >> VM_RANK_CLASS >= least->rank >> VM_RANK_CLASS)))
+      continue;
+    first = c;
+    least = ev;
+  }
+  return first;
 }
 
-/* Runs events until the stop; en: of VM_UNTIL_ISSUE. */
-static void loop(vm_core *lead, vm_until what, const vm_engine *en, vm_time until) {
-  uint64_t issued = en->instructions;
-  bool single = what == VM_UNTIL_EVENT || what == VM_UNTIL_ISSUE;
-  vm_time horizon = lead->limits.time ? lead->limits.time : UINT64_MAX;
-  if (what == VM_UNTIL_TIME && until < horizon) horizon = until;
-  for (vm_core *c = lead; c; c = vm_next_core(c)) c->horizon = horizon;
-  while (!lead->ended) {
-    vm_core *c = first_core(lead);
-    if (!c) {
-      finish_when_idle(lead);
-      return;
-    }
+static void set_horizon(const vm_stack *s, vm_time horizon) {
+  for (unsigned i = 0; i < s->n; i++) s->cores[i]->horizon = horizon;
+}
+
+bool vm_stack_join(vm_run *r) {
+  vm_stack *s = r->stack;
+  if (r->joined) return true;
+  if (s->n + r->n > VM_STACK_CORES) return false;
+  for (unsigned i = 0; i < r->n; i++) s->cores[s->n++] = r->cores[i];
+  return r->joined = true;
+}
+
+/* What its DMA engines move counts no longer, though it may never end. */
+void vm_stack_leave(vm_run *r) {
+  vm_stack *s = r->stack;
+  unsigned n = 0;
+  if (!r->joined) return;
+  for (unsigned i = 0; i < s->n; i++)
+    if (s->cores[i]->run != r) s->cores[n++] = s->cores[i];
+  s->n = n;
+  r->joined = false;
+}
+
+vm_halt vm_stack_advance(vm_stack *s, vm_time until) {
+  set_horizon(s, until);
+  for (;;) {
+    vm_core *c = first_core(s);
+    if (!c) return VM_HALT_IDLE;
     vm_time at = vm_next_event(c)->time;
-    if (at > horizon) {
-      if (what == VM_UNTIL_TIME && at > until) return;
-      vm_fault(c, ISA_LIMIT, VM_NOWHERE, "simulated time reached its limit of %llu ns",
-               (unsigned long long)(lead->limits.time / VM_NS));
-      return;
-    }
+    if (at > until) return VM_HALT_TIME;
     c->now = vm_time_later(c->now, at);
-    run_next(c, single);
-    poll_interrupt(lead);
-    if (--lead->until_clock == 0) check_host_limits(lead);
-    if (lead->debug && lead->debug->paused) return;
-    if (single && (what == VM_UNTIL_EVENT || en->instructions != issued)) return;
+    run_next(c, false);
+    if (c->run->ended || (c->debug && c->debug->paused)) return VM_HALT_RUN;
   }
 }
 
-/* A run that was only interrupted continues where it was. */
-static void resume(vm_core *c) {
-  if (c->fault.status != ISA_STOPPED) return;
-  c->fault.status = ISA_OK;
-  c->fault.insn.len = c->fault.text.len = 0;
-  c->ended = false;
-  if (c->peer) c->peer->ended = false;
+/* ---- Runs --------------------------------------------------------------------------------- */
+
+/* Runs events until the stop; en: of VM_UNTIL_ISSUE. */
+static vm_halt loop(vm_run *r, vm_until what, const vm_engine *en, vm_time until) {
+  uint64_t issued = en->instructions;
+  bool single = what == VM_UNTIL_EVENT || what == VM_UNTIL_ISSUE;
+  vm_time horizon = r->limits.time ? r->limits.time : UINT64_MAX;
+  if (what == VM_UNTIL_TIME && until < horizon) horizon = until;
+  set_horizon(r->stack, horizon);
+  while (!r->ended) {
+    vm_core *c = first_core(r->stack);
+    if (!c || (c->run != r && vm_run_is_idle(r))) return VM_HALT_IDLE;
+    vm_time at = vm_next_event(c)->time;
+    if (at > horizon) {
+      if (what == VM_UNTIL_TIME && at > until) return VM_HALT_TIME;
+      vm_fault(r->cores[0], ISA_LIMIT, VM_NOWHERE, "simulated time reached its limit of %llu ns",
+               (unsigned long long)(r->limits.time / VM_NS));
+      return VM_HALT_RUN;
+    }
+    c->now = vm_time_later(c->now, at);
+    run_next(c, single);
+    poll_interrupt(r);
+    if (--r->until_clock == 0) check_host_limits(r);
+    if (r->cores[0]->debug && r->cores[0]->debug->paused) break;
+    if (single && (what == VM_UNTIL_EVENT || en->instructions != issued)) break;
+  }
+  return VM_HALT_RUN;
 }
 
-isa_status vm_run(vm_core *c, vm_until what, unsigned engine, vm_time until) {
-  vm_core *lead = c->lead;
-  resume(lead);
-  vm_debug_resume(lead);
-  if (lead->ended) return lead->fault.status;
-  lead->run_since = host_now();
-  lead->cpu_since = cpu_now();
-  lead->running = true;
-  vm_batch_begin(lead);
-  loop(lead, what, &c->eng[engine], until);
-  vm_batch_end(lead);
+/* Nothing can happen any more: either the run has ended well, or some engine is stuck. */
+void vm_run_finish(vm_run *r) {
+  for (unsigned i = 0; i < r->n; i++)
+    for (unsigned e = 0; e < ISA_NENGINES; e++)
+      if (r->cores[i]->eng[e].state != VM_HALTED) {
+        vm_check_deadlock(r);
+        return;
+      }
+  r->ended = true;
+  vm_check_finish(r->cores[0]);
+}
+
+/* A run that was only interrupted continues where it was. */
+static void resume(vm_run *r) {
+  if (r->fault.status != ISA_STOPPED) return;
+  r->fault.status = ISA_OK;
+  r->fault.insn.len = r->fault.text.len = 0;
+  r->ended = false;
+}
+
+isa_status vm_run_until(vm_core *c, vm_until what, unsigned engine, vm_time until) {
+  vm_run *r = c->run;
+  resume(r);
+  vm_debug_resume(r->cores[0]);
+  if (r->ended) return r->fault.status;
+  vm_stack_join(r);
+  r->run_since = host_now();
+  r->cpu_since = cpu_now();
+  r->running = true;
+  vm_batch_begin(r);
+  if (loop(r, what, &c->eng[engine], until) == VM_HALT_IDLE) vm_run_finish(r);
+  vm_batch_end(r);
   vm_kern_streamed();
-  lead->running = false;
+  r->running = false;
   if (what == VM_UNTIL_ISSUE) vm_debug_stepped(c, engine);
-  lead->host_seconds += host_now() - lead->run_since;
-  lead->cpu_seconds += cpu_now() - lead->cpu_since;
-  return lead->fault.status;
+  r->host_seconds += host_now() - r->run_since;
+  r->cpu_seconds += cpu_now() - r->cpu_since;
+  return r->fault.status;
 }

@@ -406,8 +406,12 @@ static inline bool passes(const vm_core *c, const vm_engine *en, const isa_wait 
 
 /* True if simulated time can continue to t without another event running first. */
 static inline bool nothing_before(const vm_core *c, vm_time t) {
-  const vm_event *mine = vm_next_event(c), *other = c->peer ? vm_next_event(c->peer) : NULL;
-  return (!mine || mine->time > t) && (!other || other->time > t);
+  const vm_stack *s = c->run->stack;
+  for (unsigned i = 0; i < s->n; i++) {
+    const vm_event *ev = vm_next_event(s->cores[i]);
+    if (ev && ev->time <= t) return false;
+  }
+  return true;
 }
 
 /* Brings simulated time to the engine's own. False: an event was posted for it. */
@@ -466,21 +470,27 @@ static bool slow(vm_core *c, unsigned e) {
 
 /* What counts against the limit: a dma_trigger counts as often as it starts a transfer, so that
  * work is bounded. */
-static uint64_t repeats(const vm_core *c) { return c->repeats + (c->peer ? c->peer->repeats : 0); }
-static uint64_t counted(const vm_core *c) { return vm_instructions(c) + repeats(c); }
+static uint64_t repeats(const vm_run *r) {
+  uint64_t n = 0;
+  for (unsigned i = 0; i < r->n; i++) n += r->cores[i]->repeats;
+  return n;
+}
+static uint64_t counted(const vm_run *r) { return vm_run_instructions(r) + repeats(r); }
 
 bool vm_at_limit(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
-  if (!c->lead->limits.instructions || counted(c) < c->lead->limits.instructions) return false;
+  if (!c->run->limits.instructions || counted(c->run) < c->run->limits.instructions) return false;
   vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can continue once it is saved */
   vm_fault(c, ISA_LIMIT, vm_at_pc(e, en->pc), "%llu instructions%s have run, which is the limit",
-           (unsigned long long)counted(c), repeats(c) ? " and transfers of dma_trigger" : "");
+           (unsigned long long)counted(c->run),
+           repeats(c->run) ? " and transfers of dma_trigger" : "");
   return true;
 }
 
 /* Register instructions that engine e may run ahead: at most one past the horizon. */
 static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cycle) {
-  uint64_t left = c->lead->limits.instructions ? c->lead->limits.instructions - counted(c) : BATCH;
+  uint64_t left =
+      c->run->limits.instructions ? c->run->limits.instructions - counted(c->run) : BATCH;
   left = left < BATCH ? left : BATCH;
   if (c->debug && vm_debug_budget(c, e) < left) left = vm_debug_budget(c, e);
   vm_time now = c->eng[e].now;
@@ -505,8 +515,8 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
   vm_time cycle = cycle_of(c);
   en->state = VM_READY;
   en->now = en->now > c->now ? en->now : c->now;
-  for (uint32_t turns = 0; !c->ended; turns++) {
-    if (c->lead->limits.instructions && vm_at_limit(c, e)) return;
+  for (uint32_t turns = 0; !c->run->ended; turns++) {
+    if (c->run->limits.instructions && vm_at_limit(c, e)) return;
     if (c->debug && vm_debug_budget(c, e) == 0) { /* the others reach its time first */
       if (!catch_up(c, e, single)) return;
       vm_debug_count(c, e);
@@ -516,7 +526,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
     bool ends = turns == BATCH / 64;
     if (en->uops[en->pc].op != VM_U_STOP) ends |= run_ahead(c, e, single, cycle);
     if (ends) { /* the loop checks the limits and the host's clock */
-      c->lead->until_clock = 1;
+      c->run->until_clock = 1;
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;
     }

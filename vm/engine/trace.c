@@ -11,23 +11,23 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 }
 
 static void tell(vm_core *c, const vm_trace_event *ev) {
-  vm_core *lead = c->lead;
-  if (!lead->hooks.event) return;
+  const vm_hooks *h = &c->run->hooks;
+  if (!h->event) return;
   vm_trace_event told = *ev;
   told.core = c->number;
-  lead->hooks.event(lead->hooks.event_ud, &told);
+  h->event(h->event_ud, &told);
 }
 
 void vm_trace(vm_core *c, const vm_trace_event *ev) {
   bool dma = ev->kind == VM_EV_DMA;
   uint64_t who = (uint64_t)(uint16_t)(dma ? ev->where.dma : ev->where.engine);
-  vm_core *lead = c->lead;
+  vm_run *r = c->run;
   if (c->number) who |= 1u << 7; /* no DMA engine or engine has that bit */
   uint32_t value = dma ? (uint32_t)ev->where.engine : ev->value;
-  uint64_t h = mix(lead->trace_hash, ((uint64_t)ev->kind << 56) | (who << 48) | ev->where.pc);
+  uint64_t h = mix(r->trace_hash, ((uint64_t)ev->kind << 56) | (who << 48) | ev->where.pc);
   h = mix(h, ((uint64_t)ev->id << 32) | value);
   h = mix(h, ev->start);
-  lead->trace_hash = mix(mix(h, ev->end), ev->bytes);
+  r->trace_hash = mix(mix(h, ev->end), ev->bytes);
   tell(c, ev);
 }
 

@@ -332,7 +332,7 @@ static bool put_all(explain *x) {
 soma_status soma_write_explanation(const soma_run *r, const soma_recorder *rec, soma_write_fn write,
                                    void *ud) {
   if (!r || !write) return SOMA_ARG;
-  explain x = {.run = r, .rec = rec, .al = r->core.al};
+  explain x = {.run = r, .rec = rec, .al = r->run.al};
   if (soma_critical_path(r, NULL, 0, &x.n) != SOMA_OK) return SOMA_ARG;
   size_t size = (size_t)x.n * sizeof *x.s + 1;
   x.s = isa_zalloc(&x.al, size);

@@ -229,7 +229,7 @@ static void put_marks(vm_rec_html *h) {
     isa_buf_puts(b, between);
     int engine = (int)vm_rec_unit(soma_run_finding_core(h->run, i), f.engine);
     put_mark(b, &(mark){soma_check_name(f.check), f.file, f.text, engine, f.time, f.line,
-                        vm_check_finding(&h->run->core, i)});
+                        vm_check_finding(h->run->run.cores[0], i)});
   }
   isa_buf_puts(b, "]");
 }

@@ -574,7 +574,8 @@ static void walk_state(vm_saver *s, vm_core *c) {
     walk_uninit(s, c);
   else if (vm_ck_has(c, VM_CHECK_OUTPUT) && !s->failed)
     walk_outputs(s, c);
-  for (vm_core *of = c; of; of = vm_next_core(of)) {
+  for (unsigned i = 0; i < c->run->n; i++) {
+    vm_core *of = c->run->cores[i];
     if (vm_ck_has(c, VM_CHECK_PSUM) && !s->failed) walk_psum(s, of);
     if (vm_ck_has(c, VM_CHECK_RANGE)) vm_save_u32(s, &k->weights_had[of->number]);
   }

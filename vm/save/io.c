@@ -131,7 +131,7 @@ void vm_save_time(vm_saver *s, vm_time *t) {
 
 void vm_save_core(vm_saver *s, const vm_core *c, uint8_t *core) {
   vm_save_u8(s, core);
-  if (!vm_saver_need(s, *core == 0 || (*core == 1 && c->peer), "there is no such core")) *core = 0;
+  if (!vm_saver_need(s, *core < c->run->n, "there is no such core")) *core = 0;
 }
 
 void vm_save_node(vm_saver *s, const vm_core *c, uint32_t *node) {

@@ -63,7 +63,7 @@ void vm_save_met_walk(vm_saver *s, const vm_core *c, const isa_insn *in, uint8_t
                       uint32_t *pc, vm_save_met *m) {
   uint32_t engine = *other;
   vm_save_below(s, &engine, ISA_NENGINES, "engine of a sendrecv");
-  const isa_code *code = &c->peer->code->code[engine];
+  const isa_code *code = &vm_other_core(c)->code->code[engine];
   vm_save_below(s, pc, code->n, "instruction of a sendrecv");
   if (s->failed) return;
   *other = (uint8_t)engine;
@@ -89,7 +89,7 @@ static void give_back(vm_engine *en, const uint32_t *had) {
 void vm_save_swap_in(vm_save_swapped *w, const vm_core *c, vm_engine *en,
                      const vm_save_recalled *rc, const vm_save_met *m) {
   w->en = en;
-  w->there = m->insn ? &c->peer->eng[m->engine] : NULL;
+  w->there = m->insn ? &vm_other_core(c)->eng[m->engine] : NULL;
   give(en, rc, w->regs[0]);
   if (w->there) give(w->there, &m->rc, w->regs[1]);
 }
@@ -101,7 +101,7 @@ void vm_save_swap_out(const vm_save_swapped *w) {
 
 void vm_save_not_made(vm_saver *s, const vm_core *c, const char *what, unsigned e, uint32_t pc,
                       const isa_error *err) {
-  if (err->status == ISA_NOMEM || c->fault.status == ISA_NOMEM) {
+  if (err->status == ISA_NOMEM || c->run->fault.status == ISA_NOMEM) {
     s->failed = true;
     if (s->err) s->err->status = ISA_NOMEM;
     return;

@@ -71,7 +71,7 @@ static void walk_memories(vm_saver *s, vm_core *c) {
   for (uint32_t i = 0; i < c->prog->ntensors; i++) /* nothing writes a const tensor */
     if (c->prog->tensors[i].role != ISA_CONST) {
       vm_hbm_use_all(c, i);
-      vm_saver_pages(s, c->hbm[i].data, c->hbm[i].bytes, NULL);
+      vm_saver_pages(s, c->run->blocks[i].data, c->run->blocks[i].bytes, NULL);
     }
 }
 
@@ -225,7 +225,7 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
 static void walk_peer(vm_saver *s, const vm_core *c, uint8_t *peer) {
   bool other = *peer;
   vm_save_bool(s, &other);
-  *peer = vm_saver_need(s, !other || c->peer, "there is no other core") && other;
+  *peer = vm_saver_need(s, !other || c->run->n > 1, "there is no other core") && other;
 }
 
 static void walk_log(vm_saver *s, const vm_core *c, vm_sem_log *log) {
@@ -257,7 +257,8 @@ static bool event_fits(const vm_core *c, const vm_event *v, tally *t) {
   const vm_engine *en = v->who < ISA_NENGINES ? &c->eng[v->who] : NULL;
   switch (v->kind) {
   case VM_E_SEM:
-    return v->from < ISA_NENGINES && v->pc < (v->peer ? c->peer : c)->code->code[v->from].n;
+    return v->from < ISA_NENGINES &&
+           v->pc < (v->peer ? vm_other_core(c) : c)->code->code[v->from].n;
   case VM_E_DMA: return v->who < ISA_NDMA;
   case VM_E_SEQ: return en && en->code->n && en->state == VM_READY && t->seq[v->who]++ == 0;
   case VM_E_DONE: {
@@ -340,8 +341,8 @@ static void walk_totals(vm_saver *s, vm_core *c) {
   vm_save_time(s, &c->dma_since);
   if (!vm_saver_need(s, c->dma_since <= c->now, "a transfer begins after the saved moment"))
     c->dma_since = c->now;
-  vm_save_u64(s, &c->trace_hash);
-  vm_save_u64(s, &c->jitter);
+  vm_save_u64(s, &c->run->trace_hash);
+  vm_save_u64(s, &c->run->jitter);
   vm_save_u64(s, &c->jitters);
 }
 
@@ -352,11 +353,11 @@ static void walk_core(vm_saver *s, vm_core *c) {
   if (!s->failed) walk_events(s, c);
 }
 
-void vm_save_walk(vm_saver *s, vm_core *lead) {
-  for (vm_core *c = lead; c; c = vm_next_core(c)) walk_totals(s, c);
-  walk_path(s, lead);
-  for (vm_core *c = lead; c; c = vm_next_core(c)) walk_memories(s, c);
-  for (vm_core *c = lead; c && !s->failed; c = vm_next_core(c)) walk_core(s, c);
-  if (lead->peer && !s->failed) vm_save_swaps(s, lead);
-  if (!s->failed) vm_save_check(s, lead);
+void vm_save_walk(vm_saver *s, vm_run *r) {
+  for (unsigned i = 0; i < r->n; i++) walk_totals(s, r->cores[i]);
+  walk_path(s, r->cores[0]);
+  for (unsigned i = 0; i < r->n; i++) walk_memories(s, r->cores[i]);
+  for (unsigned i = 0; i < r->n && !s->failed; i++) walk_core(s, r->cores[i]);
+  if (r->n > 1 && !s->failed) vm_save_swaps(s, r->cores[0]);
+  if (!s->failed) vm_save_check(s, r->cores[0]);
 }

@@ -82,10 +82,10 @@ void vm_save_cause(vm_saver *s, const vm_core *c, vm_cause *v);
 
 /* The options of a run c; when it reads, before the run is started. */
 void vm_save_options_walk(vm_saver *s, vm_save_options *o);
-/* The state of core 0 and its peer. To read, vm_core_start must just have made them for the same
- * program, with SBUF and PSUM zero and the options and the record of causes in place. After a
- * failure to load, the run can only be given to vm_core_end. */
-void vm_save_walk(vm_saver *s, vm_core *lead);
+/* The state of a run. To read, vm_run_start must just have made it for the same program, with SBUF
+ * and PSUM zero and the options and the record of causes in place. After a failure to load, the run
+ * can only be given to vm_run_end. */
+void vm_save_walk(vm_saver *s, vm_run *r);
 
 /* check.c: the checks of a run and what they have seen; turns them on when it reads. */
 void vm_save_check(vm_saver *s, vm_core *c);
@@ -98,6 +98,6 @@ void vm_save_check_access(vm_saver *s, const vm_core *c, struct vm_ck_access *a)
 void vm_save_flights(vm_saver *s, vm_core *c, unsigned e);
 void vm_save_transfers(vm_saver *s, vm_core *c);
 /* For a pair, after both cores' transfers: which of them belong to one sendrecv. */
-void vm_save_swaps(vm_saver *s, vm_core *lead);
+void vm_save_swaps(vm_saver *s, vm_core *c);
 
 #endif

@@ -29,7 +29,7 @@ static void note_transfer(const vm_core *c, const isa_insn *in, const vm_transfe
   rc->r.skipped = is_skipped(t);
   for (unsigned k = 0; k <= o.nsrc && !rc->r.skipped; k++)
     note_end(c, k ? o.src[k - 1] : o.dst, k || !t->twin ? t : t->twin, k, rc);
-  if (m->insn) note_end(c->peer, vm_save_operand_there(m), t, 0, &m->rc);
+  if (m->insn) note_end(vm_other_core(c), vm_save_operand_there(m), t, 0, &m->rc);
   if (!t->rows) return;
   unsigned k = t->dst_indexed ? 0 : 1u + (unsigned)t->src_indexed;
   rc->r.nrows = vm_dma_num(t, k, c->code->aps[(k ? o.src[k - 1] : o.dst) - 1].index_dim + 1u);
@@ -119,7 +119,7 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   vm_save_recalled_walk(s, c, &rc);
   vm_save_bool(s, &rc.r.skipped);
   walk_rows(s, &rc.r, t);
-  if (m.insn) vm_save_recalled_walk(s, c->peer, &m.rc);
+  if (m.insn) vm_save_recalled_walk(s, vm_other_core(c), &m.rc);
   if (s->reads && !s->failed) restore_transfer(s, c, in, t, &rc, &m);
   if (lists && !s->failed) walk_rings(s, t);
 }
@@ -291,7 +291,7 @@ static bool find_swaps(vm_saver *s, vm_core *c, swaps *w) {
 static void link_swap(vm_saver *s, const vm_core *c, vm_transfer *a, vm_transfer *b) {
   bool fits = !a->twin && !b->twin && a->other == b->engine && a->other_pc == b->pc &&
               b->other == a->engine && b->other_pc == a->pc &&
-              rings_of(c, a) == rings_of(c->peer, b);
+              rings_of(c, a) == rings_of(vm_other_core(c), b);
   if (!vm_saver_need(s, fits, "two transfers do not belong to one sendrecv")) return;
   a->twin = b;
   b->twin = a;
@@ -313,7 +313,7 @@ static void walk_ended(vm_saver *s, vm_core *c, vm_transfer *a) {
 }
 
 /* A transfer of core 0: its number among those of core 1, from 1 on; 0: that one has ended. */
-static void walk_swap(vm_saver *s, vm_core *lead, vm_transfer *a, const swaps *there) {
+static void walk_swap(vm_saver *s, vm_core *c, vm_transfer *a, const swaps *there) {
   uint32_t n = 0;
   if (!s->reads && a->twin->left)
     while (there->v[n++] != a->twin) {
@@ -321,19 +321,19 @@ static void walk_swap(vm_saver *s, vm_core *lead, vm_transfer *a, const swaps *t
   vm_save_below(s, &n, there->n + 1, "transfer of a sendrecv");
   if (s->failed) return;
   if (n == 0)
-    walk_ended(s, lead->peer, a);
+    walk_ended(s, vm_other_core(c), a);
   else if (s->reads)
-    link_swap(s, lead, a, there->v[n - 1]);
+    link_swap(s, c, a, there->v[n - 1]);
 }
 
 /* First those where both have not ended, then each of core 1's whose other one has ended. */
-void vm_save_swaps(vm_saver *s, vm_core *lead) {
+void vm_save_swaps(vm_saver *s, vm_core *c) {
   swaps here, there = {0};
-  if (find_swaps(s, lead, &here) && find_swaps(s, lead->peer, &there)) {
-    for (uint32_t i = 0; i < here.n && !s->failed; i++) walk_swap(s, lead, here.v[i], &there);
+  if (find_swaps(s, c, &here) && find_swaps(s, vm_other_core(c), &there)) {
+    for (uint32_t i = 0; i < here.n && !s->failed; i++) walk_swap(s, c, here.v[i], &there);
     for (uint32_t i = 0; i < there.n && !s->failed; i++)
-      if (s->reads ? !there.v[i]->twin : !there.v[i]->twin->left) walk_ended(s, lead, there.v[i]);
+      if (s->reads ? !there.v[i]->twin : !there.v[i]->twin->left) walk_ended(s, c, there.v[i]);
   }
-  if (here.n) isa_free(&lead->al, here.v, here.n * sizeof *here.v);
-  if (there.n) isa_free(&lead->al, there.v, there.n * sizeof *there.v);
+  if (here.n) isa_free(&c->al, here.v, here.n * sizeof *here.v);
+  if (there.n) isa_free(&c->al, there.v, there.n * sizeof *there.v);
 }

@@ -320,7 +320,7 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, bound *b) {
   f->streamed = b->time + slower + stream;
   f->read = b->time + slower + vm_paced(x->read, pace);
   f->item.done = b->time + slower + vm_paced(x->latency, pace);
-  if (c->jitter) keep_order(en, f);
+  if (c->run->jitter) keep_order(en, f);
   f->node = vm_path_add(c, VM_N_INSN, vm_at_pc(e, f->pc), b->time, f->item.done, b->cause);
   en->issue_free = (vm_moment){b->time + slower + vm_paced(x->issue, pace), f->node};
   if (e == ISA_ENG_gpsimd) slow_vector(c, f);
@@ -332,7 +332,7 @@ static void clock_table(vm_core *c, vm_flight *f, bound *b) {
   vm_time done = load_table(c, f->in->u.ACT_TABLE.fn, b);
   f->item.start = b->time;
   f->streamed = f->read = f->item.done = done;
-  if (c->jitter) keep_order(en, f);
+  if (c->run->jitter) keep_order(en, f);
   f->node =
       vm_path_add(c, VM_N_INSN, vm_at_pc(ISA_ENG_scalar, f->pc), b->time, f->item.done, b->cause);
   en->issue_free = (vm_moment){f->item.done, f->node};

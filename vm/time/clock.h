@@ -58,6 +58,8 @@ void vm_path_delay(vm_core *c, uint32_t n, vm_time start, vm_time end);
 void vm_path_walk(const vm_path *p,
                   void (*fn)(void *ud, const vm_node *n, vm_time from, vm_time until, bool gap),
                   void *ud);
+/* Begins the record of a run; false: out of memory. */
+bool vm_path_start(vm_run *r);
 void vm_path_free(vm_core *c);
 
 /* jitter.c: another legal schedule. The factor for a span of time under the run's seed, in parts of
@@ -69,7 +71,7 @@ static inline vm_time vm_paced(vm_time span, uint32_t pace) {
   return pace == VM_PACE ? span : span / VM_PACE * pace + span % VM_PACE * pace / VM_PACE;
 }
 static inline vm_time vm_jitter(vm_core *c, vm_time span) {
-  return c->jitter ? vm_paced(span, vm_jitter_pace(c)) : span;
+  return c->run->jitter ? vm_paced(span, vm_jitter_pace(c)) : span;
 }
 
 /* costs.c */

@@ -303,7 +303,7 @@ static uint64_t stream_gpdma(const job *j) {
 }
 
 static uint64_t stream_cust(const job *j) {
-  const vm_hooks *h = &j->c->hooks;
+  const vm_hooks *h = &j->c->run->hooks;
   return h->custom_cycles ? h->custom_cycles(h->custom_ud, &j->a->CUSTOM) : 0;
 }
 

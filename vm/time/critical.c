@@ -34,6 +34,12 @@ void vm_path_delay(vm_core *c, uint32_t n, vm_time start, vm_time end) {
   if (end >= p->v[p->last - 1].end) p->last = n;
 }
 
+bool vm_path_start(vm_run *r) {
+  vm_path *p = isa_zalloc(&r->al, sizeof *p);
+  for (unsigned i = 0; i < r->n; i++) r->cores[i]->path = p;
+  return p != NULL;
+}
+
 void vm_path_free(vm_core *c) {
   if (!c->path) return;
   isa_free(&c->al, c->path->v, c->path->cap * sizeof *c->path->v);

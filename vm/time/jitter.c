@@ -12,8 +12,8 @@ static uint64_t mix(uint64_t x) {
 /* Three of four spans change by up to a half. Of the others some shrink to a quarter and some grow
  * to four times, so that events that only a margin keeps in order come out of order. */
 uint32_t vm_jitter_pace(vm_core *c) {
-  if (!c->jitter) return VM_PACE;
-  uint64_t r = mix(mix(c->jitter + c->number) + ++c->jitters);
+  if (!c->run->jitter) return VM_PACE;
+  uint64_t r = mix(mix(c->run->jitter + c->number) + ++c->jitters);
   uint32_t f = r % VM_PACE;
   switch (r >> 60) {
   case 0: return VM_PACE / 4 + f / 4;

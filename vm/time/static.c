@@ -8,6 +8,7 @@
 
 struct vm_cost_model {
   isa_alloc al;
+  vm_run run;
   vm_core core;
   vm_operands a;
 };
@@ -17,9 +18,10 @@ vm_cost_model *vm_cost_model_new(const isa_alloc *al, const isa_target *t, const
   if (!m) return NULL;
   m->al = *al;
   m->core.target = t;
-  m->core.lead = &m->core;
-  memcpy(m->core.cost_values, costs->v[t->gen - ISA_GEN2], sizeof costs->v[0]);
-  m->core.cost = m->core.cost_values;
+  m->core.run = &m->run;
+  m->run.cores[m->run.n++] = &m->core;
+  memcpy(m->run.cost_values, costs->v[t->gen - ISA_GEN2], sizeof costs->v[0]);
+  m->core.cost = m->run.cost_values;
   return m;
 }
 
