@@ -333,9 +333,10 @@ void soma_seed_rounding(soma_run *r, uint64_t seed) {
 /* Starts r with device tensors and shared data in place. */
 static soma_status start_cores(soma_machine *m, const soma_program *p, soma_run *r, isa_error *e) {
   vm_block *given;
-  if (!give_blocks(m, p, r, &given)) return SOMA_NOMEM;
-  soma_status s = soma_start_cores(m, r, soma_sized(r, p->p), m->mem, given,
-                                   m->o.saturate ? ISA_CVT_saturate : 0, e);
+  soma_status s = SOMA_NOMEM;
+  if (give_blocks(m, p, r, &given))
+    s = soma_start_cores(m, r, soma_sized(r, p->p), m->mem, given,
+                         m->o.saturate ? ISA_CVT_saturate : 0, e);
   if (given) isa_free(&m->al, given, p->p->ntensors * sizeof *given);
   return s;
 }

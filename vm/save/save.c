@@ -341,8 +341,6 @@ static void walk_totals(vm_saver *s, vm_core *c) {
   vm_save_time(s, &c->dma_since);
   if (!vm_saver_need(s, c->dma_since <= c->now, "a transfer begins after the saved moment"))
     c->dma_since = c->now;
-  vm_save_u64(s, &c->run->trace_hash);
-  vm_save_u64(s, &c->run->jitter);
   vm_save_u64(s, &c->jitters);
 }
 
@@ -354,6 +352,8 @@ static void walk_core(vm_saver *s, vm_core *c) {
 }
 
 void vm_save_walk(vm_saver *s, vm_run *r) {
+  vm_save_u64(s, &r->trace_hash);
+  vm_save_u64(s, &r->jitter);
   for (unsigned i = 0; i < r->n; i++) walk_totals(s, r->cores[i]);
   walk_path(s, r->cores[0]);
   for (unsigned i = 0; i < r->n; i++) walk_memories(s, r->cores[i]);
