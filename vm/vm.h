@@ -2,8 +2,8 @@
  * loop that moves them through simulated time.
  *
  * README.md says which room does what; engine/engine.h, time/clock.h, dma/dma.h and check/check.h
- * are the interfaces between rooms. Runs and cores stand here, and in the files beside this one what
- * they are made of.
+ * are the interfaces between rooms. Runs and cores stand here, and in the files beside this one
+ * what they are made of.
  *
  * An instruction's operands are resolved when it issues. In simulated time it reads its sources at
  * `start` and its result appears at `done`; the host executes it at done, and a source that is

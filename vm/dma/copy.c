@@ -326,7 +326,8 @@ void vm_dma_move_elements(const vm_core *c, const vm_share *s, uint64_t e0, uint
     move_guided(c, &o, &b, e1 - e0);
   else
     move(c, &o, &b, e1 - e0);
-  const vm_work *w = c->run->threads; /* one thread sees what it has written; see also vm_run_until */
+  const vm_work *w =
+      c->run->threads; /* one thread sees what it has written; see also vm_run_until */
   if (s->t->large && w && w->threads > 1) vm_kern_streamed();
 }
 

@@ -150,8 +150,7 @@ static bool find_places(vm_resolver *r, uint32_t ap, int64_t offset, vm_view *v)
 
 uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap) {
   switch (ap->space) {
-  case ISA_SBUF:
-    return vm_sbuf_of(c, c->number ^ ap->peer) + ap->part * c->mem.sbuf_pitch;
+  case ISA_SBUF: return vm_sbuf_of(c, c->number ^ ap->peer) + ap->part * c->mem.sbuf_pitch;
   case ISA_PSUM: return c->mem.psum + ap->part * c->mem.psum_pitch;
   default: return c->run->blocks[ap->base - 1].data;
   }
