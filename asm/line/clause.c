@@ -39,6 +39,11 @@ static bool named(as_cur *c, sem *s) {
   unsigned own = c->j->unit->core;
   bool peer = as_tok_is(c->t, "peer") && c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '.';
   if (peer) c->t += 2;
+  if (!as_at_name(c)) {
+    as_error(c->j, c->t->pos, c->t->len, "expected the name of a semaphore after `peer.`, not %s",
+             as_tok_show(c->j, c->t));
+    return false;
+  }
   const as_sym *y = as_sym_need(c->j, c->t, 1 << AS_S_SEM);
   if (!y) return false;
   const as_tok *name = c->t++;

@@ -277,6 +277,7 @@ static int run_script(lua_State *L, int argc, char **argv) {
     complain(lua_tostring(L, -1));
     return 1;
   }
+  luaL_checkstack(L, argc, "the script has too many arguments");
   for (int i = 2; i < argc; i++) lua_pushstring(L, argv[i]);
   return call(L, argc - 2);
 }

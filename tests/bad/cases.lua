@@ -177,6 +177,16 @@ t.s:14:9: error: dma_copy: the update of a DMA line is its completion semaphore,
           dma_copy x, a, queue=q $s++
           ^~~~~~~~
 ]] },
+  { name = "a number after peer.", source = vec("        nop $peer.5"), err = [[
+t.s:14:19: error: expected the name of a semaphore after `peer.`, not `5`
+          nop $peer.5
+                    ^
+]] },
+  { name = "nothing after peer.", source = vec("        nop $peer.>=1"), err = [[
+t.s:14:19: error: expected the name of a semaphore after `peer.`, not `>=`
+          nop $peer.>=1
+                    ^~
+]] },
   { name = "semaphore number", source = vec("        nop $S[256]>=1"), err = [[
 t.s:14:13: error: there is no semaphore 256 of core 0; cores are 0 and 1, semaphores 0 to 255
           nop $S[256]>=1

@@ -366,6 +366,12 @@ end
 local function script(text) return write("s.lua", text) end
 check("arguments", script "print(arg[0], arg[1], arg[2], #arg, ...)" .. " a 'b c'",
   {out = path "s.lua" .. "\ta\tb c\t2\ta\tb c\n"})
+for _, n in ipairs {45, 60, 1000, 20000} do -- Lua's stack has room for 40
+  local numbers = {}
+  for i = 1, n do numbers[i] = i end
+  check(n .. " arguments", script "print(#arg, arg[#arg], select('#', ...), (select(-1, ...)))" .. " " .. table.concat(numbers, " "),
+    {out = ("%d\t%d\t%d\t%d\n"):format(n, n, n, n)})
+end
 check("options after the script are its own", script "print(...)" .. " --json --help", {out = "--json\t--help\n"})
 check("require", script "print(require('soma').version, require 'soma' == require 'soma')", {out = read "out" and
   lines_of(command .. " --version"):match("soma (.-)\n") .. "\ttrue\n"})
