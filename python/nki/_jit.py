@@ -6,10 +6,10 @@ import threading
 
 import numpy as np
 
-from soma import Machine, arrays, launch, look, record
+from soma import Machine, arrays, files, launch, look, record
 from soma.errors import KernelError
 from soma.index import whole
-from soma.machine import GENERATION, file_bytes
+from soma.machine import GENERATION
 
 from . import _check
 from ._target import target_of
@@ -387,15 +387,14 @@ class _Runner:
         if program:
             _write(folder, program, run.built.program.bytes())
         if trace_name:
-            _write(folder, trace_name, file_bytes(trace_name, run.trace()))
+            _write(folder, trace_name, files.named(trace_name, run.trace()))
             _write(folder, trace_name + ".html", run.page().encode())
         return run.result
 
 
 def _write(folder, name, data):
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, name), "wb") as f:
-        f.write(data)
+    files.write(os.path.join(folder, name), data)
 
 
 def _decorator(kernel, options):

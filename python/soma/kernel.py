@@ -6,6 +6,7 @@ KernelError with the place when it breaks a rule.
 import ctypes as C
 import struct
 
+from . import callbacks
 from . import lib as L
 from .errors import KernelError, NotBuilt
 from .lib import lib
@@ -50,8 +51,11 @@ def pack(words):
 _FIVE = C.c_uint32 * 5
 
 
-class Builder:
+class Builder(L.Owner):
     """One kernel being built on a machine."""
+
+    _free = "soma_kernel_free"
+    _instead = "build another"
 
     def __init__(self, machine, target=None, flags=0, sbuf_bytes=0, core=0, cores=1, optimize=1,
                  front_end=None, without=0):
@@ -68,11 +72,6 @@ class Builder:
         self._k = k.value
         self.number = C.c_uint32()  # where functions put the number that they return
         self.found = C.byref(self.number)
-
-    def __del__(self):
-        if lib and self.handle:
-            lib.soma_kernel_free(self.handle)
-            self.handle = None
 
     def fail(self, status):
         """Raises the error of a call that returned `status`."""
@@ -163,7 +162,7 @@ class Builder:
 
     def report(self):
         c = L.Collect()
-        status = lib.soma_kernel_report(self.handle, c.fn, None)
+        status = callbacks.call(lib.soma_kernel_report, self.handle, c.fn, None)
         if status:
             self.fail(status)
         return c.text()

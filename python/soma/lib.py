@@ -7,6 +7,7 @@ import ctypes as C
 import linecache
 import os
 
+from . import callbacks
 from .errors import LibraryNotFound
 
 P = C.c_void_p
@@ -182,6 +183,7 @@ _PROTOTYPES = {
     "soma_run_schedules": (_int, [P, C.POINTER(Schedules), _size]),
     "soma_recorder_new": (_int, [P, _out]),
     "soma_recorder_free": (None, [P]),
+    "soma_recorder_clear": (None, [P]),
     "soma_recorder_stats": (None, [P, C.POINTER(Stats), _size]),
     "soma_write_chrome": (_int, [P, P, WRITE, P]),
     "soma_write_timeline": (_int, [P, P, C.c_uint, WRITE, P]),
@@ -279,7 +281,7 @@ class Sources:
 
     def __init__(self, texts):
         self.texts, self.data = texts, None
-        self.fn = SOURCE(self._source)
+        self.fn = SOURCE(callbacks.wrap(self._source))
 
     def _source(self, _ud, file, n):
         name = file.decode("utf-8", "replace")
@@ -297,29 +299,23 @@ class Logged(C.Structure):
 
 
 class Log:
-    """A soma_log_fn that hands lines of text to a function; the first error of that function is
-    kept."""
+    """A soma_log_fn that hands lines of text to a function."""
 
     def __init__(self, program, write):
-        self.error = None
-
         def told(_ud, logged):
-            if self.error is None:
-                try:
-                    line = Collect()
-                    lib.soma_write_logged(program, logged, C.sizeof(Logged), line.fn, None)
-                    write(line.text())
-                except BaseException as error:
-                    self.error = error
-        self.fn = LOG(told)
+            line = Collect()
+            lib.soma_write_logged(program, logged, C.sizeof(Logged), line.fn, None)
+            write(line.text())
+        self.fn = LOG(callbacks.wrap(told))
 
 
 class Collect:
-    """A soma_write_fn that keeps what is written: `c = Collect(); f(..., c.fn, None); c.text()`."""
+    """A soma_write_fn that keeps what is written: `c = Collect(); callbacks.call(f, ..., c.fn,
+    None); c.text()`."""
 
     def __init__(self):
         self.parts = []
-        self.fn = WRITE(self._write)
+        self.fn = WRITE(callbacks.wrap(self._write, 1))
 
     def _write(self, _ud, data, n):
         self.parts.append(C.string_at(data, n))
@@ -330,6 +326,30 @@ class Collect:
 
     def text(self):
         return self.bytes().decode("utf-8", "replace")
+
+
+class Owner:
+    """Owns what `handle` is, which libsoma made: it is given back with the object, once."""
+
+    _free = None  # the name of its function in libsoma
+    _instead = None  # of a copy
+
+    def __init__(self):
+        self.handle = C.c_void_p()
+
+    def give_back(self):
+        # Ctrl-C comes before the first line or after the last
+        handle, self.handle = self.handle, None
+        if handle:
+            getattr(lib, self._free)(handle)
+
+    def __del__(self):
+        if lib and getattr(self, "handle", None):
+            self.give_back()
+
+    def __reduce_ex__(self, _protocol):
+        raise TypeError("a %s cannot be copied or pickled: %s" % (type(self).__name__,
+                                                                  self._instead))
 
 
 def take_bytes(pointer, n):

@@ -12,6 +12,8 @@ import os
 import shlex
 import sys
 
+from . import files
+
 FOUND = 3  # the exit status of a script whose kernels have findings
 
 # An option's name: its placeholder (None: it takes no value), and what it does.
@@ -169,15 +171,9 @@ def fail(error):
 
 
 def _write(file, text):
-    """Writes a file whole or not at all."""
-    new = "%s.%d.new" % (file, os.getpid())
     try:
-        with open(new, "w", encoding="utf-8") as f:
-            f.write(text)
-        os.replace(new, file)
+        files.write(file, text.encode())
     except OSError as error:
-        if os.path.exists(new):
-            os.unlink(new)
         sys.stderr.write("soma-nki: %s: %s\n" % (file, error.strerror or error))
 
 

@@ -8,12 +8,10 @@
 Times are in nanoseconds where a name says so, else in femtoseconds of simulated time.
 """
 import ctypes as C
-import gzip
 import operator
-import os
 import time
 
-from . import arrays, debug, dtypes
+from . import arrays, callbacks, debug, dtypes, files
 from . import lib as L
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
@@ -175,19 +173,17 @@ class RunStats:
         return getattr(self.raw, name)
 
 
-class Program:
+class Program(L.Owner):
     """A program of a machine. Freed with the object. texts: of its source files, by name; texts
     that are missing there may be read from the files. None: the program comes from elsewhere, and
     its files are not read."""
 
+    _free = "soma_program_free"
+    _instead = "bytes() of it is what a machine's load() takes"
+
     def __init__(self, machine, handle, texts=None):
         self.machine, self.handle, self._tensors, self.texts = machine, handle, None, texts
         self.numbers = {}  # of the tensors, once they are known
-
-    def __del__(self):
-        if lib and getattr(self, "handle", None):
-            lib.soma_program_free(self.handle)
-            self.handle = None
 
     @property
     def target(self):
@@ -238,12 +234,6 @@ class Program:
         return _take_diagnostics(d)
 
 
-def file_bytes(name, text):
-    """What a file of that name holds for a text: it is compressed where the name ends in .gz."""
-    data = text.encode()
-    return gzip.compress(data, mtime=0) if os.fspath(name).endswith(".gz") else data
-
-
 def _take_diagnostics(d):
     text = _text(lib.soma_diagnostics_text(d)) if d else ""
     if d:
@@ -251,42 +241,43 @@ def _take_diagnostics(d):
     return text
 
 
-class _Result:
+class _Result(L.Owner):
     """The memory of a tensor that a run handed over, in a form that NumPy takes; freed with the
     last array over it."""
+
+    _free = "soma_result_free"
+    _instead = "the array over it can"
 
     def __init__(self, handle, size):
         self.handle = handle
         self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,),
                                     "data": (lib.soma_result_data(handle), False)}
 
-    def __del__(self):
-        if lib:
-            lib.soma_result_free(self.handle)
 
-
-class Run:
+class Run(L.Owner):
     """A run that has ended. `out` has the output tensors, `stats`, `findings` (of the checks) and
     `findings_total`; `fetch(name)` copies any tensor. The arrays of `out` are the run's own memory:
     a later fetch() sees what is written there."""
 
-    def __init__(self, machine, program, handle, recorder):
-        self.machine, self.program, self.handle = machine, program, handle
-        self.recorder = recorder
+    _free = "soma_run_free"
+    _instead = "keep the arrays of its `out`, which can"
+
+    def __init__(self, machine, program):
+        super().__init__()
+        self.machine, self.program = machine, program
+        self.recorder = None
+
+    def _finish(self, recorder):
+        """Reads what it found, once it has ended."""
+        handle, self.recorder = self.handle, recorder
         stats = L.Stats()
         lib.soma_run_stats(handle, C.byref(stats), C.sizeof(stats))
         self.stats = RunStats(stats)
+        if recorder:
+            lib.soma_recorder_stats(recorder.handle, C.byref(stats), C.sizeof(stats))
         self.findings_total = lib.soma_run_findings(handle)
         self.findings = _findings(handle)
         self._schedules = self._out = None
-
-    def __del__(self):
-        if lib and self.handle:
-            lib.soma_run_free(self.handle)
-            self.handle = None
-        if lib and self.recorder:
-            lib.soma_recorder_free(self.recorder)
-            self.recorder = None
 
     @property
     def time_ns(self):
@@ -341,7 +332,7 @@ class Run:
 
     def _written(self, function, *arguments):
         c = L.Collect()
-        status = function(*arguments, c.fn, None)
+        status = callbacks.call(function, *arguments, c.fn, None)
         if status != L.OK:
             raise SomaError(_text(lib.soma_status_text(status)), status)
         return c.text()
@@ -349,12 +340,13 @@ class Run:
     def trace(self):
         """The trace as JSON that chrome://tracing and Perfetto read."""
         self._need_recorder()
-        return self._written(lib.soma_write_chrome, self.recorder, self.program.handle)
+        return self._written(lib.soma_write_chrome, self.recorder.handle, self.program.handle)
 
     def timeline(self, width=0):
         """Rows of engines and queues over time, as text."""
         self._need_recorder()
-        return self._written(lib.soma_write_timeline, self.recorder, self.program.handle, width)
+        return self._written(lib.soma_write_timeline, self.recorder.handle, self.program.handle,
+                             width)
 
     def page(self, path=None, *, title="Soma"):
         """A page for a browser that shows the run, without other files, as text; written to a file
@@ -365,42 +357,51 @@ class Run:
         sources = L.Sources(texts) if texts is not None else None
         if sources:
             o.source = sources.fn
-        text = self._written(lib.soma_write_page, self.recorder, self.program.handle, self.handle,
-                             C.byref(o))
+        text = self._written(lib.soma_write_page, self.recorder.handle, self.program.handle,
+                             self.handle, C.byref(o))
         if path is not None:
-            data = file_bytes(path, text)
-            with open(path, "wb") as f:
-                f.write(data)
+            files.write(path, files.named(path, text))
         return text
 
     def explain(self):
         """Where the time went: the critical path, and the largest gaps."""
         self._need_recorder()
-        return self._written(lib.soma_write_explanation, self.handle, self.recorder)
+        return self._written(lib.soma_write_explanation, self.handle, self.recorder.handle)
 
 
-def _to_the_end(r, log=None):
+class _Recorder(L.Owner):
+    _free = "soma_recorder_free"
+    _instead = "record another run"
+
+    def __init__(self):
+        super().__init__()
+        if lib.soma_recorder_new(None, C.byref(self.handle)) != L.OK:
+            raise MemoryError("no memory for a recorder")
+
+
+def _to_the_end(r):
     """Runs in slices of simulated time that take some hundredths of a second: between them Python
-    handles signals, such as Ctrl-C, and errors of a log. Returns the status of the last slice."""
+    handles signals, such as Ctrl-C. Returns the status of the last slice."""
     until = step = 50 * 10**9  # fs
     while until < 1 << 63:
         began = time.perf_counter()
-        status = lib.soma_run_until(r, L.TIME, 0, until)
-        if log and log.error:
-            raise log.error
+        status = callbacks.call(lib.soma_run_until, r, L.TIME, 0, until)
         if status != L.OK or lib.soma_run_ended(r):
             return status
         took = time.perf_counter() - began
         step = step * 2 if took < 0.05 else max(step // 2, 1) if took > 0.2 else step
         until += step
-    return lib.soma_run_until(r, L.END, 0, 0)
+    return callbacks.call(lib.soma_run_until, r, L.END, 0, 0)
 
 
-class Machine:
+class Machine(L.Owner):
     """One emulated core. target: "trn1", "inf2", "trn2" or "trn3"; options as in soma_options:
     checks, schedule, saturate, max_instructions, max_seconds, max_cpu_seconds, timing_only, threads
     (of the host, 0 for all its cores), record (keeps what the trace and the page need), print (a
     function of text and whether it is for standard error)."""
+
+    _free = "soma_machine_free"
+    _instead = "make another with the same options"
 
     def __init__(self, target=None, record=False, checks=None, print=None, **options):
         o = L.Options()
@@ -413,15 +414,12 @@ class Machine:
             _set_option(o, name, value)
         self.recorder = None
         if record:
-            recorder = C.c_void_p()
-            if lib.soma_recorder_new(None, C.byref(recorder)) != L.OK:
-                raise MemoryError("no memory for a recorder")
-            self.recorder = recorder
+            self.recorder = _Recorder()
             o.event = C.cast(lib.soma_recorder_event, C.c_void_p).value
-            o.event_ud, o.causes = recorder.value, 1
+            o.event_ud, o.causes = self.recorder.handle.value, 1
         if print is not None:
-            o.print = L.PRINT(lambda ud, err, text, n: print(
-                C.string_at(text, n).decode("utf-8", "replace"), bool(err)))
+            o.print = L.PRINT(callbacks.wrap(lambda ud, err, text, n: print(
+                C.string_at(text, n).decode("utf-8", "replace"), bool(err))))
         self.options = o
         handle = C.c_void_p()
         self.handle = None
@@ -432,11 +430,6 @@ class Machine:
         if status != L.OK:
             raise SomaError("no machine: %s" % _text(why.value), status)
         self.handle = handle
-
-    def __del__(self):
-        if lib and getattr(self, "handle", None):
-            lib.soma_machine_free(self.handle)
-            self.handle = None
 
     @property
     def target(self):
@@ -481,33 +474,32 @@ class Machine:
         DeadlockError or SomaError when it does not end well."""
         if self.options.event and self.recorder is None:
             raise SomaError("a machine records one run: make another for the next")
-        r, _keep = self._start(program, inputs, rows)
+        run = Run(self, program)
         try:
-            status = self._to_the_end(r, program, log)
-        except BaseException:  # Ctrl-C
-            lib.soma_run_free(r)
+            if self.recorder:  # a run that was stopped may have left events there
+                lib.soma_recorder_clear(self.recorder.handle)
+            _keep = self._start(run, inputs, rows)
+            status = self._to_the_end(run, log)
+            if status not in (L.OK, L.CHECK):
+                error = self._ended(run.handle, status)
+                error.findings = _findings(run.handle)
+                raise error
+            recorder, self.recorder = self.recorder, None
+            run._finish(recorder)
+        except BaseException:  # Ctrl-C as well: the machine is free for the next run
+            run.give_back()
             raise
-        if status not in (L.OK, L.CHECK):
-            error = self._ended(r, status)
-            error.findings = _findings(r)
-            lib.soma_run_free(r)
-            raise error
-        recorder, self.recorder = self.recorder, None
-        run = Run(self, program, r, recorder)
-        if recorder:
-            lib.soma_recorder_stats(recorder, C.byref(run.stats.raw), C.sizeof(L.Stats))
         return run
 
-    def _to_the_end(self, r, program, log):
+    def _to_the_end(self, run, log):
         if log is None:
-            return _to_the_end(r)
-        lines = L.Log(program.handle, log)
-        self._check(lib.soma_run_log(r, lines.fn, None))
+            return _to_the_end(run.handle)
+        lines = L.Log(run.program.handle, log)
+        self._check(lib.soma_run_log(run.handle, lines.fn, None))
         try:
-            status = _to_the_end(r, lines)
+            return _to_the_end(run.handle)
         finally:
-            lib.soma_run_log(r, L.LOG(), None)
-        return status
+            lib.soma_run_log(run.handle, L.LOG(), None)
 
     def debug(self, program, inputs=None, commands=None, rows=None):
         """The same under the debugger, which reads commands from the lines of `commands` first, if
@@ -515,23 +507,33 @@ class Machine:
         """
         if self.options.event:
             raise SomaError("a run that is recorded cannot go back: debug it without record=True")
-        r, _keep = self._start(program, inputs, rows)
+        run = Run(self, program)
         data, n = C.c_void_p(), C.c_size_t()
         try:
-            self._check(lib.soma_run_save(r, C.byref(data), C.byref(n)))
+            _keep = self._start(run, inputs, rows)
+            self._check(lib.soma_run_save(run.handle, C.byref(data), C.byref(n)))
             saved = L.take_bytes(data, n)
         finally:
-            lib.soma_run_free(r)
+            run.give_back()
         left = debug.session(saved, commands, program.texts)
         if left is None:
             return None
-        handle, r = C.c_void_p(), C.c_void_p()
-        self._check(lib.soma_run_resume(self.handle, left, len(left), C.byref(handle), C.byref(r)))
-        run = Run(self, Program(self, handle), r, None)
-        return run if lib.soma_run_ended(r) else None
+        run = Run(self, Program(self, C.c_void_p()))
+        try:
+            self._check(lib.soma_run_resume(self.handle, left, len(left),
+                                            C.byref(run.program.handle), C.byref(run.handle)))
+            if not lib.soma_run_ended(run.handle):
+                run.give_back()
+                return None
+            run._finish(None)
+        except BaseException:
+            run.give_back()
+            raise
+        return run
 
-    def _start(self, program, inputs, rows):
-        """A run at time 0, and the objects that must live as long as it is bound."""
+    def _start(self, run, inputs, rows):
+        """Brings a run to time 0; the objects that must live as long as it is bound."""
+        program = run.program
         if not isinstance(program, Program):
             raise TypeError("expected a program of assemble() or load(), not %s" %
                             type(program).__name__)
@@ -552,9 +554,8 @@ class Machine:
         for name, n in (rows or {}).items():
             self._check(lib.soma_bind_rows(self.handle, program.handle, name.encode(),
                                            operator.index(n)))
-        r = C.c_void_p()
-        self._check(lib.soma_run_start(self.handle, program.handle, C.byref(r)))
-        return r, keep
+        self._check(lib.soma_run_start(self.handle, program.handle, C.byref(run.handle)))
+        return keep
 
     def _ended(self, r, status):
         f = L.Fault()
