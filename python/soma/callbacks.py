@@ -76,8 +76,8 @@ def call(function, *arguments):
 
 
 def wrap(function, failed=None):
-    """The function as a callback; it gives `failed` when it raises an error, and is not called again
-    in that call of libsoma."""
+    """The function as a callback. It gives `failed` when it raises an error, and is not called
+    again in that call of libsoma."""
     def called(*arguments):
         now = _now.call
         if now is None:  # of a thread of libsoma
