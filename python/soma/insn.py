@@ -3,6 +3,7 @@
 Fields are written in the order of the instruction's form (`soma-as --explain NAME`, isa/manual.md);
 a test holds FORMS against the library. Operands are Tensors, engines numbers of soma_engine or -1.
 """
+import math
 import struct
 import sys
 
@@ -16,6 +17,7 @@ from .index import whole
 from .record import recorders
 from .register import RegisterValue
 from .tensor import SBUF, Storage, Tensor, same_view, shares  # noqa: F401 - for record.py
+from .views import in_same_order
 
 ANY, TENSOR, VECTOR, SCALAR, GPSIMD, SYNC = -1, 0, 1, 2, 3, 4
 
@@ -233,6 +235,18 @@ def starts_well(view):
     return view.part % (128 if n > 64 else 64 if n > 32 else 32) == 0
 
 
+def fitted(value, shape):
+    """A value for memory of another shape: repeated, or as it is if the same elements lie in the
+    same order."""
+    if value.size != math.prod(shape):
+        return value.broadcast_steps(shape)
+    if not in_same_order(value.shape, shape):
+        raise KernelError("a value of shape %s for %s: it has as many elements, but in another "
+                          "order; nl.transpose or a reshape says which is meant"
+                          % (list(value.shape), list(shape)))
+    return value
+
+
 def assign(view, value):
     """`view[...] = value` by a copy or a fill. A value with one element per partition, or with one
     partition, is repeated."""
@@ -254,8 +268,8 @@ def assign(view, value):
             memset(source, value)
             dma_copy(view, source)
         return
-    if value.shape != view.shape and value.size != view.size:
-        value = value.broadcast_steps(view.shape)
+    if value.shape != view.shape:
+        value = fitted(value, view.shape)
     if view.memory == 0 or value.memory == 0:
         dma_copy(view, value if view.memory else in_sbuf(value) if value.memory else value)
     elif view.shape[0] != value.shape[0] or not starts_well(view) or not starts_well(value):

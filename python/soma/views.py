@@ -37,6 +37,19 @@ def product(sizes):
     return n
 
 
+def in_same_order(a, b):
+    """Whether one of two shapes with as many elements is the other one with dimensions merged, as
+    [64, 6] is of [64, 2, 3]; [64, 6] and [6, 64] are not."""
+    def ends(shape):
+        n, found = 1, {1}
+        for size in shape:
+            n *= size
+            found.add(n)
+        return found
+    a, b = ends(a), ends(b)
+    return a <= b or b <= a
+
+
 def _whole_shape(shape):
     if not isinstance(shape, (tuple, list)):
         shape = (shape,)

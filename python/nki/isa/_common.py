@@ -360,31 +360,8 @@ def shift(values):
     return [None] + list(values[:n]) + list(values[n + 1:])
 
 
-def broadcast_shape(*shapes):
-    """The shape that NumPy's rule gives."""
-    if len(shapes) == 2:
-        a, b = shapes
-        if a == b:
-            return tuple(a)
-        if len(a) == 2 == len(b) and a[0] == b[0]:
-            if b[1] == 1:
-                return tuple(a)
-            if a[1] == 1:
-                return tuple(b)
-    n = max(map(len, shapes))
-    out = []
-    for sizes in zip(*[(1,) * (n - len(s)) + tuple(s) for s in shapes]):
-        big = max(sizes)
-        if any(s not in (1, big) for s in sizes):
-            raise KernelError("shapes %s do not broadcast"
-                              % " and ".join(str(list(s)) for s in shapes))
-        out.append(big)
-    return tuple(out)
-
-
 __all__ = ["DMA", "EACH", "FREE_DIMENSIONS", "KernelError", "NKIObject", "NkiInstruction",
-           "NotBuilt", "PSUM", "ROWS", "SBUF", "Tensor", "WHOLE",
-           "broadcast_shape", "chosen",
+           "NotBuilt", "PSUM", "ROWS", "SBUF", "Tensor", "WHOLE", "chosen",
            "clear_outside", "cmd_of", "crop", "done", "engine_of", "in_parts", "insn", "mask_tile",
            "masked", "need", "new_tile", "number_of", "one_in_sbuf", "record", "recorders",
            "returned", "shift", "staged",

@@ -4,9 +4,10 @@ from soma.kernel import PACKED
 from soma.ops import act, alu, optional
 
 from . import constants as c
-from ._common import (EACH, FREE_DIMENSIONS, SBUF, KernelError, Tensor, broadcast_shape, cmd_of,
+from ._common import (EACH, FREE_DIMENSIONS, SBUF, KernelError, Tensor, cmd_of,
                       crop, done, engine_of, in_parts, insn, masked, need, new_tile, one_in_sbuf,
                       record, recorders, returned, shift, staged, whole_mask)
+from ._shapes import paired
 
 _TT, _TS, _STT = insn.OP["tensor_tensor"], insn.OP["tensor_scalar"], insn.OP["scalar_tensor_tensor"]
 _ACT, _ACT2, _ACT_READ = insn.OP["activate"], insn.OP["activate2"], insn.OP["act_read_acc"]
@@ -95,7 +96,7 @@ def tensor_tensor(dst=None, data1=None, data2=None, op=None, engine=unknown, nam
             return masked(mask, "tensor_tensor", emit, EACH)(need(dst, "dst", "tensor_tensor"),
                                                              data1, data2)
         old = staged(emit) if code == _POW else one_in_sbuf(emit)
-        shape = broadcast_shape(data1.shape, data2.shape)
+        shape, data1, data2 = paired(data1, data2, True)
         return returned(shape, _out(dtype, data1, data2), old,
                         [t if t.shape == shape else t.broadcast_steps(shape)
                          for t in (data1, data2)], mask=mask, call="tensor_tensor", how=EACH)

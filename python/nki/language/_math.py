@@ -10,9 +10,10 @@ from soma.dtypes import find, float32, int32
 from soma.errors import KernelError, NotBuilt
 from soma.tensor import PSUM, SBUF, Tensor
 
-from ..isa._common import EACH, broadcast_shape, need, new_tile, returned
+from ..isa._common import EACH, need, new_tile, returned
 from ..isa._elementwise import (act_record, emit_activate, emit_predicated, emit_ts, emit_tt,
                                 ts_record)
+from ..isa._shapes import paired, together
 from ._memory import aligned
 
 _ALU, _ACT = insn.ALU, insn.ACT
@@ -60,7 +61,7 @@ def emit_binary(d, op, x, y):
         return emit_ts(d, x, op, _column(y))
     if x.free_size == 1 and y.free_size > 1 and not exact and y.shape[0] == x.shape[0]:
         return emit_ts(d, y, op, _column(x), 1)
-    shape = broadcast_shape(x.shape, y.shape)
+    shape, x, y = paired(x, y)
     x, y = aligned(x, shape), aligned(y, shape)
     if x.memory == y.memory == PSUM:
         y = insn.in_sbuf(y)
@@ -112,8 +113,10 @@ def _binary(name, x, y, dtype=None, mask=None):
         if x.__class__ is not Tensor:
             raise KernelError("nl.%s of %r and %r: one operand must be a tile" % (name, x, y))
         shape = x.shape
+    elif x.__class__ is not Tensor:
+        shape = y.shape
     else:
-        shape = y.shape if x.__class__ is not Tensor else broadcast_shape(x.shape, y.shape)
+        shape, x, y = paired(x, y)
     if mask is not None and mask is not True:
         x, y = (aligned(t, shape) if _is_tile(t) and t.free_size > 1 else t for t in (x, y))
     return returned(shape, _result_type(x, y, dtype), _emits[name], (x, y), SBUF, mask,
@@ -184,8 +187,9 @@ def divide(x, y, dtype=None, mask=None):
         inverse = new_tile(b.shape, float32)
         record.active().emit(insn.OP["reciprocal"], insn.VECTOR, (inverse.words(), b.words()))
         emit_binary(d, _ALU["mult"], a, inverse)
-    t = _result_type(x, y, dtype)
-    shape = broadcast_shape(*[k.shape for k in (x, y) if _is_tile(k)])
+    t, shape = _result_type(x, y, dtype), y.shape
+    if _is_tile(x):
+        shape, x, y = paired(x, y)
     return returned(shape, float32 if t.integer and dtype is None else t, emit, (x, y), mask=mask,
                     call="nl.divide", how=EACH)
 
@@ -395,8 +399,8 @@ def where(condition, x, y, dtype=None, mask=None):
     """x where condition is not 0, else y."""
     condition = _tile(need(condition, "condition", "nl.where"), "nl.where")
     x, y = _tile(x, "nl.where"), _tile(y, "nl.where")
-    tiles = [t for t in (condition, x, y) if _is_tile(t)]
-    shape = broadcast_shape(*[t.shape for t in tiles])
+    shape, tiles = together(*[t for t in (condition, x, y) if _is_tile(t)])
+    condition, x, y = [tiles.pop(0) if _is_tile(t) else t for t in (condition, x, y)]
     t = find(dtype) if dtype is not None else _result_type(x, y,
                                                            None) if _is_tile(x) or _is_tile(y) \
         else float32

@@ -57,8 +57,8 @@ def store(dst, value, mask=None):
         return insn.assign(dst if mask is None else dst.cropped(mask_ranges(mask)[0]), value)
     value = need(value, "value", "nl.store")
     shape = _tile_shape(dst.shape)
-    if value.shape != shape and value.size != dst.size:
-        value = value.broadcast_steps(shape)
+    if value.shape != shape:
+        value = insn.fitted(value, shape)
 
     def emit(d, v):
         insn.dma_copy(d, insn.in_sbuf(v) if v.memory == PSUM else v)
