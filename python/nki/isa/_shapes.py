@@ -2,7 +2,7 @@
 
     [128, 2, 14] + [128, 1]      one number for each partition, though NumPy would not take it
     [128, 2, 14] + [128, 28]     as many elements in each partition, in their order
-    [128, 128, 14] + [128, 1]    refused: NumPy means the rows of dimension 1, the machine partitions
+    [128, 128, 14] + [128, 1]    refused: for NumPy it is dimension 1, for the machine partitions
 """
 from soma.errors import KernelError
 
@@ -72,8 +72,8 @@ def paired(x, y, in_order=False):
 def _refuse(a, b, ambiguous):
     text = "shapes %s and %s do not broadcast" % (list(a), list(b))
     if ambiguous:
-        text = "shapes %s and %s fit in more than one way: as NumPy's arrays, by partitions, or in " \
-            "the order of their elements; reshape one to the dimensions of the other" \
+        text = "shapes %s and %s fit in more than one way: as NumPy's arrays, by partitions, or " \
+            "in the order of their elements; reshape one to the dimensions of the other" \
             % (list(a), list(b))
     raise KernelError(text)
 
