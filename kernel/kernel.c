@@ -364,7 +364,10 @@ bool as_kernel_tile_new(as_kernel *k, const as_kernel_tile *t, uint32_t *buffer)
                    .at = t->at};
   memcpy(b.shape, t->shape, sizeof b.shape);
   for (unsigned d = t->ndim; d < ISA_TILE_DIMS; d++) b.shape[d] = 0;
-  return add_tile(k, &b, buffer);
+  if (!add_tile(k, &b, buffer)) return false;
+  uint32_t *loop = &as_k_buf(k, *buffer)->loop;
+  for (uint32_t n = t->outside; n && *loop; n--) *loop = k->loops[*loop - 1].parent;
+  return true;
 }
 
 bool as_kernel_end(as_kernel *k, uint32_t buffer) {

@@ -79,6 +79,7 @@ typedef struct as_kernel_tile {
   uint8_t space, dtype, ndim;
   uint32_t shape[ISA_TILE_DIMS];
   int32_t part, offset; /* -1: chosen */
+  uint32_t outside;     /* of so many of the open loops */
   isa_line at;
 } as_kernel_tile;
 

@@ -53,7 +53,7 @@ FORMS = {
     "activate2": "dst src fn op0 imm0 op1 imm1 relu_param reverse0 reverse1 reduce reduce_op",
     "dma_copy": "dst src queue oob prio op", "dma_transpose": "dst src queue oob prio",
     "dma_compute": "dst srcs op scales queue oob prio",
-    "mov": "rd a", "add": "rd ra b", "mul": "rd ra b", "tensor_load": "rd src",
+    "mov": "rd a", "add": "rd ra b", "mul": "rd ra b", "min": "rd ra b", "tensor_load": "rd src",
     "tensor_store": "dst ra", "device_print": "prefix src to",
     "device_print_value": "prefix value to",
     "sendrecv": "dst src queue pipe prio", "sendrecv_gpsimd": "dst src pipe",
@@ -214,7 +214,7 @@ def constant(array, dtype=None):
     if key not in rec.constants:
         s = Storage(0, dtype, data.shape or (1,), "const")
         s.data, s.role = data, 3
-        rec.constants[key] = rec.number(s)
+        rec.constants[key] = s  # without a number: the next round of a loop does not make it
     from .views import dense
     s = rec.constants[key]
     return Tensor(s, dtype, s.shape, dense(s.shape))

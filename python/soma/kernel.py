@@ -100,11 +100,11 @@ class Builder(L.Owner):
                             (C.c_int64 * len(shape))(*shape), data.ctypes.data)
 
     @staticmethod
-    def tile_info(name, memory, dtype, shape, place=None, at=(0, 0)):
+    def tile_info(name, memory, dtype, shape, place=None, at=(0, 0), outside=0):
         """Declares a tile from the arguments of lib.tile; place is (start partition, byte offset)
-        or None, at (file, line)."""
+        or None, at (file, line); it belongs outside of so many of the open loops."""
         return C.byref(L.TileInfo(C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code,
-                                  len(shape), _FIVE(*shape), *(place or (-1, -1)), *at))
+                                  len(shape), _FIVE(*shape), *(place or (-1, -1)), *at, outside))
 
     def queue(self, dge, engine, prio=0):
         return self._number(lib.soma_kernel_queue, dge, engine, prio)
@@ -116,6 +116,10 @@ class Builder(L.Owner):
         status = lib.soma_kernel_order(self.handle, earlier, later)
         if status:
             self.fail(status)
+
+    def begin(self, kind, words, file, line):
+        """Begins a "loop" of (start, stop, step), or a "while" of (register,)."""
+        return self.loop(*words, file, line) if kind == "loop" else self.while_(*words, file, line)
 
     def loop(self, start, stop, step, file, line):
         """Begins a loop; start and stop are ("value", n) or ("register", r). Returns the loop's

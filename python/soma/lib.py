@@ -108,7 +108,7 @@ class TileInfo(C.Structure):
     _fields_ = [("size", C.c_size_t), ("name", C.c_char_p), ("memory", C.c_int),
                 ("dtype", C.c_int), ("ndim", C.c_uint32), ("shape", C.c_uint32 * 5),
                 ("partition", C.c_int32), ("offset", C.c_int32), ("file", C.c_uint32),
-                ("line", C.c_uint32)]
+                ("line", C.c_uint32), ("outside", C.c_uint32)]
 
 
 class KernelRange(C.Structure):

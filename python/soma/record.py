@@ -101,7 +101,7 @@ class Recorder:
     # What each instruction uses is faster in slots.
     __slots__ = ("pending", "at", "frame", "lines", "sites", "kernel", "number_found", "found",
                  "hints", "tiles", "count", "ordered", "old_style", "numbering", "codes",
-                 "weights", "__dict__")
+                 "weights", "loops", "log", "__dict__")
 
     def __init__(self, machine, target, flags=0, hints=None, peer=None, cores=1, choices={}):
         self.core, self.cores, self.peer = int(peer is not None), cores, peer
@@ -131,8 +131,7 @@ class Recorder:
         self.shared, self.shared_at = [], 0
         self.inputs = []        # (path of an argument, storage), in order
         self.weights = None     # what the tensor engine has loaded
-        self.whiles = []
-        self.loops = []         # places of the loops at run time that are open
+        self.loops, self.log = [], None  # the loops at run time that are open, what they record
         self.ordered = 0        # depth of no_reorder
         self.edges, self.named = [], {}
         self.old_style = self.prints = False
@@ -246,12 +245,34 @@ class Recorder:
             size = SIZES[n]
         except IndexError:
             size = L.C.c_size_t(n)
+        if self.loops:
+            log = self.log
+            if log.at is not None:
+                log.compare(self, op, (file, line), (engine, flags, words))
+                self.count += 1
+                return
+            log.entries.append((op, (file, line), (engine, flags, words), None))
         status = _emit(self.kernel, _HEAD(n, op, engine, flags, file, line) + words, size, None)
         if status:
             self.builder.fail(status)
         self.count += 1
         if self.ordered:
             self._keep_order()
+
+    def step(self, what, place, words, make):
+        """The result of make(), which changes the builder; in a round that is compared, that of the
+        round before."""
+        if not self.loops:
+            return make()
+        if self.log.at is not None:
+            return self.log.compare(self, what, place, words)
+        result = make()
+        self.log.entries.append((what, place, words, result))
+        return result
+
+    def comparing(self):
+        """Whether the round of a loop is recorded that the one before it is compared with."""
+        return self.log is not None and self.log.at is not None
 
     def unwritten(self):
         """Called when tiles are read before they are written: the machine would read what was
@@ -389,13 +410,34 @@ class Recorder:
         if s.lent:  # its instructions went to another tile, but it is read
             self.hints[("kept", s.at)] = True
             raise Redo()
+        if self.loops and s.order > self.loops[0].start[2]:
+            self._declare_in_loop(s)
+        else:
+            self._declare(s, len(self.loops))
+
+    def _declare_in_loop(self, s):
+        """The same for what was made in a loop at run time. In a round that is compared it is what
+        the round before has made."""
+        outside = sum(s.order <= loop.start[2] for loop in self.loops)
+        orders, what = self.log.orders, (s.memory, s.dtype, s.shape, s.place, s.at, outside)
+        if not self.comparing():
+            self._declare(s, outside)
+            orders[s.order] = what, s.handle
+            return
+        known = orders.get(s.order)
+        if known is None or known[0] != what:
+            self.log.compare(self, "a tile", s.at, what)
+        s.handle = known[1]
+        (self.tiles if s.memory else self.tensors).append(s)
+
+    def _declare(self, s, outside):
         if s.memory:
             site = s.site
             info = site.info
-            if info is None:
-                shape = s.shape if len(s.shape) <= 5 else (s.parts, s.free)
-                info = site.info = self.builder.tile_info(s.name or "t", s.memory, s.dtype, shape,
-                                                          s.place, s.at)
+            if outside:
+                info = self._tile_info(s, outside)
+            elif info is None:
+                info = site.info = self._tile_info(s)
             status = _tile(self.kernel, info, self.found)
             if status:
                 self.builder.fail(status)
@@ -413,6 +455,11 @@ class Recorder:
             s.name = self.unique(s.name or "tensor")
         s.handle = self.builder.tensor(s.name, s.dtype, s.declared[:8] or (1,), s.role)
         self.tensors.append(s)
+
+    def _tile_info(self, s, outside=0):
+        shape = s.shape if len(s.shape) <= 5 else (s.parts, s.free)
+        return self.builder.tile_info(s.name or "t", s.memory, s.dtype, shape, s.place, s.at,
+                                      outside)
 
     def unique(self, name):
         name = re.sub(r"\W", "_", name) or "tensor"
@@ -478,22 +525,8 @@ class Recorder:
     # ---- registers and loops ----
 
     def new_register(self):
-        return self.builder.register()
-
-    def while_register(self, register, frame):
-        """A `while reg:` asks for the truth value: before the first round and after each."""
-        key = (frame.f_code, frame.f_lineno, id(frame), register)
-        self.flush()
-        if self.whiles and self.whiles[-1] == key:
-            self.whiles.pop()
-            self.end_loop()
-            return False
-        file, line = self.at or self._place(frame)
-        self.settle_zeros()
-        self.builder.while_(register.number(), file, line)
-        self.begin_loop((file, line))
-        self.whiles.append(key)
-        return True
+        """The builder's number of a new register."""
+        return self.step("register", (0, 0), (), self.builder.register)
 
     def settle_zeros(self):
         """Puts in the zeros of all tiles, before a loop at run time: in it a first matmul would
@@ -503,25 +536,14 @@ class Recorder:
             if z.storage.zero is z:
                 z.settle()
 
-    def begin_loop(self, place):
-        self.loops.append(place)
-        self.weights = None
-
-    def end_loop(self):
-        self.flush()
-        self.builder.endloop()
-        self.loops.pop()
-        self.weights = None
-
     # ---- the end ----
 
     def close(self):
         """Ends the recording."""
         self.flush()
         if self.loops:
-            raise KernelError("a loop at run time was left by break or return: its body is "
-                              "recorded once, to its end",
-                              *self.place_of(self.loops[-1]))
+            from .loops import left
+            raise left(self, self.loops[-1])
         for name, producers in self.schedule:
             for producer in producers:
                 for n in (name, producer):

@@ -84,14 +84,19 @@ class RegisterValue:
 class Register(RegisterValue):
     """A register. `while reg:` is a loop that runs as long as it is not 0."""
 
-    __slots__ = ("handle", "frozen")
+    __slots__ = ("handle", "frozen", "ended")
 
-    def __init__(self, state=None, frozen=False):
-        self.handle, self.frozen = state, frozen
+    def __init__(self, number=None, frozen=False):
+        self.handle = record.active().new_register() if number is None else number
+        self.frozen, self.ended = frozen, False
         super().__init__({self: 1}, 0)
 
     def __repr__(self):
-        return "reg%d" % self.number()
+        return "reg%d" % self.handle
+
+    def state(self):
+        """What can be compared between rounds of a loop."""
+        return self.handle, self.ended
 
     def __hash__(self):
         return id(self)
@@ -105,8 +110,9 @@ class Register(RegisterValue):
 
     def number(self):
         """The builder's number of it."""
-        if self.handle is None:
-            self.handle = record.active().new_register()
+        if self.ended:
+            raise KernelError("the variable of a loop at run time has no value after its loop: keep "
+                              "what is needed in a register of nisa.register_alloc")
         return self.handle
 
     def __bool__(self):
@@ -116,7 +122,8 @@ class Register(RegisterValue):
             raise TypeError("%s:%d: the truth value of a register is known when the kernel runs, "
                             "not while it is built: only `while reg:` asks for it"
                             % (record.shown(frame.f_code.co_filename), frame.f_lineno))
-        return record.active().while_register(self, frame)
+        from .loops import ask
+        return ask(self, frame)
 
 
 def value_of(x):

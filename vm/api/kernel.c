@@ -225,6 +225,7 @@ soma_status soma_kernel_tile(soma_kernel *k, const soma_kernel_tile_info *info, 
                       .ndim = byte_of(i.ndim),
                       .part = i.partition < 0 ? -1 : i.partition,
                       .offset = i.offset < 0 ? -1 : i.offset,
+                      .outside = i.outside,
                       .at = {.file = i.file, .line = i.line}};
   memcpy(t.shape, i.shape, sizeof t.shape);
   return result(k, as_kernel_tile_new(k->k, &t, buffer));

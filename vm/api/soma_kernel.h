@@ -98,9 +98,11 @@ typedef struct soma_kernel_tile_info {
   uint32_t shape[5];         /* shape[0] partitions, 1 to 128 */
   int32_t partition, offset; /* a fixed place: start partition, byte in it; -1: chosen */
   uint32_t file, line;       /* where it was declared; 0: not known */
+  uint32_t outside;          /* how many of the open loops it was declared outside of: there it
+                                keeps what an earlier iteration wrote */
 } soma_kernel_tile_info;
 #define SOMA_KERNEL_TILE_INIT \
-  { sizeof(soma_kernel_tile_info), 0, SOMA_SBUF, SOMA_FLOAT32, 2, {0, 0, 0, 0, 0}, -1, -1, 0, 0 }
+  { sizeof(soma_kernel_tile_info), 0, SOMA_SBUF, SOMA_FLOAT32, 2, {0, 0, 0, 0, 0}, -1, -1, 0, 0, 0 }
 
 /* A tile. It lives from its first to its last instruction; before and after, its bytes may belong
  * to other tiles. Tiles with fixed places that share bytes are one memory: what is written through

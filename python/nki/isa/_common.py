@@ -59,7 +59,8 @@ class NkiInstruction:
             if p.last >= self.first:
                 raise KernelError("depends_on: instruction %d comes after %d"
                                   % (p.last, self.first))
-            rec.edges.append((p.last, self.first))
+            if not rec.comparing():
+                rec.edges.append((p.last, self.first))
         return self
 
 

@@ -1,8 +1,11 @@
 """Loops, programs of a grid, order."""
-from soma import record
+import sys
+
+from soma import live, loops, record
 from soma.errors import KernelError
 from soma.index import whole
-from soma.register import Register, RegisterValue
+from soma.loops import Loop
+from soma.register import RegisterValue
 
 from ..isa._common import number_of
 
@@ -41,54 +44,77 @@ def _bound(x):
     return ("value", k)
 
 
-def _begin(start, stop, step):
-    rec = record.active()
-    rec.flush()
+def _range_of(start, stop, step):
     k = whole(step)
     if k is None or k < 1:
         raise KernelError("step %r of a loop at run time: it must be a whole number, 1 or more"
                           % (step,))
-    file, line = rec.where()
-    rec.settle_zeros()
-    r = Register(rec.builder.loop(_bound(start), _bound(stop), k, file, line), frozen=True)
-    rec.begin_loop((file, line))
-    return rec, r
+    record.active().flush()
+    return _bound(start), _bound(stop), k
 
 
-def dynamic_range(start, stop=None, step=1):
-    """A loop at run time: its body is recorded once, with a register that counts."""
-    start, stop = (0, start) if stop is None else (start, stop)
-    rec, r = _begin(start, stop, step)
-    yield r
-    rec.end_loop()
+class dynamic_range:
+    """A loop at run time: `for i in nl.dynamic_range(n)`, in which i is a register that counts. Its
+    body is recorded, and once more to see that each round is the same."""
+
+    def __init__(self, start, stop=None, step=1):
+        self.start, self.stop = (0, start) if stop is None else (start, stop)
+        self.step = step
+
+    def __iter__(self):
+        frame = sys._getframe(1)
+        if not live.in_for(frame):
+            raise KernelError("nl.dynamic_range is counted when the kernel runs: Python's list(), "
+                              "enumerate(), zip(), comprehensions and the like cannot take it; write "
+                              "`for i in nl.dynamic_range(...)`, or use nl.static_range",
+                              record.shown(frame.f_code.co_filename), frame.f_lineno)
+        return _Rounds(_range_of(self.start, self.stop, self.step))
+
+
+class _Rounds:
+    """A loop over a dynamic_range."""
+
+    def __init__(self, bounds):
+        self.loop = Loop(record.active(), bounds)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        loop, frame = self.loop, sys._getframe(1)
+        if loop.register is None:
+            if loop.never():
+                raise StopIteration
+            loop.begin(frame)
+        elif not loop.again(frame, (), lambda: live.read_after_loop(frame)):
+            raise StopIteration
+        return loop.register
 
 
 def fori_loop(lower, upper, body_fun, step=1):
     """body_fun(i) at run time for each i from lower to below upper."""
-    rec, r = _begin(lower, upper, step)
-    body_fun(r)
-    rec.end_loop()
+    loops.run(_range_of(lower, upper, step), sys._getframe(1), [("body_fun", body_fun)], body_fun)
 
 
 def while_loop(init, body_fun):
     """Runs r = body_fun(r) at run time as long as the register r is not 0."""
-    rec = record.active()
-    rec.flush()
     from ..isa._move import register_alloc, register_move
+    rec, frame, roots = record.active(), sys._getframe(1), [("body_fun", body_fun)]
+    rec.flush()
     condition = register_alloc()
     register_move(condition, init)
-    file, line = rec.where()
-    rec.settle_zeros()
-    rec.builder.while_(condition.number(), file, line)
-    rec.begin_loop((file, line))
-    given = register_alloc()
-    register_move(given, condition)
-    result = body_fun(given)
-    if not isinstance(result, RegisterValue):
-        raise KernelError("while_loop: body_fun returned %r; it must return the register of the "
-                          "next condition" % (result,))
-    register_move(condition, result)
-    rec.end_loop()
+    loop = Loop(rec, None, condition.number())
+    loop.begin(frame, roots)
+    more = True
+    while more:
+        given = register_alloc()
+        register_move(given, condition)
+        result = body_fun(given)
+        if not isinstance(result, RegisterValue):
+            raise KernelError("while_loop: body_fun returned %r; it must return the register of "
+                              "the next condition" % (result,))
+        register_move(condition, result)
+        more = loop.again(frame, roots, lambda: live.read_later(frame))
 
 
 class nc:

@@ -1,0 +1,253 @@
+"""Loops at run time while a kernel is recorded.
+
+The body of `for i in nl.dynamic_range(n)` is Python, and Python runs it twice here. The first run
+records the loop's instructions. The second one, with what the first has left in variables, must give
+the same instructions, and is then forgotten. If it does not, the kernel is built again with its
+first round apart, a loop of at most one round, and the second and the third run are compared. And
+as two rounds do not show what begins in the third, variables that later code reads must hold the
+same at the end of both.
+"""
+from . import live, record
+from .errors import KernelError
+from .register import Register
+
+ADVICE = "a loop at run time runs the same instructions in each round: write into the same tile " \
+    "(`a[...] = `), keep what changes in a register (nisa.register_alloc), or use " \
+    "nl.static_range, which unrolls the loop"
+
+
+class Log:
+    """What the open loops have recorded: [(what, place, words, result)]. While a round is compared
+    `at` is where, else None; `limit` is where that round ends."""
+
+    __slots__ = ("entries", "at", "limit", "orders")
+
+    def __init__(self):
+        self.entries, self.at, self.limit = [], None, 0
+        self.orders = {}  # the numbers of tiles that were made in a loop, by their order
+
+    def here(self):
+        return len(self.entries) if self.at is None else self.at
+
+    def compare(self, rec, what, place, words):
+        """The result of an entry that is recorded again."""
+        at = self.at
+        self.at = at + 1
+        known = self.entries[at] if at < self.limit else None
+        if known is None or known[0] != what or known[1] != place or known[2] != words:
+            differs(rec, what, place, known)
+        return known[3]
+
+
+def _said(rec, what, place):
+    what = next((n for n, op in record.insn.OP.items() if op == what), what)
+    file, line = rec.place_of(place)
+    return "%s (%s:%d)" % (what, file, line) if file else what
+
+
+def differs(rec, what, place, known):
+    """A round differs from the one before it: what it does at a place; known: an entry, what the
+    round before did, or None."""
+    loop = next(lp for lp in reversed(rec.loops) if lp.compared)
+    does = _said(rec, what, place) if what else "ends"
+    did = _said(rec, known[0], known[1]) if known else "ended"
+    if known and what == known[0] and place == known[1]:
+        does, did = "%s has other operands" % does, None
+    names = [n for n in live.differences(loop.before, loop.last) if "[" not in n and "." not in n]
+    why = "; what changes is %s" % ", ".join("`%s`" % n for n in names[:4]) if names else ""
+    text = "round %d of the loop at %s:%d differs from round %d: %s%s%s; %s" % (
+        loop.round, *rec.place_of(loop.place), loop.round - 1, does,
+        ", where round %d %s" % (loop.round - 1, did if did == "ended" else "did " + did)
+        if did else "", why, ADVICE)
+    error = KernelError(text, *rec.place_of(place if what else loop.place))
+    if loop.bounds and not loop.peeled:
+        rec.hints["peel", loop.place] = error
+        raise record.Redo()
+    raise rec.hints.get(("peel", loop.place), error)
+
+
+class Loop:
+    """A loop at run time that is open. bounds: (start, stop, step), each of the first two
+    ("value", n) or ("register", r); None: a while, of a register."""
+
+    def __init__(self, rec, bounds=None, condition=None):
+        self.rec, self.bounds, self.condition = rec, bounds, condition
+        self.place, self.round, self.compared = rec.where(), 1, False
+        self.peeled = bounds is not None and ("peel", self.place) in rec.hints
+        self.register = self.key = self.outer = None
+
+    def never(self):
+        """Whether it has no rounds, as far as its bounds show."""
+        return self.bounds is not None and self._known() and \
+            self.bounds[0][1] >= self.bounds[1][1]
+
+    def _known(self):
+        return self.bounds[0][0] == self.bounds[1][0] == "value"
+
+    def begin(self, frame, roots=()):
+        """Begins it; the first round follows."""
+        rec = self.rec
+        rec.flush()
+        self.before = self.last = live.state(frame, roots)
+        if self.bounds is None:
+            self._open("while", (self.condition,))
+        elif self.peeled:
+            one, self.rest = self._apart()
+            self._open("loop", one)
+        else:
+            self._open("loop", self.bounds)
+
+    def _apart(self):
+        """The bounds of a loop of at most one round, and of one of the others."""
+        start, stop, step = self.bounds
+        if self._known():
+            next_, end = start[1] + step, stop[1]
+            return (start, ("value", min(next_, end)), step), (("value", min(next_, end)), stop,
+                                                               step)
+        rec, OP = self.rec, record.insn.OP
+        second, last, end = (rec.new_register() for _ in range(3))
+        for register, of in ((second, start), (end, stop)):
+            rec.emit(OP["mov"], -1, ((register, int(of[0] == "register"), of[1]),))
+        rec.emit(OP["add"], -1, ((second, second, 0, step),))
+        rec.emit(OP["min"], -1, ((last, second, 1, end),))
+        return (start, ("register", last), step), (("register", second), ("register", end), step)
+
+    def _open(self, kind, words):
+        rec = self.rec
+        rec.settle_zeros()
+        if rec.log is None:
+            rec.log = Log()
+        number = rec.step(kind, self.place, words,
+                          lambda: rec.builder.begin(kind, words, *self.place))
+        rec.loops.append(self)
+        self.register = Register(number, frozen=True) if kind == "loop" else None
+        self.start = rec.log.here(), rec.count, rec.numbering, rec.ordered
+        rec.weights = None
+
+    def _close(self):
+        rec = self.rec
+        rec.step("endloop", self.place, (), rec.builder.endloop)
+        rec.loops.pop()
+        rec.weights = None
+        if self.register is not None:
+            self.register.ended = True
+        if not rec.loops:
+            rec.log = None
+
+    def again(self, frame, roots=(), exits=None):
+        """A round has ended. Whether Python is to run another one; else the loop has ended. exits:
+        gives the names that are read after it."""
+        rec = self.rec
+        rec.flush()
+        if not rec.loops or rec.loops[-1] is not self:
+            raise left(rec, rec.loops[-1] if rec.loops else self)
+        state = live.state(frame, roots)
+        if self.peeled and self.round == 1:
+            self._close_first()
+            self.round, self.last = 2, state
+            return True
+        if self.compared:
+            self._same(state)
+        elif rec.log.at is None or live.differences(self.last, state):
+            self._rewind(state)
+            return True
+        self._close()
+        self._no_rounds(state, exits() if exits else ())
+        return False
+
+    def _close_first(self):
+        rec = self.rec
+        rec.step("endloop", self.place, (), rec.builder.endloop)
+        rec.loops.pop()
+        self.register.ended = True
+        self._open("loop", self.rest)
+
+    def _rewind(self, state):
+        """The next round is compared with the one before it."""
+        rec = self.rec
+        log = rec.log
+        self.compared, self.last = True, state
+        self.outer, self.end = (log.at, log.limit), (log.here(), rec.numbering)
+        self.round += 1
+        log.at, rec.count, rec.numbering, rec.ordered = self.start
+        if self.outer[0] is None:
+            log.limit = self.end[0]
+        rec.weights = None
+
+    def _same(self, state):
+        """Whether a compared round has ended where the one before did, with the same variables."""
+        rec = self.rec
+        log = rec.log
+        if log.at != self.end[0]:
+            differs(rec, None, self.place, log.entries[log.at])
+        changed = live.differences(self.last, state)
+        if changed:
+            raise KernelError(
+                "`%s` changes in each round of this loop at run time, and is read again later: %s; "
+                "%s" % (changed[0], said(self.last.get(changed[0]), state.get(changed[0])), ADVICE),
+                *rec.place_of(self.place))
+        log.at, log.limit = self.outer
+        rec.numbering = max(rec.numbering, self.end[1])
+        self.compared = False
+
+    def _no_rounds(self, state, exits):
+        """Refuses variables that are others after the loop, if it may have no rounds."""
+        if self.bounds is not None and self._known():
+            return
+        for path in live.differences(self.before, state):
+            name = path.split("[")[0].split(".")[0]
+            if path in self.before and (name in exits or name != path or path.endswith("()")):
+                raise KernelError(
+                    "`%s` is read after this loop at run time, which changes it, %s; the number of "
+                    "rounds is known only when the kernel runs, and may be 0: %s"
+                    % (path, said(self.before[path], state.get(path)), ADVICE),
+                    *self.rec.place_of(self.place))
+
+
+def run(bounds, frame, roots, body):
+    """A loop whose body is a function of the register that counts."""
+    loop = Loop(record.active(), bounds)
+    if loop.never():
+        return
+    loop.begin(frame, roots)
+    more = True
+    while more:
+        body(loop.register)
+        more = loop.again(frame, roots, lambda: live.read_later(frame))
+
+
+def ask(register, frame):
+    """A `while reg:` asks for the truth value: before the first round and after each."""
+    rec = record.active()
+    key = frame.f_code, frame.f_lineno, id(frame)
+    loop = next((lp for lp in reversed(rec.loops) if lp.key == key), None)
+    if loop is None:
+        loop = Loop(rec, None, register.number())
+        loop.key = key
+        loop.begin(frame)
+        return True
+    if loop.condition != register.number():
+        raise KernelError("`while` at run time: its register is another one after a round: write "
+                          "the condition into the first one by nisa.register_move",
+                          *rec.place_of(loop.place))
+    return loop.again(frame, (), lambda: live.read_after_loop(frame))
+
+
+def said(a, b):
+    """Two values of a state in words."""
+    def one(x):
+        if x is None:
+            return "nothing"
+        if x[0] == "tile":
+            return "a tile"
+        return str(x[1])[:40] if len(x) > 1 else "a %s" % x[0]
+    first, second = one(a), one(b)
+    if first == second:
+        return "another %s in each" % first.replace("a ", "")
+    return "%s, then %s" % (first, second)
+
+
+def left(rec, loop):
+    """The error of a loop that was left before the end of its body."""
+    return KernelError("a loop at run time was left by break or return: its body is recorded to "
+                       "its end", *rec.place_of(loop.place))
