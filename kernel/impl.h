@@ -453,8 +453,7 @@ void *as_k_take_units(as_kernel *k, uint32_t n, uint32_t *number);
 
 /* What as_k_used gives, of an instruction of the item whose operands begin at ops. */
 unsigned as_k_uses(const as_kernel *k, const isa_insn *in, uint32_t ops, as_k_use out[K_OPERANDS]);
-/* The bytes of an operand, from the first of its buffer; of one that moves all that it can reach.
- */
+/* The bytes of an operand, from its buffer's first; of one that moves all that it can reach. */
 typedef struct as_k_bytes {
   uint16_t p0, p1;
   int64_t lo, hi;
@@ -492,6 +491,7 @@ bool as_k_verify(as_kernel *k, as_k_draft *d, as_k_key *key);
 
 /* ---- the passes; each false with an error ---- */
 
+bool as_k_copy_bounds(as_kernel *k); /* of loops whose bodies write them: once, before the loop */
 bool as_k_define(as_kernel *k);
 bool as_k_lives(as_kernel *k);
 bool as_k_choose_engines(as_kernel *k);
@@ -501,6 +501,7 @@ uint64_t as_k_dma_time(const as_kernel *k, const as_k_ruling *r, uint32_t ops);
 /* Of one transfer that is made after that; not in a loop at run time. */
 bool as_k_choose_queue(as_kernel *k, as_k_item *it);
 bool as_k_registers(as_kernel *k);
+uint32_t as_k_result_of(const as_kernel *k, const as_k_item *it); /* a register; 0: none */
 bool as_k_place(as_kernel *k);
 bool as_k_solve(as_kernel *k);
 bool as_k_semaphores(as_kernel *k);
@@ -553,8 +554,7 @@ typedef struct as_k_box {
 } as_k_box;
 /* What the use of an operand conflicts with; fills b. */
 void as_k_table_find(as_k_table *t, uint32_t operand, bool writes, as_k_box *b, as_k_needs *needs);
-/* Notes a use of a step by its box. kills: whatever it covers is known to whoever waits for
- * it. */
+/* Notes a use of a step by its box. kills: who waits for it knows whatever it covers. */
 bool as_k_table_note(as_k_table *t, const as_k_box *b, uint32_t step, bool kills);
 
 /* ---- way.c ---- */

@@ -196,9 +196,9 @@ bool as_k_prepare(as_kernel *k) {
     return as_k_fail(k, ISA_ARG, k->loops[k->open_loop - 1].range.at, "a loop is not ended");
   k->finished = true;
   trim(k);
-  bool ok = as_k_define(k) && as_k_simplify(k) && as_k_lives(k) && as_k_choose_engines(k) &&
-            as_k_choose_queues(k) && as_k_registers(k) && as_k_place(k) && as_k_solve(k) &&
-            as_k_semaphores(k);
+  bool ok = as_k_copy_bounds(k) && as_k_define(k) && as_k_simplify(k) && as_k_lives(k) &&
+            as_k_choose_engines(k) && as_k_choose_queues(k) && as_k_registers(k) && as_k_place(k) &&
+            as_k_solve(k) && as_k_semaphores(k);
   forget(k);
   return ok;
 }

@@ -112,6 +112,26 @@ static bool bounds_in_registers(as_kernel *k, uint32_t first, const as_kernel_ra
                  (isa_int){true, (int32_t)*second});
 }
 
+static bool writes_register(const as_kernel *k, const as_k_loop *l, uint32_t reg) {
+  for (uint32_t i = l->first; i < l->last; i++) {
+    const as_k_item *it = &k->items[i];
+    if (it->op < ISA_NOPS && isa_op_is_control(it->op) && as_k_result_of(k, it) == reg) return true;
+  }
+  return false;
+}
+
+/* for i = a; i < r; ...  in whose body r is written:  copy = r;  for i = a; i < copy; ... */
+bool as_k_copy_bounds(as_kernel *k) {
+  for (uint32_t i = 0; i < k->nloops; i++) {
+    as_k_loop *l = &k->loops[i];
+    uint32_t stop = l->is_while ? 0 : l->range.stop_reg;
+    if (!stop || !writes_register(k, l, stop)) continue;
+    l->range.stop_reg = ++k->nregs;
+    if (!put_mov(k, l->first, k->nregs, (isa_int){true, (int32_t)stop})) return false;
+  }
+  return true;
+}
+
 bool as_k_peel(as_kernel *k, uint32_t loop) {
   as_kernel_range r = k->loops[loop - 1].range, one = r;
   uint32_t second = 0, end = 0;

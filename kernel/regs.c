@@ -21,8 +21,7 @@ static bool need_operands(as_kernel *k, const as_k_item *it, unsigned engines) {
   return more;
 }
 
-/* Of a form's REG fields `rd` is written, others are read. */
-static uint32_t result_of(const as_kernel *k, const as_k_item *it) {
+uint32_t as_k_result_of(const as_kernel *k, const as_k_item *it) {
   const isa_form *f = isa_form_of(it->op);
   unsigned n = 0;
   for (unsigned i = 0; i < f->nfields; i++) {
@@ -82,7 +81,7 @@ static bool spread(as_kernel *k) {
     if (it->op == K_ENDLOOP) open = it->loop;
     if (it->op == K_LOOP || it->op == K_WHILE) open = k->loops[it->loop - 1].parent;
     if (it->op >= ISA_NOPS) continue;
-    uint32_t rd = isa_op_is_control(it->op) ? result_of(k, it) : 0;
+    uint32_t rd = isa_op_is_control(it->op) ? as_k_result_of(k, it) : 0;
     unsigned engines = rd ? k->reg_needs[rd] : it->engine < ISA_NENGINES ? 1u << it->engine : 0;
     if (rd) it->replicas = (uint8_t)engines;
     more |= run_loops(k, open, engines);

@@ -103,7 +103,7 @@ def number(x, what="an operand"):
     if x.__class__ is Tensor:
         return K.PACKED[3,] + x.words()
     if isinstance(x, RegisterValue):
-        return K.PACKED[2, plain_register(x)]
+        return K.PACKED[2, x.number() if x.is_float() else _float_register(x)]
     try:
         return K.PACKED[1, float_bits(float(x))]
     except (TypeError, ValueError):
@@ -121,9 +121,38 @@ def integer(x, what="an offset"):
     return (0, k)
 
 
+def _float_register(x):
+    """Number of a register with a whole number x as a float32: it takes a way through SBUF, where
+    types are converted."""
+    first = next(iter(x.terms), None)
+    kind = find(first.kind if len(x.terms) == 1 else "int32")
+    value = plain_register(x)
+
+    def make():
+        rec, whole_number, real = record.active(), tile(1, 1, kind), tile(1, 1, find("float32"))
+        rec.emit(OP["tensor_store"], ANY, (whole_number.words(), (value,)))
+        tensor_copy(real, whole_number)
+        register = rec.new_register()
+        rec.emit(OP["tensor_load"], ANY, ((register,), real.words()))
+        return register
+    return record.active().once(("float", value), x, make)
+
+
+def address_register(terms):
+    """(number of a register, stride) of a place that the sum over [(register, stride)] moves."""
+    by = {}
+    for register, stride in terms:
+        by[register] = by.get(register, 0) + stride
+    step = math.gcd(*by.values())
+    x = RegisterValue({r: k // step for r, k in by.items() if k}) if step else RegisterValue({})
+    key = "sum", tuple((r.number(), k) for r, k in x.terms.items())
+    return record.active().once(key, x, lambda: plain_register(x)), max(step, 1)
+
+
 def plain_register(x):
-    """Number of a register that holds x; a computed value is put into a new one."""
+    """Number of a register that holds a whole number x; a computed value is put into a new one."""
     rec = record.active()
+    x.check()
     terms = list(x.terms.items())
     if len(terms) == 1 and terms[0][1] == 1 and x.const == 0:
         return terms[0][0].number()

@@ -1,6 +1,7 @@
 """What a kernel's Python functions remember from one round of a loop at run time to the next: the
 variables of its frames that are read later, and what these reach, as values that can be compared.
 """
+import argparse
 import collections
 import dis
 import enum
@@ -117,14 +118,20 @@ MOST = 4000  # values of one state; what lies beyond is not compared
 
 @functools.lru_cache(None)
 def _is_users(module):
-    """Whether a module is the user's: not this package, not Python's, and not installed."""
+    """Whether what a module defines is looked into: it is not this package's, not Python's, and not
+    of a library without kernels."""
     file = getattr(sys.modules.get(module), "__file__", None)
-    return module == "__main__" or bool(file) and not record.is_own(file) and \
-        "site-packages" not in file and "dist-packages" not in file and \
-        not file.startswith(_PYTHONS)
+    if module == "__main__" or module.split(".")[0] in _LIBRARIES or not file:
+        return module == "__main__"
+    return not record.is_own(file) and (not file.startswith(_PYTHON) or "-packages" in file)
 
 
-_PYTHONS = tuple(sys.modules[m].__file__.rsplit("/", 1)[0] for m in ("enum", "numpy"))
+_LIBRARIES = {"numpy", "torch", "torch_xla", "ml_dtypes", "jax", "jaxlib", "scipy", "pytest",
+              "_pytest"}
+_PYTHON = enum.__file__.rsplit("/", 1)[0]
+
+
+_OPEN = types.SimpleNamespace, argparse.Namespace
 
 
 class _State:
@@ -245,7 +252,7 @@ class _State:
             self.put(path, type(x).__name__, operator.length_hint(x, -1))
         elif hasattr(x, "depends_on"):  # the handle of a call
             self.put(path, "call", x.first, x.last)
-        elif not _is_users(module):
+        elif not _is_users(module) and not isinstance(x, _OPEN):
             self.same(path, x)
         else:
             for name, value in list(getattr(x, "__dict__", {}).items()):

@@ -1,11 +1,11 @@
 """Loops at run time while a kernel is recorded.
 
 The body of `for i in nl.dynamic_range(n)` is Python, and Python runs it twice here. The first run
-records the loop's instructions. The second one, with what the first has left in variables, must give
-the same instructions, and is then forgotten. If it does not, the kernel is built again with its
-first round apart, a loop of at most one round, and the second and the third run are compared. And
-as two rounds do not show what begins in the third, variables that later code reads must hold the
-same at the end of both.
+records the loop's instructions. The second one, with what the first has left in variables, must
+give the same instructions, and is then forgotten. If it does not, the kernel is built again with
+its first round apart, a loop of at most one round, and the second and the third run are compared.
+And as two rounds do not show what begins in the third, variables that later code reads must hold
+the same at the end of both.
 """
 from . import live, record
 from .errors import KernelError
@@ -55,11 +55,10 @@ def differs(rec, what, place, known):
         does, did = "%s has other operands" % does, None
     names = [n for n in live.differences(loop.before, loop.last) if "[" not in n and "." not in n]
     why = "; what changes is %s" % ", ".join("`%s`" % n for n in names[:4]) if names else ""
-    text = "round %d of the loop at %s:%d differs from round %d: %s%s%s; %s" % (
-        loop.round, *rec.place_of(loop.place), loop.round - 1, does,
-        ", where round %d %s" % (loop.round - 1, did if did == "ended" else "did " + did)
-        if did else "", why, ADVICE)
-    error = KernelError(text, *rec.place_of(place if what else loop.place))
+    text = "round %d of this loop at run time differs from round %d: %s%s%s; %s" % (
+        loop.round, loop.round - 1, does, "" if not did else ", where round %d %s" % (
+            loop.round - 1, did if did == "ended" else "did " + did), why, ADVICE)
+    error = KernelError(text, *rec.place_of(loop.place))
     if loop.bounds and not loop.peeled:
         rec.hints["peel", loop.place] = error
         raise record.Redo()
@@ -122,7 +121,7 @@ class Loop:
         rec.loops.append(self)
         self.register = Register(number, frozen=True) if kind == "loop" else None
         self.start = rec.log.here(), rec.count, rec.numbering, rec.ordered
-        rec.weights = None
+        self.computed, rec.weights = {}, None
 
     def _close(self):
         rec = self.rec
@@ -172,7 +171,7 @@ class Loop:
         log.at, rec.count, rec.numbering, rec.ordered = self.start
         if self.outer[0] is None:
             log.limit = self.end[0]
-        rec.weights = None
+        self.computed, rec.weights = {}, None
 
     def _same(self, state):
         """Whether a compared round has ended where the one before did, with the same variables."""

@@ -137,6 +137,9 @@ class Recorder:
         self.old_style = self.prints = False
         self.identities, self.constants = {}, {}
         self.numbering = 0
+        # Orders of tiles that are declared as zeros at once, as a loop at run time is first to use
+        # them, in a way that cannot be taken apart.
+        self.early = {key[1] for key in self.hints if key[0] == "early"}
         self.zeros = []         # ZeroStates whose zeros may still be needed
         self.keep, self.lost = [], {}  # lost: places of calls whose results nothing uses
 
@@ -472,7 +475,22 @@ class Recorder:
         """The storage's place in the order of creation, by which a hint finds it again."""
         self.numbering += 1
         s.order = self.numbering
+        if s.order in self.early:
+            self.begin_with_zeros(s)
         return s
+
+    def begin_with_zeros(self, s):
+        """Declares a tile that a loop at run time uses first; its zeros are there before that."""
+        self.declare(s)
+        s.zero = ZeroState(s)
+
+    def sums_in_while(self, s):
+        """A matmul is about to add to a tile, or to write if nothing has written it. In a `while`
+        that is first to use the tile it adds to zeros: the first round cannot be taken apart."""
+        if s.handle == 0 and any(loop.bounds is None and s.order <= loop.start[2]
+                                 for loop in self.loops):
+            self.hints["early", s.order] = True
+            raise Redo()
 
     def shares(self, s, twin):
         """Storage of core 1 that core 0 has too."""
@@ -527,6 +545,17 @@ class Recorder:
     def new_register(self):
         """The builder's number of a new register."""
         return self.step("register", (0, 0), (), self.builder.register)
+
+    def once(self, key, x, make):
+        """The register that make() computes from x; for loops' own registers, which no round
+        writes, the one of the call before in the same round."""
+        if not self.loops or not all(r.frozen for r in x.terms):
+            return make()
+        for loop in self.loops:
+            if key in loop.computed:
+                return loop.computed[key]
+        found = self.loops[-1].computed[key] = make()
+        return found
 
     def settle_zeros(self):
         """Puts in the zeros of all tiles, before a loop at run time: in it a first matmul would

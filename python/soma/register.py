@@ -1,9 +1,12 @@
 """Registers of the sequencers, and what is computed from them while a kernel is built.
 
 A Register is a place; a RegisterValue is const + sum of register * whole number, which is what an
-address may be: `x[i * 128 : (i + 1) * 128]` has a length that is known.
+address may be: `x[i * 128 : (i + 1) * 128]` has a length that is known. A register holds a whole
+number, or a float32 if that was loaded into it.
 """
+import itertools
 import linecache
+import math
 import sys
 
 from . import record
@@ -11,14 +14,18 @@ from .errors import KernelError
 from .index import whole
 
 
-class RegisterValue:
-    """const + the sum over registers of times * register."""
+_clock = itertools.count(1)  # of writes to registers, and of what is computed from them
 
-    __slots__ = ("terms", "const")
+
+class RegisterValue:
+    """const + the sum over registers of times * register; `made`: when it was computed."""
+
+    __slots__ = ("terms", "const", "made")
     __array_ufunc__ = None
 
-    def __init__(self, terms, const=0):
+    def __init__(self, terms, const=0, made=None):
         self.terms, self.const = terms, const
+        self.made = next(_clock) if made is None else made
 
     def __repr__(self):
         return " + ".join(["%d * %r" % (k, r) for r, k in self.terms.items()] + [str(self.const)])
@@ -30,7 +37,11 @@ class RegisterValue:
         terms = dict(self.terms)
         for r, k in o.terms.items():
             terms[r] = terms.get(r, 0) + sign * k
-        return RegisterValue({r: k for r, k in terms.items() if k}, self.const + sign * o.const)
+        return RegisterValue({r: k for r, k in terms.items() if k}, self.const + sign * o.const,
+                             min(self._made(), o._made()))
+
+    def _made(self):
+        return self.made
 
     def __add__(self, other):
         return self._plus(other, 1)
@@ -53,9 +64,23 @@ class RegisterValue:
                 raise KernelError("%r * %r: an address takes registers times whole numbers"
                                   % (self, other))
             return NotImplemented
-        return RegisterValue({r: n * k for r, n in self.terms.items() if n * k}, self.const * k)
+        return RegisterValue({r: n * k for r, n in self.terms.items() if n * k}, self.const * k,
+                             self._made())
 
     __rmul__ = __mul__
+
+    def is_float(self):
+        """Whether it is a register with a float32."""
+        return False
+
+    def check(self):
+        """Refuses what cannot be computed any more, or from floats."""
+        for r in self.terms:
+            if r.number() and r.kind == "float32":
+                raise KernelError("%r holds a float32: a whole number is needed here" % r)
+            if r.written > self._made():
+                raise KernelError("%r was written after %r was computed from it: put that into a "
+                                  "register by nisa.register_move first" % (r, self))
 
     def _unknown(self, what):
         raise TypeError("%s of register value %r: it is known when the kernel runs, not while it "
@@ -63,7 +88,7 @@ class RegisterValue:
                         % (what, self))
 
     def __floordiv__(self, other):
-        self._unknown("//")
+        return self._for_python(other, "//")
 
     __mod__ = __truediv__ = __floordiv__
 
@@ -75,8 +100,13 @@ class RegisterValue:
 
     __index__ = __int__
 
+    def _for_python(self, other, what):
+        if not isinstance(other, (int, float, RegisterValue)):
+            return NotImplemented  # a tile knows how
+        return self._unknown(what)
+
     def __lt__(self, other):
-        self._unknown("a comparison")
+        return self._for_python(other, "a comparison")
 
     __le__ = __gt__ = __ge__ = __lt__
 
@@ -84,11 +114,12 @@ class RegisterValue:
 class Register(RegisterValue):
     """A register. `while reg:` is a loop that runs as long as it is not 0."""
 
-    __slots__ = ("handle", "frozen", "ended")
+    __slots__ = ("handle", "frozen", "ended", "kind", "written")
 
     def __init__(self, number=None, frozen=False):
         self.handle = record.active().new_register() if number is None else number
         self.frozen, self.ended = frozen, False
+        self.kind, self.written = "int32", 0
         super().__init__({self: 1}, 0)
 
     def __repr__(self):
@@ -96,7 +127,17 @@ class Register(RegisterValue):
 
     def state(self):
         """What can be compared between rounds of a loop."""
-        return self.handle, self.ended
+        return self.handle, self.ended, self.kind
+
+    def _made(self):
+        return math.inf  # it is read when it is used
+
+    def writes(self, kind):
+        """A value of a type is written into it."""
+        self.kind, self.written = kind, next(_clock)
+
+    def is_float(self):
+        return self.kind == "float32"
 
     def __hash__(self):
         return id(self)
@@ -111,8 +152,8 @@ class Register(RegisterValue):
     def number(self):
         """The builder's number of it."""
         if self.ended:
-            raise KernelError("the variable of a loop at run time has no value after its loop: keep "
-                              "what is needed in a register of nisa.register_alloc")
+            raise KernelError("the variable of a loop at run time has no value after its loop: "
+                              "keep what is needed in a register of nisa.register_alloc")
         return self.handle
 
     def __bool__(self):

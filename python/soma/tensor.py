@@ -80,6 +80,8 @@ class Site:
         s.zero = None
         s.lent = False
         rec.numbering = s.order = rec.numbering + 1
+        if rec.early and s.order in rec.early:
+            rec.begin_with_zeros(s)
         t = _new(Tensor)
         t.storage = s
         t.dtype = self.dtype
@@ -264,7 +266,9 @@ class Tensor(Views):
                     w = pack(self._make_words(True))
                 self._words = w
             else:
-                w = self._words = pack(self._make_words(True))
+                w = pack(self._make_words(True))
+                if len(self.dyn) < 2:  # else a sum of registers, which is computed anew
+                    self._words = w
         return w
 
     def exact_words(self):
@@ -324,10 +328,14 @@ class Tensor(Views):
 
     def _dyn_words(self, ndims):
         words = []
-        for kind, a, b in self.dyn:
-            if kind == "register":
-                words += (1, a.number(), b)
-            elif kind == "element":
+        moves = [(d[1], d[2]) for d in self.dyn if d[0] == "register"]
+        if moves:
+            if len(moves) == 1 and not moves[0][0].is_float():
+                words += (1, moves[0][0].number(), moves[0][1])
+            else:
+                words += (1,) + record.insn.address_register(moves)
+        for kind, a, b in [d for d in self.dyn if d[0] != "register"]:
+            if kind == "element":
                 words += (2, b) + a._make_words(True)
             elif kind == "gather":
                 words += (4, b) + a._make_words(True)

@@ -259,6 +259,7 @@ class Views:
             raise KernelError("the view already has an index that is known when the kernel runs")
         t = self.like(self.shape, self.steps)
         if isinstance(index, RegisterValue):
+            index.check()
             t.off += index.const * stride
             t.dyn = self.dyn + tuple(("register", r, k * stride) for r, k in index.terms.items())
         else:
@@ -301,7 +302,10 @@ class Views:
         steps = [int(s) for s, _ in pattern]
         s = self.storage
         moved = self.like(shape, steps)
-        moved.dtype, moved.dyn = new, ()
+        if self.has("gather") or (self.dyn and new.size != self.dtype.size):
+            raise KernelError("ap of a view with an index that is known when the kernel runs: it "
+                              "must be a register, and the type must have the same size")
+        moved.dtype = new
         start = self.offset * self.dtype.size // new.size + (offset or 0)
         if s.memory:
             row = moved.row()

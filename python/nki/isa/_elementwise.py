@@ -1,6 +1,7 @@
 """Elementwise instructions of vector, scalar and gpsimd, with their accumulator registers."""
 from soma import dtypes, ops
 from soma.kernel import PACKED
+from soma.register import RegisterValue
 from soma.ops import act, alu, optional
 
 from . import constants as c
@@ -38,6 +39,8 @@ def imm(x, op, what):
         return insn.NONE
     if x is None:
         raise KernelError("%s is missing: the operator has two operands" % what)
+    if op in ops.BITS and isinstance(x, RegisterValue):
+        return PACKED[2, insn.plain_register(x)]
     if op in ops.BITS and x.__class__ is not Tensor:
         k = insn.whole(x)
         if k is None:

@@ -40,6 +40,8 @@ def _sum_flags(dst, accumulate):
     """(words of dst, acc, flags of the record) of a matmul; the first one in a tile of zeros in
     PSUM writes, with accumulate=True too."""
     zero = dst.storage.zero
+    if accumulate is None and zero is None and recorders[0].loops:
+        recorders[0].sums_in_while(dst.storage)
     if zero is not None and zero.needed(dst, accumulate):
         zero.settle()
         zero = None

@@ -1,4 +1,5 @@
 """Data movement: DMA, copies, fills, transposes by DMA, shuffles, registers."""
+from soma import dtypes
 from soma import kernel as K
 from soma.index import whole
 from soma.register import Register, RegisterValue
@@ -220,11 +221,13 @@ def _writable(dst, call):
 
 def register_move(dst, src):
     """dst = a whole number or another register."""
-    rec = record.active()
-    if isinstance(src, float) or not isinstance(src, (RegisterValue, int)):
-        src = whole(src)
-    rec.emit(insn.OP["mov"], -1, ((_writable(dst, "register_move"),),
-                                  insn.integer(src, "register_move: src")))
+    rec, number = record.active(), _writable(dst, "register_move")
+    if isinstance(src, RegisterValue) and src.is_float():
+        rec.emit(insn.OP["mov"], -1, ((number,), (1, src.number())))
+        dst.writes("float32")
+        return
+    rec.emit(insn.OP["mov"], -1, ((number,), insn.integer(src, "register_move: src")))
+    dst.writes(src.kind if isinstance(src, Register) else "int32")
 
 
 def register_load(dst, src):
@@ -232,6 +235,8 @@ def register_load(dst, src):
     src = need(src, "src", "register_load")
     record.active().emit(insn.OP["tensor_load"], -1, ((_writable(dst, "register_load"),),
                                                       src.words()))
+    dst.writes("float32" if src.dtype.float else
+               "uint32" if src.dtype.name == "uint32" else "int32")
 
 
 def register_store(dst, src):
@@ -243,7 +248,13 @@ def register_store(dst, src):
     else:
         r = src
     dst.storage.written = True
-    rec.emit(insn.OP["tensor_store"], -1, (dst.words(), (insn.plain_register(r),)))
+    number = r.number() if r.is_float() else insn.plain_register(r)
+    if r.is_float() == bool(dst.dtype.float):
+        rec.emit(insn.OP["tensor_store"], -1, (dst.words(), (number,)))
+        return
+    value = new_tile((1, 1), dtypes.find(r.kind if isinstance(r, Register) else "int32"))
+    rec.emit(insn.OP["tensor_store"], -1, (value.words(), (number,)))
+    insn.assign(dst, value)
 
 
 def tensor_copy_dynamic_src(*args, **kwargs):

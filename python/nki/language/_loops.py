@@ -64,9 +64,9 @@ class dynamic_range:
     def __iter__(self):
         frame = sys._getframe(1)
         if not live.in_for(frame):
-            raise KernelError("nl.dynamic_range is counted when the kernel runs: Python's list(), "
-                              "enumerate(), zip(), comprehensions and the like cannot take it; write "
-                              "`for i in nl.dynamic_range(...)`, or use nl.static_range",
+            raise KernelError("nl.dynamic_range counts when the kernel runs: Python's list(), "
+                              "enumerate(), zip(), comprehensions and the like cannot take it; "
+                              "write `for i in nl.dynamic_range(...)`, or use nl.static_range",
                               record.shown(frame.f_code.co_filename), frame.f_lineno)
         return _Rounds(_range_of(self.start, self.stop, self.step))
 

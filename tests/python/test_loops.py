@@ -1,0 +1,653 @@
+"""Loops at run time: each round does what Python would do in it, or the kernel is refused; sums in
+PSUM, ranges, bounds, registers in addresses and in arithmetic."""
+import itertools
+import types
+import unittest
+import warnings
+
+import numpy as np
+from helper import KernelCase
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from soma.errors import KernelError
+
+ONE = np.zeros((1, 1), np.float32)
+SHAPE = (8, 4)
+
+
+def result(body, dtype=nl.float32, x=ONE):
+    """What body(s, x) leaves in s, a tile of zeros, or the tile that it returns."""
+    def kernel(x):
+        out = nl.ndarray(SHAPE, dtype=dtype, buffer=nl.shared_hbm)
+        s = nl.zeros(SHAPE, dtype=dtype, buffer=nl.sbuf)
+        made = body(s, x)
+        nl.store(out, s if made is None else made)
+        return out
+    return np.asarray(nki.jit(kernel)(x))
+
+
+def inc(s, by=1):
+    nisa.tensor_scalar(dst=s, data=s, op0=nl.add, operand0=float(by))
+
+
+class Loops(KernelCase):
+    def gives(self, body, want, dtype=nl.float32, x=ONE):
+        np.testing.assert_array_equal(result(body, dtype, x), np.broadcast_to(want, SHAPE))
+
+    def refused(self, body, pattern, kind=KernelError):
+        with self.assertRaisesRegex(kind, pattern):
+            result(body)
+
+
+# ---- Sums in PSUM ----
+
+WIDE = (128, 256)
+
+
+def _memset():
+    p = nl.ndarray(WIDE, nl.float32, buffer=nl.psum)
+    nisa.memset(dst=p, value=0.0)
+    return p
+
+
+ALLOCATIONS = {
+    "zeros": lambda: nl.zeros(WIDE, nl.float32, buffer=nl.psum),
+    "full": lambda: nl.full(WIDE, 0.0, nl.float32, buffer=nl.psum),
+    "memset": _memset,
+    "ndarray": lambda: nl.ndarray(WIDE, nl.float32, buffer=nl.psum)}
+
+
+def dynamic(n, body):
+    for _ in nl.dynamic_range(n):
+        body()
+
+
+def by_register(n, body):
+    for _ in nl.dynamic_range(nisa.register_alloc(n)):
+        body()
+
+
+def counting_down(n):
+    """(a register that holds n, a function that makes it one less)."""
+    left, one = nl.full((1, 1), n, nl.int32), nl.full((1, 1), 1, nl.int32)
+
+    def less(r):
+        nisa.tensor_tensor(dst=left, data1=left, data2=one, op=nl.subtract)
+        nisa.register_load(r, left)
+        return r
+    return nisa.register_alloc(n), less
+
+
+def by_while(n, body):
+    r, less = counting_down(n)
+    while r:
+        body()
+        less(r)
+
+
+def by_while_loop(n, body):
+    r, less = counting_down(n)
+
+    def round_(given):
+        body()
+        return less(given)
+    nl.while_loop(r, round_)
+
+
+def nested(n, body):
+    for _ in nl.dynamic_range(1):
+        for _ in nl.dynamic_range(n):
+            body()
+
+
+KINDS = {"dynamic_range": dynamic, "register": by_register, "nested": nested, "while": by_while,
+         "fori_loop": lambda n, body: nl.fori_loop(0, n, lambda i: body()),
+         "while_loop": by_while_loop}
+
+
+def _plus(p, x, y):
+    p += nisa.nc_matmul(x, y)
+
+
+def _plus_all(p, x, y):
+    p[...] += nl.matmul(x, y, transpose_x=True)
+
+
+def _into(p, x, y):
+    nisa.nc_matmul(dst=p, stationary=x, moving=y)
+
+
+def _adds(p, x, y):
+    nisa.nc_matmul(dst=p, stationary=x, moving=y, accumulate=True)
+
+
+def _halves(p, x, y):
+    nisa.nc_matmul(p[:, 0:128], x, y[:, 0:128])
+    nisa.nc_matmul(p[:, 128:256], x, y[:, 128:256])
+
+
+FORMS = {f.__name__: f for f in (_plus, _plus_all, _into, _adds, _halves)}
+
+
+class Sums(KernelCase):
+    rng = np.random.default_rng(0)
+    a = rng.integers(-3, 4, (128, 128)).astype(np.float32)
+    b = rng.integers(-3, 4, (128, 256)).astype(np.float32)
+
+    def kernel(self, allocate, loop, add, n):
+        @nki.jit
+        def kernel(a, b):
+            out = nl.ndarray(WIDE, a.dtype, buffer=nl.shared_hbm)
+            x, y = nl.load(a), nl.load(b)
+            o = nl.ndarray((128, 8, 64), nl.float32, buffer=nl.sbuf)
+            for j in range(8):  # each bank holds something
+                q = nl.ndarray((128, 512), nl.float32, buffer=nl.psum)
+                nisa.memset(dst=q, value=7.0)
+                nisa.tensor_copy(dst=o[:, j, :], src=q[:, 0:64])
+            p = allocate()
+            loop(n, lambda: add(p, x, y))
+            nl.store(out, nl.copy(p))
+            return out
+        return kernel
+
+    def test_each_allocation_loop_and_form_gives_the_sum(self):
+        once = self.a.T @ self.b
+        for names in itertools.product(ALLOCATIONS, KINDS, FORMS):
+            allocation, kind, form = names
+            if allocation == "ndarray" and form == "_adds":
+                continue
+            for n in (0, 1, 3) if allocation != "ndarray" else (1, 3):
+                with self.subTest(names=names, n=n):
+                    kernel = self.kernel(ALLOCATIONS[allocation], KINDS[kind], FORMS[form], n)
+                    np.testing.assert_array_equal(kernel(self.a, self.b), n * once)
+
+    def test_adding_to_what_nothing_has_written_is_refused(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaisesRegex(KernelError, "which nothing has written before"):
+                self.kernel(ALLOCATIONS["ndarray"], dynamic, _adds, 3)(self.a, self.b)
+
+    def test_a_first_round_that_writes(self):
+        def run(n, make):
+            @nki.jit
+            def kernel(a, b):
+                out = nl.ndarray(WIDE, a.dtype, buffer=nl.shared_hbm)
+                x, y = nl.load(a), nl.load(b)
+                p, first = nl.ndarray(WIDE, nl.float32, buffer=nl.psum), True
+                for _ in nl.dynamic_range(make(n)):
+                    nisa.nc_matmul(dst=p, stationary=x, moving=y, accumulate=not first)
+                    first = False
+                nl.store(out, nl.copy(p))
+                return out
+            return kernel(self.a, self.b)
+        for make in (int, nisa.register_alloc):
+            for n in (1, 2, 5):
+                np.testing.assert_array_equal(run(n, make), n * (self.a.T @ self.b))
+
+
+# ---- Variables of Python ----
+
+class Rounds(Loops):
+    def test_what_changes_in_each_round_is_refused_by_name(self):
+        def rebound(s, x):
+            a = s
+            for _ in nl.dynamic_range(3):
+                a = nl.add(a, 1.0)
+            return a
+
+        def swapped(s, x):
+            a, b = s, nl.zeros(SHAPE, nl.float32)
+            for _ in nl.dynamic_range(3):
+                nisa.tensor_scalar(dst=b, data=a, op0=nl.multiply, operand0=2.0)
+                a, b = b, a
+            return a
+
+        def counter(s, x):
+            n = 0
+            for _ in nl.dynamic_range(3):
+                n += 1
+                inc(s, n)
+
+        def third(s, x):
+            n = 0
+            for _ in nl.dynamic_range(4):
+                n += 1
+                if n == 3:
+                    continue
+                inc(s)
+
+        def growing(s, x):
+            made = []
+            for _ in nl.dynamic_range(3):
+                made.append(nl.add(s, 1.0))
+            for t in made:
+                nisa.tensor_tensor(dst=s, data1=s, data2=t, op=nl.add)
+
+        def attribute(s, x):
+            this = types.SimpleNamespace(n=0)
+            for _ in nl.dynamic_range(4):
+                this.n += 1
+                if this.n < 3:
+                    inc(s)
+
+        def iterator(s, x):
+            it = iter(range(10))
+            for _ in nl.dynamic_range(4):
+                if next(it) < 3:
+                    inc(s)
+
+        def array(s, x):
+            n = np.zeros(1)
+            for _ in nl.dynamic_range(4):
+                n[0] += 1
+                if n[0] < 3:
+                    inc(s)
+
+        def closure(s, x):
+            n = 0
+
+            def body(i):
+                nonlocal n
+                n += 1
+                if n < 3:
+                    inc(s)
+            nl.fori_loop(0, 4, body)
+
+        def helper(s, x):
+            seen = {}
+
+            def step():
+                seen[len(seen)] = True
+                return len(seen)
+            for _ in nl.dynamic_range(4):
+                if step() < 3:
+                    inc(s)
+
+        def default(s, x):
+            def step(seen=[]):
+                seen.append(1)
+                return len(seen)
+            for _ in nl.dynamic_range(4):
+                if step() < 3:
+                    inc(s)
+
+        def turning(s, x):
+            tiles, k = [s, nl.zeros(SHAPE, nl.float32)], 0
+            for _ in nl.dynamic_range(4):
+                inc(tiles[k % 2])
+                k += 1
+
+        def at_while(s, x):
+            r, less = counting_down(4)
+            n = 0
+            while r:
+                n += 1
+                if n < 3:
+                    inc(s)
+                less(r)
+        for body, name in ((rebound, "a"), (swapped, "a"), (counter, "n"), (third, "n"),
+                           (growing, "made"), (attribute, "this.n"), (iterator, "it"), (array, "n"),
+                           (closure, "n"), (helper, "seen"), (default, "default 0 of step"),
+                           (turning, "k"), (at_while, "n")):
+            with self.subTest(body.__name__):
+                line = body.__code__.co_firstlineno
+                with self.assertRaisesRegex(KernelError, "`%s`" % name.replace(".", r"\.")) as e:
+                    result(body)
+                self.assertLess(line, e.exception.line)
+                self.assertLess(e.exception.line, line + 14)
+
+    def test_globals_are_looked_at_too(self):
+        global _count
+        _count = 0
+
+        def body(s, x):
+            global _count
+            for _ in nl.dynamic_range(4):
+                _count += 1
+                if _count < 3:
+                    inc(s)
+        self.refused(body, "`_count` changes")
+
+    def test_another_call_is_refused_with_both_lines(self):
+        def body(s, x):
+            odd = False
+            for _ in nl.dynamic_range(4):
+                if odd:
+                    inc(s, 5)
+                else:
+                    nisa.tensor_copy(dst=s, src=s)
+                odd = not odd
+        line = body.__code__.co_firstlineno
+        self.refused(body, r":%d: round 2 of this loop at run time differs from round 1: tensor_scalar "
+                           r"\(\S+:32\), where round 1 did tensor_copy \(\S+:%d\); what changes "
+                           "is `odd`" % (line + 2, line + 6))
+
+    def test_a_variable_that_no_round_may_change_is_refused(self):
+        def body(s, x):
+            t = s
+            for _ in nl.dynamic_range(nisa.register_alloc(0)):
+                t = nl.add(s, 1.0)
+            return t
+        self.refused(body, "`t` is read after this loop at run time.* may be 0")
+
+    def test_what_is_right_runs(self):
+        def temporary(s, x):
+            t = None
+            for _ in nl.dynamic_range(3):
+                t = nl.add(s, 1.0)
+                nisa.tensor_copy(dst=s, src=t)
+            return t
+
+        def made_in_each(s, x):
+            for _ in nl.dynamic_range(3):
+                one = nl.full(SHAPE, 1.0, nl.float32)
+                nisa.tensor_tensor(dst=s, data1=s, data2=one, op=nl.add)
+            return nl.add(s, nl.subtract(one, 1.0))
+
+        def first_round(s, x):
+            one = None
+            for _ in nl.dynamic_range(3):
+                if one is None:
+                    one = nl.full(SHAPE, 1.0, nl.float32)
+                nisa.tensor_tensor(dst=s, data1=s, data2=one, op=nl.add)
+
+        def first_by_register(s, x):
+            first = True
+            for _ in nl.dynamic_range(nisa.register_alloc(3)):
+                inc(s, 2 if first else 0.5)
+                first = False
+
+        def kept(s, x):
+            cache = {}
+            for _ in nl.dynamic_range(3):
+                if "one" not in cache:
+                    cache["one"] = nl.full(SHAPE, 1.0, nl.float32)
+                nisa.tensor_tensor(dst=s, data1=s, data2=cache["one"], op=nl.add)
+
+        def unrolled_inside(s, x):
+            for _ in nl.dynamic_range(3):
+                total = 0
+                for k in range(2):
+                    total += k
+                    inc(s, total)
+
+        def tile_of_the_outside(s, x):
+            t = nl.ndarray(SHAPE, nl.float32)
+            for _ in nl.dynamic_range(3):
+                nisa.tensor_copy(dst=t, src=s)
+                inc(s)
+            return nl.add(t, 1.0)
+
+        def generator(s, x):
+            def rounds(n):
+                for i in nl.dynamic_range(n):
+                    yield i
+            for _ in rounds(3):
+                inc(s)
+        for body, want in ((temporary, 3), (made_in_each, 3), (first_round, 3), (kept, 3),
+                           (first_by_register, 3), (unrolled_inside, 3), (tile_of_the_outside, 3),
+                           (generator, 3)):
+            with self.subTest(body.__name__):
+                self.gives(body, want)
+
+    def test_a_body_runs_once_more_for_each_loop_around_it(self):
+        for depth in (1, 2, 5):
+            runs = []
+
+            def body(s, x):
+                def level(d):
+                    if d == 0:
+                        runs.append(1)  # of a closure, but of no frame of the kernel
+                        inc(s)
+                        return
+                    for _ in nl.dynamic_range(1):
+                        level(d - 1)
+                level(depth)
+            with self.assertRaisesRegex(KernelError, "`runs` changes"):
+                result(body)
+
+            counted = Counted(inc)
+
+            def quiet(s, x):
+                def level(d):
+                    if d == 0:
+                        counted(s)
+                        return
+                    for _ in nl.dynamic_range(1):
+                        level(d - 1)
+                level(depth)
+            self.gives(quiet, 1)
+            self.assertEqual(counted.n, depth + 1)
+
+    def test_the_second_record_leaves_nothing_in_the_program(self):
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray(SHAPE, x.dtype, buffer=nl.shared_hbm)
+            t = nl.load(x)
+            for _ in nl.dynamic_range(3):
+                inc(t)
+            nl.store(out, t)
+            return out
+        lines = [line.strip() for line in kernel.source(np.zeros(SHAPE, np.float32)).splitlines()]
+        self.assertEqual(sum(line.startswith("tensor_scalar ") for line in lines), 1)
+
+
+class Counted:
+    """A function that counts its calls where a loop does not look."""
+    __module__ = "builtins"
+
+    def __init__(self, f):
+        self.f, self.n = f, 0
+
+    def __call__(self, *args):
+        self.n += 1
+        self.f(*args)
+
+
+# ---- Ranges and bounds ----
+
+class Ranges(Loops):
+    def test_a_range_is_an_object(self):
+        def twice(s, x):
+            r = nl.dynamic_range(3)
+            for _ in r:
+                inc(s)
+            for _ in r:
+                inc(s, 10)
+
+        def in_itself(s, x):
+            r = nl.dynamic_range(3)
+            for _ in r:
+                for _ in r:
+                    inc(s)
+        self.gives(twice, 33)
+        self.gives(in_itself, 9)
+
+    def test_pythons_own_loops_do_not_take_it(self):
+        def listed(s, x):
+            for _ in list(nl.dynamic_range(3)):
+                inc(s)
+
+        def numbered(s, x):
+            for n, _ in enumerate(nl.dynamic_range(3)):
+                inc(s, n)
+
+        def zipped(s, x):
+            for _, n in zip(nl.dynamic_range(3), range(3)):
+                inc(s, n)
+
+        def comprehended(s, x):
+            [inc(s) for _ in nl.dynamic_range(3)]
+
+        def unpacked(s, x):
+            a, b = nl.dynamic_range(2)
+
+        def starred(s, x):
+            print(*nl.dynamic_range(2))
+
+        def stepped(s, x):
+            next(iter(nl.dynamic_range(2)))
+        for body in (listed, numbered, zipped, comprehended, unpacked, starred, stepped):
+            with self.subTest(body.__name__):
+                self.refused(body, "write `for i in nl.dynamic_range")
+
+    def test_its_variable_ends_with_it(self):
+        def body(s, x):
+            for i in nl.dynamic_range(4):
+                inc(s)
+            nisa.dma_copy(dst=s, src=x[i])
+        self.refused(body, "has no value after its loop")
+
+    def test_a_loop_without_rounds_is_not_run(self):
+        def body(s, x):
+            for _ in nl.dynamic_range(3, 3):
+                raise AssertionError
+        self.gives(body, 0)
+
+    def test_bounds_are_those_at_its_begin(self):
+        alloc, move = nisa.register_alloc, nisa.register_move
+
+        def less(s, x):
+            r = alloc(4)
+            for _ in nl.dynamic_range(r):
+                move(r, 1)
+                inc(s)
+
+        def more(s, x):
+            r = alloc(2)
+            for _ in nl.dynamic_range(r):
+                move(r, 5)
+                inc(s)
+
+        def start(s, x):
+            r = alloc(1)
+            for _ in nl.dynamic_range(r, 4):
+                move(r, 3)
+                inc(s)
+
+        def fori(s, x):
+            r = alloc(4)
+
+            def body(i):
+                move(r, 1)
+                inc(s)
+            nl.fori_loop(0, r, body)
+
+        def inner(s, x):
+            r = alloc(3)
+            for _ in nl.dynamic_range(2):
+                for _ in nl.dynamic_range(r):
+                    move(r, 2)
+                    inc(s)
+
+        def outer(s, x):
+            r = alloc(3)
+            for _ in nl.dynamic_range(r):
+                for _ in nl.dynamic_range(2):
+                    move(r, 1)
+                    inc(s)
+        for body, want in ((less, 4), (more, 2), (start, 3), (fori, 4), (inner, 5), (outer, 6)):
+            with self.subTest(body.__name__):
+                self.gives(body, want)
+
+
+# ---- Registers ----
+
+def loaded(value, dtype):
+    tile = nl.ndarray((1, 1), dtype)
+    nisa.memset(dst=tile, value=value)
+    return nisa.register_alloc(tile)
+
+
+class Registers(Loops):
+    def test_a_whole_number_is_converted_in_arithmetic(self):
+        def counting(s, x):
+            for i in nl.dynamic_range(1, 5):
+                s[...] = nl.add(s, i)
+
+        def times(s, x):
+            inc(s)
+            for i in nl.dynamic_range(1, 4):
+                s[...] = s * i
+
+        def shifted(s, x):
+            nisa.tensor_scalar(dst=s, data=s, op0=nl.add, operand0=5)
+            nisa.tensor_scalar(dst=s, data=s, op0=nl.left_shift, operand0=nisa.register_alloc(2))
+        alloc = nisa.register_alloc
+        self.gives(counting, 10)
+        self.gives(counting, 10, nl.int32)
+        self.gives(times, 6)
+        self.gives(shifted, 20, nl.int32)
+        for value, want in ((lambda: alloc(3), 3), (lambda: alloc(-7), -7),
+                            (lambda: alloc(3) * 2 + 1, 7), (lambda: loaded(2.5, nl.float32), 2.5),
+                            (lambda: loaded(2.5, nl.bfloat16), 2.5),
+                            (lambda: loaded(-5, nl.int16), -5), (lambda: loaded(200, nl.uint8), 200),
+                            (lambda: loaded(3000000000, nl.uint32), 3e9)):
+            self.gives(lambda s, x: s + value(), want)
+            self.gives(lambda s, x: value() - s, want)
+        self.gives(lambda s, x: nl.copy(alloc(0) < s + 1, dtype=nl.float32), 1)
+
+    def test_stores_convert(self):
+        for dtype, value, want in ((nl.float32, lambda: nisa.register_alloc(3), 3),
+                                   (nl.bfloat16, lambda: nisa.register_alloc(-3), -3),
+                                   (nl.float32, lambda: 3, 3),
+                                   (nl.int32, lambda: loaded(2.0, nl.float32), 2),
+                                   (nl.float32, lambda: loaded(2.5, nl.float32), 2.5)):
+            def body(s, x):
+                one = nl.ndarray((1, 1), dtype)
+                nisa.register_store(one, value())
+                return nl.add(s, nl.broadcast_to(nl.copy(one, dtype=nl.float32), (8, 1)))
+            self.gives(body, want)
+
+    def test_a_float_is_no_whole_number(self):
+        def bound(s, x):
+            for _ in nl.dynamic_range(loaded(2.0, nl.float32)):
+                inc(s)
+        self.refused(bound, "holds a float32")
+        self.refused(lambda s, x: s + (loaded(2.0, nl.float32) + 1), "holds a float32")
+        self.refused(lambda s, x: nl.load(x[loaded(0.0, nl.float32)]), "holds a float32")
+
+    def test_what_was_computed_before_a_write_is_refused(self):
+        def body(s, x):
+            r = nisa.register_alloc(1)
+            more = r + 1
+            for _ in nl.dynamic_range(3):
+                nisa.tensor_scalar(dst=s, data=s, op0=nl.add, operand0=more)
+                nisa.register_move(r, 5)
+        self.refused(body, "was written after .* was computed from it")
+
+    def test_sums_of_registers_in_an_address(self):
+        x = np.arange(4 * 6 * 8 * 4, dtype=np.float32).reshape(4, 6, 8, 4) + 1
+
+        def over(view):
+            def body(s, x):
+                for i in nl.dynamic_range(4):
+                    for j in nl.dynamic_range(6):
+                        nisa.tensor_tensor(dst=s, data1=s, data2=nl.load(view(x, i, j)), op=nl.add)
+            self.gives(body, x.sum((0, 1)), x=x)
+        over(lambda a, i, j: a[i, j])
+        over(lambda a, i, j: a[i][j])
+        over(lambda a, i, j: a.reshape((24, 8, 4))[i * 6 + j])
+        over(lambda a, i, j: a.reshape((24, 8, 4))[j + i * 6])
+        over(lambda a, i, j: a.reshape((24, 8, 4))[23 - i * 6 - j])
+        over(lambda a, i, j: a.reshape((192, 4))[nl.ds(i * 48 + j * 8, 8)])
+        over(lambda a, i, j: a.select(0, i).select(0, j))
+        over(lambda a, i, j: a.select(0, i).ap([[4, 8], [1, 4]], scalar_offset=j, indirect_dim=0))
+
+    def test_sums_of_registers_in_a_tile(self):
+        x = np.arange(8 * 60, dtype=np.float32).reshape(8, 60)
+
+        def body(s, x):
+            t, r = nl.load(x), nisa.register_alloc(2)
+            for i in nl.dynamic_range(4):
+                for j in nl.dynamic_range(5):
+                    nisa.tensor_tensor(dst=s, data1=s, data2=t[:, nl.ds(i * 10 + j * 2 + r, 4)],
+                                       op=nl.add)
+        want = sum(x[:, i * 10 + j * 2 + 2:][:, :4] for i in range(4) for j in range(5))
+        self.gives(body, want, x=x)
+
+
+if __name__ == "__main__":
+    unittest.main()
