@@ -4,6 +4,7 @@ import unittest
 import numpy as np
 
 import nki
+import nki.isa as nisa
 import nki.language as nl
 
 rng = np.random.default_rng(20)
@@ -34,3 +35,14 @@ def of_tiles(function, shape=None, dtype=nl.float32):
         nl.store(out, result)
         return out
     return kernel
+
+
+def counting_down(n):
+    """(a register that holds n, a function that makes it one less)."""
+    left, one = nl.full((1, 1), n, nl.int32), nl.full((1, 1), 1, nl.int32)
+
+    def less(r):
+        nisa.tensor_tensor(dst=left, data1=left, data2=one, op=nl.subtract)
+        nisa.register_load(r, left)
+        return r
+    return nisa.register_alloc(n), less

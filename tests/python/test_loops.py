@@ -1,12 +1,10 @@
-"""Loops at run time: each round does what Python would do in it, or the kernel is refused; sums in
-PSUM, ranges, bounds, registers in addresses and in arithmetic."""
-import itertools
+"""Loops at run time: each round does what Python would do in it, or the kernel is refused; ranges,
+bounds, registers in addresses and in arithmetic."""
 import types
 import unittest
-import warnings
 
 import numpy as np
-from helper import KernelCase
+from helper import KernelCase, counting_down
 
 import nki
 import nki.isa as nisa
@@ -39,152 +37,6 @@ class Loops(KernelCase):
     def refused(self, body, pattern, kind=KernelError):
         with self.assertRaisesRegex(kind, pattern):
             result(body)
-
-
-# ---- Sums in PSUM ----
-
-WIDE = (128, 256)
-
-
-def _memset():
-    p = nl.ndarray(WIDE, nl.float32, buffer=nl.psum)
-    nisa.memset(dst=p, value=0.0)
-    return p
-
-
-ALLOCATIONS = {
-    "zeros": lambda: nl.zeros(WIDE, nl.float32, buffer=nl.psum),
-    "full": lambda: nl.full(WIDE, 0.0, nl.float32, buffer=nl.psum),
-    "memset": _memset,
-    "ndarray": lambda: nl.ndarray(WIDE, nl.float32, buffer=nl.psum)}
-
-
-def dynamic(n, body):
-    for _ in nl.dynamic_range(n):
-        body()
-
-
-def by_register(n, body):
-    for _ in nl.dynamic_range(nisa.register_alloc(n)):
-        body()
-
-
-def counting_down(n):
-    """(a register that holds n, a function that makes it one less)."""
-    left, one = nl.full((1, 1), n, nl.int32), nl.full((1, 1), 1, nl.int32)
-
-    def less(r):
-        nisa.tensor_tensor(dst=left, data1=left, data2=one, op=nl.subtract)
-        nisa.register_load(r, left)
-        return r
-    return nisa.register_alloc(n), less
-
-
-def by_while(n, body):
-    r, less = counting_down(n)
-    while r:
-        body()
-        less(r)
-
-
-def by_while_loop(n, body):
-    r, less = counting_down(n)
-
-    def round_(given):
-        body()
-        return less(given)
-    nl.while_loop(r, round_)
-
-
-def nested(n, body):
-    for _ in nl.dynamic_range(1):
-        for _ in nl.dynamic_range(n):
-            body()
-
-
-KINDS = {"dynamic_range": dynamic, "register": by_register, "nested": nested, "while": by_while,
-         "fori_loop": lambda n, body: nl.fori_loop(0, n, lambda i: body()),
-         "while_loop": by_while_loop}
-
-
-def _plus(p, x, y):
-    p += nisa.nc_matmul(x, y)
-
-
-def _plus_all(p, x, y):
-    p[...] += nl.matmul(x, y, transpose_x=True)
-
-
-def _into(p, x, y):
-    nisa.nc_matmul(dst=p, stationary=x, moving=y)
-
-
-def _adds(p, x, y):
-    nisa.nc_matmul(dst=p, stationary=x, moving=y, accumulate=True)
-
-
-def _halves(p, x, y):
-    nisa.nc_matmul(p[:, 0:128], x, y[:, 0:128])
-    nisa.nc_matmul(p[:, 128:256], x, y[:, 128:256])
-
-
-FORMS = {f.__name__: f for f in (_plus, _plus_all, _into, _adds, _halves)}
-
-
-class Sums(KernelCase):
-    rng = np.random.default_rng(0)
-    a = rng.integers(-3, 4, (128, 128)).astype(np.float32)
-    b = rng.integers(-3, 4, (128, 256)).astype(np.float32)
-
-    def kernel(self, allocate, loop, add, n):
-        @nki.jit
-        def kernel(a, b):
-            out = nl.ndarray(WIDE, a.dtype, buffer=nl.shared_hbm)
-            x, y = nl.load(a), nl.load(b)
-            o = nl.ndarray((128, 8, 64), nl.float32, buffer=nl.sbuf)
-            for j in range(8):  # each bank holds something
-                q = nl.ndarray((128, 512), nl.float32, buffer=nl.psum)
-                nisa.memset(dst=q, value=7.0)
-                nisa.tensor_copy(dst=o[:, j, :], src=q[:, 0:64])
-            p = allocate()
-            loop(n, lambda: add(p, x, y))
-            nl.store(out, nl.copy(p))
-            return out
-        return kernel
-
-    def test_each_allocation_loop_and_form_gives_the_sum(self):
-        once = self.a.T @ self.b
-        for names in itertools.product(ALLOCATIONS, KINDS, FORMS):
-            allocation, kind, form = names
-            if allocation == "ndarray" and form == "_adds":
-                continue
-            for n in (0, 1, 3) if allocation != "ndarray" else (1, 3):
-                with self.subTest(names=names, n=n):
-                    kernel = self.kernel(ALLOCATIONS[allocation], KINDS[kind], FORMS[form], n)
-                    np.testing.assert_array_equal(kernel(self.a, self.b), n * once)
-
-    def test_adding_to_what_nothing_has_written_is_refused(self):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with self.assertRaisesRegex(KernelError, "which nothing has written before"):
-                self.kernel(ALLOCATIONS["ndarray"], dynamic, _adds, 3)(self.a, self.b)
-
-    def test_a_first_round_that_writes(self):
-        def run(n, make):
-            @nki.jit
-            def kernel(a, b):
-                out = nl.ndarray(WIDE, a.dtype, buffer=nl.shared_hbm)
-                x, y = nl.load(a), nl.load(b)
-                p, first = nl.ndarray(WIDE, nl.float32, buffer=nl.psum), True
-                for _ in nl.dynamic_range(make(n)):
-                    nisa.nc_matmul(dst=p, stationary=x, moving=y, accumulate=not first)
-                    first = False
-                nl.store(out, nl.copy(p))
-                return out
-            return kernel(self.a, self.b)
-        for make in (int, nisa.register_alloc):
-            for n in (1, 2, 5):
-                np.testing.assert_array_equal(run(n, make), n * (self.a.T @ self.b))
 
 
 # ---- Variables of Python ----
@@ -319,10 +171,10 @@ class Rounds(Loops):
                 else:
                     nisa.tensor_copy(dst=s, src=s)
                 odd = not odd
-        line = body.__code__.co_firstlineno
-        self.refused(body, r":%d: round 2 of this loop at run time differs from round 1: tensor_scalar "
-                           r"\(\S+:32\), where round 1 did tensor_copy \(\S+:%d\); what changes "
-                           "is `odd`" % (line + 2, line + 6))
+        line, at = body.__code__.co_firstlineno, inc.__code__.co_firstlineno + 1
+        self.refused(body, r":%d: round 2 of this loop at run time differs from round 1: "
+                           r"tensor_scalar \(\S+:%d\), where round 1 did tensor_copy "
+                           r"\(\S+:%d\); what changes is `odd`" % (line + 2, at, line + 6))
 
     def test_a_variable_that_no_round_may_change_is_refused(self):
         def body(s, x):
@@ -583,7 +435,8 @@ class Registers(Loops):
         for value, want in ((lambda: alloc(3), 3), (lambda: alloc(-7), -7),
                             (lambda: alloc(3) * 2 + 1, 7), (lambda: loaded(2.5, nl.float32), 2.5),
                             (lambda: loaded(2.5, nl.bfloat16), 2.5),
-                            (lambda: loaded(-5, nl.int16), -5), (lambda: loaded(200, nl.uint8), 200),
+                            (lambda: loaded(-5, nl.int16), -5),
+                            (lambda: loaded(200, nl.uint8), 200),
                             (lambda: loaded(3000000000, nl.uint32), 3e9)):
             self.gives(lambda s, x: s + value(), want)
             self.gives(lambda s, x: value() - s, want)
