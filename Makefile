@@ -13,7 +13,7 @@
 #   timing    published times against simulated ones; DIR=FOLDER: also those of unmodified kernels
 #             in a folder of checkouts (PATTERN=: of those whose name matches)
 #   figures   measures the figures of the READMEs anew (FIGURES="timing checks builder policies threads mutants") and writes them
-#   examples  writes anew what the listings of README.md and of the tutorial print
+#   examples  writes anew what the listings of README.md, samples/README.md and the tutorial print
 #   generated writes what is made from the tables: isa/manual.md, asm/editors
 #   pictures  draws samples/pictures anew; picture-ui: the page's
 #   ulp       error of every activation function against MPFR, on 2^24 points each
@@ -281,7 +281,7 @@ figures: all $(BUILD)/tests/timing $(BUILD)/tests/bench_kernel $(BUILD)/tests/be
 	$(Q)BUILD=$(BUILD) LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/figures.lua $(FIGURES)
 
 examples: all
-	$(Q)for f in readme tutorial; do BUILD=$(BUILD) LUA_PATH="./tests/?.lua;;" lua5.4 tests/suites/$$f.lua --write || exit 1; done
+	$(Q)for f in readme samples_readme tutorial; do BUILD=$(BUILD) LUA_PATH="./tests/?.lua;;" lua5.4 tests/suites/$$f.lua --write || exit 1; done
 
 timing: all $(BUILD)/tests/timing
 	$(Q)$(BUILD)/tests/timing tests/timing
