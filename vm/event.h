@@ -10,12 +10,11 @@ typedef struct vm_event {
   /* At the same time: the class (semaphores, DMA engines 0-15, engines: done before sequencer) from
    * bit VM_RANK_CLASS on, and below it how many were posted before. */
   uint64_t rank;
-  uint8_t kind, who; /* who: engine or DMA engine, 0 of VM_E_SEM */
-  /* VM_E_SEM: the update's kind, the semaphore, and the engine of the instruction at pc. */
-  uint8_t update, sem, from;
-  uint8_t peer;      /* VM_E_SEM: 1 if that engine is the other core's */
-  uint32_t value;    /* of a semaphore update; slot of a flight */
-  uint32_t pc, node; /* node: the cause of a semaphore update */
+  uint8_t kind, who;   /* who: engine or DMA engine, 0 of VM_E_SEM */
+  uint8_t update, sem; /* VM_E_SEM: the update's kind, and the semaphore */
+  uint32_t value;      /* of a semaphore update; slot of a flight */
+  vm_where by;         /* VM_E_SEM: the instruction that makes the update, */
+  uint32_t node;       /* and its cause */
 } vm_event;
 enum { VM_RANK_CLASS = 56 };
 typedef struct vm_events { /* those to come, in order: v[first] is the next */
@@ -26,9 +25,9 @@ typedef struct vm_events { /* those to come, in order: v[first] is the next */
 
 /* Something that has happened; see soma_event. */
 typedef struct vm_trace_event {
-  unsigned kind; /* enum vm_event_tag */
-  unsigned core; /* where it happened; where.peer: caused by the other core's instruction */
-  vm_where where;
+  unsigned kind;  /* enum vm_event_tag */
+  unsigned core;  /* where it happened */
+  vm_where where; /* the instruction that caused it */
   uint32_t id;
   vm_time start, end;
   uint64_t bytes;

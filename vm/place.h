@@ -15,17 +15,14 @@ typedef struct vm_moment {
 /* The later of two: a if both have the same time. */
 static inline vm_moment vm_later(vm_moment a, vm_moment b) { return b.time > a.time ? b : a; }
 
-/* What causes something: engine's instruction at pc, perhaps through a DMA engine. */
+/* What causes something: the instruction at pc of a core's engine, perhaps through a DMA engine. */
 typedef struct vm_where {
   int16_t engine; /* -1: none */
   int8_t dma;     /* -1: none */
-  uint8_t peer;   /* 1: the engine is the other core's */
+  uint8_t core;   /* in its run */
   uint32_t pc;
 } vm_where;
 #define VM_NOWHERE ((vm_where){.engine = -1, .dma = -1})
-static inline vm_where vm_at_pc(unsigned engine, uint32_t pc) {
-  return (vm_where){.engine = (int16_t)engine, .dma = -1, .pc = pc};
-}
 
 enum { VM_NS = 1000000 };    /* femtoseconds in a nanosecond */
 enum { VM_COST_ROOM = 128 }; /* constants of the clock, at most */

@@ -49,8 +49,7 @@ typedef struct vm_flight { /* an instruction between issue and execution */
   vm_time streamed;                /* the last element has gone in: the ports are free */
   vm_time table_from, table_until; /* the load of an activation table before it; 0, 0: none */
   vm_time read;                    /* the sources have been read: the time of an @read update */
-  uint8_t other;     /* for a sendrecv_gpsimd: the other core's engine that it met, and */
-  uint32_t other_pc; /* the pc of its instruction there */
+  vm_where met;                    /* the sendrecv_gpsimd that a sendrecv_gpsimd has met */
   vm_effort effort;
   vm_operands a;
 } vm_flight;

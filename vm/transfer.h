@@ -23,12 +23,11 @@ typedef struct vm_transfer {
   vm_box whole; /* of the permuted source, or of the indexed tensor */
   void *extra;  /* block of more and rows */
   size_t extra_bytes;
-  /* For a sendrecv: the transfer of the other core's sendrecv, which lives as long as this one;
-   * that engine and the pc of its instruction; and which rings of this one are done. */
+  /* For a sendrecv: the one that it has met; that one's transfer, which lives as long as this one;
+   * and which rings of this one are done. */
+  vm_where met;
   struct vm_transfer *twin;
-  uint8_t other;
   uint16_t finished;
-  uint32_t other_pc;
   /* For a dma_copy_lists, whose instruction makes several transfers: the number of this one and how
    * many there are; the number of elements that it moves, at most as many as its views have, from
    * which element on in dst and src; and the rings that get their first elements of all in it. */

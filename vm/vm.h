@@ -39,10 +39,9 @@ typedef struct vm_fault_record {
 enum { VM_SEM_LOG = 16 };
 typedef struct vm_sem_log {
   vm_time time[VM_SEM_LOG];
-  uint32_t value[VM_SEM_LOG], pc[VM_SEM_LOG];
-  uint8_t engine[VM_SEM_LOG]; /* UINT8_MAX: the host */
-  uint8_t peer[VM_SEM_LOG];   /* 1: the engine is the other core's */
-  uint32_t n;                 /* updates in all; when it wraps it continues from VM_SEM_LOG */
+  uint32_t value[VM_SEM_LOG];
+  vm_where by[VM_SEM_LOG]; /* engine UINT8_MAX: the host */
+  uint32_t n;              /* updates in all; when it wraps it continues from VM_SEM_LOG */
 } vm_sem_log;
 
 /* A stack of HBM: where what lies in it has its addresses, and the cores that share its bandwidth.
@@ -159,6 +158,10 @@ void vm_run_release(vm_run *r);
 bool vm_stack_join(vm_run *r);
 void vm_stack_leave(vm_run *r);
 
+/* The instruction at pc of engine e of c. */
+static inline vm_where vm_at_pc(const vm_core *c, unsigned e, uint32_t pc) {
+  return (vm_where){.engine = (int16_t)e, .dma = -1, .core = c->number, .pc = pc};
+}
 /* That core of c's run. */
 static inline vm_core *vm_core_at(const vm_core *c, unsigned number) {
   return c->run->cores[number];

@@ -120,7 +120,7 @@ static soma_status give_hit(const vm_hit *h, soma_hit *out, size_t n) {
                   .time = h->time,
                   .value = h->value,
                   .part = h->part,
-                  .core = h->core};
+                  .core = h->where.core};
   return soma_give(out, n, &hit, sizeof hit);
 }
 
@@ -268,7 +268,7 @@ static void log_done(void *ud, const vm_done *d) {
                    .nans = d->nans,
                    .min = (double)d->min,
                    .max = (double)d->max,
-                   .core = d->core};
+                   .core = d->where.core};
   r->log(r->log_ud, &l);
 }
 

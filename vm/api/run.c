@@ -158,7 +158,7 @@ soma_status soma_run_check(soma_machine *m, const soma_program *p) {
 static void forward_event(void *ud, const vm_trace_event *ev) {
   const soma_run *r = ud;
   const isa_core *at = &r->p->p->cores[ev->core];
-  const isa_core *code = &r->p->p->cores[ev->core ^ ev->where.peer];
+  const isa_core *code = &r->p->p->cores[ev->where.core];
   bool dma = ev->kind == VM_EV_DMA;
   unsigned by = (unsigned)ev->where.engine; /* the engine whose instruction it is */
   uint32_t pc = ev->where.pc;
@@ -171,7 +171,7 @@ static void forward_event(void *ud, const vm_trace_event *ev) {
                   .bytes = ev->bytes,
                   .value = dma ? by : ev->value,
                   .core = ev->core,
-                  .by_core = ev->core ^ ev->where.peer,
+                  .by_core = ev->where.core,
                   .part = ev->part};
   const isa_code *c = by < ISA_NENGINES ? &code->code[by] : NULL; /* the host's own updates: none */
   if (c && c->lines && pc < c->n && c->lines[pc].file) {

@@ -42,7 +42,7 @@ soma_status soma_core_semaphore_set(soma_machine *m, unsigned core, uint32_t id,
   c->cause = 0; /* no instruction's */
   if (c->check) vm_check_applied(c, UINT8_MAX, id, ISA_UPD_write);
   vm_sem_apply(c, &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)id, .value = value},
-               vm_at_pc(UINT8_MAX, 0));
+               vm_at_pc(c, UINT8_MAX, 0));
   return s;
 }
 

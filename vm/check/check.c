@@ -83,8 +83,7 @@ void vm_check_finish(vm_core *c) {
   if (k) vm_ck_log_end(c); /* its memory is for the next run */
   if (!k || k->count == 0) return;
   vm_finding *f = &k->findings[0];
-  vm_where at = vm_at_pc(f->engine % ISA_NENGINES, f->pc);
-  at.peer = f->engine >= ISA_NENGINES;
+  vm_where at = vm_at_pc(vm_ck_core_of(c, f->engine), f->engine % ISA_NENGINES, f->pc);
   vm_fault(c, ISA_CHECK, at, "%s", isa_buf_str(&f->text));
   if (k->count > 1)
     isa_buf_printf(&c->run->fault.text, "\n(the first of %llu findings)",

@@ -22,6 +22,9 @@ typedef struct report {
   uint8_t *reach[ENGINES]; /* by pc: whether it may still run; NULL: not known, or halted */
 } report;
 
+static unsigned unit_of(vm_where at) {
+  return at.core * (unsigned)ISA_NENGINES + (unsigned)at.engine;
+}
 static const vm_core *core_of(const report *r, unsigned e) {
   return r->run->cores[e / ISA_NENGINES];
 }
@@ -142,21 +145,21 @@ static void put_group(const vm_core *c, const vm_sem_log *log, uint32_t first, u
   isa_buf_printf(out, " at %llu", ns(log->time[a]));
   if (ns(log->time[a]) != ns(log->time[b])) isa_buf_printf(out, "..%llu", ns(log->time[b]));
   isa_buf_puts(out, " ns by ");
-  if (log->engine[b] >= ISA_NENGINES) {
+  if (log->by[b].engine >= ISA_NENGINES) {
     isa_buf_puts(out, "the host");
     return;
   }
-  const vm_core *by = log->peer[b] ? vm_other_core(c) : c;
-  put_engine(out, by->number * (unsigned)ISA_NENGINES + log->engine[b]);
+  const vm_core *by = vm_core_at(c, log->by[b].core);
+  put_engine(out, unit_of(log->by[b]));
   isa_buf_puts(out, " (");
-  vm_put_pc(by, log->engine[b], log->pc[b], out);
+  vm_put_pc(by, (unsigned)log->by[b].engine, log->by[b].pc, out);
   isa_buf_puts(out, ")");
 }
 
 static bool same_origin(const vm_sem_log *log, uint32_t i, uint32_t k) {
   i %= VM_SEM_LOG, k %= VM_SEM_LOG;
-  return log->engine[i] == log->engine[k] && log->peer[i] == log->peer[k] &&
-         log->pc[i] == log->pc[k];
+  const vm_where a = log->by[i], b = log->by[k];
+  return a.engine == b.engine && a.core == b.core && a.pc == b.pc;
 }
 
 /* The last updates, oldest first; those of one instruction are shown together. */
@@ -190,10 +193,10 @@ static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w,
   isa_buf_puts(out, "\n    it held earlier: ");
   vm_put_sem(c, w->sem, out);
   isa_buf_printf(out, " was %u from %llu to %llu ns", value, ns(from), ns(until));
-  if (log->engine[i % VM_SEM_LOG] < ISA_NENGINES) {
+  const vm_where by = log->by[i % VM_SEM_LOG];
+  if (by.engine < ISA_NENGINES) {
     isa_buf_puts(out, ", when ");
-    vm_put_place(log->peer[i % VM_SEM_LOG] ? vm_other_core(c) : c, log->engine[i % VM_SEM_LOG],
-                 log->pc[i % VM_SEM_LOG], out);
+    vm_put_place(vm_core_at(c, by.core), (unsigned)by.engine, by.pc, out);
     isa_buf_printf(out, " made it %u", log->value[i % VM_SEM_LOG]);
   }
   isa_buf_printf(out, "; this wait began at %llu ns", ns(en->wait_since));
@@ -310,8 +313,8 @@ static void mark_under_way(report *r) {
           mark(r, first + s->t->engine, s->t->pc);
     for (uint32_t i = 0; i < c->events.n; i++) {
       const vm_event *ev = &c->events.v[c->events.first + i];
-      if (ev->kind != VM_E_SEM || ev->from >= ISA_NENGINES) continue;
-      mark(r, (c->number ^ ev->peer) * (unsigned)ISA_NENGINES + ev->from, ev->pc);
+      if (ev->kind != VM_E_SEM || ev->by.engine >= ISA_NENGINES) continue;
+      mark(r, unit_of(ev->by), ev->by.pc);
     }
   }
 }
@@ -351,7 +354,8 @@ void vm_check_deadlock(vm_run *run) {
   close_report(&r);
   vm_core *c = run->cores[first >= ISA_NENGINES];
   vm_where at = VM_NOWHERE;
-  if (first >= 0) at = vm_at_pc((unsigned)first % ISA_NENGINES, engine_of(&r, (unsigned)first)->pc);
+  if (first >= 0)
+    at = vm_at_pc(c, (unsigned)first % ISA_NENGINES, engine_of(&r, (unsigned)first)->pc);
   vm_fault(c, ISA_DEADLOCK, at, "no engine can move and no transfer is in flight%s",
            isa_buf_str(&text));
   isa_buf_free(&text);

@@ -105,7 +105,8 @@ void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r) {
   unsigned twin = vm_ck_twin_of(r->engine);
   uint32_t number = vm_ck_log_twin(c, r->engine, r->own[OF_DONE]);
   if (f->in->op == ISA_OP_sendrecv_gpsimd)
-    number = number_of(c, c->check->issued[vm_ck_unit(vm_other_core(c), f->other)]);
+    number = number_of(
+        c, c->check->issued[vm_ck_unit(vm_core_at(c, f->met.core), (unsigned)f->met.engine)]);
   if (number == 0) return;
   r->twin = (uint16_t)twin;
   r->twin_share = number;
@@ -114,8 +115,8 @@ void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r) {
 /* A ring updates when both halves of it are done. */
 void vm_ck_twin_share(vm_core *c, const vm_transfer *t, unsigned comp, vm_ck_release *r) {
   const struct vm_check *k = c->check;
-  const isa_insn *there = &vm_other_core(c)->code->code[t->other].insns[t->other_pc];
-  unsigned queue = vm_ck_queue(vm_other_core(c), there->u.SENDRECV.queue);
+  const isa_insn *there = &vm_core_at(c, t->met.core)->code->code[t->met.engine].insns[t->met.pc];
+  unsigned queue = vm_ck_queue(vm_core_at(c, t->met.core), there->u.SENDRECV.queue);
   r->twin = (uint16_t)vm_ck_ring_comp(k, queue, (comp - k->rings) % ISA_NDMA);
   r->twin_share = number_of(c, k->shares[r->twin - k->rings]);
 }

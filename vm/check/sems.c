@@ -122,9 +122,9 @@ void vm_ck_note_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
 
 /* The component that an arriving update belongs to. */
 static unsigned comp_of_event(const vm_core *c, const vm_event *ev) {
-  const vm_core *by = ev->peer ? vm_other_core(c) : c;
-  const isa_insn *in = &by->code->code[ev->from].insns[ev->pc];
-  unsigned e = vm_ck_unit(by, ev->from);
+  const vm_core *by = vm_core_at(c, ev->by.core);
+  const isa_insn *in = &by->code->code[ev->by.engine].insns[ev->by.pc];
+  unsigned e = vm_ck_unit(by, (unsigned)ev->by.engine);
   if (ev->update == ISA_UPD_dma)
     return vm_ck_ring_comp(c->check, vm_ck_queue(by, ev->value / ISA_NDMA), ev->value % ISA_NDMA);
   if (isa_op_is_control(in->op)) return vm_ck_comp(e, OF_SEQ);
@@ -154,11 +154,12 @@ static void overwritten(vm_core *c, vm_ck_sem_log *l, unsigned sem, const vm_ck_
 void vm_check_arrival(vm_core *c, const vm_event *ev) {
   struct vm_check *k = c->check;
   k->has_arriving = false;
-  k->change_by = ev->from < ISA_NENGINES
-                     ? (uint8_t)vm_ck_unit(ev->peer ? vm_other_core(c) : c, ev->from)
+  const vm_where by = ev->by;
+  k->change_by = by.engine < ISA_NENGINES
+                     ? (uint8_t)vm_ck_unit(vm_core_at(c, by.core), (unsigned)by.engine)
                      : VM_CK_ENGINES;
-  k->change_pc = ev->pc;
-  if (!vm_ck_has(c, VM_CHECK_RACE) || ev->from >= ISA_NENGINES) return;
+  k->change_pc = by.pc;
+  if (!vm_ck_has(c, VM_CHECK_RACE) || by.engine >= ISA_NENGINES) return;
   unsigned sem = vm_ck_sem(c->number, ev->sem);
   vm_ck_sem_log *l = k->sems[sem];
   vm_ck_source *s = l ? vm_ck_find_source(l, comp_of_event(c, ev)) : NULL;

@@ -33,7 +33,6 @@ typedef struct vm_region {
 /* What made a stop hold. */
 typedef struct vm_hit {
   uint32_t stop;       /* its id */
-  uint8_t core;        /* of the instruction `where` */
   vm_where where;      /* the instruction that caused it; engine UINT8_MAX: the host */
   vm_time start, time; /* when the read or write began; and now */
   uint32_t value;      /* of a semaphore */
@@ -53,7 +52,6 @@ typedef struct vm_stop {
 
 /* An instruction that is done: it has issued, and its data path or its transfer has ended. */
 typedef struct vm_done {
-  uint8_t core; /* of the instruction `where` */
   vm_where where;
   vm_time start, end; /* of the data path; else when it issued, or when its transfer ended */
   vm_time waited;     /* for its semaphore */

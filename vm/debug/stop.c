@@ -101,7 +101,7 @@ void vm_debug_resume(vm_core *c) {
 }
 
 vm_hit vm_debug_at(const vm_core *c, unsigned e, uint32_t pc, vm_time start) {
-  return (vm_hit){.core = c->number, .where = vm_at_pc(e, pc), .start = start, .time = c->now};
+  return (vm_hit){.where = vm_at_pc(c, e, pc), .start = start, .time = c->now};
 }
 
 void vm_debug_hit(vm_core *c, vm_stop *s, const vm_hit *h) {
@@ -191,8 +191,7 @@ void vm_debug_issued(vm_core *c, unsigned e, uint32_t pc) {
     return;
   }
   int reg = written_register(in);
-  d->done(d->done_ud, &(vm_done){.core = c->number,
-                                 .where = vm_at_pc(e, pc),
+  d->done(d->done_ud, &(vm_done){.where = vm_at_pc(c, e, pc),
                                  .start = c->now,
                                  .end = en->now,
                                  .waited = k->waited[e],
@@ -203,8 +202,7 @@ void vm_debug_issued(vm_core *c, unsigned e, uint32_t pc) {
 /* ---- Semaphores --------------------------------------------------------------------------- */
 
 void vm_debug_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next, vm_where by) {
-  vm_hit h = {
-      .core = c->number ^ by.peer, .where = by, .start = c->now, .time = c->now, .value = next};
+  vm_hit h = {.where = by, .start = c->now, .time = c->now, .value = next};
   for (uint32_t i = 0; i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
     if (s->kind != VM_STOP_SEM || s->core != c->number || s->sem != sem) continue;

@@ -75,7 +75,7 @@ static bool is_watch(const vm_stop *s) {
 static void count_done(vm_core *c, const vm_hit *h) {
   for (uint32_t i = 0; i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
-    if (s->kind != VM_STOP_DONE || s->core != h->core || s->engine != h->where.engine ||
+    if (s->kind != VM_STOP_DONE || s->core != h->where.core || s->engine != h->where.engine ||
         s->pc != h->where.pc)
       continue;
     if (s->count && --s->count == 0) vm_debug_hit(c, s, h);
@@ -122,8 +122,7 @@ static void add_numbers(void *ud, const isa_operand *o, vm_view *v) {
 
 static void tell_flight(vm_core *c, unsigned e, const vm_flight *f) {
   const vm_engine *en = &c->eng[e];
-  vm_done d = {.core = c->number,
-               .where = vm_at_pc(e, f->pc),
+  vm_done d = {.where = vm_at_pc(c, e, f->pc),
                .start = f->item.start,
                .end = f->item.done,
                .waited = c->debug->core[c->number].of_flight[e][f - en->flights],
@@ -190,16 +189,14 @@ static bool share_meets(const place *p, const vm_share *s, bool writes) {
 /* A transfer of c has ended; h: its last share. */
 static void transfer_done(vm_core *c, const vm_transfer *t, vm_hit h) {
   const vm_debug *d = c->debug;
-  h.core = c->number;
-  h.where = vm_at_pc(t->engine, t->pc);
+  h.where = vm_at_pc(c, t->engine, t->pc);
   count_done(c, &h);
   if (!d->done) return;
-  d->done(d->done_ud,
-          &(vm_done){.core = h.core, .where = h.where, .start = h.start, .end = h.time, .reg = -1});
+  d->done(d->done_ud, &(vm_done){.where = h.where, .start = h.start, .end = h.time, .reg = -1});
 }
 
 void vm_debug_moved(vm_core *c, const vm_share *s, vm_where by) {
-  vm_hit h = {.core = c->number, .where = by, .start = s->item.start, .time = c->now};
+  vm_hit h = {.where = by, .start = s->item.start, .time = c->now};
   for (uint32_t i = 0; i < c->debug->n && s->bytes; i++) {
     vm_stop *k = &c->debug->v[i];
     if (!is_watch(k)) continue;
@@ -210,5 +207,5 @@ void vm_debug_moved(vm_core *c, const vm_share *s, vm_where by) {
   if (t->left > 1 || t->piece + 1 < t->pieces) return; /* the last share ends it, */
   if (twin && twin->left) return;                      /* of a sendrecv the last one of both */
   transfer_done(c, t, h);
-  if (twin) transfer_done(vm_other_core(c), twin, h);
+  if (twin) transfer_done(vm_core_at(c, t->met.core), twin, h);
 }

@@ -9,9 +9,9 @@
 /* ---- What the rooms beside call (trigger.c, queue.c, copy.c) ------------------------------ */
 
 vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in);
-/* Starts both transfers of a sendrecv, that of engine e at from[0] and that of engine `other` of
- * the other core at from[1]. Sets from[] to when each sequencer continues. False after a fault. */
-bool vm_dma_swap(vm_core *c, unsigned e, unsigned other, vm_time from[2]);
+/* Starts the transfers of two sendrecvs that have met, at from[0] and from[1]. Sets from[] to when
+ * each sequencer continues. False after a fault. */
+bool vm_dma_swap(vm_run *r, const vm_where at[2], vm_time from[2]);
 void vm_dma_event(vm_core *c, unsigned dma);
 /* What a share that is done does with its elements e0 .. e1 - 1; then with those of the partitions
  * first .. end - 1 of SBUF, if it has lanes: elements follow one another from partition to

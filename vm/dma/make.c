@@ -312,9 +312,9 @@ static bool make_views(vm_core *c, const vm_engine *e, const isa_insn *in, const
 static bool turn_to_other(vm_core *c, const isa_insn *in, const vm_dma_ops *o, vm_transfer *t,
                           isa_error *err) {
   if (!check_overlap(c, in, o, t, err)) return false;
-  const vm_engine *other = &vm_other_core(c)->eng[t->other];
-  vm_resolver r = {.c = vm_other_core(c), .e = other, .err = err};
-  return vm_resolve_ap(&r, other->code->insns[t->other_pc].u.SENDRECV.dst, &t->dst);
+  const vm_engine *other = &vm_core_at(c, t->met.core)->eng[t->met.engine];
+  vm_resolver r = {.c = vm_core_at(c, t->met.core), .e = other, .err = err};
+  return vm_resolve_ap(&r, other->code->insns[t->met.pc].u.SENDRECV.dst, &t->dst);
 }
 
 static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dma_ops *o,

@@ -257,14 +257,13 @@ static void wake_ringfull(vm_core *c, unsigned queue) {
 
 /* The update of the semaphore by that ring's share of a transfer of c is on its way. */
 static void signal(vm_core *c, const vm_transfer *t, unsigned ring) {
-  vm_where by = {.engine = t->engine, .dma = (int8_t)ring, .pc = t->pc};
+  vm_where by = {t->engine, (int8_t)ring, c->number, t->pc};
   isa_update u = {.kind = ISA_UPD_dma,
                   .core = t->sem_core,
                   .sem = t->sem,
                   .value = (uint32_t)t->queue * ISA_NDMA + ring};
   if (!t->signals) return;
   vm_core *to = vm_sem_owner(c, &u);
-  by.peer = to != c;
   vm_post_sem(to, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, &u, by);
 }
 
@@ -276,7 +275,7 @@ static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
     if (--t->left == 0) vm_dma_release_transfer(c, t);
     return;
   }
-  vm_core *peer = vm_other_core(c);
+  vm_core *peer = vm_core_at(c, t->met.core);
   t->finished |= (uint16_t)(1u << ring);
   if (t->twin->finished >> ring & 1) {
     peer->now = vm_time_later(peer->now, c->now);
@@ -300,7 +299,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   vm_ring *ring = &c->rings[queue][dma];
   vm_share *s = ring->head;
   vm_transfer *t = s->t;
-  vm_where by = {.engine = t->engine, .dma = (int8_t)dma, .pc = t->pc};
+  vm_where by = {t->engine, (int8_t)dma, c->number, t->pc};
   uint32_t part = number_of_head(c, queue, dma);
   bool late = false;
   ring->head = s->next;

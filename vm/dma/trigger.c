@@ -41,7 +41,7 @@ static void tell_trigger(vm_core *c, const vm_transfer *t, vm_time start, vm_tim
                          uint64_t bytes) {
   uint32_t other = t->sem_core == c->number ? 0 : ISA_NSEMS;
   vm_trace_event ev = {.kind = VM_EV_TRIGGER,
-                       .where = vm_at_pc(t->engine, t->pc),
+                       .where = vm_at_pc(c, t->engine, t->pc),
                        .id = t->queue,
                        .start = start,
                        .end = end,
@@ -61,8 +61,8 @@ static void release_made(vm_core *c, made *m) {
   while (m->n) vm_dma_release_transfer(c, m->t[--m->n]);
 }
 
-/* other: of a sendrecv, the engine that it met. */
-static vm_transfer *make_piece(vm_core *c, unsigned e, const isa_insn *in, unsigned other,
+/* met: by a sendrecv. */
+static vm_transfer *make_piece(vm_core *c, unsigned e, const isa_insn *in, vm_where met,
                                unsigned piece, isa_error *err) {
   vm_engine *en = &c->eng[e];
   vm_transfer *t = vm_dma_new_transfer(c);
@@ -71,28 +71,26 @@ static vm_transfer *make_piece(vm_core *c, unsigned e, const isa_insn *in, unsig
     return NULL;
   }
   t->piece = (uint8_t)piece;
-  if (in->op == ISA_OP_sendrecv) {
-    t->other = (uint8_t)other;
-    t->other_pc = vm_other_core(c)->eng[other].pc;
-  }
+  t->met = met;
   if (vm_dma_make(c, en, in, t, err)) return t;
   vm_dma_release_transfer(c, t);
   return NULL;
 }
 
-static bool make_all(vm_core *c, unsigned e, const isa_insn *in, unsigned other, made *m) {
+static bool make_all(vm_core *c, unsigned e, const isa_insn *in, vm_where met, made *m) {
   isa_error err = {.field = ISA_NOFIELD};
   bool lists = in->op == ISA_OP_dma_copy_lists;
   bool ok = !lists || vm_dma_lists_apart(c, &c->eng[e], in, &err);
   for (unsigned pieces = 1; ok && m->n < pieces; m->n += ok) {
-    vm_transfer *t = make_piece(c, e, in, other, m->n, &err);
+    vm_transfer *t = make_piece(c, e, in, met, m->n, &err);
     ok = t != NULL;
     m->t[m->n] = t;
     if (ok) pieces = t->pieces;
   }
   if (ok && lists) vm_dma_open_rings(c, m->t, m->n);
   if (ok) return true;
-  vm_fault(c, err.status, vm_at_pc(e, c->eng[e].pc), "%s%s%s%s", err.field >= 0 ? "operand " : "",
+  vm_fault(c, err.status, vm_at_pc(c, e, c->eng[e].pc), "%s%s%s%s",
+           err.field >= 0 ? "operand " : "",
            err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "",
            err.field >= 0 ? ": " : "", err.text);
   release_made(c, m);
@@ -106,7 +104,7 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
   unsigned rings = c->code->queues[t->queue].rings;
   vm_share *s = vm_dma_new_shares(c, t, rings);
   if (!s) {
-    vm_fault(c, ISA_NOMEM, vm_at_pc(e, c->eng[e].pc), "no memory for a transfer");
+    vm_fault(c, ISA_NOMEM, vm_at_pc(c, e, c->eng[e].pc), "no memory for a transfer");
     return false;
   }
   t->signals = in->upd.kind == ISA_UPD_dma && t->piece + 1 == t->pieces;
@@ -130,17 +128,17 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
 /* Starts the transfers of an instruction; returns the last piece, NULL after a fault. start: of its
  * trigger; at: the same, or for a static one when the trigger is written. */
 static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, vm_time start,
-                                   vm_time at, unsigned other) {
+                                   vm_time at, vm_where met) {
   vm_engine *en = &c->eng[e];
   made m;
   uint64_t descriptors = 0;
   m.n = 0;
-  if (!make_all(c, e, in, other, &m)) return NULL;
+  if (!make_all(c, e, in, met, &m)) return NULL;
   const vm_transfer *any = m.t[0];
   for (unsigned k = 0; k < m.n; k++) descriptors += elements(m.t[k]);
   if (!any->is_static) at = generate(c, en, any->queue, descriptors, at);
   /* A sendrecv is made when the other core comes to it, which tells the engine later. */
-  uint32_t node = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc),
+  uint32_t node = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, en->pc),
                               vm_time_later(c->now, en->cause.time), at, en->cause);
   en->dge_free.node = node;
   if (en->issue_free.time == at) en->issue_free.node = node; /* gpsimd made the descriptors */
@@ -178,7 +176,7 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
   const isa_queue *q = &c->code->queues[a->queue];
   int32_t count = a->count.is_reg ? (int32_t)en->regs[a->count.v] : a->count.v;
   if (count < 0) {
-    vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "dma_trigger of %d transfers", count);
+    vm_fault(c, ISA_FAULT, vm_at_pc(c, e, en->pc), "dma_trigger of %d transfers", count);
     return VM_FAULT;
   }
   vm_time at = c->now + (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
@@ -188,7 +186,7 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
     uint32_t *next = &c->statics_next[a->queue];
     isa_insn one = q->statics[*next];
     if (in->upd.kind == ISA_UPD_dma) one.upd = in->upd;
-    if (!start_transfer(c, e, &one, c->now, at, 0)) return VM_FAULT;
+    if (!start_transfer(c, e, &one, c->now, at, VM_NOWHERE)) return VM_FAULT;
     *next = (*next + 1) % q->nstatics;
     c->repeats += en->triggered++ > 0;
   }
@@ -209,24 +207,26 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
     return vm_stall(c, e, free, free.time == hazard.time ? VM_WHY_HAZARD : VM_WHY_GENERATOR);
   if (!rings_have_room(c, o.queue)) return wait_for_room(c, e, o.queue);
   if (in->op == ISA_OP_sendrecv) return vm_meet(c, e, in);
-  return start_transfer(c, e, in, c->now, c->now, 0) ? VM_RETIRE : VM_FAULT;
+  return start_transfer(c, e, in, c->now, c->now, VM_NOWHERE) ? VM_RETIRE : VM_FAULT;
 }
 
 /* One of the two transfers of a sendrecv, triggered at *from: then *from is when the sequencer goes
  * on. */
-static vm_transfer *start_half(vm_core *c, unsigned e, unsigned other, vm_time *from) {
-  const isa_insn *in = &c->eng[e].code->insns[c->eng[e].pc];
+static vm_transfer *start_half(vm_run *r, vm_where at, vm_where met, vm_time *from) {
+  vm_core *c = r->cores[at.core];
+  unsigned e = (unsigned)at.engine;
+  const isa_insn *in = &c->eng[e].code->insns[at.pc];
   vm_time start = *from;
   if (c->code->queues[in->u.SENDRECV.queue].dge == ISA_DGE_none)
     *from += (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
-  return start_transfer(c, e, in, start, *from, other);
+  return start_transfer(c, e, in, start, *from, met);
 }
 
-bool vm_dma_swap(vm_core *c, unsigned e, unsigned other, vm_time from[2]) {
-  vm_transfer *mine = start_half(c, e, other, &from[0]);
-  vm_transfer *theirs = mine ? start_half(vm_other_core(c), other, e, &from[1]) : NULL;
-  if (!theirs) return false;
-  mine->twin = theirs;
-  theirs->twin = mine;
+bool vm_dma_swap(vm_run *r, const vm_where at[2], vm_time from[2]) {
+  vm_transfer *a = start_half(r, at[0], at[1], &from[0]);
+  vm_transfer *b = a ? start_half(r, at[1], at[0], &from[1]) : NULL;
+  if (!b) return false;
+  a->twin = b;
+  b->twin = a;
   return true;
 }

@@ -106,7 +106,7 @@ static void end(struct vm_batch *b, vm_pile *p) {
     if (w->late) vm_dma_release_late(w->c, w->share);
   vm_pile_empty(p);
   if (failed)
-    vm_fault(failed->c, ISA_FAULT, vm_at_pc(failed->engine, failed->pc), "%s",
+    vm_fault(failed->c, ISA_FAULT, vm_at_pc(failed->c, failed->engine, failed->pc), "%s",
              failed->c->eng[failed->engine].dp.fault);
 }
 
@@ -193,7 +193,7 @@ static void run_now(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight 
     settle_product(b, &f->item);
   d->job = b->at_once || f->item.copies ? NULL : &b->product;
   if (vm_run_handler(d, f->in->op, &f->a) == VM_FAULT)
-    vm_fault(c, d->no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(e, f->pc), "%s", d->fault);
+    vm_fault(c, d->no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(c, e, f->pc), "%s", d->fault);
   if (b->product.number != products) b->of_product = f->item;
   if (b->counts) vm_work_did(b->threads, vm_pile_work_of(f));
 }

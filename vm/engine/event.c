@@ -93,11 +93,15 @@ void vm_event_delay_done(vm_core *c, unsigned e, uint32_t slot, vm_time to) {
     }
 }
 
+static bool same_place(vm_where a, vm_where b) {
+  return a.core == b.core && a.engine == b.engine && a.pc == b.pc;
+}
+
 void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_time by) {
   vm_event *v = c->events.v + c->events.first;
   vm_time at = read + (vm_time)c->cost[VM_SEM_SEEN] * VM_NS;
   for (uint32_t i = 0; i < c->events.n; i++)
-    if (v[i].kind == VM_E_SEM && !v[i].peer && v[i].from == e && v[i].pc == pc && v[i].time == at) {
+    if (v[i].kind == VM_E_SEM && v[i].time == at && same_place(v[i].by, vm_at_pc(c, e, pc))) {
       delay(&c->events, &v[i], at + by);
       return;
     }
@@ -128,11 +132,9 @@ void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by) {
   e->kind = VM_E_SEM;
   e->update = u->kind;
   e->sem = u->sem;
-  e->from = (uint8_t)by.engine;
-  e->peer = by.peer;
+  e->by = by;
   e->value = u->value;
-  e->pc = by.pc;
-  e->node = (by.peer ? vm_other_core(c) : c)->cause;
+  e->node = vm_core_at(c, by.core)->cause;
 }
 
 bool vm_post_restored(vm_core *c, const vm_event *restored) {

@@ -15,7 +15,7 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
   bool goes_on = status == ISA_STOPPED;
   if (f->status == ISA_OK && !goes_on) vm_check_stop(c); /* this may itself raise a fault */
   if (f->status != ISA_OK) return;                       /* the first fault is the one to read */
-  const vm_core *of = at.peer ? vm_other_core(c) : c;
+  const vm_core *of = at.engine >= 0 ? vm_core_at(c, at.core) : c;
   f->status = status;
   f->core = of->number;
   f->engine = at.engine;

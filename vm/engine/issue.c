@@ -378,7 +378,7 @@ static void add_busy(vm_engine *en, vm_time from, vm_time until) {
 static vm_verdict refuse(vm_core *c, unsigned e, const isa_error *err) {
   const vm_engine *en = &c->eng[e];
   const isa_form *form = isa_form_of(en->code->insns[en->pc].op);
-  vm_fault(c, err->status, vm_at_pc(e, en->pc), "operand %s: %s",
+  vm_fault(c, err->status, vm_at_pc(c, e, en->pc), "operand %s: %s",
            err->field >= 0 ? form->fields[err->field].name : "?", err->text);
   return VM_FAULT;
 }
@@ -431,7 +431,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_post(c, VM_E_DONE, e, f->item.done, slot);
   c->cause = f->node;
   if (in->upd.kind != ISA_UPD_none && in->upd.at_read)
-    vm_sem_post(c, &in->upd, f->read, vm_at_pc(e, f->pc));
+    vm_sem_post(c, &in->upd, f->read, vm_at_pc(c, e, f->pc));
   return VM_RETIRE;
 }
 
@@ -481,16 +481,16 @@ void vm_flight_done(vm_core *c, unsigned e, uint32_t slot) {
   f->finished = true;
   if (f->table_until)
     vm_trace(c, &(vm_trace_event){.kind = VM_EV_TABLE,
-                                  .where = vm_at_pc(e, f->pc),
+                                  .where = vm_at_pc(c, e, f->pc),
                                   .start = f->table_from,
                                   .end = f->table_until});
   vm_trace(c, &(vm_trace_event){.kind = VM_EV_INSN,
-                                .where = vm_at_pc(e, f->pc),
+                                .where = vm_at_pc(c, e, f->pc),
                                 .start = f->item.start,
                                 .end = f->item.done});
   c->cause = f->node;
   if (f->in->upd.kind != ISA_UPD_none && !f->in->upd.at_read)
-    vm_sem_post(c, &f->in->upd, c->now, vm_at_pc(e, f->pc));
+    vm_sem_post(c, &f->in->upd, c->now, vm_at_pc(c, e, f->pc));
   while (en->nflights && en->flights[en->first].finished && !c->run->ended) {
     execute(c, e, &en->flights[en->first]);
     en->first = (en->first + 1) % VM_FLIGHTS;

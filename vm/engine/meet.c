@@ -19,16 +19,16 @@ vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in) {
   if (!en->triggered) {
     if (c->check) vm_check_barrier(c, e, in);
     en->now += ns(c, VM_SEM_SELF);
-    c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc), c->now, en->now, en->cause);
+    c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, en->pc), c->now, en->now, en->cause);
     if (c->check) vm_check_update(c, e, &b.give);
-    vm_sem_post(c, &b.give, en->now, vm_at_pc(e, en->pc));
+    vm_sem_post(c, &b.give, en->now, vm_at_pc(c, e, en->pc));
     en->triggered = 1;
     en->wait_noted = false; /* the wait of its clause has been reported */
   }
   if (vm_blocked(c, e, &b.wait)) return VM_STALL;
   if (c->check) vm_check_waited(c, e, &b.wait);
   if (c->check) vm_check_applied(c, e, b.take.sem, b.take.kind);
-  vm_sem_apply(c, &b.take, vm_at_pc(e, en->pc));
+  vm_sem_apply(c, &b.take, vm_at_pc(c, e, en->pc));
   return VM_RETIRE;
 }
 
@@ -46,6 +46,8 @@ static side side_of(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   return (side){.c = c, .e = e, .en = en, .in = at_pc(en)};
 }
+
+static vm_where place_of(const side *s) { return vm_at_pc(s->c, s->e, s->en->pc); }
 
 /* The engine of c that has waited longest at a sendrecv of that pipe, -1: none does. */
 static int first_at(const vm_core *c, int pipe) {
@@ -74,7 +76,7 @@ static bool resolve(side *s) {
     operand = "src";
     if (vm_resolve_ap(&r, src_of(s->in), &s->end[1])) return true;
   }
-  vm_fault(s->c, err.status, vm_at_pc(s->e, s->en->pc), "operand %s: %s", operand, err.text);
+  vm_fault(s->c, err.status, place_of(s), "operand %s: %s", operand, err.text);
   return false;
 }
 
@@ -105,7 +107,7 @@ static bool agree(const side *a, const side *b) {
   put_size(&text, b);
   isa_buf_printf(&text, ", on %s at ", isa_engines[b->e].name);
   vm_put_pc(b->c, b->e, b->en->pc, &text);
-  vm_fault(a->c, ISA_FAULT, vm_at_pc(a->e, a->en->pc), "%s", isa_buf_str(&text));
+  vm_fault(a->c, ISA_FAULT, place_of(a), "%s", isa_buf_str(&text));
   isa_buf_free(&text);
   return false;
 }
@@ -119,14 +121,14 @@ static vm_time known(const side *s, vm_time here, vm_time there) {
 /* `early` goes on because `late` has come. */
 static void note_cause(const side *early, const side *late, vm_time heard) {
   const vm_engine *en = late->en;
-  uint32_t node = vm_path_add(late->c, VM_N_SEQ, vm_at_pc(late->e, en->pc), late->c->now,
-                              late->c->now, en->cause);
+  uint32_t node =
+      vm_path_add(late->c, VM_N_SEQ, place_of(late), late->c->now, late->c->now, en->cause);
   vm_path_set_cause(early->en, (vm_moment){heard, node}, VM_WHY_MEET);
 }
 
 static void tell_wait(const side *s, const side *other, vm_time heard) {
   vm_trace_beside(s->c, &(vm_trace_event){.kind = VM_EV_MEET,
-                                          .where = vm_at_pc(s->e, s->en->pc),
+                                          .where = place_of(s),
                                           .id = (uint32_t)isa_insn_pipe(s->in),
                                           .start = s->en->wait_since,
                                           .end = heard,
@@ -146,13 +148,13 @@ static void go_on(const side *s, vm_time heard, vm_time at) {
 /* Its own source was checked when it came (not_ready). */
 bool vm_meet_operands(vm_resolver *r, vm_flight *f) {
   struct vm_SENDRECV_GPSIMD *a = &f->a.SENDRECV_GPSIMD;
-  vm_core *peer = vm_other_core(r->c);
-  const vm_engine *other = &peer->eng[f->other];
-  vm_resolver there = {.c = peer, .e = other, .err = r->err};
+  vm_core *c = vm_core_at(r->c, f->met.core);
+  const vm_engine *other = &c->eng[f->met.engine];
+  vm_resolver there = {.c = c, .e = other, .err = r->err};
   memset(a, 0, sizeof *a);
   a->pipe = f->in->u.SENDRECV_GPSIMD.pipe;
   return vm_resolve_ap(r, dst_of(f->in), &a->dst) &&
-         vm_resolve_ap(&there, src_of(&other->code->insns[f->other_pc]), &a->src);
+         vm_resolve_ap(&there, src_of(&other->code->insns[f->met.pc]), &a->src);
 }
 
 static vm_flight *newest(vm_engine *en) {
@@ -162,8 +164,7 @@ static vm_flight *newest(vm_engine *en) {
 static bool issue_half(const side *s, const side *other, vm_time at) {
   vm_engine *en = s->en;
   vm_flight *f = &en->flights[(en->first + en->nflights) % VM_FLIGHTS];
-  f->other = (uint8_t)other->e;
-  f->other_pc = other->en->pc;
+  f->met = place_of(other);
   en->issue_free = vm_later(en->issue_free, (vm_moment){at, en->cause.node});
   if (vm_issue(s->c, s->e, s->in) != VM_RETIRE) return false;
   /* The engine's own source is read by the other one's flight, until this one is done as well. */
@@ -221,7 +222,7 @@ static vm_verdict data_path_ready(vm_core *c, unsigned e, const isa_insn *in) {
   vm_moment m = not_ready(c, e, in, &err);
   if (m.time > c->now) return vm_stall(c, e, m, VM_WHY_HAZARD);
   if (err.field == ISA_NOFIELD) return VM_RETIRE;
-  vm_fault(c, err.status, vm_at_pc(e, c->eng[e].pc), "operand %s: %s", err.field ? "src" : "dst",
+  vm_fault(c, err.status, vm_at_pc(c, e, c->eng[e].pc), "operand %s: %s", err.field ? "src" : "dst",
            err.text);
   return VM_FAULT;
 }
@@ -242,6 +243,7 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
   const vm_time mine = known(&me, c->now, you.en->wait_since);
   const vm_time yours = known(&you, you.en->wait_since, c->now);
   vm_time at[2] = {mine, yours};
+  const vm_where both[2] = {place_of(&me), place_of(&you)};
   if (!resolve(&me) || !resolve(&you) || !agree(&me, &you)) return VM_FAULT;
   if (c->check) vm_check_meet(c, e, me.end, you.e, you.end);
   if (you.en->wait_since < c->now) note_cause(&you, &me, yours);
@@ -250,7 +252,7 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
   if (in->op == ISA_OP_sendrecv_gpsimd) {
     at[0] = at[1] = vm_time_later(mine, yours);
     if (!swap_by_gpsimd(&me, &you, at[0])) return VM_FAULT;
-  } else if (!vm_dma_swap(c, e, (unsigned)other, at)) {
+  } else if (!vm_dma_swap(c->run, both, at)) {
     return VM_FAULT;
   }
   go_on(&me, mine, at[0]);

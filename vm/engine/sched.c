@@ -52,9 +52,7 @@ static void log_value(vm_core *c, unsigned sem, uint32_t value, vm_where by) {
   unsigned i = log->n % VM_SEM_LOG;
   log->time[i] = c->now;
   log->value[i] = value;
-  log->pc[i] = by.pc;
-  log->engine[i] = (uint8_t)by.engine;
-  log->peer[i] = by.peer;
+  log->by[i] = by;
   if (++log->n == 0) log->n = VM_SEM_LOG;
 }
 
@@ -95,14 +93,13 @@ vm_core *vm_sem_owner(vm_core *c, const isa_update *u) { return vm_core_at(c, u-
 
 void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by) {
   vm_core *to = vm_sem_owner(c, u);
-  by.peer = to != c;
-  vm_post_sem(to, t + (vm_time)c->cost[by.peer ? VM_SEM_PEER : VM_SEM_SEEN] * VM_NS, u, by);
+  vm_post_sem(to, t + (vm_time)c->cost[to != c ? VM_SEM_PEER : VM_SEM_SEEN] * VM_NS, u, by);
 }
 
 /* The place of the event may be another one's as soon as the update is applied. */
 static void run_update(vm_core *c, const vm_event *ev) {
   isa_update u = {.kind = ev->update, .sem = ev->sem, .value = ev->value};
-  vm_where by = {.engine = ev->from, .dma = -1, .peer = ev->peer, .pc = ev->pc};
+  vm_where by = ev->by;
   c->cause = ev->node;
   if (c->check) vm_check_arrival(c, ev);
   vm_sem_apply(c, &u, by);

@@ -149,7 +149,7 @@ static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, 
   bool ok = vm_resolve_ap(&r, ap, v);
   if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
   if (!ok) {
-    vm_fault(c, err.status, vm_at_pc(e, c->eng[e].pc), "%s", err.text);
+    vm_fault(c, err.status, vm_at_pc(c, e, c->eng[e].pc), "%s", err.text);
     return VM_FAULT;
   }
   vm_batch_settle(c, NULL);
@@ -238,7 +238,7 @@ static vm_verdict do_print_sem(vm_core *c, const isa_insn *in) {
 /* "device_assert: TEXT: " and the value that is wrong. */
 static vm_verdict fail_assert(vm_core *c, unsigned e, isa_ref text, const char *what) {
   const char *said = isa_program_list(c->prog, text, ISA_K_STR);
-  vm_fault(c, ISA_FAULT, vm_at_pc(e, c->eng[e].pc), "device_assert: %.*s%s%s",
+  vm_fault(c, ISA_FAULT, vm_at_pc(c, e, c->eng[e].pc), "device_assert: %.*s%s%s",
            said ? (int)text.count : 0, said ? said : "", text.count && what[0] ? ": " : "", what);
   return VM_FAULT;
 }
@@ -282,8 +282,8 @@ static vm_verdict do_ret(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   uint32_t to = en->regs[in->u.REG.r];
   if (to >= en->code->n) {
-    vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "ret to pc %u; the section has %u instructions", to,
-             en->code->n);
+    vm_fault(c, ISA_FAULT, vm_at_pc(c, e, en->pc), "ret to pc %u; the section has %u instructions",
+             to, en->code->n);
     return VM_FAULT;
   }
   en->pc = to - 1; /* the common retirement adds one */
@@ -302,26 +302,27 @@ static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in)
   vm_engine *en = &c->eng[e];
   const isa_update *u = &in->upd;
   en->now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
-  c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, en->pc), c->now, en->now, en->cause);
+  c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, en->pc), c->now, en->now, en->cause);
   /* Subtracting what was waited for is part of the same step: two waiters must not both see it. */
   if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem &&
       u->core == c->number) {
     if (c->check) vm_check_applied(c, e, u->sem, u->kind);
-    vm_sem_apply(c, u, vm_at_pc(e, en->pc));
+    vm_sem_apply(c, u, vm_at_pc(c, e, en->pc));
   } else if (u->kind != ISA_UPD_none) {
     if (c->check) vm_check_update(c, e, u);
-    vm_sem_post(c, u, en->now, vm_at_pc(e, en->pc));
+    vm_sem_post(c, u, en->now, vm_at_pc(c, e, en->pc));
   }
   return VM_RETIRE;
 }
 
 static vm_verdict do_sem_range(vm_core *c, unsigned e, const isa_insn *in) {
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
-  c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, c->eng[e].pc), c->now, c->now, c->eng[e].cause);
+  c->cause =
+      vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, c->eng[e].pc), c->now, c->now, c->eng[e].cause);
   for (uint32_t s = a->first; s < (uint32_t)a->first + a->count; s++) {
     if (c->check) vm_check_applied(c, e, s, ISA_UPD_write);
     vm_sem_apply(c, &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)s},
-                 vm_at_pc(e, c->eng[e].pc));
+                 vm_at_pc(c, e, c->eng[e].pc));
   }
   c->eng[e].now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
   return VM_RETIRE;
@@ -351,7 +352,7 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   case ISA_OP_notify: {
     const isa_int *id = &in->u.NOTIFY.id;
     vm_trace(c, &(vm_trace_event){.kind = VM_EV_NOTIFY,
-                                  .where = vm_at_pc(e, en->pc),
+                                  .where = vm_at_pc(c, e, en->pc),
                                   .id = id->is_reg ? en->regs[id->v] : (uint32_t)id->v,
                                   .start = c->now,
                                   .end = c->now});
@@ -369,7 +370,7 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   bool ok = fast_loop(en, 1) == 1;
   u->op = VM_U_STOP;
   if (!ok) {
-    vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "division by zero");
+    vm_fault(c, ISA_FAULT, vm_at_pc(c, e, en->pc), "division by zero");
     return VM_FAULT;
   }
   en->pc--; /* retirement adds one */
@@ -383,7 +384,7 @@ bool vm_blocked(vm_core *c, unsigned e, const isa_wait *w) {
     if (en->wait_noted) {
       en->waiting += c->now - en->wait_since;
       vm_trace(c, &(vm_trace_event){.kind = VM_EV_WAIT,
-                                    .where = vm_at_pc(e, en->pc),
+                                    .where = vm_at_pc(c, e, en->pc),
                                     .id = w->sem,
                                     .start = en->wait_since,
                                     .end = c->now});
@@ -448,8 +449,8 @@ static bool slow(vm_core *c, unsigned e) {
   en->now += cycle_of(c);
   if (posts) {
     if (c->check) vm_check_update(c, e, &in->upd);
-    c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(e, pc), c->now, en->now, en->cause);
-    vm_sem_post(c, &in->upd, en->now, vm_at_pc(e, pc));
+    c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, pc), c->now, en->now, en->cause);
+    vm_sem_post(c, &in->upd, en->now, vm_at_pc(c, e, pc));
   }
   en->waited = en->wait_noted = false;
   en->triggered = 0;
@@ -461,7 +462,7 @@ static bool slow(vm_core *c, unsigned e) {
   }
   if (c->debug) vm_debug_issued(c, e, pc);
   if (en->state == VM_HALTED) {
-    vm_path_add(c, VM_N_SEQ, vm_at_pc(e, pc), c->now, c->now, en->cause);
+    vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, pc), c->now, c->now, en->cause);
     return false;
   }
   en->pc = next;
@@ -481,7 +482,7 @@ bool vm_at_limit(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   if (!c->run->limits.instructions || counted(c->run) < c->run->limits.instructions) return false;
   vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can continue once it is saved */
-  vm_fault(c, ISA_LIMIT, vm_at_pc(e, en->pc), "%llu instructions%s have run, which is the limit",
+  vm_fault(c, ISA_LIMIT, vm_at_pc(c, e, en->pc), "%llu instructions%s have run, which is the limit",
            (unsigned long long)counted(c->run),
            repeats(c->run) ? " and transfers of dma_trigger" : "");
   return true;
@@ -532,7 +533,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
     }
     if (!catch_up(c, e, single)) return;
     if (en->uops[en->pc].op != VM_U_STOP) {
-      vm_fault(c, ISA_FAULT, vm_at_pc(e, en->pc), "division by zero");
+      vm_fault(c, ISA_FAULT, vm_at_pc(c, e, en->pc), "division by zero");
       return;
     }
     if (!slow(c, e)) return;

@@ -14,7 +14,7 @@ struct note {
 static void note_view(void *ud, const isa_operand *o, vm_view *v) {
   const struct note *w = ud;
   bool there = w->m->insn && (o->flags & AP_R);
-  const vm_core *c = there ? vm_other_core(w->c) : w->c;
+  const vm_core *c = there ? vm_core_at(w->c, w->m->at.core) : w->c;
   uint32_t index = there ? vm_save_operand_there(w->m) : o->index;
   uint8_t size_dim = c->code->aps[index - 1].size_dim;
   vm_save_noted n = {v->at, v->place, has_elements(v) ? v->elems : 0,
@@ -88,7 +88,7 @@ static bool restore_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f,
 /* For a sendrecv_gpsimd: which one it met, and where its source lies there. */
 static void walk_flight_met(vm_saver *s, const vm_core *c, vm_flight *f, vm_save_met *m) {
   if (f->in->op != ISA_OP_sendrecv_gpsimd) return;
-  vm_save_met_walk(s, c, f->in, &f->other, &f->other_pc, m);
+  vm_save_met_walk(s, c, f->in, &f->met, m);
 }
 
 /* The engine's own source, which later instructions wait for. */
@@ -116,7 +116,7 @@ static void walk_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f) {
   walk_flight_met(s, c, f, &m);
   if (!s->reads) note_flight(c, f, &rc, &m);
   vm_save_recalled_walk(s, c, &rc);
-  if (m.insn) vm_save_recalled_walk(s, vm_other_core(c), &m.rc);
+  if (m.insn) vm_save_recalled_walk(s, vm_core_at(c, m.at.core), &m.rc);
   if (s->failed || (s->reads && !restore_flight(s, c, e, f, &rc, &m))) return;
   if (m.insn) walk_own_source(s, c, f);
   vm_save_time(s, &f->item.start);

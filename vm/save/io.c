@@ -134,6 +134,15 @@ void vm_save_core(vm_saver *s, const vm_core *c, uint8_t *core) {
   if (!vm_saver_need(s, *core < c->run->n, "there is no such core")) *core = 0;
 }
 
+void vm_save_where(vm_saver *s, const vm_core *c, vm_where *at) {
+  uint8_t engine = (uint8_t)at->engine;
+  vm_save_u8(s, &engine);
+  vm_save_core(s, c, &at->core);
+  vm_save_u32(s, &at->pc);
+  at->engine = engine;
+  at->dma = -1;
+}
+
 void vm_save_node(vm_saver *s, const vm_core *c, uint32_t *node) {
   vm_save_below(s, node, (c->path ? c->path->n : 0) + 1, "node");
 }

@@ -59,17 +59,20 @@ uint32_t vm_save_operand_there(const vm_save_met *m) {
   return m->insn->op == ISA_OP_sendrecv ? m->insn->u.SENDRECV.dst : m->insn->u.SENDRECV_GPSIMD.src;
 }
 
-void vm_save_met_walk(vm_saver *s, const vm_core *c, const isa_insn *in, uint8_t *other,
-                      uint32_t *pc, vm_save_met *m) {
-  uint32_t engine = *other;
+void vm_save_met_walk(vm_saver *s, const vm_core *c, const isa_insn *in, vm_where *met,
+                      vm_save_met *m) {
+  uint32_t engine = (uint32_t)met->engine;
+  vm_save_core(s, c, &met->core);
   vm_save_below(s, &engine, ISA_NENGINES, "engine of a sendrecv");
-  const isa_code *code = &vm_other_core(c)->code->code[engine];
-  vm_save_below(s, pc, code->n, "instruction of a sendrecv");
+  const isa_code *code = &vm_core_at(c, met->core)->code->code[engine];
+  vm_save_below(s, &met->pc, code->n, "instruction of a sendrecv");
   if (s->failed) return;
-  *other = (uint8_t)engine;
-  m->engine = engine;
-  m->insn = &code->insns[*pc];
-  vm_saver_need(s, m->insn->op == in->op && isa_insn_pipe(m->insn) == isa_insn_pipe(in),
+  *met = vm_at_pc(vm_core_at(c, met->core), engine, met->pc);
+  m->at = *met;
+  m->insn = &code->insns[met->pc];
+  vm_saver_need(s,
+                met->core != c->number && m->insn->op == in->op &&
+                    isa_insn_pipe(m->insn) == isa_insn_pipe(in),
                 "a sendrecv has met no sendrecv of its pipe");
 }
 
@@ -89,7 +92,7 @@ static void give_back(vm_engine *en, const uint32_t *had) {
 void vm_save_swap_in(vm_save_swapped *w, const vm_core *c, vm_engine *en,
                      const vm_save_recalled *rc, const vm_save_met *m) {
   w->en = en;
-  w->there = m->insn ? &vm_other_core(c)->eng[m->engine] : NULL;
+  w->there = m->insn ? &vm_core_at(c, m->at.core)->eng[m->at.engine] : NULL;
   give(en, rc, w->regs[0]);
   if (w->there) give(w->there, &m->rc, w->regs[1]);
 }

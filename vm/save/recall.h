@@ -31,7 +31,7 @@ void vm_save_recalled_walk(vm_saver *s, const vm_core *c, vm_save_recalled *rc);
 /* The other end of a sendrecv: an operand of the one that it has met. */
 typedef struct vm_save_met {
   const isa_insn *insn; /* of the other core; NULL: this is not a sendrecv */
-  unsigned engine;
+  vm_where at;
   vm_save_recalled rc;
 } vm_save_met;
 
@@ -39,8 +39,8 @@ typedef struct vm_save_met {
  * or the source if gpsimd moves the elements itself. */
 uint32_t vm_save_operand_there(const vm_save_met *m);
 /* Which sendrecv `in` of c has met: its engine and pc. */
-void vm_save_met_walk(vm_saver *s, const vm_core *c, const isa_insn *in, uint8_t *other,
-                      uint32_t *pc, vm_save_met *m);
+void vm_save_met_walk(vm_saver *s, const vm_core *c, const isa_insn *in, vm_where *met,
+                      vm_save_met *m);
 
 /* What engines had before they got the registers of an earlier moment. */
 typedef struct vm_save_swapped {

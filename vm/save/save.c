@@ -221,22 +221,13 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
 
 /* ---- Semaphores and events ---------------------------------------------------------------- */
 
-/* Whether an instruction that acts on core c belongs to the other core. */
-static void walk_peer(vm_saver *s, const vm_core *c, uint8_t *peer) {
-  bool other = *peer;
-  vm_save_bool(s, &other);
-  *peer = vm_saver_need(s, !other || c->run->n > 1, "there is no other core") && other;
-}
-
 static void walk_log(vm_saver *s, const vm_core *c, vm_sem_log *log) {
   vm_save_u32(s, &log->n);
   for (uint32_t k = 0; k < VM_SEM_LOG && k < log->n; k++) {
     vm_save_time(s, &log->time[k]);
     vm_save_u32(s, &log->value[k]);
-    vm_save_u32(s, &log->pc[k]);
-    vm_save_u8(s, &log->engine[k]);
-    walk_peer(s, c, &log->peer[k]);
-    vm_saver_need(s, log->engine[k] < ISA_NENGINES || log->engine[k] == UINT8_MAX,
+    vm_save_where(s, c, &log->by[k]);
+    vm_saver_need(s, log->by[k].engine < ISA_NENGINES || log->by[k].engine == UINT8_MAX,
                   "a semaphore was updated by no engine");
   }
 }
@@ -257,8 +248,8 @@ static bool event_fits(const vm_core *c, const vm_event *v, tally *t) {
   const vm_engine *en = v->who < ISA_NENGINES ? &c->eng[v->who] : NULL;
   switch (v->kind) {
   case VM_E_SEM:
-    return v->from < ISA_NENGINES &&
-           v->pc < (v->peer ? vm_other_core(c) : c)->code->code[v->from].n;
+    return v->by.engine < ISA_NENGINES &&
+           v->by.pc < vm_core_at(c, v->by.core)->code->code[v->by.engine].n;
   case VM_E_DMA: return v->who < ISA_NDMA;
   case VM_E_SEQ: return en && en->code->n && en->state == VM_READY && t->seq[v->who]++ == 0;
   case VM_E_DONE: {
@@ -279,10 +270,8 @@ static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
   vm_save_u8(s, &v->kind);
   vm_save_u8(s, v->kind == VM_E_SEM ? &v->update : &v->who);
   vm_save_u8(s, &v->sem);
-  vm_save_u8(s, &v->from);
-  walk_peer(s, c, &v->peer);
+  vm_save_where(s, c, &v->by);
   vm_save_u32(s, &v->value);
-  vm_save_u32(s, &v->pc);
   vm_save_node(s, c, &v->node);
   if (!s->reads || s->failed) return;
   if (vm_saver_need(s, event_fits(c, v, t), "an event is not valid"))

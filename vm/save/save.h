@@ -74,6 +74,8 @@ void vm_save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what);
 void vm_save_time(vm_saver *s, vm_time *t);
 /* The number of a core of c's run. */
 void vm_save_core(vm_saver *s, const vm_core *c, uint8_t *core);
+/* An instruction of c's run: neither engine nor pc are checked. */
+void vm_save_where(vm_saver *s, const vm_core *c, vm_where *at);
 /* A node of the record of causes: the record has been loaded. */
 void vm_save_node(vm_saver *s, const vm_core *c, uint32_t *node);
 void vm_save_cause(vm_saver *s, const vm_core *c, vm_cause *v);

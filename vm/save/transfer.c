@@ -29,7 +29,7 @@ static void note_transfer(const vm_core *c, const isa_insn *in, const vm_transfe
   rc->r.skipped = is_skipped(t);
   for (unsigned k = 0; k <= o.nsrc && !rc->r.skipped; k++)
     note_end(c, k ? o.src[k - 1] : o.dst, k || !t->twin ? t : t->twin, k, rc);
-  if (m->insn) note_end(vm_other_core(c), vm_save_operand_there(m), t, 0, &m->rc);
+  if (m->insn) note_end(vm_core_at(c, m->at.core), vm_save_operand_there(m), t, 0, &m->rc);
   if (!t->rows) return;
   unsigned k = t->dst_indexed ? 0 : 1u + (unsigned)t->src_indexed;
   rc->r.nrows = vm_dma_num(t, k, c->code->aps[(k ? o.src[k - 1] : o.dst) - 1].index_dim + 1u);
@@ -112,14 +112,14 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
     vm_saver_fail(s, "a transfer belongs to no instruction");
     return;
   }
-  if (in->op == ISA_OP_sendrecv) vm_save_met_walk(s, c, in, &t->other, &t->other_pc, &m);
+  if (in->op == ISA_OP_sendrecv) vm_save_met_walk(s, c, in, &t->met, &m);
   bool lists = in->op == ISA_OP_dma_copy_lists;
   if (lists) walk_piece(s, c, in, t);
   if (!s->reads) note_transfer(c, in, t, &rc, &m);
   vm_save_recalled_walk(s, c, &rc);
   vm_save_bool(s, &rc.r.skipped);
   walk_rows(s, &rc.r, t);
-  if (m.insn) vm_save_recalled_walk(s, vm_other_core(c), &m.rc);
+  if (m.insn) vm_save_recalled_walk(s, vm_core_at(c, m.at.core), &m.rc);
   if (s->reads && !s->failed) restore_transfer(s, c, in, t, &rc, &m);
   if (lists && !s->failed) walk_rings(s, t);
 }
@@ -289,9 +289,9 @@ static bool find_swaps(vm_saver *s, vm_core *c, swaps *w) {
 
 /* a of core c and b of the other one. */
 static void link_swap(vm_saver *s, const vm_core *c, vm_transfer *a, vm_transfer *b) {
-  bool fits = !a->twin && !b->twin && a->other == b->engine && a->other_pc == b->pc &&
-              b->other == a->engine && b->other_pc == a->pc &&
-              rings_of(c, a) == rings_of(vm_other_core(c), b);
+  bool fits = !a->twin && !b->twin && a->met.engine == b->engine && a->met.pc == b->pc &&
+              b->met.engine == a->engine && b->met.pc == a->pc &&
+              rings_of(c, a) == rings_of(vm_core_at(c, a->met.core), b);
   if (!vm_saver_need(s, fits, "two transfers do not belong to one sendrecv")) return;
   a->twin = b;
   b->twin = a;
@@ -321,7 +321,7 @@ static void walk_swap(vm_saver *s, vm_core *c, vm_transfer *a, const swaps *ther
   vm_save_below(s, &n, there->n + 1, "transfer of a sendrecv");
   if (s->failed) return;
   if (n == 0)
-    walk_ended(s, vm_other_core(c), a);
+    walk_ended(s, vm_core_at(c, a->met.core), a);
   else if (s->reads)
     link_swap(s, c, a, there->v[n - 1]);
 }

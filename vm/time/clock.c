@@ -65,8 +65,8 @@ static void clock_ldweights(vm_core *c, vm_flight *f, bound *b) {
   f->read = b->time + vm_paced(f->effort.read, pace);
   f->item.done = b->time + vm_paced(f->effort.latency, pace);
   pe->done = vm_time_later(f->item.done, pe->done); /* no matmul is done before its weights */
-  f->node =
-      vm_path_add(c, VM_N_INSN, vm_at_pc(ISA_ENG_tensor, f->pc), b->time, f->item.done, b->cause);
+  f->node = vm_path_add(c, VM_N_INSN, vm_at_pc(c, ISA_ENG_tensor, f->pc), b->time, f->item.done,
+                        b->cause);
   pe->load_free = (vm_moment){f->streamed, f->node};
   pe->started = (vm_moment){b->time, f->node};
   vm_time loaded = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, follow), pace);
@@ -134,8 +134,8 @@ static void clock_matmul(vm_core *c, vm_flight *f, bound *b) {
   f->streamed = pe->busy = b->time + vm_paced(x->stream, pace);
   f->read = b->time + vm_paced(x->read, pace);
   f->item.done = pe->done = vm_time_later(b->time + vm_paced(x->latency, pace), pe->done);
-  f->node =
-      vm_path_add(c, VM_N_INSN, vm_at_pc(ISA_ENG_tensor, f->pc), b->time, f->item.done, b->cause);
+  f->node = vm_path_add(c, VM_N_INSN, vm_at_pc(c, ISA_ENG_tensor, f->pc), b->time, f->item.done,
+                        b->cause);
   pe->issue_free = (vm_moment){b->time + x->overhead, f->node};
   uint64_t passes = fp32_passes(f) * (uint64_t)c->cost[VM_MIN_FP32];
   pe->pass = passes ? b->time + vm_cost_time(c, ISA_ENG_tensor, passes) : b->time;
@@ -291,7 +291,7 @@ static void need_table(vm_core *c, vm_flight *f, bound *b) {
   if (table < 0 || table == c->eng[ISA_ENG_scalar].table) return;
   f->table_until = load_table(c, table, b);
   f->table_from = b->time;
-  uint32_t node = vm_path_add(c, VM_N_TABLE, vm_at_pc(ISA_ENG_scalar, f->pc), f->table_from,
+  uint32_t node = vm_path_add(c, VM_N_TABLE, vm_at_pc(c, ISA_ENG_scalar, f->pc), f->table_from,
                               f->table_until, b->cause);
   not_before(b, (vm_moment){f->table_until, node}, VM_WHY_TABLE);
 }
@@ -321,7 +321,7 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, bound *b) {
   f->read = b->time + slower + vm_paced(x->read, pace);
   f->item.done = b->time + slower + vm_paced(x->latency, pace);
   if (c->run->jitter) keep_order(en, f);
-  f->node = vm_path_add(c, VM_N_INSN, vm_at_pc(e, f->pc), b->time, f->item.done, b->cause);
+  f->node = vm_path_add(c, VM_N_INSN, vm_at_pc(c, e, f->pc), b->time, f->item.done, b->cause);
   en->issue_free = (vm_moment){b->time + slower + vm_paced(x->issue, pace), f->node};
   if (e == ISA_ENG_gpsimd) slow_vector(c, f);
 }
@@ -333,8 +333,8 @@ static void clock_table(vm_core *c, vm_flight *f, bound *b) {
   f->item.start = b->time;
   f->streamed = f->read = f->item.done = done;
   if (c->run->jitter) keep_order(en, f);
-  f->node =
-      vm_path_add(c, VM_N_INSN, vm_at_pc(ISA_ENG_scalar, f->pc), b->time, f->item.done, b->cause);
+  f->node = vm_path_add(c, VM_N_INSN, vm_at_pc(c, ISA_ENG_scalar, f->pc), b->time, f->item.done,
+                        b->cause);
   en->issue_free = (vm_moment){f->item.done, f->node};
 }
 
