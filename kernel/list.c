@@ -143,12 +143,25 @@ static bool open_loop(as_kernel *k, const as_k_loop *l, uint32_t op) {
   return true;
 }
 
+/* What the variable of a loop with known bounds is when it ends. */
+static int64_t end_of(const as_kernel_range *r) {
+  int64_t span = r->step > 0 ? (int64_t)r->stop - r->start : (int64_t)r->start - r->stop;
+  int64_t by = r->step > 0 ? r->step : -(int64_t)r->step;
+  return r->start + (span > 0 ? (span + by - 1) / by * r->step : 0);
+}
+
 bool as_kernel_loop(as_kernel *k, const as_kernel_range *r, uint32_t *reg) {
   as_k_loop l = {.range = *r, .reg = k->nregs + 1};
   if (!as_k_is_open(k, r->at) || !as_k_place_ok(k, r->at) || !reg_ok(k, r->start_reg, r->at) ||
       !reg_ok(k, r->stop_reg, r->at))
     return false;
   if (r->step == 0) return as_k_fail(k, ISA_ARG, r->at, "a loop with step 0 never ends");
+  int64_t end = r->start_reg || r->stop_reg ? 0 : end_of(r);
+  if (end < INT32_MIN || end > INT32_MAX)
+    return as_k_fail(k, ISA_ARG, r->at,
+                     "a loop from %d to %d by %d: its register would end at %lld, which does not "
+                     "fit in 32 bits",
+                     (int)r->start, (int)r->stop, (int)r->step, (long long)end);
   if (!open_loop(k, &l, K_LOOP)) return false;
   *reg = ++k->nregs;
   return true;

@@ -36,6 +36,13 @@ static bool bits(reader *r, const char *what, uint32_t *out) {
   return true;
 }
 
+static bool signed_word(reader *r, const char *what, int32_t *out) {
+  int64_t v;
+  if (!word(r, INT32_MIN, INT32_MAX, what, &v)) return false;
+  *out = (int32_t)v;
+  return true;
+}
+
 static bool register_number(reader *r, uint32_t *out) {
   int64_t v = 0;
   if (!word(r, 1, r->k->nregs, "the kernel has no register of that number", &v)) return false;
@@ -240,9 +247,13 @@ static bool int_field(reader *r, isa_int *out) {
   int64_t is_reg;
   uint32_t v;
   if (!word(r, 0, 1, "0 for a value, 1 for a register", &is_reg)) return false;
-  if (is_reg ? !register_number(r, &v) : !bits(r, "32 bits", &v)) return false;
-  *out = (isa_int){is_reg != 0, (int32_t)v};
-  return true;
+  if (is_reg) {
+    if (!register_number(r, &v)) return false;
+    *out = (isa_int){true, (int32_t)v};
+    return true;
+  }
+  *out = (isa_int){false, 0};
+  return signed_word(r, "a signed number of 32 bits", &out->v);
 }
 
 static bool num_field(reader *r, isa_num *out) {
@@ -290,7 +301,10 @@ static bool field(reader *r, const isa_field *f) {
     *(uint16_t *)m = (uint16_t)v;
     return true;
   case ISA_K_U32:
-  case ISA_K_I32: return bits(r, "a value of this field", m);
+    if (!word(r, 0, UINT32_MAX, "a value of this field", &v)) return false;
+    *(uint32_t *)m = (uint32_t)v;
+    return true;
+  case ISA_K_I32: return signed_word(r, "a value of this field", m);
   case ISA_K_QUEUE: return queue_field(r);
   default: return list(r, f->kind, m);
   }

@@ -99,6 +99,15 @@ lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name
   return v;
 }
 
+lua_Integer lb_within(lua_State *L, int arg, lua_Integer lo, lua_Integer hi) {
+  lua_Integer v = luaL_checkinteger(L, arg);
+  if (v < lo || v > hi)
+    luaL_argerror(L, arg,
+                  lua_pushfstring(L, "%I is not an integer from %I to %I", (LUAI_UACINT)v,
+                                  (LUAI_UACINT)lo, (LUAI_UACINT)hi));
+  return v;
+}
+
 static int find_dtype(lua_State *L, int index) {
   size_t n;
   const char *name = lua_tolstring(L, index, &n);

@@ -26,6 +26,15 @@ bool lb_bool(lua_State *L, int arg, const char *what, const char *name, bool fal
 double lb_number(lua_State *L, int arg, const char *what, const char *name, double fallback);
 lua_Integer lb_integer(lua_State *L, int arg, const char *what, const char *name, lua_Integer lo,
                        lua_Integer hi, lua_Integer fallback);
+/* The argument as an integer from lo to hi; raises an error with its value for any other. What is
+ * narrower than lua_Integer is taken by this alone. */
+lua_Integer lb_within(lua_State *L, int arg, lua_Integer lo, lua_Integer hi);
+static inline uint32_t lb_u32(lua_State *L, int arg) {
+  return (uint32_t)lb_within(L, arg, 0, UINT32_MAX);
+}
+static inline int32_t lb_i32(lua_State *L, int arg) {
+  return (int32_t)lb_within(L, arg, INT32_MIN, INT32_MAX);
+}
 /* An engine given by name; raises an argument error that lists them. */
 int lb_engine(lua_State *L, int arg);
 /* The engine of that name, or -1; the error says LB_NO_ENGINE of it. */

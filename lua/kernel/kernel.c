@@ -70,12 +70,12 @@ static int new_kernel(lua_State *L) {
   soma_options mo = SOMA_OPTIONS_INIT;
   soma_machine *m;
   o.target = lb_target(L, "kernel", luaL_optstring(L, 1, NULL));
-  o.flags = (uint32_t)luaL_checkinteger(L, 2);
-  o.sbuf_bytes = (uint32_t)luaL_checkinteger(L, 3);
-  o.core = (uint32_t)luaL_checkinteger(L, 4);
-  o.cores = (uint32_t)luaL_checkinteger(L, 5);
-  o.optimize = (uint32_t)luaL_checkinteger(L, 6);
-  o.without = (uint32_t)luaL_checkinteger(L, 7);
+  o.flags = lb_u32(L, 2);
+  o.sbuf_bytes = lb_u32(L, 3);
+  o.core = lb_u32(L, 4);
+  o.cores = lb_u32(L, 5);
+  o.optimize = lb_u32(L, 6);
+  o.without = lb_u32(L, 7);
   handle *h = lua_newuserdatauv(L, sizeof *h, 0);
   *h = (handle){0};
   luaL_setmetatable(L, HANDLE);
@@ -112,8 +112,8 @@ static int kernel_tensor(lua_State *L) {
   const char *name = luaL_checkstring(L, 2);
   unsigned ndim = lt_check_shape(L, 4, shape);
   return give(L, h,
-              soma_kernel_tensor(h->k, name, (soma_dtype)luaL_checkinteger(L, 3), ndim, shape,
-                                 (soma_role)luaL_checkinteger(L, 5), &buffer),
+              soma_kernel_tensor(h->k, name, (soma_dtype)lb_within(L, 3, 0, 255), ndim, shape,
+                                 (soma_role)lb_within(L, 5, 0, 255), &buffer),
               &buffer);
 }
 
@@ -134,16 +134,22 @@ static int kernel_tile(lua_State *L) {
   uint32_t buffer = 0;
   soma_kernel_tile_info t = SOMA_KERNEL_TILE_INIT;
   t.name = luaL_optstring(L, 2, NULL);
-  t.memory = (soma_memory)luaL_checkinteger(L, 3);
-  t.dtype = (soma_dtype)luaL_checkinteger(L, 4);
+  t.memory = (soma_memory)lb_within(L, 3, 0, 255);
+  t.dtype = (soma_dtype)lb_within(L, 4, 0, 255);
   t.ndim = lt_check_shape(L, 5, shape);
   luaL_argcheck(L, t.ndim >= 1 && t.ndim <= 5, 5, "a tile has 1 to 5 dimensions");
   for (unsigned d = 0; d < t.ndim; d++)
-    t.shape[d] = shape[d] > UINT32_MAX ? UINT32_MAX : (uint32_t)shape[d];
-  t.partition = (int32_t)luaL_checkinteger(L, 6);
-  t.offset = (int32_t)luaL_checkinteger(L, 7);
-  t.file = (uint32_t)luaL_checkinteger(L, 8);
-  t.line = (uint32_t)luaL_checkinteger(L, 9);
+    if (shape[d] > UINT32_MAX)
+      return luaL_argerror(L, 5,
+                           lua_pushfstring(L, "dimension %d has %I elements: at most %I",
+                                           (int)d + 1, (LUAI_UACINT)shape[d],
+                                           (LUAI_UACINT)UINT32_MAX));
+    else
+      t.shape[d] = (uint32_t)shape[d];
+  t.partition = lb_i32(L, 6);
+  t.offset = lb_i32(L, 7);
+  t.file = lb_u32(L, 8);
+  t.line = lb_u32(L, 9);
   return give(L, h, soma_kernel_tile(h->k, &t, &buffer), &buffer);
 }
 
@@ -151,9 +157,8 @@ static int kernel_tile(lua_State *L) {
 static int kernel_queue(lua_State *L) {
   handle *h = check(L);
   uint32_t queue = 0;
-  soma_status s = soma_kernel_queue(h->k, (uint32_t)luaL_checkinteger(L, 2),
-                                    (soma_engine)luaL_checkinteger(L, 3),
-                                    (uint32_t)luaL_checkinteger(L, 4), &queue);
+  soma_status s = soma_kernel_queue(h->k, lb_u32(L, 2), (soma_engine)lb_within(L, 3, 0, 255),
+                                    lb_u32(L, 4), &queue);
   return give(L, h, s, &queue);
 }
 
@@ -165,7 +170,7 @@ static int kernel_register(lua_State *L) {
 
 static int kernel_end(lua_State *L) {
   handle *h = check(L);
-  return give(L, h, soma_kernel_end(h->k, (uint32_t)luaL_checkinteger(L, 2)), NULL);
+  return give(L, h, soma_kernel_end(h->k, lb_u32(L, 2)), NULL);
 }
 
 /* h:emit(words): a record as a sequence of integers */
@@ -182,7 +187,10 @@ static int kernel_emit(lua_State *L) {
   }
   for (size_t i = 0; i < n; i++) {
     lua_rawgeti(L, 2, (lua_Integer)i + 1);
-    int64_t word = lua_tointeger(L, -1);
+    int exact;
+    int64_t word = lua_tointegerx(L, -1, &exact);
+    if (!exact)
+      return luaL_error(L, "word %d is no integer: %s", (int)i + 1, luaL_tolstring(L, -1, NULL));
     memcpy(h->words + i * sizeof word, &word, sizeof word);
     lua_pop(L, 1);
   }
@@ -191,10 +199,7 @@ static int kernel_emit(lua_State *L) {
 
 static int kernel_order(lua_State *L) {
   handle *h = check(L);
-  return give(
-      L, h,
-      soma_kernel_order(h->k, (uint32_t)luaL_checkinteger(L, 2), (uint32_t)luaL_checkinteger(L, 3)),
-      0);
+  return give(L, h, soma_kernel_order(h->k, lb_u32(L, 2), lb_u32(L, 3)), 0);
 }
 
 /* h:loop(start, stop, step, start register, stop register, file, line): the loop's register */
@@ -202,23 +207,19 @@ static int kernel_loop(lua_State *L) {
   handle *h = check(L);
   uint32_t reg = 0;
   soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
-  r.start = (int32_t)luaL_checkinteger(L, 2);
-  r.stop = (int32_t)luaL_checkinteger(L, 3);
-  r.step = (int32_t)luaL_checkinteger(L, 4);
-  r.start_register = (uint32_t)luaL_checkinteger(L, 5);
-  r.stop_register = (uint32_t)luaL_checkinteger(L, 6);
-  r.file = (uint32_t)luaL_checkinteger(L, 7);
-  r.line = (uint32_t)luaL_checkinteger(L, 8);
+  r.start = lb_i32(L, 2);
+  r.stop = lb_i32(L, 3);
+  r.step = lb_i32(L, 4);
+  r.start_register = lb_u32(L, 5);
+  r.stop_register = lb_u32(L, 6);
+  r.file = lb_u32(L, 7);
+  r.line = lb_u32(L, 8);
   return give(L, h, soma_kernel_loop(h->k, &r, &reg), &reg);
 }
 
 static int kernel_while(lua_State *L) {
   handle *h = check(L);
-  return give(L, h,
-              soma_kernel_while(h->k, (uint32_t)luaL_checkinteger(L, 2),
-                                (uint32_t)luaL_checkinteger(L, 3),
-                                (uint32_t)luaL_checkinteger(L, 4)),
-              NULL);
+  return give(L, h, soma_kernel_while(h->k, lb_u32(L, 2), lb_u32(L, 3), lb_u32(L, 4)), NULL);
 }
 
 static int kernel_endloop(lua_State *L) {
@@ -302,7 +303,7 @@ static int kernel_figures(lua_State *L) {
 static int kernel_life(lua_State *L) {
   handle *h = check(L);
   soma_kernel_life life;
-  if (soma_kernel_get_life(h->k, (uint32_t)luaL_checkinteger(L, 2), &life) != SOMA_OK)
+  if (soma_kernel_get_life(h->k, lb_u32(L, 2), &life) != SOMA_OK)
     return luaL_argerror(L, 2, "there is no such buffer");
   lua_newtable(L);
   lua_pushstring(L, life.name);

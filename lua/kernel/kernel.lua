@@ -85,8 +85,9 @@ local function check_shape(k, what, shape, least, most)
   end
 end
 
-local function check_whole(k, what, n)
+local function check_whole(k, what, n, low, high)
   if math.type(n) ~= "integer" then k:refuse(("%s must be a whole number, not %s"):format(what, tostring(n))) end
+  if n < low or n > high then k:refuse(("%s is %d: it must be %d to %d"):format(what, n, low, high)) end
   return n
 end
 
@@ -129,8 +130,9 @@ function Kernel:tile(dtype, shape, o)
   check_shape(self, "a tile", shape, 1, 5)
   local memory = o.memory or "sbuf"
   if not V.memory_code[memory] then self:refuse("memory must be sbuf or psum, not " .. tostring(memory)) end
-  local partition = check_whole(self, "the partition of a tile", o.partition or -1)
-  local offset = check_whole(self, "the offset of a tile", o.offset or -1)
+  for d, n in ipairs(shape) do check_whole(self, ("dimension %d of a tile"):format(d), n, 1, V.MOST) end
+  local partition = o.partition and check_whole(self, "the partition of a tile", o.partition, 0, 127) or -1
+  local offset = o.offset and check_whole(self, "the offset of a tile", o.offset, 0, V.MOST) or -1
   local file, line = self:here()
   local name = o.name or name_of_line() or "t"
   local buffer = check(self, self.handle:tile(name, V.memory_code[memory], V.code[dtype], shape, partition,
@@ -151,7 +153,8 @@ function Kernel:queue(o)
   V.check_options(self, "queue", o, {dge = true, engine = true, priority = true})
   local mode, engine = modes[o.dge or "hwdge"], engines[o.engine or "sync"]
   if not mode or not engine or engine < 0 then self:refuse "queue takes dge = none, swdge or hwdge and the name of an engine" end
-  return {queue = check(self, self.handle:queue(mode, engine, o.priority or 0))}
+  local priority = check_whole(self, "the priority of a queue", o.priority or 0, 0, V.MOST)
+  return {queue = check(self, self.handle:queue(mode, engine, priority))}
 end
 
 -- k:register([value]): a 32-bit register that lives on each engine that uses it.
@@ -191,7 +194,8 @@ end
 
 -- k:order(earlier, later): numbers of instructions, as k.last is after one.
 function Kernel:order(earlier, later)
-  local a, b = check_whole(self, "an instruction's number", earlier), check_whole(self, "an instruction's number", later)
+  local what = "an instruction's number"
+  local a, b = check_whole(self, what, earlier, 0, V.MOST), check_whole(self, what, later, 0, V.MOST)
   check(self, self.handle:order(a, b))
 end
 
@@ -216,9 +220,9 @@ function Kernel:loop(...)
   for i, x in ipairs {start, stop} do
     local r = type(x) == "table" and getmetatable(x) == V.Register
     if not r and math.type(x) ~= "integer" then self:refuse("a loop's bound must be a whole number or a register, not " .. tostring(x)) end
-    numbers[i], regs[i] = r and 0 or x, r and x.id or 0
+    numbers[i], regs[i] = r and 0 or check_whole(self, "a loop's bound", x, -V.MOST - 1, V.MOST), r and x.id or 0
   end
-  if math.type(step) ~= "integer" then self:refuse "a loop's step must be a whole number" end
+  check_whole(self, "a loop's step", step, -V.MOST - 1, V.MOST)
   local file, line = self:here()
   local id = check(self, self.handle:loop(numbers[1], numbers[2], step, regs[1], regs[2], file, line))
   body(self, f, setmetatable({id = id}, V.Register))
@@ -329,7 +333,10 @@ local function spmd(grid, f, o)
     if math.type(n) ~= "integer" or n < 0 then error("a size of spmd's grid must be a whole number, not " .. tostring(n), 2) end
   end
   local all = 1
-  for _, n in ipairs(grid) do all = all * n end
+  for _, n in ipairs(grid) do
+    if n > 0 and all > V.MOST // n then error(("spmd: a grid of %s has more than %d programs"):format(V.text_of(grid), V.MOST), 2) end
+    all = all * n
+  end
   return soma.kernel(o, function(k)
     local ids, program = {}, 0
     local function visit(d)

@@ -15,6 +15,16 @@ local function names_of(values)
   return table.concat(names, ", ")
 end
 
+-- What is wrong with the value of a memset of an integer type, if anything.
+local function not_of_type(x, dtype)
+  local n = math.tointeger(x)
+  if not n then return ("must be a whole number for %s, not %s"):format(dtype, x) end
+  local bits = 8 * (V.size[dtype] or 4)
+  local low, high = 0, (1 << bits) - 1
+  if not dtype:find "^u" then low, high = -(1 << bits - 1), (1 << bits - 1) - 1 end
+  if n < low or n > high then return ("is %d: %s has %d to %d"):format(n, dtype, low, high) end
+end
+
 local put = {}
 
 function put.REG(words, x, what)
@@ -25,6 +35,7 @@ end
 function put.INT(words, x, what)
   if x == nil then x = 0 end
   if math.type(x) == "integer" then
+    if x < -V.MOST - 1 or x > V.MOST then return ("%s is %d: it must be a signed number of 32 bits"):format(what, x) end
     words[#words + 1], words[#words + 2] = 0, x
   elseif type(x) == "table" and getmetatable(x) == V.Register then
     words[#words + 1], words[#words + 2] = 1, x.id
@@ -37,7 +48,8 @@ function put.NUM(words, x, what, whole, _, k)
   if x == nil then
     words[#words + 1] = 0
   elseif type(x) == "number" then
-    if whole and not math.tointeger(x) then return what .. " must be a whole number for that type, not " .. x end
+    local wrong = whole and not_of_type(x, whole)
+    if wrong then return what .. " " .. wrong end
     words[#words + 1], words[#words + 2] = 1, whole and math.tointeger(x) or bits_of(x)
   elseif V.is_view(x) then
     words[#words + 1] = 3
@@ -107,7 +119,9 @@ put.F32S = list(function(words, x, what)
   words[#words + 1] = bits_of(x)
 end)
 put.STEPS = list(function(words, x, what)
-  if type(x) ~= "table" or #x ~= 2 then return what .. " must be {step, num}" end
+  if type(x) ~= "table" or #x ~= 2 or math.type(x[1]) ~= "integer" or math.type(x[2]) ~= "integer" then
+    return what .. " must be {step, num}, two whole numbers"
+  end
   words[#words + 1], words[#words + 2] = x[1], x[2]
 end)
 
@@ -173,7 +187,7 @@ return function(k, engine, op, arguments)
       k:refuse(op.name .. " needs " .. field.name)
     end
     local dst = arguments[1]
-    local whole = op.name == "memset" and V.is_view(dst) and dst.dtype:find "int"
+    local whole = op.name == "memset" and V.is_view(dst) and dst.dtype:find "int" and dst.dtype
     local wrong = put[field.kind](words, x, op.name .. ": " .. field.name, whole, field, k)
     if wrong then k:refuse(wrong) end
   end

@@ -9,6 +9,7 @@
 local soma, host = ...
 
 local View, Register, Affine = {}, {}, {}
+local MOST = 0x7fffffff -- registers, and most numbers of an instruction, have 32 bits
 local code = {}
 for i, name in ipairs(soma.dtypes) do code[name] = i end
 local size = {}
@@ -25,14 +26,41 @@ local function affine(x)
   return meta == Affine and x or nil
 end
 
+-- An error at the user's line.
+local function wrong(text)
+  local level, info = 2, nil
+  repeat
+    level = level + 1
+    info = debug.getinfo(level, "Sl")
+  until not info or info.what ~= "C" and info.short_src ~= "soma.kernel" and info.currentline > 0
+  error(text, info and level or 0)
+end
+
+local function fit(...)
+  for _, n in ipairs {...} do
+    if n < -MOST - 1 or n > MOST then wrong(("an index of a register has the number %d: it must fit in 32 bits"):format(n)) end
+  end
+end
+
+local function sum_of(register, scale, constant)
+  fit(scale, constant)
+  return setmetatable({register = register, scale = scale, constant = constant}, Affine)
+end
+
+-- a * b, or a number that does not fit where the product does not fit in 64 bits.
+local function product(a, b)
+  local x = a * b
+  return (a == 0 or (x // a == b and x % a == 0)) and math.abs(x) <= 1 << 62 and x or 1 << 62
+end
+
 local function add(a, b, sign)
   local x, y = affine(a), affine(b)
   if not x or not y then error("a register takes whole numbers, not " .. tostring(x and b or a), 3) end
   if x.register and y.register and x.register ~= y.register then
     error("an index can use only one register; add two registers with k.any.add first", 3)
   end
-  return setmetatable({register = x.register or y.register, scale = x.scale + sign * y.scale,
-                       constant = x.constant + sign * y.constant}, Affine)
+  fit(x.constant, y.constant)
+  return sum_of(x.register or y.register, x.scale + sign * y.scale, x.constant + sign * y.constant)
 end
 local arithmetic = {
   __add = function(a, b) return add(a, b, 1) end,
@@ -41,7 +69,7 @@ local arithmetic = {
     if math.type(a) == "integer" then a, b = b, a end
     local x = affine(a)
     if not x or math.type(b) ~= "integer" then error("a register can be multiplied only by a whole number", 2) end
-    return setmetatable({register = x.register, scale = x.scale * b, constant = x.constant * b}, Affine)
+    return sum_of(x.register, product(x.scale, b), product(x.constant, b))
   end,
 }
 for name, f in pairs(arithmetic) do Register[name], Affine[name] = f, f end
@@ -97,13 +125,18 @@ local function move(v, i, start)
   v.offset = v.offset + start.constant * d.step * size[v.dtype]
   if start.register and start.scale * d.step ~= 0 then
     if #v.dyn == 2 then refuse(v, "%s moves by two registers already; a view takes at most two", v.name) end
-    v.dyn[#v.dyn + 1] = {kind = 1, register = start.register, stride = start.scale * d.step}
+    local stride = product(start.scale, d.step)
+    if math.abs(stride) > 1 << 40 then refuse(v, "%s moves by %d elements for each of a register: at most 2^40", v.name, stride) end
+    v.dyn[#v.dyn + 1] = {kind = 1, register = start.register, stride = stride}
   end
 end
 
 local function check_range(v, d, num, start, count, step)
   if math.type(count) ~= "integer" or count < 1 or math.type(step) ~= "integer" or step == 0 then
     refuse(v, "a slice of %s must be {start, count} or {start, count, step} in whole numbers, count at least 1", v.name)
+  end
+  if count > num or math.abs(step) > MOST then
+    refuse(v, "%d elements by %d in dimension %d of %s: it has %d", count, step, d, v.name, num)
   end
   local last = start.constant + (count - 1) * step
   if start.register then
@@ -166,7 +199,7 @@ function methods:slice(d, start, count, step) return slice(self, d, start, count
 -- v:block(i, n): rows i * n to i * n + n - 1, or fewer at the end.
 function methods:block(i, n)
   local rows = shape_of(self)[1]
-  if math.type(i) ~= "integer" or math.type(n) ~= "integer" or i < 0 or n < 1 or i * n >= rows then
+  if math.type(i) ~= "integer" or math.type(n) ~= "integer" or i < 0 or n < 1 or i > (rows - 1) // n then
     refuse(self, "block %s of %s rows: %s has %d", tostring(i), tostring(n), self.name, rows)
   end
   return slice(self, 1, i * n, math.min(n, rows - i * n))
@@ -174,7 +207,7 @@ end
 
 -- v:broadcast(dimension, n): a dimension of one element, n times.
 function methods:broadcast(d, n)
-  if math.type(n) ~= "integer" or n < 1 then refuse(self, "broadcast takes a dimension and a whole number of times, not %s", tostring(n)) end
+  if math.type(n) ~= "integer" or n < 1 or n > MOST then refuse(self, "broadcast takes a dimension and a whole number of times, not %s", tostring(n)) end
   local w, i = copy(self), dimension(self, d)
   if i == 0 then refuse(self, "partitions of %s are not repeated by a view; load or copy them", self.name) end
   if w.dims[i].num ~= 1 then refuse(self, "dimension %d of %s has %d elements, not 1", d, self.name, w.dims[i].num) end
@@ -219,7 +252,7 @@ function methods:reshape(shape)
   w.dims = {}
   for d = #shape, first, -1 do
     table.insert(w.dims, 1, {step = (step or 1) * want, num = shape[d]})
-    want = want * shape[d]
+    want = product(want, shape[d])
   end
   if want ~= have then refuse(self, "%s has %d elements%s, but %s has %d", self.name, have, self.parts and " in a partition" or "", text_of(shape), want) end
   return w
@@ -330,4 +363,4 @@ local function put_operand(words, v, k)
 end
 
 return {View = View, Register = Register, is_view = is_view, whole = whole, affine = affine, code = code, size = size,
-        put_operand = put_operand, check_options = check_options, memory_code = memory_code, text_of = text_of, methods = methods}
+        MOST = MOST, put_operand = put_operand, check_options = check_options, memory_code = memory_code, text_of = text_of, methods = methods}

@@ -126,7 +126,7 @@ static int add_stop(lua_State *L) {
 /* run:remove_stop(number) */
 static int remove_stop(lua_State *L) {
   const lb_run *run = check_open(L, "remove_stop");
-  soma_status s = soma_run_stop_remove(run->r, (uint32_t)luaL_checkinteger(L, 2));
+  soma_status s = soma_run_stop_remove(run->r, lb_u32(L, 2));
   if (s != SOMA_OK) return lb_fail(L, "remove_stop", run->core->m, s);
   lua_settop(L, 1);
   return 1;
@@ -154,7 +154,7 @@ static int stop_hits(lua_State *L) {
   const lb_run *run = check_open(L, "stop_hits");
   uint64_t hits;
   soma_hit last;
-  uint32_t id = (uint32_t)luaL_checkinteger(L, 2);
+  uint32_t id = lb_u32(L, 2);
   if (soma_run_stop_last(run->r, id, &hits, &last, sizeof last) != SOMA_OK)
     return luaL_error(L, "stop_hits: the run has no stop %d", (int)id);
   lua_pushinteger(L, (lua_Integer)hits);

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 
 from soma import Machine, launch
+from soma.checked import whole
 from soma.errors import KernelError, SomaError
-from soma.index import whole
 from soma.machine import CHECKS, Finding, check_mask
 from soma.record import shown
 

@@ -7,8 +7,8 @@ import threading
 import numpy as np
 
 from soma import Machine, arrays, files, launch, look, record
+from soma.checked import whole
 from soma.errors import KernelError
-from soma.index import whole
 from soma.machine import GENERATION
 
 from . import _check

@@ -1,7 +1,8 @@
 """Arrays of tiles: an array whose partition dimension is not the first (`par_dim`) is one buffer
 for each index of the dimensions before it, so that each lives as long as it is used."""
+from .checked import whole
 from .errors import NotBuilt
-from .index import Index, whole
+from .index import Index
 
 
 class ParDim(int):

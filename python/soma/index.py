@@ -12,6 +12,7 @@ import dis
 import sys
 
 from . import record
+from .checked import whole
 from .errors import KernelError
 
 
@@ -236,33 +237,6 @@ class Index:
         raise KernelError("%s is an index over an axis, not a number" % self.text)
 
     __index__ = __int__
-
-
-def whole(x):
-    """x as an int if it is a whole number (of Python or NumPy), else None."""
-    if isinstance(x, int):
-        return int(x)
-    if hasattr(x, "__index__") and not isinstance(x, Index):
-        try:
-            return x.__index__()
-        except TypeError:
-            return None
-    if isinstance(x, float) and x.is_integer():
-        return int(x)
-    return None
-
-
-def between(x, low, high, what):
-    """x as an int, if it is a whole number from low to high. The error names it, and `what` it is.
-    No number goes to the library but by here, by pack() or by an array: ctypes would cut it."""
-    k = whole(x)
-    if k is None:
-        text = repr(x)
-        raise KernelError("%s is %s: it must be a whole number" % (
-            what, text if len(text) <= 60 else text[:57] + " ..."))
-    if not low <= k <= high:
-        raise KernelError("%s is %d: it must be %d to %d" % (what, k, low, high))
-    return k
 
 
 def _of(x):

@@ -1,8 +1,9 @@
 """Indexing beyond whole-number slices: ellipsis, negative and open bounds, registers, index
 objects, and index tiles in SBUF."""
 from . import tensor as T
+from .checked import whole
 from .errors import KernelError, NotBuilt
-from .index import MOST, Axes, DynSlice, Index, whole
+from .index import MOST, Axes, DynSlice, Index
 from .kernel import pack
 from .register import RegisterValue
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from . import kernel as K
 from . import record
+from .checked import between, whole, word
 from .dtypes import find
 from .errors import KernelError
-from .index import whole
 from .record import recorders
 from .register import RegisterValue
 from .tensor import SBUF, Storage, Tensor, same_view, shares  # noqa: F401 - for record.py
@@ -106,7 +106,7 @@ def number(x, what="an operand"):
         return K.PACKED[2, x.number() if x.is_float() else _float_register(x)]
     try:
         return K.PACKED[1, float_bits(float(x))]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise KernelError("%s is %s: a number, a register or a tile of one element in each "
                           "partition is needed" % (what, said(x))) from None
 
@@ -115,10 +115,7 @@ def integer(x, what="an offset"):
     """Words of an INT field: a whole number or a register."""
     if isinstance(x, RegisterValue):
         return (1, plain_register(x))
-    k = whole(x)
-    if k is None:
-        raise KernelError("%s is %r, which is not a whole number" % (what, x))
-    return (0, k)
+    return (0, word(x, what))
 
 
 def _float_register(x):
@@ -157,11 +154,12 @@ def plain_register(x):
     if len(terms) == 1 and terms[0][1] == 1 and x.const == 0:
         return terms[0][0].number()
     total = rec.new_register()
-    rec.emit(OP["mov"], ANY, ((total, 0, x.const),))
+    rec.emit(OP["mov"], ANY, ((total, 0, word(x.const, "a number that is added to a register")),))
     for register, times in terms:
         part = register.number()
         if times != 1:
             scaled = rec.new_register()
+            times = word(times, "a number that a register is multiplied by")
             rec.emit(OP["mul"], ANY, ((scaled, part, 0, times),))
             part = scaled
         rec.emit(OP["add"], ANY, ((total, total, 1, part),))
@@ -180,15 +178,18 @@ def tensor_copy(dst, src, engine=ANY):
 
 def fill_bits(value, dtype):
     """The immediate of a memset: for integer types the integer, else float32 bits."""
+    if isinstance(value, (bool, np.bool_)):
+        value = int(value)
     if dtype.integer or dtype.kind == "b":
-        k = whole(value)
-        if k is None and not isinstance(value, (bool, np.bool_)):
-            raise KernelError("memset of %s with %r: an integer type takes a whole number"
-                              % (dtype, value))
-        return k if k is not None else int(value)
+        if whole(value) is None:
+            raise KernelError("memset of %s with %s: an integer type takes a whole number"
+                              % (dtype, said(value)))
+        high = (1 << dtype.size * 8 - (dtype.kind == "i")) - 1
+        low = -high - 1 if dtype.kind == "i" else 0
+        return between(value, low, high, "the value of a memset of %s" % dtype)
     try:
         return float_bits(float(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise KernelError("memset of %s with %s: expected a number"
                           % (dtype, said(value))) from None
 

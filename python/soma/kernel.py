@@ -8,6 +8,7 @@ import struct
 
 from . import callbacks
 from . import lib as L
+from .checked import word
 from .errors import KernelError, NotBuilt
 from .lib import lib
 from .machine import Program, _take_diagnostics, _text
@@ -46,8 +47,21 @@ def pack(words):
     try:
         return PACK[len(words)](*words)
     except struct.error:
+        for w in words:
+            if not isinstance(w, int):
+                raise KernelError("%r is not a whole number" % (w,)) from None
         raise KernelError("the number %d does not fit in 64 bits"
                           % max(words, key=abs)) from None
+
+
+def fits(sizes, bits, what):
+    """The sizes, which must fit in so many bits: ctypes would cut them."""
+    for n in sizes:
+        if not 0 < n < 1 << bits:
+            raise KernelError("%s has a dimension of %d elements: it must be 1 to %d"
+                              % (what, n, (1 << bits) - 1))
+    return sizes
+
 _FIVE = C.c_uint32 * 5
 
 
@@ -91,6 +105,7 @@ class Builder(L.Owner):
 
     def tensor(self, name, dtype, shape, role):
         """A tensor in HBM; role is one of lib.ROLE_..."""
+        fits(shape, 63, "tensor %s" % name)
         return self._number(lib.soma_kernel_tensor, name.encode(), dtype.code, len(shape),
                             (C.c_int64 * len(shape))(*shape), role)
 
@@ -103,6 +118,7 @@ class Builder(L.Owner):
     def tile_info(name, memory, dtype, shape, place=None, at=(0, 0), outside=0):
         """Declares a tile from the arguments of lib.tile; place is (start partition, byte offset)
         or None, at (file, line); it belongs outside of so many of the open loops."""
+        fits(shape, 32, "tile %s" % (name or "without a name"))
         return C.byref(L.TileInfo(C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code,
                                   len(shape), _FIVE(*shape), *(place or (-1, -1)), *at, outside))
 
@@ -124,8 +140,10 @@ class Builder(L.Owner):
     def loop(self, start, stop, step, file, line):
         """Begins a loop; start and stop are ("value", n) or ("register", r). Returns the loop's
         register."""
+        step = word(step, "the step of a loop at run time")
         r = L.KernelRange(C.sizeof(L.KernelRange), step=step, file=file, line=line)
         for name, (kind, value) in (("start", start), ("stop", stop)):
+            value = word(value, "the %s of a loop at run time" % name)
             setattr(r, name + ("_register" if kind == "register" else ""), value)
         return self._number(lib.soma_kernel_loop, C.byref(r))
 

@@ -13,6 +13,7 @@ import time
 
 from . import arrays, callbacks, debug, dtypes, files
 from . import lib as L
+from .checked import between
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
 
@@ -346,7 +347,7 @@ class Run(L.Owner):
         """Rows of engines and queues over time, as text."""
         self._need_recorder()
         return self._written(lib.soma_write_timeline, self.recorder.handle, self.program.handle,
-                             width)
+                             between(width, 0, 1000, "the width of a timeline"))
 
     def page(self, path=None, *, title="Soma"):
         """A page for a browser that shows the run, without other files, as text; written to a file
@@ -552,8 +553,8 @@ class Machine(L.Owner):
             self._check(lib.soma_bind(self.handle, program.handle, name.encode(), dtype.code,
                                       max(data.ndim, 1), shape, data.ctypes.data))
         for name, n in (rows or {}).items():
-            self._check(lib.soma_bind_rows(self.handle, program.handle, name.encode(),
-                                           operator.index(n)))
+            n = between(operator.index(n), -1 << 63, (1 << 63) - 1, "rows of %s" % name)
+            self._check(lib.soma_bind_rows(self.handle, program.handle, name.encode(), n))
         self._check(lib.soma_run_start(self.handle, program.handle, C.byref(run.handle)))
         return keep
 

@@ -461,8 +461,11 @@ class Recorder:
 
     def _tile_info(self, s, outside=0):
         shape = s.shape if len(s.shape) <= 5 else (s.parts, s.free)
-        return self.builder.tile_info(s.name or "t", s.memory, s.dtype, shape, s.place, s.at,
-                                      outside)
+        try:
+            return self.builder.tile_info(s.name or "t", s.memory, s.dtype, shape, s.place, s.at,
+                                          outside)
+        except KernelError as error:
+            raise error.at(*self.place_of(s.at))
 
     def unique(self, name):
         name = re.sub(r"\W", "_", name) or "tensor"

@@ -10,8 +10,8 @@ import math
 import sys
 
 from . import record
+from .checked import whole
 from .errors import KernelError
-from .index import whole
 
 
 _clock = itertools.count(1)  # of writes to registers, and of what is computed from them

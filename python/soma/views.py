@@ -3,9 +3,11 @@
 On the chip dimension 0 is the partitions and stays where it is.
 """
 from . import dtypes
+from .checked import between, whole
 from .errors import KernelError, NotBuilt
-from .index import whole
 from .register import RegisterValue
+
+_MOST = (1 << 62) - 1  # elements of a view
 
 
 class _Dense(dict):
@@ -163,6 +165,7 @@ class Views:
 
     def expand_dim(self, dim):
         """A new dimension of size 1."""
+        dim = between(dim, -self.ndim - 1, self.ndim, "the dimension of expand_dim")
         d = dim + self.ndim + 1 if dim < 0 else dim
         if d == 0 and self.storage.memory:
             raise KernelError("expand_dim(0): dimension 0 is the partitions")
@@ -263,6 +266,9 @@ class Views:
             t.off += index.const * stride
             t.dyn = self.dyn + tuple(("register", r, k * stride) for r, k in index.terms.items())
         else:
+            if index.__class__ is not type(self):
+                raise KernelError("%r as an index: it takes a whole number, a register or a tile "
+                                  "of one element" % (index,))
             if index.size != 1:
                 raise KernelError("an index of %s elements: a scalar offset has one" % index.size)
             t.dyn = self.dyn + (("element", index, stride),)
@@ -298,8 +304,8 @@ class Views:
         partitions, whose step is a whole row. offset counts elements of dtype from the view's own
         start."""
         new = self.dtype if dtype is None else dtypes.find(dtype)
-        shape = tuple(int(n) for _, n in pattern)
-        steps = [int(s) for s, _ in pattern]
+        shape = tuple(between(n, 1, _MOST, "ap: the count of a pair") for _, n in pattern)
+        steps = [between(s, -_MOST, _MOST, "ap: the step of a pair") for s, _ in pattern]
         s = self.storage
         moved = self.like(shape, steps)
         if self.has("gather") or (self.dyn and new.size != self.dtype.size):

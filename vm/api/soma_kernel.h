@@ -149,7 +149,8 @@ soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg);
  *       STEPS                      count, then as many pairs: step, num; outermost first
  *       APS                        count, then as many operands
  *    `bits` are those of a float32, or an integer where memset takes one; negative integers are
- *    taken as 32 bits too. Zero in a field of one word means that its keyword is left out.
+ *    taken as 32 bits too. Other numbers must fit in their field: an INT and an I32 are signed.
+ *    Zero in a field of one word means that its keyword is left out.
  *
  * An operand begins with the number of words that follow; 0 means that it is left out:
  *    0  words that follow

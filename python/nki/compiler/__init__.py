@@ -5,8 +5,8 @@ from ..language._loops import no_reorder
 from ..language._types import psum as _psum_region
 from ..language._types import sbuf as _sbuf_region
 from ..language._types import tile_size as _tile_size
+from soma.checked import between
 from soma.errors import KernelError
-from soma.index import between
 
 
 def _unchanged(f=None, *args, **kwargs):

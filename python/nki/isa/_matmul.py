@@ -3,7 +3,7 @@ import numpy as np
 
 from soma import dtypes
 from soma import kernel as K
-from soma.index import whole
+from soma.checked import whole
 from soma.masks import effective, mask_ranges
 
 from . import constants as c

@@ -1,7 +1,7 @@
 """Data movement: DMA, copies, fills, transposes by DMA, shuffles, registers."""
 from soma import dtypes
 from soma import kernel as K
-from soma.index import whole
+from soma.checked import whole
 from soma.register import Register, RegisterValue
 from soma.tensor import same_view, shares
 

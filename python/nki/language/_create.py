@@ -6,9 +6,9 @@ import numpy as np
 from soma import insn, record
 from soma import lib as L
 from soma.blocks import Blocks, ParDim
+from soma.checked import between, whole
 from soma.dtypes import find, float32, uint8
 from soma.errors import KernelError
-from soma.index import between, whole
 from soma.record import recorders
 from soma.tensor import HBM, PSUM, SBUF, Storage, Tensor
 from soma.views import dense

@@ -2,8 +2,8 @@
 import sys
 
 from soma import live, loops, record
+from soma.checked import between, whole, word
 from soma.errors import KernelError
-from soma.index import whole
 from soma.loops import Loop
 from soma.register import RegisterValue
 
@@ -38,10 +38,9 @@ def _bound(x):
     from soma.insn import plain_register
     if isinstance(x, RegisterValue):
         return ("register", plain_register(x))
-    k = whole(x)
-    if k is None:
+    if whole(x) is None:
         raise KernelError("the bound of a loop is %r: expected a whole number or a register" % (x,))
-    return ("value", k)
+    return ("value", word(x, "the bound of a loop at run time"))
 
 
 def _range_of(start, stop, step):
@@ -50,7 +49,7 @@ def _range_of(start, stop, step):
         raise KernelError("step %r of a loop at run time: it must be a whole number, 1 or more"
                           % (step,))
     record.active().flush()
-    return _bound(start), _bound(stop), k
+    return _bound(start), _bound(stop), word(k, "the step of a loop at run time")
 
 
 class dynamic_range:
@@ -177,6 +176,7 @@ def num_programs(axes=None):
     axes = range(len(grid)) if axes is None else (axes,) if isinstance(axes, int) else axes
     n = 1
     for a in axes:
+        a = between(a, 0, max(len(grid), 1) - 1, "the axis of nl.num_programs")
         n *= grid[a] if a < len(grid) else 1
     return n
 

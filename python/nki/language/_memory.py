@@ -171,7 +171,7 @@ def broadcast_to(x, shape=None, dtype=None, mask=None):
         return x.broadcast_to(shape)
     x = need(x, "x", "nl.broadcast_to")
     whole_mask(mask, "nl.broadcast_to")
-    shape = tuple(insn.whole(n) for n in shape)
+    shape = tuple(insn.between(n, 1, (1 << 62) - 1, "nl.broadcast_to: a size") for n in shape)
     t = x.dtype if dtype is None else find(dtype)
     if x.shape == shape and t is x.dtype:
         return x
