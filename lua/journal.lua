@@ -1,7 +1,8 @@
 -- The journal of a sweep: a line of JSON for the sweep, then one for each row as it is finished, so
--- that a sweep that was interrupted goes on where it stood.
+-- that a sweep that was interrupted goes on where it stood. A line ends with a sum of its text:
+-- {"printed":"","row":{"square":4},"variant":2,"sum":"6c62272e07bb0142"}
 local _, host = ...
-local VERSION = 1
+local VERSION = 2
 
 local journal = {}
 journal.__index = journal
@@ -11,6 +12,18 @@ local function refuse(path, what) error("sweep: journal " .. path .. ": " .. wha
 
 local function show(v)
   return v == nil and "absent" or type(v) == "string" and string.format("%q", v) or tostring(v)
+end
+
+-- A line of the journal without its newline; nil of what has no JSON.
+local function line_of(value)
+  local text = host.json(value)
+  return text and text:sub(1, -2) .. string.format(',"sum":"%016x"}', host.hash(text))
+end
+
+-- The value of a line, nil if it is none of line_of.
+local function value_of(line)
+  local text, sum = line:match '^(.*),"sum":"(%x+)"}$'
+  return text and string.format("%016x", host.hash(text .. "}")) == sum and host.value(text .. "}") or nil
 end
 
 -- The first difference between the variants of the journal and those of the sweep, in words.
@@ -41,10 +54,14 @@ local function script()
   return name or "", file and host.hash(file:read("a")) or 0
 end
 
-local function check(path, head, want)
+local function check(path, line, want)
+  local head = value_of(line) or host.value(line)
   if type(head) ~= "table" or head.soma ~= "sweep" then refuse(path, "line 1 is not that of a journal") end
   if head.version ~= VERSION then
     refuse(path, "it has version " .. tostring(head.version) .. ", but this Soma reads version " .. VERSION)
+  end
+  if not value_of(line) then
+    refuse(path, "line 1 is damaged: its sum is not that of its text; delete the journal to start again")
   end
   if type(head.variants) ~= "table" then refuse(path, "line 1 has no variants") end
   local other = differs(head.variants, want.variants)
@@ -64,11 +81,15 @@ end
 local function read(path, text, want)
   local rows, number, at = {}, 0, 1
   for line, after in text:gmatch "([^\n]*)\n()" do
-    local value = host.value(line)
     number, at = number + 1, after
     if number == 1 then
-      check(path, value, want)
+      check(path, line, want)
     else
+      local value = value_of(line)
+      if not value then
+        refuse(path, "line " .. number .. " is damaged: its sum is not that of its text; delete the line, " ..
+          "and its variant is run again")
+      end
       local n = type(value) == "table" and value.variant
       if math.type(n) ~= "integer" or not want.variants[n] or type(value.row) ~= "table" or
         type(value.printed) ~= "string" then
@@ -82,7 +103,7 @@ end
 
 -- A row that is finished: appended at once.
 function journal:add(n, row, printed)
-  local line = host.json {variant = n, row = row, printed = printed}
+  local line = line_of {variant = n, row = row, printed = printed}
   local ok, message = self.file:write(line or refuse(self.path, "row " .. n .. " cannot be written as JSON"), "\n")
   if ok then ok, message = self.file:flush() end
   if not ok then refuse(self.path, message) end
@@ -102,7 +123,7 @@ return function(path, variants, programs)
   local rows, at = read(path, text, want)
   text = text:sub(1, at - 1) -- without a line that was not finished
   if text == "" then
-    local head = host.json(want)
+    local head = line_of(want)
     if not head then refuse(path, "a parameter's name is not UTF-8 text") end
     text = head .. "\n"
   end

@@ -8,6 +8,14 @@ local function spill(path, text)
   f:write(text)
 end
 
+-- The texts of lines without their sums, and a line with its sum (FNV-1a, 64 bits).
+local function bare(line) return (line:gsub(',"sum":"%x+"}', "}")) end
+local function summed(text)
+  local h = 0xcbf29ce484222325
+  for i = 1, #text do h = (h ~ text:byte(i)) * 0x100000001b3 end
+  return ('%s,"sum":"%016x"}\n'):format(text:sub(1, -2), h)
+end
+
 local odd = {0.1, -0.0, 1 / 0, -1 / 0, 0 / 0, 5e-324, math.maxinteger, 3, 3.0, true, false, "", "a\0b\n\xff", "\u{fc}"}
 local function sweep(path, over, run)
   return soma.sweep {over = over or {{"n", 1, 2, 3, 4}}, journal = path, jobs = 2, run = run or function(v)
@@ -32,7 +40,7 @@ case("what is finished is not done again, to the bit", function()
   for line in slurp(path):gmatch "[^\n]+\n" do lines[#lines + 1] = line end
   eq(#lines, 1 + #odd)
   local lost = {}
-  for i = #lines - 2, #lines do lost[tonumber(lines[i]:match '"variant":(%d+)}\n$')] = true end
+  for i = #lines - 2, #lines do lost[tonumber(lines[i]:match '"variant":(%d+),"sum"')] = true end
   spill(path, table.concat(lines, "", 1, #lines - 3) .. lines[#lines - 2]:sub(1, -5))
   local third = sweep(path, over, function(v)
     if not lost[v.n] then error("done again", 0) end
@@ -79,17 +87,46 @@ case("another sweep is refused with what differs", function()
   refused("in its variant 2 n is 2, but in the sweep's 5", {{"n", 1, 5, 3, 4}})
   refused("n is 1, but in the sweep's 1.0", {{"n", 1.0, 2, 3, 4}})
   refused("m is absent, but in the sweep's \"x\"", {{"n", 1, 2, 3, 4}, {"m", "x"}})
-  local good = slurp(path)
-  spill(path, (good:gsub('"text":%-?%d+', '"text":1', 1)))
+  local head, rest = slurp(path):match "^([^\n]*)\n(.*)$"
+  head = bare(head)
+  eq(summed(head) .. rest, slurp(path))
+  spill(path, summed((head:gsub('"text":%-?%d+', '"text":1', 1))) .. rest)
   refused("has changed since the journal was begun")
-  spill(path, (good:gsub('"version":1', '"version":2', 1)))
-  refused("it has version 2, but this Soma reads version 1")
+  for _, line in ipairs {head .. "\n", summed(head)} do
+    spill(path, (line:gsub('"version":2', '"version":1', 1)) .. rest)
+    refused("it has version 1, but this Soma reads version 2")
+  end
   spill(path, "hello\n")
   refused("line 1 is not that of a journal")
-  spill(path, good:match "^[^\n]*\n" .. '{"variant":9,"row":{},"printed":""}\n')
+  spill(path, summed(head) .. summed '{"variant":9,"row":{},"printed":""}')
   refused("line 2 is not a row of a journal")
   os.remove(path)
   raises("journal /nowhere/sweep.jsonl: ", sweep, "/nowhere/sweep.jsonl")
+end)
+
+case("no journal that is damaged gives other values", function()
+  local path = t.temp()
+  os.remove(path)
+  local want = sweep(path):csv()
+  local good = slurp(path)
+  local refused, same, seed = 0, 0, 9
+  for _ = 1, 400 do
+    seed = seed * 6364136223846793005 + 1442695040888963407
+    local at, bit = (seed >> 33) % #good + 1, 1 << (seed >> 20) % 8
+    local text = good:sub(1, at - 1) .. string.char(good:byte(at) ~ bit) .. good:sub(at + 1)
+    spill(path, text)
+    local ok, result = pcall(sweep, path)
+    if ok then
+      eq(result:csv(), want)
+      same = same + 1
+    else
+      eq(result:find("journal " .. path .. ": ", 1, true) ~= nil, true)
+      eq(slurp(path), text) -- nothing is lost by it
+      refused = refused + 1
+    end
+  end
+  eq(refused > 390, true) eq(same, 400 - refused) -- the last newline: the line counts as incomplete
+  os.remove(path)
 end)
 
 case("a program that has changed is refused with its variant", function()
@@ -103,8 +140,9 @@ case("a program that has changed is refused with its variant", function()
   spill(source, (text:gsub("%%ifn N %- 2\nnop", "%%ifn N - 2\ndrain")))
   raises("the program of variant 2 has changed since the journal was begun", run)
   spill(source, text)
-  -- A journal of an older Soma says nothing of programs.
-  spill(path, (slurp(path):gsub('"programs":%b[],', "", 1)))
+  -- A sweep whose programs are not known says nothing of them.
+  local head, rest = slurp(path):match "^([^\n]*)\n(.*)$"
+  spill(path, summed((bare(head):gsub('"programs":%b[],', "", 1))) .. rest)
   eq(run():csv(), first:csv())
   os.remove(path)
   os.remove(source)
