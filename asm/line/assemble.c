@@ -5,10 +5,23 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Reads a line for what it declares, which the preprocessor's expressions may name. Its errors are
+ * those of assembling it. */
+static void read_names(as_job *j, const as_line *line) {
+  uint32_t errors = j->errors;
+  j->quiet = true;
+  as_parse_line(j, line);
+  j->quiet = false;
+  j->errors = errors;
+}
+
 static void run_preprocess(as_job *j, as_pp *pp) {
   as_line line;
   as_marks marks = {0};
-  while (as_pp_line(pp, &line)) as_line_print_marked(j, &line, &marks, &j->out->preprocessed);
+  while (as_pp_line(pp, &line)) {
+    as_line_print_marked(j, &line, &marks, &j->out->preprocessed);
+    read_names(j, &line);
+  }
   if (j->out->preprocessed.failed) as_nomem(j);
 }
 
@@ -37,6 +50,7 @@ static void run(as_job *j, const char *path, const char *text, size_t n, const c
   j->name_value = as_sym_value;
   j->name_near = as_sym_near;
   j->is_word = as_is_word;
+  j->list_line = as_list_line;
   choose_target(j);
   uint32_t source;
   if (!path)

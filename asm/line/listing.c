@@ -16,9 +16,11 @@ void as_list_insns(as_job *j, as_pos pos, unsigned section, uint32_t pc, uint32_
       .pc = pc,
       .n = n,
       .section = (uint8_t)section,
-      .shown = shown || as_pos_in_macro(pos) || u->line->depth > 0,
+      .shown = shown || as_pos_in_macro(pos) || (u->line && u->line->depth > 0),
   };
 }
+
+void as_list_line(as_job *j, as_pos pos) { as_list_insns(j, pos, AS_NSECTIONS, 0, 0, false); }
 
 enum { PLACE = 14 }; /* columns of the place of an instruction */
 

@@ -299,10 +299,7 @@ void as_object_make(as_job *j);
 
 /* listing.c */
 void as_list_insns(as_job *j, as_pos pos, unsigned section, uint32_t pc, uint32_t n, bool shown);
-/* A line without code. */
-static inline void as_list_line(as_job *j, as_pos pos) {
-  as_list_insns(j, pos, AS_NSECTIONS, 0, 0, false);
-}
+void as_list_line(as_job *j, as_pos pos); /* without code */
 void as_listing(as_job *j);
 const char *as_tensor_text(as_job *j, const isa_tensor *t); /* "a float32[8,8]" */
 const char *as_tile_text(as_job *j, const isa_tile *t);     /* "sbuf float32[8,8]" */

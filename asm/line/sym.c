@@ -308,6 +308,9 @@ enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, cons
   if (!s) return AS_UNKNOWN;
   s->used = true;
   *v = (as_val){.kind = AS_V_INT};
+  if (s->bad && j->o && j->o->only_preprocess)
+    as_error(j, name->pos, name->len, "`%s` has no value: an error is in the line that declares it",
+             name->text);
   if (s->bad) return AS_REPORTED;
   bool data = s->kind == AS_S_TENSOR || s->kind == AS_S_TILE;
   if (data && attr) return attribute(j, name, s, attr, index, &v->i);

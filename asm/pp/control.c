@@ -144,6 +144,7 @@ static void include(as_pp *pp, const as_tok *v, uint32_t n) {
   if (!path) return;
   as_pos at = v->pos;
   if (!as_src_load(pp->j, at, v->len, path, &source)) return;
+  if (pp->j->list_line && !as_pp_is_given(pp, at)) pp->j->list_line(pp->j, at);
   as_lex_open(pp->j, source, &as_pp_push(pp, PP_FILE, at)->lex);
 }
 

@@ -47,12 +47,14 @@ void as_pp_open_given(as_pp *pp) {
   as_lex_open(pp->j, pp->given_file, &as_pp_push(pp, PP_FILE, none)->lex);
 }
 
-static bool is_given(const as_pp *pp, as_pos at) { return pp->given && at.file == pp->given_file; }
+bool as_pp_is_given(const as_pp *pp, as_pos at) {
+  return pp->given && at.file == pp->given_file;
+}
 
 void as_pp_note_given(as_pp *pp, as_pp_define *d, const as_tok *name) {
   if (!pp->given) return;
   as_name *word = as_name_of(name->text);
-  bool own = is_given(pp, name->pos);
+  bool own = as_pp_is_given(pp, name->pos);
   if (own) word->lexed--; /* this is no use of it */
   if (d->given && own) pp->given[d->given - 1].gone = true;
   if (d->given && !own && word->lexed == 1) pp->given[d->given - 1].replaced = name->pos;

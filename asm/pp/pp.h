@@ -207,6 +207,8 @@ void as_pp_count(as_pp *pp, uint32_t tokens, as_pos at);
 
 /* Puts the lines of as_options.defines before what is open. */
 void as_pp_open_given(as_pp *pp);
+/* Whether a place is in those lines. */
+bool as_pp_is_given(const as_pp *pp, as_pos at);
 /* d, a form of name, is about to be defined. */
 void as_pp_note_given(as_pp *pp, as_pp_define *d, const as_tok *name);
 

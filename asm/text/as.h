@@ -271,6 +271,8 @@ typedef enum as_known (*as_name_fn)(as_job *j, const as_tok *name, const char *a
 typedef const char *(*as_near_fn)(as_job *j, const char *s, size_t n);
 /* Whether an interned name is a mnemonic, pseudo-instruction or directive. */
 typedef bool (*as_word_fn)(as_job *j, const char *name);
+/* A line that the listing shows at this moment. */
+typedef void (*as_list_fn)(as_job *j, as_pos pos);
 
 /* Parses and evaluates an expression with C precedence: ?: || ^^ && | ^ & == = != <> < <= > >= <=>
  * << >> + - * / % // %% unary - + ~ ! parentheses, functions of machine parameters (`__PMAX__`,
@@ -299,11 +301,13 @@ struct as_job {
   uint32_t cap_deps; /* of out->deps */
   uint32_t errors, warnings;
   bool hush;                /* the line's warnings were given when it was read for the other core */
+  bool quiet;               /* errors are counted and not reported: only names are wanted */
   const isa_target *target; /* NULL until known */
   isa_program *program;
   as_name_fn name_value; /* NULL: no names */
   as_near_fn name_near;  /* NULL: no suggestions */
   as_word_fn is_word;    /* NULL: the opcodes */
+  as_list_fn list_line;  /* NULL: nobody lists */
   struct as_intern_table *interned;
   struct as_symtab *syms; /* parser's names */
   struct as_warn_state *warn_state;

@@ -181,6 +181,12 @@ static bool reported_before(as_job *j, as_pos at, const char *text) {
 void as_error(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
+  if (j->quiet) {
+    va_end(ap);
+    j->errors++;
+    j->warn_state->last_shown = false;
+    return;
+  }
   char *text = format(j, fmt, ap);
   va_end(ap);
   if (reported_before(j, at, text)) return;
@@ -193,7 +199,7 @@ void as_warning(as_job *j, const char *name, as_pos at, uint32_t span, const cha
   int cls = find_class(name);
   bool error = j->o && j->o->warnings_are_errors;
   j->warn_state->last_shown = false;
-  if (j->hush) return;
+  if (j->hush || j->quiet) return;
   if (cls >= 0 && !j->warn_state->on[cls]) return;
   if (error) stop_when_full(j);
   if (!error) {
@@ -222,6 +228,7 @@ void as_note(as_job *j, as_pos at, const char *fmt, ...) {
 }
 
 void as_remark(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) {
+  if (j->quiet) return;
   va_list ap;
   va_start(ap, fmt);
   char *text = format(j, fmt, ap);

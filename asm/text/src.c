@@ -110,6 +110,11 @@ static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool sou
     const char *dir = j->o->include_dirs[i];
     if (try_path(j, join(j, dir, strlen(dir), path), source, f)) return true;
   }
+  if (j->o && j->o->missing_files && at.line != 0) {
+    as_src_depend(j, path);
+    *f = (found){.path = as_intern(j, path, strlen(path)), .text = ""};
+    return true;
+  }
   as_error(j, at, span, "cannot read `%s`%s%s", path, f->why ? ": " : "",
            f->why ? strerror(f->why) : "");
   if (!fixed) as_note(j, (as_pos){0}, "looked in `%.*s`", d ? (int)d : 1, d ? from : ".");

@@ -165,6 +165,20 @@ bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, 
   return true;
 }
 
+void as_cli_make_name(const char *name, const char *special, isa_buf *out) {
+  while (*name) {
+    size_t n = strspn(name, "\\");
+    bool quoted = name[n] && strchr(special, name[n]);
+    isa_buf_add(out, name, n);
+    if (quoted) isa_buf_add(out, name, n);
+    name += n;
+    if (!*name) return;
+    if (quoted) isa_buf_puts(out, "\\");
+    if (*name == '$') isa_buf_puts(out, "$");
+    isa_buf_add(out, name++, 1);
+  }
+}
+
 bool as_cli_name(const char *s, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (!isalpha((unsigned char)s[i]) && !strchr("_.?@$", s[i]) &&
@@ -194,7 +208,6 @@ const char *as_cli_refused(const char *arg) {
                  {"-F", "write -g for the line table"},
                  {"-L", "write -l FILE"},
                  {"-MF", "write -MD FILE"},
-                 {"-MG", "write %pathsearch and %depend in the source"},
                  {"-MP", "write the empty rules into the makefile"},
                  {"-MQ", "write -o with the name, which the rule has"},
                  {"-MT", "write -o with the name, which the rule has"},

@@ -32,6 +32,9 @@ bool as_cli_flush(isa_error *e);
 bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, uint32_t *argc,
                   uint32_t *cap);
 
+/* A file's name as make reads it, where these letters mean something else without a backslash; the
+ * backslashes before such a letter are doubled. Make has no way to write `=`, `;` or `|`. */
+void as_cli_make_name(const char *name, const char *special, isa_buf *out);
 /* Whether the n bytes at s can be the name of a macro. */
 bool as_cli_name(const char *s, size_t n);
 

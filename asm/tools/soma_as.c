@@ -22,6 +22,7 @@ static const char usage_text[] =
     "  -E              preprocess only; also -e\n"
     "  -s              messages go to standard output\n"
     "  -M              print the make rule of the files read, and nothing else\n"
+    "  -MG             the same; files that do not exist yet are taken as empty\n"
     "  -MD FILE        also write that rule\n"
     "  -w+NAME -w-NAME switch a class of warnings on or off; -Werror makes them errors\n"
     "  --lint          check the program as a whole; an output only with -o\n"
@@ -246,6 +247,7 @@ static bool option(cli *c, const char *arg) {
   if (strcmp(arg, "-v") == 0) return version(c);
   if (strcmp(arg, "-s") == 0) return c->to_stdout = true;
   if (strcmp(arg, "-M") == 0) return c->only_deps = true;
+  if (strcmp(arg, "-MG") == 0) return c->only_deps = c->o.missing_files = true;
   if (strcmp(arg, "-MD") == 0) return (c->deps = value(c, arg, 3)) != NULL;
   if (strcmp(arg, "-g") == 0) return c->lines = true;
   if (strcmp(arg, "-r") == 0) return c->o.relocatable = true;
@@ -294,7 +296,7 @@ static bool parse_args(cli *c) {
   c->o.include_dirs = c->include_dirs;
   c->o.warnings = c->warnings;
   c->o.defines = c->defines;
-  c->o.only_preprocess = c->preprocess; /* -M reads on: data may be in files as well */
+  c->o.only_preprocess = c->preprocess || c->only_deps; /* which reads the files of data as well */
   c->o.want_listing = c->list || (c->format && strcmp(c->format, "lst") == 0);
   return true;
 }
@@ -319,14 +321,11 @@ static const char *default_out(cli *c) {
 }
 
 static void put_rule(const cli *c, const as_result *r, isa_buf *out) {
-  isa_buf_printf(out, "%s:", strcmp(c->out, "-") == 0 ? "-" : c->out);
+  as_cli_make_name(c->out, " #:%", out);
+  isa_buf_puts(out, ":");
   for (uint32_t i = 0; i < r->ndeps; i++) {
     isa_buf_puts(out, " ");
-    for (const char *s = r->deps[i]; *s; s++) {
-      if (*s == ' ' || *s == '#') isa_buf_puts(out, "\\");
-      if (*s == '$') isa_buf_puts(out, "$");
-      isa_buf_add(out, s, 1);
-    }
+    as_cli_make_name(r->deps[i], " #:*?[", out);
   }
   isa_buf_puts(out, "\n");
 }
