@@ -4,7 +4,8 @@
 #   check     test with everything that is too slow for it, and test-ui; one count
 #   bench-ui  frame times of the viewer
 #   lists     LISTS random kernels (10^4) against the same with a barrier after each instruction
-#   conform   conformance cases of every instruction
+#   conform   conformance cases of every instruction (PATTERN=: of those whose names match; DUT=COMMAND:
+#             of another implementation)
 #   judge     the race check against the judges of all schedules on COUNT (100000) random programs
 #             of two sorts, from number FIRST (1) on
 #   mutants   what the checks find in broken samples and kernels: a sample; mutants-all: all
@@ -216,9 +217,9 @@ test: all unit fuzz-build
 lists: $(BUILD)/tests/test_kernel_props
 	$(Q)SOMA_KERNEL_LISTS=$(or $(LISTS),10000) nice -n 10 $<
 conform: all
-	$(Q)LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/conform.lua
+	$(Q)LUA_PATH="./tests/?.lua;./tests/lua/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/conform.lua $(if $(DUT),--dut '$(DUT)') $(if $(PATTERN),'$(PATTERN)')
 mutants mutants-all: all
-	$(Q)LUA_PATH="./tests/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" nice lua5.4 tests/mutants.lua $(if $(filter %-all,$@),--all)
+	$(Q)LUA_PATH="./tests/?.lua;./tests/lua/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" nice lua5.4 tests/mutants.lua $(if $(filter %-all,$@),--all) $(if $(PATTERN),'$(PATTERN)')
 COUNT ?= 100000
 FIRST ?= 1
 judge: $(BUILD)/tests/test_judge
@@ -241,7 +242,7 @@ bench: all $(BENCH)
 bench-compare: all $(BENCH)
 	$(Q)BASE="$(BASE)" BENCHES="$(BENCHES)" BUILD=$(BUILD) CC="$(CC)" tests/bench/compare.sh
 ulp: $(BUILD)/tests/ulp
-	$(Q)$<
+	$(Q)$< $(POINTS) $(PATTERN)
 
 # Public kernels, unmodified; DIR holds checkouts of their repositories (tests/README.md).
 nki: all
