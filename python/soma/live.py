@@ -9,6 +9,7 @@ import functools
 import operator
 import sys
 import types
+import warnings
 import zlib
 
 import numpy as np
@@ -131,6 +132,7 @@ _LIBRARIES = {"numpy", "torch", "torch_xla", "ml_dtypes", "jax", "jaxlib", "scip
 _PYTHON = enum.__file__.rsplit("/", 1)[0]
 
 
+_VALUES = _ATOMS + (list, dict, set, np.ndarray)
 _OPEN = types.SimpleNamespace, argparse.Namespace
 
 
@@ -243,13 +245,21 @@ class _State:
     def same(self, path, x):
         self.put(path, type(x).__name__, id(x))
 
+    def iterator(self, path, x):
+        """An iterator of Python's: where it is."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                parts = x.__reduce__()[1:]
+        except (TypeError, ValueError, AttributeError):
+            parts = operator.length_hint(x, -1),
+        self.items(path, [p for p in parts if p is not None])
+
     def plain(self, path, x):
         """An object of a class of the user's, an iterator, or another object."""
         module = getattr(type(x), "__module__", "") or ""
-        if module == "itertools":
-            self.put(path, type(x).__name__, repr(x).split(" at 0x")[0])
-        elif hasattr(x, "__next__"):
-            self.put(path, type(x).__name__, operator.length_hint(x, -1))
+        if hasattr(x, "__next__") and not _is_users(module):
+            self.iterator(path, x)
         elif hasattr(x, "depends_on"):  # the handle of a call
             self.put(path, "call", x.first, x.last)
         elif not _is_users(module) and not isinstance(x, _OPEN):
@@ -271,6 +281,13 @@ def _class(state, path, x):
                 state.visit("%s.%s" % (path, name), value)
 
 
+def _module(state, path, x):
+    if _is_users(x.__name__):
+        for name, value in list(vars(x).items()):
+            if not name.startswith("__") and isinstance(value, _VALUES):
+                state.visit("%s.%s" % (path, name), value)
+
+
 def _blocks(state, path, x):
     state.mapping(path, x.tiles)
 
@@ -288,7 +305,8 @@ _KINDS = (
     ((set, frozenset), _State.group), (np.ndarray, _State.array),
     (types.FunctionType, _State.function), (types.MethodType, _State.method),
     (functools.partial, _State.partial), (types.GeneratorType, _State.generator),
-    (type, _class), ((types.ModuleType, types.BuiltinFunctionType, enum.Enum), _State.same))
+    (type, _class), (types.ModuleType, _module),
+    ((types.BuiltinFunctionType, enum.Enum), _State.same))
 
 
 def _frames(frame):

@@ -128,6 +128,7 @@ class Loop:
         rec.step("endloop", self.place, (), rec.builder.endloop)
         rec.loops.pop()
         rec.weights = None
+        self._forget()
         if self.register is not None:
             self.register.ended = True
         if not rec.loops:
@@ -161,10 +162,16 @@ class Loop:
         self.register.ended = True
         self._open("loop", self.rest)
 
+    def _forget(self):
+        """Zeros of tiles that this loop has made are no matter of loops that come later."""
+        rec = self.rec
+        rec.zeros = [z for z in rec.zeros if z.storage.order <= self.start[2]]
+
     def _rewind(self, state):
         """The next round is compared with the one before it."""
         rec = self.rec
         log = rec.log
+        self._forget()
         self.compared, self.last = True, state
         self.outer, self.end = (log.at, log.limit), (log.here(), rec.numbering)
         self.round += 1

@@ -425,13 +425,17 @@ class Recorder:
         orders, what = self.log.orders, (s.memory, s.dtype, s.shape, s.place, s.at, outside)
         if not self.comparing():
             self._declare(s, outside)
-            orders[s.order] = what, s.handle
+            orders[s.order] = what, s
             return
         known = orders.get(s.order)
         if known is None or known[0] != what:
             self.log.compare(self, "a tile", s.at, what)
-        s.handle = known[1]
-        (self.tiles if s.memory else self.tensors).append(s)
+        s.handle = known[1].handle
+        if s.memory:
+            self.tiles.append(s)
+        else:
+            s.name, s.declared = known[1].name, known[1].declared
+            self.tensors.append(s)
 
     def _declare(self, s, outside):
         if s.memory:

@@ -1,5 +1,6 @@
 """Loops at run time: each round does what Python would do in it, or the kernel is refused; ranges,
 bounds, registers in addresses and in arithmetic."""
+import itertools
 import types
 import unittest
 
@@ -90,6 +91,17 @@ class Rounds(Loops):
                 if next(it) < 3:
                     inc(s)
 
+        def cycled(s, x):
+            it = itertools.cycle((1, 1, 2))
+            for _ in nl.dynamic_range(4):
+                inc(s, next(it))
+
+        def numbered(s, x):
+            it = enumerate([1] * 9)
+            for _ in nl.dynamic_range(4):
+                if next(it)[0] < 3:
+                    inc(s)
+
         def array(s, x):
             n = np.zeros(1)
             for _ in nl.dynamic_range(4):
@@ -141,11 +153,12 @@ class Rounds(Loops):
                 less(r)
         for body, name in ((rebound, "a"), (swapped, "a"), (counter, "n"), (third, "n"),
                            (growing, "made"), (attribute, "this.n"), (iterator, "it"), (array, "n"),
+                           (cycled, "it"), (numbered, "it"),
                            (closure, "n"), (helper, "seen"), (default, "default 0 of step"),
                            (turning, "k"), (at_while, "n")):
             with self.subTest(body.__name__):
                 line = body.__code__.co_firstlineno
-                with self.assertRaisesRegex(KernelError, "`%s`" % name.replace(".", r"\.")) as e:
+                with self.assertRaisesRegex(KernelError, "`%s" % name.replace(".", r"\.")) as e:
                     result(body)
                 self.assertLess(line, e.exception.line)
                 self.assertLess(e.exception.line, line + 14)
@@ -272,6 +285,20 @@ class Rounds(Loops):
                 level(depth)
             self.gives(quiet, 1)
             self.assertEqual(counted.n, depth + 1)
+
+    def test_zeros_that_a_round_makes(self):
+        """An inner loop is begun before a round makes its zeros, and after an earlier one has."""
+        a = np.eye(128, 8, dtype=np.float32)
+
+        def body(s, x):
+            t = nl.load(x)
+            for _ in nl.dynamic_range(3):
+                for _ in nl.dynamic_range(2):
+                    inc(s)
+                p = nl.zeros((8, 8), nl.float32, buffer=nl.psum)
+                p[:, 0:4] += nisa.nc_matmul(t, t[:, 0:4])
+                nisa.tensor_tensor(dst=s, data1=s, data2=p[:, 4:8], op=nl.add)
+        self.gives(body, 6, x=a)
 
     def test_the_second_record_leaves_nothing_in_the_program(self):
         @nki.jit
