@@ -20,6 +20,9 @@ static const char *const record_lines[] = {
 static const char *const tiles_lines[] = {
 #include "tiles.inc"
 };
+static const char *const loops_lines[] = {
+#include "loops.inc"
+};
 static const char *const kernel_lines[] = {
 #include "kernel.inc"
 };
@@ -397,6 +400,7 @@ static int load_kernel(lua_State *L) {
   RUN(view, "view");
   RUN(record, "record");
   RUN(tiles, "tiles");
+  RUN(loops, "loops");
   RUN(kernel, "kernel");
   lua_getfield(L, HOST, "kernel");
   return 1;

@@ -1,7 +1,7 @@
 -- soma.kernel, soma.spmd and soma.jit. A kernel records calls and hands them to the builder; what is
 -- wrong is raised with the line of the user's call.
 local soma, host = ...
-local V, record, tiles = host.view, host.record, host.tiles
+local V, record, tiles, run_body = host.view, host.record, host.tiles, host.loops
 
 local Kernel = {}
 for name, f in pairs(tiles) do Kernel[name] = f end
@@ -35,6 +35,9 @@ function Kernel:here()
   end
   return number, line
 end
+
+-- The same by its name.
+function Kernel:at() return place() end
 
 function Kernel:refuse(text)
   local file, line = place()
@@ -201,14 +204,12 @@ end
 
 -- ---- Loops --------------------------------------------------------------------------------------
 
-local function body(k, f, ...)
-  k.loops[#k.loops + 1] = {identities = {}}
-  f(...)
-  k.loops[#k.loops] = nil
-  check(k, k.handle:endloop())
+local function body(k, f, register)
+  run_body(k, f, function() check(k, k.handle:endloop()) end, register)
+  if register then register.id = 0 end -- it has no value after its loop
 end
 
--- k:loop(n, f) or k:loop(start, stop [, step], f): f records one round, with the loop's register.
+-- k:loop(n, f) or k:loop(start, stop [, step], f): f records a round, with the loop's register.
 -- Bounds may be registers.
 function Kernel:loop(...)
   local a = table.pack(...)
@@ -299,7 +300,7 @@ local function new(o, core)
   if optimize ~= 0 and optimize ~= 1 then error("kernel: optimize must be 0 or 1, not " .. optimize, 3) end
   local cores = o.cores or 1
   if cores ~= 1 and cores ~= 2 then error("kernel: cores must be 1 or 2, not " .. tostring(cores), 3) end
-  local k = {core = core, cores = cores, first = false, second = false, files = {}, tensors = {}, roles = {}, identities = {}, loops = {}, made = false, wrong = false, last = false}
+  local k = {core = core, cores = cores, first = false, second = false, files = {}, tensors = {}, roles = {}, identities = {}, loops = {}, rounds = false, made = false, wrong = false, last = false}
   local ok, handle = pcall(host.new, o.target, flags, o.sbuf_bytes or 0, core, cores, math.tointeger(optimize), o.without or 0)
   if not ok then error(handle, 3) end
   k.handle = handle

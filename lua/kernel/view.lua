@@ -362,5 +362,5 @@ local function put_operand(words, v, k)
   words[at] = #words - at
 end
 
-return {View = View, Register = Register, is_view = is_view, whole = whole, affine = affine, code = code, size = size,
+return {View = View, Register = Register, Affine = Affine, is_view = is_view, whole = whole, affine = affine, code = code, size = size,
         MOST = MOST, put_operand = put_operand, check_options = check_options, memory_code = memory_code, text_of = text_of, methods = methods}
