@@ -330,11 +330,10 @@ class Views:
             raise KernelError("ap: scalar_offset and vector_offset cannot be given together")
         if scalar_offset is None and vector_offset is None:
             return moved
-        base = dense(s.shape) if len(self.shape) == len(s.shape) else dense(self.shape)
-        base = dense(self.shape) if not s.memory else base
-        stride = base[indirect_dim] * self.dtype.size // new.size
+        d = self._at(indirect_dim, "ap: indirect_dim")
+        stride = self.steps[d] * self.dtype.size // new.size
         if scalar_offset is not None:
-            if s.memory and indirect_dim == 0:
+            if s.memory and d == 0:
                 raise KernelError("ap: scalar_offset cannot move the partitions")
             index = scalar_offset if whole(scalar_offset) is None else \
                 RegisterValue({}, whole(scalar_offset))
@@ -342,6 +341,8 @@ class Views:
         if s.memory:
             raise KernelError("ap: vector_offset needs a tensor in hbm")
         moved.steps = (stride,) + moved.steps[1:]
+        if d:
+            raise NotBuilt("ap: vector_offset with indirect_dim=%d: it must be 0" % d)
         return moved.gathered(vector_offset, 0)
 
     def _inside(self, name):
