@@ -164,7 +164,7 @@ def host_array(x):
     """(contiguous array, DType) of anything that holds numbers: NumPy arrays, RawArray, tensors
     with `.detach().numpy()` or `__array__`. TypeError for types that the machine does not have."""
     if isinstance(x, RawArray):
-        return np.ascontiguousarray(x.view(np.ndarray)), x.soma_dtype
+        return _dense(x.view(np.ndarray)), x.soma_dtype
     if not isinstance(x, np.ndarray):
         x = _foreign(x)
         if isinstance(x, tuple):
@@ -178,7 +178,12 @@ def host_array(x):
             np.ascontiguousarray(x).view(np.uint8).any():
         raise TypeError("NumPy does not convert to %s: make the array with soma.array(values, %r), "
                         "or install ml_dtypes" % ((x.dtype.metadata["soma"],) * 2))
-    return np.ascontiguousarray(x), dtypes.find(x.dtype)
+    return _dense(x), dtypes.find(x.dtype)
+
+
+def _dense(x):
+    """An array whose elements lie in order; also of no dimensions, of which NumPy makes one."""
+    return np.ascontiguousarray(x).reshape(x.shape)
 
 
 def _foreign(x):
@@ -189,8 +194,7 @@ def _foreign(x):
         name = str(x.dtype).replace("torch.", "")
         if name == "bfloat16" and hasattr(x, "view"):
             import torch  # the caller's own: it made the tensor
-            return np.ascontiguousarray(x.view(torch.int16).numpy().view(np.uint16)), \
-                dtypes.bfloat16
+            return _dense(x.view(torch.int16).numpy().view(np.uint16)), dtypes.bfloat16
         return x.numpy()
     return np.asarray(x)
 

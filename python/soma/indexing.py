@@ -6,6 +6,7 @@ from .errors import KernelError, NotBuilt
 from .index import MOST, Axes, DynSlice, Index
 from .kernel import pack
 from .register import RegisterValue
+from .under import PastEnd
 
 
 def _expand(t, key):
@@ -29,9 +30,28 @@ def general(t, key):
     if any(k is None for k in key):
         return _with_new_axes(t, key)
     given, key = key, _expand(t, key)
+    if any(k.__class__ is range for k in key):
+        key = _of_ranges(t, key)
     if any(isinstance(k, (Index, T.Tensor)) and not _scalar(k) for k in key):
         return keep(t, given, _advanced(t, key))
     return _basic(t, key)
+
+
+def _of_ranges(t, key):
+    """A key with a range, such as nl.affine_range(8), which means its elements as a slice does.
+    With more than one NumPy means pairs, and apart from numbers it moves the dimension."""
+    at = [d for d, k in enumerate(key) if k.__class__ is range]
+    one = at[0]
+    fixed = [d for d, k in enumerate(key) if not isinstance(k, slice)]
+    if len(at) > 1 or any(whole(key[d]) is None for d in fixed if d != one) or \
+            fixed[-1] - fixed[0] >= len(fixed):
+        raise NotBuilt("index %s: of ranges one is taken, beside slices and with numbers next to "
+                       "it; use slices or nl.arange"
+                       % (key,))
+    k, n = key[one], t.shape[one]
+    if not k or min(k) < 0 or max(k) >= n:
+        raise KernelError("index %s of dimension %d, which has %d elements" % (k, one, n))
+    return key[:one] + (slice(k.start, k.stop, k.step),) + key[one + 1:]
 
 
 def _with_new_axes(t, key):
@@ -138,7 +158,7 @@ def _range(k, n, d):
             raise KernelError("%r: the size must be a whole number" % k)
         if whole(start) is not None:
             start = whole(start)
-            if start < 0 or size < 1 or start + size > n:
+            if not 0 <= start < n or size < 1:
                 raise KernelError("%r of dimension %d, which has %d elements" % (k, d, n))
         return start, size, 1
     if isinstance(k, slice):
@@ -170,7 +190,7 @@ def _slice_range(k, n, d):
 
 
 def _basic(t, key):
-    shape, steps = [], []
+    shape, steps, past = [], [], []
     chip = t.storage.memory
     off, part, moves = t.off, t.part, []
     for d, k in enumerate(key):
@@ -197,6 +217,8 @@ def _basic(t, key):
             part += start * step
         else:
             off += start * step
+        if isinstance(start, int) and not drop:
+            past += _past(k, start, count, by, n, len(shape))
         if not drop or (d == 0 and chip):
             shape.append(count)
             steps.append(step * by)
@@ -206,7 +228,41 @@ def _basic(t, key):
     view = T.Tensor(t.storage, t.dtype, tuple(shape), tuple(steps), part, off, t.dyn)
     for start, stride in moves:
         view = view.moved_by(start, stride)
+    if past:
+        _keep_past(view, past)
     return view
+
+
+def _past(k, start, count, by, n, axis):
+    """[(axis, elements asked for, (n, index of the axis), whether Python cuts them off)] of a slice
+    or a ds() that goes past the end."""
+    if isinstance(k, DynSlice):
+        asked, cut = count, False
+    else:
+        stop = None if k.stop is None else whole(k.stop)
+        if stop is None or stop <= n or by != 1:
+            return []
+        asked, cut = stop - start, True
+    if start + asked <= n:
+        return []
+    return [(axis, asked, n, Index(Axes([1], [asked]), start, str(k)), cut)]
+
+
+def _keep_past(view, past):
+    """Lets a view with slices past the end be what it is for calls with a mask, and, if they are
+    Python's slices, what Python makes of it for others."""
+    shape, bound = list(view.shape), []
+    for axis, asked, n, index, _ in past:
+        shape[axis] = asked
+        coef, size = [0] * len(shape), [1] * len(shape)
+        coef[axis], size[axis] = 1, asked
+        bound.append((n, Index(Axes(coef, size), index.const, index.said)))
+    if all(cut for *_, cut in past):
+        full = view.like(shape, view.steps)
+        full.bound = bound
+        view.bound = PastEnd(full)
+    else:
+        view.shape, view.bound = tuple(shape), bound
 
 
 class _Kept:
@@ -315,9 +371,14 @@ class _Builder:
         if self.gather is None:
             return view
         index, d = self.gather
-        if d != 0 or t.storage.memory:
-            raise NotBuilt("an index tile for dimension %d of a tensor in %s: only rows of "
-                           "dimension 0 in hbm can be indexed" % (d, T.MEMORY[t.storage.memory]))
+        if t.storage.memory:
+            raise NotBuilt("an index tile for a tensor in %s: only one in hbm can be indexed"
+                           % T.MEMORY[t.storage.memory])
+        if self.shift or any(isinstance(k, Index) and k.ndim == self.naxes and k.coef[0] and
+                             k.size[0] > 1 for k in key):
+            raise NotBuilt("an index tile for dimension %d beside %s: the index tile has axis 0 of "
+                           "the result alone; the dimensions before it take numbers"
+                           % (d, ", ".join(str(k) for k in key if not isinstance(k, T.Tensor))))
         return view.gathered(index, 0)
 
     @staticmethod
@@ -334,6 +395,8 @@ class _Builder:
             if k.shape[0] * (k.size // k.shape[0]) != k.size or k.free_size != 1:
                 raise KernelError("index tile %r: it must have one index in each partition; "
                                   "nl.where chooses elements by a condition" % k)
+            if self.gather:
+                raise NotBuilt("index tiles for two dimensions: one can be given")
             self.gather = (k, d)
             self.steps[0] = step
             self.size[0] = k.shape[0]

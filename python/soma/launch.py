@@ -27,9 +27,10 @@ from .views import dense
 
 
 def is_array(x):
-    """Whether an argument is a tensor of the kernel: an array of NumPy or of another library."""
+    """Whether an argument is a tensor of the kernel: an array of NumPy or of another library. One
+    without dimensions whose type the machine has not is a number."""
     if isinstance(x, np.ndarray):
-        return x.ndim > 0
+        return x.ndim > 0 or x.dtype.name not in ("float64", "int64", "uint64", "object")
     if isinstance(x, (np.generic, type, str, Tensor)) or x is None:
         return False
     return (hasattr(x, "detach") or hasattr(x, "__array__")) and hasattr(x, "shape")

@@ -98,6 +98,8 @@ class Redo(BaseException):
 class Recorder:
     """One build of a kernel, or of what one core of two does; `peer` is core 0's, for core 1."""
 
+    masked = None  # nki.isa puts it here
+
     # What each instruction uses is faster in slots.
     __slots__ = ("pending", "at", "frame", "lines", "sites", "kernel", "number_found", "found",
                  "hints", "tiles", "count", "ordered", "old_style", "numbering", "codes",
@@ -546,6 +548,10 @@ class Recorder:
     def assign(self, view, value):
         """`view = value` without an instruction to retarget: a copy, or a fill."""
         insn.assign(view, value)
+
+    def assign_under(self, mask, view, value):
+        """`view[mask] = value`; nki.isa gives what masks an instruction."""
+        self.masked(mask, "an assignment", insn.assign, "each")(view, value)
 
     # ---- registers and loops ----
 

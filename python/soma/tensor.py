@@ -350,6 +350,9 @@ class Tensor(Views):
 
     def check_bounds(self):
         """For a view by index objects: checks that each index lies in its dimension."""
+        if self.bound.__class__ is PastEnd:
+            self.bound = None
+            return
         for size, index in self.bound:
             low, high = index.bounds()
             if low < 0 or high >= size:
@@ -373,7 +376,7 @@ class Tensor(Views):
             return self
         shape = list(shape)
         part, off = self.part, self.off
-        bound = self.bound
+        bound = self.bound if self.bound.__class__ is list else None
         for a, (lo, hi) in ranges.items():
             if a >= len(shape) or shape[a] == 1:
                 continue
@@ -414,6 +417,8 @@ class Tensor(Views):
                 except TypeError:
                     pass
         if key.__class__ is not tuple:
+            if key.__class__ is Mask:
+                return Masked(as_asked(self), key)
             if key is Ellipsis and self.bound is None and not self.dyn:
                 return self
             key = tuple(key) if isinstance(key, tuple) else (key,)
@@ -540,6 +545,8 @@ class Tensor(Views):
     def __setitem__(self, key, value):
         """`x[...] = value`: the instruction that made value writes here instead if it is the last
         one; otherwise value is copied. A number fills."""
+        if key.__class__ is Mask:
+            return Masked(as_asked(self), key).assign(value)
         rec = record.active()
         view = self[key]
         if value.__class__ is Tensor:
@@ -582,3 +589,4 @@ def _crop_index(index, axis, lo, hi):
 
 
 from .indexing import Moving, general, keep, of_two  # noqa: E402 - which imports this module
+from .under import Masked, PastEnd, as_asked  # noqa: E402

@@ -9,6 +9,7 @@ from soma.index import Index
 from soma.masks import LARGEST, effective, mask_ranges, pieces
 from soma.record import recorders
 from soma.tensor import PSUM, SBUF, Storage, Tensor
+from soma.under import Masked
 
 from .constants import CMD, ENGINE
 
@@ -298,6 +299,13 @@ def clear_outside(tile, mask):
             insn.memset(tile.cropped({axis: (hi, tile.shape[axis])}), 0)
 
 
+def apart(x, mask):
+    """(t, mask) of t[a mask] beside a call's own mask."""
+    if x.__class__ is not Masked:
+        return x, mask
+    return x.tensor, x.mask if mask is None else x.mask & mask
+
+
 def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matmul=False,
              multi=False, depth=2, how=None):
     """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` lets its
@@ -361,8 +369,10 @@ def shift(values):
     return [None] + list(values[:n]) + list(values[n + 1:])
 
 
-__all__ = ["DMA", "EACH", "FREE_DIMENSIONS", "KernelError", "NKIObject", "NkiInstruction",
-           "NotBuilt", "PSUM", "ROWS", "SBUF", "Tensor", "WHOLE", "chosen",
+record.Recorder.masked = staticmethod(masked)
+
+__all__ = ["DMA", "EACH", "FREE_DIMENSIONS", "KernelError", "Masked", "NKIObject", "NkiInstruction",
+           "NotBuilt", "PSUM", "ROWS", "SBUF", "Tensor", "WHOLE", "apart", "chosen",
            "clear_outside", "cmd_of", "crop", "done", "engine_of", "in_parts", "insn", "mask_tile",
            "masked", "need", "new_tile", "number_of", "one_in_sbuf", "record", "recorders",
            "returned", "shift", "staged",

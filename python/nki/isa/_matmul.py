@@ -7,8 +7,8 @@ from soma.checked import whole
 from soma.masks import effective, mask_ranges
 
 from . import constants as c
-from ._common import (PSUM, SBUF, KernelError, NotBuilt, Tensor, done, engine_of, insn, masked,
-                      need, new_tile, record, recorders, returned)
+from ._common import (PSUM, SBUF, KernelError, Masked, NotBuilt, Tensor, apart, done, engine_of,
+                      insn, masked, need, new_tile, record, recorders, returned)
 
 _LOAD, _MATMUL = insn.OP["ldweights"], insn.OP["matmul"]
 _LOADX, _MATMULX = insn.OP["ldweights_mx"], insn.OP["matmul_mx"]
@@ -90,7 +90,9 @@ def nc_matmul(dst=None, stationary=None, moving=None, is_stationary_onezero=Fals
         if moving is None:
             dst, stationary, moving = None, dst if dst is not None else stationary, \
                 stationary if dst is not None else moving
-        moving = need(moving, "moving", "nc_matmul")
+        if moving.__class__ is not Masked:
+            moving = need(moving, "moving", "nc_matmul")
+    stationary, moving, part = of_parts(stationary, moving, True)
     stationary = need(stationary, "stationary", "nc_matmul")
     perf, tiling = _perf(perf_mode), _tiling(tile_position, tile_size)
     transpose = 1 if is_transpose else 0
@@ -107,14 +109,55 @@ def nc_matmul(dst=None, stationary=None, moving=None, is_stationary_onezero=Fals
         free = moving.shape[2:] if perf else moving.shape[1:]
         out = dtypes.find(dtype) if dtype is not None else \
             moving.dtype if transpose and record.active().gen > 2 else dtypes.float32
-        return returned((rows,) + tuple(free), out, old, (stationary, moving), PSUM, mask,
+        into = Part(old, part)
+        tile = returned((rows,) + tuple(free), out, into or old, (stationary, moving), PSUM, mask,
                         "nc_matmul", matmul=True)
+        into.tile = tile
+        return tile
     rec = record.active()
     first = rec.count
     mask, stationary, moving = summed(mask, stationary, moving, "nc_matmul")
     if mask is None:
-        emit(need(dst, "dst", "nc_matmul"), stationary, moving)
+        (Part(emit, part) or emit)(need(dst, "dst", "nc_matmul"), stationary, moving)
     return done(rec, first, name)
+
+
+def of_parts(x, y, transposed):
+    """(x, y, ranges) of operands of which one or both may be t[a mask]: the ranges of x, y and the
+    result that the masks leave, or None."""
+    (x, mask), (y, other) = apart(x, None), apart(y, None)
+    if mask is None is other:
+        return x, y, None
+    found = [mask_ranges(m) for m in (mask, other)]
+    if any(rest or empty for _, rest, empty in found):
+        raise NotBuilt("a matmul of a tile under the mask %s: a mask of an operand bounds single "
+                       "axes" % mask)
+    (a, _, _), (b, _, _) = found
+    k, m = (0, 1) if transposed else (1, 0)
+    both = [r for r in (a.get(k), b.get(0)) if r]
+    inner = (max(lo for lo, _ in both), min(hi for _, hi in both)) if both else None
+
+    def named(**ranges):
+        return {int(axis[1:]): r for axis, r in ranges.items() if r}
+    return x, y, (named(**{"_%d" % k: inner, "_%d" % m: a.get(m)}), named(_0=inner, _1=b.get(1)),
+                  named(_0=a.get(m), _1=b.get(1)))
+
+
+class Part:
+    """emit() of a matmul for the parts of its operands that masks leave; the rest of the new tile
+    is zero. False if there are none."""
+
+    def __init__(self, emit, ranges):
+        self.emit, self.ranges, self.tile = emit, ranges, None
+
+    def __bool__(self):
+        return self.ranges is not None
+
+    def __call__(self, d, x, y, **more):
+        if d is self.tile:
+            insn.memset(d, 0)
+        of_x, of_y, of_d = self.ranges
+        self.emit(d.cropped(of_d), x.cropped(of_x), y.cropped(of_y), **more)
 
 
 def summed(mask, stationary, moving, call):

@@ -4,6 +4,7 @@ from soma import kernel as K
 from soma.checked import whole
 from soma.register import Register, RegisterValue
 from soma.tensor import same_view, shares
+from soma.under import as_asked
 
 from . import constants as c
 from ._common import (DMA, EACH, PSUM, KernelError, NotBuilt, Tensor, chosen, done, engine_of, insn,
@@ -59,7 +60,8 @@ def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
     if mask is None:
         insn.dma_copy(dst, src, *more)
     else:
-        masked(mask, "dma_copy", lambda d, s: insn.dma_copy(d, s, *more), how=DMA)(dst, src)
+        masked(mask, "dma_copy", lambda d, s: insn.dma_copy(d, s, *more), DMA)(
+            as_asked(dst), as_asked(src))
     return done(rec, first, name)
 
 
@@ -78,6 +80,10 @@ def dma_transpose(dst=None, src=None, axes=None, priority=None, dge_mode=c.dge_m
         raise KernelError("dma_transpose: axes %s of %d dimensions: there are (1, 0), (2, 1, 0) "
                           "and (3, 1, 2, 0)" % (axes, src.ndim))
     shape = tuple(src.shape[a] for a in order)
+    for kind, index, _ in src.dyn:
+        if kind == "gather" and index.dtype.name != "uint32":
+            raise KernelError("dma_transpose: the index vector is %s: it must be uint32"
+                              % index.dtype)
 
     def emit(d, s):
         if tuple(d.shape) != shape:
@@ -128,6 +134,7 @@ def tensor_copy(dst=None, src=None, engine=c.engine.unknown, name=None, mask=Non
             engine, src = src, None
         dst, src = (None, need(dst, "src", "tensor_copy")) if src is None else \
             (dst, need(src, "src", "tensor_copy"))
+    src = as_asked(src) if mask is not None else src
     e = -1 if engine is _ANY else engine_of(engine, "tensor_copy")
     if dst is None:
         return returned(src.shape, src.dtype if dtype is None else _type(dtype),
@@ -140,7 +147,8 @@ def tensor_copy(dst=None, src=None, engine=c.engine.unknown, name=None, mask=Non
     if mask is None:
         insn.tensor_copy(dst, src, e)
     else:
-        masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e), EACH)(dst, src)
+        masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e), EACH)(
+            as_asked(dst), as_asked(src))
     return done(rec, first, name)
 
 

@@ -6,11 +6,13 @@ from soma.index import Index
 from soma.masks import effective, mask_ranges, pieces
 from soma.register import RegisterValue
 from soma.tensor import PSUM, SBUF, Tensor
+from soma.under import as_asked
 
-from ..isa._common import (DMA, EACH, PIECES, WHOLE, mask_tile, masked, need, new_tile,
+from ..isa._common import (DMA, EACH, PIECES, WHOLE, apart, mask_tile, masked, need, new_tile,
                            returned, whole_mask)
 from ..isa._gpsimd import emit_n_gather
-from ..isa._matmul import emit_matmul, old_transpose, returned_transpose, summed, turn
+from ..isa._matmul import (Part, emit_matmul, of_parts, old_transpose, returned_transpose,
+                           summed, turn)
 
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
 
@@ -22,7 +24,10 @@ def _tile_shape(shape):
 def load(src, dtype=None, mask=None):
     """A tile in SBUF with the values of a tensor in HBM."""
     if src.__class__ is not Tensor:
+        src, mask = apart(src, mask)
         src = need(src, "src", "nl.load")
+    if mask is not None:
+        src = as_asked(src)
     t = src.dtype if dtype is None else find(dtype)
     if src.storage.memory:
         return returned(src.shape, t, lambda d, s: insn.tensor_copy(d, s), (src,), mask=mask,
@@ -47,8 +52,11 @@ def load(src, dtype=None, mask=None):
 def store(dst, value, mask=None):
     """Writes a tile or a number to a tensor in HBM."""
     if dst.__class__ is not Tensor:
+        dst, mask = apart(dst, mask)
         dst = need(dst, "dst", "nl.store")
+    value, mask = apart(value, mask)
     if mask is not None and value.__class__ is Tensor:
+        dst, value = as_asked(dst), as_asked(value)
         mask = effective(mask, dst.shape, value.shape)
     if mask is None and value.__class__ is Tensor and value.shape == dst.shape:
         insn.dma_copy(dst, value if value.storage.memory != PSUM else insn.in_sbuf(value))
@@ -113,7 +121,7 @@ def atomic_rmw(dst, value, op, mask=None):
 
 def copy(x, dtype=None, mask=None):
     """A copy of a tile in SBUF."""
-    x = need(x, "x", "nl.copy")
+    x = need(x, "x", "nl.copy") if mask is None else as_asked(need(x, "x", "nl.copy"))
     return returned(x.shape, x.dtype if dtype is None else find(dtype),
                     lambda d, s: insn.tensor_copy(d, s), (x,), mask=mask, call="nl.copy",
                     how=EACH)
@@ -203,6 +211,7 @@ def transpose(x, dtype=None, mask=None):
 
 def matmul(x, y, transpose_x=False, mask=None):
     """x @ y, or x.T @ y: a tile in PSUM."""
+    x, y, part = of_parts(x, y, transpose_x)
     x, y = need(x, "x", "nl.matmul"), need(y, "y", "nl.matmul")
     if transpose_x:
         mask, x, y = summed(mask, x, y, "nl.matmul")
@@ -220,8 +229,11 @@ def matmul(x, y, transpose_x=False, mask=None):
             a = insn.tile(turned.shape[0], turned.free_size, a.dtype)
             insn.tensor_copy(a, turned)
         emit_matmul(d, a, b, None if add else False)
-    return returned((rows,) + tuple(y.shape[1:]), float32, emit, (x, y), PSUM, mask, "nl.matmul",
-                    matmul=True)
+    into = Part(emit, part)
+    tile = returned((rows,) + tuple(y.shape[1:]), float32, into or emit, (x, y), PSUM, mask,
+                    "nl.matmul", matmul=True)
+    into.tile = tile
+    return tile
 
 
 def load_transpose2d(src, dtype=None, mask=None):
