@@ -5,6 +5,8 @@ does not calculate with, with `.soma_dtype`. Arithmetic, comparison and NumPy fu
 values as float32; `.astype` converts; `.bits()` are the bits. `array(values_or_bits, dtype)` makes
 one.
 """
+import sys
+
 import numpy as np
 
 from . import dtypes
@@ -148,6 +150,14 @@ def array(values, dtype):
     return from_bits(float_to_bits(values, dtype), dtype)
 
 
+def cast(values, dtype):
+    """The values of an array as another type; unsigned integers are values too."""
+    if not dtypes.is_type(dtype):
+        return np.asarray(values).astype(dtype)
+    values, t = np.asarray(_plain(values)), dtypes.find(dtype)
+    return array(values.astype(np.float64) if t.float and values.dtype.kind in "uib" else values, t)
+
+
 def from_bits(bits, dtype):
     """Bits (any array of the type's width) as an array of `dtype`, without a copy."""
     dtype = dtypes.find(dtype)
@@ -186,17 +196,44 @@ def _dense(x):
     return np.ascontiguousarray(x).reshape(x.shape)
 
 
+# Types of torch that NumPy lacks, and those of their bits.
+_BITS = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+
+
 def _foreign(x):
     if hasattr(x, "detach"):
-        x = x.detach()
-        if hasattr(x, "cpu"):
-            x = x.cpu()
+        memory = _of_torch(x.cpu() if hasattr(x, "cpu") else x)
         name = str(x.dtype).replace("torch.", "")
-        if name == "bfloat16" and hasattr(x, "view"):
-            import torch  # the caller's own: it made the tensor
-            return _dense(x.view(torch.int16).numpy().view(np.uint16)), dtypes.bfloat16
-        return x.numpy()
+        if name in _BITS:
+            return _dense(memory), dtypes.find(name)
+        return memory
     return np.asarray(x)
+
+
+def _of_torch(x):
+    """The memory of a tensor of torch on the host, as an array; bits where NumPy lacks its type."""
+    x = x.detach()
+    bits = _BITS.get(str(x.dtype).replace("torch.", ""))
+    if bits is None:
+        return x.numpy()
+    torch = sys.modules[type(x).__module__.partition(".")[0]]  # which made it
+    memory = x.view(getattr(torch, bits)).numpy()
+    return memory.view("u%d" % memory.itemsize)
+
+
+def memory_of(x):
+    """An array over the memory of an argument, to be written; None if there is no way to it."""
+    if isinstance(x, np.ndarray):
+        memory = x.view(np.ndarray)
+    elif hasattr(x, "detach"):
+        if str(getattr(x, "device", "cpu")) != "cpu":
+            return None
+        memory = _of_torch(x)
+    else:
+        memory, again = np.asarray(x), np.asarray(x)
+        if not np.shares_memory(memory, again):  # copies
+            return None
+    return memory if memory.flags.writeable else None
 
 
 def over(memory, shape, dtype):

@@ -486,9 +486,10 @@ def bind(built, bound):
     def take(x, path):
         name, s = next(storages)
         if s.handle:
-            if s.written and isinstance(x, np.ndarray) and not x.flags.writeable:
-                raise KernelError("argument %s: the kernel writes it, and the array is read-only: "
-                                  "give it a copy" % path)
+            if s.written and arrays.memory_of(x) is None:
+                where = "" if isinstance(x, np.ndarray) else ", or not in the host's memory"
+                raise KernelError("argument %s: the kernel writes it, and the array is read-only"
+                                  "%s: give it a copy" % (path, where))
             data, dtype = arrays.host_array(x)
             raw = arrays.from_bits(data, dtype) if dtype.numpy.kind == "V" else data
             values[s.name] = raw.reshape(s.declared)
@@ -533,9 +534,6 @@ def write_back(run, owners):
     for name, (value, s) in owners.items():
         if not s.written:
             continue
-        data = run.take(name)
-        if isinstance(value, np.ndarray):
-            target = value.view(np.ndarray)
-            target[...] = np.asarray(data).view(np.ndarray).reshape(value.shape).view(target.dtype)
-        elif hasattr(value, "numpy"):
-            value.numpy()[...] = np.asarray(data).reshape(tuple(value.shape))
+        target = arrays.memory_of(value)
+        data = np.asarray(run.take(name)).view(np.ndarray)
+        target[...] = data.reshape(target.shape).view(target.dtype)

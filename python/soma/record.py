@@ -64,8 +64,9 @@ def recording():
 def building(rec):
     """Calls of this thread go to rec. One thread at a time builds: nki._jit sees to that."""
     rec.thread = threading.get_ident()
-    before, recorders[0] = recorders[0], rec
+    before = recorders[0]
     try:
+        recorders[0] = rec  # not before `try`: a signal's handler may raise between the two
         yield
     finally:
         recorders[0] = before
@@ -462,7 +463,10 @@ class Recorder:
         s.declared = tuple(shape)
         if s.twin is None or not s.twin.handle:
             s.name = self.unique(s.name or "tensor")
-        s.handle = self.builder.tensor(s.name, s.dtype, s.declared[:8] or (1,), s.role)
+        if len(s.declared) > 8:
+            raise KernelError("tensor %s has %d dimensions: a tensor in HBM has at most 8"
+                              % (s.name, len(s.declared)))
+        s.handle = self.builder.tensor(s.name, s.dtype, s.declared or (1,), s.role)
         self.tensors.append(s)
 
     def _tile_info(self, s, outside=0):

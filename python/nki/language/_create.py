@@ -101,6 +101,9 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
             raise KernelError("address=%s: tensors in %s have none, only tiles in sbuf and psum"
                               % (insn.said(address), where.name))
         return _in_hbm(rec, sizes, dtype, where, name, at)
+    if not sizes:
+        raise KernelError("a tile of no dimensions in %s: dimension 0 is the partitions, so one "
+                          "element is (1, 1)" % where.name)
     lead = _par_dim_of(shape)
     inner = sizes[lead:]
     if len(inner) == 1:

@@ -1,5 +1,7 @@
 """Moving tiles: load, store, copies, transposes, matmul, broadcasts, gathers."""
-from soma import insn, record
+import numpy as np
+
+from soma import arrays, insn, record
 from soma.dtypes import find, float32
 from soma.errors import KernelError, NotBuilt
 from soma.index import Index
@@ -18,7 +20,7 @@ _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
 
 
 def _tile_shape(shape):
-    return tuple(shape) if len(shape) > 1 else tuple(shape) + (1,)
+    return (tuple(shape) + (1, 1))[:max(len(shape), 2)]
 
 
 def load(src, dtype=None, mask=None):
@@ -127,7 +129,11 @@ def copy(x, dtype=None, mask=None):
                     how=EACH)
 
 
-static_cast = copy
+def static_cast(x, dtype, mask=None):
+    """A copy of a tile as another type; of an array of the host, which stays there."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return arrays.cast(x, dtype)
+    return copy(x, dtype, mask)
 
 
 def spread(x, parts):
