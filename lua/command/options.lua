@@ -368,9 +368,7 @@ local function parse(args)
   wrong = check_compare(o) or check_debug(o) or redirect(o)
   if wrong then return nil, wrong end
   if o["--resume"] then return check_resume(o) end
-  for _, flag in ipairs {"--schedule-seed", "--save"} do
-    if o["--schedule"] == "all" and o[flag] then return nil, "--schedule all does not go with " .. flag end
-  end
+  if o["--schedule"] == "all" and o["--schedule-seed"] then return nil, "--schedule all does not go with --schedule-seed" end
   if not o.program then return nil, "no program given" end
   for _, name in ipairs(o.programs) do
     if name == "-" and o.programs[2] then return nil, "several files are linked: each needs a name, not -" end

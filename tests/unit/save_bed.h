@@ -104,6 +104,16 @@ static inline void same_findings(const bed *a, const bed *b) {
   }
 }
 
+/* What all schedules do, in the same words, if anybody has asked. */
+static inline void same_schedules(const bed *a, const bed *b) {
+  soma_schedules x, y;
+  soma_status s = soma_run_schedules(a->r, &x, sizeof x);
+  assert_int_equal(soma_run_schedules(b->r, &y, sizeof y), s);
+  if (s != SOMA_OK) return;
+  assert_int_equal(x.verdict, y.verdict);
+  assert_string_equal(x.text, y.text);
+}
+
 /* Both runs have ended: in the same way, with the same state. */
 static inline void same_end(const bed *a, const bed *b) {
   soma_fault x, y;
@@ -112,6 +122,7 @@ static inline void same_end(const bed *a, const bed *b) {
   assert_int_equal(x.status, y.status);
   assert_string_equal(x.text, y.text);
   same_findings(a, b);
+  same_schedules(a, b);
   same_stats(a, b);
   same_memory(a, b, SOMA_SBUF, 192 << 10);
   same_memory(a, b, SOMA_PSUM, 16 << 10);
@@ -310,9 +321,10 @@ static inline soma_status try(soma_machine *m, const uint8_t *data, size_t n) {
   soma_run *r;
   soma_status s = soma_run_resume(m, data, n, &p, &r);
   if ((s == SOMA_OK) != (p != NULL) || (s == SOMA_OK) != (r != NULL)) fail_msg("half a result");
-  if (s == SOMA_OK)
-    soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
-  else if (!soma_error(m)[0])
+  soma_schedules all;
+  if (s == SOMA_OK && soma_run_until(r, SOMA_END, SOMA_SYNC, 0) == SOMA_OK)
+    soma_run_schedules(r, &all, sizeof all);
+  else if (s != SOMA_OK && !soma_error(m)[0])
     fail_msg("refused without a reason");
   soma_run_free(r);
   soma_program_free(p);

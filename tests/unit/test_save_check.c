@@ -89,6 +89,25 @@ static void kernels(void **state) {
     check_program(&o, files[i], count_events(&o, files[i]) / full_or(12, 4) + 1);
 }
 
+/* What the judges of all schedules are told goes over; what they have been told is told again when
+ * a run is saved at its end. */
+static void all_schedules(void **state) {
+  (void)state;
+  soma_options o = with(0), both = with(1u << SOMA_CHECK_RACE);
+  o.schedule = both.schedule = SOMA_SCHEDULE_ALL;
+  unsigned refused = 0, taken = 0;
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    check_program(&o, wrong[i], count_events(&o, wrong[i]) / full_or(40, 5) + 1);
+    check_program(&both, wrong[i], count_events(&both, wrong[i]) / 3 + 1);
+    must_do_no_harm(&o, wrong[i], &refused, &taken);
+  }
+  for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
+    check_program(&o, programs[i], count_events(&o, programs[i]) / full_or(20, 4) + 1);
+  must_do_no_harm(&o, programs[0], &refused, &taken);
+  assert_true(refused > full_or(100, 40) && taken > full_or(100, 40));
+  survive_allocations(&o, wrong[0]);
+}
+
 /* One check alone has its own state alone. */
 static void each_alone(void **state) {
   (void)state;
@@ -170,6 +189,7 @@ int main(void) {
       cmocka_unit_test(programs_of_every_kind),
       cmocka_unit_test(writes_far_into_a_partition),
       cmocka_unit_test(kernels),
+      cmocka_unit_test(all_schedules),
       cmocka_unit_test(each_alone),
       cmocka_unit_test(timing_only),
       cmocka_unit_test(they_are_the_runs),

@@ -71,8 +71,6 @@ static soma_status check_savable(soma_run *r) {
   if (!r->m) return SOMA_ARG;
   if (run->running)
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
-  if (vm_check_mask(run->cores[0]) >> VM_CHECK_LEGAL & 1)
-    return soma_fail(r->m, SOMA_ARG, "a run that is judged under all schedules cannot be saved");
   if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return check_own_bytes(r);
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
                    soma_status_text(why), run->fault.text.data ? run->fault.text.data : "");
@@ -188,7 +186,7 @@ static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *
 
 /* Checks that a machine asks for must be those that the run began with. */
 static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
-  unsigned mask = vm_check_mask(c);
+  unsigned mask = vm_check_mask(c) & ((1u << VM_NCHECKS) - 1);
   if (!checks || vm_check_possible(c, checks) == mask) return true;
   isa_alloc al = isa_alloc_default();
   isa_buf b;

@@ -318,6 +318,8 @@ void vm_ck_legal_update(vm_core *c, unsigned e, const isa_update *u);
 void vm_ck_legal_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind);
 /* An access of race.c, while k->recording. */
 void vm_ck_legal_access(vm_core *c, const vm_ck_access *a);
+/* The host has set a semaphore, which no step describes. */
+void vm_ck_legal_by_host(vm_core *c);
 
 /* race.c */
 /* Looks at an access now; forgets all. */

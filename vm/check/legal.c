@@ -126,10 +126,14 @@ void vm_ck_legal_update(vm_core *c, unsigned e, const isa_update *u) {
   set_update(pending(c, e), u->kind, vm_ck_sem(u->core, u->sem), u->value);
 }
 
+void vm_ck_legal_by_host(vm_core *c) {
+  vm_legal_give_up(c->check->legal, "the host has set a semaphore while the program ran");
+}
+
 /* The steps of an instruction that sets several semaphores at once belong together. */
 void vm_ck_legal_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   if (e >= VM_CK_ENGINES) {
-    vm_legal_give_up(c->check->legal, "the host has set a semaphore while the program ran");
+    vm_ck_legal_by_host(c);
     return;
   }
   const isa_insn *in = &vm_ck_code(c, e)->insns[vm_ck_engine(c, e)->pc];

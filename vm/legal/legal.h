@@ -76,8 +76,18 @@ void vm_legal_free(vm_legal *l);
 /* Called in the order of the run. If they run out of memory the judges say so. */
 void vm_legal_add_step(vm_legal *l, const vm_legal_step *s);
 void vm_legal_add_access(vm_legal *l, const vm_legal_access *a);
-/* The run did something that steps cannot describe, so no judge can decide; why: static text. */
+/* The run did something that steps cannot describe, so no judge can decide; why: static text. NULL:
+ * nothing of that kind. */
 void vm_legal_give_up(vm_legal *l, const char *why);
+const char *vm_legal_gave_up(const vm_legal *l);
+/* What was added, in an order in which another vm_legal can be given the same: calls fn for each
+ * step (access: NULL), then for each access of it. */
+void vm_legal_each(const vm_legal *l,
+                   void (*fn)(void *ud, const vm_legal_step *s, const vm_legal_access *access),
+                   void *ud);
+
+/* Whether all that was added is there; false: there was no memory. */
+bool vm_legal_is_whole(const vm_legal *l);
 
 typedef enum vm_legal_verdict {
   VM_LEGAL_SAME,    /* no execution differs */

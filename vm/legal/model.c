@@ -42,6 +42,8 @@ void vm_legal_free(vm_legal *l) {
 }
 
 void vm_legal_give_up(vm_legal *l, const char *why) { l->why = why; }
+const char *vm_legal_gave_up(const vm_legal *l) { return l->why; }
+bool vm_legal_is_whole(const vm_legal *l) { return !l->no_memory; }
 
 void vm_legal_name_steps(vm_legal *l, void (*name)(void *ud, const vm_legal_step *s, isa_buf *out),
                          void *ud) {
@@ -159,6 +161,25 @@ void vm_legal_add_access(vm_legal *l, const vm_legal_access *a) {
   uint32_t item = en->items[en->nsteps - 1];
   uint32_t ring = a->ring > 0 ? (uint16_t)a->ring : 0;
   if (item != NO_ITEM) add_access(l, a, item + ring);
+}
+
+void vm_legal_each(const vm_legal *l,
+                   void (*fn)(void *ud, const vm_legal_step *s, const vm_legal_access *access),
+                   void *ud) {
+  uint32_t next[LG_ENGINES] = {0}, k = 0;
+  for (uint32_t i = 0; i < l->nitems; i++) {
+    const vm_lg_item *it = &l->items[i];
+    const vm_lg_engine *en = &l->eng[it->engine];
+    if (en->items[it->step] != i) continue; /* of another ring, or one that the judges added */
+    while (next[it->engine] <= it->step) fn(ud, &en->steps[next[it->engine]++], NULL);
+    for (; k < l->naccesses && l->accesses[k].a.region < LG_PIPE_REGION; k++) {
+      const vm_lg_item *of = &l->items[l->accesses[k].item];
+      if (of->engine != it->engine || of->step != it->step) break;
+      fn(ud, &en->steps[it->step], &l->accesses[k].a);
+    }
+  }
+  for (unsigned e = 0; e < l->nengines; e++)
+    while (next[e] < l->eng[e].nsteps) fn(ud, &l->eng[e].steps[next[e]++], NULL);
 }
 
 /* ---- Semaphores ---------------------------------------------------------------------------- */

@@ -7,11 +7,6 @@
 
 #include <string.h>
 
-static void out_of_memory(vm_saver *s) {
-  s->failed = true;
-  if (s->err) s->err->status = ISA_NOMEM;
-}
-
 static void save_i64(vm_saver *s, int64_t *v) {
   uint64_t bits = (uint64_t)*v;
   vm_save_u64(s, &bits);
@@ -43,7 +38,7 @@ static void walk_text(vm_saver *s, isa_buf *b) {
     return;
   isa_buf_add(b, s->at, n);
   s->at += n;
-  if (b->failed) out_of_memory(s);
+  if (b->failed) vm_saver_no_memory(s);
 }
 
 static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
@@ -108,7 +103,7 @@ static bool add_snapshot(clocks *w) {
   const isa_alloc *al = &w->c->al;
   if (!isa_array_grow(al, &w->v, w->n, &w->cap, sizeof *w->v) ||
       !(w->v[w->n] = vm_ck_new_snapshot(w->c))) {
-    out_of_memory(w->s);
+    vm_saver_no_memory(w->s);
     return false;
   }
   w->n++;
@@ -192,7 +187,7 @@ static void walk_source(clocks *w, vm_ck_sem_log *l, vm_ck_source *src) {
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads) {
       if (!isa_array_grow(&w->c->al, &src->v, src->n, &src->cap, sizeof *src->v)) {
-        out_of_memory(s);
+        vm_saver_no_memory(s);
         return;
       }
       src->v[src->n++] = (vm_ck_update){0};
@@ -220,7 +215,7 @@ static void walk_sem_log(clocks *w, vm_ck_sem_log *l) {
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads) {
       if (!isa_array_grow(&w->c->al, &l->src, l->nsrc, &l->cap, sizeof *l->src)) {
-        out_of_memory(s);
+        vm_saver_no_memory(s);
         return;
       }
       l->src[l->nsrc++] = (vm_ck_source){0};
@@ -249,7 +244,7 @@ static void walk_sem_logs(clocks *w) {
     vm_save_bool(w->s, &kept);
     if (!kept) continue;
     if (w->s->reads && !(k->sems[i] = isa_zalloc(&w->c->al, sizeof *k->sems[i]))) {
-      out_of_memory(w->s);
+      vm_saver_no_memory(w->s);
       return;
     }
     walk_sem_log(w, k->sems[i]);
@@ -286,8 +281,11 @@ static void walk_clocks(vm_saver *s, vm_core *c) {
 
 /* ---- Accesses ------------------------------------------------------------------------------ */
 
-/* A set of bytes of a region, counted from the region's first byte. When reading, its spans. */
-static void walk_set(vm_saver *s, const vm_ck_region *r, isa_byteset *b) {
+void vm_save_check_set(vm_saver *s, const vm_core *c, uint16_t *region, isa_byteset *b) {
+  const struct vm_check *k = c->check;
+  vm_save_u16(s, region);
+  if (!vm_saver_need(s, *region < k->nregions, "an access names no memory")) return;
+  const vm_ck_region *r = &k->regions[*region];
   int64_t bytes = (int64_t)(r->hi - r->lo), at = b->start - (int64_t)r->lo;
   uint32_t n = b->n;
   save_i64(s, &at);
@@ -313,10 +311,7 @@ static void walk_set(vm_saver *s, const vm_ck_region *r, isa_byteset *b) {
 
 void vm_save_check_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
   const struct vm_check *k = c->check;
-  vm_save_u16(s, &a->region);
-  if (!vm_saver_need(s, a->region < k->nregions, "an access names no memory")) return;
-  const vm_ck_region *r = &k->regions[a->region];
-  walk_set(s, r, &a->set);
+  vm_save_check_set(s, c, &a->region, &a->set);
   vm_save_u16(s, &a->p0);
   vm_save_u16(s, &a->p1);
   vm_save_u16(s, &a->comp);
@@ -335,6 +330,7 @@ void vm_save_check_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
                     a->seen_comp < k->ncomps && (a->queue < k->nqueues || a->queue == VM_CK_QUEUES),
                 "an access belongs to no engine or queue");
   if (!s->reads || s->failed) return;
+  const vm_ck_region *r = &k->regions[a->region];
   uint64_t lo = (uint64_t)a->set.start - r->lo;
   a->first = (uint32_t)(lo >> r->shift);
   a->last = (uint32_t)((lo + (uint64_t)a->set.span[0] - 1) >> r->shift);
@@ -357,7 +353,7 @@ static void walk_free_ids(vm_saver *s, vm_core *c) {
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads) {
       if (!isa_array_grow(&c->al, &k->free_ids, k->nfree, &k->cap_free, sizeof *k->free_ids)) {
-        out_of_memory(s);
+        vm_saver_no_memory(s);
         return;
       }
       k->free_ids[k->nfree++] = 0;
@@ -376,7 +372,7 @@ static uint32_t walk_bucket(vm_saver *s, vm_core *c, uint32_t r, uint32_t number
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads) {
       if (!isa_array_grow(&c->al, &b->ids, b->n, &b->cap, sizeof *b->ids)) {
-        out_of_memory(s);
+        vm_saver_no_memory(s);
         return 0;
       }
       b->ids[b->n++] = 0;
@@ -408,7 +404,7 @@ static void walk_accesses(vm_saver *s, vm_core *c) {
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads) {
       if (!isa_array_grow(&c->al, &k->accesses, i, &k->cap_accesses, sizeof *k->accesses)) {
-        out_of_memory(s);
+        vm_saver_no_memory(s);
         return;
       }
       k->accesses[k->naccesses++] = (vm_ck_access){0};
@@ -567,6 +563,7 @@ static void walk_state(vm_saver *s, vm_core *c) {
   walk_findings(s, c);
   for (unsigned e = 0; e < k->nengines; e++) vm_save_u32(s, &k->issued[e]);
   for (unsigned e = 0; e < k->nengines; e++) vm_save_u32(s, &k->hazard[e]);
+  if (k->legal && !s->failed) vm_save_check_legal(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) vm_save_check_log(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_clocks(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_accesses(s, c);
@@ -584,10 +581,10 @@ static void walk_state(vm_saver *s, vm_core *c) {
 
 void vm_save_check(vm_saver *s, vm_core *c) {
   uint32_t mask = vm_check_mask(c);
-  vm_save_below(s, &mask, 1u << VM_NCHECKS, "mask of checks");
+  vm_save_below(s, &mask, 2u << VM_CHECK_LEGAL, "mask of checks");
   if (!mask) return;
   if (s->reads && !vm_check_start(c, mask)) {
-    out_of_memory(s);
+    vm_saver_no_memory(s);
     return;
   }
   if (vm_saver_need(s, vm_check_mask(c) == mask, "a run without values checks values"))

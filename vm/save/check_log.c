@@ -19,9 +19,7 @@ static void walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc
 /* Room for one more element after n. */
 static bool grow(vm_saver *s, const vm_core *c, void *v, uint32_t n, uint32_t *cap, size_t size) {
   if (!s->reads || n < *cap || vm_pool_room(c->run->pool, &c->al, v, n, cap, size)) return true;
-  s->failed = true;
-  if (s->err) s->err->status = ISA_NOMEM;
-  return false;
+  return vm_saver_no_memory(s);
 }
 
 static void walk_step(vm_saver *s, const vm_core *c, uint32_t i, vm_ck_step *t) {

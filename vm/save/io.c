@@ -24,6 +24,13 @@ bool vm_saver_fail(vm_saver *s, const char *fmt, ...) {
   return false;
 }
 
+bool vm_saver_no_memory(vm_saver *s) {
+  s->failed = true;
+  if (s->err) s->err->status = ISA_NOMEM;
+  if (!s->reads) s->out->failed = true;
+  return false;
+}
+
 bool vm_saver_need(vm_saver *s, bool ok, const char *rule) {
   if (!ok && s->reads) vm_saver_fail(s, "%s", rule);
   return ok;

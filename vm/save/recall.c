@@ -105,8 +105,7 @@ void vm_save_swap_out(const vm_save_swapped *w) {
 void vm_save_not_made(vm_saver *s, const vm_core *c, const char *what, unsigned e, uint32_t pc,
                       const isa_error *err) {
   if (err->status == ISA_NOMEM || c->run->fault.status == ISA_NOMEM) {
-    s->failed = true;
-    if (s->err) s->err->status = ISA_NOMEM;
+    vm_saver_no_memory(s);
     return;
   }
   vm_saver_fail(s, "%s of %s, pc %u: %s", what, isa_engines[e].name, pc, err->text);

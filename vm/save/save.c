@@ -67,11 +67,13 @@ static void walk_memory(vm_saver *s, uint8_t *at, size_t pitch, size_t bytes, ui
 static void walk_memories(vm_saver *s, vm_core *c) {
   walk_memory(s, c->mem.sbuf, c->mem.sbuf_pitch, c->target->sbuf_bytes, &c->mem.reach[0]);
   walk_memory(s, c->mem.psum, c->mem.psum_pitch, ISA_PSUM_BYTES, &c->mem.reach[1]);
-  if (c->number) return;                           /* both use one HBM */
-  for (uint32_t i = 0; i < c->prog->ntensors; i++) /* nothing writes a const tensor */
-    if (c->prog->tensors[i].role != ISA_CONST) {
-      vm_hbm_use_all(c, i);
-      vm_saver_pages(s, c->run->blocks[i].data, c->run->blocks[i].bytes, NULL);
+}
+
+static void walk_tensors(vm_saver *s, vm_run *r) {
+  for (uint32_t i = 0; i < r->prog->ntensors; i++) /* nothing writes a const tensor */
+    if (r->prog->tensors[i].role != ISA_CONST) {
+      vm_hbm_use_all(r->cores[0], i);
+      vm_saver_pages(s, r->blocks[i].data, r->blocks[i].bytes, NULL);
     }
 }
 
@@ -334,6 +336,8 @@ static void walk_totals(vm_saver *s, vm_core *c) {
 }
 
 static void walk_core(vm_saver *s, vm_core *c) {
+  walk_totals(s, c);
+  walk_memories(s, c);
   walk_semaphores(s, c);
   for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) walk_engine(s, c, e);
   if (!s->failed) vm_save_transfers(s, c);
@@ -343,9 +347,8 @@ static void walk_core(vm_saver *s, vm_core *c) {
 void vm_save_walk(vm_saver *s, vm_run *r) {
   vm_save_u64(s, &r->trace_hash);
   vm_save_u64(s, &r->jitter);
-  for (unsigned i = 0; i < r->n; i++) walk_totals(s, r->cores[i]);
   walk_path(s, r->cores[0]);
-  for (unsigned i = 0; i < r->n; i++) walk_memories(s, r->cores[i]);
+  walk_tensors(s, r);
   for (unsigned i = 0; i < r->n && !s->failed; i++) walk_core(s, r->cores[i]);
   if (r->n > 1 && !s->failed) vm_save_swaps(s, r->cores[0]);
   if (!s->failed) vm_save_check(s, r->cores[0]);

@@ -36,6 +36,8 @@ typedef struct vm_save_options {
 bool vm_saver_fail(vm_saver *s, const char *fmt, ...) ISA_PRINTF(2, 3);
 /* The same if ok is false and s reads: what a file says must be true. Returns ok. */
 bool vm_saver_need(vm_saver *s, bool ok, const char *rule);
+/* There is no memory for what is read or written. Returns false. */
+bool vm_saver_no_memory(vm_saver *s);
 /* n bytes out of or into p. */
 void vm_saver_bytes(vm_saver *s, void *p, size_t n);
 /* n words of 4 bytes (integers or floats); zeros in bulk take little room. */
@@ -93,6 +95,10 @@ void vm_save_walk(vm_saver *s, vm_run *r);
 void vm_save_check(vm_saver *s, vm_core *c);
 /* check_log.c: the log of the race check; check.c: an access of it, or of the buckets. */
 void vm_save_check_log(vm_saver *s, vm_core *c);
+/* check_legal.c: what the judges of all schedules are told; check.c: a set of bytes of a region,
+ * which is counted from the region's first byte. */
+void vm_save_check_legal(vm_saver *s, vm_core *c);
+void vm_save_check_set(vm_saver *s, const vm_core *c, uint16_t *region, isa_byteset *b);
 struct vm_ck_access;
 void vm_save_check_access(vm_saver *s, const vm_core *c, struct vm_ck_access *a);
 
