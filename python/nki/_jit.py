@@ -9,6 +9,7 @@ import numpy as np
 from soma import Machine, arrays, files, launch, look, record
 from soma.checked import whole
 from soma.errors import KernelError
+from soma.lib import lib as machine_lib
 from soma.machine import GENERATION
 
 from . import _check
@@ -184,21 +185,31 @@ class Kernel:
             if seen.wants_checks():  # first: the run may write its arguments
                 seen.found(self._check(args, kwargs, **seen.check_options()))
         values, owners = launch.bind(built, bound)
+        convert = None
         if machine is None:
-            machine = Machine(built.target, print=launch._print, **options) if options else \
-                launch.plain_machine(built.target)
+            machine, convert = launch.machine_for(built, values, options)
         run = machine.run(built.program, values, log)
-        run = KernelRun(run, built, self._results(run, built, owners, args, kwargs))
+        run = KernelRun(run, built, self._results(run, built, owners, args, kwargs, convert))
         if seen:
             seen.done(run)
         return run
 
-    def _results(self, run, built, owners, args, kwargs):
+    def _results(self, run, built, owners, args, kwargs, convert=None):
         """Returns what the kernel returns; arrays that the kernel writes are written."""
         launch.write_back(run, owners)
-        convert = _torch if any(type(a).__module__.split(".")[0] == "torch"
-                                for a in list(args) + list(kwargs.values())) else _same
+        if convert is None:
+            of_torch = any(type(a).__module__.split(".")[0] == "torch"
+                           for a in list(args) + list(kwargs.values()))
+            convert = _torch if of_torch else _same
         return launch.results(run, built.result, convert)
+
+    def move_to_device(self, device, *args, **kwargs):
+        """Copies the constants of the program for these arguments to a device, where they stay from
+        call to call."""
+        with _one_at_a_time:
+            built, _ = self.build(args, kwargs)
+            machine = device._open()
+            machine._check(machine_lib.soma_move_to_device(machine.handle, built.program.handle))
 
     @_short
     def __call__(self, *args, **kwargs):

@@ -8,12 +8,13 @@ Classes: Machine, Program, Run; `help(soma.Machine)`. Kernels written for NKI ru
 `soma-nki script.py`. The manual is python/README.md of the sources, installed under share/doc/soma.
 """
 from .arrays import RawArray, array, from_bits
+from .devices import Device, DeviceArray, device
 from .dtypes import DType
 from .errors import (DeadlockError, KernelError, LibraryNotFound, NotBuilt, SomaError, SomaFault)
 from .lib import lib as _lib
 from .machine import CHECKS, Finding, Machine, Program, Run, RunStats, run
 
 __version__ = _lib.soma_version().decode()
-__all__ = ["CHECKS", "DType", "DeadlockError", "Finding", "KernelError", "LibraryNotFound",
-           "Machine", "NotBuilt", "Program", "RawArray", "Run", "RunStats", "SomaError",
-           "SomaFault", "array", "from_bits", "run"]
+__all__ = ["CHECKS", "DType", "DeadlockError", "Device", "DeviceArray", "Finding", "KernelError",
+           "LibraryNotFound", "Machine", "NotBuilt", "Program", "RawArray", "Run", "RunStats",
+           "SomaError", "SomaFault", "array", "device", "from_bits", "run"]

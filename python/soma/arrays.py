@@ -112,8 +112,31 @@ class RawArray(np.ndarray):
             return super().__array_function__(function, types, args, kwargs)
         return function(*_plain(args), **{k: _plain(v) for k, v in kwargs.items()})
 
+    def __getitem__(self, index):
+        """A part; an element as a float32."""
+        found = super().__getitem__(index)
+        return self.floats()[index] if isinstance(found, np.void) else found
+
+    def __iter__(self):
+        return iter(self.floats()) if self.ndim == 1 else super().__iter__()
+
+    def item(self, *index):
+        return self.floats().item(*index)
+
     def __repr__(self):
         return "RawArray(%s, dtype=%s)" % (np.array2string(self.floats()), self.soma_dtype)
+
+    def __str__(self):
+        return str(self.floats())
+
+    def __format__(self, spec):
+        return format(self.floats(), spec) if self.ndim else format(float(self), spec)
+
+    def __int__(self):
+        return int(self.floats())
+
+    def __bool__(self):
+        return bool(self.floats())
 
     def tolist(self):
         return self.floats().tolist()

@@ -13,12 +13,13 @@ import weakref
 
 import numpy as np
 
-from . import arrays
+from . import arrays, devices, dtypes
 from . import lib as L
 from . import kernel as K
 from . import record
 from .around import Around
 from .blocks import Blocks
+from .devices import DeviceArray
 from .dtypes import DType
 from .errors import KernelError, SomaError
 from .machine import Machine
@@ -148,7 +149,6 @@ def _input(rec, value, path, found):
     data, dtype = _host(value, path)
     s = Storage(HBM, dtype, data.shape, path)
     s.role, s.buffer = L.ROLE_INPUT, _shared()
-    s.host = value
     if rec.peer:
         rec.shares(s, rec.peer.inputs[len(found)][1])
     else:
@@ -163,6 +163,8 @@ def _shared():
 
 
 def _host(value, path):
+    if isinstance(value, DeviceArray):
+        return value, dtypes.find(value.dtype)
     try:
         return arrays.host_array(value)
     except TypeError as error:
@@ -486,6 +488,9 @@ def bind(built, bound):
     def take(x, path):
         name, s = next(storages)
         if s.handle:
+            if isinstance(x, DeviceArray):
+                owners[s.name], values[s.name] = (x, s), x.reshape(s.declared)
+                return x
             if s.written and arrays.memory_of(x) is None:
                 where = "" if isinstance(x, np.ndarray) else ", or not in the host's memory"
                 raise KernelError("argument %s: the kernel writes it, and the array is read-only"
@@ -493,7 +498,6 @@ def bind(built, bound):
             data, dtype = arrays.host_array(x)
             raw = arrays.from_bits(data, dtype) if dtype.numpy.kind == "V" else data
             values[s.name] = raw.reshape(s.declared)
-            owners[s.name] = (x, s)
         return x
     for name, value in bound.arguments.items():
         _map(value, take, name)
@@ -504,6 +508,8 @@ def fetch(run, t, taken):
     """The array of a returned tensor, which may be a view. The first one of a tensor is the run's
     own memory, others are copies; taken: the names of those returned before."""
     s = t.storage
+    if s.name in run.placed:
+        return _on_device(run.placed[s.name], t)
     whole = run.fetch(s.name) if s.name in taken else run.take(s.name)
     taken.add(s.name)
     if t.dtype is s.dtype and t.size == s.free and t.steps == dense(t.shape) and not t.dyn:
@@ -515,6 +521,14 @@ def fetch(run, t, taken):
     if t.dtype.numpy.kind == "V":
         return arrays.from_bits(out, t.dtype)
     return out.view(t.dtype.numpy)
+
+
+def _on_device(whole, t):
+    """The part of an output on a device that a returned tensor is."""
+    if t.dyn or t.steps != dense(t.shape):
+        raise KernelError("the kernel returns a view of %s whose elements are not one after "
+                          "another: on a device it must be dense" % t.storage.name)
+    return whole._view(t.off * t.dtype.size, tuple(t.shape), t.dtype)
 
 
 def results(run, x, convert, taken=None):
@@ -529,10 +543,26 @@ def results(run, x, convert, taken=None):
     return x
 
 
+def machine_for(built, values, options):
+    """(the machine of a run, what makes a result of an array): that of the device on which all
+    arrays are. With options a run has a machine of its own, and works on copies."""
+    on = devices.common(values.values())
+    if on and built.target != on.target:
+        raise KernelError("%s() is built for %s, and its arguments are on %s, a %s"
+                          % (built.name, built.target, on.name, on.target))
+    if options:
+        return Machine(built.target, print=_print, **options), on and on.array
+    return on._open() if on else plain_machine(built.target), None
+
+
 def write_back(run, owners):
     """Copies inputs that the kernel wrote back into the caller's arrays."""
     for name, (value, s) in owners.items():
         if not s.written:
+            continue
+        if isinstance(value, DeviceArray):
+            if value.device.machine is not run.machine:  # else the run has written it in place
+                value._write(np.ascontiguousarray(run.fetch(name)))
             continue
         target = arrays.memory_of(value)
         data = np.asarray(run.take(name)).view(np.ndarray)

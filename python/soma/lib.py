@@ -70,6 +70,16 @@ class Stats(C.Structure):
                 ("streaming", C.c_uint64 * 5)]
 
 
+class HbmStack(C.Structure):
+    _fields_ = [("capacity", C.c_uint64), ("used", C.c_uint64)]
+
+
+class HbmUsage(C.Structure):
+    _fields_ = [("capacity", C.c_uint64), ("used", C.c_uint64), ("high_water", C.c_uint64),
+                ("free", C.c_uint64), ("largest_free", C.c_uint64), ("blocks", C.c_uint32),
+                ("free_blocks", C.c_uint32), ("stacks", C.c_uint32), ("stack", HbmStack * 8)]
+
+
 class Fault(C.Structure):
     _fields_ = [("status", C.c_int), ("engine", C.c_int), ("dma_engine", C.c_int),
                 ("pc", C.c_uint32), ("line", C.c_uint32), ("file", C.c_char_p),
@@ -160,7 +170,17 @@ _PROTOTYPES = {
     "soma_diagnostics_free": (None, [P]),
     "soma_bind": (_int, [P, P, _str, _int, _u32, C.POINTER(C.c_int64), P]),
     "soma_bind_rows": (_int, [P, P, _str, C.c_int64]),
+    "soma_bind_tensor": (_int, [P, P, _str, P]),
     "soma_unbind": (None, [P, P]),
+    "soma_tensor_new": (_int, [P, _int, _u32, C.POINTER(C.c_int64), _out]),
+    "soma_tensor_free": (None, [P]),
+    "soma_tensor_view": (_int, [P, _u64, _int, _u32, C.POINTER(C.c_int64), _out]),
+    "soma_tensor_write": (_int, [P, P, _size]),
+    "soma_tensor_read": (_int, [P, P, _size]),
+    "soma_tensor_fill": (_int, [P, _u64, P, _size, _u64]),
+    "soma_traffic": (None, [P, C.POINTER(_u64), C.POINTER(_u64)]),
+    "soma_hbm_stats": (None, [P, C.POINTER(HbmUsage), _size]),
+    "soma_move_to_device": (_int, [P, P]),
     "soma_run_start": (_int, [P, P, _out]),
     "soma_run_until": (_int, [P, _int, _int, _u64]),
     "soma_run_ended": (_int, [P]),

@@ -14,6 +14,8 @@ import sys
 
 from . import files
 
+from . import files
+
 FOUND = 3  # the exit status of a script whose kernels have findings
 
 # An option's name: its placeholder (None: it takes no value), and what it does.

@@ -14,6 +14,7 @@ import time
 from . import arrays, callbacks, debug, dtypes, files
 from . import lib as L
 from .checked import between
+from .devices import DeviceArray, common
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
 
@@ -267,6 +268,7 @@ class Run(L.Owner):
         super().__init__()
         self.machine, self.program = machine, program
         self.recorder = None
+        self.placed = {}  # outputs that stay on the machine's device, by name
 
     def _finish(self, recorder):
         """Reads what it found, once it has ended."""
@@ -298,7 +300,7 @@ class Run(L.Owner):
     @property
     def out(self):
         if self._out is None:
-            self._out = {name: self.take(name)
+            self._out = {name: self.placed.get(name) or self.take(name)
                          for name, (_, _, role) in self.program.tensors.items() if role == "output"}
         return self._out
 
@@ -541,9 +543,14 @@ class Machine(L.Owner):
         if inputs is not None and not hasattr(inputs, "items"):
             raise TypeError("expected the inputs as a dict of arrays, {\"x\": x}, not %s" %
                             type(inputs).__name__)
-        keep = []
+        keep, inputs = [], dict(inputs or {})
         lib.soma_unbind(self.handle, program.handle)
-        for name, value in (inputs or {}).items():
+        run.placed = self._place(program, inputs)
+        for name, value in (inputs | run.placed if run.placed else inputs).items():
+            if isinstance(value, DeviceArray) and value.device.machine is self:
+                self._check(lib.soma_bind_tensor(self.handle, program.handle, name.encode(),
+                                                 value.handle))
+                continue
             try:
                 data, dtype = arrays.host_array(value)
             except TypeError as e:
@@ -557,6 +564,15 @@ class Machine(L.Owner):
             self._check(lib.soma_bind_rows(self.handle, program.handle, name.encode(), n))
         self._check(lib.soma_run_start(self.handle, program.handle, C.byref(run.handle)))
         return keep
+
+    def _place(self, program, inputs):
+        """Tensors on this machine's device for a program's outputs by name, if all inputs are
+        there; else none."""
+        on = common(inputs.values())
+        if on is None or on.machine is not self:
+            return {}
+        return {name: on.zeros(shape, dtype) for name, (dtype, shape, role) in
+                program.tensors.items() if role == "output"}
 
     def _ended(self, r, status):
         f = L.Fault()
