@@ -59,7 +59,7 @@ def differs(rec, what, place, known):
         loop.round, loop.round - 1, does, "" if not did else ", where round %d %s" % (
             loop.round - 1, did if did == "ended" else "did " + did), why, ADVICE)
     error = KernelError(text, *rec.place_of(loop.place))
-    if loop.bounds and not loop.peeled:
+    if not loop.peeled:
         rec.hints["peel", loop.place] = error
         raise record.Redo()
     raise rec.hints.get(("peel", loop.place), error)
@@ -72,7 +72,7 @@ class Loop:
     def __init__(self, rec, bounds=None, condition=None):
         self.rec, self.bounds, self.condition = rec, bounds, condition
         self.place, self.round, self.compared = rec.where(), 1, False
-        self.peeled = bounds is not None and ("peel", self.place) in rec.hints
+        self.peeled = ("peel", self.place) in rec.hints
         self.register = self.key = self.outer = None
 
     def never(self):
@@ -88,13 +88,21 @@ class Loop:
         rec = self.rec
         rec.flush()
         self.before = self.last = live.state(frame, roots)
-        if self.bounds is None:
-            self._open("while", (self.condition,))
-        elif self.peeled:
-            one, self.rest = self._apart()
+        whole = ("loop", self.bounds) if self.bounds else ("while", (self.condition,))
+        if self.peeled:
+            one, rest = self._apart() if self.bounds else (self._not_zero(), whole[1])
+            self.rest = whole[0], rest
             self._open("loop", one)
         else:
-            self._open("loop", self.bounds)
+            self._open(*whole)
+
+    def _not_zero(self):
+        """The bounds of a loop of one round if the condition is not 0, else of none."""
+        rec, OP, r = self.rec, record.insn.OP, self.rec.new_register()
+        rec.emit(OP["mul"], -1, ((r, self.condition, 0, -1),))  # r | -r has the sign bit
+        rec.emit(OP["or"], -1, ((r, r, 1, self.condition),))
+        rec.emit(OP["shr"], -1, ((r, r, 0, 31),))
+        return ("value", 0), ("register", r), 1
 
     def _apart(self):
         """The bounds of a loop of at most one round, and of one of the others."""
@@ -113,7 +121,7 @@ class Loop:
 
     def _open(self, kind, words):
         rec = self.rec
-        rec.settle_zeros()
+        rec.fill_zeros()
         if rec.log is None:
             rec.log = Log()
         number = rec.step(kind, self.place, words,
@@ -160,7 +168,7 @@ class Loop:
         rec.step("endloop", self.place, (), rec.builder.endloop)
         rec.loops.pop()
         self.register.ended = True
-        self._open("loop", self.rest)
+        self._open(*self.rest)
 
     def _forget(self):
         """Zeros of tiles that this loop has made are no matter of loops that come later."""

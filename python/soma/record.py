@@ -140,8 +140,7 @@ class Recorder:
         self.old_style = self.prints = False
         self.identities, self.constants = {}, {}
         self.numbering = 0
-        # Orders of tiles that are declared as zeros at once, as a loop at run time is first to use
-        # them, in a way that cannot be taken apart.
+        # Orders of tiles that are declared as zeros at once, as a `while` is first to sum in them.
         self.early = {key[1] for key in self.hints if key[0] == "early"}
         self.zeros = []         # ZeroStates whose zeros may still be needed
         self.keep, self.lost = [], {}  # lost: places of calls whose results nothing uses
@@ -499,7 +498,7 @@ class Recorder:
 
     def sums_in_while(self, s):
         """A matmul is about to add to a tile, or to write if nothing has written it. In a `while`
-        that is first to use the tile it adds to zeros: the first round cannot be taken apart."""
+        that is first to use the tile it adds to zeros: the builder splits no while."""
         if s.handle == 0 and any(loop.bounds is None and s.order <= loop.start[2]
                                  for loop in self.loops):
             self.hints["early", s.order] = True
@@ -574,13 +573,12 @@ class Recorder:
         found = self.loops[-1].computed[key] = make()
         return found
 
-    def settle_zeros(self):
-        """Puts in the zeros of all tiles, before a loop at run time: in it a first matmul would
-        write in each round."""
-        waiting, self.zeros = self.zeros, []
-        for z in waiting:
+    def fill_zeros(self):
+        """Puts in the zeros of all tiles, before a loop at run time, which may have no rounds."""
+        for z in self.zeros:
             if z.storage.zero is z:
-                z.settle()
+                z.fill()
+        self.zeros = [z for z in self.zeros if z.storage.zero is z and not z.filled]
 
     # ---- the end ----
 

@@ -29,20 +29,28 @@ class ZeroState:
     """For a tile of zeros in PSUM: the memset is not emitted until something other than a matmul
     that starts a sum touches the tile; then what no matmul has written yet is zeroed. With `filled`
     it is emitted, and the first matmul still writes: adding to what no matmul has written is
-    undefined."""
+    undefined. `adds`: the kernel's own memset, after which accumulate=True adds."""
 
-    __slots__ = ("storage", "started", "filled")
+    __slots__ = ("storage", "started", "filled", "adds")
 
     def __init__(self, storage, filled=False):
-        self.storage, self.started, self.filled = storage, [], filled
+        self.storage, self.started, self.filled, self.adds = storage, [], filled, filled
         record.active().zeros.append(self)
 
     def settle(self):
         """Puts in the zeros that are needed."""
+        self.fill()
+        self.storage.zero = None
+
+    def fill(self):
+        """The same; the first matmul still writes. So it is before a loop at run time."""
         s = self.storage
         s.zero = None
-        if self.filled:
-            return
+        if not self.filled:
+            self._fill_first(s)
+        s.zero, self.filled = self, True
+
+    def _fill_first(self, s):
         rec = record.active()
         pending, rec.pending = rec.pending, None
         try:
@@ -80,6 +88,8 @@ class ZeroState:
     def needed(self, view, adds):
         """Whether a matmul needs the zeros before it: it adds to a view, and matmuls have written
         some of it, but not just this view; or what they leave cannot be zeroed later."""
+        if view.dyn:
+            return True  # of which others may have been written
         if self.filled or ("zeros", self.storage.order) in record.active().hints:
             return not self.filled
         return bool(adds) and not any(_same(view, v) for v in self.started) and \

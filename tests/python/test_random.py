@@ -2,13 +2,16 @@
 both, sums in PSUM, index objects, masks, loops at run time; calls of the old and the new style.
 
 One generator makes a sequence as data; it is then run twice, on NumPy's arrays and in a kernel.
-`SOMA_RANDOM=100000 SOMA_FIRST=0` run that many, from that seed (`make nki-random`)."""
+Loops at run time are in random_loops.py. `SOMA_RANDOM=100000 SOMA_FIRST=0` run that many, from that
+seed (`make nki-random`), and print which features and pairs of features agreed."""
+import itertools
 import os
 import random
 import sys
 import unittest
 
 import numpy as np
+import random_loops
 from helper import KernelCase
 
 import nki
@@ -35,7 +38,7 @@ def rounded(x, kind):
     return x
 
 
-class Sequence:
+class Sequence(random_loops.Steps):
     """A random sequence: `steps`, each a tuple that begins with the name of a method of Model and
     of Tiles. Operands are views (variable, row, column, column step, shape) or numbers."""
 
@@ -47,7 +50,9 @@ class Sequence:
         makers = [self.named, self.named, self.into, self.into, self.twice, self.alias, self.part,
                   self.inplace, self.inplace, self.fill, self.move, self.reduce, self.where,
                   self.isa, self.scalars, self.masked, self.indices, self.product, self.turned,
-                  self.hbm, self.loop, self.cast, self.row, self.activated, self.shaped]
+                  self.hbm, self.once_more, self.cast, self.row, self.activated, self.shaped,
+                  self.rounds, self.rounds, self.rounds, self.rounds, self.own_sum]
+        self.begin_loops()
         for _ in range(self.rnd.randrange(1, 12)):
             self.rnd.choice(makers)()
 
@@ -174,9 +179,9 @@ class Sequence:
         self.add("hbm", self.view(s), self.view(s), self.rnd.randrange(20),
                  self.rnd.choice((1, 2)))
 
-    def loop(self):
+    def once_more(self):
         s = self.shape()
-        self.add("loop", self.view(s), self.view(s), self.rnd.randrange(1, 4))
+        self.add("once_more", self.view(s), self.view(s), self.rnd.randrange(1, 4))
 
     def cast(self):
         s = self.shape()
@@ -197,11 +202,14 @@ def limited(x):
     return np.clip(x, -8, 8)
 
 
-class Model:
+class Model(random_loops.Arrays):
     """Steps on NumPy's arrays of float32, each with the type that it stands for."""
 
     def __init__(self, x, kinds):
         self.vars = [(rounded(a, k).copy(), k) for a, k in zip(x, kinds)]
+        self.begin_loops(x)
+
+    rounded, limited = staticmethod(rounded), staticmethod(limited)
 
     def at(self, v):
         if not isinstance(v, tuple):
@@ -279,7 +287,7 @@ class Model:
     def hbm(self, d, a, row, step):
         self.set(d, self.at(a).copy())
 
-    def loop(self, d, a, n):
+    def once_more(self, d, a, n):
         for _ in range(n):
             self.set(d, np.add(self.at(d), self.at(a)))
 
@@ -293,11 +301,12 @@ class Model:
         self.set(d, self.at(a).reshape((-1,) + inner)[:, ::-1].reshape(-1, 24))
 
 
-class Tiles:
+class Tiles(random_loops.Calls):
     """The same steps in a kernel."""
 
-    def __init__(self, tiles):
+    def __init__(self, tiles, x):
         self.vars = list(tiles)
+        self.begin_loops(x)
 
     @staticmethod
     def key(v):
@@ -421,7 +430,7 @@ class Tiles:
         nl.store(place, self.at(a))
         self.set(d, nl.load(place))
 
-    def loop(self, d, a, n):
+    def once_more(self, d, a, n):
         into, value, k = self.vars[d[0]], self.at(a), self.key(d)
         for _ in nl.dynamic_range(n):
             into[k] += value
@@ -448,7 +457,7 @@ def kernel_of(sequence):
         for i in range(4):
             tiles.append(nl.ndarray((P, N), TYPES[sequence.kinds[i]], buffer=nl.sbuf))
             tiles[i][...] = nl.load(x[i])
-        run = Tiles(tiles)
+        run = Tiles(tiles, x)
         for step in sequence.steps:
             getattr(run, step[0])(*step[1:])
         out = []
@@ -479,10 +488,13 @@ class Random(KernelCase):
             np.testing.assert_array_equal(g, want, "variable %d" % i)
         if seed % 10 == 0:
             self.clean(kernel, x)
+        found = random_loops.features(sequence.steps)
+        for a, b in itertools.product(found, found):
+            self.counts[a, b] = self.counts.get((a, b), 0) + 1
         return True
 
     def test_random_sequences_are_numpys(self):
-        self.refused, ran = {}, 0
+        self.refused, self.counts, ran = {}, {}, 0
         for seed in range(FIRST, FIRST + ROUNDS):
             with self.subTest("seed %d: %s" % (seed, Sequence(seed).steps)):
                 ran += self.one(seed)
@@ -490,6 +502,8 @@ class Random(KernelCase):
                 print("%d, %d of them ran" % (seed + 1, ran), file=sys.stderr, flush=True)
         self.assertGreater(ran, ROUNDS // 2, self.refused)
         if os.environ.get("SOMA_REFUSED"):
+            print("%d of %d sequences agree with NumPy" % (ran, ROUNDS))
+            print(random_loops.table(self.counts))
             for text, seeds in sorted(self.refused.items(), key=lambda item: -len(item[1])):
                 print("%6d  %s (seed %d)" % (len(seeds), text, seeds[0]))
 

@@ -53,7 +53,7 @@ def _sum_flags(dst, accumulate):
         dst.storage.zero = zero
     if accumulate is None:
         return (words, _WRITE, 0) if first else (words, 0, K.ACCUMULATE)
-    return words, _ADD if accumulate and not (first and not zero.filled) else _WRITE, 0
+    return words, _ADD if accumulate and not (first and not zero.adds) else _WRITE, 0
 
 
 def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(0, 0), perf=0,
