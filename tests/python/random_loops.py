@@ -1,6 +1,7 @@
 """Steps of test_random.py with loops at run time: a loop of steps, registers in addresses and in
-arithmetic, sums in PSUM over a loop, and what Python's variables do in a loop. Each is three methods:
-of Steps, which makes it as data; of Arrays, which runs it on NumPy; of Calls, in a kernel."""
+arithmetic, sums in PSUM over a loop, and what Python's variables do in a loop. Each is three
+methods: of Steps, which makes it as data; of Arrays, which runs it on NumPy; of Calls, in a
+kernel."""
 import numpy as np
 
 import nki.isa as nisa
@@ -337,7 +338,8 @@ FEATURES = {
     "cast": "types", "reduce": "reduction", "where": "where", "from_rows": "dynamic rows",
     "from_plane": "sum of registers", "from_columns": "dynamic columns",
     "to_columns": "dynamic columns", "plus_register": "register as a number",
-    "kept_register": "register kept", "read_register": "register loaded", "counted": "Python varies",
+    "kept_register": "register kept", "read_register": "register loaded",
+    "counted": "Python varies",
     "rebound": "Python varies", "exchanged": "Python varies", "at_first": "first round differs",
     "isa": "dst=", "scalars": "dst=", "activated": "dst=", "named": "returned tile",
     "into": "returned tile", "inplace": "+= and -=", "twice": "returned tile"}
@@ -358,7 +360,7 @@ def features(steps, depth=0):
 
 
 def table(counts):
-    """counts: {(feature, feature): sequences that agreed}, as lines; the diagonal has each alone."""
+    """counts: {(feature, feature): sequences that agreed}, as lines; on the diagonal each alone."""
     names = sorted({a for a, _ in counts})
     lines = ["%22s %s" % ("", " ".join("%6d" % (i + 1) for i in range(len(names))))]
     for i, a in enumerate(names):
