@@ -498,6 +498,7 @@ def bind(built, bound):
             data, dtype = arrays.host_array(x)
             raw = arrays.from_bits(data, dtype) if dtype.numpy.kind == "V" else data
             values[s.name] = raw.reshape(s.declared)
+            owners[s.name] = (x, s)
         return x
     for name, value in bound.arguments.items():
         _map(value, take, name)
