@@ -2,10 +2,12 @@
 variables of its frames that are read later, and what these reach, as values that can be compared.
 """
 import argparse
+import array
 import collections
 import dis
 import enum
 import functools
+import gc
 import operator
 import sys
 import types
@@ -111,6 +113,19 @@ def in_for(frame):
     return names[:2] == ["GET_ITER", "FOR_ITER"]
 
 
+def in_iterator(frame):
+    """Whether a frame is that of a generator which an iterator such as enumerate() goes over: its
+    count is in no variable."""
+    if not frame.f_code.co_flags & 32:  # of a generator
+        return False
+    for x in gc.get_objects():
+        if isinstance(x, types.GeneratorType) and x.gi_frame is frame:
+            around = gc.get_referrers(x)
+            around += [r for t in around if isinstance(t, tuple) for r in gc.get_referrers(t)]
+            return any(hasattr(r, "__next__") for r in around)
+    return False
+
+
 # ---- Values ----
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, range, np.generic, type(...))
@@ -203,6 +218,9 @@ class _State:
     def mask(self, path, x):
         self.items(path, x.terms)
 
+    def data(self, path, x):
+        self.put(path, type(x).__name__, bytes(x))
+
     def array(self, path, x):
         data = x.tobytes() if x.nbytes < 1 << 20 and x.dtype != object else b""
         self.put(path, "array", x.shape, str(x.dtype), zlib.crc32(data))
@@ -217,6 +235,8 @@ class _State:
                 self.visit(name, cell.cell_contents)
             except ValueError:  # not assigned yet
                 pass
+        for name, value in x.__dict__.items():
+            self.visit("%s.%s" % (path, name), value)
         for i, value in enumerate(x.__defaults__ or ()):
             self.visit("default %d of %s" % (i, path), value)
         self.globals(x.__globals__, code)
@@ -303,6 +323,7 @@ _KINDS = (
     (Mask, _State.mask), (Blocks, _blocks), ((DynSlice, slice), _slice),
     ((list, tuple, collections.deque), _State.items), (dict, _State.mapping),
     ((set, frozenset), _State.group), (np.ndarray, _State.array),
+    ((bytearray, memoryview, array.array), _State.data),
     (types.FunctionType, _State.function), (types.MethodType, _State.method),
     (functools.partial, _State.partial), (types.GeneratorType, _State.generator),
     (type, _class), (types.ModuleType, _module),

@@ -53,8 +53,9 @@ def differs(rec, what, place, known):
     did = _said(rec, known[0], known[1]) if known else "ended"
     if known and what == known[0] and place == known[1]:
         does, did = "%s has other operands" % does, None
-    names = [n for n in live.differences(loop.before, loop.last) if "[" not in n and "." not in n]
-    why = "; what changes is %s" % ", ".join("`%s`" % n for n in names[:4]) if names else ""
+    names = live.differences(loop.before, loop.last)
+    names = [n for n in names if n.isidentifier()] or names
+    why = "; what changes is %s" % ", ".join("`%s`" % n for n in names[:3]) if names else ""
     text = "round %d of this loop at run time differs from round %d: %s%s%s; %s" % (
         loop.round, loop.round - 1, does, "" if not did else ", where round %d %s" % (
             loop.round - 1, did if did == "ended" else "did " + did), why, ADVICE)
@@ -127,15 +128,23 @@ class Loop:
         number = rec.step(kind, self.place, words,
                           lambda: rec.builder.begin(kind, words, *self.place))
         rec.loops.append(self)
+        self._count()
         self.register = Register(number, frozen=True) if kind == "loop" else None
         self.start = rec.log.here(), rec.count, rec.numbering, rec.ordered
         self.computed, rec.weights = {}, None
+
+    def _count(self):
+        """The begin and the end of a loop have numbers as instructions have. All engines meet
+        there, which keeps their order."""
+        self.rec.count += 1
+        self.rec.ordered = min(self.rec.ordered, 1)
 
     def _close(self):
         rec = self.rec
         rec.step("endloop", self.place, (), rec.builder.endloop)
         rec.loops.pop()
         rec.weights = None
+        self._count()
         self._forget()
         if self.register is not None:
             self.register.ended = True
@@ -167,6 +176,7 @@ class Loop:
         rec = self.rec
         rec.step("endloop", self.place, (), rec.builder.endloop)
         rec.loops.pop()
+        self._count()
         self.register.ended = True
         self._open(*self.rest)
 

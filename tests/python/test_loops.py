@@ -143,6 +143,18 @@ class Rounds(Loops):
                 inc(tiles[k % 2])
                 k += 1
 
+        def data(s, x):
+            left = bytearray((1, 1, 9))
+            for _ in nl.dynamic_range(3):
+                inc(s, left.pop(0))
+
+        def of_function(s, x):
+            of_function.n = 0
+            for _ in nl.dynamic_range(4):
+                of_function.n += 1
+                if of_function.n < 3:
+                    inc(s)
+
         def at_while(s, x):
             r, less = counting_down(4)
             n = 0
@@ -154,6 +166,7 @@ class Rounds(Loops):
         for body, name in ((rebound, "a"), (swapped, "a"), (counter, "n"), (third, "n"),
                            (growing, "made"), (attribute, "this.n"), (iterator, "it"), (array, "n"),
                            (cycled, "it"), (numbered, "it"),
+                           (data, "left"), (of_function, "of_function.n"),
                            (closure, "n"), (helper, "seen"), (default, "default 0 of step"),
                            (turning, "k"), (at_while, "n")):
             with self.subTest(body.__name__):
@@ -366,9 +379,22 @@ class Ranges(Loops):
         def starred(s, x):
             print(*nl.dynamic_range(2))
 
+        def rounds():
+            for i in nl.dynamic_range(4):
+                yield i
+
+        def generated(s, x):
+            for n, _ in enumerate(rounds()):
+                inc(s, n < 2)
+
+        def generated_too(s, x):
+            for n, _ in zip((1, 1, 9), rounds()):
+                inc(s, n)
+
         def stepped(s, x):
             next(iter(nl.dynamic_range(2)))
-        for body in (listed, numbered, zipped, comprehended, unpacked, starred, stepped):
+        for body in (listed, numbered, zipped, comprehended, unpacked, starred, stepped,
+                     generated, generated_too):
             with self.subTest(body.__name__):
                 self.refused(body, "write `for i in nl.dynamic_range")
 
@@ -430,6 +456,34 @@ class Ranges(Loops):
         for body, want in ((less, 4), (more, 2), (start, 3), (fori, 4), (inner, 5), (outer, 6)):
             with self.subTest(body.__name__):
                 self.gives(body, want)
+
+
+class Order(Loops):
+    def test_instructions_are_counted_past_a_loop(self):
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray(SHAPE, x.dtype, buffer=nl.shared_hbm)
+            s, a, b = nl.load(x), nl.ndarray(SHAPE, x.dtype), nl.ndarray(SHAPE, x.dtype)
+            for _ in nl.dynamic_range(2):
+                inc(s)
+            p = nisa.tensor_copy(dst=a, src=s, engine=nisa.vector_engine)
+            q = nisa.memset(dst=b, value=1.0, engine=nisa.gpsimd_engine)
+            q.depends_on(p)
+            nisa.tensor_tensor(dst=a, data1=a, data2=b, op=nl.add)
+            nl.store(out, a)
+            return out
+        source = kernel.source(np.zeros(SHAPE, np.float32))
+        self.assertRegex(source, r"memset [^\n]*\$vector_done>=1")
+
+    def test_a_loop_in_no_reorder(self):
+        def body(s, x):
+            with nl.no_reorder():
+                inc(s)
+                for _ in nl.dynamic_range(3):
+                    inc(s)
+                    inc(s)
+                inc(s)
+        self.gives(body, 8)
 
 
 # ---- Registers ----

@@ -63,11 +63,15 @@ class dynamic_range:
     def __iter__(self):
         frame = sys._getframe(1)
         if not live.in_for(frame):
-            raise KernelError("nl.dynamic_range counts when the kernel runs: Python's list(), "
-                              "enumerate(), zip(), comprehensions and the like cannot take it; "
-                              "write `for i in nl.dynamic_range(...)`, or use nl.static_range",
-                              record.shown(frame.f_code.co_filename), frame.f_lineno)
+            raise _not_taken(frame)
         return _Rounds(_range_of(self.start, self.stop, self.step))
+
+
+def _not_taken(frame):
+    return KernelError("nl.dynamic_range counts when the kernel runs: Python's list(), "
+                       "enumerate(), zip(), comprehensions and the like cannot take it; write "
+                       "`for i in nl.dynamic_range(...)`, or use nl.static_range",
+                       record.shown(frame.f_code.co_filename), frame.f_lineno)
 
 
 class _Rounds:
@@ -84,6 +88,8 @@ class _Rounds:
         if loop.register is None:
             if loop.never():
                 raise StopIteration
+            if live.in_iterator(frame):
+                raise _not_taken(frame.f_back)
             loop.begin(frame)
         elif not loop.again(frame, (), lambda: live.read_after_loop(frame)):
             raise StopIteration
