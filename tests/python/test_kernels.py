@@ -7,6 +7,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 import soma
+from helper import KernelCase
 
 rng = np.random.default_rng(7)
 
@@ -105,6 +106,24 @@ class Errors(unittest.TestCase):
     def test_calls_outside_of_a_kernel_are_refused(self):
         with self.assertRaisesRegex(soma.KernelError, "outside of a kernel"):
             nl.ndarray((128, 8), nl.float32)
+
+
+
+class SumsOntoABias(KernelCase):
+    def test_matmuls_may_add_to_what_another_engine_wrote(self):
+        @nki.jit
+        def kernel(a, b, value):
+            t = nl.full((128, 64), value, dtype=nl.float32, buffer=nl.psum)
+            x, y = nl.load(a), nl.load(b)
+            for _ in range(3):
+                nisa.nc_matmul(dst=t, stationary=x, moving=y, accumulate=True)
+            out = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+            nl.store(out, t)
+            return out
+        a, b = data(128, 128), data(128, 64)
+        for value in (0.0, 3.0):
+            self.same(kernel(a, b, value), 3 * a.T @ b + value, rtol=1e-4, atol=1e-4)
+            self.clean(kernel, a, b, value)
 
 
 if __name__ == "__main__":

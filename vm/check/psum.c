@@ -110,7 +110,7 @@ typedef struct group {
   vm_core *c;
   const uint8_t *written;
   unsigned acc, tile;
-  bool onto_any; /* gen4 also adds to what another engine wrote */
+  bool onto_any; /* a matmul may add to what another engine wrote */
   bool no_start, was_read;
   bool unread, used; /* of the sums that it ends, some are not read, some are */
 } group;
@@ -194,6 +194,12 @@ static void report_lost_sum(vm_core *c, const vm_flight *f, const vm_view *dst) 
   isa_buf_puts(&r->text, "\n  fix: read the sum before, or add to it with acc=add");
 }
 
+/* Gen4 adds to what another engine wrote; and the author of a kernel means it, whose tiles count as
+ * written through themselves alone: zeros, or a bias, and matmuls that add to them. */
+static bool adds_to_any(const vm_core *c, const vm_view *dst) {
+  return c->target->gen >= ISA_GEN4 || (dst->tile && c->prog->tiles[dst->tile - 1].own);
+}
+
 static void check_group(vm_core *c, const vm_flight *f, const vm_view *dst, const vm_view *zero,
                         unsigned acc) {
   const vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
@@ -201,7 +207,7 @@ static void check_group(vm_core *c, const vm_flight *f, const vm_view *dst, cons
              .written = d->psum_written,
              .acc = acc,
              .tile = dst->tile,
-             .onto_any = c->target->gen >= ISA_GEN4};
+             .onto_any = adds_to_any(c, dst)};
   each_slot(c, zero, &g, zero_slots);
   each_slot(c, dst, &g, add_slots);
   if (g.unread && !g.used) report_lost_sum(c, f, dst);
