@@ -245,7 +245,10 @@ static void put_calls(const isa_pr *pr, isa_line at) {
 
 static void put_line(const isa_pr *pr, isa_line at) {
   const isa_program *p = pr->p;
-  if (at.file == 0 || at.file > p->nfiles || !p->files[at.file - 1]) return;
+  if (at.file == 0 || at.file > p->nfiles || !p->files[at.file - 1]) {
+    if (p->nfiles) isa_buf_puts(pr->out, "%line 0\n"); /* else no line has a mark */
+    return;
+  }
   isa_buf_printf(pr->out, "%%line %" PRIu32 " ", at.line);
   isa_pr_str(pr->out, p->files[at.file - 1], strlen(p->files[at.file - 1]));
   put_calls(pr, at);

@@ -314,6 +314,20 @@ int isa_set_find(unsigned set, const char *name, size_t n) {
   return -1;
 }
 
+bool isa_is_word(const char *s) {
+  static const char *const words[] = {
+#define WORD(word, is, text) #word,
+#include "words.def"
+#undef WORD
+  };
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strcmp(words[i], s) == 0) return true;
+  size_t digits = s[0] == 'r' ? strspn(s + 1, "0123456789") : 0;
+  bool two = digits == 2 && s[1] != '0' && (s[1] - '0') * 10 + s[2] - '0' < ISA_NREGS;
+  bool reg = (digits == 1 || two) && !s[1 + digits];
+  return reg || isa_dtype_find(s, strlen(s)) >= 0;
+}
+
 unsigned isa_edit_distance(const char *a, size_t na, const char *b, size_t nb, unsigned limit) {
   enum { LONGEST = 64 };
   unsigned row[LONGEST + 1];

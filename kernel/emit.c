@@ -34,10 +34,17 @@ typedef struct maker {
 
 static bool out_of_memory(maker *m) { return as_k_nomem(m->k); }
 
+/* The program's number of a file, which core 0 may have used already; 0: memory is out. */
+static uint32_t file_number(isa_program *p, const char *name) {
+  for (uint32_t i = 0; i < p->nfiles; i++)
+    if (strcmp(p->files[i], name) == 0) return i + 1;
+  return isa_program_file(p, name);
+}
+
 /* The next instruction of the engine, to be filled where it lies; NULL: memory is out. */
 static isa_insn *next_insn(maker *m, isa_line at) {
   if (at.file && !m->files[at.file])
-    m->files[at.file] = isa_program_file(m->p, m->k->files[at.file - 1]);
+    m->files[at.file] = file_number(m->p, m->k->files[at.file - 1]);
   bool known = !at.file || m->files[at.file];
   at.file = at.file ? m->files[at.file] : 0;
   isa_insn *in = known ? isa_program_next_insn(m->p, m->core, m->engine, at) : NULL;

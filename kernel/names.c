@@ -20,18 +20,16 @@ static uint32_t find(const as_k_names *n, uint32_t hash, const char *name) {
   return number;
 }
 
-/* Words that the assembler takes for something else. */
+/* Words of the language, and those that a reader of the program takes for something else. */
 static bool is_reserved(const char *s) {
-  static const char *const words[] = {"tile",    "tensor", "sem",    "queue",  "equ",   "align",
-                                      "section", "target", "global", "extern", "dma",   "loop",
-                                      "endloop", "sbuf",   "psum",   "hbm",    "times", "default"};
+  static const char *const words[] = {"sbuf", "psum", "hbm", "default"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strcmp(words[i], s) == 0) return true;
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (strcmp(isa_engines[e].name, s) == 0) return true;
   bool number = s[1] >= '0' && s[1] <= '9' && strspn(s + 1, "0123456789") == strlen(s + 1);
   return (s[0] == 'r' && number) || isa_op_find(s, strlen(s)) >= 0 ||
-         isa_dtype_find(s, strlen(s)) >= 0;
+         isa_is_word(s);
 }
 
 static void clean(const char *base, char out[K_NAME]) {

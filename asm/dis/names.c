@@ -41,9 +41,7 @@ static bool is_name(const char *s) {
 }
 
 static bool may_be(const char *name, unsigned scope) {
-  as_tok tok = {.kind = AS_T_NAME, .text = name};
-  return (name[0] != '.' || scope) && as_tok_reg(&tok) < 0 &&
-         isa_dtype_find(name, strlen(name)) < 0 && as_directive_find(name) < 0;
+  return (name[0] != '.' || scope) && !isa_is_word(name);
 }
 
 /* Keeps *name when nothing has it yet, else makes it name_2, name_3, ...; false without memory. */

@@ -6,7 +6,7 @@
 
 enum directive {
 #define WORD(name, is, text) DIR_##name,
-#include "words.def"
+#include "../../isa/words.def"
 #undef WORD
   NDIRECTIVES
 };
@@ -17,7 +17,7 @@ static const struct {
   uint8_t is;
 } directives[NDIRECTIVES] = {
 #define WORD(name, is, text) {#name, is},
-#include "words.def"
+#include "../../isa/words.def"
 #undef WORD
 };
 

@@ -133,7 +133,8 @@ void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
   const isa_code *code = as_code(j, u->section);
   isa_insn copy = *in;
   as_pos at = u->line->pos;
-  isa_line line = {as_file_number(j, at.file), at.line, call_number(j, at.expansion)};
+  isa_line line = {0};
+  if (at.line) line = (isa_line){as_file_number(j, at.file), at.line, call_number(j, at.expansion)};
   if (st && st->label) {
     if (st->label->defined)
       *(isa_t_LABEL *)isa_member_of(&copy, ISA_K_LABEL) = st->label->index;

@@ -82,7 +82,7 @@ static void calls_in_order(as_job *j, isa_program *p) {
 }
 
 static void number_file(uint32_t *to, uint32_t *n, uint32_t file) {
-  if (to[file] == 0) to[file] = ++*n;
+  if (file && to[file] == 0) to[file] = ++*n;
 }
 
 /* Files too, by the line tables of the sections. */

@@ -172,13 +172,15 @@ static bool line_calls(as_pp *pp, const as_tok **t, as_expansion **out) {
   return true;
 }
 
-/* `%line N[+STEP] ["file" [CALLS]]`: what the next line counts as. */
+/* `%line N[+STEP] ["file" [CALLS]]`: what the next line counts as. `%line 0`: the next lines have no
+ * place in a source, as what a builder adds. */
 static void line(as_pp *pp, const as_tok *v) {
   as_pp_frame *f = as_pp_top(pp);
   const as_tok *t = v + 1;
   uint32_t step = 1, file = f->lex.file;
-  bool ok = f->kind == PP_FILE && t->kind == AS_T_INT && t->v.ival > 0 && t->v.ival <= INT32_MAX;
+  bool ok = f->kind == PP_FILE && t->kind == AS_T_INT && t->v.ival >= 0 && t->v.ival <= INT32_MAX;
   int64_t number = t->v.ival;
+  if (number == 0) step = 0;
   if (ok) t++;
   if (ok && t->kind == AS_T_PUNCT && t->punct == '+') {
     ok = t[1].kind == AS_T_INT && t[1].v.ival >= 0 && t[1].v.ival <= INT32_MAX;

@@ -188,7 +188,7 @@ void as_line_print_marked(const as_job *j, const as_line *l, as_marks *m, isa_bu
     isa_buf_puts(out, "\n");
   }
   m->file = l->pos.file;
-  m->line = l->pos.line + 1;
+  m->line = l->pos.line ? l->pos.line + 1 : 0;
   m->expansion = l->pos.expansion;
   as_line_print(l, out);
 }

@@ -311,7 +311,7 @@ static const struct {
   const char *name, *text;
 } words[] = {
 #define WORD(name, is, text) {#name, text},
-#include "../line/words.def"
+#include "../../isa/words.def"
 #undef WORD
 };
 enum { NWORDS = sizeof words / sizeof words[0] };

@@ -479,7 +479,7 @@ class Recorder:
     def unique(self, name):
         name = re.sub(r"\W", "_", name) or "tensor"
         name = name if re.match(r"[A-Za-z_]", name) else "t_" + name
-        n = self.used_names.get(name, 0)
+        n = self.used_names.get(name, 0) or L.lib.soma_is_word(name.encode())
         self.used_names[name] = n + 1
         return self.unique("%s_%d" % (name, n + 1)) if n else name
 

@@ -4,7 +4,8 @@
 #   fuzz.sh smoke    a fixed number of inputs with fixed seeds; ends with "N passed, N failed"
 #   fuzz.sh many     about FUZZ_COUNT inputs (10^7: 36 % programs of run, of which an input makes 3.6 on
 #                    average, 41 % of sbc, the rest of the others) in FUZZ_JOBS processes;
-#                    the inputs are the same whatever the number of processes
+#                    the inputs are the same whatever the number of processes; each call takes
+#                    another seed and prints it, FUZZ_SEED=N takes that one again
 #   fuzz.sh long     libFuzzer, FUZZ_SECONDS for each; new inputs stay in $BUILD/fuzz/X-corpus
 # The harnesses are AFL++'s as well:
 #   make BUILD=build-afl CC=afl-clang-fast SAN=-Wno-pass-failed FUZZ_MAIN=-fsanitize=fuzzer fuzz-build
@@ -46,7 +47,7 @@ share() { # NAME J COUNT [OPTION...]
   name=$1 from=$((($2 * $3) / FUZZ_JOBS)) to=$((($2 + 1) * $3 / FUZZ_JOBS)) log=$out/$1-$2
   shift 3
   for f in "$out/$name-seeds"/*; do [ -f "$f" ] && set -- "$@" "$f"; done
-  nice "$out/$name" -i "$from" -n "$((to - from))" -s 1 -k "$log-kept" "$@" >"$log.log" 2>&1 ||
+  nice "$out/$name" -i "$from" -n "$((to - from))" -s "$FUZZ_SEED" -k "$log-kept" "$@" >"$log.log" 2>&1 ||
     tail -30 "$log.log"
 }
 # Adds up the statistics of all processes of a harness
@@ -61,6 +62,8 @@ case $1 in
 seeds) ;;
 many)
   : "${FUZZ_COUNT:=10000000}" "${FUZZ_JOBS:=$(nproc)}"
+  : "${FUZZ_SEED:=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}"
+  echo "FUZZ_SEED=$FUZZ_SEED"
   rm -f "$out"/*.log
   j=0
   while [ "$j" -lt "$FUZZ_JOBS" ]; do

@@ -296,6 +296,32 @@ _Noreturn static void broken(soma_machine *m, soma_program *p, const char *law, 
   fuzz_fail("a finished program %s: %s", law, text);
 }
 
+/* Its source assembles to the same bytes; what it is made of has no lines. */
+static void assemble_again(soma_machine *m, soma_program *p) {
+  static const char no_lines[] = "%line 0\n";
+  char *source = NULL, *text = NULL;
+  void *first = NULL, *second = NULL;
+  size_t n, nfirst, nsecond;
+  soma_program *q = NULL;
+  if (soma_program_print(m, p, &source, &n) == SOMA_OK) {
+    text = malloc(n + sizeof no_lines);
+    if (!text) abort();
+    memcpy(text, no_lines, sizeof no_lines);
+    memcpy(text + strlen(no_lines), source, n);
+    if (soma_assemble(m, text, strlen(no_lines) + n, "again.s", NULL, &q, NULL) != SOMA_OK)
+      broken(m, p, "does not assemble again", soma_error(m));
+    if (soma_program_save(m, p, &first, &nfirst) == SOMA_OK &&
+        soma_program_save(m, q, &second, &nsecond) == SOMA_OK &&
+        (nfirst != nsecond || memcmp(first, second, nfirst) != 0))
+      broken(m, p, "assembles again", "to other bytes");
+  }
+  free(text);
+  soma_bytes_free(source);
+  soma_bytes_free(first);
+  soma_bytes_free(second);
+  soma_program_free(q);
+}
+
 static void run(soma_machine *m, soma_program *p) {
   static const uint8_t zeros[256 * 64 * 4];
   int64_t shape[2] = {256, 64};
@@ -416,6 +442,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   if (s == SOMA_OK) {
     fuzz_stats[FINISHED].n++;
     look(k, ko.cores, &b);
+    assemble_again(m, p);
     if (n && data[n - 1] % RUN_EVERY == 0) run(m, p);
   } else if (!soma_kernel_error(k)[0]) {
     fuzz_fail("not finished, without a reason");

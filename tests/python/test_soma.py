@@ -10,6 +10,9 @@ import unittest
 
 import numpy as np
 
+import nki
+import nki.isa as nisa
+import nki.language as nl
 import soma
 from soma import arrays, dtypes
 
@@ -165,6 +168,27 @@ class Programs(unittest.TestCase):
         self.assertEqual(m.load(p.bytes()).source(), p.source())
         self.assertEqual(list(p.tensors), ["x", "y"])
         self.assertEqual(p.tensors["y"][1:], ((128, 64), "output"))
+
+
+    def test_a_program_of_a_kernel_assembles_to_the_same_bytes(self):
+        """Also with names that the assembler has for itself, and with two cores."""
+        @nki.jit
+        def kernel(tensor, group):
+            out = nl.ndarray(tensor.shape, dtype=tensor.dtype, buffer=nl.shared_hbm)
+            r1 = nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.sbuf, name="r1")
+            other = nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.sbuf, name="else")
+            half = nl.program_id(0) * 64
+            nisa.dma_copy(dst=r1, src=tensor[half:half + 64])
+            nisa.dma_copy(dst=other, src=group[half:half + 64])
+            nisa.tensor_tensor(dst=r1, data1=r1, data2=other, op=nl.add)
+            nisa.dma_copy(dst=out[half:half + 64], src=r1)
+            return out
+        x = np.ones((128, 64), np.float32)
+        m = soma.Machine("trn2")
+        for grid in (2, nl.nc(2)):
+            np.testing.assert_array_equal(kernel[grid](x, x), x + x)
+            program = kernel[grid].build((x, x), {})[0].program
+            self.assertEqual(m.assemble(program.source()).bytes(), program.bytes())
 
 
 class Types(unittest.TestCase):

@@ -61,7 +61,7 @@ for w in $(sed -n 's/^WARNING([a-z_]*, *"\([^"]*\)".*/\1/p' asm/text/warnings.de
   grep -q -e "$w" asm/README.md
   check "the manual does not name the warning $w" $?
 done
-for w in $(sed -n 's/^WORD(\([a-z]*\),.*/\1/p' asm/line/words.def); do
+for w in $(sed -n 's/^WORD(\([a-z]*\),.*/\1/p' isa/words.def); do
   grep -q -e "\`[^\`]*$w\|^ *$w " asm/README.md
   check "the manual does not name the directive $w" $?
 done

@@ -7,10 +7,8 @@
 static int code_of(const char *op, const char *field, const char *value) {
   soma_field f;
   for (uint32_t i = 0; soma_opcode_field((uint32_t)soma_opcode(op), i, &f) == SOMA_OK; i++) {
-    const char *v;
-    if (strcmp(f.name, field) != 0) continue;
-    for (uint32_t c = 0; (v = soma_field_value(&f, c)) != NULL; c++)
-      if (strcmp(v, value) == 0) return (int)c;
+    int code = strcmp(f.name, field) == 0 ? soma_field_code(&f, value) : -1;
+    if (code >= 0) return code;
   }
   fail_msg("%s has no %s=%s", op, field, value);
   return -1;
@@ -349,6 +347,32 @@ static void semaphores_are_used_again(void **state) {
   free(z);
 }
 
+static void names_of_values_and_their_codes(void **state) {
+  (void)state;
+  soma_opcode_info op;
+  soma_field f;
+  const char *name;
+  uint32_t values = 0;
+  for (uint32_t i = 0; soma_opcode_row(i, &op) == SOMA_OK; i++)
+    for (uint32_t k = 0; soma_opcode_field(op.number, k, &f) == SOMA_OK; k++) {
+      assert_int_equal(soma_field_code(&f, "no_such_value"), -1);
+      for (uint32_t c = 0; (name = soma_field_value(&f, c)) != NULL; c++, values++)
+        assert_int_equal(soma_field_code(&f, name), c);
+    }
+  assert_true(values > 1000);
+  assert_int_equal(soma_field_code(&f, NULL), -1);
+  assert_int_equal(soma_field_code(NULL, "add"), -1);
+}
+
+static void words_of_the_language(void **state) {
+  (void)state;
+  static const char *const words[] = {"tensor", "else", "npy", "float32", "r0", "r9", "r63"};
+  static const char *const others[] = {"t", "", "r", "r64", "r07", "r1a", "tensors", "memset"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) assert_true(soma_is_word(words[i]));
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) assert_false(soma_is_word(others[i]));
+  assert_false(soma_is_word(NULL));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(vector_add_runs),
@@ -357,6 +381,8 @@ int main(void) {
       cmocka_unit_test(sums_that_overlap_in_part),
       cmocka_unit_test(each_wait_taken_out_is_found),
       cmocka_unit_test(semaphores_are_used_again),
+      cmocka_unit_test(names_of_values_and_their_codes),
+      cmocka_unit_test(words_of_the_language),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

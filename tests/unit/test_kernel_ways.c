@@ -7,10 +7,8 @@ enum { COLS = 512, N = 128 * COLS };
 /* The number of the activation function copy. */
 static uint32_t copy_code(void) {
   soma_field f;
-  uint32_t i = 0;
   assert_int_equal(soma_opcode_field((uint32_t)soma_opcode("activate"), 2, &f), SOMA_OK);
-  while (strcmp(soma_field_value(&f, i), "copy") != 0) i++;
-  return i;
+  return (uint32_t)soma_field_code(&f, "copy");
 }
 
 static void copy(kbed *b, int engine, uint32_t dst, uint32_t src) {

@@ -361,11 +361,14 @@ static const char program_text[] =
     "%line 7 \"add.s\"\n"
     "        jmp start\n"
     "L1:\n"
+    "%line 0\n"
     "        nop $loaded>=32\n"
+    "%line 0\n"
     "        beq r0, 0, L1\n"
     "end:\n"
     "\n"
     "section sync\n"
+    "%line 0\n"
     "        halt\n";
 
 static void fill_program(fx *x) {

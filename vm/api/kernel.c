@@ -460,3 +460,15 @@ const char *soma_field_value(const soma_field *f, uint32_t i) {
   default: return NULL;
   }
 }
+
+int soma_field_code(const soma_field *f, const char *name) {
+  if (!f || !name) return -1;
+  switch (f->kind) {
+  case SOMA_FIELD_ENUM: return isa_set_find(f->set, name, strlen(name));
+  case SOMA_FIELD_ALU: return isa_aluop_find(name, strlen(name));
+  case SOMA_FIELD_ACTF: return isa_actfn_find(name, strlen(name));
+  default: return -1;
+  }
+}
+
+int soma_is_word(const char *name) { return name && isa_is_word(name); }

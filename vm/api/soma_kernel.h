@@ -396,6 +396,11 @@ soma_status soma_opcode_field(uint32_t opcode, uint32_t i, soma_field *out);
 /* The name of code i of a field of kind ENUM, ALU or ACTF; NULL for any other kind and past the
  * last. Static. */
 const char *soma_field_value(const soma_field *f, uint32_t i);
+/* The code of that name, -1 if the field has none. */
+int soma_field_code(const soma_field *f, const char *name);
+/* Whether the assembler has the word for itself, as `tensor` or `r1`: a program with something that
+ * is called so cannot be assembled again under this name. */
+int soma_is_word(const char *name);
 
 #ifdef __cplusplus
 }
