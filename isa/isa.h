@@ -204,8 +204,8 @@ enum {
 const char *isa_set_name(unsigned set);                /* prose name, or NULL */
 const char *isa_set_item(unsigned set, unsigned item); /* NULL past the last */
 int isa_set_find(unsigned set, const char *name, size_t n);
-/* Whether the source language has the word for itself (a directive, a type, a register): nothing can
- * be called so. */
+/* Whether the source language has the word for itself (a directive, a type, a register): nothing
+ * can be called so. */
 bool isa_is_word(const char *s);
 
 /* ---- Decoded instructions ----------------------------------------------------------------- */

@@ -172,8 +172,8 @@ static bool line_calls(as_pp *pp, const as_tok **t, as_expansion **out) {
   return true;
 }
 
-/* `%line N[+STEP] ["file" [CALLS]]`: what the next line counts as. `%line 0`: the next lines have no
- * place in a source, as what a builder adds. */
+/* `%line N[+STEP] ["file" [CALLS]]`: what the next line counts as. `%line 0`: the next lines have
+ * no place in a source, as what a builder adds. */
 static void line(as_pp *pp, const as_tok *v) {
   as_pp_frame *f = as_pp_top(pp);
   const as_tok *t = v + 1;
