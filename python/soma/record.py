@@ -38,6 +38,7 @@ class _Outside:
         raise KernelError("an NKI call outside of a kernel: call it from a function under @nki.jit")
 
 
+_ADDS = re.compile(r"(core \d: )?nc_matmul(_mx)? dst: ")  # a matmul reads what it adds to
 recorders = [_Outside()]  # one: that of the kernel that is being built
 
 
@@ -290,7 +291,7 @@ class Recorder:
             key = ("clear", s.order) if s is not None else None
             if key and s.place:
                 key = ("clear", s.memory, s.dtype, s.shape, s.place)
-            if key is None or key in self.hints or "matmul" in text.split(":")[0]:
+            if key is None or key in self.hints or _ADDS.match(text):
                 break
             self.hints[key] = text, files.get(file), line
             found = True

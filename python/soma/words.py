@@ -23,13 +23,18 @@ _CALLS = {
     "transpose32": ("nc_transpose", {"src": "data"}),
 }
 _BEGIN = re.compile(r"(core \d: |[^\n]*?:\d+: )?(\w+)(?= \w+: )")
+# Not in a path, such as src/kernel.py, and not the user's name of a tile.
+_WORD = r"(?<![\w/.-])(?<!\btile )(?<!\btensor )(?:%s)(?![\w/-]|\.\w)"
 
 
 def of_nki(text):
-    """The message, if it begins with an instruction and an operand, as a kernel calls them."""
+    """The message, if it begins with an instruction and an operand, as a kernel calls them. The
+    core or the place may come before it."""
     begin = _BEGIN.match(text)
     call, operands = _CALLS.get(begin[2], (None, {})) if begin else (None, {})
     if not call:
         return text
-    text = re.sub(r"\b%s\b" % begin[2], call, text)
-    return re.sub(r"\b(?:%s)\b" % "|".join(operands), lambda m: operands[m[0]], text)
+    said = re.sub(_WORD % begin[2], call, text[begin.start(2):])
+    if operands:
+        said = re.sub(_WORD % "|".join(operands), lambda m: operands[m[0]], said)
+    return text[:begin.start(2)] + said

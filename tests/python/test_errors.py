@@ -19,6 +19,7 @@ import nki.isa as nisa
 import nki.language as nl
 import soma
 from soma.errors import KernelError, NotBuilt
+from soma.words import of_nki
 
 PACKAGES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__)))), "python")
@@ -277,6 +278,12 @@ class Errors(unittest.TestCase):
         with self.assertRaises(kind) as caught:
             kernel_of(statement)(data(128, 512))
         return caught.exception
+
+    def test_words_in_paths_stay(self):
+        told = of_nki("src/a.py:3: ldweights src: reads byte 4 of tile src; of src at /x/src/b.py:1"
+                      " or src/c.py:2")
+        self.assertEqual(told, "src/a.py:3: nc_matmul stationary: reads byte 4 of tile src; "
+                         "of stationary at /x/src/b.py:1 or src/c.py:2")
 
     def test_each_at_its_line_with_rule_and_values(self):
         for statement, kind, text in WRONG:
