@@ -431,6 +431,9 @@ typedef struct isa_op_row {
 } isa_op_row;
 extern const isa_op_row isa_ops[ISA_NOPS];
 extern const isa_state_use isa_state_uses[ISA_NOPS];
+/* A mask of the engines that are not taken for an instruction of a generation when another can be
+ * (choice.def). */
+unsigned isa_op_avoids(unsigned op, int gen);
 int isa_op_find(const char *name, size_t n);
 /* The manual's prose (manual.def, rules.def, times.def), lines without a newline at the end;
  * static. What an instruction does, NULL if its meaning says all; what was decided about it because

@@ -250,6 +250,22 @@ const isa_state_use isa_state_uses[ISA_NOPS] = {
 #undef STATE
 };
 
+unsigned isa_op_avoids(unsigned op, int gen) {
+  static const struct {
+    uint16_t op;
+    uint8_t engine, first, last;
+  } rows[] = {
+#define AVOID(op, engine, first, last) {ISA_OP_##op, ISA_ENG_##engine, ISA_##first, ISA_##last},
+#include "choice.def"
+#undef AVOID
+  };
+  unsigned mask = 0;
+  for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (rows[i].op == op && gen >= rows[i].first && gen <= rows[i].last)
+      mask |= 1u << rows[i].engine;
+  return mask;
+}
+
 const isa_op_row isa_ops[ISA_NOPS] = {
 #define INSN(name, number, eng, gen, form, rule, runs, cost, status, prof, text) \
   {#name,                                                                        \

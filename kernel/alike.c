@@ -198,6 +198,7 @@ bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found
   if (!as_k_find_uses(k, &r, ops)) return false;
   as_k_find_ways(k, &r, ops);
   r.has_acc = isa_insn_acc(&r.in) >= 0;
+  r.avoid = (uint8_t)isa_op_avoids(r.in.op, k->target->gen);
   if (isa_op_is_dma(r.in.op)) r.dma = as_k_dma_time(k, &r, ops);
   if (!add_key(k, key, &r, k->nrulings + 1)) return false;
   *number = new_ruling(k);

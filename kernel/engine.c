@@ -1,47 +1,28 @@
-/* Engines of the instructions that left theirs open: one pass in the order of the list, each to the
- * engine where it would be done soonest, once what it reads is written and what it writes is read.
- */
-#include "impl.h"
+/* Engines of the instructions that left theirs open, each where its result would be there soonest,
+ * once what it reads is written and what it writes is read; and how long the list would take. */
+#include "pace.h"
 
-/* When a buffer was last written and read, and by which engine; ISA_NENGINES: DMA. */
-typedef struct life {
-  uint64_t written, read;
-  uint8_t writer, reader;
-} life;
-
-typedef struct choice {
-  as_kernel *k;
-  uint64_t busy[ISA_NENGINES]; /* so far */
-  uint64_t free[ISA_NENGINES]; /* when each is free: later than that where ways made it wait */
-  uint64_t way_free[ISA_NWAYS];
-  uint8_t way_user[ISA_NWAYS];
-  life *lives;   /* of each buffer */
-  uint64_t dma;  /* when all transfers so far are through the DMA engines */
-  unsigned turn; /* of AS_KERNEL_ROUND_ROBIN */
-  bool met;      /* there was a core_barrier; all are on this engine */
-  uint8_t barriers;
-} choice;
-
-/* When engine e would begin with it, which uses these ways. */
-static uint64_t begin_at(const choice *c, unsigned e, unsigned ways) {
-  uint64_t t = c->free[e];
-  for (unsigned w = 0; ways >> w; w++) {
-    uint64_t way = c->way_free[w] + c->k->o.costs.delay;
-    if ((ways >> w & 1) && c->way_free[w] && c->way_user[w] != e && way > t) t = way;
-  }
-  return t;
+bool as_k_pace_open(as_k_pace *c, as_kernel *k) {
+  *c = (as_k_pace){.k = k};
+  c->touched = isa_zalloc(&k->al, ((size_t)k->nbuffers + 1) * sizeof *c->touched);
+  return c->touched || as_k_nomem(k);
 }
 
-static life *life_of(const choice *c, const as_k_item *it, const as_k_use *u) {
-  return &c->lives[as_k_use_op(c->k, it, u)->buffer - 1];
+void as_k_pace_close(as_k_pace *c) {
+  if (c->touched) memcpy(c->k->figures.busy, c->busy, sizeof c->busy);
+  c->k->figures.instructions += c->k->figures.left_out;
+  isa_free(&c->k->al, c->touched, ((size_t)c->k->nbuffers + 1) * sizeof *c->touched);
 }
 
-/* When what an item on e uses is there: what it reads is written, what it writes is read. */
-static uint64_t ready_at(const choice *c, unsigned e, const as_k_item *it) {
+static as_k_touch *touch_of(const as_k_pace *c, const as_k_item *it, const as_k_use *u) {
+  return &c->touched[as_k_use_op(c->k, it, u)->buffer - 1];
+}
+
+uint64_t as_k_ready_at(const as_k_pace *c, unsigned e, const as_k_item *it) {
   uint64_t t = 0, delay = c->k->o.costs.delay;
   const as_k_use *uses;
   for (unsigned u = 0, n = as_k_used(c->k, it, &uses); u < n; u++) {
-    const life *l = life_of(c, it, &uses[u]);
+    const as_k_touch *l = touch_of(c, it, &uses[u]);
     uint64_t written = l->written + (l->written && l->writer != e ? delay : 0);
     uint64_t read = l->read + (l->read && l->reader != e ? delay : 0);
     if (written > t) t = written;
@@ -50,81 +31,99 @@ static uint64_t ready_at(const choice *c, unsigned e, const as_k_item *it) {
   return t;
 }
 
-/* When engine e would be done with it. */
-static uint64_t done_at(const choice *c, unsigned e, const as_k_item *it) {
-  const as_k_ruling *r = as_k_ruling_of(c->k, it);
-  uint64_t begin = begin_at(c, e, r->ways[e]), ready = ready_at(c, e, it);
-  return (begin > ready ? begin : ready) + (uint64_t)r->busy[e] * 1000;
+uint64_t as_k_begin_at(const as_k_pace *c, unsigned e, const as_k_ruling *r, uint64_t ready) {
+  uint64_t t = c->free[e];
+  for (unsigned w = 0, ways = r->ways[e]; ways >> w; w++) {
+    uint64_t way = c->way_free[w] + c->k->o.costs.delay;
+    if ((ways >> w & 1) && c->way_free[w] && c->way_user[w] != e && way > t) t = way;
+  }
+  return t > ready ? t : ready;
 }
 
-/* Notes that an item on e is done at a time. */
-static void note(const choice *c, unsigned e, const as_k_item *it, uint64_t done) {
+/* From when an instruction begins on e until the next one can, and until its result is there. */
+static uint64_t interval(const as_k_ruling *r, unsigned e) { return (uint64_t)r->busy[e] * 1000; }
+static uint64_t duration(const as_k_pace *c, const as_k_ruling *r, unsigned e) {
+  return interval(r, e) + c->k->o.costs.latency[e];
+}
+
+/* Notes that an item on e has read and written. */
+static void note(as_k_pace *c, unsigned e, const as_k_item *it, uint64_t read, uint64_t written) {
   const as_k_use *uses;
   for (unsigned u = 0, n = as_k_used(c->k, it, &uses); u < n; u++) {
-    life *l = life_of(c, it, &uses[u]);
-    if (uses[u].reads && done > l->read) {
-      l->read = done;
+    as_k_touch *l = touch_of(c, it, &uses[u]);
+    if (uses[u].reads && read > l->read) {
+      l->read = read;
       l->reader = (uint8_t)e;
     }
     if (uses[u].writes) {
-      l->written = done;
+      l->written = written;
       l->writer = (uint8_t)e;
     }
   }
 }
 
-static unsigned lowest(unsigned mask) {
-  unsigned e = 0;
-  while (!(mask >> e & 1)) e++;
-  return e;
+static unsigned lowest(unsigned mask) { return (unsigned)__builtin_ctz(mask); }
+
+/* The engine of a mask where its result would be there soonest. */
+static unsigned soonest(const as_k_pace *c, unsigned mask, const as_k_item *it) {
+  const as_k_ruling *r = as_k_ruling_of(c->k, it);
+  unsigned best = lowest(mask);
+  uint64_t least = UINT64_MAX;
+  if (!(mask & (mask - 1))) return best;
+  for (; mask; mask &= mask - 1) {
+    unsigned e = lowest(mask);
+    uint64_t t = as_k_begin_at(c, e, r, as_k_ready_at(c, e, it)) + duration(c, r, e);
+    if (t >= least) continue;
+    least = t;
+    best = e;
+  }
+  return best;
 }
 
-/* The engine of a mask where it would be done soonest. */
-static unsigned soonest(choice *c, unsigned mask, const as_k_item *it) {
-  unsigned e = lowest(mask);
-  if (!(mask & (mask - 1))) return e;
-  uint64_t best = done_at(c, e, it);
-  for (unsigned g = e + 1; g < ISA_NENGINES; g++) {
-    if (!(mask >> g & 1)) continue;
-    uint64_t t = done_at(c, g, it);
-    if (t >= best) continue;
-    best = t;
-    e = g;
+/* The engines that an item may be given. */
+static unsigned engines_of(const as_k_pace *c, const as_k_item *it) {
+  const as_k_ruling *r = as_k_ruling_of(c->k, it);
+  if (it->engine < ISA_NENGINES) return 1u << it->engine;
+  unsigned left = c->k->o.passes & AS_PASS_USUAL ? r->engines & ~(unsigned)r->avoid : 0;
+  return left ? left : r->engines;
+}
+
+uint64_t as_k_soonest(const as_k_pace *c, const as_k_item *it, const uint64_t *ready) {
+  const as_k_ruling *r = as_k_ruling_of(c->k, it);
+  uint64_t least = UINT64_MAX;
+  for (unsigned mask = engines_of(c, it); mask; mask &= mask - 1) {
+    unsigned e = lowest(mask);
+    uint64_t t = as_k_begin_at(c, e, r, ready[e]);
+    if (t < least) least = t;
   }
-  return e;
+  return least;
 }
 
 /* The next of a mask, one after another. */
-static unsigned next_turn(choice *c, unsigned mask) {
+static unsigned next_turn(as_k_pace *c, unsigned mask) {
   do c->turn = (c->turn + 1) % ISA_NENGINES;
   while (!(mask >> c->turn & 1));
   return c->turn;
 }
 
-static void choose(choice *c, as_k_item *it) {
-  as_kernel *k = c->k;
-  const as_k_ruling *r = as_k_ruling_of(k, it);
-  unsigned e = it->engine;
-  if (e == ISA_NENGINES) {
-    e = k->o.flags & AS_KERNEL_FIXED_ENGINES ? lowest(r->engines)
-        : k->o.flags & AS_KERNEL_ROUND_ROBIN ? next_turn(c, r->engines)
-                                             : soonest(c, r->engines, it);
-    it->engine = (uint8_t)e;
-  }
+/* An instruction runs on e. */
+static void run(as_k_pace *c, const as_k_item *it, unsigned e) {
+  const as_k_ruling *r = as_k_ruling_of(c->k, it);
   unsigned ways = r->ways[e];
-  c->free[e] = done_at(c, e, it);
-  c->busy[e] += (uint64_t)r->busy[e] * 1000;
+  uint64_t begin = as_k_begin_at(c, e, r, as_k_ready_at(c, e, it));
+  c->free[e] = begin + interval(r, e);
+  c->busy[e] += interval(r, e);
   for (unsigned w = 0; ways >> w; w++)
     if (ways >> w & 1) {
       c->way_free[w] = c->free[e];
       c->way_user[w] = (uint8_t)e;
     }
-  note(c, e, it, c->free[e]);
+  note(c, e, it, c->free[e], begin + duration(c, r, e));
 }
 
 /* Control instructions with a result go where it is needed, others to sync. Barriers have one
  * semaphore, and all are on the engine of the first. */
-static void place_control(choice *c, as_k_item *it) {
+static void place_control(as_k_pace *c, as_k_item *it) {
   const isa_form *f = isa_form_of(it->op);
   bool result = f->nfields && f->fields[0].kind == ISA_K_REG && !strcmp(f->fields[0].name, "rd");
   if (result)
@@ -137,30 +136,59 @@ static void place_control(choice *c, as_k_item *it) {
   it->engine = c->barriers;
 }
 
-/* Transfers are through once the bytes of all before them are. */
-static void note_transfer(choice *c, const as_k_item *it) {
-  uint64_t ready = ready_at(c, ISA_NENGINES, it);
-  c->dma += as_k_ruling_of(c->k, it)->dma;
-  note(c, ISA_NENGINES, it, ready > c->dma ? ready : c->dma);
+bool as_k_goes_to_hbm(const as_kernel *k, const as_k_item *it) {
+  const as_k_use *uses;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++)
+    if (uses[u].writes && as_k_use_op(k, it, &uses[u])->space == ISA_HBM) return true;
+  return false;
+}
+
+uint64_t as_k_transfer_at(const as_k_pace *c, const as_k_item *it, uint64_t ready) {
+  uint64_t t = c->stream_free[as_k_goes_to_hbm(c->k, it) ? K_STORES : K_LOADS];
+  return t > ready ? t : ready;
+}
+
+/* A stream begins one transfer after another; they are through once the bytes of all before them
+ * are. */
+static void run_transfer(as_k_pace *c, const as_k_item *it) {
+  const as_kernel *k = c->k;
+  const as_k_ruling *r = as_k_ruling_of(k, it);
+  uint64_t begin = as_k_transfer_at(c, it, as_k_ready_at(c, ISA_NENGINES, it));
+  unsigned dge = r->modes >> ISA_DGE_hwdge & 1 ? ISA_DGE_hwdge
+                 : r->modes & 1                ? ISA_DGE_none
+                                               : ISA_DGE_swdge;
+  c->stream_free[as_k_goes_to_hbm(k, it) ? K_STORES : K_LOADS] = begin + k->o.costs.trigger[dge];
+  c->dma += r->dma;
+  uint64_t through = begin + r->dma > c->dma ? begin + r->dma : c->dma;
+  note(c, ISA_NENGINES, it, through, through + k->o.costs.transfer);
+}
+
+static void take(as_k_pace *c, as_k_item *it) {
+  as_kernel *k = c->k;
+  const as_k_ruling *r = as_k_ruling_of(k, it);
+  if (it->engine == ISA_NENGINES)
+    it->engine =
+        (uint8_t)(k->o.flags & AS_KERNEL_FIXED_ENGINES ? lowest(r->engines)
+                  : k->o.flags & AS_KERNEL_ROUND_ROBIN ? next_turn(c, r->engines)
+                                                       : soonest(c, engines_of(c, it), it));
+  run(c, it, it->engine);
+}
+
+void as_k_pace_take(as_k_pace *c, as_k_item *it) {
+  if (it->op >= ISA_NOPS) return;
+  c->k->figures.instructions += !it->added;
+  if (isa_op_is_control(it->op))
+    place_control(c, it);
+  else if (isa_op_is_dma(it->op))
+    run_transfer(c, it);
+  else
+    take(c, it);
 }
 
 bool as_k_choose_engines(as_kernel *k) {
-  choice c = {.k = k};
-  size_t size = ((size_t)k->nbuffers + 1) * sizeof *c.lives;
-  c.lives = isa_zalloc(&k->al, size);
-  if (!c.lives) return as_k_nomem(k);
-  for (uint32_t i = 0; i < k->nitems; i++) {
-    as_k_item *it = &k->items[i];
-    if (it->op >= ISA_NOPS) continue;
-    k->figures.instructions += !it->added;
-    if (isa_op_is_control(it->op))
-      place_control(&c, it);
-    else if (isa_op_is_dma(it->op))
-      note_transfer(&c, it);
-    else
-      choose(&c, it);
-  }
-  memcpy(k->figures.busy, c.busy, sizeof c.busy);
-  isa_free(&k->al, c.lives, size);
-  return true;
+  as_k_pace c;
+  bool ok = as_k_pace_open(&c, k);
+  for (uint32_t i = 0; ok && i < k->nitems; i++) as_k_pace_take(&c, &k->items[i]);
+  as_k_pace_close(&c);
+  return ok;
 }

@@ -106,9 +106,9 @@ typedef struct as_k_ruling {
   uint64_t dma;                /* of a transfer: what the DMA engines take for its bytes, in fs */
   uint16_t queue;              /* that the caller chose, as in as_k_item */
   uint8_t engine;              /* as in as_k_item */
-  uint8_t engines;             /* mask of those that may run it */
-  uint8_t modes;               /* of a transfer: mask of ISA_DGE_ that may */
-  uint8_t ways[ISA_NENGINES];  /* masks of the ways of isa_ways that it uses on each engine */
+  uint8_t engines, avoid; /* masks of those that may run it; of those that compilers do not take */
+  uint8_t modes;          /* of a transfer: mask of ISA_DGE_ that may */
+  uint8_t ways[ISA_NENGINES]; /* masks of the ways of isa_ways that it uses on each engine */
   uint8_t nuses, nsites;
   bool has_acc; /* it is a matmul */
   bool simple;  /* its operands are its sites: they move no others and are in no lists */

@@ -10,6 +10,7 @@
  *     value.c    what is there already            renew.c    the list without what goes
  *     lives.c    first and last instruction of each buffer
  *     engine.c   the engine of what left it open     queue.c   the queue of each transfer
+ *     order.c    what comes next of what is ready
  *     place.c    where tiles lie                     regs.c    registers of each sequencer
  *     spill.c    tiles that do not fit go to HBM, those of PSUM to SBUF
  *     depend.c   which accesses conflict             way.c     which must not go at once
@@ -47,7 +48,9 @@ enum {
   AS_PASS_VERSIONS = 4, /* a tile that is overwritten whole is another tile from there on */
   AS_PASS_LOADS = 8,    /* bytes of HBM that are in a tile are not loaded again */
   AS_PASS_VALUES = 16,  /* what was computed is not computed again */
-  AS_PASS_ALL = 31
+  AS_PASS_ORDER = 32,   /* what is ready comes before what waits */
+  AS_PASS_USUAL = 64,   /* engines that compilers do not take are not taken (isa/choice.def) */
+  AS_PASS_ALL = 63      /* that make programs faster */
 };
 /* The passes over the kernels of a front end (fronts.def); NULL: soma.kernel. False when there is
  * none of that name. */
@@ -60,6 +63,8 @@ typedef struct as_kernel_costs {
   uint64_t (*busy)(void *ud, unsigned engine, const isa_program *p, const isa_insn *in);
   uint64_t trigger[3];    /* what a trigger keeps its engine, by ISA_DGE_ */
   uint64_t delay;         /* from an update to the engine that waits for it */
+  uint64_t latency[5];    /* of an engine: from when the next instruction can begin to the result */
+  uint64_t transfer;      /* of a transfer: what it takes beside its bytes */
   uint64_t dma_byte_rate; /* bytes in a microsecond that one of the sixteen engines moves;
                              0: 20000 */
 } as_kernel_costs;
@@ -152,7 +157,8 @@ typedef struct as_kernel_figures {
   uint64_t busy[ISA_NENGINES], dma_busy;
   unsigned bound; /* an engine, or AS_BOUND_DMA */
   uint64_t copies;
-  uint64_t versions, left_out; /* tiles that were made of others; instructions */
+  uint64_t versions, left_out, moved; /* tiles that were made of others; instructions; those that
+                                         come before one that stood before them */
 } as_kernel_figures;
 const as_kernel_figures *as_kernel_get_figures(const as_kernel *k);
 /* Instructions of a line that were left out. */

@@ -1,6 +1,6 @@
 /* The list of items: instructions, loops, orders; and the queues and registers they name. */
 #include "../isa/operand.h"
-#include "simplify.h"
+#include "pace.h"
 
 #include <stdio.h>
 
@@ -203,15 +203,42 @@ static void trim(as_kernel *k) {
   isa_array_trim(&k->al, &k->buffers, k->nbuffers, &k->cap_buffers, sizeof *k->buffers);
 }
 
+/* The list as it was before it got an order. */
+static bool take_back(as_kernel *k, const uint32_t *order) {
+  size_t size = ((size_t)k->nitems + 1) * sizeof(uint32_t);
+  uint32_t *place = isa_zalloc(&k->al, size);
+  if (!place) return as_k_nomem(k);
+  for (uint32_t i = 0; i < k->nitems; i++) place[order[i]] = i;
+  bool ok = as_k_renew(k, place, k->nitems) && as_k_lives(k);
+  isa_free(&k->al, place, size);
+  k->figures.moved = 0;
+  return ok;
+}
+
+/* Places the tiles. What does not fit in an order of the builder's is placed in the caller's, and
+ * only there it spills. */
+static bool place(as_kernel *k, const uint32_t *order) {
+  uint32_t flags = k->o.flags;
+  k->o.flags &= order ? ~(uint32_t)AS_KERNEL_SPILL : ~(uint32_t)0;
+  bool ok = as_k_place(k);
+  k->o.flags = flags;
+  if (ok || !order || k->error.status != ISA_LIMIT) return ok;
+  k->error.status = ISA_OK;
+  return take_back(k, order) && as_k_place(k);
+}
+
 bool as_k_prepare(as_kernel *k) {
   if (!as_k_is_open(k, (isa_line){0})) return false;
   if (k->open_loop)
     return as_k_fail(k, ISA_ARG, k->loops[k->open_loop - 1].range.at, "a loop is not ended");
   k->finished = true;
   trim(k);
-  bool ok = as_k_copy_bounds(k) && as_k_define(k) && as_k_simplify(k) && as_k_lives(k) &&
-            as_k_choose_engines(k) && as_k_choose_queues(k) && as_k_registers(k) && as_k_place(k) &&
-            as_k_solve(k) && as_k_semaphores(k);
+  uint32_t *order = NULL;
+  bool ok = as_k_copy_bounds(k) && as_k_define(k) && as_k_simplify(k) && as_k_schedule(k, &order);
+  size_t size = order ? ((size_t)k->nitems + 1) * sizeof *order : 0;
+  ok = ok && as_k_lives(k) && as_k_choose_queues(k) && place(k, order) && as_k_registers(k) &&
+       as_k_solve(k) && as_k_semaphores(k);
+  isa_free(&k->al, order, size);
   forget(k);
   return ok;
 }

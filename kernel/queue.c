@@ -2,7 +2,7 @@
  * to HBM on another with another engine: a sequencer is in order, so a store that waits for its
  * data would hold the loads after it. */
 #include "../isa/operand.h"
-#include "impl.h"
+#include "pace.h"
 
 typedef struct streams {
   as_kernel *k;
@@ -33,13 +33,6 @@ static unsigned store_engine(const as_kernel *k) {
   return best;
 }
 
-static bool goes_to_hbm(const as_kernel *k, const as_k_item *it) {
-  const as_k_use *uses;
-  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++)
-    if (uses[u].writes && as_k_use_op(k, it, &uses[u])->space == ISA_HBM) return true;
-  return false;
-}
-
 static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
 
 /* Descriptors by hardware where that is legal, else static ones, else by gpsimd; in a loop at run
@@ -47,7 +40,7 @@ static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
 static bool pick(streams *s, const as_k_item *it, bool in_loop, unsigned *dge, unsigned *engine) {
   const as_k_ruling *r = as_k_ruling_of(s->k, it);
   unsigned modes = r->modes;
-  bool store = goes_to_hbm(s->k, it) && !(s->k->o.flags & AS_KERNEL_ONE_STREAM);
+  bool store = as_k_goes_to_hbm(s->k, it) && !(s->k->o.flags & AS_KERNEL_ONE_STREAM);
   bool fixed = it->engine < ISA_NENGINES, meets = isa_insn_pipe(&r->in) >= 0;
   unsigned e = fixed ? it->engine : store || meets ? s->store_engine : (unsigned)ISA_ENG_sync;
   bool hardware = has(modes, ISA_DGE_hwdge) && (e == ISA_ENG_sync || e == ISA_ENG_scalar);

@@ -61,11 +61,11 @@ static void print_loads(const as_kernel *k, isa_buf *out) {
                  "%" PRIu64 " transfers on %" PRIu64 " queues; %" PRIu64
                  " tiles, up to byte %" PRIu64 " of sbuf and %" PRIu64 " of psum\n",
                  f->transfers, f->queues, f->tiles, f->sbuf_bytes, f->psum_bytes);
-  if (f->versions || f->left_out)
+  if (f->versions || f->left_out || f->moved)
     isa_buf_printf(out,
                    "%" PRIu64 " tiles are versions of others that are overwritten; %" PRIu64
-                   " instructions are left out\n",
-                   f->versions, f->left_out);
+                   " instructions are left out, %" PRIu64 " come before earlier ones\n",
+                   f->versions, f->left_out, f->moved);
   if (f->copies) isa_buf_printf(out, "%" PRIu64 " copies make instructions legal\n", f->copies);
   double rate = (double)k->o.costs.dma_byte_rate * ISA_NDMA;
   if (f->spills)

@@ -132,7 +132,8 @@ class KernelFigures(C.Structure):
         "instructions made nops dependences waits reuse_waits transfers queues semaphores tiles "
         "sbuf_bytes psum_bytes spills spilled_bytes").split()] + [
             ("busy", C.c_uint64 * 5), ("dma_busy", C.c_uint64), ("bound", C.c_int)] + [
-                (n, C.c_uint64) for n in ("copies", "versions", "left_out")]
+                (n, C.c_uint64) for n in ("copies", "versions", "left_out",
+                                           "moved")]
 
 
 class Unwritten(C.Structure):

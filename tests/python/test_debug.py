@@ -104,13 +104,13 @@ continue
 WANT = '''\
 before
 at T ns
-  scalar 0  kernel.py:11  tensor_scalar x, x, op0=mult, imm0=2.0 $moved1>=16 $scalar_done++
+  vector 0  kernel.py:11  tensor_scalar x, x, op0=mult, imm0=2.0 $moved1>=16 $vector_done++
     nisa.tensor_scalar(dst=x, data=x,
 (soma) break kernel.py:11
-stop 1: scalar 0 (kernel.py:11)
+stop 1: vector 0 (kernel.py:11)
 (soma) continue
-stop 1 at T ns: scalar 0 (kernel.py:11)
-  scalar 0  kernel.py:11  tensor_scalar x, x, op0=mult, imm0=2.0 $moved1>=16 $scalar_done++
+stop 1 at T ns: vector 0 (kernel.py:11)
+  vector 0  kernel.py:11  tensor_scalar x, x, op0=mult, imm0=2.0 $moved1>=16 $vector_done++
     nisa.tensor_scalar(dst=x, data=x,
 (soma) print x[0]
 x[0] = float32[4]
@@ -129,27 +129,27 @@ x[0] = float32[4]
     16  a = np.arange(128 * 4, dtype=np.float32).reshape(128, 4)
 (soma) next
 at T ns
-  scalar has halted
+  vector has halted
 (soma) print x[0]
 x[0] = float32[4]
     0  0 2 4 6
 (soma) who wrote x[5, 1]
-  written by scalar 0  kernel.py:11  tensor_scalar x, x, op0=mult, imm0=2.0 $moved1>=16 \
-$scalar_done++, from T ns to T ns
+  written by vector 0  kernel.py:11  tensor_scalar x, x, op0=mult, imm0=2.0 $moved1>=16 \
+$vector_done++, from T ns to T ns
 (soma) back
 at T ns
-  scalar 1  halt
+  vector 1  halt
 (soma) break 13
 stop 2: gpsimd 0 (kernel.py:13)
 (soma) continue
 stop 2 at T ns: gpsimd 0 (kernel.py:13)
-  gpsimd 0  kernel.py:13  dma_copy c.ap([[1,512]]), x, queue=q_swdge_gpsimd $scalar_done>=1
+  gpsimd 0  kernel.py:13  dma_copy c.ap([[1,512]]), x, queue=q_swdge_gpsimd $vector_done>=1
     nisa.dma_copy(dst=c, src=x)
 (soma) delete
 (soma) log on
 (soma) continue
  T  gpsimd     1    halt
- T  gpsimd     0  kernel.py:13  dma_copy c.ap([[1,512]]), x, queue=q_swdge_gpsimd $scalar_done>=1
+ T  gpsimd     0  kernel.py:13  dma_copy c.ap([[1,512]]), x, queue=q_swdge_gpsimd $vector_done>=1
 the run has ended well at T ns
 right
 '''

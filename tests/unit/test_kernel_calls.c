@@ -468,7 +468,7 @@ static void what_a_loop_needs_comes_back_before_it(void **state) {
   float *y = malloc(sizeof *y * 128 * WIDE);
   (void)state;
   assert_non_null(y);
-  kbed_open(&b, "trn2", SOMA_KERNEL_SPILL, KBED_CHECKS);
+  kbed_open_at(&b, "trn2", SOMA_KERNEL_SPILL, KBED_CHECKS, 0);
   uint32_t ty = kbed_tensor(&b, "y", SOMA_FLOAT32, 128, WIDE, SOMA_OUTPUT);
   for (unsigned n = 0; n < TILES; n++) {
     t[n] = kbed_tile(&b, "t", SOMA_SBUF, SOMA_FLOAT32, 128, WIDE);

@@ -556,7 +556,7 @@ static int faults(kbed *b) {
 }
 
 /* How often each pass did something, by the bit of its SOMA_PASS_. */
-enum { PASSES = 5 };
+enum { PASSES = 6 };
 static uint64_t fired[PASSES];
 
 static void count_passes(const soma_kernel *k) {
@@ -564,6 +564,7 @@ static void count_passes(const soma_kernel *k) {
   soma_kernel_left l;
   soma_kernel_get_figures(k, &f, sizeof f);
   fired[2] += f.versions;
+  fired[5] += f.moved;
   for (uint32_t i = 0; soma_kernel_get_left(k, i, &l) == SOMA_OK; i++)
     for (unsigned p = 0; p < PASSES; p++)
       if (l.pass >> p & 1) fired[p] += l.left;

@@ -17,6 +17,8 @@ SAME(SOMA_PASS_STORES, AS_PASS_STORES);
 SAME(SOMA_PASS_VERSIONS, AS_PASS_VERSIONS);
 SAME(SOMA_PASS_LOADS, AS_PASS_LOADS);
 SAME(SOMA_PASS_VALUES, AS_PASS_VALUES);
+SAME(SOMA_PASS_ORDER, AS_PASS_ORDER);
+SAME(SOMA_PASS_USUAL, AS_PASS_USUAL);
 SAME(SOMA_RECORD_ACCUMULATE, AS_REC_ACCUMULATE);
 SAME(SOMA_RECORD_STATIC, AS_REC_STATIC);
 SAME(SOMA_RECORD_SWDGE, AS_REC_SWDGE);
@@ -107,6 +109,15 @@ static as_kernel_costs costs_of(const soma_machine *m, const isa_target *t, vm_c
       (uint64_t)v[VM_DMA_SW_BASE] * VM_NS + (uint64_t)v[VM_DMA_SW_ROW] * ISA_PMAX * (VM_NS / 1000);
   c.trigger[ISA_DGE_hwdge] = (uint64_t)v[VM_DMA_HWDGE] * VM_NS;
   c.delay = (uint64_t)v[VM_SEM_SEEN] * VM_NS;
+  c.transfer = (uint64_t)(v[VM_DMA_FIRST] + v[VM_DMA_SEM] + v[VM_DMA_RESUME]) * VM_NS;
+  static const uint8_t last[][2] = {{VM_LAT_TENSOR, VM_OVH_TENSOR},
+                                    {VM_LAT_VECTOR, VM_OVH_VECTOR},
+                                    {VM_LAT_SCALAR, VM_OVH_SCALAR},
+                                    {VM_LAT_GPSIMD, VM_OVH_GPSIMD}};
+  for (unsigned e = 0; e < sizeof last / sizeof *last; e++) {
+    uint32_t lat = v[last[e][0]], ovh = v[last[e][1]];
+    c.latency[e] = lat > ovh ? (uint64_t)(lat - ovh) * 1000000000000u / t->khz[e] : 0;
+  }
   c.dma_byte_rate = v[VM_DMA_R_IN];
   return c;
 }
@@ -347,7 +358,8 @@ void soma_kernel_get_figures(const soma_kernel *k, soma_kernel_figures *out, siz
                              .bound = (soma_kernel_bound)f->bound,
                              .copies = f->copies,
                              .versions = f->versions,
-                             .left_out = f->left_out};
+                             .left_out = f->left_out,
+                             .moved = f->moved};
   memcpy(own.busy, f->busy, sizeof own.busy);
   memcpy(out, &own, n < sizeof own ? n : sizeof own);
 }

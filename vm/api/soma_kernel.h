@@ -58,7 +58,9 @@ enum {
   SOMA_PASS_STORES = 2,   /* so do copies and transfers to tiles and temporaries */
   SOMA_PASS_VERSIONS = 4, /* a tile that is overwritten whole is another tile from there on */
   SOMA_PASS_LOADS = 8,    /* bytes of HBM that are in a tile are not loaded again */
-  SOMA_PASS_VALUES = 16   /* what was computed is not computed again */
+  SOMA_PASS_VALUES = 16,  /* what was computed is not computed again */
+  SOMA_PASS_ORDER = 32,   /* what is ready comes before what waits */
+  SOMA_PASS_USUAL = 64    /* engines that compilers do not take are not taken (isa/choice.def) */
 };
 
 /* A new kernel with m's allocator and m's costs. options may be NULL. On failure *k is NULL, and
@@ -266,6 +268,7 @@ typedef struct soma_kernel_figures {
   uint64_t copies;   /* instructions that SOMA_KERNEL_COPIES added */
   uint64_t versions; /* tiles that SOMA_PASS_VERSIONS made of others */
   uint64_t left_out; /* instructions that passes left out */
+  uint64_t moved;    /* instructions that come before one that stood before them */
 } soma_kernel_figures;
 /* n is sizeof(soma_kernel_figures) of the caller. */
 void soma_kernel_get_figures(const soma_kernel *k, soma_kernel_figures *out, size_t n);

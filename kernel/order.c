@@ -1,0 +1,284 @@
+/* Another order of the list: of the items that come next, and wait for none of the others, the one
+ * that can begin first; of several the one from which it is furthest to the end. Only a window of
+ * them is looked at, so that the whole takes linear time.
+ *
+ * What conflicts stays in its order: items that share bytes or an engine's hidden state
+ * (isa/state.def), one of which writes; those that the caller ordered. Nothing passes an
+ * instruction of a sequencer, one that meets the other core, or the begin and the end of a loop at
+ * run time.
+ *
+ * An item that comes early begins tiles early. It may only where there is room for them from here
+ * to where they begin in the caller's order: then what is in use is never more than in that order,
+ * or than `limit`. */
+#include "pace.h"
+#include "../isa/operand.h"
+
+#include <stdlib.h>
+
+enum { WINDOW = 32, SLOTS = 64 }; /* of items looked at; places for them, a bit each */
+
+typedef struct slot {
+  uint32_t item;
+  uint64_t reads, writes; /* a bit for each buffer, several of which share one */
+  uint64_t before;        /* slots of items that must come first */
+  uint64_t ready[ISA_NENGINES + 1];
+  uint32_t more[2];      /* bytes of a partition that others have here early, by memory */
+  uint8_t state, access; /* of isa_insn_state */
+  bool open, known;      /* not taken yet; ready is known */
+} slot;
+
+typedef struct scheduler {
+  as_kernel *k;
+  as_k_pace pace;
+  slot slots[SLOTS];
+  uint32_t low, next, end; /* items low .. next - 1 are in the window, of those before `end` */
+  uint32_t *room[2];       /* by item: bytes in use in the caller's order, SBUF and PSUM */
+  bool *begun;             /* by buffer */
+  uint32_t *order, n, at_order;
+} scheduler;
+
+static slot *slot_of(scheduler *s, uint32_t item) { return &s->slots[item % SLOTS]; }
+static uint64_t bit_of(uint32_t n) { return UINT64_C(1) << n % SLOTS; }
+
+/* ---- Conflicts ------------------------------------------------------------------------------ */
+
+/* The bytes of an operand in its memory, where a tile has a fixed place, else of its buffer. */
+static void bytes_of(const as_kernel *k, const as_k_operand *o, as_k_bytes *x) {
+  const as_k_buffer *b = as_k_buf(k, o->buffer);
+  as_k_bytes_of(k, o, x);
+  if (!b->fixed) return;
+  x->lo += b->offset;
+  x->hi += b->offset;
+}
+
+static bool same_memory(const as_kernel *k, const as_k_operand *a, const as_k_operand *b) {
+  if (a->buffer == b->buffer) return true;
+  return as_k_buf(k, a->buffer)->fixed && as_k_buf(k, b->buffer)->fixed && a->space == b->space;
+}
+
+static bool bytes_meet(const as_kernel *k, const as_k_operand *a, const as_k_operand *b) {
+  as_k_bytes x, y;
+  if (!same_memory(k, a, b)) return false;
+  bytes_of(k, a, &x);
+  bytes_of(k, b, &y);
+  if (x.hi <= y.lo || y.hi <= x.lo || x.p1 <= y.p0 || y.p1 <= x.p0) return false;
+  if (!x.set && !y.set) return true;
+  isa_byteset all[2] = {{.run = x.hi - x.lo, .span = {x.hi - x.lo}},
+                        {.run = y.hi - y.lo, .span = {y.hi - y.lo}}};
+  return isa_byteset_meet_at(x.set ? x.set : &all[0], x.lo, y.set ? y.set : &all[1], y.lo);
+}
+
+static bool operands_meet(const as_kernel *k, const as_k_item *a, const as_k_item *b) {
+  const as_k_use *x, *y;
+  unsigned n = as_k_used(k, a, &x), m = as_k_used(k, b, &y);
+  for (unsigned i = 0; i < n; i++)
+    for (unsigned j = 0; j < m; j++)
+      if ((x[i].writes || y[j].writes) &&
+          bytes_meet(k, as_k_use_op(k, a, &x[i]), as_k_use_op(k, b, &y[j])))
+        return true;
+  return false;
+}
+
+static bool is_ordered(const as_kernel *k, uint32_t earlier, uint32_t later, uint32_t at) {
+  for (; at < k->norders && k->orders[at].later == later; at++)
+    if (k->orders[at].earlier == earlier) return true;
+  return false;
+}
+
+static bool conflicts(const scheduler *s, const slot *a, const slot *b) {
+  if (a->state && a->state == b->state && ((a->access | b->access) & ISA_STATE_W)) return true;
+  bool may = (a->writes & (b->reads | b->writes)) || (a->reads & b->writes);
+  if (may && operands_meet(s->k, &s->k->items[a->item], &s->k->items[b->item])) return true;
+  return s->k->norders && is_ordered(s->k, a->item, b->item, s->at_order);
+}
+
+/* ---- The window ----------------------------------------------------------------------------- */
+
+/* A bit for a buffer; fixed ones share one. */
+static uint64_t mark_of(const as_kernel *k, uint32_t buffer) {
+  if (as_k_buf(k, buffer)->fixed) return 1;
+  return UINT64_C(1) << (buffer * UINT32_C(0x9e3779b1) >> 26);
+}
+
+static void enter(scheduler *s) {
+  as_kernel *k = s->k;
+  uint32_t item = s->next++;
+  const as_k_item *it = &k->items[item];
+  slot *t = slot_of(s, item);
+  const as_k_use *uses;
+  unsigned access;
+  *t = (slot){.item = item, .open = true};
+  t->state = (uint8_t)isa_insn_state(&as_k_ruling_of(k, it)->in, &access);
+  t->access = (uint8_t)access;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
+    uint64_t mark = mark_of(k, as_k_use_op(k, it, &uses[u])->buffer);
+    t->reads |= uses[u].reads ? mark : 0;
+    t->writes |= uses[u].writes ? mark : 0;
+  }
+  while (s->at_order < k->norders && k->orders[s->at_order].later < item) s->at_order++;
+  for (uint32_t i = s->low; i < item; i++) {
+    const slot *o = slot_of(s, i);
+    if (o->open && conflicts(s, o, t)) t->before |= bit_of(i);
+  }
+}
+
+static void know(scheduler *s, slot *t) {
+  const as_k_item *it = &s->k->items[t->item];
+  unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : as_k_ruling_of(s->k, it)->engines;
+  if (isa_op_is_dma(it->op)) mask = 1u << ISA_NENGINES;
+  for (; mask; mask &= mask - 1) {
+    unsigned e = (unsigned)__builtin_ctz(mask);
+    t->ready[e] = as_k_ready_at(&s->pace, e, it);
+  }
+  t->known = true;
+}
+
+static uint64_t begin_of(scheduler *s, slot *t) {
+  const as_k_item *it = &s->k->items[t->item];
+  if (!t->known) know(s, t);
+  if (isa_op_is_dma(it->op)) return as_k_transfer_at(&s->pace, it, t->ready[ISA_NENGINES]);
+  return as_k_soonest(&s->pace, it, t->ready);
+}
+
+/* ---- Room ----------------------------------------------------------------------------------- */
+
+/* Bytes of a partition that a tile takes. */
+static uint32_t size_of(const as_k_buffer *b) {
+  if (b->space != ISA_PSUM) return (b->bytes + K_ALIGN - 1) / K_ALIGN * K_ALIGN;
+  return (b->bytes + ISA_PSUM_BANK - 1) / ISA_PSUM_BANK * ISA_PSUM_BANK;
+}
+
+static uint32_t limit_of(const as_kernel *k, unsigned memory) {
+  uint32_t all = as_k_room(k, memory ? ISA_PSUM : ISA_SBUF);
+  return memory ? all : all / 8 * 7; /* what lies between tiles is lost */
+}
+
+/* Whether an item may come now, where tiles that it begins must fit until the place where they
+ * begin in the caller's order; `take`: it does. */
+static bool has_room(scheduler *s, uint32_t item, bool take) {
+  as_kernel *k = s->k;
+  const as_k_item *it = &k->items[item];
+  const as_k_use *uses;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
+    uint32_t number = as_k_use_op(k, it, &uses[u])->buffer;
+    const as_k_buffer *b = as_k_buf(k, number);
+    if (b->space == ISA_HBM || b->first < s->low || s->begun[number - 1]) continue;
+    unsigned memory = b->space == ISA_PSUM;
+    for (uint32_t i = s->low; i < b->first; i++) {
+      slot *t = slot_of(s, i);
+      if (take)
+        t->more[memory] += size_of(b);
+      else if (s->room[memory][i] + t->more[memory] + size_of(b) > limit_of(k, memory))
+        return false;
+    }
+    if (take) s->begun[number - 1] = true;
+  }
+  return true;
+}
+
+/* ---- Choice --------------------------------------------------------------------------------- */
+
+/* The item of the window that comes next. */
+static uint32_t choose(scheduler *s) {
+  uint32_t best = K_NONE;
+  uint64_t least = UINT64_MAX;
+  for (uint32_t i = s->low; i < s->next; i++) {
+    slot *t = slot_of(s, i);
+    if (!t->open || t->before) continue;
+    uint64_t begin = begin_of(s, t);
+    if (begin >= least) continue;
+    if (i != s->low && !has_room(s, i, false)) continue;
+    best = i;
+    least = begin;
+  }
+  return best;
+}
+
+static void take(scheduler *s, uint32_t item) {
+  has_room(s, item, true);
+  as_k_pace_take(&s->pace, &s->k->items[item]);
+  s->k->figures.moved += item != s->low && !s->k->items[item].added;
+  slot_of(s, item)->open = false;
+  for (uint32_t i = s->low; i < s->next; i++) slot_of(s, i)->before &= ~bit_of(item);
+  s->order[s->n++] = item;
+  while (s->low < s->next && !slot_of(s, s->low)->open) s->low++;
+}
+
+/* Whether nothing may pass an item. */
+static bool is_fence(const as_kernel *k, const as_k_item *it) {
+  return it->op >= ISA_NOPS || isa_op_is_control(it->op) || as_k_meeting_kind(k, it) != K_MEETINGS;
+}
+
+static void schedule_run(scheduler *s, uint32_t first, uint32_t end) {
+  s->low = s->next = first;
+  s->end = end;
+  while (s->low < end) {
+    while (s->next < end && s->next < s->low + WINDOW) enter(s);
+    take(s, choose(s));
+  }
+}
+
+static void schedule_all(scheduler *s) {
+  as_kernel *k = s->k;
+  for (uint32_t i = 0; i < k->nitems;) {
+    uint32_t end = i;
+    while (end < k->nitems && !is_fence(k, &k->items[end])) end++;
+    schedule_run(s, i, end);
+    for (i = end; i < k->nitems && is_fence(k, &k->items[i]); i++) {
+      as_k_pace_take(&s->pace, &k->items[i]);
+      s->order[s->n++] = i;
+    }
+  }
+}
+
+/* ---- What is known before ------------------------------------------------------------------- */
+
+static void find_room(scheduler *s, unsigned memory) {
+  const as_kernel *k = s->k;
+  uint32_t *room = s->room[memory];
+  for (uint32_t i = 0; i < k->nbuffers; i++) {
+    const as_k_buffer *b = &k->buffers[i];
+    if (b->space == ISA_HBM || (b->space == ISA_PSUM) != memory || !b->used) continue;
+    room[b->first] += size_of(b);
+    room[b->last + 1] -= size_of(b);
+  }
+  for (uint32_t i = 0; i < k->nitems; i++) room[i + 1] += room[i];
+}
+
+static int by_later(const void *a, const void *b) {
+  const as_k_order *x = a, *y = b;
+  return (x->later > y->later) - (x->later < y->later);
+}
+
+static bool make_order(scheduler *s) {
+  as_kernel *k = s->k;
+  size_t items = (size_t)k->nitems + 2, buffers = (size_t)k->nbuffers + 1;
+  for (unsigned m = 0; m < 2; m++) s->room[m] = isa_zalloc(&k->al, items * sizeof(uint32_t));
+  s->begun = isa_zalloc(&k->al, buffers * sizeof *s->begun);
+  bool ok = s->begun && s->room[0] && s->room[1];
+  if (ok) {
+    for (unsigned m = 0; m < 2; m++) find_room(s, m);
+    if (k->norders) qsort(k->orders, k->norders, sizeof *k->orders, by_later);
+    schedule_all(s);
+  }
+  for (unsigned m = 0; m < 2; m++) isa_free(&k->al, s->room[m], items * sizeof(uint32_t));
+  isa_free(&k->al, s->begun, buffers * sizeof *s->begun);
+  return ok || as_k_nomem(k);
+}
+
+bool as_k_schedule(as_kernel *k, uint32_t **order) {
+  if (!(k->o.passes & AS_PASS_ORDER)) return as_k_choose_engines(k);
+  size_t size = ((size_t)k->nitems + 1) * sizeof **order;
+  scheduler *s = isa_zalloc(&k->al, sizeof *s);
+  *order = isa_zalloc(&k->al, size);
+  bool ok = (s && *order) || as_k_nomem(k);
+  if (ok) {
+    s->k = k;
+    s->order = *order;
+    ok = as_k_lives(k) && as_k_pace_open(&s->pace, k) && make_order(s);
+    if (s->pace.k) as_k_pace_close(&s->pace);
+    ok = ok && as_k_renew(k, *order, k->nitems);
+  }
+  isa_free(&k->al, s, sizeof *s);
+  return ok;
+}

@@ -1,0 +1,52 @@
+/* When instructions would run, estimated: each engine takes its instructions one after another,
+ * each queue its transfers, and one waits for what it reads and overwrites. */
+#ifndef ASM_KERNEL_PACE_H
+#define ASM_KERNEL_PACE_H
+
+#include "simplify.h"
+
+/* When a buffer was last written and read, and by which engine; ISA_NENGINES: DMA. */
+typedef struct as_k_touch {
+  uint64_t written, read;
+  uint8_t writer, reader;
+} as_k_touch;
+
+enum { K_LOADS, K_STORES, K_STREAMS }; /* streams of transfers */
+
+typedef struct as_k_pace {
+  as_kernel *k;
+  uint64_t busy[ISA_NENGINES]; /* so far */
+  uint64_t free[ISA_NENGINES]; /* when each is free: later than that where ways made it wait */
+  uint64_t stream_free[K_STREAMS];
+  uint64_t way_free[ISA_NWAYS];
+  uint8_t way_user[ISA_NWAYS];
+  as_k_touch *touched; /* by buffer */
+  uint64_t dma;        /* when all transfers so far are through the DMA engines */
+  unsigned turn;       /* of AS_KERNEL_ROUND_ROBIN */
+  bool met;            /* there was a core_barrier; all are on this engine */
+  uint8_t barriers;
+} as_k_pace;
+
+bool as_k_pace_open(as_k_pace *c, as_kernel *k);
+/* Keeps the loads of the engines as figures. */
+void as_k_pace_close(as_k_pace *c);
+/* When what an item on e uses is there: what it reads is written, what it writes is read. e:
+ * ISA_NENGINES for a transfer. */
+uint64_t as_k_ready_at(const as_k_pace *c, unsigned e, const as_k_item *it);
+/* When engine e would begin with an instruction that is ready then. */
+uint64_t as_k_begin_at(const as_k_pace *c, unsigned e, const as_k_ruling *r, uint64_t ready);
+/* When it could begin wherever it may run. ready[e]: of as_k_ready_at. */
+uint64_t as_k_soonest(const as_k_pace *c, const as_k_item *it, const uint64_t *ready);
+/* An item comes next: chooses its engine if that is open, and notes what it takes. */
+void as_k_pace_take(as_k_pace *c, as_k_item *it);
+/* When a transfer that is ready then would begin, after those of its stream. */
+uint64_t as_k_transfer_at(const as_k_pace *c, const as_k_item *it, uint64_t ready);
+bool as_k_goes_to_hbm(const as_kernel *k, const as_k_item *it);
+
+/* ---- order.c ---- */
+
+/* The engines, and another order of the list where the kernel's options ask for one. *order: the
+ * old number of each item, of the old `n`; NULL: the list is as it was. */
+bool as_k_schedule(as_kernel *k, uint32_t **order);
+
+#endif
