@@ -253,6 +253,11 @@ nki-random: all
 	$(Q)SOMA_LIB="$(CURDIR)/$(BUILD)/libsoma.so" SOMA_RANDOM=$(or $(COUNT),100000) \
 	  SOMA_FIRST=$(or $(FIRST),0) SOMA_REFUSED=1 $${SOMA_PYTHON:-/usr/bin/python3} \
 	  tests/python/run.py tests/python/test_random.py
+# The same with views, masks, transposes and operands in PSUM; the last lines are a table of pairs.
+nki-random-views: all
+	$(Q)SOMA_LIB="$(CURDIR)/$(BUILD)/libsoma.so" SOMA_RANDOM=$(or $(COUNT),10000) \
+	  SOMA_FIRST=$(or $(FIRST),0) SOMA_REFUSED=1 $${SOMA_PYTHON:-/usr/bin/python3} \
+	  tests/python/run.py tests/python/test_random_views.py
 
 repro: all
 	$(Q)BUILD=$(BUILD) tests/repro.sh all $(REPRO)
@@ -391,6 +396,6 @@ uninstall:
 clean:
 	rm -rf build build-*
 
-.PHONY: all mpi unit test lists test-ui check judge conform mutants mutants-all bench nki nki-random bench-compare bench-ui picture-ui generated pictures \
+.PHONY: all mpi unit test lists test-ui check judge conform mutants mutants-all bench nki nki-random nki-random-views bench-compare bench-ui picture-ui generated pictures \
         figures examples timing ulp repro tsan asan-threads fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-harnesses fuzz-sanitized debug asan ubsan lint format install uninstall clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

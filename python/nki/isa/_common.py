@@ -6,6 +6,7 @@ from soma import insn, record
 from soma.dtypes import find
 from soma.errors import KernelError, NotBuilt
 from soma.index import Index
+from soma.lib import ROLE_INPUT
 from soma.masks import LARGEST, effective, mask_ranges, pieces
 from soma.record import recorders
 from soma.tensor import PSUM, SBUF, Storage, Tensor
@@ -233,13 +234,13 @@ def whole_mask(mask, call):
 
 def _in_boxes(emit, ranges, rest, call):
     """emit() for each box of what a mask over several axes leaves, or, if they are many and all of
-    the elements exist, for a new tile of which dst takes them."""
+    the elements exist and are written, for a new tile of which dst takes them."""
     def cut(*operands):
         boxes = pieces(ranges, rest, PIECES)
         if boxes is None:
             all_of_it = _cut(ranges, operands)
-            if operands[0].storage.memory and not any(
-                    t.bound and not t.inside() for t in all_of_it if t.__class__ is Tensor):
+            if operands[0].storage.memory and all(
+                    t.inside() and t.storage.role == ROLE_INPUT for t in all_of_it[1:]):
                 return _selected(emit, ranges, rest, call, all_of_it)
             boxes = pieces(ranges, rest, LARGEST)
         if boxes is None:

@@ -5,6 +5,7 @@ from soma import arrays, insn, record
 from soma.dtypes import find, float32
 from soma.errors import KernelError, NotBuilt
 from soma.index import Index
+from soma.lib import ROLE_INPUT
 from soma.masks import effective, mask_ranges, pieces
 from soma.register import RegisterValue
 from soma.tensor import PSUM, SBUF, Tensor
@@ -72,7 +73,8 @@ def store(dst, value, mask=None):
 
     def emit(d, v):
         insn.dma_copy(d, insn.in_sbuf(v) if v.memory == PSUM else v)
-    if mask is not None and _crosses(mask) and pieces(*mask_ranges(mask)[:2], PIECES) is None:
+    if mask is not None and _crosses(mask) and dst.storage.role == ROLE_INPUT and \
+            pieces(*mask_ranges(mask)[:2], PIECES) is None:  # what stays has been written
         _store_selected(dst, value, mask)
         return None
     if mask is not None and value.shape[-len(dst.shape):] == dst.shape != value.shape:
