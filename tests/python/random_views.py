@@ -326,9 +326,8 @@ class Sequence:
             more = {} if rows is None else {"mask": nl.arange(a.shape[0])[
                 (slice(None),) + (None,) * (a.array.ndim - 1)] < rows}
             if isa:
-                r = nisa.tensor_reduce(getattr(np, {"sum": "add", "max": "maximum", "min": "minimum"}
-                                               [op]), x, axes, dtype=nl.float32, keepdims=keepdims,
-                                       **more)
+                ufunc = {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
+                r = nisa.tensor_reduce(ufunc, x, axes, dtype=nl.float32, keepdims=keepdims, **more)
             else:
                 r = getattr(nl, op)(x, axis=axes, keepdims=keepdims, **more)
             t.new(r.reshape((a.shape[0], r.free_size)))

@@ -357,6 +357,8 @@ def _clearing(cut, tile, mask):
     def clearing(dst, *operands, **more):
         if dst is tile:
             clear_outside(tile, mask)
+        elif dst.shape != tile.shape:
+            dst = dst.reshape(tile.shape)  # whose axes the mask's are
         cut(dst, *operands, **more)
     return clearing
 
