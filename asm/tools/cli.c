@@ -141,6 +141,14 @@ bool as_cli_write(as_cli_file *files, unsigned n, isa_error *e) {
   return ok;
 }
 
+bool as_cli_is_object(const char *path) {
+  char head[4];
+  FILE *f = fopen(path, "rb");
+  size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+  if (f) fclose(f);
+  return as_is_object(head, n);
+}
+
 static bool blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, uint32_t *argc,

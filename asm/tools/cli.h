@@ -27,6 +27,9 @@ bool as_cli_same(const char *a, const char *b);
  * written. */
 bool as_cli_flush(isa_error *e);
 
+/* Whether a file begins as an object or a program does. */
+bool as_cli_is_object(const char *path);
+
 /* Splits the text of an argument file at blanks, quotes kept together, and appends the words,
  * terminated and in the arena, to *argv with *argc of them. False if out of memory. */
 bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, uint32_t *argc,

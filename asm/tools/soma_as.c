@@ -519,6 +519,15 @@ static int run_texts(const cli *c, isa_buf *texts) {
     isa_status s = assemble_text(c->in, &texts[0], &c->o, &r);
     return finish(c, s, &r);
   }
+  isa_error e;
+  isa_program *p = one && c->lint && !c->out
+                       ? isa_image_read(&c->arena.al, isa_buf_str(texts), texts->len, &e)
+                       : NULL; /* an object is no program */
+  if (p) {
+    int status = lint(c, p) ? 0 : 1;
+    isa_program_free(p);
+    return status;
+  }
   if (c->o.relocatable || c->preprocess || c->only_deps || c->deps) {
     usage("linking takes only -o, -f, -l, -g and the options for sources%s%s", "", "");
     return 2;
@@ -546,15 +555,6 @@ static int run(const cli *c) {
   return status;
 }
 
-/* Whether a file begins as an object does. */
-static bool peek_object(const char *path) {
-  char head[4];
-  FILE *f = fopen(path, "rb");
-  size_t n = f ? fread(head, 1, sizeof head, f) : 0;
-  if (f) fclose(f);
-  return as_is_object(head, n);
-}
-
 /* -s with an output that goes where the messages go. */
 static bool mixed(const cli *c) {
   if (!c->to_stdout || !(c->only_deps || (c->out && strcmp(c->out, "-") == 0))) return false;
@@ -577,7 +577,7 @@ int main(int argc, char **argv) {
   bool ok = true;
   for (int i = 1; ok && i < argc; i++) ok = add_string(&c, &c.argv, &c.argc, &c.cap, argv[i]);
   if (ok && parse_args(&c)) {
-    if (!c.done && c.ninputs == 1 && strcmp(c.in, "-") != 0) c.is_object = peek_object(c.in);
+    if (!c.done && c.ninputs == 1 && strcmp(c.in, "-") != 0) c.is_object = as_cli_is_object(c.in);
     if (!c.done && !c.out && !c.lint) c.out = default_out(&c);
     if (!c.done && mixed(&c))
       status = 2;

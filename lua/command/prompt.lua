@@ -45,10 +45,37 @@ local function reader()
   end
 end
 
+-- What `help` prints, and help().
+local function help_text()
+  local names, line = {}, "soma:"
+  for name in pairs(soma) do names[#names + 1] = name end
+  table.sort(names)
+  local lines = {
+    "A line is an expression, whose values are printed, or statements; it goes on until it is complete.",
+    "A variable stays when it is global: x = 1. A `local` is gone after its line.",
+    "",
+    '  p = soma.assemble_file "add.s"           a program from its source',
+    '  r = soma.core {target = "trn2"}:run(p, {a = soma.randn {4, 8}})',
+    "  r.out.c                                  an output; r.stats: what the run took",
+    "",
+  }
+  for _, name in ipairs(names) do
+    if #line + #name > 90 then
+      lines[#lines + 1] = line
+      line = "     "
+    end
+    line = line .. " " .. name
+  end
+  lines[#lines + 1] = line
+  lines[#lines + 1] = "lua/README.md is the manual. Ctrl-C stops what runs, Ctrl-D ends."
+  return table.concat(lines, "\n")
+end
+
 local function prompt()
+  _G.help = setmetatable({}, {__tostring = help_text, __call = help_text})
   local read = reader()
   local code = ""
-  io.write("soma ", soma.version, ", ", _VERSION, "; Ctrl-D ends\n")
+  io.write("soma ", soma.version, ", ", _VERSION, "; `help` explains, Ctrl-D ends\n")
   while true do
     local line = read(code == "" and "> " or ">> ")
     if not line then

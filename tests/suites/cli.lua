@@ -455,8 +455,13 @@ check("-e has a status", "-e 'return 7'", {status = 7})
 check("a status does not wrap", "-e 'return 256'", {status = 1, err = "soma: the script returned 256: an exit status is 0 to 255\n"})
 check("-e without code", "-e", {status = 2, err = "soma: -e needs Lua code\n"})
 check("-e of no code", "-e 'x('", {status = 1, err = "soma: -e:1: unexpected symbol near <eof>\n"})
-check("-i", "-i", {out = "soma " .. require "soma".version .. ", Lua 5.4; Ctrl-D ends\n> 2\n> >> > 1\n> > \n",
+check("-i", "-i", {out = "soma " .. require "soma".version .. ", Lua 5.4; `help` explains, Ctrl-D ends\n> 2\n> >> > 1\n> > \n",
   err = "soma: input:1: no\n"}, "printf '1 + 1\\nx = {\\n1}\\nprint(#x)\\nerror(\"no\")' |")
+do
+  local text = lines_of("printf 'help\\nhelp()\\n' | " .. command .. " -i"):match "\n> (.*)\n> \n$"
+  local first, second = text:match "^(.-)\n> (.*)$"
+  expect("-i has help", first and first == second and first:find("assemble_file", 1, true) and first:find " zeros\n")
+end
 check("-i with arguments", "-i x", {status = 2, err = "soma: -i takes no arguments: 'x'\n"})
 
 -- ---- Help, colours, interrupts --------------------------------------------------------------------
