@@ -37,7 +37,6 @@ typedef struct vm_trace_event {
 
 /* The callbacks of a run; see soma.h for the meaning. */
 typedef struct vm_hooks {
-  void (*event)(void *ud, const vm_trace_event *ev);
   void (*print)(void *ud, int to_stderr, const char *text, size_t n);
   int (*progress)(void *ud, uint64_t instructions, vm_time t);
   uint64_t (*custom_cycles)(void *ud, const struct vm_CUSTOM *a); /* what a custom_op costs */

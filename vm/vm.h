@@ -65,6 +65,8 @@ typedef struct vm_host {
   const struct vm_block *given;
 } vm_host;
 
+enum { VM_WATCHERS = 4 }; /* of a run, at most */
+
 /* A run of a program, on one core or on two: what it has only once. */
 typedef struct vm_run {
   struct vm_core *cores[ISA_MAX_CORES];
@@ -85,7 +87,9 @@ typedef struct vm_run {
   bool joined;      /* its cores are among the stack's */
   bool running;     /* inside vm_run_until */
   bool ended;
+  bool paused;   /* a watcher stops it: the loop ends after this event */
   vm_item items; /* list head */
+  const struct vm_watch *watchers[VM_WATCHERS + 1]; /* watch.h; NULL after the last */
   vm_hooks hooks;
   vm_limits limits;
   vm_fault_record fault;
@@ -132,9 +136,10 @@ typedef struct vm_core {
   uint64_t hbm_read, hbm_written; /* by the DMA engines */
   vm_time dma_active, dma_since;  /* union of shares at work; start of the share in progress */
   uint32_t shares_moving;
-  uint64_t touched[2];    /* furthest byte of a partition of SBUF and PSUM so far */
-  uint64_t jitters;       /* how many spans the run's jitter has changed */
-  uint32_t cause;         /* node that causes the semaphore updates posted now */
+  uint64_t touched[2];                    /* furthest byte of a partition of SBUF and PSUM so far */
+  uint64_t jitters;                       /* how many spans the run's jitter has changed */
+  uint32_t cause;                         /* node that causes the semaphore updates posted now */
+  const struct vm_watch *const *watchers; /* the run's; NULL: nobody watches it */
   struct vm_check *check; /* check.h; NULL: none. One for the run, as the next two */
   struct vm_debug *debug; /* debug.h; NULL: no debugger */
   struct vm_path *path;   /* time/clock.h; NULL: none is kept */

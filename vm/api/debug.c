@@ -246,7 +246,7 @@ soma_status soma_write_waits(const soma_run *r, soma_write_fn write, void *ud) {
   if (!r || !write) return SOMA_ARG;
   isa_buf b;
   isa_buf_init(&b, &r->run.al);
-  vm_check_put_waits(&r->run, &b);
+  vm_put_waits(&r->run, &b);
   soma_status s = b.failed ? SOMA_NOMEM : SOMA_OK;
   if (s == SOMA_OK && b.len && write(ud, b.data, b.len)) s = SOMA_IO;
   isa_buf_free(&b);

@@ -134,7 +134,7 @@ void soma_load_rows(soma_run *r) {
       for (unsigned e = 0; e < ISA_NENGINES; e++) {
         vm_core *c = r->run.cores[k];
         c->eng[e].regs[t->rows - 1] = (uint32_t)isa_tensor_rows(t);
-        if (c->check) vm_check_host_register(c, e, t->rows - 1u);
+        vm_tell_host_register(c, e, t->rows - 1u);
       }
   }
 }

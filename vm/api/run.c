@@ -155,8 +155,8 @@ soma_status soma_run_check(soma_machine *m, const soma_program *p) {
   return refuse(m, p->p, &at, &e);
 }
 
-static void forward_event(void *ud, const vm_trace_event *ev) {
-  const soma_run *r = ud;
+static void forward_event(vm_core *at_core, const vm_trace_event *ev) {
+  const soma_run *r = at_core->run->hooks.event_ud;
   const isa_core *at = &r->p->p->cores[ev->core];
   const isa_core *code = &r->p->p->cores[ev->where.core];
   bool dma = ev->kind == VM_EV_DMA;
@@ -187,11 +187,12 @@ static void forward_event(void *ud, const vm_trace_event *ev) {
   r->m->o.event(r->m->o.event_ud, &e);
 }
 
+static const vm_watch to_host = {.event = forward_event};
+
 void soma_run_options(soma_run *r) {
   const soma_options *o = &r->m->o;
   vm_run *run = &r->run;
-  run->hooks = (vm_hooks){.event = o->event ? forward_event : NULL,
-                          .event_ud = r,
+  run->hooks = (vm_hooks){.event_ud = r,
                           .print = o->print,
                           .print_ud = o->print_ud,
                           .progress = o->progress,
@@ -200,6 +201,7 @@ void soma_run_options(soma_run *r) {
                             .time = o->max_time,
                             .seconds = o->max_seconds,
                             .cpu_seconds = o->max_cpu_seconds};
+  if (o->event) vm_watch_add(run, &to_host);
   run->hooks.custom_cycles = soma_custom_cycles;
   run->hooks.custom_ud = r;
   for (unsigned i = 0; i < run->n; i++) {

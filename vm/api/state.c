@@ -40,7 +40,7 @@ soma_status soma_core_semaphore_set(soma_machine *m, unsigned core, uint32_t id,
   soma_status s = soma_need_core(m, core, true, &c);
   if (s != SOMA_OK) return s;
   c->cause = 0; /* no instruction's */
-  if (c->check) vm_check_applied(c, UINT8_MAX, id, ISA_UPD_write);
+  vm_tell_applied(c, UINT8_MAX, id, ISA_UPD_write);
   vm_sem_apply(c, &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)id, .value = value},
                vm_at_pc(c, UINT8_MAX, 0));
   return s;
@@ -80,7 +80,7 @@ soma_status soma_core_register_set(soma_machine *m, unsigned core, soma_engine e
   if (s != SOMA_OK) return s;
   vm_engine *en = &c->eng[e];
   en->regs[r] = value;
-  if (c->check) vm_check_host_register(c, (unsigned)e, r);
+  vm_tell_host_register(c, (unsigned)e, r);
   c->cause = 0;                /* no instruction's */
   if (en->state == VM_WAITING) /* it may be waiting for that register's value */
     vm_wake(c, vm_wait_of(c, en).sem);
@@ -150,7 +150,7 @@ soma_status soma_core_memory_write(soma_machine *m, unsigned core, soma_memory m
   if (m->run && core < m->run->run.prog->ncores) { /* what has started has read its sources */
     vm_core *c = m->run->run.cores[core];
     vm_protect(c, &box, 1, NULL);
-    if (c->check) vm_check_host_wrote(c, &box);
+    vm_tell_host_wrote(c, &box);
   }
   vm_memory_wrote(&m->mem[core], &box);
   memcpy(at, data, n);

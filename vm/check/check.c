@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const vm_watch watch; /* below */
+
 static const char *const names[VM_NCHECKS] = {
     [VM_CHECK_UNINIT] = "uninit",   [VM_CHECK_RACE] = "race",   [VM_CHECK_PSUM] = "psum",
     [VM_CHECK_OVERLAP] = "overlap", [VM_CHECK_RANGE] = "range", [VM_CHECK_PORT] = "port",
@@ -43,6 +45,7 @@ bool vm_check_start(vm_core *c, unsigned mask) {
   if (!c->check) return false;
   c->check->mask = mask;
   count(c);
+  vm_watch_add(c->run, &watch);
   bool race = vm_ck_has(c, VM_CHECK_RACE), legal = vm_ck_has(c, VM_CHECK_LEGAL);
   return (!race || vm_ck_clocks_start(c)) && (!(race || legal) || vm_ck_races_start(c)) &&
          (!legal || vm_ck_legal_start(c)) && vm_ck_shadows_start(c) &&
@@ -54,7 +57,6 @@ bool vm_check_start(vm_core *c, unsigned mask) {
 
 void vm_check_end(vm_core *c) {
   struct vm_check *k = c->check;
-  if (!k) return;
   if (k->ncomps) vm_ck_clocks_end(c);
   vm_ck_races_end(c);
   vm_ck_uninit_end(c);
@@ -72,16 +74,14 @@ const vm_finding *vm_check_finding(const vm_core *c, uint32_t i) {
   return c->check && i < c->check->nfindings ? &c->check->findings[i] : NULL;
 }
 
-void vm_check_stop(vm_core *c) {
-  if (c->check) vm_ck_judge(c);
-}
+void vm_check_stop(vm_core *c) { vm_ck_judge(c); }
 
 void vm_check_finish(vm_core *c) {
   struct vm_check *k = c->check;
-  if (k) vm_ck_judge(c);
-  if (k && vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_output_finish(c);
-  if (k) vm_ck_log_end(c); /* its memory is for the next run */
-  if (!k || k->count == 0) return;
+  vm_ck_judge(c);
+  if (vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_output_finish(c);
+  vm_ck_log_end(c); /* its memory is for the next run */
+  if (k->count == 0) return;
   vm_finding *f = &k->findings[0];
   vm_where at = vm_at_pc(vm_ck_core_of(c, f->engine), f->engine % ISA_NENGINES, f->pc);
   vm_fault(c, ISA_CHECK, at, "%s", isa_buf_str(&f->text));
@@ -355,7 +355,7 @@ void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
   unsigned unit = vm_ck_unit(c, e);
   if (c->check->legal) vm_ck_legal_wait(c, unit, &in->wait);
   if (in->wait.cond != ISA_WAIT_none && vm_ck_has(c, VM_CHECK_RACE)) vm_ck_wait(c, unit, &in->wait);
-  if (!vm_ck_registers_known(c->check, unit)) vm_check_registers(c, e, c->eng[e].pc);
+  if (!vm_ck_registers_known(c->check, unit)) vm_check_step(c, e, c->eng[e].pc);
 }
 
 void vm_check_host_wrote(vm_core *c, const vm_box *b) {
@@ -426,3 +426,31 @@ void vm_check_port(vm_core *c, unsigned engine, const vm_flight *f, const isa_wa
   vm_ck_put_insn(c, e, f->pc, start, &r->text);
   isa_buf_puts(&r->text, "\n  fix: order the two by a semaphore");
 }
+
+static bool wants_steps(const vm_core *c, unsigned e) { return !vm_check_registers_known(c, e); }
+
+static const vm_watch watch = {.begin = vm_check_begin,
+                               .step = vm_check_step,
+                               .steps = wants_steps,
+                               .access = vm_check_access,
+                               .drain = vm_check_drain,
+                               .update = vm_check_update,
+                               .applied = vm_check_applied,
+                               .barrier = vm_check_barrier,
+                               .waited = vm_check_waited,
+                               .meet = vm_check_meet,
+                               .issue = vm_check_issue,
+                               .execute = vm_check_execute,
+                               .executed = vm_check_executed,
+                               .port = vm_check_port,
+                               .stage = vm_check_stage,
+                               .transfer = vm_check_transfer,
+                               .move = vm_check_move,
+                               .moved = vm_check_moved,
+                               .arrival = vm_check_arrival,
+                               .change = vm_check_change,
+                               .host_wrote = vm_check_host_wrote,
+                               .host_register = vm_check_host_register,
+                               .stop = vm_check_stop,
+                               .finish = vm_check_finish,
+                               .end = vm_check_end};

@@ -1,6 +1,7 @@
-/* Checks on request: they find uses of what the machine leaves undefined while a program runs. A
- * core without them has check == NULL and pays one test at each of the calls below. Nothing here
- * changes what a run computes or how long it takes; findings are collected, and the run continues.
+/* Checks on request: they find uses of what the machine leaves undefined while a program runs. They
+ * watch the run (watch.h); a run without them has check == NULL. Nothing here changes what a run
+ * computes or how long it takes; findings are collected, and the run continues. At its end, if
+ * there are any, its status becomes ISA_CHECK, with the text of the first.
  *
  *   check.c         life cycle, findings and their text
  *   clock.c         happens-before: vector clocks of engines
@@ -64,16 +65,10 @@ typedef struct vm_finding {
  * check them. */
 unsigned vm_check_possible(const vm_core *c, unsigned mask);
 /* Turns on the checks of a mask, as far as they are possible, for a core that has just started.
- * False if out of memory; vm_check_end frees either way. */
+ * False if out of memory; the run's end frees either way. */
 bool vm_check_start(vm_core *c, unsigned mask);
 /* The checks that are on. */
 unsigned vm_check_mask(const vm_core *c);
-void vm_check_end(vm_core *c);
-/* The run ends with a fault: judges what it has shown so far. */
-void vm_check_stop(vm_core *c);
-/* The run has ended well: if there are findings its status becomes ISA_CHECK, with the first text.
- */
-void vm_check_finish(vm_core *c);
 /* Findings so far, and those kept: oldest first, NULL past the last. */
 uint64_t vm_check_count(const vm_core *c);
 const vm_finding *vm_check_finding(const vm_core *c, uint32_t i);
@@ -94,60 +89,5 @@ typedef struct vm_schedules {
   isa_buf text; /* the verdict and its details */
 } vm_schedules;
 void vm_check_schedules(vm_core *c, vm_schedules *out);
-
-/* ---- What happens in the machine, as its parts report it ----------------------------------- */
-
-/* The wait of engine e's instruction at its pc, which the fast loop leaves to others, holds: it
- * begins. */
-void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in);
-/* A data-path instruction has issued: its operands, boxes and times are known. */
-void vm_check_issue(vm_core *c, unsigned e, const vm_flight *f);
-/* Before its handler runs, and after. */
-void vm_check_execute(vm_core *c, unsigned e, const vm_flight *f);
-void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f);
-/* The sequencer itself reads or writes memory, now. */
-void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
-/* A control instruction at pc posts its update, or (taken) has applied it at once. */
-void vm_check_update(vm_core *c, unsigned e, const isa_update *u);
-void vm_check_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind);
-void vm_check_drain(vm_core *c, unsigned e);
-/* Engine e reaches its core_barrier; the wait that is part of it holds. */
-void vm_check_barrier(vm_core *c, unsigned e, const isa_insn *in);
-void vm_check_waited(vm_core *c, unsigned e, const isa_wait *w);
-/* Engine e and engine `other` of the other core have met at their sendrecvs, which start now, e's
- * half first. The views are the dst and src of each. */
-void vm_check_meet(vm_core *c, unsigned e, const vm_view end[2], unsigned other,
-                   const vm_view other_end[2]);
-/* A transfer of engine e has its shares, in a chain: the first goes to ring 0, and so on. */
-void vm_check_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
-                       const vm_share *shares);
-/* The sources of an unfinished item are about to be copied, since something else is about to write
- * them: it counts as reading now, and uses the copies later. */
-void vm_check_stage(vm_core *c, const vm_item *it);
-/* A share is about to move its bytes; it has moved them. */
-void vm_check_move(vm_core *c, const vm_share *s);
-void vm_check_moved(vm_core *c, const vm_share *s);
-/* A posted update arrives; its vm_check_change follows. */
-void vm_check_arrival(vm_core *c, const vm_event *ev);
-void vm_check_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next);
-/* The host writes memory or a register during the run. */
-void vm_check_host_wrote(vm_core *c, const vm_box *b);
-void vm_check_host_register(vm_core *c, unsigned e, unsigned r);
-/* Engine e runs the register instruction at pc: reports reads of registers that nothing wrote. */
-void vm_check_registers(vm_core *c, unsigned e, uint32_t pc);
-/* Whether engine e has nothing left to check: every register that is read has been written. */
-bool vm_check_registers_known(const vm_core *c, unsigned e);
-/* Engine e's flight f could have started at `start`, but has to wait `late` for a port that flight
- * g of the other engine uses, and that programs must share in order. */
-void vm_check_port(vm_core *c, unsigned e, const vm_flight *f, const isa_way *w, const vm_flight *g,
-                   vm_time start, vm_time late);
-
-/* deadlock.c: which engine waits for what, why, and what could still have changed it. */
-void vm_check_deadlock(vm_run *r);
-/* Each engine that waits, as in the report of a deadlock; nothing if none waits. */
-void vm_check_put_waits(const vm_run *r, isa_buf *out);
-/* For a run that a limit ends: engines that run only register instructions, and then those that
- * wait. Adds nothing if none exist. */
-void vm_check_put_stuck(const vm_core *c, isa_buf *out);
 
 #endif

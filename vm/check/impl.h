@@ -305,6 +305,14 @@ uint32_t vm_ck_log_update(vm_core *c, unsigned sem, unsigned comp, const vm_ck_u
 /* Numbers the access; false if there is no log. */
 bool vm_ck_log_access(vm_core *c, vm_ck_access *a);
 
+/* What the room is told: see watch.def. Each file has those that are its own, check.c the others.
+ */
+#define HOOK(name, parameters, arguments) void vm_check_##name parameters;
+#include "../watch.def"
+#undef HOOK
+/* Whether engine e has nothing left to check: every register that is read has been written. */
+bool vm_check_registers_known(const vm_core *c, unsigned e);
+
 /* legal.c: reports what happens to the judges; each returns at once if VM_CHECK_LEGAL is off. */
 bool vm_ck_legal_start(vm_core *c);
 void vm_ck_legal_end(vm_core *c);

@@ -78,22 +78,22 @@ static void leave_operands(vm_core *c, unsigned engine, const vm_view end[2]) {
   if (last > k->clock[e][done]) vm_ck_data_path_known(c, e, last);
 }
 
-void vm_check_meet(vm_core *c, unsigned e, const vm_view end[2], unsigned other,
-                   const vm_view other_end[2]) {
-  const unsigned x = vm_ck_unit(c, e), y = vm_ck_unit(vm_other_core(c), other);
-  c->check->met[x] = (uint8_t)y;
-  c->check->met[y] = (uint8_t)x;
-  c->check->sent[c->number] = end[1];
-  c->check->sent[!c->number] = other_end[1];
+void vm_check_meet(vm_core *c, const vm_where at[2], const vm_view *const end[2]) {
+  vm_core *core[2] = {vm_core_at(c, at[0].core), vm_core_at(c, at[1].core)};
+  unsigned e[2], unit[2];
+  for (unsigned i = 0; i < 2; i++) {
+    e[i] = (unsigned)at[i].engine;
+    unit[i] = vm_ck_unit(core[i], e[i]);
+    c->check->sent[at[i].core] = end[i][1];
+  }
+  c->check->met[unit[0]] = (uint8_t)unit[1];
+  c->check->met[unit[1]] = (uint8_t)unit[0];
   c->check->halved = false;
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
-  if (c->eng[e].code->insns[c->eng[e].pc].op == ISA_OP_sendrecv_gpsimd) {
-    leave_operands(c, e, end);
-    leave_operands(vm_other_core(c), other, other_end);
-  }
-  come_to_pipe(c, e);
-  come_to_pipe(vm_other_core(c), other);
-  vm_ck_clocks_meet(c, x, y);
+  bool gpsimd = c->eng[e[0]].code->insns[at[0].pc].op == ISA_OP_sendrecv_gpsimd;
+  for (unsigned i = 0; i < 2 && gpsimd; i++) leave_operands(core[i], e[i], end[i]);
+  for (unsigned i = 0; i < 2; i++) come_to_pipe(core[i], e[i]);
+  vm_ck_clocks_meet(c, unit[0], unit[1]);
 }
 
 /* The number of the other half, of which `n` have started so far. */

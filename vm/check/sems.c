@@ -298,7 +298,8 @@ void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
   fold(c, l, sem);
 }
 
-void vm_check_change(vm_core *c, unsigned own_sem, uint32_t old, uint32_t next) {
+void vm_check_change(vm_core *c, unsigned own_sem, uint32_t old, uint32_t next, vm_where by) {
+  (void)by;
   struct vm_check *k = c->check;
   unsigned sem = vm_ck_sem(c->number, own_sem);
   vm_ck_sem_log *l = k->sems[sem];

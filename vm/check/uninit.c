@@ -90,7 +90,7 @@ bool vm_check_registers_known(const vm_core *c, unsigned engine) {
   return vm_ck_registers_known(c->check, vm_ck_unit(c, engine));
 }
 
-void vm_check_registers(vm_core *c, unsigned engine, uint32_t pc) {
+void vm_check_step(vm_core *c, unsigned engine, uint32_t pc) {
   struct vm_check *k = c->check;
   unsigned e = vm_ck_unit(c, engine);
   uint64_t missing = k->reads[e][pc] & ~k->registers[e];

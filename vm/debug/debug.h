@@ -3,14 +3,14 @@
  *
  *   vm_debug_add(c, &(vm_stop){.kind = VM_STOP_PC, .engine = ISA_ENG_vector, .pc = 12}, &id);
  *
- * Nothing here changes what a run computes or when: the hash of the trace is the same. A run
- * without a debugger has debug == NULL and pays one test at each of the calls below.
+ * Nothing here changes what a run computes or when: the hash of the trace is the same. It watches
+ * the run (watch.h) from the first of these calls on; until then debug is NULL.
  * Both cores of a pair have the same vm_debug, which core 0 frees; the calls that take a stop, and
  * those for the run as a whole, take either core. */
 #ifndef VM_DEBUG_H
 #define VM_DEBUG_H
 
-#include "../vm.h"
+#include "../watch.h"
 
 enum vm_stop_kind {
   VM_STOP_PC = 1, /* before engine's instruction at pc issues: its wait holds */
@@ -72,7 +72,6 @@ enum { VM_HITS = 16 };
 typedef struct vm_debug {
   vm_stop *v;
   uint32_t n, cap, last_id;
-  bool paused; /* a stop holds: the loop ends after this event */
   vm_hit hit[VM_HITS];
   uint32_t nhits;
   void (*done)(void *ud, const vm_done *d); /* NULL: no log */
@@ -90,37 +89,20 @@ bool vm_debug_tell(vm_core *c, void (*fn)(void *ud, const vm_done *d), void *ud)
 /* Moves what c has to `to`, which has just been made for the same program; ud: for its log. Both
  * are core 0 of their run. */
 void vm_debug_move(vm_core *to, vm_core *c, void *ud);
-void vm_debug_end(vm_core *c);
-/* The run continues: clears what held. */
-void vm_debug_resume(vm_core *c);
 /* Engine e has just been stepped: its next instruction, if it can issue now, does not pause. */
 void vm_debug_stepped(vm_core *c, unsigned e);
 /* Whether engine e's next instruction does not pause: after a step, or since the run has paused
  * there. */
 bool vm_debug_passes(const vm_core *c, unsigned e);
 
-/* What happens in the machine, as its parts report it. */
-
-/* Engine e's instruction at its pc can issue. True: it must not issue now, the run pauses. */
-bool vm_debug_before(vm_core *c, unsigned e);
-/* Engine e's instruction at pc has issued. */
-void vm_debug_issued(vm_core *c, unsigned e, uint32_t pc);
-/* Engine e has issued as many instructions as a VM_STOP_COUNT says. */
-void vm_debug_count(vm_core *c, unsigned e);
-/* How many more instructions engine e may issue until a count is reached; 0: it is reached, and not
- * reported yet. */
-uint64_t vm_debug_budget(const vm_core *c, unsigned e);
-void vm_debug_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next, vm_where by);
-/* watch.c: a flight has issued, so its reads are known; a flight has executed; a share has read and
- * written; the sequencer itself has accessed memory. */
-void vm_debug_flies(vm_core *c, unsigned e, const vm_flight *f);
-void vm_debug_executed(vm_core *c, unsigned e, const vm_flight *f);
-void vm_debug_moved(vm_core *c, const vm_share *s, vm_where by);
-void vm_debug_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
-
 /* For the files of this room: makes a hit by engine e's instruction at pc, which began at start;
  * and notes that a stop holds. */
 vm_hit vm_debug_at(const vm_core *c, unsigned e, uint32_t pc, vm_time start);
 void vm_debug_hit(vm_core *c, vm_stop *s, const vm_hit *h);
+/* watch.c, see watch.def. */
+void vm_debug_issue(vm_core *c, unsigned e, const vm_flight *f);
+void vm_debug_executed(vm_core *c, unsigned e, const vm_flight *f);
+void vm_debug_accessed(vm_core *c, unsigned e, const vm_view *v, bool writes);
+void vm_debug_ended(vm_core *c, const vm_share *s, vm_where by);
 
 #endif

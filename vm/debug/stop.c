@@ -8,8 +8,11 @@ static void give_cores(const vm_run *r, vm_debug *d) {
   for (unsigned i = 0; i < r->n; i++) r->cores[i]->debug = d;
 }
 
+static const vm_watch watch; /* below */
+
 static vm_debug *debug_of(vm_core *c) {
   if (!c->debug) give_cores(c->run, isa_zalloc(&c->al, sizeof *c->debug));
+  if (c->debug) vm_watch_add(c->run, &watch);
   return c->debug;
 }
 
@@ -80,25 +83,22 @@ bool vm_debug_tell(vm_core *c, void (*fn)(void *ud, const vm_done *d), void *ud)
 void vm_debug_move(vm_core *to, vm_core *c, void *ud) {
   give_cores(to->run, c->debug);
   give_cores(c->run, NULL);
+  vm_watch_remove(c->run, &watch);
   if (!to->debug) return;
+  vm_watch_add(to->run, &watch);
   to->debug->done_ud = ud;
   memset(to->debug->core, 0, sizeof to->debug->core);
-  vm_debug_resume(to);
+  to->debug->nhits = 0;
   patch_all(to->run);
 }
 
-void vm_debug_end(vm_core *c) {
-  if (!c->debug) return;
+static void end(vm_core *c) {
   isa_free(&c->al, c->debug->v, c->debug->cap * sizeof *c->debug->v);
   isa_free(&c->al, c->debug, sizeof *c->debug);
   give_cores(c->run, NULL);
 }
 
-void vm_debug_resume(vm_core *c) {
-  if (!c->debug) return;
-  c->debug->paused = false;
-  c->debug->nhits = 0;
-}
+static void resume(vm_core *c) { c->debug->nhits = 0; }
 
 vm_hit vm_debug_at(const vm_core *c, unsigned e, uint32_t pc, vm_time start) {
   return (vm_hit){.where = vm_at_pc(c, e, pc), .start = start, .time = c->now};
@@ -110,7 +110,7 @@ void vm_debug_hit(vm_core *c, vm_stop *s, const vm_hit *h) {
   s->last.stop = s->id;
   s->hits++;
   if (s->quiet) return;
-  d->paused = true;
+  c->run->paused = true;
   if (d->nhits < VM_HITS) d->hit[d->nhits++] = s->last;
 }
 
@@ -131,7 +131,7 @@ bool vm_debug_passes(const vm_core *c, unsigned e) {
   return c->debug && c->debug->core[c->number].told[e] == number(&c->eng[e]);
 }
 
-bool vm_debug_before(vm_core *c, unsigned e) {
+static bool before(vm_core *c, unsigned e) {
   vm_debug *d = c->debug;
   vm_debug_core *k = &d->core[c->number];
   const vm_engine *en = &c->eng[e];
@@ -145,10 +145,10 @@ bool vm_debug_before(vm_core *c, unsigned e) {
     if (is_of(s, VM_STOP_PC, c, e) && s->pc == en->pc) vm_debug_hit(c, s, &h);
   }
   k->told[e] = number(en);
-  return d->paused;
+  return c->run->paused;
 }
 
-void vm_debug_count(vm_core *c, unsigned e) {
+static void count(vm_core *c, unsigned e) {
   vm_debug *d = c->debug;
   const vm_engine *en = &c->eng[e];
   vm_hit h = vm_debug_at(c, e, en->pc, en->now);
@@ -160,7 +160,7 @@ void vm_debug_count(vm_core *c, unsigned e) {
   }
 }
 
-uint64_t vm_debug_budget(const vm_core *c, unsigned e) {
+static uint64_t budget(const vm_core *c, unsigned e) {
   uint64_t least = UINT64_MAX, have = c->eng[e].instructions;
   for (uint32_t i = 0; i < c->debug->n; i++) {
     const vm_stop *s = &c->debug->v[i];
@@ -179,12 +179,12 @@ static int written_register(const isa_insn *in) {
   return -1;
 }
 
-void vm_debug_issued(vm_core *c, unsigned e, uint32_t pc) {
+static void issued(vm_core *c, unsigned e, uint32_t pc) {
   vm_debug *d = c->debug;
   vm_debug_core *k = &d->core[c->number];
   const vm_engine *en = &c->eng[e];
   const isa_insn *in = &en->code->insns[pc];
-  if (en->state == VM_HALTED) vm_debug_count(c, e);
+  if (en->state == VM_HALTED) count(c, e);
   if (!d->done || isa_op_is_dma(in->op)) return;
   if (!isa_op_is_control(in->op)) { /* reported when it has executed */
     k->of_flight[e][(en->first + en->nflights - 1) % VM_FLIGHTS] = k->waited[e];
@@ -201,7 +201,7 @@ void vm_debug_issued(vm_core *c, unsigned e, uint32_t pc) {
 
 /* ---- Semaphores --------------------------------------------------------------------------- */
 
-void vm_debug_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next, vm_where by) {
+static void change(vm_core *c, unsigned sem, uint32_t old, uint32_t next, vm_where by) {
   vm_hit h = {.where = by, .start = c->now, .time = c->now, .value = next};
   for (uint32_t i = 0; i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
@@ -210,3 +210,16 @@ void vm_debug_change(vm_core *c, unsigned sem, uint32_t old, uint32_t next, vm_w
       vm_debug_hit(c, s, &h);
   }
 }
+
+static const vm_watch watch = {.before = before,
+                               .issued = issued,
+                               .budget = budget,
+                               .reached = count,
+                               .accessed = vm_debug_accessed,
+                               .issue = vm_debug_issue,
+                               .executed = vm_debug_executed,
+                               .ended = vm_debug_ended,
+                               .change = change,
+                               .resume = resume,
+                               .stepped = vm_debug_stepped,
+                               .end = end};

@@ -145,7 +145,7 @@ static void look_for(vm_core *c, const vm_flight *f, unsigned kind, vm_hit h) {
   }
 }
 
-void vm_debug_flies(vm_core *c, unsigned e, const vm_flight *f) {
+void vm_debug_issue(vm_core *c, unsigned e, const vm_flight *f) {
   look_for(c, f, VM_STOP_READ, vm_debug_at(c, e, f->pc, f->item.start));
 }
 
@@ -156,7 +156,7 @@ void vm_debug_executed(vm_core *c, unsigned e, const vm_flight *f) {
   if (c->debug->done) tell_flight(c, e, f);
 }
 
-void vm_debug_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+void vm_debug_accessed(vm_core *c, unsigned e, const vm_view *v, bool writes) {
   vm_hit h = vm_debug_at(c, e, c->eng[e].pc, c->now);
   for (uint32_t i = 0; i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
@@ -195,7 +195,7 @@ static void transfer_done(vm_core *c, const vm_transfer *t, vm_hit h) {
   d->done(d->done_ud, &(vm_done){.where = h.where, .start = h.start, .end = h.time, .reg = -1});
 }
 
-void vm_debug_moved(vm_core *c, const vm_share *s, vm_where by) {
+void vm_debug_ended(vm_core *c, const vm_share *s, vm_where by) {
   vm_hit h = {.where = by, .start = s->item.start, .time = c->now};
   for (uint32_t i = 0; i < c->debug->n && s->bytes; i++) {
     vm_stop *k = &c->debug->v[i];

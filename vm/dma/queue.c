@@ -3,8 +3,6 @@
  * time. */
 #include "../engine/engine.h"
 #include "../time/clock.h"
-#include "../check/check.h"
-#include "../debug/debug.h"
 #include "dma.h"
 
 #include <string.h>
@@ -311,12 +309,12 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   if (s->bytes) {
     s->item.done = c->now;
     vm_protect(c, s->item.dst, 1, &s->item);
-    if (c->check) vm_check_move(c, s);
+    vm_tell_move(c, s);
     if (!c->run->timing_only) {
       vm_dma_use(c, s);
       late = vm_batch_share(c, s);
     }
-    if (c->check) vm_check_moved(c, s);
+    vm_tell_moved(c, s);
     vm_item_unlink(c, &s->item);
     vm_trace(c, &(vm_trace_event){.kind = VM_EV_DMA,
                                   .where = by,
@@ -329,7 +327,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     count_hbm(c, s);
     if (--c->shares_moving == 0) c->dma_active += c->now - c->dma_since;
   }
-  if (c->debug) vm_debug_moved(c, s, by);
+  vm_tell_ended(c, s, by);
   if (!s->started) note_cause(c, dma, s);
   c->cause = vm_path_add(c, VM_N_SHARE, by, s->started ? s->item.start : c->now, c->now, s->cause);
   if (s->started) c->dma[dma].last_node = c->cause;

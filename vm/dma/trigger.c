@@ -2,7 +2,6 @@
  * on every ring of its queue; the descriptors of a DGE take the time of its generator. */
 #include "../engine/engine.h"
 #include "../time/clock.h"
-#include "../check/check.h"
 #include "dma.h"
 
 /* Contiguous elements of a transfer, each of which has a descriptor. */
@@ -115,7 +114,7 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
   stagger(c, t, s, at);
   uint64_t moved = t->first[rings] - t->first[0];
   tell_trigger(c, t, start, t->is_static ? at : c->eng[e].dge_free.time, moved * t->dst.esize);
-  if (c->check) vm_check_transfer(c, e, in, t, s);
+  vm_tell_transfer(c, e, in, t, s);
   for (unsigned r = 0; r < rings; r++) {
     vm_share *next = s->next;
     s->next = NULL;

@@ -68,7 +68,7 @@ void vm_batch_begin(vm_run *r) {
   struct vm_batch *b = r->batch;
   b->threads = r->threads;
   b->work = r->cores[0]->mem.work;
-  b->at_once = r->cores[0]->check || r->cores[0]->debug || r->hooks.event;
+  b->at_once = r->watchers[0] != NULL;
   b->eager = b->threads && b->threads->eager;
   b->counts = b->threads && b->threads->threads > 1;
   b->next->eager = b->going->eager = b->eager;

@@ -3,8 +3,6 @@
 #include "../time/clock.h"
 #include "../dma/dma.h"
 #include "../dma/hbm.h"
-#include "../check/check.h"
-#include "../debug/debug.h"
 
 #include <string.h>
 
@@ -194,8 +192,7 @@ void vm_run_end(vm_run *r) {
   vm_run_release(r);
   if (r->n) {
     vm_path_free(r->cores[0]);
-    vm_check_end(r->cores[0]);
-    vm_debug_end(r->cores[0]);
+    vm_tell_end(r->cores[0]);
   }
   for (unsigned i = r->n; i-- > 0;) end_core(r->cores[i]);
   free_tensors(r);

@@ -5,7 +5,7 @@
 
 #include "../../isa/bounds.h"
 #include "../../isa/operand.h"
-#include "../vm.h"
+#include "../watch.h"
 
 /* event.c */
 /* The next event of a core, NULL if none is to come. */
@@ -25,7 +25,7 @@ void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_t
  * queue * ISA_NDMA + ring. */
 void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by);
 
-/* sched.c */
+/* sem.c */
 /* Applies an update to a semaphore now and wakes the engines that wait for it. by.engine UINT8_MAX:
  * the host. */
 void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by);
@@ -245,7 +245,16 @@ void vm_put_site(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
 void vm_put_pc(const vm_core *c, unsigned engine, uint32_t pc, isa_buf *out);
 void vm_put_sem(const vm_core *c, unsigned sem, isa_buf *out);
 
-/* trace.c: one event to the hash and the hook. */
+/* deadlock.c: the run faults, since no engine can move: which waits for what, why, and what could
+ * still have changed it. */
+void vm_put_deadlock(vm_run *r);
+/* Each engine that waits, as in that report; nothing if none waits. */
+void vm_put_waits(const vm_run *r, isa_buf *out);
+/* For a run that a limit ends: engines that run only register instructions, and then those that
+ * wait. Adds nothing if none exist. */
+void vm_put_stuck(const vm_run *r, isa_buf *out);
+
+/* trace.c: one event to the hash and to those who watch. */
 void vm_trace(vm_core *c, const vm_trace_event *ev);
 /* Of VM_EV_TRIGGER and VM_EV_MEET: only to the hook. */
 void vm_trace_beside(vm_core *c, const vm_trace_event *ev);

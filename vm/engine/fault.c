@@ -1,6 +1,5 @@
 /* Faults of the simulated program. */
 #include "engine.h"
-#include "../check/check.h"
 
 /* The message has the line; the macro calls that it came from follow, each on a line of its own. */
 static void put_origin(vm_core *c, const isa_code *code, uint32_t pc) {
@@ -13,8 +12,8 @@ static void put_origin(vm_core *c, const isa_code *code, uint32_t pc) {
 void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) {
   vm_fault_record *f = &c->run->fault;
   bool goes_on = status == ISA_STOPPED;
-  if (f->status == ISA_OK && !goes_on) vm_check_stop(c); /* this may itself raise a fault */
-  if (f->status != ISA_OK) return;                       /* the first fault is the one to read */
+  if (f->status == ISA_OK && !goes_on) vm_tell_stop(c); /* this may itself raise a fault */
+  if (f->status != ISA_OK) return;                      /* the first fault is the one to read */
   const vm_core *of = at.engine >= 0 ? vm_core_at(c, at.core) : c;
   f->status = status;
   f->core = of->number;
@@ -31,7 +30,6 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
   isa_buf_vprintf(&f->text, fmt, ap);
   va_end(ap);
   if (f->insn.len && status == ISA_FAULT) put_origin(c, &of->code->code[at.engine], at.pc);
-  if (status == ISA_LIMIT) vm_check_put_stuck(c, &f->text);
   c->run->ended = true;
 }
 

@@ -3,8 +3,6 @@
 #include "engine.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
-#include "../check/check.h"
-#include "../debug/debug.h"
 
 #include <string.h>
 
@@ -94,7 +92,7 @@ static void snapshot_source(void *ud, const isa_operand *o, vm_view *v) {
 
 static void stage(vm_core *c, vm_item *it) {
   struct snapshot s = {c, it};
-  if (c->check) vm_check_stage(c, it);
+  vm_tell_stage(c, it);
   vm_batch_settle(c, it);
   it->staged = true;
   if (it->is_share)
@@ -420,8 +418,7 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
     if (ready != VM_RETIRE) return ready;
   }
   vm_clock(c, e, f);
-  if (c->check) vm_check_issue(c, e, f);
-  if (c->debug) vm_debug_flies(c, e, f);
+  vm_tell_issue(c, e, f);
   en->nflights++;
   en->data_instructions++;
   en->last_done = vm_later((vm_moment){f->item.done, f->node}, en->last_done);
@@ -467,10 +464,9 @@ static void count_work(vm_core *c, vm_engine *en, const vm_flight *f) {
 static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_engine *en = &c->eng[e];
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
-  if (c->check) vm_check_execute(c, e, f);
+  vm_tell_execute(c, e, f);
   if (!c->run->timing_only) vm_batch_flight(c, e, f);
-  if (c->check) vm_check_executed(c, e, f);
-  if (c->debug) vm_debug_executed(c, e, f);
+  vm_tell_executed(c, e, f);
   count_work(c, en, f);
   vm_item_unlink(c, &f->item);
 }

@@ -2,7 +2,6 @@
 #include "engine.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
-#include "../check/check.h"
 
 #include <string.h>
 
@@ -17,17 +16,17 @@ vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in) {
   isa_barrier b;
   isa_insn_barrier(in, c->number, &b);
   if (!en->triggered) {
-    if (c->check) vm_check_barrier(c, e, in);
+    vm_tell_barrier(c, e, in);
     en->now += ns(c, VM_SEM_SELF);
     c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, en->pc), c->now, en->now, en->cause);
-    if (c->check) vm_check_update(c, e, &b.give);
+    vm_tell_update(c, e, &b.give);
     vm_sem_post(c, &b.give, en->now, vm_at_pc(c, e, en->pc));
     en->triggered = 1;
     en->wait_noted = false; /* the wait of its clause has been reported */
   }
   if (vm_blocked(c, e, &b.wait)) return VM_STALL;
-  if (c->check) vm_check_waited(c, e, &b.wait);
-  if (c->check) vm_check_applied(c, e, b.take.sem, b.take.kind);
+  vm_tell_waited(c, e, &b.wait);
+  vm_tell_applied(c, e, b.take.sem, b.take.kind);
   vm_sem_apply(c, &b.take, vm_at_pc(c, e, en->pc));
   return VM_RETIRE;
 }
@@ -245,7 +244,7 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
   vm_time at[2] = {mine, yours};
   const vm_where both[2] = {place_of(&me), place_of(&you)};
   if (!resolve(&me) || !resolve(&you) || !agree(&me, &you)) return VM_FAULT;
-  if (c->check) vm_check_meet(c, e, me.end, you.e, you.end);
+  vm_tell_meet(c, both, (const vm_view *const[2]){me.end, you.end});
   if (you.en->wait_since < c->now) note_cause(&you, &me, yours);
   tell_wait(&me, &you, mine);
   tell_wait(&you, &me, yours);

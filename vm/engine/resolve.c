@@ -1,7 +1,6 @@
 /* From the operands that a program names to host memory: registers are read, dynamic offsets and
  * sizes are checked, lists are looked up. */
 #include "engine.h"
-#include "../check/check.h"
 #include "../dma/dma.h"
 
 #include <string.h>
@@ -45,8 +44,7 @@ static bool dynamic_offset(vm_resolver *r, const isa_ap *ap, int64_t *offset, in
       vm_view v;
       if (!resolve_index(r, d->ap, &v)) return false;
       note_hazard(r, &v);
-      if (r->c->check && r->ready.time <= r->c->now)
-        vm_check_access(r->c, r->e->dp.engine, &v, false);
+      if (r->ready.time <= r->c->now) vm_tell_access(r->c, r->e->dp.engine, &v, false);
       value = read_element(&v);
     }
     moved[i] = value;
@@ -92,25 +90,25 @@ static bool recall_offset(const vm_core *c, const vm_recall *r, uint32_t ap, int
   return isa_fail(err, ISA_FORMAT, ISA_NOFIELD, "its dynamic offset is not known");
 }
 
-/* Reports to the checks that n elements of an index are read: whole columns, then a part of one. */
+/* Tells those who watch that n elements of an index are read: whole columns, then a part of one. */
 static void note_index(vm_core *c, unsigned e, const vm_view *index, uint64_t n) {
   unsigned group = isa_index_group(e);
   vm_view v = *index;
   v.num[0] = (uint32_t)(n < group ? n : group);
   if (index->run != index->elems || n < group) { /* then it is taken as it is */
     if (n < group) v.elems = v.run = 1, v.ndim = 1;
-    vm_check_access(c, e, &v, false);
+    vm_watch_access(c, e, &v, false);
     return;
   }
   v.ndim = 2;
   v.step[1] = index->run_step;
   v.elems = v.run = n / group;
   v.num[1] = (uint32_t)v.elems;
-  vm_check_access(c, e, &v, false);
+  vm_watch_access(c, e, &v, false);
   v.at += (int64_t)v.elems * index->run_step;
   v.num[0] = (uint32_t)(n % group);
   v.elems = v.run = v.num[1] = 1;
-  if (v.num[0]) vm_check_access(c, e, &v, false);
+  if (v.num[0]) vm_watch_access(c, e, &v, false);
 }
 
 /* The index of an `.indirect` operand of `elems` elements, about to be read. */
@@ -118,7 +116,7 @@ static bool find_index(vm_resolver *r, uint32_t ap, uint64_t elems, vm_view *ind
   vm_core *c = r->c;
   if (!resolve_index(r, c->code->aps[ap - 1].index, index)) return false;
   note_hazard(r, index);
-  if (c->check && !c->run->timing_only && r->ready.time <= c->now)
+  if (c->watchers && !c->run->timing_only && r->ready.time <= c->now)
     note_index(c, r->e->dp.engine, index, elems);
   return true;
 }

@@ -1,9 +1,7 @@
-/* The event loop, semaphores, and the end of a run. */
+/* The event loop, the limits of a run, and its end. */
 #include "engine.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
-#include "../check/check.h"
-#include "../debug/debug.h"
 
 #include <time.h>
 
@@ -17,91 +15,12 @@ static double seconds_of(clockid_t clock) {
 static double host_now(void) { return seconds_of(CLOCK_MONOTONIC); }
 static double cpu_now(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 
-bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w) {
-  uint32_t have = c->sem[w->sem], want = w->is_reg ? e->regs[w->value] : w->value;
-  return isa_cond_holds(w->cond, have, want);
-}
-
-isa_wait vm_wait_of(const vm_core *c, const vm_engine *e) {
-  const isa_insn *in = &e->code->insns[e->pc];
-  isa_barrier b;
-  return e->triggered && isa_insn_barrier(in, c->number, &b) ? b.wait : in->wait;
-}
-
-void vm_wake(vm_core *c, unsigned sem) {
-  for (unsigned e, left = c->sem_waiters[sem]; left; left &= left - 1) {
-    e = (unsigned)__builtin_ctz(left);
-    vm_engine *en = &c->eng[e];
-    const isa_wait *w = &en->code->insns[en->pc].wait;
-    isa_wait inside; /* of an instruction that has begun: not of the one before it */
-    if (en->triggered) {
-      inside = vm_wait_of(c, en);
-      w = &inside;
-    }
-    if (!vm_wait_holds(c, en, w)) continue;
-    c->sem_waiters[sem] &= (uint8_t) ~(1u << e);
-    en->state = VM_READY;
-    vm_path_set_cause(en, (vm_moment){c->now, c->cause}, VM_WHY_SEM);
-    en->cause.sem = (uint8_t)sem;
-    vm_post(c, VM_E_SEQ, e, c->now, 0);
-  }
-}
-
-static void log_value(vm_core *c, unsigned sem, uint32_t value, vm_where by) {
-  vm_sem_log *log = &c->sem_log[sem];
-  unsigned i = log->n % VM_SEM_LOG;
-  log->time[i] = c->now;
-  log->value[i] = value;
-  log->by[i] = by;
-  if (++log->n == 0) log->n = VM_SEM_LOG;
-}
-
-void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by) {
-  uint32_t old = c->sem[u->sem];
-  int64_t next = old;
-  switch (u->kind) {
-  case ISA_UPD_inc: next += 1; break;
-  case ISA_UPD_dec: next -= 1; break;
-  case ISA_UPD_add: next += u->value; break;
-  case ISA_UPD_sub: next -= u->value; break;
-  case ISA_UPD_write: next = u->value; break;
-  case ISA_UPD_dma: next += 1; break;
-  default: return;
-  }
-  if (next < 0 || next > ISA_SEM_MAX) {
-    const char *name = c->code->sem_names[u->sem];
-    vm_fault(c, ISA_FAULT, by,
-             "semaphore %s (number %u) would go from %u to %lld; its values are 0..%d",
-             name ? name : "without a name", u->sem, old, (long long)next, ISA_SEM_MAX);
-    return;
-  }
-  c->sem[u->sem] = (uint32_t)next;
-  if (c->check) vm_check_change(c, u->sem, old, (uint32_t)next);
-  if (c->debug) vm_debug_change(c, u->sem, old, (uint32_t)next, by);
-  log_value(c, u->sem, (uint32_t)next, by);
-  vm_trace(c, &(vm_trace_event){.kind = VM_EV_SEM,
-                                .where = by,
-                                .id = u->sem,
-                                .start = c->now,
-                                .end = c->now,
-                                .value = (uint32_t)next,
-                                .part = u->kind == ISA_UPD_dma ? u->value + 1 : 0});
-  vm_wake(c, u->sem);
-}
-
-vm_core *vm_sem_owner(vm_core *c, const isa_update *u) { return vm_core_at(c, u->core); }
-
-void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by) {
-  vm_core *to = vm_sem_owner(c, u);
-  vm_post_sem(to, t + (vm_time)c->cost[to != c ? VM_SEM_PEER : VM_SEM_SEEN] * VM_NS, u, by);
-}
-
 /* The place of the event may be another one's as soon as the update is applied. */
 static void run_update(vm_core *c, const vm_event *ev) {
   isa_update u = {.kind = ev->update, .sem = ev->sem, .value = ev->value};
   vm_where by = ev->by;
   c->cause = ev->node;
-  if (c->check) vm_check_arrival(c, ev);
+  vm_tell_arrival(c, ev);
   vm_sem_apply(c, &u, by);
 }
 
@@ -204,7 +123,7 @@ vm_halt vm_stack_advance(vm_stack *s, vm_time until) {
     if (at > until) return VM_HALT_TIME;
     c->now = vm_time_later(c->now, at);
     run_next(c, false);
-    if (c->run->ended || (c->debug && c->debug->paused)) return VM_HALT_RUN;
+    if (c->run->ended || c->run->paused) return VM_HALT_RUN;
   }
 }
 
@@ -231,7 +150,7 @@ static vm_halt loop(vm_run *r, vm_until what, const vm_engine *en, vm_time until
     run_next(c, single);
     poll_interrupt(r);
     if (--r->until_clock == 0) check_host_limits(r);
-    if (r->cores[0]->debug && r->cores[0]->debug->paused) break;
+    if (r->paused) break;
     if (single && (what == VM_UNTIL_EVENT || en->instructions != issued)) break;
   }
   return VM_HALT_RUN;
@@ -242,11 +161,11 @@ void vm_run_finish(vm_run *r) {
   for (unsigned i = 0; i < r->n; i++)
     for (unsigned e = 0; e < ISA_NENGINES; e++)
       if (r->cores[i]->eng[e].state != VM_HALTED) {
-        vm_check_deadlock(r);
+        vm_put_deadlock(r);
         return;
       }
   r->ended = true;
-  vm_check_finish(r->cores[0]);
+  vm_tell_finish(r->cores[0]);
 }
 
 /* A run that was only interrupted continues where it was. */
@@ -260,7 +179,8 @@ static void resume(vm_run *r) {
 isa_status vm_run_until(vm_core *c, vm_until what, unsigned engine, vm_time until) {
   vm_run *r = c->run;
   resume(r);
-  vm_debug_resume(r->cores[0]);
+  r->paused = false;
+  vm_tell_resume(r->cores[0]);
   if (r->ended) return r->fault.status;
   vm_stack_join(r);
   r->run_since = host_now();
@@ -268,10 +188,11 @@ isa_status vm_run_until(vm_core *c, vm_until what, unsigned engine, vm_time unti
   r->running = true;
   vm_batch_begin(r);
   if (loop(r, what, &c->eng[engine], until) == VM_HALT_IDLE) vm_run_finish(r);
+  if (r->fault.status == ISA_LIMIT) vm_put_stuck(r, &r->fault.text);
   vm_batch_end(r);
   vm_kern_streamed();
   r->running = false;
-  if (what == VM_UNTIL_ISSUE) vm_debug_stepped(c, engine);
+  if (what == VM_UNTIL_ISSUE) vm_tell_stepped(c, engine);
   r->host_seconds += host_now() - r->run_since;
   r->cpu_seconds += cpu_now() - r->cpu_since;
   return r->fault.status;

@@ -5,8 +5,6 @@
 #include "engine.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
-#include "../check/check.h"
-#include "../debug/debug.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,16 +76,15 @@ stop:
 #undef LABELS
 }
 
-/* The same with checks: the check of registers looks at each instruction, at its time, as long as
- * one may read what nothing wrote. */
-static uint64_t checked_loop(vm_core *c, unsigned e, uint64_t budget, vm_time cycle) {
+/* The same for those who watch each instruction, at its time. */
+static uint64_t told_loop(vm_core *c, unsigned e, uint64_t budget, vm_time cycle) {
   vm_engine *en = &c->eng[e];
-  if (vm_check_registers_known(c, e)) return fast_loop(en, budget);
+  if (!vm_watch_steps(c, e)) return fast_loop(en, budget);
   vm_time begin = en->now;
   uint64_t n = 0;
   for (; n < budget; n++) {
     en->now = begin + n * cycle;
-    if (en->uops[en->pc].op != VM_U_STOP) vm_check_registers(c, e, en->pc);
+    if (en->uops[en->pc].op != VM_U_STOP) vm_watch_step(c, e, en->pc);
     if (fast_loop(en, 1) == 0) break;
   }
   en->now = begin;
@@ -176,9 +173,9 @@ static vm_verdict do_tensor_load(vm_core *c, unsigned e, const isa_insn *in) {
   vm_view v;
   vm_verdict ready = resolve_one(c, e, in->u.TENSOR_LOAD.src, false, &v);
   if (ready != VM_RETIRE) return ready;
-  if (c->check) vm_check_access(c, e, &v, false);
-  if (c->debug) vm_debug_access(c, e, &v, false);
+  vm_tell_access(c, e, &v, false);
   c->eng[e].regs[in->u.TENSOR_LOAD.rd] = register_of(&v);
+  vm_tell_accessed(c, e, &v, false);
   c->eng[e].now += cycles(c, VM_REG_MEM);
   return VM_RETIRE;
 }
@@ -188,7 +185,7 @@ static vm_verdict do_tensor_store(vm_core *c, unsigned e, const isa_insn *in) {
   vm_box box;
   vm_verdict ready = resolve_one(c, e, in->u.TENSOR_STORE.dst, true, &v);
   if (ready != VM_RETIRE) return ready;
-  if (c->check) vm_check_access(c, e, &v, true);
+  vm_tell_access(c, e, &v, true);
   vm_view_box(c, &v, &box);
   vm_protect(c, &box, 1, NULL);
   uint32_t value = c->eng[e].regs[in->u.TENSOR_STORE.ra];
@@ -197,7 +194,7 @@ static vm_verdict do_tensor_store(vm_core *c, unsigned e, const isa_insn *in) {
   else if (v.dtype == ISA_bool)
     value = value != 0;
   vm_store_bits(&v, 0, 0, &value, 1);
-  if (c->debug) vm_debug_access(c, e, &v, true);
+  vm_tell_accessed(c, e, &v, true);
   c->eng[e].now += cycles(c, VM_REG_MEM);
   return VM_RETIRE;
 }
@@ -207,7 +204,7 @@ static vm_verdict do_print(vm_core *c, unsigned e, const isa_insn *in) {
   const struct isa_PRINT *a = &in->u.PRINT;
   vm_verdict ready = resolve_one(c, e, a->src, false, &v);
   if (ready != VM_RETIRE) return ready;
-  if (c->check) vm_check_access(c, e, &v, false);
+  vm_tell_access(c, e, &v, false);
   vm_print(c, isa_program_list(c->prog, a->prefix, ISA_K_STR), a->prefix.count, &v,
            a->to == ISA_STREAM_stderr);
   return VM_RETIRE;
@@ -263,7 +260,7 @@ static vm_verdict do_assert_all(vm_core *c, unsigned e, const isa_insn *in) {
   uint64_t i;
   vm_verdict ready = resolve_one(c, e, a->src, false, &v);
   if (ready != VM_RETIRE) return ready;
-  if (c->check) vm_check_access(c, e, &v, false);
+  vm_tell_access(c, e, &v, false);
   if (!vm_first_zero(&v, &p, &i)) return VM_RETIRE;
   isa_buf what;
   isa_buf_init(&what, &c->al);
@@ -294,7 +291,7 @@ static vm_verdict do_drain(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   vm_moment idle = vm_later(vm_later(en->last_done, en->issue_free), en->dge_free);
   if (idle.time > c->now) return vm_stall(c, e, idle, VM_WHY_DRAIN);
-  if (c->check) vm_check_drain(c, e);
+  vm_tell_drain(c, e);
   return VM_RETIRE;
 }
 
@@ -306,10 +303,10 @@ static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in)
   /* Subtracting what was waited for is part of the same step: two waiters must not both see it. */
   if (in->wait.cond != ISA_WAIT_none && u->kind != ISA_UPD_none && u->sem == in->wait.sem &&
       u->core == c->number) {
-    if (c->check) vm_check_applied(c, e, u->sem, u->kind);
+    vm_tell_applied(c, e, u->sem, u->kind);
     vm_sem_apply(c, u, vm_at_pc(c, e, en->pc));
   } else if (u->kind != ISA_UPD_none) {
-    if (c->check) vm_check_update(c, e, u);
+    vm_tell_update(c, e, u);
     vm_sem_post(c, u, en->now, vm_at_pc(c, e, en->pc));
   }
   return VM_RETIRE;
@@ -320,7 +317,7 @@ static vm_verdict do_sem_range(vm_core *c, unsigned e, const isa_insn *in) {
   c->cause =
       vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, c->eng[e].pc), c->now, c->now, c->eng[e].cause);
   for (uint32_t s = a->first; s < (uint32_t)a->first + a->count; s++) {
-    if (c->check) vm_check_applied(c, e, s, ISA_UPD_write);
+    vm_tell_applied(c, e, s, ISA_UPD_write);
     vm_sem_apply(c, &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)s},
                  vm_at_pc(c, e, c->eng[e].pc));
   }
@@ -432,12 +429,12 @@ static bool slow(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   const isa_insn *in = &en->code->insns[en->pc];
   if (!en->waited) {
-    if (c->debug && vm_debug_before(c, e)) {
+    if (c->watchers && vm_watch_before(c, e)) {
       vm_post(c, VM_E_SEQ, e, c->now, 0);
       return false;
     }
     if (!passes(c, en, &in->wait) && vm_blocked(c, e, &in->wait)) return false;
-    if (c->check) vm_check_begin(c, e, in);
+    vm_tell_begin(c, e, in);
   }
   en->waited = true;
   uint32_t pc = en->pc;
@@ -448,7 +445,7 @@ static bool slow(vm_core *c, unsigned e) {
                in->op != ISA_OP_event_semaphore && !isa_op_is_dma(in->op);
   en->now += cycle_of(c);
   if (posts) {
-    if (c->check) vm_check_update(c, e, &in->upd);
+    vm_tell_update(c, e, &in->upd);
     c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, pc), c->now, en->now, en->cause);
     vm_sem_post(c, &in->upd, en->now, vm_at_pc(c, e, pc));
   }
@@ -456,11 +453,12 @@ static bool slow(vm_core *c, unsigned e) {
   en->triggered = 0;
   en->instructions++;
   c->instructions++;
-  if (!c->debug || vm_uop_of(in).op == VM_U_STOP) { /* otherwise it only stops here to be checked */
+  if (!c->watchers ||
+      vm_uop_of(in).op == VM_U_STOP) { /* otherwise it only stops here to be checked */
     en->shared_at = en->instructions;
     en->ran[pc] += en->state != VM_HALTED;
   }
-  if (c->debug) vm_debug_issued(c, e, pc);
+  vm_tell_issued(c, e, pc);
   if (en->state == VM_HALTED) {
     vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, pc), c->now, c->now, en->cause);
     return false;
@@ -493,7 +491,7 @@ static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cyc
   uint64_t left =
       c->run->limits.instructions ? c->run->limits.instructions - counted(c->run) : BATCH;
   left = left < BATCH ? left : BATCH;
-  if (c->debug && vm_debug_budget(c, e) < left) left = vm_debug_budget(c, e);
+  if (c->watchers && vm_watch_budget(c, e) < left) left = vm_watch_budget(c, e);
   vm_time now = c->eng[e].now;
   if (c->horizon == UINT64_MAX || cycle == 0) return single ? 1 : left;
   uint64_t room = now < c->horizon ? (c->horizon - now) / cycle + 1 : 1;
@@ -504,7 +502,7 @@ static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cyc
 static bool run_ahead(vm_core *c, unsigned e, bool single, vm_time cycle) {
   vm_engine *en = &c->eng[e];
   uint64_t budget = budget_of(c, e, single, cycle), n;
-  n = c->check ? checked_loop(c, e, budget, cycle) : fast_loop(en, budget);
+  n = c->watchers ? told_loop(c, e, budget, cycle) : fast_loop(en, budget);
   en->instructions += n;
   c->instructions += n;
   en->now += n * cycle;
@@ -518,9 +516,9 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
   en->now = en->now > c->now ? en->now : c->now;
   for (uint32_t turns = 0; !c->run->ended; turns++) {
     if (c->run->limits.instructions && vm_at_limit(c, e)) return;
-    if (c->debug && vm_debug_budget(c, e) == 0) { /* the others reach its time first */
+    if (c->watchers && vm_watch_budget(c, e) == 0) { /* the others reach its time first */
       if (!catch_up(c, e, single)) return;
-      vm_debug_count(c, e);
+      vm_watch_reached(c, e);
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;
     }
@@ -537,7 +535,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
       return;
     }
     if (!slow(c, e)) return;
-    if (single || (c->debug && c->debug->paused)) {
+    if (single || c->run->paused) {
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;
     }

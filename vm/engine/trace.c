@@ -11,11 +11,10 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 }
 
 static void tell(vm_core *c, const vm_trace_event *ev) {
-  const vm_hooks *h = &c->run->hooks;
-  if (!h->event) return;
+  if (!c->watchers) return;
   vm_trace_event told = *ev;
   told.core = c->number;
-  h->event(h->event_ud, &told);
+  vm_watch_event(c, &told);
 }
 
 void vm_trace(vm_core *c, const vm_trace_event *ev) {

@@ -8,7 +8,6 @@
  * order of issue. */
 #include "../engine/engine.h"
 #include "clock.h"
-#include "../check/check.h"
 
 /* A start, and what determines it so far. */
 typedef struct bound {
@@ -188,7 +187,7 @@ static bool wait_for_way(vm_core *c, unsigned e, const vm_flight *f, const isa_w
     if (!collide(w, f->ports, g->ports) || g->item.start >= b->time + stream ||
         b->time >= g->streamed)
       continue;
-    if (c->check && w->ordered) vm_check_port(c, e, f, w, g, b->time, g->streamed - b->time);
+    if (w->ordered) vm_tell_port(c, e, f, w, g, b->time, g->streamed - b->time);
     not_before(b, (vm_moment){g->streamed, g->node}, VM_WHY_PORT);
   }
   return b->time != before;

@@ -1,8 +1,8 @@
 /* The report of a run that cannot continue: who waits for what, the last values of that semaphore,
  * whether the wait has missed its moment, and who could still have changed it. */
 
-#include "../engine/engine.h"
-#include "check.h"
+#include "engine.h"
+
 #include "../../isa/flow.h"
 
 #include <string.h>
@@ -339,7 +339,7 @@ static void close_report(report *r) {
     if (r->reach[e]) isa_free(&r->run->al, r->reach[e], engine_of(r, e)->code->n);
 }
 
-void vm_check_deadlock(vm_run *run) {
+void vm_put_deadlock(vm_run *run) {
   isa_buf text;
   report r;
   int first = -1;
@@ -361,7 +361,7 @@ void vm_check_deadlock(vm_run *run) {
   isa_buf_free(&text);
 }
 
-void vm_check_put_waits(const vm_run *run, isa_buf *out) {
+void vm_put_waits(const vm_run *run, isa_buf *out) {
   report r;
   open_report(&r, run, out);
   for (unsigned e = 0; e < r.n; e++) {
@@ -371,10 +371,10 @@ void vm_check_put_waits(const vm_run *run, isa_buf *out) {
   close_report(&r);
 }
 
-void vm_check_put_stuck(const vm_core *c, isa_buf *out) {
+void vm_put_stuck(const vm_run *run, isa_buf *out) {
   bool spins = false;
   report r;
-  open_report(&r, c->run, out);
+  open_report(&r, run, out);
   for (unsigned e = 0; e < r.n; e++) {
     const vm_engine *en = engine_of(&r, e);
     uint64_t n = en->instructions - en->shared_at;

@@ -1,0 +1,81 @@
+/* Semaphores: waits, updates, and the engines that they wake. */
+#include "engine.h"
+#include "../time/clock.h"
+
+bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w) {
+  uint32_t have = c->sem[w->sem], want = w->is_reg ? e->regs[w->value] : w->value;
+  return isa_cond_holds(w->cond, have, want);
+}
+
+isa_wait vm_wait_of(const vm_core *c, const vm_engine *e) {
+  const isa_insn *in = &e->code->insns[e->pc];
+  isa_barrier b;
+  return e->triggered && isa_insn_barrier(in, c->number, &b) ? b.wait : in->wait;
+}
+
+void vm_wake(vm_core *c, unsigned sem) {
+  for (unsigned e, left = c->sem_waiters[sem]; left; left &= left - 1) {
+    e = (unsigned)__builtin_ctz(left);
+    vm_engine *en = &c->eng[e];
+    const isa_wait *w = &en->code->insns[en->pc].wait;
+    isa_wait inside; /* of an instruction that has begun: not of the one before it */
+    if (en->triggered) {
+      inside = vm_wait_of(c, en);
+      w = &inside;
+    }
+    if (!vm_wait_holds(c, en, w)) continue;
+    c->sem_waiters[sem] &= (uint8_t) ~(1u << e);
+    en->state = VM_READY;
+    vm_path_set_cause(en, (vm_moment){c->now, c->cause}, VM_WHY_SEM);
+    en->cause.sem = (uint8_t)sem;
+    vm_post(c, VM_E_SEQ, e, c->now, 0);
+  }
+}
+
+static void log_value(vm_core *c, unsigned sem, uint32_t value, vm_where by) {
+  vm_sem_log *log = &c->sem_log[sem];
+  unsigned i = log->n % VM_SEM_LOG;
+  log->time[i] = c->now;
+  log->value[i] = value;
+  log->by[i] = by;
+  if (++log->n == 0) log->n = VM_SEM_LOG;
+}
+
+void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by) {
+  uint32_t old = c->sem[u->sem];
+  int64_t next = old;
+  switch (u->kind) {
+  case ISA_UPD_inc: next += 1; break;
+  case ISA_UPD_dec: next -= 1; break;
+  case ISA_UPD_add: next += u->value; break;
+  case ISA_UPD_sub: next -= u->value; break;
+  case ISA_UPD_write: next = u->value; break;
+  case ISA_UPD_dma: next += 1; break;
+  default: return;
+  }
+  if (next < 0 || next > ISA_SEM_MAX) {
+    const char *name = c->code->sem_names[u->sem];
+    vm_fault(c, ISA_FAULT, by,
+             "semaphore %s (number %u) would go from %u to %lld; its values are 0..%d",
+             name ? name : "without a name", u->sem, old, (long long)next, ISA_SEM_MAX);
+    return;
+  }
+  c->sem[u->sem] = (uint32_t)next;
+  vm_tell_change(c, u->sem, old, (uint32_t)next, by);
+  log_value(c, u->sem, (uint32_t)next, by);
+  vm_trace(c, &(vm_trace_event){.kind = VM_EV_SEM,
+                                .where = by,
+                                .id = u->sem,
+                                .start = c->now,
+                                .end = c->now,
+                                .value = (uint32_t)next,
+                                .part = u->kind == ISA_UPD_dma ? u->value + 1 : 0});
+  vm_wake(c, u->sem);
+}
+
+vm_core *vm_sem_owner(vm_core *c, const isa_update *u) { return vm_core_at(c, u->core); }
+
+void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by) {
+  vm_core *to = vm_sem_owner(c, u);
+  vm_post_sem(to, t + (vm_time)c->cost[to != c ? VM_SEM_PEER : VM_SEM_SEEN] * VM_NS, u, by);
+}
