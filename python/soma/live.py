@@ -338,6 +338,11 @@ def _frames(frame):
         frame = frame.f_back
 
 
+def calls(frame):
+    """The places of the calls that a kernel is in."""
+    return tuple((id(f.f_code), f.f_lineno) for f in _frames(frame))
+
+
 def state(frame, roots=()):
     """What the frames of a kernel remember, {path: value}: from `frame` outwards, and `roots`,
     [(name, value)]."""

@@ -61,9 +61,9 @@ def differs(rec, what, place, known):
             loop.round - 1, did if did == "ended" else "did " + did), why, ADVICE)
     error = KernelError(text, *rec.place_of(loop.place))
     if not loop.peeled:
-        rec.hints["peel", loop.place] = error
+        rec.hints[loop.calls] = error
         raise record.Redo()
-    raise rec.hints.get(("peel", loop.place), error)
+    raise rec.hints.get(loop.calls, error)
 
 
 class Loop:
@@ -73,22 +73,19 @@ class Loop:
     def __init__(self, rec, bounds=None, condition=None):
         self.rec, self.bounds, self.condition = rec, bounds, condition
         self.place, self.round, self.compared = rec.where(), 1, False
-        self.peeled = ("peel", self.place) in rec.hints
         self.register = self.key = self.outer = None
 
-    def never(self):
-        """Whether it has no rounds, as far as its bounds show."""
-        return self.bounds is not None and self._known() and \
-            self.bounds[0][1] >= self.bounds[1][1]
-
-    def _known(self):
-        return self.bounds[0][0] == self.bounds[1][0] == "value"
+        self.total = None  # the number of its rounds, where its bounds say it
+        if bounds is not None and bounds[0][0] == bounds[1][0] == "value":
+            self.total = max(0, -((bounds[0][1] - bounds[1][1]) // bounds[2]))
 
     def begin(self, frame, roots=()):
         """Begins it; the first round follows."""
         rec = self.rec
         rec.flush()
-        self.before = self.last = live.state(frame, roots)
+        self.before = self.last = self.first = live.state(frame, roots)
+        self.calls = ("peel", self.place) + live.calls(frame)
+        self.peeled = self.calls in rec.hints and self.total != 1
         whole = ("loop", self.bounds) if self.bounds else ("while", (self.condition,))
         if self.peeled:
             one, rest = self._apart() if self.bounds else (self._not_zero(), whole[1])
@@ -108,7 +105,7 @@ class Loop:
     def _apart(self):
         """The bounds of a loop of at most one round, and of one of the others."""
         start, stop, step = self.bounds
-        if self._known():
+        if self.total is not None:
             next_, end = start[1] + step, stop[1]
             return (start, ("value", min(next_, end)), step), (("value", min(next_, end)), stop,
                                                                step)
@@ -161,11 +158,12 @@ class Loop:
         state = live.state(frame, roots)
         if self.peeled and self.round == 1:
             self._close_first()
-            self.round, self.last = 2, state
+            self.round, self.last, self.first = 2, state, state
             return True
         if self.compared:
             self._same(state)
-        elif rec.log.at is None or live.differences(self.last, state):
+        elif self.total != self.round and (rec.log.at is None or
+                                           live.differences(self.last, state)):
             self._rewind(state)
             return True
         self._close()
@@ -205,7 +203,7 @@ class Loop:
         if log.at != self.end[0]:
             differs(rec, None, self.place, log.entries[log.at])
         changed = live.differences(self.last, state)
-        if changed:
+        if changed and self.total != self.round:
             raise KernelError(
                 "`%s` changes in each round of this loop at run time, and is read again later: %s; "
                 "%s" % (changed[0], said(self.last.get(changed[0]), state.get(changed[0])), ADVICE),
@@ -215,23 +213,26 @@ class Loop:
         self.compared = False
 
     def _no_rounds(self, state, exits):
-        """Refuses variables that are others after the loop, if it may have no rounds."""
-        if self.bounds is not None and self._known():
+        """Refuses variables that are others after the loop, if it may have no rounds, or, where the
+        first is apart, just one."""
+        if self.total is not None:
             return
-        for path in live.differences(self.before, state):
+        before = dict(self.first, **self.before)
+        for path in live.differences(self.first, state) + live.differences(self.before, state):
             name = path.split("[")[0].split(".")[0]
-            if path in self.before and (name in exits or name != path or path.endswith("()")):
+            if path in before and (name in exits or name != path or path.endswith("()")):
                 raise KernelError(
                     "`%s` is read after this loop at run time, which changes it, %s; the number of "
-                    "rounds is known only when the kernel runs, and may be 0: %s"
-                    % (path, said(self.before[path], state.get(path)), ADVICE),
+                    "rounds is known only when the kernel runs, and may be %s: %s"
+                    % (path, said(before[path], state.get(path)),
+                       "0 or 1" if self.peeled else "0", ADVICE),
                     *self.rec.place_of(self.place))
 
 
 def run(bounds, frame, roots, body):
     """A loop whose body is a function of the register that counts."""
     loop = Loop(record.active(), bounds)
-    if loop.never():
+    if loop.total == 0:
         return
     loop.begin(frame, roots)
     more = True

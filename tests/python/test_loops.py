@@ -1,5 +1,5 @@
-"""Loops at run time: each round does what Python would do in it, or the kernel is refused; ranges,
-bounds, registers in addresses and in arithmetic."""
+"""Loops at run time: each round does what Python would do in it, or the kernel is refused; ranges
+and their bounds."""
 import itertools
 import types
 import unittest
@@ -208,7 +208,16 @@ class Rounds(Loops):
             for _ in nl.dynamic_range(nisa.register_alloc(0)):
                 t = nl.add(s, 1.0)
             return t
-        self.refused(body, "`t` is read after this loop at run time.* may be 0")
+        self.refused(body, "`t` is read after this loop at run time.* may be 0:")
+
+        def once(s, x):
+            t, first = s, True
+            for _ in nl.dynamic_range(nisa.register_alloc(1)):
+                t = nl.full(SHAPE, 2.0, nl.float32)
+                inc(s, 1 if first else 2)
+                first = False
+            return t
+        self.refused(once, "`t` is read after this loop at run time.* may be 0 or 1:")
 
     def test_what_is_right_runs(self):
         def temporary(s, x):
@@ -244,6 +253,26 @@ class Rounds(Loops):
                     cache["one"] = nl.full(SHAPE, 1.0, nl.float32)
                 nisa.tensor_tensor(dst=s, data1=s, data2=cache["one"], op=nl.add)
 
+        def one_round(s, x):
+            t, first = s, True
+            for _ in nl.dynamic_range(1):
+                t = nl.add(t, 3.0 if first else 1.0)
+                first = False
+            return t
+
+        def two_rounds(s, x):
+            n = 0
+            for _ in nl.dynamic_range(2):
+                n += 1
+                inc(s)
+            return nl.add(s, n - 1.0)
+
+        def two_unlike(s, x):
+            t = s
+            for _ in nl.dynamic_range(2):
+                t = nl.add(t, 1.5)
+            return t
+
         def unrolled_inside(s, x):
             for _ in nl.dynamic_range(3):
                 total = 0
@@ -266,7 +295,7 @@ class Rounds(Loops):
                 inc(s)
         for body, want in ((temporary, 3), (made_in_each, 3), (first_round, 3), (kept, 3),
                            (first_by_register, 3), (unrolled_inside, 3), (tile_of_the_outside, 3),
-                           (generator, 3)):
+                           (generator, 3), (one_round, 3), (two_rounds, 3), (two_unlike, 3)):
             with self.subTest(body.__name__):
                 self.gives(body, want)
 
@@ -280,7 +309,7 @@ class Rounds(Loops):
                         runs.append(1)  # of a closure, but of no frame of the kernel
                         inc(s)
                         return
-                    for _ in nl.dynamic_range(1):
+                    for _ in nl.dynamic_range(3):
                         level(d - 1)
                 level(depth)
             with self.assertRaisesRegex(KernelError, "`runs` changes"):
@@ -293,10 +322,10 @@ class Rounds(Loops):
                     if d == 0:
                         counted(s)
                         return
-                    for _ in nl.dynamic_range(1):
+                    for _ in nl.dynamic_range(3):
                         level(d - 1)
                 level(depth)
-            self.gives(quiet, 1)
+            self.gives(quiet, 3 ** depth)
             self.assertEqual(counted.n, depth + 1)
 
     def test_zeros_that_a_round_makes(self):
@@ -484,103 +513,6 @@ class Order(Loops):
                     inc(s)
                 inc(s)
         self.gives(body, 8)
-
-
-# ---- Registers ----
-
-def loaded(value, dtype):
-    tile = nl.ndarray((1, 1), dtype)
-    nisa.memset(dst=tile, value=value)
-    return nisa.register_alloc(tile)
-
-
-class Registers(Loops):
-    def test_a_whole_number_is_converted_in_arithmetic(self):
-        def counting(s, x):
-            for i in nl.dynamic_range(1, 5):
-                s[...] = nl.add(s, i)
-
-        def times(s, x):
-            inc(s)
-            for i in nl.dynamic_range(1, 4):
-                s[...] = s * i
-
-        def shifted(s, x):
-            nisa.tensor_scalar(dst=s, data=s, op0=nl.add, operand0=5)
-            nisa.tensor_scalar(dst=s, data=s, op0=nl.left_shift, operand0=nisa.register_alloc(2))
-        alloc = nisa.register_alloc
-        self.gives(counting, 10)
-        self.gives(counting, 10, nl.int32)
-        self.gives(times, 6)
-        self.gives(shifted, 20, nl.int32)
-        for value, want in ((lambda: alloc(3), 3), (lambda: alloc(-7), -7),
-                            (lambda: alloc(3) * 2 + 1, 7), (lambda: loaded(2.5, nl.float32), 2.5),
-                            (lambda: loaded(2.5, nl.bfloat16), 2.5),
-                            (lambda: loaded(-5, nl.int16), -5),
-                            (lambda: loaded(200, nl.uint8), 200),
-                            (lambda: loaded(3000000000, nl.uint32), 3e9)):
-            self.gives(lambda s, x: s + value(), want)
-            self.gives(lambda s, x: value() - s, want)
-        self.gives(lambda s, x: nl.copy(alloc(0) < s + 1, dtype=nl.float32), 1)
-
-    def test_stores_convert(self):
-        for dtype, value, want in ((nl.float32, lambda: nisa.register_alloc(3), 3),
-                                   (nl.bfloat16, lambda: nisa.register_alloc(-3), -3),
-                                   (nl.float32, lambda: 3, 3),
-                                   (nl.int32, lambda: loaded(2.0, nl.float32), 2),
-                                   (nl.float32, lambda: loaded(2.5, nl.float32), 2.5)):
-            def body(s, x):
-                one = nl.ndarray((1, 1), dtype)
-                nisa.register_store(one, value())
-                return nl.add(s, nl.broadcast_to(nl.copy(one, dtype=nl.float32), (8, 1)))
-            self.gives(body, want)
-
-    def test_a_float_is_no_whole_number(self):
-        def bound(s, x):
-            for _ in nl.dynamic_range(loaded(2.0, nl.float32)):
-                inc(s)
-        self.refused(bound, "holds a float32")
-        self.refused(lambda s, x: s + (loaded(2.0, nl.float32) + 1), "holds a float32")
-        self.refused(lambda s, x: nl.load(x[loaded(0.0, nl.float32)]), "holds a float32")
-
-    def test_what_was_computed_before_a_write_is_refused(self):
-        def body(s, x):
-            r = nisa.register_alloc(1)
-            more = r + 1
-            for _ in nl.dynamic_range(3):
-                nisa.tensor_scalar(dst=s, data=s, op0=nl.add, operand0=more)
-                nisa.register_move(r, 5)
-        self.refused(body, "was written after .* was computed from it")
-
-    def test_sums_of_registers_in_an_address(self):
-        x = np.arange(4 * 6 * 8 * 4, dtype=np.float32).reshape(4, 6, 8, 4) + 1
-
-        def over(view):
-            def body(s, x):
-                for i in nl.dynamic_range(4):
-                    for j in nl.dynamic_range(6):
-                        nisa.tensor_tensor(dst=s, data1=s, data2=nl.load(view(x, i, j)), op=nl.add)
-            self.gives(body, x.sum((0, 1)), x=x)
-        over(lambda a, i, j: a[i, j])
-        over(lambda a, i, j: a[i][j])
-        over(lambda a, i, j: a.reshape((24, 8, 4))[i * 6 + j])
-        over(lambda a, i, j: a.reshape((24, 8, 4))[j + i * 6])
-        over(lambda a, i, j: a.reshape((24, 8, 4))[23 - i * 6 - j])
-        over(lambda a, i, j: a.reshape((192, 4))[nl.ds(i * 48 + j * 8, 8)])
-        over(lambda a, i, j: a.select(0, i).select(0, j))
-        over(lambda a, i, j: a.select(0, i).ap([[4, 8], [1, 4]], scalar_offset=j, indirect_dim=0))
-
-    def test_sums_of_registers_in_a_tile(self):
-        x = np.arange(8 * 60, dtype=np.float32).reshape(8, 60)
-
-        def body(s, x):
-            t, r = nl.load(x), nisa.register_alloc(2)
-            for i in nl.dynamic_range(4):
-                for j in nl.dynamic_range(5):
-                    nisa.tensor_tensor(dst=s, data1=s, data2=t[:, nl.ds(i * 10 + j * 2 + r, 4)],
-                                       op=nl.add)
-        want = sum(x[:, i * 10 + j * 2 + 2:][:, :4] for i in range(4) for j in range(5))
-        self.gives(body, want, x=x)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class _Rounds:
     def __next__(self):
         loop, frame = self.loop, sys._getframe(1)
         if loop.register is None:
-            if loop.never():
+            if loop.total == 0:
                 raise StopIteration
             if live.in_iterator(frame):
                 raise _not_taken(frame.f_back)

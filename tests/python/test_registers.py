@@ -1,0 +1,107 @@
+"""Registers: their types in arithmetic on tiles, sums of them in addresses."""
+import unittest
+
+import numpy as np
+from test_loops import SHAPE, Loops, inc
+
+import nki.isa as nisa
+import nki.language as nl
+
+
+def loaded(value, dtype):
+    tile = nl.ndarray((1, 1), dtype)
+    nisa.memset(dst=tile, value=value)
+    return nisa.register_alloc(tile)
+
+
+class Registers(Loops):
+    def test_a_whole_number_is_converted_in_arithmetic(self):
+        def counting(s, x):
+            for i in nl.dynamic_range(1, 5):
+                s[...] = nl.add(s, i)
+
+        def times(s, x):
+            inc(s)
+            for i in nl.dynamic_range(1, 4):
+                s[...] = s * i
+
+        def shifted(s, x):
+            nisa.tensor_scalar(dst=s, data=s, op0=nl.add, operand0=5)
+            nisa.tensor_scalar(dst=s, data=s, op0=nl.left_shift, operand0=nisa.register_alloc(2))
+        alloc = nisa.register_alloc
+        self.gives(counting, 10)
+        self.gives(counting, 10, nl.int32)
+        self.gives(times, 6)
+        self.gives(shifted, 20, nl.int32)
+        for value, want in ((lambda: alloc(3), 3), (lambda: alloc(-7), -7),
+                            (lambda: alloc(3) * 2 + 1, 7), (lambda: loaded(2.5, nl.float32), 2.5),
+                            (lambda: loaded(2.5, nl.bfloat16), 2.5),
+                            (lambda: loaded(-5, nl.int16), -5),
+                            (lambda: loaded(200, nl.uint8), 200),
+                            (lambda: loaded(3000000000, nl.uint32), 3e9)):
+            self.gives(lambda s, x: s + value(), want)
+            self.gives(lambda s, x: value() - s, want)
+        self.gives(lambda s, x: nl.copy(alloc(0) < s + 1, dtype=nl.float32), 1)
+
+    def test_stores_convert(self):
+        for dtype, value, want in ((nl.float32, lambda: nisa.register_alloc(3), 3),
+                                   (nl.bfloat16, lambda: nisa.register_alloc(-3), -3),
+                                   (nl.float32, lambda: 3, 3),
+                                   (nl.int32, lambda: loaded(2.0, nl.float32), 2),
+                                   (nl.float32, lambda: loaded(2.5, nl.float32), 2.5)):
+            def body(s, x):
+                one = nl.ndarray((1, 1), dtype)
+                nisa.register_store(one, value())
+                return nl.add(s, nl.broadcast_to(nl.copy(one, dtype=nl.float32), (8, 1)))
+            self.gives(body, want)
+
+    def test_a_float_is_no_whole_number(self):
+        def bound(s, x):
+            for _ in nl.dynamic_range(loaded(2.0, nl.float32)):
+                inc(s)
+        self.refused(bound, "holds a float32")
+        self.refused(lambda s, x: s + (loaded(2.0, nl.float32) + 1), "holds a float32")
+        self.refused(lambda s, x: nl.load(x[loaded(0.0, nl.float32)]), "holds a float32")
+
+    def test_what_was_computed_before_a_write_is_refused(self):
+        def body(s, x):
+            r = nisa.register_alloc(1)
+            more = r + 1
+            for _ in nl.dynamic_range(3):
+                nisa.tensor_scalar(dst=s, data=s, op0=nl.add, operand0=more)
+                nisa.register_move(r, 5)
+        self.refused(body, "was written after .* was computed from it")
+
+    def test_sums_of_registers_in_an_address(self):
+        x = np.arange(4 * 6 * 8 * 4, dtype=np.float32).reshape(4, 6, 8, 4) + 1
+
+        def over(view):
+            def body(s, x):
+                for i in nl.dynamic_range(4):
+                    for j in nl.dynamic_range(6):
+                        nisa.tensor_tensor(dst=s, data1=s, data2=nl.load(view(x, i, j)), op=nl.add)
+            self.gives(body, x.sum((0, 1)), x=x)
+        over(lambda a, i, j: a[i, j])
+        over(lambda a, i, j: a[i][j])
+        over(lambda a, i, j: a.reshape((24, 8, 4))[i * 6 + j])
+        over(lambda a, i, j: a.reshape((24, 8, 4))[j + i * 6])
+        over(lambda a, i, j: a.reshape((24, 8, 4))[23 - i * 6 - j])
+        over(lambda a, i, j: a.reshape((192, 4))[nl.ds(i * 48 + j * 8, 8)])
+        over(lambda a, i, j: a.select(0, i).select(0, j))
+        over(lambda a, i, j: a.select(0, i).ap([[4, 8], [1, 4]], scalar_offset=j, indirect_dim=0))
+
+    def test_sums_of_registers_in_a_tile(self):
+        x = np.arange(8 * 60, dtype=np.float32).reshape(8, 60)
+
+        def body(s, x):
+            t, r = nl.load(x), nisa.register_alloc(2)
+            for i in nl.dynamic_range(4):
+                for j in nl.dynamic_range(5):
+                    nisa.tensor_tensor(dst=s, data1=s, data2=t[:, nl.ds(i * 10 + j * 2 + r, 4)],
+                                       op=nl.add)
+        want = sum(x[:, i * 10 + j * 2 + 2:][:, :4] for i in range(4) for j in range(5))
+        self.gives(body, want, x=x)
+
+
+if __name__ == "__main__":
+    unittest.main()
