@@ -5,7 +5,7 @@ from .checked import whole
 from .errors import KernelError, NotBuilt
 from .index import MOST, Axes, DynSlice, Index
 from .kernel import pack
-from .register import RegisterValue
+from .register import IndexAt, RegisterValue
 from .under import PastEnd
 
 
@@ -32,9 +32,40 @@ def general(t, key):
     given, key = key, _expand(t, key)
     if any(k.__class__ is range for k in key):
         key = _of_ranges(t, key)
-    if any(isinstance(k, (Index, T.Tensor)) and not _scalar(k) for k in key):
+    if any(isinstance(k, (Index, IndexAt, T.Tensor)) and not _scalar(k) for k in key):
+        if any(_start_of(k) is not None for k in key):
+            return _moved(t, key)
         return keep(t, given, _advanced(t, key))
     return _basic(t, key)
+
+
+def _start_of(k):
+    """The register that an entry of a key begins at; None if none does."""
+    start = k if isinstance(k, RegisterValue) else getattr(k, "start", None)
+    return start if isinstance(start, RegisterValue) else None
+
+
+def _moved(t, key):
+    """A key with index objects and registers: the view from 0 on, moved."""
+    fixed = []
+    for d, k in enumerate(key):
+        if _start_of(k) is None:
+            fixed.append(k)
+        elif d == 0 and t.storage.memory:
+            raise KernelError("%r: the partitions of an operand must be known while the kernel is "
+                              "built" % (k,))
+        elif isinstance(k, (slice, DynSlice)):
+            _, count, by = _range(k, t.shape[d], d)
+            fixed.append(slice(0, (count - 1) * by + 1, by))
+        else:
+            fixed.append(k.index if isinstance(k, IndexAt) else 0)
+    view = t[tuple(fixed)]
+    if view.bound is not None:
+        raise NotBuilt("an index past the end, limited by a mask, with a register")
+    for d, k in enumerate(key):
+        if _start_of(k) is not None:
+            view = view.moved_by(_start_of(k), t.steps[d])
+    return view
 
 
 def _of_ranges(t, key):

@@ -12,6 +12,7 @@ import sys
 from . import record
 from .checked import whole
 from .errors import KernelError
+from .index import Index
 
 
 _clock = itertools.count(1)  # of writes to registers, and of what is computed from them
@@ -32,6 +33,8 @@ class RegisterValue:
 
     def _plus(self, other, sign):
         o = value_of(other)
+        if isinstance(other, Index):
+            return IndexAt(other if sign > 0 else -other, self)
         if o is None:
             return NotImplemented
         terms = dict(self.terms)
@@ -165,6 +168,41 @@ class Register(RegisterValue):
                             % (record.shown(frame.f_code.co_filename), frame.f_lineno))
         from .loops import ask
         return ask(self, frame)
+
+
+class IndexAt:
+    """An index object moved by a register: `i * 128 + nl.arange(128)[:, None]`."""
+
+    __slots__ = ("index", "start")
+
+    def __init__(self, index, start):
+        self.index, self.start = index, start
+
+    def __repr__(self):
+        return "%r + %s" % (self.start, self.index.text)
+
+    def __add__(self, other):
+        if isinstance(other, RegisterValue):
+            return IndexAt(self.index, self.start + other)
+        if isinstance(other, IndexAt):
+            return IndexAt(self.index + other.index, self.start + other.start)
+        return IndexAt(self.index + other, self.start)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self + -1 * other
+
+    def __mul__(self, other):
+        return IndexAt(self.index * other, self.start * other)
+
+    __rmul__ = __mul__
+
+    def __lt__(self, other):
+        raise KernelError("a comparison of %r: the bounds of a mask are known while the kernel is "
+                          "built, not when it runs" % self)
+
+    __le__ = __gt__ = __ge__ = __lt__
 
 
 def value_of(x):

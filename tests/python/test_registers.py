@@ -90,6 +90,24 @@ class Registers(Loops):
         over(lambda a, i, j: a.select(0, i).select(0, j))
         over(lambda a, i, j: a.select(0, i).ap([[4, 8], [1, 4]], scalar_offset=j, indirect_dim=0))
 
+    def test_index_objects_at_a_register(self):
+        x = np.arange(4 * 64 * 4, dtype=np.float32).reshape(4, 64, 4)
+        p, f = nl.arange(8)[:, None], nl.arange(4)[None, :]
+
+        def over(view):
+            def body(s, x):
+                for i in nl.dynamic_range(4):
+                    for j in nl.dynamic_range(8):
+                        nisa.tensor_tensor(dst=s, data1=s, data2=nl.load(view(x, i, j)), op=nl.add)
+            self.gives(body, x.reshape(32, 8, 4).sum(0), x=x)
+        over(lambda a, i, j: a[i, j * 8 + p, f])
+        over(lambda a, i, j: a.reshape((256, 4))[i * 64 + j * 8 + p, f])
+        over(lambda a, i, j: a.reshape((256, 4))[p + j * 8 + 64 * i, f])
+        over(lambda a, i, j: a.reshape((256, 4))[248 - i * 64 + p - j * 8, f])
+        self.refused(lambda s, x: s[nisa.register_alloc(0) + p, f], "the partitions of an operand")
+        self.refused(lambda s, x: nl.load(x, mask=nisa.register_alloc(0) + p < 4),
+                     "the bounds of a mask are known while the kernel is built")
+
     def test_sums_of_registers_in_a_tile(self):
         x = np.arange(8 * 60, dtype=np.float32).reshape(8, 60)
 
