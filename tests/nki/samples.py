@@ -187,4 +187,6 @@ def cases(table, folder):
     for name, function, test in CONTRIBUTED:
         case(os.path.join("contributed", name + ".py"), function, _plain(test))
     path = os.path.join("contributed", "pipelined_attention.py")
-    table.case(FOLDER, path, "flash_fwd", _pipelined(folder, path))
+    table.case(FOLDER, path, "flash_fwd", _pipelined(folder, path),
+               known=("uninit", "tile scaling_factor", "with one section it scales the sums of "
+                      "earlier ones, of which there are none"))
