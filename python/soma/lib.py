@@ -41,7 +41,7 @@ class Options(C.Structure):
 class AssembleOptions(C.Structure):
     _fields_ = [("size", C.c_size_t), ("include_dirs", C.POINTER(C.c_char_p)),
                 ("ninclude_dirs", C.c_uint32), ("defines", C.POINTER(C.c_char_p)),
-                ("ndefines", C.c_uint32), ("no_files", C.c_int)]
+                ("ndefines", C.c_uint32), ("no_files", C.c_int), ("env", P)]
 
 
 class TensorInfo(C.Structure):
@@ -67,7 +67,10 @@ class Stats(C.Structure):
                 ("dma_active", C.c_uint64), ("sbuf_touched", C.c_uint64),
                 ("psum_touched", C.c_uint64), ("sbuf_size", C.c_uint64),
                 ("psum_size", C.c_uint64), ("peak_flops", C.c_uint64), ("peak_hbm", C.c_uint64),
-                ("streaming", C.c_uint64 * 5)]
+                ("streaming", C.c_uint64 * 5), ("host", C.c_uint64),
+                ("overlapped_flops", C.c_uint64), ("sbuf_read", C.c_uint64 * 5),
+                ("sbuf_written", C.c_uint64 * 5), ("psum_read", C.c_uint64 * 5),
+                ("psum_written", C.c_uint64 * 5), ("cores", C.c_uint32)]
 
 
 class HbmStack(C.Structure):
