@@ -1,5 +1,6 @@
 """nki.jit and the ways to run a kernel."""
 import functools
+import math
 import os
 import sys
 import threading
@@ -309,14 +310,24 @@ def _torch(x):
     return torch.from_numpy(x)
 
 
+MOST_PROGRAMS = 1 << 16  # of a grid: each is recorded on its own
+
+
 def _grid(grid):
+    """Its sizes. [0] is how some scripts write that there is one program."""
     parts = grid if isinstance(grid, (tuple, list)) else (grid,)
     sizes = []
+    if [whole(p) for p in parts] == [0]:
+        return ()
     for p in parts:
         n = whole(p)
         if n is None or n < 1:
             raise KernelError("a grid of %r: sizes must be whole numbers, 1 or more" % (grid,))
         sizes.append(n)
+    if math.prod(sizes) > MOST_PROGRAMS:
+        raise KernelError("a grid of %r has %d programs: each is recorded, and there may be %d; "
+                          "let a program do more in a loop"
+                          % (grid, math.prod(sizes), MOST_PROGRAMS))
     return tuple(sizes)
 
 

@@ -22,4 +22,5 @@ class _Annotation:
 
 tensor = _Annotation()
 mutable_tensor = _Annotation()
+mutable = _Annotation()  # of tensor[mutable], which the kernel writes: as every tensor may be
 scalar = _Annotation()

@@ -401,8 +401,13 @@ class Errors(unittest.TestCase):
                  "async its body" % (os.path.relpath(__file__), line)),
                 (lambda: later(x), KernelError, "%s:%d: a kernel is a plain function"
                  % (os.path.relpath(__file__), line + 4)),
-                (lambda: two[0](x, x), KernelError,
-                 "a grid of 0: sizes must be whole numbers, 1 or more"),
+                (lambda: two[-1](x, x), KernelError,
+                 "a grid of -1: sizes must be whole numbers, 1 or more"),
+                (lambda: two[2, 0](x, x), KernelError,
+                 "a grid of (2, 0): sizes must be whole numbers, 1 or more"),
+                (lambda: two[10**5, 10**5](x, x), KernelError,
+                 "a grid of (100000, 100000) has 10000000000 programs: each is recorded, and there "
+                 "may be 65536"),
                 (lambda: nki.jit(3), TypeError, "a kernel must be a function, not 3"),
                 (lambda: nl.load(x), KernelError, "an NKI call outside of a kernel"),
                 (lambda: nki.jit(two.function, platform_target="trn9")(x, x), Exception,

@@ -25,6 +25,9 @@ from ._types import (MemoryRegion, finfo, fp32, hbm, is_hbm, is_on_chip, is_psum
                      private_hbm, psum, sbuf, shared_hbm, tile_size)
 from . import _operators  # noqa: F401 - gives tiles their operators
 
+from . import _older, constants  # noqa: F401
+for _name in _older.PARAMETERS:
+    globals()[_name] = _older.taken(globals()[_name])
 DType = _types.DType
 for _name in _types.TYPE_NAMES:
     globals()[_name] = getattr(_types, _name)

@@ -1,0 +1,73 @@
+"""Names of the older reference: parameters, modules, annotations."""
+import contextlib
+import io
+import unittest
+
+import neuronxcc.nki as old
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+import neuronxcc.nki.typing as nt
+import numpy as np
+from helper import KernelCase, data
+
+import nki
+import soma
+
+
+class OlderNames(KernelCase):
+    def test_parameters_of_the_older_reference(self):
+        @old.jit
+        def kernel(a):
+            x = nl.load(src=a)
+            nl.random_seed(seed=1, mask=None)
+            nl.device_print(prefix="x ", x=x[0:1, 0:1])
+            y = nl.copy(src=x)
+            z = nl.zeros_like(a=x)
+            e = nl.empty_like(a=x)
+            e[...] = nl.broadcast_to(src=x[:, 0:1], shape=(64, 40))
+            y = nl.add(nl.add(y, z), nl.add(e, nl.static_cast(value=x, dtype=nl.float32)))
+            y = nl.add(y, nl.softmax(x=x, axis=1, compute_dtype=nl.float32))
+            assert nl.expand_dims(data=x, axis=2).shape == (64, 40, 1)
+            out = nl.ndarray((64, 40), nl.float32, buffer=nl.shared_hbm, lazy_initialization=True)
+            nl.store(dst=out, value=y)
+            return out
+        x = data(64, 40)
+        e = np.exp(x - x.max(1, keepdims=True))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            got = kernel(x)
+        self.same(got, 2 * x + x[:, :1] + e / e.sum(1, keepdims=True))
+        self.assertTrue(said.getvalue().startswith("x "))
+
+        @old.jit
+        def twice(a):
+            return nl.copy(nl.load(a), x=nl.load(a), src=nl.load(a))
+        with self.assertRaisesRegex(TypeError, "copy\\(\\) got both x and src, its older name"):
+            twice(x)
+
+    def test_modules_annotations_and_a_grid_of_nothing(self):
+        import neuronxcc.nki.language.constants as constants
+        from neuronxcc.nki import nccl
+        from neuronxcc.nki.nccl import all_reduce
+        self.assertEqual(constants.sizeinbytes(nl.bfloat16), 2)
+        self.assertEqual(constants.sizeinbytes(np.float32), 4)
+
+        @nki.jit
+        def reduced(a):
+            all_reduce(a)
+        x = np.ones((1, 8), np.float32)
+        with self.assertRaisesRegex(soma.errors.NotBuilt, "collectives.all_reduce is not built"):
+            reduced(x)
+        self.assertIs(nccl.all_reduce, all_reduce)
+
+        @old.jit(experimental_flags="enable-mutable-parameter")
+        def kernel(buffer: nt.tensor[nt.mutable], x: nt.tensor):
+            self.assertEqual(nl.program_ndim(), 0)
+            nisa.dma_copy(src=x, dst=buffer[0:1])
+            return buffer
+        b = np.zeros((4, 8), np.float32)
+        np.testing.assert_array_equal(kernel[0](b, x)[:2, 0], [1, 0])
+        np.testing.assert_array_equal(b[:2, 0], [1, 0])
+
+
+if __name__ == "__main__":
+    unittest.main()
