@@ -9,6 +9,7 @@
 #   judge     the race check against the judges of all schedules on COUNT (100000) random programs
 #             of two sorts, from number FIRST (1) on
 #   mutants   what the checks find in broken samples and kernels: a sample; mutants-all: all
+#   advice    removes COUNT waits from right programs, does what the first findings say, and judges that
 #   bench     benchmarks, as ratios within one run; bench-compare BASE=REVISION: against another
 #             revision, run in turn, by processor time (BENCHES=PATTERN, ROUNDS=5)
 #   timing    published times against simulated ones; DIR=FOLDER: also those of unmodified kernels
@@ -224,6 +225,8 @@ COUNT ?= 100000
 FIRST ?= 1
 judge: $(BUILD)/tests/test_judge
 	$(Q)JUDGE_COUNT=$(COUNT) JUDGE_FIRST=$(FIRST) nice $<
+advice: all
+	$(Q)BUILD=$(BUILD) COUNT=$(COUNT) tests/advice.sh
 test-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh
 check: all unit $(BENCH) $(BUILD)/tests/page $(BUILD)/tests/timing
@@ -396,6 +399,6 @@ uninstall:
 clean:
 	rm -rf build build-*
 
-.PHONY: all mpi unit test lists test-ui check judge conform mutants mutants-all bench nki nki-random nki-random-views bench-compare bench-ui picture-ui generated pictures \
+.PHONY: all mpi unit test lists test-ui check judge advice conform mutants mutants-all bench nki nki-random nki-random-views bench-compare bench-ui picture-ui generated pictures \
         figures examples timing ulp repro tsan asan-threads fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-harnesses fuzz-sanitized debug asan ubsan lint format install uninstall clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

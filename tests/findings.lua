@@ -13,62 +13,23 @@
 --
 -- ENGINE: opens its section, which ends with a halt, `core 1 ENGINE:` that of core 1, `core * ENGINE:`
 -- both; lines before the first are declarations. What
--- check_tiles.lua declares, and MORE below, is in front of all. Lines are numbered from the one after the name. What follows `>` is the
+-- check_tiles.lua declares, and MORE in finding_programs.lua, is in front of all. Lines are numbered from the one after the name. What follows `>` is the
 -- first finding without its times and operands, and how many more there are. A program that is
 -- `right:` has none, its bits are the same under every schedule, and the lint warns of nothing but of
 -- outputs that it leaves unwritten.
 -- After the name may stand a target, and `output` when that check is to run too: [trn3 output].
 local soma = require "soma"
 local harness = require "harness"
-local tiles = require "check_tiles"
+local programs_of = require "finding_programs"
 
-local MORE <const> = [[
-b       tensor float32[128, 512], input
-h       tensor float32[128, 512]
-h2      tensor float32[128, 512]
-free    sem
-q2      queue  rings=16, dge=DGE
-]]
-local ENGINES <const> = {tensor = true, vector = true, scalar = true, gpsimd = true, sync = true}
 local MOST_CHECKS <const> = "uninit,race,psum,overlap,range,port"
 local SCHEDULES <const> = 8
 
 local update = arg[1] == "update"
 local pattern = arg[update and 2 or 1] or ""
-local inputs = {
-  a = soma.randn({128, 512}, "float32", {seed = 1}),
-  b = soma.randn({128, 512}, "float32", {seed = 2}),
-}
+local inputs = programs_of.inputs
 
 -- ---- Files --------------------------------------------------------------------------------------
-
-local function files()
-  local p, list = assert(io.popen "ls tests/findings/*.txt"), {}
-  for path in p:lines() do list[#list + 1] = path end
-  p:close()
-  return list
-end
-
--- A file as text in front and programs {kind, name, options, lines = {}, found = {}}.
-local function parse(path)
-  local front, programs = {}, {}
-  for line in harness.read(path):gmatch "([^\n]*)\n" do
-    local kind, name = line:match "^(wrong): (.*)$"
-    if not kind then kind, name = line:match "^(right): (.*)$" end
-    local last = programs[#programs]
-    if kind then
-      programs[#programs + 1] = {kind = kind, name = name:gsub(" %[[^]]*%]$", ""),
-        options = name:match " %[([^]]*)%]$" or "", lines = {}, found = {}}
-    elseif not last then
-      front[#front + 1] = line
-    elseif line:find "^>" then
-      last.found[#last.found + 1] = line:sub(3)
-    elseif line ~= "" then
-      last.lines[#last.lines + 1] = line:gsub("^    ", "")
-    end
-  end
-  return front, programs
-end
 
 local function text_of(front, programs)
   local out = {table.concat(front, "\n"), "\n"}
@@ -83,25 +44,6 @@ local function text_of(front, programs)
 end
 
 -- ---- Programs -----------------------------------------------------------------------------------
-
-local function assemble(p)
-  local target = p.options:match "trn%d" or "trn2"
-  local out = {tiles.source(tiles.declare(MORE, target), target), '%line 1 "line"'}
-  local open = false
-  for n, line in ipairs(p.lines) do
-    local core, engine, rest = line:match "^(core [%d*]) (%l+): *(.*)"
-    if not core then engine, rest = line:match "^(%l+): *(.*)" end
-    if engine and ENGINES[engine] then
-      if open then out[#out + 1] = " halt" end
-      out[#out + 1] = "section " .. engine .. (core and " " .. core:gsub(" ", "=") or "")
-      out[#out + 1] = string.format('%%line %d "line"', n)
-      open, line = true, rest
-    end
-    out[#out + 1] = (open and line:find "^[^.%%]" and " " or "") .. line
-  end
-  out[#out + 1] = " halt\n"
-  return soma.assemble(table.concat(out, "\n"), {name = "line"})
-end
 
 local function options_of(p, seed)
   return {checks = p.options:find "output" and "all" or MOST_CHECKS, max_instructions = 200000, schedule = seed}
@@ -152,15 +94,15 @@ function checks.right(p, prog)
 end
 
 local count, names = {wrong = 0, right = 0}, {}
-for _, path in ipairs(files()) do
-  local front, programs = parse(path)
+for _, path in ipairs(programs_of.files()) do
+  local front, programs = programs_of.parse(path)
   for _, p in ipairs(programs) do
     if p.name:find(pattern, 1, true) then
       count[p.kind] = count[p.kind] + 1
       harness.case(path .. ": " .. p.kind .. ": " .. p.name, function()
         harness.eq(names[p.name], nil, "another program of this name")
         names[p.name] = true
-        checks[p.kind](p, assemble(p))
+        checks[p.kind](p, programs_of.assemble(p))
       end)
     end
   end

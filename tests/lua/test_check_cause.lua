@@ -3,36 +3,13 @@ local soma = require "soma"
 local harness = require "harness"
 local source = require "mutants.source"
 local mutate = require "mutants.mutate"
+local fixes = require "fix_apply"
 local case, eq = harness.case, harness.eq
 
 local function lines_of(text)
   local t = {}
   for l in text:gmatch "[^\n]+" do t[#t + 1] = l end
   return t
-end
-
-local COUNTER <const> = "r61" -- no program here has it
-
--- The text with the fix of a finding: an engine waits for a value before a line; where it rises in
--- each round, for what a register counts.
-local function apply(text, fix)
-  local t = lines_of(text)
-  local engine, sem, value, at = fix:match "(%l+) must wait for (%$[%w_]+) >= (%d+) before p%.s:(%d+)"
-  local round = tonumber(fix:match "before p%.s:%d+ in round (%d+)" or 1)
-  local step = fix:match "and for (%d+) more in each round" or round > 1 and value // (round - 1)
-  local takes = fix:match "One way: (event_semaphore .*)$"
-  at = assert(tonumber(at), fix)
-  if takes then
-    table.insert(t, at, " " .. takes)
-  elseif step then
-    table.insert(t, at, string.format(" nop %s>=%s\n add %s, %s, %s", sem, COUNTER, COUNTER, COUNTER, step))
-    for k, line in ipairs(t) do
-      if line == "section " .. engine then t[k] = line .. "\n mov " .. COUNTER .. ", " .. math.max(value - (round - 1) * step, 0) end
-    end
-  else
-    table.insert(t, at, " nop " .. sem .. ">=" .. value)
-  end
-  return table.concat(t, "\n") .. "\n"
 end
 
 local function run(text, inputs)
@@ -48,7 +25,7 @@ local function cured(name, broken, inputs, fix)
     eq(#r.findings >= 1 and #r.findings <= 3, true, #r.findings .. " findings")
     local first = r.findings[1].text
     eq(first:find(fix, 1, true) and fix or first, fix)
-    local again = run(apply(broken, first:match "fix: ([^\n]*)"), inputs)
+    local again = run(assert(fixes.apply(broken, r.findings)), inputs)
     eq(again.fault and tostring(again.fault), nil)
   end)
 end

@@ -130,7 +130,8 @@ static void decide(const vm_core *c, const vm_ck_must *run, const vm_ck_access *
   out->early = w ? (!goes_on(c, last, write) || is_unheard(c, read)) &&
                        !is_given_back(c, run, w, read, write)
                  : has_contents(c, read);
-  if (!w && !out->early) out->rank = RANK_UNWRITTEN;
+  out->unwritten = !w && !out->early;
+  if (out->unwritten) out->rank = RANK_UNWRITTEN;
   out->first = out->early ? read : write;
   out->second = out->early ? write : read;
 }
@@ -150,7 +151,7 @@ static void find_waits(const vm_core *c, const vm_ck_access *a, waits *out) {
   for (uint32_t i = 0; i < g->nsteps; i++) {
     const vm_ck_step *s = &g->steps[i];
     bool is_wait = s->kind == VM_CK_WAIT || s->kind == VM_CK_HELD;
-    if (!is_wait || s->engine != a->engine || s->at >= a->at) continue;
+    if (!is_wait || s->made || s->engine != a->engine || s->at >= a->at) continue;
     if (!out->last[s->sem] || s->at > out->last[s->sem]->at) out->last[s->sem] = s;
   }
   for (uint32_t i = a->logged - 1; i-- > 0 && !out->since;)
@@ -184,28 +185,49 @@ static unsigned fit_of(const vm_core *c, const vm_ck_signal *u, const vm_ck_acce
   return heard && (last || !by_second) ? FITS_AT_ALL : FITS_LATER;
 }
 
-const vm_ck_signal *vm_ck_signal_of(const vm_core *c, const vm_ck_must *m,
-                                    const vm_ck_access *first, const vm_ck_access *second) {
+/* Whether an update could tell `second` that `first` is over. any: also one that others wait for,
+ * of another engine that knows it. */
+static bool could_tell(const vm_ck_must *m, const vm_ck_signal *u, const vm_ck_access *first,
+                       const vm_ck_access *second, unsigned fit, bool any) {
+  bool ring = first->queue < VM_CK_QUEUES;
+  bool own = ring ? u->ring == first->comp || u->twin == first->comp
+                  : !u->ring && u->engine == first->engine;
+  bool relay = (fit == FITS_SIGNAL || any) && u->engine != second->engine;
+  bool there = (u->sem >= ISA_NSEMS) == (second->engine >= ISA_NENGINES); /* it can wait for it */
+  return there && (own || relay || is_own(u, first)) &&
+         vm_ck_must_tells(m, u, first->comp, first->epoch);
+}
+
+unsigned vm_ck_signals(const vm_core *c, const vm_ck_must *m, const vm_ck_access *first,
+                       const vm_ck_access *second, bool any, const vm_ck_signal **out) {
   const vm_ck_log *g = &c->check->log;
-  const vm_ck_signal *best = NULL;
-  unsigned least = 0;
+  unsigned n = 0, most = VM_CK_SIGNALS, fits[VM_CK_SIGNALS];
   waits w;
   find_waits(c, second, &w);
   for (uint32_t i = 0; i < g->nupdates; i++) {
     const vm_ck_signal *u = &g->updates[i];
-    bool ring = first->queue < VM_CK_QUEUES;
-    bool own = ring ? u->ring == first->comp || u->twin == first->comp
-                    : !u->ring && u->engine == first->engine;
-    bool there = (u->sem >= ISA_NSEMS) == (second->engine >= ISA_NENGINES); /* it can wait for it */
-    if (!there || !vm_ck_must_tells(m, u, first->comp, first->epoch)) continue;
-    unsigned fit = fit_of(c, u, first, second, &w);
-    bool relay = fit == FITS_SIGNAL && u->engine != second->engine;
-    if (!own && !relay && !is_own(u, first)) continue;
-    if (best && (fit > least || (fit == least && best->at <= u->at))) continue;
-    best = u;
-    least = fit;
+    unsigned at = 0, fit;
+    while (at < n && out[at]->sem != u->sem) at++;
+    fit = fit_of(c, u, first, second, &w);
+    if (at < n && (fit > fits[at] || (fit == fits[at] && out[at]->at <= u->at))) continue;
+    if (!could_tell(m, u, first, second, fit, any)) continue;
+    if (at == n && n < most) n++;
+    if (at == n && (fit > fits[--at] || (fit == fits[at] && out[at]->at <= u->at))) continue;
+    for (; at > 0 && (fits[at - 1] > fit || (fits[at - 1] == fit && out[at - 1]->at > u->at));
+         at--) {
+      out[at] = out[at - 1];
+      fits[at] = fits[at - 1];
+    }
+    out[at] = u;
+    fits[at] = fit;
   }
-  return best;
+  return n;
+}
+
+const vm_ck_signal *vm_ck_signal_of(const vm_core *c, const vm_ck_must *m,
+                                    const vm_ck_access *first, const vm_ck_access *second) {
+  const vm_ck_signal *u[VM_CK_SIGNALS];
+  return vm_ck_signals(c, m, first, second, false, u) ? u[0] : NULL;
 }
 
 /* Sums of increments. natural: up to the update, or the last one of the same instruction or
@@ -279,21 +301,62 @@ static void find_mixed(const vm_core *c, const vm_ck_signal *u, const vm_ck_step
     out->stale = value >= out->value || is_set_back(c, u->sem);
 }
 
+/* How much the engine of a wait has taken from its semaphore after it. */
+static int64_t taken_after(const vm_core *c, const vm_ck_step *w) {
+  if (!w) return 0;
+  if (w->made) return w->want - (int64_t)w->value;
+  const isa_insn *in = &vm_ck_code(c, w->engine)->insns[w->pc];
+  int64_t taken = w->want - (int64_t)w->value - (in->wait.cond == ISA_WAIT_gt);
+  bool takes = in->op == ISA_OP_event_semaphore && in->upd.kind != ISA_UPD_none &&
+               vm_ck_sem(in->upd.core, in->upd.sem) == w->sem;
+  if (takes && in->upd.kind == ISA_UPD_dec) taken++;
+  if (takes && in->upd.kind == ISA_UPD_sub) taken += in->upd.value;
+  return taken;
+}
+
 static void find_counted(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *u,
                          const vm_ck_step *w, vm_ck_advice *out) {
   sums s = add_up(c, m, u, out->first, out->second);
-  int64_t taken = w ? w->want - w->value : 0;
-  if (w && vm_ck_code(c, out->second->engine)->insns[w->pc].wait.cond == ISA_WAIT_gt) taken--;
-  out->enough = out->waited >= s.natural - taken;
+  int64_t taken = taken_after(c, w), before = w && !w->made ? w->want - (int64_t)w->value : taken;
+  out->enough = out->waited >= s.natural - before;
   bool others = s.others > s.natural || out->enough;
   out->other = others ? s.other : NULL;
   out->value = (others ? s.all : s.natural) - taken;
 }
 
-static void find_signal(const vm_core *c, const vm_ck_must *m, vm_ck_advice *out) {
+int64_t vm_ck_value_for(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *u,
+                        const vm_ck_access *first, const vm_ck_access *second,
+                        const vm_ck_spot *spot, int more) {
+  const vm_ck_log *g = &c->check->log;
+  sums s = {.natural = 0};
+  if (second) s = add_up(c, m, u, first, second);
+  unsigned e = spot->access ? spot->access->engine : spot->update->engine;
+  uint32_t at = spot->access ? spot->access->at : spot->update->at;
+  const vm_ck_step *w = NULL;
+  for (uint32_t i = 0; i < g->nsteps; i++) {
+    const vm_ck_step *x = &g->steps[i];
+    bool is_wait = x->kind == VM_CK_WAIT && x->engine == e && x->sem == u->sem && x->at < at;
+    if (is_wait && (!w || x->at > w->at)) w = x;
+  }
+  int64_t unit = u->delta, v = s.natural;
+  for (uint32_t i = 0; u->ring && i < g->nupdates; i++) {
+    const vm_ck_signal *x = &g->updates[i];
+    if (x != u && x->ring && x->pc == u->pc && x->step == u->step && x->epoch == u->epoch &&
+        x->engine == u->engine && x->sem == u->sem)
+      unit += x->delta;
+  }
+  if (more > 0) v = s.natural + more * unit < s.all ? s.natural + more * unit : s.all;
+  if (more < 0) v = s.all;
+  return v - taken_after(c, w);
+}
+
+/* What an update, if there is one, does for an order. */
+static void find_by(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *u,
+                    vm_ck_advice *out) {
   const vm_ck_log *g = &c->check->log;
   const vm_ck_access *first = out->first, *second = out->second;
-  const vm_ck_signal *u = vm_ck_signal_of(c, m, first, second);
+  out->engine = second->engine;
+  out->pc = second->pc;
   out->drain = first->queue == VM_CK_QUEUES && second->queue < VM_CK_QUEUES &&
                first->engine == second->engine;
   if (!u || (out->drain && !(g->waiters[u->sem] >> second->engine & 1))) return;
@@ -316,11 +379,25 @@ static void find_signal(const vm_core *c, const vm_ck_must *m, vm_ck_advice *out
   if (out->stale) return;
   const isa_insn *at = w ? &vm_ck_code(c, second->engine)->insns[w->pc] : NULL;
   out->takes = g->takers[u->sem] && at && at->op == ISA_OP_event_semaphore;
-  out->alone = !(g->waiters[u->sem] & ~(1u << second->engine));
+  out->alone = g->waiters[u->sem] == 0;
   bool own = u->pc == first->pc && u->engine == first->engine;
   bool unheard = own && !g->waiters[u->sem]; /* it signals, and no engine waits for it */
   if (!out->signals || (w ? out->waited >= out->value : !unheard)) return;
   out->rank = out->rank == RANK_UNWRITTEN ? RANK_SURE : own ? RANK_RAISE : RANK_AFTER;
+}
+
+static void find_signal(const vm_core *c, const vm_ck_must *m, vm_ck_advice *out) {
+  find_by(c, m, vm_ck_signal_of(c, m, out->first, out->second), out);
+}
+
+void vm_ck_advise_by(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *u,
+                     const vm_ck_advice *how, vm_ck_advice *out) {
+  *out = (vm_ck_advice){.rank = how->rank,
+                        .first = how->first,
+                        .second = how->second,
+                        .early = how->early,
+                        .unwritten = how->unwritten};
+  find_by(c, m, u, out);
 }
 
 void vm_ck_advise_order(const vm_core *c, const vm_ck_must *m, const vm_ck_access *first,
@@ -362,16 +439,15 @@ void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
 
 /* "; it waits for 15 at p.s:3". */
 static void put_waited(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
-  const vm_ck_access *second = a->second;
   if (!a->waits) isa_buf_puts(out, "; it does not wait for it at all");
   if (!a->waits) return;
-  unsigned cond = vm_ck_code(c, second->engine)->insns[a->waited_pc].wait.cond;
+  unsigned cond = vm_ck_code(c, a->engine)->insns[a->waited_pc].wait.cond;
   isa_buf_puts(out, "; it waits for ");
   if (cond != ISA_WAIT_ge) isa_buf_printf(out, "%s ", isa_cond_text(cond));
   isa_buf_printf(out, "%lld", (long long)a->waited);
-  if (a->waited_pc == second->pc) return;
+  if (a->waited_pc == a->pc) return;
   isa_buf_puts(out, " at ");
-  vm_ck_put_site(c, second->engine, a->waited_pc, out);
+  vm_ck_put_site(c, a->engine, a->waited_pc, out);
 }
 
 /* Why the value must include all updates. */
@@ -383,18 +459,23 @@ static void put_other(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   isa_buf_puts(out, again ? " adds to it again" : " adds to it as well");
 }
 
+/* " in round 2, and for 16 more in each round after it". */
+static void put_rounds(const vm_ck_advice *a, isa_buf *out) {
+  if (a->round > 1) isa_buf_printf(out, " in round %u", a->round);
+  if (!a->again) return;
+  isa_buf_puts(out, ", and for ");
+  if (a->step > 0) isa_buf_printf(out, "%lld ", (long long)a->step);
+  isa_buf_puts(out, "more in each round");
+  if (a->round > 1) isa_buf_puts(out, " after it");
+}
+
 static void put_wait(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
-  const vm_ck_access *second = a->second;
-  isa_buf_printf(out, "%s must wait for ", vm_ck_name(c, second->engine));
+  isa_buf_printf(out, "%s must wait for ", vm_ck_name(c, a->engine));
   vm_ck_put_sem(c, a->sem, out);
   isa_buf_printf(out, " %s %lld before ", a->falls ? "<=" : ">=", (long long)a->value);
-  vm_ck_put_site(c, second->engine, second->pc, out);
-  if (a->round > 1) isa_buf_printf(out, " in round %u", a->round);
-  if (a->again) {
-    isa_buf_puts(out, ", and for ");
-    if (a->step > 0) isa_buf_printf(out, "%lld ", (long long)a->step);
-    isa_buf_puts(out, a->round > 1 ? "more in each round after it" : "more in each round");
-  }
+  vm_ck_put_site(c, a->engine, a->pc, out);
+  put_rounds(a, out);
+  if (a->take) return;
   if (a->other) put_other(c, a, out);
   put_waited(c, a, out);
   if (a->other) isa_buf_puts(out, ". A semaphore of its own would do too");
@@ -414,8 +495,9 @@ static bool is_there_enough(const vm_core *c, const vm_ck_advice *a) {
 /* A wait that also subtracts what it has waited for is right in every round. */
 static void put_take(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   bool rises = a->again && a->step == a->value && a->alone && a->round <= 1;
-  if (!rises && !(a->takes && is_there_enough(c, a))) return;
-  isa_buf_puts(out, ". One way: event_semaphore ");
+  bool way = a->tried ? a->raise || rises : rises || (a->takes && is_there_enough(c, a));
+  if (!way && !a->take) return;
+  isa_buf_puts(out, a->take ? " and take it: event_semaphore " : ". One way: event_semaphore ");
   vm_ck_put_sem(c, a->sem, out);
   isa_buf_printf(out, ">=%lld ", (long long)a->value);
   vm_ck_put_sem(c, a->sem, out);
@@ -431,7 +513,8 @@ static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   vm_ck_put_sem(c, a->sem, out);
   isa_buf_printf(out, " %s %lld, can hold before ", isa_cond_text(cond), (long long)a->waited);
   vm_ck_put_site(c, a->first->engine, a->first->pc, out);
-  isa_buf_puts(out, " is over: signal it with a semaphore of its own that only counts up");
+  isa_buf_puts(out, " is over: ");
+  if (!a->tried) isa_buf_puts(out, "signal it with a semaphore of its own that only counts up");
 }
 
 /* What has to signal that the first access is over, when nothing does. */
@@ -441,17 +524,22 @@ static void put_missing(const vm_core *c, const vm_ck_advice *a, vm_finding *f) 
   uint32_t start = (uint32_t)out->len;
   const isa_update *u = &vm_ck_code(c, first->engine)->insns[first->pc].upd;
   unsigned core = first->engine >= ISA_NENGINES, other = second->engine >= ISA_NENGINES;
+  bool has = u->kind != ISA_UPD_none && first->queue == VM_CK_QUEUES;
   if (core != other)
     isa_buf_printf(out, "core %u must update a semaphore of core %u when ", core, other);
+  else if (has && !u->at_read)
+    isa_buf_printf(out, "%s must drain and update a semaphore after ",
+                   vm_ck_name(c, first->engine));
   vm_ck_put_site(c, first->engine, first->pc, out);
   if (core != other)
     isa_buf_puts(out, " is over, and ");
-  else if (u->kind != ISA_UPD_none && u->at_read)
+  else if (has && u->at_read)
     isa_buf_puts(out, " must update its semaphore when it is complete, without @read, and ");
   else
-    isa_buf_puts(out, " must update a semaphore, and ");
+    isa_buf_puts(out, has ? ", and " : " must update a semaphore, and ");
   isa_buf_printf(out, "%s wait for it before ", vm_ck_name(c, second->engine));
   vm_ck_put_site(c, second->engine, second->pc, out);
+  if (core == other) put_rounds(a, out);
   if (core == other) return;
   f->fix = start;
   f->fix_end = (uint32_t)out->len;
@@ -467,13 +555,21 @@ void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f) {
     vm_ck_put_site(c, first->engine, first->pc, out);
     isa_buf_puts(out, " reads: ");
   }
+  if (a->relay || a->next) {
+    vm_ck_put_site(c, a->engine, a->pc, out);
+    isa_buf_puts(out, a->next ? " adds to its semaphore before " : " signals before ");
+    vm_ck_put_site(c, first->engine, first->pc, out);
+    isa_buf_puts(out, " is over: ");
+  }
   if (a->drain) {
-    isa_buf_printf(out, "%s must drain before it triggers the transfer",
-                   vm_ck_name(c, second->engine));
-  } else if (!a->signals) {
-    put_missing(c, a, f);
-  } else if (a->stale) {
-    put_stale(c, a, out);
+    isa_buf_printf(out, "%s must drain before ", vm_ck_name(c, a->engine));
+    if (a->relay)
+      vm_ck_put_site(c, a->engine, a->pc, out);
+    else
+      isa_buf_puts(out, "it triggers the transfer");
+  } else if (!a->signals || a->stale) {
+    if (a->stale) put_stale(c, a, out);
+    if (!a->stale || a->tried) put_missing(c, a, f);
   } else {
     put_wait(c, a, out);
     put_take(c, a, out);

@@ -69,6 +69,8 @@ enum {
 };
 typedef struct vm_ck_step {
   uint8_t kind, engine, cond; /* cond: of a wait that held */
+  bool made;                  /* by a trial; a wait may have the access that it comes before as
+                               * `other` */
   uint16_t sem;
   uint32_t prev;  /* the engine's previous step */
   uint32_t other; /* an update, the number of drained instructions, a step, or an access */

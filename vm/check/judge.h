@@ -23,10 +23,12 @@ vm_ck_mixed *vm_ck_must_mixed(const vm_ck_must *m);
 bool vm_ck_must_tells(const vm_ck_must *m, const vm_ck_signal *u, unsigned comp, uint32_t epoch);
 /* Whether some step can never happen: the assumed orders form a circle. */
 bool vm_ck_must_stuck(const vm_ck_must *m);
-/* Assumes that access `first` is complete before access `second` begins; by: an update that proves
- * it and has been seen, or NULL. */
-bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access *second,
-                       const vm_ck_signal *by);
+/* Puts a step before an access or a control instruction's update. The caller takes it back. */
+typedef struct vm_ck_spot {
+  const vm_ck_access *access; /* or NULL, and */
+  const vm_ck_signal *update;
+} vm_ck_spot;
+bool vm_ck_must_insert(vm_core *c, const vm_ck_spot *spot, vm_ck_step what);
 
 /* mixed.c: semaphores that do more than count. NULL if out of memory. */
 vm_ck_mixed *vm_ck_mixed_new(vm_core *c);
@@ -56,30 +58,55 @@ bool vm_ck_mixed_apart(vm_ck_mixed *x, const vm_ck_must *m, const vm_ck_access *
 void vm_ck_judge_waits(vm_core *c, const vm_ck_must *m);
 
 /* advice.c: which of two accesses that nothing orders has to come first, and what ensures that. */
-enum { VM_CK_UNSURE = 100 }; /* from here on no wait can be named */
+/* No wait can be named, but a semaphore of its own orders the two; from VM_CK_UNSURE on nothing
+ * does. VM_CK_ITSELF: of a finding about a semaphore that one engine uses in the wrong way, which
+ * says more than what follows from it. */
+enum { VM_CK_OWN = 99, VM_CK_UNSURE, VM_CK_ITSELF };
 typedef struct vm_ck_advice {
   const vm_ck_access *first, *second;
-  unsigned rank; /* the lower, the surer */
-  bool early;    /* second overwrites what first still needs */
-  bool enough;   /* second waits for as much as first adds, but others can add it too */
+  unsigned rank;  /* the lower, the surer */
+  bool early;     /* second overwrites what first still needs */
+  bool unwritten; /* nothing is known to have written what second reads before first has */
+  bool enough;    /* second waits for as much as first adds, but others can add it too */
   bool drain, signals, waits, again, takes;
   bool falls; /* the wait is for <=, for a value that falls */
   bool stale; /* the wait held, but does not prove the order */
   bool there; /* second itself has the wait */
-  bool alone; /* no other engine waits for the semaphore */
+  bool alone; /* no engine waits for the semaphore */
+  bool relay; /* what has to wait is an instruction of first's engine that signals too early, */
+  bool next;  /* or a transfer that adds to the same semaphore too early */
+  bool take;  /* and it has to take what it waits for */
+  bool raise; /* the wait at waited_pc, which takes, has to wait for more and take it */
+  bool tried; /* what it says orders the two, and all waits end then */
   uint16_t sem;
+  unsigned engine; /* what has to wait: this engine, before this instruction */
+  uint32_t pc;
   int64_t value, waited, step; /* step: by how much value rises in each iteration; 0: it varies */
   const vm_ck_signal *other; /* an update that could take the place of the intended one, or NULL */
-  uint32_t waited_pc, round; /* round: the iteration of second, 0: not known */
+  uint32_t waited_pc, round; /* round: the iteration of what has to wait, 0: not known */
 } vm_ck_advice;
 void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
                   const vm_ck_access *old, const vm_ck_access *a, vm_ck_advice *out);
 /* What ensures the order of the two. */
 void vm_ck_advise_order(const vm_core *c, const vm_ck_must *m, const vm_ck_access *first,
                         const vm_ck_access *second, vm_ck_advice *out);
+/* The same by a given update, or NULL, for the two of `how`. */
+void vm_ck_advise_by(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *u,
+                     const vm_ck_advice *how, vm_ck_advice *out);
 /* The update to wait for: the first of those that fit best; NULL if no update proves it. */
 const vm_ck_signal *vm_ck_signal_of(const vm_core *c, const vm_ck_must *m,
                                     const vm_ck_access *first, const vm_ck_access *second);
+/* The same for each semaphore, those that fit best first; returns how many. any: also updates of
+ * other engines that know of it. */
+enum { VM_CK_SIGNALS = 8 };
+unsigned vm_ck_signals(const vm_core *c, const vm_ck_must *m, const vm_ck_access *first,
+                       const vm_ck_access *second, bool any, const vm_ck_signal **out);
+/* The value to wait for at a place so that an update is in it, and as many more updates of its
+ * kind; less than 0: all that can come before `second`. Without `second`: minus what has been taken
+ * before it. */
+int64_t vm_ck_value_for(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *u,
+                        const vm_ck_access *first, const vm_ck_access *second,
+                        const vm_ck_spot *spot, int more);
 /* Ends the text of a race. */
 void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f);
 /* "vector", or "a transfer of queue q". */

@@ -119,10 +119,17 @@ static uint32_t first_unknown(const vm_ck_must *m, const group *g) {
   return lo;
 }
 
-/* Whether an update can only come after the wait of step s. */
+/* Whether an update can only come after the wait of step s. One that a trial has put before an
+ * access has no epoch of its own. */
 static bool comes_after(const vm_ck_must *m, const vm_ck_signal *u, const vm_ck_step *s) {
-  return m->never[u->step] ||
-         known_by(m, clock_of(m, u->step), u, vm_ck_comp(s->engine, OF_SEQ)) >= s->seq;
+  const uint32_t *clock = clock_of(m, u->step);
+  if (m->never[u->step]) return true;
+  if (s->made && u->engine == s->engine) return u->at >= s->at;
+  uint32_t seq = known_by(m, clock, u, vm_ck_comp(s->engine, OF_SEQ));
+  const vm_ck_access *a = s->made && s->other ? &m->g->accesses[s->other - 1] : NULL;
+  if (!a || a->comp >= m->k->rings || a->comp % OF_ENGINE == OF_SEQ) return seq >= s->seq;
+  unsigned what = a->comp % OF_ENGINE == OF_WEIGHTS ? OF_WEIGHTS : OF_READ;
+  return seq > s->seq || known_by(m, clock, u, vm_ck_comp(a->engine, what)) >= a->epoch;
 }
 
 /* Raises a component to the least epoch up to which the candidates add up to `need`. */
@@ -392,35 +399,33 @@ bool vm_ck_must_solve(vm_core *c, vm_ck_must *m) {
   }
   if (!m->clocks || !m->never || !m->order) return false;
   m->nsteps = to;
-  while (logged < to && m->g->steps[logged].kind != VM_CK_ASSUME) logged++;
+  while (logged < to && !m->g->steps[logged].made) logged++;
   sort_steps(m, logged);
   if (!m->in_run) return solve(m);
   solve_in_run(m);
   return true;
 }
 
-/* ---- Assumptions --------------------------------------------------------------------------- */
+/* ---- Trials -------------------------------------------------------------------------------- */
 
-bool vm_ck_must_assume(vm_core *c, const vm_ck_access *first, const vm_ck_access *second,
-                       const vm_ck_signal *by) {
+bool vm_ck_must_insert(vm_core *c, const vm_ck_spot *spot, vm_ck_step what) {
   vm_ck_log *g = &c->check->log;
-  uint32_t from = second->step, at = second->at, step = g->nsteps;
-  unsigned e = second->engine;
-  bool ring = second->queue < VM_CK_QUEUES;
+  const vm_ck_access *a = spot->access;
+  uint32_t from = a ? a->step : spot->update->step, at = a ? a->at : spot->update->at;
+  uint32_t step = g->nsteps;
+  unsigned e = a ? a->engine : spot->update->engine;
+  bool ring = a && a->queue < VM_CK_QUEUES;
   if (g->nsteps == g->cap_steps &&
       !vm_pool_room(c->run->pool, &c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps))
     return false;
-  const vm_ck_step *s = &g->steps[from];
-  g->steps[g->nsteps++] = (vm_ck_step){.kind = VM_CK_ASSUME,
-                                       .engine = (uint8_t)e,
-                                       .prev = from,
-                                       .other = first->logged - 1,
-                                       .at = at,
-                                       .seq = s->seq,
-                                       .want = by ? by - g->updates + 1 : 0};
+  what.made = true;
+  what.engine = (uint8_t)e;
+  what.prev = from;
+  what.at = at;
+  g->steps[g->nsteps++] = what;
   for (uint32_t i = 0; i < g->naccesses; i++) {
-    vm_ck_access *a = &g->accesses[i];
-    if (a->step == from && a->at >= at && a->engine == e) a->step = step;
+    vm_ck_access *x = &g->accesses[i];
+    if (x->step == from && x->at >= at && x->engine == e) x->step = step;
   }
   for (uint32_t i = 0; i < g->nupdates; i++) {
     vm_ck_signal *u = &g->updates[i];

@@ -36,6 +36,7 @@ void vm_ck_report_passing(vm_core *c, unsigned sem, unsigned e, const vm_ck_held
   vm_ck_put_insn(c, e, h->pc, h->time, &f->text);
   vm_ck_put_insn(c, k->change_by, k->change_pc, c->now, &f->text);
   isa_buf_puts(&f->text, "\n  fix: ");
+  if (k->change_by == e) f->rank = VM_CK_ITSELF;
   if (k->change_by == e)
     isa_buf_puts(&f->text, "its own update had not arrived yet: one event_semaphore that waits and "
                            "updates takes effect at once");
@@ -65,10 +66,11 @@ void vm_ck_report_trigger(vm_core *c, unsigned e, unsigned queue) {
                  vm_ck_name(c, e), vm_ck_name(c, other), vm_ck_queue_row(c, queue)->name);
   vm_ck_put_insn(c, other, k->trigger_pc[queue], k->trigger_time[queue], &f->text);
   vm_ck_put_insn(c, e, pc, c->now, &f->text);
-  isa_buf_printf(&f->text,
-                 "\n  fix: %s must wait for a semaphore that %s updates when it has "
-                 "triggered, or use a queue of its own",
-                 vm_ck_name(c, e), vm_ck_name(c, other));
+  isa_buf_printf(&f->text, "\n  fix: %s must update a semaphore after ", vm_ck_name(c, other));
+  vm_ck_put_site(c, other, k->trigger_pc[queue], &f->text);
+  isa_buf_printf(&f->text, ", and %s wait for it before ", vm_ck_name(c, e));
+  vm_ck_put_site(c, e, pc, &f->text);
+  isa_buf_puts(&f->text, ", or use a queue of its own");
 }
 
 void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigned engine,
@@ -91,6 +93,14 @@ void vm_ck_report_lost(vm_core *c, unsigned sem, const vm_ck_sem_log *l, unsigne
                  vm_ck_name(c, engine));
 }
 
+static void put_taking(const vm_core *c, unsigned sem, int64_t n, isa_buf *out) {
+  isa_buf_puts(out, "\n  fix: wait for the value and take it at once: event_semaphore ");
+  vm_ck_put_sem(c, sem, out);
+  isa_buf_printf(out, ">=%lld ", (long long)n);
+  vm_ck_put_sem(c, sem, out);
+  isa_buf_printf(out, "-=%lld", (long long)n);
+}
+
 void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u,
                         const vm_ck_release *late) {
   unsigned other = late ? late->engine : VM_CK_ENGINES;
@@ -110,7 +120,7 @@ void vm_ck_report_below(vm_core *c, unsigned sem, const vm_ck_update *u,
     isa_buf_printf(&f->text, "the update by %s that it needs", vm_ck_name(c, other));
   if (late) vm_ck_put_insn(c, late->engine, late->pc, c->now, &f->text);
   vm_ck_put_insn(c, u->r.engine, u->r.pc, c->now, &f->text);
-  isa_buf_puts(&f->text, "\n  fix: one event_semaphore that waits for the value and takes it");
+  put_taking(c, sem, -u->delta, &f->text);
 }
 
 void vm_ck_report_stuck(vm_core *c, const vm_ck_step *w, uint32_t value) {
@@ -140,5 +150,5 @@ void vm_ck_report_too_low(vm_core *c, const vm_ck_signal *u) {
   vm_ck_put_sem(c, u->sem, &f->text);
   isa_buf_puts(&f->text, ", which can go below zero: nothing orders it after what raises it");
   vm_ck_put_insn(c, u->engine, u->pc, c->now, &f->text);
-  isa_buf_puts(&f->text, "\n  fix: one event_semaphore that waits for the value and takes it");
+  put_taking(c, u->sem, -u->delta, &f->text);
 }
