@@ -350,6 +350,13 @@ static void begin_key(as_k_key *key, const int64_t *w, size_t n) {
   key->w[AS_REC_FILE] = key->w[AS_REC_LINE] = 0;
 }
 
+/* Whether a record may end before field i: fields that may be left out need no words at its end, so
+ * that older callers need not know new ones. */
+static bool may_end(const isa_form *form, unsigned i) {
+  while (i < form->nfields && form->fields[i].mode == ISA_MODE_D) i++;
+  return i == form->nfields;
+}
+
 bool as_k_read_record(as_kernel *k, const int64_t *w, size_t n, as_k_draft *d, as_k_key *key) {
   reader r = {.k = k, .d = d, .w = w, .n = n, .key = key};
   memset(d, 0, sizeof *d);
@@ -361,6 +368,7 @@ bool as_k_read_record(as_kernel *k, const int64_t *w, size_t n, as_k_draft *d, a
   const isa_form *form = isa_form_of(d->in.op);
   for (unsigned i = 0; i < form->nfields; i++) {
     r.field = form->fields[i].name;
+    if (r.at == r.n && may_end(form, i)) break;
     if (!field(&r, &form->fields[i])) return false;
   }
   r.field = NULL;

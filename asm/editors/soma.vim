@@ -51,8 +51,8 @@ syntax keyword somaValue none swdge hwdge double_row eq ne lt le gt ge ltu geu s
 syntax keyword somaValue stochastic drop_rate keep_rate
 syntax keyword somaOperand to transpose onezero perf tile_row tile_col tile_rows tile_cols acc
 syntax keyword somaOperand psum_zero fn scale bias round negate op0 imm0 op1 imm1 relu_param
-syntax keyword somaOperand reverse0 reverse1 reduce_op op axes src imm pred reverse_pred bound0
-syntax keyword somaOperand bound1 start on_false dst_idx prob threshold init pattern offset
+syntax keyword somaOperand reverse0 reverse1 reduce_op filler op axes src imm pred reverse_pred
+syntax keyword somaOperand bound0 bound1 start on_false dst_idx prob threshold init pattern offset
 syntax keyword somaOperand multiplier cmp elems_per_index valid_indices index_offset padding n dsts
 syntax keyword somaOperand srcs imms oob prio scales pipe data dim stream channel metadata
 syntax keyword somaOperand recv_counts_known has_rdispls pairs channels srcs0 srcs1

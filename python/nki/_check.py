@@ -36,7 +36,7 @@ def check(kernel, args, kwargs, checks, seeds):
         if not error.unwritten or not mask & _UNINIT:
             raise
         return _of_readings(error.unwritten)
-    found = _Found(_of_readings(built.unwritten) if mask & _UNINIT else [])
+    readings, found = _of_readings(built.unwritten), _Found()
     for seed in seeds:
         values, _ = launch.bind(built, bound)
         machine = Machine(built.target, checks=mask, schedule=seed,
@@ -46,10 +46,10 @@ def check(kernel, args, kwargs, checks, seeds):
         except SomaError as error:
             if not error.findings and not found.kept and seed == seeds[0]:
                 raise
-            found.add(seed, _for_kernels(error.findings))
+            found.add(seed, _for_kernels(_first_reading(error.findings, readings)))
             found.ends(seed, error)
             continue
-        found.add(seed, _for_kernels(run.findings))
+        found.add(seed, _for_kernels(_first_reading(run.findings, readings)))
         found.compare(seed, run.out)
         if run.schedules:
             found.judged(run.schedules)
@@ -66,25 +66,40 @@ def _of_readings(unwritten):
     return found
 
 
+def _first_reading(findings, readings):
+    """What needs elements that nothing has written is reported where a kernel first reads them."""
+    places = {(r.file, r.line): r for r in readings}
+    found = []
+    for f in findings:
+        at = (f.other_file, f.other_line)
+        if f.check == "uninit" and at in places:
+            reading = places[at]
+            made = Finding("uninit", reading.text + "\n  needed at " + f.text.split("\n")[0],
+                           f.other_file, f.other_line)
+            made.core = f.core
+            f = made
+        found.append(f)
+    return found
+
+
 class _Found:
     """The findings of several runs; the first of each check and pair of places is kept."""
 
-    def __init__(self, findings):
+    def __init__(self):
         self.kept, self.keys, self.first, self.bits = [], set(), None, None
-        self.add(None, findings)
 
     def add(self, seed, findings):
+        if self.first is None:
+            self.first = seed
         for f in findings:
             key = (f.check, f.file, f.line, f.core, f.other_file, f.other_line, f.other_core) \
                 if f.line else f.text
             if key in self.keys:
                 continue
             self.keys.add(key)
-            if self.first is not None and seed != self.first:
+            if seed != self.first:
                 f.text += "\n  again: schedule=%s" % seed
             self.kept.append(f)
-        if self.first is None:
-            self.first = seed
 
     def compare(self, seed, out):
         """Bits of an output that differ from those of the first schedule are a finding."""

@@ -23,7 +23,7 @@ ANY, TENSOR, VECTOR, SCALAR, GPSIMD, SYNC = -1, 0, 1, 2, 3, 4
 
 # The fields that this package writes, in their order.
 FORMS = {
-    "tensor_copy": "dst src round", "memset": "dst value",
+    "tensor_copy": "dst src round", "memset": "dst value filler",
     "tensor_tensor": "dst src0 src1 op round",
     "tensor_scalar": "dst src op0 imm0 op1 imm1 reverse0 reverse1 round",
     "scalar_tensor_tensor": "dst src op0 imm0 op1 src1 reverse0 reverse1",
@@ -195,9 +195,9 @@ def fill_bits(value, dtype):
                           % (dtype, said(value))) from None
 
 
-def memset(dst, value, engine=ANY):
-    recorders[0].emit(_MEMSET, engine, (dst.words(), K.PACKED[1, fill_bits(value, dst.dtype)]), 0,
-                       3)
+def memset(dst, value, engine=ANY, filler=0):
+    recorders[0].emit(_MEMSET, engine,
+                      (dst.words(), K.PACKED[1, fill_bits(value, dst.dtype), filler]), 0, 3)
 
 
 _USUAL = K.pack((-1, 0, 0, 0))  # queue, oob, prio, op of a dma_copy

@@ -187,6 +187,14 @@ class Recorder:
         self.keep.append(code)  # so that no other code gets its id
         return lines
 
+    def _number_of(self, said):
+        """The place, as where() gives it, of a hint: (text, file, line)."""
+        _, name, line = said
+        if name and name not in self.own:
+            self.own[name] = self.builder.file(shown(name))
+            self.names[self.own[name]] = name
+        return self.own.get(name, 0), line
+
     def place_of(self, at):
         """(file's name for messages, line) of what where() returns."""
         return (shown(self.names[at[0]]), at[1]) if at[0] in self.names else (None, 0)
@@ -303,7 +311,9 @@ class Recorder:
             memory, dtype, shape, place = key[1:]
             s = insn.Storage(memory, dtype, shape, "zeros")
             s.place = place
-            insn.memset(insn.Tensor(s, dtype, (s.parts, s.free), (1, 1)), 0)
+            at, self.at = self.at, self._number_of(self.hints[key])
+            insn.memset(insn.Tensor(s, dtype, (s.parts, s.free), (1, 1)), 0, filler=1)
+            self.at = at
 
     def declared(self):
         """Where the kernel declares the tensor in HBM that finish() has refused, as it is read
@@ -454,7 +464,7 @@ class Recorder:
             s.handle = self.number_found.value
             self.tiles.append(s)
             if self.hints and ("clear", s.order) in self.hints and s.zero is None:
-                s.zero = ZeroState(s)
+                s.zero = ZeroState(s, unset=self._number_of(self.hints["clear", s.order]))
             return
         if s.data is not None and s.role == L.ROLE_CONST:
             s.handle = self.builder.constant(s.dtype, s.shape or (1,), s.data)

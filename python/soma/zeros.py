@@ -29,12 +29,14 @@ class ZeroState:
     """For a tile of zeros in PSUM: the memset is not emitted until something other than a matmul
     that starts a sum touches the tile; then what no matmul has written yet is zeroed. With `filled`
     it is emitted, and the first matmul still writes: adding to what no matmul has written is
-    undefined. `adds`: the kernel's own memset, after which accumulate=True adds."""
+    undefined. `adds`: the kernel's own memset, after which accumulate=True adds. `unset`: the place
+    of the reading of a tile that nothing has written, for which the zeros only stand in."""
 
-    __slots__ = ("storage", "started", "filled", "adds")
+    __slots__ = ("storage", "started", "filled", "adds", "unset")
 
-    def __init__(self, storage, filled=False):
+    def __init__(self, storage, filled=False, unset=None):
         self.storage, self.started, self.filled, self.adds = storage, [], filled, filled
+        self.unset = unset
         record.active().zeros.append(self)
 
     def settle(self):
@@ -53,15 +55,17 @@ class ZeroState:
     def _fill_first(self, s):
         rec = record.active()
         pending, rec.pending = rec.pending, None
+        at, rec.at = rec.at, self.unset or rec.at
         try:
             self._fill(s)
         finally:
-            rec.pending = pending
+            rec.pending, rec.at = pending, at
 
     def _fill(self, s):
         rec, Tensor = record.active(), record.insn.Tensor
         if not self.started or ("zeros", s.order) in rec.hints:
-            record.insn.memset(Tensor(s, s.dtype, (s.parts, s.free), (1, 1)), 0)
+            record.insn.memset(Tensor(s, s.dtype, (s.parts, s.free), (1, 1)), 0,
+                               filler=int(self.unset is not None))
             return
         dtype = min([s.dtype] + [v.dtype for v in self.started], key=lambda t: t.size)
         free = s.free * s.dtype.size // dtype.size
@@ -82,7 +86,7 @@ class ZeroState:
                 if not record.insn.starts_well(view):  # all is zeroed before the first matmul
                     rec.hints["zeros", s.order] = True
                     raise record.Redo()
-                record.insn.memset(view, 0)
+                record.insn.memset(view, 0, filler=int(self.unset is not None))
             row = end
 
     def needed(self, view, adds):

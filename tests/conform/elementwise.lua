@@ -334,6 +334,7 @@ local function fills(suite)
       for _, v in ipairs(integers[t]) do
         fill(engine, v, " memset o, " .. v)
         fill(engine, v, " mov r3, " .. v .. "\n memset o, r3")
+        fill(engine, v, " memset o, " .. v .. ", filler=true")
       end
     end
     for _, v in ipairs {lo - 1, hi + 1, "1.0", "-2.5"} do

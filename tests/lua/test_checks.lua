@@ -330,6 +330,19 @@ section tensor
         halt
 ]])
 
+local filled = "section vector\n memset w, 0.0, filler=true\n memset w[0:64], 1.0\n memset x, 1.0 $ack++\n halt\n"
+both("sums of rows that a filler stands for", "uninit", filled .. [[
+section tensor
+        ldweights w         $ack>=1
+        matmul pa, x, acc=write
+        halt
+]], "a result is made of elements that are written and of others", filled .. [[
+section tensor
+        ldweights w[0:64]   $ack>=1
+        matmul pa, x[0:64], acc=write
+        halt
+]])
+
 both("a group that is read before it is complete", "psum", operands .. [[
         tensor_copy tb, pa  $done>=1 $loaded++
         halt
@@ -397,7 +410,7 @@ end)
 
 both("an input outside a function's range", "range",
   "section vector\n memset tb, 4.0 $ack++\n halt\nsection scalar\n activate ta, tb, fn=sin $ack>=1\n halt\n",
-  "sin of 4 (partition 0, element 0)",
+  "sin of 4 (element [0, 0] of tile tb)",
   "section vector\n memset tb, 3.0 $ack++\n halt\nsection scalar\n activate ta, tb, fn=sin $ack>=1\n halt\n")
 
 both("the range is that of what the function gets", "range",

@@ -7,6 +7,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+import neuronxcc.nki as old
 import soma
 from helper import KernelCase, data
 
@@ -124,6 +125,113 @@ class Unwritten(KernelCase):
                                             r"returns t, which is a tile in %s: store it"
                                             % (first + 1, name)):
                     getattr(nki.jit(kernel), call)(data(64, 8), buffer)
+
+
+class Masks(KernelCase):
+    """100 of 128 rows, or 50 of 64 columns, are loaded."""
+
+    def found(self, function):
+        @old.jit
+        def kernel(x):
+            out = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+            i, j = nl.mgrid[0:128, 0:64]
+            function(x, out, i, j)
+            return out
+        first = function.__code__.co_firstlineno
+        found = kernel.check(data(128, 64), checks="uninit,race,psum,range")
+        return [(f.check, f.line - first) for f in found], "\n".join(map(str, found))
+
+    def test_rows_of_their_own_that_are_not_stored(self):
+        def function(x, out, i, j):
+            t = nl.load(x[i, j], mask=i < 100)
+            u = nl.exp(t) / nl.sum(nl.exp(t), axis=1, keepdims=True)
+            v = nl.multiply(u, nl.reciprocal(t))  # 1 / 0 in rows that nobody wants
+            nl.store(out[i, j], v, mask=i < 100)
+        self.assertEqual(self.found(function), ([], ""))
+
+    def test_columns_that_are_not_stored(self):
+        def function(x, out, i, j):
+            t = nl.load(x[i, j], mask=j < 50)
+            u = nl.reciprocal(t)
+            nl.store(out[i, j], nl.add(t, u), mask=j < 50)
+        self.assertEqual(self.found(function), ([], ""))
+
+    def test_rows_that_reach_an_output(self):
+        def function(x, out, i, j):
+            t = nl.load(x[i, j], mask=i < 100)
+            u = nl.exp(t)
+            nl.store(out[i, j], u)
+        found, text = self.found(function)
+        self.assertEqual(found, [("uninit", 3)])
+        self.assertRegex(text, r"a transfer stores elements that nothing has written\n.*\n    "
+                               r"reads .*; one is element \[100, 0\] of tile u\n  it was left "
+                               r"out at .*test_check.py:\d+: zero here, anything on the machine")
+
+    def test_columns_mixed_by_a_reduction(self):
+        def function(x, out, i, j):
+            t = nl.load(x[i, j], mask=j < 50)
+            s = nl.sum(t, axis=1, keepdims=True)
+            nl.store(out[i, j], nl.copy(nl.broadcast_to(s, shape=(128, 64))))
+        found, text = self.found(function)
+        self.assertEqual(found, [("uninit", 2)])
+        self.assertRegex(text, r"a result is made of elements that are written and of others that "
+                               r"nothing has written\n.*\n.*one is element \[0, 50\] of tile t")
+
+    def test_a_masked_reduction_and_a_select_leave_them_out(self):
+        def function(x, out, i, j):
+            t = nl.load(x[i, j], mask=j < 50)
+            s = nisa.tensor_reduce(nl.add, t[i, j], axis=1, keepdims=True, mask=j < 50)
+            u = nisa.affine_select(pred=(j < 50), on_true_tile=t[i, j], on_false_value=0.0)
+            nl.store(out[i, j], nl.add(u, s))
+        self.assertEqual(self.found(function), ([], ""))
+
+    def test_rows_mixed_by_a_matmul(self):
+        def function(x, out, i, j):
+            t = nl.load(x[i, j], mask=i < 100)
+            p = nl.matmul(t[:, 0:64], t, transpose_x=True)
+            nl.store(out[0:64, :], p)
+            nl.store(out[64:128, :], p)
+        found, text = self.found(function)
+        self.assertEqual(found, [("uninit", 2)], text)
+
+    def test_columns_of_a_matmul_that_are_not_stored(self):
+        def function(x, out, i, j):
+            t = nl.load(x[i, j], mask=j < 50)
+            p = nl.matmul(t, t, transpose_x=True)
+            a, b = nl.mgrid[0:64, 0:64]
+            nl.store(out[a, b], p, mask=(a < 50) & (b < 50))
+        self.assertEqual(self.found(function)[0], [])
+
+    def test_a_transpose_moves_them(self):
+        def moved(stored):
+            def function(x, out, i, j):
+                t = nl.load(x[i, j], mask=i < 100)
+                u = nl.copy(nl.transpose(t))
+                nl.store(out[0:64, 0:64], u[:, 0:64])
+                nl.store(out[64:128, 0:stored - 64], u[:, 64:stored])
+            return self.found(function)[0]
+        self.assertEqual(moved(100), [])
+        self.assertEqual(moved(101), [("uninit", 4)])
+
+    def test_an_index_that_a_mask_leaves_out(self):
+        def function(x, out, i, j):
+            rows = nl.ndarray((128, 1), dtype=nl.int32, buffer=nl.sbuf)
+            a, b = nl.mgrid[0:128, 0:1]
+            rows[...] = nl.copy(nl.load(x[a, b], mask=a < 100), dtype=nl.int32)
+            t = nl.load(x[rows, nl.arange(64)[None, :]])
+            nl.store(out[i, j], t)
+        found, text = self.found(function)
+        self.assertEqual(found[:1], [("uninit", 4)], text)
+
+    def test_a_tile_of_which_a_part_is_written_and_stored(self):
+        def function(x, out, i, j):
+            t = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+            t[0:100] = nl.load(x[0:100])
+            u = nl.reciprocal(t)
+            nl.store(out[0:100], u[0:100])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertEqual(self.found(function), ([], ""))
 
 
 class Schedules(KernelCase):

@@ -152,7 +152,8 @@ soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg);
  *       APS                        count, then as many operands
  *    `bits` are those of a float32, or an integer where memset takes one; negative integers are
  *    taken as 32 bits too. Other numbers must fit in their field: an INT and an I32 are signed.
- *    Zero in a field of one word means that its keyword is left out.
+ *    Zero in a field of one word means that its keyword is left out; at the end of a record such
+ *    words may be missing.
  *
  * An operand begins with the number of words that follow; 0 means that it is left out:
  *    0  words that follow

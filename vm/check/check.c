@@ -48,7 +48,7 @@ bool vm_check_start(vm_core *c, unsigned mask) {
   vm_watch_add(c->run, &watch);
   bool race = vm_ck_has(c, VM_CHECK_RACE), legal = vm_ck_has(c, VM_CHECK_LEGAL);
   return (!race || vm_ck_clocks_start(c)) && (!(race || legal) || vm_ck_races_start(c)) &&
-         (!legal || vm_ck_legal_start(c)) && vm_ck_shadows_start(c) &&
+         (!legal || vm_ck_legal_start(c)) && vm_ck_fillers_start(c) && vm_ck_shadows_start(c) &&
          (!vm_ck_has(c, VM_CHECK_UNINIT) || vm_ck_uninit_start(c)) &&
          (!vm_ck_has(c, VM_CHECK_OUTPUT) || vm_ck_output_start(c)) &&
          (!vm_ck_has(c, VM_CHECK_PSUM) || vm_ck_psum_start(c)) &&
@@ -60,6 +60,8 @@ void vm_check_end(vm_core *c) {
   if (k->ncomps) vm_ck_clocks_end(c);
   vm_ck_races_end(c);
   vm_ck_uninit_end(c);
+  vm_ck_fillers_end(c);
+  isa_free(&c->al, k->kept, k->nkept * sizeof *k->kept);
   vm_ck_psum_end(c);
   vm_ck_tiles_end(c);
   vm_ck_legal_end(c);
@@ -241,6 +243,27 @@ void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
   put_box(c, box, NULL, out);
 }
 
+void vm_ck_put_element(const vm_core *c, const vm_view *v, uint32_t p, uint64_t i, isa_buf *out) {
+  const isa_tile *t = v->tile && v->space != ISA_HBM ? &c->prog->tiles[v->tile - 1] : NULL;
+  bool sbuf = v->space == ISA_SBUF;
+  const uint8_t *base = sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum;
+  size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
+  size_t off = (size_t)(vm_at(v, p, i) - base);
+  if (!t || off >= (sbuf ? c->mem.sbuf_size : c->mem.psum_size)) {
+    isa_buf_printf(out, "element %llu of partition %u", (unsigned long long)i, v->part + p);
+    return;
+  }
+  uint64_t at = (off % pitch - t->offset) / isa_dtype_bytes(t->dtype), of = t->bytes;
+  isa_buf_printf(out, "element [%u", (unsigned)(off / pitch) - t->part);
+  of /= isa_dtype_bytes(t->dtype);
+  for (unsigned d = 1; d < t->ndim; d++) {
+    of /= t->shape[d];
+    isa_buf_printf(out, ", %llu", (unsigned long long)(at / of));
+    at %= of;
+  }
+  isa_buf_printf(out, "] of tile %s", t->name);
+}
+
 typedef void view_fn(void *ud, const vm_view *v, unsigned flags);
 
 /* n elements from `first` on, of `parts` partitions from p on, of a view that is one run per
@@ -392,7 +415,7 @@ void vm_check_stage(vm_core *c, const vm_item *it) {
 
 void vm_check_executed(vm_core *c, unsigned e, const vm_flight *f) {
   if (c->run->timing_only) return;
-  if (c->check->shadowed) vm_ck_uninit_executed(c, f);
+  if (c->check->shadowed) vm_ck_uninit_executed(c, e, f);
   if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_value_executed(c, e, f);
 }
 

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "clock.h"
 #include "cores.h"
+#include "filler.h"
 
 /* ---- Accesses ----------------------------------------------------------------------------- */
 
@@ -107,8 +108,8 @@ typedef struct vm_ck_log {
 /* ---- All together ------------------------------------------------------------------------- */
 
 /* A byte for each byte of memory: 0 if nothing has written it; if the tile through which it was
- * last written is `own`, the mark of that tile; VM_CK_ANYONE if it counts as written through every
- * tile; else VM_CK_WRITTEN. */
+ * last written is `own`, the mark of that tile; that of a filler (filler.h); VM_CK_ANYONE if it
+ * counts as written through every tile; else VM_CK_WRITTEN. */
 enum { VM_CK_WRITTEN = 1, VM_CK_OWNERS, VM_CK_ANYONE = 255 };
 typedef struct vm_ck_shadow {
   uint8_t *at;
@@ -196,9 +197,12 @@ struct vm_check {
   uint64_t registers[VM_CK_ENGINES];                      /* written ones, among those read */
   uint16_t accumulators;                                  /* of each engine: its accumulators have
                                                              been reset */
+  vm_ck_fillers fillers;
   vm_ck_banks banks[ISA_MAX_CORES];
   /* values: infinities and NaNs among the operands of what executes, and among all weights */
   unsigned had, weights_had[ISA_MAX_CORES];
+  float *kept; /* of what executes: a source that its destination overwrites */
+  size_t nkept;
   vm_ck_tile_pair *pairs; /* core 1's after core 0's, npairs each */
   uint32_t npairs, cap_pairs;
   uint64_t saves; /* how many walks have written the state */
@@ -252,6 +256,8 @@ void vm_ck_put_round(const vm_core *c, unsigned e, uint32_t pc, uint32_t round, 
                      isa_buf *out);
 /* "bytes 0..63 of sbuf partitions 0..127 (tile a)". */
 void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access *a, isa_buf *out);
+/* "element [77, 0] of tile t": element i of partition p of a view, in the tile that it names. */
+void vm_ck_put_element(const vm_core *c, const vm_view *v, uint32_t p, uint64_t i, isa_buf *out);
 /* The same for a view, and for a box. */
 void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out);
 void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out);

@@ -144,6 +144,25 @@ int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const
   return p;
 }
 
+void vm_ck_chosen_marks(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src,
+                        uint8_t *marks) {
+  vm_operands a = f->a;
+  const vm_view *dst = choice_of(f->in, &a).dst;
+  size_t n = (size_t)dst->elems * dst->num[0], bytes = n * src->esize;
+  uint8_t *block = isa_zalloc(&c->al, bytes);
+  vm_view shadowed = vm_ck_shadow_of(c, src), like = *dst, out;
+  if (!block) {
+    vm_ck_out_of_memory(c);
+    return;
+  }
+  like.esize = src->esize;
+  vm_view_dense(&out, &like, block);
+  if (run_on(c, e, f, &out, &shadowed))
+    for (size_t i = 0; i < n; i++)
+      if (vm_ck_is_fill(block[i * src->esize])) marks[i] = block[i * src->esize];
+  isa_free(&c->al, block, bytes);
+}
+
 bool vm_ck_writes_chosen(unsigned op) {
   const isa_form *form = isa_form_of(op);
   for (unsigned i = 0; i < form->nfields; i++)

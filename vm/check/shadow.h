@@ -4,6 +4,7 @@
 #define VM_CHECK_SHADOW_H
 
 #include "impl.h"
+#include "../op/walk.h"
 
 /* uninit.c, psum.c, value.c, tile.c */
 bool vm_ck_shadows_start(vm_core *c);
@@ -12,7 +13,7 @@ void vm_ck_uninit_end(vm_core *c);
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f);
 /* Before a flight executes, or its sources are copied; and only before it executes. */
 void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f);
-void vm_ck_uninit_executed(vm_core *c, const vm_flight *f);
+void vm_ck_uninit_executed(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
 void vm_ck_uninit_host(vm_core *c, const vm_box *b);
 void vm_ck_uninit_move(vm_core *c, const vm_share *s);
@@ -24,6 +25,9 @@ vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);
 const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_t owner);
 /* The first partition of a view with such a byte; -1: no partition has one. */
 int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v);
+/* A walk over one side of a share in the shadow (-1: the destination, else a source), its base NULL
+ * if that has none; and one over the side whose rows an index gives. False: no index does. */
+bool vm_ck_share_walk(const vm_core *c, const vm_share *s, int side, vm_walk *w, vm_walk *guide);
 /* The mark of a view's tile, 0 if it is not `own`; and the mark of what is written through the
  * view. */
 static inline uint8_t vm_ck_owner(const vm_core *c, const vm_view *v) {
@@ -43,6 +47,9 @@ void vm_ck_each_part(const vm_core *c, const vm_flight *f,
  * and that byte of the shadow. */
 int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src,
                                uint8_t *wrong);
+/* The marks of fillers that the destination's elements get from such a view: one for each. */
+void vm_ck_chosen_marks(vm_core *c, unsigned e, const vm_flight *f, const vm_view *src,
+                        uint8_t *marks);
 /* Whether an instruction writes only chosen elements of its destination; the second notes what a
  * flight of such an instruction, which is about to execute, will write. */
 bool vm_ck_writes_chosen(unsigned op);

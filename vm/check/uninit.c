@@ -109,13 +109,12 @@ static bool share_bytes(const isa_tile *a, const isa_tile *b) {
 /* Gives tile i a mark that no earlier tile with shared bytes has. If no mark is left, it shares
  * one. */
 static void choose_mark(const isa_program *p, uint8_t *owners, uint32_t i) {
-  bool used[VM_CK_ANYONE] = {false};
+  bool used[VM_CK_ANYONE + 1] = {false};
   unsigned mark = VM_CK_OWNERS;
   for (uint32_t j = 0; j < i; j++)
     if (owners[j] && share_bytes(&p->tiles[i], &p->tiles[j])) used[owners[j]] = true;
-  while (mark < VM_CK_ANYONE && used[mark]) mark++;
-  owners[i] =
-      (uint8_t)(mark < VM_CK_ANYONE ? mark : VM_CK_OWNERS + i % (VM_CK_ANYONE - VM_CK_OWNERS));
+  while (mark < VM_CK_FILL && used[mark]) mark++;
+  owners[i] = (uint8_t)(mark < VM_CK_FILL ? mark : VM_CK_OWNERS + i % (VM_CK_FILL - VM_CK_OWNERS));
 }
 
 bool vm_ck_shadows_start(vm_core *c) {
@@ -123,7 +122,8 @@ bool vm_ck_shadows_start(vm_core *c) {
   const isa_program *p = c->prog;
   bool uninit = vm_ck_has(c, VM_CHECK_UNINIT), own = false;
   for (uint32_t i = 0; i < p->ntiles; i++) own |= p->tiles[i].own;
-  k->shadowed = uninit || (own && vm_ck_has(c, VM_CHECK_OVERLAP) && !c->run->timing_only);
+  k->shadowed = uninit || (own && vm_ck_has(c, VM_CHECK_OVERLAP) && !c->run->timing_only) ||
+                (k->fillers.any && vm_ck_has(c, VM_CHECK_RANGE));
   if (!k->shadowed) return true;
   for (unsigned core = 0; core < p->ncores; core++)
     if (!open_shadow(c, &k->sbuf[core], c->mem.sbuf_size) ||
@@ -180,7 +180,7 @@ const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_
   if (!owner) return uninit ? memchr(at, 0, n) : NULL;
   if (at[0] == owner && memcmp(at, at + 1, n - 1) == 0) return NULL;
   for (size_t i = 0; i < n; i++)
-    if (at[i] != owner && at[i] != VM_CK_ANYONE && (at[i] || uninit)) return at + i;
+    if (at[i] != owner && at[i] < VM_CK_FILL && (at[i] || uninit)) return at + i;
   return NULL;
 }
 
@@ -211,11 +211,16 @@ static bool row_owned(const vm_core *c, const vm_view *s, uint32_t p, uint8_t ow
   return true;
 }
 
+/* Whether what a read finds can be a finding: the shadows may be there for another check. */
+static bool tells(const vm_core *c, uint8_t owner) {
+  return vm_ck_has(c, VM_CHECK_UNINIT) || (owner && vm_ck_has(c, VM_CHECK_OVERLAP));
+}
+
 int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
   if (!v->at || v->elems == 0) return -1;
   vm_view s = vm_ck_shadow_of(c, v);
   uint8_t owner = vm_ck_owner(c, v);
-  if (!s.at || !(owner || vm_ck_has(c, VM_CHECK_UNINIT))) return -1;
+  if (!s.at || !tells(c, owner)) return -1;
   for (uint32_t p = 0; !owner && p < v->num[0]; p++)
     if (!row_written(&s, p)) return p;
   for (uint32_t p = 0; owner && p < v->num[0]; p++)
@@ -411,11 +416,13 @@ static void check_accumulators(vm_core *c, unsigned engine, const vm_flight *f) 
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f) {
   if (vm_ck_has(c, VM_CHECK_UNINIT)) check_accumulators(c, e, f);
   if (!f->item.staged) vm_ck_uninit_reads(c, e, f);
+  if (c->check->fillers.any) vm_ck_fill_execute(c, e, f);
   vm_ck_mark_chosen(c, e, f);
 }
 
-void vm_ck_uninit_executed(vm_core *c, const vm_flight *f) {
+void vm_ck_uninit_executed(vm_core *c, unsigned e, const vm_flight *f) {
   if (!vm_ck_writes_chosen(f->in->op)) vm_ck_each_part(c, f, write_operand, c);
+  if (c->check->fillers.any) vm_ck_fill_executed(c, e, f);
 }
 
 void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
@@ -427,6 +434,7 @@ void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) 
   unsigned unit = vm_ck_unit(c, e);
   reading r = {c, unit, c->eng[e].pc, c->now, vm_ck_name(c, unit), 0, NULL};
   if (p >= 0) report_view(&r, v, p);
+  if (c->check->fillers.any) vm_ck_fill_access(c, unit, r.pc, v);
 }
 
 void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
@@ -528,13 +536,21 @@ static bool mark_run(walk *of, uint64_t n) {
   return true;
 }
 
+bool vm_ck_share_walk(const vm_core *c, const vm_share *s, int side, vm_walk *w, vm_walk *guide) {
+  walk of;
+  *w = (vm_walk){0};
+  if (open_walk(c, s, side, &of)) *w = of.w;
+  return open_guide(s, guide);
+}
+
 void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
   const vm_transfer *t = s->t;
   walk w;
   char who[104];
+  if (c->check->fillers.any) vm_ck_fill_move(c, s);
   if (s->item.staged) return; /* read when it was copied: another may have written there since */
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) {
-    if (!open_walk(c, s, side, &w) || !(w.owner || vm_ck_has(c, VM_CHECK_UNINIT))) continue;
+    if (!open_walk(c, s, side, &w) || !tells(c, w.owner)) continue;
     if (each_run(s, &w, run_written)) continue;
     const vm_view *v = side_of(t, side);
     snprintf(who, sizeof who, "a transfer of %squeue %.70s", vm_ck_whose(c, c->number),
@@ -555,4 +571,5 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s) {
   walk w;
   if (open_walk(c, s, -1, &w)) each_run(s, &w, mark_run);
+  if (c->check->fillers.any) vm_ck_fill_moved(c, s);
 }

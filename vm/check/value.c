@@ -4,6 +4,8 @@
 #include "check.h"
 #include "shadow.h"
 
+#include <string.h>
+
 enum { PIECE = 256, HAS_INF = 1, HAS_NAN = 2 };
 
 /* Whether one of the exponents is all ones. In blocks, which compilers vectorise. */
@@ -28,17 +30,46 @@ static unsigned kinds_of(const float *x, size_t n) {
   return kinds;
 }
 
-/* What a view of a float type holds: infinities, NaNs. A view of a packed type may hold
- * anything. */
-static unsigned kinds_of_view(const vm_core *c, const vm_view *v) {
+/* An element of a view. */
+typedef struct element {
+  vm_view v; /* at NULL: none */
+  uint32_t p;
+  uint64_t i;
+} element;
+
+/* Whether a kernel leaves out an element. */
+static bool is_left_out(const vm_core *c, const vm_view *v, uint32_t p, uint64_t i) {
+  return c->check->fillers.any && vm_ck_fill_at(c, v, p, i) != 0;
+}
+
+/* The same of n elements x from `at` on, without those that a kernel leaves out. *first: the number
+ * of one with a kind that `had` has not. */
+static unsigned kinds_of_known(const vm_core *c, const element *at, const float *x, size_t n,
+                               unsigned had, size_t *first) {
+  unsigned kinds = 0;
+  for (size_t j = 0; j < n; j++) {
+    unsigned one = kinds_of(&x[j], 1);
+    if (!one || is_left_out(c, &at->v, at->p, at->i + j)) continue;
+    if ((one & ~had) && !(kinds & ~had)) *first = j;
+    kinds |= one;
+  }
+  return kinds;
+}
+
+/* What a view of a float type holds: infinities, NaNs; and the first element with a kind that `had`
+ * has not. A view of a packed type may hold anything. */
+static unsigned kinds_of_view(const vm_core *c, const vm_view *v, unsigned had, element *first) {
   float x[PIECE];
   unsigned kinds = 0, class = isa_dtypes[v->dtype].cls;
   if (!v->at || (class != ISA_FLOAT && class != ISA_PACK)) return 0;
   if (class == ISA_PACK) return HAS_INF | HAS_NAN;
   for (uint32_t p = 0; p < v->num[0]; p++)
     for (uint64_t i = 0; i < v->elems && kinds != (HAS_INF | HAS_NAN); i += PIECE) {
-      size_t n = v->elems - i < PIECE ? (size_t)(v->elems - i) : PIECE;
-      kinds |= kinds_of(vm_in(&c->eng[0].dp, x, v, p, i, n), n);
+      size_t n = v->elems - i < PIECE ? (size_t)(v->elems - i) : PIECE, at = 0;
+      const float *in = vm_in(&c->eng[0].dp, x, v, p, i, n);
+      if (!any_special(in, n)) continue;
+      kinds |= kinds_of_known(c, &(element){*v, p, i}, in, n, had, &at);
+      if ((kinds & ~had) && !first->v.at) *first = (element){*v, p, i + at};
     }
   return kinds;
 }
@@ -46,16 +77,16 @@ static unsigned kinds_of_view(const vm_core *c, const vm_view *v) {
 struct scan {
   vm_core *c;
   unsigned kinds, flags;
-  const vm_view *first; /* with a kind that `had` has not */
+  element first; /* with a kind that `had` has not */
   unsigned had;
 };
 
 static void scan_operand(void *ud, const vm_view *v, unsigned flags) {
   struct scan *s = ud;
   if (!(flags & s->flags)) return;
-  unsigned kinds = kinds_of_view(s->c, v);
-  s->kinds |= kinds;
-  if (!s->first && (kinds & ~s->had)) s->first = v;
+  element first = {0};
+  s->kinds |= kinds_of_view(s->c, v, s->had, &first);
+  if (!s->first.v.at) s->first = first;
 }
 
 static unsigned immediates_of(const vm_flight *f) {
@@ -72,15 +103,16 @@ static unsigned immediates_of(const vm_flight *f) {
 /* ---- Activation functions ----------------------------------------------------------------- */
 
 static void report_range(vm_core *c, unsigned e, const vm_flight *f, unsigned fn, float x,
-                         uint32_t p, uint64_t i) {
+                         const element *at) {
   const isa_actfn_row *row = &isa_actfns[fn];
   vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, vm_ck_unit(c, e), f->pc, VM_CK_ENGINES, 0);
   if (!r) return;
   vm_ck_put_place(c, vm_ck_unit(c, e), f->pc, &r->text);
-  isa_buf_printf(
-      &r->text, ": range: %s of %.9g (partition %u, element %llu); its valid %s are %.9g to %.9g",
-      row->name, (double)x, p, (unsigned long long)i,
-      fn == ISA_FN_reciprocal ? "magnitudes" : "inputs", (double)row->lo, (double)row->hi);
+  isa_buf_printf(&r->text, ": range: %s of %.9g (", row->name, (double)x);
+  vm_ck_put_element(c, &at->v, at->p, at->i, &r->text);
+  isa_buf_printf(&r->text, "); its valid %s are %.9g to %.9g",
+                 fn == ISA_FN_reciprocal ? "magnitudes" : "inputs", (double)row->lo,
+                 (double)row->hi);
   vm_ck_put_insn(c, vm_ck_unit(c, e), f->pc, f->item.start, &r->text);
 }
 
@@ -110,14 +142,75 @@ static void check_range(vm_core *c, unsigned e, const vm_flight *f, unsigned fn,
       size_t n = src->elems - i < PIECE ? (size_t)(src->elems - i) : PIECE;
       const float *x = inputs_of(&c->eng[e].dp, f, src, p, i, buf, n);
       for (size_t j = 0; j < n; j++)
-        if (outside(fn, x[j])) {
-          report_range(c, e, f, fn, x[j], p, i + j);
+        if (outside(fn, x[j]) && !is_left_out(c, src, p, i + j)) {
+          report_range(c, e, f, fn, x[j], &(element){*src, p, i + j});
           return;
         }
     }
 }
 
+/* ---- Conversions to integers -------------------------------------------------------------- */
+
+static void report_integer(vm_core *c, unsigned e, const vm_flight *f, float x,
+                           const element *at) {
+  unsigned type = f->a.COPY.dst.dtype;
+  vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, vm_ck_unit(c, e), f->pc, VM_CK_ENGINES, 4);
+  if (!r) return;
+  vm_ck_put_place(c, vm_ck_unit(c, e), f->pc, &r->text);
+  isa_buf_printf(&r->text, ": range: %.9g does not fit in %s, which holds %lld to %lld", (double)x,
+                 isa_dtypes[type].name, (long long)isa_dtype_least(type),
+                 (long long)isa_dtype_greatest(type));
+  vm_ck_put_insn(c, vm_ck_unit(c, e), f->pc, f->item.start, &r->text);
+  isa_buf_puts(&r->text, "\n    reads ");
+  vm_ck_put_element(c, &at->v, at->p, at->i, &r->text);
+  isa_buf_printf(&r->text, ", %s", isa_dtypes[at->v.dtype].name);
+}
+
+/* A copy to an integer type that does not hold a value takes the nearest that it holds. */
+static void check_integers(vm_core *c, unsigned e, const vm_flight *f) {
+  const vm_view *src = &f->a.COPY.src, *dst = &f->a.COPY.dst;
+  float buf[PIECE];
+  if (isa_dtypes[src->dtype].cls != ISA_FLOAT || !isa_dtype_is_int(dst->dtype) || dst->esize > 4)
+    return;
+  int64_t lo = isa_dtype_least(dst->dtype), hi = isa_dtype_greatest(dst->dtype);
+  for (uint32_t p = 0; p < src->num[0]; p++)
+    for (uint64_t i = 0; i < src->elems; i += PIECE) {
+      size_t n = src->elems - i < PIECE ? (size_t)(src->elems - i) : PIECE;
+      const float *x = vm_in(&c->eng[e].dp, buf, src, p, i, n);
+      for (size_t j = 0; j < n; j++) {
+        if ((double)x[j] > (double)lo - 1 && (double)x[j] < (double)hi + 1) continue;
+        if (is_left_out(c, src, p, i + j)) continue;
+        report_integer(c, e, f, x[j], &(element){*src, p, i + j});
+        return;
+      }
+    }
+}
+
 /* ---- Before and after --------------------------------------------------------------------- */
+
+/* Sources that the destination overwrites are kept, so that a report can say what was there. */
+static void keep_source(void *ud, const vm_view *v, unsigned flags) {
+  struct scan *s = ud;
+  struct vm_check *k = s->c->check;
+  if (!(flags & AP_R) || k->kept || isa_dtypes[v->dtype].cls != ISA_FLOAT || !v->at) return;
+  if (v->at != s->first.v.at) return;
+  k->nkept = (size_t)(v->num[0] * v->elems);
+  k->kept = isa_zalloc(&s->c->al, k->nkept * sizeof *k->kept);
+  for (uint32_t p = 0; k->kept && p < v->num[0]; p++) {
+    float *to = k->kept + p * v->elems;
+    const float *from = vm_in(&s->c->eng[0].dp, to, v, p, 0, (size_t)v->elems);
+    if (from != to) memcpy(to, from, (size_t)v->elems * sizeof *to);
+  }
+}
+static void find_destination(void *ud, const vm_view *v, unsigned flags) {
+  struct scan *s = ud;
+  if ((flags & AP_W) && !s->first.v.at) s->first.v = *v;
+}
+
+static void forget_kept(vm_core *c) {
+  isa_free(&c->al, c->check->kept, c->check->nkept * sizeof *c->check->kept);
+  c->check->kept = NULL;
+}
 
 void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f) {
   struct vm_check *k = c->check;
@@ -126,11 +219,16 @@ void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f) {
     check_range(c, e, f, f->a.ACTIVATE.fn, &f->a.ACTIVATE.src);
   if (f->in->op == ISA_OP_activate2 && has_range(f->a.ACTIVATE2.fn))
     check_range(c, e, f, f->a.ACTIVATE2.fn, &f->a.ACTIVATE2.src);
+  if (f->in->op == ISA_OP_tensor_copy) check_integers(c, e, f);
   struct scan s = {.c = c, .flags = AP_R | AP_W, .had = HAS_INF | HAS_NAN};
   vm_ck_each_operand(c, f, scan_operand, &s); /* a destination may be added to */
   k->had = s.kinds | immediates_of(f) | kinds_of(d->acc, ISA_PMAX);
   if (isa_ops[f->in->op].cost == ISA_COST_LDW) k->weights_had[c->number] |= k->had;
   if (isa_ops[f->in->op].cost == ISA_COST_MM) k->had |= k->weights_had[c->number];
+  s.first = (element){0};
+  vm_ck_each_operand(c, f, find_destination, &s);
+  forget_kept(c);
+  vm_ck_each_operand(c, f, keep_source, &s);
 }
 
 /* range_select fills with the least fp32, which becomes an infinity in a narrower type, or a NaN if
@@ -140,24 +238,54 @@ static unsigned filled_with(const vm_flight *f) {
   return isa_dtype_bytes(f->a.RANGE_SELECT.dst.dtype) < 4 ? HAS_INF | HAS_NAN : 0;
 }
 
-static void report_value(vm_core *c, unsigned e, uint32_t pc, vm_time t, unsigned kinds,
-                         const vm_view *v) {
+/* The sources of an element of the result that have its shape, or one element a partition. */
+struct sources {
+  vm_core *c;
+  const element *of;
+  isa_buf *out;
+  unsigned n;
+};
+static void put_source(void *ud, const vm_view *v, unsigned flags) {
+  struct sources *s = ud;
+  const vm_view *d = &s->of->v;
+  const struct vm_check *k = s->c->check;
+  uint64_t i = v->elems == d->elems ? s->of->i : 0;
+  float x[1];
+  unsigned class = isa_dtypes[v->dtype].cls;
+  if (!(flags & AP_R) || !v->at || v->num[0] != d->num[0] || class == ISA_PACK || v->esize > 4 ||
+      (v->elems != d->elems && v->elems != 1))
+    return;
+  const float *in = vm_in(&s->c->eng[0].dp, x, v, s->of->p, i, 1);
+  float value = v->at == d->at && k->kept ? k->kept[s->of->p * v->elems + i] : *in;
+  isa_buf_printf(s->out, "%s%.9g (", s->n++ ? " and " : ", made of ", (double)value);
+  vm_ck_put_element(s->c, v, s->of->p, i, s->out);
+  isa_buf_printf(s->out, ", %s)", isa_dtypes[v->dtype].name);
+}
+
+static void report_value(vm_core *c, unsigned e, const vm_flight *f, unsigned kinds,
+                         const element *at) {
+  uint32_t pc = f->pc;
   vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, vm_ck_unit(c, e), pc, VM_CK_ENGINES, kinds);
   if (!r) return;
   vm_ck_put_place(c, vm_ck_unit(c, e), pc, &r->text);
   isa_buf_printf(&r->text, ": range: the result has %s, and no operand had one",
                  kinds & HAS_NAN ? "a NaN" : "an infinity");
-  vm_ck_put_insn(c, vm_ck_unit(c, e), pc, t, &r->text);
+  vm_ck_put_insn(c, vm_ck_unit(c, e), pc, f->item.start, &r->text);
   isa_buf_puts(&r->text, "\n    writes ");
-  vm_ck_put_view(c, v, &r->text);
+  vm_ck_put_element(c, &at->v, at->p, at->i, &r->text);
+  isa_buf_printf(&r->text, ", %s", isa_dtypes[at->v.dtype].name);
+  struct sources s = {c, at, &r->text, 0};
+  if (!f->item.staged && isa_ops[f->in->op].cost != ISA_COST_MM)
+    vm_ck_each_operand(c, f, put_source, &s);
 }
 
 void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f) {
   struct scan s = {.c = c, .flags = AP_W, .had = c->check->had};
   vm_ck_each_operand(c, f, scan_operand, &s);
   unsigned fresh = s.kinds & ~s.had & ~filled_with(f);
-  if (fresh & HAS_NAN)
-    report_value(c, e, f->pc, f->item.start, HAS_NAN, s.first);
-  else if ((fresh & HAS_INF) && !(s.had & HAS_NAN))
-    report_value(c, e, f->pc, f->item.start, HAS_INF, s.first);
+  if ((fresh & HAS_NAN) && s.first.v.at)
+    report_value(c, e, f, HAS_NAN, &s.first);
+  else if ((fresh & HAS_INF) && !(s.had & HAS_NAN) && s.first.v.at)
+    report_value(c, e, f, HAS_INF, &s.first);
+  forget_kept(c);
 }

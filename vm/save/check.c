@@ -576,6 +576,7 @@ static void walk_state(vm_saver *s, vm_core *c) {
     if (vm_ck_has(c, VM_CHECK_PSUM) && !s->failed) walk_psum(s, of);
     if (vm_ck_has(c, VM_CHECK_RANGE)) vm_save_u32(s, &k->weights_had[of->number]);
   }
+  if (k->fillers.any && k->shadowed && !s->failed) vm_save_check_weights(s, c);
   walk_tiles(s, c);
 }
 

@@ -131,3 +131,22 @@ void vm_save_check_log(vm_saver *s, vm_core *c) {
     if (s->reads) g->naccesses = i + 1;
   }
 }
+
+/* ---- Marks of loaded weights ---------------------------------------------------------------- */
+
+void vm_save_check_weights(vm_saver *s, vm_core *c) {
+  for (unsigned core = 0; core < c->prog->ncores && !s->failed; core++) {
+    vm_ck_grid *w = &c->check->fillers.weights[core];
+    uint32_t elems = w->at ? (uint32_t)w->elems : 0;
+    vm_save_below(s, &w->parts, ISA_PMAX + 1, "rows of weights");
+    vm_save_below(s, &elems, ISA_PSUM_BYTES, "columns of weights");
+    if (s->failed || !elems || !w->parts) continue;
+    w->elems = elems;
+    if (s->reads && !(w->at = isa_zalloc(&c->al, w->parts * elems))) {
+      s->failed = true;
+      if (s->err) s->err->status = ISA_NOMEM;
+    }
+    if (w->at) vm_saver_bytes(s, w->at, w->parts * elems);
+  }
+}
+

@@ -283,21 +283,21 @@ def _extent(ranges, t):
 
 def clear_outside(tile, mask):
     """Zeroes the part of a new tile that a mask leaves out, since later instructions may read all
-    of it."""
+    of it; for the checks it stays unwritten."""
     ranges, rest, empty = mask_ranges(mask)
     if empty or rest:
-        insn.memset(tile, 0)
+        insn.memset(tile, 0, filler=1)
         return
     for axis, (lo, hi) in ranges.items():
         if axis >= len(tile.shape) or (lo == 0 and hi >= tile.shape[axis]):
             continue
         if axis == 0:
-            insn.memset(tile, 0)
+            insn.memset(tile, 0, filler=1)
             return
         if lo:
-            insn.memset(tile.cropped({axis: (0, lo)}), 0)
+            insn.memset(tile.cropped({axis: (0, lo)}), 0, filler=1)
         if hi < tile.shape[axis]:
-            insn.memset(tile.cropped({axis: (hi, tile.shape[axis])}), 0)
+            insn.memset(tile.cropped({axis: (hi, tile.shape[axis])}), 0, filler=1)
 
 
 def apart(x, mask):
