@@ -25,6 +25,7 @@ from .errors import KernelError, SomaError
 from .machine import Machine
 from .tensor import HBM, Storage, Tensor
 from .views import dense
+from .zeros import clear_places
 
 
 def is_array(x):
@@ -344,7 +345,7 @@ def _record(rec, ids, function, args, kwargs):
     for name, value in list(bound.arguments.items()):
         bound.arguments[name] = _map(value, lambda x, path: _input(rec, x, path, rec.inputs), name)
     with record.building(rec):
-        rec.clear_places()
+        clear_places(rec)
         with _Words():
             for i, program in enumerate(ids):
                 rec.program, rec.program_index, rec.shared_at = program, i, 0

@@ -187,7 +187,7 @@ class Recorder:
         self.keep.append(code)  # so that no other code gets its id
         return lines
 
-    def _number_of(self, said):
+    def number_of(self, said):
         """The place, as where() gives it, of a hint: (text, file, line)."""
         _, name, line = said
         if name and name not in self.own:
@@ -291,7 +291,7 @@ class Recorder:
     def unwritten(self):
         """Called when tiles are read before they are written: the machine would read what was
         there. True if the kernel is to be built again with zeros in them, and a warning. A matmul
-        that adds to what nothing has written is wrong."""
+        that adds to what nothing has written is wrong; one that multiplies by it is not."""
         tiles, found = {s.handle: s for s in self.tiles}, False
         files = {shown(name): name for name in self.names.values()}
         for number, text, (file, line) in self.builder.unwritten():
@@ -304,16 +304,6 @@ class Recorder:
             self.hints[key] = text, files.get(file), line
             found = True
         return found
-
-    def clear_places(self):
-        """Zeros, before all else, where tiles at addresses are read and nothing has written."""
-        for key in [k for k in self.hints if k[0] == "clear" and len(k) > 2]:
-            memory, dtype, shape, place = key[1:]
-            s = insn.Storage(memory, dtype, shape, "zeros")
-            s.place = place
-            at, self.at = self.at, self._number_of(self.hints[key])
-            insn.memset(insn.Tensor(s, dtype, (s.parts, s.free), (1, 1)), 0, filler=1)
-            self.at = at
 
     def declared(self):
         """Where the kernel declares the tensor in HBM that finish() has refused, as it is read
@@ -464,7 +454,7 @@ class Recorder:
             s.handle = self.number_found.value
             self.tiles.append(s)
             if self.hints and ("clear", s.order) in self.hints and s.zero is None:
-                s.zero = ZeroState(s, unset=self._number_of(self.hints["clear", s.order]))
+                s.zero = ZeroState(s, unset=self.number_of(self.hints["clear", s.order]))
             return
         if s.data is not None and s.role == L.ROLE_CONST:
             s.handle = self.builder.constant(s.dtype, s.shape or (1,), s.data)

@@ -109,6 +109,18 @@ class ZeroState:
         return fresh
 
 
+def clear_places(rec):
+    """Zeros, before all else, where tiles at addresses are read and nothing has written."""
+    insn = record.insn
+    for key in [k for k in rec.hints if k[0] == "clear" and len(k) > 2]:
+        memory, dtype, shape, place = key[1:]
+        s = insn.Storage(memory, dtype, shape, "zeros")
+        s.place = place
+        at, rec.at = rec.at, rec.number_of(rec.hints[key])
+        insn.memset(insn.Tensor(s, dtype, (s.parts, s.free), (1, 1)), 0, filler=1)
+        rec.at = at
+
+
 def _same(a, b):
     """Whether two views of a storage are alike."""
     return (a.part, a.off, a.shape, a.steps) == (b.part, b.off, b.shape, b.steps)

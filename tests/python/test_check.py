@@ -113,6 +113,24 @@ class Unwritten(KernelCase):
             found = self.found(kernel, data(64, 8))
             self.assertEqual([(f.check, f.line) for f in found], [("uninit", line(kernel, at))])
 
+    def test_a_matmul_by_what_is_partly_unwritten(self):
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray((8, 8), dtype=x.dtype, buffer=nl.shared_hbm)
+            a, t, p = tile(), tile((8, 8)), tile((8, 8), nl.psum)
+            nisa.dma_copy(dst=a[:, 0:4], src=x[:, 0:4])
+            nisa.nc_matmul(dst=p, stationary=a, moving=a)
+            nisa.tensor_copy(dst=t, src=p)
+            nisa.dma_copy(dst=out[0:4, 0:4], src=t[0:4, 0:4])
+            nisa.dma_copy(dst=out[4:8, 0:4], src=t[0:4, 0:4])
+            nisa.dma_copy(dst=out[:, 4:8], src=t[:, 0:4])
+            return out
+        found = self.found(kernel, data(64, 8))  # a product of columns that nobody wrote is stored
+        self.assertEqual([(f.check, f.line) for f in found], [("uninit", line(kernel, 5))])
+        self.assertRegex(found[0].text, r"test_check.py:\d+: uninit: nc_matmul stationary: .* "
+                                        r"other bytes of it are written at [^ ]*test_check.py:"
+                                        r"\d+\n  needed at ")
+
     def test_a_tile_that_is_returned_is_refused_with_its_line(self):
         def kernel(x, buffer):
             t = tile((64, 8), buffer)
