@@ -3,6 +3,7 @@
 #   includes  each folder is a room, and the list of arrows below says which it may include; of vm/
 #             only vm/api includes asm/
 #   names     what a header declares begins with its room's prefix; seven parameters at most
+#   circles   at most 24 object files of vm/ need one another
 #   headers   each compiles alone; soma.h as C99, C11 and C++
 #   budgets   functions of 60 lines, files of 600, lines of 100 columns, ASCII
 #   top       nothing stands at the top level but the rooms and the files listed here
@@ -81,6 +82,12 @@ grep -n '#include "' $ours | grep -v '\.inc"' | awk -v arrows="$arrows" '
 grep -n '#include "[^"]*/\(engine\|time\|dma\|check\|debug\)/' vm/engine/*.[ch] vm/time/*.[ch] vm/dma/*.[ch] vm/check/*.[ch] vm/debug/*.[ch] |
   grep -vE '/(engine/engine|time/clock|dma/dma|dma/hbm|check/check|debug/debug)\.h"|costs\.def"' |
   rule "a room beside includes more than its one header"
+
+# What has been built: files that need one another in a circle can only be read together.
+: "${BUILD:=build}"
+if [ -d "$BUILD/vm" ]; then
+  lua5.4 tests/circles.lua "$BUILD" 24 2>&1 | rule "a circle of files"
+fi
 
 for h in $(echo "$ours" | grep '\.h$'); do
   $CC -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -DKERN_LEVEL=plain -I/usr/include/lua5.4 \

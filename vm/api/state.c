@@ -149,8 +149,7 @@ soma_status soma_core_memory_write(soma_machine *m, unsigned core, soma_memory m
                       .hi = offset + n};
   if (m->run && core < m->run->run.prog->ncores) { /* what has started has read its sources */
     vm_core *c = m->run->run.cores[core];
-    vm_protect(c, &box, 1, NULL);
-    vm_tell_host_wrote(c, &box);
+    vm_touch_by_host(c, &box);
   }
   vm_memory_wrote(&m->mem[core], &box);
   memcpy(at, data, n);

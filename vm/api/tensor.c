@@ -154,7 +154,7 @@ static soma_status begin_write(soma_tensor *t, uint64_t offset, uint64_t n) {
   if (!t->m->run) return SOMA_OK;
   uint64_t at = (uint64_t)(uintptr_t)t->block.data + offset;
   const vm_box box = {.space = ISA_HBM, .p1 = 1, .lo = at, .hi = at + n};
-  vm_protect(t->m->run->run.cores[0], &box, 1, NULL);
+  vm_touch_by_host(t->m->run->run.cores[0], &box);
   return SOMA_OK;
 }
 

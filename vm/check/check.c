@@ -382,7 +382,7 @@ void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
 }
 
 void vm_check_host_wrote(vm_core *c, const vm_box *b) {
-  if (c->check->shadowed) vm_ck_uninit_host(c, b);
+  if (c->check->shadowed && b->space != ISA_HBM) vm_ck_uninit_host(c, b); /* the device's tensor */
 }
 
 void vm_check_host_register(vm_core *c, unsigned e, unsigned r) {

@@ -60,8 +60,7 @@ bool vm_dma_read_rows(vm_resolver *r, const isa_ap *ap, bool skip, bool unique, 
   table t = table_of(r->c, ap);
   if (r->e->recall) return recall_rows(&t, r->e->recall, rows, n, r->err);
   if (!vm_resolve_ap(r, ap->index, &v)) return false;
-  vm_batch_settle(r->c, NULL);
-  vm_tell_access(r->c, r->e->dp.engine, &v, false);
+  vm_touch(r->c, r->e->dp.engine, &v, false);
   for (uint64_t k = 0; k < n; k++) {
     int64_t i = index_at(&v, k);
     uint32_t part = (uint32_t)(v.part + k % v.num[0]);

@@ -124,6 +124,11 @@ vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en);
 bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err);
 /* The end of a flight has come: executes what can be executed, in order. */
 void vm_flight_done(vm_core *c, unsigned e, uint32_t slot);
+/* Engine e's sequencer is about to read or write the elements of a view, now: what waits is done,
+ * those who watch are told, and what has started and reads these bytes keeps them (vm_protect). And
+ * before the host writes a box. All that is not the end of an item touches memory by these. */
+void vm_touch(vm_core *c, unsigned e, const vm_view *v, bool writes);
+void vm_touch_by_host(vm_core *c, const vm_box *box);
 /* Before bytes of dst are overwritten now: copies the sources of items that have started, and notes
  * what of the memories changes. */
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self);

@@ -145,6 +145,21 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
   }
 }
 
+void vm_touch(vm_core *c, unsigned e, const vm_view *v, bool writes) {
+  vm_box box;
+  vm_batch_settle(c, NULL);
+  vm_tell_access(c, e, v, writes);
+  if (!writes) return;
+  vm_view_box(c, v, &box);
+  vm_protect(c, &box, 1, NULL);
+}
+
+void vm_touch_by_host(vm_core *c, const vm_box *box) {
+  vm_batch_settle(c, NULL);
+  vm_protect(c, box, 1, NULL);
+  vm_tell_host_wrote(c, box);
+}
+
 /* The first of n boxes that overlaps what an item writes or, if `writes` is set, what it reads; n:
  * none. */
 static unsigned first_met(const vm_item *it, const vm_box *b, unsigned n, bool writes) {

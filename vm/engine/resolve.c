@@ -27,7 +27,6 @@ static bool resolve_index(vm_resolver *r, uint32_t ap, vm_view *out) {
   r->later = false;
   bool ok = vm_resolve_ap(r, ap, out);
   r->later = later;
-  vm_batch_settle(r->c, NULL);
   return ok;
 }
 
@@ -44,7 +43,10 @@ static bool dynamic_offset(vm_resolver *r, const isa_ap *ap, int64_t *offset, in
       vm_view v;
       if (!resolve_index(r, d->ap, &v)) return false;
       note_hazard(r, &v);
-      if (r->ready.time <= r->c->now) vm_tell_access(r->c, r->e->dp.engine, &v, false);
+      if (r->ready.time > r->c->now)
+        vm_batch_settle(r->c, NULL); /* what is read does not count */
+      else
+        vm_touch(r->c, r->e->dp.engine, &v, false);
       value = read_element(&v);
     }
     moved[i] = value;
@@ -116,6 +118,7 @@ static bool find_index(vm_resolver *r, uint32_t ap, uint64_t elems, vm_view *ind
   vm_core *c = r->c;
   if (!resolve_index(r, c->code->aps[ap - 1].index, index)) return false;
   note_hazard(r, index);
+  vm_batch_settle(c, NULL);
   if (c->watchers && !c->run->timing_only && r->ready.time <= c->now)
     note_index(c, r->e->dp.engine, index, elems);
   return true;

@@ -149,7 +149,6 @@ static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, 
     vm_fault(c, err.status, vm_at_pc(c, e, c->eng[e].pc), "%s", err.text);
     return VM_FAULT;
   }
-  vm_batch_settle(c, NULL);
   vm_view_box(c, v, &box);
   const vm_boxes one = {&box, 1}, none = {0};
   vm_moment free = vm_own_hazard(c, e, writes ? none : one, writes ? one : none, c->now);
@@ -173,7 +172,7 @@ static vm_verdict do_tensor_load(vm_core *c, unsigned e, const isa_insn *in) {
   vm_view v;
   vm_verdict ready = resolve_one(c, e, in->u.TENSOR_LOAD.src, false, &v);
   if (ready != VM_RETIRE) return ready;
-  vm_tell_access(c, e, &v, false);
+  vm_touch(c, e, &v, false);
   c->eng[e].regs[in->u.TENSOR_LOAD.rd] = register_of(&v);
   vm_tell_accessed(c, e, &v, false);
   c->eng[e].now += cycles(c, VM_REG_MEM);
@@ -182,12 +181,9 @@ static vm_verdict do_tensor_load(vm_core *c, unsigned e, const isa_insn *in) {
 
 static vm_verdict do_tensor_store(vm_core *c, unsigned e, const isa_insn *in) {
   vm_view v;
-  vm_box box;
   vm_verdict ready = resolve_one(c, e, in->u.TENSOR_STORE.dst, true, &v);
   if (ready != VM_RETIRE) return ready;
-  vm_tell_access(c, e, &v, true);
-  vm_view_box(c, &v, &box);
-  vm_protect(c, &box, 1, NULL);
+  vm_touch(c, e, &v, true);
   uint32_t value = c->eng[e].regs[in->u.TENSOR_STORE.ra];
   if (isa_dtypes[v.dtype].cls == ISA_FLOAT)
     value = isa_from_f32(v.dtype, isa_bits_f32(value), c->eng[e].dp.cvt);
@@ -204,7 +200,7 @@ static vm_verdict do_print(vm_core *c, unsigned e, const isa_insn *in) {
   const struct isa_PRINT *a = &in->u.PRINT;
   vm_verdict ready = resolve_one(c, e, a->src, false, &v);
   if (ready != VM_RETIRE) return ready;
-  vm_tell_access(c, e, &v, false);
+  vm_touch(c, e, &v, false);
   vm_print(c, isa_program_list(c->prog, a->prefix, ISA_K_STR), a->prefix.count, &v,
            a->to == ISA_STREAM_stderr);
   return VM_RETIRE;
@@ -260,7 +256,7 @@ static vm_verdict do_assert_all(vm_core *c, unsigned e, const isa_insn *in) {
   uint64_t i;
   vm_verdict ready = resolve_one(c, e, a->src, false, &v);
   if (ready != VM_RETIRE) return ready;
-  vm_tell_access(c, e, &v, false);
+  vm_touch(c, e, &v, false);
   if (!vm_first_zero(&v, &p, &i)) return VM_RETIRE;
   isa_buf what;
   isa_buf_init(&what, &c->al);
