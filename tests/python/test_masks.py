@@ -161,6 +161,27 @@ class Masks(KernelCase):
             return nisa.bn_aggr(nisa.bn_stats(x, mask=q < 4))
         self.same(of_tiles(statistics, (P, 2))(x)[:, 0], x[:, :4].mean(1))
 
+    def test_a_mask_of_as_many_elements_as_moving_has_bounds_them(self):
+        x, y = data(P, 32), data(P, N)
+        want = x.T @ y
+        want[:, 20:] = 0
+
+        def once(a, b):
+            return nisa.nc_matmul(a, b, mask=19 - nl.arange(N)[None, :] >= 0)
+
+        def twice(a, b):
+            s = nl.zeros((nl.par_dim(32), N), dtype=nl.float32, buffer=nl.psum)
+            for _ in range(2):
+                s += nisa.nc_matmul(a, b, mask=nl.arange(N)[None, :] < 20)
+            return s
+
+        def of_language(a, b):
+            return nl.matmul(a, b, transpose_x=True, mask=nl.arange(N)[None, :] < 20)
+        for run, times in ((once, 1), (twice, 2), (of_language, 1)):
+            with self.subTest(run.__name__):
+                kernel = of_tiles(run, (32, N))
+                self.same(kernel(x, y), times * want, rtol=1e-4, atol=1e-4)
+
     def test_sums_over_the_partitions_that_a_mask_leaves(self):
         x, y = data(128, 64), data(128, 32)
 

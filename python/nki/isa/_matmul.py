@@ -104,7 +104,7 @@ def nc_matmul(dst=None, stationary=None, moving=None, is_stationary_onezero=Fals
         def old(d, s, m, add=False):
             s, m = insn.in_sbuf(s), insn.in_sbuf(m)
             emit(d, s, m, False if accumulate is None else accumulate, add)
-        mask, stationary, moving = summed(mask, stationary, moving, "nc_matmul")
+        mask, stationary, moving, part = summed(mask, stationary, moving, part, "nc_matmul")
         rows = stationary.shape[-1] if perf else stationary.free_size
         free = moving.shape[2:] if perf else moving.shape[1:]
         out = dtypes.find(dtype) if dtype is not None else \
@@ -116,7 +116,7 @@ def nc_matmul(dst=None, stationary=None, moving=None, is_stationary_onezero=Fals
         return tile
     rec = record.active()
     first = rec.count
-    mask, stationary, moving = summed(mask, stationary, moving, "nc_matmul")
+    mask, stationary, moving, part = summed(mask, stationary, moving, part, "nc_matmul")
     if mask is None:
         (Part(emit, part) or emit)(need(dst, "dst", "nc_matmul"), stationary, moving)
     return done(rec, first, name)
@@ -160,21 +160,28 @@ class Part:
         self.emit(d.cropped(of_d), x.cropped(of_x), y.cropped(of_y), **more)
 
 
-def summed(mask, stationary, moving, call):
-    """(None, the operands that a mask leaves), or (False, the operands) if it leaves nothing. A
-    mask of the first axis is of the partitions of both, which are summed over."""
+def summed(mask, stationary, moving, part, call):
+    """(None, the operands that a mask leaves, what of_parts gives), or (False, ...) if it leaves
+    nothing. A mask of the first axis is of the partitions of both, which are summed over; one of
+    the second is of moving's elements, if its size says so."""
     if mask is None or mask is True:
-        return None, stationary, moving
+        return None, stationary, moving, part
     ranges, rest, empty = mask_ranges(mask)
     if empty:
-        return False, stationary, moving
+        return False, stationary, moving, part
     cut = {a for a, (lo, hi) in ranges.items() for t in (stationary, moving)
            if lo or (a < t.ndim and hi < t.shape[a])}
-    if rest or cut - {0} or (cut and mask.size[0] != stationary.shape[0]):
-        raise NotBuilt("%s: mask %s: it may bound the partitions of both operands; give the call "
+    of_moving = 1 in cut and part is None and stationary.ndim == moving.ndim == 2 and \
+        mask.size[1] == moving.shape[1] != stationary.shape[1]
+    if rest or cut - ({0, 1} if of_moving else {0}) or \
+            (0 in cut and mask.size[0] != stationary.shape[0]):
+        raise NotBuilt("%s: mask %s: it may bound the partitions of both operands, or the elements "
+                       "of moving, which are not as many as those of stationary; give the call "
                        "parts of them for other bounds" % (call, mask))
+    if of_moving:
+        part = {}, {1: ranges[1]}, {1: ranges[1]}
     ranges = {a: r for a, r in ranges.items() if a == 0}
-    return None, stationary.cropped(ranges), moving.cropped(ranges)
+    return None, stationary.cropped(ranges), moving.cropped(ranges), part
 
 
 def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_position=None,

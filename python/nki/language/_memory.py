@@ -222,7 +222,7 @@ def matmul(x, y, transpose_x=False, mask=None):
     x, y, part = of_parts(x, y, transpose_x)
     x, y = need(x, "x", "nl.matmul"), need(y, "y", "nl.matmul")
     if transpose_x:
-        mask, x, y = summed(mask, x, y, "nl.matmul")
+        mask, x, y, part = summed(mask, x, y, part, "nl.matmul")
     elif mask is not None and not mask_ranges(mask)[2]:
         whole_mask(mask, "nl.matmul")
         mask = None
