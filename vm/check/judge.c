@@ -15,13 +15,35 @@ static uint64_t key_of(const vm_ck_access *a, const vm_ck_access *b) {
   return x < y ? x << 32 | y : y << 32 | x;
 }
 
-static void add_pair(struct vm_ck_judge *j, const vm_ck_access *old, const vm_ck_access *a) {
+/* True if it is the first of its two places. */
+static bool add_pair(struct vm_ck_judge *j, const vm_ck_access *old, const vm_ck_access *a) {
   uint64_t key = key_of(old, a);
   uint32_t i = 0;
   while (i < j->ncauses && j->causes[i].key != key) i++;
-  if (j->npairs == MOST_PAIRS || i == MOST_CAUSES) return;
-  if (i == j->ncauses) j->causes[j->ncauses++] = (cause){.key = key};
+  if (j->npairs == MOST_PAIRS || i == MOST_CAUSES) return false;
+  bool first = i == j->ncauses;
+  if (first) j->causes[j->ncauses++] = (cause){.key = key};
   j->pairs[j->npairs++] = (pair){old->logged, a->logged, i};
+  return first;
+}
+
+/* Of the accesses of one source to the same bytes only the last is compared with what comes later:
+ * those before it, from other places, want the same order. */
+static void add_earlier(const vm_core *c, struct vm_ck_judge *j, const vm_ck_access *old,
+                        const vm_ck_access *a) {
+  uint32_t pc = old->pc;
+  for (uint32_t i = old->logged - 1; i-- > 0 && j->earlier < MOST_EARLIER; j->earlier++) {
+    const vm_ck_access *x = access_of(c, i + 1);
+    if (x->comp != old->comp || x->engine != old->engine || x->pc == pc ||
+        x->writes != old->writes || x->handed != old->handed || !vm_ck_race_meet(x, old) ||
+        !vm_ck_race_meet(x, a))
+      continue;
+    if (vm_ck_race_known(vm_ck_must_clock(j->m, a->step), x, a) ||
+        vm_ck_race_known(vm_ck_must_clock(j->m, x->step), a, x))
+      return;
+    pc = x->pc;
+    add_pair(j, x, a);
+  }
 }
 
 static void put_access(const vm_core *c, const vm_ck_access *a, isa_buf *out);
@@ -32,7 +54,8 @@ static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_ac
 void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a) {
   struct vm_ck_judge *j = c->check->judge;
   if (j && old->logged && a->logged) {
-    if (!vm_ck_mixed_apart(vm_ck_must_mixed(j->m), j->m, old, a)) add_pair(j, old, a);
+    if (vm_ck_mixed_apart(vm_ck_must_mixed(j->m), j->m, old, a)) return;
+    if (add_pair(j, old, a)) add_earlier(c, j, old, a);
     return;
   }
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);

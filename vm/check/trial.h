@@ -7,9 +7,10 @@
 enum {
   MOST_PAIRS = 1 << 13,
   MOST_CAUSES = 1 << 11,
-  MOST_ADVISED = 32, /* causes that are compared each time */
-  MOST_ASSUMED = 24, /* after so many causes the rest is reported as it is */
-  MOST_FIXES = 48    /* that are tried for a cause */
+  MOST_ADVISED = 32,      /* causes that are compared each time */
+  MOST_ASSUMED = 24,      /* after so many causes the rest is reported as it is */
+  MOST_EARLIER = 1 << 24, /* accesses that are looked at for pairs that were not compared */
+  MOST_FIXES = 48         /* that are tried for a cause */
 };
 
 typedef struct pair { /* numbers in the log */
@@ -30,7 +31,8 @@ struct vm_ck_judge {
   pair *pairs;
   cause *causes;
   uint32_t npairs, ncauses;
-  uint32_t *rounds, *runs;       /* of each access: the round of its instruction, of how many */
+  uint32_t *rounds, *runs; /* of each access: the round of its instruction, of how many */
+  uint64_t earlier;
   uint64_t looks;                /* steps and components that trials have looked at */
   bool failed;                   /* out of memory */
   uint32_t before;               /* findings that were there before */
