@@ -27,18 +27,28 @@ static bool add_pair(struct vm_ck_judge *j, const vm_ck_access *old, const vm_ck
   return first;
 }
 
+/* The clocks of the run itself; NULL if out of memory. */
+static const vm_ck_must *run_of(vm_core *c, struct vm_ck_judge *j) {
+  if (!j->run && (j->run = vm_ck_must_new(c, true)) != NULL && !vm_ck_must_solve(c, j->run))
+    j->failed = true;
+  j->failed = j->failed || !j->run;
+  return j->failed ? NULL : j->run;
+}
+
 /* Of the accesses of one source to the same bytes only the last is compared with what comes later:
- * those before it, from other places, want the same order. */
-static void add_earlier(const vm_core *c, struct vm_ck_judge *j, const vm_ck_access *old,
+ * those before it, from other places, want the same order, back to the one that is meant. */
+static void add_earlier(vm_core *c, struct vm_ck_judge *j, const vm_ck_access *old,
                         const vm_ck_access *a) {
   uint32_t pc = old->pc;
-  for (uint32_t i = old->logged - 1; i-- > 0 && j->earlier < MOST_EARLIER; j->earlier++) {
+  const vm_ck_must *run = run_of(c, j);
+  for (uint32_t i = old->logged - 1; run && i-- > 0 && j->earlier < MOST_EARLIER; j->earlier++) {
     const vm_ck_access *x = access_of(c, i + 1);
     if (x->comp != old->comp || x->engine != old->engine || x->pc == pc ||
         x->writes != old->writes || x->handed != old->handed || !vm_ck_race_meet(x, old) ||
         !vm_ck_race_meet(x, a))
       continue;
-    if (vm_ck_race_known(vm_ck_must_clock(j->m, a->step), x, a) ||
+    if (vm_ck_race_known(vm_ck_must_clock(run, a->step), x, a) ||
+        vm_ck_race_known(vm_ck_must_clock(j->m, a->step), x, a) ||
         vm_ck_race_known(vm_ck_must_clock(j->m, x->step), a, x))
       return;
     pc = x->pc;
@@ -325,9 +335,9 @@ static void judge(vm_core *c, struct vm_ck_judge *j) {
   vm_ck_judge_waits(c, j->m);
   j->before = k->nfindings;
   replay(c, j);
-  if (j->ncauses) j->run = vm_ck_must_new(c, true);
   if (j->ncauses)
-    j->failed = !j->run || !count_rounds(c, j) || !vm_ck_save(c, &before) || !vm_ck_save(c, &s);
+    j->failed =
+        !run_of(c, j) || !count_rounds(c, j) || !vm_ck_save(c, &before) || !vm_ck_save(c, &s);
   if (j->ncauses && !j->failed) report_causes(c, j, &s);
   if (before.step) vm_ck_restore(c, &before);
   if (before.step) vm_ck_forget(c, &before);
