@@ -3,7 +3,8 @@
  * computes or how long it takes; findings are collected, and the run continues. At its end, if
  * there are any, its status becomes ISA_CHECK, with the text of the first.
  *
- *   check.c         life cycle, findings and their text
+ *   check.c         life cycle, and what several checks are told
+ *   finding.c       findings and their text
  *   clock.c         happens-before: vector clocks of engines
  *   sems.c          updates of semaphores, and what a wait acquires
  *   race.c          accesses to memory and whether they are ordered
