@@ -1,9 +1,11 @@
 """nki.jit and the ways to run a kernel."""
+import difflib
 import functools
 import math
 import os
 import sys
 import threading
+import warnings
 
 import numpy as np
 
@@ -345,7 +347,18 @@ def _split(grid, style):
     return (0, 1, False) if style != "neuronxcc" and [whole(p) for p in parts] == [2] else None
 
 
+# Keywords of nki.jit, and of its older forms; those after the first line have no effect.
+_KEYWORDS = ("platform_target schedule optimize style "
+             "mode kernel_return debug_kernel show_compiler_tb experimental_flags log_level grid "
+             "additional_compile_opt disable_allocation_opt enable_cache enable_out_of_bound_check "
+             "artifacts_dir compiler_args").split()
+
+
 def _as_kernel(f, options):
+    for name in options.keys() - _KEYWORDS:
+        near = difflib.get_close_matches(name, _KEYWORDS, 1)
+        warnings.warn("nki.jit has no keyword %s%s: it has no effect"
+                      % (name, "; did you mean %s" % near[0] if near else ""), stacklevel=3)
     if isinstance(f, Kernel):
         merged = dict(f.options, **options)
         merged.pop("platform_target", None)

@@ -198,6 +198,9 @@ def host_array(x):
     with `.detach().numpy()` or `__array__`. TypeError for types that the machine does not have."""
     if isinstance(x, RawArray):
         return _dense(x.view(np.ndarray)), x.soma_dtype
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError("a masked array: its mask would be lost; give x.filled(0), or another "
+                        "number for what is masked, and the mask as an array of its own")
     if not isinstance(x, np.ndarray):
         x = _foreign(x)
         if isinstance(x, tuple):

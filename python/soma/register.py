@@ -93,7 +93,11 @@ class RegisterValue:
     def __floordiv__(self, other):
         return self._for_python(other, "//")
 
-    __mod__ = __truediv__ = __floordiv__
+    def __truediv__(self, other):
+        return self._for_python(other, "/")
+
+    def __mod__(self, other):
+        return self._for_python(other, "%")
 
     def __bool__(self):
         self._unknown("the truth value")

@@ -133,6 +133,9 @@ WRONG = (
      "the kernel runs"),
     ("1 if nisa.register_alloc(3) else 2", TypeError, "the truth value of a register is known when "
      "the kernel runs, not while it is built: only `while reg:` asks for it"),
+    ("nisa.register_alloc(3) % 2", TypeError, "% of register value reg1: it is known when"),
+    ("nisa.register_alloc(3) / 2", TypeError, "/ of register value reg1: it is known when"),
+    ("nisa.register_alloc(3) // 2", TypeError, "// of register value reg1: it is known when"),
     ("nisa.register_alloc(3) == 2", TypeError, "a comparison of register value"),
     ("nisa.tensor_scalar(dst=y, data=x, op0=nl.add)", KernelError,
      "operand0 is missing: the operator has two operands"),
@@ -401,6 +404,8 @@ class Errors(unittest.TestCase):
                  "async its body" % (os.path.relpath(__file__), line)),
                 (lambda: later(x), KernelError, "%s:%d: a kernel is a plain function"
                  % (os.path.relpath(__file__), line + 4)),
+                (lambda: two(np.ma.masked_array(x, x > 0), x), TypeError,
+                 "argument a: a masked array: its mask would be lost; give x.filled(0)"),
                 (lambda: two[-1](x, x), KernelError,
                  "a grid of -1: sizes must be whole numbers, 1 or more"),
                 (lambda: two[2, 0](x, x), KernelError,

@@ -2,6 +2,7 @@
 import contextlib
 import io
 import unittest
+import warnings
 
 import neuronxcc.nki as old
 import neuronxcc.nki.isa as nisa
@@ -67,6 +68,18 @@ class OlderNames(KernelCase):
         b = np.zeros((4, 8), np.float32)
         np.testing.assert_array_equal(kernel[0](b, x)[:2, 0], [1, 0])
         np.testing.assert_array_equal(b[:2, 0], [1, 0])
+
+    def test_keywords_of_jit(self):
+        for known in ("mode", "kernel_return", "experimental_flags", "additional_compile_opt"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                nki.jit(lambda a: a, **{known: "x"})
+        with self.assertWarnsRegex(UserWarning, "nki.jit has no keyword platform_targets; did you "
+                                   "mean platform_target: it has no effect") as caught:
+            @nki.jit(platform_targets="trn2")
+            def kernel(a):
+                return a
+        self.assertEqual(caught.filename, __file__)
 
 
 if __name__ == "__main__":
