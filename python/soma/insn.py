@@ -15,7 +15,7 @@ from .checked import between, whole, word
 from .dtypes import find
 from .errors import KernelError
 from .record import recorders
-from .register import RegisterValue
+from .register import Register, RegisterValue
 from .tensor import SBUF, Storage, Tensor, same_view, shares  # noqa: F401 - for record.py
 from .views import in_same_order
 
@@ -134,6 +134,14 @@ def _float_register(x):
         rec.emit(OP["tensor_load"], ANY, ((register,), real.words()))
         return register
     return record.active().once(("float", value), x, make)
+
+
+def loaded(element):
+    """A register with what a 1 x 1 tile holds."""
+    register = Register()
+    record.active().emit(OP["tensor_load"], ANY, ((register.number(),), element.words()))
+    register.writes("float32" if element.dtype.float else "int32")
+    return register
 
 
 def address_register(terms):

@@ -328,13 +328,16 @@ class Tensor(Views):
 
     def _dyn_words(self, ndims):
         words = []
-        moves = [(d[1], d[2]) for d in self.dyn if d[0] == "register"]
-        if moves:
-            if len(moves) == 1 and not moves[0][0].is_float():
-                words += (1, moves[0][0].number(), moves[0][1])
+        moves, other = [d for d in self.dyn if d[0] == "register"], self.dyn
+        if moves or sum(d[0] == "element" for d in other) > 1:
+            elements = [d for d in other if d[0] == "element"]
+            moves += [("register", record.insn.loaded(d[1]), d[2]) for d in elements]
+            other = [d for d in other if d[0] not in ("register", "element")]
+            if len(moves) == 1 and not moves[0][1].is_float():
+                words += (1, moves[0][1].number(), moves[0][2])
             else:
-                words += (1,) + record.insn.address_register(moves)
-        for kind, a, b in [d for d in self.dyn if d[0] != "register"]:
+                words += (1,) + record.insn.address_register([d[1:] for d in moves])
+        for kind, a, b in other:
             if kind == "element":
                 words += (2, b) + a._make_words(True)
             elif kind == "gather":

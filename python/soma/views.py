@@ -262,7 +262,7 @@ class Views:
     def moved_by(self, index, stride):
         """The view moved by index * stride elements when the kernel runs; index is a register, a
         sum of registers, or a 1 x 1 tile of 32-bit integers."""
-        if self.is_indirect() and any(d[0] in ("gather", "element") for d in self.dyn):
+        if self.has("gather"):
             raise KernelError("the view already has an index that is known when the kernel runs")
         t = self.like(self.shape, self.steps)
         if isinstance(index, RegisterValue):

@@ -2,10 +2,11 @@
 import unittest
 
 import numpy as np
-from test_loops import SHAPE, Loops, inc
+from test_loops import SHAPE, Loops, inc, result
 
 import nki.isa as nisa
 import nki.language as nl
+from soma.errors import KernelError
 
 
 def loaded(value, dtype):
@@ -89,6 +90,29 @@ class Registers(Loops):
         over(lambda a, i, j: a.reshape((192, 4))[nl.ds(i * 48 + j * 8, 8)])
         over(lambda a, i, j: a.select(0, i).select(0, j))
         over(lambda a, i, j: a.select(0, i).ap([[4, 8], [1, 4]], scalar_offset=j, indirect_dim=0))
+
+    def test_elements_of_tiles_in_an_address(self):
+        x = np.arange(4 * 6 * 8 * 4, dtype=np.float32).reshape(4, 6, 8, 4) + 1
+
+        def body(s, x):
+            k = nl.full((1, 1), 3, nl.int32)
+            for i in nl.dynamic_range(4):
+                nisa.tensor_tensor(dst=s, data1=s, data2=nl.load(x.select(0, i).select(0, k)),
+                                   op=nl.add)
+                nisa.tensor_tensor(dst=s, data1=s, data2=nl.load(x.select(1, k).select(0, i)),
+                                   op=nl.add)
+        self.gives(body, 2 * x[:, 3].sum(0), x=x)
+
+        def two(s, x):
+            j, k = nl.full((1, 1), 2, nl.int32), nl.full((1, 1), 3, nl.int32)
+            return nl.load(x.select(0, j).select(0, k))
+        self.gives(two, x[2, 3], x=x)
+
+        def of_float(s, x):
+            k = nl.full((1, 1), 2.0, nl.float32)
+            return nl.load(x.select(0, nisa.register_alloc(1)).select(0, k))
+        with self.assertRaisesRegex(KernelError, "holds a float32"):
+            result(of_float, x=x)
 
     def test_index_objects_at_a_register(self):
         x = np.arange(4 * 64 * 4, dtype=np.float32).reshape(4, 64, 4)

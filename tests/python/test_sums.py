@@ -126,6 +126,28 @@ class Sums(KernelCase):
             with self.assertRaisesRegex(KernelError, "which nothing has written before"):
                 self.kernel(ALLOCATIONS["ndarray"], dynamic, _adds, 3)(self.a, self.b)
 
+    def test_a_place_that_is_known_at_run_time(self):
+        @nki.jit
+        def kernel(a, b, at):
+            out = nl.ndarray(WIDE, a.dtype, buffer=nl.shared_hbm)
+            x, y, i = nl.load(a), nl.load(b), nl.load(at)
+            p = nl.zeros(WIDE, nl.float32, buffer=nl.psum)
+            for k in range(2):
+                place = p.ap([[256, 128], [1, 64]], scalar_offset=i[:, k:k + 1], indirect_dim=1)
+                nisa.nc_matmul(place, x, y[:, 0:64])
+            for k in nl.dynamic_range(2):
+                nisa.nc_matmul(p[:, nl.ds(k * 64, 64)], x, y[:, 64:128])
+            nl.store(out, nl.copy(p))
+            return out
+        once = self.a.T @ self.b
+        for places in ((0, 64), (192, 64), (128, 128), (32, 0)):
+            want = np.zeros(WIDE, np.float32)
+            for at in places:
+                want[:, at:at + 64] += once[:, 0:64]
+            want[:, 0:64] += once[:, 64:128]
+            want[:, 64:128] += once[:, 64:128]
+            np.testing.assert_array_equal(kernel(self.a, self.b, np.int32([places])), want)
+
     def test_a_first_round_that_writes(self):
         def run(n, make):
             @nki.jit
