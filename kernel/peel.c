@@ -1,6 +1,6 @@
-/* Bounds of loops at run time that their bodies write; and a loop whose first round differs: there a
- * matmul that adds later on finds nothing to add to. The loop becomes two, one of at most one round
- * and one of the others:
+/* Bounds of loops at run time that their bodies write; and a loop whose first round differs: there
+ * a matmul that adds later on finds nothing to add to. The loop becomes two, one of at most one
+ * round and one of the others:
  *
  *   for i = a; i < b; i += s          for i = a; i < min(a + s, b); i += s
  *                                     for i = a + s; i < b; i += s
