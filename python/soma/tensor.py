@@ -267,7 +267,7 @@ class Tensor(Views):
                 self._words = w
             else:
                 w = pack(self._make_words(True))
-                if len(self.dyn) < 2:  # else a sum of registers, which is computed anew
+                if not self.dyn:  # a register may have ended, and a sum is computed anew
                     self._words = w
         return w
 

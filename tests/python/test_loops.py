@@ -434,6 +434,14 @@ class Ranges(Loops):
             nisa.dma_copy(dst=s, src=x[i])
         self.refused(body, "has no value after its loop")
 
+        def view(s, x):
+            far = nl.ndarray((4,) + SHAPE, nl.float32, buffer=nl.private_hbm)
+            for i in nl.dynamic_range(4):
+                last = far[i]
+                nl.store(last, s)
+            return nl.load(last)
+        self.refused(view, "has no value after its loop")
+
     def test_a_loop_without_rounds_is_not_run(self):
         def body(s, x):
             for _ in nl.dynamic_range(3, 3):
