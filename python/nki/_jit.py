@@ -1,6 +1,7 @@
 """nki.jit and the ways to run a kernel."""
 import difflib
 import functools
+import inspect
 import math
 import os
 import sys
@@ -9,16 +10,19 @@ import warnings
 
 import numpy as np
 
-from soma import Machine, arrays, files, launch, look, record
+from soma import Machine, arrays, files, launch, look, record, show
 from soma.checked import whole
 from soma.errors import KernelError
 from soma.lib import lib as machine_lib
 from soma.machine import GENERATION
+from soma.machine import _OPTIONS as MACHINE_OPTIONS
 
 from . import _check
 from ._target import target_of
 
 
+# What run() takes in addition to the kernel's own arguments.
+RUN_OPTIONS = ("target", "checks") + tuple(sorted(MACHINE_OPTIONS))
 _one_at_a_time = threading.RLock()  # builds and runs of several threads follow one another
 
 
@@ -59,8 +63,9 @@ class BenchmarkResult:
 
 
 class KernelRun:
-    """A run of a kernel: `result` (what a call returns), `time_us`, `stats`, `findings`; page(),
-    trace(), timeline() and explain() of a recorded run; `source()` and `report()` of its program.
+    """A run of a kernel: `result` (what a call returns), `time_us`, `stats`, `figures`, `findings`,
+    summary(); table(), page(), trace(), timeline() and explain() of a recorded run; `source()` and
+    `report()` of its program.
     """
 
     def __init__(self, run, built, result):
@@ -72,10 +77,32 @@ class KernelRun:
         return self.built.program.source()
 
     def report(self):
-        return self.built.report()
+        return show.Text(self.built.report())
 
+    def __repr__(self):
+        return "<run of %s on %s: %s, %s>" % (
+            self.built.name, self.built.target, show.span(self.time_ns),
+            show.count(len(self.findings)))
+
+    def _repr_html_(self):
+        return show.of_run(self.run, repr(self))
+
+    @property
     def figures(self):
-        return self.built.figures()
+        """What the run achieved of what the machine can; `built.figures()` has what the builder
+        did."""
+        return self.run.figures
+
+    @property
+    def schedules(self):
+        """Of a run with schedule="all", what every legal timing does; else None."""
+        return self.run.schedules
+
+    def summary(self):
+        return self.run.summary()
+
+    def table(self, name):
+        return self.run.table(name)
 
     def page(self, path=None, *, title=None):
         """The run as a page for a browser, titled by the kernel's name unless another is given;
@@ -226,8 +253,27 @@ class Kernel:
 
     @_short
     def run(self, *args, **kwargs):
-        """Runs and records: a KernelRun."""
-        return self._launch(args, kwargs, record=True)
+        """Runs and records: a KernelRun. target, and options of soma.Machine (checks, schedule,
+        costs, timing_only, threads, rounding_seed ...), by name; a name that the kernel has as a
+        parameter is the kernel's."""
+        kwargs, options = self._run_options(kwargs)
+        target = options.pop("target", None)
+        kernel = self if target is None else _as_kernel(self, {"platform_target": target})
+        return kernel._launch(args, kwargs, record=True, **options)
+
+    def _run_options(self, kwargs):
+        """(arguments of the kernel, options of its run)."""
+        parameters = inspect.signature(self.function).parameters
+        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+            own = set(kwargs) - set(RUN_OPTIONS)
+        else:
+            own = set()
+        own |= set(parameters) | {"compiler_flags"}
+        options = {n: v for n, v in kwargs.items() if n not in own}
+        for name in sorted(set(options) - set(RUN_OPTIONS)):
+            raise TypeError("%s has no parameter %s, and run() no such option; its options are %s"
+                            % (self.function.__name__, name, ", ".join(RUN_OPTIONS)))
+        return {n: v for n, v in kwargs.items() if n not in options}, options
 
     @_short
     def time(self, *args, target=None, costs=None, **kwargs):
@@ -270,7 +316,7 @@ class Kernel:
     @_short
     def report(self, *args, **kwargs):
         """What the builder did: tiles over time, loads of engines, and what each wait is for."""
-        return self.build(args, kwargs)[0].report()
+        return show.Text(self.build(args, kwargs)[0].report())
 
     @_short
     def check(self, *args, checks="all", schedules=1, **kwargs):
@@ -282,7 +328,7 @@ class Kernel:
 
     def _check(self, args, kwargs, checks, schedules):
         seeds = _check.seeds(self.function, schedules, kwargs)
-        return _check.check(self, args, kwargs, checks, seeds)
+        return show.Findings(_check.check(self, args, kwargs, checks, seeds))
 
     def with_schedule(self, schedule):
         """The kernel with more edges: [(later, earlier)] by the `name` of instructions, earlier one

@@ -73,6 +73,13 @@ class Stats(C.Structure):
                 ("psum_written", C.c_uint64 * 5), ("cores", C.c_uint32)]
 
 
+class Figures(C.Structure):
+    _fields_ = [(n, C.c_double) for n in (
+        "mfu hfu mbu intensity peak_flops ridge attainable_flops model_flops dma_active "
+        "dma_average_bytes").split()] + [("active", C.c_double * 5),
+                                         ("utilization", C.c_double * 5)]
+
+
 class HbmStack(C.Structure):
     _fields_ = [("capacity", C.c_uint64), ("used", C.c_uint64)]
 
@@ -213,6 +220,9 @@ _PROTOTYPES = {
     "soma_write_timeline": (_int, [P, P, C.c_uint, WRITE, P]),
     "soma_write_page": (_int, [P, P, P, P, WRITE, P]),
     "soma_write_explanation": (_int, [P, P, WRITE, P]),
+    "soma_table_name": (_str, [_int]),
+    "soma_write_table": (_int, [P, P, _int, _int, WRITE, P]),
+    "soma_stats_figures": (None, [C.POINTER(Stats), C.POINTER(Figures), _size]),
 }
 # Of soma_kernel.h.
 _KERNEL = {

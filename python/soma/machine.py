@@ -11,11 +11,12 @@ import ctypes as C
 import operator
 import time
 
-from . import arrays, callbacks, debug, dtypes, files
+from . import arrays, callbacks, debug, dtypes, files, show
 from . import lib as L
 from .checked import between
 from .devices import DeviceArray, common
 from .errors import DeadlockError, SomaError, SomaFault
+from .figures import RunStats, Told
 from .lib import lib
 
 # The generation of a target: what NKI and the tables of instructions count by.
@@ -136,9 +137,12 @@ class Finding:
     def __repr__(self):
         return self.text
 
+    def _repr_html_(self):
+        return show.of_finding(self)
+
 
 def _findings(handle):
-    found = []
+    found = show.Findings()
     while True:
         finding = Finding.of_run(handle, len(found))
         if finding is None:
@@ -156,23 +160,6 @@ class Schedules:
 
     def __repr__(self):
         return self.text
-
-
-class RunStats:
-    """What a run took. `time_ns` is simulated time; `engines[name]` has busy_ns, waiting_ns and
-    instructions; other figures have the names of soma_stats (bytes, counts, femtoseconds)."""
-
-    def __init__(self, s):
-        self.raw = s
-        self.time_ns = s.time / 1e6
-        self.engines = {
-            name: {"busy_ns": s.engine[i].busy / 1e6, "waiting_ns": s.engine[i].waiting / 1e6,
-                   "instructions": s.engine[i].instructions,
-                   "data_instructions": s.engine[i].data_instructions}
-            for i, name in enumerate(L.ENGINES)}
-
-    def __getattr__(self, name):
-        return getattr(self.raw, name)
 
 
 class Program(L.Owner):
@@ -256,7 +243,7 @@ class _Result(L.Owner):
                                     "data": (lib.soma_result_data(handle), False)}
 
 
-class Run(L.Owner):
+class Run(Told, L.Owner):
     """A run that has ended. `out` has the output tensors, `stats`, `findings` (of the checks) and
     `findings_total`; `fetch(name)` copies any tensor. The arrays of `out` are the run's own memory:
     a later fetch() sees what is written there."""
@@ -348,8 +335,9 @@ class Run(L.Owner):
     def timeline(self, width=0):
         """Rows of engines and queues over time, as text."""
         self._need_recorder()
-        return self._written(lib.soma_write_timeline, self.recorder.handle, self.program.handle,
-                             between(width, 0, 1000, "the width of a timeline"))
+        return show.Text(self._written(
+            lib.soma_write_timeline, self.recorder.handle, self.program.handle,
+            between(width, 0, 1000, "the width of a timeline")))
 
     def page(self, path=None, *, title="Soma"):
         """A page for a browser that shows the run, without other files, as text; written to a file
@@ -369,7 +357,8 @@ class Run(L.Owner):
     def explain(self):
         """Where the time went: the critical path, and the largest gaps."""
         self._need_recorder()
-        return self._written(lib.soma_write_explanation, self.handle, self.recorder.handle)
+        return show.Text(self._written(lib.soma_write_explanation, self.handle,
+                                       self.recorder.handle))
 
 
 class _Recorder(L.Owner):

@@ -115,7 +115,7 @@ def main():
         error = np.abs(run.result - want).max()
         assert error < 1e-4
         print("%-16s  %12.1f  %12d  %.1e" % (
-            kernel.__name__, run.time_us, run.figures()["instructions"], error))
+            kernel.__name__, run.time_us, run.built.figures()["instructions"], error))
         found = [f for f in kernel.check(q, k, v) if f.check != "range"]
         assert not found, found
     print("\nWhat the time of the last one went into:\n")

@@ -149,7 +149,7 @@ static void chrome_trace_of_three_instructions(void **state) {
   (void)state;
   expect_both(-1,
     "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"producer\":\"soma " SOMA_VERSION
-    "\",\"target\":\"trn2\",\"dropped_events\":0},\"traceEvents\":[\n"
+    "\",\"target\":\"trn2\",\"dropped_events\":0,\"total_us\":1.6},\"traceEvents\":[\n"
     PROCESS(1, "engines") PROCESS(2, "DMA queues") PROCESS(3, "DMA engines") PROCESS(4, "semaphores")
     PROCESS(5, "memory")
     THREAD(1, 33, "vector") THREAD(1, 65, "scalar") THREAD(1, 96, "scalar sequencer: waits")

@@ -432,8 +432,10 @@ static bool put_throughput(chrome *c, unsigned core) {
 static void put_trace(chrome *c) {
   isa_buf_printf(&c->out.b,
                  "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"producer\":\"soma %s\",\"target\":"
-                 "\"%s\",\"dropped_events\":%llu},\"traceEvents\":[",
+                 "\"%s\",\"dropped_events\":%llu,\"total_us\":",
                  SOMA_VERSION, c->t.p->target->name, (unsigned long long)c->t.r->dropped);
+  vm_rec_put_time(&c->out.b, c->t.total, 9);
+  isa_buf_puts(&c->out.b, "},\"traceEvents\":[");
   c->first = true;
   put_tracks(c);
   for (uint32_t i = 0; i < c->t.n && vm_rec_sink_row(&c->out); i++) put_event(c, i);

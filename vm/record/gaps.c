@@ -163,14 +163,12 @@ soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_i
   gaps g = {0};
   *n = 0;
   if (!vm_rec_open(&g.t, r, p)) return SOMA_NOMEM;
-  bool part = r->dropped || r->o.from || r->o.until || r->o.kinds || r->o.engines;
   uint32_t *order = vm_rec_by_start(&g.t), *from = vm_rec_links(&g.t);
-  vm_time begin = part ? g.t.begin : 0;
-  vm_time end = !part && r->has_stats && r->stats.time > g.t.total ? r->stats.time : g.t.total;
+  vm_time begin = g.t.part ? g.t.begin : 0;
   g.order = order;
   for (unsigned e = 0; order && from && e < VM_REC_ENGINES; e++) {
     uint32_t first = g.n;
-    find_gaps(&g, e, begin, end);
+    find_gaps(&g, e, begin, g.t.total);
     find_waits(&g, e, first);
     for (uint32_t i = first; i < g.n; i++) judge(&g, &g.v[i]);
   }

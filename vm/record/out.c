@@ -57,11 +57,16 @@ void vm_rec_put_span(isa_buf *b, vm_time t) {
     isa_buf_puts(b, "0 ns");
     return;
   }
-  vm_time whole = t / units[u].unit, part = t % units[u].unit / (units[u].unit / 1000);
-  if (whole >= 100)
-    isa_buf_printf(b, "%llu.%llu %s", (unsigned long long)whole, (unsigned long long)(part / 100),
-                   units[u].name);
-  else
-    isa_buf_printf(b, "%llu.%02llu %s", (unsigned long long)whole, (unsigned long long)(part / 10),
-                   units[u].name);
+  /* Rounded, as printf rounds: the same time has the same digits wherever it is shown. */
+  vm_time unit = units[u].unit, step = unit / 100, n = t / step;
+  unsigned tens = 100, digits = 2;
+  if (n >= 100 * 100 - 1 && t >= unit * 100 - step / 2) {
+    step = unit / 10;
+    n = t / step;
+    tens = 10;
+    digits = 1;
+  }
+  n += t % step >= step - t % step;
+  isa_buf_printf(b, "%llu.%0*llu %s", (unsigned long long)(n / tens), (int)digits,
+                 (unsigned long long)(n % tens), units[u].name);
 }

@@ -75,7 +75,9 @@ typedef struct vm_rec_view {
   const isa_program *p;
   isa_alloc al;
   uint32_t n;
-  vm_time begin, total; /* first start, last end; 0 when there are no events */
+  vm_time begin; /* first start; 0 when there are no events */
+  vm_time total; /* the run's end if its figures are known and all was kept, else the last end */
+  bool part;     /* the recorder was asked for a part of the events, or dropped some */
   /* For each engine: the number of its first instruction; after the last engine, how many there
    * are. */
   uint32_t base[VM_REC_ENGINES + 1];

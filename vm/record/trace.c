@@ -24,6 +24,9 @@ bool vm_rec_open(vm_rec_view *t, const soma_recorder *r, const soma_program *p) 
     t->begin = v->start < t->begin ? v->start : t->begin;
     t->total = v->end > t->total ? v->end : t->total;
   }
+  t->part = r->dropped || r->o.from || r->o.until || r->o.kinds || r->o.engines;
+  /* A run may end after its last event: a ring without bytes is no event. */
+  if (!t->part && r->has_stats && r->stats.time > t->total) t->total = r->stats.time;
   return true;
 }
 
