@@ -17,6 +17,10 @@ WHY = {
     "test_range_select_example": "NumPy makes arrays of float8_e4m3 with ml_dtypes alone",
 }
 WHY["test_indirect_store_oob_err_negative"] = WHY["test_indirect_load_oob_err_negative"]
+# What the checks find in kernels themselves: (check, words of the finding, why).
+KNOWN = {"test_nc_match_replace_indices8_mask": (
+    "uninit", "stores elements that nothing has written",
+    "it stores the whole of a tile of which a mask leaves out three quarters")}
 
 
 def _tests(suite):
@@ -53,4 +57,5 @@ def cases(table, folder):
             table.case(FOLDER, file, "import", fail)
             continue
         for test in _tests(unittest.defaultTestLoader.loadTestsFromModule(module)):
-            table.case(FOLDER, file, test.id().split(".")[-1], _run(test))
+            name = test.id().split(".")[-1]
+            table.case(FOLDER, file, name, _run(test), known=KNOWN.get(name))
