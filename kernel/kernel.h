@@ -6,6 +6,7 @@
  *     define.c   bytes are written before they are read; what `acc` a matmul takes
  *               cover.c: bytes; areas.c: tiles that share bytes
  *     peel.c     the first round of a loop, where it must do something else
+ *     trim.c     columns that nothing uses
  *     dead.c     what is overwritten unread       version.c  a tile overwritten is another one
  *     value.c    what is there already            renew.c    the list without what goes
  *     lives.c    first and last instruction of each buffer
@@ -34,6 +35,7 @@ enum {
   AS_KERNEL_KEEP_ORDER = 2,
   AS_KERNEL_FIXED_ENGINES = 4,
   AS_KERNEL_COPIES = 8,
+  AS_KERNEL_STATIC = 16, /* static descriptors wherever they are legal */
   /* The choices that the builder does not make, for the chart in asm/README.md: */
   AS_KERNEL_ROUND_ROBIN = 1 << 16, /* engines in turn */
   AS_KERNEL_ONE_STREAM = 1 << 17,  /* stores on the loads' queue */
@@ -50,7 +52,8 @@ enum {
   AS_PASS_VALUES = 16,  /* what was computed is not computed again */
   AS_PASS_ORDER = 32,   /* what is ready comes before what waits */
   AS_PASS_USUAL = 64,   /* engines that compilers do not take are not taken (isa/choice.def) */
-  AS_PASS_ALL = 63      /* that make programs faster */
+  AS_PASS_TRIM = 128,   /* columns of a tile that nothing uses take no place */
+  AS_PASS_ALL = 255 & ~AS_PASS_USUAL /* that make programs faster */
 };
 /* The passes over the kernels of a front end (fronts.def); NULL: soma.kernel. False when there is
  * none of that name. */
@@ -157,6 +160,7 @@ typedef struct as_kernel_figures {
   uint64_t busy[ISA_NENGINES], dma_busy;
   unsigned bound; /* an engine, or AS_BOUND_DMA */
   uint64_t copies;
+  uint64_t trimmed;                   /* tiles, AS_PASS_TRIM */
   uint64_t versions, left_out, moved; /* tiles that were made of others; instructions; those that
                                          come before one that stood before them */
 } as_kernel_figures;

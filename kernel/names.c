@@ -28,8 +28,7 @@ static bool is_reserved(const char *s) {
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (strcmp(isa_engines[e].name, s) == 0) return true;
   bool number = s[1] >= '0' && s[1] <= '9' && strspn(s + 1, "0123456789") == strlen(s + 1);
-  return (s[0] == 'r' && number) || isa_op_find(s, strlen(s)) >= 0 ||
-         isa_is_word(s);
+  return (s[0] == 'r' && number) || isa_op_find(s, strlen(s)) >= 0 || isa_is_word(s);
 }
 
 static void clean(const char *base, char out[K_NAME]) {

@@ -35,8 +35,9 @@ static unsigned store_engine(const as_kernel *k) {
 
 static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
 
-/* Descriptors by hardware where that is legal, else static ones, else by gpsimd; in a loop at run
- * time static ones are not taken, since each is another transfer. */
+/* Descriptors by hardware where that is legal, unless static ones are asked for; else
+ * static ones, else by gpsimd. In a loop at run time static ones are not taken, since each is
+ * another transfer. */
 static bool pick(streams *s, const as_k_item *it, bool in_loop, unsigned *dge, unsigned *engine) {
   const as_k_ruling *r = as_k_ruling_of(s->k, it);
   unsigned modes = r->modes;
@@ -47,6 +48,8 @@ static bool pick(streams *s, const as_k_item *it, bool in_loop, unsigned *dge, u
   bool software = has(modes, ISA_DGE_swdge) && e == ISA_ENG_gpsimd;
   bool fixed_ring = has(modes, ISA_DGE_none) && (!in_loop || meets);
   *engine = e;
+  bool asked = it->flags & (AS_REC_STATIC | AS_REC_SWDGE | AS_REC_HWDGE);
+  if ((s->k->o.flags & AS_KERNEL_STATIC) && fixed_ring && !asked) hardware = software = false;
   if ((hardware || software) && !(meets && fixed_ring)) {
     *dge = hardware ? ISA_DGE_hwdge : ISA_DGE_swdge;
     if (!software || s->k->target->hwdge || !fixed_ring) return true;

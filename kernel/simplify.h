@@ -48,6 +48,8 @@ void as_k_room_add(as_k_room_use *r, uint32_t first, uint32_t last, int64_t byte
 
 /* ---- the passes ---- */
 
+/* Before anything is known of the list. */
+bool as_k_trim_tiles(as_kernel *k);
 bool as_k_start_sums(as_kernel *k);
 bool as_k_drop_dead(as_kernel *k);
 bool as_k_make_versions(as_kernel *k);

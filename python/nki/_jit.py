@@ -160,6 +160,11 @@ class Kernel:
         """The package whose jit, benchmark and so on made the kernel."""
         return "neuronxcc.nki" if self.options.get("style") == "neuronxcc" else "nki"
 
+    def _flags(self):
+        """Of the builder, by what the compiler is told."""
+        told = str(self.options.get("additional_compile_opt") or "").split()
+        return launch.K.NO_DGE if "--disable-dge" in told else 0
+
     def _optimize(self):
         """What jit's `optimize` says, else SOMA_OPTIMIZE, else 1."""
         given = self.options.get("optimize", os.environ.get("SOMA_OPTIMIZE", "1"))
@@ -178,7 +183,7 @@ class Kernel:
         bound = launch.arguments(self.function, args, kwargs)
         key = launch.key_of(dict(bound.arguments))
         if key is not None:
-            key = (self.target, self.grid, self.split, self._optimize(), key)
+            key = (self.target, self.grid, self.split, self._optimize(), self._flags(), key)
         try:
             built = None if key is None else self.builds.get(key)
             if built and built.around.holds():
@@ -187,7 +192,8 @@ class Kernel:
             key = None
         built = launch.build(self.function, args, kwargs, self.target, self.grid,
                              self.options.get("schedule", ()), core_of=self._core_of(),
-                             front_end=self.front_end, optimize=self._optimize())
+                             flags=self._flags(), front_end=self.front_end,
+                             optimize=self._optimize())
         if key is not None:
             self.builds[key] = built
         return built, bound
@@ -430,9 +436,11 @@ def jit(fn=None, **options):
 trace = jit
 
 
-def _made(kernel, style):
-    """A kernel from what a user gives to run; one that jit made keeps its own style."""
-    return _as_kernel(kernel, {} if isinstance(kernel, Kernel) or not style else {"style": style})
+def _made(kernel, style, told=None):
+    """A kernel from what a user gives to run; one that jit made keeps its own style. told: options
+    of the compiler."""
+    options = {} if isinstance(kernel, Kernel) or not style else {"style": style}
+    return _as_kernel(kernel, dict(options, additional_compile_opt=told) if told else options)
 
 
 def simulate(kernel, _style=None):
@@ -449,7 +457,8 @@ class _Runner:
     """A kernel with what nki.benchmark and nki.profile add: files, and benchmark_result."""
 
     def __init__(self, kernel, options):
-        self.kernel, self.options = _made(kernel, options.get("style")), options
+        self.kernel, self.options = _made(kernel, options.get("style"),
+                                          options.get("additional_compile_opt")), options
         self.benchmark_result = None
         functools.update_wrapper(self, self.kernel.function)
 

@@ -14,7 +14,7 @@ from .lib import lib
 from .machine import Program, _take_diagnostics, _text
 from .words import of_nki
 
-SPILL, KEEP_ORDER, FIXED_ENGINES, COPIES = 1, 2, 4, 8
+SPILL, KEEP_ORDER, FIXED_ENGINES, COPIES, NO_DGE = 1, 2, 4, 8, 16
 ACCUMULATE, STATIC, SWDGE, HWDGE = 1, 2, 4, 8  # flags of a record
 
 

@@ -143,7 +143,7 @@ class KernelFigures(C.Structure):
         "sbuf_bytes psum_bytes spills spilled_bytes").split()] + [
             ("busy", C.c_uint64 * 5), ("dma_busy", C.c_uint64), ("bound", C.c_int)] + [
                 (n, C.c_uint64) for n in ("copies", "versions", "left_out",
-                                           "moved")]
+                                           "trimmed", "moved")]
 
 
 class Unwritten(C.Structure):

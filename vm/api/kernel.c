@@ -12,6 +12,7 @@ SAME(SOMA_KERNEL_SPILL, AS_KERNEL_SPILL);
 SAME(SOMA_KERNEL_KEEP_ORDER, AS_KERNEL_KEEP_ORDER);
 SAME(SOMA_KERNEL_FIXED_ENGINES, AS_KERNEL_FIXED_ENGINES);
 SAME(SOMA_KERNEL_COPIES, AS_KERNEL_COPIES);
+SAME(SOMA_KERNEL_STATIC, AS_KERNEL_STATIC);
 SAME(SOMA_PASS_MEMSETS, AS_PASS_MEMSETS);
 SAME(SOMA_PASS_STORES, AS_PASS_STORES);
 SAME(SOMA_PASS_VERSIONS, AS_PASS_VERSIONS);
@@ -19,6 +20,7 @@ SAME(SOMA_PASS_LOADS, AS_PASS_LOADS);
 SAME(SOMA_PASS_VALUES, AS_PASS_VALUES);
 SAME(SOMA_PASS_ORDER, AS_PASS_ORDER);
 SAME(SOMA_PASS_USUAL, AS_PASS_USUAL);
+SAME(SOMA_PASS_TRIM, AS_PASS_TRIM);
 SAME(SOMA_RECORD_ACCUMULATE, AS_REC_ACCUMULATE);
 SAME(SOMA_RECORD_STATIC, AS_REC_STATIC);
 SAME(SOMA_RECORD_SWDGE, AS_REC_SWDGE);
@@ -137,7 +139,7 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
                        sizeof o);
     memcpy(&o, options, options->size);
   }
-  if ((o.flags & ~(uint32_t)AS_KERNEL_MEASURED) >= 2 * SOMA_KERNEL_COPIES)
+  if ((o.flags & ~(uint32_t)AS_KERNEL_MEASURED) >= 2 * SOMA_KERNEL_STATIC)
     return soma_fail(m, SOMA_ARG, "soma_kernel_options.flags is %#x", (unsigned)o.flags);
   int t = o.target ? isa_target_find(o.target, strlen(o.target)) : 0;
   if (t < 0) return soma_fail(m, SOMA_ARG, "there is no target %.40s", o.target);
@@ -359,6 +361,7 @@ void soma_kernel_get_figures(const soma_kernel *k, soma_kernel_figures *out, siz
                              .copies = f->copies,
                              .versions = f->versions,
                              .left_out = f->left_out,
+                             .trimmed = f->trimmed,
                              .moved = f->moved};
   memcpy(own.busy, f->busy, sizeof own.busy);
   memcpy(out, &own, n < sizeof own ? n : sizeof own);

@@ -32,6 +32,8 @@ enum {
                                   * while; one of PSUM may move to SBUF for good */
   SOMA_KERNEL_KEEP_ORDER = 2,    /* each instruction waits for the one before it */
   SOMA_KERNEL_FIXED_ENGINES = 4, /* an instruction without an engine goes to its row's first one */
+  SOMA_KERNEL_STATIC = 16,       /* static descriptors wherever they are legal, as the compiler's
+                                  * --disable-dge */
   SOMA_KERNEL_COPIES = 8         /* an instruction that breaks a rule uses copies of its operands
                                     if that makes it legal: see soma_kernel_emit */
 };
@@ -60,7 +62,8 @@ enum {
   SOMA_PASS_LOADS = 8,    /* bytes of HBM that are in a tile are not loaded again */
   SOMA_PASS_VALUES = 16,  /* what was computed is not computed again */
   SOMA_PASS_ORDER = 32,   /* what is ready comes before what waits */
-  SOMA_PASS_USUAL = 64    /* engines that compilers do not take are not taken (isa/choice.def) */
+  SOMA_PASS_USUAL = 64,   /* engines that compilers do not take are not taken (isa/choice.def) */
+  SOMA_PASS_TRIM = 128    /* columns of a tile that nothing uses take no place */
 };
 
 /* A new kernel with m's allocator and m's costs. options may be NULL. On failure *k is NULL, and
@@ -269,6 +272,7 @@ typedef struct soma_kernel_figures {
   uint64_t copies;   /* instructions that SOMA_KERNEL_COPIES added */
   uint64_t versions; /* tiles that SOMA_PASS_VERSIONS made of others */
   uint64_t left_out; /* instructions that passes left out */
+  uint64_t trimmed;  /* tiles of which SOMA_PASS_TRIM cut columns off */
   uint64_t moved;    /* instructions that come before one that stood before them */
 } soma_kernel_figures;
 /* n is sizeof(soma_kernel_figures) of the caller. */
