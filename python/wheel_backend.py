@@ -46,7 +46,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         (info + "/METADATA", _metadata(version).encode()),
         (info + "/WHEEL", b"Wheel-Version: 1.0\nGenerator: soma\nRoot-Is-Purelib: true\n"
          b"Tag: py3-none-any\n"),
-        (info + "/entry_points.txt", b"[console_scripts]\nsoma-nki = soma.nki_main:command\n")]
+        (info + "/entry_points.txt", b"[console_scripts]\nsoma-nki = soma.nki_main:command\n"
+         # by the name of the module, so that PYTEST_PLUGINS may name it as well
+         b"[pytest11]\nsoma.pytest_plugin = soma.pytest_plugin\n")]
     record = "".join("%s,sha256=%s,%d\n" % (
         path, base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode(),
         len(data)) for path, data in files) + info + "/RECORD,,\n"

@@ -14,8 +14,6 @@ import sys
 
 from . import files
 
-from . import files
-
 FOUND = 3  # the exit status of a script whose kernels have findings
 
 # An option's name: its placeholder (None: it takes no value), and what it does.
@@ -159,6 +157,14 @@ def begin(words):
     _state = None
     state()
     return rest
+
+
+def add(words):
+    """Adds options to those of this process; its children do not get them."""
+    options, rest = split(words)
+    if rest:
+        raise OptionError("%r is not an option" % rest[0])
+    state().options.update(options)
 
 
 def status_of(status):

@@ -107,6 +107,9 @@ def _run(words):
 def _run_module(words):
     sys.argv = words
     sys.path.insert(1, os.getcwd())
+    if words[0] == "pytest":
+        plugins = os.environ.get("PYTEST_PLUGINS")
+        os.environ["PYTEST_PLUGINS"] = ",".join(filter(None, [plugins, "soma.pytest_plugin"]))
     try:
         known = importlib.util.find_spec(words[0])
     except ModuleNotFoundError as error:
