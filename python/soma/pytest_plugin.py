@@ -11,7 +11,7 @@ import pytest
 def pytest_addoption(parser):
     group = parser.getgroup("soma", "kernels on Soma")
     group.addoption("--soma-check", nargs="?", const="all", default=None, metavar="LIST",
-                    help="check every kernel call of the tests (all, or names as in race,uninit); a "
+                    help="check each kernel call of the tests (all, or names as in race,uninit); a "
                     "test whose kernels have findings fails")
     group.addoption("--soma-schedules", default=None, metavar="N",
                     help="check under N legal timings, or all; 4 for the fixture soma_check, "
