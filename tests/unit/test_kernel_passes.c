@@ -1,0 +1,155 @@
+/* What the builder leaves out and renames, and where it must not. Each case is run, with the
+ * checks, beside the same list with all that is in it. */
+#include "kernel_bed.h"
+
+enum { COLS = 64, WIDE = 128 * COLS };
+
+typedef struct list {
+  kbed b;
+  uint32_t x, y, z, out; /* an input, a temporary, outputs */
+} list;
+
+static uint32_t tile(list *l, const char *name, soma_memory m) {
+  return kbed_tile(&l->b, name, m, SOMA_FLOAT32, 128, COLS);
+}
+static void load(list *l, uint32_t to, uint32_t from) {
+  kbed_load(&l->b, to, from, SOMA_FLOAT32, COLS, 0, 128, 0, COLS);
+}
+static void store(list *l, uint32_t to, uint32_t from) {
+  kbed_store(&l->b, to, from, SOMA_FLOAT32, COLS, 0, 128, 0, COLS);
+}
+static void set(list *l, uint32_t t, int64_t cols, float value) {
+  kbed_begin(&l->b, "memset", SOMA_VECTOR, 0);
+  kbed_ap(&l->b, t, SOMA_FLOAT32, 0, 128, 0, cols);
+  kbed_word(&l->b, 1);
+  kbed_word(&l->b, kbed_bits(value));
+  kbed_end(&l->b);
+}
+/* to = from * 2, or of the first columns; `add`: to += from */
+static void twice(list *l, uint32_t to, uint32_t from, int64_t cols, int add) {
+  kbed_begin(&l->b, add ? "tensor_tensor" : "tensor_scalar", SOMA_VECTOR, 0);
+  kbed_ap(&l->b, to, SOMA_FLOAT32, 0, 128, 0, cols);
+  if (add) kbed_ap(&l->b, to, SOMA_FLOAT32, 0, 128, 0, cols);
+  kbed_ap(&l->b, from, SOMA_FLOAT32, 0, 128, 0, cols);
+  kbed_word(&l->b, add ? 2 : 4); /* add, mult */
+  if (!add) kbed_word(&l->b, 1);
+  if (!add) kbed_word(&l->b, kbed_bits(2));
+  kbed_zeros(&l->b, add ? 1 : 5);
+  kbed_end(&l->b);
+}
+
+static void versions(list *l, int variant) { /* 1: a part; 2: it is read; 3: in a loop */
+  soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
+  uint32_t t = tile(l, "t", SOMA_SBUF), s = tile(l, "s", SOMA_SBUF), reg;
+  load(l, t, l->x);
+  twice(l, s, t, COLS, 0);
+  r.stop = 2;
+  if (variant == 3) KBED_OK(&l->b, soma_kernel_loop(l->b.k, &r, &reg));
+  if (variant == 2)
+    twice(l, t, t, COLS, 1);
+  else
+    twice(l, t, s, variant == 1 ? COLS / 2 : COLS, 0);
+  twice(l, s, t, COLS, 1);
+  if (variant == 3) KBED_OK(&l->b, soma_kernel_endloop(l->b.k));
+  store(l, l->out, s);
+}
+
+/* 1: the rows are written between; 2: the first tile is; 3: the second one is afterwards */
+static void loads(list *l, int variant) {
+  uint32_t a = tile(l, "a", SOMA_SBUF), c = tile(l, "c", SOMA_SBUF), s = tile(l, "s", SOMA_SBUF);
+  set(l, s, COLS, 3);
+  store(l, l->z, s);
+  load(l, a, l->z);
+  twice(l, s, a, COLS, 1);
+  if (variant == 1) store(l, l->z, s);
+  if (variant == 2) twice(l, a, s, COLS / 2, 0);
+  load(l, c, l->z);
+  if (variant == 3) twice(l, c, s, COLS / 2, 0);
+  twice(l, s, a, COLS, 1);
+  twice(l, s, c, COLS, 1);
+  store(l, l->out, s);
+}
+
+static void values(list *l, int variant) { /* 1: the source is written between, in part */
+  uint32_t t = tile(l, "t", SOMA_SBUF), s = tile(l, "s", SOMA_SBUF);
+  load(l, t, l->x);
+  load(l, s, l->x);
+  for (int i = 0; i < 2; i++) {
+    uint32_t u = tile(l, "u", SOMA_SBUF);
+    if (variant == 1 && i) set(l, t, 1, 9);
+    twice(l, u, t, COLS, 0);
+    twice(l, s, u, COLS, 1);
+  }
+  store(l, l->out, s);
+}
+
+static void dead(list *l, int variant) { /* 1: a part is read; 2: only a part is overwritten */
+  uint32_t t = tile(l, "t", SOMA_SBUF), s = tile(l, "s", SOMA_SBUF);
+  set(l, s, COLS, 1);
+  set(l, t, COLS, 5);
+  if (variant == 1) twice(l, s, t, 1, 1);
+  if (variant == 2)
+    twice(l, t, s, COLS / 2, 0);
+  else
+    load(l, t, l->x);
+  twice(l, s, t, COLS, 1);
+  store(l, l->out, s);
+}
+
+typedef struct variant {
+  void (*make)(list *l, int variant);
+  int number;
+  uint32_t pass;
+  unsigned times; /* that the pass does something */
+} variant;
+
+static void run(const variant *v, uint32_t optimize, float *out) {
+  static float x[WIDE];
+  list l;
+  soma_kernel_figures f;
+  soma_kernel_left left;
+  unsigned times = 0;
+  for (size_t i = 0; i < WIDE; i++) x[i] = (float)(i % 61) - 30;
+  kbed_open_at(&l.b, "trn2", 0, KBED_CHECKS, optimize);
+  l.x = kbed_tensor(&l.b, "x", SOMA_FLOAT32, 128, COLS, SOMA_INPUT);
+  l.z = kbed_tensor(&l.b, "z", SOMA_FLOAT32, 128, COLS, SOMA_TEMP);
+  l.out = kbed_tensor(&l.b, "out", SOMA_FLOAT32, 128, COLS, SOMA_OUTPUT);
+  v->make(&l, v->number);
+  kbed_finish(&l.b);
+  soma_kernel_get_figures(l.b.k, &f, sizeof f);
+  for (uint32_t i = 0; soma_kernel_get_left(l.b.k, i, &left) == SOMA_OK; i++) {
+    assert_string_equal(left.file, "kernel.py");
+    assert_true(left.left <= left.of && left.line > 0);
+    if (left.pass == v->pass) times += left.left;
+  }
+  if (v->pass == SOMA_PASS_VERSIONS) times = (unsigned)f.versions;
+  assert_int_equal(times, optimize ? v->times : 0);
+  kbed_bind(&l.b, "x", SOMA_FLOAT32, 128, COLS, x);
+  kbed_run(&l.b);
+  assert_int_equal(soma_fetch(l.b.r, "out", out, sizeof x), SOMA_OK);
+  kbed_close(&l.b);
+}
+
+static void a_pass_does_what_it_may(void **state) {
+  static const variant all[] = {
+      {versions, 0, SOMA_PASS_VERSIONS, 1}, {versions, 1, SOMA_PASS_VERSIONS, 0},
+      {versions, 2, SOMA_PASS_VERSIONS, 0}, {versions, 3, SOMA_PASS_VERSIONS, 0},
+      {loads, 0, SOMA_PASS_LOADS, 1},       {loads, 1, SOMA_PASS_LOADS, 0},
+      {loads, 2, SOMA_PASS_LOADS, 0},       {loads, 3, SOMA_PASS_LOADS, 0},
+      {values, 0, SOMA_PASS_VALUES, 1},     {values, 1, SOMA_PASS_VALUES, 0},
+      {dead, 0, SOMA_PASS_MEMSETS, 1},      {dead, 1, SOMA_PASS_MEMSETS, 0},
+      {dead, 2, SOMA_PASS_MEMSETS, 0},
+  };
+  static float want[WIDE], got[WIDE];
+  (void)state;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    run(&all[i], 0, want);
+    run(&all[i], 1, got);
+    if (memcmp(want, got, sizeof want) != 0) fail_msg("case %zu: other bits", i);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_pass_does_what_it_may)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
