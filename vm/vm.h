@@ -175,10 +175,6 @@ static inline vm_core *vm_core_at(const vm_core *c, unsigned number) {
 static inline uint8_t *vm_sbuf_of(const vm_core *c, unsigned core) {
   return c->run->cores[core]->mem.sbuf;
 }
-/* The core that c of a pair meets; NULL: c is alone. */
-static inline vm_core *vm_other_core(const vm_core *c) {
-  return c->run->n > 1 ? c->run->cores[!c->number] : NULL;
-}
 /* Of all cores: the time that the run has reached, and the instructions that have issued. */
 static inline vm_time vm_run_now(const vm_run *r) {
   vm_time now = 0;

@@ -31,15 +31,22 @@ vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in) {
   return VM_RETIRE;
 }
 
-/* ---- sendrecv ------------------------------------------------------------------------------ */
+/* ---- Meetings ------------------------------------------------------------------------------ */
 
+/* An engine of each core of a run comes to an instruction with one key, which for a sendrecv is its
+ * pipe; when the last has come, they act together and go on. */
 typedef struct side {
   vm_core *c;
   unsigned e;
   vm_engine *en;
   const isa_insn *in;
-  vm_view end[2]; /* dst, src */
+  vm_time heard;  /* when it knows that all have come */
+  vm_view end[2]; /* of a sendrecv: dst, src */
 } side;
+typedef struct meeting {
+  unsigned n;
+  side side[ISA_MAX_CORES]; /* the last to come is the first here */
+} meeting;
 
 static side side_of(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
@@ -48,16 +55,83 @@ static side side_of(vm_core *c, unsigned e) {
 
 static vm_where place_of(const side *s) { return vm_at_pc(s->c, s->e, s->en->pc); }
 
-/* The engine of c that has waited longest at a sendrecv of that pipe, -1: none does. */
-static int first_at(const vm_core *c, int pipe) {
+/* The engine of c that has waited longest at an instruction with that key, -1: none does. */
+static int first_at(const vm_core *c, int key) {
   int first = -1;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     const vm_engine *en = &c->eng[e];
-    if (en->state != VM_MEETING || isa_insn_pipe(at_pc(en)) != pipe) continue;
+    if (en->state != VM_MEETING || isa_insn_pipe(at_pc(en)) != key) continue;
     if (first < 0 || en->wait_since < c->eng[first].wait_since) first = (int)e;
   }
   return first;
 }
+
+/* When a side knows that all have come: of itself at once, of another core when a signal from there
+ * could have arrived. */
+static vm_time heard_of_all(const meeting *m, const side *s) {
+  vm_time all = 0, self = ns(s->c, VM_SEM_SELF);
+  for (const side *x = m->side; x < m->side + m->n; x++) {
+    vm_time far = x == s ? 0 : ns(s->c, VM_SEM_PEER);
+    all = vm_time_later(all, x->en->wait_since + self + far);
+  }
+  return all;
+}
+
+/* Engine e comes; false: somebody is missing, and it waits. */
+static bool come(vm_core *c, unsigned e, int key, meeting *m) {
+  const vm_run *r = c->run;
+  c->eng[e].state = VM_MEETING;
+  c->eng[e].wait_since = c->now;
+  m->n = 1;
+  m->side[0] = side_of(c, e);
+  for (unsigned i = 0; i < r->n; i++) {
+    int first = r->cores[i] == c ? -1 : first_at(r->cores[i], key);
+    if (first >= 0) m->side[m->n++] = side_of(r->cores[i], (unsigned)first);
+  }
+  if (m->n < r->n) return false;
+  for (side *s = m->side; s < m->side + m->n; s++) {
+    s->c->now = vm_time_later(s->c->now, c->now);
+    s->heard = heard_of_all(m, s);
+  }
+  return true;
+}
+
+/* `early` goes on because `late` has come. */
+static void note_cause(const side *early, const side *late) {
+  const vm_engine *en = late->en;
+  uint32_t node =
+      vm_path_add(late->c, VM_N_SEQ, place_of(late), late->c->now, late->c->now, en->cause);
+  vm_path_set_cause(early->en, (vm_moment){early->heard, node}, VM_WHY_MEET);
+}
+
+static void tell_wait(const side *s, const side *other) {
+  vm_trace_beside(s->c, &(vm_trace_event){.kind = VM_EV_MEET,
+                                          .where = place_of(s),
+                                          .id = (uint32_t)isa_insn_pipe(s->in),
+                                          .start = s->en->wait_since,
+                                          .end = s->heard,
+                                          .value = other->en->pc,
+                                          .part = other->e});
+}
+
+/* All have come, and are about to act. */
+static void tell_meeting(const meeting *m) {
+  const side *last = m->side;
+  for (unsigned i = 1; i < m->n; i++)
+    if (m->side[i].en->wait_since < last->c->now) note_cause(&m->side[i], last);
+  for (unsigned i = 0; i < m->n; i++) tell_wait(&m->side[i], i ? last : &m->side[1]);
+}
+
+/* A side's sequencer goes on at `at`. */
+static void go_on(const side *s, vm_time at) {
+  s->en->state = VM_READY;
+  s->en->triggered = 1;
+  s->en->now = at;
+  s->en->waiting += s->heard - s->en->wait_since;
+  vm_post(s->c, VM_E_SEQ, s->e, at, 0);
+}
+
+/* ---- sendrecv ------------------------------------------------------------------------------ */
 
 /* dst and src of either kind of sendrecv. */
 static uint32_t dst_of(const isa_insn *in) {
@@ -109,39 +183,6 @@ static bool agree(const side *a, const side *b) {
   vm_fault(a->c, ISA_FAULT, place_of(a), "%s", isa_buf_str(&text));
   isa_buf_free(&text);
   return false;
-}
-
-/* When a side knows that the other one has come, which it did at `there`. */
-static vm_time known(const side *s, vm_time here, vm_time there) {
-  vm_time self = ns(s->c, VM_SEM_SELF);
-  return vm_time_later(here + self, there + self + ns(s->c, VM_SEM_PEER));
-}
-
-/* `early` goes on because `late` has come. */
-static void note_cause(const side *early, const side *late, vm_time heard) {
-  const vm_engine *en = late->en;
-  uint32_t node =
-      vm_path_add(late->c, VM_N_SEQ, place_of(late), late->c->now, late->c->now, en->cause);
-  vm_path_set_cause(early->en, (vm_moment){heard, node}, VM_WHY_MEET);
-}
-
-static void tell_wait(const side *s, const side *other, vm_time heard) {
-  vm_trace_beside(s->c, &(vm_trace_event){.kind = VM_EV_MEET,
-                                          .where = place_of(s),
-                                          .id = (uint32_t)isa_insn_pipe(s->in),
-                                          .start = s->en->wait_since,
-                                          .end = heard,
-                                          .value = other->en->pc,
-                                          .part = other->e});
-}
-
-/* A side has learned that the other one is there, and its sequencer goes on at `at`. */
-static void go_on(const side *s, vm_time heard, vm_time at) {
-  s->en->state = VM_READY;
-  s->en->triggered = 1;
-  s->en->now = at;
-  s->en->waiting += heard - s->en->wait_since;
-  vm_post(s->c, VM_E_SEQ, s->e, at, 0);
 }
 
 /* Its own source was checked when it came (not_ready). */
@@ -227,34 +268,26 @@ static vm_verdict data_path_ready(vm_core *c, unsigned e, const isa_insn *in) {
 }
 
 vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
-  side me = side_of(c, e);
-  if (me.en->triggered) return VM_RETIRE;
+  meeting m;
+  if (c->eng[e].triggered) return VM_RETIRE;
   if (in->op == ISA_OP_sendrecv_gpsimd) {
     vm_verdict ready = data_path_ready(c, e, in);
     if (ready != VM_RETIRE) return ready;
   }
-  me.en->state = VM_MEETING;
-  me.en->wait_since = c->now;
-  int other = first_at(vm_other_core(c), isa_insn_pipe(in));
-  if (other < 0) return VM_STALL;
-  side you = side_of(vm_other_core(c), (unsigned)other);
-  you.c->now = vm_time_later(you.c->now, c->now);
-  const vm_time mine = known(&me, c->now, you.en->wait_since);
-  const vm_time yours = known(&you, you.en->wait_since, c->now);
-  vm_time at[2] = {mine, yours};
-  const vm_where both[2] = {place_of(&me), place_of(&you)};
-  if (!resolve(&me) || !resolve(&you) || !agree(&me, &you)) return VM_FAULT;
-  vm_tell_meet(c, both, (const vm_view *const[2]){me.end, you.end});
-  if (you.en->wait_since < c->now) note_cause(&you, &me, yours);
-  tell_wait(&me, &you, mine);
-  tell_wait(&you, &me, yours);
+  if (!come(c, e, isa_insn_pipe(in), &m)) return VM_STALL;
+  side *me = &m.side[0], *you = &m.side[1];
+  vm_time at[2] = {me->heard, you->heard};
+  const vm_where both[2] = {place_of(me), place_of(you)};
+  if (!resolve(me) || !resolve(you) || !agree(me, you)) return VM_FAULT;
+  vm_tell_meet(c, both, (const vm_view *const[2]){me->end, you->end});
+  tell_meeting(&m);
   if (in->op == ISA_OP_sendrecv_gpsimd) {
-    at[0] = at[1] = vm_time_later(mine, yours);
-    if (!swap_by_gpsimd(&me, &you, at[0])) return VM_FAULT;
+    at[0] = at[1] = vm_time_later(at[0], at[1]);
+    if (!swap_by_gpsimd(me, you, at[0])) return VM_FAULT;
   } else if (!vm_dma_swap(c->run, both, at)) {
     return VM_FAULT;
   }
-  go_on(&me, mine, at[0]);
-  go_on(&you, yours, at[1]);
+  go_on(me, at[0]);
+  go_on(you, at[1]);
   return VM_STALL;
 }

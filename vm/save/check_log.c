@@ -149,4 +149,3 @@ void vm_save_check_weights(vm_saver *s, vm_core *c) {
     if (w->at) vm_saver_bytes(s, w->at, w->parts * elems);
   }
 }
-

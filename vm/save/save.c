@@ -350,6 +350,6 @@ void vm_save_walk(vm_saver *s, vm_run *r) {
   walk_path(s, r->cores[0]);
   walk_tensors(s, r);
   for (unsigned i = 0; i < r->n && !s->failed; i++) walk_core(s, r->cores[i]);
-  if (r->n > 1 && !s->failed) vm_save_swaps(s, r->cores[0]);
+  if (r->n > 1 && !s->failed) vm_save_swaps(s, r);
   if (!s->failed) vm_save_check(s, r->cores[0]);
 }

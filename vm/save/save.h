@@ -107,6 +107,6 @@ void vm_save_check_access(vm_saver *s, const vm_core *c, struct vm_ck_access *a)
 void vm_save_flights(vm_saver *s, vm_core *c, unsigned e);
 void vm_save_transfers(vm_saver *s, vm_core *c);
 /* For a pair, after both cores' transfers: which of them belong to one sendrecv. */
-void vm_save_swaps(vm_saver *s, vm_core *c);
+void vm_save_swaps(vm_saver *s, vm_run *r);
 
 #endif

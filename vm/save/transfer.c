@@ -327,13 +327,14 @@ static void walk_swap(vm_saver *s, vm_core *c, vm_transfer *a, const swaps *ther
 }
 
 /* First those where both have not ended, then each of core 1's whose other one has ended. */
-void vm_save_swaps(vm_saver *s, vm_core *c) {
+void vm_save_swaps(vm_saver *s, vm_run *r) {
+  vm_core *c = r->cores[0];
   swaps here, there = {0};
-  if (find_swaps(s, c, &here) && find_swaps(s, vm_other_core(c), &there)) {
+  if (find_swaps(s, c, &here) && find_swaps(s, r->cores[1], &there)) {
     for (uint32_t i = 0; i < here.n && !s->failed; i++) walk_swap(s, c, here.v[i], &there);
     for (uint32_t i = 0; i < there.n && !s->failed; i++)
       if (s->reads ? !there.v[i]->twin : !there.v[i]->twin->left) walk_ended(s, c, there.v[i]);
   }
-  if (here.n) isa_free(&c->al, here.v, here.n * sizeof *here.v);
-  if (there.n) isa_free(&c->al, there.v, there.n * sizeof *there.v);
+  if (here.n) isa_free(&r->al, here.v, here.n * sizeof *here.v);
+  if (there.n) isa_free(&r->al, there.v, there.n * sizeof *there.v);
 }
