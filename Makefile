@@ -359,7 +359,7 @@ INSTALL = $(foreach f,$(COMMANDS),755:$f:bin/$(notdir $f)) $(foreach f,$(HEADERS
   644:$(BUILD)/libsoma.a:lib/libsoma.a 755:$(BUILD)/libsoma.so:lib/libsoma.so.$(VERSION) \
   link:libsoma.so.$(VERSION):lib/libsoma.so.0 link:libsoma.so.0:lib/libsoma.so \
   644:$(BUILD)/soma.pc:lib/pkgconfig/soma.pc 755:$(BUILD)/soma.so:$(LUA_CMOD)/soma.so \
-  $(foreach f,$(PACKAGE),644:python/$f:lib/soma/python/$f) 755:python/soma/bin/python3:lib/soma/python/soma/bin/python3 \
+  $(foreach f,$(PACKAGE),644:python/$f:lib/soma/python/$f) $(foreach f,python3 neuron-profile,755:python/soma/bin/$f:lib/soma/python/soma/bin/$f) \
   $(foreach f,$(MAN),644:$f:share/man/man1/$(notdir $f)) \
   $(foreach f,$(MANUALS),644:$f:share/doc/soma/$f) 644:asm/editors/soma.vim:share/vim/vimfiles/syntax/soma.vim \
   644:asm/editors/soma.tmLanguage.json:share/soma/soma.tmLanguage.json \

@@ -31,6 +31,9 @@ def _files():
                 inside = os.path.relpath(path, os.path.join(HERE, package)).replace(os.sep, "/")
                 with open(path, "rb") as f:
                     yield place + "/" + inside, f.read()
+    for name in sorted(os.listdir(os.path.join(HERE, "soma", "bin"))):
+        with open(os.path.join(HERE, "soma", "bin", name), "rb") as f:
+            yield "soma/bin/" + name, f.read()
 
 
 def _metadata(version):
@@ -55,7 +58,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     name = "%s-%s-py3-none-any.whl" % (NAME, version)
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as z:
         for path, data in files + [(info + "/RECORD", record.encode())]:
-            z.writestr(path, data)
+            entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr = (0o755 if path.startswith("soma/bin/") else 0o644) << 16
+            z.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return name
 
 

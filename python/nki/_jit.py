@@ -10,9 +10,10 @@ import warnings
 
 import numpy as np
 
-from soma import Machine, arrays, files, launch, look, record, show
+from soma import Machine, arrays, files, launch, look, profile_main, record, show
 from soma.checked import whole
 from soma.errors import KernelError
+from soma import __version__ as soma_version
 from soma.lib import lib as machine_lib
 from soma.machine import GENERATION
 from soma.machine import _OPTIONS as MACHINE_OPTIONS
@@ -474,12 +475,20 @@ class _Runner:
         folder = self.options.get("working_directory") or "."
         program = self.options.get("save_neff_name")
         trace_name = self.options.get("save_trace_name")
+        for name in filter(None, (program, trace_name)):
+            _write(folder, name + profile_main.SUFFIX, _summary(run).encode())
         if program:
             _write(folder, program, run.built.program.bytes())
         if trace_name:
             _write(folder, trace_name, files.named(trace_name, run.trace()))
             _write(folder, trace_name + ".html", run.page().encode())
         return run.result
+
+
+def _summary(run):
+    """The figures that the command neuron-profile shows."""
+    figures = {name: column[0].item() for name, column in run.table("Summary").items()}
+    return profile_main.saved(figures, run.built.name, run.built.target, soma_version)
 
 
 def _write(folder, name, data):

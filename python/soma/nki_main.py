@@ -37,6 +37,8 @@ def main(arguments):
         return 2
     packages = _packages()
     sys.path.insert(0, packages)
+    # Last: commands and packages that stand in for the vendor's where those are absent.
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), _bin()])
     from soma import look
     try:
         words = look.begin(arguments)
@@ -69,9 +71,12 @@ def _packages():
     return names if os.path.isdir(names) else os.path.dirname(here)
 
 
+def _bin():
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
+
+
 def _environment(packages):
     """Shell commands that export what a script needs that python3 starts."""
-    bin_folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
     values = {"PYTHONPATH": os.pathsep.join(filter(None, [packages,
                                                           os.environ.get("PYTHONPATH")])),
               "SOMA_PYTHON": sys.executable}
@@ -79,7 +84,7 @@ def _environment(packages):
         if os.environ.get(name):
             values[name] = os.environ[name]
     lines = ["export %s=%s\n" % (n, shlex.quote(v)) for n, v in values.items()]
-    return "".join(lines) + "export PATH=%s:$PATH\n" % shlex.quote(bin_folder)
+    return "".join(lines) + "export PATH=%s:$PATH\n" % shlex.quote(_bin())
 
 
 def _run(words):
