@@ -7,8 +7,8 @@ import os
 import sys
 
 SUFFIX = ".summary.json"
-_DESCRIPTION = """Soma's, not the vendor's: shows the figures of runs that nki.benchmark, nki.profile
-and nki.baremetal saved (save_neff_name=, save_trace_name=). Nothing runs here."""
+_DESCRIPTION = """Soma's, not the vendor's: shows the figures of runs that nki.benchmark,
+nki.profile and nki.baremetal saved (save_neff_name=, save_trace_name=). Nothing runs here."""
 
 
 class ProfileError(Exception):

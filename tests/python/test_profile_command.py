@@ -47,7 +47,7 @@ class NeuronProfile(unittest.TestCase):
     def run_it(cls, *words, path=BIN):
         done = subprocess.run(words, cwd=cls.folder, capture_output=True, text=True, env=dict(
             os.environ, SOMA_PYTHON=sys.executable, PYTHONDONTWRITEBYTECODE="1",
-            PATH=path if words[0] == COMMAND else path + ":" + os.environ["PATH"]))
+            PATH=os.environ["PATH"] if words[0] == COMMAND else path + ":" + os.environ["PATH"]))
         return done.returncode, done.stdout, done.stderr
 
     def test_a_script_captures_and_is_told_that_nothing_ran(self):
