@@ -145,13 +145,17 @@ def _difference(a, b):
 def _for_kernels(findings):
     """The findings of a run, fixes of races between cores in words of NKI, as kernels have no
     semaphores. Of those that are the same in each round of a loop the first is kept."""
-    kept = {}
+    kept, early = {}, set()
     for f in findings:
         u = f.unsignalled
         if not u or not u.tensor or not f.line or not u.other_line:
             kept[f] = f
             continue
         first, second = "%s:%d" % (u.other_file, u.other_line), "%s:%d" % (f.file, f.line)
+        if (second, first) in early:
+            continue  # follows from it: the barrier that it asks for orders this too
+        if " overwrites too early what " in f.text:
+            early.add((first, second))
         if first == second:
             words = "%s runs on both cores: let one of them write these bytes, as `if " \
                 "nl.program_id(0) == 0:` does, or each its own part" % first

@@ -30,6 +30,8 @@ lists LISTS=20
 mutants PATTERN=softmax
 ulp POINTS=64 PATTERN=tanh
 nki-random COUNT=10
+nki-random-views COUNT=10
+advice COUNT=20
 nki DIR=$work
 timing
 "

@@ -331,9 +331,9 @@ typedef struct soma_place {
 /* Of finding i of a run, the first n bytes of *out. SOMA_ARG if it has one place. */
 soma_status soma_run_finding_other(const soma_run *r, uint32_t i, soma_place *out, size_t n);
 
-/* A race between the two cores that no signal orders. Kernels have no semaphores: who has other
- * words for the fix puts them in the place of bytes fix to fix_end - 1 of the finding's text. The
- * side of the finding itself, which its engine and line name, has to come after the other one. */
+/* A race between the two cores. Kernels have no semaphores: who has other words for the fix puts
+ * them in the place of bytes fix to fix_end - 1 of the finding's text. The side of the finding
+ * itself, which its engine and line name, has to come after the other one. */
 typedef struct soma_unsignalled {
   const char *tensor; /* that both touch; NULL: it is not one in HBM */
   uint32_t core, other_core;

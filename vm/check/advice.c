@@ -518,10 +518,8 @@ static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
 }
 
 /* What has to signal that the first access is over, when nothing does. */
-static void put_missing(const vm_core *c, const vm_ck_advice *a, vm_finding *f) {
+static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first, *second = a->second;
-  isa_buf *out = &f->text;
-  uint32_t start = (uint32_t)out->len;
   const isa_update *u = &vm_ck_code(c, first->engine)->insns[first->pc].upd;
   unsigned core = first->engine >= ISA_NENGINES, other = second->engine >= ISA_NENGINES;
   bool has = u->kind != ISA_UPD_none && first->queue == VM_CK_QUEUES;
@@ -540,9 +538,6 @@ static void put_missing(const vm_core *c, const vm_ck_advice *a, vm_finding *f) 
   isa_buf_printf(out, "%s wait for it before ", vm_ck_name(c, second->engine));
   vm_ck_put_site(c, second->engine, second->pc, out);
   if (core == other) put_rounds(a, out);
-  if (core == other) return;
-  f->fix = start;
-  f->fix_end = (uint32_t)out->len;
 }
 
 void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f) {
@@ -555,6 +550,7 @@ void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f) {
     vm_ck_put_site(c, first->engine, first->pc, out);
     isa_buf_puts(out, " reads: ");
   }
+  uint32_t start = (uint32_t)out->len;
   if (a->relay || a->next) {
     vm_ck_put_site(c, a->engine, a->pc, out);
     isa_buf_puts(out, a->next ? " adds to its semaphore before " : " signals before ");
@@ -569,9 +565,12 @@ void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f) {
       isa_buf_puts(out, "it triggers the transfer");
   } else if (!a->signals || a->stale) {
     if (a->stale) put_stale(c, a, out);
-    if (!a->stale || a->tried) put_missing(c, a, f);
+    if (!a->stale || a->tried) put_missing(c, a, out);
   } else {
     put_wait(c, a, out);
     put_take(c, a, out);
   }
+  if (first->engine / ISA_NENGINES == second->engine / ISA_NENGINES) return;
+  f->fix = start;
+  f->fix_end = (uint32_t)out->len;
 }
