@@ -46,6 +46,8 @@ typedef struct vm_block { /* host memory of an HBM tensor */
 /* Memories of a target, zeroed, host pages taken as they are touched. */
 bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out);
 void vm_memory_free(const isa_alloc *al, vm_memory *m);
+/* Sets SBUF and PSUM to zero: what has been written of them. */
+void vm_memory_clear(vm_memory *m);
 /* n zeroed bytes of host memory, given lazily if the allocator is malloc and n is large; freed with
  * the same allocator and n. */
 void *vm_pages_new(const isa_alloc *al, uint64_t n);

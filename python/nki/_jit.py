@@ -225,6 +225,8 @@ class Kernel:
         convert = None
         if machine is None:
             machine, convert = launch.machine_for(built, values, options)
+        if built.unknown:
+            machine.clear()
         run = machine.run(built.program, values, log)
         run = KernelRun(run, built, self._results(run, built, owners, args, kwargs, convert))
         if seen:

@@ -165,6 +165,7 @@ _PROTOTYPES = {
     "soma_dtype_size": (_size, [_int]),
     "soma_machine_new": (_int, [C.POINTER(Options), _out]),
     "soma_machine_free": (None, [P]),
+    "soma_machine_clear": (_int, [P]),
     "soma_error": (_str, [P]),
     "soma_target": (_str, [P]),
     "soma_assemble": (_int, [P, _str, _size, _str, C.POINTER(AssembleOptions), _out, _out]),

@@ -274,5 +274,6 @@ def said(a, b):
 
 def left(rec, loop):
     """The error of a loop that was left before the end of its body."""
-    return KernelError("a loop at run time was left by break or return: its body is recorded to "
-                       "its end", *rec.place_of(loop.place))
+    return KernelError("a loop at run time was left by break or return, or a `while` asks for more "
+                       "than `while reg:`: the body is recorded to its end",
+                       *rec.place_of(loop.place))

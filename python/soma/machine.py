@@ -432,6 +432,10 @@ class Machine(L.Owner):
             raise SomaError(_text(lib.soma_error(self.handle)) or
                             _text(lib.soma_status_text(status)), status)
 
+    def clear(self):
+        """Sets SBUF and PSUM to zero, which keep what runs have left there."""
+        self._check(lib.soma_machine_clear(self.handle))
+
     def assemble(self, text, name="program.s", defines=()):
         """A program from assembly. SomaError has the diagnostics."""
         if not isinstance(text, str):

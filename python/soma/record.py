@@ -138,7 +138,7 @@ class Recorder:
         self.loops, self.log = [], None  # the loops at run time that are open, what they record
         self.ordered = 0        # depth of no_reorder
         self.edges, self.named = [], {}
-        self.old_style = self.prints = False
+        self.old_style = self.prints = self.unknown = False
         self.identities, self.constants = {}, {}
         self.numbering = 0
         # Orders of tiles that are declared as zeros at once, as a `while` is first to sum in them.
@@ -561,6 +561,7 @@ class Recorder:
 
     def new_register(self):
         """The builder's number of a new register."""
+        self.unknown = True
         return self.step("register", (0, 0), (), self.builder.register)
 
     def once(self, key, x, make):

@@ -7,7 +7,10 @@ number, or a float32 if that was loaded into it.
 import itertools
 import linecache
 import math
+import numbers
 import sys
+
+import numpy as np
 
 from . import record
 from .checked import whole
@@ -108,9 +111,17 @@ class RegisterValue:
     __index__ = __int__
 
     def _for_python(self, other, what):
-        if not isinstance(other, (int, float, RegisterValue)):
+        if not isinstance(other, (numbers.Number, np.generic, np.ndarray, RegisterValue, Index)):
             return NotImplemented  # a tile knows how
         return self._unknown(what)
+
+    def __eq__(self, other):
+        return self is other or self._for_python(other, "a comparison")
+
+    def __hash__(self):
+        if not record.is_own(sys._getframe(1).f_code.co_filename):
+            self._unknown("the look-up")  # in a dict or set, which would not find the number
+        return id(self)
 
     def __lt__(self, other):
         return self._for_python(other, "a comparison")
@@ -145,16 +156,6 @@ class Register(RegisterValue):
 
     def is_float(self):
         return self.kind == "float32"
-
-    def __hash__(self):
-        return id(self)
-
-    def __eq__(self, other):
-        if self is other:
-            return True
-        if isinstance(other, (int, RegisterValue)):
-            self._unknown("a comparison")
-        return NotImplemented
 
     def number(self):
         """The builder's number of it."""
@@ -206,7 +207,8 @@ class IndexAt:
         raise KernelError("a comparison of %r: the bounds of a mask are known while the kernel is "
                           "built, not when it runs" % self)
 
-    __le__ = __gt__ = __ge__ = __lt__
+    __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __lt__
+    __hash__ = None
 
 
 def value_of(x):

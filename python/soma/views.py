@@ -276,6 +276,8 @@ class Views:
             if index.size != 1:
                 raise KernelError("an index of %s elements: a scalar offset has one" % index.size)
             t.dyn = self.dyn + (("element", index, stride),)
+            from . import record
+            record.active().unknown = True
         return t
 
     def vector_select(self, dim, vector_offset):
@@ -299,6 +301,7 @@ class Views:
         if row < 1:
             raise KernelError("rows by an index vector need a positive step, not %d" % row)
         from . import record
+        record.active().unknown = True
         record.active().rows(s, row * self.dtype.size)
         return t
 

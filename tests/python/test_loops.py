@@ -495,6 +495,34 @@ class Ranges(Loops):
                 self.gives(body, want)
 
 
+class NoRounds(Loops):
+    """What a loop without rounds, or with few, leaves out is zero."""
+
+    def test_what_no_round_has_written_is_zero(self):
+        def filled():
+            for buffer in (nl.sbuf, nl.psum):
+                for _ in range(3):
+                    nisa.memset(dst=nl.ndarray((128, 512), nl.float32, buffer=buffer), value=9.0)
+
+        def rounds(n):
+            def body(s, x):
+                t = nl.ndarray((8, 8), nl.float32, buffer=nl.sbuf)
+                p = nl.ndarray((8, 8), nl.float32, buffer=nl.psum)
+                for i in nl.dynamic_range(loaded(n)):
+                    nisa.memset(dst=t[:, nl.ds(i, 1)], value=1.0)
+                    nisa.memset(dst=p[:, nl.ds(i + 2, 1)], value=2.0)
+                return nl.add(t[:, 0:4], p[:, 0:4])
+            return body
+
+        def loaded(n):
+            tile = nl.ndarray((1, 1), nl.int32)
+            nisa.memset(dst=tile, value=n)
+            return nisa.register_alloc(tile)
+        for n, want in ((0, 0), (1, [1, 0, 2, 0]), (2, [1, 1, 2, 2])):
+            self.gives(lambda s, x: filled(), 0)
+            self.gives(rounds(n), want)
+
+
 class Order(Loops):
     def test_instructions_are_counted_past_a_loop(self):
         @nki.jit

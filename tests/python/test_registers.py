@@ -73,6 +73,21 @@ class Registers(Loops):
                 nisa.register_move(r, 5)
         self.refused(body, "was written after .* was computed from it")
 
+    def test_python_cannot_ask_for_its_value(self):
+        p, numbers = nl.arange(8)[:, None], np.array([1, 2])
+        for ask in (lambda i: i == 2, lambda i: i * 2 == 4, lambda i: 4 != i * 2,
+                    lambda i: i + 1 == i * 2, lambda i: i == 2.0, lambda i: i == np.int64(2),
+                    lambda i: np.float32(2) == i, lambda i: i in numbers, lambda i: i + 1 in (1, 2),
+                    lambda i: (i + 1, 0) == (2, 0), lambda i: [1, 2].count(i * 1),
+                    lambda i: i < np.int64(2), lambda i: i % np.int64(2), lambda i: i in {1, 2},
+                    lambda i: {0: 1, 1: 2}.get(i), lambda i: {1: 2}.get(i * 2, 5),
+                    lambda i: p < i * 2, lambda i: p == i):
+            def body(s, x, ask=ask):
+                for i in nl.dynamic_range(4):
+                    if ask(i):
+                        inc(s)
+            self.refused(body, "of register value .* is known when the kernel runs", TypeError)
+
     def test_sums_of_registers_in_an_address(self):
         x = np.arange(4 * 6 * 8 * 4, dtype=np.float32).reshape(4, 6, 8, 4) + 1
 

@@ -33,6 +33,33 @@ static void offset_element_in_program_order(void **state) {
   bed_close(&b);
 }
 
+/* Memories keep their bytes between runs until the caller clears them. */
+static void memories_are_cleared_on_request(void **state) {
+  (void)state;
+  bed b = bed_open(NULL, HEAD "t tile sbuf float32[128, 8]\np tile psum float32[128, 8]\n"
+                              "section vector\n memset t, 1.0\n memset p, 2.0\n halt\n");
+  soma_run *r;
+  uint32_t got[2];
+  assert_int_equal(soma_machine_clear(NULL), SOMA_ARG);
+  assert_int_equal(soma_machine_clear(b.m), SOMA_OK);
+  assert_int_equal(soma_run_start(b.m, b.p, &r), SOMA_OK);
+  assert_int_equal(soma_machine_clear(b.m), SOMA_BUSY);
+  assert_int_equal(soma_run_until(r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
+  soma_tile_info at[2];
+  for (unsigned i = 0; i < 2; i++)
+    assert_int_equal(soma_program_tile(b.p, i, &at[i]), SOMA_OK);
+  for (int pass = 0; pass < 2; pass++) {
+    for (unsigned i = 0; i < 2; i++)
+      assert_int_equal(soma_memory_read(b.m, i ? SOMA_PSUM : SOMA_SBUF, 127, at[i].offset + 28,
+                                        &got[i], 4), SOMA_OK);
+    assert_int_equal(got[0], pass ? 0 : 0x3f800000);
+    assert_int_equal(got[1], pass ? 0 : 0x40000000);
+    if (!pass) assert_int_equal(soma_machine_clear(b.m), SOMA_OK);
+  }
+  soma_run_free(r);
+  bed_close(&b);
+}
+
 /* Before the element is there it may hold anything: no fault for what is read too early. */
 static void offset_element_is_not_read_early(void **state) {
   (void)state;
@@ -259,6 +286,7 @@ static void deadlock_names_the_host(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(offset_element_in_program_order),
+      cmocka_unit_test(memories_are_cleared_on_request),
       cmocka_unit_test(offset_element_is_not_read_early),
       cmocka_unit_test(ret_takes_a_cycle),
       cmocka_unit_test(time_stops_registers_too),

@@ -197,6 +197,15 @@ void soma_machine_free(soma_machine *m) {
   isa_free(&m->al, m, sizeof *m);
 }
 
+soma_status soma_machine_clear(soma_machine *m) {
+  if (!m) return SOMA_ARG;
+  if (m->run && !m->run->run.ended)
+    return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
+  for (unsigned i = 0; i < ISA_MAX_CORES; i++)
+    if (m->mem[i].sbuf) vm_memory_clear(&m->mem[i]);
+  return SOMA_OK;
+}
+
 const char *soma_error(const soma_machine *m) { return m ? m->error : "the machine is NULL"; }
 const char *soma_target(const soma_machine *m) { return m && m->target ? m->target->name : NULL; }
 void soma_machine_interrupt(soma_machine *m) {

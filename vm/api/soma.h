@@ -189,6 +189,9 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **m);
 /* Frees the machine. Programs and runs may outlive it; a run that has not ended ends with
  * SOMA_STOPPED. */
 void soma_machine_free(soma_machine *m);
+/* Sets SBUF and PSUM, which keep their bytes between runs, to zero. SOMA_BUSY while a run of m has
+ * not ended or been freed. */
+soma_status soma_machine_clear(soma_machine *m);
 /* The message of the last call on m that failed; "" if no call failed. Valid until the next call.
  */
 const char *soma_error(const soma_machine *m);

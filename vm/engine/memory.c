@@ -299,6 +299,14 @@ bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
   return false;
 }
 
+void vm_memory_clear(vm_memory *m) {
+  for (unsigned p = 0; p < ISA_PMAX; p++) {
+    memset(m->sbuf + p * m->sbuf_pitch, 0, (size_t)m->reach[0]);
+    memset(m->psum + p * m->psum_pitch, 0, (size_t)m->reach[1]);
+  }
+  m->reach[0] = m->reach[1] = 0;
+}
+
 void vm_memory_free(const isa_alloc *al, vm_memory *m) {
   vm_pages_free(al, m->sbuf, m->sbuf_size);
   vm_pages_free(al, m->psum, m->psum_size);
