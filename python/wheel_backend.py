@@ -24,7 +24,8 @@ def _version():
 def _files():
     """(path in the wheel, bytes) of each file."""
     for package, place in (("soma", "soma"), ("nki", "soma/names/nki"),
-                           ("neuronxcc", "soma/names/neuronxcc")):
+                           ("neuronxcc", "soma/names/neuronxcc"),
+                           ("compat", "soma/names/compat")):
         for folder, _, names in sorted(os.walk(os.path.join(HERE, package))):
             for name in sorted(n for n in names if n.endswith(".py")):
                 path = os.path.join(folder, name)

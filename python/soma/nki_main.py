@@ -39,6 +39,7 @@ def main(arguments):
     sys.path.insert(0, packages)
     # Last: commands and packages that stand in for the vendor's where those are absent.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), _bin()])
+    sys.path.append(os.path.join(packages, "compat"))
     from soma import look
     try:
         words = look.begin(arguments)
@@ -77,9 +78,12 @@ def _bin():
 
 def _environment(packages):
     """Shell commands that export what a script needs that python3 starts."""
-    values = {"PYTHONPATH": os.pathsep.join(filter(None, [packages,
-                                                          os.environ.get("PYTHONPATH")])),
-              "SOMA_PYTHON": sys.executable}
+    compat = os.path.join(packages, "compat")
+    folders = [packages, os.environ.get("PYTHONPATH")]
+    sys.path.remove(compat)
+    if not any(map(importlib.util.find_spec, sorted(os.listdir(compat)))):
+        folders.append(compat)  # PYTHONPATH comes before the folders of the real ones
+    values = {"PYTHONPATH": os.pathsep.join(filter(None, folders)), "SOMA_PYTHON": sys.executable}
     for name in ("SOMA_LIB", "SOMA_NKI_OPTIONS"):
         if os.environ.get(name):
             values[name] = os.environ[name]

@@ -1,0 +1,40 @@
+"""Soma's stand-in for torch_xla, where the real one is absent: the device of XLA is the CPU, where
+every operation is done at once. What is not here is refused by name."""
+import warnings
+
+import torch
+
+__version__ = "0.0+soma"
+warnings.warn("torch_xla is Soma's: tensors stay on the CPU, and kernels of NKI run on Soma",
+              UserWarning, stacklevel=2)
+
+
+def refuse(module):
+    """A module's __getattr__ that names what is not built."""
+    def missing(name):
+        raise AttributeError("%s.%s is not built: this is Soma's stand-in, not the real %s"
+                             % (module, name, module.split(".")[0]))
+    return missing
+
+
+__getattr__ = refuse(__name__)
+
+
+def device(index=None):
+    """The device on which tensors are."""
+    return torch.device("cpu")
+
+
+def devices():
+    return [device()]
+
+
+def device_count():
+    return 1
+
+
+def sync(wait=False):
+    """Nothing waits here: operations are done when they are called."""
+
+
+from .core import xla_model  # noqa: E402,F401

@@ -1,0 +1,1 @@
+"""See torch_xla.core.xla_model."""

@@ -1,0 +1,119 @@
+"""Packages that stand in for torch_xla and torch_neuronx; skipped without torch (python3-torch)."""
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+COMMAND = os.path.join(ROOT, os.environ.get("BUILD", "build"), "soma-nki")
+KERNELS = '''
+import torch, neuronxcc.nki as nki, neuronxcc.nki.language as nl
+
+def twice(x):
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(y, nl.load(x) * 2)
+    return y
+
+def into(x, y):  # the older form: the result is an argument
+    nl.store(y, nl.load(x) * 3)
+
+x = torch.ones((4, 16))
+'''
+
+
+@unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
+@unittest.skipIf(importlib.util.find_spec("torch_xla"), "the real torch_xla is installed")
+class Compat(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+
+    def tearDown(self):
+        self.scratch.cleanup()
+
+    def run_it(self, code, *words, files=()):
+        for name, text in [("script.py", KERNELS + code), *files]:
+            path = os.path.join(self.scratch.name, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as f:
+                f.write(text)
+        environment = dict(os.environ, SOMA_PYTHON=sys.executable, PYTHONDONTWRITEBYTECODE="1")
+        for name in ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"):
+            environment.pop(name, None)
+        done = subprocess.run(list(words or (COMMAND, "script.py")), cwd=self.scratch.name,
+                              capture_output=True, text=True, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.split(), done.stderr
+
+    def test_xla(self):
+        out, err = self.run_it('''
+import torch_xla
+from torch_xla.core import xla_model as xm
+a = x.to(device=xm.xla_device())
+b = nki.jit(twice)(a)
+xm.mark_step()
+torch_xla.sync()
+print(b.sum().item(), b.device, torch_xla.device(), xm.xrt_world_size(), xm.is_master_ordinal())
+''')
+        self.assertEqual(out, ["128.0", "cpu", "cpu", "1", "True"])
+        self.assertEqual(err.count("torch_xla is Soma's"), 1)
+
+    def test_neuronx(self):
+        out, err = self.run_it('''
+import torch_neuronx
+from torch_neuronx.xla_impl.ops import nki_jit
+y = torch.zeros((4, 16))
+torch_neuronx.nki_jit()(into)(x, y)
+print(y.sum().item(), nki_jit(twice)(x).sum().item(), nki_jit(twice, grid=(1,))(x)[0, 0].item())
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line, self.kernel = torch.nn.Linear(16, 16), torch_neuronx.wrap_nki(twice)
+    def forward(self, x):
+        return self.kernel(self.line(x.detach()).detach())
+model = Model()
+traced = torch_neuronx.trace(model, (x,))
+torch_neuronx.move_trace_to_device(traced, 0)
+print(torch.equal(traced(x), model.line(x) * 2))
+from torch_neuronx.utils import get_platform_target
+print(get_platform_target())
+''')
+        self.assertEqual(out, ["192.0", "128.0", "2.0", "True", "trn2"])
+        self.assertEqual(err.count("torch_neuronx is Soma's"), 1)
+
+    def test_the_backend_xla_is_gloo(self):
+        out, _ = self.run_it('''
+import torch.distributed as dist, torch_xla.distributed.xla_backend
+dist.init_process_group("xla", init_method="xla://")
+t = torch.ones(3)
+dist.all_reduce(t)
+print(dist.get_world_size(), t.sum().item())
+''')
+        self.assertEqual(out, ["1", "3.0"])
+
+    def test_what_is_not_built_is_refused_by_name(self):
+        out, _ = self.run_it('''
+import torch_xla.core.xla_model as xm, torch_neuronx, torch_xla
+for module, name in ((xm, "all_reduce"), (torch_neuronx, "DataParallel"), (torch_xla, "_XLAC")):
+    try:
+        getattr(module, name)
+    except AttributeError as error:
+        print(str(error).split(" is not built: ")[0])
+''')
+        self.assertEqual(out, ["torch_xla.core.xla_model.all_reduce", "torch_neuronx.DataParallel",
+                               "torch_xla._XLAC"])
+
+    def test_the_real_ones_come_first(self):
+        real = [("torch_xla/__init__.py", "name = 'real'\n")]
+        code = "import torch_xla\nprint(torch_xla.name)\n"
+        self.assertEqual(self.run_it(code, files=real)[0], ["real"])
+
+    def test_children_have_them(self):
+        code = "import torch_xla\nprint(torch_xla.device())\n"
+        out, _ = self.run_it(code, "sh", "-c", 'eval "$(%s --env)"; python3 script.py' % COMMAND)
+        self.assertEqual(out, ["cpu"])
+
+
+if not importlib.util.find_spec("torch"):
+    print("skipped: python3-torch is not installed")
