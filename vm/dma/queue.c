@@ -189,7 +189,7 @@ static uint32_t active_on(const vm_stack *s) {
 static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, bool opens,
                            bool last) {
   vm_transfer *t = s->t;
-  uint32_t active = active_on(c->run->stack);
+  uint32_t active = t->hbm_bytes ? active_on(c->run->stack) : 0;
   uint32_t sharing = !t->hbm_bytes ? 0 : active > t->shares ? active : t->shares;
   if (s->sent || bytes != t->packet.bytes || sharing != t->packet.sharing)
     time_packet(c, s, bytes, sharing);

@@ -72,19 +72,24 @@ static void check_host_limits(vm_run *r) {
 
 /* ---- Stacks ------------------------------------------------------------------------------- */
 
+static inline bool comes_before(const vm_event *a, const vm_event *b) {
+  if (a->time != b->time) return a->time < b->time;
+  return a->rank >> VM_RANK_CLASS < b->rank >> VM_RANK_CLASS;
+}
+
 /* The core whose next event comes first: by time, then class, then place on the stack. A run that
  * has ended takes no part. NULL: nothing is to come. */
-static vm_core *first_core(const vm_stack *s) {
+static inline vm_core *first_core(const vm_stack *s) {
+  if (s->n == 1) {
+    vm_core *c = s->cores[0];
+    return c->events.n && !c->run->ended ? c : NULL;
+  }
   vm_core *first = NULL;
   const vm_event *least = NULL;
   for (unsigned i = 0; i < s->n; i++) {
     vm_core *c = s->cores[i];
     const vm_event *ev = vm_next_event(c);
-    if (!ev || c->run->ended) continue;
-    if (least &&
-        (ev->time > least->time ||
-         (ev->time == least->time && ev->rank >> VM_RANK_CLASS >= least->rank >> VM_RANK_CLASS)))
-      continue;
+    if (!ev || c->run->ended || (least && !comes_before(ev, least))) continue;
     first = c;
     least = ev;
   }

@@ -400,9 +400,11 @@ static inline bool passes(const vm_core *c, const vm_engine *en, const isa_wait 
 
 /* True if simulated time can continue to t without another event running first. */
 static inline bool nothing_before(const vm_core *c, vm_time t) {
+  const vm_event *ev = vm_next_event(c);
+  if (ev && ev->time <= t) return false; /* most often */
   const vm_stack *s = c->run->stack;
-  for (unsigned i = 0; i < s->n; i++) {
-    const vm_event *ev = vm_next_event(s->cores[i]);
+  for (unsigned i = 0; s->n > 1 && i < s->n; i++) {
+    ev = vm_next_event(s->cores[i]);
     if (ev && ev->time <= t) return false;
   }
   return true;
