@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 
-from soma import Machine, arrays, files, launch, look, profile_main, record, show
+from soma import Machine, arrays, files, launch, look, profile_main, record, sessions, show
 from soma.checked import whole
 from soma.errors import KernelError
 from soma import __version__ as soma_version
@@ -229,6 +229,7 @@ class Kernel:
             machine.clear()
         run = machine.run(built.program, values, log)
         run = KernelRun(run, built, self._results(run, built, owners, args, kwargs, convert))
+        sessions.ran(built.name, built.target, run.run)
         if seen:
             seen.done(run)
         return run

@@ -13,8 +13,9 @@ from .dtypes import DType
 from .errors import (DeadlockError, KernelError, LibraryNotFound, NotBuilt, SomaError, SomaFault)
 from .lib import lib as _lib
 from .machine import CHECKS, Finding, Machine, Program, Run, RunStats, run
+from .sessions import Session, session
 
 __version__ = _lib.soma_version().decode()
 __all__ = ["CHECKS", "DType", "DeadlockError", "Device", "DeviceArray", "Finding", "KernelError",
            "LibraryNotFound", "Machine", "NotBuilt", "Program", "RawArray", "Run", "RunStats",
-           "SomaError", "SomaFault", "array", "device", "from_bits", "run"]
+           "Session", "SomaError", "SomaFault", "array", "device", "from_bits", "run", "session"]

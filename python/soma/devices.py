@@ -12,7 +12,7 @@ import ctypes as C
 
 import numpy as np
 
-from . import arrays, dtypes
+from . import arrays, dtypes, sessions
 from . import lib as L
 from .checked import between, whole
 from .errors import SomaError
@@ -50,14 +50,14 @@ def _number(name):
 
 class Device:
     """HBM and a core on it. `hbm` is how much is used; `host_to_device` and `device_to_host` count
-    the bytes that were copied, `host_ns` their time over the host's link."""
+    the bytes that were copied."""
 
     def __init__(self, number, target, options):
         from nki._target import target_of
         from .machine import Machine
         self.name, self.options, self.closed = "neuron:%d" % number, dict(options), False
         self.target = target_of(target)
-        self.machine = Machine(self.target, **options)
+        self.machine, self._link = Machine(self.target, **options), None
 
     def __repr__(self):
         return "<device %s, %s, %d bytes of HBM used>" % (self.name, self.target, self.hbm["used"])
@@ -123,6 +123,17 @@ class Device:
         lib.soma_traffic(self._open().handle, C.byref(up), C.byref(down))
         return up.value, down.value
 
+    def host_us(self, n):
+        """The time of so many bytes over the host's link, one way."""
+        if self._link is None:
+            text, size = C.c_void_p(), C.c_size_t()
+            m = self._open()
+            m._check(lib.soma_costs_print(m.handle, None, C.byref(text), C.byref(size)))
+            rows = [line.split() for line in L.take_bytes(text, size).decode().splitlines()]
+            found = {row[0]: float(row[1]) for row in rows if row}
+            self._link = found["HOST_LATENCY"] / 1e3, found["HOST_LINK"]  # us, bytes a us
+        return self._link[0] + n / self._link[1] if n else 0.0
+
     host_to_device = property(lambda self: self._traffic()[0])
     device_to_host = property(lambda self: self._traffic()[1])
 
@@ -169,12 +180,14 @@ class DeviceArray(L.Owner):
 
     def _write(self, data):
         self._check(lib.soma_tensor_write(self.handle, data.ctypes.data, data.nbytes))
+        sessions.copied(self.device, bytes_in=data.nbytes)
 
     def numpy(self):
         """A copy on the host."""
         self.device._open()
         out, raw = arrays.empty(self.shape, self._type)
         self._check(lib.soma_tensor_read(self.handle, raw.ctypes.data, raw.nbytes))
+        sessions.copied(self.device, bytes_out=raw.nbytes)
         return out
 
     def __array__(self, dtype=None, copy=None):

@@ -168,6 +168,7 @@ _PROTOTYPES = {
     "soma_machine_clear": (_int, [P]),
     "soma_error": (_str, [P]),
     "soma_target": (_str, [P]),
+    "soma_costs_print": (_int, [P, _str, _out, C.POINTER(_size)]),
     "soma_assemble": (_int, [P, _str, _size, _str, C.POINTER(AssembleOptions), _out, _out]),
     "soma_program_load": (_int, [P, P, _size, _out]),
     "soma_program_save": (_int, [P, P, _out, C.POINTER(_size)]),

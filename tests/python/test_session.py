@@ -1,0 +1,117 @@
+"""Sessions: all kernel calls of a part of a script on one timeline."""
+import contextlib
+import io
+import re
+import sys
+import unittest
+
+import numpy as np
+
+import nki
+import nki.language as nl
+import soma
+from soma import record
+
+X = np.ones((128, 512), np.float32)
+
+
+@nki.jit
+def twice(x):
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(y, nl.load(x) * 2)
+    return y
+
+
+@nki.jit
+def root(x):
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(y, nl.sqrt(nl.load(x)))
+    return y
+
+
+class Sessions(unittest.TestCase):
+    def test_calls_follow_one_another_with_copies_and_launches(self):
+        with soma.session() as s:
+            y = twice(X)
+            line = _line()
+            root(y)
+        twice(X)
+        self.assertEqual([c.kernel for c in s.calls], ["twice", "root"])
+        self.assertEqual([c.place for c in s.calls], [self.place(line - 1), self.place(line + 1)])
+        first, second = s.calls
+        self.assertEqual(first.time_us, twice.time(X))
+        self.assertEqual(first.launch_us, 10)
+        # 2 us and 16 bytes a nanosecond, each way
+        for took in (first.copy_in_us, first.copy_out_us):
+            self.assertAlmostEqual(took, 2 + X.nbytes / 16e3, 6)
+        self.assertEqual((first.start_us, second.start_us), (0, first.end_us))
+        self.assertEqual((first.bytes_in, first.bytes_out), (X.nbytes, X.nbytes))
+        self.assertEqual(s.time_us, second.end_us)
+        self.assertAlmostEqual(sum(s.totals().values()), s.time_us, 9)
+
+    def test_tensors_on_a_device_are_not_copied(self):
+        dev = soma.device("neuron:7")
+        with soma.session() as s:
+            x = dev.array(X)
+            twice(root(x)).numpy()
+        dev.close()
+        self.assertEqual([e.kernel for e in s.entries], [None, "root", "twice", None])
+        self.assertEqual([e.copy_in_us + e.copy_out_us for e in s.calls], [0, 0])
+        into, out = s.entries[0], s.entries[-1]
+        self.assertAlmostEqual(into.copy_in_us, 2 + X.nbytes / 16e3, 6)
+        self.assertEqual((into.bytes_in, out.bytes_out), (X.nbytes, X.nbytes))
+
+    def test_two_cores_launch_for_longer(self):
+        with soma.session() as s:
+            twice[2](X)
+        self.assertEqual(s.calls[0].launch_us, 28)
+
+    def test_text(self):
+        with soma.session() as s:
+            for _ in range(3):
+                twice(X)
+            root(X)
+        text = str(s)
+        first = text.splitlines()[0]
+        self.assertRegex(first, r"^4 kernel calls, \d+\.\d us: kernels .* launches 40.00 us, ")
+        self.assertEqual(repr(s), "<session: %s>" % first)
+        rows = re.findall(r"^(\w+) *\|(.*)\| +([\d.]+) %$", s.timeline(60), re.M)
+        self.assertEqual([r[0] for r in rows], ["copies", "launches", "twice", "root"])
+        self.assertEqual({len(r[1]) for r in rows}, {60 - 8 - 11})
+        self.assertAlmostEqual(sum(float(r[2]) for r in rows), 100, delta=0.3)
+        self.assertIn(s.timeline(), text)
+        self.assertRegex(text, r"\n +[\d.]+ % +[\d.]+ us +3 x twice\n")
+        self.assertTrue(s._repr_html_().startswith("<pre"))
+        self.assertEqual(list(s.table()["kernel"]), ["twice"] * 3 + ["root"])
+
+    def test_one_in_another_and_an_empty_one(self):
+        with soma.session() as outer:
+            twice(X)
+            with soma.session() as inner:
+                root(X)
+        self.assertEqual((len(outer.calls), len(inner.calls)), (2, 1))
+        self.assertEqual(inner.calls[0].start_us, 0)
+        self.assertEqual(str(soma.session()).split(":")[0], "0 kernel calls, 0 ns")
+        with self.assertRaises(KeyError):
+            with soma.session() as s:
+                raise KeyError
+        twice(X)
+        self.assertEqual(s.calls, [])
+
+    def place(self, line):
+        return "%s:%d" % (record.shown(__file__), line)
+
+
+class Manual(unittest.TestCase):
+    def test_its_example_runs(self):
+        with open("python/README.md") as f:
+            code = f.read().split("<!-- example: session -->")[1].split("```")[1]
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told):
+            exec(code[len("python\n"):], {"a": X, "add": lambda a, b: twice(a)})
+        self.assertTrue(told.getvalue().startswith("3 kernel calls, "))
+        self.assertIn("{'kernels': ", told.getvalue())
+
+
+def _line():
+    return sys._getframe(1).f_lineno
