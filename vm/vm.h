@@ -115,10 +115,10 @@ typedef struct vm_core {
   vm_uop *uops[ISA_NENGINES];
   vm_engine eng[ISA_NENGINES];
   uint32_t sem[ISA_NSEMS];
-  uint8_t sem_waiters[ISA_NSEMS]; /* mask of engines */
-  vm_sem_log sem_log[ISA_NSEMS];  /* for reports */
+  uint16_t sem_waiters[ISA_NSEMS]; /* sets of sequencers, a bit for each */
+  vm_sem_log sem_log[ISA_NSEMS];   /* for reports */
   vm_ring rings[ISA_MAX_QUEUES][ISA_NDMA];
-  uint8_t ring_waiters[ISA_MAX_QUEUES]; /* masks of engines */
+  uint16_t ring_waiters[ISA_MAX_QUEUES]; /* likewise */
   uint32_t statics_next[ISA_MAX_QUEUES];
   vm_dma_engine dma[ISA_NDMA];
   uint32_t hbm_active; /* DMA engines whose packet reads or writes HBM */

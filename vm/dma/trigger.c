@@ -165,7 +165,7 @@ static bool rings_have_room(const vm_core *c, unsigned queue) {
 static vm_verdict wait_for_room(vm_core *c, unsigned e, unsigned queue) {
   c->eng[e].state = VM_RINGFULL;
   c->eng[e].ring_queue = queue;
-  c->ring_waiters[queue] |= (uint8_t)(1u << e);
+  c->ring_waiters[queue] |= (uint16_t)(1u << e);
   return VM_STALL;
 }
 

@@ -24,7 +24,7 @@ void vm_wake(vm_core *c, unsigned sem) {
       w = &inside;
     }
     if (!vm_wait_holds(c, en, w)) continue;
-    c->sem_waiters[sem] &= (uint8_t) ~(1u << e);
+    c->sem_waiters[sem] &= (uint16_t) ~(1u << e);
     en->state = VM_READY;
     vm_path_set_cause(en, (vm_moment){c->now, c->cause}, VM_WHY_SEM);
     en->cause.sem = (uint8_t)sem;

@@ -389,7 +389,7 @@ bool vm_blocked(vm_core *c, unsigned e, const isa_wait *w) {
     en->wait_since = c->now;
   }
   en->state = VM_WAITING;
-  c->sem_waiters[w->sem] |= (uint8_t)(1u << e);
+  c->sem_waiters[w->sem] |= (uint16_t)(1u << e);
   return true;
 }
 

@@ -176,11 +176,11 @@ static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
 static void note_waiter(vm_saver *s, vm_core *c, unsigned e) {
   const vm_engine *en = &c->eng[e];
   if (!s->reads || s->failed) return;
-  if (en->state == VM_RINGFULL) c->ring_waiters[en->ring_queue] |= (uint8_t)(1u << e);
+  if (en->state == VM_RINGFULL) c->ring_waiters[en->ring_queue] |= (uint16_t)(1u << e);
   if (en->state != VM_WAITING) return;
   isa_wait w = vm_wait_of(c, en);
   if (vm_saver_need(s, w.cond != ISA_WAIT_none, "an instruction that waits has no wait"))
-    c->sem_waiters[w.sem] |= (uint8_t)(1u << e);
+    c->sem_waiters[w.sem] |= (uint16_t)(1u << e);
 }
 
 static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
