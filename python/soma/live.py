@@ -106,6 +106,17 @@ def read_after_loop(frame):
     return before[n + 1] if "IF_TRUE" in i.opname else after[n]
 
 
+def has_break(frame):
+    """Whether a `while` whose test a frame is at can be left from within its body: by a jump past
+    its end, or because the body's own end leads there."""
+    found, n = _current(frame)
+    while n + 1 < len(found) and "IF_FALSE" not in found[n].opname:
+        n += 1
+    top, end = found[n + 1].offset, found[n].argval
+    to = [i.argval for i in found[n + 1:] if i.offset < end and i.opcode in _JUMPS]
+    return any(target >= end for target in to) or not any(target <= top for target in to)
+
+
 def in_for(frame):
     """Whether a frame begins a plain `for` over what it asks for an iterator."""
     found, n = _current(frame)

@@ -248,9 +248,11 @@ def ask(register, frame):
     loop = next((lp for lp in reversed(rec.loops) if lp.key == key), None)
     if loop is None:
         loop = Loop(rec, None, register.number())
-        loop.key = key
+        loop.key, loop.test = key, frame.f_lasti
         loop.begin(frame)
         return True
+    if frame.f_lasti == loop.test and live.has_break(frame):  # not the test after its body
+        raise left(rec, loop)
     if loop.condition != register.number():
         raise KernelError("`while` at run time: its register is another one after a round: write "
                           "the condition into the first one by nisa.register_move",

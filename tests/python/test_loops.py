@@ -427,6 +427,46 @@ class Ranges(Loops):
             with self.subTest(body.__name__):
                 self.refused(body, "write `for i in nl.dynamic_range")
 
+    def test_a_while_that_is_left_is_not_taken_for_a_round(self):
+        def body(s, x):
+            r = nisa.register_alloc(1)
+            for _ in range(3):
+                while r:
+                    inc(s)
+                    break
+        self.refused(body, "was left by break")
+
+        def goes_on(s, x):
+            r, less = counting_down(3)
+            while r:
+                inc(s)
+                less(r)
+                if s is None:
+                    break
+                if s is not None:
+                    continue
+                inc(s)
+        self.gives(goes_on, 3)
+
+        def never(s, x):
+            r, less = counting_down(3)
+            while r:
+                inc(s)
+                less(r)
+                if s is None:
+                    break
+        self.gives(never, 3)
+
+        def on(s, x):
+            r, less = counting_down(3)
+            while r:
+                less(r)
+                inc(s)
+                if s is not None:
+                    continue
+                inc(s)
+        self.gives(on, 3)
+
     def test_its_variable_ends_with_it(self):
         def body(s, x):
             for i in nl.dynamic_range(4):
