@@ -24,6 +24,7 @@ OPTIONS = {
     "timeline": (None, "prints engines and queues over time for each call"),
     "report": (None, "prints what the builder did for each call"),
     "explain": (None, "prints where the time of each call went"),
+    "session": (None, "prints all calls with copies and launches on one timeline at the end"),
     "log": (None, "prints a line for each instruction that is done"),
     "page": ("DIR", "writes a page for each call: DIR/NN-KERNEL.html"),
     "trace": ("DIR", "writes a trace for each call: DIR/NN-KERNEL.json"),
@@ -122,6 +123,15 @@ class _State:
         if "json" in options:
             # os.fork gives children a copy of what stands here
             atexit.register(lambda pid=os.getpid(): os.getpid() == pid and self.write_json())
+        self.session = None
+        if "session" in options:
+            from .sessions import Session
+            self.session = Session().__enter__()
+            atexit.register(lambda pid=os.getpid(): os.getpid() == pid and self.write_session())
+
+    def write_session(self):
+        if self.session.entries:
+            sys.stderr.write("%s\n" % self.session)
 
     def write_json(self):
         file = self.options["json"] + ("." + self.mark[:-1] if self.mark else "")

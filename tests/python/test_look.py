@@ -97,6 +97,15 @@ class Look(unittest.TestCase):
         for text in ("kernel call 1, twice, ", "engines: # busy", "in the program", "script.py:19"):
             self.assertIn(text, err)
 
+    def test_all_calls_on_one_timeline(self):
+        status, out, err = self.run_it("--session", "script.py", "race")
+        self.assertEqual((status, out), (0, "2.0 ['race']\n"))
+        self.assertRegex(err, r"(?m)^2 kernel calls, .* launches 38.00 us, copies ")
+        for row in ("swap ", "twice "):
+            self.assertRegex(err, r"(?m)^%s *\|.*#.*\|" % row)
+        self.assertRegex(err, r"  twice  script.py:\d+\n")
+        self.assertNotIn("kernel calls", self.run_it("--session", "-c", "import nki")[2])
+
     def test_the_machine(self):
         _, out, _ = self.run_it("--timing-only", "--threads", "1", "script.py")
         self.assertNotEqual(out, "2.0 []\n")  # no values are calculated
