@@ -86,7 +86,7 @@ class KernelRun:
             show.count(len(self.findings)))
 
     def _repr_html_(self):
-        return show.of_run(self.run, repr(self))
+        return show.of_run(self.run, repr(self), self.built.name)
 
     @property
     def figures(self):
@@ -266,6 +266,7 @@ class Kernel:
         """Runs and records: a KernelRun. target, and options of soma.Machine (checks, schedule,
         costs, timing_only, threads, rounding_seed ...), by name; a name that the kernel has as a
         parameter is the kernel's."""
+        _given(kwargs)
         kwargs, options = self._run_options(kwargs)
         target = options.pop("target", None)
         kernel = self if target is None else _as_kernel(self, {"platform_target": target})
@@ -278,7 +279,7 @@ class Kernel:
             own = set(kwargs) - set(RUN_OPTIONS)
         else:
             own = set()
-        own |= set(parameters) | {"compiler_flags"}
+        own |= set(parameters)
         options = {n: v for n, v in kwargs.items() if n not in own}
         for name in sorted(set(options) - set(RUN_OPTIONS)):
             raise TypeError("%s has no parameter %s, and run() no such option; its options are %s"

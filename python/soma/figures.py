@@ -122,7 +122,7 @@ class Told:
             ", ".join(n for n, t in self.program.tensors.items() if t[2] == "output") or "nothing")
 
     def _repr_html_(self):
-        return show.of_run(self, repr(self))
+        return show.of_run(self, repr(self), "Soma")
 
     @property
     def figures(self):

@@ -47,14 +47,13 @@ def of_finding(finding):
         html.escape(first, quote=False), html.escape("\n" + rest, quote=False) if rest else "")
 
 
-def of_run(run, title, findings=None):
-    """A run: its line, its findings, the timeline, and the page to open below, if it was recorded.
-    `run` is a soma.Run."""
-    findings = run.findings if findings is None else findings
-    parts = [_pre(title)] + [of_finding(f) for f in findings]
+def of_run(run, told, title):
+    """A run: a line told of it, its findings, the timeline, and the page to open below, if it was
+    recorded. `run` is a soma.Run, `title` the page's."""
+    parts = [_pre(told)] + [of_finding(f) for f in run.findings]
     if run.recorder:
         page = html.escape(run.page(title=title), quote=True)
         parts += [_pre(run.timeline()), "<details><summary>page</summary><iframe style=\"width: "
-                  "100%%; height: %dpx; border: 0\" sandbox=\"allow-scripts\" srcdoc=\"%s\">"
-                  "</iframe></details>" % (PAGE_HEIGHT, page)]
+                  "100%%; height: %dpx; border: 0\" srcdoc=\"%s\"></iframe></details>"
+                  % (PAGE_HEIGHT, page)]
     return "".join(parts)

@@ -1,5 +1,6 @@
 """What a run tells: one total, figures, tables, how it shows itself; options of run()."""
 import contextlib
+import html
 import io
 import json
 import os
@@ -128,6 +129,7 @@ class Options(unittest.TestCase):
         x = X.copy()
         scaled.run(x, costs=2.0, by=4, timing_only=False)
         self.assertEqual(x[0, 0], 8)
+        exp.run(X, compiler_flags="-O1")  # as a call: without effect
 
     def test_other_names_are_refused(self):
         with self.assertRaisesRegex(TypeError, "exp has no parameter cost, .* options are target"):
@@ -146,7 +148,8 @@ class Shown(unittest.TestCase):
         self.assertIn("engines: # busy", shown)
         self.assertRegex(shown, r"<b>[^<]*uninit: ")
         page = re.search(r'<iframe[^>]* srcdoc="([^"]*)"></iframe>', shown).group(1)
-        self.assertIn("&lt;!DOCTYPE html&gt;", page)
+        self.assertTrue(page.startswith("&lt;!DOCTYPE html&gt;"))
+        self.assertEqual(page_data(html.unescape(page))["title"], "unwritten")
         self.assertNotIn("<script", shown)
 
     def test_a_notebook_shows_texts_and_findings(self):
