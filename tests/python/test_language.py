@@ -137,14 +137,6 @@ class Elementwise(KernelCase):
         i = np.arange(64, dtype=np.int32).reshape(8, 8)
         self.same(of_tiles(lambda x: x / 2)(i), i / 2)
 
-    def test_the_remainder_is_refused(self):
-        with self.assertRaisesRegex(NotImplementedError, "nl.mod"):
-            of_tiles(lambda x: nl.mod(x, 2.0))(data(8, 8))
-        with self.assertRaisesRegex(soma.KernelError, "nl.load it first"):
-            nki.jit(lambda x: nl.exp(x))(data(8, 8))
-
-
-class Reductions(KernelCase):
     def test_along_the_last_axes(self):
         x = data(100, 6, 5, 4)
         for name, reference in {"sum": np.sum, "max": np.max, "min": np.min, "mean": np.mean,
@@ -342,6 +334,31 @@ class Creating(KernelCase):
         self.assertIn("1.5", "".join(seen))
         self.assertEqual([t for t in seen if t[0] == "i"],
                          2 * ["i = 2\n", "i + 1 = 3\n", "i = 4\n", "i + 1 = 5\n"])
+
+
+
+class Remainders(KernelCase):
+    def test_they_are_numpys(self):
+        rng = np.random.default_rng(3)
+        x = rng.integers(-20000, 20000, (128, 64)).astype(np.float32)
+        y = rng.integers(1, 300, (128, 64)).astype(np.float32) * rng.choice([-1, 1], (128, 64))
+        y = y.astype(np.float32)
+        for name, call, want in (
+                ("mod", nl.mod, np.mod), ("fmod", nl.fmod, np.fmod),
+                ("operator", lambda a, b: a % b, np.mod)):
+            with self.subTest(name):
+                np.testing.assert_array_equal(of_tiles(call)(x, y), want(x, y))
+        for n in (41, -41, 3, 0.25, 7.0):
+            for call, want in ((nl.mod, np.mod), (nl.fmod, np.fmod)):
+                np.testing.assert_array_equal(of_tiles(lambda a: call(a, n))(x),
+                                              want(x, np.float32(n)), str(n))
+        np.testing.assert_array_equal(of_tiles(lambda a: nl.mod(1000, a))(y), np.mod(1000, y))
+        whole = of_tiles(lambda a: nl.mod(a, 7), dtype=nl.int32)(x.astype(np.int32))
+        np.testing.assert_array_equal(whole, np.mod(x, 7).astype(np.int32))
+
+    def test_what_is_refused(self):
+        with self.assertRaisesRegex(soma.KernelError, "nl.mod of a tile and 0"):
+            of_tiles(lambda a: nl.mod(a, 0))(data(8, 8))
 
 
 if __name__ == "__main__":

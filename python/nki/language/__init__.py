@@ -11,16 +11,17 @@ from ._loops import (affine_range, dynamic_range, fori_loop, nc, no_reorder, num
                      program_id, program_ndim, sequential_range, spmd_dim, static_range, while_loop)
 from ._math import (abs, abs_max, abs_min, add, arctan, average, bitwise_and, bitwise_or,
                     bitwise_xor,
-                    bypass, ceil, cos, divide, dropout, equal, erf, erf_dx, exp, floor, fmod, gelu,
+                    bypass, ceil, cos, divide, dropout, equal, erf, erf_dx, exp, floor, gelu,
                     gelu_apprx_sigmoid, gelu_apprx_sigmoid_dx, gelu_apprx_tanh, gelu_dx, greater,
                     greater_equal, invert, left_shift, less, less_equal, log, logical_and,
-                    logical_not, logical_or, logical_xor, maximum, minimum, mish, mod, multiply,
+                    logical_not, logical_or, logical_xor, maximum, minimum, mish, multiply,
                     negative, not_equal, power, prelu, reciprocal, relu, right_shift, rsqrt,
                     sigmoid, sign, silu, silu_dx, sin, softplus, sqrt, square, subtract, tan, tanh,
                     trunc, where)
 from ._memory import (atomic_rmw, broadcast_to, copy, device_print, expand_dims, gather_flattened,
                       load, load_transpose2d, loop_reduce, matmul, static_cast, store, transpose)
 from ._reduce import all, max, mean, min, prod, rms_norm, softmax, sum, var
+from ._remainder import fmod, mod
 from ._types import (MemoryRegion, finfo, fp32, hbm, is_hbm, is_on_chip, is_psum, is_sbuf,
                      private_hbm, psum, sbuf, shared_hbm, tile_size)
 from . import _operators  # noqa: F401 - gives tiles their operators

@@ -385,16 +385,6 @@ def tan(x, dtype=None, mask=None):
     return _unary("tan", x, emit, dtype, mask)
 
 
-def fmod(x, y, dtype=None, mask=None):
-    """Refused: the hardware has no remainder."""
-    raise NotBuilt("nl.fmod: the hardware has no remainder; use x - y * nl.trunc(nl.divide(x, y))")
-
-
-def mod(x, y, dtype=None, mask=None):
-    """Refused: the hardware has no remainder."""
-    raise NotBuilt("nl.mod: the hardware has no remainder; use x - y * nl.floor(nl.divide(x, y))")
-
-
 def where(condition, x, y, dtype=None, mask=None):
     """x where condition is not 0, else y."""
     condition = _tile(need(condition, "condition", "nl.where"), "nl.where")

@@ -4,6 +4,7 @@ from soma.index import Index
 from soma.tensor import Tensor
 
 from . import _math as m
+from ._remainder import mod
 
 
 def _operator(function):
@@ -37,7 +38,7 @@ def load_of(t):
 
 _TABLE = {"add": m.add, "sub": m.subtract, "mul": m.multiply, "truediv": m.divide, "pow": m.power,
           "and": m.bitwise_and, "or": m.bitwise_or, "xor": m.bitwise_xor, "lshift": m.left_shift,
-          "rshift": m.right_shift, "mod": m.mod}
+          "rshift": m.right_shift, "mod": mod}
 for _name, _function in _TABLE.items():
     _forward, _backward = _operator(_function)
     setattr(Tensor, "__%s__" % _name, _forward)
