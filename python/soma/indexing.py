@@ -401,7 +401,7 @@ class _Builder:
         view = T.Tensor(t.storage, t.dtype, shape, tuple(steps), self.part, self.off, t.dyn, bound)
         if self.gather is None:
             return view
-        index, d = self.gather
+        index, d, n = self.gather
         if t.storage.memory:
             raise NotBuilt("an index tile for a tensor in %s: only one in hbm can be indexed"
                            % T.MEMORY[t.storage.memory])
@@ -410,7 +410,7 @@ class _Builder:
             raise NotBuilt("an index tile for dimension %d beside %s: the index tile has axis 0 of "
                            "the result alone; the dimensions before it take numbers"
                            % (d, ", ".join(str(k) for k in key if not isinstance(k, T.Tensor))))
-        return view.gathered(index, 0)
+        return view.gathered(index, 0, n)
 
     @staticmethod
     def _outside(entry):
@@ -428,7 +428,7 @@ class _Builder:
                                   "nl.where chooses elements by a condition" % k)
             if self.gather:
                 raise NotBuilt("index tiles for two dimensions: one can be given")
-            self.gather = (k, d)
+            self.gather = (k, d, n)
             self.steps[0] = step
             self.size[0] = k.shape[0]
         elif d in self.place:

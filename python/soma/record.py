@@ -522,33 +522,6 @@ class Recorder:
         if s.handle == 0:
             self.declare(s)
 
-    def rows(self, s, row_bytes):
-        """Rows of an indexed tensor have the size with which it is declared."""
-        total = s.free * s.dtype.size
-        want = (total // row_bytes, row_bytes // s.dtype.size)
-        have = s.declared or self.hints.get(("rows", s.order), s.shape)
-        n = 1
-        for size in have[1:]:
-            n *= size
-        if n * s.dtype.size == row_bytes and len(have) <= 8:
-            return
-        if total % row_bytes or row_bytes % s.dtype.size or s.role == L.ROLE_CONST:
-            raise NotBuilt("rows of %d bytes of %r, which has rows of %d bytes"
-                           % (row_bytes, s, n * s.dtype.size))
-        if ("rows", s.order) in self.hints:
-            raise NotBuilt("%r is indexed by rows of %d and of %d bytes"
-                           % (s, row_bytes, n * s.dtype.size))
-        twin = s.twin
-        if s.handle == 0 and not (twin and twin.handle):
-            s.declared = want
-            return
-        self.hints[("rows", s.order)] = want
-        if twin:
-            if ("rows", twin.order) in self.peer.hints:
-                raise NotBuilt("%r is indexed by rows of another size on core 0" % s)
-            self.peer.hints[("rows", twin.order)] = want
-        raise Redo()
-
     def assign(self, view, value):
         """`view = value` without an instruction to retarget: a copy, or a fill."""
         insn.assign(view, value)

@@ -302,7 +302,7 @@ class Tensor(Views):
                 raise KernelError("the partitions of an operand follow one another: their step "
                                   "must be 1, not %d" % steps[0])
         elif self.dyn and self.has("gather"):  # its dimension is the first, as it is
-            at, dims = 1, [steps[0], shape[0]]
+            at, dims = 1, [1, 1] * self._gathered_dim() + [steps[0], shape[0]]
         step = num = 0
         for i in range(at, len(shape)):
             n = shape[i]
@@ -341,10 +341,15 @@ class Tensor(Views):
             if kind == "element":
                 words += (2, b) + a._make_words(True)
             elif kind == "gather":
-                words += (4, b) + a._make_words(True)
+                words += (4, self._gathered_dim()) + a._make_words(True)
             else:
                 words += (5,) + a._make_words(True)
         return words
+
+    def _gathered_dim(self):
+        """Of the tensor as it is declared: 0 or 1."""
+        shape, size = self.storage.declared or self.storage.shape, self.storage.dtype.size
+        return int(math.prod(shape[1:]) * size != self.steps[0] * self.dtype.size)
 
     def has(self, kind):
         return any(d[0] == kind for d in self.dyn)

@@ -2,7 +2,7 @@
 
 On the chip dimension 0 is the partitions and stays where it is.
 """
-from . import dtypes
+from . import dtypes, lib
 from .checked import between, whole
 from .errors import KernelError, NotBuilt
 from .register import RegisterValue
@@ -286,10 +286,11 @@ class Views:
             raise KernelError("vector_select takes rows of dimension 0 of a tensor in hbm")
         rows = vector_offset.size
         t = self.like((rows,) + self.shape[1:], self.steps)
-        return t.gathered(vector_offset, 0)
+        return t.gathered(vector_offset, 0, self.shape[0])
 
-    def gathered(self, index, dim):
-        """The view whose dimension dim takes its rows from index, counted from the view's start."""
+    def gathered(self, index, dim, n=None):
+        """The view whose dimension dim takes its rows from index, counted from the view's start;
+        n: how many there are, if not all that follow."""
         if self.is_indirect():
             raise KernelError("the view already has an index that is known when the kernel runs")
         t = self.like(self.shape, self.steps)
@@ -302,7 +303,7 @@ class Views:
             raise KernelError("rows by an index vector need a positive step, not %d" % row)
         from . import record
         record.active().unknown = True
-        record.active().rows(s, row * self.dtype.size)
+        declare_rows(record.active(), s, row * self.dtype.size, n)
         return t
 
     def ap(self, pattern, offset=None, scalar_offset=None, vector_offset=None, indirect_dim=0,
@@ -421,3 +422,37 @@ class Views:
                                   % (list(self.shape), list(shape)))
             mine[d], steps[d] = n, 0
         return self.like(mine, steps)
+
+
+def declare_rows(rec, s, row_bytes, n=None):
+    """Rows of an indexed tensor are a dimension with which it is declared: the first, or the
+    second, of n elements, if an index may choose from n of them alone."""
+    from . import record
+    total, size, key = s.free * s.dtype.size, s.dtype.size, ("rows", s.order)
+    flat = total // row_bytes, row_bytes // size
+    before = rec.hints.get(key)
+    have, want = s.declared or before or s.shape, flat
+    if n and n < flat[0] and not flat[0] % n and ("flat", s.order) not in rec.hints:
+        want = flat[0] // n, n, flat[1]
+    for form in (want, flat) if s.role == lib.ROLE_CONST else (want,):
+        if len(have) <= 8 and product(have[len(form) - 1:]) == flat[1] and \
+                (form is flat or have[1] == n):
+            return
+    if total % row_bytes or row_bytes % size or s.role == lib.ROLE_CONST:
+        raise NotBuilt("rows of %d bytes of %r, which has rows of %d bytes"
+                       % (row_bytes, s, product(have[1:]) * size))
+    if before and (before[-1] != flat[1] or ("flat", s.order) in rec.hints):
+        raise NotBuilt("%r is indexed by rows of %d and of %d bytes"
+                       % (s, row_bytes, before[-1] * size))
+    if before:  # rows of the whole tensor serve all
+        rec.hints[("flat", s.order)], want = True, flat
+    rec.hints[key] = want
+    twin = s.twin
+    if not before and s.handle == 0 and not (twin and twin.handle):
+        s.declared = want
+        return
+    if twin:
+        if ("rows", twin.order) in rec.peer.hints:
+            raise NotBuilt("%r is indexed by rows of another size on core 0" % s)
+        rec.peer.hints[("rows", twin.order)] = want
+    raise record.Redo()

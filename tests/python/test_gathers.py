@@ -8,6 +8,7 @@ import numpy as np
 from helper import KernelCase, data
 
 import nki
+import soma
 from soma.errors import KernelError, NotBuilt
 
 
@@ -75,6 +76,43 @@ class Indices(KernelCase):
                      lambda x, t: x[t, nl.arange(7)[:, None], 0]):
             with self.assertRaisesRegex(NotBuilt, "axis 0 of the result alone"):
                 kernel_of(lambda x, t: nl.load(view(x, nl.load(t))), (7, 5))(x, order)
+
+    def test_an_index_stays_in_its_dimension(self):
+        x = data(6, 10, 7, 8)
+        for view, n in ((lambda x, t: x[1, t, 2], 10), (lambda x, t: x[2, 3, t], 7),
+                        (lambda x, t: x.reshape((60, 56))[0:20][t, 5:9], 20),
+                        (lambda x, t: x.reshape((60, 56))[t, 3:9], 60),
+                        (lambda x, t: x.reshape((2, 30, 56))[1, t], 30)):
+            def both(x, t):
+                return nl.load(view(x, nl.load(t)))
+            for last in (n - 1, n, -1):
+                t = np.array([[1], [0], [last]], np.int32)
+                want = view(x, t.ravel() % n)
+                kernel = kernel_of(both, want.shape)
+                if last == n - 1:
+                    self.same(kernel(x, t), want, 0, 0)
+                    continue
+                with self.assertRaisesRegex(soma.SomaFault,
+                                            "is %d: arrays_0 has 0..%d " % (last, n - 1)):
+                    kernel(x, t)
+
+    def test_indices_of_several_dimensions_of_one_tensor(self):
+        x, t = data(6, 10, 8), np.array([[1], [5], [3]], np.int32)
+        ran = 0
+        i = t.ravel()
+        for views in ((lambda x, t: x[1, t], lambda x, t: x.reshape((60, 8))[t]),
+                      (lambda x, t: x.reshape((60, 8))[t], lambda x, t: x[1, t]),
+                      (lambda x, t: x.reshape((30, 16))[t, 8:16], lambda x, t: x[4, t]),
+                      (lambda x, t: x.reshape((3, 20, 8))[2, t], lambda x, t: x[4, t])):
+            try:
+                got = kernel_of(lambda x, t: nl.add(*(nl.load(v(x, nl.load(t))).reshape((3, 8))
+                                                      for v in views)), (3, 8))(x, t)
+            except NotBuilt as e:
+                self.assertRegex(str(e), "is indexed by rows of")
+                continue
+            self.same(got, views[0](x, i) + views[1](x, i), 0, 0)
+            ran += 1
+        self.assertEqual(ran, 3)
 
     def test_the_index_vector_of_a_transpose_is_unsigned(self):
         x = data(300, 64).astype(np.float16)

@@ -5,6 +5,7 @@ from soma.checked import whole
 from soma.register import Register, RegisterValue
 from soma.tensor import same_view, shares
 from soma.under import as_asked
+from soma.views import declare_rows
 
 from . import constants as c
 from ._common import (DMA, EACH, PSUM, KernelError, NotBuilt, Tensor, chosen, done, engine_of, insn,
@@ -84,6 +85,8 @@ def dma_transpose(dst=None, src=None, axes=None, priority=None, dge_mode=c.dge_m
         if kind == "gather" and index.dtype.name != "uint32":
             raise KernelError("dma_transpose: the index vector is %s: it must be uint32"
                               % index.dtype)
+        if kind == "gather":  # the first dimension is what is transposed
+            declare_rows(record.active(), src.storage, src.steps[0] * src.dtype.size)
 
     def emit(d, s):
         if tuple(d.shape) != shape:
