@@ -64,6 +64,12 @@ def _moved(t, key):
         raise NotBuilt("an index past the end, limited by a mask, with a register")
     for d, k in enumerate(key):
         if _start_of(k) is not None:
+            reach = (0, 0)
+            if isinstance(k, IndexAt):
+                reach = k.index.bounds()
+            elif isinstance(fixed[d], slice):
+                reach = 0, fixed[d].stop - 1
+            _start_of(k).stays(d, t.shape[d], *reach)
             view = view.moved_by(_start_of(k), t.steps[d])
     return view
 
@@ -243,6 +249,8 @@ def _basic(t, key):
             if d == 0 and chip:
                 raise KernelError("%r: the partitions of an operand must be known while the kernel "
                                   "is built" % (k,))
+            if isinstance(start, RegisterValue):
+                start.stays(d, n, high=(count - 1) * by)
             moves.append((start, step))
         elif d == 0 and chip:
             part += start * step

@@ -126,7 +126,12 @@ class Loop:
                           lambda: rec.builder.begin(kind, words, *self.place))
         rec.loops.append(self)
         self._count()
-        self.register = Register(number, frozen=True) if kind == "loop" else None
+        self.register = None
+        if kind == "loop":
+            (of, start), (also, stop), step = words
+            known = of == also == "value" and start < stop
+            self.register = Register(number, True, (start, stop - 1 - (stop - 1 - start) % step)
+                                     if known else None)
         self.start = rec.log.here(), rec.count, rec.numbering, rec.ordered
         self.computed, rec.weights = {}, None
 

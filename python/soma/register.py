@@ -79,6 +79,19 @@ class RegisterValue:
         """Whether it is a register with a float32."""
         return False
 
+    def stays(self, d, n, low=0, high=0):
+        """Refuses it as a place in dimension d of n elements, of which low .. high from there are
+        used, if the bounds of loops say that some round leaves the dimension."""
+        for r, k in self.terms.items():
+            if r.limits is None or r.ended:
+                return
+            ends = sorted((k * r.limits[0], k * r.limits[1]))
+            low, high = low + ends[0], high + ends[1]
+        if low + self.const < 0 or high + self.const >= n:
+            raise KernelError("elements %d to %d of dimension %d, which has %d: so far %r goes in "
+                              "its loop at run time" % (low + self.const, high + self.const, d, n,
+                                                        self))
+
     def check(self):
         """Refuses what cannot be computed any more, or from floats."""
         for r in self.terms:
@@ -132,11 +145,12 @@ class RegisterValue:
 class Register(RegisterValue):
     """A register. `while reg:` is a loop that runs as long as it is not 0."""
 
-    __slots__ = ("handle", "frozen", "ended", "kind", "written")
+    __slots__ = ("handle", "frozen", "ended", "kind", "written", "limits")
 
-    def __init__(self, number=None, frozen=False):
+    def __init__(self, number=None, frozen=False, limits=None):
         self.handle = record.active().new_register() if number is None else number
         self.frozen, self.ended = frozen, False
+        self.limits = limits  # the least and the greatest value, of a loop whose bounds are known
         self.kind, self.written = "int32", 0
         super().__init__({self: 1}, 0)
 

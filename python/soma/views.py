@@ -255,6 +255,8 @@ class Views:
             t = self[(slice(None),) * d + (slice(k, k + 1),)]
         else:
             d = self._at(dim, "select", chip=True)
+            if isinstance(index, RegisterValue):
+                index.stays(d, self.shape[d])
             t = self[(slice(None),) * d + (slice(0, 1),)]
             t = t.moved_by(index, self.steps[d])
         return t.like(t.shape[:d] + t.shape[d + 1:], t.steps[:d] + t.steps[d + 1:])

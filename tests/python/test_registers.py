@@ -7,6 +7,7 @@ from test_loops import SHAPE, Loops, inc, result
 import nki.isa as nisa
 import nki.language as nl
 from soma.errors import KernelError
+from soma.errors import KernelError
 
 
 def loaded(value, dtype):
@@ -128,6 +129,31 @@ class Registers(Loops):
             return nl.load(x.select(0, nisa.register_alloc(1)).select(0, k))
         with self.assertRaisesRegex(KernelError, "holds a float32"):
             result(of_float, x=x)
+
+    def test_a_place_stays_in_its_dimension_in_all_rounds(self):
+        x = np.arange(8 * 6 * 40, dtype=np.float32).reshape(8, 6, 40)
+        p, f = nl.arange(8)[:, None], nl.arange(4)[None, :]
+        right = ((lambda a, i: a[:, 0, nl.ds(i * 9 + 9, 4)], lambda i: x[:, 0, i * 9 + 9:][:, :4]),
+                 (lambda a, i: a[p, 2, i * 9 + f], lambda i: x[:, 2, i * 9:i * 9 + 4]),
+                 (lambda a, i: a[:, 5 - i, 0:4], lambda i: x[:, 5 - i, 0:4]))
+        wrong = (lambda a, i: a[:, 0, nl.ds(i * 9 + 10, 4)], lambda a, i: a[:, 2 - i, 0:4],
+                 lambda a, i: a[:, 1, nl.ds(i * 9 - 1, 4)], lambda a, i: a[:, i + 3, 0:4],
+                 lambda a, i: a.select(1, i + 3), lambda a, i: a[p, 2, i * 9 + 10 + f])
+
+        def over(view, on_chip):
+            def body(s, x):
+                a = nl.load(x) if on_chip else x
+                for i in nl.dynamic_range(4):
+                    t = (nl.copy if on_chip else nl.load)(view(a, i))
+                    nisa.tensor_tensor(dst=s, data1=s, data2=t, op=nl.add)
+            return body
+        for on_chip in False, True:
+            for view, want in right:
+                self.gives(over(view, on_chip), sum(map(want, range(4))), x=x)
+            for view in wrong:
+                with self.assertRaisesRegex(KernelError, r"elements -?\d+ to \d+ of dimension \d, "
+                                            r"which has \d+: so far .* goes in its loop"):
+                    result(over(view, on_chip), x=x)
 
     def test_index_objects_at_a_register(self):
         x = np.arange(4 * 64 * 4, dtype=np.float32).reshape(4, 64, 4)
