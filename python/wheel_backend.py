@@ -60,7 +60,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as z:
         for path, data in files + [(info + "/RECORD", record.encode())]:
             entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
-            entry.external_attr = (0o755 if path.startswith("soma/bin/") else 0o644) << 16
+            entry.external_attr = (0o100755 if path.startswith("soma/bin/") else 0o100644) << 16
             z.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return name
 
