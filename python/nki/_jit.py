@@ -18,7 +18,8 @@ from soma.lib import lib as machine_lib
 from soma.machine import GENERATION
 from soma.machine import _OPTIONS as MACHINE_OPTIONS
 
-from . import _check
+from . import _benchmark, _check
+from ._benchmark import BenchmarkResult
 from ._target import target_of
 
 
@@ -39,28 +40,6 @@ def _short(method):
         except Exception as error:
             raise launch.below(error)
     return call
-
-
-class Latency:
-    """Latencies of runs in microseconds of simulated time; runs are alike, so percentiles are
-    too."""
-
-    def __init__(self, microseconds):
-        self.microseconds = microseconds
-
-    def get_latency_percentile(self, percentile):
-        return self.microseconds
-
-    def __repr__(self):
-        return "Latency(%.3f us)" % self.microseconds
-
-
-class BenchmarkResult:
-    """What nki.benchmark measured: nc_latency and the run."""
-
-    def __init__(self, run):
-        self.nc_latency = Latency(run.time_ns / 1e3)
-        self.run = run
 
 
 class KernelRun:
@@ -476,6 +455,9 @@ class _Runner:
     def __call__(self, *args, **kwargs):
         run = self.kernel.run(*args, **kwargs)
         self.benchmark_result = self.kernel.benchmark_result = BenchmarkResult(run)
+        if self.options.get("prints"):
+            _benchmark.show(run, self.options,
+                            self.benchmark_result.nc_latency.get_latency_percentile(50))
         folder = self.options.get("working_directory") or "."
         program = self.options.get("save_neff_name")
         trace_name = self.options.get("save_trace_name")
@@ -507,13 +489,15 @@ def _decorator(kernel, options):
 
 
 def benchmark(kernel=None, **options):
-    """Runs a kernel and keeps its simulated latency in `.benchmark_result`. save_neff_name writes
-    the program (.sbc), save_trace_name the trace and beside it a page (.html)."""
-    return _decorator(kernel, options)
+    """Runs a kernel, prints the vendor's table and keeps the simulated latency, launch included, in
+    `.benchmark_result`. save_neff_name writes the program (.sbc), save_trace_name the trace and
+    beside it a page (.html)."""
+    _benchmark.check_options("nki.benchmark", options)
+    return _decorator(kernel, dict(options, prints=True))
 
 
 def profile(kernel=None, **options):
-    """As benchmark, its files in working_directory."""
+    """As benchmark without its table, its files in working_directory."""
     return _decorator(kernel, options)
 
 

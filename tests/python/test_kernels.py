@@ -1,4 +1,6 @@
 """Kernels end to end: the new style, the old style, their results and their clean checks."""
+import contextlib
+import io
 import unittest
 
 import numpy as np
@@ -63,13 +65,25 @@ class Kernels(unittest.TestCase):
         self.assertNotIn("memset", matmul.source(a, b))
         self.clean(matmul, a, b)
 
-    def test_latency_is_simulated_time(self):
+    def test_latency_is_simulated_time_and_the_launch(self):
         a, b = data(128, 64), data(128, 64)
-        timed = nki.benchmark(add_new, warmup=1, iters=2)
-        timed(a, b)
+        timed = nki.benchmark(add_new, warmup=1, iters=2, save_neff_name="")
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            timed(a, b)
         us = timed.benchmark_result.nc_latency.get_latency_percentile(99)
-        self.assertAlmostEqual(us, add_new.run(a, b).time_us)
-        self.assertGreater(us, 1)
+        self.assertAlmostEqual(us, add_new.run(a, b).time_us + 10)
+        name, rule, head, row, again = out.getvalue().splitlines()
+        self.assertEqual((name, rule), ("add_new", again))
+        self.assertEqual(head.split()[-4:], ["NCL(1)", "NCL(50)", "NCL(99)", "%USER"])
+        self.assertEqual(row.split()[-4:], ["%d" % round(us)] * 3 + ["N/A"])
+        self.assertEqual(len(head.replace("NC USED", "NC_USED").split()), len(row.split()))
+
+    def test_options_without_effect_are_said(self):
+        for options, said in (({"device_count": 2}, "has no effect: one core is emulated"),
+                              ({"itres": 2}, "nki.benchmark has no option itres")):
+            with self.assertWarnsRegex(UserWarning, said):
+                nki.benchmark(add_new, **options)
 
     def test_equal_calls_build_once(self):
         a, b = data(128, 32), data(128, 32)
