@@ -24,10 +24,6 @@ static bool meet(const as_k_area *x, const as_k_area *y) {
   return x->space == y->space && x->lo < y->hi && y->lo < x->hi && x->p0 < y->p1 && y->p0 < x->p1;
 }
 
-static bool contains(const as_k_area *x, const as_k_area *y) {
-  return x->lo <= y->lo && y->hi <= x->hi && x->p0 <= y->p0 && y->p1 <= x->p1;
-}
-
 /* Tiles with the same place become one area. */
 static void unite(as_k_definer *d) {
   uint32_t n = 0;
@@ -46,17 +42,13 @@ static void unite(as_k_definer *d) {
   d->nareas = n;
 }
 
-/* A tile that lies in another one, or is another name for it, is meant to share its bytes. */
+/* Tiles that have some bytes in common are meant to share them. */
 static void find_shared(as_k_definer *d) {
   for (uint32_t i = 0; i < d->nareas; i++)
     for (uint32_t j = i + 1; j < d->nareas; j++) {
       as_k_area *x = &d->areas[i], *y = &d->areas[j];
       if (y->space != x->space || y->lo >= x->hi) break;
-      if (!meet(x, y)) continue;
-      bool within = contains(x, y) || contains(y, x);
-      x->shared = y->shared = true;
-      x->meant = x->meant || within;
-      y->meant = y->meant || within;
+      if (meet(x, y)) x->shared = y->shared = x->meant = y->meant = true;
     }
 }
 

@@ -33,7 +33,7 @@ typedef struct as_k_cover {
 typedef struct as_k_area {
   uint8_t space;
   bool shared; /* several tiles have bytes of it */
-  bool meant;  /* tiles of several lines have all of it, or one lies in another one */
+  bool meant;  /* tiles of several lines have all of it, or others some of it */
   bool vague;  /* something wrote it at places known only at run time */
   uint16_t p0, p1;
   uint32_t lo, hi;
