@@ -76,10 +76,15 @@ model = Model()
 traced = torch_neuronx.trace(model, (x,))
 torch_neuronx.move_trace_to_device(traced, 0)
 print(torch.equal(traced(x), model.line(x) * 2))
+import soma
+with soma.session() as calls:
+    traced(x)
+print(calls.calls[0].place)  # the line above the kernel's call in the model, not of torch_neuronx
 from torch_neuronx.utils import get_platform_target
 print(get_platform_target())
 ''')
-        self.assertEqual(out, ["192.0", "128.0", "2.0", "True", "trn2"])
+        self.assertEqual(out, ["192.0", "128.0", "2.0", "True", "script.py:24",
+                               "trn2"])
         self.assertEqual(err.count("torch_neuronx is Soma's"), 1)
 
     def test_the_backend_xla_is_gloo(self):

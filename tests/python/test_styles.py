@@ -316,7 +316,8 @@ class Launches(KernelCase):
         with tempfile.TemporaryDirectory() as folder:
             nki.profile(kernel, working_directory=folder, save_neff_name="k.neff",
                         save_trace_name="k.ntff")(data(8, 8))
-            self.assertEqual(sorted(os.listdir(folder)), ["k.neff", "k.ntff", "k.ntff.html"])
+            self.assertEqual(sorted(os.listdir(folder)), [
+                "k.neff", "k.neff.summary.json", "k.ntff", "k.ntff.html", "k.ntff.summary.json"])
             with open(os.path.join(folder, "k.neff"), "rb") as f:
                 self.assertIn("dma_copy", soma.Machine().load(f.read()).source())
             nki.profile(kernel, working_directory=folder, save_trace_name="t.json.gz")(data(8, 8))

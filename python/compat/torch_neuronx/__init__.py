@@ -1,12 +1,16 @@
 """Soma's stand-in for torch_neuronx, where the real one is absent: models run as torch runs them,
 on the CPU, and their NKI kernels on Soma. What is not here is refused by name."""
+import os
 import warnings
 
 import torch
 
+from soma.record import add_own
+
 from .xla_impl.ops import nki_jit
 
 __version__ = "0.0+soma"
+add_own(os.path.dirname(__file__))
 warnings.warn("torch_neuronx is Soma's: models run on the CPU, and kernels of NKI on Soma",
               UserWarning, stacklevel=2)
 
