@@ -117,7 +117,6 @@ WRONG = (
     ("a.broadcast_to(2, 128, 512, dtype=nl.bfloat16)", KernelError, "nl.broadcast_to: x is in HBM, "
      "where a transfer reads it as it is: without dtype= (bfloat16, x has float32)"),
     ("nl.exp(3.0)", KernelError, "nl.exp: x is float, not a tensor"),
-    ("nl.mod(x, 2.0)", NotBuilt, "nl.mod: the hardware has no remainder; use x - y * nl.floor"),
     ("nl.load(a.reshape((512, 128)))", KernelError,
      "nl.load of [512, 128]: the first dimension becomes partitions, of which there are 128"),
     ("nl.load(a.reshape((65536,)))", KernelError, "nl.load of [65536]: the first dimension becomes "
