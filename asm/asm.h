@@ -47,9 +47,9 @@ typedef struct as_options {
   uint32_t tile_align; /* 0: 64 */
   bool want_listing, only_preprocess;
   bool missing_files; /* a file that cannot be read will be made: it is a dependency, and empty */
-  bool relocatable; /* -r: also fill `object` */
-  bool spill;       /* tiles for which SBUF has no room lie past its end: see overflows */
-  bool no_files;    /* the source may read no file: %include, incbin and npy are errors */
+  bool relocatable;   /* -r: also fill `object` */
+  bool spill;         /* tiles for which SBUF has no room lie past its end: see overflows */
+  bool no_files;      /* the source may read no file: %include, incbin and npy are errors */
 } as_options;
 
 typedef struct as_result {

@@ -193,7 +193,7 @@ static uint64_t mix(uint64_t h, uint64_t v) {
   return h ^ h >> 29;
 }
 
-/* Of what isa_ap_equal compares; equal patterns have equal hashes. */
+/* A hash of what isa_ap_equal compares; equal patterns have equal hashes. */
 static uint32_t ap_hash(const isa_ap *ap) {
   uint64_t h = mix(ap->dtype, (uint64_t)ap->base << 32 | ap->index);
   h = mix(h, (uint64_t)ap->space << 48 | (uint64_t)ap->part << 32 | (uint64_t)ap->nparts << 16 |

@@ -383,9 +383,9 @@ static inline as_k_buffer *as_k_buf(const as_kernel *k, uint32_t number) {
 uint32_t as_k_find_shape(as_kernel *k, uint8_t dtype, uint8_t ndim, const isa_dim *dim);
 /* Sets the class of a tile, whose number will be `number`; there is room in classes. */
 void as_k_classify(as_kernel *k, as_k_buffer *b, uint32_t number);
-/* Of a word of the key that names a buffer. */
+/* Makes a word of the key that names a buffer the same for equal buffers. */
 void as_k_key_buffer(const as_kernel *k, as_k_key *key, size_t at, uint32_t buffer);
-/* Of the word that is the offset of an operand without dynamic parts. */
+/* The same for the word that is the offset of an operand without dynamic parts. */
 void as_k_key_offset(const as_kernel *k, as_k_key *key, size_t at, const as_k_operand *o);
 /* The number of the ruling that was kept for an item alike; 0: none was kept. */
 uint32_t as_k_find_ruling(const as_kernel *k, as_k_key *key);
@@ -420,7 +420,7 @@ bool as_k_mend(as_kernel *k, const as_k_draft *d);
 
 /* ---- spill.c ---- */
 
-/* Of one memory while its tiles are placed; NULL with an error. */
+/* What is known of one memory while its tiles are placed; NULL with an error. */
 typedef struct as_k_spiller as_k_spiller;
 as_k_spiller *as_k_spill_open(as_kernel *k);
 void as_k_spill_close(as_k_spiller *s);
@@ -498,7 +498,7 @@ bool as_k_choose_engines(as_kernel *k);
 bool as_k_choose_queues(as_kernel *k);
 /* What the DMA engines take for the bytes that a transfer writes, in fs. */
 uint64_t as_k_dma_time(const as_kernel *k, const as_k_ruling *r, uint32_t ops);
-/* Of one transfer that is made after that; not in a loop at run time. */
+/* Chooses the queue of one transfer that is made after that; not in a loop at run time. */
 bool as_k_choose_queue(as_kernel *k, as_k_item *it);
 bool as_k_registers(as_kernel *k);
 uint32_t as_k_result_of(const as_kernel *k, const as_k_item *it); /* a register; 0: none */

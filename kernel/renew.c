@@ -3,7 +3,7 @@
 
 /* ---- The list ------------------------------------------------------------------------------- */
 
-/* Of each buffer the item after which all of it is written: the last of those that wrote it up to
+/* For each buffer, the item after which all of it is written: the last of those that wrote it up to
  * there; if those are gone, the last of all. */
 static void find_whole(as_kernel *k, const uint32_t *old, uint32_t n, uint32_t *whole) {
   const as_k_use *uses;

@@ -217,8 +217,8 @@ static bool copy_out(as_k_spiller *s, uint32_t before, uint32_t dst, uint32_t sr
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
-/* Of the tiles that live where one does not fit the one whose next use, at `at` in refs, is
- * furthest away; 0 when none can go. */
+/* Where a tile does not fit, the one that makes room: of those that live there, the one whose next
+ * use, at `at` in refs, is furthest away. 0 when none can go. */
 static uint32_t victim(const as_k_spiller *s, const uint32_t *live, uint32_t n, uint32_t wanted,
                        uint32_t *at) {
   const as_kernel *k = s->k;

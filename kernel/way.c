@@ -14,7 +14,7 @@ void as_k_find_ways(const as_kernel *k, as_k_ruling *r, uint32_t ops) {
     }
 }
 
-/* Of the two engines of a way the place of e. */
+/* The place of e among the two engines of a way. */
 static unsigned side(unsigned way, unsigned e) { return isa_ways[way].engine[1] == e; }
 
 void as_k_ways_find(const as_kernel *k, const as_k_ways *w, unsigned ways, unsigned e,

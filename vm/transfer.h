@@ -47,8 +47,8 @@ typedef struct vm_transfer {
   uint32_t descriptor;   /* of a static queue: its number there */
   uint32_t rate;         /* of one DMA engine, MBNS, of destination bytes */
   uint64_t run_bytes;    /* of a contiguous element, in destination bytes */
-  /* Of dst and src, for its shares: walks over them; and what all of their elements may touch, of
-   * which a share touches rows of dimension `outer`, of that many elements (0: all of it). */
+  /* For its shares: walks over dst and src; and what all of their elements may touch, of which a
+   * share touches rows of dimension `outer`, of that many elements (0: all of it). */
   vm_walk walk[2];
   vm_box all[2];
   uint64_t row[2];

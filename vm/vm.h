@@ -175,7 +175,7 @@ static inline vm_core *vm_core_at(const vm_core *c, unsigned number) {
 static inline uint8_t *vm_sbuf_of(const vm_core *c, unsigned core) {
   return c->run->cores[core]->mem.sbuf;
 }
-/* Of all cores: the time that the run has reached, and the instructions that have issued. */
+/* The time that the run has reached, and the instructions that have issued, of all its cores. */
 static inline vm_time vm_run_now(const vm_run *r) {
   vm_time now = 0;
   for (unsigned i = 0; i < r->n; i++) now = vm_time_later(now, r->cores[i]->now);

@@ -62,7 +62,7 @@ static bool take(names *t, const char **name, const char *what, unsigned scope) 
   return true;
 }
 
-/* Of core 1, what core 0 has as well keeps core 0's name. */
+/* What core 0 has as well keeps core 0's name on core 1. */
 static bool take_core(names *t, unsigned c) {
   isa_core *core = &t->p->cores[c], *first = &t->p->cores[0];
   bool ok = true;

@@ -228,7 +228,7 @@ static const char *sem_name(const isa_program *p, unsigned first, unsigned last,
   return name;
 }
 
-/* Of the cores first to last, under one number and name. */
+/* Adds a semaphore of the cores first to last, under one number and name. */
 static void add_sem(as_linker *k, as_link_unit *u, unsigned first, unsigned last, unsigned old,
                     bool fixed) {
   isa_program *p = k->j->program;

@@ -184,7 +184,7 @@ static bool split(const reader *r, pieces *p, size_t *end) {
   return true;
 }
 
-/* Of both cores there are semaphores, under one number and name, and queues. */
+/* Whether both cores have it: semaphores, under one number and name, and queues. */
 static bool on_both(const isa_program *p, const as_link_name *l) {
   if (p->ncores < ISA_MAX_CORES || l->engine >= ISA_NENGINES) return false;
   if (l->kind == AS_L_SEM) return l->index < ISA_NSEMS && isa_shared_sem(p, l->index);

@@ -169,7 +169,7 @@ int as_pp_cond_holds(as_pp *pp, unsigned cond, const as_tok *at, const as_tok *v
   }
 }
 
-/* Of a directive v and the n - 1 tokens after it: 1, 0, or -1 after an error. */
+/* Whether a directive v and the n - 1 tokens after it hold: 1, 0, or -1 after an error. */
 static int holds(as_pp *pp, unsigned cond, const as_tok *v, uint32_t n) {
   if (!as_pp_cond_expands(cond)) return as_pp_cond_holds(pp, cond, v, v + 1, n - 1);
   if (!as_pp_expand(pp, v + 1, n - 1, v + n, &pp->out)) return -1;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Of each of as_options.defines, once its line has been read. */
+/* What is known of each of as_options.defines, once its line has been read. */
 struct as_pp_given {
   const char *name; /* NULL: it defines nothing */
   as_pos at;        /* of the name in its line */
@@ -47,9 +47,7 @@ void as_pp_open_given(as_pp *pp) {
   as_lex_open(pp->j, pp->given_file, &as_pp_push(pp, PP_FILE, none)->lex);
 }
 
-bool as_pp_is_given(const as_pp *pp, as_pos at) {
-  return pp->given && at.file == pp->given_file;
-}
+bool as_pp_is_given(const as_pp *pp, as_pos at) { return pp->given && at.file == pp->given_file; }
 
 void as_pp_note_given(as_pp *pp, as_pp_define *d, const as_tok *name) {
   if (!pp->given) return;

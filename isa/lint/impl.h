@@ -43,7 +43,7 @@ typedef struct lint_sem {
   bool writes;
 } lint_sem;
 
-/* Of the program's text. */
+/* What the program's text does with a semaphore. */
 typedef struct lint_text {
   bool updated, lowered, waited;
   isa_place update; /* the first */

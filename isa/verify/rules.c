@@ -71,7 +71,7 @@ static bool steps_fill(const isa_ck *c, int f, int g) {
   return true;
 }
 
-/* Of tensor_scalar gpsimd has only this. */
+/* The only tensor_scalar that gpsimd has. */
 static bool ts_on_gpsimd(unsigned op0, unsigned op1) {
   return op0 == ISA_ALU_rsqrt && op1 == ISA_ALU_bypass;
 }
@@ -145,7 +145,7 @@ bool isa_rule_copy(const isa_ck *c) {
   return true;
 }
 
-/* Of an integer type and of bool the value is an integer's bits. */
+/* For an integer type and bool, the value is an integer's bits. */
 static bool check_filling(const isa_ck *c, unsigned type, uint32_t bits) {
   int64_t v = isa_dtypes[type].cls == ISA_INT ? (int64_t)(int32_t)bits : (int64_t)bits;
   int64_t least = isa_dtype_least(type), greatest = isa_dtype_greatest(type);

@@ -46,12 +46,12 @@ static void memories_are_cleared_on_request(void **state) {
   assert_int_equal(soma_machine_clear(b.m), SOMA_BUSY);
   assert_int_equal(soma_run_until(r, SOMA_END, SOMA_SYNC, 0), SOMA_OK);
   soma_tile_info at[2];
-  for (unsigned i = 0; i < 2; i++)
-    assert_int_equal(soma_program_tile(b.p, i, &at[i]), SOMA_OK);
+  for (unsigned i = 0; i < 2; i++) assert_int_equal(soma_program_tile(b.p, i, &at[i]), SOMA_OK);
   for (int pass = 0; pass < 2; pass++) {
     for (unsigned i = 0; i < 2; i++)
-      assert_int_equal(soma_memory_read(b.m, i ? SOMA_PSUM : SOMA_SBUF, 127, at[i].offset + 28,
-                                        &got[i], 4), SOMA_OK);
+      assert_int_equal(
+          soma_memory_read(b.m, i ? SOMA_PSUM : SOMA_SBUF, 127, at[i].offset + 28, &got[i], 4),
+          SOMA_OK);
     assert_int_equal(got[0], pass ? 0 : 0x3f800000);
     assert_int_equal(got[1], pass ? 0 : 0x40000000);
     if (!pass) assert_int_equal(soma_machine_clear(b.m), SOMA_OK);

@@ -328,7 +328,8 @@ typedef struct soma_place {
   uint32_t core, pc, line; /* line 0: not known */
   const char *file;        /* NULL: not known */
 } soma_place;
-/* Of finding i of a run, the first n bytes of *out. SOMA_ARG if it has one place. */
+/* Gives the other place of finding i of a run: the first n bytes of *out. SOMA_ARG if it has one
+ * place. */
 soma_status soma_run_finding_other(const soma_run *r, uint32_t i, soma_place *out, size_t n);
 
 /* A race between the two cores. Kernels have no semaphores: who has other words for the fix puts
@@ -341,7 +342,8 @@ typedef struct soma_unsignalled {
   uint32_t other_line;
   size_t fix, fix_end;
 } soma_unsignalled;
-/* Of finding i of a run, the first n bytes of *out. SOMA_ARG if it is about something else. */
+/* Gives that of finding i of a run: the first n bytes of *out. SOMA_ARG if it is about something
+ * else. */
 soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled *out, size_t n);
 
 /* ---- The instruction set, for making records ---------------------------------------------- */

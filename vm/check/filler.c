@@ -8,9 +8,7 @@
 
 /* ---- Fillers of the program --------------------------------------------------------------- */
 
-static bool is_filler(const isa_insn *in) {
-  return in->op == ISA_OP_memset && in->u.MEMSET.filler;
-}
+static bool is_filler(const isa_insn *in) { return in->op == ISA_OP_memset && in->u.MEMSET.filler; }
 
 static bool same_line(const vm_core *c, unsigned a, uint32_t pc, unsigned b, uint32_t other) {
   const isa_code *x = vm_ck_code(c, a), *y = vm_ck_code(c, b);
@@ -309,8 +307,7 @@ static void multiply(job *j) {
   if (!d || (has && !grid_of(c, &j->in[0], &x))) return;
   for (uint32_t m = 0; m < d->parts; m++)
     for (uint64_t n = 0; n < d->elems; n++)
-      d->at[m * d->elems + n] =
-          in->transpose ? turned(w, &x, m, n) : sum_of(j, w, &x, m, n, rows);
+      d->at[m * d->elems + n] = in->transpose ? turned(w, &x, m, n) : sum_of(j, w, &x, m, n, rows);
   close_grid(c, &x);
 }
 

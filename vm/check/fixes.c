@@ -154,7 +154,7 @@ static bool is_first(const fixes *f, const needs *v) {
   return a && b && vm_ck_race_known(vm_ck_must_clock(f->j->m, b->step), a, b);
 }
 
-/* Of equal accesses only the last is known: what one round needs, those before it may need as well,
+/* Only the last of equal accesses is known: what one round needs, those before it may need as well,
  * with a lower value. */
 static void add_each(fixes *f, vm_ck_advice how, const needs *v) {
   if (!how.again && v->n == 1) how.step = rise_before(f, &how, v);

@@ -114,7 +114,7 @@ enum { VM_CK_WRITTEN = 1, VM_CK_OWNERS, VM_CK_ANYONE = 255 };
 typedef struct vm_ck_shadow {
   uint8_t *at;
   uint64_t bytes;
-  /* Of an output that the program never reads: a byte for each VM_CK_PIECE bytes, 1: all of them
+  /* For an output that the program never reads, a byte for each VM_CK_PIECE bytes; 1: all of them
    * are written, whatever `at` says. So what is written in long runs touches no page of `at`. */
   uint8_t *whole;
 } vm_ck_shadow;

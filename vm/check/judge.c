@@ -35,7 +35,7 @@ static const vm_ck_must *run_of(vm_core *c, struct vm_ck_judge *j) {
   return j->failed ? NULL : j->run;
 }
 
-/* Of the accesses of one source to the same bytes only the last is compared with what comes later:
+/* Only the last access of one source to the same bytes is compared with what comes later:
  * those before it, from other places, want the same order, back to the one that is meant. */
 static void add_earlier(vm_core *c, struct vm_ck_judge *j, const vm_ck_access *old,
                         const vm_ck_access *a) {

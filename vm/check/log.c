@@ -156,7 +156,7 @@ void vm_ck_log_drain(vm_core *c, unsigned e, uint32_t to, uint32_t twin) {
   if (s) s->other = to, s->want = twin;
 }
 
-/* Of a sendrecv_gpsimd, whose flights come next: x's number, and below it y's; else 0. */
+/* The flights of a sendrecv_gpsimd, which come next: x's number, and below it y's; else 0. */
 static int64_t by_gpsimd(const vm_core *c, unsigned x, unsigned y) {
   const isa_insn *in = &vm_ck_code(c, x)->insns[vm_ck_engine(c, x)->pc];
   const uint32_t *issued = c->check->issued;

@@ -269,7 +269,7 @@ static uint32_t find_certain(lucky *y) {
   return first;
 }
 
-/* Of the waits that may not end, one that may not even if all others do; else the first. */
+/* One of the waits that may not end: one that may not even if all others do, else the first. */
 static uint32_t find_cause(lucky *y, uint32_t first) {
   uint32_t found = NEVER;
   bool *certain = y->certain;

@@ -151,8 +151,7 @@ static void check_range(vm_core *c, unsigned e, const vm_flight *f, unsigned fn,
 
 /* ---- Conversions to integers -------------------------------------------------------------- */
 
-static void report_integer(vm_core *c, unsigned e, const vm_flight *f, float x,
-                           const element *at) {
+static void report_integer(vm_core *c, unsigned e, const vm_flight *f, float x, const element *at) {
   unsigned type = f->a.COPY.dst.dtype;
   vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, vm_ck_unit(c, e), f->pc, VM_CK_ENGINES, 4);
   if (!r) return;

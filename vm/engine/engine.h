@@ -261,7 +261,7 @@ void vm_put_stuck(const vm_run *r, isa_buf *out);
 
 /* trace.c: one event to the hash and to those who watch. */
 void vm_trace(vm_core *c, const vm_trace_event *ev);
-/* Of VM_EV_TRIGGER and VM_EV_MEET: only to the hook. */
+/* Tells an event of VM_EV_TRIGGER or VM_EV_MEET, which goes only to the hook. */
 void vm_trace_beside(vm_core *c, const vm_trace_event *ev);
 
 #endif

@@ -79,7 +79,7 @@ void vm_pile_add_whole(vm_pile *p, vm_core *c, vm_share *s, bool late);
  * product's multiplications are not in it (product.c). */
 uint64_t vm_pile_work_of(const vm_flight *f);
 uint64_t vm_pile_share_work_of(const vm_share *s);
-/* Of a transpose. */
+/* The host's time for a transpose, estimated. */
 uint64_t vm_pile_turn_ns(const vm_flight *f);
 /* Bytes that an instruction reads and writes. */
 uint64_t vm_pile_bytes_of(const vm_flight *f);

@@ -2,7 +2,7 @@
  * match_value_load has put into the match registers. */
 #include "op.h"
 
-/* Of a key of vm_kern's top8. */
+/* The value of a key of vm_kern's top8. */
 static float float_of(int32_t key) {
   if (key == INT32_MIN) return isa_bits_f32(0x7fc00000);
   return isa_bits_f32(key < 0 ? 0x80000000u | (uint32_t)(-1 - key) : (uint32_t)key);

@@ -35,7 +35,7 @@ static isa_buf *begin(chrome *c) {
 static unsigned pid_of(unsigned core, unsigned pid) { return core * PID_MEMORY + pid; }
 static unsigned engine_track(unsigned engine, unsigned lane) { return 1 + engine * TRACKS + lane; }
 static unsigned wait_track(unsigned engine) { return engine_track(engine, TRACKS - 1); }
-/* Of a queue, and of a DMA engine. */
+/* The tracks of a queue, and of a DMA engine. */
 static unsigned queue_track(unsigned queue, unsigned lane) { return 1 + queue * TRACKS + lane; }
 static unsigned dma_track(unsigned dma, unsigned lane) { return 1 + dma * TRACKS + lane; }
 

@@ -150,7 +150,7 @@ typedef struct vm_rec_transfers {
 } vm_rec_transfers;
 bool vm_rec_transfers_of(const vm_rec_view *t, vm_rec_transfers *out);
 void vm_rec_transfers_free(const vm_rec_view *t, vm_rec_transfers *x);
-/* Of an event of kind VM_EV_SEM: queue and ring of the transfer that wrote it; false: none did. */
+/* Queue and ring of the transfer that wrote an event of kind VM_EV_SEM; false: none did. */
 static inline bool vm_rec_written_by_ring(const vm_rec_event *v, unsigned *queue, unsigned *ring) {
   *queue = (v->part - 1u) / ISA_NDMA;
   *ring = (v->part - 1u) % ISA_NDMA;

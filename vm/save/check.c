@@ -426,7 +426,7 @@ enum { BLOCK = 8192, NOTHING = 0, EVERYTHING, SOME, MARKS };
 /* Eight bytes at a time, because a save looks at all that was written. */
 static const uint64_t ONES = VM_CK_WRITTEN * UINT64_C(0x0101010101010101);
 
-/* Of n bytes, of which those from `reach` on are zero. */
+/* How n bytes are saved, of which those from `reach` on are zero. */
 static uint8_t kind_of(const uint8_t *at, size_t n, uint64_t reach) {
   uint64_t any = 0, all = reach < n ? 0 : ONES;
   size_t i = 0;

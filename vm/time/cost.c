@@ -257,7 +257,7 @@ static uint64_t stream_mm(const job *j) {
   return max_of(least, paced(&t, n * row_cycles(j)));
 }
 
-/* Of a matmul or matmul_mx. */
+/* The work of a matmul or matmul_mx. */
 static vm_flops matmul_flops(const vm_core *c, const isa_insn *in, const vm_operands *a) {
   const job j = {c, ISA_ENG_tensor, in, a};
   const vm_view *dst = dst_of(&j), *src = src_of(&j);
