@@ -75,20 +75,19 @@ def _moved(t, key):
 
 
 def _of_ranges(t, key):
-    """A key with a range, such as nl.affine_range(8), which means its elements as a slice does.
-    With more than one NumPy means pairs, and apart from numbers it moves the dimension."""
+    """A key with ranges, such as nl.affine_range(8), each of which means its elements as a slice
+    does. With a number apart from a range NumPy would move the dimension."""
     at = [d for d, k in enumerate(key) if k.__class__ is range]
-    one = at[0]
     fixed = [d for d, k in enumerate(key) if not isinstance(k, slice)]
-    if len(at) > 1 or any(whole(key[d]) is None for d in fixed if d != one) or \
-            fixed[-1] - fixed[0] >= len(fixed):
-        raise NotBuilt("index %s: of ranges one is taken, beside slices and with numbers next to "
-                       "it; use slices or nl.arange"
-                       % (key,))
-    k, n = key[one], t.shape[one]
-    if not k or min(k) < 0 or max(k) >= n:
-        raise KernelError("index %s of dimension %d, which has %d elements" % (k, one, n))
-    return key[:one] + (slice(k.start, k.stop, k.step),) + key[one + 1:]
+    if len(fixed) > len(at) and (len(at) > 1 or fixed[-1] - fixed[0] >= len(fixed) or any(
+            whole(key[d]) is None for d in fixed if d not in at)):
+        raise NotBuilt("index %s: ranges are taken beside slices, or one with numbers next to it; "
+                       "use slices or nl.arange" % (key,))
+    for d in at:
+        if not key[d] or min(key[d]) < 0 or max(key[d]) >= t.shape[d]:
+            raise KernelError("index %s of dimension %d, which has %d elements"
+                              % (key[d], d, t.shape[d]))
+    return tuple(slice(k.start, k.stop, k.step) if k.__class__ is range else k for k in key)
 
 
 def _with_new_axes(t, key):

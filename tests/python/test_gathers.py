@@ -132,12 +132,14 @@ class Indices(KernelCase):
         for view, want in ((lambda x: x[nl.affine_range(8), ...], x[:8]),
                            (lambda x: x[nl.affine_range(2, 30, 3)], x[2:30:3]),
                            (lambda x: x[:, nl.affine_range(3)], x[:, :3]),
+                           (lambda x: x[nl.affine_range(9), nl.affine_range(1, 6)], x[:9, 1:6]),
+                           (lambda x: x[nl.affine_range(9), :, nl.affine_range(2)], x[:9, :, :2]),
                            (lambda x: x[nl.sequential_range(4), 2], x[:4, 2])):
             self.same(kernel_of(lambda x: nl.load(view(x)), want.shape)(x), want, 0, 0)
         with self.assertRaisesRegex(KernelError, r"range\(0, 41\) of dimension 0, which has 40"):
             kernel_of(lambda x: nl.load(x[nl.affine_range(41)]), (40, 7, 5))(x)
-        with self.assertRaisesRegex(NotBuilt, "of ranges one is taken"):
-            kernel_of(lambda x: nl.load(x[nl.affine_range(3), nl.affine_range(3)]), (3, 5))(x)
+        with self.assertRaisesRegex(NotBuilt, "ranges are taken beside slices"):
+            kernel_of(lambda x: nl.load(x[nl.affine_range(3), 1, nl.affine_range(3)]), (3, 3))(x)
 
 
 class PastTheEnd(KernelCase):
