@@ -34,7 +34,8 @@ typedef struct vm_transfer {
   uint8_t piece, pieces;
   uint16_t opens;
   uint64_t elems, from[2];
-  uint32_t left; /* shares not done */
+  uint32_t number; /* among all of the run, from 1 on */
+  uint32_t left;   /* shares not done */
   uint32_t pc;   /* of the instruction that triggered it */
   uint32_t node; /* of the trigger, in the record of causes */
   uint8_t engine, queue, prio;

@@ -93,6 +93,7 @@ typedef struct vm_run {
   vm_hooks hooks;
   vm_limits limits;
   vm_fault_record fault;
+  uint32_t transfers; /* that have started */
   uint64_t trace_hash;
   uint64_t jitter; /* seed of a schedule, 0: none */
   uint64_t hbm_bytes;

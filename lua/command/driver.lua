@@ -235,7 +235,7 @@ end
 -- The same program under n other timings, with those checks; a message when one gives other bits, or fails.
 local function try_schedules(prog, inputs, o, run, checks)
   for seed = 1, o["--schedule"] do
-    local core = soma.core {costs = o.costs, target = o["--target"], schedule = seed, checks = checks,
+    local core = soma.core {costs = o.costs, target = o["--target"], schedule = seed, checks = checks, twins = not o["--no-twins"],
       max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
       max_seconds = o["--max-seconds"], max_cpu_seconds = o["--max-cpu-seconds"], threads = o["--threads"],
       print = function() end} -- it has been printed
@@ -275,7 +275,7 @@ end
 local function make_core(o)
   o.patience = patience(o)
   return soma.core {
-    checks = o["--check"], schedule = o["--schedule"] == "all" and "all" or o["--schedule-seed"],
+    checks = o["--check"], twins = not o["--no-twins"], schedule = o["--schedule"] == "all" and "all" or o["--schedule-seed"],
     costs = o.costs, causes = wants_causes(o),
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
     max_seconds = o["--max-seconds"] or o.patience, max_cpu_seconds = o["--max-cpu-seconds"], threads = o["--threads"],

@@ -38,6 +38,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --timeline             print a timeline of the engines and queues
   --check CHECKS         all, or some of uninit,race,psum,overlap,range,port,output: report what
                          the machine leaves undefined, and what works only by luck of timing
+  --no-twins             report also that both cores write the same bytes from one line
   --all-findings         print all findings, not the first three
   --lint                 look for what is wrong under every timing, and do not run; --check also
                          reports this before the run
@@ -221,7 +222,7 @@ local options = {
   ["--check"] = take_checks, ["--lint"] = "flag", ["--schedule"] = take_schedule, ["--schedule-seed"] = take_count,
   ["--trace-last"] = take_count, ["--trace-limit"] = take_count,
   ["--trace-engines"] = take_engines, ["--trace-from"] = take_number,
-  ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--all-findings"] = "flag", ["--cost"] = take_file,
+  ["--trace-until"] = take_number, ["--explain-time"] = "flag", ["--all-findings"] = "flag", ["--no-twins"] = "flag", ["--cost"] = take_file,
   ["--save"] = take_file, ["--resume"] = take_file, ["--debug"] = "flag", ["-x"] = take_file, ["--source"] = take_source, ["--log"] = "flag",
   ["--costs"] = "perhaps", ["--explain"] = take_file, ["--json"] = "flag", ["--quiet"] = "flag", ["--help"] = "flag", ["--version"] = "flag",
 }
@@ -256,7 +257,7 @@ local function check_resume(o)
   if o["--target"] or next(o["--in"]) or next(o["--rows"]) or #o["--in whole"] > 0 or #o["-D"] > 0 or #o["-I"] > 0 then
     return nil, "--in, --rows, --target, -D and -I do not go with --resume: the run has started already"
   end
-  for _, flag in ipairs {"--check", "--lint", "--schedule", "--schedule-seed", "--cost", "--explain-time",
+  for _, flag in ipairs {"--check", "--no-twins", "--lint", "--schedule", "--schedule-seed", "--cost", "--explain-time",
                         "--expect", "--timing-only"} do
     if o[flag] and (o[flag] == true or type(o[flag]) ~= "table" or next(o[flag])) then return nil, flag .. " does not go with --resume: a saved run continues as it began" end
   end

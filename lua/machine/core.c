@@ -198,13 +198,13 @@ static soma_status new_machine(lua_State *L, const soma_options *o, soma_machine
 
 /* soma.core{device, target, max_instructions, max_time (ns), max_seconds, max_cpu_seconds,
  * max_hbm_bytes, max_memory, simd, saturate, timing_only, costs, causes, trace, events, progress,
- * print, checks, schedule, threads}: a machine of one core. Each limit: 0 for none. */
+ * print, checks, twins, schedule, threads}: a machine of one core. Each limit: 0 for none. */
 int lb_new_core(lua_State *L) {
   static const char *const known[] = {
       "device",        "target",          "checks",   "max_instructions", "max_time", "max_seconds",
       "max_hbm_bytes", "max_memory",      "simd",     "saturate",         "trace",    "events",
       "progress",      "print",           "schedule", "timing_only",      "costs",    "causes",
-      "threads",       "max_cpu_seconds", NULL};
+      "threads",       "max_cpu_seconds", "twins",    NULL};
   char why[256];
   soma_options o = SOMA_OPTIONS_INIT;
   lua_settop(L, 1);
@@ -217,6 +217,7 @@ int lb_new_core(lua_State *L) {
   o.saturate = lb_bool(L, 1, "core", "saturate", false);
   o.timing_only = lb_bool(L, 1, "core", "timing_only", false);
   o.causes = lb_bool(L, 1, "core", "causes", false);
+  o.no_twins = !lb_bool(L, 1, "core", "twins", true);
   o.max_instructions = (uint64_t)lb_integer(L, 1, "core", "max_instructions", 0, LUA_MAXINTEGER, 0);
   o.max_hbm_bytes = (uint64_t)lb_integer(L, 1, "core", "max_hbm_bytes", 0, LUA_MAXINTEGER, 0);
   double max_time = limit(L, "max_time") * 1e6;

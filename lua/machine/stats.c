@@ -113,6 +113,7 @@ void lb_push_stats(lua_State *L, const lb_run *run) {
   lb_set_count(L, "host_to_device", s.host_to_device);
   lb_set_count(L, "device_to_host", s.device_to_host);
   lb_set_count(L, "hbm_bytes", s.hbm_bytes);
+  lb_set_count(L, "twins", s.twins);
   lua_pushnumber(L, s.host_seconds);
   lua_setfield(L, -2, "host_seconds");
   snprintf(hash, sizeof hash, "%016" PRIx64, s.trace_hash);
@@ -241,6 +242,10 @@ int lb_run_summary(lua_State *L) {
       (double)s.psum_size / 1024);
   add_traffic(&b, "sbuf", &s, s.sbuf_read, s.sbuf_written);
   add_traffic(&b, "psum", &s, s.psum_read, s.psum_written);
+  if (s.twins)
+    add(&b,
+        "\ntwins         %" PRIu64 " pairs of transfers are no race, as both cores write the same",
+        s.twins);
   luaL_addstring(&b, "\nlaunch        ");
   add_time(&b, s.launch);
   luaL_addstring(&b, ", not part of the simulated time");

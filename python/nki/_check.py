@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from soma import Machine, launch
+from soma import Machine, launch, show
 from soma.checked import whole
 from soma.errors import KernelError, SomaError
 from soma.machine import CHECKS, Finding, check_mask
@@ -27,7 +27,7 @@ def seeds(function, schedules, kwargs):
     return range(n) if name == "schedules" else [n]
 
 
-def check(kernel, args, kwargs, checks, seeds):
+def check(kernel, args, kwargs, checks, seeds, twins):
     """The findings of a kernel's runs under these schedules, each once."""
     mask = check_mask(checks)
     try:
@@ -35,11 +35,11 @@ def check(kernel, args, kwargs, checks, seeds):
     except KernelError as error:
         if not error.unwritten or not mask & _UNINIT:
             raise
-        return _of_readings(error.unwritten)
+        return show.Findings(_of_readings(error.unwritten))
     readings, found = _of_readings(built.unwritten), _Found()
     for seed in seeds:
         values, _ = launch.bind(built, bound)
-        machine = Machine(built.target, checks=mask, schedule=seed,
+        machine = Machine(built.target, checks=mask, schedule=seed, twins=twins,
                           print=launch._print if seed == seeds[0] else _hush)
         try:
             run = machine.run(built.program, values)
@@ -50,6 +50,7 @@ def check(kernel, args, kwargs, checks, seeds):
             found.ends(seed, error)
             continue
         found.add(seed, _for_kernels(_first_reading(run.findings, readings)))
+        found.kept.twins = max(found.kept.twins, run.stats.twins)
         found.compare(seed, run.out)
         if run.schedules:
             found.judged(run.schedules)
@@ -86,7 +87,7 @@ class _Found:
     """The findings of several runs; the first of each check and pair of places is kept."""
 
     def __init__(self):
-        self.kept, self.keys, self.first, self.bits = [], set(), None, None
+        self.kept, self.keys, self.first, self.bits = show.Findings(), set(), None, None
 
     def add(self, seed, findings):
         if self.first is None:

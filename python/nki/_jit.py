@@ -309,16 +309,17 @@ class Kernel:
         return show.Text(self.build(args, kwargs)[0].report())
 
     @_short
-    def check(self, *args, checks="all", schedules=1, **kwargs):
+    def check(self, *args, checks="all", schedules=1, twins=True, **kwargs):
         """Runs with checks, under `schedules` legal timings or all ("all"), and returns what they
         found, each once; arguments are not written back. schedule=N runs that timing alone, unless
-        the kernel itself has an argument of this name."""
+        the kernel itself has an argument of this name. twins=False: it is a finding too that both
+        cores write the same bytes from one line."""
         with _one_at_a_time:
-            return self._check(args, kwargs, checks, schedules)
+            return self._check(args, kwargs, checks, schedules, twins)
 
-    def _check(self, args, kwargs, checks, schedules):
+    def _check(self, args, kwargs, checks, schedules, twins=True):
         seeds = _check.seeds(self.function, schedules, kwargs)
-        return show.Findings(_check.check(self, args, kwargs, checks, seeds))
+        return _check.check(self, args, kwargs, checks, seeds, twins)
 
     def with_schedule(self, schedule):
         """The kernel with more edges: [(later, earlier)] by the `name` of instructions, earlier one

@@ -35,7 +35,7 @@ class Options(C.Structure):
                 ("rounding_seed", C.c_uint64), ("costs", C.c_char_p), ("timing_only", C.c_int),
                 ("causes", C.c_int), ("checks", C.c_uint), ("schedule", C.c_uint64),
                 ("threads", C.c_uint), ("max_cpu_seconds", C.c_double),
-                ("error", P), ("error_size", C.c_size_t)]
+                ("error", P), ("error_size", C.c_size_t), ("no_twins", C.c_int)]
 
 
 class AssembleOptions(C.Structure):
@@ -70,7 +70,8 @@ class Stats(C.Structure):
                 ("streaming", C.c_uint64 * 5), ("host", C.c_uint64),
                 ("overlapped_flops", C.c_uint64), ("sbuf_read", C.c_uint64 * 5),
                 ("sbuf_written", C.c_uint64 * 5), ("psum_read", C.c_uint64 * 5),
-                ("psum_written", C.c_uint64 * 5), ("cores", C.c_uint32)]
+                ("psum_written", C.c_uint64 * 5), ("cores", C.c_uint32),
+                ("twins", C.c_uint64)]
 
 
 class Figures(C.Structure):

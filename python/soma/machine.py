@@ -70,8 +70,8 @@ MOST_THREADS = 256
 def _set_option(o, name, value):
     kind = _OPTIONS.get(name)
     if kind is None:
-        raise TypeError("there is no option %s; there are target, checks, record, print, %s" %
-                        (name, ", ".join(sorted(_OPTIONS))))
+        raise TypeError("there is no option %s; there are target, checks, record, print, twins, "
+                        "%s" % (name, ", ".join(sorted(_OPTIONS))))
     if name == "schedule" and isinstance(value, str) and value == "all":
         value = L.SCHEDULE_ALL
     elif kind is C.c_char_p:
@@ -389,17 +389,19 @@ def _to_the_end(r):
 class Machine(L.Owner):
     """One emulated core. target: "trn1", "inf2", "trn2" or "trn3"; options as in soma_options:
     checks, schedule, saturate, max_instructions, max_seconds, max_cpu_seconds, timing_only, threads
-    (of the host, 0 for all its cores), record (keeps what the trace and the page need), print (a
+    (of the host, 0 for all its cores), twins (False: the race check also reports that both cores
+    write the same bytes from one line), record (keeps what the trace and the page need), print (a
     function of text and whether it is for standard error)."""
 
     _free = "soma_machine_free"
     _instead = "make another with the same options"
 
-    def __init__(self, target=None, record=False, checks=None, print=None, **options):
+    def __init__(self, target=None, record=False, checks=None, print=None, twins=True, **options):
         o = L.Options()
         o.size = C.sizeof(o)
         o.target = target.encode() if target else None
         o.checks = check_mask(checks)
+        o.no_twins = not twins
         if target is not None and target not in GENERATION:
             raise SomaError("there is no target %r; there are %s" % (target, ", ".join(GENERATION)))
         for name, value in options.items():

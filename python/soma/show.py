@@ -34,7 +34,11 @@ class Text(str):
 
 
 class Findings(list):
-    """A list of findings: a notebook shows the text of each."""
+    """A list of findings: a notebook shows the text of each. `twins`, of kernel.check(): how many
+    pairs of transfers are no race only because both cores write the same bytes from one line; of
+    several schedules, the most."""
+
+    twins = 0
 
     def _repr_html_(self):
         return "".join(f._repr_html_() for f in self) or _pre("no findings")

@@ -100,16 +100,14 @@ KERNELS = (
     (CORE, "output_projection/output_projection_tkg.py", "output_projection_tkg",
      library_more.output_projection_tkg),
     (CORE, "qkv/qkv_cte.py", "qkv_cte", library_more.qkv_cte),
-    (CORE, "qkv/qkv_tkg.py", "qkv_tkg", library_more.qkv_tkg,
-     ("race", "qkv_output_bsd", "both cores store all of the result, the same values")),
+    (CORE, "qkv/qkv_tkg.py", "qkv_tkg", library_more.qkv_tkg),
     (CORE, "mlp/mlp_cte/mlp_cte.py", "mlp_cte", library_more.mlp_cte),
     (CORE, "mlp/mlp_tkg/mlp_tkg.py", "mlp_tkg", library_more.mlp_tkg),
     (CORE, "moe/moe_tkg/moe_tkg.py", "moe_tkg", library_tkg.moe_tkg(True)),
     (CORE, "moe_block/moe_block_tkg.py", "moe_block_tkg", library_tkg.moe_block(False),
      ("uninit", "tile expert_affinities", "each core has routed half of the tokens, and copies the "
       "shares of all")),
-    (CORE, "moe_block/moe_block_tkg.py", "moe_block_tkg", library_tkg.moe_block(True),
-     ("race", "router_topk.py", "both cores store all that the router gives, the same values")),
+    (CORE, "moe_block/moe_block_tkg.py", "moe_block_tkg", library_tkg.moe_block(True)),
     (CORE, "moe/moe_cte/bwmm_shard_on_I.py", "blockwise_mm_baseline_shard_intermediate",
      blockwise_moe, ("race", "of tensor output",
                      "both cores zero all of it without a barrier after that, and each loads rows "

@@ -51,6 +51,22 @@ def exchange(x, wait):
 
 
 @nki.jit
+def alike(x, differ):
+    """Both cores write y, and each reads it."""
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    z = nl.ndarray((2,) + x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    t, u = tile(x.shape), tile(x.shape)
+    p = nl.program_id(0)
+    nisa.dma_copy(dst=t, src=x)
+    if differ and p == 1:
+        nisa.memset(dst=t[0:1, 0:1], value=1.5)
+    nisa.dma_copy(dst=y, src=t)
+    nisa.dma_copy(dst=u, src=y)
+    nisa.dma_copy(dst=z[p], src=u)
+    return z
+
+
+@nki.jit
 def right(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     t = tile()
@@ -327,6 +343,34 @@ class Schedules(KernelCase):
         found = kernel.check(x, far)
         self.assertEqual([f.check for f in found], ["range", "schedule"], found)
         self.assertIn("under schedule 0 the kernel fails", found[1].text)
+
+
+class Twins(KernelCase):
+    def test_both_cores_write_the_same(self):
+        x = data(64, 8)
+        found = alike[2].check(x, False)
+        self.assertEqual((list(found), found.twins), ([], 3))
+        self.assertEqual(list(alike[2].check(x, False, schedules=3)), [])
+
+    def test_with_the_rule_off(self):
+        found = alike[2].check(data(64, 8), False, twins=False)
+        self.assertEqual({f.check for f in found}, {"race"}, found)
+        self.assertEqual(found.twins, 0)
+
+    def test_one_element_differs(self):
+        found = alike[2].check(data(64, 8), True)
+        self.assertEqual({f.check for f in found}, {"race"}, found)
+
+    def test_from_hbm_to_hbm(self):
+        @nki.jit
+        def kernel(x):
+            y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            nisa.dma_copy(dst=y, src=x)
+            nisa.dma_copy(dst=out, src=y)
+            return out
+        found = kernel[2].check(data(128, 512))
+        self.assertEqual((list(found), found.twins), ([], 4))
 
 
 class Sums(KernelCase):

@@ -1,4 +1,5 @@
 /* What a run achieved, compared with what the machine can do. */
+#include "../check/check.h"
 #include "../time/clock.h"
 #include "impl.h"
 
@@ -66,6 +67,7 @@ static soma_stats stats_of(const soma_run *r, unsigned first, unsigned last) {
                   .launch = (vm_time)c->cost[run->n > 1 ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
                   .sbuf_size = c->target->sbuf_bytes,
                   .psum_size = ISA_PSUM_BYTES,
+                  .twins = vm_check_twins(c),
                   .peak_hbm = (uint64_t)c->cost[VM_HBM_PEAK] * 1000000};
   for (unsigned i = first; i < last; i++) {
     add_core(run->cores[i], &s);

@@ -168,12 +168,13 @@ typedef struct soma_options {
    * it did not. NULL: nowhere. */
   char *error;
   size_t error_size;
+  int no_twins; /* nonzero: the race check also reports twins, see soma_check */
 } soma_options;
 #define SOMA_SCHEDULE_ALL UINT64_MAX
 #define SOMA_OPTIONS_INIT                                                                         \
   {                                                                                               \
     sizeof(soma_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        0                                                                                         \
+        0, 0                                                                                      \
   }
 
 typedef struct soma_machine soma_machine;
@@ -329,12 +330,12 @@ soma_status soma_run_until(soma_run *r, soma_until what, soma_engine engine, som
 int soma_run_ended(const soma_run *r);
 /* The complete state of a run as the bytes of a file: the program, the contents of its inputs,
  * tensors and memories, what is in flight, its options (saturate, rounding_seed, costs,
- * timing_only, causes, schedule, checks with all they have seen) and figures. The block comes from
- * malloc; free it with soma_bytes_free. Equal states give equal bytes, on every host. A run can be
- * saved whenever soma_run_until has returned, also after SOMA_LIMIT and SOMA_STOPPED, as long as
- * its machine exists and has no other run. SOMA_ARG after a fault, a deadlock or SOMA_CHECK, and
- * while one device tensor, or overlapping views of one, are bound to two of its tensors; SOMA_BUSY
- * in a callback. */
+ * timing_only, causes, schedule, no_twins, checks with all they have seen) and figures. The block
+ * comes from malloc; free it with soma_bytes_free. Equal states give equal bytes, on every host.
+ * A run can be saved whenever soma_run_until has returned, also after SOMA_LIMIT and SOMA_STOPPED,
+ * as long as its machine exists and has no other run. SOMA_ARG after a fault, a deadlock or
+ * SOMA_CHECK, and while one device tensor, or overlapping views of one, are bound to two of its
+ * tensors; SOMA_BUSY in a callback. */
 soma_status soma_run_save(soma_run *r, void **data, size_t *n);
 /* Continues a saved run in m, as a new run; the caller frees it and its program *p. From there on
  * everything is, bit for bit, as if the run had never been saved: events, results, statistics
@@ -409,6 +410,9 @@ typedef struct soma_stats {
   /* How many cores the numbers are for. With two, counts and busy times are sums, sbuf_touched and
    * psum_touched the larger, pc core 0's; an engine has halted when both have. */
   uint32_t cores;
+  /* Pairs of transfers, two writes or a write and a read, that the race check does not report only
+   * because of twins; it counts them when the run has ended. */
+  uint64_t twins;
 } soma_stats;
 /* Statistics so far. out->size is not needed: the struct only grows at its end between minor
  * versions, and n is sizeof(soma_stats) of the caller. */
@@ -453,7 +457,10 @@ unsigned soma_run_fault_core(const soma_run *r); /* the core of that engine: 0 o
 /* Checks for what the machine leaves undefined, and for what works only by luck of timing. A run
  * with findings continues to its end, with the same results and times; its status is then
  * SOMA_CHECK. soma_options.schedule is another way to find such luck: under each seed every latency
- * is multiplied by a quarter to four, and a correctly synchronised program gives the same bits. */
+ * is multiplied by a quarter to four, and a correctly synchronised program gives the same bits.
+ * Twins are two transfers, one of each core, that come from one line and write the same bytes to
+ * the same places of HBM: they need no order, nor does a read of one core with the other core's
+ * twin, if it comes after its own (soma_options.no_twins: they do). */
 typedef enum soma_check {
   SOMA_CHECK_UNINIT,  /* reads of bytes or registers that nothing wrote since the run began */
   SOMA_CHECK_RACE,    /* accesses, one of them a write, that nothing orders; waits that succeed

@@ -21,6 +21,8 @@ unsigned vm_check_possible(const vm_core *c, unsigned mask) {
   return c->run->timing_only ? mask & ~values : mask;
 }
 
+uint64_t vm_check_twins(const vm_core *c) { return c->check ? c->check->twins.pairs : 0; }
+
 unsigned vm_check_mask(const vm_core *c) { return c->check ? c->check->mask : 0; }
 
 /* ---- Calls that more than one check uses -------------------------------------------------- */
@@ -83,6 +85,7 @@ void vm_check_move(vm_core *c, const vm_share *s) {
 
 void vm_check_moved(vm_core *c, const vm_share *s) {
   if (c->check->shadowed || vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_uninit_moved(c, s);
+  if (c->check->twins.n) vm_ck_twins_moved(c, s);
 }
 
 void vm_check_port(vm_core *c, unsigned engine, const vm_flight *f, const isa_way *w,

@@ -8,6 +8,7 @@
  *   clock.c         happens-before: vector clocks of engines
  *   sems.c          updates of semaphores, and what a wait acquires
  *   race.c          accesses to memory and whether they are ordered
+ *   twins.c         writes of both cores that are the same
  *   lost.c          semaphores that are set or lowered: updates that can come too early, too late
  *   mixed.c         these and others that do more than count: what their waits guarantee
  *   lucky.c         whether such waits end in every order of the updates
@@ -34,7 +35,9 @@ enum vm_check_kind {
   VM_CHECK_PORT,
   VM_CHECK_OUTPUT,
   VM_NCHECKS,
-  VM_CHECK_LEGAL = VM_NCHECKS /* not a check: keeps what vm_check_schedules needs */
+  /* Not checks: keeps what vm_check_schedules needs; twins are no race (twins.c). */
+  VM_CHECK_LEGAL = VM_NCHECKS,
+  VM_CHECK_TWINS
 };
 /* "uninit" and so on; NULL past the last. Static. */
 const char *vm_check_name(unsigned kind);
@@ -70,6 +73,8 @@ unsigned vm_check_possible(const vm_core *c, unsigned mask);
 bool vm_check_start(vm_core *c, unsigned mask);
 /* The checks that are on. */
 unsigned vm_check_mask(const vm_core *c);
+/* How many pairs of transfers are no race only because they, or two writes, are twins. */
+uint64_t vm_check_twins(const vm_core *c);
 /* Findings so far, and those kept: oldest first, NULL past the last. */
 uint64_t vm_check_count(const vm_core *c);
 const vm_finding *vm_check_finding(const vm_core *c, uint32_t i);

@@ -221,7 +221,7 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
   unsigned last = k->trigger[queue];
   vm_ck_log_trigger(c, e, queue, last < VM_CK_ENGINES && last != e);
   note_trigger(c, e, queue);
-  k->transfers++;
+  vm_ck_twins_transfer(c, t, shares);
   for (const vm_share *s = shares; s && base; s = s->next, ring++) {
     unsigned comp = vm_ck_ring_comp(k, queue, ring);
     uint32_t share = ++k->shares[comp - k->rings];

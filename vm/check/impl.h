@@ -46,6 +46,7 @@ typedef struct vm_ck_region {
   uint64_t lo, hi;
   uint8_t space, shift, core; /* space: 0 of pipes */
   bool written;               /* the program may write it: else reads need not be known */
+  bool twins;                 /* in a replay: some writes to it have twins */
   uint32_t tensor;            /* of HBM: 1-based */
   uint32_t nbuckets;
   vm_ck_bucket *buckets;
@@ -105,6 +106,20 @@ typedef struct vm_ck_log {
   uint16_t waiters[VM_CK_SEMS], takers[VM_CK_SEMS]; /* masks of engines */
 } vm_ck_log;
 
+/* ---- Twins -------------------------------------------------------------------------------- */
+
+/* What a transfer has written: the sum of a hash of each element and its place, and how many
+ * elements are left; less than 0: it can have no twin. */
+typedef struct vm_ck_written {
+  uint64_t sum;
+  int64_t left;
+} vm_ck_written;
+typedef struct vm_ck_twins {
+  vm_ck_written *v; /* of transfers 1 .. n; none if the log has ended */
+  uint32_t n, cap;
+  uint64_t pairs; /* vm_check_twins */
+} vm_ck_twins;
+
 /* ---- All together ------------------------------------------------------------------------- */
 
 /* A byte for each byte of memory: 0 if nothing has written it; if the tile through which it was
@@ -163,7 +178,7 @@ struct vm_check {
   uint32_t hazard[VM_CK_ENGINES];
   uint16_t tells_reads; /* engines with @read updates */
   uint32_t *shares;     /* of each ring, by component */
-  uint32_t transfers;
+  vm_ck_twins twins;
   uint8_t trigger[VM_CK_QUEUES]; /* engine that last triggered the queue, with that clock */
   uint32_t trigger_pc[VM_CK_QUEUES], trigger_epoch[VM_CK_QUEUES]; /* epoch: of OF_SEQ */
   vm_time trigger_time[VM_CK_QUEUES];
@@ -337,12 +352,23 @@ void vm_ck_legal_access(vm_core *c, const vm_ck_access *a);
 /* The host has set a semaphore, which no step describes. */
 void vm_ck_legal_by_host(vm_core *c);
 
+/* twins.c: a transfer begins; a share of it has moved. */
+void vm_ck_twins_transfer(vm_core *c, const vm_transfer *t, const vm_share *shares);
+void vm_ck_twins_moved(vm_core *c, const vm_share *s);
+void vm_ck_twins_end(vm_core *c);
+
 /* race.c */
 /* Looks at an access now; forgets all. */
 void vm_ck_race_look(vm_core *c, vm_ck_access *a);
 void vm_ck_race_forget(vm_core *c);
 /* Whether access x is complete for y, which begins with this clock. */
 bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_access *y);
+/* The region of a view. */
+uint16_t vm_ck_race_region(const vm_core *c, const vm_view *v);
+/* Whether `old` happens before `a`, whose engine has this clock. An engine's own accesses are in
+ * order, and so are the shares of a ring. */
+bool vm_ck_race_ordered(const vm_core *c, const uint32_t *clock, const vm_ck_access *old,
+                        const vm_ck_access *a);
 bool vm_ck_race_meet(const vm_ck_access *a, const vm_ck_access *b);
 /* An access: judged when the log is judged, or now. */
 void vm_ck_race_record(vm_core *c, unsigned e, vm_ck_access *a);

@@ -52,8 +52,17 @@ static void add_earlier(vm_core *c, struct vm_ck_judge *j, const vm_ck_access *o
         vm_ck_race_known(vm_ck_must_clock(j->m, x->step), a, x))
       return;
     pc = x->pc;
-    add_pair(j, x, a);
+    if (!vm_ck_twins_cover(c, j->twins, x, a)) add_pair(j, x, a);
   }
+}
+
+bool vm_ck_judge_before(const vm_core *c, const vm_ck_access *x, const vm_ck_access *y) {
+  return x->logged < y->logged &&
+         vm_ck_race_ordered(c, vm_ck_must_clock(c->check->judge->m, y->step), x, y);
+}
+
+uint32_t vm_ck_judge_twins(const vm_core *c, const vm_ck_access *a) {
+  return c->check->judge ? vm_ck_twins_group(c->check->judge->twins, a) : 0;
 }
 
 static void put_access(const vm_core *c, const vm_ck_access *a, isa_buf *out);
@@ -65,6 +74,7 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
   struct vm_ck_judge *j = c->check->judge;
   if (j && old->logged && a->logged) {
     if (vm_ck_mixed_apart(vm_ck_must_mixed(j->m), j->m, old, a)) return;
+    if (vm_ck_twins_cover(c, j->twins, old, a)) return;
     if (add_pair(j, old, a)) add_earlier(c, j, old, a);
     return;
   }
@@ -360,10 +370,12 @@ void vm_ck_judge(vm_core *c) {
   j.pairs = isa_zalloc(&c->al, MOST_PAIRS * sizeof *j.pairs);
   j.causes = isa_zalloc(&c->al, MOST_CAUSES * sizeof *j.causes);
   j.m = vm_ck_must_new(c, false);
-  j.failed = !j.pairs || !j.causes || !j.m || !vm_ck_must_solve(c, j.m);
+  j.twins = vm_ck_groups_new(c);
+  j.failed = !j.pairs || !j.causes || !j.m || !j.twins || !vm_ck_must_solve(c, j.m);
   if (!j.failed) judge(c, &j);
   vm_ck_must_free(c, j.m);
   vm_ck_must_free(c, j.run);
+  vm_ck_groups_free(c, j.twins);
   isa_free(&c->al, j.pairs, MOST_PAIRS * sizeof *j.pairs);
   isa_free(&c->al, j.causes, MOST_CAUSES * sizeof *j.causes);
   if (!j.failed) return;

@@ -112,6 +112,16 @@ void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f);
 /* "vector", or "a transfer of queue q". */
 void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out);
 
+/* twins.c: the writes of the log that are twins; NULL if out of memory. */
+typedef struct vm_ck_groups vm_ck_groups;
+vm_ck_groups *vm_ck_groups_new(vm_core *c);
+/* Also counts the pairs. */
+void vm_ck_groups_free(vm_core *c, vm_ck_groups *g);
+/* Equal for twins; 0: the access has no twin. */
+uint32_t vm_ck_twins_group(const vm_ck_groups *g, const vm_ck_access *a);
+/* Whether two accesses that nothing orders need no order, and notes them if so. */
+bool vm_ck_twins_cover(vm_core *c, vm_ck_groups *g, const vm_ck_access *a, const vm_ck_access *b);
+
 /* merge.c: whether a finding is that a read came too early, and what it missed is this write. */
 bool vm_ck_explains(const vm_core *c, const vm_finding *f, const vm_ck_access *write,
                     const vm_ck_access *read);
@@ -125,6 +135,10 @@ void vm_ck_report_too_low(vm_core *c, const vm_ck_signal *u);
 void vm_ck_judge(vm_core *c);
 /* What all engines that still run have in common at this point of the replay. */
 void vm_ck_judge_floor(const vm_core *c, uint32_t *floor);
+/* Whether access x of the log comes before y. */
+bool vm_ck_judge_before(const vm_core *c, const vm_ck_access *x, const vm_ck_access *y);
+/* Equal for twins of the log that is judged; 0: the access has none. */
+uint32_t vm_ck_judge_twins(const vm_core *c, const vm_ck_access *a);
 /* In a replay: two accesses that nothing orders. */
 void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a);
 

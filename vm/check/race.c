@@ -99,7 +99,7 @@ void vm_ck_races_end(vm_core *c) {
 }
 
 /* The region of a view's first byte; of tensors that share bytes, the first. */
-static uint16_t region_of(const vm_core *c, const vm_view *v) {
+uint16_t vm_ck_race_region(const vm_core *c, const vm_view *v) {
   unsigned first = v->core ? HBM_REGIONS + c->prog->ntensors : 0;
   if (v->space != ISA_HBM)
     return (uint16_t)(first + (v->space == ISA_SBUF ? SBUF_REGION : PSUM_REGION));
@@ -218,14 +218,27 @@ static bool boxes_meet(const vm_ck_access *a, const vm_ck_access *b) {
          b->set.start < a->set.start + a->set.span[0];
 }
 
-/* Whether `old` happens before `a`, which has engine e's clock. An engine's own accesses are in
- * order, and so are the shares of a ring. */
-static bool ordered(const vm_core *c, unsigned e, const vm_ck_access *old, const vm_ck_access *a) {
+bool vm_ck_race_ordered(const vm_core *c, const uint32_t *clock, const vm_ck_access *old,
+                        const vm_ck_access *a) {
   if (old->comp == a->comp) return true;
   uint32_t rings = c->check->rings;
   bool both = a->comp < rings && old->comp < rings;
-  if (both && vm_ck_engine_of(old->comp) == e) return true;
-  return vm_ck_race_known(c->check->view ? c->check->view : c->check->clock[e], old, a);
+  if (both && vm_ck_engine_of(old->comp) == a->engine) return true;
+  return vm_ck_race_known(clock, old, a);
+}
+
+static bool ordered(const vm_core *c, unsigned e, const vm_ck_access *old, const vm_ck_access *a) {
+  return vm_ck_race_ordered(c, c->check->view ? c->check->view : c->check->clock[e], old, a);
+}
+
+/* Whether what is ordered with `a` need not be compared with an access that a covers. What a twin
+ * writes, and what is read of it, has no order with the other twin, nor needs one: then what came
+ * before must be compared with that. */
+static bool stands_for(const vm_core *c, const vm_ck_access *a, const vm_ck_access *old) {
+  if (!c->check->regions[a->region].twins) return true;
+  if (!a->writes) return false;
+  uint32_t group = vm_ck_judge_twins(c, a);
+  return !group || group == vm_ck_judge_twins(c, old);
 }
 
 /* An engine's read of what it wrote itself waits for the whole write: what comes after the read
@@ -270,11 +283,12 @@ static void compare(vm_core *c, unsigned e, const vm_ck_access *a, const vm_ck_b
     if ((!conflict && old->comp != a->comp) || !boxes_meet(old, a)) continue;
     note_own_read(c, old, a);
     if (old->comp == a->comp && old->writes == a->writes && old->handed == a->handed &&
-        same_bytes(old, a)) {
+        same_bytes(old, a) && stands_for(c, a, old)) {
       *again = id;
     } else if (!ordered(c, e, old, a)) {
       if (isa_byteset_meet(&old->set, &a->set)) found_pair(c, old, a);
-    } else if ((a->writes || (!old->writes && old->comp == a->comp)) && covers(a, old)) {
+    } else if ((a->writes || (!old->writes && old->comp == a->comp)) && covers(a, old) &&
+               stands_for(c, a, old)) {
       forget(c, id);
       i--; /* another took its place */
     }
@@ -347,7 +361,7 @@ void vm_ck_race_set(const vm_core *c, const vm_view *v, vm_ck_access *a) {
   isa_byteset_make(at, v->esize, dims, n, &a->set);
   a->p0 = v->part;
   a->p1 = (uint16_t)(v->part + v->num[0]);
-  a->region = region_of(c, v);
+  a->region = vm_ck_race_region(c, v);
 }
 
 /* Elements by an index, where those that follow one another are taken together. */
@@ -563,7 +577,7 @@ void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_sha
                     .engine = (uint8_t)e,
                     .queue = (uint8_t)queue,
                     .ring = (uint8_t)ring,
-                    .transfer = c->check->transfers,
+                    .transfer = t->number,
                     .pc = vm_ck_engine(c, e)->pc,
                     .time = share->ready};
   share_side s = {.c = c, .e = e, .a = &a, .t = t};

@@ -28,6 +28,7 @@ typedef struct cause { /* two places */
 
 struct vm_ck_judge {
   vm_ck_must *m, *run;
+  vm_ck_groups *twins;
   pair *pairs;
   cause *causes;
   uint32_t npairs, ncauses;

@@ -283,7 +283,7 @@ static void move_guided(const vm_core *c, operands *o, buffers *b, uint64_t n) {
   }
 }
 
-static bool skips_rows(const vm_transfer *t) {
+bool vm_dma_skips_rows(const vm_transfer *t) {
   if (!t->rows) return false;
   const vm_view *v = t->dst_indexed   ? &t->dst
                      : t->src_indexed ? &t->more[t->src_indexed - 1]
@@ -304,7 +304,7 @@ static void open_operands(const vm_share *s, uint64_t e, operands *o) {
   if (t->accumulates) o->src[o->nsrc++] = o->dst;
   o->bits = t->op == ISA_ALU_bypass && t->dst.dtype == t->src.dtype;
   o->how = (t->src.space == ISA_HBM && !kept ? FAR_SOURCE : NEAR) | (t->large ? LARGE : NEAR);
-  o->guided = skips_rows(t);
+  o->guided = vm_dma_skips_rows(t);
   for (unsigned k = 0; k < t->nsrc; k++) {
     vm_walk *w = &o->src[o->nsrc++];
     vm_dma_walk_src(t, k, w);

@@ -19,6 +19,8 @@ void vm_dma_event(vm_core *c, unsigned dma);
 void vm_dma_move_elements(const vm_core *c, const vm_share *s, uint64_t e0, uint64_t e1);
 void vm_dma_move_lanes(const vm_core *c, const vm_share *s, uint32_t first, uint32_t end);
 bool vm_dma_has_lanes(const vm_core *c, const vm_share *s);
+/* Whether some row of an index is out of bounds. */
+bool vm_dma_skips_rows(const vm_transfer *t);
 /* Whether the elements of a share may move in any order. */
 bool vm_dma_in_any_order(const vm_share *s);
 /* Releases a share that vm_batch_share has kept. (queue.c) */

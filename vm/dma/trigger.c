@@ -110,6 +110,7 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
   t->sem = in->upd.sem;
   t->sem_core = in->upd.core;
   t->left = rings;
+  t->number = ++c->run->transfers;
   t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
   stagger(c, t, s, at);
   uint64_t moved = t->first[rings] - t->first[0];

@@ -268,7 +268,6 @@ static void walk_clocks(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   clocks w = {.s = s, .c = c};
   k->saves++;
-  vm_save_u32(s, &k->transfers);
   vm_save_bool(s, &k->suspect);
   for (unsigned e = 0; e < k->nengines && !s->failed; e++) {
     for (uint32_t i = 0; i < k->ncomps; i++) vm_save_u32(s, &k->clock[e][i]);
@@ -567,6 +566,7 @@ static void walk_state(vm_saver *s, vm_core *c) {
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) vm_save_check_log(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_clocks(s, c);
   if (vm_ck_has(c, VM_CHECK_RACE) && !s->failed) walk_accesses(s, c);
+  if (vm_ck_has(c, VM_CHECK_TWINS) && !s->failed) vm_save_check_twins(s, c);
   if (k->shadowed && !s->failed)
     walk_uninit(s, c);
   else if (vm_ck_has(c, VM_CHECK_OUTPUT) && !s->failed)
@@ -582,7 +582,7 @@ static void walk_state(vm_saver *s, vm_core *c) {
 
 void vm_save_check(vm_saver *s, vm_core *c) {
   uint32_t mask = vm_check_mask(c);
-  vm_save_below(s, &mask, 2u << VM_CHECK_LEGAL, "mask of checks");
+  vm_save_below(s, &mask, 2u << VM_CHECK_TWINS, "mask of checks");
   if (!mask) return;
   if (s->reads && !vm_check_start(c, mask)) {
     vm_saver_no_memory(s);

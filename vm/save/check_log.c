@@ -132,6 +132,24 @@ void vm_save_check_log(vm_saver *s, vm_core *c) {
   }
 }
 
+/* ---- Twins ---------------------------------------------------------------------------------- */
+
+void vm_save_check_twins(vm_saver *s, vm_core *c) {
+  vm_ck_twins *w = &c->check->twins;
+  uint32_t n = w->n;
+  vm_save_u64(s, &w->pairs);
+  vm_saver_count(s, &n, c->run->transfers, 16, "transfers of a check");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads && i == w->cap && !isa_array_grow(&c->al, &w->v, i, &w->cap, sizeof *w->v)) {
+      vm_saver_no_memory(s);
+      return;
+    }
+    if (s->reads) w->v[w->n++] = (vm_ck_written){0};
+    vm_save_u64(s, &w->v[i].sum);
+    save_signed(s, &w->v[i].left);
+  }
+}
+
 /* ---- Marks of loaded weights ---------------------------------------------------------------- */
 
 void vm_save_check_weights(vm_saver *s, vm_core *c) {

@@ -346,6 +346,7 @@ static void walk_core(vm_saver *s, vm_core *c) {
 
 void vm_save_walk(vm_saver *s, vm_run *r) {
   vm_save_u64(s, &r->trace_hash);
+  vm_save_u32(s, &r->transfers);
   vm_save_u64(s, &r->jitter);
   walk_path(s, r->cores[0]);
   walk_tensors(s, r);

@@ -95,6 +95,7 @@ void vm_save_walk(vm_saver *s, vm_run *r);
 void vm_save_check(vm_saver *s, vm_core *c);
 /* check_log.c: the log of the race check; check.c: an access of it, or of the buckets. */
 void vm_save_check_log(vm_saver *s, vm_core *c);
+void vm_save_check_twins(vm_saver *s, vm_core *c);
 void vm_save_check_weights(vm_saver *s, vm_core *c);
 /* check_legal.c: what the judges of all schedules are told; check.c: a set of bytes of a region,
  * which is counted from the region's first byte. */

@@ -103,6 +103,8 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   uint32_t n = c->code->code[engine].n;
   vm_save_below(s, &t->pc, n, "instruction of a transfer");
   vm_save_u32(s, &t->descriptor);
+  vm_save_u32(s, &t->number);
+  vm_saver_need(s, t->number - 1 < c->run->transfers, "a transfer has no number");
   vm_save_node(s, c, &t->node);
   vm_save_bool(s, &t->signals);
   vm_save_u8(s, &t->sem);

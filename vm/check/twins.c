@@ -1,0 +1,216 @@
+/* Twins: transfers of the two cores that come from one line and write the same bytes to the same
+ * places of HBM. In whatever order they end, memory has the same bytes, so nothing has to order
+ * them. For example both programs of a kernel store one result, and each reads it back.
+ *
+ * A read needs no order with the other core's write if its own core's twin of that write comes
+ * before it and nothing orders the twins: whatever else writes the bytes in between has no order
+ * with one of the two, which is a race. */
+#include "../dma/dma.h"
+#include "check.h"
+#include "judge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NEVER_ENDS = -1 };
+
+/* Accesses that are looked at to find the twin of a write, in all: beyond that, what is left is a
+ * race. It bounds the time that a loop of thousands of twins takes. */
+enum { MOST_LOOKS = 1 << 27 };
+
+/* ---- While the run goes on ---------------------------------------------------------------- */
+
+/* One for each transfer of the log, in their order. */
+void vm_ck_twins_transfer(vm_core *c, const vm_transfer *t, const vm_share *shares) {
+  vm_ck_twins *w = &c->check->twins;
+  if (!vm_ck_has(c, VM_CHECK_TWINS) || !c->check->log.on || t->number != w->n + 1) return;
+  if (w->n == w->cap && !isa_array_grow(&c->al, &w->v, w->n, &w->cap, sizeof *w->v)) {
+    vm_ck_out_of_memory(c);
+    return;
+  }
+  vm_ck_written *x = &w->v[w->n++];
+  *x = (vm_ck_written){.left = NEVER_ENDS};
+  if (t->dst.space != ISA_HBM || t->accumulates || (vm_dma_skips_rows(t) && !t->dst_indexed))
+    return; /* what a missing row of a source leaves as it is, is not written */
+  x->left = 0;
+  for (const vm_share *s = shares; s; s = s->next) x->left += (int64_t)(s->e1 - s->e0);
+}
+
+static uint64_t mix(uint64_t x) {
+  x ^= x >> 31;
+  x *= UINT64_C(0x7fb5d329728ea185);
+  x ^= x >> 27;
+  x *= UINT64_C(0x81dadef4bc2dd44d);
+  return x ^ x >> 33;
+}
+
+/* Of n elements: a sum, so that it does not depend on which ring moved which of them. Places are
+ * counted from `home`, which a resumed run has elsewhere. */
+static uint64_t sum_of(vm_walk *w, uint64_t n, uint64_t home) {
+  uint64_t sum = 0;
+  for (; n; n--) {
+    uint64_t value = 0;
+    memcpy(&value, w->at, w->esize);
+    if (!w->skipped) sum += mix(mix(((uint64_t)(uintptr_t)w->at - home) * 8 + w->esize) ^ value);
+    vm_walk_advance(w, 1);
+  }
+  return sum;
+}
+
+void vm_ck_twins_moved(vm_core *c, const vm_share *s) {
+  vm_ck_twins *w = &c->check->twins;
+  vm_ck_written *x = s->t->number - 1 < w->n ? &w->v[s->t->number - 1] : NULL;
+  if (!x || x->left == NEVER_ENDS || c->run->timing_only) return;
+  vm_walk walk;
+  vm_batch_settle(c, &s->item);
+  vm_dma_walk_dst(s->t, &walk);
+  vm_walk_seek(&walk, s->e0);
+  uint16_t region = vm_ck_race_region(c, &s->t->dst);
+  x->sum += sum_of(&walk, s->e1 - s->e0, c->check->regions[region].lo - ((uint64_t)region << 44));
+  x->left -= (int64_t)(s->e1 - s->e0);
+}
+
+void vm_ck_twins_end(vm_core *c) {
+  vm_ck_twins *w = &c->check->twins;
+  isa_free(&c->al, w->v, w->cap * sizeof *w->v);
+  w->v = NULL;
+  w->n = w->cap = 0;
+}
+
+/* ---- When the log is judged --------------------------------------------------------------- */
+
+/* A write of the log; those with equal keys have one line and write the same. */
+typedef struct entry {
+  uint64_t key;
+  uint32_t logged;
+} entry;
+struct vm_ck_groups {
+  entry *v;     /* by key, then in the order of the log */
+  uint32_t *of; /* of an access of the log: the first of its group in v, + 1; 0: it has no twin */
+  uint64_t *pairs; /* that were taken as twins: the numbers of their transfers */
+  uint32_t n, nof, npairs, cap_pairs, looks;
+  uint32_t last[ISA_MAX_CORES][ISA_NDMA]; /* in v, what was found last for a read by that ring */
+};
+
+static const vm_ck_access *logged(const vm_core *c, uint32_t number) {
+  return &c->check->log.accesses[number - 1];
+}
+static bool on_core_1(const vm_ck_access *a) { return a->engine >= ISA_NENGINES; }
+
+/* False: the access has no twin. */
+static bool key_of(const vm_core *c, const vm_ck_access *a, uint64_t *key) {
+  const struct vm_check *k = c->check;
+  const isa_code *code = vm_ck_code(c, a->engine);
+  if (!a->writes || !a->transfer || a->transfer > k->twins.n || !k->regions[a->region].tensor)
+    return false;
+  const vm_ck_written *w = &k->twins.v[a->transfer - 1];
+  if (w->left != 0 || !code->lines || a->pc >= code->n || !code->lines[a->pc].file) return false;
+  *key = w->sum ^ mix((uint64_t)code->lines[a->pc].file << 32 | code->lines[a->pc].line);
+  return true;
+}
+
+static int by_key(const void *x, const void *y) {
+  const entry *a = x, *b = y;
+  if (a->key != b->key) return a->key < b->key ? -1 : 1;
+  return a->logged < b->logged ? -1 : a->logged > b->logged;
+}
+
+/* Only groups that have writes of both cores. */
+static void number_groups(vm_core *c, vm_ck_groups *g) {
+  for (uint32_t i = 0, end; i < g->n; i = end) {
+    bool has[2] = {false, false};
+    for (end = i; end < g->n && g->v[end].key == g->v[i].key; end++)
+      has[on_core_1(logged(c, g->v[end].logged))] = true;
+    if (!has[0] || !has[1]) continue;
+    for (uint32_t x = i; x < end; x++) {
+      g->of[g->v[x].logged - 1] = i + 1;
+      c->check->regions[logged(c, g->v[x].logged)->region].twins = true;
+    }
+  }
+}
+
+vm_ck_groups *vm_ck_groups_new(vm_core *c) {
+  const vm_ck_log *log = &c->check->log;
+  vm_ck_groups *g = isa_zalloc(&c->al, sizeof *g);
+  if (!g) return NULL;
+  g->nof = log->naccesses + 1;
+  g->of = isa_zalloc(&c->al, g->nof * sizeof *g->of);
+  g->v = isa_zalloc(&c->al, g->nof * sizeof *g->v);
+  if (!g->of || !g->v) {
+    vm_ck_groups_free(c, g);
+    return NULL;
+  }
+  for (uint32_t i = 0; i < c->check->nregions; i++) c->check->regions[i].twins = false;
+  for (uint32_t i = 1; i <= log->naccesses && c->check->twins.n; i++) {
+    g->v[g->n].logged = i;
+    g->n += key_of(c, logged(c, i), &g->v[g->n].key);
+  }
+  if (g->n) qsort(g->v, g->n, sizeof *g->v, by_key);
+  number_groups(c, g);
+  return g;
+}
+
+static int by_number(const void *x, const void *y) {
+  const uint64_t *a = x, *b = y;
+  return *a < *b ? -1 : *a > *b;
+}
+
+void vm_ck_groups_free(vm_core *c, vm_ck_groups *g) {
+  if (!g) return;
+  uint64_t pairs = 0;
+  if (g->npairs) qsort(g->pairs, g->npairs, sizeof *g->pairs, by_number);
+  for (uint32_t i = 0; i < g->npairs; i++) pairs += !i || g->pairs[i] != g->pairs[i - 1];
+  c->check->twins.pairs = pairs;
+  isa_free(&c->al, g->of, g->of ? g->nof * sizeof *g->of : 0);
+  isa_free(&c->al, g->v, g->v ? g->nof * sizeof *g->v : 0);
+  isa_free(&c->al, g->pairs, g->cap_pairs * sizeof *g->pairs);
+  isa_free(&c->al, g, sizeof *g);
+}
+
+uint32_t vm_ck_twins_group(const vm_ck_groups *g, const vm_ck_access *a) {
+  return g && a->logged && a->logged < g->nof ? g->of[a->logged - 1] : 0;
+}
+
+/* Notes the two transfers, once if many accesses of theirs follow one another. */
+static bool note(vm_core *c, vm_ck_groups *g, const vm_ck_access *a, const vm_ck_access *b) {
+  uint64_t both = a->transfer < b->transfer ? (uint64_t)a->transfer << 32 | b->transfer
+                                            : (uint64_t)b->transfer << 32 | a->transfer;
+  if (g->npairs && g->pairs[g->npairs - 1] == both) return true;
+  if (g->npairs == g->cap_pairs &&
+      !isa_array_grow(&c->al, &g->pairs, g->npairs, &g->cap_pairs, sizeof *g->pairs)) {
+    vm_ck_out_of_memory(c);
+    return true;
+  }
+  g->pairs[g->npairs++] = both;
+  return true;
+}
+
+/* Whether the twin x of `write` comes before `read`, and neither twin before the other. */
+static bool saves(vm_core *c, const vm_ck_access *x, const vm_ck_access *write,
+                  const vm_ck_access *read) {
+  return on_core_1(x) == on_core_1(read) && vm_ck_race_meet(x, read) && vm_ck_race_meet(x, write) &&
+         vm_ck_judge_before(c, x, read) && !vm_ck_judge_before(c, x, write) &&
+         !vm_ck_judge_before(c, write, x);
+}
+
+bool vm_ck_twins_cover(vm_core *c, vm_ck_groups *g, const vm_ck_access *a, const vm_ck_access *b) {
+  uint32_t group = vm_ck_twins_group(g, a);
+  if (on_core_1(a) == on_core_1(b)) return false;
+  if (a->writes && b->writes)
+    return group && group == vm_ck_twins_group(g, b) && note(c, g, a, b);
+  const vm_ck_access *write = a->writes ? a : b, *read = a->writes ? b : a;
+  group = vm_ck_twins_group(g, write);
+  if (!group || !read->logged || read->handed) return false;
+  const uint64_t key = g->v[group - 1].key;
+  uint32_t *last = &g->last[on_core_1(read)][read->ring];
+  if (g->v[*last].key == key && saves(c, logged(c, g->v[*last].logged), write, read))
+    return note(c, g, write, read);
+  for (uint32_t i = group - 1; i < g->n && g->v[i].key == key; i++) {
+    if (g->looks == MOST_LOOKS || g->v[i].logged > read->logged) return false;
+    g->looks++;
+    if (!saves(c, logged(c, g->v[i].logged), write, read)) continue;
+    *last = i;
+    return note(c, g, write, read);
+  }
+  return false;
+}
