@@ -132,7 +132,7 @@ do
   local status, out = run(add .. ins .. " --json --trace " .. path "t.json")
   expect("--json", status == 0 and out:sub(1, 2) == "{\n" and out:find('\n  "instructions": 5,\n', 1, true)
     and out:find('\n    "sync": {\n', 1, true) and out:find('\n  "time_ns": %d+[.%d]*[,\n]')
-    and out:find('\n  "trace_hash": "%x+"\n}\n$'), out)
+    and out:find('\n  "trace_hash": "%x+",\n  "twins": 0\n}\n$'), out)
   if os.execute("command -v python3 >/dev/null") then
     expect("--json and --trace are JSON", os.execute(("python3 -m json.tool %s/out >/dev/null && python3 -m json.tool %s/t.json >/dev/null"):format(dir, dir)))
   end

@@ -84,11 +84,13 @@ typedef struct entry {
   uint64_t key;
   uint32_t logged;
 } entry;
+enum { RECENT = 16384 };
 struct vm_ck_groups {
   entry *v;     /* by key, then in the order of the log */
   uint32_t *of; /* of an access of the log: the first of its group in v, + 1; 0: it has no twin */
   uint64_t *pairs; /* that were taken as twins: the numbers of their transfers */
   uint32_t n, nof, npairs, cap_pairs, looks;
+  uint64_t recent[RECENT]; /* some of them, each where its hash is */
   uint32_t last[ISA_MAX_CORES][ISA_NDMA]; /* in v, what was found last for a read by that ring */
 };
 
@@ -155,12 +157,19 @@ static int by_number(const void *x, const void *y) {
   return *a < *b ? -1 : *a > *b;
 }
 
+/* Each pair once. */
+static void tidy(vm_ck_groups *g) {
+  uint32_t n = 0;
+  if (g->npairs) qsort(g->pairs, g->npairs, sizeof *g->pairs, by_number);
+  for (uint32_t i = 0; i < g->npairs; i++)
+    if (!n || g->pairs[i] != g->pairs[n - 1]) g->pairs[n++] = g->pairs[i];
+  g->npairs = n;
+}
+
 void vm_ck_groups_free(vm_core *c, vm_ck_groups *g) {
   if (!g) return;
-  uint64_t pairs = 0;
-  if (g->npairs) qsort(g->pairs, g->npairs, sizeof *g->pairs, by_number);
-  for (uint32_t i = 0; i < g->npairs; i++) pairs += !i || g->pairs[i] != g->pairs[i - 1];
-  c->check->twins.pairs = pairs;
+  tidy(g);
+  c->check->twins.pairs = g->npairs;
   isa_free(&c->al, g->of, g->of ? g->nof * sizeof *g->of : 0);
   isa_free(&c->al, g->v, g->v ? g->nof * sizeof *g->v : 0);
   isa_free(&c->al, g->pairs, g->cap_pairs * sizeof *g->pairs);
@@ -171,15 +180,20 @@ uint32_t vm_ck_twins_group(const vm_ck_groups *g, const vm_ck_access *a) {
   return g && a->logged && a->logged < g->nof ? g->of[a->logged - 1] : 0;
 }
 
-/* Notes the two transfers, once if many accesses of theirs follow one another. */
+/* Notes the two transfers, of which many accesses meet. */
 static bool note(vm_core *c, vm_ck_groups *g, const vm_ck_access *a, const vm_ck_access *b) {
   uint64_t both = a->transfer < b->transfer ? (uint64_t)a->transfer << 32 | b->transfer
                                             : (uint64_t)b->transfer << 32 | a->transfer;
-  if (g->npairs && g->pairs[g->npairs - 1] == both) return true;
-  if (g->npairs == g->cap_pairs &&
-      !isa_array_grow(&c->al, &g->pairs, g->npairs, &g->cap_pairs, sizeof *g->pairs)) {
-    vm_ck_out_of_memory(c);
-    return true;
+  uint64_t *recent = &g->recent[mix(both) % RECENT];
+  if (*recent == both) return true;
+  *recent = both;
+  if (g->npairs == g->cap_pairs) {
+    tidy(g);
+    if (g->npairs >= g->cap_pairs / 2 &&
+        !isa_array_grow(&c->al, &g->pairs, g->cap_pairs, &g->cap_pairs, sizeof *g->pairs)) {
+      vm_ck_out_of_memory(c);
+      return true;
+    }
   }
   g->pairs[g->npairs++] = both;
   return true;
