@@ -168,7 +168,7 @@ typedef struct soma_options {
    * it did not. NULL: nowhere. */
   char *error;
   size_t error_size;
-  int no_twins; /* nonzero: the race check also reports twins, see soma_check */
+  int no_twins; /* nonzero: twins are races too, see soma_check */
 } soma_options;
 #define SOMA_SCHEDULE_ALL UINT64_MAX
 #define SOMA_OPTIONS_INIT                                                                         \
@@ -410,9 +410,7 @@ typedef struct soma_stats {
   /* How many cores the numbers are for. With two, counts and busy times are sums, sbuf_touched and
    * psum_touched the larger, pc core 0's; an engine has halted when both have. */
   uint32_t cores;
-  /* Pairs of transfers, two writes or a write and a read, that the race check does not report only
-   * because of twins; it counts them when the run has ended. */
-  uint64_t twins;
+  uint64_t twins; /* pairs of transfers that are no race only because of twins, at the run's end */
 } soma_stats;
 /* Statistics so far. out->size is not needed: the struct only grows at its end between minor
  * versions, and n is sizeof(soma_stats) of the caller. */
@@ -458,9 +456,8 @@ unsigned soma_run_fault_core(const soma_run *r); /* the core of that engine: 0 o
  * with findings continues to its end, with the same results and times; its status is then
  * SOMA_CHECK. soma_options.schedule is another way to find such luck: under each seed every latency
  * is multiplied by a quarter to four, and a correctly synchronised program gives the same bits.
- * Twins are two transfers, one of each core, that come from one line and write the same bytes to
- * the same places of HBM: they need no order, nor does a read of one core with the other core's
- * twin, if it comes after its own (soma_options.no_twins: they do). */
+ * Twins, transfers of both cores from one line that write the same bytes to the same places of HBM,
+ * need no order, nor does a read with the other core's twin if it comes after its own. */
 typedef enum soma_check {
   SOMA_CHECK_UNINIT,  /* reads of bytes or registers that nothing wrote since the run began */
   SOMA_CHECK_RACE,    /* accesses, one of them a write, that nothing orders; waits that succeed
