@@ -195,14 +195,15 @@ class Pairs(KernelCase):
     def test_fixes_of_races_have_the_words_of_nki(self):
         @nki.jit
         def kernel(x):
-            core, out = nl.program_id(0), nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-            nl.store(out, nl.load(x))  # line + 3
+            core = nl.program_id(0)
+            out = nl.ndarray(x.shape[1:], x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.load(x[core]))  # line + 4
             return out
         line = kernel.function.__code__.co_firstlineno
-        found = kernel[2].check(data(128, 64), checks="race")
+        found = kernel[2].check(data(2, 128, 64), checks="race")
         self.assertRegex(found[0].text, r"fix: \S*test_pair.py:%d runs on both cores: let one of "
                          r"them write these bytes, as `if nl.program_id\(0\) == 0:` does"
-                         % (line + 3))
+                         % (line + 4))
 
     def test_a_second_round_that_overwrites_what_the_other_core_still_reads(self):
         @nki.jit
