@@ -134,7 +134,7 @@ class Programs(unittest.TestCase):
     def test_wrong_arguments_are_refused_by_name(self):
         text, x = PROGRAM % 16, {"x": self.x}
         for error, words, call in (
-                (TypeError, "there is no option foo; there are target, checks, record, print, twins",
+                (TypeError, "there is no option foo; there are target, checks, record, print, ",
                  lambda: soma.run(text, x, foo=1)),
                 (TypeError, "there is no option alloc", lambda: soma.Machine(alloc=1)),
                 (ValueError, "max_instructions=-1: it must be 0 or more",

@@ -44,8 +44,8 @@ static uint64_t mix(uint64_t x) {
   return x ^ x >> 33;
 }
 
-/* Of n elements: a sum, so that it does not depend on which ring moved which of them. Places are
- * counted from `home`, which a resumed run has elsewhere. */
+/* The hashes of n elements, as a sum, so that it does not depend on which ring moved which of them.
+ * Places are counted from `home`, which a resumed run has elsewhere. */
 static uint64_t sum_of(vm_walk *w, uint64_t n, uint64_t home) {
   uint64_t sum = 0;
   for (; n; n--) {
