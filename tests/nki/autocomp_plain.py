@@ -80,6 +80,16 @@ def _batched(f):
     harness.close(f(a, b), a.transpose(0, 2, 1) @ b, 1e-3, 1e-3)
 
 
+def _causal(f):
+    """Sums that are not divided, with the logarithms and the maxima that it takes."""
+    q, k, v = (_data(2048, 128, seed=s) for s in range(3))
+    s = np.where(np.tri(2048, dtype=bool), q @ k.T, -9984.0)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    got = f(q, k.T.copy(), v, nl.float32, nl.float32)
+    harness.close(got[0], p @ v, 1e-3, 1e-3)
+    harness.close(got[1], np.log(p.sum(-1, keepdims=True)) + s.max(-1, keepdims=True), 1e-3, 1e-3)
+
+
 def _norm(f):
     x, w = _data(300, 512), _data(512, seed=1)
     harness.close(f(x, w), x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w, 1e-3, 1e-3)
@@ -90,6 +100,7 @@ KERNELS = (
     ("trn-advanced-nki1", "2_maxpool_ref", "solution", _maxpool),
     ("trn-advanced-nki1", "3_rope_ref", "solution", _rope),
     ("trn-advanced-nki1", "4_conv1d_ref", "solution", _conv1d),
+    ("trn-advanced-nki1", "6_csa_2048_ref", "solution", _causal),
     ("trn-e2e", "0_llama_mlp_prefill", "nki_rmsnorm_kernel", _norm),
     ("trn-e2e", "0_llama_mlp_prefill", "nki_matmul_tiled_", _matmul(128, 1024)),
     ("trn-e2e", "2_llama_mlp_decode", "nki_matmul_tiled_", _matmul(1, 1024)),

@@ -88,7 +88,8 @@ def _fused(normalizes):
         if not normalizes:
             q, k = q_unit, k_unit
         want, last = _delta_rule(q_unit, k_unit, v, g, beta, state)
-        got = module.deltanet_fused_chunked_fwd(q, k, v, g[:, None], beta[:, None], state, *_masks())
+        got = module.deltanet_fused_chunked_fwd(q, k, v, g[:, None], beta[:, None], state,
+                                                *_masks())
         harness.close(got[0], want, 1e-3, 1e-3)
         harness.close(got[1], last, 1e-3, 1e-3)
     return run
@@ -221,5 +222,5 @@ def cases(table, folder):
          "mla_attention_tkg", _mla)
     case(os.path.join(MODELS, "ltx2-video-audio", "src", "nki_cross_attention_kernel.py"),
          "cross_attn_kernel", _cross)
-    case(os.path.join("src", "neuronx_distributed_inference", "modules", "eagle", "hidden_state.py"),
-         "rolling_buffer_set_state", _rolling)
+    eagle = os.path.join("src", "neuronx_distributed_inference", "modules", "eagle")
+    case(os.path.join(eagle, "hidden_state.py"), "rolling_buffer_set_state", _rolling)

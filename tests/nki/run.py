@@ -10,8 +10,8 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(here, "..", "..", "python"), here]
 sys.path.append(os.path.join(here, "standins"))
 
-GROUPS = ("sdk", "asst4", "samples", "history", "autocomp", "autocomp_plain", "inference", "nkipy_examples",
-          "viz", "library", "mx", "threads")
+GROUPS = ("sdk", "asst4", "samples", "history", "autocomp", "autocomp_plain", "inference",
+          "nkipy_examples", "viz", "library", "mx", "threads")
 
 
 def main(arguments):
