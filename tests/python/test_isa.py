@@ -395,7 +395,12 @@ class Trn3(KernelCase):
     def test_mx(self):
         a, b = (soma.array(data(128, 64), "bfloat16") for _ in range(2))
 
-        def product(d, x, y):
+        def onto_zeros(d, x, y):
+            nisa.memset(d, 0.0)
+            product(d, x, y, True)
+            product(d, x, y, True)
+
+        def product(d, x, y, accumulate=None):
             parts = []
             for t in (x, y):
                 q = nl.ndarray((128, 16), nl.float8_e4m3fn_x4)
@@ -403,8 +408,11 @@ class Trn3(KernelCase):
                 nisa.quantize_mx(dst=q, src=t, dst_scale=s)
                 parts += [q, s]
             nisa.nc_matmul_mx(dst=d, stationary=parts[0], moving=parts[2],
-                              stationary_scale=parts[1], moving_scale=parts[3])
+                              stationary_scale=parts[1], moving_scale=parts[3],
+                              accumulate=accumulate)
         got = self.on_trn3(into(product, (16, 16), memory=nl.psum))(a, b)
+        twice = self.on_trn3(into(onto_zeros, (16, 16), memory=nl.psum))(a, b)
+        np.testing.assert_array_equal(twice, 2 * got)
         x, y = (t.astype(np.float32).reshape(128, 16, 4).transpose(0, 2, 1).reshape(512, 16)
                 for t in (a, b))
         self.same(got, x.T @ y, 0.1, 3.0)
