@@ -7,7 +7,7 @@ import numpy as np
 from helper import KernelCase, data, of_tiles
 
 import nki
-from soma.errors import NotBuilt
+from soma.errors import KernelError, NotBuilt
 
 P, N = 64, 48
 I, J = np.indices((P, N))
@@ -218,6 +218,43 @@ class Masks(KernelCase):
                 return call(a, b, nl.arange(P)[:, None], nl.arange(N)[None, :])
             with self.subTest(name), self.assertRaisesRegex(NotBuilt, name + ": mask"):
                 of_tiles(run)(x, y)
+
+
+
+class OtherShapes(KernelCase):
+    """A mask of the dimensions of one operand, where another has as many elements in others."""
+    X, Y = data(P, 48), data(P, 48)
+    KEEP = np.zeros((P, 4, 12), bool)
+    KEEP[:40, 1:3, 2:9] = True
+
+    @staticmethod
+    def mask():
+        i, j, k = (nl.arange(n) for n in KEEP_SHAPE)
+        i, j, k = i[:, None, None], j[None, :, None], k[None, None, :]
+        return (i < 40) & (j >= 1) & (j < 3) & (k >= 2) & (k < 9)
+
+    def test_the_masks_dimensions_are_those_of_the_result(self):
+        want = np.where(self.KEEP, (self.X + self.Y).reshape(KEEP_SHAPE), 0).reshape(P, 48)
+        for name, call in (("first", lambda a, b: nl.add(a.reshape(KEEP_SHAPE), b,
+                                                         mask=self.mask())),
+                           ("second", lambda a, b: nl.add(a, b.reshape(KEEP_SHAPE),
+                                                          mask=self.mask())),
+                           ("both", lambda a, b: nisa.tensor_tensor(
+                               a.reshape(KEEP_SHAPE), b, op=np.add, mask=self.mask()))):
+            with self.subTest(name):
+                got = of_tiles(lambda a, b: call(a, b).reshape((P, 48)))(self.X, self.Y)
+                self.same(got, want)
+
+    def test_a_mask_of_other_dimensions_is_refused(self):
+        for call in (lambda a: nl.add(a, 1.0, mask=self.mask()),
+                     lambda a: nl.copy(a, mask=nl.arange(12)[None, None, :] < 5)):
+            with self.assertRaisesRegex(
+                    KernelError, r"the mask has axes of sizes \[\d+, \d+, 12\], and the result "
+                    r"the shape \[64, 48\]"):
+                of_tiles(call)(self.X)
+
+
+KEEP_SHAPE = (P, 4, 12)
 
 
 if __name__ == "__main__":

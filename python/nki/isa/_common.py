@@ -5,7 +5,7 @@ from sys import _getframe
 from soma import insn, record
 from soma.dtypes import find
 from soma.errors import KernelError, NotBuilt
-from soma.index import Index
+from soma.index import Index, Mask
 from soma.lib import ROLE_INPUT
 from soma.masks import LARGEST, effective, mask_ranges, pieces
 from soma.record import recorders
@@ -324,6 +324,8 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
         tile = site.tile(rec)
     else:
         tile = new_tile(shape, dtype, memory, "", depth + 2)
+    if mask is not None:
+        _check_axes(mask, shape, call)
     if mask is not None and effective(mask, shape, *[
             t.shape for t in operands if t.__class__ is Tensor]) is not None:
         emit = _clearing(masked(mask, call, emit, how), tile, mask)
@@ -333,6 +335,16 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
     rec.pending = tile.pending = emit, tile, operands, matmul, multi
     rec.old_style = True
     return tile
+
+
+def _check_axes(mask, shape, call):
+    """Refuses a mask whose axes are not the result's, unless it holds everywhere."""
+    sizes = mask.size if mask.__class__ is Mask else ()
+    other = any(n > 1 for n in sizes[len(shape):]) or any(1 < n < m for n, m in zip(sizes, shape))
+    if other and effective(mask, tuple(sizes)) is not None:
+        raise KernelError("%s: the mask has axes of sizes %s, and the result the shape %s: reshape "
+                          "the operands to the mask's dimensions"
+                          % (call, list(sizes), list(shape)))
 
 
 def staged(emit):

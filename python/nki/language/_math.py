@@ -8,6 +8,7 @@ import numpy as np
 from soma import dtypes, insn, ops, record
 from soma.dtypes import find, float32, int32
 from soma.errors import KernelError, NotBuilt
+from soma.index import Mask
 from soma.tensor import PSUM, SBUF, Tensor
 
 from ..isa._common import EACH, need, new_tile, returned
@@ -115,6 +116,8 @@ def _binary(name, x, y, dtype=None, mask=None):
         shape = x.shape
     elif x.__class__ is not Tensor:
         shape = y.shape
+    elif mask.__class__ is Mask and len(mask.size) == len(y.shape) > len(x.shape):
+        shape, y, x = paired(y, x)  # the mask's axes are y's
     else:
         shape, x, y = paired(x, y)
     if mask is not None and mask is not True:
