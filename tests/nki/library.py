@@ -182,9 +182,7 @@ KERNELS = (
     (CORE, "subkernels/layernorm_tkg.py", "layernorm_tkg", layernorm_tkg),
     (CORE, "rmsnorm/rmsnorm_quant.py", "rmsnorm_quant_kernel", rmsnorm_quant),
     (CORE, "max/cascaded_max.py", "cascaded_max", cascaded_max),
-    (CORE, "subkernels/find_nonzero_indices.py", "find_nonzero_indices", find_nonzero_indices,
-     ("uninit", "tile input_gpsimd_aligned_sbuf", "it multiplies all columns of a tile, of which it "
-      "has written each sixteenth")),
+    (CORE, "subkernels/find_nonzero_indices.py", "find_nonzero_indices", find_nonzero_indices),
     (TRIAL, "benchmark/find_nonzero_indices_with_count.py", "find_nonzero_indices_with_count",
      find_with_count, ("uninit", "partition 16", "it loads partition 0 alone; the instruction "
                        "reads each sixteenth of the 128 that it is given")),
