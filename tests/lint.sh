@@ -48,6 +48,7 @@ vm/time: isa vm vm/op vm/engine vm/dma
 vm/dma: isa vm vm/op vm/work vm/engine vm/time
 vm/debug: isa vm vm/op vm/engine vm/dma
 vm/legal: isa
+vm/world: isa
 vm/check: isa vm vm/op vm/engine vm/time vm/dma vm/legal
 vm/save: isa vm vm/op vm/engine vm/time vm/dma vm/check
 vm/api: asm asm/dis kernel isa isa/lint vm vm/op vm/work vm/engine vm/time vm/dma vm/check vm/debug vm/save
@@ -163,6 +164,7 @@ vm/work vm_work_
 vm/time vm_clock|vm_cost|vm_path_|vm_jitter
 vm/dma vm_dma_|vm_hbm_
 vm/legal vm_legal_|vm_lg_
+vm/world vm_world_|vm_cc_|vm_steps_
 vm/check vm_check_|vm_ck_
 vm/save vm_save
 vm/debug vm_debug_

@@ -1,0 +1,374 @@
+/* Collectives as steps: rings, meshes, halving and doubling. */
+#include "steps.h"
+
+const char *const vm_cc_algorithm_names[VM_CC_NALGORITHMS] = {"ring", "mesh", "mesh-single", "rdh"};
+
+enum {
+  WINDOW = 8 /* pushes of a ring that may be on their way: each has its own semaphore */
+};
+
+typedef struct maker {
+  const isa_alloc *al;
+  const vm_cc_shape *s;
+  vm_steps *out;
+  uint32_t sent, received, total; /* pushes of a ring */
+  vm_step spare;                  /* where a step goes when memory is out */
+} maker;
+
+static vm_cc_piece piece(vm_cc_buffer buffer, uint32_t block) {
+  return (vm_cc_piece){.buffer = (uint8_t)buffer, .block = block};
+}
+
+static vm_step *add(maker *m, vm_step_kind kind) {
+  vm_steps *l = m->out;
+  if (!isa_array_grow(m->al, &l->v, l->n, &l->cap, sizeof *l->v)) l->failed = true;
+  vm_step *st = l->failed ? &m->spare : &l->v[l->n++];
+  *st = (vm_step){.kind = (uint8_t)kind, .count = 1, .blocks = 1};
+  return st;
+}
+
+static void ready(maker *m, uint32_t peer, uint32_t sem) {
+  vm_step *st = add(m, VM_STEP_READY);
+  st->peer = peer;
+  st->sem = sem;
+}
+
+static void wait_ready(maker *m, uint32_t sem, uint32_t count) {
+  vm_step *st = add(m, VM_STEP_WAIT);
+  st->sem = sem;
+  st->count = count;
+  st->blocks = 0;
+}
+
+/* The next is about `blocks` blocks from that one on. */
+static vm_step *about(vm_step *st, uint32_t block, uint32_t blocks, uint32_t slice) {
+  st->block = block;
+  st->blocks = blocks;
+  st->slice = slice;
+  return st;
+}
+
+static vm_step *push(maker *m, uint32_t peer, uint32_t from, vm_cc_piece dst, vm_cc_piece src) {
+  vm_step *st = add(m, VM_STEP_PUSH);
+  st->peer = peer;
+  st->sem = m->out->ready + from;
+  st->dst = dst;
+  st->src[0] = src;
+  st->nsrc = 1;
+  return st;
+}
+
+static vm_step *wait_push(maker *m, uint32_t from) {
+  vm_step *st = add(m, VM_STEP_WAIT);
+  st->sem = m->out->ready + from;
+  return st;
+}
+
+static vm_step *compute(maker *m, vm_cc_piece dst, vm_cc_piece a, vm_cc_piece b) {
+  vm_step *st = add(m, VM_STEP_REDUCE);
+  st->dst = dst;
+  st->src[0] = a;
+  st->src[1] = b;
+  st->nsrc = 2;
+  return st;
+}
+
+static vm_step *copy(maker *m, vm_cc_piece dst, vm_cc_piece src) {
+  vm_step *st = add(m, VM_STEP_COPY);
+  st->dst = dst;
+  st->src[0] = src;
+  st->nsrc = 1;
+  return st;
+}
+
+#define EACH_SLICE(m, k) for (uint32_t k = (m)->s->first; k < (m)->s->first + (m)->s->slices; k++)
+
+/* ---- Rings -------------------------------------------------------------------------------- */
+
+/* The place k before this one, along the ring. */
+static uint32_t before(const maker *m, uint32_t k) {
+  uint32_t n = m->s->n;
+  return m->s->back ? (m->s->place + k) % n : (m->s->place + n - k % n) % n;
+}
+
+/* The peer has one semaphore for each push that may be on its way. It says when it has waited for
+ * half of them. */
+static vm_step *push_next(maker *m, vm_cc_piece dst, vm_cc_piece src) {
+  uint32_t i = m->sent++;
+  if (i == 0 || (i >= WINDOW && i % (WINDOW / 2) == 0)) wait_ready(m, 0, 1);
+  return push(m, before(m, m->s->n - 1), i % m->out->from, dst, src);
+}
+
+static void wait_before(maker *m, uint32_t block, uint32_t slice) {
+  uint32_t i = m->received++;
+  about(wait_push(m, i % m->out->from), block, 1, slice);
+  if ((i + 1) % (WINDOW / 2) == 0 && i + 1 + WINDOW / 2 < m->total) ready(m, before(m, 1), 0);
+}
+
+static void begin_ring(maker *m, uint32_t rounds) {
+  m->total = rounds * m->s->slices;
+  m->out->ready = 1;
+  m->out->from = m->total < WINDOW ? m->total : WINDOW;
+  ready(m, before(m, 1), 0);
+}
+
+/* Round t brings the sum so far of the block of the place t + 2 before this one. The last is the
+ * own. Those sums are kept in dst, or where they came. */
+static vm_cc_piece sum_of(const maker *m, uint32_t t) {
+  if (m->s->op == VM_CC_ALL_REDUCE) return piece(VM_CC_DST, before(m, t + 2));
+  return t + 2 == m->s->n ? piece(VM_CC_DST, 0) : piece(VM_CC_LAND, t);
+}
+
+static void ring_scatter(maker *m) {
+  uint32_t n = m->s->n;
+  m->out->land = n - 1;
+  EACH_SLICE(m, k) {
+    uint32_t b = before(m, 1);
+    about(push_next(m, piece(VM_CC_LAND, 0), piece(VM_CC_SRC, b)), b, 1, k);
+  }
+  for (uint32_t t = 0; t + 1 < n; t++) EACH_SLICE(m, k) {
+      uint32_t b = before(m, t + 2);
+      wait_before(m, b, k);
+      about(compute(m, sum_of(m, t), piece(VM_CC_LAND, t), piece(VM_CC_SRC, b)), b, 1, k);
+      if (t + 2 < n) about(push_next(m, piece(VM_CC_LAND, t + 1), sum_of(m, t)), b, 1, k);
+    }
+}
+
+/* own: where the own block is. */
+static void ring_gather(maker *m, vm_cc_piece own) {
+  uint32_t n = m->s->n, p = m->s->place;
+  vm_cc_piece mine = piece(VM_CC_DST, p);
+  EACH_SLICE(m, k) about(push_next(m, mine, own), p, 1, k);
+  if (own.buffer != VM_CC_DST) EACH_SLICE(m, k) about(copy(m, mine, own), p, 1, k);
+  for (uint32_t t = 0; t + 1 < n; t++) EACH_SLICE(m, k) {
+      uint32_t b = before(m, t + 1);
+      wait_before(m, b, k);
+      if (t + 2 < n) about(push_next(m, piece(VM_CC_DST, b), piece(VM_CC_DST, b)), b, 1, k);
+    }
+}
+
+static void ring(maker *m) {
+  uint32_t n = m->s->n;
+  bool scatters = m->s->op != VM_CC_ALL_GATHER, gathers = m->s->op != VM_CC_REDUCE_SCATTER;
+  begin_ring(m, (n - 1) * ((uint32_t)scatters + gathers));
+  if (scatters) ring_scatter(m);
+  if (gathers) ring_gather(m, scatters ? piece(VM_CC_DST, m->s->place) : piece(VM_CC_SRC, 0));
+}
+
+/* ---- Meshes ------------------------------------------------------------------------------- */
+
+/* The peer k places on: ranks begin with different peers, so that none gets all at once. */
+static uint32_t on(const maker *m, uint32_t k) { return (m->s->place + k) % m->s->n; }
+
+/* Where the data of place `from` lands at place `to`. */
+static vm_cc_piece landing(uint32_t from, uint32_t to) {
+  return piece(VM_CC_LAND, from < to ? from : from - 1);
+}
+
+static void begin_mesh(maker *m, uint32_t from) {
+  uint32_t n = m->s->n;
+  m->out->ready = 1;
+  m->out->from = from;
+  for (uint32_t k = 1; k < n; k++) ready(m, on(m, k), 0);
+  wait_ready(m, 0, n - 1);
+}
+
+static void mesh_gather(maker *m, vm_cc_piece own, uint32_t from) {
+  uint32_t n = m->s->n, p = m->s->place;
+  vm_cc_piece mine = piece(VM_CC_DST, p);
+  for (uint32_t k = 1; k < n; k++)
+    EACH_SLICE(m, i) about(push(m, on(m, k), from, mine, own), p, 1, i);
+  if (own.buffer != VM_CC_DST) EACH_SLICE(m, i) about(copy(m, mine, own), p, 1, i);
+  for (uint32_t k = 1; k < n; k++) EACH_SLICE(m, i) about(wait_push(m, from), on(m, k), 1, i);
+}
+
+/* dst = op over what has landed and the own part: in steps of at most VM_STEP_SOURCES operands. */
+static void mesh_reduce(maker *m, vm_cc_piece dst, uint32_t block, const vm_cc_piece *src,
+                        uint32_t n, uint32_t slice) {
+  for (uint32_t i = 0; i < n;) {
+    vm_step *st = about(add(m, VM_STEP_REDUCE), block, 1, slice);
+    st->dst = dst;
+    if (i) st->src[st->nsrc++] = dst;
+    while (i < n && st->nsrc < VM_STEP_SOURCES) st->src[st->nsrc++] = src[i++];
+  }
+}
+
+/* What the ranks have sent of a block, in the order of places, but the own part first if `own`. */
+static vm_cc_piece *landed(maker *m, vm_cc_piece mine, bool own) {
+  uint32_t n = m->s->n, p = m->s->place, k = 0;
+  vm_cc_piece *v = isa_zalloc(m->al, n * sizeof *v);
+  if (!v) {
+    m->out->failed = true;
+    return NULL;
+  }
+  if (own) v[k++] = mine;
+  for (uint32_t q = 0; q < n; q++)
+    if (q != p)
+      v[k++] = landing(q, p);
+    else if (!own)
+      v[k++] = mine;
+  return v;
+}
+
+/* one: all ranks reduce the whole operand, in one order. */
+static void mesh_scatter(maker *m, bool one) {
+  uint32_t n = m->s->n, p = m->s->place, mine = one ? 0 : p;
+  m->out->land = n - 1;
+  for (uint32_t k = 1; k < n; k++) {
+    uint32_t q = on(m, k), b = one ? 0 : q;
+    EACH_SLICE(m, i) about(push(m, q, 0, landing(p, q), piece(VM_CC_SRC, b)), b, 1, i);
+  }
+  for (uint32_t k = 1; k < n; k++) EACH_SLICE(m, i) about(wait_push(m, 0), mine, 1, i);
+  vm_cc_piece *src = landed(m, piece(VM_CC_SRC, mine), !one);
+  vm_cc_piece dst = piece(VM_CC_DST, m->s->op == VM_CC_ALL_REDUCE ? mine : 0);
+  for (uint32_t i = m->s->first; src && i < m->s->first + m->s->slices; i++)
+    mesh_reduce(m, dst, mine, src, n, i);
+  if (src) isa_free(m->al, src, n * sizeof *src);
+}
+
+static void all_to_all(maker *m) {
+  uint32_t n = m->s->n, p = m->s->place;
+  begin_mesh(m, 1);
+  for (uint32_t k = 1; k < n; k++) {
+    uint32_t q = on(m, k);
+    EACH_SLICE(m, i) about(push(m, q, 0, piece(VM_CC_DST, p), piece(VM_CC_SRC, q)), q, 1, i);
+  }
+  EACH_SLICE(m, i) about(copy(m, piece(VM_CC_DST, p), piece(VM_CC_SRC, p)), p, 1, i);
+  for (uint32_t k = 1; k < n; k++) EACH_SLICE(m, i) about(wait_push(m, 0), on(m, k), 1, i);
+}
+
+static void mesh(maker *m) {
+  bool one = m->s->algorithm == VM_CC_MESH_ONE, all = m->s->op == VM_CC_ALL_REDUCE && !one;
+  if (m->s->op == VM_CC_ALL_TO_ALL) {
+    all_to_all(m);
+    return;
+  }
+  begin_mesh(m, all ? 2 : 1);
+  if (m->s->op == VM_CC_ALL_GATHER) {
+    mesh_gather(m, piece(VM_CC_SRC, 0), 0);
+    return;
+  }
+  mesh_scatter(m, one);
+  if (all) mesh_gather(m, piece(VM_CC_DST, m->s->place), 1);
+}
+
+/* ---- Halving and doubling ----------------------------------------------------------------- */
+
+/* Where the sum of block b is before it is sent at distance d: in src at first, then in dst, or in
+ * the block of LAND in which it came last. */
+static vm_cc_piece halved(const maker *m, uint32_t b, uint32_t d) {
+  uint32_t n = m->s->n;
+  if (d == n / 2) return piece(VM_CC_SRC, b);
+  if (m->s->op == VM_CC_ALL_REDUCE) return piece(VM_CC_DST, b);
+  /* It came at distance 2d, as one of 2d blocks, after n - 4d others. */
+  return piece(VM_CC_LAND, n - 4 * d + b % (2 * d));
+}
+
+/* At each distance a rank sends the half of its blocks in which the peer is, and adds what it gets
+ * to the other half. */
+static void halving(maker *m) {
+  uint32_t n = m->s->n, p = m->s->place, step = 0;
+  m->out->land = n - 1;
+  for (uint32_t d = n / 2; d; d /= 2, step++) {
+    uint32_t q = p ^ d, theirs = q / d * d, mine = p / d * d, at = n - 2 * d;
+    wait_ready(m, step, 1);
+    EACH_SLICE(m, i)
+    about(push(m, q, step, piece(VM_CC_LAND, at), halved(m, theirs, d)), theirs, d, i);
+    EACH_SLICE(m, i) about(wait_push(m, step), mine, d, i);
+    for (uint32_t b = mine; b < mine + d; b++) {
+      vm_cc_piece came = piece(VM_CC_LAND, at + b % d), dst = came;
+      if (m->s->op == VM_CC_ALL_REDUCE)
+        dst = piece(VM_CC_DST, b);
+      else if (d == 1)
+        dst = piece(VM_CC_DST, 0);
+      EACH_SLICE(m, i) about(compute(m, dst, came, halved(m, b, d)), b, 1, i);
+    }
+  }
+}
+
+static void doubling(maker *m, vm_cc_piece own, uint32_t from) {
+  uint32_t n = m->s->n, p = m->s->place, steps = m->out->ready;
+  if (own.buffer != VM_CC_DST) EACH_SLICE(m, i) about(copy(m, piece(VM_CC_DST, p), own), p, 1, i);
+  for (uint32_t d = 1, step = 0; d < n; d *= 2, step++) {
+    uint32_t q = p ^ d, mine = p / d * d, theirs = q / d * d;
+    if (!from) wait_ready(m, steps - 1 - step, 1);
+    EACH_SLICE(m, i)
+    about(push(m, q, from + step, piece(VM_CC_DST, mine), piece(VM_CC_DST, mine)), mine, d, i);
+    EACH_SLICE(m, i) about(wait_push(m, from + step), theirs, d, i);
+  }
+}
+
+static void rdh(maker *m) {
+  uint32_t n = m->s->n, steps = (uint32_t)__builtin_ctz(n);
+  bool all = m->s->op == VM_CC_ALL_REDUCE;
+  m->out->ready = steps;
+  m->out->from = all ? 2 * steps : steps;
+  for (uint32_t k = 0; k < steps; k++) ready(m, m->s->place ^ (n / 2 >> k), k);
+  if (m->s->op != VM_CC_ALL_GATHER) halving(m);
+  if (all) doubling(m, piece(VM_CC_DST, m->s->place), steps);
+  if (m->s->op == VM_CC_ALL_GATHER) doubling(m, piece(VM_CC_SRC, 0), 0);
+}
+
+/* ---- Permutations, and ranks alone -------------------------------------------------------- */
+
+static void permute(maker *m) {
+  const vm_cc_shape *s = m->s;
+  vm_cc_piece src = piece(VM_CC_SRC, 0), dst = piece(VM_CC_DST, 0), joint = piece(VM_CC_LAND, 0);
+  bool self = s->to == s->place, sends = s->to != VM_CC_NOBODY && !self;
+  bool gets = s->from != VM_CC_NOBODY && !self;
+  m->out->ready = m->out->from = 1;
+  if (gets) ready(m, s->from, 0);
+  if (s->joins) {
+    m->out->land = self ? 0 : 1;
+    EACH_SLICE(m, i)
+    about(compute(m, self ? dst : joint, src, piece(VM_CC_SRC1, 0)), 0, 1, i);
+    src = joint;
+  } else if (self) {
+    EACH_SLICE(m, i) about(copy(m, dst, src), 0, 1, i);
+  }
+  if (sends) wait_ready(m, 0, 1);
+  EACH_SLICE(m, i) if (sends) about(push(m, s->to, 0, dst, src), 0, 1, i);
+  EACH_SLICE(m, i) if (gets) about(wait_push(m, 0), 0, 1, i);
+}
+
+bool vm_steps_make(const isa_alloc *al, const vm_cc_shape *s, vm_steps *out) {
+  maker m = {.al = al, .s = s, .out = out};
+  *out = (vm_steps){0};
+  if (s->op == VM_CC_PERMUTE)
+    permute(&m);
+  else if (s->n == 1)
+    EACH_SLICE(&m, i) about(copy(&m, piece(VM_CC_DST, 0), piece(VM_CC_SRC, 0)), 0, 1, i);
+  else if (s->algorithm == VM_CC_RDH)
+    rdh(&m);
+  else if (s->algorithm == VM_CC_RING)
+    ring(&m);
+  else
+    mesh(&m);
+  return !out->failed;
+}
+
+void vm_steps_free(const isa_alloc *al, vm_steps *l) {
+  isa_free(al, l->v, l->cap * sizeof *l->v);
+  *l = (vm_steps){0};
+}
+
+uint32_t vm_cc_blocks(const vm_cc_shape *s) {
+  return s->op == VM_CC_PERMUTE || (s->algorithm == VM_CC_MESH_ONE && s->op == VM_CC_ALL_REDUCE)
+             ? 1
+             : s->n;
+}
+
+bool vm_cc_has(vm_cc_algorithm a, vm_cc_op op, uint32_t n) {
+  if (op == VM_CC_PERMUTE) return true;
+  if (op == VM_CC_ALL_TO_ALL) return a == VM_CC_MESH;
+  if (a == VM_CC_MESH_ONE) return op == VM_CC_ALL_REDUCE;
+  return a != VM_CC_RDH || (n & (n - 1)) == 0;
+}
+
+/* From 1 MB on halving and doubling, above 56 MB rings; in between where the ranks are no power of
+ * two, rings. */
+vm_cc_algorithm vm_cc_choose(vm_cc_op op, uint32_t n, uint64_t bytes) {
+  enum { MB = 1000000, MESH_MOST = 1, RDH_MOST = 56 };
+  if (op == VM_CC_ALL_TO_ALL || bytes < (uint64_t)MESH_MOST * MB) return VM_CC_MESH;
+  return bytes <= (uint64_t)RDH_MOST * MB && vm_cc_has(VM_CC_RDH, op, n) ? VM_CC_RDH : VM_CC_RING;
+}
