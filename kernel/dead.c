@@ -99,8 +99,8 @@ static bool look_back(const backward *d) {
     const as_k_item *it = &k->items[i];
     depth += it->op == K_ENDLOOP;
     depth -= it->op == K_LOOP || it->op == K_WHILE;
-    unsigned pass = depth || d->ordered[i] ? 0 : pass_of(k, it) & k->o.passes;
-    d->gone[i] = pass && is_dead(d, it, &buffer);
+    unsigned pass = depth || d->ordered[i] ? 0 : pass_of(k, it);
+    d->gone[i] = as_k_may(k, it, pass) && is_dead(d, it, &buffer);
     if (!d->gone[i])
       note(d, it, depth > 0);
     else if (!as_k_leave(k, i, buffer, pass))
@@ -110,7 +110,7 @@ static bool look_back(const backward *d) {
 }
 
 bool as_k_drop_dead(as_kernel *k) {
-  if (!(k->o.passes & (AS_PASS_MEMSETS | AS_PASS_STORES))) return true;
+  if (!as_k_asked(k, AS_PASS_MEMSETS | AS_PASS_STORES)) return true;
   size_t n = (size_t)k->nbuffers + 1, items = (size_t)k->nitems + 1;
   backward d = {.k = k};
   d.over = isa_zalloc(&k->al, n * sizeof *d.over);

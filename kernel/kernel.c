@@ -68,7 +68,7 @@ as_kernel *as_kernel_new(const as_kernel_options *o) {
   k->al = al;
   k->o = *o;
   k->o.alloc = NULL;
-  if (k->o.flags & AS_KERNEL_KEEP_ORDER) k->o.passes = 0;
+  if (k->o.flags & AS_KERNEL_KEEP_ORDER) k->o.passes = k->o.extra = 0;
   if (!k->o.costs.dma_byte_rate) k->o.costs.dma_byte_rate = 20000;
   k->target = o->target;
   isa_arena_init(&k->arena, &al);

@@ -77,6 +77,8 @@ typedef struct as_kernel_options {
   const isa_target *target;
   uint32_t flags;       /* AS_KERNEL_ */
   uint32_t passes;      /* AS_PASS_ */
+  uint32_t extra;       /* more of them, on the instructions of one line */
+  isa_line extra_at;
   uint32_t sbuf_bytes;  /* of a partition that may be used; 0: the target's */
   unsigned core, cores; /* the kernel is of core 0 or 1 of a program of so many; 0: of one */
   as_kernel_costs costs;

@@ -79,7 +79,7 @@ const char *as_kernel_left_text(uint32_t why) {
 /* ---- The passes ----------------------------------------------------------------------------- */
 
 bool as_k_simplify(as_kernel *k) {
-  if (!k->o.passes || !k->nitems) return true;
+  if (!as_k_asked(k, UINT32_MAX) || !k->nitems) return true;
   as_k_pin(k);
   if (!as_k_start_sums(k) || !as_k_drop_dead(k) || !as_k_make_versions(k) || !as_k_share_values(k))
     return false;

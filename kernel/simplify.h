@@ -17,6 +17,17 @@ bool as_k_drop(as_kernel *k, const bool *gone);
 /* Notes that an item is left out, and what it would have written. */
 bool as_k_leave(as_kernel *k, uint32_t item, uint32_t buffer, unsigned why);
 
+/* Whether a pass may change an item. */
+static inline bool as_k_may(const as_kernel *k, const as_k_item *it, uint32_t pass) {
+  const isa_line *at = &k->o.extra_at;
+  return k->o.passes & pass ||
+         (k->o.extra & pass && it->at.line == at->line && it->at.file == at->file);
+}
+/* Whether it may change any. */
+static inline bool as_k_asked(const as_kernel *k, uint32_t pass) {
+  return (k->o.passes | k->o.extra) & pass;
+}
+
 /* ---- what an item is ---- */
 
 /* The only use that writes, NULL when there are several or none. */

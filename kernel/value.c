@@ -225,7 +225,7 @@ static bool share_item(keeper *p, uint32_t item) {
   uint32_t b = as_k_use_op(k, it, w)->buffer, has = p->tile[value];
   unsigned pass = isa_op_is_dma(it->op) ? AS_PASS_LOADS : AS_PASS_VALUES;
   bool may =
-      s->again[item] && has && (k->o.passes & pass) && !s->ordered[item] && !reads_sum(k, it);
+      s->again[item] && has && as_k_may(k, it, pass) && !s->ordered[item] && !reads_sum(k, it);
   if (!may || !keep(p, has, item, b)) {
     p->tile[value] = b;
     return true;
@@ -263,7 +263,7 @@ static bool drop_unused(sharer *s) {
     if (it->op < ISA_NOPS) kept = isa_insn_state(&as_k_ruling_of(k, it)->in, &access);
     bool made = w && s->again[i] && s->number[i] && !reads[as_k_use_op(k, it, w)->buffer - 1];
     bool set = !w && s->number[i] && access == ISA_STATE_W && unused[kept];
-    if ((made || set) && (k->o.passes & AS_PASS_VALUES) && !s->ordered[i]) {
+    if ((made || set) && as_k_may(k, it, AS_PASS_VALUES) && !s->ordered[i]) {
       s->gone[i] = true;
       uint32_t b = w ? as_k_use_op(k, it, w)->buffer : 0;
       if (!as_k_leave(k, i, b, AS_PASS_VALUES)) return false;
@@ -304,7 +304,7 @@ static bool any_again(const sharer *s) {
 }
 
 bool as_k_share_values(as_kernel *k) {
-  if (!(k->o.passes & (AS_PASS_LOADS | AS_PASS_VALUES))) return true;
+  if (!as_k_asked(k, AS_PASS_LOADS | AS_PASS_VALUES)) return true;
   sharer s = {.k = k};
   size_t n = (size_t)k->nbuffers + 1, items = (size_t)k->nitems + 1;
   s.writes = isa_zalloc(&k->al, n * sizeof *s.writes);

@@ -33,7 +33,8 @@ static bool begin_versions(renamer *r, uint32_t item) {
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
     uint32_t b = as_k_use_op(k, it, &uses[u])->buffer;
     if (!uses[u].writes || as_k_buf(k, b)->pinned || as_k_buf(k, b)->space == ISA_HBM) continue;
-    if (r->written[b - 1] && as_k_overwrites(k, it, &uses[u])) {
+    if (r->written[b - 1] && as_k_may(k, it, AS_PASS_VERSIONS) &&
+        as_k_overwrites(k, it, &uses[u])) {
       uint32_t v = new_version(k, r->now[b - 1], item);
       if (!v) return false;
       r->now[b - 1] = v;
@@ -44,7 +45,7 @@ static bool begin_versions(renamer *r, uint32_t item) {
 }
 
 bool as_k_make_versions(as_kernel *k) {
-  if (!(k->o.passes & AS_PASS_VERSIONS)) return true;
+  if (!as_k_asked(k, AS_PASS_VERSIONS)) return true;
   size_t n = (size_t)k->nbuffers + 1;
   renamer r = {.k = k, .n = k->nbuffers};
   r.now = isa_zalloc(&k->al, n * sizeof *r.now);

@@ -302,6 +302,24 @@ static int kernel_figures(lua_State *L) {
   return 1;
 }
 
+/* h:policies(): those of optimize = 2 as {name, time_ns or nil, chosen}, nil if none was tried */
+static int kernel_policies(lua_State *L) {
+  handle *h = check(L);
+  soma_kernel_policy p;
+  for (uint32_t i = 0; soma_kernel_get_policy(h->k, i, &p, sizeof p) == SOMA_OK; i++) {
+    if (i == 0) lua_newtable(L);
+    lua_newtable(L);
+    lua_pushstring(L, p.name);
+    lua_setfield(L, -2, "name");
+    if (p.done) lua_pushnumber(L, (double)p.time * 1e-6);
+    if (p.done) lua_setfield(L, -2, "time_ns");
+    lua_pushboolean(L, p.chosen);
+    lua_setfield(L, -2, "chosen");
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return lua_istable(L, -1) ? 1 : 0;
+}
+
 /* h:life(buffer): {name, partition, partitions, offset, bytes, first, last, used} */
 static int kernel_life(lua_State *L) {
   handle *h = check(L);
@@ -413,7 +431,8 @@ void lk_open(lua_State *L) {
       {"register", kernel_register}, {"end_life", kernel_end},  {"emit", kernel_emit},
       {"order", kernel_order},       {"loop", kernel_loop},     {"while_", kernel_while},
       {"endloop", kernel_endloop},   {"finish", kernel_finish}, {"report", kernel_report},
-      {"figures", kernel_figures},   {"life", kernel_life},     {NULL, NULL}};
+      {"figures", kernel_figures},   {"life", kernel_life},     {"policies", kernel_policies},
+      {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", handle_gc}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"new", new_kernel}, {NULL, NULL}};
   int module = lua_gettop(L);

@@ -270,6 +270,8 @@ function Kernel:figures()
   if self.second then figures.core = {built(self):figures(), self.second:figures()} end
   return figures
 end
+-- k:policies(): what optimize = 2 has tried, as {name =, time_ns =, chosen =}; nil if nothing was.
+function Kernel:policies() return (self.first or self).handle.policies(built(self)) end
 -- k:life(tile): where it was placed, and its first and last instruction.
 function Kernel:life(t)
   return built(t._k):life(t.buffer)
@@ -297,7 +299,7 @@ local function new(o, core)
     error("kernel: sbuf_bytes must be a whole number of bytes, not " .. o.sbuf_bytes, 3)
   end
   local optimize = o.optimize or 1
-  if optimize ~= 0 and optimize ~= 1 then error("kernel: optimize must be 0 or 1, not " .. optimize, 3) end
+  if optimize ~= 0 and optimize ~= 1 and optimize ~= 2 then error("kernel: optimize must be 0, 1 or 2, not " .. optimize, 3) end
   local cores = o.cores or 1
   if cores ~= 1 and cores ~= 2 then error("kernel: cores must be 1 or 2, not " .. tostring(cores), 3) end
   local k = {core = core, cores = cores, first = false, second = false, files = {}, tensors = {}, roles = {}, identities = {}, loops = {}, rounds = false, made = false, wrong = false, last = false}
@@ -371,9 +373,12 @@ local function signature(values)
 end
 
 -- Records the kernel for these arguments: tensors become inputs, the rest is given as it is.
-local function build(jit, values)
+local function build(jit, values, optimize)
   local names, outputs
-  local k = soma.kernel(jit.options, function(k)
+  local o = {}
+  for name, value in pairs(jit.options or {}) do o[name] = value end
+  o.optimize = optimize or o.optimize
+  local k = soma.kernel(o, function(k)
     local given = {}
     names = {}
     for i = 1, values.n do
@@ -429,6 +434,13 @@ local function called(jit, what)
   return jit.last
 end
 function jit_methods:source() return called(self, "source").kernel:source() end
+-- kernel:tune(...): policies tried for these arguments; calls with such arguments then use the fastest.
+function jit_methods:tune(...)
+  local values = table.pack(...)
+  local built = build(self, values, 2)
+  self.built[signature(values)], self.last, self.values = built, built, values
+  return built.kernel:policies()
+end
 function jit_methods:report() return called(self, "report").kernel:report() end
 -- kernel:check([checks]): the last call again under checks; its run.
 function jit_methods:check(checks)

@@ -99,6 +99,21 @@ class KernelRun:
         return self.run.explain()
 
 
+class Tuning:
+    """What Kernel.tune has tried: `policies`, a list of (name, microseconds or None, whether it was
+    chosen), which is empty if nothing could be tried; `time_us` of the chosen one; `kernel`."""
+
+    def __init__(self, kernel, policies):
+        self.kernel, self.policies = kernel, policies
+        self.time_us = next((us for _, us, chosen in policies if chosen), None)
+
+    def __repr__(self):
+        lines = ["%-40s %12s%s" % (name, "-" if us is None else "%.3f" % us,
+                                   "  chosen" if chosen else "")
+                 for name, us, chosen in self.policies]
+        return "\n".join(lines) or "nothing was tried: the kernel is too large, or does not end"
+
+
 class Kernel:
     """A kernel: call it with NumPy arrays (or tensors of torch) and it runs on the emulated core.
     kernel[2] launches it on two cores, as program 0 and program 1; kernel[grid] launches a grid of
@@ -148,9 +163,9 @@ class Kernel:
     def _optimize(self):
         """What jit's `optimize` says, else SOMA_OPTIMIZE, else 1."""
         given = self.options.get("optimize", os.environ.get("SOMA_OPTIMIZE", "1"))
-        if str(given) not in ("0", "1"):
-            raise KernelError("optimize=%r: it is 0 (the program in the order of its lines) or 1"
-                              % (given,))
+        if str(given) not in ("0", "1", "2"):
+            raise KernelError("optimize=%r: it is 0 (the program in the order of its lines), 1 or "
+                              "2 (the fastest of several policies)" % (given,))
         return int(given)
 
     def build(self, args, kwargs):
@@ -307,6 +322,13 @@ class Kernel:
     def report(self, *args, **kwargs):
         """What the builder did: tiles over time, loads of engines, and what each wait is for."""
         return show.Text(self.build(args, kwargs)[0].report())
+
+    @_short
+    def tune(self, *args, **kwargs):
+        """Tries the policies of optimize=2 for these arguments: a Tuning, whose `kernel` uses the
+        fastest of them."""
+        kernel = _as_kernel(self, {"optimize": 2})
+        return Tuning(kernel, kernel.build(args, kwargs)[0].builders[0].policies())
 
     @_short
     def check(self, *args, checks="all", schedules=1, twins=True, **kwargs):

@@ -189,6 +189,13 @@ class Builder(L.Owner):
             self.fail(status)
         return c.text()
 
+    def policies(self):
+        """[(name, microseconds or None, whether it was chosen)] of what optimize=2 has tried."""
+        found, p = [], L.KernelPolicy()
+        while lib.soma_kernel_get_policy(self.handle, len(found), C.byref(p), C.sizeof(p)) == L.OK:
+            found.append((_text(p.name), p.time / 1e6 / 1e3 if p.done else None, bool(p.chosen)))
+        return found
+
     def figures(self):
         """{name: number} of soma_kernel_figures."""
         f = L.KernelFigures()

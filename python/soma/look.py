@@ -29,7 +29,8 @@ OPTIONS = {
     "page": ("DIR", "writes a page for each call: DIR/NN-KERNEL.html"),
     "trace": ("DIR", "writes a trace for each call: DIR/NN-KERNEL.json"),
     "target": ("NAME", "trn1, inf2, trn2 or trn3, instead of the target a kernel asks for"),
-    "optimize": ("N", "0: programs in the order of their lines, with all that is in them"),
+    "optimize": ("N", "0: programs in the order of their lines, with all that is in them; 2: the "
+                 "fastest of several policies"),
     "costs": ("FILE", "constants of the clock, as of soma --costs"),
     "timing-only": (None, "calculates times and no values: results hold zeros"),
     "threads": ("N", "threads of the host; 0 for all its cores"),
@@ -89,8 +90,8 @@ def _value(name, value):
             raise OptionError("--%s %s: expected a whole number, %d or more" % (name, value, least))
         return int(value)
     elif name == "optimize":
-        if value not in ("0", "1"):
-            raise OptionError("--optimize %s: it is 0 or 1" % value)
+        if value not in ("0", "1", "2"):
+            raise OptionError("--optimize %s: it is 0, 1 or 2" % value)
     elif name == "target":
         from .machine import GENERATION
         if value not in GENERATION:

@@ -228,6 +228,34 @@ t.case("a kernel that is refused says so again", function()
   t.eq(wrong(k.report, k), first)
 end)
 
+t.case("optimize = 2 takes the fastest of what it tries, jit tunes", function()
+  local function blocks(k, x)
+    local y = k:output("y", "float32", x.shape)
+    for i = 0, x.shape[1] // 128 - 1 do k:store(y:block(i, 128), k:exp(k:load(x:block(i, 128)))) end
+    return y
+  end
+  local k = soma.kernel {optimize = 2}
+  blocks(k, k:input("x", "float32", {512, 64}))
+  local x, chosen, least = soma.randn({512, 64}, "float32", {seed = 1}), nil, math.huge
+  for _, p in ipairs(k:policies()) do
+    chosen = p.chosen and p or chosen
+    least = math.min(least, p.time_ns)
+  end
+  t.eq(chosen.time_ns, least)
+  t.eq(run(k, {x = x}).time_ns, least)
+  assert(k:report():find("policies, us of a run:\n  as the front end says +[%d.]+"))
+  assert(#k:policies() >= 6)
+
+  local f = soma.jit(blocks)
+  local before = f(x)
+  t.eq(#f:tune(x), #k:policies())
+  assert(soma.equal(f(x), before))
+  t.eq(f.run.time_ns, least)
+  local plain = soma.kernel {}
+  blocks(plain, plain:input("x", "float32", {512, 64}))
+  t.eq(plain:policies(), nil)
+end)
+
 t.case("arguments of a jit may be left out", function()
   local f = soma.jit(function(k, x, _, y)
     local out = k:output("out", "float32", {2, 2})

@@ -106,6 +106,31 @@ def both_in_psum(a, b):
 
 
 class Errors(unittest.TestCase):
+    def test_tune_gives_the_fastest_of_what_it_tries(self):
+        @nki.jit
+        def exps(x):
+            y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            t = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+            for i in range(x.shape[0] // 128):  # one tile: as written, each load waits for a store
+                nisa.dma_copy(dst=t, src=x[i * 128:(i + 1) * 128, :])
+                nisa.activation(dst=t, op=nl.exp, data=t)
+                nisa.dma_copy(dst=y[i * 128:(i + 1) * 128, :], src=t)
+            return y
+
+        x = np.linspace(-1, 1, 512 * 256, dtype=np.float32).reshape(512, 256)
+        tuning = exps.tune(x)
+        times = [us for _, us, _ in tuning.policies]
+        self.assertGreaterEqual(len(times), 6)
+        self.assertEqual(tuning.time_us, min(times))
+        self.assertEqual(times[0], exps.run(x).time_us)
+        run = tuning.kernel.run(x)
+        self.assertEqual(run.time_us, tuning.time_us)
+        self.assertLess(tuning.time_us, 0.8 * times[0])
+        self.assertTrue((run.result == exps(x)).all())
+        self.assertEqual(repr(tuning).count("  chosen"), 1)
+        with self.assertRaisesRegex(Exception, "optimize=3: it is 0 .*, 1 or 2"):
+            nki.jit(exps, optimize=3)(x)
+
     def test_an_error_names_the_users_line_and_the_rule(self):
         with self.assertRaisesRegex(soma.KernelError,
                                     r"test_kernels.py:\d+: tensor_tensor.*psum") as caught:

@@ -55,6 +55,16 @@ class Look(unittest.TestCase):
                                                   PYTHONDONTWRITEBYTECODE="1", **environment))
         return done.returncode, done.stdout, done.stderr
 
+    def test_optimize_2_tries_policies(self):
+        status, out, said = self.run_it("--optimize", "2", "--report", "script.py")
+        self.assertEqual(status, 0, said)
+        self.assertIn("2.0 []", out)
+        self.assertRegex(said, r"policies, us of a run:\n  as the front end says +\d")
+        self.assertEqual(said.count("  chosen"), 1)
+        status, _, said = self.run_it("--optimize", "3", "script.py")
+        self.assertEqual(status, 2)
+        self.assertIn("--optimize 3: it is 0, 1 or 2", said)
+
     def json(self, name="out.json"):
         with open(os.path.join(self.folder, name)) as f:
             return json.load(f)

@@ -1,8 +1,7 @@
 /* soma_kernel.h over the builder of kernel. */
 #include "impl.h"
 
-#include "../../kernel/kernel.h"
-#include "../time/clock.h"
+#include "tune.h"
 
 #include <string.h>
 
@@ -41,7 +40,9 @@ SAME(SOMA_FIELD_OPTIONAL, ISA_MODE_D);
 struct soma_kernel {
   as_kernel *k;
   isa_alloc al;
-  vm_cost_model *costs;
+  soma_recipe *recipe, *other; /* other: of the other core's kernel, once it is finished */
+  soma_tried *tried;           /* NULL: nothing was */
+  uint32_t optimize;
   const as_kernel *failed; /* whose error is reported: k, or the other core's kernel */
   char error[1280];
   bool own_error; /* an argument was wrong before the builder saw it */
@@ -75,6 +76,13 @@ static soma_status result_of(soma_kernel *k, const as_kernel *failed, bool ok) {
 
 static soma_status result(soma_kernel *k, bool ok) { return result_of(k, k->k, ok); }
 
+/* The same of a call that is noted in the recipe by its numbers. */
+static soma_status noted(soma_kernel *k, bool ok, soma_recipe_kind kind, int64_t a, int64_t b,
+                         int64_t c) {
+  if (ok) soma_recipe_numbers(k->recipe, kind, a, b, c);
+  return result(k, ok);
+}
+
 static soma_status bad_argument(soma_kernel *k, const char *text) {
   if (!k) return SOMA_ARG;
   size_t n = strlen(text);
@@ -98,32 +106,6 @@ const char *soma_kernel_error_place(const soma_kernel *k, const char **file, uin
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-static uint64_t busy(void *ud, unsigned engine, const isa_program *p, const isa_insn *in) {
-  return vm_cost_static(ud, engine, p, in);
-}
-
-/* Ratios that hold for all transfers: the time of a trigger, and the bytes of a microsecond. */
-static as_kernel_costs costs_of(const soma_machine *m, const isa_target *t, vm_cost_model *model) {
-  const uint32_t *v = m->costs.v[t->gen - ISA_GEN2];
-  as_kernel_costs c = {.ud = model, .busy = busy};
-  c.trigger[ISA_DGE_none] = (uint64_t)v[VM_DMA_STATIC] * VM_NS;
-  c.trigger[ISA_DGE_swdge] =
-      (uint64_t)v[VM_DMA_SW_BASE] * VM_NS + (uint64_t)v[VM_DMA_SW_ROW] * ISA_PMAX * (VM_NS / 1000);
-  c.trigger[ISA_DGE_hwdge] = (uint64_t)v[VM_DMA_HWDGE] * VM_NS;
-  c.delay = (uint64_t)v[VM_SEM_SEEN] * VM_NS;
-  c.transfer = (uint64_t)(v[VM_DMA_FIRST] + v[VM_DMA_SEM] + v[VM_DMA_RESUME]) * VM_NS;
-  static const uint8_t last[][2] = {{VM_LAT_TENSOR, VM_OVH_TENSOR},
-                                    {VM_LAT_VECTOR, VM_OVH_VECTOR},
-                                    {VM_LAT_SCALAR, VM_OVH_SCALAR},
-                                    {VM_LAT_GPSIMD, VM_OVH_GPSIMD}};
-  for (unsigned e = 0; e < sizeof last / sizeof *last; e++) {
-    uint32_t lat = v[last[e][0]], ovh = v[last[e][1]];
-    c.latency[e] = lat > ovh ? (uint64_t)(lat - ovh) * 1000000000000u / t->khz[e] : 0;
-  }
-  c.dma_byte_rate = v[VM_DMA_R_IN];
-  return c;
-}
-
 static const isa_target *default_target(const soma_machine *m) {
   return m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)];
 }
@@ -139,20 +121,20 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
                        sizeof o);
     memcpy(&o, options, options->size);
   }
-  if ((o.flags & ~(uint32_t)AS_KERNEL_MEASURED) >= 2 * SOMA_KERNEL_STATIC)
+  if ((o.flags & ~(uint32_t)AS_KERNEL_MEASURED) >= 2 * SOMA_KERNEL_ADVICE)
     return soma_fail(m, SOMA_ARG, "soma_kernel_options.flags is %#x", (unsigned)o.flags);
   int t = o.target ? isa_target_find(o.target, strlen(o.target)) : 0;
   if (t < 0) return soma_fail(m, SOMA_ARG, "there is no target %.40s", o.target);
   as_kernel_options ko = {.alloc = &m->al,
-                          .flags = o.flags,
+                          .flags = o.flags & ~(uint32_t)SOMA_KERNEL_ADVICE,
                           .sbuf_bytes = o.sbuf_bytes,
                           .core = o.core,
                           .cores = o.cores ? o.cores : 1};
   ko.target = o.target ? &isa_targets[t] : default_target(m);
   if (!as_kernel_passes(o.front_end, &ko.passes))
     return soma_fail(m, SOMA_ARG, "there is no front end %.40s", o.front_end);
-  if (o.optimize > 1) return soma_fail(m, SOMA_ARG, "optimize is %u: 0 or 1", o.optimize);
-  ko.passes = o.optimize ? ko.passes & ~o.without : 0;
+  if (o.optimize > 2) return soma_fail(m, SOMA_ARG, "optimize is %u: 0, 1 or 2", o.optimize);
+  ko.passes = o.optimize && !(o.flags & SOMA_KERNEL_KEEP_ORDER) ? ko.passes & ~o.without : 0;
   if (ko.cores > ISA_MAX_CORES || ko.core >= ko.cores)
     return soma_fail(m, SOMA_ARG, "core %u of %u: a program has one core or two, 0 and 1", ko.core,
                      ko.cores);
@@ -161,14 +143,15 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
   soma_kernel *k = isa_zalloc(&m->al, sizeof *k);
   if (!k) return soma_out_of_memory(m);
   k->al = m->al;
-  k->costs = vm_cost_model_new(&m->al, ko.target, &m->costs);
-  if (k->costs) ko.costs = costs_of(m, ko.target, k->costs);
-  k->k = k->costs ? as_kernel_new(&ko) : NULL;
+  k->optimize = o.optimize;
+  k->recipe = soma_recipe_new(&m->al, &ko, &m->costs);
+  k->k = k->recipe ? as_kernel_new(&k->recipe->o) : NULL;
   if (!k->k) {
-    vm_cost_model_free(k->costs);
-    isa_free(&m->al, k, sizeof *k);
+    soma_kernel_free(k);
     return soma_out_of_memory(m);
   }
+  k->recipe->without = o.without;
+  k->recipe->keeps = o.optimize > 1 || (o.flags & SOMA_KERNEL_ADVICE);
   k->failed = k->k;
   *out = k;
   return SOMA_OK;
@@ -178,7 +161,9 @@ void soma_kernel_free(soma_kernel *k) {
   if (!k) return;
   isa_alloc al = k->al;
   as_kernel_free(k->k);
-  vm_cost_model_free(k->costs);
+  soma_recipe_free(k->recipe);
+  soma_recipe_free(k->other);
+  soma_tried_free(k->tried);
   isa_free(&al, k, sizeof *k);
 }
 
@@ -191,7 +176,9 @@ const char *soma_kernel_target(const soma_kernel *k) {
 soma_status soma_kernel_file(soma_kernel *k, const char *name, uint32_t *file) {
   if (!k || !file) return bad_argument(k, "file is NULL");
   if (!name) return bad_argument(k, "a file needs a name");
-  return result(k, as_kernel_file(k->k, name, file));
+  bool ok = as_kernel_file(k->k, name, file);
+  if (ok) soma_recipe_file(k->recipe, name);
+  return result(k, ok);
 }
 
 static soma_status tensor(soma_kernel *k, const isa_tensor *t, const int64_t *shape,
@@ -200,7 +187,9 @@ static soma_status tensor(soma_kernel *k, const isa_tensor *t, const int64_t *sh
   if (!shape) return bad_argument(k, "a tensor has no shape");
   if (row.ndim > 0 && row.ndim <= ISA_TENSOR_DIMS)
     memcpy(row.shape, shape, row.ndim * sizeof *shape);
-  return result(k, as_kernel_tensor(k->k, &row, buffer));
+  bool ok = as_kernel_tensor(k->k, &row, buffer);
+  if (ok) soma_recipe_tensor(k->recipe, &row, *buffer);
+  return result(k, ok);
 }
 
 static uint8_t byte_of(uint32_t v) { return (uint8_t)(v > 255 ? 255 : v); }
@@ -241,37 +230,42 @@ soma_status soma_kernel_tile(soma_kernel *k, const soma_kernel_tile_info *info, 
                       .outside = i.outside,
                       .at = {.file = i.file, .line = i.line}};
   memcpy(t.shape, i.shape, sizeof t.shape);
-  return result(k, as_kernel_tile_new(k->k, &t, buffer));
+  bool ok = as_kernel_tile_new(k->k, &t, buffer);
+  if (ok) soma_recipe_tile(k->recipe, &t, *buffer);
+  return result(k, ok);
 }
 
 soma_status soma_kernel_end(soma_kernel *k, uint32_t buffer) {
   if (!k) return SOMA_ARG;
-  return result(k, as_kernel_end(k->k, buffer));
+  return noted(k, as_kernel_end(k->k, buffer), SOMA_RECIPE_END, buffer, 0, 0);
 }
 
 soma_status soma_kernel_queue(soma_kernel *k, uint32_t dge, soma_engine engine, uint32_t prio,
                               uint32_t *queue) {
   if (!k || !queue) return bad_argument(k, "queue is NULL");
-  return result(k, as_kernel_queue(k->k, dge, (unsigned)engine, prio, queue));
+  bool ok = as_kernel_queue(k->k, dge, (unsigned)engine, prio, queue);
+  return noted(k, ok, SOMA_RECIPE_QUEUE, dge, (int64_t)engine, prio);
 }
 
 soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg) {
   if (!k || !reg) return bad_argument(k, "reg is NULL");
-  return result(k, as_kernel_register(k->k, reg));
+  return noted(k, as_kernel_register(k->k, reg), SOMA_RECIPE_REGISTER, 0, 0, 0);
 }
 
 soma_status soma_kernel_emit(soma_kernel *k, const int64_t *records, size_t words,
                              uint32_t *first) {
   if (!k) return SOMA_ARG;
   if (!records && words) return bad_argument(k, "records is NULL");
-  return result(k, as_kernel_emit(k->k, records, words, first));
+  bool ok = as_kernel_emit(k->k, records, words, first);
+  if (k->recipe->keeps) soma_recipe_records(k->recipe, ok, records, words, as_kernel_count(k->k));
+  return result(k, ok);
 }
 
 uint32_t soma_kernel_count(const soma_kernel *k) { return k ? as_kernel_count(k->k) : 0; }
 
 soma_status soma_kernel_order(soma_kernel *k, uint32_t earlier, uint32_t later) {
   if (!k) return SOMA_ARG;
-  return result(k, as_kernel_order(k->k, earlier, later));
+  return noted(k, as_kernel_order(k->k, earlier, later), SOMA_RECIPE_ORDER, earlier, later, 0);
 }
 
 soma_status soma_kernel_loop(soma_kernel *k, const soma_kernel_range *range, uint32_t *reg) {
@@ -283,16 +277,20 @@ soma_status soma_kernel_loop(soma_kernel *k, const soma_kernel_range *range, uin
   memcpy(&r, range, range->size);
   as_kernel_range own = {r.start,          r.stop,          r.step,
                          r.start_register, r.stop_register, {.file = r.file, .line = r.line}};
-  return result(k, as_kernel_loop(k->k, &own, reg));
+  bool ok = as_kernel_loop(k->k, &own, reg);
+  if (ok) soma_recipe_loop(k->recipe, &own);
+  return result(k, ok);
 }
 
 soma_status soma_kernel_while(soma_kernel *k, uint32_t reg, uint32_t file, uint32_t line) {
   if (!k) return SOMA_ARG;
-  return result(k, as_kernel_while(k->k, reg, (isa_line){.file = file, .line = line}));
+  bool ok = as_kernel_while(k->k, reg, (isa_line){.file = file, .line = line});
+  return noted(k, ok, SOMA_RECIPE_WHILE, reg, file, line);
 }
 
 soma_status soma_kernel_endloop(soma_kernel *k) {
-  return k ? result(k, as_kernel_endloop(k->k)) : SOMA_ARG;
+  if (!k) return SOMA_ARG;
+  return noted(k, as_kernel_endloop(k->k), SOMA_RECIPE_ENDLOOP, 0, 0, 0);
 }
 
 /* ---- The program --------------------------------------------------------------------------- */
@@ -311,9 +309,23 @@ static soma_status finish(soma_kernel *k, const as_kernel *failed, isa_program *
   return *p ? SOMA_OK : (bad_argument(k, "out of memory"), SOMA_NOMEM);
 }
 
+/* The program of the fastest policy, and the kernels that it is of, in place of the first one's. */
+static isa_program *tune(soma_kernel *k, soma_kernel *second, isa_program *ip) {
+  soma_recipe *r[] = {k->recipe, k->other};
+  soma_made made = {.p = ip};
+  made.k[0] = k->k;
+  if (second) made.k[1] = second->k;
+  if (!k->recipe->keeps || (second && !k->other)) return ip;
+  k->tried = soma_tune(r, second ? 2 : 1, &made);
+  k->failed = k->k = made.k[0];
+  if (second) second->failed = second->k = made.k[1];
+  return made.p;
+}
+
 soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostics **d) {
   if (!k || !p) return bad_argument(k, "p is NULL");
   isa_program *ip = as_kernel_finish(k->k);
+  if (ip && k->optimize > 1) ip = tune(k, NULL, ip);
   return finish(k, k->k, ip, p, d);
 }
 
@@ -326,6 +338,11 @@ soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, som
     return bad_argument(first, "a program of two cores needs a kernel for each core");
   as_kernel *failed = first->k;
   isa_program *ip = as_kernel_finish_pair(first->k, second->k, &failed);
+  if (ip && first->recipe->keeps && second->recipe->keeps) {
+    first->other = second->recipe;
+    first->other->refs++;
+  }
+  if (ip && first->optimize > 1 && second->optimize > 1) ip = tune(first, second, ip);
   return finish(first, failed, ip, p, d);
 }
 
@@ -334,6 +351,7 @@ soma_status soma_kernel_report(const soma_kernel *k, soma_write_fn write, void *
   isa_buf b;
   isa_buf_init(&b, &k->al);
   as_kernel_report(k->k, &b);
+  if (k->tried) soma_tried_print(k->tried, &b);
   soma_status s = b.failed ? SOMA_NOMEM : write(ud, isa_buf_str(&b), b.len) ? SOMA_IO : SOMA_OK;
   isa_buf_free(&b);
   return s;
@@ -382,6 +400,12 @@ soma_status soma_kernel_get_wait(const soma_kernel *k, uint32_t i, soma_kernel_w
   if (!as_kernel_get_wait(k->k, i, &w)) return SOMA_ARG;
   *out = (soma_kernel_wait){(soma_engine)w.engine, w.pc, w.later, w.earlier, w.buffer, w.reuse};
   return SOMA_OK;
+}
+
+soma_status soma_kernel_get_policy(const soma_kernel *k, uint32_t i, soma_kernel_policy *out,
+                                   size_t n) {
+  if (!k || !out || !k->tried || i >= k->tried->n) return SOMA_ARG;
+  return soma_give(out, n, &k->tried->policy[i], sizeof *k->tried->policy);
 }
 
 soma_status soma_kernel_get_unwritten(const soma_kernel *k, uint32_t i,

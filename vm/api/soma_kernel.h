@@ -32,6 +32,7 @@ enum {
                                   * while; one of PSUM may move to SBUF for good */
   SOMA_KERNEL_KEEP_ORDER = 2,    /* each instruction waits for the one before it */
   SOMA_KERNEL_FIXED_ENGINES = 4, /* an instruction without an engine goes to its row's first one */
+  SOMA_KERNEL_ADVICE = 32,       /* the report ends with advice: see soma_kernel_get_advice */
   SOMA_KERNEL_STATIC = 16,       /* static descriptors wherever they are legal, as the compiler's
                                   * --disable-dge */
   SOMA_KERNEL_COPIES = 8         /* an instruction that breaks a rule uses copies of its operands
@@ -45,7 +46,8 @@ typedef struct soma_kernel_options {
   uint32_t sbuf_bytes;   /* of a partition that may be used, from 0; 0: all that the target has */
   uint32_t core;         /* in a program for two cores: the one that this kernel is for, 0 or 1 */
   uint32_t cores;        /* of the program: 1 (or 0), or 2: see soma_kernel_finish_pair */
-  uint32_t optimize;     /* 0: the list as it is; 1: what the toolchain of front_end does to it */
+  uint32_t optimize;     /* 0: the list as it is; 1: what the toolchain of front_end does to it;
+                            2: the fastest of several policies: see soma_kernel_get_policy */
   const char *front_end; /* of kernel/fronts.def: "neuronxcc.nki" "nki" "import"; NULL:
                             "soma.kernel", to which all is done */
   uint32_t without;      /* SOMA_PASS_... that are left out all the same */
@@ -308,6 +310,21 @@ typedef struct soma_kernel_left {
 } soma_kernel_left;
 /* Line i of those with instructions that were left out; SOMA_ARG past the last. */
 soma_status soma_kernel_get_left(const soma_kernel *k, uint32_t i, soma_kernel_left *out);
+
+/* A policy that optimize = 2 has tried. */
+typedef struct soma_kernel_policy {
+  const char *name; /* static */
+  soma_time time;   /* of a run without values */
+  int done;         /* 0: it gave no program, or one that did not end; time is 0 */
+  int chosen;
+} soma_kernel_policy;
+/* With optimize = 2, soma_kernel_finish builds the kernel by several policies, runs each program
+ * without values (an address, a size or a branch that depends on data takes what zeros give), and
+ * keeps the fastest, of equals the first. Policy i, the first being that of optimize = 1: the first
+ * n bytes of *out; SOMA_ARG past the last. None was tried, and the program is that of optimize = 1,
+ * if the kernel has more than 100000 instructions or does not end with zeros. */
+soma_status soma_kernel_get_policy(const soma_kernel *k, uint32_t i, soma_kernel_policy *out,
+                                   size_t n);
 
 typedef struct soma_kernel_unwritten {
   uint32_t buffer;

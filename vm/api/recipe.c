@@ -1,0 +1,290 @@
+/* Recipes of kernels, and what is made of them. */
+#include "recipe.h"
+
+#include <string.h>
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+static uint64_t busy(void *ud, unsigned engine, const isa_program *p, const isa_insn *in) {
+  return vm_cost_static(ud, engine, p, in);
+}
+
+/* Ratios that hold for all transfers: the time of a trigger, and the bytes of a microsecond. */
+static as_kernel_costs costs_of(const vm_costs *costs, const isa_target *t, vm_cost_model *model) {
+  const uint32_t *v = costs->v[t->gen - ISA_GEN2];
+  as_kernel_costs c = {.ud = model, .busy = busy};
+  c.trigger[ISA_DGE_none] = (uint64_t)v[VM_DMA_STATIC] * VM_NS;
+  c.trigger[ISA_DGE_swdge] =
+      (uint64_t)v[VM_DMA_SW_BASE] * VM_NS + (uint64_t)v[VM_DMA_SW_ROW] * ISA_PMAX * (VM_NS / 1000);
+  c.trigger[ISA_DGE_hwdge] = (uint64_t)v[VM_DMA_HWDGE] * VM_NS;
+  c.delay = (uint64_t)v[VM_SEM_SEEN] * VM_NS;
+  c.transfer = (uint64_t)(v[VM_DMA_FIRST] + v[VM_DMA_SEM] + v[VM_DMA_RESUME]) * VM_NS;
+  static const uint8_t last[][2] = {{VM_LAT_TENSOR, VM_OVH_TENSOR},
+                                    {VM_LAT_VECTOR, VM_OVH_VECTOR},
+                                    {VM_LAT_SCALAR, VM_OVH_SCALAR},
+                                    {VM_LAT_GPSIMD, VM_OVH_GPSIMD}};
+  for (unsigned e = 0; e < sizeof last / sizeof *last; e++) {
+    uint32_t lat = v[last[e][0]], ovh = v[last[e][1]];
+    c.latency[e] = lat > ovh ? (uint64_t)(lat - ovh) * 1000000000000u / t->khz[e] : 0;
+  }
+  c.dma_byte_rate = v[VM_DMA_R_IN];
+  return c;
+}
+
+soma_recipe *soma_recipe_new(const isa_alloc *al, const as_kernel_options *o,
+                             const vm_costs *costs) {
+  soma_recipe *r = isa_zalloc(al, sizeof *r);
+  if (!r) return NULL;
+  r->refs = 1;
+  r->al = *al;
+  r->o = *o;
+  r->o.alloc = &r->al;
+  r->costs = *costs;
+  r->model = vm_cost_model_new(al, o->target, costs);
+  if (!r->model) {
+    isa_free(al, r, sizeof *r);
+    return NULL;
+  }
+  r->o.costs = costs_of(costs, o->target, r->model);
+  return r;
+}
+
+static void forget(soma_recipe *r) {
+  isa_free(&r->al, r->units, (size_t)r->cap_units * sizeof *r->units);
+  r->units = NULL;
+  r->nunits = r->cap_units = 0;
+  r->keeps = false;
+}
+
+void soma_recipe_free(soma_recipe *r) {
+  if (!r || --r->refs) return;
+  isa_alloc al = r->al;
+  forget(r);
+  vm_cost_model_free(r->model);
+  isa_free(&al, r, sizeof *r);
+}
+
+soma_recipe *soma_recipe_copy(const soma_recipe *r) {
+  soma_recipe *copy = soma_recipe_new(&r->al, &r->o, &r->costs);
+  if (!copy) return NULL;
+  copy->keeps = r->keeps;
+  copy->items = r->items;
+  copy->buffers = r->buffers;
+  if (isa_array_reserve(&r->al, &copy->units, r->nunits, &copy->cap_units, sizeof *r->units)) {
+    if (r->nunits) memcpy(copy->units, r->units, (size_t)r->nunits * sizeof *r->units);
+    copy->nunits = r->nunits;
+    return copy;
+  }
+  soma_recipe_free(copy);
+  return NULL;
+}
+
+/* ---- Entries ------------------------------------------------------------------------------- */
+
+enum { KIND_SHIFT = 56 };
+
+static uint32_t units_of(size_t bytes) { return (uint32_t)((bytes + 7) / 8); }
+
+static void put_part(soma_recipe *r, const void *data, size_t bytes) {
+  uint64_t *to = r->units + r->nunits;
+  uint32_t n = units_of(bytes);
+  if (!n) return;
+  to[n - 1] = 0;
+  memcpy(to, data, bytes);
+  r->nunits += n;
+}
+
+/* An entry of up to three parts, each from a unit's begin on. */
+static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3],
+                const size_t bytes[3]) {
+  uint64_t n = 0;
+  for (unsigned i = 0; i < 3; i++) n += (bytes[i] + 7) / 8;
+  uint64_t want = r->nunits + n + 1;
+  if (!r->keeps) return;
+  uint32_t twice = r->cap_units < UINT32_MAX / 2 ? 2 * r->cap_units : UINT32_MAX;
+  if (want > UINT32_MAX / 2 ||
+      (want > r->cap_units &&
+       !isa_array_reserve(&r->al, &r->units, want > twice ? (uint32_t)want : twice, &r->cap_units,
+                          sizeof *r->units))) {
+    forget(r);
+    return;
+  }
+  r->units[r->nunits++] = (uint64_t)kind << KIND_SHIFT | n;
+  for (unsigned i = 0; i < 3; i++) put_part(r, part[i], bytes[i]);
+}
+
+#define PUT(r, kind, a, na, b, nb, c, nc) \
+  put(r, kind, (const void *const[3]){a, b, c}, (const size_t[3]){na, nb, nc})
+
+static size_t text_bytes(const char *s) { return s ? strlen(s) + 1 : 0; }
+
+void soma_recipe_file(soma_recipe *r, const char *name) {
+  PUT(r, SOMA_RECIPE_FILE, name, text_bytes(name), NULL, 0, NULL, 0);
+}
+
+/* A constant that is there already has its number, and needs no entry. */
+void soma_recipe_tensor(soma_recipe *r, const isa_tensor *t, uint32_t buffer) {
+  if (!r->keeps || buffer <= r->buffers) return;
+  r->buffers = buffer;
+  size_t bytes = 1;
+  for (unsigned d = 0; d < t->ndim; d++) bytes *= (size_t)t->shape[d];
+  PUT(r, SOMA_RECIPE_TENSOR, t, sizeof *t, t->name, text_bytes(t->name), t->data,
+      t->data ? bytes * isa_dtype_bytes(t->dtype) : 0);
+}
+
+void soma_recipe_tile(soma_recipe *r, const as_kernel_tile *t, uint32_t buffer) {
+  if (!r->keeps) return;
+  r->buffers = buffer;
+  PUT(r, SOMA_RECIPE_TILE, t, sizeof *t, t->name, text_bytes(t->name), NULL, 0);
+}
+
+/* Copies that did not help leave their tiles behind: so a record that was refused is kept too. */
+void soma_recipe_records(soma_recipe *r, bool taken, const int64_t *words, size_t n,
+                         uint32_t items) {
+  if (!taken && !(r->o.flags & AS_KERNEL_COPIES)) return;
+  r->items = items;
+  if (items > SOMA_RECIPE_MOST) forget(r);
+  PUT(r, taken ? SOMA_RECIPE_RECORDS : SOMA_RECIPE_REFUSED, words, n * sizeof *words, NULL, 0, NULL,
+      0);
+}
+
+void soma_recipe_loop(soma_recipe *r, const as_kernel_range *range) {
+  PUT(r, SOMA_RECIPE_LOOP, range, sizeof *range, NULL, 0, NULL, 0);
+}
+
+void soma_recipe_numbers(soma_recipe *r, soma_recipe_kind kind, int64_t a, int64_t b, int64_t c) {
+  int64_t n[3] = {a, b, c};
+  PUT(r, kind, n, sizeof n, NULL, 0, NULL, 0);
+}
+
+void soma_recipe_entry(soma_recipe *r, const soma_entry *e) {
+  PUT(r, e->kind, e->words, (size_t)e->n * sizeof *e->words, NULL, 0, NULL, 0);
+}
+
+bool soma_recipe_at(const soma_recipe *r, uint32_t at, soma_entry *e) {
+  if (at >= r->nunits) return false;
+  uint64_t head = r->units[at];
+  e->kind = (soma_recipe_kind)(head >> KIND_SHIFT);
+  e->n = (uint32_t)head;
+  e->words = (int64_t *)(void *)(r->units + at + 1);
+  e->next = at + 1 + e->n;
+  return true;
+}
+
+/* ---- Making it ------------------------------------------------------------------------------ */
+
+static bool make_tensor(as_kernel *k, const soma_entry *e) {
+  isa_tensor t;
+  uint32_t buffer, n = units_of(sizeof t);
+  memcpy(&t, e->words, sizeof t);
+  const char *name = (const char *)(e->words + n);
+  if (t.data) t.data = (const void *)(e->words + n + (t.name ? units_of(strlen(name) + 1) : 0));
+  if (t.name) t.name = name;
+  return as_kernel_tensor(k, &t, &buffer);
+}
+
+static bool make_tile(as_kernel *k, const soma_entry *e) {
+  as_kernel_tile t;
+  uint32_t buffer;
+  memcpy(&t, e->words, sizeof t);
+  if (t.name) t.name = (const char *)(e->words + units_of(sizeof t));
+  return as_kernel_tile_new(k, &t, &buffer);
+}
+
+static bool make_loop(as_kernel *k, const soma_entry *e) {
+  as_kernel_range range;
+  uint32_t reg;
+  memcpy(&range, e->words, sizeof range);
+  return as_kernel_loop(k, &range, &reg);
+}
+
+static bool make_entry(as_kernel *k, const soma_entry *e) {
+  uint32_t number;
+  const int64_t *w = e->words;
+  switch (e->kind) {
+  case SOMA_RECIPE_FILE: return as_kernel_file(k, (const char *)w, &number);
+  case SOMA_RECIPE_TENSOR: return make_tensor(k, e);
+  case SOMA_RECIPE_TILE: return make_tile(k, e);
+  case SOMA_RECIPE_RECORDS: return as_kernel_emit(k, w, e->n, NULL);
+  case SOMA_RECIPE_REFUSED: return as_kernel_emit(k, w, e->n, NULL), true;
+  case SOMA_RECIPE_LOOP: return make_loop(k, e);
+  case SOMA_RECIPE_WHILE:
+    return as_kernel_while(k, (uint32_t)w[0],
+                           (isa_line){.file = (uint32_t)w[1], .line = (uint32_t)w[2]});
+  case SOMA_RECIPE_ENDLOOP: return as_kernel_endloop(k);
+  case SOMA_RECIPE_END: return as_kernel_end(k, (uint32_t)w[0]);
+  case SOMA_RECIPE_QUEUE:
+    return as_kernel_queue(k, (unsigned)w[0], (unsigned)w[1], (unsigned)w[2], &number);
+  case SOMA_RECIPE_REGISTER: return as_kernel_register(k, &number);
+  case SOMA_RECIPE_ORDER: return as_kernel_order(k, (uint32_t)w[0], (uint32_t)w[1]);
+  }
+  return false;
+}
+
+/* The kernel of a recipe, all that it was told; NULL: out of memory, or it was refused. */
+static as_kernel *make_one(const soma_recipe *r, const soma_choice *c) {
+  as_kernel_options o = r->o;
+  o.passes = c->passes;
+  o.flags = c->flags;
+  o.extra = c->extra;
+  o.extra_at = c->at;
+  as_kernel *k = as_kernel_new(&o);
+  bool ok = k != NULL;
+  soma_entry e;
+  for (uint32_t at = 0; ok && soma_recipe_at(r, at, &e); at = e.next) ok = make_entry(k, &e);
+  if (ok) return k;
+  as_kernel_free(k);
+  return NULL;
+}
+
+bool soma_make(soma_recipe *const r[], unsigned cores, const soma_choice *c, soma_made *out) {
+  *out = (soma_made){0};
+  for (unsigned i = 0; i < cores; i++)
+    if (!(out->k[i] = make_one(r[i], c))) return false;
+  out->failed = out->k[0];
+  out->p = cores > 1 ? as_kernel_finish_pair(out->k[0], out->k[1], &out->failed)
+                     : as_kernel_finish(out->k[0]);
+  return out->p != NULL;
+}
+
+void soma_made_free(soma_made *x) {
+  for (unsigned i = 0; i < ISA_MAX_CORES; i++) as_kernel_free(x->k[i]);
+  isa_program_free(x->p);
+  *x = (soma_made){0};
+}
+
+/* ---- Timing it ------------------------------------------------------------------------------ */
+
+enum { MOST_RUN = 4000000 }; /* instructions: a loop may depend on what is not there */
+
+soma_machine *soma_timer(const soma_recipe *r) {
+  soma_options o = SOMA_OPTIONS_INIT;
+  soma_machine *m;
+  o.target = r->o.target->name;
+  o.timing_only = 1;
+  o.threads = 1;
+  o.max_instructions = MOST_RUN;
+  o.alloc = r->al.fn;
+  o.alloc_ud = r->al.ud;
+  if (soma_machine_new(&o, &m) != SOMA_OK) return NULL;
+  m->costs = r->costs;
+  return m;
+}
+
+bool soma_time_made(soma_machine *timer, soma_made *x) {
+  soma_program *p;
+  soma_run *run = NULL;
+  soma_stats stats;
+  isa_program *ip = x->p;
+  x->p = NULL; /* the handle takes it over */
+  if (soma_wrap(timer, ip, &p) != SOMA_OK) return false;
+  bool ok = soma_run_start(timer, p, &run) == SOMA_OK &&
+            soma_run_until(run, SOMA_END, SOMA_SYNC, 0) == SOMA_OK;
+  if (ok) soma_run_stats(run, &stats, sizeof stats);
+  if (ok) x->time = stats.time;
+  soma_run_free(run);
+  x->p = p->p; /* and gives it back */
+  p->p = NULL;
+  soma_program_free(p);
+  return ok;
+}

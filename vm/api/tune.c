@@ -1,0 +1,80 @@
+/* optimize=2: the kernel is built by each policy, each program is run without values, and the
+ * fastest is kept. Nothing depends on the host's clock: the same kernel gives the same program. */
+#include "tune.h"
+
+static const struct {
+  const char *name;
+  uint32_t passes, flags;
+} policies[] = {
+#define POLICY(name, passes, flags) {name, passes, flags},
+#include "policies.def"
+#undef POLICY
+};
+enum { NPOLICIES = sizeof policies / sizeof *policies };
+_Static_assert((int)NPOLICIES < (int)SOMA_POLICIES, "there is room for every policy");
+
+/* What a policy is for a recipe: what its caller asks for stays. */
+static soma_choice choice_of(const soma_recipe *r, unsigned i) {
+  uint32_t kept = r->without, usual = r->o.passes & AS_PASS_USUAL;
+  soma_choice c = {.flags = r->o.flags | policies[i].flags};
+  c.passes = r->o.flags & AS_KERNEL_KEEP_ORDER ? 0 : (policies[i].passes & ~kept) | usual;
+  return c;
+}
+
+/* Whether the front end, or a policy before this one, is the same choice. */
+static bool is_known(const soma_recipe *r, unsigned i) {
+  soma_choice c = choice_of(r, i);
+  if (c.passes == r->o.passes && c.flags == r->o.flags) return true;
+  for (unsigned k = 0; k < i; k++) {
+    soma_choice o = choice_of(r, k);
+    if (o.passes == c.passes && o.flags == c.flags) return true;
+  }
+  return false;
+}
+
+static void note(soma_tried *t, const char *name, bool done, soma_time time) {
+  t->policy[t->n++] = (soma_kernel_policy){.name = name, .done = done, .time = time};
+}
+
+soma_tried *soma_tune(soma_recipe *const r[], unsigned cores, soma_made *made) {
+  soma_machine *timer = soma_timer(r[0]);
+  soma_tried *t = timer ? isa_zalloc(&r[0]->al, sizeof *t) : NULL;
+  if (t) t->al = r[0]->al;
+  bool timed = t && soma_time_made(timer, made);
+  if (t) note(t, "as the front end says", timed, made->time);
+  for (unsigned i = 0; timed && i < NPOLICIES; i++) {
+    if (is_known(r[0], i)) continue;
+    soma_choice c = choice_of(r[0], i);
+    soma_made other;
+    bool done = soma_make(r, cores, &c, &other) && soma_time_made(timer, &other);
+    note(t, policies[i].name, done, other.time);
+    if (done && other.time < made->time) {
+      soma_made slower = *made;
+      *made = other;
+      other = slower;
+      t->best = t->n - 1;
+    }
+    soma_made_free(&other);
+  }
+  soma_machine_free(timer);
+  if (t) t->policy[t->best].chosen = 1;
+  return t;
+}
+
+void soma_tried_free(soma_tried *t) {
+  if (!t) return;
+  isa_alloc al = t->al;
+  isa_free(&al, t, sizeof *t);
+}
+
+void soma_tried_print(const soma_tried *t, isa_buf *out) {
+  isa_buf_puts(out, "\npolicies, us of a run:\n");
+  for (uint32_t i = 0; i < t->n; i++) {
+    const soma_kernel_policy *p = &t->policy[i];
+    isa_buf_printf(out, "  %-40s ", p->name);
+    if (p->done)
+      isa_buf_printf(out, "%12.3f%s\n", (double)p->time * 1e-9, p->chosen ? "  chosen" : "");
+    else
+      isa_buf_puts(out, "  it gives no program that ends\n");
+  }
+}
