@@ -92,7 +92,7 @@ static bool same_dynamics(const isa_ap *a, const isa_ap *b) {
 }
 
 static bool same_place(const isa_ap *a, const isa_ap *b) {
-  return a->space == b->space && a->peer == b->peer && a->part == b->part &&
+  return a->space == b->space && a->peer == b->peer && a->rank == b->rank && a->part == b->part &&
          a->nparts == b->nparts && a->offset == b->offset;
 }
 
@@ -225,7 +225,7 @@ static bool same_bytes(const isa_ap *a, const isa_ap *b) {
 }
 
 int isa_ap_overlap(const isa_ap *a, const isa_ap *b) {
-  if (a->space != b->space || a->peer != b->peer) return 0;
+  if (a->space != b->space || a->peer != b->peer || a->rank != b->rank) return 0;
   if (a->space == ISA_HBM ? a->base != b->base
                           : a->part >= b->part + b->nparts || b->part >= a->part + a->nparts)
     return 0;

@@ -6,7 +6,7 @@
  *                6 zero    8 wait's value   12 update's value   16 operands (isa_field.at)
  *
  *   pattern      0 dtype  1 space  2 ndim  3 index_kind  4 index_dim  5 size_dim  6 size_reg
- *                8 part  10 nparts  12 base  16 index  20 zero  24 offset
+ *                8 part  10 nparts  12 base  16 index  20 peer  22 rank  24 offset
  *               32 five of: step 8 bytes, num 4    92 two of: kind, reg, 0, 0, ap 4, stride 8 */
 #include "bytes.h"
 #include "program.h"
@@ -26,6 +26,13 @@ static void put_field(const isa_insn *in, const isa_field *f, uint8_t *out) {
     memcpy(&x, m, sizeof x);
     out[0] = x.is_reg;
     isa_put32(out + 1, (uint32_t)x.v);
+    return;
+  }
+  case ISA_K_PLACE: {
+    isa_point x;
+    memcpy(&x, m, sizeof x);
+    out[0] = x.engine;
+    isa_put32(out + 1, x.pc);
     return;
   }
   case ISA_K_NUM: {
@@ -114,6 +121,17 @@ static bool get_num(const reader *r, unsigned i, void *m) {
   return true;
 }
 
+static bool get_place(const reader *r, unsigned i, void *m) {
+  const uint8_t *p = r->in + r->form->fields[i].at;
+  isa_point x;
+  if (p[0] >= ISA_NENGINES) return bad(r, i, "the engine of an instruction is 0 to 4", p[0]);
+  memset(&x, 0, sizeof x);
+  x.engine = p[0];
+  x.pc = isa_get32(p + 1);
+  memcpy(m, &x, sizeof x);
+  return true;
+}
+
 static bool get_list(const reader *r, unsigned i, void *m) {
   const uint8_t *p = r->in + r->form->fields[i].at;
   isa_ref x = {isa_get32(p), isa_get32(p + 4)};
@@ -131,7 +149,7 @@ static const char *broken_rule(const isa_field *f, uint32_t v) {
   case ISA_K_ENUM: return isa_set_item(f->arg, v) ? NULL : "no such member of the set";
   case ISA_K_ALU: return v < ISA_NALUOPS ? NULL : "no such ALU operator";
   case ISA_K_ACTF: return v < ISA_NACTFNS ? NULL : "no such activation function";
-  case ISA_K_QUEUE: return v < ISA_MAX_QUEUES ? NULL : "a queue is 0 to 15";
+  case ISA_K_QUEUE: return v < ISA_MAX_QUEUES ? NULL : "a queue is 0 to 23";
   default: return NULL;
   }
 }
@@ -142,6 +160,7 @@ static bool get_field(const reader *r, unsigned i, isa_insn *out) {
   const uint8_t *p = r->in + f->at;
   if (f->kind == ISA_K_INT) return get_int(r, i, m);
   if (f->kind == ISA_K_NUM) return get_num(r, i, m);
+  if (f->kind == ISA_K_PLACE) return get_place(r, i, m);
   if (isa_kind_elem[f->kind] != 0) return get_list(r, i, m);
   unsigned width = isa_kind_bytes[f->kind];
   uint32_t v = width == 1 ? p[0] : width == 2 ? isa_get16(p) : isa_get32(p);
@@ -182,8 +201,8 @@ static bool get_wait(const uint8_t *in, isa_wait *w, isa_error *e) {
 
 static bool get_update(const uint8_t *in, isa_update *u, isa_error *e) {
   *u = (isa_update){in[3] & 15, in[3] >> 4 & 1, in[3] >> 5, in[5], isa_get32(in + 12)};
-  bool has_value = u->kind >= ISA_UPD_add && u->kind <= ISA_UPD_write;
-  if (u->kind >= ISA_NUPDS) return bad_byte(e, 3, "update: a kind is 0 to 6", u->kind);
+  bool has_value = (u->kind >= ISA_UPD_add && u->kind <= ISA_UPD_write) || u->kind == ISA_UPD_peer;
+  if (u->kind >= ISA_NUPDS) return bad_byte(e, 3, "update: a kind is 0 to 7", u->kind);
   if (u->kind == ISA_UPD_none && in[3] != 0)
     return bad_byte(e, 3, "update: no kind, so no other bits", in[3]);
   if (u->kind == ISA_UPD_none && u->sem != 0)
@@ -191,6 +210,10 @@ static bool get_update(const uint8_t *in, isa_update *u, isa_error *e) {
   if (u->kind == ISA_UPD_dma && u->at_read)
     return bad_byte(e, 3, "update: a transfer completes, it has no @read", in[3]);
   if (u->core >= ISA_MAX_CORES) return bad_byte(e, 3, "update: a core is 0 or 1", u->core);
+  if (u->kind == ISA_UPD_peer && (u->value == 0 || u->value > ISA_MAX_PEERS))
+    return bad_byte(e, 12, "update: a peer is 1 to 65535", u->value);
+  if (u->kind == ISA_UPD_peer && u->at_read)
+    return bad_byte(e, 3, "update: a peer's comes at completion, it has no @read", in[3]);
   if (!has_value && u->value != 0)
     return bad_byte(e, 12, "update: this kind has no value", u->value);
   if (u->value > ISA_SEM_MAX)
@@ -233,6 +256,7 @@ void isa_encode_ap(const isa_ap *ap, uint8_t out[ISA_AP_RECORD]) {
   isa_put32(out + 12, ap->base);
   isa_put32(out + 16, ap->index);
   out[20] = ap->peer;
+  isa_put16(out + 22, ap->rank);
   isa_put64(out + 24, (uint64_t)ap->offset);
   for (unsigned d = 0; d < ap->ndim && d < ISA_MAX_DIMS; d++) {
     isa_put64(out + AP_DIM + AP_DIM_BYTES * d, (uint64_t)ap->dim[d].step);
@@ -317,7 +341,7 @@ static bool get_dyn(const uint8_t *in, unsigned at, isa_dyn *y, isa_error *e) {
 }
 
 bool isa_decode_ap(const uint8_t in[ISA_AP_RECORD], isa_ap *a, isa_error *e) {
-  static const uint8_t reserved[] = {7, 21, 22, 23, 124, 125, 126, 127};
+  static const uint8_t reserved[] = {7, 21, 124, 125, 126, 127};
   memset(a, 0, sizeof *a);
   for (unsigned i = 0; i < sizeof reserved; i++)
     if (in[reserved[i]] != 0) return bad_ap(e, reserved[i], "reserved: must be 0", in[reserved[i]]);
@@ -329,6 +353,7 @@ bool isa_decode_ap(const uint8_t in[ISA_AP_RECORD], isa_ap *a, isa_error *e) {
   a->size_dim = in[5];
   a->size_reg = in[6];
   a->peer = in[20];
+  a->rank = isa_get16(in + 22);
   a->part = isa_get16(in + 8);
   a->nparts = isa_get16(in + 10);
   a->base = isa_get32(in + 12);

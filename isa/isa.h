@@ -23,6 +23,9 @@ enum isa_engine {
 #undef ENGINE
   ISA_NENGINES
 };
+/* The sequencers of a core: its engines, then its CC sequencers cc0, cc1 ..., which run the
+ * programs of collectives. */
+enum { ISA_NCC = 3, ISA_NSEQS = ISA_NENGINES + ISA_NCC };
 
 /* Masks of engines, by the letters used in the tables. */
 enum isa_engine_mask {
@@ -34,13 +37,15 @@ enum isa_engine_mask {
   ISA_MASK_VS = ISA_MASK_V | ISA_MASK_S,
   ISA_MASK_VG = ISA_MASK_V | ISA_MASK_G,
   ISA_MASK_VSG = ISA_MASK_V | ISA_MASK_S | ISA_MASK_G,
-  ISA_MASK_ANY = ISA_MASK_T | ISA_MASK_VSG | ISA_MASK_Y
+  ISA_MASK_ANY = ISA_MASK_T | ISA_MASK_VSG | ISA_MASK_Y,
+  ISA_MASK_C = ((1 << ISA_NCC) - 1) << ISA_NENGINES, /* the CC sequencers */
+  ISA_MASK_ALL = ISA_MASK_ANY | ISA_MASK_C
 };
 
 typedef struct isa_engine_row {
   const char *name, *hw;
 } isa_engine_row;
-extern const isa_engine_row isa_engines[ISA_NENGINES];
+extern const isa_engine_row isa_engines[ISA_NSEQS]; /* and of the CC sequencers */
 
 enum isa_space { ISA_SBUF = 1, ISA_PSUM, ISA_HBM };
 const char *isa_space_name(unsigned space); /* "sbuf" "psum" "hbm"; "?" */
@@ -55,7 +60,8 @@ enum {
   ISA_SEM_MAX = 0x7fffffff, /* the profile's field is int32 */
   ISA_GP_PARTS = 16,        /* partitions of each of gpsimd's eight cores */
   ISA_NDMA = 16,            /* DMA engines of a core */
-  ISA_MAX_QUEUES = 16,      /* queues of a core */
+  ISA_MAX_QUEUES = 24,      /* queues of a core */
+  ISA_ENGINE_QUEUES = 16,   /* of these, of its engines; the others are of CC sequencers */
   ISA_MAX_CORES = 2         /* cores of a logical core */
 };
 
@@ -67,6 +73,7 @@ typedef struct isa_target {
   uint32_t khz[ISA_NENGINES]; /* sync's is the base clock, which runs all sequencers */
   bool hwdge;
   uint32_t mm_fp32, mm_bf16; /* most columns of a matmul's destination, by its type */
+  uint32_t cc;               /* CC sequencers of a core */
 } isa_target;
 
 enum isa_target_id {
@@ -234,7 +241,9 @@ static inline bool isa_cond_holds(unsigned cond, int64_t have, int64_t want) {
   default: return true;
   }
 }
-/* An update. ISA_UPD_dma is the completion semaphore of a DMA line: + 1 by each ring. */
+/* An update. ISA_UPD_dma is the completion semaphore of a DMA line: + 1 by each ring. ISA_UPD_peer
+ * adds to a semaphore of a peer: + 1 by each ring of a dma_trigger once its bytes are there, + 1 by
+ * another instruction. */
 enum isa_upd {
   ISA_UPD_none,
   ISA_UPD_inc,
@@ -243,6 +252,7 @@ enum isa_upd {
   ISA_UPD_sub,
   ISA_UPD_write,
   ISA_UPD_dma,
+  ISA_UPD_peer,
   ISA_NUPDS
 };
 typedef struct isa_wait {
@@ -251,7 +261,7 @@ typedef struct isa_wait {
 } isa_wait;
 typedef struct isa_update {
   uint8_t kind, at_read, core, sem;
-  uint32_t value; /* of add, sub and write; else 0 */
+  uint32_t value; /* of add, sub and write; of peer the 1-based number of the peer; else 0 */
 } isa_update;
 
 typedef struct isa_int { /* a 32-bit immediate or a register */
@@ -264,6 +274,11 @@ typedef struct isa_num { /* a float immediate's bits, a register, or a [P, 1] pa
   uint8_t kind;
   uint32_t v;
 } isa_num;
+
+typedef struct isa_point { /* an instruction of a core: number pc of an engine */
+  uint8_t engine;
+  uint32_t pc;
+} isa_point;
 
 typedef struct isa_ref { /* count elements at byte offset in the program's pool */
   uint32_t offset, count;
@@ -296,7 +311,8 @@ typedef struct isa_ref { /* count elements at byte offset in the program's pool 
   KIND(I32S, isa_ref, 8)   \
   KIND(SEM, uint8_t, 1)    \
   KIND(GROUP, uint8_t, 1)  \
-  KIND(PAIRS, isa_ref, 8)
+  KIND(PAIRS, isa_ref, 8)  \
+  KIND(PLACE, isa_point, 5)
 
 enum isa_kind {
 #define KIND(name, type, bytes) ISA_K_##name,
@@ -461,6 +477,11 @@ bool isa_skips_rows(const isa_insn *in);
 static inline bool isa_op_is_dma(unsigned op) {
   return isa_ops[op].runs == ISA_RUNS_DMA || isa_ops[op].runs == ISA_RUNS_TRIG;
 }
+/* True for what CC sequencers do for an engine: it is started there, and complete when they are. */
+static inline bool isa_op_is_collective(unsigned op) {
+  return op < ISA_NOPS && isa_ops[op].form >= ISA_FORM_COLLECTIVE &&
+         isa_ops[op].form <= ISA_FORM_RING_REDUCE;
+}
 /* True if execution never continues with the next instruction. */
 static inline bool isa_op_ends(unsigned op) {
   return op == ISA_OP_halt || op == ISA_OP_jmp || op == ISA_OP_ret;
@@ -499,6 +520,7 @@ typedef struct isa_ap {
   uint8_t size_dim; /* 0 none; 1 partitions; 2 + d dimension d: its size is register size_reg */
   uint8_t size_reg; /* its num (or nparts) is then the static bound */
   uint8_t peer;     /* 1: of the other core's SBUF, of an operand of a transfer */
+  uint16_t rank;    /* 1-based peer whose memory it is, of a CC sequencer's dst; 0: its own */
   uint16_t part, nparts; /* start partition and count; 0 in HBM */
   uint32_t base;         /* 1-based tile (SBUF, PSUM; 0: the whole memory) or tensor (HBM) */
   uint32_t index;        /* 1-based pattern of the index vector */
@@ -546,40 +568,6 @@ bool isa_byteset_meet_at(const isa_byteset *a, int64_t pa, const isa_byteset *b,
 bool isa_ap_equal(const isa_ap *a, const isa_ap *b);
 bool isa_ap_is_static(const isa_ap *ap);
 
-/* ---- Conversions (dtype.c): isa/README.md's Numbers, in C --------------------------------- */
-
-/* Options of a conversion to a narrower float. */
-enum isa_cvt { ISA_CVT_saturate = 1 }; /* float8_e4m3fn overflow gives 448, not NaN */
-/* Element bits (in the low end) to fp32. 32-bit integers round to nearest even; NaN becomes the
- * canonical 7fc00000 for float types except float32, whose payload is kept (the arithmetic that
- * follows canonicalises). Not for packed and 64-bit types: gives NaN. */
-float isa_to_f32(unsigned dtype, uint32_t bits);
-/* fp32 to element bits: round to nearest even, integers saturate (NaN gives 0), floats overflow
- * to infinity or NaN (isa/README.md), NaN becomes the type's canonical NaN. bool: 1 unless x is 0.
- * float8_e8m0fnu: the nearest power of two, ties to the even code, zero to 2^-127; NaN for negative
- * values and above 1.5 * 2^127. */
-uint32_t isa_from_f32(unsigned dtype, float x, unsigned cvt);
-/* The same with stochastic rounding to the floats of 19 bits and less: up when random is below the
- * dropped fraction times 2^32. Other types as isa_from_f32. */
-uint32_t isa_from_f32_sr(unsigned dtype, float x, unsigned cvt, uint32_t random);
-/* One lane of a packed type, lane 0 lowest: its fp32 value, and back (round to nearest even;
- * infinity and overflow give the largest finite value, NaN the type's NaN, in float4 zero). */
-float isa_lane_to_f32(unsigned dtype, uint32_t bits, unsigned lane);
-uint32_t isa_lane_from_f32(unsigned dtype, float x);
-
-static inline uint32_t isa_f32_bits(float x) {
-  union {
-    float f;
-    uint32_t u;
-  } v = {.f = x};
-  return v.u;
-}
-static inline float isa_bits_f32(uint32_t u) {
-  union {
-    uint32_t u;
-    float f;
-  } v = {.u = u};
-  return v.f;
-}
+#include "convert.h"
 
 #endif

@@ -336,6 +336,14 @@ static void put_queue(const isa_pr *pr, unsigned q) {
   put_named(pr->out, q < c->nqueues ? c->queues[q].name : NULL, q);
 }
 
+/* `gpsimd.tp_sum`: an instruction of another section by its label, `gpsimd.L12` without one. */
+static void put_place(const isa_pr *pr, isa_point at) {
+  isa_pr there = {.p = pr->p, .core = pr->core, .engine = at.engine, .out = pr->out};
+  put_named(pr->out, at.engine < ISA_NSEQS ? isa_engines[at.engine].name : NULL, at.engine);
+  isa_buf_puts(pr->out, ".");
+  isa_pr_label(&there, at.pc);
+}
+
 static void put_value(const isa_pr *pr, const isa_insn *in, const isa_field *fd) {
   const void *m = isa_member_c(in, fd);
   uint8_t byte = *(const uint8_t *)m; /* of the kinds that are one */
@@ -362,6 +370,7 @@ static void put_value(const isa_pr *pr, const isa_insn *in, const isa_field *fd)
     put_named(pr->out, byte < ISA_NACTFNS ? isa_actfns[byte].name : NULL, byte);
     break;
   case ISA_K_LABEL: isa_pr_label(pr, *(const isa_t_LABEL *)m); break;
+  case ISA_K_PLACE: put_place(pr, *(const isa_point *)m); break;
   case ISA_K_QUEUE: put_queue(pr, byte); break;
   case ISA_K_GROUP:
     put_named(pr->out, byte < pr->p->ngroups ? pr->p->groups[byte].name : NULL, byte);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 const char *isa_role_name(unsigned role) {
-  static const char *const names[ISA_NROLES] = {"temp", "input", "output", "const"};
+  static const char *const names[ISA_NROLES] = {"temp", "input", "output", "const", "remote"};
   return role < ISA_NROLES ? names[role] : "?";
 }
 
@@ -21,7 +21,7 @@ isa_program *isa_program_new(const isa_alloc *al, const isa_target *target) {
 }
 
 static void free_core(const isa_alloc *al, isa_core *c) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < ISA_NSEQS; e++) {
     isa_free(al, c->code[e].insns, c->code[e].cap * sizeof(isa_insn));
     isa_free(al, c->code[e].lines, c->code[e].cap_lines * sizeof(isa_line));
   }
@@ -39,6 +39,7 @@ void isa_program_free(isa_program *p) {
   isa_free(&al, p->tiles, p->cap_tiles * sizeof(isa_tile));
   isa_free(&al, p->symbols, p->cap_symbols * sizeof(isa_symbol));
   isa_free(&al, p->groups, p->cap_groups * sizeof *p->groups);
+  isa_free(&al, p->peers, p->cap_peers * sizeof *p->peers);
   isa_free(&al, p->files, p->cap_files * sizeof(char *));
   isa_free(&al, p->calls, p->cap_calls * sizeof *p->calls);
   isa_free(&al, p->pool_runs, p->cap_pool_runs * sizeof(isa_ref));
@@ -124,6 +125,18 @@ uint32_t isa_program_group(isa_program *p, const isa_group *g) {
   return ++p->ngroups;
 }
 
+uint32_t isa_program_peer(isa_program *p, const isa_peer *peer) {
+  for (uint32_t i = 0; i < p->npeers; i++)
+    if (p->peers[i].how == peer->how && p->peers[i].group == peer->group &&
+        p->peers[i].value == peer->value)
+      return i + 1;
+  if (p->npeers == ISA_MAX_PEERS ||
+      !isa_array_grow(&p->arena.al, &p->peers, p->npeers, &p->cap_peers, sizeof *peer))
+    return 0;
+  p->peers[p->npeers] = *peer;
+  return ++p->npeers;
+}
+
 uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s) {
   isa_symbol copy = *s;
   if (!isa_array_grow(&p->arena.al, &p->symbols, p->nsymbols, &p->cap_symbols, sizeof copy) ||
@@ -206,6 +219,7 @@ static uint32_t ap_hash(const isa_ap *ap) {
   for (unsigned i = 0; i < ISA_MAX_DYN; i++)
     if (ap->dyn[i].kind)
       h = mix(mix(h, (uint64_t)ap->dyn[i].reg << 32 | ap->dyn[i].ap), (uint64_t)ap->dyn[i].stride);
+  if (ap->rank) h = mix(h, ap->rank);
   return spread(h);
 }
 

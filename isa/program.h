@@ -5,8 +5,9 @@
 
 #include "isa.h"
 
-enum isa_role { ISA_TEMP, ISA_INPUT, ISA_OUTPUT, ISA_CONST, ISA_NROLES };
-const char *isa_role_name(unsigned role); /* "temp" "input" "output" "const" */
+/* A remote tensor is one that only peers have: it takes no memory here. */
+enum isa_role { ISA_TEMP, ISA_INPUT, ISA_OUTPUT, ISA_CONST, ISA_REMOTE, ISA_NROLES };
+const char *isa_role_name(unsigned role); /* "temp" "input" "output" "const" "remote" */
 
 enum { ISA_TENSOR_DIMS = 8, ISA_TILE_DIMS = 5 };
 
@@ -38,13 +39,41 @@ typedef struct isa_group { /* replica groups of collectives: lists of ranks, no 
 } isa_group;
 enum { ISA_MAX_GROUPS = 256, ISA_MAX_RANKS = 65536 };
 
+/* Another rank, as a CC sequencer's program names it. rank: the rank `value` of the world; next and
+ * prev: the neighbours in the own list of a group; place: place `value` of it; xor: the own place
+ * ^ value. group is 1-based, 0 of rank. */
+enum isa_peer_how {
+  ISA_PEER_rank,
+  ISA_PEER_next,
+  ISA_PEER_prev,
+  ISA_PEER_place,
+  ISA_PEER_xor,
+  ISA_NPEERS
+};
+typedef struct isa_peer {
+  uint8_t how;
+  uint32_t group, value; /* value: 0 of next and prev */
+} isa_peer;
+enum { ISA_MAX_PEERS = 65535 };
+
+enum { ISA_ANY_OWNER = ISA_NENGINES }; /* each engine of the core may trigger it */
 typedef struct isa_queue {
   const char *name;
-  uint8_t dge, rings, owner; /* owner: the engine that may trigger it; ISA_NENGINES any (static) */
+  uint8_t dge, rings;
+  uint8_t owner; /* the engine that may trigger it, ISA_ANY_OWNER, or that + 1 + k: of cc{k} */
   uint8_t prio;
   isa_insn *statics; /* transfers of a queue with dge=none, dma_copy / compute, in order */
   uint32_t nstatics, cap_statics;
 } isa_queue;
+/* The sequencer that owns a queue, ISA_NSEQS: any engine; and the owner for a sequencer. */
+static inline unsigned isa_queue_owner(const isa_queue *q) {
+  if (q->owner == ISA_ANY_OWNER) return ISA_NSEQS;
+  return q->owner < ISA_ANY_OWNER ? q->owner : q->owner - 1u;
+}
+static inline uint8_t isa_owner_of(unsigned sequencer) {
+  return (uint8_t)(sequencer < ISA_NENGINES ? sequencer : sequencer + 1);
+}
+static inline bool isa_queue_is_cc(const isa_queue *q) { return q->owner > ISA_ANY_OWNER; }
 
 typedef struct isa_line { /* where an instruction came from; file is 1-based, 0 unknown */
   uint32_t file, line;
@@ -65,7 +94,7 @@ typedef struct isa_code {
 } isa_code;
 
 typedef struct isa_core {
-  isa_code code[ISA_NENGINES];
+  isa_code code[ISA_NSEQS];
   isa_ap *aps; /* pattern i of the text is aps[i - 1]; deduplicated, in order of first use */
   uint32_t naps, cap_aps;
   isa_index ap_index;  /* of the first ap_indexed of aps, while building: of all but those that */
@@ -92,6 +121,8 @@ typedef struct isa_program {
   uint32_t ntiles, cap_tiles;
   isa_group *groups;
   uint32_t ngroups, cap_groups;
+  isa_peer *peers; /* peer i of a pattern or an update is peers[i - 1] */
+  uint32_t npeers, cap_peers;
   isa_symbol *symbols;
   uint32_t nsymbols, cap_symbols;
   const char **files; /* file i is files[i - 1] */
@@ -124,6 +155,7 @@ uint32_t isa_program_file(isa_program *p, const char *name);
 uint32_t isa_program_call(isa_program *p, const isa_call *call);
 uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s);
 uint32_t isa_program_group(isa_program *p, const isa_group *g);
+uint32_t isa_program_peer(isa_program *p, const isa_peer *peer); /* an equal one if there is */
 uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q);
 bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                       isa_line at);

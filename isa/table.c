@@ -8,16 +8,16 @@
 #define GEN3 ISA_GEN3
 #define GEN4 ISA_GEN4
 
-const isa_engine_row isa_engines[ISA_NENGINES] = {
+const isa_engine_row isa_engines[ISA_NSEQS] = {
 #define ENGINE(name, hw) {#name, hw},
 #include "engines.def"
 #undef ENGINE
-};
+    {"cc0", "cc0"}, {"cc1", "cc1"}, {"cc2", "cc2"}};
 
 const isa_target isa_targets[ISA_NTARGETS] = {
 #define TARGET(name, gen, sbuf, usable, cores, stacks, gib, dma, rings, kt, kv, ks, kg, kb, hw, \
-               mf, mb)                                                                          \
-  {#name, gen, sbuf, usable, cores, stacks, gib, dma, rings, {kt, kv, ks, kg, kb}, hw, mf, mb},
+               mf, mb, cc)                                                                      \
+  {#name, gen, sbuf, usable, cores, stacks, gib, dma, rings, {kt, kv, ks, kg, kb}, hw, mf, mb, cc},
 #include "targets.def"
 #undef TARGET
 };
@@ -132,6 +132,7 @@ enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
 #define ARG_SEM ARG_OTHER
 #define ARG_GROUP ARG_OTHER
 #define ARG_PAIRS ARG_OTHER
+#define ARG_PLACE ARG_OTHER
 
 #define FORM(id) static const isa_field fields_##id[] = {
 #define FIELD(form, name, kind, mode, arg)                                \

@@ -182,7 +182,7 @@ enum {
   K_WEIGHTS = ISA_ENG_sync, /* sync has no data path, its place is free */
   K_SEQ = ISA_NENGINES,
   K_QUEUE = 2 * ISA_NENGINES,
-  K_SOURCES = K_QUEUE + ISA_MAX_QUEUES
+  K_SOURCES = K_QUEUE + ISA_ENGINE_QUEUES
 };
 
 /* A step: an item on an engine, or what all engines do at the ends of a loop. */

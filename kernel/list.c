@@ -94,8 +94,8 @@ bool as_kernel_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned prio,
                      isa_engines[engine].name);
   if (prio > 3 || (prio && k->target->gen < ISA_GEN4))
     return as_k_fail(k, ISA_ILLEGAL, none, "prio=%u: it can be 0 to 3, and only on gen4", prio);
-  if (k->nqueues == ISA_MAX_QUEUES)
-    return as_k_fail(k, ISA_LIMIT, none, "a core has at most %d queues", ISA_MAX_QUEUES);
+  if (k->nqueues == ISA_ENGINE_QUEUES)
+    return as_k_fail(k, ISA_LIMIT, none, "a core has at most %d queues", ISA_ENGINE_QUEUES);
   if (!K_GROW(k, queues, nqueues, cap_queues)) return false;
   k->queues[k->nqueues] = q;
   *queue = ++k->nqueues;

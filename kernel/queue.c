@@ -14,8 +14,8 @@ static uint32_t find_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned
     if (!k->queues[q].users && k->queues[q].dge == dge && k->queues[q].engine == engine &&
         k->queues[q].pipe == pipe)
       return q + 1;
-  if (k->nqueues == ISA_MAX_QUEUES) {
-    as_k_fail(k, ISA_LIMIT, (isa_line){0}, "a core has at most %d queues", ISA_MAX_QUEUES);
+  if (k->nqueues == ISA_ENGINE_QUEUES) {
+    as_k_fail(k, ISA_LIMIT, (isa_line){0}, "a core has at most %d queues", ISA_ENGINE_QUEUES);
     return 0;
   }
   if (!K_GROW(k, queues, nqueues, cap_queues)) return 0;

@@ -306,6 +306,7 @@ static bool field(reader *r, const isa_field *f) {
     return true;
   case ISA_K_I32: return signed_word(r, "a value of this field", m);
   case ISA_K_QUEUE: return queue_field(r);
+  case ISA_K_PLACE: return bad(r, "a kernel has no program of a CC sequencer; form", r->w[0]);
   default: return list(r, f->kind, m);
   }
 }

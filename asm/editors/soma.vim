@@ -26,7 +26,7 @@ syntax keyword somaInstruction sequence_bounds nonzero_with_count topk custom_op
 syntax keyword somaInstruction core_barrier sendrecv_gpsimd all_reduce all_gather all_gather_v
 syntax keyword somaInstruction reduce_scatter all_to_all all_to_all_v collective_permute
 syntax keyword somaInstruction collective_permute_implicit collective_permute_implicit_reduce
-syntax keyword somaInstruction rank_id current_processing_rank_id
+syntax keyword somaInstruction rank_id current_processing_rank_id wait_start complete
 syntax keyword somaPseudo nc_matmul nc_matmul_mx nc_transpose nc_find_index8 nc_match_replace8
 syntax keyword somaPseudo nc_stream_shuffle nc_n_gather tensor_partition_reduce activation
 syntax keyword somaPseudo activation_reduce
@@ -54,7 +54,7 @@ syntax keyword somaOperand psum_zero fn scale bias round negate op0 imm0 op1 imm
 syntax keyword somaOperand reverse0 reverse1 reduce_op filler op axes src imm pred reverse_pred
 syntax keyword somaOperand bound0 bound1 start on_false dst_idx prob threshold init pattern offset
 syntax keyword somaOperand multiplier cmp elems_per_index valid_indices index_offset padding n dsts
-syntax keyword somaOperand srcs imms oob prio scales pipe data dim stream channel metadata
+syntax keyword somaOperand srcs imms oob prio scales pipe data dim stream channel both metadata
 syntax keyword somaOperand recv_counts_known has_rdispls pairs channels srcs0 srcs1
 syntax match somaPreproc "%\(elifndefalias\|elifdefalias\|elifnusable\|ifndefalias\|ipathsearch\|isndefalias\|elifnempty\|elifnfloat\|elifnmacro\|elifntoken\|elifnusing\|elifusable\|endcomment\|ifdefalias\|isdefalias\|pathsearch\|undefalias\|elifempty\|eliffloat\|elifmacro\|elifnidni\|eliftoken\|elifusing\|exitmacro\|ifnusable\|isnusable\|defalias\|elifidni\|elifnctx\|elifndef\|elifnenv\|elifnidn\|elifnint\|elifnnum\|elifnstr\|endmacro\|ifnempty\|ifnfloat\|ifnmacro\|ifntoken\|ifnusing\|ifusable\|isnempty\|isnfloat\|isnmacro\|isntoken\|isnusing\|isusable\|ixdefine\|unimacro\|comment\|elifctx\|elifdef\|elifenv\|elifidn\|elifint\|elifnid\|elifnum\|elifstr\|exitrep\|iassign\|idefine\|idefstr\|ideftok\|ifempty\|iffloat\|ifmacro\|ifnidni\|iftoken\|ifusing\|include\|irmacro\|isempty\|isfloat\|ismacro\|isnidni\|istoken\|istrcat\|istrlen\|isubstr\|isusing\|unmacro\|warning\|xdefine\|assign\|define\|defstr\|deftok\|depend\|elifid\|endrep\|ifidni\|ifnctx\|ifndef\|ifnenv\|ifnidn\|ifnint\|ifnnum\|ifnstr\|imacro\|isidni\|isnctx\|isndef\|isnenv\|isnidn\|isnint\|isnnum\|isnstr\|pragma\|rmacro\|rotate\|strcat\|strlen\|substr\|clear\|count\|elifn\|endif\|error\|fatal\|ifctx\|ifdef\|ifenv\|ifidn\|ifint\|ifnid\|ifnum\|ifstr\|isctx\|isdef\|isenv\|isidn\|isint\|isnid\|isnum\|isstr\|macro\|undef\|cond\|elif\|else\|endm\|eval\|ifid\|isid\|line\|note\|null\|push\|repl\|abs\|ifn\|isn\|num\|pop\|rep\|sel\|str\|tok\|if\|is\)\>"
 syntax match somaParameter "%{[^}]*}\|%[%$]\+\w\+\|%[0-9?+]\+"

@@ -108,7 +108,7 @@ bool as_parse_type(as_cur *c, unsigned *dtype, unsigned max, int64_t *shape, uns
 /* ---- Tensors ------------------------------------------------------------------------------ */
 
 static void define_tensor(as_cur *c, const as_tok *name) {
-  static const char *const roles[ISA_NROLES] = {"temp", "input", "output", "const"};
+  const char *roles[ISA_NROLES];
   isa_tensor t = {.name = name->text};
   unsigned dtype, ndim;
   const as_tok *at = c->t;
@@ -124,6 +124,7 @@ static void define_tensor(as_cur *c, const as_tok *name) {
       return;
     }
   if (as_take(c, ',')) {
+    for (unsigned i = 0; i < ISA_NROLES; i++) roles[i] = isa_role_name(i);
     int role = choose(c, "a role", roles, ISA_NROLES);
     if (role < 0) return;
     t.role = (uint8_t)role;

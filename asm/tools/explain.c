@@ -30,6 +30,7 @@ static const char *const kind_text[ISA_NKINDS] = {
     [ISA_K_SEM] = "semaphore",
     [ISA_K_GROUP] = "replica groups",
     [ISA_K_PAIRS] = "list of [from, to]",
+    [ISA_K_PLACE] = "engine.label",
 };
 
 /* How a kind of more than a code lies in its bytes. */
@@ -50,6 +51,7 @@ static const char *const layout_text[ISA_NKINDS] = {
     [ISA_K_I32S] = "byte offset in POOL, count",
     [ISA_K_GROUP] = "number in GRPS, from 0",
     [ISA_K_PAIRS] = "byte offset in POOL, count; an item is two ranks u32",
+    [ISA_K_PLACE] = "the engine's number, then four bytes: the number of its instruction",
 };
 
 /* The common rules apply to operands of the engines' data paths. */

@@ -23,7 +23,7 @@ bool isa_rule_fields(const isa_ck *c) {
 void isa_ck_engines(unsigned mask, char *out, size_t n) {
   size_t at = 0;
   out[0] = 0;
-  for (unsigned i = 0; i < ISA_NENGINES && at < n; i++)
+  for (unsigned i = 0; i < ISA_NSEQS && at < n; i++)
     if (mask & (1u << i))
       at += (size_t)snprintf(out + at, n - at, "%s%s", at ? ", " : "", isa_engines[i].name);
 }
@@ -187,6 +187,21 @@ static bool check_group(const isa_ck *c, int f, unsigned g) {
                   c->p->ngroups);
 }
 
+/* A collective of an engine of this core; where it is may not be known yet. */
+static bool check_point(const isa_ck *c, int f, isa_point at) {
+  if (at.engine >= ISA_NENGINES)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "no engine has number %d", at.engine);
+  const isa_code *code = &c->core->code[at.engine];
+  if (c->code_n == 0) return true;
+  if (at.pc >= code->n)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "pc %" PRIu32 ": section %s has %" PRIu32 " instructions",
+                    at.pc, isa_engines[at.engine].name, code->n);
+  if (isa_op_is_collective(code->insns[at.pc].op)) return true;
+  return isa_fail(c->e, ISA_ILLEGAL, f, "%s pc %" PRIu32 " is %s, not a collective",
+                  isa_engines[at.engine].name, at.pc,
+                  code->insns[at.pc].op < ISA_NOPS ? isa_ops[code->insns[at.pc].op].name : "?");
+}
+
 /* Longest lists: the form's number where it is a length, else what the VM's operands hold. */
 static uint32_t list_limit(const isa_field *fd) {
   switch (fd->kind) {
@@ -247,6 +262,7 @@ static bool check_field(const isa_ck *c, int f) {
   case ISA_K_QUEUE: return check_queue(c, f, *(const isa_t_QUEUE *)m);
   case ISA_K_SEM: return true; /* each number of a byte is a semaphore */
   case ISA_K_GROUP: return check_group(c, f, *(const isa_t_GROUP *)m);
+  case ISA_K_PLACE: return check_point(c, f, *(const isa_point *)m);
   default: return check_list(c, f, fd, *(const isa_ref *)m);
   }
 }

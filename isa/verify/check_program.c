@@ -332,9 +332,15 @@ static bool check_barriers(const isa_program *p, uint32_t core, isa_place *at, i
 
 static bool check_queues(const isa_program *p, uint32_t core, isa_place *at, isa_error *e) {
   const isa_core *c = &p->cores[core];
-  if (c->nqueues > ISA_MAX_QUEUES)
+  uint32_t n = 0, most = ISA_MAX_QUEUES - ISA_ENGINE_QUEUES;
+  for (uint32_t q = 0; q < c->nqueues && q < ISA_MAX_QUEUES; q++)
+    n += isa_queue_is_cc(&c->queues[q]);
+  if (c->nqueues - n > ISA_ENGINE_QUEUES)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu32 " queues: a core has at most %d",
-                    c->nqueues, ISA_MAX_QUEUES);
+                    c->nqueues - n, ISA_ENGINE_QUEUES);
+  if (n > most)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "%" PRIu32 " queues of CC sequencers: a core has at most %" PRIu32, n, most);
   for (uint32_t q = 0; q < c->nqueues; q++) {
     const isa_queue *row = &c->queues[q];
     if (!check_name("queue", q + 1, row->name, e) || !check_queue_row(p, row, e)) return false;

@@ -300,3 +300,8 @@ bool isa_rule_ccring(const isa_ck *c) {
          pairs(c, &dst, &a, 1, 1) && pairs(c, &dst, &b, 1, 1) && sums(c, &dst) &&
          check_op(c, F(RING_REDUCE, op), true) && isa_ck_prio(c, F(RING_REDUCE, prio));
 }
+
+bool isa_rule_ccblock(const isa_ck *c) {
+  (void)c; /* the place is checked with the fields, the order of blocks with the section */
+  return true;
+}

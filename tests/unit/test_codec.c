@@ -50,6 +50,12 @@ static void random_pair(isa_insn *in, const isa_field *f, uint32_t *s) {
     x.v = x.kind == ISA_NUM_none ? 0 : x.kind == ISA_NUM_reg ? rnd(s, 64) : any32(s);
     if (x.kind == ISA_NUM_ap) x.v |= 1;
     set(in, f, &x, sizeof x);
+  } else if (f->kind == ISA_K_PLACE) {
+    isa_point x;
+    memset(&x, 0, sizeof x);
+    x.engine = (uint8_t)rnd(s, ISA_NENGINES);
+    x.pc = any32(s);
+    set(in, f, &x, sizeof x);
   } else {
     isa_ref x = {8 * rnd(s, 1u << 29), any32(s)};
     if (x.count == 0) x.offset = 0;
@@ -70,7 +76,7 @@ static void random_field(isa_insn *in, const isa_field *f, uint32_t *s) {
   case ISA_K_ENUM: v = rnd(s, set_size(f->arg)); break;
   case ISA_K_ALU: v = rnd(s, ISA_NALUOPS); break;
   case ISA_K_ACTF: v = rnd(s, ISA_NACTFNS); break;
-  case ISA_K_QUEUE: v = rnd(s, 16); break;
+  case ISA_K_QUEUE: v = rnd(s, ISA_MAX_QUEUES); break;
   case ISA_K_SEM:
   case ISA_K_GROUP: v = rnd(s, 256); break;
   default: random_pair(in, f, s); return;
@@ -100,7 +106,8 @@ static isa_insn random_insn(unsigned op, uint32_t *s) {
   if (in.upd.kind) {
     in.upd.core = rnd32(s) & 1;
     in.upd.sem = (uint8_t)rnd(s, 256);
-    in.upd.at_read = in.upd.kind != ISA_UPD_dma && rnd32(s) % 2;
+    in.upd.at_read = in.upd.kind < ISA_UPD_dma && rnd32(s) % 2;
+    if (in.upd.kind == ISA_UPD_peer) in.upd.value = 1 + rnd(s, ISA_MAX_PEERS);
     if (in.upd.kind == ISA_UPD_add || in.upd.kind == ISA_UPD_sub || in.upd.kind == ISA_UPD_write)
       in.upd.value = rnd(s, 0x80000000u);
   }
@@ -227,7 +234,8 @@ static void test_refusals(void **state) {
       {2, 0x30, -1, "byte 2"},   /* none, with core and register bits */
       {2, 0x51, -1, "byte 2"},   /* core 2 */
       {2, 0x91, -1, "byte 2"},   /* core 4 */
-      {3, 0x17, -1, "byte 3"},   /* kind 7 */
+      {3, 0x18, -1, "byte 3"},   /* kind 8 */
+      {3, 0x17, -1, "byte 3"},   /* peer with @read */
       {3, 0x10, -1, "byte 3"},   /* none, with @read */
       {3, 0x11, -1, "byte 12"},  /* inc with a value */
       {3, 0x02, -1, "byte 12"},  /* dec with a value */
@@ -270,9 +278,9 @@ static void test_bounds(void **state) {
   memset(a, 0, sizeof a);
   assert_false(isa_decode(a, &in, &e));
   memset(a, 0, sizeof a);
-  a[0] = 0x22, a[16] = 16, a[17] = 0; /* dma_trigger queue 16 */
+  a[0] = 0x22, a[16] = ISA_MAX_QUEUES, a[17] = 0; /* dma_trigger queue 24 */
   assert_false(isa_decode(a, &in, &e));
-  a[16] = 15;
+  a[16] = ISA_MAX_QUEUES - 1;
   assert_true(isa_decode(a, &in, &e));
   memset(a, 0, sizeof a);
   a[0] = 0x24, a[16] = 8, a[24] = 1; /* device_print: an empty prefix at 8 */
@@ -376,7 +384,7 @@ static void test_ap_refusals(void **state) {
   static const uint8_t cases[][2] = {
       {0, 0},    {0, 22},  {1, 0},   {1, 4},   {1, 3},   {2, 5},   {2, 1},   {2, 3},
       {3, 1},    {3, 3},   {4, 1},   {5, 4},   {6, 1},   {7, 1},   {8, 128}, {10, 0},
-      {10, 129}, {16, 1},  {20, 2},  {23, 1},  {40, 0},  {52, 0},  {56, 1},  {64, 1},
+      {10, 129}, {16, 1},  {20, 2},  {21, 1},  {40, 0},  {52, 0},  {56, 1},  {64, 1},
       {80, 1},   {88, 1},  {92, 0},  {92, 2},  {92, 3},  {93, 64}, {94, 1},  {95, 1},
       {96, 1},   {108, 3}, {109, 1}, {112, 1}, {116, 1}, {124, 1}, {127, 1},
   };

@@ -402,7 +402,8 @@ typedef enum soma_field_kind {
   SOMA_FIELD_I32S,
   SOMA_FIELD_SEM,   /* a semaphore's number */
   SOMA_FIELD_GROUP, /* of collectives, which no kernel has */
-  SOMA_FIELD_PAIRS
+  SOMA_FIELD_PAIRS,
+  SOMA_FIELD_PLACE
 } soma_field_kind;
 /* "REG" for SOMA_FIELD_REG and so on; NULL for a number that is not a kind. Static. */
 const char *soma_field_kind_name(soma_field_kind kind);

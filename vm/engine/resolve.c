@@ -300,6 +300,7 @@ static bool resolve_field(vm_resolver *r, const isa_field *f, const void *from, 
   case ISA_K_U32:
   case ISA_K_I32:
   case ISA_K_LABEL: memcpy(to, from, 4); return true;
+  case ISA_K_PLACE: memcpy(to, from, sizeof(isa_point)); return true;
   default: *(uint8_t *)to = *(const uint8_t *)from; return true;
   }
 }

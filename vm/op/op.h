@@ -77,6 +77,7 @@ typedef vm_views vm_t_APS;
 typedef vm_f32s vm_t_F32S;
 typedef vm_bytes vm_t_I32S;
 typedef vm_bytes vm_t_PAIRS;
+typedef isa_point vm_t_PLACE;
 
 /* The resolved operands of each form: struct vm_TENSOR_TENSOR and so on. */
 #define FORM(id) struct vm_##id {
