@@ -218,6 +218,29 @@ class Moving(KernelCase):
             return out
         self.same(rows(x[0]), np.broadcast_to(x, (100, 30)), 0, 0)
 
+    def test_rows_spread_over_partitions(self):
+        """The tensor engine spreads rows of floats, in pieces of a bank; others are shuffled. More
+        rows than PSUM has banks can be alive, and a row need not lie in partition 0."""
+        for dtype, n, by in (("float32", 512, "matmul"), ("float32", 1100, "matmul"),
+                             ("bfloat16", 700, "matmul"), ("float16", 30, "matmul"),
+                             ("int32", 30, "shuffle")):
+            with self.subTest(dtype, n=n):
+                x = np.round(data(40, n) * 10)  # exact in all types
+
+                @nki.jit
+                def rows(a):
+                    o = nl.ndarray((12, 128, n), dtype=nl.float32, buffer=nl.shared_hbm)
+                    t = nl.load(a)
+                    wide = [t[r:r + 1, :].broadcast_to((128, n)) for r in [0, 32] * 6]
+                    for i in range(12):
+                        nl.store(o[i], nl.multiply(wide[i], i + 1, dtype=nl.float32))
+                    return o
+                got, text = rows(soma.array(x, dtype)), rows.source(soma.array(x, dtype))
+                for i in range(12):
+                    self.same(got[i], np.broadcast_to(x[i % 2 * 32] * (i + 1), (128, n)), 0, 0)
+                self.assertTrue(" %s " % by in text)
+                self.assertEqual(text.count(" memset "), by == "matmul")
+
     def test_gather_flattened(self):
         x = data(32, 64)
         i = rng.integers(0, 64, (32, 10)).astype(np.uint32)

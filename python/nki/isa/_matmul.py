@@ -200,24 +200,33 @@ def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_p
     return done(rec, first, name)
 
 
-def identity(n, dtype):
-    """An identity matrix of n x n in SBUF, loaded once for each type."""
-    rec = record.active()
-    key = dtype.name
+def constant_tile(rec, key, make):
+    """What make() gives, a tile that nothing changes: made once in a kernel, but in each round of a
+    loop at run time."""
     if key not in rec.identities or rec.loops:
-        host = np.zeros((128, 128), "u%d" % dtype.size)
-        one = {"float32": 0x3F800000, "tfloat32": 0x3F800000, "bfloat16": 0x3F80,
-               "float16": 0x3C00, "float8_e4m3": 0x38, "float8_e4m3fn": 0x38, "float8_e5m2": 0x3C,
-               "float8_e3m4": 0x30}.get(dtype.name, 1)
-        np.fill_diagonal(host, one)
         pending, rec.pending = rec.pending, None
-        tile = new_tile((128, 128), dtype, name="identity_" + dtype.name)
-        insn.dma_copy(tile, insn.constant(host, dtype))
+        tile = make()
         rec.pending = pending
         if rec.loops:
-            return tile[0:n, 0:n]
+            return tile
         rec.identities[key] = tile
-    return rec.identities[key][0:n, 0:n]
+    return rec.identities[key]
+
+
+def _identity(dtype):
+    host = np.zeros((128, 128), "u%d" % dtype.size)
+    one = {"float32": 0x3F800000, "tfloat32": 0x3F800000, "bfloat16": 0x3F80,
+           "float16": 0x3C00, "float8_e4m3": 0x38, "float8_e4m3fn": 0x38, "float8_e5m2": 0x3C,
+           "float8_e3m4": 0x30}.get(dtype.name, 1)
+    np.fill_diagonal(host, one)
+    tile = new_tile((128, 128), dtype, name="identity_" + dtype.name)
+    insn.dma_copy(tile, insn.constant(host, dtype))
+    return tile
+
+
+def identity(n, dtype):
+    """An identity matrix of n x n in SBUF, loaded once for each type."""
+    return constant_tile(record.active(), dtype.name, lambda: _identity(dtype))[0:n, 0:n]
 
 
 # Integers move through the tensor engine as the floats of their width.

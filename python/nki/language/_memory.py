@@ -14,8 +14,8 @@ from soma.under import as_asked
 from ..isa._common import (DMA, EACH, PIECES, WHOLE, apart, mask_tile, masked, need, new_tile,
                            returned, whole_mask)
 from ..isa._gpsimd import emit_n_gather
-from ..isa._matmul import (Part, emit_matmul, of_parts, old_transpose, returned_transpose,
-                           summed, turn)
+from ..isa._matmul import (Part, constant_tile, emit_matmul, of_parts, old_transpose,
+                           returned_transpose, summed, turn)
 
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
 
@@ -139,8 +139,8 @@ def static_cast(x, dtype, mask=None):
 
 
 def spread(x, parts):
-    """A tile in which each of `parts` partitions holds the only one of x: shuffles within each 32.
-    """
+    """A tile in which each of `parts` partitions holds the only one of x: by the tensor engine,
+    else by shuffles within each 32."""
     rec = record.active()
     at = rec.at
     rec.at = at or rec.where(3)
@@ -152,16 +152,50 @@ def spread(x, parts):
 
 def _spread(rec, x, parts):
     source = insn.in_sbuf(x)
+    flat = source.like((1, source.free_size), (1, 1)) if source.is_contiguous() else source
+    if rec.old_style and x.dtype.name in _BY_TENSOR and \
+            (flat is not source or x.free_size <= _BANK):
+        wide = _times_ones(rec, flat, parts, x.free_size, x.dtype)
+        return wide.reshape((parts,) + tuple(x.shape[1:]))
     if source.part % 32:
         moved = insn.tile(1, source.free_size, source.dtype)
         insn.dma_copy(moved, source)
-        source = moved
+        flat = moved
     wide = insn.tile(parts, x.free_size, x.dtype)
-    flat = source.like((1, source.free_size), (1, 1)) if source.is_contiguous() else source
     rec.emit(_MASK, insn.VECTOR, ((32,) + (0,) * 32,))
     for at in range(0, parts, 32):
         rec.emit(_SHUFFLE, insn.VECTOR, (wide[at:min(at + 32, parts)].words(), flat.words()))
     return wide.reshape((parts,) + tuple(x.shape[1:]))
+
+
+_BY_TENSOR = "float32", "bfloat16", "float16"
+_BANK = 512  # float32 in a partition of a bank of PSUM
+
+
+def _times_ones(rec, row, parts, n, dtype):
+    """The row times a column of ones: what NKI does for broadcast_to
+    (trainium_inferentia2_arch.rst). Of float32 it stays in PSUM where it fits into a bank."""
+    ones = constant_tile(rec, "ones_" + dtype.name, lambda: _ones(dtype))
+    ones = ones[row.part:row.part + 1, 0:parts]
+    single = (1, 0) if dtype is float32 else (0, 0)
+    if n <= _BANK and dtype is float32:
+        sums = insn.tile(parts, n, float32, PSUM)
+        emit_matmul(sums, ones, row, accumulate=False, onezero=single)
+        return sums
+    wide = insn.tile(parts, n, dtype)
+    for at in range(0, n, _BANK):
+        m = min(_BANK, n - at)
+        sums = insn.tile(parts, m, float32, PSUM)
+        emit_matmul(sums, ones, row[:, at:at + m] if m < n else row, accumulate=False,
+                    onezero=single)
+        insn.tensor_copy(wide[:, at:at + m] if m < n else wide, sums)
+    return wide
+
+
+def _ones(dtype):
+    tile = new_tile((128, 128), dtype, name="ones_" + dtype.name)
+    insn.memset(tile, 1.0)
+    return tile
 
 
 def aligned(x, shape):
