@@ -354,7 +354,7 @@ COMMANDS := $(PROGRAMS) $(BUILD)/soma-nki $(if $(MPICC),$(BUILD)/soma-mpi)
 MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md README.md isa/manual.md \
            $(sort $(shell find asm isa kernel lua python samples tests vm -name README.md)) \
            tests/golden/debug.txt $(wildcard tests/pictures/*.svg) $(shell find samples -name __pycache__ -prune -o -type f ! -name README.md -print | sort)
-PACKAGE := $(shell cd python && find soma nki neuronxcc compat -name '*.py' | sort)
+PACKAGE := $(shell cd python && find soma nki neuronxcc compat -name '*.py' -o -name '*.cpp' | sort)
 INSTALL = $(foreach f,$(COMMANDS),755:$f:bin/$(notdir $f)) $(foreach f,$(HEADERS),644:$f:include/$(notdir $f)) \
   644:$(BUILD)/libsoma.a:lib/libsoma.a 755:$(BUILD)/libsoma.so:lib/libsoma.so.$(VERSION) \
   link:libsoma.so.$(VERSION):lib/libsoma.so.0 link:libsoma.so.0:lib/libsoma.so \

@@ -27,7 +27,7 @@ def _files():
                            ("neuronxcc", "soma/names/neuronxcc"),
                            ("compat", "soma/names/compat")):
         for folder, _, names in sorted(os.walk(os.path.join(HERE, package))):
-            for name in sorted(n for n in names if n.endswith(".py")):
+            for name in sorted(n for n in names if n.endswith((".py", ".cpp"))):
                 path = os.path.join(folder, name)
                 inside = os.path.relpath(path, os.path.join(HERE, package)).replace(os.sep, "/")
                 with open(path, "rb") as f:

@@ -12,6 +12,7 @@ import numpy as np
 
 from soma import Machine, arrays, files, launch, look, profile_main, record, sessions, show
 from soma.checked import whole
+from soma.devices import DeviceArray
 from soma.errors import KernelError
 from soma import __version__ as soma_version
 from soma.lib import lib as machine_lib
@@ -128,6 +129,9 @@ class Kernel:
 
     func = property(lambda self: self.function)
 
+    def __deepcopy__(self, memo):
+        return self  # as a function
+
     def __getitem__(self, grid):
         kernel = Kernel(self.function, _grid(grid), self.asked, self.builds, **self.options)
         kernel.split = _split(grid, self.options.get("style"))
@@ -231,11 +235,11 @@ class Kernel:
     def _results(self, run, built, owners, args, kwargs, convert=None):
         """Returns what the kernel returns; arrays that the kernel writes are written."""
         launch.write_back(run, owners)
-        if convert is None:
-            of_torch = any(type(a).__module__.split(".")[0] == "torch"
-                           for a in list(args) + list(kwargs.values()))
-            convert = _torch if of_torch else _same
-        return launch.results(run, built.result, convert)
+        of_torch = any(type(a).__module__.split(".")[0] == "torch"
+                       for a in list(args) + list(kwargs.values()))
+        give = _torch if of_torch else _same
+        return launch.results(run, built.result,
+                              give if convert is None else lambda x: give(convert(x)))
 
     def move_to_device(self, device, *args, **kwargs):
         """Copies the constants of the program for these arguments to a device, where they stay from
@@ -365,6 +369,8 @@ def _same(x):
 
 def _torch(x):
     torch = sys.modules["torch"]
+    if isinstance(x, DeviceArray):
+        return sys.modules["soma.torch"].tensor_of(x) if "soma.torch" in sys.modules else x
     if isinstance(x, arrays.RawArray):
         return torch.from_numpy(x.bits().view("i%d" % x.itemsize)).view(
             getattr(torch, str(x.soma_dtype)))
@@ -468,6 +474,9 @@ class _Runner:
                                           options.get("additional_compile_opt")), options
         self.benchmark_result = None
         functools.update_wrapper(self, self.kernel.function)
+
+    def __deepcopy__(self, memo):
+        return self
 
     def __getitem__(self, grid):
         return _Runner(self.kernel[grid], self.options)

@@ -13,9 +13,19 @@ from .dtypes import DType
 from .errors import (DeadlockError, KernelError, LibraryNotFound, NotBuilt, SomaError, SomaFault)
 from .lib import lib as _lib
 from .machine import CHECKS, Finding, Machine, Program, Run, RunStats, run
+from .operators import where
 from .sessions import Session, session
 
 __version__ = _lib.soma_version().decode()
 __all__ = ["CHECKS", "DType", "DeadlockError", "Device", "DeviceArray", "Finding", "KernelError",
            "LibraryNotFound", "Machine", "NotBuilt", "Program", "RawArray", "Run", "RunStats",
-           "Session", "SomaError", "SomaFault", "array", "device", "from_bits", "run", "session"]
+           "Session", "SomaError", "SomaFault", "array", "device", "from_bits", "run", "session",
+           "where"]
+
+
+def __getattr__(name):
+    """soma.torch, which imports torch, when it is first asked for."""
+    if name == "torch":
+        import importlib
+        return importlib.import_module(".torch", __name__)
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))

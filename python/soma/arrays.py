@@ -247,6 +247,12 @@ def _of_torch(x):
     return memory.view("u%d" % memory.itemsize)
 
 
+def has_gradient(x):
+    """Whether torch calculates a gradient of an argument, and would not see that it is written."""
+    return bool(getattr(x, "requires_grad", False)) and \
+        sys.modules[type(x).__module__.partition(".")[0]].is_grad_enabled()
+
+
 def memory_of(x):
     """An array over the memory of an argument, to be written; None if there is no way to it."""
     if isinstance(x, np.ndarray):

@@ -9,6 +9,7 @@ Kernels whose arrays are all on one device work in its HBM and leave their resul
 on the host, all results come to the host.
 """
 import ctypes as C
+import sys
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from . import lib as L
 from .checked import between, whole
 from .errors import SomaError
 from .lib import lib
+from .operators import Operators
 
 MOST = 63  # devices are neuron:0 to neuron:63, as in Lua
 _devices = {}
@@ -58,6 +60,7 @@ class Device:
         self.name, self.options, self.closed = "neuron:%d" % number, dict(options), False
         self.target = target_of(target)
         self.machine, self._link = Machine(self.target, **options), None
+        self.arithmetic = {"runs": 0, "programs": 0, "time_ns": 0.0}
 
     def __repr__(self):
         return "<device %s, %s, %d bytes of HBM used>" % (self.name, self.target, self.hbm["used"])
@@ -147,16 +150,18 @@ def _shape(shape):
     return found
 
 
-class DeviceArray(L.Owner):
+class DeviceArray(Operators, L.Owner):
     """A dense tensor in a device's HBM. np.asarray(t), t.numpy() and t.to("cpu") copy it to the
     host; t[i], t[a:b] and t.reshape() are views that share its memory."""
 
-    __array_priority__ = 100
     _free = "soma_tensor_free"
     _instead = "device.array(t.numpy()) makes another"
 
-    def __init__(self, device, handle, shape, dtype):
+    def __init__(self, device, handle, shape, dtype, root=None, at=0):
         self.device, self.handle, self.shape, self._type = device, handle, tuple(shape), dtype
+        # What stands for the memory that views share, and where in it they begin.
+        self._root, self._at = root or object(), at
+        self.copy_of = None  # the tensor of torch of which it is a dense copy
         if dtype.numpy.kind == "V":
             self.soma_dtype = dtype
 
@@ -206,8 +211,12 @@ class DeviceArray(L.Owner):
 
     def fill(self, value):
         """Fills it with one value, without a copy from the host."""
-        one = np.ascontiguousarray(arrays.array(np.asarray(value), self._type))
-        self._check(lib.soma_tensor_fill(self.handle, 0, one.ctypes.data, one.nbytes, self.size))
+        self._fill(np.ascontiguousarray(arrays.array(np.asarray(value), self._type)))
+
+    def _fill(self, one):
+        """Repeats the bytes of an array from the begin to the end."""
+        self._check(lib.soma_tensor_fill(self.handle, 0, one.ctypes.data, one.nbytes,
+                                         self.nbytes // one.nbytes))
 
     # ---- Views ----
 
@@ -216,7 +225,7 @@ class DeviceArray(L.Owner):
         sizes = shape or (1,)
         self._check(lib.soma_tensor_view(self.handle, offset, kind.code, len(sizes),
                                          (C.c_int64 * len(sizes))(*sizes), C.byref(handle)))
-        return DeviceArray(self.device, handle, shape, kind)
+        return DeviceArray(self.device, handle, shape, kind, self._root, self._at + offset)
 
     def reshape(self, *shape):
         """The same bytes in another shape; one size may be -1."""
@@ -256,6 +265,13 @@ class DeviceArray(L.Owner):
             raise IndexError("row %r of %r: a view takes t[i] or t[a:b] of the first dimension"
                              % (index, self))
         return self._view(i % self.shape[0] * row, self.shape[1:])
+
+
+def placed(x):
+    """A DeviceArray of an argument: of a tensor of torch on a device, the same memory where it lies
+    dense; anything else as it is."""
+    torch = sys.modules.get("soma.torch")
+    return torch.array_of(x) if torch and torch.is_here(x) else x
 
 
 def common(values):

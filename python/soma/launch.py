@@ -167,9 +167,10 @@ def _shared():
 
 
 def _host(value, path):
-    if isinstance(value, DeviceArray):
-        return value, dtypes.find(value.dtype)
     try:
+        value = devices.placed(value)
+        if isinstance(value, DeviceArray):
+            return value, dtypes.find(value.dtype)
         return arrays.host_array(value)
     except TypeError as error:
         raise TypeError("argument %s: %s" % (path, error)) from None
@@ -492,8 +493,13 @@ def bind(built, bound):
     def take(x, path):
         name, s = next(storages)
         if s.handle:
-            if isinstance(x, DeviceArray):
-                owners[s.name], values[s.name] = (x, s), x.reshape(s.declared)
+            if s.written and arrays.has_gradient(x):
+                raise KernelError("argument %s: the kernel writes it, and torch keeps its gradient "
+                                  "(requires_grad): give %s.detach(), which shares its memory, or "
+                                  "call it under torch.no_grad()" % (path, path))
+            on = devices.placed(x)
+            if isinstance(on, DeviceArray):
+                owners[s.name], values[s.name] = (on, s), on.reshape(s.declared)
                 return x
             if s.written and arrays.memory_of(x) is None:
                 where = "" if isinstance(x, np.ndarray) else ", or not in the host's memory"
@@ -568,6 +574,8 @@ def write_back(run, owners):
         if isinstance(value, DeviceArray):
             if value.device.machine is not run.machine:  # else the run has written it in place
                 value._write(np.ascontiguousarray(run.fetch(name)))
+            if value.copy_of is not None:
+                sys.modules["soma.torch"].write(value.copy_of, value)
             continue
         target = arrays.memory_of(value)
         data = np.asarray(run.take(name)).view(np.ndarray)

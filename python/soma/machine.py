@@ -287,7 +287,7 @@ class Run(Told, L.Owner):
     @property
     def out(self):
         if self._out is None:
-            self._out = {name: self.placed.get(name) or self.take(name)
+            self._out = {name: self.placed[name] if name in self.placed else self.take(name)
                          for name, (_, _, role) in self.program.tensors.items() if role == "output"}
         return self._out
 

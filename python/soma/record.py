@@ -42,9 +42,10 @@ _ADDS = re.compile(r"(core \d: )?nc_matmul(_mx)? dst: ")  # a matmul reads what 
 recorders = [_Outside()]  # one: that of the kernel that is being built
 
 
-def add_own(folder):
-    """Frames of files in this folder are not the user's."""
-    _own.extend({folder + os.sep, os.path.abspath(folder) + os.sep})
+def add_own(place):
+    """Frames of this file, or of files in this folder, are not the user's."""
+    end = "" if os.path.isfile(place) else os.sep
+    _own.extend({place + end, os.path.abspath(place) + end})
 
 
 add_own(os.path.dirname(__file__))
@@ -217,7 +218,7 @@ class Recorder:
         """The place of the call that assigns what a function returns from a place without a
         variable, such as `return nl.ndarray(...)`; the same place if none exists."""
         self.unnamed.add(place)
-        frame = self.frame.f_back
+        frame = self.frame and self.frame.f_back  # None in a thread that no user's code has begun
         while frame is not None:
             lines = self.codes.get(id(frame.f_code))
             if lines is None:

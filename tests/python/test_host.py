@@ -77,7 +77,10 @@ class Written(KernelCase):
                 self.assertTrue(torch.equal(cache, want), (dtype, cache.stride()))
                 base.zero_()
         grown = torch.zeros(64, 16, requires_grad=True)
-        update(grown, torch.ones(64, 4))
+        with self.assertRaisesRegex(soma.KernelError, "cache: .* keeps its gradient"):
+            update(grown, torch.ones(64, 4))
+        with torch.no_grad():
+            update(grown, torch.ones(64, 4))
         self.assertEqual(float(grown.detach()[0, 4]), 1.0)
         scalar = double(torch.tensor(3.0, dtype=torch.bfloat16))
         self.assertEqual((tuple(scalar.shape), float(scalar)), ((), 6.0))

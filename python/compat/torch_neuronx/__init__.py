@@ -1,18 +1,23 @@
 """Soma's stand-in for torch_neuronx, where the real one is absent: models run as torch runs them,
-on the CPU, and their NKI kernels on Soma. What is not here is refused by name."""
+on the CPU or on the device neuron:0 of soma.torch, and their NKI kernels on Soma. What is not here
+is refused by name."""
+import copy
 import os
 import warnings
 
 import torch
+from torch.utils._pytree import tree_map
 
+import soma
 from soma.record import add_own
 
 from .xla_impl.ops import nki_jit
 
 __version__ = "0.0+soma"
 add_own(os.path.dirname(__file__))
-warnings.warn("torch_neuronx is Soma's: models run on the CPU, and kernels of NKI on Soma",
-              UserWarning, stacklevel=2)
+warnings.warn("torch_neuronx is Soma's: models run on the CPU or on soma.torch's device neuron:0, "
+              "and kernels of NKI on Soma", UserWarning, stacklevel=2)
+soma.torch.enable(lazy=True)
 
 
 def __getattr__(name):
@@ -27,15 +32,26 @@ def wrap_nki(kernel, grid=None, **options):
 
 
 class TracedModel(torch.nn.Module):
-    """What trace() gives: the model, called without gradients."""
+    """What trace() gives: the model, called without gradients. If all inputs are on a device, it
+    runs there and its results stay there; else they are on the CPU."""
 
     def __init__(self, function):
         super().__init__()
         self.function = function
+        self.device = None  # where its weights were moved
 
     def forward(self, *inputs):
+        tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+        here = bool(tensors) and all(soma.torch.is_here(x) for x in tensors)
+        if here and self.device is None:
+            move_trace_to_device(self, tensors[0].device.index)
         with torch.no_grad():
-            return self.function(*inputs)
+            found = self.function(*_moved(inputs, self.device or "cpu"))
+            return found if here else _moved(found, "cpu")
+
+
+def _moved(values, where):
+    return tree_map(lambda x: x.to(where) if isinstance(x, torch.Tensor) else x, values)
 
 
 def trace(func, example_inputs, *_, **options):
@@ -46,4 +62,8 @@ def trace(func, example_inputs, *_, **options):
 
 
 def move_trace_to_device(trace, device_id):
-    """Nothing moves: the weights are on the host, from which kernels copy them."""
+    """Moves a traced model to the device neuron:device_id, with a copy of its weights. Those of a
+    plain function stay where they are."""
+    trace.device = "neuron:%d" % device_id
+    if isinstance(trace.function, torch.nn.Module):
+        trace.function = copy.deepcopy(trace.function).to(trace.device)
