@@ -212,7 +212,8 @@ class Operations(Case):
                  lambda x, w: -x, lambda x, w: x.exp(), lambda x, w: x.log(), lambda x, w: x.tanh(),
                  lambda x, w: torch.sigmoid(x), lambda x, w: (x - 1).relu(), lambda x, w: x ** 2,
                  lambda x, w: torch.add(x, w, alpha=3), lambda x, w: x > w, lambda x, w: x <= 1,
-                 lambda x, w: torch.where(x > w, x, w), lambda x, w: x.sum(), lambda x, w: x.mean(1),
+                 lambda x, w: torch.where(x > w, x, w), lambda x, w: x.sum(),
+                 lambda x, w: x.mean(1),
                  lambda x, w: x.sum((0, 2), keepdim=True), lambda x, w: x.amax(-1),
                  lambda x, w: x.view(35, 3) @ x.view(35, 3).t(), lambda x, w: x.rsqrt(),
                  lambda x, w: x.transpose(1, 2) @ x, lambda x, w: x.permute(2, 0, 1) * 2,
@@ -234,7 +235,8 @@ class Operations(Case):
         x = torch.rand(6, 4)
         a = x.to("neuron:0")
         soma.torch.fallbacks.clear()
-        for case in (lambda x: torch.softmax(x, -1), lambda x: torch.cat([x, x]), lambda x: x[x > 2],
+        for case in (lambda x: torch.softmax(x, -1), lambda x: torch.cat([x, x]),
+                     lambda x: x[x > 2],
                      lambda x: x.long() + 1, lambda x: x.double() * 2, lambda x: x.sort().values,
                      lambda x: x.index_put((torch.tensor([0, 0]).to(x.device),), x[1],
                                            accumulate=True),
@@ -318,7 +320,8 @@ class Kernels(Case):
 
     def test_a_session_has_the_lines_of_the_script(self):
         with soma.session() as s:
-            (plus(torch.ones(2, 2, device="neuron:0"), torch.ones(2, 2, device="neuron:0")) * 2).cpu()
+            x = torch.ones(2, 2, device="neuron:0")
+            (plus(x, x) * 2).cpu()
         self.assertEqual([c.kernel for c in s.calls], ["plus", "multiply"])
         self.assertTrue(all("test_torch.py:" in e.place for e in s.entries), s.entries)
 
