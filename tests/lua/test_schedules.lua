@@ -137,6 +137,29 @@ case("the check and the judge: what an update at read tells, and values that go 
   eq(found((own:gsub("ORDER", "drain"))), nil)
 end)
 
+-- An event_semaphore that adds to what it waits for only counts up: no states are searched.
+case("increments at once, in a program of many rings", function()
+  local lines = program [[
+r       queue rings=16, dge=swdge
+section sync
+ dma_copy t, x, queue=q $a
+ halt
+section scalar
+ event_semaphore $a>=4 $a+=2
+ halt
+section gpsimd
+ event_semaphore $a>=6 $a+=2
+ dma_copy t, x, queue=r $a
+ halt
+section vector
+ tensor_copy u, t $a>=WANT
+ halt
+]]
+  lines = lines:gsub("rings=2", "rings=16"):gsub("t, x, queue=r", "t[0:64], u[0:64], queue=r")
+  eq(judged((lines:gsub("WANT", "36"):gsub("$a>=6", "$a>=18"))).schedules.verdict, "same")
+  eq(judged((lines:gsub("WANT", "35"):gsub("$a>=6", "$a>=18"))).schedules.verdict, "depends")
+end)
+
 case("too many states", function()
   local lines = {" target trn2\nt tile sbuf float32[128, 4]\n"}
   for i = 1, 5 do lines[#lines + 1] = "a" .. i .. " sem\n" end

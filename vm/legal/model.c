@@ -199,25 +199,37 @@ static bool rises(const vm_legal_step *s) {
   return s->cond == ISA_WAIT_ge || s->cond == ISA_WAIT_gt;
 }
 
+/* Increments at once are as good as later ones where nothing waits for less. */
+static void add_later(vm_legal *l, unsigned sem) {
+  for (unsigned e = 0; e < l->nengines; e++)
+    for (uint32_t k = 0; k < l->eng[e].nsteps; k++) {
+      vm_legal_step *s = &l->eng[e].steps[k];
+      if (s->at_once && s->to == sem && !lowers(s)) s->at_once = false;
+    }
+}
+
 /* A semaphore whose one waiter subtracts what it waited for counts too: then the sum of its
  * increments tells everything. */
 static void take_as_counted(vm_legal *l, unsigned sem) {
-  unsigned waiters = 0, takers = 0, e = 0;
+  unsigned waiters = 0, takers = 0, adders = 0, e = 0;
   for (unsigned i = 0; i < l->nengines; i++)
     for (uint32_t k = 0; k < l->eng[i].nsteps; k++) {
       const vm_legal_step *s = &l->eng[i].steps[k];
       bool waits = s->cond != ISA_WAIT_none && s->sem == sem;
       bool updates = s->update != ISA_UPD_none && s->to == sem;
       if (waits && !rises(s)) return;
-      if (updates && (lowers(s) || s->at_once)) {
-        if (s->update != ISA_UPD_add || s->delta > 0 || !s->at_once || !waits ||
+      if (updates && lowers(s)) {
+        if (s->update != ISA_UPD_add || !s->at_once || !waits ||
             -s->delta > (int64_t)s->value + (s->cond == ISA_WAIT_gt))
           return;
         takers |= 1u << i;
-      }
+      } else if (updates && s->at_once)
+        adders |= 1u << i;
       if (waits) waiters |= 1u << i;
     }
-  if (takers == 0 || takers != waiters || (takers & (takers - 1))) return;
+  if (takers && (takers != waiters || (takers & (takers - 1)))) return;
+  if (adders) add_later(l, sem);
+  if (!takers) return;
   while (!(takers >> e & 1)) e++;
   int64_t taken = 0;
   for (uint32_t k = 0; k < l->eng[e].nsteps; k++) {
