@@ -534,40 +534,4 @@ case("checks change neither results nor time", function()
   eq(soma.equal(checked.out.y, plain.out.y), true)
 end)
 
--- Both cores write y; each reads it back.
-local same = two.head("end loaded", "t", true) .. [[
-section sync core=*
-        dma_copy  t, x[0], queue=q           $loaded
-        dma_copy  y[0], t, queue=q           $loaded>=16 $end
-        dma_copy  t, y[0], queue=q           $end>=16
-        halt
-]]
-
-case("twins are no race, and are counted", function()
-  local run = check(same, {checks = "race"}, inputs)
-  eq(#run.findings, 0)
-  eq(run.stats.twins, 3) -- of the writes, and of each read with the other core's
-  eq(run:summary():find("twins         3 pairs", 1, true) ~= nil, true)
-  eq(check(same, {}, inputs).stats.twins, 3)
-  eq(soma.core {}:run(soma.assemble(same), inputs).stats.twins, 0)
-end)
-
-case("twins are a race where the rule is off, or no values are there", function()
-  local run = check(same, {checks = "race", twins = false}, inputs)
-  eq({#run.findings > 0, run.stats.twins}, {true, 0})
-  run = check(same, {checks = "race", timing_only = true}, inputs)
-  eq({#run.findings > 0, run.stats.twins}, {true, 0})
-end)
-
-case("a saved run finds the same twins", function()
-  local prog = soma.assemble(same)
-  for _, on in ipairs {true, false} do
-    local options = {checks = "race", twins = on}
-    local whole = soma.core(options):run(prog, inputs, {faults = "return"})
-    local parts = t.in_parts(options, prog, inputs)
-    t.same_findings(whole, parts)
-    eq(parts.stats.twins, on and 3 or 0)
-  end
-end)
-
 t.finish()

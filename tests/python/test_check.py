@@ -351,6 +351,7 @@ class Twins(KernelCase):
         found = alike[2].check(x, False)
         self.assertEqual((list(found), found.twins), ([], 3))
         self.assertEqual(list(alike[2].check(x, False, schedules=3)), [])
+        self.assertEqual(list(alike[2].check(x, False, schedules="all")), [])
 
     def test_with_the_rule_off(self):
         found = alike[2].check(data(64, 8), False, twins=False)
@@ -360,6 +361,8 @@ class Twins(KernelCase):
     def test_one_element_differs(self):
         found = alike[2].check(data(64, 8), True)
         self.assertEqual({f.check for f in found}, {"race"}, found)
+        found = alike[2].check(data(64, 8), True, schedules="all")
+        self.assertEqual({f.check for f in found}, {"race", "schedule"}, found)
 
     def test_from_hbm_to_hbm(self):
         @nki.jit

@@ -1,6 +1,7 @@
 /* Random programs for the judges of all schedules: engines, transfers of one to three rings, shared
- * semaphores; of two cores also remote updates, transfers into the other core's SBUF, barriers and
- * sendrecvs. Each is written down in an order that one execution has, so that most of them end. */
+ * semaphores; of two cores also remote updates, transfers into the other core's SBUF, barriers,
+ * sendrecvs and, if asked for, writes of one line by both cores to one tensor. Each is written down
+ * in an order that one execution has, so that most of them end. */
 #ifndef TESTS_JUDGE_BED_H
 #define TESTS_JUDGE_BED_H
 
@@ -8,16 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { JUDGE_TILES = 5, JUDGE_SEMS = 4, JUDGE_LINES = 12, JUDGE_TEXT = 4096 };
+enum { JUDGE_TILES = 5, JUDGE_SEMS = 4, JUDGE_LINES = 12, JUDGE_TEXT = 1 << 15 };
 enum { JUDGE_VECTOR, JUDGE_SCALAR, JUDGE_GPSIMD, JUDGE_SYNC, JUDGE_ENGINES };
 
 typedef struct judge_gen {
   uint64_t state;
   int mixed;       /* waits with ==, !=, <, <=, and updates with -= and = too */
   int cores, core; /* how many, and the one that is written for */
+  int twins;       /* both cores write one tensor, often the same bytes from one line */
   int tiles, sems, rings[JUDGE_ENGINES];
   int64_t value[2][JUDGE_SEMS]; /* when all that is written down has happened */
-  char text[2][JUDGE_ENGINES][JUDGE_LINES * 96];
+  char text[2][JUDGE_ENGINES][JUDGE_LINES * 256];
 } judge_gen;
 
 static uint32_t judge_random(judge_gen *g, uint32_t n) {
@@ -131,9 +133,45 @@ static void judge_meeting(judge_gen *g) {
   }
 }
 
+static int judge_queue(judge_gen *g) {
+  return JUDGE_SCALAR + (int)judge_random(g, JUDGE_ENGINES - JUDGE_SCALAR);
+}
+
+/* A write of y from a line of its own, by both cores or by one, and mostly a read after it; or a
+ * tile is filled, often with other values than the other core's. */
+static void judge_twins(judge_gen *g) {
+  static const char *const parts[] = {"", "", "[0:64]", "[64:128]"};
+  const char *part = parts[judge_random(g, 4)];
+  char line[96], a[24];
+  int e = judge_queue(g), by = judge_queue(g), sem = (int)judge_random(g, (uint32_t)g->sems);
+  uint32_t number = 1 + judge_random(g, 3), alone = judge_random(g, 8);
+  for (int i = 0; i < 2; i++) {
+    g->core = i;
+    if (alone == 0 && i) return;
+    if (judge_random(g, 8) == 0) {
+      snprintf(line, sizeof line, " memset t%u, %u.0\n", judge_random(g, (uint32_t)g->tiles),
+               judge_random(g, 2));
+      judge_add(g, JUDGE_VECTOR, line);
+    }
+    snprintf(line, sizeof line, "%%line %u \"y.s\"\n dma_copy y%s, t%u%s, queue=q%d $s%d\n", number,
+             part, judge_random(g, (uint32_t)g->tiles), part, e, sem);
+    judge_add(g, e, line);
+    g->value[i][sem] += g->rings[e];
+    if (judge_random(g, 4) == 0) continue;
+    snprintf(line, sizeof line, " dma_copy %s, y, queue=q%d", judge_tile(g, a, 2), by);
+    judge_add(g, by, line);
+    judge_wait(g, by, sem);
+    judge_add(g, by, "\n");
+  }
+}
+
 static void judge_line(judge_gen *g) {
   char line[96], a[24], b[24];
   if (g->cores > 1) {
+    if (g->twins && judge_random(g, 3) == 0) {
+      judge_twins(g);
+      return;
+    }
     if (judge_random(g, 4) == 0) {
       judge_meeting(g);
       return;
@@ -178,10 +216,10 @@ static void judge_line(judge_gen *g) {
 }
 
 /* Program number `seed` for one core or two. */
-static void judge_program(uint64_t seed, int mixed, int cores, char out[JUDGE_TEXT]) {
+static void judge_program(uint64_t seed, int mixed, int cores, int twins, char out[JUDGE_TEXT]) {
   static const char *const names[] = {"vector", "scalar", "gpsimd", "sync"};
   static const char *const dge[] = {"", "hwdge", "swdge", "hwdge"};
-  judge_gen g = {.state = seed, .mixed = mixed, .cores = cores};
+  judge_gen g = {.state = seed, .mixed = mixed, .cores = cores, .twins = twins};
   const char *both = cores > 1 ? " core=*" : "", *comma = cores > 1 ? "," : "";
   size_t n = 0;
   uint32_t lines = 2 + judge_random(&g, JUDGE_LINES - 1);
@@ -201,6 +239,7 @@ static void judge_program(uint64_t seed, int mixed, int cores, char out[JUDGE_TE
     n += (size_t)snprintf(out + n, JUDGE_TEXT - n,
                           "x%d queue rings=%d, dge=none, core=*\nb%d sem core=*\n", e, g.rings[e],
                           e);
+  if (twins) n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "y tensor float32[128, 2]\n");
   for (int core = 0; core < cores; core++)
     for (int e = 0; e < JUDGE_ENGINES; e++)
       n += (size_t)snprintf(out + n, JUDGE_TEXT - n, "section %s core=%d\n%s halt\n", names[e],

@@ -11,7 +11,7 @@
 enum { MOST_STATES = 1000000, SHOWN = 20 };
 
 typedef struct tally {
-  uint64_t tried, faulty, right, missed, accused, unknown, unlike;
+  uint64_t tried, faulty, right, twins, missed, accused, unknown, unlike;
 } tally;
 
 static uint64_t number_of(const char *name, uint64_t otherwise) {
@@ -38,11 +38,11 @@ static bool judges_agree(soma_run *r, vm_legal_verdict count) {
   return same;
 }
 
-static void judge_one(soma_machine *m, uint64_t seed, int mixed, int cores, tally *t) {
+static void judge_one(soma_machine *m, uint64_t seed, int mixed, int cores, int twins, tally *t) {
   char text[JUDGE_TEXT];
   soma_program *p = NULL;
   soma_run *r = NULL;
-  judge_program(seed, mixed, cores, text);
+  judge_program(seed, mixed, cores, twins, text);
   if (soma_assemble(m, text, strlen(text), "p.s", NULL, &p, NULL) != SOMA_OK)
     fail_msg("program %llu: %s\n%s", (unsigned long long)seed, soma_error(m), text);
   assert_int_equal(soma_run_start(m, p, &r), SOMA_OK);
@@ -59,6 +59,7 @@ static void judge_one(soma_machine *m, uint64_t seed, int mixed, int cores, tall
       if (!found) t->missed++, show("a fault is missed", seed, text, all.text, r);
     } else {
       t->right++;
+      t->twins += strstr(all.text, "twins aside") != NULL;
       if (found) t->accused++, show("it is accused", seed, text, all.text, r);
     }
     vm_legal *l = r->run.cores[0]->check->legal;
@@ -70,7 +71,7 @@ static void judge_one(soma_machine *m, uint64_t seed, int mixed, int cores, tall
   soma_program_free(p);
 }
 
-static tally judge_many(int mixed, int cores) {
+static tally judge_many(int mixed, int cores, int twins) {
   soma_options o = SOMA_OPTIONS_INIT;
   soma_machine *m = NULL;
   tally t = {0};
@@ -78,15 +79,16 @@ static tally judge_many(int mixed, int cores) {
   o.checks = 1u << SOMA_CHECK_RACE;
   o.schedule = SOMA_SCHEDULE_ALL;
   assert_int_equal(soma_machine_new(&o, &m), SOMA_OK);
-  for (; t.tried < count; seed++) judge_one(m, seed, mixed, cores, &t);
+  for (; t.tried < count; seed++) judge_one(m, seed, mixed, cores, twins, &t);
   soma_machine_free(m);
   fprintf(
       stderr,
-      "# %s, cores %d: %llu programs, %llu faulty, %llu right; %llu missed, %llu accused, %llu not "
-      "decided; the judges differ on %llu\n",
-      mixed ? "all waits and updates" : "semaphores that count", cores, (unsigned long long)t.tried,
-      (unsigned long long)t.faulty, (unsigned long long)t.right, (unsigned long long)t.missed,
-      (unsigned long long)t.accused, (unsigned long long)t.unknown, (unsigned long long)t.unlike);
+      "# %s, cores %d%s: %llu programs, %llu faulty, %llu right, %llu of them only by twins; %llu "
+      "missed, %llu accused, %llu not decided; the judges differ on %llu\n",
+      mixed ? "all waits and updates" : "semaphores that count", cores, twins ? ", twins" : "",
+      (unsigned long long)t.tried, (unsigned long long)t.faulty, (unsigned long long)t.right,
+      (unsigned long long)t.twins, (unsigned long long)t.missed, (unsigned long long)t.accused,
+      (unsigned long long)t.unknown, (unsigned long long)t.unlike);
   assert_true(t.faulty >= t.tried / 10 && t.right >= t.tried / 20);
   assert_int_equal(t.unlike, 0);
   return t;
@@ -94,7 +96,7 @@ static tally judge_many(int mixed, int cores) {
 
 static void counting(void **state) {
   (void)state;
-  tally t = judge_many(0, 1);
+  tally t = judge_many(0, 1, 0);
   assert_int_equal(t.missed, 0);
   assert_int_equal(t.accused, 0);
   assert_int_equal(t.unknown, 0);
@@ -102,7 +104,7 @@ static void counting(void **state) {
 
 static void all_kinds(void **state) {
   (void)state;
-  tally t = judge_many(1, 1);
+  tally t = judge_many(1, 1, 0);
   assert_int_equal(t.unknown, 0);
   assert_int_equal(t.missed, 0);
   assert_true(t.accused * 1000 <= t.right);
@@ -111,7 +113,7 @@ static void all_kinds(void **state) {
 /* core_barrier takes what it has waited for. */
 static void two_cores(void **state) {
   (void)state;
-  tally t = judge_many(0, 2);
+  tally t = judge_many(0, 2, 0);
   assert_int_equal(t.missed, 0);
   assert_int_equal(t.accused, 0);
   assert_int_equal(t.unknown, 0);
@@ -119,15 +121,33 @@ static void two_cores(void **state) {
 
 static void two_cores_all_kinds(void **state) {
   (void)state;
-  tally t = judge_many(1, 2);
+  tally t = judge_many(1, 2, 0);
   assert_int_equal(t.unknown, 0);
   assert_int_equal(t.missed, 0);
   assert_true(t.accused * 1000 <= t.right);
 }
 
+/* Writes of one line by both cores, of the same bytes and of others. */
+static void twins(void **state) {
+  (void)state;
+  tally t = judge_many(0, 2, 1);
+  assert_int_equal(t.missed, 0);
+  assert_int_equal(t.accused, 0);
+  assert_int_equal(t.unknown, 0);
+  assert_true(t.twins * 20 >= t.right);
+}
+
+static void twins_all_kinds(void **state) {
+  (void)state;
+  tally t = judge_many(1, 2, 1);
+  assert_int_equal(t.missed, 0);
+  assert_true(t.accused * 1000 <= t.right);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(counting), cmocka_unit_test(all_kinds),
-                                     cmocka_unit_test(two_cores),
-                                     cmocka_unit_test(two_cores_all_kinds)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(counting),  cmocka_unit_test(all_kinds),
+      cmocka_unit_test(two_cores), cmocka_unit_test(two_cores_all_kinds),
+      cmocka_unit_test(twins),     cmocka_unit_test(twins_all_kinds)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -376,8 +376,9 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   run->jitter = all ? 0 : m->o.schedule;
   soma_seed_rounding(r, m->o.rounding_seed);
   unsigned checks = m->o.checks & SOMA_CHECK_ALL;
+  checks |= (unsigned)all << VM_CHECK_LEGAL;
   if (checks && run->n > 1 && !m->o.no_twins) checks |= 1u << VM_CHECK_TWINS;
-  bool ready = vm_check_start(run->cores[0], checks | (unsigned)all << VM_CHECK_LEGAL);
+  bool ready = vm_check_start(run->cores[0], checks);
   if (!ready || (m->o.causes && !vm_path_start(run))) {
     vm_run_end(run);
     drop_what_it_holds(&m->al, p, r);

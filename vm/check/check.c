@@ -174,6 +174,7 @@ void vm_check_end(vm_core *c) {
   vm_ck_psum_end(c);
   vm_ck_tiles_end(c);
   vm_ck_legal_end(c);
+  vm_ck_twins_end(c);
   for (uint32_t i = 0; i < k->nfindings; i++) isa_buf_free(&k->findings[i].text);
   isa_free(&c->al, k, sizeof *k);
   for (unsigned i = 0; i < c->run->n; i++) c->run->cores[i]->check = NULL;

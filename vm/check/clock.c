@@ -211,6 +211,7 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
                        const vm_share *shares) {
   struct vm_check *k = c->check;
   unsigned e = vm_ck_unit(c, engine), queue = vm_ck_queue(c, t->queue);
+  vm_ck_twins_transfer(c, t, shares);
   if (k->legal) vm_ck_legal_transfer(c, e, in, t, shares);
   if (vm_ck_has(c, VM_CHECK_OVERLAP) && t->piece == 0)
     vm_ck_tiles_issue(c, engine, in, c->eng[engine].pc);
@@ -221,7 +222,6 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
   unsigned last = k->trigger[queue];
   vm_ck_log_trigger(c, e, queue, last < VM_CK_ENGINES && last != e);
   note_trigger(c, e, queue);
-  vm_ck_twins_transfer(c, t, shares);
   for (const vm_share *s = shares; s && base; s = s->next, ring++) {
     unsigned comp = vm_ck_ring_comp(k, queue, ring);
     uint32_t share = ++k->shares[comp - k->rings];

@@ -356,6 +356,8 @@ void vm_ck_legal_by_host(vm_core *c);
 void vm_ck_twins_transfer(vm_core *c, const vm_transfer *t, const vm_share *shares);
 void vm_ck_twins_moved(vm_core *c, const vm_share *s);
 void vm_ck_twins_end(vm_core *c);
+/* Equal keys have writes of one line that wrote the same; false: the access has no twin. */
+bool vm_ck_twins_key(const vm_core *c, const vm_ck_access *a, uint64_t *key);
 
 /* race.c */
 /* Looks at an access now; forgets all. */

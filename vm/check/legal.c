@@ -147,6 +147,15 @@ void vm_ck_legal_applied(vm_core *c, unsigned e, unsigned sem, unsigned kind) {
   set_update(s, kind, sem, cleared ? 0 : in->upd.value);
 }
 
+/* ---- Twins --------------------------------------------------------------------------------- */
+
+static uint64_t key_of(void *ud, const vm_legal_step *s, uint32_t transfer, uint16_t region) {
+  const vm_ck_access a = {
+      .writes = true, .transfer = transfer, .region = region, .engine = s->engine, .pc = s->pc};
+  uint64_t key;
+  return vm_ck_twins_key(ud, &a, &key) ? key : 0;
+}
+
 /* ---- Text ---------------------------------------------------------------------------------- */
 
 static void name_step(void *ud, const vm_legal_step *s, isa_buf *out) {
@@ -245,7 +254,8 @@ static void put_verdict(const vm_core *c, vm_legal_result *r, vm_schedules *out)
   switch (r->verdict) {
   case VM_LEGAL_SAME:
     out->verdict = VM_SCHEDULES_SAME;
-    isa_buf_printf(text, "does not depend on timing (%llu states)", (unsigned long long)r->states);
+    isa_buf_printf(text, "does not depend on timing%s (%llu states)",
+                   r->alike ? ", twins aside" : "", (unsigned long long)r->states);
     return;
   case VM_LEGAL_UNKNOWN:
     out->verdict = VM_SCHEDULES_UNKNOWN;
@@ -274,6 +284,7 @@ void vm_check_schedules(vm_core *c, vm_schedules *out) {
   isa_buf_init(&out->text, &c->al);
   for (unsigned e = 0; e < k->nengines; e++) flush(c, e);
   vm_legal_name_steps(k->legal, name_step, c);
+  vm_legal_give_keys(k->legal, key_of, c);
   vm_legal_judge(k->legal, &r);
   out->states = r.states;
   if (r.place[0].step) {

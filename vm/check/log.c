@@ -113,7 +113,7 @@ void vm_ck_log_end(vm_core *c) {
   vm_pool_give_array(c->run->pool, &c->al, g->updates, g->cap_updates, sizeof *g->updates);
   vm_pool_give_array(c->run->pool, &c->al, g->sets, g->cap_sets, sizeof *g->sets);
   vm_pool_give_array(c->run->pool, &c->al, g->accesses, g->cap_accesses, sizeof *g->accesses);
-  vm_ck_twins_end(c);
+  if (!c->check->legal) vm_ck_twins_end(c);
   g->on = false;
   g->steps = NULL;
   g->updates = g->sets = NULL;

@@ -23,7 +23,8 @@ enum { MOST_LOOKS = 1 << 27 };
 /* One for each transfer of the log, in their order. */
 void vm_ck_twins_transfer(vm_core *c, const vm_transfer *t, const vm_share *shares) {
   vm_ck_twins *w = &c->check->twins;
-  if (!vm_ck_has(c, VM_CHECK_TWINS) || !c->check->log.on || t->number != w->n + 1) return;
+  bool wanted = c->check->log.on || c->check->legal;
+  if (!vm_ck_has(c, VM_CHECK_TWINS) || !wanted || t->number != w->n + 1) return;
   if (w->n == w->cap && !isa_array_grow(&c->al, &w->v, w->n, &w->cap, sizeof *w->v)) {
     vm_ck_out_of_memory(c);
     return;
@@ -90,7 +91,7 @@ struct vm_ck_groups {
   uint32_t *of; /* of an access of the log: the first of its group in v, + 1; 0: it has no twin */
   uint64_t *pairs; /* that were taken as twins: the numbers of their transfers */
   uint32_t n, nof, npairs, cap_pairs, looks;
-  uint64_t recent[RECENT]; /* some of them, each where its hash is */
+  uint64_t recent[RECENT];                /* some of them, each where its hash is */
   uint32_t last[ISA_MAX_CORES][ISA_NDMA]; /* in v, what was found last for a read by that ring */
 };
 
@@ -99,8 +100,7 @@ static const vm_ck_access *logged(const vm_core *c, uint32_t number) {
 }
 static bool on_core_1(const vm_ck_access *a) { return a->engine >= ISA_NENGINES; }
 
-/* False: the access has no twin. */
-static bool key_of(const vm_core *c, const vm_ck_access *a, uint64_t *key) {
+bool vm_ck_twins_key(const vm_core *c, const vm_ck_access *a, uint64_t *key) {
   const struct vm_check *k = c->check;
   const isa_code *code = vm_ck_code(c, a->engine);
   if (!a->writes || !a->transfer || a->transfer > k->twins.n || !k->regions[a->region].tensor)
@@ -145,7 +145,7 @@ vm_ck_groups *vm_ck_groups_new(vm_core *c) {
   for (uint32_t i = 0; i < c->check->nregions; i++) c->check->regions[i].twins = false;
   for (uint32_t i = 1; i <= log->naccesses && c->check->twins.n; i++) {
     g->v[g->n].logged = i;
-    g->n += key_of(c, logged(c, i), &g->v[g->n].key);
+    g->n += vm_ck_twins_key(c, logged(c, i), &g->v[g->n].key);
   }
   if (g->n) qsort(g->v, g->n, sizeof *g->v, by_key);
   number_groups(c, g);
@@ -210,8 +210,7 @@ static bool saves(vm_core *c, const vm_ck_access *x, const vm_ck_access *write,
 bool vm_ck_twins_cover(vm_core *c, vm_ck_groups *g, const vm_ck_access *a, const vm_ck_access *b) {
   uint32_t group = vm_ck_twins_group(g, a);
   if (on_core_1(a) == on_core_1(b)) return false;
-  if (a->writes && b->writes)
-    return group && group == vm_ck_twins_group(g, b) && note(c, g, a, b);
+  if (a->writes && b->writes) return group && group == vm_ck_twins_group(g, b) && note(c, g, a, b);
   const vm_ck_access *write = a->writes ? a : b, *read = a->writes ? b : a;
   group = vm_ck_twins_group(g, write);
   if (!group || !read->logged || read->handed) return false;

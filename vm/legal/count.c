@@ -176,6 +176,7 @@ typedef struct needs {
   uint32_t ncomps, nslots;
   uint32_t *v;
   const vm_lg_access *best[2];
+  vm_lg_excuse excuse;
 } needs;
 
 static const uint32_t *need_of(const needs *n, unsigned comp) {
@@ -211,6 +212,21 @@ static void find_needs(run *x, const needs *n, unsigned comp) {
     if (l->accesses[i].comp == comp) hold(x, comp, vm_lg_item_of(l, &l->accesses[i])->epoch - 1);
 }
 
+/* Whether y begins only when x has ended. */
+static bool before(const needs *n, const vm_lg_access *x, const vm_lg_access *y) {
+  return vm_lg_item_of(n->l, x)->epoch <= need_of(n, x->comp)[y->item];
+}
+
+static bool saves(void *ud, const vm_lg_access *mine, const vm_lg_access *write,
+                  const vm_lg_access *read) {
+  return before(ud, mine, read) && !before(ud, mine, write) && !before(ud, write, mine);
+}
+
+static bool is_earlier(const needs *n, const vm_lg_access *x, const vm_lg_access *y) {
+  uint32_t at = x->at > y->at ? x->at : y->at;
+  return !n->best[0] || n->best[0]->at > at || n->best[1]->at > at;
+}
+
 /* The first race of two classes, if it is earlier than the best. */
 static void compare(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
   needs *n = ud;
@@ -224,17 +240,19 @@ static void compare(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
     uint32_t epoch = vm_lg_item_of(l, x)->epoch, need = before_b[x->item];
     while (hi < b->n && before_a[vm_lg_access_of(l, b, hi)->item] < epoch) hi++;
     while (lo < b->n && vm_lg_item_of(l, vm_lg_access_of(l, b, lo))->epoch <= need) lo++;
-    if (lo >= hi) continue;
-    const vm_lg_access *y = vm_lg_access_of(l, b, lo);
-    uint32_t at = x->at > y->at ? x->at : y->at;
-    if (n->best[0] && n->best[0]->at <= at && n->best[1]->at <= at) continue;
-    n->best[0] = x;
-    n->best[1] = y;
+    for (uint32_t j = lo; j < hi; j++) {
+      const vm_lg_access *y = vm_lg_access_of(l, b, j);
+      if (!is_earlier(n, x, y)) break;
+      if (vm_lg_excused(l, &n->excuse, x, y)) continue;
+      n->best[0] = x;
+      n->best[1] = y;
+      break;
+    }
   }
 }
 
 static bool open_needs(needs *n, vm_legal *l) {
-  *n = (needs){.l = l, .ncomps = LG_FIRST_RING + l->nrings};
+  *n = (needs){.l = l, .ncomps = LG_FIRST_RING + l->nrings, .excuse = {.saves = saves, .ud = n}};
   n->slot = isa_zalloc(&l->al, n->ncomps * sizeof *n->slot);
   if (n->slot) vm_lg_each_meeting(l, mark_slots, n);
   return n->slot != NULL;
@@ -279,7 +297,13 @@ void vm_legal_count(vm_legal *l, vm_legal_result *out) {
       if (n.slot[comp]) find_needs(&x, &n, comp);
     vm_lg_each_meeting(l, compare, &n);
     out->states = x.moves;
-    if (n.best[0]) tell(l, &x, n.best[0], n.best[1], out);
+    out->alike = n.excuse.any;
+    if (n.best[0]) {
+      tell(l, &x, n.best[0], n.best[1], out);
+    } else if (n.excuse.tired) {
+      out->verdict = VM_LEGAL_UNKNOWN;
+      out->why = VM_LG_TIRED;
+    }
     close_run(&x);
   }
   close_needs(&n, cells);

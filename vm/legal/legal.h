@@ -15,13 +15,14 @@
  *
  * Two accesses of different sources race if they are open, started and not ended, at once in some
  * legal execution. Without a race every execution computes the same, so that one run's steps
- * represent all; the judges stop at the first race. A wait is lucky if some execution never passes
- * it.
+ * represent all; the judges stop at the first race. Writes alike are no race. A wait is lucky if
+ * some execution never passes it.
  *
  *   model.c    steps and accesses; which of them conflict
  *   machine.c  one execution: what can happen next, and what it changes
  *   count.c    the judge of semaphores that only count up: of any size
  *   states.c   the judge that goes through all states
+ *   alike.c    writes of the two cores that need no order
  *   order.c    the steps of one execution, for a reader */
 #ifndef VM_LEGAL_H
 #define VM_LEGAL_H
@@ -80,6 +81,11 @@ void vm_legal_add_access(vm_legal *l, const vm_legal_access *a);
  * nothing of that kind. */
 void vm_legal_give_up(vm_legal *l, const char *why);
 const char *vm_legal_gave_up(const vm_legal *l);
+/* A key for what a transfer wrote, 0: none. Writes of the two cores with one key write the same
+ * bytes, and need no order (alike.c). transfer: its number among the triggers that were added, from
+ * 1 on. Given before anything is judged. */
+typedef uint64_t vm_legal_key(void *ud, const vm_legal_step *s, uint32_t transfer, uint16_t region);
+void vm_legal_give_keys(vm_legal *l, vm_legal_key *key, void *ud);
 /* What was added, in an order in which another vm_legal can be given the same: calls fn for each
  * step (access: NULL), then for each access of it. */
 void vm_legal_each(const vm_legal *l,
@@ -110,6 +116,7 @@ typedef struct vm_legal_result {
   /* For a race: the earlier place of the run, and the later. For a lucky wait: the wait in
    * place[0]. If there were too many states: where the run came furthest. */
   vm_legal_place place[2];
+  bool alike;      /* for VM_LEGAL_SAME: only because writes alike need no order */
   bool triggers;   /* a race of two triggers */
   bool pipes;      /* a race of two sendrecvs of one core and one pipe */
   const char *why; /* for VM_LEGAL_UNKNOWN: static; NULL: too many states */

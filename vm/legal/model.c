@@ -35,6 +35,7 @@ void vm_legal_free(vm_legal *l) {
   free_array(l, l->items, l->cap_items, sizeof *l->items);
   free_array(l, l->accesses, l->cap_accesses, sizeof *l->accesses);
   free_array(l, l->sorted, l->nsorted + 1, sizeof *l->sorted);
+  free_array(l, l->alike, l->cap_alike, sizeof *l->alike);
   free_array(l, l->classes, l->nsorted + 1, sizeof *l->classes);
   free_array(l, l->flows, l->cap_flows, sizeof *l->flows);
   isa_alloc al = l->al;
@@ -44,6 +45,11 @@ void vm_legal_free(vm_legal *l) {
 void vm_legal_give_up(vm_legal *l, const char *why) { l->why = why; }
 const char *vm_legal_gave_up(const vm_legal *l) { return l->why; }
 bool vm_legal_is_whole(const vm_legal *l) { return !l->no_memory; }
+
+void vm_legal_give_keys(vm_legal *l, vm_legal_key *key, void *ud) {
+  l->key = key;
+  l->key_ud = ud;
+}
 
 void vm_legal_name_steps(vm_legal *l, void (*name)(void *ud, const vm_legal_step *s, isa_buf *out),
                          void *ud) {
@@ -88,12 +94,14 @@ static uint32_t add_shares(vm_legal *l, const vm_legal_step *s, uint32_t step) {
   }
   if (!room(l, &q->items, q->n, &q->cap, sizeof *q->items)) return NO_ITEM;
   q->items[q->n++] = first;
+  l->ntransfers++;
   for (unsigned r = 0; r < q->rings; r++)
     add_item(l, (vm_lg_item){.step = step,
                              .epoch = q->n,
                              .engine = s->engine,
                              .kind = VM_LEGAL_TRIGGER,
-                             .ring = (int16_t)(q->first + r)});
+                             .ring = (int16_t)(q->first + r),
+                             .transfer = l->ntransfers});
   return first;
 }
 
@@ -396,6 +404,11 @@ static bool sort_accesses(vm_legal *l) {
   return true;
 }
 
+bool vm_lg_meet(const vm_legal_access *a, const vm_legal_access *b) {
+  return a->region == b->region && a->p0 < b->p1 && b->p0 < a->p1 &&
+         isa_byteset_meet(&a->set, &b->set);
+}
+
 void vm_lg_each_meeting(const vm_legal *l,
                         void (*fn)(void *ud, const vm_lg_class *a, const vm_lg_class *b),
                         void *ud) {
@@ -404,9 +417,7 @@ void vm_lg_each_meeting(const vm_legal *l,
     for (uint32_t j = i; j < l->nclasses; j++) {
       const vm_legal_access *b = &vm_lg_access_of(l, &l->classes[j], 0)->a;
       if (b->region != a->region || b->set.start >= a->set.start + a->set.span[0]) break;
-      if ((a->writes || b->writes) && a->p0 < b->p1 && b->p0 < a->p1 &&
-          isa_byteset_meet(&a->set, &b->set))
-        fn(ud, &l->classes[i], &l->classes[j]);
+      if ((a->writes || b->writes) && vm_lg_meet(a, b)) fn(ud, &l->classes[i], &l->classes[j]);
     }
   }
 }
@@ -531,7 +542,7 @@ bool vm_lg_prepare(vm_legal *l) {
     if (reads && vm_lg_item_of(l, a)->epoch > l->eng[a->comp / LG_OF_ENGINE].last_read)
       a->comp += LG_DONE - LG_READ;
   }
-  if (l->no_memory || !sort_accesses(l)) {
+  if (l->no_memory || !sort_accesses(l) || !vm_lg_find_alike(l)) {
     l->no_memory = true;
     return false;
   }

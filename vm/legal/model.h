@@ -13,7 +13,8 @@ typedef struct vm_lg_item {
                       + 1 */
   uint32_t hazard; /* flights of its own engine up to this one must have ended; 0: none */
   uint8_t engine, kind;
-  int16_t ring; /* among all rings, -1: none */
+  int16_t ring;      /* among all rings, -1: none */
+  uint32_t transfer; /* number of the trigger, from 1 on; 0: it is none */
 } vm_lg_item;
 
 /* An access ends when its component has reached its number. */
@@ -34,8 +35,15 @@ enum {
 typedef struct vm_lg_access {
   vm_legal_access a;
   uint32_t item, at; /* at: in the order of the run */
+  uint32_t alike;    /* number in vm_legal.alike, from 1 on; 0: no other write is alike */
   uint16_t comp;
 } vm_lg_access;
+
+/* A write for which the other core has one with the same key. */
+typedef struct vm_lg_alike {
+  uint64_t key;
+  uint32_t access;
+} vm_lg_alike;
 
 /* Accesses of one component to the same bytes, all reads or all writes, in order. */
 typedef struct vm_lg_class {
@@ -101,12 +109,19 @@ struct vm_legal {
   bool mixed[LG_SEMS], waited[LG_SEMS];      /* does more than count; someone waits for it */
   uint16_t sem_at[LG_SEMS], sem_of[LG_SEMS]; /* among the semaphores that are used */
   uint32_t nsems;
+  uint32_t ntransfers;
+  vm_legal_key *key;
+  void *key_ud;
+  vm_lg_alike *alike; /* by key, then in the order of the run */
+  uint32_t nalike, cap_alike;
   void (*name)(void *ud, const vm_legal_step *s, isa_buf *out);
   void *name_ud;
 };
 
 /* model.c. Completes the model, once; false: out of memory. */
 bool vm_lg_prepare(vm_legal *l);
+/* Whether two accesses share bytes, in whatever direction. */
+bool vm_lg_meet(const vm_legal_access *a, const vm_legal_access *b);
 /* Calls fn for each two classes that share bytes, if at least one of them writes. */
 void vm_lg_each_meeting(const vm_legal *l,
                         void (*fn)(void *ud, const vm_lg_class *a, const vm_lg_class *b), void *ud);
@@ -122,6 +137,25 @@ static inline bool vm_lg_same_source(unsigned a, unsigned b) {
   return a == b || (a < LG_FIRST_RING && b < LG_FIRST_RING && a / LG_OF_ENGINE == b / LG_OF_ENGINE);
 }
 const vm_legal_step *vm_lg_step_of(const vm_legal *l, const vm_lg_item *it);
+
+/* ---- alike.c ------------------------------------------------------------------------------- */
+
+/* Finds the writes that are alike; false: out of memory. */
+bool vm_lg_find_alike(vm_legal *l);
+bool vm_lg_are_alike(const vm_legal *l, const vm_lg_access *a, const vm_lg_access *b);
+/* How a judge knows that `mine`, which is alike with `write` and of the core of `read`, comes
+ * before `read`, and neither write before the other. */
+typedef struct vm_lg_excuse {
+  bool (*saves)(void *ud, const vm_lg_access *mine, const vm_lg_access *write,
+                const vm_lg_access *read);
+  void *ud;
+  uint32_t looks, last[ISA_MAX_CORES]; /* last: in `alike`, what saved a read of that core */
+  bool any, tired; /* a pair was excused; there were too many to look at: nothing is decided */
+} vm_lg_excuse;
+/* Whether two accesses that can be open at once are no race. */
+bool vm_lg_excused(const vm_legal *l, vm_lg_excuse *x, const vm_lg_access *a,
+                   const vm_lg_access *b);
+#define VM_LG_TIRED "the cores write the same bytes too often"
 
 /* ---- machine.c: an execution --------------------------------------------------------------- */
 

@@ -14,8 +14,9 @@ typedef struct state {
 
 typedef struct search {
   vm_legal *l;
-  uint32_t *v, *next; /* the state that is being looked at, and one after it */
-  uint16_t *live;     /* words that tell states apart */
+  const uint32_t *state; /* in which accesses are compared */
+  uint32_t *v, *next;    /* the state that is being looked at, and one after it */
+  uint16_t *live;        /* words that tell states apart */
   uint32_t nlive, words;
   uint32_t *kept; /* nlive for each state */
   state *states;
@@ -28,6 +29,11 @@ typedef struct search {
   vm_lg_move chosen;
   const vm_lg_access *race[2];
   bool below, no_memory;
+  /* For each two writes that are alike, a bit: whether both have been open at once; whether a read
+   * has no order with one of them only if they can be. */
+  uint8_t *seen, *wanted;
+  bool again; /* all that can be open at once has been seen */
+  vm_lg_excuse excuse;
 } search;
 
 /* ---- Accesses that meet -------------------------------------------------------------------- */
@@ -79,13 +85,73 @@ static bool index_meetings(search *x) {
   return true;
 }
 
+/* ---- Writes that are alike ------------------------------------------------------------------ */
+
+enum { MOST_ALIKE = 1 << 13 }; /* a bit for each pair */
+static size_t bytes_of_pairs(const vm_legal *l) { return (size_t)l->nalike * l->nalike / 8 + 1; }
+
+static bool has_pair(const search *x, const uint8_t *set, const vm_lg_access *a,
+                     const vm_lg_access *b) {
+  size_t bit = (size_t)(a->alike - 1) * x->l->nalike + b->alike - 1;
+  return set[bit / 8] >> bit % 8 & 1;
+}
+
+static void add_pair(const search *x, uint8_t *set, const vm_lg_access *a, const vm_lg_access *b) {
+  size_t bit = (size_t)(a->alike - 1) * x->l->nalike + b->alike - 1;
+  set[bit / 8] |= (uint8_t)(1u << bit % 8);
+}
+
+/* A write alike has ended before a read that is open. It does so in every execution: else the two
+ * are a race. The first time all is gone through, it is taken for granted that neither of the
+ * writes has to come first. */
+static bool saves(void *ud, const vm_lg_access *mine, const vm_lg_access *write,
+                  const vm_lg_access *read) {
+  search *x = ud;
+  (void)read;
+  if (!vm_lg_ended(x->l, x->state, mine)) return false;
+  if (x->again) return has_pair(x, x->seen, mine, write);
+  add_pair(x, x->wanted, mine, write);
+  return true;
+}
+
+static bool has_seen_all(const search *x) {
+  for (size_t i = 0; i < bytes_of_pairs(x->l); i++)
+    if (x->wanted[i] & ~x->seen[i]) return false;
+  return true;
+}
+
+static bool open_pairs(search *x) {
+  const vm_legal *l = x->l;
+  x->excuse = (vm_lg_excuse){.saves = saves, .ud = x};
+  if (l->nalike > MOST_ALIKE) return true;
+  x->seen = isa_zalloc(&l->al, bytes_of_pairs(l));
+  x->wanted = isa_zalloc(&l->al, bytes_of_pairs(l));
+  return x->seen && x->wanted;
+}
+
+static void close_pairs(search *x) {
+  if (x->seen) isa_free(&x->l->al, x->seen, bytes_of_pairs(x->l));
+  if (x->wanted) isa_free(&x->l->al, x->wanted, bytes_of_pairs(x->l));
+}
+
+/* Whether two accesses that are open at once in x->state are no race. */
+static bool excused(search *x, const vm_lg_access *a, const vm_lg_access *b) {
+  if (!vm_lg_excused(x->l, &x->excuse, a, b)) return false;
+  if (a->alike && b->alike) {
+    add_pair(x, x->seen, a, b);
+    add_pair(x, x->seen, b, a);
+  }
+  return true;
+}
+
 /* An item has started: whether another one that it overlaps is open. */
 static void look(search *x, const uint32_t *v, uint32_t item) {
   if (item == NONE) return;
   for (uint32_t i = x->first[item]; i < x->first[item + 1] && !x->race[0]; i++) {
     const vm_lg_access *mine = &x->l->accesses[x->meets[2 * i]],
                        *other = &x->l->accesses[x->meets[2 * i + 1]];
-    if (!vm_lg_open(x->l, v, other)) continue;
+    x->state = v;
+    if (!vm_lg_open(x->l, v, other) || excused(x, mine, other)) continue;
     x->race[0] = other;
     x->race[1] = mine;
   }
@@ -357,6 +423,13 @@ static void tell(search *x, uint32_t s, const vm_lg_move *m, vm_legal_result *ou
   vm_lg_path_free(x->l, &path);
 }
 
+/* Forgets all but what has been open at once. */
+static void start_again(search *x) {
+  x->again = true;
+  x->n = 0;
+  if (x->table) memset(x->table, 0, x->ntable * sizeof *x->table);
+}
+
 static void explore(search *x, uint32_t most, vm_legal_result *out) {
   begin(x);
   if (!stopped(x)) keep(x, 0, &(vm_lg_move){0});
@@ -379,18 +452,33 @@ static void explore(search *x, uint32_t most, vm_legal_result *out) {
   }
 }
 
+static void explore_all(search *x, uint32_t most, vm_legal_result *out) {
+  bool fits = x->l->nalike <= MOST_ALIKE;
+  if (fits) explore(x, most, out);
+  if (fits && out->verdict == VM_LEGAL_SAME && !has_seen_all(x)) {
+    start_again(x);
+    explore(x, most, out);
+  }
+  out->states = x->n;
+  out->alike = x->excuse.any;
+  if (out->verdict != VM_LEGAL_SAME || (fits && !x->excuse.tired)) return;
+  out->verdict = VM_LEGAL_UNKNOWN;
+  out->why = VM_LG_TIRED;
+}
+
 static bool open_search(search *x, vm_legal *l) {
   *x = (search){
       .l = l, .words = vm_lg_words(l), .v = vm_lg_new_state(l), .next = vm_lg_new_state(l)};
   if (!x->v || !x->next || !find_live(x)) return false;
   vm_lg_each_meeting(l, add_meetings, x);
-  return !x->no_memory && index_meetings(x);
+  return !x->no_memory && index_meetings(x) && open_pairs(x);
 }
 
 static void close_search(search *x) {
   const isa_alloc *al = &x->l->al;
   vm_lg_free_state(x->l, x->v);
   vm_lg_free_state(x->l, x->next);
+  close_pairs(x);
   if (x->live) isa_free(al, x->live, (x->words + 1) * sizeof *x->live);
   if (x->kept) isa_free(al, x->kept, x->cap_kept * (x->nlive + 1) * sizeof *x->kept);
   if (x->states) isa_free(al, x->states, x->cap_states * sizeof *x->states);
@@ -403,8 +491,7 @@ void vm_legal_states(vm_legal *l, uint32_t most, vm_legal_result *out) {
   search x = {0};
   vm_lg_clear_result(l, out);
   if (vm_lg_prepare(l) && open_search(&x, l)) {
-    explore(&x, most, out);
-    out->states = x.n;
+    explore_all(&x, most, out);
   } else {
     x.no_memory = true;
   }
