@@ -127,17 +127,18 @@ static void bucket_remove(vm_ck_bucket *b, uint32_t id) {
     }
 }
 
-static void forget(vm_core *c, uint32_t id) {
+static bool forget(vm_core *c, uint32_t id) {
   struct vm_check *k = c->check;
   vm_ck_access *a = &k->accesses[id];
   if (k->nfree == k->cap_free &&
       !isa_array_grow(&c->al, &k->free_ids, k->nfree, &k->cap_free, sizeof *k->free_ids))
-    return; /* it stays, which only costs time */
+    return false; /* it stays, which only costs time */
   for (uint32_t b = a->first; b <= a->last; b++)
     bucket_remove(&k->regions[a->region].buckets[b], id);
   a->alive = false;
   k->free_ids[k->nfree++] = id;
   k->alive--;
+  return true;
 }
 
 static void keep_access(vm_core *c, const vm_ck_access *a) {
@@ -289,8 +290,7 @@ static void compare(vm_core *c, unsigned e, const vm_ck_access *a, const vm_ck_b
       if (isa_byteset_meet(&old->set, &a->set)) found_pair(c, old, a);
     } else if ((a->writes || (!old->writes && old->comp == a->comp)) && covers(a, old) &&
                stands_for(c, a, old)) {
-      forget(c, id);
-      i--; /* another took its place */
+      i -= forget(c, id); /* another took its place */
     }
   }
 }
@@ -326,8 +326,9 @@ void vm_ck_race_look(vm_core *c, vm_ck_access *a) { look(c, a->engine, a); }
 
 void vm_ck_race_forget(vm_core *c) {
   struct vm_check *k = c->check;
-  for (uint32_t id = 0; id < k->naccesses; id++)
-    if (k->accesses[id].alive) forget(c, id);
+  for (uint32_t i = 0; i < k->nregions; i++)
+    for (uint32_t b = 0; b < k->regions[i].nbuckets; b++) k->regions[i].buckets[b].n = 0;
+  k->naccesses = k->nfree = k->alive = 0;
 }
 
 bool vm_ck_race_meet(const vm_ck_access *a, const vm_ck_access *b) {
