@@ -113,6 +113,17 @@ static const uint32_t *own_words(isa_program *p, const uint32_t *words, uint32_t
   return copy;
 }
 
+uint32_t isa_program_find_group(const isa_program *p, const isa_group *g, uint32_t from) {
+  for (; from < p->ngroups; from++) {
+    const isa_group *h = &p->groups[from];
+    if (h->nlists == g->nlists && h->nranks == g->nranks &&
+        memcmp(h->sizes, g->sizes, g->nlists * sizeof *g->sizes) == 0 &&
+        memcmp(h->ranks, g->ranks, g->nranks * sizeof *g->ranks) == 0)
+      break;
+  }
+  return from;
+}
+
 uint32_t isa_program_group(isa_program *p, const isa_group *g) {
   isa_group copy = *g;
   if (p->ngroups == ISA_MAX_GROUPS || !own(p, &copy.name) ||

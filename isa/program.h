@@ -156,6 +156,8 @@ uint32_t isa_program_call(isa_program *p, const isa_call *call);
 uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s);
 uint32_t isa_program_group(isa_program *p, const isa_group *g);
 uint32_t isa_program_peer(isa_program *p, const isa_peer *peer); /* an equal one if there is */
+/* The index of a group with the same lists, whatever its name, from `from` on; else ngroups. */
+uint32_t isa_program_find_group(const isa_program *p, const isa_group *g, uint32_t from);
 uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q);
 bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                       isa_line at);

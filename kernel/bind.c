@@ -156,6 +156,11 @@ static bool bind_field(as_k_binder *b, uint32_t ops, const isa_field *f, isa_ins
     if (!register_of(b, (uint32_t)i->v, &reg)) return false;
     i->v = reg;
     return true;
+  case ISA_K_GROUP: {
+    isa_t_GROUP *g = isa_member(out, f);
+    if (b->final) *g = (isa_t_GROUP)isa_program_find_group(b->p, &b->k->scratch->groups[*g], 0);
+    return true;
+  }
   default: return !isa_kind_elem[f->kind] || list(b, f->kind, isa_member(out, f));
   }
 }

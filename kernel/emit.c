@@ -556,9 +556,10 @@ static bool put_sem_names(maker *m) {
       snprintf(name, sizeof name, "moved%u", (unsigned)s->sem);
     else
       snprintf(name, sizeof name, "%s_%s", isa_engines[s->engine].name,
-               source >= K_SEQ       ? "stepped"
-               : source == K_WEIGHTS ? "loaded"
-                                     : "done");
+               source == K_COLLECTIVES ? "collected"
+               : source >= K_SEQ       ? "stepped"
+               : source == K_WEIGHTS   ? "loaded"
+                                       : "done");
     if (!name_sem(m, s->sem, name)) return false;
   }
   if (k->barrier != K_NO_SEM && !name_sem(m, k->barrier, "barrier")) return false;

@@ -121,19 +121,22 @@ static void run(as_k_pace *c, const as_k_item *it, unsigned e) {
   note(c, e, it, c->free[e], begin + duration(c, r, e));
 }
 
-/* Control instructions with a result go where it is needed, others to sync. Barriers have one
- * semaphore, and all are on the engine of the first. */
+/* Control instructions with a result go where it is needed, others to sync; collectives to gpsimd,
+ * since they wait for what others compute, and sync has the loads of what comes next. Barriers have
+ * one semaphore, and collectives begin in the order of the list: all are on the engine of the
+ * first. */
 static void place_control(as_k_pace *c, as_k_item *it) {
   const isa_form *f = isa_form_of(it->op);
   bool result = f->nfields && f->fields[0].kind == ISA_K_REG && !strcmp(f->fields[0].name, "rd");
   if (result)
     it->engine = ISA_NENGINES;
   else if (it->engine == ISA_NENGINES)
-    it->engine = ISA_ENG_sync;
-  if (it->op != ISA_OP_core_barrier) return;
-  if (!c->met) c->barriers = it->engine;
-  c->met = true;
-  it->engine = c->barriers;
+    it->engine = as_k_is_collective(it) ? ISA_ENG_gpsimd : ISA_ENG_sync;
+  bool barrier = it->op == ISA_OP_core_barrier;
+  if (!barrier && !as_k_is_collective(it)) return;
+  uint8_t *first = barrier ? &c->barriers : &c->collectives;
+  if (!*first) *first = (uint8_t)(it->engine + 1);
+  it->engine = (uint8_t)(*first - 1);
 }
 
 bool as_k_goes_to_hbm(const as_kernel *k, const as_k_item *it) {

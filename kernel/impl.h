@@ -175,13 +175,14 @@ typedef struct as_k_order {
 
 /* ---- What the passes make ------------------------------------------------------------------ */
 
-/* Sources of completion, each in order: the data paths, tensor's weight loads, the sequencers, the
- * queues. */
+/* Sources of completion, each in order: the data paths, tensor's weight loads, the sequencers,
+ * collectives, the queues. */
 enum {
   K_DP = 0,
   K_WEIGHTS = ISA_ENG_sync, /* sync has no data path, its place is free */
   K_SEQ = ISA_NENGINES,
-  K_QUEUE = 2 * ISA_NENGINES,
+  K_COLLECTIVES = 2 * ISA_NENGINES,
+  K_QUEUE,
   K_SOURCES = K_QUEUE + ISA_ENGINE_QUEUES
 };
 
@@ -412,6 +413,12 @@ unsigned as_k_meeting_kind(const as_kernel *k, const as_k_item *it);
 
 /* Adds an item, or gives false. */
 bool as_k_add_item(as_kernel *k, const as_k_item *it);
+
+/* ---- group.c: collectives ---- */
+
+bool as_k_is_collective(const as_k_item *it);
+/* Whether an item ends only after its engine has gone on: a transfer, a collective. */
+bool as_k_runs_on(const as_k_item *it);
 
 /* ---- legal.c ---- */
 

@@ -143,6 +143,13 @@ static bool operands(importer *m, unsigned e, isa_ref *list) {
   return true;
 }
 
+static bool group(importer *m, isa_t_GROUP *g) {
+  uint32_t number;
+  if (!as_kernel_group(m->k, &m->p->groups[*g], &number)) return false;
+  *g = (isa_t_GROUP)(number - 1);
+  return true;
+}
+
 static bool field(importer *m, unsigned e, const isa_field *f, as_k_draft *d) {
   void *v = isa_member(&d->in, f);
   isa_num *num = v;
@@ -157,6 +164,7 @@ static bool field(importer *m, unsigned e, const isa_field *f, as_k_draft *d) {
   case ISA_K_INT: *i = (isa_int){false, (int32_t)value(m, e, *i)}; return true;
   case ISA_K_REG: return refuse(m, "an instruction moves a register to or from memory");
   case ISA_K_QUEUE: d->it.queue = (uint16_t)m->queues[*(isa_t_QUEUE *)v]; return true;
+  case ISA_K_GROUP: return group(m, v);
   default: break;
   }
   if (!isa_kind_elem[f->kind]) return true;

@@ -16,6 +16,7 @@
  *     spill.c    tiles that do not fit go to HBM, those of PSUM to SBUF
  *     depend.c   which accesses conflict             way.c     which must not go at once
  *     solve.c    what waits for what
+ *     group.c    collectives and their groups of ranks
  *     sems.c     semaphores                          emit.c    the program
  *     report.c   what was decided, as text           import.c   a program as a list
  *     pair.c     one program of the kernels of two cores
@@ -134,6 +135,8 @@ bool as_kernel_tensor(as_kernel *k, const isa_tensor *t, uint32_t *buffer);
 bool as_kernel_tile_new(as_kernel *k, const as_kernel_tile *t, uint32_t *buffer);
 bool as_kernel_end(as_kernel *k, uint32_t buffer);
 bool as_kernel_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned prio, uint32_t *queue);
+/* Replica groups of collectives; those with equal lists are one. */
+bool as_kernel_group(as_kernel *k, const isa_group *g, uint32_t *group);
 bool as_kernel_register(as_kernel *k, uint32_t *reg);
 /* Records as soma_kernel.h documents them, all or none. */
 bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t *first);

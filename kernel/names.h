@@ -37,10 +37,16 @@ const as_k_name *as_k_names_find(const as_k_names *n, const char *name);
 void as_k_names_mark(as_k_names *n, unsigned kind, uint32_t index);
 void as_k_names_close(as_k_names *n);
 
+/* ---- group.c ---- */
+
+/* Adds the kernel's groups of ranks that the program does not have yet. */
+bool as_k_put_groups(as_kernel *k, isa_program *p, as_k_names *names);
+
 /* ---- emit.c ---- */
 
 /* Adds the kernel's tensors, and then its core, to a program. names: of what it adds; before: of
- * what core 0 has, when this is core 1, else NULL. Tensors of all cores come before the cores. */
+ * what core 0 has, when this is core 1, else NULL. Tensors and groups of all cores come before the
+ * cores. */
 bool as_k_put_tensors(as_kernel *k, isa_program *p, as_k_names *names);
 bool as_k_make_core(as_kernel *k, isa_program *p, as_k_names *names, const as_k_names *before);
 

@@ -20,11 +20,10 @@ typedef struct as_k_pace {
   uint64_t stream_free[K_STREAMS];
   uint64_t way_free[ISA_NWAYS];
   uint8_t way_user[ISA_NWAYS];
-  as_k_touch *touched; /* by buffer */
-  uint64_t dma;        /* when all transfers so far are through the DMA engines */
-  unsigned turn;       /* of AS_KERNEL_ROUND_ROBIN */
-  bool met;            /* there was a core_barrier; all are on this engine */
-  uint8_t barriers;
+  as_k_touch *touched;           /* by buffer */
+  uint64_t dma;                  /* when all transfers so far are through the DMA engines */
+  unsigned turn;                 /* of AS_KERNEL_ROUND_ROBIN */
+  uint8_t barriers, collectives; /* 1 + the engine that all are on, 0: there was none yet */
 } as_k_pace;
 
 bool as_k_pace_open(as_k_pace *c, as_kernel *k);

@@ -9,7 +9,7 @@ static bool make(as_kernel *const *k, unsigned n, isa_program *p, as_kernel **fa
   bool ok = true;
   for (unsigned c = 0; c < n && ok; c++) {
     *failed = k[c];
-    ok = as_k_put_tensors(k[c], p, &names[0]);
+    ok = as_k_put_tensors(k[c], p, &names[0]) && as_k_put_groups(k[c], p, &names[0]);
   }
   for (unsigned c = 0; c < n && ok; c++) {
     *failed = k[c];

@@ -24,12 +24,22 @@ static uint32_t find_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned
   return ++k->nqueues;
 }
 
-/* The engine with the least to do of those that can trigger stores by themselves. */
+/* The engine that begins collectives, ISA_NENGINES if there are none. */
+static unsigned collectives_engine(const as_kernel *k) {
+  for (uint32_t i = 0; i < k->nitems; i++)
+    if (as_k_is_collective(&k->items[i])) return k->items[i].engine;
+  return ISA_NENGINES;
+}
+
+/* The engine with the least to do of those that can trigger stores by themselves; not the one that
+ * begins collectives, since a store of what one brings would hold the next one. */
 static unsigned store_engine(const as_kernel *k) {
   static const uint8_t order[] = {ISA_ENG_gpsimd, ISA_ENG_scalar, ISA_ENG_tensor};
-  unsigned best = order[0];
-  for (unsigned i = 1; i < sizeof order; i++)
-    if (k->figures.busy[order[i]] < k->figures.busy[best]) best = order[i];
+  unsigned best = ISA_NENGINES, other = collectives_engine(k);
+  for (unsigned i = 0; i < sizeof order; i++)
+    if (order[i] != other &&
+        (best == ISA_NENGINES || k->figures.busy[order[i]] < k->figures.busy[best]))
+      best = order[i];
   return best;
 }
 

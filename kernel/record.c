@@ -289,12 +289,16 @@ static bool field(reader *r, const isa_field *f) {
   case ISA_K_AP: return plain_operand(r, m);
   case ISA_K_U8:
   case ISA_K_SEM:
-  case ISA_K_GROUP:
   case ISA_K_ENUM:
   case ISA_K_ALU:
   case ISA_K_ACTF:
     if (!word(r, 0, 255, "this field has no such code", &v)) return false;
     *(uint8_t *)m = (uint8_t)v;
+    return true;
+  case ISA_K_GROUP:
+    if (!word(r, 1, r->k->scratch->ngroups, "the kernel has no group of that number", &v))
+      return false;
+    *(isa_t_GROUP *)m = (isa_t_GROUP)(v - 1);
     return true;
   case ISA_K_U16:
     if (!word(r, 0, UINT16_MAX, "a value of this field", &v)) return false;
@@ -327,9 +331,6 @@ static bool header(reader *r) {
     op = isa_op_by_number((unsigned)r->w[AS_REC_OP]);
   if (op < 0) return bad(r, "no instruction has this opcode", r->w[AS_REC_OP]);
   r->d->in.op = it->op = (uint16_t)op;
-  if (isa_ops[op].status != ISA_DONE)
-    return as_k_fail(k, ISA_UNBUILT, it->at, "%s is known but not built in this version",
-                     isa_ops[op].name);
   if (!k->takes[op]) k->takes[op] = as_kernel_takes((unsigned)op) ? 1 : 2;
   if (k->takes[op] == 2)
     return as_k_fail(k, ISA_ARG, it->at, "%s is made by the builder; it cannot be emitted",

@@ -46,16 +46,17 @@ static void join(solver *s, unsigned e, const as_k_step *from) {
 
 static unsigned source_of(const as_k_item *it, unsigned engine, bool touches) {
   if (isa_op_is_dma(it->op)) return K_QUEUE + it->queue - 1u;
+  if (as_k_is_collective(it)) return K_COLLECTIVES;
   if (isa_op_is_control(it->op)) return touches ? K_SEQ + engine : (unsigned)K_SOURCES;
   return isa_ops[it->op].cost == ISA_COST_LDW ? (unsigned)K_WEIGHTS : K_DP + engine;
 }
 
 /* Whether a step of engine e comes after what that source did before, without a wait: a sequencer
- * is in order, and its data path keeps its own conflicting accesses in order. A transfer is not
- * ordered after the data path that triggers it. */
-static bool in_order(unsigned source, unsigned e, bool transfer) {
+ * is in order, and its data path keeps its own conflicting accesses in order. What runs on is not
+ * ordered after the data path of the engine that begins it. */
+static bool in_order(unsigned source, unsigned e, bool runs_on) {
   if (source == K_SEQ + e) return true;
-  if (transfer) return false;
+  if (runs_on) return false;
   return source == K_DP + e || (source == K_WEIGHTS && e == ISA_ENG_tensor);
 }
 
@@ -94,7 +95,7 @@ static bool add_wait(solver *s, as_k_step *step, const as_k_needs *n, unsigned s
 }
 
 /* Waits for what is needed and not known, the latest first, since it may cover the others. */
-static bool wait_for(solver *s, as_k_step *step, const as_k_needs *n, bool transfer,
+static bool wait_for(solver *s, as_k_step *step, const as_k_needs *n, bool runs_on,
                      unsigned reuse) {
   unsigned e = step->engine;
   step->waits = s->k->nwaits;
@@ -102,7 +103,7 @@ static bool wait_for(solver *s, as_k_step *step, const as_k_needs *n, bool trans
     unsigned best = K_SOURCES;
     for (uint32_t rest = left; rest; rest &= rest - 1) {
       unsigned i = (unsigned)__builtin_ctz(rest);
-      if (n->ordinal[i] <= s->know[e][i] || in_order(i, e, transfer))
+      if (n->ordinal[i] <= s->know[e][i] || in_order(i, e, runs_on))
         left &= ~(UINT32_C(1) << i);
       else if (best == K_SOURCES || n->step[i] > n->step[best])
         best = i;
@@ -182,7 +183,7 @@ static bool solve_on(solver *s, uint32_t item, unsigned e) {
   const as_k_item *it = &k->items[item];
   const as_k_use *uses;
   unsigned nuses = as_k_used(k, it, &uses);
-  bool transfer = isa_op_is_dma(it->op);
+  bool runs_on = as_k_runs_on(it);
   as_k_needs n;
   as_k_box boxes[K_OPERANDS];
   as_k_step *step = next_step(s, item, e, K_STEP_ITEM);
@@ -197,7 +198,7 @@ static bool solve_on(solver *s, uint32_t item, unsigned e) {
   if (k->o.flags & AS_KERNEL_KEEP_ORDER) needs_all(s, &n);
   unsigned reuse = needs_twin(s, step->source, &n);
   if (ways) as_k_ways_find(k, &s->ways, ways, e, &n);
-  if (!wait_for(s, step, &n, transfer, reuse)) return false;
+  if (!wait_for(s, step, &n, runs_on, reuse)) return false;
   if (step->source < K_SOURCES) {
     step->ordinal = ++s->count[step->source];
     if (step->source == K_SEQ + e) learn(s, e, step->source, step->ordinal);
@@ -206,7 +207,7 @@ static bool solve_on(solver *s, uint32_t item, unsigned e) {
     step->snapshot = s->snapshot[e];
     s->last[step->source] = k->nsteps;
   }
-  bool kills = step->source < K_SEQ || transfer;
+  bool kills = step->source < K_SEQ || runs_on;
   uint32_t number = k->nsteps++;
   as_k_ways_note(&s->ways, ways, e, number);
   for (unsigned u = 0; u < nuses; u++)
@@ -236,8 +237,8 @@ unsigned as_k_depth(const as_kernel *k, const as_k_loop *l) {
   return n;
 }
 
-/* The engines meet, each with its transfers complete and its data path empty: everything is known
- * to everybody. */
+/* The engines meet, each with its transfers and collectives complete and its data path empty:
+ * everything is known to everybody. */
 static bool meet(solver *s, uint32_t item) {
   as_kernel *k = s->k;
   unsigned engines = as_k_meeting(k, &k->loops[k->items[item].loop - 1]);
@@ -249,6 +250,8 @@ static bool meet(solver *s, uint32_t item) {
     n.mask = n.ways = 0;
     for (uint32_t q = 0; q < k->nqueues; q++)
       if (k->queues[q].engine == e && s->count[K_QUEUE + q]) need(&n, k, s->last[K_QUEUE + q]);
+    if (s->count[K_COLLECTIVES] && k->steps[s->last[K_COLLECTIVES]].engine == e)
+      need(&n, k, s->last[K_COLLECTIVES]);
     if (!wait_for(s, step, &n, true, K_SOURCES)) return false;
     k->nsteps++;
   }

@@ -157,7 +157,8 @@ static bool number_item(sharer *s, uint32_t item, bool in_loop) {
   if (access & ISA_STATE_W) s->state[kept] = value ? s->number[item] : ++s->nvalues;
   for (unsigned u = 0; u < n; u++)
     if (uses[u].writes) s->times[as_k_use_op(k, it, &uses[u])->buffer - 1]++;
-  if (it->op < ISA_NOPS && as_k_meeting_kind(k, it) != K_MEETINGS) s->met++;
+  if (it->op < ISA_NOPS && (as_k_is_collective(it) || as_k_meeting_kind(k, it) != K_MEETINGS))
+    s->met++;
   return true;
 }
 

@@ -168,14 +168,9 @@ static void add_tensors(as_linker *k, as_link_unit *u) {
 
 /* The number of the same groups, in the program already under that name; else how many it has. */
 static uint32_t find_group(const isa_program *p, const isa_group *g) {
-  uint32_t i = 0;
-  for (; i < p->ngroups; i++) {
-    const isa_group *h = &p->groups[i];
-    if (strcmp(h->name, g->name) == 0 && h->nlists == g->nlists && h->nranks == g->nranks &&
-        memcmp(h->sizes, g->sizes, g->nlists * sizeof *g->sizes) == 0 &&
-        memcmp(h->ranks, g->ranks, g->nranks * sizeof *g->ranks) == 0)
-      break;
-  }
+  uint32_t i = isa_program_find_group(p, g, 0);
+  while (i < p->ngroups && strcmp(p->groups[i].name, g->name) != 0)
+    i = isa_program_find_group(p, g, i + 1);
   return i;
 }
 

@@ -165,6 +165,29 @@ static int kernel_queue(lua_State *L) {
   return give(L, h, s, &queue);
 }
 
+/* The whole numbers of the list at index i, in memory of Lua's. */
+static uint32_t *numbers_of(lua_State *L, int i, lua_Unsigned *n) {
+  luaL_checktype(L, i, LUA_TTABLE);
+  *n = lua_rawlen(L, i);
+  uint32_t *out = lua_newuserdatauv(L, ((size_t)*n + 1) * sizeof *out, 0);
+  for (lua_Unsigned k = 0; k < *n; k++) {
+    lua_rawgeti(L, i, (lua_Integer)k + 1);
+    out[k] = lb_u32(L, -1);
+    lua_pop(L, 1);
+  }
+  return out;
+}
+
+/* h:group(sizes of the lists, ranks of all) */
+static int kernel_group(lua_State *L) {
+  handle *h = check(L);
+  lua_Unsigned lists, all, sum = 0;
+  uint32_t group = 0, *sizes = numbers_of(L, 2, &lists), *ranks = numbers_of(L, 3, &all);
+  for (lua_Unsigned i = 0; i < lists; i++) sum += sizes[i];
+  luaL_argcheck(L, sum == all, 3, "there must be as many ranks as the lists have");
+  return give(L, h, soma_kernel_group(h->k, (uint32_t)lists, sizes, ranks, &group), &group);
+}
+
 static int kernel_register(lua_State *L) {
   handle *h = check(L);
   uint32_t r = 0;
@@ -425,14 +448,16 @@ static int load_kernel(lua_State *L) {
 }
 
 void lk_open(lua_State *L) {
-  static const luaL_Reg methods[] = {
-      {"file", kernel_file},         {"target", kernel_target}, {"tensor", kernel_tensor},
-      {"constant", kernel_constant}, {"tile", kernel_tile},     {"queue", kernel_queue},
-      {"register", kernel_register}, {"end_life", kernel_end},  {"emit", kernel_emit},
-      {"order", kernel_order},       {"loop", kernel_loop},     {"while_", kernel_while},
-      {"endloop", kernel_endloop},   {"finish", kernel_finish}, {"report", kernel_report},
-      {"figures", kernel_figures},   {"life", kernel_life},     {"policies", kernel_policies},
-      {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"file", kernel_file},         {"target", kernel_target},
+                                     {"tensor", kernel_tensor},     {"constant", kernel_constant},
+                                     {"tile", kernel_tile},         {"queue", kernel_queue},
+                                     {"group", kernel_group},       {"register", kernel_register},
+                                     {"end_life", kernel_end},      {"emit", kernel_emit},
+                                     {"order", kernel_order},       {"loop", kernel_loop},
+                                     {"while_", kernel_while},      {"endloop", kernel_endloop},
+                                     {"finish", kernel_finish},     {"report", kernel_report},
+                                     {"figures", kernel_figures},   {"life", kernel_life},
+                                     {"policies", kernel_policies}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", handle_gc}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"new", new_kernel}, {NULL, NULL}};
   int module = lua_gettop(L);

@@ -96,6 +96,24 @@ function put.QUEUE(words, x, what)
   words[#words + 1] = x and x.queue or -1
 end
 
+function put.GROUP(words, x, what, _, _, k)
+  local sizes, ranks = {}, {}
+  local bad = type(x) ~= "table" or #x == 0
+  for _, list in ipairs(bad and {} or x) do
+    bad = bad or type(list) ~= "table" or #list == 0
+    if bad then break end
+    sizes[#sizes + 1] = #list
+    for _, r in ipairs(list) do
+      bad = bad or math.type(r) ~= "integer" or r < 0 or r > V.MOST
+      ranks[#ranks + 1] = r
+    end
+  end
+  if bad then return what .. " must be lists of ranks, such as {{0, 1}, {2, 3}}" end
+  local ok, number = k.handle:group(sizes, ranks)
+  if not ok then return what .. ": " .. number end
+  words[#words + 1] = number
+end
+
 function put.STR(words, x, what)
   if type(x) ~= "string" then return what .. " must be a string, not " .. tostring(x) end
   words[#words + 1] = #x
@@ -121,6 +139,13 @@ end)
 put.STEPS = list(function(words, x, what)
   if type(x) ~= "table" or #x ~= 2 or math.type(x[1]) ~= "integer" or math.type(x[2]) ~= "integer" then
     return what .. " must be {step, num}, two whole numbers"
+  end
+  words[#words + 1], words[#words + 2] = x[1], x[2]
+end)
+
+put.PAIRS = list(function(words, x, what)
+  if type(x) ~= "table" or #x ~= 2 or math.type(x[1]) ~= "integer" or math.type(x[2]) ~= "integer" then
+    return what .. " must be {from, to}, two ranks"
   end
   words[#words + 1], words[#words + 2] = x[1], x[2]
 end)

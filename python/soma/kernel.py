@@ -125,6 +125,13 @@ class Builder(L.Owner):
     def queue(self, dge, engine, prio=0):
         return self._number(lib.soma_kernel_queue, dge, engine, prio)
 
+    def group(self, lists):
+        """Replica groups: lists of ranks. Equal ones have one number."""
+        ranks = [r for ranks in lists for r in ranks]
+        sizes = [len(ranks) for ranks in lists]
+        return self._number(lib.soma_kernel_group, len(sizes), (C.c_uint32 * len(sizes))(*sizes),
+                            (C.c_uint32 * len(ranks))(*ranks))
+
     def register(self):
         return self._number(lib.soma_kernel_register)
 

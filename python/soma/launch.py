@@ -49,6 +49,7 @@ class Built:
         # Whether it may read what only other rounds or places would have written: then it needs
         # memories of zeros, since those of a machine keep what the kernel before has left.
         self.unknown = any(r.unknown for r in recs)
+        self.ranks = max(r.ranks for r in recs)
         self.instructions = sum(r.count for r in recs)
         # (text, file, line) of each reading of a tile in SBUF that nothing has written
         self.unwritten = list(dict.fromkeys(said for r in recs for key, said in r.hints.items()

@@ -245,6 +245,7 @@ _KERNEL = {
     "soma_kernel_constant": (_int, [P, _int, _u32, C.POINTER(C.c_int64), P, C.POINTER(_u32)]),
     "soma_kernel_tile": (_int, [P, C.POINTER(TileInfo), C.POINTER(_u32)]),
     "soma_kernel_queue": (_int, [P, _u32, _int, _u32, C.POINTER(_u32)]),
+    "soma_kernel_group": (_int, [P, _u32, C.POINTER(_u32), C.POINTER(_u32), C.POINTER(_u32)]),
     "soma_kernel_register": (_int, [P, C.POINTER(_u32)]),
     "soma_kernel_emit": (_int, [P, P, _size, P]),
     "soma_kernel_count": (_u32, [P]),

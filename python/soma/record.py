@@ -140,6 +140,7 @@ class Recorder:
         self.ordered = 0        # depth of no_reorder
         self.edges, self.named = [], {}
         self.old_style = self.prints = self.unknown = False
+        self.ranks = 0          # of the largest group of a collective; 0: it has none
         self.identities, self.constants = {}, {}
         self.numbering = 0
         # Orders of tiles that are declared as zeros at once, as a `while` is first to sum in them.

@@ -197,7 +197,7 @@ static void misuse(soma_kernel *k, bytes *b) {
   soma_kernel_tile_info t = SOMA_KERNEL_TILE_INIT;
   soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
   soma_status s = SOMA_OK;
-  switch (take(b) % 12) {
+  switch (take(b) % 13) {
   case 0: s = soma_kernel_tensor(k, "a", SOMA_FLOAT32, n, shape, SOMA_INPUT, &id); break;
   case 1: s = soma_kernel_tensor(k, n ? "?" : NULL, (soma_dtype)n, n, shape, SOMA_TEMP, &id); break;
   case 2:
@@ -218,6 +218,11 @@ static void misuse(soma_kernel *k, bytes *b) {
     break;
   case 4: s = soma_kernel_end(k, (uint32_t)word(b)); break;
   case 5: s = soma_kernel_queue(k, n, (soma_engine)(take(b) % 7), take(b) % 5, &id); break;
+  case 12: {
+    uint32_t sizes[2] = {take(b) % 3, take(b) % 3}, ranks[4] = {take(b) % 4, take(b) % 4, 2, 3};
+    s = soma_kernel_group(k, n % 3, sizes, ranks, &id);
+    break;
+  }
   case 6: s = soma_kernel_order(k, (uint32_t)word(b), (uint32_t)word(b)); break;
   case 7:
     r.start_register = (uint32_t)word(b);

@@ -193,7 +193,8 @@ WRONG = (
      "match_value_load src: 512 elements per partition: it must have 8"),
     ("nisa.sendrecv(src=x, dst=y, send_to_rank=1, recv_from_rank=1, pipe_id=0)", KernelError,
      "nisa.sendrecv needs the two cores of LNC=2: this launch has one"),
-    ("nki.collectives.all_reduce(x)", NotBuilt, "nki.collectives.all_reduce is not built"),
+    ("nki.collectives.all_reduce([x], [y], [], nl.add)", KernelError,
+     "all_reduce: replica_group=[]: it needs lists of ranks"),
 )
 BEFORE = """def kernel(a):
     x, y, p = made()

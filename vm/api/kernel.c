@@ -247,6 +247,17 @@ soma_status soma_kernel_queue(soma_kernel *k, uint32_t dge, soma_engine engine, 
   return noted(k, ok, SOMA_RECIPE_QUEUE, dge, (int64_t)engine, prio);
 }
 
+soma_status soma_kernel_group(soma_kernel *k, uint32_t lists, const uint32_t *sizes,
+                              const uint32_t *ranks, uint32_t *group) {
+  isa_group g = {.name = "ranks", .nlists = lists, .sizes = sizes, .ranks = ranks};
+  uint64_t all = 0;
+  if (!k || !group) return bad_argument(k, "group is NULL");
+  if (!sizes || !ranks) return bad_argument(k, "sizes or ranks is NULL");
+  for (uint32_t i = 0; i < lists; i++) all += sizes[i];
+  g.nranks = all < UINT32_MAX ? (uint32_t)all : UINT32_MAX;
+  return result(k, as_kernel_group(k->k, &g, group));
+}
+
 soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg) {
   if (!k || !reg) return bad_argument(k, "reg is NULL");
   return noted(k, as_kernel_register(k->k, reg), SOMA_RECIPE_REGISTER, 0, 0, 0);

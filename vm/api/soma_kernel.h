@@ -126,6 +126,12 @@ soma_status soma_kernel_end(soma_kernel *k, uint32_t buffer);
 soma_status soma_kernel_queue(soma_kernel *k, uint32_t dge, soma_engine engine, uint32_t prio,
                               uint32_t *queue);
 
+/* Replica groups of collectives, for the field `group` of their records, from 1: `lists` lists, of
+ * sizes[i] ranks each, and all their ranks one after another. No rank is in two lists. Equal groups
+ * have one number. */
+soma_status soma_kernel_group(soma_kernel *k, uint32_t lists, const uint32_t *sizes,
+                              const uint32_t *ranks, uint32_t *group);
+
 /* A register, from 1. Its value is kept on each engine that needs it: the instructions that compute
  * it (mov, add, tensor_load ...) are repeated there. It must be written before it is read. */
 soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg);
@@ -151,9 +157,11 @@ soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg);
  *       U8 U16 U32 I32             value
  *       ENUM ALU ACTF              code: soma_field_value names them
  *       QUEUE                      -1 (chosen) | queue
+ *       GROUP                      group, of soma_kernel_group
  *       SEM                        0: the builder makes the semaphores
  *       STR BYTES I32S F32S        count, then as many bytes, integers, or bits of float32
  *       STEPS                      count, then as many pairs: step, num; outermost first
+ *       PAIRS                      count, then as many pairs of ranks: from, to
  *       APS                        count, then as many operands
  *    `bits` are those of a float32, or an integer where memset takes one; negative integers are
  *    taken as 32 bits too. Other numbers must fit in their field: an INT and an I32 are signed.
@@ -400,8 +408,8 @@ typedef enum soma_field_kind {
   SOMA_FIELD_APS,
   SOMA_FIELD_F32S,
   SOMA_FIELD_I32S,
-  SOMA_FIELD_SEM,   /* a semaphore's number */
-  SOMA_FIELD_GROUP, /* of collectives, which no kernel has */
+  SOMA_FIELD_SEM, /* a semaphore's number */
+  SOMA_FIELD_GROUP,
   SOMA_FIELD_PAIRS,
   SOMA_FIELD_PLACE
 } soma_field_kind;

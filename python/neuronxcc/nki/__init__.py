@@ -12,7 +12,7 @@ from nki.isa import constants as _constants
 for _name, _module in {"isa": isa, "language": language, "compiler": compiler, "typing": typing,
                        "collectives": collectives, "dtype": dtype, "experimental": experimental,
                        "isa.constants": _constants, "language.constants": language.constants,
-                       "nccl": collectives,  # its functions are refused by name
+                       "nccl": collectives, "nccl.collectives": collectives,
                        }.items():
     _sys.modules[__name__ + "." + _name] = _module
 nccl = collectives
