@@ -249,13 +249,15 @@ soma_status soma_kernel_queue(soma_kernel *k, uint32_t dge, soma_engine engine, 
 
 soma_status soma_kernel_group(soma_kernel *k, uint32_t lists, const uint32_t *sizes,
                               const uint32_t *ranks, uint32_t *group) {
-  isa_group g = {.name = "ranks", .nlists = lists, .sizes = sizes, .ranks = ranks};
+  isa_group g = {.name = SOMA_GROUP_NAME, .nlists = lists, .sizes = sizes, .ranks = ranks};
   uint64_t all = 0;
   if (!k || !group) return bad_argument(k, "group is NULL");
   if (!sizes || !ranks) return bad_argument(k, "sizes or ranks is NULL");
   for (uint32_t i = 0; i < lists; i++) all += sizes[i];
   g.nranks = all < UINT32_MAX ? (uint32_t)all : UINT32_MAX;
-  return result(k, as_kernel_group(k->k, &g, group));
+  bool ok = as_kernel_group(k->k, &g, group);
+  if (ok) soma_recipe_group(k->recipe, &g);
+  return result(k, ok);
 }
 
 soma_status soma_kernel_register(soma_kernel *k, uint32_t *reg) {

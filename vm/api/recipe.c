@@ -148,6 +148,12 @@ void soma_recipe_records(soma_recipe *r, bool taken, const int64_t *words, size_
       0);
 }
 
+void soma_recipe_group(soma_recipe *r, const isa_group *g) {
+  int64_t n[3] = {g->nlists, g->nranks, 0};
+  PUT(r, SOMA_RECIPE_GROUP, n, sizeof n, g->sizes, g->nlists * sizeof *g->sizes, g->ranks,
+      g->nranks * sizeof *g->ranks);
+}
+
 void soma_recipe_loop(soma_recipe *r, const as_kernel_range *range) {
   PUT(r, SOMA_RECIPE_LOOP, range, sizeof *range, NULL, 0, NULL, 0);
 }
@@ -198,6 +204,16 @@ static bool make_loop(as_kernel *k, const soma_entry *e) {
   return as_kernel_loop(k, &range, &reg);
 }
 
+static bool make_group(as_kernel *k, const soma_entry *e) {
+  const int64_t *sizes = e->words + 3;
+  isa_group g = {.name = SOMA_GROUP_NAME, .nlists = (uint32_t)e->words[0]};
+  uint32_t number;
+  g.nranks = (uint32_t)e->words[1];
+  g.sizes = (const uint32_t *)(const void *)sizes;
+  g.ranks = (const uint32_t *)(const void *)(sizes + units_of(g.nlists * sizeof *g.sizes));
+  return as_kernel_group(k, &g, &number);
+}
+
 static bool make_entry(as_kernel *k, const soma_entry *e) {
   uint32_t number;
   const int64_t *w = e->words;
@@ -215,6 +231,7 @@ static bool make_entry(as_kernel *k, const soma_entry *e) {
   case SOMA_RECIPE_END: return as_kernel_end(k, (uint32_t)w[0]);
   case SOMA_RECIPE_QUEUE:
     return as_kernel_queue(k, (unsigned)w[0], (unsigned)w[1], (unsigned)w[2], &number);
+  case SOMA_RECIPE_GROUP: return make_group(k, e);
   case SOMA_RECIPE_REGISTER: return as_kernel_register(k, &number);
   case SOMA_RECIPE_ORDER: return as_kernel_order(k, (uint32_t)w[0], (uint32_t)w[1]);
   }

@@ -6,6 +6,7 @@
 #include "impl.h"
 #include "soma_kernel.h"
 
+#define SOMA_GROUP_NAME "ranks" /* of replica groups, in the program */
 enum { SOMA_RECIPE_MOST = 100000 }; /* instructions; of more none are kept */
 
 /* Entries, each a call that succeeded, in their order. */
@@ -20,6 +21,7 @@ typedef enum soma_recipe_kind {
   SOMA_RECIPE_ENDLOOP,  /* numbers: none */
   SOMA_RECIPE_END,      /* numbers: buffer */
   SOMA_RECIPE_QUEUE,    /* numbers: dge, engine, prio */
+  SOMA_RECIPE_GROUP,    /* numbers: lists, ranks, 0; sizes, ranks */
   SOMA_RECIPE_REGISTER, /* numbers: none */
   SOMA_RECIPE_ORDER     /* numbers: earlier, later */
 } soma_recipe_kind;
@@ -58,6 +60,7 @@ void soma_recipe_tensor(soma_recipe *r, const isa_tensor *t, uint32_t buffer);
 void soma_recipe_tile(soma_recipe *r, const as_kernel_tile *t, uint32_t buffer);
 void soma_recipe_records(soma_recipe *r, bool taken, const int64_t *words, size_t n,
                          uint32_t items);
+void soma_recipe_group(soma_recipe *r, const isa_group *g);
 void soma_recipe_loop(soma_recipe *r, const as_kernel_range *range);
 void soma_recipe_numbers(soma_recipe *r, soma_recipe_kind kind, int64_t a, int64_t b, int64_t c);
 void soma_recipe_entry(soma_recipe *r, const soma_entry *e);
