@@ -175,11 +175,6 @@ void isa_barrier_of(const isa_insn *in, unsigned core, isa_barrier *out) {
   out->take = (isa_update){.kind = ISA_UPD_dec, .core = own, .sem = sem};
 }
 
-bool isa_op_is_collective(unsigned op) {
-  return isa_ops[op].runs == ISA_RUNS_SEQ && isa_form_of(op)->memory &&
-         (isa_field_of(op, ISA_K_GROUP, 0) >= 0 || isa_field_of(op, ISA_K_PAIRS, 0) >= 0);
-}
-
 int isa_insn_pipe(const isa_insn *in) {
   switch (in->op) {
   case ISA_OP_sendrecv: return in->u.SENDRECV.pipe;

@@ -78,9 +78,6 @@ static inline bool isa_insn_barrier(const isa_insn *in, unsigned core, isa_barri
   isa_barrier_of(in, core, out);
   return true;
 }
-/* Whether an instruction is an operation of several ranks on memory: it goes on while the engine
- * does, and its update says when it is complete. */
-bool isa_op_is_collective(unsigned op);
 /* The pipe of a sendrecv or sendrecv_gpsimd, -1 of other instructions. */
 int isa_insn_pipe(const isa_insn *in);
 /* The number of the queue that an instruction names, -1 if it names none; likewise the pc that

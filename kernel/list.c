@@ -6,7 +6,7 @@
 
 bool as_kernel_takes(unsigned op) {
   if (op >= ISA_NOPS) return false;
-  if (isa_field_of(op, ISA_K_LABEL, 0) >= 0) return false;
+  if (isa_field_of(op, ISA_K_LABEL, 0) >= 0 || isa_field_of(op, ISA_K_PLACE, 0) >= 0) return false;
   switch (op) { /* what the builder makes itself, or could not go on from */
   case ISA_OP_halt:
   case ISA_OP_ret:

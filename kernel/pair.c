@@ -147,7 +147,7 @@ static bool meetings_agree(as_kernel *first, as_kernel *second, as_kernel **fail
 isa_program *as_kernel_finish_pair(as_kernel *first, as_kernel *second, as_kernel **failed) {
   as_kernel *k[] = {first, second};
   if (!pair_ok(first, second, failed) || !tensors_agree(first, second) ||
-      !meetings_agree(first, second, failed))
+      !meetings_agree(first, second, failed) || !as_k_pair_collectives(first, second, failed))
     return NULL;
   return program_of(k, 2, failed);
 }

@@ -59,17 +59,18 @@ FORMS = {
     "device_print_value": "prefix value to",
     "sendrecv": "dst src queue pipe prio", "sendrecv_gpsimd": "dst src pipe",
     "core_barrier": "semaphore data",
-    "all_reduce": "dsts srcs group op dim stream channel prio",
-    "all_gather": "dsts srcs group op dim stream channel prio",
-    "reduce_scatter": "dsts srcs group op dim stream channel prio",
-    "all_to_all": "dsts srcs group op dim stream channel prio",
+    "all_reduce": "dsts srcs group op dim stream channel prio both",
+    "all_gather": "dsts srcs group op dim stream channel prio both",
+    "reduce_scatter": "dsts srcs group op dim stream channel prio both",
+    "all_to_all": "dsts srcs group op dim stream channel prio both",
     "all_gather_v":
-        "dsts srcs group metadata recv_counts_known has_rdispls stream channel prio",
+        "dsts srcs group metadata recv_counts_known has_rdispls stream channel prio both",
     "all_to_all_v":
-        "dsts srcs group metadata recv_counts_known has_rdispls stream channel prio",
-    "collective_permute": "dsts srcs pairs stream channel prio",
-    "collective_permute_implicit": "dsts srcs group channels stream prio",
-    "collective_permute_implicit_reduce": "dsts srcs0 srcs1 group op channels stream prio",
+        "dsts srcs group metadata recv_counts_known has_rdispls stream channel prio both",
+    "collective_permute": "dsts srcs pairs stream channel prio both",
+    "collective_permute_implicit": "dsts srcs group channels stream prio both",
+    "collective_permute_implicit_reduce":
+        "dsts srcs0 srcs1 group op channels stream prio both",
     "rank_id": "rd", "current_processing_rank_id": "rd iteration group channel",
 }
 OP = {name: K.opcode(name) for name in FORMS}

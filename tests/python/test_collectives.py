@@ -181,6 +181,33 @@ class Recorded(KernelCase):
                          ["ranks group [[0,1]]", "ranks_2 group [[1,0]]"])
         self.assertEqual(len(re.findall(" all_reduce ", source)), 3)
 
+    def test_two_cores_have_one_operation_on_what_both_see(self):
+        @nki.jit
+        def kernel(x):
+            core, mine = nl.program_id(0), ReplicaGroup([[0, 1, 2, 3]])
+            src, dst, out = copied(x), hbm(x), hbm(x)
+            t = nl.ndarray((64, 64), x.dtype, buffer=nl.sbuf)
+            own = nl.ndarray((64, 64), x.dtype, buffer=nl.private_hbm)
+            ncc.all_reduce([src], [dst], mine, nl.add)                      # one
+            if core == 0:
+                ncc.all_reduce([dst[0:64]], [out[0:64]], mine, nl.add)      # of core 0
+            ncc.all_to_all([dst], [src], mine, 0)                           # one
+            ncc.all_to_all([dst], [src], ReplicaGroup([[core, 1 - core, 2, 3]]), 0)  # two
+            ncc.collective_permute([src], [out], [(0, 1), (1, 2 * core)])   # two
+            nisa.dma_copy(dst=t, src=src[nl.ds(64 * core, 64)])
+            nisa.dma_copy(dst=own, src=t)
+            ncc.all_reduce([own], [own], mine, nl.maximum)                  # one of each core
+            ncc.all_reduce([t], [t], mine, nl.minimum)
+            nisa.dma_copy(dst=out[nl.ds(64 * core, 64)], src=t)
+            return out
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            source = kernel[2].source(X)
+        found = re.findall(r"(all_\w+|collective_\w+) .*?(both=true)?(?= \$|\n)", source)
+        self.assertEqual(sorted(op for op, both in found if both),
+                         ["all_reduce"] * 2 + ["all_to_all"] * 2)
+        self.assertEqual(len(found), 13)
+
     def test_programs_are_what_the_assembler_takes(self):
         def body(src, dst):
             ncc.all_reduce([src], [dst], FOUR, nl.add)
