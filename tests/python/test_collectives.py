@@ -107,7 +107,8 @@ class Recorded(KernelCase):
             nisa.dma_copy(dst=out, src=t)
             return dst, out
         found = lines(kernel, X, X)
-        self.assertRegex(found["gpsimd"][0], r"^all_reduce .*\$moved\d+>=16 \$gpsimd_collected\+\+$")
+        self.assertRegex(found["gpsimd"][0],
+                         r"^all_reduce .*\$moved\d+>=16 \$gpsimd_collected\+\+$")
         waits = [line for e in found for line in found[e] if "$gpsimd_collected>=1" in line]
         self.assertEqual(len(waits), 1, waits)
         self.assertRegex(waits[0], r"^dma_copy float32@sbuf\S* float32@hbm\[")
