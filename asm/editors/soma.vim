@@ -49,7 +49,7 @@ syntax keyword somaOperator arith_shift_left arith_shift_right abs_max abs_min
 syntax keyword somaValue false true auto write idle reset reduce reset_reduce load_reduce error skip
 syntax keyword somaValue none swdge hwdge double_row eq ne lt le gt ge ltu geu stdout stderr nearest
 syntax keyword somaValue stochastic drop_rate keep_rate
-syntax keyword somaOperand to transpose onezero perf tile_row tile_col tile_rows tile_cols acc
+syntax keyword somaOperand first to transpose onezero perf tile_row tile_col tile_rows tile_cols acc
 syntax keyword somaOperand psum_zero fn scale bias round negate op0 imm0 op1 imm1 relu_param
 syntax keyword somaOperand reverse0 reverse1 reduce_op filler op axes src imm pred reverse_pred
 syntax keyword somaOperand bound0 bound1 start on_false dst_idx prob threshold init pattern offset

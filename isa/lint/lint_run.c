@@ -100,8 +100,9 @@ static void trigger(lint *l, const lint_stream *s, const isa_insn *in) {
     return;
   }
   isa_lint_update(l, s, in, &in->upd, n * rings_of(core, in));
+  uint32_t *next = &l->statics_next[s->core][q];
+  if (in->u.TRIGGER.first) *next = in->u.TRIGGER.first - 1;
   for (uint32_t k = 0; k < n; k++) {
-    uint32_t *next = &l->statics_next[s->core][q];
     run_static(l, s, in, *next);
     *next = (*next + 1) % statics;
   }

@@ -31,6 +31,10 @@ bool isa_rule_trigger(const isa_ck *c) {
   if (q->nstatics == 0)
     return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, queue), "queue %.60s has no static transfer",
                     q->name);
+  if (u->first > q->nstatics)
+    return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, first),
+                    "first=%" PRIu32 ": queue %.60s has %" PRIu32 " static transfers, from 1 on",
+                    u->first, q->name, q->nstatics);
   if (!u->count.is_reg && u->count.v < 0)
     return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, count), "%" PRId32 " transfers: the least is 0",
                     u->count.v);

@@ -19,7 +19,7 @@ typedef struct share { /* of a push, on its way */
 } share;
 
 typedef struct rank {
-  vm_steps steps;
+  vm_cc_list steps;
   uint32_t at, round, flying, waits; /* waits: of those merged, the sum so far */
   uint32_t sem[SEMS];
   uint64_t *buffer[4];
@@ -97,7 +97,7 @@ static uint32_t peer_of(const world *w, const share *f) {
 static void deliver(world *w, uint32_t which) {
   share f = w->flying[which];
   rank *r = &w->r[f.from];
-  const vm_step *st = &r->steps.v[f.step];
+  const vm_cc_step *st = &r->steps.v[f.step];
   for (uint32_t k = 0; k < st->blocks; k++)
     *cell_of(w, st->peer, st->dst, k, st->slice, f.ring) =
         *cell_of(w, f.from, st->src[0], k, st->slice, f.ring);
@@ -126,7 +126,7 @@ static void deliver_any(world *w) {
   }
 }
 
-static void local(world *w, uint32_t i, const vm_step *st) {
+static void local(world *w, uint32_t i, const vm_cc_step *st) {
   for (uint32_t ring = 0; ring < RINGS; ring++) {
     uint64_t sum = 0;
     for (unsigned k = 0; k < st->nsrc; k++) sum += *cell_of(w, i, st->src[k], 0, st->slice, ring);
@@ -137,10 +137,10 @@ static void local(world *w, uint32_t i, const vm_step *st) {
 /* What rank i waits for from its step on, as one sum. */
 static bool wait_holds(world *w, uint32_t i, uint32_t *next, uint32_t *sum) {
   rank *r = &w->r[i];
-  const vm_step *st = &r->steps.v[r->at];
+  const vm_cc_step *st = &r->steps.v[r->at];
   *sum = 0;
   for (*next = r->at; *next < r->steps.n; (*next)++) {
-    const vm_step *other = &r->steps.v[*next];
+    const vm_cc_step *other = &r->steps.v[*next];
     if (other->kind != VM_STEP_WAIT || other->sem != st->sem) break;
     *sum += other->sem < r->steps.ready ? other->count : other->count * other->blocks * RINGS;
   }
@@ -149,7 +149,7 @@ static bool wait_holds(world *w, uint32_t i, uint32_t *next, uint32_t *sum) {
 
 static bool go_on(world *w, uint32_t i) {
   rank *r = &w->r[i];
-  const vm_step *st = &r->steps.v[r->at];
+  const vm_cc_step *st = &r->steps.v[r->at];
   uint32_t next = r->at + 1, sum = 0;
   switch (st->kind) {
   case VM_STEP_READY: w->r[st->peer].sem[st->sem]++; break;
@@ -208,7 +208,7 @@ static void open_world(world *w, const isa_alloc *al) {
   for (uint32_t i = 0; i < w->n; i++) {
     rank *r = &w->r[i];
     vm_cc_shape s = shape_of(w, i);
-    assert_true(vm_steps_make(al, &s, &r->steps));
+    assert_true(vm_cc_make(al, &s, &r->steps));
     assert_true(r->steps.ready + r->steps.from <= SEMS);
     if (r->steps.land > w->land) w->land = r->steps.land;
   }
@@ -237,7 +237,7 @@ static void run(vm_cc_shape shape, uint32_t n, uint64_t seed) {
       fail_msg("op %d by %s of %u ranks: rank %u stands at step %u of %u", (int)shape.op,
                vm_cc_algorithm_names[shape.algorithm], n, i, w.r[i].at, w.r[i].steps.n);
     for (uint32_t k = 0; k < SEMS; k++) assert_int_equal(w.r[i].sem[k], 0);
-    vm_steps_free(&al, &w.r[i].steps);
+    vm_cc_free(&al, &w.r[i].steps);
     for (unsigned b = 0; b < 4; b++) free(w.r[i].buffer[b]);
   }
 }

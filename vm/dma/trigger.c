@@ -180,10 +180,11 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
     return VM_FAULT;
   }
   vm_time at = c->now + (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
+  uint32_t *next = &c->statics_next[a->queue];
+  if (a->first && en->triggered == 0) *next = a->first - 1;
   while (en->triggered < (uint32_t)count) {
     if (!rings_have_room(c, a->queue)) return wait_for_room(c, e, a->queue);
     if (en->triggered && vm_at_limit(c, e)) return VM_FAULT;
-    uint32_t *next = &c->statics_next[a->queue];
     isa_insn one = q->statics[*next];
     if (in->upd.kind == ISA_UPD_dma) one.upd = in->upd;
     if (!start_transfer(c, e, &one, c->now, at, VM_NOWHERE)) return VM_FAULT;

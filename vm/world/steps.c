@@ -10,46 +10,46 @@ enum {
 typedef struct maker {
   const isa_alloc *al;
   const vm_cc_shape *s;
-  vm_steps *out;
+  vm_cc_list *out;
   uint32_t sent, received, total; /* pushes of a ring */
-  vm_step spare;                  /* where a step goes when memory is out */
+  vm_cc_step spare;               /* where a step goes when memory is out */
 } maker;
 
 static vm_cc_piece piece(vm_cc_buffer buffer, uint32_t block) {
   return (vm_cc_piece){.buffer = (uint8_t)buffer, .block = block};
 }
 
-static vm_step *add(maker *m, vm_step_kind kind) {
-  vm_steps *l = m->out;
+static vm_cc_step *add(maker *m, vm_cc_step_kind kind) {
+  vm_cc_list *l = m->out;
   if (!isa_array_grow(m->al, &l->v, l->n, &l->cap, sizeof *l->v)) l->failed = true;
-  vm_step *st = l->failed ? &m->spare : &l->v[l->n++];
-  *st = (vm_step){.kind = (uint8_t)kind, .count = 1, .blocks = 1};
+  vm_cc_step *st = l->failed ? &m->spare : &l->v[l->n++];
+  *st = (vm_cc_step){.kind = (uint8_t)kind, .count = 1, .blocks = 1};
   return st;
 }
 
 static void ready(maker *m, uint32_t peer, uint32_t sem) {
-  vm_step *st = add(m, VM_STEP_READY);
+  vm_cc_step *st = add(m, VM_STEP_READY);
   st->peer = peer;
   st->sem = sem;
 }
 
 static void wait_ready(maker *m, uint32_t sem, uint32_t count) {
-  vm_step *st = add(m, VM_STEP_WAIT);
+  vm_cc_step *st = add(m, VM_STEP_WAIT);
   st->sem = sem;
   st->count = count;
   st->blocks = 0;
 }
 
 /* The next is about `blocks` blocks from that one on. */
-static vm_step *about(vm_step *st, uint32_t block, uint32_t blocks, uint32_t slice) {
+static vm_cc_step *about(vm_cc_step *st, uint32_t block, uint32_t blocks, uint32_t slice) {
   st->block = block;
   st->blocks = blocks;
   st->slice = slice;
   return st;
 }
 
-static vm_step *push(maker *m, uint32_t peer, uint32_t from, vm_cc_piece dst, vm_cc_piece src) {
-  vm_step *st = add(m, VM_STEP_PUSH);
+static vm_cc_step *push(maker *m, uint32_t peer, uint32_t from, vm_cc_piece dst, vm_cc_piece src) {
+  vm_cc_step *st = add(m, VM_STEP_PUSH);
   st->peer = peer;
   st->sem = m->out->ready + from;
   st->dst = dst;
@@ -58,14 +58,14 @@ static vm_step *push(maker *m, uint32_t peer, uint32_t from, vm_cc_piece dst, vm
   return st;
 }
 
-static vm_step *wait_push(maker *m, uint32_t from) {
-  vm_step *st = add(m, VM_STEP_WAIT);
+static vm_cc_step *wait_push(maker *m, uint32_t from) {
+  vm_cc_step *st = add(m, VM_STEP_WAIT);
   st->sem = m->out->ready + from;
   return st;
 }
 
-static vm_step *compute(maker *m, vm_cc_piece dst, vm_cc_piece a, vm_cc_piece b) {
-  vm_step *st = add(m, VM_STEP_REDUCE);
+static vm_cc_step *compute(maker *m, vm_cc_piece dst, vm_cc_piece a, vm_cc_piece b) {
+  vm_cc_step *st = add(m, VM_STEP_REDUCE);
   st->dst = dst;
   st->src[0] = a;
   st->src[1] = b;
@@ -73,8 +73,8 @@ static vm_step *compute(maker *m, vm_cc_piece dst, vm_cc_piece a, vm_cc_piece b)
   return st;
 }
 
-static vm_step *copy(maker *m, vm_cc_piece dst, vm_cc_piece src) {
-  vm_step *st = add(m, VM_STEP_COPY);
+static vm_cc_step *copy(maker *m, vm_cc_piece dst, vm_cc_piece src) {
+  vm_cc_step *st = add(m, VM_STEP_COPY);
   st->dst = dst;
   st->src[0] = src;
   st->nsrc = 1;
@@ -93,7 +93,7 @@ static uint32_t before(const maker *m, uint32_t k) {
 
 /* The peer has one semaphore for each push that may be on its way. It says when it has waited for
  * half of them. */
-static vm_step *push_next(maker *m, vm_cc_piece dst, vm_cc_piece src) {
+static vm_cc_step *push_next(maker *m, vm_cc_piece dst, vm_cc_piece src) {
   uint32_t i = m->sent++;
   if (i == 0 || (i >= WINDOW && i % (WINDOW / 2) == 0)) wait_ready(m, 0, 1);
   return push(m, before(m, m->s->n - 1), i % m->out->from, dst, src);
@@ -186,7 +186,7 @@ static void mesh_gather(maker *m, vm_cc_piece own, uint32_t from) {
 static void mesh_reduce(maker *m, vm_cc_piece dst, uint32_t block, const vm_cc_piece *src,
                         uint32_t n, uint32_t slice) {
   for (uint32_t i = 0; i < n;) {
-    vm_step *st = about(add(m, VM_STEP_REDUCE), block, 1, slice);
+    vm_cc_step *st = about(add(m, VM_STEP_REDUCE), block, 1, slice);
     st->dst = dst;
     if (i) st->src[st->nsrc++] = dst;
     while (i < n && st->nsrc < VM_STEP_SOURCES) st->src[st->nsrc++] = src[i++];
@@ -331,9 +331,9 @@ static void permute(maker *m) {
   EACH_SLICE(m, i) if (gets) about(wait_push(m, 0), 0, 1, i);
 }
 
-bool vm_steps_make(const isa_alloc *al, const vm_cc_shape *s, vm_steps *out) {
+bool vm_cc_make(const isa_alloc *al, const vm_cc_shape *s, vm_cc_list *out) {
   maker m = {.al = al, .s = s, .out = out};
-  *out = (vm_steps){0};
+  *out = (vm_cc_list){0};
   if (s->op == VM_CC_PERMUTE)
     permute(&m);
   else if (s->n == 1)
@@ -347,9 +347,9 @@ bool vm_steps_make(const isa_alloc *al, const vm_cc_shape *s, vm_steps *out) {
   return !out->failed;
 }
 
-void vm_steps_free(const isa_alloc *al, vm_steps *l) {
+void vm_cc_free(const isa_alloc *al, vm_cc_list *l) {
   isa_free(al, l->v, l->cap * sizeof *l->v);
-  *l = (vm_steps){0};
+  *l = (vm_cc_list){0};
 }
 
 uint32_t vm_cc_blocks(const vm_cc_shape *s) {

@@ -56,36 +56,36 @@ typedef struct vm_cc_piece {
   uint32_t block;
 } vm_cc_piece;
 
-typedef enum vm_step_kind {
+typedef enum vm_cc_step_kind {
   VM_STEP_READY, /* adds 1 to the peer's semaphore */
   VM_STEP_WAIT,  /* until the semaphore has `count`: then it loses them. Waits that follow one
                     another on one semaphore are one wait for the sum */
   VM_STEP_PUSH,  /* the peer's dst = src[0], then its semaphore */
   VM_STEP_COPY,  /* dst = src[0] */
   VM_STEP_REDUCE /* dst = src[0] op src[1] op ... */
-} vm_step_kind;
+} vm_cc_step_kind;
 enum { VM_STEP_SOURCES = 16 }; /* of a REDUCE, as of a dma_compute */
-typedef struct vm_step {
+typedef struct vm_cc_step {
   uint8_t kind, nsrc;
   uint32_t sem, peer, count; /* peer: a place of the list */
   /* Which data it is about: that part of so many blocks from `block` on. A block without elements
    * is not pushed, and not waited for. Pieces are as long: a block of LAND holds any of them. */
   uint32_t slice, block, blocks;
   vm_cc_piece dst, src[VM_STEP_SOURCES];
-} vm_step;
+} vm_cc_step;
 
-typedef struct vm_steps {
-  vm_step *v;
+typedef struct vm_cc_list {
+  vm_cc_step *v;
   uint32_t n, cap;
   uint32_t ready, from; /* semaphores: the first `ready`, then `from` of pushes */
   uint32_t land;        /* blocks of scratch memory that peers write */
   bool failed;          /* out of memory */
-} vm_steps;
+} vm_cc_list;
 
-/* False: out of memory. The caller frees the list with vm_steps_free, also then. Where dst and src
+/* False: out of memory. The caller frees the list with vm_cc_free, also then. Where dst and src
  * share bytes the shape's algorithm is not VM_CC_MESH_ONE. */
-bool vm_steps_make(const isa_alloc *al, const vm_cc_shape *s, vm_steps *out);
-void vm_steps_free(const isa_alloc *al, vm_steps *l);
+bool vm_cc_make(const isa_alloc *al, const vm_cc_shape *s, vm_cc_list *out);
+void vm_cc_free(const isa_alloc *al, vm_cc_list *l);
 
 /* The algorithm for so many bytes, all ranks' together: by the documented ranges. */
 vm_cc_algorithm vm_cc_choose(vm_cc_op op, uint32_t n, uint64_t bytes);

@@ -1,0 +1,541 @@
+/* The planner: which collectives of the ranks belong together, and what they need. */
+#include "plan_impl.h"
+
+#include "../../isa/operand.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Calls -------------------------------------------------------------------------------- */
+
+typedef struct words {
+  isa_ref dsts, srcs, srcs1, pairs;
+  int group; /* -1: none */
+} words;
+
+static void set_collective(const isa_insn *in, cc_call *x, words *w) {
+  const struct isa_COLLECTIVE *u = &in->u.COLLECTIVE;
+  x->does = in->op == ISA_OP_all_reduce       ? VM_CC_ALL_REDUCE
+            : in->op == ISA_OP_all_gather     ? VM_CC_ALL_GATHER
+            : in->op == ISA_OP_reduce_scatter ? VM_CC_REDUCE_SCATTER
+                                              : VM_CC_ALL_TO_ALL;
+  x->alu = u->op;
+  x->dim = u->dim;
+  x->stream = u->stream;
+  x->prio = u->prio;
+  x->both = u->both;
+  *w = (words){.dsts = u->dsts, .srcs = u->srcs, .group = u->group};
+}
+
+static void set_permute(const isa_insn *in, cc_call *x, words *w) {
+  const struct isa_PERMUTE *u = &in->u.PERMUTE;
+  x->does = VM_CC_PERMUTE;
+  x->stream = u->stream;
+  x->prio = u->prio;
+  x->both = u->both;
+  *w = (words){.dsts = u->dsts, .srcs = u->srcs, .pairs = u->pairs, .group = -1};
+}
+
+static void set_ring(const isa_insn *in, cc_call *x, words *w) {
+  x->does = VM_CC_PERMUTE;
+  x->by_channel = true;
+  if (isa_ops[in->op].form == ISA_FORM_RING) {
+    const struct isa_RING *u = &in->u.RING;
+    x->stream = u->stream;
+    x->prio = u->prio;
+    x->both = u->both;
+    *w = (words){.dsts = u->dsts, .srcs = u->srcs, .group = u->group};
+    return;
+  }
+  const struct isa_RING_REDUCE *u = &in->u.RING_REDUCE;
+  x->joins = true;
+  x->alu = u->op;
+  x->stream = u->stream;
+  x->prio = u->prio;
+  x->both = u->both;
+  *w = (words){.dsts = u->dsts, .srcs = u->srcs0, .srcs1 = u->srcs1, .group = u->group};
+}
+
+/* What the instruction says; false: the planner has no steps for it. */
+static bool read_call(const isa_insn *in, cc_call *x, words *w) {
+  x->op = in->op;
+  switch (isa_ops[in->op].form) {
+  case ISA_FORM_COLLECTIVE: set_collective(in, x, w); return true;
+  case ISA_FORM_PERMUTE: set_permute(in, x, w); return true;
+  case ISA_FORM_RING:
+  case ISA_FORM_RING_REDUCE: set_ring(in, x, w); return true;
+  default: return false;
+  }
+}
+
+const isa_ap *cc_ap(const vm_plan *p, uint32_t rank, const cc_call *x, uint32_t ap) {
+  return &p->ranks[rank].p->cores[x->core].aps[ap - 1];
+}
+
+uint64_t cc_elems(const isa_ap *ap) {
+  return isa_ap_elems(ap) * (ap->space == ISA_HBM ? 1 : ap->nparts);
+}
+
+/* "rank 1: all_gather float32, 65536 elements (b.py:14)", of what it sends. */
+static void put_call(const vm_plan *p, uint32_t rank, const cc_call *x, isa_buf *out) {
+  const isa_program *prog = p->ranks[rank].p;
+  const isa_code *code = &prog->cores[x->core].code[x->engine];
+  isa_buf_printf(out, "%s", isa_ops[x->op].name);
+  if (x->alu != ISA_ALU_bypass) isa_buf_printf(out, " %s", isa_aluops[x->alu].name);
+  for (uint32_t i = 0; i < x->n && i < 4; i++)
+    isa_buf_printf(out, "%s%s[%" PRIu64 "]", i ? ", " : " ", isa_dtypes[x->dtype].name,
+                   cc_elems(cc_ap(p, rank, x, x->src[i])));
+  isa_line at = code->lines ? code->lines[x->pc] : (isa_line){0};
+  if (at.file)
+    isa_buf_printf(out, " (%s:%" PRIu32 ")", prog->files[at.file - 1], at.line);
+  else
+    isa_buf_printf(out, " (%s pc %" PRIu32 ")", isa_engines[x->engine].name, x->pc);
+}
+
+static bool refuse(const vm_plan *p, isa_error *e, uint32_t rank, const cc_call *x, const char *fmt,
+                   ...) ISA_PRINTF(5, 6);
+static bool refuse(const vm_plan *p, isa_error *e, uint32_t rank, const cc_call *x, const char *fmt,
+                   ...) {
+  isa_buf b;
+  va_list args;
+  isa_buf_init(&b, &p->al);
+  isa_buf_printf(&b, "rank %" PRIu32 ": ", rank);
+  put_call(p, rank, x, &b);
+  isa_buf_puts(&b, ": ");
+  va_start(args, fmt);
+  isa_buf_vprintf(&b, fmt, args);
+  va_end(args);
+  isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s", isa_buf_str(&b));
+  isa_buf_free(&b);
+  return false;
+}
+
+/* The list of a group in which the rank is. */
+static bool find_list(const vm_plan *p, uint32_t rank, cc_call *x, const isa_group *g,
+                      isa_error *e) {
+  const uint32_t *ranks = g->ranks;
+  for (uint32_t i = 0; i < g->nranks; i++)
+    if (g->ranks[i] >= p->n)
+      return refuse(p, e, rank, x, "group %.60s has rank %" PRIu32 ", the world has 0..%" PRIu32,
+                    g->name, g->ranks[i], p->n - 1);
+  for (uint32_t l = 0; l < g->nlists; ranks += g->sizes[l++])
+    for (uint32_t i = 0; i < g->sizes[l]; i++) {
+      if (ranks[i] != rank) continue;
+      x->ranks = ranks;
+      x->ranks_n = g->sizes[l];
+      x->place = i;
+      return true;
+    }
+  return refuse(p, e, rank, x, "the rank is in no list of group %.60s", g->name);
+}
+
+static bool find_pairs(const vm_plan *p, uint32_t rank, cc_call *x, isa_ref pairs, isa_error *e) {
+  x->ranks = isa_program_list(p->ranks[rank].p, pairs, ISA_K_PAIRS);
+  x->ranks_n = 2 * pairs.count;
+  x->place = rank;
+  for (uint32_t i = 0; i < x->ranks_n; i++)
+    if (x->ranks[i] >= p->n)
+      return refuse(p, e, rank, x, "rank %" PRIu32 " in its pairs, the world has 0..%" PRIu32,
+                    x->ranks[i], p->n - 1);
+  return true;
+}
+
+/* Whether two calls of one rank, or of two, are of one list and stream. */
+static bool same_list(const cc_call *a, const cc_call *b) {
+  return a->core == b->core && a->stream == b->stream && a->ranks_n == b->ranks_n &&
+         (isa_ops[a->op].form == ISA_FORM_PERMUTE) == (isa_ops[b->op].form == ISA_FORM_PERMUTE) &&
+         memcmp(a->ranks, b->ranks, a->ranks_n * sizeof *a->ranks) == 0;
+}
+
+static bool add_call(vm_plan *p, uint32_t rank, unsigned core, unsigned engine, uint32_t pc,
+                     isa_error *e) {
+  cc_rank *r = &p->ranks[rank];
+  const isa_insn *in = &r->p->cores[core].code[engine].insns[pc];
+  cc_call x = {.core = (uint8_t)core, .engine = (uint8_t)engine, .pc = pc};
+  words w;
+  if (!read_call(in, &x, &w))
+    return isa_fail(e, ISA_UNBUILT, ISA_NOFIELD, "rank %" PRIu32 ": %s is not built", rank,
+                    isa_ops[in->op].name);
+  x.n = w.dsts.count;
+  x.dst = isa_program_list(r->p, w.dsts, ISA_K_APS);
+  x.src = isa_program_list(r->p, w.srcs, ISA_K_APS);
+  x.src1 = x.joins ? isa_program_list(r->p, w.srcs1, ISA_K_APS) : NULL;
+  x.dtype = cc_ap(p, rank, &x, x.dst[0])->dtype;
+  if (w.group >= 0 ? !find_list(p, rank, &x, &r->p->groups[w.group], e)
+                   : !find_pairs(p, rank, &x, w.pairs, e))
+    return false;
+  for (uint32_t i = 0; i < r->n; i++) x.nth += same_list(&r->calls[i], &x);
+  if (!isa_array_grow(&p->al, &r->calls, r->n, &r->cap, sizeof x))
+    return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for the collectives of a rank");
+  r->calls[r->n++] = x;
+  return true;
+}
+
+/* Those for which a CC sequencer of the program has a block are the user's. */
+static bool is_planned(const isa_core *c, unsigned engine, uint32_t pc) {
+  for (unsigned k = ISA_NENGINES; k < ISA_NSEQS; k++)
+    for (uint32_t i = 0; i < c->code[k].n; i++) {
+      const isa_insn *in = &c->code[k].insns[i];
+      if (in->op == ISA_OP_wait_start && in->u.BLOCK.of.engine == engine && in->u.BLOCK.of.pc == pc)
+        return true;
+    }
+  return false;
+}
+
+static bool find_calls(vm_plan *p, uint32_t rank, isa_error *e) {
+  const isa_program *prog = p->ranks[rank].p;
+  for (unsigned c = 0; c < prog->ncores; c++)
+    for (unsigned g = 0; g < ISA_NENGINES; g++)
+      for (uint32_t pc = 0; pc < prog->cores[c].code[g].n; pc++)
+        if (isa_op_is_collective(prog->cores[c].code[g].insns[pc].op) &&
+            !is_planned(&prog->cores[c], g, pc) && !add_call(p, rank, c, g, pc, e))
+          return false;
+  return true;
+}
+
+/* ---- Matching ----------------------------------------------------------------------------- */
+
+const cc_call *cc_match(const vm_plan *p, const cc_call *x, uint32_t rank) {
+  const cc_rank *r = &p->ranks[rank];
+  for (uint32_t i = 0; i < r->n; i++)
+    if (r->calls[i].nth == x->nth && same_list(&r->calls[i], x)) return &r->calls[i];
+  return NULL;
+}
+
+uint32_t cc_peer(const cc_call *x, uint32_t peer) {
+  return x->ranks && isa_ops[x->op].form != ISA_FORM_PERMUTE ? x->ranks[peer] : peer;
+}
+
+static bool same_shapes(const vm_plan *p, uint32_t rank, const cc_call *x, uint32_t other,
+                        const cc_call *y) {
+  if (x->op != y->op || x->alu != y->alu || x->dtype != y->dtype || x->n != y->n ||
+      x->dim != y->dim || x->both != y->both)
+    return false;
+  for (uint32_t i = 0; i < x->n; i++) {
+    const isa_ap *a = cc_ap(p, rank, x, x->src[i]), *b = cc_ap(p, other, y, y->src[i]);
+    if (cc_elems(a) != cc_elems(b) || a->space != b->space) return false;
+  }
+  return true;
+}
+
+/* Whether every other rank of the list has a call that belongs to x, of the same kind. */
+static bool check_match(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
+  isa_buf b;
+  for (uint32_t i = 0; i < x->ranks_n; i++) {
+    uint32_t other = x->ranks[i];
+    if (other == rank) continue;
+    const cc_call *y = cc_match(p, x, other);
+    if (!y)
+      return refuse(p, e, rank, x,
+                    "it is number %" PRIu32 " of its ranks and stream, and rank %" PRIu32
+                    " has no such collective",
+                    x->nth + 1, other);
+    if (same_shapes(p, rank, x, other, y)) continue;
+    isa_buf_init(&b, &p->al);
+    put_call(p, other, y, &b);
+    refuse(p, e, rank, x,
+           "it is number %" PRIu32 " of its ranks and stream, but rank %" PRIu32 " has %s",
+           x->nth + 1, other, isa_buf_str(&b));
+    isa_buf_free(&b);
+    return false;
+  }
+  return true;
+}
+
+/* ---- Shapes ------------------------------------------------------------------------------- */
+
+enum {
+  SMALL = 65536 /* bytes of a block: one CC sequencer, one slice. CC_PACKET of the clock */
+};
+
+static uint64_t bytes_of(const vm_plan *p, uint32_t rank, const cc_call *x) {
+  uint64_t sum = 0;
+  const uint32_t *of = x->does == VM_CC_ALL_GATHER ? x->dst : x->src;
+  for (uint32_t i = 0; i < x->n; i++)
+    sum += cc_elems(cc_ap(p, rank, x, of[i])) * isa_dtype_bytes(x->dtype);
+  return sum;
+}
+
+/* Ranks that run it together: of a permute those of a pair. */
+static uint32_t ranks_of(const cc_call *x) { return x->does == VM_CC_PERMUTE ? 1 : x->ranks_n; }
+
+static bool in_place(const vm_plan *p, uint32_t rank, const cc_call *x) {
+  for (uint32_t i = 0; i < x->n; i++)
+    for (uint32_t k = 0; k < x->n; k++)
+      if (isa_ap_overlap(cc_ap(p, rank, x, x->dst[i]), cc_ap(p, rank, x, x->src[k]))) return true;
+  return false;
+}
+
+static vm_cc_algorithm algorithm_of(const vm_plan *p, uint32_t rank, const cc_call *x) {
+  uint32_t n = ranks_of(x);
+  vm_cc_algorithm a = vm_cc_choose(x->does, n, bytes_of(p, rank, x));
+  if (p->algorithm >= 0 && vm_cc_has((vm_cc_algorithm)p->algorithm, x->does, n))
+    a = (vm_cc_algorithm)p->algorithm;
+  for (uint32_t i = 0; a == VM_CC_MESH_ONE && i < x->ranks_n; i++) {
+    const cc_call *y = cc_match(p, x, x->ranks[i]);
+    if (y && in_place(p, x->ranks[i], y)) a = VM_CC_MESH;
+  }
+  return x->does == VM_CC_PERMUTE ? VM_CC_RING : a;
+}
+
+unsigned cc_parts(const vm_plan *p, uint32_t rank, const cc_call *x) {
+  if (x->by_channel) return x->n;
+  return bytes_of(p, rank, x) / ranks_of(x) < SMALL || p->ncc < 2 ? 1 : 2;
+}
+
+static void set_pairs(const cc_call *x, vm_cc_shape *s) {
+  s->to = s->from = VM_CC_NOBODY;
+  if (x->by_channel) {
+    s->n = x->ranks_n;
+    s->to = (x->place + 1) % x->ranks_n;
+    s->from = (x->place + x->ranks_n - 1) % x->ranks_n;
+    return;
+  }
+  for (uint32_t i = 0; i < x->ranks_n; i += 2) {
+    if (x->ranks[i] == x->place) s->to = x->ranks[i + 1];
+    if (x->ranks[i + 1] == x->place) s->from = x->ranks[i];
+  }
+}
+
+/* The blocks are cut into slices for the cores that share the work, their CC sequencers, and two
+ * of each where one is moved while the other is added. */
+cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k) {
+  cc_part part = {.n = x->n, .nslices = 1};
+  vm_cc_shape *s = &part.shape;
+  uint32_t parts = cc_parts(p, rank, x), slices = 1;
+  *s = (vm_cc_shape){.op = x->does, .n = ranks_of(x), .place = x->place, .joins = x->joins};
+  s->algorithm = algorithm_of(p, rank, x);
+  s->slices = 1;
+  if (x->does == VM_CC_PERMUTE) set_pairs(x, s);
+  if (x->by_channel) { /* one operand each */
+    part.first = k;
+    part.n = 1;
+    parts = 1;
+    k = 0;
+  } else if (s->algorithm == VM_CC_RING && bytes_of(p, rank, x) / s->n >= SMALL) {
+    slices = 2;
+  }
+  uint32_t cores = x->both ? p->ranks[rank].p->ncores : 1, core = x->both ? x->core : 0;
+  part.nslices = cores * parts * slices;
+  s->first = (core * parts + k) * slices;
+  s->slices = slices;
+  s->back = !x->by_channel && k & 1;
+  return part;
+}
+
+/* The largest block of an operand: where it lands each has as much. */
+uint64_t cc_land_bytes(const vm_plan *p, uint32_t rank, const cc_call *x, const cc_part *part,
+                       uint32_t operand) {
+  uint64_t n = cc_elems(cc_ap(p, rank, x, x->src[operand])), blocks = vm_cc_blocks(&part->shape);
+  if (x->does == VM_CC_ALL_GATHER) blocks = 1;
+  uint64_t bytes = (n + blocks - 1) / blocks * isa_dtype_bytes(x->dtype);
+  return (bytes + 63) / 64 * 64;
+}
+
+/* ---- Semaphores --------------------------------------------------------------------------- */
+
+static void mark_insn(const isa_program *p, const isa_insn *in, bool *used) {
+  (void)p;
+  if (in->wait.cond != ISA_WAIT_none) used[in->wait.sem] = true;
+  if (in->upd.kind != ISA_UPD_none) used[in->upd.sem] = true;
+  if (in->op == ISA_OP_sem_range_clear)
+    for (unsigned i = 0; i < in->u.SEM_RANGE.count; i++) used[in->u.SEM_RANGE.first + i] = true;
+  int f = isa_field_of(in->op, ISA_K_SEM, 0);
+  if (f >= 0) used[*(const isa_t_SEM *)isa_member_c(in, &isa_form_of(in->op)->fields[f])] = true;
+}
+
+static void mark_program(const isa_program *p, bool *used) {
+  for (unsigned c = 0; c < p->ncores; c++) {
+    const isa_core *core = &p->cores[c];
+    for (unsigned i = 0; i < ISA_NSEMS; i++) used[i] |= core->sem_names[i] != NULL;
+    for (unsigned g = 0; g < ISA_NSEQS; g++)
+      for (uint32_t pc = 0; pc < core->code[g].n; pc++)
+        mark_insn(p, &core->code[g].insns[pc], used);
+    for (uint32_t q = 0; q < core->nqueues; q++)
+      for (uint32_t i = 0; i < core->queues[q].nstatics; i++)
+        mark_insn(p, &core->queues[q].statics[i], used);
+  }
+}
+
+static void find_spare(vm_plan *p) {
+  bool used[ISA_NSEMS] = {false};
+  for (uint32_t r = 0; r < p->n; r++)
+    if (r == 0 || p->ranks[r].p != p->ranks[r - 1].p) mark_program(p->ranks[r].p, used);
+  for (unsigned i = ISA_NSEMS; i-- > 0;)
+    if (!used[i]) p->spare[p->nspare++] = (uint8_t)i;
+}
+
+static bool same_ready(const cc_ready *k, const cc_call *x, vm_cc_algorithm a) {
+  return k->algorithm == a && k->n == x->ranks_n && k->stream == x->stream &&
+         k->pairs == (isa_ops[x->op].form == ISA_FORM_PERMUTE) &&
+         memcmp(k->ranks, x->ranks, k->n * sizeof *k->ranks) == 0;
+}
+
+const cc_ready *cc_ready_of(const vm_plan *p, const cc_call *x, vm_cc_algorithm a) {
+  for (uint32_t i = 0; i < p->nready; i++)
+    if (same_ready(&p->ready[i], x, a)) return &p->ready[i];
+  return NULL;
+}
+
+static bool share_rank(const cc_ready *a, const cc_ready *b) {
+  for (uint32_t i = 0; i < a->n; i++)
+    for (uint32_t k = 0; k < b->n; k++)
+      if (a->ranks[i] == b->ranks[k]) return true;
+  return false;
+}
+
+/* Lists without a common rank can have the same ones. */
+static uint32_t first_free(const vm_plan *p, const cc_ready *k) {
+  uint32_t at = p->ncc * (CC_FROM + 1);
+  for (uint32_t i = 0; i < p->nready; i++) {
+    const cc_ready *o = &p->ready[i];
+    uint32_t end = o->first + o->count * p->ncc;
+    if (end > at && o->first < at + k->count * p->ncc && share_rank(o, k)) {
+      at = end;
+      i = UINT32_MAX; /* from the beginning */
+    }
+  }
+  return at;
+}
+
+static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, vm_cc_algorithm a,
+                       uint32_t count, isa_error *e) {
+  if (cc_ready_of(p, x, a)) return true;
+  cc_ready k = {.ranks = x->ranks,
+                .n = x->ranks_n,
+                .count = count,
+                .algorithm = (uint8_t)a,
+                .stream = x->stream,
+                .pairs = isa_ops[x->op].form == ISA_FORM_PERMUTE};
+  k.first = first_free(p, &k);
+  if (k.first + count * p->ncc > p->nspare)
+    return refuse(p, e, rank, x,
+                  "it needs %" PRIu32 " semaphores, and the programs leave %" PRIu32 " of %d",
+                  k.first + count * p->ncc, p->nspare, ISA_NSEMS);
+  if (!isa_array_grow(&p->al, &p->ready, p->nready, &p->cap_ready, sizeof k))
+    return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for semaphores of collectives");
+  p->ready[p->nready++] = k;
+  return true;
+}
+
+/* What a call needs of semaphores and of memory in which things land. */
+static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
+  for (unsigned k = 0; k < cc_parts(p, rank, x); k++) {
+    cc_part part = cc_part_of(p, rank, x, k);
+    vm_cc_list steps;
+    bool ok = vm_cc_make(&p->al, &part.shape, &steps);
+    uint64_t bytes = 0;
+    if (!ok) isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for the steps of a collective");
+    if (ok && steps.from > CC_FROM)
+      ok = refuse(p, e, rank, x, "%" PRIu32 " ranks by %s: more than the planner has built",
+                  part.shape.n, vm_cc_algorithm_names[part.shape.algorithm]);
+    ok = ok && need_ready(p, rank, x, part.shape.algorithm, steps.ready, e);
+    for (uint32_t i = part.first; ok && i < part.first + part.n; i++)
+      bytes += cc_land_bytes(p, rank, x, &part, i) * steps.land;
+    vm_cc_free(&p->al, &steps);
+    if (!ok) return false;
+    if (p->land[k % p->ncc] < bytes) p->land[k % p->ncc] = bytes;
+  }
+  return true;
+}
+
+/* ---- The world ---------------------------------------------------------------------------- */
+
+static bool plan_all(vm_plan *p, isa_error *e) {
+  for (uint32_t r = 0; r < p->n; r++)
+    if (!find_calls(p, r, e)) return false;
+  find_spare(p);
+  for (uint32_t r = 0; r < p->n; r++)
+    for (uint32_t i = 0; i < p->ranks[r].n; i++)
+      if (!check_match(p, r, &p->ranks[r].calls[i], e)) return false;
+  for (uint32_t r = 0; r < p->n; r++)
+    for (uint32_t i = 0; i < p->ranks[r].n; i++)
+      if (!need(p, r, &p->ranks[r].calls[i], e)) return false;
+  return true;
+}
+
+vm_plan *vm_plan_new(const isa_alloc *al, const vm_plan_options *o, isa_error *e) {
+  vm_plan *p = isa_zalloc(al, sizeof *p);
+  if (p) {
+    p->al = *al;
+    p->n = o->ranks;
+    p->algorithm = o->algorithm;
+    p->ncc = o->programs[0]->target->cc;
+    isa_buf_init(&p->image, al);
+    p->ranks = isa_zalloc(al, p->n * sizeof *p->ranks);
+  }
+  if (!p || !p->ranks) {
+    isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for a plan of collectives");
+    vm_plan_free(p);
+    return NULL;
+  }
+  for (uint32_t r = 0; r < p->n; r++) p->ranks[r].p = o->programs[r];
+  if (plan_all(p, e)) return p;
+  vm_plan_free(p);
+  return NULL;
+}
+
+void vm_plan_free(vm_plan *p) {
+  if (!p) return;
+  isa_alloc al = p->al;
+  for (uint32_t r = 0; p->ranks && r < p->n; r++)
+    isa_free(&al, p->ranks[r].calls, p->ranks[r].cap * sizeof *p->ranks[r].calls);
+  isa_free(&al, p->ranks, p->n * sizeof *p->ranks);
+  isa_free(&al, p->ready, p->cap_ready * sizeof *p->ready);
+  isa_buf_free(&p->image);
+  isa_free(&al, p, sizeof *p);
+}
+
+uint32_t vm_plan_rows(const vm_plan *p, uint32_t rank) { return p->ranks[rank].n; }
+
+vm_plan_row vm_plan_row_of(const vm_plan *p, uint32_t rank, uint32_t i) {
+  const cc_call *x = &p->ranks[rank].calls[i];
+  return (vm_plan_row){.core = x->core,
+                       .engine = x->engine,
+                       .pc = x->pc,
+                       .shape = cc_part_of(p, rank, x, 0).shape,
+                       .bytes = bytes_of(p, rank, x)};
+}
+
+/* ---- A rank's program --------------------------------------------------------------------- */
+
+/* A copy: by way of its file, which the ranks of one program share. */
+static isa_program *copy_of(vm_plan *p, const isa_program *from, isa_error *e) {
+  if (p->of != from) {
+    p->image.len = 0;
+    p->of = NULL;
+    if (!isa_image_write((isa_program *)(uintptr_t)from, &p->image)) {
+      isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for the copy of a program");
+      return NULL;
+    }
+    p->of = from;
+  }
+  return isa_image_read(&p->al, p->image.data, p->image.len, e);
+}
+
+static void name_semaphores(vm_plan *p, isa_program *out) {
+  char name[32];
+  for (unsigned c = 0; c < out->ncores; c++)
+    for (unsigned k = 0; k < p->ncc; k++)
+      for (unsigned f = 0; f <= CC_FROM; f++) {
+        uint32_t sem = f < CC_FROM ? cc_sem_from(p, k, f) : cc_sem_done(p, k);
+        int n = snprintf(name, sizeof name, f < CC_FROM ? "cc%u_from%u" : "cc%u_done", k, f);
+        if (n > 0) out->cores[c].sem_names[sem] = isa_arena_strn(&out->arena, name, (size_t)n);
+      }
+}
+
+isa_program *vm_plan_program(vm_plan *p, uint32_t rank, isa_error *e) {
+  const cc_rank *r = &p->ranks[rank];
+  isa_program *out = copy_of(p, r->p, e);
+  if (!out || r->n == 0) return out;
+  bool ok = true;
+  for (uint32_t i = 0; ok && i < r->n; i++)
+    for (unsigned k = 0; ok && k < p->ncc && k < cc_parts(p, rank, &r->calls[i]); k++)
+      ok = cc_emit(p, out, rank, &r->calls[i], k, e);
+  if (ok) name_semaphores(p, out);
+  if (ok) return out;
+  isa_program_free(out);
+  return NULL;
+}

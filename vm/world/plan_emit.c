@@ -1,0 +1,447 @@
+/* The planner: steps become instructions and static transfers of a CC sequencer. */
+#include "plan_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RINGS = ISA_NDMA, LIST = 16 /* patterns of a dma_copy_lists */ };
+
+typedef struct emitter {
+  vm_plan *p;
+  isa_program *out;
+  uint32_t rank;
+  const cc_call *x;
+  unsigned k;
+  isa_line at;
+  isa_error *e;
+  cc_part part;
+  const vm_cc_list *steps;
+  uint32_t ready;        /* index in `spare` of its first */
+  uint8_t pushes, local; /* queues */
+  uint32_t land;         /* tensor, 1-based */
+  uint32_t moving;       /* transfers of its own that nothing has waited for */
+  uint32_t together;     /* operands of a push's transfer */
+} emitter;
+
+static bool no_memory(emitter *m) {
+  return isa_fail(m->e, ISA_NOMEM, ISA_NOFIELD, "no memory for the program of a CC sequencer");
+}
+
+/* ---- Instructions ------------------------------------------------------------------------- */
+
+static bool add(emitter *m, const isa_insn *in) {
+  return isa_program_insn(m->out, m->x->core, ISA_NENGINES + m->k, in, m->at) || no_memory(m);
+}
+
+static bool block(emitter *m, uint16_t op) {
+  isa_insn in = {.op = op};
+  in.u.BLOCK.of = (isa_point){.engine = m->x->engine, .pc = m->x->pc};
+  return add(m, &in);
+}
+
+static bool wait_for(emitter *m, uint32_t sem, uint32_t count) {
+  isa_insn in = {.op = ISA_OP_nop};
+  if (count == 0) return true;
+  in.wait =
+      (isa_wait){.cond = ISA_WAIT_ge, .core = m->x->core, .sem = (uint8_t)sem, .value = count};
+  in.upd =
+      (isa_update){.kind = ISA_UPD_sub, .core = m->x->core, .sem = (uint8_t)sem, .value = count};
+  return add(m, &in);
+}
+
+static bool settle(emitter *m) {
+  uint32_t n = m->moving;
+  m->moving = 0;
+  return wait_for(m, cc_sem_done(m->p, m->k), n * RINGS);
+}
+
+static uint32_t sem_of(const emitter *m, uint32_t sem) {
+  uint32_t ready = m->steps->ready;
+  if (sem >= ready) return cc_sem_from(m->p, m->k, sem - ready);
+  return m->p->spare[m->ready + m->k * ready + sem];
+}
+
+/* The number of a peer in the program's table; 0 after a failure. */
+static uint32_t slot_of(emitter *m, uint32_t peer) {
+  isa_peer q = {.how = ISA_PEER_rank, .value = cc_peer(m->x, peer)};
+  uint32_t slot = isa_program_peer(m->out, &q);
+  if (!slot)
+    isa_fail(m->e, ISA_NOMEM, ISA_NOFIELD, "no room for rank %" PRIu32 " among a program's peers",
+             q.value);
+  return slot;
+}
+
+static bool tell_ready(emitter *m, const vm_cc_step *st) {
+  isa_insn in = {.op = ISA_OP_nop};
+  uint32_t slot = slot_of(m, st->peer);
+  in.upd = (isa_update){
+      .kind = ISA_UPD_peer, .core = m->x->core, .sem = (uint8_t)sem_of(m, st->sem), .value = slot};
+  return slot && add(m, &in);
+}
+
+/* Starts the static transfers of a queue from `first` on. */
+static bool start(emitter *m, unsigned queue, uint32_t first, isa_update upd) {
+  isa_insn in = {.op = ISA_OP_dma_trigger, .upd = upd};
+  const isa_queue *q = &m->out->cores[m->x->core].queues[queue];
+  in.u.TRIGGER.queue = (uint8_t)queue;
+  in.u.TRIGGER.first = first + 1;
+  in.u.TRIGGER.count.v = (int32_t)(q->nstatics - first);
+  return add(m, &in);
+}
+
+/* ---- Operands ----------------------------------------------------------------------------- */
+
+/* Elements of block b of an operand, from *from on. */
+static uint64_t block_of(const emitter *m, uint32_t operand, uint32_t b, uint64_t *from) {
+  const cc_call *x = m->x;
+  uint64_t n = cc_elems(cc_ap(m->p, m->rank, x, x->src[operand]));
+  uint32_t blocks = vm_cc_blocks(&m->part.shape);
+  if (x->does == VM_CC_ALL_GATHER) {
+    *from = b * n;
+    return n;
+  }
+  *from = n / blocks * b + n % blocks * b / blocks;
+  b++;
+  return n / blocks * b + n % blocks * b / blocks - *from;
+}
+
+/* The slice of a block of n elements, from *from on. */
+static uint64_t slice_of(const emitter *m, uint64_t n, uint32_t slice, uint64_t *from) {
+  uint64_t of = m->part.nslices, next = slice + 1u;
+  *from = n / of * slice + n % of * slice / of;
+  return n / of * next + n % of * next / of - *from;
+}
+
+static uint64_t elems_of(const emitter *m, uint32_t operand, uint32_t b, uint32_t slice) {
+  uint64_t at;
+  return slice_of(m, block_of(m, operand, b, &at), slice, &at);
+}
+
+/* Where the scratch memory of a block of an operand begins, in bytes. */
+static uint64_t landing(const emitter *m, uint32_t operand, uint32_t b) {
+  uint64_t before = 0, all = 0;
+  for (uint32_t i = m->part.first; i < m->part.first + m->part.n; i++) {
+    uint64_t bytes = cc_land_bytes(m->p, m->rank, m->x, &m->part, i);
+    if (i < operand) before += bytes;
+    all += bytes;
+  }
+  return b * all + before;
+}
+
+/* Where elements are: those of `ap` from `from` on. */
+typedef struct place {
+  isa_ap ap;
+  uint64_t from;
+} place;
+
+/* Columns of block b of a dst that is gathered along its free dimension. */
+static bool columns(emitter *m, uint32_t b, uint64_t n, isa_ap *ap) {
+  isa_ap_merge(ap, ap);
+  if (ap->ndim != 1)
+    return isa_fail(m->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "%s with dim=1: the elements of a partition of dst must have one step",
+                    isa_ops[m->x->op].name);
+  ap->dim[0].num = (uint32_t)(n / ap->nparts);
+  ap->offset += (int64_t)b * ap->dim[0].num * ap->dim[0].step * (int64_t)isa_dtype_bytes(ap->dtype);
+  return true;
+}
+
+/* A tensor of another rank's program, by its name. */
+static uint32_t tensor_here(emitter *m, const isa_tensor *t) {
+  int have = isa_program_find_tensor(m->out, t->name, strlen(t->name));
+  if (have >= 0 && m->out->tensors[have].bytes == t->bytes) return (uint32_t)have + 1;
+  if (have >= 0) {
+    isa_fail(m->e, ISA_ILLEGAL, ISA_NOFIELD,
+             "tensor %.60s has %" PRIu64 " bytes at one rank and %" PRIu64
+             " at another: what a rank writes at others has one size and name",
+             t->name, m->out->tensors[have].bytes, t->bytes);
+    return 0;
+  }
+  isa_tensor remote = *t;
+  remote.role = ISA_REMOTE;
+  remote.data = NULL;
+  remote.rows = 0;
+  uint32_t n = isa_program_tensor(m->out, &remote);
+  if (!n) no_memory(m);
+  return n;
+}
+
+/* The pattern of an operand of this rank, or of a peer's. */
+static bool operand_of(emitter *m, uint32_t peer, unsigned buffer, uint32_t operand, isa_ap *ap) {
+  uint32_t rank = peer == VM_CC_NOBODY ? m->rank : cc_peer(m->x, peer);
+  const cc_call *x = rank == m->rank ? m->x : cc_match(m->p, m->x, rank);
+  const uint32_t *list = buffer == VM_CC_SRC ? x->src : buffer == VM_CC_DST ? x->dst : x->src1;
+  *ap = *cc_ap(m->p, rank, x, list[operand]);
+  if (rank == m->rank) return true;
+  if (ap->space == ISA_HBM)
+    ap->base = tensor_here(m, &m->p->ranks[rank].p->tensors[ap->base - 1]);
+  else
+    ap->base = 0;
+  return ap->space != ISA_HBM || ap->base;
+}
+
+/* Where slice `slice` of block b of a piece is; peer: VM_CC_NOBODY, of this rank. */
+static bool place_of(emitter *m, uint32_t peer, vm_cc_piece piece, uint32_t operand, uint32_t data,
+                     uint32_t slice, place *out) {
+  uint64_t block, within, n = block_of(m, operand, data, &block);
+  slice_of(m, n, slice, &within);
+  out->from = within;
+  if (piece.buffer == VM_CC_LAND) {
+    out->ap = (isa_ap){.dtype = m->x->dtype, .space = ISA_HBM, .ndim = 1, .base = m->land};
+    out->ap.offset = (int64_t)landing(m, operand, piece.block);
+    out->ap.dim[0] = (isa_dim){.step = 1, .num = (uint32_t)n};
+    return true;
+  }
+  if (!operand_of(m, peer, piece.buffer, operand, &out->ap)) return false;
+  bool gathers = m->x->does == VM_CC_ALL_GATHER;
+  if (gathers && m->x->dim == 1 && piece.buffer == VM_CC_DST)
+    return columns(m, piece.block, n, &out->ap);
+  bool alone = (gathers && piece.buffer == VM_CC_SRC) ||
+               (m->x->does == VM_CC_REDUCE_SCATTER && piece.buffer == VM_CC_DST);
+  if (!alone) {
+    block_of(m, operand, piece.block, &block);
+    out->from += block;
+  }
+  return true;
+}
+
+static uint32_t pattern(emitter *m, const isa_ap *ap, uint32_t slot) {
+  isa_ap a = *ap;
+  a.rank = (uint16_t)slot;
+  uint32_t n = isa_program_ap(m->out, m->x->core, &a);
+  if (!n) no_memory(m);
+  return n;
+}
+
+/* The longest run of elements from e on, at most n, that is one pattern of each of the places. */
+static uint64_t cut_all(const place *v, unsigned count, uint64_t e, uint64_t n, isa_ap *out) {
+  for (unsigned i = 0; i < count;) {
+    uint64_t got = vm_plan_cut(&v[i].ap, v[i].from + e, n, &out[i]);
+    i = got == n || i == 0 ? i + 1 : 0;
+    n = got;
+  }
+  return n;
+}
+
+/* ---- Transfers ---------------------------------------------------------------------------- */
+
+typedef struct lists {
+  uint32_t dst[LIST], src[LIST], n;
+} lists;
+
+static bool add_push(emitter *m, const lists *l) {
+  isa_insn in = {.op = ISA_OP_dma_copy};
+  if (l->n == 1) {
+    in.u.DMA_COPY.dst = l->dst[0];
+    in.u.DMA_COPY.src = l->src[0];
+    in.u.DMA_COPY.queue = m->pushes;
+    in.u.DMA_COPY.prio = m->x->prio;
+  } else {
+    in.op = ISA_OP_dma_copy_lists;
+    in.u.DMA_LISTS.queue = m->pushes;
+    in.u.DMA_LISTS.prio = m->x->prio;
+    if (!isa_program_pool(m->out, l->dst, l->n, sizeof *l->dst, &in.u.DMA_LISTS.dsts) ||
+        !isa_program_pool(m->out, l->src, l->n, sizeof *l->src, &in.u.DMA_LISTS.srcs))
+      return no_memory(m);
+  }
+  return isa_program_static(m->out, m->x->core, m->pushes, &in) || no_memory(m);
+}
+
+/* Adds an operand's part to the lists of a push. */
+static bool list_operand(emitter *m, const vm_cc_step *st, uint32_t b, uint32_t operand,
+                         uint32_t slot, lists *l) {
+  uint64_t n = elems_of(m, operand, st->block + b, st->slice), got = 0;
+  vm_cc_piece dst = st->dst, src = st->src[0];
+  place at[2];
+  isa_ap ap[2];
+  dst.block += b;
+  src.block += b;
+  if (n == 0) return true;
+  if (!place_of(m, st->peer, dst, operand, st->block + b, st->slice, &at[0]) ||
+      !place_of(m, VM_CC_NOBODY, src, operand, st->block + b, st->slice, &at[1]))
+    return false;
+  for (uint64_t e = 0; e < n; e += got) {
+    got = cut_all(at, 2, e, n - e, ap);
+    if (l->n == LIST)
+      return isa_fail(m->e, ISA_UNBUILT, ISA_NOFIELD,
+                      "%s: operand %" PRIu32 " lies in more than %d pieces", isa_ops[m->x->op].name,
+                      operand, LIST);
+    l->dst[l->n] = pattern(m, &ap[0], slot);
+    l->src[l->n] = pattern(m, &ap[1], 0);
+    if (!l->dst[l->n] || !l->src[l->n]) return false;
+    l->n++;
+  }
+  return true;
+}
+
+static bool push(emitter *m, const vm_cc_step *st) {
+  uint32_t slot = slot_of(m, st->peer), end = m->part.first + m->part.n;
+  isa_update upd = {
+      .kind = ISA_UPD_peer, .core = m->x->core, .sem = (uint8_t)sem_of(m, st->sem), .value = slot};
+  uint32_t first = m->out->cores[m->x->core].queues[m->pushes].nstatics;
+  if (!slot) return false;
+  for (uint32_t b = 0; b < st->blocks; b++)
+    for (uint32_t i = m->part.first; i < end; i += m->together) {
+      lists l = {.n = 0};
+      for (uint32_t j = i; j < end && j < i + m->together; j++)
+        if (!list_operand(m, st, b, j, slot, &l)) return false;
+      if (l.n && !add_push(m, &l)) return false;
+    }
+  if (m->out->cores[m->x->core].queues[m->pushes].nstatics == first) return true;
+  return start(m, m->pushes, first, upd);
+}
+
+/* Transfers of the pushes that a wait is for. */
+static uint32_t transfers(const emitter *m, const vm_cc_step *st) {
+  uint32_t n = 0, end = m->part.first + m->part.n;
+  for (uint32_t b = 0; b < st->blocks; b++)
+    for (uint32_t i = m->part.first; i < end; i += m->together) {
+      uint64_t elems = 0;
+      for (uint32_t j = i; j < end && j < i + m->together; j++)
+        elems += elems_of(m, j, st->block + b, st->slice);
+      n += elems > 0;
+    }
+  return n;
+}
+
+static bool add_local(emitter *m, const vm_cc_step *st, const uint32_t *ap) {
+  isa_insn in = {.op = ISA_OP_dma_copy};
+  if (st->kind == VM_STEP_COPY) {
+    in.u.DMA_COPY.dst = ap[0];
+    in.u.DMA_COPY.src = ap[1];
+    in.u.DMA_COPY.queue = m->local;
+    in.u.DMA_COPY.prio = m->x->prio;
+  } else {
+    in.op = ISA_OP_dma_compute;
+    in.u.DMA_COMPUTE.dst = ap[0];
+    in.u.DMA_COMPUTE.op = m->x->alu;
+    in.u.DMA_COMPUTE.queue = m->local;
+    in.u.DMA_COMPUTE.prio = m->x->prio;
+    if (!isa_program_pool(m->out, ap + 1, st->nsrc, sizeof *ap, &in.u.DMA_COMPUTE.srcs))
+      return no_memory(m);
+  }
+  m->moving++;
+  return isa_program_static(m->out, m->x->core, m->local, &in) || no_memory(m);
+}
+
+static bool local_operand(emitter *m, const vm_cc_step *st, uint32_t operand) {
+  uint64_t n = elems_of(m, operand, st->block, st->slice), got = 0;
+  place at[1 + VM_STEP_SOURCES];
+  isa_ap ap[1 + VM_STEP_SOURCES];
+  uint32_t number[1 + VM_STEP_SOURCES];
+  for (unsigned i = 0; n && i <= st->nsrc; i++) {
+    vm_cc_piece piece = i ? st->src[i - 1] : st->dst;
+    if (!place_of(m, VM_CC_NOBODY, piece, operand, st->block, st->slice, &at[i])) return false;
+  }
+  for (uint64_t e = 0; e < n; e += got) {
+    got = cut_all(at, 1u + st->nsrc, e, n - e, ap);
+    for (unsigned i = 0; i <= st->nsrc; i++)
+      if (!(number[i] = pattern(m, &ap[i], 0))) return false;
+    if (!add_local(m, st, number)) return false;
+  }
+  return true;
+}
+
+static bool local(emitter *m, const vm_cc_step *st) {
+  uint32_t first = m->out->cores[m->x->core].queues[m->local].nstatics;
+  uint32_t before = m->moving;
+  isa_update upd = {
+      .kind = ISA_UPD_dma, .core = m->x->core, .sem = (uint8_t)cc_sem_done(m->p, m->k)};
+  for (uint32_t i = m->part.first; i < m->part.first + m->part.n; i++)
+    if (!local_operand(m, st, i)) return false;
+  return m->moving == before || start(m, m->local, first, upd);
+}
+
+/* ---- Blocks ------------------------------------------------------------------------------- */
+
+static bool is_dense(const isa_ap *ap) {
+  isa_ap m;
+  isa_ap_merge(ap, &m);
+  return m.space == ISA_HBM && (m.ndim == 0 || (m.ndim == 1 && m.dim[0].step == 1));
+}
+
+/* Where all ranks' operands are dense a push takes sixteen in one transfer; else a transfer is of
+ * one, whose pieces may be several. */
+static uint32_t operands_together(const emitter *m) {
+  const cc_call *x = m->x;
+  for (uint32_t i = 0; i < x->ranks_n; i++) {
+    const cc_call *y = cc_match(m->p, x, x->ranks[i]);
+    for (uint32_t k = 0; y && k < y->n; k++)
+      if (!is_dense(cc_ap(m->p, x->ranks[i], y, y->dst[k])) ||
+          !is_dense(cc_ap(m->p, x->ranks[i], y, y->src[k])))
+        return 1;
+  }
+  return LIST;
+}
+
+static bool find_queue(emitter *m, const char *suffix, uint8_t *number) {
+  isa_core *core = &m->out->cores[m->x->core];
+  char name[32];
+  snprintf(name, sizeof name, "qcc%u%s", m->k, suffix);
+  for (uint32_t i = 0; i < core->nqueues; i++)
+    if (strcmp(core->queues[i].name, name) == 0) {
+      *number = (uint8_t)i;
+      return true;
+    }
+  isa_queue q = {.name = name,
+                 .dge = ISA_DGE_none,
+                 .rings = RINGS,
+                 .owner = isa_owner_of(ISA_NENGINES + m->k)};
+  uint32_t n = isa_program_queue(m->out, m->x->core, &q);
+  *number = (uint8_t)(n - 1);
+  if (!n) isa_fail(m->e, ISA_ILLEGAL, ISA_NOFIELD, "no room for queue %s", name);
+  return n != 0;
+}
+
+static bool find_land(emitter *m) {
+  char name[32];
+  uint64_t bytes = m->p->land[m->k];
+  if (bytes == 0) return true;
+  snprintf(name, sizeof name, "cc%u_land%u", m->k, m->x->core);
+  int have = isa_program_find_tensor(m->out, name, strlen(name));
+  isa_tensor t = {.name = name, .dtype = ISA_uint8, .role = ISA_TEMP, .ndim = 1, .bytes = bytes};
+  t.shape[0] = (int64_t)bytes;
+  m->land = have >= 0 ? (uint32_t)have + 1 : isa_program_tensor(m->out, &t);
+  return m->land || no_memory(m);
+}
+
+static bool one_step(emitter *m, uint32_t *i) {
+  const vm_cc_step *st = &m->steps->v[*i];
+  uint32_t sum = 0;
+  switch (st->kind) {
+  case VM_STEP_READY: return tell_ready(m, st);
+  case VM_STEP_PUSH: return settle(m) && push(m, st);
+  case VM_STEP_REDUCE: return settle(m) && local(m, st);
+  case VM_STEP_COPY: return local(m, st);
+  default: break;
+  }
+  for (uint32_t sem = st->sem;; st = &m->steps->v[++*i]) {
+    sum += sem < m->steps->ready ? st->count : st->count * transfers(m, st) * RINGS;
+    if (*i + 1 == m->steps->n || st[1].kind != VM_STEP_WAIT || st[1].sem != sem) break;
+  }
+  return wait_for(m, sem_of(m, st->sem), sum);
+}
+
+static bool emit_part(emitter *m, unsigned number) {
+  vm_cc_list steps;
+  m->part = cc_part_of(m->p, m->rank, m->x, number);
+  m->steps = &steps;
+  m->ready = cc_ready_of(m->p, m->x, m->part.shape.algorithm)->first;
+  bool ok = vm_cc_make(&m->p->al, &m->part.shape, &steps) || no_memory(m);
+  for (uint32_t i = 0; ok && i < steps.n; i++) ok = one_step(m, &i);
+  vm_cc_free(&m->p->al, &steps);
+  return ok && settle(m);
+}
+
+bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsigned k,
+             isa_error *e) {
+  const isa_code *code = &p->ranks[rank].p->cores[x->core].code[x->engine];
+  emitter m = {.p = p, .out = out, .rank = rank, .x = x, .k = k, .e = e};
+  if (code->lines) m.at = code->lines[x->pc];
+  m.together = operands_together(&m);
+  bool ok = find_queue(&m, "", &m.pushes) && find_queue(&m, "_local", &m.local) && find_land(&m) &&
+            block(&m, ISA_OP_wait_start);
+  for (unsigned i = k; ok && i < cc_parts(p, rank, x); i += p->ncc) ok = emit_part(&m, i);
+  return ok && block(&m, ISA_OP_complete);
+}

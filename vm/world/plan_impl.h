@@ -1,0 +1,87 @@
+/* Inside the planner. */
+#ifndef VM_WORLD_PLAN_IMPL_H
+#define VM_WORLD_PLAN_IMPL_H
+
+#include "plan.h"
+
+/* A collective of a rank: what its instruction says. */
+typedef struct cc_call {
+  uint8_t core, engine;
+  uint32_t pc;
+  uint16_t op; /* isa_op */
+  vm_cc_op does;
+  bool joins, both, by_channel;
+  uint8_t alu, dim, stream, prio, dtype;
+  uint32_t ranks_n, place;          /* of the list with this rank; of a permute the pairs */
+  const uint32_t *ranks;            /* its ranks; of a permute from and to of each pair */
+  const uint32_t *dst, *src, *src1; /* patterns of the core, `n` each; src1 NULL: none */
+  uint32_t n, nth;                  /* nth: of its list and stream, from 0 on */
+} cc_call;
+
+typedef struct cc_rank {
+  const isa_program *p;
+  cc_call *calls;
+  uint32_t n, cap;
+} cc_rank;
+
+/* What semaphores of one list, of one algorithm, are by which ranks say that they are ready. */
+typedef struct cc_ready {
+  const uint32_t *ranks;
+  uint32_t n, count; /* count: semaphores of each CC sequencer */
+  uint8_t algorithm, stream;
+  bool pairs;
+  uint32_t first; /* index in `spare` */
+} cc_ready;
+
+enum { CC_FROM = 16 }; /* semaphores of pushes of a CC sequencer: as many as 2^8 ranks take */
+struct vm_plan {
+  isa_alloc al;
+  cc_rank *ranks;
+  uint32_t n;
+  int algorithm;
+  uint32_t ncc;             /* CC sequencers of a core */
+  uint64_t land[ISA_NCC];   /* bytes for what lands for each */
+  uint8_t spare[ISA_NSEMS]; /* semaphores that no program uses, from the highest on */
+  uint32_t nspare;
+  cc_ready *ready;
+  uint32_t nready, cap_ready;
+  isa_buf image; /* of the program `of` */
+  const isa_program *of;
+};
+
+/* Semaphores of CC sequencer k: of push number f; of what it moves itself; of a ready key's i. They
+ * are indices in `spare`. */
+static inline uint32_t cc_sem_from(const vm_plan *p, unsigned k, uint32_t f) {
+  return p->spare[k * (CC_FROM + 1) + f];
+}
+static inline uint32_t cc_sem_done(const vm_plan *p, unsigned k) {
+  return p->spare[k * (CC_FROM + 1) + CC_FROM];
+}
+
+/* What a CC sequencer does of a call. */
+typedef struct cc_part {
+  vm_cc_shape shape;
+  uint32_t nslices;  /* of each block, in all parts of all cores */
+  uint32_t first, n; /* operands of the call */
+} cc_part;
+
+/* plan.c */
+const isa_ap *cc_ap(const vm_plan *p, uint32_t rank, const cc_call *x, uint32_t ap);
+uint64_t cc_elems(const isa_ap *ap);
+/* Its parts: part k is of CC sequencer k % p->ncc, which does its parts one after another. */
+unsigned cc_parts(const vm_plan *p, uint32_t rank, const cc_call *x);
+cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k);
+/* The call of another rank that belongs to x; NULL: it has none. */
+const cc_call *cc_match(const vm_plan *p, const cc_call *x, uint32_t rank);
+/* The rank that a step of x's shape means by a peer. */
+uint32_t cc_peer(const cc_call *x, uint32_t peer);
+const cc_ready *cc_ready_of(const vm_plan *p, const cc_call *x, vm_cc_algorithm a);
+/* Bytes of operand i's blocks where they land, and from where on. */
+uint64_t cc_land_bytes(const vm_plan *p, uint32_t rank, const cc_call *x, const cc_part *part,
+                       uint32_t operand);
+
+/* plan_emit.c: adds the block of a call for CC sequencer k, which has a part of it. */
+bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsigned k,
+             isa_error *e);
+
+#endif
