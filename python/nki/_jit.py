@@ -235,9 +235,7 @@ class Kernel:
     def _results(self, run, built, owners, args, kwargs, convert=None):
         """Returns what the kernel returns; arrays that the kernel writes are written."""
         launch.write_back(run, owners)
-        of_torch = any(type(a).__module__.split(".")[0] == "torch"
-                       for a in list(args) + list(kwargs.values()))
-        give = _torch if of_torch else _same
+        give = _giver(list(args) + list(kwargs.values()))
         return launch.results(run, built.result,
                               give if convert is None else lambda x: give(convert(x)))
 
@@ -365,6 +363,20 @@ def _given(kwargs):
 
 def _same(x):
     return x
+
+
+def _giver(args):
+    """What makes a result of the arguments' kind from an array: a tensor of torch, an array of jax
+    or of another library that has `__array_namespace__`; else NumPy's."""
+    for a in args:
+        library = type(a).__module__.split(".")[0]
+        if library == "torch":
+            return _torch
+        if library in ("jax", "jaxlib"):
+            return sys.modules["jax.numpy"].asarray
+        if library not in ("numpy", "soma", "ml_dtypes") and hasattr(a, "__array_namespace__"):
+            return a.__array_namespace__().asarray
+    return _same
 
 
 def _torch(x):

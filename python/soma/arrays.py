@@ -195,7 +195,8 @@ def from_bits(bits, dtype):
 
 def host_array(x):
     """(contiguous array, DType) of anything that holds numbers: NumPy arrays, RawArray, tensors
-    with `.detach().numpy()` or `__array__`. TypeError for types that the machine does not have."""
+    with `.detach().numpy()`, `__array__` or `__dlpack__`. TypeError for types that the machine does
+    not have."""
     if isinstance(x, RawArray):
         return _dense(x.view(np.ndarray)), x.soma_dtype
     if isinstance(x, np.ma.MaskedArray):
@@ -233,7 +234,17 @@ def _foreign(x):
         if name in _BITS:
             return _dense(memory), dtypes.find(name)
         return memory
-    return np.asarray(x)
+    return np.asarray(x) if hasattr(x, "__array__") or not hasattr(x, "__dlpack__") else \
+        of_dlpack(x)
+
+
+def of_dlpack(x):
+    """An array over the memory of an object that has only `__dlpack__`."""
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise TypeError("NumPy does not take this %s by DLPack: %s" % (type(x).__name__,
+                                                                      error)) from None
 
 
 def _of_torch(x):
@@ -262,7 +273,7 @@ def memory_of(x):
             return None
         memory = _of_torch(x)
     else:
-        memory, again = np.asarray(x), np.asarray(x)
+        memory, again = _foreign(x), _foreign(x)
         if not np.shares_memory(memory, again):  # copies
             return None
     return memory if memory.flags.writeable else None

@@ -85,7 +85,8 @@ class Device:
             return x
         if dtype is not None:
             x = arrays.array(x.numpy() if isinstance(x, DeviceArray) else x, dtype)
-        data, kind = arrays.host_array(np.asarray(x) if not hasattr(x, "shape") else x)
+        known = hasattr(x, "shape") or hasattr(x, "__dlpack__")
+        data, kind = arrays.host_array(x if known else np.asarray(x))
         t = self.zeros(data.shape, kind)
         t._write(data)
         return t
@@ -198,6 +199,13 @@ class DeviceArray(Operators, L.Owner):
     def __array__(self, dtype=None, copy=None):
         found = self.numpy()
         return found if dtype is None else found.astype(dtype)
+
+    def __dlpack__(self, **options):
+        """A copy on the host, as DLPack."""
+        return self.numpy().__dlpack__()
+
+    def __dlpack_device__(self):
+        return 1, 0  # the CPU
 
     def to(self, where):
         """The tensor on "cpu" (a NumPy array) or on a device: itself if it is there."""

@@ -35,7 +35,8 @@ def is_array(x):
         return x.ndim > 0 or x.dtype.name not in ("float64", "int64", "uint64", "object")
     if isinstance(x, (np.generic, type, str, Tensor)) or x is None:
         return False
-    return (hasattr(x, "detach") or hasattr(x, "__array__")) and hasattr(x, "shape")
+    return (hasattr(x, "detach") or hasattr(x, "__array__")) and hasattr(x, "shape") or \
+        hasattr(x, "__dlpack__")
 
 
 class Built:
@@ -103,6 +104,7 @@ def key_of(x):
     """A hashable description of an argument, by which a build is found again; None if no
     description is safe."""
     if is_array(x):
+        x = x if hasattr(x, "shape") else arrays.of_dlpack(x)
         data_type = getattr(x, "soma_dtype", None) or x.dtype
         meta = getattr(data_type, "metadata", None)
         return ("array", tuple(x.shape), data_type, str(meta) if meta else "")

@@ -127,6 +127,66 @@ def through(a):
     return kernel(a)
 
 
+class OnlyDlpack:
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **_options):
+        return self.values.__dlpack__()
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+class OnlyArray:
+    """As an array of jax: with a shape and a type, and the memory as a copy."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.dtype = values, values.shape, values.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values.copy()
+
+
+class Named(OnlyArray):
+    """One whose library makes arrays."""
+
+    def __array_namespace__(self, api_version=None):
+        return type("library", (), {"asarray": staticmethod(Named)})
+
+
+class Others(KernelCase):
+    """Objects of other libraries in and out."""
+
+    def test_in(self):
+        x, kernel = data(8, 16), nki.jit(double.function)
+        for kind in (OnlyDlpack, OnlyArray, Named):
+            got = kernel(kind(x))
+            self.assertIs(type(got), Named if kind is Named else np.ndarray)
+            self.same(np.asarray(got), x * 2)
+            self.assertEqual(kernel.check(kind(x)), [])
+            with self.assertRaisesRegex(soma.KernelError, "cache: the kernel writes it, and"):
+                update(kind(np.zeros((64, 16), np.float32)), data(64, 4))
+        self.assertEqual(len(kernel.builds), 1)  # all have one shape and type
+        self.same(soma.device().array(OnlyDlpack(x)).numpy(), x)
+        self.same(soma.device().array(OnlyArray(x)).numpy(), x)
+
+    def test_out(self):
+        x = data(8, 16)
+        self.same(np.from_dlpack(double(x)), x * 2)
+        on_device = soma.device().array(x)
+        self.same(np.from_dlpack(double(on_device)), x * 2)
+        if torch is not None:
+            self.same(torch.from_dlpack(double(on_device)).numpy(), x * 2)
+
+    def test_what_numpy_does_not_take(self):
+        class Elsewhere(OnlyDlpack):
+            def __dlpack__(self, **_options):
+                raise BufferError("the memory is on another device")
+        with self.assertRaisesRegex(TypeError, "Elsewhere by DLPack: the memory is on another"):
+            double(Elsewhere(data(4, 4)))
+
+
 class Dimensions(KernelCase):
     def test_none(self):
         a = np.array(3.0, np.float32)
