@@ -10,10 +10,11 @@ import warnings
 
 import numpy as np
 
-from soma import Machine, arrays, files, launch, look, profile_main, record, sessions, show
+from soma import (Machine, arrays, compare, files, inside, launch, look, profile_main, record,
+                  sessions, show)
 from soma.checked import whole
 from soma.devices import DeviceArray
-from soma.errors import KernelError
+from soma.errors import KernelError, SomaError
 from soma import __version__ as soma_version
 from soma.lib import lib as machine_lib
 from soma.machine import GENERATION
@@ -49,8 +50,8 @@ class KernelRun:
     `report()` of its program.
     """
 
-    def __init__(self, run, built, result):
-        self.run, self.built, self.result = run, built, result
+    def __init__(self, run, built, result, again=None):
+        self.run, self.built, self.result, self._again = run, built, result, again
         self.stats, self.findings = run.stats, run.findings
         self.time_ns, self.time_us = run.time_ns, run.time_ns / 1e3
 
@@ -98,6 +99,26 @@ class KernelRun:
 
     def explain(self):
         return self.run.explain()
+
+    def critical_path(self):
+        return self.run.critical_path()
+
+    def idle_gaps(self, most=None):
+        return self.run.idle_gaps(most)
+
+    def tile(self, name, at=None, nth=1, core=0):
+        """A tile of the kernel as an array: when the nth instruction of the line at="kernel.py:33"
+        that reads or writes it is done, in order of time; without `at`, at the end of the run. The
+        program runs again for this, with the same arguments."""
+        if self._again is None:
+            raise SomaError("a tile is of a run that kernel.run() gave")
+        with _one_at_a_time:
+            return inside.tile_of(self.run, self._again, name, at, nth, core)
+
+    def compare(self, other):
+        """This run beside another of the same kernel or another one: a soma.Comparison, which
+        prints what takes longer by engine and line; its page() has the pages of both."""
+        return compare.Comparison(self, other)
 
 
 class Tuning:
@@ -220,13 +241,14 @@ class Kernel:
             if seen.wants_checks():  # first: the run may write its arguments
                 seen.found(self._check(args, kwargs, **seen.check_options()))
         values, owners = launch.bind(built, bound)
+        again = inside.again(built, values, options) if options.get("record") else None
         convert = None
         if machine is None:
             machine, convert = launch.machine_for(built, values, options)
         if built.unknown:
             machine.clear()
         run = machine.run(built.program, values, log)
-        run = KernelRun(run, built, self._results(run, built, owners, args, kwargs, convert))
+        run = KernelRun(run, built, self._results(run, built, owners, args, kwargs, convert), again)
         sessions.ran(built.name, built.target, run.run)
         if seen:
             seen.done(run)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from . import inside
 from . import lib as L
 from . import show
 from .lib import lib
@@ -138,3 +139,13 @@ class Told:
         """A table of a recorded run as {column: array}: "Instruction", "DmaPacket",
         "SemaphoreUpdate", "ActiveTime" or "Summary", with the columns of soma_trace.h."""
         return table(self, name)
+
+    def critical_path(self):
+        """The critical path of a recorded run, earliest first: dicts with kind, engine, name,
+        cause, file, line, start_ns, end_ns, queue, semaphore ..."""
+        return inside.critical_path(self)
+
+    def idle_gaps(self, most=None):
+        """The engines' idle gaps of a recorded run, the largest first: dicts with kind, engine,
+        start_ns, end_ns, semaphore, and what was late."""
+        return inside.idle_gaps(self, most)

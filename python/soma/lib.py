@@ -156,6 +156,31 @@ class Unwritten(C.Structure):
                 ("line", C.c_uint32)]
 
 
+class PathSegment(C.Structure):
+    _fields_ = [("kind", C.c_int), ("engine", C.c_int), ("dma_engine", C.c_int),
+                ("pc", C.c_uint32), ("line", C.c_uint32), ("core", C.c_uint),
+                ("file", C.c_char_p), ("name", C.c_char_p), ("cause", C.c_char_p),
+                ("start", C.c_uint64), ("end", C.c_uint64), ("queue", C.c_int),
+                ("semaphore", C.c_int), ("queue_name", C.c_char_p),
+                ("semaphore_name", C.c_char_p)]
+
+
+class IdleGap(C.Structure):
+    _fields_ = [("kind", C.c_int), ("engine", C.c_int), ("start", C.c_uint64),
+                ("end", C.c_uint64), ("waited", C.c_uint64), ("semaphore", C.c_int),
+                ("late_engine", C.c_int), ("late_queue", C.c_int), ("reached", C.c_uint32),
+                ("condition", C.c_char * 20), ("pc", C.c_uint32), ("line", C.c_uint32),
+                ("late_pc", C.c_uint32), ("late_line", C.c_uint32), ("core", C.c_uint16),
+                ("late_core", C.c_uint16)] + [(n, C.c_char_p) for n in (
+                    "semaphore_name queue_name file late_file late_name").split()]
+
+
+class ProgramTile(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("memory", C.c_int), ("dtype", C.c_int),
+                ("ndim", C.c_uint32), ("shape", C.c_uint32 * 5), ("partition", C.c_uint32),
+                ("offset", C.c_uint32), ("bytes", C.c_uint32)]
+
+
 class Field(C.Structure):
     _fields_ = [("name", C.c_char_p), ("kind", C.c_int)] + [(n, C.c_uint32) for n in (
         "mode reads writes sbuf psum hbm column element dims most set").split()]
@@ -218,6 +243,17 @@ _PROTOTYPES = {
     "soma_run_findings": (_u64, [P]),
     "soma_run_finding": (_int, [P, _u32, C.POINTER(Finding)]),
     "soma_run_finding_core": (C.c_uint, [P, _u32]),
+    "soma_critical_path": (_int, [P, P, _u32, C.POINTER(_u32)]),
+    "soma_idle_gaps": (_int, [P, P, P, _u32, C.POINTER(_u32)]),
+    "soma_program_tiles": (_u32, [P]),
+    "soma_program_tile": (_int, [P, _u32, C.POINTER(ProgramTile)]),
+    "soma_core_memory_read": (_int, [P, C.c_uint, _int, _u32, _u64, P, _size]),
+    "soma_core_memory_write": (_int, [P, C.c_uint, _int, _u32, _u64, P, _size]),
+    "soma_core_semaphore_get": (_int, [P, C.c_uint, _u32, C.POINTER(_u32)]),
+    "soma_core_semaphore_set": (_int, [P, C.c_uint, _u32, _u32]),
+    "soma_core_register_get": (_int, [P, C.c_uint, _int, _u32, C.POINTER(_u32)]),
+    "soma_core_register_set": (_int, [P, C.c_uint, _int, _u32, _u32]),
+    "soma_program_core_semaphore": (_int, [P, C.c_uint, _str]),
     "soma_run_schedules": (_int, [P, C.POINTER(Schedules), _size]),
     "soma_recorder_new": (_int, [P, _out]),
     "soma_recorder_free": (None, [P]),

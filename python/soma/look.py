@@ -24,7 +24,8 @@ OPTIONS = {
     "timeline": (None, "prints engines and queues over time for each call"),
     "report": (None, "prints what the builder did for each call"),
     "explain": (None, "prints where the time of each call went"),
-    "session": (None, "prints all calls with copies and launches on one timeline at the end"),
+    "session": ("[=FILE]", "prints all calls with copies and launches on one timeline at the end, "
+                "or writes a page of it, in which each kernel opens"),
     "log": (None, "prints a line for each instruction that is done"),
     "page": ("DIR", "writes a page for each call: DIR/NN-KERNEL.html"),
     "trace": ("DIR", "writes a trace for each call: DIR/NN-KERNEL.json"),
@@ -103,7 +104,8 @@ def _value(name, value):
         except SomaError as error:
             raise OptionError("--costs %s: %s" % (value, error)) from None
     # a child may start in another folder
-    return os.path.abspath(value) if OPTIONS[name][0] in ("FILE", "DIR") else value
+    names_file = OPTIONS[name][0] in ("FILE", "DIR") or name == "session" and value != "all"
+    return os.path.abspath(value) if names_file else value
 
 
 def _text_of(costs):
@@ -131,8 +133,12 @@ class _State:
             atexit.register(lambda pid=os.getpid(): os.getpid() == pid and self.write_session())
 
     def write_session(self):
-        if self.session.entries:
+        file = self.options["session"]
+        if self.session.entries and file == "all":
             sys.stderr.write("%s\n" % self.session)
+        elif self.session.entries:
+            mark = "." + self.mark[:-1] if self.mark else ""
+            _write(file + mark, self.session.page(title=os.path.basename(sys.argv[0])))
 
     def write_json(self):
         file = self.options["json"] + ("." + self.mark[:-1] if self.mark else "")

@@ -11,7 +11,7 @@ import ctypes as C
 import operator
 import time
 
-from . import arrays, callbacks, debug, dtypes, files, show
+from . import arrays, callbacks, debug, dtypes, files, inside, show
 from . import lib as L
 from .checked import between
 from .devices import DeviceArray, common
@@ -386,7 +386,7 @@ def _to_the_end(r):
     return callbacks.call(lib.soma_run_until, r, L.END, 0, 0)
 
 
-class Machine(L.Owner):
+class Machine(inside.State, L.Owner):
     """One emulated core. target: "trn1", "inf2", "trn2" or "trn3"; options as in soma_options:
     checks, schedule, saturate, max_instructions, max_seconds, max_cpu_seconds, timing_only, threads
     (of the host, 0 for all its cores), twins (False: the race check also reports that both cores
@@ -527,6 +527,16 @@ class Machine(L.Owner):
         except BaseException:
             run.give_back()
             raise
+        return run
+
+    def run_to(self, program, inputs, time_fs):
+        """Starts a run and stops it at a simulated time: what the machine's memories then hold is
+        there until the next run. Gives the run, which cannot go on."""
+        run = Run(self, program)
+        _keep = self._start(run, inputs, None)
+        status = callbacks.call(lib.soma_run_until, run.handle, L.TIME, 0, time_fs)
+        if status not in (L.OK, L.CHECK):
+            raise self._ended(run.handle, status)
         return run
 
     def _start(self, run, inputs, rows):

@@ -12,6 +12,8 @@ import re
 import sys
 import threading
 
+import numpy as np
+
 from . import kernel as K
 from . import lib as L
 from .dropped import dropped
@@ -49,6 +51,7 @@ def add_own(place):
 
 
 add_own(os.path.dirname(__file__))
+add_own(np.lib.mixins.__file__)  # operators of tensors on a device
 
 
 def active():

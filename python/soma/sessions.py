@@ -23,7 +23,9 @@ _HOST = {0: "copies", 1: "launches"}  # rows of the timeline that are no kernel'
 class Entry:
     """One call of a kernel, or one copy (`kernel` is None): `place` is the line of the script that
     made it; start_us and copy_in_us, launch_us, time_us, copy_out_us follow one another; bytes_in,
-    bytes_out; `target`."""
+    bytes_out; `target`, `program`."""
+
+    program = None
 
     def __init__(self, kernel, place, target, start_us):
         self.kernel, self.place, self.target, self.start_us = kernel, place, target, start_us
@@ -111,6 +113,18 @@ class Session:
                                                         span(1e3 * step)))
         return Text("\n".join(lines))
 
+    def svg(self, width=1000):
+        """The timeline as a picture."""
+        from .session_page import svg
+        return svg(self, width)
+
+    def page(self, path=None, *, title="Session"):
+        """One page for a browser: the timeline, all calls, and the page of each kernel, which opens
+        below; written to a file if `path` is given, compressed if that ends in .gz. The kernels'
+        pages are of runs with zeros."""
+        from .session_page import write
+        return write(self, path, title)
+
     def __str__(self):
         calls = self.calls
         total = self.totals()
@@ -136,7 +150,7 @@ class Session:
         return "<session: %s>" % str(self).split("\n", 1)[0]
 
     def _repr_html_(self):
-        return _pre(str(self))
+        return self.svg() + _pre(str(self))
 
 
 def session():
@@ -166,6 +180,7 @@ def ran(kernel, target, run):
         e.copy_in_us, e.copy_out_us = before.host / 1e9, (now.host - before.host) / 1e9
         e.launch_us, e.time_us = before.launch / 1e9, run.time_ns / 1e3
         e.bytes_in, e.bytes_out = now.host_to_device, now.device_to_host
+        e.program = run.program
         s.entries.append(e)
 
 

@@ -115,6 +115,10 @@ class Look(unittest.TestCase):
             self.assertRegex(err, r"(?m)^%s *\|.*#.*\|" % row)
         self.assertRegex(err, r"  twice  script.py:\d+\n")
         self.assertNotIn("kernel calls", self.run_it("--session", "-c", "import nki")[2])
+        status, out, err = self.run_it("--session=all.html", "script.py")
+        self.assertEqual((status, out, err), (0, "2.0 []\n", ""))
+        with open(os.path.join(self.folder, "all.html")) as f:
+            self.assertIn("<summary>twice, script.py:", f.read())
 
     def test_the_machine(self):
         _, out, _ = self.run_it("--timing-only", "--threads", "1", "script.py")

@@ -1,9 +1,14 @@
 """Sessions: all kernel calls of a part of a script on one timeline."""
 import contextlib
+import gzip
+import html
 import io
+import os
 import re
 import sys
+import tempfile
 import unittest
+import xml.etree.ElementTree
 
 import numpy as np
 
@@ -81,7 +86,7 @@ class Sessions(unittest.TestCase):
         self.assertAlmostEqual(sum(float(r[2]) for r in rows), 100, delta=0.3)
         self.assertIn(s.timeline(), text)
         self.assertRegex(text, r"\n +[\d.]+ % +[\d.]+ us +3 x twice\n")
-        self.assertTrue(s._repr_html_().startswith("<pre"))
+        self.assertTrue(s._repr_html_().startswith("<svg"))
         self.assertEqual(list(s.table()["kernel"]), ["twice"] * 3 + ["root"])
 
     def test_one_in_another_and_an_empty_one(self):
@@ -100,6 +105,30 @@ class Sessions(unittest.TestCase):
 
     def place(self, line):
         return "%s:%d" % (record.shown(__file__), line)
+
+
+class Page(unittest.TestCase):
+    def test_each_kernel_opens_into_its_own(self):
+        with soma.session() as s:
+            for _ in range(3):
+                twice(X)
+            (soma.device().array(X) + 1).numpy()
+        page = s.page(title="a <model>")
+        self.assertIn("<h1>a &lt;model&gt;</h1>", page)
+        opened = re.findall(r"<summary>([^<]*)</summary><iframe srcdoc=\"([^\"]*)\"", page)
+        self.assertEqual([re.sub("[^ ]*/", "", title).split(":")[0] for title, _ in opened],
+                         ["twice, test_session.py", "add, test_session.py"])
+        for name, (_, text) in zip(("twice", "add"), opened):
+            self.assertTrue('"title":"%s"' % name in html.unescape(text), name)
+        picture = xml.etree.ElementTree.fromstring(s.svg())
+        texts = [t.text for t in picture.iter() if t.tag.endswith("text")]
+        self.assertEqual(texts[::2][:4], ["copies", "launches", "twice", "add"])
+        self.assertAlmostEqual(sum(float(t[:-2]) for t in texts if t.endswith(" %")), 100,
+                               delta=0.3)
+        with tempfile.TemporaryDirectory() as folder:
+            s.page(os.path.join(folder, "page.html.gz"))
+            with gzip.open(os.path.join(folder, "page.html.gz"), "rt") as f:
+                self.assertEqual(f.read().count("<iframe"), 2)
 
 
 class Manual(unittest.TestCase):

@@ -1,6 +1,7 @@
 """What a run tells: one total, figures, tables, how it shows itself; options of run()."""
 import contextlib
 import html
+import inspect
 import io
 import json
 import os
@@ -136,6 +137,89 @@ class Options(unittest.TestCase):
             exp.run(X, cost="")
 
 
+@nki.jit
+def in_three_steps(x):
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in range(3):
+        t = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+        u = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=t, src=x[i * 128:(i + 1) * 128])
+        nisa.tensor_scalar(dst=u, data=t, op0=nl.multiply, operand0=float(i + 2))
+        nisa.tensor_scalar(dst=u, data=u, op0=nl.add, operand0=1.0)
+        nisa.dma_copy(dst=y[i * 128:(i + 1) * 128], src=u)
+    return y
+
+
+class Inside(unittest.TestCase):
+    def at(self, text):
+        """FILE:LINE of the line of the kernel above that has the text."""
+        lines, first = inspect.getsourcelines(in_three_steps.function)
+        return "test_told.py:%d" % (first + [text in n for n in lines].index(True))
+
+    def test_a_tile_at_a_line(self):
+        x = np.random.default_rng(1).random((384, 64), np.float32)
+        run = in_three_steps.run(x)
+        kept = x.copy()
+        x[:] = 0  # the run has copies
+        for n in (1, 2, 3):
+            part = kept[n * 128 - 128:n * 128]
+            for name, text, want in (("t", "src=x", part), ("u", "data=t", part * (n + 1)),
+                                     ("u", "data=u", part * (n + 1) + 1),
+                                     ("t", "data=t", part), ("u", "src=u", part * (n + 1) + 1)):
+                np.testing.assert_array_equal(run.tile(name, at=self.at(text), nth=n), want)
+        np.testing.assert_array_equal(run.tile("u_3"), kept[256:] * 4 + 1)
+        for arguments, text in (
+                (("t",), "there are t, t_2, t_3: give the line at which one is meant"),
+                (("v",), "no tile v; it has t, u, t_2, u_2, t_3, u_3"),
+                (("t", self.at("data=u")), "reads or writes t"),
+                (("t", self.at("src=x"), 4), "nth=4: 3 instructions of")):
+            with self.assertRaisesRegex(soma.SomaError, text):
+                run.tile(*arguments)
+
+    def test_the_critical_path_and_gaps(self):
+        run = in_three_steps.run(np.ones((384, 64), np.float32))
+        path = run.critical_path()
+        self.assertEqual(path[0]["start_ns"], 0)
+        self.assertAlmostEqual(path[-1]["end_ns"], run.time_ns, 3)
+        for a, b in zip(path, path[1:]):
+            self.assertEqual(a["end_ns"], b["start_ns"])
+        gaps = run.idle_gaps()
+        sizes = [g["end_ns"] - g["start_ns"] for g in gaps]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        vector = sum(s for s, g in zip(sizes, gaps) if g["engine"] == "vector")
+        self.assertAlmostEqual(vector + run.stats.engines["vector"]["busy_ns"], run.time_ns, 3)
+        self.assertEqual(run.idle_gaps(1), gaps[:1])
+        late = next(g for g in gaps if g["kind"] == "semaphore")
+        self.assertEqual((late["late_name"], late["condition"]), ("dma_copy", ">=16"))
+
+    def test_two_runs(self):
+        x = np.ones((384, 64), np.float32)
+        run = in_three_steps.run(x)
+        other = in_three_steps.run(x, costs="DMA_SW_BASE 90000\n")
+        same, slower = run.compare(run), run.compare(other)
+        self.assertIn("all lines take the same time", str(same))
+        self.assertEqual((same.speedup, same.lines), (1, []))
+        self.assertLess(slower.speedup, 0.1)
+        self.assertEqual(slower.lines[0][0].rpartition("/")[2], self.at("src=u"))
+        self.assertIn("in_three_steps %s, then in_three_steps %s" % (
+            show.span(run.time_ns), show.span(other.time_ns)), str(slower))
+        self.assertEqual(slower.page().count("<iframe srcdoc"), 2)
+
+    def test_the_state_of_a_machine(self):
+        machine = soma.Machine("trn2")
+        program = machine.assemble(
+            "target trn2\nt tile sbuf float32[4, 8]\ndone sem\nsection vector\n"
+            " memset t, 2.5 $done++\n mov r3, -7\n halt\n")
+        _kept = machine.run(program)
+        self.assertTrue((machine.tile(program, "t") == 2.5).all())
+        self.assertEqual((machine.semaphore(program, "done"), machine.register("vector", 3)),
+                         (1, -7))
+        with self.assertRaisesRegex(soma.SomaError, "no tile u; it has t"):
+            machine.tile(program, "u")
+        with self.assertRaisesRegex(soma.SomaError, "no semaphore d"):
+            machine.semaphore(program, "d")
+
+
 class Shown(unittest.TestCase):
     def test_repr(self):
         run = exp.run(X)
@@ -167,15 +251,18 @@ class Manual(unittest.TestCase):
         """The code of the manual that uses its kernel `add`."""
         with open("python/README.md") as f:
             text = f.read()
-        first = text.split("```python")[1].split("print(")[0].split("```")[0]
-        then = text.split("<!-- example: nki -->")[1].split("```python\n")[1].split("```")[0]
+        first = text.split("```python\n")[1].split("print(")[0].split("```")[0]
+        then = "".join(text.split("<!-- example: %s -->" % name)[1].split("```python\n")[1]
+                       .split("```")[0] for name in ("nki", "inside"))
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "add.py")
             with open(path, "w") as f:
                 f.write(first + then)
             told = io.StringIO()
-            with contextlib.redirect_stdout(told):
+            with contextlib.redirect_stdout(told), contextlib.chdir(folder):
                 runpy.run_path(path)
-        figures, name = told.getvalue().splitlines()
+            self.assertTrue(os.path.exists(os.path.join(folder, "both.html")))
+        figures, name, *inside = told.getvalue().splitlines()
+        self.assertTrue(any(n.startswith("add ") and "then add" in n for n in inside), inside)
         self.assertRegex(figures, r"^0\.\d+ 0\.\d+$")
         self.assertIn(name, ("tensor_tensor", "dma_copy"))
