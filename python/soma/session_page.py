@@ -62,7 +62,8 @@ def write(session, path=None, title="Session"):
             *(span(1e3 * us) if us else "" for us in (entry.copy_in_us, entry.launch_us,
                                                       entry.time_us, entry.copy_out_us)))))
     head = "<p>%s: %s</p>%s<details><summary>all %d calls and copies</summary><table " \
-        "border=\"1\" cellpadding=\"4\" style=\"border-collapse: collapse\"><tr><th>start<th>kernel<th>line" \
+        "border=\"1\" cellpadding=\"4\" " \
+        "style=\"border-collapse: collapse\"><tr><th>start<th>kernel<th>line" \
         "<th>copies in<th>launch<th>time<th>copies out</tr>%s</table></details>" % (
             span(1e3 * session.time_us),
             ", ".join("%s %s" % (n, span(1e3 * us)) for n, us in session.totals().items()),
