@@ -213,6 +213,7 @@ class Kernel:
         built = launch.build(self.function, args, kwargs, self.target, self.grid,
                              self.options.get("schedule", ()), core_of=self._core_of(),
                              flags=self._flags(), front_end=self.front_end,
+                             older=self.options.get("style") == "neuronxcc",
                              optimize=self._optimize())
         if key is not None:
             self.builds[key] = built

@@ -211,11 +211,11 @@ def _print(text, to_stderr):
 
 
 def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of=None,
-          **choices):
+          older=False, **choices):
     """Runs the function once for each program of the grid, recording, and builds the program.
     schedule: (name of an instruction, names of those that it waits for). core_of: with two cores,
-    gives the core on which a program of the grid runs. choices: optimize and front_end of
-    kernel.Builder."""
+    gives the core on which a program of the grid runs. older: of neuronxcc.nki.
+    choices: optimize and front_end of kernel.Builder."""
     hints = ({}, {})
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function) or \
             inspect.isasyncgenfunction(function):
@@ -225,7 +225,7 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
         recs = _recorders(target, flags, hints, core_of, choices)
         for rec in recs:
             rec.grid, rec.schedule = tuple(grid), schedule
-            rec.programs = math.prod(grid)
+            rec.programs, rec.older = math.prod(grid), older
         try:
             around = Around(function, arguments(function, args, kwargs).arguments.values())
             built = _build(recs, core_of, function, args, kwargs)
@@ -236,6 +236,8 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
                 for file, line in rec.lost:
                     _warn(function, "the call returns a new tile, which nothing uses: give it a "
                           "dst, or use what it returns", rec.names.get(file), line)
+                for (file, line), text in rec.told.items():
+                    _warn(function, text, rec.names.get(file), line)
             for s in _never_written(recs, built.result):
                 _warn(function, "%s() returns tensor %s, which nothing writes: it holds zeros"
                       % (built.name, s.name), recs[0].names.get(s.at[0]), s.at[1])
@@ -437,10 +439,15 @@ def _known(error, frames):
             inspect.signature(function).parameters)),)
         return True
     name, of = getattr(error, "name", None), getattr(error, "obj", None)
-    if not isinstance(error, AttributeError) or not isinstance(of, Tensor) or \
-            not any(hasattr(m, name) for m in modules):
+    if not isinstance(error, AttributeError) or not isinstance(of, Tensor):
         return False
-    error.args = ("a tile has no .%s(): nl.%s is a function of tiles" % (name, name),)
+    if any(hasattr(m, name) for m in modules):
+        error.args = ("a tile has no .%s(): nl.%s is a function of tiles" % (name, name),)
+    else:
+        names = [n for n in dir(Tensor) if n[0] != "_" and getattr(Tensor, n).__doc__]
+        near = difflib.get_close_matches(name, names, 4, 0.5)
+        more = "; it has " + ", ".join(near) if near else ""
+        error.args = ("a tensor has no .%s%s" % (name, more),)
     return True
 
 

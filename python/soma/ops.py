@@ -1,5 +1,8 @@
 """Operators and activation functions: from what a kernel names (functions of nl, NumPy's ufuncs,
 strings) to the machine's codes."""
+import inspect
+import sys
+
 from . import insn
 from .errors import KernelError
 
@@ -33,6 +36,19 @@ def name_of(op):
     return name.rsplit(".", 1)[-1]
 
 
+_ELEMENTWISE = "nki.language._math", "nki.language._remainder"
+
+
+def _function(name):
+    """": nl.exp(x) computes it" for the name of a function of nki.language, else ""."""
+    function = getattr(sys.modules.get("nki.language"), name or "", None)
+    if not inspect.isfunction(function) or function.__module__ not in _ELEMENTWISE:
+        return ""
+    takes = [n for n, p in inspect.signature(function).parameters.items()
+             if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    return ": nl.%s(%s) computes it" % (name, ", ".join(takes))
+
+
 def alu(op, what="op"):
     """The code of an ALU operator."""
     try:
@@ -43,8 +59,9 @@ def alu(op, what="op"):
     if op is None:
         raise KernelError("%s is missing: give an operator such as nl.add" % what)
     if name is None or name not in insn.ALU:
-        raise KernelError("%s=%s is not an operator of the machine's engines; there are %s"
-                          % (what, name_of(op) or insn.said(op), ", ".join(sorted(set(_ALU)))))
+        raise KernelError("%s=%s is not an operator of the machine's engines%s; there are %s"
+                          % (what, name_of(op) or insn.said(op), _function(name_of(op)),
+                             ", ".join(sorted(set(_ALU)))))
     code = _alu[op] = insn.ALU[name]
     return code
 

@@ -150,6 +150,8 @@ class Recorder:
         self.early = {key[1] for key in self.hints if key[0] == "early"}
         self.zeros = []         # ZeroStates whose zeros may still be needed
         self.keep, self.lost = [], {}  # lost: places of calls whose results nothing uses
+        self.told = {}          # place: what else to warn of there
+        self.older = False      # the kernel is one of neuronxcc.nki
 
     # ---- places ----
 

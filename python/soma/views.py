@@ -142,6 +142,13 @@ class Views:
                               % (list(self.shape), list(self.steps), new))
         return self.like(new, steps)
 
+    def assert_shape(self, shape):
+        """The tensor itself, which must have this shape."""
+        if tuple(shape) != self.shape:
+            raise KernelError("assert_shape: the shape is %s, not %s"
+                              % (list(self.shape), list(shape)))
+        return self
+
     def permute(self, *dims):
         """Dimensions in another order."""
         dims = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims

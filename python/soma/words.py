@@ -26,6 +26,21 @@ _BEGIN = re.compile(r"(core \d: |[^\n]*?:\d+: )?(\w+)(?= \w+: )")
 # Not in a path, such as src/kernel.py, and not the user's name of a tile.
 _WORD = r"(?<![\w/.-])(?<!\btile )(?<!\btensor )(?:%s)(?![\w/-]|\.\w)"
 
+# Functions of nki.language for operators that an instruction does not take.
+_INSTEAD = {"abs": "nl.abs(x)", "abs_max": "nl.maximum(nl.abs(x), nl.abs(y))",
+            "abs_min": "nl.minimum(nl.abs(x), nl.abs(y))", "square": "nl.square(x)",
+            "relu": "nl.relu(x)", "rsqrt": "nl.rsqrt(x)", "reciprocal": "nl.reciprocal(x)",
+            "bitwise_not": "nl.invert(x)", "pow": "nl.power(x, y)"}
+_REFUSED = re.compile(r": (?:the operator (\w+) needs gen\d: \w+ is gen\d|"
+                      r"(\w+) takes one operand: .*|no engine has the operator (\w+) as .*)$")
+
+
+def _with_function(text):
+    """The message, if it refuses an operator, with the function that computes it."""
+    refused = _REFUSED.search(text)
+    function = refused and _INSTEAD.get(refused[1] or refused[2] or refused[3])
+    return "%s; %s computes it" % (text, function) if function else text
+
 
 def of_nki(text):
     """The message, if it begins with an instruction and an operand, as a kernel calls them. The
@@ -34,6 +49,7 @@ def of_nki(text):
     call, operands = _CALLS.get(begin[2], (None, {})) if begin else (None, {})
     if not call:
         return text
+    text = _with_function(text)
     said = re.sub(_WORD % begin[2], call, text[begin.start(2):])
     if operands:
         said = re.sub(_WORD % "|".join(operands), lambda m: operands[m[0]], said)

@@ -31,6 +31,17 @@ WRONG = (
      "tensor_tensor data2: 511 elements per partition: dst has 512"),
     ("nisa.tensor_tensor(dst=y, data1=x, data2=x, op='foo')", KernelError,
      "op=foo is not an operator of the machine's engines; there are abs, "),
+    ("nisa.tensor_tensor(dst=y, data1=x, data2=x, op=nl.exp)", KernelError,
+     "op=exp is not an operator of the machine's engines: nl.exp(x) computes it; there are abs, "),
+    ("nisa.tensor_tensor(dst=y, data1=x, data2=x, op=nl.fmod)", KernelError,
+     "op=fmod is not an operator of the machine's engines: nl.fmod(x, y) computes it; there are "),
+    ("nisa.tensor_tensor(dst=y, data1=x, data2=x, op=nl.abs)", KernelError, "tensor_tensor op: abs "
+     "takes one operand: tensor_tensor needs an operator of two; nl.abs(x) computes it"),
+    ("nisa.tensor_scalar(dst=y, data=x, op0=nl.abs_max, operand0=0.0)", KernelError,
+     "tensor_scalar op0: the operator abs_max needs gen4: trn2 is gen3; nl.maximum(nl.abs(x), "
+     "nl.abs(y)) computes it"),
+    ("nl.abs_min(x, x)", KernelError, "tensor_tensor op: the operator abs_min needs gen4: trn2 is "
+     "gen3; nl.minimum(nl.abs(x), nl.abs(y)) computes it"),
     ("nisa.tensor_tensor(y, x, x)", KernelError, "op is missing: give an operator such as nl.add"),
     ("nisa.tensor_tensor(dst=y, data1=x, data2=a, op=nl.add)", KernelError, "tensor_tensor data2: "
      "tensor_tensor does not take an hbm operand here: copy it to sbuf with DMA"),
@@ -89,6 +100,13 @@ WRONG = (
     ("nl.load(a, mask=3)", KernelError, "mask=3: a mask is made of comparisons of indices"),
     ("1 if x[0, 0] > 3 else 2", KernelError, "the values of a tile are known when the kernel runs, "
      "not while it is built: they cannot decide an `if`, a `while` or Python's max(); nl.where"),
+    ("1 if x else 2", KernelError, "the values of a tile are known when the kernel runs, not while "
+     "it is built: they cannot decide an `if`, a `while` or Python's max(); nl.where chooses "
+     "between two values for each element, nl.maximum takes the larger; `is not None` asks whether "
+     "there is a tile"),
+    ("x and y", KernelError, "the values of a tile are known when the kernel runs"),
+    ("x.assert_shape((128, 4))", KernelError,
+     "assert_shape: the shape is [128, 512], not [128, 4]"),
     ("max(x, 0.0)", KernelError, "the values of a tile are known when the kernel runs"),
     ("range(x)", TypeError, "<float32[128, 512] in sbuf, x>: its values are known when the kernel"),
     ("nisa.activation(dst=y, data=x)", KernelError,
@@ -356,8 +374,10 @@ class Errors(unittest.TestCase):
     def test_a_kernels_own_errors_are_its_own(self):
         error = self.refused("raise RuntimeError('mine')", RuntimeError)
         self.assertEqual(str(error), "mine")
-        self.assertIn("'Tensor' object has no attribute 'foo'",
+        self.assertIn("case.py:4: a tensor has no .foo",
                       str(self.refused("x.foo()", AttributeError)))
+        self.assertIn("case.py:4: a tensor has no .rehsape; it has reshape",
+                      str(self.refused("x.rehsape((1, 2))", AttributeError)))
         self.assertIn("has no attribute 'none_such'",
                       str(self.refused("nisa.none_such(x)", AttributeError)))
 

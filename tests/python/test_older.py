@@ -64,6 +64,39 @@ class OlderNames(KernelCase):
         np.testing.assert_array_equal(kernel[0](b, x)[:2, 0], [1, 0])
         np.testing.assert_array_equal(b[:2, 0], [1, 0])
 
+    def test_what_the_vendor_refuses_is_told(self):
+        def told(jit, body):
+            @jit
+            def kernel(a):
+                x = nl.load(a).assert_shape((64, 64))
+                y = nl.ndarray((64, 64), nl.float32, buffer=nl.sbuf)
+                p = nl.ndarray((64, 64), nl.float32, buffer=nl.psum)
+                nl.store(a, body(x, y, p))
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                kernel(np.ones((64, 64), np.float32))
+            return [str(w.message) for w in caught if w.filename == __file__]
+
+        def stored(x, y, p):
+            nl.store(y, x)
+            return nl.load(y)
+
+        def turned(x, y, p):
+            nisa.nc_transpose(p, x, engine=nisa.tensor_engine)
+            nisa.dma_copy(dst=y, src=x)
+            return p
+        for jit in old.jit, nki.jit:
+            self.assertEqual(told(jit, stored), [
+                "nl.store: dst is in sbuf: the vendor's compiler takes a tensor in HBM there; "
+                "x[...] = value writes a tile",
+                "nl.load: src is in sbuf: the vendor's compiler takes a tensor in HBM there; "
+                "nl.copy copies a tile"])
+            self.assertEqual(told(jit, lambda x, y, p: nisa.nc_transpose(x)), [])
+        self.assertEqual(told(old.jit, turned), [
+            "nc_transpose of neuronxcc.nki has no dst, it returns a tile: the vendor's compiler "
+            "refuses this call; nki has dst"])
+        self.assertEqual(told(nki.jit, turned), [])
+
     def test_keywords_of_jit(self):
         for known in ("mode", "kernel_return", "experimental_flags", "additional_compile_opt"):
             with warnings.catch_warnings():

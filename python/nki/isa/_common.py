@@ -68,12 +68,28 @@ class NkiInstruction:
 
 def done(rec, first, name=None):
     """The handle of a call whose instructions begin at number `first`."""
+    if rec.older:
+        _tell_older(rec, _getframe(1).f_code.co_name)
     handle = NkiInstruction()
     handle.first = first
     handle.last = rec.count - 1
     if name:
         rec.named[name] = handle
     return handle
+
+
+# What the older reference lists without a dst.
+_RETURNS = frozenset(
+    "activation activation_reduce affine_select bn_aggr bn_stats dma_transpose dropout iota "
+    "local_gather max8 memset nc_find_index8 nc_match_replace8 nc_matmul nc_transpose range_select "
+    "reciprocal scalar_tensor_tensor tensor_copy tensor_partition_reduce tensor_reduce "
+    "tensor_scalar tensor_scalar_reduce tensor_tensor tensor_tensor_scan".split())
+
+
+def _tell_older(rec, call):
+    if call in _RETURNS:
+        rec.told[rec.where(3)] = "%s of neuronxcc.nki has no dst, it returns a tile: the " \
+            "vendor's compiler refuses this call; nki has dst" % call
 
 
 def new_tile(shape, dtype, memory=SBUF, name="", depth=3):

@@ -18,8 +18,9 @@ from ._math import (abs, abs_max, abs_min, add, arctan, average, bitwise_and, bi
                     negative, not_equal, power, prelu, reciprocal, relu, right_shift, rsqrt,
                     sigmoid, sign, silu, silu_dx, sin, softplus, sqrt, square, subtract, tan, tanh,
                     trunc, where)
-from ._memory import (atomic_rmw, broadcast_to, copy, device_print, expand_dims, gather_flattened,
-                      load, load_transpose2d, loop_reduce, matmul, static_cast, store, transpose)
+from ._memory import (all_reduce, atomic_rmw, broadcast_to, copy, device_print, expand_dims,
+                      gather_flattened, load, load_transpose2d, loop_reduce, matmul, static_cast,
+                      store, transpose)
 from ._reduce import all, max, mean, min, prod, rms_norm, softmax, sum, var
 from ._remainder import fmod, mod
 from ._types import (MemoryRegion, finfo, fp32, hbm, is_hbm, is_on_chip, is_psum, is_sbuf,

@@ -8,7 +8,7 @@ from soma.index import Index
 from soma.lib import ROLE_INPUT
 from soma.masks import effective, mask_ranges, pieces
 from soma.register import RegisterValue
-from soma.tensor import PSUM, SBUF, Tensor
+from soma.tensor import MEMORY, PSUM, SBUF, Tensor
 from soma.under import as_asked
 
 from ..isa._common import (DMA, EACH, PIECES, WHOLE, apart, mask_tile, masked, need, new_tile,
@@ -24,6 +24,12 @@ def _tile_shape(shape):
     return (tuple(shape) + (1, 1))[:max(len(shape), 2)]
 
 
+def _tell_chip(t, call, what, instead):
+    rec = record.active()
+    rec.told[rec.where(3)] = "nl.%s: %s is in %s: the vendor's compiler takes a tensor in HBM " \
+        "there; %s" % (call, what, MEMORY[t.memory].strip(), instead)
+
+
 def load(src, dtype=None, mask=None):
     """A tile in SBUF with the values of a tensor in HBM."""
     if src.__class__ is not Tensor:
@@ -33,6 +39,7 @@ def load(src, dtype=None, mask=None):
         src = as_asked(src)
     t = src.dtype if dtype is None else find(dtype)
     if src.storage.memory:
+        _tell_chip(src, "load", "src", "nl.copy copies a tile")
         return returned(src.shape, t, lambda d, s: insn.tensor_copy(d, s), (src,), mask=mask,
                         call="nl.load", how=EACH)
     shape = src.shape if len(src.shape) > 1 else _tile_shape(src.shape)
@@ -57,6 +64,8 @@ def store(dst, value, mask=None):
     if dst.__class__ is not Tensor:
         dst, mask = apart(dst, mask)
         dst = need(dst, "dst", "nl.store")
+    if dst.storage.memory:
+        _tell_chip(dst, "store", "dst", "x[...] = value writes a tile")
     value, mask = apart(value, mask)
     if mask is not None and value.__class__ is Tensor:
         dst, value = as_asked(dst), as_asked(value)
@@ -355,5 +364,11 @@ def loop_reduce(x, op, loop_indices, dtype=None, name=None, mask=None):
     if any(insn.whole(i) is None for i in loop_indices):
         raise NotBuilt("nl.loop_reduce over a loop at run time: take a loop that is unrolled")
     return LoopReduce(x, op, all(int(i) == 0 for i in loop_indices), dtype)
+
+
+def all_reduce(*args, **kwargs):
+    """Refused: it reduces over the programs of a grid."""
+    raise NotBuilt("nl.all_reduce is not built: reduce in one program, or let each program store "
+                   "its part in shared_hbm, for a second kernel that reduces them")
 
 
