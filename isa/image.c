@@ -146,6 +146,7 @@ static void put_section(writer *w, unsigned kind, unsigned core, unsigned engine
   case IMAGE_DATA: put_data(w); break;
   case IMAGE_TILE: put_tiles(w); break;
   case IMAGE_GRPS: isa_image_put_groups(p, w->out); break;
+  case IMAGE_PEER: isa_image_put_peers(p, w->out); break;
   case IMAGE_POOL: isa_buf_add(w->out, p->pool.data, p->pool.len); break;
   case IMAGE_SYMB: put_symbols(w); break;
   case IMAGE_PATS: put_patterns(w, c); break;
@@ -188,6 +189,7 @@ static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned
     return any;
   case IMAGE_TILE: return p->ntiles > 0;
   case IMAGE_GRPS: return p->ngroups > 0;
+  case IMAGE_PEER: return p->npeers > 0;
   case IMAGE_POOL: return p->pool.len > 0;
   case IMAGE_SYMB: return p->nsymbols > 0;
   case IMAGE_PATS: return c->naps > 0;
@@ -206,7 +208,7 @@ static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned
     return any;
   case IMAGE_CALL: /* where a line came out of one */
     for (core = 0; core < p->ncores && !any; core++)
-      for (engine = 0; engine < ISA_NENGINES && !any; engine++)
+      for (engine = 0; engine < ISA_NSEQS && !any; engine++)
         any = present(p, IMAGE_FROM, core, engine);
     return any;
   default: return true; /* the strings */
@@ -247,8 +249,9 @@ uint32_t isa_image_features(const isa_program *p) {
   uint32_t features = 0;
   for (uint32_t core = 0; core < p->ncores; core++)
     for (uint32_t i = 0; i < p->cores[core].naps; i++)
-      if (p->cores[core].aps[i].peer) features |= IMAGE_PEER;
+      if (p->cores[core].aps[i].peer) features |= IMAGE_SBUFS;
   if (isa_program_rows(p)) features |= IMAGE_ROWS;
+  if (isa_program_is_world(p)) features |= IMAGE_WORLD;
   return features;
 }
 

@@ -28,9 +28,10 @@ enum {
 
 /* Feature bits: what a reader must know to understand the file. */
 enum image_feature {
-  IMAGE_PEER = 1, /* patterns of the other core's SBUF */
+  IMAGE_SBUFS = 1, /* patterns of the other core's SBUF */
   IMAGE_ROWS = 2, /* tensors whose first dimension the host gives */
-  IMAGE_FEATURES = IMAGE_PEER | IMAGE_ROWS
+  IMAGE_WORLD = 4, /* sections of CC sequencers, and what they name of other ranks */
+  IMAGE_FEATURES = IMAGE_SBUFS | IMAGE_ROWS | IMAGE_WORLD
 };
 uint32_t isa_image_features(const isa_program *p);
 
@@ -43,6 +44,7 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
  * TILE name overlay u32, dtype space ndim own u8, part zero u16, 5 shape u32, offset bytes u32,
  *      zero u32
  * GRPS replica groups (image_groups.c)
+ * PEER group value u32, how zero zero zero u8
  * POOL bytes
  * PATS patterns (codec.c)
  * QUES name u32, dge rings owner prio u8, static transfers u32
@@ -61,6 +63,7 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
   SECTION(DATA, PROGRAM, 0, 1)          \
   SECTION(TILE, PROGRAM, 0, 48)         \
   SECTION(GRPS, PROGRAM, 0, 1)          \
+  SECTION(PEER, PROGRAM, 0, 12)         \
   SECTION(POOL, PROGRAM, 0, 1)          \
   SECTION(PATS, CORE, 0, ISA_AP_RECORD) \
   SECTION(QUES, CORE, 0, 12)            \
@@ -94,6 +97,9 @@ const char *isa_image_get_calls(isa_program *p, const uint8_t *data, size_t n);
 /* image_groups.c: section GRPS, likewise. */
 void isa_image_put_groups(const isa_program *p, isa_buf *out);
 const char *isa_image_get_groups(isa_program *p, const uint8_t *data, size_t n);
+/* Section PEER, likewise. */
+void isa_image_put_peers(const isa_program *p, isa_buf *out);
+const char *isa_image_get_peers(isa_program *p, const uint8_t *data, size_t n);
 /* The name at *at, which moves past it; NULL when none ends there. (image_calls.c) */
 const char *isa_image_name(const char **at, const char *end);
 
@@ -107,7 +113,7 @@ static inline unsigned image_cores(const image_kind *k, unsigned ncores) {
   return k->per == IMAGE_PROGRAM ? 1 : ncores;
 }
 static inline unsigned image_engines(const image_kind *k) {
-  return k->per == IMAGE_ENGINE ? ISA_NENGINES : 1;
+  return k->per == IMAGE_ENGINE ? ISA_NSEQS : 1;
 }
 
 #endif

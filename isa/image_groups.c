@@ -1,10 +1,11 @@
-/* Section GRPS: replica groups. A count u32, then of each: lists u32, ranks u32, the lists' sizes
- * and the ranks u32 each; then the names, each with its final 0. */
+/* Section PEER: other ranks, by image.h. Section GRPS: replica groups. A count u32, then of
+ * each: lists u32, ranks u32, the lists' sizes and the ranks u32 each; then the names, each with
+ * its final 0. */
 #include "image.h"
 
 #include <string.h>
 
-enum { HEAD = 4, RECORD = 8 };
+enum { HEAD = 4, RECORD = 8, PEER_RECORD = 12 };
 
 static void put_words(isa_buf *out, const uint32_t *words, uint32_t n) {
   uint8_t r[4];
@@ -63,4 +64,27 @@ const char *isa_image_get_groups(isa_program *p, const uint8_t *data, size_t n) 
     if (!get_group(p, r, name)) return "";
   }
   return at == (const char *)end ? NULL : "bytes after the names";
+}
+
+void isa_image_put_peers(const isa_program *p, isa_buf *out) {
+  for (uint32_t i = 0; i < p->npeers; i++) {
+    const isa_peer *r = &p->peers[i];
+    uint32_t record[] = {r->group, r->value, r->how};
+    put_words(out, record, 3);
+  }
+}
+
+const char *isa_image_get_peers(isa_program *p, const uint8_t *data, size_t size) {
+  size_t n = size / PEER_RECORD;
+  if (n > ISA_MAX_PEERS) return "more than 65535 peers";
+  for (size_t i = 0; i < n; i++) {
+    const uint8_t *r = data + PEER_RECORD * i;
+    uint32_t how = isa_get32(r + 8);
+    isa_peer peer = {.how = (uint8_t)how, .group = isa_get32(r), .value = isa_get32(r + 4)};
+    if (how >= ISA_NPEERS || peer.group > p->ngroups) return "a peer has no such kind or group";
+    uint32_t slot = isa_program_peer(p, &peer);
+    if (slot == 0) return "";
+    if (slot <= i) return "a peer comes twice";
+  }
+  return NULL;
 }

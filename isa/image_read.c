@@ -25,15 +25,13 @@ typedef struct image {
   const char *strings; /* STRS, copied to the arena */
   size_t nstrings, next_name;
   uint32_t next_section; /* the first that may come, numbered by kind, core and engine */
-  section s[IMAGE_NSECTIONS][ISA_MAX_CORES][ISA_NENGINES];
+  section s[IMAGE_NSECTIONS][ISA_MAX_CORES][ISA_NSEQS];
 } image;
 
 static const section *program_section(const image *im, unsigned kind) { return &im->s[kind][0][0]; }
 static const section *core_section(const image *im, unsigned kind, unsigned core) {
   return &im->s[kind][core][0];
 }
-
-/* ---- Refusals ----------------------------------------------------------------------------- */
 
 static bool no_memory(const image *im) {
   return isa_fail(im->e, ISA_NOMEM, ISA_NOFIELD, "out of memory");
@@ -349,7 +347,7 @@ static bool read_symbols(image *im) {
     const uint8_t *r = s->at + 12 * (size_t)i;
     isa_symbol *y = &p->symbols[i];
     *y = (isa_symbol){NULL, r[4], r[5], r[6], isa_get32(r + 8)};
-    if (y->core >= p->ncores || y->engine >= ISA_NENGINES || y->global > 1 || r[7] != 0)
+    if (y->core >= p->ncores || y->engine >= ISA_NSEQS || y->global > 1 || r[7] != 0)
       return bad(im, s, "symbol %u: invalid core %u, engine %u, global %u or reserved %u", i,
                  y->core, y->engine, y->global, r[7]);
     if (y->pc > p->cores[y->core].code[y->engine].n)
@@ -375,6 +373,8 @@ static bool ap_in_tables(const isa_program *p, const isa_ap *ap, uint32_t i, isa
   if (ap->base > bases)
     return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "it names %s %u, but there are %u",
                     ap->space == ISA_HBM ? "tensor" : "tile", ap->base, bases);
+  if (ap->rank > p->npeers)
+    return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "it names peer %u: not there", ap->rank);
   uint32_t named = ap->index;
   for (unsigned d = 0; d < ISA_MAX_DYN; d++)
     if (ap->dyn[d].ap > named) named = ap->dyn[d].ap;
@@ -427,6 +427,8 @@ static bool list_in_pool(const isa_program *p, const isa_core *c, const isa_fiel
 static bool insn_in_tables(const isa_program *p, const isa_core *c, const isa_insn *in,
                            isa_error *e) {
   const isa_form *form = isa_form_of(in->op);
+  if (in->upd.kind == ISA_UPD_peer && in->upd.value > p->npeers)
+    return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "update of peer %u: not there", in->upd.value);
   for (int i = 0; i < form->nfields; i++) {
     const isa_field *f = &form->fields[i];
     const void *m = isa_member_c(in, f);
@@ -468,7 +470,7 @@ static bool get_queue(image *im, const section *s, uint32_t i, isa_queue *q) {
   q->owner = r[6];
   q->prio = r[7];
   if (!isa_set_item(ISA_SET_DGE, q->dge) || q->rings < 1 || q->rings > ISA_NDMA ||
-      q->owner > ISA_NENGINES || q->prio > 3)
+      q->owner > ISA_NSEQS || q->prio > 3)
     return bad(im, s, "queue %u: invalid dge %u, %u rings, owner %u or priority %u", i, q->dge,
                q->rings, q->owner, q->prio);
   return get_name(im, s, i, isa_get32(r), &q->name);
@@ -525,15 +527,11 @@ static bool read_lines(const image *im, const section *s, isa_code *code) {
   return true;
 }
 
-static bool read_groups(image *im) {
-  const section *s = program_section(im, IMAGE_GRPS);
-  const char *wrong = s->at ? isa_image_get_groups(im->p, s->at, (size_t)s->size) : NULL;
-  return !wrong || (*wrong ? bad(im, s, "%s", wrong) : no_memory(im));
-}
-
-static bool read_calls(image *im) {
-  const section *s = program_section(im, IMAGE_CALL);
-  const char *wrong = s->at ? isa_image_get_calls(im->p, s->at, (size_t)s->size) : NULL;
+/* A section of the program that a function reads as a whole (image.h). */
+static bool read_by(image *im, unsigned kind,
+                    const char *(*get)(isa_program *p, const uint8_t *data, size_t n)) {
+  const section *s = program_section(im, kind);
+  const char *wrong = s->at ? get(im->p, s->at, (size_t)s->size) : NULL;
   return !wrong || (*wrong ? bad(im, s, "%s", wrong) : no_memory(im));
 }
 
@@ -569,15 +567,16 @@ static bool read_cores(image *im) {
     ok = ok && read_patterns(im, core) && read_queues(im, core);
   for (unsigned core = 0; core < n; core++) ok = ok && read_sems(im, core);
   for (unsigned core = 0; core < n; core++)
-    for (unsigned engine = 0; engine < ISA_NENGINES; engine++)
+    for (unsigned engine = 0; engine < ISA_NSEQS; engine++)
       ok = ok && read_code(im, core, engine);
   return ok;
 }
 
 static bool read_image(image *im) {
   if (!read_header(im) || !read_table(im) || !read_strings(im) || !read_files(im) ||
-      !read_tensors(im) || !read_tiles(im) || !read_groups(im) || !read_pool(im) ||
-      !read_calls(im) || !read_cores(im) || !read_symbols(im))
+      !read_tensors(im) || !read_tiles(im) || !read_by(im, IMAGE_GRPS, isa_image_get_groups) ||
+      !read_by(im, IMAGE_PEER, isa_image_get_peers) || !read_pool(im) ||
+      !read_by(im, IMAGE_CALL, isa_image_get_calls) || !read_cores(im) || !read_symbols(im))
     return false;
   if (isa_image_features(im->p) != im->features)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,

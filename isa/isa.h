@@ -385,6 +385,7 @@ enum isa_access {
   AP_HOST = 1 << 20,
   AP_ELSE = 1 << 21, /* of a NUM */
   AP_PEER = 1 << 22,
+  AP_RANK = 1 << 23,
   AP_IN_PART = AP_CHOSEN | AP_KEEPS | AP_SIXTEENTH | AP_SNAKE | AP_SCALES | AP_FREED | AP_HOST
 };
 enum isa_mode { ISA_MODE_P, ISA_MODE_K, ISA_MODE_D };

@@ -67,11 +67,11 @@ void isa_each_pattern(const isa_program *p, const isa_core *core, const isa_insn
 }
 
 void isa_each_insn(const isa_core *core, isa_insn_fn *fn, void *ud) {
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < ISA_NSEQS; e++)
     for (uint32_t pc = 0; pc < core->code[e].n; pc++) fn(ud, &core->code[e].insns[pc], e, pc);
   for (uint32_t q = 0; q < core->nqueues; q++)
     for (uint32_t i = 0; i < core->queues[q].nstatics; i++)
-      fn(ud, &core->queues[q].statics[i], ISA_NENGINES, i);
+      fn(ud, &core->queues[q].statics[i], ISA_NSEQS, i);
 }
 
 typedef struct take {

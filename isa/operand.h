@@ -91,7 +91,7 @@ static inline void *isa_member_of(isa_insn *in, unsigned kind) {
 }
 
 /* Calls fn for each instruction of a core: the code of its engines, then the static transfers of
- * its queues, for which engine is ISA_NENGINES and pc the transfer's number in its queue. */
+ * its queues, for which engine is ISA_NSEQS and pc the transfer's number in its queue. */
 typedef void isa_insn_fn(void *ud, const isa_insn *in, unsigned engine, uint32_t pc);
 void isa_each_insn(const isa_core *core, isa_insn_fn *fn, void *ud);
 

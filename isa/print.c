@@ -12,11 +12,14 @@
  *   OFFSET         256, then up to two dynamic parts +r3*2048 or +(PATTERN)*4; the stride is in
  *                  elements and may be negative
  *   suffixes       .gather(PATTERN,D)   .indirect(PATTERN)   D counts from the outermost, 0 first
+ *                  .rank[5] .rank[GROUP.next] .rank[GROUP.prev] .rank[GROUP[3]] .rank[GROUP.xor 2]:
+ *                  of another rank
  *
  * operands  in the form's order: positional ones, then name=value; a keyword with an all-zero
  *           field is left out. A positional pattern that is missing is `none`.
  *   REG r5   INT -5 or r5   U8 U16 U32 I32 7   ENUM, ALU, ACTF: a name   QUEUE: its name
  *   LABEL    a label of the same section: L12 is pc 12 when it has no name
+ *   PLACE    ENGINE.LABEL, of another section of the core
  *   NUM      a float, r5 (its bits), or a pattern
  *   STEPS    [[step,num],...], outermost first
  *   BYTES, I32S, F32S, APS   [x,y,...]      STR "text" with \" \\ \n \t \r \xHH
@@ -26,7 +29,7 @@
  * clauses   wait $NAME>=32 or $NAME>=r3, one of >= > == <= < !=; update $NAME++ $NAME--
  *           $NAME+=4 $NAME-=4 $NAME=4, with @read directly after; completion of a DMA line $NAME.
  *           $S[12] is a semaphore by number, $S[1,12] number 12 of core 1, seen from the other;
- *           $peer.NAME the other core's of a name that both have.
+ *           $peer.NAME the other core's of a name that both have; $NAME.rank[...] another rank's.
  *
  * program   target trn2
  *           NAME tensor TYPE[512,2048], input           (temp, input, output)
@@ -162,8 +165,26 @@ static void put_base(const isa_pr *pr, const isa_ap *ap, bool inner) {
   }
 }
 
+/* `.rank[5]`, `.rank[tp.next]`, `.rank[tp[3]]`, `.rank[tp.xor 2]` */
+static void put_peer(const isa_pr *pr, uint32_t slot) {
+  const isa_program *p = pr->p;
+  const isa_peer *r = slot && slot <= p->npeers ? &p->peers[slot - 1] : NULL;
+  const char *group = r && r->group && r->group <= p->ngroups ? p->groups[r->group - 1].name : "?";
+  isa_buf_puts(pr->out, ".rank[");
+  switch (r ? r->how : ISA_NPEERS) {
+  case ISA_PEER_rank: isa_buf_printf(pr->out, "%" PRIu32, r->value); break;
+  case ISA_PEER_next: isa_buf_printf(pr->out, "%s.next", group); break;
+  case ISA_PEER_prev: isa_buf_printf(pr->out, "%s.prev", group); break;
+  case ISA_PEER_place: isa_buf_printf(pr->out, "%s[%" PRIu32 "]", group, r->value); break;
+  case ISA_PEER_xor: isa_buf_printf(pr->out, "%s.xor %" PRIu32, group, r->value); break;
+  default: isa_buf_puts(pr->out, "?"); /* not legal */
+  }
+  isa_buf_puts(pr->out, "]");
+}
+
 void isa_pr_index(const isa_pr *pr, const isa_ap *ap, bool inner) {
   if (ap->peer) isa_buf_puts(pr->out, ".peer");
+  if (ap->rank) put_peer(pr, ap->rank);
   if (ap->index_kind == ISA_INDEX_none || inner) return;
   isa_buf_puts(pr->out, ap->index_kind == ISA_INDEX_gather ? ".gather(" : ".indirect(");
   isa_pr_ap(pr, ap->index, true);
@@ -428,13 +449,14 @@ static void put_wait(const isa_pr *pr, const isa_wait *w) {
 }
 
 static void put_update(const isa_pr *pr, const isa_update *u) {
-  static const char *const kinds[ISA_NUPDS] = {"", "++", "--", "+=", "-=", "=", ""};
+  static const char *const kinds[ISA_NUPDS] = {"", "++", "--", "+=", "-=", "=", "", ""};
   if (u->kind == ISA_UPD_none || u->kind >= ISA_NUPDS || u->core >= ISA_MAX_CORES) return;
   isa_buf_puts(pr->out, " ");
   put_sem(pr, u->core, u->sem);
   isa_buf_puts(pr->out, kinds[u->kind]);
   if (u->kind >= ISA_UPD_add && u->kind <= ISA_UPD_write)
     isa_buf_printf(pr->out, "%" PRIu32, u->value);
+  if (u->kind == ISA_UPD_peer) put_peer(pr, u->value);
   isa_buf_puts(pr->out, u->at_read ? "@read" : "");
 }
 

@@ -85,7 +85,8 @@ static void put_group(const isa_group *g, isa_buf *out) {
 static void put_queue(isa_buf *out, const isa_queue *q, unsigned core) {
   const char *dge = isa_set_item(ISA_SET_DGE, q->dge);
   isa_buf_printf(out, "%s queue rings=%d, dge=%s", or_unknown(q->name), q->rings, or_unknown(dge));
-  if (q->owner < ISA_NENGINES) isa_buf_printf(out, ", owner=%s", isa_engines[q->owner].name);
+  unsigned owner = isa_queue_owner(q);
+  if (owner < ISA_NSEQS) isa_buf_printf(out, ", owner=%s", isa_engines[owner].name);
   if (q->prio) isa_buf_printf(out, ", prio=%d", q->prio);
   put_core(out, core);
   isa_buf_puts(out, "\n");
@@ -291,7 +292,7 @@ void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa
   for (pr.core = 0; pr.core < p->ncores && pr.core < ISA_MAX_CORES; pr.core++) {
     put_core_statics(&pr);
     size_t before = out->len;
-    for (pr.engine = 0; pr.engine < ISA_NENGINES; pr.engine++) print_section(pr);
+    for (pr.engine = 0; pr.engine < ISA_NSEQS; pr.engine++) print_section(pr);
     if (pr.core && out->len == before) /* the program has the core all the same */
       isa_buf_printf(out, "\nsection %s core=%u\n", isa_engines[0].name, pr.core);
   }

@@ -79,6 +79,19 @@ uint64_t isa_program_rows(const isa_program *p) {
   return regs;
 }
 
+bool isa_program_is_world(const isa_program *p) {
+  if (p->npeers) return true;
+  for (uint32_t i = 0; i < p->ntensors; i++)
+    if (p->tensors[i].role == ISA_REMOTE) return true;
+  for (uint32_t c = 0; c < p->ncores; c++) {
+    for (uint32_t q = 0; q < p->cores[c].nqueues; q++)
+      if (isa_queue_is_cc(&p->cores[c].queues[q])) return true;
+    for (unsigned k = ISA_NENGINES; k < ISA_NSEQS; k++)
+      if (p->cores[c].code[k].n) return true;
+  }
+  return false;
+}
+
 uint32_t isa_program_tile(isa_program *p, const isa_tile *t) {
   isa_tile copy = *t;
   const char *last = p->ntiles ? p->tiles[p->ntiles - 1].overlay : NULL;
@@ -155,6 +168,13 @@ uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s) {
     return 0;
   p->symbols[p->nsymbols] = copy;
   return ++p->nsymbols;
+}
+
+unsigned isa_queue_limit(const isa_core *c, const isa_queue *q) {
+  bool cc = isa_queue_is_cc(q);
+  unsigned n = 0, most = cc ? ISA_MAX_QUEUES - ISA_ENGINE_QUEUES : ISA_ENGINE_QUEUES;
+  for (uint32_t i = 0; i < c->nqueues; i++) n += isa_queue_is_cc(&c->queues[i]) == cc;
+  return n < most ? 0 : most;
 }
 
 uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q) {

@@ -158,6 +158,9 @@ uint32_t isa_program_group(isa_program *p, const isa_group *g);
 uint32_t isa_program_peer(isa_program *p, const isa_peer *peer); /* an equal one if there is */
 /* The index of a group with the same lists, whatever its name, from `from` on; else ngroups. */
 uint32_t isa_program_find_group(const isa_program *p, const isa_group *g, uint32_t from);
+/* How many queues of the kind of q a core may have, of an engine or of a CC sequencer; 0: it has
+ * room for one more. */
+unsigned isa_queue_limit(const isa_core *c, const isa_queue *q);
 uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q);
 bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                       isa_line at);
@@ -177,6 +180,8 @@ const void *isa_program_list(const isa_program *p, isa_ref r, unsigned kind);
 int isa_program_find_tensor(const isa_program *p, const char *name, size_t n);
 /* Bit i: register i has a tensor's size when a run starts. */
 uint64_t isa_program_rows(const isa_program *p);
+/* Whether it has sections or queues of CC sequencers, peers or remote tensors. */
+bool isa_program_is_world(const isa_program *p);
 /* Bytes of an element of the first dimension, and how many of them a tensor's bytes are. */
 static inline uint64_t isa_row_bytes(const isa_tensor *t) {
   uint64_t bytes = isa_dtype_bytes(t->dtype);

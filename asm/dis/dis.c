@@ -80,7 +80,7 @@ static bool uses(const isa_insn *in, unsigned here, unsigned core, unsigned sem,
 static void put_uses(const isa_program *p, unsigned core, unsigned sem, bool wait, isa_buf *out) {
   unsigned shown = 0;
   for (unsigned c = 0; c < p->ncores; c++)
-    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    for (unsigned e = 0; e < ISA_NSEQS; e++) {
       const isa_code *code = &p->cores[c].code[e];
       bool named = false;
       for (uint32_t pc = 0; pc < code->n && shown < MOST; pc++) {
@@ -132,7 +132,7 @@ static void open_section(state *st, const char *line, size_t n, isa_buf *out) {
   st->core = n > 7 && memcmp(line + n - 7, " core=1", 7) == 0;
   st->pc = 0;
   st->in_section = true;
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < ISA_NSEQS; e++)
     if (starts(line + 8, n - 8, isa_engines[e].name) &&
         !sources_open(al, &st->p->cores[st->core].code[e], &st->s))
       out->failed = true;

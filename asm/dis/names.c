@@ -22,7 +22,7 @@ typedef struct names {
 } names;
 
 /* Whatever a core or the program declares has scope 0; a label belongs to its section. */
-static unsigned scope_of(const isa_symbol *s) { return 1u + s->core * ISA_NENGINES + s->engine; }
+static unsigned scope_of(const isa_symbol *s) { return 1u + s->core * ISA_NSEQS + s->engine; }
 
 static entry *find(const names *t, const char *name, unsigned scope) {
   size_t i = (size_t)isa_fnv(ISA_FNV_START + scope, name, strlen(name)) & (t->size - 1);

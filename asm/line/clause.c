@@ -2,7 +2,8 @@
  *   $name>=n  $name>=r1 (> == <= < !=)
  *   $name++ $name-- $name+=n $name-=n $name=n, with @read or @complete after
  *   $name on a DMA line: its completion semaphore    $S[12] and $S[1,12] by number
- *   $peer.name: the semaphore of that number on the other core, of `name sem core=*` */
+ *   $peer.name: the semaphore of that number on the other core, of `name sem core=*`
+ *   $name.rank[tp.next]: that of another rank, in the section of a CC sequencer */
 #include "stmt.h"
 
 #include <string.h>
@@ -10,6 +11,7 @@
 typedef struct sem {
   const as_tok *at;
   uint8_t core, number;
+  uint32_t rank; /* 1-based peer, 0: of this rank */
 } sem;
 
 /* `S[12]`, `S[1,12]` */
@@ -61,9 +63,8 @@ static bool named(as_cur *c, sem *s) {
   return false;
 }
 
-static bool parse_sem(as_cur *c, sem *s) {
-  *s = (sem){.at = c->t};
-  as_take(c, '$');
+/* A semaphore of this rank, by name or number. */
+static bool parse_own(as_cur *c, sem *s) {
   if (!as_at_name(c)) {
     as_error(c->j, c->t->pos, c->t->len, "expected the name of a semaphore after `$`, not %s",
              as_tok_show(c->j, c->t));
@@ -82,11 +83,24 @@ static bool parse_sem(as_cur *c, sem *s) {
   return named(c, s);
 }
 
+static bool parse_sem(as_cur *c, sem *s) {
+  *s = (sem){.at = c->t};
+  as_take(c, '$');
+  if (!parse_own(c, s)) return false;
+  if (!as_at_rank(c)) return true;
+  c->t += 2;
+  return as_peer(c, &s->rank);
+}
+
 bool as_own_sem(as_cur *c, uint8_t *number) {
   sem s;
   unsigned own = c->j->unit->core;
   if (!parse_sem(c, &s)) return false;
   *number = s.number;
+  if (s.rank) {
+    as_error(c->j, s.at->pos, as_span_of(s.at, c->t), "this must be a semaphore of its own rank");
+    return false;
+  }
   if (s.core == own) return true;
   as_error(c->j, s.at->pos, as_span_of(s.at, c->t),
            "the semaphore belongs to core %u, but this section to core %u", s.core, own);
@@ -164,6 +178,11 @@ static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
   c->t++;
   isa_wait *w = &st->part[0].wait;
   if (!only_one(c, st->has_wait, &st->wait_at, s, "wait")) return false;
+  if (s->rank) {
+    as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
+             "a wait must be on a semaphore of its own rank; let the other rank update one");
+    return false;
+  }
   if (s->core != c->j->unit->core) {
     as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
              "a wait must be on a semaphore of its own core, %u; let core %u update one of those",
@@ -218,6 +237,23 @@ static bool parse_update(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
   return parse_when(c, u);
 }
 
+/* `$ready.rank[tp.prev]`: of another rank. */
+static bool parse_remote(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
+  if (!only_one(c, st->has_update, &st->update_at, s, "update")) return false;
+  if (kind) {
+    as_error(c->j, c->t->pos, c->t->len,
+             "the update of another rank's semaphore has no sign: it adds 1, after a transfer 1 "
+             "for each ring");
+    return false;
+  }
+  st->has_update = true;
+  st->update_at = *s->at;
+  st->part[st->nparts - 1].upd =
+      (isa_update){.kind = ISA_UPD_peer, .core = s->core, .sem = s->number, .value = s->rank};
+  c->j->unit->sems[s->core][s->number].shared = true;
+  return true;
+}
+
 static bool parse_bare(as_cur *c, as_stmt *st, const sem *s) {
   unsigned op = st->part[st->nparts - 1].op;
   if (isa_op_is_dma(op)) return parse_update(c, st, s, ISA_UPD_dma);
@@ -244,8 +280,9 @@ bool as_clauses(as_cur *c, as_stmt *st) {
                (char)c->t[1].punct, (char)c->t[1].punct);
       return false;
     }
-    bool ok = cond   ? parse_wait(c, st, &s, cond)
-              : kind ? parse_update(c, st, &s, kind)
+    bool ok = cond     ? parse_wait(c, st, &s, cond)
+              : s.rank ? parse_remote(c, st, &s, kind)
+              : kind   ? parse_update(c, st, &s, kind)
                      : parse_bare(c, st, &s);
     if (!ok) return false;
   }

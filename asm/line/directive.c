@@ -62,10 +62,17 @@ static int choose(as_cur *c, const char *what, const char *const *words, int n) 
   return -1;
 }
 
+/* An engine or a CC sequencer. */
 static int choose_engine(as_cur *c) {
-  const char *words[ISA_NENGINES];
-  for (int i = 0; i < ISA_NENGINES; i++) words[i] = isa_engines[i].name;
-  return choose(c, "an engine", words, ISA_NENGINES);
+  const char *words[ISA_NSEQS];
+  const as_tok *at = c->t;
+  const isa_target *t = c->j->target;
+  for (int i = 0; i < ISA_NSEQS; i++) words[i] = isa_engines[i].name;
+  int e = choose(c, "an engine", words, ISA_NSEQS);
+  if (e < (int)(ISA_NENGINES + t->cc)) return e;
+  as_error(c->j, at->pos, at->len, "a core of %s has %u CC sequencers, from cc0 on", t->name,
+           t->cc);
+  return -1;
 }
 
 /* One size; a register can give the first of a tensor. */
@@ -240,7 +247,7 @@ static bool queue_option(as_cur *c, isa_queue *q) {
     break;
   case 2:
     k = choose_engine(c);
-    q->owner = (uint8_t)k;
+    if (k >= 0) q->owner = isa_owner_of((unsigned)k);
     break;
   default:
     if (!as_int_in(c, "prio", 0, 3, &v)) return false;
@@ -269,12 +276,20 @@ static bool queue_legal(as_cur *c, const as_tok *name, isa_queue *q, bool owned)
     why = "hwdge must be owned by sync or scalar";
   if (!why) return true;
   as_error(c->j, name->pos, name->len, "a queue with dge=%s, not by %s", why,
-           isa_engines[q->owner].name);
+           isa_engines[isa_queue_owner(q)].name);
   return false;
 }
 
+static bool queue_fits(as_cur *c, const as_tok *name, const isa_core *core, const isa_queue *q) {
+  unsigned most = isa_queue_limit(core, q);
+  if (most)
+    as_error(c->j, name->pos, name->len, "a core has at most %u queues%s", most,
+             isa_queue_is_cc(q) ? " of CC sequencers" : "");
+  return !most;
+}
+
 static void define_queue(as_cur *c, const as_tok *name) {
-  isa_queue q = {.name = name->text, .rings = ISA_NDMA, .owner = ISA_NENGINES};
+  isa_queue q = {.name = name->text, .rings = ISA_NDMA, .owner = ISA_ANY_OWNER};
   bool more = !as_at_end(c);
   int64_t core = 0;
   while (more) {
@@ -282,12 +297,9 @@ static void define_queue(as_cur *c, const as_tok *name) {
     more = as_take(c, ',');
   }
   isa_program *p = as_program(c->j);
-  if (!as_need_end(c, "a queue") || !queue_legal(c, name, &q, q.owner < ISA_NENGINES)) return;
+  if (!as_need_end(c, "a queue") || !queue_legal(c, name, &q, q.owner != ISA_ANY_OWNER)) return;
   for (unsigned k = first_core(core); k <= last_core(core); k++)
-    if (p->cores[k].nqueues == ISA_MAX_QUEUES) {
-      as_error(c->j, name->pos, name->len, "a core has at most %d queues", ISA_MAX_QUEUES);
-      return;
-    }
+    if (!queue_fits(c, name, &p->cores[k], &q)) return;
   as_sym *s = as_sym_define(c->j, AS_S_QUEUE, name);
   if (!s) return;
   s->core = (uint8_t)core;
@@ -412,7 +424,7 @@ static void do_section(as_cur *c) {
   if (!as_need_end(c, "a section")) return;
   c->j->unit->both = core == AS_BOTH;
   c->j->unit->core = first_core(core);
-  c->j->unit->section = first_core(core) * ISA_NENGINES + (unsigned)e;
+  c->j->unit->section = first_core(core) * ISA_NSEQS + (unsigned)e;
 }
 
 static bool in_section(as_cur *c, const as_tok *at) {

@@ -98,6 +98,25 @@ as_sym *as_label_ref(as_cur *c) {
   return s;
 }
 
+as_sym *as_place_ref(as_cur *c, unsigned *engine) {
+  struct as_unit *u = c->j->unit;
+  const as_tok *t = c->t;
+  unsigned e = 0, here = u->section;
+  while (e < ISA_NENGINES && !as_tok_is(t, isa_engines[e].name)) e++;
+  if (e == ISA_NENGINES || t[1].kind != AS_T_PUNCT || t[1].punct != '.') {
+    as_error(c->j, t->pos, t->len,
+             "expected an engine and a label of its section, as in `gpsimd.sum`, not %s",
+             as_tok_show(c->j, t));
+    return NULL;
+  }
+  c->t += 2;
+  *engine = e;
+  u->section = u->core * ISA_NSEQS + e;
+  as_sym *s = as_label_ref(c);
+  u->section = here;
+  return s;
+}
+
 /* ---- Code --------------------------------------------------------------------------------- */
 
 uint32_t as_file_number(as_job *j, uint32_t source) {
@@ -127,6 +146,14 @@ static uint32_t call_number(as_job *j, as_expansion *e) {
   return e->number;
 }
 
+/* The label of an instruction is at pc. */
+static void set_target(isa_insn *in, uint32_t pc) {
+  isa_t_LABEL *label = isa_member_of(in, ISA_K_LABEL);
+  isa_point *place = isa_member_of(in, ISA_K_PLACE);
+  if (label) *label = pc;
+  if (place) place->pc = pc;
+}
+
 void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
   struct as_unit *u = j->unit;
   isa_program *p = as_program(j);
@@ -137,7 +164,7 @@ void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
   if (at.line) line = (isa_line){as_file_number(j, at.file), at.line, call_number(j, at.expansion)};
   if (st && st->label) {
     if (st->label->defined)
-      *(isa_t_LABEL *)isa_member_of(&copy, ISA_K_LABEL) = st->label->index;
+      set_target(&copy, st->label->index);
     else
       add_fixup(j, st->label, st->label_pos, st->label_span, code->n);
   }
@@ -171,27 +198,32 @@ static void unknown_label(as_job *j, const as_fixup *f) {
   const as_sym *other = NULL;
   for (as_sym *s = as_sym_first(j); s; s = s->next) {
     if (s->kind != AS_S_LABEL || !s->defined) continue;
-    if (s->scope == f->section + 1)
+    if (s->scope == f->label->scope)
       as_near_try(&w, s->name);
     else if (s->name == f->label->name)
       other = s;
   }
-  if (other) {
+  if (other && f->label->scope == f->section + 1) {
     as_error(j, f->pos, f->span, "the label `%s` is in section %s; a branch stays in its section",
              other->name, as_section_name(j, other->scope - 1u));
     as_note(j, other->pos, "it is defined here");
     return;
   }
   as_error(j, f->pos, f->span, "there is no label `%s` in section %s%s", f->label->name,
-           as_section_name(j, f->section), as_near_text(j, &w));
+           as_section_name(j, f->label->scope - 1u), as_near_text(j, &w));
 }
 
 static void fix(as_job *j, const as_fixup *f) {
+  bool branch = f->label->scope == f->section + 1u;
+  if (f->label->external && !branch) {
+    as_error(j, f->pos, f->span, "`%s` must be in the same object as its block", f->label->name);
+    return;
+  }
   if (f->label->external) {
     as_extern_branch(j, f);
     return;
   }
-  isa_code *code = as_code(j, f->section);
+  const isa_code *code = as_code(j, f->label->scope - 1u);
   int64_t pc = f->label->index;
   if (!f->label->defined && (pc = numbered_label(f->label->name)) < 0) {
     unknown_label(j, f);
@@ -199,11 +231,12 @@ static void fix(as_job *j, const as_fixup *f) {
   }
   if (pc >= code->n) {
     as_error(j, f->pos, f->span,
-             "`%s` is after the last instruction of section %s; a branch there leaves it",
-             f->label->name, as_section_name(j, f->section));
+             branch ? "`%s` is after the last instruction of section %s; a branch there leaves it"
+                    : "`%s` is after the last instruction of section %s",
+             f->label->name, as_section_name(j, f->label->scope - 1u));
     return;
   }
-  *(isa_t_LABEL *)isa_member_of(&code->insns[f->pc], ISA_K_LABEL) = (uint32_t)pc;
+  set_target(&as_code(j, f->section)->insns[f->pc], (uint32_t)pc);
 }
 
 /* ---- Symbols ------------------------------------------------------------------------------ */
@@ -253,7 +286,7 @@ static void check_ends(as_job *j) {
       as_error(j, j->unit->block_end[s].pos, 1,
                "control falls off the end of section %s: nothing comes after this block",
                as_section_name(j, s));
-    if (isa_op_ends(op)) continue;
+    if (isa_op_ends(op) || as_engine_of(s) >= ISA_NENGINES) continue; /* blocks: rules_block.c */
     as_error(j, j->unit->last[s], 1,
              "control falls off the end of section %s: nothing comes after `%s`; end it with halt, "
              "jmp or ret",
@@ -265,7 +298,7 @@ void as_own_queues(isa_program *p) {
   for (uint32_t core = 0; core < p->ncores; core++)
     for (uint32_t i = 0; i < p->cores[core].nqueues; i++) {
       isa_queue *q = &p->cores[core].queues[i];
-      if (q->dge == ISA_DGE_hwdge && q->owner == ISA_NENGINES) q->owner = ISA_ENG_sync;
+      if (q->dge == ISA_DGE_hwdge && q->owner == ISA_ANY_OWNER) q->owner = ISA_ENG_sync;
     }
 }
 

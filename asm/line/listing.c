@@ -194,9 +194,10 @@ static void put_core(const isa_program *p, unsigned core, isa_buf *out) {
                    of_core(p, core));
   for (uint32_t q = 0; q < c->nqueues; q++) {
     const isa_queue *u = &c->queues[q];
+    unsigned owner = isa_queue_owner(u);
     isa_buf_printf(out, "  %-12s %2u  %-5s  %-6s  %u\n", u->name, u->rings,
                    isa_set_item(ISA_SET_DGE, u->dge),
-                   u->owner < ISA_NENGINES ? isa_engines[u->owner].name : "any", u->nstatics);
+                   owner < ISA_NSEQS ? isa_engines[owner].name : "any", u->nstatics);
   }
 }
 
@@ -256,7 +257,7 @@ void as_listing_linked(as_job *j, uint32_t n, const char *const *object,
   isa_buf *out = &j->out->listing;
   as_printer pr;
   bool ok = as_printer_open(j->program, &j->al, &pr);
-  for (unsigned s = 0; ok && s < j->program->ncores * ISA_NENGINES; s++)
+  for (unsigned s = 0; ok && s < j->program->ncores * ISA_NSEQS; s++)
     for (uint32_t i = 0; i < n; i++) {
       uint32_t end = i + 1 < n ? base[i + 1][s] : as_code(j, s)->n;
       if (base[i][s] == end) continue;

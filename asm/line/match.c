@@ -176,7 +176,7 @@ static void own_queue(isa_program *p, unsigned core, unsigned engine, const isa_
   if (queue < 0) return;
   isa_queue *q = &p->cores[core].queues[queue];
   bool may = engine == ISA_ENG_sync || engine == ISA_ENG_scalar;
-  if (q->dge == ISA_DGE_hwdge && q->owner == ISA_NENGINES && may) q->owner = (uint8_t)engine;
+  if (q->dge == ISA_DGE_hwdge && q->owner == ISA_ANY_OWNER && may) q->owner = (uint8_t)engine;
 }
 
 /* Reports a refusal at the operand it speaks of. */
@@ -274,8 +274,8 @@ static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
   isa_program *p = as_program(j);
   isa_error e;
   struct as_unit *u = j->unit;
-  unsigned engine = p->cores[u->core].queues[queue].owner; /* its dma_trigger reports another */
-  if (engine >= ISA_NENGINES)
+  unsigned engine = isa_queue_owner(&p->cores[u->core].queues[queue]);
+  if (engine == ISA_NSEQS) /* its dma_trigger reports another */
     engine = u->section < AS_NSECTIONS ? as_engine_of(u->section) : ISA_ENG_sync;
   if (!in_hardware(j, st)) return false;
   if (!isa_check_insn(p, u->core, engine, &st->part[0], 0, &e)) {
@@ -307,6 +307,8 @@ static bool copy_to_static(as_job *j, as_stmt *st) {
   trigger.part[0].upd = upd;
   trigger.part[0].u.TRIGGER.queue = (uint8_t)queue;
   trigger.part[0].u.TRIGGER.count.v = 1;
+  const isa_queue *q = &as_program(j)->cores[j->unit->core].queues[queue];
+  if (isa_queue_is_cc(q)) trigger.part[0].u.TRIGGER.first = q->nstatics; /* in whatever order */
   as_match_emit(j, &trigger);
   return true;
 }

@@ -6,6 +6,7 @@
  *   .broadcast(dim, n)                a dimension of one element n times; a tile's partitions are 0
  *   .gather(idx, dim)                 DMA: an index vector instead of dimension dim (0 if left out)
  *   .peer                             DMA: the same place of the other core's SBUF
+ *   .rank[tp.next]                    CC sequencers: the same tensor or place of another rank
  *   .indirect(idx, n)                 gen4: elements at the offsets of an index; n of them, in one
  *                                     dimension, instead of the operand's own shape */
 #include "stmt.h"
@@ -141,6 +142,17 @@ static bool view_peer(as_cur *c, as_operand *o, const as_tok *at) {
   return true;
 }
 
+static bool view_rank(as_cur *c, as_operand *o, const as_tok *at) {
+  uint32_t slot;
+  if (o->ap.rank) {
+    as_error(c->j, at->pos, at->len, "`.rank` is given twice");
+    return false;
+  }
+  if (!as_peer(c, &slot)) return false;
+  o->ap.rank = (uint16_t)slot;
+  return true;
+}
+
 static bool one_view(as_cur *c, as_operand *o, const char *name, const as_tok *at) {
   if (strcmp(name, "ap") == 0) return view_ap(c, o, at);
   if (strcmp(name, "view") == 0) return view_type(c, o, at);
@@ -150,7 +162,8 @@ static bool one_view(as_cur *c, as_operand *o, const char *name, const as_tok *a
 }
 
 bool as_operand_views(as_cur *c, as_operand *o) {
-  static const char *const names[] = {"ap", "view", "broadcast", "gather", "indirect", "peer"};
+  static const char *const names[] = {"ap",       "view", "broadcast", "gather",
+                                      "indirect", "peer", "rank"};
   while (as_at_punct(c, '.') && c->t[1].kind == AS_T_NAME) {
     const as_tok *at = c->t + 1;
     const char *name = at->text;
@@ -167,6 +180,10 @@ bool as_operand_views(as_cur *c, as_operand *o) {
     }
     if (strcmp(name, "peer") == 0) {
       if (!view_peer(c, o, at)) return false;
+      continue;
+    }
+    if (strcmp(name, "rank") == 0) {
+      if (!view_rank(c, o, at)) return false;
       continue;
     }
     if (!as_need(c, '(', "the name of a view") || !one_view(c, o, name, at) ||

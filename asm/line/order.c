@@ -15,7 +15,14 @@ typedef struct renumber {
   isa_ap *old;
   uint32_t *to;     /* new number of each old pattern, 0: not yet */
   isa_program pool; /* the old pool */
+  isa_peer *peers;  /* the old ones */
 } renumber;
+
+static uint32_t new_peer(renumber *r, uint32_t old) {
+  uint32_t n = old ? isa_program_peer(r->p, &r->peers[old - 1]) : 0;
+  if (old && n == 0) as_nomem(r->j);
+  return n;
+}
 
 static uint32_t new_ap(void *ud, uint32_t old) {
   renumber *r = ud;
@@ -25,6 +32,7 @@ static uint32_t new_ap(void *ud, uint32_t old) {
   for (unsigned d = 0; d < ISA_MAX_DYN; d++)
     if (ap.dyn[d].kind == ISA_DYN_elem) ap.dyn[d].ap = new_ap(r, ap.dyn[d].ap);
   if (ap.index_kind) ap.index = new_ap(r, ap.index);
+  ap.rank = (uint16_t)new_peer(r, ap.rank);
   uint32_t n = isa_program_ap(r->p, r->core, &ap);
   if (n == 0) as_nomem(r->j);
   return r->to[old - 1] = n;
@@ -32,6 +40,7 @@ static uint32_t new_ap(void *ud, uint32_t old) {
 
 static void renumber_insn(renumber *r, isa_insn *in) {
   if (!isa_insn_take(r->p, &r->pool, in, new_ap, r)) as_nomem(r->j);
+  if (in->upd.kind == ISA_UPD_peer) in->upd.value = new_peer(r, in->upd.value);
 }
 
 /* Calls, equal ones once: %line makes one for each line that came out of it. */
@@ -126,7 +135,7 @@ static void order_core(renumber *r, isa_core *core) {
   for (uint32_t q = 0; q < core->nqueues; q++)
     for (uint32_t i = 0; i < core->queues[q].nstatics; i++)
       renumber_insn(r, &core->queues[q].statics[i]);
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < ISA_NSEQS; e++)
     for (uint32_t i = 0; i < core->code[e].n; i++) renumber_insn(r, &core->code[e].insns[i]);
 }
 
@@ -136,6 +145,9 @@ void as_order(as_job *j, isa_program *p) {
   r.pool.pool.len = p->pool.len;
   if (p->pool.len) memcpy(r.pool.pool.data, p->pool.data, p->pool.len);
   forget_pool(p);
+  r.peers = as_new(j, ((size_t)p->npeers + 1) * sizeof *r.peers);
+  if (p->npeers) memcpy(r.peers, p->peers, p->npeers * sizeof *r.peers);
+  p->npeers = 0;
   for (; r.core < p->ncores; r.core++) order_core(&r, &p->cores[r.core]);
   calls_in_order(j, p);
   files_in_order(j, p);

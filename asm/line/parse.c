@@ -160,7 +160,7 @@ void as_parse_line(as_job *j, const as_line *line) {
       j->errors == errors) { /* an error usually is one of both cores: it is reported once */
     unsigned section = u->section;
     u->core = 1;
-    if (section < AS_NSECTIONS) u->section += ISA_NENGINES;
+    if (section < AS_NSECTIONS) u->section += ISA_NSEQS;
     j->hush = true;
     parse_once(j, line);
     j->hush = false;

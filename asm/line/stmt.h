@@ -23,10 +23,10 @@ enum as_sym_kind {
 };
 enum { AS_M_DATA = 1 << AS_S_TENSOR | 1 << AS_S_TILE }; /* of as_sym_need */
 
-/* A section is one engine's code of one core: core * ISA_NENGINES + engine. */
-enum { AS_NSECTIONS = ISA_MAX_CORES * ISA_NENGINES };
-static inline unsigned as_engine_of(unsigned section) { return section % ISA_NENGINES; }
-static inline unsigned as_core_of(unsigned section) { return section / ISA_NENGINES; }
+/* A section is one engine's code of one core: core * ISA_NSEQS + engine. */
+enum { AS_NSECTIONS = ISA_MAX_CORES * ISA_NSEQS };
+static inline unsigned as_engine_of(unsigned section) { return section % ISA_NSEQS; }
+static inline unsigned as_core_of(unsigned section) { return section / ISA_NSEQS; }
 /* The core of what `core=*` declares: of each core, under the same number. */
 enum { AS_BOTH = ISA_MAX_CORES };
 
@@ -126,6 +126,10 @@ bool as_operand_raw(as_cur *c, as_operand *o);
 bool as_operand_slice(as_cur *c, as_operand *o);
 /* `.view(...)` and the like, until none exists. */
 bool as_operand_views(as_cur *c, as_operand *o);
+/* `.rank[`, before a peer; and after its bracket `5]`, `tp.next]`, `tp.prev]`, `tp[3]]` or
+ * `tp.xor 2]`: its 1-based number. (peer.c) */
+bool as_at_rank(const as_cur *c);
+bool as_peer(as_cur *c, uint32_t *slot);
 /* Adds a dynamic offset; false after an error when there are too many. */
 bool as_operand_dyn(as_cur *c, as_operand *o, isa_dyn d, const as_tok *at);
 /* Makes a register the size of dimension dim (as isa_ap.size_dim). */
@@ -250,6 +254,8 @@ void as_parse_line(as_job *j, const as_line *line);
 
 /* layout.c */
 as_sym *as_label_ref(as_cur *c); /* parses a label operand */
+/* `gpsimd.sum`: a label of another section of the core. */
+as_sym *as_place_ref(as_cur *c, unsigned *engine);
 void as_label_define(as_job *j, const as_tok *first, const as_tok *local);
 /* Appends one instruction to the current section. st has the label of its branch, or is NULL. */
 void as_emit(as_job *j, const isa_insn *in, const as_stmt *st);

@@ -38,7 +38,7 @@ static void use_ap(void *ud, const isa_operand *o) {
 
 static void use_insn(void *ud, const isa_insn *in, unsigned engine, uint32_t pc) {
   walk *w = ud;
-  w->section = engine == ISA_NENGINES ? AS_NSECTIONS : w->first + engine;
+  w->section = engine == ISA_NSEQS ? AS_NSECTIONS : w->first + engine;
   w->pc = pc;
   isa_each_pattern(w->p, w->core, in, use_ap, w);
 }
@@ -48,7 +48,7 @@ const as_uses *as_uses_of(as_job *j) {
   as_uses *u = as_new(j, sizeof *u);
   u->tile = as_new(j, ((size_t)p->ntiles + 1) * sizeof *u->tile);
   for (unsigned c = 0; c < p->ncores; c++) {
-    walk w = {.p = p, .core = &p->cores[c], .u = u, .first = c * ISA_NENGINES};
+    walk w = {.p = p, .core = &p->cores[c], .u = u, .first = c * ISA_NSEQS};
     isa_each_insn(w.core, use_insn, &w);
   }
   return u;

@@ -298,6 +298,18 @@ static bool value_label(as_cur *c, as_stmt *st) {
   return st->label != NULL;
 }
 
+/* `gpsimd.sum`: its label becomes known as a branch's does. */
+static bool value_place(as_cur *c, as_stmt *st, isa_point *out) {
+  const as_tok *at = c->t;
+  unsigned engine;
+  st->label = as_place_ref(c, &engine);
+  st->label_pos = at->pos;
+  st->label_span = as_span_of(at, c->t);
+  if (!st->label) return false;
+  out->engine = (uint8_t)engine;
+  return true;
+}
+
 /* ---- Lists -------------------------------------------------------------------------------- */
 
 static bool to_pool(as_cur *c, const void *data, uint32_t n, unsigned kind, isa_ref *out) {
@@ -416,6 +428,7 @@ bool as_value(as_cur *c, as_stmt *st, as_slot *s) {
   case ISA_K_ALU: return value_alu(c, to);
   case ISA_K_ACTF: return value_fn(c, to);
   case ISA_K_LABEL: return value_label(c, st);
+  case ISA_K_PLACE: return value_place(c, st, to);
   case ISA_K_QUEUE: return value_queue(c, to);
   case ISA_K_GROUP: return value_group(c, to);
   case ISA_K_SEM:

@@ -13,7 +13,7 @@ static bool same_line(as_pos a, as_pos b) { return a.line && a.line == b.line &&
 /* Whether a label is core 1's copy of one that a `core=*` section gives core 0. */
 static bool is_copy(as_job *j, const as_sym *s) {
   const as_sym *first =
-      s->scope > ISA_NENGINES ? as_sym_find(j, s->name, s->scope - (unsigned)ISA_NENGINES) : NULL;
+      s->scope > ISA_NSEQS ? as_sym_find(j, s->name, s->scope - (unsigned)ISA_NSEQS) : NULL;
   return first && same_line(first->pos, s->pos);
 }
 

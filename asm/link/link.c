@@ -12,7 +12,7 @@ static const as_pos nowhere = {0};
 /* ---- Names -------------------------------------------------------------------------------- */
 
 static unsigned scope_of(const as_link_name *l) {
-  return l->kind == AS_L_LABEL ? 1u + l->core * ISA_NENGINES + l->engine : 0;
+  return l->kind == AS_L_LABEL ? 1u + l->core * ISA_NSEQS + l->engine : 0;
 }
 
 static bool is_bound(const as_link_name *l, unsigned bind) { return l && l->bind == bind; }
@@ -276,9 +276,10 @@ static void add_queues(as_linker *k, as_link_unit *u) {
     for (uint32_t i = 0; i < u->o.program->cores[core].nqueues; i++) {
       isa_queue q = u->o.program->cores[core].queues[i];
       if (is_bound(u->queue_link[core][i], AS_L_EXTERN)) continue;
-      if (k->j->program->cores[core].nqueues == ISA_MAX_QUEUES) {
-        as_error(k->j, nowhere, 1, "no queue is left for `%s` of %s: a core has %d", q.name,
-                 u->file, ISA_MAX_QUEUES);
+      unsigned most = isa_queue_limit(&k->j->program->cores[core], &q);
+      if (most) {
+        as_error(k->j, nowhere, 1, "no queue is left for `%s` of %s: a core has %u", q.name,
+                 u->file, most);
         return;
       }
       const char *both = core ? name_on_first(k, u, q.name) : NULL;
@@ -341,8 +342,8 @@ static bool resolve_queue(as_linker *k, as_link_unit *u, const as_link_name *l, 
     differ(k, u, l, e, "form");
     return false;
   }
-  if (b->owner == ISA_NENGINES) b->owner = a->owner;
-  if (a->owner == ISA_NENGINES || a->owner == b->owner) return true;
+  if (b->owner == ISA_ANY_OWNER) b->owner = a->owner;
+  if (a->owner == ISA_ANY_OWNER || a->owner == b->owner) return true;
   differ(k, u, l, e, "owner");
   return false;
 }
@@ -377,7 +378,7 @@ static void resolve(as_linker *k, as_link_unit *u, const as_link_name *l) {
 static void check_code(as_linker *k) {
   const isa_program *p = k->j->program;
   isa_error e;
-  for (unsigned s = 0; s < p->ncores * ISA_NENGINES; s++) {
+  for (unsigned s = 0; s < p->ncores * ISA_NSEQS; s++) {
     const isa_code *code = as_code(k->j, s);
     for (uint32_t pc = 0; pc < code->n; pc++) {
       if (isa_check_insn(p, as_core_of(s), as_engine_of(s), &code->insns[pc], code->n, &e))

@@ -8,6 +8,16 @@
 
 /* ---- Code --------------------------------------------------------------------------------- */
 
+/* The program's number of an object's peer, whose group has another number there. */
+static uint32_t copied_peer(as_linker *k, const as_link_unit *u, uint32_t slot) {
+  if (slot == 0 || slot > u->o.program->npeers) return 0;
+  isa_peer peer = u->o.program->peers[slot - 1];
+  if (peer.group) peer.group = u->group[peer.group - 1] + 1u;
+  uint32_t n = isa_program_peer(k->j->program, &peer);
+  if (n == 0) as_nomem(k->j);
+  return n;
+}
+
 static void copy_aps(as_linker *k, as_link_unit *u, unsigned core) {
   const isa_core *c = &u->o.program->cores[core];
   uint32_t *to = u->ap[core] = as_new(k->j, ((size_t)c->naps + 1) * sizeof *to);
@@ -19,6 +29,7 @@ static void copy_aps(as_linker *k, as_link_unit *u, unsigned core) {
       if (__builtin_add_overflow(ap.offset, u->moved[ap.base], &ap.offset)) ap.offset = INT64_MIN;
       ap.base = u->tile[ap.base];
     }
+    ap.rank = (uint16_t)copied_peer(k, u, ap.rank);
     ap.index = to[ap.index]; /* a pattern names only those before it */
     for (unsigned d = 0; d < ISA_MAX_DYN; d++) ap.dyn[d].ap = to[ap.dyn[d].ap];
     to[i + 1] = isa_program_ap(k->j->program, core, &ap);
@@ -33,6 +44,7 @@ static isa_insn copy_insn(as_linker *k, const as_link_unit *u, unsigned core, un
   isa_insn in = *from;
   isa_t_QUEUE *queue = isa_member_of(&in, ISA_K_QUEUE);
   isa_t_LABEL *label = isa_member_of(&in, ISA_K_LABEL);
+  isa_point *place = isa_member_of(&in, ISA_K_PLACE);
   isa_t_SEM *sem = isa_member_of(&in, ISA_K_SEM);
   isa_t_GROUP *group = isa_member_of(&in, ISA_K_GROUP);
   if (sem) *sem = u->sem[core][*sem];
@@ -40,8 +52,12 @@ static isa_insn copy_insn(as_linker *k, const as_link_unit *u, unsigned core, un
   if (in.wait.cond) in.wait.sem = u->sem[in.wait.core][in.wait.sem];
   if (in.upd.kind) in.upd.sem = u->sem[in.upd.core][in.upd.sem];
   if (!isa_insn_take(k->j->program, u->o.program, &in, copied_ap, u->ap[core])) as_nomem(k->j);
+  if (in.upd.kind == ISA_UPD_peer) in.upd.value = copied_peer(k, u, in.upd.value);
+  if (in.op == ISA_OP_dma_trigger && in.u.TRIGGER.first)
+    in.u.TRIGGER.first += u->statics[core][*queue];
   if (queue) *queue = u->queue[core][*queue];
   if (label) *label += u->base[section];
+  if (place) place->pc += u->base[core * ISA_NSEQS + place->engine];
   return in;
 }
 
@@ -84,11 +100,13 @@ static void copy_section(as_linker *k, as_link_unit *u, unsigned section, const 
 
 static void copy_statics(as_linker *k, as_link_unit *u, unsigned core) {
   const isa_core *c = &u->o.program->cores[core];
-  for (uint32_t q = 0; q < c->nqueues; q++)
+  for (uint32_t q = 0; q < c->nqueues; q++) {
+    u->statics[core][q] = k->j->program->cores[core].queues[u->queue[core][q]].nstatics;
     for (uint32_t i = 0; i < c->queues[q].nstatics; i++) {
-      isa_insn in = copy_insn(k, u, core, core * ISA_NENGINES, &c->queues[q].statics[i]);
+      isa_insn in = copy_insn(k, u, core, core * ISA_NSEQS, &c->queues[q].statics[i]);
       if (!isa_program_static(k->j->program, core, u->queue[core][q], &in)) as_nomem(k->j);
     }
+  }
 }
 
 void as_link_code(as_linker *k, as_link_unit *u) {
@@ -99,7 +117,7 @@ void as_link_code(as_linker *k, as_link_unit *u) {
     copy_aps(k, u, core);
     copy_statics(k, u, core);
   }
-  for (unsigned s = 0; s < u->o.program->ncores * ISA_NENGINES; s++)
+  for (unsigned s = 0; s < u->o.program->ncores * ISA_NSEQS; s++)
     copy_section(k, u, s, files, calls);
 }
 
@@ -108,7 +126,7 @@ void as_link_branches(as_linker *k, as_link_unit *u) {
     const as_reloc *r = &u->o.relocs[i];
     const as_export *e = as_link_export(k, u, &u->o.names[r->name]);
     if (!e) continue;
-    unsigned section = (unsigned)r->core * ISA_NENGINES + r->engine;
+    unsigned section = (unsigned)r->core * ISA_NSEQS + r->engine;
     isa_insn *in = &as_code(k->j, section)->insns[u->base[section] + r->pc];
     isa_t_LABEL *label = isa_member_of(in, ISA_K_LABEL);
     if (label) *label = e->owner->base[section] + e->link->index;
@@ -123,7 +141,7 @@ void as_link_symbols(as_linker *k) {
       const as_link_unit *u = &k->units[i];
       for (uint32_t y = 0; y < u->o.program->nsymbols; y++) {
         isa_symbol sym = u->o.program->symbols[y];
-        if ((unsigned)sym.core * ISA_NENGINES + sym.engine != s) continue;
+        if ((unsigned)sym.core * ISA_NSEQS + sym.engine != s) continue;
         as_tok tok = {.text = as_intern(j, sym.name, strlen(sym.name))};
         as_sym *known = as_sym_find(j, tok.text, s + 1);
         bool mine = sym.global && known && k->exports[known->index].owner == u;

@@ -186,7 +186,7 @@ static bool split(const reader *r, pieces *p, size_t *end) {
 
 /* Whether both cores have it: semaphores, under one number and name, and queues. */
 static bool on_both(const isa_program *p, const as_link_name *l) {
-  if (p->ncores < ISA_MAX_CORES || l->engine >= ISA_NENGINES) return false;
+  if (p->ncores < ISA_MAX_CORES || l->engine >= ISA_NSEQS) return false;
   if (l->kind == AS_L_SEM) return l->index < ISA_NSEMS && isa_shared_sem(p, l->index);
   return l->kind == AS_L_QUEUE && l->index < p->cores[0].nqueues && l->align < p->cores[1].nqueues;
 }
@@ -194,7 +194,7 @@ static bool on_both(const isa_program *p, const as_link_name *l) {
 /* How many things of its kind a name may be of. */
 static bool in_table(const isa_program *p, const as_link_name *l) {
   if (l->core == ISA_MAX_CORES) return on_both(p, l);
-  if (l->core >= p->ncores || l->engine >= ISA_NENGINES) return false;
+  if (l->core >= p->ncores || l->engine >= ISA_NSEQS) return false;
   const isa_core *c = &p->cores[l->core];
   switch (l->kind) {
   case AS_L_TENSOR: return l->index >= 1 && l->index <= p->ntensors;
@@ -257,7 +257,7 @@ static bool get_places(const reader *r, piece p) {
 }
 
 static bool has_label(const isa_program *p, const as_reloc *l) {
-  if (l->core >= p->ncores || l->engine >= ISA_NENGINES) return false;
+  if (l->core >= p->ncores || l->engine >= ISA_NSEQS) return false;
   const isa_code *c = &p->cores[l->core].code[l->engine];
   if (l->pc >= c->n) return false;
   return isa_insn_target(&c->insns[l->pc]) >= 0;

@@ -9,7 +9,7 @@ bool as_printer_open(const isa_program *p, const isa_alloc *al, as_printer *pr) 
   pr->next = isa_zalloc(al, ((size_t)p->nsymbols + 1) * sizeof *pr->next);
   bool ok = pr->next != NULL;
   for (unsigned c = 0; c < p->ncores && c < ISA_MAX_CORES; c++)
-    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    for (unsigned e = 0; e < ISA_NSEQS; e++) {
       pr->n[c][e] = p->cores[c].code[e].n;
       pr->at[c][e] = isa_zalloc(al, ((size_t)pr->n[c][e] + 1) * sizeof *pr->at[c][e]);
       ok = ok && pr->at[c][e];
@@ -27,7 +27,7 @@ bool as_printer_open(const isa_program *p, const isa_alloc *al, as_printer *pr) 
 void as_printer_close(as_printer *pr) {
   if (!pr->p) return;
   for (unsigned c = 0; c < ISA_MAX_CORES; c++)
-    for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (unsigned e = 0; e < ISA_NSEQS; e++)
       isa_free(&pr->al, pr->at[c][e], ((size_t)pr->n[c][e] + 1) * sizeof *pr->at[c][e]);
   isa_free(&pr->al, pr->next, ((size_t)pr->p->nsymbols + 1) * sizeof *pr->next);
 }

@@ -254,7 +254,7 @@ void as_cli_drop_lines(isa_program *p) {
   isa_alloc al = p->arena.al;
   p->ncalls = 0;
   for (unsigned core = 0; core < p->ncores; core++)
-    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    for (unsigned e = 0; e < ISA_NSEQS; e++) {
       isa_code *code = &p->cores[core].code[e];
       isa_free(&al, code->lines, code->cap_lines * sizeof *code->lines);
       code->lines = NULL;

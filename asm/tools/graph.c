@@ -114,7 +114,7 @@ static void put_sems(const isa_program *p, isa_buf *out) {
   uint8_t used[ISA_MAX_CORES][ISA_NSEMS];
   memset(used, 0, sizeof used);
   for (unsigned c = 0; c < p->ncores; c++)
-    for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (unsigned e = 0; e < ISA_NSEQS; e++)
       for (uint32_t pc = 0; pc < p->cores[c].code[e].n; pc++) {
         const isa_insn *in = &p->cores[c].code[e].insns[pc];
         if (in->wait.cond && in->wait.core < ISA_MAX_CORES) used[in->wait.core][in->wait.sem] = 1;
@@ -166,7 +166,7 @@ void as_dis_graph(const isa_program *p, isa_buf *out) {
   isa_buf_puts(out, "digraph program {\n  node [shape=box, fontname=monospace];\n");
   put_sems(p, out);
   for (unsigned c = 0; c < p->ncores; c++)
-    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    for (unsigned e = 0; e < ISA_NSEQS; e++) {
       grapher g = {.p = p,
                    .out = out,
                    .core = c,

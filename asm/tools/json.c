@@ -84,11 +84,12 @@ static void put_names(const as_printer *pr, unsigned core, isa_buf *out) {
   isa_buf_puts(out, "],\n  \"queues\": [");
   for (uint32_t q = 0; q < c->nqueues; q++) {
     const isa_queue *u = &c->queues[q];
+    unsigned owner = isa_queue_owner(u);
     isa_buf_puts(out, q ? ", {" : "{");
     member(out, "name", u->name, true);
     member(out, "dge", isa_set_item(ISA_SET_DGE, u->dge), false);
     number(out, "rings", u->rings);
-    member(out, "owner", u->owner < ISA_NENGINES ? isa_engines[u->owner].name : "any", false);
+    member(out, "owner", owner < ISA_NSEQS ? isa_engines[owner].name : "any", false);
     number(out, "prio", u->prio);
     key(out, "transfers", false);
     isa_buf_puts(out, "[");
@@ -154,7 +155,7 @@ void as_json_program(const isa_program *p, isa_buf *out) {
     put_names(&pr, core, out);
     isa_buf_puts(out, ",\n  \"sections\": {");
     bool first = true;
-    for (unsigned e = 0; e < ISA_NENGINES; e++) {
+    for (unsigned e = 0; e < ISA_NSEQS; e++) {
       if (p->cores[core].code[e].n == 0) continue;
       isa_buf_printf(out, "%s\n   \"%s\": ", first ? "" : ",", isa_engines[e].name);
       put_section(&pr, core, e, out);

@@ -47,16 +47,16 @@ static bool option(cli *c, const char *arg) {
 }
 
 static bool set_engine(cli *c, const char *name) {
-  const char *names[ISA_NENGINES];
+  const char *names[ISA_NSEQS];
   char near[80], list[160] = "; there are";
-  for (int e = 0; e < ISA_NENGINES; e++) {
+  for (int e = 0; e < ISA_NSEQS; e++) {
     names[e] = isa_engines[e].name;
     if (strcmp(name, names[e]) == 0) c->engine = e;
     size_t n = strlen(list);
     snprintf(list + n, sizeof list - n, "%s %s", e ? "," : "", names[e]);
   }
   if (c->engine >= 0) return true;
-  as_cli_near(name, names, ISA_NENGINES, near);
+  as_cli_near(name, names, ISA_NSEQS, near);
   return usage("no engine is called `%s`%s", name, near[0] ? near : list);
 }
 
@@ -94,7 +94,7 @@ static void strip(isa_program *p) {
 /* Leaves the code of one engine only. */
 static void choose(isa_program *p, unsigned engine) {
   for (unsigned core = 0; core < p->ncores; core++)
-    for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (unsigned e = 0; e < ISA_NSEQS; e++)
       if (e != engine) p->cores[core].code[e].n = 0;
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->nsymbols; i++)

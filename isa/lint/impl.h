@@ -102,6 +102,7 @@ void isa_lint_passed(lint *l, lint_stream *s, const isa_wait *w);
  */
 isa_wait isa_lint_wait(const lint_stream *s);
 bool isa_lint_wait_value(const lint_stream *s, const isa_wait *w, uint32_t *value);
+void isa_lint_scan_cc(lint *l); /* at the beginning of each pass */
 void isa_lint_scan_text(lint *l);
 /* s has reached a wait that the program's totals cannot satisfy. */
 void isa_lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w);

@@ -250,6 +250,7 @@ static void reset(lint *l) {
   }
   l->work = 0;
   if (!l->free) isa_lint_memory_reset(l);
+  isa_lint_scan_cc(l);
 }
 
 bool isa_lint_pass(lint *l) {

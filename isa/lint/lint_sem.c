@@ -150,6 +150,32 @@ void isa_lint_scan_text(lint *l) {
         scan_update(l, &l->p->cores[c].queues[q].statics[k].upd, (isa_place){(int)c, -1, 0});
 }
 
+/* What CC sequencers touch, here or at other ranks, which run the same program or another: these
+ * semaphores may be anything, and what their transfers write is written. */
+static void scan_cc_section(lint *l, unsigned c, const isa_code *code) {
+  for (uint32_t pc = 0; pc < code->n; pc++) {
+    const isa_insn *in = &code->insns[pc];
+    unsigned keys[2] = {isa_lint_key(c, in->wait.sem), isa_lint_key(in->upd.core, in->upd.sem)};
+    for (unsigned i = 0; i < 2; i++)
+      if (i ? in->upd.kind : in->wait.cond) {
+        l->sem[keys[i]].any = true;
+        l->text[keys[i]].updated = l->text[keys[i]].waited = l->text[keys[i]].lowered = true;
+      }
+    if (in->op == ISA_OP_sem_range_clear) isa_lint_update_any(l, c, in);
+  }
+}
+
+void isa_lint_scan_cc(lint *l) {
+  for (unsigned c = 0; c < l->p->ncores; c++) {
+    const isa_core *core = &l->p->cores[c];
+    const lint_stream *any = &l->s[c * ISA_NENGINES];
+    for (unsigned k = ISA_NENGINES; k < ISA_NSEQS; k++) scan_cc_section(l, c, &core->code[k]);
+    for (uint32_t q = 0; q < core->nqueues && !l->free; q++)
+      for (uint32_t i = 0; isa_queue_is_cc(&core->queues[q]) && i < core->queues[q].nstatics; i++)
+        isa_lint_write_only(l, any, &core->queues[q].statics[i]);
+  }
+}
+
 /* ---- Judgement: waits ---------------------------------------------------------------------- */
 
 /* "; fix: ..." where one number would do. */

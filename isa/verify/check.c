@@ -30,6 +30,10 @@ void isa_ck_engines(unsigned mask, char *out, size_t n) {
 
 static bool check_place(const isa_ck *c) {
   char names[64];
+  if (c->engine >= ISA_NENGINES + c->p->target->cc)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "no %s: a core of %s has %" PRIu32
+                    " CC sequencers", isa_engines[c->engine].name, c->p->target->name,
+                    c->p->target->cc);
   if (!(c->row->engines & (1u << c->engine))) {
     isa_ck_engines(c->row->engines, names, sizeof names);
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "%s is not an instruction of the %s engine: %s",
@@ -67,6 +71,23 @@ static bool check_wait(const isa_ck *c) {
   return true;
 }
 
+/* An update of a semaphore of another rank. */
+static bool check_peer_update(const isa_ck *c) {
+  const isa_update *u = &c->in->upd;
+  if (c->engine < ISA_NENGINES)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "an update of another rank's semaphore: only a CC sequencer reaches other "
+                    "ranks, in a section cc0, cc1 ...");
+  if (u->value == 0 || u->value > c->p->npeers)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "an update at peer %" PRIu32 ": the program has %" PRIu32, u->value,
+                    c->p->npeers);
+  if (u->at_read || (isa_op_is_dma(c->in->op) && c->in->op != ISA_OP_dma_trigger))
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "an update of another rank's semaphore comes when the instruction completes");
+  return true;
+}
+
 static bool check_update(const isa_ck *c) {
   const isa_update *u = &c->in->upd;
   unsigned op = c->in->op;
@@ -81,6 +102,7 @@ static bool check_update(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update on core %d: the program has %" PRIu32 " core%s", u->core,
                     c->p->ncores, c->p->ncores == 1 ? "" : "s");
+  if (u->kind == ISA_UPD_peer) return check_peer_update(c);
   if (dma && u->kind != ISA_UPD_dma)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "%s: the update of a DMA line is its completion semaphore, a bare $name",
@@ -166,9 +188,15 @@ static bool check_queue(const isa_ck *c, int f, unsigned q) {
     return isa_fail(c->e, ISA_ILLEGAL, f, "no queue %u: the core has %" PRIu32, q,
                     c->core->nqueues);
   const isa_queue *row = &c->core->queues[q];
-  if (row->owner < ISA_NENGINES && row->owner != c->engine)
-    return isa_fail(c->e, ISA_ILLEGAL, f, "queue %.60s belongs to the %s engine, not to %s",
-                    row->name, isa_engines[row->owner].name, isa_engines[c->engine].name);
+  unsigned owner = isa_queue_owner(row);
+  if (owner < ISA_NSEQS && owner != c->engine)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "queue %.60s belongs to %s%s%s, not to %s", row->name,
+                    owner < ISA_NENGINES ? "the " : "", isa_engines[owner].name,
+                    owner < ISA_NENGINES ? " engine" : "", isa_engines[c->engine].name);
+  if (owner == ISA_NSEQS && c->engine >= ISA_NENGINES)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "queue %.60s belongs to the engines: a CC sequencer needs one with owner=%s",
+                    row->name, isa_engines[c->engine].name);
   if (row->dge == ISA_DGE_hwdge && !c->p->target->hwdge)
     return isa_fail(c->e, ISA_ILLEGAL, f, "queue %.60s has dge=hwdge: %s has no hardware DGE",
                     row->name, c->p->target->name);
@@ -331,7 +359,7 @@ static bool check_insn(const isa_ck *c) {
 
 bool isa_check_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                     uint32_t code_n, isa_error *e) {
-  if (core >= p->ncores || engine >= ISA_NENGINES)
+  if (core >= p->ncores || engine >= ISA_NSEQS)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no engine %u of core %u", engine, core);
   if (in->op >= ISA_NOPS)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no instruction has number %d", in->op);

@@ -1,5 +1,6 @@
 /* Access patterns: legal by themselves, and as operands. */
 #include "../bounds.h"
+#include "../operand.h"
 #include "rules.h"
 
 #include <inttypes.h>
@@ -198,6 +199,8 @@ static bool check_bounds(const isa_program *p, const isa_ap *ap, const isa_bound
 
 static bool check_shape(const isa_program *p, const isa_ap *ap, isa_error *e) {
   isa_bounds h = {0};
+  if (ap->rank && ap->space == ISA_PSUM)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "another rank's psum: only its hbm and sbuf");
   if (!isa_dtype_valid(ap->dtype))
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no data type has code %d", ap->dtype);
   if (ap->space < ISA_SBUF || ap->space > ISA_HBM)
@@ -401,6 +404,37 @@ static bool operand_peer(const isa_ck *c, int f, const isa_ap *ap, uint32_t flag
                   ".peer: %s does not reach the other core's sbuf here; a dma_copy does", op);
 }
 
+/* A peer's memory: only where a copy of a CC sequencer goes. */
+static bool operand_rank(const isa_ck *c, int f, const isa_ap *ap, uint32_t flags) {
+  const char *op = isa_ops[c->in->op].name;
+  int q = isa_ck_dma_queue(c->in);
+  if (!ap->rank) {
+    if (ap->space != ISA_HBM || c->p->tensors[ap->base - 1].role != ISA_REMOTE) return true;
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    "tensor %.60s is remote: other ranks have it, and `.rank[...]` says which",
+                    c->p->tensors[ap->base - 1].name);
+  }
+  if (ap->rank > c->p->npeers)
+    return isa_fail(c->e, ISA_ILLEGAL, f, "peer %d: the program has %" PRIu32, ap->rank,
+                    c->p->npeers);
+  if (!(flags & AP_RANK))
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    ".rank: another rank's memory is only the destination of a dma_copy%s",
+                    flags & AP_R ? "; nothing reads it: let that rank send" : "");
+  if (q < 0 || (uint32_t)q >= c->core->nqueues || !isa_queue_is_cc(&c->core->queues[q]))
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    ".rank: only a CC sequencer reaches other ranks: %s needs a queue with "
+                    "owner=cc0, cc1 ...",
+                    op);
+  if (isa_reads_destination(c->in))
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    ".rank: another rank's memory is only written: an op= reads it as well");
+  if (!isa_ap_is_static(ap) || ap->peer)
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    ".rank: the place at the other rank is fixed: no register, index or .peer");
+  return true;
+}
+
 bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {
   unsigned core = (unsigned)(c->core - c->p->cores);
   if (!isa_check_ap(c->p, core, index, c->e)) {
@@ -409,6 +443,7 @@ bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {
   }
   const isa_ap *ap = isa_ck_ap(c, index);
   return operand_memory(c, f, ap, flags) && operand_peer(c, f, ap, flags) &&
+         operand_rank(c, f, ap, flags) &&
          operand_shape(c, f, ap, flags) && operand_start(c, f, ap, flags) &&
          operand_type(c, f, ap, flags) && (!(flags & AP_W) || operand_write(c, f, ap));
 }

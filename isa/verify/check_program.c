@@ -35,6 +35,10 @@ static bool check_rows(const isa_tensor *t, isa_error *e) {
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tensor %.60s: its first dimension is in r%d, but a sequencer has r0 to r%d",
                     t->name, t->rows - 1, ISA_NREGS - 1);
+  if (t->role == ISA_REMOTE)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "tensor %.60s: remote, so another rank's host gives it, not this one's",
+                    t->name);
   if (t->role == ISA_CONST)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tensor %.60s: const, but its first dimension is given when a run starts",
@@ -86,6 +90,7 @@ static bool check_tensors(const isa_program *p, isa_error *e) {
   for (uint32_t i = 0; i < p->ntensors; i++) {
     if (!check_name("tensor", i + 1, p->tensors[i].name, e) || !check_tensor(&p->tensors[i], e))
       return false;
+    if (p->tensors[i].role == ISA_REMOTE) continue;
     if (p->tensors[i].bytes > hbm - total)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                       "tensor %.60s does not fit: %s has %" PRIu32 " GiB of hbm",
@@ -145,9 +150,15 @@ static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error 
   if (q->rings < 1 || q->rings > ISA_NDMA)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: rings=%d; it must be 1 to %d",
                     q->name, q->rings, ISA_NDMA);
-  if (q->owner > ISA_NENGINES)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: no engine has code %d", q->name,
+  unsigned owner = isa_queue_owner(q);
+  if (owner > ISA_NSEQS || (owner < ISA_NSEQS && owner >= ISA_NENGINES + p->target->cc))
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "queue %.60s: a core of %s has no owner of code %d", q->name, p->target->name,
                     q->owner);
+  if (isa_queue_is_cc(q) && q->dge != ISA_DGE_none)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "queue %.60s: owner=%s: a CC sequencer only starts static transfers (dge=none)",
+                    q->name, isa_engines[owner].name);
   if (q->prio && p->target->gen < ISA_GEN4)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: prio=%d needs gen4: %s is gen%d",
                     q->name, q->prio, p->target->name, p->target->gen);
@@ -184,7 +195,7 @@ static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error 
 static bool check_symbol(const isa_program *p, uint32_t i, isa_error *e) {
   const isa_symbol *s = &p->symbols[i];
   if (!check_name("symbol", i + 1, s->name, e)) return false;
-  if (s->core >= p->ncores || s->engine >= ISA_NENGINES)
+  if (s->core >= p->ncores || s->engine >= ISA_NSEQS)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "symbol %.60s: no engine %d of core %d", s->name,
                     s->engine, s->core);
   if (s->pc > p->cores[s->core].code[s->engine].n)
@@ -209,6 +220,21 @@ static bool check_groups(const isa_program *p, isa_error *e) {
   return true;
 }
 
+static bool check_peers(const isa_program *p, isa_error *e) {
+  for (uint32_t i = 0; i < p->npeers; i++) {
+    const isa_peer *r = &p->peers[i];
+    bool of_group = r->how != ISA_PEER_rank;
+    bool neighbour = r->how == ISA_PEER_next || r->how == ISA_PEER_prev;
+    if (r->how >= ISA_NPEERS || of_group != (r->group != 0) || r->group > p->ngroups ||
+        (neighbour && r->value) || r->value >= ISA_MAX_RANKS)
+      return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                      "peer %" PRIu32 ": kind %d of group %" PRIu32 " with %" PRIu32
+                      ": the program has %" PRIu32 " groups",
+                      i + 1, r->how, r->group, r->value, p->ngroups);
+  }
+  return true;
+}
+
 static bool check_tables(const isa_program *p, isa_error *e) {
   if (!p->target) return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the program has no target");
   if (p->ncores == 0 || p->ncores > ISA_MAX_CORES)
@@ -220,7 +246,7 @@ static bool check_tables(const isa_program *p, isa_error *e) {
   for (uint32_t i = 0; i < p->ntiles; i++)
     if (!check_name("tile", i + 1, p->tiles[i].name, e) || !check_tile(p, &p->tiles[i], e))
       return false;
-  if (!check_groups(p, e)) return false;
+  if (!check_groups(p, e) || !check_peers(p, e)) return false;
   for (uint32_t i = 0; i < p->nsymbols; i++)
     if (!check_symbol(p, i, e)) return false;
   return true;
@@ -262,7 +288,7 @@ static bool check_one(const isa_program *p, uint32_t core, unsigned engine, cons
 static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const isa_insn *in,
                          isa_error *e) {
   const isa_queue *row = &p->cores[core].queues[q];
-  unsigned engine = row->owner < ISA_NENGINES ? row->owner : (unsigned)ISA_ENG_sync;
+  unsigned owner = isa_queue_owner(row), engine = owner < ISA_NSEQS ? owner : ISA_ENG_sync;
   int own = isa_insn_pipe(in) < 0 ? isa_ck_dma_queue(in) : -1;
   if (own < 0)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -300,7 +326,7 @@ static bool check_code(const isa_program *p, uint32_t core, unsigned engine, isa
         !check_made_here(p, core, &code->insns[pc], e))
       return fail_at(at, (int)core, (int)engine, pc);
   if (code->n == 0) return true;
-  if (!isa_op_ends(code->insns[code->n - 1].op)) {
+  if (engine < ISA_NENGINES && !isa_op_ends(code->insns[code->n - 1].op)) {
     isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
              "falls off the end of section %s: the last instruction must be halt, jmp or ret",
              isa_engines[engine].name);
@@ -361,6 +387,8 @@ static bool check_core(const isa_program *p, uint32_t core, isa_place *at, isa_e
       return isa_fail(e, why.status, ISA_NOFIELD, "pattern %" PRIu32 ": %.400s", i, why.text);
   }
   if (!check_queues(p, core, at, e)) return false;
+  for (unsigned g = ISA_NENGINES; g < ISA_NSEQS; g++)
+    if (!isa_ck_blocks(p, core, g, at, e) || !check_code(p, core, g, at, e)) return false;
   for (unsigned g = 0; g < ISA_NENGINES; g++)
     if (!check_code(p, core, g, at, e)) return false;
   return check_barriers(p, core, at, e);

@@ -85,6 +85,12 @@ bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags);
 /* The rules for `.indirect` operands of all instructions: the index, start partitions, engines. */
 bool isa_ck_indirect(const isa_ck *c);
 
+/* ---- rules_block.c ---- */
+
+/* The section of a CC sequencer is a list of blocks, whatever their instructions are. */
+bool isa_ck_blocks(const isa_program *p, uint32_t core, unsigned engine, isa_place *at,
+                   isa_error *e);
+
 /* ---- rules.c ---- */
 
 /* The patterns of fields f and g have the same partitions, also where a register gives their

@@ -240,11 +240,13 @@ bool isa_rule_ccv(const isa_ck *c) {
   if (m->space == ISA_SBUF && m->nparts != 1)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%d partitions: metadata in sbuf must lie in one",
                     m->nparts);
-  if (!isa_ap_is_static(m) || !is_dense(m) || isa_ap_elems(m) != (uint64_t)rows * n)
+  uint64_t have = isa_ap_elems(m); /* a fourth row may be there without has_rdispls */
+  bool fits = have == (uint64_t)rows * n || (!gathers && have == (uint64_t)4 * n);
+  if (!isa_ap_is_static(m) || !is_dense(m) || !fits)
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    "%" PRIu64 " elements: metadata has %" PRIu32 " rows of %" PRIu32
+                    "%" PRIu64 " elements: metadata has %" PRIu32 "%s rows of %" PRIu32
                     " ranks, one after another",
-                    isa_ap_elems(m), rows, n);
+                    have, rows, rows == 3 && !gathers ? " or 4" : "", n);
   return isa_ck_prio(c, F(COLLECTIVE_V, prio));
 }
 
@@ -299,9 +301,4 @@ bool isa_rule_ccring(const isa_ck *c) {
   return check_channels(c, F(RING_REDUCE, channels), c->in->u.RING_REDUCE.channels, &dst) &&
          pairs(c, &dst, &a, 1, 1) && pairs(c, &dst, &b, 1, 1) && sums(c, &dst) &&
          check_op(c, F(RING_REDUCE, op), true) && isa_ck_prio(c, F(RING_REDUCE, prio));
-}
-
-bool isa_rule_ccblock(const isa_ck *c) {
-  (void)c; /* the place is checked with the fields, the order of blocks with the section */
-  return true;
 }

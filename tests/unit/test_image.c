@@ -385,7 +385,7 @@ static void test_refusals(void **state) {
   refuse(&a, f + 6, 1, 2, "byte 0x6");
   refuse(&a, f + 16, 'x', 1, "no such target");
   refuse(&a, f + 25, 'x', 1, "after the target's name");
-  refuse(&a, f + 32, 4, 4, "unknown feature bits 0x4");
+  refuse(&a, f + 32, 8, 4, "unknown feature bits 0x8");
   refuse(&a, f + 36, 3, 4, "3 cores: a program has 1 or 2");
   refuse(&a, f + 36, 0, 4, "0 cores: a program has 1 or 2");
   refuse(&a, f + 36, 1, 4, "flags");

@@ -123,7 +123,7 @@ static void instructions_of_a_core(void **state) {
   assert_true(isa_program_insn(p, 0, ISA_ENG_sync, &nop, line));
   assert_true(isa_program_insn(p, 0, ISA_ENG_vector, &nop, line));
   isa_each_insn(&p->cores[0], note_insn, &text);
-  assert_string_equal(isa_buf_str(&text), "nop 1 0, nop 4 0, dma_copy 5 0, dma_copy 5 1, ");
+  assert_string_equal(isa_buf_str(&text), "nop 1 0, nop 4 0, dma_copy 8 0, dma_copy 8 1, ");
   isa_buf_free(&text);
   isa_program_free(p);
 }
