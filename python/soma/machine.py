@@ -227,7 +227,7 @@ def _take_diagnostics(d):
     text = _text(lib.soma_diagnostics_text(d)) if d else ""
     if d:
         lib.soma_diagnostics_free(d)
-    return text
+    return text.rstrip("\n")
 
 
 class _Result(L.Owner):

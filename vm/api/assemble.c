@@ -3,6 +3,7 @@
 
 #include "../../asm/asm.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 struct soma_diagnostics {
@@ -74,8 +75,12 @@ static soma_status read_options(soma_machine *m, const soma_assemble_options *so
 /* The status of a job on the file of that name, with its message in m. */
 static soma_status job_status(soma_machine *m, isa_status s, const char *name, const as_result *r) {
   if (s == ISA_OK) return SOMA_OK;
-  return soma_fail(m, (soma_status)s, "%s: %s", name,
-                   r->ndiags ? r->diags[0].text : isa_status_text((int)s));
+  const as_diag *d = r->diags, *end = d + r->ndiags;
+  while (d < end && d->severity < AS_ERROR) d++;
+  if (d == end) return soma_fail(m, (soma_status)s, "%s: %s", name, isa_status_text((int)s));
+  if (!d->line) return soma_fail(m, (soma_status)s, "%s: %s", name, d->text);
+  return soma_fail(m, (soma_status)s, "%s:%" PRIu32 ":%" PRIu32 ": %s", d->file, d->line, d->col,
+                   d->text);
 }
 
 static soma_status assemble(soma_machine *m, const char *text, size_t n, const char *name,

@@ -4,6 +4,7 @@
 #include "../check/check.h"
 #include "impl.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static void put_type(isa_buf *b, const isa_tensor *t) {
@@ -404,6 +405,16 @@ static const char *fault_text(const soma_run *r) {
   return f->text.failed || !f->text.data ? soma_status_text((soma_status)f->status) : f->text.data;
 }
 
+/* A finding names its places itself. */
+static void fail_at_fault(const soma_run *r, soma_status s) {
+  soma_fault f;
+  soma_run_fault(r, &f);
+  if (f.file && s != SOMA_CHECK)
+    soma_fail(r->m, s, "%s:%" PRIu32 ": %s", f.file, f.line, f.text);
+  else
+    soma_fail(r->m, s, "%s", fault_text(r));
+}
+
 static soma_status run_until(soma_run *r, unsigned core, soma_until what, soma_engine engine,
                              soma_time time) {
   if ((unsigned)what > SOMA_TIME || (unsigned)engine >= ISA_NENGINES)
@@ -418,7 +429,7 @@ static soma_status run_until(soma_run *r, unsigned core, soma_until what, soma_e
   m->running = true;
   s = (soma_status)vm_run_until(r->run.cores[core], (vm_until)what, (unsigned)engine, time);
   m->running = false;
-  if (s != SOMA_OK) soma_fail(r->m, s, "%s", fault_text(r));
+  if (s != SOMA_OK) fail_at_fault(r, s);
   if (r->run.ended && s != SOMA_STOPPED) soma_release(r);
   return s;
 }
