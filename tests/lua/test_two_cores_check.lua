@@ -397,6 +397,85 @@ section vector core=*
   eq(check(source, {checks = "race"}, inputs).fault.kind, "check")
 end)
 
+local rings = [[
+target  trn2
+s       sem     core=*
+t       sem     core=*
+q       queue   dge=hwdge, rings=1, core=*
+r       queue   dge=hwdge, rings=1, core=*
+a       tile    sbuf float32[128, 8]
+b       tile    sbuf float32[128, 8]
+c       tile    sbuf float32[128, 8]
+d       tile    sbuf float32[128, 8]
+e       tile    sbuf float32[128, 8]
+]]
+
+case("a later transfer of its ring does not stand for a sendrecv", function()
+  local source = rings .. [[
+section sync
+        sendrecv  a, b, queue=q                 $s
+        dma_copy  c, d, queue=q                 $s
+        halt
+section scalar
+        activate  e, a, fn=copy                 $s>=1
+        halt
+section sync core=1
+        sendrecv  a, b, queue=q                 $t
+        halt
+]]
+  eq(all(source), "depends")
+  wrong(source, "race", 0, "core 0 scalar reads what a transfer of core 1's queue q writes", {checks = "race"})
+  eq(all((source:gsub("$s>=1", "$s>=2"))), "same")
+  right((source:gsub("$s>=1", "$s>=2")), {checks = "race"})
+end)
+
+case("a wait for a sendrecv of which the ring's own half is known", function()
+  -- Scalar knows by $t that core 1's ring has gone on, and waits for both halves by $s; only the two
+  -- memsets are not in order.
+  local source = rings .. [[
+section vector
+        memset    e, 0.0
+        halt
+section gpsimd
+        memset    e, 0.0
+        halt
+section scalar
+        nop                                     $t>=1
+        dma_copy  b.peer, c, queue=r            $s>=2
+        halt
+section sync
+        sendrecv  b, a, queue=q
+        halt
+section sync core=1
+        sendrecv  b, a, queue=q                 $peer.s
+        dma_copy  c, d, queue=q                 $s
+        dma_copy  c, d, queue=q                 $peer.s
+        halt
+section vector core=1
+        nop                                     $s>=1 $peer.t++
+        halt
+]]
+  eq(#wrong(source, "race", 0, "memset e, 0.0", {checks = "race"}).findings, 1)
+end)
+
+case("schedules of a barrier with an update of its own", function()
+  local source = rings .. [[
+x       tensor  float32[128, 8]
+section sync
+        core_barrier  s                         $peer.t++
+        core_barrier  s
+        dma_copy  x, c, queue=q
+        halt
+section sync core=1
+        dma_copy  x, d, queue=q                 $t
+        core_barrier  s
+        core_barrier  s                         $t>=2
+        halt
+]]
+  eq(all(source), "same")
+  eq(all((source:gsub("$t>=2", "$t>=1"))), "depends")
+end)
+
 case("a wait that the other core's sendrecv needs may never end", function()
   -- Once $s is 1, gpsimd waits for what scalar adds after its sendrecv, and that for gpsimd's own.
   local source = [[

@@ -233,7 +233,8 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
   unsigned sem = vm_ck_sem(t->sem_core, t->sem);
   vm_ck_sem_log *l = t->signals ? k->sems[sem] : NULL;
   for (unsigned r = 0; l && r < ring; r++) { /* only all of them together prove one */
-    vm_ck_source *s = vm_ck_find_source(l, vm_ck_ring_comp(k, queue, r));
+    unsigned both = in->op == ISA_OP_sendrecv ? VM_CK_BOTH : 0;
+    vm_ck_source *s = vm_ck_find_source(l, vm_ck_ring_comp(k, queue, r) | both);
     if (!s || s->n == s->head) continue;
     vm_ck_update *u = &s->v[s->n - 1];
     u->total = (int64_t)vm_ck_value(c, sem) + l->up + l->down;

@@ -68,8 +68,12 @@ typedef struct vm_ck_update {
   uint32_t epoch;       /* of the source's component */
   bool writes;          /* sets the value to delta */
 } vm_ck_update;
+/* Both halves of a sendrecv end together in a data path, but not in a ring: its update then comes
+ * when both are done, perhaps after those of later shares of the ring, and is of a source of its
+ * own. */
+enum { VM_CK_BOTH = 0x8000 };
 typedef struct vm_ck_source {
-  uint16_t comp;
+  uint16_t comp; /* a component; for updates of both halves with VM_CK_BOTH */
   uint32_t head, n, cap, arrived; /* updates v[head .. n - 1]; the first `arrived` of them have
                                      arrived */
   vm_ck_update *v;
@@ -123,7 +127,7 @@ void vm_ck_note_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
                        uint32_t epoch, const vm_ck_release *r);
 /* The wait w of engine e's instruction at its pc holds. */
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w);
-vm_ck_source *vm_ck_find_source(const vm_ck_sem_log *l, unsigned comp);
+vm_ck_source *vm_ck_find_source(const vm_ck_sem_log *l, unsigned comp); /* comp: of a source */
 void vm_ck_sems_end(vm_core *c);
 
 /* ---- lost.c ------------------------------------------------------------------------------- */

@@ -123,6 +123,7 @@ void vm_ck_legal_access(vm_core *c, const vm_ck_access *a) {
 void vm_ck_legal_drain(vm_core *c, unsigned e) { pending(c, e)->kind = VM_LEGAL_DRAIN; }
 
 void vm_ck_legal_update(vm_core *c, unsigned e, const isa_update *u) {
+  if (pending(c, e)->update != ISA_UPD_none) add(c, e); /* a barrier's, which has taken before */
   set_update(pending(c, e), u->kind, vm_ck_sem(u->core, u->sem), u->value);
 }
 

@@ -14,8 +14,9 @@ bool vm_ck_includes(const struct vm_check *k, const vm_ck_release *r, unsigned c
 }
 
 void vm_ck_check_lost(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s) {
+  unsigned comp = s->comp % VM_CK_BOTH;
   for (uint32_t i = s->head; i < s->head + s->arrived && c->check->waiters[sem]; i++)
-    if (!s->v[i].writes && !vm_ck_includes(c->check, &l->write, s->comp, s->v[i].epoch))
+    if (!s->v[i].writes && !vm_ck_includes(c->check, &l->write, comp, s->v[i].epoch))
       vm_ck_report_lost(c, sem, l, s->v[i].r.engine, s->v[i].r.pc);
 }
 
@@ -37,7 +38,7 @@ void vm_ck_check_below(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const v
   for (uint32_t i = 0; i < l->nsrc; i++)
     for (uint32_t k = l->src[i].head; k < l->src[i].n; k++) {
       const vm_ck_update *other = &l->src[i].v[k];
-      bool before = vm_ck_includes(c->check, &u->r, l->src[i].comp, other->epoch);
+      bool before = vm_ck_includes(c->check, &u->r, l->src[i].comp % VM_CK_BOTH, other->epoch);
       if (other->writes || other->delta < 0 || before) continue;
       least -= other->delta;
       late = &other->r;

@@ -39,11 +39,14 @@ static mixed_sem *sem_of(vm_ck_mixed *x, unsigned sem) {
 
 /* comp: of a source; for waits, the engine's OF_SEQ. No source whose updates take time to arrive
  * has the same one: the updates of control instructions have OF_SEQ with `flow`. */
-static mixed_chain *chain_of(vm_ck_mixed *x, mixed_sem *s, bool flow, unsigned comp) {
-  for (uint32_t i = 0; s && i < s->nchains; i++)
-    if (s->chains[i].flow == flow && s->chains[i].comp == comp) return &s->chains[i];
+static mixed_chain *chain_of(vm_ck_mixed *x, mixed_sem *s, bool flow, unsigned comp, bool both) {
+  for (uint32_t i = 0; s && i < s->nchains; i++) {
+    mixed_chain *h = &s->chains[i];
+    if (h->flow == flow && h->comp == comp && h->both == both) return h;
+  }
   if (!s || !room(x, &s->chains, s->nchains, &s->cap_chains, sizeof *s->chains)) return NULL;
-  s->chains[s->nchains] = (mixed_chain){.flow = flow, .comp = (uint16_t)comp, .rings = 1};
+  s->chains[s->nchains] =
+      (mixed_chain){.flow = flow, .comp = (uint16_t)comp, .both = both, .rings = 1};
   return &s->chains[s->nchains++];
 }
 
@@ -52,15 +55,18 @@ static void add_node(vm_ck_mixed *x, mixed_chain *h, uint32_t wait, const vm_ck_
     h->v[h->n++] = (mixed_node){.wait = wait, .update = u};
 }
 
+static bool tells_of_both(const vm_ck_signal *u) { return u->ring && u->twin; }
+
 static void add_wait(vm_ck_mixed *x, uint32_t step) {
   const vm_ck_step *s = &x->g->steps[step];
   if (s->kind != VM_CK_HELD) return;
-  add_node(x, chain_of(x, sem_of(x, s->sem), false, vm_ck_comp(s->engine, OF_SEQ)), step + 1, NULL);
+  unsigned comp = vm_ck_comp(s->engine, OF_SEQ);
+  add_node(x, chain_of(x, sem_of(x, s->sem), false, comp, false), step + 1, NULL);
   x->row_of[step] = ++x->nrows;
 }
 
 static void add_set(vm_ck_mixed *x, const vm_ck_signal *u) {
-  mixed_chain *h = chain_of(x, sem_of(x, u->sem), false, u->comp);
+  mixed_chain *h = chain_of(x, sem_of(x, u->sem), false, u->comp, false);
   uint32_t wait = h && h->n ? h->v[h->n - 1].wait : 0;
   if (u->taken && wait && x->g->steps[wait - 1].seq + 1 == u->epoch)
     h->v[h->n - 1].update = u;
@@ -79,7 +85,8 @@ static void add_all(vm_ck_mixed *x) {
       add_wait(x, i++);
     } else if (update < set) {
       const vm_ck_signal *u = &g->updates[j++];
-      if (g->mixed[u->sem]) add_node(x, chain_of(x, sem_of(x, u->sem), true, u->comp), 0, u);
+      if (!g->mixed[u->sem]) continue;
+      add_node(x, chain_of(x, sem_of(x, u->sem), true, u->comp, tells_of_both(u)), 0, u);
     } else {
       add_set(x, &g->sets[k++]);
     }
@@ -97,7 +104,7 @@ static uint32_t rings_alike(const vm_ck_mixed *x, const mixed_chain *h, uint32_t
   for (; r < n; r++) {
     const mixed_chain *o = &h[r];
     if (!o->flow || o->comp != h->comp + r || queue_of(x, o->comp) != queue_of(x, h->comp) ||
-        o->n != h->n)
+        o->n != h->n || o->both != h->both)
       return r;
     for (uint32_t i = 0; i < h->n; i++)
       if (o->v[i].update != h->v[i].update + r || o->v[i].update->step != h->v[i].update->step)
@@ -549,7 +556,9 @@ static bool is_sure(const vm_ck_mixed *x, uint32_t wait, const vm_ck_signal *u) 
   for (uint32_t i = 0; i < x->nsems; i++)
     for (uint32_t k = 0; k < x->sems[i].nchains && x->sems[i].sem == u->sem; k++) {
       const mixed_chain *h = &x->sems[i].chains[k];
-      if (!h->flow || u->comp < h->comp || u->comp >= h->comp + h->rings) continue;
+      if (!h->flow || u->comp < h->comp || u->comp >= h->comp + h->rings ||
+          h->both != tells_of_both(u))
+        continue;
       uint32_t n = row(x->kept, x, x->row_of[wait] - 1)[h->slot];
       return n && h->v[(n - 1) / h->rings].update->at >= u->at;
     }

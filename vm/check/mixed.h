@@ -18,6 +18,7 @@ typedef struct mixed_chain {
   mixed_node *v;
   uint32_t n, cap;
   bool flow; /* updates of a source */
+  bool both; /* of a ring: when both halves of a sendrecv are done */
   uint16_t comp;
   uint32_t rings;
   uint32_t first; /* number of its first node */

@@ -111,7 +111,7 @@ static uint32_t first_unknown(const vm_ck_must *m, const group *g) {
   while (lo < hi) {
     uint32_t mid = lo + (hi - lo) / 2;
     const vm_ck_signal *u = &m->g->updates[m->sorted[mid]];
-    if (m->mine[u->comp] >= u->epoch)
+    if (m->mine[u->comp] >= u->epoch && (!u->twin || m->mine[u->twin] >= u->twin_share))
       lo = mid + 1;
     else
       hi = mid;
@@ -266,6 +266,10 @@ static void *again(const vm_core *c, void *old, size_t size, uint32_t *n, uint32
   return new_array(c, size, to);
 }
 
+static bool same_source(const vm_ck_signal *u, const vm_ck_signal *v) {
+  return u->comp == v->comp && (!u->ring || !u->twin == !v->twin);
+}
+
 /* Groups the updates: a stable sort by semaphore and source. */
 static void sort_updates(vm_ck_must *m) {
   const vm_ck_signal *u = m->g->updates;
@@ -277,11 +281,11 @@ static void sort_updates(vm_ck_must *m) {
     for (uint32_t i = 0; i < n && has[sem]; i++) {
       if (u[i].sem != sem) continue;
       uint32_t g = m->of_sem[sem];
-      while (g < m->ngroups && u[m->sorted[m->groups[g].first]].comp != u[i].comp) g++;
+      while (g < m->ngroups && !same_source(&u[m->sorted[m->groups[g].first]], &u[i])) g++;
       if (g == m->ngroups) {
         m->groups[m->ngroups++] = (group){at, 0};
         for (uint32_t k = i; k < n; k++)
-          if (u[k].sem == sem && u[k].comp == u[i].comp) m->sorted[at++] = k;
+          if (u[k].sem == sem && same_source(&u[k], &u[i])) m->sorted[at++] = k;
       }
       group *to = &m->groups[g];
       m->sum[to->first + to->n] =

@@ -48,19 +48,29 @@ static void forget(vm_core *c, vm_ck_source *s) {
   s->head = s->n = 0;
 }
 
+/* What all engines that wait for a semaphore know of a component. */
+static uint32_t known_to_all(const vm_core *c, unsigned sem, unsigned comp) {
+  uint32_t known = UINT32_MAX;
+  for (unsigned left = c->check->waiters[sem]; left; left &= left - 1) {
+    unsigned e = (unsigned)__builtin_ctz(left);
+    if (vm_ck_clock(c, e)[comp] < known && vm_ck_engine(c, e)->state != VM_HALTED)
+      known = vm_ck_clock(c, e)[comp];
+  }
+  return known;
+}
+
 /* Forgets updates that all engines that wait for the semaphore know already: acquiring them changes
  * nothing, and they are counted in the value. */
 static void fold(vm_core *c, vm_ck_sem_log *l, unsigned sem) {
   for (uint32_t i = 0; i < l->nsrc; i++) {
     vm_ck_source *s = &l->src[i];
     if (s->arrived == 0) continue;
-    uint32_t known = UINT32_MAX;
-    for (unsigned left = c->check->waiters[sem]; left; left &= left - 1) {
-      unsigned e = (unsigned)__builtin_ctz(left);
-      if (vm_ck_clock(c, e)[s->comp] < known && vm_ck_engine(c, e)->state != VM_HALTED)
-        known = vm_ck_clock(c, e)[s->comp];
+    uint32_t known = known_to_all(c, sem, s->comp % VM_CK_BOTH);
+    while (s->arrived && s->v[s->head].epoch <= known) {
+      const vm_ck_release *r = &s->v[s->head].r;
+      if (s->comp >= VM_CK_BOTH && known_to_all(c, sem, r->twin) < r->twin_share) break;
+      forget(c, s);
     }
-    while (s->arrived && s->v[s->head].epoch <= known) forget(c, s);
   }
 }
 
@@ -89,10 +99,10 @@ static int64_t delta_of(unsigned kind, uint32_t value) {
 
 /* Whether an update could also have come before a wait that has acquired from other sources: then
  * these were not needed. */
-static bool comes_too(const vm_core *c, const vm_ck_sem_log *l, unsigned sem, unsigned comp,
+static bool comes_too(const vm_core *c, const vm_ck_sem_log *l, unsigned sem, unsigned source,
                       const vm_ck_release *r) {
   for (unsigned e = 0, left = c->check->waiters[sem]; left; e++, left >>= 1)
-    if ((left & 1) && l->from[e] != FROM_NOBODY && l->from[e] != comp + 1 &&
+    if ((left & 1) && l->from[e] != FROM_NOBODY && l->from[e] != source + 1 &&
         !vm_ck_includes(c->check, r, vm_ck_comp(e, OF_SEQ), l->held[e].epoch))
       return true;
   return false;
@@ -101,7 +111,8 @@ static bool comes_too(const vm_core *c, const vm_ck_sem_log *l, unsigned sem, un
 void vm_ck_note_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned comp,
                        uint32_t epoch, const vm_ck_release *r) {
   vm_ck_sem_log *l = log_of(c, sem);
-  vm_ck_source *s = l ? source_of(c, l, comp) : NULL;
+  unsigned source = r->ring && r->twin ? comp | VM_CK_BOTH : comp;
+  vm_ck_source *s = l ? source_of(c, l, source) : NULL;
   if (!s || !room_for_update(c, s)) {
     vm_ck_drop(c, r->base);
     return;
@@ -116,17 +127,18 @@ void vm_ck_note_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
   }
   u->total = u->writes ? u->delta : (int64_t)vm_ck_value(c, sem) + l->up + l->down;
   u->r.logged = vm_ck_log_update(c, sem, comp, u);
-  if (!c->check->suspect && comes_too(c, l, sem, comp, r)) c->check->suspect = true;
+  if (!c->check->suspect && comes_too(c, l, sem, source, r)) c->check->suspect = true;
   if (u->delta < 0) vm_ck_check_below(c, l, sem, s);
 }
 
-/* The component that an arriving update belongs to. */
-static unsigned comp_of_event(const vm_core *c, const vm_event *ev) {
+/* The source that an arriving update belongs to. */
+static unsigned source_of_event(const vm_core *c, const vm_event *ev) {
   const vm_core *by = vm_core_at(c, ev->by.core);
   const isa_insn *in = &by->code->code[ev->by.engine].insns[ev->by.pc];
   unsigned e = vm_ck_unit(by, (unsigned)ev->by.engine);
   if (ev->update == ISA_UPD_dma)
-    return vm_ck_ring_comp(c->check, vm_ck_queue(by, ev->value / ISA_NDMA), ev->value % ISA_NDMA);
+    return vm_ck_ring_comp(c->check, vm_ck_queue(by, ev->value / ISA_NDMA), ev->value % ISA_NDMA) |
+           (in->op == ISA_OP_sendrecv ? VM_CK_BOTH : 0);
   if (isa_op_is_control(in->op)) return vm_ck_comp(e, OF_SEQ);
   if (in->upd.at_read) return vm_ck_comp(e, OF_READ);
   return vm_ck_comp(e, isa_ops[in->op].cost == ISA_COST_LDW ? OF_WEIGHTS : OF_DONE);
@@ -162,7 +174,7 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   if (!vm_ck_has(c, VM_CHECK_RACE) || by.engine >= ISA_NENGINES) return;
   unsigned sem = vm_ck_sem(c->number, ev->sem);
   vm_ck_sem_log *l = k->sems[sem];
-  vm_ck_source *s = l ? vm_ck_find_source(l, comp_of_event(c, ev)) : NULL;
+  vm_ck_source *s = l ? vm_ck_find_source(l, source_of_event(c, ev)) : NULL;
   if (!s || s->head + s->arrived >= s->n) return;
   if (!k->log.mixed[sem]) { /* it can only rise */
     l->up -= s->v[s->head + s->arrived++].delta;
@@ -175,7 +187,7 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   if (u.writes) {
     k->arriving.base->refs++; /* it may be forgotten together with the others */
     vm_ck_check_set_again(c, l, sem, &k->arriving, u.delta);
-    overwritten(c, l, sem, &k->arriving, s->comp, u.epoch);
+    overwritten(c, l, sem, &k->arriving, s->comp % VM_CK_BOTH, u.epoch);
     l->set_to = (uint32_t)u.delta;
     vm_ck_drop(c, k->arriving.base); /* held by the log's `write` from now on */
   } else {

@@ -182,7 +182,7 @@ static void walk_source(clocks *w, vm_ck_sem_log *l, vm_ck_source *src) {
   vm_save_u16(s, &src->comp);
   vm_save_u32(s, &src->arrived);
   vm_saver_count(s, &n, UINT32_MAX / 2, 48, "updates of a semaphore");
-  vm_saver_need(s, src->comp < w->c->check->ncomps && src->arrived <= n,
+  vm_saver_need(s, src->comp % VM_CK_BOTH < w->c->check->ncomps && src->arrived <= n,
                 "updates of a semaphore have no source");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads) {
