@@ -94,7 +94,18 @@ static const char *judge_tile(judge_gen *g, char at[24], uint32_t half) {
   return at;
 }
 
-/* A barrier of an engine that both cores have, or a sendrecv. */
+static int judge_any_sem(judge_gen *g) { return (int)judge_random(g, (uint32_t)g->sems); }
+
+static void judge_barrier(judge_gen *g, int e) {
+  char line[32];
+  snprintf(line, sizeof line, " core_barrier b%d", e);
+  judge_add(g, e, line);
+  if (judge_random(g, 4) == 0) judge_wait(g, e, judge_any_sem(g));
+  if (judge_random(g, 4) == 0) judge_update(g, e, judge_any_sem(g), 0);
+  judge_add(g, e, "\n");
+}
+
+/* A barrier of an engine that both cores have, or a sendrecv, mostly with a queue of its own. */
 static void judge_meeting(judge_gen *g) {
   char line[96];
   int e = (int)judge_random(g, JUDGE_ENGINES), other = e;
@@ -109,25 +120,27 @@ static void judge_meeting(judge_gen *g) {
     const char *part = half == 0 ? "[0:64]" : half == 1 ? "[64:128]" : "";
     int sem = (int)judge_random(g, (uint32_t)g->sems), at = i ? other : e;
     g->core = i;
-    if (kind == 0)
-      snprintf(line, sizeof line, " core_barrier b%d\n", at);
-    else if (kind == 1)
+    if (kind == 0) {
+      judge_barrier(g, at);
+      continue;
+    }
+    if (kind == 1)
       snprintf(line, sizeof line, " sendrecv_gpsimd t%u%s, t%u%s, pipe=%u", to, part, from, part,
                pipe);
     else
-      snprintf(line, sizeof line, " sendrecv t%u%s, t%u%s, queue=x%d, pipe=%u", to, part, from,
-               part, at, pipe);
+      snprintf(line, sizeof line, " sendrecv t%u%s, t%u%s, queue=%c%d, pipe=%u", to, part, from,
+               part, at != JUDGE_VECTOR && judge_random(g, 3) == 0 ? 'q' : 'x', at, pipe);
     judge_add(g, at, line);
-    if (kind == 0) continue;
     if (judge_random(g, 3)) judge_wait(g, at, (int)judge_random(g, (uint32_t)g->sems));
     if (kind == 1 && judge_random(g, 4)) {
       snprintf(line, sizeof line, " $s%d++", sem);
       judge_add(g, at, line);
       g->value[i][sem]++;
     } else if (kind > 1 && judge_random(g, 4)) {
-      snprintf(line, sizeof line, " $s%d", sem);
+      int whose = i;
+      snprintf(line, sizeof line, " $%ss%d", judge_whose(g, &whose), sem);
       judge_add(g, at, line);
-      g->value[i][sem] += g->rings[at];
+      g->value[whose][sem] += g->rings[at];
     }
     judge_add(g, at, "\n");
   }
@@ -203,6 +216,12 @@ static void judge_line(judge_gen *g) {
   else
     snprintf(line, sizeof line, "%s",
              kind == 14 && e != JUDGE_SYNC ? " drain" : " event_semaphore");
+  if (!data && line[1] == 'e' && g->value[g->core][wait] > 0 && judge_random(g, 4) == 0) {
+    snprintf(line, sizeof line, " event_semaphore $s%d>=1 $s%d+=2\n", wait, wait);
+    g->value[g->core][wait] += 2;
+    judge_add(g, e, line);
+    return;
+  }
   if (!data && line[1] == 'e' && g->mixed && g->value[g->core][wait] > 0 && judge_random(g, 2)) {
     snprintf(line, sizeof line, " event_semaphore $s%d>=1 $s%d-=1\n", wait, wait);
     g->value[g->core][wait]--;
