@@ -15,12 +15,13 @@ from .lib import lib as _lib
 from .machine import CHECKS, Finding, Machine, Program, Run, RunStats, run
 from .operators import where
 from .sessions import Session, session
+from .sweep import Sweep, autotune, sweep
 
 __version__ = _lib.soma_version().decode()
 __all__ = ["CHECKS", "DType", "DeadlockError", "Device", "DeviceArray", "Finding", "KernelError",
            "LibraryNotFound", "Machine", "NotBuilt", "Program", "RawArray", "Run", "RunStats",
-           "Session", "SomaError", "SomaFault", "array", "device", "from_bits", "run", "session",
-           "where"]
+           "Session", "SomaError", "SomaFault", "Sweep", "array", "autotune", "device", "from_bits",
+           "run", "session", "sweep", "where"]
 
 
 def __getattr__(name):
