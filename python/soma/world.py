@@ -1,6 +1,7 @@
 """The processes of an MPI job that run one script: a sweep's variants go to those that are free.
 
-It needs mpi4py, and a script that reaches the same sweeps with the same variants in each process."""
+It needs mpi4py, and a script that reaches the same sweeps with the same variants in each process.
+"""
 import os
 
 from .errors import SomaError

@@ -1,4 +1,4 @@
-"""225 tilings of a matmul, tried by simulated time with a decorator: soma-nki tune_matmul.py [SIZE]"""
+"""225 tilings of a matmul, tried by simulated time with a decorator."""
 import sys
 
 import numpy as np
