@@ -76,9 +76,9 @@ typedef struct as_kernel_costs {
 typedef struct as_kernel_options {
   const isa_alloc *alloc; /* NULL: malloc */
   const isa_target *target;
-  uint32_t flags;       /* AS_KERNEL_ */
-  uint32_t passes;      /* AS_PASS_ */
-  uint32_t extra;       /* more of them, on the instructions of one line */
+  uint32_t flags;  /* AS_KERNEL_ */
+  uint32_t passes; /* AS_PASS_ */
+  uint32_t extra;  /* more of them, on the instructions of one line */
   isa_line extra_at;
   uint32_t sbuf_bytes;  /* of a partition that may be used; 0: the target's */
   unsigned core, cores; /* the kernel is of core 0 or 1 of a program of so many; 0: of one */
@@ -141,6 +141,10 @@ bool as_kernel_register(as_kernel *k, uint32_t *reg);
 /* Records as soma_kernel.h documents them, all or none. */
 bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t *first);
 uint32_t as_kernel_count(const as_kernel *k);
+/* The engines that may run an instruction with the same bits, as a mask, but for those that
+ * compilers do not take; and the time that it keeps each, in fs. A transfer has none, and busy[0]
+ * is what the DMA engines take for it. Before as_kernel_finish. */
+uint32_t as_kernel_engines(const as_kernel *k, uint32_t item, uint64_t busy[ISA_NENGINES]);
 bool as_kernel_order(as_kernel *k, uint32_t earlier, uint32_t later);
 bool as_kernel_loop(as_kernel *k, const as_kernel_range *r, uint32_t *reg);
 bool as_kernel_while(as_kernel *k, uint32_t reg, isa_line at);

@@ -149,6 +149,16 @@ static bool rule(as_kernel *k, const as_k_draft *d, as_k_ruling *r) {
   return true;
 }
 
+uint32_t as_kernel_engines(const as_kernel *k, uint32_t item, uint64_t busy[ISA_NENGINES]) {
+  const as_k_item *it = &k->items[item];
+  const as_k_ruling *r = as_k_ruling_of(k, it);
+  memset(busy, 0, ISA_NENGINES * sizeof *busy);
+  if (isa_op_is_control(it->op)) return 0;
+  if (isa_op_is_dma(it->op)) return busy[0] = as_k_dma_time(k, r, it->ops), 0;
+  for (unsigned e = 0; e < ISA_ENG_sync; e++) busy[e] = (uint64_t)r->busy[e] * 1000;
+  return r->engines & ~(unsigned)r->avoid;
+}
+
 bool as_k_verify(as_kernel *k, as_k_draft *d, as_k_key *key) {
   as_k_item *it = &d->it;
   it->op = d->in.op;

@@ -343,6 +343,37 @@ static int kernel_policies(lua_State *L) {
   return lua_istable(L, -1) ? 1 : 0;
 }
 
+/* h:advice(): a list of tables, see kernel.lua */
+static int kernel_advice(lua_State *L) {
+  static const char *const kinds[] = {"engine", "load", "value", "tile", "unread", "rows", "order"};
+  handle *h = check(L);
+  soma_kernel_advice a;
+  lua_newtable(L);
+  for (uint32_t i = 0; soma_kernel_get_advice(h->k, i, &a, sizeof a) == SOMA_OK; i++) {
+    lua_newtable(L);
+    lua_pushstring(L, kinds[a.kind]);
+    lua_setfield(L, -2, "kind");
+    lua_pushnumber(L, (double)a.saved * 1e-6);
+    lua_setfield(L, -2, "saved_ns");
+    lua_pushstring(L, a.text);
+    lua_setfield(L, -2, "text");
+    lua_pushstring(L, a.file);
+    lua_setfield(L, -2, "file");
+    lua_pushstring(L, a.name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, a.instruction);
+    lua_setfield(L, -2, "instruction");
+    if (a.instruction) {
+      lb_set_count(L, "line", a.line);
+      lb_set_count(L, "times", a.times);
+    }
+    if (a.kind == SOMA_ADVICE_ENGINE) lua_pushstring(L, soma_engine_name(a.engine));
+    if (a.kind == SOMA_ADVICE_ENGINE) lua_setfield(L, -2, "engine");
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
 /* h:life(buffer): {name, partition, partitions, offset, bytes, first, last, used} */
 static int kernel_life(lua_State *L) {
   handle *h = check(L);
@@ -448,16 +479,14 @@ static int load_kernel(lua_State *L) {
 }
 
 void lk_open(lua_State *L) {
-  static const luaL_Reg methods[] = {{"file", kernel_file},         {"target", kernel_target},
-                                     {"tensor", kernel_tensor},     {"constant", kernel_constant},
-                                     {"tile", kernel_tile},         {"queue", kernel_queue},
-                                     {"group", kernel_group},       {"register", kernel_register},
-                                     {"end_life", kernel_end},      {"emit", kernel_emit},
-                                     {"order", kernel_order},       {"loop", kernel_loop},
-                                     {"while_", kernel_while},      {"endloop", kernel_endloop},
-                                     {"finish", kernel_finish},     {"report", kernel_report},
-                                     {"figures", kernel_figures},   {"life", kernel_life},
-                                     {"policies", kernel_policies}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"file", kernel_file},         {"target", kernel_target},     {"tensor", kernel_tensor},
+      {"constant", kernel_constant}, {"tile", kernel_tile},         {"queue", kernel_queue},
+      {"group", kernel_group},       {"register", kernel_register}, {"end_life", kernel_end},
+      {"emit", kernel_emit},         {"order", kernel_order},       {"loop", kernel_loop},
+      {"while_", kernel_while},      {"endloop", kernel_endloop},   {"finish", kernel_finish},
+      {"report", kernel_report},     {"figures", kernel_figures},   {"life", kernel_life},
+      {"policies", kernel_policies}, {"advice", kernel_advice},     {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", handle_gc}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"new", new_kernel}, {NULL, NULL}};
   int module = lua_gettop(L);

@@ -272,6 +272,9 @@ function Kernel:figures()
 end
 -- k:policies(): what optimize = 2 has tried, as {name =, time_ns =, chosen =}; nil if nothing was.
 function Kernel:policies() return (self.first or self).handle.policies(built(self)) end
+-- k:advice(): what would make it faster, each tried: {kind =, saved_ns =, text =, file =, line =, name =,
+-- instruction =, times =, engine =}.
+function Kernel:advice() return (self.first or self).handle.advice(built(self)) end
 -- k:life(tile): where it was placed, and its first and last instruction.
 function Kernel:life(t)
   return built(t._k):life(t.buffer)
@@ -294,7 +297,7 @@ local function new(o, core)
     if not known[name] then error(("kernel: unknown option '%s'; it takes: copies, cores, fixed_engines, keep_order, optimize, sbuf_bytes, spill, target"):format(tostring(name)), 3) end
     if type(value) ~= known[name] then error(("kernel: option '%s' must be a %s, not a %s"):format(name, known[name], type(value)), 3) end
   end
-  local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0) | (o.policy or 0)
+  local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0) | 32 | (o.policy or 0)
   if o.sbuf_bytes and (math.type(o.sbuf_bytes) ~= "integer" or o.sbuf_bytes < 1 or o.sbuf_bytes > 1 << 30) then
     error("kernel: sbuf_bytes must be a whole number of bytes, not " .. o.sbuf_bytes, 3)
   end

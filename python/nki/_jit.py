@@ -61,6 +61,11 @@ class KernelRun:
     def report(self):
         return show.Text(self.built.report())
 
+    def advice(self):
+        """What would make the kernel faster: each variant that was built, run without values, and
+        is."""
+        return self.built.advice()
+
     def __repr__(self):
         return "<run of %s on %s: %s, %s>" % (
             self.built.name, self.built.target, show.span(self.time_ns),
@@ -347,6 +352,12 @@ class Kernel:
     def report(self, *args, **kwargs):
         """What the builder did: tiles over time, loads of engines, and what each wait is for."""
         return show.Text(self.build(args, kwargs)[0].report())
+
+    @_short
+    def advice(self, *args, **kwargs):
+        """What would make the kernel faster, with the lines of its file and the time that each
+        saves: variants are built and run without values."""
+        return self.build(args, kwargs)[0].advice()
 
     @_short
     def tune(self, *args, **kwargs):

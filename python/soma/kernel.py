@@ -6,15 +6,15 @@ KernelError with the place when it breaks a rule.
 import ctypes as C
 import struct
 
-from . import callbacks
+from . import advice, callbacks
 from . import lib as L
 from .checked import word
 from .errors import KernelError, NotBuilt
 from .lib import lib
 from .machine import Program, _take_diagnostics, _text
-from .words import of_nki
+from .words import of_instruction, of_nki
 
-SPILL, KEEP_ORDER, FIXED_ENGINES, COPIES, NO_DGE = 1, 2, 4, 8, 16
+SPILL, KEEP_ORDER, FIXED_ENGINES, COPIES, NO_DGE, ADVICE = 1, 2, 4, 8, 16, 32
 ACCUMULATE, STATIC, SWDGE, HWDGE = 1, 2, 4, 8  # flags of a record
 
 
@@ -201,6 +201,18 @@ class Builder(L.Owner):
         found, p = [], L.KernelPolicy()
         while lib.soma_kernel_get_policy(self.handle, len(found), C.byref(p), C.sizeof(p)) == L.OK:
             found.append((_text(p.name), p.time / 1e6 / 1e3 if p.done else None, bool(p.chosen)))
+        return found
+
+    def advice(self):
+        """What would make the kernel faster: Advices. The first call tries it."""
+        found, a = advice.Advices(), L.KernelAdvice()
+        while lib.soma_kernel_get_advice(self.handle, len(found), C.byref(a), C.sizeof(a)) == L.OK:
+            kind = advice.KINDS[a.kind]
+            found.append(advice.Advice(
+                kind, a.saved / 1e6 / 1e3, _text(a.file) or None, a.line or None,
+                of_instruction(_text(a.instruction)) or None, _text(a.name) or None, a.times,
+                L.ENGINES[a.engine] if kind == "engine" else None,
+                _text(a.text)))
         return found
 
     def figures(self):

@@ -62,6 +62,10 @@ class Built:
         return texts[0] if len(texts) == 1 else "\n".join(
             "core %d\n%s" % part for part in enumerate(texts))
 
+    def advice(self):
+        """What would make the kernel faster; of two cores for both."""
+        return self.builders[0].advice()
+
     def figures(self):
         """{name: number}; for two cores the sums, and `core` has those of each."""
         each = [b.figures() for b in self.builders]
@@ -305,6 +309,7 @@ def _warn(function, text, file=None, line=0):
 def _recorders(target, flags, hints, core_of, choices):
     """One recorder, or one for each core."""
     machine, cores = plain_machine(target), 2 if core_of else 1
+    flags |= K.ADVICE
     recs = [record.Recorder(machine, target, flags, hints[0], None, cores, choices)]
     if core_of:
         recs.append(record.Recorder(machine, target, flags, hints[1], recs[0], cores, choices))

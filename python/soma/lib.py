@@ -142,6 +142,12 @@ class KernelPolicy(C.Structure):
     _fields_ = [("name", C.c_char_p), ("time", C.c_uint64), ("done", C.c_int), ("chosen", C.c_int)]
 
 
+class KernelAdvice(C.Structure):
+    _fields_ = [("kind", C.c_int), ("saved", C.c_uint64), ("instruction", C.c_char_p),
+                ("line", C.c_uint32), ("file", C.c_char_p), ("name", C.c_char_p),
+                ("times", C.c_uint32), ("engine", C.c_int), ("text", C.c_char_p)]
+
+
 class KernelFigures(C.Structure):
     _fields_ = [(n, C.c_uint64) for n in (
         "instructions made nops dependences waits reuse_waits transfers queues semaphores tiles "
@@ -295,6 +301,7 @@ _KERNEL = {
     "soma_kernel_get_unwritten": (_int, [P, _u32, C.POINTER(Unwritten)]),
     "soma_kernel_get_figures": (None, [P, C.POINTER(KernelFigures), _size]),
     "soma_kernel_get_policy": (_int, [P, _u32, C.POINTER(KernelPolicy), _size]),
+    "soma_kernel_get_advice": (_int, [P, _u32, C.POINTER(KernelAdvice), _size]),
     "soma_opcode": (_int, [_str]),
     "soma_opcode_field": (_int, [_u32, _u32, C.POINTER(Field)]),
     "soma_field_value": (_str, [C.POINTER(Field), _u32]),

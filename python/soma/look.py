@@ -23,6 +23,7 @@ OPTIONS = {
     "json": ("FILE", "writes calls, times, findings and the error as JSON"),
     "timeline": (None, "prints engines and queues over time for each call"),
     "report": (None, "prints what the builder did for each call"),
+    "advice": (None, "prints what would make each kernel faster, tried, with its lines"),
     "explain": (None, "prints where the time of each call went"),
     "session": ("[=FILE]", "prints all calls with copies and launches on one timeline at the end, "
                 "or writes a page of it, in which each kernel opens"),
@@ -256,7 +257,7 @@ class Call:
         self.told["time_us"] = run.time_us
         title = "kernel call %d, %s, %.2f us" % (self.told["call"], self.name, run.time_us)
         for name, text in (("report", run.report), ("timeline", run.timeline),
-                           ("explain", run.explain)):
+                           ("advice", lambda: repr(run.advice())), ("explain", run.explain)):
             if name in self.options:
                 sys.stderr.write("%s\n%s\n" % (title, text().rstrip("\n")))
         for name, kind, text in (("page", "html", run.page), ("trace", "json", run.trace)):

@@ -42,6 +42,11 @@ def _with_function(text):
     return "%s; %s computes it" % (text, function) if function else text
 
 
+def of_instruction(name):
+    """What a kernel calls an instruction."""
+    return _CALLS.get(name, (name,))[0]
+
+
 def of_nki(text):
     """The message, if it begins with an instruction and an operand, as a kernel calls them. The
     core or the place may come before it."""

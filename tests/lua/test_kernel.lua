@@ -256,6 +256,29 @@ t.case("optimize = 2 takes the fastest of what it tries, jit tunes", function()
   t.eq(plain:policies(), nil)
 end)
 
+t.case("advice names the line, and what it saves", function()
+  local function make(engine)
+    local k = soma.kernel {optimize = 0}
+    local x, y = k:input("x", "float32", {128, 2048}), k:output("y", "float32", {128, 2048})
+    local a, b = k:load(x), k:tile("float32", {128, 2048}, {name = "b"})
+    for _ = 1, 4 do
+      k.scalar.activate(b, a, {fn = "exp"})
+      k[engine].tensor_copy(a, b)
+    end
+    k:store(y, a)
+    return k
+  end
+  local k, line = make "scalar", here() - 5
+  local a = k:advice()[1]
+  t.eq({a.kind, a.engine, a.line, a.instruction, a.times, a.text}, {"engine", "vector", line, "tensor_copy", 4, "engine=vector"})
+  assert(a.file:find "test_kernel.lua$")
+  local x = soma.randn({128, 2048}, "float32", {seed = 1})
+  local slow, fast = run(k, {x = x}).time_ns, run(make "vector", {x = x}).time_ns
+  assert(math.abs(slow - fast - a.saved_ns) < 1e-3)
+  assert(k:report():find(("advice, us that each saves alone, of %.3f"):format(slow / 1e3), 1, true))
+  t.eq(#make("vector"):advice(), 0)
+end)
+
 t.case("arguments of a jit may be left out", function()
   local f = soma.jit(function(k, x, _, y)
     local out = k:output("out", "float32", {2, 2})

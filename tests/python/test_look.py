@@ -65,6 +65,11 @@ class Look(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn("--optimize 3: it is 0, 1 or 2", said)
 
+    def test_advice(self):
+        status, _, said = self.run_it("--advice", "script.py")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, r"^kernel call 1, twice, [\d.]+ us\nnothing that was tried saves")
+
     def json(self, name="out.json"):
         with open(os.path.join(self.folder, name)) as f:
             return json.load(f)

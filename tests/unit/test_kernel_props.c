@@ -572,8 +572,8 @@ static void count_passes(const soma_kernel *k) {
 
 /* False when the tiles of a loop alone do not fit in what spilling leaves, and when the list faults
  * with a barrier after each instruction. */
-static int list_run(uint64_t seed, const char *target, uint32_t flags, uint64_t schedule,
-                    result *out) {
+static int list_run(uint64_t seed, const char *target, uint32_t flags, uint32_t optimize,
+                    uint64_t schedule, result *out) {
   static float x[KR_ROWS * KR_COLS];
   soma_options o = SOMA_OPTIONS_INIT;
   soma_kernel_options ko = SOMA_KERNEL_OPTIONS_INIT;
@@ -585,6 +585,7 @@ static int list_run(uint64_t seed, const char *target, uint32_t flags, uint64_t 
    * other bytes of it is at work. `uninit` and `race` go by bytes. */
   o.checks = 1 << SOMA_CHECK_UNINIT | 1 << SOMA_CHECK_RACE | 1 << SOMA_CHECK_PORT;
   ko.flags = flags;
+  ko.optimize = optimize;
   if (flags & SOMA_KERNEL_SPILL) ko.sbuf_bytes = 1024;
   assert_int_equal(soma_machine_new(&o, &b.m), SOMA_OK);
   assert_int_equal(soma_kernel_new(b.m, &ko, &b.k), SOMA_OK);
@@ -597,7 +598,7 @@ static int list_run(uint64_t seed, const char *target, uint32_t flags, uint64_t 
     return 0;
   }
   if (s != SOMA_OK) fail_msg("%s", soma_kernel_error(b.k));
-  count_passes(b.k);
+  if (optimize == 1) count_passes(b.k);
   kbed_bind(&b, "x", SOMA_FLOAT32, KR_ROWS, KR_COLS, x);
   if ((flags & SOMA_KERNEL_KEEP_ORDER) && faults(&b)) {
     kbed_close(&b);
@@ -626,13 +627,17 @@ static void random_lists_keep_their_bits(void **state) {
   (void)state;
   for (uint64_t seed = first; seed < first + n; seed++) {
     const char *target = targets[seed % 3];
-    if (!list_run(seed, target, SOMA_KERNEL_KEEP_ORDER | SOMA_KERNEL_FIXED_ENGINES, 0, &want))
+    if (!list_run(seed, target, SOMA_KERNEL_KEEP_ORDER | SOMA_KERNEL_FIXED_ENGINES, 0, 0, &want))
       continue;
     for (uint64_t schedule = 0; schedule < 4; schedule += lists ? 1 : 3) {
-      list_run(seed, target, 0, schedule, &got);
+      list_run(seed, target, 0, 1, schedule, &got);
       compare(&want, &got, seed, target);
     }
-    if (!list_run(seed, target, SOMA_KERNEL_SPILL, 0, &got)) continue;
+    for (uint32_t optimize = 0; optimize <= 2; optimize += 2) {
+      list_run(seed, target, 0, optimize, seed % 4, &got);
+      compare(&want, &got, seed, optimize ? "with optimize = 2" : "with optimize = 0");
+    }
+    if (!list_run(seed, target, SOMA_KERNEL_SPILL, 1, 0, &got)) continue;
     compare(&want, &got, seed, "with spilling");
     spilled++;
   }

@@ -251,12 +251,11 @@ static void both_cores_are_tried_together(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_fastest_is_chosen),
-      cmocka_unit_test(the_same_kernel_gives_the_same_program),
-      cmocka_unit_test(what_is_made_again_is_the_same),
-      cmocka_unit_test(what_does_not_end_is_not_tried),
-      cmocka_unit_test(more_than_100000_instructions_are_not_tried),
-      cmocka_unit_test(both_cores_are_tried_together)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_fastest_is_chosen),
+                                     cmocka_unit_test(the_same_kernel_gives_the_same_program),
+                                     cmocka_unit_test(what_is_made_again_is_the_same),
+                                     cmocka_unit_test(what_does_not_end_is_not_tried),
+                                     cmocka_unit_test(more_than_100000_instructions_are_not_tried),
+                                     cmocka_unit_test(both_cores_are_tried_together)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

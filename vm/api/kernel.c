@@ -1,6 +1,7 @@
 /* soma_kernel.h over the builder of kernel. */
 #include "impl.h"
 
+#include "advice.h"
 #include "tune.h"
 
 #include <string.h>
@@ -42,6 +43,9 @@ struct soma_kernel {
   isa_alloc al;
   soma_recipe *recipe, *other; /* other: of the other core's kernel, once it is finished */
   soma_tried *tried;           /* NULL: nothing was */
+  soma_choice choice;          /* by which it was built */
+  soma_advisor *advisor;       /* NULL: not asked yet */
+  bool advises, done;          /* done: it has become a program */
   uint32_t optimize;
   const as_kernel *failed; /* whose error is reported: k, or the other core's kernel */
   char error[1280];
@@ -150,6 +154,8 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
     soma_kernel_free(k);
     return soma_out_of_memory(m);
   }
+  k->choice = (soma_choice){.passes = ko.passes, .flags = ko.flags};
+  k->advises = (o.flags & SOMA_KERNEL_ADVICE) != 0;
   k->recipe->without = o.without;
   k->recipe->keeps = o.optimize > 1 || (o.flags & SOMA_KERNEL_ADVICE);
   k->failed = k->k;
@@ -164,6 +170,7 @@ void soma_kernel_free(soma_kernel *k) {
   soma_recipe_free(k->recipe);
   soma_recipe_free(k->other);
   soma_tried_free(k->tried);
+  soma_advisor_free(k->advisor);
   isa_free(&al, k, sizeof *k);
 }
 
@@ -177,7 +184,7 @@ soma_status soma_kernel_file(soma_kernel *k, const char *name, uint32_t *file) {
   if (!k || !file) return bad_argument(k, "file is NULL");
   if (!name) return bad_argument(k, "a file needs a name");
   bool ok = as_kernel_file(k->k, name, file);
-  if (ok) soma_recipe_file(k->recipe, name);
+  if (ok) soma_recipe_file(k->recipe, name, *file);
   return result(k, ok);
 }
 
@@ -330,6 +337,7 @@ static isa_program *tune(soma_kernel *k, soma_kernel *second, isa_program *ip) {
   if (second) made.k[1] = second->k;
   if (!k->recipe->keeps || (second && !k->other)) return ip;
   k->tried = soma_tune(r, second ? 2 : 1, &made);
+  if (k->tried) k->choice = k->tried->choice;
   k->failed = k->k = made.k[0];
   if (second) second->failed = second->k = made.k[1];
   return made.p;
@@ -338,6 +346,7 @@ static isa_program *tune(soma_kernel *k, soma_kernel *second, isa_program *ip) {
 soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostics **d) {
   if (!k || !p) return bad_argument(k, "p is NULL");
   isa_program *ip = as_kernel_finish(k->k);
+  k->done = ip != NULL;
   if (ip && k->optimize > 1) ip = tune(k, NULL, ip);
   return finish(k, k->k, ip, p, d);
 }
@@ -351,6 +360,7 @@ soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, som
     return bad_argument(first, "a program of two cores needs a kernel for each core");
   as_kernel *failed = first->k;
   isa_program *ip = as_kernel_finish_pair(first->k, second->k, &failed);
+  first->done = ip != NULL;
   if (ip && first->recipe->keeps && second->recipe->keeps) {
     first->other = second->recipe;
     first->other->refs++;
@@ -359,12 +369,28 @@ soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, som
   return finish(first, failed, ip, p, d);
 }
 
+/* What there is to say, tried when it is first asked for; NULL: nothing is. */
+static const soma_advisor *advisor_of(soma_kernel *k) {
+  soma_recipe *r[] = {k->recipe, k->other};
+  if (!k->advises || !k->done || (k->recipe->o.cores > 1 && !k->other)) return NULL;
+  if (!k->advisor) k->advisor = soma_advise(r, k->recipe->o.cores, &k->choice);
+  return k->advisor;
+}
+
+soma_status soma_kernel_get_advice(soma_kernel *k, uint32_t i, soma_kernel_advice *out, size_t n) {
+  const soma_advisor *a = k && out ? advisor_of(k) : NULL;
+  if (!a || i >= a->n) return SOMA_ARG;
+  return soma_give(out, n, &a->list[i].a, sizeof a->list[i].a);
+}
+
 soma_status soma_kernel_report(const soma_kernel *k, soma_write_fn write, void *ud) {
   if (!k || !write) return SOMA_ARG;
   isa_buf b;
   isa_buf_init(&b, &k->al);
   as_kernel_report(k->k, &b);
   if (k->tried) soma_tried_print(k->tried, &b);
+  const soma_advisor *a = advisor_of((soma_kernel *)(uintptr_t)k); /* it only remembers them */
+  if (a) soma_advisor_print(a, &b);
   soma_status s = b.failed ? SOMA_NOMEM : write(ud, isa_buf_str(&b), b.len) ? SOMA_IO : SOMA_OK;
   isa_buf_free(&b);
   return s;

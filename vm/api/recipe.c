@@ -70,6 +70,7 @@ soma_recipe *soma_recipe_copy(const soma_recipe *r) {
   copy->keeps = r->keeps;
   copy->items = r->items;
   copy->buffers = r->buffers;
+  copy->files = r->files;
   if (isa_array_reserve(&r->al, &copy->units, r->nunits, &copy->cap_units, sizeof *r->units)) {
     if (r->nunits) memcpy(copy->units, r->units, (size_t)r->nunits * sizeof *r->units);
     copy->nunits = r->nunits;
@@ -118,7 +119,9 @@ static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3]
 
 static size_t text_bytes(const char *s) { return s ? strlen(s) + 1 : 0; }
 
-void soma_recipe_file(soma_recipe *r, const char *name) {
+void soma_recipe_file(soma_recipe *r, const char *name, uint32_t file) {
+  if (file <= r->files) return;
+  r->files = file;
   PUT(r, SOMA_RECIPE_FILE, name, text_bytes(name), NULL, 0, NULL, 0);
 }
 
@@ -177,6 +180,13 @@ bool soma_recipe_at(const soma_recipe *r, uint32_t at, soma_entry *e) {
   return true;
 }
 
+const char *soma_recipe_file_name(const soma_recipe *r, uint32_t file) {
+  soma_entry e;
+  for (uint32_t at = 0; file && soma_recipe_at(r, at, &e); at = e.next)
+    if (e.kind == SOMA_RECIPE_FILE && !--file) return (const char *)e.words;
+  return NULL;
+}
+
 /* ---- Making it ------------------------------------------------------------------------------ */
 
 static bool make_tensor(as_kernel *k, const soma_entry *e) {
@@ -214,7 +224,7 @@ static bool make_group(as_kernel *k, const soma_entry *e) {
   return as_kernel_group(k, &g, &number);
 }
 
-static bool make_entry(as_kernel *k, const soma_entry *e) {
+bool soma_recipe_apply(as_kernel *k, const soma_entry *e) {
   uint32_t number;
   const int64_t *w = e->words;
   switch (e->kind) {
@@ -239,16 +249,16 @@ static bool make_entry(as_kernel *k, const soma_entry *e) {
 }
 
 /* The kernel of a recipe, all that it was told; NULL: out of memory, or it was refused. */
-static as_kernel *make_one(const soma_recipe *r, const soma_choice *c) {
+static as_kernel *make_one(const soma_recipe *r, const soma_choice *c, unsigned core) {
   as_kernel_options o = r->o;
   o.passes = c->passes;
   o.flags = c->flags;
   o.extra = c->extra;
-  o.extra_at = c->at;
+  o.extra_at = c->at[core];
   as_kernel *k = as_kernel_new(&o);
   bool ok = k != NULL;
   soma_entry e;
-  for (uint32_t at = 0; ok && soma_recipe_at(r, at, &e); at = e.next) ok = make_entry(k, &e);
+  for (uint32_t at = 0; ok && soma_recipe_at(r, at, &e); at = e.next) ok = soma_recipe_apply(k, &e);
   if (ok) return k;
   as_kernel_free(k);
   return NULL;
@@ -257,7 +267,7 @@ static as_kernel *make_one(const soma_recipe *r, const soma_choice *c) {
 bool soma_make(soma_recipe *const r[], unsigned cores, const soma_choice *c, soma_made *out) {
   *out = (soma_made){0};
   for (unsigned i = 0; i < cores; i++)
-    if (!(out->k[i] = make_one(r[i], c))) return false;
+    if (!(out->k[i] = make_one(r[i], c, i))) return false;
   out->failed = out->k[0];
   out->p = cores > 1 ? as_kernel_finish_pair(out->k[0], out->k[1], &out->failed)
                      : as_kernel_finish(out->k[0]);

@@ -33,10 +33,10 @@ typedef struct soma_recipe {
   uint32_t without;    /* AS_PASS_ that no choice has */
   vm_costs costs;
   vm_cost_model *model;
-  bool keeps;      /* entries are kept */
-  uint32_t items;  /* instructions in them */
-  uint32_t buffers; /* the highest number that a call gave */
-  uint64_t *units; /* 8 bytes each: of each entry a head, then what it has */
+  bool keeps;              /* entries are kept */
+  uint32_t items;          /* instructions in them */
+  uint32_t buffers, files; /* the highest numbers that calls gave */
+  uint64_t *units;         /* 8 bytes each: of each entry a head, then what it has */
   uint32_t nunits, cap_units;
 } soma_recipe;
 
@@ -55,7 +55,7 @@ void soma_recipe_free(soma_recipe *r);               /* gives back a reference *
 
 /* What to add after a call has succeeded; nothing if no entries are kept. Where memory or room is
  * out, none are kept from then on. */
-void soma_recipe_file(soma_recipe *r, const char *name);
+void soma_recipe_file(soma_recipe *r, const char *name, uint32_t file);
 void soma_recipe_tensor(soma_recipe *r, const isa_tensor *t, uint32_t buffer);
 void soma_recipe_tile(soma_recipe *r, const as_kernel_tile *t, uint32_t buffer);
 void soma_recipe_records(soma_recipe *r, bool taken, const int64_t *words, size_t n,
@@ -68,11 +68,17 @@ void soma_recipe_entry(soma_recipe *r, const soma_entry *e);
 /* The entry at `at`, 0 for the first; false past the last. */
 bool soma_recipe_at(const soma_recipe *r, uint32_t at, soma_entry *e);
 
+/* Does to a kernel what an entry says; false where the kernel refuses it. */
+bool soma_recipe_apply(as_kernel *k, const soma_entry *e);
+
+/* The name of a file; NULL if it has none. */
+const char *soma_recipe_file_name(const soma_recipe *r, uint32_t file);
+
 /* What is chosen when a kernel is made of a recipe. */
 typedef struct soma_choice {
   uint32_t passes, flags; /* of as_kernel_options */
-  uint32_t extra;         /* passes on the instructions of a line */
-  isa_line at;
+  uint32_t extra;         /* passes on the instructions of a line, by core */
+  isa_line at[ISA_MAX_CORES];
 } soma_choice;
 
 /* The kernels of a program, one for each core, and the program. */

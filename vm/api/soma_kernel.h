@@ -334,6 +334,35 @@ typedef struct soma_kernel_policy {
 soma_status soma_kernel_get_policy(const soma_kernel *k, uint32_t i, soma_kernel_policy *out,
                                    size_t n);
 
+/* Something that would make the kernel faster. */
+typedef enum soma_kernel_advice_kind {
+  SOMA_ADVICE_ENGINE, /* another engine for the instructions of a line, with the same bits */
+  SOMA_ADVICE_LOAD,   /* a load of what a tile has already */
+  SOMA_ADVICE_VALUE,  /* what was computed already */
+  SOMA_ADVICE_TILE,   /* one tile that each round overwrites: a tile for each */
+  SOMA_ADVICE_UNREAD, /* what is overwritten before anything reads it */
+  SOMA_ADVICE_ROWS,   /* short rows of transfers */
+  SOMA_ADVICE_ORDER   /* the order of the instructions */
+} soma_kernel_advice_kind;
+typedef struct soma_kernel_advice {
+  soma_kernel_advice_kind kind;
+  soma_time saved;         /* of a run without values, by this alone */
+  const char *instruction; /* NULL: it is about all of the kernel, and the following are 0 */
+  uint32_t line;           /* as in the records; 0: not known */
+  const char *file;        /* NULL: not known */
+  const char *name;        /* of the tile or tensor that they write; NULL: it has none */
+  uint32_t times;          /* instructions of that line */
+  soma_engine engine;      /* of SOMA_ADVICE_ENGINE */
+  const char *text;        /* for people */
+} soma_kernel_advice;
+/* After soma_kernel_finish of a kernel with SOMA_KERNEL_ADVICE: the first call, or the first
+ * soma_kernel_report, builds and runs variants of the program, and keeps those that save a
+ * hundredth of its time or more. Advice i, what saves most first: the first n bytes of *out, whose
+ * texts live as long as the kernel. SOMA_ARG past the last. Of two cores the first one's kernel has
+ * it for both, and the second must have been made with that flag too. A kernel of more than 100000
+ * instructions has none; of a large one not all variants are tried. */
+soma_status soma_kernel_get_advice(soma_kernel *k, uint32_t i, soma_kernel_advice *out, size_t n);
+
 typedef struct soma_kernel_unwritten {
   uint32_t buffer;
   const char *text; /* of the error; it lives as long as the kernel, as `file` does */

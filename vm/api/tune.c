@@ -40,6 +40,7 @@ soma_tried *soma_tune(soma_recipe *const r[], unsigned cores, soma_made *made) {
   soma_machine *timer = soma_timer(r[0]);
   soma_tried *t = timer ? isa_zalloc(&r[0]->al, sizeof *t) : NULL;
   if (t) t->al = r[0]->al;
+  if (t) t->choice = (soma_choice){.passes = r[0]->o.passes, .flags = r[0]->o.flags};
   bool timed = t && soma_time_made(timer, made);
   if (t) note(t, "as the front end says", timed, made->time);
   for (unsigned i = 0; timed && i < NPOLICIES; i++) {
@@ -53,6 +54,7 @@ soma_tried *soma_tune(soma_recipe *const r[], unsigned cores, soma_made *made) {
       *made = other;
       other = slower;
       t->best = t->n - 1;
+      t->choice = c;
     }
     soma_made_free(&other);
   }

@@ -8,6 +8,7 @@ enum { SOMA_POLICIES = 16 };
 typedef struct soma_tried {
   isa_alloc al;
   uint32_t n, best;
+  soma_choice choice; /* the best */
   soma_kernel_policy policy[SOMA_POLICIES];
 } soma_tried;
 

@@ -1,0 +1,148 @@
+/* Advice through the interface in C: what it has, when there is none, and loops at run time. */
+#include "kernel_bed.h"
+
+enum { COLS = 512, BLOCKS = 8, ROWS = 128 * BLOCKS };
+
+typedef struct advised {
+  kbed b;
+  uint32_t x, w, y;
+} advised;
+
+static void open_with(advised *a, uint32_t flags, const char *front_end) {
+  soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
+  kbed_open(&a->b, "trn2", 0, 0);
+  soma_kernel_free(a->b.k);
+  o.flags = flags;
+  o.front_end = front_end;
+  assert_int_equal(soma_kernel_new(a->b.m, &o, &a->b.k), SOMA_OK);
+  KBED_OK(&a->b, soma_kernel_file(a->b.k, "kernel.py", &a->b.file));
+  a->x = kbed_tensor(&a->b, "x", SOMA_FLOAT32, ROWS, COLS, SOMA_INPUT);
+  a->w = kbed_tensor(&a->b, "w", SOMA_FLOAT32, 128, COLS, SOMA_INPUT);
+  a->y = kbed_tensor(&a->b, "y", SOMA_FLOAT32, ROWS, COLS, SOMA_OUTPUT);
+}
+
+/* y = x + w, with w loaded for each block, at line 20. */
+static void add_blocks(advised *a, int n) {
+  for (int i = 0; i < n; i++) {
+    kbed *b = &a->b;
+    int64_t row = i % BLOCKS * 128;
+    uint32_t t = kbed_tile(b, "t", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+    uint32_t u = kbed_tile(b, "u", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+    b->line = 10;
+    kbed_load(b, t, a->x, SOMA_FLOAT32, COLS, row, 128, 0, COLS);
+    b->line = 19;
+    kbed_load(b, u, a->w, SOMA_FLOAT32, COLS, 0, 128, 0, COLS);
+    kbed_begin(b, "tensor_tensor", SOMA_VECTOR, 0);
+    kbed_ap(b, t, SOMA_FLOAT32, 0, 128, 0, COLS);
+    kbed_ap(b, t, SOMA_FLOAT32, 0, 128, 0, COLS);
+    kbed_ap(b, u, SOMA_FLOAT32, 0, 128, 0, COLS);
+    kbed_word(b, 2); /* add */
+    kbed_zeros(b, 1);
+    kbed_end(b);
+    kbed_store(b, a->y, t, SOMA_FLOAT32, COLS, row, 128, 0, COLS);
+    KBED_OK(b, soma_kernel_end(b->k, u));
+  }
+}
+
+static int collect(void *ud, const char *text, size_t n) {
+  strncat(ud, text, n);
+  return 0;
+}
+
+static void a_load_is_told_with_its_place(void **state) {
+  static char report[1 << 16];
+  advised a;
+  soma_kernel_advice x, y;
+  (void)state;
+  open_with(&a, SOMA_KERNEL_ADVICE, "nki");
+  add_blocks(&a, BLOCKS);
+  assert_int_equal(soma_kernel_get_advice(a.b.k, 0, &x, sizeof x), SOMA_ARG); /* not finished */
+  kbed_finish(&a.b);
+  KBED_OK(&a.b, soma_kernel_get_advice(a.b.k, 0, &x, sizeof x));
+  assert_int_equal(x.kind, SOMA_ADVICE_LOAD);
+  assert_int_equal(x.line, 20);
+  assert_string_equal(x.file, "kernel.py");
+  assert_string_equal(x.name, "u");
+  assert_string_equal(x.instruction, "dma_copy");
+  assert_int_equal(x.times, BLOCKS);
+  assert_true(x.saved > 0);
+  KBED_OK(&a.b, soma_kernel_report(a.b.k, collect, report));
+  assert_non_null(strstr(report, "kernel.py:20 (u): dma_copy: 8 times, 7 of them"));
+  memset(&y, 0x55, sizeof y);
+  KBED_OK(&a.b, soma_kernel_get_advice(a.b.k, 0, &y, offsetof(soma_kernel_advice, instruction)));
+  assert_true(y.saved == x.saved && y.line == 0x55555555);
+  uint32_t n = 0;
+  while (soma_kernel_get_advice(a.b.k, n, &x, sizeof x) == SOMA_OK) n++;
+  assert_true(n < 10);
+  kbed_close(&a.b);
+}
+
+static void there_is_none(void **state) {
+  static char report[1 << 16];
+  soma_kernel_advice x;
+  (void)state;
+  for (int i = 0; i < 2; i++) { /* 0: no flag; 1: all passes are on */
+    advised a;
+    open_with(&a, i ? SOMA_KERNEL_ADVICE : 0, i ? NULL : "nki");
+    add_blocks(&a, BLOCKS);
+    kbed_finish(&a.b);
+    report[0] = 0;
+    KBED_OK(&a.b, soma_kernel_report(a.b.k, collect, report));
+    if (i)
+      assert_non_null(strstr(report, "\nadvice: none of "));
+    else
+      assert_null(strstr(report, "advice"));
+    assert_int_equal(soma_kernel_get_advice(a.b.k, 0, &x, sizeof x), SOMA_ARG);
+    kbed_close(&a.b);
+  }
+}
+
+static void too_many_instructions(void **state) {
+  advised a;
+  soma_kernel_advice x;
+  (void)state;
+  open_with(&a, SOMA_KERNEL_ADVICE, "nki");
+  add_blocks(&a, 25001);
+  kbed_finish(&a.b);
+  assert_int_equal(soma_kernel_get_advice(a.b.k, 0, &x, sizeof x), SOMA_ARG);
+  kbed_close(&a.b);
+}
+
+/* A large kernel has advice too, as far as a fixed number of instructions goes. */
+static void many_instructions(void **state) {
+  advised a;
+  soma_kernel_advice x;
+  (void)state;
+  open_with(&a, SOMA_KERNEL_ADVICE, "nki");
+  add_blocks(&a, 25000);
+  kbed_finish(&a.b);
+  KBED_OK(&a.b, soma_kernel_get_advice(a.b.k, 0, &x, sizeof x));
+  assert_int_equal(x.kind, SOMA_ADVICE_LOAD);
+  kbed_close(&a.b);
+}
+
+static void loops_at_run_time(void **state) {
+  advised a;
+  soma_kernel_advice x;
+  soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
+  uint32_t reg;
+  (void)state;
+  open_with(&a, SOMA_KERNEL_ADVICE, "nki");
+  r.stop = 3;
+  KBED_OK(&a.b, soma_kernel_loop(a.b.k, &r, &reg));
+  uint32_t t = kbed_tile(&a.b, "t", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
+  kbed_load(&a.b, t, a.x, SOMA_FLOAT32, COLS, 0, 128, 0, 64);
+  kbed_store(&a.b, a.y, t, SOMA_FLOAT32, COLS, 0, 128, 0, 64);
+  KBED_OK(&a.b, soma_kernel_endloop(a.b.k));
+  kbed_finish(&a.b);
+  while (soma_kernel_get_advice(a.b.k, 0, &x, sizeof x) == SOMA_OK) fail_msg("%s", x.text);
+  kbed_close(&a.b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_load_is_told_with_its_place), cmocka_unit_test(there_is_none),
+      cmocka_unit_test(too_many_instructions), cmocka_unit_test(many_instructions),
+      cmocka_unit_test(loops_at_run_time)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
