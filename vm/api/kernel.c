@@ -366,7 +366,7 @@ soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, som
     first->other->refs++;
   }
   if (ip && first->optimize > 1 && second->optimize > 1) ip = tune(first, second, ip);
-  return finish(first, failed, ip, p, d);
+  return finish(first, ip ? first->k : failed, ip, p, d);
 }
 
 /* What there is to say, tried when it is first asked for; NULL: nothing is. */
