@@ -8,6 +8,7 @@
 #             of another implementation)
 #   judge     the race check against the judges of all schedules on COUNT (100000) random programs
 #             of two sorts, from number FIRST (1) on
+#   pass-mutants  passes of the builder that do what they may not: its tests find each (20 minutes)
 #   mutants   what the checks find in broken samples and kernels: a sample; mutants-all: all
 #   advice    removes COUNT waits from right programs, does what the first findings say, and judges that
 #   bench     benchmarks, as ratios within one run; bench-compare BASE=REVISION: against another
@@ -217,6 +218,13 @@ test: all unit fuzz-build
 # Random lists of the builder against the same with a barrier after each instruction.
 lists: $(BUILD)/tests/test_kernel_props
 	$(Q)SOMA_KERNEL_LISTS=$(or $(LISTS),10000) nice -n 10 $<
+# What each pass of the builder may not do, done in a copy of the sources: its tests notice.
+PASS_MUTANTS := $(or $(TMPDIR),/tmp)/soma-pass-mutants
+pass-mutants:
+	$(Q)rm -rf $(PASS_MUTANTS) && mkdir -p $(PASS_MUTANTS)
+	$(Q)git ls-files | tar -c -T - | tar -x -C $(PASS_MUTANTS)
+	$(Q)nice lua5.4 tests/mutants/passes.lua $(PASS_MUTANTS) $(if $(PATTERN),'$(PATTERN)')
+	$(Q)rm -rf $(PASS_MUTANTS)
 conform: all
 	$(Q)LUA_PATH="./tests/?.lua;./tests/lua/?.lua;;" LUA_CPATH="./$(BUILD)/?.so;$(BUILD)/?.so;;" lua5.4 tests/conform.lua $(if $(DUT),--dut '$(DUT)') $(if $(PATTERN),'$(PATTERN)')
 mutants mutants-all: all
@@ -399,6 +407,6 @@ uninstall:
 clean:
 	rm -rf build build-*
 
-.PHONY: all mpi unit test lists test-ui check judge advice conform mutants mutants-all bench nki nki-random nki-random-views bench-compare bench-ui picture-ui generated pictures \
+.PHONY: all mpi unit test lists pass-mutants test-ui check judge advice conform mutants mutants-all bench nki nki-random nki-random-views bench-compare bench-ui picture-ui generated pictures \
         figures examples timing ulp repro tsan asan-threads fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-harnesses fuzz-sanitized debug asan ubsan lint format install uninstall clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

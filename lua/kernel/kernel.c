@@ -312,6 +312,10 @@ static int kernel_figures(lua_State *L) {
   lb_set_count(L, "psum_bytes", f.psum_bytes);
   lb_set_count(L, "spills", f.spills);
   lb_set_count(L, "spilled_bytes", f.spilled_bytes);
+  lb_set_count(L, "versions", f.versions);
+  lb_set_count(L, "left_out", f.left_out);
+  lb_set_count(L, "trimmed", f.trimmed);
+  lb_set_count(L, "moved", f.moved);
   lua_newtable(L);
   for (unsigned e = 0; e < SOMA_ENGINES; e++) {
     lua_pushnumber(L, (double)f.busy[e] * 1e-6);

@@ -7,14 +7,18 @@ local samples = require "kernel_samples"
 -- Options of soma.kernel; policy: AS_KERNEL_ of kernel/kernel.h, without: AS_PASS_.
 local POLICIES <const> = {
   {"nothing left out, moved or renamed", {optimize = 0}},
+  {"memsets that nothing reads", {without = 1}},
+  {"stores that nothing reads", {without = 2}},
   {"without versions", {without = 4}},
   {"loads repeated", {without = 8}},
   {"values computed again", {without = 16}},
   {"the caller's order", {without = 32}},
+  {"columns that nothing uses", {without = 128}},
   {"engine: the first allowed", {fixed_engines = true}},
   {"engine: each in turn", {policy = 1 << 16}},
   {"stores on the loads' queue", {policy = 1 << 17}},
   {"placement: first fit", {policy = 1 << 18}},
+  {"optimize = 2", {optimize = 2}},
 }
 local SCRIPTS <const> = {{"masked_add"}, {"layernorm"}, {"conv2d"}, {"spill"}, {"kernels"}, {"flash_attention", "1024"},
                          {"mamba", "256", "1024", "8"}}

@@ -1,0 +1,87 @@
+-- Mutants of the builder's passes: each lets a pass do what it may not. The tests of the builder must find every
+-- one. `make pass-mutants [PATTERN=dead]`; the sources are changed in a copy, FOLDER.
+--   lua5.4 tests/mutants/passes.lua FOLDER [PATTERN]
+local folder, pattern = arg[1], arg[2] or "."
+
+-- {file, what it ignores, text, what stands there instead}
+local MUTANTS <const> = {
+  {"value", "a write between", "if (e->when != when) {", "if (0) {"},
+  {"value", "a second write of the tile", "return s->writes[b - 1] == 1 && !as_k", "return !as_k"},
+  {"value", "a barrier", "(is_shared(k, b) ? s->met : 0)", "0"},
+  {"value", "the place in the tensor", "a->nparts == b->nparts &&\n         a->offset == b->offset", "a->nparts == b->nparts"},
+  {"value", "what the engine has loaded", "|| e->state != state) continue", ") continue"},
+  {"value", "an order of the caller's", "as_k_may(k, it, pass) && !s->ordered[item] &&", "as_k_may(k, it, pass) &&"},
+  {"value", "tiles at fixed places", "if (o->dyn || (b->fixed && b->space != ISA_HBM)) return false", "if (o->dyn) return false"},
+  {"value", "a loop at run time", "!in_loop && is_value", "is_value"},
+  {"value", "a use of a computed value", "&& !reads[as_k_use_op(k, it, w)->buffer - 1]", ""},
+  {"dead", "a part that is not overwritten", "return b->lo <= x->lo && x->hi <= b->hi && b->p0 <= x->p0 && x->p1 <= b->p1", "return b->lo <= x->lo && b->p0 <= x->p0 && b->p0 < b->p1 && x->p1 > 0"},
+  {"dead", "a read between", "if (in_loop || meets(b, &x)) *b", "if (in_loop) *b"},
+  {"dead", "the partitions of two parts", "bool rows = b->p0 == x->p0 && b->p1 == x->p1 &&", "bool rows ="},
+  {"dead", "what the host sees", "return b->fixed || (b->space == ISA_HBM &&", "return b->fixed || (b->space == ISA_HBM && 0 &&"},
+  {"dead", "tiles at fixed places", "return b->fixed || (b", "return (b"},
+  {"dead", "elements between those written", "if (!x.set) add(", "add("},
+  {"dead", "a loop at run time", "unsigned pass = depth || d->ordered[i]", "unsigned pass = d->ordered[i]"},
+  {"dead", "an order of the caller's", "unsigned pass = depth || d->ordered[i] ?", "unsigned pass = depth ?"},
+  {"version", "a loop at run time and fixed places", "|| as_k_buf(k, b)->pinned ||", "||"},
+  {"version", "what the pass asks for", "as_k_may(k, it, AS_PASS_VERSIONS) &&\n        as_k_overwrites(k, it, &uses[u])", "as_k_may(k, it, AS_PASS_VERSIONS)"},
+  {"renew", "bytes that are not overwritten", "bytes.lo > 0 ||\n      bytes.hi < (int64_t)b->bytes", "bytes.lo > 0"},
+  {"renew", "partitions that are not overwritten", "bytes.p0 > b->part || bytes.p1 < b->part + b->nparts ||", ""},
+  {"renew", "a read of what is overwritten", "if (uses[i].reads && as_k_use_op(k, it, &uses[i])->buffer == o->buffer) return false", ";"},
+  {"order", "what an engine has loaded", "if (a->state && a->state == b->state &&", "if (0 &&"},
+  {"order", "a read before a write", "|| (a->reads & b->writes)", ""},
+  {"order", "a write before a read", "(a->writes & (b->reads | b->writes))", "(a->writes & b->writes)"},
+  {"order", "an order of the caller's", "return s->k->norders && is_ordered(s->k, a->item, b->item, s->at_order)", "return false"},
+  {"order", "a barrier", "|| as_k_meeting_kind(k, it) != K_MEETINGS", ""},
+  {"order", "tiles at fixed places", "if (!b->fixed) return;", "return;"},
+  {"order", "bytes that are shared in part", "if (x.hi <= y.lo || y.hi <= x.lo ||", "if (x.lo != y.lo ||"},
+  {"start", "a sum that overlaps in part", "if (!meet(b, bytes)) continue;", "continue;"},
+  {"start", "a use between", "    if (!sums)\n      forget(s, b);", "    if (!sums)\n      ;"},
+  {"start", "bytes that are not zero", "return !psum || !as_k_overwrites(k, it, w) || begin", "return !psum || begin"},
+  {"start", "the value", "v->kind == ISA_NUM_imm && v->v == 0", "v->kind == ISA_NUM_imm"},
+  {"start", "a loop at run time", "&& !as_k_buf(k, b)->pinned", ""},
+  {"trim", "the last columns", "if (x.hi > end[o->buffer - 1]) end[o->buffer - 1] = x.hi", "if (x.lo + 1 > end[o->buffer - 1]) end[o->buffer - 1] = x.lo + 1"},
+}
+
+local function quietly(command) return (os.execute(("cd %s && (%s) >mutant.log 2>&1"):format(folder, command))) end
+
+local function read(path)
+  local f <close> = assert(io.open(path))
+  return f:read "a"
+end
+local function write(path, text)
+  local f <close> = assert(io.open(path, "w"))
+  f:write(text)
+end
+
+local TESTS <const> = {
+  {"test_kernel_passes", "build/tests/test_kernel_passes"},
+  {"test_kernel_props", "SOMA_KERNEL_LISTS=400 build/tests/test_kernel_props"},
+  {"test_kernel_pair", "PAIR_RANDOM=100 LUA_PATH='./tests/lua/?.lua;;' build/soma tests/lua/test_kernel_pair.lua"},
+}
+local BUILD <const> = "make OPT=-O1 WARN= build/tests/test_kernel_passes build/tests/test_kernel_props build/soma"
+
+-- The first test that notices; nil if none does.
+local function noticed()
+  for _, test in ipairs(TESTS) do
+    if not quietly("ulimit -t 120; " .. test[2]) then return test[1] end
+  end
+end
+
+assert(quietly(BUILD) and not noticed(), "the sources as they are do not pass: see mutant.log")
+local found, all = 0, 0
+for _, m in ipairs(MUTANTS) do
+  local name = m[1] .. ".c ignores " .. m[2]
+  if name:find(pattern) then
+    local path = folder .. "/kernel/" .. m[1] .. ".c"
+    local text = read(path)
+    local at, past = text:find(m[3], 1, true)
+    assert(at and not text:find(m[3], past, true), name .. ": its text is there once, not so: " .. m[3])
+    write(path, text:sub(1, at - 1) .. m[4] .. text:sub(past + 1))
+    local by = not quietly(BUILD) and "no test: it does not compile" or noticed()
+    write(path, text)
+    all, found = all + 1, found + (by and by:find "^test" and 1 or 0)
+    print(("%-50s %s"):format(name, by or "NOT FOUND"))
+  end
+end
+print(("%d of %d mutants of the builder's passes are found"):format(found, all))
+os.exit(found == all)
