@@ -82,7 +82,7 @@ soma_recipe *soma_recipe_copy(const soma_recipe *r) {
 
 /* ---- Entries ------------------------------------------------------------------------------- */
 
-enum { KIND_SHIFT = 56 };
+enum { KIND_SHIFT = 56, MOST_UNITS = 1 << 25 }; /* 256 MiB: constants are kept too */
 
 static uint32_t units_of(size_t bytes) { return (uint32_t)((bytes + 7) / 8); }
 
@@ -103,7 +103,7 @@ static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3]
   uint64_t want = r->nunits + n + 1;
   if (!r->keeps) return;
   uint32_t twice = r->cap_units < UINT32_MAX / 2 ? 2 * r->cap_units : UINT32_MAX;
-  if (want > UINT32_MAX / 2 ||
+  if (want > MOST_UNITS ||
       (want > r->cap_units &&
        !isa_array_reserve(&r->al, &r->units, want > twice ? (uint32_t)want : twice, &r->cap_units,
                           sizeof *r->units))) {
