@@ -1,5 +1,6 @@
 /* The builder with each of its allocations failing once: it says that memory is out, or gives the
  * program that it gives otherwise; and all memory comes back, with its right sizes. */
+#include "full.h"
 #include "kernel_bed.h"
 
 typedef struct heap {
@@ -82,7 +83,7 @@ static int count(void *ud, const char *p, size_t n) {
   return 0;
 }
 
-static soma_status life(heap *h, unsigned cores, size_t *bytes) {
+static soma_status life(heap *h, unsigned cores, uint32_t optimize, size_t *bytes) {
   soma_options o = SOMA_OPTIONS_INIT;
   soma_kernel_options ko = SOMA_KERNEL_OPTIONS_INIT;
   soma_machine *m = NULL;
@@ -94,6 +95,8 @@ static soma_status life(heap *h, unsigned cores, size_t *bytes) {
   o.alloc_ud = h;
   ko.flags = SOMA_KERNEL_SPILL | SOMA_KERNEL_COPIES;
   ko.sbuf_bytes = 512;
+  ko.optimize = optimize;
+  if (optimize > 1) ko.flags |= SOMA_KERNEL_ADVICE;
   *bytes = 0;
   soma_status s = soma_machine_new(&o, &m);
   ko.cores = cores;
@@ -114,15 +117,16 @@ static soma_status life(heap *h, unsigned cores, size_t *bytes) {
   return s;
 }
 
-static void each_fails_once(unsigned cores) {
+/* `step` of them, where there are many. */
+static void each_fails_once(unsigned cores, uint32_t optimize, long step) {
   heap h = {0, 0, 0, 0};
   size_t want, got;
-  assert_int_equal(life(&h, cores, &want), SOMA_OK);
+  assert_int_equal(life(&h, cores, optimize, &want), SOMA_OK);
   assert_true(h.calls > 100);
   long calls = h.calls;
-  for (long i = 1; i <= calls; i++) {
+  for (long i = 1; i <= calls; i += i < 500 ? 1 : step) {
     h = (heap){0, i, 0, 0};
-    soma_status s = life(&h, cores, &got);
+    soma_status s = life(&h, cores, optimize, &got);
     if (s != SOMA_NOMEM && (s != SOMA_OK || got != want))
       fail_msg("allocation %ld of %ld failing gives %s", i, calls, soma_status_text(s));
     if (h.alive || h.bad_size) fail_msg("allocation %ld failing: %ld bytes are left", i, h.alive);
@@ -131,18 +135,25 @@ static void each_fails_once(unsigned cores) {
 
 static void each_allocation_fails_once(void **state) {
   (void)state;
-  each_fails_once(1);
+  each_fails_once(1, 1, 1);
 }
 
 static void each_allocation_for_two_cores_fails_once(void **state) {
   (void)state;
-  each_fails_once(2);
+  each_fails_once(2, 1, 1);
+}
+
+static void those_of_policies_and_advice_fail_once(void **state) {
+  (void)state;
+  each_fails_once(1, 2, full_or(1, 23));
+  each_fails_once(2, 2, full_or(1, 61));
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_allocation_fails_once),
       cmocka_unit_test(each_allocation_for_two_cores_fails_once),
+      cmocka_unit_test(those_of_policies_and_advice_fail_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -329,25 +329,40 @@ static soma_status finish(soma_kernel *k, const as_kernel *failed, isa_program *
   return *p ? SOMA_OK : (bad_argument(k, "out of memory"), SOMA_NOMEM);
 }
 
-/* The program of the fastest policy, and the kernels that it is of, in place of the first one's. */
+/* The program of the fastest policy, and the kernels that it is of, in place of the first ones.
+ * NULL: out of memory. */
 static isa_program *tune(soma_kernel *k, soma_kernel *second, isa_program *ip) {
   soma_recipe *r[] = {k->recipe, k->other};
   soma_made made = {.p = ip};
+  bool nomem = k->recipe->nomem || (second && second->recipe->nomem);
   made.k[0] = k->k;
   if (second) made.k[1] = second->k;
-  if (!k->recipe->keeps || (second && !k->other)) return ip;
-  k->tried = soma_tune(r, second ? 2 : 1, &made);
+  if (!nomem && (!k->recipe->keeps || (second && !k->other))) return ip;
+  if (!nomem) nomem = !soma_tune(r, second ? 2 : 1, &made, &k->tried);
   if (k->tried) k->choice = k->tried->choice;
   k->failed = k->k = made.k[0];
   if (second) second->failed = second->k = made.k[1];
-  return made.p;
+  if (!nomem) return made.p;
+  isa_program_free(made.p);
+  return NULL;
+}
+
+/* What it gives. */
+static soma_status tuned(soma_kernel *k, soma_kernel *second, isa_program *ip, soma_program **p,
+                         soma_diagnostics **d) {
+  if ((ip = tune(k, second, ip))) return finish(k, k->k, ip, p, d);
+  *p = NULL;
+  if (d) *d = NULL;
+  k->done = false;
+  bad_argument(k, "out of memory");
+  return SOMA_NOMEM;
 }
 
 soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostics **d) {
   if (!k || !p) return bad_argument(k, "p is NULL");
   isa_program *ip = as_kernel_finish(k->k);
   k->done = ip != NULL;
-  if (ip && k->optimize > 1) ip = tune(k, NULL, ip);
+  if (ip && k->optimize > 1) return tuned(k, NULL, ip, p, d);
   return finish(k, k->k, ip, p, d);
 }
 
@@ -365,8 +380,8 @@ soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, som
     first->other = second->recipe;
     first->other->refs++;
   }
-  if (ip && first->optimize > 1 && second->optimize > 1) ip = tune(first, second, ip);
-  return finish(first, ip ? first->k : failed, ip, p, d);
+  if (ip && first->optimize > 1 && second->optimize > 1) return tuned(first, second, ip, p, d);
+  return finish(first, failed, ip, p, d);
 }
 
 /* What there is to say, tried when it is first asked for; NULL: nothing is. */

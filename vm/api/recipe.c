@@ -103,11 +103,15 @@ static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3]
   uint64_t want = r->nunits + n + 1;
   if (!r->keeps) return;
   uint32_t twice = r->cap_units < UINT32_MAX / 2 ? 2 * r->cap_units : UINT32_MAX;
-  if (want > MOST_UNITS ||
-      (want > r->cap_units &&
-       !isa_array_reserve(&r->al, &r->units, want > twice ? (uint32_t)want : twice, &r->cap_units,
-                          sizeof *r->units))) {
+  if (want > MOST_UNITS) {
     forget(r);
+    return;
+  }
+  if (want > r->cap_units &&
+      !isa_array_reserve(&r->al, &r->units, want > twice ? (uint32_t)want : twice, &r->cap_units,
+                         sizeof *r->units)) {
+    forget(r);
+    r->nomem = true;
     return;
   }
   r->units[r->nunits++] = (uint64_t)kind << KIND_SHIFT | n;
@@ -249,7 +253,7 @@ bool soma_recipe_apply(as_kernel *k, const soma_entry *e) {
 }
 
 /* The kernel of a recipe, all that it was told; NULL: out of memory, or it was refused. */
-static as_kernel *make_one(const soma_recipe *r, const soma_choice *c, unsigned core) {
+static as_kernel *make_one(const soma_recipe *r, const soma_choice *c, unsigned core, bool *nomem) {
   as_kernel_options o = r->o;
   o.passes = c->passes;
   o.flags = c->flags;
@@ -260,6 +264,7 @@ static as_kernel *make_one(const soma_recipe *r, const soma_choice *c, unsigned 
   soma_entry e;
   for (uint32_t at = 0; ok && soma_recipe_at(r, at, &e); at = e.next) ok = soma_recipe_apply(k, &e);
   if (ok) return k;
+  *nomem = !k || as_kernel_last_error(k)->status == ISA_NOMEM;
   as_kernel_free(k);
   return NULL;
 }
@@ -267,10 +272,11 @@ static as_kernel *make_one(const soma_recipe *r, const soma_choice *c, unsigned 
 bool soma_make(soma_recipe *const r[], unsigned cores, const soma_choice *c, soma_made *out) {
   *out = (soma_made){0};
   for (unsigned i = 0; i < cores; i++)
-    if (!(out->k[i] = make_one(r[i], c, i))) return false;
+    if (!(out->k[i] = make_one(r[i], c, i, &out->nomem))) return false;
   out->failed = out->k[0];
   out->p = cores > 1 ? as_kernel_finish_pair(out->k[0], out->k[1], &out->failed)
                      : as_kernel_finish(out->k[0]);
+  out->nomem = !out->p && as_kernel_last_error(out->failed)->status == ISA_NOMEM;
   return out->p != NULL;
 }
 
@@ -304,9 +310,13 @@ bool soma_time_made(soma_machine *timer, soma_made *x) {
   soma_stats stats;
   isa_program *ip = x->p;
   x->p = NULL; /* the handle takes it over */
-  if (soma_wrap(timer, ip, &p) != SOMA_OK) return false;
-  bool ok = soma_run_start(timer, p, &run) == SOMA_OK &&
-            soma_run_until(run, SOMA_END, SOMA_SYNC, 0) == SOMA_OK;
+  soma_status s = soma_wrap(timer, ip, &p);
+  x->nomem = s == SOMA_NOMEM;
+  if (s != SOMA_OK) return false;
+  s = soma_run_start(timer, p, &run);
+  if (s == SOMA_OK) s = soma_run_until(run, SOMA_END, SOMA_SYNC, 0);
+  bool ok = s == SOMA_OK;
+  x->nomem = s == SOMA_NOMEM;
   if (ok) soma_run_stats(run, &stats, sizeof stats);
   if (ok) x->time = stats.time;
   soma_run_free(run);

@@ -6,7 +6,7 @@
 #include "impl.h"
 #include "soma_kernel.h"
 
-#define SOMA_GROUP_NAME "ranks" /* of replica groups, in the program */
+#define SOMA_GROUP_NAME "ranks"     /* of replica groups, in the program */
 enum { SOMA_RECIPE_MOST = 100000 }; /* instructions; of more none are kept */
 
 /* Entries, each a call that succeeded, in their order. */
@@ -33,6 +33,7 @@ typedef struct soma_recipe {
   uint32_t without;    /* AS_PASS_ that no choice has */
   vm_costs costs;
   vm_cost_model *model;
+  bool nomem;              /* none are kept, since memory was out */
   bool keeps;              /* entries are kept */
   uint32_t items;          /* instructions in them */
   uint32_t buffers, files; /* the highest numbers that calls gave */
@@ -86,6 +87,7 @@ typedef struct soma_made {
   as_kernel *k[ISA_MAX_CORES], *failed; /* failed: the one that has the error */
   isa_program *p;
   soma_time time; /* of a run without values */
+  bool nomem;     /* why it is not there */
 } soma_made;
 /* Makes the program of one recipe, or of two; whether it is there. To be freed in any case. */
 bool soma_make(soma_recipe *const r[], unsigned cores, const soma_choice *c, soma_made *out);

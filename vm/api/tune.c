@@ -36,31 +36,40 @@ static void note(soma_tried *t, const char *name, bool done, soma_time time) {
   t->policy[t->n++] = (soma_kernel_policy){.name = name, .done = done, .time = time};
 }
 
-soma_tried *soma_tune(soma_recipe *const r[], unsigned cores, soma_made *made) {
+/* Tries a policy; what is faster becomes *made. False when memory is out. */
+static bool try_policy(soma_recipe *const r[], unsigned cores, unsigned i, soma_machine *timer,
+                       soma_made *made, soma_tried *t) {
+  soma_choice c = choice_of(r[0], i);
+  soma_made other;
+  bool done = soma_make(r, cores, &c, &other) && soma_time_made(timer, &other), nomem = other.nomem;
+  note(t, policies[i].name, done, other.time);
+  if (done && other.time < made->time) {
+    soma_made slower = *made;
+    *made = other;
+    other = slower;
+    t->best = t->n - 1;
+    t->choice = c;
+  }
+  soma_made_free(&other);
+  return !nomem;
+}
+
+bool soma_tune(soma_recipe *const r[], unsigned cores, soma_made *made, soma_tried **out) {
   soma_machine *timer = soma_timer(r[0]);
-  soma_tried *t = timer ? isa_zalloc(&r[0]->al, sizeof *t) : NULL;
+  soma_tried *t = *out = isa_zalloc(&r[0]->al, sizeof *t);
+  bool ok = timer && t;
   if (t) t->al = r[0]->al;
-  if (t) t->choice = (soma_choice){.passes = r[0]->o.passes, .flags = r[0]->o.flags};
-  bool timed = t && soma_time_made(timer, made);
-  if (t) note(t, "as the front end says", timed, made->time);
-  for (unsigned i = 0; timed && i < NPOLICIES; i++) {
-    if (is_known(r[0], i)) continue;
-    soma_choice c = choice_of(r[0], i);
-    soma_made other;
-    bool done = soma_make(r, cores, &c, &other) && soma_time_made(timer, &other);
-    note(t, policies[i].name, done, other.time);
-    if (done && other.time < made->time) {
-      soma_made slower = *made;
-      *made = other;
-      other = slower;
-      t->best = t->n - 1;
-      t->choice = c;
-    }
-    soma_made_free(&other);
+  if (ok) {
+    t->choice = (soma_choice){.passes = r[0]->o.passes, .flags = r[0]->o.flags};
+    bool timed = soma_time_made(timer, made);
+    note(t, "as the front end says", timed, made->time);
+    ok = !made->nomem;
+    for (unsigned i = 0; ok && timed && i < NPOLICIES; i++)
+      if (!is_known(r[0], i)) ok = try_policy(r, cores, i, timer, made, t);
+    t->policy[t->best].chosen = 1;
   }
   soma_machine_free(timer);
-  if (t) t->policy[t->best].chosen = 1;
-  return t;
+  return ok;
 }
 
 void soma_tried_free(soma_tried *t) {

@@ -13,8 +13,8 @@ typedef struct soma_tried {
 } soma_tried;
 
 /* Times what was made, and the same kernels by other policies. What is fastest becomes *made, the
- * first of equals; the rest is freed. NULL: nothing could be timed, and *made stays. */
-soma_tried *soma_tune(soma_recipe *const r[], unsigned cores, soma_made *made);
+ * first of equals; the rest is freed. False when memory is out: made->p may be NULL then. */
+bool soma_tune(soma_recipe *const r[], unsigned cores, soma_made *made, soma_tried **out);
 void soma_tried_free(soma_tried *t);
 void soma_tried_print(const soma_tried *t, isa_buf *out);
 
