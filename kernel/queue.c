@@ -6,7 +6,8 @@
 
 typedef struct streams {
   as_kernel *k;
-  unsigned store_engine;
+  unsigned store_engine, collectives; /* collectives: the engine that begins them */
+  bool *brought; /* by buffer: a collective has written it; NULL: there are no collectives */
 } streams;
 
 static uint32_t find_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned pipe) {
@@ -31,11 +32,10 @@ static unsigned collectives_engine(const as_kernel *k) {
   return ISA_NENGINES;
 }
 
-/* The engine with the least to do of those that can trigger stores by themselves; not the one that
- * begins collectives, since a store of what one brings would hold the next one. */
-static unsigned store_engine(const as_kernel *k) {
+/* The engine with the least to do of those that can trigger stores by themselves; not `other`. */
+static unsigned store_engine(const as_kernel *k, unsigned other) {
   static const uint8_t order[] = {ISA_ENG_gpsimd, ISA_ENG_scalar, ISA_ENG_tensor};
-  unsigned best = ISA_NENGINES, other = collectives_engine(k);
+  unsigned best = ISA_NENGINES;
   for (unsigned i = 0; i < sizeof order; i++)
     if (order[i] != other &&
         (best == ISA_NENGINES || k->figures.busy[order[i]] < k->figures.busy[best]))
@@ -43,17 +43,36 @@ static unsigned store_engine(const as_kernel *k) {
   return best;
 }
 
+/* Notes what an item brings if it is a collective; whether a transfer moves what one has brought.
+ * That waits for other ranks: it goes on the engine that begins collectives, where it holds only
+ * the next one. */
+static bool follows(streams *s, const as_k_item *it) {
+  const as_k_use *uses;
+  bool found = false;
+  unsigned n = s->brought ? as_k_used(s->k, it, &uses) : 0;
+  for (unsigned u = 0; u < n; u++) {
+    bool *brought = &s->brought[as_k_use_op(s->k, it, &uses[u])->buffer - 1];
+    found |= uses[u].reads && *brought;
+    if (uses[u].writes) *brought = as_k_is_collective(it);
+  }
+  return found;
+}
+
 static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
 
 /* Descriptors by hardware where that is legal, unless static ones are asked for; else
  * static ones, else by gpsimd. In a loop at run time static ones are not taken, since each is
  * another transfer. */
-static bool pick(streams *s, const as_k_item *it, bool in_loop, unsigned *dge, unsigned *engine) {
+static bool pick(streams *s, const as_k_item *it, bool in_loop, bool late, unsigned *dge,
+                 unsigned *engine) {
   const as_k_ruling *r = as_k_ruling_of(s->k, it);
   unsigned modes = r->modes;
   bool store = as_k_goes_to_hbm(s->k, it) && !(s->k->o.flags & AS_KERNEL_ONE_STREAM);
   bool fixed = it->engine < ISA_NENGINES, meets = isa_insn_pipe(&r->in) >= 0;
-  unsigned e = fixed ? it->engine : store || meets ? s->store_engine : (unsigned)ISA_ENG_sync;
+  unsigned e = fixed            ? it->engine
+               : late && !meets ? s->collectives
+               : store || meets ? s->store_engine
+                                : (unsigned)ISA_ENG_sync;
   bool hardware = has(modes, ISA_DGE_hwdge) && (e == ISA_ENG_sync || e == ISA_ENG_scalar);
   bool software = has(modes, ISA_DGE_swdge) && e == ISA_ENG_gpsimd;
   bool fixed_ring = has(modes, ISA_DGE_none) && (!in_loop || meets);
@@ -121,11 +140,11 @@ static bool take_pipe(as_kernel *k, const as_k_item *it, as_k_queue *q) {
                    isa_ops[it->op].name);
 }
 
-static bool choose(streams *s, as_k_item *it, bool in_loop) {
+static bool choose(streams *s, as_k_item *it, bool in_loop, bool late) {
   as_kernel *k = s->k;
   unsigned dge = 0, engine = 0;
   if (!it->queue) {
-    if (!pick(s, it, in_loop, &dge, &engine))
+    if (!pick(s, it, in_loop, late, &dge, &engine))
       return as_k_fail(k, ISA_ILLEGAL, it->at, "%s: no queue that %s may trigger takes it%s",
                        isa_ops[it->op].name,
                        it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "an engine",
@@ -147,20 +166,31 @@ static bool choose(streams *s, as_k_item *it, bool in_loop) {
 }
 
 bool as_k_choose_queue(as_kernel *k, as_k_item *it) {
-  streams s = {k, k->store_engine};
-  return choose(&s, it, false);
+  streams s = {.k = k, .store_engine = k->store_engine};
+  return choose(&s, it, false, false);
 }
 
-bool as_k_choose_queues(as_kernel *k) {
-  streams s = {k, store_engine(k)};
-  k->store_engine = s.store_engine;
+static bool choose_all(streams *s) {
+  as_kernel *k = s->k;
   unsigned depth = 0;
   for (uint32_t i = 0; i < k->nitems; i++) {
     as_k_item *it = &k->items[i];
     if (it->op == K_LOOP || it->op == K_WHILE) depth++;
     if (it->op == K_ENDLOOP) depth--;
-    if (it->op < ISA_NOPS && isa_op_is_dma(it->op) && !choose(&s, it, depth > 0)) return false;
+    bool late = it->op < ISA_NOPS && follows(s, it);
+    if (it->op < ISA_NOPS && isa_op_is_dma(it->op) && !choose(s, it, depth > 0, late)) return false;
   }
-  find_bound(k);
   return true;
+}
+
+bool as_k_choose_queues(as_kernel *k) {
+  streams s = {.k = k, .collectives = collectives_engine(k)};
+  size_t size = ((size_t)k->nbuffers + 1) * sizeof *s.brought;
+  bool some = s.collectives < ISA_NENGINES;
+  if (some && !(s.brought = isa_zalloc(&k->al, size))) return as_k_nomem(k);
+  s.store_engine = k->store_engine = store_engine(k, s.collectives);
+  bool ok = choose_all(&s);
+  isa_free(&k->al, s.brought, some ? size : 0);
+  if (ok) find_bound(k);
+  return ok;
 }

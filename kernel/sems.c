@@ -2,9 +2,12 @@
  * values go on growing. */
 #include "impl.h"
 
+/* Left for the sequencers that carry out collectives. */
+enum { FOR_COLLECTIVES = 96 };
+
 typedef struct pool {
   as_kernel *k;
-  uint32_t next;             /* the first that is not taken */
+  uint32_t next, end;        /* the first that is not taken; of those that there are */
   uint32_t users[ISA_NSEMS]; /* the transfer that had it last */
   uint32_t uses[ISA_NSEMS];
   uint16_t order[ISA_NSEMS]; /* taken ones, a ring: the one taken longest ago first */
@@ -20,7 +23,7 @@ static bool exhausted(as_kernel *k, isa_line at) {
 }
 
 static bool take(pool *p, isa_line at, uint16_t *out) {
-  if (p->next == ISA_NSEMS) return exhausted(p->k, at);
+  if (p->next == p->end) return exhausted(p->k, at);
   *out = (uint16_t)p->next++;
   return true;
 }
@@ -110,7 +113,7 @@ static uint16_t again(pool *p, as_k_step *t) {
 
 static void give(pool *p, uint32_t step) {
   as_k_step *t = &p->k->steps[step];
-  t->sem = p->next < ISA_NSEMS ? (uint16_t)p->next++ : again(p, t);
+  t->sem = p->next < p->end ? (uint16_t)p->next++ : again(p, t);
   t->value = ISA_NDMA * ++p->uses[t->sem];
   p->users[t->sem] = step;
   p->order[(p->head + p->n++) % ISA_NSEMS] = t->sem;
@@ -127,7 +130,7 @@ static bool top_scope(pool *p) {
     uint16_t *sem = &s->counter[t->source];
     if (*sem == K_NO_SEM && !take(p, at, sem)) return false;
   }
-  if (p->next == ISA_NSEMS) return exhausted(k, at);
+  if (p->next == p->end) return exhausted(k, at);
   for (uint32_t i = 0; i < k->nsteps; i++) {
     as_k_step *t = &k->steps[i];
     if (!t->signals || t->dead || t->scope) continue;
@@ -173,6 +176,9 @@ bool as_k_semaphores(as_kernel *k) {
   pool *p = isa_zalloc(&k->al, sizeof *p);
   if (!p) return as_k_nomem(k);
   p->k = k;
+  p->end = ISA_NSEMS;
+  for (uint32_t i = 0; i < k->nitems && p->end == ISA_NSEMS; i++)
+    if (as_k_is_collective(&k->items[i])) p->end -= FOR_COLLECTIVES;
   bool ok = barriers(p) && meeting(p);
   for (uint32_t l = 1; l <= k->nloops && ok; l++) ok = loop_scope(p, l);
   ok = ok && top_scope(p);

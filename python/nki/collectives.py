@@ -6,6 +6,7 @@ uses its destinations wait for its end. With two cores (kernel[2]) an operation 
 cores see is one operation of the rank, which the builder finds in both programs, or in one; of
 SBUF and private_hbm it is one of each core with the same core of the other ranks."""
 import functools
+import inspect
 import warnings
 
 from soma import insn, kernel as K, ops, record
@@ -294,6 +295,7 @@ def rank_id(name=None):
     """A register with this rank's number in the world; 0 outside of one."""
     rec = record.active()
     first = rec.count
+    rec.ranks = max(rec.ranks, 1)
     register = _register(rec, "rank_id")
     if name:
         done(rec, first, name)
@@ -302,19 +304,26 @@ def rank_id(name=None):
 
 # ---- As neuronxcc.nki.nccl had them ----
 
-_OLDER = {"src": "srcs", "dst": "dsts", "replica_groups": "replica_group"}
+# The older name of an argument and the one here; None: it is taken and changes nothing.
+_OLDER = {"src": "srcs", "dst": "dsts", "replica_groups": "replica_group", "dtype": None,
+          "all_gather_dim": "collective_dim", "reduce_scatter_dim": "collective_dim"}
 
 
 def _taken(function):
     """The function, which takes older names of arguments as well."""
+    known = inspect.signature(function).parameters
+
     @functools.wraps(function)
     def call(*args, **kwargs):
-        for old, new in _OLDER.items():
-            if old in kwargs:
-                if new in kwargs:
-                    raise TypeError("%s() got both %s and %s, its older name"
-                                    % (function.__name__, new, old))
-                kwargs[new] = kwargs.pop(old)
+        for old in _OLDER.keys() & kwargs.keys():
+            value, new = kwargs.pop(old), _OLDER[old]
+            if new in kwargs:
+                raise TypeError("%s() got both %s and %s, its older name"
+                                % (function.__name__, new, old))
+            if new is not None:
+                kwargs[new] = value
+        if "op" in kwargs and "op" not in known:  # as gathers have it in older kernels
+            del kwargs["op"]
         return function(*args, **kwargs)
     return call
 

@@ -61,7 +61,7 @@ def _whole_shape(shape):
 def reshape_steps(shape, steps, new):
     """Steps of the new shape over the same elements, or None if that needs a copy."""
     old = [(n, s) for n, s in zip(shape, steps) if n != 1]
-    out, at, left, step = [], 0, 1, 0
+    out, at, step = [], 0, 0
     want = [n for n in new if n != 1]
     i = 0
     while i < len(want):
@@ -90,8 +90,11 @@ def reshape_steps(shape, steps, new):
             step *= size
         out += reversed(run)
         at, i = j, k
-    steps_left = iter(out)
-    return tuple(next(steps_left) if n != 1 else left for n in new)
+    steps, after = [], 1  # one element's step is the size of what follows, as in a dense order
+    for n in reversed(new):
+        steps.append(after if n == 1 else out.pop())
+        after = steps[-1] * n
+    return tuple(reversed(steps))
 
 
 class Views:

@@ -216,6 +216,41 @@ class Recorded(KernelCase):
         source = self.kernel(body).source(X)
         self.assertEqual(soma.Machine("trn2").assemble(source).source(), source)
 
+    def test_what_follows_one_holds_no_other_work(self):
+        """A transfer that waits for other ranks is on the engine of collectives; stores of what is
+        computed are not."""
+        @nki.jit
+        def kernel(x, w):
+            src, dst, out, other = copied(x), hbm(x), hbm(x), hbm(w)
+            ncc.all_reduce([src], [dst], FOUR, nl.add)
+            nisa.dma_copy(dst=out, src=dst)
+            t = nl.ndarray(w.shape, w.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=t, src=w)
+            nisa.tensor_scalar(dst=t, data=t, op0=nl.multiply, operand0=2.0)
+            nisa.dma_copy(dst=other, src=t)
+            return out, other
+        found = lines(kernel, X, X)
+        late = [e for e in found for line in found[e] if "$gpsimd_collected>=1" in line]
+        self.assertEqual(late, ["gpsimd"])
+        self.assertEqual(len([line for line in found["gpsimd"] if "dma_copy" in line]), 1)
+
+    def test_some_semaphores_are_left(self):
+        @nki.jit
+        def kernel(x):
+            out, group = hbm(x, 8), FOUR
+            for i in range(400):
+                t = nl.ndarray((128, 64), x.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(dst=t, src=x)
+                nisa.tensor_scalar(dst=t, data=t, op0=nl.multiply, operand0=float(i))
+                nisa.dma_copy(dst=out[nl.ds(128 * (i % 8), 128)], src=t)
+            if few:
+                ncc.all_reduce([out], [out], group, nl.add)
+            return out
+        for few in (False, True):
+            used = [int(n) for n in re.findall(r" sem (\d+)", kernel.source(X))]
+            self.assertEqual(max(used) < 160, few)
+            self.assertGreater(max(used), 100)
+
     def test_older_names(self):
         def body(src, dst):
             nccl.all_reduce(op=np.add, src=src, dst=dst, replica_groups=[[0, 1, 2, 3]])
@@ -231,6 +266,24 @@ class Recorded(KernelCase):
         self.assertEqual(len([x for x in found if x.startswith("collective_permute_imp")]), 2)
         from neuronxcc.nki.nccl.collectives import all_reduce
         self.assertIs(all_reduce, ncc.all_reduce)
+
+        def gather(src, dst):
+            nccl.all_gather(op=np.add, srcs=[src[0:32]], dsts=[dst], replica_groups=[[0, 1, 2, 3]],
+                            all_gather_dim=0, dtype=src.dtype)
+        self.assertRegex(self.only(self.kernel(gather), "all_gather"), "group=ranks")
+        from neuronxcc.nki._private.private_api import cc_div
+        from neuronxcc.nki.isa.neuron_isa import _tiled_offloaded_memcpy
+
+        @nki.jit
+        def turn(x):
+            out = hbm(x)
+            _tiled_offloaded_memcpy(src=x, dst=out)
+            r = cc_div(5, 2, [[0, 1]])
+            nisa.dma_copy(dst=out.ap(pattern=[[64, 1], [1, 64]], scalar_offset=r, indirect_dim=0),
+                          src=x[0:1])
+            return out
+        self.assertRegex(turn.source(X),
+                         r"current_processing_rank_id r\d+, 2, group=ranks, channel=1")
 
     def test_what_the_vendors_compiler_does_not_take_is_said(self):
         @nki.jit

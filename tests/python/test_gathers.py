@@ -53,6 +53,9 @@ class Patterns(KernelCase):
         for view, want in (
                 (lambda t: t[0:8, ::2].ap([[96, 8], [2, 16]], indirect_dim=1, **one(3)),
                  3 * 2 + 96 * r + 2 * c),
+                (lambda t: t.reshape((64, 8, 1, 12)).ap([[96, 8], [1, 16]], indirect_dim=2,
+                                                        **one(3)),
+                 3 * 12 + 96 * r + c),
                 (lambda t: t.reshape((64, 8, 12)).ap([[96, 8], [1, 16]], indirect_dim=1, **one(3)),
                  3 * 12 + 96 * r + c)):
             self.same(kernel_of(lambda x: nl.copy(view(nl.load(x))), (8, 16))(x), f[want], 0, 0)

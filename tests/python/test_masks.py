@@ -201,6 +201,20 @@ class Masks(KernelCase):
             return nl.copy(s)
         self.same(of_tiles(nothing, (64, 32))(x, y), 2 * x.T @ y, 1e-4, 1e-4)
 
+    def test_a_reduction_of_nothing_changes_nothing(self):
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray((128, 2), nl.float32, buffer=nl.shared_hbm)
+            t, top = nl.load(x), nl.full((128, 2), 7.0, nl.float32, buffer=nl.sbuf)
+            i, f = nl.arange(128)[:, None], nl.arange(64)[None, :]
+            for k in range(2):
+                top[i, k] = nisa.tensor_reduce(np.max, t[i, f], axis=(1,), dtype=np.float32,
+                                               mask=(k > 0))
+            nl.store(out, top)
+            return out
+        x = data(128, 64)
+        self.same(kernel(x), np.stack([np.full(128, 7.0), x.max(1)], 1))
+
     def test_what_has_no_meaning_here_is_refused(self):
         x, y = data(P, N), data(P, N)
         for name, call in (

@@ -136,7 +136,10 @@ def _masked_reduce(data, emit, axes, keepdims, dtype, mask):
         emit(full, s)
 
     def whole_tile(d, s):
-        if d.shape[0] != s.shape[0] or crop(mask, "tensor_reduce", s)[0].shape[0] != s.shape[0]:
+        part = crop(mask, "tensor_reduce", s)
+        if part is None:  # nothing is left
+            return
+        if d.shape[0] != s.shape[0] or part[0].shape[0] != s.shape[0]:
             insn.memset(d, 0)
         cut(d, s)
     return returned(reduced_shape(data.shape, axes, keepdims), _out(dtype, data), whole_tile,

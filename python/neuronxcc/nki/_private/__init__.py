@@ -1,0 +1,1 @@
+"""Names that published kernels take from the toolchain's own modules."""
