@@ -4,15 +4,23 @@
 
 #include "sequencer.h"
 
-typedef enum vm_event_kind { VM_E_SEM, VM_E_DMA, VM_E_DONE, VM_E_SEQ } vm_event_kind;
+typedef enum vm_event_kind {
+  VM_E_SEM,
+  VM_E_DMA,
+  VM_E_DONE,
+  VM_E_SEQ,
+  VM_E_START, /* a trigger reaches a CC sequencer */
+  VM_E_PUT    /* a message of another rank arrives */
+} vm_event_kind;
 typedef struct vm_event {
   vm_time time;
-  /* At the same time: the class (semaphores, DMA engines 0-15, engines: done before sequencer) from
-   * bit VM_RANK_CLASS on, and below it how many were posted before. */
+  /* At the same time: the class (messages, semaphores, DMA engines 0-15, sequencers: done before
+   * the next) from bit VM_RANK_CLASS on. Below it how many were posted before; for a message its
+   * sender and number, so that it does not matter when it was posted. */
   uint64_t rank;
-  uint8_t kind, who;   /* who: engine or DMA engine, 0 of VM_E_SEM */
+  uint8_t kind, who;   /* who: sequencer or DMA engine, 0 of VM_E_SEM and VM_E_PUT */
   uint8_t update, sem; /* VM_E_SEM: the update's kind, and the semaphore */
-  uint32_t value;      /* of a semaphore update; slot of a flight */
+  uint32_t value;      /* of a semaphore update; slot of a flight, a collective, a message */
   vm_where by;         /* VM_E_SEM: the instruction that makes the update, */
   uint32_t node;       /* and its cause */
 } vm_event;

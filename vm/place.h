@@ -23,6 +23,9 @@ typedef struct vm_where {
   uint32_t pc;
 } vm_where;
 #define VM_NOWHERE ((vm_where){.engine = -1, .dma = -1})
+/* In place of an engine: the host; another rank, whose number is then the pc. */
+enum { VM_BY_PEER = UINT8_MAX - 1, VM_BY_HOST = UINT8_MAX };
+static inline bool vm_by_engine(vm_where at) { return at.engine >= 0 && at.engine < VM_BY_PEER; }
 
 enum { VM_NS = 1000000 };    /* femtoseconds in a nanosecond */
 enum { VM_COST_ROOM = 128 }; /* constants of the clock, at most */

@@ -1,4 +1,4 @@
-/* An engine: its sequencer, the instructions in its data path, and what they take. */
+/* An engine or a CC sequencer: its sequencer, the instructions in its data path, and what they take. */
 #ifndef VM_SEQUENCER_H
 #define VM_SEQUENCER_H
 
@@ -99,7 +99,10 @@ typedef enum vm_state {
   VM_WAITING,  /* on a semaphore */
   VM_RINGFULL, /* its DMA trigger waits for a place in a ring */
   VM_HALTED,
-  VM_MEETING /* at a sendrecv that the other core has not reached */
+  VM_MEETING, /* at an instruction of both cores that the other one has not reached */
+  VM_IDLE,    /* a CC sequencer: nothing triggers it */
+  VM_LEAVING, /* at its `complete`, until what its transfers read has left */
+  VM_CROWDED  /* at a collective, until an earlier one is complete */
 } vm_state;
 
 typedef struct vm_engine {

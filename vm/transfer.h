@@ -45,6 +45,9 @@ typedef struct vm_transfer {
   uint8_t shares; /* that have elements: that of ring r first[r] .. first[r + 1] - 1 */
   uint64_t first[ISA_NDMA + 1];
   uint8_t sem, sem_core; /* what it signals, and whose it is */
+  /* Slots of the program's peers, 0 none: that gets its bytes, by pattern put_ap; that it signals. */
+  uint16_t put, peer;
+  uint32_t put_ap;
   uint32_t descriptor;   /* of a static queue: its number there */
   uint32_t rate;         /* of one DMA engine, MBNS, of destination bytes */
   uint64_t run_bytes;    /* of a contiguous element, in destination bytes */
@@ -87,7 +90,7 @@ typedef struct vm_ring {
 
 typedef struct vm_dma_engine {
   uint8_t next_queue; /* round robin */
-  uint16_t queues;    /* a bit for each whose ring here has a share */
+  uint32_t queues;    /* a bit for each whose ring here has a share */
   bool busy, armed;   /* serving a packet; has an event to look for work */
   uint8_t serving;    /* queue of the packet */
   uint64_t packet;    /* bytes of it */

@@ -1,4 +1,4 @@
-/* The virtual machine: a core's memories, its five sequencers, its DMA engines, and the event
+/* The virtual machine: a core's memories, its sequencers, its DMA engines, and the event
  * loop that moves them through simulated time.
  *
  * README.md says which room does what; engine/engine.h, time/clock.h, dma/dma.h and check/check.h
@@ -40,7 +40,7 @@ enum { VM_SEM_LOG = 16 };
 typedef struct vm_sem_log {
   vm_time time[VM_SEM_LOG];
   uint32_t value[VM_SEM_LOG];
-  vm_where by[VM_SEM_LOG]; /* engine UINT8_MAX: the host */
+  vm_where by[VM_SEM_LOG];
   uint32_t n;              /* updates in all; when it wraps it continues from VM_SEM_LOG */
 } vm_sem_log;
 
@@ -101,6 +101,7 @@ typedef struct vm_run {
   double cpu_seconds, cpu_since;                 /* of its processors, for this process */
   uint32_t until_clock;                          /* events until the host's clock is read next */
   atomic_int *interrupt;                         /* nonzero: stop; may be NULL */
+  struct vm_peers *peers; /* message.h: the other ranks; NULL: there are none */
 } vm_run;
 
 typedef struct vm_core {
@@ -113,8 +114,7 @@ typedef struct vm_core {
   const uint32_t *cost; /* by vm_cost_id (time/clock.h), of the generation: the run's */
   vm_time reg_cycle;    /* of a register instruction; 0: not worked out yet */
   vm_memory mem;
-  vm_uop *uops[ISA_NENGINES];
-  vm_engine eng[ISA_NENGINES];
+  vm_uop *uops[ISA_NSEQS];
   uint32_t sem[ISA_NSEMS];
   uint16_t sem_waiters[ISA_NSEMS]; /* sets of sequencers, a bit for each */
   vm_sem_log sem_log[ISA_NSEMS];   /* for reports */
@@ -144,6 +144,10 @@ typedef struct vm_core {
   struct vm_check *check; /* check.h; NULL: none. One for the run, as the next two */
   struct vm_debug *debug; /* debug.h; NULL: no debugger */
   struct vm_path *path;   /* time/clock.h; NULL: none is kept */
+  struct vm_ccs *ccs;     /* engine/cc.h: its CC sequencers; NULL: the program gives them no code */
+  struct vm_inbox *inbox; /* message.h: what has yet to arrive; NULL: nothing ever came */
+  unsigned nseqs;         /* sequencers, ISA_NENGINES without code of CC sequencers: others are not */
+  vm_engine eng[ISA_NSEQS]; /* even there, since a core is large enough without them */
 } vm_core;
 
 /* ---- Life cycle (core.c) ------------------------------------------------------------------ */
@@ -207,6 +211,11 @@ typedef enum vm_halt {
   VM_HALT_RUN   /* a run has ended or pauses */
 } vm_halt;
 vm_halt vm_stack_advance(vm_stack *s, vm_time until);
+/* Whether all engines have halted and nothing triggers a CC sequencer. */
+bool vm_run_rests(const vm_run *r);
+static inline bool vm_seq_rests(const vm_engine *en) {
+  return en->state == VM_HALTED || en->state == VM_IDLE;
+}
 /* For a run that has no event to come, and to which nobody will send one: it ends, or it has a
  * deadlock. */
 void vm_run_finish(vm_run *r);

@@ -40,9 +40,9 @@ soma_status soma_core_semaphore_set(soma_machine *m, unsigned core, uint32_t id,
   soma_status s = soma_need_core(m, core, true, &c);
   if (s != SOMA_OK) return s;
   c->cause = 0; /* no instruction's */
-  vm_tell_applied(c, UINT8_MAX, id, ISA_UPD_write);
+  vm_tell_applied(c, VM_BY_HOST, id, ISA_UPD_write);
   vm_sem_apply(c, &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)id, .value = value},
-               vm_at_pc(c, UINT8_MAX, 0));
+               vm_at_pc(c, VM_BY_HOST, 0));
   return s;
 }
 

@@ -33,7 +33,7 @@ typedef struct vm_region {
 /* What made a stop hold. */
 typedef struct vm_hit {
   uint32_t stop;       /* its id */
-  vm_where where;      /* the instruction that caused it; engine UINT8_MAX: the host */
+  vm_where where;      /* the instruction that caused it; engine VM_BY_HOST: the host */
   vm_time start, time; /* when the read or write began; and now */
   uint32_t value;      /* of a semaphore */
   bool part; /* the instruction chooses what it writes, and may not have touched these bytes */

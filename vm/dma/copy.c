@@ -331,6 +331,27 @@ void vm_dma_move_elements(const vm_core *c, const vm_share *s, uint64_t e0, uint
   if (s->t->large && w && w->threads > 1) vm_kern_streamed();
 }
 
+void vm_dma_pack(vm_core *c, vm_share *s, uint8_t *to) {
+  operands o;
+  buffers b;
+  uint64_t n = s->e1 - s->e0;
+  vm_batch_settle(c, &s->item);
+  vm_dma_use(c, s);
+  open_operands(s, s->e0, &o);
+  o.dst = dense_walk(to, &o.dst, n);
+  o.how = NEAR;
+  move(c, &o, &b, n);
+}
+
+void vm_dma_unpack(const vm_core *c, const vm_view *v, uint64_t first, uint64_t n, uint8_t *from) {
+  vm_walk to;
+  vm_walk_open(&to, v, NULL, 0);
+  to.from = 0;
+  vm_walk_seek(&to, first);
+  vm_walk dense = dense_walk(from, &to, n);
+  copy_bits(c, &to, &dense, n, NEAR);
+}
+
 static const vm_view *side_in_sbuf(const vm_transfer *t) {
   return t->dst.space == ISA_SBUF ? &t->dst : &t->src;
 }

@@ -33,6 +33,12 @@ vm_transfer *vm_dma_new_transfer(vm_core *c);
 vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r);
 /* Copies the sources of a share that has started, before someone overwrites them. (copy.c) */
 void vm_dma_stage(vm_core *c, vm_share *s);
+/* The elements of a share, whose bytes go to a peer, one after another; and n dense ones into those
+ * of a view from `first` on. (copy.c) */
+void vm_dma_pack(vm_core *c, vm_share *s, uint8_t *to);
+void vm_dma_unpack(const vm_core *c, const vm_view *v, uint64_t first, uint64_t n, uint8_t *from);
+/* The box of elements e0 .. e1 - 1 of a view. (make.c) */
+void vm_dma_box_of(const vm_core *c, const vm_view *v, uint64_t e0, uint64_t e1, vm_box *out);
 /* Takes addresses in HBM for the static descriptors of each queue. (make.c) */
 isa_status vm_dma_place_rings(vm_core *c, isa_error *e);
 

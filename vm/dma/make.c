@@ -105,7 +105,7 @@ static bool resolve(vm_resolver *r, const isa_insn *in, unsigned k, uint32_t ind
 static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops *o,
                           const vm_transfer *t, isa_error *err) {
   const isa_ap *d = pattern(c, o->dst), *s = pattern(c, o->src[0]);
-  if (o->elems || o->nsrc > 1 || d->index_kind || s->index_kind ||
+  if (d->rank || o->elems || o->nsrc > 1 || d->index_kind || s->index_kind ||
       (isa_ap_is_static(d) && isa_ap_is_static(s)) || t->dst.elems == 0 || t->dst.num[0] == 0)
     return true;
   isa_ap dst = vm_resolved_pattern(c, d, &t->dst), src = vm_resolved_pattern(c, s, &t->src);
@@ -176,7 +176,7 @@ static void set_rate(const vm_core *c, vm_transfer *t) {
   unsigned read = 0, written = 0;
   for (unsigned k = 0; k < t->nsrc; k++)
     if (source(t, k)->space == ISA_HBM) read += source(t, k)->esize;
-  if (t->dst.space == ISA_HBM) written = (1u + t->accumulates) * t->dst.esize;
+  if (t->dst.space == ISA_HBM && !t->put) written = (1u + t->accumulates) * t->dst.esize;
   bool in = read > 0;
   t->hbm_bytes = (uint8_t)(read + written);
   uint64_t rate = c->cost[t->dst.space == ISA_SBUF && in ? VM_DMA_R_IN : VM_DMA_R_OUT];
@@ -246,6 +246,7 @@ static void find_reach(const vm_core *c, vm_transfer *t) {
     t->row[k] = whole ? 0 : row_of(v, t->outer[k]);
     t->stale[k] = vm_hbm_is_stale(c, &t->all[k]) || (k && t->nsrc > 1);
   }
+  if (t->put) t->stale[0] = false;
 }
 
 /* ---- Making ------------------------------------------------------------------------------- */
@@ -335,6 +336,12 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
     return true;
   }
   t->elems = o->elems ? o->elems : t->dst.elems * t->dst.num[0];
+  t->put = pattern(c, o->dst)->rank;
+  t->put_ap = o->dst;
+  if (t->put && (t->elems > UINT32_MAX || indexed >= 0 || t->accumulates))
+    return isa_fail(err, ISA_FAULT, field_of(in, 0),
+                    "a destination at a peer has at most 2^32 - 1 elements, no index, and is not "
+                    "read");
   if (indexed >= 0 && !make_rows(c, e, in, o, t, (unsigned)indexed, err)) return false;
   if (in->op == ISA_OP_sendrecv) {
     if (!turn_to_other(c, in, o, t, err)) return false;
@@ -349,7 +356,8 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
   vm_dma_open_walks(t);
   find_reach(c, t);
   t->run_bytes = run_bytes(t, &unturned);
-  t->large = t->dst.space == ISA_HBM && vm_hbm_is_large(c, pattern(c, o->dst)->base - 1u);
+  t->large = t->dst.space == ISA_HBM && !t->put &&
+             vm_hbm_is_large(c, pattern(c, o->dst)->base - 1u);
   set_rate(c, t);
   return true;
 }
@@ -411,6 +419,12 @@ static inline void narrow_to(vm_box *b, const vm_view *v, unsigned d, uint64_t e
   }
 }
 
+void vm_dma_box_of(const vm_core *c, const vm_view *v, uint64_t e0, uint64_t e1, vm_box *out) {
+  unsigned d = outer_of(v, 0);
+  vm_view_box(c, v, out);
+  narrow_to(out, v, d, row_of(v, d), e0, e1);
+}
+
 /* The box of dst, 0, or src, 1, is written where it will be: copied at once, it would be read
  * before its narrow parts have arrived. */
 static void box_of(const vm_share *s, unsigned k, vm_box *b) {
@@ -458,9 +472,10 @@ static void cover_sources(const vm_core *c, vm_share *s) {
   }
 }
 
+/* What a share sends to a peer writes nothing here. */
 void vm_dma_boxes(const vm_core *c, vm_share *s) {
   vm_item *it = &s->item;
-  it->ndst = 1;
+  it->ndst = s->t->put ? 0 : 1;
   it->nsrc = s->t->nsrc;
   box_of(s, 0, &it->dst[0]);
   box_of(s, 1, &it->src[0]);

@@ -1,7 +1,7 @@
 /* Queues, rings and DMA engines. A trigger makes a transfer of up to sixteen shares, one per ring;
  * each DMA engine serves the heads of its rings by priority class and round robin, a packet at a
  * time. */
-#include "../engine/engine.h"
+#include "../engine/cc.h"
 #include "../time/clock.h"
 #include "dma.h"
 
@@ -124,7 +124,7 @@ static void append(vm_core *c, vm_share *s, unsigned r) {
   else
     ring->head = s;
   ring->tail = s;
-  c->dma[r].queues |= (uint16_t)(1u << s->t->queue);
+  c->dma[r].queues |= 1u << s->t->queue;
   ring->n++;
   c->shares_alive++;
 }
@@ -238,7 +238,7 @@ static void count_hbm(vm_core *c, const vm_share *s) {
   if (t->src.space == ISA_HBM) c->hbm_read += elements * t->src.esize;
   for (unsigned i = 0; i + 1 < t->nsrc; i++)
     if (t->more[i].space == ISA_HBM) c->hbm_read += elements * t->more[i].esize;
-  if (t->dst.space != ISA_HBM) return;
+  if (t->dst.space != ISA_HBM || t->put) return;
   c->hbm_written += elements * t->dst.esize;
   if (t->accumulates) c->hbm_read += elements * t->dst.esize;
 }
@@ -270,7 +270,9 @@ static void signal(vm_core *c, const vm_transfer *t, unsigned ring) {
 static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
   if (!t->twin) {
     signal(c, t, ring);
-    if (--t->left == 0) vm_dma_release_transfer(c, t);
+    if (--t->left) return;
+    if (t->engine >= ISA_NENGINES) vm_cc_left(c, t->engine);
+    vm_dma_release_transfer(c, t);
     return;
   }
   vm_core *peer = vm_core_at(c, t->met.core);
@@ -303,18 +305,19 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   ring->head = s->next;
   if (!ring->head) {
     ring->tail = NULL;
-    c->dma[dma].queues &= (uint16_t) ~(1u << queue);
+    c->dma[dma].queues &= ~(1u << queue);
   }
   ring->n--;
   if (s->bytes) {
     s->item.done = c->now;
-    vm_protect(c, s->item.dst, 1, &s->item);
+    vm_protect(c, s->item.dst, s->item.ndst, &s->item);
     vm_tell_move(c, s);
-    if (!c->run->timing_only) {
+    if (!c->run->timing_only && !t->put) {
       vm_dma_use(c, s);
       late = vm_batch_share(c, s);
     }
     vm_tell_moved(c, s);
+    if (t->put || t->peer) vm_send_share(c, s, by);
     vm_item_unlink(c, &s->item);
     vm_trace(c, &(vm_trace_event){.kind = VM_EV_DMA,
                                   .where = by,
@@ -326,6 +329,8 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     c->dma_bytes += s->bytes;
     count_hbm(c, s);
     if (--c->shares_moving == 0) c->dma_active += c->now - c->dma_since;
+  } else if (t->peer) {
+    vm_send_share(c, s, by);
   }
   vm_tell_ended(c, s, by);
   if (!s->started) note_cause(c, dma, s);
@@ -368,6 +373,11 @@ static int pick(const vm_core *c, unsigned dma, vm_time *later) {
   return best;
 }
 
+/* The most bytes of a packet of a static ring. */
+static uint32_t packet_of(const vm_core *c, const vm_transfer *t) {
+  return c->cost[t->engine < ISA_NENGINES ? VM_DMA_PACKET : VM_CC_PACKET];
+}
+
 static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   vm_dma_engine *d = &c->dma[dma];
   vm_share *s = c->rings[queue][dma].head;
@@ -376,7 +386,7 @@ static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   d->next_queue = (uint8_t)(queue + 1 < c->code->nqueues ? queue + 1 : 0);
   d->serving = (uint8_t)queue;
   d->packet = left;
-  if (s->t->is_static && left > c->cost[VM_DMA_PACKET]) d->packet = c->cost[VM_DMA_PACKET];
+  if (s->t->is_static && left > packet_of(c, s->t)) d->packet = packet_of(c, s->t);
   if (first) first_data(c, dma, s);
   d->busy = true;
   c->hbm_active += s->t->hbm_bytes > 0;

@@ -1,6 +1,6 @@
 /* Triggers. An instruction makes one transfer, or several for lists of buffers, each with a share
  * on every ring of its queue; the descriptors of a DGE take the time of its generator. */
-#include "../engine/engine.h"
+#include "../engine/cc.h"
 #include "../time/clock.h"
 #include "dma.h"
 
@@ -107,9 +107,11 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
     return false;
   }
   t->signals = in->upd.kind == ISA_UPD_dma && t->piece + 1 == t->pieces;
+  t->peer = in->upd.kind == ISA_UPD_peer ? (uint16_t)in->upd.value : 0;
   t->sem = in->upd.sem;
   t->sem_core = in->upd.core;
   t->left = rings;
+  if (e >= ISA_NENGINES) vm_cc_moves(c, e);
   t->number = ++c->run->transfers;
   t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
   stagger(c, t, s, at);
@@ -186,7 +188,7 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
     if (!rings_have_room(c, a->queue)) return wait_for_room(c, e, a->queue);
     if (en->triggered && vm_at_limit(c, e)) return VM_FAULT;
     isa_insn one = q->statics[*next];
-    if (in->upd.kind == ISA_UPD_dma) one.upd = in->upd;
+    if (in->upd.kind != ISA_UPD_none) one.upd = in->upd;
     if (!start_transfer(c, e, &one, c->now, at, VM_NOWHERE)) return VM_FAULT;
     *next = (*next + 1) % q->nstatics;
     c->repeats += en->triggered++ > 0;

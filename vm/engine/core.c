@@ -1,5 +1,6 @@
 /* The start and end of a run. */
-#include "engine.h"
+#include "cc.h"
+#include "../message.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
 #include "../dma/hbm.h"
@@ -16,7 +17,7 @@ enum { FLIGHTS_BYTES = VM_FLIGHTS * sizeof(vm_flight) };
 
 /* Address and host memory of a tensor, unless they are given. */
 static isa_status place_tensor(vm_run *r, const isa_tensor *t, vm_block *b) {
-  if (!b->placed) {
+  if (!b->placed && t->role != ISA_REMOTE) {
     isa_status s =
         vm_hbm_alloc(r->stack->addresses, t->bytes, VM_HBM_PROGRAM, t->name, r, &b->address);
     if (s != ISA_OK) return s;
@@ -68,13 +69,14 @@ static bool load_engine(vm_core *c, unsigned e) {
   vm_dp_lend(&en->dp, c->mem.work->floats);
   en->dp.threads = c->run->threads;
   if (!code->n) return true;
+  if (e >= ISA_NENGINES) en->state = VM_IDLE;
   c->uops[e] = isa_zalloc(&c->al, code->n * sizeof(vm_uop));
   if (!c->uops[e]) return false;
   for (uint32_t pc = 0; pc < code->n; pc++) c->uops[e][pc] = vm_uop_of(&code->insns[pc]);
   en->uops = c->uops[e];
   en->ran = isa_zalloc(&c->al, code->n * sizeof *en->ran);
   if (!en->ran) return false;
-  if (e == ISA_ENG_sync) /* no data path */
+  if (e >= ISA_ENG_sync) /* no data path */
     return true;
   en->flights = vm_pool_find(c->run->pool, FLIGHTS_BYTES);
   if (!en->flights) en->flights = c->al.fn(c->al.ud, NULL, 0, FLIGHTS_BYTES);
@@ -94,22 +96,35 @@ static void load_tensor_engine(vm_core *c) {
 
 static isa_status start_core(vm_core *c, unsigned cvt, isa_error *e) {
   isa_status s = vm_dma_place_rings(c, e);
-  for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
+  for (unsigned i = 0; i < c->nseqs && s == ISA_OK; i++) {
     c->eng[i].dp.cvt = cvt;
     if (!load_engine(c, i)) s = ISA_NOMEM;
   }
+  if (s == ISA_OK && c->nseqs > ISA_NENGINES && !vm_cc_load(c)) s = ISA_NOMEM;
   if (s == ISA_OK) load_tensor_engine(c);
-  for (unsigned i = 0; i < ISA_NENGINES && s == ISA_OK; i++) {
+  for (unsigned i = 0; i < c->nseqs && s == ISA_OK; i++) {
     if (c->eng[i].state == VM_READY) vm_post(c, VM_E_SEQ, i, 0, 0);
     s = c->run->fault.status;
   }
   return s;
 }
 
+/* How many sequencers a core of a program needs, and its bytes. */
+static unsigned sequencers_of(const isa_core *code) {
+  for (unsigned e = ISA_NENGINES; e < ISA_NSEQS; e++)
+    if (code->code[e].n) return ISA_NSEQS;
+  return ISA_NENGINES;
+}
+static size_t bytes_of(unsigned nseqs) {
+  return offsetof(vm_core, eng) + nseqs * sizeof(vm_engine);
+}
+
 /* The next core of r, with that memory; NULL: out of memory. */
 static vm_core *add_core(vm_run *r, const vm_memory *mem) {
-  vm_core *c = vm_pool_take(r->pool, &r->al, sizeof *c, true);
+  unsigned nseqs = sequencers_of(&r->prog->cores[r->n]);
+  vm_core *c = vm_pool_take(r->pool, &r->al, bytes_of(nseqs), true);
   if (!c) return NULL;
+  c->nseqs = nseqs;
   c->number = (uint8_t)r->n;
   c->run = r;
   c->al = r->al;
@@ -177,14 +192,16 @@ static void free_tensors(vm_run *r) {
 static void end_core(vm_core *c) {
   vm_run *r = c->run;
   vm_dma_free(c);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < c->nseqs; e++) {
     isa_free(&c->al, c->uops[e], c->code->code[e].n * sizeof(vm_uop));
     isa_free(&c->al, c->eng[e].ran, c->code->code[e].n * sizeof *c->eng[e].ran);
     vm_pool_give(r->pool, &c->al, c->eng[e].flights, FLIGHTS_BYTES);
     vm_keep_free(c, e);
   }
+  vm_cc_free(c);
+  vm_inbox_free(c);
   isa_free(&c->al, c->events.v, c->events.cap * sizeof *c->events.v);
-  vm_pool_give(r->pool, &r->al, c, sizeof *c);
+  vm_pool_give(r->pool, &r->al, c, bytes_of(c->nseqs));
 }
 
 void vm_run_end(vm_run *r) {

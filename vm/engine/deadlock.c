@@ -13,31 +13,33 @@ enum {
   LEAST_SPIN = 1000 /* register instructions in a row that are worth a line */
 };
 
-/* Engines of both cores are numbered together: engine e of core 1 is number ISA_NENGINES + e. */
-enum { ENGINES = ISA_MAX_CORES * ISA_NENGINES };
+/* Sequencers of both cores are numbered together: that of number e of core 1 is ISA_NSEQS + e. */
+enum { ENGINES = ISA_MAX_CORES * ISA_NSEQS };
 typedef struct report {
   const vm_run *run;
-  unsigned n; /* engines */
+  unsigned n; /* sequencers, with those that have no code */
   isa_buf *out;
   uint8_t *reach[ENGINES]; /* by pc: whether it may still run; NULL: not known, or halted */
 } report;
 
 static unsigned unit_of(vm_where at) {
-  return at.core * (unsigned)ISA_NENGINES + (unsigned)at.engine;
+  return at.core * (unsigned)ISA_NSEQS + (unsigned)at.engine;
 }
 static const vm_core *core_of(const report *r, unsigned e) {
-  return r->run->cores[e / ISA_NENGINES];
+  return r->run->cores[e / ISA_NSEQS];
 }
 static const vm_engine *engine_of(const report *r, unsigned e) {
-  return &core_of(r, e)->eng[e % ISA_NENGINES];
+  return &core_of(r, e)->eng[e % ISA_NSEQS];
 }
 static void put_engine(isa_buf *out, unsigned e) {
-  isa_buf_printf(out, "%s%s", e >= ISA_NENGINES ? "core 1 " : "",
-                 isa_engines[e % ISA_NENGINES].name);
+  isa_buf_printf(out, "%s%s", e >= ISA_NSEQS ? "core 1 " : "",
+                 isa_engines[e % ISA_NSEQS].name);
 }
 static void put_pc(const report *r, unsigned e, uint32_t pc) {
-  vm_put_pc(core_of(r, e), e % ISA_NENGINES, pc, r->out);
+  vm_put_pc(core_of(r, e), e % ISA_NSEQS, pc, r->out);
 }
+/* Whether it has code: a core without code of CC sequencers has none of them. */
+static bool exists(const report *r, unsigned e) { return e % ISA_NSEQS < core_of(r, e)->nseqs; }
 static unsigned long long ns(vm_time t) { return t / VM_NS; }
 
 /* ---- Who could change a semaphore ---------------------------------------------------------- */
@@ -60,7 +62,7 @@ static bool transfers_update(const isa_queue *q, target t) {
 /* Whether an instruction of core c changes the semaphore, or arrives at the pipe. */
 static bool changes(const vm_core *c, const isa_insn *in, target t) {
   isa_barrier b;
-  if (t.pipe >= 0) return c->number == t.core && isa_insn_pipe(in) == t.pipe;
+  if (t.pipe >= 0) return c->number == t.core && vm_meet_key(in) == t.pipe;
   if (isa_insn_barrier(in, c->number, &b) && b.give.core == t.core && b.give.sem == t.sem)
     return true;
   if (in->op == ISA_OP_sem_range_clear && c->number == t.core &&
@@ -73,6 +75,7 @@ static bool changes(const vm_core *c, const isa_insn *in, target t) {
 
 /* Whether engine e, where it stands, still has an instruction ahead that changes the semaphore. */
 static bool may_change(const report *r, unsigned e, target t) {
+  if (!exists(r, e)) return false;
   const isa_code *code = engine_of(r, e)->code;
   for (uint32_t pc = 0; r->reach[e] && pc < code->n; pc++)
     if (r->reach[e][pc] && changes(core_of(r, e), &code->insns[pc], t)) return true;
@@ -108,6 +111,7 @@ static void put_suspects(const report *r, unsigned waiter, target t) {
   const char *may = t.pipe < 0 ? "\n    it could still be changed by " : "\n    still to come: ";
   unsigned n = 0;
   for (unsigned e = 0; e < r->n; e++) {
+    if (!exists(r, e)) continue;
     bool any = put_changers(r, e, t, true, n, may) > 0;
     if (any && e == waiter) isa_buf_puts(r->out, " after this wait");
     n += any;
@@ -119,11 +123,11 @@ static void put_suspects(const report *r, unsigned waiter, target t) {
   else
     isa_buf_printf(r->out, "on core %u reaches it", t.core);
   for (unsigned e = 0; e < r->n; e++) {
-    if (put_changers(r, e, t, false, n, ": ") == 0) continue;
+    if (!exists(r, e) || put_changers(r, e, t, false, n, ": ") == 0) continue;
     isa_buf_puts(r->out, engine_of(r, e)->state == VM_HALTED ? " has halted" : " is past it");
     n++;
   }
-  for (unsigned k = 0; n == 0 && t.pipe < 0 && k < r->n; k += ISA_NENGINES) {
+  for (unsigned k = 0; n == 0 && t.pipe < 0 && k < r->n; k += ISA_NSEQS) {
     const isa_core *code = core_of(r, k)->code;
     for (uint32_t q = 0; q < code->nqueues; q++)
       if (transfers_update(&code->queues[q], t))
@@ -145,8 +149,11 @@ static void put_group(const vm_core *c, const vm_sem_log *log, uint32_t first, u
   isa_buf_printf(out, " at %llu", ns(log->time[a]));
   if (ns(log->time[a]) != ns(log->time[b])) isa_buf_printf(out, "..%llu", ns(log->time[b]));
   isa_buf_puts(out, " ns by ");
-  if (log->by[b].engine >= ISA_NENGINES) {
-    isa_buf_puts(out, "the host");
+  if (!vm_by_engine(log->by[b])) {
+    if (log->by[b].engine == VM_BY_PEER)
+      isa_buf_printf(out, "rank %u", log->by[b].pc);
+    else
+      isa_buf_puts(out, "the host");
     return;
   }
   const vm_core *by = vm_core_at(c, log->by[b].core);
@@ -194,7 +201,7 @@ static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w,
   vm_put_sem(c, w->sem, out);
   isa_buf_printf(out, " was %u from %llu to %llu ns", value, ns(from), ns(until));
   const vm_where by = log->by[i % VM_SEM_LOG];
-  if (by.engine < ISA_NENGINES) {
+  if (vm_by_engine(by)) {
     isa_buf_puts(out, ", when ");
     vm_put_place(vm_core_at(c, by.core), (unsigned)by.engine, by.pc, out);
     isa_buf_printf(out, " made it %u", log->value[i % VM_SEM_LOG]);
@@ -213,13 +220,18 @@ static target target_of(const report *r, unsigned e) {
   const vm_engine *en = engine_of(r, e);
   unsigned core = core_of(r, e)->number;
   if (en->state == VM_MEETING)
-    return (target){.core = 1 - core, .pipe = isa_insn_pipe(&en->code->insns[en->pc])};
+    return (target){.core = 1 - core, .pipe = vm_meet_key(&en->code->insns[en->pc])};
   return (target){.core = core, .sem = wait_of(r, e).sem, .pipe = -1};
 }
 
 static void put_meeting(const report *r, unsigned e) {
   target t = target_of(r, e);
-  isa_buf_printf(r->out, " waits at its sendrecv of pipe %d for core %u", t.pipe, t.core);
+  const vm_engine *en = engine_of(r, e);
+  const isa_insn *in = &en->code->insns[en->pc];
+  if (isa_op_is_collective(in->op))
+    isa_buf_printf(r->out, " waits at its %s of both cores for core %u", isa_ops[in->op].name, t.core);
+  else
+    isa_buf_printf(r->out, " waits at its sendrecv of pipe %d for core %u", t.pipe, t.core);
   put_suspects(r, e, t);
 }
 
@@ -230,7 +242,7 @@ static void put_waiter(const report *r, unsigned e) {
   put_engine(r->out, e);
   isa_buf_puts(r->out, " at ");
   put_pc(r, e, en->pc);
-  vm_put_round(c, e % ISA_NENGINES, en->pc, r->out);
+  vm_put_round(c, e % ISA_NSEQS, en->pc, r->out);
   if (en->state == VM_RINGFULL) {
     isa_buf_printf(r->out, " waits for a place in the rings of queue %s",
                    c->code->queues[en->ring_queue].name);
@@ -238,6 +250,11 @@ static void put_waiter(const report *r, unsigned e) {
   }
   if (en->state == VM_MEETING) {
     put_meeting(r, e);
+    return;
+  }
+  if (en->state == VM_LEAVING || en->state == VM_CROWDED) {
+    isa_buf_puts(r->out, en->state == VM_LEAVING ? " waits for its transfers"
+                                                 : " waits until an earlier collective is complete");
     return;
   }
   const isa_wait own = wait_of(r, e), *w = &own;
@@ -263,7 +280,7 @@ static void put_waiter(const report *r, unsigned e) {
  * on. -1: none, or e does not wait on a semaphore. */
 static int waits_for(const report *r, unsigned e) {
   const vm_engine *en = engine_of(r, e);
-  if (en->state != VM_WAITING && en->state != VM_MEETING) return -1;
+  if (!exists(r, e) || (en->state != VM_WAITING && en->state != VM_MEETING)) return -1;
   for (unsigned f = 0; f < r->n; f++)
     if (f != e && may_change(r, f, target_of(r, e))) return (int)f;
   return -1;
@@ -303,8 +320,8 @@ static void mark(report *r, unsigned e, uint32_t pc) {
 static void mark_under_way(report *r) {
   for (unsigned core = 0; core < r->run->n; core++) {
     const vm_core *c = r->run->cores[core];
-    const unsigned first = c->number * (unsigned)ISA_NENGINES;
-    for (unsigned e = 0; e < ISA_NENGINES; e++)
+    const unsigned first = c->number * (unsigned)ISA_NSEQS;
+    for (unsigned e = 0; e < c->nseqs; e++)
       for (uint32_t i = 0; i < c->eng[e].nflights; i++)
         mark(r, first + e, c->eng[e].flights[(c->eng[e].first + i) % VM_FLIGHTS].pc);
     for (unsigned q = 0; q < c->code->nqueues; q++)
@@ -313,7 +330,7 @@ static void mark_under_way(report *r) {
           mark(r, first + s->t->engine, s->t->pc);
     for (uint32_t i = 0; i < c->events.n; i++) {
       const vm_event *ev = &c->events.v[c->events.first + i];
-      if (ev->kind != VM_E_SEM || ev->by.engine >= ISA_NENGINES) continue;
+      if (ev->kind != VM_E_SEM || !vm_by_engine(ev->by)) continue;
       mark(r, unit_of(ev->by), ev->by.pc);
     }
   }
@@ -322,10 +339,10 @@ static void mark_under_way(report *r) {
 /* What may still run of each engine: after the instruction that it cannot pass; and what is under
  * way. Without memory the report does without. */
 static void open_report(report *r, const vm_run *run, isa_buf *out) {
-  *r = (report){.run = run, .n = ISA_NENGINES * run->n, .out = out};
+  *r = (report){.run = run, .n = ISA_NSEQS * run->n, .out = out};
   for (unsigned e = 0; e < r->n; e++) {
     const vm_engine *en = engine_of(r, e);
-    if (en->state == VM_HALTED) continue;
+    if (!exists(r, e) || en->state == VM_HALTED) continue;
     r->reach[e] = isa_zalloc(&run->al, en->code->n);
     if (!r->reach[e] || isa_flow_reach(&run->al, en->code, en->pc, r->reach[e])) continue;
     isa_free(&run->al, r->reach[e], en->code->n);
@@ -346,16 +363,16 @@ void vm_put_deadlock(vm_run *run) {
   isa_buf_init(&text, &run->al);
   open_report(&r, run, &text);
   for (unsigned e = 0; e < r.n; e++) {
-    if (engine_of(&r, e)->state == VM_HALTED) continue;
+    if (!exists(&r, e) || vm_seq_rests(engine_of(&r, e))) continue;
     if (first < 0) first = (int)e;
     put_waiter(&r, e);
   }
   put_circle(&r);
   close_report(&r);
-  vm_core *c = run->cores[first >= ISA_NENGINES];
+  vm_core *c = run->cores[first >= ISA_NSEQS];
   vm_where at = VM_NOWHERE;
   if (first >= 0)
-    at = vm_at_pc(c, (unsigned)first % ISA_NENGINES, engine_of(&r, (unsigned)first)->pc);
+    at = vm_at_pc(c, (unsigned)first % ISA_NSEQS, engine_of(&r, (unsigned)first)->pc);
   vm_fault(c, ISA_DEADLOCK, at, "no engine can move and no transfer is in flight%s",
            isa_buf_str(&text));
   isa_buf_free(&text);
@@ -365,8 +382,8 @@ void vm_put_waits(const vm_run *run, isa_buf *out) {
   report r;
   open_report(&r, run, out);
   for (unsigned e = 0; e < r.n; e++) {
-    const vm_state state = engine_of(&r, e)->state;
-    if (state == VM_WAITING || state == VM_RINGFULL || state == VM_MEETING) put_waiter(&r, e);
+    const vm_state state = exists(&r, e) ? engine_of(&r, e)->state : VM_HALTED;
+    if (state != VM_READY && state != VM_HALTED && state != VM_IDLE) put_waiter(&r, e);
   }
   close_report(&r);
 }
@@ -377,6 +394,7 @@ void vm_put_stuck(const vm_run *run, isa_buf *out) {
   open_report(&r, run, out);
   for (unsigned e = 0; e < r.n; e++) {
     const vm_engine *en = engine_of(&r, e);
+    if (!exists(&r, e)) continue;
     uint64_t n = en->instructions - en->shared_at;
     if (en->state != VM_READY || n < LEAST_SPIN) continue;
     isa_buf_puts(out, "\n  ");
@@ -389,7 +407,7 @@ void vm_put_stuck(const vm_run *run, isa_buf *out) {
   }
   for (unsigned e = 0; spins && e < r.n; e++) {
     const vm_engine *en = engine_of(&r, e);
-    if (en->state != VM_READY && en->state != VM_HALTED) put_waiter(&r, e);
+    if (exists(&r, e) && en->state != VM_READY && !vm_seq_rests(en)) put_waiter(&r, e);
   }
   close_report(&r);
 }

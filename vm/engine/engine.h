@@ -25,9 +25,22 @@ void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_t
  * queue * ISA_NDMA + ring. */
 void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by);
 
+struct vm_message;
+/* Posts the arrival of a message, which is in that slot of c's inbox. */
+void vm_post_put(vm_core *c, const struct vm_message *m, uint32_t slot);
+
+/* put.c: see also message.h */
+/* Ring's share of a transfer of c that goes to a peer or signals one is done, whose sources are
+ * read now if it has not copied them. */
+struct vm_share;
+void vm_send_share(vm_core *c, struct vm_share *s, vm_where by);
+/* The message in that slot of c's inbox arrives. */
+void vm_arrive(vm_core *c, uint32_t slot);
+void vm_inbox_free(vm_core *c);
+
 /* sem.c */
-/* Applies an update to a semaphore now and wakes the engines that wait for it. by.engine UINT8_MAX:
- * the host. */
+/* Applies an update to a semaphore now and wakes the engines that wait for it. by: an
+ * instruction, VM_BY_HOST or VM_BY_PEER. */
 void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by);
 /* Posts an instruction's update to arrive SEM_SEEN after t. */
 void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by);
@@ -182,6 +195,8 @@ typedef struct vm_resolver {
 } vm_resolver;
 /* A pattern with the registers of r->e, checked against its tile, tensor or memory. */
 bool vm_resolve_ap(vm_resolver *r, uint32_t ap, vm_view *out);
+/* The view of a pattern of any program whose first element is at `at`, in c's memory. */
+void vm_view_at(const vm_core *c, const isa_ap *ap, uint8_t *at, vm_view *out);
 /* The pattern with the values of the registers that gave v: it has no dynamic parts any more. */
 isa_ap vm_resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v);
 /* Whether the place of a pattern is decided at run time, by dynamic offsets or an index; which
@@ -210,6 +225,11 @@ void vm_view_runs(vm_view *v);
 /* A sendrecv or sendrecv_gpsimd of engine e. VM_STALL: it waits for the other core's, or both have
  * met and an event continues it; then VM_RETIRE. */
 vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in);
+/* The same for a collective of both cores, whose sequencers begin when both have come to it. */
+vm_verdict vm_meet_collective(vm_core *c, unsigned e, const isa_insn *in);
+/* What two cores that meet have in common: the pipe of a sendrecv, the stream of a collective, which
+ * is above all pipes; -1: it is neither. */
+int vm_meet_key(const isa_insn *in);
 /* A core_barrier. */
 vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in);
 /* The operands of a sendrecv_gpsimd: its destination, and the source of the sendrecv that it has

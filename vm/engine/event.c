@@ -4,6 +4,7 @@
  * what the other DMA engines have begun, and the update of a semaphore after that. */
 
 #include "engine.h"
+#include "../message.h"
 #include "../time/clock.h"
 #include <string.h>
 
@@ -60,12 +61,11 @@ static vm_event *open_gap(vm_events *q, vm_time time, uint64_t rank) {
   return at + i;
 }
 
-/* Makes room for an event of that time and class, to be filled in where it lies: an event that is
+/* Makes room for an event of that time and rank, to be filled in where it lies: an event that is
  * copied just after it was written is read before its bytes have arrived. NULL after a fault. */
-static inline vm_event *place(vm_core *c, vm_time at, uint32_t class) {
+static inline vm_event *place_ranked(vm_core *c, vm_time at, uint64_t rank) {
   vm_events *q = &c->events;
   if (q->first + q->n >= q->cap && !make_room(c)) return NULL;
-  const uint64_t rank = (uint64_t) class << VM_RANK_CLASS | q->posted++;
   vm_event *e = &q->v[q->first + q->n];
   if (q->n == 0 || comes_before(e - 1, at, rank))
     q->n++;
@@ -73,6 +73,10 @@ static inline vm_event *place(vm_core *c, vm_time at, uint32_t class) {
     e = open_gap(q, at, rank);
   *e = (vm_event){.time = at, .rank = rank};
   return e;
+}
+
+static inline vm_event *place(vm_core *c, vm_time at, uint32_t class) {
+  return place_ranked(c, at, (uint64_t) class << VM_RANK_CLASS | c->events.posted++);
 }
 
 /* Gives an event a later time. */
@@ -107,13 +111,16 @@ void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_t
     }
 }
 
-/* Order at the same time: semaphores, DMA engines, then each engine's completions and sequencer. */
+/* Order at the same time: messages, semaphores, DMA engines, then each engine's completions (a CC
+ * sequencer's triggers) and sequencer. */
 static uint32_t class_of(vm_event_kind kind, unsigned who) {
   switch (kind) {
-  case VM_E_SEM: return 0;
-  case VM_E_DMA: return 1 + who;
-  case VM_E_DONE: return 1 + ISA_NDMA + 2 * who;
-  case VM_E_SEQ: return 2 + ISA_NDMA + 2 * who;
+  case VM_E_PUT: return 0;
+  case VM_E_SEM: return 1;
+  case VM_E_DMA: return 2 + who;
+  case VM_E_DONE:
+  case VM_E_START: return 2 + ISA_NDMA + 2 * who;
+  case VM_E_SEQ: return 3 + ISA_NDMA + 2 * who;
   }
   return UINT32_MAX;
 }
@@ -135,6 +142,13 @@ void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by) {
   e->by = by;
   e->value = u->value;
   e->node = vm_core_at(c, by.core)->cause;
+}
+
+void vm_post_put(vm_core *c, const vm_message *m, uint32_t slot) {
+  vm_event *e = place_ranked(c, m->time, (uint64_t)m->src << VM_MESSAGE_SEQ | m->seq);
+  if (!e) return;
+  e->kind = VM_E_PUT;
+  e->value = slot;
 }
 
 bool vm_post_restored(vm_core *c, const vm_event *restored) {

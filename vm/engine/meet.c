@@ -1,4 +1,5 @@
-/* Where the two cores of a pair meet: core_barrier, and the two sendrecvs of a pipe. */
+/* Where the two cores of a pair meet: core_barrier, the two sendrecvs of a pipe, and a collective of
+ * both. */
 #include "engine.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
@@ -31,10 +32,22 @@ vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in) {
   return VM_RETIRE;
 }
 
+int vm_meet_key(const isa_insn *in) {
+  enum { COLLECTIVES = 1 << 8 };
+  switch (isa_ops[in->op].form) {
+  case ISA_FORM_COLLECTIVE: return COLLECTIVES + in->u.COLLECTIVE.stream;
+  case ISA_FORM_COLLECTIVE_V: return COLLECTIVES + in->u.COLLECTIVE_V.stream;
+  case ISA_FORM_PERMUTE: return COLLECTIVES + in->u.PERMUTE.stream;
+  case ISA_FORM_RING: return COLLECTIVES + in->u.RING.stream;
+  case ISA_FORM_RING_REDUCE: return COLLECTIVES + in->u.RING_REDUCE.stream;
+  default: return isa_insn_pipe(in);
+  }
+}
+
 /* ---- Meetings ------------------------------------------------------------------------------ */
 
 /* An engine of each core of a run comes to an instruction with one key, which for a sendrecv is its
- * pipe; when the last has come, they act together and go on. */
+ * pipe and for a collective its stream; when the last has come, they act together and go on. */
 typedef struct side {
   vm_core *c;
   unsigned e;
@@ -60,7 +73,7 @@ static int first_at(const vm_core *c, int key) {
   int first = -1;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     const vm_engine *en = &c->eng[e];
-    if (en->state != VM_MEETING || isa_insn_pipe(at_pc(en)) != key) continue;
+    if (en->state != VM_MEETING || vm_meet_key(at_pc(en)) != key) continue;
     if (first < 0 || en->wait_since < c->eng[first].wait_since) first = (int)e;
   }
   return first;
@@ -114,11 +127,16 @@ static void tell_wait(const side *s, const side *other) {
                                           .part = other->e});
 }
 
-/* All have come, and are about to act. */
-static void tell_meeting(const meeting *m) {
+static void note_causes(const meeting *m) {
   const side *last = m->side;
   for (unsigned i = 1; i < m->n; i++)
     if (m->side[i].en->wait_since < last->c->now) note_cause(&m->side[i], last);
+}
+
+/* All have come, and are about to act. */
+static void tell_meeting(const meeting *m) {
+  const side *last = m->side;
+  note_causes(m);
   for (unsigned i = 0; i < m->n; i++) tell_wait(&m->side[i], i ? last : &m->side[1]);
 }
 
@@ -289,5 +307,21 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
   }
   go_on(me, at[0]);
   go_on(you, at[1]);
+  return VM_STALL;
+}
+
+/* ---- Collectives of both cores -------------------------------------------------------------- */
+
+vm_verdict vm_meet_collective(vm_core *c, unsigned e, const isa_insn *in) {
+  meeting m;
+  if (!come(c, e, vm_meet_key(in), &m)) return VM_STALL;
+  const side *me = &m.side[0], *you = &m.side[1];
+  if (me->in->op != you->in->op) {
+    vm_fault(c, ISA_FAULT, place_of(me), "core %u meets this %s of both cores with %s",
+             you->c->number, isa_ops[me->in->op].name, isa_ops[you->in->op].name);
+    return VM_FAULT;
+  }
+  note_causes(&m);
+  for (unsigned i = 0; i < m.n; i++) go_on(&m.side[i], m.side[i].heard);
   return VM_STALL;
 }

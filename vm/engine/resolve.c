@@ -157,6 +157,28 @@ uint8_t *vm_ap_base(const vm_core *c, const isa_ap *ap) {
   }
 }
 
+void vm_view_at(const vm_core *c, const isa_ap *ap, uint8_t *at, vm_view *out) {
+  bool on_chip = ap->space != ISA_HBM;
+  memset(out, 0, sizeof *out);
+  out->dtype = ap->dtype;
+  out->space = ap->space;
+  out->esize = (uint8_t)isa_dtype_bytes(ap->dtype);
+  out->part = ap->part;
+  out->tile = on_chip && ap->base <= UINT16_MAX ? (uint16_t)ap->base : 0;
+  out->core = on_chip ? c->number ^ ap->peer : 0;
+  out->ndim = (uint8_t)(ap->ndim + 1);
+  out->num[0] = on_chip ? ap->nparts : 1;
+  out->step[0] =
+      !on_chip ? 0 : (int64_t)(ap->space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch);
+  for (unsigned d = 0; d < ap->ndim; d++) {
+    out->num[d + 1] = ap->dim[d].num;
+    out->step[d + 1] = ap->dim[d].step * out->esize;
+  }
+  out->elems = isa_ap_elems(ap);
+  out->at = at;
+  vm_view_runs(out);
+}
+
 bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
   const vm_core *c = r->c;
   const vm_engine *e = r->e;
@@ -182,24 +204,7 @@ bool vm_resolve_ap(vm_resolver *r, uint32_t ap_index, vm_view *out) {
     if (r->err) vm_put_bounds(r, ap_index, e->recall ? NULL : moved, &b);
     return false;
   }
-  memset(out, 0, sizeof *out);
-  out->dtype = ap->dtype;
-  out->space = ap->space;
-  out->esize = (uint8_t)isa_dtype_bytes(ap->dtype);
-  out->part = ap->part;
-  out->tile = on_chip && ap->base <= UINT16_MAX ? (uint16_t)ap->base : 0;
-  out->core = on_chip ? c->number ^ ap->peer : 0;
-  out->ndim = (uint8_t)(ap->ndim + 1);
-  out->num[0] = on_chip ? ap->nparts : 1;
-  out->step[0] =
-      !on_chip ? 0 : (int64_t)(ap->space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch);
-  for (unsigned d = 0; d < ap->ndim; d++) {
-    out->num[d + 1] = ap->dim[d].num;
-    out->step[d + 1] = ap->dim[d].step * out->esize;
-  }
-  out->elems = elems;
-  out->at = vm_ap_base(c, ap) + (empty ? 0 : offset);
-  vm_view_runs(out);
+  vm_view_at(c, ap, vm_ap_base(c, ap) + (empty ? 0 : offset), out);
   if (!on_chip && !empty && !r->later && c->run->stale) vm_hbm_use_all(r->c, ap->base - 1u);
   if (!is_indirect(ap) || empty) return true;
   return find_places(r, ap_index, offset, out);

@@ -1,5 +1,6 @@
 /* The event loop, the limits of a run, and its end. */
-#include "engine.h"
+#include "cc.h"
+#include "../message.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
 
@@ -37,6 +38,8 @@ static void run_next(vm_core *c, bool single) {
   case VM_E_SEM: run_update(c, ev); break;
   case VM_E_DMA: vm_dma_event(c, who); break;
   case VM_E_DONE: vm_flight_done(c, who, value); break;
+  case VM_E_START: vm_cc_start(c, who, value); break;
+  case VM_E_PUT: vm_arrive(c, value); break;
   default: vm_seq_run(c, who, single); break;
   }
 }
@@ -161,14 +164,19 @@ static vm_halt loop(vm_run *r, vm_until what, const vm_engine *en, vm_time until
   return VM_HALT_RUN;
 }
 
+bool vm_run_rests(const vm_run *r) {
+  for (unsigned i = 0; i < r->n; i++)
+    for (unsigned e = 0; e < r->cores[i]->nseqs; e++)
+      if (!vm_seq_rests(&r->cores[i]->eng[e])) return false;
+  return true;
+}
+
 /* Nothing can happen any more: either the run has ended well, or some engine is stuck. */
 void vm_run_finish(vm_run *r) {
-  for (unsigned i = 0; i < r->n; i++)
-    for (unsigned e = 0; e < ISA_NENGINES; e++)
-      if (r->cores[i]->eng[e].state != VM_HALTED) {
-        vm_put_deadlock(r);
-        return;
-      }
+  if (!vm_run_rests(r)) {
+    vm_put_deadlock(r);
+    return;
+  }
   r->ended = true;
   vm_tell_finish(r->cores[0]);
 }

@@ -1,5 +1,6 @@
 /* Semaphores: waits, updates, and the engines that they wake. */
 #include "engine.h"
+#include "../message.h"
 #include "../time/clock.h"
 
 bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w) {
@@ -76,6 +77,10 @@ void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by) {
 vm_core *vm_sem_owner(vm_core *c, const isa_update *u) { return vm_core_at(c, u->core); }
 
 void vm_sem_post(vm_core *c, const isa_update *u, vm_time t, vm_where by) {
+  if (u->kind == ISA_UPD_peer) {
+    vm_send_update(c, u->value, u->sem, 1, t + (vm_time)c->cost[VM_LINK_LAT] * VM_NS, by);
+    return;
+  }
   vm_core *to = vm_sem_owner(c, u);
   vm_post_sem(to, t + (vm_time)c->cost[to != c ? VM_SEM_PEER : VM_SEM_SEEN] * VM_NS, u, by);
 }

@@ -1,8 +1,9 @@
-/* The sequencers: one loop for all five engines. Register instructions run in a fast loop ahead
+/* The sequencers: one loop for all engines and CC sequencers. Register instructions run in a fast loop ahead
  * of the event queue, since nothing outside an engine sees its registers; whatever touches shared
  * state leaves that loop and runs when simulated time has come. */
 #include "../../isa/flow.h"
-#include "engine.h"
+#include "cc.h"
+#include "../message.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
 
@@ -353,9 +354,14 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   }
   case ISA_OP_core_barrier: return vm_barrier(c, e, in);
   case ISA_OP_sendrecv_gpsimd: return vm_meet(c, e, in);
-  case ISA_OP_rank_id: en->regs[in->u.RANK.rd] = 0; return VM_RETIRE;
+  case ISA_OP_rank_id:
+    en->regs[in->u.RANK.rd] = c->run->peers ? c->run->peers->rank : 0;
+    return VM_RETIRE;
+  case ISA_OP_wait_start: return vm_cc_wait_start(c, e, in);
+  case ISA_OP_complete: return vm_cc_complete(c, e, in);
   default: break;
   }
+  if (isa_op_is_collective(in->op)) return vm_cc_issue(c, e, in);
   if (isa_op_is_dma(in->op)) return vm_dma_trigger(c, e, in);
   /* A register instruction that carries a semaphore clause. */
   vm_uop *u = &c->uops[e][en->pc];
@@ -440,7 +446,8 @@ static bool slow(vm_core *c, unsigned e) {
   uint32_t next = en->pc + 1; /* a ret and a branch have moved it */
   en->pc = pc;                /* this instruction makes the update */
   bool posts = in->upd.kind != ISA_UPD_none && isa_op_is_control(in->op) &&
-               in->op != ISA_OP_event_semaphore && !isa_op_is_dma(in->op);
+               in->op != ISA_OP_event_semaphore && !isa_op_is_dma(in->op) &&
+               !isa_op_is_collective(in->op);
   en->now += cycle_of(c);
   if (posts) {
     vm_tell_update(c, e, &in->upd);
@@ -457,6 +464,10 @@ static bool slow(vm_core *c, unsigned e) {
     en->ran[pc] += en->state != VM_HALTED;
   }
   vm_tell_issued(c, e, pc);
+  if (en->state == VM_IDLE) {
+    vm_cc_next(c, e);
+    return false;
+  }
   if (en->state == VM_HALTED) {
     vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, pc), c->now, c->now, en->cause);
     return false;

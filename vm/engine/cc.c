@@ -1,0 +1,204 @@
+/* Collectives as programs of CC sequencers: triggers, blocks, and when an instruction is complete. */
+#include "cc.h"
+#include "../time/clock.h"
+
+#include <string.h>
+
+static vm_time ns(const vm_core *c, vm_cost_id id) { return (vm_time)c->cost[id] * VM_NS; }
+static vm_cc *cc_of(const vm_core *c, unsigned e) { return &c->ccs->cc[e - ISA_NENGINES]; }
+
+/* Whether a collective is one of the rank, issued by both cores. */
+static bool is_of_both(const isa_insn *in) {
+  switch (isa_ops[in->op].form) {
+  case ISA_FORM_COLLECTIVE: return in->u.COLLECTIVE.both;
+  case ISA_FORM_COLLECTIVE_V: return in->u.COLLECTIVE_V.both;
+  case ISA_FORM_PERMUTE: return in->u.PERMUTE.both;
+  case ISA_FORM_RING: return in->u.RING.both;
+  default: return in->u.RING_REDUCE.both;
+  }
+}
+
+/* ---- Blocks ------------------------------------------------------------------------------- */
+
+static bool load_blocks(vm_core *c, unsigned e) {
+  const isa_code *code = &c->code->code[e];
+  vm_cc *cc = cc_of(c, e);
+  uint32_t n = 0;
+  for (uint32_t pc = 0; pc < code->n; pc++) n += code->insns[pc].op == ISA_OP_wait_start;
+  if (n && !(cc->blocks = isa_zalloc(&c->al, n * sizeof *cc->blocks))) return false;
+  cc->nblocks = n;
+  for (uint32_t pc = 0, i = 0; pc < code->n; pc++) {
+    const isa_insn *in = &code->insns[pc];
+    if (in->op == ISA_OP_wait_start)
+      cc->blocks[i++] = (vm_cc_block){in->u.BLOCK.of.engine, in->u.BLOCK.of.pc, pc};
+  }
+  return true;
+}
+
+bool vm_cc_load(vm_core *c) {
+  c->ccs = isa_zalloc(&c->al, sizeof *c->ccs);
+  if (!c->ccs) return false;
+  for (unsigned e = ISA_NENGINES; e < c->nseqs; e++)
+    if (!load_blocks(c, e)) return false;
+  return true;
+}
+
+void vm_cc_free(vm_core *c) {
+  if (!c->ccs) return;
+  for (unsigned k = 0; k < ISA_NCC; k++)
+    isa_free(&c->al, c->ccs->cc[k].blocks, c->ccs->cc[k].nblocks * sizeof(vm_cc_block));
+  isa_free(&c->al, c->ccs, sizeof *c->ccs);
+  c->ccs = NULL;
+}
+
+static const vm_cc_block *block_for(const vm_cc *cc, unsigned engine, uint32_t pc) {
+  for (uint32_t i = 0; i < cc->nblocks; i++)
+    if (cc->blocks[i].engine == engine && cc->blocks[i].pc == pc) return &cc->blocks[i];
+  return NULL;
+}
+
+/* ---- Engines ------------------------------------------------------------------------------ */
+
+static int free_slot(const vm_ccs *s) {
+  for (int i = 0; s->used < VM_COLLECTIVES && i < VM_COLLECTIVES; i++)
+    if (!s->v[i].used) return i;
+  return -1;
+}
+
+/* Whether some sequencer of the core has a block for engine e's instruction at its pc. */
+static bool is_served(const vm_core *c, unsigned e, uint32_t pc) {
+  for (unsigned k = ISA_NENGINES; c->ccs && k < c->nseqs; k++)
+    if (block_for(cc_of(c, k), e, pc)) return true;
+  return false;
+}
+
+static vm_verdict begin(vm_core *c, unsigned e, unsigned slot) {
+  vm_engine *en = &c->eng[e];
+  vm_collective *x = &c->ccs->v[slot];
+  vm_time at = c->now + ns(c, VM_CC_START);
+  *x = (vm_collective){.used = true, .engine = (uint8_t)e, .pc = en->pc, .issued = c->now};
+  x->node = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, en->pc), c->now, at, en->cause);
+  c->ccs->used++;
+  for (unsigned k = ISA_NENGINES; k < c->nseqs; k++) {
+    if (!block_for(cc_of(c, k), e, en->pc)) continue;
+    x->left++;
+    vm_post(c, VM_E_START, k, at, slot);
+  }
+  return VM_RETIRE;
+}
+
+/* A collective of both cores is one of the rank: each core's sequencers do a part of it, and begin
+ * when both engines have come to it. */
+vm_verdict vm_cc_issue(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  if (!is_served(c, e, en->pc)) {
+    vm_fault(c, ISA_FAULT, vm_at_pc(c, e, en->pc),
+             "no CC sequencer has a program for this %s: it runs in a world of ranks, which "
+             "`soma --ranks N` and soma.world start",
+             isa_ops[in->op].name);
+    return VM_FAULT;
+  }
+  if (is_of_both(in) && c->run->n > 1 && !en->triggered) return vm_meet_collective(c, e, in);
+  int slot = free_slot(c->ccs);
+  if (slot >= 0) return begin(c, e, (unsigned)slot);
+  en->state = VM_CROWDED;
+  c->ccs->crowded |= (uint8_t)(1u << e);
+  return VM_STALL;
+}
+
+static void wake_crowded(vm_core *c) {
+  for (unsigned left = c->ccs->crowded; left; left &= left - 1) {
+    unsigned e = (unsigned)__builtin_ctz(left);
+    c->eng[e].state = VM_READY;
+    vm_post(c, VM_E_SEQ, e, c->now, 0);
+  }
+  c->ccs->crowded = 0;
+}
+
+/* ---- CC sequencers ------------------------------------------------------------------------- */
+
+const vm_collective *vm_cc_at_work(const vm_core *c, unsigned e) {
+  const vm_cc *cc = cc_of(c, e);
+  return cc->n ? &c->ccs->v[cc->fifo[cc->first]] : NULL;
+}
+
+/* Goes to the block of the first trigger; at: when. */
+static void enter(vm_core *c, unsigned e, vm_time at) {
+  vm_engine *en = &c->eng[e];
+  const vm_collective *x = vm_cc_at_work(c, e);
+  en->pc = block_for(cc_of(c, e), x->engine, x->pc)->at;
+  en->state = VM_READY;
+  vm_path_set_cause(en, (vm_moment){at, x->node}, VM_WHY_START);
+  vm_post(c, VM_E_SEQ, e, at, 0);
+}
+
+void vm_cc_start(vm_core *c, unsigned e, uint32_t slot) {
+  vm_cc *cc = cc_of(c, e);
+  cc->fifo[(cc->first + cc->n++) % VM_COLLECTIVES] = (uint8_t)slot;
+  if (c->eng[e].state == VM_IDLE) enter(c, e, c->now);
+}
+
+void vm_cc_next(vm_core *c, unsigned e) {
+  if (cc_of(c, e)->n) enter(c, e, c->eng[e].now);
+}
+
+/* Whether the instruction is about the collective at work; if not, the run faults. */
+static bool is_about(vm_core *c, unsigned e, const isa_insn *in) {
+  const vm_collective *x = vm_cc_at_work(c, e);
+  if (x && x->engine == in->u.BLOCK.of.engine && x->pc == in->u.BLOCK.of.pc) return true;
+  isa_buf text;
+  isa_buf_init(&text, &c->al);
+  if (x) vm_put_place(c, x->engine, x->pc, &text);
+  vm_fault(c, ISA_FAULT, vm_at_pc(c, e, c->eng[e].pc), "%s of another collective than that at %s",
+           isa_ops[in->op].name, isa_buf_str(&text));
+  isa_buf_free(&text);
+  return false;
+}
+
+vm_verdict vm_cc_wait_start(vm_core *c, unsigned e, const isa_insn *in) {
+  if (!is_about(c, e, in)) return VM_FAULT;
+  c->eng[e].now += ns(c, VM_CC_STEP);
+  return VM_RETIRE;
+}
+
+/* The last sequencer posts the instruction's own update. */
+static void complete(vm_core *c, unsigned e, vm_collective *x) {
+  vm_engine *en = &c->eng[e];
+  const isa_update *u = &c->code->code[x->engine].insns[x->pc].upd;
+  const vm_where by = vm_at_pc(c, x->engine, x->pc);
+  c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, en->pc), c->now, en->now, en->cause);
+  if (u->kind != ISA_UPD_none) {
+    vm_tell_update(c, e, u);
+    vm_sem_post(c, u, en->now, by);
+  }
+  x->used = false;
+  c->ccs->used--;
+  wake_crowded(c);
+}
+
+vm_verdict vm_cc_complete(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  vm_cc *cc = cc_of(c, e);
+  if (!is_about(c, e, in)) return VM_FAULT;
+  if (cc->moving) {
+    en->state = VM_LEAVING;
+    return VM_STALL;
+  }
+  vm_collective *x = &c->ccs->v[cc->fifo[cc->first]];
+  en->now += ns(c, VM_CC_STEP);
+  cc->first = (cc->first + 1) % VM_COLLECTIVES;
+  cc->n--;
+  if (--x->left == 0) complete(c, e, x);
+  en->state = VM_IDLE;
+  return VM_RETIRE;
+}
+
+void vm_cc_moves(vm_core *c, unsigned e) { cc_of(c, e)->moving++; }
+
+void vm_cc_left(vm_core *c, unsigned e) {
+  vm_engine *en = &c->eng[e];
+  if (--cc_of(c, e)->moving || en->state != VM_LEAVING) return;
+  en->state = VM_READY;
+  vm_path_set_cause(en, (vm_moment){c->now, c->cause}, VM_WHY_DMA);
+  vm_post(c, VM_E_SEQ, e, c->now, 0);
+}

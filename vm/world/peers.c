@@ -1,0 +1,102 @@
+/* Which ranks and tensors a program's peers are. */
+#include "world.h"
+
+#include <string.h>
+
+/* ---- Ranks -------------------------------------------------------------------------------- */
+
+/* The list of a group that has the rank, with its place there; NULL: none has. */
+static const uint32_t *list_of(const isa_group *g, uint32_t rank, uint32_t *n, uint32_t *place) {
+  const uint32_t *list = g->ranks;
+  for (uint32_t i = 0; i < g->nlists; list += g->sizes[i++])
+    for (uint32_t k = 0; k < g->sizes[i]; k++)
+      if (list[k] == rank) {
+        *n = g->sizes[i];
+        *place = k;
+        return list;
+      }
+  return NULL;
+}
+
+static uint32_t in_list(const isa_group *g, const isa_peer *peer, uint32_t rank, isa_error *e) {
+  uint32_t n, place, at;
+  const uint32_t *list = list_of(g, rank, &n, &place);
+  if (!list) {
+    isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "rank %u is in no list of group %s", rank, g->name);
+    return UINT32_MAX;
+  }
+  switch (peer->how) {
+  case ISA_PEER_next: at = place + 1 < n ? place + 1 : 0; break;
+  case ISA_PEER_prev: at = place ? place - 1 : n - 1; break;
+  case ISA_PEER_xor: at = place ^ peer->value; break;
+  default: at = peer->value; break;
+  }
+  if (at < n) return list[at];
+  isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "group %s has %u ranks in the list of rank %u, no place %u",
+           g->name, n, rank, at);
+  return UINT32_MAX;
+}
+
+uint32_t vm_world_peer(const isa_program *p, const isa_peer *peer, uint32_t rank, uint32_t nranks,
+                       isa_error *e) {
+  uint32_t of = peer->value;
+  if (peer->how != ISA_PEER_rank) of = in_list(&p->groups[peer->group - 1], peer, rank, e);
+  if (of == UINT32_MAX || of < nranks) return of;
+  isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "rank %u sends to rank %u; the world has %u ranks", rank, of,
+           nranks);
+  return UINT32_MAX;
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------ */
+
+/* The peer's tensor of the name of tensor i; UINT32_MAX with an error. */
+static uint32_t tensor_there(const vm_world *w, uint32_t rank, uint32_t to, uint32_t i,
+                             isa_error *e) {
+  const isa_program *p = w->runs[rank]->prog, *q = w->runs[to]->prog;
+  const isa_tensor *t = &p->tensors[i], *there = NULL;
+  int at = isa_program_find_tensor(q, t->name, strlen(t->name));
+  if (at >= 0 && q->tensors[at].role != ISA_REMOTE) there = &q->tensors[at];
+  if (there && there->bytes == t->bytes && there->role != ISA_CONST) return (uint32_t)at;
+  if (!there)
+    isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "rank %u pushes to tensor %s of rank %u, which has none",
+             rank, t->name, to);
+  else if (there->role == ISA_CONST)
+    isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "rank %u pushes to tensor %s of rank %u, which is const",
+             rank, t->name, to);
+  else
+    isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+             "rank %u pushes to tensor %s of rank %u, which has %llu bytes there and %llu here", rank,
+             t->name, to, (unsigned long long)there->bytes, (unsigned long long)t->bytes);
+  return UINT32_MAX;
+}
+
+static bool find_tensors(vm_world *w, uint32_t rank, uint32_t *tensors, isa_error *e) {
+  const isa_program *p = w->runs[rank]->prog;
+  for (unsigned core = 0; core < p->ncores; core++)
+    for (uint32_t a = 0; a < p->cores[core].naps; a++) {
+      const isa_ap *ap = &p->cores[core].aps[a];
+      if (!ap->rank || ap->space != ISA_HBM) continue;
+      uint32_t *at = &tensors[(ap->rank - 1u) * p->ntensors + ap->base - 1];
+      *at = tensor_there(w, rank, w->peers[rank].ranks[ap->rank - 1], ap->base - 1, e);
+      if (*at == UINT32_MAX) return false;
+    }
+  return true;
+}
+
+isa_status vm_world_connect(vm_world *w, uint32_t rank, isa_error *e) {
+  const isa_program *p = w->runs[rank]->prog;
+  vm_peers *x = &w->peers[rank];
+  size_t n = (size_t)p->npeers * p->ntensors;
+  if (!p->npeers) return ISA_OK;
+  uint32_t *ranks = isa_zalloc(&w->al, p->npeers * sizeof *ranks);
+  uint32_t *tensors = isa_zalloc(&w->al, (n ? n : 1) * sizeof *tensors);
+  x->ranks = ranks;
+  x->tensors = tensors;
+  if (!ranks || !tensors) return ISA_NOMEM;
+  memset(tensors, UINT8_MAX, n * sizeof *tensors);
+  for (uint32_t i = 0; i < p->npeers; i++) {
+    ranks[i] = vm_world_peer(p, &p->peers[i], rank, w->nranks, e);
+    if (ranks[i] == UINT32_MAX) return e->status;
+  }
+  return find_tensors(w, rank, tensors, e) ? ISA_OK : e->status;
+}

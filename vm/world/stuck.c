@@ -1,0 +1,119 @@
+/* The report of a world that cannot go on: which ranks wait in which collective for which others. */
+#include "world.h"
+#include "../engine/cc.h"
+
+#include <string.h>
+
+/* ---- Who raises a semaphore of another rank ------------------------------------------------ */
+
+/* Whether an instruction of `from` adds to that semaphore of rank `to`, by itself or by the
+ * transfers that it triggers. */
+static bool raises(const vm_run *from, const isa_core *code, const isa_insn *in, unsigned sem,
+                   uint32_t to) {
+  const isa_update *u = &in->upd;
+  if (u->kind == ISA_UPD_peer && u->sem == sem && from->peers->ranks[u->value - 1] == to)
+    return true;
+  if (in->op != ISA_OP_dma_trigger || u->kind != ISA_UPD_none) return false;
+  const isa_queue *q = &code->queues[in->u.TRIGGER.queue];
+  for (uint32_t i = 0; i < q->nstatics; i++)
+    if (raises(from, code, &q->statics[i], sem, to)) return true;
+  return false;
+}
+
+/* The first such instruction of core `core` of a run. */
+static bool find_raiser(const vm_run *from, unsigned core, unsigned sem, uint32_t to,
+                        vm_where *at) {
+  if (core >= from->n || !from->peers->ranks) return false;
+  const isa_core *code = from->cores[core]->code;
+  for (unsigned e = ISA_NENGINES; e < ISA_NSEQS; e++)
+    for (uint32_t pc = 0; pc < code->code[e].n; pc++)
+      if (raises(from, code, &code->code[e].insns[pc], sem, to)) {
+        *at = vm_at_pc(from->cores[core], e, pc);
+        return true;
+      }
+  return false;
+}
+
+/* ---- Ranks --------------------------------------------------------------------------------- */
+
+/* A sequencer of the run that waits, a CC sequencer at work if there is one. */
+static bool waits_at(const vm_run *r, vm_where *at) {
+  bool any = false;
+  for (unsigned i = 0; i < r->n; i++)
+    for (unsigned e = 0; e < r->cores[i]->nseqs; e++) {
+      const vm_engine *en = &r->cores[i]->eng[e];
+      if (vm_seq_rests(en) || (any && e < ISA_NENGINES)) continue;
+      *at = vm_at_pc(r->cores[i], e, en->pc);
+      if (e >= ISA_NENGINES) return true;
+      any = true;
+    }
+  return any;
+}
+
+/* "waits in all_reduce (a.s:14)", "waits at b.s:9 for $loaded>=32", "has ended". */
+static void put_state(const vm_run *r, isa_buf *out) {
+  vm_where at;
+  if (!waits_at(r, &at)) {
+    isa_buf_puts(out, "has ended");
+    return;
+  }
+  const vm_core *c = r->cores[at.core];
+  const vm_engine *en = &c->eng[at.engine];
+  if (at.engine >= ISA_NENGINES) {
+    const vm_collective *x = vm_cc_at_work(c, (unsigned)at.engine);
+    isa_buf_printf(out, "waits in %s (", isa_ops[c->code->code[x->engine].insns[x->pc].op].name);
+    vm_put_place(c, x->engine, x->pc, out);
+    isa_buf_puts(out, ")");
+    return;
+  }
+  isa_buf_puts(out, "waits at ");
+  vm_put_place(c, (unsigned)at.engine, at.pc, out);
+  if (en->state != VM_WAITING) return;
+  isa_wait w = vm_wait_of(c, en);
+  isa_buf_puts(out, " for ");
+  vm_put_sem(c, w.sem, out);
+  isa_buf_printf(out, "%s%u", isa_cond_text(w.cond), w.is_reg ? en->regs[w.value] : w.value);
+}
+
+/* Appends "for rank 1, which ..." for those that could raise what rank r waits for. */
+static void put_awaited(const vm_world *w, uint32_t r, isa_buf *out) {
+  vm_where at, by;
+  unsigned n = 0;
+  if (!waits_at(w->runs[r], &at)) return;
+  const vm_core *c = w->runs[r]->cores[at.core];
+  const vm_engine *en = &c->eng[at.engine];
+  if (en->state != VM_WAITING) return;
+  isa_wait wait = vm_wait_of(c, en);
+  for (uint32_t k = 0; k < w->nranks; k++) {
+    if (!find_raiser(w->runs[k], at.core, wait.sem, r, &by)) continue;
+    isa_buf_printf(out, "%s rank %u (%s ", n++ ? ", for" : " for", k, isa_engines[by.engine].name);
+    vm_put_pc(w->runs[k]->cores[by.core], (unsigned)by.engine, by.pc, out);
+    isa_buf_puts(out, "), which ");
+    put_state(w->runs[k], out);
+  }
+  if (n == 0 && at.engine >= ISA_NENGINES)
+    isa_buf_puts(out, ", and no rank sends to the semaphore that it waits for");
+}
+
+void vm_world_stuck(vm_world *w) {
+  bool first = true;
+  w->status = ISA_DEADLOCK;
+  w->report.len = 0;
+  isa_buf_puts(&w->report, "the world cannot go on:");
+  for (uint32_t r = 0; r < w->nranks; r++) {
+    if (vm_run_rests(w->runs[r])) continue;
+    if (first) w->failed = r;
+    isa_buf_printf(&w->report, "%s rank %u ", first ? "" : ";", r);
+    put_state(w->runs[r], &w->report);
+    put_awaited(w, r, &w->report);
+    first = false;
+  }
+  for (uint32_t r = 0; r < w->nranks; r++) {
+    if (vm_run_rests(w->runs[r])) {
+      vm_run_finish(w->runs[r]);
+      continue;
+    }
+    vm_put_deadlock(w->runs[r]);
+    isa_buf_printf(&w->report, "\nrank %u: %s", r, isa_buf_str(&w->runs[r]->fault.text));
+  }
+}

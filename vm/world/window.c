@@ -1,0 +1,299 @@
+/* Windows: how far each LP may go, and the messages between them. */
+#include "world.h"
+#include "../engine/engine.h"
+#include "../time/clock.h"
+
+#include <string.h>
+#include <time.h>
+
+/* ---- Opening ------------------------------------------------------------------------------ */
+
+static bool add_lps(vm_world *w) {
+  if (!(w->lps = isa_zalloc(&w->al, w->nranks * sizeof *w->lps))) return false;
+  for (uint32_t r = 0; r < w->nranks; r++) {
+    uint32_t i = 0;
+    while (i < w->nlps && w->lps[i].stack != w->runs[r]->stack) i++;
+    if (i == w->nlps) w->lps[w->nlps++].stack = w->runs[r]->stack;
+  }
+  return true;
+}
+
+static vm_time least_latency(const vm_world *w) {
+  uint32_t ns = UINT32_MAX;
+  for (uint32_t r = 0; r < w->nranks; r++)
+    if (w->runs[r]->cost_values[VM_LINK_LAT] < ns) ns = w->runs[r]->cost_values[VM_LINK_LAT];
+  return (vm_time)ns * VM_NS;
+}
+
+isa_status vm_world_open(vm_world *w, const isa_alloc *al, vm_run *const *runs, uint32_t nranks,
+                         isa_error *e) {
+  isa_status s = ISA_OK;
+  w->al = *al;
+  isa_buf_init(&w->report, al);
+  w->nranks = nranks;
+  w->runs = isa_zalloc(al, nranks * sizeof *w->runs);
+  w->peers = isa_zalloc(al, nranks * sizeof *w->peers);
+  if (!w->runs || !w->peers) s = ISA_NOMEM;
+  if (s == ISA_OK) memcpy(w->runs, runs, nranks * sizeof *w->runs);
+  if (s == ISA_OK && !add_lps(w)) s = ISA_NOMEM;
+  for (uint32_t r = 0; r < nranks && s == ISA_OK; r++) {
+    w->peers[r] = (vm_peers){.rank = r, .nranks = nranks, .runs = w->runs};
+    w->runs[r]->peers = &w->peers[r];
+    s = vm_world_connect(w, r, e);
+  }
+  if (s == ISA_OK && (w->latency = least_latency(w)) == 0) {
+    isa_fail(e, ISA_ARG, ISA_NOFIELD, "LINK_LAT is 0 ns: ranks of a world need at least 1");
+    s = ISA_ARG;
+  }
+  if (s == ISA_NOMEM) isa_fail(e, s, ISA_NOFIELD, "out of host memory while making a world");
+  if (s != ISA_OK) vm_world_close(w);
+  return s;
+}
+
+static void free_parcels(vm_world *w, vm_peers *x) {
+  for (uint32_t i = 0; i < x->nout; i++) isa_free(&w->al, x->out[i].data, x->out[i].bytes);
+  x->nout = 0;
+}
+
+void vm_world_close(vm_world *w) {
+  for (uint32_t r = 0; w->peers && r < w->nranks; r++) {
+    vm_peers *x = &w->peers[r];
+    const isa_program *p = w->runs ? w->runs[r]->prog : NULL;
+    size_t n = p ? (size_t)p->npeers * p->ntensors : 0;
+    free_parcels(w, x);
+    isa_free(&w->al, x->out, x->cap_out * sizeof *x->out);
+    if (x->ranks) isa_free(&w->al, (void *)(uintptr_t)x->ranks, p->npeers * sizeof *x->ranks);
+    if (x->tensors)
+      isa_free(&w->al, (void *)(uintptr_t)x->tensors, (n ? n : 1) * sizeof *x->tensors);
+    w->runs[r]->peers = NULL;
+  }
+  isa_free(&w->al, w->peers, w->nranks * sizeof *w->peers);
+  isa_free(&w->al, w->runs, w->nranks * sizeof *w->runs);
+  isa_free(&w->al, w->lps, w->nranks * sizeof *w->lps);
+  isa_buf_free(&w->report);
+  w->peers = NULL;
+  w->runs = NULL;
+  w->lps = NULL;
+  w->nranks = w->nlps = 0;
+}
+
+/* ---- One LP ------------------------------------------------------------------------------- */
+
+static vm_time next_of(const vm_stack *s) {
+  vm_time least = UINT64_MAX;
+  for (unsigned i = 0; i < s->n; i++) {
+    const vm_event *ev = vm_next_event(s->cores[i]);
+    if (ev && !s->cores[i]->run->ended && ev->time < least) least = ev->time;
+  }
+  return least;
+}
+
+/* LPs in as many blocks as threads may work on them, so that each stays in one thread's caches. */
+static uint32_t blocks_of(const vm_world *w) {
+  uint32_t n = w->threads && w->threads->threads > 1 ? w->threads->threads : 1;
+  n = n > VM_WORK_CHUNKS ? VM_WORK_CHUNKS : n;
+  return n < w->nlps ? n : w->nlps;
+}
+
+static void run_block(void *job, uint32_t block, void *room) {
+  vm_world *w = job;
+  uint32_t blocks = blocks_of(w), i = block * w->nlps / blocks;
+  (void)room;
+  for (; i < (block + 1) * w->nlps / blocks; i++)
+    if (w->lps[i].until) vm_stack_advance(w->lps[i].stack, w->lps[i].until - 1);
+  vm_kern_streamed();
+}
+
+static void run_windows(vm_world *w) {
+  uint32_t blocks = blocks_of(w), busy = 0;
+  for (uint32_t i = 0; i < w->nlps; i++) busy += w->lps[i].until > 0;
+  if (blocks > 1 && busy > 1)
+    vm_work_do(w->threads, run_block, w, blocks, w->runs[0]->cores[0]->mem.work);
+  else
+    for (uint32_t b = 0; b < blocks; b++) run_block(w, b, NULL);
+}
+
+/* ---- Windows ------------------------------------------------------------------------------ */
+
+static vm_time plus(vm_time a, vm_time b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+/* The two least times at which an LP may send, and whose the first is. */
+typedef struct senders {
+  vm_time first, second;
+  uint32_t who;
+} senders;
+
+static senders find_senders(vm_world *w) {
+  senders s = {UINT64_MAX, UINT64_MAX, 0};
+  for (uint32_t i = 0; i < w->nlps; i++) {
+    vm_lp *lp = &w->lps[i];
+    lp->next = lp->sends = next_of(lp->stack);
+    if (lp->sends < s.first) {
+      s.second = s.first;
+      s.first = lp->sends;
+      s.who = i;
+    } else if (lp->sends < s.second) {
+      s.second = lp->sends;
+    }
+  }
+  return s;
+}
+
+/* No message comes to LP i before that: of the others, or an answer of theirs to its own. */
+static vm_time bound(const vm_world *w, const senders *s, uint32_t i) {
+  vm_time others = i == s->who ? s->second : s->first;
+  vm_time own = plus(plus(w->lps[i].sends, w->latency), w->latency);
+  vm_time bound = plus(others, w->latency);
+  if (w->nlps == 1) return UINT64_MAX;
+  return own < bound ? own : bound;
+}
+
+static vm_time to_grid(const vm_world *w, vm_time next, vm_time end) {
+  if (!w->grid || next == UINT64_MAX) return end;
+  vm_time cut = (next / w->grid + 1) * w->grid;
+  return cut < end ? cut : end;
+}
+
+/* False: nobody has an event before `until`. */
+static bool open_windows(vm_world *w, vm_time until) {
+  senders s = find_senders(w);
+  bool any = false;
+  for (uint32_t i = 0; i < w->nlps; i++) {
+    vm_lp *lp = &w->lps[i];
+    vm_time end = to_grid(w, s.first, bound(w, &s, i));
+    if (end > until) end = until;
+    lp->until = lp->next < end ? end : 0;
+    any |= lp->until > 0;
+  }
+  return any;
+}
+
+static void hand_over(vm_world *w) {
+  for (uint32_t r = 0; r < w->nranks; r++) {
+    vm_peers *x = &w->peers[r];
+    for (uint32_t i = 0; i < x->nout; i++) vm_receive(w->runs[x->out[i].m.dst], &x->out[i]);
+    x->nout = 0;
+  }
+}
+
+/* ---- Ends --------------------------------------------------------------------------------- */
+
+/* The first fault by time and rank ends the world: true. */
+static bool has_failed(vm_world *w) {
+  const vm_fault_record *first = NULL;
+  for (uint32_t r = 0; r < w->nranks; r++) {
+    const vm_fault_record *f = &w->runs[r]->fault;
+    if (f->status == ISA_OK || (first && f->time >= first->time)) continue;
+    first = f;
+    w->failed = r;
+  }
+  if (!first) return false;
+  w->status = first->status;
+  w->report.len = 0;
+  isa_buf_printf(&w->report, "rank %u: %s", w->failed, isa_buf_str((isa_buf *)(uintptr_t)&first->text));
+  return true;
+}
+
+static double host_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Between two windows: true if the world stops. */
+static bool must_stop(vm_world *w, double since) {
+  if (has_failed(w)) return true;
+  w->report.len = 0;
+  if (w->interrupt && *w->interrupt) {
+    *w->interrupt = 0;
+    w->status = ISA_STOPPED;
+    isa_buf_puts(&w->report, "interrupted");
+    return true;
+  }
+  if (w->seconds <= 0 || host_now() - since <= w->seconds) return false;
+  w->status = ISA_LIMIT;
+  isa_buf_printf(&w->report, "%.1f s of host time have passed, which is the limit", w->seconds);
+  return true;
+}
+
+/* Nothing is to come: all ranks have ended, or some wait for what nobody sends. */
+static void finish(vm_world *w) {
+  bool all = true;
+  for (uint32_t r = 0; r < w->nranks; r++) all &= vm_run_rests(w->runs[r]);
+  if (!all) {
+    vm_world_stuck(w);
+    return;
+  }
+  for (uint32_t r = 0; r < w->nranks; r++)
+    if (!w->runs[r]->ended) vm_run_finish(w->runs[r]);
+  has_failed(w); /* a check that found something at the end */
+}
+
+static vm_time limit_of(const vm_world *w) {
+  vm_time t = w->runs[0]->limits.time;
+  return t ? t : UINT64_MAX;
+}
+
+static void begin(vm_world *w) {
+  for (uint32_t r = 0; r < w->nranks; r++) {
+    vm_run *run = w->runs[r];
+    run->running = true;
+    run->paused = false;
+    vm_tell_resume(run->cores[0]);
+    vm_batch_begin(run);
+  }
+}
+
+static void pause_all(vm_world *w, double seconds) {
+  for (uint32_t r = 0; r < w->nranks; r++) {
+    vm_run *run = w->runs[r];
+    vm_batch_end(run);
+    run->running = false;
+    run->host_seconds += seconds;
+  }
+  vm_kern_streamed();
+}
+
+isa_status vm_world_go(vm_world *w, vm_time until) {
+  const double since = host_now();
+  const vm_time limit = limit_of(w), end = until < limit ? plus(until, 1) : plus(limit, 1);
+  if (w->status != ISA_OK && w->status != ISA_STOPPED) return w->status;
+  w->status = ISA_OK;
+  begin(w);
+  bool any = true;
+  while (!must_stop(w, since) && (any = open_windows(w, end))) {
+    run_windows(w);
+    hand_over(w);
+    w->windows++;
+  }
+  if (w->status == ISA_OK && !any) {
+    senders s = find_senders(w);
+    if (s.first == UINT64_MAX) {
+      finish(w);
+    } else if (s.first > limit) {
+      w->status = ISA_LIMIT;
+      isa_buf_printf(&w->report, "simulated time reached its limit of %llu ns",
+                     (unsigned long long)(limit / VM_NS));
+    }
+  }
+  pause_all(w, host_now() - since);
+  return w->status;
+}
+
+/* ---- The whole ---------------------------------------------------------------------------- */
+
+uint64_t vm_world_hash(const vm_world *w) {
+  uint64_t h = w->nranks;
+  for (uint32_t r = 0; r < w->nranks; r++) {
+    h ^= w->runs[r]->trace_hash;
+    h *= 0x9e3779b97f4a7c15u;
+    h ^= h >> 29;
+  }
+  return h;
+}
+
+vm_time vm_world_time(const vm_world *w) {
+  vm_time now = 0;
+  for (uint32_t r = 0; r < w->nranks; r++) now = vm_time_later(now, vm_run_now(w->runs[r]));
+  return now;
+}

@@ -1,0 +1,65 @@
+/* A world of ranks: runs that send one another messages, and the windows in which each can go on
+ * without hearing of the others.
+ *
+ * What shares a stack of HBM is one part of the world (a logical process, LP): its events run in one
+ * loop. Between LPs only messages go, and each arrives at least LINK_LAT after the event that sent
+ * it. So an LP can run to the least time of what the others may still do, plus LINK_LAT: that is
+ * its window. Afterwards messages are handed over, and the next windows begin. Events have the same
+ * order wherever windows end (message.h), so a world gives the same bits for any of them, and for
+ * any number of threads. */
+#ifndef VM_WORLD_WORLD_H
+#define VM_WORLD_WORLD_H
+
+#include "../message.h"
+#include "../work/work.h"
+
+typedef struct vm_lp {
+  vm_stack *stack;
+  vm_time next;  /* its next event; UINT64_MAX: none */
+  vm_time sends; /* no message of it is sent before, if none arrives */
+  vm_time until; /* its window: events before that; 0: it has none to run */
+} vm_lp;
+
+typedef struct vm_world {
+  isa_alloc al;
+  vm_run **runs;   /* by rank */
+  vm_peers *peers; /* likewise */
+  uint32_t nranks;
+  vm_lp *lps;
+  uint32_t nlps;
+  vm_time latency;     /* from an event to the arrival of what it sends, at least */
+  vm_time grid;        /* windows also end at multiples of it; 0: only where they must */
+  vm_work *threads;    /* NULL: the caller's alone */
+  atomic_int *interrupt; /* nonzero: stop after the window; may be NULL */
+  double seconds;      /* of the host, at most; 0: any number */
+  uint64_t windows;    /* so far */
+  isa_status status;   /* ISA_OK, or how it ended or stopped */
+  uint32_t failed;     /* the rank that ended it */
+  isa_buf report;      /* the text of it */
+} vm_world;
+
+/* Connects runs that have started: what their programs call peers are ranks of the world, and
+ * tensors of the peers' programs. On failure nothing is left. w is all zero but for grid, threads,
+ * interrupt and seconds. */
+isa_status vm_world_open(vm_world *w, const isa_alloc *al, vm_run *const *runs, uint32_t nranks,
+                         isa_error *e);
+/* Runs until all ranks have ended, time has come, or something stops it. The same as a run's
+ * status; ISA_OK: all have ended, or the time has come (then some run is not ended). */
+isa_status vm_world_go(vm_world *w, vm_time until);
+/* The runs stay; they are ranks of no world any more. */
+void vm_world_close(vm_world *w);
+/* Of all events of all ranks. */
+uint64_t vm_world_hash(const vm_world *w);
+vm_time vm_world_time(const vm_world *w);
+
+/* peers.c */
+/* The rank that a program's peer is for `rank`; UINT32_MAX: e says why there is none. */
+uint32_t vm_world_peer(const isa_program *p, const isa_peer *peer, uint32_t rank, uint32_t nranks,
+                       isa_error *e);
+/* Fills in ranks and tensors of w->peers[rank]. */
+isa_status vm_world_connect(vm_world *w, uint32_t rank, isa_error *e);
+
+/* stuck.c: nothing is to come, and not all ranks have ended. */
+void vm_world_stuck(vm_world *w);
+
+#endif
