@@ -12,11 +12,11 @@ enum { VM_MESSAGE_SEQ = 40 };
 
 /* 64 bytes without an address, so that it can go to another process. */
 typedef struct vm_message {
-  vm_time time; /* when it arrives */
-  uint64_t seq; /* of its sender, from 0 on */
-  uint32_t src, dst;           /* ranks; both cores have the same number */
-  uint8_t core, updates, sem;  /* updates: it adds `value` to that semaphore */
-  uint8_t engine;              /* the sender's, at pc */
+  vm_time time;               /* when it arrives */
+  uint64_t seq;               /* of its sender, from 0 on */
+  uint32_t src, dst;          /* ranks; both cores have the same number */
+  uint8_t core, updates, sem; /* updates: it adds `value` to that semaphore */
+  uint8_t engine;             /* the sender's, at pc */
   uint32_t pc;
   /* Elements first .. first + n - 1 of pattern ap of the sender's core, which begins `offset` bytes
    * from where the receiver's tensor, or a partition, begins. ap 0: it has no bytes. */
@@ -50,7 +50,7 @@ typedef struct vm_peers {
   uint32_t nout, cap_out;
 } vm_peers;
 
-/* engine/put.c */
+/* engine/send.c */
 /* Sends `value` to be added to semaphore sem of the peer in that slot, seen at `at`. */
 void vm_send_update(vm_core *c, unsigned slot, unsigned sem, uint32_t value, vm_time at,
                     vm_where by);

@@ -1,4 +1,5 @@
-/* An engine or a CC sequencer: its sequencer, the instructions in its data path, and what they take. */
+/* An engine or a CC sequencer: its sequencer, the instructions in its data path, and what they
+ * take. */
 #ifndef VM_SEQUENCER_H
 #define VM_SEQUENCER_H
 
@@ -120,6 +121,7 @@ typedef struct vm_engine {
    * 1 if a core_barrier has updated the other core's semaphore, or a sendrecv has met the other
    * core's. */
   uint32_t triggered;
+  uint32_t moving; /* of a CC sequencer: transfers that it has triggered and that have not left */
   /* data path */
   vm_flight *flights; /* ring of VM_FLIGHTS */
   uint32_t first, nflights;

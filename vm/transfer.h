@@ -36,8 +36,8 @@ typedef struct vm_transfer {
   uint64_t elems, from[2];
   uint32_t number; /* among all of the run, from 1 on */
   uint32_t left;   /* shares not done */
-  uint32_t pc;   /* of the instruction that triggered it */
-  uint32_t node; /* of the trigger, in the record of causes */
+  uint32_t pc;     /* of the instruction that triggered it */
+  uint32_t node;   /* of the trigger, in the record of causes */
   uint8_t engine, queue, prio;
   bool signals, is_static, stale[2]; /* stale: dst, its sources need vm_hbm_use */
   bool large;                        /* it writes an output that the host's caches do not hold */
@@ -45,12 +45,13 @@ typedef struct vm_transfer {
   uint8_t shares; /* that have elements: that of ring r first[r] .. first[r + 1] - 1 */
   uint64_t first[ISA_NDMA + 1];
   uint8_t sem, sem_core; /* what it signals, and whose it is */
-  /* Slots of the program's peers, 0 none: that gets its bytes, by pattern put_ap; that it signals. */
+  /* Slots of the program's peers, 0 none: that gets its bytes, by pattern put_ap; that it signals.
+   */
   uint16_t put, peer;
   uint32_t put_ap;
-  uint32_t descriptor;   /* of a static queue: its number there */
-  uint32_t rate;         /* of one DMA engine, MBNS, of destination bytes */
-  uint64_t run_bytes;    /* of a contiguous element, in destination bytes */
+  uint32_t descriptor; /* of a static queue: its number there */
+  uint32_t rate;       /* of one DMA engine, MBNS, of destination bytes */
+  uint64_t run_bytes;  /* of a contiguous element, in destination bytes */
   /* For its shares: walks over dst and src; and what all of their elements may touch, of which a
    * share touches rows of dimension `outer`, of that many elements (0: all of it). */
   vm_walk walk[2];

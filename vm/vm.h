@@ -41,7 +41,7 @@ typedef struct vm_sem_log {
   vm_time time[VM_SEM_LOG];
   uint32_t value[VM_SEM_LOG];
   vm_where by[VM_SEM_LOG];
-  uint32_t n;              /* updates in all; when it wraps it continues from VM_SEM_LOG */
+  uint32_t n; /* updates in all; when it wraps it continues from VM_SEM_LOG */
 } vm_sem_log;
 
 /* A stack of HBM: where what lies in it has its addresses, and the cores that share its bandwidth.
@@ -146,7 +146,7 @@ typedef struct vm_core {
   struct vm_path *path;   /* time/clock.h; NULL: none is kept */
   struct vm_ccs *ccs;     /* engine/cc.h: its CC sequencers; NULL: the program gives them no code */
   struct vm_inbox *inbox; /* message.h: what has yet to arrive; NULL: nothing ever came */
-  unsigned nseqs;         /* sequencers, ISA_NENGINES without code of CC sequencers: others are not */
+  unsigned nseqs; /* sequencers, ISA_NENGINES without code of CC sequencers: others are not */
   vm_engine eng[ISA_NSEQS]; /* even there, since a core is large enough without them */
 } vm_core;
 

@@ -356,8 +356,8 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
   vm_dma_open_walks(t);
   find_reach(c, t);
   t->run_bytes = run_bytes(t, &unturned);
-  t->large = t->dst.space == ISA_HBM && !t->put &&
-             vm_hbm_is_large(c, pattern(c, o->dst)->base - 1u);
+  t->large =
+      t->dst.space == ISA_HBM && !t->put && vm_hbm_is_large(c, pattern(c, o->dst)->base - 1u);
   set_rate(c, t);
   return true;
 }

@@ -1,7 +1,7 @@
 /* Queues, rings and DMA engines. A trigger makes a transfer of up to sixteen shares, one per ring;
  * each DMA engine serves the heads of its rings by priority class and round robin, a packet at a
  * time. */
-#include "../engine/cc.h"
+#include "../engine/engine.h"
 #include "../time/clock.h"
 #include "dma.h"
 
@@ -265,13 +265,22 @@ static void signal(vm_core *c, const vm_transfer *t, unsigned ring) {
   vm_post_sem(to, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, &u, by);
 }
 
+/* All of a transfer of that sequencer has left. */
+static void note_left(vm_core *c, unsigned e) {
+  vm_engine *en = &c->eng[e];
+  if (--en->moving || en->state != VM_LEAVING) return;
+  en->state = VM_READY;
+  vm_path_set_cause(en, (vm_moment){c->now, c->cause}, VM_WHY_DMA);
+  vm_post(c, VM_E_SEQ, e, c->now, 0);
+}
+
 /* A ring's share of t is done. For a sendrecv both cores learn this when the twin's share is done
  * as well: then what the core has sent has left, and what it gets is there. */
 static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
   if (!t->twin) {
     signal(c, t, ring);
     if (--t->left) return;
-    if (t->engine >= ISA_NENGINES) vm_cc_left(c, t->engine);
+    note_left(c, t->engine);
     vm_dma_release_transfer(c, t);
     return;
   }
@@ -292,6 +301,23 @@ static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
  * transfers before the last one as the ring has shares after its head. */
 static uint32_t number_of_head(const vm_core *c, unsigned queue, unsigned r) {
   return c->queued[queue] - c->rings[queue][r].n;
+}
+
+/* What a share sends to a peer: its bytes as they are now, and an update. */
+static void send_share(vm_core *c, vm_share *s, vm_where by) {
+  const vm_transfer *t = s->t;
+  int64_t offset = 0;
+  uint8_t *data = NULL;
+  if (t->put) offset = t->dst.at - vm_ap_base(c, &c->code->aps[t->put_ap - 1]);
+  if (t->put && s->bytes && !c->run->timing_only) {
+    data = c->al.fn(c->al.ud, NULL, 0, (size_t)s->bytes);
+    if (!data) {
+      vm_fault(c, ISA_NOMEM, by, "no memory for the bytes of a message");
+      return;
+    }
+    vm_dma_pack(c, s, data);
+  }
+  vm_send_share(c, s, by, offset, data);
 }
 
 /* The head share of a ring is done: its bytes arrive and its semaphore update is on its way. */
@@ -317,7 +343,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
       late = vm_batch_share(c, s);
     }
     vm_tell_moved(c, s);
-    if (t->put || t->peer) vm_send_share(c, s, by);
+    if (t->put || t->peer) send_share(c, s, by);
     vm_item_unlink(c, &s->item);
     vm_trace(c, &(vm_trace_event){.kind = VM_EV_DMA,
                                   .where = by,
@@ -330,7 +356,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     count_hbm(c, s);
     if (--c->shares_moving == 0) c->dma_active += c->now - c->dma_since;
   } else if (t->peer) {
-    vm_send_share(c, s, by);
+    send_share(c, s, by);
   }
   vm_tell_ended(c, s, by);
   if (!s->started) note_cause(c, dma, s);

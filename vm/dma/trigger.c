@@ -1,6 +1,6 @@
 /* Triggers. An instruction makes one transfer, or several for lists of buffers, each with a share
  * on every ring of its queue; the descriptors of a DGE take the time of its generator. */
-#include "../engine/cc.h"
+#include "../engine/engine.h"
 #include "../time/clock.h"
 #include "dma.h"
 
@@ -111,7 +111,7 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
   t->sem = in->upd.sem;
   t->sem_core = in->upd.core;
   t->left = rings;
-  if (e >= ISA_NENGINES) vm_cc_moves(c, e);
+  c->eng[e].moving++;
   t->number = ++c->run->transfers;
   t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
   stagger(c, t, s, at);

@@ -1,4 +1,4 @@
-/* Collectives as programs of CC sequencers: triggers, blocks, and when an instruction is complete. */
+/* Collectives as programs of CC sequencers: triggers, blocks, and when one is complete. */
 #include "cc.h"
 #include "../time/clock.h"
 
@@ -6,17 +6,6 @@
 
 static vm_time ns(const vm_core *c, vm_cost_id id) { return (vm_time)c->cost[id] * VM_NS; }
 static vm_cc *cc_of(const vm_core *c, unsigned e) { return &c->ccs->cc[e - ISA_NENGINES]; }
-
-/* Whether a collective is one of the rank, issued by both cores. */
-static bool is_of_both(const isa_insn *in) {
-  switch (isa_ops[in->op].form) {
-  case ISA_FORM_COLLECTIVE: return in->u.COLLECTIVE.both;
-  case ISA_FORM_COLLECTIVE_V: return in->u.COLLECTIVE_V.both;
-  case ISA_FORM_PERMUTE: return in->u.PERMUTE.both;
-  case ISA_FORM_RING: return in->u.RING.both;
-  default: return in->u.RING_REDUCE.both;
-  }
-}
 
 /* ---- Blocks ------------------------------------------------------------------------------- */
 
@@ -87,8 +76,6 @@ static vm_verdict begin(vm_core *c, unsigned e, unsigned slot) {
   return VM_RETIRE;
 }
 
-/* A collective of both cores is one of the rank: each core's sequencers do a part of it, and begin
- * when both engines have come to it. */
 vm_verdict vm_cc_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   if (!is_served(c, e, en->pc)) {
@@ -98,7 +85,6 @@ vm_verdict vm_cc_issue(vm_core *c, unsigned e, const isa_insn *in) {
              isa_ops[in->op].name);
     return VM_FAULT;
   }
-  if (is_of_both(in) && c->run->n > 1 && !en->triggered) return vm_meet_collective(c, e, in);
   int slot = free_slot(c->ccs);
   if (slot >= 0) return begin(c, e, (unsigned)slot);
   en->state = VM_CROWDED;
@@ -180,7 +166,7 @@ vm_verdict vm_cc_complete(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   vm_cc *cc = cc_of(c, e);
   if (!is_about(c, e, in)) return VM_FAULT;
-  if (cc->moving) {
+  if (en->moving) {
     en->state = VM_LEAVING;
     return VM_STALL;
   }
@@ -191,14 +177,4 @@ vm_verdict vm_cc_complete(vm_core *c, unsigned e, const isa_insn *in) {
   if (--x->left == 0) complete(c, e, x);
   en->state = VM_IDLE;
   return VM_RETIRE;
-}
-
-void vm_cc_moves(vm_core *c, unsigned e) { cc_of(c, e)->moving++; }
-
-void vm_cc_left(vm_core *c, unsigned e) {
-  vm_engine *en = &c->eng[e];
-  if (--cc_of(c, e)->moving || en->state != VM_LEAVING) return;
-  en->state = VM_READY;
-  vm_path_set_cause(en, (vm_moment){c->now, c->cause}, VM_WHY_DMA);
-  vm_post(c, VM_E_SEQ, e, c->now, 0);
 }

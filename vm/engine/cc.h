@@ -27,7 +27,6 @@ typedef struct vm_cc {
   uint32_t nblocks;
   uint8_t fifo[VM_COLLECTIVES]; /* slots of collectives, a ring; the first is at work */
   uint32_t first, n;
-  uint32_t moving; /* transfers that it has triggered and that have not left */
 } vm_cc;
 
 typedef struct vm_ccs {
@@ -40,7 +39,8 @@ typedef struct vm_ccs {
 /* The blocks of a core whose program has code for CC sequencers; false: out of memory. */
 bool vm_cc_load(vm_core *c);
 void vm_cc_free(vm_core *c);
-/* A collective of engine e. VM_STALL: it waits for the other core, or for an earlier one. */
+/* A collective of engine e, which the other core's has met if it is one of both. VM_STALL: it waits
+ * for an earlier one. */
 vm_verdict vm_cc_issue(vm_core *c, unsigned e, const isa_insn *in);
 /* A trigger comes to a sequencer: the event VM_E_START. */
 void vm_cc_start(vm_core *c, unsigned e, uint32_t slot);
@@ -48,9 +48,6 @@ vm_verdict vm_cc_wait_start(vm_core *c, unsigned e, const isa_insn *in);
 vm_verdict vm_cc_complete(vm_core *c, unsigned e, const isa_insn *in);
 /* After `complete` has retired: the next trigger, if there is one. */
 void vm_cc_next(vm_core *c, unsigned e);
-/* A transfer of a CC sequencer has begun; all of it has left. */
-void vm_cc_moves(vm_core *c, unsigned e);
-void vm_cc_left(vm_core *c, unsigned e);
 /* The collective that a sequencer works on; NULL: none. */
 const vm_collective *vm_cc_at_work(const vm_core *c, unsigned e);
 

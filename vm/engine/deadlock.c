@@ -22,18 +22,13 @@ typedef struct report {
   uint8_t *reach[ENGINES]; /* by pc: whether it may still run; NULL: not known, or halted */
 } report;
 
-static unsigned unit_of(vm_where at) {
-  return at.core * (unsigned)ISA_NSEQS + (unsigned)at.engine;
-}
-static const vm_core *core_of(const report *r, unsigned e) {
-  return r->run->cores[e / ISA_NSEQS];
-}
+static unsigned unit_of(vm_where at) { return at.core * (unsigned)ISA_NSEQS + (unsigned)at.engine; }
+static const vm_core *core_of(const report *r, unsigned e) { return r->run->cores[e / ISA_NSEQS]; }
 static const vm_engine *engine_of(const report *r, unsigned e) {
   return &core_of(r, e)->eng[e % ISA_NSEQS];
 }
 static void put_engine(isa_buf *out, unsigned e) {
-  isa_buf_printf(out, "%s%s", e >= ISA_NSEQS ? "core 1 " : "",
-                 isa_engines[e % ISA_NSEQS].name);
+  isa_buf_printf(out, "%s%s", e >= ISA_NSEQS ? "core 1 " : "", isa_engines[e % ISA_NSEQS].name);
 }
 static void put_pc(const report *r, unsigned e, uint32_t pc) {
   vm_put_pc(core_of(r, e), e % ISA_NSEQS, pc, r->out);
@@ -229,7 +224,8 @@ static void put_meeting(const report *r, unsigned e) {
   const vm_engine *en = engine_of(r, e);
   const isa_insn *in = &en->code->insns[en->pc];
   if (isa_op_is_collective(in->op))
-    isa_buf_printf(r->out, " waits at its %s of both cores for core %u", isa_ops[in->op].name, t.core);
+    isa_buf_printf(r->out, " waits at its %s of both cores for core %u", isa_ops[in->op].name,
+                   t.core);
   else
     isa_buf_printf(r->out, " waits at its sendrecv of pipe %d for core %u", t.pipe, t.core);
   put_suspects(r, e, t);
@@ -253,8 +249,9 @@ static void put_waiter(const report *r, unsigned e) {
     return;
   }
   if (en->state == VM_LEAVING || en->state == VM_CROWDED) {
-    isa_buf_puts(r->out, en->state == VM_LEAVING ? " waits for its transfers"
-                                                 : " waits until an earlier collective is complete");
+    isa_buf_puts(r->out, en->state == VM_LEAVING
+                             ? " waits for its transfers"
+                             : " waits until an earlier collective is complete");
     return;
   }
   const isa_wait own = wait_of(r, e), *w = &own;
@@ -371,8 +368,7 @@ void vm_put_deadlock(vm_run *run) {
   close_report(&r);
   vm_core *c = run->cores[first >= ISA_NSEQS];
   vm_where at = VM_NOWHERE;
-  if (first >= 0)
-    at = vm_at_pc(c, (unsigned)first % ISA_NSEQS, engine_of(&r, (unsigned)first)->pc);
+  if (first >= 0) at = vm_at_pc(c, (unsigned)first % ISA_NSEQS, engine_of(&r, (unsigned)first)->pc);
   vm_fault(c, ISA_DEADLOCK, at, "no engine can move and no transfer is in flight%s",
            isa_buf_str(&text));
   isa_buf_free(&text);

@@ -29,11 +29,11 @@ struct vm_message;
 /* Posts the arrival of a message, which is in that slot of c's inbox. */
 void vm_post_put(vm_core *c, const struct vm_message *m, uint32_t slot);
 
-/* put.c: see also message.h */
-/* Ring's share of a transfer of c that goes to a peer or signals one is done, whose sources are
- * read now if it has not copied them. */
-struct vm_share;
-void vm_send_share(vm_core *c, struct vm_share *s, vm_where by);
+/* send.c: see also message.h */
+/* A ring's share of a transfer of c is done that goes to a peer or signals one. offset: of its
+ * pattern, as in vm_message; data: its elements, which become the message's; NULL: none. */
+void vm_send_share(vm_core *c, const vm_share *s, vm_where by, int64_t offset, uint8_t *data);
+/* put.c */
 /* The message in that slot of c's inbox arrives. */
 void vm_arrive(vm_core *c, uint32_t slot);
 void vm_inbox_free(vm_core *c);
@@ -225,10 +225,12 @@ void vm_view_runs(vm_view *v);
 /* A sendrecv or sendrecv_gpsimd of engine e. VM_STALL: it waits for the other core's, or both have
  * met and an event continues it; then VM_RETIRE. */
 vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in);
-/* The same for a collective of both cores, whose sequencers begin when both have come to it. */
+/* The same for a collective of both cores, whose sequencers begin when both have come to it. And
+ * whether an instruction is one. */
 vm_verdict vm_meet_collective(vm_core *c, unsigned e, const isa_insn *in);
-/* What two cores that meet have in common: the pipe of a sendrecv, the stream of a collective, which
- * is above all pipes; -1: it is neither. */
+bool vm_is_of_both(const isa_insn *in);
+/* What two cores that meet have in common: the pipe of a sendrecv, the stream of a collective,
+ * which is above all pipes; -1: it is neither. */
 int vm_meet_key(const isa_insn *in);
 /* A core_barrier. */
 vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in);

@@ -1,5 +1,5 @@
-/* Where the two cores of a pair meet: core_barrier, the two sendrecvs of a pipe, and a collective of
- * both. */
+/* Where the two cores of a pair meet: core_barrier, the two sendrecvs of a pipe, and a collective
+ * of both. */
 #include "engine.h"
 #include "../time/clock.h"
 #include "../dma/dma.h"
@@ -311,6 +311,18 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
 }
 
 /* ---- Collectives of both cores -------------------------------------------------------------- */
+
+/* Such a collective is one of the rank: each core's CC sequencers do a part of it, and begin when
+ * both engines have come to it. */
+bool vm_is_of_both(const isa_insn *in) {
+  switch (isa_ops[in->op].form) {
+  case ISA_FORM_COLLECTIVE: return in->u.COLLECTIVE.both;
+  case ISA_FORM_COLLECTIVE_V: return in->u.COLLECTIVE_V.both;
+  case ISA_FORM_PERMUTE: return in->u.PERMUTE.both;
+  case ISA_FORM_RING: return in->u.RING.both;
+  default: return in->u.RING_REDUCE.both;
+  }
+}
 
 vm_verdict vm_meet_collective(vm_core *c, unsigned e, const isa_insn *in) {
   meeting m;

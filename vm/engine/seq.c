@@ -1,6 +1,6 @@
-/* The sequencers: one loop for all engines and CC sequencers. Register instructions run in a fast loop ahead
- * of the event queue, since nothing outside an engine sees its registers; whatever touches shared
- * state leaves that loop and runs when simulated time has come. */
+/* The sequencers: one loop for all engines and CC sequencers. Register instructions run in a fast
+ * loop ahead of the event queue, since nothing outside an engine sees its registers; whatever
+ * touches shared state leaves that loop and runs when simulated time has come. */
 #include "../../isa/flow.h"
 #include "cc.h"
 #include "../message.h"
@@ -361,7 +361,9 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   case ISA_OP_complete: return vm_cc_complete(c, e, in);
   default: break;
   }
-  if (isa_op_is_collective(in->op)) return vm_cc_issue(c, e, in);
+  if (isa_op_is_collective(in->op))
+    return vm_is_of_both(in) && c->run->n > 1 && !en->triggered ? vm_meet_collective(c, e, in)
+                                                                : vm_cc_issue(c, e, in);
   if (isa_op_is_dma(in->op)) return vm_dma_trigger(c, e, in);
   /* A register instruction that carries a semaphore clause. */
   vm_uop *u = &c->uops[e][en->pc];

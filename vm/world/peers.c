@@ -42,8 +42,8 @@ uint32_t vm_world_peer(const isa_program *p, const isa_peer *peer, uint32_t rank
   uint32_t of = peer->value;
   if (peer->how != ISA_PEER_rank) of = in_list(&p->groups[peer->group - 1], peer, rank, e);
   if (of == UINT32_MAX || of < nranks) return of;
-  isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "rank %u sends to rank %u; the world has %u ranks", rank, of,
-           nranks);
+  isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "rank %u sends to rank %u; the world has %u ranks", rank,
+           of, nranks);
   return UINT32_MAX;
 }
 
@@ -65,8 +65,8 @@ static uint32_t tensor_there(const vm_world *w, uint32_t rank, uint32_t to, uint
              rank, t->name, to);
   else
     isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
-             "rank %u pushes to tensor %s of rank %u, which has %llu bytes there and %llu here", rank,
-             t->name, to, (unsigned long long)there->bytes, (unsigned long long)t->bytes);
+             "rank %u pushes to tensor %s of rank %u, which has %llu bytes there and %llu here",
+             rank, t->name, to, (unsigned long long)there->bytes, (unsigned long long)t->bytes);
   return UINT32_MAX;
 }
 

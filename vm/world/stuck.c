@@ -1,4 +1,4 @@
-/* The report of a world that cannot go on: which ranks wait in which collective for which others. */
+/* The report of a world that cannot go on: which ranks wait in which collective for which. */
 #include "world.h"
 #include "../engine/cc.h"
 

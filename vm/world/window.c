@@ -190,7 +190,8 @@ static bool has_failed(vm_world *w) {
   if (!first) return false;
   w->status = first->status;
   w->report.len = 0;
-  isa_buf_printf(&w->report, "rank %u: %s", w->failed, isa_buf_str((isa_buf *)(uintptr_t)&first->text));
+  isa_buf_printf(&w->report, "rank %u: %s", w->failed,
+                 isa_buf_str((isa_buf *)(uintptr_t)&first->text));
   return true;
 }
 

@@ -1,12 +1,12 @@
 /* A world of ranks: runs that send one another messages, and the windows in which each can go on
  * without hearing of the others.
  *
- * What shares a stack of HBM is one part of the world (a logical process, LP): its events run in one
- * loop. Between LPs only messages go, and each arrives at least LINK_LAT after the event that sent
- * it. So an LP can run to the least time of what the others may still do, plus LINK_LAT: that is
- * its window. Afterwards messages are handed over, and the next windows begin. Events have the same
- * order wherever windows end (message.h), so a world gives the same bits for any of them, and for
- * any number of threads. */
+ * What shares a stack of HBM is one part of the world (a logical process, LP): its events run in
+ * one loop. Between LPs only messages go, and each arrives at least LINK_LAT after the event that
+ * sent it. So an LP can run to the least time of what the others may still do, plus LINK_LAT: that
+ * is its window. Afterwards messages are handed over, and the next windows begin. Events have the
+ * same order wherever windows end (message.h), so a world gives the same bits for any of them, and
+ * for any number of threads. */
 #ifndef VM_WORLD_WORLD_H
 #define VM_WORLD_WORLD_H
 
@@ -27,15 +27,15 @@ typedef struct vm_world {
   uint32_t nranks;
   vm_lp *lps;
   uint32_t nlps;
-  vm_time latency;     /* from an event to the arrival of what it sends, at least */
-  vm_time grid;        /* windows also end at multiples of it; 0: only where they must */
-  vm_work *threads;    /* NULL: the caller's alone */
+  vm_time latency;       /* from an event to the arrival of what it sends, at least */
+  vm_time grid;          /* windows also end at multiples of it; 0: only where they must */
+  vm_work *threads;      /* NULL: the caller's alone */
   atomic_int *interrupt; /* nonzero: stop after the window; may be NULL */
-  double seconds;      /* of the host, at most; 0: any number */
-  uint64_t windows;    /* so far */
-  isa_status status;   /* ISA_OK, or how it ended or stopped */
-  uint32_t failed;     /* the rank that ended it */
-  isa_buf report;      /* the text of it */
+  double seconds;        /* of the host, at most; 0: any number */
+  uint64_t windows;      /* so far */
+  isa_status status;     /* ISA_OK, or how it ended or stopped */
+  uint32_t failed;       /* the rank that ended it */
+  isa_buf report;        /* the text of it */
 } vm_world;
 
 /* Connects runs that have started: what their programs call peers are ranks of the world, and
@@ -48,7 +48,7 @@ isa_status vm_world_open(vm_world *w, const isa_alloc *al, vm_run *const *runs, 
 isa_status vm_world_go(vm_world *w, vm_time until);
 /* The runs stay; they are ranks of no world any more. */
 void vm_world_close(vm_world *w);
-/* Of all events of all ranks. */
+/* The hash of all events of all ranks; the time that the last of them has reached. */
 uint64_t vm_world_hash(const vm_world *w);
 vm_time vm_world_time(const vm_world *w);
 

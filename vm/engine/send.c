@@ -1,0 +1,95 @@
+/* Messages to other ranks: what a transfer or an update of a CC sequencer sends. */
+#include "../message.h"
+#include "../time/clock.h"
+#include "engine.h"
+
+/* ---- Receiving ---------------------------------------------------------------------------- */
+
+static bool make_room(vm_core *c) {
+  if (!c->inbox && !(c->inbox = isa_zalloc(&c->al, sizeof *c->inbox))) return false;
+  vm_inbox *in = c->inbox;
+  if (in->left < in->n || in->n < in->cap) return true;
+  return isa_array_grow(&c->al, &in->v, in->n, &in->cap, sizeof *in->v);
+}
+
+static uint32_t free_slot(vm_inbox *in) {
+  if (in->left == in->n) return in->n++;
+  for (uint32_t i = 0;; i++)
+    if (in->v[i].m.dst == UINT32_MAX) return i;
+}
+
+void vm_receive(vm_run *r, const vm_parcel *p) {
+  vm_core *c = r->cores[p->m.core];
+  if (r->ended || !make_room(c)) {
+    isa_free(&c->al, p->data, p->bytes);
+    if (!r->ended) vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for a message");
+    return;
+  }
+  uint32_t slot = free_slot(c->inbox);
+  c->inbox->v[slot] = *p;
+  c->inbox->left++;
+  vm_post_put(c, &p->m, slot);
+}
+
+/* ---- Sending ------------------------------------------------------------------------------ */
+
+/* Within a stack a message is an event of the receiver at once; others wait in the run for who
+ * takes them. */
+static void send(vm_core *c, vm_parcel *p) {
+  vm_peers *peers = c->run->peers;
+  vm_run *to = peers->runs[p->m.dst];
+  p->m.src = peers->rank;
+  p->m.core = c->number;
+  p->m.seq = peers->sent++;
+  if (to && to->stack == c->run->stack) {
+    vm_receive(to, p);
+    return;
+  }
+  if (peers->nout == peers->cap_out &&
+      !isa_array_grow(&c->al, &peers->out, peers->nout, &peers->cap_out, sizeof *peers->out)) {
+    isa_free(&c->al, p->data, p->bytes);
+    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for a message");
+    return;
+  }
+  peers->out[peers->nout++] = *p;
+}
+
+static vm_message message_to(const vm_core *c, unsigned slot, vm_time at, vm_where by) {
+  return (vm_message){
+      .time = at, .dst = c->run->peers->ranks[slot - 1], .engine = (uint8_t)by.engine, .pc = by.pc};
+}
+
+void vm_send_update(vm_core *c, unsigned slot, unsigned sem, uint32_t value, vm_time at,
+                    vm_where by) {
+  vm_parcel p = {.m = message_to(c, slot, at, by)};
+  p.m.updates = 1;
+  p.m.sem = (uint8_t)sem;
+  p.m.value = value;
+  send(c, &p);
+}
+
+/* The pattern, and which of its elements. */
+static void address(const vm_core *c, const vm_share *s, int64_t offset, vm_message *m) {
+  const vm_transfer *t = s->t;
+  const isa_ap *ap = &c->code->aps[t->put_ap - 1];
+  m->ap = t->put_ap;
+  m->offset = offset;
+  m->first = s->e0;
+  m->n = (uint32_t)(s->e1 - s->e0);
+  if (ap->space == ISA_HBM)
+    m->tensor = c->run->peers->tensors[(t->put - 1u) * c->prog->ntensors + ap->base - 1];
+}
+
+void vm_send_share(vm_core *c, const vm_share *s, vm_where by, int64_t offset, uint8_t *data) {
+  const vm_transfer *t = s->t;
+  const vm_time seen = (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS;
+  vm_time at = c->now + (vm_time)c->cost[VM_LINK_LAT] * VM_NS + seen;
+  if (t->put && s->bytes) {
+    vm_parcel p = {.m = message_to(c, t->put, at, by), .data = data, .bytes = data ? s->bytes : 0};
+    address(c, s, offset, &p.m);
+    if (t->peer == t->put) p.m.updates = 1, p.m.sem = t->sem, p.m.value = 1;
+    send(c, &p);
+    if (p.m.updates) return;
+  }
+  if (t->peer) vm_send_update(c, t->peer, t->sem, 1, at, by);
+}
