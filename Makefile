@@ -357,7 +357,7 @@ format:
 # says. The manuals stand as here, so that their links lead somewhere.
 LUA_CMOD ?= $(PREFIX)/lib/lua/5.4
 MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1 lua/command/soma-mpi.1 python/soma-nki.1
-HEADERS := $(addprefix vm/api/,soma.h soma_custom.h soma_debug.h soma_device.h soma_kernel.h soma_trace.h)
+HEADERS := $(addprefix vm/api/,soma.h soma_custom.h soma_debug.h soma_device.h soma_kernel.h soma_trace.h soma_world.h)
 COMMANDS := $(PROGRAMS) $(BUILD)/soma-nki $(if $(MPICC),$(BUILD)/soma-mpi)
 MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md README.md isa/manual.md \
            $(sort $(shell find asm isa kernel lua python samples tests vm -name README.md)) \

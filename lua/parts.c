@@ -19,8 +19,8 @@ static const char *const pool_lines[] = {
 static const char *const journal_lines[] = {
 #include "journal.inc"
 };
-static const char *const world_lines[] = {
-#include "world.inc"
+static const char *const share_lines[] = {
+#include "share.inc"
 };
 
 static const char *const tiling_lines[] = {
@@ -128,9 +128,9 @@ static int load_sweep(lua_State *L) {
   PART(L, plot, HOST, "plot");
   PART(L, pool, HOST, "pool");
   PART(L, journal, HOST, "journal");
-  if (lua_getfield(L, LUA_REGISTRYINDEX, LB_WORLD) == LUA_TTABLE) {
-    lua_setfield(L, HOST, "world");
-    PART(L, world, HOST, "share");
+  if (lua_getfield(L, LUA_REGISTRYINDEX, LB_JOB) == LUA_TTABLE) {
+    lua_setfield(L, HOST, "job");
+    PART(L, share, HOST, "share");
   }
   lua_settop(L, 3);
   PART(L, sweep, 3, "sweep");

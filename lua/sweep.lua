@@ -263,9 +263,9 @@ end
 
 -- Runs the variants, at most `jobs` at a time. An error here, such as Ctrl-C, ends them all.
 local function run_all(o, variants)
-  local world = host.world
-  local pool <close> = new_pool(o, variants, world and 1 or host.processors())
-  if world and world.rank ~= 0 then return host.share.work(variants, pool) end
+  local job = host.job
+  local pool <close> = new_pool(o, variants, job and 1 or host.processors())
+  if job and job.rank ~= 0 then return host.share.work(variants, pool) end
   local book <close> = o.journal and host.journal(o.journal, variants, hashes(o, variants)) or nil
   local packed, take = taker(variants, book)
   local missing, at = {}, 1
@@ -273,7 +273,7 @@ local function run_all(o, variants)
     local old = book and book.rows[n]
     if old then take(n, pack(old.row), old.printed, true) else missing[#missing + 1] = n end
   end
-  if world then
+  if job then
     host.share.hand_out(variants, missing, pool, take)
     host.share.give(packed)
     return packed
@@ -375,7 +375,7 @@ end
 
 -- In an MPI job only the first process writes.
 local function write(path, text)
-  if host.world and host.world.rank ~= 0 then return true end
+  if host.job and host.job.rank ~= 0 then return true end
   return host.write(path, text)
 end
 

@@ -51,7 +51,7 @@ vm/legal: isa
 vm/world: isa vm vm/op vm/work vm/engine vm/time
 vm/check: isa vm vm/op vm/engine vm/time vm/dma vm/legal
 vm/save: isa vm vm/op vm/engine vm/time vm/dma vm/check
-vm/api: asm asm/dis kernel isa isa/lint vm vm/op vm/work vm/engine vm/time vm/dma vm/check vm/debug vm/save
+vm/api: asm asm/dis kernel isa isa/lint vm vm/op vm/work vm/engine vm/time vm/dma vm/check vm/debug vm/save vm/world
 vm/record: isa vm vm/op vm/engine vm/time vm/dma vm/check vm/api
 lua/base: isa vm/api
 lua/tensor: isa vm/api lua/base

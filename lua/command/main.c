@@ -1,4 +1,4 @@
 /* The command soma: a process that is alone. */
-#include "world.h"
+#include "job.h"
 
 int main(int argc, char **argv) { return soma_main(argc, argv, NULL); }

@@ -1,5 +1,5 @@
 /* The command soma-mpi: a process of an MPI job, every one of which runs the script. What a sweep
- * says to whom stands in lua/world.lua; this file carries it. */
+ * says to whom stands in lua/share.lua; this file carries it. */
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -7,13 +7,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "world.h"
+#include "job.h"
 
 enum { TAG = 1 };
 static const char goodbye[] = {'e', 'n', 'd', ' '};
 static int rank, size;
 
-static int world_send(lua_State *L) {
+static int job_send(lua_State *L) {
   size_t n;
   lua_Integer to = luaL_checkinteger(L, 1);
   const char *s = luaL_checklstring(L, 2, &n);
@@ -23,7 +23,7 @@ static int world_send(lua_State *L) {
   return 0;
 }
 
-static int world_receive(lua_State *L) {
+static int job_receive(lua_State *L) {
   int there = 0, n = 0;
   MPI_Status from;
   MPI_Iprobe(MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &there, &from);
@@ -67,14 +67,14 @@ static void end(int status) {
   MPI_Finalize();
 }
 
-static int world_leave(lua_State *L) {
+static int job_leave(lua_State *L) {
   (void)L;
   MPI_Finalize();
   exit(0);
 }
 
 static const luaL_Reg functions[] = {
-    {"send", world_send}, {"receive", world_receive}, {"leave", world_leave}, {NULL, NULL}};
+    {"send", job_send}, {"receive", job_receive}, {"leave", job_leave}, {NULL, NULL}};
 
 static const char help[] =
     "usage: mpirun -n N soma-mpi SCRIPT.lua [ARGUMENT...]\n"
@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (rank != 0 && !freopen("/dev/null", "w", stdout)) MPI_Abort(MPI_COMM_WORLD, 1);
-  int status = soma_main(argc, argv, &(soma_world){rank, size, functions, end});
+  int status = soma_main(argc, argv, &(soma_job){rank, size, functions, end});
   end(status);
   return status;
 }

@@ -9,7 +9,7 @@
 
 #include "lines.h"
 #include "soma_sandbox.h"
-#include "world.h"
+#include "job.h"
 
 /* The lines of the command's own Lua files, made by the Makefile. */
 static const char *const driver_lines[] = {
@@ -46,7 +46,7 @@ static const struct part {
 } parts[] = {LINES(driver),   LINES(options), LINES(data),  LINES(sandbox),
              LINES(confined), LINES(json),    LINES(prompt)};
 
-static const soma_world *world; /* NULL: the process is alone */
+static const soma_job *job; /* NULL: the process is alone */
 static lua_State *interrupted;  /* where Ctrl-C goes; the command has one state */
 static volatile sig_atomic_t was_interrupted, by_signal;
 static volatile sig_atomic_t attended, ending; /* somebody is; a signal ends all that they do */
@@ -217,9 +217,9 @@ static int traceback(lua_State *L) {
  * the first has the same error, and ends them. */
 static void complain(const char *text) {
   struct timespec while_first = {.tv_nsec = 300000000};
-  if (world && world->rank) nanosleep(&while_first, NULL);
-  if (world)
-    fprintf(stderr, "soma-mpi: process %d of %d: %s\n", world->rank, world->size, text);
+  if (job && job->rank) nanosleep(&while_first, NULL);
+  if (job)
+    fprintf(stderr, "soma-mpi: process %d of %d: %s\n", job->rank, job->size, text);
   else
     fprintf(stderr, "soma: %s\n", text);
 }
@@ -234,7 +234,7 @@ static int checked_exit(lua_State *L) {
                                            (LUAI_UACINT)status));
   }
   bool failed = lua_isboolean(L, 1) && !lua_toboolean(L, 1);
-  if (world) world->end(lua_isinteger(L, 1) ? (int)lua_tointeger(L, 1) : failed);
+  if (job) job->end(lua_isinteger(L, 1) ? (int)lua_tointeger(L, 1) : failed);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 0);
@@ -313,19 +313,19 @@ static int protected_main(lua_State *L) {
   lua_setfield(L, -2, "soma");
   lua_settop(L, 0);
   soma_preload_lines(L);
-  if (world) {
+  if (job) {
     lua_newtable(L);
-    luaL_setfuncs(L, world->functions, 0);
-    lua_pushinteger(L, world->rank);
+    luaL_setfuncs(L, job->functions, 0);
+    lua_pushinteger(L, job->rank);
     lua_setfield(L, -2, "rank");
-    lua_pushinteger(L, world->size);
+    lua_pushinteger(L, job->size);
     lua_setfield(L, -2, "size");
-    lua_setfield(L, LUA_REGISTRYINDEX, LB_WORLD);
+    lua_setfield(L, LUA_REGISTRYINDEX, LB_JOB);
   }
   size_t n = argc > 1 ? strlen(argv[1]) : 0;
   int status;
   bool script = n > 4 && strcmp(argv[1] + n - 4, ".lua") == 0;
-  if (world && !script) {
+  if (job && !script) {
     complain("it runs a script: mpirun -n N soma-mpi SCRIPT.lua [ARGUMENT...]");
     status = 2;
   } else if (wants_sandbox(argc, argv))
@@ -349,8 +349,8 @@ static void catch_signals(void) {
   signal(SIGXFSZ, SIG_IGN); /* too large a file is an error of write */
 }
 
-int soma_main(int argc, char **argv, const soma_world *of) {
-  world = of;
+int soma_main(int argc, char **argv, const soma_job *of) {
+  job = of;
   lua_State *L = luaL_newstate();
   if (L == NULL) {
     fprintf(stderr, "soma: out of memory\n");

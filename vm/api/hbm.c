@@ -9,11 +9,11 @@ _Static_assert((int)SOMA_HBM_PROGRAM == VM_HBM_PROGRAM && (int)SOMA_HBM_RING == 
 _Static_assert(sizeof((soma_hbm_usage *)0)->stack / sizeof(soma_hbm_stack) == VM_HBM_STACKS,
                "a stack of any target has its place");
 
-uint64_t soma_hbm_used(const soma_machine *m) { return m ? m->hbm.used : 0; }
+uint64_t soma_hbm_used(const soma_machine *m) { return m ? m->hbm->used : 0; }
 
 void soma_hbm_stats(const soma_machine *m, soma_hbm_usage *out, size_t n) {
   if (!m || !out) return;
-  const vm_hbm *h = &m->hbm;
+  const vm_hbm *h = m->hbm;
   vm_hbm_blocks b = vm_hbm_free_blocks(h);
   soma_hbm_usage u = {.capacity = h->capacity,
                       .used = h->used,
@@ -30,11 +30,11 @@ void soma_hbm_stats(const soma_machine *m, soma_hbm_usage *out, size_t n) {
 
 soma_status soma_hbm_allocation(const soma_machine *m, uint32_t i, soma_hbm_block *out) {
   if (!m || !out) return SOMA_ARG;
-  if (i >= m->hbm.n) return SOMA_ARG;
-  const vm_hbm_range *r = &m->hbm.v[i];
+  if (i >= m->hbm->n) return SOMA_ARG;
+  const vm_hbm_range *r = &m->hbm->v[i];
   *out = (soma_hbm_block){.name = r->name,
                           .owner = (soma_hbm_owner)r->owner,
-                          .stack = (uint32_t)(r->at / m->hbm.stack_size),
+                          .stack = (uint32_t)(r->at / m->hbm->stack_size),
                           .address = r->at,
                           .bytes = r->bytes};
   return SOMA_OK;

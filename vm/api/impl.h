@@ -62,14 +62,15 @@ struct soma_machine {
   vm_kern kern;
   const isa_target *target;     /* NULL until the first run if the options name no target */
   vm_memory mem[ISA_MAX_CORES]; /* core 1's from the first program of two cores on */
-  vm_stack stack;
+  vm_stack own_stack, *stack; /* stack and hbm: its own, or of the rank that it shares them with */
   vm_work threads;
   vm_pool *pool; /* NULL if the caller gave an allocator: then freed memory goes back at once */
   vm_costs costs;
   soma_bound_tensor *bindings;
   uint32_t nbindings, cap_bindings;
   soma_tensor *tensors;
-  vm_hbm hbm; /* of trn2 until the target is known */
+  vm_hbm own_hbm, *hbm;     /* of trn2 until the target is known */
+  struct soma_world *world; /* whose rank it is; NULL: it is no rank */
   soma_resident *residents;
   uint32_t nresidents, cap_residents;
   uint64_t to_device, to_host; /* bytes copied since the machine was made */
@@ -170,6 +171,16 @@ soma_status soma_state_write(soma_run *r, vm_saver *s);
 /* *r becomes a run of that state and has the stops and the log of the old one, which is freed; on
  * failure it is as it was. `from`: the snapshot that s reads, NULL: it reads a file. */
 soma_status soma_state_read(soma_run **r, vm_saver *s, const soma_snapshot *from);
+
+/* ---- world.c ---- */
+
+/* A run of w is about to be freed: the world cannot go on. */
+void soma_world_leave(soma_world *w, const soma_run *r);
+/* A machine of w is about to be freed. */
+void soma_world_lose(soma_world *w, soma_machine *m);
+/* From now on what is bound to tensors of p is bound to those of the same numbers of `to`. (run.c)
+ */
+void soma_rebind(soma_machine *m, soma_program *p, soma_program *to);
 
 /* ---- snapshot.c ---- */
 

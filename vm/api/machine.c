@@ -171,9 +171,11 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
     isa_free(&al, m, sizeof *m);
     return s;
   }
-  vm_hbm_init(&m->hbm, &m->al, m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)],
+  m->hbm = &m->own_hbm;
+  m->stack = &m->own_stack;
+  vm_hbm_init(m->hbm, &m->al, m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)],
               o.max_hbm_bytes);
-  m->stack.addresses = &m->hbm;
+  m->stack->addresses = m->hbm;
   if (!o.alloc) m->pool = vm_pool_new(&al);
   vm_work_open(&m->threads, o.threads, sizeof(vm_workspace));
   *out = m;
@@ -182,6 +184,7 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
 
 void soma_machine_free(soma_machine *m) {
   if (!m || m->calling || m->running) return;
+  if (m->world) soma_world_lose(m->world, m);
   if (m->run) soma_run_leave(m->run);
   soma_customs_free(m);
   soma_unbind(m, NULL);
@@ -191,7 +194,7 @@ void soma_machine_free(soma_machine *m) {
     if (m->mem[i].sbuf) vm_memory_free(&m->al, &m->mem[i]);
   vm_pool_close(m->pool);
   vm_work_close(&m->threads);
-  vm_hbm_free(&m->hbm);
+  vm_hbm_free(&m->own_hbm);
   isa_free(&m->al, m->bindings, m->cap_bindings * sizeof *m->bindings);
   isa_free(&m->al, m->residents, m->cap_residents * sizeof *m->residents);
   isa_free(&m->al, m, sizeof *m);

@@ -115,12 +115,21 @@ void soma_unbind(soma_machine *m, const soma_program *p) {
   m->nbindings = kept;
 }
 
+void soma_rebind(soma_machine *m, soma_program *p, soma_program *to) {
+  for (uint32_t b = 0; b < m->nbindings && p != to; b++) {
+    if (m->bindings[b].p != p) continue;
+    m->bindings[b].p = to;
+    to->refs++;
+    soma_program_free(p);
+  }
+}
+
 soma_status soma_fit_target(soma_machine *m, const isa_target *t) {
   if (m->target == t) return SOMA_OK;
   if (m->target)
     return soma_fail(m, SOMA_ARG, "the program is for %s, but the machine is a %s", t->name,
                      m->target->name);
-  if (!vm_hbm_fit(&m->hbm, t, m->o.max_hbm_bytes))
+  if (!vm_hbm_fit(m->hbm, t, m->o.max_hbm_bytes))
     return soma_fail(m, SOMA_LIMIT, "tensors of the machine lie beyond the HBM of %s, %u GiB",
                      t->name, t->hbm_gib);
   if (!vm_memory_new(&m->al, t, &m->mem[0])) return soma_out_of_memory(m);
@@ -174,7 +183,7 @@ static void forward_event(vm_core *at_core, const vm_trace_event *ev) {
                   .core = ev->core,
                   .by_core = ev->where.core,
                   .part = ev->part};
-  const isa_code *c = by < ISA_NENGINES ? &code->code[by] : NULL; /* the host's own updates: none */
+  const isa_code *c = by < ISA_NSEQS ? &code->code[by] : NULL; /* the host's own updates: none */
   if (c && c->lines && pc < c->n && c->lines[pc].file) {
     e.line = c->lines[pc].line;
     e.file = r->p->p->files[c->lines[pc].file - 1];
@@ -319,7 +328,7 @@ soma_status soma_start_cores(soma_machine *m, soma_run *r, const isa_program *p,
   const vm_host h = {.al = m->al,
                      .kern = &m->kern,
                      .cvt = cvt,
-                     .stack = &m->stack,
+                     .stack = m->stack,
                      .threads = &m->threads,
                      .pool = m->pool,
                      .given = given};
@@ -366,7 +375,7 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   if (s != SOMA_OK) {
     drop_what_it_holds(&m->al, p, r);
     vm_pages_free(&m->al, r, sizeof *r);
-    if (s == SOMA_LIMIT) return soma_fail(m, s, "%s", isa_buf_str(&m->hbm.refused));
+    if (s == SOMA_LIMIT) return soma_fail(m, s, "%s", isa_buf_str(&m->hbm->refused));
     if (s == SOMA_UNBUILT) return s;
     return soma_fail(m, s, "%s", e.text[0] ? e.text : soma_status_text(s));
   }
@@ -426,6 +435,8 @@ static soma_status run_until(soma_run *r, unsigned core, soma_until what, soma_e
   soma_status s = soma_not_running(r->m);
   if (s != SOMA_OK) return s;
   soma_machine *m = r->m;
+  if (m->world)
+    return soma_fail(m, SOMA_ARG, "the run is a rank of a world: soma_world_until moves it");
   m->running = true;
   s = (soma_status)vm_run_until(r->run.cores[core], (vm_until)what, (unsigned)engine, time);
   m->running = false;
@@ -488,6 +499,7 @@ void soma_run_leave(soma_run *r) {
 
 void soma_run_free(soma_run *r) {
   if (!r || (r->m && (r->m->calling || r->m->running))) return;
+  if (r->m && r->m->world) soma_world_leave(r->m->world, r);
   isa_alloc al = r->run.al;
   vm_pool *pool = r->run.pool;
   vm_pool_hold(pool);

@@ -71,6 +71,8 @@ static soma_status check_savable(soma_run *r) {
   if (!r->m) return SOMA_ARG;
   if (run->running)
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
+  if (r->m->world || run->cores[0]->ccs)
+    return soma_fail(r->m, SOMA_UNBUILT, "a run with collectives cannot be saved yet");
   if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return check_own_bytes(r);
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
                    soma_status_text(why), run->fault.text.data ? run->fault.text.data : "");
@@ -282,7 +284,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   }
   if (r) {
     vm_pages_free(&m->al, r, sizeof *r);
-    const char *why = status == SOMA_LIMIT ? isa_buf_str(&m->hbm.refused) : e.text;
+    const char *why = status == SOMA_LIMIT ? isa_buf_str(&m->hbm->refused) : e.text;
     soma_fail(m, status, "%s%s", status == SOMA_FORMAT ? "the saved run is not valid: " : "",
               why[0] ? why : soma_status_text(status));
   } else if (status == SOMA_OK) {

@@ -597,4 +597,5 @@ soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info 
 #include "soma_debug.h"  /* stops, the map of instructions and lines, going back */
 #include "soma_kernel.h" /* kernels without semaphores */
 #include "soma_trace.h"  /* recording a run, and writing it */
+#include "soma_world.h"  /* ranks that send one another messages */
 #endif

@@ -32,12 +32,12 @@ void soma_tensor_name(soma_tensor *t, const char *name) {
 /* Address and host memory. */
 static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
   vm_block *b = &t->block;
-  isa_status s = vm_hbm_alloc(&m->hbm, b->bytes, owner, t->name, t, &b->address);
-  if (s == ISA_LIMIT) return soma_fail(m, SOMA_LIMIT, "%s", isa_buf_str(&m->hbm.refused));
+  isa_status s = vm_hbm_alloc(m->hbm, b->bytes, owner, t->name, t, &b->address);
+  if (s == ISA_LIMIT) return soma_fail(m, SOMA_LIMIT, "%s", isa_buf_str(&m->hbm->refused));
   if (s != ISA_OK) return soma_out_of_memory(m);
   b->data = vm_pool_take(m->pool, &m->al, b->bytes, true);
   if (b->data) return SOMA_OK;
-  vm_hbm_release(&m->hbm, b->address);
+  vm_hbm_release(m->hbm, b->address);
   return soma_out_of_memory(m);
 }
 
@@ -130,7 +130,7 @@ void soma_tensor_free(soma_tensor *t) {
     t->prev->next = t->next;
   else if (t->m)
     t->m->tensors = t->next;
-  if (t->m && !t->base) vm_hbm_release(&t->m->hbm, t->block.address);
+  if (t->m && !t->base) vm_hbm_release(t->m->hbm, t->block.address);
   isa_alloc al = t->al;
   if (!t->base) vm_pool_give(t->m ? t->m->pool : NULL, &al, t->block.data, t->block.bytes);
   soma_tensor_free(t->base);

@@ -201,12 +201,24 @@ static double host_now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static bool take(atomic_int *flag) {
+  if (!flag || !*flag) return false;
+  *flag = 0;
+  return true;
+}
+
+/* The world, or one of its ranks. */
+static bool is_interrupted(vm_world *w) {
+  bool any = take(w->interrupt);
+  for (uint32_t r = 0; r < w->nranks; r++) any |= take(w->runs[r]->interrupt);
+  return any;
+}
+
 /* Between two windows: true if the world stops. */
 static bool must_stop(vm_world *w, double since) {
   if (has_failed(w)) return true;
   w->report.len = 0;
-  if (w->interrupt && *w->interrupt) {
-    *w->interrupt = 0;
+  if (is_interrupted(w)) {
     w->status = ISA_STOPPED;
     isa_buf_puts(&w->report, "interrupted");
     return true;

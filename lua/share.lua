@@ -8,7 +8,7 @@
 --                 "end "                    process 0 has come to its end: no sweep follows
 -- A mark is the number of the sweep and a hash of its variants.
 local _, host = ...
-local world = host.world
+local job = host.job
 local sweeps = 0
 
 local function mark_of(variants)
@@ -18,7 +18,7 @@ end
 local MARK = 12
 
 local function tell_all(message)
-  for p = 1, world.size - 1 do world.send(p, message) end
+  for p = 1, job.size - 1 do job.send(p, message) end
 end
 
 local share = {}
@@ -31,7 +31,7 @@ function share.hand_out(variants, missing, pool, take)
     local theirs = message:sub(5, 4 + MARK)
     if string.unpack("<I4", theirs) < sweeps then return end -- it comes late
     if theirs ~= mark then
-      error("sweep: process " .. from .. " of " .. world.size .. " has different variants from process 0:" ..
+      error("sweep: process " .. from .. " of " .. job.size .. " has different variants from process 0:" ..
         " a script must give the same in all of them", 0)
     end
     if message:sub(1, 4) == "row " then
@@ -40,15 +40,15 @@ function share.hand_out(variants, missing, pool, take)
       left = left - 1
     end
     if missing[at] then
-      world.send(from, "work" .. string.pack("<I4", missing[at]))
+      job.send(from, "work" .. string.pack("<I4", missing[at]))
       at = at + 1
     end
   end
   while left > 0 do
-    local from, message = world.receive()
+    local from, message = job.receive()
     while from do
       obey(from, message)
-      from, message = world.receive()
+      from, message = job.receive()
     end
     if missing[at] and pool:has_room() and pool:start(missing[at]) then at = at + 1 end
     local n, packed, printed = pool:wait(1)
@@ -74,8 +74,8 @@ end
 -- The next message, when it comes; "end " ends the process.
 local function await(idle)
   while true do
-    local _, message = world.receive()
-    if message == "end " then world.leave() end
+    local _, message = job.receive()
+    if message == "end " then job.leave() end
     if message then return message end
     idle()
   end
@@ -84,11 +84,11 @@ end
 -- Another process: works until process 0 has all rows, gives them packed once another sweep follows.
 function share.work(variants, pool)
   local mark, waiting = mark_of(variants), {}
-  for _ = 1, pool.jobs do world.send(0, "open" .. mark) end
+  for _ = 1, pool.jobs do job.send(0, "open" .. mark) end
   local function idle()
     if waiting[1] and pool:start(waiting[1]) then table.remove(waiting, 1) end
     local n, packed, printed = pool:wait(1)
-    if n then world.send(0, "row " .. mark .. string.pack("<I4s4s4", n, packed, printed)) end
+    if n then job.send(0, "row " .. mark .. string.pack("<I4s4s4", n, packed, printed)) end
   end
   local message = await(idle)
   while message:sub(1, 4) ~= "rows" do

@@ -1,0 +1,27 @@
+/* The table of instances. */
+#include "instance.h"
+
+#include <string.h>
+
+static const isa_instance instances[] = {
+#define INSTANCE(name, target, devices, tag, source) \
+  {#name, &isa_targets[ISA_##target], devices, #tag, source},
+#include "instances.def"
+#undef INSTANCE
+};
+enum { COUNT = sizeof instances / sizeof instances[0] };
+
+const isa_instance *isa_instance_at(unsigned i) { return i < COUNT ? &instances[i] : NULL; }
+
+const isa_instance *isa_instance_find(const char *name) {
+  for (unsigned i = 0; i < COUNT; i++)
+    if (strcmp(instances[i].name, name) == 0) return &instances[i];
+  return NULL;
+}
+
+const isa_instance *isa_instance_of(const isa_target *t, uint32_t cores) {
+  for (unsigned i = 0; i < COUNT; i++)
+    if (instances[i].target == t && isa_instance_cores(&instances[i]) >= cores)
+      return &instances[i];
+  return NULL;
+}

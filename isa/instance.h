@@ -1,0 +1,24 @@
+/* Instances: machines of one or more devices (instances.def). */
+#ifndef ISA_INSTANCE_H
+#define ISA_INSTANCE_H
+
+#include "isa.h"
+
+typedef struct isa_instance {
+  const char *name;
+  const isa_target *target;
+  uint32_t devices;
+  const char *tag, *source; /* tag: DOC or ASM */
+} isa_instance;
+
+/* In the order of the table; NULL past the last. */
+const isa_instance *isa_instance_at(unsigned i);
+/* The instance of that name; the first of a target with at least that many cores. NULL: there is
+ * none. */
+const isa_instance *isa_instance_find(const char *name);
+const isa_instance *isa_instance_of(const isa_target *t, uint32_t cores);
+static inline uint32_t isa_instance_cores(const isa_instance *i) {
+  return i->devices * i->target->cores;
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* The part of soma.h for worlds of ranks; include that.
+ *
+ * A rank is a logical core with a program, as of a machine. A world has several, which send one
+ * another messages by collectives: by all_reduce and the like, and by `section cc0`. For example
+ *
+ *   soma_world_options o = {.size = sizeof o, .ranks = 4};
+ *   soma_world_new(&o, &w);
+ *   for (r = 0; r < 4; r++) {
+ *     soma_world_load(w, r, p);
+ *     soma_bind(soma_world_machine(w, r), p, "x", SOMA_FLOAT32, 2, shape, x[r]);
+ *   }
+ *   soma_world_start(w);
+ *   if (soma_world_until(w, SOMA_TIME_END) != SOMA_OK) puts(soma_world_error(w));
+ *   soma_fetch(soma_world_run(w, 2), "y", y, sizeof y); */
+#ifndef SOMA_WORLD_H
+#define SOMA_WORLD_H
+
+#include "soma.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct soma_world_options {
+  size_t size;          /* sizeof(soma_world_options), so that older callers keep working */
+  uint32_t ranks, lnc;  /* lnc: cores of a rank, 1 or 2; 0: 1 */
+  const char *instance; /* as "trn2.48xlarge"; NULL: the smallest of the target that holds them */
+  /* Of each rank's machine; NULL: as for soma_machine_new. Without a target it is the instance's,
+   * else trn2. Limits are of each
+   * rank, those of the host's time rank 0's for all. */
+  const soma_options *machine;
+  /* Or a machine for each rank, which stay the caller's: then `machine` is not looked at. In a
+   * world they use one thread, and ranks that share a stack of HBM share its addresses. NULL: none.
+   */
+  soma_machine *const *machines;
+  unsigned threads;      /* of the host, that run ranks; 0: as many as the process has cores */
+  const char *algorithm; /* of all collectives: "ring", "mesh" ...; NULL: by their size */
+  /* For tests: windows also end at multiples of it. No result depends on it; 0: where they must. */
+  soma_time window;
+  char *error; /* as in soma_options */
+  size_t error_size;
+} soma_world_options;
+
+typedef struct soma_world soma_world;
+#define SOMA_TIME_END UINT64_MAX
+
+/* SOMA_ARG if no instance holds the ranks; the error says which do. */
+soma_status soma_world_new(const soma_world_options *options, soma_world **w);
+/* Frees it and its machines. Programs and runs that were asked for may outlive it. */
+void soma_world_free(soma_world *w);
+/* The message of the last call that failed. */
+const char *soma_world_error(const soma_world *w);
+const char *soma_world_instance(const soma_world *w);
+uint32_t soma_world_ranks(const soma_world *w);
+/* A rank's machine, for what soma_bind and others need one; runs of it are started only by
+ * soma_world_start. NULL: there is no such rank. */
+soma_machine *soma_world_machine(soma_world *w, uint32_t rank);
+/* The program that a rank will run, which stays until another one is given. Ranks may share one. */
+soma_status soma_world_load(soma_world *w, uint32_t rank, soma_program *p);
+/* Starts all ranks: checks that their collectives agree, gives their CC sequencers programs, and
+ * starts a run for each as soma_run_start does. SOMA_BUSY while the ranks before have not ended. */
+soma_status soma_world_start(soma_world *w);
+/* Runs until all ranks have ended or simulated time has come. SOMA_OK, or the status of what
+ * stopped it: of the first rank with a fault, SOMA_DEADLOCK if ranks wait for one another,
+ * SOMA_LIMIT, SOMA_STOPPED. */
+soma_status soma_world_until(soma_world *w, soma_time time);
+/* A rank's run, for soma_fetch, soma_run_stats and so on; the caller frees it. Before the world's
+ * end only the world moves it. NULL before soma_world_start. */
+soma_run *soma_world_run(soma_world *w, uint32_t rank);
+/* The program that it runs: that of soma_world_load with those of its CC sequencers. */
+soma_program *soma_world_program(soma_world *w, uint32_t rank);
+/* The time that the last rank has reached; a hash of everything that has happened; windows. */
+soma_time soma_world_time(const soma_world *w);
+uint64_t soma_world_hash(const soma_world *w);
+uint64_t soma_world_windows(const soma_world *w);
+/* Stops the world after its window, from any thread or a signal handler. */
+void soma_world_interrupt(soma_world *w);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,392 @@
+/* Worlds of ranks: a machine for each rank, and the loop that moves them (vm/world). */
+#include "impl.h"
+
+#include "../../isa/instance.h"
+#include "../world/world.h"
+
+#include <string.h>
+
+typedef struct rank {
+  soma_machine *m;
+  soma_program *given, *p; /* given: by soma_world_load; p: what runs */
+  soma_run *run;
+  bool taken;       /* the caller frees the run */
+  bool borrowed;    /* the machine is the caller's */
+  unsigned threads; /* that it had before */
+} rank;
+
+struct soma_world {
+  soma_world_options o;
+  isa_alloc al;
+  const isa_instance *instance;
+  rank *ranks;
+  vm_work threads;
+  atomic_int interrupted;
+  vm_world w;
+  bool open; /* w has runs */
+  bool running;
+  soma_time time; /* of the last world that was open, as the next two */
+  uint64_t hash, windows;
+  isa_buf error;
+};
+
+static soma_status fail(soma_world *w, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
+static soma_status fail(soma_world *w, soma_status s, const char *fmt, ...) {
+  va_list ap;
+  w->error.len = 0;
+  va_start(ap, fmt);
+  isa_buf_vprintf(&w->error, fmt, ap);
+  va_end(ap);
+  return s;
+}
+
+const char *soma_world_error(const soma_world *w) {
+  if (!w) return "the world is NULL";
+  return w->error.failed ? soma_status_text(SOMA_NOMEM)
+                         : isa_buf_str((isa_buf *)(uintptr_t)&w->error);
+}
+
+/* ---- Making ------------------------------------------------------------------------------- */
+
+static uint32_t cores_of(const soma_world *w) { return w->o.ranks * w->o.lnc; }
+
+static soma_status unknown_instance(soma_world *w) {
+  const isa_instance *i;
+  fail(w, SOMA_ARG, "unknown instance '%s'; there are: ", w->o.instance);
+  for (unsigned k = 0; (i = isa_instance_at(k)); k++)
+    isa_buf_printf(&w->error, k ? ", %s" : "%s", i->name);
+  return SOMA_ARG;
+}
+
+static soma_status choose_instance(soma_world *w, const char *target) {
+  const isa_target *t = NULL;
+  const isa_instance *i = w->o.instance ? isa_instance_find(w->o.instance) : NULL;
+  if (w->o.instance && !i) return unknown_instance(w);
+  if (target || !i) {
+    const char *name = target ? target : "trn2";
+    int at = isa_target_find(name, strlen(name));
+    if (at < 0) return fail(w, SOMA_ARG, "unknown target '%s'", name);
+    t = &isa_targets[at];
+  }
+  if (!i && !(i = isa_instance_of(t, cores_of(w))))
+    return fail(w, SOMA_ARG, "no instance of %s has %u cores, for %u ranks of %u", t->name,
+                cores_of(w), w->o.ranks, w->o.lnc);
+  if (t && i->target != t)
+    return fail(w, SOMA_ARG, "%s is of %s, but the target is %s", i->name, i->target->name,
+                t->name);
+  if (cores_of(w) > isa_instance_cores(i))
+    return fail(w, SOMA_ARG, "%s has %u cores, but %u ranks of %u need %u", i->name,
+                isa_instance_cores(i), w->o.ranks, w->o.lnc, cores_of(w));
+  w->instance = i;
+  w->o.instance = i->name;
+  return SOMA_OK;
+}
+
+static soma_status check_machine(soma_world *w, const soma_options *o) {
+  if (o->checks) return fail(w, SOMA_UNBUILT, "checks of a world of ranks are not built yet");
+  if (o->schedule == SOMA_SCHEDULE_ALL)
+    return fail(w, SOMA_UNBUILT, "all schedules of a world of ranks are not built");
+  if (o->event || o->causes)
+    return fail(w, SOMA_UNBUILT, "a trace of a world of ranks is not built yet");
+  return SOMA_OK;
+}
+
+static soma_status check_options(soma_world *w) {
+  enum { MOST = 4096 };
+  const soma_world_options *x = &w->o;
+  if (x->ranks < 1 || x->ranks > MOST)
+    return fail(w, SOMA_ARG, "ranks is %u; it is 1 to %d", x->ranks, MOST);
+  if (x->lnc > 2) return fail(w, SOMA_ARG, "lnc is %u; it is 1 or 2", x->lnc);
+  if (x->threads > VM_WORK_THREADS)
+    return fail(w, SOMA_ARG, "threads is %u; it is 0 to %d", x->threads, VM_WORK_THREADS);
+  return SOMA_OK;
+}
+
+/* The ranks whose cores share a stack of HBM. */
+static uint32_t ranks_of_stack(const soma_world *w) {
+  const isa_target *t = w->instance->target;
+  uint32_t n = t->cores / t->hbm_stacks / w->o.lnc;
+  return n ? n : 1;
+}
+
+/* The world of w->w is over: what can still be asked about it is kept. */
+static void leave(soma_world *w) {
+  if (!w->open) return;
+  w->time = vm_world_time(&w->w);
+  w->hash = vm_world_hash(&w->w);
+  w->windows = w->w.windows;
+  vm_world_close(&w->w);
+  w->open = false;
+}
+
+/* Makes m the machine of rank r. */
+static soma_status join_machine(soma_world *w, uint32_t r, soma_machine *m) {
+  uint32_t first = r / ranks_of_stack(w) * ranks_of_stack(w);
+  rank *x = &w->ranks[r];
+  if (m->world || (m->run && !m->run->run.ended))
+    return fail(w, SOMA_BUSY, "the machine of rank %u %s", r,
+                m->world ? "is a rank already" : "has a run that has not ended");
+  soma_status s = soma_fit_target(m, w->instance->target);
+  if (s != SOMA_OK) return fail(w, s, "rank %u: %s", r, soma_error(m));
+  if ((s = check_machine(w, &m->o)) != SOMA_OK) return s;
+  x->m = m;
+  m->world = w;
+  x->threads = m->threads.threads;
+  m->threads.threads = 1;
+  if (first == r) return s;
+  m->hbm = w->ranks[first].m->hbm;
+  m->stack = w->ranks[first].m->stack;
+  return s;
+}
+
+/* HBM of a rank is one stack, unless the caller allows less. */
+static soma_status add_machine(soma_world *w, uint32_t r, const soma_options *given) {
+  char text[256] = "";
+  const isa_target *t = w->instance->target;
+  uint64_t stack = ((uint64_t)t->hbm_gib << 30) / t->hbm_stacks;
+  soma_options o = *given;
+  soma_machine *m;
+  o.target = t->name;
+  o.threads = 1;
+  o.error = text;
+  o.error_size = sizeof text;
+  if (!o.max_hbm_bytes || o.max_hbm_bytes > stack) o.max_hbm_bytes = stack;
+  soma_status s = soma_machine_new(&o, &m);
+  if (s != SOMA_OK) return fail(w, s, "%s", text[0] ? text : soma_status_text(s));
+  s = join_machine(w, r, m);
+  if (s != SOMA_OK) soma_machine_free(m);
+  return s;
+}
+
+static soma_status add_machines(soma_world *w, const soma_world_options *o,
+                                const soma_options *machine) {
+  soma_status s = SOMA_OK;
+  for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++) {
+    w->ranks[r].borrowed = o->machines != NULL;
+    s = o->machines ? join_machine(w, r, o->machines[r]) : add_machine(w, r, machine);
+  }
+  return s;
+}
+
+/* The machine of a rank leaves the world. */
+static void leave_machine(rank *x) {
+  soma_machine *m = x->m;
+  if (!m) return;
+  x->m = NULL;
+  m->world = NULL;
+  m->hbm = &m->own_hbm;
+  m->stack = &m->own_stack;
+  m->threads.threads = x->threads;
+  if (!x->borrowed) soma_machine_free(m);
+}
+
+/* Its machine is gone, and with it the stack that others may share. */
+void soma_world_lose(soma_world *w, soma_machine *m) {
+  leave(w);
+  for (uint32_t r = w->o.ranks; r-- > 0;)
+    if (w->ranks[r].m && w->ranks[r].m->stack == m->stack) leave_machine(&w->ranks[r]);
+}
+
+static soma_status tell(const soma_world_options *o, soma_status s, const char *text) {
+  if (!o->error || !o->error_size) return s;
+  size_t n = strlen(text);
+  n = n < o->error_size ? n : o->error_size - 1;
+  memcpy(o->error, text, n);
+  o->error[n] = 0;
+  return s;
+}
+
+/* Copies what the caller has of the options. */
+static bool read_options(const soma_world_options *from, soma_world_options *o) {
+  enum { LEAST = offsetof(soma_world_options, machine) };
+  memset(o, 0, sizeof *o);
+  if (!from || from->size < LEAST || from->size > sizeof *o) return false;
+  memcpy(o, from, from->size);
+  return true;
+}
+
+soma_status soma_world_new(const soma_world_options *options, soma_world **out) {
+  const soma_options defaults = SOMA_OPTIONS_INIT;
+  soma_world_options o;
+  if (!out) return SOMA_ARG;
+  *out = NULL;
+  if (!read_options(options, &o)) return SOMA_ARG;
+  const soma_options *mo = o.machine ? o.machine : &defaults;
+  isa_alloc al = mo->alloc ? (isa_alloc){mo->alloc, mo->alloc_ud} : isa_alloc_default();
+  soma_world *w = isa_zalloc(&al, sizeof *w);
+  if (!w) return tell(&o, SOMA_NOMEM, soma_status_text(SOMA_NOMEM));
+  w->al = al;
+  w->o = o;
+  w->o.error = NULL;
+  w->o.machine = NULL;
+  isa_buf_init(&w->error, &w->al);
+  w->o.machines = NULL;
+  soma_status s = check_options(w);
+  if (!w->o.lnc) w->o.lnc = 1;
+  if (s == SOMA_OK) s = choose_instance(w, o.machines ? soma_target(o.machines[0]) : mo->target);
+  vm_work_open(&w->threads, o.threads, sizeof(vm_workspace));
+  if (s == SOMA_OK && !(w->ranks = isa_zalloc(&al, o.ranks * sizeof *w->ranks))) s = SOMA_NOMEM;
+  if (s == SOMA_OK) s = add_machines(w, &o, mo);
+  tell(&o, s, s == SOMA_OK ? "" : w->error.len ? soma_world_error(w) : soma_status_text(s));
+  if (s != SOMA_OK)
+    soma_world_free(w);
+  else
+    *out = w;
+  return s;
+}
+
+void soma_world_leave(soma_world *w, const soma_run *run) {
+  leave(w);
+  for (uint32_t r = 0; r < w->o.ranks; r++)
+    if (w->ranks[r].run == run) w->ranks[r].run = NULL;
+}
+
+static void drop_run(rank *x) {
+  soma_run *run = x->run;
+  x->run = NULL;
+  if (!x->taken) soma_run_free(run);
+  soma_program_free(x->p);
+  x->p = NULL;
+  x->taken = false;
+}
+
+void soma_world_free(soma_world *w) {
+  if (!w || w->running) return;
+  leave(w);
+  for (uint32_t r = w->ranks ? w->o.ranks : 0; r-- > 0;) {
+    rank *x = &w->ranks[r];
+    drop_run(x);
+    soma_program_free(x->given);
+    leave_machine(x); /* those that share another's HBM come first */
+  }
+  if (w->ranks) isa_free(&w->al, w->ranks, w->o.ranks * sizeof *w->ranks);
+  vm_work_close(&w->threads);
+  isa_buf_free(&w->error);
+  isa_alloc al = w->al;
+  isa_free(&al, w, sizeof *w);
+}
+
+/* ---- Programs and starts ------------------------------------------------------------------ */
+
+static soma_status need_rank(soma_world *w, uint32_t r) {
+  if (r < w->o.ranks) return SOMA_OK;
+  return fail(w, SOMA_ARG, "rank %u does not exist: the world has %u ranks", r, w->o.ranks);
+}
+
+const char *soma_world_instance(const soma_world *w) { return w ? w->instance->name : NULL; }
+uint32_t soma_world_ranks(const soma_world *w) { return w ? w->o.ranks : 0; }
+soma_machine *soma_world_machine(soma_world *w, uint32_t r) {
+  return w && r < w->o.ranks ? w->ranks[r].m : NULL;
+}
+
+soma_status soma_world_load(soma_world *w, uint32_t r, soma_program *p) {
+  if (!w) return SOMA_ARG;
+  if (!p) return fail(w, SOMA_ARG, "p is NULL");
+  if (need_rank(w, r) != SOMA_OK) return SOMA_ARG;
+  if (p->p->target != w->instance->target)
+    return fail(w, SOMA_ARG, "the program of rank %u is for %s, but %s is of %s", r,
+                p->p->target->name, w->instance->name, w->instance->target->name);
+  if (p->p->ncores != w->o.lnc)
+    return fail(w, SOMA_ARG, "the program of rank %u is for %u core%s, but lnc is %u", r,
+                p->p->ncores, p->p->ncores == 1 ? "" : "s", w->o.lnc);
+  p->refs++;
+  soma_program_free(w->ranks[r].given);
+  w->ranks[r].given = p;
+  return SOMA_OK;
+}
+
+/* What a rank runs: its program with those of its CC sequencers. */
+static soma_status plan(soma_world *w) {
+  for (uint32_t r = 0; r < w->o.ranks; r++) {
+    rank *x = &w->ranks[r];
+    x->p = x->given;
+    x->p->refs++;
+    soma_rebind(x->m, x->given, x->p);
+  }
+  return SOMA_OK;
+}
+
+static soma_status start_rank(soma_world *w, uint32_t r) {
+  rank *x = &w->ranks[r];
+  soma_status s = soma_run_start(x->m, x->p, &x->run);
+  return s == SOMA_OK ? s : fail(w, s, "rank %u: %s", r, soma_error(x->m));
+}
+
+static soma_status connect(soma_world *w) {
+  isa_error e = {0};
+  soma_status s = SOMA_OK;
+  vm_run **runs = isa_zalloc(&w->al, w->o.ranks * sizeof *runs);
+  if (!runs) return fail(w, SOMA_NOMEM, "out of memory");
+  for (uint32_t r = 0; r < w->o.ranks; r++) runs[r] = &w->ranks[r].run->run;
+  memset(&w->w, 0, sizeof w->w);
+  w->w.grid = w->o.window;
+  w->w.threads = &w->threads;
+  w->w.interrupt = &w->interrupted;
+  w->w.seconds = w->ranks[0].m->o.max_seconds;
+  s = (soma_status)vm_world_open(&w->w, &w->al, runs, w->o.ranks, &e);
+  w->open = s == SOMA_OK;
+  isa_free(&w->al, runs, w->o.ranks * sizeof *runs);
+  return s == SOMA_OK ? s : fail(w, s, "%s", e.text);
+}
+
+soma_status soma_world_start(soma_world *w) {
+  if (!w) return SOMA_ARG;
+  if (w->running) return fail(w, SOMA_BUSY, "soma_world_until is at work");
+  for (uint32_t r = 0; r < w->o.ranks; r++) {
+    const rank *x = &w->ranks[r];
+    if (!x->m) return fail(w, SOMA_ARG, "the machine of rank %u has been freed", r);
+    if (!x->given) return fail(w, SOMA_ARG, "rank %u has no program", r);
+    if (x->run && !x->taken && !x->run->run.ended)
+      return fail(w, SOMA_BUSY, "the ranks of the world before have not ended");
+  }
+  leave(w);
+  w->interrupted = 0;
+  for (uint32_t r = 0; r < w->o.ranks; r++) drop_run(&w->ranks[r]);
+  soma_status s = plan(w);
+  for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++) s = start_rank(w, r);
+  if (s == SOMA_OK) s = connect(w);
+  for (uint32_t r = 0; r < w->o.ranks && s != SOMA_OK; r++) drop_run(&w->ranks[r]);
+  return s;
+}
+
+/* ---- Running ------------------------------------------------------------------------------ */
+
+soma_status soma_world_until(soma_world *w, soma_time time) {
+  if (!w) return SOMA_ARG;
+  if (w->running) return fail(w, SOMA_BUSY, "soma_world_until is at work");
+  if (!w->open) return fail(w, SOMA_ARG, "soma_world_start has not started the ranks");
+  w->running = true;
+  for (uint32_t r = 0; r < w->o.ranks; r++) w->ranks[r].m->running = true;
+  soma_status s = (soma_status)vm_world_go(&w->w, time);
+  for (uint32_t r = 0; r < w->o.ranks; r++) w->ranks[r].m->running = false;
+  w->running = false;
+  if (s != SOMA_OK) fail(w, s, "%s", isa_buf_str(&w->w.report));
+  for (uint32_t r = 0; r < w->o.ranks; r++) {
+    rank *x = &w->ranks[r];
+    if (x->run->run.ended && s != SOMA_STOPPED) soma_release(x->run);
+  }
+  return s;
+}
+
+soma_run *soma_world_run(soma_world *w, uint32_t r) {
+  if (!w || r >= w->o.ranks) return NULL;
+  w->ranks[r].taken = w->ranks[r].run != NULL;
+  return w->ranks[r].run;
+}
+
+soma_program *soma_world_program(soma_world *w, uint32_t r) {
+  return w && r < w->o.ranks ? w->ranks[r].p : NULL;
+}
+
+soma_time soma_world_time(const soma_world *w) {
+  return !w ? 0 : w->open ? vm_world_time(&w->w) : w->time;
+}
+uint64_t soma_world_hash(const soma_world *w) {
+  return !w ? 0 : w->open ? vm_world_hash(&w->w) : w->hash;
+}
+uint64_t soma_world_windows(const soma_world *w) {
+  return !w ? 0 : w->open ? w->w.windows : w->windows;
+}
+void soma_world_interrupt(soma_world *w) {
+  if (w) w->interrupted = 1;
+}
