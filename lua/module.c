@@ -20,6 +20,7 @@ int luaopen_soma(lua_State *L) {
   luaL_setfuncs(L, lb_core_functions, 0);
   luaL_setfuncs(L, lb_profile_functions, 0);
   luaL_setfuncs(L, lb_device_functions, 0);
+  luaL_setfuncs(L, lb_world_functions, 0);
   lua_pushstring(L, SOMA_VERSION);
   lua_setfield(L, -2, "version");
   lua_createtable(L, ISA_NDTYPES, 0);
@@ -41,6 +42,7 @@ int luaopen_soma(lua_State *L) {
   lb_open_hbm(L);
   lb_open_stats(L);
   lb_open_run(L);
+  lb_open_world(L);
   lb_open_debug(L);
   lb_open_parts(L);
   lk_open(L);

@@ -201,10 +201,12 @@ static soma_status new_machine(lua_State *L, const soma_options *o, soma_machine
  * print, checks, twins, schedule, threads}: a machine of one core. Each limit: 0 for none. */
 int lb_new_core(lua_State *L) {
   static const char *const known[] = {
-      "device",        "target",          "checks",   "max_instructions", "max_time", "max_seconds",
-      "max_hbm_bytes", "max_memory",      "simd",     "saturate",         "trace",    "events",
-      "progress",      "print",           "schedule", "timing_only",      "costs",    "causes",
-      "threads",       "max_cpu_seconds", "twins",    NULL};
+      "device",   "target",      "checks",        "max_instructions",
+      "max_time", "max_seconds", "max_hbm_bytes", "max_memory",
+      "simd",     "saturate",    "trace",         "events",
+      "progress", "print",       "schedule",      "timing_only",
+      "costs",    "causes",      "threads",       "max_cpu_seconds",
+      "twins",    NULL};
   char why[256];
   soma_options o = SOMA_OPTIONS_INIT;
   lua_settop(L, 1);

@@ -43,6 +43,7 @@ typedef struct lb_core {
   bool traces, calls_events;
   soma_recorder_options record; /* of the recorders of its runs */
   lb_budget *budget;            /* of the option max_memory, or NULL */
+  struct lb_world *world;       /* whose rank it is, or NULL */
   bool failed;                  /* a callback raised user value LB_CORE_ERROR */
   bool mute;                    /* `print` and `events` are not called */
   const soma_program *logged;   /* of the run whose log is lines of text; NULL: it is tables */
@@ -134,6 +135,16 @@ void lb_drop_constants(lua_State *L);
 /* Makes the core at index the device; raises an error when another open core is. */
 void lb_register_device(lua_State *L, int index, int device);
 void lb_forget_device(lua_State *L, int device);
+
+/* ---- Worlds (world.c) ---------------------------------------------------------------------- */
+
+extern const luaL_Reg lb_world_functions[];
+void lb_open_world(lua_State *L);
+/* core, program, inputs or nil, options or nil: binds them, and gives a run that has no handle. */
+int lb_run_prepare(lua_State *L);
+/* The run at index has moved, with that status: its outputs if it has ended, its fault; raised
+ * unless faults are returned. */
+void lb_run_moved(lua_State *L, int index, soma_status s);
 
 /* core:run, core:start and core:resume. */
 int lb_core_run(lua_State *L);

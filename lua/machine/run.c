@@ -245,10 +245,8 @@ static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, in
        lua_pop(L, 1))
     s = soma_bind_rows(core->m, p->p, lua_tostring(L, -2), lua_tointeger(L, -1));
   lua_settop(L, top);
-  if (s == SOMA_OK) {
-    if (core->current != NULL) lb_run_detach(core->current);
-    s = soma_run_start(core->m, p->p, r);
-  }
+  if (s == SOMA_OK && core->current != NULL) lb_run_detach(core->current);
+  if (s == SOMA_OK && core->world == NULL) s = soma_run_start(core->m, p->p, r);
   if (s != SOMA_OK) soma_unbind(core->m, p->p);
   return s;
 }
@@ -262,7 +260,8 @@ static bool option_faults(lua_State *L, int arg) {
   return faults != NULL && strcmp(faults, "return") == 0;
 }
 
-/* core, program, inputs or nil, options or nil: leaves a run that has started in position 5.
+/* core, program, inputs or nil, options or nil: leaves a run that has started in position 5, of a
+ * world's core one that the world will start.
  * in_place: it runs to its end before the caller can change an input; or the option says that the
  * caller will not. */
 static void start(lua_State *L, bool in_place) {
@@ -380,6 +379,16 @@ typedef struct goal {
   soma_time time;
 } goal;
 
+void lb_run_moved(lua_State *L, int index, soma_status s) {
+  lb_run *run = lb_check_run(L, index);
+  run->ended = soma_run_ended(run->r) != 0;
+  if (run->ended) fetch_outputs(L, index);
+  if (s == SOMA_OK) return;
+  lb_push_fault(L, run->r);
+  if (!run->returns_faults) lua_error(L);
+  lua_setiuservalue(L, index, LB_RUN_FAULT);
+}
+
 /* Runs until the stop; the run is at stack position index of L. Raises the error of a callback,
  * and the run's fault unless faults are returned. */
 static void move(lua_State *L, int index, const goal *to) {
@@ -401,16 +410,23 @@ static void move(lua_State *L, int index, const goal *to) {
     lua_error(L);
   }
   lua_pop(L, 1);
-  run->ended = soma_run_ended(run->r) != 0;
-  if (run->ended) fetch_outputs(L, index);
-  if (s == SOMA_OK) return;
-  lb_push_fault(L, run->r);
-  if (!run->returns_faults) lua_error(L);
-  lua_setiuservalue(L, index, LB_RUN_FAULT);
+  lb_run_moved(L, index, s);
+}
+
+int lb_run_prepare(lua_State *L) {
+  start(L, true);
+  return 1;
+}
+
+static void refuse_rank(lua_State *L, const char *what) {
+  const lb_core *core = lb_check_core(L, 1);
+  if (core->world != NULL)
+    luaL_error(L, "%s: the core is a rank of a world, whose method run moves all ranks", what);
 }
 
 /* core:run(program, inputs, {faults, in_place, rows}): runs to the end. */
 int lb_core_run(lua_State *L) {
+  refuse_rank(L, "run");
   start(L, true);
   move(L, 5, &(goal){.what = SOMA_END});
   lua_settop(L, 5);
@@ -419,6 +435,7 @@ int lb_core_run(lua_State *L) {
 
 /* core:start(program, inputs, {faults, in_place, rows}): a run at time 0. */
 int lb_core_start(lua_State *L) {
+  refuse_rank(L, "start");
   start(L, false);
   return 1;
 }

@@ -1,0 +1,266 @@
+/* Worlds of ranks: soma.world{...}, whose cores run programs together. */
+#include <string.h>
+
+#include "machine.h"
+
+#define LB_WORLD "soma.world"
+#define LB_RUNS "soma.runs" /* the metatable of what w:run gives */
+
+typedef struct lb_world {
+  soma_world *w; /* NULL after close */
+  uint32_t ranks;
+  lb_core **cores; /* by rank; kept alive by user value CORES */
+  bool running;
+} lb_world;
+enum { CORES = 1, SLOTS = CORES };
+
+static lb_world *check_any(lua_State *L, int arg) { return luaL_checkudata(L, arg, LB_WORLD); }
+static lb_world *check_world(lua_State *L, int arg) {
+  lb_world *x = check_any(L, arg);
+  luaL_argcheck(L, x->w != NULL, arg, "the world is closed");
+  luaL_argcheck(L, !x->running, arg, "the world is running");
+  return x;
+}
+
+static int fail(lua_State *L, const char *what, const lb_world *x) {
+  return luaL_error(L, "%s: %s", what, soma_world_error(x->w));
+}
+
+/* ---- Making one ---------------------------------------------------------------------------- */
+
+static const char *const own_options[] = {"ranks",     "lnc",       "instance", "threads",
+                                          "algorithm", "window_ns", NULL};
+
+static bool is_own(const char *name) {
+  for (unsigned i = 0; own_options[i] != NULL; i++)
+    if (strcmp(own_options[i], name) == 0) return true;
+  return false;
+}
+
+/* Pushes the table at 1 without the world's own options: those of each rank's core. */
+static void push_core_options(lua_State *L) {
+  lua_newtable(L);
+  int to = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, 1) != 0; lua_settop(L, to + 1)) {
+    if (lua_type(L, -2) == LUA_TSTRING && is_own(lua_tostring(L, -2))) continue;
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_settable(L, to);
+  }
+  lua_settop(L, to);
+}
+
+/* Fills x->cores with new cores of the options at index, and keeps them in a table. */
+static void make_cores(lua_State *L, lb_world *x, int world, int options) {
+  lua_createtable(L, (int)x->ranks, 0);
+  for (uint32_t r = 0; r < x->ranks; r++) {
+    lua_pushcfunction(L, lb_new_core);
+    lua_pushvalue(L, options);
+    lua_call(L, 1, 1);
+    x->cores[r] = lua_touserdata(L, -1);
+    lua_rawseti(L, -2, (lua_Integer)r);
+  }
+  lua_setiuservalue(L, world, CORES);
+}
+
+/* soma.world{ranks, lnc, instance, threads, algorithm, and options of soma.core for each rank} */
+static int new_world(lua_State *L) {
+  char why[512] = "";
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  soma_world_options o = {.size = sizeof o, .error = why, .error_size = sizeof why};
+  o.ranks = (uint32_t)lb_integer(L, 1, "world", "ranks", 1, 4096, 0);
+  if (o.ranks == 0) return luaL_error(L, "world: option 'ranks' is missing: it says how many");
+  o.lnc = (uint32_t)lb_integer(L, 1, "world", "lnc", 1, 2, 1);
+  o.threads = (unsigned)lb_integer(L, 1, "world", "threads", 0, 256, 0);
+  o.window = (soma_time)lb_integer(L, 1, "world", "window_ns", 0, 1000000000, 0) * 1000000;
+  o.instance = lb_string(L, 1, "world", "instance");
+  o.algorithm = lb_string(L, 1, "world", "algorithm");
+  lb_world *x = lua_newuserdatauv(L, sizeof *x, SLOTS);
+  *x = (lb_world){.ranks = o.ranks};
+  luaL_setmetatable(L, LB_WORLD);
+  x->cores = lua_newuserdatauv(L, o.ranks * sizeof *x->cores, 0);
+  soma_machine **m = lua_newuserdatauv(L, o.ranks * sizeof *m, 0);
+  push_core_options(L); /* at 5 */
+  make_cores(L, x, 2, 5);
+  lua_getiuservalue(L, 2, CORES);
+  lua_pushvalue(L, 3);
+  lua_setfield(L, -2, "list"); /* so that it lives as long */
+  for (uint32_t r = 0; r < o.ranks; r++) m[r] = x->cores[r]->m;
+  o.machines = m;
+  if (soma_world_new(&o, &x->w) != SOMA_OK) return luaL_error(L, "world: %s", why);
+  for (uint32_t r = 0; r < o.ranks; r++) x->cores[r]->world = x;
+  lua_settop(L, 2);
+  return 1;
+}
+
+static int world_close(lua_State *L) {
+  lb_world *x = check_any(L, 1);
+  if (x->w == NULL) return 0;
+  luaL_argcheck(L, !x->running, 1, "the world is running");
+  for (uint32_t r = 0; r < x->ranks; r++) {
+    if (x->cores[r]->current != NULL) lb_run_detach(x->cores[r]->current);
+    x->cores[r]->world = NULL;
+  }
+  soma_world_free(x->w);
+  x->w = NULL;
+  return 0;
+}
+
+/* ---- Running ------------------------------------------------------------------------------- */
+
+/* Pushes what the value at index, one for all ranks or a table or a function by rank, gives rank r.
+ */
+static void push_for(lua_State *L, int index, uint32_t r, bool shared) {
+  lua_pushvalue(L, index);
+  if (lua_isfunction(L, -1)) {
+    lua_pushinteger(L, (lua_Integer)r);
+    lua_call(L, 1, 1);
+  } else if (lua_istable(L, -1) && !shared) {
+    lua_rawgeti(L, -1, (lua_Integer)r);
+    lua_remove(L, -2);
+  }
+}
+
+/* Whether a table has inputs by rank and not by name. */
+static bool by_rank(lua_State *L, int index) {
+  if (!lua_istable(L, index)) return false;
+  bool any = lua_rawgeti(L, index, 0) != LUA_TNIL;
+  lua_pop(L, 1);
+  return any;
+}
+
+/* The runs of all ranks, which do not have their handles yet, into the table at 5. */
+static void prepare(lua_State *L, lb_world *x) {
+  lua_getiuservalue(L, 1, CORES);
+  int cores = lua_gettop(L);
+  for (uint32_t r = 0; r < x->ranks; r++) {
+    lua_pushcfunction(L, lb_run_prepare);
+    lua_rawgeti(L, cores, (lua_Integer)r);
+    push_for(L, 2, r, false);
+    const lb_program *p = lb_check_program(L, lua_gettop(L));
+    push_for(L, 3, r, !by_rank(L, 3));
+    lua_pushvalue(L, 4);
+    lua_call(L, 4, 1);
+    lua_rawseti(L, 5, (lua_Integer)r);
+    if (soma_world_load(x->w, r, p->p) != SOMA_OK) fail(L, "run", x);
+  }
+  lua_settop(L, cores - 1);
+}
+
+/* Gives callbacks of all ranks the thread in which they run; pushes the cores. */
+static void lend_thread(lua_State *L, lb_world *x) {
+  luaL_checkstack(L, (int)x->ranks + LUA_MINSTACK, "too many ranks");
+  lua_getiuservalue(L, 1, CORES);
+  int cores = lua_gettop(L);
+  for (uint32_t r = 0; r < x->ranks; r++) {
+    lua_rawgeti(L, cores, (lua_Integer)r);
+    lb_core *core = x->cores[r];
+    core->running = L;
+    core->index = lua_gettop(L);
+    core->failed = false;
+    core->started = lb_host_seconds();
+  }
+}
+
+/* Raises the error of a callback of the first rank that has one. */
+static void take_thread(lua_State *L, lb_world *x) {
+  const lb_core *failed = NULL;
+  for (uint32_t r = 0; r < x->ranks; r++) {
+    x->cores[r]->running = NULL;
+    if (x->cores[r]->failed && failed == NULL) failed = x->cores[r];
+  }
+  if (failed == NULL) return;
+  lua_getiuservalue(L, failed->index, LB_CORE_ERROR);
+  lua_error(L);
+}
+
+/* The runs in the table at 5 get what they have come to. */
+static void finish(lua_State *L, lb_world *x) {
+  for (uint32_t r = 0; r < x->ranks; r++) {
+    soma_fault f;
+    lua_rawgeti(L, 5, (lua_Integer)r);
+    lb_run *run = lua_touserdata(L, -1);
+    soma_run_fault(run->r, &f);
+    run->returns_faults = true; /* the world has raised it, if it is to be raised */
+    lb_run_moved(L, lua_gettop(L), f.status);
+    lua_pop(L, 1);
+  }
+  lb_set_ns(L, "time_ns", soma_world_time(x->w));
+  lb_set_count(L, "hash", soma_world_hash(x->w));
+  lb_set_count(L, "windows", soma_world_windows(x->w));
+}
+
+/* w:run(program or programs by rank, inputs of rank r as function(r), as a table by rank, or the
+ * same for all; {faults, in_place, rows}): a table of the runs by rank. */
+static int world_run(lua_State *L) {
+  lb_world *x = check_world(L, 1);
+  lua_settop(L, 4);
+  const char *faults = lb_string(L, 4, "run", "faults");
+  bool returns = faults != NULL && strcmp(faults, "return") == 0;
+  lua_createtable(L, (int)x->ranks, 4);
+  luaL_setmetatable(L, LB_RUNS);
+  prepare(L, x);
+  if (soma_world_start(x->w) != SOMA_OK) return fail(L, "run", x);
+  for (uint32_t r = 0; r < x->ranks; r++) x->cores[r]->current->r = soma_world_run(x->w, r);
+  lend_thread(L, x);
+  x->running = true;
+  soma_status s = soma_world_until(x->w, SOMA_TIME_END);
+  x->running = false;
+  take_thread(L, x);
+  lua_settop(L, 5);
+  if (s != SOMA_OK && !returns) return luaL_error(L, "%s", soma_world_error(x->w));
+  if (s != SOMA_OK) {
+    lua_pushstring(L, soma_world_error(x->w));
+    lua_setfield(L, 5, "fault");
+  }
+  finish(L, x);
+  return 1;
+}
+
+/* ---- The object ---------------------------------------------------------------------------- */
+
+/* w.ranks, w.instance, w.cores (by rank), or a method. */
+static int world_index(lua_State *L) {
+  const lb_world *x = check_any(L, 1);
+  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  if (strcmp(key, "ranks") == 0)
+    lua_pushinteger(L, (lua_Integer)x->ranks);
+  else if (strcmp(key, "instance") == 0)
+    lua_pushstring(L, soma_world_instance(x->w));
+  else if (strcmp(key, "cores") == 0)
+    lua_getiuservalue(L, 1, CORES);
+  else {
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TNIL)
+      return luaL_error(L, "a world has no field or method '%s'", luaL_tolstring(L, 2, NULL));
+  }
+  return 1;
+}
+
+static int world_tostring(lua_State *L) {
+  const lb_world *x = check_any(L, 1);
+  if (x->w == NULL)
+    lua_pushliteral(L, "soma.world (closed)");
+  else
+    lua_pushfstring(L, "soma.world of %d ranks on %s", (int)x->ranks, soma_world_instance(x->w));
+  return 1;
+}
+
+const luaL_Reg lb_world_functions[] = {{"world", new_world}, {NULL, NULL}};
+
+void lb_open_world(lua_State *L) {
+  static const luaL_Reg meta[] = {{"__gc", world_close},
+                                  {"__close", world_close},
+                                  {"__tostring", world_tostring},
+                                  {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"run", world_run}, {"close", world_close}, {NULL, NULL}};
+  lb_class(L, LB_WORLD, meta, NULL);
+  luaL_getmetatable(L, LB_WORLD);
+  lua_newtable(L);
+  luaL_setfuncs(L, methods, 0);
+  lua_pushcclosure(L, world_index, 1);
+  lua_setfield(L, -2, "__index");
+  luaL_newmetatable(L, LB_RUNS);
+  lua_pop(L, 2);
+}
