@@ -17,6 +17,6 @@ void lb_open_process(lua_State *L);
 extern const luaL_Reg lb_process_functions[];
 extern const luaL_Reg lb_row_functions[]; /* rows.c */
 /* In the registry: how the process speaks with the others of its MPI job; see command/job.h. */
-#define LB_JOB "soma.job"
+#define LB_JOB "soma.mpi job"
 
 #endif

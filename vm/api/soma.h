@@ -591,7 +591,6 @@ soma_status soma_program_tile(const soma_program *p, uint32_t i, soma_tile_info 
 #ifdef __cplusplus
 }
 #endif
-
 #include "soma_custom.h" /* custom operators */
 #include "soma_device.h" /* tensors in HBM, and what is there */
 #include "soma_debug.h"  /* stops, the map of instructions and lines, going back */

@@ -25,9 +25,8 @@ typedef struct soma_world_options {
   size_t size;          /* sizeof(soma_world_options), so that older callers keep working */
   uint32_t ranks, lnc;  /* lnc: cores of a rank, 1 or 2; 0: 1 */
   const char *instance; /* as "trn2.48xlarge"; NULL: the smallest of the target that holds them */
-  /* Of each rank's machine; NULL: as for soma_machine_new. Without a target it is the instance's,
-   * else trn2. Limits are of each
-   * rank, those of the host's time rank 0's for all. */
+  /* Options of the machine of each rank; NULL: as for soma_machine_new. Without a target it is the
+   * instance's, else trn2. Limits are of each rank, that of seconds is rank 0's for all. */
   const soma_options *machine;
   /* Or a machine for each rank, which stay the caller's: then `machine` is not looked at. In a
    * world they use one thread, and ranks that share a stack of HBM share its addresses. NULL: none.
