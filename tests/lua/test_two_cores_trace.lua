@@ -121,7 +121,7 @@ case("the page has both cores", function()
   local path = t.temp()
   exchange:save_html(path, "two cores")
   local d = json((t.read(path):match '<script id="trace" type="application/json">(.-)</script>'))
-  eq(d.cores, 2) eq(#d.queues, 2) eq(d.queues[2][1], 16) eq(d.queues[2][2], "q")
+  eq(d.cores, 2) eq(#d.queues, 2) eq(d.queues[2][1], 24) eq(d.queues[2][2], "q")
   eq(#d.summary.engines, 10) eq(#d.figures.utilization, 10)
   eq(#d.use, 2) eq(d.peak[1], {65536, 0}) eq(d.peak[2], {65536, 0})
   local engines, events = {}, {}
@@ -131,7 +131,7 @@ case("the page has both cores", function()
     local key = d.events[i] .. ":" .. d.events[i + 3] -- kind and number
     events[key] = (events[key] or 0) + 1
   end
-  eq({events["2:0"], events["2:16"], events["3:0"], events["3:256"]}, {48, 48, 32, 32})
+  eq({events["2:0"], events["2:24"], events["3:0"], events["3:256"]}, {48, 48, 32, 32})
 end)
 
 local meeting = t.read "tests/ui/meet.s"

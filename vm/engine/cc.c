@@ -32,7 +32,7 @@ bool vm_cc_load(vm_core *c) {
   return true;
 }
 
-void vm_cc_free(vm_core *c) {
+void vm_cc_unload(vm_core *c) {
   if (!c->ccs) return;
   for (unsigned k = 0; k < ISA_NCC; k++)
     isa_free(&c->al, c->ccs->cc[k].blocks, c->ccs->cc[k].nblocks * sizeof(vm_cc_block));

@@ -38,7 +38,7 @@ typedef struct vm_ccs {
 
 /* The blocks of a core whose program has code for CC sequencers; false: out of memory. */
 bool vm_cc_load(vm_core *c);
-void vm_cc_free(vm_core *c);
+void vm_cc_unload(vm_core *c);
 /* A collective of engine e, which the other core's has met if it is one of both. VM_STALL: it waits
  * for an earlier one. */
 vm_verdict vm_cc_issue(vm_core *c, unsigned e, const isa_insn *in);
