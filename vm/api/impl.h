@@ -174,6 +174,9 @@ soma_status soma_state_read(soma_run **r, vm_saver *s, const soma_snapshot *from
 
 /* ---- world.c ---- */
 
+/* Whether each collective of a program that is about to run on m has a CC sequencer's block, and
+ * its peers a world. */
+bool soma_world_check(const soma_machine *m, const isa_program *p, isa_place *at, isa_error *e);
 /* A run of w is about to be freed: the world cannot go on. */
 void soma_world_leave(soma_world *w, const soma_run *r);
 /* A machine of w is about to be freed. */

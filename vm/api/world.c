@@ -295,6 +295,38 @@ soma_status soma_world_load(soma_world *w, uint32_t r, soma_program *p) {
   return SOMA_OK;
 }
 
+static bool has_block(const isa_core *core, unsigned engine, uint32_t pc) {
+  for (unsigned e = ISA_NENGINES; e < ISA_NSEQS; e++)
+    for (uint32_t i = 0; i < core->code[e].n; i++) {
+      const isa_insn *in = &core->code[e].insns[i];
+      if (in->op == ISA_OP_wait_start && in->u.BLOCK.of.engine == engine && in->u.BLOCK.of.pc == pc)
+        return true;
+    }
+  return false;
+}
+
+bool soma_world_check(const soma_machine *m, const isa_program *p, isa_place *at, isa_error *e) {
+  static const char start[] = "start one with `soma --ranks N PROGRAM.s` or soma.world{ranks = N}";
+  *at = (isa_place){.core = -1, .engine = -1};
+  for (unsigned i = 0; i < p->ncores; i++)
+    for (unsigned k = 0; k < ISA_NENGINES; k++)
+      for (uint32_t pc = 0; pc < p->cores[i].code[k].n; pc++) {
+        const isa_insn *in = &p->cores[i].code[k].insns[pc];
+        if (!isa_op_is_collective(in->op) || has_block(&p->cores[i], k, pc)) continue;
+        *at = (isa_place){.core = (int)i, .engine = (int)k, .pc = pc};
+        if (m->world)
+          return isa_fail(
+              e, ISA_UNBUILT, ISA_NOFIELD,
+              "%s has no block in a `section cc0`, and programs for it are not built yet",
+              isa_ops[in->op].name);
+        return isa_fail(e, ISA_UNBUILT, ISA_NOFIELD, "%s runs in a world of ranks: %s",
+                        isa_ops[in->op].name, start);
+      }
+  return !p->npeers || m->world ||
+         isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the program sends to other ranks of a world: %s",
+                  start);
+}
+
 /* What a rank runs: its program with those of its CC sequencers. */
 static soma_status plan(soma_world *w) {
   for (uint32_t r = 0; r < w->o.ranks; r++) {

@@ -1,5 +1,6 @@
 /* Collectives as programs of CC sequencers: triggers, blocks, and when one is complete. */
 #include "cc.h"
+#include "../message.h"
 #include "../time/clock.h"
 
 #include <string.h>
@@ -90,6 +91,24 @@ vm_verdict vm_cc_issue(vm_core *c, unsigned e, const isa_insn *in) {
   en->state = VM_CROWDED;
   c->ccs->crowded |= (uint8_t)(1u << e);
   return VM_STALL;
+}
+
+/* Round i of a ring has the data of the rank i places before. */
+vm_verdict vm_cc_rank_of_round(vm_core *c, unsigned e, const isa_insn *in) {
+  vm_engine *en = &c->eng[e];
+  const struct isa_RING_RANK *a = &in->u.RING_RANK;
+  const isa_group *g = &c->prog->groups[a->group];
+  const uint32_t own = c->run->peers ? c->run->peers->rank : 0, *list = g->ranks;
+  int64_t round = a->iteration.is_reg ? (int32_t)en->regs[a->iteration.v] : a->iteration.v;
+  for (uint32_t i = 0; i < g->nlists; list += g->sizes[i++])
+    for (uint32_t k = 0; k < g->sizes[i]; k++) {
+      if (list[k] != own) continue;
+      int64_t n = g->sizes[i], at = (k - round) % n;
+      en->regs[a->rd] = list[at < 0 ? at + n : at];
+      return VM_RETIRE;
+    }
+  vm_fault(c, ISA_FAULT, vm_at_pc(c, e, en->pc), "rank %u is in no list of group %s", own, g->name);
+  return VM_FAULT;
 }
 
 static void wake_crowded(vm_core *c) {

@@ -46,6 +46,8 @@ vm_verdict vm_cc_issue(vm_core *c, unsigned e, const isa_insn *in);
 void vm_cc_start(vm_core *c, unsigned e, uint32_t slot);
 vm_verdict vm_cc_wait_start(vm_core *c, unsigned e, const isa_insn *in);
 vm_verdict vm_cc_complete(vm_core *c, unsigned e, const isa_insn *in);
+/* current_processing_rank_id. */
+vm_verdict vm_cc_rank_of_round(vm_core *c, unsigned e, const isa_insn *in);
 /* After `complete` has retired: the next trigger, if there is one. */
 void vm_cc_next(vm_core *c, unsigned e);
 /* The collective that a sequencer works on; NULL: none. */

@@ -357,6 +357,7 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   case ISA_OP_rank_id:
     en->regs[in->u.RANK.rd] = c->run->peers ? c->run->peers->rank : 0;
     return VM_RETIRE;
+  case ISA_OP_current_processing_rank_id: return vm_cc_rank_of_round(c, e, in);
   case ISA_OP_wait_start: return vm_cc_wait_start(c, e, in);
   case ISA_OP_complete: return vm_cc_complete(c, e, in);
   default: break;

@@ -1,0 +1,162 @@
+-- Worlds of ranks: collectives by hand-written sections of CC sequencers, windows, ends.
+local soma = require "soma"
+local t = require "harness"
+local case, eq, raises = t.case, t.eq, t.raises
+local function has(text, part) if not text:find(part, 1, true) then error("no " .. part .. " in " .. text, 2) end end
+local function same(got, want) assert(soma.equal(got, want)) end
+
+-- A ring all_reduce of two ranks, one block each: MINE is the block that a rank sums.
+local ring = [==[
+        target  TARGET
+tp      group   [[0, 1]]
+x       tensor  float32[2, N], input
+y       tensor  float32[2, N], output
+z       tensor  float32[128, 2048], input
+part    tensor  float32[N]
+t       tile    sbuf float32[128, 2048]
+done    sem     0
+ready   sem     1
+from    sem     2
+moved   sem     3
+loaded  sem     4
+qcc     queue   dge=none, owner=cc0
+q       queue   dge=none
+section gpsimd
+sum:    all_reduce dsts=[y], srcs=[x], group=tp, op=add     $done++
+        nop     $done>=1
+        halt
+section sync
+        LOAD
+        halt
+section cc0
+        wait_start  gpsimd.sum
+        nop                                                 $ready.rank[tp.prev]
+        nop                                     $ready>=1   $ready--
+        dma_copy    part.rank[tp.next], x[OTHER], queue=qcc FIRST
+        nop                                     $from>=16   $from-=16
+        dma_compute y[MINE], srcs=[x[MINE], part], op=add, queue=qcc $moved
+        nop                                     $moved>=16  $moved-=16
+        dma_copy    y[MINE].rank[tp.next], y[MINE], queue=qcc $from.rank[tp.next]
+        nop                                     $from>=16   $from-=16
+        complete    gpsimd.sum
+]==]
+local values = {MINE = 0, OTHER = 1, TARGET = "trn1", N = 4096, LOAD = "nop", FIRST = "$from.rank[tp.next]"}
+local function ring_of(rank, changes)
+  local v = setmetatable({MINE = rank, OTHER = 1 - rank}, {__index = function(_, k)
+    local change = (changes or {})[k]
+    return change ~= nil and change or values[k]
+  end})
+  local source = ring:gsub("%f[%w]%u+%f[^%w]", function(word) return v[word] and tostring(v[word]) end)
+  return soma.assemble(source)
+end
+local function programs(changes) return {[0] = ring_of(0, changes), ring_of(1, changes)} end
+
+local n = 4096
+local x = {[0] = soma.randn({2, n}, {seed = 1}), soma.randn({2, n}, {seed = 2})}
+local z = soma.randn({128, 2048}, {seed = 3})
+local function inputs(rank) return {x = x[rank], z = z} end
+
+case("two ranks sum in a ring, on stacks of their own and on one", function()
+  for _, target in ipairs {"trn1", "trn2"} do
+    local w = soma.world {ranks = 2, target = target}
+    eq(w.ranks, 2)
+    local runs = w:run(programs {TARGET = target}, inputs)
+    for r = 0, 1 do same(runs[r].out.y, x[0] + x[1]) end
+    eq(runs[0].ended, true)
+    eq(runs.time_ns > 4000, true)
+  end
+end)
+
+case("soma-dis prints the section", function()
+  local text = ring_of(0):source()
+  for _, part in ipairs {"section cc0", "wait_start gpsimd.sum", "$ready.rank[tp.prev]", "complete gpsimd.sum"} do
+    has(text, part)
+  end
+end)
+
+case("the same bits wherever windows end, and on any number of threads", function()
+  local hash, time
+  for _, grid in ipairs {0, 137, 1000, 5000} do
+    for _, threads in ipairs {1, 2, 3} do
+      local w <close> = soma.world {ranks = 2, target = "trn1", window_ns = grid, threads = threads}
+      local runs = w:run(programs(), inputs)
+      hash, time = hash or runs.hash, time or runs.time_ns
+      eq(runs.hash, hash) eq(runs.time_ns, time)
+      for r = 0, 1 do same(runs[r].out.y, x[0] + x[1]) end
+    end
+  end
+end)
+
+case("an update that is missing: both ranks are named", function()
+  local w = soma.world {ranks = 2, target = "trn1"}
+  local progs = {[0] = ring_of(0), ring_of(1, {FIRST = "$moved"})}
+  local runs = w:run(progs, inputs, {faults = "return"})
+  has(runs.fault, "the world cannot go on: rank 0 waits in all_reduce (text:16) for rank 1 (cc0 text:30), which has ended")
+  has(runs.fault, "to 2..16 at")
+  has(runs.fault, "by rank 1")
+  eq(runs[0].fault.kind, "deadlock")
+  eq(runs[1].fault, nil)
+  raises("the world cannot go on", w.run, w, progs, inputs)
+  -- the machine can go on
+  local good = w:run(programs(), inputs)
+  same(good[0].out.y, x[0] + x[1])
+end)
+
+case("its transfers delay loads of the same core", function()
+  local loads = ("dma_copy t, z, queue=q $loaded\n nop $loaded>=16 $loaded-=16\n"):rep(24)
+  local big = {[0] = soma.zeros {2, 262144}, soma.zeros {2, 262144}}
+  local function ends(rows)
+    local w <close> = soma.world {ranks = 2, target = "trn1", timing_only = true}
+    local runs = w:run(programs {LOAD = loads, N = rows}, function(r) return {x = rows == 262144 and big[r] or nil} end)
+    return runs[0].stats.engine.sync.waiting_ns
+  end
+  local alone, beside = ends(16), ends(262144)
+  eq(beside > alone * 1.05, true)
+  eq(beside < alone * 2.5, true)
+end)
+
+case("what a world refuses", function()
+  raises("option 'ranks' is missing", soma.world, {})
+  raises("unknown instance 'trn9'; there are: trn1.2xlarge", soma.world, {ranks = 2, instance = "trn9"})
+  raises("trn1.2xlarge has 2 cores, but 4 ranks of 1 need 4", soma.world, {ranks = 4, instance = "trn1.2xlarge"})
+  raises("no instance of trn1 has 2000 cores", soma.world, {ranks = 2000, target = "trn1"})
+  raises("trn1.2xlarge is of trn1, but the target is trn2", soma.world, {ranks = 2, instance = "trn1.2xlarge", target = "trn2"})
+  local w = soma.world {ranks = 2, target = "trn1"}
+  raises("the program of rank 0 is for trn2", w.run, w, programs {TARGET = "trn2"}, inputs)
+  raises("the core is a rank of a world", w.cores[0].run, w.cores[0], ring_of(0), inputs(0))
+  raises("the program sends to other ranks of a world: start one with `soma --ranks N PROGRAM.s` or soma.world",
+    function() soma.core {}:run(ring_of(0), inputs(0)) end)
+  raises("all_reduce runs in a world of ranks: start one with `soma --ranks N PROGRAM.s` or soma.world", function()
+    soma.core {}:run(soma.assemble "g group [[0, 1]]\nx tensor int8[4]\ny tensor int8[4]\nsection sync\nall_reduce dsts=[y], srcs=[x], group=g, op=add\nhalt\n")
+  end)
+  local other = programs()
+  other[1] = soma.assemble("target trn1\nx tensor float32[2, 4096], input\nsection sync\nhalt\n")
+  raises("rank 0 pushes to tensor part of rank 1, which has none", w.run, w, other, function(r) return {x = x[r], z = r == 0 and z or nil} end)
+  local larger = {[0] = ring_of(0), ring_of(1, {N = 8192})}
+  raises("rank 0 pushes to tensor part of rank 1, which has 32768 bytes there and 16384 here", w.run, w, larger,
+    function(r) return r == 0 and inputs(0) or {x = soma.zeros {2, 8192}, z = z} end)
+end)
+
+case("ranks know their numbers", function()
+  local w = soma.world {ranks = 4, target = "trn1"}
+  local prog = soma.assemble [==[
+        target  trn1
+g       group   [[3, 1, 0, 2]]
+y       tensor  int32[2], output
+n       tile    sbuf int32[1, 2]
+ok      sem
+q       queue   dge=none
+section sync
+        rank_id r1
+        tensor_store n[0, 0], r1
+        current_processing_rank_id r2, 1, group=g
+        tensor_store n[0, 1], r2
+        dma_copy y, n, queue=q $ok
+        nop $ok>=16
+        halt
+]==]
+  local runs = w:run(prog, {})
+  for r = 0, 3 do eq({runs[r].out.y[0], runs[r].out.y[1]}, {r, ({[3] = 2, [1] = 3, [0] = 1, [2] = 0})[r]}) end
+end)
+
+t.finish()
