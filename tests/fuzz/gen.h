@@ -282,7 +282,7 @@ static isa_ref gen_list(gen *g, const isa_field *f) {
     return r;
   default: break;
   }
-  bool alone = isa_ops[g->op].status == ISA_PLANNED; /* a collective: of one operand, mostly */
+  bool alone = isa_op_is_collective(g->op); /* a collective: of one operand, mostly */
   if (f->kind == ISA_K_APS && gen_below(g, 4)) n = alone ? 1 : n < 2 ? 2 : n;
   if (f->kind == ISA_K_PAIRS) n = 2;
   for (uint32_t i = 0; i < n; i++)

@@ -333,9 +333,9 @@ case("wrong things never crash", function()
   eq(soma.equal(soma.core {}:run(prog, {a = a, b = b}).out.c, a + b), true)
 end)
 
-case("what is known between devices and not built", function()
+case("what one core alone cannot run", function()
   local sum = soma.assemble "target trn2\nt tensor float32[4, 8]\nu tensor float32[4, 8]\nsection gpsimd\n collective_permute dsts=[t], srcs=[u], pairs=[[0,1]]\n halt\n"
-  raises("collective_permute is known but not built in this version", function() soma.core {}:run(sum) end)
+  raises("collective_permute runs in a world of ranks", function() soma.core {}:run(sum) end)
 end)
 
 case("a run that had ended says so after resuming", function()

@@ -332,26 +332,6 @@ static void test_program(void **state) {
   expect(&x, ISA_ILLEGAL, 0, -1, 0, "pattern 4: 129 partitions: an operand has at most 128");
 }
 
-static void test_unbuilt(void **state) {
-  (void)state;
-  static const struct {
-    int target, engine;
-    void (*make)(fx *x);
-    const char *what;
-  } cases[] = {
-      {ISA_trn2, ISA_ENG_vector, ok_planned, "collective_permute"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    char text[120];
-    snprintf(text, sizeof text, "%s is known but not built in this version", cases[i].what);
-    fx x = open_program(cases[i].target, cases[i].make);
-    isa_error e = {0};
-    isa_check_insn(x.p, 0, x.engine, &x.in, 2, &e);
-    assert_string_equal(e.text, ""); /* legal, so that it can be assembled */
-    expect(&x, ISA_UNBUILT, 0, cases[i].engine, 0, text);
-  }
-}
-
 /* ---- Tables of a program ------------------------------------------------------------------ */
 
 static void test_tables(void **state) {
@@ -436,8 +416,8 @@ static void test_statics(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refused), cmocka_unit_test(test_accepted),
-      cmocka_unit_test(test_program), cmocka_unit_test(test_unbuilt),
-      cmocka_unit_test(test_tables),  cmocka_unit_test(test_statics),
+      cmocka_unit_test(test_program), cmocka_unit_test(test_tables),
+      cmocka_unit_test(test_statics),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
