@@ -49,7 +49,7 @@ local function parse(finding)
   if trigger then
     return {kind = "signal", by = tonumber(trigger), how = "after", at = tonumber(waits), first = 1, more = 0}
   end
-  local drained, wanted, rounds = fix:match "must drain and update a semaphore after p%.s:(%d+), and [%w ]+ wait for it before p%.s:(%d+)(.*)"
+  local drained, wanted, rounds = fix:match "must drain and update a semaphore of its own after p%.s:(%d+), and [%w ]+ wait for it before p%.s:(%d+)(.*)"
   if drained then
     local first, more = rounds_of(rounds)
     return {kind = "signal", by = tonumber(drained), how = "drain", at = tonumber(wanted), first = first, more = more}

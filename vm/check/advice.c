@@ -526,7 +526,7 @@ static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   if (core != other)
     isa_buf_printf(out, "core %u must update a semaphore of core %u when ", core, other);
   else if (has && !u->at_read)
-    isa_buf_printf(out, "%s must drain and update a semaphore after ",
+    isa_buf_printf(out, "%s must drain and update a semaphore of its own after ",
                    vm_ck_name(c, first->engine));
   vm_ck_put_site(c, first->engine, first->pc, out);
   if (core != other)
