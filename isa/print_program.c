@@ -247,7 +247,7 @@ static void put_calls(const isa_pr *pr, isa_line at) {
 static void put_line(const isa_pr *pr, isa_line at) {
   const isa_program *p = pr->p;
   if (at.file == 0 || at.file > p->nfiles || !p->files[at.file - 1]) {
-    if (p->nfiles) isa_buf_puts(pr->out, "%line 0\n"); /* else no line has a mark */
+    if (p->nfiles) isa_buf_puts(pr->out, "%line 0\n"); /* else one is enough for all */
     return;
   }
   isa_buf_printf(pr->out, "%%line %" PRIu32 " ", at.line);
@@ -281,9 +281,18 @@ static void print_section(isa_pr pr) {
   labels_free(&pr, &l);
 }
 
+/* Whether instructions have marks for their lines, and all of them say that there is no place. */
+static bool is_nowhere(const isa_program *p) {
+  bool marked = false;
+  for (unsigned core = 0; core < p->ncores && core < ISA_MAX_CORES; core++)
+    for (unsigned e = 0; e < ISA_NSEQS; e++) marked |= p->cores[core].code[e].lines != NULL;
+  return marked && !p->nfiles;
+}
+
 void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa_buf *out) {
   isa_pr pr = {.p = p, .out = out, .named = operands == ISA_TEXT_NAMED};
   isa_buf_printf(out, "target %s\n", p->target ? p->target->name : "?");
+  if (is_nowhere(p)) isa_buf_puts(out, "%line 0\n");
   for (uint32_t i = 0; i < p->ntensors; i++) put_tensor(&p->tensors[i], out);
   for (uint32_t i = 0; i < p->ntiles; i++) put_tile(&p->tiles[i], out);
   for (uint32_t i = 0; i < p->ngroups; i++) put_group(&p->groups[i], out);
