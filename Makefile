@@ -216,8 +216,9 @@ unit: $(UNIT) $(BUILD)/tests/soma-threads $(if $(MPICC),mpi)
 test: all unit fuzz-build
 	$(Q)BUILD=$(BUILD) CC="$(CC)" tests/run.sh
 # Random lists of the builder against the same with a barrier after each instruction.
-lists: $(BUILD)/tests/test_kernel_props
+lists: $(BUILD)/tests/test_kernel_props $(BUILD)/soma
 	$(Q)SOMA_KERNEL_LISTS=$(or $(LISTS),10000) nice -n 10 $<
+	$(Q)LUA_PATH="./tests/lua/?.lua;;" PAIR_RANDOM=$(or $(LISTS),10000) nice -n 10 $(BUILD)/soma tests/lua/test_kernel_pair.lua
 # What each pass of the builder may not do, done in a copy of the sources: its tests notice.
 PASS_MUTANTS := $(or $(TMPDIR),/tmp)/soma-pass-mutants
 pass-mutants:

@@ -224,10 +224,10 @@ static void a_sum_that_underflows_keeps_its_sign(void **state) {
   }
 }
 
-/* What another core can write is loaded again after each barrier. */
+/* What another core can write is loaded again after each barrier, also one of other data. */
 static void a_barrier_stands_between_loads(void **state) {
   (void)state;
-  for (int barrier = 0; barrier < 2; barrier++) {
+  for (int barrier = 0; barrier < 3; barrier++) {
     soma_options o = SOMA_OPTIONS_INIT;
     soma_kernel_options ko = SOMA_KERNEL_OPTIONS_INIT;
     soma_kernel_left left;
@@ -240,6 +240,7 @@ static void a_barrier_stands_between_loads(void **state) {
       ko.core = c;
       assert_int_equal(soma_kernel_new(l[0].b.m, &ko, &b->k), SOMA_OK);
       l[c].x = kbed_tensor(b, "x", SOMA_FLOAT32, 128, COLS, SOMA_INPUT);
+      l[c].z = kbed_tensor(b, "z", SOMA_FLOAT32, 128, COLS, SOMA_INPUT);
       l[c].out = kbed_tensor(b, c ? "v" : "u", SOMA_FLOAT32, 128, COLS, SOMA_OUTPUT);
       uint32_t s = tile(&l[c], "s", SOMA_SBUF), t = tile(&l[c], "t", SOMA_SBUF);
       load(&l[c], s, l[c].x);
@@ -247,7 +248,7 @@ static void a_barrier_stands_between_loads(void **state) {
       if (barrier) {
         kbed_begin(b, "core_barrier", -1, 0);
         kbed_word(b, 0);
-        kbed_hbm(b, l[c].x, SOMA_FLOAT32, COLS, 0, 128, 0, COLS);
+        kbed_hbm(b, barrier == 1 ? l[c].x : l[c].z, SOMA_FLOAT32, COLS, 0, 128, 0, COLS);
         kbed_end(b);
       }
       uint32_t again = tile(&l[c], "again", SOMA_SBUF);
