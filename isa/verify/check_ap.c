@@ -419,7 +419,7 @@ static bool operand_rank(const isa_ck *c, int f, const isa_ap *ap, uint32_t flag
                     c->p->npeers);
   if (!(flags & AP_RANK))
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    ".rank: another rank's memory is only the destination of a dma_copy%s",
+                    ".rank: another rank's memory is only a destination of a dma_copy or dma_copy_lists%s",
                     flags & AP_R ? "; nothing reads it: let that rank send" : "");
   if (q < 0 || (uint32_t)q >= c->core->nqueues || !isa_queue_is_cc(&c->core->queues[q]))
     return isa_fail(c->e, ISA_ILLEGAL, f,
