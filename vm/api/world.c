@@ -2,6 +2,7 @@
 #include "impl.h"
 
 #include "../../isa/instance.h"
+#include "../world/plan.h"
 #include "../world/world.h"
 
 #include <string.h>
@@ -19,6 +20,7 @@ struct soma_world {
   soma_world_options o;
   isa_alloc al;
   const isa_instance *instance;
+  int algorithm; /* vm_cc_algorithm, -1: by size */
   rank *ranks;
   vm_work threads;
   atomic_int interrupted;
@@ -55,6 +57,18 @@ static soma_status unknown_instance(soma_world *w) {
   fail(w, SOMA_ARG, "unknown instance '%s'; there are: ", w->o.instance);
   for (unsigned k = 0; (i = isa_instance_at(k)); k++)
     isa_buf_printf(&w->error, k ? ", %s" : "%s", i->name);
+  return SOMA_ARG;
+}
+
+static soma_status choose_algorithm(soma_world *w) {
+  const char *name = w->o.algorithm;
+  w->algorithm = -1;
+  for (int i = 0; name && i < VM_CC_NALGORITHMS; i++)
+    if (strcmp(vm_cc_algorithm_names[i], name) == 0) w->algorithm = i;
+  if (!name || w->algorithm >= 0) return SOMA_OK;
+  fail(w, SOMA_ARG, "unknown algorithm '%s'; there are: ", name);
+  for (int i = 0; i < VM_CC_NALGORITHMS; i++)
+    isa_buf_printf(&w->error, i ? ", %s" : "%s", vm_cc_algorithm_names[i]);
   return SOMA_ARG;
 }
 
@@ -222,6 +236,8 @@ soma_status soma_world_new(const soma_world_options *options, soma_world **out) 
   isa_buf_init(&w->error, &w->al);
   w->o.machines = NULL;
   soma_status s = check_options(w);
+  if (s == SOMA_OK) s = choose_algorithm(w);
+  w->o.algorithm = NULL;
   if (!w->o.lnc) w->o.lnc = 1;
   if (s == SOMA_OK) s = choose_instance(w, o.machines ? soma_target(o.machines[0]) : mo->target);
   vm_work_open(&w->threads, o.threads, sizeof(vm_workspace));
@@ -295,47 +311,40 @@ soma_status soma_world_load(soma_world *w, uint32_t r, soma_program *p) {
   return SOMA_OK;
 }
 
-static bool has_block(const isa_core *core, unsigned engine, uint32_t pc) {
-  for (unsigned e = ISA_NENGINES; e < ISA_NSEQS; e++)
-    for (uint32_t i = 0; i < core->code[e].n; i++) {
-      const isa_insn *in = &core->code[e].insns[i];
-      if (in->op == ISA_OP_wait_start && in->u.BLOCK.of.engine == engine && in->u.BLOCK.of.pc == pc)
-        return true;
-    }
-  return false;
-}
-
 bool soma_world_check(const soma_machine *m, const isa_program *p, isa_place *at, isa_error *e) {
-  static const char start[] = "start one with `soma --ranks N PROGRAM.s` or soma.world{ranks = N}";
   *at = (isa_place){.core = -1, .engine = -1};
-  for (unsigned i = 0; i < p->ncores; i++)
-    for (unsigned k = 0; k < ISA_NENGINES; k++)
-      for (uint32_t pc = 0; pc < p->cores[i].code[k].n; pc++) {
-        const isa_insn *in = &p->cores[i].code[k].insns[pc];
-        if (!isa_op_is_collective(in->op) || has_block(&p->cores[i], k, pc)) continue;
-        *at = (isa_place){.core = (int)i, .engine = (int)k, .pc = pc};
-        if (m->world)
-          return isa_fail(
-              e, ISA_UNBUILT, ISA_NOFIELD,
-              "%s has no block in a `section cc0`, and programs for it are not built yet",
-              isa_ops[in->op].name);
-        return isa_fail(e, ISA_UNBUILT, ISA_NOFIELD, "%s runs in a world of ranks: %s",
-                        isa_ops[in->op].name, start);
-      }
   return !p->npeers || m->world ||
-         isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the program sends to other ranks of a world: %s",
-                  start);
+         isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+                  "the program sends to other ranks of a world: start one with `soma --ranks N "
+                  "PROGRAM.s` or soma.world{ranks = N}");
 }
 
-/* What a rank runs: its program with those of its CC sequencers. */
-static soma_status plan(soma_world *w) {
-  for (uint32_t r = 0; r < w->o.ranks; r++) {
-    rank *x = &w->ranks[r];
+/* What a rank runs: its program, with those of its CC sequencers if it has collectives. */
+static soma_status plan_rank(soma_world *w, vm_plan *p, uint32_t r, isa_error *e) {
+  rank *x = &w->ranks[r];
+  if (vm_plan_rows(p, r) == 0) {
     x->p = x->given;
     x->p->refs++;
-    soma_rebind(x->m, x->given, x->p);
+  } else {
+    isa_program *planned = vm_plan_program(p, r, e);
+    if (!planned) return (soma_status)e->status;
+    if (!(x->p = soma_program_of(&w->al, planned))) return SOMA_NOMEM;
   }
+  soma_rebind(x->m, x->given, x->p);
   return SOMA_OK;
+}
+
+static soma_status plan(soma_world *w) {
+  isa_error e = {.status = ISA_NOMEM, .text = "out of memory"};
+  const isa_program **programs = isa_zalloc(&w->al, w->o.ranks * sizeof *programs);
+  for (uint32_t r = 0; programs && r < w->o.ranks; r++) programs[r] = w->ranks[r].given->p;
+  vm_plan_options o = {.programs = programs, .ranks = w->o.ranks, .algorithm = w->algorithm};
+  vm_plan *p = programs ? vm_plan_new(&w->al, &o, &e) : NULL;
+  soma_status s = p ? SOMA_OK : (soma_status)e.status;
+  for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++) s = plan_rank(w, p, r, &e);
+  vm_plan_free(p);
+  isa_free(&w->al, programs, w->o.ranks * sizeof *programs);
+  return s == SOMA_OK ? s : fail(w, s, "%s", e.text);
 }
 
 static soma_status start_rank(soma_world *w, uint32_t r) {

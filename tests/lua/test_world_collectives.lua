@@ -1,0 +1,159 @@
+-- Collectives in a world: every operation, by every algorithm, of several numbers of ranks, from and to HBM and SBUF.
+local soma = require "soma"
+local t = require "harness"
+local case, eq = t.case, t.eq
+
+local seed = 7
+local function random(n) -- 0 .. n - 1
+  seed = (seed * 1103515245 + 12345) % 2147483648
+  return (seed // 65536) % n
+end
+
+-- Small numbers: their sums are exact in any order.
+local function numbers(rows, cols)
+  local v = {}
+  for i = 1, rows do
+    v[i] = {}
+    for k = 1, cols do v[i][k] = random(64) - 32 end
+  end
+  return v
+end
+
+local function list_of(n)
+  local ranks = {}
+  for i = 1, n do table.insert(ranks, random(i) + 1, i - 1) end
+  return ranks
+end
+
+local function text_of(ranks) return "[[" .. table.concat(ranks, ",") .. "]]" end
+
+-- What each op gives the rank at place p of `ranks`, whose data is x[rank]: rows.
+local fold = {add = function(a, b) return a + b end, max = math.max, min = math.min}
+local function reduced(x, ranks, op)
+  local sum = {}
+  for i, row in ipairs(x[ranks[1]]) do
+    sum[i] = {}
+    for k in ipairs(row) do
+      local s = x[ranks[1]][i][k]
+      for p = 2, #ranks do s = fold[op](s, x[ranks[p]][i][k]) end
+      sum[i][k] = s
+    end
+  end
+  return sum
+end
+local want = {}
+function want.all_reduce(x, ranks, _, op) return reduced(x, ranks, op) end
+function want.all_gather(x, ranks)
+  local all = {}
+  for _, r in ipairs(ranks) do
+    for _, row in ipairs(x[r]) do all[#all + 1] = row end
+  end
+  return all
+end
+function want.reduce_scatter(x, ranks, p, op)
+  local sum, part = reduced(x, ranks, op), {}
+  local n = #sum // #ranks
+  for i = 1, n do part[i] = sum[(p - 1) * n + i] end
+  return part
+end
+function want.all_to_all(x, ranks, p)
+  local all = {}
+  for _, r in ipairs(ranks) do
+    local n = #x[r] // #ranks
+    for i = 1, n do all[#all + 1] = x[r][(p - 1) * n + i] end
+  end
+  return all
+end
+function want.collective_permute_implicit(x, ranks, p) return x[ranks[(p - 2) % #ranks + 1]] end
+
+local function rows_of(op, n, rows)
+  if op == "all_gather" then return rows, rows * n end
+  if op == "reduce_scatter" then return rows * n, rows end
+  if op == "all_to_all" then return rows * n, rows * n end
+  return rows, rows
+end
+
+local head = [==[
+target trn2
+tp group %s
+done sem
+loaded sem
+x tensor float32[%d, %d], input
+y tensor float32[%d, %d], output
+]==]
+local hbm = [==[
+section gpsimd
+  %s dsts=[y], srcs=[x], group=tp%s $done++
+  nop $done>=1
+  halt
+]==]
+local sbuf = [==[
+a tile sbuf float32[%d, %d]
+b tile sbuf float32[%d, %d]
+q queue dge=none, rings=16
+section gpsimd
+  dma_copy a, x, queue=q $loaded
+  nop $loaded>=16
+  %s dsts=[b], srcs=[a], group=tp%s $done++
+  nop $done>=1
+  dma_copy y, b, queue=q $loaded
+  nop $loaded>=32
+  halt
+]==]
+
+local function same(got, rows, what)
+  for i, row in ipairs(rows) do
+    for k, v in ipairs(row) do
+      if got[i - 1][k - 1] ~= v then
+        error(string.format("%s: row %d, column %d is %s, not %s", what, i - 1, k - 1, got[i - 1][k - 1], v))
+      end
+    end
+  end
+end
+
+local function try(op, fn, n, memory, algorithm, rows, cols)
+  local from, to = rows_of(op, n, rows)
+  local ranks, x = list_of(n), {}
+  local args = fn and ", op=" .. fn or ""
+  local text = head:format(text_of(ranks), from, cols, to, cols)
+  if memory == "hbm" then
+    text = text .. hbm:format(op, args)
+  else
+    text = text .. sbuf:format(from, cols, to, cols, op, args)
+  end
+  for r = 0, n - 1 do x[r] = numbers(from, cols) end
+  local w <close> = soma.world {ranks = n, algorithm = algorithm}
+  local runs = w:run(soma.assemble(text), function(rank) return {x = soma.tensor(x[rank])} end)
+  local what = string.format("%s %s of %d ranks %s in %s by %s", op, fn or "", n, text_of(ranks), memory, algorithm or "size")
+  for p, r in ipairs(ranks) do same(runs[r].out.y, want[op](x, ranks, p, fn), what .. ", rank " .. r) end
+  return runs
+end
+
+local algorithms = {false, "ring", "mesh", "mesh-single", "rdh"}
+for _, op in ipairs {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute_implicit"} do
+  local reduces = op == "all_reduce" or op == "reduce_scatter"
+  case(op .. " in hbm", function()
+    for _, a in ipairs(algorithms) do
+      for n = 1, 5 do
+        try(op, reduces and (n % 2 == 0 and "add" or "max") or nil, n, "hbm", a or nil, 1 + random(4), 1 + random(40))
+      end
+    end
+  end)
+  if op ~= "all_to_all" then
+    case(op .. " in sbuf", function()
+      for _, a in ipairs(algorithms) do
+        for n = 1, 4 do try(op, reduces and "add" or nil, n, "sbuf", a or nil, 1 + random(24), 1 + random(40)) end
+      end
+    end)
+  end
+end
+
+case("large ones, by the documented ranges", function()
+  for _, rows in ipairs {4, 1100} do
+    for _, op in ipairs {"all_reduce", "all_gather", "reduce_scatter"} do
+      try(op, op ~= "all_gather" and "add" or nil, 4, "hbm", nil, rows, 64)
+      try(op, op ~= "all_gather" and "min" or nil, 3, "hbm", "ring", rows, 64)
+    end
+  end
+end)
+t.finish()
