@@ -175,6 +175,37 @@ static void take_thread(lua_State *L, lb_world *x) {
   lua_error(L);
 }
 
+/* Pushes the collectives of all ranks: {rank, op, algorithm, bytes, ...}, rank by rank. */
+static void push_collectives(lua_State *L, const lb_world *x) {
+  lua_Integer n = 0;
+  lua_newtable(L);
+  for (uint32_t r = 0; r < x->ranks; r++) {
+    soma_collective c;
+    for (uint32_t i = 0; soma_world_collective(x->w, r, i, &c) == SOMA_OK; i++) {
+      lua_createtable(L, 0, 13);
+      lb_set_count(L, "rank", r);
+      lb_set_count(L, "core", c.core);
+      lb_set_count(L, "ranks", c.ranks);
+      lb_set_count(L, "bytes", c.bytes);
+      lb_set_count(L, "pc", c.pc);
+      lb_set_ns(L, "start_ns", c.issued);
+      lb_set_ns(L, "end_ns", c.end);
+      lb_set_ns(L, "ns", c.end - c.issued);
+      lua_pushstring(L, c.op);
+      lua_setfield(L, -2, "op");
+      lua_pushstring(L, c.algorithm);
+      lua_setfield(L, -2, "algorithm");
+      if (c.file) lua_pushfstring(L, "%s:%d", c.file, (int)c.line);
+      if (c.file) lua_setfield(L, -2, "place");
+      lua_pushnumber(L, c.algbw);
+      lua_setfield(L, -2, "algbw");
+      lua_pushnumber(L, c.busbw);
+      lua_setfield(L, -2, "busbw");
+      lua_rawseti(L, -2, ++n);
+    }
+  }
+}
+
 /* The runs in the table at 5 get what they have come to. */
 static void finish(lua_State *L, lb_world *x) {
   for (uint32_t r = 0; r < x->ranks; r++) {
@@ -186,6 +217,8 @@ static void finish(lua_State *L, lb_world *x) {
     lb_run_moved(L, lua_gettop(L), f.status);
     lua_pop(L, 1);
   }
+  push_collectives(L, x);
+  lua_setfield(L, 5, "collectives");
   lb_set_ns(L, "time_ns", soma_world_time(x->w));
   lb_set_count(L, "hash", soma_world_hash(x->w));
   lb_set_count(L, "windows", soma_world_windows(x->w));

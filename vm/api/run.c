@@ -3,6 +3,7 @@
 #include "../engine/engine.h"
 #include "../check/check.h"
 #include "impl.h"
+#include "../world/plan.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -357,10 +358,8 @@ static soma_status start_cores(soma_machine *m, const soma_program *p, soma_run 
 
 void soma_release(soma_run *r) { vm_run_release(&r->run); }
 
-soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
-  if (!soma_given(m, "p r", p, out)) return SOMA_ARG;
+static soma_status start(soma_machine *m, soma_program *p, soma_run **out) {
   isa_error e = {0};
-  *out = NULL;
   if (m->run && !m->run->run.ended)
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
   soma_status s = soma_fit_target(m, p->p->target);
@@ -408,6 +407,36 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   soma_unbind(m, p);
   *out = r;
   return SOMA_OK;
+}
+
+/* The program of a machine that is no rank of a world: one rank alone, whose collectives are of
+ * itself. *out has a reference. */
+static soma_status plan_alone(soma_machine *m, soma_program *p, soma_program **out) {
+  isa_error e = {.status = ISA_NOMEM};
+  const isa_program *one = p->p;
+  vm_plan_options o = {.programs = &one, .ranks = 1, .algorithm = -1};
+  vm_plan *plan = vm_plan_new(&m->al, &o, &e);
+  isa_program *planned = plan ? vm_plan_program(plan, 0, &e) : NULL;
+  vm_plan_free(plan);
+  if (planned) return soma_wrap(m, planned, out);
+  return soma_fail(m, (soma_status)e.status,
+                   "%s\n  This run is a rank alone. Ranks that run together are a world: "
+                   "soma.world in Lua and Python, soma_world_new in C, `soma --ranks N`.",
+                   e.text);
+}
+
+soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
+  if (!soma_given(m, "p r", p, out)) return SOMA_ARG;
+  soma_program *planned = NULL;
+  *out = NULL;
+  if (m->world || !vm_plan_needed(p->p)) return start(m, p, out);
+  soma_status s = plan_alone(m, p, &planned);
+  if (s != SOMA_OK) return s;
+  soma_rebind(m, p, planned);
+  s = start(m, planned, out);
+  soma_rebind(m, planned, p);
+  soma_program_free(planned);
+  return s;
 }
 
 /* The fault's text; if there was no memory for it, the kind of fault. */

@@ -68,6 +68,23 @@ soma_status soma_world_until(soma_world *w, soma_time time);
 soma_run *soma_world_run(soma_world *w, uint32_t rank);
 /* The program that it runs: that of soma_world_load with those of its CC sequencers. */
 soma_program *soma_world_program(soma_world *w, uint32_t rank);
+/* A collective that is complete, as a rank saw it. Sizes and rates are nccom-test's: bytes of the
+ * whole result, algbw is bytes / time, and busbw that times 2 (n - 1) / n of an all_reduce of n
+ * ranks, (n - 1) / n of those that gather or scatter, 1 of a permute. */
+typedef struct soma_collective {
+  const char *op, *algorithm; /* algorithm: "section" of the program's own `section cc0` */
+  const char *file;           /* NULL: not known; as long as the world's programs */
+  uint32_t line, pc, core, ranks;
+  soma_engine engine;
+  uint64_t bytes;        /* 0 of the program's own sections, as the rates */
+  soma_time issued, end; /* until its update was posted */
+  double algbw, busbw;   /* GB/s */
+} soma_collective;
+/* How many a rank has completed, of a world that runs or has ended, and the i-th of them in the
+ * order of their ends. One of both cores is core 0's. SOMA_ARG: there is none. */
+uint32_t soma_world_collectives(const soma_world *w, uint32_t rank);
+soma_status soma_world_collective(const soma_world *w, uint32_t rank, uint32_t i,
+                                  soma_collective *out);
 /* The time that the last rank has reached; a hash of everything that has happened; windows. */
 soma_time soma_world_time(const soma_world *w);
 uint64_t soma_world_hash(const soma_world *w);

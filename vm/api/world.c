@@ -2,6 +2,7 @@
 #include "impl.h"
 
 #include "../../isa/instance.h"
+#include "../engine/cc.h"
 #include "../world/plan.h"
 #include "../world/world.h"
 
@@ -25,7 +26,8 @@ struct soma_world {
   vm_work threads;
   atomic_int interrupted;
   vm_world w;
-  bool open; /* w has runs */
+  vm_plan *plan; /* of the ranks' collectives */
+  bool open;     /* w has runs */
   bool running;
   soma_time time; /* of the last world that was open, as the next two */
   uint64_t hash, windows;
@@ -276,6 +278,7 @@ void soma_world_free(soma_world *w) {
     leave_machine(x); /* those that share another's HBM come first */
   }
   if (w->ranks) isa_free(&w->al, w->ranks, w->o.ranks * sizeof *w->ranks);
+  vm_plan_free(w->plan);
   vm_work_close(&w->threads);
   isa_buf_free(&w->error);
   isa_alloc al = w->al;
@@ -339,10 +342,10 @@ static soma_status plan(soma_world *w) {
   const isa_program **programs = isa_zalloc(&w->al, w->o.ranks * sizeof *programs);
   for (uint32_t r = 0; programs && r < w->o.ranks; r++) programs[r] = w->ranks[r].given->p;
   vm_plan_options o = {.programs = programs, .ranks = w->o.ranks, .algorithm = w->algorithm};
-  vm_plan *p = programs ? vm_plan_new(&w->al, &o, &e) : NULL;
-  soma_status s = p ? SOMA_OK : (soma_status)e.status;
-  for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++) s = plan_rank(w, p, r, &e);
-  vm_plan_free(p);
+  vm_plan_free(w->plan);
+  w->plan = programs ? vm_plan_new(&w->al, &o, &e) : NULL;
+  soma_status s = w->plan ? SOMA_OK : (soma_status)e.status;
+  for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++) s = plan_rank(w, w->plan, r, &e);
   isa_free(&w->al, programs, w->o.ranks * sizeof *programs);
   return s == SOMA_OK ? s : fail(w, s, "%s", e.text);
 }
@@ -430,4 +433,64 @@ uint64_t soma_world_windows(const soma_world *w) {
 }
 void soma_world_interrupt(soma_world *w) {
   if (w) w->interrupted = 1;
+}
+
+/* ---- Collectives -------------------------------------------------------------------------- */
+
+/* Row i of a rank; *core: its core. Those of both cores are told once. NULL: there is none. */
+static const vm_cc_done *done_at(const soma_world *w, uint32_t r, uint32_t i, unsigned *core) {
+  const vm_run *run = w && r < w->o.ranks && w->ranks[r].run ? &w->ranks[r].run->run : NULL;
+  for (unsigned k = 0; run && k < run->n; k++) {
+    const vm_core *c = run->cores[k];
+    for (uint32_t n = 0; c->ccs && n < c->ccs->ndone; n++) {
+      const vm_cc_done *d = &c->ccs->done[n];
+      if (k && vm_is_of_both(&c->code->code[d->engine].insns[d->pc])) continue;
+      *core = k;
+      if (i-- == 0) return d;
+    }
+  }
+  return NULL;
+}
+
+uint32_t soma_world_collectives(const soma_world *w, uint32_t r) {
+  uint32_t n = 0;
+  unsigned core;
+  while (done_at(w, r, n, &core)) n++;
+  return n;
+}
+
+static void put_rates(soma_collective *x, vm_cc_op op) {
+  double ns = (double)(x->end - x->issued) / (double)VM_NS, n = x->ranks;
+  double part = op == VM_CC_PERMUTE ? 1 : (op == VM_CC_ALL_REDUCE ? 2 : 1) * (n - 1) / n;
+  x->algbw = ns > 0 ? (double)x->bytes / ns : 0;
+  x->busbw = x->algbw * part;
+}
+
+soma_status soma_world_collective(const soma_world *w, uint32_t r, uint32_t i,
+                                  soma_collective *out) {
+  unsigned core;
+  const vm_cc_done *d = out ? done_at(w, r, i, &core) : NULL;
+  if (!d) return SOMA_ARG;
+  const isa_program *p = w->ranks[r].p->p;
+  const isa_code *code = &p->cores[core].code[d->engine];
+  *out = (soma_collective){.op = isa_ops[code->insns[d->pc].op].name,
+                           .algorithm = "section",
+                           .pc = d->pc,
+                           .core = core,
+                           .engine = (soma_engine)d->engine,
+                           .issued = d->issued,
+                           .end = d->ended};
+  if (code->lines && code->lines[d->pc].file) {
+    out->file = p->files[code->lines[d->pc].file - 1];
+    out->line = code->lines[d->pc].line;
+  }
+  for (uint32_t k = 0; k < vm_plan_rows(w->plan, r); k++) {
+    vm_plan_row row = vm_plan_row_of(w->plan, r, k);
+    if (row.core != core || row.engine != d->engine || row.pc != d->pc) continue;
+    out->algorithm = vm_cc_algorithm_names[row.shape.algorithm];
+    out->ranks = row.shape.n;
+    out->bytes = row.bytes;
+    put_rates(out, row.shape.op);
+  }
+  return SOMA_OK;
 }

@@ -37,6 +37,7 @@ void vm_cc_unload(vm_core *c) {
   if (!c->ccs) return;
   for (unsigned k = 0; k < ISA_NCC; k++)
     isa_free(&c->al, c->ccs->cc[k].blocks, c->ccs->cc[k].nblocks * sizeof(vm_cc_block));
+  isa_free(&c->al, c->ccs->done, c->ccs->cap_done * sizeof *c->ccs->done);
   isa_free(&c->al, c->ccs, sizeof *c->ccs);
   c->ccs = NULL;
 }
@@ -166,6 +167,14 @@ vm_verdict vm_cc_wait_start(vm_core *c, unsigned e, const isa_insn *in) {
   return VM_RETIRE;
 }
 
+static void note_done(vm_core *c, const vm_collective *x, vm_time end) {
+  vm_ccs *s = c->ccs;
+  if (isa_array_grow(&c->al, &s->done, s->ndone, &s->cap_done, sizeof *s->done))
+    s->done[s->ndone++] = (vm_cc_done){x->engine, x->pc, x->issued, end};
+  else
+    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory to note a collective");
+}
+
 /* The last sequencer posts the instruction's own update. */
 static void complete(vm_core *c, unsigned e, vm_collective *x) {
   vm_engine *en = &c->eng[e];
@@ -176,6 +185,7 @@ static void complete(vm_core *c, unsigned e, vm_collective *x) {
     vm_tell_update(c, e, u);
     vm_sem_post(c, u, en->now, by);
   }
+  note_done(c, x, en->now);
   x->used = false;
   c->ccs->used--;
   wake_crowded(c);

@@ -29,8 +29,16 @@ typedef struct vm_cc {
   uint32_t first, n;
 } vm_cc;
 
+typedef struct vm_cc_done { /* a collective that is complete */
+  uint8_t engine;
+  uint32_t pc;
+  vm_time issued, ended;
+} vm_cc_done;
+
 typedef struct vm_ccs {
   vm_cc cc[ISA_NCC];
+  vm_cc_done *done; /* in the order of their ends */
+  uint32_t ndone, cap_done;
   vm_collective v[VM_COLLECTIVES];
   uint32_t used;
   uint8_t crowded; /* engines that wait for a free slot, a bit for each */

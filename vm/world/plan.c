@@ -195,6 +195,16 @@ static bool find_calls(vm_plan *p, uint32_t rank, isa_error *e) {
   return true;
 }
 
+bool vm_plan_needed(const isa_program *p) {
+  for (unsigned c = 0; c < p->ncores; c++)
+    for (unsigned g = 0; g < ISA_NENGINES; g++)
+      for (uint32_t pc = 0; pc < p->cores[c].code[g].n; pc++)
+        if (isa_op_is_collective(p->cores[c].code[g].insns[pc].op) &&
+            !is_planned(&p->cores[c], g, pc))
+          return true;
+  return false;
+}
+
 /* ---- Matching ----------------------------------------------------------------------------- */
 
 const cc_call *cc_match(const vm_plan *p, const cc_call *x, uint32_t rank) {

@@ -24,6 +24,9 @@ typedef struct vm_plan_options {
 vm_plan *vm_plan_new(const isa_alloc *al, const vm_plan_options *o, isa_error *e);
 void vm_plan_free(vm_plan *p);
 
+/* Whether a program has collectives for which none of its CC sequencers has a block. */
+bool vm_plan_needed(const isa_program *p);
+
 /* The program of a rank with its CC sections, which the caller frees; NULL with e. */
 isa_program *vm_plan_program(vm_plan *p, uint32_t rank, isa_error *e);
 
