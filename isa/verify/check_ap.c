@@ -418,9 +418,10 @@ static bool operand_rank(const isa_ck *c, int f, const isa_ap *ap, uint32_t flag
     return isa_fail(c->e, ISA_ILLEGAL, f, "peer %d: the program has %" PRIu32, ap->rank,
                     c->p->npeers);
   if (!(flags & AP_RANK))
-    return isa_fail(c->e, ISA_ILLEGAL, f,
-                    ".rank: another rank's memory is only a destination of a dma_copy or dma_copy_lists%s",
-                    flags & AP_R ? "; nothing reads it: let that rank send" : "");
+    return isa_fail(
+        c->e, ISA_ILLEGAL, f,
+        ".rank: another rank's memory is only a destination of a dma_copy or dma_copy_lists%s",
+        flags & AP_R ? "; nothing reads it: let that rank send" : "");
   if (q < 0 || (uint32_t)q >= c->core->nqueues || !isa_queue_is_cc(&c->core->queues[q]))
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     ".rank: only a CC sequencer reaches other ranks: %s needs a queue with "
@@ -443,7 +444,7 @@ bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {
   }
   const isa_ap *ap = isa_ck_ap(c, index);
   return operand_memory(c, f, ap, flags) && operand_peer(c, f, ap, flags) &&
-         operand_rank(c, f, ap, flags) &&
-         operand_shape(c, f, ap, flags) && operand_start(c, f, ap, flags) &&
-         operand_type(c, f, ap, flags) && (!(flags & AP_W) || operand_write(c, f, ap));
+         operand_rank(c, f, ap, flags) && operand_shape(c, f, ap, flags) &&
+         operand_start(c, f, ap, flags) && operand_type(c, f, ap, flags) &&
+         (!(flags & AP_W) || operand_write(c, f, ap));
 }

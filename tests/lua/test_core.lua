@@ -335,7 +335,7 @@ end)
 
 case("what one core alone cannot run", function()
   local sum = soma.assemble "target trn2\nt tensor float32[4, 8]\nu tensor float32[4, 8]\nsection gpsimd\n collective_permute dsts=[t], srcs=[u], pairs=[[0,1]]\n halt\n"
-  raises("collective_permute runs in a world of ranks", function() soma.core {}:run(sum) end)
+  raises("rank 1 in its pairs, the world has 0..0", function() soma.core {}:run(sum) end)
 end)
 
 case("a run that had ended says so after resuming", function()

@@ -419,7 +419,8 @@ static soma_status plan_alone(soma_machine *m, soma_program *p, soma_program **o
   isa_program *planned = plan ? vm_plan_program(plan, 0, &e) : NULL;
   vm_plan_free(plan);
   if (planned) return soma_wrap(m, planned, out);
-  return soma_fail(m, (soma_status)e.status,
+  if (e.status != ISA_ILLEGAL) return soma_fail(m, (soma_status)e.status, "%s", e.text);
+  return soma_fail(m, SOMA_ILLEGAL,
                    "%s\n  This run is a rank alone. Ranks that run together are a world: "
                    "soma.world in Lua and Python, soma_world_new in C, `soma --ranks N`.",
                    e.text);
@@ -430,8 +431,8 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   soma_program *planned = NULL;
   *out = NULL;
   if (m->world || !vm_plan_needed(p->p)) return start(m, p, out);
-  soma_status s = plan_alone(m, p, &planned);
-  if (s != SOMA_OK) return s;
+  soma_status s = soma_run_check(m, p);
+  if (s != SOMA_OK || (s = plan_alone(m, p, &planned)) != SOMA_OK) return s;
   soma_rebind(m, p, planned);
   s = start(m, planned, out);
   soma_rebind(m, planned, p);

@@ -337,6 +337,19 @@ static soma_status plan_rank(soma_world *w, vm_plan *p, uint32_t r, isa_error *e
   return SOMA_OK;
 }
 
+/* The planner takes programs that keep the rules. */
+static soma_status check_programs(soma_world *w) {
+  const soma_program *last = NULL;
+  for (uint32_t r = 0; r < w->o.ranks; r++) {
+    rank *x = &w->ranks[r];
+    if (x->given == last) continue;
+    last = x->given;
+    soma_status s = soma_run_check(x->m, last);
+    if (s != SOMA_OK) return fail(w, s, "rank %u: %s", r, soma_error(x->m));
+  }
+  return SOMA_OK;
+}
+
 static soma_status plan(soma_world *w) {
   isa_error e = {.status = ISA_NOMEM, .text = "out of memory"};
   const isa_program **programs = isa_zalloc(&w->al, w->o.ranks * sizeof *programs);
@@ -386,7 +399,8 @@ soma_status soma_world_start(soma_world *w) {
   leave(w);
   w->interrupted = 0;
   for (uint32_t r = 0; r < w->o.ranks; r++) drop_run(&w->ranks[r]);
-  soma_status s = plan(w);
+  soma_status s = check_programs(w);
+  if (s == SOMA_OK) s = plan(w);
   for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++) s = start_rank(w, r);
   if (s == SOMA_OK) s = connect(w);
   for (uint32_t r = 0; r < w->o.ranks && s != SOMA_OK; r++) drop_run(&w->ranks[r]);
