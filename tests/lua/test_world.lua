@@ -126,7 +126,7 @@ case("what a world refuses", function()
   raises("the core is a rank of a world", w.cores[0].run, w.cores[0], ring_of(0), inputs(0))
   raises("the program sends to other ranks of a world: start one with `soma --ranks N PROGRAM.s` or soma.world",
     function() soma.core {}:run(ring_of(0), inputs(0)) end)
-  raises("all_reduce runs in a world of ranks: start one with `soma --ranks N PROGRAM.s` or soma.world", function()
+  raises("Ranks that run together are a world: soma.world in Lua and Python, soma_world_new in C, `soma --ranks N`", function()
     soma.core {}:run(soma.assemble "g group [[0, 1]]\nx tensor int8[4]\ny tensor int8[4]\nsection sync\nall_reduce dsts=[y], srcs=[x], group=g, op=add\nhalt\n")
   end)
   local other = programs()

@@ -401,12 +401,12 @@ static void binding_is_checked(void **state) {
   bed_close(&b);
 }
 
-static void planned_instructions_are_refused(void **state) {
+static void ranks_that_do_not_exist_are_refused(void **state) {
   (void)state;
   bed b = bed_open(NULL, HEAD "x tensor float32[4]\ny tensor float32[4]\nsection sync\n"
                               " collective_permute dsts=[y], srcs=[x], pairs=[[0,1]]\n halt\n");
-  assert_int_equal(soma_run_start(b.m, b.p, &b.r), SOMA_UNBUILT);
-  assert_non_null(strstr(soma_error(b.m), "collective_permute"));
+  assert_int_equal(soma_run_start(b.m, b.p, &b.r), SOMA_ILLEGAL);
+  assert_non_null(strstr(soma_error(b.m), "rank 1 in its pairs, the world has 0..0"));
   bed_close(&b);
 }
 
@@ -540,7 +540,7 @@ int main(void) {
       cmocka_unit_test(stepping_gives_the_same_run),
       cmocka_unit_test(one_run_at_a_time),
       cmocka_unit_test(binding_is_checked),
-      cmocka_unit_test(planned_instructions_are_refused),
+      cmocka_unit_test(ranks_that_do_not_exist_are_refused),
       cmocka_unit_test(published_durations),
       cmocka_unit_test(dependent_chain),
       cmocka_unit_test(every_allocation_may_fail),
