@@ -272,9 +272,9 @@ local function explain_limit(run, o)
     " s; --max-seconds 0 lifts that, --max-seconds N sets another limit\n")
 end
 
-local function make_core(o)
+local function make_options(o)
   o.patience = patience(o)
-  return soma.core {
+  return {
     checks = o["--check"], twins = not o["--no-twins"], schedule = o["--schedule"] == "all" and "all" or o["--schedule-seed"],
     costs = o.costs, causes = wants_causes(o),
     target = o["--target"], max_instructions = o["--max-instructions"], max_time = o["--max-ns"],
@@ -284,6 +284,7 @@ local function make_core(o)
     print = host.print or (o["--json"] or o.stdout_taken) and function(text) io.stderr:write(text) end or nil,
   }
 end
+local function make_core(o) return soma.core(make_options(o)) end
 
 -- Saves a run that has been stopped, if that was asked for.
 local function keep(run, o)
@@ -428,6 +429,7 @@ local function main()
     if message then return complain(message) end
     if o["--lint"] then return 0 end
   end
+  if o["--ranks"] then return host.part("ranks", data, complain, bad_usage, make_options(o))(prog, o) end
   message = data.name_whole_files(prog, o)
   if message then return complain(message) end
   message = data.check_names(prog, o)

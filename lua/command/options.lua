@@ -20,6 +20,9 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
                          FILE.npz or FILE.safetensors too; --out FILE.npz saves every output
   --expect NAME=FILE     compare a tensor with FILE.npy (or what --in takes) when the run has ended
                          well; --rtol X and --atol X: allowed error, by default 1e-5, 1e-8
+  --ranks N              run a world of N ranks, whose collectives meet; --lnc 2: of two cores each;
+                         --instance NAME: where. --in 2:x=FILE is for rank 2 alone, and %r in
+                         the name of a file stands for the rank: --out y=y-%r.npy
   --timing-only          simulate only the time: inputs may be left out, nothing is saved
   --target TARGET        trn1, inf2, trn2 or trn3; default: the program's own, else trn2
   -D NAME[=VALUE]        define a macro of the source
@@ -214,7 +217,7 @@ end
 local options = {
   ["--in"] = take_pair, ["--out"] = take_pair, ["--expect"] = take_pair, ["--rows"] = take_rows,
   ["--rtol"] = take_tolerance, ["--atol"] = take_tolerance, ["--timing-only"] = "flag",
-  ["--target"] = take_target,
+  ["--target"] = take_target, ["--ranks"] = take_count, ["--lnc"] = take_count, ["--instance"] = take_file,
   ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_file,
   ["--html"] = take_file, ["--csv"] = take_table, ["--timeline"] = "flag",
   ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_seconds, ["--max-cpu-seconds"] = take_number,
@@ -296,6 +299,19 @@ local function check_debug(o)
   if o.program == "-" and not o["-x"] then return "the program is standard input, so the commands of --debug need -x FILE" end
 end
 
+-- What goes with a world of ranks; what is wrong, or nil.
+local function check_ranks(o)
+  for _, flag in ipairs {"--lnc", "--instance"} do
+    if o[flag] and not o["--ranks"] then return flag .. " is for --ranks, which is not given" end
+  end
+  if not o["--ranks"] then return end
+  for _, flag in ipairs {"--trace", "--html", "--csv", "--timeline", "--explain-time", "--check", "--schedule", "--schedule-seed",
+                         "--save", "--debug", "--log", "--json", "--lint", "--resume"} do
+    if o[flag] then return flag .. " does not go with --ranks: it is not built for a world of ranks" end
+  end
+  if next(o["--expect"]) then return "--expect does not go with --ranks: it is not built for a world of ranks" end
+end
+
 -- Names of files that stand for standard output; what is wrong, or nil.
 local function redirect(o)
   local by
@@ -366,7 +382,7 @@ local function parse(args)
     end
     return o
   end
-  wrong = check_compare(o) or check_debug(o) or redirect(o)
+  wrong = check_compare(o) or check_debug(o) or check_ranks(o) or redirect(o)
   if wrong then return nil, wrong end
   if o["--resume"] then return check_resume(o) end
   if o["--schedule"] == "all" and o["--schedule-seed"] then return nil, "--schedule all does not go with --schedule-seed" end

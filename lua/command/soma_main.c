@@ -33,6 +33,9 @@ static const char *const json_lines[] = {
 static const char *const prompt_lines[] = {
 #include "prompt.inc"
 };
+static const char *const ranks_lines[] = {
+#include "ranks.inc"
+};
 typedef struct lines {
   const char *const *line, *const *end;
 } lines;
@@ -43,11 +46,11 @@ typedef struct lines {
 static const struct part {
   const char *name;
   lines lines;
-} parts[] = {LINES(driver),   LINES(options), LINES(data),  LINES(sandbox),
-             LINES(confined), LINES(json),    LINES(prompt)};
+} parts[] = {LINES(driver),   LINES(options), LINES(data),   LINES(sandbox),
+             LINES(confined), LINES(json),    LINES(prompt), LINES(ranks)};
 
-static const soma_job *job; /* NULL: the process is alone */
-static lua_State *interrupted;  /* where Ctrl-C goes; the command has one state */
+static const soma_job *job;    /* NULL: the process is alone */
+static lua_State *interrupted; /* where Ctrl-C goes; the command has one state */
 static volatile sig_atomic_t was_interrupted, by_signal;
 static volatile sig_atomic_t attended, ending; /* somebody is; a signal ends all that they do */
 static volatile int64_t first_interrupt;

@@ -532,6 +532,41 @@ for name, file in pairs {program = loop, script = script(
   end
 end
 
+-- ---- Worlds of ranks ------------------------------------------------------------------------------
+
+do
+  local swap = write("swap.s", [==[
+        target  trn1
+g       group   [[0, 1]]
+x       tensor  float32[64], input
+y       tensor  float32[64], output
+done    sem
+came    sem
+qcc     queue   dge=none, owner=cc0
+section gpsimd
+swap:   collective_permute dsts=[y], srcs=[x], pairs=[[0, 1], [1, 0]]   $done++
+        nop     $done>=1
+        halt
+section cc0
+        wait_start  gpsimd.swap
+        dma_copy    y.rank[g.next], x, queue=qcc   $came.rank[g.next]
+        nop         $came>=16
+        complete    gpsimd.swap
+]==])
+  check("--ranks", swap .. " --ranks 2 --in x=zeros --in 1:x=ones --out y=" .. path "y-%r.npy" .. " --quiet", {})
+  local soma = require "soma"
+  verdict("--ranks gives each rank its own", soma.load_npy(path "y-0.npy")[0] ~= 1.0 or soma.load_npy(path "y-1.npy")[0] ~= 0.0)
+  check("--ranks reports", swap .. " --ranks 2 --in x=ones", {out = "world         2 ranks on trn1.2xlarge: no routes, links are not modelled\n" ..
+    "time          5.932 us\nrank 0        7 instructions, 1 transfers, 256 bytes by DMA\nrank 1        7 instructions, 1 transfers, 256 bytes by DMA\n"})
+  usage("--ranks: one file for all", swap .. " --ranks 2 --in x=ones --out y=y.npy",
+    "--out y=y.npy: each rank has one; %r in the file's name stands for the rank, as in y-%r.npy")
+  usage("--ranks: no such rank", swap .. " --ranks 2 --in x=ones --in 2:x=ones", "--in 2:x: the ranks are 0 to 1")
+  usage("--ranks and checks", swap .. " --ranks 2 --in x=ones --check all", "--check does not go with --ranks: it is not built for a world of ranks")
+  usage("--lnc alone", swap .. " --lnc 2 --in x=ones", "--lnc is for --ranks, which is not given")
+  fails("--ranks needs room", swap .. " --ranks 40 --in x=ones", "world: no instance of trn1 has 40 cores, for 40 ranks of 1")
+  fails("one core alone", swap .. " --in x=ones", "the program sends to other ranks of a world: start one with `soma --ranks N PROGRAM.s` or soma.world{ranks = N}")
+end
+
 os.execute("rm -r " .. dir)
 print(passed .. " passed, " .. failed .. " failed")
 os.exit(failed == 0)

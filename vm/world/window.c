@@ -214,6 +214,12 @@ static bool is_interrupted(vm_world *w) {
   return any;
 }
 
+static uint64_t instructions_of(const vm_world *w) {
+  uint64_t n = 0;
+  for (uint32_t r = 0; r < w->nranks; r++) n += vm_run_instructions(w->runs[r]);
+  return n;
+}
+
 /* Between two windows: true if the world stops. */
 static bool must_stop(vm_world *w, double since) {
   if (has_failed(w)) return true;
@@ -223,7 +229,18 @@ static bool must_stop(vm_world *w, double since) {
     isa_buf_puts(&w->report, "interrupted");
     return true;
   }
-  if (w->seconds <= 0 || host_now() - since <= w->seconds) return false;
+  const vm_hooks *hooks = &w->runs[0]->hooks;
+  if (w->seconds <= 0 && !hooks->progress) return false;
+  double now = host_now();
+  if (hooks->progress && now >= w->next_progress) {
+    w->next_progress = now + 0.05;
+    if (hooks->progress(hooks->progress_ud, instructions_of(w), vm_world_time(w))) {
+      w->status = ISA_STOPPED;
+      isa_buf_puts(&w->report, "stopped by the progress callback");
+      return true;
+    }
+  }
+  if (w->seconds <= 0 || now - since <= w->seconds) return false;
   w->status = ISA_LIMIT;
   isa_buf_printf(&w->report, "%.1f s of host time have passed, which is the limit", w->seconds);
   return true;

@@ -32,6 +32,7 @@ typedef struct vm_world {
   vm_work *threads;      /* NULL: the caller's alone */
   atomic_int *interrupt; /* nonzero: stop after the window; may be NULL */
   double seconds;        /* of the host, at most; 0: any number */
+  double next_progress;  /* of the host, seconds */
   uint64_t windows;      /* so far */
   isa_status status;     /* ISA_OK, or how it ended or stopped */
   uint32_t failed;       /* the rank that ended it */

@@ -1,0 +1,95 @@
+-- soma --ranks N: a program on a world of ranks. Gets where data are, how to complain, and the options
+-- of each rank's core.
+local data, complain, bad_usage, core_options = ...
+local soma = require "soma"
+
+-- What a flag gives rank r by name: `2:x=FILE` is for rank 2 alone, and %r stands for the rank.
+local function of_rank(given, r)
+  local all, own = {}, {}
+  for name, file in pairs(given) do
+    local rank, plain = name:match "^(%d+):(.+)$"
+    local to = not rank and all or tonumber(rank) == r and own
+    if to then to[plain or name] = file:gsub("%%r", r) end
+  end
+  for name, file in pairs(own) do all[name] = file end
+  return all
+end
+
+local function whole_of_rank(list, r)
+  local files = {}
+  for i, path in ipairs(list) do files[i] = path:gsub("%%r", r) end
+  return files
+end
+
+-- The command line as it is for rank r.
+local function options_of(o, r)
+  local own = {}
+  for _, flag in ipairs {"--in", "--out"} do own[flag] = of_rank(o[flag], r) end
+  for _, flag in ipairs {"--in whole", "--out whole"} do own[flag] = whole_of_rank(o[flag], r) end
+  return setmetatable(own, {__index = o})
+end
+
+-- Names of ranks that do not exist, and files that all ranks would write; what is wrong, or nil.
+local function check(o)
+  local n = o["--ranks"]
+  for _, flag in ipairs {"--in", "--out"} do
+    for name, file in pairs(o[flag]) do
+      local rank = name:match "^(%d+):"
+      if rank and tonumber(rank) >= n then return flag .. " " .. name .. ": the ranks are 0 to " .. n - 1 end
+      if flag == "--out" and not rank and n > 1 and not file:find("%r", 1, true) and not file:find "^/dev/" then
+        return "--out " .. name .. "=" .. file .. ": each rank has one; %r in the file's name stands for the rank, as in " .. name .. "-%r.npy"
+      end
+    end
+  end
+  for _, path in ipairs(o["--out whole"]) do
+    if n > 1 and not path:find("%r", 1, true) then return "--out " .. path .. ": each rank has its outputs; %r in the name stands for the rank" end
+  end
+end
+
+local function report(world, runs, o)
+  if o["--quiet"] then return end
+  local out = o.stdout_taken and io.stderr or io.stdout
+  out:write(string.format("world         %d ranks on %s: no routes, links are not modelled\n", world.ranks, world.instance))
+  out:write(string.format("time          %.3f us\n", runs.time_ns / 1000))
+  for r = 0, world.ranks - 1 do
+    local s = runs[r].stats
+    out:write(string.format("%-13s %d instructions, %d transfers, %d bytes by DMA\n", "rank " .. r, s.instructions, s.dma_transfers, s.dma_bytes))
+  end
+end
+
+return function(prog, o)
+  local message = check(o)
+  if message then return bad_usage(message) end
+  local of, inputs = {}, {}
+  for r = 0, o["--ranks"] - 1 do
+    of[r] = options_of(o, r)
+    message = data.name_whole_files(prog, of[r])
+    if message then return complain(message) end
+    message = data.check_names(prog, of[r])
+    if message then return bad_usage(message) end
+    inputs[r], message = data.load(prog, of[r], "--in")
+    if not inputs[r] then return complain(message) end
+  end
+  local how = {ranks = o["--ranks"], lnc = o["--lnc"], instance = o["--instance"]}
+  for name, value in pairs(core_options) do how[name] = value end
+  how.trace, how.causes = nil, nil
+  if not how.target then how.target = prog:target() end
+  local ok, world = pcall(soma.world, how)
+  if not ok then return complain(data.without_place(world)) end
+  local done, runs = pcall(world.run, world, prog, inputs, {faults = "return", in_place = true, rows = o["--rows"]})
+  if not done then
+    runs = data.without_place(runs):gsub("^run: ", "")
+    complain(runs)
+    return runs:find("interrupted", 1, true) and 130 or 1
+  end
+  if runs.fault then
+    io.stderr:write("soma: ", runs.fault, "\n")
+    return 1
+  end
+  for r = 0, o["--ranks"] - 1 do
+    message = data.save(runs[r], of[r])
+    if message then return complain(message) end
+  end
+  report(world, runs, o)
+  return 0
+end
