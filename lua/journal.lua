@@ -20,7 +20,7 @@ local function line_of(value)
   return text and text:sub(1, -2) .. string.format(',"sum":"%016x"}', host.hash(text))
 end
 
--- The value of a line, nil if it is none of line_of.
+-- The value of a line that line_of made; nil of any other line.
 local function value_of(line)
   local text, sum = line:match '^(.*),"sum":"(%x+)"}$'
   return text and string.format("%016x", host.hash(text .. "}")) == sum and host.value(text .. "}") or nil

@@ -100,12 +100,15 @@ static void catch_signals(void) {
 }
 
 static bool write_temp(as_cli_file *f, unsigned slot, isa_error *e) {
-  size_t n = strlen(f->path) + 40;
+  size_t n = strlen(f->path) + 48;
   f->temp = malloc(n);
   if (!f->temp) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "out of memory");
-  snprintf(f->temp, n, "%s.%ld.tmp", f->path, (long)getpid());
-  unnamed[slot] = f->temp;
-  int fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
+  int fd = -1;
+  for (unsigned i = 0; i < 100 && fd < 0 && (i == 0 || errno == EEXIST); i++) {
+    snprintf(f->temp, n, "%s.%ld.%u.tmp", f->path, (long)getpid(), i);
+    fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
+  }
+  if (fd >= 0) unnamed[slot] = f->temp;
   if (fd < 0) {
     int why = errno;
     unnamed[slot] = NULL;

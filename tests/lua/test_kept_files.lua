@@ -18,4 +18,15 @@ case("objects of version 1, which do not say where their names are declared", fu
   os.remove(out)
 end)
 
+case("a file of another program that has the name of a temporary one stays", function()
+  local build, dir = os.getenv "BUILD" or "build", os.tmpname()
+  os.remove(dir)
+  local shell = [[mkdir '%s' && cd '%s' && printf 'section sync\n halt\n' >x.s &&
+    sh -c 'echo mine >x.sbc.$$.tmp; echo mine >x.sbc.$$.0.tmp; exec "$0" -o x.sbc x.s' "$OLDPWD/%s/soma-as" &&
+    test -s x.sbc && test "$(cat x.sbc.*.0.tmp)" = mine && test "$(ls | wc -l)" = 4]]
+  if build:sub(1, 1) == "/" then shell = shell:gsub("%$OLDPWD/", "") end
+  eq(os.execute(shell:format(dir, dir, build)), true)
+  os.execute(("rm -r '%s'"):format(dir))
+end)
+
 t.finish()

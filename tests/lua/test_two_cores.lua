@@ -30,6 +30,18 @@ case("statistics are of both and of each", function()
   eq(#one.core, 1) eq(one.core[1].instructions, one.instructions)
 end)
 
+case("static descriptors of either core are in hbm_bytes", function()
+  local source = "target trn2\nq queue dge=none, core=*\nx tensor float32[128, 64]\nt tile sbuf float32[128, 64]\n"
+  local copy, none = " dma_copy t, x, queue=q\n halt\n", " halt\n"
+  local function bytes(first, second)
+    local text = source .. "section sync\n" .. first .. "section sync core=1\n" .. second
+    return soma.core {}:run(soma.assemble(text), {}).stats.hbm_bytes
+  end
+  eq(bytes(none, copy), bytes(copy, none))
+  eq(bytes(copy, copy) - bytes(copy, none), bytes(copy, none) - bytes(none, none))
+  eq(bytes(copy, none) > bytes(none, none), true)
+end)
+
 case("the same program runs the same way each time, and under other timings to the same bits", function()
   local prog = soma.assemble(exchange)
   local first = soma.core {}:run(prog, {x = x})

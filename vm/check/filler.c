@@ -111,7 +111,7 @@ typedef struct use {
   unsigned unit;
   uint32_t pc;
   vm_time t;
-  uint8_t mark;        /* of the element; 0: there is none to report */
+  uint8_t mark;        /* of the element; 0: nothing is reported of it */
   const vm_view *view; /* where the element is, NULL: not known */
   uint32_t p;
   uint64_t i;
@@ -146,7 +146,7 @@ typedef struct job {
   const vm_flight *f;
   vm_view in[VM_LIST], out[VM_CK_TAINTS];
   unsigned nin, nout;
-  unsigned chosen; /* the source of which another operand chooses parts; nin: there is none */
+  unsigned chosen; /* the source of which another operand chooses parts; nin: no source */
 } job;
 
 static void sort_operand(void *ud, const vm_view *v, unsigned flags) {

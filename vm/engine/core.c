@@ -162,7 +162,7 @@ isa_status vm_run_start(vm_run *r, const vm_host *h, const isa_program *p, const
   }
   for (unsigned i = 0; i < p->ncores && s == ISA_OK; i++) {
     s = start_core(r->cores[i], h->cvt, e);
-    if (i == 0) r->hbm_bytes = r->stack->addresses->used;
+    r->hbm_bytes = r->stack->addresses->used;
   }
   if (s == ISA_LIMIT) isa_fail(e, s, ISA_NOFIELD, "%s", isa_buf_str(&r->stack->addresses->refused));
   if (s == ISA_NOMEM) isa_fail(e, s, ISA_NOFIELD, "out of host memory while placing the program");
