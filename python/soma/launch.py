@@ -13,7 +13,7 @@ import weakref
 
 import numpy as np
 
-from . import arrays, devices, dtypes
+from . import arithmetic, arrays, devices, dtypes
 from . import lib as L
 from . import kernel as K
 from . import record
@@ -22,6 +22,7 @@ from .blocks import Blocks
 from .devices import DeviceArray
 from .dtypes import DType
 from .errors import KernelError, SomaError
+from .layout import Lies
 from .machine import Machine
 from .tensor import HBM, Storage, Tensor
 from .views import dense
@@ -550,11 +551,15 @@ def fetch(run, t, taken):
 
 
 def _on_device(whole, t):
-    """The part of an output on a device that a returned tensor is."""
-    if t.dyn or t.steps != dense(t.shape):
-        raise KernelError("the kernel returns a view of %s whose elements are not one after "
-                          "another: on a device it must be dense" % t.storage.name)
-    return whole._view(t.off * t.dtype.size, tuple(t.shape), t.dtype)
+    """The part of an output on a device that a returned tensor is; a copy if its elements do not
+    lie one after another."""
+    if t.dyn:
+        raise KernelError("the kernel returns a view of %s whose place is known when it runs: on a "
+                          "device its place must be fixed" % t.storage.name)
+    lies = Lies(whole, t.shape, t.steps, t.off, t.dtype)
+    if lies.is_dense():
+        return whole._view(t.off * t.dtype.size, tuple(t.shape), t.dtype)
+    return arithmetic.copied(lies).array
 
 
 def results(run, x, convert, taken=None):

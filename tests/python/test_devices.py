@@ -25,6 +25,13 @@ def double(x):
 
 
 @nki.jit
+def turned(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x) * 3)
+    return out.permute((1, 0))
+
+
+@nki.jit
 def parts(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     nl.store(out, nl.load(x) * 3)
@@ -68,6 +75,13 @@ class Devices(unittest.TestCase):
         half.fill(7)
         got = whole.numpy()
         self.assertTrue((got[:64] == 7).all() and (got[64:] == 3).all())
+
+    def test_a_returned_part_that_does_not_lie_dense_is_a_copy(self):
+        x = np.arange(128 * 64, dtype=np.float32).reshape(SHAPE)
+        before = self.device.device_to_host
+        got = turned(self.device.array(x))
+        self.assertEqual(self.device.device_to_host, before)
+        np.testing.assert_array_equal(got.numpy(), x.T * 3)
 
     def test_a_recorded_run_leaves_its_result_on_the_device(self):
         run = plus.run(self.ones, self.ones)

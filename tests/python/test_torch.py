@@ -1,6 +1,8 @@
 """torch's device privateuseone over Soma's HBM, also as neuron:0; skipped without torch (Debian:
 python3-torch) or what its extension needs (g++, libtorch-dev)."""
+import contextlib
 import copy
+import io
 import os
 import subprocess
 import sys
@@ -326,13 +328,32 @@ class Kernels(Case):
         self.assertTrue(all("test_torch.py:" in e.place for e in s.entries), s.entries)
 
 
+class Model(Case):
+    @unittest.skipIf(WHY, WHY)
+    def test_a_gpt_with_kernels_of_nki_library(self):
+        library = os.environ.get("SOMA_NKI_LIBRARY")
+        if not library:
+            raise unittest.SkipTest("SOMA_NKI_LIBRARY names no checkout of nki-library")
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "gpt.html")
+            done = subprocess.run(
+                [os.path.join(BUILD, "soma-nki"), os.path.join(ROOT, "samples/nki/gpt_torch.py"),
+                 os.path.join(library, "src", "nkilib_src"), page], capture_output=True,
+                text=True, env=dict(os.environ, SOMA_PYTHON=sys.executable))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("on privateuseone:0 in 23 kernels of 7 kinds\nright: True", done.stdout)
+            with open(page) as f:
+                self.assertEqual(f.read().count("<iframe"), 7)
+
+
 class Example(Case):
     @unittest.skipIf(WHY, WHY)
     def test_the_manuals_example(self):
         with open(os.path.join(ROOT, "python", "README.md")) as f:
             code = f.read().split("<!-- example: torch -->")[1].split("```python\n")[1]
         values = {"kernel": plus}
-        exec(code.split("```")[0], values)
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(code.split("```")[0], values)
         self.assertEqual(str(values["y"].device), "privateuseone:0")
         self.assertEqual(str(values["z"].device), "cpu")
 
