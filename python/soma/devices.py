@@ -13,10 +13,11 @@ import sys
 
 import numpy as np
 
-from . import arrays, dtypes, sessions
+from . import arithmetic, arrays, dtypes, sessions
 from . import lib as L
 from .checked import between, whole
 from .errors import SomaError
+from .layout import Lies
 from .lib import lib
 from .operators import Operators
 
@@ -273,6 +274,18 @@ class DeviceArray(Operators, L.Owner):
             raise IndexError("row %r of %r: a view takes t[i] or t[a:b] of the first dimension"
                              % (index, self))
         return self._view(i % self.shape[0] * row, self.shape[1:])
+
+
+def part_of(whole, t):
+    """The part of an output on a device that a returned tensor is; a copy if its elements do not
+    lie one after another."""
+    if t.dyn:
+        raise SomaError("the kernel returns a view of %s whose place is known when it runs: on a "
+                          "device its place must be fixed" % t.storage.name)
+    lies = Lies(whole, t.shape, t.steps, t.off, t.dtype)
+    if lies.is_dense():
+        return whole._view(t.off * t.dtype.size, tuple(t.shape), t.dtype)
+    return arithmetic.copied(lies).array
 
 
 def placed(x):

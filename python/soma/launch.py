@@ -13,7 +13,7 @@ import weakref
 
 import numpy as np
 
-from . import arithmetic, arrays, devices, dtypes
+from . import arrays, devices, dtypes
 from . import lib as L
 from . import kernel as K
 from . import record
@@ -22,7 +22,6 @@ from .blocks import Blocks
 from .devices import DeviceArray
 from .dtypes import DType
 from .errors import KernelError, SomaError
-from .layout import Lies
 from .machine import Machine
 from .tensor import HBM, Storage, Tensor
 from .views import dense
@@ -536,7 +535,7 @@ def fetch(run, t, taken):
     own memory, others are copies; taken: the names of those returned before."""
     s = t.storage
     if s.name in run.placed:
-        return _on_device(run.placed[s.name], t)
+        return devices.part_of(run.placed[s.name], t)
     whole = run.fetch(s.name) if s.name in taken else run.take(s.name)
     taken.add(s.name)
     if t.dtype is s.dtype and t.size == s.free and t.steps == dense(t.shape) and not t.dyn:
@@ -548,18 +547,6 @@ def fetch(run, t, taken):
     if t.dtype.numpy.kind == "V":
         return arrays.from_bits(out, t.dtype)
     return out.view(t.dtype.numpy)
-
-
-def _on_device(whole, t):
-    """The part of an output on a device that a returned tensor is; a copy if its elements do not
-    lie one after another."""
-    if t.dyn:
-        raise KernelError("the kernel returns a view of %s whose place is known when it runs: on a "
-                          "device its place must be fixed" % t.storage.name)
-    lies = Lies(whole, t.shape, t.steps, t.off, t.dtype)
-    if lies.is_dense():
-        return whole._view(t.off * t.dtype.size, tuple(t.shape), t.dtype)
-    return arithmetic.copied(lies).array
 
 
 def results(run, x, convert, taken=None):
