@@ -377,7 +377,8 @@ class Kernel:
 
     def _check(self, args, kwargs, checks, schedules, twins=True):
         seeds = _check.seeds(self.function, schedules, kwargs)
-        return _check.check(self, args, kwargs, checks, seeds, twins)
+        with sessions.paused():
+            return _check.check(self, args, kwargs, checks, seeds, twins)
 
     def with_schedule(self, schedule):
         """The kernel with more edges: [(later, earlier)] by the `name` of instructions, earlier one

@@ -120,8 +120,11 @@ class State:
 def again(built, values, options):
     """A function of a simulated time in femtoseconds, or None for the end: the machine that has run
     the program up to then, with these arguments as they are now."""
+    from . import sessions
     from .machine import Machine
-    values = {name: x.copy() if hasattr(x, "flags") else x.numpy() for name, x in values.items()}
+    with sessions.paused():
+        values = {name: x.copy() if hasattr(x, "flags") else x.numpy()
+                  for name, x in values.items()}
     options = {n: v for n, v in options.items() if n not in ("record", "checks")}
 
     def run(until):

@@ -7,6 +7,7 @@
 A call is its copies to the device, the launch, the kernel and the copies back, one after another,
 as a host that waits for each call sees it. Copies by dev.array() and t.numpy() are there too.
 """
+import contextlib
 import ctypes as C
 import sys
 
@@ -156,6 +157,17 @@ class Session:
 def session():
     """A session, for `with`: it notes all kernel calls of this process until its end."""
     return Session()
+
+
+@contextlib.contextmanager
+def paused():
+    """What happens meanwhile is in no session: copies of checks, which no run of the script has."""
+    global _open
+    before, _open = _open, []
+    try:
+        yield
+    finally:
+        _open = before
 
 
 # ---- What kernels and devices tell ----

@@ -89,6 +89,12 @@ class Sessions(unittest.TestCase):
         self.assertTrue(s._repr_html_().startswith("<svg"))
         self.assertEqual(list(s.table()["kernel"]), ["twice"] * 3 + ["root"])
 
+    def test_what_checks_copy_is_not_there(self):
+        x = soma.device().array(X)
+        with soma.session() as s:
+            self.assertEqual(twice.check(x), [])
+        self.assertEqual(s.entries, [])
+
     def test_one_in_another_and_an_empty_one(self):
         with soma.session() as outer:
             twice(X)
