@@ -451,6 +451,9 @@ extern const isa_state_use isa_state_uses[ISA_NOPS];
 /* A mask of the engines that are not taken for an instruction of a generation when another can be
  * (choice.def). */
 unsigned isa_op_avoids(unsigned op, int gen);
+/* Another instruction that gives the same on an engine which has none like `in`; false: there is
+ * none (choice.def). Its operands are those of in; whether it is legal is not known. */
+bool isa_insn_instead(const isa_insn *in, int gen, isa_insn *out, unsigned *engine);
 int isa_op_find(const char *name, size_t n);
 /* The manual's prose (manual.def, rules.def, times.def), lines without a newline at the end;
  * static. What an instruction does, NULL if its meaning says all; what was decided about it because

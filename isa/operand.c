@@ -157,6 +157,14 @@ unsigned isa_insn_state(const isa_insn *in, unsigned *access) {
   return idle ? ISA_STATE_none : u->state;
 }
 
+int isa_insn_table(const isa_insn *in) {
+  if (isa_ops[in->op].cost == ISA_COST_RCP) return ISA_FN_reciprocal;
+  int i = isa_ops[in->op].cost == ISA_COST_ACT ? isa_field_of(in->op, ISA_K_ACTF, 0) : -1;
+  if (i < 0) return -1;
+  int fn = *(const isa_t_ACTF *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);
+  return isa_actfns[fn].table ? fn : -1;
+}
+
 bool isa_insn_zeroes(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_AP, AP_FREED);
   return i >= 0 && *(const isa_t_AP *)isa_member_c(in, &isa_form_of(in->op)->fields[i]) != 0;

@@ -58,6 +58,9 @@ int isa_insn_acc(const isa_insn *in);
 /* What an instruction uses beside memory, ISA_STATE_none or another state, and how: ISA_STATE_R,
  * W or RW. */
 unsigned isa_insn_state(const isa_insn *in, unsigned *access);
+/* The function whose table scalar loads before an instruction, where another one's is loaded; -1:
+ * none. */
+int isa_insn_table(const isa_insn *in);
 /* Whether a matmul moves its operand unchanged to its destination: transpose=true. */
 static inline bool isa_insn_turns(const isa_insn *in) {
   return in->op == ISA_OP_matmul && in->u.MATMUL.transpose;

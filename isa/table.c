@@ -257,7 +257,9 @@ unsigned isa_op_avoids(unsigned op, int gen) {
     uint8_t engine, first, last;
   } rows[] = {
 #define AVOID(op, engine, first, last) {ISA_OP_##op, ISA_ENG_##engine, ISA_##first, ISA_##last},
+#define INSTEAD(op, engine, first, last, other)
 #include "choice.def"
+#undef INSTEAD
 #undef AVOID
   };
   unsigned mask = 0;

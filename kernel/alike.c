@@ -192,14 +192,31 @@ static bool add_key(as_kernel *k, const as_k_key *key, as_k_ruling *r, uint32_t 
   return true;
 }
 
+/* What is known of a ruling by its instruction alone. */
+static bool look_at(as_kernel *k, as_k_ruling *r, uint32_t ops) {
+  if (!as_k_find_uses(k, r, ops)) return false;
+  as_k_find_ways(k, r, ops);
+  r->has_acc = isa_insn_acc(&r->in) >= 0;
+  r->avoid = (uint8_t)isa_op_avoids(r->in.op, k->target->gen);
+  r->table = (uint8_t)(isa_insn_table(&r->in) + 1);
+  if (isa_op_is_dma(r->in.op)) r->dma = as_k_dma_time(k, r, ops);
+  return true;
+}
+
+bool as_k_add_other(as_kernel *k, const as_k_ruling *found, uint32_t ops, uint32_t number) {
+  as_k_ruling r = *found;
+  if (!look_at(k, &r, ops)) return false;
+  uint32_t other = new_ruling(k);
+  if (!other) return false;
+  k->rulings[other - 1] = r;
+  k->rulings[number - 1].other = other;
+  return true;
+}
+
 bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found, uint32_t ops,
                      uint32_t *number) {
   as_k_ruling r = *found;
-  if (!as_k_find_uses(k, &r, ops)) return false;
-  as_k_find_ways(k, &r, ops);
-  r.has_acc = isa_insn_acc(&r.in) >= 0;
-  r.avoid = (uint8_t)isa_op_avoids(r.in.op, k->target->gen);
-  if (isa_op_is_dma(r.in.op)) r.dma = as_k_dma_time(k, &r, ops);
+  if (!look_at(k, &r, ops)) return false;
   if (!add_key(k, key, &r, k->nrulings + 1)) return false;
   *number = new_ruling(k);
   if (*number) k->rulings[*number - 1] = r;

@@ -37,7 +37,9 @@ uint64_t as_k_begin_at(const as_k_pace *c, unsigned e, const as_k_ruling *r, uin
     uint64_t way = c->way_free[w] + c->k->o.costs.delay;
     if ((ways >> w & 1) && c->way_free[w] && c->way_user[w] != e && way > t) t = way;
   }
-  return t > ready ? t : ready;
+  if (ready > t) t = ready;
+  bool loads = e == ISA_ENG_scalar && r->table && r->table != c->table;
+  return loads ? t + c->k->o.costs.table : t;
 }
 
 /* From when an instruction begins on e until the next one can, and until its result is there. */
@@ -111,6 +113,7 @@ static void run(as_k_pace *c, const as_k_item *it, unsigned e) {
   const as_k_ruling *r = as_k_ruling_of(c->k, it);
   unsigned ways = r->ways[e];
   uint64_t begin = as_k_begin_at(c, e, r, as_k_ready_at(c, e, it));
+  if (e == ISA_ENG_scalar && r->table) c->table = r->table;
   c->free[e] = begin + interval(r, e);
   c->busy[e] += interval(r, e);
   for (unsigned w = 0; ways >> w; w++)
@@ -174,6 +177,11 @@ static void take(as_k_pace *c, as_k_item *it) {
         (uint8_t)(k->o.flags & AS_KERNEL_FIXED_ENGINES ? lowest(r->engines)
                   : k->o.flags & AS_KERNEL_ROUND_ROBIN ? next_turn(c, r->engines)
                                                        : soonest(c, engines_of(c, it), it));
+  uint32_t other = it->engine == ISA_NENGINES ? 0 : r->other;
+  if (other && (k->rulings[other - 1].engines >> it->engine & 1)) {
+    it->ruling = other;
+    it->op = k->rulings[other - 1].in.op;
+  }
   run(c, it, it->engine);
 }
 

@@ -102,6 +102,7 @@ typedef struct as_k_ruling {
   uint32_t uses, sites; /* places in uses and sites */
   uint32_t next[2];     /* of what came after an item like this last, and before that */
   uint32_t with_acc[3]; /* the same with another `acc`, by ISA_ACC_; 0: none yet */
+  uint32_t other; /* for the engine that has no such instruction (isa_insn_instead); 0: none */
   uint32_t busy[ISA_ENG_sync]; /* of a data path: ps on each of engines */
   uint64_t dma;                /* of a transfer: what the DMA engines take for its bytes, in fs */
   uint16_t queue;              /* that the caller chose, as in as_k_item */
@@ -110,6 +111,7 @@ typedef struct as_k_ruling {
   uint8_t modes;          /* of a transfer: mask of ISA_DGE_ that may */
   uint8_t ways[ISA_NENGINES]; /* masks of the ways of isa_ways that it uses on each engine */
   uint8_t nuses, nsites;
+  uint8_t table; /* 1 + the function whose table scalar needs for it, 0: none */
   bool has_acc; /* it is a matmul */
   bool simple;  /* its operands are its sites: they move no others and are in no lists */
   bool plain;   /* simple, and it has no registers and lists */
@@ -393,6 +395,8 @@ uint32_t as_k_find_ruling(const as_kernel *k, as_k_key *key);
 /* Keeps a ruling; ops: of the item that it was found of. */
 bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found, uint32_t ops,
                      uint32_t *number);
+/* Keeps what `found` has, with other instructions for its item, as the other of a ruling. */
+bool as_k_add_other(as_kernel *k, const as_k_ruling *found, uint32_t ops, uint32_t number);
 /* Gives an item a ruling with this `acc`, which the others like it do not get with it. */
 bool as_k_set_acc(as_kernel *k, as_k_item *it, unsigned acc);
 /* Gives an item a ruling of its own, to be changed; as_k_find_uses then finds its uses anew. */

@@ -67,6 +67,7 @@ typedef struct as_kernel_costs {
   uint64_t (*busy)(void *ud, unsigned engine, const isa_program *p, const isa_insn *in);
   uint64_t trigger[3];    /* what a trigger keeps its engine, by ISA_DGE_ */
   uint64_t delay;         /* from an update to the engine that waits for it */
+  uint64_t table;         /* of scalar's load of a function's table */
   uint64_t latency[5];    /* of an engine: from when the next instruction can begin to the result */
   uint64_t transfer;      /* of a transfer: what it takes beside its bytes */
   uint64_t dma_byte_rate; /* bytes in a microsecond that one of the sixteen engines moves;

@@ -21,6 +21,7 @@ typedef struct as_k_pace {
   uint64_t way_free[ISA_NWAYS];
   uint8_t way_user[ISA_NWAYS];
   as_k_touch *touched;           /* by buffer */
+  unsigned table;                /* that scalar has loaded, as in as_k_ruling */
   uint64_t dma;                  /* when all transfers so far are through the DMA engines */
   unsigned turn;                 /* of AS_KERNEL_ROUND_ROBIN */
   uint8_t barriers, collectives; /* 1 + the engine that all are on, 0: there was none yet */

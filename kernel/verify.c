@@ -156,7 +156,41 @@ uint32_t as_kernel_engines(const as_kernel *k, uint32_t item, uint64_t busy[ISA_
   if (isa_op_is_control(it->op)) return 0;
   if (isa_op_is_dma(it->op)) return busy[0] = as_k_dma_time(k, r, it->ops), 0;
   for (unsigned e = 0; e < ISA_ENG_sync; e++) busy[e] = (uint64_t)r->busy[e] * 1000;
-  return r->engines & ~(unsigned)r->avoid;
+  unsigned others = r->other ? k->rulings[r->other - 1].engines : 0; /* no kernel can ask for those */
+  return r->engines & ~(unsigned)r->avoid & ~others;
+}
+
+/* Numbers that every engine takes to float32 as they are; a NaN that a copy brings keeps its bits
+ * only where it is copied as it is. */
+static bool converts(const as_kernel *k, unsigned op) {
+  const isa_core *c = &k->scratch->cores[0];
+  for (uint32_t i = 0; i < c->naps; i++)
+    if (isa_dtypes[c->aps[i].dtype].cls != ISA_FLOAT || isa_dtype_bytes(c->aps[i].dtype) < 2)
+      return false;
+  if (op != ISA_OP_tensor_copy || c->aps[0].dtype != c->aps[1].dtype) return true;
+  return c->aps[1].space == ISA_PSUM;
+}
+
+/* The instruction that stands for an item's on an engine which has none like it, if compilers take
+ * that; its cost there becomes one of r. */
+static bool find_other(as_kernel *k, const as_k_draft *d, as_k_ruling *r, as_k_ruling *other) {
+  as_k_binder b = {.k = k, .p = k->scratch};
+  unsigned e;
+  isa_insn in;
+  if (d->it.engine != ISA_NENGINES || !(k->o.passes & AS_PASS_USUAL)) return false;
+  *other = *r;
+  if (!isa_insn_instead(&d->in, k->target->gen, &other->in, &e) || (r->engines >> e & 1) ||
+      !converts(k, d->in.op))
+    return false;
+  k->scratch->cores[0].naps = 0;
+  other->engines = (uint8_t)(1u << e);
+  if (!as_k_bind(&b, other, d->it.ops, &in) || !isa_check_insn(k->scratch, 0, e, &in, 0, NULL))
+    return false;
+  find_costs(k, &in, other);
+  r->engines |= other->engines;
+  r->busy[e] = other->busy[e];
+  r->engine = ISA_NENGINES;
+  return true;
 }
 
 bool as_k_verify(as_kernel *k, as_k_draft *d, as_k_key *key) {
@@ -164,9 +198,12 @@ bool as_k_verify(as_kernel *k, as_k_draft *d, as_k_key *key) {
   it->op = d->in.op;
   it->ruling = as_k_find_ruling(k, key);
   if (!it->ruling) {
-    as_k_ruling r = {.in = d->in, .engine = it->engine, .queue = it->queue};
+    as_k_ruling r = {.in = d->in, .engine = it->engine, .queue = it->queue}, other;
     memcpy(r.regs, d->regs, sizeof r.regs);
-    if (!rule(k, d, &r) || !as_k_add_ruling(k, key, &r, it->ops, &it->ruling)) return false;
+    if (!rule(k, d, &r)) return false;
+    bool more = find_other(k, d, &r, &other);
+    if (!as_k_add_ruling(k, key, &r, it->ops, &it->ruling)) return false;
+    if (more && !as_k_add_other(k, &other, it->ops, it->ruling)) return false;
   }
   it->engine = as_k_ruling_of(k, it)->engine;
   return true;

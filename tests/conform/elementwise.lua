@@ -372,11 +372,13 @@ end
 local function reciprocal(suite)
   for k, t in ipairs(ref.types) do
     local a = ref.tensor(ref.values(N, k + 60), t, shape)
-    suite:case {
-      insn = "reciprocal", name = t, engine = "vector", inputs = {a = a}, outputs = {o = {"float32", shape}},
-      body = " reciprocal o, a",
-      expect = {o = ref.tensor(map(ref.ops.reciprocal, ref.list(a)), "float32", shape)},
-    }
+    for _, engine in ipairs {"vector", "scalar"} do
+      suite:case {
+        insn = "reciprocal", name = t .. ", " .. engine, engine = engine, inputs = {a = a},
+        outputs = {o = {"float32", shape}}, body = " reciprocal o, a",
+        expect = {o = ref.tensor(map(ref.ops.reciprocal, ref.list(a)), "float32", shape)},
+      }
+    end
   end
 end
 

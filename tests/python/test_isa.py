@@ -5,6 +5,7 @@ import unittest
 import numpy as np
 from helper import KernelCase, data, of_tiles, rng
 
+import neuronxcc.nki as old
 import nki
 import nki.isa as nisa
 import nki.language as nl
@@ -462,6 +463,37 @@ class Dma(KernelCase):
             nisa.dma_compute(out, [p, q, p], reduce_op=nl.add)
             return out
         self.same(total(x, y), x + y + x)
+
+    def test_scalar_takes_part_on_trn1(self):
+        """Its activates stand for scaled copies and copies out of PSUM, and reciprocals are its
+        own, with the same bits and without limits that the kernel did not ask for."""
+        def body(a, w):
+            o = nl.ndarray((4, 128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+            t, s = nl.load(a), nl.load(w)
+            for i in range(4):
+                by = s[:, i:i + 1]
+                x = nisa.tensor_scalar(t, nl.multiply, 1.5 + i)
+                x = nisa.tensor_scalar(x, nl.multiply, by, op1=nl.add, operand1=by)
+                y = nisa.nc_matmul(s, x)
+                z = nl.add(nisa.tensor_copy(y), nisa.reciprocal(t))
+                nl.store(o[i], nisa.tensor_scalar(z, nl.add, by))
+            return o
+        a, w = data(128, 64), data(128, 128)
+        a[0, :4] = [1e30, -1e-30, -0.0, np.inf]
+        texts = {}
+        for target in "trn1", "trn2":
+            kernel = old.jit(body, platform_target=target)
+            plain = old.jit(body, platform_target=target, optimize=0)
+            got, want = np.asarray(kernel(a, w)), np.asarray(plain(a, w))
+            np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
+            self.assertEqual([f for f in kernel.check(a, w) if "reciprocal" in str(f)], [])
+            text = kernel.source(a, w)
+            texts[target] = text[text.index("section scalar"):].split("section")[1]
+            self.assertNotIn("activate", plain.source(a, w))
+        for name in "activate", "reciprocal":
+            self.assertIn(name, texts["trn1"])
+            self.assertNotIn(name, texts["trn2"])
+        self.assertIn("fn=copy, scale=", texts["trn1"])
 
     def test_dma_transpose_of_trn1_is_a_copy_from_hbm(self):
         a = data(2, 3, 4, 5)

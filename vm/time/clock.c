@@ -266,14 +266,6 @@ static void slow_vector(vm_core *c, const vm_flight *g) {
 
 /* ---- Vector, scalar, gpsimd ---------------------------------------------------------------- */
 
-/* Function whose table an instruction needs, -1 for none. */
-static int table_of(const isa_insn *in) {
-  int i = isa_ops[in->op].cost == ISA_COST_ACT ? isa_field_of(in->op, ISA_K_ACTF, 0) : -1;
-  if (i < 0) return -1;
-  int fn = *(const isa_t_ACTF *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);
-  return isa_actfns[fn].table ? fn : -1;
-}
-
 /* Loads a table at b, but not before the data path is free; returns when it is loaded. */
 static vm_time load_table(vm_core *c, int table, bound *b) {
   vm_engine *en = &c->eng[ISA_ENG_scalar];
@@ -286,7 +278,7 @@ static vm_time load_table(vm_core *c, int table, bound *b) {
 /* As a profile shows it: the load of a table is an instruction before the activate and after the
  * activate's wait. */
 static void need_table(vm_core *c, vm_flight *f, bound *b) {
-  int table = table_of(f->in);
+  int table = isa_insn_table(f->in);
   if (table < 0 || table == c->eng[ISA_ENG_scalar].table) return;
   f->table_until = load_table(c, table, b);
   f->table_from = b->time;

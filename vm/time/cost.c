@@ -216,7 +216,7 @@ static uint64_t stream_scan(const job *j) {
 
 static uint64_t stream_rcp(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
-  return paced(&t, 8 * t.n);
+  return paced(&t, (j->engine == ISA_ENG_scalar ? 1 : 8) * t.n);
 }
 
 static uint64_t stream_bnag(const job *j) { return ceil_div(13 * src_of(j)->elems, 3); }

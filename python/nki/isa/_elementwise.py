@@ -392,13 +392,13 @@ def tensor_tensor_scan(dst=None, data0=None, data1=None, initial=None, op0=None,
 
 
 def reciprocal(dst=None, data=None, name=None, mask=None, dtype=None):
-    """dst = 1 / data on vector."""
+    """dst = 1 / data."""
     if data is None:
         dst, data = None, dst
     data = need(data, "data", "reciprocal")
 
     def emit(d, s):
-        record.active().emit(_RECIPROCAL, insn.VECTOR, (d.words(), s.words()))
+        record.active().emit(_RECIPROCAL, insn.ANY, (d.words(), s.words()))
     return _either(dst, emit, (data,), data.shape, _out(dtype, data), mask, "reciprocal", name,
                    how=EACH)
 
