@@ -11,6 +11,10 @@ bool as_k_pace_open(as_k_pace *c, as_kernel *k) {
 void as_k_pace_close(as_k_pace *c) {
   if (c->touched) memcpy(c->k->figures.busy, c->busy, sizeof c->busy);
   c->k->figures.instructions += c->k->figures.left_out;
+  as_k_pace_free(c);
+}
+
+void as_k_pace_free(as_k_pace *c) {
   isa_free(&c->k->al, c->touched, ((size_t)c->k->nbuffers + 1) * sizeof *c->touched);
 }
 
@@ -121,6 +125,7 @@ static void run(as_k_pace *c, const as_k_item *it, unsigned e) {
       c->way_free[w] = c->free[e];
       c->way_user[w] = (uint8_t)e;
     }
+  if (c->free[e] > c->end) c->end = c->free[e];
   note(c, e, it, c->free[e], begin + duration(c, r, e));
 }
 
@@ -149,21 +154,17 @@ bool as_k_goes_to_hbm(const as_kernel *k, const as_k_item *it) {
   return false;
 }
 
-uint64_t as_k_transfer_at(const as_k_pace *c, const as_k_item *it, uint64_t ready) {
-  uint64_t t = c->stream_free[as_k_goes_to_hbm(c->k, it) ? K_STORES : K_LOADS];
-  return t > ready ? t : ready;
-}
-
-/* A stream begins one transfer after another; they are through once the bytes of all before them
- * are. */
+/* An engine triggers one transfer after another, each once what it needs is there, and does nothing
+ * else before. They are through once the bytes of all before them are. */
 static void run_transfer(as_k_pace *c, const as_k_item *it) {
-  const as_kernel *k = c->k;
+  as_kernel *k = c->k;
   const as_k_ruling *r = as_k_ruling_of(k, it);
-  uint64_t begin = as_k_transfer_at(c, it, as_k_ready_at(c, ISA_NENGINES, it));
-  unsigned dge = r->modes >> ISA_DGE_hwdge & 1 ? ISA_DGE_hwdge
-                 : r->modes & 1                ? ISA_DGE_none
-                                               : ISA_DGE_swdge;
-  c->stream_free[as_k_goes_to_hbm(k, it) ? K_STORES : K_LOADS] = begin + k->o.costs.trigger[dge];
+  unsigned dge, e = as_k_trigger_engine(k, it, c->depth > 0, &dge);
+  uint64_t ready = as_k_ready_at(c, ISA_NENGINES, it);
+  uint64_t begin = c->free[e] > ready ? c->free[e] : ready;
+  if (begin > c->end) c->end = begin;
+  c->free[e] = begin + k->o.costs.trigger[dge];
+  if (dge != ISA_DGE_hwdge) begin = c->free[e]; /* hardware goes on with it meanwhile */
   c->dma += r->dma;
   uint64_t through = begin + r->dma > c->dma ? begin + r->dma : c->dma;
   note(c, ISA_NENGINES, it, through, through + k->o.costs.transfer);
@@ -186,6 +187,8 @@ static void take(as_k_pace *c, as_k_item *it) {
 }
 
 void as_k_pace_take(as_k_pace *c, as_k_item *it) {
+  c->depth += it->op == K_LOOP || it->op == K_WHILE;
+  c->depth -= it->op == K_ENDLOOP;
   if (it->op >= ISA_NOPS) return;
   c->k->figures.instructions += !it->added;
   if (isa_op_is_control(it->op))

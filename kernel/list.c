@@ -235,7 +235,7 @@ bool as_k_prepare(as_kernel *k) {
   trim(k);
   uint32_t *order = NULL;
   bool ok = as_k_copy_bounds(k) && as_k_trim_tiles(k) && as_k_define(k) && as_k_simplify(k) &&
-            as_k_schedule(k, &order);
+            as_k_choose_store_engine(k) && as_k_schedule(k, &order);
   size_t size = order ? ((size_t)k->nitems + 1) * sizeof *order : 0;
   ok = ok && as_k_lives(k) && as_k_choose_queues(k) && place(k, order) && as_k_registers(k) &&
        as_k_solve(k) && as_k_semaphores(k);

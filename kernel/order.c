@@ -24,6 +24,7 @@ typedef struct slot {
   uint64_t ready[ISA_NENGINES + 1];
   uint32_t more[2];      /* bytes of a partition that others have here early, by memory */
   uint8_t state, access; /* of isa_insn_state */
+  uint8_t triggers;      /* the engine that triggers a transfer */
   bool open, known;      /* not taken yet; ready is known */
 } slot;
 
@@ -125,7 +126,11 @@ static void enter(scheduler *s) {
 static void know(scheduler *s, slot *t) {
   const as_k_item *it = &s->k->items[t->item];
   unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : as_k_ruling_of(s->k, it)->engines;
-  if (isa_op_is_dma(it->op)) mask = 1u << ISA_NENGINES;
+  unsigned dge;
+  if (isa_op_is_dma(it->op)) {
+    mask = 1u << ISA_NENGINES;
+    t->triggers = (uint8_t)as_k_trigger_engine(s->k, it, s->pace.depth > 0, &dge);
+  }
   for (; mask; mask &= mask - 1) {
     unsigned e = (unsigned)__builtin_ctz(mask);
     t->ready[e] = as_k_ready_at(&s->pace, e, it);
@@ -136,7 +141,8 @@ static void know(scheduler *s, slot *t) {
 static uint64_t begin_of(scheduler *s, slot *t) {
   const as_k_item *it = &s->k->items[t->item];
   if (!t->known) know(s, t);
-  if (isa_op_is_dma(it->op)) return as_k_transfer_at(&s->pace, it, t->ready[ISA_NENGINES]);
+  uint64_t ready = t->ready[ISA_NENGINES], free = s->pace.free[t->triggers];
+  if (isa_op_is_dma(it->op)) return free > ready ? free : ready;
   return as_k_soonest(&s->pace, it, t->ready);
 }
 

@@ -1,5 +1,5 @@
-/* When instructions would run, estimated: each engine takes its instructions one after another,
- * each queue its transfers, and one waits for what it reads and overwrites. */
+/* When instructions would run, estimated: each engine takes its instructions and the transfers that
+ * it triggers one after another, and one waits for what it reads and overwrites. */
 #ifndef ASM_KERNEL_PACE_H
 #define ASM_KERNEL_PACE_H
 
@@ -11,16 +11,15 @@ typedef struct as_k_touch {
   uint8_t writer, reader;
 } as_k_touch;
 
-enum { K_LOADS, K_STORES, K_STREAMS }; /* streams of transfers */
-
 typedef struct as_k_pace {
   as_kernel *k;
   uint64_t busy[ISA_NENGINES]; /* so far */
   uint64_t free[ISA_NENGINES]; /* when each is free: later than that where ways made it wait */
-  uint64_t stream_free[K_STREAMS];
   uint64_t way_free[ISA_NWAYS];
   uint8_t way_user[ISA_NWAYS];
   as_k_touch *touched;           /* by buffer */
+  unsigned depth;                /* of loops at run time */
+  uint64_t end;                  /* when all so far has run, and each transfer has begun */
   unsigned table;                /* that scalar has loaded, as in as_k_ruling */
   uint64_t dma;                  /* when all transfers so far are through the DMA engines */
   unsigned turn;                 /* of AS_KERNEL_ROUND_ROBIN */
@@ -30,6 +29,7 @@ typedef struct as_k_pace {
 bool as_k_pace_open(as_k_pace *c, as_kernel *k);
 /* Keeps the loads of the engines as figures. */
 void as_k_pace_close(as_k_pace *c);
+void as_k_pace_free(as_k_pace *c); /* without that */
 /* When what an item on e uses is there: what it reads is written, what it writes is read. e:
  * ISA_NENGINES for a transfer. */
 uint64_t as_k_ready_at(const as_k_pace *c, unsigned e, const as_k_item *it);
@@ -39,9 +39,19 @@ uint64_t as_k_begin_at(const as_k_pace *c, unsigned e, const as_k_ruling *r, uin
 uint64_t as_k_soonest(const as_k_pace *c, const as_k_item *it, const uint64_t *ready);
 /* An item comes next: chooses its engine if that is open, and notes what it takes. */
 void as_k_pace_take(as_k_pace *c, as_k_item *it);
-/* When a transfer that is ready then would begin, after those of its stream. */
-uint64_t as_k_transfer_at(const as_k_pace *c, const as_k_item *it, uint64_t ready);
 bool as_k_goes_to_hbm(const as_kernel *k, const as_k_item *it);
+
+/* ---- queue.c ---- */
+
+/* The engine that triggers a transfer, and its kind of descriptors. */
+unsigned as_k_trigger_engine(as_kernel *k, const as_k_item *it, bool in_loop, unsigned *dge);
+
+/* ---- stores.c ---- */
+
+/* The engine that begins collectives, ISA_NENGINES if there are none. */
+unsigned as_k_collectives_engine(const as_kernel *k);
+/* Chooses the engine that triggers the stores which leave it open. */
+bool as_k_choose_store_engine(as_kernel *k);
 
 /* ---- order.c ---- */
 

@@ -25,24 +25,6 @@ static uint32_t find_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned
   return ++k->nqueues;
 }
 
-/* The engine that begins collectives, ISA_NENGINES if there are none. */
-static unsigned collectives_engine(const as_kernel *k) {
-  for (uint32_t i = 0; i < k->nitems; i++)
-    if (as_k_is_collective(&k->items[i])) return k->items[i].engine;
-  return ISA_NENGINES;
-}
-
-/* The engine with the least to do of those that can trigger stores by themselves; not `other`. */
-static unsigned store_engine(const as_kernel *k, unsigned other) {
-  static const uint8_t order[] = {ISA_ENG_gpsimd, ISA_ENG_scalar, ISA_ENG_tensor};
-  unsigned best = ISA_NENGINES;
-  for (unsigned i = 0; i < sizeof order; i++)
-    if (order[i] != other &&
-        (best == ISA_NENGINES || k->figures.busy[order[i]] < k->figures.busy[best]))
-      best = order[i];
-  return best;
-}
-
 /* Notes what an item brings if it is a collective; whether a transfer moves what one has brought.
  * That waits for other ranks: it goes on the engine that begins collectives, where it holds only
  * the next one. */
@@ -63,7 +45,7 @@ static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
 /* Descriptors by hardware where that is legal, unless static ones are asked for; else
  * static ones, else by gpsimd. In a loop at run time static ones are not taken, since each is
  * another transfer. */
-static bool pick(streams *s, const as_k_item *it, bool in_loop, bool late, unsigned *dge,
+static bool pick(const streams *s, const as_k_item *it, bool in_loop, bool late, unsigned *dge,
                  unsigned *engine) {
   const as_k_ruling *r = as_k_ruling_of(s->k, it);
   unsigned modes = r->modes;
@@ -91,6 +73,18 @@ static bool pick(streams *s, const as_k_item *it, bool in_loop, bool late, unsig
   *dge = has(modes, ISA_DGE_hwdge) ? ISA_DGE_hwdge : ISA_DGE_swdge;
   *engine = *dge == ISA_DGE_swdge ? ISA_ENG_gpsimd : store ? ISA_ENG_scalar : ISA_ENG_sync;
   return has(modes, *dge);
+}
+
+unsigned as_k_trigger_engine(as_kernel *k, const as_k_item *it, bool in_loop, unsigned *dge) {
+  const streams s = {.k = k, .store_engine = k->store_engine};
+  unsigned engine = ISA_ENG_sync;
+  *dge = ISA_DGE_none;
+  if (!it->queue) {
+    pick(&s, it, in_loop, false, dge, &engine);
+    return engine;
+  }
+  *dge = k->queues[it->queue - 1].dge;
+  return k->queues[it->queue - 1].engine;
 }
 
 uint64_t as_k_dma_time(const as_kernel *k, const as_k_ruling *r, uint32_t ops) {
@@ -184,11 +178,11 @@ static bool choose_all(streams *s) {
 }
 
 bool as_k_choose_queues(as_kernel *k) {
-  streams s = {.k = k, .collectives = collectives_engine(k)};
+  streams s = {.k = k, .collectives = as_k_collectives_engine(k),
+               .store_engine = k->store_engine};
   size_t size = ((size_t)k->nbuffers + 1) * sizeof *s.brought;
   bool some = s.collectives < ISA_NENGINES;
   if (some && !(s.brought = isa_zalloc(&k->al, size))) return as_k_nomem(k);
-  s.store_engine = k->store_engine = store_engine(k, s.collectives);
   bool ok = choose_all(&s);
   isa_free(&k->al, s.brought, some ? size : 0);
   if (ok) find_bound(k);

@@ -1,0 +1,77 @@
+/* The engine that triggers the stores which leave it open. It waits for their data, and what comes
+ * after them on it waits too:
+ *
+ *   gpsimd   store o[0], t; memset e      the memset waits until t is there
+ *
+ * So the list is timed with each. */
+#include "pace.h"
+
+enum { TIMED = 1 << 13 }; /* items that are looked at */
+
+unsigned as_k_collectives_engine(const as_kernel *k) {
+  for (uint32_t i = 0; i < k->nitems; i++)
+    if (as_k_is_collective(&k->items[i]))
+      return k->items[i].engine < ISA_NENGINES ? k->items[i].engine : (unsigned)ISA_ENG_gpsimd;
+  return ISA_NENGINES;
+}
+
+typedef struct timing {
+  uint64_t end, busy[ISA_NENGINES]; /* of as_k_pace, and how long each engine works */
+} timing;
+
+/* The first n items with an engine that triggers stores; `kept` is what they were. */
+static bool time_with(as_kernel *k, unsigned engine, const as_k_item *kept, uint32_t n,
+                      timing *t) {
+  as_k_pace c;
+  as_kernel_figures figures = k->figures;
+  k->store_engine = engine;
+  if (!as_k_pace_open(&c, k)) return false;
+  for (uint32_t i = 0; i < n; i++) as_k_pace_take(&c, &k->items[i]);
+  t->end = c.end;
+  memcpy(t->busy, c.busy, sizeof t->busy);
+  as_k_pace_free(&c);
+  k->figures = figures;
+  memcpy(k->items, kept, n * sizeof *kept);
+  return true;
+}
+
+static const uint8_t engines[] = {ISA_ENG_gpsimd, ISA_ENG_scalar, ISA_ENG_tensor, ISA_ENG_vector};
+
+/* The one with the least to do, without vector. */
+static unsigned idlest(const timing *t, unsigned other) {
+  unsigned best = ISA_NENGINES;
+  for (unsigned i = 0; i + 1 < sizeof engines; i++)
+    if (engines[i] != other && (best == ISA_NENGINES || t->busy[engines[i]] < t->busy[best]))
+      best = engines[i];
+  return best;
+}
+
+/* That one, unless the list ends sooner by a tenth with another. */
+static bool choose(as_kernel *k, const as_k_item *kept, uint32_t n) {
+  unsigned other = as_k_collectives_engine(k); /* a store would hold the next one */
+  timing t = {0};
+  if (!time_with(k, ISA_ENG_gpsimd, kept, n, &t)) return false;
+  unsigned best = idlest(&t, other), first = best;
+  if (!time_with(k, first, kept, n, &t)) return false;
+  uint64_t least = t.end - t.end / 10;
+  for (unsigned i = 0; i < sizeof engines; i++) {
+    if (engines[i] == other || engines[i] == first) continue;
+    if (!time_with(k, engines[i], kept, n, &t)) return false;
+    if (t.end >= least) continue;
+    least = t.end;
+    best = engines[i];
+  }
+  k->store_engine = best;
+  return true;
+}
+
+bool as_k_choose_store_engine(as_kernel *k) {
+  uint32_t n = k->nitems < TIMED ? k->nitems : TIMED;
+  size_t size = ((size_t)n + 1) * sizeof(as_k_item);
+  as_k_item *kept = isa_zalloc(&k->al, size);
+  if (!kept) return as_k_nomem(k);
+  memcpy(kept, k->items, n * sizeof *kept);
+  bool ok = choose(k, kept, n);
+  isa_free(&k->al, kept, size);
+  return ok;
+}
