@@ -87,6 +87,55 @@ case("the same bits wherever windows end, and on any number of threads", functio
   end
 end)
 
+-- Each rank computes for a time of its own between two collectives, round after round.
+local rounds = [==[
+        target  trn1
+all     group   [[0, 1, 2, 3, 4, 5]]
+pairs   group   [[0, 3], [1, 4], [2, 5]]
+x       tensor  float32[128, 60], input
+y       tensor  float32[128, 60], output
+s       tensor  float32[128, 60]
+t       tile    sbuf float32[128, 60]
+done    sem
+moved   sem
+ready   sem
+q       queue   dge=none
+section gpsimd
+        mov     r9, 4
+        dma_copy t, x, queue=q                              $moved
+again:  event_semaphore $moved>=16 $moved-=16
+        rank_id r1
+        mul     r1, r1, 700
+wait:   sub     r1, r1, 1
+        bgt     r1, 0, wait
+        tensor_tensor t, t, t, op=add                       $ready++
+        dma_copy s, t, queue=q                              $ready>=1 $moved
+        event_semaphore $moved>=16 $moved-=16
+        event_semaphore $ready>=1 $ready--
+        all_reduce dsts=[y], srcs=[s], group=all, op=add    $done++
+        event_semaphore $done>=1 $done--
+        all_reduce dsts=[s], srcs=[y], group=pairs, op=max  $done++
+        event_semaphore $done>=1 $done--
+        dma_copy t, s, queue=q                              $moved
+        sub     r9, r9, 1
+        bgt     r9, 0, again
+        halt
+]==]
+
+case("planned collectives between computing: the same bits for any windows, most of which are long", function()
+  local prog, first = soma.assemble(rounds), nil
+  for _, how in ipairs {{0, 1}, {0, 3}, {50, 1}, {333, 2}, {1000, 8}} do
+    local w <close> = soma.world {ranks = 6, target = "trn1", window_ns = how[1], threads = how[2]}
+    local runs = w:run(prog, function(r) return {x = soma.randn({128, 60}, {seed = r})} end)
+    first = first or runs
+    eq(runs.hash, first.hash) eq(runs.time_ns, first.time_ns)
+    same(runs[4].out.y, first[4].out.y)
+    eq(first.windows <= runs.windows, true)
+  end
+  same(first[0].out.y, first[5].out.y)
+  eq(first.windows * 300 < first.time_ns, true)
+end)
+
 case("an update that is missing: both ranks are named", function()
   local w = soma.world {ranks = 2, target = "trn1"}
   local progs = {[0] = ring_of(0), ring_of(1, {FIRST = "$moved"})}

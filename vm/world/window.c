@@ -9,11 +9,14 @@
 /* ---- Opening ------------------------------------------------------------------------------ */
 
 static bool add_lps(vm_world *w) {
-  if (!(w->lps = isa_zalloc(&w->al, w->nranks * sizeof *w->lps))) return false;
+  w->lps = isa_zalloc(&w->al, w->nranks * sizeof *w->lps);
+  w->lp_of = isa_zalloc(&w->al, w->nranks * sizeof *w->lp_of);
+  if (!w->lps || !w->lp_of) return false;
   for (uint32_t r = 0; r < w->nranks; r++) {
     uint32_t i = 0;
     while (i < w->nlps && w->lps[i].stack != w->runs[r]->stack) i++;
     if (i == w->nlps) w->lps[w->nlps++].stack = w->runs[r]->stack;
+    w->lp_of[r] = i;
   }
   return true;
 }
@@ -41,6 +44,7 @@ isa_status vm_world_open(vm_world *w, const isa_alloc *al, vm_run *const *runs, 
     w->runs[r]->peers = &w->peers[r];
     s = vm_world_connect(w, r, e);
   }
+  if (s == ISA_OK && !vm_world_promise_open(w)) s = ISA_NOMEM;
   if (s == ISA_OK && (w->latency = least_latency(w)) == 0) {
     isa_fail(e, ISA_ARG, ISA_NOFIELD, "LINK_LAT is 0 ns: ranks of a world need at least 1");
     s = ISA_ARG;
@@ -56,6 +60,7 @@ static void free_parcels(vm_world *w, vm_peers *x) {
 }
 
 void vm_world_close(vm_world *w) {
+  if (w->runs) vm_world_promise_close(w);
   for (uint32_t r = 0; w->peers && r < w->nranks; r++) {
     vm_peers *x = &w->peers[r];
     const isa_program *p = w->runs ? w->runs[r]->prog : NULL;
@@ -70,10 +75,12 @@ void vm_world_close(vm_world *w) {
   isa_free(&w->al, w->peers, w->nranks * sizeof *w->peers);
   isa_free(&w->al, w->runs, w->nranks * sizeof *w->runs);
   isa_free(&w->al, w->lps, w->nranks * sizeof *w->lps);
+  isa_free(&w->al, w->lp_of, w->nranks * sizeof *w->lp_of);
   isa_buf_free(&w->report);
   w->peers = NULL;
   w->runs = NULL;
   w->lps = NULL;
+  w->lp_of = NULL;
   w->nranks = w->nlps = 0;
 }
 
@@ -119,15 +126,18 @@ static vm_time plus(vm_time a, vm_time b) { return a > UINT64_MAX - b ? UINT64_M
 
 /* The two least times at which an LP may send, and whose the first is. */
 typedef struct senders {
+  vm_time next; /* the next event of all */
   vm_time first, second;
   uint32_t who;
 } senders;
 
 static senders find_senders(vm_world *w) {
-  senders s = {UINT64_MAX, UINT64_MAX, 0};
+  senders s = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 0};
   for (uint32_t i = 0; i < w->nlps; i++) {
     vm_lp *lp = &w->lps[i];
-    lp->next = lp->sends = next_of(lp->stack);
+    lp->next = next_of(lp->stack);
+    lp->sends = vm_world_promise(w, lp);
+    if (lp->next < s.next) s.next = lp->next;
     if (lp->sends < s.first) {
       s.second = s.first;
       s.first = lp->sends;
@@ -160,7 +170,7 @@ static bool open_windows(vm_world *w, vm_time until) {
   bool any = false;
   for (uint32_t i = 0; i < w->nlps; i++) {
     vm_lp *lp = &w->lps[i];
-    vm_time end = to_grid(w, s.first, bound(w, &s, i));
+    vm_time end = to_grid(w, s.next, bound(w, &s, i));
     if (end > until) end = until;
     lp->until = lp->next < end ? end : 0;
     any |= lp->until > 0;
@@ -168,10 +178,21 @@ static bool open_windows(vm_world *w, vm_time until) {
   return any;
 }
 
+/* A message before the end of its receiver's window would have been missed: the promises are wrong.
+ */
+static void deliver(vm_world *w, const vm_parcel *p) {
+  vm_run *to = w->runs[p->m.dst];
+  if (p->m.time < w->lps[w->lp_of[p->m.dst]].until)
+    vm_fault(to->cores[0], ISA_FAULT, VM_NOWHERE,
+             "an error of Soma: a message of rank %u for %llu fs came after that", p->m.src,
+             (unsigned long long)p->m.time);
+  vm_receive(to, p);
+}
+
 static void hand_over(vm_world *w) {
   for (uint32_t r = 0; r < w->nranks; r++) {
     vm_peers *x = &w->peers[r];
-    for (uint32_t i = 0; i < x->nout; i++) vm_receive(w->runs[x->out[i].m.dst], &x->out[i]);
+    for (uint32_t i = 0; i < x->nout; i++) deliver(w, &x->out[i]);
     x->nout = 0;
   }
 }
@@ -298,9 +319,9 @@ isa_status vm_world_go(vm_world *w, vm_time until) {
   }
   if (w->status == ISA_OK && !any) {
     senders s = find_senders(w);
-    if (s.first == UINT64_MAX) {
+    if (s.next == UINT64_MAX) {
       finish(w);
-    } else if (s.first > limit) {
+    } else if (s.next > limit) {
       w->status = ISA_LIMIT;
       isa_buf_printf(&w->report, "simulated time reached its limit of %llu ns",
                      (unsigned long long)(limit / VM_NS));

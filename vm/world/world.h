@@ -26,7 +26,8 @@ typedef struct vm_world {
   vm_peers *peers; /* likewise */
   uint32_t nranks;
   vm_lp *lps;
-  uint32_t nlps;
+  uint32_t nlps, *lp_of; /* lp_of: by rank */
+  uint8_t **comes;       /* [rank][core][engine][pc]: whether a collective may still come there */
   vm_time latency;       /* from an event to the arrival of what it sends, at least */
   vm_time grid;          /* windows also end at multiples of it; 0: only where they must */
   vm_work *threads;      /* NULL: the caller's alone */
@@ -59,6 +60,14 @@ uint32_t vm_world_peer(const isa_program *p, const isa_peer *peer, uint32_t rank
                        isa_error *e);
 /* Fills in ranks and tensors of w->peers[rank]. */
 isa_status vm_world_connect(vm_world *w, uint32_t rank, isa_error *e);
+
+/* promise.c */
+/* What vm_world_promise looks at; false: out of memory. */
+bool vm_world_promise_open(vm_world *w);
+void vm_world_promise_close(vm_world *w);
+/* Before that time an LP whose next event is known sends nothing, unless a message comes to it;
+ * UINT64_MAX: never. */
+vm_time vm_world_promise(const vm_world *w, const vm_lp *lp);
 
 /* stuck.c: nothing is to come, and not all ranks have ended. */
 void vm_world_stuck(vm_world *w);
