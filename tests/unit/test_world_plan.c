@@ -72,7 +72,12 @@ static void test_each(void **state) {
       snprintf(text, sizeof text, HEAD "%s $done++\nhalt\n", lines[i]);
       bed b = bed_open(NULL, text);
       const isa_program *programs[RANKS] = {b.p->p, b.p->p, b.p->p, b.p->p};
-      vm_plan_options o = {.programs = programs, .ranks = RANKS, .algorithm = a};
+      vm_plan_options o = {.programs = programs,
+                           .ranks = RANKS,
+                           .algorithm = a,
+                           .rings = 6,
+                           .link_rings = 2,
+                           .of_device = 2};
       isa_error e = {.field = ISA_NOFIELD};
       vm_plan *plan = vm_plan_new(&b.m->al, &o, &e);
       if (!plan) fail_msg("%s: %s", lines[i], e.text);
@@ -96,7 +101,12 @@ static void refused(const char *one, const char *other, const char *text) {
   snprintf(source[1], sizeof source[1], HEAD "%s\nhalt\n", other);
   bed a = bed_open(NULL, source[0]), b = bed_on(a.m, source[1]);
   const isa_program *programs[RANKS] = {a.p->p, b.p->p, a.p->p, a.p->p};
-  vm_plan_options o = {.programs = programs, .ranks = RANKS, .algorithm = -1};
+  vm_plan_options o = {.programs = programs,
+                       .ranks = RANKS,
+                       .algorithm = -1,
+                       .rings = 6,
+                       .link_rings = 2,
+                       .of_device = 2};
   isa_error e = {.field = ISA_NOFIELD};
   vm_plan *plan = vm_plan_new(&a.m->al, &o, &e);
   assert_null(plan);

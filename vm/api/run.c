@@ -414,7 +414,12 @@ static soma_status start(soma_machine *m, soma_program *p, soma_run **out) {
 static soma_status plan_alone(soma_machine *m, soma_program *p, soma_program **out) {
   isa_error e = {.status = ISA_NOMEM};
   const isa_program *one = p->p;
-  vm_plan_options o = {.programs = &one, .ranks = 1, .algorithm = -1};
+  vm_plan_options o = {.programs = &one,
+                       .ranks = 1,
+                       .algorithm = -1,
+                       .rings = ISA_NDMA,
+                       .link_rings = ISA_NDMA,
+                       .of_device = 1};
   vm_plan *plan = vm_plan_new(&m->al, &o, &e);
   isa_program *planned = plan ? vm_plan_program(plan, 0, &e) : NULL;
   vm_plan_free(plan);

@@ -354,7 +354,14 @@ static soma_status plan(soma_world *w) {
   isa_error e = {.status = ISA_NOMEM, .text = "out of memory"};
   const isa_program **programs = isa_zalloc(&w->al, w->o.ranks * sizeof *programs);
   for (uint32_t r = 0; programs && r < w->o.ranks; r++) programs[r] = w->ranks[r].given->p;
-  vm_plan_options o = {.programs = programs, .ranks = w->o.ranks, .algorithm = w->algorithm};
+  const isa_target *t = w->instance->target;
+  const uint32_t *cost = w->ranks[0].m->costs.v[t->gen - ISA_GEN2];
+  vm_plan_options o = {.programs = programs,
+                       .ranks = w->o.ranks,
+                       .algorithm = w->algorithm,
+                       .rings = cost[VM_CC_RINGS],
+                       .link_rings = cost[VM_CC_LINK_RINGS],
+                       .of_device = t->cores / w->o.lnc};
   vm_plan_free(w->plan);
   w->plan = programs ? vm_plan_new(&w->al, &o, &e) : NULL;
   soma_status s = w->plan ? SOMA_OK : (soma_status)e.status;

@@ -214,6 +214,12 @@ const cc_call *cc_match(const vm_plan *p, const cc_call *x, uint32_t rank) {
   return NULL;
 }
 
+uint32_t cc_rings(const vm_plan *p, const cc_call *x) {
+  for (uint32_t i = 1; i < x->ranks_n; i++)
+    if (x->ranks[i] / p->of_device != x->ranks[0] / p->of_device) return p->link_rings;
+  return p->rings;
+}
+
 uint32_t cc_peer(const cc_call *x, uint32_t peer) {
   return x->ranks && isa_ops[x->op].form != ISA_FORM_PERMUTE ? x->ranks[peer] : peer;
 }
@@ -257,6 +263,7 @@ static bool check_match(const vm_plan *p, uint32_t rank, const cc_call *x, isa_e
 /* ---- Shapes ------------------------------------------------------------------------------- */
 
 enum {
+  PARTS = 2,    /* CC sequencers of a core that share a collective: queues for more do not fit */
   SMALL = 65536 /* bytes of a block: one CC sequencer, one slice. CC_PACKET of the clock */
 };
 
@@ -472,7 +479,10 @@ vm_plan *vm_plan_new(const isa_alloc *al, const vm_plan_options *o, isa_error *e
     p->al = *al;
     p->n = o->ranks;
     p->algorithm = o->algorithm;
-    p->ncc = o->programs[0]->target->cc;
+    p->ncc = o->programs[0]->target->cc < PARTS ? o->programs[0]->target->cc : PARTS;
+    p->rings = o->rings;
+    p->link_rings = o->link_rings;
+    p->of_device = o->of_device;
     isa_buf_init(&p->image, al);
     p->ranks = isa_zalloc(al, p->n * sizeof *p->ranks);
   }

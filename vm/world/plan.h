@@ -16,6 +16,8 @@ typedef struct vm_plan_options {
   const isa_program *const *programs; /* by rank; equal pointers: one program of many ranks */
   uint32_t ranks;
   int algorithm; /* vm_cc_algorithm of all collectives that have it, -1: by size */
+  /* DMA rings of a push between ranks of one device, and of several; ranks of a device. */
+  uint32_t rings, link_rings, of_device;
 } vm_plan_options;
 
 /* Matches the collectives of all ranks with one another: the n-th of a list of ranks, of a stream,

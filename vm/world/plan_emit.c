@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RINGS = ISA_NDMA, LIST = 16 /* patterns of a dma_copy_lists */ };
+enum { LIST = 16 /* patterns of a dma_copy_lists */ };
 
 typedef struct emitter {
   vm_plan *p;
@@ -21,6 +21,7 @@ typedef struct emitter {
   uint8_t pushes, local; /* queues */
   uint32_t land;         /* tensor, 1-based */
   uint32_t moving;       /* transfers of its own that nothing has waited for */
+  uint32_t rings;        /* of its queues */
   uint32_t together;     /* operands of a push's transfer */
 } emitter;
 
@@ -53,7 +54,7 @@ static bool wait_for(emitter *m, uint32_t sem, uint32_t count) {
 static bool settle(emitter *m) {
   uint32_t n = m->moving;
   m->moving = 0;
-  return wait_for(m, cc_sem_done(m->p, m->k), n * RINGS);
+  return wait_for(m, cc_sem_done(m->p, m->k), n * m->rings);
 }
 
 static uint32_t sem_of(const emitter *m, uint32_t sem) {
@@ -378,7 +379,7 @@ static uint32_t operands_together(const emitter *m) {
 static bool find_queue(emitter *m, const char *suffix, uint8_t *number) {
   isa_core *core = &m->out->cores[m->x->core];
   char name[32];
-  snprintf(name, sizeof name, "qcc%u%s", m->k, suffix);
+  snprintf(name, sizeof name, "qcc%u%s%s", m->k, m->rings == m->p->rings ? "" : "_links", suffix);
   for (uint32_t i = 0; i < core->nqueues; i++)
     if (strcmp(core->queues[i].name, name) == 0) {
       *number = (uint8_t)i;
@@ -386,7 +387,7 @@ static bool find_queue(emitter *m, const char *suffix, uint8_t *number) {
     }
   isa_queue q = {.name = name,
                  .dge = ISA_DGE_none,
-                 .rings = RINGS,
+                 .rings = (uint8_t)m->rings,
                  .owner = isa_owner_of(ISA_NENGINES + m->k)};
   uint32_t n = isa_program_queue(m->out, m->x->core, &q);
   *number = (uint8_t)(n - 1);
@@ -417,7 +418,7 @@ static bool one_step(emitter *m, uint32_t *i) {
   default: break;
   }
   for (uint32_t sem = st->sem;; st = &m->steps->v[++*i]) {
-    sum += sem < m->steps->ready ? st->count : st->count * transfers(m, st) * RINGS;
+    sum += sem < m->steps->ready ? st->count : st->count * transfers(m, st) * m->rings;
     if (*i + 1 == m->steps->n || st[1].kind != VM_STEP_WAIT || st[1].sem != sem) break;
   }
   return wait_for(m, sem_of(m, st->sem), sum);
@@ -439,6 +440,7 @@ bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsi
   const isa_code *code = &p->ranks[rank].p->cores[x->core].code[x->engine];
   emitter m = {.p = p, .out = out, .rank = rank, .x = x, .k = k, .e = e};
   if (code->lines) m.at = code->lines[x->pc];
+  m.rings = cc_rings(p, x);
   m.together = operands_together(&m);
   bool ok = find_queue(&m, "", &m.pushes) && find_queue(&m, "_local", &m.local) && find_land(&m) &&
             block(&m, ISA_OP_wait_start);

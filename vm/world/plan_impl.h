@@ -39,9 +39,10 @@ struct vm_plan {
   cc_rank *ranks;
   uint32_t n;
   int algorithm;
-  uint32_t ncc;             /* CC sequencers of a core */
-  uint64_t land[ISA_NCC];   /* bytes for what lands for each */
-  uint8_t spare[ISA_NSEMS]; /* semaphores that no program uses, from the highest on */
+  uint32_t ncc;                          /* CC sequencers of a core that are used */
+  uint32_t rings, link_rings, of_device; /* as in vm_plan_options */
+  uint64_t land[ISA_NCC];                /* bytes for what lands for each */
+  uint8_t spare[ISA_NSEMS];              /* semaphores that no program uses, from the highest on */
   uint32_t nspare;
   cc_ready *ready;
   uint32_t nready, cap_ready;
@@ -79,6 +80,9 @@ const cc_ready *cc_ready_of(const vm_plan *p, const cc_call *x, vm_cc_algorithm 
 /* Bytes of operand i's blocks where they land, and from where on. */
 uint64_t cc_land_bytes(const vm_plan *p, uint32_t rank, const cc_call *x, const cc_part *part,
                        uint32_t operand);
+
+/* DMA rings of its transfers: by whether its ranks are on one device. */
+uint32_t cc_rings(const vm_plan *p, const cc_call *x);
 
 /* plan_emit.c: adds the block of a call for CC sequencer k, which has a part of it. */
 bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsigned k,
