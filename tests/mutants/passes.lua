@@ -8,7 +8,7 @@ local MUTANTS <const> = {
   {"value", "a write between", "if (e->when != when) {", "if (0) {"},
   {"value", "a second write of the tile", "return s->writes[b - 1] == 1 && !as_k", "return !as_k"},
   {"value", "a barrier", "(is_shared(k, b) ? s->met : 0)", "0"},
-  {"value", "what the engine has loaded", "|| e->state != state) continue", ") continue"},
+  {"value", "what the engine has loaded", "*state = kept ? s->state[kept] : 0;", "*state = 0;"},
   {"value", "an order of the caller's", "as_k_may(k, it, pass) && !s->ordered[item] &&", "as_k_may(k, it, pass) &&"},
   {"value", "tiles at fixed places", "if (o->dyn || (b->fixed && b->space != ISA_HBM)) return false", "if (o->dyn) return false"},
   {"value", "a loop at run time", "!in_loop && is_value", "is_value"},

@@ -122,6 +122,40 @@ static void sums(list *l, int variant) {
   store(l, l->out, s);
 }
 
+/* The same product twice. 1: of other weights. */
+static void products(list *l, int variant) {
+  uint32_t w = tile(l, "w", SOMA_SBUF), v = tile(l, "v", SOMA_SBUF), s = tile(l, "s", SOMA_SBUF);
+  load(l, w, l->x);
+  twice(l, v, w, COLS, 0);
+  load(l, s, l->x);
+  for (int i = 0; i < 2; i++) {
+    uint32_t p = kbed_tile(&l->b, "p", SOMA_PSUM, SOMA_FLOAT32, COLS, COLS);
+    uint32_t u = kbed_tile(&l->b, "u", SOMA_SBUF, SOMA_FLOAT32, COLS, COLS);
+    kbed_begin(&l->b, "ldweights", -1, 0);
+    kbed_ap(&l->b, i && variant ? v : w, SOMA_FLOAT32, 0, 128, 0, COLS);
+    kbed_zeros(&l->b, 7);
+    kbed_end(&l->b);
+    kbed_begin(&l->b, "matmul", -1, SOMA_RECORD_ACCUMULATE);
+    kbed_ap(&l->b, p, SOMA_FLOAT32, 0, COLS, 0, COLS);
+    kbed_ap(&l->b, w, SOMA_FLOAT32, 0, 128, 0, COLS);
+    kbed_zeros(&l->b, 9);
+    kbed_end(&l->b);
+    kbed_begin(&l->b, "tensor_copy", SOMA_VECTOR, 0);
+    kbed_ap(&l->b, u, SOMA_FLOAT32, 0, COLS, 0, COLS);
+    kbed_ap(&l->b, p, SOMA_FLOAT32, 0, COLS, 0, COLS);
+    kbed_word(&l->b, 0);
+    kbed_end(&l->b);
+    kbed_begin(&l->b, "tensor_tensor", SOMA_VECTOR, 0);
+    kbed_ap(&l->b, s, SOMA_FLOAT32, 0, COLS, 0, COLS);
+    kbed_ap(&l->b, s, SOMA_FLOAT32, 0, COLS, 0, COLS);
+    kbed_ap(&l->b, u, SOMA_FLOAT32, 0, COLS, 0, COLS);
+    kbed_word(&l->b, 2); /* add */
+    kbed_zeros(&l->b, 1);
+    kbed_end(&l->b);
+  }
+  store(l, l->out, s);
+}
+
 typedef struct variant {
   void (*make)(list *l, int variant);
   int number;
@@ -167,7 +201,8 @@ static void a_pass_does_what_it_may(void **state) {
       {values, 0, SOMA_PASS_VALUES, 1},     {values, 1, SOMA_PASS_VALUES, 0},
       {dead, 0, SOMA_PASS_MEMSETS, 1},      {dead, 1, SOMA_PASS_MEMSETS, 0},
       {dead, 2, SOMA_PASS_MEMSETS, 0},      {sums, 0, SOMA_PASS_MEMSETS, 0},
-      {sums, 1, SOMA_PASS_MEMSETS, 0},
+      {sums, 1, SOMA_PASS_MEMSETS, 0},      {products, 0, SOMA_PASS_VALUES, 2},
+      {products, 1, SOMA_PASS_VALUES, 0},
   };
   static float want[WIDE], got[WIDE];
   (void)state;
