@@ -54,7 +54,8 @@ static void versions(list *l, int variant) { /* 1: a part; 2: it is read; 3: in 
   store(l, l->out, s);
 }
 
-/* 1: the rows are written between; 2: the first tile is; 3: the second one is afterwards */
+/* 1: the rows are written between; 2: the first tile is; 3: the second one is afterwards; 4: the
+ * caller orders the two */
 static void loads(list *l, int variant) {
   uint32_t a = tile(l, "a", SOMA_SBUF), c = tile(l, "c", SOMA_SBUF), s = tile(l, "s", SOMA_SBUF);
   set(l, s, COLS, 3);
@@ -64,19 +65,36 @@ static void loads(list *l, int variant) {
   if (variant == 1) store(l, l->z, s);
   if (variant == 2) twice(l, a, s, COLS / 2, 0);
   load(l, c, l->z);
+  uint32_t last = soma_kernel_count(l->b.k) - 1;
+  if (variant == 4) KBED_OK(&l->b, soma_kernel_order(l->b.k, last - 2, last));
   if (variant == 3) twice(l, c, s, COLS / 2, 0);
   twice(l, s, a, COLS, 1);
   twice(l, s, c, COLS, 1);
   store(l, l->out, s);
 }
 
-static void values(list *l, int variant) { /* 1: the source is written between, in part */
-  uint32_t t = tile(l, "t", SOMA_SBUF), s = tile(l, "s", SOMA_SBUF);
+static uint32_t fixed_tile(list *l, int32_t offset) {
+  soma_kernel_tile_info i = SOMA_KERNEL_TILE_INIT;
+  uint32_t id;
+  i.name = "fixed";
+  i.shape[0] = 128;
+  i.shape[1] = COLS;
+  i.offset = offset;
+  KBED_OK(&l->b, soma_kernel_tile(l->b.k, &i, &id));
+  return id;
+}
+
+/* 1: the source is written between, in part; 2: so it is through a tile that shares its bytes */
+static void values(list *l, int variant) {
+  uint32_t s = tile(l, "s", SOMA_SBUF);
+  uint32_t t = variant == 2 ? fixed_tile(l, 131072) : tile(l, "t", SOMA_SBUF);
+  uint32_t over = variant == 2 ? fixed_tile(l, 131072 + 128) : 0;
   load(l, t, l->x);
   load(l, s, l->x);
   for (int i = 0; i < 2; i++) {
     uint32_t u = tile(l, "u", SOMA_SBUF);
     if (variant == 1 && i) set(l, t, 1, 9);
+    if (variant == 2 && i) set(l, over, COLS, 9);
     twice(l, u, t, COLS, 0);
     twice(l, s, u, COLS, 1);
   }
@@ -198,7 +216,11 @@ static void a_pass_does_what_it_may(void **state) {
       {versions, 2, SOMA_PASS_VERSIONS, 0}, {versions, 3, SOMA_PASS_VERSIONS, 0},
       {loads, 0, SOMA_PASS_LOADS, 1},       {loads, 1, SOMA_PASS_LOADS, 0},
       {loads, 2, SOMA_PASS_LOADS, 0},       {loads, 3, SOMA_PASS_LOADS, 0},
+      {loads, 4, SOMA_PASS_LOADS, 0},
+
       {values, 0, SOMA_PASS_VALUES, 1},     {values, 1, SOMA_PASS_VALUES, 0},
+      {values, 2, SOMA_PASS_VALUES, 0},
+
       {dead, 0, SOMA_PASS_MEMSETS, 1},      {dead, 1, SOMA_PASS_MEMSETS, 0},
       {dead, 2, SOMA_PASS_MEMSETS, 0},      {sums, 0, SOMA_PASS_MEMSETS, 0},
       {sums, 1, SOMA_PASS_MEMSETS, 0},      {products, 0, SOMA_PASS_VALUES, 2},
