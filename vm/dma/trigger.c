@@ -106,8 +106,9 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
     vm_fault(c, ISA_NOMEM, vm_at_pc(c, e, c->eng[e].pc), "no memory for a transfer");
     return false;
   }
-  t->signals = in->upd.kind == ISA_UPD_dma && t->piece + 1 == t->pieces;
-  t->peer = in->upd.kind == ISA_UPD_peer ? (uint16_t)in->upd.value : 0;
+  bool last = t->piece + 1 == t->pieces;
+  t->signals = in->upd.kind == ISA_UPD_dma && last;
+  t->peer = in->upd.kind == ISA_UPD_peer && last ? (uint16_t)in->upd.value : 0;
   t->sem = in->upd.sem;
   t->sem_core = in->upd.core;
   t->left = rings;

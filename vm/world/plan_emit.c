@@ -42,7 +42,7 @@ static bool block(emitter *m, uint16_t op) {
 }
 
 static bool wait_for(emitter *m, uint32_t sem, uint32_t count) {
-  isa_insn in = {.op = ISA_OP_nop};
+  isa_insn in = {.op = ISA_OP_event_semaphore};
   if (count == 0) return true;
   in.wait =
       (isa_wait){.cond = ISA_WAIT_ge, .core = m->x->core, .sem = (uint8_t)sem, .value = count};
