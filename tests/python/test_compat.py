@@ -79,12 +79,21 @@ print(torch.equal(traced(x), model.line(x) * 2))
 import soma
 with soma.session() as calls:
     traced(x)
+try:
+    torch.jit.save(traced, "model.pt")
+except NotImplementedError as error:
+    print(str(error).replace(" ", "_"))
+plain = torch_neuronx.trace(torch.nn.Linear(16, 2), x)
+torch.jit.save(plain, "model.pt")
+print(torch.equal(torch.jit.load("model.pt")(x), plain(x)))
 print([c.place for c in calls.calls if c.kernel == "twice"][0])  # the kernel's call in the model
 from torch_neuronx.utils import get_platform_target
 print(get_platform_target())
 ''')
-        self.assertEqual(out, ["192.0", "128.0", "2.0", "True", "script.py:24",
-                               "trn2"])
+        self.assertEqual(out, ["192.0", "128.0", "2.0", "True",
+                               "model.pt:_a_model_that_calls_kernels_of_NKI_(twice)_cannot_be_"
+                               "saved",
+                               "True", "script.py:24", "trn2"])
         self.assertEqual(err.count("torch_neuronx is Soma's"), 1)
 
     def test_the_backend_xla_is_gloo(self):

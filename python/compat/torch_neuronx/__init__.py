@@ -35,9 +35,10 @@ class TracedModel(torch.nn.Module):
     """What trace() gives: the model, called without gradients. If all inputs are on a device, it
     runs there and its results stay there; else they are on the CPU."""
 
-    def __init__(self, function):
+    def __init__(self, function, example):
         super().__init__()
         self.function = function
+        self.original = function, example  # a tuple: not one of this module's parts
         self.device = None  # where its weights were moved
 
     def forward(self, *inputs):
@@ -50,14 +51,28 @@ class TracedModel(torch.nn.Module):
             return found if here else _moved(found, "cpu")
 
 
+    def save(self, path, **options):
+        """Saves it as torch.jit.trace has it, for torch.jit.load: on the CPU. Kernels of NKI are not
+        operations of torch, so that a model with them cannot be saved."""
+        function, example = self.original
+        with soma.session() as found:
+            script = torch.jit.trace(function, example, check_trace=False)
+        if found.calls:
+            raise NotImplementedError("%s: a model that calls kernels of NKI (%s) cannot be saved"
+                                      % (path, ", ".join(found.by_kernel())))
+        script.save(path, **options)
+
+
 def _moved(values, where):
     return tree_map(lambda x: x.to(where) if isinstance(x, torch.Tensor) else x, values)
 
 
 def trace(func, example_inputs, *_, **options):
     """The model, which has run once with the example. Options of the compiler have no effect."""
-    traced = TracedModel(func)
-    traced(*(example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)))
+    example = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else \
+        (example_inputs,)
+    traced = TracedModel(func, example)
+    traced(*example)
     return traced
 
 
