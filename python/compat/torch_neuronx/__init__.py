@@ -52,8 +52,8 @@ class TracedModel(torch.nn.Module):
 
 
     def save(self, path, **options):
-        """Saves it as torch.jit.trace has it, for torch.jit.load: on the CPU. Kernels of NKI are not
-        operations of torch, so that a model with them cannot be saved."""
+        """Saves it as torch.jit.trace has it, for torch.jit.load: on the CPU. Kernels of NKI are
+        not operations of torch, so that a model with them cannot be saved."""
         function, example = self.original
         with soma.session() as found:
             script = torch.jit.trace(function, example, check_trace=False)
