@@ -41,6 +41,7 @@ typedef struct vm_inbox { /* of a core: slot i is free if v[i].m.dst is UINT32_M
 
 /* A run's place in a world, which the world owns. */
 typedef struct vm_peers {
+  isa_alloc al; /* of the bytes of messages, whoever sends and gets them */
   uint32_t rank, nranks;
   vm_run *const *runs;     /* by rank */
   const uint32_t *ranks;   /* by slot - 1 of the program's peers */
@@ -54,7 +55,8 @@ typedef struct vm_peers {
 /* Sends `value` to be added to semaphore sem of the peer in that slot, seen at `at`. */
 void vm_send_update(vm_core *c, unsigned slot, unsigned sem, uint32_t value, vm_time at,
                     vm_where by);
-/* A message has come for a run: it is an event from now on. The parcel's data are the run's. */
+/* A message has come for a run: it is an event from now on. The parcel's data are then the run's.
+ */
 void vm_receive(vm_run *r, const vm_parcel *p);
 
 #endif

@@ -186,6 +186,31 @@ case("what a world refuses", function()
     function(r) return r == 0 and inputs(0) or {x = soma.zeros {2, 8192}, z = z} end)
 end)
 
+case("limits end ranks that never do", function()
+  local spin = soma.assemble "target trn1\nsection sync\nagain: jmp again\n"
+  local rest = soma.assemble "target trn1\nsection sync\nhalt\n"
+  for _, ranks in ipairs {1, 2} do
+    for text, limit in pairs {["0.2 s of host time have passed"] = {max_seconds = 0.2}, ["0.2 s of processor time"] = {max_cpu_seconds = 0.2},
+                              ["simulated time reached its limit of 300000 ns"] = {max_time = 300000},
+                              ["rank 0: 5000 instructions have run"] = {max_instructions = 5000}} do
+      limit.ranks, limit.target = ranks, "trn1"
+      local w <close> = soma.world(limit)
+      raises(text, w.run, w, {[0] = spin, rest}, {})
+    end
+  end
+end)
+
+case("ranks print in one thread, and a callback's error ends the world", function()
+  local prog = soma.assemble "target trn1\nsection sync\nrank_id r1\ndevice_print_value \"rank \", r1\nhalt\n"
+  local said = {}
+  local w <close> = soma.world {ranks = 6, target = "trn1", threads = 3, print = function(line) said[#said + 1] = line:match "%d+" end}
+  w:run(prog, {})
+  table.sort(said)
+  eq(said, {"0", "1", "2", "3", "4", "5"})
+  local bad <close> = soma.world {ranks = 2, target = "trn1", print = function() error "no printing" end}
+  raises("no printing", bad.run, bad, prog, {})
+end)
+
 case("ranks know their numbers", function()
   local w = soma.world {ranks = 4, target = "trn1"}
   local prog = soma.assemble [==[

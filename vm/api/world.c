@@ -387,6 +387,8 @@ static soma_status connect(soma_world *w) {
   w->w.threads = &w->threads;
   w->w.interrupt = &w->interrupted;
   w->w.seconds = w->ranks[0].m->o.max_seconds;
+  w->w.cpu_seconds = w->ranks[0].m->o.max_cpu_seconds;
+  for (uint32_t r = 0; r < w->o.ranks; r++) w->w.alone |= w->ranks[r].m->o.alloc != NULL;
   s = (soma_status)vm_world_open(&w->w, &w->al, runs, w->o.ranks, &e);
   w->open = s == SOMA_OK;
   isa_free(&w->al, runs, w->o.ranks * sizeof *runs);

@@ -2,6 +2,7 @@
  * each DMA engine serves the heads of its rings by priority class and round robin, a packet at a
  * time. */
 #include "../engine/engine.h"
+#include "../message.h"
 #include "../time/clock.h"
 #include "dma.h"
 
@@ -310,7 +311,8 @@ static void send_share(vm_core *c, vm_share *s, vm_where by) {
   uint8_t *data = NULL;
   if (t->put) offset = t->dst.at - vm_ap_base(c, &c->code->aps[t->put_ap - 1]);
   if (t->put && s->bytes && !c->run->timing_only) {
-    data = c->al.fn(c->al.ud, NULL, 0, (size_t)s->bytes);
+    const isa_alloc *al = &c->run->peers->al;
+    data = al->fn(al->ud, NULL, 0, (size_t)s->bytes);
     if (!data) {
       vm_fault(c, ISA_NOMEM, by, "no memory for the bytes of a message");
       return;

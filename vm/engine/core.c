@@ -199,7 +199,6 @@ static void end_core(vm_core *c) {
     vm_keep_free(c, e);
   }
   vm_cc_unload(c);
-  vm_inbox_free(c);
   isa_free(&c->al, c->events.v, c->events.cap * sizeof *c->events.v);
   vm_pool_give(r->pool, &r->al, c, bytes_of(c->nseqs));
 }

@@ -36,6 +36,7 @@ void vm_send_share(vm_core *c, const vm_share *s, vm_where by, int64_t offset, u
 /* put.c */
 /* The message in that slot of c's inbox arrives. */
 void vm_arrive(vm_core *c, uint32_t slot);
+/* A run leaves its world: what has not arrived never will. */
 void vm_inbox_free(vm_core *c);
 
 /* sem.c */

@@ -28,7 +28,7 @@ void vm_arrive(vm_core *c, uint32_t slot) {
   c->inbox->left--;
   c->cause = 0;
   if (p.m.ap) put_bytes(c, &p);
-  isa_free(&c->al, p.data, p.bytes);
+  isa_free(&c->run->peers->al, p.data, p.bytes);
   if (!p.m.updates) return;
   isa_update u = {.kind = ISA_UPD_add, .core = c->number, .sem = p.m.sem, .value = p.m.value};
   vm_sem_apply(c, &u,
@@ -39,7 +39,7 @@ void vm_inbox_free(vm_core *c) {
   vm_inbox *in = c->inbox;
   if (!in) return;
   for (uint32_t i = 0; i < in->n; i++)
-    if (in->v[i].m.dst != UINT32_MAX) isa_free(&c->al, in->v[i].data, in->v[i].bytes);
+    if (in->v[i].m.dst != UINT32_MAX) isa_free(&c->run->peers->al, in->v[i].data, in->v[i].bytes);
   isa_free(&c->al, in->v, in->cap * sizeof *in->v);
   isa_free(&c->al, in, sizeof *in);
   c->inbox = NULL;

@@ -21,7 +21,7 @@ static uint32_t free_slot(vm_inbox *in) {
 void vm_receive(vm_run *r, const vm_parcel *p) {
   vm_core *c = r->cores[p->m.core];
   if (r->ended || !make_room(c)) {
-    isa_free(&c->al, p->data, p->bytes);
+    isa_free(&c->run->peers->al, p->data, p->bytes);
     if (!r->ended) vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for a message");
     return;
   }
@@ -47,7 +47,7 @@ static void send(vm_core *c, vm_parcel *p) {
   }
   if (peers->nout == peers->cap_out &&
       !isa_array_grow(&c->al, &peers->out, peers->nout, &peers->cap_out, sizeof *peers->out)) {
-    isa_free(&c->al, p->data, p->bytes);
+    isa_free(&c->run->peers->al, p->data, p->bytes);
     vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for a message");
     return;
   }

@@ -21,6 +21,20 @@ static bool add_lps(vm_world *w) {
   return true;
 }
 
+static void find_call(void *ud, const isa_insn *in, unsigned engine, uint32_t pc) {
+  (void)engine, (void)pc;
+  *(bool *)ud |= in->op == ISA_OP_custom_op || in->op == ISA_OP_device_print ||
+                 in->op == ISA_OP_device_print_text || in->op == ISA_OP_device_print_value ||
+                 in->op == ISA_OP_device_print_semaphore;
+}
+
+/* Whether a rank calls the host, which is called in one thread. */
+static bool calls_host(const vm_run *r) {
+  bool any = r->watchers[0] != NULL;
+  for (unsigned i = 0; i < r->n; i++) isa_each_insn(r->cores[i]->code, find_call, &any);
+  return any;
+}
+
 static vm_time least_latency(const vm_world *w) {
   uint32_t ns = UINT32_MAX;
   for (uint32_t r = 0; r < w->nranks; r++)
@@ -40,8 +54,9 @@ isa_status vm_world_open(vm_world *w, const isa_alloc *al, vm_run *const *runs, 
   if (s == ISA_OK) memcpy(w->runs, runs, nranks * sizeof *w->runs);
   if (s == ISA_OK && !add_lps(w)) s = ISA_NOMEM;
   for (uint32_t r = 0; r < nranks && s == ISA_OK; r++) {
-    w->peers[r] = (vm_peers){.rank = r, .nranks = nranks, .runs = w->runs};
+    w->peers[r] = (vm_peers){.al = *al, .rank = r, .nranks = nranks, .runs = w->runs};
     w->runs[r]->peers = &w->peers[r];
+    w->alone |= calls_host(w->runs[r]);
     s = vm_world_connect(w, r, e);
   }
   if (s == ISA_OK && !vm_world_promise_open(w)) s = ISA_NOMEM;
@@ -59,6 +74,14 @@ static void free_parcels(vm_world *w, vm_peers *x) {
   x->nout = 0;
 }
 
+static void leave(vm_run *r) {
+  if (!r->peers) return;
+  for (unsigned i = 0; i < r->n; i++) vm_inbox_free(r->cores[i]);
+  if (!r->ended)
+    vm_fault(r->cores[0], ISA_FAULT, VM_NOWHERE, "its world ended before the rank did");
+  r->peers = NULL;
+}
+
 void vm_world_close(vm_world *w) {
   if (w->runs) vm_world_promise_close(w);
   for (uint32_t r = 0; w->peers && r < w->nranks; r++) {
@@ -70,7 +93,7 @@ void vm_world_close(vm_world *w) {
     if (x->ranks) isa_free(&w->al, (void *)(uintptr_t)x->ranks, p->npeers * sizeof *x->ranks);
     if (x->tensors)
       isa_free(&w->al, (void *)(uintptr_t)x->tensors, (n ? n : 1) * sizeof *x->tensors);
-    w->runs[r]->peers = NULL;
+    leave(w->runs[r]);
   }
   isa_free(&w->al, w->peers, w->nranks * sizeof *w->peers);
   isa_free(&w->al, w->runs, w->nranks * sizeof *w->runs);
@@ -97,7 +120,7 @@ static vm_time next_of(const vm_stack *s) {
 
 /* LPs in as many blocks as threads may work on them, so that each stays in one thread's caches. */
 static uint32_t blocks_of(const vm_world *w) {
-  uint32_t n = w->threads && w->threads->threads > 1 ? w->threads->threads : 1;
+  uint32_t n = w->threads && !w->alone && w->threads->threads > 1 ? w->threads->threads : 1;
   n = n > VM_WORK_CHUNKS ? VM_WORK_CHUNKS : n;
   return n < w->nlps ? n : w->nlps;
 }
@@ -164,6 +187,9 @@ static vm_time to_grid(const vm_world *w, vm_time next, vm_time end) {
   return cut < end ? cut : end;
 }
 
+/* The longest window, so that an interrupt is looked at; about 10 ms of the host at most. */
+#define MOST ((vm_time)100000 * VM_NS)
+
 /* False: nobody has an event before `until`. */
 static bool open_windows(vm_world *w, vm_time until) {
   senders s = find_senders(w);
@@ -171,6 +197,7 @@ static bool open_windows(vm_world *w, vm_time until) {
   for (uint32_t i = 0; i < w->nlps; i++) {
     vm_lp *lp = &w->lps[i];
     vm_time end = to_grid(w, s.next, bound(w, &s, i));
+    if (end > s.next + MOST) end = s.next + MOST;
     if (end > until) end = until;
     lp->until = lp->next < end ? end : 0;
     any |= lp->until > 0;
@@ -216,11 +243,13 @@ static bool has_failed(vm_world *w) {
   return true;
 }
 
-static double host_now(void) {
+static double seconds_of(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
+static double host_now(void) { return seconds_of(CLOCK_MONOTONIC); }
+static double cpu_now(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 
 static bool take(atomic_int *flag) {
   if (!flag || !*flag) return false;
@@ -251,7 +280,7 @@ static bool must_stop(vm_world *w, double since) {
     return true;
   }
   const vm_hooks *hooks = &w->runs[0]->hooks;
-  if (w->seconds <= 0 && !hooks->progress) return false;
+  if (w->seconds <= 0 && w->cpu_seconds <= 0 && !hooks->progress) return false;
   double now = host_now();
   if (hooks->progress && now >= w->next_progress) {
     w->next_progress = now + 0.05;
@@ -260,6 +289,12 @@ static bool must_stop(vm_world *w, double since) {
       isa_buf_puts(&w->report, "stopped by the progress callback");
       return true;
     }
+  }
+  if (w->cpu_seconds > 0 && cpu_now() - w->cpu_since > w->cpu_seconds) {
+    w->status = ISA_LIMIT;
+    isa_buf_printf(&w->report, "%.1f s of processor time are used, which is the limit",
+                   w->cpu_seconds);
+    return true;
   }
   if (w->seconds <= 0 || now - since <= w->seconds) return false;
   w->status = ISA_LIMIT;
@@ -310,6 +345,7 @@ isa_status vm_world_go(vm_world *w, vm_time until) {
   const vm_time limit = limit_of(w), end = until < limit ? plus(until, 1) : plus(limit, 1);
   if (w->status != ISA_OK && w->status != ISA_STOPPED) return w->status;
   w->status = ISA_OK;
+  w->cpu_since = cpu_now();
   begin(w);
   bool any = true;
   while (!must_stop(w, since) && (any = open_windows(w, end))) {

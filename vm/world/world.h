@@ -32,17 +32,19 @@ typedef struct vm_world {
   vm_time grid;          /* windows also end at multiples of it; 0: only where they must */
   vm_work *threads;      /* NULL: the caller's alone */
   atomic_int *interrupt; /* nonzero: stop after the window; may be NULL */
-  double seconds;        /* of the host, at most; 0: any number */
-  double next_progress;  /* of the host, seconds */
-  uint64_t windows;      /* so far */
-  isa_status status;     /* ISA_OK, or how it ended or stopped */
-  uint32_t failed;       /* the rank that ended it */
-  isa_buf report;        /* the text of it */
+  double seconds, cpu_seconds; /* of the host, and of its processors, at most; 0: any number */
+  double cpu_since;
+  bool alone;           /* one thread: a rank calls the host */
+  double next_progress; /* of the host, seconds */
+  uint64_t windows;     /* so far */
+  isa_status status;    /* ISA_OK, or how it ended or stopped */
+  uint32_t failed;      /* the rank that ended it */
+  isa_buf report;       /* the text of it */
 } vm_world;
 
 /* Connects runs that have started: what their programs call peers are ranks of the world, and
  * tensors of the peers' programs. On failure nothing is left. w is all zero but for grid, threads,
- * interrupt and seconds. */
+ * interrupt, alone and seconds. */
 isa_status vm_world_open(vm_world *w, const isa_alloc *al, vm_run *const *runs, uint32_t nranks,
                          isa_error *e);
 /* Runs until all ranks have ended, time has come, or something stops it. The same as a run's
