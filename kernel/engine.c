@@ -22,11 +22,13 @@ static as_k_touch *touch_of(const as_k_pace *c, const as_k_item *it, const as_k_
   return &c->touched[as_k_use_op(c->k, it, u)->buffer - 1];
 }
 
+/* What is stored lies apart from what is in a tensor already: rows of it are stored one by one. */
 uint64_t as_k_ready_at(const as_k_pace *c, unsigned e, const as_k_item *it) {
   uint64_t t = 0, delay = c->k->o.costs.delay;
   const as_k_use *uses;
   for (unsigned u = 0, n = as_k_used(c->k, it, &uses); u < n; u++) {
     const as_k_touch *l = touch_of(c, it, &uses[u]);
+    if (!uses[u].reads && as_k_use_op(c->k, it, &uses[u])->space == ISA_HBM) continue;
     uint64_t written = l->written + (l->written && l->writer != e ? delay : 0);
     uint64_t read = l->read + (l->read && l->reader != e ? delay : 0);
     if (written > t) t = written;
