@@ -10,8 +10,8 @@ import warnings
 
 import numpy as np
 
-from soma import (Machine, arrays, compare, files, inside, launch, look, profile_main, record,
-                  sessions, show)
+from soma import (Machine, arrays, compare, files, inside, launch, look, processes, profile_main,
+                  record, sessions, show)
 from soma.checked import whole
 from soma.devices import DeviceArray
 from soma.errors import KernelError, SomaError
@@ -19,6 +19,7 @@ from soma import __version__ as soma_version
 from soma.lib import lib as machine_lib
 from soma.machine import GENERATION
 from soma.machine import _OPTIONS as MACHINE_OPTIONS
+from soma.worlds import WorldRun
 
 from . import _benchmark, _check
 from ._benchmark import BenchmarkResult
@@ -246,7 +247,11 @@ class Kernel:
             options, log = seen.machine_options(options), seen.log(log)
             if seen.wants_checks():  # first: the run may write its arguments
                 seen.found(self._check(args, kwargs, **seen.check_options()))
-        values, owners = launch.bind(built, bound)
+        shared = built.ranks and processes.peers()
+        values, owners = launch.bind(built, bound, shared)
+        if shared:
+            run = processes.call(built, values, options)
+            return KernelRun(run, built, self._results(run, built, owners, args, kwargs))
         again = inside.again(built, values, options) if options.get("record") else None
         convert = None
         if machine is None:
@@ -259,6 +264,19 @@ class Kernel:
         if seen:
             seen.done(run)
         return run
+
+    def run_in(self, world, arguments):
+        """Runs as the ranks of a soma.World; arguments: of each rank's call, by name."""
+        with _one_at_a_time:
+            calls = [self.build((), given) for given in arguments]
+            bound = [launch.bind(built, b, True) for built, b in calls]
+            those, runs = world.start([built.program for built, _ in calls],
+                                      [values for values, _ in bound],
+                                      clear=any(built.unknown for built, _ in calls))
+            kernels = [KernelRun(run, built, self._results(run, built, owners, (), given))
+                       for run, (built, _), (_, owners), given in
+                       zip(runs, calls, bound, arguments)]
+            return WorldRun(kernels, those, self.function.__name__)
 
     def _results(self, run, built, owners, args, kwargs, convert=None):
         """Returns what the kernel returns; arrays that the kernel writes are written."""

@@ -14,14 +14,16 @@ from .errors import (DeadlockError, KernelError, LibraryNotFound, NotBuilt, Soma
 from .lib import lib as _lib
 from .machine import CHECKS, Finding, Machine, Program, Run, RunStats, run
 from .operators import where
+from .processes import rank, ranks
 from .sessions import Session, session
 from .sweep import Sweep, autotune, sweep
+from .worlds import World, WorldRun, world
 
 __version__ = _lib.soma_version().decode()
 __all__ = ["CHECKS", "DType", "DeadlockError", "Device", "DeviceArray", "Finding", "KernelError",
            "LibraryNotFound", "Machine", "NotBuilt", "Program", "RawArray", "Run", "RunStats",
-           "Session", "SomaError", "SomaFault", "Sweep", "array", "autotune", "device", "from_bits",
-           "run", "session", "sweep", "where"]
+           "Session", "SomaError", "SomaFault", "Sweep", "World", "WorldRun", "array", "autotune",
+           "device", "from_bits", "rank", "ranks", "run", "session", "sweep", "where", "world"]
 
 
 def __getattr__(name):

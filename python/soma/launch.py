@@ -500,8 +500,13 @@ def below(error):
 
 # ---- Running ----
 
-def bind(built, bound):
+def bind(built, bound, in_world=False):
     """{tensor: array} of a call's arguments, and the caller's arrays by tensor."""
+    if built.ranks > 1 and not in_world:
+        raise KernelError("%s() has collectives of %d ranks: run it in a world, as soma.world("
+                          "ranks=%d).run(%s, lambda rank: {...}) does, or start the script once a "
+                          "rank: soma-nki -n %d SCRIPT.py"
+                          % (built.name, built.ranks, built.ranks, built.name, built.ranks))
     values, owners = {}, {}
     storages = iter(built.inputs)
 

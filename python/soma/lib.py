@@ -38,6 +38,13 @@ class Options(C.Structure):
                 ("error", P), ("error_size", C.c_size_t), ("no_twins", C.c_int)]
 
 
+class WorldOptions(C.Structure):
+    _fields_ = [("size", C.c_size_t), ("ranks", C.c_uint32), ("lnc", C.c_uint32),
+                ("instance", C.c_char_p), ("machine", P), ("machines", P), ("threads", C.c_uint),
+                ("algorithm", C.c_char_p), ("window", C.c_uint64), ("error", P),
+                ("error_size", C.c_size_t)]
+
+
 class AssembleOptions(C.Structure):
     _fields_ = [("size", C.c_size_t), ("include_dirs", C.POINTER(C.c_char_p)),
                 ("ninclude_dirs", C.c_uint32), ("defines", C.POINTER(C.c_char_p)),
@@ -273,6 +280,21 @@ _PROTOTYPES = {
     "soma_write_table": (_int, [P, P, _int, _int, WRITE, P]),
     "soma_stats_figures": (None, [C.POINTER(Stats), C.POINTER(Figures), _size]),
 }
+# Of soma_world.h.
+_PROTOTYPES.update({
+    "soma_world_new": (_int, [C.POINTER(WorldOptions), _out]),
+    "soma_world_free": (None, [P]),
+    "soma_world_error": (_str, [P]),
+    "soma_world_instance": (_str, [P]),
+    "soma_world_load": (_int, [P, _u32, P]),
+    "soma_world_start": (_int, [P]),
+    "soma_world_until": (_int, [P, C.c_uint64]),
+    "soma_world_run": (P, [P, _u32]),
+    "soma_world_program": (P, [P, _u32]),
+    "soma_world_time": (C.c_uint64, [P]),
+    "soma_world_hash": (C.c_uint64, [P]),
+    "soma_program_cores": (C.c_uint, [P]),
+})
 # Of soma_kernel.h.
 _KERNEL = {
     "soma_run_finding_other": (_int, [P, _u32, C.POINTER(Place), _size]),

@@ -179,6 +179,11 @@ class Program(L.Owner):
         return _text(lib.soma_program_target(self.handle))
 
     @property
+    def cores(self):
+        """1, or 2 for the two cores of a logical core."""
+        return lib.soma_program_cores(self.handle)
+
+    @property
     def tensors(self):
         """{name: (DType, shape, role)} in order of declaration; role is "temp", "input", "output"
         or "const". If the first dimension is left to the run, it is given here as the most that it
@@ -541,7 +546,13 @@ class Machine(inside.State, L.Owner):
 
     def _start(self, run, inputs, rows):
         """Brings a run to time 0; the objects that must live as long as it is bound."""
-        program = run.program
+        run.placed, keep = self.bind(run.program, inputs, rows)
+        self._check(lib.soma_run_start(self.handle, run.program.handle, C.byref(run.handle)))
+        return keep
+
+    def bind(self, program, inputs, rows=None):
+        """Gives a program its inputs for the next run: (outputs on this machine's device, the
+        objects that must live as long as it is bound)."""
         if not isinstance(program, Program):
             raise TypeError("expected a program of assemble() or load(), not %s" %
                             type(program).__name__)
@@ -550,8 +561,8 @@ class Machine(inside.State, L.Owner):
                             type(inputs).__name__)
         keep, inputs = [], dict(inputs or {})
         lib.soma_unbind(self.handle, program.handle)
-        run.placed = self._place(program, inputs)
-        for name, value in (inputs | run.placed if run.placed else inputs).items():
+        placed = self._place(program, inputs)
+        for name, value in (inputs | placed if placed else inputs).items():
             if isinstance(value, DeviceArray) and value.device.machine is self:
                 self._check(lib.soma_bind_tensor(self.handle, program.handle, name.encode(),
                                                  value.handle))
@@ -567,8 +578,7 @@ class Machine(inside.State, L.Owner):
         for name, n in (rows or {}).items():
             n = between(operator.index(n), -1 << 63, (1 << 63) - 1, "rows of %s" % name)
             self._check(lib.soma_bind_rows(self.handle, program.handle, name.encode(), n))
-        self._check(lib.soma_run_start(self.handle, program.handle, C.byref(run.handle)))
-        return keep
+        return placed, keep
 
     def _place(self, program, inputs):
         """Tensors on this machine's device for a program's outputs by name, if all inputs are

@@ -9,6 +9,7 @@ import sys
 USAGE = """usage: soma-nki [OPTIONS] SCRIPT.py [ARGUMENTS]
        soma-nki [OPTIONS] -m MODULE [ARGUMENTS]
        soma-nki [OPTIONS] -c CODE [ARGUMENTS]
+       soma-nki -n RANKS [OPTIONS] SCRIPT.py ...
        eval "$(soma-nki [OPTIONS] --env)"
 
 Runs a Python script whose kernels are written for NKI (import nki, or neuronxcc.nki) on an
@@ -17,6 +18,9 @@ emulated core. Kernels are called with NumPy arrays. There are --help and --vers
 Options look at every call of a kernel, without an edit of the script:
 
 %s
+-n starts the script as so many processes, one a rank, with RANK, LOCAL_RANK, WORLD_SIZE and so on;
+each call of a kernel with collectives is one run of all ranks.
+
 What they print goes to standard error. The exit status is 3 if checks find something and the script
 ends well. --env prints the shell commands after which `python3 SCRIPT.py` and all its children do
 the same.
@@ -41,6 +45,8 @@ def main(arguments):
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), _bin()])
     sys.path.append(os.path.join(packages, "compat"))
     from soma import look
+    if arguments and arguments[0] == "-n":
+        return _start_ranks(arguments[1:])
     try:
         words = look.begin(arguments)
     except look.OptionError as error:
@@ -56,6 +62,14 @@ def main(arguments):
         sys.stdout.write(_environment(packages))
         return 0
     return look.status_of(_run(words))
+
+
+def _start_ranks(words):
+    """The script as several processes."""
+    from soma import processes
+    if len(words) < 2 or not words[0].isdecimal() or not 1 <= int(words[0]) <= processes.MOST:
+        return _refuse("-n needs a number of ranks, 1 to %d, and a script" % processes.MOST)
+    return processes.start(int(words[0]), [sys.executable, os.path.abspath(__file__)] + words[1:])
 
 
 def _refuse(text):

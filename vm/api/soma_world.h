@@ -66,7 +66,8 @@ soma_status soma_world_until(soma_world *w, soma_time time);
 /* A rank's run, for soma_fetch, soma_run_stats and so on; the caller frees it. Before the world's
  * end only the world moves it. NULL before soma_world_start. */
 soma_run *soma_world_run(soma_world *w, uint32_t rank);
-/* The program that it runs: that of soma_world_load with those of its CC sequencers. */
+/* The program that it runs: that of soma_world_load with those of its CC sequencers; the caller
+ * frees it. NULL before soma_world_start. */
 soma_program *soma_world_program(soma_world *w, uint32_t rank);
 /* A collective that is complete, as a rank saw it. Sizes and rates are nccom-test's: bytes of the
  * whole result, algbw is bytes / time, and busbw that times 2 (n - 1) / n of an all_reduce of n

@@ -442,7 +442,9 @@ soma_run *soma_world_run(soma_world *w, uint32_t r) {
 }
 
 soma_program *soma_world_program(soma_world *w, uint32_t r) {
-  return w && r < w->o.ranks ? w->ranks[r].p : NULL;
+  soma_program *p = w && r < w->o.ranks ? w->ranks[r].p : NULL;
+  if (p) p->refs++;
+  return p;
 }
 
 soma_time soma_world_time(const soma_world *w) {

@@ -1,0 +1,285 @@
+"""Scripts that are started once a rank: `soma-nki -n 4 script.py`.
+
+The command starts the script as so many processes and waits for them (`start`). The k-th call of a
+kernel with collectives is one run of a world in all of them: the process of rank 0 gets the
+programs and arguments of the others, runs them, and sends back what each rank's call gives
+(`call`). Each other process has a socket to that of rank 0; what is sent is in a file of memory
+(memfd), and the socket only says which.
+"""
+import array
+import mmap
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from . import arrays, dtypes, errors, launch, record, show
+from . import lib as L
+from .errors import SomaError
+from .figures import RunStats, figures, summary
+
+_FILES = "SOMA_NKI_RANKS"  # file descriptors of this process's sockets, after its number and theirs
+MOST = 256   # processes
+_GRACE = 5  # seconds for the others, once one has failed
+
+
+# ---- The command -----------------------------------------------------------------------------
+
+def start(n, command):
+    """Runs a command as n processes, one a rank; the exit status: that of the first that failed."""
+    pairs = [socket.socketpair() for _ in range(n - 1)]
+    port = _free_port()
+    children = []
+    try:
+        for rank in range(n):
+            mine = [a for a, _ in pairs] if rank == 0 else [pairs[rank - 1][1]]
+            files = [s.fileno() for s in mine]
+            children.append(subprocess.Popen(command, pass_fds=files,
+                                             env=_environment(rank, n, port, files)))
+    finally:
+        for a, b in pairs:
+            a.close()
+            b.close()
+    return _wait(children)
+
+
+def _environment(rank, n, port, files):
+    return dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(n),
+                LOCAL_WORLD_SIZE=str(n), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                NEURON_RT_VISIBLE_CORES=str(rank),
+                **{_FILES: ",".join(map(str, [rank, n] + files))})
+
+
+def _free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def _wait(children):
+    """Waits for all; ends those that go on long after one has failed."""
+    status, since, told = 0, None, False
+    while True:
+        try:
+            for rank, child in enumerate(children):
+                code = child.poll()
+                if code and not status:
+                    status, since = code if code > 0 else 128 - code, time.monotonic()
+                    if code < 0:
+                        sys.stderr.write("soma-nki: rank %d was ended by signal %d\n"
+                                         % (rank, -code))
+            left = [r for r, child in enumerate(children) if child.poll() is None]
+            if not left:
+                return status
+            if since and time.monotonic() - since > _GRACE and not told:
+                sys.stderr.write("soma-nki: a rank has failed; rank%s %s still at work: ended\n" % (
+                    "" if len(left) == 1 else "s", ", ".join(map(str, left)) + (
+                        " is" if len(left) == 1 else " are")))
+                told = True
+                for r in left:
+                    children[r].terminate()
+            time.sleep(0.02)
+        except KeyboardInterrupt:  # the terminal has sent it to all
+            since = since or time.monotonic()
+            status = status or 128 + signal.SIGINT
+
+
+# ---- This process ----------------------------------------------------------------------------
+
+class Peers:
+    """This process as a rank: its number, how many there are, sockets by rank: of rank 0 to all
+    others, of others to rank 0."""
+
+    def __init__(self, words):
+        numbers = [int(w) for w in words.split(",")]
+        self.rank, self.ranks = numbers[:2]
+        others = range(1, self.ranks) if self.rank == 0 else [0]
+        self.sockets = {r: socket.socket(fileno=f) for r, f in zip(others, numbers[2:])}
+        self.world = self.asked = None
+        self.calls, self.process = 0, os.getpid()
+
+    def send(self, rank, what):
+        data = pickle.dumps(what, 5)
+        fd = os.memfd_create("soma")
+        try:
+            os.truncate(fd, max(len(data), 1))
+            with mmap.mmap(fd, max(len(data), 1)) as m:
+                m[:len(data)] = data
+            self.sockets[rank].sendmsg(
+                [b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+        finally:
+            os.close(fd)
+
+    def receive(self, rank):
+        """What a rank has sent; None once it has ended."""
+        try:
+            data, more, _, _ = self.sockets[rank].recvmsg(1, socket.CMSG_LEN(4))
+        except ConnectionError:
+            return None
+        if not data:
+            return None
+        fd = array.array("i", more[0][2])[0]
+        try:
+            with mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as m:
+                return pickle.loads(m)
+        finally:
+            os.close(fd)
+
+
+_peers = False  # not known yet
+
+
+def peers():
+    """This process's Peers; None if soma-nki -n has not started it. Its children are no ranks."""
+    global _peers
+    if _peers is False:
+        words = os.environ.pop(_FILES, None)
+        _peers = Peers(words) if words else None
+    return _peers if _peers and _peers.process == os.getpid() else None
+
+
+def rank():
+    """This process's rank: 0 unless soma-nki -n has started it."""
+    return peers().rank if peers() else 0
+
+
+def ranks():
+    """How many ranks soma-nki -n has started: 1 without it."""
+    return peers().ranks if peers() else 1
+
+
+# ---- Calls -----------------------------------------------------------------------------------
+
+class Far:
+    """A run in the process of rank 0, as this process sees it."""
+
+    recorder = None
+
+    def __init__(self, told):
+        self.stats = RunStats(L.Stats.from_buffer_copy(told["stats"]))
+        self.findings, self.time_ns = show.Findings(told["findings"]), self.stats.time_ns
+        self._out, self.placed = told["out"], {}
+
+    figures = property(lambda self: figures(self.stats))
+
+    def summary(self):
+        return summary(self.stats)
+
+    def take(self, name):
+        return _unpacked(self._out[name])
+
+    fetch = take
+
+    def _elsewhere(self, *_, **__):
+        raise SomaError("this run was made in the process of rank 0, which has its timeline and "
+                        "tables")
+
+    timeline = table = page = trace = explain = _elsewhere
+
+
+def _packed(value):
+    data, dtype = arrays.host_array(value)
+    return dtype.name, data.shape, data.reshape(-1).view(np.uint8).tobytes()
+
+
+def _unpacked(parts):
+    name, shape, data = parts
+    dtype = dtypes.find(name)
+    bits = np.frombuffer(bytearray(data), "u%d" % dtype.size).reshape(shape)
+    return arrays.from_bits(bits, dtype)
+
+
+def _place():
+    """Where the script has called: file:line."""
+    frame = sys._getframe(2)
+    while frame is not None and record.is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    return "%s:%d" % (record.shown(frame.f_code.co_filename), frame.f_lineno) if frame else "?"
+
+
+def call(built, values, options):
+    """The run of this process's rank in the next run of the world that all have in common."""
+    p = peers()
+    p.calls += 1
+    mine = {"kernel": built.name, "at": _place(), "program": built.program.bytes(),
+            "clear": built.unknown, "inputs": {n: _packed(v) for n, v in values.items()}}
+    if p.rank == 0:
+        return _run_all(p, built, values, mine, options)
+    try:
+        p.send(0, mine)
+        told = p.receive(0)
+    except ConnectionError:
+        told = None
+    if told is None:
+        raise SomaError("rank 0 has ended, and rank %d waits for it in %s() (%s)"
+                        % (p.rank, mine["kernel"], mine["at"]))
+    if "error" in told:
+        raise getattr(errors, told["kind"], SomaError)(told["error"])
+    return Far(told)
+
+
+def _run_all(p, built, values, mine, options):
+    """In the process of rank 0: takes the calls of the others, runs all, tells each its result."""
+    calls = [mine] + [p.receive(r) for r in range(1, p.ranks)]
+    try:
+        _agree(p, calls)
+        runs = _run(p, built, values, calls, options)
+    except BaseException as error:
+        for r in range(1, p.ranks):
+            if calls[r]:
+                _tell(p, r, {"error": str(error), "kind": type(error).__name__})
+        raise
+    for r in range(1, p.ranks):
+        tensors = runs[r].program.tensors
+        _tell(p, r, {"stats": bytes(runs[r].stats.raw), "findings": list(runs[r].findings),
+                     "out": {n: _packed(runs[r].fetch(n)) for n, (_, _, role) in tensors.items()
+                             if role in ("input", "output")}})
+    return runs[0]
+
+
+def _tell(p, rank, what):
+    try:
+        p.send(rank, what)
+    except ConnectionError:
+        pass  # it has ended meanwhile
+
+
+def _who(ranks, one, many):
+    """`rank 2 has`, `ranks 1, 3 have`."""
+    return "rank%s %s %s" % ("s" if len(ranks) > 1 else "", ", ".join(map(str, ranks)),
+                             many if len(ranks) > 1 else one)
+
+
+def _agree(p, calls):
+    """Whether all have called, and one kernel."""
+    first = calls[0]
+    gone = [r for r, c in enumerate(calls) if c is None]
+    here = [r for r, c in enumerate(calls) if c is not None]
+    if gone:
+        raise SomaError("%s ended, and %s in %s() (%s), call %d of a kernel with collectives"
+                        % (_who(gone, "has", "have"), _who(here, "waits", "wait"),
+                           first["kernel"], first["at"], p.calls))
+    for r, c in enumerate(calls):
+        if c["kernel"] != first["kernel"]:
+            raise SomaError("rank 0 calls %s() (%s), but rank %d calls %s() (%s): call %d of a "
+                            "kernel with collectives must be of one kernel on all ranks"
+                            % (first["kernel"], first["at"], r, c["kernel"], c["at"], p.calls))
+
+
+def _run(p, built, values, calls, options):
+    from .worlds import World
+    target = built.program.target
+    if p.world is None or p.asked != options:
+        p.world, p.asked = World(p.ranks, print=launch._print, **options), options
+    loaded, programs = {calls[0]["program"]: built.program}, []
+    for c in calls:
+        if c["program"] not in loaded:
+            loaded[c["program"]] = launch.plain_machine(target).load(c["program"])
+        programs.append(loaded[c["program"]])
+    inputs = [values] + [{n: _unpacked(v) for n, v in c["inputs"].items()} for c in calls[1:]]
+    return p.world.start(programs, inputs, clear=any(c["clear"] for c in calls))[1]

@@ -1,0 +1,194 @@
+"""Worlds of ranks: kernels and programs that run as several ranks with collectives between them.
+
+    w = soma.world(ranks=4)
+    run = w.run(kernel, lambda rank: dict(x=x[rank], group=ReplicaGroup([[0, 1, 2, 3]])))
+    run[2].result, run.time_ns, run.findings
+
+A rank is a logical core: one core, or two for kernel[2] (LNC=2). Ranks whose arguments have equal
+shapes, types and numbers share one build.
+"""
+import ctypes as C
+import time
+
+from . import callbacks, show
+from . import lib as L
+from .errors import DeadlockError, SomaError, SomaFault
+from .lib import lib
+from .machine import Machine, Program, Run, _findings, _text
+
+_END = (1 << 64) - 1
+
+
+class _Ranks(L.Owner):
+    """The world of libsoma over one machine for each rank."""
+
+    _free = "soma_world_free"
+    _instead = "make another world"
+
+    def __init__(self, machines, lnc, instance, threads, algorithm):
+        self.handle, self.machines = None, machines
+        o = L.WorldOptions(C.sizeof(L.WorldOptions), len(machines), lnc,
+                           instance.encode() if instance else None)
+        handles = (C.c_void_p * len(machines))(*[m.handle for m in machines])
+        o.machines = C.cast(handles, C.c_void_p)
+        o.threads = threads
+        o.algorithm = algorithm.encode() if algorithm else None
+        why = C.create_string_buffer(1024)
+        o.error, o.error_size = C.addressof(why), len(why)
+        handle = C.c_void_p()
+        status = lib.soma_world_new(C.byref(o), C.byref(handle))
+        if status != L.OK:
+            raise SomaError("no world: %s" % _text(why.value), status)
+        self.handle = handle
+
+    def check(self, status):
+        if status == L.OK:
+            return
+        kind = {L.FAULT: SomaFault, L.DEADLOCK: DeadlockError}.get(status, SomaError)
+        raise kind(_text(lib.soma_world_error(self.handle)) or
+                   _text(lib.soma_status_text(status)), status)
+
+    def to_the_end(self):
+        """In slices of simulated time, between which Python handles signals."""
+        until = step = 50 * 10**9  # fs
+        while True:
+            began = time.perf_counter()
+            self.check(callbacks.call(lib.soma_world_until, self.handle, until))
+            if until == _END or lib.soma_world_time(self.handle) < until:
+                break
+            took = time.perf_counter() - began
+            step = step * 2 if took < 0.05 else max(step // 2, 1) if took > 0.2 else step
+            until = min(until + step, _END)
+        self.check(callbacks.call(lib.soma_world_until, self.handle, _END))
+
+
+class WorldRun:
+    """What ran: run[r] is what kernel.run() would give for rank r (of programs a soma.Run),
+    `results` what each returned; `time_ns` until the last rank has ended, `stats` by rank,
+    `findings` of all."""
+
+    def __init__(self, runs, ranks, name):
+        self.runs, self._ranks, self.name = runs, ranks, name
+        self.time_ns = lib.soma_world_time(ranks.handle) / 1e6
+        self.hash = lib.soma_world_hash(ranks.handle)
+        self.instance = _text(lib.soma_world_instance(ranks.handle))
+        self.stats = [r.stats for r in runs]
+        self.findings = show.Findings()
+        for rank, r in enumerate(runs):
+            for f in r.findings:
+                f.text = "rank %d: %s" % (rank, f.text)
+                self.findings.append(f)
+
+    time_us = property(lambda self: self.time_ns / 1e3)
+    results = property(lambda self: [r.result for r in self.runs])
+
+    def __getitem__(self, rank):
+        return self.runs[rank]
+
+    def __len__(self):
+        return len(self.runs)
+
+    def __repr__(self):
+        return "<run of %s on %d ranks of %s: %s, %s>" % (
+            self.name, len(self.runs), self.instance, show.span(self.time_ns),
+            show.count(len(self.findings)))
+
+    def timeline(self, width=0):
+        """Rows of engines and queues over time, of each rank."""
+        return show.Text("\n".join("rank %d\n%s" % (r, run.timeline(width))
+                                   for r, run in enumerate(self.runs)))
+
+
+class World:
+    """ranks: how many. lnc: cores of a rank, 1 or 2; None: as many as what runs has. instance: as
+    "trn2.48xlarge"; None: the smallest that holds the ranks. threads: of the host; 0: all its
+    cores. algorithm: of all collectives ("ring", "mesh" ...); None: by their size. Other options
+    are those of soma.Machine, for each rank."""
+
+    def __init__(self, ranks, lnc=None, instance=None, threads=0, algorithm=None, target=None,
+                 **options):
+        if not isinstance(ranks, int) or ranks < 1:
+            raise ValueError("ranks=%r: a world has one rank or more" % (ranks,))
+        if lnc not in (None, 1, 2):
+            raise ValueError("lnc=%r: a rank has 1 core or 2" % (lnc,))
+        self.ranks, self.lnc, self.instance = ranks, lnc, instance
+        self.threads, self.algorithm, self.target, self.options = (threads, algorithm, target,
+                                                                   options)
+        self._made = None  # (target, cores, machines and world) of the last run, for the next
+
+    def __repr__(self):
+        return "<world of %d ranks%s>" % (self.ranks,
+                                          " of " + self.instance if self.instance else "")
+
+    def run(self, what, arguments=None):
+        """Runs a kernel, or a program, on all ranks. arguments: of each rank's call by name, from a
+        function of the rank or a list by rank, or one dict for all; of a program its inputs. A list
+        of programs has one for each rank. A WorldRun."""
+        if isinstance(what, (list, tuple, Program)):
+            return self._programs(what, arguments)
+        return what.run_in(self, self._by_rank(arguments))
+
+    def _by_rank(self, arguments):
+        if callable(arguments):
+            return [arguments(rank) for rank in range(self.ranks)]
+        if isinstance(arguments, (list, tuple)):
+            if len(arguments) != self.ranks:
+                raise ValueError("arguments of %d ranks for a world of %d"
+                                 % (len(arguments), self.ranks))
+            return list(arguments)
+        return [arguments if arguments is not None else {}] * self.ranks
+
+    def _programs(self, what, arguments):
+        programs = [what] * self.ranks if isinstance(what, Program) else list(what)
+        if len(programs) != self.ranks:
+            raise ValueError("%d programs for a world of %d ranks" % (len(programs), self.ranks))
+        ranks, runs = self.start(programs, self._by_rank(arguments))
+        return WorldRun(runs, ranks, "a program")
+
+    def start(self, programs, inputs, lnc=None, clear=False):
+        """Runs a program and inputs for each rank to their end: (_Ranks, [Run])."""
+        ranks = self._open(programs[0].target, lnc or self.lnc or programs[0].cores)
+        runs, keep = [], []
+        try:
+            for rank, (machine, program) in enumerate(zip(ranks.machines, programs)):
+                if clear:
+                    machine.clear()
+                ranks.check(lib.soma_world_load(ranks.handle, rank, program.handle))
+                keep.append(machine.bind(program, inputs[rank]))
+            ranks.check(lib.soma_world_start(ranks.handle))
+            for rank, machine in enumerate(ranks.machines):
+                whole = Program(machine, C.c_void_p(lib.soma_world_program(ranks.handle, rank)),
+                                programs[rank].texts)
+                run = Run(machine, whole)
+                run.handle = C.c_void_p(lib.soma_world_run(ranks.handle, rank))
+                runs.append(run)
+            ranks.to_the_end()
+            for run in runs:
+                recorder, run.machine.recorder = run.machine.recorder, None
+                run._finish(recorder)
+        except BaseException as error:
+            if isinstance(error, SomaError):
+                error.findings = [f for r in runs for f in _findings(r.handle)]
+            for run in runs:
+                run.give_back()
+            self._made = None
+            raise
+        if self.options.get("record"):  # a recorder keeps one run
+            self._made = None
+        return ranks, runs
+
+    def _open(self, target, lnc):
+        """The machines and the world for what runs next; SBUF keeps what the run before left."""
+        key = target, lnc
+        if self._made and self._made[0] == key:
+            return self._made[1]
+        self._made = None
+        machines = [Machine(target, **self.options) for _ in range(self.ranks)]
+        ranks = _Ranks(machines, lnc, self.instance, self.threads, self.algorithm)
+        self._made = key, ranks
+        return ranks
+
+
+def world(ranks, lnc=None, instance=None, threads=0, algorithm=None, target=None, **options):
+    """A world of ranks: see World. `soma.world(ranks=4).run(kernel, lambda rank: {...})`."""
+    return World(ranks, lnc, instance, threads, algorithm, target, **options)

@@ -1,0 +1,2 @@
+def pytest_test_metadata(**_):
+    return lambda tests: tests

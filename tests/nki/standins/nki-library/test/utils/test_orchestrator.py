@@ -1,0 +1,2 @@
+class Orchestrator:
+    """What a test is given; `execute` is the caller's."""

@@ -1,0 +1,362 @@
+"""Kernels with collectives on the ranks of a world, against NumPy; scripts that are started once a
+rank."""
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+import warnings
+
+import numpy as np
+
+import nki
+import nki.collectives as ncc
+import nki.isa as nisa
+import nki.language as nl
+import soma
+from helper import KernelCase
+from nki.collectives import ReplicaGroup
+from soma.errors import KernelError, SomaError
+
+COMMAND = os.path.join(os.path.dirname(os.environ.get("SOMA_LIB", "build/libsoma.so")), "soma-nki")
+
+
+def data(*shape, dtype=np.float32, seed=0):
+    """Whole numbers, whose sums are exact."""
+    return np.random.default_rng(seed).integers(-50, 50, shape).astype(dtype)
+
+
+def hbm(shape, dtype, where=None):
+    return nl.ndarray(tuple(shape), dtype, buffer=where or nl.shared_hbm)
+
+
+def of(call, times=1, over=1, where=None, sbuf=False):
+    """A kernel that gives call(src, dst, group) of a copy of x; dst has times / over as many
+    rows."""
+    @nki.jit
+    def kernel(x, group):
+        rows = x.shape[0] * times // over
+        out = hbm((rows,) + x.shape[1:], x.dtype)
+        if sbuf:
+            src = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+            dst = nl.ndarray((rows,) + x.shape[1:], x.dtype, buffer=nl.sbuf)
+        else:
+            src, dst = hbm(x.shape, x.dtype, where), hbm(out.shape, x.dtype, where)
+        nisa.dma_copy(dst=src, src=x)
+        call(src, dst, group)
+        nisa.dma_copy(dst=out, src=dst)
+        return out
+    return kernel
+
+
+def run(kernel, x, group, ranks=None, **options):
+    w = soma.world(ranks=ranks or len(x), **options)
+    return w.run(kernel, lambda rank: dict(x=x[rank], group=group)).results
+
+
+class Operations(KernelCase):
+    def equal(self, got, want, ranks=None):
+        for rank in range(len(got)) if ranks is None else ranks:
+            np.testing.assert_array_equal(got[rank], want(rank), "rank %d" % rank)
+
+    def test_each_operation_gives_what_numpy_gives(self):
+        for n in (2, 3, 4, 8):
+            all_ranks, rows = ReplicaGroup([list(range(n))]), 2 * n
+            x = data(n, rows, 24, seed=n)
+
+            def part(a, i):
+                return a[2 * i:2 * i + 2]
+            for kernel, want in (
+                (of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add)), lambda r: x.sum(0)),
+                (of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.maximum)), lambda r: x.max(0)),
+                (of(lambda s, d, g: ncc.all_gather([s], [d], g, 0), n),
+                 lambda r: x.reshape(-1, 24)),
+                (of(lambda s, d, g: ncc.reduce_scatter([s], [d], g, 0, nl.add), 1, n),
+                 lambda r: part(x.sum(0), r)),
+                (of(lambda s, d, g: ncc.all_to_all([s], [d], g, 0)),
+                 lambda r: np.concatenate([part(a, r) for a in x])),
+            ):
+                self.equal(run(kernel, x, all_ranks), want)
+
+    def test_in_sbuf(self):
+        n, group = 4, ReplicaGroup([[0, 1, 2, 3]])
+        x = data(n, 32, 40)
+        self.equal(run(of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.minimum), sbuf=True), x,
+                       group), lambda r: x.min(0))
+        self.equal(run(of(lambda s, d, g: ncc.all_gather([s], [d], g, 0), n, sbuf=True), x, group),
+                   lambda r: x.reshape(-1, 40))
+
+        @nki.jit
+        def beside(x, group):
+            t = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+            g = nl.ndarray((x.shape[0], 4 * x.shape[1]), x.dtype, buffer=nl.sbuf)
+            out = hbm(g.shape, x.dtype)
+            nisa.dma_copy(dst=t, src=x)
+            ncc.all_gather([t], [g], group, 1)
+            nisa.dma_copy(dst=out, src=g)
+            return out
+        self.equal(run(beside, x, group), lambda r: np.concatenate(list(x), 1))
+
+    def test_the_order_in_a_list_is_that_of_the_parts(self):
+        x = data(5, 4, 16)
+        group = ReplicaGroup([[3, 0], [1, 4]])
+        kernel = of(lambda s, d, g: ncc.all_gather([s], [d], g, 0), 2)
+        first, second = np.concatenate((x[3], x[0])), np.concatenate((x[1], x[4]))
+        got = run(kernel, x[:5], ReplicaGroup([[3, 0], [1, 4], [2, 5]]), 5) \
+            if False else soma.world(ranks=6).run(
+                kernel, lambda r: dict(x=x[min(r, 4)], group=ReplicaGroup(group.groups + [[2, 5]]))
+            ).results
+        self.equal(got, lambda r: first if r in (0, 3) else second, (0, 1, 3, 4))
+
+    def test_pairs_and_rings(self):
+        x = data(4, 8, 16)
+
+        def permuted(s, d, g):
+            nisa.dma_copy(dst=d, src=s)
+            ncc.collective_permute([s], [d], [(0, 2), (2, 3)])
+        self.equal(run(of(permuted), x, ReplicaGroup([[0, 1, 2, 3]])),
+                   lambda r: x[{2: 0, 3: 2}.get(r, r)])
+        ring = of(lambda s, d, g: ncc.collective_permute_implicit([[s]], [[d]], g))
+        before = {2: 0, 0: 3, 3: 1, 1: 2}  # in the list [1, 3, 0, 2]
+        self.equal(run(ring, x, ReplicaGroup([[1, 3, 0, 2]])), lambda r: x[before[r]])
+        reduced = of(lambda s, d, g: ncc.collective_permute_implicit_reduce(
+            [[s]], [[s]], [[d]], g, nl.add))
+        self.equal(run(reduced, x, ReplicaGroup([[1, 3, 0, 2]])), lambda r: 2 * x[before[r]])
+        halves = of(lambda s, d, g: ncc.collective_permute_implicit(
+            [[s[0:4]], [s[4:8]]], [[d[0:4]], [d[4:8]]], g, [0, 1]))
+        self.equal(run(halves, x, ReplicaGroup([[0, 1, 2, 3]])), lambda r: x[r - 1])
+
+    def test_types_views_and_own_memory(self):
+        group = ReplicaGroup([[0, 1]])
+        for dtype in (np.int32, np.uint8, np.float16):
+            x = data(2, 4, 32, dtype=np.int32).astype(dtype) % 7
+            kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
+            self.equal(run(kernel, x, group), lambda r: (x[0] + x[1]).astype(dtype))
+        x = data(2, 4, 32)
+        self.equal(run(of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add),
+                          where=nl.private_hbm), x, group), lambda r: x[0] + x[1])
+        bits = of(lambda s, d, g: ncc.all_gather([s.view(nl.bfloat16)], [d.view(nl.bfloat16)], g,
+                                                 0), 2)
+        self.equal(run(bits, x, group), lambda r: x.reshape(8, 32))
+
+        def columns(s, d, g):
+            nisa.dma_copy(dst=d, src=s)
+            ncc.all_reduce([s[:, 8:24]], [d[:, 8:24]], g, nl.add)
+        want = [a.copy() for a in x]
+        for a in want:
+            a[:, 8:24] = x[:, :, 8:24].sum(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.equal(run(of(columns), x, group), lambda r: want[r])
+
+        def several(s, d, g):
+            ncc.all_reduce([s[0:1], s[1:4]], [d[0:1], d[1:4]], g, nl.add)
+        self.equal(run(of(several), x, group), lambda r: x[0] + x[1])
+
+    def test_two_cores(self):
+        x, group = data(4, 8, 64), ReplicaGroup([[0, 1, 2, 3]])
+        whole = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))[2]
+        self.equal(run(whole, x, group), lambda r: x.sum(0))
+
+        @nki.jit
+        def halves(x, group):
+            out, half = hbm(x.shape, x.dtype), nl.ds(4 * nl.program_id(0), 4)
+            t = nl.ndarray((4, 64), x.dtype, buffer=nl.sbuf)
+            s = nl.ndarray((4, 64), x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=t, src=x[half])
+            ncc.all_reduce([t], [s], group, nl.add)
+            nisa.dma_copy(dst=out[half], src=s)
+            return out
+        self.equal(run(halves[2], x, group), lambda r: x.sum(0))
+
+        @nki.jit
+        def of_one_core(x, group):
+            out, dst, src = (hbm(x.shape, x.dtype) for _ in range(3))
+            if nl.program_id(0) == 0:
+                nisa.dma_copy(dst=src, src=x)
+                ncc.all_reduce([src], [dst], group, nl.add)
+                nisa.dma_copy(dst=out, src=dst)
+            return out
+        self.equal(run(of_one_core[2], x, group), lambda r: x.sum(0))
+
+    def test_every_rank_has_the_same_bits(self):
+        x = np.random.default_rng(4).standard_normal((5, 16, 33)).astype(np.float32)
+        got = run(of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add)), x,
+                  ReplicaGroup([list(range(5))]))
+        for g in got:
+            self.same(g, x.sum(0), 1e-4, 1e-4)
+            self.assertEqual(g.tobytes(), got[0].tobytes())
+
+    def test_work_goes_on_beside_it(self):
+        def times(wait):
+            @nki.jit
+            def kernel(x, group):
+                src, dst, out = (hbm(x.shape, x.dtype) for _ in range(3))
+                nisa.dma_copy(dst=src, src=x)
+                ncc.all_reduce([src], [dst], group, nl.add)
+                t = nl.ndarray((128, 512), x.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(dst=t, src=(dst if wait else x)[0:128])
+                for _ in range(40):
+                    nisa.tensor_scalar(dst=t, data=t, op0=nl.multiply, operand0=1.0)
+                nisa.dma_copy(dst=out[0:128], src=t)
+                return out, dst
+            x = np.ones((512, 512), np.float32)
+            w = soma.world(ranks=2)
+            return w.run(kernel, dict(x=x, group=ReplicaGroup([[0, 1]]))).time_ns
+        self.assertLess(times(False), 0.8 * times(True))
+
+
+class Worlds(KernelCase):
+    def test_ranks_that_are_alike_share_a_build(self):
+        kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
+        x = data(8, 4, 8)
+        run(kernel, x, ReplicaGroup([list(range(8))]))
+        self.assertEqual(len(kernel.builds), 1)
+
+    def test_a_world_runs_again_and_runs_programs(self):
+        w = soma.world(ranks=2)
+        kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
+        x, group = data(2, 4, 8), ReplicaGroup([[0, 1]])
+        for k in range(3):
+            r = w.run(kernel, [dict(x=a + k, group=group) for a in x])
+            np.testing.assert_array_equal(r[1].result, x.sum(0) + 2 * k)
+        self.assertEqual((len(r), r[0].time_ns), (2, r.stats[0].time_ns))
+        self.assertLessEqual(r.stats[1].time_ns, r.time_ns)
+        text = """
+        target trn2
+a       tensor float32[4, 8], input
+b       tensor float32[4, 8], output
+g       group [[1, 0]]
+done    sem
+section gpsimd
+        all_reduce dsts=[b], srcs=[a], group=g, op=add  $done++
+        nop  $done>=1
+        halt
+"""
+        p = soma.Machine("trn2").assemble(text)
+        r = w.run(p, lambda rank: {"a": x[rank]})
+        np.testing.assert_array_equal(r[0].out["b"], x.sum(0))
+        np.testing.assert_array_equal(w.run([p, p], [{"a": x[0]}, {"a": x[0]}])[1].out["b"],
+                                      2 * x[0])
+
+    def test_arguments_that_a_kernel_writes_are_written(self):
+        @nki.jit
+        def kernel(x, group):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ncc.all_reduce([x], [x], group, nl.add)
+            return x
+        x = data(2, 4, 8)
+        want = x.sum(0)
+        run(kernel, x, ReplicaGroup([[0, 1]]))
+        np.testing.assert_array_equal(x, [want, want])
+
+    def test_outside_of_a_world(self):
+        kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
+        x = data(4, 8)
+        for call in (kernel, kernel.time, kernel.check, kernel.run):
+            with self.assertRaisesRegex(KernelError, r"kernel\(\) has collectives of 3 ranks: run it "
+                                        r"in a world, as soma.world\(ranks=3\).*soma-nki -n 3"):
+                call(x, ReplicaGroup([[2, 1, 0]]))
+
+    def test_what_is_wrong(self):
+        kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
+        x = data(4, 4, 8)
+        for group, want in (([[0, 1, 2, 3, 4]], "4"), ([[0, 1]], "2"), ([[1, 2, 3]], "0")):
+            with self.assertRaisesRegex(SomaError, want):
+                run(kernel, x, ReplicaGroup(group), 4)
+        with self.assertRaisesRegex(SomaError, "all_gather|all_reduce"):
+            gather = of(lambda s, d, g: ncc.all_gather([s], [d], g, 0), 2)
+            w = soma.world(ranks=2)
+            p, q = (k.build((), dict(x=x[0], group=ReplicaGroup([[0, 1]])))[0].program
+                    for k in (kernel, gather))
+            w.run([p, q], {"x": x[0]})
+        with self.assertRaisesRegex(SomaError, "no instance of trn2 has|cores"):
+            run(kernel, [x[0]] * 5000, ReplicaGroup([[0, 1]]))
+        with self.assertRaisesRegex(ValueError, "arguments of 1 ranks for a world of 2"):
+            soma.world(ranks=2).run(kernel, [{}])
+        with self.assertRaisesRegex(ValueError, "ranks=0"):
+            soma.world(ranks=0)
+
+
+SCRIPT = """
+    import sys
+    import numpy as np
+    import nki, nki.isa as nisa, nki.language as nl, nki.collectives as ncc, soma, os
+
+    def body(x, op):
+        src, dst = (nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm) for _ in range(2))
+        nisa.dma_copy(dst=src, src=x)
+        ncc.all_reduce([src], [dst], ncc.ReplicaGroup([list(range(soma.ranks()))]), op)
+        return dst
+
+    @nki.jit
+    def total(x):
+        return body(x, nl.add)
+
+    @nki.jit
+    def largest(x):
+        return body(x, nl.maximum)
+
+    r = soma.rank()
+    assert os.environ["RANK"] == str(r) and os.environ["WORLD_SIZE"] == str(soma.ranks())
+    what = sys.argv[1]
+    if what == "ends" and r == 1:
+        sys.exit(0)
+    if what == "fails" and r == 1:
+        raise ValueError("my own")
+    if what == "ends first" and r == 0:
+        sys.exit(0)
+    x = np.full((4, 8), r + 1, np.float32)
+    if what == "differs" and r == 1:
+        largest(x)
+    y = total(x)
+    z = largest(y + r)
+    print("rank %d of %d: %g %g\\n" % (r, soma.ranks(), y[0, 0], z[0, 0]), end="", flush=True)
+"""
+
+
+class Processes(unittest.TestCase):
+    def start(self, what, ranks=3):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "script.py")
+            with open(script, "w") as f:
+                f.write(textwrap.dedent(SCRIPT))
+            done = subprocess.run([COMMAND, "-n", str(ranks), script, what], timeout=120,
+                                  capture_output=True, text=True,
+                                  env=dict(os.environ, SOMA_PYTHON=sys.executable))
+        return done.returncode, done.stdout, done.stderr
+
+    def test_a_script_that_is_started_once_a_rank(self):
+        status, out, errors = self.start("all")
+        self.assertEqual((status, errors), (0, ""))
+        self.assertEqual(sorted(out.split("\n"))[1:],
+                         ["rank %d of 3: 6 8" % r for r in range(3)])
+        self.assertEqual(self.start("all", 1)[:2], (0, "rank 0 of 1: 1 1\n"))
+
+    def test_ranks_that_end_or_do_something_else(self):
+        status, out, errors = self.start("ends")
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(errors, r"rank 1 has ended, and ranks 0, 2 wait in total\(\) "
+                                 r"\(.*script.py:\d+\), call 1")
+        status, _, errors = self.start("fails")
+        self.assertEqual(status, 1)
+        self.assertRegex(errors, "ValueError: my own")
+        status, _, errors = self.start("ends first")
+        self.assertEqual(status, 1)
+        self.assertRegex(errors, r"rank 0 has ended, and rank 1 waits for it in total\(\) \(.*:\d+")
+        status, _, errors = self.start("differs")
+        self.assertEqual(status, 1)
+        self.assertRegex(errors, r"rank 0 calls total\(\) \(.*:\d+\), but rank 1 calls largest\(\) "
+                                 r"\(.*:\d+\): call 1 of a kernel")
+
+    def test_wrong_numbers_of_ranks(self):
+        for words in (["-n"], ["-n", "x", "a.py"], ["-n", "0", "a.py"], ["-n", "2"]):
+            done = subprocess.run([COMMAND] + words, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("-n needs a number of ranks, 1 to 256, and a script", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
