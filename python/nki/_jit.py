@@ -245,13 +245,11 @@ class Kernel:
         seen = look.call(built.name)
         if seen:
             options, log = seen.machine_options(options), seen.log(log)
-            if seen.wants_checks():  # first: the run may write its arguments
-                seen.found(self._check(args, kwargs, **seen.check_options()))
-        shared = built.ranks and processes.peers()
-        values, owners = launch.bind(built, bound, shared)
-        if shared:
-            run = processes.call(built, values, options)
-            return KernelRun(run, built, self._results(run, built, owners, args, kwargs))
+        if built.ranks and processes.peers():
+            return self._run_of_all(built, bound, args, kwargs, seen, options)
+        if seen and seen.wants_checks():  # first: the run may write its arguments
+            seen.found(self._check(args, kwargs, **seen.check_options()))
+        values, owners = launch.bind(built, bound)
         again = inside.again(built, values, options) if options.get("record") else None
         convert = None
         if machine is None:
@@ -263,6 +261,19 @@ class Kernel:
         sessions.ran(built.name, built.target, run.run)
         if seen:
             seen.done(run)
+        return run
+
+    def _run_of_all(self, built, bound, args, kwargs, seen, options):
+        """This process's rank of the next run that all processes of soma-nki -n have in common."""
+        if seen and seen.wants_checks():
+            options = dict(options, checks=seen.check_options()["checks"])
+        values, owners = launch.bind(built, bound, True)
+        run = processes.call(built, values, options)
+        run = KernelRun(run, built, self._results(run, built, owners, args, kwargs))
+        if seen:
+            seen.found(run.findings)
+            if processes.rank() == 0:  # which has all of it
+                seen.done(run)
         return run
 
     def run_in(self, world, arguments):

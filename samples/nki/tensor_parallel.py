@@ -5,6 +5,8 @@ that what each calculates is one term of the result, and an all_reduce adds the 
 
 It is done twice: with one all_reduce after everything, and with one after each 512 tokens. Then the
 DMA engines add terms while the engines calculate the next ones."""
+import math
+
 import numpy as np
 
 import nki
@@ -60,28 +62,31 @@ def mlp(xt, w1, w2, group, pieces):
     return y
 
 
-rng = np.random.default_rng(1)
-x = rng.standard_normal((TOKENS, WIDTH), dtype=np.float32)
-w1 = rng.standard_normal((WIDTH, HIDDEN), dtype=np.float32) / WIDTH ** 0.5
-w2 = rng.standard_normal((HIDDEN, WIDTH), dtype=np.float32) / HIDDEN ** 0.5
-
-
-def parts(ranks, pieces):
+def parts(x, w1, w2, ranks, pieces):
     """The arguments of a rank: its columns of w1 and its rows of w2."""
-    n = HIDDEN // ranks
-    group = ReplicaGroup([list(range(ranks))])
-    return lambda r: dict(xt=np.ascontiguousarray(x.T).astype(np.float16), group=group, pieces=pieces,
-                          w1=w1[:, r * n:(r + 1) * n].astype(np.float16),
-                          w2=w2[r * n:(r + 1) * n].astype(np.float16))
+    n, group = HIDDEN // ranks, ReplicaGroup([list(range(ranks))])
+    xt, w1, w2 = (a.astype(np.float16) for a in (x.T, w1, w2))
+    return lambda r: dict(xt=xt, w1=w1[:, r * n:(r + 1) * n], w2=w2[r * n:(r + 1) * n],
+                          group=group, pieces=pieces)
 
 
-def gelu(v):
-    from math import erf
-    return v * 0.5 * (1 + np.vectorize(erf)(v / 2 ** 0.5))
+def gelu(x):
+    return x * 0.5 * (1 + np.vectorize(math.erf)(x / 2 ** 0.5))
 
 
-want = gelu(x @ w1) @ w2
-for ranks, pieces in ((1, 1), (2, 1), (4, 1), (4, 2), (4, 4)):
-    run = soma.world(ranks=ranks).run(mlp, parts(ranks, pieces))
-    error = max(np.abs(y - want).max() for y in run.results) / np.abs(want).max()
-    print("%d ranks, %d pieces: %6.1f us, error %.0e" % (ranks, pieces, run.time_us, error))
+def main():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((TOKENS, WIDTH), dtype=np.float32)
+    w1 = rng.standard_normal((WIDTH, HIDDEN), dtype=np.float32) / WIDTH ** 0.5
+    w2 = rng.standard_normal((HIDDEN, WIDTH), dtype=np.float32) / HIDDEN ** 0.5
+    want = gelu(x @ w1) @ w2
+    for ranks, pieces in ((1, 1), (2, 1), (4, 1), (4, 2), (4, 4)):
+        run = soma.world(ranks=ranks).run(mlp, parts(x, w1, w2, ranks, pieces))
+        error = max(np.abs(y - want).max() for y in run.results) / np.abs(want).max()
+        assert error < 2e-3, error
+        print("%d rank%s, %d all-reduce%s: %6.1f us, error %.0e" % (
+            ranks, " s"[ranks > 1], pieces, " s"[pieces > 1], run.time_us, error))
+
+
+if __name__ == "__main__":
+    main()

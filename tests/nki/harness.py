@@ -48,6 +48,21 @@ class Call:
         return self.kernel.check(*self.args, schedules=SCHEDULES, **self.kwargs)
 
 
+class WorldCall:
+    """A run of a kernel as the ranks of a world."""
+
+    args = ()
+
+    def __init__(self, kernel, world, arguments, run):
+        self.kernel, self.target, self.kwargs = kernel, kernel.target, arguments[0]
+        self.shapes, self.time_us, self.found = [], run.time_us, run.findings
+        launch._map(arguments[0], lambda x, path: self.shapes.append(tuple(x.shape)) or x, "")
+        self.name = "%s on %d ranks" % (kernel.function.__name__, world.ranks)
+
+    def findings(self):
+        return self.found
+
+
 class Seen:
     """What happened while a case ran: calls of kernels, and the worst error of a comparison:
     |got - want| relative to the largest |want|."""
@@ -87,12 +102,20 @@ def watch():
             return run
         return _launch
 
+    def in_world(real):
+        def run_in(self, world, arguments):
+            run = real(self, world, arguments)
+            seen.calls.append(WorldCall(self, world, arguments, run))
+            return run
+        return run_in
+
     def comparing(real):
         def compare(a, b, *args, **kwargs):
             seen.compare(a, b)
             return real(a, b, *args, **kwargs)
         return compare
     swap(jit.Kernel, "_launch", launching)
+    swap(jit.Kernel, "run_in", in_world)
     for name in ("allclose", "array_equal"):
         swap(np, name, comparing)
     for name in ("assert_allclose", "assert_array_equal", "assert_array_almost_equal",

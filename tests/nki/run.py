@@ -11,7 +11,7 @@ sys.path[:0] = [os.path.join(here, "..", "..", "python"), here]
 sys.path.append(os.path.join(here, "standins"))
 
 GROUPS = ("sdk", "asst4", "samples", "history", "autocomp", "autocomp_plain", "inference",
-          "nkipy_examples", "viz", "library", "mx", "threads")
+          "nkipy_examples", "viz", "library", "ranks", "ranks_older", "mx", "threads")
 
 
 def main(arguments):

@@ -38,6 +38,14 @@ class Samples(unittest.TestCase):
         status, out = run("samples/nki/tune_matmul.py", "256")
         self.assertEqual(status, 0, out)
         self.assertRegex(out, r"^150 of 225 are possible\n +7.\d us  {(.|\n)*right: True")
+    def test_tensor_parallel(self):
+        self.expect("tensor_parallel", r"1 rank .* us", r"4 ranks, 4 all-reduces: +[\d.]+ us")
+
+    def test_ring_attention(self):
+        self.expect("ring_attention", r"1 rank : +[\d.]+ us", r"4 ranks: +[\d.]+ us")
+
+    def test_all_reduce(self):
+        self.expect("all_reduce", r"section cc0\n +wait_start gpsimd", r"op=add", "in \\d+ transf")
 
     def test_race(self):
         self.expect("race", "still right", r"samples/nki/race.py:\d+: race: scalar")
