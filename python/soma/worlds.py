@@ -62,16 +62,45 @@ class _Ranks(L.Owner):
         self.check(callbacks.call(lib.soma_world_until, self.handle, _END))
 
 
+class Collective:
+    """A collective as a rank saw it: `op`, `algorithm`, `bytes` of the whole result, `ranks` of its
+    list, `start_ns` when it was issued, `time_ns`, `algbw` and `busbw` in GB/s (as nccom-test has
+    them), its place in the kernel (`file`, `line`), `rank`, `core`."""
+
+    def __init__(self, rank, c):
+        self.rank, self.core, self.op, self.algorithm = (rank, c.core, _text(c.op),
+                                                         _text(c.algorithm))
+        self.file, self.line, self.ranks = _text(c.file) or None, c.line, c.ranks
+        self.bytes, self.algbw, self.busbw = c.bytes, c.algbw, c.busbw
+        self.start_ns, self.time_ns = c.issued / 1e6, (c.end - c.issued) / 1e6
+
+    def __repr__(self):
+        place = " (%s:%d)" % (self.file, self.line) if self.file else ""
+        return "<rank %d: %s by %s of %d ranks, %d bytes, at %s for %s, busbw %.2f GB/s%s>" % (
+            self.rank, self.op, self.algorithm, self.ranks, self.bytes, show.span(self.start_ns),
+            show.span(self.time_ns), self.busbw, place)
+
+
+def _collectives(handle, ranks):
+    found, c = [], L.CollectiveInfo()
+    for rank in range(ranks):
+        for i in range(lib.soma_world_collectives(handle, rank)):
+            lib.soma_world_collective(handle, rank, i, C.byref(c))
+            found.append(Collective(rank, c))
+    return found
+
+
 class WorldRun:
     """What ran: run[r] is what kernel.run() would give for rank r (of programs a soma.Run),
     `results` what each returned; `time_ns` until the last rank has ended, `stats` by rank,
-    `findings` of all."""
+    `findings` of all, `collectives` that were completed, by rank and end."""
 
     def __init__(self, runs, ranks, name):
         self.runs, self._ranks, self.name = runs, ranks, name
         self.time_ns = lib.soma_world_time(ranks.handle) / 1e6
         self.hash = lib.soma_world_hash(ranks.handle)
         self.instance = _text(lib.soma_world_instance(ranks.handle))
+        self.collectives = _collectives(ranks.handle, len(runs))
         self.stats = [r.stats for r in runs]
         self.findings = show.Findings()
         for rank, r in enumerate(runs):

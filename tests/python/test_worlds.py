@@ -238,6 +238,26 @@ section gpsimd
         np.testing.assert_array_equal(w.run([p, p], [{"a": x[0]}, {"a": x[0]}])[1].out["b"],
                                       2 * x[0])
 
+    def test_collectives_are_told(self):
+        @nki.jit
+        def kernel(x, group):
+            a, b, c = hbm(x.shape, x.dtype), hbm(x.shape, x.dtype), hbm((4 * 64, 128), x.dtype)
+            nisa.dma_copy(dst=a, src=x)
+            ncc.all_reduce([a], [b], group, nl.add)
+            ncc.all_gather([b], [c], group, 0)
+            return c
+        x = data(4, 64, 128)
+        r = soma.world(ranks=4).run(
+            kernel, lambda rank: dict(x=x[rank], group=ReplicaGroup([[0, 1, 2, 3]])))
+        self.assertEqual([(c.rank, c.op, c.bytes, c.ranks) for c in r.collectives[2:4]],
+                         [(1, "all_reduce", 32768, 4), (1, "all_gather", 4 * 32768, 4)])
+        first, second = r.collectives[:2]
+        self.assertLessEqual(first.start_ns + first.time_ns, second.start_ns + second.time_ns)
+        self.assertAlmostEqual(first.algbw, first.bytes / first.time_ns, 3)
+        self.assertAlmostEqual(first.busbw, 1.5 * first.algbw, 3)
+        self.assertRegex(repr(first), r"rank 0: all_reduce by \w+.* of 4 ranks, 32768 bytes.*"
+                                      r"test_worlds.py:\d+")
+
     def test_arguments_that_a_kernel_writes_are_written(self):
         @nki.jit
         def kernel(x, group):
