@@ -19,9 +19,8 @@ from soma import __version__ as soma_version
 from soma.lib import lib as machine_lib
 from soma.machine import GENERATION
 from soma.machine import _OPTIONS as MACHINE_OPTIONS
-from soma.worlds import WorldRun
 
-from . import _benchmark, _check
+from . import _benchmark, _check, _ranks
 from ._benchmark import BenchmarkResult
 from ._target import target_of
 
@@ -246,7 +245,7 @@ class Kernel:
         if seen:
             options, log = seen.machine_options(options), seen.log(log)
         if built.ranks and processes.peers():
-            return self._run_of_all(built, bound, args, kwargs, seen, options)
+            return _ranks.run_of_all(self, built, bound, args, kwargs, seen, options)
         if seen and seen.wants_checks():  # first: the run may write its arguments
             seen.found(self._check(args, kwargs, **seen.check_options()))
         values, owners = launch.bind(built, bound)
@@ -263,31 +262,10 @@ class Kernel:
             seen.done(run)
         return run
 
-    def _run_of_all(self, built, bound, args, kwargs, seen, options):
-        """This process's rank of the next run that all processes of soma-nki -n have in common."""
-        if seen and seen.wants_checks():
-            options = dict(options, checks=seen.check_options()["checks"])
-        values, owners = launch.bind(built, bound, True)
-        run = processes.call(built, values, options)
-        run = KernelRun(run, built, self._results(run, built, owners, args, kwargs))
-        if seen:
-            seen.found(run.findings)
-            if processes.rank() == 0:  # which has all of it
-                seen.done(run)
-        return run
-
     def run_in(self, world, arguments):
         """Runs as the ranks of a soma.World; arguments: of each rank's call, by name."""
         with _one_at_a_time:
-            calls = [self.build((), given) for given in arguments]
-            bound = [launch.bind(built, b, True) for built, b in calls]
-            those, runs = world.start([built.program for built, _ in calls],
-                                      [values for values, _ in bound],
-                                      clear=any(built.unknown for built, _ in calls))
-            kernels = [KernelRun(run, built, self._results(run, built, owners, (), given))
-                       for run, (built, _), (_, owners), given in
-                       zip(runs, calls, bound, arguments)]
-            return WorldRun(kernels, those, self.function.__name__)
+            return _ranks.run_in(self, world, arguments)
 
     def _results(self, run, built, owners, args, kwargs, convert=None):
         """Returns what the kernel returns; arrays that the kernel writes are written."""

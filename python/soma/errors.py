@@ -65,3 +65,11 @@ class DeadlockError(SomaError):
 
 class LibraryNotFound(ImportError):
     """libsoma.so was not found; the text has the places that were tried."""
+
+
+def outside_of_a_world(kernel, ranks):
+    """The error of a kernel with collectives that is called as others are."""
+    return KernelError(
+        "%s() has collectives of %d ranks: run it in a world, as soma.world(ranks=%d).run(%s, "
+        "lambda rank: {...}) does, or start the script once a rank: soma-nki -n %d SCRIPT.py"
+        % (kernel, ranks, ranks, kernel, ranks))

@@ -21,7 +21,7 @@ from .around import Around
 from .blocks import Blocks
 from .devices import DeviceArray
 from .dtypes import DType
-from .errors import KernelError, SomaError
+from .errors import KernelError, SomaError, outside_of_a_world
 from .machine import Machine
 from .tensor import HBM, Storage, Tensor
 from .views import dense
@@ -503,10 +503,7 @@ def below(error):
 def bind(built, bound, in_world=False):
     """{tensor: array} of a call's arguments, and the caller's arrays by tensor."""
     if built.ranks > 1 and not in_world:
-        raise KernelError("%s() has collectives of %d ranks: run it in a world, as soma.world("
-                          "ranks=%d).run(%s, lambda rank: {...}) does, or start the script once a "
-                          "rank: soma-nki -n %d SCRIPT.py"
-                          % (built.name, built.ranks, built.ranks, built.name, built.ranks))
+        raise outside_of_a_world(built.name, built.ranks)
     values, owners = {}, {}
     storages = iter(built.inputs)
 

@@ -179,11 +179,6 @@ class Program(L.Owner):
         return _text(lib.soma_program_target(self.handle))
 
     @property
-    def cores(self):
-        """1, or 2 for the two cores of a logical core."""
-        return lib.soma_program_cores(self.handle)
-
-    @property
     def tensors(self):
         """{name: (DType, shape, role)} in order of declaration; role is "temp", "input", "output"
         or "const". If the first dimension is left to the run, it is given here as the most that it
@@ -545,14 +540,13 @@ class Machine(inside.State, L.Owner):
         return run
 
     def _start(self, run, inputs, rows):
-        """Brings a run to time 0; the objects that must live as long as it is bound."""
+        """Brings a run to time 0; what must live as long as it is bound."""
         run.placed, keep = self.bind(run.program, inputs, rows)
         self._check(lib.soma_run_start(self.handle, run.program.handle, C.byref(run.handle)))
         return keep
 
     def bind(self, program, inputs, rows=None):
-        """Gives a program its inputs for the next run: (outputs on this machine's device, the
-        objects that must live as long as it is bound)."""
+        """Gives a program its inputs: (outputs on this machine's device, what must live on)."""
         if not isinstance(program, Program):
             raise TypeError("expected a program of assemble() or load(), not %s" %
                             type(program).__name__)
@@ -604,5 +598,3 @@ def run(source, inputs=None, target=None, rows=None, **options):
     """Assembles and runs a program: `soma.run(text, {"x": x}).out["y"]`."""
     m = Machine(target, **options)
     return m.run(m.assemble(source), inputs, rows=rows)
-
-

@@ -176,7 +176,8 @@ class World:
 
     def start(self, programs, inputs, lnc=None, clear=False):
         """Runs a program and inputs for each rank to their end: (_Ranks, [Run])."""
-        ranks = self._open(programs[0].target, lnc or self.lnc or programs[0].cores)
+        ranks = self._open(programs[0].target, lnc or self.lnc or
+                           lib.soma_program_cores(programs[0].handle))
         runs, keep = [], []
         try:
             for rank, (machine, program) in enumerate(zip(ranks.machines, programs)):

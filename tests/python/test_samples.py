@@ -38,6 +38,7 @@ class Samples(unittest.TestCase):
         status, out = run("samples/nki/tune_matmul.py", "256")
         self.assertEqual(status, 0, out)
         self.assertRegex(out, r"^150 of 225 are possible\n +7.\d us  {(.|\n)*right: True")
+
     def test_tensor_parallel(self):
         self.expect("tensor_parallel", r"1 rank .* us", r"4 ranks, 4 all-reduces: +[\d.]+ us")
 

@@ -274,8 +274,9 @@ section gpsimd
         kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
         x = data(4, 8)
         for call in (kernel, kernel.time, kernel.check, kernel.run):
-            with self.assertRaisesRegex(KernelError, r"kernel\(\) has collectives of 3 ranks: run it "
-                                        r"in a world, as soma.world\(ranks=3\).*soma-nki -n 3"):
+            with self.assertRaisesRegex(
+                    KernelError, r"kernel\(\) has collectives of 3 ranks: run it in a world, as "
+                    r"soma.world\(ranks=3\).*soma-nki -n 3"):
                 call(x, ReplicaGroup([[2, 1, 0]]))
 
     def test_the_example_of_the_manual(self):

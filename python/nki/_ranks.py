@@ -1,0 +1,31 @@
+"""Kernels as the ranks of a world, and as one of the processes of soma-nki -n."""
+from soma import launch, processes
+from soma.worlds import WorldRun
+
+
+def run_in(kernel, world, arguments):
+    """A WorldRun; arguments: of each rank's call, by name."""
+    from ._jit import KernelRun
+    calls = [kernel.build((), given) for given in arguments]
+    bound = [launch.bind(built, b, True) for built, b in calls]
+    ranks, runs = world.start([built.program for built, _ in calls],
+                              [values for values, _ in bound],
+                              clear=any(built.unknown for built, _ in calls))
+    found = [KernelRun(run, built, kernel._results(run, built, owners, (), given))
+             for run, (built, _), (_, owners), given in zip(runs, calls, bound, arguments)]
+    return WorldRun(found, ranks, kernel.function.__name__)
+
+
+def run_of_all(kernel, built, bound, args, kwargs, seen, options):
+    """This process's rank of the next run that all processes have in common."""
+    from ._jit import KernelRun
+    if seen and seen.wants_checks():
+        options = dict(options, checks=seen.check_options()["checks"])
+    values, owners = launch.bind(built, bound, True)
+    run = processes.call(built, values, options)
+    run = KernelRun(run, built, kernel._results(run, built, owners, args, kwargs))
+    if seen:
+        seen.found(run.findings)
+        if processes.rank() == 0:  # which has all of it
+            seen.done(run)
+    return run
