@@ -45,7 +45,7 @@ class WorldOptions(C.Structure):
                 ("error_size", C.c_size_t)]
 
 
-class CollectiveInfo(C.Structure):
+class Collective(C.Structure):
     _fields_ = [("op", C.c_char_p), ("algorithm", C.c_char_p), ("file", C.c_char_p),
                 ("line", C.c_uint32), ("pc", C.c_uint32), ("core", C.c_uint32),
                 ("ranks", C.c_uint32), ("engine", C.c_int), ("bytes", C.c_uint64),
@@ -300,7 +300,7 @@ _PROTOTYPES.update({
     "soma_world_run": (P, [P, _u32]),
     "soma_world_program": (P, [P, _u32]),
     "soma_world_collectives": (_u32, [P, _u32]),
-    "soma_world_collective": (_int, [P, _u32, _u32, C.POINTER(CollectiveInfo)]),
+    "soma_world_collective": (_int, [P, _u32, _u32, C.POINTER(Collective)]),
     "soma_world_time": (C.c_uint64, [P]),
     "soma_world_hash": (C.c_uint64, [P]),
     "soma_program_cores": (C.c_uint, [P]),

@@ -22,7 +22,7 @@ import traceback
 
 import numpy as np
 
-from . import files, world
+from . import files, share
 from .errors import SomaError
 
 MOST_JOBS = 256
@@ -272,7 +272,7 @@ class Sweep:
             return '"%s"' % text.replace('"', '""') if any(c in text for c in ',"\n') else text
         text = "".join(",".join(map(cell, row)) + "\n" for row in [self.columns] + [
             [row.get(n) for n in self.columns] for row in self.rows])
-        if path is not None and world.rank() == 0:
+        if path is not None and share.rank() == 0:
             files.write(path, files.named(path, text))
         return text
 
@@ -288,7 +288,7 @@ class _Progress:
 
     def __init__(self, count):
         self.count, self.done, self.began = count, 0, time.monotonic()
-        self.on = sys.stderr.isatty() and world.rank() == 0
+        self.on = sys.stderr.isatty() and share.rank() == 0
 
     def one(self):
         self.done += 1
@@ -310,7 +310,7 @@ def sweep(run, over=None, variants=None, jobs=None, journal=None, columns=None):
     jobs = min(os.cpu_count() or 1, MOST_JOBS) if jobs is None else jobs
     if not isinstance(jobs, int) or not 1 <= jobs <= MOST_JOBS:
         raise ValueError("jobs=%r: it must be 1 to %d" % (jobs, MOST_JOBS))
-    kept = _Journal(journal, run, variants) if journal and world.rank() == 0 else None
+    kept = _Journal(journal, run, variants) if journal and share.rank() == 0 else None
     found = dict(kept.rows) if kept else {}
     progress, next_said = _Progress(len(variants) - len(found)), 0
 
@@ -325,7 +325,7 @@ def sweep(run, over=None, variants=None, jobs=None, journal=None, columns=None):
             next_said += 1
 
     todo = [(i, v) for i, v in enumerate(variants) if i not in found]
-    found = world.share(lambda items, each: run_all(run, items, jobs, each), todo, done, found)
+    found = share.share(lambda items, each: run_all(run, items, jobs, each), todo, done, found)
     return Sweep(variants, found, columns)
 
 

@@ -82,7 +82,7 @@ class Collective:
 
 
 def _collectives(handle, ranks):
-    found, c = [], L.CollectiveInfo()
+    found, c = [], L.Collective()
     for rank in range(ranks):
         for i in range(lib.soma_world_collectives(handle, rank)):
             lib.soma_world_collective(handle, rank, i, C.byref(c))

@@ -132,7 +132,7 @@ class Sweeps(unittest.TestCase):
                     "    return {'square': n * n, 'by': int(os.environ['OMPI_COMM_WORLD_RANK'])}\n"
                     "found = soma.sweep(one, over={'n': range(9)}, journal=%r)\n"
                     "found.csv(%r)\n"
-                    "if soma.world.rank() == 2:\n"
+                    "if soma.share.rank() == 2:\n"
                     "    print(sorted({r['by'] for r in found.rows}), found.rows[8]['square'])\n"
                     % (self.path, self.path + ".csv"))
         done = subprocess.run(["mpirun", "--oversubscribe", "--allow-run-as-root", "-n", "3",
