@@ -270,6 +270,18 @@ section gpsimd
         run(kernel, x, ReplicaGroup([[0, 1]]))
         np.testing.assert_array_equal(x, [want, want])
 
+    def test_groups_of_one_rank_need_no_world(self):
+        kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
+        x, one = data(4, 8), ReplicaGroup([[0]])
+        for k in (kernel, kernel[2]):
+            np.testing.assert_array_equal(k(x, one), x)
+        self.assertGreater(kernel.time(x, one), 0)
+        for call in (kernel.check, kernel.run):
+            with self.assertRaisesRegex(SomaError, "the program has collectives: .* not built"):
+                call(x, one)
+        self.assertIn("wait_start", soma.world(ranks=1).run(
+            kernel, dict(x=x, group=one))[0].run.program.source())
+
     def test_outside_of_a_world(self):
         kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
         x = data(4, 8)

@@ -431,10 +431,21 @@ static soma_status plan_alone(soma_machine *m, soma_program *p, soma_program **o
                    e.text);
 }
 
+/* Whether CC sequencers have something to do in a program. */
+static bool has_collectives(const isa_program *p) {
+  for (unsigned c = 0; c < p->ncores; c++)
+    for (unsigned s = ISA_NENGINES; s < ISA_NSEQS; s++)
+      if (p->cores[c].code[s].n) return true;
+  return vm_plan_needed(p);
+}
+
 soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   if (!soma_given(m, "p r", p, out)) return SOMA_ARG;
   soma_program *planned = NULL;
   *out = NULL;
+  const char *what = m->world ? NULL : soma_not_for_ranks(&m->o);
+  if (what && has_collectives(p->p))
+    return soma_fail(m, SOMA_UNBUILT, "the program has collectives: %s", what);
   if (m->world || !vm_plan_needed(p->p)) return start(m, p, out);
   soma_status s = soma_run_check(m, p);
   if (s != SOMA_OK || (s = plan_alone(m, p, &planned)) != SOMA_OK) return s;

@@ -98,13 +98,16 @@ static soma_status choose_instance(soma_world *w, const char *target) {
   return SOMA_OK;
 }
 
+const char *soma_not_for_ranks(const soma_options *o) {
+  if (o->checks) return "checks of a world of ranks are not built yet";
+  if (o->schedule == SOMA_SCHEDULE_ALL) return "all schedules of a world of ranks are not built";
+  if (o->event || o->causes) return "a trace of a world of ranks is not built yet";
+  return NULL;
+}
+
 static soma_status check_machine(soma_world *w, const soma_options *o) {
-  if (o->checks) return fail(w, SOMA_UNBUILT, "checks of a world of ranks are not built yet");
-  if (o->schedule == SOMA_SCHEDULE_ALL)
-    return fail(w, SOMA_UNBUILT, "all schedules of a world of ranks are not built");
-  if (o->event || o->causes)
-    return fail(w, SOMA_UNBUILT, "a trace of a world of ranks is not built yet");
-  return SOMA_OK;
+  const char *what = soma_not_for_ranks(o);
+  return what ? fail(w, SOMA_UNBUILT, "%s", what) : SOMA_OK;
 }
 
 static soma_status check_options(soma_world *w) {
