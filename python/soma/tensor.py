@@ -175,15 +175,6 @@ class Tensor(Views):
         for i in range(self.shape[0]):
             yield self[i]
 
-    def __bool__(self):
-        """`if bias:` is true for a tensor in HBM, which may be an argument that may be None."""
-        if self.storage.memory:
-            raise KernelError("the values of a tile are known when the kernel runs, not while it "
-                              "is built: they cannot decide an `if`, a `while` or Python's max(); "
-                              "nl.where chooses between two values for each element, nl.maximum "
-                              "takes the larger; `is not None` asks whether there is a tile")
-        return True
-
     def _no_number(self, *args, **kwargs):
         raise TypeError("%r: its values are known when the kernel runs, not while it is built: "
                         "they are not numbers of Python or NumPy" % self)

@@ -100,11 +100,11 @@ WRONG = (
     ("nl.load(a, mask=3)", KernelError, "mask=3: a mask is made of comparisons of indices"),
     ("1 if x[0, 0] > 3 else 2", KernelError, "the values of a tile are known when the kernel runs, "
      "not while it is built: they cannot decide an `if`, a `while` or Python's max(); nl.where"),
-    ("1 if x else 2", KernelError, "the values of a tile are known when the kernel runs, not while "
-     "it is built: they cannot decide an `if`, a `while` or Python's max(); nl.where chooses "
-     "between two values for each element, nl.maximum takes the larger; `is not None` asks whether "
-     "there is a tile"),
-    ("x and y", KernelError, "the values of a tile are known when the kernel runs"),
+    ("1 if x[0, 0] else 2", KernelError, "the values of a tile are known when the kernel runs, "
+     "not while it is built: they cannot decide an `if`, a `while` or Python's max(); nl.where "
+     "chooses between two values for each element, nl.maximum takes the larger; "
+     "nisa.register_load and `while reg:` ask for one; `is not None` asks whether there is a "
+     "tile"),
     ("x.assert_shape((128, 4))", KernelError,
      "assert_shape: the shape is [128, 512], not [128, 4]"),
     ("max(x, 0.0)", KernelError, "the values of a tile are known when the kernel runs"),
@@ -370,6 +370,29 @@ class Errors(unittest.TestCase):
             except kind as error:
                 at = traceback.extract_tb(error.__traceback__)[-1]
             self.assertEqual((at.filename, at.lineno), ("case.py", 4))
+
+    def test_a_while_that_would_not_end(self):
+        def tile(a):
+            x = nl.ndarray(a.shape, a.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=x, src=a)
+            while x:
+                nisa.tensor_copy(dst=x, src=x)
+
+        def argument(a):
+            while a:
+                nl.load(a)
+        for kernel in tile, argument:
+            with self.assertRaisesRegex(KernelError, "`while reg:` ask for one"):
+                nki.jit(kernel)(data(4, 4))
+
+        @nki.jit
+        def optional(a, bias=None):
+            x = nl.ndarray(a.shape, a.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=x, src=a)
+            nl.store(a, x + x if x and not bias else x)
+        x = np.ones((4, 4), np.float32)
+        optional(x)
+        self.assertEqual(x[0, 0], 2)
 
     def test_a_kernels_own_errors_are_its_own(self):
         error = self.refused("raise RuntimeError('mine')", RuntimeError)

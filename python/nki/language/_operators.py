@@ -1,5 +1,8 @@
 """Operators of tiles: `a + b` is nl.add(a, b), and so on. Importing this gives them to Tensor."""
+import linecache
+
 from soma import insn, record
+from soma.errors import KernelError
 from soma.index import Index
 from soma.tensor import Tensor
 
@@ -63,6 +66,28 @@ Tensor.__eq__, Tensor.__ne__ = _equality(m.equal), _equality(m.not_equal)
 Tensor.__neg__ = lambda self: m.negative(self)
 Tensor.__invert__ = lambda self: m.invert(self)
 Tensor.__abs__ = lambda self: m.abs(self)
+
+
+def _in_while():
+    """Whether the kernel is at a line that begins with `while`."""
+    rec = record.active()
+    name, line = rec.place_of(rec.where(3))
+    return linecache.getline(name or "", line).lstrip().startswith("while")
+
+
+def _bool(self):
+    """`if bias:` is true for a tensor, where others have None. A value cannot be asked for: that of
+    a comparison, of a tile of one element, of what a `while` is to end by."""
+    if self.pending is not None or self.memory and self.size == 1 or _in_while():
+        raise KernelError("the values of a tile are known when the kernel runs, not while it is "
+                          "built: they cannot decide an `if`, a `while` or Python's max(); "
+                          "nl.where chooses between two values for each element, nl.maximum takes "
+                          "the larger; nisa.register_load and `while reg:` ask for one; `is not "
+                          "None` asks whether there is a tile")
+    return True
+
+
+Tensor.__bool__ = _bool
 
 
 def _matmul(self, other):
