@@ -11,7 +11,6 @@ local MUTANTS <const> = {
   {"value", "what the engine has loaded", "*state = kept ? s->state[kept] : 0;", "*state = 0;"},
   {"value", "an order of the caller's", "as_k_may(k, it, pass) && !s->ordered[item] &&", "as_k_may(k, it, pass) &&"},
   {"value", "tiles at fixed places", "if (o->dyn || (b->fixed && b->space != ISA_HBM)) return false", "if (o->dyn) return false"},
-  {"value", "a loop at run time", "!in_loop && is_value", "is_value"},
   {"value", "a use of a computed value", "&& !reads[as_k_use_op(k, it, w)->buffer - 1]", ""},
   {"dead", "a part that is not overwritten", "return b->lo <= x->lo && x->hi <= b->hi && b->p0 <= x->p0 && x->p1 <= b->p1", "return b->lo <= x->lo && b->p0 <= x->p0 && b->p0 < b->p1 && x->p1 > 0"},
   {"dead", "a read between", "if (in_loop || meets(b, &x)) *b", "if (in_loop) *b"},

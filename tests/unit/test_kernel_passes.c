@@ -101,15 +101,22 @@ static void values(list *l, int variant) {
   store(l, l->out, s);
 }
 
-static void dead(list *l, int variant) { /* 1: a part is read; 2: only a part is overwritten */
-  uint32_t t = tile(l, "t", SOMA_SBUF), s = tile(l, "s", SOMA_SBUF);
+/* 1: a part is read; 2: only a part is overwritten; 3: the host sees it; 4: it is read through a
+ * tile that shares its bytes; 5: the caller orders it */
+static void dead(list *l, int variant) {
+  uint32_t s = tile(l, "s", SOMA_SBUF);
+  uint32_t t = variant == 4 ? fixed_tile(l, 131072) : tile(l, "t", SOMA_SBUF);
+  uint32_t over = variant == 4 ? fixed_tile(l, 131072) : 0;
   set(l, s, COLS, 1);
   set(l, t, COLS, 5);
   if (variant == 1) twice(l, s, t, 1, 1);
+  if (variant == 3) store(l, l->out, s);
+  if (variant == 4) twice(l, s, over, COLS, 1);
   if (variant == 2)
     twice(l, t, s, COLS / 2, 0);
   else
     load(l, t, l->x);
+  if (variant == 5) KBED_OK(&l->b, soma_kernel_order(l->b.k, 1, 2));
   twice(l, s, t, COLS, 1);
   store(l, l->out, s);
 }
@@ -222,9 +229,10 @@ static void a_pass_does_what_it_may(void **state) {
       {values, 2, SOMA_PASS_VALUES, 0},
 
       {dead, 0, SOMA_PASS_MEMSETS, 1},      {dead, 1, SOMA_PASS_MEMSETS, 0},
-      {dead, 2, SOMA_PASS_MEMSETS, 0},      {sums, 0, SOMA_PASS_MEMSETS, 0},
-      {sums, 1, SOMA_PASS_MEMSETS, 0},      {products, 0, SOMA_PASS_VALUES, 2},
-      {products, 1, SOMA_PASS_VALUES, 0},
+      {dead, 2, SOMA_PASS_MEMSETS, 0},      {dead, 3, SOMA_PASS_STORES, 0},
+      {dead, 4, SOMA_PASS_MEMSETS, 0},      {dead, 5, SOMA_PASS_MEMSETS, 0},
+      {sums, 0, SOMA_PASS_MEMSETS, 0},      {sums, 1, SOMA_PASS_MEMSETS, 0},
+      {products, 0, SOMA_PASS_VALUES, 2},   {products, 1, SOMA_PASS_VALUES, 0},
   };
   static float want[WIDE], got[WIDE];
   (void)state;
