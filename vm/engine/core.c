@@ -25,12 +25,14 @@ static isa_status place_tensor(vm_run *r, const isa_tensor *t, vm_block *b) {
   if (b->data) return ISA_OK;
   b->bytes = t->bytes;
   bool zero = !t->data && !b->filled;
-  if (zero && r->prog->ntensors <= SEARCHED && (b->data = vm_pool_find(r->pool, t->bytes))) {
+  /* A run without values touches no page: new ones cost nothing, kept ones would be cleared. */
+  vm_pool *pool = r->timing_only ? NULL : r->pool;
+  if (zero && r->prog->ntensors <= SEARCHED && (b->data = vm_pool_find(pool, t->bytes))) {
     b->stale = t->bytes;
     r->stale++;
     return ISA_OK;
   }
-  b->data = vm_pool_take(r->pool, &r->al, t->bytes, zero);
+  b->data = vm_pool_take(pool, &r->al, t->bytes, zero);
   if (!b->data) return ISA_NOMEM;
   if (t->data) memcpy(b->data, t->data, (size_t)t->bytes);
   return ISA_OK;
@@ -184,7 +186,8 @@ static void free_tensors(vm_run *r) {
   for (uint32_t i = 0; r->blocks && i < r->prog->ntensors; i++) {
     vm_block *b = &r->blocks[i];
     if (b->pieces) isa_free(&r->al, b->pieces, (vm_pieces_of(b->bytes) + 1) * sizeof *b->pieces);
-    if (!b->borrowed && !b->lent) vm_pool_give(r->pool, &r->al, b->data, b->bytes);
+    if (!b->borrowed && !b->lent)
+      vm_pool_give(r->timing_only ? NULL : r->pool, &r->al, b->data, b->bytes);
   }
   if (r->blocks) isa_free(&r->al, r->blocks, r->prog->ntensors * sizeof *r->blocks);
 }

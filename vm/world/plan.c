@@ -236,10 +236,17 @@ static bool same_shapes(const vm_plan *p, uint32_t rank, const cc_call *x, uint3
   return true;
 }
 
-/* Whether every other rank of the list has a call that belongs to x, of the same kind. */
+static bool takes_part(const cc_call *x, uint32_t rank) {
+  for (uint32_t i = 0; i < x->ranks_n; i++)
+    if (x->ranks[i] == rank) return true;
+  return false;
+}
+
+/* Whether every other rank of the list has a call that belongs to x, of the same kind. A rank in no
+ * pair of a permute does nothing, and may leave it out. */
 static bool check_match(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
   isa_buf b;
-  for (uint32_t i = 0; i < x->ranks_n; i++) {
+  for (uint32_t i = 0; i < x->ranks_n && takes_part(x, rank); i++) {
     uint32_t other = x->ranks[i];
     if (other == rank) continue;
     const cc_call *y = cc_match(p, x, other);

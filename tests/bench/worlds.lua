@@ -1,0 +1,99 @@
+-- What worlds of ranks cost the host, timing only, on one thread: processor time, the least of some runs, and ratios
+-- of times of this same run.
+--   build/soma tests/bench/worlds.lua
+local soma = require "soma"
+
+-- The least processor time of `runs` runs, and the last run.
+local function least(runs, options, progs, inputs)
+  local w <close> = soma.world(options)
+  local best, last = math.huge, nil
+  for _ = 1, runs do
+    local from = os.clock()
+    last = w:run(progs, inputs)
+    best = math.min(best, os.clock() - from)
+  end
+  return best, last
+end
+
+local function options(ranks, more)
+  local o = {ranks = ranks, target = "trn2", timing_only = true, threads = 1}
+  for k, v in pairs(more or {}) do o[k] = v end
+  return o
+end
+
+local function list_of(n)
+  local ranks = {}
+  for r = 1, n do ranks[r] = r - 1 end
+  return "[[" .. table.concat(ranks, ", ") .. "]]"
+end
+
+-- ---- Large rings ---------------------------------------------------------------------------------
+
+local function all_reduce(ranks, elems)
+  return soma.assemble(([==[
+target trn2
+tp group %s
+x tensor float32[%d], input
+y tensor float32[%d], output
+done sem
+section gpsimd
+all_reduce dsts=[y], srcs=[x], group=tp, op=add $done++
+nop $done>=1
+halt
+]==]):format(list_of(ranks), elems, elems))
+end
+
+local MIB <const> = 1024 * 1024
+print "worlds, timing only, one thread       processor time   simulated   windows"
+for _, c in ipairs {{16, 64}, {64, 64}} do
+  local seconds, runs = least(3, options(c[1], {algorithm = "ring"}), all_reduce(c[1], c[2] * MIB // 4), {})
+  print(("  ring all_reduce, %3d ranks, %d MiB    %6.2f s      %8.1f us   %d"):format(c[1], c[2], seconds, runs.time_ns / 1000, runs.windows))
+end
+
+-- ---- Windows ---------------------------------------------------------------------------------------
+
+-- Work without a collective: no rank can reach another, so nothing cuts its time unless window_ns does.
+local softmax <const> = soma.assemble_file("samples/softmax.s", {defines = {ROWS = 512}})
+local GRIDS <const> = {20000, 5000, 1000}
+print "softmax 512 x 2048 on each rank        one go, s   windows of 20 us   5 us   1 us, times that   one go, ms a rank"
+for _, ranks in ipairs {16, 32, 64, 128} do
+  local base, text = least(5, options(ranks), softmax, {}), ""
+  for _, grid in ipairs(GRIDS) do text = text .. ("%7.2f"):format(least(5, options(ranks, {window_ns = grid}), softmax, {}) / base) end
+  print(("  %3d ranks                             %7.3f   %s                     %10.3f"):format(ranks, base, text, base / ranks * 1000))
+end
+
+-- The same with a small all_reduce after each phase of work: windows are as long as the work between collectives.
+local function phases(ranks, work, collective)
+  return soma.assemble(([==[
+target trn2
+tp group %s
+x tensor float32[64], input
+y tensor float32[64], output
+t tile sbuf float32[128, 512]
+go sem
+done sem
+section vector
+mov r1, 20
+again: mov r2, %d
+work: tensor_scalar t, t, op0=add, imm0=1.0
+sub r2, r2, 1
+bne r2, 0, work
+tensor_scalar t, t, op0=add, imm0=1.0 $go++
+event_semaphore $done>=1 $done--
+sub r1, r1, 1
+bne r1, 0, again
+halt
+section gpsimd
+mov r1, 20
+again: event_semaphore $go>=1 $go--
+%s $done++
+sub r1, r1, 1
+bne r1, 0, again
+halt
+]==]):format(list_of(ranks), work, collective))
+end
+for _, ranks in ipairs {16, 64} do
+  local with = least(5, options(ranks), phases(ranks, 40, "all_reduce dsts=[y], srcs=[x], group=tp, op=add"), {})
+  local without = least(5, options(ranks), phases(ranks, 40, "nop"), {})
+  print(("  %3d ranks, 20 phases of work: with an all_reduce of 256 bytes after each %.3f s, without %.3f s"):format(ranks, with, without))
+end
