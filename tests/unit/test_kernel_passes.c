@@ -121,18 +121,20 @@ static void dead(list *l, int variant) {
   store(l, l->out, s);
 }
 
-/* Sums after zeros. 1: the second one overlaps the first in part. */
+/* Sums after zeros. 1: the second one overlaps the first in part; 2: after ones; 3: after zeros
+ * that something else is written over. */
 static void sums(list *l, int variant) {
   uint32_t p = tile(l, "p", SOMA_PSUM), w = tile(l, "w", SOMA_SBUF), s = tile(l, "s", SOMA_SBUF);
   load(l, w, l->x);
-  set(l, p, COLS, 0);
+  set(l, p, COLS, variant == 2 ? 1 : 0);
+  if (variant == 3) twice(l, p, w, COLS, 0);
   for (int i = 0; i < 2; i++) {
     kbed_begin(&l->b, "ldweights", -1, 0);
     kbed_ap(&l->b, w, SOMA_FLOAT32, 0, 128, 0, COLS);
     kbed_zeros(&l->b, 7);
     kbed_end(&l->b);
     kbed_begin(&l->b, "matmul", -1, 0);
-    int64_t col = i * (variant ? COLS / 4 : COLS / 2);
+    int64_t col = i * (variant == 1 ? COLS / 4 : COLS / 2);
     kbed_ap(&l->b, p, SOMA_FLOAT32, 0, COLS, col, COLS / 2);
     kbed_ap(&l->b, w, SOMA_FLOAT32, 0, 128, 0, COLS / 2);
     kbed_word(&l->b, 2); /* acc=add */
@@ -232,6 +234,7 @@ static void a_pass_does_what_it_may(void **state) {
       {dead, 2, SOMA_PASS_MEMSETS, 0},      {dead, 3, SOMA_PASS_STORES, 0},
       {dead, 4, SOMA_PASS_MEMSETS, 0},      {dead, 5, SOMA_PASS_MEMSETS, 0},
       {sums, 0, SOMA_PASS_MEMSETS, 0},      {sums, 1, SOMA_PASS_MEMSETS, 0},
+      {sums, 2, SOMA_PASS_MEMSETS, 0},      {sums, 3, SOMA_PASS_MEMSETS, 1},
       {products, 0, SOMA_PASS_VALUES, 2},   {products, 1, SOMA_PASS_VALUES, 0},
   };
   static float want[WIDE], got[WIDE];
