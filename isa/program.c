@@ -149,6 +149,18 @@ uint32_t isa_program_group(isa_program *p, const isa_group *g) {
   return ++p->ngroups;
 }
 
+const uint32_t *isa_group_list(const isa_group *g, uint32_t rank, uint32_t *n, uint32_t *place) {
+  const uint32_t *list = g->ranks;
+  for (uint32_t i = 0; i < g->nlists; list += g->sizes[i++])
+    for (uint32_t k = 0; k < g->sizes[i]; k++)
+      if (list[k] == rank) {
+        *n = g->sizes[i];
+        *place = k;
+        return list;
+      }
+  return NULL;
+}
+
 uint32_t isa_program_peer(isa_program *p, const isa_peer *peer) {
   for (uint32_t i = 0; i < p->npeers; i++)
     if (p->peers[i].how == peer->how && p->peers[i].group == peer->group &&

@@ -430,9 +430,9 @@ static bool operand_rank(const isa_ck *c, int f, const isa_ap *ap, uint32_t flag
   if (isa_reads_destination(c->in))
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     ".rank: another rank's memory is only written: an op= reads it as well");
-  if (!isa_ap_is_static(ap) || ap->peer)
+  if (ap->index_kind || ap->peer)
     return isa_fail(c->e, ISA_ILLEGAL, f,
-                    ".rank: the place at the other rank is fixed: no register, index or .peer");
+                    ".rank: the place at the other rank has no index or .peer");
   return true;
 }
 

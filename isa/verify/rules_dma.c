@@ -78,7 +78,8 @@ static bool check_mode(const isa_ck *c, int f, const isa_ap *ap) {
   unsigned dge = dge_of(c);
   if (ap->index_kind && (dge != ISA_DGE_swdge || c->p->target->gen < ISA_GEN3))
     return isa_fail(c->e, ISA_ILLEGAL, f, ".gather needs a queue with dge=swdge and gen3");
-  if (dge == ISA_DGE_none && moves(ap))
+  bool cc = isa_queue_is_cc(&c->core->queues[(unsigned)isa_insn_queue(c->in)]);
+  if (dge == ISA_DGE_none && moves(ap) && !cc)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "a register or element in the pattern: transfers of a queue with dge=none "
                     "are made at load; those of dge=hwdge (sync, scalar) and dge=swdge (gpsimd) "

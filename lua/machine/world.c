@@ -251,6 +251,23 @@ static int world_run(lua_State *L) {
   return 1;
 }
 
+/* w:program(rank): what a rank ran, with the programs of its CC sequencers, as a new program. */
+static int world_program(lua_State *L) {
+  lb_world *x = check_world(L, 1);
+  lua_Integer r = luaL_checkinteger(L, 2);
+  luaL_argcheck(L, r >= 0 && r < (lua_Integer)x->ranks, 2, "the world has no such rank");
+  soma_program *from = soma_world_program(x->w, (uint32_t)r);
+  soma_machine *m = x->cores[r]->m;
+  void *data = NULL;
+  size_t n = 0;
+  luaL_argcheck(L, from != NULL, 1, "the world has not run");
+  lb_program *p = lb_new_program(L);
+  soma_status s = soma_program_save(m, from, &data, &n);
+  if (s == SOMA_OK) s = soma_program_load(m, data, n, &p->p);
+  soma_bytes_free(data);
+  return s == SOMA_OK ? 1 : luaL_error(L, "program: %s", soma_error(m));
+}
+
 /* ---- The object ---------------------------------------------------------------------------- */
 
 /* w.ranks, w.instance, w.cores (by rank), or a method. */
@@ -287,7 +304,8 @@ void lb_open_world(lua_State *L) {
                                   {"__close", world_close},
                                   {"__tostring", world_tostring},
                                   {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"run", world_run}, {"close", world_close}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"run", world_run}, {"program", world_program}, {"close", world_close}, {NULL, NULL}};
   lb_class(L, LB_WORLD, meta, NULL);
   luaL_getmetatable(L, LB_WORLD);
   lua_newtable(L);

@@ -67,8 +67,8 @@ static soma_status choose_algorithm(soma_world *w) {
   w->algorithm = -1;
   for (int i = 0; name && i < VM_CC_NALGORITHMS; i++)
     if (strcmp(vm_cc_algorithm_names[i], name) == 0) w->algorithm = i;
-  if (!name || w->algorithm >= 0) return SOMA_OK;
-  fail(w, SOMA_ARG, "unknown algorithm '%s'; there are: ", name);
+  if (!name || w->algorithm >= 0 || strcmp(name, "auto") == 0) return SOMA_OK;
+  fail(w, SOMA_ARG, "unknown algorithm '%s'; there are: auto, ", name);
   for (int i = 0; i < VM_CC_NALGORITHMS; i++)
     isa_buf_printf(&w->error, i ? ", %s" : "%s", vm_cc_algorithm_names[i]);
   return SOMA_ARG;
@@ -340,6 +340,21 @@ static soma_status plan_rank(soma_world *w, vm_plan *p, uint32_t r, isa_error *e
   return SOMA_OK;
 }
 
+/* A run without values has no metadata: it cannot know what these move. */
+static soma_status need_values(soma_world *w, uint32_t r) {
+  const isa_program *p = w->ranks[r].given->p;
+  for (uint32_t c = 0; c < p->ncores && w->ranks[r].m->o.timing_only; c++)
+    for (unsigned g = 0; g < ISA_NENGINES; g++)
+      for (uint32_t pc = 0; pc < p->cores[c].code[g].n; pc++) {
+        unsigned op = p->cores[c].code[g].insns[pc].op;
+        if (isa_ops[op].form == ISA_FORM_COLLECTIVE_V)
+          return fail(w, SOMA_UNBUILT,
+                      "rank %u: %s: metadata says how much it moves, and timing_only has no values",
+                      r, isa_ops[op].name);
+      }
+  return SOMA_OK;
+}
+
 /* The planner takes programs that keep the rules. */
 static soma_status check_programs(soma_world *w) {
   const soma_program *last = NULL;
@@ -349,6 +364,7 @@ static soma_status check_programs(soma_world *w) {
     last = x->given;
     soma_status s = soma_run_check(x->m, last);
     if (s != SOMA_OK) return fail(w, s, "rank %u: %s", r, soma_error(x->m));
+    if ((s = need_values(w, r)) != SOMA_OK) return s;
   }
   return SOMA_OK;
 }

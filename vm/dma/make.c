@@ -496,7 +496,8 @@ static bool ring_bytes(vm_core *c, const isa_queue *q, uint64_t *bytes, isa_erro
         return isa_fail(e, why.status, ISA_NOFIELD, "static transfer %u of queue %.60s: %.400s", i,
                         q->name, why.text[0] ? why.text : "out of memory");
       uint64_t moved = t.elems * t.dst.esize;
-      *bytes += (moved + t.run_bytes - 1) / t.run_bytes * t.nsrc * c->cost[VM_DMA_DESC];
+      uint64_t runs = moved ? (moved + t.run_bytes - 1) / t.run_bytes : 1; /* sized as it runs */
+      *bytes += runs * t.nsrc * c->cost[VM_DMA_DESC];
       pieces = t.pieces;
       vm_dma_unmake(c, &t);
     }

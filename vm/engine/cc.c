@@ -99,15 +99,14 @@ vm_verdict vm_cc_rank_of_round(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   const struct isa_RING_RANK *a = &in->u.RING_RANK;
   const isa_group *g = &c->prog->groups[a->group];
-  const uint32_t own = c->run->peers ? c->run->peers->rank : 0, *list = g->ranks;
+  uint32_t own = c->run->peers ? c->run->peers->rank : 0, n, place;
+  const uint32_t *list = isa_group_list(g, own, &n, &place);
   int64_t round = a->iteration.is_reg ? (int32_t)en->regs[a->iteration.v] : a->iteration.v;
-  for (uint32_t i = 0; i < g->nlists; list += g->sizes[i++])
-    for (uint32_t k = 0; k < g->sizes[i]; k++) {
-      if (list[k] != own) continue;
-      int64_t n = g->sizes[i], at = (k - round) % n;
-      en->regs[a->rd] = list[at < 0 ? at + n : at];
-      return VM_RETIRE;
-    }
+  if (list) {
+    int64_t at = (place - round) % n;
+    en->regs[a->rd] = list[at < 0 ? at + n : at];
+    return VM_RETIRE;
+  }
   vm_fault(c, ISA_FAULT, vm_at_pc(c, e, en->pc), "rank %u is in no list of group %s", own, g->name);
   return VM_FAULT;
 }

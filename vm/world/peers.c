@@ -5,22 +5,9 @@
 
 /* ---- Ranks -------------------------------------------------------------------------------- */
 
-/* The list of a group that has the rank, with its place there; NULL: none has. */
-static const uint32_t *list_of(const isa_group *g, uint32_t rank, uint32_t *n, uint32_t *place) {
-  const uint32_t *list = g->ranks;
-  for (uint32_t i = 0; i < g->nlists; list += g->sizes[i++])
-    for (uint32_t k = 0; k < g->sizes[i]; k++)
-      if (list[k] == rank) {
-        *n = g->sizes[i];
-        *place = k;
-        return list;
-      }
-  return NULL;
-}
-
 static uint32_t in_list(const isa_group *g, const isa_peer *peer, uint32_t rank, isa_error *e) {
   uint32_t n, place, at;
-  const uint32_t *list = list_of(g, rank, &n, &place);
+  const uint32_t *list = isa_group_list(g, rank, &n, &place);
   if (!list) {
     isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "rank %u is in no list of group %s", rank, g->name);
     return UINT32_MAX;

@@ -58,12 +58,27 @@ static void set_ring(const isa_insn *in, cc_call *x, words *w) {
   *w = (words){.dsts = u->dsts, .srcs = u->srcs0, .srcs1 = u->srcs1, .group = u->group};
 }
 
+static void set_variable(const isa_insn *in, cc_call *x, words *w) {
+  const struct isa_COLLECTIVE_V *u = &in->u.COLLECTIVE_V;
+  x->does = in->op == ISA_OP_all_gather_v ? VM_CC_ALL_GATHER : VM_CC_ALL_TO_ALL;
+  x->variable = true;
+  x->tells = !u->recv_counts_known;
+  x->metadata = u->metadata;
+  x->stream = u->stream;
+  x->prio = u->prio;
+  x->both = u->both;
+  *w = (words){.dsts = u->dsts, .srcs = u->srcs, .group = u->group};
+}
+
 /* What the instruction says; false: the planner has no steps for it. */
 static bool read_call(const isa_insn *in, cc_call *x, words *w) {
   x->op = in->op;
   switch (isa_ops[in->op].form) {
   case ISA_FORM_COLLECTIVE: set_collective(in, x, w); return true;
   case ISA_FORM_PERMUTE: set_permute(in, x, w); return true;
+  case ISA_FORM_COLLECTIVE_V:
+    set_variable(in, x, w);
+    return !in->u.COLLECTIVE_V.has_rdispls;
   case ISA_FORM_RING:
   case ISA_FORM_RING_REDUCE: set_ring(in, x, w); return true;
   default: return false;
@@ -156,8 +171,8 @@ static bool add_call(vm_plan *p, uint32_t rank, unsigned core, unsigned engine, 
   cc_call x = {.core = (uint8_t)core, .engine = (uint8_t)engine, .pc = pc};
   words w;
   if (!read_call(in, &x, &w))
-    return isa_fail(e, ISA_UNBUILT, ISA_NOFIELD, "rank %" PRIu32 ": %s is not built", rank,
-                    isa_ops[in->op].name);
+    return isa_fail(e, ISA_UNBUILT, ISA_NOFIELD, "rank %" PRIu32 ": %s%s is not built", rank,
+                    isa_ops[in->op].name, x.variable ? " with has_rdispls" : "");
   x.n = w.dsts.count;
   x.dst = isa_program_list(r->p, w.dsts, ISA_K_APS);
   x.src = isa_program_list(r->p, w.srcs, ISA_K_APS);
@@ -301,11 +316,13 @@ static vm_cc_algorithm algorithm_of(const vm_plan *p, uint32_t rank, const cc_ca
     const cc_call *y = cc_match(p, x, x->ranks[i]);
     if (y && in_place(p, x->ranks[i], y)) a = VM_CC_MESH;
   }
+  if (x->variable) return VM_CC_MESH;
   return x->does == VM_CC_PERMUTE ? VM_CC_RING : a;
 }
 
 unsigned cc_parts(const vm_plan *p, uint32_t rank, const cc_call *x) {
   if (x->by_channel) return x->n;
+  if (x->variable) return 1;
   return bytes_of(p, rank, x) / ranks_of(x) < SMALL || p->ncc < 2 ? 1 : 2;
 }
 

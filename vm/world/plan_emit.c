@@ -225,6 +225,88 @@ static uint64_t cut_all(const place *v, unsigned count, uint64_t e, uint64_t n, 
   return n;
 }
 
+/* ---- Sizes that are known as the program runs ----------------------------------------------- */
+
+enum { COUNT = 1, FROM = 2 }; /* registers */
+
+/* The pattern of an element of metadata, of this rank or at a peer. */
+static bool metadata_at(emitter *m, uint32_t peer, uint32_t row, uint32_t column, isa_ap *out) {
+  uint32_t rank = peer == VM_CC_NOBODY ? m->rank : cc_peer(m->x, peer);
+  const cc_call *y = rank == m->rank ? m->x : cc_match(m->p, m->x, rank);
+  isa_ap ap = *cc_ap(m->p, rank, y, y->metadata);
+  if (rank != m->rank) {
+    if (ap.space == ISA_HBM)
+      ap.base = tensor_here(m, &m->p->ranks[rank].p->tensors[ap.base - 1]);
+    else
+      ap.base = 0;
+    if (ap.space == ISA_HBM && !ap.base) return false;
+  }
+  vm_plan_cut(&ap, (uint64_t)row * m->x->ranks_n + column, 1, out);
+  return true;
+}
+
+static bool load(emitter *m, unsigned reg, uint32_t row, uint32_t column) {
+  isa_insn in = {.op = ISA_OP_tensor_load};
+  isa_ap ap;
+  if (!metadata_at(m, VM_CC_NOBODY, row, column, &ap)) return false;
+  in.u.TENSOR_LOAD.rd = (uint8_t)reg;
+  in.u.TENSOR_LOAD.src = pattern(m, &ap, 0);
+  return in.u.TENSOR_LOAD.src && add(m, &in);
+}
+
+static bool add_copy(emitter *m, unsigned queue, const isa_ap *dst, const isa_ap *src,
+                     uint32_t slot) {
+  isa_insn in = {.op = ISA_OP_dma_copy};
+  in.u.DMA_COPY.dst = pattern(m, dst, slot);
+  in.u.DMA_COPY.src = pattern(m, src, 0);
+  in.u.DMA_COPY.queue = (uint8_t)queue;
+  in.u.DMA_COPY.prio = m->x->prio;
+  if (!in.u.DMA_COPY.dst || !in.u.DMA_COPY.src) return false;
+  return isa_program_static(m->out, m->x->core, queue, &in) || no_memory(m);
+}
+
+/* All elements of an operand as one run. */
+static bool run_of(emitter *m, uint32_t peer, unsigned buffer, isa_ap *out) {
+  isa_ap ap;
+  if (!operand_of(m, peer, buffer, 0, &ap)) return false;
+  uint64_t n = cc_elems(&ap);
+  if (n <= UINT32_MAX && vm_plan_cut(&ap, 0, n, out) == n && out->ndim == 1 &&
+      (out->dim[0].step == 1 || n == 1))
+    return true;
+  return isa_fail(m->e, ISA_UNBUILT, ISA_NOFIELD, "%s: an operand with gaps is not built",
+                  isa_ops[m->x->op].name);
+}
+
+/* Sends a place of the list what metadata says, or copies this rank's own part: COUNT elements of
+ * src from FROM on go to this rank's part of dst, and row 2 there gets COUNT. */
+static bool move_counted(emitter *m, const vm_cc_step *st, unsigned queue, isa_update upd) {
+  const cc_call *x = m->x;
+  bool push = st->kind == VM_STEP_PUSH;
+  uint32_t peer = push ? st->peer : VM_CC_NOBODY, slot = push ? slot_of(m, peer) : 0;
+  uint32_t to = push ? peer : x->place, column = x->op == ISA_OP_all_gather_v ? 0 : to;
+  uint32_t first = m->out->cores[x->core].queues[queue].nstatics;
+  isa_ap src, dst, count, told;
+  if ((push && !slot) || !run_of(m, peer, VM_CC_DST, &dst) ||
+      !run_of(m, VM_CC_NOBODY, VM_CC_SRC, &src))
+    return false;
+  uint32_t part = dst.dim[0].num / x->ranks_n, most = part < src.dim[0].num ? part : src.dim[0].num;
+  if (part == 0)
+    return isa_fail(m->e, ISA_ILLEGAL, ISA_NOFIELD, "%s: dst has fewer elements than ranks",
+                    isa_ops[x->op].name);
+  dst.offset += (int64_t)part * x->place * (int64_t)isa_dtype_bytes(dst.dtype);
+  dst.dim[0].num = src.dim[0].num = most;
+  dst.size_dim = src.size_dim = 2;
+  dst.size_reg = src.size_reg = COUNT;
+  src.dyn[0] = (isa_dyn){.kind = ISA_DYN_reg, .reg = FROM, .stride = 1};
+  bool ok = load(m, COUNT, 0, column) && load(m, FROM, 1, column) &&
+            add_copy(m, queue, &dst, &src, slot);
+  if (ok && x->tells)
+    ok = metadata_at(m, VM_CC_NOBODY, 0, column, &count) &&
+         metadata_at(m, peer, 2, x->place, &told) && add_copy(m, queue, &told, &count, slot);
+  if (!push) m->moving += x->tells ? 2 : 1;
+  return ok && start(m, queue, first, upd);
+}
+
 /* ---- Transfers ---------------------------------------------------------------------------- */
 
 typedef struct lists {
@@ -282,6 +364,7 @@ static bool push(emitter *m, const vm_cc_step *st) {
       .kind = ISA_UPD_peer, .core = m->x->core, .sem = (uint8_t)sem_of(m, st->sem), .value = slot};
   uint32_t first = m->out->cores[m->x->core].queues[m->pushes].nstatics;
   if (!slot) return false;
+  if (m->x->variable) return move_counted(m, st, m->pushes, upd);
   for (uint32_t b = 0; b < st->blocks; b++)
     for (uint32_t i = m->part.first; i < end; i += m->together) {
       lists l = {.n = 0};
@@ -296,6 +379,7 @@ static bool push(emitter *m, const vm_cc_step *st) {
 /* Transfers of the pushes that a wait is for. */
 static uint32_t transfers(const emitter *m, const vm_cc_step *st) {
   uint32_t n = 0, end = m->part.first + m->part.n;
+  if (m->x->variable) return m->x->tells ? 2 : 1;
   for (uint32_t b = 0; b < st->blocks; b++)
     for (uint32_t i = m->part.first; i < end; i += m->together) {
       uint64_t elems = 0;
@@ -349,6 +433,7 @@ static bool local(emitter *m, const vm_cc_step *st) {
   uint32_t before = m->moving;
   isa_update upd = {
       .kind = ISA_UPD_dma, .core = m->x->core, .sem = (uint8_t)cc_sem_done(m->p, m->k)};
+  if (m->x->variable) return move_counted(m, st, m->local, upd);
   for (uint32_t i = m->part.first; i < m->part.first + m->part.n; i++)
     if (!local_operand(m, st, i)) return false;
   return m->moving == before || start(m, m->local, first, upd);
@@ -444,6 +529,8 @@ bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsi
   m.together = operands_together(&m);
   bool ok = find_queue(&m, "", &m.pushes) && find_queue(&m, "_local", &m.local) && find_land(&m) &&
             block(&m, ISA_OP_wait_start);
-  for (unsigned i = k; ok && i < cc_parts(p, rank, x); i += p->ncc) ok = emit_part(&m, i);
+  bool idle = x->variable && x->both && x->core; /* core 0 moves all of it */
+  unsigned parts = idle ? 0 : cc_parts(p, rank, x);
+  for (unsigned i = k; ok && i < parts; i += p->ncc) ok = emit_part(&m, i);
   return ok && block(&m, ISA_OP_complete);
 }
