@@ -156,4 +156,39 @@ case("large ones, by the documented ranges", function()
     end
   end
 end)
+
+-- Rank 3 still writes y when the others have come to the next collective, whose second ring runs the other way.
+local late = [==[
+target trn2
+tp group [[0, 1, 2, 3]]
+x tensor float32[2, 64], input
+y tensor float32[2, 64], output
+a tensor float32[4, 20000], input
+b tensor float32[4, 20000], output
+done sem
+moved sem
+q queue dge=swdge
+section gpsimd
+LATE
+collective_permute_implicit dsts=[y[0:1], y[1:2]], srcs=[x[0:1], x[1:2]], group=tp, channels=[0, 1] $done++
+all_reduce dsts=[b], srcs=[a], group=tp, op=add $done++
+nop $done>=2
+halt
+]==]
+local work = [==[
+mov r1, 400
+again: dma_copy y, x, queue=q $moved
+event_semaphore $moved>=16 $moved-=16
+sub r1, r1, 1
+bne r1, 0, again]==]
+case("a rank that is late is not written before it is ready", function()
+  local w <close> = soma.world {ranks = 4, algorithm = "ring"}
+  local runs = w:run(function(r) return soma.assemble((late:gsub("LATE", r == 3 and work or ""))) end, function(r)
+    return {x = soma.full({2, 64}, r, "float32"), a = soma.full({4, 20000}, r, "float32")}
+  end)
+  for r = 0, 3 do
+    local y = runs[r].out.y
+    eq({y[0][0], y[1][63], runs[r].out.b[3][7]}, {(r + 3) % 4 + 0.0, (r + 3) % 4 + 0.0, 6.0})
+  end
+end)
 t.finish()

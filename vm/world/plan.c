@@ -410,7 +410,7 @@ static void find_spare(vm_plan *p) {
 
 static bool same_ready(const cc_ready *k, const cc_call *x, vm_cc_algorithm a) {
   return k->algorithm == a && k->n == x->ranks_n && k->stream == x->stream &&
-         k->pairs == (isa_ops[x->op].form == ISA_FORM_PERMUTE) &&
+         k->by_channel == x->by_channel && k->pairs == (isa_ops[x->op].form == ISA_FORM_PERMUTE) &&
          memcmp(k->ranks, x->ranks, k->n * sizeof *k->ranks) == 0;
 }
 
@@ -449,6 +449,7 @@ static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, vm_cc_algori
                 .count = count,
                 .algorithm = (uint8_t)a,
                 .stream = x->stream,
+                .by_channel = x->by_channel,
                 .pairs = isa_ops[x->op].form == ISA_FORM_PERMUTE};
   k.first = first_free(p, &k);
   if (k.first + count * p->ncc > p->nspare)

@@ -31,8 +31,8 @@ typedef struct cc_ready {
   const uint32_t *ranks;
   uint32_t n, count; /* count: semaphores of each CC sequencer */
   uint8_t algorithm, stream;
-  bool pairs;
-  uint32_t first; /* index in `spare` */
+  bool pairs, by_channel; /* as of calls: their rings may run the other way, so others are ready */
+  uint32_t first;         /* index in `spare` */
 } cc_ready;
 
 enum { CC_FROM = 16 }; /* semaphores of pushes of a CC sequencer: as many as 2^8 ranks take */
