@@ -131,6 +131,11 @@ local function emit(rank, lane, touched, lines)
     for _, o in ipairs(lane.open[rank]) do meets = meets or overlap(r, o) end
   end
   if meets then lane.settle(rank) end
+  if random(8) == 1 then -- late
+    lane.delays = lane.delays + 1
+    local label = lane.name .. "late" .. lane.delays
+    table.move({"mov r2, " .. random(4000), label .. ":", "sub r2, r2, 1", "bne r2, 0, " .. label}, 1, 4, #out + 1, out)
+  end
   for _, line in ipairs(lines) do out[#out + 1] = line end
 end
 
@@ -305,7 +310,7 @@ local function groups(n)
 end
 
 local function new_lane(w, name, core, both)
-  local lane = {name = name, core = core, both = both, code = {}, open = {}, waits = {}, times = 1, segments = {}, sums = 0}
+  local lane = {name = name, core = core, both = both, code = {}, open = {}, waits = {}, times = 1, segments = {}, sums = 0, delays = 0}
   lane.read = {name .. "x", name .. "a", name .. "b", name .. "c", name .. "d"}
   lane.written = table.move(lane.read, 2, 5, 1, {})
   for r = 0, w.ranks - 1 do lane.code[r], lane.open[r], lane.waits[r] = {}, {}, 0 end
@@ -417,7 +422,7 @@ local function make(seed)
   math.randomseed(seed)
   local w = {ranks = random(8), target = one_of {"trn1", "trn2", "trn2", "trn3"}, dtype = one_of(types), bound = {}}
   w.lnc = w.target ~= "trn1" and random(2) or 1
-  w.half = random(8) == 1 and random(400, 900) or random(24)
+  w.half = random(8) == 1 and random(400, 2400) or random(24)
   w.groups = groups(w.ranks)
   local lanes = {new_lane(w, "p", 0, false)}
   if w.lnc == 2 then lanes[2], lanes[3] = new_lane(w, "q", 1, false), new_lane(w, "s", 0, true) end
