@@ -335,6 +335,20 @@ case("all_to_all_v and all_gather_v move what metadata says, and tell how much",
   raises("r2 = 60, r1 = 16 is elements 60..75; x has elements 0..63", counted, "all_to_all_v", 64, false, false, 1, {rows = {{0, 16, 0, 0}, {0, 60, 0, 0}, {0, 0, 0, 0}}})
 end)
 
+case("what both cores do is complete on each core when both have done their part", function()
+  local head = "tp group [[1, 0, 2, 3]]\nx tensor float32[64], input\ny tensor float32[64], output\nz tensor float32[64], output\nm tensor uint32[4, 4], input\nq queue dge=swdge, core=*"
+  local function both(line)
+    local source = ("target trn2\n%s\ndone sem core=*\nsection gpsimd core=0\n%s\nnop $done>=1\nhalt\nsection gpsimd core=1\n%s\nnop $done>=1\ndma_copy z, y, queue=q\nhalt\n"):format(head, line, line)
+    local runs = soma.world {ranks = 4, lnc = 2}:run(soma.assemble(source), function(r)
+      return {x = soma.full({64}, r + 1), m = soma.tensor({{16, 16, 16, 16}, {0, 16, 32, 48}, {0, 0, 0, 0}, {9, 9, 9, 9}}, "uint32")}
+    end)
+    for r = 0, 3 do eq(runs[r].out.z:bytes(), runs[r].out.y:bytes()) end
+    eq(runs[0].out.y:get(0) ~= 0, true)
+  end
+  both "all_to_all_v dsts=[y], srcs=[x], group=tp, metadata=m, both=true $done++"
+  both "all_reduce dsts=[y], srcs=[x], group=tp, op=add, both=true $done++"
+end)
+
 case("what is refused before time passes", function()
   local head = "tp group [[0, 1]]\nx tensor float32[64], input\ny tensor float32[64], output\nm tensor uint32[4, 2]"
   local function wrong(text, lines, options, more)

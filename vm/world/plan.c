@@ -429,7 +429,7 @@ static bool share_rank(const cc_ready *a, const cc_ready *b) {
 
 /* Lists without a common rank can have the same ones. */
 static uint32_t first_free(const vm_plan *p, const cc_ready *k) {
-  uint32_t at = p->ncc * (CC_FROM + 1);
+  uint32_t at = p->ncc * CC_SEMS;
   for (uint32_t i = 0; i < p->nready; i++) {
     const cc_ready *o = &p->ready[i];
     uint32_t end = o->first + o->count * p->ncc;

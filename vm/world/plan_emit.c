@@ -520,6 +520,17 @@ static bool emit_part(emitter *m, unsigned number) {
   return ok && settle(m);
 }
 
+/* What both cores do is complete on each when both have done their part. */
+static bool meet_other(emitter *m) {
+  isa_insn tell = {.op = ISA_OP_nop}, hear = {.op = ISA_OP_event_semaphore};
+  uint8_t core = m->x->core, sem = (uint8_t)cc_sem_both(m->p, m->k);
+  if (!m->x->both || m->out->ncores < 2) return true;
+  tell.upd = (isa_update){.kind = ISA_UPD_inc, .core = (uint8_t)(1 - core), .sem = sem};
+  hear.wait = (isa_wait){.cond = ISA_WAIT_ge, .core = core, .sem = sem, .value = 1};
+  hear.upd = (isa_update){.kind = ISA_UPD_dec, .core = core, .sem = sem};
+  return add(m, &tell) && add(m, &hear);
+}
+
 bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsigned k,
              isa_error *e) {
   const isa_code *code = &p->ranks[rank].p->cores[x->core].code[x->engine];
@@ -532,5 +543,5 @@ bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsi
   bool idle = x->variable && x->both && x->core; /* core 0 moves all of it */
   unsigned parts = idle ? 0 : cc_parts(p, rank, x);
   for (unsigned i = k; ok && i < parts; i += p->ncc) ok = emit_part(&m, i);
-  return ok && block(&m, ISA_OP_complete);
+  return ok && meet_other(&m) && block(&m, ISA_OP_complete);
 }

@@ -35,7 +35,10 @@ typedef struct cc_ready {
   uint32_t first;         /* index in `spare` */
 } cc_ready;
 
-enum { CC_FROM = 16 }; /* semaphores of pushes of a CC sequencer: as many as 2^8 ranks take */
+enum {
+  CC_FROM = 16, /* semaphores of pushes of a CC sequencer: as many as 2^8 ranks take */
+  CC_SEMS = CC_FROM + 2
+};
 struct vm_plan {
   isa_alloc al;
   cc_rank *ranks;
@@ -55,10 +58,14 @@ struct vm_plan {
 /* Semaphores of CC sequencer k: of push number f; of what it moves itself; of a ready key's i. They
  * are indices in `spare`. */
 static inline uint32_t cc_sem_from(const vm_plan *p, unsigned k, uint32_t f) {
-  return p->spare[k * (CC_FROM + 1) + f];
+  return p->spare[k * CC_SEMS + f];
 }
 static inline uint32_t cc_sem_done(const vm_plan *p, unsigned k) {
-  return p->spare[k * (CC_FROM + 1) + CC_FROM];
+  return p->spare[k * CC_SEMS + CC_FROM];
+}
+/* By which the other core says that its part is done. */
+static inline uint32_t cc_sem_both(const vm_plan *p, unsigned k) {
+  return p->spare[k * CC_SEMS + CC_FROM + 1];
 }
 
 /* What a CC sequencer does of a call. */
