@@ -290,8 +290,10 @@ generated: all
 	  $(BUILD)/soma-as --words | lua5.4 asm/editors/generate.lua $${f%%:*} >$$to.new && mv $$to.new $$to || exit 1; done
 	$(Q)lua5.4 asm/editors/completions.lua $(BUILD) >$(BUILD)/soma.bash && cp $(BUILD)/soma.bash asm/editors/soma.bash
 
+# Not that of nki/gpt_torch, which needs a checkout of nki-library.
 pictures: all
 	$(Q)for p in samples/pictures/*.svg; do \
+	  [ -f samples/$$(basename $$p .svg).lua ] || continue; \
 	  $(BUILD)/soma samples/$$(basename $$p .svg).lua samples/pictures >/dev/null || exit 1; done
 
 # Measured figures of the READMEs: each is written by what measures it.
