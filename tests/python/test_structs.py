@@ -13,8 +13,9 @@ from soma import lib, machine
 API = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "vm", "api")
 COMPILER = os.environ.get("CC", "gcc").split()
 # Of those whose names differ by more than case.
-NAMES = {"ProgramTile": "soma_tile_info", "Fault": "soma_fault", "TileInfo": "soma_kernel_tile_info",
-         "Unwritten": "soma_kernel_unwritten", "Field": "soma_field"}
+NAMES = {"Fault": "soma_fault", "TileInfo": "soma_kernel_tile_info",
+         "Unwritten": "soma_kernel_unwritten", "Field": "soma_field",
+         "ProgramTile": "soma_tile_info"}
 # {name in C: value here}
 VALUES = {
     "SOMA_OK": lib.OK, "SOMA_NOMEM": lib.NOMEM, "SOMA_ARG": lib.ARG, "SOMA_IO": lib.IO,
