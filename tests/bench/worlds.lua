@@ -53,9 +53,9 @@ end
 -- ---- Windows ---------------------------------------------------------------------------------------
 
 -- Work without a collective: no rank can reach another, so nothing cuts its time unless window_ns does.
-local softmax <const> = soma.assemble_file("samples/softmax.s", {defines = {ROWS = 512}})
+local softmax <const> = soma.assemble_file("samples/softmax.s", {defines = {ROWS = 4096}})
 local GRIDS <const> = {20000, 5000, 1000}
-print "softmax 512 x 2048 on each rank        one go, s   windows of 20 us   5 us   1 us, times that   one go, ms a rank"
+print "softmax 4096 x 2048 on each rank       one go, s   windows of 20 us   5 us   1 us, times that   one go, ms a rank"
 for _, ranks in ipairs {16, 32, 64, 128} do
   local base, text = least(5, options(ranks), softmax, {}), ""
   for _, grid in ipairs(GRIDS) do text = text .. ("%7.2f"):format(least(5, options(ranks, {window_ns = grid}), softmax, {}) / base) end
