@@ -531,7 +531,7 @@ try soma-as --help
 soma-as: nothing is called `tensor_coppy`; did you mean `tensor_copy`?
 ]] },
   { name = "dis: engine", command = "$DIS --engine pe t.sbc", err = [[
-soma-dis: no engine is called `pe`; there are tensor, vector, scalar, gpsimd, sync
+soma-dis: no engine is called `pe`; there are tensor, vector, scalar, gpsimd, sync, cc0, cc1, cc2
 try soma-dis --help
 ]] },
   { name = "two to standard output", command = "$SOMA t.s --in a=a.npy --trace - --html -", err = [[

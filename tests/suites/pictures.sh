@@ -12,9 +12,14 @@ verdict() { # STATUS TEXT
 }
 for picture in samples/pictures/*.svg; do
   name=$(basename "$picture" .svg)
-  "$BUILD/soma" "samples/$name.lua" "$dir" >"$dir/log" 2>&1 || cat "$dir/log"
-  cmp "$picture" "$dir/$name.svg"
-  verdict $? "$picture is not what the sample draws; see the difference, then: make pictures"
+  if [ -f "samples/$name.lua" ]; then
+    "$BUILD/soma" "samples/$name.lua" "$dir" >"$dir/log" 2>&1 || cat "$dir/log"
+    cmp "$picture" "$dir/$name.svg"
+    verdict $? "$picture is not what the sample draws; see the difference, then: make pictures"
+  else # a sample that needs a checkout of kernels
+    [ -f "samples/nki/$name.py" ]
+    verdict $? "$picture is of no sample"
+  fi
   [ "$(wc -c <"$picture")" -lt 30720 ]
   verdict $? "$picture has 30 KB or more"
 done

@@ -460,6 +460,7 @@ static bool choose_program(use *u, unsigned op) {
   isa_alloc al = isa_alloc_default();
   const isa_target *t = &isa_targets[isa_target_find(soma_target(u->m), 4)];
   if (isa_ops[op].status != ISA_DONE || isa_ops[op].gen > t->gen) return false;
+  if (!(isa_ops[op].engines & ISA_MASK_ANY)) return false; /* of CC sequencers: a world has them */
   u->name = isa_ops[op].name;
   for (uint64_t seed = 1; seed < SEEDS; seed++) {
     bool pair = seed > SEEDS / 2 && t->gen > 2;
@@ -654,6 +655,44 @@ static void saved_run(void **state) {
   heap_end(&u.h);
 }
 
+/* Three ranks with collectives: the planner, messages, and the rows of what is complete. */
+static soma_status world_of_three(use *u) {
+  static const char source[] =
+      "target trn2\ng group [[0, 2, 1]]\nh group [[0, 1], [2]]\ndone sem\n"
+      "x tensor float32[3, 40]\ny tensor float32[3, 40]\nt tile sbuf float32[6, 20]\n"
+      "section gpsimd\n all_reduce dsts=[y], srcs=[x], group=g, op=add $done++\n"
+      " all_reduce dsts=[t], srcs=[t], group=h, op=max $done++\n"
+      " collective_permute dsts=[y], srcs=[x], pairs=[[0, 1], [1, 2]] $done++\n"
+      " nop $done>=3\n halt\n";
+  soma_options o = options(u);
+  soma_world_options w = {.size = sizeof w, .ranks = 3, .machine = &o, .threads = 1};
+  soma_world *world;
+  soma_program *p = NULL;
+  soma_collective c;
+  o.print = NULL;
+  o.max_time = 0;
+  o.max_instructions = 0;
+  soma_status s = soma_world_new(&w, &world);
+  if (s != SOMA_OK) return s;
+  s = soma_assemble(soma_world_machine(world, 0), source, strlen(source), "t.s", NULL, &p, NULL);
+  for (uint32_t r = 0; r < 3 && s == SOMA_OK; r++) s = soma_world_load(world, r, p);
+  if (s == SOMA_OK) s = soma_world_start(world);
+  if (s == SOMA_OK) s = soma_world_until(world, SOMA_TIME_END);
+  for (uint32_t i = 0; s == SOMA_OK && soma_world_collective(world, 2, i, &c) == SOMA_OK; i++)
+    put_number(u, c.end);
+  put_number(u, s == SOMA_OK ? soma_world_hash(world) : 0);
+  soma_world_free(world);
+  soma_program_free(p);
+  return s;
+}
+
+static void worlds(void **state) {
+  (void)state;
+  use u = {.name = "a world"};
+  each_allocation(&u, world_of_three);
+  heap_end(&u.h);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(life),
@@ -663,6 +702,7 @@ int main(void) {
       cmocka_unit_test(device_tensors),
       cmocka_unit_test(saved_run),
       cmocka_unit_test(all_schedules),
+      cmocka_unit_test(worlds),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
