@@ -76,9 +76,7 @@ static bool read_call(const isa_insn *in, cc_call *x, words *w) {
   switch (isa_ops[in->op].form) {
   case ISA_FORM_COLLECTIVE: set_collective(in, x, w); return true;
   case ISA_FORM_PERMUTE: set_permute(in, x, w); return true;
-  case ISA_FORM_COLLECTIVE_V:
-    set_variable(in, x, w);
-    return !in->u.COLLECTIVE_V.has_rdispls;
+  case ISA_FORM_COLLECTIVE_V: set_variable(in, x, w); return !in->u.COLLECTIVE_V.has_rdispls;
   case ISA_FORM_RING:
   case ISA_FORM_RING_REDUCE: set_ring(in, x, w); return true;
   default: return false;
@@ -560,15 +558,27 @@ static isa_program *copy_of(vm_plan *p, const isa_program *from, isa_error *e) {
   return isa_image_read(&p->al, p->image.data, p->image.len, e);
 }
 
-static void name_semaphores(vm_plan *p, isa_program *out) {
+static void name_semaphore(isa_program *out, uint32_t sem, const char *fmt, unsigned a,
+                           unsigned b) {
   char name[32];
-  for (unsigned c = 0; c < out->ncores; c++)
-    for (unsigned k = 0; k < p->ncc; k++)
-      for (unsigned f = 0; f <= CC_FROM; f++) {
-        uint32_t sem = f < CC_FROM ? cc_sem_from(p, k, f) : cc_sem_done(p, k);
-        int n = snprintf(name, sizeof name, f < CC_FROM ? "cc%u_from%u" : "cc%u_done", k, f);
-        if (n > 0) out->cores[c].sem_names[sem] = isa_arena_strn(&out->arena, name, (size_t)n);
-      }
+  int n = snprintf(name, sizeof name, fmt, a, b);
+  for (unsigned c = 0; c < out->ncores && n > 0; c++)
+    out->cores[c].sem_names[sem] = isa_arena_strn(&out->arena, name, (size_t)n);
+}
+
+static void name_semaphores(vm_plan *p, isa_program *out) {
+  uint32_t first = p->ncc * (CC_FROM + 1), end = first;
+  for (unsigned k = 0; k < p->ncc; k++) {
+    for (unsigned f = 0; f < CC_FROM; f++)
+      name_semaphore(out, cc_sem_from(p, k, f), "cc%u_from%u", k, f);
+    name_semaphore(out, cc_sem_done(p, k), "cc%u_done", k, 0);
+  }
+  for (uint32_t i = 0; i < p->nready; i++) {
+    uint32_t last = p->ready[i].first + p->ready[i].count * p->ncc;
+    end = last > end ? last : end;
+  }
+  for (uint32_t i = first; i < end; i++)
+    name_semaphore(out, p->spare[i], "cc_ready%u", i - first, 0);
 }
 
 isa_program *vm_plan_program(vm_plan *p, uint32_t rank, isa_error *e) {
