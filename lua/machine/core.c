@@ -29,8 +29,9 @@ static int call_event(lua_State *L) {
   lua_createtable(L, 0, 10);
   lua_pushstring(L, kinds[e->kind <= SOMA_EV_MEET ? e->kind : 0]);
   lua_setfield(L, -2, "kind");
-  if (e->kind != SOMA_EV_DMA && e->engine < SOMA_ENGINES) {
-    lua_pushstring(L, soma_engine_name((soma_engine)e->engine));
+  const char *engine = soma_engine_name((soma_engine)e->engine);
+  if (e->kind != SOMA_EV_DMA && engine != NULL) {
+    lua_pushstring(L, engine);
     lua_setfield(L, -2, "engine");
   } else if (e->kind == SOMA_EV_DMA) {
     lb_set_count(L, "dma_engine", e->engine);

@@ -86,6 +86,7 @@ typedef struct lb_run {
   soma_run *r;                          /* NULL if closed, or if the core has started another run */
   lb_core *core;                        /* kept alive by user value LB_RUN_CORE */
   soma_recorder *trace;                 /* its events, when the core was made with trace = true */
+  soma_program *planned;                /* of a rank: what it ran; NULL: its program */
   soma_stats stats;                     /* of a run whose r is NULL */
   soma_stats core_stats[ISA_MAX_CORES]; /* the same of each core */
   bool ended, returns_faults;

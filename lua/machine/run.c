@@ -491,6 +491,8 @@ static int run_close(lua_State *L) {
   }
   soma_recorder_free(run->trace);
   run->trace = NULL;
+  soma_program_free(run->planned);
+  run->planned = NULL;
   return 0;
 }
 

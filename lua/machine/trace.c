@@ -14,7 +14,7 @@ soma_recorder *lb_recorded(lua_State *L, const char *what, const soma_program **
   lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
   const lb_program *program = lua_touserdata(L, -1);
   if (program == NULL || program->p == NULL) luaL_error(L, "%s: the program is closed", what);
-  *p = program->p;
+  *p = run->planned != NULL ? run->planned : program->p;
   return run->trace;
 }
 

@@ -235,7 +235,10 @@ static int world_run(lua_State *L) {
   luaL_setmetatable(L, LB_RUNS);
   prepare(L, x);
   if (soma_world_start(x->w) != SOMA_OK) return fail(L, "run", x);
-  for (uint32_t r = 0; r < x->ranks; r++) x->cores[r]->current->r = soma_world_run(x->w, r);
+  for (uint32_t r = 0; r < x->ranks; r++) {
+    x->cores[r]->current->r = soma_world_run(x->w, r);
+    x->cores[r]->current->planned = soma_world_program(x->w, r);
+  }
   lend_thread(L, x);
   x->running = true;
   soma_status s = soma_world_until(x->w, SOMA_TIME_END);

@@ -17,12 +17,19 @@ def _text(b):
 
 
 def _engine(number):
-    return L.ENGINES[number] if 0 <= number < len(L.ENGINES) else None
+    return L.SEQUENCERS[number] if 0 <= number < len(L.SEQUENCERS) else None
+
+
+def need_causes(run):
+    run._need_recorder()
+    if not run.machine.options.causes:
+        raise SomaError("the critical path of a rank is not built: its trace, timeline, page, "
+                        "tables and idle gaps are")
 
 
 def critical_path(run):
     """The segments of a recorded run's critical path, earliest first."""
-    run._need_recorder()
+    need_causes(run)
     found = _all(L.PathSegment, lambda out, most, n: lib.soma_critical_path(run.handle, out, most,
                                                                            n))
     return [{"kind": _PATH[s.kind], "engine": _engine(s.engine), "core": s.core,

@@ -20,6 +20,7 @@ LOG = C.CFUNCTYPE(None, P, P)
 OK, NOMEM, ARG, IO, SYNTAX, FORMAT, ILLEGAL, UNBUILT, FAULT, DEADLOCK, LIMIT, STOPPED, BUSY, \
     CHECK = range(14)
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync")
+SEQUENCERS = ENGINES + ("cc0", "cc1", "cc2")
 ROLE_TEMP, ROLE_INPUT, ROLE_OUTPUT, ROLE_CONST = range(4)
 SBUF, PSUM = 1, 2
 END, TIME = 0, 3  # soma_until

@@ -356,7 +356,7 @@ class Run(Told, L.Owner):
 
     def explain(self):
         """Where the time went: the critical path, and the largest gaps."""
-        self._need_recorder()
+        inside.need_causes(self)
         return show.Text(self._written(lib.soma_write_explanation, self.handle,
                                        self.recorder.handle))
 
@@ -410,7 +410,7 @@ class Machine(inside.State, L.Owner):
         if record:
             self.recorder = _Recorder()
             o.event = C.cast(lib.soma_recorder_event, C.c_void_p).value
-            o.event_ud, o.causes = self.recorder.handle.value, 1
+            o.event_ud, o.causes = self.recorder.handle.value, options.get("causes", 1)
         if print is not None:
             o.print = L.PRINT(callbacks.wrap(lambda ud, err, text, n: print(
                 C.string_at(text, n).decode("utf-8", "replace"), bool(err))))

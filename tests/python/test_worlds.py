@@ -2,6 +2,7 @@
 rank."""
 import contextlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -269,6 +270,29 @@ section gpsimd
         want = x.sum(0)
         run(kernel, x, ReplicaGroup([[0, 1]]))
         np.testing.assert_array_equal(x, [want, want])
+
+    def test_recorded_ranks(self):
+        kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
+        x, group = data(3, 4, 64), ReplicaGroup([[0, 1, 2]])
+        given = lambda rank: dict(x=x[rank], group=group)
+        w = soma.world(ranks=3, record=True)
+        plain, got = soma.world(ranks=3).run(kernel, given), w.run(kernel, given)
+        self.assertEqual(got.hash, plain.hash)
+        for text in (got[1].timeline(100), got.timeline(100)):
+            for row in ("\ngpsimd ", "\ncc0 ", "\nqcc0 "):
+                self.assertIn(row, text)
+        events = json.loads(got[2].trace())["traceEvents"]
+        names = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        self.assertLessEqual({"cc0: DMA triggers", "cc0 sequencer: waits", "qcc0"}, names)
+        self.assertIn('"ccs":["cc0",', got[0].page())
+        self.assertEqual(w.run(kernel, given)[1].trace(), got[1].trace())
+        for call in (got[0].explain, got[0].critical_path):
+            with self.assertRaisesRegex(SomaError, "critical path of a rank is not built"):
+                call()
+        with self.assertRaisesRegex(SomaError, "critical path of a world of ranks is not built"):
+            soma.world(ranks=3, causes=True).run(kernel, given)
+        with self.assertRaisesRegex(SomaError, "was not recorded: run it with record=True"):
+            plain[0].trace()
 
     def test_groups_of_one_rank_need_no_world(self):
         kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))

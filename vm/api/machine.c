@@ -41,7 +41,7 @@ size_t soma_dtype_size(soma_dtype t) {
   return isa_dtype_valid((unsigned)t) ? isa_dtypes[t].bytes : 0;
 }
 const char *soma_engine_name(soma_engine e) {
-  return (unsigned)e < ISA_NENGINES ? isa_engines[e].name : NULL;
+  return (unsigned)e < ISA_NSEQS ? isa_engines[e].name : NULL;
 }
 
 soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) {

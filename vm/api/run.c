@@ -186,7 +186,7 @@ static void forward_event(vm_core *at_core, const vm_trace_event *ev) {
                   .core = ev->core,
                   .by_core = ev->where.core,
                   .part = ev->part};
-  const isa_code *c = by < ISA_NSEQS ? &code->code[by] : NULL; /* the host's own updates: none */
+  const isa_code *c = by < ISA_NSEQS ? &code->code[by] : NULL; /* NULL: the host or a peer */
   if (c && c->lines && pc < c->n && c->lines[pc].file) {
     e.line = c->lines[pc].line;
     e.file = r->p->p->files[c->lines[pc].file - 1];
@@ -446,6 +446,9 @@ soma_status soma_run_start(soma_machine *m, soma_program *p, soma_run **out) {
   const char *what = m->world ? NULL : soma_not_for_ranks(&m->o);
   if (what && has_collectives(p->p))
     return soma_fail(m, SOMA_UNBUILT, "the program has collectives: %s", what);
+  if (!m->world && m->o.event && has_collectives(p->p))
+    return soma_fail(m, SOMA_UNBUILT,
+                     "the program has collectives: its trace is built for a rank of a world only");
   if (m->world || !vm_plan_needed(p->p)) return start(m, p, out);
   soma_status s = soma_run_check(m, p);
   if (s != SOMA_OK || (s = plan_alone(m, p, &planned)) != SOMA_OK) return s;

@@ -82,7 +82,7 @@ typedef enum soma_engine {
   SOMA_SYNC,
   SOMA_ENGINES
 } soma_engine;
-const char *soma_engine_name(soma_engine e);
+const char *soma_engine_name(soma_engine e); /* from SOMA_ENGINES on: cc0, cc1, cc2; then NULL */
 
 typedef uint64_t soma_time; /* femtoseconds of simulated time */
 

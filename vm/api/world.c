@@ -101,7 +101,7 @@ static soma_status choose_instance(soma_world *w, const char *target) {
 const char *soma_not_for_ranks(const soma_options *o) {
   if (o->checks) return "checks of a world of ranks are not built yet";
   if (o->schedule == SOMA_SCHEDULE_ALL) return "all schedules of a world of ranks are not built";
-  if (o->event || o->causes) return "a trace of a world of ranks is not built yet";
+  if (o->causes) return "the critical path of a world of ranks is not built yet";
   return NULL;
 }
 

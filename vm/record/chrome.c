@@ -18,7 +18,7 @@ typedef struct chrome {
   vm_time seen[2]; /* from the 4 bytes that a ring writes to the semaphore's new value; on the other
                       core */
   uint32_t used[VM_REC_TRACKS];
-  bool waits[VM_REC_ENGINES];
+  bool waits[VM_REC_UNITS];
   uint8_t *transfer_lanes; /* by transfer */
   uint32_t queue_lanes[ISA_MAX_CORES * ISA_MAX_QUEUES];
   uint64_t arrows;
@@ -91,7 +91,7 @@ static void put_engine_tracks(chrome *c, unsigned core) {
   unsigned pid = pid_of(core, PID_ENGINES);
   isa_buf name;
   isa_buf_init(&name, &c->t.al);
-  for (unsigned e = 0; e < ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < ISA_NSEQS; e++) {
     unsigned u = vm_rec_unit(core, e);
     put_lanes(c, pid, engine_track(e, 0), isa_engines[e].name, c->used[u]);
     name.len = 0;
@@ -142,7 +142,7 @@ static void put_tracks(chrome *c) {
   for (uint32_t i = 0; i < c->t.n; i++) {
     const vm_rec_event *v = vm_rec_at(c->t.r, i);
     unsigned queue, ring;
-    if ((vm_rec_is_wait(v) || v->kind == VM_EV_NOTIFY) && v->engine < ISA_NENGINES)
+    if ((vm_rec_is_wait(v) || v->kind == VM_EV_NOTIFY) && v->engine < ISA_NSEQS)
       c->waits[vm_rec_track(v)] = true;
     if (!vm_rec_written_by_ring(v, &queue, &ring)) continue;
     uint32_t *lanes = &c->used[VM_REC_DMA_ENGINES + (unsigned)v->by_core * ISA_NDMA + ring];
@@ -343,7 +343,7 @@ static void put_event(chrome *c, uint32_t i) {
     put_write(c, i);
   } else if (v->kind == VM_EV_DMA && v->engine < ISA_NDMA && v->id < ISA_MAX_QUEUES)
     put_slice(c, i);
-  else if (v->engine >= ISA_NENGINES)
+  else if (v->engine >= ISA_NSEQS)
     return;
   else if (v->kind == VM_EV_NOTIFY)
     put_notify(c, v);
@@ -389,7 +389,7 @@ static void put_transfer(chrome *c, uint32_t k) {
     put_args(c, v);
   isa_buf_printf(b, "%s\"bytes\":%llu,\"shares\":%u,\"triggered by\":\"%s\"}}",
                  x->trigger ? "" : ",", (unsigned long long)x->bytes, x->shares,
-                 v->value < ISA_NENGINES ? isa_engines[v->value].name : "?");
+                 v->value < ISA_NSEQS ? isa_engines[v->value].name : "?");
 }
 
 static isa_buf *begin_count(chrome *c, unsigned core, const char *name, vm_time t) {

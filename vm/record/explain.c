@@ -246,8 +246,8 @@ static void put_waited_for(explain *x, unsigned who) {
     isa_buf_puts(b, core_of(x, core));
     put_name(b, queue < of->nqueues ? of->queues[queue].name : NULL, "queue", (int)queue);
   } else if (who < VM_REC_FOR_HOST)
-    isa_buf_printf(b, "%s%s", core_of(x, unit / ISA_NENGINES),
-                   isa_engines[unit % ISA_NENGINES].name);
+    isa_buf_printf(b, "%s%s", core_of(x, vm_rec_unit_core(unit)),
+                   isa_engines[vm_rec_unit_seq(unit)].name);
   else
     isa_buf_puts(b, who == VM_REC_FOR_END      ? "after its last instruction"
                     : who == VM_REC_FOR_ITSELF ? "its own doing"

@@ -84,6 +84,9 @@ static void put_names(vm_rec_html *h) {
   isa_buf_printf(b, ",\n\"cores\":%u,\"engines\":[", h->t.p->ncores);
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     isa_buf_printf(b, "%s\"%s\"", e ? "," : "", isa_engines[e].name);
+  isa_buf_printf(b, "],\"firstCc\":%d,\"ccs\":[", VM_REC_ENGINES);
+  for (unsigned e = ISA_NENGINES; e < ISA_NSEQS; e++)
+    isa_buf_printf(b, "%s\"%s\"", e > ISA_NENGINES ? "," : "", isa_engines[e].name);
   for (unsigned c = 0; c < h->t.p->ncores; c++) put_names_of_core(h, c, &queues, &sems);
   isa_buf_printf(b, "],\n\"queuesOfCore\":%d,\"queues\":[%s],\n\"semsOfCore\":%d,\"sems\":[%s]",
                  ISA_MAX_QUEUES, isa_buf_str(&queues), ISA_NSEMS, isa_buf_str(&sems));
@@ -138,8 +141,7 @@ typedef struct numbers { /* of an event: engine (for a share: its DMA engine), i
 } numbers;
 static numbers numbers_of(const vm_rec_event *v) {
   numbers n = {v->engine, v->id, v->value};
-  if (v->kind != VM_EV_DMA && v->engine < ISA_NENGINES)
-    n.engine = vm_rec_unit(v->by_core, n.engine);
+  if (v->kind != VM_EV_DMA && v->engine < ISA_NSEQS) n.engine = vm_rec_unit(v->by_core, n.engine);
   if (v->kind == VM_EV_DMA) {
     n.id = vm_rec_queue(v->core, v->id);
     n.value = vm_rec_unit(v->by_core, v->value);
@@ -222,6 +224,11 @@ static bool put_summary(vm_rec_html *h) {
   for (unsigned e = 0; e < h->t.p->ncores * ISA_NENGINES; e++)
     isa_buf_printf(b, "%s[%llu,%llu,%llu]", e ? "," : "", (unsigned long long)s.engine[e].count,
                    ps(s.engine[e].active), ps(s.engine[e].waiting));
+  isa_buf_puts(b, "],\"ccs\":[");
+  for (unsigned e = VM_REC_ENGINES; e < VM_REC_UNITS; e++)
+    isa_buf_printf(b, "%s[%llu,%llu,%llu]", e > VM_REC_ENGINES ? "," : "",
+                   (unsigned long long)s.engine[e].count, ps(s.engine[e].active),
+                   ps(s.engine[e].waiting));
   isa_buf_printf(b,
                  "],\"dma\":{\"transfers\":%llu,\"shares\":%llu,\"bytes\":%llu,\"active\":%llu,"
                  "\"read\":%llu,\"written\":%llu}}",
@@ -285,7 +292,7 @@ soma_status soma_write_page(const soma_recorder *r, const soma_program *p, const
                    .source = o.source,
                    .source_ud = o.source_ud};
   if (!vm_rec_open(&h.t, r, p)) return SOMA_NOMEM;
-  size_t codes = ((size_t)h.t.base[VM_REC_ENGINES] + 1) * sizeof *h.code;
+  size_t codes = ((size_t)h.t.base[VM_REC_UNITS] + 1) * sizeof *h.code;
   vm_rec_sink_open(&h.out, &h.t.al, write, ud);
   h.order = vm_rec_by_start(&h.t);
   h.from = vm_rec_links(&h.t);

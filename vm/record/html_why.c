@@ -203,7 +203,7 @@ static void put_mark(isa_buf *b, const mark *m) {
   isa_buf_json(b, m->text);
   isa_buf_puts(b, ",[");
   if (f) isa_buf_printf(b, "[%u,%u,%llu]", f->engine, f->pc, ps(f->time));
-  if (f && f->other_engine < VM_REC_ENGINES)
+  if (f && f->other_engine < VM_REC_UNITS)
     isa_buf_printf(b, ",[%u,%u,%llu]", f->other_engine, f->other_pc, ps(f->other_time));
   isa_buf_puts(b, "]]");
 }

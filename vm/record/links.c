@@ -57,7 +57,7 @@ static void note_last(links *l) {
 
 /* Most places end with the update of their last share: the most common difference is the delay. */
 static bool find_delay(links *l, bool remote) {
-  uint32_t places = l->t->base[VM_REC_ENGINES], n = 0, best = 0;
+  uint32_t places = l->t->base[VM_REC_UNITS], n = 0, best = 0;
   vm_time *diff = isa_zalloc(&l->t->al, ((size_t)places + 1) * sizeof *diff);
   if (!diff) return false;
   for (uint32_t k = 0; k < places; k++) {
@@ -158,7 +158,7 @@ static void link_event(links *l, uint32_t i) {
 
 uint32_t *vm_rec_links(const vm_rec_view *t) {
   links l = {.t = t};
-  size_t places = ((size_t)t->base[VM_REC_ENGINES] + 1) * sizeof *l.places;
+  size_t places = ((size_t)t->base[VM_REC_UNITS] + 1) * sizeof *l.places;
   l.places = isa_zalloc(&t->al, places);
   l.from = vm_rec_new_array(t, sizeof *l.from);
   l.chain = vm_rec_new_array(t, sizeof *l.from);

@@ -53,7 +53,7 @@ static bool wanted(const soma_recorder_options *o, const soma_event *e) {
     return false; /* a kind of a later version */
   if (e->core >= ISA_MAX_CORES || e->by_core >= ISA_MAX_CORES) return false;
   if (o->kinds && !(o->kinds & (1u << e->kind))) return false;
-  if (o->engines && (engine >= ISA_NENGINES || !(o->engines & (1u << engine)))) return false;
+  if (o->engines && (engine >= ISA_NSEQS || !(o->engines & (1u << engine)))) return false;
   return e->end >= o->from && (!o->until || e->start < o->until);
 }
 
@@ -113,7 +113,7 @@ static const char *name_of(const isa_program *p, const vm_rec_event *v) {
   if (v->kind == VM_EV_SEM || v->kind == VM_EV_WAIT)
     return v->id < ISA_NSEMS ? core->sem_names[v->id] : NULL;
   if (v->kind == VM_EV_TABLE) return isa_ops[ISA_OP_load_act_table].name;
-  if ((v->kind == VM_EV_INSN || v->kind == VM_EV_MEET) && v->engine < ISA_NENGINES &&
+  if ((v->kind == VM_EV_INSN || v->kind == VM_EV_MEET) && v->engine < ISA_NSEQS &&
       v->pc < by->code[v->engine].n)
     return isa_ops[by->code[v->engine].insns[v->pc].op].name;
   return NULL;

@@ -17,7 +17,8 @@ typedef struct vm_rec_event {
   vm_time start, end;
   uint64_t bytes;
   uint32_t pc, id, value;
-  /* As in soma_event; engine 255: the host's own update; part: the low bits. */
+  /* As in soma_event; engine VM_BY_HOST: the host's own update, VM_BY_PEER: one by rank pc; part:
+   * the low bits. */
   uint32_t kind : 4, engine : 8, core : 1, by_core : 1, part : 16;
 } vm_rec_event;
 _Static_assert(ISA_MAX_CORES == 2 && VM_EV_MEET < 16, "fields of an event");
@@ -48,23 +49,34 @@ static inline bool vm_rec_moves(const vm_rec_event *v) {
 static inline bool vm_rec_is_work(const vm_rec_event *v) {
   return v->kind == VM_EV_INSN || v->kind == VM_EV_TABLE;
 }
-/* The engine whose instruction the event is about; ISA_NENGINES or more: none. */
+/* The sequencer whose instruction the event is about; ISA_NSEQS or more: none. */
 static inline unsigned vm_rec_engine(const vm_rec_event *v) {
   return v->kind == VM_EV_DMA ? v->value : v->engine;
 }
-/* Engines, queues and semaphores of both cores are numbered together: core 0's, then core 1's. */
-enum { VM_REC_ENGINES = ISA_MAX_CORES * ISA_NENGINES };
-static inline unsigned vm_rec_unit(unsigned core, unsigned engine) {
-  return core * ISA_NENGINES + engine;
+/* Engines, queues and semaphores of both cores are numbered together: core 0's, then core 1's.
+ * After the engines come the CC sequencers of core 0, then those of core 1. */
+enum {
+  VM_REC_ENGINES = ISA_MAX_CORES * ISA_NENGINES,
+  VM_REC_UNITS = ISA_MAX_CORES * ISA_NSEQS
+};
+static inline unsigned vm_rec_unit(unsigned core, unsigned s) {
+  return s < ISA_NENGINES ? core * ISA_NENGINES + s
+                          : VM_REC_ENGINES + core * ISA_NCC + s - ISA_NENGINES;
+}
+static inline unsigned vm_rec_unit_core(unsigned u) {
+  return u < VM_REC_ENGINES ? u / ISA_NENGINES : (u - VM_REC_ENGINES) / ISA_NCC;
+}
+static inline unsigned vm_rec_unit_seq(unsigned u) {
+  return u < VM_REC_ENGINES ? u % ISA_NENGINES : ISA_NENGINES + (u - VM_REC_ENGINES) % ISA_NCC;
 }
 static inline unsigned vm_rec_queue(unsigned core, unsigned queue) {
   return core * ISA_MAX_QUEUES + queue;
 }
 static inline unsigned vm_rec_sem(unsigned core, unsigned sem) { return core * ISA_NSEMS + sem; }
-/* The engine on whose track the event is, in this numbering; VM_REC_ENGINES: on none. */
+/* The one on whose track the event is, in this numbering; VM_REC_UNITS: on none. */
 static inline unsigned vm_rec_track(const vm_rec_event *v) {
-  return v->engine < ISA_NENGINES && v->kind != VM_EV_DMA ? vm_rec_unit(v->by_core, v->engine)
-                                                          : VM_REC_ENGINES;
+  return v->engine < ISA_NSEQS && v->kind != VM_EV_DMA ? vm_rec_unit(v->by_core, v->engine)
+                                                       : VM_REC_UNITS;
 }
 
 /* ---- The trace ---------------------------------------------------------------------------- */
@@ -78,9 +90,9 @@ typedef struct vm_rec_view {
   vm_time begin; /* first start; 0 when there are no events */
   vm_time total; /* the run's end if its figures are known and all was kept, else the last end */
   bool part;     /* the recorder was asked for a part of the events, or dropped some */
-  /* For each engine: the number of its first instruction; after the last engine, how many there
+  /* For each of them: the number of its first instruction; after the last one, how many there
    * are. */
-  uint32_t base[VM_REC_ENGINES + 1];
+  uint32_t base[VM_REC_UNITS + 1];
   isa_arena arena;
   const char **text; /* operands and clauses of an instruction, made when asked for */
   bool failed;       /* out of memory for one of them */
@@ -130,8 +142,8 @@ uint32_t *vm_rec_by_start(const vm_rec_view *t);
  */
 enum {
   VM_REC_LANES = 14,
-  VM_REC_TRIGGERS = VM_REC_ENGINES,
-  VM_REC_DMA_ENGINES = 2 * VM_REC_ENGINES,
+  VM_REC_TRIGGERS = VM_REC_UNITS,
+  VM_REC_DMA_ENGINES = 2 * VM_REC_UNITS,
   VM_REC_TRACKS = VM_REC_DMA_ENGINES + ISA_MAX_CORES * ISA_NDMA
 };
 uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *by_start, uint32_t used[VM_REC_TRACKS]);
@@ -219,7 +231,7 @@ typedef struct vm_rec_summary {
   struct {
     uint64_t count;
     vm_time sum, active, waiting; /* durations added; their union; waits */
-  } engine[VM_REC_ENGINES], dge[VM_REC_QUEUES];
+  } engine[VM_REC_UNITS], dge[VM_REC_QUEUES];
   uint64_t dge_bytes[VM_REC_QUEUES];
   vm_time dma_active, active; /* of any share; of anything */
   uint64_t dma_bytes, dma_shares, dma_transfers, hbm_read, hbm_written, matmuls, activations;
@@ -240,7 +252,7 @@ vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v);
 enum {
   /* below this: the number of a queue; from here on that of an engine */
   VM_REC_FOR_ENGINE = ISA_MAX_CORES * ISA_MAX_QUEUES,
-  VM_REC_FOR_HOST = VM_REC_FOR_ENGINE + VM_REC_ENGINES, /* an update that was not recorded */
+  VM_REC_FOR_HOST = VM_REC_FOR_ENGINE + VM_REC_UNITS, /* an update that was not recorded */
   VM_REC_FOR_ITSELF,
   VM_REC_FOR_END, /* after its last instruction */
   VM_REC_FOR_ALL

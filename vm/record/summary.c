@@ -13,14 +13,14 @@ static vm_time cover(vm_time *until, vm_time start, vm_time end) {
 }
 
 typedef struct busy_ends {
-  vm_time engine[VM_REC_ENGINES], dge[VM_REC_QUEUES], dma, any;
+  vm_time engine[VM_REC_UNITS], dge[VM_REC_QUEUES], dma, any;
 } busy_ends;
 
 static void add_work(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u, const vm_rec_event *v) {
   uint32_t number;
   const isa_insn *in = v->kind == VM_EV_INSN ? vm_rec_insn(t, v, &number) : NULL;
   unsigned e = vm_rec_track(v);
-  if (e >= VM_REC_ENGINES) return;
+  if (e >= VM_REC_UNITS) return;
   s->engine[e].count += v->kind == VM_EV_INSN;
   s->engine[e].sum += v->end - v->start;
   s->engine[e].active += cover(&u->engine[e], v->start, v->end);
@@ -64,7 +64,7 @@ bool vm_rec_summarise(const vm_rec_view *t, const uint32_t *by_start, vm_rec_sum
       add_share(t, s, &u, v);
     else if (v->kind == VM_EV_SEM)
       s->updates++;
-    else if (vm_rec_is_wait(v) && v->engine < ISA_NENGINES)
+    else if (vm_rec_is_wait(v) && v->engine < ISA_NSEQS)
       s->engine[vm_rec_track(v)].waiting += v->end - v->start;
   }
   return true;

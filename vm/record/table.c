@@ -151,7 +151,7 @@ static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
   uint32_t wait = w->from ? w->from[i] : 0;
   const vm_rec_event *before = wait ? vm_rec_at(w->t.r, wait - 1) : v;
   put_span(w, v->start, v->end);
-  put_str(w, "engine", v->engine < ISA_NENGINES ? isa_engines[v->engine].name : "?");
+  put_str(w, "engine", v->engine < ISA_NSEQS ? isa_engines[v->engine].name : "?");
   put_u64(w, "pcore_idx", v->core);
   put_str(w, "opcode", in ? isa_ops[in->op].profile_name : "?");
   put_str(w, "operands", vm_rec_operands(&w->t, v));
@@ -231,7 +231,9 @@ static void dma_row(table *w, uint32_t i, const vm_rec_event *v) {
 
 static const char *update_type(const isa_insn *in) {
   static const char *const names[ISA_NUPDS] = {
-      "none", "sem_inc", "sem_dec", "sem_add_imm", "sem_sub_imm", "sem_wr_imm", "sem_inc"};
+      [ISA_UPD_none] = "none",       [ISA_UPD_inc] = "sem_inc",     [ISA_UPD_dec] = "sem_dec",
+      [ISA_UPD_add] = "sem_add_imm", [ISA_UPD_sub] = "sem_sub_imm", [ISA_UPD_write] = "sem_wr_imm",
+      [ISA_UPD_dma] = "sem_inc",     [ISA_UPD_peer] = "sem_inc"};
   if (!in) return "unknown";
   if (in->op == ISA_OP_sem_range_clear) return "sem_wr_imm";
   return isa_op_is_dma(in->op) ? "sem_inc" : names[in->upd.kind % ISA_NUPDS];
@@ -248,6 +250,8 @@ static void update_row(table *w, uint32_t i, const vm_rec_event *v) {
   put_str(w, "update_source",
           in && isa_op_is_dma(in->op) ? "AXI"
           : v->engine < ISA_NENGINES  ? sources[v->engine]
+          : v->engine < ISA_NSEQS     ? isa_engines[v->engine].name
+          : v->engine == VM_BY_PEER   ? "rank"
                                       : "host");
   put_str(w, "update_operation_type", update_type(in));
   put_str(w, "update_trigger_timing", !in ? "" : in->upd.at_read ? "read" : "complete");

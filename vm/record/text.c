@@ -6,7 +6,7 @@
 
 enum { LABEL = 10, SHARE = 9, NARROW = 40, WIDE = 1000 };
 /* Rows of a core: its engines, then its queues. */
-enum { OF_CORE = ISA_NENGINES + ISA_MAX_QUEUES, ROWS = ISA_MAX_CORES * OF_CORE };
+enum { OF_CORE = ISA_NSEQS + ISA_MAX_QUEUES, ROWS = ISA_MAX_CORES * OF_CORE };
 
 typedef struct timeline {
   vm_rec_view t;
@@ -43,20 +43,20 @@ static void add_span(const timeline *l, vm_time *row, vm_time start, vm_time end
   }
 }
 
-static bool is_queue(uint32_t row) { return row % OF_CORE >= ISA_NENGINES; }
+static bool is_queue(uint32_t row) { return row % OF_CORE >= ISA_NSEQS; }
 
 static void add_event(timeline *l, const vm_rec_event *v) {
   uint32_t first = v->by_core * OF_CORE, own = first + v->engine; /* own: of an engine's event */
   if (v->kind == VM_EV_DMA && v->id < ISA_MAX_QUEUES) {
-    uint32_t row = first + ISA_NENGINES + v->id;
+    uint32_t row = first + ISA_NSEQS + v->id;
     l->seen[row]++;
     l->total[row] += v->end - v->start;
     l->rings[row] |= (uint16_t)(1u << v->engine % ISA_NDMA);
     add_span(l, l->busy + (size_t)row * l->columns, v->start, v->end);
-  } else if (vm_rec_is_wait(v) && v->engine < ISA_NENGINES) {
+  } else if (vm_rec_is_wait(v) && v->engine < ISA_NSEQS) {
     l->seen[own]++;
     add_span(l, l->waits + (size_t)own * l->columns, v->start, v->end);
-  } else if (vm_rec_is_work(v) && v->engine < ISA_NENGINES) {
+  } else if (vm_rec_is_work(v) && v->engine < ISA_NSEQS) {
     vm_time *until = &l->until[own], start = v->start > *until ? v->start : *until;
     l->seen[own]++;
     if (v->end <= start) return;
@@ -102,7 +102,7 @@ static void put_row(timeline *l, uint32_t row) {
   if (!is_queue(row))
     isa_buf_puts(&name, isa_engines[row % OF_CORE].name);
   else
-    vm_rec_put_queue(&l->t, row / OF_CORE, row % OF_CORE - ISA_NENGINES, &name);
+    vm_rec_put_queue(&l->t, row / OF_CORE, row % OF_CORE - ISA_NSEQS, &name);
   isa_buf_printf(b, "%-*.*s|", LABEL, LABEL, isa_buf_str(&name));
   vm_rec_sink_part(&l->out, &name);
   for (uint32_t c = 0; c < l->columns; c++) {

@@ -10,10 +10,10 @@ bool vm_rec_open(vm_rec_view *t, const soma_recorder *r, const soma_program *p) 
   t->p = p->p;
   t->al = r->al;
   t->n = r->n;
-  for (unsigned u = 0; u < VM_REC_ENGINES; u++)
-    t->base[u + 1] = t->base[u] + t->p->cores[u / ISA_NENGINES].code[u % ISA_NENGINES].n;
+  for (unsigned u = 0; u < VM_REC_UNITS; u++)
+    t->base[u + 1] = t->base[u] + t->p->cores[vm_rec_unit_core(u)].code[vm_rec_unit_seq(u)].n;
   isa_arena_init(&t->arena, &t->al);
-  t->text = isa_arena_alloc(&t->arena, (t->base[VM_REC_ENGINES] + 1) * sizeof *t->text);
+  t->text = isa_arena_alloc(&t->arena, (t->base[VM_REC_UNITS] + 1) * sizeof *t->text);
   if (!t->text) {
     isa_arena_free(&t->arena);
     return false;
@@ -35,14 +35,14 @@ void vm_rec_close(vm_rec_view *t) { isa_arena_free(&t->arena); }
 const isa_insn *vm_rec_insn(const vm_rec_view *t, const vm_rec_event *v, uint32_t *number) {
   unsigned e = vm_rec_engine(v);
   *number = UINT32_MAX;
-  if (e >= ISA_NENGINES || v->pc >= t->p->cores[v->by_core].code[e].n) return NULL;
+  if (e >= ISA_NSEQS || v->pc >= t->p->cores[v->by_core].code[e].n) return NULL;
   *number = t->base[vm_rec_unit(v->by_core, e)] + v->pc;
   return &t->p->cores[v->by_core].code[e].insns[v->pc];
 }
 
 isa_line vm_rec_line(const vm_rec_view *t, const vm_rec_event *v) {
   unsigned e = vm_rec_engine(v);
-  if (e >= ISA_NENGINES) return (isa_line){0};
+  if (e >= ISA_NSEQS) return (isa_line){0};
   const isa_code *c = &t->p->cores[v->by_core].code[e];
   return c->lines && v->pc < c->n ? c->lines[v->pc] : (isa_line){0};
 }
@@ -117,8 +117,8 @@ static unsigned lane_track(const vm_rec_event *v) {
   unsigned e = vm_rec_track(v);
   if (v->kind == VM_EV_DMA && v->engine < ISA_NDMA)
     return VM_REC_DMA_ENGINES + (unsigned)v->core * ISA_NDMA + v->engine;
-  if (e < VM_REC_ENGINES && v->kind == VM_EV_TRIGGER) return VM_REC_TRIGGERS + e;
-  return e < VM_REC_ENGINES && vm_rec_is_work(v) ? e : (unsigned)VM_REC_TRACKS;
+  if (e < VM_REC_UNITS && v->kind == VM_EV_TRIGGER) return VM_REC_TRIGGERS + e;
+  return e < VM_REC_UNITS && vm_rec_is_work(v) ? e : (unsigned)VM_REC_TRACKS;
 }
 
 uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *order, uint32_t used[VM_REC_TRACKS]) {

@@ -20,7 +20,7 @@ function mix(a, b, f) {
 function readColors() {
   const css = getComputedStyle(document.documentElement);
   for (const name of ['bg', 'panel', 'line', 'faint', 'text', 'muted', 'accent', 'shade', 'tensor',
-    'vector', 'scalar', 'gpsimd', 'sync', 'load', 'store', 'other', 'wait', 'trigger', 'step', 'fill', 'tint', 'ink', 'bad'])
+    'vector', 'scalar', 'gpsimd', 'sync', 'cc', 'load', 'store', 'other', 'wait', 'trigger', 'step', 'fill', 'tint', 'ink', 'bad'])
     colors[name] = css.getPropertyValue('--' + name).trim();
   /* Mnemonics of an engine differ by three shades of its colour. */
   const seen = {};

@@ -42,18 +42,26 @@ class Model {
   }
 
   /* Engines, queues and semaphores of both cores are numbered together: core 0's, then core 1's.
-   * With two cores their names say which core they belong to. */
+   * After the engines come the CC sequencers, from number firstCc on. With two cores their names say which core they belong to. */
   nameCores() {
     const d = this.data, of = (core) => d.cores > 1 ? 'core ' + core + ' ' : '';
     this.engines = [];
-    for (let core = 0; core < d.cores; core++) d.engines.forEach((name) => this.engines.push(of(core) + name));
+    for (let core = 0; core < d.cores; core++) {
+      d.engines.forEach((name) => this.engines.push(of(core) + name));
+      d.ccs.forEach((name, k) => { this.engines[d.firstCc + core * d.ccs.length + k] = of(core) + name; });
+    }
+    d.summary.ccs.forEach((sums, k) => { d.summary.engines[d.firstCc + k] = sums; });
     this.queues = new Map(d.queues.map(([q, name, dge, rings]) =>
       [q, {name: of(Math.floor(q / d.queuesOfCore)) + name, short: name, dge, rings}]));
     this.semNames = new Map(d.sems);
     this.semCore = (id) => of(Math.floor(id / d.semsOfCore));
   }
   /* Its name on every core: its colour depends on it. */
-  engineKind(e) { return this.data.engines[e % this.data.engines.length]; }
+  engineKind(e) { return e < this.data.firstCc ? this.data.engines[e % this.data.engines.length] : 'cc'; }
+  engineCore(e) {
+    const d = this.data;
+    return e < d.firstCc ? Math.floor(e / d.engines.length) : e < d.firstCc + 2 * d.ccs.length ? Math.floor((e - d.firstCc) / d.ccs.length) : -1;
+  }
   queueName(q) { return this.queues.has(q) ? this.queues.get(q).name : 'queue' + q % this.data.queuesOfCore; }
   semShort(id) { return this.semNames.get(id) || 'sem' + id % this.data.semsOfCore; }
   semName(id) { return this.semCore(id) + this.semShort(id); }
@@ -76,7 +84,7 @@ class Model {
    * its core in `bytes`. It is seen later than it is written, by the same time as after a share. */
   findWrites() {
     const seen = [0, 0], d = this.data;
-    this.remote = (i) => Math.floor(this.id[i] / d.semsOfCore) === Math.floor(this.engine[i] / d.engines.length) ? 0 : 1;
+    this.remote = (i) => Math.floor(this.id[i] / d.semsOfCore) === this.engineCore(this.engine[i]) ? 0 : 1;
     for (let i = 0; i < this.n; i++) {
       const f = this.from[i];
       if (this.kind[i] === SEM && f >= 0 && this.kind[f] === DMA) seen[this.remote(i)] = this.start[i] - this.end[f];
@@ -88,8 +96,7 @@ class Model {
   ringOf(i) { return this.isWrite(i) ? (this.bytes[i] - 1) % 16 : this.engine[i]; }
   queueOf(i) {
     if (!this.isWrite(i)) return this.id[i];
-    const core = Math.floor(this.engine[i] / this.data.engines.length);
-    return core * this.data.queuesOfCore + Math.floor((this.bytes[i] - 1) / 16);
+    return this.engineCore(this.engine[i]) * this.data.queuesOfCore + Math.floor((this.bytes[i] - 1) / 16);
   }
   /* The trigger of a share's or a write's transfer; -1: it was not recorded. */
   triggerOf(i) {
@@ -148,6 +155,7 @@ class Model {
     for (let core = 0; core < d.cores; core++) {
       const here = (id, each) => Math.floor(id / each) === core;
       d.engines.forEach((name, k) => this.makeEngine(core, name, core * d.engines.length + k, {insns, waits, triggers}));
+      d.ccs.forEach((name, k) => this.makeEngine(core, name, d.firstCc + core * d.ccs.length + k, {insns, waits, triggers}));
       const queues = [...this.queues.keys()].filter((q) => rings[q] && here(q, d.queuesOfCore));
       if (queues.length) this.makeLoad(core, queues);
       for (const q of queues) this.makeQueue(core, q, rings[q], writes[q] || {});
@@ -264,7 +272,9 @@ class Model {
   }
   /* The engine whose instruction event i is about. */
   ownerUnit(i) { return this.kind[i] === DMA ? this.value[i] : this.engine[i]; }
-  owner(i) { return this.engines[this.kind[i] === DMA ? this.value[i] : this.engine[i]] || 'host'; }
+  owner(i) { return this.unitName(this.ownerUnit(i)); }
+  /* 254: an update by another rank; 255: by the host. */
+  unitName(e) { return this.engines[e] || (e === 254 ? 'another rank' : 'host'); }
   label(i) {
     const c = this.insn(i);
     switch (this.kind[i]) {
@@ -282,7 +292,7 @@ class Model {
   isWait(i) { return this.kind[i] === WAIT || this.kind[i] === MEET; }
   waitedFor(i) { return this.kind[i] === MEET ? MEETING : this.semName(this.id[i]); }
   trackName(i) {
-    if (this.kind[i] !== DMA && !this.isWrite(i)) return this.engines[this.engine[i]] || 'host';
+    if (this.kind[i] !== DMA && !this.isWrite(i)) return this.unitName(this.engine[i]);
     return this.queueName(this.queueOf(i)) + ' ring ' + this.ringOf(i);
   }
   /* Where a share moves its bytes: 'load', 'store' or 'other'. */

@@ -37,7 +37,7 @@ function engineTable() {
     const [count, active, waiting] = model.data.summary.engines[e];
     if (!count && !waiting) return;
     cells(body.insertRow(), [chipped(name, color(e)), count.toLocaleString('en'), percentText(waiting, whole),
-      ...(used ? [percentText(f.utilization[e], 1e6)] : []), percentText(active, whole), busyBar(active / whole, color(e))]);
+      ...(used ? [e < model.data.firstCc ? percentText(f.utilization[e], 1e6) : ''] : []), percentText(active, whole), busyBar(active / whole, color(e))]);
   });
   return table;
 }

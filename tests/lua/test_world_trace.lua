@@ -1,0 +1,115 @@
+-- Traces of ranks: timelines, Chrome traces, pages and events with the CC sequencers.
+local soma = require "soma"
+local t = require "harness"
+local json = require "json"
+local case, eq, raises = t.case, t.eq, t.raises
+local function has(text, part) if not text:find(part, 1, true) then error("no " .. part .. " in " .. text, 2) end end
+
+local sum = soma.assemble([==[
+        target  trn1
+tp      group   [[0, 1, 2]]
+x       tensor  float32[3, 1024], input
+y       tensor  float32[3, 1024], output
+done    sem
+section gpsimd
+        all_reduce dsts=[y], srcs=[x], group=tp, op=add   $done++
+        nop     $done>=1
+        halt
+]==], {name = "sum.s"})
+local x = {[0] = soma.randn({3, 1024}, {seed = 1}), soma.randn({3, 1024}, {seed = 2}), soma.randn({3, 1024}, {seed = 3})}
+local function run(options, faults)
+  local how = {ranks = 3, target = "trn1", algorithm = "ring"}
+  for k, v in pairs(options) do how[k] = v end
+  return soma.world(how):run(sum, function(r) return {x = x[r]} end, faults)
+end
+local runs = run {trace = true}
+
+case("a trace changes nothing", function()
+  local plain = run {}
+  eq({runs.hash, runs.time_ns}, {plain.hash, plain.time_ns})
+  for r = 0, 2 do eq(soma.equal(runs[r].out.y, plain[r].out.y), true) end
+end)
+
+case("the timeline of a rank has a row for its CC sequencer and that one's queue", function()
+  for r = 0, 2 do
+    local text = runs[r]:timeline(100)
+    for _, row in ipairs {"\ngpsimd  ", "\ncc0   ", "\nqcc0_"} do has(text, row) end
+    eq(text:find("\ncc1", 1, true), nil)
+    has(text:match "\ncc0[^\n]*", "...")
+  end
+end)
+
+case("the Chrome trace of a rank has the CC sequencer's triggers and waits", function()
+  local path = t.temp()
+  eq(runs[1]:save_trace(path), true)
+  local threads, triggers, waits, bytes, queues = {}, 0, 0, 0, 0
+  local names = {}
+  for _, e in ipairs(json(t.read(path)).traceEvents) do
+    if e.name == "thread_name" then names[e.pid .. "." .. e.tid] = e.args.name end
+    if e.ph == "X" then
+      local on = names[e.pid .. "." .. e.tid]
+      threads[on] = true
+      if on == "cc0: DMA triggers" then
+        triggers = triggers + 1
+        eq(e.name, "dma_trigger")
+        bytes = bytes + e.args.bytes
+      elseif on == "cc0 sequencer: waits" then
+        waits = waits + 1
+        eq(e.name:match "^wait ", "wait ")
+        eq(e.args.source, "sum.s:7")
+      elseif on:match "^qcc0" then
+        queues = queues + 1
+        eq(e.args["triggered by"], "cc0")
+      end
+    end
+  end
+  eq({threads["cc0: DMA triggers"], threads["cc0 sequencer: waits"], threads["gpsimd sequencer: waits"], queues > 0}, {true, true, true, true})
+  eq(waits >= 4, true)
+  eq(triggers >= 4, true)
+  eq(bytes >= 4 * 4096, true) -- to the next rank: two blocks to sum and two sums
+end)
+
+case("the page of a rank has the CC sequencers after the engines", function()
+  local path = t.temp()
+  eq(runs[2]:save_html(path, "rank 2"), true)
+  local d = json((t.read(path):match '<script id="trace" type="application/json">(.-)</script>'))
+  eq({d.firstCc, d.ccs[1], #d.ccs, #d.summary.ccs, #d.summary.engines}, {10, "cc0", 3, 6, 5})
+  eq(d.summary.ccs[1][3] > 0, true) -- it waited
+  local of = {}
+  for _, c in ipairs(d.code) do of[c[1] .. " " .. c[3]] = true end
+  eq({of["10 dma_trigger"], of["3 nop"]}, {true, true})
+end)
+
+case("tables of a rank name the CC sequencer, and who updated", function()
+  local path = t.temp()
+  eq(runs[0]:save_table(path .. ".jsonl", "SemaphoreUpdate"), true)
+  local by = {}
+  for line in io.lines(path .. ".jsonl") do by[json(line).update_source] = true end
+  os.remove(path .. ".jsonl")
+  eq({by.rank, by.GpSimd}, {true, true})
+end)
+
+case("events of ranks come in one thread, and an error in a callback ends the world", function()
+  local kinds, main = {}, coroutine.running()
+  local told = run {threads = 3, events = function(e)
+    eq(coroutine.running() == main, true)
+    local key = tostring(e.engine) .. " " .. e.kind
+    kinds[key] = (kinds[key] or 0) + 1
+  end}
+  eq(told.hash, runs.hash)
+  eq((kinds["cc0 wait"] or 0) % 3, 0)
+  eq(kinds["cc0 wait"] >= 12 and kinds["cc0 trigger"] >= 12, true)
+  raises("no more", run, {events = function() error "no more" end})
+end)
+
+case("what is not built is refused", function()
+  raises("the critical path of a world of ranks is not built yet", run, {causes = true})
+  local alone = soma.assemble "target trn1\ng group [[0]]\nx tensor int8[4]\ny tensor int8[4]\nd sem\nsection gpsimd\nall_reduce dsts=[y], srcs=[x], group=g, op=add $d++\nnop $d>=1\nhalt\n"
+  soma.core {}:run(alone)
+  raises("the program has collectives: its trace is built for a rank of a world only", function() soma.core {trace = true}:run(alone) end)
+  local w <close> = soma.world {ranks = 3, target = "trn1", trace = true}
+  local own = w:run(sum, function(r) return {x = x[r]} end)
+  raises("explain_time: the core was not made with causes = true", own[0].explain_time, own[0])
+end)
+
+t.finish()
