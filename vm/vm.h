@@ -219,5 +219,8 @@ static inline bool vm_seq_rests(const vm_engine *en) {
 /* For a run that has no event to come, and to which nobody will send one: it ends, or it has a
  * deadlock. */
 void vm_run_finish(vm_run *r);
+/* Seconds of the host's clock, and of its processors for this process. */
+double vm_host_now(void);
+double vm_cpu_now(void);
 
 #endif

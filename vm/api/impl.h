@@ -104,6 +104,8 @@ bool soma_given(soma_machine *m, const char *names, ...);
 /* Leaves a message in the machine and returns the status. */
 soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
 soma_status soma_out_of_memory(soma_machine *m);
+/* Copies a text to the room that a caller's options have for it, if any; returns s. */
+soma_status soma_tell(char *to, size_t size, soma_status s, const char *text);
 /* A program's handle, which takes over ip even if it returns NULL: out of memory. */
 soma_program *soma_program_of(const isa_alloc *al, isa_program *ip);
 /* The same for a call on m, which then has the message. */

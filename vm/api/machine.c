@@ -125,14 +125,18 @@ static soma_status take_options(soma_machine *m) {
   return SOMA_OK;
 }
 
+soma_status soma_tell(char *to, size_t size, soma_status s, const char *text) {
+  if (!to || !size) return s;
+  size_t n = strlen(text);
+  n = n < size ? n : size - 1;
+  memcpy(to, text, n);
+  to[n] = 0;
+  return s;
+}
+
 /* Tells the caller of soma_machine_new why there is no machine; "" if there is one. */
 static soma_status tell(const soma_options *o, soma_status s, const char *text) {
-  if (!o->error || !o->error_size) return s;
-  size_t n = strlen(text);
-  n = n < o->error_size ? n : o->error_size - 1;
-  memcpy(o->error, text, n);
-  o->error[n] = 0;
-  return s;
+  return soma_tell(o->error, o->error_size, s, text);
 }
 
 /* Copies what the caller has of the options. An older caller has less of them; one that is newer is

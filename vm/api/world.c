@@ -207,12 +207,7 @@ void soma_world_lose(soma_world *w, soma_machine *m) {
 }
 
 static soma_status tell(const soma_world_options *o, soma_status s, const char *text) {
-  if (!o->error || !o->error_size) return s;
-  size_t n = strlen(text);
-  n = n < o->error_size ? n : o->error_size - 1;
-  memcpy(o->error, text, n);
-  o->error[n] = 0;
-  return s;
+  return soma_tell(o->error, o->error_size, s, text);
 }
 
 /* Copies what the caller has of the options. */

@@ -13,8 +13,8 @@ static double seconds_of(clockid_t clock) {
   clock_gettime(clock, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
-static double host_now(void) { return seconds_of(CLOCK_MONOTONIC); }
-static double cpu_now(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
+double vm_host_now(void) { return seconds_of(CLOCK_MONOTONIC); }
+double vm_cpu_now(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 
 /* The place of the event may be another one's as soon as the update is applied. */
 static void run_update(vm_core *c, const vm_event *ev) {
@@ -56,9 +56,9 @@ static void check_host_limits(vm_run *r) {
   vm_core *c = r->cores[0];
   r->until_clock = CLOCK_EVERY;
   if (r->limits.seconds <= 0 && r->limits.cpu_seconds <= 0 && !r->hooks.progress) return;
-  double now = host_now(), ran = r->host_seconds + now - r->run_since;
+  double now = vm_host_now(), ran = r->host_seconds + now - r->run_since;
   double most = r->limits.cpu_seconds,
-         used = most > 0 ? r->cpu_seconds + cpu_now() - r->cpu_since : 0;
+         used = most > 0 ? r->cpu_seconds + vm_cpu_now() - r->cpu_since : 0;
   if (r->limits.seconds > 0 && ran > r->limits.seconds)
     vm_fault(c, ISA_LIMIT, VM_NOWHERE, "%.1f s of host time have passed, the limit is %.1f s", ran,
              r->limits.seconds);
@@ -196,8 +196,8 @@ isa_status vm_run_until(vm_core *c, vm_until what, unsigned engine, vm_time unti
   vm_tell_resume(r->cores[0]);
   if (r->ended) return r->fault.status;
   vm_stack_join(r);
-  r->run_since = host_now();
-  r->cpu_since = cpu_now();
+  r->run_since = vm_host_now();
+  r->cpu_since = vm_cpu_now();
   r->running = true;
   vm_batch_begin(r);
   if (loop(r, what, &c->eng[engine], until) == VM_HALT_IDLE) vm_run_finish(r);
@@ -206,7 +206,7 @@ isa_status vm_run_until(vm_core *c, vm_until what, unsigned engine, vm_time unti
   vm_kern_streamed();
   r->running = false;
   if (what == VM_UNTIL_ISSUE) vm_tell_stepped(c, engine);
-  r->host_seconds += host_now() - r->run_since;
-  r->cpu_seconds += cpu_now() - r->cpu_since;
+  r->host_seconds += vm_host_now() - r->run_since;
+  r->cpu_seconds += vm_cpu_now() - r->cpu_since;
   return r->fault.status;
 }

@@ -4,7 +4,6 @@
 #include "../time/clock.h"
 
 #include <string.h>
-#include <time.h>
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
@@ -243,14 +242,6 @@ static bool has_failed(vm_world *w) {
   return true;
 }
 
-static double seconds_of(clockid_t clock) {
-  struct timespec t;
-  clock_gettime(clock, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-static double host_now(void) { return seconds_of(CLOCK_MONOTONIC); }
-static double cpu_now(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
-
 static bool take(atomic_int *flag) {
   if (!flag || !*flag) return false;
   *flag = 0;
@@ -281,7 +272,7 @@ static bool must_stop(vm_world *w, double since) {
   }
   const vm_hooks *hooks = &w->runs[0]->hooks;
   if (w->seconds <= 0 && w->cpu_seconds <= 0 && !hooks->progress) return false;
-  double now = host_now();
+  double now = vm_host_now();
   if (hooks->progress && now >= w->next_progress) {
     w->next_progress = now + 0.05;
     if (hooks->progress(hooks->progress_ud, instructions_of(w), vm_world_time(w))) {
@@ -290,7 +281,7 @@ static bool must_stop(vm_world *w, double since) {
       return true;
     }
   }
-  if (w->cpu_seconds > 0 && cpu_now() - w->cpu_since > w->cpu_seconds) {
+  if (w->cpu_seconds > 0 && vm_cpu_now() - w->cpu_since > w->cpu_seconds) {
     w->status = ISA_LIMIT;
     isa_buf_printf(&w->report, "%.1f s of processor time are used, which is the limit",
                    w->cpu_seconds);
@@ -341,11 +332,11 @@ static void pause_all(vm_world *w, double seconds) {
 }
 
 isa_status vm_world_go(vm_world *w, vm_time until) {
-  const double since = host_now();
+  const double since = vm_host_now();
   const vm_time limit = limit_of(w), end = until < limit ? plus(until, 1) : plus(limit, 1);
   if (w->status != ISA_OK && w->status != ISA_STOPPED) return w->status;
   w->status = ISA_OK;
-  w->cpu_since = cpu_now();
+  w->cpu_since = vm_cpu_now();
   begin(w);
   bool any = true;
   while (!must_stop(w, since) && (any = open_windows(w, end))) {
@@ -363,7 +354,7 @@ isa_status vm_world_go(vm_world *w, vm_time until) {
                      (unsigned long long)(limit / VM_NS));
     }
   }
-  pause_all(w, host_now() - since);
+  pause_all(w, vm_host_now() - since);
   return w->status;
 }
 
