@@ -66,7 +66,7 @@ return function(prog, o)
     message = data.name_whole_files(prog, of[r])
     if message then return complain(message) end
     message = data.check_names(prog, of[r])
-    if message then return bad_usage(message) end
+    if message then return bad_usage("rank " .. r .. ": " .. message) end
     inputs[r], message = data.load(prog, of[r], "--in")
     if not inputs[r] then return complain(message) end
   end

@@ -138,8 +138,13 @@ static void prepare(lua_State *L, lb_world *x) {
     lua_pushcfunction(L, lb_run_prepare);
     lua_rawgeti(L, cores, (lua_Integer)r);
     push_for(L, 2, r, false);
-    const lb_program *p = lb_check_program(L, lua_gettop(L));
+    const lb_program *p = luaL_testudata(L, -1, LB_PROGRAM);
+    if (p == NULL)
+      luaL_error(L, "run: rank %d has %s, not a program; one for all, or a table by rank, from 0",
+                 (int)r, luaL_typename(L, -1));
     push_for(L, 3, r, !by_rank(L, 3));
+    if (!lua_isnil(L, -1) && !lua_istable(L, -1))
+      luaL_error(L, "run: the inputs of rank %d are %s, not a table", (int)r, luaL_typename(L, -1));
     lua_pushvalue(L, 4);
     lua_call(L, 4, 1);
     lua_rawseti(L, 5, (lua_Integer)r);

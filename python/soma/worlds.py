@@ -8,7 +8,9 @@ A rank is a logical core: one core, or two for kernel[2] (LNC=2). Ranks whose ar
 shapes, types and numbers share one build.
 """
 import ctypes as C
+import operator
 import time
+from collections.abc import Mapping
 
 from . import callbacks, show
 from . import lib as L
@@ -17,6 +19,7 @@ from .lib import lib
 from .machine import Machine, Program, Run, _findings, _text
 
 _END = (1 << 64) - 1
+MOST = 4096  # ranks: as soma_world_new
 
 
 class _Ranks(L.Owner):
@@ -136,10 +139,17 @@ class World:
 
     def __init__(self, ranks, lnc=None, instance=None, threads=0, algorithm=None, target=None,
                  **options):
-        if not isinstance(ranks, int) or ranks < 1:
-            raise ValueError("ranks=%r: a world has one rank or more" % (ranks,))
+        try:
+            ranks = 0 if isinstance(ranks, bool) else operator.index(ranks)
+        except TypeError:
+            raise TypeError("ranks=%r: it is a number of ranks" % (ranks,)) from None
+        if not 1 <= ranks <= MOST:
+            raise ValueError("ranks=%r: a world has 1 to %d ranks" % (ranks, MOST))
         if lnc not in (None, 1, 2):
             raise ValueError("lnc=%r: a rank has 1 core or 2" % (lnc,))
+        for name, value in (("instance", instance), ("algorithm", algorithm), ("target", target)):
+            if value is not None and not isinstance(value, str):
+                raise TypeError("%s=%r: it is a name" % (name, value))
         self.ranks, self.lnc, self.instance = ranks, lnc, instance
         self.threads, self.algorithm, self.target, self.options = (threads, algorithm, target,
                                                                    options)
@@ -155,17 +165,26 @@ class World:
         of programs has one for each rank. A WorldRun."""
         if isinstance(what, (list, tuple, Program)):
             return self._programs(what, arguments)
+        if not hasattr(what, "run_in"):
+            raise TypeError("world.run(%r): it runs a kernel of @nki.jit, or a program of "
+                            "assemble()" % (what,))
         return what.run_in(self, self._by_rank(arguments))
 
     def _by_rank(self, arguments):
         if callable(arguments):
-            return [arguments(rank) for rank in range(self.ranks)]
-        if isinstance(arguments, (list, tuple)):
+            given = [arguments(rank) for rank in range(self.ranks)]
+        elif isinstance(arguments, (list, tuple)):
             if len(arguments) != self.ranks:
                 raise ValueError("arguments of %d ranks for a world of %d"
                                  % (len(arguments), self.ranks))
-            return list(arguments)
-        return [arguments if arguments is not None else {}] * self.ranks
+            given = list(arguments)
+        else:
+            given = [arguments if arguments is not None else {}] * self.ranks
+        for rank, names in enumerate(given):
+            if not isinstance(names, Mapping):
+                raise TypeError("arguments of rank %d: a %s; they are a dict, as dict(x=x[%d])"
+                                % (rank, type(names).__name__, rank))
+        return given
 
     def _programs(self, what, arguments):
         programs = [what] * self.ranks if isinstance(what, Program) else list(what)
@@ -209,6 +228,9 @@ class World:
 
     def _open(self, target, lnc):
         """The machines and the world for what runs next; SBUF keeps what the run before left."""
+        if self.target and self.target != target:
+            raise SomaError("the world's target is %s, but what it runs is built for %s"
+                            % (self.target, target))
         key = target, lnc
         if self._made and self._made[0] == key:
             return self._made[1]

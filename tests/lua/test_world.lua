@@ -136,6 +136,41 @@ case("planned collectives between computing: the same bits for any windows, most
   eq(first.windows * 300 < first.time_ns, true)
 end)
 
+case("a rank that never comes is told first, and of many that wait for it only some", function()
+  local n, list = 20, {}
+  for r = 0, n - 1 do list[#list + 1] = r end
+  local prog = soma.assemble([==[
+        target  trn2
+tp      group   [[]==] .. table.concat(list, ", ") .. [==[]]
+x       tensor  float32[1024], input
+y       tensor  float32[1024], output
+done    sem
+never   sem
+section gpsimd
+        rank_id r0
+        bne     r0, 17, sum
+        nop     $never>=1
+sum:    all_reduce dsts=[y], srcs=[x], group=tp, op=add   $done++
+        nop     $done>=1
+        halt
+]==])
+  local w <close> = soma.world {ranks = n, algorithm = "mesh"}
+  local runs = w:run(prog, {x = soma.ones {1024}}, {faults = "return"})
+  has(runs.fault, "the world cannot go on: rank 17 waits at text:10 for $never>=1; rank 0 waits in all_reduce (text:11) " ..
+    "for rank 17 (cc0 text:11), which waits at text:10 for $never>=1, for rank 1 (cc0 text:11)")
+  has(runs.fault, ", for 15 more; rank 1 waits") has(runs.fault, "; 16 more ranks wait\nrank 17: ")
+  eq(#runs.fault < 6000, true)
+  for r = 0, n - 1 do eq(runs[r].fault.kind, "deadlock") end
+end)
+
+case("programs and inputs of a wrong type", function()
+  local w <close> = soma.world {ranks = 2, target = "trn1"}
+  local progs = programs()
+  raises("run: rank 0 has nil, not a program; one for all, or a table by rank, from 0", w.run, w, {progs[0], progs[1]}, inputs)
+  raises("run: rank 0 has string, not a program", w.run, w, "a.s", inputs)
+  raises("run: the inputs of rank 0 are number, not a table", w.run, w, progs, function() return 3 end)
+end)
+
 case("an update that is missing: both ranks are named", function()
   local w = soma.world {ranks = 2, target = "trn1"}
   local progs = {[0] = ring_of(0), ring_of(1, {FIRST = "$moved"})}

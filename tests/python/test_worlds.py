@@ -315,6 +315,52 @@ section gpsimd
                     r"soma.world\(ranks=3\).*soma-nki -n 3"):
                 call(x, ReplicaGroup([[2, 1, 0]]))
 
+    def test_wrong_arguments(self):
+        kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
+        x, group = data(2, 4, 8), ReplicaGroup([[0, 1]])
+        self.assertEqual(soma.world(ranks=np.int64(2)).ranks, 2)
+        for options, error, text in (
+                ({"ranks": 0}, ValueError, "ranks=0: a world has 1 to 4096 ranks"),
+                ({"ranks": True}, ValueError, "a world has 1 to"),
+                ({"ranks": 5000}, ValueError, "ranks=5000: a world has 1 to 4096 ranks"),
+                ({"ranks": "2"}, TypeError, "ranks='2': it is a number"),
+                ({"ranks": 2, "algorithm": 5}, TypeError, "algorithm=5: it is a name"),
+                ({"ranks": 2, "instance": 5}, TypeError, "instance=5: it is a name")):
+            with self.assertRaisesRegex(error, text):
+                soma.world(**options)
+        w = soma.world(ranks=2)
+        for what, given, text in (
+                (lambda x: x, {}, "it runs a kernel of @nki.jit, or a program"),
+                (kernel, lambda rank: (x[rank], group) if rank else dict(x=x[0], group=group),
+                 "arguments of rank 1: a tuple; they are a dict"),
+                (kernel, lambda rank: None, "arguments of rank 0: a NoneType")):
+            with self.assertRaisesRegex(TypeError, text):
+                w.run(what, given)
+        with self.assertRaisesRegex(SomaError, "the world's target is trn1, but what it runs is "
+                                               "built for trn2"):
+            soma.world(ranks=2, target="trn1").run(kernel, dict(x=x[0], group=group))
+
+    def test_ranks_whose_memories_differ(self):
+        one = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
+
+        @nki.jit
+        def kernel(x, group, inside):
+            src, dst = (nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf if inside else nl.shared_hbm)
+                        for _ in range(2))
+            nisa.dma_copy(dst=src, src=x)
+            ncc.all_reduce([src], [dst], group, nl.add)
+            out = hbm(x.shape, x.dtype)
+            nisa.dma_copy(dst=out, src=dst)
+            return out
+        x, group = data(2, 4, 8), ReplicaGroup([[0, 1]])
+        w = soma.world(ranks=2)
+        for first, text in ((0, r"\] \(.* but rank 1 has .*\] in sbuf \("),
+                            (1, r"\] in sbuf \(.* but rank 1 has .*\d\] \(")):
+            with self.assertRaisesRegex(SomaError, text):
+                w.run(kernel, lambda r: dict(x=x[r], group=group, inside=(r + first) % 2))
+        np.testing.assert_array_equal(  # the world goes on
+            w.run(one, lambda r: dict(x=x[r], group=group))[0].result, x.sum(0))
+
     def test_the_example_of_the_manual(self):
         with open("python/README.md") as f:
             code = f.read().split("<!-- example: world -->")[1].split("```")[1]
@@ -376,6 +422,8 @@ SCRIPT = """
         largest(x)
     y = total(x)
     z = largest(y + r)
+    if what == "all":
+        assert total.run(x).result[0, 0] == y[0, 0]
     print("rank %d of %d: %g %g\\n" % (r, soma.ranks(), y[0, 0], z[0, 0]), end="", flush=True)
 """
 

@@ -561,6 +561,7 @@ section cc0
   usage("--ranks: one file for all", swap .. " --ranks 2 --in x=ones --out y=y.npy",
     "--out y=y.npy: each rank has one; %r in the file's name stands for the rank, as in y-%r.npy")
   usage("--ranks: no such rank", swap .. " --ranks 2 --in x=ones --in 2:x=ones", "--in 2:x: the ranks are 0 to 1")
+  usage("--ranks: one rank has no data", swap .. " --ranks 2 --in 0:x=ones", "rank 1: input tensor 'x' has no data: give --in x=FILE.npy, or --in x=randn:1")
   usage("--ranks and checks", swap .. " --ranks 2 --in x=ones --check all", "--check does not go with --ranks: it is not built for a world of ranks")
   usage("--lnc alone", swap .. " --lnc 2 --in x=ones", "--lnc is for --ranks, which is not given")
   fails("--ranks needs room", swap .. " --ranks 40 --in x=ones", "world: no instance of trn1 has 40 cores, for 40 ranks of 1")

@@ -100,6 +100,9 @@ static void put_call(const vm_plan *p, uint32_t rank, const cc_call *x, isa_buf 
   for (uint32_t i = 0; i < x->n && i < 4; i++)
     isa_buf_printf(out, "%s%s[%" PRIu64 "]", i ? ", " : " ", isa_dtypes[x->dtype].name,
                    cc_elems(cc_ap(p, rank, x, x->src[i])));
+  if (x->n && cc_ap(p, rank, x, x->src[0])->space == ISA_SBUF) isa_buf_puts(out, " in sbuf");
+  if (x->both) isa_buf_puts(out, " of both cores");
+  if (x->dim) isa_buf_printf(out, " along dimension %u", (unsigned)x->dim);
   isa_line at = code->lines ? code->lines[x->pc] : (isa_line){0};
   if (at.file)
     isa_buf_printf(out, " (%s:%" PRIu32 ")", prog->files[at.file - 1], at.line);

@@ -75,6 +75,17 @@ static void put_state(const vm_run *r, isa_buf *out) {
   isa_buf_printf(out, "%s%u", isa_cond_text(w.cond), w.is_reg ? en->regs[w.value] : w.value);
 }
 
+enum { SHOWN = 4 }; /* ranks and those they wait for: of 64 that wait for one, all would be 4096 */
+
+/* The i-th rank, of 2 n, in the order in which they are told: whoever is in no collective is why
+ * the others are. False: it has another place. */
+static bool told_at(const vm_world *w, uint32_t i, uint32_t *r) {
+  vm_where at;
+  *r = i % w->nranks;
+  bool inside = waits_at(w->runs[*r], &at) && at.engine >= ISA_NENGINES;
+  return inside == (i >= w->nranks);
+}
+
 /* Appends "for rank 1, which ..." for those that could raise what rank r waits for. */
 static void put_awaited(const vm_world *w, uint32_t r, isa_buf *out) {
   vm_where at, by;
@@ -84,36 +95,46 @@ static void put_awaited(const vm_world *w, uint32_t r, isa_buf *out) {
   const vm_engine *en = &c->eng[at.engine];
   if (en->state != VM_WAITING) return;
   isa_wait wait = vm_wait_of(c, en);
-  for (uint32_t k = 0; k < w->nranks; k++) {
-    if (!find_raiser(w->runs[k], at.core, wait.sem, r, &by)) continue;
+  for (uint32_t i = 0, k; i < 2 * w->nranks; i++) {
+    if (!told_at(w, i, &k) || !find_raiser(w->runs[k], at.core, wait.sem, r, &by)) continue;
+    if (n >= SHOWN && n++) continue;
     isa_buf_printf(out, "%s rank %u (%s ", n++ ? ", for" : " for", k, isa_engines[by.engine].name);
     vm_put_pc(w->runs[k]->cores[by.core], (unsigned)by.engine, by.pc, out);
     isa_buf_puts(out, "), which ");
     put_state(w->runs[k], out);
   }
+  if (n > SHOWN) isa_buf_printf(out, ", for %u more", n - SHOWN);
   if (n == 0 && at.engine >= ISA_NENGINES)
     isa_buf_puts(out, ", and no rank sends to the semaphore that it waits for");
 }
 
+/* Ends each run, and appends why those that are told cannot go on. */
+static void put_runs(vm_world *w) {
+  unsigned n = 0;
+  for (uint32_t i = 0, r; i < 2 * w->nranks; i++) {
+    if (!told_at(w, i, &r)) continue;
+    if (vm_run_rests(w->runs[r])) continue;
+    vm_put_deadlock(w->runs[r]);
+    if (n++ < SHOWN)
+      isa_buf_printf(&w->report, "\nrank %u: %s", r, isa_buf_str(&w->runs[r]->fault.text));
+  }
+  for (uint32_t r = 0; r < w->nranks; r++)
+    if (vm_run_rests(w->runs[r])) vm_run_finish(w->runs[r]);
+}
+
 void vm_world_stuck(vm_world *w) {
-  bool first = true;
+  unsigned n = 0;
   w->status = ISA_DEADLOCK;
   w->report.len = 0;
   isa_buf_puts(&w->report, "the world cannot go on:");
-  for (uint32_t r = 0; r < w->nranks; r++) {
-    if (vm_run_rests(w->runs[r])) continue;
-    if (first) w->failed = r;
-    isa_buf_printf(&w->report, "%s rank %u ", first ? "" : ";", r);
+  for (uint32_t i = 0, r; i < 2 * w->nranks; i++) {
+    if (!told_at(w, i, &r) || vm_run_rests(w->runs[r])) continue;
+    if (n == 0) w->failed = r;
+    if (n++ >= SHOWN) continue;
+    isa_buf_printf(&w->report, "%s rank %u ", n > 1 ? ";" : "", r);
     put_state(w->runs[r], &w->report);
     put_awaited(w, r, &w->report);
-    first = false;
   }
-  for (uint32_t r = 0; r < w->nranks; r++) {
-    if (vm_run_rests(w->runs[r])) {
-      vm_run_finish(w->runs[r]);
-      continue;
-    }
-    vm_put_deadlock(w->runs[r]);
-    isa_buf_printf(&w->report, "\nrank %u: %s", r, isa_buf_str(&w->runs[r]->fault.text));
-  }
+  if (n > SHOWN) isa_buf_printf(&w->report, "; %u more ranks wait", n - SHOWN);
+  put_runs(w);
 }
