@@ -4,18 +4,22 @@
 
 #include "machine.h"
 
-soma_recorder *lb_recorded(lua_State *L, const char *what, const soma_program **p) {
-  const lb_run *run = lb_check_run(L, 1);
+static soma_recorder *recorded_at(lua_State *L, int at, const char *what, const soma_program **p) {
+  const lb_run *run = lb_check_run(L, at);
   if (run->trace == NULL) luaL_error(L, "%s: the core was not made with trace = true", what);
   if (soma_recorder_dropped(run->trace) && !run->bounded)
     luaL_error(L, "%s: memory ran out while recording", what);
   soma_stats stats = lb_run_stats(run);
   soma_recorder_stats(run->trace, &stats, sizeof stats);
-  lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
+  lua_getiuservalue(L, at, LB_RUN_PROGRAM);
   const lb_program *program = lua_touserdata(L, -1);
   if (program == NULL || program->p == NULL) luaL_error(L, "%s: the program is closed", what);
   *p = run->planned != NULL ? run->planned : program->p;
   return run->trace;
+}
+
+soma_recorder *lb_recorded(lua_State *L, const char *what, const soma_program **p) {
+  return recorded_at(L, 1, what, p);
 }
 
 /* Ends a file that a writer has filled: true, or nil and a message. */
@@ -36,6 +40,25 @@ static int save_trace(lua_State *L) {
   const soma_recorder *r = lb_recorded(L, "save_trace", &p);
   lb_file *f = lb_text_create(L, path);
   return f == NULL ? 2 : finish(L, "save_trace", f, soma_write_chrome(r, p, lb_text_write, f));
+}
+
+int lb_save_trace_of_ranks(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  const char *path = luaL_checkstring(L, 2);
+  uint32_t n = 0;
+  for (; lua_rawgeti(L, 1, (lua_Integer)n) != LUA_TNIL; n++) lua_settop(L, 2);
+  luaL_argcheck(L, n > 0, 1, "no runs of ranks");
+  const soma_recorder **r = lua_newuserdatauv(L, n * sizeof *r, 0);
+  const soma_program **p = lua_newuserdatauv(L, n * sizeof *p, 0);
+  int top = lua_gettop(L);
+  for (uint32_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 1, (lua_Integer)i);
+    r[i] = recorded_at(L, top + 1, "save_trace", &p[i]);
+    lua_settop(L, top);
+  }
+  lb_file *f = lb_text_create(L, path);
+  return f == NULL ? 2
+                   : finish(L, "save_trace", f, soma_write_world_chrome(r, p, n, lb_text_write, f));
 }
 
 /* Texts of a program's source files, for the page. No call of Lua: libsoma is between. */

@@ -321,5 +321,9 @@ void lb_open_world(lua_State *L) {
   lua_pushcclosure(L, world_index, 1);
   lua_setfield(L, -2, "__index");
   luaL_newmetatable(L, LB_RUNS);
+  lua_newtable(L);
+  lua_pushcfunction(L, lb_save_trace_of_ranks);
+  lua_setfield(L, -2, "save_trace");
+  lua_setfield(L, -2, "__index");
   lua_pop(L, 2);
 }

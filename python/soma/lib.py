@@ -282,6 +282,7 @@ _PROTOTYPES = {
     "soma_recorder_clear": (None, [P]),
     "soma_recorder_stats": (None, [P, C.POINTER(Stats), _size]),
     "soma_write_chrome": (_int, [P, P, WRITE, P]),
+    "soma_write_world_chrome": (_int, [P, P, C.c_uint32, WRITE, P]),
     "soma_write_timeline": (_int, [P, P, C.c_uint, WRITE, P]),
     "soma_write_page": (_int, [P, P, P, P, WRITE, P]),
     "soma_write_explanation": (_int, [P, P, WRITE, P]),

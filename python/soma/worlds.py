@@ -125,6 +125,17 @@ class WorldRun:
             self.name, len(self.runs), self.instance, show.span(self.time_ns),
             show.count(len(self.findings)))
 
+    def trace(self):
+        """The trace of all ranks, as of one: its processes are named after the ranks."""
+        runs, collect = [getattr(r, "run", r) for r in self.runs], L.Collect()
+        for r in runs:
+            r._need_recorder()
+        handles = [(C.c_void_p * len(runs))(*[x.handle for x in xs])
+                   for xs in ([r.recorder for r in runs], [r.program for r in runs])]
+        self._ranks.check(callbacks.call(lib.soma_write_world_chrome, *handles, len(runs),
+                                         collect.fn, None))
+        return collect.text()
+
     def timeline(self, width=0):
         """Rows of engines and queues over time, of each rank."""
         return show.Text("\n".join("rank %d\n%s" % (r, run.timeline(width))

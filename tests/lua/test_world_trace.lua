@@ -69,6 +69,38 @@ case("the Chrome trace of a rank has the CC sequencer's triggers and waits", fun
   eq(bytes >= 4 * 4096, true) -- to the next rank: two blocks to sum and two sums
 end)
 
+case("one Chrome trace of all ranks: processes are named after them, ids are not shared", function()
+  local path, one, all, bound = t.temp(), {}, {}, {}
+  eq(runs:save_trace(path), true)
+  local whole = json(t.read(path))
+  local name, count = {}, 0
+  for _, e in ipairs(whole.traceEvents) do
+    if e.name == "process_name" then
+      name[e.pid] = e.args.name
+      count = count + 1
+    end
+  end
+  eq(count, 15)
+  for _, e in ipairs(whole.traceEvents) do
+    local rank = tonumber(name[e.pid]:match "^rank (%d) %a")
+    all[rank] = (all[rank] or 0) + 1
+    local key = e.bind_id or e.ph == "s" and "arrow " .. e.id
+    if key then
+      eq(bound[key] or rank, rank)
+      bound[key] = rank
+    end
+  end
+  for r = 0, 2 do
+    runs[r]:save_trace(path)
+    local own = json(t.read(path))
+    one[r] = #own.traceEvents
+    eq(whole.otherData.total_us >= own.otherData.total_us, true)
+  end
+  eq(all, one)
+  local plain = run {}
+  raises("save_trace: the core was not made with trace = true", plain.save_trace, plain, path)
+end)
+
 case("the page of a rank has the CC sequencers after the engines", function()
   local path = t.temp()
   eq(runs[2]:save_html(path, "rank 2"), true)

@@ -285,6 +285,11 @@ section gpsimd
         names = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
         self.assertLessEqual({"cc0: DMA triggers", "cc0 sequencer: waits", "qcc0"}, names)
         self.assertIn('"ccs":["cc0",', got[0].page())
+        whole = json.loads(got.trace())["traceEvents"]
+        processes = {e["args"]["name"] for e in whole if e["name"] == "process_name"}
+        self.assertLessEqual({"rank %d engines" % r for r in range(3)}, processes)
+        self.assertEqual(len(whole), sum(len(json.loads(got[r].trace())["traceEvents"])
+                                         for r in range(3)))
         self.assertEqual(w.run(kernel, given)[1].trace(), got[1].trace())
         for call in (got[0].explain, got[0].critical_path):
             with self.assertRaisesRegex(SomaError, "critical path of a rank is not built"):
@@ -293,6 +298,8 @@ section gpsimd
             soma.world(ranks=3, causes=True).run(kernel, given)
         with self.assertRaisesRegex(SomaError, "was not recorded: run it with record=True"):
             plain[0].trace()
+        with self.assertRaisesRegex(SomaError, "was not recorded: run it with record=True"):
+            plain.trace()
 
     def test_groups_of_one_rank_need_no_world(self):
         kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))

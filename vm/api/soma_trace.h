@@ -56,6 +56,10 @@ void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n);
  * processes of its own. */
 soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, soma_write_fn write,
                               void *ud);
+/* The same of the ranks of a world, whose processes are named after them: "rank 3 engines". p[i] is
+ * soma_world_program of rank i. No arrows lead from rank to rank. */
+soma_status soma_write_world_chrome(const soma_recorder *const *r, const soma_program *const *p,
+                                    uint32_t ranks, soma_write_fn write, void *ud);
 /* Tables with the columns of the vendor's profile schema of the same name, version 7.4, as far as
  * a simulation has them. Their times are whole nanoseconds, rounded down; columns of our own
  * (start_fs, duration_fs) are exact. A row of INSTRUCTION is a data-path instruction or a trigger,

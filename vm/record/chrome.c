@@ -1,7 +1,9 @@
 /* Chrome's trace event format. Times are microseconds, written exactly (nine decimals). */
 #include "record.h"
 
-/* Processes; those of core 1 have numbers of their own. */
+#include <string.h>
+
+/* Processes; those of core 1, and of each rank, have numbers of their own. */
 enum { PID_ENGINES = 1, PID_DMA, PID_DMA_ENGINES, PID_SEMS, PID_MEMORY };
 /* Track numbers of an engine: the data path's lanes, the triggers', then its waits. */
 enum { TRACKS = 32, TRIGGERS = 16 };
@@ -22,7 +24,8 @@ typedef struct chrome {
   uint8_t *transfer_lanes; /* by transfer */
   uint32_t queue_lanes[ISA_MAX_CORES * ISA_MAX_QUEUES];
   uint64_t arrows;
-  bool first;
+  uint32_t rank, flows; /* flows: transfers of the ranks before */
+  bool first, of_ranks; /* of_ranks: a trace of a world */
 } chrome;
 
 /* Begins an event: comma, newline, brace. */
@@ -32,7 +35,9 @@ static isa_buf *begin(chrome *c) {
   return &c->out.b;
 }
 
-static unsigned pid_of(unsigned core, unsigned pid) { return core * PID_MEMORY + pid; }
+static unsigned pid_of(const chrome *c, unsigned core, unsigned pid) {
+  return (c->rank * ISA_MAX_CORES + core) * PID_MEMORY + pid;
+}
 static unsigned engine_track(unsigned engine, unsigned lane) { return 1 + engine * TRACKS + lane; }
 static unsigned wait_track(unsigned engine) { return engine_track(engine, TRACKS - 1); }
 /* The tracks of a queue, and of a DMA engine. */
@@ -41,7 +46,7 @@ static unsigned dma_track(unsigned dma, unsigned lane) { return 1 + dma * TRACKS
 
 static void track_of(const chrome *c, uint32_t i, unsigned *pid, unsigned *tid) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
-  *pid = pid_of(v->by_core, v->kind == VM_EV_DMA ? PID_DMA_ENGINES : PID_ENGINES);
+  *pid = pid_of(c, v->by_core, v->kind == VM_EV_DMA ? PID_DMA_ENGINES : PID_ENGINES);
   *tid = v->kind == VM_EV_DMA       ? dma_track(v->engine, c->lanes[i])
          : vm_rec_is_work(v)        ? engine_track(v->engine, c->lanes[i])
          : v->kind == VM_EV_TRIGGER ? engine_track(v->engine, TRIGGERS + c->lanes[i])
@@ -49,10 +54,11 @@ static void track_of(const chrome *c, uint32_t i, unsigned *pid, unsigned *tid) 
 }
 
 static void put_process(chrome *c, unsigned core, unsigned kind, const char *name) {
-  unsigned pid = pid_of(core, kind);
-  isa_buf_printf(begin(c),
-                 "\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"%s%s\"}}",
-                 pid, vm_rec_core(c->t.p, core), name);
+  unsigned pid = pid_of(c, core, kind);
+  isa_buf *b = begin(c);
+  isa_buf_printf(b, "\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"", pid);
+  if (c->of_ranks) isa_buf_printf(b, "rank %u ", c->rank);
+  isa_buf_printf(b, "%s%s\"}}", vm_rec_core(c->t.p, core), name);
   isa_buf_printf(
       begin(c),
       "\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}", pid,
@@ -88,7 +94,7 @@ static void put_lanes(chrome *c, unsigned pid, unsigned tid, const char *title, 
 }
 
 static void put_engine_tracks(chrome *c, unsigned core) {
-  unsigned pid = pid_of(core, PID_ENGINES);
+  unsigned pid = pid_of(c, core, PID_ENGINES);
   isa_buf name;
   isa_buf_init(&name, &c->t.al);
   for (unsigned e = 0; e < ISA_NSEQS; e++) {
@@ -110,13 +116,13 @@ static void put_dma_tracks(chrome *c, unsigned core) {
   for (unsigned q = 0; q < ISA_MAX_QUEUES; q++) {
     name.len = 0;
     vm_rec_put_queue(&c->t, core, q, &name);
-    put_lanes(c, pid_of(core, PID_DMA), queue_track(q, 0), isa_buf_str(&name),
+    put_lanes(c, pid_of(c, core, PID_DMA), queue_track(q, 0), isa_buf_str(&name),
               c->queue_lanes[vm_rec_queue(core, q)]);
   }
   for (unsigned d = 0; d < ISA_NDMA; d++) {
     name.len = 0;
     isa_buf_printf(&name, "DMA engine %u", d);
-    put_lanes(c, pid_of(core, PID_DMA_ENGINES), dma_track(d, 0), isa_buf_str(&name),
+    put_lanes(c, pid_of(c, core, PID_DMA_ENGINES), dma_track(d, 0), isa_buf_str(&name),
               c->used[VM_REC_DMA_ENGINES + core * ISA_NDMA + d]);
   }
   vm_rec_sink_part(&c->out, &name);
@@ -230,7 +236,7 @@ static void put_share_args(chrome *c, uint32_t i, const vm_rec_event *v) {
   isa_buf_init(&plain, &c->t.al);
   vm_rec_put_queue(&c->t, v->core, v->id, &plain);
   isa_buf_printf(&c->out.b, ",\"bind_id\":\"0x%x\",\"flow_in\":true,\"args\":{\"bytes\":%llu",
-                 c->transfers.of[i] + 1, (unsigned long long)v->bytes);
+                 c->flows + c->transfers.of[i] + 1, (unsigned long long)v->bytes);
   put_string(c, "queue", &plain);
   uint32_t trigger = c->transfers.v[c->transfers.of[i]].trigger;
   const vm_rec_event *by = trigger ? vm_rec_at(c->t.r, trigger - 1) : NULL;
@@ -256,7 +262,7 @@ static void put_slice(chrome *c, uint32_t i) {
   isa_buf_puts(b, ",\"dur\":");
   vm_rec_put_time(b, v->end - v->start, 9);
   if (v->kind == VM_EV_TRIGGER && v->id < ISA_MAX_QUEUES) {
-    isa_buf_printf(b, ",\"bind_id\":\"0x%x\",\"flow_out\":true", c->transfers.of[i] + 1);
+    isa_buf_printf(b, ",\"bind_id\":\"0x%x\",\"flow_out\":true", c->flows + c->transfers.of[i] + 1);
     put_trigger_args(c, v);
   } else if (v->kind == VM_EV_DMA) {
     put_share_args(c, i, v);
@@ -279,7 +285,7 @@ static void put_write(chrome *c, uint32_t i) {
   isa_buf_puts(&plain, "4 B to ");
   vm_rec_put_sem(&c->t, v->core, v->id, &plain);
   isa_buf_printf(b, "\"ph\":\"i\",\"s\":\"t\",\"pid\":%u,\"tid\":%u,\"name\":",
-                 pid_of(v->by_core, PID_DMA_ENGINES), dma_track(ring, 0));
+                 pid_of(c, v->by_core, PID_DMA_ENGINES), dma_track(ring, 0));
   isa_buf_json(b, isa_buf_str(&plain));
   isa_buf_puts(b, ",\"ts\":");
   vm_rec_put_time(b, v->start > seen ? v->start - seen : 0, 9);
@@ -292,7 +298,7 @@ static void put_counter(chrome *c, const vm_rec_event *v) {
   isa_buf *b = begin(c);
   isa_buf_init(&plain, &c->t.al);
   vm_rec_put_sem(&c->t, v->core, v->id, &plain);
-  isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%u,\"name\":", pid_of(v->core, PID_SEMS));
+  isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%u,\"name\":", pid_of(c, v->core, PID_SEMS));
   isa_buf_json(b, isa_buf_str(&plain));
   isa_buf_puts(b, ",\"ts\":");
   vm_rec_put_time(b, v->start, 9);
@@ -303,7 +309,7 @@ static void put_counter(chrome *c, const vm_rec_event *v) {
 static void put_notify(chrome *c, const vm_rec_event *v) {
   isa_buf *b = begin(c);
   isa_buf_printf(b, "\"ph\":\"i\",\"s\":\"t\",\"pid\":%u,\"tid\":%u,\"name\":\"notify %u\",\"ts\":",
-                 pid_of(v->core, PID_ENGINES), wait_track(v->engine), v->id);
+                 pid_of(c, v->core, PID_ENGINES), wait_track(v->engine), v->id);
   vm_rec_put_time(b, v->start, 9);
   put_args(c, v);
   isa_buf_puts(b, "}}");
@@ -359,7 +365,7 @@ static bool put_use(chrome *c, unsigned core) {
     for (int m = 0; m < 2; m++) {
       isa_buf *b = begin(c);
       isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%u,\"name\":\"%s bytes\",\"ts\":",
-                     pid_of(core, PID_MEMORY), m ? "PSUM" : "SBUF");
+                     pid_of(c, core, PID_MEMORY), m ? "PSUM" : "SBUF");
       vm_rec_put_time(b, use.v[i].t, 9);
       isa_buf_printf(b, ",\"args\":{\"in use\":%llu}}", (unsigned long long)use.v[i].bytes[m]);
     }
@@ -376,13 +382,13 @@ static void put_transfer(chrome *c, uint32_t k) {
   const vm_rec_event *v = vm_rec_at(c->t.r, x->share - 1);
   isa_buf *b = begin(c);
   isa_buf_printf(b, "\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"cat\":\"transfer\",\"name\":",
-                 pid_of(v->core, PID_DMA), queue_track(v->id, c->transfer_lanes[k]));
+                 pid_of(c, v->core, PID_DMA), queue_track(v->id, c->transfer_lanes[k]));
   put_name(c, v);
   isa_buf_puts(b, ",\"ts\":");
   vm_rec_put_time(b, x->start, 9);
   isa_buf_puts(b, ",\"dur\":");
   vm_rec_put_time(b, x->end - x->start, 9);
-  isa_buf_printf(b, ",\"bind_id\":\"0x%x\",\"flow_in\":true", k + 1);
+  isa_buf_printf(b, ",\"bind_id\":\"0x%x\",\"flow_in\":true", c->flows + k + 1);
   if (x->trigger)
     isa_buf_puts(b, ",\"args\":{");
   else
@@ -394,7 +400,8 @@ static void put_transfer(chrome *c, uint32_t k) {
 
 static isa_buf *begin_count(chrome *c, unsigned core, const char *name, vm_time t) {
   isa_buf *b = begin(c);
-  isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%u,\"name\":\"%s\",\"ts\":", pid_of(core, PID_DMA), name);
+  isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%u,\"name\":\"%s\",\"ts\":", pid_of(c, core, PID_DMA),
+                 name);
   vm_rec_put_time(b, t, 9);
   return b;
 }
@@ -429,25 +436,30 @@ static bool put_throughput(chrome *c, unsigned core) {
   return true;
 }
 
-static void put_trace(chrome *c) {
+static void put_head(chrome *c, const isa_program *p, uint64_t dropped, vm_time total) {
   isa_buf_printf(&c->out.b,
                  "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"producer\":\"soma %s\",\"target\":"
                  "\"%s\",\"dropped_events\":%llu,\"total_us\":",
-                 SOMA_VERSION, c->t.p->target->name, (unsigned long long)c->t.r->dropped);
-  vm_rec_put_time(&c->out.b, c->t.total, 9);
+                 SOMA_VERSION, p->target->name, (unsigned long long)dropped);
+  vm_rec_put_time(&c->out.b, total, 9);
   isa_buf_puts(&c->out.b, "},\"traceEvents\":[");
-  c->first = true;
+}
+
+static void put_trace(chrome *c) {
   put_tracks(c);
   for (uint32_t i = 0; i < c->t.n && vm_rec_sink_row(&c->out); i++) put_event(c, i);
   for (uint32_t k = 0; k < c->transfers.n && vm_rec_sink_row(&c->out); k++) put_transfer(c, k);
   for (unsigned core = 0; core < c->t.p->ncores; core++)
     if (!put_use(c, core) || !put_pending(c, core) || !put_throughput(c, core))
       c->out.b.failed = true;
-  isa_buf_puts(&c->out.b, "\n]}\n");
 }
 
 /* False: out of memory. */
 static bool prepare(chrome *c) {
+  memset(c->waits, 0, sizeof c->waits);
+  memset(c->queue_lanes, 0, sizeof c->queue_lanes);
+  c->lanes = c->transfer_lanes = NULL;
+  c->transfers = (vm_rec_transfers){0};
   c->order = vm_rec_by_start(&c->t);
   c->from = vm_rec_links(&c->t);
   c->lanes = c->order ? vm_rec_lanes(&c->t, c->order, c->used) : NULL;
@@ -459,22 +471,53 @@ static bool prepare(chrome *c) {
   return true;
 }
 
+static void put_rank(chrome *c, const soma_recorder *r, const soma_program *p) {
+  if (!vm_rec_open(&c->t, r, p)) {
+    c->out.b.failed = true;
+    return;
+  }
+  if (prepare(c))
+    put_trace(c);
+  else
+    c->out.b.failed = true;
+  c->flows += c->transfers.n;
+  vm_rec_free_array(&c->t, c->order, sizeof *c->order);
+  vm_rec_free_array(&c->t, c->from, sizeof *c->from);
+  vm_rec_free_array(&c->t, c->lanes, 1);
+  isa_free(&c->t.al, c->transfer_lanes, (size_t)c->transfers.n + 1);
+  vm_rec_transfers_free(&c->t, &c->transfers);
+  if (c->t.failed) c->out.b.failed = true;
+  vm_rec_close(&c->t);
+}
+
+static soma_status write_ranks(const soma_recorder *const *r, const soma_program *const *p,
+                               uint32_t n, bool of_ranks, soma_write_fn write, void *ud) {
+  chrome c = {.first = true, .of_ranks = of_ranks};
+  vm_time total = 0;
+  uint64_t dropped = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    if (!vm_rec_open(&c.t, r[i], p[i])) return SOMA_NOMEM;
+    total = c.t.total > total ? c.t.total : total;
+    dropped += r[i]->dropped;
+    vm_rec_close(&c.t);
+  }
+  vm_rec_sink_open(&c.out, &r[0]->al, write, ud);
+  put_head(&c, p[0]->p, dropped, total);
+  for (; c.rank < n && vm_rec_sink_row(&c.out); c.rank++) put_rank(&c, r[c.rank], p[c.rank]);
+  isa_buf_puts(&c.out.b, "\n]}\n");
+  return vm_rec_sink_close(&c.out, NULL);
+}
+
 soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, soma_write_fn write,
                               void *ud) {
   if (!r || !p || !write) return SOMA_ARG;
-  chrome c = {.first = true};
-  if (!vm_rec_open(&c.t, r, p)) return SOMA_NOMEM;
-  vm_rec_sink_open(&c.out, &c.t.al, write, ud);
-  if (prepare(&c))
-    put_trace(&c);
-  else
-    c.out.b.failed = true;
-  vm_rec_free_array(&c.t, c.order, sizeof *c.order);
-  vm_rec_free_array(&c.t, c.from, sizeof *c.from);
-  vm_rec_free_array(&c.t, c.lanes, 1);
-  isa_free(&c.t.al, c.transfer_lanes, (size_t)c.transfers.n + 1);
-  vm_rec_transfers_free(&c.t, &c.transfers);
-  soma_status s = vm_rec_sink_close(&c.out, &c.t);
-  vm_rec_close(&c.t);
-  return s;
+  return write_ranks(&r, &p, 1, false, write, ud);
+}
+
+soma_status soma_write_world_chrome(const soma_recorder *const *r, const soma_program *const *p,
+                                    uint32_t ranks, soma_write_fn write, void *ud) {
+  if (!r || !p || !write || !ranks) return SOMA_ARG;
+  for (uint32_t i = 0; i < ranks; i++)
+    if (!r[i] || !p[i]) return SOMA_ARG;
+  return write_ranks(r, p, ranks, true, write, ud);
 }
