@@ -305,8 +305,8 @@ local function check_ranks(o)
     if o[flag] and not o["--ranks"] then return flag .. " is for --ranks, which is not given" end
   end
   if not o["--ranks"] then return end
-  for _, flag in ipairs {"--trace", "--html", "--csv", "--timeline", "--explain-time", "--check", "--schedule", "--schedule-seed",
-                         "--save", "--debug", "--log", "--json", "--lint", "--resume"} do
+  for _, flag in ipairs {"--html", "--csv", "--explain-time", "--check", "--schedule", "--schedule-seed", "--save",
+                         "--debug", "--log", "--json", "--lint", "--resume"} do
     if o[flag] then return flag .. " does not go with --ranks: it is not built for a world of ranks" end
   end
   if next(o["--expect"]) then return "--expect does not go with --ranks: it is not built for a world of ranks" end

@@ -57,6 +57,20 @@ local function report(world, runs, o)
   end
 end
 
+-- What shows the ranks in time; of a run that faulted as well. A message when a file cannot be written.
+local function draw(runs, o)
+  if o["--timeline"] then
+    local columns = tonumber(os.getenv "COLUMNS" or "") or 80
+    for r = 0, o["--ranks"] - 1 do
+      local out = o.stdout_taken and io.stderr or io.stdout
+      out:write("rank ", r, "\n", runs[r]:timeline(math.max(40, math.min(1000, columns // 1))))
+    end
+  end
+  if not o["--trace"] then return end
+  local ok, message = runs:save_trace(o["--trace"])
+  return not ok and message or nil
+end
+
 return function(prog, o)
   local message = check(o)
   if message then return bad_usage(message) end
@@ -72,7 +86,7 @@ return function(prog, o)
   end
   local how = {ranks = o["--ranks"], lnc = o["--lnc"], instance = o["--instance"]}
   for name, value in pairs(core_options) do how[name] = value end
-  how.trace, how.causes = nil, nil
+  how.causes = nil
   if not how.target then how.target = prog:target() end
   local ok, world = pcall(soma.world, how)
   if not ok then return complain(data.without_place(world)) end
@@ -84,6 +98,8 @@ return function(prog, o)
   end
   if runs.fault then
     io.stderr:write("soma: ", runs.fault, "\n")
+    message = draw(runs, o)
+    if message then complain(message) end
     return 1
   end
   for r = 0, o["--ranks"] - 1 do
@@ -91,5 +107,6 @@ return function(prog, o)
     if message then return complain(message) end
   end
   report(world, runs, o)
-  return 0
+  message = draw(runs, o)
+  return message and complain(message) or 0
 end

@@ -562,6 +562,14 @@ section cc0
     "--out y=y.npy: each rank has one; %r in the file's name stands for the rank, as in y-%r.npy")
   usage("--ranks: no such rank", swap .. " --ranks 2 --in x=ones --in 2:x=ones", "--in 2:x: the ranks are 0 to 1")
   usage("--ranks: one rank has no data", swap .. " --ranks 2 --in 0:x=ones", "rank 1: input tensor 'x' has no data: give --in x=FILE.npy, or --in x=randn:1")
+  local _, shown = run(swap .. " --ranks 2 --in x=ones --quiet --timeline --trace " .. path "ranks.json")
+  local trace <close> = io.open(path "ranks.json")
+  local both = trace and trace:read "a" or ""
+  expect("--ranks --trace", both:find('"rank 0 engines"', 1, true) and both:find('"rank 1 engines"', 1, true), both:sub(1, 300))
+  expect("--ranks --timeline", shown:find "^rank 0\n.*\ncc0 .*\nrank 1\n.*\ncc0 ", shown)
+  fails("--ranks --trace where no folder is", swap .. " --ranks 2 --in x=ones --quiet --trace " .. path "none/t.json",
+    "cannot write '" .. path "none/t.json" .. "': No such file or directory")
+  usage("--ranks and a page", swap .. " --ranks 2 --in x=ones --html p.html", "--html does not go with --ranks: it is not built for a world of ranks")
   usage("--ranks and checks", swap .. " --ranks 2 --in x=ones --check all", "--check does not go with --ranks: it is not built for a world of ranks")
   usage("--lnc alone", swap .. " --lnc 2 --in x=ones", "--lnc is for --ranks, which is not given")
   fails("--ranks needs room", swap .. " --ranks 40 --in x=ones", "world: no instance of trn1 has 40 cores, for 40 ranks of 1")
