@@ -54,10 +54,12 @@ class _Ranks(L.Owner):
     def to_the_end(self):
         """In slices of simulated time, between which Python handles signals."""
         until = step = 50 * 10**9  # fs
+        reached = None
         while True:
             began = time.perf_counter()
             self.check(callbacks.call(lib.soma_world_until, self.handle, until))
-            if until == _END or lib.soma_world_time(self.handle) < until:
+            before, reached = reached, lib.soma_world_time(self.handle)
+            if until == _END or reached == before:  # nothing has happened since
                 break
             took = time.perf_counter() - began
             step = step * 2 if took < 0.05 else max(step // 2, 1) if took > 0.2 else step

@@ -347,6 +347,21 @@ section gpsimd
                                                "built for trn2"):
             soma.world(ranks=2, target="trn1").run(kernel, dict(x=x[0], group=group))
 
+    def test_a_world_that_does_not_end_can_be_interrupted(self):
+        script = """
+            import os, signal, threading, time, soma
+            text = "target trn2\\nsection gpsimd\\nagain: nop\\njmp again\\n"
+            w, p = soma.world(ranks=2), soma.Machine("trn2").assemble(text)
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                w.run(p)
+            except KeyboardInterrupt:
+                print("interrupted")
+        """
+        done = subprocess.run([COMMAND, "-c", textwrap.dedent(script)], timeout=60, text=True,
+                              capture_output=True, env=dict(os.environ, SOMA_PYTHON=sys.executable))
+        self.assertEqual((done.returncode, done.stdout), (0, "interrupted\n"), done.stderr)
+
     def test_ranks_whose_memories_differ(self):
         one = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
 
