@@ -47,7 +47,7 @@ class Model {
     const d = this.data, of = (core) => d.cores > 1 ? 'core ' + core + ' ' : '';
     this.engines = [];
     for (let core = 0; core < d.cores; core++) {
-      d.engines.forEach((name) => this.engines.push(of(core) + name));
+      d.engines.forEach((name, k) => { this.engines[core * d.engines.length + k] = of(core) + name; });
       d.ccs.forEach((name, k) => { this.engines[d.firstCc + core * d.ccs.length + k] = of(core) + name; });
     }
     d.summary.ccs.forEach((sums, k) => { d.summary.engines[d.firstCc + k] = sums; });
