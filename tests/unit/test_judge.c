@@ -135,7 +135,7 @@ static void twins(void **state) {
   assert_int_equal(t.missed, 0);
   assert_int_equal(t.accused, 0);
   assert_int_equal(t.unknown, 0);
-  assert_true(t.twins * 20 >= t.right);
+  assert_true(t.tried < 100 || t.twins * 20 >= t.right);
 }
 
 static void twins_all_kinds(void **state) {
