@@ -140,6 +140,8 @@ static void test_instructions(void **state) {
   uint32_t total = 0;
   for (unsigned op = 0; op < ISA_NOPS; op++) {
     total += drawn[op];
+    /* Those of CC sequencers name an instruction of the program: tests/lua/test_collectives. */
+    if (!(isa_ops[op].engines & ISA_MASK_ANY)) continue;
     if (drawn[op] == 0 && count >= 10000) fail_msg("no legal %s was drawn", isa_ops[op].name);
   }
   print_message("%u instructions in %u draws\n", total, count);

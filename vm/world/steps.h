@@ -38,7 +38,7 @@ typedef enum vm_cc_algorithm { /* intranode-collective-comm.rst */
 } vm_cc_algorithm;
 extern const char *const vm_cc_algorithm_names[VM_CC_NALGORITHMS];
 
-enum { VM_CC_NOBODY = UINT32_MAX };
+#define VM_CC_NOBODY UINT32_MAX
 typedef struct vm_cc_shape {
   vm_cc_op op;
   vm_cc_algorithm algorithm;

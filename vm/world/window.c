@@ -83,10 +83,10 @@ static void leave(vm_run *r) {
 
 void vm_world_close(vm_world *w) {
   if (w->runs) vm_world_promise_close(w);
-  for (uint32_t r = 0; w->peers && r < w->nranks; r++) {
+  for (uint32_t r = 0; w->peers && w->runs && r < w->nranks; r++) {
     vm_peers *x = &w->peers[r];
-    const isa_program *p = w->runs ? w->runs[r]->prog : NULL;
-    size_t n = p ? (size_t)p->npeers * p->ntensors : 0;
+    const isa_program *p = w->runs[r]->prog;
+    size_t n = (size_t)p->npeers * p->ntensors;
     free_parcels(w, x);
     isa_free(&w->al, x->out, x->cap_out * sizeof *x->out);
     if (x->ranks) isa_free(&w->al, (void *)(uintptr_t)x->ranks, p->npeers * sizeof *x->ranks);
