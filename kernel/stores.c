@@ -67,6 +67,7 @@ static bool choose(as_kernel *k, const as_k_item *kept, uint32_t n) {
 
 bool as_k_choose_store_engine(as_kernel *k) {
   uint32_t n = k->nitems < TIMED ? k->nitems : TIMED;
+  if (n == 0) return true;
   size_t size = ((size_t)n + 1) * sizeof(as_k_item);
   as_k_item *kept = isa_zalloc(&k->al, size);
   if (!kept) return as_k_nomem(k);
