@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-from . import arrays, dtypes, errors, launch, record, show
+from . import arrays, dtypes, errors, launch, sessions, show
 from . import lib as L
 from .errors import SomaError
 from .figures import RunStats, figures, summary
@@ -179,7 +179,7 @@ class Far:
         raise SomaError("this run was made in the process of rank 0, which has its timeline and "
                         "tables")
 
-    timeline = table = page = trace = explain = _elsewhere
+    timeline = table = page = trace = explain = critical_path = idle_gaps = _elsewhere
 
 
 def _packed(value):
@@ -194,19 +194,11 @@ def _unpacked(parts):
     return arrays.from_bits(bits, dtype)
 
 
-def _place():
-    """Where the script has called: file:line."""
-    frame = sys._getframe(2)
-    while frame is not None and record.is_own(frame.f_code.co_filename):
-        frame = frame.f_back
-    return "%s:%d" % (record.shown(frame.f_code.co_filename), frame.f_lineno) if frame else "?"
-
-
 def call(built, values, options):
     """The run of this process's rank in the next run of the world that all have in common."""
     p = peers()
     p.calls += 1
-    mine = {"kernel": built.name, "at": _place(), "program": built.program.bytes(),
+    mine = {"kernel": built.name, "at": sessions.caller(), "program": built.program.bytes(),
             "clear": built.unknown, "inputs": {n: _packed(v) for n, v in values.items()}}
     if p.rank == 0:
         return _run_all(p, built, values, mine, options)

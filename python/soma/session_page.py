@@ -14,8 +14,7 @@ _ROW, _LEFT = 22, 170
 
 def svg(session, width=1000):
     """The timeline: a row for copies, launches and each kernel."""
-    names = {0: "copies", 1: "launches"}
-    names.update((name, name) for name in session.by_kernel())
+    names = session.rows()
     colors = {row: "#999" if row in (0, 1) else _COLORS[i % len(_COLORS)]
               for i, row in enumerate(names, -2)}
     total, scale = session.time_us or 1.0, width - _LEFT - 70
@@ -46,8 +45,7 @@ def _page_of(entry):
         if role == "input":
             inputs[name] = arrays.empty(shape, dtype)[0] if dtype.packed or \
                 dtype.numpy.kind == "V" else np.zeros(shape, dtype.numpy)
-    machine = Machine(entry.target, record=True, timing_only=True,
-                      print=lambda text, to_stderr: None)
+    machine = Machine(entry.target, record=True, timing_only=True)
     return machine.run(entry.program, inputs).page(title=entry.kernel)
 
 

@@ -83,6 +83,10 @@ class Session:
             found[e.kernel] = n + 1, took + e.time_us
         return dict(sorted(found.items(), key=lambda item: -item[1][1]))
 
+    def rows(self):
+        """{row of the timeline, as parts() has it: what is shown for it}."""
+        return dict(_HOST, **{name: name for name in self.by_kernel()})
+
     def table(self):
         """The entries as {column: array}."""
         names = ("kernel place target start_us copy_in_us launch_us time_us copy_out_us bytes_in "
@@ -93,7 +97,7 @@ class Session:
     def timeline(self, width=80):
         """Rows for copies, launches and each kernel over time: # the whole column, + half, - less.
         """
-        names = dict(_HOST, **{name: name for name in self.by_kernel()})
+        names = self.rows()
         label = min(max(map(len, names.values())), 24)
         columns = max(width - label - 11, 10)
         step = (self.time_us or 1) / columns
@@ -172,7 +176,7 @@ def paused():
 
 # ---- What kernels and devices tell ----
 
-def _caller():
+def caller():
     """file:line of the innermost frame that is not of this package."""
     from . import record  # which imports devices, which imports this
     frame = sys._getframe(2)
@@ -185,7 +189,7 @@ def ran(kernel, target, run):
     """A kernel's run has ended, and its results are fetched; run: a soma.Run."""
     if not _open:
         return
-    place, before, now = _caller(), run.stats.raw, L.Stats()
+    place, before, now = caller(), run.stats.raw, L.Stats()
     lib.soma_run_stats(run.handle, C.byref(now), C.sizeof(now))
     for s in _open:
         e = Entry(kernel, place, target, s.time_us)
@@ -200,7 +204,7 @@ def copied(device, bytes_in=0, bytes_out=0):
     """Bytes were copied to or from a device outside of a kernel call."""
     if not _open:
         return
-    place, took = _caller(), device.host_us(bytes_in) + device.host_us(bytes_out)
+    place, took = caller(), device.host_us(bytes_in) + device.host_us(bytes_out)
     for s in _open:
         e = Entry(None, place, device.target, s.time_us)
         e.bytes_in, e.bytes_out = bytes_in, bytes_out

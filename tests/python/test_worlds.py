@@ -445,7 +445,14 @@ SCRIPT = """
     y = total(x)
     z = largest(y + r)
     if what == "all":
-        assert total.run(x).result[0, 0] == y[0, 0]
+        run = total.run(x)
+        assert run.result[0, 0] == y[0, 0]
+        for look in (run.timeline, run.explain, run.critical_path, run.idle_gaps) if r else ():
+            try:
+                look()
+                sys.exit("rank %d has what rank 0 keeps" % r)
+            except soma.SomaError as error:
+                assert "in the process of rank 0, which has its timeline" in str(error)
     print("rank %d of %d: %g %g\\n" % (r, soma.ranks(), y[0, 0], z[0, 0]), end="", flush=True)
 """
 
