@@ -67,6 +67,14 @@ class LibraryNotFound(ImportError):
     """libsoma.so was not found; the text has the places that were tried."""
 
 
+def not_in_stand_in(module):
+    """A __getattr__ for a module that stands in for the vendor's: it names what is not built."""
+    def missing(name):
+        raise AttributeError("%s.%s is not built: this is Soma's stand-in, not the real %s"
+                             % (module, name, module.split(".")[0]))
+    return missing
+
+
 def outside_of_a_world(kernel, ranks):
     """The error of a kernel with collectives that is called as others are."""
     return KernelError(

@@ -9,6 +9,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 import soma
+from soma.errors import not_in_stand_in
 from soma.record import add_own
 
 from .xla_impl.ops import nki_jit
@@ -18,11 +19,7 @@ add_own(os.path.dirname(__file__))
 warnings.warn("torch_neuronx is Soma's: models run on the CPU or on soma.torch's device neuron:0, "
               "and kernels of NKI on Soma", UserWarning, stacklevel=2)
 soma.torch.enable(lazy=True)
-
-
-def __getattr__(name):
-    raise AttributeError("torch_neuronx.%s is not built: this is Soma's stand-in, not the real "
-                         "torch_neuronx" % name)
+__getattr__ = not_in_stand_in(__name__)
 
 
 def wrap_nki(kernel, grid=None, **options):
@@ -49,7 +46,6 @@ class TracedModel(torch.nn.Module):
         with torch.no_grad():
             found = self.function(*_moved(inputs, self.device or "cpu"))
             return found if here else _moved(found, "cpu")
-
 
     def save(self, path, **options):
         """Saves it as torch.jit.trace has it, for torch.jit.load: on the CPU. Kernels of NKI are

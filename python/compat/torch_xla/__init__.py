@@ -4,20 +4,12 @@ import warnings
 
 import torch
 
+from soma.errors import not_in_stand_in
+
 __version__ = "0.0+soma"
 warnings.warn("torch_xla is Soma's: tensors stay on the CPU, and kernels of NKI run on Soma",
               UserWarning, stacklevel=2)
-
-
-def refuse(module):
-    """A module's __getattr__ that names what is not built."""
-    def missing(name):
-        raise AttributeError("%s.%s is not built: this is Soma's stand-in, not the real %s"
-                             % (module, name, module.split(".")[0]))
-    return missing
-
-
-__getattr__ = refuse(__name__)
+__getattr__ = not_in_stand_in(__name__)
 
 
 def device(index=None):

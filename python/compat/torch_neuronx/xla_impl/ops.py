@@ -1,9 +1,7 @@
 """nki_jit: kernels of NKI in a model of torch."""
+from soma.errors import not_in_stand_in
 
-
-def __getattr__(name):
-    raise AttributeError("torch_neuronx.xla_impl.ops.%s is not built: this is Soma's stand-in, not "
-                         "the real torch_neuronx" % name)
+__getattr__ = not_in_stand_in(__name__)
 
 
 def nki_jit(func=None, grid=None, **options):

@@ -3,10 +3,12 @@ import sys
 
 import torch
 
-from .. import device, refuse
+from soma.errors import not_in_stand_in
+
+from .. import device
 from .. import sync as _sync
 
-__getattr__ = refuse(__name__)
+__getattr__ = not_in_stand_in(__name__)
 
 
 def xla_device(n=None, devkind=None):

@@ -3,9 +3,9 @@ import os
 
 import torch.distributed as dist
 
-from .. import refuse
+from soma.errors import not_in_stand_in
 
-__getattr__ = refuse(__name__)
+__getattr__ = not_in_stand_in(__name__)
 
 
 def _process_group(store, rank, size, timeout):
