@@ -328,8 +328,7 @@ class Kernel:
             built, bound = kernel.build(args, kwargs)
             values, _ = launch.bind(built, bound)
             options = {} if costs is None else {"costs": costs}
-            machine = Machine(built.target, print=lambda text, to_stderr: None, timing_only=True,
-                              **options)
+            machine = Machine(built.target, timing_only=True, **options)
             return machine.run(built.program, values).time_ns / 1e3
 
     @_short

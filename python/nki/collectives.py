@@ -14,11 +14,11 @@ from soma.checked import whole
 from soma.errors import KernelError
 from soma.lib import ROLE_INPUT
 from soma.register import Register
+from soma.tensor import HBM
 from soma.views import dense
 
 from .isa._common import NKIObject, done, need, number_of, whole_mask
 
-HBM = 0
 _PLAIN = insn.ALU["bypass"]
 
 

@@ -81,19 +81,11 @@ def _record_elementwise(name, dims, numbers):
         for views, rows, columns in _each_box(tensors, dims):
             tiles = iter([_load(v) for v in views[:-1]])
             given = [next(tiles) if n is None else n for n in numbers]
-            found = _apply(nki.language, name, given, views[-1].dtype)
+            found = getattr(nki.language, name)(*given, dtype=views[-1].dtype)
             if found.shape[1] != columns:
                 found = nki.language.broadcast_to(found, (rows, columns))
             nki.isa.dma_copy(dst=views[-1], src=found)
     return function
-
-
-def _apply(nl, name, given, dtype):
-    if name == "copy":
-        return nl.copy(given[0], dtype=dtype)
-    if name == "where":
-        return nl.where(*given, dtype=dtype)
-    return getattr(nl, name)(*given, dtype=dtype)
 
 
 def _record_copy(name, dims):

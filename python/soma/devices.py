@@ -223,7 +223,7 @@ class DeviceArray(Operators, L.Owner):
         self._fill(np.ascontiguousarray(arrays.array(np.asarray(value), self._type)))
 
     def _fill(self, one):
-        """Repeats the bytes of an array from the begin to the end."""
+        """Repeats the bytes of an array over all of the tensor."""
         self._check(lib.soma_tensor_fill(self.handle, 0, one.ctypes.data, one.nbytes,
                                          self.nbytes // one.nbytes))
 

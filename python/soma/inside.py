@@ -135,7 +135,7 @@ def again(built, values, options):
     options = {n: v for n, v in options.items() if n not in ("record", "checks")}
 
     def run(until):
-        machine = Machine(built.target, print=lambda text, to_stderr: None, **options)
+        machine = Machine(built.target, **options)
         if until is None:
             machine.run(built.program, values)
         else:

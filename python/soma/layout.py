@@ -6,19 +6,32 @@ NARROW = 128  # columns of a tile that is cut from elements in one row, at least
 TILES = 64  # most of one program; more are cut into parts, which are runs of the same program
 
 
+class _Dense(dict):
+    """Steps of a dense row-major order, by the shape."""
+
+    def __missing__(self, shape):
+        if len(self) > 10000:
+            self.clear()
+        steps, n = [], 1
+        for s in reversed(shape):
+            steps.append(n)
+            n *= s
+        steps = self[shape] = tuple(reversed(steps))
+        return steps
+
+
+_dense = _Dense()
+
+
 def dense(shape):
-    """The steps of a dense tensor."""
-    steps, n = [], 1
-    for size in reversed(shape):
-        steps.insert(0, n)
-        n *= size
-    return tuple(steps)
+    """Steps of a dense row-major order."""
+    return _dense[tuple(shape)]
 
 
-def count(shape):
+def product(sizes):
     n = 1
-    for size in shape:
-        n *= size
+    for s in sizes:
+        n *= s
     return n
 
 
@@ -53,10 +66,6 @@ class Lies:
         return self.steps == dense(self.shape) or all(
             step == want for size, step, want in zip(self.shape, self.steps, dense(self.shape))
             if size > 1)
-
-    def columns_first(self):
-        """Of a matrix: the elements of a column lie one after another, those of a row do not."""
-        return self.steps[1] != 1 and self.steps[0] == 1 and self.shape[1] > 1
 
 
 def broadcast(name, shapes):
@@ -153,7 +162,7 @@ def _tiles(dims):
     if len(dims) == 1:
         return -(-dims[0][0] // (PARTITIONS * COLUMNS))
     rows = max(n for n, _ in dims[:-1])
-    return count([n for n, _ in dims[:-1]]) // rows * -(-rows // PARTITIONS) * \
+    return product([n for n, _ in dims[:-1]]) // rows * -(-rows // PARTITIONS) * \
         -(-dims[-1][0] // COLUMNS)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import arithmetic, dtypes
 from .errors import SomaError
-from .layout import Lies, broadcast, count
+from .layout import Lies, broadcast, product
 
 COMPARE = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 BITWISE = {"bitwise_and", "bitwise_or", "bitwise_xor"}
@@ -195,6 +195,6 @@ def _matmul(x, y):
     if x.ndim < 1 or y.ndim != 2 or x.shape[-1] != y.shape[0]:
         raise ValueError("matmul: %r and %r: [..., K] and [K, N] are needed" % (x, y))
     out = device.zeros(x.shape[:-1] + y.shape[1:], x._type)
-    rows = count(x.shape[:-1])
+    rows = product(x.shape[:-1])
     arithmetic.matmul(Lies(x.reshape(rows, -1)), Lies(y), Lies(out.reshape(rows, -1)))
     return out

@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from . import devices, dtypes
 from .errors import SomaError
-from .layout import Lies, dense
+from .layout import Lies
 from .record import add_own
 
 add_own(os.path.dirname(torch.__file__))  # between a script's line and the kernel that it calls
@@ -109,8 +109,12 @@ def _give(place):
 
 @C.CFUNCTYPE(None, C.c_char_p)
 def _count(name):
-    text = name.decode()
-    fallbacks[text] = fallbacks.get(text, 0) + 1
+    count(name.decode())
+
+
+def count(operation):
+    """Notes that an operation is done on the CPU."""
+    fallbacks[operation] = fallbacks.get(operation, 0) + 1
 
 
 def _load():
@@ -217,11 +221,6 @@ def tensor_of(array):
     _state["adopted"] = array._view(0, (array.nbytes,), _BYTE)
     raw = torch.empty(array.nbytes, dtype=torch.uint8, device="%s:%d" % (KIND, number))
     return raw.view(getattr(torch, array._type.name)).view(array.shape)
-
-
-def dense_steps(t):
-    return t.is_contiguous() or all(
-        step == want for size, step, want in zip(t.shape, t.stride(), dense(t.shape)) if size > 1)
 
 
 def host_bytes(t):

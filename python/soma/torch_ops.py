@@ -4,7 +4,7 @@ import torch
 from . import arithmetic, dtypes
 from . import torch as device
 from .layout import Lies
-from .torch import KIND, host_bytes, is_here, lies, memory
+from .torch import KIND, count, host_bytes, is_here, lies, memory
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 _library = torch.library.Library("aten", "IMPL")
@@ -31,7 +31,7 @@ def _words(t):
 
 def _dense(t):
     """The same on the device with its elements in order."""
-    if device.dense_steps(t):
+    if t.is_contiguous():
         return t
     out = torch.empty(t.shape, dtype=t.dtype, device=t.device)
     if t.numel():
@@ -55,7 +55,7 @@ def _to_host(t):
 
 def _from_host(source, t):
     """Writes a tensor of the CPU, of the same type and shape."""
-    if device.dense_steps(t):
+    if t.is_contiguous():
         _bytes(t)._write(host_bytes(source))
         return
     whole = torch.empty(t.shape, dtype=t.dtype, device=t.device)
@@ -79,13 +79,9 @@ def _copy_from(source, target, non_blocking=False):
     elif source.dtype in FLOATS and target.dtype in FLOATS:
         arithmetic.copy(lies(source), lies(target))
     else:
-        _count("copy between types")
+        count("copy between types")
         _from_host(_to_host(source).to(target.dtype), target)
     return target
-
-
-def _count(name):
-    device.fallbacks[name] = device.fallbacks.get(name, 0) + 1
 
 
 def _copy_from_and_resize(source, target):
@@ -102,7 +98,7 @@ def _fill(t, value):
     if not t.numel():
         return t
     one = host_bytes(torch.full((1,), value, dtype=t.dtype))
-    if device.dense_steps(t):
+    if t.is_contiguous():
         _bytes(t)._fill(one)
         return t
     whole = torch.empty((1,), dtype=t.dtype, device=t.device)
@@ -130,12 +126,12 @@ def _fits(operands):
 
 def _on_cpu(operation, *operands, **more):
     """The operation on the CPU; its result is put on the device."""
-    _count(str(operation).replace("aten.", "aten::"))
+    count(str(operation).replace("aten.", "aten::"))
     here = next(x.device for x in operands if is_here(x))
     return operation(*(_to_host(x) if is_here(x) else x for x in operands), **more).to(here)
 
 
-def _elementwise(operation, name, operands, dtype=None, out=None):
+def _elementwise(name, operands, dtype=None, out=None):
     operands = [_operand(x) for x in operands]
     tensors = [x for x in operands if isinstance(x, torch.Tensor)]
     if not _fits(operands):
@@ -165,7 +161,7 @@ def _scaled(other, alpha):
 def _binary(operation, name, dtype=None):
     def function(x, other, **more):
         by = _scaled(other, more["alpha"]) if "alpha" in more else other
-        found = None if more.keys() - {"alpha"} else _elementwise(operation, name, (x, by), dtype)
+        found = None if more.keys() - {"alpha"} else _elementwise(name, (x, by), dtype)
         return _on_cpu(operation, x, other, **more) if found is None else found
     return function
 
@@ -175,29 +171,28 @@ def _in_place(operation, name):
         by = _scaled(other, more["alpha"]) if "alpha" in more else other
         fits = _fits([x, _operand(by)]) and not more.keys() - {"alpha"}
         if fits and torch.broadcast_shapes(x.shape, getattr(by, "shape", ())) == x.shape:
-            return _elementwise(operation, name, (x, by), out=x)
+            return _elementwise(name, (x, by), out=x)
         return x.copy_(_on_cpu(operation, x, other, **more))
     return function
 
 
 def _unary(operation, name):
     def function(x, **more):
-        found = None if more else _elementwise(operation, name, (x,))
+        found = None if more else _elementwise(name, (x,))
         return _on_cpu(operation, x, **more) if found is None else found
     return function
 
 
 def _gelu(x, *, approximate="none"):
     name = {"none": "gelu", "tanh": "gelu_apprx_tanh"}[approximate]
-    found = _elementwise(None, name, (x,))
+    found = _elementwise(name, (x,))
     return _on_cpu(torch.ops.aten.gelu.default, x, approximate=approximate) \
         if found is None else found
 
 
 def _where(condition, x, y):
-    tensors = [t for t in (x, y) if isinstance(t, torch.Tensor)]
     if condition.dtype != torch.bool or x.dtype != y.dtype or x.dtype not in FLOATS or \
-            not all(map(is_here, [condition, *tensors])):
+            not all(map(is_here, (condition, x, y))):
         return _on_cpu(torch.ops.aten.where.self, condition, x, y)
     shape = torch.broadcast_shapes(condition.shape, x.shape, y.shape)
     out = torch.empty(shape, dtype=x.dtype, device=x.device)
@@ -231,8 +226,7 @@ def _sum_all(x, **more):
 
 
 def _multiplies(*tensors):
-    return all(is_here(t) and t.dtype == tensors[0].dtype for t in tensors) and \
-        _fits(tensors) and tensors[0].dtype in FLOATS
+    return all(is_here(t) and t.dtype == tensors[0].dtype for t in tensors) and _fits(tensors)
 
 
 def _mm(x, y):
@@ -265,13 +259,13 @@ def _places(indices):
 
 
 def _index(x, indices):
-    _count("aten::index.Tensor")
+    count("aten::index.Tensor")
     here = next(t for t in [x, *indices] if is_here(t)).device
     return torch.ops.aten.index.Tensor(x.cpu(), _places(indices)).to(here)
 
 
 def _index_put(x, indices, values, accumulate=False, unsafe=False):
-    _count("aten::index_put_")
+    count("aten::index_put_")
     return x.copy_(torch.ops.aten.index_put_.default(x.cpu(), _places(indices), values.cpu(),
                                                      accumulate))
 
@@ -279,12 +273,12 @@ def _index_put(x, indices, values, accumulate=False, unsafe=False):
 # ---- Convolutions, which torch leaves to each device ----
 
 def _convolution(x, *others):
-    _count("aten::convolution")
+    count("aten::convolution")
     return torch.ops.aten.convolution(*(_host(v) for v in (x, *others))).to(x.device)
 
 
 def _convolution_backward(grad, x, weight, *others):
-    _count("aten::convolution_backward")
+    count("aten::convolution_backward")
     sizes = [weight.shape[1 if others[3] else 0] * (others[5] if others[3] else 1)]
     found = torch.ops.aten.convolution_backward(*map(_host, (grad, x, weight)), sizes, *others)
     return tuple(f if f is None else f.to(x.device) for f in found)

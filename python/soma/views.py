@@ -5,38 +5,10 @@ On the chip dimension 0 is the partitions and stays where it is.
 from . import dtypes, lib
 from .checked import between, whole
 from .errors import KernelError, NotBuilt
+from .layout import dense, product
 from .register import RegisterValue
 
 _MOST = (1 << 62) - 1  # elements of a view
-
-
-class _Dense(dict):
-    """Steps of a dense row-major order, by the shape."""
-
-    def __missing__(self, shape):
-        if len(self) > 10000:
-            self.clear()
-        steps, n = [], 1
-        for s in reversed(shape):
-            steps.append(n)
-            n *= s
-        steps = self[shape] = tuple(reversed(steps))
-        return steps
-
-
-_dense = _Dense()
-
-
-def dense(shape):
-    """Steps of a dense row-major order."""
-    return _dense[tuple(shape)]
-
-
-def product(sizes):
-    n = 1
-    for s in sizes:
-        n *= s
-    return n
 
 
 def in_same_order(a, b):

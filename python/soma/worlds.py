@@ -248,7 +248,7 @@ class World:
         if self._made and self._made[0] == key:
             return self._made[1]
         self._made = None
-        options = dict(causes=0, **self.options) if "causes" not in self.options else self.options
+        options = dict({"causes": 0}, **self.options)
         machines = [Machine(target, **options) for _ in range(self.ranks)]
         ranks = _Ranks(machines, lnc, self.instance, self.threads, self.algorithm)
         self._made = key, ranks

@@ -370,5 +370,3 @@ def all_reduce(*args, **kwargs):
     """Refused: it reduces over the programs of a grid."""
     raise NotBuilt("nl.all_reduce is not built: reduce in one program, or let each program store "
                    "its part in shared_hbm, for a second kernel that reduces them")
-
-
