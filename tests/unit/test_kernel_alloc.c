@@ -25,17 +25,21 @@ static void *take(void *ud, void *p, size_t old, size_t n) {
   return q + 2;
 }
 
-static soma_status record(soma_kernel *k, const char *op, const int64_t *fields, size_t n) {
-  int64_t w[64] = {(int64_t)n + 6, soma_opcode(op), -1, 0, 1, 7};
+static soma_status record(soma_kernel *k, int64_t line, const char *op, const int64_t *fields,
+                          size_t n) {
+  int64_t w[64] = {(int64_t)n + 6, soma_opcode(op), -1, 0, 1, line};
   memcpy(w + 6, fields, n * sizeof *w);
   return soma_kernel_emit(k, w, n + 6, NULL);
 }
 
-#define RECORD(k, op, ...)                      \
-  record(k, op, (const int64_t[]){__VA_ARGS__}, \
+#define RECORD_AT(k, line, op, ...)                   \
+  record(k, line, op, (const int64_t[]){__VA_ARGS__}, \
          sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define RECORD(k, op, ...) RECORD_AT(k, 7, op, __VA_ARGS__)
 #define TILE(t) 8, t, SOMA_FLOAT32, 0, 128, 0, 1, 1, 64
 #define ROWS(x) 10, x, SOMA_FLOAT32, 0, 0, 0, 2, 64, 128, 1, 64
+#define COLUMNS(x, i) 10, x, SOMA_FLOAT32, 0, 0, (i) * 256, 2, 256, 128, 1, 64
+#define FAR_APART(x) 10, x, SOMA_FLOAT32, 0, 0, 0, 2, 1, 128, 256, 64
 #define QUEUE -1, 0, 0, 0
 
 #define SUM(p) 8, p, SOMA_FLOAT32, 0, 64, 0, 1, 1, 64
@@ -83,7 +87,35 @@ static int count(void *ud, const char *p, size_t n) {
   return 0;
 }
 
-static soma_status life(heap *h, unsigned cores, uint32_t optimize, size_t *bytes) {
+/* Rows that advice changes: at line 7 elements far apart in HBM, at line 8 short rows. */
+static soma_status fill_rows(soma_kernel *k) {
+  int64_t shape[2] = {128, 256};
+  uint32_t x, y, t[5], file;
+  soma_kernel_tile_info i = SOMA_KERNEL_TILE_INIT;
+  soma_status s = soma_kernel_file(k, "alloc.py", &file);
+  i.shape[0] = 128;
+  i.shape[1] = 64;
+  if (s == SOMA_OK) s = soma_kernel_tensor(k, "x", SOMA_FLOAT32, 2, shape, SOMA_INPUT, &x);
+  if (s == SOMA_OK) s = soma_kernel_tensor(k, "y", SOMA_FLOAT32, 2, shape, SOMA_OUTPUT, &y);
+  for (int n = 0; n < 5 && s == SOMA_OK; n++) {
+    s = soma_kernel_tile(k, &i, &t[n]);
+    if (s == SOMA_OK && !n) s = RECORD(k, "dma_copy", TILE(t[n]), FAR_APART(x), QUEUE);
+    if (s == SOMA_OK && n) s = RECORD_AT(k, 8, "dma_copy", TILE(t[n]), COLUMNS(x, n - 1), QUEUE);
+  }
+  for (int n = 0; n < 5 && s == SOMA_OK; n++)
+    s = RECORD_AT(k, 9, "dma_copy", COLUMNS(y, n % 4), TILE(t[n]), QUEUE);
+  return s;
+}
+
+static void advises_rows(soma_kernel *k) {
+  soma_kernel_advice a;
+  unsigned n = 0;
+  for (uint32_t i = 0; soma_kernel_get_advice(k, i, &a, sizeof a) == SOMA_OK; i++)
+    n += a.kind == SOMA_ADVICE_ROWS;
+  assert_int_equal(n, 2);
+}
+
+static soma_status life(heap *h, unsigned cores, uint32_t optimize, int rows, size_t *bytes) {
   soma_options o = SOMA_OPTIONS_INIT;
   soma_kernel_options ko = SOMA_KERNEL_OPTIONS_INIT;
   soma_machine *m = NULL;
@@ -93,20 +125,21 @@ static soma_status life(heap *h, unsigned cores, uint32_t optimize, size_t *byte
   void *data = NULL;
   o.alloc = take; /* the machine has no memories: its target is open */
   o.alloc_ud = h;
-  ko.flags = SOMA_KERNEL_SPILL | SOMA_KERNEL_COPIES;
-  ko.sbuf_bytes = 512;
+  ko.flags = rows ? 0 : SOMA_KERNEL_SPILL | SOMA_KERNEL_COPIES;
+  ko.sbuf_bytes = rows ? 0 : 512;
   ko.optimize = optimize;
-  if (optimize > 1) ko.flags |= SOMA_KERNEL_ADVICE;
+  if (rows || optimize > 1) ko.flags |= SOMA_KERNEL_ADVICE;
   *bytes = 0;
   soma_status s = soma_machine_new(&o, &m);
   ko.cores = cores;
   for (ko.core = 0; ko.core < cores && s == SOMA_OK; ko.core++) {
     s = soma_kernel_new(m, &ko, &k[ko.core]);
-    if (s == SOMA_OK) s = fill(k[ko.core]);
+    if (s == SOMA_OK) s = rows ? fill_rows(k[ko.core]) : fill(k[ko.core]);
   }
   if (s == SOMA_OK)
     s = cores > 1 ? soma_kernel_finish_pair(k[0], k[1], &p, &d) : soma_kernel_finish(k[0], &p, &d);
   for (unsigned c = 0; c < cores && s == SOMA_OK; c++) s = soma_kernel_report(k[c], count, bytes);
+  if (s == SOMA_OK && rows && !h->fail_at) advises_rows(k[0]);
   if (s == SOMA_OK) s = soma_program_save(m, p, &data, bytes);
   soma_bytes_free(data);
   soma_diagnostics_free(d);
@@ -117,16 +150,16 @@ static soma_status life(heap *h, unsigned cores, uint32_t optimize, size_t *byte
   return s;
 }
 
-/* `step` of them, where there are many. */
-static void each_fails_once(unsigned cores, uint32_t optimize, long step) {
+/* step: past the 500th, only one of so many. */
+static void each_fails_once(unsigned cores, uint32_t optimize, int rows, long step) {
   heap h = {0, 0, 0, 0};
   size_t want, got;
-  assert_int_equal(life(&h, cores, optimize, &want), SOMA_OK);
+  assert_int_equal(life(&h, cores, optimize, rows, &want), SOMA_OK);
   assert_true(h.calls > 100);
   long calls = h.calls;
   for (long i = 1; i <= calls; i += i < 500 ? 1 : step) {
     h = (heap){0, i, 0, 0};
-    soma_status s = life(&h, cores, optimize, &got);
+    soma_status s = life(&h, cores, optimize, rows, &got);
     if (s != SOMA_NOMEM && (s != SOMA_OK || got != want))
       fail_msg("allocation %ld of %ld failing gives %s", i, calls, soma_status_text(s));
     if (h.alive || h.bad_size) fail_msg("allocation %ld failing: %ld bytes are left", i, h.alive);
@@ -135,18 +168,19 @@ static void each_fails_once(unsigned cores, uint32_t optimize, long step) {
 
 static void each_allocation_fails_once(void **state) {
   (void)state;
-  each_fails_once(1, 1, 1);
+  each_fails_once(1, 1, 0, 1);
 }
 
 static void each_allocation_for_two_cores_fails_once(void **state) {
   (void)state;
-  each_fails_once(2, 1, 1);
+  each_fails_once(2, 1, 0, 1);
 }
 
 static void those_of_policies_and_advice_fail_once(void **state) {
   (void)state;
-  each_fails_once(1, 2, full_or(1, 23));
-  each_fails_once(2, 2, full_or(1, 61));
+  each_fails_once(1, 2, 0, full_or(1, 23));
+  each_fails_once(2, 2, 0, full_or(1, 61));
+  each_fails_once(1, 1, 1, full_or(1, 7));
 }
 
 int main(void) {

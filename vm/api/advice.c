@@ -28,17 +28,12 @@ bool soma_try(soma_trials *t, soma_recipe *const r[], const soma_choice *c, soma
   return ok;
 }
 
-const char *soma_buffer_name(const soma_recipe *r, uint32_t buffer) {
+static const char *buffer_name(const soma_recipe *r, int64_t buffer) {
   soma_entry e;
-  uint32_t n = 0;
-  if (r->o.flags & AS_KERNEL_COPIES) return ""; /* which have numbers too */
-  for (uint32_t at = 0; soma_recipe_at(r, at, &e); at = e.next) {
-    bool tile = e.kind == SOMA_RECIPE_TILE;
-    if ((!tile && e.kind != SOMA_RECIPE_TENSOR) || ++n < buffer) continue;
-    size_t head = ((tile ? sizeof(as_kernel_tile) : sizeof(isa_tensor)) + 7) / 8;
-    return e.n > head ? (const char *)(e.words + head) : "";
-  }
-  return "";
+  if ((r->o.flags & AS_KERNEL_COPIES) || !soma_recipe_buffer(r, buffer, &e)) return "";
+  size_t bytes = e.kind == SOMA_RECIPE_TILE ? sizeof(as_kernel_tile) : sizeof(isa_tensor);
+  size_t head = (bytes + 7) / 8;
+  return e.n > head ? (const char *)(e.words + head) : "";
 }
 
 void soma_advise_that(soma_trials *t, const soma_group *g, soma_kernel_advice_kind kind,
@@ -59,8 +54,7 @@ void soma_advise_that(soma_trials *t, const soma_group *g, soma_kernel_advice_ki
   x->a.file = soma_recipe_file_name(t->r[0], g->at[0].file);
   const int64_t *first = soma_record_operand(g->record, 0);
   if (first)
-    snprintf(x->name, sizeof x->name, "%s",
-             soma_buffer_name(t->r[0], (uint32_t)first[SOMA_AP_BUFFER]));
+    snprintf(x->name, sizeof x->name, "%s", buffer_name(t->r[0], first[SOMA_AP_BUFFER]));
 }
 
 /* ---- Passes that are off --------------------------------------------------------------------- */

@@ -59,8 +59,6 @@ void soma_advise_that(soma_trials *t, const soma_group *g, soma_kernel_advice_ki
                       soma_time time, const char *text, ...) ISA_PRINTF(5, 6);
 /* Wider rows of transfers. (advice_rows.c) */
 void soma_try_rows(soma_trials *t, const soma_group *g);
-/* The name of a buffer of core 0's recipe; "" if it has none. */
-const char *soma_buffer_name(const soma_recipe *r, uint32_t buffer);
 static inline bool soma_is_of(const int64_t *record, const soma_group *g, unsigned core) {
   return (uint32_t)record[AS_REC_LINE] == g->at[core].line &&
          (uint32_t)record[AS_REC_FILE] == g->at[core].file &&

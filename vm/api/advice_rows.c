@@ -29,18 +29,12 @@ static bool is_hbm(const int64_t *ap) { return ap[SOMA_AP_PARTS] == 0; }
  * read in another one would be other bytes. */
 static int64_t callers_bytes(const soma_recipe *r, int64_t buffer) {
   soma_entry e;
-  uint32_t n = 0;
-  for (uint32_t at = 0; soma_recipe_at(r, at, &e); at = e.next) {
-    if (e.kind != SOMA_RECIPE_TILE && e.kind != SOMA_RECIPE_TENSOR) continue;
-    if (++n < buffer) continue;
-    isa_tensor t;
-    if (e.kind == SOMA_RECIPE_TILE) return 0;
-    memcpy(&t, e.words, sizeof t);
-    int64_t bytes = isa_dtype_bytes(t.dtype);
-    for (unsigned d = 0; d < t.ndim; d++) bytes *= t.shape[d];
-    return t.role == ISA_INPUT || t.role == ISA_OUTPUT ? bytes : 0;
-  }
-  return 0;
+  isa_tensor t;
+  if (!soma_recipe_buffer(r, buffer, &e) || e.kind == SOMA_RECIPE_TILE) return 0;
+  memcpy(&t, e.words, sizeof t);
+  int64_t bytes = isa_dtype_bytes(t.dtype);
+  for (unsigned d = 0; d < t.ndim; d++) bytes *= t.shape[d];
+  return t.role == ISA_INPUT || t.role == ISA_OUTPUT ? bytes : 0;
 }
 
 static bool add_row(rows *x, const int64_t *record) {
@@ -140,9 +134,7 @@ static void try_dense(rows *x, int64_t run, int64_t row_bytes) {
                      "rows of %lld bytes in HBM: a tensor in which the elements of a partition's "
                      "row, %lld bytes, lie one after another",
                      (long long)run, (long long)row_bytes);
-  soma_recipe *out = w.out;
   soma_rewrite_close(&w);
-  soma_recipe_free(out);
 }
 
 /* ---- Several tiles at once ------------------------------------------------------------------- */
@@ -212,17 +204,13 @@ static void put_wide(const rows *x, soma_rewrite *w, uint32_t i) {
 
 /* Lets the tiles of those that go together be parts of the first one's. */
 static void join(const rows *x, soma_rewrite *w) {
-  soma_entry e;
-  uint32_t number = 0, made = 0;
-  for (uint32_t i = 0; i < x->n; i++)
-    if (x->apart) w->shift[x->row[i].tile[SOMA_AP_BUFFER]] = x->row[i].piece * x->tile_bytes;
-  for (uint32_t at = 0; soma_recipe_at(x->t->r[0], at, &e); at = e.next) {
-    if (e.kind != SOMA_RECIPE_TILE && e.kind != SOMA_RECIPE_TENSOR) continue;
-    w->map[++number] = ++made;
+  w->out->buffers = x->t->r[0]->buffers;
+  for (uint32_t b = 1; b <= w->out->buffers; b++) w->map[b] = b;
+  for (uint32_t i = 0; i < x->n; i++) {
+    int64_t tile = x->row[i].tile[SOMA_AP_BUFFER];
+    if (x->apart) w->shift[tile] = x->row[i].piece * x->tile_bytes;
+    w->map[tile] = w->map[x->row[x->row[i].head].tile[SOMA_AP_BUFFER]];
   }
-  w->out->buffers = made;
-  for (uint32_t i = 0; i < x->n; i++)
-    w->map[x->row[i].tile[SOMA_AP_BUFFER]] = w->map[x->row[x->row[i].head].tile[SOMA_AP_BUFFER]];
 }
 
 /* Makes the tiles of those that are first so many times wider. */
@@ -247,20 +235,15 @@ static bool widen(rows *x, soma_recipe *r, uint32_t most) {
 /* The bytes of a tile in a partition, 0 if the record does not fill it from its first byte on. */
 static int64_t whole_tile(const soma_recipe *r, const int64_t *ap) {
   soma_entry e;
-  uint32_t number = 0;
-  for (uint32_t at = 0; soma_recipe_at(r, at, &e); at = e.next) {
-    if (e.kind != SOMA_RECIPE_TILE && e.kind != SOMA_RECIPE_TENSOR) continue;
-    if (++number < ap[SOMA_AP_BUFFER]) continue;
-    as_kernel_tile t;
-    memcpy(&t, e.words, sizeof t);
-    int64_t bytes = isa_dtype_bytes(t.dtype);
-    for (unsigned d = 1; d < t.ndim; d++) bytes *= t.shape[d];
-    bool whole = t.space == ISA_SBUF && t.ndim == 2 && t.offset < 0 && !ap[SOMA_AP_OFFSET] &&
-                 t.dtype == ap[SOMA_AP_TYPE] && ap[SOMA_AP_DIMS] == 1 && ap[SOMA_AP_FIRST] == 1 &&
-                 ap[SOMA_AP_FIRST + 1] == t.shape[1];
-    return whole ? bytes : 0;
-  }
-  return 0;
+  as_kernel_tile t;
+  if (!soma_recipe_buffer(r, ap[SOMA_AP_BUFFER], &e) || e.kind != SOMA_RECIPE_TILE) return 0;
+  memcpy(&t, e.words, sizeof t);
+  int64_t bytes = isa_dtype_bytes(t.dtype);
+  for (unsigned d = 1; d < t.ndim; d++) bytes *= t.shape[d];
+  bool whole = t.space == ISA_SBUF && t.ndim == 2 && t.offset < 0 && !ap[SOMA_AP_OFFSET] &&
+               t.dtype == ap[SOMA_AP_TYPE] && ap[SOMA_AP_DIMS] == 1 && ap[SOMA_AP_FIRST] == 1 &&
+               ap[SOMA_AP_FIRST + 1] == t.shape[1];
+  return whole ? bytes : 0;
 }
 
 static void try_wide(rows *x, int64_t row_bytes) {
@@ -281,9 +264,7 @@ static void try_wide(rows *x, int64_t row_bytes) {
       soma_advise_that(t, x->g, SOMA_ADVICE_ROWS, time,
                        "rows of %lld bytes: %u tiles in one transfer, rows of %lld bytes",
                        (long long)row_bytes, (unsigned)n, (long long)(row_bytes * n));
-    soma_recipe *out = w.out;
     soma_rewrite_close(&w);
-    soma_recipe_free(out);
   }
   soma_recipe_free(wide);
 }

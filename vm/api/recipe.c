@@ -185,6 +185,12 @@ bool soma_recipe_at(const soma_recipe *r, uint32_t at, soma_entry *e) {
   return true;
 }
 
+bool soma_recipe_buffer(const soma_recipe *r, int64_t buffer, soma_entry *e) {
+  for (uint32_t at = 0; soma_recipe_at(r, at, e); at = e->next)
+    if ((e->kind == SOMA_RECIPE_TILE || e->kind == SOMA_RECIPE_TENSOR) && !--buffer) return true;
+  return false;
+}
+
 const char *soma_recipe_file_name(const soma_recipe *r, uint32_t file) {
   soma_entry e;
   for (uint32_t at = 0; file && soma_recipe_at(r, at, &e); at = e.next)

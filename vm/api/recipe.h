@@ -69,6 +69,9 @@ void soma_recipe_entry(soma_recipe *r, const soma_entry *e);
 /* The entry at `at`, 0 for the first; false past the last. */
 bool soma_recipe_at(const soma_recipe *r, uint32_t at, soma_entry *e);
 
+/* The entry of a buffer, of a recipe without AS_KERNEL_COPIES: copies have numbers too. */
+bool soma_recipe_buffer(const soma_recipe *r, int64_t buffer, soma_entry *e);
+
 /* Does to a kernel what an entry says; false where the kernel refuses it. */
 bool soma_recipe_apply(as_kernel *k, const soma_entry *e);
 

@@ -83,21 +83,26 @@ int64_t soma_ap_elements(const int64_t *ap) {
 
 /* ---- Recipes made of others ------------------------------------------------------------------ */
 
+static void free_places(soma_rewrite *w, const isa_alloc *al) {
+  isa_free(al, w->map, w->n * sizeof *w->map);
+  isa_free(al, w->shift, w->n * sizeof *w->shift);
+}
+
 bool soma_rewrite_open(soma_rewrite *w, const soma_recipe *from) {
   *w = (soma_rewrite){.n = from->buffers + 1};
   w->out = soma_recipe_new(&from->al, &from->o, &from->costs);
   w->map = isa_zalloc(&from->al, w->n * sizeof *w->map);
   w->shift = isa_zalloc(&from->al, w->n * sizeof *w->shift);
   if (w->out && w->map && w->shift) return w->out->keeps = true;
+  free_places(w, &from->al);
   soma_recipe_free(w->out);
-  w->out = NULL;
   return false;
 }
 
 void soma_rewrite_close(soma_rewrite *w) {
   isa_alloc al = w->out->al;
-  isa_free(&al, w->map, w->n * sizeof *w->map);
-  isa_free(&al, w->shift, w->n * sizeof *w->shift);
+  free_places(w, &al);
+  soma_recipe_free(w->out);
 }
 
 static void rename_operand(void *ud, int64_t *operand) {

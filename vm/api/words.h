@@ -32,7 +32,7 @@ typedef struct soma_rewrite {
 } soma_rewrite;
 /* False if out of memory. */
 bool soma_rewrite_open(soma_rewrite *w, const soma_recipe *from);
-void soma_rewrite_close(soma_rewrite *w); /* out stays, the caller's to free */
+void soma_rewrite_close(soma_rewrite *w);
 /* Adds a record, or another entry, of the old recipe; their operands name what map says. */
 void soma_rewrite_record(soma_rewrite *w, const int64_t *record);
 void soma_rewrite_entry(soma_rewrite *w, const soma_entry *e);
