@@ -22,7 +22,7 @@ static as_k_touch *touch_of(const as_k_pace *c, const as_k_item *it, const as_k_
   return &c->touched[as_k_use_op(c->k, it, u)->buffer - 1];
 }
 
-/* What is stored lies apart from what is in a tensor already: rows of it are stored one by one. */
+/* A store does not wait for others to its tensor: as a rule each stores other rows. */
 uint64_t as_k_ready_at(const as_k_pace *c, unsigned e, const as_k_item *it) {
   uint64_t t = 0, delay = c->k->o.costs.delay;
   const as_k_use *uses;
@@ -166,7 +166,7 @@ static void run_transfer(as_k_pace *c, const as_k_item *it) {
   uint64_t begin = c->free[e] > ready ? c->free[e] : ready;
   if (begin > c->end) c->end = begin;
   c->free[e] = begin + k->o.costs.trigger[dge];
-  if (dge != ISA_DGE_hwdge) begin = c->free[e]; /* hardware goes on with it meanwhile */
+  if (dge != ISA_DGE_hwdge) begin = c->free[e]; /* with hwdge it begins while e triggers it */
   c->dma += r->dma;
   uint64_t through = begin + r->dma > c->dma ? begin + r->dma : c->dma;
   note(c, ISA_NENGINES, it, through, through + k->o.costs.transfer);

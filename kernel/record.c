@@ -1,4 +1,5 @@
 /* Records: words into items. Nothing of a record is trusted. */
+#include "../isa/operand.h"
 #include "impl.h"
 
 #include <inttypes.h>
@@ -310,7 +311,6 @@ static bool field(reader *r, const isa_field *f) {
     return true;
   case ISA_K_I32: return signed_word(r, "a value of this field", m);
   case ISA_K_QUEUE: return queue_field(r);
-  case ISA_K_PLACE: return bad(r, "a kernel has no program of a CC sequencer; form", r->w[0]);
   default: return list(r, f->kind, m);
   }
 }
@@ -333,8 +333,9 @@ static bool header(reader *r) {
   r->d->in.op = it->op = (uint16_t)op;
   if (!k->takes[op]) k->takes[op] = as_kernel_takes((unsigned)op) ? 1 : 2;
   if (k->takes[op] == 2)
-    return as_k_fail(k, ISA_ARG, it->at, "%s is made by the builder; it cannot be emitted",
-                     isa_ops[op].name);
+    return as_k_fail(k, ISA_ARG, it->at, "%s %s; it cannot be emitted", isa_ops[op].name,
+                     isa_field_of((unsigned)op, ISA_K_PLACE, 0) < 0 ? "is made by the builder"
+                                                                    : "is for CC sequencers alone");
   if (r->w[AS_REC_ENGINE] < -1 || r->w[AS_REC_ENGINE] >= ISA_NENGINES)
     return bad(r, "no engine has this number", r->w[AS_REC_ENGINE]);
   if (r->w[AS_REC_ENGINE] >= 0) it->engine = (uint8_t)r->w[AS_REC_ENGINE];

@@ -1,6 +1,6 @@
 /* Semaphores: one counter for each source that somebody waits for, and for transfers a pool whose
  * values go on growing. */
-#include "impl.h"
+#include "pace.h"
 
 /* Left for the sequencers that carry out collectives. */
 enum { FOR_COLLECTIVES = 96 };
@@ -177,8 +177,7 @@ bool as_k_semaphores(as_kernel *k) {
   if (!p) return as_k_nomem(k);
   p->k = k;
   p->end = ISA_NSEMS;
-  for (uint32_t i = 0; i < k->nitems && p->end == ISA_NSEMS; i++)
-    if (as_k_is_collective(&k->items[i])) p->end -= FOR_COLLECTIVES;
+  if (as_k_collectives_engine(k) < ISA_NENGINES) p->end -= FOR_COLLECTIVES;
   bool ok = barriers(p) && meeting(p);
   for (uint32_t l = 1; l <= k->nloops && ok; l++) ok = loop_scope(p, l);
   ok = ok && top_scope(p);

@@ -36,39 +36,38 @@ static bool time_with(as_kernel *k, unsigned engine, const as_k_item *kept, uint
 }
 
 static const uint8_t engines[] = {ISA_ENG_gpsimd, ISA_ENG_scalar, ISA_ENG_tensor, ISA_ENG_vector};
+enum { ENGINES = sizeof engines };
 
-/* The one with the least to do, without vector. */
+/* The place of the one with the least to do, without vector. */
 static unsigned idlest(const timing *t, unsigned other) {
-  unsigned best = ISA_NENGINES;
-  for (unsigned i = 0; i + 1 < sizeof engines; i++)
-    if (engines[i] != other && (best == ISA_NENGINES || t->busy[engines[i]] < t->busy[best]))
-      best = engines[i];
+  unsigned best = ENGINES;
+  for (unsigned i = 0; i + 1 < ENGINES; i++)
+    if (engines[i] != other && (best == ENGINES || t->busy[engines[i]] < t->busy[engines[best]]))
+      best = i;
   return best;
 }
 
 /* That one, unless the list ends sooner by a tenth with another. */
 static bool choose(as_kernel *k, const as_k_item *kept, uint32_t n) {
   unsigned other = as_k_collectives_engine(k); /* a store would hold the next one */
-  timing t = {0};
-  if (!time_with(k, ISA_ENG_gpsimd, kept, n, &t)) return false;
-  unsigned best = idlest(&t, other), first = best;
-  if (!time_with(k, first, kept, n, &t)) return false;
-  uint64_t least = t.end - t.end / 10;
-  for (unsigned i = 0; i < sizeof engines; i++) {
-    if (engines[i] == other || engines[i] == first) continue;
-    if (!time_with(k, engines[i], kept, n, &t)) return false;
-    if (t.end >= least) continue;
-    least = t.end;
-    best = engines[i];
+  timing t[ENGINES];
+  for (unsigned i = 0; i < ENGINES; i++)
+    if (!time_with(k, engines[i], kept, n, &t[i])) return false;
+  unsigned best = idlest(&t[0], other);
+  uint64_t least = t[best].end - t[best].end / 10;
+  for (unsigned i = 0; i < ENGINES; i++) {
+    if (engines[i] == other || t[i].end >= least) continue;
+    least = t[i].end;
+    best = i;
   }
-  k->store_engine = best;
+  k->store_engine = engines[best];
   return true;
 }
 
 bool as_k_choose_store_engine(as_kernel *k) {
   uint32_t n = k->nitems < TIMED ? k->nitems : TIMED;
   if (n == 0) return true;
-  size_t size = ((size_t)n + 1) * sizeof(as_k_item);
+  size_t size = n * sizeof(as_k_item);
   as_k_item *kept = isa_zalloc(&k->al, size);
   if (!kept) return as_k_nomem(k);
   memcpy(kept, k->items, n * sizeof *kept);

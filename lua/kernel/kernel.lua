@@ -184,7 +184,7 @@ local function engine_table(k, engine, name)
   return setmetatable({}, {__index = function(t, instruction)
     local op = host.opcodes[instruction]
     if not op then k:refuse(("there is no instruction '%s'; isa/manual.md lists them"):format(tostring(instruction))) end
-    if not op.recorded then k:refuse(instruction .. " is made by the builder, or is not built") end
+    if not op.recorded then k:refuse(instruction .. " is made by the builder, or is for CC sequencers alone") end
     local function call(...)
       local arguments = table.pack(...)
       local of = by_operands[instruction] and host.opcodes[of_operands(instruction, arguments)] or op

@@ -1,5 +1,5 @@
 -- What the builder's choices are worth: the simulated time of kernels and of each sample of soma.kernel under the choices
--- that it does not make, over the time under those it makes. Prints the table of asm/README.md.
+-- that it does not make, over the time under those it makes. Prints the table of kernel/README.md.
 --   build/soma tests/bench/policies.lua
 package.path = "./tests/lua/?.lua;" .. package.path
 local soma, samples = require "soma", require "kernel_samples"

@@ -135,6 +135,35 @@ static inline soma_status kbed_try(kbed *b) {
 
 static inline void kbed_end(kbed *b) { KBED_OK(b, kbed_try(b)); }
 
+static inline int64_t kbed_bits(float x) {
+  uint32_t u;
+  memcpy(&u, &x, sizeof u);
+  return u;
+}
+
+enum { KBED_ADD = 2, KBED_MULT = 4 }; /* codes of op0 */
+
+/* to = from op value, on the first partitions and columns of both */
+static inline void kbed_scalar(kbed *b, int engine, uint32_t to, uint32_t from, unsigned parts,
+                               int64_t cols, int64_t op, float value) {
+  kbed_begin(b, "tensor_scalar", engine, 0);
+  kbed_ap(b, to, SOMA_FLOAT32, 0, parts, 0, cols);
+  kbed_ap(b, from, SOMA_FLOAT32, 0, parts, 0, cols);
+  kbed_word(b, op);
+  kbed_word(b, 1);
+  kbed_word(b, kbed_bits(value));
+  kbed_zeros(b, 5);
+  kbed_end(b);
+}
+
+static inline void kbed_memset(kbed *b, int engine, uint32_t tile, int64_t cols, float value) {
+  kbed_begin(b, "memset", engine, 0);
+  kbed_ap(b, tile, SOMA_FLOAT32, 0, 128, 0, cols);
+  kbed_word(b, 1);
+  kbed_word(b, kbed_bits(value));
+  kbed_end(b);
+}
+
 static inline void kbed_load(kbed *b, uint32_t tile, uint32_t tensor, soma_dtype t, int64_t width,
                              int64_t row, int64_t rows, int64_t col, int64_t cols) {
   kbed_begin(b, "dma_copy", -1, 0);
@@ -186,12 +215,6 @@ static inline void kbed_run(kbed *b) {
   if (soma_run_finding(b->r, 0, &f) == SOMA_OK) fail_msg("%s", f.text);
   soma_run_fault(b->r, &fault);
   fail_msg("%s: %s: %s", soma_status_text(s), fault.instruction, fault.text);
-}
-
-static inline int64_t kbed_bits(float x) {
-  uint32_t u;
-  memcpy(&u, &x, sizeof u);
-  return u;
 }
 
 enum {

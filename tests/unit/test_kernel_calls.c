@@ -77,6 +77,8 @@ static void a_broken_record_is_refused(void **state) {
   expect(&b, kbed_try(&b), "words after the last field");
   kbed_begin(&b, "halt", -1, 0);
   expect(&b, kbed_try(&b), "halt is made by the builder");
+  kbed_begin(&b, "wait_start", -1, 0);
+  expect(&b, kbed_try(&b), "wait_start is for CC sequencers alone");
   kbed_begin(&b, "mov", -1, 0);
   kbed_word(&b, 1);
   kbed_zeros(&b, 2);
@@ -316,14 +318,7 @@ static void a_while_counts_down_what_memory_holds(void **state) {
   kbed_ap(&b, t, SOMA_INT32, 0, 1, 0, 1);
   kbed_end(&b);
   KBED_OK(&b, soma_kernel_while(b.k, n, b.file, b.line));
-  kbed_begin(&b, "tensor_scalar", -1, 0);
-  kbed_ap(&b, v, SOMA_FLOAT32, 0, 1, 0, COLS);
-  kbed_ap(&b, v, SOMA_FLOAT32, 0, 1, 0, COLS);
-  kbed_word(&b, 2); /* add */
-  kbed_word(&b, 1);
-  kbed_word(&b, kbed_bits(1));
-  kbed_zeros(&b, 5);
-  kbed_end(&b);
+  kbed_scalar(&b, -1, v, v, 1, COLS, KBED_ADD, 1);
   kbed_begin(&b, "sub", -1, 0);
   kbed_word(&b, n);
   kbed_word(&b, n);
@@ -420,16 +415,8 @@ static void what_does_not_fit_is_spilled(void **state) {
     kbed_load(&b, t[i], tx, SOMA_FLOAT32, WIDE, 128 * i, 128, 0, WIDE);
   }
   for (unsigned round = 0; round < 2; round++)
-    for (unsigned i = 0; i < TILES; i += 1 + round) {
-      kbed_begin(&b, "tensor_scalar", -1, 0);
-      kbed_ap(&b, t[i], SOMA_FLOAT32, 0, 128, 0, WIDE);
-      kbed_ap(&b, t[i], SOMA_FLOAT32, 0, 128, 0, WIDE);
-      kbed_word(&b, 2); /* add */
-      kbed_word(&b, 1);
-      kbed_word(&b, kbed_bits(1));
-      kbed_zeros(&b, 5);
-      kbed_end(&b);
-    }
+    for (unsigned i = 0; i < TILES; i += 1 + round)
+      kbed_scalar(&b, -1, t[i], t[i], 128, WIDE, KBED_ADD, 1);
   for (unsigned i = 0; i < TILES; i++)
     kbed_store(&b, ty, t[i], SOMA_FLOAT32, WIDE, 128 * i, 128, 0, WIDE);
   kbed_finish(&b);
@@ -444,17 +431,6 @@ static void what_does_not_fit_is_spilled(void **state) {
   kbed_close(&b);
   free(x);
   free(y);
-}
-
-static void add_one(kbed *b, uint32_t tile, int64_t cols) {
-  kbed_begin(b, "tensor_scalar", -1, 0);
-  kbed_ap(b, tile, SOMA_FLOAT32, 0, 128, 0, cols);
-  kbed_ap(b, tile, SOMA_FLOAT32, 0, 128, 0, cols);
-  kbed_word(b, 2); /* add */
-  kbed_word(b, 1);
-  kbed_word(b, kbed_bits(1));
-  kbed_zeros(b, 5);
-  kbed_end(b);
 }
 
 /* The engine that brings the tile back has nothing else to do, and meets the others all the same.
@@ -474,10 +450,10 @@ static void what_a_loop_needs_comes_back_before_it(void **state) {
     t[n] = kbed_tile(&b, "t", SOMA_SBUF, SOMA_FLOAT32, 128, WIDE);
     fill(&b, t[n], 128, 0, WIDE, (float)n);
   }
-  for (unsigned n = 1; n < TILES; n++) add_one(&b, t[n], WIDE);
+  for (unsigned n = 1; n < TILES; n++) kbed_scalar(&b, -1, t[n], t[n], 128, WIDE, KBED_ADD, 1);
   r.stop = 3;
   KBED_OK(&b, soma_kernel_loop(b.k, &r, &i));
-  add_one(&b, t[0], WIDE);
+  kbed_scalar(&b, -1, t[0], t[0], 128, WIDE, KBED_ADD, 1);
   KBED_OK(&b, soma_kernel_endloop(b.k));
   kbed_store(&b, ty, t[0], SOMA_FLOAT32, WIDE, 0, 128, 0, WIDE);
   kbed_finish(&b);

@@ -19,11 +19,7 @@ static void store(list *l, uint32_t to, uint32_t from) {
   kbed_store(&l->b, to, from, SOMA_FLOAT32, COLS, 0, 128, 0, COLS);
 }
 static void set(list *l, uint32_t t, int64_t cols, float value) {
-  kbed_begin(&l->b, "memset", SOMA_VECTOR, 0);
-  kbed_ap(&l->b, t, SOMA_FLOAT32, 0, 128, 0, cols);
-  kbed_word(&l->b, 1);
-  kbed_word(&l->b, kbed_bits(value));
-  kbed_end(&l->b);
+  kbed_memset(&l->b, SOMA_VECTOR, t, cols, value);
 }
 /* to = from * 2, or of the first columns; `add`: to += from */
 static void twice(list *l, uint32_t to, uint32_t from, int64_t cols, int add) {
@@ -347,11 +343,7 @@ static void what_the_caller_ordered_stays_in_order(void **state) {
   load(&l, s, l.x);
   twice(&l, t, s, COLS, 0);
   uint32_t earlier = soma_kernel_count(l.b.k) - 1;
-  kbed_begin(&l.b, "memset", SOMA_GPSIMD, 0);
-  kbed_ap(&l.b, u, SOMA_FLOAT32, 0, 128, 0, COLS);
-  kbed_word(&l.b, 1);
-  kbed_word(&l.b, kbed_bits(1));
-  kbed_end(&l.b);
+  kbed_memset(&l.b, SOMA_GPSIMD, u, COLS, 1);
   KBED_OK(&l.b, soma_kernel_order(l.b.k, earlier, earlier + 1));
   twice(&l, t, u, COLS, 1);
   store(&l, l.out, t);

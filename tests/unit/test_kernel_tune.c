@@ -4,14 +4,7 @@
 enum { COLS = 512, BLOCKS = 4, ROWS = 128 * BLOCKS };
 
 static void double_tile(kbed *b, int engine, uint32_t to, uint32_t from) {
-  kbed_begin(b, "tensor_scalar", engine, 0);
-  kbed_ap(b, to, SOMA_FLOAT32, 0, 128, 0, COLS);
-  kbed_ap(b, from, SOMA_FLOAT32, 0, 128, 0, COLS);
-  kbed_word(b, 4); /* mult */
-  kbed_word(b, 1);
-  kbed_word(b, kbed_bits(2));
-  kbed_zeros(b, 5);
-  kbed_end(b);
+  kbed_scalar(b, engine, to, from, 128, COLS, KBED_MULT, 2);
 }
 
 /* One tile for all blocks of x, each loaded twice. */
@@ -171,11 +164,7 @@ static void what_does_not_end_is_not_tried(void **state) {
   kbed_word(&b, 0);
   kbed_word(&b, 1);
   kbed_end(&b);
-  kbed_begin(&b, "memset", SOMA_VECTOR, 0);
-  kbed_ap(&b, t, SOMA_FLOAT32, 0, 128, 0, COLS);
-  kbed_word(&b, 1);
-  kbed_word(&b, 0);
-  kbed_end(&b);
+  kbed_memset(&b, SOMA_VECTOR, t, COLS, 0);
   KBED_OK(&b, soma_kernel_while(b.k, reg, b.file, 1));
   double_tile(&b, SOMA_VECTOR, t, t);
   KBED_OK(&b, soma_kernel_endloop(b.k));
@@ -196,11 +185,7 @@ static void more_than_100000_instructions_are_not_tried(void **state) {
     kbed_open_at(&b, "trn2", 0, 0, 2);
     uint32_t y = kbed_tensor(&b, "y", SOMA_FLOAT32, 128, COLS, SOMA_OUTPUT);
     uint32_t t = kbed_tile(&b, "t", SOMA_SBUF, SOMA_FLOAT32, 128, COLS);
-    kbed_begin(&b, "memset", SOMA_VECTOR, 0);
-    kbed_ap(&b, t, SOMA_FLOAT32, 0, 128, 0, COLS);
-    kbed_word(&b, 1);
-    kbed_word(&b, 0);
-    for (int i = 0; i < 99999 + more; i++) kbed_end(&b);
+    for (int i = 0; i < 99999 + more; i++) kbed_memset(&b, SOMA_VECTOR, t, COLS, 0);
     kbed_store(&b, y, t, SOMA_FLOAT32, COLS, 0, 128, 0, COLS);
     kbed_finish(&b);
     assert_int_equal(soma_kernel_get_policy(b.k, 0, &p, sizeof p), more ? SOMA_ARG : SOMA_OK);
