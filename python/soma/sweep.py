@@ -55,13 +55,15 @@ def _plain(value):
 
 
 def figures_of(run):
-    """The values that a row has of a run, in percent of its time but for the first two."""
-    stats, whole = run.stats, run.time_ns or 1
-    found = {"time_us": run.time_ns / 1e3, "dma_bytes": stats.dma_bytes,
-             "dma_busy": 100 * stats.dma_busy / 1e6 / 16 / whole}
-    for name, engine in stats.engines.items():
-        if engine["busy_ns"]:
-            found[name + "_busy"] = 100 * engine["busy_ns"] / whole
+    """The values that a row has of a run, in percent of its time but for the first two; of a world
+    the time alone."""
+    found, stats = {"time_us": run.time_ns / 1e3}, run.stats
+    if isinstance(stats, list):  # by rank
+        return found
+    found["dma_bytes"] = stats.dma_bytes
+    found["dma_busy"] = 100 * stats.dma_busy / 1e6 / 16 / (run.time_ns * stats.cores or 1)
+    found.update((name + "_busy", 100 * share)
+                 for name, share in run.figures["active"].items() if share)
     return found
 
 

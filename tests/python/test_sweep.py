@@ -65,6 +65,18 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(found.best("sum")["sum"], 64)
         self.assertEqual(found.table()["b"].tolist(), [64, 128, 64, 128])
 
+    def test_runs_of_two_cores_and_of_a_world(self):
+        world = soma.world(ranks=2)
+        found = soma.sweep(lambda n: world.run(scale, dict(x=X)) if n else scale[2].run(X),
+                           over={"n": range(2)}).check()
+        run = scale[2].run(X)
+        self.assertGreater(run.stats.engines["vector"]["busy_ns"], 0)
+        self.assertAlmostEqual(found.rows[0]["vector_busy"],
+                               100 * run.figures["active"]["vector"], 6)
+        self.assertAlmostEqual(found.rows[0]["dma_busy"],
+                               100 * run.stats.dma_busy / 1e6 / run.time_ns / 32, 6)
+        self.assertEqual(found.rows[1], {"n": 1, "time_us": world.run(scale, dict(x=X)).time_us})
+
     def test_what_fails_says_so_and_the_others_go_on(self):
         def one(n):
             if n == 1:
