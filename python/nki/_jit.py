@@ -8,8 +8,6 @@ import sys
 import threading
 import warnings
 
-import numpy as np
-
 from soma import (Machine, arrays, compare, files, inside, launch, look, processes, profile_main,
                   record, sessions, show)
 from soma.checked import whole
@@ -116,7 +114,7 @@ class KernelRun:
         that reads or writes it is done, in order of time; without `at`, at the end of the run. The
         program runs again for this, with the same arguments."""
         if self._again is None:
-            raise SomaError("a tile is of a run that kernel.run() gave")
+            raise SomaError("tile(%r): a tile of a rank is not built" % (name,))
         with _one_at_a_time:
             return inside.tile_of(self.run, self._again, name, at, nth, core)
 

@@ -2,7 +2,7 @@
 import ctypes as C
 import re
 
-from . import arrays, callbacks, dtypes
+from . import arrays, dtypes
 from . import lib as L
 from .errors import SomaError
 from .lib import lib

@@ -20,7 +20,6 @@ from . import record
 from .around import Around
 from .blocks import Blocks
 from .devices import DeviceArray
-from .dtypes import DType
 from .errors import KernelError, SomaError, outside_of_a_world
 from .machine import Machine
 from .tensor import HBM, Storage, Tensor

@@ -3,7 +3,6 @@ X.neff (a program) and X.ntff (a trace) stands X.neff.summary.json, the figures 
 only Python's own modules."""
 import argparse
 import json
-import os
 import sys
 
 SUFFIX = ".summary.json"

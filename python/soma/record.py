@@ -17,7 +17,7 @@ import numpy as np
 from . import kernel as K
 from . import lib as L
 from .dropped import dropped
-from .errors import KernelError, NotBuilt
+from .errors import KernelError
 from .lib import SIZES
 from .machine import GENERATION
 from .zeros import ZeroState, ended

@@ -313,11 +313,11 @@ class Tensor(Views):
             dims += (step, num)
         if not dims:
             dims = [1, 1]
-        dyn = self._dyn_words(len(dims) // 2) if self.dyn else ()
+        dyn = self._dyn_words() if self.dyn else ()
         return (6 + len(dims) + len(dyn), s.handle, self.dtype.code, part, parts,
                 self.off * self.dtype.size, len(dims) // 2) + tuple(dims) + tuple(dyn)
 
-    def _dyn_words(self, ndims):
+    def _dyn_words(self):
         words = []
         moves, other = [d for d in self.dyn if d[0] == "register"], self.dyn
         if moves or sum(d[0] == "element" for d in other) > 1:

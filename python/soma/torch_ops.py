@@ -2,7 +2,6 @@
 import torch
 
 from . import arithmetic, dtypes
-from . import torch as device
 from .layout import Lies
 from .torch import KIND, count, host_bytes, is_here, lies, memory
 

@@ -291,6 +291,8 @@ section gpsimd
         self.assertEqual(len(whole), sum(len(json.loads(got[r].trace())["traceEvents"])
                                          for r in range(3)))
         self.assertEqual(w.run(kernel, given)[1].trace(), got[1].trace())
+        with self.assertRaisesRegex(SomaError, r"tile\('t'\): a tile of a rank is not built"):
+            got[0].tile("t")
         for call in (got[0].explain, got[0].critical_path):
             with self.assertRaisesRegex(SomaError, "critical path of a rank is not built"):
                 call()
