@@ -17,14 +17,6 @@ def device(index=None):
     return torch.device("cpu")
 
 
-def devices():
-    return [device()]
-
-
-def device_count():
-    return 1
-
-
 def sync(wait=False):
     """Nothing waits here: operations are done when they are called."""
 
