@@ -153,8 +153,8 @@ uint32_t as_kernel_engines(const as_kernel *k, uint32_t item, uint64_t busy[ISA_
   const as_k_item *it = &k->items[item];
   const as_k_ruling *r = as_k_ruling_of(k, it);
   memset(busy, 0, ISA_NENGINES * sizeof *busy);
-  if (isa_op_is_control(it->op)) return 0;
-  if (isa_op_is_dma(it->op)) return busy[0] = as_k_dma_time(k, r, it->ops), 0;
+  if (isa_op_is_dma(it->op)) busy[0] = as_k_dma_time(k, r, it->ops);
+  if (isa_op_is_dma(it->op) || isa_op_is_control(it->op)) return 0;
   for (unsigned e = 0; e < ISA_ENG_sync; e++) busy[e] = (uint64_t)r->busy[e] * 1000;
   /* No kernel can ask for those of the other. */
   unsigned others = r->other ? k->rulings[r->other - 1].engines : 0;

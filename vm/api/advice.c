@@ -100,21 +100,25 @@ static void try_unread(soma_trials *t, const soma_group *g) {
                    f.left_out - t->figures.left_out, (unsigned)g->count);
 }
 
-/* The passes that are off and would do something. */
+/* The passes that are off and would do something. Values and loads may need versions to be seen. */
 static uint32_t useful_passes(soma_trials *t) {
+  static const struct {
+    uint32_t passes, found;
+  } rows[] = {{AS_PASS_VERSIONS, AS_PASS_VERSIONS},
+              {AS_PASS_VERSIONS | AS_PASS_LOADS, AS_PASS_LOADS},
+              {AS_PASS_VERSIONS | AS_PASS_VALUES, AS_PASS_VALUES},
+              {AS_PASS_MEMSETS | AS_PASS_STORES, AS_PASS_MEMSETS | AS_PASS_STORES}};
   uint32_t found = 0;
-  static const uint32_t wanted[] = {AS_PASS_VERSIONS, AS_PASS_VERSIONS | AS_PASS_LOADS,
-                                    AS_PASS_VERSIONS | AS_PASS_VALUES,
-                                    AS_PASS_MEMSETS | AS_PASS_STORES};
-  for (unsigned i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+  if (t->r[0]->o.flags & AS_KERNEL_KEEP_ORDER) return 0;
+  for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
     soma_choice c = t->c;
     as_kernel_figures f;
-    uint32_t off = wanted[i] & ~t->c.passes;
-    c.passes |= wanted[i];
-    if (!off || (t->r[0]->o.flags & AS_KERNEL_KEEP_ORDER) || !soma_try(t, t->r, &c, NULL, &f))
-      continue;
-    bool does = i ? f.left_out > t->figures.left_out : f.versions > t->figures.versions;
-    if (does) found |= i == 1 || i == 2 ? off & ~(uint32_t)AS_PASS_VERSIONS : off;
+    uint32_t off = rows[i].passes & ~t->c.passes;
+    c.passes |= rows[i].passes;
+    if (!off || !soma_try(t, t->r, &c, NULL, &f)) continue;
+    bool does = rows[i].found == AS_PASS_VERSIONS ? f.versions > t->figures.versions
+                                                  : f.left_out > t->figures.left_out;
+    if (does) found |= off & rows[i].found;
   }
   return found;
 }

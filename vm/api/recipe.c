@@ -96,7 +96,7 @@ static void put_part(soma_recipe *r, const void *data, size_t bytes) {
   r->nunits += n;
 }
 
-/* An entry of up to three parts, each from a unit's begin on. */
+/* An entry of up to three parts, each of which begins at a unit. */
 static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3],
                 const size_t bytes[3]) {
   uint64_t n = 0;

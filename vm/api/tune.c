@@ -15,9 +15,9 @@ _Static_assert((int)NPOLICIES < (int)SOMA_POLICIES, "there is room for every pol
 
 /* What a policy is for a recipe: what its caller asks for stays. */
 static soma_choice choice_of(const soma_recipe *r, unsigned i) {
-  uint32_t kept = r->without, usual = r->o.passes & AS_PASS_USUAL;
+  uint32_t usual = r->o.passes & AS_PASS_USUAL;
   soma_choice c = {.flags = r->o.flags | policies[i].flags};
-  c.passes = r->o.flags & AS_KERNEL_KEEP_ORDER ? 0 : (policies[i].passes & ~kept) | usual;
+  c.passes = r->o.flags & AS_KERNEL_KEEP_ORDER ? 0 : (policies[i].passes & ~r->without) | usual;
   return c;
 }
 
@@ -82,7 +82,7 @@ void soma_tried_print(const soma_tried *t, isa_buf *out) {
   isa_buf_puts(out, "\npolicies, us of a run:\n");
   for (uint32_t i = 0; i < t->n; i++) {
     const soma_kernel_policy *p = &t->policy[i];
-    isa_buf_printf(out, "  %-40s ", p->name);
+    isa_buf_printf(out, "  %-46s ", p->name);
     if (p->done)
       isa_buf_printf(out, "%12.3f%s\n", (double)p->time * 1e-9, p->chosen ? "  chosen" : "");
     else
