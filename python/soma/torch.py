@@ -33,6 +33,7 @@ KIND = "privateuseone"
 _NAME = re.compile(r"neuron(:\d+)?")
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _BYTE = dtypes.TYPES["uint8"]
+_APART = 1 << 20  # what the places of storages are multiples of
 fallbacks = {}  # how often each operation was done on the CPU, by name
 _memory = {}  # the bytes of a storage, as a DeviceArray, by place
 _state = {"library": None, "mode": None, "place": 1 << 56, "adopted": None}
@@ -93,7 +94,8 @@ def _take(number, n, why, size):
         array, _state["adopted"] = _state["adopted"], None
         if array is None:
             array = devices.device(number).zeros((n,), _BYTE)
-        _state["place"] = place = _state["place"] + (1 << 20)
+        place = _state["place"]
+        _state["place"] += (n // _APART + 1) * _APART  # places in two storages are never equal
         _memory[place] = array
         return place
     except Exception as error:

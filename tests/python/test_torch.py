@@ -301,6 +301,10 @@ class Kernels(Case):
             double(view(a))
             view(x).mul_(2)
             self.here(a, x)
+        for _ in range(2):  # a view that begins 1 MiB into its memory
+            a = torch.ones(384, 1024, device="neuron:0")
+            double(a[256:, ::2])
+            self.here(a[256, :2], torch.tensor([2.0, 1.0]))
         grown = torch.rand(4, 4, device="neuron:0", requires_grad=True)
         with self.assertRaisesRegex(soma.KernelError, "the kernel writes it, and torch keeps its"):
             double(grown)
