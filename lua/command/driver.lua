@@ -167,6 +167,12 @@ local function explain(name)
     (near and "; did you mean " .. near .. "?" or "") .. "; soma-as --explain has the words of the language")
 end
 
+-- The timeline of a run, as wide as the terminal.
+local function timeline(run)
+  local columns = tonumber(os.getenv "COLUMNS" or "") or 80
+  return run:timeline(math.max(40, math.min(1000, columns // 1)))
+end
+
 -- What shows the run in time; of a run that faulted as well. A message when a file cannot be written.
 local function draw(run, o)
   local ok, message = true, nil
@@ -176,10 +182,7 @@ local function draw(run, o)
   for name, file in pairs(o["--csv"] or {}) do
     if ok then ok, message = run:save_table(file, name) end
   end
-  if ok and o["--timeline"] then
-    local columns = tonumber(os.getenv "COLUMNS" or "") or 80
-    out:write(run:timeline(math.max(40, math.min(1000, columns // 1))))
-  end
+  if ok and o["--timeline"] then out:write(timeline(run)) end
   if ok and o["--explain-time"] then out:write(run:explain_time()) end
   return not ok and message or nil
 end
@@ -429,7 +432,7 @@ local function main()
     if message then return complain(message) end
     if o["--lint"] then return 0 end
   end
-  if o["--ranks"] then return host.part("ranks", data, complain, bad_usage, make_options(o))(prog, o) end
+  if o["--ranks"] then return host.part("ranks", data, complain, bad_usage, make_options(o), timeline)(prog, o) end
   message = data.name_whole_files(prog, o)
   if message then return complain(message) end
   message = data.check_names(prog, o)

@@ -1,6 +1,6 @@
--- soma --ranks N: a program on a world of ranks. Gets where data are, how to complain, and the options
--- of each rank's core.
-local data, complain, bad_usage, core_options = ...
+-- soma --ranks N: a program on a world of ranks. Gets where data are, how to complain, the options of each
+-- rank's core, and what gives the timeline of a run.
+local data, complain, bad_usage, core_options, timeline = ...
 local soma = require "soma"
 
 -- What a flag gives rank r by name: `2:x=FILE` is for rank 2 alone, and %r stands for the rank.
@@ -60,11 +60,8 @@ end
 -- What shows the ranks in time; of a run that faulted as well. A message when a file cannot be written.
 local function draw(runs, o)
   if o["--timeline"] then
-    local columns = tonumber(os.getenv "COLUMNS" or "") or 80
-    for r = 0, o["--ranks"] - 1 do
-      local out = o.stdout_taken and io.stderr or io.stdout
-      out:write("rank ", r, "\n", runs[r]:timeline(math.max(40, math.min(1000, columns // 1))))
-    end
+    local out = o.stdout_taken and io.stderr or io.stdout
+    for r = 0, o["--ranks"] - 1 do out:write("rank ", r, "\n", timeline(runs[r])) end
   end
   if not o["--trace"] then return end
   local ok, message = runs:save_trace(o["--trace"])
