@@ -62,8 +62,8 @@ def figures_of(run):
         return found
     found["dma_bytes"] = stats.dma_bytes
     found["dma_busy"] = 100 * stats.dma_busy / 1e6 / 16 / (run.time_ns * stats.cores or 1)
-    found.update((name + "_busy", 100 * share)
-                 for name, share in run.figures["active"].items() if share)
+    found.update((name + "_busy", 100 * part)
+                 for name, part in run.figures["active"].items() if part)
     return found
 
 
@@ -175,18 +175,22 @@ def run_all(function, todo, jobs, done):
             child.end()
 
 
+def _source(function):
+    """What tells whether a function is another one: its text, else its code."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        return repr(code and code.co_code)
+
+
 class _Journal:
     """Rows that are kept as soon as they are finished: a line of JSON for each."""
 
     def __init__(self, path, function, variants):
         self.path, self.rows = os.fspath(path), {}
-        code = getattr(function, "__code__", None)
-        try:
-            text = inspect.getsource(function)
-        except (OSError, TypeError):
-            text = repr(code and code.co_code)
-        self.head = {"sweep": hashlib.sha256(
-            json.dumps([text, variants], sort_keys=True).encode()).hexdigest()}
+        self.head = {"sweep": hashlib.sha256(json.dumps(
+            [_source(function), variants], sort_keys=True).encode()).hexdigest()}
         if os.path.exists(self.path):
             self._read()
         else:
@@ -337,24 +341,32 @@ class Tuned:
     """A kernel whose parameters are chosen for each kind of arguments: the first call with such
     arguments tries all variants. `sweeps` has what was tried, a Sweep by kind."""
 
-    def __init__(self, kernel, over, variants, where, jobs, journal):
+    def __init__(self, kernel, over, variants, where, jobs, journal, sweeps=None):
         self.kernel, self.jobs, self.journal = kernel, jobs, journal
         self.variants = [v for v in _variants(over, variants) if where is None or where(**v)]
         if not self.variants:
             raise ValueError("autotune: `where` leaves no variant")
-        self.sweeps = {}
+        self.sweeps = {} if sweeps is None else sweeps
         functools.update_wrapper(self, kernel)
 
     def tune(self, *args, **kwargs):
         """The Sweep of these arguments: rows with time_us, or why a variant is not possible."""
         from .launch import key_of
-        key = key_of([list(args), kwargs])
-        found = None if key is None else self.sweeps.get(key)
+        key = self.kernel.grid, self.kernel.split, key_of([list(args), kwargs])
+        found = self.sweeps.get(key) if key[2] is not None else None
         if found is None:
             found = sweep(lambda **v: {"time_us": self.kernel.time(*args, **kwargs, **v)},
-                          variants=self.variants, jobs=self.jobs, journal=self.journal)
+                          variants=self.variants, jobs=self.jobs, journal=self._journal_of(key))
             self.sweeps[key] = found
         return found
+
+    def _journal_of(self, key):
+        """The file for this kernel and kind of arguments; None for a kind that has no name."""
+        if not self.journal or key[2] is None:
+            return None
+        what = repr((_source(self.kernel.function), self.kernel.target, key))
+        return "%s.%s" % (os.fspath(self.journal),
+                          hashlib.sha256(what.encode()).hexdigest()[:12])
 
     def best(self, *args, **kwargs):
         """The variant that is the fastest for these arguments."""
@@ -368,7 +380,8 @@ class Tuned:
         return self.kernel(*args, **kwargs, **self.best(*args, **kwargs))
 
     def __getitem__(self, grid):
-        return Tuned(self.kernel[grid], None, self.variants, None, self.jobs, self.journal)
+        return Tuned(self.kernel[grid], None, self.variants, None, self.jobs, self.journal,
+                     self.sweeps)
 
     def __getattr__(self, name):
         """run, check, time, source, report ... with the variant that is the fastest."""

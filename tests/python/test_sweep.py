@@ -174,6 +174,26 @@ class Autotune(unittest.TestCase):
         few = soma.autotune(over={"rows": [32, 64]}, where=lambda rows: rows > 32)(scale)
         self.assertEqual(few.best(X), {"rows": 64})
 
+    def test_each_kind_of_arguments_has_its_journal(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def tuned():
+                return soma.autotune(over={"rows": [32, 128]},
+                                     journal=os.path.join(folder, "j"))(scale)
+            first = tuned()
+            for x in (X, X[:128]):
+                self.assertEqual(first.tune(x).best()["time_us"], scale.time(x, rows=128))
+            files = sorted(pathlib.Path(folder).iterdir())
+            self.assertEqual([len(f.read_text().splitlines()) for f in files], [3, 3])
+            again = tuned()
+            self.assertEqual(again.tune(X).rows, first.tune(X).rows)
+            self.assertEqual(sorted(pathlib.Path(folder).iterdir()), files)
+
+    def test_a_grid_is_tuned_once(self):
+        tuned = soma.autotune(over={"rows": [32, 128]})(scale)
+        self.assertIs(tuned[2].tune(X), tuned[2].tune(X))
+        self.assertIsNot(tuned[2].tune(X), tuned.tune(X))
+        self.assertEqual(len(tuned.sweeps), 2)
+
     def test_the_manuals_example(self):
         text = pathlib.Path(ROOT, "python/README.md").read_text()
         code = text.split("<!-- example: sweep -->")[1].split("```python\n")[1].split("```")[0]
