@@ -191,6 +191,38 @@ int isa_insn_pipe(const isa_insn *in) {
   }
 }
 
+#define COMMON(u) .dsts = (u)->dsts, .stream = (u)->stream, .prio = (u)->prio, .both = (u)->both
+
+static isa_collective of_ring(const isa_insn *in) {
+  const struct isa_RING *u = &in->u.RING;
+  const struct isa_RING_REDUCE *r = &in->u.RING_REDUCE;
+  if (isa_ops[in->op].form == ISA_FORM_RING)
+    return (isa_collective){COMMON(u), .srcs = u->srcs, .group = u->group};
+  return (isa_collective){COMMON(r), .srcs = r->srcs0, .srcs1 = r->srcs1, .group = r->group,
+                          .op = r->op};
+}
+
+isa_collective isa_collective_of(const isa_insn *in) {
+  const struct isa_COLLECTIVE *u = &in->u.COLLECTIVE;
+  const struct isa_COLLECTIVE_V *v = &in->u.COLLECTIVE_V;
+  const struct isa_PERMUTE *p = &in->u.PERMUTE;
+  switch (isa_ops[in->op].form) {
+  case ISA_FORM_COLLECTIVE:
+    return (isa_collective){COMMON(u), .srcs = u->srcs, .group = u->group, .op = u->op,
+                            .dim = u->dim};
+  case ISA_FORM_COLLECTIVE_V:
+    return (isa_collective){COMMON(v),
+                            .srcs = v->srcs,
+                            .group = v->group,
+                            .metadata = v->metadata,
+                            .counts_known = v->recv_counts_known,
+                            .has_rdispls = v->has_rdispls};
+  case ISA_FORM_PERMUTE:
+    return (isa_collective){COMMON(p), .srcs = p->srcs, .pairs = p->pairs, .group = -1};
+  default: return of_ring(in);
+  }
+}
+
 int isa_insn_queue(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_QUEUE, 0);
   return i < 0 ? -1 : *(const isa_t_QUEUE *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);

@@ -83,6 +83,15 @@ static inline bool isa_insn_barrier(const isa_insn *in, unsigned core, isa_barri
 }
 /* The pipe of a sendrecv or sendrecv_gpsimd, -1 of other instructions. */
 int isa_insn_pipe(const isa_insn *in);
+/* What a collective says, in whichever form. */
+typedef struct isa_collective {
+  int group;                        /* -1: it has pairs */
+  isa_ref dsts, srcs, srcs1, pairs; /* srcs1: what a ring that reduces adds to srcs */
+  uint32_t metadata;                /* pattern, 0: none */
+  uint8_t op, dim, stream, prio;
+  bool both, counts_known, has_rdispls;
+} isa_collective;
+isa_collective isa_collective_of(const isa_insn *in);
 /* The number of the queue that an instruction names, -1 if it names none; likewise the pc that
  * its label is. */
 int isa_insn_queue(const isa_insn *in);

@@ -89,7 +89,7 @@ static tally judge_many(int mixed, int cores, int twins) {
       (unsigned long long)t.tried, (unsigned long long)t.faulty, (unsigned long long)t.right,
       (unsigned long long)t.twins, (unsigned long long)t.missed, (unsigned long long)t.accused,
       (unsigned long long)t.unknown, (unsigned long long)t.unlike);
-  /* Of a few programs all may be of one sort. */
+  /* A few programs may all be of one sort. */
   if (count >= 100) assert_true(t.faulty >= t.tried / 10 && t.right >= t.tried / 20);
   assert_int_equal(t.unlike, 0);
   return t;

@@ -82,7 +82,8 @@ typedef struct soma_collective {
   double algbw, busbw;   /* GB/s */
 } soma_collective;
 /* How many a rank has completed, of a world that runs or has ended, and the i-th of them in the
- * order of their ends. One of both cores is core 0's. SOMA_ARG: there is none. */
+ * order of their ends. A collective of both cores counts once, as core 0's. SOMA_ARG: it has
+ * not so many. */
 uint32_t soma_world_collectives(const soma_world *w, uint32_t rank);
 soma_status soma_world_collective(const soma_world *w, uint32_t rank, uint32_t i,
                                   soma_collective *out);

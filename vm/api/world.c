@@ -476,14 +476,15 @@ void soma_world_interrupt(soma_world *w) {
 
 /* ---- Collectives -------------------------------------------------------------------------- */
 
-/* Row i of a rank; *core: its core. Those of both cores are told once. NULL: there is none. */
+/* The i-th collective of a rank and, in *core, its core; a collective of both cores counts once.
+ * NULL: the rank has not so many. */
 static const vm_cc_done *done_at(const soma_world *w, uint32_t r, uint32_t i, unsigned *core) {
   const vm_run *run = w && r < w->o.ranks && w->ranks[r].run ? &w->ranks[r].run->run : NULL;
   for (unsigned k = 0; run && k < run->n; k++) {
     const vm_core *c = run->cores[k];
     for (uint32_t n = 0; c->ccs && n < c->ccs->ndone; n++) {
       const vm_cc_done *d = &c->ccs->done[n];
-      if (k && vm_is_of_both(&c->code->code[d->engine].insns[d->pc])) continue;
+      if (k && isa_collective_of(&c->code->code[d->engine].insns[d->pc]).both) continue;
       *core = k;
       if (i-- == 0) return d;
     }

@@ -226,10 +226,8 @@ void vm_view_runs(vm_view *v);
 /* A sendrecv or sendrecv_gpsimd of engine e. VM_STALL: it waits for the other core's, or both have
  * met and an event continues it; then VM_RETIRE. */
 vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in);
-/* The same for a collective of both cores, whose sequencers begin when both have come to it. And
- * whether an instruction is one. */
+/* The same for a collective of both cores, whose sequencers begin when both have come to it. */
 vm_verdict vm_meet_collective(vm_core *c, unsigned e, const isa_insn *in);
-bool vm_is_of_both(const isa_insn *in);
 /* What two cores that meet have in common: the pipe of a sendrecv, the stream of a collective,
  * which is above all pipes; -1: it is neither. */
 int vm_meet_key(const isa_insn *in);

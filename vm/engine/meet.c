@@ -34,14 +34,8 @@ vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in) {
 
 int vm_meet_key(const isa_insn *in) {
   enum { COLLECTIVES = 1 << 8 };
-  switch (isa_ops[in->op].form) {
-  case ISA_FORM_COLLECTIVE: return COLLECTIVES + in->u.COLLECTIVE.stream;
-  case ISA_FORM_COLLECTIVE_V: return COLLECTIVES + in->u.COLLECTIVE_V.stream;
-  case ISA_FORM_PERMUTE: return COLLECTIVES + in->u.PERMUTE.stream;
-  case ISA_FORM_RING: return COLLECTIVES + in->u.RING.stream;
-  case ISA_FORM_RING_REDUCE: return COLLECTIVES + in->u.RING_REDUCE.stream;
-  default: return isa_insn_pipe(in);
-  }
+  return isa_op_is_collective(in->op) ? COLLECTIVES + isa_collective_of(in).stream
+                                      : isa_insn_pipe(in);
 }
 
 /* ---- Meetings ------------------------------------------------------------------------------ */
@@ -312,18 +306,8 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
 
 /* ---- Collectives of both cores -------------------------------------------------------------- */
 
-/* Such a collective is one of the rank: each core's CC sequencers do a part of it, and begin when
- * both engines have come to it. */
-bool vm_is_of_both(const isa_insn *in) {
-  switch (isa_ops[in->op].form) {
-  case ISA_FORM_COLLECTIVE: return in->u.COLLECTIVE.both;
-  case ISA_FORM_COLLECTIVE_V: return in->u.COLLECTIVE_V.both;
-  case ISA_FORM_PERMUTE: return in->u.PERMUTE.both;
-  case ISA_FORM_RING: return in->u.RING.both;
-  default: return in->u.RING_REDUCE.both;
-  }
-}
-
+/* A collective of both is one of the rank: each core's CC sequencers do a part of it, and begin
+ * when both engines have come to it. */
 vm_verdict vm_meet_collective(vm_core *c, unsigned e, const isa_insn *in) {
   meeting m;
   if (!come(c, e, vm_meet_key(in), &m)) return VM_STALL;

@@ -363,8 +363,9 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   default: break;
   }
   if (isa_op_is_collective(in->op))
-    return vm_is_of_both(in) && c->run->n > 1 && !en->triggered ? vm_meet_collective(c, e, in)
-                                                                : vm_cc_issue(c, e, in);
+    return isa_collective_of(in).both && c->run->n > 1 && !en->triggered
+               ? vm_meet_collective(c, e, in)
+               : vm_cc_issue(c, e, in);
   if (isa_op_is_dma(in->op)) return vm_dma_trigger(c, e, in);
   /* A register instruction that carries a semaphore clause. */
   vm_uop *u = &c->uops[e][en->pc];

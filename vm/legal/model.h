@@ -14,7 +14,7 @@ typedef struct vm_lg_item {
   uint32_t hazard; /* flights of its own engine up to this one must have ended; 0: none */
   uint8_t engine, kind;
   int16_t ring;      /* among all rings, -1: none */
-  uint32_t transfer; /* number of the trigger, from 1 on; 0: it is none */
+  uint32_t transfer; /* number of its trigger, from 1 on; 0: it has none */
 } vm_lg_item;
 
 /* An access ends when its component has reached its number. */

@@ -24,8 +24,9 @@ static uint32_t in_list(const isa_group *g, const isa_peer *peer, uint32_t rank,
   return UINT32_MAX;
 }
 
-uint32_t vm_world_peer(const isa_program *p, const isa_peer *peer, uint32_t rank, uint32_t nranks,
-                       isa_error *e) {
+/* The rank that a peer is for `rank`; UINT32_MAX with an error. */
+static uint32_t rank_of(const isa_program *p, const isa_peer *peer, uint32_t rank, uint32_t nranks,
+                        isa_error *e) {
   uint32_t of = peer->value;
   if (peer->how != ISA_PEER_rank) of = in_list(&p->groups[peer->group - 1], peer, rank, e);
   if (of == UINT32_MAX || of < nranks) return of;
@@ -82,7 +83,7 @@ isa_status vm_world_connect(vm_world *w, uint32_t rank, isa_error *e) {
   if (!ranks || !tensors) return ISA_NOMEM;
   memset(tensors, UINT8_MAX, n * sizeof *tensors);
   for (uint32_t i = 0; i < p->npeers; i++) {
-    ranks[i] = vm_world_peer(p, &p->peers[i], rank, w->nranks, e);
+    ranks[i] = rank_of(p, &p->peers[i], rank, w->nranks, e);
     if (ranks[i] == UINT32_MAX) return e->status;
   }
   return find_tensors(w, rank, tensors, e) ? ISA_OK : e->status;

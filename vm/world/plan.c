@@ -10,77 +10,32 @@
 
 /* ---- Calls -------------------------------------------------------------------------------- */
 
-typedef struct words {
-  isa_ref dsts, srcs, srcs1, pairs;
-  int group; /* -1: none */
-} words;
-
-static void set_collective(const isa_insn *in, cc_call *x, words *w) {
-  const struct isa_COLLECTIVE *u = &in->u.COLLECTIVE;
-  x->does = in->op == ISA_OP_all_reduce       ? VM_CC_ALL_REDUCE
-            : in->op == ISA_OP_all_gather     ? VM_CC_ALL_GATHER
-            : in->op == ISA_OP_reduce_scatter ? VM_CC_REDUCE_SCATTER
-                                              : VM_CC_ALL_TO_ALL;
-  x->alu = u->op;
-  x->dim = u->dim;
-  x->stream = u->stream;
-  x->prio = u->prio;
-  x->both = u->both;
-  *w = (words){.dsts = u->dsts, .srcs = u->srcs, .group = u->group};
-}
-
-static void set_permute(const isa_insn *in, cc_call *x, words *w) {
-  const struct isa_PERMUTE *u = &in->u.PERMUTE;
-  x->does = VM_CC_PERMUTE;
-  x->stream = u->stream;
-  x->prio = u->prio;
-  x->both = u->both;
-  *w = (words){.dsts = u->dsts, .srcs = u->srcs, .pairs = u->pairs, .group = -1};
-}
-
-static void set_ring(const isa_insn *in, cc_call *x, words *w) {
-  x->does = VM_CC_PERMUTE;
-  x->by_channel = true;
-  if (isa_ops[in->op].form == ISA_FORM_RING) {
-    const struct isa_RING *u = &in->u.RING;
-    x->stream = u->stream;
-    x->prio = u->prio;
-    x->both = u->both;
-    *w = (words){.dsts = u->dsts, .srcs = u->srcs, .group = u->group};
-    return;
+static vm_cc_op does(unsigned op) {
+  switch (op) {
+  case ISA_OP_all_reduce: return VM_CC_ALL_REDUCE;
+  case ISA_OP_all_gather:
+  case ISA_OP_all_gather_v: return VM_CC_ALL_GATHER;
+  case ISA_OP_reduce_scatter: return VM_CC_REDUCE_SCATTER;
+  case ISA_OP_all_to_all:
+  case ISA_OP_all_to_all_v: return VM_CC_ALL_TO_ALL;
+  default: return VM_CC_PERMUTE;
   }
-  const struct isa_RING_REDUCE *u = &in->u.RING_REDUCE;
-  x->joins = true;
-  x->alu = u->op;
-  x->stream = u->stream;
-  x->prio = u->prio;
-  x->both = u->both;
-  *w = (words){.dsts = u->dsts, .srcs = u->srcs0, .srcs1 = u->srcs1, .group = u->group};
 }
 
-static void set_variable(const isa_insn *in, cc_call *x, words *w) {
-  const struct isa_COLLECTIVE_V *u = &in->u.COLLECTIVE_V;
-  x->does = in->op == ISA_OP_all_gather_v ? VM_CC_ALL_GATHER : VM_CC_ALL_TO_ALL;
-  x->variable = true;
-  x->tells = !u->recv_counts_known;
-  x->metadata = u->metadata;
-  x->stream = u->stream;
-  x->prio = u->prio;
-  x->both = u->both;
-  *w = (words){.dsts = u->dsts, .srcs = u->srcs, .group = u->group};
-}
-
-/* What the instruction says; false: the planner has no steps for it. */
-static bool read_call(const isa_insn *in, cc_call *x, words *w) {
-  x->op = in->op;
-  switch (isa_ops[in->op].form) {
-  case ISA_FORM_COLLECTIVE: set_collective(in, x, w); return true;
-  case ISA_FORM_PERMUTE: set_permute(in, x, w); return true;
-  case ISA_FORM_COLLECTIVE_V: set_variable(in, x, w); return !in->u.COLLECTIVE_V.has_rdispls;
-  case ISA_FORM_RING:
-  case ISA_FORM_RING_REDUCE: set_ring(in, x, w); return true;
-  default: return false;
-  }
+static cc_call read_call(const isa_insn *in, const isa_collective *u) {
+  unsigned form = isa_ops[in->op].form;
+  return (cc_call){.op = in->op,
+                   .does = does(in->op),
+                   .by_channel = form == ISA_FORM_RING || form == ISA_FORM_RING_REDUCE,
+                   .joins = form == ISA_FORM_RING_REDUCE,
+                   .variable = form == ISA_FORM_COLLECTIVE_V,
+                   .tells = !u->counts_known,
+                   .metadata = u->metadata,
+                   .alu = u->op,
+                   .dim = u->dim,
+                   .stream = u->stream,
+                   .prio = u->prio,
+                   .both = u->both};
 }
 
 const isa_ap *cc_ap(const vm_plan *p, uint32_t rank, const cc_call *x, uint32_t ap) {
@@ -131,19 +86,12 @@ static bool refuse(const vm_plan *p, isa_error *e, uint32_t rank, const cc_call 
 /* The list of a group in which the rank is. */
 static bool find_list(const vm_plan *p, uint32_t rank, cc_call *x, const isa_group *g,
                       isa_error *e) {
-  const uint32_t *ranks = g->ranks;
   for (uint32_t i = 0; i < g->nranks; i++)
     if (g->ranks[i] >= p->n)
       return refuse(p, e, rank, x, "group %.60s has rank %" PRIu32 ", the world has 0..%" PRIu32,
                     g->name, g->ranks[i], p->n - 1);
-  for (uint32_t l = 0; l < g->nlists; ranks += g->sizes[l++])
-    for (uint32_t i = 0; i < g->sizes[l]; i++) {
-      if (ranks[i] != rank) continue;
-      x->ranks = ranks;
-      x->ranks_n = g->sizes[l];
-      x->place = i;
-      return true;
-    }
+  x->ranks = isa_group_list(g, rank, &x->ranks_n, &x->place);
+  if (x->ranks) return true;
   return refuse(p, e, rank, x, "the rank is in no list of group %.60s", g->name);
 }
 
@@ -169,18 +117,22 @@ static bool add_call(vm_plan *p, uint32_t rank, unsigned core, unsigned engine, 
                      isa_error *e) {
   cc_rank *r = &p->ranks[rank];
   const isa_insn *in = &r->p->cores[core].code[engine].insns[pc];
-  cc_call x = {.core = (uint8_t)core, .engine = (uint8_t)engine, .pc = pc};
-  words w;
-  if (!read_call(in, &x, &w))
-    return isa_fail(e, ISA_UNBUILT, ISA_NOFIELD, "rank %" PRIu32 ": %s%s is not built", rank,
-                    isa_ops[in->op].name, x.variable ? " with has_rdispls" : "");
-  x.n = w.dsts.count;
-  x.dst = isa_program_list(r->p, w.dsts, ISA_K_APS);
-  x.src = isa_program_list(r->p, w.srcs, ISA_K_APS);
-  x.src1 = x.joins ? isa_program_list(r->p, w.srcs1, ISA_K_APS) : NULL;
+  isa_collective u = isa_collective_of(in);
+  cc_call x = read_call(in, &u);
+  if (u.has_rdispls)
+    return isa_fail(e, ISA_UNBUILT, ISA_NOFIELD,
+                    "rank %" PRIu32 ": %s with has_rdispls is not built", rank,
+                    isa_ops[in->op].name);
+  x.core = (uint8_t)core;
+  x.engine = (uint8_t)engine;
+  x.pc = pc;
+  x.n = u.dsts.count;
+  x.dst = isa_program_list(r->p, u.dsts, ISA_K_APS);
+  x.src = isa_program_list(r->p, u.srcs, ISA_K_APS);
+  x.src1 = x.joins ? isa_program_list(r->p, u.srcs1, ISA_K_APS) : NULL;
   x.dtype = cc_ap(p, rank, &x, x.dst[0])->dtype;
-  if (w.group >= 0 ? !find_list(p, rank, &x, &r->p->groups[w.group], e)
-                   : !find_pairs(p, rank, &x, w.pairs, e))
+  if (u.group >= 0 ? !find_list(p, rank, &x, &r->p->groups[u.group], e)
+                   : !find_pairs(p, rank, &x, u.pairs, e))
     return false;
   for (uint32_t i = 0; i < r->n; i++) x.nth += same_list(&r->calls[i], &x);
   if (!isa_array_grow(&p->al, &r->calls, r->n, &r->cap, sizeof x))
@@ -200,25 +152,29 @@ static bool is_planned(const isa_core *c, unsigned engine, uint32_t pc) {
   return false;
 }
 
+/* The next collective, from *at on, that the planner has to serve; false: there is none. */
+static bool next_call(const isa_program *p, isa_place *at) {
+  for (; at->core < (int)p->ncores; at->core++, at->engine = 0)
+    for (; at->engine < ISA_NENGINES; at->engine++, at->pc = 0) {
+      const isa_core *c = &p->cores[at->core];
+      const isa_code *code = &c->code[at->engine];
+      for (; at->pc < code->n; at->pc++)
+        if (isa_op_is_collective(code->insns[at->pc].op) &&
+            !is_planned(c, (unsigned)at->engine, at->pc))
+          return true;
+    }
+  return false;
+}
+
 static bool find_calls(vm_plan *p, uint32_t rank, isa_error *e) {
-  const isa_program *prog = p->ranks[rank].p;
-  for (unsigned c = 0; c < prog->ncores; c++)
-    for (unsigned g = 0; g < ISA_NENGINES; g++)
-      for (uint32_t pc = 0; pc < prog->cores[c].code[g].n; pc++)
-        if (isa_op_is_collective(prog->cores[c].code[g].insns[pc].op) &&
-            !is_planned(&prog->cores[c], g, pc) && !add_call(p, rank, c, g, pc, e))
-          return false;
+  for (isa_place at = {0}; next_call(p->ranks[rank].p, &at); at.pc++)
+    if (!add_call(p, rank, (unsigned)at.core, (unsigned)at.engine, at.pc, e)) return false;
   return true;
 }
 
 bool vm_plan_needed(const isa_program *p) {
-  for (unsigned c = 0; c < p->ncores; c++)
-    for (unsigned g = 0; g < ISA_NENGINES; g++)
-      for (uint32_t pc = 0; pc < p->cores[c].code[g].n; pc++)
-        if (isa_op_is_collective(p->cores[c].code[g].insns[pc].op) &&
-            !is_planned(&p->cores[c], g, pc))
-          return true;
-  return false;
+  isa_place at = {0};
+  return next_call(p, &at);
 }
 
 /* ---- Matching ----------------------------------------------------------------------------- */
@@ -262,7 +218,8 @@ static bool takes_part(const cc_call *x, uint32_t rank) {
  * pair of a permute does nothing, and may leave it out. */
 static bool check_match(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
   isa_buf b;
-  for (uint32_t i = 0; i < x->ranks_n && takes_part(x, rank); i++) {
+  if (!takes_part(x, rank)) return true;
+  for (uint32_t i = 0; i < x->ranks_n; i++) {
     uint32_t other = x->ranks[i];
     if (other == rank) continue;
     const cc_call *y = cc_match(p, x, other);
@@ -378,8 +335,9 @@ uint64_t cc_land_bytes(const vm_plan *p, uint32_t rank, const cc_call *x, const 
 
 /* ---- Semaphores --------------------------------------------------------------------------- */
 
-static void mark_insn(const isa_program *p, const isa_insn *in, bool *used) {
-  (void)p;
+static void mark_insn(void *ud, const isa_insn *in, unsigned engine, uint32_t pc) {
+  bool *used = ud;
+  (void)engine, (void)pc;
   if (in->wait.cond != ISA_WAIT_none) used[in->wait.sem] = true;
   if (in->upd.kind != ISA_UPD_none) used[in->upd.sem] = true;
   if (in->op == ISA_OP_sem_range_clear)
@@ -390,14 +348,8 @@ static void mark_insn(const isa_program *p, const isa_insn *in, bool *used) {
 
 static void mark_program(const isa_program *p, bool *used) {
   for (unsigned c = 0; c < p->ncores; c++) {
-    const isa_core *core = &p->cores[c];
-    for (unsigned i = 0; i < ISA_NSEMS; i++) used[i] |= core->sem_names[i] != NULL;
-    for (unsigned g = 0; g < ISA_NSEQS; g++)
-      for (uint32_t pc = 0; pc < core->code[g].n; pc++)
-        mark_insn(p, &core->code[g].insns[pc], used);
-    for (uint32_t q = 0; q < core->nqueues; q++)
-      for (uint32_t i = 0; i < core->queues[q].nstatics; i++)
-        mark_insn(p, &core->queues[q].statics[i], used);
+    for (unsigned i = 0; i < ISA_NSEMS; i++) used[i] |= p->cores[c].sem_names[i] != NULL;
+    isa_each_insn(&p->cores[c], mark_insn, used);
   }
 }
 
@@ -570,11 +522,12 @@ static void name_semaphore(isa_program *out, uint32_t sem, const char *fmt, unsi
 }
 
 static void name_semaphores(vm_plan *p, isa_program *out) {
-  uint32_t first = p->ncc * (CC_FROM + 1), end = first;
+  uint32_t first = p->ncc * CC_SEMS, end = first;
   for (unsigned k = 0; k < p->ncc; k++) {
     for (unsigned f = 0; f < CC_FROM; f++)
       name_semaphore(out, cc_sem_from(p, k, f), "cc%u_from%u", k, f);
     name_semaphore(out, cc_sem_done(p, k), "cc%u_done", k, 0);
+    name_semaphore(out, cc_sem_both(p, k), "cc%u_both", k, 0);
   }
   for (uint32_t i = 0; i < p->nready; i++) {
     uint32_t last = p->ready[i].first + p->ready[i].count * p->ncc;

@@ -298,8 +298,8 @@ static bool move_counted(emitter *m, const vm_cc_step *st, unsigned queue, isa_u
   dst.size_dim = src.size_dim = 2;
   dst.size_reg = src.size_reg = COUNT;
   src.dyn[0] = (isa_dyn){.kind = ISA_DYN_reg, .reg = FROM, .stride = 1};
-  bool ok = load(m, COUNT, 0, column) && load(m, FROM, 1, column) &&
-            add_copy(m, queue, &dst, &src, slot);
+  bool ok =
+      load(m, COUNT, 0, column) && load(m, FROM, 1, column) && add_copy(m, queue, &dst, &src, slot);
   if (ok && x->tells)
     ok = metadata_at(m, VM_CC_NOBODY, 0, column, &count) &&
          metadata_at(m, peer, 2, x->place, &told) && add_copy(m, queue, &told, &count, slot);

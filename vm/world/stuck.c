@@ -97,8 +97,9 @@ static void put_awaited(const vm_world *w, uint32_t r, isa_buf *out) {
   isa_wait wait = vm_wait_of(c, en);
   for (uint32_t i = 0, k; i < 2 * w->nranks; i++) {
     if (!told_at(w, i, &k) || !find_raiser(w->runs[k], at.core, wait.sem, r, &by)) continue;
-    if (n >= SHOWN && n++) continue;
-    isa_buf_printf(out, "%s rank %u (%s ", n++ ? ", for" : " for", k, isa_engines[by.engine].name);
+    if (n++ >= SHOWN) continue;
+    isa_buf_printf(out, "%s rank %u (%s ", n > 1 ? ", for" : " for", k,
+                   isa_engines[by.engine].name);
     vm_put_pc(w->runs[k]->cores[by.core], (unsigned)by.engine, by.pc, out);
     isa_buf_puts(out, "), which ");
     put_state(w->runs[k], out);

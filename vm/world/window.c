@@ -204,14 +204,15 @@ static bool open_windows(vm_world *w, vm_time until) {
   return any;
 }
 
-/* A message before the end of its receiver's window would have been missed: the promises are wrong.
- */
+/* A message for a time that its receiver has passed shows that a promise was wrong. */
 static void deliver(vm_world *w, const vm_parcel *p) {
   vm_run *to = w->runs[p->m.dst];
   if (p->m.time < w->lps[w->lp_of[p->m.dst]].until)
-    vm_fault(to->cores[0], ISA_FAULT, VM_NOWHERE,
-             "an error of Soma: a message of rank %u for %llu fs came after that", p->m.src,
-             (unsigned long long)p->m.time);
+    vm_fault(
+        to->cores[0], ISA_FAULT, VM_NOWHERE,
+        "an error of Soma: rank %u sends rank %u a message for %llu fs, but that rank is at %llu",
+        p->m.src, p->m.dst, (unsigned long long)p->m.time,
+        (unsigned long long)w->lps[w->lp_of[p->m.dst]].until);
   vm_receive(to, p);
 }
 

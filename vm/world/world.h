@@ -57,9 +57,6 @@ uint64_t vm_world_hash(const vm_world *w);
 vm_time vm_world_time(const vm_world *w);
 
 /* peers.c */
-/* The rank that a program's peer is for `rank`; UINT32_MAX: e says why there is none. */
-uint32_t vm_world_peer(const isa_program *p, const isa_peer *peer, uint32_t rank, uint32_t nranks,
-                       isa_error *e);
 /* Fills in ranks and tensors of w->peers[rank]. */
 isa_status vm_world_connect(vm_world *w, uint32_t rank, isa_error *e);
 
