@@ -51,4 +51,21 @@ static inline void near(double got, double want, const char *what) {
   if (fabs(got - want) > 0.02) fail_msg("%s: %.3f ns, expected %.3f", what, got, want);
 }
 
+#define TILES \
+  "x tile sbuf float32[128, 512]\ny tile sbuf float32[128, 512]\nz tile sbuf float32[128, 512]\n"
+
+static const char pipeline[] =
+    "a tensor float32[512, 256], input\nc tensor float32[512, 256], output\n"
+    "%assign i 0\n%rep 2\nta%+i tile sbuf float32[128, 256]\ntc%+i tile sbuf float32[128, 256]\n"
+    "in%+i sem\nmid%+i sem\nout%+i sem\n%assign i i + 1\n%endrep\n"
+    "q queue dge=swdge\nsection gpsimd\n mov r1, 0\n mov r2, 0\n.l:\n%assign i 0\n%rep 2\n"
+    " dma_copy ta%+i, a[r1:+128, :], queue=q $mid%+i>=r2 $in%+i\n add r1, r1, 128\n"
+    "%assign i i + 1\n%endrep\n add r2, r2, 1\n sub r3, r1, 256\n%assign i 0\n%rep 2\n"
+    " dma_copy c[r3:+128, :], tc%+i, queue=q $mid%+i>=r2 $out%+i\n add r3, r3, 128\n"
+    "%assign i i + 1\n%endrep\n blt r1, 512, .l\n halt\n"
+    "section vector\n mov r1, 16\n mov r2, 0\n.l:\n%assign i 0\n%rep 2\n nop $out%+i>=r2\n"
+    " tensor_scalar tc%+i, ta%+i, op0=mult, imm0=2.0 $in%+i>=r1\n"
+    " tensor_tensor tc%+i, tc%+i, ta%+i, op=add $mid%+i++\n"
+    "%assign i i + 1\n%endrep\n add r1, r1, 16\n add r2, r2, 16\n blt r1, 48, .l\n halt\n";
+
 #endif
