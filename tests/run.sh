@@ -137,8 +137,10 @@ judge() { # INDEX
   f=$(grep -c '^not ok ' "$out")
   line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$out" | tail -1)
   [ -z "$line" ] || { p=${line%% *} f=${line#*, } f=${f%% *}; }
-  # A suite that dies, or that runs nothing, has failed.
-  if { [ "$status" -ne 0 ] || [ "$p" -eq 0 ]; } && [ "$f" -eq 0 ]; then f=1; fi
+  # A suite that dies, or that runs nothing and does not say why, has failed.
+  if [ "$f" -eq 0 ] && { [ "$status" -ne 0 ] || { [ "$p" -eq 0 ] && ! grep -q '^skipped: ' "$out"; }; }; then
+    f=1
+  fi
   passed[$1]=$p failed[$1]=$f
   total_passed=$((total_passed + p)) total_failed=$((total_failed + f))
   cost[${names[$1]}]=$(tail -n 1 "$dir/$1.time" | awk '{printf "%d", 100 * ($1 + $2)}')
@@ -146,7 +148,7 @@ judge() { # INDEX
 }
 show() { # INDEX
   clear_progress
-  [ "${failed[$1]}" -eq 0 ] || grep -v '^ok ' "$dir/$1.out"
+  if [ "${failed[$1]}" -gt 0 ]; then grep -v '^ok ' "$dir/$1.out"; else grep '^skipped: ' "$dir/$1.out"; fi
   local c=${cost[${names[$1]}]:-0}
   printf '%-28s %5d.%d s %6d passed %4d failed\n' "${names[$1]}" $((c / 100)) $((c / 10 % 10)) \
     "${passed[$1]}" "${failed[$1]}"

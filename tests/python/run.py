@@ -1,4 +1,6 @@
-"""Runs one file of tests: `run.py FILE`. Ends with "N passed, N failed"."""
+"""Runs one file of tests: `run.py FILE`. Says what was skipped, and why; ends with "N passed, N
+failed"."""
+import collections
 import importlib.util
 import os
 import sys
@@ -20,8 +22,10 @@ def main(path):
     bad = result.failures + result.errors
     for test, text in bad:
         print("not ok: %s\n%s" % (test.id(), text))
+    for why, n in sorted(collections.Counter(why for _, why in result.skipped).items()):
+        print("skipped: %d test%s: %s" % (n, "" if n == 1 else "s", why))
     failed = len({getattr(t, "test_case", t).id() for t, _ in bad})
-    print("%d passed, %d failed" % (max(result.testsRun - failed, 0), failed))
+    print("%d passed, %d failed" % (max(result.testsRun - failed - len(result.skipped), 0), failed))
     return 1 if bad or not result.testsRun else 0
 
 

@@ -133,7 +133,3 @@ for module, name in ((xm, "all_reduce"), (torch_neuronx, "DataParallel"), (torch
         code = "import torch_xla\nprint(torch_xla.device())\n"
         out, _ = self.run_it(code, "sh", "-c", 'eval "$(%s --env)"; python3 script.py' % COMMAND)
         self.assertEqual(out, ["cpu"])
-
-
-if not importlib.util.find_spec("torch"):
-    print("skipped: python3-torch is not installed")

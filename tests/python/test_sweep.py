@@ -133,9 +133,7 @@ class Sweeps(unittest.TestCase):
 
     def test_over_the_processes_of_an_mpi_job(self):
         if not shutil.which("mpirun") or not importlib.util.find_spec("mpi4py"):
-            print("mpi4py or mpirun is not installed: a sweep over MPI is not tested",
-                  file=sys.stderr)
-            raise unittest.SkipTest("mpi")
+            raise unittest.SkipTest("python3-mpi4py or openmpi-bin is not installed")
         script = os.path.join(self.scratch.name, "script.py")
         with open(script, "w") as f:
             f.write("import os, soma\n"

@@ -360,7 +360,3 @@ class Example(Case):
             exec(code.split("```")[0], values)
         self.assertEqual(str(values["y"].device), "privateuseone:0")
         self.assertEqual(str(values["z"].device), "cpu")
-
-
-if WHY:
-    print("skipped: %s" % WHY)

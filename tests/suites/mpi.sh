@@ -10,7 +10,7 @@ check() { # NAME STATUS
   if [ "$2" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "failed: $1"; fi
 }
 if [ ! -x "$BUILD/soma-mpi" ] || ! command -v mpirun >/dev/null; then
-  echo "mpi: skipped, there is no mpicc or no mpirun (libopenmpi-dev, openmpi-bin)"
+  echo "skipped: there is no mpicc or no mpirun (libopenmpi-dev, openmpi-bin)"
   make -s BUILD="$BUILD" mpi >"$work/log" 2>&1 # which must say so
   [ $? -ne 0 ] && grep -q mpicc "$work/log"
   check "make mpi without mpicc" $?
