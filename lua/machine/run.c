@@ -483,7 +483,7 @@ static int run_close(lua_State *L) {
   lb_run *run = lb_check_run(L, 1);
   if (run->core != NULL && run->core->running != NULL)
     return luaL_error(L, "the run cannot be closed from its own callback");
-  if (run->r != NULL) {
+  if (run->core != NULL) { /* also if a world has not started it */
     lb_run_detach(run);
     lua_getiuservalue(L, 1, LB_RUN_CORE);
     lua_pushnil(L);

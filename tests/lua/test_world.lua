@@ -221,6 +221,19 @@ case("what a world refuses", function()
     function(r) return r == 0 and inputs(0) or {x = soma.zeros {2, 8192}, z = z} end)
 end)
 
+-- The runs are memory of the collector's, which their cores must not look at once it is gone.
+case("runs that a world could not start may be collected before its cores", function()
+  local prog = soma.assemble "g group [[0]]\nx tensor float32[4], input\ny tensor float32[4], output\nsection gpsimd\nall_reduce dsts=[y], srcs=[x], group=g, op=add\nhalt"
+  for i = 1, 8 do
+    local w, kept = soma.world {ranks = 2}, {}
+    raises("the rank is in no list of group g", w.run, w, prog, {x = soma.zeros {4}})
+    collectgarbage()
+    collectgarbage()
+    for size = 100, 3000, 20 do kept[#kept + 1] = ("x"):rep(size) end
+    w:close()
+  end
+end)
+
 case("limits end ranks that never do", function()
   local spin = soma.assemble "target trn1\nsection sync\nagain: jmp again\n"
   local rest = soma.assemble "target trn1\nsection sync\nhalt\n"
