@@ -567,8 +567,7 @@ static bool read_cores(image *im) {
     ok = ok && read_patterns(im, core) && read_queues(im, core);
   for (unsigned core = 0; core < n; core++) ok = ok && read_sems(im, core);
   for (unsigned core = 0; core < n; core++)
-    for (unsigned engine = 0; engine < ISA_NSEQS; engine++)
-      ok = ok && read_code(im, core, engine);
+    for (unsigned engine = 0; engine < ISA_NSEQS; engine++) ok = ok && read_code(im, core, engine);
   return ok;
 }
 

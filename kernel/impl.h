@@ -112,9 +112,9 @@ typedef struct as_k_ruling {
   uint8_t ways[ISA_NENGINES]; /* masks of the ways of isa_ways that it uses on each engine */
   uint8_t nuses, nsites;
   uint8_t table; /* 1 + the function whose table scalar needs for it, 0: none */
-  bool has_acc; /* it is a matmul */
-  bool simple;  /* its operands are its sites: they move no others and are in no lists */
-  bool plain;   /* simple, and it has no registers and lists */
+  bool has_acc;  /* it is a matmul */
+  bool simple;   /* its operands are its sites: they move no others and are in no lists */
+  bool plain;    /* simple, and it has no registers and lists */
 } as_k_ruling;
 
 /* An operand of a simple ruling, as the first such item had it. */

@@ -178,8 +178,7 @@ static bool choose_all(streams *s) {
 }
 
 bool as_k_choose_queues(as_kernel *k) {
-  streams s = {.k = k, .collectives = as_k_collectives_engine(k),
-               .store_engine = k->store_engine};
+  streams s = {.k = k, .collectives = as_k_collectives_engine(k), .store_engine = k->store_engine};
   size_t size = ((size_t)k->nbuffers + 1) * sizeof *s.brought;
   bool some = s.collectives < ISA_NENGINES;
   if (some && !(s.brought = isa_zalloc(&k->al, size))) return as_k_nomem(k);

@@ -20,8 +20,7 @@ typedef struct timing {
 } timing;
 
 /* The first n items with an engine that triggers stores; `kept` is what they were. */
-static bool time_with(as_kernel *k, unsigned engine, const as_k_item *kept, uint32_t n,
-                      timing *t) {
+static bool time_with(as_kernel *k, unsigned engine, const as_k_item *kept, uint32_t n, timing *t) {
   as_k_pace c;
   as_kernel_figures figures = k->figures;
   k->store_engine = engine;

@@ -283,7 +283,7 @@ bool as_clauses(as_cur *c, as_stmt *st) {
     bool ok = cond     ? parse_wait(c, st, &s, cond)
               : s.rank ? parse_remote(c, st, &s, kind)
               : kind   ? parse_update(c, st, &s, kind)
-                     : parse_bare(c, st, &s);
+                       : parse_bare(c, st, &s);
     if (!ok) return false;
   }
   return true;

@@ -12,10 +12,10 @@ typedef struct as_link_unit { /* an object, and what its numbers become */
   uint8_t group[ISA_MAX_GROUPS];
   int64_t *moved; /* bytes that each tile has moved */
   uint8_t sem[ISA_MAX_CORES][ISA_NSEMS], queue[ISA_MAX_CORES][ISA_MAX_QUEUES];
-  uint32_t base[AS_NSECTIONS];                   /* where its code begins */
+  uint32_t base[AS_NSECTIONS];                     /* where its code begins */
   uint32_t statics[ISA_MAX_CORES][ISA_MAX_QUEUES]; /* and the static transfers of a queue */
-  uint32_t *ap[ISA_MAX_CORES];                   /* by 1-based index */
-  const as_link_name **tensor_link, **tile_link; /* what the objects say of each, or NULL */
+  uint32_t *ap[ISA_MAX_CORES];                     /* by 1-based index */
+  const as_link_name **tensor_link, **tile_link;   /* what the objects say of each, or NULL */
   const as_link_name *sem_link[ISA_MAX_CORES][ISA_NSEMS];
   const as_link_name *queue_link[ISA_MAX_CORES][ISA_MAX_QUEUES];
 } as_link_unit;

@@ -10,7 +10,7 @@ typedef struct as_printer {
   isa_alloc al;
   uint32_t *at[ISA_MAX_CORES][ISA_NSEQS]; /* 1-based first symbol at each pc, 0: none */
   uint32_t n[ISA_MAX_CORES][ISA_NSEQS];   /* the last pc that at has */
-  uint32_t *next;                            /* 1-based: the next symbol at the same pc */
+  uint32_t *next;                         /* 1-based: the next symbol at the same pc */
 } as_printer;
 
 /* False if out of memory; close it all the same. */

@@ -31,9 +31,9 @@ void isa_ck_engines(unsigned mask, char *out, size_t n) {
 static bool check_place(const isa_ck *c) {
   char names[64];
   if (c->engine >= ISA_NENGINES + c->p->target->cc)
-    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "no %s: a core of %s has %" PRIu32
-                    " CC sequencers", isa_engines[c->engine].name, c->p->target->name,
-                    c->p->target->cc);
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "no %s: a core of %s has %" PRIu32 " CC sequencers",
+                    isa_engines[c->engine].name, c->p->target->name, c->p->target->cc);
   if (!(c->row->engines & (1u << c->engine))) {
     isa_ck_engines(c->row->engines, names, sizeof names);
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "%s is not an instruction of the %s engine: %s",

@@ -76,7 +76,6 @@ bool isa_ck_blocks(const isa_program *p, uint32_t core, unsigned engine, isa_pla
   bool ok = true;
   for (; ok && b.pc < b.code->n; b.pc += ok) ok = one(&b);
   if (ok && b.open) ok = bad(&b, "its last block has no complete");
-  if (!ok && at)
-    *at = (isa_place){(int)core, (int)engine, b.pc < b.code->n ? b.pc : b.code->n - 1};
+  if (!ok && at) *at = (isa_place){(int)core, (int)engine, b.pc < b.code->n ? b.pc : b.code->n - 1};
   return ok;
 }

@@ -133,9 +133,9 @@ static void loops_at_run_time(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_load_is_told_with_its_place), cmocka_unit_test(there_is_none),
-      cmocka_unit_test(more_than_100000_instructions_have_none),
-      cmocka_unit_test(loops_at_run_time)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_load_is_told_with_its_place),
+                                     cmocka_unit_test(there_is_none),
+                                     cmocka_unit_test(more_than_100000_instructions_have_none),
+                                     cmocka_unit_test(loops_at_run_time)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

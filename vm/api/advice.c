@@ -53,8 +53,7 @@ void soma_advise_that(soma_trials *t, const soma_group *g, soma_kernel_advice_ki
   x->a.line = g->at[0].line;
   x->a.file = soma_recipe_file_name(t->r[0], g->at[0].file);
   const int64_t *first = soma_record_operand(g->record, 0);
-  if (first)
-    snprintf(x->name, sizeof x->name, "%s", buffer_name(t->r[0], first[SOMA_AP_BUFFER]));
+  if (first) snprintf(x->name, sizeof x->name, "%s", buffer_name(t->r[0], first[SOMA_AP_BUFFER]));
 }
 
 /* ---- Passes that are off --------------------------------------------------------------------- */

@@ -73,7 +73,7 @@ typedef struct vm_ck_update {
  * own. */
 enum { VM_CK_BOTH = 0x8000 };
 typedef struct vm_ck_source {
-  uint16_t comp; /* a component; for updates of both halves with VM_CK_BOTH */
+  uint16_t comp;                  /* a component; for updates of both halves with VM_CK_BOTH */
   uint32_t head, n, cap, arrived; /* updates v[head .. n - 1]; the first `arrived` of them have
                                      arrived */
   vm_ck_update *v;

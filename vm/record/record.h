@@ -55,10 +55,7 @@ static inline unsigned vm_rec_engine(const vm_rec_event *v) {
 }
 /* Engines, queues and semaphores of both cores are numbered together: core 0's, then core 1's.
  * After the engines come the CC sequencers of core 0, then those of core 1. */
-enum {
-  VM_REC_ENGINES = ISA_MAX_CORES * ISA_NENGINES,
-  VM_REC_UNITS = ISA_MAX_CORES * ISA_NSEQS
-};
+enum { VM_REC_ENGINES = ISA_MAX_CORES * ISA_NENGINES, VM_REC_UNITS = ISA_MAX_CORES * ISA_NSEQS };
 static inline unsigned vm_rec_unit(unsigned core, unsigned s) {
   return s < ISA_NENGINES ? core * ISA_NENGINES + s
                           : VM_REC_ENGINES + core * ISA_NCC + s - ISA_NENGINES;
