@@ -59,6 +59,12 @@ bool as_kernel_passes(const char *front_end, uint32_t *passes) {
   return false;
 }
 
+bool as_kernel_may_spill(as_kernel *k) {
+  if (!as_k_is_open(k, (isa_line){0})) return false;
+  k->o.flags |= AS_KERNEL_SPILL;
+  return true;
+}
+
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 as_kernel *as_kernel_new(const as_kernel_options *o) {

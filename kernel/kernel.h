@@ -142,6 +142,8 @@ bool as_kernel_register(as_kernel *k, uint32_t *reg);
 /* Records as soma_kernel.h documents them, all or none. */
 bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t *first);
 uint32_t as_kernel_count(const as_kernel *k);
+/* AS_KERNEL_SPILL, of which the caller learns while it records. */
+bool as_kernel_may_spill(as_kernel *k);
 /* The engines that may run an instruction with the same bits, as a mask, but for those that
  * compilers do not take; and the time that it keeps each, in fs. A transfer has none, and busy[0]
  * is what the DMA engines take for it. Before as_kernel_finish. */

@@ -1,11 +1,14 @@
 """kernel.check(): what the checks find in a kernel under several timings."""
 import inspect
+import os
+import threading
 import warnings
 
 import numpy as np
 
 from soma import Machine, launch, show
 from soma.checked import whole
+from soma.devices import DeviceArray
 from soma.errors import KernelError, SomaError
 from soma.machine import CHECKS, Finding, check_mask
 from soma.record import shown
@@ -37,24 +40,85 @@ def check(kernel, args, kwargs, checks, seeds, twins):
             raise
         return show.Findings(_of_readings(error.unwritten))
     readings, found = _of_readings(built.unwritten), _Found()
-    for seed in seeds:
-        values, _ = launch.bind(built, bound)
-        machine = Machine(built.target, checks=mask, schedule=seed, twins=twins,
-                          print=launch._print if seed == seeds[0] else None)  # once is enough
-        try:
-            run = machine.run(built.program, values)
-        except SomaError as error:
-            if not error.findings and not found.kept and seed == seeds[0]:
-                raise
-            found.add(seed, _for_kernels(_first_reading(error.findings, readings)))
-            found.ends(seed, error)
-            continue
-        found.add(seed, _for_kernels(_first_reading(run.findings, readings)))
-        found.kept.twins = max(found.kept.twins, run.stats.twins)
-        found.compare(seed, run.out)
-        if run.schedules:
-            found.judged(run.schedules)
+    values = {name: value.numpy() if isinstance(value, DeviceArray) else value
+              for name, value in launch.bind(built, bound)[0].items()}
+
+    def machine(seed, **options):
+        return Machine(built.target, checks=mask, schedule=seed, twins=twins,
+                       print=launch._print if seed == seeds[0] else None, **options)  # only once
+    with _Runs(built.program, values, seeds, machine) as runs:
+        for seed, run, error in runs:
+            if error is not None:
+                if not error.findings and not found.kept and seed == seeds[0]:
+                    raise error
+                found.add(seed, _for_kernels(_first_reading(error.findings, readings)))
+                found.ends(seed, error)
+                continue
+            found.add(seed, _for_kernels(_first_reading(run.findings, readings)))
+            found.kept.twins = max(found.kept.twins, run.stats.twins)
+            found.compare(seed, run.out)
+            if run.schedules:
+                found.judged(run.schedules)
     return found.kept
+
+
+class _Runs:
+    """The runs of a program under several schedules, each in a machine of its own, in the order of
+    the schedules: (schedule, run or None, error or None). As many as the host has cores run at
+    once, each in a thread."""
+
+    def __init__(self, program, values, seeds, machine):
+        self.program, self.values, self.seeds, self.machine = program, values, seeds, machine
+        self.jobs = min(len(seeds), len(os.sched_getaffinity(0)))
+        self.started = []  # (schedule, machine, thread, list of what the run gives)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        for _, machine, _, _ in self.started:
+            machine.stopped = True
+        for _, _, thread, _ in self.started:
+            thread.join()
+
+    def __iter__(self):
+        if self.jobs == 1:
+            for seed in self.seeds:
+                yield (seed,) + self._result(self.machine(seed))
+            return
+        for seed in self.seeds:
+            self._start(seed)
+            if len(self.started) == self.jobs:
+                yield self._first()
+        while self.started:
+            yield self._first()
+
+    def _result(self, machine):
+        try:
+            return machine.run(self.program, self.values), None
+        except SomaError as error:
+            return None, error
+
+    def _start(self, seed):
+        machine, given = self.machine(seed, threads=1), []
+
+        def work():
+            try:
+                given.append(self._result(machine))
+            except BaseException as error:  # of a print that fails
+                given.append((None, error))
+        thread = threading.Thread(target=work)
+        self.started.append((seed, machine, thread, given))
+        thread.start()
+
+    def _first(self):
+        seed, _, thread, given = self.started[0]
+        thread.join()
+        del self.started[0]
+        (run, error), = given
+        if error is not None and not isinstance(error, SomaError):
+            raise error
+        return seed, run, error
 
 
 def _of_readings(unwritten):

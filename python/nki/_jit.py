@@ -147,7 +147,8 @@ class Kernel:
     def __init__(self, function, grid=(), target=None, builds=None, **options):
         self.function, self.grid, self.asked, self.options = function, grid, target, options
         self.split = None
-        self.builds = {} if builds is None else builds
+        self.builds = {} if builds is None else builds  # of all that are made of this kernel
+        self.kind = self.front_end, repr(options.get("schedule", ()))
         self.benchmark_result = None
         functools.update_wrapper(self, function)
 
@@ -206,7 +207,8 @@ class Kernel:
         bound = launch.arguments(self.function, args, kwargs)
         key = launch.key_of(dict(bound.arguments))
         if key is not None:
-            key = (self.target, self.grid, self.split, self._optimize(), self._flags(), key)
+            key = (self.target, self.grid, self.split, self._optimize(), self._flags(), self.kind,
+                   key)
         try:
             built = None if key is None else self.builds.get(key)
             if built and built.around.holds():
@@ -389,7 +391,7 @@ class Kernel:
         name or a list of them."""
         edges = tuple((later, tuple([earlier] if isinstance(earlier, str) else earlier))
                       for later, earlier in schedule)
-        kernel = Kernel(self.function, self.grid, self.asked, None,
+        kernel = Kernel(self.function, self.grid, self.asked, self.builds,
                         **dict(self.options, schedule=edges))
         kernel.split = self.split
         return kernel
@@ -478,7 +480,7 @@ def _as_kernel(f, options):
     if isinstance(f, Kernel):
         merged = dict(f.options, **options)
         merged.pop("platform_target", None)
-        kernel = Kernel(f.function, f.grid, options.get("platform_target") or f.asked, None,
+        kernel = Kernel(f.function, f.grid, options.get("platform_target") or f.asked, f.builds,
                         **merged)
         kernel.split = f.split
         return kernel

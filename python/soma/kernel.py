@@ -14,7 +14,7 @@ from .lib import lib
 from .machine import Program, _take_diagnostics, _text
 from .words import of_instruction, of_nki
 
-SPILL, KEEP_ORDER, FIXED_ENGINES, COPIES, NO_DGE, ADVICE = 1, 2, 4, 8, 16, 32
+KEEP_ORDER, FIXED_ENGINES, COPIES, NO_DGE, ADVICE = 2, 4, 8, 16, 32
 ACCUMULATE, STATIC, SWDGE, HWDGE = 1, 2, 4, 8  # flags of a record
 
 
@@ -137,6 +137,12 @@ class Builder(L.Owner):
 
     def order(self, earlier, later):
         status = lib.soma_kernel_order(self.handle, earlier, later)
+        if status:
+            self.fail(status)
+
+    def may_spill(self):
+        """Tiles that do not fit may be spilled."""
+        status = lib.soma_kernel_may_spill(self.handle)
         if status:
             self.fail(status)
 

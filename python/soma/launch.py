@@ -253,10 +253,6 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
             continue
         except KernelError as error:
             rec = recs[-1 if "core 1: " in error.text else 0]
-            if error.status == L.LIMIT and rec.old_style and not flags & K.SPILL and \
-                    getattr(error, "finishing", False):
-                flags |= K.SPILL
-                continue
             if getattr(error, "finishing", False):
                 if rec.unwritten():
                     continue

@@ -323,6 +323,7 @@ _KERNEL = {
     "soma_kernel_emit": (_int, [P, P, _size, P]),
     "soma_kernel_count": (_u32, [P]),
     "soma_kernel_order": (_int, [P, _u32, _u32]),
+    "soma_kernel_may_spill": (_int, [P]),
     "soma_kernel_loop": (_int, [P, C.POINTER(KernelRange), C.POINTER(_u32)]),
     "soma_kernel_while": (_int, [P, _u32, _u32, _u32]),
     "soma_kernel_endloop": (_int, [P]),

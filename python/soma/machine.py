@@ -143,11 +143,9 @@ class Finding:
 
 def _findings(handle):
     found = show.Findings()
-    while True:
-        finding = Finding.of_run(handle, len(found))
-        if finding is None:
-            return found
+    while (finding := Finding.of_run(handle, len(found))) is not None:
         found.append(finding)
+    return found
 
 
 class Schedules:
@@ -265,8 +263,7 @@ class Run(Told, L.Owner):
         self.stats = RunStats(stats)
         if recorder:
             lib.soma_recorder_stats(recorder.handle, C.byref(stats), C.sizeof(stats))
-        self.findings_total = lib.soma_run_findings(handle)
-        self.findings = _findings(handle)
+        self.findings_total, self.findings = lib.soma_run_findings(handle), _findings(handle)
         self._schedules = self._out = None
 
     @property
@@ -371,11 +368,13 @@ class _Recorder(L.Owner):
             raise MemoryError("no memory for a recorder")
 
 
-def _to_the_end(r):
+def _to_the_end(r, machine):
     """Runs in slices of simulated time that take some hundredths of a second: between them Python
     handles signals, such as Ctrl-C. Returns the status of the last slice."""
     until = step = 50 * 10**9  # fs
     while until < 1 << 63:
+        if machine.stopped:
+            raise SomaError("stopped by another thread")
         began = time.perf_counter()
         status = callbacks.call(lib.soma_run_until, r, L.TIME, 0, until)
         if status != L.OK or lib.soma_run_ended(r):
@@ -395,6 +394,7 @@ class Machine(inside.State, L.Owner):
 
     _free = "soma_machine_free"
     _instead = "make another with the same options"
+    stopped = False  # another thread sets it, and a run soon ends
 
     def __init__(self, target=None, record=False, checks=None, print=None, twins=True, **options):
         o = L.Options()
@@ -491,11 +491,11 @@ class Machine(inside.State, L.Owner):
 
     def _to_the_end(self, run, log):
         if log is None:
-            return _to_the_end(run.handle)
+            return _to_the_end(run.handle, self)
         lines = L.Log(run.program.handle, log)
         self._check(lib.soma_run_log(run.handle, lines.fn, None))
         try:
-            return _to_the_end(run.handle)
+            return _to_the_end(run.handle, self)
         finally:
             lib.soma_run_log(run.handle, L.LOG(), None)
 

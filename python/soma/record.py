@@ -52,6 +52,7 @@ def add_own(place):
 
 add_own(os.path.dirname(__file__))
 add_own(np.lib.mixins.__file__)  # operators of tensors on a device
+add_own(threading.__file__)
 
 
 def active():
@@ -570,6 +571,8 @@ class Recorder:
         if self.loops:
             from .loops import left
             raise left(self, self.loops[-1])
+        if self.old_style:
+            self.builder.may_spill()
         for name, producers in self.schedule:
             for producer in producers:
                 for n in (name, producer):

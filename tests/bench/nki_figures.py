@@ -1,6 +1,8 @@
 """Building NKI kernels: microseconds per recorded instruction, and what a call costs that repeats.
 Run by `make bench` where python3 has NumPy. Ratios are within this run; a bytecode loop is the unit
 that tells machines apart."""
+import contextlib
+import io
 import os
 import sys
 import time
@@ -143,6 +145,72 @@ program = build(big, a)
 seconds = time.process_time() - t
 print("%-32s %6.2f s, from the call to the program" % ("%d instructions" % program.instructions,
                                                       seconds))
+
+
+@nki.jit
+def attend(q, k):
+    """The softmax of rows of a product."""
+    out = nl.ndarray((q.shape[1], k.shape[1]), dtype=q.dtype, buffer=nl.shared_hbm)
+    keys = nl.ndarray(k.shape, dtype=k.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=keys, src=k)
+    for i in range(q.shape[1] // 128):
+        a = nl.ndarray((128, 128), dtype=q.dtype, buffer=nl.sbuf)
+        s = nl.ndarray((128, k.shape[1]), dtype=nl.float32, buffer=nl.psum)
+        e = nl.ndarray((128, k.shape[1]), dtype=nl.float32, buffer=nl.sbuf)
+        top, total = (nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf) for _ in range(2))
+        nisa.dma_copy(dst=a, src=q[:, i * 128:i * 128 + 128])
+        for j in range(0, k.shape[1], 512):
+            nisa.nc_matmul(dst=s[:, j:j + 512], stationary=a, moving=keys[:, j:j + 512])
+        nisa.tensor_reduce(dst=top, op=nl.maximum, data=s, axis=1, negate=True)
+        nisa.activation_reduce(dst=e, op=nl.exp, data=s, bias=top, reduce_op=nl.add,
+                               reduce_res=total)
+        nisa.reciprocal(dst=total, data=total)
+        nisa.tensor_scalar(dst=e, data=e, op0=nl.multiply, operand0=total)
+        nisa.dma_copy(dst=out[i * 128:i * 128 + 128, :], src=e)
+    return out
+
+
+@nki.jit
+def spilling(a):
+    """12 tiles of 32 KiB of each partition, of which six fit."""
+    c = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    x = nl.load(a[0:128])
+    for i in range(4000):
+        x[:, 0:8] = nl.multiply(x[:, 0:8], 0.5)
+    tiles = [nl.load(a[i * 128:i * 128 + 128]) for i in range(12)]
+    for i in range(12):
+        nl.store(c[i * 128:i * 128 + 128], tiles[11 - i] + x)
+    return c
+
+
+def wall(f):
+    """The clock's time of the fastest of some calls."""
+    times = []
+    for _ in range(ROUNDS):
+        t = time.perf_counter()
+        f()
+        times.append(time.perf_counter() - t)
+    return min(times)
+
+
+q, k = (np.random.default_rng(i).standard_normal((128, 2048), np.float32) for i in range(2))
+attend(q, k)
+built, _ = attend.build((q, k), {})
+machine = launch.plain_machine("trn2")
+run = wall(lambda: machine.run(built.program, {"q": q, "k": k}))
+check = wall(lambda: attend.check(q, k, schedules=4))
+print("%-32s %6.1f of the run alone, by the clock on %d cores"
+      % ("check(schedules=4)", check / run, len(os.sched_getaffinity(0))))
+attend.builds.clear()
+attend(q, k)
+finishing.clear()
+with contextlib.redirect_stdout(io.StringIO()):
+    nki.benchmark(attend)(q, k)
+print("%-32s %6d more programs built" % ("nki.benchmark after a call", len(finishing)))
+many = np.zeros((1536, 8192), np.float32)
+finishing.clear()
+build(spilling, many)
+print("%-32s %6d builds of one kernel" % ("a kernel that spills", len(finishing)))
 small = kernel_of(40)
 small(a)
 built, _ = small.build((a,), {})

@@ -1,8 +1,11 @@
 """Calls that repeat: which programs are built anew; calls of several threads."""
+import contextlib
 import enum
+import io
 import threading
 import unittest
 
+import neuronxcc.nki as old
 import numpy as np
 from helper import KernelCase, data
 
@@ -87,6 +90,30 @@ class Again(KernelCase):
         other, _ = by_globals.build((data(8, 8),), {})
         self.assertIs(first, again)
         self.assertIsNot(first, other)
+        timed = nki.benchmark(by_globals)
+        with contextlib.redirect_stdout(io.StringIO()):
+            timed(x)
+        self.assertIs(timed.benchmark_result.run.built, first)
+        self.assertIs(nki.jit(by_globals, platform_target="trn2").build((x,), {})[0], first)
+        self.assertIsNot(old.jit(by_globals).build((x,), {})[0], first)
+        self.assertIsNot(by_globals.tune(x).kernel.build((x,), {})[0], first)
+
+    def test_a_kernel_that_spills_is_recorded_once(self):
+        recorded = []
+
+        @nki.jit
+        def kernel(x):
+            recorded.append(1)
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            tiles = [nl.load(x[i * 128:i * 128 + 128]) for i in range(10)]  # 32 KiB
+            for i in reversed(range(10)):
+                nl.store(out[i * 128:i * 128 + 128], tiles[i] + float(i))
+            return out
+        x = data(1280, 8192)
+        built, _ = kernel.build((x,), {})
+        self.assertGreater(built.figures()["spills"], 2)
+        self.assertEqual(len(recorded), 1)
+        self.same(kernel(x), x + np.arange(10, dtype=np.float32).repeat(128)[:, None], 0, 0)
 
     def test_results_stay(self):
         x = data(16, 8)

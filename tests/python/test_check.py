@@ -1,6 +1,9 @@
 """kernel.check(): readings of what nothing wrote, several schedules, what is refused."""
+import contextlib
+import io
 import unittest
 import warnings
+from unittest import mock
 
 import numpy as np
 
@@ -281,6 +284,42 @@ class Schedules(KernelCase):
         again = exchange[2].check(x, False, schedule=n)
         self.assertEqual({(f.check, f.line) for f in again}, {(f.check, f.line) for f in one})
         self.assertEqual(exchange[2].check(x, True, schedules=8), [])
+
+    def test_threads_change_nothing(self):
+        x, found = data(128, 512), []
+        dev = soma.device("neuron:0")
+        for cores in (1, 2, 5):
+            with mock.patch("os.sched_getaffinity", lambda _: range(cores)):
+                for args in (x, False), (dev.array(x), False), (x, True):
+                    found.append([(f.check, f.line, f.text) for f in
+                                  exchange[2].check(*args, schedules=6)])
+        self.assertEqual([len(f) for f in found], [3, 3, 0] * 3)
+        self.assertTrue(all(f in (found[0], []) for f in found))
+
+    def test_a_print_that_fails_in_a_thread(self):
+        @nki.jit
+        def prints(x):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            t = tile(x.shape)
+            nisa.dma_copy(dst=t, src=x)
+            nl.device_print("t", t[0:1, 0:1])
+            nisa.dma_copy(dst=out, src=t)
+            return out
+        x = np.ones((64, 8), np.float32)
+        said = []
+        for schedules in (1, 4):
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                self.assertEqual(prints.check(x, schedules=schedules), [])
+            said.append(out.getvalue())
+        self.assertIn("t ", said[0])
+        self.assertEqual(said[0], said[1])
+
+        class Full:
+            def write(self, text):
+                raise OSError("no room")
+        with self.assertRaisesRegex(OSError, "no room"), contextlib.redirect_stdout(Full()):
+            prints.check(x, schedules=4)
+        self.assertEqual(prints.check(x, schedules=4, checks=0), [])
 
     def test_bits_alone(self):
         found = exchange[2].check(data(128, 512), False, checks="range", schedules=8)

@@ -493,7 +493,9 @@ def double(a):
     nisa.dma_copy(dst=out, src=x)
     return out
 a = np.ones((128, 512), np.float32)
-if sys.argv[1] == "run":
+def checked(a):
+    run.check(a, schedules=4)
+if sys.argv[1] in ("run", "checked"):
     run.build((a,), {})
     print("now", flush=True)
 try:
@@ -503,7 +505,7 @@ except KeyboardInterrupt as error:
     while at:
         names.append(at.tb_frame.f_code.co_name)
         at = at.tb_next
-    assert names[-1] == "recorded" or names[1:] == ["call"], names
+    assert names[-1] == "recorded" or names[1:] in (["call"], ["checked", "call"]), names
     print("stopped", double(a).sum(), flush=True)
 """
 
@@ -527,6 +529,9 @@ class Interrupts(unittest.TestCase):
 
     def test_while_it_runs(self):
         self.stopped("run")
+
+    def test_while_it_is_checked_in_threads(self):
+        self.stopped("checked")
 
 
 class OfAnotherCall(unittest.TestCase):

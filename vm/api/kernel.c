@@ -288,6 +288,11 @@ soma_status soma_kernel_order(soma_kernel *k, uint32_t earlier, uint32_t later) 
   return noted(k, as_kernel_order(k->k, earlier, later), SOMA_RECIPE_ORDER, earlier, later, 0);
 }
 
+soma_status soma_kernel_may_spill(soma_kernel *k) {
+  if (!k) return SOMA_ARG;
+  return result(k, as_kernel_may_spill(k->k));
+}
+
 soma_status soma_kernel_loop(soma_kernel *k, const soma_kernel_range *range, uint32_t *reg) {
   if (!k || !reg) return bad_argument(k, "reg is NULL");
   soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
@@ -358,10 +363,19 @@ static soma_status tuned(soma_kernel *k, soma_kernel *second, isa_program *ip, s
   return SOMA_NOMEM;
 }
 
+/* What is made of the recipe may spill if the kernel had to. */
+static void learn_spills(soma_kernel *k, const soma_kernel *spilled) {
+  as_kernel_spill first;
+  if (!as_kernel_get_spill(spilled->k, 0, &first)) return;
+  k->recipe->o.flags |= AS_KERNEL_SPILL;
+  k->choice.flags |= AS_KERNEL_SPILL;
+}
+
 soma_status soma_kernel_finish(soma_kernel *k, soma_program **p, soma_diagnostics **d) {
   if (!k || !p) return bad_argument(k, "p is NULL");
   isa_program *ip = as_kernel_finish(k->k);
   k->done = ip != NULL;
+  learn_spills(k, k);
   if (ip && k->optimize > 1) return tuned(k, NULL, ip, p, d);
   return finish(k, k->k, ip, p, d);
 }
@@ -376,6 +390,8 @@ soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, som
   as_kernel *failed = first->k;
   isa_program *ip = as_kernel_finish_pair(first->k, second->k, &failed);
   first->done = ip != NULL;
+  learn_spills(first, first);
+  learn_spills(first, second);
   if (ip && first->recipe->keeps && second->recipe->keeps) {
     first->other = second->recipe;
     first->other->refs++;

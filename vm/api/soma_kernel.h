@@ -220,6 +220,10 @@ uint32_t soma_kernel_count(const soma_kernel *k);
 /* Makes instruction `later` wait for instruction `earlier`, even if they share no bytes. */
 soma_status soma_kernel_order(soma_kernel *k, uint32_t earlier, uint32_t later);
 
+/* SOMA_KERNEL_SPILL, for a caller that learns only from the list whether it may be. A kernel that
+ * fits is built and tuned as without it. */
+soma_status soma_kernel_may_spill(soma_kernel *k);
+
 /* Loops at run time. The caller unrolls loops whose iterations differ. */
 typedef struct soma_kernel_range {
   size_t size;                            /* sizeof(soma_kernel_range) */
