@@ -21,8 +21,9 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --expect NAME=FILE     compare a tensor with FILE.npy (or what --in takes) when the run has ended
                          well; --rtol X and --atol X: allowed error, by default 1e-5, 1e-8
   --ranks N              run a world of N ranks, whose collectives meet; --lnc 2: of two cores each;
-                         --instance NAME: where. --in 2:x=FILE is for rank 2 alone, and %r in
-                         the name of a file stands for the rank: --out y=y-%r.npy
+                         --instance NAME: where; --algorithm NAME: of all collectives (ring, mesh,
+                         mesh-single, rdh; without it by their size). --in 2:x=FILE is for rank 2
+                         alone, and %r in a file's name stands for the rank: --out y=y-%r.npy
   --timing-only          simulate only the time: inputs may be left out, nothing is saved
   --target TARGET        trn1, inf2, trn2 or trn3; default: the program's own, else trn2
   -D NAME[=VALUE]        define a macro of the source
@@ -218,6 +219,7 @@ local options = {
   ["--in"] = take_pair, ["--out"] = take_pair, ["--expect"] = take_pair, ["--rows"] = take_rows,
   ["--rtol"] = take_tolerance, ["--atol"] = take_tolerance, ["--timing-only"] = "flag",
   ["--target"] = take_target, ["--ranks"] = take_count, ["--lnc"] = take_count, ["--instance"] = take_file,
+  ["--algorithm"] = take_file,
   ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_file,
   ["--html"] = take_file, ["--csv"] = take_table, ["--timeline"] = "flag",
   ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_seconds, ["--max-cpu-seconds"] = take_number,
@@ -301,11 +303,11 @@ end
 
 -- What goes with a world of ranks; what is wrong, or nil.
 local function check_ranks(o)
-  for _, flag in ipairs {"--lnc", "--instance"} do
+  for _, flag in ipairs {"--lnc", "--instance", "--algorithm"} do
     if o[flag] and not o["--ranks"] then return flag .. " is for --ranks, which is not given" end
   end
   if not o["--ranks"] then return end
-  for _, flag in ipairs {"--html", "--csv", "--explain-time", "--check", "--schedule", "--schedule-seed", "--save",
+  for _, flag in ipairs {"--explain-time", "--check", "--schedule", "--schedule-seed", "--save",
                          "--debug", "--log", "--json", "--lint", "--resume"} do
     if o[flag] then return flag .. " does not go with --ranks: it is not built for a world of ranks" end
   end

@@ -3,6 +3,8 @@
 local data, complain, bad_usage, core_options, timeline = ...
 local soma = require "soma"
 
+local ROWS <const> = 32 -- of collectives, that are printed
+
 -- What a flag gives rank r by name: `2:x=FILE` is for rank 2 alone, and %r stands for the rank.
 local function of_rank(given, r)
   local all, own = {}, {}
@@ -25,6 +27,8 @@ end
 local function options_of(o, r)
   local own = {}
   for _, flag in ipairs {"--in", "--out"} do own[flag] = of_rank(o[flag], r) end
+  own["--csv"] = of_rank(o["--csv"] or {}, r)
+  own["--html"] = o["--html"] and o["--html"]:gsub("%%r", r)
   for _, flag in ipairs {"--in whole", "--out whole"} do own[flag] = whole_of_rank(o[flag], r) end
   return setmetatable(own, {__index = o})
 end
@@ -41,9 +45,29 @@ local function check(o)
       end
     end
   end
+  for name, file in pairs(o["--csv"] or {}) do
+    if n > 1 and not file:find("%r", 1, true) then
+      return "--csv " .. name .. "=" .. file .. ": each rank has one; %r in the file's name stands for the rank, as in " .. name .. "-%r.csv"
+    end
+  end
+  if n > 1 and o["--html"] and not o["--html"]:find("%r", 1, true) then
+    return "--html " .. o["--html"] .. ": each rank has a page; %r in the file's name stands for the rank, as in rank-%r.html"
+  end
   for _, path in ipairs(o["--out whole"]) do
     if n > 1 and not path:find("%r", 1, true) then return "--out " .. path .. ": each rank has its outputs; %r in the name stands for the rank" end
   end
+end
+
+-- A line for each collective of each rank: when it was issued, and how long it took.
+local function put_collectives(out, rows)
+  for i = 1, math.min(#rows, ROWS) do
+    local c = rows[i]
+    local moved = c.bytes == 0 and "" or string.format(" of %d ranks, %d bytes", c.ranks, c.bytes)
+    local rates = c.bytes == 0 and "" or string.format(", algbw %.2f, busbw %.2f GB/s", c.algbw, c.busbw)
+    out:write(string.format("collective    rank %d: %s by %s%s, at %.3f us for %.3f us%s%s\n", c.rank, c.op, c.algorithm, moved,
+      c.start_ns / 1000, c.ns / 1000, rates, c.place and " (" .. c.place .. ")" or ""))
+  end
+  if #rows > ROWS then out:write("              and ", #rows - ROWS, " more\n") end
 end
 
 local function report(world, runs, o)
@@ -55,10 +79,19 @@ local function report(world, runs, o)
     local s = runs[r].stats
     out:write(string.format("%-13s %d instructions, %d transfers, %d bytes by DMA\n", "rank " .. r, s.instructions, s.dma_transfers, s.dma_bytes))
   end
+  put_collectives(out, runs.collectives)
 end
 
 -- What shows the ranks in time; of a run that faulted as well. A message when a file cannot be written.
-local function draw(runs, o)
+local function draw(runs, o, of)
+  for r = 0, o["--ranks"] - 1 do
+    local ok, message = true, nil
+    if of[r]["--html"] then ok, message = runs[r]:save_html(of[r]["--html"], o.program .. ", rank " .. r) end
+    for name, file in pairs(of[r]["--csv"]) do
+      if ok then ok, message = runs[r]:save_table(file, name) end
+    end
+    if not ok then return message end
+  end
   if o["--timeline"] then
     local out = o.stdout_taken and io.stderr or io.stdout
     for r = 0, o["--ranks"] - 1 do out:write("rank ", r, "\n", timeline(runs[r])) end
@@ -81,7 +114,7 @@ return function(prog, o)
     inputs[r], message = data.load(prog, of[r], "--in")
     if not inputs[r] then return complain(message) end
   end
-  local how = {ranks = o["--ranks"], lnc = o["--lnc"], instance = o["--instance"]}
+  local how = {ranks = o["--ranks"], lnc = o["--lnc"], instance = o["--instance"], algorithm = o["--algorithm"]}
   for name, value in pairs(core_options) do how[name] = value end
   how.causes = nil
   if not how.target then how.target = prog:target() end
@@ -95,7 +128,7 @@ return function(prog, o)
   end
   if runs.fault then
     io.stderr:write("soma: ", runs.fault, "\n")
-    message = draw(runs, o)
+    message = draw(runs, o, of)
     if message then complain(message) end
     return 1
   end
@@ -104,6 +137,6 @@ return function(prog, o)
     if message then return complain(message) end
   end
   report(world, runs, o)
-  message = draw(runs, o)
+  message = draw(runs, o, of)
   return message and complain(message) or 0
 end

@@ -111,11 +111,15 @@ static int world_close(lua_State *L) {
 
 /* Pushes what the value at index, one for all ranks or a table or a function by rank, gives rank r.
  */
-static void push_for(lua_State *L, int index, uint32_t r, bool shared) {
+static void push_for(lua_State *L, int index, uint32_t r, const char *what, bool shared) {
   lua_pushvalue(L, index);
   if (lua_isfunction(L, -1)) {
     lua_pushinteger(L, (lua_Integer)r);
-    lua_call(L, 1, 1);
+    if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+      if (lua_type(L, -1) == LUA_TSTRING)
+        lua_pushfstring(L, "run: %s of rank %d: %s", what, (int)r, lua_tostring(L, -1));
+      lua_error(L);
+    }
   } else if (lua_istable(L, -1) && !shared) {
     lua_rawgeti(L, -1, (lua_Integer)r);
     lua_remove(L, -2);
@@ -137,12 +141,12 @@ static void prepare(lua_State *L, lb_world *x) {
   for (uint32_t r = 0; r < x->ranks; r++) {
     lua_pushcfunction(L, lb_run_prepare);
     lua_rawgeti(L, cores, (lua_Integer)r);
-    push_for(L, 2, r, false);
+    push_for(L, 2, r, "the program", false);
     const lb_program *p = luaL_testudata(L, -1, LB_PROGRAM);
     if (p == NULL)
       luaL_error(L, "run: rank %d has %s, not a program; one for all, or a table by rank, from 0",
                  (int)r, luaL_typename(L, -1));
-    push_for(L, 3, r, !by_rank(L, 3));
+    push_for(L, 3, r, "the inputs", !by_rank(L, 3));
     if (!lua_isnil(L, -1) && !lua_istable(L, -1))
       luaL_error(L, "run: the inputs of rank %d are %s, not a table", (int)r, luaL_typename(L, -1));
     lua_pushvalue(L, 4);

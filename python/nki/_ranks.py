@@ -1,12 +1,12 @@
 """Kernels as the ranks of a world, and as one of the processes of soma-nki -n."""
 from soma import launch, processes
-from soma.worlds import WorldRun
+from soma.worlds import WorldRun, of_rank
 
 
 def run_in(kernel, world, arguments):
     """A WorldRun; arguments: of each rank's call, by name."""
     from ._jit import KernelRun
-    calls = [kernel.build((), given) for given in arguments]
+    calls = [of_rank(rank, kernel.build, (), given) for rank, given in enumerate(arguments)]
     bound = [launch.bind(built, b, True) for built, b in calls]
     ranks, runs = world.start([built.program for built, _ in calls],
                               [values for values, _ in bound],

@@ -77,6 +77,12 @@ def not_in_stand_in(module):
 
 def outside_of_a_world(kernel, ranks):
     """The error of a kernel with collectives that is called as others are."""
+    from . import processes
+    if processes.peers():
+        return KernelError(
+            "%s() has collectives of %d ranks, and this call is of one rank alone: processes of "
+            "soma-nki -n meet in kernel(...) and in kernel.run(...); for checks start them with "
+            "soma-nki -n %d --check SCRIPT.py" % (kernel, ranks, processes.ranks()))
     return KernelError(
         "%s() has collectives of %d ranks: run it in a world, as soma.world(ranks=%d).run(%s, "
         "lambda rank: {...}) does, or start the script once a rank: soma-nki -n %d SCRIPT.py"

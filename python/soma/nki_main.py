@@ -19,7 +19,8 @@ Options look at every call of a kernel, without an edit of the script:
 
 %s
 -n starts the script as so many processes, one a rank, with RANK, LOCAL_RANK, WORLD_SIZE and so on;
-each call of a kernel with collectives is one run of all ranks.
+each call of a kernel with collectives is one run of all ranks. Lines of standard error say which
+rank they are of.
 
 What they print goes to standard error. The exit status is 3 if checks find something and the script
 ends well. --env prints the shell commands after which `python3 SCRIPT.py` and all its children do
@@ -45,8 +46,9 @@ def main(arguments):
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), _bin()])
     sys.path.append(os.path.join(packages, "compat"))
     from soma import look
-    if arguments and arguments[0] == "-n":
-        return _start_ranks(arguments[1:])
+    ranks = _option(arguments, "-n")
+    if ranks is not None:
+        return _start_ranks(arguments[ranks + 1:], arguments[:ranks])
     try:
         words = look.begin(arguments)
     except look.OptionError as error:
@@ -64,12 +66,23 @@ def main(arguments):
     return look.status_of(_run(words))
 
 
-def _start_ranks(words):
-    """The script as several processes."""
+def _option(words, name):
+    """Where an option is among those before the script; None: nowhere."""
+    for i, word in enumerate(words):
+        if word == name:
+            return i
+        if not word.startswith("-") or word in ("-m", "-c"):
+            break
+    return None
+
+
+def _start_ranks(words, options):
+    """The script as several processes, with these options and those among the words."""
     from soma import processes
     if len(words) < 2 or not words[0].isdecimal() or not 1 <= int(words[0]) <= processes.MOST:
         return _refuse("-n needs a number of ranks, 1 to %d, and a script" % processes.MOST)
-    return processes.start(int(words[0]), [sys.executable, os.path.abspath(__file__)] + words[1:])
+    command = [sys.executable, os.path.abspath(__file__)] + options + words[1:]
+    return processes.start(int(words[0]), command)
 
 
 def _refuse(text):
@@ -117,6 +130,8 @@ def _run(words):
         sys.path.insert(1, os.getcwd())
         exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})
         return 0
+    if words[0] == "-n":
+        return _refuse("-n RANKS comes first: soma-nki -n 2 [OPTIONS] SCRIPT.py")
     if words[0].startswith("-"):
         return _refuse("there is no option %s: --help lists them" % words[0])
     if not os.path.exists(words[0]):

@@ -10,6 +10,7 @@ import array
 import mmap
 import os
 import pickle
+import selectors
 import signal
 import socket
 import subprocess
@@ -34,22 +35,27 @@ def start(n, command):
     """Runs a command as n processes, one a rank; the exit status: that of the first that failed."""
     pairs = [socket.socketpair() for _ in range(n - 1)]
     port = _free_port()
-    children = []
+    children, lines = [], _Lines()
     try:
         for rank in range(n):
             mine = [a for a, _ in pairs] if rank == 0 else [pairs[rank - 1][1]]
             files = [s.fileno() for s in mine]
-            children.append(subprocess.Popen(command, pass_fds=files,
-                                             env=_environment(rank, n, port, files)))
+            child = subprocess.Popen(command, pass_fds=files, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, bufsize=0,
+                                     env=_environment(rank, n, port, files))
+            children.append(child)
+            lines.add(rank, child.stdout, sys.stdout, False)
+            lines.add(rank, child.stderr, sys.stderr, True)
     finally:
         for a, b in pairs:
             a.close()
             b.close()
-    return _wait(children)
+    return _wait(children, lines)
 
 
 def _environment(rank, n, port, files):
-    return dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(n),
+    unbuffered = {"PYTHONUNBUFFERED": "1"} if sys.stdout.isatty() else {}
+    return dict(os.environ, **unbuffered, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(n),
                 LOCAL_WORLD_SIZE=str(n), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                 NEURON_RT_VISIBLE_CORES=str(rank),
                 **{_FILES: ",".join(map(str, [rank, n] + files))})
@@ -61,11 +67,63 @@ def _free_port():
         return s.getsockname()[1]
 
 
-def _wait(children):
+class _Lines:
+    """What processes write, as it goes on to this one's stdout and stderr: whole lines, and those
+    of one process that come together stay together. Lines of stderr say which rank they are of."""
+
+    MOST, QUIET = 1 << 16, 0.1  # bytes that are kept; seconds after which lines go on
+
+    def __init__(self):
+        self.selector, self.open = selectors.DefaultSelector(), {}
+
+    def add(self, rank, pipe, to, named):
+        os.set_blocking(pipe.fileno(), False)
+        self.open[pipe] = [b"", 0.0, to, b"rank %d: " % rank if named else b""]
+        self.selector.register(pipe, selectors.EVENT_READ)
+
+    def move(self, seconds):
+        """Takes what comes in that time, and writes what is to be written."""
+        for key, _ in self.selector.select(seconds) if self.open else (time.sleep(seconds) or ()):
+            try:
+                data = os.read(key.fd, self.MOST)
+            except BlockingIOError:
+                continue
+            kept = self.open[key.fileobj]
+            kept[0], kept[1] = kept[0] + data, time.monotonic()
+            if not data:
+                self._end(key.fileobj)
+        for kept in self.open.values():
+            if len(kept[0]) > self.MOST or time.monotonic() - kept[1] > self.QUIET:
+                self._write(kept, kept[0].rfind(b"\n") + 1 or
+                            (len(kept[0]) if len(kept[0]) > self.MOST else 0))
+
+    def _write(self, kept, n):
+        data, kept[0] = kept[0][:n], kept[0][n:]
+        if data:
+            kept[2].buffer.write(b"".join(kept[3] + line for line in data.splitlines(True)))
+            kept[2].flush()
+
+    def _end(self, pipe):
+        kept = self.open.pop(pipe)
+        self.selector.unregister(pipe)
+        pipe.close()
+        if kept[0] and not kept[0].endswith(b"\n"):
+            kept[0] += b"\n"
+        self._write(kept, len(kept[0]))
+
+    def close(self):
+        """Takes what is there; a child of a process may keep its pipe open."""
+        self.move(0)
+        for pipe in list(self.open):
+            self._end(pipe)
+
+
+def _wait(children, lines):
     """Waits for all; ends those that go on long after one has failed."""
     status, since, told = 0, None, False
     while True:
         try:
+            lines.move(0.02)
             for rank, child in enumerate(children):
                 code = child.poll()
                 if code and not status:
@@ -75,6 +133,7 @@ def _wait(children):
                                          % (rank, -code))
             left = [r for r, child in enumerate(children) if child.poll() is None]
             if not left:
+                lines.close()
                 return status
             if since and time.monotonic() - since > _GRACE and not told:
                 sys.stderr.write("soma-nki: a rank has failed; rank%s %s still at work: ended\n" % (
@@ -83,7 +142,11 @@ def _wait(children):
                 told = True
                 for r in left:
                     children[r].terminate()
-            time.sleep(0.02)
+        except BrokenPipeError:  # nobody reads
+            for child in children:
+                child.terminate()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + signal.SIGPIPE
         except KeyboardInterrupt:  # the terminal has sent it to all
             since = since or time.monotonic()
             status = status or 128 + signal.SIGINT

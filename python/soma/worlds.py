@@ -19,7 +19,7 @@ from .lib import lib
 from .machine import Machine, Program, Run, _findings, _text
 
 _END = (1 << 64) - 1
-MOST = 4096  # ranks: as soma_world_new
+MOST, _THREADS = 4096, 256  # ranks, threads: as soma_world_new
 
 
 class _Ranks(L.Owner):
@@ -31,11 +31,11 @@ class _Ranks(L.Owner):
     def __init__(self, machines, lnc, instance, threads, algorithm):
         self.handle, self.machines = None, machines
         o = L.WorldOptions(C.sizeof(L.WorldOptions), len(machines), lnc,
-                           instance.encode() if instance else None)
+                           None if instance is None else instance.encode())
         handles = (C.c_void_p * len(machines))(*[m.handle for m in machines])
         o.machines = C.cast(handles, C.c_void_p)
         o.threads = threads
-        o.algorithm = algorithm.encode() if algorithm else None
+        o.algorithm = None if algorithm is None else algorithm.encode()
         why = C.create_string_buffer(1024)
         o.error, o.error_size = C.addressof(why), len(why)
         handle = C.c_void_p()
@@ -84,6 +84,32 @@ class Collective:
         return "<rank %d: %s by %s of %d ranks, %d bytes, at %s for %s, busbw %.2f GB/s%s>" % (
             self.rank, self.op, self.algorithm, self.ranks, self.bytes, show.span(self.start_ns),
             show.span(self.time_ns), self.busbw, place)
+
+
+def _whole(name, value, least, most, what):
+    """A whole number from least to most; what it is, for who gives another."""
+    try:
+        n = operator.index(value)
+    except TypeError:
+        n = None
+    if n is None or isinstance(value, bool):
+        raise TypeError("%s=%r: it is %s" % (name, value, what))
+    if not least <= n <= most:
+        raise ValueError("%s=%r: it is %s, from %d to %d" % (name, value, what, least, most))
+    return n
+
+
+def of_rank(rank, call, *args):
+    """call(*args); an error says that it is about that rank."""
+    try:
+        return call(*args)
+    except Exception as error:
+        note = "for rank %d of the world" % rank
+        if hasattr(error, "add_note"):
+            error.add_note(note)
+        elif len(error.args) == 1:  # before Python 3.11
+            error.args = "%s (%s)" % (error.args[0], note),
+        raise
 
 
 def _collectives(handle, ranks):
@@ -152,12 +178,8 @@ class World:
 
     def __init__(self, ranks, lnc=None, instance=None, threads=0, algorithm=None, target=None,
                  **options):
-        try:
-            ranks = 0 if isinstance(ranks, bool) else operator.index(ranks)
-        except TypeError:
-            raise TypeError("ranks=%r: it is a number of ranks" % (ranks,)) from None
-        if not 1 <= ranks <= MOST:
-            raise ValueError("ranks=%r: a world has 1 to %d ranks" % (ranks, MOST))
+        ranks = _whole("ranks", ranks, 1, MOST, "a number of ranks")
+        threads = _whole("threads", threads, 0, _THREADS, "a number of threads, 0: all cores")
         if lnc not in (None, 1, 2):
             raise ValueError("lnc=%r: a rank has 1 core or 2" % (lnc,))
         for name, value in (("instance", instance), ("algorithm", algorithm), ("target", target)):
@@ -185,7 +207,7 @@ class World:
 
     def _by_rank(self, arguments):
         if callable(arguments):
-            given = [arguments(rank) for rank in range(self.ranks)]
+            given = [of_rank(rank, arguments, rank) for rank in range(self.ranks)]
         elif isinstance(arguments, (list, tuple)):
             if len(arguments) != self.ranks:
                 raise ValueError("arguments of %d ranks for a world of %d"

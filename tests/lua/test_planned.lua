@@ -359,8 +359,47 @@ case("what is refused before time passes", function()
   wrong("unknown algorithm 'rings'; there are: auto, ring, mesh", "nop", {algorithm = "rings"})
   wrong("all_to_all_v with has_rdispls is not built", "all_to_all_v dsts=[y], srcs=[x], group=tp, metadata=m, has_rdispls=true $done++")
   wrong("all_to_all_v: metadata says how much it moves, and timing_only has no values", "all_to_all_v dsts=[y], srcs=[x], group=tp, metadata=m $done++", {timing_only = true})
-  wrong("the rank is in no list of group one", "all_reduce dsts=[y], srcs=[x], group=one, op=add $done++", nil, "\none group [[0]]")
-  wrong("the world has 0..1", "all_reduce dsts=[y], srcs=[x], group=far, op=add $done++", nil, "\nfar group [[0, 7]]")
+  wrong("the group [[0]] does not have rank 1", "all_reduce dsts=[y], srcs=[x], group=one, op=add $done++", nil, "\none group [[0]]")
+  wrong("the group [[0, 7]] has rank 7, the world has 0..1", "all_reduce dsts=[y], srcs=[x], group=far, op=add $done++", nil, "\nfar group [[0, 7]]")
+end)
+
+case("groups that do not agree are told with both places", function()
+  local function prog(list)
+    return soma.assemble(("target trn2\ntp group %s\nx tensor float32[64], input\ny tensor float32[64], output\ndone sem\nsection gpsimd\n" ..
+      "all_reduce dsts=[y], srcs=[x], group=tp, op=add $done++\nhalt\n"):format(list), {name = list})
+  end
+  local one, all, turned = prog "[[0, 1], [2, 3]]", prog "[[0, 1, 2, 3]]", prog "[[1, 0], [3, 2]]"
+  local w = soma.world {ranks = 4}
+  local x = {x = soma.ones {64}}
+  raises("rank 0: all_reduce add float32[64] ([[0, 1], [2, 3]]:7): it is number 1 of ranks 0, 1, and rank 1 has no such collective; " ..
+    "its all_reduce add float32[64] ([[0, 1, 2, 3]]:7) is of ranks 0, 1, 2, 3", w.run, w, {[0] = one, all, one, one}, x)
+  raises("it is number 1 of ranks 0, 1, and rank 1 has no such collective; its all_reduce add float32[64] ([[1, 0], [3, 2]]:7) is of ranks 1, 0",
+    w.run, w, {[0] = one, turned, one, one}, x)
+end)
+
+-- b is float32[8, 256], temp; its first four rows begin as x.
+local function in_place(instruction, algorithm)
+  local runs = world(4, "tp group [[0, 1, 2, 3]]\nx tensor float32[4, 256], input\nb tensor float32[8, 256], temp\ny tensor float32[4, 256], output\nq queue dge=swdge\nd sem\nf sem",
+    "dma_copy b[0:4], x, queue=q $d\nnop $d>=16\n" .. instruction .. " $done++\nnop $done>=1\ndma_copy y, b[0:4], queue=q $f\nnop $f>=16",
+    {algorithm = algorithm, inputs = function(r) return {x = soma.arange(r * 1024, r * 1024 + 1024):astype "float32":reshape {4, 256}} end})
+  local list = flat(runs[0].out.y)
+  for i = 1, 1024 do eq(list[i], 4.0 * (i - 1) + 6 * 1024) end
+end
+
+case("an operand that others may write before it is sent is refused", function()
+  for _, algorithm in ipairs {"ring", "mesh", "mesh-single", "rdh"} do
+    in_place("all_reduce dsts=[b[0:4]], srcs=[b[0:4]], group=tp, op=add", algorithm)
+    raises("rank 0: all_reduce add float32[1024] (text:13): dst overlaps src: dst may be src itself, not a part of it",
+      in_place, "all_reduce dsts=[b[1:5]], srcs=[b[0:4]], group=tp, op=add", algorithm)
+  end
+  for text, instruction in pairs {
+    ["rank 1: all_gather float32[256] (text:13): dst overlaps src: src may be this rank's part of dst, no other"] = "all_gather dsts=[b[0:4]], srcs=[b[0]], group=tp",
+    ["rank 1: reduce_scatter add float32[1024] (text:13): dst overlaps src: dst may be this rank's part of src, no other"] = "reduce_scatter dsts=[b[0]], srcs=[b[0:4]], group=tp, op=add",
+    ["all_to_all float32[1024] (text:13): dst overlaps src: others may write dst before src is sent: use another tensor"] = "all_to_all dsts=[b[0:4]], srcs=[b[0:4]], group=tp",
+    ["collective_permute_implicit_reduce add float32[1024] (text:13): dst overlaps src1"] = "collective_permute_implicit_reduce dsts=[b[0:4]], srcs0=[x], srcs1=[b[0:4]], group=tp, op=add, channels=[0]",
+    ["collective_permute float32[1024] (text:13): dst overlaps src: others may write dst"] = "collective_permute dsts=[b[0:4]], srcs=[b[0:4]], pairs=[[0, 1], [1, 0]]",
+    ["operand 0 of dst overlaps operand 1 of src"] = "all_reduce dsts=[b[0:2], b[2:4]], srcs=[b[4:6], b[0:2]], group=tp, op=add",
+  } do raises(text, in_place, instruction) end
 end)
 
 -- ---- Programs of CC sequencers --------------------------------------------------------------------

@@ -202,11 +202,13 @@ end)
 case("what a world refuses", function()
   raises("option 'ranks' is missing", soma.world, {})
   raises("unknown instance 'trn9'; there are: trn1.2xlarge", soma.world, {ranks = 2, instance = "trn9"})
-  raises("trn1.2xlarge has 2 cores, but 4 ranks of 1 need 4", soma.world, {ranks = 4, instance = "trn1.2xlarge"})
-  raises("no instance of trn1 has 2000 cores", soma.world, {ranks = 2000, target = "trn1"})
+  raises("trn1.2xlarge has 2 cores, but 4 ranks of 1 need 4; trn1.32xlarge has 32", soma.world, {ranks = 4, instance = "trn1.2xlarge"})
+  raises("no instance of trn1 has 2000 cores, for 2000 ranks of 1; trn1.32xlarge has 32", soma.world, {ranks = 2000, target = "trn1"})
   raises("trn1.2xlarge is of trn1, but the target is trn2", soma.world, {ranks = 2, instance = "trn1.2xlarge", target = "trn2"})
   local w = soma.world {ranks = 2, target = "trn1"}
   raises("the program of rank 0 is for trn2", w.run, w, programs {TARGET = "trn2"}, inputs)
+  raises("unknown algorithm ''; there are: auto, ring", soma.world, {ranks = 2, algorithm = ""})
+  raises("run: the inputs of rank 1: mine", w.run, w, ring_of(0), function(r) return r == 0 and inputs(0) or error("mine", 0) end)
   raises("the core is a rank of a world", w.cores[0].run, w.cores[0], ring_of(0), inputs(0))
   raises("the program sends to other ranks of a world: start one with `soma --ranks N PROGRAM.s` or soma.world",
     function() soma.core {}:run(ring_of(0), inputs(0)) end)
@@ -226,7 +228,7 @@ case("runs that a world could not start may be collected before its cores", func
   local prog = soma.assemble "g group [[0]]\nx tensor float32[4], input\ny tensor float32[4], output\nsection gpsimd\nall_reduce dsts=[y], srcs=[x], group=g, op=add\nhalt"
   for i = 1, 8 do
     local w, kept = soma.world {ranks = 2}, {}
-    raises("the rank is in no list of group g", w.run, w, prog, {x = soma.zeros {4}})
+    raises("the group [[0]] does not have rank 1", w.run, w, prog, {x = soma.zeros {4}})
     collectgarbage()
     collectgarbage()
     for size = 100, 3000, 20 do kept[#kept + 1] = ("x"):rep(size) end

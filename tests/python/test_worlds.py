@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import traceback
 import unittest
 import warnings
 
@@ -329,15 +330,25 @@ section gpsimd
         x, group = data(2, 4, 8), ReplicaGroup([[0, 1]])
         self.assertEqual(soma.world(ranks=np.int64(2)).ranks, 2)
         for options, error, text in (
-                ({"ranks": 0}, ValueError, "ranks=0: a world has 1 to 4096 ranks"),
-                ({"ranks": True}, ValueError, "a world has 1 to"),
-                ({"ranks": 5000}, ValueError, "ranks=5000: a world has 1 to 4096 ranks"),
+                ({"ranks": 0}, ValueError, "ranks=0: it is a number of ranks, from 1 to 4096"),
+                ({"ranks": True}, TypeError, "ranks=True: it is a number of ranks"),
+                ({"ranks": 2, "threads": -1}, ValueError, "threads=-1: it is a number of threads"),
+                ({"ranks": 5000}, ValueError, "ranks=5000: it is a number of ranks, from 1"),
                 ({"ranks": "2"}, TypeError, "ranks='2': it is a number"),
                 ({"ranks": 2, "algorithm": 5}, TypeError, "algorithm=5: it is a name"),
                 ({"ranks": 2, "instance": 5}, TypeError, "instance=5: it is a name")):
             with self.assertRaisesRegex(error, text):
                 soma.world(**options)
+        for name in ("algorithm", "instance"):
+            with self.assertRaisesRegex(SomaError, "unknown %s ''; there are" % name):
+                soma.world(ranks=2, **{name: ""}).run(kernel, dict(x=x[0], group=group))
         w = soma.world(ranks=2)
+        for call in (lambda rank: dict(x=x[2 * rank], group=group),
+                     lambda rank: dict(x=x[0] if rank == 0 else "no", group=group)):
+            with self.assertRaises(Exception) as raised:
+                w.run(kernel, call)
+            self.assertIn("for rank 1 of the world", "".join(
+                traceback.format_exception_only(type(raised.exception), raised.exception)))
         for what, given, text in (
                 (lambda x: x, {}, "it runs a kernel of @nki.jit, or a program"),
                 (kernel, lambda rank: (x[rank], group) if rank else dict(x=x[0], group=group),
@@ -439,6 +450,13 @@ SCRIPT = """
         sys.exit(0)
     if what == "fails" and r == 1:
         raise ValueError("my own")
+    if what == "says":
+        for i in range(200):
+            print("my own line %d" % i, file=sys.stderr)
+        sys.stdout.write("half a line")
+        sys.exit(0)
+    if what == "checks":
+        total.check(np.zeros((4, 8), np.float32))
     if what == "ends first" and r == 0:
         sys.exit(0)
     x = np.full((4, 8), r + 1, np.float32)
@@ -484,7 +502,7 @@ class Processes(unittest.TestCase):
                                  r"\(.*script.py:\d+\), call 1")
         status, _, errors = self.start("fails")
         self.assertEqual(status, 1)
-        self.assertRegex(errors, "ValueError: my own")
+        self.assertRegex(errors, "(?m)^rank 1: ValueError: my own$")
         status, _, errors = self.start("ends first")
         self.assertEqual(status, 1)
         self.assertRegex(errors, r"rank 0 has ended, and rank 1 waits for it in total\(\) \(.*:\d+")
@@ -493,11 +511,33 @@ class Processes(unittest.TestCase):
         self.assertRegex(errors, r"rank 0 calls total\(\) \(.*:\d+\), but rank 1 calls largest\(\) "
                                  r"\(.*:\d+\): call 1 of a kernel")
 
+    def test_lines_of_ranks_stay_whole_and_are_named(self):
+        status, out, errors = self.start("says")
+        self.assertEqual((status, out), (0, 3 * "half a line\n"))
+        for r in range(3):
+            mine = [line for line in errors.splitlines() if line.startswith("rank %d: " % r)]
+            self.assertEqual(mine, ["rank %d: my own line %d" % (r, i) for i in range(200)])
+        self.assertEqual(len(errors.splitlines()), 600)
+
+    def test_checks_of_one_rank_say_what_to_do(self):
+        status, _, errors = self.start("checks", 2)
+        self.assertEqual(status, 1)
+        self.assertRegex(errors, r"rank 1: .*KernelError: total\(\) has collectives of 2 "
+                                 "ranks, and this call is of one rank alone: "
+                                 ".*soma-nki -n 2 --check SCRIPT")
+
     def test_wrong_numbers_of_ranks(self):
         for words in (["-n"], ["-n", "x", "a.py"], ["-n", "0", "a.py"], ["-n", "2"]):
             done = subprocess.run([COMMAND] + words, capture_output=True, text=True)
             self.assertEqual(done.returncode, 2)
             self.assertIn("-n needs a number of ranks, 1 to 256, and a script", done.stderr)
+        done = subprocess.run([COMMAND, "--threads", "1", "-n", "2", "none.py"],
+                              capture_output=True, text=True)
+        self.assertIn("-n RANKS comes first: soma-nki -n 2", done.stderr)
+        done = subprocess.run([COMMAND, "--timing-only", "-n", "2", "none.py"], capture_output=True,
+                              text=True)
+        self.assertEqual(sorted(done.stderr.splitlines()),
+                         ["rank %d: soma-nki: no file none.py" % r for r in range(2)])
 
 
 if __name__ == "__main__":

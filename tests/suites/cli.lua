@@ -557,7 +557,9 @@ section cc0
   local soma = require "soma"
   verdict("--ranks gives each rank its own", soma.load_npy(path "y-0.npy")[0] ~= 1.0 or soma.load_npy(path "y-1.npy")[0] ~= 0.0)
   check("--ranks reports", swap .. " --ranks 2 --in x=ones", {out = "world         2 ranks on trn1.2xlarge: no routes, links are not modelled\n" ..
-    "time          5.932 us\nrank 0        7 instructions, 1 transfers, 256 bytes by DMA\nrank 1        7 instructions, 1 transfers, 256 bytes by DMA\n"})
+    "time          5.932 us\nrank 0        7 instructions, 1 transfers, 256 bytes by DMA\nrank 1        7 instructions, 1 transfers, 256 bytes by DMA\n" ..
+    "collective    rank 0: collective_permute by section, at 0.000 us for 5.901 us (" .. swap .. ":9)\n" ..
+    "collective    rank 1: collective_permute by section, at 0.000 us for 5.901 us (" .. swap .. ":9)\n"})
   usage("--ranks: one file for all", swap .. " --ranks 2 --in x=ones --out y=y.npy",
     "--out y=y.npy: each rank has one; %r in the file's name stands for the rank, as in y-%r.npy")
   usage("--ranks: no such rank", swap .. " --ranks 2 --in x=ones --in 2:x=ones", "--in 2:x: the ranks are 0 to 1")
@@ -569,10 +571,20 @@ section cc0
   expect("--ranks --timeline", shown:find "^rank 0\n.*\ncc0 .*\nrank 1\n.*\ncc0 ", shown)
   fails("--ranks --trace where no folder is", swap .. " --ranks 2 --in x=ones --quiet --trace " .. path "none/t.json",
     "cannot write '" .. path "none/t.json" .. "': No such file or directory")
-  usage("--ranks and a page", swap .. " --ranks 2 --in x=ones --html p.html", "--html does not go with --ranks: it is not built for a world of ranks")
+  run(swap .. " --ranks 2 --in x=ones --quiet --html " .. path "r%r.html" .. " --csv Instruction=" .. path "r%r.csv")
+  for r = 0, 1 do
+    local page <close> = io.open(path("r" .. r .. ".html"))
+    local rows <close> = io.open(path("r" .. r .. ".csv"))
+    expect("--ranks --html --csv", page and page:read "a":find("swap.s, rank " .. r, 1, true) and rows and #rows:read "a" > 100, tostring(rows))
+  end
+  usage("--ranks: one page for all", swap .. " --ranks 2 --in x=ones --html p.html", "--html p.html: each rank has a page; %r in the file's name stands for the rank, as in rank-%r.html")
+  usage("--ranks: one table for all", swap .. " --ranks 2 --in x=ones --csv Summary=s.csv",
+    "--csv Summary=s.csv: each rank has one; %r in the file's name stands for the rank, as in Summary-%r.csv")
+  fails("--ranks: no such algorithm", swap .. " --ranks 2 --in x=ones --algorithm rings", "world: unknown algorithm 'rings'; there are: auto, ring, mesh, mesh-single, rdh")
+  usage("--algorithm alone", swap .. " --in x=ones --algorithm ring", "--algorithm is for --ranks, which is not given")
   usage("--ranks and checks", swap .. " --ranks 2 --in x=ones --check all", "--check does not go with --ranks: it is not built for a world of ranks")
   usage("--lnc alone", swap .. " --lnc 2 --in x=ones", "--lnc is for --ranks, which is not given")
-  fails("--ranks needs room", swap .. " --ranks 40 --in x=ones", "world: no instance of trn1 has 40 cores, for 40 ranks of 1")
+  fails("--ranks needs room", swap .. " --ranks 40 --in x=ones", "world: no instance of trn1 has 40 cores, for 40 ranks of 1; trn1.32xlarge has 32")
   fails("one core alone", swap .. " --in x=ones", "the program sends to other ranks of a world: start one with `soma --ranks N PROGRAM.s` or soma.world{ranks = N}")
 end
 

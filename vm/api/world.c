@@ -74,6 +74,17 @@ static soma_status choose_algorithm(soma_world *w) {
   return SOMA_ARG;
 }
 
+/* Appends "; NAME has N" of the target's first instance with enough cores, else of its largest. */
+static soma_status tell_instance(soma_world *w, const isa_target *t) {
+  const isa_instance *i = isa_instance_of(t, cores_of(w)), *x;
+  for (unsigned k = 0; !i || isa_instance_cores(i) < cores_of(w); k++) {
+    if (!(x = isa_instance_at(k))) break;
+    if (x->target == t && (!i || isa_instance_cores(x) > isa_instance_cores(i))) i = x;
+  }
+  if (i) isa_buf_printf(&w->error, "; %s has %u", i->name, isa_instance_cores(i));
+  return SOMA_ARG;
+}
+
 static soma_status choose_instance(soma_world *w, const char *target) {
   const isa_target *t = NULL;
   const isa_instance *i = w->o.instance ? isa_instance_find(w->o.instance) : NULL;
@@ -84,15 +95,19 @@ static soma_status choose_instance(soma_world *w, const char *target) {
     if (at < 0) return fail(w, SOMA_ARG, "unknown target '%s'", name);
     t = &isa_targets[at];
   }
-  if (!i && !(i = isa_instance_of(t, cores_of(w))))
-    return fail(w, SOMA_ARG, "no instance of %s has %u cores, for %u ranks of %u", t->name,
-                cores_of(w), w->o.ranks, w->o.lnc);
+  if (!i && !(i = isa_instance_of(t, cores_of(w)))) {
+    fail(w, SOMA_ARG, "no instance of %s has %u cores, for %u ranks of %u", t->name, cores_of(w),
+         w->o.ranks, w->o.lnc);
+    return tell_instance(w, t);
+  }
   if (t && i->target != t)
     return fail(w, SOMA_ARG, "%s is of %s, but the target is %s", i->name, i->target->name,
                 t->name);
-  if (cores_of(w) > isa_instance_cores(i))
-    return fail(w, SOMA_ARG, "%s has %u cores, but %u ranks of %u need %u", i->name,
-                isa_instance_cores(i), w->o.ranks, w->o.lnc, cores_of(w));
+  if (cores_of(w) > isa_instance_cores(i)) {
+    fail(w, SOMA_ARG, "%s has %u cores, but %u ranks of %u need %u", i->name, isa_instance_cores(i),
+         w->o.ranks, w->o.lnc, cores_of(w));
+    return tell_instance(w, i->target);
+  }
   w->instance = i;
   w->o.instance = i->name;
   return SOMA_OK;

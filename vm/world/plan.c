@@ -46,8 +46,7 @@ uint64_t cc_elems(const isa_ap *ap) {
   return isa_ap_elems(ap) * (ap->space == ISA_HBM ? 1 : ap->nparts);
 }
 
-/* "rank 1: all_gather float32, 65536 elements (b.py:14)", of what it sends. */
-static void put_call(const vm_plan *p, uint32_t rank, const cc_call *x, isa_buf *out) {
+void cc_put_call(const vm_plan *p, uint32_t rank, const cc_call *x, isa_buf *out) {
   const isa_program *prog = p->ranks[rank].p;
   const isa_code *code = &prog->cores[x->core].code[x->engine];
   isa_buf_printf(out, "%s", isa_ops[x->op].name);
@@ -65,15 +64,13 @@ static void put_call(const vm_plan *p, uint32_t rank, const cc_call *x, isa_buf 
     isa_buf_printf(out, " (%s pc %" PRIu32 ")", isa_engines[x->engine].name, x->pc);
 }
 
-static bool refuse(const vm_plan *p, isa_error *e, uint32_t rank, const cc_call *x, const char *fmt,
-                   ...) ISA_PRINTF(5, 6);
-static bool refuse(const vm_plan *p, isa_error *e, uint32_t rank, const cc_call *x, const char *fmt,
-                   ...) {
+bool cc_refuse(const vm_plan *p, isa_error *e, uint32_t rank, const cc_call *x, const char *fmt,
+               ...) {
   isa_buf b;
   va_list args;
   isa_buf_init(&b, &p->al);
   isa_buf_printf(&b, "rank %" PRIu32 ": ", rank);
-  put_call(p, rank, x, &b);
+  cc_put_call(p, rank, x, &b);
   isa_buf_puts(&b, ": ");
   va_start(args, fmt);
   isa_buf_vprintf(&b, fmt, args);
@@ -83,16 +80,48 @@ static bool refuse(const vm_plan *p, isa_error *e, uint32_t rank, const cc_call 
   return false;
 }
 
+void cc_put_ranks(const uint32_t *ranks, uint32_t n, isa_buf *out) {
+  enum { MOST = 16 };
+  for (uint32_t i = 0; i < n && i < MOST; i++)
+    isa_buf_printf(out, "%s%" PRIu32, i ? ", " : "", ranks[i]);
+  if (n > MOST) isa_buf_puts(out, " ...");
+}
+
+/* The group's lists say more than its name, which may be made up. */
+static bool refuse_group(const vm_plan *p, isa_error *e, uint32_t rank, const cc_call *x,
+                         const isa_group *g, const char *fmt, ...) ISA_PRINTF(6, 7);
+static bool refuse_group(const vm_plan *p, isa_error *e, uint32_t rank, const cc_call *x,
+                         const isa_group *g, const char *fmt, ...) {
+  enum { MOST = 8 };
+  const uint32_t *ranks = g->ranks;
+  isa_buf b;
+  va_list args;
+  isa_buf_init(&b, &p->al);
+  isa_buf_puts(&b, "[");
+  for (uint32_t i = 0; i < g->nlists && i < MOST; ranks += g->sizes[i++]) {
+    isa_buf_puts(&b, i ? ", [" : "[");
+    cc_put_ranks(ranks, g->sizes[i], &b);
+    isa_buf_puts(&b, "]");
+  }
+  isa_buf_puts(&b, g->nlists > MOST ? " ...] " : "] ");
+  va_start(args, fmt);
+  isa_buf_vprintf(&b, fmt, args);
+  va_end(args);
+  cc_refuse(p, e, rank, x, "the group %s", isa_buf_str(&b));
+  isa_buf_free(&b);
+  return false;
+}
+
 /* The list of a group in which the rank is. */
 static bool find_list(const vm_plan *p, uint32_t rank, cc_call *x, const isa_group *g,
                       isa_error *e) {
   for (uint32_t i = 0; i < g->nranks; i++)
     if (g->ranks[i] >= p->n)
-      return refuse(p, e, rank, x, "group %.60s has rank %" PRIu32 ", the world has 0..%" PRIu32,
-                    g->name, g->ranks[i], p->n - 1);
+      return refuse_group(p, e, rank, x, g, "has rank %" PRIu32 ", the world has 0..%" PRIu32,
+                          g->ranks[i], p->n - 1);
   x->ranks = isa_group_list(g, rank, &x->ranks_n, &x->place);
   if (x->ranks) return true;
-  return refuse(p, e, rank, x, "the rank is in no list of group %.60s", g->name);
+  return refuse_group(p, e, rank, x, g, "does not have rank %" PRIu32, rank);
 }
 
 static bool find_pairs(const vm_plan *p, uint32_t rank, cc_call *x, isa_ref pairs, isa_error *e) {
@@ -101,8 +130,8 @@ static bool find_pairs(const vm_plan *p, uint32_t rank, cc_call *x, isa_ref pair
   x->place = rank;
   for (uint32_t i = 0; i < x->ranks_n; i++)
     if (x->ranks[i] >= p->n)
-      return refuse(p, e, rank, x, "rank %" PRIu32 " in its pairs, the world has 0..%" PRIu32,
-                    x->ranks[i], p->n - 1);
+      return cc_refuse(p, e, rank, x, "rank %" PRIu32 " in its pairs, the world has 0..%" PRIu32,
+                       x->ranks[i], p->n - 1);
   return true;
 }
 
@@ -194,50 +223,6 @@ uint32_t cc_rings(const vm_plan *p, const cc_call *x) {
 
 uint32_t cc_peer(const cc_call *x, uint32_t peer) {
   return x->ranks && isa_ops[x->op].form != ISA_FORM_PERMUTE ? x->ranks[peer] : peer;
-}
-
-static bool same_shapes(const vm_plan *p, uint32_t rank, const cc_call *x, uint32_t other,
-                        const cc_call *y) {
-  if (x->op != y->op || x->alu != y->alu || x->dtype != y->dtype || x->n != y->n ||
-      x->dim != y->dim || x->both != y->both)
-    return false;
-  for (uint32_t i = 0; i < x->n; i++) {
-    const isa_ap *a = cc_ap(p, rank, x, x->src[i]), *b = cc_ap(p, other, y, y->src[i]);
-    if (cc_elems(a) != cc_elems(b) || a->space != b->space) return false;
-  }
-  return true;
-}
-
-static bool takes_part(const cc_call *x, uint32_t rank) {
-  for (uint32_t i = 0; i < x->ranks_n; i++)
-    if (x->ranks[i] == rank) return true;
-  return false;
-}
-
-/* Whether every other rank of the list has a call that belongs to x, of the same kind. A rank in no
- * pair of a permute does nothing, and may leave it out. */
-static bool check_match(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
-  isa_buf b;
-  if (!takes_part(x, rank)) return true;
-  for (uint32_t i = 0; i < x->ranks_n; i++) {
-    uint32_t other = x->ranks[i];
-    if (other == rank) continue;
-    const cc_call *y = cc_match(p, x, other);
-    if (!y)
-      return refuse(p, e, rank, x,
-                    "it is number %" PRIu32 " of its ranks and stream, and rank %" PRIu32
-                    " has no such collective",
-                    x->nth + 1, other);
-    if (same_shapes(p, rank, x, other, y)) continue;
-    isa_buf_init(&b, &p->al);
-    put_call(p, other, y, &b);
-    refuse(p, e, rank, x,
-           "it is number %" PRIu32 " of its ranks and stream, but rank %" PRIu32 " has %s",
-           x->nth + 1, other, isa_buf_str(&b));
-    isa_buf_free(&b);
-    return false;
-  }
-  return true;
 }
 
 /* ---- Shapes ------------------------------------------------------------------------------- */
@@ -406,9 +391,9 @@ static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, vm_cc_algori
                 .pairs = isa_ops[x->op].form == ISA_FORM_PERMUTE};
   k.first = first_free(p, &k);
   if (k.first + count * p->ncc > p->nspare)
-    return refuse(p, e, rank, x,
-                  "it needs %" PRIu32 " semaphores, and the programs leave %" PRIu32 " of %d",
-                  k.first + count * p->ncc, p->nspare, ISA_NSEMS);
+    return cc_refuse(p, e, rank, x,
+                     "it needs %" PRIu32 " semaphores, and the programs leave %" PRIu32 " of %d",
+                     k.first + count * p->ncc, p->nspare, ISA_NSEMS);
   if (!isa_array_grow(&p->al, &p->ready, p->nready, &p->cap_ready, sizeof k))
     return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for semaphores of collectives");
   p->ready[p->nready++] = k;
@@ -424,8 +409,8 @@ static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
     uint64_t bytes = 0;
     if (!ok) isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for the steps of a collective");
     if (ok && steps.from > CC_FROM)
-      ok = refuse(p, e, rank, x, "%" PRIu32 " ranks by %s: more than the planner has built",
-                  part.shape.n, vm_cc_algorithm_names[part.shape.algorithm]);
+      ok = cc_refuse(p, e, rank, x, "%" PRIu32 " ranks by %s: more than the planner has built",
+                     part.shape.n, vm_cc_algorithm_names[part.shape.algorithm]);
     ok = ok && need_ready(p, rank, x, part.shape.algorithm, steps.ready, e);
     for (uint32_t i = part.first; ok && i < part.first + part.n; i++)
       bytes += cc_land_bytes(p, rank, x, &part, i) * steps.land;
@@ -444,7 +429,9 @@ static bool plan_all(vm_plan *p, isa_error *e) {
   find_spare(p);
   for (uint32_t r = 0; r < p->n; r++)
     for (uint32_t i = 0; i < p->ranks[r].n; i++)
-      if (!check_match(p, r, &p->ranks[r].calls[i], e)) return false;
+      if (!cc_check_match(p, r, &p->ranks[r].calls[i], e) ||
+          !cc_check_overlap(p, r, &p->ranks[r].calls[i], e))
+        return false;
   for (uint32_t r = 0; r < p->n; r++)
     for (uint32_t i = 0; i < p->ranks[r].n; i++)
       if (!need(p, r, &p->ranks[r].calls[i], e)) return false;

@@ -76,6 +76,12 @@ typedef struct cc_part {
 } cc_part;
 
 /* plan.c */
+/* "all_gather float32[64], float32[8] (b.py:14)", of what it sends; "0, 3, 1", of many some. */
+void cc_put_call(const vm_plan *p, uint32_t rank, const cc_call *x, isa_buf *out);
+void cc_put_ranks(const uint32_t *ranks, uint32_t n, isa_buf *out);
+/* "rank 1: all_gather float32[64] (b.py:14): ..."; gives false. */
+bool cc_refuse(const vm_plan *p, isa_error *e, uint32_t rank, const cc_call *x, const char *fmt,
+               ...) ISA_PRINTF(5, 6);
 const isa_ap *cc_ap(const vm_plan *p, uint32_t rank, const cc_call *x, uint32_t ap);
 uint64_t cc_elems(const isa_ap *ap);
 /* Its parts: part k is of CC sequencer k % p->ncc, which does its parts one after another. */
@@ -92,6 +98,13 @@ uint64_t cc_land_bytes(const vm_plan *p, uint32_t rank, const cc_call *x, const 
 
 /* DMA rings of its transfers: by whether its ranks are on one device. */
 uint32_t cc_rings(const vm_plan *p, const cc_call *x);
+
+/* plan_match.c. Whether every other rank of the list has a call that belongs to x, of the same
+ * kind. A rank in no pair of a permute does nothing, and may leave it out. */
+bool cc_check_match(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e);
+
+/* plan_overlap.c: false: dst and src share bytes, and what dst gets would depend on timing. */
+bool cc_check_overlap(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e);
 
 /* plan_emit.c: adds the block of a call for CC sequencer k, which has a part of it. */
 bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsigned k,
