@@ -4,8 +4,14 @@
 #include <string.h>
 
 static const isa_instance instances[] = {
-#define INSTANCE(name, target, devices, tag, source) \
-  {#name, &isa_targets[ISA_##target], devices, #tag, source},
+#define INSTANCE(name, target, devices, links, x, y, rate, z, z_rate, efa, tag, source) \
+  {                                                                                     \
+      #name,   &isa_targets[ISA_##target],                                              \
+      devices, ISA_LINKS_##links,                                                       \
+      x,       y,                                                                       \
+      z,       rate,                                                                    \
+      z_rate,  efa,                                                                     \
+      #tag,    source},
 #include "instances.def"
 #undef INSTANCE
 };

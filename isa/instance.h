@@ -4,11 +4,16 @@
 
 #include "isa.h"
 
+typedef enum isa_links { ISA_LINKS_NONE, ISA_LINKS_TORUS, ISA_LINKS_SWITCH } isa_links;
+
 typedef struct isa_instance {
   const char *name;
   const isa_target *target;
   uint32_t devices;
-  const char *tag, *source; /* tag: DOC or ASM */
+  isa_links links;
+  uint32_t x, y, z;           /* devices in each dimension */
+  uint32_t rate, z_rate, efa; /* MBNS, of a link and direction; efa 0: none */
+  const char *tag, *source;   /* tag: DOC or ASM */
 } isa_instance;
 
 /* In the order of the table; NULL past the last. */

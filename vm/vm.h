@@ -163,6 +163,8 @@ void vm_run_end(vm_run *r);
  * read. */
 void vm_run_release(vm_run *r);
 
+/* A run that has just started begins so much later. */
+void vm_run_delay(vm_run *r, vm_time by);
 /* Puts its cores among the stack's, which vm_run_start has done; false: the stack is full. And
  * takes them off: then what they move takes no bandwidth. */
 bool vm_stack_join(vm_run *r);

@@ -70,16 +70,38 @@ local function put_collectives(out, rows)
   if #rows > ROWS then out:write("              and ", #rows - ROWS, " more\n") end
 end
 
+local LINKS <const> = 8 -- of links, that are printed
+
+-- The links that carried most of what they could.
+local function put_links(out, links)
+  local used = {}
+  for _, l in ipairs(links) do
+    if l.bytes > 0 then used[#used + 1] = l end
+  end
+  table.sort(used, function(a, b)
+    if a.percent ~= b.percent then return a.percent > b.percent end
+    if a.from ~= b.from then return tostring(a.from) < tostring(b.from) end
+    return tostring(a.to) < tostring(b.to)
+  end)
+  for i = 1, math.min(#used, LINKS) do
+    local l = used[i]
+    out:write(string.format("%-13s %d bytes, %.2f GB/s, %.1f %% of %.0f; at most %d bytes waiting\n", "link " .. l.from .. "-" .. l.to, l.bytes,
+      l.gbs, l.percent, l.rate, l.waiting))
+  end
+  if #used > LINKS then out:write("              and ", #used - LINKS, " more, of less of their rate\n") end
+end
+
 local function report(world, runs, o)
   if o["--quiet"] then return end
   local out = o.stdout_taken and io.stderr or io.stdout
-  out:write(string.format("world         %d ranks on %s: no routes, links are not modelled\n", world.ranks, world.instance))
+  out:write(string.format("world         %d ranks on %s\n", world.ranks, world.instance))
   out:write(string.format("time          %.3f us\n", runs.time_ns / 1000))
   for r = 0, world.ranks - 1 do
     local s = runs[r].stats
     out:write(string.format("%-13s %d instructions, %d transfers, %d bytes by DMA\n", "rank " .. r, s.instructions, s.dma_transfers, s.dma_bytes))
   end
   put_collectives(out, runs.collectives)
+  put_links(out, runs.links)
 end
 
 -- What shows the ranks in time; of a run that faulted as well. A message when a file cannot be written.

@@ -215,6 +215,38 @@ static void push_collectives(lua_State *L, const lb_world *x) {
   }
 }
 
+static void push_end(lua_State *L, int end) {
+  if (end >= 0)
+    lua_pushinteger(L, end);
+  else
+    lua_pushstring(L, end == SOMA_EFA ? "efa" : "switch");
+}
+
+/* Pushes the links between the devices: {from, to, bytes, waiting, ...}. */
+static void push_links(lua_State *L, const lb_world *x) {
+  soma_link_row r;
+  lua_newtable(L);
+  for (uint32_t i = 0; soma_world_link(x->w, i, &r) == SOMA_OK; i++) {
+    lua_createtable(L, 0, 10);
+    push_end(L, r.from);
+    lua_setfield(L, -2, "from");
+    push_end(L, r.to);
+    lua_setfield(L, -2, "to");
+    lb_set_count(L, "bytes", r.bytes);
+    lb_set_count(L, "messages", r.messages);
+    lb_set_count(L, "waiting", r.waiting);
+    lb_set_ns(L, "busy_ns", r.busy);
+    lb_set_ns(L, "waited_ns", r.waited);
+    lua_pushnumber(L, r.rate);
+    lua_setfield(L, -2, "rate");
+    lua_pushnumber(L, r.gbs);
+    lua_setfield(L, -2, "gbs");
+    lua_pushnumber(L, r.percent);
+    lua_setfield(L, -2, "percent");
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
 /* The runs in the table at 5 get what they have come to. */
 static void finish(lua_State *L, lb_world *x) {
   for (uint32_t r = 0; r < x->ranks; r++) {
@@ -228,6 +260,8 @@ static void finish(lua_State *L, lb_world *x) {
   }
   push_collectives(L, x);
   lua_setfield(L, 5, "collectives");
+  push_links(L, x);
+  lua_setfield(L, 5, "links");
   lb_set_ns(L, "time_ns", soma_world_time(x->w));
   lb_set_count(L, "hash", soma_world_hash(x->w));
   lb_set_count(L, "windows", soma_world_windows(x->w));
@@ -280,6 +314,53 @@ static int world_program(lua_State *L) {
   return s == SOMA_OK ? 1 : luaL_error(L, "program: %s", soma_error(m));
 }
 
+/* ---- What if ------------------------------------------------------------------------------- */
+
+static int check_end(lua_State *L, int arg) {
+  static const char *const names[] = {"efa", "switch", NULL};
+  if (lua_type(L, arg) == LUA_TSTRING)
+    return luaL_checkoption(L, arg, NULL, names) == 0 ? SOMA_EFA : SOMA_SWITCH;
+  lua_Integer d = luaL_checkinteger(L, arg);
+  luaL_argcheck(L, d >= 0 && d < 65536, arg, "a device is a number from 0 on");
+  return (int)d;
+}
+
+/* A time in ns, by default 0. */
+static soma_time check_ns(lua_State *L, int arg, bool needed) {
+  double ns = needed ? luaL_checknumber(L, arg) : luaL_optnumber(L, arg, 0);
+  luaL_argcheck(L, ns >= 0 && ns <= 1e12, arg, "a time is 0 to 1e12 ns");
+  return (soma_time)(ns * 1e6 + 0.5);
+}
+
+/* w:slow_link(device, device, factor, from when in ns) */
+static int world_slow_link(lua_State *L) {
+  const lb_world *x = check_world(L, 1);
+  int a = check_end(L, 2), b = check_end(L, 3);
+  double factor = luaL_checknumber(L, 4);
+  if (soma_world_slow_link(x->w, a, b, factor, check_ns(L, 5, false)) != SOMA_OK)
+    return fail(L, "slow_link", x);
+  return 0;
+}
+
+/* w:fail_link(device, device, from when in ns) */
+static int world_fail_link(lua_State *L) {
+  const lb_world *x = check_world(L, 1);
+  int a = check_end(L, 2), b = check_end(L, 3);
+  if (soma_world_fail_link(x->w, a, b, check_ns(L, 4, false)) != SOMA_OK)
+    return fail(L, "fail_link", x);
+  return 0;
+}
+
+/* w:delay_rank(rank, ns) */
+static int world_delay_rank(lua_State *L) {
+  const lb_world *x = check_world(L, 1);
+  lua_Integer r = luaL_checkinteger(L, 2);
+  luaL_argcheck(L, r >= 0 && r < (lua_Integer)x->ranks, 2, "the world has no such rank");
+  if (soma_world_delay_rank(x->w, (uint32_t)r, check_ns(L, 3, true)) != SOMA_OK)
+    return fail(L, "delay_rank", x);
+  return 0;
+}
+
 /* ---- The object ---------------------------------------------------------------------------- */
 
 /* w.ranks, w.instance, w.cores (by rank), or a method. */
@@ -316,8 +397,13 @@ void lb_open_world(lua_State *L) {
                                   {"__close", world_close},
                                   {"__tostring", world_tostring},
                                   {NULL, NULL}};
-  static const luaL_Reg methods[] = {
-      {"run", world_run}, {"program", world_program}, {"close", world_close}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"run", world_run},
+                                     {"program", world_program},
+                                     {"slow_link", world_slow_link},
+                                     {"fail_link", world_fail_link},
+                                     {"delay_rank", world_delay_rank},
+                                     {"close", world_close},
+                                     {NULL, NULL}};
   lb_class(L, LB_WORLD, meta, NULL);
   luaL_getmetatable(L, LB_WORLD);
   lua_newtable(L);

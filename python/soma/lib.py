@@ -54,6 +54,13 @@ class Collective(C.Structure):
                 ("busbw", C.c_double)]
 
 
+class LinkRow(C.Structure):
+    _fields_ = [("from", C.c_int), ("to", C.c_int), ("bytes", C.c_uint64),
+                ("messages", C.c_uint64), ("waiting", C.c_uint64), ("busy", C.c_uint64),
+                ("waited", C.c_uint64), ("rate", C.c_double), ("gbs", C.c_double),
+                ("percent", C.c_double)]
+
+
 class AssembleOptions(C.Structure):
     _fields_ = [("size", C.c_size_t), ("include_dirs", C.POINTER(C.c_char_p)),
                 ("ninclude_dirs", C.c_uint32), ("defines", C.POINTER(C.c_char_p)),
@@ -299,6 +306,10 @@ _PROTOTYPES.update({
     "soma_world_run": (P, [P, _u32]),
     "soma_world_program": (P, [P, _u32]),
     "soma_world_collectives": (_u32, [P, _u32]),
+    "soma_world_links": (_u32, [P]),
+    "soma_world_link": (_int, [P, _u32, C.POINTER(LinkRow)]),
+    "soma_world_slow_link": (_int, [P, _int, _int, C.c_double, C.c_uint64]),
+    "soma_world_delay_rank": (_int, [P, _u32, C.c_uint64]),
     "soma_world_collective": (_int, [P, _u32, _u32, C.POINTER(Collective)]),
     "soma_world_time": (C.c_uint64, [P]),
     "soma_world_hash": (C.c_uint64, [P]),

@@ -121,10 +121,41 @@ def _collectives(handle, ranks):
     return found
 
 
+_ENDS = {"switch": -1, "efa": -2}
+
+
+class Link:
+    """A link between two devices, or of one with the "switch" or "efa", in one direction: `start`
+    and `end`, `rate` in GB/s, `bytes` and `messages` that went over it, `gbs` over the time of the
+    run and `percent` of the rate, `waiting` bytes at most at once, and `waited_ns` of all messages
+    behind others."""
+
+    def __init__(self, row):
+        names = {v: k for k, v in _ENDS.items()}
+        first = getattr(row, "from")
+        self.start, self.end = names.get(first, first), names.get(row.to, row.to)
+        self.bytes, self.messages, self.waiting = row.bytes, row.messages, row.waiting
+        self.rate, self.gbs, self.percent = row.rate, row.gbs, row.percent
+        self.busy_ns, self.waited_ns = row.busy / 1e6, row.waited / 1e6
+
+    def __repr__(self):
+        return "<link %s-%s: %d bytes, %.2f GB/s, %.1f %%, at most %d waiting>" % (
+            self.start, self.end, self.bytes, self.gbs, self.percent, self.waiting)
+
+
+def _links(handle):
+    found, row = [], L.LinkRow()
+    for i in range(lib.soma_world_links(handle)):
+        lib.soma_world_link(handle, i, C.byref(row))
+        found.append(Link(row))
+    return found
+
+
 class WorldRun:
     """What ran: run[r] is what kernel.run() would give for rank r (of programs a soma.Run),
     `results` what each returned; `time_ns` until the last rank has ended, `stats` by rank,
-    `findings` of all, `collectives` that were completed, by rank and end."""
+    `findings` of all, `collectives` that were completed, by rank and end, `links` between the
+    devices."""
 
     def __init__(self, runs, ranks, name):
         self.runs, self._ranks, self.name = runs, ranks, name
@@ -132,6 +163,7 @@ class WorldRun:
         self.hash = lib.soma_world_hash(ranks.handle)
         self.instance = _text(lib.soma_world_instance(ranks.handle))
         self.collectives = _collectives(ranks.handle, len(runs))
+        self.links = _links(ranks.handle)
         self.stats = [r.stats for r in runs]
         self.findings = show.Findings()
         for rank, r in enumerate(runs):
@@ -188,11 +220,47 @@ class World:
         self.ranks, self.lnc, self.instance = ranks, lnc, instance
         self.threads, self.algorithm, self.target, self.options = (threads, algorithm, target,
                                                                    options)
+        self._changes = []  # of links and ranks: calls of the library
         self._made = None  # (target, cores, machines and world) of the last run, for the next
 
     def __repr__(self):
         return "<world of %d ranks%s>" % (self.ranks,
                                           " of " + self.instance if self.instance else "")
+
+    def slow_link(self, a, b, factor, at=0):
+        """What if the link between devices a and b had less of its rate, from `at` ns on: factor 0
+        to 1. An end is a device, "switch" or "efa"."""
+        self._change(lib.soma_world_slow_link, self._end(a), self._end(b), float(factor),
+                     self._time("at", at))
+
+    def fail_link(self, a, b, at=0):
+        """What if that link failed at `at` ns: at 0 messages go other ways, later it stops them."""
+        self.slow_link(a, b, 0, at)
+
+    def delay_rank(self, rank, ns):
+        """What if a rank began so much later than the others."""
+        if isinstance(rank, bool) or not 0 <= operator.index(rank) < self.ranks:
+            raise ValueError("rank=%r: the ranks are 0 to %d" % (rank, self.ranks - 1))
+        self._change(lib.soma_world_delay_rank, operator.index(rank), self._time("ns", ns))
+
+    @staticmethod
+    def _end(device):
+        if device in _ENDS:
+            return _ENDS[device]
+        if isinstance(device, bool) or not 0 <= operator.index(device) < 1 << 16:
+            raise ValueError("%r is no device: it is a number, \"switch\" or \"efa\"" % (device,))
+        return operator.index(device)
+
+    @staticmethod
+    def _time(name, ns):
+        if not 0 <= ns <= 1e12:
+            raise ValueError("%s=%r: a time is 0 to 1e12 ns" % (name, ns))
+        return int(ns * 1e6 + 0.5)
+
+    def _change(self, call, *arguments):
+        """Of all runs from now on; an error of it is raised by the next."""
+        self._changes.append((call, arguments))
+        self._made = None
 
     def run(self, what, arguments=None):
         """Runs a kernel, or a program, on all ranks. arguments: of each rank's call by name, from a
@@ -273,6 +341,8 @@ class World:
         options = dict({"causes": 0}, **self.options)
         machines = [Machine(target, **options) for _ in range(self.ranks)]
         ranks = _Ranks(machines, lnc, self.instance, self.threads, self.algorithm)
+        for call, arguments in self._changes:
+            ranks.check(call(ranks.handle, *arguments))
         self._made = key, ranks
         return ranks
 

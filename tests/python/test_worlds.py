@@ -240,6 +240,35 @@ section gpsimd
         np.testing.assert_array_equal(w.run([p, p], [{"a": x[0]}, {"a": x[0]}])[1].out["b"],
                                       2 * x[0])
 
+    def test_links_and_what_ifs(self):
+        kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
+        x, group = data(16, 4, 512), ReplicaGroup([list(range(16))])
+        w = soma.world(ranks=16)  # of 8 a device: devices 0 and 1 of a torus
+
+        def go():
+            r = w.run(kernel, lambda rank: dict(x=x[rank], group=group))
+            np.testing.assert_array_equal(r[9].result, x.sum(0))
+            return r, {(a.start, a.end): a for a in r.links}
+        before, links = go()
+        self.assertEqual(before.instance, "trn2.48xlarge")
+        self.assertEqual((len(links), links[0, 1].rate), (64, 128.0))
+        self.assertEqual(links[0, 1].bytes, links[1, 0].bytes)
+        self.assertGreaterEqual(links[0, 1].bytes, 8 * 4 * 512 * 4)
+        self.assertEqual(links[1, 2].messages, 0)
+        w.delay_rank(1, 3e3)
+        late, _ = go()
+        self.assertGreater(late.time_ns, before.time_ns + 2900)
+        w.fail_link(0, 1)
+        far, links = go()
+        self.assertEqual((links[0, 1].bytes, links[1, 0].bytes), (0, 0))
+        self.assertIn("<link 0-", repr(max(far.links, key=lambda a: a.bytes)))
+        self.assertRaises(ValueError, w.delay_rank, 16, 1)
+        self.assertRaises(ValueError, w.fail_link, -3, 1)
+        self.assertRaises(ValueError, w.fail_link, 0, 1, -1)
+        w.fail_link(0, 5)
+        with self.assertRaisesRegex(SomaError, "no link 0-5 in trn2.48xlarge; device 0 has links"):
+            go()
+
     def test_collectives_are_told(self):
         @nki.jit
         def kernel(x, group):

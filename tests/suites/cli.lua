@@ -556,7 +556,7 @@ section cc0
   check("--ranks", swap .. " --ranks 2 --in x=zeros --in 1:x=ones --out y=" .. path "y-%r.npy" .. " --quiet", {})
   local soma = require "soma"
   verdict("--ranks gives each rank its own", soma.load_npy(path "y-0.npy")[0] ~= 1.0 or soma.load_npy(path "y-1.npy")[0] ~= 0.0)
-  check("--ranks reports", swap .. " --ranks 2 --in x=ones", {out = "world         2 ranks on trn1.2xlarge: no routes, links are not modelled\n" ..
+  check("--ranks reports", swap .. " --ranks 2 --in x=ones", {out = "world         2 ranks on trn1.2xlarge\n" ..
     "time          5.932 us\nrank 0        7 instructions, 1 transfers, 256 bytes by DMA\nrank 1        7 instructions, 1 transfers, 256 bytes by DMA\n" ..
     "collective    rank 0: collective_permute by section, at 0.000 us for 5.901 us (" .. swap .. ":9)\n" ..
     "collective    rank 1: collective_permute by section, at 0.000 us for 5.901 us (" .. swap .. ":9)\n"})

@@ -87,6 +87,29 @@ typedef struct soma_collective {
 uint32_t soma_world_collectives(const soma_world *w, uint32_t rank);
 soma_status soma_world_collective(const soma_world *w, uint32_t rank, uint32_t i,
                                   soma_collective *out);
+/* What goes between two devices goes over links, which it shares with all else on its route. Each
+ * has two directions. Devices are numbered as instances are built: device 5 of a 4x4 torus is in
+ * row 1, column 1, beside 4, 6, 1 and 9. The ends of a link are devices, or one of these. */
+enum { SOMA_SWITCH = -1, SOMA_EFA = -2 };
+typedef struct soma_link_row {
+  int from, to;
+  uint64_t bytes, messages; /* sent */
+  uint64_t waiting;         /* bytes that had come and not gone, most at once */
+  soma_time busy, waited;   /* waited: of all messages, behind others, together */
+  double rate, gbs;         /* GB/s: the link's, and bytes / time of the world */
+  double percent;           /* busy / time of the world */
+} soma_link_row;
+/* The links of a world that runs or has run, one for each direction, and the i-th of them. */
+uint32_t soma_world_links(const soma_world *w);
+soma_status soma_world_link(const soma_world *w, uint32_t i, soma_link_row *out);
+/* What if: of all that soma_world_start starts from now on. A link with less of its rate from a
+ * time on, or that has failed, in both directions: factor 0 to 1. One that has failed at time 0 is
+ * in no route: messages go other ways, and where there is none soma_world_start says so. One that
+ * fails later stops what comes to it. SOMA_ARG: there is no such link; the error says which there
+ * are. A rank that begins later than the others. */
+soma_status soma_world_slow_link(soma_world *w, int a, int b, double factor, soma_time at);
+soma_status soma_world_fail_link(soma_world *w, int a, int b, soma_time at);
+soma_status soma_world_delay_rank(soma_world *w, uint32_t rank, soma_time by);
 /* The time that the last rank has reached; a hash of everything that has happened; windows. */
 soma_time soma_world_time(const soma_world *w);
 uint64_t soma_world_hash(const soma_world *w);

@@ -1,41 +1,13 @@
 /* Worlds of ranks: a machine for each rank, and the loop that moves them (vm/world). */
-#include "impl.h"
+#include "world_impl.h"
 
-#include "../../isa/instance.h"
 #include "../engine/cc.h"
-#include "../world/plan.h"
-#include "../world/world.h"
 
 #include <string.h>
 
-typedef struct rank {
-  soma_machine *m;
-  soma_program *given, *p; /* given: by soma_world_load; p: what runs */
-  soma_run *run;
-  bool taken;       /* the caller frees the run */
-  bool borrowed;    /* the machine is the caller's */
-  unsigned threads; /* that it had before */
-} rank;
+#define fail soma_world_fail
 
-struct soma_world {
-  soma_world_options o;
-  isa_alloc al;
-  const isa_instance *instance;
-  int algorithm; /* vm_cc_algorithm, -1: by size */
-  rank *ranks;
-  vm_work threads;
-  atomic_int interrupted;
-  vm_world w;
-  vm_plan *plan; /* of the ranks' collectives */
-  bool open;     /* w has runs */
-  bool running;
-  soma_time time; /* of the last world that was open, as the next two */
-  uint64_t hash, windows;
-  isa_buf error;
-};
-
-static soma_status fail(soma_world *w, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
-static soma_status fail(soma_world *w, soma_status s, const char *fmt, ...) {
+soma_status soma_world_fail(soma_world *w, soma_status s, const char *fmt, ...) {
   va_list ap;
   w->error.len = 0;
   va_start(ap, fmt);
@@ -149,6 +121,7 @@ static void leave(soma_world *w) {
   w->time = vm_world_time(&w->w);
   w->hash = vm_world_hash(&w->w);
   w->windows = w->w.windows;
+  soma_world_keep_links(w);
   vm_world_close(&w->w);
   w->open = false;
 }
@@ -292,6 +265,7 @@ void soma_world_free(soma_world *w) {
   }
   if (w->ranks) isa_free(&w->al, w->ranks, w->o.ranks * sizeof *w->ranks);
   vm_plan_free(w->plan);
+  soma_world_free_links(w);
   vm_work_close(&w->threads);
   isa_buf_free(&w->error);
   isa_alloc al = w->al;
@@ -413,6 +387,7 @@ static soma_status connect(soma_world *w) {
   for (uint32_t r = 0; r < w->o.ranks; r++) runs[r] = &w->ranks[r].run->run;
   memset(&w->w, 0, sizeof w->w);
   w->w.grid = w->o.window;
+  soma_world_use_links(w);
   w->w.threads = &w->threads;
   w->w.interrupt = &w->interrupted;
   w->w.seconds = w->ranks[0].m->o.max_seconds;

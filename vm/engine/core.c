@@ -172,6 +172,13 @@ isa_status vm_run_start(vm_run *r, const vm_host *h, const isa_program *p, const
   return s;
 }
 
+void vm_run_delay(vm_run *r, vm_time by) {
+  for (unsigned i = 0; i < r->n; i++) {
+    vm_events *v = &r->cores[i]->events;
+    for (uint32_t k = 0; k < v->n; k++) v->v[v->first + k].time += by;
+  }
+}
+
 /* ---- End ---------------------------------------------------------------------------------- */
 
 static void unlink_items(vm_run *r) {

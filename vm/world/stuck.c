@@ -123,6 +123,17 @@ static void put_runs(vm_world *w) {
     if (vm_run_rests(w->runs[r])) vm_run_finish(w->runs[r]);
 }
 
+/* "; link 3-7 has failed at 1200 ns and stopped 5 messages". */
+static void put_lost(vm_world *w) {
+  const vm_links *l = &w->links;
+  if (!l->lost) return;
+  const vm_link x = {.from = l->why.a, .to = l->why.b};
+  isa_buf_puts(&w->report, "; link ");
+  vm_links_put(&x, &w->report);
+  isa_buf_printf(&w->report, " failed at %.3f ns, and %u message%s stopped there or at others",
+                 (double)l->why.at / VM_NS, l->lost, l->lost == 1 ? "" : "s");
+}
+
 void vm_world_stuck(vm_world *w) {
   unsigned n = 0;
   w->status = ISA_DEADLOCK;
@@ -137,5 +148,6 @@ void vm_world_stuck(vm_world *w) {
     put_awaited(w, r, &w->report);
   }
   if (n > SHOWN) isa_buf_printf(&w->report, "; %u more ranks wait", n - SHOWN);
+  put_lost(w);
   put_runs(w);
 }

@@ -1,4 +1,4 @@
-/* Windows: how far each LP may go, and the messages between them. */
+/* Windows: how far each LP may go. */
 #include "world.h"
 #include "../engine/engine.h"
 #include "../time/clock.h"
@@ -63,6 +63,9 @@ isa_status vm_world_open(vm_world *w, const isa_alloc *al, vm_run *const *runs, 
     isa_fail(e, ISA_ARG, ISA_NOFIELD, "LINK_LAT is 0 ns: ranks of a world need at least 1");
     s = ISA_ARG;
   }
+  if (s == ISA_OK) s = vm_world_open_links(w, e);
+  for (uint32_t r = 0; r < nranks && s == ISA_OK && w->delays; r++)
+    vm_run_delay(runs[r], w->delays[r]);
   if (s == ISA_NOMEM) isa_fail(e, s, ISA_NOFIELD, "out of host memory while making a world");
   if (s != ISA_OK) vm_world_close(w);
   return s;
@@ -82,6 +85,7 @@ static void leave(vm_run *r) {
 }
 
 void vm_world_close(vm_world *w) {
+  if (w->links.o.of) vm_links_close(&w->links);
   if (w->runs) vm_world_promise_close(w);
   for (uint32_t r = 0; w->peers && w->runs && r < w->nranks; r++) {
     vm_peers *x = &w->peers[r];
@@ -175,7 +179,8 @@ static senders find_senders(vm_world *w) {
 static vm_time bound(const vm_world *w, const senders *s, uint32_t i) {
   vm_time others = i == s->who ? s->second : s->first;
   vm_time own = plus(plus(w->lps[i].sends, w->latency), w->latency);
-  vm_time bound = plus(others, w->latency);
+  vm_time links = vm_links_next(&w->links);
+  vm_time bound = plus(links < others ? links : others, w->latency);
   if (w->nlps == 1) return UINT64_MAX;
   return own < bound ? own : bound;
 }
@@ -193,6 +198,7 @@ static vm_time to_grid(const vm_world *w, vm_time next, vm_time end) {
 static bool open_windows(vm_world *w, vm_time until) {
   senders s = find_senders(w);
   bool any = false;
+  if (vm_world_traffic(w, s.first)) s = find_senders(w);
   for (uint32_t i = 0; i < w->nlps; i++) {
     vm_lp *lp = &w->lps[i];
     vm_time end = to_grid(w, s.next, bound(w, &s, i));
@@ -204,22 +210,10 @@ static bool open_windows(vm_world *w, vm_time until) {
   return any;
 }
 
-/* A message for a time that its receiver has passed shows that a promise was wrong. */
-static void deliver(vm_world *w, const vm_parcel *p) {
-  vm_run *to = w->runs[p->m.dst];
-  if (p->m.time < w->lps[w->lp_of[p->m.dst]].until)
-    vm_fault(
-        to->cores[0], ISA_FAULT, VM_NOWHERE,
-        "an error of Soma: rank %u sends rank %u a message for %llu fs, but that rank is at %llu",
-        p->m.src, p->m.dst, (unsigned long long)p->m.time,
-        (unsigned long long)w->lps[w->lp_of[p->m.dst]].until);
-  vm_receive(to, p);
-}
-
 static void hand_over(vm_world *w) {
   for (uint32_t r = 0; r < w->nranks; r++) {
     vm_peers *x = &w->peers[r];
-    for (uint32_t i = 0; i < x->nout; i++) deliver(w, &x->out[i]);
+    for (uint32_t i = 0; i < x->nout; i++) vm_world_carry(w, &x->out[i]);
     x->nout = 0;
   }
 }

@@ -12,6 +12,7 @@
 
 #include "../message.h"
 #include "../work/work.h"
+#include "link.h"
 
 typedef struct vm_lp {
   vm_stack *stack;
@@ -28,10 +29,13 @@ typedef struct vm_world {
   vm_lp *lps;
   uint32_t nlps, *lp_of; /* lp_of: by rank */
   uint8_t **comes;       /* [rank][core][engine][pc]: whether a collective may still come there */
-  vm_time latency;       /* from an event to the arrival of what it sends, at least */
-  vm_time grid;          /* windows also end at multiples of it; 0: only where they must */
-  vm_work *threads;      /* NULL: the caller's alone */
-  atomic_int *interrupt; /* nonzero: stop after the window; may be NULL */
+  vm_links_options net;  /* of: NULL where nothing but LINK_LAT lies between devices */
+  vm_links links;
+  const vm_time *delays;       /* by rank: how much later it begins; NULL: none. Until it is open */
+  vm_time latency;             /* from an event to the arrival of what it sends, at least */
+  vm_time grid;                /* windows also end at multiples of it; 0: only where they must */
+  vm_work *threads;            /* NULL: the caller's alone */
+  atomic_int *interrupt;       /* nonzero: stop after the window; may be NULL */
   double seconds, cpu_seconds; /* of the host, and of its processors, at most; 0: any number */
   double cpu_since;
   bool alone;           /* one thread: a rank calls the host */
@@ -44,7 +48,7 @@ typedef struct vm_world {
 
 /* Connects runs that have started: what their programs call peers are ranks of the world, and
  * tensors of the peers' programs. On failure nothing is left. w is all zero but for grid, threads,
- * interrupt, alone and seconds. */
+ * interrupt, alone, seconds, delays and net, of which its times come from the runs. */
 isa_status vm_world_open(vm_world *w, const isa_alloc *al, vm_run *const *runs, uint32_t nranks,
                          isa_error *e);
 /* Runs until all ranks have ended, time has come, or something stops it. The same as a run's
@@ -59,6 +63,15 @@ vm_time vm_world_time(const vm_world *w);
 /* peers.c */
 /* Fills in ranks and tensors of w->peers[rank]. */
 isa_status vm_world_connect(vm_world *w, uint32_t rank, isa_error *e);
+
+/* traffic.c */
+/* The links of w->net, over which each peer can be reached. */
+isa_status vm_world_open_links(vm_world *w, isa_error *e);
+/* Hands over a message: to its receiver, or to the first link of its route. */
+void vm_world_carry(vm_world *w, const vm_parcel *p);
+/* Messages on links go on, up to the time before which no LP sends another; true: some have come
+ * to their receivers. */
+bool vm_world_traffic(vm_world *w, vm_time sends);
 
 /* promise.c */
 /* What vm_world_promise looks at; false: out of memory. */

@@ -1,0 +1,178 @@
+-- Links between devices: contention, failures, slow links, late ranks; the same bits for any windows and threads.
+local soma = require "soma"
+local t = require "harness"
+local case, eq, raises = t.case, t.eq, t.raises
+local function has(text, part) if not text:find(part, 1, true) then error("no " .. part .. " in " .. text, 2) end end
+local function near(got, want, part)
+  if math.abs(got - want) > part * want then error(string.format("%s, not %s", got, want), 2) end
+end
+
+local function list_of(n)
+  local list = {}
+  for i = 1, n do list[i] = i - 1 end
+  return "[[" .. table.concat(list, ", ") .. "]]"
+end
+
+-- Pairs of ranks, from and to, move `cols` floats each; two ranks a device.
+local permute = [==[
+target trn1
+x tensor float32[1, %d], input
+y tensor float32[1, %d], output
+done sem
+section gpsimd
+  collective_permute dsts=[y], srcs=[x], pairs=%s $done++
+  nop $done>=1
+  halt
+]==]
+local function pairs_of(pairs, cols) return soma.assemble(permute:format(cols, cols, pairs)) end
+
+local function between(links, from, to)
+  for _, l in ipairs(links) do
+    if l.from == from and l.to == to then return l end
+  end
+  error(string.format("no link %s-%s", from, to), 2)
+end
+
+local MOST <const> = 1 << 20 -- floats
+local function time_of(pairs, change)
+  local w <close> = soma.world {ranks = 32, target = "trn1", timing_only = true}
+  if change then change(w) end
+  local runs = w:run(pairs_of(pairs, MOST))
+  return runs.time_ns, runs.links
+end
+
+case("what two ranks send over one link takes as long as one after the other, and on two links as one alone", function()
+  local function slow(w) w:slow_link(0, 1, 0.1) w:slow_link(2, 3, 0.1) end
+  local one = time_of("[[0, 2]]", slow)
+  local both, links = time_of("[[0, 2], [1, 3]]", slow)
+  local apart = time_of("[[0, 2], [4, 6]]", slow)
+  local bytes = 4 * MOST
+  near(both, 2 * bytes / 4.8, 0.05)
+  near(one, bytes / 4.8, 0.1)
+  near(apart, one, 0.001)
+  local l = between(links, 0, 1)
+  eq(l.rate, 48.0)
+  eq(l.bytes >= 2 * bytes and l.bytes < 2 * bytes + 10000, true)
+  eq(l.waiting > 0, true) eq(l.waited_ns > 0, true)
+  near(l.percent, 100, 0.05)
+  near(l.gbs, l.bytes / both, 1e-6)
+  eq(between(links, 1, 5).bytes, 0)
+end)
+
+case("no link carries more than its rate, in no collective", function()
+  for _, op in ipairs {"all_to_all", "all_gather"} do
+    local n, cols = 32, 1 << 15
+    local from, to = op == "all_to_all" and n or 1, n
+    local w <close> = soma.world {ranks = n, target = "trn1", timing_only = true}
+    w:slow_link(0, 1, 0.2)
+    local runs = w:run(soma.assemble(([==[
+target trn1
+tp group %s
+x tensor float32[%d, %d], input
+y tensor float32[%d, %d], output
+done sem
+section gpsimd
+  %s dsts=[y], srcs=[x], group=tp $done++
+  nop $done>=1
+  halt
+]==]):format(list_of(n), from, cols, to, cols, op)))
+    for _, l in ipairs(runs.links) do
+      eq(l.busy_ns <= runs.time_ns, true)
+      local rate = (l.from + l.to == 1) and l.rate * 0.2 or l.rate
+      eq(l.bytes <= runs.time_ns * rate, true)
+    end
+  end
+end)
+
+local reduce = [==[
+target trn1
+tp group %s
+x tensor float32[32, 100], input
+y tensor float32[32, 100], output
+done sem
+section gpsimd
+  all_reduce dsts=[y], srcs=[x], group=tp, op=add $done++
+  nop $done>=1
+  halt
+]==]
+local function input(r) return {x = soma.full({32, 100}, r, "float32")} end
+
+case("the same bits for any windows and threads, also with changes", function()
+  local prog = soma.assemble(reduce:format(list_of(32)))
+  for _, algorithm in ipairs {"mesh", "ring", "rdh"} do
+    local first
+    for _, how in ipairs {{0, 1}, {0, 3}, {70, 2}, {137, 1}, {1000, 4}, {5000, 2}} do
+      local w <close> = soma.world {ranks = 32, target = "trn1", algorithm = algorithm, window_ns = how[1], threads = how[2]}
+      w:fail_link(0, 4)
+      w:slow_link(2, 3, 0.05, 6000)
+      w:delay_rank(7, 2500.5)
+      local runs = w:run(prog, input)
+      first = first or runs
+      eq(runs.hash, first.hash) eq(runs.time_ns, first.time_ns)
+      for i, l in ipairs(runs.links) do
+        for _, name in ipairs {"bytes", "messages", "waiting", "busy_ns", "waited_ns"} do eq(l[name], first.links[i][name]) end
+      end
+    end
+    for r = 0, 31 do eq(first[r].out.y[31][99], 496.0) end
+    eq(between(first.links, 0, 4).messages, 0)
+  end
+end)
+
+case("a link that has failed costs time, and results stay", function()
+  local prog = soma.assemble(reduce:format(list_of(32)))
+  local w <close> = soma.world {ranks = 32, target = "trn1", algorithm = "rdh"}
+  local before = w:run(prog, input)
+  w:fail_link(0, 1)
+  local after = w:run(prog, input)
+  eq(after.time_ns > before.time_ns, true)
+  eq(soma.equal(after[5].out.y, before[5].out.y), true)
+end)
+
+case("without a route the world does not start, and a link that fails later stops it: both say which", function()
+  local prog = soma.assemble(reduce:format(list_of(4)))
+  local ring = soma.assemble((reduce:format(list_of(4)):gsub("trn1", "inf2")))
+  local v <close> = soma.world {ranks = 4, instance = "inf2.24xlarge", target = "inf2"}
+  v:fail_link(0, 1)
+  v:run(ring, input)
+  v:fail_link(0, 5)
+  local ok, message = pcall(v.run, v, ring, input)
+  eq(ok, false)
+  has(message, "rank 0 sends to rank 2, but there is no route from device 0 to device 1 of inf2.24xlarge: failed are the links 0-1, 0-5")
+  local u <close> = soma.world {ranks = 4, target = "trn1"}
+  u:fail_link(0, 1, 4500)
+  ok, message = pcall(u.run, u, prog, input)
+  eq(ok, false)
+  has(message, "the world cannot go on: rank 0 waits in all_reduce")
+  has(message, "; link 0-1 failed at 4500.000 ns, and ")
+end)
+
+case("a rank that begins later ends later", function()
+  local prog = soma.assemble(reduce:format(list_of(4)))
+  local w <close> = soma.world {ranks = 4, target = "trn1"}
+  local before = w:run(prog, input).time_ns
+  w:delay_rank(2, 10000)
+  local runs = w:run(prog, input)
+  near(runs.time_ns, before + 10000, 0.01)
+  eq(runs[0].out.y[0][0], 6.0)
+end)
+
+case("wrong arguments", function()
+  local w <close> = soma.world {ranks = 32, target = "trn1"}
+  raises("there is no link 0-5 in trn1.32xlarge; device 0 has links to 1, 3, 4, 12", function() w:fail_link(0, 5) end)
+  raises("there is no link 0-switch", function() w:fail_link(0, "switch") end)
+  raises("0 to 1", function() w:slow_link(0, 1, 1.5) end)
+  raises("0.001", function() w:slow_link(0, 1, 0.0001) end)
+  raises("no such rank", function() w:delay_rank(32, 1) end)
+  raises("1e12", function() w:delay_rank(3, -1) end)
+  local one <close> = soma.world {ranks = 2, target = "trn1"}
+  raises("there is no link 0-1 in trn1.2xlarge", function() one:fail_link(0, 1) end)
+end)
+
+case("devices of an instance with a switch share no link but their own", function()
+  local w <close> = soma.world {ranks = 32, target = "trn3", timing_only = true, instance = "trn3-gen1"}
+  local runs = w:run(soma.assemble((permute:format(1000, 1000, "[[0, 9], [1, 8], [16, 2]]"):gsub("trn1", "trn3"))))
+  eq(between(runs.links, 0, "switch").bytes >= 8000, true)
+  eq(between(runs.links, "switch", 1).bytes >= 8000, true)
+  eq(between(runs.links, 3, "switch").bytes, 0)
+end)
+t.finish()

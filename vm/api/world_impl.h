@@ -1,0 +1,52 @@
+/* Inside the worlds of soma.h. */
+#ifndef SOMA_WORLD_IMPL_H
+#define SOMA_WORLD_IMPL_H
+
+#include "impl.h"
+
+#include "../../isa/instance.h"
+#include "../world/plan.h"
+#include "../world/world.h"
+
+typedef struct rank {
+  soma_machine *m;
+  soma_program *given, *p; /* given: by soma_world_load; p: what runs */
+  soma_run *run;
+  bool taken;       /* the caller frees the run */
+  bool borrowed;    /* the machine is the caller's */
+  unsigned threads; /* that it had before */
+} rank;
+
+struct soma_world {
+  soma_world_options o;
+  isa_alloc al;
+  const isa_instance *instance;
+  int algorithm; /* vm_cc_algorithm, -1: by size */
+  rank *ranks;
+  vm_work threads;
+  atomic_int interrupted;
+  vm_world w;
+  vm_plan *plan;           /* of the ranks' collectives */
+  vm_link_change *changes; /* of links; hold for all that runs from now on */
+  uint32_t nchanges, cap_changes;
+  vm_time *delays; /* by rank; NULL: none */
+  vm_link *links;  /* of the last world that was open */
+  uint32_t nlinks;
+  bool open; /* w has runs */
+  bool running;
+  soma_time time; /* of the last world that was open, as the next two */
+  uint64_t hash, windows;
+  isa_buf error;
+};
+
+/* Sets the error and gives s. */
+soma_status soma_world_fail(soma_world *w, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
+
+/* links.c */
+/* What soma_world_start tells the world about links and delays. */
+void soma_world_use_links(soma_world *w);
+/* Keeps the counters of links of a world that is about to be closed. */
+void soma_world_keep_links(soma_world *w);
+void soma_world_free_links(soma_world *w);
+
+#endif

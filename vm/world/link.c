@@ -1,0 +1,115 @@
+/* Messages on links: first come first served. */
+#include "link.h"
+
+/* ---- Those on their way: a heap ------------------------------------------------------------- */
+
+static bool is_before(const vm_flying *a, const vm_flying *b) {
+  if (a->time != b->time) return a->time < b->time;
+  return a->p.m.src != b->p.m.src ? a->p.m.src < b->p.m.src : a->p.m.seq < b->p.m.seq;
+}
+
+static void swap(vm_flying *a, vm_flying *b) {
+  vm_flying t = *a;
+  *a = *b;
+  *b = t;
+}
+
+static bool put(vm_links *l, const vm_flying *f) {
+  uint32_t i = l->nheap;
+  if (i == l->cap && !isa_array_grow(&l->al, &l->heap, i, &l->cap, sizeof *l->heap)) return false;
+  l->heap[l->nheap++] = *f;
+  for (; i && is_before(&l->heap[i], &l->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    swap(&l->heap[i], &l->heap[(i - 1) / 2]);
+  return true;
+}
+
+/* The first one goes where its time has become later; or it is gone. */
+static void sink(vm_links *l, bool gone) {
+  if (gone) l->heap[0] = l->heap[--l->nheap];
+  for (uint32_t i = 0, k; (k = 2 * i + 1) < l->nheap; i = k) {
+    if (k + 1 < l->nheap && is_before(&l->heap[k + 1], &l->heap[k])) k++;
+    if (is_before(&l->heap[i], &l->heap[k])) break;
+    swap(&l->heap[i], &l->heap[k]);
+  }
+}
+
+/* ---- Links -------------------------------------------------------------------------------- */
+
+/* Thousandths of a byte per ns: 10^9 fs. */
+static vm_time time_of(uint64_t bytes, uint32_t rate) {
+  enum { MOST = 1 << 30 }; /* so that the product has 64 bits */
+  vm_time whole = bytes / MOST * ((vm_time)MOST * 1000000000u / rate);
+  return whole + bytes % MOST * 1000000000u / rate;
+}
+
+bool vm_links_enter(vm_links *l, const vm_parcel *p, uint64_t bytes, vm_time sent) {
+  uint32_t from = vm_links_device(l, p->m.src), to = vm_links_device(l, p->m.dst);
+  vm_link *x = vm_links_route(l, from, to);
+  if (bytes < l->o.least) bytes = l->o.least;
+  vm_flying f = {.p = *p,
+                 .time = sent,
+                 .size = bytes,
+                 .spread = time_of(bytes, l->o.source),
+                 .at = (uint32_t)(x - l->v)};
+  return put(l, &f);
+}
+
+vm_time vm_links_next(const vm_links *l) { return l->nheap ? l->heap[0].time : UINT64_MAX; }
+
+/* What the changes up to that time leave of a link: MBNS, 0: it has failed, by *why. */
+static uint32_t rate_at(const vm_links *l, const vm_link *x, vm_time t, vm_link_change *why) {
+  uint64_t rate = x->rate;
+  vm_time since = 0;
+  for (uint32_t i = 0; i < l->o.nchanges; i++) {
+    const vm_link_change *c = &l->o.changes[i];
+    bool of = (x->from == c->a && x->to == c->b) || (x->from == c->b && x->to == c->a);
+    if (!of || c->at > t || c->at < since) continue;
+    since = c->at;
+    rate = (uint64_t)x->rate * c->permille / 1000;
+    *why = *c;
+  }
+  return (uint32_t)rate;
+}
+
+/* The message's last byte has come to link x. It goes with its last byte, and not before what a
+ * link takes for it has passed since its first, or since the last byte of what came before. */
+static void pass(vm_link *x, vm_flying *f, uint32_t rate) {
+  vm_time takes = time_of(f->size, rate), go = f->time;
+  vm_time first = f->spread < go ? go - f->spread : 0;
+  if (x->messages) first = vm_time_later(first, x->free);
+  go = vm_time_later(go, first + takes);
+  uint64_t waiting = (go - f->time) / 1000 * rate / 1000000;
+  x->free = go;
+  x->busy += takes;
+  x->bytes += f->size;
+  x->messages++;
+  x->waited += go - f->time;
+  if (waiting > x->waiting) x->waiting = waiting;
+  f->spread = vm_time_later(takes, f->spread);
+  f->time = go;
+}
+
+bool vm_links_step(vm_links *l, vm_parcel *out) {
+  vm_flying *f = &l->heap[0];
+  vm_link *x = &l->v[f->at];
+  vm_link_change why;
+  uint32_t rate = rate_at(l, x, f->time, &why), to = vm_links_device(l, f->p.m.dst);
+  if (rate == 0) {
+    if (l->lost++ == 0) l->why = why;
+    isa_free(&l->al, f->p.data, f->p.bytes);
+    sink(l, true);
+    return false;
+  }
+  pass(x, f, rate);
+  const vm_link *after = vm_links_after(l, x, to);
+  if (after) {
+    f->at = (uint32_t)(after - l->v);
+    f->time += l->o.hop;
+    sink(l, false);
+    return false;
+  }
+  *out = f->p;
+  out->m.time = f->time + (x->from == VM_LINK_EFA ? l->o.efa : l->o.latency);
+  sink(l, true);
+  return true;
+}
