@@ -164,7 +164,7 @@ vm/work vm_work_
 vm/time vm_clock|vm_cost|vm_path_|vm_jitter
 vm/dma vm_dma_|vm_hbm_
 vm/legal vm_legal_|vm_lg_
-vm/world vm_world_|vm_plan_|vm_cc_|cc_
+vm/world vm_world_|vm_links_|vm_plan_|vm_cc_|cc_
 vm/check vm_check_|vm_ck_
 vm/save vm_save
 vm/debug vm_debug_
