@@ -81,14 +81,14 @@ LIB_SRC := $(filter-out asm/tools/%,$(wildcard isa/*.c isa/*/*.c asm/*/*.c kerne
 # tests build once more takes what would be the same, or what they do not run.
 object = $(if $(filter $(TAKEN),$1),$(FROM),$(BUILD))/$1
 LIB_OBJ := $(foreach o,$(LIB_SRC:%.c=%.o) $(foreach l,$(LEVELS),$(LEVEL_SRC:%.c=%.$l.o)),$(call object,$o))
-MAINS := lua/command/main.c lua/command/mpi.c # of soma, of soma-mpi
+MAINS := lua/command/main.c lua/command/ccom_main.c lua/command/mpi.c # of soma, soma-ccom, soma-mpi
 MAIN_SRC := $(filter-out $(MAINS),$(wildcard lua/command/*.c))
 MPICC := $(shell command -v mpicc)
 LUA_SRC := $(wildcard lua/*.c lua/base/*.c lua/tensor/*.c lua/machine/*.c lua/kernel/*.c)
 LUA_OBJ := $(foreach o,$(LUA_SRC:%.c=%.o),$(call object,$o))
 TOOL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out asm/tools/soma_as.c asm/tools/soma_dis.c,$(wildcard asm/tools/*.c)))
 
-PROGRAMS := $(BUILD)/soma $(BUILD)/soma-as $(BUILD)/soma-dis
+PROGRAMS := $(BUILD)/soma $(BUILD)/soma-ccom $(BUILD)/soma-as $(BUILD)/soma-dis
 LIBS := $(BUILD)/libsoma.a $(BUILD)/libsoma.so $(BUILD)/soma.so
 
 all: $(PROGRAMS) $(LIBS) $(BUILD)/soma-nki
@@ -157,6 +157,10 @@ $(BUILD)/soma: $(BUILD)/lua/command/main.o $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OB
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) $(SECCOMP_LIBS) -lm -o $@
 	$(if $(SECCOMP_LIBS),,@echo "  NOTE  libseccomp-dev is not installed: soma --sandbox has no filter of system calls")
+
+$(BUILD)/soma-ccom: $(BUILD)/lua/command/ccom_main.o $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS) $^ $(LUA_LIBS) $(FORMAT_LIBS) $(EDIT_LIBS) $(SECCOMP_LIBS) -lm -o $@
 
 # A process of an MPI job; mpicc takes the compiler from OMPI_CC or MPICH_CC.
 mpi: $(if $(MPICC),$(BUILD)/soma-mpi)
@@ -360,7 +364,7 @@ format:
 # MODE:SOURCE:TARGET, the target below PREFIX unless it begins with a slash; a link's source is what it
 # says. The manuals stand as here, so that their links lead somewhere.
 LUA_CMOD ?= $(PREFIX)/lib/lua/5.4
-MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1 lua/command/soma-mpi.1 python/soma-nki.1
+MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1 lua/command/soma-ccom.1 lua/command/soma-mpi.1 python/soma-nki.1
 HEADERS := $(addprefix vm/api/,soma.h soma_custom.h soma_debug.h soma_device.h soma_kernel.h soma_trace.h soma_world.h)
 COMMANDS := $(PROGRAMS) $(BUILD)/soma-nki $(if $(MPICC),$(BUILD)/soma-mpi)
 MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md README.md isa/manual.md \

@@ -3,6 +3,8 @@
 
 #include "module.h"
 
+#include "../isa/instance.h"
+
 static void set_text(lua_State *L, const char *key, const char *value) {
   lua_pushstring(L, value);
   lua_setfield(L, -2, key);
@@ -124,9 +126,24 @@ static void push_target(lua_State *L, const isa_target *t) {
   lua_setfield(L, -2, "hwdge");
 }
 
-/* Pushes {instructions, aluops, actfns, dtypes, targets}, each a sequence in table order. */
+static void push_instances(lua_State *L) {
+  const isa_instance *x;
+  lua_newtable(L);
+  for (unsigned i = 0; (x = isa_instance_at(i)) != NULL; i++) {
+    lua_createtable(L, 0, 4);
+    set_text(L, "name", x->name);
+    set_text(L, "target", x->target->name);
+    lb_set_count(L, "devices", x->devices);
+    lb_set_count(L, "cores", isa_instance_cores(x));
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+/* Pushes {instructions, aluops, actfns, dtypes, targets, instances}, sequences in table order. */
 void lb_push_isa(lua_State *L) {
-  lua_createtable(L, 0, 5);
+  lua_createtable(L, 0, 6);
+  push_instances(L);
+  lua_setfield(L, -2, "instances");
   lua_createtable(L, ISA_NOPS, 0);
   for (int i = 0; i < ISA_NOPS; i++) {
     push_instruction(L, &isa_ops[i]);

@@ -37,6 +37,7 @@ end
 
 local commands = {
   {name = "soma", help = "soma --help", files = "s|sbc|lua"},
+  {name = "soma-ccom", help = "soma-ccom --help", files = "json"},
   {name = "soma-as", help = "soma-as --help", files = "s|o"},
   {name = "soma-dis", help = "soma-dis --help", files = "sbc"},
   {name = "soma-mpi", text = " --help --version", files = "lua"}, -- it is not built everywhere
@@ -65,7 +66,7 @@ end
 -- The options of a command in the order of its help, with the kind of each one's value; "" of a flag.
 local function options_of(command)
   local help, list, kinds = command.text or output(command.help), {}, {}
-  for at, word, after in help:gmatch "()%f[%-](%-%-?[%a@][%w-]*)()" do
+  for at, word, after in help:gmatch "()%f[%-](%-%-?[%a@][%w_-]*)()" do
     local family = help:sub(after, after) == "+" or word:match "^%-%l%-%u+$" -- as -w+NAME and -w-NAME
     if help:sub(at - 1, at - 1):match "[%s(,]" and not family then
       local rest = help:sub(after, -1)

@@ -18,5 +18,7 @@ typedef struct soma_job {
 
 /* The command's main; job NULL: the process is alone. Gives the exit status. */
 int soma_main(int argc, char **argv, const soma_job *job);
+/* The main of a command that is one part of it, such as "ccom", whatever its arguments. */
+int soma_part_main(int argc, char **argv, const char *part);
 
 #endif

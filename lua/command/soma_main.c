@@ -36,6 +36,15 @@ static const char *const prompt_lines[] = {
 static const char *const ranks_lines[] = {
 #include "ranks.inc"
 };
+static const char *const ccom_lines[] = {
+#include "ccom.inc"
+};
+static const char *const ccom_options_lines[] = {
+#include "ccom_options.inc"
+};
+static const char *const ccom_run_lines[] = {
+#include "ccom_run.inc"
+};
 typedef struct lines {
   const char *const *line, *const *end;
 } lines;
@@ -46,10 +55,12 @@ typedef struct lines {
 static const struct part {
   const char *name;
   lines lines;
-} parts[] = {LINES(driver),   LINES(options), LINES(data),   LINES(sandbox),
-             LINES(confined), LINES(json),    LINES(prompt), LINES(ranks)};
+} parts[] = {LINES(driver),   LINES(options),      LINES(data),    LINES(sandbox),
+             LINES(confined), LINES(json),         LINES(prompt),  LINES(ranks),
+             LINES(ccom),     LINES(ccom_options), LINES(ccom_run)};
 
 static const soma_job *job;    /* NULL: the process is alone */
+static const char *only;       /* the part that the command is; NULL: any of them */
 static lua_State *interrupted; /* where Ctrl-C goes; the command has one state */
 static volatile sig_atomic_t was_interrupted, by_signal;
 static volatile sig_atomic_t attended, ending; /* somebody is; a signal ends all that they do */
@@ -203,6 +214,7 @@ static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   lua_pushcfunction(L, dtype_hint);
   lua_setfield(L, -2, "dtype_hint");
   luaL_setfuncs(L, soma_sandbox_functions, 0);
+  luaL_setfuncs(L, lb_row_functions, 0);
   lua_newtable(L);
   for (int i = 1; i < argc; i++) {
     lua_pushstring(L, argv[i]);
@@ -328,7 +340,9 @@ static int protected_main(lua_State *L) {
   size_t n = argc > 1 ? strlen(argv[1]) : 0;
   int status;
   bool script = n > 4 && strcmp(argv[1] + n - 4, ".lua") == 0;
-  if (job && !script) {
+  if (only) {
+    status = run_part(L, only, argc, argv);
+  } else if (job && !script) {
     complain("it runs a script: mpirun -n N soma-mpi SCRIPT.lua [ARGUMENT...]");
     status = 2;
   } else if (wants_sandbox(argc, argv))
@@ -350,6 +364,11 @@ static void catch_signals(void) {
     if (signal(signals[i], on_interrupt) == SIG_IGN && signals[i] == SIGHUP)
       signal(signals[i], SIG_IGN);
   signal(SIGXFSZ, SIG_IGN); /* too large a file is an error of write */
+}
+
+int soma_part_main(int argc, char **argv, const char *part) {
+  only = part;
+  return soma_main(argc, argv, NULL);
 }
 
 int soma_main(int argc, char **argv, const soma_job *of) {

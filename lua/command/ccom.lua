@@ -1,0 +1,224 @@
+-- soma-ccom: nccom-test's command line on a simulated world. Returns the exit status: 0 ok, 1 a size failed or a value is
+-- wrong, 2 bad usage.
+local host, args = ...
+local soma = require "soma"
+local options = host.part("ccom_options", host)
+local runs = host.part("ccom_run", options)
+
+local function complain(text, status)
+  io.stderr:write("soma-ccom: ", text, "\n")
+  if status == 2 then io.stderr:write "try soma-ccom --help\n" end
+  return status
+end
+
+local function refuse(fmt, ...) error({usage = fmt:format(...)}, 0) end
+
+-- A JSON file's value.
+local function read_json(path)
+  local file, message = io.open(path, "rb")
+  local text = file and file:read "a"
+  if file then file:close() end
+  if not text then refuse("cannot read '%s': %s", path, (message or "it is not a file"):gsub("^.*: ", "")) end
+  local value = host.value(text)
+  if value == nil then refuse("'%s' is not JSON", path) end
+  return value
+end
+
+-- ---- What is to be run -----------------------------------------------------------------------------------
+
+-- Bytes of a stream, from the first to the last.
+local function sizes_of(o)
+  local least, most = o.minbytes or 32 << 20, o.maxbytes or 32 << 20
+  if least > most then refuse("--minbytes is %d, more than --maxbytes, which is %d", least, most) end
+  if o.stepbytes and o.stepfactor then refuse "--stepbytes and --stepfactor are both given" end
+  if o.stepfactor == 1 and least < most then refuse "--stepfactor 1 does not come to --maxbytes" end
+  local list, step = {}, o.stepbytes or math.max((most - least) // 10, 1)
+  local bytes = least
+  while bytes <= most do
+    if #list == 10000 then refuse("more than %d sizes", #list) end
+    list[#list + 1] = bytes
+    if least == most then break end
+    bytes = o.stepfactor and bytes * o.stepfactor or bytes + step
+  end
+  return list
+end
+
+local function streams_of(o)
+  if not o.streams_json then return {options.of_stream(o, {}, 0)} end
+  local value, list = read_json(o.streams_json), {}
+  if type(value) ~= "table" or type(value.streams) ~= "table" or #value.streams == 0 then
+    refuse("%s: it has no list of streams", o.streams_json)
+  end
+  if #value.streams > 16 then refuse("%s: %d streams; there are at most 16", o.streams_json, #value.streams) end
+  for i, stream in ipairs(value.streams) do list[i] = options.of_stream(o, stream, i - 1) end
+  return list
+end
+
+-- Where it runs: o.target and o.lnc.
+local function choose_machine(o)
+  local instance = o.instance and options.instance_of(o.instance)
+  if o.instance and not instance then
+    local names = {}
+    for i, known in ipairs(soma.isa.instances) do names[i] = known.name end
+    refuse("unknown instance '%s'; there are: %s", o.instance, table.concat(names, ", "))
+  end
+  o.target = instance and instance.target or "trn2"
+  local asked = os.getenv "NEURON_LOGICAL_NC_CONFIG"
+  if asked and asked ~= "1" and asked ~= "2" then refuse("NEURON_LOGICAL_NC_CONFIG is '%s'; it is 1 or 2", asked) end
+  o.lnc = o.lnc or math.tointeger(tonumber(asked)) or (o.target == "trn1" or o.target == "inf2") and 1 or 2
+  if o.shared_output_buff and o.lnc ~= 2 then refuse "--shared-output-buff: both cores of a rank share it, so --lnc is 2" end
+  if (o.nnodes or 1) > 1 then
+    refuse("--nnodes %d: what is between instances is not built; --instance trn2u.48xlarge is an UltraServer of four", o.nnodes)
+  end
+end
+
+local function check_whole(o)
+  if not o.nworkers then refuse "-r is missing: it says how many ranks" end
+  if not o.operation and not o.streams_json then refuse "an operation is missing, as all_reduce" end
+  if o.neff_warmup_iters and not o.neff_iters then refuse "--neff_warmup_iters is of --neff_iters" end
+  if o.input_shape and not o.sb2sb or o.output_shape and not o.sb2sb or o.cc_dim and not o.sb2sb then
+    refuse "--input-shape, --output-shape and --cc-dim are of --sb2sb"
+  end
+  if o.seed and not o.check then refuse "--seed is of --check" end
+end
+
+-- ---- The table -------------------------------------------------------------------------------------------------
+
+local factors = { -- of the bus's bandwidth, of n ranks (nccom-test.rst)
+  all_reduce = function(n) return 2 * (n - 1) / n end,
+  sendrecv = function() return 1 end,
+  permute = function() return 1 end,
+}
+local function gathers(n) return (n - 1) / n end
+
+local function statistic(times, name)
+  if name == "avg" then
+    local sum = 0
+    for _, t in ipairs(times) do sum = sum + t end
+    return sum / #times
+  end
+  local p = tonumber(name:sub(2))
+  return times[math.max(1, math.ceil(p / 100 * #times))]
+end
+
+local function row_of(o, s, times)
+  table.sort(times)
+  local row = {}
+  local function put(column, value, text) row[#row + 1] = {column, value, text or tostring(value)} end
+  put("size(B)", s.bytes)
+  put("count(elems)", s.elems)
+  if o.show_input_output_size then
+    put("total_input_size(B)", s.input * s.width)
+    put("total_output_size(B)", s.output * s.width)
+  end
+  put("type", s.type)
+  for _, name in ipairs(s.o.stats or {"avg"}) do
+    local us = statistic(times, name)
+    put(("time:%s(us)"):format(name), us, ("%.2f"):format(us))
+  end
+  local algbw = s.bytes / statistic(times, "avg") / 1000
+  local busbw = algbw * (factors[s.op] or gathers)(s.n)
+  put("algbw(GB/s)", algbw, ("%.2f"):format(algbw))
+  put("busbw(GB/s)", busbw, ("%.2f"):format(busbw))
+  if o.show_algorithm then put("algorithm", times.algorithm) end
+  row.busbw = busbw
+  return row
+end
+
+local function print_table(rows)
+  local widths, sum = {}, 0
+  for _, row in ipairs(rows) do
+    for c, cell in ipairs(row) do widths[c] = math.max(widths[c] or 0, #cell[1], #cell[3]) end
+  end
+  local function put(i, of)
+    local cells = {}
+    for c, cell in ipairs(rows[i]) do cells[c] = (" "):rep(widths[c] - #cell[of]) .. cell[of] end
+    io.write(table.concat(cells, "    "), "\n")
+  end
+  put(1, 1)
+  for i, row in ipairs(rows) do
+    put(i, 3)
+    sum = sum + row.busbw
+  end
+  io.write(("Avg bus bandwidth:\t%.4fGB/s\n"):format(sum / #rows))
+end
+
+-- The table as nccom-test writes it: {"results": [{column: value}]}; of several streams with the number of each.
+local function write_json(path, tables)
+  local results = setmetatable({}, {__metatable = "list"})
+  for i, rows in ipairs(tables) do
+    for _, row in ipairs(rows) do
+      local object = {stream = #tables > 1 and i - 1 or nil}
+      for _, cell in ipairs(row) do object[cell[1]] = cell[2] end
+      results[#results + 1] = object
+    end
+  end
+  local file, message = io.open(path, "wb")
+  local done = file and file:write(host.part "json" {results = results}, "\n") and file:close()
+  if not done then return "cannot write '" .. path .. "': " .. (message or "no room"):gsub("^.*: ", "") end
+end
+
+-- ---- All of it -----------------------------------------------------------------------------------------------------
+
+-- The steps: for each the operations of all streams. A stream that is through its sizes stays at its last.
+local function steps_of(o)
+  local streams, sizes, steps, most = streams_of(o), {}, {}, 0
+  for i, own in ipairs(streams) do
+    if not own.operation then refuse("stream %d has no operation", i - 1) end
+    sizes[i] = sizes_of(own)
+    most = math.max(most, #sizes[i])
+  end
+  for k = 1, most do
+    steps[k] = {}
+    for i, own in ipairs(streams) do steps[k][i] = runs.plan(own, sizes[i][math.min(k, #sizes[i])], read_json) end
+  end
+  return steps
+end
+
+-- Times a step and checks it; what is wrong, or nil.
+local function take_step(o, step, tables)
+  local checks = false
+  for _, s in ipairs(step) do checks = checks or s.o.check end
+  local times = runs.measure(o, step)
+  for i, s in ipairs(step) do table.insert(tables[i], row_of(o, s, times[i])) end
+  return checks and runs.check(o, step)
+end
+
+-- What of the result is not of the machine.
+local function notes(o)
+  local launching = options.launching(o)
+  if #launching > 0 then complain(table.concat(launching, ", ") .. ": all ranks are simulated here") end
+  complain("simulated: links have no routes here, and small messages of many ranks are up to 2.4 times too slow" ..
+    (o.target == "trn3" and "; all of trn3 is assumed" or ""))
+end
+
+local function main()
+  local o = options.parse(args)
+  if o.help then return io.write(options.usage) and 0 end
+  if o.version then return io.write("soma-ccom ", soma.version, "\n") and 0 end
+  check_whole(o)
+  choose_machine(o)
+  local steps, tables, errors = steps_of(o), {}, 0
+  for i in ipairs(steps[1]) do tables[i] = {} end
+  for _, step in ipairs(steps) do
+    local ok, wrong = pcall(take_step, o, step, tables)
+    if not ok and type(wrong) == "table" then error(wrong, 0) end
+    if not ok and tostring(wrong):find("interrupted", 1, true) then return complain("interrupted", 130) end
+    if wrong then
+      errors = errors + 1
+      complain(("%d bytes: %s"):format(step[1].bytes, tostring(wrong):gsub("^soma:%d+: ", "")))
+    end
+  end
+  for _, rows in ipairs(tables) do
+    if #rows > 0 then print_table(rows) end
+  end
+  if errors > 0 then return complain(errors .. " errors found - test failed", 1) end
+  notes(o)
+  local message = o.report_to_json_file and write_json(o.report_to_json_file, tables)
+  return message and complain(message, 1) or 0
+end
+
+local ok, status = pcall(main)
+if ok then return status end
+if type(status) == "table" and status.usage then return complain(status.usage, 2) end
+error(status, 0)
