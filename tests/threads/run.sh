@@ -1,8 +1,9 @@
 #!/bin/sh
 # What runs on several threads of the host, for builds with a sanitizer (`make tsan`, `make
 # asan-threads`): the unit tests of threads, 64 machines in 8 threads among them, and on 1, 2, 3 and
-# 8 threads the programs of tests/digest.lua, some samples and tests of worlds, which look at their results
-# themselves, and the kernels of the conformance suite. Uses $BUILD; ends with "N passed, N failed".
+# 8 threads the programs of tests/digest.lua, some samples and tests of worlds, which look at their
+# results themselves, and the kernels of the conformance suite. Uses $BUILD; ends with "N passed, N
+# failed".
 cd "$(dirname "$0")/../.." || exit 2
 : "${BUILD:=build}"
 export LUA_PATH="./tests/?.lua;./tests/lua/?.lua;;" CMOCKA_MESSAGE_OUTPUT=TAP
