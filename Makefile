@@ -372,7 +372,7 @@ MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md README.md isa/manual.md \
            tests/golden/debug.txt $(wildcard tests/pictures/*.svg) $(shell find samples -name __pycache__ -prune -o -type f ! -name README.md -print | sort)
 PACKAGE := $(shell cd python && find soma nki neuronxcc compat -name '*.py' -o -name '*.cpp' | sort)
 INSTALL = $(foreach f,$(COMMANDS),755:$f:bin/$(notdir $f)) $(foreach f,$(HEADERS),644:$f:include/$(notdir $f)) \
-  644:$(BUILD)/libsoma.a:lib/libsoma.a 755:$(BUILD)/libsoma.so:lib/libsoma.so.$(VERSION) \
+  644:vm/stats.def:include/soma_stats.def 644:$(BUILD)/libsoma.a:lib/libsoma.a 755:$(BUILD)/libsoma.so:lib/libsoma.so.$(VERSION) \
   link:libsoma.so.$(VERSION):lib/libsoma.so.0 link:libsoma.so.0:lib/libsoma.so \
   644:$(BUILD)/soma.pc:lib/pkgconfig/soma.pc 755:$(BUILD)/soma.so:$(LUA_CMOD)/soma.so \
   $(foreach f,$(PACKAGE),644:python/$f:lib/soma/python/$f) $(foreach f,python3 neuron-profile,755:python/soma/bin/$f:lib/soma/python/soma/bin/$f) \

@@ -131,10 +131,9 @@ typedef struct vm_core {
   vm_events events;
   vm_time now;     /* of the event being run */
   vm_time horizon; /* how far an engine may go without an event: to a limit, or the stop */
-  uint64_t instructions, dma_transfers, dma_bytes, dma_packets;
+#define COUNTER(name, unit, layout, text) uint64_t name;
+#include "stats.def"
   uint64_t repeats; /* transfers that dma_triggers have started, without the first of each */
-  vm_flops flops, transpose_flops;
-  uint64_t hbm_read, hbm_written; /* by the DMA engines */
   vm_time dma_active, dma_since;  /* union of shares at work; start of the share in progress */
   uint32_t shares_moving;
   uint64_t touched[2];                    /* furthest byte of a partition of SBUF and PSUM so far */

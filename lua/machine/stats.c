@@ -9,15 +9,35 @@
 
 /* ---- Statistics ---------------------------------------------------------------------------- */
 
-static void push_engine(lua_State *L, const soma_engine_stats *e) {
-  lua_createtable(L, 0, 6);
-  lb_set_count(L, "instructions", e->instructions);
-  lb_set_count(L, "data_instructions", e->data_instructions);
-  lb_set_count(L, "pc", e->pc);
-  lb_set_ns(L, "busy_ns", e->busy);
-  lb_set_ns(L, "waiting_ns", e->waiting);
-  lua_pushboolean(L, e->halted);
-  lua_setfield(L, -2, "halted");
+/* The field f of the struct at `from`, of engine e if there is one for each, into the table on the
+ * top: times in nanoseconds, their names with _ns. */
+static void set_field(lua_State *L, const soma_stat *f, const void *from, unsigned e) {
+  const char *at = (const char *)from + f->offset + (size_t)e * f->bytes;
+  uint64_t v = 0;
+  double seconds;
+  lua_pushfstring(L, strcmp(f->unit, "time") == 0 ? "%s_ns" : "%s", f->script);
+  if (f->bytes == 4) {
+    uint32_t small;
+    memcpy(&small, at, sizeof small);
+    v = small;
+  } else {
+    memcpy(&v, at, sizeof v);
+  }
+  if (strcmp(f->unit, "time") == 0) {
+    lua_pushnumber(L, (lua_Number)v * 1e-6);
+  } else if (strcmp(f->unit, "seconds") == 0) {
+    memcpy(&seconds, at, sizeof seconds);
+    lua_pushnumber(L, seconds);
+  } else if (strcmp(f->unit, "hash") == 0) {
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016" PRIx64, v);
+    lua_pushstring(L, hash);
+  } else if (strcmp(f->unit, "flag") == 0) {
+    lua_pushboolean(L, v != 0);
+  } else {
+    lua_pushinteger(L, (lua_Integer)v);
+  }
+  lua_rawset(L, -3);
 }
 
 static void set_number(lua_State *L, const char *key, double v) {
@@ -67,25 +87,24 @@ static void push_summary(lua_State *L, const soma_stats *s) {
 }
 
 static void push_engines(lua_State *L, const soma_stats *s) {
+  soma_stat f;
   lua_createtable(L, 0, SOMA_ENGINES);
-  for (int e = 0; e < SOMA_ENGINES; e++) {
-    push_engine(L, &s->engine[e]);
-    lb_set_count(L, "sbuf_read_bytes", s->sbuf_read[e]);
-    lb_set_count(L, "sbuf_write_bytes", s->sbuf_written[e]);
-    lb_set_count(L, "psum_read_bytes", s->psum_read[e]);
-    lb_set_count(L, "psum_write_bytes", s->psum_written[e]);
+  for (unsigned e = 0; e < SOMA_ENGINES; e++) {
+    lua_createtable(L, 0, 12);
+    for (uint32_t i = 0; soma_stats_field(1, i, &f) == SOMA_OK; i++)
+      set_field(L, &f, &s->engine[e], 0);
+    for (uint32_t i = 0; soma_stats_field(0, i, &f) == SOMA_OK; i++)
+      if (f.elements > 1) set_field(L, &f, s, e);
     lua_setfield(L, -2, soma_engine_name((soma_engine)e));
   }
 }
 
-/* What a core did, or both together. */
+/* A table of what a core did, or both together. */
 static void push_work(lua_State *L, const soma_stats *s) {
-  lb_set_ns(L, "dma_busy_ns", s->dma_busy);
-  lb_set_count(L, "instructions", s->instructions);
-  lb_set_count(L, "dma_transfers", s->dma_transfers);
-  lb_set_count(L, "dma_bytes", s->dma_bytes);
-  lb_set_count(L, "dma_packets", s->dma_packets);
-  lb_set_count(L, "flops", s->flops);
+  soma_stat f;
+  lua_createtable(L, 0, 48);
+  for (uint32_t i = 0; soma_stats_field(0, i, &f) == SOMA_OK; i++)
+    if (f.elements == 1) set_field(L, &f, s, 0);
   push_engines(L, s);
   lua_setfield(L, -2, "engine");
   push_summary(L, s);
@@ -97,7 +116,6 @@ static void push_cores(lua_State *L, const lb_run *run, const soma_stats *whole)
   lua_createtable(L, (int)whole->cores, 0);
   for (unsigned k = 0; k < whole->cores; k++) {
     soma_stats s = lb_run_core_stats(run, k);
-    lua_createtable(L, 0, 8);
     push_work(L, &s);
     lua_seti(L, -2, (lua_Integer)k + 1);
   }
@@ -105,20 +123,6 @@ static void push_cores(lua_State *L, const lb_run *run, const soma_stats *whole)
 
 void lb_push_stats(lua_State *L, const lb_run *run) {
   soma_stats s = lb_run_stats(run);
-  char hash[20];
-  lua_createtable(L, 0, 16);
-  lb_set_ns(L, "time_ns", s.time);
-  lb_set_ns(L, "launch_ns", s.launch);
-  lb_set_ns(L, "host_ns", s.host);
-  lb_set_count(L, "host_to_device", s.host_to_device);
-  lb_set_count(L, "device_to_host", s.device_to_host);
-  lb_set_count(L, "hbm_bytes", s.hbm_bytes);
-  lb_set_count(L, "twins", s.twins);
-  lua_pushnumber(L, s.host_seconds);
-  lua_setfield(L, -2, "host_seconds");
-  snprintf(hash, sizeof hash, "%016" PRIx64, s.trace_hash);
-  lua_pushstring(L, hash);
-  lua_setfield(L, -2, "trace_hash");
   push_work(L, &s);
   push_cores(L, run, &s);
   lua_setfield(L, -2, "core");

@@ -72,29 +72,76 @@ class TensorInfo(C.Structure):
                 ("shape", C.c_int64 * 8), ("bytes", C.c_uint64)]
 
 
+def _candidates():
+    here = os.path.dirname(os.path.abspath(__file__))
+    if os.environ.get("SOMA_LIB"):
+        yield os.environ["SOMA_LIB"]
+        return
+    root = os.path.dirname(os.path.dirname(here))
+    build = os.environ.get("BUILD", "build")
+    yield os.path.join(root, build, "libsoma.so")
+    up = here
+    for _ in range(4):  # PREFIX/lib/soma/python/soma, or a virtual environment's packages
+        up = os.path.dirname(up)
+        for name in ("libsoma.so", "libsoma.so.0"):
+            yield os.path.join(up, name)
+            yield os.path.join(up, "lib", name)
+    for name in ("/usr/local/lib/libsoma.so.0", "libsoma.so.0", "libsoma.so"):
+        yield name
+
+
+def _load():
+    tried = []
+    for path in _candidates():
+        if os.sep in path and not os.path.exists(path):
+            tried.append(path)
+            continue
+        try:
+            return C.CDLL(path)
+        except OSError as error:
+            tried.append("%s (%s)" % (path, error))
+    raise LibraryNotFound("libsoma.so was not found; build it with `make`, or set SOMA_LIB to its "
+                          "path. Tried:\n  " + "\n  ".join(tried))
+
+
+lib = _load()
+
+
+class Stat(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("script", C.c_char_p), ("unit", C.c_char_p),
+                ("text", C.c_char_p), ("offset", C.c_uint32), ("bytes", C.c_uint32),
+                ("elements", C.c_uint32)]
+
+
+def _stats(of_engine, others=()):
+    """The fields of soma_stats or of soma_engine_stats, as the library says; others: (name, type)
+    of those in between that it does not."""
+    found, at, f, others = [], 0, Stat(), list(others)
+    if not hasattr(lib, "soma_stats_field"):
+        raise ImportError("%s has no soma_stats_field: it is of another version" % lib._name)
+    lib.soma_stats_field.argtypes = [C.c_int, C.c_uint32, C.POINTER(Stat)]
+    while lib.soma_stats_field(of_engine, len(STATS[of_engine]), C.byref(f)) == 0:
+        STATS[of_engine].append((f.name.decode(), f.unit.decode(), f.text.decode()))
+        if f.offset > at + 4:
+            name, kind = others.pop(0)
+            found.append((name, kind))
+            at += C.sizeof(kind)
+        kind = {b"seconds": C.c_double, b"flag": C.c_int}.get(
+            f.unit, C.c_uint32 if f.bytes == 4 else C.c_uint64)
+        found.append((f.name.decode(), kind * f.elements if f.elements > 1 else kind))
+        at = f.offset + f.bytes * f.elements
+    return found
+
+
+STATS = [], []  # (name, unit, text) of soma_stats, of soma_engine_stats
+
+
 class EngineStats(C.Structure):
-    _fields_ = [("instructions", C.c_uint64), ("data_instructions", C.c_uint64),
-                ("busy", C.c_uint64), ("waiting", C.c_uint64), ("pc", C.c_uint32),
-                ("halted", C.c_int)]
+    _fields_ = _stats(1)
 
 
 class Stats(C.Structure):
-    _fields_ = [("time", C.c_uint64), ("instructions", C.c_uint64), ("dma_transfers", C.c_uint64),
-                ("dma_bytes", C.c_uint64), ("dma_packets", C.c_uint64), ("dma_busy", C.c_uint64),
-                ("host_to_device", C.c_uint64), ("device_to_host", C.c_uint64),
-                ("flops", C.c_uint64), ("hbm_bytes", C.c_uint64), ("host_seconds", C.c_double),
-                ("trace_hash", C.c_uint64), ("engine", EngineStats * 5), ("launch", C.c_uint64),
-                ("table_loads", C.c_uint64), ("transpose_flops", C.c_uint64),
-                ("adjusted_flops", C.c_uint64), ("adjusted_transpose_flops", C.c_uint64),
-                ("hbm_read_bytes", C.c_uint64), ("hbm_write_bytes", C.c_uint64),
-                ("dma_active", C.c_uint64), ("sbuf_touched", C.c_uint64),
-                ("psum_touched", C.c_uint64), ("sbuf_size", C.c_uint64),
-                ("psum_size", C.c_uint64), ("peak_flops", C.c_uint64), ("peak_hbm", C.c_uint64),
-                ("streaming", C.c_uint64 * 5), ("host", C.c_uint64),
-                ("overlapped_flops", C.c_uint64), ("sbuf_read", C.c_uint64 * 5),
-                ("sbuf_written", C.c_uint64 * 5), ("psum_read", C.c_uint64 * 5),
-                ("psum_written", C.c_uint64 * 5), ("cores", C.c_uint32),
-                ("twins", C.c_uint64)]
+    _fields_ = _stats(0, [("engine", EngineStats * 5)])
 
 
 class Figures(C.Structure):
@@ -352,39 +399,6 @@ _KERNEL = {
 }
 
 
-def _candidates():
-    here = os.path.dirname(os.path.abspath(__file__))
-    if os.environ.get("SOMA_LIB"):
-        yield os.environ["SOMA_LIB"]
-        return
-    root = os.path.dirname(os.path.dirname(here))
-    build = os.environ.get("BUILD", "build")
-    yield os.path.join(root, build, "libsoma.so")
-    up = here
-    for _ in range(4):  # PREFIX/lib/soma/python/soma, or a virtual environment's packages
-        up = os.path.dirname(up)
-        for name in ("libsoma.so", "libsoma.so.0"):
-            yield os.path.join(up, name)
-            yield os.path.join(up, "lib", name)
-    for name in ("/usr/local/lib/libsoma.so.0", "libsoma.so.0", "libsoma.so"):
-        yield name
-
-
-def _load():
-    tried = []
-    for path in _candidates():
-        if os.sep in path and not os.path.exists(path):
-            tried.append(path)
-            continue
-        try:
-            return C.CDLL(path)
-        except OSError as error:
-            tried.append("%s (%s)" % (path, error))
-    raise LibraryNotFound("libsoma.so was not found; build it with `make`, or set SOMA_LIB to its "
-                          "path. Tried:\n  " + "\n  ".join(tried))
-
-
-lib = _load()
 for _name, (_result, _arguments) in list(_PROTOTYPES.items()) + list(_KERNEL.items()):
     _function = getattr(lib, _name, None)
     if _function is None:

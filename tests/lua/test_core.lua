@@ -356,7 +356,7 @@ case("results of a run print as text", function()
   t.eq(tostring(run.out), "c = " .. tostring(a + a):gsub("\n", "\n  "))
   t.eq(tostring(run.stats.engine.tensor):match "^[^\n]*\n[^\n]*", "busy_ns = 0\ndata_instructions = 0")
   local text = tostring(run.stats)
-  for _, line in ipairs {"core:\n  1:\n    dma_busy_ns = ", "\nengine:\n  gpsimd:\n    busy_ns = 0\n", "\ndma_bytes = 384\n",
+  for _, line in ipairs {"core:\n  1:\n    adjusted_flops = 0\n", "\nengine:\n  gpsimd:\n    busy_ns = 0\n", "\ndma_bytes = 384\n",
                          "\ntrace_hash = " .. run.stats.trace_hash} do
     t.eq(text:find(line, 1, true) ~= nil, true, line)
   end

@@ -31,12 +31,11 @@ VALUES = {
 
 
 def headers():
-    text = ""
-    for name in sorted(os.listdir(API)):
-        if name.startswith("soma") and name.endswith(".h"):
-            with open(os.path.join(API, name)) as f:
-                text += f.read()
-    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    """soma.h and what it includes, without comments and macros."""
+    done = subprocess.run(COMPILER + ["-E", "-P", "-I", API, os.path.join(API, "soma.h")],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def fields(body):

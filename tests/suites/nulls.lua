@@ -10,11 +10,11 @@ local dir = io.popen("mktemp -d"):read "l"
 local good = {
   ["soma_machine *m"] = "m", ["soma_program *p"] = "p", ["soma_run *r"] = "r", ["soma_run *run"] = "r",
   ["soma_kernel *k"] = "k", ["soma_kernel *first"] = "k", ["soma_recorder *r"] = "rec",
-  ["soma_recorder *rec"] = "rec", ["soma_tensor *t"] = "t", ["soma_tensor *base"] = "t",
+  ["soma_recorder *rec"] = "rec", ["soma_tensor *t"] = "t", ["soma_tensor *base"] = "t", ["soma_world *w"] = "w",
 }
 
 local functions = {}
-for _, name in ipairs {"soma.h", "soma_device.h", "soma_kernel.h", "soma_trace.h"} do
+for name in io.popen "cd vm/api && ls soma*.h":lines() do
   local f <close> = assert(io.open("vm/api/" .. name))
   local text = f:read("a"):gsub("/%*.-%*/", ""):gsub("\\\n", " "):gsub("#[^\n]*", "")
   for result, fn, list in text:gmatch "([%a_][%w_ \n]-[%s%*]+)(soma_[%w_]+)(%b())%s*;" do
@@ -52,11 +52,12 @@ int main(void) {
   static const char text[] = "target trn2\nt tile sbuf float32[4, 4]\nsection vector\n memset t, 1.0\n halt\n";
   int passed = 0;
   int64_t shape[1] = {4};
-  soma_machine *m; soma_program *p; soma_run *r; soma_kernel *k; soma_recorder *rec; soma_tensor *t;
+  soma_machine *m; soma_program *p; soma_run *r; soma_kernel *k; soma_recorder *rec; soma_tensor *t; soma_world *w;
   setvbuf(stdout, NULL, _IONBF, 0);
   if (soma_machine_new(NULL, &m) || soma_assemble(m, text, sizeof text - 1, "a.s", NULL, &p, NULL) ||
       soma_kernel_new(m, NULL, &k) || soma_recorder_new(NULL, &rec) ||
-      soma_tensor_new(m, SOMA_FLOAT32, 1, shape, &t) || soma_run_start(m, p, &r)) return 1;
+      soma_tensor_new(m, SOMA_FLOAT32, 1, shape, &t) || soma_run_start(m, p, &r) ||
+      soma_world_new(&(soma_world_options){.size = sizeof(soma_world_options), .ranks = 2}, &w)) return 1;
 ]]}
 for _, f in ipairs(functions) do
   out[#out + 1] = ("  TRY(%s(%s));\n"):format(f.name, f.none)
@@ -64,7 +65,7 @@ for _, f in ipairs(functions) do
 end
 out[#out + 1] = [[
   printf("%d\n", passed);
-  soma_run_free(r); soma_tensor_free(t); soma_recorder_free(rec); soma_kernel_free(k);
+  soma_world_free(w); soma_run_free(r); soma_tensor_free(t); soma_recorder_free(rec); soma_kernel_free(k);
   soma_program_free(p); soma_machine_free(m);
 }
 ]]

@@ -203,6 +203,7 @@ vm_verdict soma_custom_run(void *ud, vm_dp *d, const struct vm_CUSTOM *a) {
 /* ---- What a function may do --------------------------------------------------------------- */
 
 soma_status soma_call_fail(soma_call *c, const char *text) {
+  if (!c) return SOMA_ARG;
   if (!c->text[0]) snprintf(c->text, sizeof c->text, "%s", text && text[0] ? text : "it failed");
   return SOMA_FAULT;
 }
@@ -211,6 +212,7 @@ static soma_status misuse(soma_call *c, const char *fmt, ...) ISA_PRINTF(2, 3);
 static soma_status misuse(soma_call *c, const char *fmt, ...) {
   char text[sizeof c->text];
   va_list ap;
+  if (!c) return SOMA_ARG;
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
@@ -218,16 +220,17 @@ static soma_status misuse(soma_call *c, const char *fmt, ...) {
   return SOMA_ARG;
 }
 
-uint32_t soma_call_dsts(const soma_call *c) { return c->a->dsts.n; }
-uint32_t soma_call_srcs(const soma_call *c) { return c->a->srcs.n; }
-uint32_t soma_call_imms(const soma_call *c) { return c->a->imms.n; }
+uint32_t soma_call_dsts(const soma_call *c) { return c ? c->a->dsts.n : 0; }
+uint32_t soma_call_srcs(const soma_call *c) { return c ? c->a->srcs.n : 0; }
+uint32_t soma_call_imms(const soma_call *c) { return c ? c->a->imms.n : 0; }
 float soma_call_imm(const soma_call *c, uint32_t i) {
   float x = 0;
-  if (i < c->a->imms.n) memcpy(&x, (const char *)c->a->imms.p + 4 * (size_t)i, 4);
+  if (c && i < c->a->imms.n) memcpy(&x, (const char *)c->a->imms.p + 4 * (size_t)i, 4);
   return x;
 }
 
 static const vm_view *view_of(const soma_call *c, uint32_t operand) {
+  if (!c) return NULL;
   if (operand < c->a->dsts.n) return &c->dst[operand];
   operand -= c->a->dsts.n;
   return operand < c->a->srcs.n ? &c->a->srcs.v[operand] : NULL;
@@ -235,6 +238,7 @@ static const vm_view *view_of(const soma_call *c, uint32_t operand) {
 
 soma_status soma_call_operand(const soma_call *c, uint32_t operand, soma_operand *out) {
   const vm_view *v = view_of(c, operand);
+  if (!out) return SOMA_ARG;
   memset(out, 0, sizeof *out);
   if (!v) return SOMA_ARG;
   out->writable = operand < c->a->dsts.n;
@@ -254,6 +258,7 @@ soma_status soma_call_operand(const soma_call *c, uint32_t operand, soma_operand
 static const vm_view *range(soma_call *c, uint32_t operand, uint32_t partition, uint64_t first,
                             uint64_t n, bool stores) {
   const vm_view *v = view_of(c, operand);
+  if (!c) return NULL;
   if (!v) {
     misuse(c, "operand %u does not exist: there are %u", (unsigned)operand,
            (unsigned)(c->a->dsts.n + c->a->srcs.n));

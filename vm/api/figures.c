@@ -7,17 +7,9 @@
 
 /* Adds the work of core c. */
 static void add_core(const vm_core *c, soma_stats *s) {
-  s->instructions += c->instructions;
-  s->dma_transfers += c->dma_transfers;
-  s->dma_bytes += c->dma_bytes;
-  s->dma_packets += c->dma_packets;
-  s->flops += c->flops.logical;
-  s->transpose_flops += c->transpose_flops.logical;
-  s->adjusted_flops += c->flops.adjusted;
-  s->adjusted_transpose_flops += c->transpose_flops.adjusted;
+#define COUNTER(name, unit, layout, text) s->name += c->name;
+#include "../stats.def"
   s->table_loads += c->eng[ISA_ENG_scalar].tables;
-  s->hbm_read_bytes += c->hbm_read;
-  s->hbm_write_bytes += c->hbm_written;
   s->dma_active += c->dma_active + (c->shares_moving ? c->now - c->dma_since : 0);
   for (unsigned i = 0; i < 2; i++) {
     uint64_t *touched = i ? &s->psum_touched : &s->sbuf_touched;
@@ -91,6 +83,44 @@ soma_status soma_core_stats(const soma_run *r, unsigned core, soma_stats *out, s
   memcpy(out, &s, n < sizeof s ? n : sizeof s);
   return SOMA_OK;
 }
+
+/* ---- The fields ---------------------------------------------------------------------------- */
+
+#define ROW(type, at, script, unit, text, n) \
+  {#at, #script, unit, text, offsetof(OF, at), sizeof(type), n},
+#define COUNT "count"
+#define BYTES "bytes"
+#define FLOPS "flops"
+#define TIME "time"
+#define SECONDS "seconds"
+#define RATE "rate"
+#define HASH "hash"
+#define FLAG "flag"
+
+static const soma_stat stat_rows[] = {
+#define OF soma_stats
+#define COUNTER(name, unit, layout, text) ROW(uint64_t, name, name, unit, text, 1)
+#define STAT(type, name, unit, text) ROW(type, name, name, unit, text, 1)
+#define STATS(type, name, unit, script, text) ROW(type, name, script, unit, text, SOMA_ENGINES)
+#include "../stats.def"
+#undef OF
+};
+static const soma_stat engine_rows[] = {
+#define OF soma_engine_stats
+#define ENGINE(type, name, unit, text) ROW(type, name, name, unit, text, 1)
+#include "../stats.def"
+#undef OF
+};
+
+soma_status soma_stats_field(int of_engine, uint32_t i, soma_stat *out) {
+  size_t n = of_engine ? sizeof engine_rows / sizeof *engine_rows
+                       : sizeof stat_rows / sizeof *stat_rows;
+  if (!out || i >= n) return SOMA_ARG;
+  *out = of_engine ? engine_rows[i] : stat_rows[i];
+  return SOMA_OK;
+}
+
+/* ---- Ratios --------------------------------------------------------------------------------- */
 
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 

@@ -366,51 +366,19 @@ size_t soma_result_size(const soma_result *x);
 void soma_result_free(soma_result *x);
 void soma_run_free(soma_run *r);
 
+/* The numbers of soma_stats.def, which says what each is. Times are in femtoseconds. For two cores
+ * counts and busy times are sums, sbuf_touched and psum_touched the larger, pc core 0's; an engine
+ * has halted when both have. */
 typedef struct soma_engine_stats {
-  uint64_t instructions;      /* all */
-  uint64_t data_instructions; /* data path */
-  soma_time busy;             /* union of data-path activity */
-  soma_time waiting;          /* on semaphores */
-  uint32_t pc;                /* of the next instruction */
-  int halted;
+#define ENGINE(type, name, unit, text) type name;
+#include "soma_stats.def"
 } soma_engine_stats;
 typedef struct soma_stats {
-  soma_time time; /* of the last event */
-  uint64_t instructions, dma_transfers, dma_bytes, dma_packets;
-  soma_time dma_busy;                      /* summed over the sixteen engines */
-  uint64_t host_to_device, device_to_host; /* bytes copied for bind, constants and fetch */
-  uint64_t flops;                          /* of matmuls, 2 * M * N * K */
-  uint64_t hbm_bytes;                      /* allocated */
-  double host_seconds;
-  uint64_t trace_hash; /* of every event in order: equal for equal runs */
-  soma_engine_stats engine[SOMA_ENGINES];
-  soma_time launch;     /* the time to launch the kernel, not part of `time` */
-  uint64_t table_loads; /* activation tables loaded */
-  /* transpose_flops: those of matmuls in transpose mode. Adjusted: in the time that 16-bit elements
-   * take, so that a float32 flop counts as four and an MX flop on trn3 as a quarter (PE_... of the
-   * costs). */
-  uint64_t transpose_flops, adjusted_flops, adjusted_transpose_flops;
-  uint64_t hbm_read_bytes, hbm_write_bytes; /* by the DMA engines */
-  soma_time dma_active;                     /* while any share of a transfer was at work */
-  /* Bytes of a partition: up to the last that was touched, and how many there are. */
-  uint64_t sbuf_touched, psum_touched, sbuf_size, psum_size;
-  uint64_t peak_flops, peak_hbm; /* a second: of the tensor engine (16-bit elements), of a stack */
-  /* While an engine's data path took in elements, times the share of the 128 partitions. */
-  soma_time streaming[SOMA_ENGINES];
-  /* The time of the copies of host_to_device and device_to_host over the host's link, not part of
-   * `time`: for their bytes, and a latency for each direction with any. */
-  soma_time host;
-  /* The part of adjusted_flops that the array did in parallel to other work (trn3: a transpose and
-   * a matmul). */
-  uint64_t overlapped_flops;
-  /* Bytes of SBUF and of PSUM that each engine's instructions have read and written: operands as a
-   * whole. Bytes that the DMA moves are not included. */
-  uint64_t sbuf_read[SOMA_ENGINES], sbuf_written[SOMA_ENGINES];
-  uint64_t psum_read[SOMA_ENGINES], psum_written[SOMA_ENGINES];
-  /* How many cores the numbers are for. With two, counts and busy times are sums, sbuf_touched and
-   * psum_touched the larger, pc core 0's; an engine has halted when both have. */
-  uint32_t cores;
-  uint64_t twins; /* pairs of transfers that are no race only because of twins, at the run's end */
+#define COUNTER(name, unit, layout, text) uint64_t name;
+#define STAT(type, name, unit, text) type name;
+#define STATS(type, name, unit, script, text) type name[SOMA_ENGINES];
+#define ENGINES(name) soma_engine_stats name[SOMA_ENGINES];
+#include "soma_stats.def"
 } soma_stats;
 /* Statistics so far. out->size is not needed: the struct only grows at its end between minor
  * versions, and n is sizeof(soma_stats) of the caller. */
@@ -418,6 +386,19 @@ void soma_run_stats(const soma_run *r, soma_stats *out, size_t n);
 /* The same for core 0 or 1 alone; SOMA_ARG if the program has no such core. time, launch, host and
  * the counts of HBM and of the host are those of the run. */
 soma_status soma_core_stats(const soma_run *r, unsigned core, soma_stats *out, size_t n);
+
+/* What a field of soma_stats is, for readers that know no field in advance. */
+typedef struct soma_stat {
+  const char *name;       /* the field's */
+  const char *script;     /* the name in scripts, where it is another one; without _ns of times */
+  const char *unit;       /* "count" "bytes" "flops" "time" "seconds" "rate" "hash" "flag" */
+  const char *text;       /* what it is. The strings are static */
+  uint32_t offset, bytes; /* of the field, or of its first element */
+  uint32_t elements;      /* 1, or SOMA_ENGINES: one for each engine */
+} soma_stat;
+/* Field i of soma_stats, or of soma_engine_stats if of_engine; `engine` itself is no field.
+ * SOMA_ARG past the last. */
+soma_status soma_stats_field(int of_engine, uint32_t i, soma_stat *out);
 
 /* Ratios of the statistics, as the vendor's profiler defines them (vm/README.md has the formulas):
  * fractions of 1, not percent; 0 where there is nothing to divide by. */

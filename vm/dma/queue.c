@@ -236,12 +236,12 @@ static void first_data(vm_core *c, unsigned dma, vm_share *s) {
 static void count_hbm(vm_core *c, const vm_share *s) {
   const vm_transfer *t = s->t;
   uint64_t elements = s->e1 - s->e0;
-  if (t->src.space == ISA_HBM) c->hbm_read += elements * t->src.esize;
+  if (t->src.space == ISA_HBM) c->hbm_read_bytes += elements * t->src.esize;
   for (unsigned i = 0; i + 1 < t->nsrc; i++)
-    if (t->more[i].space == ISA_HBM) c->hbm_read += elements * t->more[i].esize;
+    if (t->more[i].space == ISA_HBM) c->hbm_read_bytes += elements * t->more[i].esize;
   if (t->dst.space != ISA_HBM || t->put) return;
-  c->hbm_written += elements * t->dst.esize;
-  if (t->accumulates) c->hbm_read += elements * t->dst.esize;
+  c->hbm_write_bytes += elements * t->dst.esize;
+  if (t->accumulates) c->hbm_read_bytes += elements * t->dst.esize;
 }
 
 static void wake_ringfull(vm_core *c, unsigned queue) {

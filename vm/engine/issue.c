@@ -463,17 +463,15 @@ vm_verdict vm_run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
   }
 }
 
-static void add_flops(vm_flops *to, vm_flops f) {
-  to->logical += f.logical;
-  to->adjusted += f.adjusted;
-}
-
 static void count_work(vm_core *c, vm_engine *en, const vm_flight *f) {
   uint64_t partitions = f->item.ndst ? f->item.dst[0].p1 - f->item.dst[0].p0 : 0;
   en->streaming += (f->streamed - f->item.start) / ISA_PMAX * partitions;
   for (unsigned i = 0; i < 4; i++) en->traffic[i / 2][i % 2] += f->effort.traffic[i / 2][i % 2];
-  add_flops(&c->flops, f->effort.flops);
-  if (isa_insn_turns(f->in)) add_flops(&c->transpose_flops, f->effort.flops);
+  c->flops += f->effort.flops.logical;
+  c->adjusted_flops += f->effort.flops.adjusted;
+  if (!isa_insn_turns(f->in)) return;
+  c->transpose_flops += f->effort.flops.logical;
+  c->adjusted_transpose_flops += f->effort.flops.adjusted;
 }
 
 static void execute(vm_core *c, unsigned e, vm_flight *f) {

@@ -13,7 +13,7 @@ static void put_bytes(vm_core *c, const vm_parcel *p) {
   vm_view_at(c, ap, base + m->offset, &v);
   vm_dma_box_of(c, &v, m->first, m->first + m->n, &it.dst[0]);
   uint64_t bytes = (uint64_t)m->n * v.esize;
-  if (ap->space == ISA_HBM) c->hbm_written += bytes;
+  if (ap->space == ISA_HBM) c->hbm_write_bytes += bytes;
   vm_item_touch(c, &it);
   if (p->data) vm_batch_settle(c, &it);
   vm_protect(c, it.dst, 1, NULL);

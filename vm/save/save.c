@@ -320,12 +320,15 @@ static void walk_totals(vm_saver *s, vm_core *c) {
   vm_save_u64(s, &c->dma_transfers);
   vm_save_u64(s, &c->dma_bytes);
   vm_save_u64(s, &c->dma_packets);
-  vm_save_u64(s, &c->flops.logical);
-  vm_save_u64(s, &c->flops.adjusted);
-  vm_save_u64(s, &c->transpose_flops.logical);
-  vm_save_u64(s, &c->transpose_flops.adjusted);
-  vm_save_u64(s, &c->hbm_read);
-  vm_save_u64(s, &c->hbm_written);
+  vm_save_u64(s, &c->flops);
+  vm_save_u64(s, &c->adjusted_flops);
+  vm_save_u64(s, &c->transpose_flops);
+  vm_save_u64(s, &c->adjusted_transpose_flops);
+  vm_save_u64(s, &c->hbm_read_bytes);
+  vm_save_u64(s, &c->hbm_write_bytes);
+#define COUNTER(name, unit, layout, text) \
+  if (layout > 1) vm_save_u64(s, &c->name); /* the rows of layout 1 are above */
+#include "../stats.def"
   vm_save_u64(s, &c->touched[0]);
   vm_save_u64(s, &c->touched[1]);
   vm_save_time(s, &c->dma_active);
