@@ -305,6 +305,31 @@ static void stochastic(void **state) {
 
 /* ---- Kernels ------------------------------------------------------------------------------ */
 
+/* One infinity or NaN among the largest finite numbers, at any place of an array at any address. */
+static void finds_what_is_special(const vm_kern *k) {
+  static const struct {
+    unsigned esize;
+    uint32_t exponent, finite, special[4];
+  } types[] = {{4, 0x7f800000, 0xff7fffff, {0x7f800000, 0xff800000, 0x7f800001, 0xffffffff}},
+               {2, 0x7f80, 0xff7f, {0x7f80, 0xff80, 0x7f81, 0xffff}},
+               {2, 0x7c00, 0xfbff, {0x7c00, 0xfc00, 0x7c01, 0xffff}}};
+  enum { N = 2100 };
+  uint8_t room[4 * N + 4];
+  for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+    for (size_t n = 1; n <= N; n = n * 5 / 3 + 1) {
+      uint8_t *x = room + n % 4;
+      unsigned esize = types[t].esize;
+      for (size_t i = 0; i < n; i++) memcpy(x + i * esize, &types[t].finite, esize);
+      assert_false(k->special(x, n, esize, types[t].exponent));
+      for (size_t i = 0; i < n; i += i % 7 + 1) {
+        memcpy(x + i * esize, &types[t].special[i % 4], esize);
+        assert_true(k->special(x, n, esize, types[t].exponent));
+        assert_int_equal(k->special(x, i, esize, types[t].exponent), false);
+        memcpy(x + i * esize, &types[t].finite, esize);
+      }
+    }
+}
+
 static void kernels(void **state) {
   (void)state;
   static const char *const levels[] = {"plain", "avx2", "avx512"};
@@ -341,6 +366,7 @@ static void kernels(void **state) {
     assert_int_equal(k.find(few, NAN, 200), 200);
     assert_int_equal(k.find(few + 1, -0.0f, 200 - 1), 0);
     assert_int_equal(k.find(few, 1, 0), 0);
+    finds_what_is_special(&k);
   }
   free(b);
 }

@@ -36,6 +36,7 @@ void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
 
 void vm_check_host_wrote(vm_core *c, const vm_box *b) {
   if (c->check->shadowed && b->space != ISA_HBM) vm_ck_uninit_host(c, b); /* the device's tensor */
+  vm_ck_unlearn(c, VM_CK_IS_FINITE, b);
 }
 
 void vm_check_host_register(vm_core *c, unsigned e, unsigned r) {
@@ -77,6 +78,7 @@ void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
   if (vm_ck_has(c, VM_CHECK_RACE)) vm_ck_race_sequencer(c, vm_ck_unit(c, e), v, writes);
   if (c->check->shadowed || (writes && vm_ck_has(c, VM_CHECK_OUTPUT)))
     vm_ck_uninit_access(c, e, v, writes);
+  if (writes) vm_ck_unlearn_view(c, VM_CK_IS_FINITE, v);
 }
 
 void vm_check_move(vm_core *c, const vm_share *s) {
@@ -85,6 +87,7 @@ void vm_check_move(vm_core *c, const vm_share *s) {
 
 void vm_check_moved(vm_core *c, const vm_share *s) {
   if (c->check->shadowed || vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_uninit_moved(c, s);
+  vm_ck_unlearn(c, VM_CK_IS_FINITE, &s->t->all[0]);
   if (c->check->twins.n) vm_ck_twins_moved(c, s);
 }
 
@@ -161,7 +164,7 @@ bool vm_check_start(vm_core *c, unsigned mask) {
          (!vm_ck_has(c, VM_CHECK_UNINIT) || vm_ck_uninit_start(c)) &&
          (!vm_ck_has(c, VM_CHECK_OUTPUT) || vm_ck_output_start(c)) &&
          (!vm_ck_has(c, VM_CHECK_PSUM) || vm_ck_psum_start(c)) &&
-         (!vm_ck_has(c, VM_CHECK_OVERLAP) || vm_ck_tiles_start(c));
+         (!vm_ck_has(c, VM_CHECK_OVERLAP) || vm_ck_tiles_start(c)) && vm_ck_known_start(c);
 }
 
 void vm_check_end(vm_core *c) {
@@ -170,7 +173,8 @@ void vm_check_end(vm_core *c) {
   vm_ck_races_end(c);
   vm_ck_uninit_end(c);
   vm_ck_fillers_end(c);
-  isa_free(&c->al, k->kept, k->nkept * sizeof *k->kept);
+  vm_ck_known_end(c);
+  isa_free(&c->al, k->kept_in, k->room);
   vm_ck_psum_end(c);
   vm_ck_tiles_end(c);
   vm_ck_legal_end(c);

@@ -18,6 +18,7 @@
  *   part.c          instructions that read or write a part of an operand
  *   psum.c          accumulation groups
  *   value.c         ranges of activation functions, infinities and NaNs that appear
+ *   known.c         bytes that need no second look: they are written, they are finite
  *   tile.c          tiles that share bytes
  *   merge.c         reads that came before their write, and the race that explains them
  *   legal.c         what the run did, for the judges of all schedules */

@@ -135,6 +135,14 @@ typedef struct vm_ck_shadow {
 } vm_ck_shadow;
 enum { VM_CK_PIECE = 512 };
 
+/* known.c: facts about the bytes of a row of SBUF or PSUM, of which n are kept. */
+typedef struct vm_ck_fact vm_ck_fact;
+typedef struct vm_ck_facts {
+  vm_ck_fact *at;
+  uint32_t n;
+} vm_ck_facts;
+enum { VM_CK_IS_WRITTEN, VM_CK_IS_FINITE, VM_CK_KNOWN };
+
 /* Two tiles that share bytes. */
 typedef struct vm_ck_tile_pair {
   uint32_t tile[2]; /* 1-based */
@@ -205,6 +213,7 @@ struct vm_check {
   uint32_t *free_ids, nfree, cap_free;
   /* shadows: SBUF and PSUM of each core, then tensors */
   vm_ck_shadow sbuf[ISA_MAX_CORES], psum[ISA_MAX_CORES], *hbm;
+  vm_ck_facts known[VM_CK_KNOWN][2][ISA_MAX_CORES]; /* of SBUF, of PSUM; NULL: none are kept */
   bool shadowed;   /* reads of sbuf and psum are checked */
   uint8_t *owners; /* the mark of each tile; NULL: no tile is `own` */
   uint64_t *reads[VM_CK_ENGINES], *writes[VM_CK_ENGINES]; /* registers, by pc */
@@ -216,8 +225,12 @@ struct vm_check {
   vm_ck_banks banks[ISA_MAX_CORES];
   /* values: infinities and NaNs among the operands of what executes, and among all weights */
   unsigned had, weights_had[ISA_MAX_CORES];
-  float *kept; /* of what executes: a source that its destination overwrites */
-  size_t nkept;
+  uint8_t *kept; /* of what executes: nkept elements of a source that its destination overwrites;
+                    NULL: it has none */
+  uint64_t nkept;
+  uint8_t kept_type;
+  uint8_t *kept_in; /* where it is: room bytes, for the next one too */
+  size_t room;
   vm_ck_tile_pair *pairs; /* core 1's after core 0's, npairs each */
   uint32_t npairs, cap_pairs;
   uint64_t saves; /* how many walks have written the state */

@@ -38,6 +38,18 @@ static inline uint8_t vm_ck_mark_of(const vm_core *c, const vm_view *v) {
   return owner ? owner : VM_CK_WRITTEN;
 }
 
+/* known.c */
+bool vm_ck_known_start(vm_core *c);
+void vm_ck_known_end(vm_core *c);
+/* Whether it is known of all of a view that it is written, or, as elements of its type, finite. For
+ * VM_CK_IS_WRITTEN the type is 0. */
+bool vm_ck_is_known(const vm_core *c, unsigned kind, const vm_view *v, unsigned type);
+/* All of a view is so, as long as nothing else is written there. */
+void vm_ck_learn(const vm_core *c, unsigned kind, const vm_view *v, unsigned type);
+/* Bytes are written: what was known of them is not true any more. */
+void vm_ck_unlearn(const vm_core *c, unsigned kind, const vm_box *b);
+void vm_ck_unlearn_view(const vm_core *c, unsigned kind, const vm_view *v);
+
 /* part.c */
 /* As vm_ck_each_operand, but with only the part of each operand that is read or written, if the
  * form fixes that part. */

@@ -6,22 +6,10 @@
 
 #include <string.h>
 
-enum { PIECE = 256, HAS_INF = 1, HAS_NAN = 2 };
-
-/* Whether one of the exponents is all ones. In blocks, which compilers vectorise. */
-static bool any_special(const float *x, size_t n) {
-  enum { BLOCK = 16 };
-  uint32_t carry[BLOCK] = {0}, all = 0;
-  for (; n >= BLOCK; n -= BLOCK, x += BLOCK)
-    for (size_t i = 0; i < BLOCK; i++) carry[i] |= (isa_f32_bits(x[i]) & 0x7fffffff) + 0x00800000;
-  for (size_t i = 0; i < n; i++) carry[i] |= (isa_f32_bits(x[i]) & 0x7fffffff) + 0x00800000;
-  for (size_t i = 0; i < BLOCK; i++) all |= carry[i];
-  return all >> 31;
-}
+enum { PIECE = 256, HAS_INF = 1, HAS_NAN = 2, EXPONENT = 0x7f800000 };
 
 static unsigned kinds_of(const float *x, size_t n) {
   unsigned kinds = 0;
-  if (!any_special(x, n)) return 0;
   for (size_t i = 0; i < n; i++) {
     uint32_t magnitude = isa_f32_bits(x[i]) & 0x7fffffff;
     if (magnitude == 0x7f800000) kinds |= HAS_INF;
@@ -56,6 +44,17 @@ static unsigned kinds_of_known(const vm_core *c, const element *at, const float 
   return kinds;
 }
 
+/* Whether it is plain that a row has neither infinities nor NaNs; false may mean that it takes a
+ * closer look. */
+static bool row_finite(const vm_core *c, const vm_view *v, uint32_t p) {
+  const uint8_t *row = vm_row_at(v, p, 0);
+  uint32_t exponent = v->dtype == ISA_bfloat16  ? EXPONENT >> 16
+                      : v->dtype == ISA_float16 ? 0x7c00
+                                                : EXPONENT;
+  if (!row || (v->esize == 4 ? v->dtype != ISA_float32 : exponent == EXPONENT)) return false;
+  return !c->eng[0].dp.k->special(row, (size_t)v->elems, v->esize, exponent);
+}
+
 /* What a view of a float type holds: infinities, NaNs; and the first element with a kind that `had`
  * has not. A view of a packed type may hold anything. */
 static unsigned kinds_of_view(const vm_core *c, const vm_view *v, unsigned had, element *first) {
@@ -63,14 +62,20 @@ static unsigned kinds_of_view(const vm_core *c, const vm_view *v, unsigned had, 
   unsigned kinds = 0, class = isa_dtypes[v->dtype].cls;
   if (!v->at || (class != ISA_FLOAT && class != ISA_PACK)) return 0;
   if (class == ISA_PACK) return HAS_INF | HAS_NAN;
-  for (uint32_t p = 0; p < v->num[0]; p++)
+  if (vm_ck_is_known(c, VM_CK_IS_FINITE, v, v->dtype)) return 0;
+  bool finite = true;
+  for (uint32_t p = 0; p < v->num[0]; p++) {
+    if (row_finite(c, v, p)) continue;
     for (uint64_t i = 0; i < v->elems && kinds != (HAS_INF | HAS_NAN); i += PIECE) {
       size_t n = v->elems - i < PIECE ? (size_t)(v->elems - i) : PIECE, at = 0;
       const float *in = vm_in(&c->eng[0].dp, x, v, p, i, n);
-      if (!any_special(in, n)) continue;
+      if (!c->eng[0].dp.k->special(in, n, sizeof *in, EXPONENT)) continue;
+      finite = false;
       kinds |= kinds_of_known(c, &(element){*v, p, i}, in, n, had, &at);
       if ((kinds & ~had) && !first->v.at) *first = (element){*v, p, i + at};
     }
+  }
+  if (finite) vm_ck_learn(c, VM_CK_IS_FINITE, v, v->dtype);
   return kinds;
 }
 
@@ -80,6 +85,10 @@ struct scan {
   element first; /* with a kind that `had` has not */
   unsigned had;
 };
+
+static void forget_written(void *ud, const vm_view *v, unsigned flags) {
+  if (flags & AP_W) vm_ck_unlearn_view(ud, VM_CK_IS_FINITE, v);
+}
 
 static void scan_operand(void *ud, const vm_view *v, unsigned flags) {
   struct scan *s = ud;
@@ -193,22 +202,22 @@ static void keep_source(void *ud, const vm_view *v, unsigned flags) {
   struct vm_check *k = s->c->check;
   if (!(flags & AP_R) || k->kept || isa_dtypes[v->dtype].cls != ISA_FLOAT || !v->at) return;
   if (v->at != s->first.v.at) return;
-  k->nkept = (size_t)(v->num[0] * v->elems);
-  k->kept = isa_zalloc(&s->c->al, k->nkept * sizeof *k->kept);
-  for (uint32_t p = 0; k->kept && p < v->num[0]; p++) {
-    float *to = k->kept + p * v->elems;
-    const float *from = vm_in(&s->c->eng[0].dp, to, v, p, 0, (size_t)v->elems);
-    if (from != to) memcpy(to, from, (size_t)v->elems * sizeof *to);
+  size_t row = (size_t)v->elems * v->esize;
+  if (row * v->num[0] > k->room) {
+    isa_free(&s->c->al, k->kept_in, k->room);
+    k->room = row * v->num[0];
+    k->kept_in = isa_zalloc(&s->c->al, k->room);
+    if (!k->kept_in) k->room = 0;
   }
+  k->kept = k->kept_in;
+  k->nkept = v->num[0] * v->elems;
+  k->kept_type = v->dtype;
+  for (uint32_t p = 0; k->kept && p < v->num[0]; p++)
+    vm_load_raw(k->kept + p * row, v, p, 0, (size_t)v->elems);
 }
 static void find_destination(void *ud, const vm_view *v, unsigned flags) {
   struct scan *s = ud;
   if ((flags & AP_W) && !s->first.v.at) s->first.v = *v;
-}
-
-static void forget_kept(vm_core *c) {
-  isa_free(&c->al, c->check->kept, c->check->nkept * sizeof *c->check->kept);
-  c->check->kept = NULL;
 }
 
 void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f) {
@@ -225,8 +234,8 @@ void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f) {
   if (isa_ops[f->in->op].cost == ISA_COST_LDW) k->weights_had[c->number] |= k->had;
   if (isa_ops[f->in->op].cost == ISA_COST_MM) k->had |= k->weights_had[c->number];
   s.first = (element){0};
+  k->kept = NULL;
   vm_ck_each_operand(c, f, find_destination, &s);
-  forget_kept(c);
   vm_ck_each_operand(c, f, keep_source, &s);
 }
 
@@ -248,6 +257,7 @@ static void put_source(void *ud, const vm_view *v, unsigned flags) {
   struct sources *s = ud;
   const vm_view *d = &s->of->v;
   const struct vm_check *k = s->c->check;
+  const vm_kern *kern = s->c->eng[0].dp.k;
   uint64_t i = v->elems == d->elems ? s->of->i : 0;
   float x[1];
   unsigned class = isa_dtypes[v->dtype].cls;
@@ -255,7 +265,10 @@ static void put_source(void *ud, const vm_view *v, unsigned flags) {
       (v->elems != d->elems && v->elems != 1))
     return;
   const float *in = vm_in(&s->c->eng[0].dp, x, v, s->of->p, i, 1);
-  float value = v->at == d->at && k->kept ? k->kept[s->of->p * v->elems + i] : *in;
+  float value = *in;
+  uint64_t n = s->of->p * v->elems + i;
+  if (v->at == d->at && k->kept && n < k->nkept)
+    kern->load[k->kept_type](&value, k->kept + n * isa_dtype_bytes(k->kept_type), 1);
   isa_buf_printf(s->out, "%s%.9g (", s->n++ ? " and " : ", made of ", (double)value);
   vm_ck_put_element(s->c, v, s->of->p, i, s->out);
   isa_buf_printf(s->out, ", %s)", isa_dtypes[v->dtype].name);
@@ -280,11 +293,11 @@ static void report_value(vm_core *c, unsigned e, const vm_flight *f, unsigned ki
 
 void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f) {
   struct scan s = {.c = c, .flags = AP_W, .had = c->check->had};
+  vm_ck_each_operand(c, f, forget_written, c);
   vm_ck_each_operand(c, f, scan_operand, &s);
   unsigned fresh = s.kinds & ~s.had & ~filled_with(f);
   if ((fresh & HAS_NAN) && s.first.v.at)
     report_value(c, e, f, HAS_NAN, &s.first);
   else if ((fresh & HAS_INF) && !(s.had & HAS_NAN) && s.first.v.at)
     report_value(c, e, f, HAS_INF, &s.first);
-  forget_kept(c);
 }

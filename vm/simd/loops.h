@@ -111,6 +111,9 @@ typedef struct vm_kern {
                 unsigned esize);
   /* The first i with x[i] == v (no NaN is equal, the two zeros are), n if none exists. */
   size_t (*find)(const float *x, float v, size_t n);
+  /* Whether one of n numbers of 4 or 2 bytes, at any address, has all bits of `exponent`: an
+   * infinity or a NaN. */
+  bool (*special)(const void *x, size_t n, unsigned esize, uint32_t exponent);
   /* The sums of the elements with even and with odd number, or with spread of (x[i] - mean[i % 2])
    * squared; each by sixteen partials, with canonical NaNs. */
   void (*bn_sums)(float sum[2], const float *x, const float mean[2], bool spread, size_t n);

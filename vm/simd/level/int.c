@@ -137,6 +137,31 @@ static void randoms(uint32_t *d, uint32_t from, size_t n) {
   }
 }
 
+/* The largest of what follows the sign: carried over, an exponent of ones is a bit. */
+#define ANY(type)                                                                  \
+  do {                                                                             \
+    enum { BLOCK = 1024 };                                                         \
+    const type low = (type)((type)-1 >> 1), step = (type)((exponent & -exponent)); \
+    for (size_t i = 0; i < n;) {                                                   \
+      const size_t end = n - i < BLOCK ? n : i + BLOCK;                            \
+      type all = 0;                                                                \
+      KERN_LOOP                                                                    \
+      for (; i < end; i++) {                                                       \
+        type v;                                                                    \
+        memcpy(&v, at + i * sizeof v, sizeof v);                                   \
+        all |= (type)((v & low) + step);                                           \
+      }                                                                            \
+      if (all > low) return true;                                                  \
+    }                                                                              \
+    return false;                                                                  \
+  } while (0)
+
+static bool special(const void *x, size_t n, unsigned esize, uint32_t exponent) {
+  const uint8_t *at = x;
+  if (esize == 2) ANY(uint16_t);
+  ANY(uint32_t);
+}
+
 void KERN(int_fill)(vm_kern *k) {
   k->random = randoms;
   k->bits = bits;
@@ -146,4 +171,5 @@ void KERN(int_fill)(vm_kern *k) {
   k->mask = mask;
   k->merge = merge;
   k->find = find;
+  k->special = special;
 }
