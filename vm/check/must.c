@@ -77,14 +77,23 @@ static bool raise(uint32_t *mine, uint32_t to) {
   return true;
 }
 
-void vm_ck_must_join(const vm_ck_must *m, const vm_ck_signal *u, uint32_t *to) {
-  const uint32_t *clock = clock_of(m, u->step);
-  for (uint32_t i = 0; i < m->n; i++) raise(&to[i], clock[i]);
+/* Raises all components to those of another clock. */
+static void join(uint32_t *restrict to, const uint32_t *restrict clock, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) to[i] = to[i] > clock[i] ? to[i] : clock[i];
+}
+
+/* What update u says beyond the clock of its step. */
+static void join_own(const vm_ck_must *m, const vm_ck_signal *u, uint32_t *to) {
   for (unsigned i = 0; i < OF_ENGINE; i++) raise(&to[vm_ck_comp(u->engine, i)], u->own[i]);
   if (u->ring) raise(&to[u->ring], u->share);
   if (!u->twin) return;
   raise(&to[u->twin], u->twin_share);
   if (u->twin < m->k->rings) raise(&to[u->twin + (OF_READ - OF_DONE)], u->twin_share);
+}
+
+void vm_ck_must_join(const vm_ck_must *m, const vm_ck_signal *u, uint32_t *to) {
+  join(to, clock_of(m, u->step), m->n);
+  join_own(m, u, to);
 }
 
 static void join_update(vm_ck_must *m, const vm_ck_signal *u) { vm_ck_must_join(m, u, m->mine); }
@@ -93,8 +102,7 @@ vm_ck_mixed *vm_ck_must_mixed(const vm_ck_must *m) { return m->mixed; }
 
 /* All of the instruction or transfer of an access is complete; so are the accesses before it. */
 static void join_access(vm_ck_must *m, const vm_ck_access *a) {
-  const uint32_t *clock = clock_of(m, a->step);
-  for (uint32_t i = 0; i < m->n; i++) raise(&m->mine[i], clock[i]);
+  join(m->mine, clock_of(m, a->step), m->n);
   if (a->queue < VM_CK_QUEUES) {
     for (unsigned r = 0; r < ISA_NDMA; r++)
       raise(&m->mine[vm_ck_ring_comp(m->k, a->queue, r)], a->epoch);
@@ -184,7 +192,11 @@ static bool find_wait(vm_ck_must *m, const vm_ck_step *s) {
   }
   if (total < need) return false;
   if (total == need) { /* each is needed */
-    for (uint32_t i = 0; i < n; i++) join_update(m, m->candidates[i].u);
+    for (uint32_t i = 0; i < n; i++) {
+      const candidate *x = &m->candidates[i];
+      if (i == 0 || x->clock != x[-1].clock) join(m->mine, x->clock, m->n); /* not for each ring */
+      join_own(m, x->u, m->mine);
+    }
     return true;
   }
   for (uint32_t comp = 0; comp < m->n; comp++) raise_comp(m, n, comp, need);
@@ -223,7 +235,7 @@ static bool find_step(vm_ck_must *m, uint32_t step) {
   case VM_CK_MEET:
   case VM_CK_QUEUE:
     if (m->never[s->other]) return false;
-    for (uint32_t i = 0; i < m->n; i++) raise(&m->mine[i], clock_of(m, s->other)[i]);
+    join(m->mine, clock_of(m, s->other), m->n);
     if (s->kind == VM_CK_MEET)
       raise(&m->mine[vm_ck_comp(g->steps[s->other].engine, OF_SEQ)], s->value);
     return true;
