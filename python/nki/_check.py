@@ -33,6 +33,9 @@ def seeds(function, schedules, kwargs):
 def check(kernel, args, kwargs, checks, seeds, twins):
     """The findings of a kernel's runs under these schedules, each once."""
     mask = check_mask(checks)
+    if not mask and not isinstance(checks, int):
+        raise ValueError("checks=%r: no check is named; there are all, %s"
+                         % (checks, ", ".join(CHECKS)))
     try:
         built, bound = kernel.build(args, kwargs)
     except KernelError as error:

@@ -24,7 +24,7 @@ from ._target import target_of
 
 
 # What run() takes in addition to the kernel's own arguments.
-RUN_OPTIONS = ("target", "checks") + tuple(sorted(MACHINE_OPTIONS))
+RUN_OPTIONS = ("target", "checks", "twins") + tuple(sorted(MACHINE_OPTIONS))
 _one_at_a_time = threading.RLock()  # builds and runs of several threads follow one another
 
 

@@ -119,6 +119,8 @@ def number(x, what="an operand"):
     if isinstance(x, RegisterValue):
         return K.PACKED[2, x.number() if x.is_float() else _float_register(x)]
     try:
+        if isinstance(x, (str, bytes)):
+            raise TypeError
         return K.PACKED[1, float_bits(float(x))]
     except (TypeError, ValueError, OverflowError):
         raise KernelError("%s is %s: a number, a register or a tile of one element in each "

@@ -416,6 +416,9 @@ def _of_this_package(error):
 _CALL = re.compile(r"(?:\w+\.)*(\w+)\(\) (?:got an unexpected|got multiple|missing \d|takes )")
 
 
+_VALUES = ": its values are known when the kernel runs, not while it is built"
+_INSTEAD = dict(dict.fromkeys(("item", "tolist", "numpy", "cpu"), _VALUES),
+                T=": nl.transpose(x) is the transpose")
 _MISSING = re.compile(r"module '(nki\.\w+)' has no attribute '(\w+)'")
 
 
@@ -445,8 +448,8 @@ def _known(error, frames):
         error.args = ("a tile has no .%s(): nl.%s is a function of tiles" % (name, name),)
     else:
         names = [n for n in dir(Tensor) if n[0] != "_" and getattr(Tensor, n).__doc__]
-        near = difflib.get_close_matches(name, names, 4, 0.5)
-        more = "; it has " + ", ".join(near) if near else ""
+        near = difflib.get_close_matches(name, names, 4, 0.6)
+        more = "; it has " + ", ".join(near) if near else _INSTEAD.get(name, "")
         error.args = ("a tensor has no .%s%s" % (name, more),)
     return True
 

@@ -89,7 +89,8 @@ def _value(name, value):
     elif name == "schedules" and value != "all" or name == "threads":
         least = 1 if name == "schedules" else 0
         if not value.isdecimal() or int(value) < least:
-            raise OptionError("--%s %s: expected a whole number, %d or more" % (name, value, least))
+            raise OptionError("--%s %s: expected a whole number, %d or more%s"
+                              % (name, value, least, ", or all" if least else ""))
         return int(value)
     elif name == "optimize":
         if value not in ("0", "1", "2"):

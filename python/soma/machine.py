@@ -25,11 +25,9 @@ GENERATION = {"trn1": 2, "inf2": 2, "trn2": 3, "trn3": 4}
 
 def _check_names():
     names = []
-    while True:
-        name = lib.soma_check_name(len(names))
-        if name is None:
-            return tuple(names)
+    while (name := lib.soma_check_name(len(names))) is not None:
         names.append(name.decode())
+    return tuple(names)
 
 
 CHECKS = _check_names()
@@ -43,8 +41,8 @@ def check_mask(checks):
         return 0
     if isinstance(checks, int):
         if not 0 < checks <= every:
-            raise ValueError("checks=%d: as a number it is a sum of bits, 1 to %d" %
-                             (checks, every))
+            raise ValueError("checks=%d: as a number it is a sum of bits, 1 to %d"
+                             % (checks, every))
         return checks
     wanted = checks.split(",") if isinstance(checks, str) else list(checks)
     mask = 0
@@ -69,6 +67,7 @@ MOST_THREADS = 256
 
 def _set_option(o, name, value):
     kind = _OPTIONS.get(name)
+    most = (1 << (63 if kind is C.c_uint64 else 31)) - 1
     if kind is None:
         raise TypeError("there is no option %s; there are target, checks, record, print, twins, "
                         "%s" % (name, ", ".join(sorted(_OPTIONS))))
@@ -79,12 +78,13 @@ def _set_option(o, name, value):
             raise TypeError("%s=%r: expected a string" % (name, value))
         value = value.encode()
     elif not isinstance(value, (int, float) if kind is C.c_double else int):
-        raise TypeError("%s=%r: expected a number" % (name, value))
-    elif not 0 <= value < 1 << (63 if kind is C.c_uint64 else 31):
-        raise ValueError("%s=%r: it must be 0 or more, and fit its type" % (name, value))
+        a = "a number" if kind is C.c_double else "a whole number"
+        a += ', or "all"' if name == "schedule" else ""
+        raise TypeError("%s=%r: expected %s" % (name, value, a))
+    elif not 0 <= value <= most:
+        raise ValueError("%s=%r: it must be 0 to %d" % (name, value, most))
     elif name == "threads" and value > MOST_THREADS:
-        raise ValueError("threads=%r: it must be 1 to %d, or 0 for all cores"
-                         % (value, MOST_THREADS))
+        raise ValueError("threads=%r: it must be 1 to %d, or 0 for all" % (value, MOST_THREADS))
     setattr(o, name, value)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import kernel as K
 from . import lib as L
+from . import variables
 from .dropped import dropped
 from .errors import KernelError
 from .lib import SIZES
@@ -129,6 +130,7 @@ class Recorder:
         self.number_found, self.found = self.builder.number, self.builder.found
         self.codes, self.own = {}, {}  # lines by the id of a code; numbers of files
         self.names, self.variables = {}, {}
+        self.several = {}       # places of several statements: variables.of_line
         self.unnamed = set()    # places that make tiles without a variable
         self.used_names = {}
         self.tiles = []         # storages on the chip that instructions use
@@ -180,6 +182,10 @@ class Recorder:
             frame = frame.f_back
         return 0, 0
 
+    def _lines_of(self, frame):
+        lines = self.codes.get(id(frame.f_code))
+        return self._lines(frame.f_code) if lines is None else lines
+
     def _lines(self, code):
         """For the user's code {"file": number, offset of an instruction: (file, line)}, else
         _own_code."""
@@ -216,6 +222,8 @@ class Recorder:
 
     def variable(self, place):
         """The name to which the statement at a place assigns, "" if none exists."""
+        if place in self.several:
+            return self._of_several(place)
         name = self.variables.get(place)
         if name is None:
             name = self.variables[place] = self._assigned(place)
@@ -227,9 +235,7 @@ class Recorder:
         self.unnamed.add(place)
         frame = self.frame and self.frame.f_back  # None in a thread that no user's code has begun
         while frame is not None:
-            lines = self.codes.get(id(frame.f_code))
-            if lines is None:
-                lines = self._lines(frame.f_code)
+            lines = self._lines_of(frame)
             if not lines:  # this package's: the kernel is left
                 break
             if self.variable((lines["file"], frame.f_lineno)):
@@ -239,9 +245,18 @@ class Recorder:
 
     def _assigned(self, place):
         file, line = place
-        text = linecache.getline(self.names.get(file, ""), line)
-        m = re.match(r"\s*(?:self\.)?([A-Za-z_]\w*)\s*(?:\[[^]]*\]|:[^=]*)?=[^=]", text)
-        return m.group(1) if m else ""
+        made = variables.of_line(linecache.getline(self.names.get(file, ""), line))
+        if len(made) < 2:
+            return made[0][1] if made else ""
+        self.several[place] = made
+        return self._of_several(place)
+
+    def _of_several(self, place):
+        """The same at a line of several statements: of that which runs."""
+        frame = self.frame
+        while frame is not None and (self._lines_of(frame).get("file"), frame.f_lineno) != place:
+            frame = frame.f_back
+        return variables.running(self.several[place], frame) if frame else ""
 
     # ---- emitting ----
 

@@ -69,7 +69,7 @@ class RegisterValue:
             if isinstance(other, (Register, RegisterValue)):
                 raise KernelError("%r * %r: an address takes registers times whole numbers"
                                   % (self, other))
-            return NotImplemented
+            return self._for_python(other, "* %s" % (other,), _ARITHMETIC)
         return RegisterValue({r: n * k for r, n in self.terms.items() if n * k}, self.const * k,
                              self._made())
 
@@ -101,19 +101,10 @@ class RegisterValue:
                 raise KernelError("%r was written after %r was computed from it: put that into a "
                                   "register by nisa.register_move first" % (r, self))
 
-    def _unknown(self, what):
+    def _unknown(self, what, instead="a loop over it is nl.dynamic_range, nl.fori_loop or `while "
+                 "reg:`"):
         raise TypeError("%s of register value %r: it is known when the kernel runs, not while it "
-                        "is built; a loop over it is nl.dynamic_range, nl.fori_loop or `while reg:`"
-                        % (what, self))
-
-    def __floordiv__(self, other):
-        return self._for_python(other, "//")
-
-    def __truediv__(self, other):
-        return self._for_python(other, "/")
-
-    def __mod__(self, other):
-        return self._for_python(other, "%")
+                        "is built; %s" % (what, self, instead))
 
     def __bool__(self):
         self._unknown("the truth value")
@@ -121,12 +112,16 @@ class RegisterValue:
     def __int__(self):
         self._unknown("int()")
 
-    __index__ = __int__
+    def __index__(self):
+        self._unknown("range(), a list's index or the like")
 
-    def _for_python(self, other, what):
+    def __format__(self, how):
+        return self._unknown("a number as text") if how else repr(self)
+
+    def _for_python(self, other, what, *instead):
         if not isinstance(other, (numbers.Number, np.generic, np.ndarray, RegisterValue, Index)):
             return NotImplemented  # a tile knows how
-        return self._unknown(what)
+        return self._unknown(what, *instead)
 
     def __eq__(self, other):
         return self is other or self._for_python(other, "a comparison")
@@ -140,6 +135,29 @@ class RegisterValue:
         return self._for_python(other, "a comparison")
 
     __le__ = __gt__ = __ge__ = __lt__
+
+
+_ARITHMETIC = "only +, - and * by a whole number are computed of it"
+
+
+def _refused(what):
+    def one(self, *more):
+        self._unknown(what, _ARITHMETIC)
+
+    def two(self, other, *more):
+        return self._for_python(other, what, _ARITHMETIC)
+    return one, two
+
+
+for _name, _what in {"truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "lshift": "<<",
+                     "rshift": ">>", "and": "&", "or": "|", "xor": "^", "matmul": "@",
+                     "divmod": "divmod()"}.items():
+    setattr(RegisterValue, "__%s__" % _name, _refused(_what)[1])
+    setattr(RegisterValue, "__r%s__" % _name, _refused(_what)[1])
+for _name, _what in {"invert": "~", "abs": "abs()", "round": "round()", "float": "float()",
+                     "complex": "complex()", "trunc": "math.trunc()", "floor": "math.floor()",
+                     "ceil": "math.ceil()"}.items():
+    setattr(RegisterValue, "__%s__" % _name, _refused(_what)[0])
 
 
 class Register(RegisterValue):

@@ -27,7 +27,10 @@ def in_same_order(a, b):
 def _whole_shape(shape):
     if not isinstance(shape, (tuple, list)):
         shape = (shape,)
-    return [getattr(s, "size", s) if s.__class__.__name__ == "ParDim" else int(s) for s in shape]
+    sizes = [getattr(s, "size", s) if s.__class__.__name__ == "ParDim" else whole(s) for s in shape]
+    if None in sizes:
+        raise KernelError("shape %s: sizes must be whole numbers" % list(shape))
+    return sizes
 
 
 def reshape_steps(shape, steps, new):
@@ -296,6 +299,9 @@ class Views:
         partitions, whose step is a whole row. offset counts elements of dtype from the view's own
         start."""
         new = self.dtype if dtype is None else dtypes.find(dtype)
+        if not isinstance(pattern, (tuple, list)) or not pattern or \
+                any(not isinstance(p, (tuple, list)) or len(p) != 2 for p in pattern):
+            raise KernelError("ap: pattern=%r: it must be pairs [step, count]" % (pattern,))
         shape = tuple(between(n, 1, _MOST, "ap: the count of a pair") for _, n in pattern)
         steps = [between(s, -_MOST, _MOST, "ap: the step of a pair") for s, _ in pattern]
         s = self.storage

@@ -146,8 +146,8 @@ WRONG = (
     ("nl.program_id(3)", KernelError, "program_id(3) of a grid of 0 dimensions"),
     ("nl.affine_range(x)", KernelError, "range(0, <float32[128, 512] in sbuf, x>, 1): bounds are "
      "whole numbers; nl.dynamic_range takes registers"),
-    ("range(nisa.register_alloc(3))", TypeError, "int() of register value reg1: it is known when "
-     "the kernel runs"),
+    ("range(nisa.register_alloc(3))", TypeError, "range(), a list's index or the like of register "
+     "value reg1: it is known when the kernel runs"),
     ("1 if nisa.register_alloc(3) else 2", TypeError, "the truth value of a register is known when "
      "the kernel runs, not while it is built: only `while reg:` asks for it"),
     ("nisa.register_alloc(3) % 2", TypeError, "% of register value reg1: it is known when"),
@@ -155,7 +155,7 @@ WRONG = (
     ("nisa.register_alloc(3) // 2", TypeError, "// of register value reg1: it is known when"),
     ("nisa.register_alloc(3) == 2", TypeError, "a comparison of register value"),
     ("nisa.tensor_scalar(dst=y, data=x, op0=nl.add)", KernelError,
-     "operand0 is missing: the operator has two operands"),
+     "operand0 is None: the operator has two operands"),
     ("nisa.tensor_scalar(dst=y, data=x, op0=nl.add, operand0=np.zeros(3))", KernelError,
      "operand0 is a NumPy array of shape [3]: a number, a register or a tile"),
     ("nisa.tensor_reduce(dst=y[:, 0:1], op=nl.add, data=x, axis=0)", KernelError,
@@ -200,15 +200,15 @@ WRONG = (
     ("nisa.affine_select(dst=y, pattern=[[1, 511]], on_true_tile=x, on_false_value=0.0)",
      KernelError, "affine_select pattern: 511 values: dst has 512 elements per partition"),
     ("nisa.bn_stats(dst=y[:, 0:6], data=nl.ndarray((128, 600), nl.float32))", KernelError,
-     "bn_stats src: 600 elements per partition: bn_stats takes 1 to 512"),
+     "bn_stats data: 600 elements per partition: bn_stats takes 1 to 512"),
     ("nisa.local_gather(dst=y, src_buffer=x, index=x[:, 0:4])", KernelError,
      "local_gather index: float32: local_gather takes uint16 here"),
     ("nisa.select_reduce(dst=y, predicate=x, on_true=x, on_false=3)", KernelError,
-     "select_reduce pred: float32: select_reduce takes uint8, int8, uint16, int16 here"),
+     "select_reduce predicate: float32: select_reduce takes uint8, int8, uint16, int16 here"),
     ("nisa.select_reduce(dst=y, predicate=x, on_true=x, on_false=3, reduce_cmd=9)", KernelError,
      "select_reduce: reduce_cmd=9: there are idle, reset, reduce, reset_reduce, load_reduce"),
     ("nisa.nc_find_index8(dst=y[:, 0:8], data=x, vals=x)", KernelError,
-     "match_value_load src: 512 elements per partition: it must have 8"),
+     "nc_find_index8 vals: 512 elements per partition: it must have 8"),
     ("nisa.sendrecv(src=x, dst=y, send_to_rank=1, recv_from_rank=1, pipe_id=0)", KernelError,
      "nisa.sendrecv needs the two cores of LNC=2: this launch has one"),
     ("nki.collectives.all_reduce([x], [y], [], nl.add)", KernelError,

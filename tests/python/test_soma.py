@@ -137,7 +137,7 @@ class Programs(unittest.TestCase):
                 (TypeError, "there is no option foo; there are target, checks, record, print, ",
                  lambda: soma.run(text, x, foo=1)),
                 (TypeError, "there is no option alloc", lambda: soma.Machine(alloc=1)),
-                (ValueError, "max_instructions=-1: it must be 0 or more",
+                (ValueError, "max_instructions=-1: it must be 0 to 9223372036854775807",
                  lambda: soma.run(text, x, max_instructions=-1)),
                 (TypeError, "max_time=.1.: expected a", lambda: soma.run(text, x, max_time="1")),
                 (TypeError, "costs=3: expected a string", lambda: soma.run(text, x, costs=3)),

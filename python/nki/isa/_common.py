@@ -96,18 +96,20 @@ def new_tile(shape, dtype, memory=SBUF, name="", depth=3):
     """A tile of any shape; dimension 0 is the partitions. depth: as in record.where()."""
     rec = recorders[0]
     at = rec.at or rec.where(depth)
+    name = name or (rec.variable(at) if at in rec.several else "")
     site = rec.sites.get(at)
     if shape.__class__ is not tuple:
         shape = tuple(shape)
     if site is not None and site.asked == (shape, dtype, memory, name):
         return site.tile(rec)
-    asked = shape, dtype, memory, name
+    variable = name or rec.variable(at)
+    asked = shape, dtype, memory, variable if at in rec.several else name
     if len(shape) == 1:
         shape += (1,)
     if not 1 <= shape[0] <= 128:
         raise KernelError("a tile of %d partitions (shape %s): there are 128; dimension 0 is the "
                           "partitions" % (shape[0], list(shape)))
-    s = Storage(memory, dtype, shape, name or rec.variable(at), MEMORY_REGION[memory], at)
+    s = Storage(memory, dtype, shape, variable, MEMORY_REGION[memory], at)
     site = rec.sites[at] = s.site.repeats(asked)
     return site.tile(rec)
 
@@ -131,13 +133,26 @@ def in_parts(emit, *tensors):
 MEMORY_REGION = {}  # filled by nki.language
 
 
+class _Absent:
+    """An operand that a call does not name, as in the older style. None is one that is wrong."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return "None"
+
+
+absent = _Absent()
+
+
 def need(x, what, call):
     """x, which must be a tile or tensor."""
     if x.__class__ is not Tensor:
         if hasattr(x, "as_tensor"):
             return x.as_tensor()
         record.active()  # outside of a kernel, that is the error
-        raise KernelError("%s: %s is %s, not a tensor" % (call, what, type(x).__name__))
+        raise KernelError("%s: %s is %s, not a tensor"
+                          % (call, what, "None" if x is None else type(x).__name__))
     return x
 
 

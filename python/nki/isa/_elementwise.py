@@ -5,7 +5,7 @@ from soma.register import RegisterValue
 from soma.ops import act, alu, optional
 
 from . import constants as c
-from ._common import (EACH, FREE_DIMENSIONS, SBUF, KernelError, Tensor, cmd_of,
+from ._common import (EACH, FREE_DIMENSIONS, SBUF, KernelError, Tensor, absent, cmd_of,
                       crop, done, engine_of, in_parts, insn, masked, need, new_tile, one_in_sbuf,
                       record, recorders, returned, shift, staged, whole_mask)
 from ._shapes import paired
@@ -38,7 +38,7 @@ def imm(x, op, what):
     if op in ops.UNARY:
         return insn.NONE
     if x is None:
-        raise KernelError("%s is missing: the operator has two operands" % what)
+        raise KernelError("%s is None: the operator has two operands" % what)
     if op in ops.BITS and isinstance(x, RegisterValue):
         return PACKED[2, insn.plain_register(x)]
     if op in ops.BITS and x.__class__ is not Tensor:
@@ -81,13 +81,13 @@ def emit_tt(dst, a, b, op, engine=-1):
         rec.emit(_TT, engine, (dst.words(), a.words(), b.words(), PACKED[op, 0]), 0, 3)
 
 
-def tensor_tensor(dst=None, data1=None, data2=None, op=None, engine=unknown, name=None, mask=None,
-                  dtype=None):
+def tensor_tensor(dst=None, data1=None, data2=absent, op=None, engine=unknown, name=None,
+                  mask=None, dtype=None):
     """dst = data1 op data2."""
     if data2.__class__ is not Tensor:
-        if op is None and data2 is not None and not hasattr(data2, "as_tensor"):
-            op, data2 = data2, None
-        if data2 is None:
+        if op is None and data2 is not absent and not hasattr(data2, "as_tensor"):
+            op, data2 = data2, absent
+        if data2 is absent:
             dst, data1, data2 = None, dst, data1
         data1, data2 = need(data1, "data1", "tensor_tensor"), need(data2, "data2", "tensor_tensor")
     code = alu(op)
@@ -391,9 +391,9 @@ def tensor_tensor_scan(dst=None, data0=None, data1=None, initial=None, op0=None,
                    data0.shape, _out(dtype, data0, data1), mask, "tensor_tensor_scan", name)
 
 
-def reciprocal(dst=None, data=None, name=None, mask=None, dtype=None):
+def reciprocal(dst=None, data=absent, name=None, mask=None, dtype=None):
     """dst = 1 / data."""
-    if data is None:
+    if data is absent:
         dst, data = None, dst
     data = need(data, "data", "reciprocal")
 

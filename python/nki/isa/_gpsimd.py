@@ -4,8 +4,8 @@ from soma.index import Index, Mask
 from soma.ops import alu
 
 from . import constants as c
-from ._common import (WHOLE, KernelError, Tensor, done, engine_of, insn, need, number_of, record,
-                      returned, staged)
+from ._common import (WHOLE, KernelError, Tensor, absent, done, engine_of, insn, need, number_of,
+                      record, returned, staged)
 from ._elementwise import _either, _out
 
 _IOTA, _AFFINE = insn.OP["iota"], insn.OP["affine_select"]
@@ -18,10 +18,11 @@ _SET, _GET = insn.OP["rand_set_state"], insn.OP["rand_get_state"]
 
 def _steps(pattern, call):
     """Words of a STEPS field from [step, count] pairs."""
-    pairs = [tuple(map(insn.whole, p)) if isinstance(p, (list, tuple)) else () for p in pattern]
+    pairs = [tuple(map(insn.whole, p)) if isinstance(p, (list, tuple)) else () for p in pattern] \
+        if isinstance(pattern, (list, tuple)) else [()]
     if len(pairs) > 4 or any(len(p) != 2 or None in p for p in pairs):
         raise KernelError("%s: pattern %s: up to four pairs of whole numbers [step, count]"
-                          % (call, pattern))
+                          % (call, insn.said(pattern)))
     return (len(pairs),) + tuple(x for pair in pairs for x in pair)
 
 
@@ -136,18 +137,18 @@ def emit_n_gather(dst, src, index):
                                                      flat_i[:, at:end].words()))
 
 
-def nc_n_gather(dst=None, data=None, indices=None, name=None, mask=None, dtype=None):
+def nc_n_gather(dst=None, data=None, indices=absent, name=None, mask=None, dtype=None):
     """dst[p, i] = data[p, indices[p, i]] over the flattened rows."""
-    if indices is None:
+    if indices is absent:
         dst, data, indices = None, dst, data
     data, indices = need(data, "data", "nc_n_gather"), need(indices, "indices", "nc_n_gather")
     return _either(dst, staged(emit_n_gather) if dst is None else emit_n_gather, (data, indices),
                    indices.shape, data.dtype, mask, "nc_n_gather", name, how=WHOLE)
 
 
-def sequence_bounds(dst=None, segment_ids=None, name=None, mask=None, dtype=None):
+def sequence_bounds(dst=None, segment_ids=absent, name=None, mask=None, dtype=None):
     """dst = start and end of each element's segment, of one partition."""
-    if segment_ids is None:
+    if segment_ids is absent:
         dst, segment_ids = None, dst
     ids = need(segment_ids, "segment_ids", "sequence_bounds")
 

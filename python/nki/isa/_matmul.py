@@ -7,8 +7,8 @@ from soma.checked import whole
 from soma.masks import effective, mask_ranges
 
 from . import constants as c
-from ._common import (PSUM, SBUF, KernelError, Masked, NotBuilt, Tensor, apart, done, engine_of,
-                      insn, masked, need, new_tile, record, recorders, returned)
+from ._common import (PSUM, SBUF, KernelError, Masked, NotBuilt, Tensor, absent, apart, done,
+                      engine_of, insn, masked, need, new_tile, record, recorders, returned)
 
 _LOAD, _MATMUL = insn.OP["ldweights"], insn.OP["matmul"]
 _LOADX, _MATMULX = insn.OP["ldweights_mx"], insn.OP["matmul_mx"]
@@ -81,13 +81,13 @@ def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(
     rec.weights = (weights, rec.count)
 
 
-def nc_matmul(dst=None, stationary=None, moving=None, is_stationary_onezero=False,
+def nc_matmul(dst=None, stationary=None, moving=absent, is_stationary_onezero=False,
               is_moving_onezero=False, is_transpose=False, accumulate=None, tile_position=(),
               tile_size=(), perf_mode=c.matmul_perf_mode.none, name=None, mask=None, dtype=None):
     """dst[M, N] (+)= stationary[K, M].T @ moving[K, N], dst in PSUM, the others in SBUF.
     accumulate: False writes, True adds, None first writes and then adds."""
     if moving.__class__ is not Tensor:
-        if moving is None:
+        if moving is absent:
             dst, stationary, moving = None, dst if dst is not None else stationary, \
                 stationary if dst is not None else moving
         if moving.__class__ is not Masked:
@@ -340,13 +340,13 @@ def returned_transpose(data, dtype, emit, memory, mask, call, multi=False):
     return tile
 
 
-def nc_transpose(dst=None, data=None, engine=c.engine.unknown, name=None, mask=None, dtype=None):
+def nc_transpose(dst=None, data=absent, engine=c.engine.unknown, name=None, mask=None, dtype=None):
     """dst[F, P] = data[P, F]: on tensor into PSUM, up to 128 x 128; on vector up to 32 x 32, in the
     old style up to 128 x 128."""
     if data.__class__ is not Tensor:
-        if data is not None and not hasattr(data, "as_tensor"):
-            engine, data = data, None
-        dst, data = (None, dst) if data is None else (dst, data)
+        if data.__class__ is c.engine:
+            engine, data = data, absent
+        dst, data = (None, dst) if data is absent else (dst, data)
         data = need(data, "data", "nc_transpose")
     small = data.shape[0] <= BLOCK and data.free_size <= BLOCK
     if dst is None:

@@ -8,8 +8,9 @@ from soma.under import as_asked
 from soma.views import declare_rows
 
 from . import constants as c
-from ._common import (DMA, EACH, PSUM, KernelError, NotBuilt, Tensor, chosen, done, engine_of, insn,
-                      masked, need, new_tile, number_of, record, recorders, returned, whole_mask)
+from ._common import (DMA, EACH, PSUM, KernelError, NotBuilt, Tensor, absent, chosen, done,
+                      engine_of, insn, masked, need, new_tile, number_of, record, recorders,
+                      returned, whole_mask)
 
 _TRANSPOSE, _COMPUTE = insn.OP["dma_transpose"], insn.OP["dma_compute"]
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
@@ -66,12 +67,13 @@ def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
     return done(rec, first, name)
 
 
-def dma_transpose(dst=None, src=None, axes=None, priority=None, dge_mode=c.dge_mode.unknown,
+def dma_transpose(dst=None, src=absent, axes=None, priority=None, dge_mode=c.dge_mode.unknown,
                   oob_mode=c.oob_mode.error, name=None, mask=None, dtype=None):
     """dst = src with its axes reversed, of four [3, 1, 2, 0]. Without dst a tile is returned."""
     if src.__class__ is not Tensor:
-        dst, src, axes = None, need(dst if src is None or dst is not None else src, "src",
-                                    "dma_transpose"), axes if axes is not None else src
+        if src is absent or src.__class__ in (tuple, list):
+            dst, src, axes = None, dst, axes if axes is not None or src is absent else src
+        src = need(src, "src", "dma_transpose")
     whole_mask(mask, "dma_transpose")
     if dtype is not None and _type(dtype) is not src.dtype:
         raise NotBuilt("dma_transpose: dtype=%s of %s: it moves elements as they are; copy the "
@@ -130,12 +132,12 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
     return done(rec, first, name)
 
 
-def tensor_copy(dst=None, src=None, engine=c.engine.unknown, name=None, mask=None, dtype=None):
+def tensor_copy(dst=None, src=absent, engine=c.engine.unknown, name=None, mask=None, dtype=None):
     """dst = src between tiles in SBUF and PSUM."""
     if src.__class__ is not Tensor:
-        if src is not None and not hasattr(src, "as_tensor"):
-            engine, src = src, None
-        dst, src = (None, need(dst, "src", "tensor_copy")) if src is None else \
+        if src.__class__ is c.engine:
+            engine, src = src, absent
+        dst, src = (None, need(dst, "src", "tensor_copy")) if src is absent else \
             (dst, need(src, "src", "tensor_copy"))
     src = as_asked(src) if mask is not None else src
     e = -1 if engine is _ANY else engine_of(engine, "tensor_copy")

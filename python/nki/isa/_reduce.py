@@ -8,8 +8,8 @@ from soma.ops import alu
 from soma.tensor import same_view, shares
 
 from . import constants as c
-from ._common import (ROWS, WHOLE, KernelError, NotBuilt, Tensor, clear_outside, cmd_of, crop, done,
-                      insn, need, new_tile, record, recorders, returned, staged)
+from ._common import (ROWS, WHOLE, KernelError, NotBuilt, Tensor, absent, clear_outside, cmd_of,
+                      crop, done, insn, need, new_tile, record, recorders, returned, staged)
 from ._elementwise import _either, _out, read_accumulators
 
 LEAST = insn.float_bits(-3.4028234663852886e38)  # float32's, which other decimals mean, too
@@ -222,41 +222,48 @@ def _unary(op, call, dst, data, shape, dtype, mask, name, engine=insn.VECTOR):
     return _either(dst, emit, (data,), shape, dtype, mask, call, name, how=ROWS)
 
 
-def bn_stats(dst=None, data=None, name=None, mask=None, dtype=None):
+def bn_stats(dst=None, data=absent, name=None, mask=None, dtype=None):
     """dst[P, 6] = count, mean, variance * count of the even and of the odd elements."""
-    if data is None:
+    if data is absent:
         dst, data = None, dst
     data = need(data, "data", "bn_stats")
     return _unary(_BN, "bn_stats", dst, data, (data.shape[0], 6),
                   _out(dtype, data), mask, name)
 
 
-def bn_aggr(dst=None, data=None, name=None, mask=None, dtype=None):
+def bn_aggr(dst=None, data=absent, name=None, mask=None, dtype=None):
     """dst[P, 2] = mean and variance of merged bn_stats."""
-    if data is None:
+    if data is absent:
         dst, data = None, dst
     data = need(data, "data", "bn_aggr")
     return _unary(_AGGR, "bn_aggr", dst, data, (data.shape[0], 2), _out(dtype, data), mask, name)
 
 
-def max8(dst=None, src=None, name=None, mask=None, dtype=None):
+def max8(dst=None, src=absent, name=None, mask=None, dtype=None):
     """dst[P, 8] = the eight largest of each row, descending."""
-    if src is None:
+    if src is absent:
         dst, src = None, dst
     src = need(src, "src", "max8")
     return _unary(_MAX8, "max8", dst, src, (src.shape[0], 8), _out(dtype, src), mask, name)
 
 
-def nc_find_index8(dst=None, data=None, vals=None, name=None, mask=None, dtype=None):
+def _eight(vals, call):
+    if need(vals, "vals", call).free_size != 8:
+        raise KernelError("%s vals: %d elements per partition: it must have 8"
+                          % (call, vals.free_size))
+    return need(vals, "vals", call)
+
+
+def nc_find_index8(dst=None, data=None, vals=absent, name=None, mask=None, dtype=None):
     """dst[P, 8] = index of each of the eight vals in its row of data; all ones if it is missing."""
-    if vals is None and dst is not None:
+    if vals is absent:
         dst, data, vals = None, dst, data
 
     def emit(d, s, v):
         rec = record.active()
         rec.emit(_LOAD, insn.VECTOR, (v.words(),))
         rec.emit(_FIND, insn.VECTOR, (d.words(), s.words()))
-    data, vals = need(data, "data", "nc_find_index8"), need(vals, "vals", "nc_find_index8")
+    data, vals = need(data, "data", "nc_find_index8"), _eight(vals, "nc_find_index8")
     _from_the_start(mask, "nc_find_index8")
     return _either(dst, emit, (data, vals), (data.shape[0], 8),
                    dtypes.find(dtype) if dtype is not None else dtypes.uint32, mask,
@@ -267,7 +274,7 @@ def nc_match_replace8(dst=None, data=None, vals=None, imm=None, dst_idx=None, na
                       dtype=None):
     """dst = data with the first occurrence of each of the eight vals replaced by imm; dst_idx =
     their places."""
-    data, vals = need(data, "data", "nc_match_replace8"), need(vals, "vals", "nc_match_replace8")
+    data, vals = need(data, "data", "nc_match_replace8"), _eight(vals, "nc_match_replace8")
 
     def emit(d, s, v, places):
         rec = record.active()

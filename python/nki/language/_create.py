@@ -74,6 +74,8 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
     at = rec.at or rec.where()
     if at in rec.unnamed and not name:
         at = rec.caller(at)
+    if at in rec.several and not name:
+        name = rec.variable(at)
     if shape.__class__ is tuple and address is None and memory is None:
         asked = shape, dtype, buffer, name
         site = rec.sites.get(at)
@@ -82,8 +84,10 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
         if not name and rec.at is None and not rec.variable(at):
             at = rec.caller(at)
         if (buffer is sbuf or buffer is psum) and name.__class__ is str and _usual(shape):
-            s = Storage(SBUF if buffer is sbuf else PSUM, find(dtype), shape,
-                        name or rec.variable(at), buffer, at)
+            variable = name or rec.variable(at)
+            s = Storage(SBUF if buffer is sbuf else PSUM, find(dtype), shape, variable, buffer, at)
+            if at in rec.several:
+                asked = shape, dtype, buffer, variable
             site = rec.sites[at] = s.site.repeats(asked)
             return site.tile(rec)
     buffer = memory if buffer is None else buffer

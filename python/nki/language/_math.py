@@ -110,6 +110,9 @@ def _binary(name, x, y, dtype=None, mask=None):
         x = _tile(x, "nl." + name)
     if y.__class__ is not float:
         y = _tile(y, "nl." + name)
+    if x is None or y is None:
+        raise KernelError("nl.%s: %s is None, not a tile or a number"
+                          % (name, "x" if x is None else "y"))
     if y.__class__ is not Tensor:
         if x.__class__ is not Tensor:
             raise KernelError("nl.%s of %r and %r: one operand must be a tile" % (name, x, y))

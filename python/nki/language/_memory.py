@@ -73,6 +73,8 @@ def store(dst, value, mask=None):
     if mask is None and value.__class__ is Tensor and value.shape == dst.shape:
         insn.dma_copy(dst, value if value.storage.memory != PSUM else insn.in_sbuf(value))
         return None
+    if value is None:
+        raise KernelError("nl.store: value is None, not a tile or a number")
     if not isinstance(value, Tensor) and not hasattr(value, "as_tensor"):
         return insn.assign(dst if mask is None else dst.cropped(mask_ranges(mask)[0]), value)
     value = need(value, "value", "nl.store")

@@ -52,6 +52,19 @@ for _name, _function in {"lt": m.less, "le": m.less_equal, "gt": m.greater,
     setattr(Tensor, "__%s__" % _name, _operator(_function)[0])
 
 
+def _refused(what, instead):
+    def method(self, *others):
+        raise KernelError("%s of a tile is no operator of the machine: %s" % (what, instead))
+    return method
+
+
+for _name, _what, _instead in (("floordiv", "//", "nl.floor(x / y) computes it"),
+                               ("divmod", "divmod()", "nl.floor(x / y) and x % y compute it"),
+                               ("round", "round()", "a copy to an integer type rounds")):
+    setattr(Tensor, "__%s__" % _name, _refused(_what, _instead))
+    setattr(Tensor, "__r%s__" % _name, _refused(_what, _instead))
+
+
 def _equality(function):
     """`tile == x` compares element by element; with None and other objects it asks for identity."""
     def method(self, other):
@@ -78,7 +91,8 @@ def _in_while():
 def _bool(self):
     """`if bias:` is true for a tensor, where others have None. A value cannot be asked for: that of
     a comparison, of a tile of one element, of what a `while` is to end by."""
-    if self.pending is not None or self.memory and self.size == 1 or _in_while():
+    one = self.size == 1 and (self.memory or self.shape != self.storage.shape)
+    if self.pending is not None or one or _in_while():
         raise KernelError("the values of a tile are known when the kernel runs, not while it is "
                           "built: they cannot decide an `if`, a `while` or Python's max(); "
                           "nl.where chooses between two values for each element, nl.maximum takes "
