@@ -210,8 +210,8 @@ static bool get_update(const uint8_t *in, isa_update *u, isa_error *e) {
   if (u->kind == ISA_UPD_dma && u->at_read)
     return bad_byte(e, 3, "update: a transfer completes, it has no @read", in[3]);
   if (u->core >= ISA_MAX_CORES) return bad_byte(e, 3, "update: a core is 0 or 1", u->core);
-  if (u->kind == ISA_UPD_peer && (u->value == 0 || u->value > ISA_MAX_PEERS))
-    return bad_byte(e, 12, "update: a peer is 1 to 65535", u->value);
+  if (u->kind == ISA_UPD_peer && u->value > ISA_MAX_PEERS)
+    return bad_byte(e, 12, "update: a peer is 0 to 65535", u->value);
   if (u->kind == ISA_UPD_peer && u->at_read)
     return bad_byte(e, 3, "update: a peer's comes at completion, it has no @read", in[3]);
   if (!has_value && u->value != 0)

@@ -243,7 +243,7 @@ static inline bool isa_cond_holds(unsigned cond, int64_t have, int64_t want) {
 }
 /* An update. ISA_UPD_dma is the completion semaphore of a DMA line: + 1 by each ring. ISA_UPD_peer
  * adds to a semaphore of a peer: + 1 by each ring of a dma_trigger once its bytes are there, + 1 by
- * another instruction. */
+ * another instruction. Its value is the peer's slot, or 0: that which each transfer writes. */
 enum isa_upd {
   ISA_UPD_none,
   ISA_UPD_inc,

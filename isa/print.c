@@ -456,7 +456,10 @@ static void put_update(const isa_pr *pr, const isa_update *u) {
   isa_buf_puts(pr->out, kinds[u->kind]);
   if (u->kind >= ISA_UPD_add && u->kind <= ISA_UPD_write)
     isa_buf_printf(pr->out, "%" PRIu32, u->value);
-  if (u->kind == ISA_UPD_peer) put_peer(pr, u->value);
+  if (u->kind == ISA_UPD_peer && u->value == 0)
+    isa_buf_puts(pr->out, ".rank[dst]");
+  else if (u->kind == ISA_UPD_peer)
+    put_peer(pr, u->value);
   isa_buf_puts(pr->out, u->at_read ? "@read" : "");
 }
 

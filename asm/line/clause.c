@@ -12,6 +12,7 @@ typedef struct sem {
   const as_tok *at;
   uint8_t core, number;
   uint32_t rank; /* 1-based peer, 0: of this rank */
+  bool each;     /* of the rank that each transfer writes */
 } sem;
 
 /* `S[12]`, `S[1,12]` */
@@ -89,7 +90,9 @@ static bool parse_sem(as_cur *c, sem *s) {
   if (!parse_own(c, s)) return false;
   if (!as_at_rank(c)) return true;
   c->t += 2;
-  return as_peer(c, &s->rank);
+  s->each = as_tok_is(c->t + 1, "dst") && c->t[2].kind == AS_T_PUNCT && c->t[2].punct == ']';
+  if (s->each) c->t += 3;
+  return s->each || as_peer(c, &s->rank);
 }
 
 bool as_own_sem(as_cur *c, uint8_t *number) {
@@ -97,7 +100,7 @@ bool as_own_sem(as_cur *c, uint8_t *number) {
   unsigned own = c->j->unit->core;
   if (!parse_sem(c, &s)) return false;
   *number = s.number;
-  if (s.rank) {
+  if (s.rank || s.each) {
     as_error(c->j, s.at->pos, as_span_of(s.at, c->t), "this must be a semaphore of its own rank");
     return false;
   }
@@ -178,7 +181,7 @@ static bool parse_wait(as_cur *c, as_stmt *st, const sem *s, unsigned cond) {
   c->t++;
   isa_wait *w = &st->part[0].wait;
   if (!only_one(c, st->has_wait, &st->wait_at, s, "wait")) return false;
-  if (s->rank) {
+  if (s->rank || s->each) {
     as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
              "a wait must be on a semaphore of its own rank; let the other rank update one");
     return false;
@@ -280,10 +283,10 @@ bool as_clauses(as_cur *c, as_stmt *st) {
                (char)c->t[1].punct, (char)c->t[1].punct);
       return false;
     }
-    bool ok = cond     ? parse_wait(c, st, &s, cond)
-              : s.rank ? parse_remote(c, st, &s, kind)
-              : kind   ? parse_update(c, st, &s, kind)
-                       : parse_bare(c, st, &s);
+    bool ok = cond               ? parse_wait(c, st, &s, cond)
+              : s.rank || s.each ? parse_remote(c, st, &s, kind)
+              : kind             ? parse_update(c, st, &s, kind)
+                                 : parse_bare(c, st, &s);
     if (!ok) return false;
   }
   return true;

@@ -71,6 +71,31 @@ static bool check_wait(const isa_ck *c) {
   return true;
 }
 
+/* `$came.rank[dst]`: at the rank that each transfer writes. */
+static bool check_each_pushes(const isa_ck *c) {
+  const isa_core *core = c->core;
+  if (c->in->op != ISA_OP_dma_trigger)
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "an update at .rank[dst]: only a dma_trigger has transfers that write ranks");
+  if (c->in->u.TRIGGER.queue >= core->nqueues) return true; /* another rule tells */
+  const isa_queue *q = &core->queues[c->in->u.TRIGGER.queue];
+  for (uint32_t i = 0; i < q->nstatics; i++) {
+    const isa_insn *in = &q->statics[i];
+    uint32_t ap = in->op == ISA_OP_dma_copy ? in->u.DMA_COPY.dst : 0, n;
+    if (in->op == ISA_OP_dma_copy_lists) {
+      const uint32_t *dsts = isa_program_list(c->p, in->u.DMA_LISTS.dsts, ISA_K_APS);
+      n = in->u.DMA_LISTS.dsts.count;
+      ap = dsts && n ? dsts[n - 1] : 0;
+    }
+    if (ap && ap <= core->naps && core->aps[ap - 1].rank) continue;
+    return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
+                    "an update at .rank[dst]: transfer %" PRIu32 " of queue %.60s writes no "
+                    "other rank",
+                    i + 1, q->name);
+  }
+  return true;
+}
+
 /* An update of a semaphore of another rank. */
 static bool check_peer_update(const isa_ck *c) {
   const isa_update *u = &c->in->upd;
@@ -78,7 +103,8 @@ static bool check_peer_update(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update of another rank's semaphore: only a CC sequencer reaches other "
                     "ranks, in a section cc0, cc1 ...");
-  if (u->value == 0 || u->value > c->p->npeers)
+  if (u->value == 0) return check_each_pushes(c);
+  if (u->value > c->p->npeers)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update at peer %" PRIu32 ": the program has %" PRIu32, u->value,
                     c->p->npeers);

@@ -283,4 +283,60 @@ section sync
   for r = 0, 3 do eq({runs[r].out.y[0], runs[r].out.y[1]}, {r, ({[3] = 2, [1] = 3, [0] = 1, [2] = 0})[r]}) end
 end)
 
+-- One trigger sends to three ranks, and adds at each.
+local spread = [==[
+        target  trn2
+tp      group   [[0, 1, 2, 3]]
+x       tensor  float32[4, 64], input
+y       tensor  float32[4, 64], output
+done    sem
+came    sem
+ready   sem
+qcc     queue   dge=none, owner=cc0, rings=2
+        dma     qcc, y[ROW].rank[tp.next], x[0]
+        dma     qcc, y[ROW].rank[tp.xor 2], x[1]
+        dma     qcc, y[ROW].rank[tp.prev], x[2]
+section gpsimd
+give:   all_gather dsts=[y], srcs=[x[0]], group=tp  $done++
+        nop     $done>=1
+        halt
+section cc0
+        wait_start gpsimd.give
+        nop                             $ready.rank[tp.next]
+        nop                             $ready.rank[tp.xor 2]
+        nop                             $ready.rank[tp.prev]
+        nop     $ready>=3 $ready-=3
+        dma_trigger qcc, 3, first=1     $came.rank[dst]
+        nop     $came>=6 $came-=6
+        complete gpsimd.give
+]==]
+case("a trigger of several pushes adds at the rank that each writes", function()
+  local programs = {}
+  for r = 0, 3 do
+    programs[r] = soma.assemble((spread:gsub("ROW", r)))
+    local text = programs[r]:source()
+    has(text, "$came.rank[dst]")
+    eq(soma.assemble(text):source(), text)
+  end
+  local w <close> = soma.world {ranks = 4}
+  local runs = w:run(programs, function(r) return {x = soma.full({4, 64}, r + 1, "float32")} end)
+  for r = 0, 3 do
+    for q = 0, 3 do eq(runs[r].out.y[q][63], q == r and 0.0 or q + 1.0) end
+  end
+  local short = programs[2]:source():gsub("dma_trigger qcc, 3", "dma_trigger qcc, 2")
+  programs[2] = soma.assemble(short)
+  local ok, message = pcall(w.run, w, programs, {x = soma.ones {4, 64}})
+  eq(ok, false)
+  has(message, "the world cannot go on: rank 1 waits in all_gather")
+end)
+
+case("$name.rank[dst] is only of triggers whose transfers all push", function()
+  raises("only a dma_trigger has transfers that write ranks", function()
+    soma.assemble((spread:gsub("ROW", "1"):gsub("%$ready%.rank%[tp%.next%]", "$ready.rank[dst]")))
+  end)
+  raises("transfer 2 of queue qcc writes no other rank", function()
+    soma.assemble((spread:gsub("ROW", "1"):gsub("%.rank%[tp%.xor 2%], x", ", x")))
+  end)
+  raises("a wait must be on a semaphore of its own rank", function() soma.assemble((spread:gsub("ROW", "1"):gsub("%$came>=6", "$came.rank[dst]>=6"))) end)
+end)
 t.finish()

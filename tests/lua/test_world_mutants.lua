@@ -74,14 +74,16 @@ local function mutants(text)
     list[#list + 1] = {what .. lines[i], before .. table.concat(copy, "\n"), order and 2 or 1}
   end
   for i, line in ipairs(lines) do
-    local peer = line:match "%.rank%[(%d)%]"
+    local peer = line:match "%.rank%[(%w+)%]" -- dst: that of each transfer
     if line:find "^%s*event_semaphore" then
       add("no wait", i, (line:gsub("%$%S+>=%S+", ""):gsub("event_semaphore", "nop")))
       add("nothing of", i, "", true)
     end
     if peer then
       add("no update by", i, (line:gsub("%$%S+%.rank%S+", "")))
-      add("another rank in", i, (line:gsub("%.rank%[%d%]", ".rank[" .. (peer + 1) % RANKS .. "]")))
+      local other = peer == "dst" and 2 or (tonumber(peer) + 1) % RANKS
+      add("another rank in", i, (line:gsub("%.rank%[%w+%]", ".rank[" .. other .. "]")))
+      if peer == "dst" then add("one transfer less in", i, (line:gsub("(dma_trigger%s+%w+,%s*)(%d+)", function(to, n) return to .. n - 1 end))) end
     end
   end
   return list

@@ -107,7 +107,7 @@ static isa_insn random_insn(unsigned op, uint32_t *s) {
     in.upd.core = rnd32(s) & 1;
     in.upd.sem = (uint8_t)rnd(s, 256);
     in.upd.at_read = in.upd.kind < ISA_UPD_dma && rnd32(s) % 2;
-    if (in.upd.kind == ISA_UPD_peer) in.upd.value = 1 + rnd(s, ISA_MAX_PEERS);
+    if (in.upd.kind == ISA_UPD_peer) in.upd.value = rnd(s, ISA_MAX_PEERS + 1);
     if (in.upd.kind == ISA_UPD_add || in.upd.kind == ISA_UPD_sub || in.upd.kind == ISA_UPD_write)
       in.upd.value = rnd(s, 0x80000000u);
   }

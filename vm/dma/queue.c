@@ -153,6 +153,9 @@ void vm_dma_enqueue(vm_core *c, vm_share *s, unsigned r) {
 
 /* ---- Serving ------------------------------------------------------------------------------ */
 
+/* Whether a CC sequencer has triggered it. */
+static bool is_of_cc(const vm_transfer *t) { return t->engine >= ISA_NENGINES; }
+
 /* Descriptors, one for each contiguous element, that begin within a share's next `bytes`. */
 static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
   uint64_t run = s->t->run_bytes;
@@ -197,7 +200,7 @@ static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, 
   vm_time moves = t->packet.moves;
   if (opens) moves += (vm_time)c->cost[VM_DMA_TRANSFER] * VM_NS;
   uint64_t n = t->packet.descriptors;
-  vm_time taken = t->is_static ? (n + last) * c->cost[VM_DMA_ENG_DESC] * VM_NS : 0;
+  vm_time taken = t->is_static && !is_of_cc(t) ? (n + last) * c->cost[VM_DMA_ENG_DESC] * VM_NS : 0;
   return moves > taken ? moves : taken;
 }
 
@@ -206,7 +209,7 @@ static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, 
  * that follows. */
 static vm_time fetch(const vm_core *c, vm_ring *ring, uint64_t bytes, bool last) {
   const vm_share *s = ring->head;
-  vm_time each = (vm_time)c->cost[VM_DMA_RING_DESC] * VM_NS;
+  vm_time each = (vm_time)c->cost[is_of_cc(s->t) ? VM_CC_RING_DESC : VM_DMA_RING_DESC] * VM_NS;
   if (!s->t->is_static) return 0;
   if (s->sent == 0 && ring->fetched < c->now) ring->fetched = c->now;
   vm_time at = ring->fetched + descriptors(s, bytes) * each;
@@ -403,7 +406,7 @@ static int pick(const vm_core *c, unsigned dma, vm_time *later) {
 
 /* The most bytes of a packet of a static ring. */
 static uint32_t packet_of(const vm_core *c, const vm_transfer *t) {
-  return c->cost[t->engine < ISA_NENGINES ? VM_DMA_PACKET : VM_CC_PACKET];
+  return c->cost[is_of_cc(t) ? VM_CC_PACKET : VM_DMA_PACKET];
 }
 
 static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {

@@ -109,6 +109,7 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
   bool last = t->piece + 1 == t->pieces;
   t->signals = in->upd.kind == ISA_UPD_dma && last;
   t->peer = in->upd.kind == ISA_UPD_peer && last ? (uint16_t)in->upd.value : 0;
+  if (in->upd.kind == ISA_UPD_peer && last && !in->upd.value) t->peer = t->put;
   t->sem = in->upd.sem;
   t->sem_core = in->upd.core;
   t->left = rings;

@@ -23,6 +23,10 @@ typedef struct emitter {
   uint32_t moving;       /* transfers of its own that nothing has waited for */
   uint32_t rings;        /* of its queues */
   uint32_t together;     /* operands of a push's transfer */
+  /* Pushes that are not started yet: transfers of their queue from `held` on, 1-based, 0: none.
+   * They raise one semaphore, of several ranks if its value is 0. */
+  uint32_t held;
+  isa_update held_upd;
 } emitter;
 
 static bool no_memory(emitter *m) {
@@ -358,12 +362,29 @@ static bool list_operand(emitter *m, const vm_cc_step *st, uint32_t b, uint32_t 
   return true;
 }
 
+/* Starts the pushes that are held. */
+static bool let_go(emitter *m) {
+  uint32_t first = m->held;
+  m->held = 0;
+  return first == 0 || start(m, m->pushes, first - 1, m->held_upd);
+}
+
+/* Holds the pushes from transfer `first` on: those that follow one another and raise the same
+ * semaphore are one trigger, also of different ranks. */
+static bool hold(emitter *m, uint32_t first, isa_update upd) {
+  if (m->held && m->held_upd.value != upd.value) m->held_upd.value = 0;
+  if (m->held) return true;
+  m->held = first + 1;
+  m->held_upd = upd;
+  return true;
+}
+
 static bool push(emitter *m, const vm_cc_step *st) {
   uint32_t slot = slot_of(m, st->peer), end = m->part.first + m->part.n;
   isa_update upd = {
       .kind = ISA_UPD_peer, .core = m->x->core, .sem = (uint8_t)sem_of(m, st->sem), .value = slot};
   uint32_t first = m->out->cores[m->x->core].queues[m->pushes].nstatics;
-  if (!slot) return false;
+  if (!slot || (m->held && m->held_upd.sem != upd.sem && !let_go(m))) return false;
   if (m->x->variable) return move_counted(m, st, m->pushes, upd);
   for (uint32_t b = 0; b < st->blocks; b++)
     for (uint32_t i = m->part.first; i < end; i += m->together) {
@@ -372,8 +393,7 @@ static bool push(emitter *m, const vm_cc_step *st) {
         if (!list_operand(m, st, b, j, slot, &l)) return false;
       if (l.n && !add_push(m, &l)) return false;
     }
-  if (m->out->cores[m->x->core].queues[m->pushes].nstatics == first) return true;
-  return start(m, m->pushes, first, upd);
+  return m->out->cores[m->x->core].queues[m->pushes].nstatics == first || hold(m, first, upd);
 }
 
 /* Transfers of the pushes that a wait is for. */
@@ -495,6 +515,7 @@ static bool find_land(emitter *m) {
 static bool one_step(emitter *m, uint32_t *i) {
   const vm_cc_step *st = &m->steps->v[*i];
   uint32_t sum = 0;
+  if (st->kind != VM_STEP_PUSH && !let_go(m)) return false;
   switch (st->kind) {
   case VM_STEP_READY: return tell_ready(m, st);
   case VM_STEP_PUSH: return settle(m) && push(m, st);
@@ -517,7 +538,7 @@ static bool emit_part(emitter *m, unsigned number) {
   bool ok = vm_cc_make(&m->p->al, &m->part.shape, &steps) || no_memory(m);
   for (uint32_t i = 0; ok && i < steps.n; i++) ok = one_step(m, &i);
   vm_cc_free(&m->p->al, &steps);
-  return ok && settle(m);
+  return ok && let_go(m) && settle(m);
 }
 
 /* What both cores do is complete on each when both have done their part. */
