@@ -27,6 +27,8 @@
 #   debug asan ubsan   the same build with other flags, into build-debug/ and so on
 #   lint      format, include rules, budgets, cppcheck
 #   install   to $(DESTDIR)$(PREFIX); uninstall: removes what install wrote there
+#   wheel     WHEEL (build/wheel)/soma_neuron-*.whl for pip, with libsoma inside
+#   deb       DEB (build/deb)/*.deb, by debhelper
 #   clean
 # V=1 shows commands. CC, CFLAGS, BUILD and PREFIX may be given.
 
@@ -363,8 +365,9 @@ format:
 # ---- Install -------------------------------------------------------------------------------
 # MODE:SOURCE:TARGET, the target below PREFIX unless it begins with a slash; a link's source is what it
 # says. The manuals stand as here, so that their links lead somewhere.
-LUA_CMOD ?= $(PREFIX)/lib/lua/5.4
-MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1 lua/command/soma-ccom.1 lua/command/soma-mpi.1 python/soma-nki.1
+LIBDIR ?= $(PREFIX)/lib
+LUA_CMOD ?= $(LIBDIR)/lua/5.4
+MAN := asm/tools/soma-as.1 asm/tools/soma-dis.1 lua/command/soma.1 lua/command/soma-ccom.1 python/soma-nki.1 $(if $(MPICC),lua/command/soma-mpi.1)
 HEADERS := $(addprefix vm/api/,soma.h soma_custom.h soma_debug.h soma_device.h soma_kernel.h soma_trace.h soma_world.h)
 COMMANDS := $(PROGRAMS) $(BUILD)/soma-nki $(if $(MPICC),$(BUILD)/soma-mpi)
 MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md README.md isa/manual.md \
@@ -372,9 +375,9 @@ MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md README.md isa/manual.md \
            tests/golden/debug.txt $(wildcard tests/pictures/*.svg) $(shell find samples -name __pycache__ -prune -o -type f ! -name README.md -print | sort)
 PACKAGE := $(shell cd python && find soma nki neuronxcc compat -name '*.py' -o -name '*.cpp' | sort)
 INSTALL = $(foreach f,$(COMMANDS),755:$f:bin/$(notdir $f)) $(foreach f,$(HEADERS),644:$f:include/$(notdir $f)) \
-  644:vm/stats.def:include/soma_stats.def 644:$(BUILD)/libsoma.a:lib/libsoma.a 755:$(BUILD)/libsoma.so:lib/libsoma.so.$(VERSION) \
-  link:libsoma.so.$(VERSION):lib/libsoma.so.0 link:libsoma.so.0:lib/libsoma.so \
-  644:$(BUILD)/soma.pc:lib/pkgconfig/soma.pc 755:$(BUILD)/soma.so:$(LUA_CMOD)/soma.so \
+  644:vm/stats.def:include/soma_stats.def 644:$(BUILD)/libsoma.a:$(LIBDIR)/libsoma.a 755:$(BUILD)/libsoma.so:$(LIBDIR)/libsoma.so.$(VERSION) \
+  link:libsoma.so.$(VERSION):$(LIBDIR)/libsoma.so.0 link:libsoma.so.0:$(LIBDIR)/libsoma.so \
+  644:$(BUILD)/soma.pc:$(LIBDIR)/pkgconfig/soma.pc 755:$(BUILD)/soma.so:$(LUA_CMOD)/soma.so \
   $(foreach f,$(PACKAGE),644:python/$f:lib/soma/python/$f) $(foreach f,python3 neuron-profile,755:python/soma/bin/$f:lib/soma/python/soma/bin/$f) \
   $(foreach f,$(MAN),644:$f:share/man/man1/$(notdir $f)) \
   $(foreach f,$(MANUALS),644:$f:share/doc/soma/$f) 644:asm/editors/soma.vim:share/vim/vimfiles/syntax/soma.vim \
@@ -388,10 +391,10 @@ ITEMS = $(foreach i,$(INSTALL),$(call item,$(subst :, ,$i)))
 LIST = $(PREFIX)/share/soma/installed
 
 install: all $(if $(MPICC),mpi)
-	$(Q)case '$(PREFIX)' in *[[:space:]:]*|[!/]*) echo "PREFIX is a path from / on without spaces, not '$(PREFIX)'" >&2; exit 2;; esac
+	$(Q)for p in '$(PREFIX)' '$(LIBDIR)'; do case "$$p" in *[[:space:]:]*|[!/]*) echo "PREFIX and LIBDIR are paths from / on without spaces, not '$$p'" >&2; exit 2;; esac; done
 	$(Q)$(MAKE) -s uninstall AGAIN=1
 	@echo "  INSTALL  $(DESTDIR)$(PREFIX)"
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' vm/api/soma.pc.in >$(BUILD)/soma.pc
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' vm/api/soma.pc.in >$(BUILD)/soma.pc
 	$(Q)set -e; new=$$(mktemp); trap 'rm -f "$$new"' EXIT; for i in $(ITEMS) ::$(LIST); do \
 	  t=$${i##*:}; echo "f $$t"; \
 	  while t=$${t%/*} && [ -n "$$t" ]; do [ -d "$(DESTDIR)$$t" ] || echo "d $$t"; done; \
@@ -412,9 +415,29 @@ uninstall:
 	  rmdir "$(DESTDIR)$$t" 2>/dev/null || true; \
 	done
 
+# ---- Packages ------------------------------------------------------------------------------
+STRIP ?= strip
+WHEEL ?= $(BUILD)/wheel
+wheel: $(BUILD)/libsoma.so
+	$(Q)mkdir -p $(WHEEL) && rm -f $(WHEEL)/soma_neuron-*.whl
+	$(Q)$(STRIP) --strip-unneeded -o $(WHEEL)/libsoma.so $<
+	$(Q)for p in "$$SOMA_PYTHON" /usr/bin/python3 python3; do \
+	  [ -n "$$p" ] && command -v "$$p" >/dev/null && break; done; \
+	"$$p" python/wheel_backend.py $(WHEEL)/libsoma.so $(WHEEL)
+	$(Q)rm $(WHEEL)/libsoma.so
+
+# Debian's packages. They are built in a copy, since their files go into the folder above.
+DEB ?= $(BUILD)/deb
+deb:
+	$(Q)command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null || { echo "make deb: debhelper and dh-python are not installed" >&2; exit 1; }
+	$(Q)rm -rf $(DEB) && mkdir -p $(DEB)/soma-$(VERSION)
+	$(Q)tar -cf - --exclude=./.git --exclude='./build*' --exclude=node_modules --exclude=__pycache__ . | tar -xf - -C $(DEB)/soma-$(VERSION)
+	$(Q)cd $(DEB)/soma-$(VERSION) && unset MAKEFLAGS MAKELEVEL MFLAGS && dpkg-buildpackage -b -us -uc -j$$(nproc)
+	$(Q)rm -r $(DEB)/soma-$(VERSION) && ls $(DEB)/*.deb | grep -v dbgsym
+
 clean:
 	rm -rf build build-*
 
 .PHONY: all mpi unit test lists pass-mutants test-ui check judge advice conform mutants mutants-all bench nki nki-random nki-random-views bench-compare bench-ui picture-ui generated pictures \
-        figures examples timing ulp repro tsan asan-threads fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-harnesses fuzz-sanitized debug asan ubsan lint format install uninstall clean
+        figures examples timing ulp repro tsan asan-threads fuzz fuzz-guided fuzz-smoke fuzz-build fuzz-harnesses fuzz-sanitized debug asan ubsan lint format install uninstall wheel deb clean
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,12 +1,19 @@
 """Makes a wheel of this folder for pip, with Python's own modules alone.
 
 The wheel has the package soma, and in soma/names the packages nki and neuronxcc, which `soma-nki`
-puts on sys.path: installed as they are they would take the place of the vendor's. libsoma.so is not
-in it."""
+puts on sys.path: installed as they are they would take the place of the vendor's. `pip install .`
+makes one without libsoma.so, for any machine; `make wheel` calls
+
+    wheel_backend.py LIBRARY FOLDER
+
+which puts that library into it and says in the wheel's name which machines it is for. With only
+FOLDER it writes there what pip would install."""
 import base64
 import hashlib
 import os
 import re
+import struct
+import sys
 import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -43,27 +50,91 @@ def _metadata(version):
             % (NAME.replace("_", "-"), version))
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+# e_machine of an ELF file, as pip names it.
+_PROCESSORS = {62: "x86_64", 183: "aarch64", 243: "riscv64", 22: "s390x", 21: "ppc64le"}
+# What manylinux lets a library need.
+_EVERYWHERE = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"}
+
+
+def platform_of(library, name="libsoma.so"):
+    """The tag of the platforms on which this library runs: manylinux_2_34_x86_64 for one that needs
+    glibc 2.34; linux_x86_64 for one of another C library. What it needs stands in its table of
+    strings."""
+    if library[:4] != b"\x7fELF" or len(library) < 20:
+        raise ValueError("%s is not an ELF file" % name)
+    machine, = struct.unpack_from("<>"[library[5] - 1] + "H", library, 18)
+    if machine not in _PROCESSORS:
+        raise ValueError("%s is for a processor that pip has no name for (%d)" % (name, machine))
+    needed = {n.decode() for n in re.findall(rb"\0((?:lib|ld-)[\w+-]+\.so[.\d]*)(?=\0)", library)}
+    other = {n for n in needed if not n.startswith(("libsoma.", "ld-linux"))} - _EVERYWHERE
+    versions = [tuple(map(int, v.decode().split(".")[:2]))
+                for v in re.findall(rb"\0GLIBC_(\d+\.\d+)[.\d]*(?=\0)", library)]
+    if other and versions:
+        raise ValueError("%s needs %s, which other machines may not have: build it without"
+                         % (name, ", ".join(sorted(other))))
+    system = "manylinux_%d_%d" % max(versions) if versions else "linux"
+    return "%s_%s" % (system, _PROCESSORS[machine])
+
+
+def _contents(library=None):
+    """(the wheel's name, [(path, bytes, mode)] of the files in it)."""
     version = _version()
     info = "%s-%s.dist-info" % (NAME, version)
-    files = list(_files()) + [
+    tag, own = "py3-none-any", []
+    if library:
+        with open(library, "rb") as f:
+            own = [("soma/libsoma.so", f.read())]
+        tag = "py3-none-" + platform_of(own[0][1], library)
+    files = list(_files()) + own + [
         (info + "/METADATA", _metadata(version).encode()),
-        (info + "/WHEEL", b"Wheel-Version: 1.0\nGenerator: soma\nRoot-Is-Purelib: true\n"
-         b"Tag: py3-none-any\n"),
+        (info + "/WHEEL", ("Wheel-Version: 1.0\nGenerator: soma\nRoot-Is-Purelib: %s\nTag: %s\n" % (
+            "false" if own else "true", tag)).encode()),
         (info + "/entry_points.txt", b"[console_scripts]\nsoma-nki = soma.nki_main:command\n"
          # by the name of the module, so that PYTEST_PLUGINS may name it as well
          b"[pytest11]\nsoma.pytest_plugin = soma.pytest_plugin\n")]
     record = "".join("%s,sha256=%s,%d\n" % (
         path, base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode(),
         len(data)) for path, data in files) + info + "/RECORD,,\n"
-    name = "%s-%s-py3-none-any.whl" % (NAME, version)
+    runs = ("soma/bin/", "soma/libsoma.so")
+    return "%s-%s-%s.whl" % (NAME, version, tag), [
+        (path, data, 0o755 if path.startswith(runs) else 0o644)
+        for path, data in files + [(info + "/RECORD", record.encode())]]
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None, library=None):
+    name, files = _contents(library)
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as z:
-        for path, data in files + [(info + "/RECORD", record.encode())]:
+        for path, data, mode in files:
             entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
-            entry.external_attr = (0o100755 if path.startswith("soma/bin/") else 0o100644) << 16
+            entry.external_attr = (0o100000 | mode) << 16
             z.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return name
 
 
+def unpack(folder):
+    """What pip would install there of the wheel without the library, for other packagers."""
+    for path, data, mode in _contents()[1]:
+        if path.endswith("/RECORD"):
+            continue  # pip's own
+        path = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as f:
+            f.write(data)
+        os.chmod(path, mode)
+
+
 def build_sdist(sdist_directory, config_settings=None):
     raise NotImplementedError("install from the folder: pip install ./python")
+
+
+if __name__ == "__main__":
+    try:
+        if len(sys.argv) == 2:
+            unpack(sys.argv[1])
+        elif len(sys.argv) == 3:
+            os.makedirs(sys.argv[2], exist_ok=True)
+            print(os.path.join(sys.argv[2], build_wheel(sys.argv[2], library=sys.argv[1])))
+        else:
+            sys.exit("usage: wheel_backend.py [LIBRARY] FOLDER")
+    except (OSError, ValueError) as error:
+        sys.exit("wheel: %s" % error)

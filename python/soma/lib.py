@@ -1,8 +1,8 @@
 """libsoma.so through ctypes: where it is, its structs, its functions.
 
-The library is looked for in this order: $SOMA_LIB (a file); the build next to this folder
-(`../../build/libsoma.so`, or $BUILD); the lib folder of an installation that has this package; the
-system's loader."""
+The library is looked for in this order: $SOMA_LIB (a file); this folder (a wheel has it there); the
+build next to it (`../../build/libsoma.so`, or $BUILD); the lib folder of an installation that has
+this package; the system's loader."""
 import ctypes as C
 import linecache
 import os
@@ -77,6 +77,7 @@ def _candidates():
     if os.environ.get("SOMA_LIB"):
         yield os.environ["SOMA_LIB"]
         return
+    yield os.path.join(here, "libsoma.so")
     root = os.path.dirname(os.path.dirname(here))
     build = os.environ.get("BUILD", "build")
     yield os.path.join(root, build, "libsoma.so")

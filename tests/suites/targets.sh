@@ -47,7 +47,7 @@ done
 read -r passed failed <"$work/count"
 
 dry='test check test-ui bench bench-ui bench-compare picture-ui pictures figures examples generated repro tsan
-asan-threads fuzz fuzz-smoke fuzz-guided mutants-all pass-mutants asan ubsan debug lint format install uninstall mpi clean'
+asan-threads fuzz fuzz-smoke fuzz-guided mutants-all pass-mutants asan ubsan debug lint format install uninstall mpi wheel deb clean'
 for target in $dry; do
   make -n BUILD="$BUILD" "$target" >"$work/log" 2>&1
   status=$?
