@@ -31,6 +31,8 @@ int luaopen_soma(lua_State *L) {
   lua_setfield(L, -2, "dtypes");
   lb_push_isa(L);
   lua_setfield(L, -2, "isa");
+  lb_push_checks(L);
+  lua_setfield(L, -2, "checks");
   lb_open_file(L);
   lt_open(L, lb_tensor_methods, &lb_tensor_devices);
   lt_open_npz(L);

@@ -12,7 +12,7 @@ static const char usage_text[] =
     "  -o FILE         output; default: in.sbc, or standard output for - and -E\n"
     "  -f sbc|lst|json format of the output: program file, listing, or JSON\n"
     "  -l FILE         also write a listing\n"
-    "  -t TARGET       default target: trn1 inf2 trn2 trn3\n"
+    "  -t TARGET       default target: @\n"
     "  -g              keep the line table\n"
     "  -r              make an object (in.o), with extern names for the linker\n"
     "  -I DIR          search DIR for included files; may be repeated; also -i\n"
@@ -124,9 +124,20 @@ static bool set_format(cli *c, const char *f) {
   return true;
 }
 
+/* "trn1, inf2, trn2 or trn3" */
+static const char *targets(char text[static 64]) {
+  size_t n = 0;
+  for (int i = 0; i < ISA_NTARGETS && n < 64; i++) {
+    const char *between = i + 1 == ISA_NTARGETS ? " or " : ", ";
+    n += (size_t)snprintf(text + n, 64 - n, "%s%s", i ? between : "", isa_targets[i].name);
+  }
+  return text;
+}
+
 static bool set_target(cli *c, const char *t) {
+  char known[64];
   if (isa_target_find(t, strlen(t)) < 0)
-    return usage("unknown target `%s`: trn1, inf2, trn2 or trn3%s", t, "");
+    return usage("unknown target `%s`: %s", t, targets(known));
   c->o.target = t;
   return true;
 }
@@ -162,7 +173,9 @@ static bool words(cli *c) {
 }
 
 static bool help(cli *c) {
-  fputs(usage_text, stdout);
+  const char *at = strchr(usage_text, '@');
+  char known[64];
+  printf("%.*s%s%s", (int)(at - usage_text), usage_text, targets(known), at + 1);
   return c->done = true;
 }
 

@@ -132,15 +132,8 @@ local function print_costs(o)
   return 0
 end
 
-local checks = {
-  uninit = "reads of bytes or registers that nothing has written since the run began",
-  race = "two accesses to the same bytes, one of them a write, that nothing orders; waits that hold only by luck of timing",
-  psum = "a matmul that adds where none has started a group; a group that is read before it is complete",
-  overlap = "a tile that is read after another one, which shares its bytes undeclared, was written",
-  range = "inputs outside the valid range of an activation function; new infinities and NaNs",
-  port = "gen2: two engines that need the port of a memory at once",
-  output = "bytes of an output that nothing has written when the run ends",
-}
+local checks = {} -- what each finds, by name
+for _, check in ipairs(soma.checks) do checks[check.name] = check.text end
 
 -- A constant of the clock, on each target, or a check.
 local function explain(name)

@@ -25,7 +25,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
                          mesh-single, rdh; without it by their size). --in 2:x=FILE is for rank 2
                          alone, and %r in a file's name stands for the rank: --out y=y-%r.npy
   --timing-only          simulate only the time: inputs may be left out, nothing is saved
-  --target TARGET        trn1, inf2, trn2 or trn3; default: the program's own, else trn2
+  --target TARGET        @TARGETS@; default: the program's own, else trn2
   -D NAME[=VALUE]        define a macro of the source
   -I DIRECTORY           search for included files; may be repeated, as -D may
   --max-instructions N   stop a run that does not end; so do --max-ns N (simulated time) and
@@ -40,7 +40,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --html FILE.html       save the events as a page for a browser, with the critical path
   --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
   --timeline             print a timeline of the engines and queues
-  --check CHECKS         all, or some of uninit,race,psum,overlap,range,port,output: report what
+  --check CHECKS         all, or some of @CHECKS@: report what
                          the machine leaves undefined, and what works only by luck of timing
   --no-twins             report also that both cores write the same bytes from one line
   --all-findings         print all findings, not the first three
@@ -67,6 +67,15 @@ A FILE that is - or /dev/stdout is standard output; the summary then goes to sta
 Exit status: 0 ok, 1 a fault or an error in the source or a file, 2 bad usage, 3 --schedule all does
 not decide, 130 interrupted.
 ]]
+
+-- The names of a list of tables with one `sep` between them, `last` before the last one.
+local function names(list, sep, last)
+  local all = {}
+  for i, x in ipairs(list) do all[i] = x.name end
+  local n = #all
+  return table.concat(all, sep, 1, n - 1) .. last .. all[n]
+end
+usage = usage:gsub("@(%u+)@", {CHECKS = names(soma.checks, ",", ","), TARGETS = names(soma.isa.targets, ", ", " or ")})
 
 local function nearest(word, known)
   table.sort(known)

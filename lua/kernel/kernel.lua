@@ -448,7 +448,12 @@ function jit_methods:report() return called(self, "report").kernel:report() end
 -- kernel:check([checks]): the last call again under checks; its run.
 function jit_methods:check(checks)
   local built = called(self, "check")
-  return run(self, built, self.values, checks or "race,uninit,psum,overlap,port")
+  if not checks then
+    local usual = {}
+    for _, c in ipairs(soma.checks) do if c.usual then usual[#usual + 1] = c.name end end
+    checks = table.concat(usual, ",")
+  end
+  return run(self, built, self.values, checks)
 end
 -- kernel:page(path): the last call again, as a page; true, or nil and a message.
 function jit_methods:page(path)

@@ -158,6 +158,20 @@ static unsigned one_check(lua_State *L, const char *name, size_t n) {
   return 0;
 }
 
+void lb_push_checks(lua_State *L) {
+  lua_createtable(L, SOMA_CHECKS, 0);
+  for (unsigned i = 0; i < SOMA_CHECKS; i++) {
+    lua_createtable(L, 0, 3);
+    lua_pushstring(L, soma_check_name((soma_check)i));
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, soma_check_text((soma_check)i));
+    lua_setfield(L, -2, "text");
+    lua_pushboolean(L, soma_check_usual() >> i & 1);
+    lua_setfield(L, -2, "usual");
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
 /* checks = "race,uninit" or "all". */
 static unsigned checks_option(lua_State *L) {
   const char *checks = lb_string(L, 1, "core", "checks");

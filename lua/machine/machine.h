@@ -182,6 +182,8 @@ extern const luaL_Reg lb_trace_methods[];
 /* The recorder of the run at 1, with the run's figures, and the program that ran; raises an error
  * that begins with what. */
 soma_recorder *lb_recorded(lua_State *L, const char *what, const soma_program **p);
+/* Pushes soma.checks: {name, text, usual} of each. */
+void lb_push_checks(lua_State *L);
 /* runs:save_trace(path): of what a world's run gives, all ranks in one trace. */
 int lb_save_trace_of_ranks(lua_State *L);
 /* A soma_write_fn into the luaL_Buffer ud. */

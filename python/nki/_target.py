@@ -5,8 +5,10 @@ from soma import record
 from soma.errors import SomaError
 from soma.machine import GENERATION
 
-_NAMES = {"trn1": "trn1", "gen2": "trn1", "inf2": "inf2", "trn2": "trn2", "gen3": "trn2",
-          "trn3": "trn3", "gen4": "trn3", "trn1n": "trn1", "trn2n": "trn2"}
+_NAMES = {"trn1n": "trn1", "trn2n": "trn2"}  # instances with more network
+for _name, _gen in GENERATION.items():
+    _NAMES[_name] = _name
+    _NAMES.setdefault("gen%d" % _gen, _name)  # the first of its generation
 
 
 def target_of(asked):
@@ -14,9 +16,7 @@ def target_of(asked):
     name = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE") or asked or "trn2"
     found = _NAMES.get(str(name).lower())
     if found is None:
-        raise SomaError("the target %s is not known: there are trn1, inf2, trn2, trn3 and gen2 to "
-                        "gen4"
-                        % name)
+        raise SomaError("the target %s is not known: there are %s" % (name, ", ".join(_NAMES)))
     return found
 
 

@@ -67,6 +67,10 @@ class AssembleOptions(C.Structure):
                 ("ndefines", C.c_uint32), ("no_files", C.c_int), ("env", P)]
 
 
+class TargetInfo(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("generation", C.c_uint32), ("cores", C.c_uint32)]
+
+
 class TensorInfo(C.Structure):
     _fields_ = [("name", C.c_char_p), ("dtype", C.c_int), ("role", C.c_int), ("ndim", C.c_uint32),
                 ("shape", C.c_int64 * 8), ("bytes", C.c_uint64)]
@@ -316,6 +320,7 @@ _PROTOTYPES = {
     "soma_run_free": (None, [P]),
     "soma_run_stats": (None, [P, C.POINTER(Stats), _size]),
     "soma_run_fault": (None, [P, C.POINTER(Fault)]),
+    "soma_target_row": (_int, [_u32, C.POINTER(TargetInfo), _size]),
     "soma_check_name": (_str, [_int]),
     "soma_run_findings": (_u64, [P]),
     "soma_run_finding": (_int, [P, _u32, C.POINTER(Finding)]),

@@ -30,7 +30,7 @@ OPTIONS = {
     "log": (None, "prints a line for each instruction that is done"),
     "page": ("DIR", "writes a page for each call: DIR/NN-KERNEL.html"),
     "trace": ("DIR", "writes a trace for each call: DIR/NN-KERNEL.json"),
-    "target": ("NAME", "trn1, inf2, trn2 or trn3, instead of the target a kernel asks for"),
+    "target": ("NAME", "such as trn3, instead of the target a kernel asks for"),
     "optimize": ("N", "0: programs in the order of their lines, with all that is in them; 2: the "
                  "fastest of several policies"),
     "costs": ("FILE", "constants of the clock, as of soma --costs"),

@@ -20,7 +20,10 @@ from .figures import RunStats, Told
 from .lib import lib
 
 # The generation of a target: what NKI and the tables of instructions count by.
-GENERATION = {"trn1": 2, "inf2": 2, "trn2": 3, "trn3": 4}
+GENERATION = {}
+_target = L.TargetInfo()
+while lib.soma_target_row(len(GENERATION), C.byref(_target), C.sizeof(_target)) == L.OK:
+    GENERATION[_target.name.decode()] = _target.generation
 
 
 def _check_names():

@@ -5,6 +5,21 @@
 
 const char *soma_check_name(soma_check c) { return vm_check_name((unsigned)c); }
 
+const char *soma_check_text(soma_check c) {
+  static const char *const texts[] = {
+#define CHECK(code, name, values, usual, text) text,
+#include "../checks.def"
+  };
+  return (unsigned)c < SOMA_CHECKS ? texts[c] : NULL;
+}
+
+unsigned soma_check_usual(void) {
+  return 0
+#define CHECK(code, name, values, usual, text) | (usual) << SOMA_CHECK_##code
+#include "../checks.def"
+      ;
+}
+
 uint64_t soma_run_findings(const soma_run *r) { return r ? vm_check_count(r->run.cores[0]) : 0; }
 
 /* The line of an instruction, 0 and NULL if it is not known; engines of both cores together. */

@@ -215,6 +215,13 @@ soma_status soma_machine_clear(soma_machine *m) {
 
 const char *soma_error(const soma_machine *m) { return m ? m->error : "the machine is NULL"; }
 const char *soma_target(const soma_machine *m) { return m && m->target ? m->target->name : NULL; }
+soma_status soma_target_row(uint32_t i, soma_target_info *out, size_t n) {
+  if (!out || i >= ISA_NTARGETS) return SOMA_ARG;
+  const isa_target *t = &isa_targets[i];
+  soma_target_info all = {t->name, (uint32_t)t->gen, t->cores};
+  memcpy(out, &all, n < sizeof all ? n : sizeof all);
+  return SOMA_OK;
+}
 void soma_machine_interrupt(soma_machine *m) {
   if (m) m->interrupted = 1;
 }

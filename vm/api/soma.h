@@ -197,6 +197,13 @@ soma_status soma_machine_clear(soma_machine *m);
  */
 const char *soma_error(const soma_machine *m);
 const char *soma_target(const soma_machine *m);
+typedef struct soma_target_info {
+  const char *name;    /* "trn2"; static */
+  uint32_t generation; /* 2 of trn1 and inf2, 3, 4 */
+  uint32_t cores;      /* of a device */
+} soma_target_info;
+/* Row i of the table of targets. SOMA_ARG past the last. n is sizeof(soma_target_info). */
+soma_status soma_target_row(uint32_t i, soma_target_info *out, size_t n);
 /* Stops the machine's run at its next check, from any thread or a signal handler. */
 void soma_machine_interrupt(soma_machine *m);
 /* Changes constants of the clock for runs started from now on. Lines `NAME value` or `NAME gen
@@ -440,19 +447,16 @@ unsigned soma_run_fault_core(const soma_run *r); /* the core of that engine: 0 o
  * Twins, transfers of both cores from one line that write the same bytes to the same places of HBM,
  * need no order, nor does a read with the other core's twin if it comes after its own. */
 typedef enum soma_check {
-  SOMA_CHECK_UNINIT,  /* reads of bytes or registers that nothing wrote since the run began */
-  SOMA_CHECK_RACE,    /* accesses, one of them a write, that nothing orders; waits that succeed
-                         only by luck of timing */
-  SOMA_CHECK_PSUM,    /* accumulation without a start; groups read before they are complete */
-  SOMA_CHECK_OVERLAP, /* tiles that share bytes, undeclared, while both are in use */
-  SOMA_CHECK_RANGE,   /* inputs outside an activation function's range; new infinities and NaNs */
-  SOMA_CHECK_PORT,    /* gen2: engines that need the port of a memory at once */
-  SOMA_CHECK_OUTPUT,  /* bytes of an output that nothing has written when the run ends */
+#define CHECK(code, name, values, usual, text) SOMA_CHECK_##code, /* soma_checks.def says what */
+#include "soma_checks.def"
   SOMA_CHECKS
 } soma_check;
 enum { SOMA_CHECK_ALL = (1 << SOMA_CHECKS) - 1 };
-/* "uninit" and so on; NULL past the last. Static. */
+/* "uninit" and so on; what it finds; NULL past the last. Static. */
 const char *soma_check_name(soma_check c);
+const char *soma_check_text(soma_check c);
+/* 1 << soma_check of those that kernels are usually checked with. */
+unsigned soma_check_usual(void);
 typedef struct soma_finding {
   soma_check check;
   soma_engine engine; /* of the instruction; of the later one if there are two */

@@ -8,17 +8,18 @@
 #include <string.h>
 
 static const char *const names[VM_NCHECKS] = {
-    [VM_CHECK_UNINIT] = "uninit",   [VM_CHECK_RACE] = "race",   [VM_CHECK_PSUM] = "psum",
-    [VM_CHECK_OVERLAP] = "overlap", [VM_CHECK_RANGE] = "range", [VM_CHECK_PORT] = "port",
-    [VM_CHECK_OUTPUT] = "output",
+#define CHECK(code, name, values, usual, text) #name,
+#include "../checks.def"
 };
 
 const char *vm_check_name(unsigned kind) { return kind < VM_NCHECKS ? names[kind] : NULL; }
 
 unsigned vm_check_possible(const vm_core *c, unsigned mask) {
-  const unsigned values =
-      1u << VM_CHECK_UNINIT | 1u << VM_CHECK_RANGE | 1u << VM_CHECK_PSUM | 1u << VM_CHECK_OUTPUT;
-  return c->run->timing_only ? mask & ~values : mask;
+  const unsigned of_values = 0
+#define CHECK(code, name, values, usual, text) | (values) << VM_CHECK_##code
+#include "../checks.def"
+      ;
+  return c->run->timing_only ? mask & ~of_values : mask;
 }
 
 uint64_t vm_check_twins(const vm_core *c) { return c->check ? c->check->twins.pairs : 0; }

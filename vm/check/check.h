@@ -28,13 +28,8 @@
 #include "../vm.h"
 
 enum vm_check_kind {
-  VM_CHECK_UNINIT,
-  VM_CHECK_RACE,
-  VM_CHECK_PSUM,
-  VM_CHECK_OVERLAP,
-  VM_CHECK_RANGE,
-  VM_CHECK_PORT,
-  VM_CHECK_OUTPUT,
+#define CHECK(code, name, values, usual, text) VM_CHECK_##code,
+#include "../checks.def"
   VM_NCHECKS,
   /* Not checks: keeps what vm_check_schedules needs; twins are no race (twins.c). */
   VM_CHECK_LEGAL = VM_NCHECKS,
