@@ -77,5 +77,7 @@ void as_json_diag(const as_diag *d, isa_buf *out);
  * cannot be followed (it branches on the contents of memory, or uses static queues, overlays or two
  * cores) gives ISA_UNBUILT. text: a line for each spill, or the error. */
 isa_status as_spill(const isa_program *p, const isa_alloc *al, isa_program **out, isa_buf *text);
+/* "trn1, inf2, trn2 or trn3" in text, which is given back. */
+const char *as_cli_targets(char text[static 64]);
 
 #endif

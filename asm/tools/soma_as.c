@@ -124,20 +124,10 @@ static bool set_format(cli *c, const char *f) {
   return true;
 }
 
-/* "trn1, inf2, trn2 or trn3" */
-static const char *targets(char text[static 64]) {
-  size_t n = 0;
-  for (int i = 0; i < ISA_NTARGETS && n < 64; i++) {
-    const char *between = i + 1 == ISA_NTARGETS ? " or " : ", ";
-    n += (size_t)snprintf(text + n, 64 - n, "%s%s", i ? between : "", isa_targets[i].name);
-  }
-  return text;
-}
-
 static bool set_target(cli *c, const char *t) {
   char known[64];
   if (isa_target_find(t, strlen(t)) < 0)
-    return usage("unknown target `%s`: %s", t, targets(known));
+    return usage("unknown target `%s`: %s", t, as_cli_targets(known));
   c->o.target = t;
   return true;
 }
@@ -175,7 +165,7 @@ static bool words(cli *c) {
 static bool help(cli *c) {
   const char *at = strchr(usage_text, '@');
   char known[64];
-  printf("%.*s%s%s", (int)(at - usage_text), usage_text, targets(known), at + 1);
+  printf("%.*s%s%s", (int)(at - usage_text), usage_text, as_cli_targets(known), at + 1);
   return c->done = true;
 }
 

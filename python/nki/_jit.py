@@ -15,7 +15,7 @@ from soma.devices import DeviceArray
 from soma.errors import KernelError, SomaError
 from soma import __version__ as soma_version
 from soma.lib import lib as machine_lib
-from soma.machine import GENERATION
+from soma.targets import GENERATION
 from soma.machine import _OPTIONS as MACHINE_OPTIONS
 
 from . import _benchmark, _check, _ranks

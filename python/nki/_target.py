@@ -3,7 +3,7 @@ import os
 
 from soma import record
 from soma.errors import SomaError
-from soma.machine import GENERATION
+from soma.targets import GENERATION
 
 _NAMES = {"trn1n": "trn1", "trn2n": "trn2"}  # instances with more network
 for _name, _gen in GENERATION.items():

@@ -96,7 +96,7 @@ def _value(name, value):
         if value not in ("0", "1", "2"):
             raise OptionError("--optimize %s: it is 0, 1 or 2" % value)
     elif name == "target":
-        from .machine import GENERATION
+        from .targets import GENERATION
         if value not in GENERATION:
             raise OptionError("--target %s: there are %s" % (value, ", ".join(GENERATION)))
     elif name == "costs":

@@ -18,13 +18,7 @@ from .devices import DeviceArray, common
 from .errors import DeadlockError, SomaError, SomaFault
 from .figures import RunStats, Told
 from .lib import lib
-
-# The generation of a target: what NKI and the tables of instructions count by.
-GENERATION = {}
-_target = L.TargetInfo()
-while lib.soma_target_row(len(GENERATION), C.byref(_target), C.sizeof(_target)) == L.OK:
-    GENERATION[_target.name.decode()] = _target.generation
-
+from .targets import GENERATION
 
 def _check_names():
     names = []

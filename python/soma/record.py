@@ -20,7 +20,7 @@ from . import variables
 from .dropped import dropped
 from .errors import KernelError
 from .lib import SIZES
-from .machine import GENERATION
+from .targets import GENERATION
 from .zeros import ZeroState, ended
 
 _getframe = sys._getframe
