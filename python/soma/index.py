@@ -24,7 +24,7 @@ def _string(said, depth=0):
     return said[0] % tuple(_string(x, depth + 1) for x in said[1:]) if depth < 20 else "..."
 
 
-_ALL = slice(None)
+_ALL, _COLUMN, _ROW = slice(None), (True, None), (None, True)
 MOST = 1000  # entries of a memory of what was made
 
 
@@ -33,7 +33,7 @@ class Axes:
     `varies`, the axes along which it is not the same everywhere. `views`: of the one kept index
     that has these axes."""
 
-    __slots__ = ("coef", "size", "low", "high", "varies", "multiples", "views")
+    __slots__ = ("coef", "size", "low", "high", "varies", "multiples", "sums", "views")
 
     def __init__(self, coef, size):
         self.coef, self.size = coef, size
@@ -47,7 +47,7 @@ class Axes:
                 else:
                     low += c * (size[a] - 1)
         self.low, self.high, self.varies = low, high, varies
-        self.multiples, self.views = {}, {}
+        self.multiples, self.sums, self.views = {}, {}, {}
 
     def times(self, k):
         """All coefficients times k."""
@@ -57,6 +57,26 @@ class Axes:
                 self.multiples.clear()
             found = self.multiples[k] = Axes([c * k for c in self.coef], self.size)
         return found
+
+    def plus(self, other, sign, said):
+        """The sum of both, or their difference: with sign -1."""
+        found = self.sums.get((id(other), sign))
+        if found is None:
+            if len(self.sums) >= MOST:
+                self.sums.clear()
+            found = self.sums[id(other), sign] = self._plus(other, sign, said), other
+        return found[0]
+
+    def _plus(self, other, sign, said):
+        n = max(len(self.size), len(other.size))
+        (ca, sa), (cb, sb) = (([0] * (n - len(x.size)) + x.coef, [1] * (n - len(x.size)) + x.size)
+                              for x in (self, other))
+        size = []
+        for x, y in zip(sa, sb):
+            if x != y and x != 1 and y != 1:
+                raise KernelError("%s: one axis has %d and %d values" % (_string(said), x, y))
+            size.append(max(x, y))
+        return Axes([x + sign * y for x, y in zip(ca, cb)], size)
 
     def none(self):
         """Axes of the same sizes, along which nothing varies."""
@@ -92,7 +112,13 @@ class Index:
         if not self.kept:
             return self._view(key)
         # None for a new axis, True for `:`. Loops make arange(n)[:, None] in each round.
-        shape = tuple([k if k is None else k.__class__ is slice and k == _ALL for k in key])
+        a, b = key if len(key) == 2 else (0, 0)
+        if b is None and a.__class__ is slice and a == _ALL:
+            shape = _COLUMN
+        elif a is None and b.__class__ is slice and b == _ALL:
+            shape = _ROW
+        else:
+            shape = tuple([k if k is None else k.__class__ is slice and k == _ALL for k in key])
         found = self.axes.views.get(shape)
         if found is None:
             found = self._view(key)
@@ -133,17 +159,7 @@ class Index:
         return self + Index(Axes([0] * len(size), size), 0, "0")
 
     def _combine(self, other, sign, said):
-        a, b = self, other
-        n = max(a.ndim, b.ndim)
-        ca, sa = [0] * (n - a.ndim) + a.coef, [1] * (n - a.ndim) + a.size
-        cb, sb = [0] * (n - b.ndim) + b.coef, [1] * (n - b.ndim) + b.size
-        size = []
-        for x, y in zip(sa, sb):
-            if x != y and x != 1 and y != 1:
-                raise KernelError("%s: one axis has %d and %d values" % (_string(said), x, y))
-            size.append(max(x, y))
-        return Index(Axes([x + sign * y for x, y in zip(ca, cb)], size), a.const + sign * b.const,
-                     said)
+        return Index(self.axes.plus(other.axes, sign, said), self.const + sign * other.const, said)
 
     def __add__(self, other):
         if other.__class__ is int:
@@ -389,7 +405,11 @@ def _once(key, make):
 
 def arange(*args):
     """The index 0 .. n - 1, or start .. stop - 1 with a step, over one axis."""
-    return _once(args, lambda: _arange(*args))
+    try:
+        found = _made.get(args)
+    except TypeError:  # numbers that have no hash
+        found = None
+    return _once(args, lambda: _arange(*args)) if found is None else found
 
 
 def _arange(*args):

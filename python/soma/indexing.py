@@ -24,18 +24,15 @@ def _expand(t, key):
 
 def general(t, key):
     """t[key] for any key."""
-    view = _seen(t, key)
-    if view is not None:
-        return view
     if any(k is None for k in key):
         return _with_new_axes(t, key)
-    given, key = key, _expand(t, key)
+    key = _expand(t, key)
     if any(k.__class__ is range for k in key):
         key = _of_ranges(t, key)
     if any(isinstance(k, (Index, IndexAt, T.Tensor)) and not _scalar(k) for k in key):
         if any(_start_of(k) is not None for k in key):
             return _moved(t, key)
-        return keep(t, given, _advanced(t, key))
+        return _advanced(t, key).build(key)
     return _basic(t, key)
 
 
@@ -114,14 +111,24 @@ def _scalar(k):
     return isinstance(k, T.Tensor) and k.storage.memory and k.size == 1
 
 
-class Moving:
+class Alike:
+    """What views have in common of which only the place differs: of their words `length`, `parts`
+    and `rest`, once one of them is asked for them."""
+
+    __slots__ = ("length", "parts", "rest")
+
+    def learn(self, t):
+        """Keeps the words that all these views have in common; t is one of them."""
+        words = t._make_words(True)
+        self.length, self.parts, self.rest = words[0], words[4], pack(words[6:])
+
+
+class Moving(Alike):
     """t[a, b] for a tensor of two dimensions and index objects over these axes, each along its own
     axis, forwards: a view that begins where the constants say, up to `rows` and `cols`. Loops over
-    tiles make such keys anew in each round. rows is -1 for keys that are not of this kind.
-    `length`, `parts` and `rest` are of the words, which follow when one view is asked for them."""
+    tiles make such keys anew in each round. rows is -1 for keys that are not of this kind."""
 
-    __slots__ = ("axes", "rows", "cols", "first", "second", "shape", "steps", "whole", "length",
-                 "parts", "rest")
+    __slots__ = ("axes", "rows", "cols", "first", "second", "shape", "steps", "whole")
 
     def __init__(self, t, a, b):
         self.axes, self.rows, self.length = (a, b), -1, 0  # which keeps the ids
@@ -143,11 +150,6 @@ class Moving:
         self.shape = n, m
         self.rows, self.cols = t.shape[0] - 1 - step * (n - 1), t.shape[1] - 1 - by * (m - 1)
         self.whole = self.shape == t.shape and self.steps == t.steps
-
-    def learn(self, t):
-        """Keeps the words that all these views have in common; t is one of them."""
-        words = t._make_words(True)
-        self.length, self.parts, self.rest = words[0], words[4], pack(words[6:])
 
 
 def of_two(t, a, b):
@@ -182,6 +184,74 @@ def of_two(t, a, b):
     v.dyn = ()
     v._words = moving
     v.bound = v._parts = v.pending = None
+    return v
+
+
+class _Affine(Alike):
+    """t[key] of whole numbers and index objects over these axes: `dims` has the step of each
+    dimension, between which constants its index lies inside, and whether it is the partitions;
+    `part` and `off` are where the view begins if all constants are 0."""
+
+    __slots__ = ("axes", "dims", "over", "shape", "steps", "part", "off")
+
+    def __init__(self, t, key):
+        made = _advanced(t, key)
+        view = made.build(key)
+        self.axes = [k.axes for k in key if k.__class__ is Index]  # which keeps the ids
+        self.over = [index.axes for _, index in made.bound]  # the same over the axes of the view
+        self.length, self.shape, self.steps = 0, view.shape, view.steps
+        self.part, self.off, self.dims = view.part - t.part, view.off - t.off, []
+        for d, (k, n, step) in enumerate(zip(key, t.shape, t.steps)):
+            low, high = (-k.axes.low, n - 1 - k.axes.high) if k.__class__ is Index else (0, n - 1)
+            first = d == 0 and t.storage.memory
+            at = k.const if k.__class__ is Index else k
+            if first:
+                self.part -= at * step
+            else:
+                self.off -= at * step
+            self.dims.append((step, low, high, first))
+
+
+_new = object.__new__
+_moving, _affine = {}, {}  # by the shape that is indexed and the ids of axes
+
+
+def of_many(t, key):
+    """t[key] of index objects and whole numbers for all dimensions; None if it has others."""
+    shape, same, any_index = t.shape, [t.shape, t.steps, t.storage.memory], False
+    if len(key) != len(shape) or t.dyn:
+        return None
+    for k, n in zip(key, shape):
+        if k.__class__ is Index:
+            same.append(id(k.axes))
+            any_index = True
+        elif k.__class__ is int and 0 <= k < n:
+            same.append(None)
+        else:
+            return None
+    if not any_index:
+        return None
+    same = tuple(same)
+    affine = _affine.get(same)
+    if affine is None:
+        if len(_affine) >= MOST:
+            _affine.clear()
+        affine = _affine[same] = _Affine(t, key)
+    part, off, inside = t.part + affine.part, t.off + affine.off, True
+    for k, (step, low, high, first) in zip(key, affine.dims):
+        at = k.const if k.__class__ is Index else k
+        if not low <= at <= high:
+            inside = False
+        if first:
+            part += at * step
+        else:
+            off += at * step
+    v = T.Tensor(t.storage, t.dtype, affine.shape, affine.steps, part, off)
+    if inside:
+        v._words = affine
+    else:
+        indices = [(n, k) for n, k in zip(shape, key) if k.__class__ is Index]
+        v.bound = [(n, Index(axes, k.const, k.said)) for (n, k), axes in zip(indices, affine.over)]
     return v
 
 
@@ -303,58 +373,10 @@ def _keep_past(view, past):
         view.shape, view.bound = tuple(shape), bound
 
 
-class _Kept:
-    """What t[key] was, for tensors of t's shape; it keeps the entries of the key alive."""
-
-    __slots__ = ("key", "given", "steps", "memory", "shape", "into", "part", "off", "bound")
-
-    def __init__(self, t, key, view):
-        self.key, self.given, self.steps, self.memory = key, t.shape, t.steps, t.storage.memory
-        self.shape, self.into, self.bound = view.shape, view.steps, view.bound
-        self.part, self.off = view.part - t.part, view.off - t.off
-
-    def of(self, t):
-        """t[key]; None if t has another shape."""
-        s = t.storage
-        if t.shape != self.given or t.steps != self.steps or s.memory != self.memory or t.dyn:
-            return None
-        v = _new(T.Tensor)
-        v.storage = s
-        v.dtype = t.dtype
-        v.shape = self.shape
-        v.steps = self.into
-        v.part = t.part + self.part
-        v.off = t.off + self.off
-        v.dyn = ()
-        v.bound = self.bound
-        v._words = v._parts = v.pending = None
-        return v
-
-
-_new = object.__new__
-_views = {}   # by the shape that is indexed and the ids of a key's entries
-_moving = {}  # the same by the ids of the axes of two index objects
-
-
-def _seen(t, key):
-    """t[key] as an earlier call made it from a tensor of the same shape; None if there was none.
-    Loops take the same index objects again and again."""
-    kept = _views.get((t.shape, t.steps, t.storage.memory, *map(id, key)))
-    return None if kept is None else kept.of(t)
-
-
-def keep(t, key, view):
-    """view, which is t[key]; kept if only the key's entries decide what it is."""
-    if not t.dyn and not view.dyn and all(k.__class__ in (Index, int) for k in key):
-        if len(_views) >= MOST:
-            _views.clear()
-        _views[(t.shape, t.steps, t.storage.memory, *map(id, key))] = _Kept(t, key, view)
-    return view
-
-
 def _advanced(t, key):
-    """Index objects: each of their axes is one axis of the result. A slice at dimension d is axis d
-    if the index objects leave that free, else slices are axes of their own, as in NumPy."""
+    """What makes t[key] of index objects: each of their axes is one axis of the result. A slice at
+    dimension d is axis d if the index objects leave that free, else slices are axes of their own,
+    as in NumPy."""
     indices = [k for k in key if isinstance(k, (Index, T.Tensor))]
     naxes = max([k.ndim for k in indices if isinstance(k, Index)] or [2])
     size = [1] * naxes
@@ -369,7 +391,7 @@ def _advanced(t, key):
     place, size = (({d: d for d in slices}, size) if aligned else _numpy_axes(key, size, slices))
     shift = 0 if aligned or not slices else next(
         (a for a in range(len(size)) if a not in place.values()), 0)
-    return _Builder(t, size, place, shift, naxes).build(key)
+    return _Builder(t, size, place, shift, naxes)
 
 
 def _numpy_axes(key, size, slices):

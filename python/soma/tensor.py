@@ -224,7 +224,7 @@ class Tensor(Views):
                 if not w.length:
                     w.learn(self)
                 w = self._words = _pack2(w.length, s.handle) + w.rest
-            elif w.__class__ is Moving:
+            elif isinstance(w, Alike):
                 if not w.length:
                     w.learn(self)
                 dtype = self.dtype
@@ -528,12 +528,8 @@ class Tensor(Views):
         return t
 
     def _index(self, key):
-        t = general(self, key)
-        if len(key) == 2 and key[0].__class__ is Index is key[1].__class__ and t.bound is None and \
-                not t.dyn:
-            keep(self, key, t)
-            self._keep((id(key[0]), id(key[1])), key, t)
-        return t
+        t = of_many(self, key)
+        return general(self, key) if t is None else t
 
     def _keep(self, ids, key, view):
         """Keeps the view that two index objects make."""
@@ -587,5 +583,5 @@ def _crop_index(index, axis, lo, hi):
     return Index(Axes(index.coef, size), index.const + index.coef[axis] * lo, index.said)
 
 
-from .indexing import Moving, general, keep, of_two  # noqa: E402 - which imports this module
+from .indexing import Alike, general, of_many, of_two  # noqa: E402 - which imports this module
 from .under import Masked, PastEnd, as_asked  # noqa: E402

@@ -1,5 +1,7 @@
 """Zeros that may not be needed: of tiles in PSUM in which matmuls begin sums, and of tiles that are
 read before they are written."""
+import functools
+
 import numpy as np
 
 from . import record
@@ -67,27 +69,14 @@ class ZeroState:
             record.insn.memset(Tensor(s, s.dtype, (s.parts, s.free), (1, 1)), 0,
                                filler=int(self.unset is not None))
             return
-        dtype = min([s.dtype] + [v.dtype for v in self.started], key=lambda t: t.size)
-        free = s.free * s.dtype.size // dtype.size
-        done = np.zeros((s.parts, free), bool)
-        flat = np.arange(free * dtype.size)
-        for v in self.started:
-            block = np.lib.stride_tricks.as_strided(
-                flat[v.off * v.dtype.size:], v.shape[1:] + (v.dtype.size // dtype.size,),
-                [k * v.dtype.size * flat.itemsize for k in v.steps[1:]]
-                + [dtype.size * flat.itemsize])
-            done[v.part:v.part + v.shape[0], block.ravel() // dtype.size] = True
-        ends = np.flatnonzero((done[1:] != done[:-1]).any(axis=1)) + 1  # of rows that are the same
-        row = 0
-        for end in ends.tolist() + [s.parts]:
-            gaps = np.flatnonzero(np.diff(np.concatenate(([True], done[row], [True])).astype(int)))
-            for start, stop in zip(gaps[::2], gaps[1::2]):
-                view = Tensor(s, dtype, (end - row, int(stop - start)), (1, 1), row, int(start))
-                if not record.insn.starts_well(view):  # all is zeroed before the first matmul
-                    rec.hints["zeros", s.order] = True
-                    raise record.Redo()
-                record.insn.memset(view, 0, filler=int(self.unset is not None))
-            row = end
+        dtype, left = _left(s.parts, s.free, s.dtype, tuple(
+            (v.dtype, v.part, v.off, tuple(v.shape), tuple(v.steps)) for v in self.started))
+        for row, end, start, stop in left:
+            view = Tensor(s, dtype, (end - row, stop - start), (1, 1), row, start)
+            if not record.insn.starts_well(view):  # all is zeroed before the first matmul
+                rec.hints["zeros", s.order] = True
+                raise record.Redo()
+            record.insn.memset(view, 0, filler=int(self.unset is not None))
 
     def needed(self, view, adds):
         """Whether a matmul needs the zeros before it: it adds to a view, and matmuls have written
@@ -119,6 +108,29 @@ def clear_places(rec):
         at, rec.at = rec.at, rec.number_of(rec.hints[key])
         insn.memset(insn.Tensor(s, dtype, (s.parts, s.free), (1, 1)), 0, filler=1)
         rec.at = at
+
+
+@functools.lru_cache(maxsize=1000)
+def _left(parts, free, dtype, written):
+    """(a type, [(first row, end, first column, end)] in elements of it): what is left of a tile of
+    so many partitions and elements when views of it, (type, part, off, shape, steps), are written.
+    Loops write the same views of one tile after another."""
+    own, dtype = dtype, min([dtype] + [v[0] for v in written], key=lambda t: t.size)
+    free = free * own.size // dtype.size
+    done = np.zeros((parts, free), bool)
+    flat = np.arange(free * dtype.size)
+    for kind, part, off, shape, steps in written:
+        block = np.lib.stride_tricks.as_strided(
+            flat[off * kind.size:], shape[1:] + (kind.size // dtype.size,),
+            [k * kind.size * flat.itemsize for k in steps[1:]] + [dtype.size * flat.itemsize])
+        done[part:part + shape[0], block.ravel() // dtype.size] = True
+    ends = np.flatnonzero((done[1:] != done[:-1]).any(axis=1)) + 1  # of rows that are the same
+    row, left = 0, []
+    for end in ends.tolist() + [parts]:
+        gaps = np.flatnonzero(np.diff(np.concatenate(([True], done[row], [True])).astype(int)))
+        left += [(row, end, int(a), int(b)) for a, b in zip(gaps[::2], gaps[1::2])]
+        row = end
+    return dtype, left
 
 
 def _same(a, b):

@@ -11,6 +11,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import numpy as np
 
+import neuronxcc.nki as old_nki
+import neuronxcc.nki.language as old
 import nki
 import nki.isa as nisa
 import nki.language as nl
@@ -68,7 +70,7 @@ def fresh(n):
     return kernel
 
 
-def old(n):
+def of_calls(n):
     """The older style: tiles that calls return."""
     @nki.jit
     def kernel(a):
@@ -99,6 +101,42 @@ def indexed(n):
     return kernel
 
 
+def generated(n):
+    """As programs write kernels: arrays of tiles, index objects anew in each call, masks."""
+    @old_nki.jit
+    def kernel(a):
+        c = nl.ndarray((128, 8, 1024), dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray((8, old.par_dim(128), 1024), dtype=np.float32, name="x", buffer=nl.sbuf)
+        e = nl.ndarray((8, 2, old.par_dim(128), 512), dtype=np.float32, name="", buffer=nl.sbuf)
+        y = nl.ndarray((8, old.par_dim(128), 1024), dtype=np.float32, name="", buffer=nl.sbuf)
+        zero = nl.ndarray((old.par_dim(128), 1), dtype=np.float32, name="zero", buffer=nl.sbuf)
+        zero[nl.arange(128)[:, None], 0] = nisa.memset(shape=(128, 1), value=np.float32(0),
+                                                       dtype=np.float32, mask=None)
+        for _ in range(n // 64):
+            for i in nl.affine_range(8):
+                x[i, nl.arange(128)[:, None], nl.arange(1024)[None, :]] = nl.load(
+                    a[nl.arange(128)[:, None], i, nl.arange(1024)[None, :]], dtype=np.float32,
+                    mask=None)
+                for j in nl.affine_range(2):
+                    e[i, j, nl.arange(128)[:, None], nl.arange(512)[None, :]] = nisa.activation(
+                        op=nl.exp, data=x[i, nl.arange(128)[:, None],
+                                          512 * j + nl.arange(512)[None, :]],
+                        bias=zero[nl.arange(128)[:, None], 0], scale=1.0, mask=None,
+                        dtype=np.float32)
+                    e[i, j, nl.arange(128)[:, None], nl.arange(512)[None, :]] = nisa.tensor_scalar(
+                        data=e[i, j, nl.arange(128)[:, None], nl.arange(512)[None, :]], op0=nl.add,
+                        operand0=np.dtype(np.float32).type(1), dtype=np.float32,
+                        mask=512 * j + nl.arange(512)[None, :] < 1024)
+                    y[i, nl.arange(128)[:, None], 512 * j + nl.arange(512)[None, :]] = nl.multiply(
+                        x[i, nl.arange(128)[:, None], 512 * j + nl.arange(512)[None, :]],
+                        e[i, j, nl.arange(128)[:, None], nl.arange(512)[None, :]], mask=None,
+                        dtype=np.float32)
+                nl.store(c[nl.arange(128)[:, None], i, nl.arange(1024)[None, :]],
+                         value=y[i, nl.arange(128)[:, None], nl.arange(1024)[None, :]], mask=None)
+        return c
+    return kernel
+
+
 finishing = []
 real_finish = Builder.finish
 
@@ -115,11 +153,13 @@ Builder.finish = finish
 
 
 def build(kernel, a):
-    return launch.build(kernel.function, (a,), {}, "trn2")
+    return launch.build(kernel.function, (a,), {}, "trn2",
+                        older=kernel.options.get("style") == "neuronxcc")
 
 
 a = np.zeros((128, 512), np.float32)
-rows = np.zeros((1280, 512), np.float32)
+inputs = {indexed: np.zeros((1280, 512), np.float32),
+          generated: np.zeros((128, 8, 1024), np.float32)}
 
 
 def loop():
@@ -131,11 +171,11 @@ unit = best(loop) / 1e6
 print("building NKI kernels, processor time; a turn of Python's empty loop takes %.1f ns" %
       (unit * 1e9))
 for name, make in (("tiles that stay", kernel_of), ("tiles of each round", fresh),
-                   ("older style", old), ("older style, indices and masks", indexed)):
+                   ("older style", of_calls), ("older style, indices and masks", indexed),
+                   ("as programs write kernels", generated)):
     built = []
     finishing.clear()
-    seconds = best(lambda: built.append(build(make(4000),
-                                              rows if make is indexed else a)))
+    seconds = best(lambda: built.append(build(make(4000), inputs.get(make, a))))
     each = seconds / built[0].instructions
     print("%-32s %6.1f us per instruction, %5.0f turns; %2.0f %% of it the recorder"
           % (name, each * 1e6, each / unit, 100 - 100 * min(finishing) / seconds))

@@ -117,13 +117,15 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
                           "marked by par_dim, is the partitions"
                           % (list(sizes), where.name, inner[0]))
 
+    site = Storage(memory, dtype, tuple(inner), name, where, at).site.repeats(None)
+
     def tile(index):
+        if not allocator and address is None:
+            return site.tile(rec)
         s = Storage(memory, dtype, tuple(inner), name, where, at)
-        if allocator:
-            s.place = allocator.place(index, inner[0], s.free * dtype.size)
-        elif address is not None:
-            s.place = _placed(address)
-        return Tensor(rec.number(s), dtype, s.shape, (1,) + dense(s.shape)[1:])
+        s.place = allocator.place(index, inner[0], s.free * dtype.size) if allocator else \
+            _placed(address)
+        return Tensor(rec.number(s), dtype, s.shape, site.steps)
     if not lead:
         return tile(())
     tiles = {i: tile(i) for i in itertools.product(*map(range, sizes[:lead]))}
