@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "../../vm/engine/engine.h"
 #include "../../vm/work/work.h"
 
 #include <dirent.h>
@@ -233,12 +234,60 @@ static void users_in_threads(void **state) {
   for (int i = 0; i < 6; i++) pthread_join(t[i], NULL);
 }
 
+/* What runs whole, on one thread, since its partitions depend on one another, on the engine's state
+ * or on random numbers that are drawn in their order; products of the tensor engine are split in
+ * another way (engine/product.c). An instruction that is in neither list has been forgotten. */
+static bool is_whole(unsigned op) {
+  switch (op) {
+  case ISA_OP_ldweights:
+  case ISA_OP_matmul:
+  case ISA_OP_ldweights_mx:
+  case ISA_OP_matmul_mx:
+  case ISA_OP_load_act_table:
+  case ISA_OP_match_value_load:
+  case ISA_OP_find_index8:
+  case ISA_OP_match_replace8:
+  case ISA_OP_load_mask_register:
+  case ISA_OP_shuffle:
+  case ISA_OP_dropout:
+  case ISA_OP_rng:
+  case ISA_OP_set_rng_seed:
+  case ISA_OP_rand2:
+  case ISA_OP_rand_set_state:
+  case ISA_OP_rand_get_state:
+  case ISA_OP_quantize_mx:
+  case ISA_OP_local_gather:
+  case ISA_OP_n_gather:
+  case ISA_OP_partition_reduce:
+  case ISA_OP_sequence_bounds:
+  case ISA_OP_nonzero_with_count:
+  case ISA_OP_topk:
+  case ISA_OP_custom_op:
+  case ISA_OP_sendrecv_gpsimd: return true;
+  default: return false;
+  }
+}
+
+static void instructions_have_lanes_or_run_whole(void **state) {
+  (void)state;
+  unsigned forgotten = 0;
+  for (unsigned op = 0; op < ISA_NOPS; op++) {
+    const isa_op_row *r = &isa_ops[op];
+    if (r->runs != ISA_RUNS_PATH || r->status != ISA_DONE) continue;
+    if (is_whole(op) != (vm_lanes_rows[op].least > 0)) continue;
+    print_error("%s: a row of vm/op/lanes.def, or a line here if it cannot be split\n", r->name);
+    forgotten++;
+  }
+  assert_int_equal(forgotten, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_chunk_once),          cmocka_unit_test(others_take_part),
       cmocka_unit_test(threads_end_with_the_last), cmocka_unit_test(a_child_of_fork_has_its_own),
       cmocka_unit_test(arithmetic_of_the_caller),  cmocka_unit_test(bounds),
       cmocka_unit_test(what_gains_is_found_out),   cmocka_unit_test(users_in_threads),
+      cmocka_unit_test(instructions_have_lanes_or_run_whole),
   };
   vm_work_pretend(8);
   return cmocka_run_group_tests(tests, NULL, NULL);
