@@ -236,7 +236,7 @@ static void users_in_threads(void **state) {
 
 /* What runs whole, on one thread, since its partitions depend on one another, on the engine's state
  * or on random numbers that are drawn in their order; products of the tensor engine are split in
- * another way (engine/product.c). An instruction that is in neither list has been forgotten. */
+ * another way (op/product.c). An instruction that is in neither list has been forgotten. */
 static bool is_whole(unsigned op) {
   switch (op) {
   case ISA_OP_ldweights:
