@@ -175,4 +175,61 @@ case("devices of an instance with a switch share no link but their own", functio
   eq(between(runs.links, "switch", 1).bytes >= 8000, true)
   eq(between(runs.links, 3, "switch").bytes, 0)
 end)
+-- Two rings through all devices without a common link, in both directions: all links carry the same.
+case("rings go along the links of a torus, and use all of them alike", function()
+  for _, op in ipairs {"all_reduce", "reduce_scatter", "all_gather"} do
+    local rows = 32
+    local from, to = op == "all_gather" and 1 or rows, op == "reduce_scatter" and 1 or rows
+    local prog = soma.assemble(([==[
+target trn1
+tp group %s
+x tensor float32[%d, 16640], input
+y tensor float32[%d, 16640], output
+done sem
+section gpsimd
+  %s dsts=[y], srcs=[x], group=tp%s $done++
+  nop $done>=1
+  halt
+]==]):format(list_of(32), from, to, op, op == "all_gather" and "" or ", op=add"))
+    local w <close> = soma.world {ranks = 32, target = "trn1", algorithm = "ring"}
+    local runs = w:run(prog, function(r) return {x = soma.full({from, 16640}, r, "float32")} end)
+    for r = 0, 31, 5 do
+      for row = 0, to - 1, 3 do
+        for _, col in ipairs {0, 4159, 4160, 8320, 12480, 16639} do
+          eq(runs[r].out.y[row][col], op == "all_gather" and row + 0.0 or 496.0)
+        end
+      end
+    end
+    eq(#runs.links, 64)
+    for _, l in ipairs(runs.links) do near(l.bytes, runs.links[1].bytes, 0.001) end
+  end
+end)
+
+case("on an UltraServer they go from plane to plane", function()
+  local n, cols, list = 64, 80000, {}
+  local w <close> = soma.world {ranks = 4 * n, lnc = 2, timing_only = true, algorithm = "ring"}
+  eq(w.instance, "trn2u.48xlarge")
+  for d = 1, n do list[d] = 4 * (d - 1) end
+  local prog = soma.assemble(([==[
+target trn2
+tp group [[%s]]
+x tensor float32[1, %d], input
+y tensor float32[%d, %d], output
+done sem core=*
+section gpsimd core=*
+  all_gather dsts=[y], srcs=[x], group=tp, both=true $done++
+  nop $done>=1
+  halt
+]==]):format(table.concat(list, ","), cols, n, cols))
+  local idle = soma.assemble "target trn2\nsection gpsimd core=*\n halt"
+  local runs = w:run(function(r) return r % 4 == 0 and prog or idle end)
+  local most, sum = 0, 0
+  for _, l in ipairs(runs.links) do
+    most = math.max(most, l.bytes)
+    sum = sum + l.bytes
+  end
+  -- Each of the 4 rings has 64 steps from device to device, of one link each; two of them may share one.
+  near(sum, (n - 1) * cols * 4 * 64, 0.01)
+  eq(most < 2.01 * (n - 1) * cols * 4 / 4, true)
+end)
 t.finish()

@@ -242,6 +242,21 @@ static void run(vm_cc_shape shape, uint32_t n, uint64_t seed) {
   }
 }
 
+/* Places of the ring in another order, and two rings at once. */
+static void run_in_orders(vm_cc_shape s, uint32_t n, uint64_t seed) {
+  uint32_t order[2][MOST_RANKS];
+  for (unsigned k = 0; k < 2; k++) {
+    for (uint32_t i = 0; i < n; i++) order[k][i] = i;
+    for (uint32_t i = n; i > 1; i--) {
+      uint32_t at = (uint32_t)((seed * 2654435761u >> (i + k)) % i), t = order[k][at];
+      order[k][at] = order[k][i - 1];
+      order[k][i - 1] = t;
+    }
+    s.order[k] = order[k];
+    run(s, n, seed);
+  }
+}
+
 static void test_random_orders(void **state) {
   (void)state;
   for (int op = 0; op <= VM_CC_PERMUTE; op++)
@@ -253,6 +268,8 @@ static void test_random_orders(void **state) {
           s.back = seed & 1;
           s.joins = seed & 2;
           run(s, n, seed);
+          if (s.algorithm != VM_CC_RING) continue;
+          run_in_orders(s, n, seed);
         }
       }
 }

@@ -364,7 +364,8 @@ static soma_status plan(soma_world *w) {
                        .algorithm = w->algorithm,
                        .rings = cost[VM_CC_RINGS],
                        .link_rings = cost[VM_CC_LINK_RINGS],
-                       .of_device = t->cores / w->o.lnc};
+                       .of_device = t->cores / w->o.lnc,
+                       .instance = w->instance};
   vm_plan_free(w->plan);
   w->plan = programs ? vm_plan_new(&w->al, &o, &e) : NULL;
   soma_status s = w->plan ? SOMA_OK : (soma_status)e.status;

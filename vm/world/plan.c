@@ -301,6 +301,11 @@ cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k
   } else if (s->algorithm == VM_CC_RING && bytes_of(p, rank, x) / s->n >= SMALL) {
     slices = 2;
   }
+  if (s->algorithm == VM_CC_RING && !x->by_channel) s->order[0] = cc_order_of(p, x, 0);
+  if (s->order[0] && slices > 1) {
+    s->order[1] = cc_order_of(p, x, 1);
+    slices = 4;
+  }
   uint32_t cores = x->both ? p->ranks[rank].p->ncores : 1, core = x->both ? x->core : 0;
   part.nslices = cores * parts * slices;
   s->first = (core * parts + k) * slices;
@@ -346,15 +351,16 @@ static void find_spare(vm_plan *p) {
     if (!used[i]) p->spare[p->nspare++] = (uint8_t)i;
 }
 
-static bool same_ready(const cc_ready *k, const cc_call *x, vm_cc_algorithm a) {
-  return k->algorithm == a && k->n == x->ranks_n && k->stream == x->stream &&
-         k->by_channel == x->by_channel && k->pairs == (isa_ops[x->op].form == ISA_FORM_PERMUTE) &&
+static bool same_ready(const cc_ready *k, const cc_call *x, const vm_cc_shape *s) {
+  return k->algorithm == s->algorithm && k->rings == (s->order[1] != NULL) && k->n == x->ranks_n &&
+         k->stream == x->stream && k->by_channel == x->by_channel &&
+         k->pairs == (isa_ops[x->op].form == ISA_FORM_PERMUTE) &&
          memcmp(k->ranks, x->ranks, k->n * sizeof *k->ranks) == 0;
 }
 
-const cc_ready *cc_ready_of(const vm_plan *p, const cc_call *x, vm_cc_algorithm a) {
+const cc_ready *cc_ready_of(const vm_plan *p, const cc_call *x, const vm_cc_shape *s) {
   for (uint32_t i = 0; i < p->nready; i++)
-    if (same_ready(&p->ready[i], x, a)) return &p->ready[i];
+    if (same_ready(&p->ready[i], x, s)) return &p->ready[i];
   return NULL;
 }
 
@@ -379,13 +385,14 @@ static uint32_t first_free(const vm_plan *p, const cc_ready *k) {
   return at;
 }
 
-static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, vm_cc_algorithm a,
+static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, const vm_cc_shape *s,
                        uint32_t count, isa_error *e) {
-  if (cc_ready_of(p, x, a)) return true;
+  if (cc_ready_of(p, x, s)) return true;
   cc_ready k = {.ranks = x->ranks,
                 .n = x->ranks_n,
                 .count = count,
-                .algorithm = (uint8_t)a,
+                .algorithm = (uint8_t)s->algorithm,
+                .rings = s->order[1] != NULL,
                 .stream = x->stream,
                 .by_channel = x->by_channel,
                 .pairs = isa_ops[x->op].form == ISA_FORM_PERMUTE};
@@ -402,6 +409,7 @@ static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, vm_cc_algori
 
 /* What a call needs of semaphores and of memory in which things land. */
 static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
+  if (!cc_add_order(p, x)) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for rings");
   for (unsigned k = 0; k < cc_parts(p, rank, x); k++) {
     cc_part part = cc_part_of(p, rank, x, k);
     vm_cc_list steps;
@@ -411,7 +419,7 @@ static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
     if (ok && steps.from > CC_FROM)
       ok = cc_refuse(p, e, rank, x, "%" PRIu32 " ranks by %s: more than the planner has built",
                      part.shape.n, vm_cc_algorithm_names[part.shape.algorithm]);
-    ok = ok && need_ready(p, rank, x, part.shape.algorithm, steps.ready, e);
+    ok = ok && need_ready(p, rank, x, &part.shape, steps.ready, e);
     for (uint32_t i = part.first; ok && i < part.first + part.n; i++)
       bytes += cc_land_bytes(p, rank, x, &part, i) * steps.land;
     vm_cc_free(&p->al, &steps);
@@ -448,6 +456,7 @@ vm_plan *vm_plan_new(const isa_alloc *al, const vm_plan_options *o, isa_error *e
     p->rings = o->rings;
     p->link_rings = o->link_rings;
     p->of_device = o->of_device;
+    p->instance = o->instance;
     isa_buf_init(&p->image, al);
     p->ranks = isa_zalloc(al, p->n * sizeof *p->ranks);
   }
@@ -468,6 +477,7 @@ void vm_plan_free(vm_plan *p) {
   for (uint32_t r = 0; p->ranks && r < p->n; r++)
     isa_free(&al, p->ranks[r].calls, p->ranks[r].cap * sizeof *p->ranks[r].calls);
   isa_free(&al, p->ranks, p->n * sizeof *p->ranks);
+  cc_free_orders(p);
   isa_free(&al, p->ready, p->cap_ready * sizeof *p->ready);
   isa_buf_free(&p->image);
   isa_free(&al, p, sizeof *p);

@@ -7,6 +7,7 @@
 #ifndef VM_WORLD_PLAN_H
 #define VM_WORLD_PLAN_H
 
+#include "../../isa/instance.h"
 #include "../../isa/program.h"
 #include "steps.h"
 
@@ -18,6 +19,7 @@ typedef struct vm_plan_options {
   int algorithm; /* vm_cc_algorithm of all collectives that have it, -1: by size */
   /* DMA rings of a push between ranks of one device, and of several; ranks of a device. */
   uint32_t rings, link_rings, of_device;
+  const isa_instance *instance; /* whose links rings follow; NULL: places are in order */
 } vm_plan_options;
 
 /* Matches the collectives of all ranks with one another: the n-th of a list of ranks, of a stream,

@@ -534,7 +534,7 @@ static bool emit_part(emitter *m, unsigned number) {
   vm_cc_list steps;
   m->part = cc_part_of(m->p, m->rank, m->x, number);
   m->steps = &steps;
-  m->ready = cc_ready_of(m->p, m->x, m->part.shape.algorithm)->first;
+  m->ready = cc_ready_of(m->p, m->x, &m->part.shape)->first;
   bool ok = vm_cc_make(&m->p->al, &m->part.shape, &steps) || no_memory(m);
   for (uint32_t i = 0; ok && i < steps.n; i++) ok = one_step(m, &i);
   vm_cc_free(&m->p->al, &steps);

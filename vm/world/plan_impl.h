@@ -31,9 +31,15 @@ typedef struct cc_ready {
   const uint32_t *ranks;
   uint32_t n, count; /* count: semaphores of each CC sequencer */
   uint8_t algorithm, stream;
+  bool rings;             /* two at once */
   bool pairs, by_channel; /* as of calls: their rings may run the other way, so others are ready */
   uint32_t first;         /* index in `spare` */
 } cc_ready;
+
+typedef struct cc_order { /* rings of a list's places; v NULL: as they are */
+  const uint32_t *ranks;
+  uint32_t n, *v;
+} cc_order;
 
 enum {
   CC_FROM = 16, /* semaphores of pushes of a CC sequencer: as many as 2^8 ranks take */
@@ -51,6 +57,9 @@ struct vm_plan {
   uint32_t nspare;
   cc_ready *ready;
   uint32_t nready, cap_ready;
+  const isa_instance *instance; /* NULL: not known */
+  cc_order *orders;
+  uint32_t norders, cap_orders;
   isa_buf image; /* of the program `of` */
   const isa_program *of;
 };
@@ -91,7 +100,7 @@ cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k
 const cc_call *cc_match(const vm_plan *p, const cc_call *x, uint32_t rank);
 /* The rank that a step of x's shape means by a peer. */
 uint32_t cc_peer(const cc_call *x, uint32_t peer);
-const cc_ready *cc_ready_of(const vm_plan *p, const cc_call *x, vm_cc_algorithm a);
+const cc_ready *cc_ready_of(const vm_plan *p, const cc_call *x, const vm_cc_shape *s);
 /* Bytes of operand i's blocks where they land, and from where on. */
 uint64_t cc_land_bytes(const vm_plan *p, uint32_t rank, const cc_call *x, const cc_part *part,
                        uint32_t operand);
@@ -105,6 +114,13 @@ bool cc_check_match(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error
 
 /* plan_overlap.c: false: dst and src share bytes, and what dst gets would depend on timing. */
 bool cc_check_overlap(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e);
+
+/* plan_order.c */
+/* Ring `which`, 0 or 1, of the places of x's list along links; NULL: they are in order. */
+const uint32_t *cc_order_of(const vm_plan *p, const cc_call *x, unsigned which);
+/* Prepares it; false: out of memory. */
+bool cc_add_order(vm_plan *p, const cc_call *x);
+void cc_free_orders(vm_plan *p);
 
 /* plan_emit.c: adds the block of a call for CC sequencer k, which has a part of it. */
 bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsigned k,

@@ -12,6 +12,8 @@ typedef struct maker {
   const vm_cc_shape *s;
   vm_cc_list *out;
   uint32_t sent, received, total; /* pushes of a ring */
+  const uint32_t *order;          /* of its places, NULL: as they are; */
+  uint32_t at;                    /* where in it this one is */
   vm_cc_step spare;               /* where a step goes when memory is out */
 } maker;
 
@@ -87,8 +89,8 @@ static vm_cc_step *copy(maker *m, vm_cc_piece dst, vm_cc_piece src) {
 
 /* The place k before this one, along the ring. */
 static uint32_t before(const maker *m, uint32_t k) {
-  uint32_t n = m->s->n;
-  return m->s->back ? (m->s->place + k) % n : (m->s->place + n - k % n) % n;
+  uint32_t n = m->s->n, to = m->s->back ? (m->at + k) % n : (m->at + n - k % n) % n;
+  return m->order ? m->order[to] : to;
 }
 
 /* The peer has one semaphore for each push that may be on its way. It says when it has waited for
@@ -147,12 +149,69 @@ static void ring_gather(maker *m, vm_cc_piece own) {
     }
 }
 
-static void ring(maker *m) {
+static void one_ring(maker *m) {
   uint32_t n = m->s->n;
   bool scatters = m->s->op != VM_CC_ALL_GATHER, gathers = m->s->op != VM_CC_REDUCE_SCATTER;
   begin_ring(m, (n - 1) * ((uint32_t)scatters + gathers));
   if (scatters) ring_scatter(m);
   if (gathers) ring_gather(m, scatters ? piece(VM_CC_DST, m->s->place) : piece(VM_CC_SRC, 0));
+}
+
+/* Makes the list of one of two rings. */
+static vm_cc_list half_of(const maker *m, unsigned which, vm_cc_shape *s) {
+  vm_cc_list l = {0};
+  *s = *m->s;
+  s->slices = which ? m->s->slices - m->s->slices / 2 : m->s->slices / 2;
+  if (which) s->first += m->s->slices / 2;
+  if (which) s->back = !s->back;
+  maker half = {.al = m->al, .s = s, .out = &l, .order = s->order[which]};
+  while (half.order[half.at] != s->place) half.at++;
+  one_ring(&half);
+  return l;
+}
+
+static vm_cc_piece moved(vm_cc_piece p, uint32_t land) {
+  if (p.buffer == VM_CC_LAND) p.block += land;
+  return p;
+}
+
+/* Adds step i of the second of two rings, or the first, of which the second has other semaphores
+ * and other blocks of scratch memory. */
+static void add_step(maker *m, const vm_cc_list *l, unsigned which, uint32_t i) {
+  if (i >= l->n) return;
+  vm_cc_step st = l->v[i], *to = add(m, VM_STEP_WAIT);
+  st.sem += st.sem < l->ready ? which * l->ready : l->ready + which * l->from;
+  st.dst = moved(st.dst, which * l->land);
+  for (unsigned k = 0; k < st.nsrc; k++) st.src[k] = moved(st.src[k], which * l->land);
+  *to = st;
+}
+
+/* Two rings at once, step by step. Each step needs only earlier ones of others, so they never wait
+ * for one another in a circle. */
+static void two_rings(maker *m) {
+  vm_cc_shape s[2];
+  vm_cc_list l[2];
+  for (unsigned k = 0; k < 2; k++) {
+    l[k] = half_of(m, k, &s[k]);
+    m->out->failed |= l[k].failed;
+    m->out->ready += l[k].ready;
+    m->out->from += l[k].from;
+    m->out->land += l[k].land;
+  }
+  for (uint32_t i = 0; i < l[0].n || i < l[1].n; i++)
+    for (unsigned k = 0; k < 2; k++) add_step(m, &l[k], k, i);
+  for (unsigned k = 0; k < 2; k++) vm_cc_free(m->al, &l[k]);
+}
+
+static void ring(maker *m) {
+  if (m->s->order[1]) {
+    two_rings(m);
+    return;
+  }
+  m->order = m->s->order[0];
+  m->at = m->order ? 0 : m->s->place;
+  while (m->order && m->order[m->at] != m->s->place) m->at++;
+  one_ring(m);
 }
 
 /* ---- Meshes ------------------------------------------------------------------------------- */

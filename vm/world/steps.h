@@ -42,8 +42,11 @@ extern const char *const vm_cc_algorithm_names[VM_CC_NALGORITHMS];
 typedef struct vm_cc_shape {
   vm_cc_op op;
   vm_cc_algorithm algorithm;
-  uint32_t n, place;      /* ranks of the list, and this one's place in it */
-  bool back;              /* the ring runs from places to those before them */
+  uint32_t n, place; /* ranks of the list, and this one's place in it */
+  bool back;         /* the ring runs from places to those before them */
+  /* RING: places in the order of the ring, NULL: as they are. With a second order two rings run,
+   * the second the other way, each with half of the slices. */
+  const uint32_t *order[2];
   bool joins;             /* PERMUTE: what is sent is src op src1 */
   uint32_t first, slices; /* of each block, the parts first .. first + slices - 1 are moved here */
   uint32_t to, from;      /* PERMUTE: places, VM_CC_NOBODY: none */

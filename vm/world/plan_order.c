@@ -1,0 +1,79 @@
+/* Rings along the links of a torus. For example all ranks of 16 devices, 4 x 4: device 3 is not
+ * beside device 4, so a ring of the devices as they are numbered would take two links there, and
+ * half of the links would carry nothing. But a square torus has two rings through all devices that
+ * have no link in common:
+ *
+ *   0 1 2 3 | 7 4 5 6 | 10 11 8 9 | 13 14 15 12      in rows, each begins below the last one's end
+ *   0 4 8 12 | 13 1 5 9 | 10 14 2 6 | 7 11 15 3      the same with rows as columns
+ *
+ * In a third dimension the planes follow one another, every second one backwards. */
+#include "plan_impl.h"
+
+#include <string.h>
+
+static bool is_square(const isa_instance *i) {
+  return i && i->links == ISA_LINKS_TORUS && i->x == i->y && i->x > 2 &&
+         (i->z == 1 || i->z % 2 == 0);
+}
+
+/* Where a device is in ring `which`. */
+static uint32_t place_of(const isa_instance *i, uint32_t d, unsigned which) {
+  uint32_t n = i->x, of = n * n, a = d / n % n, b = d % n, z = d / of;
+  uint32_t at = which ? n * b + (a + b) % n : n * a + (a + b) % n;
+  return z * of + (z & 1 ? of - 1 - at : at);
+}
+
+static bool has_all(const vm_plan *p, const cc_call *x) {
+  uint32_t first = x->ranks[0] / p->of_device / p->instance->devices * p->instance->devices;
+  for (uint32_t d = 0; d < p->instance->devices; d++) {
+    bool any = false;
+    for (uint32_t i = 0; i < x->ranks_n && !any; i++) any = x->ranks[i] / p->of_device == first + d;
+    if (!any) return false;
+  }
+  for (uint32_t i = 0; i < x->ranks_n; i++)
+    if (x->ranks[i] / p->of_device - first >= p->instance->devices) return false;
+  return true;
+}
+
+static const cc_order *find(const vm_plan *p, const cc_call *x) {
+  for (uint32_t i = 0; i < p->norders; i++)
+    if (p->orders[i].n == x->ranks_n &&
+        memcmp(p->orders[i].ranks, x->ranks, x->ranks_n * sizeof *x->ranks) == 0)
+      return &p->orders[i];
+  return NULL;
+}
+
+const uint32_t *cc_order_of(const vm_plan *p, const cc_call *x, unsigned which) {
+  const cc_order *o = x->does == VM_CC_PERMUTE ? NULL : find(p, x);
+  return o && o->v ? o->v + which * o->n : NULL;
+}
+
+/* Places of the list by where their devices are in a ring. */
+static void sort(const vm_plan *p, const cc_call *x, unsigned which, uint32_t *out) {
+  uint32_t n = 0, all = p->instance->devices;
+  for (uint32_t at = 0; at < all; at++)
+    for (uint32_t i = 0; i < x->ranks_n; i++)
+      if (place_of(p->instance, x->ranks[i] / p->of_device % all, which) == at) out[n++] = i;
+}
+
+bool cc_add_order(vm_plan *p, const cc_call *x) {
+  if (!is_square(p->instance) || x->does == VM_CC_PERMUTE || x->ranks_n < p->instance->devices ||
+      find(p, x))
+    return true;
+  if (!isa_array_grow(&p->al, &p->orders, p->norders, &p->cap_orders, sizeof *p->orders))
+    return false;
+  cc_order *o = &p->orders[p->norders];
+  *o = (cc_order){.ranks = x->ranks, .n = x->ranks_n};
+  if (has_all(p, x)) {
+    if (!(o->v = isa_zalloc(&p->al, 2 * (size_t)o->n * sizeof *o->v))) return false;
+    for (unsigned which = 0; which < 2; which++) sort(p, x, which, o->v + which * o->n);
+  }
+  p->norders++;
+  return true;
+}
+
+void cc_free_orders(vm_plan *p) {
+  for (uint32_t i = 0; i < p->norders; i++)
+    isa_free(&p->al, p->orders[i].v, 2 * (size_t)p->orders[i].n * sizeof *p->orders[i].v);
+  isa_free(&p->al, p->orders, p->cap_orders * sizeof *p->orders);
+}
