@@ -30,14 +30,15 @@ def seeds(function, schedules, kwargs):
     return range(n) if name == "schedules" else [n]
 
 
-def check(kernel, args, kwargs, checks, seeds, twins):
-    """The findings of a kernel's runs under these schedules, each once."""
+def check(kernel, args, kwargs, checks, seeds, twins, built=None):
+    """The findings of a kernel's runs under these schedules, each once. built: what kernel.build()
+    gave for these arguments."""
     mask = check_mask(checks)
     if not mask and not isinstance(checks, int):
         raise ValueError("checks=%r: no check is named; there are all, %s"
                          % (checks, ", ".join(CHECKS)))
     try:
-        built, bound = kernel.build(args, kwargs)
+        built, bound = built or kernel.build(args, kwargs)
     except KernelError as error:
         if not error.unwritten or not mask & _UNINIT:
             raise

@@ -247,7 +247,7 @@ class Kernel:
         if built.ranks and processes.peers():
             return _ranks.run_of_all(self, built, bound, args, kwargs, seen, options)
         if seen and seen.wants_checks():  # first: the run may write its arguments
-            seen.found(self._check(args, kwargs, **seen.check_options()))
+            seen.found(self._check(args, kwargs, built=(built, bound), **seen.check_options()))
         values, owners = launch.bind(built, bound)
         again = inside.again(built, values, options) if options.get("record") else None
         convert = None
@@ -381,10 +381,10 @@ class Kernel:
         with _one_at_a_time:
             return self._check(args, kwargs, checks, schedules, twins)
 
-    def _check(self, args, kwargs, checks, schedules, twins=True):
+    def _check(self, args, kwargs, checks, schedules, twins=True, built=None):
         seeds = _check.seeds(self.function, schedules, kwargs)
         with sessions.paused():
-            return _check.check(self, args, kwargs, checks, seeds, twins)
+            return _check.check(self, args, kwargs, checks, seeds, twins, built)
 
     def with_schedule(self, schedule):
         """The kernel with more edges: [(later, earlier)] by the `name` of instructions, earlier one

@@ -55,6 +55,17 @@ class Look(unittest.TestCase):
                                                   PYTHONDONTWRITEBYTECODE="1", **environment))
         return done.returncode, done.stdout, done.stderr
 
+    def test_a_kernel_that_is_checked_is_recorded_once(self):
+        with open(os.path.join(self.folder, "counts.py"), "w") as f:
+            f.write("import numpy as np, nki, nki.language as nl\n"
+                    "class Allocator:\n    at = 0\n"
+                    "a = Allocator()\n\n@nki.jit\ndef kernel(x):\n"
+                    "    a.at += 8 * x.shape[1] * 4\n"
+                    "    t = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf, address=(0, a.at))\n"
+                    "    t[...] = nl.load(x)\n    nl.store(x, t * 2.0)\n"
+                    "kernel(np.ones((8, 8), np.float32))\nprint(a.at)\n")
+        self.assertEqual(self.run_it("--check", "--schedules", "4", "counts.py"), (0, "256\n", ""))
+
     def test_optimize_2_tries_policies(self):
         status, out, said = self.run_it("--optimize", "2", "--report", "script.py")
         self.assertEqual(status, 0, said)
