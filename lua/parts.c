@@ -131,6 +131,9 @@ static int load_sweep(lua_State *L) {
   if (lua_getfield(L, LUA_REGISTRYINDEX, LB_JOB) == LUA_TTABLE) {
     lua_setfield(L, HOST, "job");
     PART(L, share, HOST, "share");
+    lua_getfield(L, HOST, "share");
+    lua_getfield(L, -1, "before_world");
+    lua_setfield(L, LUA_REGISTRYINDEX, LB_BEFORE_WORLD);
   }
   lua_settop(L, 3);
   PART(L, sweep, 3, "sweep");

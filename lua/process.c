@@ -76,6 +76,10 @@ static void run_child(lua_State *L, pid_t parent, int result, int printed) {
   signal(SIGTERM, SIG_DFL);
   signal(SIGHUP, SIG_DFL);
   lua_sethook(L, NULL, 0, 0);
+  lua_pushnil(L); /* a world of a variant is this process's alone, and so are its files */
+  lua_setfield(L, LUA_REGISTRYINDEX, LB_TRANSPORT);
+  lua_pushnil(L);
+  lua_setfield(L, LUA_REGISTRYINDEX, LB_NO_OUTPUT);
   bool good = getppid() == parent && dup2(printed, STDOUT_FILENO) >= 0;
   lua_settop(L, 1);
   good = good && lua_pcall(L, 0, 1, 0) == LUA_OK;

@@ -4,12 +4,13 @@
 --   others to 0   "open" MARK               one variant more can be worked on
 --                 "row " MARK N ROW PRINTED a variant is done; one more can be worked on
 --   0 to others   "work" N   "rows" ROWS
---                 "next"                    process 0 has come to its next sweep
---                 "end "                    process 0 has come to its end: no sweep follows
+--                 "next"                    process 0 has come to its next sweep, or to a world
+--                 "end "                    process 0 has come to its end: nothing follows
 -- A mark is the number of the sweep and a hash of its variants.
 local _, host = ...
 local job = host.job
 local sweeps = 0
+local waiting = false -- the others are at the end of a sweep, until process 0 comes to something else
 
 local function mark_of(variants)
   sweeps = sweeps + 1
@@ -23,9 +24,17 @@ end
 
 local share = {}
 
+local function go_on()
+  if waiting then tell_all "next" end
+  waiting = false
+end
+
+-- All processes move a world: those that wait after a sweep go on.
+share.before_world = go_on
+
 -- Process 0. `take` is given each row; it says how many are left.
 function share.hand_out(variants, missing, pool, take)
-  if sweeps > 0 then tell_all "next" end
+  go_on()
   local mark, at, left = mark_of(variants), 1, #missing
   local function obey(from, message)
     local theirs = message:sub(5, 4 + MARK)
@@ -63,6 +72,7 @@ function share.give(rows)
   local parts = {"rows"}
   for i, packed in ipairs(rows) do parts[i + 1] = string.pack("<s4", packed) end
   tell_all(table.concat(parts))
+  waiting = true
 end
 
 local function read_rows(message)

@@ -98,6 +98,13 @@ typedef struct lb_file {
  * been written of them. */
 void lb_track_files(void);
 void lb_unlink_files(void);
+/* In the registry, true: files are made, but nothing is written, since another process of the job
+ * writes the same. */
+#define LB_NO_OUTPUT "soma.no_output"
+/* In the registry: the soma_transport of worlds, a light userdata, and what is called before one.
+ */
+#define LB_TRANSPORT "soma.transport"
+#define LB_BEFORE_WORLD "soma.before_world"
 lb_file *lb_file_create(lua_State *L, const char *path);
 /* The same for a text: what lb_text_write writes goes out as gzip when the name ends in .gz; names
  * of other compressed files are refused. */

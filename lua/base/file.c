@@ -168,6 +168,9 @@ static int standard_output(const char *path) {
 
 lb_file *lb_file_create(lua_State *L, const char *path) {
   if (push_lent_output(L, path)) return lua_touserdata(L, -1);
+  lua_getfield(L, LUA_REGISTRYINDEX, LB_NO_OUTPUT);
+  if (lua_toboolean(L, -1)) path = "/dev/null";
+  lua_pop(L, 1);
   lb_file *f = new_file(L);
   struct stat st;
   bool exists = stat(path, &st) == 0;

@@ -14,6 +14,7 @@ typedef struct soma_job {
   /* The script has ended with that status: of the first process it ends the job. Returns once all
    * have ended, of a status other than 0 not at all. */
   void (*end)(int status);
+  const soma_transport *transport; /* of worlds */
 } soma_job;
 
 /* The command's main; job NULL: the process is alone. Gives the exit status. */

@@ -1,7 +1,9 @@
 /* The command soma-mpi: a process of an MPI job, every one of which runs the script. What a sweep
- * says to whom stands in lua/share.lua; this file carries it. */
+ * says to whom stands in lua/share.lua, what processes of a world say in vm/world/process.c; this
+ * file carries both, worlds by a communicator of their own. */
 #include <limits.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,7 @@
 
 #include "job.h"
 
-enum { TAG = 1 };
+enum { TAG = 1, TAG_ENDED }; /* TAG_ENDED: to process 0, from one that has come to its end */
 static const char goodbye[] = {'e', 'n', 'd', ' '};
 static int rank, size;
 
@@ -59,8 +61,10 @@ static void await_goodbye(void) {
 }
 
 static void end(int status) {
+  char none = 0;
   fflush(NULL);
   if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
+  if (rank != 0) MPI_Send(&none, 0, MPI_BYTE, 0, TAG_ENDED, MPI_COMM_WORLD);
   if (rank != 0) await_goodbye();
   for (int p = 1; rank == 0 && p < size; p++)
     MPI_Send(goodbye, sizeof goodbye, MPI_BYTE, p, TAG, MPI_COMM_WORLD);
@@ -73,25 +77,122 @@ static int job_leave(lua_State *L) {
   exit(0);
 }
 
+/* ---- Worlds -------------------------------------------------------------------------------- */
+
+static MPI_Comm worlds;
+static uint8_t *came; /* what the last exchange has brought */
+static uint64_t room;
+
+/* A process that has come to the end of its script will never come to this world. */
+static void look_for_ends(void) {
+  int there = 0;
+  MPI_Status from;
+  MPI_Iprobe(rank ? 0 : MPI_ANY_SOURCE, rank ? TAG : TAG_ENDED, MPI_COMM_WORLD, &there, &from);
+  if (!there) return;
+  fprintf(
+      stderr,
+      "soma-mpi: process %d of %d: process %d has ended its script, but this one runs a world: a "
+      "script must give the same in all of them\n",
+      rank, size, from.MPI_SOURCE);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* Waits for what the processes do together: others may compute for long, or need this core. */
+static void await(MPI_Request *r, int n) {
+  enum { EAGER = 2000 }; /* looks without a pause */
+  struct timespec pause = {.tv_nsec = 50000};
+  for (int looks = 0, done = 0;; looks++) {
+    MPI_Testall(n, r, &done, MPI_STATUSES_IGNORE);
+    if (done) return;
+    if (looks < EAGER) {
+      sched_yield();
+      continue;
+    }
+    look_for_ends();
+    nanosleep(&pause, NULL);
+  }
+}
+
+static int world_share(void *ud, const void *mine, uint32_t bytes, void *all) {
+  MPI_Request r;
+  (void)ud;
+  if (bytes > INT_MAX) return 0;
+  MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, worlds, &r);
+  await(&r, 1);
+  return 1;
+}
+
+/* Sends and receives between all pairs, in pieces that MPI can count. */
+static void exchange_bytes(const void *const *out, const uint64_t *n, const uint64_t *from) {
+  enum { PIECE = 1 << 30 };
+  MPI_Request *r = NULL;
+  int count = 0, cap = 0;
+  uint64_t at = 0;
+  for (int p = 0; p < size; p++) {
+    const uint8_t *to = out[p];
+    uint64_t pieces = (n[p] + PIECE - 1) / PIECE + (from[p] + PIECE - 1) / PIECE;
+    if (count + (int)pieces > cap) {
+      cap = 2 * (count + (int)pieces);
+      MPI_Request *more = realloc(r, (size_t)cap * sizeof *r);
+      if (!more) MPI_Abort(MPI_COMM_WORLD, 1);
+      r = more;
+    }
+    for (uint64_t i = 0; i < from[p]; i += PIECE)
+      MPI_Irecv(came + at + i, (int)(from[p] - i < PIECE ? from[p] - i : PIECE), MPI_BYTE, p, TAG,
+                worlds, &r[count++]);
+    for (uint64_t i = 0; i < n[p]; i += PIECE)
+      MPI_Isend(to + i, (int)(n[p] - i < PIECE ? n[p] - i : PIECE), MPI_BYTE, p, TAG, worlds,
+                &r[count++]);
+    at += from[p];
+  }
+  await(r, count);
+  free(r);
+}
+
+static int world_exchange(void *ud, const void *const *out, const uint64_t *n, const void **in,
+                          uint64_t *from) {
+  MPI_Request r;
+  uint64_t sum = 0;
+  (void)ud;
+  MPI_Ialltoall(n, 1, MPI_UINT64_T, from, 1, MPI_UINT64_T, worlds, &r);
+  await(&r, 1);
+  for (int p = 0; p < size; p++) sum += from[p];
+  if (sum > room) {
+    free(came);
+    room = sum * 2;
+    if (!(came = malloc(room))) return room = 0, 0;
+  }
+  exchange_bytes(out, n, from);
+  *in = came;
+  return 1;
+}
+
 static const luaL_Reg functions[] = {
     {"send", job_send}, {"receive", job_receive}, {"leave", job_leave}, {NULL, NULL}};
 
-static const char help[] =
-    "usage: mpirun -n N soma-mpi SCRIPT.lua [ARGUMENT...]\n"
-    "Runs a script in N processes; soma.sweep hands its variants out over them.\n"
-    "\n"
-    "  --help      this text\n"
-    "  --version   the version\n";
+static const char help[] = "usage: mpirun -n N soma-mpi SCRIPT.lua [ARGUMENT...]\n"
+                           "Runs a script in N processes; soma.sweep hands its variants out over "
+                           "them, and the ranks of a\n"
+                           "soma.world are moved by all of them.\n"
+                           "\n"
+                           "  --help      this text\n"
+                           "  --version   the version\n";
 
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "--help") == 0) return fputs(help, stdout) < 0;
   if (argc == 2 && strcmp(argv[1], "--version") == 0)
     return printf("soma-mpi %s\n", soma_version()) < 0;
-  MPI_Init(&argc, &argv);
+  int level;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (rank != 0 && !freopen("/dev/null", "w", stdout)) MPI_Abort(MPI_COMM_WORLD, 1);
-  int status = soma_main(argc, argv, &(soma_job){rank, size, functions, end});
+  MPI_Comm_dup(MPI_COMM_WORLD, &worlds);
+  soma_transport t = {.rank = (uint32_t)rank,
+                      .size = (uint32_t)size,
+                      .share = world_share,
+                      .exchange = world_exchange};
+  int status = soma_main(argc, argv, &(soma_job){rank, size, functions, end, &t});
   end(status);
   return status;
 }

@@ -336,6 +336,10 @@ static int protected_main(lua_State *L) {
     lua_pushinteger(L, job->size);
     lua_setfield(L, -2, "size");
     lua_setfield(L, LUA_REGISTRYINDEX, LB_JOB);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)job->transport);
+    lua_setfield(L, LUA_REGISTRYINDEX, LB_TRANSPORT);
+    lua_pushboolean(L, job->rank != 0);
+    lua_setfield(L, LUA_REGISTRYINDEX, LB_NO_OUTPUT);
   }
   size_t n = argc > 1 ? strlen(argv[1]) : 0;
   int status;

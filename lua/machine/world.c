@@ -76,6 +76,9 @@ static int new_world(lua_State *L) {
   o.window = (soma_time)lb_integer(L, 1, "world", "window_ns", 0, 1000000000, 0) * 1000000;
   o.instance = lb_string(L, 1, "world", "instance");
   o.algorithm = lb_string(L, 1, "world", "algorithm");
+  lua_getfield(L, LUA_REGISTRYINDEX, LB_TRANSPORT);
+  o.transport = lua_touserdata(L, -1); /* which lives as long as the process */
+  lua_pop(L, 1);
   lb_world *x = lua_newuserdatauv(L, sizeof *x, SLOTS);
   *x = (lb_world){.ranks = o.ranks};
   luaL_setmetatable(L, LB_WORLD);
@@ -265,19 +268,19 @@ static void finish(lua_State *L, lb_world *x) {
   lb_set_ns(L, "time_ns", soma_world_time(x->w));
   lb_set_count(L, "hash", soma_world_hash(x->w));
   lb_set_count(L, "windows", soma_world_windows(x->w));
+  uint64_t calls, bytes;
+  soma_world_traffic(x->w, &calls, &bytes);
+  if (calls == 0) return;
+  lua_createtable(L, 0, 2);
+  lb_set_count(L, "calls", calls);
+  lb_set_count(L, "bytes", bytes);
+  lua_setfield(L, 5, "transport");
 }
 
-/* w:run(program or programs by rank, inputs of rank r as function(r), as a table by rank, or the
- * same for all; {faults, in_place, rows}): a table of the runs by rank. */
-static int world_run(lua_State *L) {
-  lb_world *x = check_world(L, 1);
-  lua_settop(L, 4);
-  const char *faults = lb_string(L, 4, "run", "faults");
-  bool returns = faults != NULL && strcmp(faults, "return") == 0;
-  lua_createtable(L, (int)x->ranks, 4);
-  luaL_setmetatable(L, LB_RUNS);
+/* Starts the ranks and runs them; the runs are in the table at 5. */
+static soma_status run_once(lua_State *L, lb_world *x) {
   prepare(L, x);
-  if (soma_world_start(x->w) != SOMA_OK) return fail(L, "run", x);
+  if (soma_world_start(x->w) != SOMA_OK) fail(L, "run", x);
   for (uint32_t r = 0; r < x->ranks; r++) {
     x->cores[r]->current->r = soma_world_run(x->w, r);
     x->cores[r]->current->planned = soma_world_program(x->w, r);
@@ -288,6 +291,31 @@ static int world_run(lua_State *L) {
   x->running = false;
   take_thread(L, x);
   lua_settop(L, 5);
+  return s;
+}
+
+/* Before processes move a world together: those that wait after a sweep are told. */
+static void call_others(lua_State *L) {
+  if (lua_getfield(L, LUA_REGISTRYINDEX, LB_BEFORE_WORLD) == LUA_TFUNCTION &&
+      lua_getfield(L, LUA_REGISTRYINDEX, LB_TRANSPORT) != LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_call(L, 0, 0);
+  }
+  lua_settop(L, 4);
+}
+
+/* w:run(program or programs by rank, inputs of rank r as function(r), as a table by rank, or the
+ * same for all; {faults, in_place, rows}): a table of the runs by rank. */
+static int world_run(lua_State *L) {
+  lb_world *x = check_world(L, 1);
+  lua_settop(L, 4);
+  const char *faults = lb_string(L, 4, "run", "faults");
+  bool returns = faults != NULL && strcmp(faults, "return") == 0;
+  call_others(L);
+  lua_createtable(L, (int)x->ranks, 4);
+  luaL_setmetatable(L, LB_RUNS);
+  soma_status s = run_once(L, x);
+  if (soma_world_again(x->w)) s = run_once(L, x);
   if (s != SOMA_OK && !returns) return luaL_error(L, "%s", soma_world_error(x->w));
   if (s != SOMA_OK) {
     lua_pushstring(L, soma_world_error(x->w));

@@ -113,8 +113,8 @@ static const soma_stat engine_rows[] = {
 };
 
 soma_status soma_stats_field(int of_engine, uint32_t i, soma_stat *out) {
-  size_t n = of_engine ? sizeof engine_rows / sizeof *engine_rows
-                       : sizeof stat_rows / sizeof *stat_rows;
+  size_t n =
+      of_engine ? sizeof engine_rows / sizeof *engine_rows : sizeof stat_rows / sizeof *stat_rows;
   if (!out || i >= n) return SOMA_ARG;
   *out = of_engine ? engine_rows[i] : stat_rows[i];
   return SOMA_OK;

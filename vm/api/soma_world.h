@@ -21,6 +21,20 @@
 extern "C" {
 #endif
 
+/* How the process speaks with the others of a job (MPI, for example) that run the same world: each
+ * moves some of the ranks. All make the same calls on the same worlds in the same order. The
+ * functions return 0 if they fail, and the world with them. */
+typedef struct soma_transport {
+  uint32_t rank, size; /* this process, from 0 on, and how many there are */
+  void *ud;
+  /* Makes `all` what all processes give, `bytes` bytes each, in their order. */
+  int (*share)(void *ud, const void *mine, uint32_t bytes, void *all);
+  /* Sends out[p], n[p] bytes, to each process p; *in is what has come, that of process 0 first,
+   * from[p] bytes of each, until the next call. */
+  int (*exchange)(void *ud, const void *const *out, const uint64_t *n, const void **in,
+                  uint64_t *from);
+} soma_transport;
+
 typedef struct soma_world_options {
   size_t size;          /* sizeof(soma_world_options), so that older callers keep working */
   uint32_t ranks, lnc;  /* lnc: cores of a rank, 1 or 2; 0: 1 */
@@ -38,6 +52,10 @@ typedef struct soma_world_options {
   soma_time window;
   char *error; /* as in soma_options */
   size_t error_size;
+  /* NULL: this process alone; else it is there as long as the world. A world whose ranks call the
+   * host (events, prints, checks, custom operators), and one that is stopped at a time, run whole
+   * in every process. */
+  const soma_transport *transport;
 } soma_world_options;
 
 typedef struct soma_world soma_world;
@@ -63,6 +81,13 @@ soma_status soma_world_start(soma_world *w);
  * stopped it: of the first rank with a fault, SOMA_DEADLOCK if ranks wait for one another,
  * SOMA_LIMIT, SOMA_STOPPED. */
 soma_status soma_world_until(soma_world *w, soma_time time);
+/* Of a world that was spread over processes and has failed: 1, and its next start runs it whole in
+ * this process. It fails in the same way, and then all that is asked of its ranks is known here,
+ * and the whole report. */
+int soma_world_again(soma_world *w);
+/* Of the last world: the calls of its transport, and the bytes of messages that came by it; 0 if it
+ * was not spread. */
+void soma_world_traffic(const soma_world *w, uint64_t *calls, uint64_t *bytes);
 /* A rank's run, for soma_fetch, soma_run_stats and so on; the caller frees it. Before the world's
  * end only the world moves it. NULL before soma_world_start. */
 soma_run *soma_world_run(soma_world *w, uint32_t rank);

@@ -223,6 +223,10 @@ soma_status soma_world_new(const soma_world_options *options, soma_world **out) 
   w->o.machine = NULL;
   isa_buf_init(&w->error, &w->al);
   w->o.machines = NULL;
+  if (o.transport)
+    w->far = (vm_transport){o.transport->rank, o.transport->size, o.transport->ud,
+                            o.transport->share, o.transport->exchange};
+  w->o.transport = NULL;
   soma_status s = check_options(w);
   if (s == SOMA_OK) s = choose_algorithm(w);
   w->o.algorithm = NULL;
@@ -423,16 +427,37 @@ soma_status soma_world_start(soma_world *w) {
 
 /* ---- Running ------------------------------------------------------------------------------ */
 
+static soma_status go(soma_world *w, soma_time time) {
+  soma_status s = (soma_status)vm_world_go(&w->w, time);
+  bool of_host = s == SOMA_LIMIT && (w->w.seconds > 0 || w->w.cpu_seconds > 0);
+  if (s != SOMA_OK) fail(w, s, "%s", isa_buf_str(&w->w.report));
+  if (!w->w.far) return s;
+  w->again = s != SOMA_OK && s != SOMA_STOPPED && !of_host;
+  return s == SOMA_OK ? soma_world_gather(w) : s;
+}
+
+int soma_world_again(soma_world *w) {
+  if (!w || !w->again) return 0;
+  w->again = false;
+  w->whole = true;
+  return 1;
+}
+
+void soma_world_traffic(const soma_world *w, uint64_t *calls, uint64_t *bytes) {
+  *calls = !w ? 0 : w->open ? w->w.rounds : w->calls;
+  *bytes = !w ? 0 : w->open ? w->w.came : w->came;
+}
+
 soma_status soma_world_until(soma_world *w, soma_time time) {
   if (!w) return SOMA_ARG;
   if (w->running) return fail(w, SOMA_BUSY, "soma_world_until is at work");
   if (!w->open) return fail(w, SOMA_ARG, "soma_world_start has not started the ranks");
   w->running = true;
   for (uint32_t r = 0; r < w->o.ranks; r++) w->ranks[r].m->running = true;
-  soma_status s = (soma_status)vm_world_go(&w->w, time);
+  soma_status s = time == SOMA_TIME_END ? soma_world_meet(w) : SOMA_OK;
+  if (s == SOMA_OK) s = go(w, time);
   for (uint32_t r = 0; r < w->o.ranks; r++) w->ranks[r].m->running = false;
   w->running = false;
-  if (s != SOMA_OK) fail(w, s, "%s", isa_buf_str(&w->w.report));
   for (uint32_t r = 0; r < w->o.ranks; r++) {
     rank *x = &w->ranks[r];
     if (x->run->run.ended && s != SOMA_STOPPED) soma_release(x->run);

@@ -32,7 +32,10 @@ struct soma_world {
   vm_time *delays; /* by rank; NULL: none */
   vm_link *links;  /* of the last world that was open */
   uint32_t nlinks;
-  bool open; /* w has runs */
+  vm_transport far;     /* size 0: there are no other processes */
+  bool whole, again;    /* the next start is not spread; the last was, and failed */
+  uint64_t calls, came; /* of the last world that was open */
+  bool open;            /* w has runs */
   bool running;
   soma_time time; /* of the last world that was open, as the next two */
   uint64_t hash, windows;
@@ -41,6 +44,13 @@ struct soma_world {
 
 /* Sets the error and gives s. */
 soma_status soma_world_fail(soma_world *w, soma_status s, const char *fmt, ...) ISA_PRINTF(3, 4);
+
+/* spread.c */
+/* Before a world moves for the first time: lets its LPs be those of all processes, which must have
+ * the same world. */
+soma_status soma_world_meet(soma_world *w);
+/* All ranks have ended well: each process gets those of the others. */
+soma_status soma_world_gather(soma_world *w);
 
 /* links.c */
 /* What soma_world_start tells the world about links and delays. */

@@ -229,7 +229,9 @@ static void walk_log(vm_saver *s, const vm_core *c, vm_sem_log *log) {
     vm_save_time(s, &log->time[k]);
     vm_save_u32(s, &log->value[k]);
     vm_save_where(s, c, &log->by[k]);
-    vm_saver_need(s, log->by[k].engine < ISA_NENGINES || log->by[k].engine == UINT8_MAX,
+    vm_saver_need(s,
+                  (unsigned)log->by[k].engine < vm_core_at(c, log->by[k].core)->nseqs ||
+                      log->by[k].engine >= VM_BY_PEER,
                   "a semaphore was updated by no engine");
   }
 }

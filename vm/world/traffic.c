@@ -47,6 +47,7 @@ isa_status vm_world_open_links(vm_world *w, isa_error *e) {
 /* A message for a time that its receiver has passed shows that a promise was wrong. */
 static void deliver(vm_world *w, const vm_parcel *p) {
   vm_run *to = w->runs[p->m.dst];
+  if (!vm_world_has(w, p->m.dst)) return; /* its process has it */
   if (p->m.time < w->lps[w->lp_of[p->m.dst]].until)
     vm_fault(
         to->cores[0], ISA_FAULT, VM_NOWHERE,

@@ -17,6 +17,7 @@ static bool add_lps(vm_world *w) {
     if (i == w->nlps) w->lps[w->nlps++].stack = w->runs[r]->stack;
     w->lp_of[r] = i;
   }
+  w->lp1 = w->nlps;
   return true;
 }
 
@@ -125,21 +126,21 @@ static vm_time next_of(const vm_stack *s) {
 static uint32_t blocks_of(const vm_world *w) {
   uint32_t n = w->threads && !w->alone && w->threads->threads > 1 ? w->threads->threads : 1;
   n = n > VM_WORK_CHUNKS ? VM_WORK_CHUNKS : n;
-  return n < w->nlps ? n : w->nlps;
+  return n < w->lp1 - w->lp0 ? n : w->lp1 - w->lp0;
 }
 
 static void run_block(void *job, uint32_t block, void *room) {
   vm_world *w = job;
-  uint32_t blocks = blocks_of(w), i = block * w->nlps / blocks;
+  uint32_t blocks = blocks_of(w), n = w->lp1 - w->lp0, i = w->lp0 + block * n / blocks;
   (void)room;
-  for (; i < (block + 1) * w->nlps / blocks; i++)
+  for (; i < w->lp0 + (block + 1) * n / blocks; i++)
     if (w->lps[i].until) vm_stack_advance(w->lps[i].stack, w->lps[i].until - 1);
   vm_kern_streamed();
 }
 
 static void run_windows(vm_world *w) {
   uint32_t blocks = blocks_of(w), busy = 0;
-  for (uint32_t i = 0; i < w->nlps; i++) busy += w->lps[i].until > 0;
+  for (uint32_t i = w->lp0; i < w->lp1; i++) busy += w->lps[i].until > 0;
   if (blocks > 1 && busy > 1)
     vm_work_do(w->threads, run_block, w, blocks, w->runs[0]->cores[0]->mem.work);
   else
@@ -150,33 +151,44 @@ static void run_windows(vm_world *w) {
 
 static vm_time plus(vm_time a, vm_time b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
-/* The two least times at which an LP may send, and whose the first is. */
-typedef struct senders {
-  vm_time next; /* the next event of all */
-  vm_time first, second;
-  uint32_t who;
-} senders;
+/* Of the fault that has stopped the world; UINT64_MAX: it was none. */
+static vm_time failed_at(const vm_world *w) {
+  const vm_fault_record *f = &w->runs[w->failed]->fault;
+  return w->status != ISA_OK && f->status == w->status ? f->time : UINT64_MAX;
+}
 
-static senders find_senders(vm_world *w) {
-  senders s = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 0};
-  for (uint32_t i = 0; i < w->nlps; i++) {
+static bool any_waits(const vm_world *w) {
+  for (uint32_t r = 0; r < w->nranks; r++)
+    if (vm_world_has(w, r) && !vm_run_rests(w->runs[r])) return true;
+  return false;
+}
+
+/* False: another process stops the world. */
+static bool find_senders(vm_world *w, vm_senders *s) {
+  *s = (vm_senders){.next = UINT64_MAX, .first = UINT64_MAX, .second = UINT64_MAX};
+  for (uint32_t i = w->lp0; i < w->lp1; i++) {
     vm_lp *lp = &w->lps[i];
     lp->next = next_of(lp->stack);
     lp->sends = vm_world_promise(w, lp);
-    if (lp->next < s.next) s.next = lp->next;
-    if (lp->sends < s.first) {
-      s.second = s.first;
-      s.first = lp->sends;
-      s.who = i;
-    } else if (lp->sends < s.second) {
-      s.second = lp->sends;
+    if (lp->next < s->next) s->next = lp->next;
+    if (lp->sends < s->first) {
+      s->second = s->first;
+      s->first = lp->sends;
+      s->who = i;
+    } else if (lp->sends < s->second) {
+      s->second = lp->sends;
     }
   }
-  return s;
+  s->waits = s->next == UINT64_MAX && any_waits(w);
+  if (!w->far) return true;
+  s->status = (uint32_t)w->status;
+  s->failed = w->failed;
+  s->failed_at = failed_at(w);
+  return vm_world_meet(w, s);
 }
 
 /* No message comes to LP i before that: of the others, or an answer of theirs to its own. */
-static vm_time bound(const vm_world *w, const senders *s, uint32_t i) {
+static vm_time bound(const vm_world *w, const vm_senders *s, uint32_t i) {
   vm_time others = i == s->who ? s->second : s->first;
   vm_time own = plus(plus(w->lps[i].sends, w->latency), w->latency);
   vm_time links = vm_links_next(&w->links);
@@ -194,23 +206,26 @@ static vm_time to_grid(const vm_world *w, vm_time next, vm_time end) {
 /* The longest window, so that an interrupt is looked at; about 10 ms of the host at most. */
 #define MOST ((vm_time)100000 * VM_NS)
 
-/* False: nobody has an event before `until`. */
+/* False: nobody has an event before `until`, or another process stops the world. */
 static bool open_windows(vm_world *w, vm_time until) {
-  senders s = find_senders(w);
-  bool any = false;
-  if (vm_world_traffic(w, s.first)) s = find_senders(w);
-  for (uint32_t i = 0; i < w->nlps; i++) {
+  vm_senders s;
+  if (!find_senders(w, &s)) return false;
+  if (vm_world_traffic(w, s.first) && !find_senders(w, &s)) return false;
+  for (uint32_t i = w->lp0; i < w->lp1; i++) {
     vm_lp *lp = &w->lps[i];
     vm_time end = to_grid(w, s.next, bound(w, &s, i));
     if (end > s.next + MOST) end = s.next + MOST;
     if (end > until) end = until;
     lp->until = lp->next < end ? end : 0;
-    any |= lp->until > 0;
   }
-  return any;
+  return s.next < until;
 }
 
 static void hand_over(vm_world *w) {
+  if (w->far) {
+    vm_world_exchange(w);
+    return;
+  }
   for (uint32_t r = 0; r < w->nranks; r++) {
     vm_peers *x = &w->peers[r];
     for (uint32_t i = 0; i < x->nout; i++) vm_world_carry(w, &x->out[i]);
@@ -289,15 +304,18 @@ static bool must_stop(vm_world *w, double since) {
 }
 
 /* Nothing is to come: all ranks have ended, or some wait for what nobody sends. */
-static void finish(vm_world *w) {
-  bool all = true;
-  for (uint32_t r = 0; r < w->nranks; r++) all &= vm_run_rests(w->runs[r]);
-  if (!all) {
+static void finish(vm_world *w, bool waits) {
+  if (waits && !w->far) {
     vm_world_stuck(w);
     return;
   }
+  if (waits) { /* no process knows all that wait: who wants to tell it runs the world whole */
+    w->status = ISA_DEADLOCK;
+    isa_buf_puts(&w->report, "the world cannot go on");
+    return;
+  }
   for (uint32_t r = 0; r < w->nranks; r++)
-    if (!w->runs[r]->ended) vm_run_finish(w->runs[r]);
+    if (vm_world_has(w, r) && !w->runs[r]->ended) vm_run_finish(w->runs[r]);
   has_failed(w); /* a check that found something at the end */
 }
 
@@ -334,15 +352,16 @@ isa_status vm_world_go(vm_world *w, vm_time until) {
   w->cpu_since = vm_cpu_now();
   begin(w);
   bool any = true;
-  while (!must_stop(w, since) && (any = open_windows(w, end))) {
+  /* Of several processes none stops before the others know why. */
+  while ((!must_stop(w, since) || w->far) && (any = open_windows(w, end))) {
     run_windows(w);
     hand_over(w);
     w->windows++;
   }
-  if (w->status == ISA_OK && !any) {
-    senders s = find_senders(w);
+  vm_senders s;
+  if (w->status == ISA_OK && !any && find_senders(w, &s)) {
     if (s.next == UINT64_MAX) {
-      finish(w);
+      finish(w, s.waits);
     } else if (s.next > limit) {
       w->status = ISA_LIMIT;
       isa_buf_printf(&w->report, "simulated time reached its limit of %llu ns",

@@ -13,6 +13,7 @@
 #include "../message.h"
 #include "../work/work.h"
 #include "link.h"
+#include "transport.h"
 
 typedef struct vm_lp {
   vm_stack *stack;
@@ -28,6 +29,10 @@ typedef struct vm_world {
   uint32_t nranks;
   vm_lp *lps;
   uint32_t nlps, *lp_of; /* lp_of: by rank */
+  /* NULL: this process moves all LPs; else lp0 .. lp1 - 1, and others the others. */
+  const vm_transport *far;
+  uint32_t lp0, lp1;
+  uint64_t rounds, came; /* calls of it, bytes of messages that have come by it */
   uint8_t **comes;       /* [rank][core][engine][pc]: whether a collective may still come there */
   vm_links_options net;  /* of: NULL where nothing but LINK_LAT lies between devices */
   vm_links links;
@@ -46,6 +51,16 @@ typedef struct vm_world {
   isa_buf report;       /* the text of it */
 } vm_world;
 
+/* What is known of LPs between two windows: those of this process, then those of all. */
+typedef struct vm_senders {
+  vm_time next;                /* the next event of all */
+  vm_time first, second;       /* the two least times at which an LP may send */
+  vm_time failed_at;           /* of the fault that stops the world; UINT64_MAX: none */
+  uint32_t who;                /* whose `first` is */
+  uint32_t waits;              /* a rank waits, and no event is to come in the process */
+  uint32_t status, failed, by; /* ISA_OK, or why the world stops, by which rank, process */
+} vm_senders;
+
 /* Connects runs that have started: what their programs call peers are ranks of the world, and
  * tensors of the peers' programs. On failure nothing is left. w is all zero but for grid, threads,
  * interrupt, alone, seconds, delays and net, of which its times come from the runs. */
@@ -59,6 +74,23 @@ void vm_world_close(vm_world *w);
 /* The hash of all events of all ranks; the time that the last of them has reached. */
 uint64_t vm_world_hash(const vm_world *w);
 vm_time vm_world_time(const vm_world *w);
+
+/* process.c */
+/* From now on LPs are those of several processes, if there are several and no rank calls the host.
+ * All have opened the same world, and none has moved it. */
+void vm_world_spread(vm_world *w, const vm_transport *far);
+/* Makes of this process's senders those of all. False: the world stops, as w->status says. */
+bool vm_world_meet(vm_world *w, vm_senders *s);
+/* Hands messages over between processes, in place of vm_world_carry. A failure is w->status. */
+void vm_world_exchange(vm_world *w);
+/* Sends to[p] to each process p, and gives `take` what comes, process by process. */
+bool vm_world_share(const isa_alloc *al, const vm_transport *far, isa_buf *to,
+                    bool (*take)(void *ud, uint32_t process, const uint8_t *at, uint64_t n),
+                    void *ud);
+/* Whether this process moves the rank. */
+static inline bool vm_world_has(const vm_world *w, uint32_t rank) {
+  return w->lp_of[rank] >= w->lp0 && w->lp_of[rank] < w->lp1;
+}
 
 /* peers.c */
 /* Fills in ranks and tensors of w->peers[rank]. */
