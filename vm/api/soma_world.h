@@ -81,11 +81,11 @@ soma_status soma_world_start(soma_world *w);
  * stopped it: of the first rank with a fault, SOMA_DEADLOCK if ranks wait for one another,
  * SOMA_LIMIT, SOMA_STOPPED. */
 soma_status soma_world_until(soma_world *w, soma_time time);
-/* Of a world that was spread over processes and has failed: 1, and its next start runs it whole in
+/* 1 where the last world was spread over processes and has failed: its next start runs it whole in
  * this process. It fails in the same way, and then all that is asked of its ranks is known here,
  * and the whole report. */
 int soma_world_again(soma_world *w);
-/* Of the last world: the calls of its transport, and the bytes of messages that came by it; 0 if it
+/* The calls of the last world's transport, and the bytes of messages that came by it; 0 if it
  * was not spread. */
 void soma_world_traffic(const soma_world *w, uint64_t *calls, uint64_t *bytes);
 /* A rank's run, for soma_fetch, soma_run_stats and so on; the caller frees it. Before the world's

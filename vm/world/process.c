@@ -148,9 +148,11 @@ bool vm_world_share(const isa_alloc *al, const vm_transport *far, isa_buf *to,
                     bool (*take)(void *ud, uint32_t process, const uint8_t *at, uint64_t n),
                     void *ud) {
   size_t room = far->size * (sizeof(void *) + 2 * sizeof(uint64_t));
-  uint64_t *n = isa_zalloc(al, room), *from = n + far->size;
+  uint64_t *n = isa_zalloc(al, room);
+  if (!n) return false;
+  uint64_t *from = n + far->size;
   const void **out = (const void **)(from + far->size), *in;
-  bool good = n != NULL;
+  bool good = true;
   for (uint32_t p = 0; good && p < far->size; p++) {
     out[p] = to[p].data;
     n[p] = to[p].len;

@@ -151,7 +151,7 @@ static void run_windows(vm_world *w) {
 
 static vm_time plus(vm_time a, vm_time b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
-/* Of the fault that has stopped the world; UINT64_MAX: it was none. */
+/* The time of the fault that has stopped the world; UINT64_MAX: it was none. */
 static vm_time failed_at(const vm_world *w) {
   const vm_fault_record *f = &w->runs[w->failed]->fault;
   return w->status != ISA_OK && f->status == w->status ? f->time : UINT64_MAX;
@@ -352,7 +352,7 @@ isa_status vm_world_go(vm_world *w, vm_time until) {
   w->cpu_since = vm_cpu_now();
   begin(w);
   bool any = true;
-  /* Of several processes none stops before the others know why. */
+  /* No process stops before the others know why. */
   while ((!must_stop(w, since) || w->far) && (any = open_windows(w, end))) {
     run_windows(w);
     hand_over(w);
