@@ -85,6 +85,7 @@ for _ = 1, 2 do
   local runs = w:run(prog, function(rank) return {x = soma.randn({n * 96}, "float32", {seed = rank + 1})} end)
   print(w, runs.time_ns, runs.hash, runs.windows)
   local spread = tonumber(os.getenv "OMPI_COMM_WORLD_SIZE" or 1) > 1
+  spread = spread and n > 2 -- two share a stack of HBM, which one process moves
   assert(not spread == not runs.transport and (not spread or runs.transport.calls >= 2 * runs.windows))
   for r = 0, n - 1 do
     if not timing then
@@ -103,7 +104,7 @@ for _ = 1, 2 do
 end
 END
 same "four ranks of a device" "1 2 4" "$work/world.lua" 4 ring values 1
-same "more processes than ranks" "4" "$work/world.lua" 2 auto values 1
+same "ranks of one stack" "2" "$work/world.lua" 2 auto values 1
 same "ranks of two cores" "2" "$work/world.lua" 6 mesh values 1 2
 same "three devices, threads" "2 3" "$work/world.lua" 24 mesh values 2
 same "four devices, timing only" "3" "$work/world.lua" 32 ring timing 1
