@@ -13,12 +13,14 @@ from .dtypes import DType
 from .errors import (DeadlockError, KernelError, LibraryNotFound, NotBuilt, SomaError, SomaFault)
 from .lib import lib as _lib
 from .machine import CHECKS, Finding, Machine, Program, Run, RunStats, run
+from .notebook import name_timed_cells as _name_timed_cells
 from .operators import where
 from .processes import rank, ranks
 from .sessions import Session, session
 from .sweep import Sweep, autotune, sweep
 from .worlds import World, WorldRun, world
 
+_name_timed_cells()
 __version__ = _lib.soma_version().decode()
 __all__ = ["CHECKS", "DType", "DeadlockError", "Device", "DeviceArray", "Finding", "KernelError",
            "LibraryNotFound", "Machine", "NotBuilt", "Program", "RawArray", "Run", "RunStats",

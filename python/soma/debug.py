@@ -1,5 +1,6 @@
 """The debugger of a run: the command `soma --resume RUN --debug`, which gets a run of Python as a
 file and gives it back when the user has left it."""
+import io
 import os
 import shutil
 import signal
@@ -28,11 +29,11 @@ def _command():
 
 
 def _file(stream):
-    """The stream if a process can write to it, None if it is only an object of Python, as in a
-    notebook."""
+    """The stream if what a process writes to its file is shown where the stream's text is; None for
+    others, as in a notebook, whose stream has the number of the server's terminal."""
     try:
         stream.fileno()
-        return stream
+        return stream if isinstance(stream, io.TextIOWrapper) else None
     except (AttributeError, OSError, ValueError):
         return None
 

@@ -37,7 +37,8 @@ OPTIONS = {
     "timing-only": (None, "calculates times and no values: results hold zeros"),
     "threads": ("N", "threads of the host; 0 for all its cores"),
 }
-_COMMANDS = ("--help", "--version", "--env")  # words that soma-nki itself takes
+# Words that soma-nki itself takes.
+_COMMANDS = ("--help", "--version", "--env", "--install-kernelspec")
 VARIABLE = "SOMA_NKI_OPTIONS"
 _OWNER = "SOMA_NKI_PROCESS"  # the process that soma-nki started; others number their files apart
 

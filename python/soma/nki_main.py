@@ -11,6 +11,7 @@ USAGE = """usage: soma-nki [OPTIONS] SCRIPT.py [ARGUMENTS]
        soma-nki [OPTIONS] -c CODE [ARGUMENTS]
        soma-nki -n RANKS [OPTIONS] SCRIPT.py ...
        eval "$(soma-nki [OPTIONS] --env)"
+       soma-nki [OPTIONS] --install-kernelspec [PREFIX]
 
 Runs a Python script whose kernels are written for NKI (import nki, or neuronxcc.nki) on an
 emulated core. Kernels are called with NumPy arrays. There are --help and --version.
@@ -24,7 +25,8 @@ rank they are of.
 
 What they print goes to standard error. The exit status is 3 if checks find something and the script
 ends well. --env prints the shell commands after which `python3 SCRIPT.py` and all its children do
-the same.
+the same. --install-kernelspec gives Jupyter a kernel with these options, for this user or below
+PREFIX.
 
   SOMA_NKI_OPTIONS                  more such options, as for notebooks and child processes
   NEURON_PLATFORM_TARGET_OVERRIDE   the target: trn1, inf2, trn2 (the default) or trn3
@@ -63,7 +65,24 @@ def main(arguments):
     if words[0] == "--env":
         sys.stdout.write(_environment(packages))
         return 0
+    if words[0] == "--install-kernelspec":
+        return _install_kernelspec(words[1:])
     return look.status_of(_run(words))
+
+
+def _install_kernelspec(words):
+    from soma import notebook
+    if len(words) > 1:
+        return _refuse("--install-kernelspec takes one folder")
+    try:
+        folder = notebook.install_kernelspec(*map(os.path.abspath, words))
+    except ImportError as error:
+        return _refuse("%s: Jupyter's kernel needs ipykernel in %s (Debian: python3-ipykernel)"
+                       % (error, sys.executable))
+    except OSError as error:
+        return _refuse("--install-kernelspec: %s" % error)
+    print("%s: the kernel %s of Jupyter" % (folder, notebook.KERNEL))
+    return 0
 
 
 def _option(words, name):

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import kernel as K
 from . import lib as L
+from . import notebook
 from . import variables
 from .dropped import dropped
 from .errors import KernelError
@@ -89,11 +90,9 @@ def is_own(filename):
 def shown(filename):
     """A file's name for messages: relative if it is below the current folder; for a cell of a
     notebook the name that IPython gives it, such as In[3]."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if hasattr(ipython, "get_ipython") else None
-    cell = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)(filename)
-    if cell:  # ("Cell", "In[3]")
-        return cell[1]
+    cell = notebook.cell_of(filename)
+    if cell:
+        return cell
     near = os.path.relpath(filename) if os.path.isabs(filename) else filename
     return filename if near.startswith("..") else near
 
