@@ -1,4 +1,5 @@
 """kernel.check(): what the checks find in a kernel under several timings."""
+import contextlib
 import inspect
 import os
 import threading
@@ -83,7 +84,8 @@ class _Runs:
         for _, machine, _, _ in self.started:
             machine.stopped = True
         for _, _, thread, _ in self.started:
-            thread.join()
+            with contextlib.suppress(RuntimeError):  # Ctrl-C came before it began
+                thread.join()
 
     def __iter__(self):
         if self.jobs == 1:

@@ -477,6 +477,7 @@ def _as_kernel(f, options):
         near = difflib.get_close_matches(name, _KEYWORDS, 1)
         warnings.warn("nki.jit has no keyword %s%s: it has no effect"
                       % (name, "; did you mean %s" % near[0] if near else ""), stacklevel=3)
+        del options[name]
     if isinstance(f, Kernel):
         merged = dict(f.options, **options)
         merged.pop("platform_target", None)
@@ -486,8 +487,9 @@ def _as_kernel(f, options):
         return kernel
     if not callable(f):
         raise TypeError("a kernel must be a function, not %r" % (f,))
-    target = options.pop("platform_target", None)
-    return Kernel(f, (), target, **options)
+    target, grid = options.pop("platform_target", None), options.pop("grid", ())
+    kernel = Kernel(f, (), target, **options)
+    return kernel[grid] if grid != () else kernel
 
 
 def jit(fn=None, **options):

@@ -14,6 +14,13 @@ def write(path, data):
     """Writes a new file beside the one of that name, then gives it the name: when the disk is full
     the old one stays. A link keeps pointing at its file; a device is written as it is."""
     path = os.fspath(path)
+    try:
+        _write(path, data)
+    except OSError as error:  # with the name that was given
+        raise type(error)(error.errno, error.strerror, path) from None
+
+
+def _write(path, data):
     if path.startswith("/dev/") or os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as f:
             f.write(data)

@@ -119,7 +119,7 @@ def number(x, what="an operand"):
     if isinstance(x, RegisterValue):
         return K.PACKED[2, x.number() if x.is_float() else _float_register(x)]
     try:
-        if isinstance(x, (str, bytes)):
+        if isinstance(x, (str, bytes, np.ma.MaskedArray)):
             raise TypeError
         return K.PACKED[1, float_bits(float(x))]
     except (TypeError, ValueError, OverflowError):

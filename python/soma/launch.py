@@ -426,7 +426,8 @@ def _known(error, frames):
     """Whether Python's own error is about a name of this package; it then says which there are."""
     missing = _MISSING.match(str(error)) if isinstance(error, AttributeError) else None
     if missing and missing[1] in sys.modules:
-        names = [n for n in dir(sys.modules[missing[1]]) if n[0] != "_"]
+        names = [n for n, value in vars(sys.modules[missing[1]]).items()
+                 if n[0] != "_" and not inspect.ismodule(value)]
         near = difflib.get_close_matches(missing[2], names, 4, 0.5)
         error.args = ("%s%s" % (error, "; there is " + ", ".join(near) if near else ""),)
         return True

@@ -3,6 +3,8 @@ X.neff (a program) and X.ntff (a trace) stands X.neff.summary.json, the figures 
 only Python's own modules."""
 import argparse
 import json
+import os
+import runpy
 import sys
 
 SUFFIX = ".summary.json"
@@ -46,14 +48,19 @@ def _find(options):
                        "saves them" % " and ".join(files))
 
 
+def _write(name, text):
+    """Writes by files.py alone: the package would load libsoma."""
+    place = os.path.join(os.path.dirname(os.path.abspath(__file__)), "files.py")
+    runpy.run_path(place)["write"](name, text.encode())
+
+
 def _capture(options):
     found = _find(argparse.Namespace(neff=options.neff, session=None))
     base = options.session[:-5] if options.session.endswith(".ntff") else options.session
     names = ["%s_exec_%d.ntff" % (base, options.num_exec)] if options.profile_nth_exec else \
         [options.session]
     for name in names:
-        with open(name, "w", encoding="utf-8") as f:
-            json.dump(found, f)
+        _write(name, json.dumps(found))
     sys.stderr.write("neuron-profile (Soma): capture runs nothing, the figures are those of the "
                      "run that saved %s; written to %s\n" % (options.neff, " ".join(names)))
 
@@ -69,8 +76,7 @@ def _view(options):
     if not options.output_file:
         sys.stdout.write(text)
         return
-    with open(options.output_file, "w", encoding="utf-8") as f:
-        f.write(text)
+    _write(options.output_file, text)
 
 
 def _parser():

@@ -184,8 +184,24 @@ def _source(function):
         return repr(code and code.co_code)
 
 
+def _sum(text):
+    return ', "sum": "%s"}' % hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _line_of(value):
+    text = json.dumps(value)[:-1]
+    return text + _sum(text) + "\n"
+
+
+def _value_of(line):
+    """The value of a line that _line_of made, else None."""
+    text, _, rest = line.rpartition(', "sum": ')
+    return json.loads(text + "}") if text and line == text + _sum(text) else None
+
+
 class _Journal:
-    """Rows that are kept as soon as they are finished: a line of JSON for each."""
+    """Rows that are kept as soon as they are finished: a line of JSON for each, which ends with a
+    sum of its text: {"row": {"square": 4}, ..., "sum": "9f86d081884c7d65"}."""
 
     def __init__(self, path, function, variants):
         self.path, self.rows = os.fspath(path), {}
@@ -197,14 +213,15 @@ class _Journal:
             self._append(self.head)
 
     def _read(self):
-        with open(self.path, encoding="utf-8") as f:
+        with open(self.path, encoding="utf-8", errors="replace") as f:
             lines = f.read().split("\n")
         lines, rest = lines[:-1], lines[-1]
-        try:
-            found = [json.loads(line) for line in lines]
-        except ValueError:
-            raise SomaError("%s: a line is not JSON: it is no journal of a sweep, or is damaged"
-                            % self.path) from None
+        found = [_value_of(line) for line in lines]
+        if None in found:
+            raise SomaError("%s:%d: the line is damaged, or no journal's: its sum is not that of "
+                            "its text; delete the %s" % (
+                                self.path, found.index(None) + 1, "line, and its variant runs "
+                                "again" if found[0] else "file to start again"))
         if not found or found[0] != self.head:
             raise SomaError("%s is the journal of another sweep: of other variants, or a function "
                             "with another text" % self.path)
@@ -214,7 +231,7 @@ class _Journal:
 
     def _append(self, line):
         with open(self.path, "a", encoding="utf-8") as f:
-            f.write(json.dumps(line) + "\n")
+            f.write(_line_of(line))
 
     def keep(self, number, found):
         self._append(dict(found, number=number))

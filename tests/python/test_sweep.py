@@ -4,6 +4,7 @@ import importlib.util
 import io
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
@@ -119,9 +120,36 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(pathlib.Path(marks).read_text(), "2 3 ")
         with self.assertRaisesRegex(soma.SomaError, "is the journal of another sweep"):
             soma.sweep(one, over={"n": range(5)}, journal=self.path)
+        self.assertRegex(lines[1], r'"sum": "[0-9a-f]{16}"}$')
         pathlib.Path(self.path).write_text(lines[0] + "{]\n")
-        with self.assertRaisesRegex(soma.SomaError, "a line is not JSON"):
+        with self.assertRaisesRegex(soma.SomaError, ":2: the line is damaged, or no journal's: its "
+                                    "sum is not that of its text; delete the line, and its"):
             soma.sweep(one, over={"n": range(4)}, journal=self.path)
+
+    def test_a_damaged_journal_gives_no_other_values(self):
+        def one(n):
+            return {"square": n * n, "third": n / 3}
+        whole = quietly(soma.sweep, one, over={"n": range(9)}, jobs=1, journal=self.path)[0]
+        text, rnd, refused = pathlib.Path(self.path).read_bytes(), random.Random(1), 0
+        for _ in range(200):
+            at, damaged = rnd.randrange(len(text)), bytearray(text)
+            how = rnd.randrange(4)
+            if how == 0:
+                damaged[at] = rnd.randrange(256)
+            elif how == 1:
+                del damaged[at:at + rnd.randrange(1, 80)]
+            elif how == 2:
+                damaged[at:at] = text[rnd.randrange(len(text)):][:rnd.randrange(1, 80)]
+            else:
+                damaged[at:at + 1] = b"%d" % rnd.randrange(10)
+            pathlib.Path(self.path).write_bytes(damaged)
+            try:
+                again = quietly(soma.sweep, one, over={"n": range(9)}, jobs=1, journal=self.path)[0]
+            except soma.SomaError:
+                refused += 1
+            else:
+                self.assertEqual(again.rows, whole.rows)
+        self.assertGreater(refused, 120)
 
     def test_what_is_refused(self):
         for text, options in (("takes over=", {}), ("takes over=", {"over": {}, "variants": []}),
