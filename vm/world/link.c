@@ -8,29 +8,25 @@ static bool is_before(const vm_flying *a, const vm_flying *b) {
   return a->p.m.src != b->p.m.src ? a->p.m.src < b->p.m.src : a->p.m.seq < b->p.m.seq;
 }
 
-static void swap(vm_flying *a, vm_flying *b) {
-  vm_flying t = *a;
-  *a = *b;
-  *b = t;
-}
-
 static bool put(vm_links *l, const vm_flying *f) {
   uint32_t i = l->nheap;
   if (i == l->cap && !isa_array_grow(&l->al, &l->heap, i, &l->cap, sizeof *l->heap)) return false;
-  l->heap[l->nheap++] = *f;
-  for (; i && is_before(&l->heap[i], &l->heap[(i - 1) / 2]); i = (i - 1) / 2)
-    swap(&l->heap[i], &l->heap[(i - 1) / 2]);
+  for (l->nheap++; i && is_before(f, &l->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    l->heap[i] = l->heap[(i - 1) / 2];
+  l->heap[i] = *f;
   return true;
 }
 
 /* The first one goes where its time has become later; or it is gone. */
 static void sink(vm_links *l, bool gone) {
-  if (gone) l->heap[0] = l->heap[--l->nheap];
-  for (uint32_t i = 0, k; (k = 2 * i + 1) < l->nheap; i = k) {
+  vm_flying f = l->heap[gone ? --l->nheap : 0];
+  uint32_t i = 0;
+  for (uint32_t k; (k = 2 * i + 1) < l->nheap; i = k) {
     if (k + 1 < l->nheap && is_before(&l->heap[k + 1], &l->heap[k])) k++;
-    if (is_before(&l->heap[i], &l->heap[k])) break;
-    swap(&l->heap[i], &l->heap[k]);
+    if (is_before(&f, &l->heap[k])) break;
+    l->heap[i] = l->heap[k];
   }
+  l->heap[i] = f;
 }
 
 /* ---- Links -------------------------------------------------------------------------------- */
