@@ -5,7 +5,8 @@
  * What conflicts stays in its order: items that share bytes or an engine's hidden state
  * (isa/state.def), one of which writes; those that the caller ordered. Nothing passes an
  * instruction of a sequencer, one that meets the other core, or the begin and the end of a loop at
- * run time.
+ * run time. Weights and the matmuls that use them are a group: one group may come before another,
+ * but they do not mix. So a transpose need not wait until the last one's copy has been multiplied.
  *
  * An item that comes early begins tiles early. It may only where there is room for them from here
  * to where they begin in the caller's order: then what is in use is never more than in that order,
@@ -24,9 +25,19 @@ typedef struct slot {
   uint64_t ready[ISA_NENGINES + 1];
   uint32_t more[2];      /* bytes of a partition that others have here early, by memory */
   uint8_t state, access; /* of isa_insn_state */
+  uint32_t group;        /* of what is loaded: 1 + the item that begins it; 0: none */
   uint8_t triggers;      /* the engine that triggers a transfer */
   bool open, known;      /* not taken yet; ready is known */
 } slot;
+
+/* By the item that begins it: what loads something and what uses it, to the next load. */
+typedef struct group {
+  uint32_t of;   /* by item: 1 + the one that begins its group; 0: it is in none */
+  uint32_t last; /* that uses it */
+  uint32_t left; /* of those, not taken yet */
+  uint32_t next; /* 1 + the one that begins the next group of that state; 0: none in this run */
+  bool opened;
+} group;
 
 typedef struct scheduler {
   as_kernel *k;
@@ -35,6 +46,8 @@ typedef struct scheduler {
   uint32_t low, next, end; /* items low .. next - 1 are in the window, of those before `end` */
   uint32_t *room[2];       /* by item: bytes in use in the caller's order, SBUF and PSUM */
   bool *begun;             /* by buffer */
+  group *groups;           /* by item */
+  uint32_t first_group[ISA_NSTATES], open_group[ISA_NSTATES]; /* not opened; with users left */
   uint32_t *order, n, at_order;
 } scheduler;
 
@@ -87,7 +100,9 @@ static bool is_ordered(const as_kernel *k, uint32_t earlier, uint32_t later, uin
 }
 
 static bool conflicts(const scheduler *s, const slot *a, const slot *b) {
-  if (a->state && a->state == b->state && ((a->access | b->access) & ISA_STATE_W)) return true;
+  if (a->state && a->state == b->state && ((a->access | b->access) & ISA_STATE_W) &&
+      (!a->group || a->group == b->group))
+    return true;
   bool may = (a->writes & (b->reads | b->writes)) || (a->reads & b->writes);
   if (may && operands_meet(s->k, &s->k->items[a->item], &s->k->items[b->item])) return true;
   return s->k->norders && is_ordered(s->k, a->item, b->item, s->at_order);
@@ -111,6 +126,7 @@ static void enter(scheduler *s) {
   *t = (slot){.item = item, .open = true};
   t->state = (uint8_t)isa_insn_state(&as_k_ruling_of(k, it)->in, &access);
   t->access = (uint8_t)access;
+  t->group = s->groups[item].of;
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
     uint64_t mark = mark_of(k, as_k_use_op(k, it, &uses[u])->buffer);
     t->reads |= uses[u].reads ? mark : 0;
@@ -182,22 +198,93 @@ static bool has_room(scheduler *s, uint32_t item, bool take) {
   return true;
 }
 
+/* ---- Groups --------------------------------------------------------------------------------- */
+
+/* States of which an item loads a part, or that it changes: their items stay in their order. */
+static void find_mixed(const as_kernel *k, uint32_t first, uint32_t end, bool *mixed) {
+  for (uint32_t i = first; i < end; i++) {
+    const isa_insn *in = &as_k_ruling_of(k, &k->items[i])->in;
+    unsigned access, state = isa_insn_state(in, &access);
+    if (access == ISA_STATE_RW || (state && as_k_is_partial(in))) mixed[state] = true;
+  }
+}
+
+/* The groups of a run. What its first items use was loaded before it. */
+static void find_groups(scheduler *s, uint32_t first, uint32_t end) {
+  bool mixed[ISA_NSTATES] = {false};
+  uint32_t last[ISA_NSTATES] = {0};
+  memset(s->first_group, 0, sizeof s->first_group);
+  memset(s->open_group, 0, sizeof s->open_group);
+  find_mixed(s->k, first, end, mixed);
+  for (uint32_t i = first; i < end; i++) {
+    unsigned access, state = isa_insn_state(&as_k_ruling_of(s->k, &s->k->items[i])->in, &access);
+    group *g = &s->groups[i];
+    if (!state || !access || mixed[state]) continue;
+    bool loads = access == ISA_STATE_W;
+    if (loads || !last[state]) {
+      if (last[state]) s->groups[last[state] - 1].next = i + 1;
+      last[state] = i + 1;
+      g->opened = !loads;
+      if (!loads) s->open_group[state] = i + 1;
+      if (loads && !s->first_group[state]) s->first_group[state] = i + 1;
+    }
+    g->of = last[state];
+    g = &s->groups[g->of - 1];
+    if (!loads) g->left++;
+    g->last = i;
+  }
+}
+
+/* Whether all that use what an item loads are in the window and wait for nothing else. */
+static bool can_open(scheduler *s, uint32_t item) {
+  const group *g = &s->groups[item];
+  uint64_t own = 0;
+  if (!g->next || g->last >= s->next) return false; /* what comes after the run may use the last */
+  for (uint32_t i = item; i <= g->last; i++)
+    if (s->groups[i].of == item + 1) {
+      const slot *t = slot_of(s, i);
+      if ((t->before & ~own) || !has_room(s, i, false)) return false;
+      own |= bit_of(i);
+    }
+  return true;
+}
+
+/* Whether an item may come now, by what its engine has loaded. */
+static bool is_open(scheduler *s, const slot *t) {
+  if (!t->group) return true;
+  uint32_t open = s->open_group[t->state];
+  if (open) return t->group == open;
+  return s->first_group[t->state] == t->group || can_open(s, t->item);
+}
+
+static void note_group(scheduler *s, const slot *t) {
+  uint32_t *first = &s->first_group[t->state];
+  if (!t->group) return;
+  group *g = &s->groups[t->group - 1];
+  if (t->access == ISA_STATE_W) g->opened = true;
+  if (t->access == ISA_STATE_R) g->left--;
+  s->open_group[t->state] = g->left ? t->group : 0;
+  while (*first && s->groups[*first - 1].opened) *first = s->groups[*first - 1].next;
+}
+
 /* ---- Choice --------------------------------------------------------------------------------- */
 
-/* The item of the window that comes next. */
+/* The item of the window that comes next. Where there is no room for any, the first of those that
+ * wait for nothing. */
 static uint32_t choose(scheduler *s) {
-  uint32_t best = K_NONE;
+  uint32_t best = K_NONE, other = K_NONE;
   uint64_t least = UINT64_MAX;
   for (uint32_t i = s->low; i < s->next; i++) {
     slot *t = slot_of(s, i);
     if (!t->open || t->before) continue;
     uint64_t begin = begin_of(s, t);
-    if (begin >= least) continue;
+    if (begin >= least || !is_open(s, t)) continue;
+    if (other == K_NONE) other = i;
     if (i != s->low && !has_room(s, i, false)) continue;
     best = i;
     least = begin;
   }
-  return best;
+  return best == K_NONE ? other : best;
 }
 
 static void take(scheduler *s, uint32_t item) {
@@ -205,6 +292,7 @@ static void take(scheduler *s, uint32_t item) {
   as_k_pace_take(&s->pace, &s->k->items[item]);
   s->k->figures.moved += item != s->low && !s->k->items[item].added;
   slot_of(s, item)->open = false;
+  note_group(s, slot_of(s, item));
   for (uint32_t i = s->low; i < s->next; i++) slot_of(s, i)->before &= ~bit_of(item);
   s->order[s->n++] = item;
   while (s->low < s->next && !slot_of(s, s->low)->open) s->low++;
@@ -218,6 +306,7 @@ static bool is_fence(const as_kernel *k, const as_k_item *it) {
 static void schedule_run(scheduler *s, uint32_t first, uint32_t end) {
   s->low = s->next = first;
   s->end = end;
+  find_groups(s, first, end);
   while (s->low < end) {
     while (s->next < end && s->next < s->low + WINDOW) enter(s);
     take(s, choose(s));
@@ -261,7 +350,8 @@ static bool make_order(scheduler *s) {
   size_t items = (size_t)k->nitems + 2, buffers = (size_t)k->nbuffers + 1;
   for (unsigned m = 0; m < 2; m++) s->room[m] = isa_zalloc(&k->al, items * sizeof(uint32_t));
   s->begun = isa_zalloc(&k->al, buffers * sizeof *s->begun);
-  bool ok = s->begun && s->room[0] && s->room[1];
+  s->groups = isa_zalloc(&k->al, items * sizeof *s->groups);
+  bool ok = s->begun && s->groups && s->room[0] && s->room[1];
   if (ok) {
     for (unsigned m = 0; m < 2; m++) find_room(s, m);
     if (k->norders) qsort(k->orders, k->norders, sizeof *k->orders, by_later);
@@ -269,6 +359,7 @@ static bool make_order(scheduler *s) {
   }
   for (unsigned m = 0; m < 2; m++) isa_free(&k->al, s->room[m], items * sizeof(uint32_t));
   isa_free(&k->al, s->begun, buffers * sizeof *s->begun);
+  isa_free(&k->al, s->groups, items * sizeof *s->groups);
   return ok || as_k_nomem(k);
 }
 

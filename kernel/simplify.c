@@ -76,6 +76,14 @@ const char *as_kernel_left_text(uint32_t why) {
   }
 }
 
+bool as_k_is_partial(const isa_insn *in) {
+  const isa_form *form = isa_form_of(in->op);
+  for (unsigned i = 0; i < form->nfields; i++)
+    if (form->fields[i].kind == ISA_K_U8 && *(const uint8_t *)isa_member_c(in, &form->fields[i]))
+      return true;
+  return false;
+}
+
 /* ---- The passes ----------------------------------------------------------------------------- */
 
 bool as_k_simplify(as_kernel *k) {

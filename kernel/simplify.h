@@ -36,6 +36,8 @@ const as_k_use *as_k_only_write(const as_kernel *k, const as_k_item *it);
 bool as_k_covers(const as_kernel *k, const as_k_item *it, const as_k_use *u);
 /* Whether a use writes every byte of its buffer, which the item does not read. */
 bool as_k_overwrites(const as_kernel *k, const as_k_item *it, const as_k_use *u);
+/* Whether it loads or uses a part of the array, where it is one of weights. */
+bool as_k_is_partial(const isa_insn *in);
 /* By item, whether it stands in an order that the caller asked for. */
 bool *as_k_ordered(as_kernel *k);
 /* Sets `pinned` of all buffers. */

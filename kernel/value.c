@@ -83,14 +83,6 @@ static bool reads_values(const sharer *s, const as_k_item *it, uint64_t *hash, u
   return true;
 }
 
-static bool has_small_fields(const isa_insn *in) { /* a part of the array, for weights */
-  const isa_form *form = isa_form_of(in->op);
-  for (unsigned i = 0; i < form->nfields; i++)
-    if (form->fields[i].kind == ISA_K_U8 && *(const uint8_t *)isa_member_c(in, &form->fields[i]))
-      return true;
-  return false;
-}
-
 static bool has_registers(const isa_insn *in) {
   const isa_form *form = isa_form_of(in->op);
   for (unsigned i = 0; i < form->nfields; i++)
@@ -110,7 +102,7 @@ static bool is_value(const sharer *s, const as_k_item *it, const as_k_use *w, ui
     return false;
   if (kept && (!known || access == ISA_STATE_RW)) return false;
   if (access == ISA_STATE_W) {
-    if (!has_small_fields(&r->in)) *state = 0;
+    if (!as_k_is_partial(&r->in)) *state = 0;
     return r->nuses == 0 || !w;
   }
   if (!w || !as_k_overwrites(k, it, w)) return false;
@@ -273,7 +265,7 @@ static bool drop_unused(sharer *s) {
     if (it->op >= ISA_NOPS) memset(unused, 0, sizeof unused);
     if (access & ISA_STATE_R)
       unused[kept] = false;
-    else if (access && !(it->op < ISA_NOPS && has_small_fields(&as_k_ruling_of(k, it)->in)))
+    else if (access && !(it->op < ISA_NOPS && as_k_is_partial(&as_k_ruling_of(k, it)->in)))
       unused[kept] = true;
     for (unsigned u = 0; u < n; u++)
       if (uses[u].reads) reads[as_k_use_op(k, it, &uses[u])->buffer - 1]++;
