@@ -501,7 +501,8 @@ static bool put_queues(maker *m) {
     if (q->pipe)
       snprintf(name, sizeof name, "q_pipe%u_%s", q->pipe - 1u, isa_engines[q->engine].name);
     else
-      snprintf(name, sizeof name, "q_%s_%s", names[q->dge], isa_engines[q->engine].name);
+      snprintf(name, sizeof name, q->stream ? "q_%s_%s%u" : "q_%s_%s", names[q->dge],
+               isa_engines[q->engine].name, q->stream + 1u);
     isa_queue row = {.dge = q->dge, .rings = ISA_NDMA, .owner = q->engine, .prio = q->prio};
     named what = {K_NAMES_QUEUE, m->p->cores[m->core].nqueues, NULL, &row};
     row.name = take_name(m, name, &what, &shared);

@@ -149,6 +149,7 @@ typedef struct as_k_loop {
 
 typedef struct as_k_queue {
   uint8_t dge, engine, prio;
+  uint8_t stream; /* of static loads of gen2: those of some tensors */
   uint8_t number; /* in the program, K_NO_QUEUE before */
   bool users;     /* of the caller's choice */
   uint16_t pipe;  /* 1 + the pipe of its sendrecvs; 0: it has other transfers. Those of a sendrecv

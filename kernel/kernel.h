@@ -54,7 +54,9 @@ enum {
   AS_PASS_ORDER = 32,   /* what is ready comes before what waits */
   AS_PASS_USUAL = 64,   /* engines that compilers do not take are not taken (isa/choice.def) */
   AS_PASS_TRIM = 128,   /* columns of a tile that nothing uses take no place */
-  AS_PASS_ALL = 255 & ~AS_PASS_USUAL /* that make programs faster */
+  AS_PASS_FAR = 256,    /* LOADS and VALUES also count what was made before the last round */
+  AS_PASS_SWDGE = 512,  /* gpsimd makes the descriptors of transfers (fronts.def), from gen3 on */
+  AS_PASS_ALL = 511 & ~AS_PASS_USUAL /* that make programs faster */
 };
 /* The passes over the kernels of a front end (fronts.def); NULL: soma.kernel. False when there is
  * none of that name. */

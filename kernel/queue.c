@@ -10,18 +10,19 @@ typedef struct streams {
   bool *brought; /* by buffer: a collective has written it; NULL: there are no collectives */
 } streams;
 
-static uint32_t find_queue(as_kernel *k, unsigned dge, unsigned engine, unsigned pipe) {
-  for (uint32_t q = 0; q < k->nqueues; q++)
-    if (!k->queues[q].users && k->queues[q].dge == dge && k->queues[q].engine == engine &&
-        k->queues[q].pipe == pipe)
-      return q + 1;
+static uint32_t find_queue(as_kernel *k, as_k_queue like) {
+  for (uint32_t i = 0; i < k->nqueues; i++) {
+    const as_k_queue *q = &k->queues[i];
+    if (!q->users && q->dge == like.dge && q->engine == like.engine && q->pipe == like.pipe &&
+        q->stream == like.stream)
+      return i + 1;
+  }
   if (k->nqueues == ISA_ENGINE_QUEUES) {
     as_k_fail(k, ISA_LIMIT, (isa_line){0}, "a core has at most %d queues", ISA_ENGINE_QUEUES);
     return 0;
   }
   if (!K_GROW(k, queues, nqueues, cap_queues)) return 0;
-  k->queues[k->nqueues] =
-      (as_k_queue){.dge = (uint8_t)dge, .engine = (uint8_t)engine, .pipe = (uint16_t)pipe};
+  k->queues[k->nqueues] = like;
   return ++k->nqueues;
 }
 
@@ -38,6 +39,20 @@ static bool follows(streams *s, const as_k_item *it) {
     if (uses[u].writes) *brought = as_k_is_collective(it);
   }
   return found;
+}
+
+/* A ring of gen2 takes 143 ns for a descriptor, an engine 86 for one of any ring: one ring leaves
+ * it idle, so tensors that are loaded have rings of their own. Four are enough, and leave queues
+ * for others. */
+enum { STREAMS = 4 };
+static unsigned stream_of(const as_kernel *k, const as_k_item *it, unsigned dge) {
+  const as_k_use *uses;
+  if (dge != ISA_DGE_none || k->target->hwdge) return 0;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
+    const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
+    if (uses[u].reads && o->space == ISA_HBM) return (as_k_buf(k, o->buffer)->tensor - 1) % STREAMS;
+  }
+  return 0;
 }
 
 static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
@@ -60,7 +75,14 @@ static bool pick(const streams *s, const as_k_item *it, bool in_loop, bool late,
   bool fixed_ring = has(modes, ISA_DGE_none) && (!in_loop || meets);
   *engine = e;
   bool asked = it->flags & (AS_REC_STATIC | AS_REC_SWDGE | AS_REC_HWDGE);
-  if ((s->k->o.flags & AS_KERNEL_STATIC) && fixed_ring && !asked) hardware = software = false;
+  if ((s->k->o.flags & AS_KERNEL_STATIC) && fixed_ring && !asked)
+    hardware = software = false;
+  else if ((s->k->o.passes & AS_PASS_SWDGE) && s->k->target->hwdge && has(modes, ISA_DGE_swdge) &&
+           !fixed && !meets && !asked) {
+    *dge = ISA_DGE_swdge;
+    *engine = ISA_ENG_gpsimd;
+    return true;
+  }
   if ((hardware || software) && !(meets && fixed_ring)) {
     *dge = hardware ? ISA_DGE_hwdge : ISA_DGE_swdge;
     if (!software || s->k->target->hwdge || !fixed_ring) return true;
@@ -143,7 +165,11 @@ static bool choose(streams *s, as_k_item *it, bool in_loop, bool late) {
                        isa_ops[it->op].name,
                        it->engine < ISA_NENGINES ? isa_engines[it->engine].name : "an engine",
                        in_loop ? " in a loop, which cannot use static descriptors" : "");
-    uint32_t q = find_queue(k, dge, engine, pipe_of(k, it));
+    unsigned pipe = pipe_of(k, it), stream = pipe ? 0 : stream_of(k, it, dge);
+    uint32_t q = find_queue(k, (as_k_queue){.dge = (uint8_t)dge,
+                                            .engine = (uint8_t)engine,
+                                            .stream = (uint8_t)stream,
+                                            .pipe = (uint16_t)pipe});
     if (!q) return false;
     it->queue = (uint16_t)q;
   }

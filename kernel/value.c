@@ -12,6 +12,12 @@ typedef struct entry {
   uint32_t state;       /* what it reads beside memory */
 } entry;
 
+/* The items of one place in the caller's source. */
+typedef struct place {
+  uint32_t item, value; /* the last of them, what it made */
+  bool repeats, goes_on; /* one made what others than the last had made; a new value came then */
+} place;
+
 typedef struct sharer {
   as_kernel *k;
   uint32_t *writes; /* by buffer: uses that write it */
@@ -23,6 +29,12 @@ typedef struct sharer {
   entry *entries;
   uint32_t nentries, cap_entries;
   isa_index index;
+  place *places;
+  uint32_t nplaces, cap_places;
+  isa_index lines;     /* places */
+  bool same_sources;   /* of the item numbered last and the one that made its value */
+  bool *computed;      /* by buffer: it has what was computed before of the same tiles */
+  uint32_t *far;       /* by item: its place, where an earlier round than the last made the same */
   uint32_t state[ISA_NSTATES], nvalues, met;
 } sharer;
 
@@ -110,6 +122,17 @@ static bool is_value(const sharer *s, const as_k_item *it, const as_k_use *w, ui
   return s->writes[b - 1] == 1 && !as_k_buf(k, b)->pinned;
 }
 
+/* Whether what b reads are the tiles that a reads, or what was computed of the same tiles: not what
+ * was loaded again. */
+static bool of_same_buffers(const sharer *s, const as_k_item *a, const as_k_item *b) {
+  const as_k_use *uses;
+  for (unsigned u = 0, n = as_k_used(s->k, a, &uses); u < n; u++) {
+    uint32_t x = as_k_use_op(s->k, a, &uses[u])->buffer, y = as_k_use_op(s->k, b, &uses[u])->buffer;
+    if (uses[u].reads && x != y && !s->computed[y - 1]) return false;
+  }
+  return true;
+}
+
 /* The number of an item's value, which others like it have too; 0: memory is out. */
 static uint32_t find_value(sharer *s, uint32_t item, uint64_t h, uint64_t when, uint32_t state) {
   as_kernel *k = s->k;
@@ -122,6 +145,7 @@ static uint32_t find_value(sharer *s, uint32_t item, uint64_t h, uint64_t when, 
       return e->value;
     }
     s->again[item] = true;
+    s->same_sources = of_same_buffers(s, &k->items[e->item], &k->items[item]);
     return e->value;
   }
   if (!isa_array_room(&k->al, &s->entries, s->nentries, &s->cap_entries, sizeof *s->entries)) {
@@ -132,6 +156,56 @@ static uint32_t find_value(sharer *s, uint32_t item, uint64_t h, uint64_t when, 
   if (isa_index_add(&k->al, &s->index, hash, s->nentries)) return s->nvalues;
   as_k_nomem(k);
   return 0;
+}
+
+/* ---- Which loop it repeats in --------------------------------------------------------------- */
+
+/* Whether two items are of one place, as far as that can be told. */
+static bool are_of_one_place(const sharer *s, const as_k_item *a, const as_k_item *b) {
+  const as_k_use *uses;
+  if (a->ruling != b->ruling || a->at.line != b->at.line || a->at.file != b->at.file) return false;
+  for (unsigned u = 0, n = as_k_used(s->k, a, &uses); u < n; u++) {
+    const as_k_operand *x = as_k_use_op(s->k, a, &uses[u]), *y = as_k_use_op(s->k, b, &uses[u]);
+    if (x->space == ISA_HBM && x->buffer != y->buffer) return false;
+  }
+  return true;
+}
+
+static void note_round(sharer *s, uint32_t number, uint32_t item) {
+  place *p = &s->places[number - 1];
+  if (!s->again[item])
+    p->goes_on |= p->repeats;
+  else if (p->value != s->number[item]) {
+    p->repeats = true;
+    s->far[item] = number;
+    s->again[item] = s->same_sources;
+  }
+  p->item = item;
+  p->value = s->number[item];
+}
+
+/* Notes the value of an item with those of its place. */
+static bool note_place(sharer *s, uint32_t item) {
+  as_kernel *k = s->k;
+  const as_k_item *it = &k->items[item];
+  uint32_t hash = (uint32_t)mix(mix(it->ruling, it->at.line), it->at.file), probe = 0, n;
+  while ((n = isa_index_next(&s->lines, hash, &probe)))
+    if (are_of_one_place(s, &k->items[s->places[n - 1].item], it)) {
+      note_round(s, n, item);
+      return true;
+    }
+  if (!isa_array_room(&k->al, &s->places, s->nplaces, &s->cap_places, sizeof *s->places))
+    return as_k_nomem(k);
+  s->places[s->nplaces++] = (place){.item = item, .value = s->number[item]};
+  return isa_index_add(&k->al, &s->lines, hash, s->nplaces) || as_k_nomem(k);
+}
+
+/* In for m, for n, for k: what depends on n and k alone, or on m and n alone, is made once; what
+ * depends on m and k is made for each n, and so is what is computed of tiles that are made again,
+ * unless AS_PASS_FAR is on. */
+static void keep_middle(sharer *s) {
+  for (uint32_t i = 0; i < s->k->nitems; i++)
+    if (s->far[i] && s->places[s->far[i] - 1].goes_on) s->again[i] = false;
 }
 
 static bool number_item(sharer *s, uint32_t item, bool in_loop) {
@@ -145,7 +219,12 @@ static bool number_item(sharer *s, uint32_t item, bool in_loop) {
   bool value = it->op < ISA_NOPS && !in_loop && is_value(s, it, w, &state) &&
                reads_values(s, it, &hash, &when);
   if (value && !(s->number[item] = find_value(s, item, hash, when, state))) return false;
-  if (value && w) s->value[as_k_use_op(k, it, w)->buffer - 1] = s->number[item];
+  if (value && !as_k_may(k, it, AS_PASS_FAR) && !note_place(s, item)) return false;
+  if (value && w) {
+    uint32_t b = as_k_use_op(k, it, w)->buffer;
+    s->value[b - 1] = s->number[item];
+    s->computed[b - 1] = s->again[item] && !isa_op_is_dma(it->op);
+  }
   if (access & ISA_STATE_W) s->state[kept] = value ? s->number[item] : ++s->nvalues;
   for (unsigned u = 0; u < n; u++)
     if (uses[u].writes) s->times[as_k_use_op(k, it, &uses[u])->buffer - 1]++;
@@ -167,6 +246,7 @@ static bool number_items(sharer *s) {
     depth -= it->op == K_ENDLOOP;
     if (!number_item(s, i, depth > 0)) return false;
   }
+  keep_middle(s);
   return true;
 }
 
@@ -305,9 +385,12 @@ bool as_k_share_values(as_kernel *k) {
   s.times = isa_zalloc(&k->al, n * sizeof *s.times);
   s.number = isa_zalloc(&k->al, items * sizeof *s.number);
   s.again = isa_zalloc(&k->al, items * sizeof *s.again);
+  s.far = isa_zalloc(&k->al, items * sizeof *s.far);
+  s.computed = isa_zalloc(&k->al, n * sizeof *s.computed);
   s.gone = isa_zalloc(&k->al, items * sizeof *s.gone);
   s.ordered = as_k_ordered(k);
-  bool ok = s.writes && s.value && s.times && s.number && s.again && s.gone && s.ordered;
+  bool ok = s.writes && s.value && s.times && s.number && s.again && s.far && s.computed &&
+            s.gone && s.ordered;
   if (!ok) as_k_nomem(k);
   ok = ok && number_items(&s) && (!any_again(&s) || share(&s));
   isa_free(&k->al, s.writes, n * sizeof *s.writes);
@@ -315,9 +398,13 @@ bool as_k_share_values(as_kernel *k) {
   isa_free(&k->al, s.times, n * sizeof *s.times);
   isa_free(&k->al, s.number, items * sizeof *s.number);
   isa_free(&k->al, s.again, items * sizeof *s.again);
+  isa_free(&k->al, s.far, items * sizeof *s.far);
+  isa_free(&k->al, s.computed, n * sizeof *s.computed);
   isa_free(&k->al, s.gone, items * sizeof *s.gone);
   isa_free(&k->al, s.ordered, items * sizeof *s.ordered);
   isa_index_free(&k->al, &s.index);
+  isa_index_free(&k->al, &s.lines);
+  isa_free(&k->al, s.places, s.cap_places * sizeof *s.places);
   isa_free(&k->al, s.entries, s.cap_entries * sizeof *s.entries);
   return ok;
 }

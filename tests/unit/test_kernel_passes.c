@@ -354,8 +354,103 @@ static void what_the_caller_ordered_stays_in_order(void **state) {
   kbed_close(&l.b);
 }
 
+/* One round of `for m, for n, for k`: rows of x that m and k name (line 10), that n and k name (20),
+ * that m and n name (30); what is computed of the first (40, 50). */
+static void add_round(list *l, uint32_t sum, int m, int n, int k) {
+  const int rows[3] = {2 * m + k, 4 + 2 * n + k, 8 + 2 * m + n};
+  uint32_t t[3], d = kbed_tile(&l->b, "d", SOMA_SBUF, SOMA_FLOAT32, 8, COLS);
+  for (int i = 0; i < 3; i++) {
+    t[i] = kbed_tile(&l->b, "t", SOMA_SBUF, SOMA_FLOAT32, 8, COLS);
+    l->b.line = 9 + 10 * (uint32_t)i;
+    kbed_load(&l->b, t[i], l->x, SOMA_FLOAT32, COLS, 8 * rows[i], 8, 0, COLS);
+  }
+  l->b.line = 39;
+  kbed_scalar(&l->b, SOMA_VECTOR, d, t[0], 8, COLS, KBED_MULT, 2);
+  uint32_t e = kbed_tile(&l->b, "e", SOMA_SBUF, SOMA_FLOAT32, 8, COLS);
+  l->b.line = 49;
+  kbed_scalar(&l->b, SOMA_VECTOR, e, t[1], 8, COLS, KBED_MULT, 3);
+  const uint32_t all[] = {d, e, t[2]};
+  for (int i = 0; i < 3; i++) {
+    kbed_begin(&l->b, "tensor_tensor", SOMA_VECTOR, 0);
+    kbed_ap(&l->b, sum, SOMA_FLOAT32, 0, 8, 0, COLS);
+    kbed_ap(&l->b, sum, SOMA_FLOAT32, 0, 8, 0, COLS);
+    kbed_ap(&l->b, all[i], SOMA_FLOAT32, 0, 8, 0, COLS);
+    kbed_word(&l->b, KBED_ADD);
+    kbed_zeros(&l->b, 1);
+    kbed_end(&l->b);
+  }
+}
+
+/* What a front end's compiler takes out of which loop (fronts.def). Of 8 rounds: what n and k name
+ * is loaded in the first of m alone, what m and n name for the first k; what m and k name for each
+ * n, unless earlier rounds count too. What is computed of what is loaded again is computed again. */
+static void a_front_end_says_which_rounds_count(void **state) {
+  static const struct {
+    const char *front_end;
+    unsigned left[6]; /* by line / 10 */
+  } rows[] = {{"neuronxcc.nki", {0, 0, 4, 4, 0, 0}}, {"soma.kernel", {0, 4, 4, 4, 4, 4}},
+              {"nki", {0}}};
+  (void)state;
+  for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
+    soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
+    soma_kernel_left left;
+    unsigned got[6] = {0};
+    list l;
+    kbed_open(&l.b, "trn2", 0, 0);
+    soma_kernel_free(l.b.k);
+    o.front_end = rows[r].front_end;
+    assert_int_equal(soma_kernel_new(l.b.m, &o, &l.b.k), SOMA_OK);
+    KBED_OK(&l.b, soma_kernel_file(l.b.k, "kernel.py", &l.b.file));
+    l.x = kbed_tensor(&l.b, "x", SOMA_FLOAT32, 128, COLS, SOMA_INPUT);
+    l.out = kbed_tensor(&l.b, "out", SOMA_FLOAT32, 8, COLS, SOMA_OUTPUT);
+    uint32_t sum = tile(&l, "sum", SOMA_SBUF);
+    kbed_memset(&l.b, SOMA_VECTOR, sum, COLS, 0);
+    for (int i = 0; i < 8; i++) add_round(&l, sum, i / 4, i / 2 % 2, i % 2);
+    kbed_store(&l.b, l.out, sum, SOMA_FLOAT32, COLS, 0, 8, 0, COLS);
+    kbed_finish(&l.b);
+    for (uint32_t i = 0; soma_kernel_get_left(l.b.k, i, &left) == SOMA_OK; i++)
+      if (left.line % 10 == 0 && left.line < 60) got[left.line / 10] += left.left;
+    for (unsigned i = 0; i < 6; i++)
+      if (got[i] != rows[r].left[i])
+        fail_msg("%s: line %u0: %u", rows[r].front_end, i, got[i]);
+    kbed_close(&l.b);
+  }
+}
+
+/* The engine that triggers a load is gpsimd where descriptors are made by software. */
+static void a_front_end_says_who_makes_descriptors(void **state) {
+  static const struct {
+    const char *target, *front_end, *queue;
+  } rows[] = {{"trn2", "neuronxcc.nki", "q_swdge_gpsimd"}, {"trn2", "nki", "q_hwdge_sync"},
+              {"trn1", "neuronxcc.nki", "q_static_sync"},  {"trn3", "soma.kernel", "q_hwdge_sync"}};
+  (void)state;
+  for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
+    soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
+    list l;
+    char *text;
+    size_t size;
+    kbed_open(&l.b, rows[r].target, 0, 0);
+    soma_kernel_free(l.b.k);
+    o.front_end = rows[r].front_end;
+    assert_int_equal(soma_kernel_new(l.b.m, &o, &l.b.k), SOMA_OK);
+    l.b.file = 0;
+    l.x = kbed_tensor(&l.b, "x", SOMA_FLOAT32, 128, COLS, SOMA_INPUT);
+    l.out = kbed_tensor(&l.b, "out", SOMA_FLOAT32, 128, COLS, SOMA_OUTPUT);
+    uint32_t t = tile(&l, "t", SOMA_SBUF);
+    load(&l, t, l.x);
+    store(&l, l.out, t);
+    kbed_finish(&l.b);
+    assert_int_equal(soma_disassemble(l.b.m, l.b.p, &text, &size), SOMA_OK);
+    if (!strstr(text, rows[r].queue)) fail_msg("%s\n%s", rows[r].queue, text);
+    soma_bytes_free(text);
+    kbed_close(&l.b);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_pass_does_what_it_may),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_front_end_says_which_rounds_count),
+                                     cmocka_unit_test(a_front_end_says_who_makes_descriptors),
+                                     cmocka_unit_test(a_pass_does_what_it_may),
                                      cmocka_unit_test(a_sum_that_underflows_keeps_its_sign),
                                      cmocka_unit_test(a_barrier_stands_between_loads),
                                      cmocka_unit_test(what_the_caller_ordered_stays_in_order)};

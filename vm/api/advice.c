@@ -78,7 +78,9 @@ static void try_tiles(soma_trials *t, const soma_group *g, uint32_t passes) {
     soma_advise_that(t, g, SOMA_ADVICE_TILE, time,
                      "it overwrites a tile that is still in use: make one for each time, in the "
                      "loop");
-  if (!(passes & pass) || !try_extra(t, g, AS_PASS_VERSIONS | pass, &again, &f)) return;
+  if (!(passes & (pass | AS_PASS_FAR)) ||
+      !try_extra(t, g, AS_PASS_VERSIONS | AS_PASS_FAR | pass, &again, &f))
+    return;
   if (f.left_out <= t->figures.left_out || again >= time) return;
   uint64_t n = f.left_out - t->figures.left_out;
   soma_advise_that(t, g, dma ? SOMA_ADVICE_LOAD : SOMA_ADVICE_VALUE, again,
@@ -106,6 +108,7 @@ static uint32_t useful_passes(soma_trials *t) {
   } rows[] = {{AS_PASS_VERSIONS, AS_PASS_VERSIONS},
               {AS_PASS_VERSIONS | AS_PASS_LOADS, AS_PASS_LOADS},
               {AS_PASS_VERSIONS | AS_PASS_VALUES, AS_PASS_VALUES},
+              {AS_PASS_VERSIONS | AS_PASS_LOADS | AS_PASS_VALUES | AS_PASS_FAR, AS_PASS_FAR},
               {AS_PASS_MEMSETS | AS_PASS_STORES, AS_PASS_MEMSETS | AS_PASS_STORES}};
   uint32_t found = 0;
   if (t->r[0]->o.flags & AS_KERNEL_KEEP_ORDER) return 0;
