@@ -62,6 +62,8 @@ def split(words):
     while i < len(words) and words[i].startswith("--") and words[i] not in _COMMANDS:
         name, equals, value = words[i][2:].partition("=")
         i += 1
+        if name == "sandbox":
+            raise OptionError("--sandbox comes first")
         if name not in OPTIONS:
             raise OptionError("there is no option --%s: --help lists them" % name)
         takes = OPTIONS[name][0]

@@ -12,6 +12,7 @@ USAGE = """usage: soma-nki [OPTIONS] SCRIPT.py [ARGUMENTS]
        soma-nki -n RANKS [OPTIONS] SCRIPT.py ...
        eval "$(soma-nki [OPTIONS] --env)"
        soma-nki [OPTIONS] --install-kernelspec [PREFIX]
+       soma-nki --sandbox [OPTIONS] SCRIPT.py ...    (see --sandbox --help)
 
 Runs a Python script whose kernels are written for NKI (import nki, or neuronxcc.nki) on an
 emulated core. Kernels are called with NumPy arrays. There are --help and --version.
@@ -47,6 +48,12 @@ def main(arguments):
     # Last: commands and packages that stand in for the vendor's where those are absent.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), _bin()])
     sys.path.append(os.path.join(packages, "compat"))
+    if arguments[:1] == ["--confined"]:  # which the sandbox starts
+        from soma import confined
+        return confined.main(int(arguments[1]))
+    if arguments[:1] == ["--sandbox"]:
+        from soma import sandbox
+        return sandbox.main(arguments)
     from soma import look
     ranks = _option(arguments, "-n")
     if ranks is not None:
