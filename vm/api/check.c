@@ -24,7 +24,7 @@ uint64_t soma_run_findings(const soma_run *r) { return r ? vm_check_count(r->run
 
 /* The line of an instruction, 0 and NULL if it is not known; engines of both cores together. */
 static uint32_t line_of(const soma_run *r, unsigned e, uint32_t pc, const char **file) {
-  const isa_code *code = &r->p->p->cores[e >= ISA_NENGINES].code[e % ISA_NENGINES];
+  const isa_code *code = &r->p->p->cores[e >= ISA_NSEQS].code[e % ISA_NSEQS];
   bool known = code->lines && pc < code->n && code->lines[pc].file;
   *file = known ? r->p->p->files[code->lines[pc].file - 1] : NULL;
   return known ? code->lines[pc].line : 0;
@@ -37,7 +37,7 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
   const vm_finding *f = vm_check_finding(r->run.cores[0], i);
   if (!f) return SOMA_ARG;
   *out = (soma_finding){.check = (soma_check)f->kind,
-                        .engine = (soma_engine)(f->engine % ISA_NENGINES),
+                        .engine = (soma_engine)(f->engine % ISA_NSEQS),
                         .pc = f->pc,
                         .time = f->time,
                         .text = is_cut(f) ? "out of memory" : f->text.data};
@@ -48,8 +48,8 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
 soma_status soma_run_finding_other(const soma_run *r, uint32_t i, soma_place *out, size_t n) {
   const vm_finding *f = r ? vm_check_finding(r->run.cores[0], i) : NULL;
   if (!out || !f || f->other_engine >= VM_NO_ENGINE) return SOMA_ARG;
-  soma_place all = {.engine = (soma_engine)(f->other_engine % ISA_NENGINES),
-                    .core = f->other_engine >= ISA_NENGINES,
+  soma_place all = {.engine = (soma_engine)(f->other_engine % ISA_NSEQS),
+                    .core = f->other_engine >= ISA_NSEQS,
                     .pc = f->other_pc};
   all.line = line_of(r, f->other_engine, f->other_pc, &all.file);
   memcpy(out, &all, n < sizeof all ? n : sizeof all);
@@ -60,8 +60,8 @@ soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled
   const vm_finding *f = r ? vm_check_finding(r->run.cores[0], i) : NULL;
   if (!out || !f || !f->fix_end || is_cut(f)) return SOMA_ARG;
   const isa_program *p = r->p->p;
-  soma_unsignalled all = {.core = f->engine >= ISA_NENGINES,
-                          .other_core = f->other_engine >= ISA_NENGINES,
+  soma_unsignalled all = {.core = f->engine >= ISA_NSEQS,
+                          .other_core = f->other_engine >= ISA_NSEQS,
                           .fix = f->fix,
                           .fix_end = f->fix_end};
   all.other_line = line_of(r, f->other_engine, f->other_pc, &all.other_file);
@@ -73,10 +73,10 @@ soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled
 unsigned soma_run_finding_core(const soma_run *r, uint32_t i) {
   if (!r) return 0;
   const vm_finding *f = vm_check_finding(r->run.cores[0], i);
-  return f && f->engine >= ISA_NENGINES;
+  return f && f->engine >= ISA_NSEQS;
 }
 
-static int engine_of(unsigned e) { return e < VM_NO_ENGINE ? (int)(e % ISA_NENGINES) : -1; }
+static int engine_of(unsigned e) { return e < VM_NO_ENGINE ? (int)(e % ISA_NSEQS) : -1; }
 
 soma_status soma_run_schedules(soma_run *r, soma_schedules *out, size_t n) {
   soma_status s = r ? (soma_status)r->run.fault.status : SOMA_ARG;

@@ -193,7 +193,7 @@ static bool could_tell(const vm_ck_must *m, const vm_ck_signal *u, const vm_ck_a
   bool own = ring ? u->ring == first->comp || u->twin == first->comp
                   : !u->ring && u->engine == first->engine;
   bool relay = (fit == FITS_SIGNAL || any) && u->engine != second->engine;
-  bool there = (u->sem >= ISA_NSEMS) == (second->engine >= ISA_NENGINES); /* it can wait for it */
+  bool there = (u->sem >= ISA_NSEMS) == (second->engine >= ISA_NSEQS); /* it can wait for it */
   return there && (own || relay || is_own(u, first)) &&
          vm_ck_must_tells(m, u, first->comp, first->epoch);
 }
@@ -275,7 +275,7 @@ static bool is_set_back(const vm_core *c, unsigned sem) {
       unsigned kind = in->upd.kind;
       bool lowers = kind == ISA_UPD_dec || kind == ISA_UPD_sub || kind == ISA_UPD_write;
       if (lowers && vm_ck_sem(in->upd.core, in->upd.sem) == sem) return true;
-      unsigned first = vm_ck_sem(e >= ISA_NENGINES, in->u.SEM_RANGE.first);
+      unsigned first = vm_ck_sem(e >= ISA_NSEQS, in->u.SEM_RANGE.first);
       if (in->op == ISA_OP_sem_range_clear && sem >= first && sem < first + in->u.SEM_RANGE.count)
         return true;
     }
@@ -431,7 +431,7 @@ void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
 
 void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
   if (a->queue < VM_CK_QUEUES)
-    isa_buf_printf(out, "a transfer of %squeue %s", vm_ck_whose(c, a->engine >= ISA_NENGINES),
+    isa_buf_printf(out, "a transfer of %squeue %s", vm_ck_whose(c, a->engine >= ISA_NSEQS),
                    vm_ck_queue_row(c, a->queue)->name);
   else
     isa_buf_puts(out, vm_ck_name(c, a->engine));
@@ -521,7 +521,7 @@ static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
 static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first, *second = a->second;
   const isa_update *u = &vm_ck_code(c, first->engine)->insns[first->pc].upd;
-  unsigned core = first->engine >= ISA_NENGINES, other = second->engine >= ISA_NENGINES;
+  unsigned core = first->engine >= ISA_NSEQS, other = second->engine >= ISA_NSEQS;
   bool has = u->kind != ISA_UPD_none && first->queue == VM_CK_QUEUES;
   if (core != other)
     isa_buf_printf(out, "core %u must update a semaphore of core %u when ", core, other);
@@ -570,7 +570,7 @@ void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f) {
     put_wait(c, a, out);
     put_take(c, a, out);
   }
-  if (first->engine / ISA_NENGINES == second->engine / ISA_NENGINES) return;
+  if (first->engine / ISA_NSEQS == second->engine / ISA_NSEQS) return;
   f->fix = start;
   f->fix_end = (uint32_t)out->len;
 }

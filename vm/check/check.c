@@ -141,13 +141,13 @@ static const vm_watch watch = {.begin = vm_check_begin,
 /* The numbers of both cores; the other core has the same checks. */
 static void count(vm_core *c) {
   struct vm_check *k = c->check;
-  k->nengines = c->prog->ncores * ISA_NENGINES;
+  k->nengines = c->prog->ncores * ISA_NSEQS;
   k->nsems = c->prog->ncores * ISA_NSEMS;
   for (unsigned core = 0; core < c->prog->ncores; core++)
     k->nqueues += c->prog->cores[core].nqueues;
   for (unsigned e = 0; e < k->nengines; e++)
-    snprintf(k->names[e], sizeof k->names[e], "%s%s", vm_ck_core_text(c, e >= ISA_NENGINES),
-             isa_engines[e % ISA_NENGINES].name);
+    snprintf(k->names[e], sizeof k->names[e], "%s%s", vm_ck_core_text(c, e >= ISA_NSEQS),
+             isa_engines[e % ISA_NSEQS].name);
   for (unsigned i = 0; i < c->run->n; i++) c->run->cores[i]->check = k;
 }
 
@@ -194,7 +194,7 @@ void vm_check_finish(vm_core *c) {
   vm_ck_log_end(c); /* its memory is for the next run */
   if (k->count == 0) return;
   vm_finding *f = &k->findings[0];
-  vm_where at = vm_at_pc(vm_ck_core_of(c, f->engine), f->engine % ISA_NENGINES, f->pc);
+  vm_where at = vm_at_pc(vm_ck_core_of(c, f->engine), f->engine % ISA_NSEQS, f->pc);
   vm_fault(c, ISA_CHECK, at, "%s", isa_buf_str(&f->text));
   if (k->count > 1)
     isa_buf_printf(&c->run->fault.text, "\n(the first of %llu findings)",

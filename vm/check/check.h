@@ -38,9 +38,9 @@ enum vm_check_kind {
 /* "uninit" and so on; NULL past the last. Static. */
 const char *vm_check_name(unsigned kind);
 
-/* Engines of both cores are numbered together: core 1's come after core 0's. This number means no
- * engine. */
-enum { VM_NO_ENGINE = ISA_MAX_CORES * ISA_NENGINES };
+/* Engines and CC sequencers of both cores are numbered together: core 1's come after core 0's. This
+ * number means none of them. */
+enum { VM_NO_ENGINE = ISA_MAX_CORES * ISA_NSEQS };
 
 /* Findings kept; the rest are counted. */
 enum { VM_FINDINGS = 64 };

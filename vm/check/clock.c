@@ -256,7 +256,7 @@ bool vm_ck_clocks_start(vm_core *c) {
     if (!(k->clock[e] = isa_zalloc(&c->al, k->ncomps * sizeof **k->clock))) return false;
     for (uint32_t pc = 0; pc < code->n; pc++)
       if (code->insns[pc].wait.cond != ISA_WAIT_none)
-        k->waiters[vm_ck_sem(e >= ISA_NENGINES, code->insns[pc].wait.sem)] |= (uint16_t)(1u << e);
+        k->waiters[vm_ck_sem(e >= ISA_NSEQS, code->insns[pc].wait.sem)] |= (uint16_t)(1u << e);
     vm_ck_note_barriers(c, e);
   }
   return vm_ck_log_start(c);

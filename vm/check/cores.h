@@ -3,6 +3,7 @@
 #define VM_CHECK_CORES_H
 
 #include "check.h"
+#include "../engine/cc.h"
 
 /* A pair has one set of clocks, one log and one list of accesses. Engines, semaphores and queues
  * are numbered together, core 0's and then core 1's: an engine `e`, a `sem` and a `queue` are such
@@ -14,7 +15,7 @@ enum {
   VM_CK_QUEUES = ISA_MAX_CORES * ISA_MAX_QUEUES /* also: no queue */
 };
 static inline unsigned vm_ck_unit(const vm_core *c, unsigned engine) {
-  return c->number ? ISA_NENGINES + engine : engine;
+  return c->number ? ISA_NSEQS + engine : engine;
 }
 static inline unsigned vm_ck_sem(unsigned core, unsigned sem) { return core * ISA_NSEMS + sem; }
 static inline unsigned vm_ck_queue(const vm_core *c, unsigned queue) {
@@ -24,13 +25,21 @@ static inline const vm_core *vm_ck_core(const vm_core *c, unsigned number) {
   return vm_core_at(c, number);
 }
 static inline const vm_core *vm_ck_core_of(const vm_core *c, unsigned e) {
-  return vm_ck_core(c, e >= ISA_NENGINES);
+  return vm_ck_core(c, e >= ISA_NSEQS);
 }
+/* A CC sequencer without code has no state (vm_core.nseqs): it has halted. */
 static inline const vm_engine *vm_ck_engine(const vm_core *c, unsigned e) {
-  return &vm_ck_core_of(c, e)->eng[e % ISA_NENGINES];
+  static const vm_engine none = {.state = VM_HALTED};
+  const vm_core *of = vm_ck_core_of(c, e);
+  return e % ISA_NSEQS < of->nseqs ? &of->eng[e % ISA_NSEQS] : &none;
 }
 static inline const isa_code *vm_ck_code(const vm_core *c, unsigned e) {
-  return &c->prog->cores[e >= ISA_NENGINES].code[e % ISA_NENGINES];
+  return &c->prog->cores[e >= ISA_NSEQS].code[e % ISA_NSEQS];
+}
+/* Whether a sequencer may do more: a CC sequencer begins with what an engine knows that does. */
+static inline bool vm_ck_goes_on(const vm_core *c, unsigned e) {
+  const vm_engine *en = vm_ck_engine(c, e);
+  return en->state != VM_HALTED && (en->state != VM_IDLE || vm_ck_core_of(c, e)->ccs->used);
 }
 static inline uint32_t vm_ck_value(const vm_core *c, unsigned sem) {
   return vm_ck_core(c, sem >= ISA_NSEMS)->sem[sem % ISA_NSEMS];

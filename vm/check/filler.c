@@ -27,7 +27,7 @@ static uint32_t number_of(const vm_core *c, unsigned unit, uint32_t pc) {
 
 bool vm_ck_fillers_start(vm_core *c) {
   vm_ck_fillers *k = &c->check->fillers;
-  for (unsigned e = 0; e < c->prog->ncores * ISA_NENGINES; e++) {
+  for (unsigned e = 0; e < c->prog->ncores * ISA_NSEQS; e++) {
     const isa_code *code = vm_ck_code(c, e);
     for (uint32_t pc = 0; pc < code->n; pc++) {
       if (!is_filler(&code->insns[pc])) continue;
@@ -250,7 +250,7 @@ static void join_all(job *j) {
     vm_ck_grid *d = result_of(j, o);
     if (!d) return;
     if (o == 0 && j->chosen < j->nin)
-      vm_ck_chosen_marks(c, j->u.unit % ISA_NENGINES, j->f, &j->in[j->chosen], d->at);
+      vm_ck_chosen_marks(c, j->u.unit % ISA_NSEQS, j->f, &j->in[j->chosen], d->at);
     if (first) join_source(j, &j->out[0], first, d);
     for (unsigned i = 0; i < j->nin; i++) {
       vm_ck_grid s;

@@ -28,8 +28,8 @@ static bool seen(struct vm_check *k, uint64_t key) {
 }
 
 static uint64_t key_of(unsigned kind, unsigned e, uint32_t pc, unsigned other, uint32_t other_pc) {
-  return (uint64_t)(kind + 1) << 56 | (uint64_t)e << 52 | (uint64_t)other << 48 |
-         (uint64_t)(pc & 0xffffff) << 24 | (other_pc & 0xffffff);
+  return (uint64_t)(kind + 1) << 56 | (uint64_t)e << 51 | (uint64_t)other << 46 |
+         (uint64_t)(pc & 0x7fffff) << 23 | (other_pc & 0x7fffff);
 }
 
 void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding *f),
@@ -72,11 +72,11 @@ void vm_ck_out_of_memory(vm_core *c) {
 }
 
 void vm_ck_put_place(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out) {
-  vm_put_place(vm_ck_core_of(c, e), e % ISA_NENGINES, pc, out);
+  vm_put_place(vm_ck_core_of(c, e), e % ISA_NSEQS, pc, out);
 }
 
 void vm_ck_put_site(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out) {
-  vm_put_site(vm_ck_core_of(c, e), e % ISA_NENGINES, pc, out);
+  vm_put_site(vm_ck_core_of(c, e), e % ISA_NSEQS, pc, out);
 }
 
 void vm_ck_put_sem(const vm_core *c, unsigned sem, isa_buf *out) {
@@ -93,11 +93,11 @@ void vm_ck_put_round(const vm_core *c, unsigned e, uint32_t pc, uint32_t round, 
   const vm_core *of = vm_ck_core_of(c, e);
   const isa_code *code = vm_ck_code(c, e);
   isa_buf_printf(out, "\n  %s ", vm_ck_name(c, e));
-  vm_put_pc(of, e % ISA_NENGINES, pc, out);
+  vm_put_pc(of, e % ISA_NSEQS, pc, out);
   if (round) isa_buf_printf(out, ", round %u", round);
   isa_buf_printf(out, ", at %llu.%03llu ns: ", (unsigned long long)(t / VM_NS),
                  (unsigned long long)(t % VM_NS / (VM_NS / 1000)));
-  if (pc < code->n) isa_print_insn(c->prog, of->number, e % ISA_NENGINES, &code->insns[pc], out);
+  if (pc < code->n) isa_print_insn(c->prog, of->number, e % ISA_NSEQS, &code->insns[pc], out);
 }
 
 /* Name of the tile that holds byte lo of partition p. */

@@ -267,7 +267,7 @@ static void add_own(fixes *f, vm_ck_advice how) {
   const struct vm_ck_judge *j = f->j;
   uint32_t last = 0, of = 0;
   const isa_insn *in = &vm_ck_code(f->c, how.first->engine)->insns[how.first->pc];
-  bool here = (in->upd.core != 0) == (how.first->engine >= ISA_NENGINES);
+  bool here = (in->upd.core != 0) == (how.first->engine >= ISA_NSEQS);
   if (how.first->queue < VM_CK_QUEUES && in->upd.kind != ISA_UPD_none && here) return;
   how.signals = how.drain = how.again = how.take = false;
   how.round = 0;

@@ -86,7 +86,7 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
   begin_text(c, old, a, f);
   how.drain = old->comp < c->check->rings && a->queue < VM_CK_QUEUES && old->engine == a->engine;
   how.signals = vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value) && value > 0 &&
-                (sem >= ISA_NSEMS) == (a->engine >= ISA_NENGINES);
+                (sem >= ISA_NSEMS) == (a->engine >= ISA_NSEQS);
   if (how.signals) {
     waited = vm_ck_clocks_waited(c, a->engine, sem);
     how = (vm_ck_advice){.first = old,

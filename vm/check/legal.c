@@ -42,7 +42,7 @@ void vm_ck_legal_wait(vm_core *c, unsigned e, const isa_wait *w) {
   flush(c, e);
   vm_legal_step *s = pending(c, e);
   s->cond = w->cond;
-  s->sem = (uint16_t)vm_ck_sem(e >= ISA_NENGINES, w->sem);
+  s->sem = (uint16_t)vm_ck_sem(e >= ISA_NSEQS, w->sem);
   if (w->cond != ISA_WAIT_none)
     s->value = w->is_reg ? vm_ck_engine(c, e)->regs[w->value] : w->value;
 }

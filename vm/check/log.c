@@ -23,7 +23,7 @@ static bool lowers(const isa_insn *in) {
 
 /* Looks at what engine e's instruction does to the semaphores that it names. */
 static void scan_insn(struct vm_check *k, unsigned e, const isa_insn *in) {
-  unsigned core = e >= ISA_NENGINES, mask = 1u << e;
+  unsigned core = e >= ISA_NSEQS, mask = 1u << e;
   unsigned waited = vm_ck_sem(core, in->wait.sem), updated = vm_ck_sem(in->upd.core, in->upd.sem);
   vm_ck_log *g = &k->log;
   bool data = !isa_op_is_control(in->op) && !isa_op_is_dma(in->op);
@@ -179,7 +179,7 @@ void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y) {
 uint32_t vm_ck_log_twin(const vm_core *c, unsigned e, uint32_t to) {
   const vm_ck_log *g = &c->check->log;
   uint32_t at = g->last[e];
-  if (!g->on || c->run->n == 1 || e % ISA_NENGINES != ISA_ENG_gpsimd) return 0;
+  if (!g->on || c->run->n == 1 || e % ISA_NSEQS != ISA_ENG_gpsimd) return 0;
   for (unsigned i = 0; i < MOST_BACK && g->steps[at].kind != VM_CK_START; i++) {
     const vm_ck_step *s = &g->steps[at];
     if (s->kind == VM_CK_MEET && s->want && (uint64_t)s->want >> 32 <= to) return (uint32_t)s->want;

@@ -7,7 +7,7 @@
 
 void vm_ck_note_barriers(vm_core *c, unsigned e) {
   const isa_code *code = vm_ck_code(c, e);
-  unsigned core = e >= ISA_NENGINES;
+  unsigned core = e >= ISA_NSEQS;
   isa_barrier b;
   for (uint32_t pc = 0; pc < code->n; pc++)
     if (isa_insn_barrier(&code->insns[pc], core, &b))

@@ -28,7 +28,7 @@ void vm_ck_note_barriers(vm_core *c, unsigned e);
  * other core's gpsimd; 0: none exists. */
 uint32_t vm_ck_log_twin(const vm_core *c, unsigned e, uint32_t to);
 static inline unsigned vm_ck_twin_of(unsigned e) {
-  return vm_ck_comp((e + ISA_NENGINES) % (2 * ISA_NENGINES), OF_DONE);
+  return vm_ck_comp((e + ISA_NSEQS) % (2 * ISA_NSEQS), OF_DONE);
 }
 
 #endif

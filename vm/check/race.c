@@ -179,7 +179,7 @@ static void clocks_floor(const vm_core *c, uint32_t *floor) {
   struct vm_check *k = c->check;
   memset(floor, 0xff, k->ncomps * sizeof *floor);
   for (unsigned e = 0; e < k->nengines; e++)
-    for (uint32_t i = 0; i < k->ncomps && vm_ck_engine(c, e)->state != VM_HALTED; i++)
+    for (uint32_t i = 0; i < k->ncomps && vm_ck_goes_on(c, e); i++)
       if (k->clock[e][i] < floor[i]) floor[i] = k->clock[e][i];
 }
 

@@ -53,7 +53,7 @@ static uint32_t known_to_all(const vm_core *c, unsigned sem, unsigned comp) {
   uint32_t known = UINT32_MAX;
   for (unsigned left = c->check->waiters[sem]; left; left &= left - 1) {
     unsigned e = (unsigned)__builtin_ctz(left);
-    if (vm_ck_clock(c, e)[comp] < known && vm_ck_engine(c, e)->state != VM_HALTED)
+    if (vm_ck_clock(c, e)[comp] < known && vm_ck_goes_on(c, e))
       known = vm_ck_clock(c, e)[comp];
   }
   return known;
@@ -167,11 +167,11 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   struct vm_check *k = c->check;
   k->has_arriving = false;
   const vm_where by = ev->by;
-  k->change_by = by.engine < ISA_NENGINES
+  k->change_by = vm_by_engine(by)
                      ? (uint8_t)vm_ck_unit(vm_core_at(c, by.core), (unsigned)by.engine)
                      : VM_CK_ENGINES;
   k->change_pc = by.pc;
-  if (!vm_ck_has(c, VM_CHECK_RACE) || by.engine >= ISA_NENGINES) return;
+  if (!vm_ck_has(c, VM_CHECK_RACE) || !vm_by_engine(by)) return;
   unsigned sem = vm_ck_sem(c->number, ev->sem);
   vm_ck_sem_log *l = k->sems[sem];
   vm_ck_source *s = l ? vm_ck_find_source(l, source_of_event(c, ev)) : NULL;
@@ -210,7 +210,7 @@ static void log_set(vm_core *c, unsigned e, unsigned sem, unsigned kind, uint32_
 
 void vm_check_applied(vm_core *c, unsigned engine, unsigned own_sem, unsigned kind) {
   struct vm_check *k = c->check;
-  bool host = engine >= ISA_NENGINES;
+  bool host = engine >= ISA_NSEQS;
   unsigned e = host ? VM_CK_ENGINES : vm_ck_unit(c, engine), sem = vm_ck_sem(c->number, own_sem);
   k->has_arriving = false;
   k->change_by = (uint8_t)e;
@@ -285,7 +285,7 @@ static void acquire_write(vm_core *c, unsigned e, const vm_ck_sem_log *l, const 
 }
 
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
-  unsigned sem = vm_ck_sem(e >= ISA_NENGINES, w->sem);
+  unsigned sem = vm_ck_sem(e >= ISA_NSEQS, w->sem);
   vm_ck_sem_log *l = log_of(c, sem);
   if (!l) return;
   unsigned seq = vm_ck_comp(e, OF_SEQ);

@@ -98,7 +98,7 @@ struct vm_ck_groups {
 static const vm_ck_access *logged(const vm_core *c, uint32_t number) {
   return &c->check->log.accesses[number - 1];
 }
-static bool on_core_1(const vm_ck_access *a) { return a->engine >= ISA_NENGINES; }
+static bool on_core_1(const vm_ck_access *a) { return a->engine >= ISA_NSEQS; }
 
 bool vm_ck_twins_key(const vm_core *c, const vm_ck_access *a, uint64_t *key) {
   const struct vm_check *k = c->check;

@@ -57,7 +57,7 @@ static void registers_of(const vm_core *c, unsigned e, const isa_insn *in, uint6
     bool written = strcmp(form->fields[i].name, "rd") == 0;
     if (reg >= 0) *(written ? writes : reads) |= 1ull << reg;
   }
-  isa_each_operand(c->prog, &c->prog->cores[e >= ISA_NENGINES], in, add_pattern, reads);
+  isa_each_operand(c->prog, &c->prog->cores[e >= ISA_NSEQS], in, add_pattern, reads);
 }
 
 static bool open_registers(vm_core *c, unsigned e) {
@@ -370,7 +370,7 @@ static void read_operand(void *ud, const vm_view *v, unsigned flags) {
     report_view(r, v, p);
     return;
   }
-  p = vm_ck_chosen_unwritten(r->c, r->e % ISA_NENGINES, w->f, v, &r->byte);
+  p = vm_ck_chosen_unwritten(r->c, r->e % ISA_NSEQS, w->f, v, &r->byte);
   r->writer = NULL;
   vm_finding *f = p < 0 ? NULL : report_memory(r);
   if (!f) return;

@@ -9,7 +9,7 @@
 /* Looks at pairs, in all: it bounds the time that a loop of thousands of such writes takes. */
 enum { MOST_LOOKS = 1 << 28 };
 
-static unsigned core_of(const vm_lg_access *a) { return a->a.engine >= ISA_NENGINES; }
+static unsigned core_of(const vm_lg_access *a) { return a->a.engine >= ISA_NSEQS; }
 
 static int by_key(const void *x, const void *y) {
   const vm_lg_alike *a = x, *b = y;

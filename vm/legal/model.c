@@ -479,7 +479,7 @@ static void add_pipes(vm_legal *l) {
     for (unsigned e = 0; e < l->nengines; e++)
       for (uint32_t k = 0; k < l->eng[e].nsteps && !l->no_memory; k++) {
         const vm_legal_step *s = &l->eng[e].steps[k];
-        unsigned pipe = e / ISA_NENGINES * LG_PIPES + s->pipe;
+        unsigned pipe = e / ISA_NSEQS * LG_PIPES + s->pipe;
         if (!s->meets) continue;
         if (pass == 0)
           comes[pipe] = comes[pipe] == UINT8_MAX || comes[pipe] == e ? (uint8_t)e : LG_ENGINES;

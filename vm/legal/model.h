@@ -20,7 +20,7 @@ typedef struct vm_lg_item {
 /* An access ends when its component has reached its number. */
 enum { LG_DONE, LG_READ, LG_WEIGHTS, LG_SEQ, LG_OF_ENGINE };
 enum {
-  LG_ENGINES = ISA_MAX_CORES * ISA_NENGINES,
+  LG_ENGINES = ISA_MAX_CORES * ISA_NSEQS,
   LG_SEMS = ISA_MAX_CORES * ISA_NSEMS,
   LG_QUEUES = ISA_MAX_CORES * ISA_MAX_QUEUES
 };

@@ -37,7 +37,7 @@ static bool is_step(const vm_core *c, const vm_legal_step *t) {
 static bool is_other_half(const vm_legal_step *a, const vm_legal_step *b) {
   return b->meets == a->engine + 1 && a->meets == b->engine + 1 && a->kind == b->kind &&
          a->pipe == b->pipe && a->rings == b->rings &&
-         a->engine / ISA_NENGINES != b->engine / ISA_NENGINES;
+         a->engine / ISA_NSEQS != b->engine / ISA_NSEQS;
 }
 
 static void walk_step(vm_saver *s, const vm_core *c, vm_legal_step *t) {

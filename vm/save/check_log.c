@@ -40,7 +40,7 @@ static void walk_step(vm_saver *s, const vm_core *c, uint32_t i, vm_ck_step *t) 
             t->at < g->at && (i == 0 || t->at > g->steps[i - 1].at) &&
             (t->kind != VM_CK_KNOW || t->other < g->nupdates) &&
             ((t->kind != VM_CK_QUEUE && t->kind != VM_CK_MEET) || t->other < i);
-  ok = ok && (t->kind != VM_CK_DRAIN || t->want == 0 || c->check->nengines > ISA_NENGINES);
+  ok = ok && (t->kind != VM_CK_DRAIN || t->want == 0 || c->check->nengines > ISA_NSEQS);
   vm_saver_need(s, ok, "a step of the log of a check is not valid");
 }
 
