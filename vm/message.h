@@ -31,8 +31,15 @@ _Static_assert(sizeof(vm_message) == 64, "a message has 64 bytes");
 typedef struct vm_parcel {
   vm_message m;
   uint8_t *data;
-  uint64_t bytes; /* of data */
+  uint64_t bytes;  /* of data */
+  uint32_t *known; /* what the checks of the sender know (check/peers.c); NULL: it has none */
+  uint32_t nknown;
 } vm_parcel;
+
+static inline void vm_parcel_free(const isa_alloc *al, const vm_parcel *p) {
+  isa_free(al, p->data, p->bytes);
+  if (p->known) isa_free(al, p->known, p->nknown * sizeof *p->known);
+}
 
 typedef struct vm_inbox { /* of a core: slot i is free if v[i].m.dst is UINT32_MAX */
   vm_parcel *v;

@@ -12,6 +12,8 @@
 
 #include "vm.h"
 
+struct vm_parcel; /* message.h */
+
 typedef struct vm_watch {
 #define HOOK(name, parameters, arguments) void(*name) parameters;
 #include "watch.def"

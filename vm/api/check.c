@@ -24,6 +24,8 @@ uint64_t soma_run_findings(const soma_run *r) { return r ? vm_check_count(r->run
 
 /* The line of an instruction, 0 and NULL if it is not known; engines of both cores together. */
 static uint32_t line_of(const soma_run *r, unsigned e, uint32_t pc, const char **file) {
+  *file = NULL;
+  if (e >= VM_NO_ENGINE) return 0;
   const isa_code *code = &r->p->p->cores[e >= ISA_NSEQS].code[e % ISA_NSEQS];
   bool known = code->lines && pc < code->n && code->lines[pc].file;
   *file = known ? r->p->p->files[code->lines[pc].file - 1] : NULL;
@@ -42,6 +44,11 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
                         .time = f->time,
                         .text = is_cut(f) ? "out of memory" : f->text.data};
   out->line = line_of(r, f->engine, f->pc, &out->file);
+  if (!f->peer[0].rank) return SOMA_OK;
+  out->engine = (soma_engine)f->peer[0].engine;
+  out->pc = f->peer[0].pc;
+  out->line = f->peer[0].line;
+  out->file = f->peer[0].file;
   return SOMA_OK;
 }
 
@@ -73,6 +80,7 @@ soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled
 unsigned soma_run_finding_core(const soma_run *r, uint32_t i) {
   if (!r) return 0;
   const vm_finding *f = vm_check_finding(r->run.cores[0], i);
+  if (f && f->peer[0].rank) return f->peer[0].core;
   return f && f->engine >= ISA_NSEQS;
 }
 

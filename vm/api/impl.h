@@ -186,6 +186,9 @@ void soma_world_lose(soma_world *w, soma_machine *m);
 /* From now on what is bound to tensors of p is bound to those of the same numbers of `to`. (run.c)
  */
 void soma_rebind(soma_machine *m, soma_program *p, soma_program *to);
+/* Turns on the checks that m's options ask for, for a run that has just started; of a world: when
+ * all its ranks have. False: out of memory. (run.c) */
+bool soma_start_checks(const soma_machine *m, vm_run *run);
 /* What a machine's options ask for that is not built where CC sequencers run; NULL: nothing. */
 const char *soma_not_for_ranks(const soma_options *o);
 

@@ -358,6 +358,14 @@ static soma_status start_cores(soma_machine *m, const soma_program *p, soma_run 
 
 void soma_release(soma_run *r) { vm_run_release(&r->run); }
 
+bool soma_start_checks(const soma_machine *m, vm_run *run) {
+  bool all = m->o.schedule == SOMA_SCHEDULE_ALL;
+  unsigned checks = m->o.checks & SOMA_CHECK_ALL;
+  checks |= (unsigned)all << VM_CHECK_LEGAL;
+  if (checks && run->n > 1 && !m->o.no_twins) checks |= 1u << VM_CHECK_TWINS;
+  return vm_check_start(run->cores[0], checks);
+}
+
 static soma_status start(soma_machine *m, soma_program *p, soma_run **out) {
   isa_error e = {0};
   if (m->run && !m->run->run.ended)
@@ -380,17 +388,12 @@ static soma_status start(soma_machine *m, soma_program *p, soma_run **out) {
     if (s == SOMA_UNBUILT) return s;
     return soma_fail(m, s, "%s", e.text[0] ? e.text : soma_status_text(s));
   }
-  bool all = m->o.schedule == SOMA_SCHEDULE_ALL;
   vm_run *run = &r->run;
   memcpy(run->cost_values, m->costs.v[p->p->target->gen - ISA_GEN2], sizeof run->cost_values);
   run->timing_only = m->o.timing_only != 0;
-  run->jitter = all ? 0 : m->o.schedule;
+  run->jitter = m->o.schedule == SOMA_SCHEDULE_ALL ? 0 : m->o.schedule;
   soma_seed_rounding(r, m->o.rounding_seed);
-  unsigned checks = m->o.checks & SOMA_CHECK_ALL;
-  checks |= (unsigned)all << VM_CHECK_LEGAL;
-  if (checks && run->n > 1 && !m->o.no_twins) checks |= 1u << VM_CHECK_TWINS;
-  bool ready = vm_check_start(run->cores[0], checks);
-  if (!ready || (m->o.causes && !vm_path_start(run))) {
+  if ((!m->world && !soma_start_checks(m, run)) || (m->o.causes && !vm_path_start(run))) {
     vm_run_end(run);
     drop_what_it_holds(&m->al, p, r);
     vm_pages_free(&m->al, r, sizeof *r);

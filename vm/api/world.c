@@ -86,7 +86,6 @@ static soma_status choose_instance(soma_world *w, const char *target) {
 }
 
 const char *soma_not_for_ranks(const soma_options *o) {
-  if (o->checks) return "checks of a world of ranks are not built yet";
   if (o->schedule == SOMA_SCHEDULE_ALL) return "all schedules of a world of ranks are not built";
   if (o->causes) return "the critical path of a world of ranks is not built yet";
   return NULL;
@@ -400,8 +399,10 @@ static soma_status connect(soma_world *w) {
   for (uint32_t r = 0; r < w->o.ranks; r++) w->w.alone |= w->ranks[r].m->o.alloc != NULL;
   s = (soma_status)vm_world_open(&w->w, &w->al, runs, w->o.ranks, &e);
   w->open = s == SOMA_OK;
+  for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++) /* they look at the other ranks */
+    if (!soma_start_checks(w->ranks[r].m, runs[r])) s = SOMA_NOMEM;
   isa_free(&w->al, runs, w->o.ranks * sizeof *runs);
-  return s == SOMA_OK ? s : fail(w, s, "%s", e.text);
+  return s == SOMA_OK ? s : fail(w, s, "%s", e.text[0] ? e.text : soma_status_text(s));
 }
 
 soma_status soma_world_start(soma_world *w) {

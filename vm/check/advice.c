@@ -63,7 +63,7 @@ static const vm_ck_access *last_known_write(const vm_core *c, const vm_ck_must *
 
 /* Whether an access is that of a core_barrier, which hands bytes over and does not use them. */
 static bool hands_over(const vm_core *c, const vm_ck_access *a) {
-  return vm_ck_code(c, a->engine)->insns[a->pc].op == ISA_OP_core_barrier;
+  return vm_ck_insn(c, a->engine, a->pc)->op == ISA_OP_core_barrier;
 }
 
 /* Whether a read after write `w` of those bytes is known to be over when `write` begins. */
@@ -88,7 +88,7 @@ static bool has_contents(const vm_core *c, const vm_ck_access *a) {
 
 /* Whether a write is in place, or adds to a sum. */
 static bool is_in_place(const vm_core *c, const vm_ck_access *write) {
-  const isa_insn *in = &vm_ck_code(c, write->engine)->insns[write->pc];
+  const isa_insn *in = vm_ck_insn(c, write->engine, write->pc);
   int acc = isa_insn_acc(in);
   if (acc >= 0) return acc != ISA_ACC_write && !isa_insn_turns(in) && !isa_insn_zeroes(in);
   return own_read(c, write, write) != NULL;
@@ -109,7 +109,7 @@ static bool goes_on(const vm_core *c, const vm_ck_access *w, const vm_ck_access 
 /* Whether the instruction of an access signals that it is over, and no engine waits for that: one
  * should. */
 static bool is_unheard(const vm_core *c, const vm_ck_access *a) {
-  const isa_update *u = &vm_ck_code(c, a->engine)->insns[a->pc].upd;
+  const isa_update *u = &vm_ck_insn(c, a->engine, a->pc)->upd;
   return a->queue == VM_CK_QUEUES && u->kind != ISA_UPD_none &&
          !c->check->log.waiters[vm_ck_sem(u->core, u->sem)];
 }
@@ -180,7 +180,7 @@ static unsigned fit_of(const vm_core *c, const vm_ck_signal *u, const vm_ck_acce
   }
   const vm_ck_step *last = by_second ? w->last[u->sem] : NULL;
   if (last && last->at > w->since) return FITS_PLACE;
-  unsigned op = vm_ck_code(c, u->engine)->insns[u->pc].op;
+  unsigned op = vm_ck_insn(c, u->engine, u->pc)->op;
   if (!heard && (op == ISA_OP_nop || op == ISA_OP_event_semaphore)) return FITS_SIGNAL;
   return heard && (last || !by_second) ? FITS_AT_ALL : FITS_LATER;
 }
@@ -271,7 +271,7 @@ static sums add_up(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *by
 static bool is_set_back(const vm_core *c, unsigned sem) {
   for (unsigned e = 0; e < c->check->nengines; e++)
     for (uint32_t pc = 0; pc < vm_ck_code(c, e)->n; pc++) {
-      const isa_insn *in = &vm_ck_code(c, e)->insns[pc];
+      const isa_insn *in = vm_ck_insn(c, e, pc);
       unsigned kind = in->upd.kind;
       bool lowers = kind == ISA_UPD_dec || kind == ISA_UPD_sub || kind == ISA_UPD_write;
       if (lowers && vm_ck_sem(in->upd.core, in->upd.sem) == sem) return true;
@@ -288,7 +288,7 @@ static void find_mixed(const vm_core *c, const vm_ck_signal *u, const vm_ck_step
   const vm_ck_log *g = &c->check->log;
   out->value = u->total;
   if (!w) return;
-  unsigned cond = vm_ck_code(c, out->second->engine)->insns[w->pc].wait.cond;
+  unsigned cond = vm_ck_insn(c, out->second->engine, w->pc)->wait.cond;
   int64_t value = (int64_t)w->value - (cond == ISA_WAIT_lt);
   bool low = cond == ISA_WAIT_le || cond == ISA_WAIT_lt;
   out->falls = low && u->delta < 0;
@@ -305,7 +305,7 @@ static void find_mixed(const vm_core *c, const vm_ck_signal *u, const vm_ck_step
 static int64_t taken_after(const vm_core *c, const vm_ck_step *w) {
   if (!w) return 0;
   if (w->made) return w->want - (int64_t)w->value;
-  const isa_insn *in = &vm_ck_code(c, w->engine)->insns[w->pc];
+  const isa_insn *in = vm_ck_insn(c, w->engine, w->pc);
   int64_t taken = w->want - (int64_t)w->value - (in->wait.cond == ISA_WAIT_gt);
   bool takes = in->op == ISA_OP_event_semaphore && in->upd.kind != ISA_UPD_none &&
                vm_ck_sem(in->upd.core, in->upd.sem) == w->sem;
@@ -377,7 +377,7 @@ static void find_by(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *u
   out->stale = out->stale && out->signals;
   if (out->stale) out->rank = RANK_STALE;
   if (out->stale) return;
-  const isa_insn *at = w ? &vm_ck_code(c, second->engine)->insns[w->pc] : NULL;
+  const isa_insn *at = w ? vm_ck_insn(c, second->engine, w->pc) : NULL;
   out->takes = g->takers[u->sem] && at && at->op == ISA_OP_event_semaphore;
   out->alone = g->waiters[u->sem] == 0;
   bool own = u->pc == first->pc && u->engine == first->engine;
@@ -410,6 +410,11 @@ void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
                   const vm_ck_access *old, const vm_ck_access *a, vm_ck_advice *out) {
   *out = (vm_ck_advice){.rank = RANK_REST};
   decide(c, run, old, a, out);
+  if (out->second->engine == VM_CK_PEER) { /* it waits in another rank */
+    out->engine = VM_CK_PEER;
+    out->pc = out->second->pc;
+    return;
+  }
   bool sure = out->rank == RANK_UNWRITTEN;
   find_signal(c, m, out);
   if (out->stale && out->first != old) { /* then only their order in the run is known */
@@ -417,7 +422,7 @@ void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
     vm_ck_advise_order(c, m, old, a, &plain);
     if (plain.stale) *out = plain;
   }
-  if (sure || out->rank <= RANK_RAISE) return;
+  if (sure || out->rank <= RANK_RAISE || out->first->engine == VM_CK_PEER) return;
   /* What changes its bytes in place is one part of what the reader waits for: an existing wait that
    * is too low says more than the bytes do. */
   if (!out->early || !own_read(c, out->second, out->first)) return;
@@ -430,6 +435,12 @@ void vm_ck_advise(const vm_core *c, const vm_ck_must *m, const vm_ck_must *run,
 /* ---- Text ---------------------------------------------------------------------------------- */
 
 void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
+  vm_ck_spoke at;
+  if (a->engine == VM_CK_PEER) {
+    vm_ck_peer_core(c, a->pc, &at);
+    isa_buf_printf(out, "a push of rank %u", at.rank);
+    return;
+  }
   if (a->queue < VM_CK_QUEUES)
     isa_buf_printf(out, "a transfer of %squeue %s", vm_ck_whose(c, a->engine >= ISA_NSEQS),
                    vm_ck_queue_row(c, a->queue)->name);
@@ -441,7 +452,7 @@ void vm_ck_put_who(const vm_core *c, const vm_ck_access *a, isa_buf *out) {
 static void put_waited(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   if (!a->waits) isa_buf_puts(out, "; it does not wait for it at all");
   if (!a->waits) return;
-  unsigned cond = vm_ck_code(c, a->engine)->insns[a->waited_pc].wait.cond;
+  unsigned cond = vm_ck_insn(c, a->engine, a->waited_pc)->wait.cond;
   isa_buf_puts(out, "; it waits for ");
   if (cond != ISA_WAIT_ge) isa_buf_printf(out, "%s ", isa_cond_text(cond));
   isa_buf_printf(out, "%lld", (long long)a->waited);
@@ -506,7 +517,7 @@ static void put_take(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
 
 /* The wait has held, and what it waits for does not tell of the first. */
 static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
-  unsigned e = a->second->engine, cond = vm_ck_code(c, e)->insns[a->waited_pc].wait.cond;
+  unsigned e = a->second->engine, cond = vm_ck_insn(c, e, a->waited_pc)->wait.cond;
   isa_buf_printf(out, "what %s waits for at ", vm_ck_name(c, e));
   vm_ck_put_site(c, e, a->waited_pc, out);
   isa_buf_puts(out, ", ");
@@ -517,10 +528,31 @@ static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   if (!a->tried) isa_buf_puts(out, "signal it with a semaphore of its own that only counts up");
 }
 
+/* The same if one of the two is a push of another rank. */
+static void put_missing_push(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
+  const vm_ck_access *first = a->first, *second = a->second;
+  vm_ck_spoke at;
+  if (second->engine == VM_CK_PEER) {
+    vm_ck_peer_core(c, second->pc, &at);
+    isa_buf_printf(out, "rank %u must wait before ", at.rank);
+    vm_ck_put_site(c, second->engine, second->pc, out);
+    isa_buf_puts(out, " for a semaphore that says that ");
+    vm_ck_put_site(c, first->engine, first->pc, out);
+    isa_buf_puts(out, " is over");
+    return;
+  }
+  vm_ck_peer_core(c, first->pc, &at);
+  isa_buf_printf(out, "rank %u must update a semaphore of this rank by what it pushes at ",
+                 at.rank);
+  vm_ck_put_site(c, first->engine, first->pc, out);
+  isa_buf_printf(out, ", and %s wait for it before ", vm_ck_name(c, second->engine));
+  vm_ck_put_site(c, second->engine, second->pc, out);
+}
+
 /* What has to signal that the first access is over, when nothing does. */
 static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first, *second = a->second;
-  const isa_update *u = &vm_ck_code(c, first->engine)->insns[first->pc].upd;
+  const isa_update *u = &vm_ck_insn(c, first->engine, first->pc)->upd;
   unsigned core = first->engine >= ISA_NSEQS, other = second->engine >= ISA_NSEQS;
   bool has = u->kind != ISA_UPD_none && first->queue == VM_CK_QUEUES;
   if (core != other)
@@ -543,6 +575,7 @@ static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
 void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f) {
   const vm_ck_access *first = a->first, *second = a->second;
   isa_buf *out = &f->text;
+  bool pushed = first->engine == VM_CK_PEER || second->engine == VM_CK_PEER;
   isa_buf_puts(out, "\n  fix: ");
   if (a->early && second->writes && !a->stale) {
     vm_ck_put_site(c, second->engine, second->pc, out);
@@ -565,12 +598,15 @@ void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f) {
       isa_buf_puts(out, "it triggers the transfer");
   } else if (!a->signals || a->stale) {
     if (a->stale) put_stale(c, a, out);
-    if (!a->stale || a->tried) put_missing(c, a, out);
+    if (pushed)
+      put_missing_push(c, a, out);
+    else if (!a->stale || a->tried)
+      put_missing(c, a, out);
   } else {
     put_wait(c, a, out);
     put_take(c, a, out);
   }
-  if (first->engine / ISA_NSEQS == second->engine / ISA_NSEQS) return;
+  if (pushed || first->engine / ISA_NSEQS == second->engine / ISA_NSEQS) return;
   f->fix = start;
   f->fix_end = (uint32_t)out->len;
 }

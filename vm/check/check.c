@@ -87,6 +87,7 @@ void vm_check_move(vm_core *c, const vm_share *s) {
 }
 
 void vm_check_moved(vm_core *c, const vm_share *s) {
+  if (s->t->put) return; /* its destination is another rank's */
   if (c->check->shadowed || vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_uninit_moved(c, s);
   vm_ck_unlearn(c, VM_CK_IS_FINITE, &s->t->all[0]);
   if (c->check->twins.n) vm_ck_twins_moved(c, s);
@@ -128,6 +129,13 @@ static const vm_watch watch = {.begin = vm_check_begin,
                                .transfer = vm_check_transfer,
                                .move = vm_check_move,
                                .moved = vm_check_moved,
+                               .ended = vm_check_ended,
+                               .join = vm_check_join,
+                               .collective = vm_check_collective,
+                               .enter = vm_check_enter,
+                               .complete = vm_check_complete,
+                               .send = vm_check_send,
+                               .arrive = vm_check_arrive,
                                .arrival = vm_check_arrival,
                                .change = vm_check_change,
                                .host_wrote = vm_check_host_wrote,
@@ -148,6 +156,7 @@ static void count(vm_core *c) {
   for (unsigned e = 0; e < k->nengines; e++)
     snprintf(k->names[e], sizeof k->names[e], "%s%s", vm_ck_core_text(c, e >= ISA_NSEQS),
              isa_engines[e % ISA_NSEQS].name);
+  snprintf(k->names[VM_CK_PEER], sizeof k->names[0], "another rank");
   for (unsigned i = 0; i < c->run->n; i++) c->run->cores[i]->check = k;
 }
 
@@ -194,7 +203,9 @@ void vm_check_finish(vm_core *c) {
   vm_ck_log_end(c); /* its memory is for the next run */
   if (k->count == 0) return;
   vm_finding *f = &k->findings[0];
-  vm_where at = vm_at_pc(vm_ck_core_of(c, f->engine), f->engine % ISA_NSEQS, f->pc);
+  vm_where at = VM_NOWHERE;
+  if (f->engine < VM_CK_ENGINES)
+    at = vm_at_pc(vm_ck_core_of(c, f->engine), f->engine % ISA_NSEQS, f->pc);
   vm_fault(c, ISA_CHECK, at, "%s", isa_buf_str(&f->text));
   if (k->count > 1)
     isa_buf_printf(&c->run->fault.text, "\n(the first of %llu findings)",

@@ -14,6 +14,8 @@
  *   lucky.c         whether such waits end in every order of the updates
  *   report.c        their findings about semaphores and triggers
  *   meet.c          where the two cores of a pair meet
+ *   blocks.c        collectives and the blocks of CC sequencers
+ *   peers.c         what ranks of a world know of one another
  *   uninit.c        shadow bytes: what nothing wrote; registers
  *   part.c          instructions that read or write a part of an operand
  *   psum.c          accumulation groups
@@ -42,11 +44,22 @@ const char *vm_check_name(unsigned kind);
  * number means none of them. */
 enum { VM_NO_ENGINE = ISA_MAX_CORES * ISA_NSEQS };
 
+/* In place of such a number: an instruction of another rank. Its pc is then a number among those
+ * whose messages have come. */
+enum { VM_PEER_ENGINE = VM_NO_ENGINE + 1, VM_ALL_ENGINES };
+
 /* Findings kept; the rest are counted. */
 enum { VM_FINDINGS = 64 };
 typedef struct vm_finding {
   uint8_t kind, engine; /* of the instruction at pc, the later of the two */
   uint8_t other_engine; /* VM_NO_ENGINE: there is no other */
+  /* For instructions of other ranks, the later of the two and the other: */
+  struct vm_finding_peer {
+    uint32_t rank; /* 1-based; 0: it is of this rank */
+    uint32_t pc, line;
+    uint8_t core, engine;
+    const char *file; /* NULL: not known, or no file of this rank's program */
+  } peer[2];
   uint8_t rank;         /* of a race: the lower the rank, the surer the fix */
   /* The first byte that nothing has written: memory (1: sbuf, 2: psum, then the tensors, then core
    * 1's sbuf and psum; 0: the finding is about something else), partition, byte. Of a race between

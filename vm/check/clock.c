@@ -37,6 +37,12 @@ static vm_ck_snapshot *new_snapshot(vm_core *c) {
   return s;
 }
 
+vm_ck_snapshot *vm_ck_make_snapshot(vm_core *c) {
+  vm_ck_snapshot *s = new_snapshot(c);
+  if (s) memset(s->v, 0, c->check->ncomps * sizeof *s->v);
+  return s;
+}
+
 /* Engine e's clock as it is, with a reference for the caller; NULL after a fault. */
 static vm_ck_snapshot *snapshot_of(vm_core *c, unsigned e) {
   struct vm_check *k = c->check;
@@ -68,7 +74,8 @@ void vm_ck_acquire(vm_core *c, unsigned e, const vm_ck_release *r) {
   if (!r->base) return;
   if (k->log.knows) vm_ck_log_know(c, e, r);
   if (vm_ck_join(mine, r->base->v, k->ncomps)) changed(c, e);
-  for (unsigned i = 0, comp = vm_ck_comp(r->engine, 0); i < OF_ENGINE; i++, comp++)
+  for (unsigned i = 0, comp = vm_ck_comp(r->engine, 0); i < OF_ENGINE && r->engine < VM_CK_PEER;
+       i++, comp++)
     if (r->own[i] > mine[comp]) vm_ck_raise(c, e, comp, r->own[i]);
   if (r->ring) vm_ck_raise(c, e, r->ring, r->share);
   if (!r->twin) return;
@@ -87,8 +94,7 @@ bool vm_ck_release_now(vm_core *c, unsigned e, vm_ck_release *r) {
 
 /* ---- Instructions and transfers ----------------------------------------------------------- */
 
-/* The epoch of a sequencer's next step, which its clock has at once. */
-static uint32_t step(vm_core *c, unsigned e) {
+uint32_t vm_ck_step_on(vm_core *c, unsigned e) {
   unsigned seq = vm_ck_comp(e, OF_SEQ);
   vm_ck_raise(c, e, seq, vm_ck_clock(c, e)[seq] + 1);
   return vm_ck_clock(c, e)[seq];
@@ -97,8 +103,8 @@ static uint32_t step(vm_core *c, unsigned e) {
 void vm_check_update(vm_core *c, unsigned engine, const isa_update *u) {
   unsigned e = vm_ck_unit(c, engine);
   if (c->check->legal) vm_ck_legal_update(c, e, u);
-  if (!vm_ck_has(c, VM_CHECK_RACE)) return;
-  uint32_t epoch = step(c, e);
+  if (!vm_ck_has(c, VM_CHECK_RACE) || u->kind == ISA_UPD_peer) return; /* vm_check_send */
+  uint32_t epoch = vm_ck_step_on(c, e);
   vm_ck_release r;
   if (vm_ck_release_now(c, e, &r))
     vm_ck_note_update(c, vm_ck_sem(u->core, u->sem), u->kind, u->value, vm_ck_comp(e, OF_SEQ),
@@ -154,8 +160,8 @@ void vm_check_issue(vm_core *c, unsigned engine, const vm_flight *f) {
 }
 
 void vm_ck_clocks_meet(vm_core *c, unsigned x, unsigned y) {
-  step(c, x);
-  step(c, y);
+  vm_ck_step_on(c, x);
+  vm_ck_step_on(c, y);
   for (uint32_t i = 0; i < c->check->ncomps; i++) {
     vm_ck_raise(c, x, i, vm_ck_clock(c, y)[i]);
     vm_ck_raise(c, y, i, vm_ck_clock(c, x)[i]);
@@ -218,7 +224,7 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   vm_ck_snapshot *base = base_of_queue(c, e, queue);
   unsigned ring = 0;
-  step(c, e);
+  vm_ck_step_on(c, e);
   unsigned last = k->trigger[queue];
   vm_ck_log_trigger(c, e, queue, last < VM_CK_ENGINES && last != e);
   note_trigger(c, e, queue);
@@ -229,6 +235,8 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
     if (t->signals) log_share(c, e, t, comp, share, base, in->op == ISA_OP_sendrecv);
   }
   k->halved = true;
+  if (base && (t->put || t->peer))
+    vm_ck_pushes(c, e, t, k->shares[vm_ck_ring_comp(k, queue, 0) - k->rings], base);
   vm_ck_drop(c, base);
   unsigned sem = vm_ck_sem(t->sem_core, t->sem);
   vm_ck_sem_log *l = t->signals ? k->sems[sem] : NULL;
@@ -248,6 +256,7 @@ bool vm_ck_clocks_start(vm_core *c) {
   struct vm_check *k = c->check;
   k->rings = OF_ENGINE * k->nengines;
   k->ncomps = k->rings + k->nqueues * ISA_NDMA;
+  if (!vm_ck_peers_start(c) || !vm_ck_calls_start(c)) return false;
   k->shares = isa_zalloc(&c->al, VM_CK_QUEUES * ISA_NDMA * sizeof *k->shares);
   if (!k->shares) return false;
   memset(k->trigger, VM_CK_ENGINES, sizeof k->trigger);
@@ -266,6 +275,8 @@ void vm_ck_clocks_end(vm_core *c) {
   struct vm_check *k = c->check;
   vm_ck_sems_end(c);
   vm_ck_log_end(c);
+  vm_ck_peers_end(c);
+  vm_ck_calls_end(c);
   for (unsigned q = 0; q < k->nqueues; q++) vm_ck_drop(c, k->queue_base[q]);
   for (unsigned e = 0; e < c->check->nengines; e++) {
     changed(c, e);

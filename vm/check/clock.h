@@ -116,6 +116,10 @@ void vm_ck_acquire(vm_core *c, unsigned e, const vm_ck_release *r);
 /* What an update by the instruction at engine e's pc proves, with a reference; false, and its base
  * is NULL, after a fault. */
 bool vm_ck_release_now(vm_core *c, unsigned e, vm_ck_release *r);
+/* The epoch of a sequencer's next step, which its clock has at once. */
+uint32_t vm_ck_step_on(vm_core *c, unsigned e);
+/* A new snapshot, all zero, with a reference. NULL after a fault. */
+vm_ck_snapshot *vm_ck_make_snapshot(vm_core *c);
 /* Engines x and y have met. */
 void vm_ck_clocks_meet(vm_core *c, unsigned x, unsigned y);
 
@@ -127,6 +131,8 @@ void vm_ck_note_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, 
                        uint32_t epoch, const vm_ck_release *r);
 /* The wait w of engine e's instruction at its pc holds. */
 void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w);
+/* The next update of a source arrives. */
+void vm_ck_arrived(vm_core *c, unsigned sem, unsigned comp);
 vm_ck_source *vm_ck_find_source(const vm_ck_sem_log *l, unsigned comp); /* comp: of a source */
 void vm_ck_sems_end(vm_core *c);
 

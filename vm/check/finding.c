@@ -50,6 +50,32 @@ void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding 
   k->nfindings = to;
 }
 
+/* An instruction of another rank; its file is named by this rank's program, which lives as long as
+ * the finding. */
+static struct vm_finding_peer peer_of(const vm_core *c, unsigned e, uint32_t pc) {
+  struct vm_finding_peer out = {0};
+  vm_ck_spoke at = {0};
+  if (e != VM_CK_PEER) return out;
+  const vm_core *there = vm_ck_peer_core(c, pc, &at);
+  const isa_code *code = &there->code->code[at.engine];
+  out.rank = at.rank + 1;
+  out.pc = at.pc;
+  out.core = at.core;
+  out.engine = at.engine;
+  if (!code->lines || !code->lines[at.pc].file) return out;
+  const char *file = there->prog->files[code->lines[at.pc].file - 1];
+  for (uint32_t i = 0; i < c->prog->nfiles && !out.file; i++)
+    if (strcmp(c->prog->files[i], file) == 0) out.file = c->prog->files[i];
+  if (out.file) out.line = code->lines[at.pc].line;
+  return out;
+}
+
+const isa_insn *vm_ck_insn(const vm_core *c, unsigned e, uint32_t pc) {
+  vm_ck_spoke at = {0};
+  if (e != VM_CK_PEER) return &vm_ck_code(c, e)->insns[pc];
+  return &vm_ck_peer_core(c, pc, &at)->code->code[at.engine].insns[at.pc];
+}
+
 vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsigned other,
                         uint32_t other_pc) {
   struct vm_check *k = c->check;
@@ -62,6 +88,7 @@ vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsi
                     .other_engine = (uint8_t)other,
                     .pc = pc,
                     .other_pc = other_pc,
+                    .peer = {peer_of(c, e, pc), peer_of(c, other, other_pc)},
                     .time = c->now};
   isa_buf_init(&f->text, &c->al);
   return f;
@@ -71,11 +98,24 @@ void vm_ck_out_of_memory(vm_core *c) {
   vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the race check");
 }
 
+/* "p.s:9 of rank 1" for a place of another rank; false: it is of this one. */
+static bool put_peer(const vm_core *c, unsigned e, uint32_t pc,
+                     void (*put)(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out),
+                     isa_buf *out) {
+  vm_ck_spoke at = {0};
+  if (e != VM_CK_PEER) return false;
+  put(vm_ck_peer_core(c, pc, &at), at.engine, at.pc, out);
+  isa_buf_printf(out, " of rank %u", at.rank);
+  return true;
+}
+
 void vm_ck_put_place(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out) {
+  if (put_peer(c, e, pc, vm_put_place, out)) return;
   vm_put_place(vm_ck_core_of(c, e), e % ISA_NSEQS, pc, out);
 }
 
 void vm_ck_put_site(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out) {
+  if (put_peer(c, e, pc, vm_put_site, out)) return;
   vm_put_site(vm_ck_core_of(c, e), e % ISA_NSEQS, pc, out);
 }
 
@@ -90,14 +130,24 @@ void vm_ck_put_insn(const vm_core *c, unsigned e, uint32_t pc, vm_time t, isa_bu
 
 void vm_ck_put_round(const vm_core *c, unsigned e, uint32_t pc, uint32_t round, vm_time t,
                      isa_buf *out) {
-  const vm_core *of = vm_ck_core_of(c, e);
-  const isa_code *code = vm_ck_code(c, e);
-  isa_buf_printf(out, "\n  %s ", vm_ck_name(c, e));
-  vm_put_pc(of, e % ISA_NSEQS, pc, out);
+  vm_ck_spoke at = {0};
+  bool there = e == VM_CK_PEER;
+  const vm_core *of = there ? vm_ck_peer_core(c, pc, &at) : vm_ck_core_of(c, e);
+  unsigned engine = there ? at.engine : e % ISA_NSEQS;
+  if (there) {
+    pc = at.pc;
+    isa_buf_printf(out, "\n  rank %u %s%s ", at.rank,
+                   of->prog->ncores < 2 ? "" : at.core ? "core 1 " : "core 0 ",
+                   isa_engines[engine].name);
+  } else {
+    isa_buf_printf(out, "\n  %s ", vm_ck_name(c, e));
+  }
+  const isa_code *code = &of->code->code[engine];
+  vm_put_pc(of, engine, pc, out);
   if (round) isa_buf_printf(out, ", round %u", round);
   isa_buf_printf(out, ", at %llu.%03llu ns: ", (unsigned long long)(t / VM_NS),
                  (unsigned long long)(t % VM_NS / (VM_NS / 1000)));
-  if (pc < code->n) isa_print_insn(c->prog, of->number, e % ISA_NSEQS, &code->insns[pc], out);
+  if (pc < code->n) isa_print_insn(of->prog, of->number, engine, &code->insns[pc], out);
 }
 
 /* Name of the tile that holds byte lo of partition p. */

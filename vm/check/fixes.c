@@ -266,9 +266,11 @@ static void add_own(fixes *f, vm_ck_advice how) {
   const vm_ck_access *from, *to;
   const struct vm_ck_judge *j = f->j;
   uint32_t last = 0, of = 0;
-  const isa_insn *in = &vm_ck_code(f->c, how.first->engine)->insns[how.first->pc];
+  const isa_insn *in = vm_ck_insn(f->c, how.first->engine, how.first->pc);
   bool here = (in->upd.core != 0) == (how.first->engine >= ISA_NSEQS);
-  if (how.first->queue < VM_CK_QUEUES && in->upd.kind != ISA_UPD_none && here) return;
+  if (how.first->engine == VM_CK_PEER) here = true;
+  bool moves = how.first->queue < VM_CK_QUEUES || how.first->engine == VM_CK_PEER;
+  if (moves && in->upd.kind != ISA_UPD_none && here) return;
   how.signals = how.drain = how.again = how.take = false;
   how.round = 0;
   how.engine = how.second->engine;
@@ -320,7 +322,8 @@ static void list_fixes(fixes *f, const vm_ck_advice *base) {
   plain.signals = plain.stale = plain.falls = plain.drain = false;
   add_relays(f, &plain, own);
   add_signals(f, base, u, n, true);
-  if (own && own->ring && !c->check->log.mixed[own->sem]) add_nexts(f, &plain, own);
+  if (own && own->ring && own->engine < VM_CK_ENGINES && !c->check->log.mixed[own->sem])
+    add_nexts(f, &plain, own);
   add_own(f, *base);
 }
 

@@ -47,6 +47,7 @@ typedef struct vm_ck_region {
   uint8_t space, shift, core; /* space: 0 of pipes */
   bool written;               /* the program may write it: else reads need not be known */
   bool twins;                 /* in a replay: some writes to it have twins */
+  bool pushed;                /* other ranks may write it */
   uint32_t tensor;            /* of HBM: 1-based */
   uint32_t nbuckets;
   vm_ck_bucket *buckets;
@@ -56,8 +57,9 @@ typedef struct vm_ck_region {
 
 /* A step changes what its engine knows: a wait that held for a semaphore that only counts, or for
  * any other (HELD, which changes nothing itself: its updates follow); an update that such a wait
- * acquired; a drain; a trigger after another engine's; a sendrecv that has met the other core's; an
- * order that a finding assumes. `at` is the place of each step, update and access in the order of
+ * acquired; a drain; a trigger after another engine's; a sendrecv that has met the other core's, or
+ * the begin of a CC sequencer's block; transfers of a queue (sem) that have left, at its end; what a
+ * message of another rank knows, which is of no engine; an order that a finding assumes. `at` is the place of each step, update and access in the order of
  * the run. */
 enum {
   VM_CK_START,
@@ -67,6 +69,8 @@ enum {
   VM_CK_DRAIN,
   VM_CK_QUEUE,
   VM_CK_MEET,
+  VM_CK_LEFT,
+  VM_CK_HEARD,
   VM_CK_ASSUME
 };
 typedef struct vm_ck_step {
@@ -99,6 +103,7 @@ typedef struct vm_ck_log {
   uint32_t nsteps, cap_steps, nupdates, cap_updates, naccesses, cap_accesses, at;
   uint32_t nsets, cap_sets, most_steps;
   uint32_t last[VM_CK_ENGINES], queue[VM_CK_QUEUES]; /* steps */
+  uint32_t of_update;                                /* + 1: the step of the next one; 0: its engine's last */
   int64_t taken[VM_CK_SEMS];
   bool knows;                                       /* what is acquired now must be logged */
   bool mixed[VM_CK_SEMS];                           /* does more than count */
@@ -119,6 +124,57 @@ typedef struct vm_ck_twins {
   uint32_t n, cap;
   uint64_t pairs; /* vm_check_twins */
 } vm_ck_twins;
+
+/* ---- Ranks of a world --------------------------------------------------------------------- */
+
+/* What another rank knows of this one is how far its CC sequencers and their queues have come: all
+ * that leaves a rank is sent by these. So a message carries `n` numbers, the same of all ranks: for
+ * each core of each rank the OF_SEQ of its CC sequencers, then how many transfers of each queue of
+ * theirs have left in all rings. A clock of this rank has them too, from component `first` on; those
+ * of the rank itself stay 0 there, as it has its own components.
+ *
+ * Before them come the channels: what the rings of a queue of another rank have written here. A
+ * message of such a ring is an access, and an update, of its channel. */
+typedef struct vm_ck_sent { /* what a CC sequencer knew when its OF_SEQ was `epoch`, and sent it */
+  vm_ck_snapshot *base;
+  uint32_t epoch, step;
+} vm_ck_sent;
+typedef struct vm_ck_push { /* a transfer to another rank: number `count` of its queue */
+  vm_ck_snapshot *base;
+  uint32_t transfer, count, epoch, left; /* epoch: of OF_SEQ; left: its rings that have not ended */
+} vm_ck_push;
+typedef struct vm_ck_heard { /* what came with messages number `count` of an entry */
+  vm_ck_snapshot *base;      /* NULL: nothing yet */
+  uint32_t count, step;
+} vm_ck_heard;
+typedef struct vm_ck_spoke { /* an instruction of another rank */
+  uint32_t rank, pc;
+  uint8_t core, engine;
+} vm_ck_spoke;
+enum { VM_CK_NEWEST = 4 };
+typedef struct vm_ck_peers {
+  uint32_t n, rank;      /* n: numbers of a message; 0: there is no world */
+  uint32_t *of, nof;     /* [2 rank + core]: the first of them; one more at the end */
+  uint32_t *channel;     /* of each entry that is a queue that sends here: the component of ring 0 */
+  uint8_t *rings;        /* and how many; 0: none */
+  uint32_t first;        /* component of the first number */
+  vm_ck_heard *newest;   /* VM_CK_NEWEST for each entry */
+  uint32_t **heard;      /* n numbers each */
+  uint32_t nheard, cap_heard;
+  vm_ck_spoke *spoke;
+  uint32_t nspoke, cap_spoke;
+  vm_ck_sent *sent[VM_CK_ENGINES];
+  uint32_t nsent[VM_CK_ENGINES], cap_sent[VM_CK_ENGINES];
+  vm_ck_push *push;
+  uint32_t npush, cap_push;
+} vm_ck_peers;
+
+/* A collective that is at work. */
+typedef struct vm_ck_call {
+  vm_ck_release r; /* of its issue; then of those CC sequencers that have completed it */
+  uint32_t step, seq, epoch; /* epoch: of `server` when it was complete there */
+  bool joined; /* some CC sequencer has completed it */
+} vm_ck_call;
 
 /* ---- All together ------------------------------------------------------------------------- */
 
@@ -165,7 +221,7 @@ enum { SEEN_PAIRS = 4096 }; /* pairs of places that were reported, so that a loo
 struct vm_check {
   unsigned mask;
   unsigned nengines, nsems, nqueues; /* of both cores */
-  char names[VM_CK_ENGINES][16];     /* "vector"; with two cores "core 1 vector" */
+  char names[VM_CK_SOURCES][16];     /* "vector"; with two cores "core 1 vector" */
   uint64_t count;
   uint32_t nfindings;
   vm_finding findings[VM_FINDINGS];
@@ -187,6 +243,8 @@ struct vm_check {
   uint16_t tells_reads; /* engines with @read updates */
   uint32_t *shares;     /* of each ring, by component */
   vm_ck_twins twins;
+  vm_ck_peers peers;
+  vm_ck_call *calls[ISA_MAX_CORES]; /* VM_COLLECTIVES each; NULL: no code of CC sequencers */
   uint8_t trigger[VM_CK_QUEUES]; /* engine that last triggered the queue, with that clock */
   uint32_t trigger_pc[VM_CK_QUEUES], trigger_epoch[VM_CK_QUEUES]; /* epoch: of OF_SEQ */
   vm_time trigger_time[VM_CK_QUEUES];
@@ -202,6 +260,7 @@ struct vm_check {
    * judged at the end. Until this is set each access is checked when it comes. */
   bool suspect;
   uint32_t judged; /* places of the log that have been judged */
+  const uint32_t *pushing; /* the clock of an access of VM_CK_PEER */
   /* In the replay of a log: the clock of the current access. */
   const uint32_t *view;
   struct vm_ck_judge *judge;
@@ -241,6 +300,8 @@ struct vm_check {
   bool has_pending[VM_CK_ENGINES], recording;
 };
 
+/* The instruction at a place, of this rank or of another. */
+const isa_insn *vm_ck_insn(const vm_core *c, unsigned e, uint32_t pc);
 static inline uint32_t *vm_ck_clock(const vm_core *c, unsigned e) { return c->check->clock[e]; }
 static inline unsigned vm_ck_ring_comp(const struct vm_check *k, unsigned queue, unsigned ring) {
   return k->rings + queue * ISA_NDMA + ring;
@@ -326,6 +387,14 @@ bool vm_ck_log_wait(vm_core *c, unsigned e, unsigned sem, const isa_wait *w, uin
 void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r);
 void vm_ck_log_drain(vm_core *c, unsigned e, uint32_t to, uint32_t twin);
 void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y);
+/* CC sequencer e begins a block: it knows what another step knows, whose engine's OF_SEQ was seq. */
+void vm_ck_log_enter(vm_core *c, unsigned e, uint32_t other, uint32_t seq);
+/* Its queue's transfers have left, `count` of them. */
+void vm_ck_log_left(vm_core *c, unsigned e, unsigned queue, uint32_t count);
+/* A step, of no other effect, that knows what e's last and step `other` know; its number. */
+uint32_t vm_ck_log_both(vm_core *c, unsigned e, uint32_t other);
+/* What a message knows: number `heard`; the step's number. */
+uint32_t vm_ck_log_heard(vm_core *c, uint32_t heard);
 /* Engine e triggers a queue; other: the engine that triggered it before. */
 void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other);
 /* The host sets a semaphore. */
@@ -348,6 +417,26 @@ bool vm_ck_log_access(vm_core *c, vm_ck_access *a);
 #undef HOOK
 /* Whether engine e has nothing left to check: every register that is read has been written. */
 bool vm_check_registers_known(const vm_core *c, unsigned e);
+
+/* peers.c */
+bool vm_ck_peers_start(vm_core *c);
+void vm_ck_peers_end(vm_core *c);
+/* What a CC sequencer sent when its OF_SEQ was `epoch`; NULL: nothing. */
+const vm_ck_sent *vm_ck_sent_at(const struct vm_check *k, unsigned e, uint32_t epoch);
+/* What an entry of this rank is: a sequencer, and *queue VM_CK_QUEUES, or a queue. False: it is of
+ * another rank. */
+bool vm_ck_entry_is_own(const vm_core *c, uint32_t entry, unsigned *e, unsigned *queue);
+/* A CC sequencer's transfer that another rank gets something of: number `count` of its queue. */
+void vm_ck_pushes(vm_core *c, unsigned e, const vm_transfer *t, uint32_t count,
+                  vm_ck_snapshot *base);
+/* The core of a place of VM_CK_PEER, and its rank. */
+const vm_core *vm_ck_peer_core(const vm_core *c, uint32_t pc, vm_ck_spoke *at);
+/* Regions that other ranks may write. */
+void vm_ck_note_pushed(vm_core *c);
+
+/* blocks.c */
+bool vm_ck_calls_start(vm_core *c);
+void vm_ck_calls_end(vm_core *c);
 
 /* legal.c: reports what happens to the judges; each returns at once if VM_CHECK_LEGAL is off. */
 bool vm_ck_legal_start(vm_core *c);
@@ -394,6 +483,8 @@ void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes)
 /* Bytes that engine e hands over to the other core by a barrier: its own transfers there must be
  * over. */
 void vm_ck_race_handed(vm_core *c, unsigned e, const vm_view *v);
+/* Elements first .. first + n - 1 of a view that a message has written; a: its source. */
+void vm_ck_race_pushed(vm_core *c, const vm_view *v, uint64_t first, uint64_t n, vm_ck_access *a);
 void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_share *s,
                       unsigned ring);
 

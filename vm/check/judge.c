@@ -86,7 +86,7 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
   begin_text(c, old, a, f);
   how.drain = old->comp < c->check->rings && a->queue < VM_CK_QUEUES && old->engine == a->engine;
   how.signals = vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value) && value > 0 &&
-                (sem >= ISA_NSEMS) == (a->engine >= ISA_NSEQS);
+                a->engine < VM_CK_ENGINES && (sem >= ISA_NSEMS) == (a->engine >= ISA_NSEQS);
   if (how.signals) {
     waited = vm_ck_clocks_waited(c, a->engine, sem);
     how = (vm_ck_advice){.first = old,
@@ -110,7 +110,7 @@ void vm_ck_judge_floor(const vm_core *c, uint32_t *floor) {
   uint32_t now[VM_CK_ENGINES] = {0};
   for (unsigned e = 0; e < c->check->nengines; e++) now[e] = UINT32_MAX;
   for (uint32_t i = 0; i < g->nsteps && g->steps[i].at <= j->at; i++)
-    if (g->steps[i].kind != VM_CK_QUEUE) now[g->steps[i].engine] = i;
+    if (g->steps[i].kind != VM_CK_QUEUE && g->steps[i].engine < VM_CK_ENGINES) now[g->steps[i].engine] = i;
   memset(floor, 0xff, k->ncomps * sizeof *floor);
   for (unsigned e = 0; e < c->check->nengines; e++) {
     if (j->until[e] <= j->at || now[e] == UINT32_MAX) continue;

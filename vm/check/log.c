@@ -27,7 +27,8 @@ static void scan_insn(struct vm_check *k, unsigned e, const isa_insn *in) {
   unsigned waited = vm_ck_sem(core, in->wait.sem), updated = vm_ck_sem(in->upd.core, in->upd.sem);
   vm_ck_log *g = &k->log;
   bool data = !isa_op_is_control(in->op) && !isa_op_is_dma(in->op);
-  bool waits = in->wait.cond != ISA_WAIT_none, updates = in->upd.kind != ISA_UPD_none;
+  bool waits = in->wait.cond != ISA_WAIT_none;
+  bool updates = in->upd.kind != ISA_UPD_none && in->upd.kind != ISA_UPD_peer;
   bool rises = in->wait.cond == ISA_WAIT_ge || in->wait.cond == ISA_WAIT_gt;
   bool at_once = in->op == ISA_OP_event_semaphore && waits && updates && updated == waited;
   if (data && updates && in->upd.at_read) k->tells_reads |= (uint16_t)mask;
@@ -67,8 +68,8 @@ static void no_memory(vm_core *c) {
   vm_ck_out_of_memory(c);
 }
 
-/* A step of engine e, which does not become its last yet; NULL: the log has ended. */
-static vm_ck_step *add_step(vm_core *c, unsigned e, unsigned kind) {
+/* Room for a step; NULL: the log has ended. */
+static vm_ck_step *new_step(vm_core *c) {
   vm_ck_log *g = log_of(c);
   if (!g->on) return NULL;
   if (g->nsteps == g->most_steps) {
@@ -80,7 +81,14 @@ static vm_ck_step *add_step(vm_core *c, unsigned e, unsigned kind) {
     no_memory(c);
     return NULL;
   }
-  vm_ck_step *s = &g->steps[g->nsteps++];
+  return &g->steps[g->nsteps++];
+}
+
+/* A step of engine e, which does not become its last yet; NULL: the log has ended. */
+static vm_ck_step *add_step(vm_core *c, unsigned e, unsigned kind) {
+  vm_ck_log *g = log_of(c);
+  vm_ck_step *s = new_step(c);
+  if (!s) return NULL;
   *s = (vm_ck_step){.kind = (uint8_t)kind,
                     .engine = (uint8_t)e,
                     .prev = g->last[e],
@@ -176,6 +184,31 @@ void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y) {
   if (s) s->other = here, s->value = seq[0], s->want = by_gpsimd(c, y, x);
 }
 
+void vm_ck_log_enter(vm_core *c, unsigned e, uint32_t other, uint32_t seq) {
+  vm_ck_step *s = go_on(c, e, VM_CK_MEET);
+  if (s) s->other = other, s->value = seq;
+}
+
+void vm_ck_log_left(vm_core *c, unsigned e, unsigned queue, uint32_t count) {
+  vm_ck_step *s = go_on(c, e, VM_CK_LEFT);
+  if (s) s->sem = (uint16_t)queue, s->other = count;
+}
+
+uint32_t vm_ck_log_both(vm_core *c, unsigned e, uint32_t other) {
+  vm_ck_step *s = add_step(c, e, VM_CK_QUEUE);
+  if (!s) return 0;
+  s->other = other;
+  return log_of(c)->nsteps - 1;
+}
+
+uint32_t vm_ck_log_heard(vm_core *c, uint32_t heard) {
+  vm_ck_step *s = new_step(c);
+  if (!s) return 0;
+  *s = (vm_ck_step){
+      .kind = VM_CK_HEARD, .engine = VM_CK_PEER, .other = heard, .at = log_of(c)->at++};
+  return log_of(c)->nsteps - 1;
+}
+
 uint32_t vm_ck_log_twin(const vm_core *c, unsigned e, uint32_t to) {
   const vm_ck_log *g = &c->check->log;
   uint32_t at = g->last[e];
@@ -239,8 +272,10 @@ static void note_signal(vm_core *c, unsigned sem, unsigned comp, const vm_ck_upd
                         vm_ck_signal *u) {
   vm_ck_log *g = log_of(c);
   const vm_ck_release *r = &from->r;
-  *u = (vm_ck_signal){.step = r->ring ? g->queue[(r->ring - c->check->rings) / ISA_NDMA]
-                                      : g->last[r->engine],
+  uint32_t step = g->of_update ? g->of_update - 1
+                  : r->ring    ? g->queue[(r->ring - c->check->rings) / ISA_NDMA]
+                               : g->last[r->engine];
+  *u = (vm_ck_signal){.step = step,
                       .at = g->at++,
                       .share = r->share,
                       .twin = r->twin,
@@ -298,9 +333,10 @@ bool vm_ck_log_access(vm_core *c, vm_ck_access *a) {
     no_memory(c);
     return true;
   }
-  a->step = a->queue < VM_CK_QUEUES ? g->queue[a->queue] : g->last[a->engine];
+  bool here = a->engine < VM_CK_ENGINES; /* one of another rank has its step */
+  if (here) a->step = a->queue < VM_CK_QUEUES ? g->queue[a->queue] : g->last[a->engine];
   a->at = g->at++;
-  a->seq = c->check->clock[a->engine][vm_ck_comp(a->engine, OF_SEQ)];
+  a->seq = here ? c->check->clock[a->engine][vm_ck_comp(a->engine, OF_SEQ)] : 0;
   a->logged = g->naccesses + 1;
   g->accesses[g->naccesses++] = *a;
   return true;

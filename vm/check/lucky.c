@@ -19,7 +19,7 @@ typedef struct standing {
   uint32_t *next;  /* of each chain and state, the next such state + 1 */
 } standing;
 
-enum { LISTS = VM_CK_SEMS * VM_CK_ENGINES }; /* updates of each semaphore by each engine */
+enum { LISTS = VM_CK_SEMS * VM_CK_SOURCES }; /* updates of each semaphore by each engine */
 
 typedef struct lucky {
   vm_core *c;
@@ -80,8 +80,8 @@ static uint32_t comes_to(lucky *y, unsigned e, uint32_t seq) {
 
 /* What engine e adds to a semaphore before epoch `stands` of its sequencer. */
 static int64_t added(const lucky *y, unsigned sem, unsigned e, uint32_t stands) {
-  uint32_t from = y->start[sem * VM_CK_ENGINES + e], lo = from;
-  uint32_t hi = y->start[sem * VM_CK_ENGINES + e + 1];
+  uint32_t from = y->start[sem * VM_CK_SOURCES + e], lo = from;
+  uint32_t hi = y->start[sem * VM_CK_SOURCES + e + 1];
   while (lo < hi) {
     uint32_t mid = lo + (hi - lo) / 2;
     if (y->g->updates[y->list[mid]].own[OF_SEQ] < stands)
@@ -103,7 +103,7 @@ static bool ends_counting(lucky *y, const vm_ck_step *s) {
 }
 
 static unsigned list_of(const vm_ck_signal *u) {
-  return (unsigned)u->sem * VM_CK_ENGINES + u->engine;
+  return (unsigned)u->sem * VM_CK_SOURCES + u->engine;
 }
 
 static bool list_updates(lucky *y) {

@@ -28,6 +28,7 @@ typedef struct candidate {
 } candidate;
 
 struct vm_ck_must {
+  const vm_core *c;
   const struct vm_check *k;
   const vm_ck_log *g;
   uint32_t n;              /* components, with those of arrivals (mixed.c) */
@@ -84,7 +85,8 @@ static void join(uint32_t *restrict to, const uint32_t *restrict clock, uint32_t
 
 /* What update u says beyond the clock of its step. */
 static void join_own(const vm_ck_must *m, const vm_ck_signal *u, uint32_t *to) {
-  for (unsigned i = 0; i < OF_ENGINE; i++) raise(&to[vm_ck_comp(u->engine, i)], u->own[i]);
+  for (unsigned i = 0; i < OF_ENGINE && u->engine < VM_CK_ENGINES; i++)
+    raise(&to[vm_ck_comp(u->engine, i)], u->own[i]);
   if (u->ring) raise(&to[u->ring], u->share);
   if (!u->twin) return;
   raise(&to[u->twin], u->twin_share);
@@ -109,7 +111,8 @@ static void join_access(vm_ck_must *m, const vm_ck_access *a) {
     return;
   }
   raise(&m->mine[a->comp], a->epoch);
-  for (unsigned what = OF_DONE; a->comp % OF_ENGINE == OF_DONE && what <= OF_WEIGHTS; what++)
+  bool all = a->comp < m->k->rings && a->comp % OF_ENGINE == OF_DONE;
+  for (unsigned what = OF_DONE; all && what <= OF_WEIGHTS; what++)
     raise(&m->mine[vm_ck_comp(a->engine, what)], a->epoch);
 }
 
@@ -203,16 +206,41 @@ static bool find_wait(vm_ck_must *m, const vm_ck_step *s) {
   return true;
 }
 
+/* What a message knows (peers.c); false: what it answers is never sent. */
+static bool find_heard(vm_ck_must *m, const vm_ck_step *s) {
+  const vm_ck_peers *p = &m->k->peers;
+  const uint32_t *numbers = p->heard[s->other];
+  unsigned e, queue;
+  memset(m->mine, 0, m->n * sizeof *m->mine);
+  for (uint32_t i = 0; i < p->n; i++) {
+    if (!numbers[i]) continue;
+    if (!vm_ck_entry_is_own(m->c, i, &e, &queue)) {
+      raise(&m->mine[p->first + i], numbers[i]);
+      continue;
+    }
+    for (unsigned r = 0; queue < VM_CK_QUEUES && r < vm_ck_queue_row(m->c, queue)->rings; r++)
+      raise(&m->mine[vm_ck_ring_comp(m->k, queue, r)], numbers[i]);
+    if (queue < VM_CK_QUEUES) continue;
+    const vm_ck_sent *sent = vm_ck_sent_at(m->k, e, numbers[i]);
+    if (!sent) continue;
+    if (m->never[sent->step]) return false;
+    join(m->mine, clock_of(m, sent->step), m->n);
+    raise(&m->mine[vm_ck_comp(e, OF_SEQ)], numbers[i]);
+  }
+  return true;
+}
+
 static bool find_step(vm_ck_must *m, uint32_t step) {
   const vm_ck_log *g = m->g;
   const vm_ck_step *s = &g->steps[step];
+  if (s->kind == VM_CK_HEARD) return find_heard(m, s);
   if (s->kind == VM_CK_START) {
     memset(m->mine, 0, m->n * sizeof *m->mine);
     return true;
   }
   if (m->never[s->prev]) return false;
   memcpy(m->mine, clock_of(m, s->prev), m->n * sizeof *m->mine);
-  raise(&m->mine[vm_ck_comp(s->engine, OF_SEQ)], s->seq);
+  if (s->engine < VM_CK_ENGINES) raise(&m->mine[vm_ck_comp(s->engine, OF_SEQ)], s->seq);
   switch (s->kind) {
   case VM_CK_WAIT:
     if (!m->in_run) return find_wait(m, s);
@@ -231,6 +259,10 @@ static bool find_step(vm_ck_must *m, uint32_t step) {
       raise(&m->mine[vm_ck_comp(s->engine, what)], s->other);
     for (unsigned what = OF_DONE; what <= OF_READ && s->want; what++)
       raise(&m->mine[vm_ck_twin_of(s->engine) + what], (uint32_t)s->want);
+    return true;
+  case VM_CK_LEFT:
+    for (unsigned r = 0; r < vm_ck_queue_row(m->c, s->sem)->rings; r++)
+      raise(&m->mine[vm_ck_ring_comp(m->k, s->sem, r)], s->other);
     return true;
   case VM_CK_MEET:
   case VM_CK_QUEUE:
@@ -331,6 +363,7 @@ vm_ck_must *vm_ck_must_new(vm_core *c, bool in_run) {
   vm_ck_must *m = isa_zalloc(&c->al, sizeof *m);
   if (!m) return NULL;
   const vm_ck_log *g = &c->check->log;
+  m->c = c;
   m->k = c->check;
   m->g = g;
   m->mixed = in_run ? NULL : vm_ck_mixed_new(c);

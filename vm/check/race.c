@@ -81,6 +81,7 @@ bool vm_ck_races_start(vm_core *c) {
     if (!open_region(c, p, 0, VM_CK_PIPES, 4)) return false;
   }
   vm_ck_each_tensor(c, AP_W, note_written, c);
+  vm_ck_note_pushed(c);
   join_written(c, k);
   return true;
 }
@@ -170,7 +171,7 @@ static bool known(const uint32_t *clock, const vm_ck_access *a) {
 }
 
 bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_access *y) {
-  bool own = y->logged && x->comp == vm_ck_comp(y->engine, OF_SEQ);
+  bool own = y->logged && y->engine < VM_CK_ENGINES && x->comp == vm_ck_comp(y->engine, OF_SEQ);
   return known(clock, x) || (own && x->epoch <= y->seq);
 }
 
@@ -183,7 +184,8 @@ static void clocks_floor(const vm_core *c, uint32_t *floor) {
       if (k->clock[e][i] < floor[i]) floor[i] = k->clock[e][i];
 }
 
-/* Forgets what every engine knows of: no access to come can race with it. */
+/* Forgets what every engine knows of: no access to come can race with it, unless another rank may
+ * make it. */
 static void prune(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t *floor = isa_zalloc(&c->al, k->ncomps * sizeof *floor);
@@ -193,7 +195,9 @@ static void prune(vm_core *c) {
   else
     clocks_floor(c, floor);
   for (uint32_t id = 0; id < k->naccesses; id++)
-    if (k->accesses[id].alive && known(floor, &k->accesses[id])) forget(c, id);
+    if (k->accesses[id].alive && known(floor, &k->accesses[id]) &&
+        !k->regions[k->accesses[id].region].pushed)
+      forget(c, id);
   isa_free(&c->al, floor, k->ncomps * sizeof *floor);
   k->prune_at = 2 * k->alive + FIRST_PRUNE;
 }
@@ -229,7 +233,9 @@ bool vm_ck_race_ordered(const vm_core *c, const uint32_t *clock, const vm_ck_acc
 }
 
 static bool ordered(const vm_core *c, unsigned e, const vm_ck_access *old, const vm_ck_access *a) {
-  return vm_ck_race_ordered(c, c->check->view ? c->check->view : c->check->clock[e], old, a);
+  const struct vm_check *k = c->check;
+  const uint32_t *clock = k->view ? k->view : e == VM_CK_PEER ? k->pushing : k->clock[e];
+  return vm_ck_race_ordered(c, clock, old, a);
 }
 
 /* Whether what is ordered with `a` need not be compared with an access that a covers. What a twin
@@ -586,5 +592,10 @@ void vm_ck_race_share(vm_core *c, unsigned e, const vm_transfer *t, const vm_sha
   for (unsigned i = 0; i < t->nsrc; i++)
     check_side(&s, share, i ? &t->more[i - 1] : &t->src, t->src_indexed == (int)i);
   a.writes = true;
-  check_side(&s, share, &t->dst, t->dst_indexed);
+  if (!t->put) check_side(&s, share, &t->dst, t->dst_indexed);
+}
+
+void vm_ck_race_pushed(vm_core *c, const vm_view *v, uint64_t first, uint64_t n, vm_ck_access *a) {
+  share_side s = {.c = c, .e = VM_CK_PEER, .a = a};
+  each_block(&s, v, 0, first, first + n, 0);
 }

@@ -136,6 +136,10 @@ static unsigned source_of_event(const vm_core *c, const vm_event *ev) {
   const vm_core *by = vm_core_at(c, ev->by.core);
   const isa_insn *in = &by->code->code[ev->by.engine].insns[ev->by.pc];
   unsigned e = vm_ck_unit(by, (unsigned)ev->by.engine);
+  if (isa_op_is_collective(in->op)) { /* blocks.c */
+    unsigned set = vm_cc_servers(by, (unsigned)ev->by.engine, ev->by.pc);
+    return vm_ck_comp(vm_ck_unit(by, (unsigned)__builtin_ctz(set)), OF_SEQ);
+  }
   if (ev->update == ISA_UPD_dma)
     return vm_ck_ring_comp(c->check, vm_ck_queue(by, ev->value / ISA_NDMA), ev->value % ISA_NDMA) |
            (in->op == ISA_OP_sendrecv ? VM_CK_BOTH : 0);
@@ -163,18 +167,10 @@ static void overwritten(vm_core *c, vm_ck_sem_log *l, unsigned sem, const vm_ck_
   }
 }
 
-void vm_check_arrival(vm_core *c, const vm_event *ev) {
+void vm_ck_arrived(vm_core *c, unsigned sem, unsigned comp) {
   struct vm_check *k = c->check;
-  k->has_arriving = false;
-  const vm_where by = ev->by;
-  k->change_by = vm_by_engine(by)
-                     ? (uint8_t)vm_ck_unit(vm_core_at(c, by.core), (unsigned)by.engine)
-                     : VM_CK_ENGINES;
-  k->change_pc = by.pc;
-  if (!vm_ck_has(c, VM_CHECK_RACE) || !vm_by_engine(by)) return;
-  unsigned sem = vm_ck_sem(c->number, ev->sem);
   vm_ck_sem_log *l = k->sems[sem];
-  vm_ck_source *s = l ? vm_ck_find_source(l, source_of_event(c, ev)) : NULL;
+  vm_ck_source *s = l ? vm_ck_find_source(l, comp) : NULL;
   if (!s || s->head + s->arrived >= s->n) return;
   if (!k->log.mixed[sem]) { /* it can only rise */
     l->up -= s->v[s->head + s->arrived++].delta;
@@ -194,6 +190,18 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
     *(u.delta < 0 ? &l->down : &l->up) -= u.delta;
     vm_ck_check_late(c, l, sem, &u.r);
   }
+}
+
+void vm_check_arrival(vm_core *c, const vm_event *ev) {
+  struct vm_check *k = c->check;
+  k->has_arriving = false;
+  const vm_where by = ev->by;
+  k->change_by = vm_by_engine(by)
+                     ? (uint8_t)vm_ck_unit(vm_core_at(c, by.core), (unsigned)by.engine)
+                     : VM_CK_ENGINES;
+  k->change_pc = by.pc;
+  if (!vm_ck_has(c, VM_CHECK_RACE) || !vm_by_engine(by)) return;
+  vm_ck_arrived(c, vm_ck_sem(c->number, ev->sem), source_of_event(c, ev));
 }
 
 /* For the log: engine e's instruction sets a semaphore at once. */

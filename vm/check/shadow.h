@@ -17,6 +17,8 @@ void vm_ck_uninit_executed(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes);
 void vm_ck_uninit_host(vm_core *c, const vm_box *b);
 void vm_ck_uninit_move(vm_core *c, const vm_share *s);
+/* Elements first .. first + n - 1 of a view that a message has written. */
+void vm_ck_uninit_pushed(vm_core *c, const vm_view *v, uint64_t first, uint64_t n);
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s);
 /* The same view of the shadow; its `at` is NULL if the memory has no shadow. */
 vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v);

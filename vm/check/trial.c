@@ -295,18 +295,20 @@ static uint32_t find_fix_of(vm_core *c, struct vm_ck_judge *j, const vm_ck_state
  * than count, and the advice is another one in its place. */
 static bool waits_wrongly(const vm_core *c, const vm_ck_advice *how) {
   if (!how->signals || !how->waits || how->stale || !c->check->log.mixed[how->sem]) return false;
-  unsigned cond = vm_ck_code(c, how->second->engine)->insns[how->waited_pc].wait.cond;
+  unsigned cond = vm_ck_insn(c, how->second->engine, how->waited_pc)->wait.cond;
   return cond != ISA_WAIT_ge && cond != ISA_WAIT_gt;
 }
 
 /* The same; the other way round if none holds. */
 static uint32_t find_fix(vm_core *c, struct vm_ck_judge *j, const vm_ck_state *state,
                          const cause *s, vm_ck_advice *how) {
+  if (how->second->engine == VM_CK_PEER) return FAILS; /* nothing here can hold it back */
   if (waits_wrongly(c, how)) return try_fix(c, j, state, s, how);
   vm_ck_advice turned = {
       .rank = how->rank, .first = how->second, .second = how->first, .early = !how->second->writes};
   uint32_t left = find_fix_of(c, j, state, s, how);
-  if (left != FAILS || how->enough || how->unwritten) return left;
+  bool once = how->enough || how->unwritten || turned.second->engine == VM_CK_PEER;
+  if (left != FAILS || once) return left;
   left = find_fix_of(c, j, state, s, &turned);
   if (left != FAILS) *how = turned;
   return left;

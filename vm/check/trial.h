@@ -38,7 +38,7 @@ struct vm_ck_judge {
   bool failed;                   /* out of memory */
   uint32_t before;               /* findings that were there before */
   uint32_t at;                   /* the replay's place */
-  uint32_t until[VM_CK_ENGINES]; /* the last place of each engine */
+  uint32_t until[VM_CK_SOURCES]; /* the last place of each engine */
 };
 
 static inline const vm_ck_access *access_of(const vm_core *c, uint32_t number) {

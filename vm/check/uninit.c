@@ -544,6 +544,21 @@ static bool mark_run(walk *of, uint64_t n) {
   return true;
 }
 
+void vm_ck_uninit_pushed(vm_core *c, const vm_view *v, uint64_t first, uint64_t n) {
+  uint64_t off;
+  vm_view s = vm_ck_shadow_of(c, v);
+  walk w = {.c = c, .owner = vm_ck_owner(c, v), .output = tensor_shadow(c, v, &off)};
+  if (!s.at) return;
+  if (w.output && !w.output->whole) w.output = NULL;
+  vm_walk_open(&w.w, &s, NULL, 0);
+  w.w.from = 0;
+  for (uint64_t e = first, left = n, run; left; e += run, left -= run) {
+    vm_walk_seek(&w.w, e);
+    run = w.w.left < left ? w.w.left : left;
+    mark_run(&w, run);
+  }
+}
+
 bool vm_ck_share_walk(const vm_core *c, const vm_share *s, int side, vm_walk *w, vm_walk *guide) {
   walk of;
   *w = (vm_walk){0};

@@ -56,12 +56,14 @@ static int free_slot(const vm_ccs *s) {
   return -1;
 }
 
-/* Whether some sequencer of the core has a block for engine e's instruction at its pc. */
-static bool is_served(const vm_core *c, unsigned e, uint32_t pc) {
+unsigned vm_cc_servers(const vm_core *c, unsigned e, uint32_t pc) {
+  unsigned set = 0;
   for (unsigned k = ISA_NENGINES; c->ccs && k < c->nseqs; k++)
-    if (block_for(cc_of(c, k), e, pc)) return true;
-  return false;
+    if (block_for(cc_of(c, k), e, pc)) set |= 1u << k;
+  return set;
 }
+
+bool vm_cc_rests(const vm_core *c) { return !c->ccs || !c->ccs->used; }
 
 static vm_verdict begin(vm_core *c, unsigned e, unsigned slot) {
   vm_engine *en = &c->eng[e];
@@ -75,12 +77,13 @@ static vm_verdict begin(vm_core *c, unsigned e, unsigned slot) {
     x->left++;
     vm_post(c, VM_E_START, k, at, slot);
   }
+  vm_tell_collective(c, e, slot);
   return VM_RETIRE;
 }
 
 vm_verdict vm_cc_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
-  if (!is_served(c, e, en->pc)) {
+  if (!vm_cc_servers(c, e, en->pc)) {
     vm_fault(c, ISA_FAULT, vm_at_pc(c, e, en->pc),
              "no CC sequencer has a program for this %s: it runs in a world of ranks, which "
              "`soma --ranks N` and soma.world start",
@@ -134,6 +137,7 @@ static void enter(vm_core *c, unsigned e, vm_time at) {
   en->pc = block_for(cc_of(c, e), x->engine, x->pc)->at;
   en->state = VM_READY;
   vm_path_set_cause(en, (vm_moment){at, x->node}, VM_WHY_START);
+  vm_tell_enter(c, e, (uint32_t)(x - c->ccs->v));
   vm_post(c, VM_E_SEQ, e, at, 0);
 }
 
@@ -180,10 +184,7 @@ static void complete(vm_core *c, unsigned e, vm_collective *x) {
   const isa_update *u = &c->code->code[x->engine].insns[x->pc].upd;
   const vm_where by = vm_at_pc(c, x->engine, x->pc);
   c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, en->pc), c->now, en->now, en->cause);
-  if (u->kind != ISA_UPD_none) {
-    vm_tell_update(c, e, u);
-    vm_sem_post(c, u, en->now, by);
-  }
+  if (u->kind != ISA_UPD_none) vm_sem_post(c, u, en->now, by);
   note_done(c, x, en->now);
   x->used = false;
   c->ccs->used--;
@@ -202,7 +203,8 @@ vm_verdict vm_cc_complete(vm_core *c, unsigned e, const isa_insn *in) {
   en->now += ns(c, VM_CC_STEP);
   cc->first = (cc->first + 1) % VM_COLLECTIVES;
   cc->n--;
-  if (--x->left == 0) complete(c, e, x);
+  vm_tell_complete(c, e, (uint32_t)(x - c->ccs->v), --x->left == 0);
+  if (x->left == 0) complete(c, e, x);
   en->state = VM_IDLE;
   return VM_RETIRE;
 }

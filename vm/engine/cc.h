@@ -8,8 +8,6 @@
 
 #include "engine.h"
 
-enum { VM_COLLECTIVES = 64 }; /* of a core at work or waiting; a power of 2 */
-
 typedef struct vm_collective {
   bool used;
   uint8_t engine, left; /* left: sequencers that have not completed it */

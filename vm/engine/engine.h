@@ -237,6 +237,13 @@ vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in);
  * met. */
 bool vm_meet_operands(vm_resolver *r, vm_flight *f);
 
+/* cc.c */
+enum { VM_COLLECTIVES = 64 }; /* of a core at work or waiting; a power of 2 */
+/* The CC sequencers that have a block for engine e's instruction at pc, a bit for each; and whether
+ * no collective of the core is at work. */
+unsigned vm_cc_servers(const vm_core *c, unsigned e, uint32_t pc);
+bool vm_cc_rests(const vm_core *c);
+
 /* bounds.c */
 /* Fills r->err: pattern `index` of the core, moved by these dynamic offsets (NULL: not known),
  * leaves its bounds. */

@@ -318,6 +318,7 @@ vm_verdict vm_meet_collective(vm_core *c, unsigned e, const isa_insn *in) {
     return VM_FAULT;
   }
   note_causes(&m);
+  vm_tell_join(c, (const vm_where[2]){place_of(me), place_of(you)});
   for (unsigned i = 0; i < m.n; i++) go_on(&m.side[i], m.side[i].heard);
   return VM_STALL;
 }

@@ -3,23 +3,22 @@
 #include "../dma/dma.h"
 
 /* The bytes, as the end of a transfer writes them. */
-static void put_bytes(vm_core *c, const vm_parcel *p) {
+static void put_bytes(vm_core *c, const vm_parcel *p, vm_view *to) {
   const vm_message *m = &p->m;
   const isa_ap *ap = &c->run->peers->runs[m->src]->prog->cores[m->core].aps[m->ap - 1];
-  vm_view v;
   vm_item it = {.start = c->now, .done = c->now, .ndst = 1, .core = c->number};
   uint8_t *base = ap->space == ISA_HBM ? c->run->blocks[m->tensor].data
                                        : c->mem.sbuf + ap->part * c->mem.sbuf_pitch;
-  vm_view_at(c, ap, base + m->offset, &v);
-  vm_dma_box_of(c, &v, m->first, m->first + m->n, &it.dst[0]);
-  uint64_t bytes = (uint64_t)m->n * v.esize;
+  vm_view_at(c, ap, base + m->offset, to);
+  vm_dma_box_of(c, to, m->first, m->first + m->n, &it.dst[0]);
+  uint64_t bytes = (uint64_t)m->n * to->esize;
   if (ap->space == ISA_HBM) c->hbm_write_bytes += bytes;
   vm_item_touch(c, &it);
   if (p->data) vm_batch_settle(c, &it);
   vm_protect(c, it.dst, 1, NULL);
   if (!p->data) return;
   vm_hbm_use(c, &it.dst[0], it.dst[0].hi - it.dst[0].lo == bytes);
-  vm_dma_unpack(c, &v, m->first, m->n, p->data);
+  vm_dma_unpack(c, to, m->first, m->n, p->data);
 }
 
 void vm_arrive(vm_core *c, uint32_t slot) {
@@ -27,8 +26,10 @@ void vm_arrive(vm_core *c, uint32_t slot) {
   c->inbox->v[slot].m.dst = UINT32_MAX;
   c->inbox->left--;
   c->cause = 0;
-  if (p.m.ap) put_bytes(c, &p);
-  isa_free(&c->run->peers->al, p.data, p.bytes);
+  vm_view v;
+  if (p.m.ap) put_bytes(c, &p, &v);
+  vm_tell_arrive(c, &p, p.m.ap ? &v : NULL);
+  vm_parcel_free(&c->run->peers->al, &p);
   if (!p.m.updates) return;
   isa_update u = {.kind = ISA_UPD_add, .core = c->number, .sem = p.m.sem, .value = p.m.value};
   vm_sem_apply(c, &u,
@@ -39,7 +40,7 @@ void vm_inbox_free(vm_core *c) {
   vm_inbox *in = c->inbox;
   if (!in) return;
   for (uint32_t i = 0; i < in->n; i++)
-    if (in->v[i].m.dst != UINT32_MAX) isa_free(&c->run->peers->al, in->v[i].data, in->v[i].bytes);
+    if (in->v[i].m.dst != UINT32_MAX) vm_parcel_free(&c->run->peers->al, &in->v[i]);
   isa_free(&c->al, in->v, in->cap * sizeof *in->v);
   isa_free(&c->al, in, sizeof *in);
   c->inbox = NULL;

@@ -21,7 +21,7 @@ static uint32_t free_slot(vm_inbox *in) {
 void vm_receive(vm_run *r, const vm_parcel *p) {
   vm_core *c = r->cores[p->m.core];
   if (r->ended || !make_room(c)) {
-    isa_free(&c->run->peers->al, p->data, p->bytes);
+    vm_parcel_free(&c->run->peers->al, p);
     if (!r->ended) vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for a message");
     return;
   }
@@ -35,19 +35,20 @@ void vm_receive(vm_run *r, const vm_parcel *p) {
 
 /* Within a stack a message is an event of the receiver at once; others wait in the run for who
  * takes them. */
-static void send(vm_core *c, vm_parcel *p) {
+static void send(vm_core *c, const vm_share *s, vm_where by, vm_parcel *p) {
   vm_peers *peers = c->run->peers;
   vm_run *to = peers->runs[p->m.dst];
   p->m.src = peers->rank;
   p->m.core = c->number;
   p->m.seq = peers->sent++;
+  vm_tell_send(c, s, by, p);
   if (to && to->stack == c->run->stack) {
     vm_receive(to, p);
     return;
   }
   if (peers->nout == peers->cap_out &&
       !isa_array_grow(&c->al, &peers->out, peers->nout, &peers->cap_out, sizeof *peers->out)) {
-    isa_free(&c->run->peers->al, p->data, p->bytes);
+    vm_parcel_free(&c->run->peers->al, p);
     vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for a message");
     return;
   }
@@ -59,13 +60,19 @@ static vm_message message_to(const vm_core *c, unsigned slot, vm_time at, vm_whe
       .time = at, .dst = c->run->peers->ranks[slot - 1], .engine = (uint8_t)by.engine, .pc = by.pc};
 }
 
-void vm_send_update(vm_core *c, unsigned slot, unsigned sem, uint32_t value, vm_time at,
-                    vm_where by) {
+/* s: the share that sends it; NULL: an instruction. */
+static void send_update(vm_core *c, const vm_share *s, unsigned slot, unsigned sem, uint32_t value,
+                        vm_time at, vm_where by) {
   vm_parcel p = {.m = message_to(c, slot, at, by)};
   p.m.updates = 1;
   p.m.sem = (uint8_t)sem;
   p.m.value = value;
-  send(c, &p);
+  send(c, s, by, &p);
+}
+
+void vm_send_update(vm_core *c, unsigned slot, unsigned sem, uint32_t value, vm_time at,
+                    vm_where by) {
+  send_update(c, NULL, slot, sem, value, at, by);
 }
 
 /* The pattern, and which of its elements. */
@@ -88,8 +95,8 @@ void vm_send_share(vm_core *c, const vm_share *s, vm_where by, int64_t offset, u
     vm_parcel p = {.m = message_to(c, t->put, at, by), .data = data, .bytes = data ? s->bytes : 0};
     address(c, s, offset, &p.m);
     if (t->peer == t->put) p.m.updates = 1, p.m.sem = t->sem, p.m.value = 1;
-    send(c, &p);
+    send(c, s, by, &p);
     if (p.m.updates) return;
   }
-  if (t->peer) vm_send_update(c, t->peer, t->sem, 1, at, by);
+  if (t->peer) send_update(c, s, t->peer, t->sem, 1, at, by);
 }

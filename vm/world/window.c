@@ -73,7 +73,7 @@ isa_status vm_world_open(vm_world *w, const isa_alloc *al, vm_run *const *runs, 
 }
 
 static void free_parcels(vm_world *w, vm_peers *x) {
-  for (uint32_t i = 0; i < x->nout; i++) isa_free(&w->al, x->out[i].data, x->out[i].bytes);
+  for (uint32_t i = 0; i < x->nout; i++) vm_parcel_free(&w->al, &x->out[i]);
   x->nout = 0;
 }
 
