@@ -528,27 +528,6 @@ static void put_stale(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   if (!a->tried) isa_buf_puts(out, "signal it with a semaphore of its own that only counts up");
 }
 
-/* The same if one of the two is a push of another rank. */
-static void put_missing_push(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
-  const vm_ck_access *first = a->first, *second = a->second;
-  vm_ck_spoke at;
-  if (second->engine == VM_CK_PEER) {
-    vm_ck_peer_core(c, second->pc, &at);
-    isa_buf_printf(out, "rank %u must wait before ", at.rank);
-    vm_ck_put_site(c, second->engine, second->pc, out);
-    isa_buf_puts(out, " for a semaphore that says that ");
-    vm_ck_put_site(c, first->engine, first->pc, out);
-    isa_buf_puts(out, " is over");
-    return;
-  }
-  vm_ck_peer_core(c, first->pc, &at);
-  isa_buf_printf(out, "rank %u must update a semaphore of this rank by what it pushes at ",
-                 at.rank);
-  vm_ck_put_site(c, first->engine, first->pc, out);
-  isa_buf_printf(out, ", and %s wait for it before ", vm_ck_name(c, second->engine));
-  vm_ck_put_site(c, second->engine, second->pc, out);
-}
-
 /* What has to signal that the first access is over, when nothing does. */
 static void put_missing(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
   const vm_ck_access *first = a->first, *second = a->second;
@@ -599,7 +578,7 @@ void vm_ck_put_advice(const vm_core *c, const vm_ck_advice *a, vm_finding *f) {
   } else if (!a->signals || a->stale) {
     if (a->stale) put_stale(c, a, out);
     if (pushed)
-      put_missing_push(c, a, out);
+      vm_ck_put_missing_push(c, a, out);
     else if (!a->stale || a->tried)
       put_missing(c, a, out);
   } else {

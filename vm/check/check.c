@@ -1,5 +1,6 @@
 /* The checks of a run: their life cycle, and what they are told together. */
 #include "../engine/engine.h"
+#include "../message.h"
 #include "check.h"
 #include "judge.h"
 #include "shadow.h"
@@ -91,6 +92,12 @@ void vm_check_moved(vm_core *c, const vm_share *s) {
   if (c->check->shadowed || vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_uninit_moved(c, s);
   vm_ck_unlearn(c, VM_CK_IS_FINITE, &s->t->all[0]);
   if (c->check->twins.n) vm_ck_twins_moved(c, s);
+}
+
+void vm_check_arrive(vm_core *c, const vm_parcel *p, const vm_view *v) {
+  bool marks = c->check->shadowed || vm_ck_has(c, VM_CHECK_OUTPUT);
+  if (v && marks && !c->run->timing_only) vm_ck_uninit_pushed(c, v, p->m.first, p->m.n);
+  vm_ck_hear(c, p, v);
 }
 
 void vm_check_port(vm_core *c, unsigned engine, const vm_flight *f, const isa_way *w,

@@ -60,7 +60,7 @@ typedef struct vm_finding {
     uint8_t core, engine;
     const char *file; /* NULL: not known, or no file of this rank's program */
   } peer[2];
-  uint8_t rank;         /* of a race: the lower the rank, the surer the fix */
+  uint8_t rank; /* of a race: the lower the rank, the surer the fix */
   /* The first byte that nothing has written: memory (1: sbuf, 2: psum, then the tensors, then core
    * 1's sbuf and psum; 0: the finding is about something else), partition, byte. Of a race between
    * two accesses only the memory is known. */

@@ -10,8 +10,8 @@
  * numbers in the files of the race check. The calls of check.h, and the files that look only at one
  * core's memory, have the numbers of core c. */
 enum {
-  VM_CK_ENGINES = VM_NO_ENGINE,  /* also: no engine */
-  VM_CK_PEER = VM_PEER_ENGINE,   /* in place of an engine: a place of another rank (peers.c) */
+  VM_CK_ENGINES = VM_NO_ENGINE,   /* also: no engine */
+  VM_CK_PEER = VM_PEER_ENGINE,    /* in place of an engine: a place of another rank (peers.c) */
   VM_CK_SOURCES = VM_ALL_ENGINES, /* of updates and accesses: with the two above */
   VM_CK_SEMS = ISA_MAX_CORES * ISA_NSEMS,
   VM_CK_QUEUES = ISA_MAX_CORES * ISA_MAX_QUEUES /* also: no queue */

@@ -1,6 +1,7 @@
 /* Findings: which are kept, and the words for what they name; and which operands and tensors an
  * instruction has. */
 #include "../engine/engine.h"
+#include "../message.h"
 #include "check.h"
 #include "judge.h"
 #include "shadow.h"
@@ -48,6 +49,11 @@ void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding 
     k->count--;
   }
   k->nfindings = to;
+}
+
+const vm_core *vm_ck_peer_core(const vm_core *c, uint32_t pc, vm_ck_spoke *at) {
+  *at = c->check->peers.spoke[pc];
+  return c->run->peers->runs[at->rank]->cores[at->core];
 }
 
 /* An instruction of another rank; its file is named by this rank's program, which lives as long as
@@ -137,7 +143,9 @@ void vm_ck_put_round(const vm_core *c, unsigned e, uint32_t pc, uint32_t round, 
   if (there) {
     pc = at.pc;
     isa_buf_printf(out, "\n  rank %u %s%s ", at.rank,
-                   of->prog->ncores < 2 ? "" : at.core ? "core 1 " : "core 0 ",
+                   of->prog->ncores < 2 ? ""
+                   : at.core            ? "core 1 "
+                                        : "core 0 ",
                    isa_engines[engine].name);
   } else {
     isa_buf_printf(out, "\n  %s ", vm_ck_name(c, e));

@@ -58,9 +58,9 @@ typedef struct vm_ck_region {
 /* A step changes what its engine knows: a wait that held for a semaphore that only counts, or for
  * any other (HELD, which changes nothing itself: its updates follow); an update that such a wait
  * acquired; a drain; a trigger after another engine's; a sendrecv that has met the other core's, or
- * the begin of a CC sequencer's block; transfers of a queue (sem) that have left, at its end; what a
- * message of another rank knows, which is of no engine; an order that a finding assumes. `at` is the place of each step, update and access in the order of
- * the run. */
+ * the begin of a CC sequencer's block; transfers of a queue (sem) that have left, at its end; what
+ * a message of another rank knows, which is of no engine; an order that a finding assumes. `at` is
+ * the place of each step, update and access in the order of the run. */
 enum {
   VM_CK_START,
   VM_CK_WAIT,
@@ -103,7 +103,7 @@ typedef struct vm_ck_log {
   uint32_t nsteps, cap_steps, nupdates, cap_updates, naccesses, cap_accesses, at;
   uint32_t nsets, cap_sets, most_steps;
   uint32_t last[VM_CK_ENGINES], queue[VM_CK_QUEUES]; /* steps */
-  uint32_t of_update;                                /* + 1: the step of the next one; 0: its engine's last */
+  uint32_t of_update; /* + 1: the step of the next one; 0: its engine's last */
   int64_t taken[VM_CK_SEMS];
   bool knows;                                       /* what is acquired now must be logged */
   bool mixed[VM_CK_SEMS];                           /* does more than count */
@@ -130,8 +130,8 @@ typedef struct vm_ck_twins {
 /* What another rank knows of this one is how far its CC sequencers and their queues have come: all
  * that leaves a rank is sent by these. So a message carries `n` numbers, the same of all ranks: for
  * each core of each rank the OF_SEQ of its CC sequencers, then how many transfers of each queue of
- * theirs have left in all rings. A clock of this rank has them too, from component `first` on; those
- * of the rank itself stay 0 there, as it has its own components.
+ * theirs have left in all rings. A clock of this rank has them too, from component `first` on;
+ * those of the rank itself stay 0 there, as it has its own components.
  *
  * Before them come the channels: what the rings of a queue of another rank have written here. A
  * message of such a ring is an access, and an update, of its channel. */
@@ -153,13 +153,13 @@ typedef struct vm_ck_spoke { /* an instruction of another rank */
 } vm_ck_spoke;
 enum { VM_CK_NEWEST = 4 };
 typedef struct vm_ck_peers {
-  uint32_t n, rank;      /* n: numbers of a message; 0: there is no world */
-  uint32_t *of, nof;     /* [2 rank + core]: the first of them; one more at the end */
-  uint32_t *channel;     /* of each entry that is a queue that sends here: the component of ring 0 */
-  uint8_t *rings;        /* and how many; 0: none */
-  uint32_t first;        /* component of the first number */
-  vm_ck_heard *newest;   /* VM_CK_NEWEST for each entry */
-  uint32_t **heard;      /* n numbers each */
+  uint32_t n, rank;    /* n: numbers of a message; 0: there is no world */
+  uint32_t *of, nof;   /* [2 rank + core]: the first of them; one more at the end */
+  uint32_t *channel;   /* of each entry that is a queue that sends here: the component of ring 0 */
+  uint8_t *rings;      /* and how many; 0: none */
+  uint32_t first;      /* component of the first number */
+  vm_ck_heard *newest; /* VM_CK_NEWEST for each entry */
+  uint32_t **heard;    /* n numbers each */
   uint32_t nheard, cap_heard;
   vm_ck_spoke *spoke;
   uint32_t nspoke, cap_spoke;
@@ -171,9 +171,9 @@ typedef struct vm_ck_peers {
 
 /* A collective that is at work. */
 typedef struct vm_ck_call {
-  vm_ck_release r; /* of its issue; then of those CC sequencers that have completed it */
+  vm_ck_release r;           /* of its issue; then of those CC sequencers that have completed it */
   uint32_t step, seq, epoch; /* epoch: of `server` when it was complete there */
-  bool joined; /* some CC sequencer has completed it */
+  bool joined;               /* some CC sequencer has completed it */
 } vm_ck_call;
 
 /* ---- All together ------------------------------------------------------------------------- */
@@ -245,7 +245,7 @@ struct vm_check {
   vm_ck_twins twins;
   vm_ck_peers peers;
   vm_ck_call *calls[ISA_MAX_CORES]; /* VM_COLLECTIVES each; NULL: no code of CC sequencers */
-  uint8_t trigger[VM_CK_QUEUES]; /* engine that last triggered the queue, with that clock */
+  uint8_t trigger[VM_CK_QUEUES];    /* engine that last triggered the queue, with that clock */
   uint32_t trigger_pc[VM_CK_QUEUES], trigger_epoch[VM_CK_QUEUES]; /* epoch: of OF_SEQ */
   vm_time trigger_time[VM_CK_QUEUES];
   vm_ck_snapshot *queue_base[VM_CK_QUEUES];
@@ -259,7 +259,7 @@ struct vm_check {
   /* The clocks during the run may miss an order or show one that is not certain, so the log must be
    * judged at the end. Until this is set each access is checked when it comes. */
   bool suspect;
-  uint32_t judged; /* places of the log that have been judged */
+  uint32_t judged;         /* places of the log that have been judged */
   const uint32_t *pushing; /* the clock of an access of VM_CK_PEER */
   /* In the replay of a log: the clock of the current access. */
   const uint32_t *view;
@@ -300,6 +300,8 @@ struct vm_check {
   bool has_pending[VM_CK_ENGINES], recording;
 };
 
+/* The core of a place of VM_CK_PEER, and what it is. */
+const vm_core *vm_ck_peer_core(const vm_core *c, uint32_t pc, vm_ck_spoke *at);
 /* The instruction at a place, of this rank or of another. */
 const isa_insn *vm_ck_insn(const vm_core *c, unsigned e, uint32_t pc);
 static inline uint32_t *vm_ck_clock(const vm_core *c, unsigned e) { return c->check->clock[e]; }
@@ -387,7 +389,8 @@ bool vm_ck_log_wait(vm_core *c, unsigned e, unsigned sem, const isa_wait *w, uin
 void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r);
 void vm_ck_log_drain(vm_core *c, unsigned e, uint32_t to, uint32_t twin);
 void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y);
-/* CC sequencer e begins a block: it knows what another step knows, whose engine's OF_SEQ was seq. */
+/* CC sequencer e begins a block: it knows what another step knows, whose engine's OF_SEQ was seq.
+ */
 void vm_ck_log_enter(vm_core *c, unsigned e, uint32_t other, uint32_t seq);
 /* Its queue's transfers have left, `count` of them. */
 void vm_ck_log_left(vm_core *c, unsigned e, unsigned queue, uint32_t count);
@@ -429,8 +432,8 @@ bool vm_ck_entry_is_own(const vm_core *c, uint32_t entry, unsigned *e, unsigned 
 /* A CC sequencer's transfer that another rank gets something of: number `count` of its queue. */
 void vm_ck_pushes(vm_core *c, unsigned e, const vm_transfer *t, uint32_t count,
                   vm_ck_snapshot *base);
-/* The core of a place of VM_CK_PEER, and its rank. */
-const vm_core *vm_ck_peer_core(const vm_core *c, uint32_t pc, vm_ck_spoke *at);
+/* A message has come. */
+void vm_ck_hear(vm_core *c, const struct vm_parcel *from, const vm_view *v);
 /* Regions that other ranks may write. */
 void vm_ck_note_pushed(vm_core *c);
 

@@ -110,7 +110,8 @@ void vm_ck_judge_floor(const vm_core *c, uint32_t *floor) {
   uint32_t now[VM_CK_ENGINES] = {0};
   for (unsigned e = 0; e < c->check->nengines; e++) now[e] = UINT32_MAX;
   for (uint32_t i = 0; i < g->nsteps && g->steps[i].at <= j->at; i++)
-    if (g->steps[i].kind != VM_CK_QUEUE && g->steps[i].engine < VM_CK_ENGINES) now[g->steps[i].engine] = i;
+    if (g->steps[i].kind != VM_CK_QUEUE && g->steps[i].engine < VM_CK_ENGINES)
+      now[g->steps[i].engine] = i;
   memset(floor, 0xff, k->ncomps * sizeof *floor);
   for (unsigned e = 0; e < c->check->nengines; e++) {
     if (j->until[e] <= j->at || now[e] == UINT32_MAX) continue;

@@ -128,6 +128,8 @@ bool vm_ck_explains(const vm_core *c, const vm_finding *f, const vm_ck_access *w
 
 /* report.c: the wait of a step may never end, since the value can stay at `value`. */
 void vm_ck_report_stuck(vm_core *c, const vm_ck_step *w, uint32_t value);
+/* What would order two accesses of which one is a push of another rank, when nothing does. */
+void vm_ck_put_missing_push(const vm_core *c, const vm_ck_advice *a, isa_buf *out);
 /* Update u can take its semaphore below zero. */
 void vm_ck_report_too_low(vm_core *c, const vm_ck_signal *u);
 

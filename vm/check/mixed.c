@@ -171,8 +171,7 @@ vm_ck_mixed *vm_ck_mixed_new(vm_core *c) {
   x->n = c->check->ncomps;
   x->nsteps = x->g->nsteps;
   x->whole = c->run->fault.status == ISA_OK;
-  for (unsigned e = 0; e < c->check->nengines; e++)
-    x->whole &= !vm_ck_goes_on(c, e);
+  for (unsigned e = 0; e < c->check->nengines; e++) x->whole &= !vm_ck_goes_on(c, e);
   x->row_of = new_array(x, x->nsteps, sizeof *x->row_of);
   x->sure = new_array(x, x->nsteps, sizeof *x->sure);
   if (!x->failed) add_all(x);

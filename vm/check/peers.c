@@ -1,8 +1,8 @@
 /* What ranks of a world know of one another, and what they write in one another's memory.
  *
- *   rank 0, cc0: nop $ready.rank[1]            sends what cc0 of rank 0 knows; epoch 7 of its OF_SEQ
- *   rank 1, cc0: waits for $ready, then pushes into x of rank 0, and adds to $from there
- *   rank 0, vector: reads x
+ *   rank 0, cc0: nop $ready.rank[1]            sends what cc0 of rank 0 knows; epoch 7 of its
+ * OF_SEQ rank 1, cc0: waits for $ready, then pushes into x of rank 0, and adds to $from there rank
+ * 0, vector: reads x
  *
  * The push comes after all that cc0 of rank 0 knew at its epoch 7, which rank 0 has kept: rank 1
  * only passes the 7 on. A read of x that cc0 did not know of then is in no order with the push; nor
@@ -10,7 +10,6 @@
 #include "../message.h"
 #include "check.h"
 #include "impl.h"
-#include "shadow.h"
 
 #include <string.h>
 
@@ -147,8 +146,7 @@ bool vm_ck_peers_start(vm_core *c) {
 void vm_ck_peers_end(vm_core *c) {
   vm_ck_peers *p = &c->check->peers;
   if (!p->of) return;
-  for (uint32_t i = 0; p->newest && i < p->n * VM_CK_NEWEST; i++)
-    vm_ck_drop(c, p->newest[i].base);
+  for (uint32_t i = 0; p->newest && i < p->n * VM_CK_NEWEST; i++) vm_ck_drop(c, p->newest[i].base);
   for (unsigned e = 0; e < VM_CK_ENGINES; e++) {
     for (uint32_t i = 0; i < p->nsent[e]; i++) vm_ck_drop(c, p->sent[e][i].base);
     isa_free(&c->al, p->sent[e], p->cap_sent[e] * sizeof **p->sent);
@@ -335,8 +333,7 @@ static void translate(const vm_core *c, const uint32_t *numbers, uint32_t *to) {
 /* Keeps the numbers for the log; returns the step. */
 static uint32_t log_numbers(vm_core *c, const uint32_t *numbers) {
   vm_ck_peers *p = &c->check->peers;
-  if (!c->check->log.on ||
-      !room(c, &p->heard, p->nheard, &p->cap_heard, sizeof *p->heard))
+  if (!c->check->log.on || !room(c, &p->heard, p->nheard, &p->cap_heard, sizeof *p->heard))
     return 0;
   uint32_t *copy = isa_zalloc(&c->al, p->n * sizeof *copy);
   if (!copy) {
@@ -373,19 +370,12 @@ static uint32_t place_of(vm_core *c, const vm_message *m) {
   return p->nspoke++;
 }
 
-const vm_core *vm_ck_peer_core(const vm_core *c, uint32_t pc, vm_ck_spoke *at) {
-  *at = c->check->peers.spoke[pc];
-  return c->run->peers->runs[at->rank]->cores[at->core];
-}
-
-void vm_check_arrive(vm_core *c, const vm_parcel *from, const vm_view *v) {
+void vm_ck_hear(vm_core *c, const vm_parcel *from, const vm_view *v) {
   struct vm_check *k = c->check;
   const vm_ck_peers *p = &k->peers;
   const vm_message *m = &from->m;
   k->has_arriving = false;
   k->change_by = VM_CK_ENGINES;
-  if (v && (k->shadowed || vm_ck_has(c, VM_CHECK_OUTPUT)) && !c->run->timing_only)
-    vm_ck_uninit_pushed(c, v, m->first, m->n);
   if (!vm_ck_has(c, VM_CHECK_RACE) || !p->n || !from->known) return;
   uint32_t entry = from->known[AT_ENTRY] & ((1u << RING) - 1);
   uint32_t ring = from->known[AT_ENTRY] >> RING, count = from->known[AT_COUNT];

@@ -233,9 +233,8 @@ bool vm_ck_race_ordered(const vm_core *c, const uint32_t *clock, const vm_ck_acc
 }
 
 static bool ordered(const vm_core *c, unsigned e, const vm_ck_access *old, const vm_ck_access *a) {
-  const struct vm_check *k = c->check;
-  const uint32_t *clock = k->view ? k->view : e == VM_CK_PEER ? k->pushing : k->clock[e];
-  return vm_ck_race_ordered(c, clock, old, a);
+  const uint32_t *clock = e < VM_CK_ENGINES ? c->check->clock[e] : c->check->pushing;
+  return vm_ck_race_ordered(c, c->check->view ? c->check->view : clock, old, a);
 }
 
 /* Whether what is ordered with `a` need not be compared with an access that a covers. What a twin

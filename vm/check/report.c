@@ -152,3 +152,23 @@ void vm_ck_report_too_low(vm_core *c, const vm_ck_signal *u) {
   vm_ck_put_insn(c, u->engine, u->pc, c->now, &f->text);
   put_taking(c, u->sem, -u->delta, &f->text);
 }
+
+void vm_ck_put_missing_push(const vm_core *c, const vm_ck_advice *a, isa_buf *out) {
+  const vm_ck_access *first = a->first, *second = a->second;
+  vm_ck_spoke at;
+  if (second->engine == VM_CK_PEER) {
+    vm_ck_peer_core(c, second->pc, &at);
+    isa_buf_printf(out, "rank %u must wait before ", at.rank);
+    vm_ck_put_site(c, second->engine, second->pc, out);
+    isa_buf_puts(out, " for a semaphore that says that ");
+    vm_ck_put_site(c, first->engine, first->pc, out);
+    isa_buf_puts(out, " is over");
+    return;
+  }
+  vm_ck_peer_core(c, first->pc, &at);
+  isa_buf_printf(out, "rank %u must update a semaphore of this rank by what it pushes at ",
+                 at.rank);
+  vm_ck_put_site(c, first->engine, first->pc, out);
+  isa_buf_printf(out, ", and %s wait for it before ", vm_ck_name(c, second->engine));
+  vm_ck_put_site(c, second->engine, second->pc, out);
+}

@@ -53,8 +53,7 @@ static uint32_t known_to_all(const vm_core *c, unsigned sem, unsigned comp) {
   uint32_t known = UINT32_MAX;
   for (unsigned left = c->check->waiters[sem]; left; left &= left - 1) {
     unsigned e = (unsigned)__builtin_ctz(left);
-    if (vm_ck_clock(c, e)[comp] < known && vm_ck_goes_on(c, e))
-      known = vm_ck_clock(c, e)[comp];
+    if (vm_ck_clock(c, e)[comp] < known && vm_ck_goes_on(c, e)) known = vm_ck_clock(c, e)[comp];
   }
   return known;
 }
@@ -196,9 +195,8 @@ void vm_check_arrival(vm_core *c, const vm_event *ev) {
   struct vm_check *k = c->check;
   k->has_arriving = false;
   const vm_where by = ev->by;
-  k->change_by = vm_by_engine(by)
-                     ? (uint8_t)vm_ck_unit(vm_core_at(c, by.core), (unsigned)by.engine)
-                     : VM_CK_ENGINES;
+  k->change_by = vm_by_engine(by) ? (uint8_t)vm_ck_unit(vm_core_at(c, by.core), (unsigned)by.engine)
+                                  : VM_CK_ENGINES;
   k->change_pc = by.pc;
   if (!vm_ck_has(c, VM_CHECK_RACE) || !vm_by_engine(by)) return;
   vm_ck_arrived(c, vm_ck_sem(c->number, ev->sem), source_of_event(c, ev));

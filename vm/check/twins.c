@@ -31,7 +31,8 @@ void vm_ck_twins_transfer(vm_core *c, const vm_transfer *t, const vm_share *shar
   }
   vm_ck_written *x = &w->v[w->n++];
   *x = (vm_ck_written){.left = NEVER_ENDS};
-  if (t->dst.space != ISA_HBM || t->put || t->accumulates || (vm_dma_skips_rows(t) && !t->dst_indexed))
+  if (t->dst.space != ISA_HBM || t->put || t->accumulates ||
+      (vm_dma_skips_rows(t) && !t->dst_indexed))
     return; /* what a missing row of a source leaves as it is, is not written */
   x->left = 0;
   for (const vm_share *s = shares; s; s = s->next) x->left += (int64_t)(s->e1 - s->e0);
