@@ -547,7 +547,8 @@ static bool mark_run(walk *of, uint64_t n) {
 void vm_ck_uninit_pushed(vm_core *c, const vm_view *v, uint64_t first, uint64_t n) {
   uint64_t off;
   vm_view s = vm_ck_shadow_of(c, v);
-  walk w = {.c = c, .owner = vm_ck_owner(c, v), .output = tensor_shadow(c, v, &off)};
+  walk w = {.c = c, .output = tensor_shadow(c, v, &off)};
+  if (v->space != ISA_HBM) w.owner = VM_CK_ANYONE; /* the sender does not know the tiles here */
   if (!s.at) return;
   if (w.output && !w.output->whole) w.output = NULL;
   vm_walk_open(&w.w, &s, NULL, 0);
