@@ -92,7 +92,7 @@ bool vm_links_step(vm_links *l, vm_parcel *out) {
   uint32_t rate = rate_at(l, x, f->time, &why), to = vm_links_device(l, f->p.m.dst);
   if (rate == 0) {
     if (l->lost++ == 0) l->why = why;
-    isa_free(&l->al, f->p.data, f->p.bytes);
+    vm_parcel_free(&l->al, &f->p);
     sink(l, true);
     return false;
   }

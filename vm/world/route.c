@@ -218,7 +218,7 @@ isa_status vm_links_open(vm_links *l, const isa_alloc *al, const vm_links_option
 
 void vm_links_close(vm_links *l) {
   size_t routes = (size_t)l->o.of->devices * l->o.of->devices * l->o.instances;
-  for (uint32_t i = 0; i < l->nheap; i++) isa_free(&l->al, l->heap[i].p.data, l->heap[i].p.bytes);
+  for (uint32_t i = 0; i < l->nheap; i++) vm_parcel_free(&l->al, &l->heap[i].p);
   isa_free(&l->al, l->heap, l->cap * sizeof *l->heap);
   isa_free(&l->al, l->v, l->n * sizeof *l->v);
   isa_free(&l->al, l->next, routes * sizeof *l->next);

@@ -71,7 +71,7 @@ void vm_world_carry(vm_world *w, const vm_parcel *p) {
   }
   vm_time latency = (vm_time)w->runs[p->m.src]->cost_values[VM_LINK_LAT] * VM_NS;
   if (vm_links_enter(l, p, bytes_of(w, &p->m), p->m.time - latency)) return;
-  isa_free(&w->al, p->data, p->bytes);
+  vm_parcel_free(&w->al, p);
   vm_fault(w->runs[p->m.dst]->cores[0], ISA_NOMEM, VM_NOWHERE, "no memory for a message");
 }
 
