@@ -110,7 +110,8 @@ static bool put_peer(const vm_core *c, unsigned e, uint32_t pc,
                      isa_buf *out) {
   vm_ck_spoke at = {0};
   if (e != VM_CK_PEER) return false;
-  put(vm_ck_peer_core(c, pc, &at), at.engine, at.pc, out);
+  const vm_core *there = vm_ck_peer_core(c, pc, &at);
+  put(there, at.engine, at.pc, out);
   isa_buf_printf(out, " of rank %u", at.rank);
   return true;
 }
