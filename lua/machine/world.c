@@ -250,6 +250,29 @@ static void push_links(lua_State *L, const lb_world *x) {
   }
 }
 
+/* Pushes what the checks have found, each once: {check, text, file, line, ranks}. */
+static void push_findings(lua_State *L, const lb_world *x) {
+  soma_world_finding f;
+  lua_newtable(L);
+  for (uint32_t i = 0; soma_world_finding_at(x->w, i, &f, sizeof f) == SOMA_OK; i++) {
+    lua_createtable(L, 0, 5);
+    lua_pushstring(L, soma_check_name(f.first.check));
+    lua_setfield(L, -2, "check");
+    lua_pushstring(L, f.first.text);
+    lua_setfield(L, -2, "text");
+    lua_pushstring(L, f.first.file);
+    lua_setfield(L, -2, "file");
+    if (f.first.line) lb_set_count(L, "line", f.first.line);
+    lua_createtable(L, (int)f.nranks, 0);
+    for (uint32_t r = 0; r < f.nranks; r++) {
+      lua_pushinteger(L, (lua_Integer)f.ranks[r]);
+      lua_rawseti(L, -2, (lua_Integer)r + 1);
+    }
+    lua_setfield(L, -2, "ranks");
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
 /* The runs in the table at 5 get what they have come to. */
 static void finish(lua_State *L, lb_world *x) {
   for (uint32_t r = 0; r < x->ranks; r++) {
@@ -263,6 +286,8 @@ static void finish(lua_State *L, lb_world *x) {
   }
   push_collectives(L, x);
   lua_setfield(L, 5, "collectives");
+  push_findings(L, x);
+  lua_setfield(L, 5, "findings");
   push_links(L, x);
   lua_setfield(L, 5, "links");
   lb_set_ns(L, "time_ns", soma_world_time(x->w));

@@ -177,6 +177,11 @@ class Finding(C.Structure):
                 ("file", C.c_char_p), ("time", C.c_uint64), ("text", C.c_char_p)]
 
 
+class WorldFinding(C.Structure):
+    _fields_ = [("first", Finding), ("ranks", C.POINTER(C.c_uint32)), ("nranks", C.c_uint32),
+                ("number", C.c_uint32)]
+
+
 class Place(C.Structure):
     _fields_ = [("engine", C.c_int), ("core", C.c_uint32), ("pc", C.c_uint32),
                 ("line", C.c_uint32), ("file", C.c_char_p)]
@@ -359,6 +364,8 @@ _PROTOTYPES.update({
     "soma_world_run": (P, [P, _u32]),
     "soma_world_program": (P, [P, _u32]),
     "soma_world_collectives": (_u32, [P, _u32]),
+    "soma_world_findings": (_u32, [P]),
+    "soma_world_finding_at": (_int, [P, _u32, C.POINTER(WorldFinding), C.c_size_t]),
     "soma_world_links": (_u32, [P]),
     "soma_world_link": (_int, [P, _u32, C.POINTER(LinkRow)]),
     "soma_world_slow_link": (_int, [P, _int, _int, C.c_double, C.c_uint64]),

@@ -104,14 +104,14 @@ class Unsignalled:
 class Finding:
     """What a check found. `check` is its name, `text` the full finding, in several lines; `file`,
     `line` and `core` are its place, other_file and so on the earlier of two; `unsignalled` is an
-    Unsignalled or None."""
+    Unsignalled or None; `ranks` has those of a world that have it, else None."""
 
     __slots__ = ("check", "engine", "pc", "file", "line", "core", "time", "text", "other_file",
-                 "other_line", "other_core", "unsignalled")
+                 "other_line", "other_core", "unsignalled", "ranks")
 
     def __init__(self, check, text, file=None, line=0):
         self.check, self.text, self.file, self.line = check, text, file, line
-        self.engine = self.other_file = self.unsignalled = None
+        self.engine = self.other_file = self.unsignalled = self.ranks = None
         self.pc = self.time = self.other_line = self.core = self.other_core = 0
 
     @classmethod

@@ -7,6 +7,7 @@
 A rank is a logical core: one core, or two for kernel[2] (LNC=2). Ranks whose arguments have equal
 shapes, types and numbers share one build.
 """
+import copy
 import ctypes as C
 import operator
 import time
@@ -151,10 +152,25 @@ def _links(handle):
     return found
 
 
+def _merged(handle, by_rank):
+    """What the checks of all ranks have found, each once; `ranks` says which have it."""
+    merged, f = show.Findings(), L.WorldFinding()
+    for i in range(lib.soma_world_findings(handle)):
+        lib.soma_world_finding_at(handle, i, C.byref(f), C.sizeof(f))
+        ranks = [f.ranks[k] for k in range(f.nranks)]
+        found = copy.copy(by_rank[ranks[0]][f.number])
+        also = ", ".join(map(str, ranks[1:17])) + (len(ranks) > 17) * ", ..."
+        also = also and "\n  also in rank%s %s" % ("s" * (len(ranks) > 2), also)
+        found.text = "rank %d: %s%s" % (ranks[0], found.text, also)
+        found.ranks = ranks
+        merged.append(found)
+    return merged
+
+
 class WorldRun:
     """What ran: run[r] is what kernel.run() would give for rank r (of programs a soma.Run),
     `results` what each returned; `time_ns` until the last rank has ended, `stats` by rank,
-    `findings` of all, `collectives` that were completed, by rank and end, `links` between the
+    `findings` of all (each once, with its `ranks`), `collectives` that were completed, by rank and end, `links` between the
     devices."""
 
     def __init__(self, runs, ranks, name):
@@ -165,11 +181,7 @@ class WorldRun:
         self.collectives = _collectives(ranks.handle, len(runs))
         self.links = _links(ranks.handle)
         self.stats = [r.stats for r in runs]
-        self.findings = show.Findings()
-        for rank, r in enumerate(runs):
-            for f in r.findings:
-                f.text = "rank %d: %s" % (rank, f.text)
-                self.findings.append(f)
+        self.findings = _merged(ranks.handle, [r.findings for r in runs])
 
     time_us = property(lambda self: self.time_ns / 1e3)
     results = property(lambda self: [r.result for r in self.runs])

@@ -135,6 +135,16 @@ soma_status soma_world_link(const soma_world *w, uint32_t i, soma_link_row *out)
 soma_status soma_world_slow_link(soma_world *w, int a, int b, double factor, soma_time at);
 soma_status soma_world_fail_link(soma_world *w, int a, int b, soma_time at);
 soma_status soma_world_delay_rank(soma_world *w, uint32_t rank, soma_time by);
+/* What the checks of all ranks have found, once the world has ended: each pair of lines once, with
+ * the ranks that have it. The texts begin with the first of these. SOMA_ARG past the last. */
+typedef struct soma_world_finding {
+  soma_finding first;      /* of rank ranks[0]; text: of the whole */
+  const uint32_t *ranks;   /* nranks, ascending */
+  uint32_t nranks, number; /* number: among the findings of the run of ranks[0] */
+} soma_world_finding;
+uint32_t soma_world_findings(const soma_world *w);
+soma_status soma_world_finding_at(const soma_world *w, uint32_t i, soma_world_finding *out,
+                                  size_t n);
 /* The time that the last rank has reached; a hash of everything that has happened; windows. */
 soma_time soma_world_time(const soma_world *w);
 uint64_t soma_world_hash(const soma_world *w);

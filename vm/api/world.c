@@ -92,7 +92,11 @@ const char *soma_not_for_ranks(const soma_options *o) {
 }
 
 static soma_status check_machine(soma_world *w, const soma_options *o) {
+  enum { MOST_CHECKED = 256 }; /* each rank keeps what each other one may send it */
   const char *what = soma_not_for_ranks(o);
+  if (o->checks && w->o.ranks > MOST_CHECKED)
+    return fail(w, SOMA_UNBUILT, "checks of a world of %u ranks: at most %d can be checked",
+                w->o.ranks, MOST_CHECKED);
   return what ? fail(w, SOMA_UNBUILT, "%s", what) : SOMA_OK;
 }
 
@@ -267,6 +271,7 @@ void soma_world_free(soma_world *w) {
     leave_machine(x); /* those that share another's HBM come first */
   }
   if (w->ranks) isa_free(&w->al, w->ranks, w->o.ranks * sizeof *w->ranks);
+  soma_forget_findings(w);
   vm_plan_free(w->plan);
   soma_world_free_links(w);
   vm_work_close(&w->threads);
@@ -416,6 +421,7 @@ soma_status soma_world_start(soma_world *w) {
       return fail(w, SOMA_BUSY, "the ranks of the world before have not ended");
   }
   leave(w);
+  soma_forget_findings(w);
   w->interrupted = 0;
   for (uint32_t r = 0; r < w->o.ranks; r++) drop_run(&w->ranks[r]);
   soma_status s = check_programs(w);
@@ -449,6 +455,20 @@ void soma_world_traffic(const soma_world *w, uint64_t *calls, uint64_t *bytes) {
   *bytes = !w ? 0 : w->open ? w->w.came : w->came;
 }
 
+/* All together, when nothing more can be found. */
+static soma_status tell_findings(soma_world *w, soma_status s) {
+  bool all = true;
+  for (uint32_t r = 0; r < w->o.ranks; r++) all &= w->ranks[r].run->run.ended;
+  if (!all && s == SOMA_OK) return s;
+  soma_world_finding first;
+  if (!soma_merge_findings(w)) return fail(w, SOMA_NOMEM, "no memory for findings");
+  uint32_t n = soma_world_findings(w);
+  if (s != SOMA_CHECK || soma_world_finding_at(w, 0, &first, sizeof first) != SOMA_OK) return s;
+  fail(w, s, "%s", first.first.text);
+  if (n > 1) isa_buf_printf(&w->error, "\n(the first of %u findings)", n);
+  return s;
+}
+
 soma_status soma_world_until(soma_world *w, soma_time time) {
   if (!w) return SOMA_ARG;
   if (w->running) return fail(w, SOMA_BUSY, "soma_world_until is at work");
@@ -463,7 +483,7 @@ soma_status soma_world_until(soma_world *w, soma_time time) {
     rank *x = &w->ranks[r];
     if (x->run->run.ended && s != SOMA_STOPPED) soma_release(x->run);
   }
-  return s;
+  return tell_findings(w, s);
 }
 
 soma_run *soma_world_run(soma_world *w, uint32_t r) {

@@ -35,6 +35,7 @@ struct soma_world {
   vm_transport far;     /* size 0: there are no other processes */
   bool whole, again;    /* the next start is not spread; the last was, and failed */
   uint64_t calls, came; /* of the last world that was open */
+  struct soma_found *found; /* what the checks have found; NULL: nothing is known yet */
   bool open;            /* w has runs */
   bool running;
   soma_time time; /* of the last world that was open, as the next two */
@@ -51,6 +52,11 @@ soma_status soma_world_fail(soma_world *w, soma_status s, const char *fmt, ...) 
 soma_status soma_world_meet(soma_world *w);
 /* All ranks have ended well: each process gets those of the others. */
 soma_status soma_world_gather(soma_world *w);
+
+/* found.c: merges what the checks of the ranks have found, in place of what was there. False: out
+ * of memory. */
+bool soma_merge_findings(soma_world *w);
+void soma_forget_findings(soma_world *w);
 
 /* links.c */
 /* What soma_world_start tells the world about links and delays. */

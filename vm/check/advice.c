@@ -187,12 +187,15 @@ static unsigned fit_of(const vm_core *c, const vm_ck_signal *u, const vm_ck_acce
 
 /* Whether an update could tell `second` that `first` is over. any: also one that others wait for,
  * of another engine that knows it. */
-static bool could_tell(const vm_ck_must *m, const vm_ck_signal *u, const vm_ck_access *first,
-                       const vm_ck_access *second, unsigned fit, bool any) {
+static bool could_tell(const vm_core *c, const vm_ck_must *m, const vm_ck_signal *u,
+                       const vm_ck_access *first, const vm_ck_access *second, unsigned fit,
+                       bool any) {
   bool ring = first->queue < VM_CK_QUEUES;
   bool own = ring ? u->ring == first->comp || u->twin == first->comp
                   : !u->ring && u->engine == first->engine;
   bool relay = (fit == FITS_SIGNAL || any) && u->engine != second->engine;
+  unsigned others = c->check->log.takers[u->sem] & ~(1u << second->engine);
+  if (u->engine == VM_CK_PEER && others) return false;                 /* it is theirs */
   bool there = (u->sem >= ISA_NSEMS) == (second->engine >= ISA_NSEQS); /* it can wait for it */
   return there && (own || relay || is_own(u, first)) &&
          vm_ck_must_tells(m, u, first->comp, first->epoch);
@@ -210,7 +213,7 @@ unsigned vm_ck_signals(const vm_core *c, const vm_ck_must *m, const vm_ck_access
     while (at < n && out[at]->sem != u->sem) at++;
     fit = fit_of(c, u, first, second, &w);
     if (at < n && (fit > fits[at] || (fit == fits[at] && out[at]->at <= u->at))) continue;
-    if (!could_tell(m, u, first, second, fit, any)) continue;
+    if (!could_tell(c, m, u, first, second, fit, any)) continue;
     if (at == n && n < most) n++;
     if (at == n && (fit > fits[--at] || (fit == fits[at] && out[at]->at <= u->at))) continue;
     for (; at > 0 && (fits[at - 1] > fit || (fits[at - 1] == fit && out[at - 1]->at > u->at));

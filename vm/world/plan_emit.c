@@ -441,6 +441,7 @@ static bool local_operand(emitter *m, const vm_cc_step *st, uint32_t operand) {
   }
   for (uint64_t e = 0; e < n; e += got) {
     got = cut_all(at, 1u + st->nsrc, e, n - e, ap);
+    if (st->kind == VM_STEP_COPY && isa_ap_equal(&ap[0], &ap[1])) continue; /* they are there */
     for (unsigned i = 0; i <= st->nsrc; i++)
       if (!(number[i] = pattern(m, &ap[i], 0))) return false;
     if (!add_local(m, st, number)) return false;
