@@ -170,8 +170,8 @@ def _merged(handle, by_rank):
 class WorldRun:
     """What ran: run[r] is what kernel.run() would give for rank r (of programs a soma.Run),
     `results` what each returned; `time_ns` until the last rank has ended, `stats` by rank,
-    `findings` of all (each once, with its `ranks`), `collectives` that were completed, by rank and end, `links` between the
-    devices."""
+    `findings` of all (each once, with its `ranks`), `collectives` that were completed, by rank and
+    end, `links` between the devices."""
 
     def __init__(self, runs, ranks, name):
         self.runs, self._ranks, self.name = runs, ranks, name

@@ -32,11 +32,11 @@ struct soma_world {
   vm_time *delays; /* by rank; NULL: none */
   vm_link *links;  /* of the last world that was open */
   uint32_t nlinks;
-  vm_transport far;     /* size 0: there are no other processes */
-  bool whole, again;    /* the next start is not spread; the last was, and failed */
-  uint64_t calls, came; /* of the last world that was open */
+  vm_transport far;         /* size 0: there are no other processes */
+  bool whole, again;        /* the next start is not spread; the last was, and failed */
+  uint64_t calls, came;     /* of the last world that was open */
   struct soma_found *found; /* what the checks have found; NULL: nothing is known yet */
-  bool open;            /* w has runs */
+  bool open;                /* w has runs */
   bool running;
   soma_time time; /* of the last world that was open, as the next two */
   uint64_t hash, windows;

@@ -133,8 +133,9 @@ static bool give(vm_world *w, isa_buf *to) {
     for (uint32_t i = 0; i < x->nout; i++) {
       good = good && pack(w, &x->out[i], to);
       if (process_of(w, x->out[i].m.dst) != w->far->rank) {
-        isa_free(&w->al, x->out[i].data, x->out[i].bytes);
+        vm_parcel_free(&w->al, &x->out[i]);
         x->out[i].data = NULL;
+        x->out[i].known = NULL;
         x->out[i].bytes = 0;
       }
       vm_world_carry(w, &x->out[i]);
