@@ -4,6 +4,7 @@ import re
 
 from . import arrays, dtypes
 from . import lib as L
+from .checked import between
 from .errors import SomaError
 from .lib import lib
 
@@ -92,34 +93,75 @@ def read_tile(machine, t, core=0):
     return out
 
 
+def write_tile(machine, t, values, core=0):
+    """Numbers into a tile of the machine's memory; their shape is the tile's, or broadcasts."""
+    dtype = dtypes.BY_CODE[t.dtype]
+    out, raw = arrays.empty(tuple(t.shape[:t.ndim]), dtype)
+    out[...] = arrays.array(values, dtype) if isinstance(out, arrays.RawArray) else values
+    rows = raw.reshape(t.shape[0], -1)
+    for i in range(t.shape[0]):
+        machine._check(lib.soma_core_memory_write(
+            machine.handle, core, t.memory, t.partition + i, t.offset, rows[i].ctypes.data,
+            rows[i].nbytes))
+
+
+def tile_named(program, name):
+    found = tiles(program)
+    if name not in found:
+        raise SomaError("the program has no tile %s; it has %s"
+                        % (name, ", ".join(found) or "none"))
+    return found[name]
+
+
+def _semaphore(program, name, core):
+    number = name if isinstance(name, int) else \
+        lib.soma_program_core_semaphore(program.handle, core, name.encode())
+    if number < 0:
+        raise SomaError("the program has no semaphore %s" % name)
+    return number
+
+
+def _of_engines(name):
+    if name not in L.ENGINES:
+        raise SomaError("there is no engine %r; there are %s" % (name, ", ".join(L.ENGINES)))
+    return L.ENGINES.index(name)
+
+
 class State:
-    """What a machine's last run has left, as long as that run is kept."""
+    """What a machine's last run has left, as long as that run is kept; between the steps of a run
+    that goes on, what is there now."""
 
     def tile(self, program, name, core=0):
         """A tile of a program in SBUF or PSUM, by its full name."""
-        found = tiles(program)
-        if name not in found:
-            raise SomaError("the program has no tile %s; it has %s"
-                            % (name, ", ".join(found) or "none"))
-        return read_tile(self, found[name], core)
+        return read_tile(self, tile_named(program, name), core)
+
+    def set_tile(self, program, name, values, core=0):
+        """Writes numbers into a tile."""
+        write_tile(self, tile_named(program, name), values, core)
 
     def semaphore(self, program, name, core=0):
         """The value of a semaphore of a program, by its name or number."""
-        number = name if isinstance(name, int) else \
-            lib.soma_program_core_semaphore(program.handle, core, name.encode())
-        if number < 0:
-            raise SomaError("the program has no semaphore %s" % name)
         value = C.c_uint32()
-        self._check(lib.soma_core_semaphore_get(self.handle, core, number, C.byref(value)))
+        self._check(lib.soma_core_semaphore_get(
+            self.handle, core, _semaphore(program, name, core), C.byref(value)))
         return value.value
+
+    def set_semaphore(self, program, name, value, core=0):
+        """Sets a semaphore, 0 to 2147483647; engines that wait see it."""
+        value = between(value, 0, (1 << 31) - 1, "semaphore %s" % name)
+        self._check(lib.soma_core_semaphore_set(self.handle, core,
+                                                _semaphore(program, name, core), value))
+
+    def set_register(self, engine, number, value, core=0):
+        """Sets a register of an engine to an integer of 32 bits."""
+        value = between(value, -1 << 31, (1 << 32) - 1, "register %s" % number)
+        self._check(lib.soma_core_register_set(self.handle, core, _of_engines(engine), number,
+                                               value & 0xffffffff))
 
     def register(self, engine, number, core=0):
         """A register of an engine, as a signed integer."""
-        if engine not in L.ENGINES:
-            raise SomaError("there is no engine %r; there are %s"
-                            % (engine, ", ".join(L.ENGINES)))
         value = C.c_uint32()
-        self._check(lib.soma_core_register_get(self.handle, core, L.ENGINES.index(engine), number,
+        self._check(lib.soma_core_register_get(self.handle, core, _of_engines(engine), number,
                                                C.byref(value)))
         return value.value - (1 << 32 if value.value >= 1 << 31 else 0)
 

@@ -11,7 +11,7 @@ import ctypes as C
 import operator
 import time
 
-from . import arrays, callbacks, debug, dtypes, files, inside, show
+from . import arrays, callbacks, debug, dtypes, files, inside, moves, show
 from . import lib as L
 from .checked import between
 from .devices import DeviceArray, common
@@ -238,10 +238,10 @@ class _Result(L.Owner):
                                     "data": (lib.soma_result_data(handle), False)}
 
 
-class Run(Told, L.Owner):
-    """A run that has ended. `out` has the output tensors, `stats`, `findings` (of the checks) and
-    `findings_total`; `fetch(name)` copies any tensor. The arrays of `out` are the run's own memory:
-    a later fetch() sees what is written there."""
+class Run(moves.Moves, Told, L.Owner):
+    """A run that has ended, or one that goes on (moves.py). `out` has the output tensors, `stats`,
+    `findings` (of the checks) and `findings_total`; `fetch(name)` copies any tensor. The arrays of
+    `out` are the run's own memory: a later fetch() sees what is written there."""
 
     _free = "soma_run_free"
     _instead = "keep the arrays of its `out`, which can"
@@ -365,24 +365,25 @@ class _Recorder(L.Owner):
             raise MemoryError("no memory for a recorder")
 
 
-def _to_the_end(r, machine):
+def _to_the_end(r, machine, limit=None, stops=False):
     """Runs in slices of simulated time that take some hundredths of a second: between them Python
-    handles signals, such as Ctrl-C. Returns the status of the last slice."""
-    until = step = 50 * 10**9  # fs
-    while until < 1 << 63:
+    handles signals, such as Ctrl-C. Until a time in femtoseconds, or one of the run's stops, if
+    that is asked for. Returns the status of the last slice."""
+    until = step = 50 * 10**9
+    while until < (1 << 63 if limit is None else limit):
         if machine.stopped:
             raise SomaError("stopped by another thread")
         began = time.perf_counter()
         status = callbacks.call(lib.soma_run_until, r, L.TIME, 0, until)
-        if status != L.OK or lib.soma_run_ended(r):
+        if status != L.OK or lib.soma_run_ended(r) or stops and lib.soma_run_hits(r):
             return status
         took = time.perf_counter() - began
         step = step * 2 if took < 0.05 else max(step // 2, 1) if took > 0.2 else step
         until += step
-    return callbacks.call(lib.soma_run_until, r, L.END, 0, 0)
+    return callbacks.call(lib.soma_run_until, r, L.END if limit is None else L.TIME, 0, limit or 0)
 
 
-class Machine(inside.State, L.Owner):
+class Machine(moves.Starts, inside.State, L.Owner):
     """One emulated core. target: "trn1", "inf2", "trn2" or "trn3"; options as in soma_options:
     checks, schedule, saturate, max_instructions, max_seconds, max_cpu_seconds, timing_only, threads
     (of the host, 0 for all its cores), twins (False: the race check also reports that both cores
@@ -502,28 +503,16 @@ class Machine(inside.State, L.Owner):
         """
         if self.options.event:
             raise SomaError("a run that is recorded cannot go back: debug it without record=True")
-        run = Run(self, program)
-        data, n = C.c_void_p(), C.c_size_t()
-        try:
-            _keep = self._start(run, inputs, rows)
-            self._check(lib.soma_run_save(run.handle, C.byref(data), C.byref(n)))
-            saved = L.take_bytes(data, n)
-        finally:
-            run.give_back()
+        run = self.start(program, inputs, rows)
+        saved = run.save()
+        run.give_back()
         left = debug.session(saved, commands, program.texts)
         if left is None:
             return None
-        run = Run(self, Program(self, C.c_void_p()))
-        try:
-            self._check(lib.soma_run_resume(self.handle, left, len(left),
-                                            C.byref(run.program.handle), C.byref(run.handle)))
-            if not lib.soma_run_ended(run.handle):
-                run.give_back()
-                return None
-            run._finish(None)
-        except BaseException:
+        run = self.resume(left)
+        if not run.ended:
             run.give_back()
-            raise
+            return None
         return run
 
     def run_to(self, program, inputs, time_fs):

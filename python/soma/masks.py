@@ -7,19 +7,23 @@ from .errors import KernelError
 from .index import Mask
 
 
+class Ranges(tuple):
+    """What mask_ranges gives; a tuple of the user's is no mask."""
+
+
 def mask_ranges(mask):
     """({axis: (lo, hi)}, terms over several axes, empty) of a mask, or of what this has returned;
     {} and no terms for None or True. The terms are no box together with the ranges."""
     if mask is None or mask is True:
-        return {}, [], False
+        return Ranges(({}, [], False))
     if mask is False:
-        return {}, [], True
-    if mask.__class__ is tuple:
+        return Ranges(({}, [], True))
+    if mask.__class__ is Ranges:
         return mask
     if not isinstance(mask, Mask):
         raise KernelError("mask=%r: a mask is made of comparisons of indices" % (mask,))
     if mask.ranges is None:
-        mask.ranges = _mask_ranges(mask)
+        mask.ranges = Ranges(_mask_ranges(mask))
     return mask.ranges
 
 

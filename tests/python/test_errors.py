@@ -98,6 +98,7 @@ WRONG = (
     ("nl.load(a, mask=i ** 2 < 5)", KernelError, "(i0) ** 2 is not affine"),
     ("nisa.tensor_reduce(nl.add, x, axis=1, mask=(i < j))", NotBuilt, "tensor_reduce: mask "),
     ("nl.load(a, mask=3)", KernelError, "mask=3: a mask is made of comparisons of indices"),
+    ("nl.store(a, 1, mask=(64, 40))", KernelError, "mask=(64, 40): a mask is made of comparisons"),
     ("1 if x[0, 0] > 3 else 2", KernelError, "the values of a tile are known when the kernel runs, "
      "not while it is built: they cannot decide an `if`, a `while` or Python's max(); nl.where"),
     ("1 if x[0, 0] else 2", KernelError, "the values of a tile are known when the kernel runs, "
