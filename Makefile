@@ -313,6 +313,7 @@ examples: all
 timing: all $(BUILD)/tests/timing
 	$(Q)$(BUILD)/tests/timing tests/timing
 	$(Q)$(BUILD)/soma tests/timing/mlp.lua
+	$(Q)$(BUILD)/soma tests/timing/collectives.lua
 	$(if $(DIR),$(Q)$(BUILD)/soma-nki tests/timing/kernels.py '$(DIR)' '$(PATTERN)')
 
 # Fuzzing: one source a harness, with a main of its own or libFuzzer's.

@@ -95,6 +95,7 @@ local function report(world, runs, o)
   if o["--quiet"] then return end
   local out = o.stdout_taken and io.stderr or io.stdout
   out:write(string.format("world         %d ranks on %s\n", world.ranks, world.instance))
+  if #runs.collectives > 0 then out:write("collectives   ", world.trust, "\n") end
   out:write(string.format("time          %.3f us\n", runs.time_ns / 1000))
   for r = 0, world.ranks - 1 do
     local s = runs[r].stats

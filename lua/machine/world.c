@@ -424,6 +424,8 @@ static int world_index(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)x->ranks);
   else if (strcmp(key, "instance") == 0)
     lua_pushstring(L, soma_world_instance(x->w));
+  else if (strcmp(key, "trust") == 0)
+    lua_pushstring(L, soma_world_trust(x->w));
   else if (strcmp(key, "cores") == 0)
     lua_getiuservalue(L, 1, CORES);
   else {

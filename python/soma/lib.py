@@ -380,6 +380,7 @@ _PROTOTYPES.update({
     "soma_world_collectives": (_u32, [P, _u32]),
     "soma_world_findings": (_u32, [P]),
     "soma_world_finding_at": (_int, [P, _u32, C.POINTER(WorldFinding), C.c_size_t]),
+    "soma_world_trust": (_str, [P]),
     "soma_world_links": (_u32, [P]),
     "soma_world_link": (_int, [P, _u32, C.POINTER(LinkRow)]),
     "soma_world_slow_link": (_int, [P, _int, _int, C.c_double, C.c_uint64]),

@@ -171,13 +171,14 @@ class WorldRun:
     """What ran: run[r] is what kernel.run() would give for rank r (of programs a soma.Run),
     `results` what each returned; `time_ns` until the last rank has ended, `stats` by rank,
     `findings` of all (each once, with its `ranks`), `collectives` that were completed, by rank and
-    end, `links` between the devices."""
+    end, `links` between the devices, `trust`: how far times of collectives may be trusted."""
 
     def __init__(self, runs, ranks, name):
         self.runs, self._ranks, self.name = runs, ranks, name
         self.time_ns = lib.soma_world_time(ranks.handle) / 1e6
         self.hash = lib.soma_world_hash(ranks.handle)
         self.instance = _text(lib.soma_world_instance(ranks.handle))
+        self.trust = _text(lib.soma_world_trust(ranks.handle))
         self.collectives = _collectives(ranks.handle, len(runs))
         self.links = _links(ranks.handle)
         self.stats = [r.stats for r in runs]

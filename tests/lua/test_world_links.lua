@@ -205,6 +205,38 @@ section gpsimd
   end
 end)
 
+-- What a rank sends to the other devices is what theirs lack, once: 15 devices' parts of its own number.
+case("halving and doubling take one link at each step, different ones for the ranks of a device", function()
+  local cols = 16384
+  local prog = soma.assemble(([==[
+target trn1
+tp group %s
+x tensor float32[1, %d], input
+y tensor float32[32, %d], output
+done sem
+section gpsimd
+  all_gather dsts=[y], srcs=[x], group=tp $done++
+  nop $done>=1
+  halt
+]==]):format(list_of(32), cols, cols))
+  local w <close> = soma.world {ranks = 32, target = "trn1", algorithm = "rdh"}
+  local runs = w:run(prog, function(r) return {x = soma.full({1, cols}, r, "float32")} end)
+  local sum = 0
+  for _, l in ipairs(runs.links) do sum = sum + l.bytes end
+  near(sum, 32 * 15 * 4 * cols, 0.01)
+  for r = 0, 31 do
+    for q = 0, 31, 3 do eq(runs[r].out.y[q][cols - 1], q + 0.0) end
+  end
+end)
+
+case("a world says how far its times may be trusted", function()
+  local trust = {["trn1.32xlarge"] = "fitted to published", ["inf2.48xlarge"] = "no time of this instance", ["trn3-gen1"] = "assumed"}
+  for instance, text in pairs(trust) do
+    local w <close> = soma.world {ranks = 2, instance = instance, target = instance:match "%a+%d"}
+    has(w.trust, text)
+  end
+end)
+
 case("on an UltraServer they go from plane to plane", function()
   local n, cols, list = 64, 80000, {}
   local w <close> = soma.world {ranks = 4 * n, lnc = 2, timing_only = true, algorithm = "ring"}

@@ -268,8 +268,11 @@ static void test_random_orders(void **state) {
           s.back = seed & 1;
           s.joins = seed & 2;
           run(s, n, seed);
-          if (s.algorithm != VM_CC_RING) continue;
-          run_in_orders(s, n, seed);
+          if (s.algorithm == VM_CC_RING) run_in_orders(s, n, seed);
+          static const uint32_t masks[] = {6, 4, 1};
+          vm_cc_shape other = s;
+          memcpy(other.masks, masks, sizeof masks);
+          if (s.algorithm == VM_CC_RDH && n == 8) run(other, n, seed);
         }
       }
 }

@@ -68,6 +68,8 @@ void soma_world_free(soma_world *w);
 /* The message of the last call that failed. */
 const char *soma_world_error(const soma_world *w);
 const char *soma_world_instance(const soma_world *w);
+/* How far the times of collectives there may be trusted, as text. */
+const char *soma_world_trust(const soma_world *w);
 uint32_t soma_world_ranks(const soma_world *w);
 /* A rank's machine, for what soma_bind and others need one; runs of it are started only by
  * soma_world_start. NULL: there is no such rank. */

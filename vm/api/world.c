@@ -288,6 +288,9 @@ static soma_status need_rank(soma_world *w, uint32_t r) {
 }
 
 const char *soma_world_instance(const soma_world *w) { return w ? w->instance->name : NULL; }
+const char *soma_world_trust(const soma_world *w) {
+  return w ? isa_instance_trust(w->instance) : NULL;
+}
 uint32_t soma_world_ranks(const soma_world *w) { return w ? w->o.ranks : 0; }
 soma_machine *soma_world_machine(soma_world *w, uint32_t r) {
   return w && r < w->o.ranks ? w->ranks[r].m : NULL;

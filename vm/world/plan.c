@@ -301,6 +301,7 @@ cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k
   } else if (s->algorithm == VM_CC_RING && bytes_of(p, rank, x) / s->n >= SMALL) {
     slices = 2;
   }
+  if (s->algorithm == VM_CC_RDH) cc_masks_of(p, x, s->masks);
   if (s->algorithm == VM_CC_RING && !x->by_channel) s->order[0] = cc_order_of(p, x, 0);
   if (s->order[0] && slices > 1) {
     s->order[1] = cc_order_of(p, x, 1);

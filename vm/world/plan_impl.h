@@ -118,7 +118,9 @@ bool cc_check_overlap(const vm_plan *p, uint32_t rank, const cc_call *x, isa_err
 /* plan_order.c */
 /* Ring `which`, 0 or 1, of the places of x's list along links; NULL: they are in order. */
 const uint32_t *cc_order_of(const vm_plan *p, const cc_call *x, unsigned which);
-/* Prepares it; false: out of memory. */
+/* The masks of its halvings and doublings; of a power of two of ranks. */
+void cc_masks_of(const vm_plan *p, const cc_call *x, uint32_t *masks);
+/* Prepares a ring; false: out of memory. */
 bool cc_add_order(vm_plan *p, const cc_call *x);
 void cc_free_orders(vm_plan *p);
 

@@ -1,7 +1,7 @@
-/* Rings along the links of a torus. For example all ranks of 16 devices, 4 x 4: device 3 is not
- * beside device 4, so a ring of the devices as they are numbered would take two links there, and
- * half of the links would carry nothing. But a square torus has two rings through all devices that
- * have no link in common:
+/* Rings, halvings and doublings along the links of a torus. For example all ranks of 16 devices, 4
+ * x 4: device 3 is not beside device 4, so a ring of the devices as they are numbered would take
+ * two links there, and half of the links would carry nothing. But a square torus has two rings
+ * through all devices that have no link in common:
  *
  *   0 1 2 3 | 7 4 5 6 | 10 11 8 9 | 13 14 15 12      in rows, each begins below the last one's end
  *   0 4 8 12 | 13 1 5 9 | 10 14 2 6 | 7 11 15 3      the same with rows as columns
@@ -34,6 +34,39 @@ static bool has_all(const vm_plan *p, const cc_call *x) {
     if (x->ranks[i] / p->of_device - first >= p->instance->devices) return false;
   return true;
 }
+
+/* ---- Halving and doubling ----------------------------------------------------------------- */
+
+/* How many ranks of each device are in the list, one device after another from an aligned one on, a
+ * power of two of each; 0: it is another list. */
+static uint32_t ranks_each(const vm_plan *p, const cc_call *x) {
+  uint32_t each = 0, n = x->ranks_n, first = x->ranks[0] / p->of_device;
+  while (each < n && x->ranks[each] / p->of_device == first) each++;
+  if (n & (n - 1) || each & (each - 1) || first % (n / each)) return 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (x->ranks[i] / p->of_device != first + i / each) return 0;
+  return each;
+}
+
+/* Steps between devices come first in a doubling, of what is least then. In a dimension of four the
+ * second step is with the device at the other side, 0 with 3 and 1 with 2: so each is over one
+ * link, as in a hypercube. Ranks of a device go in different orders, so they use different links.
+ */
+void cc_masks_of(const vm_plan *p, const cc_call *x, uint32_t *masks) {
+  uint32_t each = x->does == VM_CC_PERMUTE ? 0 : ranks_each(p, x), n = x->ranks_n, steps = 0, k = 0;
+  bool fours = p->instance && p->instance->links == ISA_LINKS_TORUS && p->instance->x == 4;
+  while (1u << (steps + 1) <= n) steps++;
+  if (!each) each = n;
+  uint32_t inner = (uint32_t)__builtin_ctz(each), outer = steps - inner;
+  uint32_t turn = x->place % each, by = outer ? (turn & 1 ? outer / 2 : 0) + (turn >> 1 & 1) : 0;
+  for (uint32_t i = 0; i < outer; i++) {
+    uint32_t bit = (i + by) % outer;
+    masks[k++] = (fours && bit & 1 ? 3u << (bit - 1) : 1u << bit) * each;
+  }
+  for (uint32_t i = 0; i < inner; i++) masks[k++] = 1u << i;
+}
+
+/* ---- Rings -------------------------------------------------------------------------------- */
 
 static const cc_order *find(const vm_plan *p, const cc_call *x) {
   for (uint32_t i = 0; i < p->norders; i++)

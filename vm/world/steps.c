@@ -313,59 +313,81 @@ static void mesh(maker *m) {
 
 /* ---- Halving and doubling ----------------------------------------------------------------- */
 
-/* Where the sum of block b is before it is sent at distance d: in src at first, then in dst, or in
- * the block of LAND in which it came last. */
-static vm_cc_piece halved(const maker *m, uint32_t b, uint32_t d) {
-  uint32_t n = m->s->n;
-  if (d == n / 2) return piece(VM_CC_SRC, b);
-  if (m->s->op == VM_CC_ALL_REDUCE) return piece(VM_CC_DST, b);
-  /* It came at distance 2d, as one of 2d blocks, after n - 4d others. */
-  return piece(VM_CC_LAND, n - 4 * d + b % (2 * d));
+static uint32_t mask_of(const maker *m, uint32_t step) {
+  return m->s->masks[0] ? m->s->masks[step] : 1u << step;
 }
 
-/* At each distance a rank sends the half of its blocks in which the peer is, and adds what it gets
- * to the other half. */
-static void halving(maker *m) {
-  uint32_t n = m->s->n, p = m->s->place, step = 0;
-  m->out->land = n - 1;
-  for (uint32_t d = n / 2; d; d /= 2, step++) {
-    uint32_t q = p ^ d, theirs = q / d * d, mine = p / d * d, at = n - 2 * d;
+/* Place c of those that are reached by the first steps: the xor of masks by the bits of c. */
+static uint32_t reached(const maker *m, uint32_t c) {
+  uint32_t x = 0;
+  for (uint32_t step = 0; c >> step; step++)
+    if (c >> step & 1) x ^= mask_of(m, step);
+  return m->s->place ^ x;
+}
+
+/* The block of LAND in which that of reached(c) comes at a step of a halving. */
+static uint32_t came_at(const maker *m, uint32_t step, uint32_t c) {
+  return m->s->n - (2u << step) + c;
+}
+
+/* Where the sum of the block of reached(c) is before that step: in src at first, then in dst, or
+ * where it came at the step before. */
+static vm_cc_piece halved(const maker *m, uint32_t step, uint32_t c) {
+  if (2u << step == m->s->n) return piece(VM_CC_SRC, reached(m, c));
+  if (m->s->op == VM_CC_ALL_REDUCE) return piece(VM_CC_DST, reached(m, c));
+  return piece(VM_CC_LAND, came_at(m, step + 1, c));
+}
+
+/* At each step a rank sends the half of its blocks that the peer keeps, and adds what it gets to
+ * the other half. */
+static void halving(maker *m, uint32_t steps) {
+  m->out->land = m->s->n - 1;
+  for (uint32_t step = steps; step-- > 0;) {
+    uint32_t half = 1u << step, q = m->s->place ^ mask_of(m, step);
     wait_ready(m, step, 1);
-    EACH_SLICE(m, i)
-    about(push(m, q, step, piece(VM_CC_LAND, at), halved(m, theirs, d)), theirs, d, i);
-    EACH_SLICE(m, i) about(wait_push(m, step), mine, d, i);
-    for (uint32_t b = mine; b < mine + d; b++) {
-      vm_cc_piece came = piece(VM_CC_LAND, at + b % d), dst = came;
+    for (uint32_t c = 0; c < half; c++) EACH_SLICE(m, i) {
+        vm_cc_piece to = piece(VM_CC_LAND, came_at(m, step, c));
+        about(push(m, q, step, to, halved(m, step, half + c)), reached(m, half + c), 1, i);
+      }
+    for (uint32_t c = 0; c < half; c++)
+      EACH_SLICE(m, i) about(wait_push(m, step), reached(m, c), 1, i);
+    for (uint32_t c = 0; c < half; c++) {
+      uint32_t b = reached(m, c);
+      vm_cc_piece came = piece(VM_CC_LAND, came_at(m, step, c)), dst = came;
       if (m->s->op == VM_CC_ALL_REDUCE)
         dst = piece(VM_CC_DST, b);
-      else if (d == 1)
+      else if (step == 0)
         dst = piece(VM_CC_DST, 0);
-      EACH_SLICE(m, i) about(compute(m, dst, came, halved(m, b, d)), b, 1, i);
+      EACH_SLICE(m, i) about(compute(m, dst, came, halved(m, step, c)), b, 1, i);
     }
   }
 }
 
-static void doubling(maker *m, vm_cc_piece own, uint32_t from) {
-  uint32_t n = m->s->n, p = m->s->place, steps = m->out->ready;
+/* At each step a rank sends all that it has. */
+static void doubling(maker *m, uint32_t steps, vm_cc_piece own, uint32_t from) {
+  uint32_t p = m->s->place;
   if (own.buffer != VM_CC_DST) EACH_SLICE(m, i) about(copy(m, piece(VM_CC_DST, p), own), p, 1, i);
-  for (uint32_t d = 1, step = 0; d < n; d *= 2, step++) {
-    uint32_t q = p ^ d, mine = p / d * d, theirs = q / d * d;
-    if (!from) wait_ready(m, steps - 1 - step, 1);
-    EACH_SLICE(m, i)
-    about(push(m, q, from + step, piece(VM_CC_DST, mine), piece(VM_CC_DST, mine)), mine, d, i);
-    EACH_SLICE(m, i) about(wait_push(m, from + step), theirs, d, i);
+  for (uint32_t step = 0; step < steps; step++) {
+    uint32_t half = 1u << step, q = p ^ mask_of(m, step);
+    if (!from) wait_ready(m, step, 1);
+    for (uint32_t c = 0; c < half; c++) EACH_SLICE(m, i) {
+        vm_cc_piece dst = piece(VM_CC_DST, reached(m, c));
+        about(push(m, q, from + step, dst, dst), reached(m, c), 1, i);
+      }
+    for (uint32_t c = 0; c < half; c++)
+      EACH_SLICE(m, i) about(wait_push(m, from + step), reached(m, half + c), 1, i);
   }
 }
 
 static void rdh(maker *m) {
-  uint32_t n = m->s->n, steps = (uint32_t)__builtin_ctz(n);
+  uint32_t steps = (uint32_t)__builtin_ctz(m->s->n);
   bool all = m->s->op == VM_CC_ALL_REDUCE;
   m->out->ready = steps;
   m->out->from = all ? 2 * steps : steps;
-  for (uint32_t k = 0; k < steps; k++) ready(m, m->s->place ^ (n / 2 >> k), k);
-  if (m->s->op != VM_CC_ALL_GATHER) halving(m);
-  if (all) doubling(m, piece(VM_CC_DST, m->s->place), steps);
-  if (m->s->op == VM_CC_ALL_GATHER) doubling(m, piece(VM_CC_SRC, 0), 0);
+  for (uint32_t k = 0; k < steps; k++) ready(m, m->s->place ^ mask_of(m, k), k);
+  if (m->s->op != VM_CC_ALL_GATHER) halving(m, steps);
+  if (all) doubling(m, steps, piece(VM_CC_DST, m->s->place), steps);
+  if (m->s->op == VM_CC_ALL_GATHER) doubling(m, steps, piece(VM_CC_SRC, 0), 0);
 }
 
 /* ---- Permutations, and ranks alone -------------------------------------------------------- */

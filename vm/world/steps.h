@@ -38,6 +38,7 @@ typedef enum vm_cc_algorithm { /* intranode-collective-comm.rst */
 } vm_cc_algorithm;
 extern const char *const vm_cc_algorithm_names[VM_CC_NALGORITHMS];
 
+enum { VM_CC_MASKS = 12 }; /* of 4096 ranks */
 #define VM_CC_NOBODY UINT32_MAX
 typedef struct vm_cc_shape {
   vm_cc_op op;
@@ -47,6 +48,9 @@ typedef struct vm_cc_shape {
   /* RING: places in the order of the ring, NULL: as they are. With a second order two rings run,
    * the second the other way, each with half of the slices. */
   const uint32_t *order[2];
+  /* RDH: step s of a doubling is with the place ^ masks[s], a halving goes the other way. All 0: 1,
+   * 2, 4 ... Any log2 n masks do of which each number below n is the xor of some. */
+  uint32_t masks[VM_CC_MASKS];
   bool joins;             /* PERMUTE: what is sent is src op src1 */
   uint32_t first, slices; /* of each block, the parts first .. first + slices - 1 are moved here */
   uint32_t to, from;      /* PERMUTE: places, VM_CC_NOBODY: none */
