@@ -5,7 +5,7 @@ declare -gA _soma_options=(
   [soma-as]='-r -o -E -f -l -t -g -I -i -D -d -U -u -p -P -e -s -M -MG -MD -Werror --lint --spill -@ --error-format --explain --manual --words -h --help -v --version'
   [soma-dis]='-o --engine --raw --json --graph --help --version'
   [soma-mpi]='--help --version'
-  [soma-nki]='-m -c -n --env --install-kernelspec --sandbox --help --version --check --schedules --json --timeline --report --advice --explain --session --log --page --trace --target --optimize --costs --timing-only --threads'
+  [soma-nki]='-m -c -n --env --install-kernelspec --sandbox --help --dap --version --check --schedules --json --timeline --report --advice --explain --session --log --page --trace --target --optimize --costs --timing-only --threads'
   [sandbox]='--sandbox --in --out --file --max-seconds --max-cpu-seconds --max-memory --max-output --json --no-filter --help'
 )
 # What comes after an option: a file, a folder, one of some words, one of some names and =FILE.
@@ -46,7 +46,7 @@ declare -gA _soma_values=(
   ['soma --source']='file'
   ['soma --costs']='words:trn1 inf2 trn2 trn3'
   ['soma --cost']='file'
-  ['soma --explain']='words:uninit race psum overlap range port output OVH_TENSOR OVH_VECTOR OVH_SCALAR OVH_GPSIMD LAT_TENSOR LAT_VECTOR OWN_VECTOR LAT_SCALAR LAT_GPSIMD LAT_WEIGHTS COLUMN MIN_MATMUL MIN_FP32 MIN_DYNAMIC PE_GAP PE_GAP_FP32 PE_WARMUP ACC_EXTRA DEPTH ACT_TABLE HAZARD SEM_SEEN SEM_PEER SEM_SELF REG_CYC REG_MEM LAUNCH LAUNCH_LNC2 HOST_LINK HOST_LATENCY DMA_STATIC DMA_SW_BASE DMA_SW_ROW DMA_HWDGE DMA_HW_ROW DMA_FIRST DMA_FIRST_DGE DMA_STAGGER DMA_ELEMENT DMA_TRANSFER DMA_RING_DESC DMA_ENG_DESC DMA_SEM DMA_RESUME DMA_R_IN DMA_R_OUT DMA_HBM DMA_PACKET DMA_RING DMA_TURN DMA_TURN_SBUF DMA_SUM DMA_SUM_SBUF GP_DMA DMA_DESC CC_START CC_STEP CC_PACKET CC_RINGS CC_LINK_RINGS CC_RING_DESC LINK_LAT LINK_HOP LINK_LEAST EFA_LAT PE_16 PE_FP32 PE_FP8 PE_INT8 PE_MX HBM_PEAK'
+  ['soma --explain']='words:uninit race psum overlap range port output OVH_TENSOR OVH_VECTOR OVH_SCALAR OVH_GPSIMD LAT_TENSOR LAT_VECTOR OWN_VECTOR LAT_SCALAR LAT_GPSIMD LAT_WEIGHTS COLUMN MIN_MATMUL MIN_FP32 MIN_DYNAMIC PE_GAP PE_GAP_FP32 PE_WARMUP ACC_EXTRA DEPTH ACT_TABLE HAZARD SEM_SEEN SEM_PEER SEM_SELF REG_CYC REG_MEM LAUNCH LAUNCH_TOTAL LAUNCH_LNC2 HOST_LINK HOST_LATENCY DMA_STATIC DMA_SW_BASE DMA_SW_ROW DMA_HWDGE DMA_HW_ROW DMA_FIRST DMA_FIRST_DGE DMA_STAGGER DMA_ELEMENT DMA_TRANSFER DMA_RING_DESC DMA_ENG_DESC DMA_SEM DMA_RESUME DMA_R_IN DMA_R_OUT DMA_HBM DMA_PACKET DMA_RING DMA_TURN DMA_TURN_SBUF DMA_SUM DMA_SUM_SBUF GP_DMA DMA_DESC CC_START CC_STEP CC_PACKET CC_RINGS CC_LINK_RINGS CC_RING_DESC LINK_LAT LINK_HOP LINK_LEAST EFA_LAT PE_16 PE_FP32 PE_FP8 PE_INT8 PE_MX HBM_PEAK'
   ['soma-ccom -r']='any'
   ['soma-ccom --nworkers']='any'
   ['soma-ccom --nnodes']='any'

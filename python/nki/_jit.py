@@ -255,7 +255,8 @@ class Kernel:
             machine, convert = launch.machine_for(built, values, options)
         if built.unknown:
             machine.clear()
-        run = machine.run(built.program, values, log)
+        run = seen.run(machine, built.program, values, log) if seen else \
+            machine.run(built.program, values, log)
         run = KernelRun(run, built, self._results(run, built, owners, args, kwargs, convert), again)
         sessions.ran(built.name, built.target, run.run)
         if seen:

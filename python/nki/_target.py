@@ -16,7 +16,7 @@ def target_of(asked):
     name = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE") or asked or "trn2"
     found = _NAMES.get(str(name).lower())
     if found is None:
-        raise SomaError("the target %s is not known: there are %s" % (name, ", ".join(_NAMES)))
+        raise SomaError("the target %s is not known: there are %s" % (name, ", ".join(GENERATION)))
     return found
 
 

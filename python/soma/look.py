@@ -233,6 +233,12 @@ class Call:
             wanted.setdefault("costs", _text_of(self.options["costs"]))
         return wanted
 
+    def run(self, machine, program, values, log):
+        """The run of the call: the machine's, or one that an editor goes through."""
+        if "dap" in self.options:
+            return self.options["dap"].kernel(machine, program, values)
+        return machine.run(program, values, log)
+
     def log(self, own):
         """The function that gets each line of the log; own: the call's, or None."""
         if own is not None or "log" not in self.options:

@@ -23,7 +23,7 @@ class _Instruction(C.Structure):
                 ("target", C.c_int64), ("call", C.c_uint32)]
 
 
-class _Stop(C.Structure):
+class Stop(C.Structure):
     _fields_ = [("kind", C.c_int), ("quiet", C.c_int), ("engine", C.c_int), ("pc", C.c_uint32),
                 ("count", C.c_uint64), ("semaphore", C.c_uint32), ("condition", C.c_char_p),
                 ("value", C.c_uint32), ("tensor", C.c_char_p), ("memory", C.c_int),
@@ -36,6 +36,12 @@ class _State(C.Structure):
                 ("time", C.c_uint64), ("since", C.c_uint64), ("semaphore", C.c_int),
                 ("condition", C.c_char_p), ("want", C.c_uint32), ("have", C.c_uint32),
                 ("queue", C.c_int), ("in_flight", C.c_uint32), ("passes", C.c_int)]
+
+
+class Hit(C.Structure):
+    _fields_ = [("stop", C.c_uint32), ("engine", C.c_int), ("dma_engine", C.c_int),
+                ("pc", C.c_uint32), ("start", C.c_uint64), ("time", C.c_uint64),
+                ("value", C.c_uint32), ("part", C.c_int), ("core", C.c_uint)]
 
 
 class _Transfer(C.Structure):
@@ -100,7 +106,7 @@ class Moves:
         """Until an instruction or a share of a transfer has written into that tile or tensor, or
         the end."""
         from . import inside
-        stop = _Stop(kind=_WRITE, core=core)
+        stop = Stop(kind=_WRITE, core=core)
         if name in self.program.tensors:
             stop.tensor, stop.bytes = name.encode(), self.fetch(name).nbytes
         else:
@@ -122,7 +128,7 @@ class Moves:
             i = self._instruction(core, e, pc)
             name = _text(i.file) or ""
             if i.line == number and (not file or name == file or name.endswith("/" + file)):
-                yield _Stop(kind=_PC, engine=e, pc=pc, core=core)
+                yield Stop(kind=_PC, engine=e, pc=pc, core=core)
 
     def _instruction(self, core, engine, pc):
         i = _Instruction()

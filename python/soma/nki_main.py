@@ -13,6 +13,7 @@ USAGE = """usage: soma-nki [OPTIONS] SCRIPT.py [ARGUMENTS]
        eval "$(soma-nki [OPTIONS] --env)"
        soma-nki [OPTIONS] --install-kernelspec [PREFIX]
        soma-nki --sandbox [OPTIONS] SCRIPT.py ...    (see --sandbox --help)
+       soma-nki --dap                                 (for editors)
 
 Runs a Python script whose kernels are written for NKI (import nki, or neuronxcc.nki) on an
 emulated core. Kernels are called with NumPy arrays. There are --help and --version.
@@ -51,6 +52,9 @@ def main(arguments):
     if arguments[:1] == ["--confined"]:  # which the sandbox starts
         from soma import confined
         return confined.main(int(arguments[1]))
+    if arguments == ["--dap"]:
+        from soma import dap
+        return dap.main()
     if arguments[:1] == ["--sandbox"]:
         from soma import sandbox
         return sandbox.main(arguments)
