@@ -51,6 +51,10 @@ end
 command("break", "PLACE [if COND]", "stop before the instruction at PLACE issues: FILE:LINE, LINE, ENGINE:PC, a label; or when\n$sem>=n begins to hold; after a write TILE[slice]; at time T. COND is Lua: r1 == 3, $done >= 2, t:max() > 1\nWith two cores a line or a label means both; `break core 1 PLACE` means one",
   function(s, args) stops.add(s, args, false) end)
 command("tbreak", "PLACE [if COND]", "the same, once", function(s, args) stops.add(s, args, true) end)
+command("watch", "WHAT [if COND]", "stop after a write to a tile, a tensor or a part of it, as break write WHAT, and show it: was it changed?", function(s, args)
+  if args == "" then refuse "watch what? A tile or a tensor, as in t[0:4, 3]" end
+  stops.add(s, "write " .. args, false, true)
+end)
 command("delete", "[NUMBER]", "remove a stop, or all", function(s, args)
   if args == "" then
     s.breaks = {}
@@ -188,6 +192,7 @@ command("print", "WHAT[/heat|/stats]", "a tile or tensor, as in t[0:4, :8]; a re
   else
     local m = place.memory(s, what)
     s.print(m.text .. " = " .. (how[form] or show.matrix)(place.read(s, m)))
+    show.writers(s, m)
   end
 end)
 

@@ -188,6 +188,27 @@ local function engines(s)
   return columns(rows, "") .. (waits ~= "" and "\n" .. waits or "")
 end
 
+-- Who is still writing a tile or tensor, by the first operand of what is under way: what is shown of it
+-- is not what it will be.
+local function writers(s, m)
+  local name = m.text:match "([%w_.$@]+)[%[%]%d:,+ ]*$"
+  local function tell(i, till)
+    if i.text:match "^%S+%s+([%w_.$@]+)" == name then
+      s.print("  being written by " .. instruction(i) .. till .. ": next " .. core_name(i.core, i.engine) .. " waits for it")
+    end
+  end
+  each_engine(s, function(core, engine, e)
+    for _, f in ipairs(e.in_flight) do
+      tell(at(s, core, engine, f.pc), ", until " .. ns(f.end_ns))
+    end
+  end)
+  for core = 0, s.cores - 1 do
+    for _, t in ipairs(s.run:transfers {core = core}) do
+      tell(at(s, core, t.engine, t.pc), string.format(", %d bytes left", t.bytes - t.moved))
+    end
+  end
+end
+
 local function sems(s)
   local rows, waiting = {}, {[0] = {}, {}}
   each_engine(s, function(core, name, e)
@@ -299,6 +320,6 @@ local function disas(s, core, engine, pc)
   return columns(rows, "")
 end
 
-return {ns = ns, where = where, instruction = instruction, matrix = matrix, stats = stats, heat = heat, number = number,
+return {ns = ns, writers = writers, where = where, instruction = instruction, matrix = matrix, stats = stats, heat = heat, number = number,
         engines = engines, sems = sems, queues = queues, tiles = tiles, transfers = transfers, columns = columns,
         source = source, source_line = source_line, disas = disas, at = at}

@@ -112,12 +112,23 @@ local function stops_of(s, text)
   return stops, table.concat(words, ", ") .. (#stops > 3 and " and " .. #stops - 3 .. " more" or "")
 end
 
-local function add_break(s, text, once)
+-- What stands at a place that is watched.
+local function value_of(s, what)
+  local m = place.memory(s, what)
+  return m.text .. " = " .. show.matrix(place.read(s, m))
+end
+
+-- shown: it is a watch, of what follows the word "write".
+local function add_break(s, text, once, shown)
   local where, cond = text:match "^(.-)%s+if%s+(.+)$"
   where = (where or text):match "^%s*(.-)%s*$"
   if where == "" then refuse "break where? FILE:LINE, LINE, ENGINE:PC, a label, $sem>=n, write TILE, time T" end
   local stops, what, t = stops_of(s, where)
   local b = {stops = stops, what = what, time_ns = t, once = once, hits = 0, cond = cond, test = cond and expression(s, cond)}
+  if shown then
+    b.shown = where:match "^write%s+(.+)$"
+    b.value = value_of(s, b.shown)
+  end
   for _, stop in ipairs(stops) do -- what cannot be is refused now
     s.run:remove_stop(s.run:add_stop(stop))
   end
@@ -209,6 +220,11 @@ local function move(s, go, mine)
       if b and holds(s, b, hit) then
         done = true
         if b.stops[1].kind == "write" and hit.engine then tell_writer(s, hit) end
+        if b.shown then
+          local value = value_of(s, b.shown)
+          s.print(value == b.value and "  its numbers are the same as before" or value)
+          b.value = value
+        end
         focus = s.focus
       end
     end

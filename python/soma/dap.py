@@ -61,7 +61,7 @@ class _Names(dict):
             return run.fetch(name)
         if name in self.server.tiles:
             return inside.read_tile(run.machine, self.server.tiles[name], core)
-        raise NameError("no tensor and no tile is called %s" % name)
+        raise KeyError(name)  # it may be a function of Python
 
 
 class _Output:

@@ -65,12 +65,18 @@ class Moves:
     raised as by Machine.run, and end it."""
 
     @property
+    def _live(self):
+        if not self.handle:
+            raise SomaError("the run was given back")
+        return self.handle
+
+    @property
     def ended(self):
-        return bool(lib.soma_run_ended(self.handle))
+        return bool(lib.soma_run_ended(self._live))
 
     def _moved(self, status):
         if status not in (L.OK, L.CHECK):
-            error = self.machine._ended(self.handle, status)
+            error = self.machine._ended(self._live, status)
             self._finish(self.recorder)
             error.findings = self.findings
             raise error
@@ -81,18 +87,20 @@ class Moves:
         """Until one more event has happened; or until that engine has issued its next instruction.
         """
         if engine is None:
-            return self._moved(callbacks.call(lib.soma_run_until, self.handle, 1, 0, 0))
-        return self._moved(callbacks.call(lib.soma_core_issue, self.handle, core, _engine(engine)))
+            return self._moved(callbacks.call(lib.soma_run_until, self._live, 1, 0, 0))
+        return self._moved(callbacks.call(lib.soma_core_issue, self._live, core, _engine(engine)))
 
     def until(self, time_ns):
         """Until that simulated time, or the end."""
         from .machine import _to_the_end
-        return self._moved(_to_the_end(self.handle, self.machine, round(time_ns * 1e6)))
+        if isinstance(time_ns, str) or not 0 <= time_ns < 1e12:
+            raise ValueError("until(%r): expected a time in nanoseconds" % (time_ns,))
+        return self._moved(_to_the_end(self._live, self.machine, round(time_ns * 1e6)))
 
     def go_on(self):
         """To the end."""
         from .machine import _to_the_end
-        return self._moved(_to_the_end(self.handle, self.machine))
+        return self._moved(_to_the_end(self._live, self.machine))
 
     def until_line(self, line):
         """Until an instruction of that line can issue, or the end: "square.s:14", or a number if
@@ -149,13 +157,13 @@ class Moves:
         try:
             for stop in stops:
                 n = C.c_uint32()
-                self.machine._check(lib.soma_run_stop_add(self.handle, C.byref(stop),
+                self.machine._check(lib.soma_run_stop_add(self._live, C.byref(stop),
                                                           C.sizeof(stop), C.byref(n)))
                 numbers.append(n.value)
-            return self._moved(_to_the_end(self.handle, self.machine, stops=True))
+            return self._moved(_to_the_end(self._live, self.machine, stops=True))
         finally:
             for n in numbers:
-                lib.soma_run_stop_remove(self.handle, n)
+                lib.soma_run_stop_remove(self._live, n)
 
     def engine(self, name, core=0):
         """What an engine does: a dict of `status` ("ready", "waiting", "ring": for a place in a
@@ -163,7 +171,7 @@ class Moves:
         `name`), `instructions` issued, `in_flight`, and, if it waits, `semaphore`, `condition`,
         `want`, `have`, `since_ns`."""
         s, e = _State(), _engine(name)
-        self.machine._check(lib.soma_core_engine(self.handle, core, e, C.byref(s), C.sizeof(s)))
+        self.machine._check(lib.soma_core_engine(self._live, core, e, C.byref(s), C.sizeof(s)))
         i = self._instruction(core, e, s.pc)
         found = {"status": _STATUS[s.status], "pc": s.pc, "file": _text(i.file),
                  "line": i.line or None, "name": _text(i.name), "instructions": s.instructions,
@@ -179,7 +187,7 @@ class Moves:
         """The transfers that are not complete, a dict each: `engine`, `pc`, `file`, `line` of the
         trigger, `queue`, `semaphore`, `shares`, `bytes` of these, `moved`."""
         found, t, p = [], _Transfer(), self.program.handle
-        while lib.soma_core_transfer(self.handle, core, len(found), C.byref(t),
+        while lib.soma_core_transfer(self._live, core, len(found), C.byref(t),
                                      C.sizeof(t)) == L.OK:
             i = self._instruction(core, t.engine, t.pc)
             found.append({
@@ -193,13 +201,17 @@ class Moves:
 
     def waits(self):
         """Which engine waits for what, and which instructions can still change it."""
-        return self._written(lib.soma_write_waits, self.handle).strip("\n")
+        return self._written(lib.soma_write_waits, self._live).strip("\n")
 
     def save(self, path=None):
         """The whole state of the run as bytes, or in a file: Machine.resume goes on with it, and so
         does `soma --resume FILE`, for example with --debug."""
         data, n = C.c_void_p(), C.c_size_t()
-        self.machine._check(lib.soma_run_save(self.handle, C.byref(data), C.byref(n)))
+        status = lib.soma_run_save(self._live, C.byref(data), C.byref(n))
+        if status == L.ARG:
+            raise SomaError("the run cannot be saved: it has ended with a fault, or its machine "
+                            "has another run", status)
+        self.machine._check(status)
         saved = L.take_bytes(data, n)
         if path is None:
             return saved

@@ -133,7 +133,19 @@ class Moves(unittest.TestCase):
                 (lambda: self.machine.resume(b"nothing"), ".")):
             with self.assertRaisesRegex((soma.SomaError, ValueError), message):
                 call()
+        for time in (-1, "5us", float("nan")):
+            with self.assertRaisesRegex(ValueError, "expected a time in nanoseconds"):
+                run.until(time)
         self.assertTrue((run.go_on().out["y"] == X * X).all())
+        with contextlib.suppress(soma.SomaError):
+            self.machine.assemble("bogus")
+        other = self.start()
+        with self.assertRaisesRegex(soma.SomaError, "or its machine has another run"):
+            run.save()
+        other.give_back()
+        for call in (other.go_on, other.save, other.step, lambda: other.ended):
+            with self.assertRaisesRegex(soma.SomaError, "^the run was given back$"):
+                call()
 
     def test_the_manuals_example(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder) \
