@@ -40,6 +40,8 @@ def svg(session, width=1000):
 
 def _page_of(entry):
     """The page of a program, by a run that calculates times alone, with zeros."""
+    if entry.page:
+        return entry.page(title="rank 0 of " + entry.kernel)
     inputs = {}
     for name, (dtype, shape, role) in entry.program.tensors.items():
         if role == "input":
@@ -53,8 +55,8 @@ def write(session, path=None, title="Session"):
     """The page as text; written to a file if `path` is given."""
     rows, programs = [], {}
     for entry in session.entries:
-        if entry.kernel:
-            programs.setdefault(id(entry.program), []).append(entry)
+        if entry.program or entry.page:
+            programs.setdefault(id(entry.program or entry), []).append(entry)
         rows.append("<tr>%s</tr>" % "".join("<td>%s</td>" % html.escape(str(v)) for v in (
             span(1e3 * entry.start_us), entry.kernel or "(a copy)", entry.place,
             *(span(1e3 * us) if us else "" for us in (entry.copy_in_us, entry.launch_us,

@@ -26,7 +26,8 @@ class Entry:
     made it; start_us and copy_in_us, launch_us, time_us, copy_out_us follow one another; bytes_in,
     bytes_out; `target`, `program`."""
 
-    program = None
+    program = None  # of a kernel that can run again alone
+    page = None     # of a rank of a world, if it was recorded
 
     def __init__(self, kernel, place, target, start_us):
         self.kernel, self.place, self.target, self.start_us = kernel, place, target, start_us
@@ -187,16 +188,33 @@ def caller():
 
 def ran(kernel, target, run):
     """A kernel's run has ended, and its results are fetched; run: a soma.Run."""
-    if not _open:
-        return
-    place, before, now = caller(), run.stats.raw, L.Stats()
-    lib.soma_run_stats(run.handle, C.byref(now), C.sizeof(now))
+    if _open:
+        _told(kernel, target, [run], run.time_ns / 1e3)
+
+
+def ran_in_world(kernel, runs, time_us):
+    """The same of the ranks of a world, which start, and copy over links of their own, at once."""
+    if _open:
+        _told("%s, %d ranks" % (kernel, len(runs)), runs[0].program.target, runs, time_us)
+
+
+def _told(kernel, target, runs, time_us):
+    place, now = caller(), []
+    for run in runs:
+        now.append(L.Stats())
+        lib.soma_run_stats(run.handle, C.byref(now[-1]), C.sizeof(now[-1]))
+    before = [run.stats.raw for run in runs]
     for s in _open:
         e = Entry(kernel, place, target, s.time_us)
-        e.copy_in_us, e.copy_out_us = before.host / 1e9, (now.host - before.host) / 1e9
-        e.launch_us, e.time_us = before.launch / 1e9, run.time_ns / 1e3
-        e.bytes_in, e.bytes_out = now.host_to_device, now.device_to_host
-        e.program = run.program
+        e.copy_in_us = max(b.host for b in before) / 1e9
+        e.copy_out_us = max(n.host - b.host for n, b in zip(now, before)) / 1e9
+        e.launch_us, e.time_us = max(b.launch for b in before) / 1e9, time_us
+        e.bytes_in = sum(n.host_to_device for n in now)
+        e.bytes_out = sum(n.device_to_host for n in now)
+        if len(runs) == 1:
+            e.program = runs[0].program
+        elif runs[0].recorder:
+            e.page = runs[0].page
         s.entries.append(e)
 
 

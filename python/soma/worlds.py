@@ -13,7 +13,7 @@ import operator
 import time
 from collections.abc import Mapping
 
-from . import callbacks, show
+from . import callbacks, sessions, show
 from . import lib as L
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
@@ -183,6 +183,7 @@ class WorldRun:
         self.links = _links(ranks.handle)
         self.stats = [r.stats for r in runs]
         self.findings = _merged(ranks.handle, [r.findings for r in runs])
+        sessions.ran_in_world(name, [getattr(r, "run", r) for r in runs], self.time_us)
 
     time_us = property(lambda self: self.time_ns / 1e3)
     results = property(lambda self: [r.result for r in self.runs])

@@ -137,6 +137,26 @@ class Page(unittest.TestCase):
                 self.assertEqual(f.read().count("<iframe"), 2)
 
 
+class Worlds(unittest.TestCase):
+    def test_runs_of_worlds(self):
+        for record, pages in ((False, 1), (True, 2)):
+            with soma.session() as s:
+                run = soma.world(ranks=2, record=record).run(twice, {"x": X})
+                twice(X)
+            world, alone = s.calls
+            self.assertEqual((world.kernel, alone.kernel), ("twice, 2 ranks", "twice"))
+            self.assertRegex(world.place, r"test_session.py:\d+$")
+            self.assertEqual(world.time_us, run.time_us)
+            self.assertEqual((world.bytes_in, world.bytes_out), (2 * X.nbytes, 2 * X.nbytes))
+            self.assertAlmostEqual(world.copy_in_us, alone.copy_in_us)
+            self.assertEqual(alone.start_us, world.end_us)
+            self.assertRegex(str(s), r"1 x twice, 2 ranks")
+            page = s.page()
+            self.assertEqual(page.count("<iframe"), pages)
+            self.assertEqual('"title":"%s"' % "rank 0 of twice, 2 ranks" in html.unescape(page),
+                             record)
+
+
 class Manual(unittest.TestCase):
     def test_its_example_runs(self):
         with open("python/README.md") as f:
