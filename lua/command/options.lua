@@ -316,7 +316,8 @@ local function check_ranks(o)
     if o[flag] and not o["--ranks"] then return flag .. " is for --ranks, which is not given" end
   end
   if not o["--ranks"] then return end
-  for _, flag in ipairs {"--explain-time", "--check", "--schedule", "--schedule-seed", "--save",
+  if o["--schedule"] == "all" then return "--schedule all does not go with --ranks: it is not built for a world of ranks" end
+  for _, flag in ipairs {"--explain-time", "--save",
                          "--debug", "--log", "--json", "--lint", "--resume"} do
     if o[flag] then return flag .. " does not go with --ranks: it is not built for a world of ranks" end
   end

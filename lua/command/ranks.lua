@@ -101,8 +101,41 @@ local function report(world, runs, o)
     local s = runs[r].stats
     out:write(string.format("%-13s %d instructions, %d transfers, %d bytes by DMA\n", "rank " .. r, s.instructions, s.dma_transfers, s.dma_bytes))
   end
+  if o["--check"] and o["--check"] ~= "none" then out:write("checks        ", o["--check"], ": nothing found\n") end
+  if o["--schedule"] then out:write("schedules     ", o["--schedule"], " more, the same bits\n") end
   put_collectives(out, runs.collectives)
   put_links(out, runs.links)
+end
+
+local SHOWN <const> = 3 -- findings, unless all are asked for
+
+-- What stopped the world: findings of checks, each once, or a fault, after which come what had been found before it.
+local function put_fault(runs, all)
+  local n = #runs.findings
+  local only = n > 0 and runs.fault:sub(1, #runs.findings[1].text) == runs.findings[1].text
+  if not only then io.stderr:write("soma: ", runs.fault, "\n") end
+  for i = 1, all and n or math.min(n, SHOWN) do io.stderr:write(i == 1 and only and "soma: " or "", runs.findings[i].text, "\n") end
+  if n > 1 then io.stderr:write(n, " findings", (all or n <= SHOWN) and "" or "; all of them: --all-findings", "\n") end
+end
+
+-- The same under o["--schedule"] other timings; a message when one gives other bits, or fails.
+local function try_schedules(prog, inputs, o, how, runs)
+  local own = {}
+  for name, value in pairs(how) do own[name] = value end
+  own.trace, own.progress, own.print = nil, nil, function() end -- it has been printed
+  for seed = 1, o["--schedule"] do
+    own.schedule = seed
+    local world <close> = soma.world(own)
+    local others = world:run(prog, inputs, {faults = "return", rows = o["--rows"]})
+    local again = "\n  again: --schedule-seed " .. seed
+    if others.fault then return "under schedule " .. seed .. ": " .. others.fault .. again end
+    for r = 0, own.ranks - 1 do
+      for name, value in pairs(runs[r].out) do
+        local same, difference = soma.equal(others[r].out[name], value)
+        if not same then return ("schedule %d gives other bits in tensor %s of rank %d: %s%s"):format(seed, name, r, difference, again) end
+      end
+    end
+  end
 end
 
 -- What shows the ranks in time; of a run that faulted as well. A message when a file cannot be written.
@@ -150,11 +183,13 @@ return function(prog, o)
     return runs:find("interrupted", 1, true) and 130 or 1
   end
   if runs.fault then
-    io.stderr:write("soma: ", runs.fault, "\n")
+    put_fault(runs, o["--all-findings"])
     message = draw(runs, o, of)
     if message then complain(message) end
     return 1
   end
+  message = o["--schedule"] and try_schedules(prog, inputs, o, how, runs)
+  if message then return complain(message) end
   for r = 0, o["--ranks"] - 1 do
     message = data.save(runs[r], of[r])
     if message then return complain(message) end

@@ -67,6 +67,33 @@ def check(kernel, args, kwargs, checks, seeds, twins, built=None):
     return found.kept
 
 
+def check_world(world, what, arguments, checks, schedules, twins):
+    """The same of a world's ranks, which run at once; arguments: by rank."""
+    n = whole(schedules)
+    if schedules == "all":
+        raise SomaError("all schedules of a world of ranks are not built; schedules=20 tries 20")
+    if n is None or isinstance(schedules, bool) or n < 1:
+        raise ValueError("schedules=%r: it must be a whole number, 1 or more" % (schedules,))
+    check_mask(checks)
+    found = _Found()
+    for seed in range(n):
+        given = [{name: value.copy() if isinstance(value, np.ndarray) else value
+                  for name, value in of_rank.items()} for of_rank in arguments]
+        try:
+            run = world.again(checks=checks, schedule=seed, twins=twins).run(what, given)
+        except SomaError as error:
+            if not getattr(error, "findings", None) and not found.kept and seed == 0:
+                raise
+            found.add(seed, _for_kernels(getattr(error, "findings", [])))
+            found.ends(seed, error)
+            continue
+        found.add(seed, _for_kernels(run.findings))
+        outs = [getattr(r, "run", r).out for r in run.runs]
+        found.compare(seed, {"%s of rank %d" % (name, rank): value
+                             for rank, out in enumerate(outs) for name, value in out.items()})
+    return found.kept
+
+
 class _Runs:
     """The runs of a program under several schedules, each in a machine of its own, in the order of
     the schedules: (schedule, run or None, error or None). As many as the host has cores run at

@@ -1,5 +1,6 @@
 """Kernels as the ranks of a world, and as one of the processes of soma-nki -n."""
 from soma import launch, processes
+from soma.errors import KernelError
 from soma.worlds import WorldRun, of_rank
 
 
@@ -20,7 +21,12 @@ def run_of_all(kernel, built, bound, args, kwargs, seen, options):
     """This process's rank of the next run that all processes have in common."""
     from ._jit import KernelRun
     if seen and seen.wants_checks():
-        options = dict(options, checks=seen.check_options()["checks"])
+        asked = seen.check_options()
+        if asked["schedules"] not in (1, "1"):
+            raise KernelError("--schedules does not go with soma-nki -n: soma.world(ranks=%d).check("
+                              "%s, ..., schedules=N) tries other timings"
+                              % (processes.ranks(), kernel.function.__name__))
+        options = dict(options, checks=asked["checks"])
     values, owners = launch.bind(built, bound, True)
     run = processes.call(built, values, options)
     run = KernelRun(run, built, kernel._results(run, built, owners, args, kwargs))

@@ -161,7 +161,11 @@ def _merged(handle, by_rank):
         found = copy.copy(by_rank[ranks[0]][f.number])
         also = ", ".join(map(str, ranks[1:17])) + (len(ranks) > 17) * ", ..."
         also = also and "\n  also in rank%s %s" % ("s" * (len(ranks) > 2), also)
-        found.text = "rank %d: %s%s" % (ranks[0], found.text, also)
+        prefix = "rank %d: " % ranks[0]
+        found.text = prefix + found.text + also
+        if found.unsignalled:
+            found.unsignalled = u = copy.copy(found.unsignalled)
+            u.fix = u.fix[0] + len(prefix), u.fix[1] + len(prefix)
         found.ranks = ranks
         merged.append(found)
     return merged
@@ -287,6 +291,19 @@ class World:
                             "assemble()" % (what,))
         return what.run_in(self, self._by_rank(arguments))
 
+    def check(self, what, arguments=None, checks="all", schedules=1, twins=True):
+        """Runs a kernel, or a program, on all ranks with checks, under `schedules` legal timings of
+        all ranks, and returns what they found, each once; a finding's `ranks` are those that have
+        it. NumPy arrays among the arguments stay as they are."""
+        from nki import _check
+        return _check.check_world(self, what, self._by_rank(arguments), checks, schedules, twins)
+
+    def again(self, **options):
+        """A world like this one with other options."""
+        options = {n: v for n, v in dict(self.options, **options).items() if n != "record"}
+        return World(self.ranks, self.lnc, self.instance, self.threads, self.algorithm, self.target,
+                     **options)
+
     def _by_rank(self, arguments):
         if callable(arguments):
             given = [of_rank(rank, arguments, rank) for rank in range(self.ranks)]
@@ -334,7 +351,7 @@ class World:
                 run._finish(recorder)
         except BaseException as error:
             if isinstance(error, SomaError):
-                error.findings = [f for r in runs for f in _findings(r.handle)]
+                error.findings = _merged(ranks.handle, [_findings(r.handle) for r in runs])
             for run in runs:
                 run.give_back()
             self._made = None

@@ -345,6 +345,32 @@ section gpsimd
         self.assertIn("wait_start", soma.world(ranks=1).run(
             kernel, dict(x=x, group=one))[0].run.program.source())
 
+    def test_checks_of_all_ranks(self):
+        def kernel(x, late, group):
+            own, s, d = (nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+                         for _ in range(3))
+            nisa.dma_copy(dst=s, src=x)
+            ncc.all_reduce([s], [d], group, nl.add)
+            t = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=t[0:late], src=d[0:late])
+            nisa.dma_copy(dst=own, src=t)
+            return own
+        kernel, world, group = nki.jit(kernel), soma.world(ranks=2), ReplicaGroup([[0, 1]])
+        given = dict(x=np.ones((4, 8), np.float32), group=group)
+        self.assertEqual(world.check(kernel, dict(given, late=4), schedules=3), [])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found, = world.check(kernel, dict(given, late=2), schedules=2)
+            run = soma.world(ranks=2, checks="all").run(kernel, dict(given, late=2))
+        self.assertEqual((found.check, found.ranks, [f.ranks for f in run.findings]),
+                         ("uninit", [0, 1], [[0, 1]]))
+        self.assertRegex(found.text, r"^rank 0: .*: uninit: a transfer stores .*(?s:.*)\n"
+                                     r"  also in rank 1$")
+        with self.assertRaisesRegex(SomaError, "all schedules of a world of ranks are not built"):
+            world.check(kernel, dict(given, late=4), schedules="all")
+        with self.assertRaisesRegex(ValueError, "schedules=0: it must be a whole number"):
+            world.check(kernel, dict(given, late=4), schedules=0)
+
     def test_outside_of_a_world(self):
         kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
         x = data(4, 8)

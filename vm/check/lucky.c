@@ -299,8 +299,9 @@ static bool find_waits(lucky *y) {
     w->n = 0;
   }
   for (uint32_t i = 0; i < y->nsteps; i++) {
+    if (!is_wait(&y->g->steps[i])) continue;
     engine_waits *w = &y->of[y->g->steps[i].engine];
-    if (is_wait(&y->g->steps[i])) w->steps[w->n++] = i;
+    w->steps[w->n++] = i;
   }
   return true;
 }
