@@ -23,8 +23,8 @@ def run_of_all(kernel, built, bound, args, kwargs, seen, options):
     if seen and seen.wants_checks():
         asked = seen.check_options()
         if asked["schedules"] not in (1, "1"):
-            raise KernelError("--schedules does not go with soma-nki -n: soma.world(ranks=%d).check("
-                              "%s, ..., schedules=N) tries other timings"
+            raise KernelError("--schedules does not go with soma-nki -n: soma.world(ranks=%d)."
+                              "check(%s, ..., schedules=N) tries other timings"
                               % (processes.ranks(), kernel.function.__name__))
         options = dict(options, checks=asked["checks"])
     values, owners = launch.bind(built, bound, True)
