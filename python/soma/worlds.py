@@ -210,6 +210,7 @@ class WorldRun:
             r._need_recorder()
         handles = [(C.c_void_p * len(runs))(*[x.handle for x in xs])
                    for xs in ([r.recorder for r in runs], [r.program for r in runs])]
+        self._ranks.check(lib.soma_recorder_links(runs[0].recorder.handle, self._ranks.handle))
         self._ranks.check(callbacks.call(lib.soma_write_world_chrome, *handles, len(runs),
                                          collect.fn, None))
         return collect.text()

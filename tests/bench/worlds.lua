@@ -29,8 +29,8 @@ end
 
 -- ---- Large rings ---------------------------------------------------------------------------------
 
-local function all_reduce(ranks, elems)
-  return soma.assemble(([==[
+local function all_reduce_text(ranks, elems)
+  return ([==[
 target trn2
 tp group %s
 x tensor float32[%d], input
@@ -40,14 +40,24 @@ section gpsimd
 all_reduce dsts=[y], srcs=[x], group=tp, op=add $done++
 nop $done>=1
 halt
-]==]):format(list_of(ranks), elems, elems))
+]==]):format(list_of(ranks), elems, elems)
 end
+local function all_reduce(ranks, elems) return soma.assemble(all_reduce_text(ranks, elems)) end
 
 local MIB <const> = 1024 * 1024
 print "worlds, timing only, one thread       processor time   simulated   windows"
 for _, c in ipairs {{16, 64}, {64, 64}} do
   local seconds, runs = least(3, options(c[1], {algorithm = "ring"}), all_reduce(c[1], c[2] * MIB // 4), {})
   print(("  ring all_reduce, %3d ranks, %d MiB    %6.2f s      %8.1f us   %d"):format(c[1], c[2], seconds, runs.time_ns / 1000, runs.windows))
+end
+
+-- Whole instances of trn2, all cores, two a rank: an all_reduce of 16 MiB.
+for _, c in ipairs {{64, 16, "rdh"}, {64, 16, "ring"}, {256, 64, "rdh"}} do
+  local ranks, devices, algorithm = table.unpack(c)
+  local text = all_reduce_text(ranks, 4 * MIB):gsub("done sem", "done sem core=*"):gsub("section gpsimd", "section gpsimd core=*"):gsub("op=add", "op=add, both=true")
+  local seconds, runs = least(1, options(ranks, {lnc = 2, algorithm = algorithm}), soma.assemble(text), {})
+  print(("  %-4s of 16 MiB, %3d devices, %3d cores %6.2f s      %8.1f us   %d   %.2f s a simulated ms"):format(algorithm, devices, 8 * devices,
+    seconds, runs.time_ns / 1000, runs.windows, seconds / runs.time_ns * 1e6))
 end
 
 -- ---- Windows ---------------------------------------------------------------------------------------

@@ -80,9 +80,10 @@ case("one Chrome trace of all ranks: processes are named after them, ids are not
       count = count + 1
     end
   end
-  eq(count, 15)
+  eq(count, 16) -- five of each rank, and that of the links
   for _, e in ipairs(whole.traceEvents) do
-    local rank = tonumber(name[e.pid]:match "^rank (%d) %a")
+    local rank = tonumber(name[e.pid]:match "^rank (%d) %a") or -1
+    eq(rank >= 0 or name[e.pid] == "links", true)
     all[rank] = (all[rank] or 0) + 1
     local key = e.bind_id or e.ph == "s" and "arrow " .. e.id
     if key then
@@ -142,6 +143,50 @@ case("what is not built is refused", function()
   local w <close> = soma.world {ranks = 3, target = "trn1", trace = true}
   local own = w:run(sum, function(r) return {x = x[r]} end)
   raises("explain_time: the core was not made with causes = true", own[0].explain_time, own[0])
+end)
+
+case("the trace has a process of links: a track for each, whose slices follow one another and move all bytes", function()
+  local w <close> = soma.world {ranks = 8, target = "trn1", trace = true}
+  local runs = w:run(soma.assemble [==[
+target trn1
+g group [[0, 1, 2, 3, 4, 5, 6, 7]]
+x tensor float32[4096], input
+y tensor float32[4096], output
+d sem
+section gpsimd
+all_reduce dsts=[y], srcs=[x], group=g, op=add $d++
+nop $d>=1
+halt
+]==], {x = soma.ones {4096}})
+  local path = os.tmpname()
+  eq(runs:save_trace(path), true)
+  local events, pid, names, bytes, ends = json(t.read(path)).traceEvents, nil, {}, {}, {}
+  os.remove(path)
+  for _, e in ipairs(events) do
+    if e.name == "process_name" and e.args.name == "links" then pid = e.pid end
+  end
+  local slices = {}
+  for _, e in ipairs(events) do
+    if e.pid == pid and e.name == "thread_name" then names[e.tid] = e.args.name end
+    if e.pid == pid and e.ph == "X" then
+      slices[#slices + 1] = e
+      bytes[e.tid] = (bytes[e.tid] or 0) + e.args.bytes
+    end
+  end
+  table.sort(slices, function(a, b) return a.ts < b.ts end)
+  for _, e in ipairs(slices) do
+    eq(e.ts >= (ends[e.tid] or 0) - 1e-5, true)
+    ends[e.tid] = e.ts + e.dur
+  end
+  local used = 0
+  for i, l in ipairs(runs.links) do
+    eq(bytes[i] or 0, l.bytes)
+    if l.bytes > 0 then
+      used = used + 1
+      eq(names[i], ("link %d-%d: %.2f GB/s, %.1f %% of 48"):format(l.from, l.to, l.gbs, l.percent))
+    end
+  end
+  eq(used > 4, true)
 end)
 
 t.finish()

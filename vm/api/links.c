@@ -57,13 +57,20 @@ soma_status soma_world_delay_rank(soma_world *w, uint32_t r, soma_time by) {
 
 /* ---- The world ---------------------------------------------------------------------------- */
 
+static bool records(const soma_world *w) {
+  for (uint32_t r = 0; r < w->o.ranks; r++)
+    if (w->ranks[r].m->o.event) return true;
+  return false;
+}
+
 void soma_world_use_links(soma_world *w) {
   w->w.delays = w->delays;
   w->w.net = (vm_links_options){.of = devices_of(w) > 1 ? w->instance : NULL,
                                 .instances = 1,
                                 .ranks_of_device = ranks_of_device(w),
                                 .changes = w->changes,
-                                .nchanges = w->nchanges};
+                                .nchanges = w->nchanges,
+                                .keep = records(w)};
 }
 
 void soma_world_keep_links(soma_world *w) {
@@ -72,10 +79,17 @@ void soma_world_keep_links(soma_world *w) {
   w->nlinks = w->w.links.n;
   w->w.links.v = NULL;
   w->w.links.n = 0;
+  isa_free(&w->al, w->passes, w->cap_passes * sizeof *w->passes);
+  w->passes = w->w.links.passes;
+  w->npasses = w->w.links.npasses;
+  w->cap_passes = w->w.links.cap_passes;
+  w->w.links.passes = NULL;
+  w->w.links.npasses = w->w.links.cap_passes = 0;
 }
 
 void soma_world_free_links(soma_world *w) {
   isa_free(&w->al, w->links, w->nlinks * sizeof *w->links);
+  isa_free(&w->al, w->passes, w->cap_passes * sizeof *w->passes);
   isa_free(&w->al, w->changes, w->cap_changes * sizeof *w->changes);
   isa_free(&w->al, w->delays, w->delays ? w->o.ranks * sizeof *w->delays : 0);
 }
@@ -104,5 +118,22 @@ soma_status soma_world_link(const soma_world *w, uint32_t i, soma_link_row *out)
   double ns = (double)soma_world_time(w) / (double)VM_NS;
   if (ns > 0) out->gbs = (double)x->bytes / ns;
   if (ns > 0) out->percent = 100 * (double)x->busy / (double)VM_NS / ns;
+  return SOMA_OK;
+}
+
+uint32_t soma_world_passes(const soma_world *w) {
+  return !w ? 0 : w->open ? w->w.links.npasses : w->npasses;
+}
+
+soma_status soma_world_pass(const soma_world *w, uint32_t i, soma_link_pass *out) {
+  if (!out || i >= soma_world_passes(w)) return SOMA_ARG;
+  const vm_link_pass *x = &(w->open ? w->w.links.passes : w->passes)[i];
+  *out = (soma_link_pass){.link = x->link,
+                          .from = x->src,
+                          .to = x->dst,
+                          .bytes = x->bytes,
+                          .came = x->came,
+                          .start = x->start,
+                          .end = x->end};
   return SOMA_OK;
 }

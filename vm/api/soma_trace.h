@@ -56,6 +56,11 @@ void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n);
  * processes of its own. */
 soma_status soma_write_chrome(const soma_recorder *r, const soma_program *p, soma_write_fn write,
                               void *ud);
+struct soma_world; /* soma_world.h */
+/* Makes the trace of a world with this recorder as rank 0's show what went over links: a process
+ * "links" with a track for each, its GB/s and how much of its rate that is, and a slice for each
+ * message. w is the world, after its run. Until the recorder is cleared. */
+soma_status soma_recorder_links(soma_recorder *r, const struct soma_world *w);
 /* The same of the ranks of a world, whose processes are named after them: "rank 3 engines". p[i] is
  * soma_world_program of rank i. No arrows lead from rank to rank. */
 soma_status soma_write_world_chrome(const soma_recorder *const *r, const soma_program *const *p,

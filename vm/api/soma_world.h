@@ -129,6 +129,16 @@ typedef struct soma_link_row {
 /* The links of a world that runs or has run, one for each direction, and the i-th of them. */
 uint32_t soma_world_links(const soma_world *w);
 soma_status soma_world_link(const soma_world *w, uint32_t i, soma_link_row *out);
+/* A message on a link: its last byte came, behind others perhaps; its bytes went from start to end.
+ */
+typedef struct soma_link_pass {
+  uint32_t link, from, to; /* from, to: ranks */
+  uint64_t bytes;
+  soma_time came, start, end;
+} soma_link_pass;
+/* The first 2^20 of them, where a rank's machine has soma_options.event. */
+uint32_t soma_world_passes(const soma_world *w);
+soma_status soma_world_pass(const soma_world *w, uint32_t i, soma_link_pass *out);
 /* What if: of all that soma_world_start starts from now on. A link with less of its rate from a
  * time on, or that has failed, in both directions: factor 0 to 1. One that has failed at time 0 is
  * in no route: messages go other ways, and where there is none soma_world_start says so. One that

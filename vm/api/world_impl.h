@@ -32,6 +32,8 @@ struct soma_world {
   vm_time *delays; /* by rank; NULL: none */
   vm_link *links;  /* of the last world that was open */
   uint32_t nlinks;
+  vm_link_pass *passes;
+  uint32_t npasses, cap_passes;
   vm_transport far;         /* size 0: there are no other processes */
   bool whole, again;        /* the next start is not spread; the last was, and failed */
   uint64_t calls, came;     /* of the last world that was open */

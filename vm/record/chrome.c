@@ -471,6 +471,54 @@ static bool prepare(chrome *c) {
   return true;
 }
 
+/* ---- Links -------------------------------------------------------------------------------- */
+
+static void put_end(int end, isa_buf *out) {
+  if (end == SOMA_SWITCH || end == SOMA_EFA)
+    isa_buf_puts(out, end == SOMA_EFA ? "efa" : "switch");
+  else
+    isa_buf_printf(out, "%d", end);
+}
+
+/* "link 0-1: 9.02 GB/s, 18.8 % of 48". */
+static void put_link_track(chrome *c, unsigned pid, unsigned tid, const soma_link_row *l) {
+  isa_buf plain, name;
+  isa_buf_init(&plain, &c->out.b.al);
+  isa_buf_init(&name, &c->out.b.al);
+  isa_buf_puts(&plain, "link ");
+  put_end(l->from, &plain);
+  isa_buf_puts(&plain, "-");
+  put_end(l->to, &plain);
+  isa_buf_printf(&plain, ": %.2f GB/s, %.1f %% of %.0f", l->gbs, l->percent, l->rate);
+  isa_buf_json(&name, isa_buf_str(&plain));
+  put_thread(c, pid, tid, isa_buf_str(&name));
+  vm_rec_sink_part(&c->out, &plain);
+  vm_rec_sink_part(&c->out, &name);
+}
+
+/* One more process, after those of the ranks: what went over each link. */
+static void put_links(chrome *c, const soma_recorder *r) {
+  unsigned pid = pid_of(c, 0, 0) + 1;
+  if (!r->npasses) return;
+  isa_buf_printf(begin(c),
+                 "\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"links\"}}",
+                 pid);
+  for (uint32_t i = 0; i < r->nlinks; i++)
+    if (r->links[i].messages) put_link_track(c, pid, i + 1, &r->links[i]);
+  for (uint32_t i = 0; i < r->npasses && vm_rec_sink_row(&c->out); i++) {
+    const soma_link_pass *x = &r->passes[i];
+    isa_buf *b = begin(c);
+    isa_buf_printf(b, "\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"name\":\"rank %u to %u\",\"ts\":", pid,
+                   x->link + 1, x->from, x->to);
+    vm_rec_put_time(b, x->start, 9);
+    isa_buf_puts(b, ",\"dur\":");
+    vm_rec_put_time(b, x->end - x->start, 9);
+    isa_buf_printf(b, ",\"args\":{\"bytes\":%llu,\"waited_us\":", (unsigned long long)x->bytes);
+    vm_rec_put_time(b, x->end > x->came ? x->end - x->came : 0, 9);
+    isa_buf_puts(b, "}}");
+  }
+}
+
 static void put_rank(chrome *c, const soma_recorder *r, const soma_program *p) {
   if (!vm_rec_open(&c->t, r, p)) {
     c->out.b.failed = true;
@@ -504,6 +552,7 @@ static soma_status write_ranks(const soma_recorder *const *r, const soma_program
   vm_rec_sink_open(&c.out, &r[0]->al, write, ud);
   put_head(&c, p[0]->p, dropped, total);
   for (; c.rank < n && vm_rec_sink_row(&c.out); c.rank++) put_rank(&c, r[c.rank], p[c.rank]);
+  if (of_ranks) put_links(&c, r[0]);
   isa_buf_puts(&c.out.b, "\n]}\n");
   return vm_rec_sink_close(&c.out, NULL);
 }

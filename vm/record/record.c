@@ -27,9 +27,36 @@ soma_status soma_recorder_new(const soma_recorder_options *options, soma_recorde
   return SOMA_OK;
 }
 
+static void forget_links(soma_recorder *r) {
+  isa_free(&r->al, r->links, r->nlinks * sizeof *r->links);
+  isa_free(&r->al, r->passes, r->npasses * sizeof *r->passes);
+  r->links = NULL;
+  r->passes = NULL;
+  r->nlinks = r->npasses = 0;
+}
+
+soma_status soma_recorder_links(soma_recorder *r, const struct soma_world *w) {
+  if (!r || !w) return SOMA_ARG;
+  forget_links(r);
+  uint32_t n = soma_world_links(w), k = soma_world_passes(w);
+  if (!n || !k) return SOMA_OK;
+  r->nlinks = n;
+  r->npasses = k;
+  r->links = isa_zalloc(&r->al, n * sizeof *r->links);
+  r->passes = isa_zalloc(&r->al, k * sizeof *r->passes);
+  if (!r->links || !r->passes) {
+    forget_links(r);
+    return SOMA_NOMEM;
+  }
+  for (uint32_t i = 0; i < n; i++) soma_world_link(w, i, &r->links[i]);
+  for (uint32_t i = 0; i < k; i++) soma_world_pass(w, i, &r->passes[i]);
+  return SOMA_OK;
+}
+
 void soma_recorder_free(soma_recorder *r) {
   if (!r) return;
   isa_alloc al = r->al;
+  forget_links(r);
   for (uint32_t i = 0; i < r->nblocks; i++)
     isa_free(&al, r->blocks[i], VM_REC_BLOCK * sizeof **r->blocks);
   isa_free(&al, r->blocks, r->cap_blocks * sizeof *r->blocks);
@@ -41,6 +68,7 @@ void soma_recorder_clear(soma_recorder *r) {
   r->n = r->first = 0;
   r->dropped = 0;
   r->has_stats = false;
+  forget_links(r);
   set_limit(r);
 }
 

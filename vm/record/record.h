@@ -12,6 +12,7 @@
 #define VM_RECORD_H
 
 #include "../api/impl.h"
+#include "../api/soma_world.h"
 
 typedef struct vm_rec_event {
   vm_time start, end;
@@ -33,6 +34,9 @@ struct soma_recorder {
   uint64_t dropped;
   soma_stats stats;
   bool has_stats;
+  soma_link_row *links; /* of a world; NULL: not known */
+  soma_link_pass *passes;
+  uint32_t nlinks, npasses;
 };
 
 static inline const vm_rec_event *vm_rec_at(const soma_recorder *r, uint32_t i) {

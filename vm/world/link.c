@@ -85,6 +85,23 @@ static void pass(vm_link *x, vm_flying *f, uint32_t rate) {
   f->time = go;
 }
 
+/* What does not fit is not kept. */
+static void keep(vm_links *l, const vm_link *x, const vm_flying *f, vm_time came, uint32_t rate) {
+  enum { MOST = 1 << 20 };
+  if (!l->o.keep || l->npasses == MOST) return;
+  if (l->npasses == l->cap_passes &&
+      !isa_array_grow(&l->al, &l->passes, l->npasses, &l->cap_passes, sizeof *l->passes))
+    return;
+  vm_time takes = time_of(f->size, rate);
+  l->passes[l->npasses++] = (vm_link_pass){.link = (uint32_t)(x - l->v),
+                                           .src = f->p.m.src,
+                                           .dst = f->p.m.dst,
+                                           .bytes = f->size,
+                                           .came = came,
+                                           .start = f->time > takes ? f->time - takes : 0,
+                                           .end = f->time};
+}
+
 bool vm_links_step(vm_links *l, vm_parcel *out) {
   vm_flying *f = &l->heap[0];
   vm_link *x = &l->v[f->at];
@@ -96,7 +113,9 @@ bool vm_links_step(vm_links *l, vm_parcel *out) {
     sink(l, true);
     return false;
   }
+  const vm_time came = f->time;
   pass(x, f, rate);
+  keep(l, x, f, came, rate);
   const vm_link *after = vm_links_after(l, x, to);
   if (after) {
     f->at = (uint32_t)(after - l->v);

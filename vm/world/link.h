@@ -37,6 +37,13 @@ typedef struct vm_link_change {
   vm_time at;
 } vm_link_change;
 
+/* A message on a link: its last byte came, its bytes went from start to end. */
+typedef struct vm_link_pass {
+  uint32_t link, src, dst; /* src, dst: ranks */
+  uint64_t bytes;
+  vm_time came, start, end;
+} vm_link_pass;
+
 typedef struct vm_links_options {
   const isa_instance *of;
   uint32_t instances; /* how many of them */
@@ -47,6 +54,7 @@ typedef struct vm_links_options {
   vm_time latency, efa; /* after the last, within an instance and between them */
   const vm_link_change *changes;
   uint32_t nchanges;
+  bool keep; /* passes */
 } vm_links_options;
 
 typedef struct vm_flying { /* a message on its way: its last byte is at link `at` at `time` */
@@ -65,7 +73,9 @@ typedef struct vm_links {
   uint32_t *next;       /* [instance][from][to], both in it: the first link of the route + 1 */
   vm_flying *heap;      /* the earliest first */
   uint32_t nheap, cap;
-  uint32_t lost;      /* messages that a failed link has stopped */
+  uint32_t lost;        /* messages that a failed link has stopped */
+  vm_link_pass *passes; /* in the order of their times of coming; so many at most */
+  uint32_t npasses, cap_passes;
   vm_link_change why; /* of the first of them */
 } vm_links;
 

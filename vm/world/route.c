@@ -220,6 +220,7 @@ void vm_links_close(vm_links *l) {
   size_t routes = (size_t)l->o.of->devices * l->o.of->devices * l->o.instances;
   for (uint32_t i = 0; i < l->nheap; i++) vm_parcel_free(&l->al, &l->heap[i].p);
   isa_free(&l->al, l->heap, l->cap * sizeof *l->heap);
+  isa_free(&l->al, l->passes, l->cap_passes * sizeof *l->passes);
   isa_free(&l->al, l->v, l->n * sizeof *l->v);
   isa_free(&l->al, l->next, routes * sizeof *l->next);
   isa_free(&l->al, (void *)(uintptr_t)l->o.changes, l->o.nchanges * sizeof *l->o.changes);
