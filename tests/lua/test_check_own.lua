@@ -39,4 +39,26 @@ for _, checks in ipairs {"overlap", "uninit", "overlap,uninit"} do
 end
 finds("a tile of its own that nothing has written", "uninit", given:format("nop", "32:40"):gsub("memset o1, 1.0 $loaded", "nop $loaded"),
   "uninit: a transfer of queue q reads bytes that nothing has written since load")
+
+-- Both tiles are read, and written again: by an engine, by a transfer, in part.
+local turns = [=[
+o1 tile sbuf float32[128, 64], overlay=g, own
+o2 tile sbuf float32[128, 32], overlay=g, own
+vector: memset o1, 1.0; tensor_copy ta[:, 0:64], o1; %s
+%s
+]=]
+local other = "uninit: vector reads bytes that tile o2 has written, through a tile that is `own`"
+for _, c in ipairs {
+  {"right: one after the other", "memset o2, 2.0; tensor_copy ta[:, 0:32], o2; memset o1, 1.0; tensor_copy ta[:, 0:64], o1"},
+  {"read again, after the other", "memset o2, 2.0; tensor_copy ta[:, 0:32], o2; tensor_copy ta[:, 0:64], o1", "", other},
+  {"read again, after a part of the other", "memset o2[64:128, 3:5], 2.0; tensor_copy ta[:, 0:64], o1", "", other},
+  {"right: the part that the other has left", "memset o2[64:128, 3:5], 2.0; tensor_copy ta[:, 0:59], o1[:, 5:64]; tensor_copy ta[0:64, 0:64], o1[0:64, :]"},
+  {"read again, after every second of the other", "memset o2[:, 0:32:2], 2.0; tensor_copy ta[:, 0:64], o1", "", other},
+  {"read again, after a transfer to the other", "nop $done++; tensor_copy ta[:, 0:64], o1 $loaded>=16",
+    "sync: dma_copy o2, a[:, 0:32], queue=q $done>=1 $loaded", other},
+  {"right: a transfer to it again", "memset o2, 2.0 $done++; tensor_copy ta[:, 0:64], o1 $loaded>=16",
+    "sync: dma_copy o1, a[:, 0:64], queue=q $done>=1 $loaded"},
+} do
+  finds(c[1], "uninit", turns:format(c[2], c[3] or ""), c[4])
+end
 harness.finish()

@@ -275,6 +275,7 @@ struct vm_check {
   vm_ck_facts known[VM_CK_KNOWN][2][ISA_MAX_CORES]; /* of SBUF, of PSUM; NULL: none are kept */
   bool shadowed;                                    /* reads of sbuf and psum are checked */
   uint8_t *owners; /* the mark of each tile; NULL: no tile is `own` */
+  bool anyone;     /* VM_CK_ANYONE may be somewhere */
   uint64_t *reads[VM_CK_ENGINES], *writes[VM_CK_ENGINES]; /* registers, by pc */
   uint64_t read_at_all[VM_CK_ENGINES];                    /* those that some instruction reads */
   uint64_t registers[VM_CK_ENGINES];                      /* written ones, among those read */

@@ -23,7 +23,7 @@ static bool open(const vm_core *c, vm_ck_facts *f, size_t pitch) {
 
 bool vm_ck_known_start(vm_core *c) {
   struct vm_check *k = c->check;
-  bool on[] = {k->shadowed && !k->owners && !k->fillers.any && vm_ck_has(c, VM_CHECK_UNINIT),
+  bool on[] = {k->shadowed && !k->fillers.any && vm_ck_has(c, VM_CHECK_UNINIT),
                vm_ck_has(c, VM_CHECK_RANGE)};
   for (unsigned kind = 0; kind < VM_CK_KNOWN; kind++)
     for (unsigned core = 0; on[kind] && core < c->prog->ncores; core++)
@@ -69,7 +69,7 @@ bool vm_ck_is_known(const vm_core *c, unsigned kind, const vm_view *v, unsigned 
   if (b.lo % v->esize || b.hi > (uint64_t)f->n * BLOCK) return false;
   for (uint64_t i = b.lo / BLOCK; i * BLOCK < b.hi; i++) {
     const vm_ck_fact *fact = &f->at[i];
-    if ((bytes_in(i, b.lo, b.hi) & ~fact->bytes) || fact->type != type || b.p0 < fact->p0 ||
+    if ((bytes_in(i, b.lo, b.hi) & ~fact->bytes) || (type && fact->type != type) || b.p0 < fact->p0 ||
         b.p1 > fact->p1)
       return false;
   }

@@ -176,6 +176,7 @@ void vm_ck_mark_chosen(vm_core *c, unsigned e, const vm_flight *f) {
   vm_operands a = f->a;
   const choice r = choice_of(f->in, &a);
   if (!c->check->owners && vm_ck_unwritten(c, r.dst) < 0) return;
+  vm_ck_unlearn_view(c, VM_CK_IS_WRITTEN, r.dst);
   vm_view shadowed = vm_ck_shadow_of(c, r.dst), ones = *r.dst;
   if (r.src->at) ones.num[0] = r.src->num[0];
   memset(one, vm_ck_mark_of(c, r.dst), sizeof one);

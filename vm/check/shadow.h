@@ -43,8 +43,8 @@ static inline uint8_t vm_ck_mark_of(const vm_core *c, const vm_view *v) {
 /* known.c */
 bool vm_ck_known_start(vm_core *c);
 void vm_ck_known_end(vm_core *c);
-/* Whether it is known of all of a view that it is written, or, as elements of its type, finite. For
- * VM_CK_IS_WRITTEN the type is 0. */
+/* Whether it is known of all of a view that it is written, with the mark `type` (0: with any), or,
+ * as elements of that type, finite. */
 bool vm_ck_is_known(const vm_core *c, unsigned kind, const vm_view *v, unsigned type);
 /* All of a view is so, as long as nothing else is written there. */
 void vm_ck_learn(const vm_core *c, unsigned kind, const vm_view *v, unsigned type);

@@ -220,21 +220,24 @@ int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
   if (!v->at || v->elems == 0) return -1;
   vm_view s = vm_ck_shadow_of(c, v);
   uint8_t owner = vm_ck_owner(c, v);
-  if (!s.at || !tells(c, owner) || vm_ck_is_known(c, VM_CK_IS_WRITTEN, v, 0)) return -1;
+  if (!s.at || !tells(c, owner) || vm_ck_is_known(c, VM_CK_IS_WRITTEN, v, owner)) return -1;
   for (uint32_t p = 0; !owner && p < v->num[0]; p++)
     if (!row_written(&s, p)) return p;
-  vm_ck_learn(c, VM_CK_IS_WRITTEN, v, 0);
   for (uint32_t p = 0; owner && p < v->num[0]; p++)
     if (!row_owned(c, &s, p, owner)) return p;
+  if (!c->check->owners || (owner && !c->check->anyone))
+    vm_ck_learn(c, VM_CK_IS_WRITTEN, v, vm_ck_mark_of(c, v));
   return -1;
 }
 
 static void mark(const vm_core *c, const vm_view *v) {
   uint8_t ones[PIECE];
-  if (!v->at || v->elems == 0 || vm_ck_is_known(c, VM_CK_IS_WRITTEN, v, 0)) return;
+  uint8_t own = vm_ck_mark_of(c, v);
+  if (!v->at || v->elems == 0 || vm_ck_is_known(c, VM_CK_IS_WRITTEN, v, own)) return;
   vm_view s = vm_ck_shadow_of(c, v);
-  vm_ck_learn(c, VM_CK_IS_WRITTEN, v, 0);
-  memset(ones, vm_ck_mark_of(c, v), sizeof ones);
+  vm_ck_unlearn_view(c, VM_CK_IS_WRITTEN, v);
+  vm_ck_learn(c, VM_CK_IS_WRITTEN, v, own);
+  memset(ones, own, sizeof ones);
   for (uint32_t p = 0; s.at && p < v->num[0]; p++) {
     uint8_t *row = vm_row_at(&s, p, 0);
     if (row) {
@@ -441,6 +444,8 @@ void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) 
 
 void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
   bool sbuf = b->space == ISA_SBUF;
+  vm_ck_unlearn(c, VM_CK_IS_WRITTEN, b);
+  c->check->anyone = true;
   size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
   const vm_ck_shadow *s = sbuf ? &c->check->sbuf[c->number] : &c->check->psum[c->number];
   uint8_t *at = s->at + b->p0 * pitch + b->lo;
@@ -509,10 +514,10 @@ static bool each_run(const vm_share *s, walk *of, bool (*fn)(walk *w, uint64_t n
   return true;
 }
 
-/* Whether a whole side of a transfer is known to be written. */
-static bool side_known(const vm_core *c, const vm_transfer *t, int side) {
+/* Whether a whole side of a transfer is known to be written, with that mark. */
+static bool side_known(const vm_core *c, const vm_transfer *t, int side, unsigned mark) {
   bool plain = !t->rows && !t->permuted && t->pieces <= 1;
-  return plain && vm_ck_is_known(c, VM_CK_IS_WRITTEN, side_of(t, side), 0);
+  return plain && vm_ck_is_known(c, VM_CK_IS_WRITTEN, side_of(t, side), mark);
 }
 
 /* Leaves the walk at the first byte that is wrong. */
@@ -574,7 +579,8 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
   if (c->check->fillers.any) vm_ck_fill_move(c, s);
   if (s->item.staged) return; /* read when it was copied: another may have written there since */
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) {
-    if (side_known(c, t, side) || !open_walk(c, s, side, &w) || !tells(c, w.owner)) continue;
+    if (side_known(c, t, side, vm_ck_owner(c, side_of(t, side)))) continue;
+    if (!open_walk(c, s, side, &w) || !tells(c, w.owner)) continue;
     if (each_run(s, &w, run_written)) continue;
     const vm_view *v = side_of(t, side);
     snprintf(who, sizeof who, "a transfer of %squeue %.70s", vm_ck_whose(c, c->number),
@@ -594,6 +600,9 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
 
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s) {
   walk w;
-  if (!side_known(c, s->t, -1) && open_walk(c, s, -1, &w)) each_run(s, &w, mark_run);
+  if (!side_known(c, s->t, -1, vm_ck_mark_of(c, &s->t->dst)) && open_walk(c, s, -1, &w)) {
+    vm_ck_unlearn(c, VM_CK_IS_WRITTEN, &s->t->all[0]);
+    each_run(s, &w, mark_run);
+  }
   if (c->check->fillers.any) vm_ck_fill_moved(c, s);
 }

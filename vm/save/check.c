@@ -588,6 +588,7 @@ void vm_save_check(vm_saver *s, vm_core *c) {
     vm_saver_no_memory(s);
     return;
   }
+  if (s->reads) c->check->anyone = true; /* the host may have written before */
   if (vm_saver_need(s, vm_check_mask(c) == mask, "a run without values checks values"))
     walk_state(s, c);
 }
