@@ -11,6 +11,7 @@ from soma import Machine, launch, show
 from soma.checked import whole
 from soma.devices import DeviceArray
 from soma.errors import KernelError, SomaError
+from soma.lib import SCHEDULE_ALL, lib
 from soma.machine import CHECKS, Finding, check_mask
 from soma.record import shown
 
@@ -25,7 +26,7 @@ def seeds(function, schedules, kwargs):
     if isinstance(asked, str) and asked == "all":
         return ["all"]
     n, least = whole(asked), int(name == "schedules")
-    if n is None or isinstance(asked, bool) or n < least:
+    if n is None or isinstance(asked, bool) or not least <= n < 1 << 63:
         raise ValueError("%s=%r: it must be a whole number, %d or more, or \"all\""
                          % (name, asked, least))
     return range(n) if name == "schedules" else [n]
@@ -48,9 +49,12 @@ def check(kernel, args, kwargs, checks, seeds, twins, built=None):
     values = {name: value.numpy() if isinstance(value, DeviceArray) else value
               for name, value in launch.bind(built, bound)[0].items()}
 
-    def machine(seed, **options):
-        return Machine(built.target, checks=mask, schedule=seed, twins=twins,
-                       print=launch._print if seed == seeds[0] else None, **options)  # only once
+    def machine(threads):
+        on = []  # not empty: it prints
+        made = Machine(built.target, checks=mask, twins=twins, threads=threads,
+                       print=lambda *said: launch._print(*said) if on else None)
+        made.prints = on
+        return made
     with _Runs(built.program, values, seeds, machine) as runs:
         for seed, run, error in runs:
             if error is not None:
@@ -95,63 +99,74 @@ def check_world(world, what, arguments, checks, schedules, twins):
 
 
 class _Runs:
-    """The runs of a program under several schedules, each in a machine of its own, in the order of
-    the schedules: (schedule, run or None, error or None). As many as the host has cores run at
-    once, each in a thread."""
+    """The runs of a program under several schedules, in their order: (schedule, run or None, error
+    or None). As many as the host has cores go on at once, each in a thread with a machine of its
+    own, and none is further ahead than that."""
 
     def __init__(self, program, values, seeds, machine):
-        self.program, self.values, self.seeds, self.machine = program, values, seeds, machine
-        self.jobs = min(len(seeds), len(os.sched_getaffinity(0)))
-        self.started = []  # (schedule, machine, thread, list of what the run gives)
+        self.program, self.values, self.seeds = program, values, list(seeds)
+        jobs = min(len(self.seeds), len(os.sched_getaffinity(0)))
+        self.machines = [machine(int(jobs > 1)) for _ in range(jobs)]
+        self.threads, self.changed = [], threading.Condition()
+        self.next, self.done = 0, {}  # the next to begin; what others gave, by their number
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        for _, machine, _, _ in self.started:
-            machine.stopped = True
-        for _, _, thread, _ in self.started:
+        with self.changed:
+            self.next = len(self.seeds)
+            for machine in self.machines:
+                machine.stopped = True
+            self.changed.notify_all()
+        for thread in self.threads:
             with contextlib.suppress(RuntimeError):  # Ctrl-C came before it began
                 thread.join()
 
     def __iter__(self):
-        if self.jobs == 1:
-            for seed in self.seeds:
-                yield (seed,) + self._result(self.machine(seed))
-            return
-        for seed in self.seeds:
-            self._start(seed)
-            if len(self.started) == self.jobs:
-                yield self._first()
-        while self.started:
-            yield self._first()
+        if len(self.machines) > 1:
+            self.threads = [threading.Thread(target=self._work, args=(m,)) for m in self.machines]
+        for thread in self.threads:
+            thread.start()
+        for number, seed in enumerate(self.seeds):
+            if self.threads:
+                with self.changed:
+                    self.changed.wait_for(lambda: number in self.done)
+                    run, error = self.done.pop(number)
+                    self.changed.notify_all()
+            else:
+                run, error = self._result(self.machines[0], number)
+            if error is not None and not isinstance(error, SomaError):
+                raise error
+            yield seed, run, error
 
-    def _result(self, machine):
+    def _work(self, machine):
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.next == len(self.seeds) or
+                                      len(self.done) < len(self.machines))
+                number = self.next
+                if number == len(self.seeds):
+                    return
+                self.next += 1
+            result = self._result(machine, number)
+            with self.changed:
+                self.done[number] = result
+                self.changed.notify_all()
+
+    def _result(self, machine, number):
+        """What run `number` gives. The machine is as new: only memory keeps what was there."""
         try:
-            return machine.run(self.program, self.values), None
-        except SomaError as error:
+            seed = self.seeds[number]
+            machine.clear()
+            machine.prints[:] = [True] * (number == 0)
+            machine._check(lib.soma_set_schedule(
+                machine.handle, SCHEDULE_ALL if seed == "all" else seed))
+            run = machine.run(self.program, self.values)
+            assert run.out is not None  # its memory would be the next run's
+            return run, None
+        except BaseException as error:  # Ctrl-C too: who takes it raises it
             return None, error
-
-    def _start(self, seed):
-        machine, given = self.machine(seed, threads=1), []
-
-        def work():
-            try:
-                given.append(self._result(machine))
-            except BaseException as error:  # of a print that fails
-                given.append((None, error))
-        thread = threading.Thread(target=work)
-        self.started.append((seed, machine, thread, given))
-        thread.start()
-
-    def _first(self):
-        seed, _, thread, given = self.started[0]
-        thread.join()
-        del self.started[0]
-        (run, error), = given
-        if error is not None and not isinstance(error, SomaError):
-            raise error
-        return seed, run, error
 
 
 def _of_readings(unwritten):
@@ -231,10 +246,13 @@ class _Found:
 def _difference(a, b):
     """What the first element of array a is that differs in bits from b, what it is there, and how
     many differ; "" if none does."""
-    bits, others = (np.frombuffer(x.tobytes(), "u1").reshape(-1, x.itemsize) for x in (a, b))
-    differ = np.flatnonzero((bits != others).any(axis=1))
-    if not len(differ):
+    bits, others = (np.ascontiguousarray(x.view(np.ndarray)).reshape(-1).view("u1") for x in (a, b))
+    most = len(bits) & ~7
+    if np.array_equal(bits[:most].view("u8"), others[:most].view("u8")) and \
+            np.array_equal(bits[most:], others[most:]):
         return ""
+    bits, others = bits.reshape(-1, a.itemsize), others.reshape(-1, a.itemsize)
+    differ = np.flatnonzero((bits != others).any(axis=1))
     at = tuple(int(i) for i in np.unravel_index(differ[0], a.shape))
     values = [x.astype(np.float32)[at] if hasattr(x, "soma_dtype") else x[at] for x in (a, b)]
     return "element %s is %s, not %s; %d of %d differ" % (list(at), *values, len(differ), a.size)

@@ -282,6 +282,7 @@ _PROTOTYPES = {
     "soma_machine_new": (_int, [C.POINTER(Options), _out]),
     "soma_machine_free": (None, [P]),
     "soma_machine_clear": (_int, [P]),
+    "soma_set_schedule": (_int, [P, C.c_uint64]),
     "soma_error": (_str, [P]),
     "soma_target": (_str, [P]),
     "soma_costs_print": (_int, [P, _str, _out, C.POINTER(_size)]),

@@ -33,6 +33,32 @@ static void offset_element_in_program_order(void **state) {
   bed_close(&b);
 }
 
+/* A machine that is given a schedule runs as one that was made with it. */
+static void schedules_change_between_runs(void **state) {
+  (void)state;
+  static const char text[] = HEAD "t tile sbuf float32[128, 64]\nd sem\nsection vector\n"
+                                  " memset t, 1.0 $d++\n halt\nsection scalar\n"
+                                  " activate t, t, fn=exp $d>=1\n halt\n";
+  soma_options o = SOMA_OPTIONS_INIT;
+  uint64_t times[3];
+  assert_int_equal(soma_set_schedule(NULL, 1), SOMA_ARG);
+  bed b = bed_open(NULL, text);
+  for (unsigned i = 0; i < 3; i++) {
+    o.schedule = i == 1 ? 7 : 0;
+    assert_int_equal(soma_set_schedule(b.m, o.schedule), SOMA_OK);
+    bed_run(&b, SOMA_OK);
+    times[i] = bed_stats(&b).time;
+    soma_run_free(b.r);
+    b.r = NULL;
+    bed made = bed_open(&o, text);
+    bed_run(&made, SOMA_OK);
+    assert_true(bed_stats(&made).time == times[i]);
+    bed_close(&made);
+  }
+  assert_true(times[0] == times[2] && times[0] != times[1]);
+  bed_close(&b);
+}
+
 /* Memories keep their bytes between runs until the caller clears them. */
 static void memories_are_cleared_on_request(void **state) {
   (void)state;
@@ -286,6 +312,7 @@ static void deadlock_names_the_host(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(offset_element_in_program_order),
+      cmocka_unit_test(schedules_change_between_runs),
       cmocka_unit_test(memories_are_cleared_on_request),
       cmocka_unit_test(offset_element_is_not_read_early),
       cmocka_unit_test(ret_takes_a_cycle),

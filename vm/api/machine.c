@@ -204,6 +204,12 @@ void soma_machine_free(soma_machine *m) {
   isa_free(&m->al, m, sizeof *m);
 }
 
+soma_status soma_set_schedule(soma_machine *m, uint64_t schedule) {
+  if (!m) return SOMA_ARG;
+  m->o.schedule = schedule;
+  return SOMA_OK;
+}
+
 soma_status soma_machine_clear(soma_machine *m) {
   if (!m) return SOMA_ARG;
   if (m->run && !m->run->run.ended)

@@ -206,6 +206,8 @@ typedef struct soma_target_info {
 soma_status soma_target_row(uint32_t i, soma_target_info *out, size_t n);
 /* Stops the machine's run at its next check, from any thread or a signal handler. */
 void soma_machine_interrupt(soma_machine *m);
+/* Gives runs started from now on the schedule that soma_options.schedule is for. */
+soma_status soma_set_schedule(soma_machine *m, uint64_t schedule);
 /* Changes constants of the clock for runs started from now on. Lines `NAME value` or `NAME gen
  * value`: gen is gen2, gen3, gen4 or a target's name (its generation); without one the constant
  * changes for all. Values are whole numbers in the constant's unit; `;` and `#` begin a comment.

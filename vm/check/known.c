@@ -69,9 +69,8 @@ bool vm_ck_is_known(const vm_core *c, unsigned kind, const vm_view *v, unsigned 
   if (b.lo % v->esize || b.hi > (uint64_t)f->n * BLOCK) return false;
   for (uint64_t i = b.lo / BLOCK; i * BLOCK < b.hi; i++) {
     const vm_ck_fact *fact = &f->at[i];
-    if ((bytes_in(i, b.lo, b.hi) & ~fact->bytes) || (type && fact->type != type) || b.p0 < fact->p0 ||
-        b.p1 > fact->p1)
-      return false;
+    if (bytes_in(i, b.lo, b.hi) & ~fact->bytes) return false;
+    if ((type && fact->type != type) || b.p0 < fact->p0 || b.p1 > fact->p1) return false;
   }
   return true;
 }
