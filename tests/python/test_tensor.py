@@ -1,4 +1,5 @@
 """Tensors: views, index objects, masks, registers; recorded against NumPy's indexing."""
+import os
 import unittest
 
 import numpy as np
@@ -157,6 +158,46 @@ class Indices(KernelCase):
         compared = []
         kernel(data(96, 80))
         self.assertGreater(len(compared), 400)
+
+    def test_keys_of_many_dimensions_give_what_any_key_gives(self):
+        """The same of keys of index objects and numbers, and of the bounds of those that leave the
+        tensor: COUNT of them."""
+        def what(make):
+            try:
+                v = make()
+                if v.bound is None:
+                    self.assertEqual(v.words(), pack(v._make_words(True)))
+                found[v.bound is not None] += 1
+                bound = [(n, i.const, i.coef, i.size, i.text) for n, i in v.bound or ()]
+            except KernelError as error:
+                found[2] += 1
+                return str(error)
+            return v.shape, v.steps, v.part, v.off, bound
+
+        def index(sizes):
+            total = 0
+            for _ in range(rng.choice([1, 1, 1, 2])):
+                axis = int(rng.integers(len(sizes)))
+                one = nl.arange(sizes[axis])[tuple(slice(None) if a == axis else None
+                                                   for a in range(len(sizes)))]
+                total = total + one * int(rng.choice([1, 1, 1, 2, -1]))
+            return total + int(rng.integers(-1, 5))
+
+        @nki.jit
+        def kernel(x):
+            tile = nl.ndarray((16, 4, 3, 5), nl.float32)
+            nisa.memset(dst=tile, value=0)
+            for _ in range(int(os.environ.get("COUNT", 600))):
+                t = (x, x.permute((2, 0, 3, 1)), x[1], tile, tile[4:12, :, 1:3])[rng.integers(5)]
+                sizes = [int(n) for n in rng.choice([1, 2, 3, 4], rng.integers(1, 5))]
+                key = [index(sizes) if rng.random() < 0.7 else int(rng.integers(-1, n))
+                       for n in t.shape]
+                for moved in (0, 1, 0):  # of one kind
+                    at = tuple(k if isinstance(k, int) else k + moved for k in key)
+                    self.assertEqual(what(lambda: t[at]), what(lambda: general(t, at)), str(at))
+        found = [0, 0, 0]
+        kernel(data(4, 6, 5, 7))
+        self.assertGreater(min(found), 100, found)
 
     def test_what_is_not_affine_is_refused_with_the_expression(self):
         i = nl.arange(16)
