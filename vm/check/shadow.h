@@ -76,6 +76,7 @@ void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f);
 bool vm_ck_tiles_start(vm_core *c);
+bool vm_ck_owners_start(vm_core *c); /* the marks of tiles that are `own` */
 void vm_ck_tiles_end(vm_core *c);
 void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc);
 

@@ -35,6 +35,26 @@ static bool for_both(vm_core *c) {
   return true;
 }
 
+/* Gives tile i a mark that no earlier tile with shared bytes has. If no mark is left, it shares
+ * one. */
+static void choose_mark(const isa_program *p, uint8_t *owners, uint32_t i) {
+  bool used[VM_CK_ANYONE + 1] = {false};
+  unsigned mark = VM_CK_OWNERS;
+  for (uint32_t j = 0; j < i; j++)
+    if (owners[j] && share_bytes(&p->tiles[i], &p->tiles[j])) used[owners[j]] = true;
+  while (mark < VM_CK_FILL && used[mark]) mark++;
+  owners[i] = (uint8_t)(mark < VM_CK_FILL ? mark : VM_CK_OWNERS + i % (VM_CK_FILL - VM_CK_OWNERS));
+}
+
+bool vm_ck_owners_start(vm_core *c) {
+  struct vm_check *k = c->check;
+  const isa_program *p = c->prog;
+  if (!(k->owners = isa_zalloc(&c->al, p->ntiles))) return false;
+  for (uint32_t i = 0; i < p->ntiles; i++)
+    if (p->tiles[i].own) choose_mark(p, k->owners, i);
+  return true;
+}
+
 bool vm_ck_tiles_start(vm_core *c) {
   const isa_program *p = c->prog;
   struct vm_check *k = c->check;

@@ -100,23 +100,6 @@ void vm_check_step(vm_core *c, unsigned engine, uint32_t pc) {
 
 /* ---- Life cycle --------------------------------------------------------------------------- */
 
-static bool share_bytes(const isa_tile *a, const isa_tile *b) {
-  return a->space == b->space && a->part < b->part + b->shape[0] &&
-         b->part < a->part + a->shape[0] && a->offset < b->offset + b->bytes &&
-         b->offset < a->offset + a->bytes;
-}
-
-/* Gives tile i a mark that no earlier tile with shared bytes has. If no mark is left, it shares
- * one. */
-static void choose_mark(const isa_program *p, uint8_t *owners, uint32_t i) {
-  bool used[VM_CK_ANYONE + 1] = {false};
-  unsigned mark = VM_CK_OWNERS;
-  for (uint32_t j = 0; j < i; j++)
-    if (owners[j] && share_bytes(&p->tiles[i], &p->tiles[j])) used[owners[j]] = true;
-  while (mark < VM_CK_FILL && used[mark]) mark++;
-  owners[i] = (uint8_t)(mark < VM_CK_FILL ? mark : VM_CK_OWNERS + i % (VM_CK_FILL - VM_CK_OWNERS));
-}
-
 bool vm_ck_shadows_start(vm_core *c) {
   struct vm_check *k = c->check;
   const isa_program *p = c->prog;
@@ -129,11 +112,7 @@ bool vm_ck_shadows_start(vm_core *c) {
     if (!open_shadow(c, &k->sbuf[core], c->mem.sbuf_size) ||
         !open_shadow(c, &k->psum[core], c->mem.psum_size))
       return false;
-  if (!own) return true;
-  if (!(k->owners = isa_zalloc(&c->al, p->ntiles))) return false;
-  for (uint32_t i = 0; i < p->ntiles; i++)
-    if (p->tiles[i].own) choose_mark(p, k->owners, i);
-  return true;
+  return !own || vm_ck_owners_start(c);
 }
 
 /* A tensor that the program reads needs a shadow; for now only its size is set. */
