@@ -1,9 +1,11 @@
 /* What conflicts with what, by bytes. Accesses lie in the pages that they touch: 2 KiB of SBUF and
- * PSUM, at least a 256th of a tensor. A write removes what it covers, since whoever conflicts with
- * that later conflicts with the write as well; a read removes an earlier one of the same source. */
+ * PSUM, at least a 256th of a tensor. Those of a tensor that touch many, as rows that are far apart
+ * do, lie in one page more, which is looked at once. A write removes what it covers, since whoever
+ * conflicts with that later conflicts with the write as well; a read removes an earlier one of the
+ * same source. */
 #include "impl.h"
 
-enum { PAGE_SHIFT = 11, TENSOR_PAGES = 256 };
+enum { PAGE_SHIFT = 11, TENSOR_PAGES = 256, MANY = 8 };
 
 bool as_k_table_open(as_k_table *t, as_kernel *k) {
   *t = (as_k_table){.k = k, .nregions = 2 + k->scratch->ntensors};
@@ -16,7 +18,8 @@ bool as_k_table_open(as_k_table *t, as_kernel *k) {
                              : (int64_t)k->scratch->tensors[i - 2].bytes;
     r->page_shift = PAGE_SHIFT;
     while (i >= 2 && bytes >> r->page_shift > TENSOR_PAGES) r->page_shift++;
-    r->npages = (uint32_t)((bytes - 1) >> r->page_shift) + 1;
+    r->npages = (uint32_t)((bytes - 1) >> r->page_shift) + 2; /* with that of wide accesses */
+    r->wide = i < 2 ? r->npages : MANY;
   }
   return true;
 }
@@ -91,6 +94,8 @@ static inline bool meet(const as_k_table *t, const as_k_box *b, const as_k_acces
   return (!b->at.set && a->dense) || sets_meet(t, b, a);
 }
 
+static bool is_wide(const as_k_box *b) { return b->last - b->first >= b->region->wide; }
+
 /* The bytes of a box in page p, as an entry has them. */
 static inline as_k_entry within(const as_k_box *b, uint32_t p) {
   int64_t page = (int64_t)p << b->region->page_shift, most = INT64_C(1) << b->region->page_shift;
@@ -106,23 +111,31 @@ static void drop(as_k_table *t, uint32_t id) {
   t->free = id + 1;
 }
 
+/* Those of a page that lie between lo and hi of it, but for those that began before `begin`. */
+static void find_in_page(as_k_table *t, const as_k_box *b, uint32_t p, as_k_entry here,
+                         int64_t begin, as_k_needs *needs) {
+  const as_k_page *page = &b->region->pages[p];
+  for (uint32_t i = 0; i < page->n; i++) {
+    const as_k_entry *e = &page->entries[i];
+    if (e->hi <= here.lo || here.hi <= e->lo) continue;
+    const as_k_access *a = &t->accesses[e->id];
+    bool seen = a->lo < begin; /* on the page before */
+    if (seen || !(b->writes || a->writes) || !meet(t, b, a)) continue;
+    t->k->figures.dependences++;
+    as_k_need(needs, a->source, a->ordinal, a->step, a->buffer);
+  }
+}
+
+static const as_k_entry all_of_it = {.hi = UINT32_MAX};
+
 void as_k_table_find(as_k_table *t, uint32_t operand, bool writes, as_k_box *b, as_k_needs *needs) {
   box_of(t, operand, writes, b);
   if (b->constant || !b->region->pages) return;
   for (uint32_t p = b->first; p <= b->last; p++) {
-    const as_k_page *page = &b->region->pages[p];
-    as_k_entry here = within(b, p);
     int64_t begin = p == b->first ? INT64_MIN : (int64_t)p << b->region->page_shift;
-    for (uint32_t i = 0; i < page->n; i++) {
-      const as_k_entry *e = &page->entries[i];
-      if (e->hi <= here.lo || here.hi <= e->lo) continue;
-      const as_k_access *a = &t->accesses[e->id];
-      bool seen = a->lo < begin; /* on the page before */
-      if (seen || !(writes || a->writes) || !meet(t, b, a)) continue;
-      t->k->figures.dependences++;
-      as_k_need(needs, a->source, a->ordinal, a->step, a->buffer);
-    }
+    find_in_page(t, b, p, within(b, p), begin, needs);
   }
+  find_in_page(t, b, b->region->npages - 1, all_of_it, INT64_MIN, needs);
 }
 
 static bool new_access(as_k_table *t, uint32_t *id) {
@@ -145,8 +158,8 @@ static bool replaced(const as_k_table *t, const as_k_box *b, const as_k_access *
   return b->writes ? kills || a->source == source : !a->writes && a->source == source;
 }
 
-/* Adds an access to a page, in which it lies at `here`, and drops what it replaces. */
-static bool note_in_page(as_k_table *t, const as_k_box *b, as_k_page *page, as_k_entry here,
+/* Drops what an access replaces in a page, in which it lies at `here`. */
+static void drop_in_page(as_k_table *t, const as_k_box *b, as_k_page *page, as_k_entry here,
                          bool kills) {
   const as_k_access *own = &t->accesses[here.id];
   uint32_t n = 0;
@@ -164,6 +177,9 @@ static bool note_in_page(as_k_table *t, const as_k_box *b, as_k_page *page, as_k
     page->entries[n++] = *e;
   }
   page->n = n;
+}
+
+static bool add_to_page(as_k_table *t, as_k_page *page, as_k_entry here) {
   if (!isa_array_room(&t->k->al, &page->entries, page->n, &page->cap, sizeof here))
     return as_k_nomem(t->k);
   page->entries[page->n++] = here;
@@ -191,10 +207,16 @@ bool as_k_table_note(as_k_table *t, const as_k_box *b, uint32_t step, bool kills
                                   .writes = b->writes,
                                   .dense = !b->at.set,
                                   .alive = true};
+  as_k_entry here = all_of_it;
+  as_k_page *wide = is_wide(b) ? &r->pages[r->npages - 1] : NULL;
+  here.id = id;
+  if (wide) drop_in_page(t, b, wide, here, kills);
+  if (wide && !add_to_page(t, wide, here)) return false;
   for (uint32_t p = b->first; p <= b->last; p++) {
-    as_k_entry here = within(b, p);
+    here = within(b, p);
     here.id = id;
-    if (!note_in_page(t, b, &r->pages[p], here, kills)) return false;
+    drop_in_page(t, b, &r->pages[p], here, kills);
+    if (!wide && !add_to_page(t, &r->pages[p], here)) return false;
   }
   return true;
 }

@@ -249,7 +249,7 @@ typedef struct as_k_page {
 } as_k_page;
 typedef struct as_k_region { /* SBUF, PSUM, a tensor */
   as_k_page *pages;
-  uint32_t npages;
+  uint32_t npages, wide; /* the last is of accesses that touch more than `wide` others */
   unsigned page_shift;
 } as_k_region;
 
