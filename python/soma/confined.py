@@ -25,6 +25,9 @@ _ALLOWED = (
     "sigreturn sigaltstack restart_syscall exit exit_group set_robust_list rseq membarrier")
 _OPENING = ("open openat access faccessat faccessat2 readlink readlinkat stat stat64 lstat lstat64 "
             "newfstatat fstatat64 statx getdents getdents64 fcntl fcntl64")
+# What imports of libraries read beside sys.path.
+_OF_LIBRARIES = ("/usr/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/urandom", "/dev/null",
+                 "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
 _EPERM = 1
 _ALLOW, _KILL, _REFUSE = 0x7fff0000, 0x80000000, 0x00050000 | _EPERM
 _BAD_ARCHITECTURE, _ALL_THREADS = 2, 4  # attributes of a filter
@@ -200,7 +203,7 @@ def main(number):
     tell = os.fdopen(job["ending"], "w", encoding="utf-8")
     _limit(job)
     if job["filter"]:
-        folders = sys.path + ["/usr/lib", "/lib", "/lib64", "/etc/ld.so.cache"]
+        folders = sys.path + list(_OF_LIBRARIES)
         close_calls(close_files(folders))
     try:
         _run(job, ending)
@@ -213,7 +216,12 @@ def main(number):
             text = "%s: %s" % (type(error).__name__, text)
         if line and not text.startswith("%s:" % file):
             text = "%s:%d: %s" % (file, line, text)
-        traceback.print_exception(type(error), error, error.__traceback__)
+        if isinstance(error, (FileNotFoundError, PermissionError)) and error.filename:
+            text += " (a sandbox's script gets files as soma.inputs, by --in)"
+        at = error.__traceback__
+        while at and at.tb_frame.f_code.co_filename != job["script"]:
+            at = at.tb_next
+        traceback.print_exception(type(error), error, at)
         ending.update(status=1, message=text, file=file, line=line)
     sys.stdout.flush()
     state = look.state()

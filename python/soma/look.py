@@ -64,6 +64,8 @@ def split(words):
         i += 1
         if name == "sandbox":
             raise OptionError("--sandbox comes first")
+        if name == "dap":
+            raise OptionError("--dap stands alone: the editor names the script")
         if name not in OPTIONS:
             raise OptionError("there is no option --%s: --help lists them" % name)
         takes = OPTIONS[name][0]

@@ -71,6 +71,8 @@ def _set_option(o, name, value):
     if name == "schedule" and isinstance(value, str) and value == "all":
         value = L.SCHEDULE_ALL
     elif kind is C.c_char_p:
+        if name == "costs" and isinstance(value, dict):
+            value = "".join("%s %s\n" % row for row in value.items())
         if not isinstance(value, str):
             raise TypeError("%s=%r: expected a string" % (name, value))
         value = value.encode()

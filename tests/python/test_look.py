@@ -171,6 +171,8 @@ class Look(unittest.TestCase):
         for words, said in (
                 (("--bogus", "script.py"), "there is no option --bogus: --help lists them"),
                 (("--page",), "--page needs a value: DIR"),
+                (("--check", "--sandbox", "script.py"), "--sandbox comes first"),
+                (("--dap", "script.py"), "--dap stands alone"),
                 (("--log=3", "script.py"), "--log takes no value"),
                 (("--check=fast", "script.py"),
                  "--check=fast: no check is called 'fast'; there are all, uninit, race, "),

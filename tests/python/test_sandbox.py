@@ -128,6 +128,10 @@ class Sandbox(unittest.TestCase):
                   message=r"the script has not set soma.outputs\['y'\]$")
         self.ends("import sys\nsys.exit(5)\n", status=5, message=r"sys.exit\(5\)")
 
+        _, told, _ = self.run_it("import numpy as np\ndef f():\n    np.load('x.npy')\nf()\n")
+        self.assertRegex(told["message"], r"^s.py:3: .*'x.npy' \(a sandbox's script gets files as ")
+        self.assertRegex(told["stderr"], r'^Traceback [^\n]*\n  File "s.py", line 4, in <module>')
+
     def test_limits(self):
         self.ends("while True: pass\n", "--max-seconds", "8", status=101, verdict="time",
                   message="--max-seconds")

@@ -49,6 +49,9 @@ class Time(unittest.TestCase):
         x = np.ones((128, 512), np.float32)
         self.assertNotEqual(tanh.time(x, target="trn1"), tanh.time(x, target="trn3"))
         slow = tanh.time(x, costs="LAT_SCALAR 14352")  # 14000 cycles of 1.2 GHz more
+        self.assertEqual(tanh.time(x, costs={"LAT_SCALAR": 14352}), slow)
+        with self.assertRaisesRegex(soma.SomaError, "there is no constant LAT_X"):
+            tanh.time(x, costs={"LAT_X": 1})
         self.assertAlmostEqual(slow - tanh.time(x), 11.667, delta=0.01)
 
 
