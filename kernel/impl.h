@@ -309,6 +309,7 @@ struct as_kernel {
   uint32_t nspilled, cap_spilled;
   unsigned store_engine; /* that triggers stores */
   unsigned engines;      /* that have code */
+  bool sides;            /* large tiles are placed from the memory's end */
   as_k_step *steps;
   uint32_t nsteps, cap_steps;
   as_k_wait *waits;

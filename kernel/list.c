@@ -215,16 +215,35 @@ static bool take_back(as_kernel *k, const uint32_t *order) {
   return ok;
 }
 
-/* Places the tiles. What does not fit in an order of the builder's is placed in the caller's, and
- * only there it spills. */
-static bool place(as_kernel *k, const uint32_t *order) {
+/* Without spills, in both ways. */
+static bool place_all(as_kernel *k) {
   uint32_t flags = k->o.flags;
-  k->o.flags &= order ? ~(uint32_t)AS_KERNEL_SPILL : ~(uint32_t)0;
-  bool ok = as_k_place(k);
+  bool ok = false;
+  k->o.flags &= ~(uint32_t)AS_KERNEL_SPILL;
+  for (unsigned way = 0; way < 2 && !ok; way++) {
+    k->sides = way > 0;
+    if (way > 0 && k->error.status != ISA_LIMIT) break;
+    k->error.status = ISA_OK;
+    ok = as_k_place(k);
+  }
+  k->sides = false;
   k->o.flags = flags;
-  if (ok || !order || k->error.status != ISA_LIMIT) return ok;
+  return ok;
+}
+
+/* Places the tiles. What does not fit in an order of the builder's is placed in the caller's, and
+ * only there it spills, or says what does not fit. */
+static bool place(as_kernel *k, const uint32_t *order) {
+  if (place_all(k)) return true;
+  if (k->error.status != ISA_LIMIT) return false;
+  if (order) {
+    k->error.status = ISA_OK;
+    if (!take_back(k, order)) return false;
+    if (place_all(k)) return true;
+    if (k->error.status != ISA_LIMIT) return false;
+  }
   k->error.status = ISA_OK;
-  return take_back(k, order) && as_k_place(k);
+  return as_k_place(k);
 }
 
 bool as_k_prepare(as_kernel *k) {

@@ -1,15 +1,20 @@
 /* Where tiles lie: next fit in a ring, in the order of first use. What was used last is given away
- * last, so that loads run ahead as far as memory allows. */
+ * last, so that loads run ahead as far as memory allows. Where that does not do, large tiles are
+ * put as high as they go, and others below the most that those take at once. */
 #include "impl.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+enum { LARGE = 16 }; /* a part of the memory */
 
 /* The tiles that live now in one memory, by their place. */
 typedef struct ring {
   as_kernel *k;
   unsigned space;
   uint32_t room, cursor;
+  uint32_t large;         /* from so many bytes on a tile is put as high as it goes */
+  uint32_t low;           /* the ring of other tiles ends here */
   uint32_t *live, n, cap; /* buffers, by offset */
   const uint32_t *fixed;  /* buffers with fixed places, by first item */
   uint32_t nfixed, next_fixed;
@@ -101,6 +106,19 @@ static uint32_t best_fit(const ring *r, const as_k_buffer *b) {
   return best;
 }
 
+/* The highest place for b. */
+static uint32_t highest_fit(const ring *r, const as_k_buffer *b) {
+  uint32_t align = r->space == ISA_PSUM ? ISA_PSUM_BANK : K_ALIGN, best = K_NONE, from = 0;
+  for (uint32_t i = 0; i <= r->n; i++) {
+    uint32_t to = i < r->n ? as_k_buf(r->k, r->live[i])->offset : r->room;
+    uint32_t at = to >= b->bytes ? (to - b->bytes) / align * align : 0;
+    if (to >= b->bytes && at >= from && !fixed_over(r, b, at)) best = at;
+    if (i < r->n && end_of(as_k_buf(r->k, r->live[i])) > from)
+      from = end_of(as_k_buf(r->k, r->live[i]));
+  }
+  return best;
+}
+
 /* ---- When nothing fits --------------------------------------------------------------------- */
 
 enum { MOST_SHOWN = 8 };
@@ -182,8 +200,10 @@ static bool make_room(ring *r, const as_k_buffer *b, uint32_t number) {
 
 static uint32_t find_place(const ring *r, const as_k_buffer *b) {
   uint32_t align = r->space == ISA_PSUM ? ISA_PSUM_BANK : K_ALIGN;
-  uint32_t at = fit(r, b, r->cursor, r->room, align);
-  if (at == K_NONE) at = fit(r, b, 0, r->room, align);
+  uint32_t high = b->bytes >= r->large ? highest_fit(r, b) : K_NONE;
+  if (high != K_NONE) return high;
+  uint32_t at = fit(r, b, r->cursor, r->low, align);
+  if (at == K_NONE) at = fit(r, b, 0, r->low, align);
   return at == K_NONE ? best_fit(r, b) : at;
 }
 
@@ -197,7 +217,7 @@ static bool place_one(ring *r, uint32_t number) {
   as_k_buffer *b = as_k_buf(r->k, number);
   b->offset = at;
   bool first = r->k->o.flags & AS_KERNEL_FIRST_FIT;
-  r->cursor = !first && at + b->bytes < r->room ? at + b->bytes : 0;
+  if (b->bytes < r->large) r->cursor = !first && at + b->bytes < r->low ? at + b->bytes : 0;
   return insert(r, number);
 }
 
@@ -221,6 +241,28 @@ static uint32_t in_order(const as_kernel *k, uint32_t *at, uint32_t *out) {
   return n;
 }
 
+/* Leaves room above for the most bytes that large tiles take at once. */
+static bool keep_apart(ring *r) {
+  as_kernel *k = r->k;
+  size_t size = ((size_t)k->nitems + 1) * sizeof(uint32_t);
+  uint32_t *more = isa_zalloc(&k->al, size), now = 0, most = 0;
+  if (!more) return as_k_nomem(k);
+  r->large = r->room / LARGE;
+  for (uint32_t i = 0; i < k->nbuffers; i++) {
+    const as_k_buffer *b = &k->buffers[i];
+    if (b->space != r->space || !b->used || b->bytes < r->large) continue;
+    more[b->first] += b->bytes;
+    more[b->last + 1] -= b->bytes;
+  }
+  for (uint32_t i = 0; i < k->nitems; i++) {
+    now += more[i];
+    if (now > most) most = now;
+  }
+  r->low = most < r->room ? r->room - most : r->room;
+  isa_free(&k->al, more, size);
+  return true;
+}
+
 /* tiles: n of all memories, in order. */
 static bool place_memory(as_kernel *k, unsigned space, const uint32_t *tiles, uint32_t n) {
   size_t size = 0;
@@ -228,6 +270,9 @@ static bool place_memory(as_kernel *k, unsigned space, const uint32_t *tiles, ui
   uint32_t *fixed = isa_zalloc(&k->al, (size + 1) * sizeof *fixed);
   ring r = {.k = k, .space = space, .room = as_k_room(k, space), .fixed = fixed};
   bool ok = fixed || as_k_nomem(k);
+  r.large = UINT32_MAX;
+  r.low = r.room;
+  if (ok && k->sides && space == ISA_SBUF) ok = keep_apart(&r);
   for (uint32_t i = 0; ok && i < n; i++) {
     const as_k_buffer *b = as_k_buf(k, tiles[i]);
     if (b->space == space && b->fixed) fixed[r.nfixed++] = tiles[i];

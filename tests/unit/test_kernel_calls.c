@@ -224,6 +224,42 @@ static void memory_that_overflows_shows_what_lives(void **state) {
   kbed_close(&b);
 }
 
+/* A small tile that comes after a large one would lie in the middle, and leave no room for one of
+ * three quarters of SBUF: large ones lie above it then. */
+static void small_tiles_leave_room_for_large_ones(void **state) {
+  soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
+  kbed b;
+  soma_kernel_life life;
+  (void)state;
+  kbed_open(&b, "trn2", 0, 0);
+  soma_kernel_free(b.k);
+  o.sbuf_bytes = 4096;
+  assert_int_equal(soma_kernel_new(b.m, &o, &b.k), SOMA_OK);
+  KBED_OK(&b, soma_kernel_file(b.k, "kernel.py", &b.file));
+  uint32_t y = kbed_tensor(&b, "y", SOMA_FLOAT32, 128, 32, SOMA_OUTPUT);
+  uint32_t large = kbed_tile(&b, "large", SOMA_SBUF, SOMA_FLOAT32, 128, 256);
+  uint32_t small = kbed_tile(&b, "small", SOMA_SBUF, SOMA_FLOAT32, 128, 32);
+  uint32_t larger = kbed_tile(&b, "larger", SOMA_SBUF, SOMA_FLOAT32, 128, 768);
+  kbed_memset(&b, SOMA_VECTOR, large, 256, 1);
+  kbed_scalar(&b, SOMA_VECTOR, small, large, 128, 32, KBED_MULT, 2);
+  kbed_memset(&b, SOMA_VECTOR, larger, 768, 3);
+  kbed_scalar(&b, SOMA_VECTOR, larger, larger, 128, 768, KBED_MULT, 2);
+  kbed_begin(&b, "tensor_tensor", SOMA_VECTOR, 0);
+  kbed_ap(&b, small, SOMA_FLOAT32, 0, 128, 0, 32);
+  kbed_ap(&b, small, SOMA_FLOAT32, 0, 128, 0, 32);
+  kbed_ap(&b, larger, SOMA_FLOAT32, 0, 128, 736, 32);
+  kbed_word(&b, KBED_ADD);
+  kbed_zeros(&b, 1);
+  kbed_end(&b);
+  kbed_store(&b, y, small, SOMA_FLOAT32, 32, 0, 128, 0, 32);
+  kbed_finish(&b);
+  KBED_OK(&b, soma_kernel_get_life(b.k, larger, &life));
+  assert_int_equal(life.offset, 1024);
+  KBED_OK(&b, soma_kernel_get_life(b.k, small, &life));
+  assert_true(life.offset + 128 <= 1024);
+  kbed_close(&b);
+}
+
 /* ---- Loops --------------------------------------------------------------------------------- */
 
 static uint32_t input(kbed *b, const char *name, int64_t rows) {
@@ -476,6 +512,7 @@ int main(void) {
       cmocka_unit_test(all_records_of_a_call_are_taken_or_none),
       cmocka_unit_test(a_read_of_what_nobody_wrote_names_both_lines),
       cmocka_unit_test(memory_that_overflows_shows_what_lives),
+      cmocka_unit_test(small_tiles_leave_room_for_large_ones),
       cmocka_unit_test(loops_run_on_every_target),
       cmocka_unit_test(a_while_counts_down_what_memory_holds),
       cmocka_unit_test(fixed_places_are_kept_and_others_avoid_them),
