@@ -188,7 +188,7 @@ end
 local function notes(o)
   local launching = options.launching(o)
   if #launching > 0 then complain(table.concat(launching, ", ") .. ": all ranks are simulated here") end
-  complain("simulated: links have no routes here, and small messages of many ranks are up to 2.4 times too slow" ..
+  complain("simulated: rates and starts are fitted to few published times, latencies of links are assumed" ..
     (o.target == "trn3" and "; all of trn3 is assumed" or ""))
 end
 
