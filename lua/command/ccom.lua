@@ -170,7 +170,10 @@ local function steps_of(o)
   end
   for k = 1, most do
     steps[k] = {}
-    for i, own in ipairs(streams) do steps[k][i] = runs.plan(own, sizes[i][math.min(k, #sizes[i])], read_json) end
+    for i, own in ipairs(streams) do
+      steps[k][i] = runs.plan(own, sizes[i][math.min(k, #sizes[i])], read_json)
+      if own.check then runs.range_of(steps[k][i]) end -- refuses before anything is simulated
+    end
   end
   return steps
 end

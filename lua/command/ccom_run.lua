@@ -470,4 +470,4 @@ local function check(o, step)
   end
 end
 
-return {plan = plan, measure = measure, check = check, check_part = check_part, program = program, inputs_of = inputs_of}
+return {plan = plan, measure = measure, check = check, check_part = check_part, range_of = range_of, program = program, inputs_of = inputs_of}
