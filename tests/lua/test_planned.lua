@@ -119,6 +119,16 @@ for _, op in ipairs(ops) do
     end
   end)
 
+  case(op .. " over devices, along their links", function()
+    for _, ranks in ipairs {16, 32} do
+      local list = {}
+      for r = 1, ranks do list[r] = r - 1 end
+      for _, algorithm in ipairs(algorithms) do
+        check {op = op, dtype = "float32", n = ranks * 5, algorithm = algorithm, lists = {list}, fold = reduces[op] and "add"}
+      end
+    end
+  end)
+
   case(op .. " of types, two lists at once, again and again", function()
     for i, dtype in ipairs {"bfloat16", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float8_e5m2", "float32"} do
       check {op = op, dtype = dtype, n = 12 * 7 * (i % 3 + 1), algorithm = algorithms[i % 5 + 1], lists = {{3, 0, 4}, {5, 1, 2}},

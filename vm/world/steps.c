@@ -317,12 +317,34 @@ static uint32_t mask_of(const maker *m, uint32_t step) {
   return m->s->masks[0] ? m->s->masks[step] : 1u << step;
 }
 
-/* Place c of those that are reached by the first steps: the xor of masks by the bits of c. */
-static uint32_t reached(const maker *m, uint32_t c) {
-  uint32_t x = 0;
-  for (uint32_t step = 0; c >> step; step++)
-    if (c >> step & 1) x ^= mask_of(m, step);
-  return m->s->place ^ x;
+/* The masks of the first `steps` steps in the order of their highest bits: *mask is that with the
+ * bit; false: none has it. Ranks may have them in another order, but the same ones wherever they
+ * meet, so they number blocks alike. */
+static bool has_mask(const maker *m, uint32_t steps, uint32_t bit, uint32_t *mask) {
+  for (uint32_t step = 0; step < steps; step++)
+    if ((*mask = mask_of(m, step)) >> bit == 1) return true;
+  return false;
+}
+
+/* Place c of the 2^steps that place p reaches by the first steps. */
+static uint32_t reached(const maker *m, uint32_t p, uint32_t steps, uint32_t c) {
+  for (uint32_t bit = 0, mask; c; bit++) {
+    if (!has_mask(m, steps, bit, &mask)) continue;
+    if (c & 1) p ^= mask;
+    c >>= 1;
+  }
+  return p;
+}
+
+/* The c of a place that p reaches. */
+static uint32_t number_of(const maker *m, uint32_t p, uint32_t steps, uint32_t place) {
+  uint32_t c = 0, x = p ^ place;
+  for (uint32_t bit = VM_CC_MASKS, mask; bit-- > 0;) {
+    if (!has_mask(m, steps, bit, &mask)) continue;
+    c = c << 1 | (x >> bit & 1);
+    if (x >> bit & 1) x ^= mask;
+  }
+  return c;
 }
 
 /* The block of LAND in which that of reached(c) comes at a step of a halving. */
@@ -330,35 +352,37 @@ static uint32_t came_at(const maker *m, uint32_t step, uint32_t c) {
   return m->s->n - (2u << step) + c;
 }
 
-/* Where the sum of the block of reached(c) is before that step: in src at first, then in dst, or
- * where it came at the step before. */
-static vm_cc_piece halved(const maker *m, uint32_t step, uint32_t c) {
-  if (2u << step == m->s->n) return piece(VM_CC_SRC, reached(m, c));
-  if (m->s->op == VM_CC_ALL_REDUCE) return piece(VM_CC_DST, reached(m, c));
-  return piece(VM_CC_LAND, came_at(m, step + 1, c));
+/* Where the sum of block b is before that step: in src at first, then in dst, or where it came at
+ * the step before. */
+static vm_cc_piece halved(const maker *m, uint32_t step, uint32_t b) {
+  if (2u << step == m->s->n) return piece(VM_CC_SRC, b);
+  if (m->s->op == VM_CC_ALL_REDUCE) return piece(VM_CC_DST, b);
+  return piece(VM_CC_LAND, came_at(m, step + 1, number_of(m, m->s->place, step + 1, b)));
 }
 
 /* At each step a rank sends the half of its blocks that the peer keeps, and adds what it gets to
  * the other half. */
 static void halving(maker *m, uint32_t steps) {
+  uint32_t p = m->s->place;
   m->out->land = m->s->n - 1;
   for (uint32_t step = steps; step-- > 0;) {
-    uint32_t half = 1u << step, q = m->s->place ^ mask_of(m, step);
+    uint32_t half = 1u << step, q = p ^ mask_of(m, step);
     wait_ready(m, step, 1);
     for (uint32_t c = 0; c < half; c++) EACH_SLICE(m, i) {
+        uint32_t b = reached(m, q, step, c);
         vm_cc_piece to = piece(VM_CC_LAND, came_at(m, step, c));
-        about(push(m, q, step, to, halved(m, step, half + c)), reached(m, half + c), 1, i);
+        about(push(m, q, step, to, halved(m, step, b)), b, 1, i);
       }
     for (uint32_t c = 0; c < half; c++)
-      EACH_SLICE(m, i) about(wait_push(m, step), reached(m, c), 1, i);
+      EACH_SLICE(m, i) about(wait_push(m, step), reached(m, p, step, c), 1, i);
     for (uint32_t c = 0; c < half; c++) {
-      uint32_t b = reached(m, c);
+      uint32_t b = reached(m, p, step, c);
       vm_cc_piece came = piece(VM_CC_LAND, came_at(m, step, c)), dst = came;
       if (m->s->op == VM_CC_ALL_REDUCE)
         dst = piece(VM_CC_DST, b);
       else if (step == 0)
         dst = piece(VM_CC_DST, 0);
-      EACH_SLICE(m, i) about(compute(m, dst, came, halved(m, step, c)), b, 1, i);
+      EACH_SLICE(m, i) about(compute(m, dst, came, halved(m, step, b)), b, 1, i);
     }
   }
 }
@@ -371,11 +395,11 @@ static void doubling(maker *m, uint32_t steps, vm_cc_piece own, uint32_t from) {
     uint32_t half = 1u << step, q = p ^ mask_of(m, step);
     if (!from) wait_ready(m, step, 1);
     for (uint32_t c = 0; c < half; c++) EACH_SLICE(m, i) {
-        vm_cc_piece dst = piece(VM_CC_DST, reached(m, c));
-        about(push(m, q, from + step, dst, dst), reached(m, c), 1, i);
+        vm_cc_piece dst = piece(VM_CC_DST, reached(m, p, step, c));
+        about(push(m, q, from + step, dst, dst), reached(m, p, step, c), 1, i);
       }
     for (uint32_t c = 0; c < half; c++)
-      EACH_SLICE(m, i) about(wait_push(m, from + step), reached(m, half + c), 1, i);
+      EACH_SLICE(m, i) about(wait_push(m, from + step), reached(m, q, step, c), 1, i);
   }
 }
 
