@@ -49,7 +49,8 @@ typedef struct vm_cc_shape {
    * the second the other way, each with half of the slices. */
   const uint32_t *order[2];
   /* RDH: step s of a doubling is with the place ^ masks[s], a halving goes the other way. All 0: 1,
-   * 2, 4 ... Any log2 n masks do of which each number below n is the xor of some. */
+   * 2, 4 ... Each of the log2 n masks has another highest bit. Two places that meet in a step have
+   * the same masks before it, in any order. */
   uint32_t masks[VM_CC_MASKS];
   bool joins;             /* PERMUTE: what is sent is src op src1 */
   uint32_t first, slices; /* of each block, the parts first .. first + slices - 1 are moved here */
