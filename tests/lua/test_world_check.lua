@@ -105,6 +105,32 @@ case("what is pushed counts as written, and what nobody pushes does not", functi
   has(message.fault, "the world cannot go on")
 end)
 
+case("what is pushed into a tile is not taken for what was there", function()
+  local text = [==[
+target trn2
+tp group [[0, 1, 2, 3]]
+x tensor float32[1], input
+s tile sbuf float32[32, 64]
+t tile sbuf float32[128, 64]
+u tile sbuf float32[128, 64]
+go sem
+done sem
+section vector
+memset s, inf
+memset t[32:64, :], 1.0
+tensor_copy u[32:64, :], t[32:64, :] $go++
+tensor_copy u[32:64, :], t[32:64, :] $done>=1
+halt
+section gpsimd
+all_gather dsts=[t], srcs=[s], group=tp $go>=1 $done++
+halt
+]==]
+  for _, checks in ipairs {"range", "uninit,range"} do
+    local runs = run(soma.assemble(text, {name = "inf.s"}), {"", "", 1}, {algorithm = "mesh", checks = checks})
+    eq({runs.fault or "none", texts(runs)}, {"none", ""})
+  end
+end)
+
 case("a rank alone has checks too", function()
   local alone = soma.assemble "target trn1\ng group [[0]]\nx tensor int8[4]\ny tensor int8[4]\nd sem\nsection gpsimd\nall_reduce dsts=[y], srcs=[x], group=g, op=add $d++\nnop $d>=1\nhalt\n"
   eq(#soma.core {checks = "race"}:run(alone).findings, 0)

@@ -96,6 +96,7 @@ void vm_check_moved(vm_core *c, const vm_share *s) {
 
 void vm_check_arrive(vm_core *c, const vm_parcel *p, const vm_view *v) {
   bool marks = c->check->shadowed || vm_ck_has(c, VM_CHECK_OUTPUT);
+  if (v) vm_ck_unlearn_view(c, VM_CK_IS_FINITE, v);
   if (v && marks && !c->run->timing_only) vm_ck_uninit_pushed(c, v, p->m.first, p->m.n);
   vm_ck_hear(c, p, v);
 }

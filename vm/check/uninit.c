@@ -532,7 +532,11 @@ void vm_ck_uninit_pushed(vm_core *c, const vm_view *v, uint64_t first, uint64_t 
   uint64_t off;
   vm_view s = vm_ck_shadow_of(c, v);
   walk w = {.c = c, .output = tensor_shadow(c, v, &off)};
-  if (v->space != ISA_HBM) w.owner = VM_CK_ANYONE; /* the sender does not know the tiles here */
+  vm_ck_unlearn_view(c, VM_CK_IS_WRITTEN, v);
+  if (v->space != ISA_HBM) { /* the sender does not know the tiles here */
+    w.owner = VM_CK_ANYONE;
+    c->check->anyone = true;
+  }
   if (!s.at) return;
   if (w.output && !w.output->whole) w.output = NULL;
   vm_walk_open(&w.w, &s, NULL, 0);
