@@ -193,9 +193,10 @@ end
 local function writers(s, m)
   local name = m.text:match "([%w_.$@]+)[%[%]%d:,+ ]*$"
   local function tell(i, till)
-    if i.text:match "^%S+%s+([%w_.$@]+)" == name then
-      s.print("  being written by " .. instruction(i) .. till .. ": next " .. core_name(i.core, i.engine) .. " waits for it")
-    end
+    if i.text:match "^%S+%s+([%w_.$@]+)" ~= name then return end
+    local halted = s.run:engine(i.engine, {core = i.core}).status == "halted"
+    s.print("  being written by " .. instruction(i) .. till ..
+      (halted and "" or ": next " .. core_name(i.core, i.engine) .. " waits for it"))
   end
   each_engine(s, function(core, engine, e)
     for _, f in ipairs(e.in_flight) do

@@ -127,7 +127,6 @@ local function add_break(s, text, once, shown)
   local b = {stops = stops, what = what, time_ns = t, once = once, hits = 0, cond = cond, test = cond and expression(s, cond)}
   if shown then
     b.shown = where:match "^write%s+(.+)$"
-    b.value = value_of(s, b.shown)
   end
   for _, stop in ipairs(stops) do -- what cannot be is refused now
     s.run:remove_stop(s.run:add_stop(stop))
@@ -201,7 +200,8 @@ local function move(s, go, mine)
   if s.run.ended then
     refuse(s.run.fault and "the run has ended with a fault; back goes to before it" or "the run has ended; back and until go back")
   end
-  local done, own = false, false
+  local done, own, before = false, false, {} -- before: what stands at places that are watched
+  for _, b in ipairs(s.breaks) do before[b] = b.shown and value_of(s, b.shown) end
   s.told = false
   local focus = s.focus
   repeat
@@ -222,8 +222,7 @@ local function move(s, go, mine)
         if b.stops[1].kind == "write" and hit.engine then tell_writer(s, hit) end
         if b.shown then
           local value = value_of(s, b.shown)
-          s.print(value == b.value and "  its numbers are the same as before" or value)
-          b.value = value
+          s.print(value == before[b] and "  its numbers are the same as before" or value)
         end
         focus = s.focus
       end

@@ -271,7 +271,13 @@ class Kernel:
     def _results(self, run, built, owners, args, kwargs, convert=None):
         """Returns what the kernel returns; arrays that the kernel writes are written."""
         launch.write_back(run, owners)
-        give = _giver(list(args) + list(kwargs.values()))
+        given = list(args) + list(kwargs.values())
+        give = _giver(given)
+        if give is _torch and any(getattr(a, "requires_grad", False) for a in given) and \
+                sys.modules["torch"].is_grad_enabled():
+            warnings.warn("%s: an argument requires a gradient, and kernels have none: its results "
+                          "are constants for torch; call it in a torch.autograd.Function, or under "
+                          "torch.no_grad()" % self.function.__name__, stacklevel=6)
         return launch.results(run, built.result,
                               give if convert is None else lambda x: give(convert(x)))
 

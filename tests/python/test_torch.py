@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 
 import numpy as np
 
@@ -330,6 +331,20 @@ class Kernels(Case):
             (plus(x, x) * 2).cpu()
         self.assertEqual([c.kernel for c in s.calls], ["plus", "multiply"])
         self.assertTrue(all("test_torch.py:" in e.place for e in s.entries), s.entries)
+
+
+class Gradients(Case):
+    @unittest.skipIf(WHY, WHY)
+    def test_a_kernel_that_cuts_them_off_is_told(self):
+        w = torch.ones(128, 64, requires_grad=True)
+        for x in (w, w.to("neuron:0")):
+            with self.assertWarnsRegex(UserWarning, "^plus: an argument requires a gradient, and "):
+                self.assertFalse(plus(x, x).requires_grad)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with torch.no_grad():
+                    plus(x, x)
+                plus(x.detach(), x.detach())
 
 
 class Model(Case):
