@@ -332,7 +332,7 @@ FUZZ_DEBUG_INFO ?= -g1
 FUZZ_PARTS ?= fuzz-build
 fuzz-sanitized:
 	$(Q)$(MAKE) BUILD=$(BUILD) OPT=$(FUZZ_OPT) DEBUG_INFO=$(FUZZ_DEBUG_INFO) SAN="-fsanitize=$(FUZZ_SAN)" $(FUZZ_PARTS) $(BUILD)/soma
-fuzz-harnesses: $(patsubst %,$(BUILD)/fuzz/%,asm sbc run save file kernel)
+fuzz-harnesses: $(patsubst %,$(BUILD)/fuzz/%,asm sbc run save world file kernel)
 fuzz-build: $(BUILD)/soma-as fuzz-harnesses
 fuzz-smoke:
 	$(Q)$(MAKE) BUILD=build-asan fuzz-sanitized

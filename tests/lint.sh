@@ -48,7 +48,7 @@ vm/time: isa vm vm/op vm/engine vm/dma
 vm/dma: isa vm vm/op vm/work vm/engine vm/time
 vm/debug: isa vm vm/op vm/engine vm/dma
 vm/legal: isa
-vm/world: isa vm vm/op vm/work vm/engine vm/time
+vm/world: vm/save isa vm vm/op vm/work vm/engine vm/time
 vm/check: isa vm vm/op vm/engine vm/time vm/dma vm/legal
 vm/save: isa vm vm/op vm/engine vm/time vm/dma vm/check
 vm/api: asm asm/dis kernel isa isa/lint vm vm/op vm/work vm/engine vm/time vm/dma vm/check vm/debug vm/save vm/world

@@ -392,6 +392,11 @@ local function lint(prog, alone)
   end
 end
 
+local function is_world(path)
+  local file <close> = io.open(path, "rb")
+  return file and file:read(8) == "SomaWld\n"
+end
+
 local function main()
   local o, message = options.parse(args)
   if not o then return bad_usage(message) end
@@ -414,7 +419,10 @@ local function main()
   end
   o.costs, message = read_costs(o)
   if o.costs == false then return complain(message) end
-  if o["--resume"] then return resume(o) end
+  if o["--resume"] then
+    if is_world(o["--resume"]) then return host.part("ranks", data, complain, bad_usage, make_options(o), timeline)(nil, o) end
+    return resume(o)
+  end
   local ok, prog, wrong = pcall(load_program, o)
   if not ok then return report_source(prog) end
   if not prog then return bad_usage(wrong) end

@@ -317,7 +317,7 @@ local function check_ranks(o)
   end
   if not o["--ranks"] then return end
   if o["--schedule"] == "all" then return "--schedule all does not go with --ranks: it is not built for a world of ranks" end
-  for _, flag in ipairs {"--explain-time", "--save",
+  for _, flag in ipairs {"--explain-time",
                          "--debug", "--log", "--json", "--lint", "--resume"} do
     if o[flag] then return flag .. " does not go with --ranks: it is not built for a world of ranks" end
   end

@@ -157,16 +157,75 @@ local function draw(runs, o, of)
   return not ok and message or nil
 end
 
-return function(prog, o)
+-- Saves a world that has been stopped, if that was asked for.
+local function keep(world, o)
+  local file = o["--save"]
+  if not file then return end
+  local ok, done, message = pcall(world.save, world, file)
+  if not ok or not done then return complain(data.without_place(ok and message or done)) end
+  io.stderr:write("soma: the world is saved; continue with: soma --resume ", file, "\n")
+end
+
+-- What has run, or has been stopped; done: false if the error in runs has been raised; try: other schedules, or nil.
+local function finish(world, done, runs, o, of, try)
+  local message
+  if not done then
+    runs = data.without_place(runs):gsub("^run: ", "")
+    complain(runs)
+    if not runs:find("interrupted", 1, true) then return 1 end
+    keep(world, o)
+    return 130
+  end
+  if runs.fault then
+    put_fault(runs, o["--all-findings"])
+    if runs.kind == "limit" or runs.kind == "stopped" then keep(world, o) end
+    message = draw(runs, o, of)
+    if message then complain(message) end
+    return runs.kind == "stopped" and 130 or 1
+  end
+  message = try and try()
+  if message then return complain(message) end
+  for r = 0, o["--ranks"] - 1 do
+    message = data.save(runs[r], of[r])
+    if message then return complain(message) end
+  end
+  report(world, runs, o)
+  message = draw(runs, o, of)
+  return message and complain(message) or 0
+end
+
+local function name_files(prog, o, of)
   local message = check(o)
   if message then return bad_usage(message) end
-  local of, inputs = {}, {}
   for r = 0, o["--ranks"] - 1 do
     of[r] = options_of(o, r)
-    message = data.name_whole_files(prog, of[r])
+    message = data.name_whole_files(prog(r), of[r])
     if message then return complain(message) end
-    message = data.check_names(prog, of[r])
+    message = data.check_names(prog(r), of[r])
     if message then return bad_usage("rank " .. r .. ": " .. message) end
+  end
+end
+
+local function resume(o)
+  local how, of = {}, {}
+  for name, value in pairs(core_options) do how[name] = value end
+  how.causes, how.target = nil, nil
+  local ok, world, runs = pcall(soma.load_world, o["--resume"], how)
+  if not ok then return complain(data.without_place(world)) end
+  if not world then return complain(runs) end
+  o["--ranks"] = world.ranks
+  local status = name_files(function(r) return world:program(r) end, o, of)
+  if status then return status end
+  local done, moved = pcall(world.continue, world, {faults = "return"})
+  return finish(world, done, moved, o, of)
+end
+
+return function(prog, o)
+  if not prog then return resume(o) end
+  local of, inputs, message = {}, {}, nil
+  local status = name_files(function() return prog end, o, of)
+  if status then return status end
+  for r = 0, o["--ranks"] - 1 do
     inputs[r], message = data.load(prog, of[r], "--in")
     if not inputs[r] then return complain(message) end
   end
@@ -177,24 +236,5 @@ return function(prog, o)
   local ok, world = pcall(soma.world, how)
   if not ok then return complain(data.without_place(world)) end
   local done, runs = pcall(world.run, world, prog, inputs, {faults = "return", in_place = true, rows = o["--rows"]})
-  if not done then
-    runs = data.without_place(runs):gsub("^run: ", "")
-    complain(runs)
-    return runs:find("interrupted", 1, true) and 130 or 1
-  end
-  if runs.fault then
-    put_fault(runs, o["--all-findings"])
-    message = draw(runs, o, of)
-    if message then complain(message) end
-    return 1
-  end
-  message = o["--schedule"] and try_schedules(prog, inputs, o, how, runs)
-  if message then return complain(message) end
-  for r = 0, o["--ranks"] - 1 do
-    message = data.save(runs[r], of[r])
-    if message then return complain(message) end
-  end
-  report(world, runs, o)
-  message = draw(runs, o, of)
-  return message and complain(message) or 0
+  return finish(world, done, runs, o, of, o["--schedule"] and function() return try_schedules(prog, inputs, o, how, runs) end)
 end

@@ -141,8 +141,16 @@ void lb_forget_device(lua_State *L, int device);
 
 extern const luaL_Reg lb_world_functions[];
 void lb_open_world(lua_State *L);
+/* Push rows of a world (world_rows.c): collectives of all ranks, links, what checks have found. */
+void lb_push_collectives(lua_State *L, const soma_world *w);
+void lb_push_links(lua_State *L, const soma_world *w);
+void lb_push_world_findings(lua_State *L, const soma_world *w);
 /* core, program, inputs or nil, options or nil: binds them, and gives a run that has no handle. */
 int lb_run_prepare(lua_State *L);
+/* Pushes a run of the core and the program at these indices that comes from a file and has no
+ * handle yet; the core's run before it is over. Then, with its handle, it is the core's. */
+lb_run *lb_run_push(lua_State *L, int core, int program);
+void lb_run_resumed(lua_State *L, int core, int program, int run);
 /* The run at index has moved, with that status: its outputs if it has ended, its fault; raised
  * unless faults are returned. */
 void lb_run_moved(lua_State *L, int index, soma_status s);
@@ -171,6 +179,8 @@ int lb_program_queues(lua_State *L);
 /* What a run has done, as a text and as a table (stats.c). */
 int lb_run_summary(lua_State *L);
 void lb_push_stats(lua_State *L, const lb_run *run);
+/* What a run's status means for its fault: "limit", "deadlock" ... */
+const char *lb_fault_kind(soma_status s);
 /* Pushes the fault of a run as a table with a __tostring. */
 void lb_push_fault(lua_State *L, const soma_run *r);
 /* Pushes the list of what the checks of a run have found; r may be NULL. */

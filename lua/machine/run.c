@@ -328,6 +328,38 @@ static int run_save(lua_State *L) {
   return 1;
 }
 
+lb_run *lb_run_push(lua_State *L, int at, int program) {
+  lb_core *core = lua_touserdata(L, at);
+  lb_run *run = lua_newuserdatauv(L, sizeof *run, LB_RUN_SLOTS);
+  *run = (lb_run){.returns_faults = true};
+  luaL_setmetatable(L, LB_RUN);
+  lua_pushvalue(L, at);
+  lua_setiuservalue(L, -2, LB_RUN_CORE);
+  lua_pushvalue(L, program);
+  lua_setiuservalue(L, -2, LB_RUN_PROGRAM);
+  if (core->traces && soma_recorder_new(&core->record, &run->trace) != SOMA_OK)
+    luaL_error(L, "resume: out of memory");
+  run->bounded = core->record.max_events != 0;
+  if (core->current != NULL) lb_run_detach(core->current);
+  return run;
+}
+
+void lb_run_resumed(lua_State *L, int at, int program, int index) {
+  lb_core *core = lua_touserdata(L, at);
+  lb_run *run = lua_touserdata(L, index);
+  lb_program *p = lua_touserdata(L, program);
+  run->core = core;
+  core->current = run;
+  core->trace = run->trace;
+  lua_pushvalue(L, program);
+  lua_setiuservalue(L, at, LB_CORE_PROGRAM);
+  lua_pushnil(L);
+  lua_setiuservalue(L, at, LB_CORE_INPUTS); /* it has its own */
+  account(L, p, &(sizes){{0}});
+  run->ended = soma_run_ended(run->r) != 0;
+  if (run->ended) fetch_outputs(L, index);
+}
+
 /* core:resume(path, {faults}): the run that was saved there, and its program; nil and a message
  * when the file cannot be read. */
 int lb_core_resume(lua_State *L) {
@@ -341,29 +373,11 @@ int lb_core_resume(lua_State *L) {
   lua_replace(L, 4); /* the string stays there */
   lua_settop(L, 4);
   lb_program *p = lb_new_program(L);
-  lb_run *run = lua_newuserdatauv(L, sizeof *run, LB_RUN_SLOTS);
-  *run = (lb_run){.returns_faults = returns_faults};
-  luaL_setmetatable(L, LB_RUN);
-  lua_pushvalue(L, 1);
-  lua_setiuservalue(L, 6, LB_RUN_CORE);
-  lua_pushvalue(L, 5);
-  lua_setiuservalue(L, 6, LB_RUN_PROGRAM);
-  if (core->traces && soma_recorder_new(&core->record, &run->trace) != SOMA_OK)
-    return luaL_error(L, "resume: out of memory");
-  run->bounded = core->record.max_events != 0;
-  if (core->current != NULL) lb_run_detach(core->current);
+  lb_run *run = lb_run_push(L, 1, 5);
+  run->returns_faults = returns_faults;
   soma_status s = soma_run_resume(core->m, data, n, &p->p, &run->r);
   if (s != SOMA_OK) return lb_fail(L, path, core->m, s);
-  run->core = core;
-  core->current = run;
-  core->trace = run->trace;
-  lua_pushvalue(L, 5);
-  lua_setiuservalue(L, 1, LB_CORE_PROGRAM);
-  lua_pushnil(L);
-  lua_setiuservalue(L, 1, LB_CORE_INPUTS); /* it has its own */
-  account(L, p, &(sizes){{0}});
-  run->ended = soma_run_ended(run->r) != 0;
-  if (run->ended) fetch_outputs(L, 6);
+  lb_run_resumed(L, 1, 5, 6);
   lua_pushvalue(L, 6);
   lua_pushvalue(L, 5);
   return 2;

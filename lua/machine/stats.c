@@ -272,7 +272,7 @@ static void set_text(lua_State *L, const char *key, const char *value) {
   lua_setfield(L, -2, key);
 }
 
-static const char *fault_kind(soma_status s) {
+const char *lb_fault_kind(soma_status s) {
   switch (s) {
   case SOMA_DEADLOCK: return "deadlock";
   case SOMA_LIMIT: return "limit";
@@ -287,7 +287,7 @@ void lb_push_fault(lua_State *L, const soma_run *r) {
   soma_fault f;
   soma_run_fault(r, &f);
   lua_createtable(L, 0, 9);
-  set_text(L, "kind", fault_kind(f.status));
+  set_text(L, "kind", lb_fault_kind(f.status));
   set_text(L, "text", f.text);
   set_text(L, "instruction", f.instruction);
   set_text(L, "file", f.file);

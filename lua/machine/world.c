@@ -12,7 +12,7 @@ typedef struct lb_world {
   lb_core **cores; /* by rank; kept alive by user value CORES */
   bool running;
 } lb_world;
-enum { CORES = 1, SLOTS = CORES };
+enum { CORES = 1, RUNS, SLOTS = RUNS }; /* RUNS: the table of what runs, or nil */
 
 static lb_world *check_any(lua_State *L, int arg) { return luaL_checkudata(L, arg, LB_WORLD); }
 static lb_world *check_world(lua_State *L, int arg) {
@@ -187,92 +187,6 @@ static void take_thread(lua_State *L, lb_world *x) {
   lua_error(L);
 }
 
-/* Pushes the collectives of all ranks: {rank, op, algorithm, bytes, ...}, rank by rank. */
-static void push_collectives(lua_State *L, const lb_world *x) {
-  lua_Integer n = 0;
-  lua_newtable(L);
-  for (uint32_t r = 0; r < x->ranks; r++) {
-    soma_collective c;
-    for (uint32_t i = 0; soma_world_collective(x->w, r, i, &c) == SOMA_OK; i++) {
-      lua_createtable(L, 0, 13);
-      lb_set_count(L, "rank", r);
-      lb_set_count(L, "core", c.core);
-      lb_set_count(L, "ranks", c.ranks);
-      lb_set_count(L, "bytes", c.bytes);
-      lb_set_count(L, "pc", c.pc);
-      lb_set_ns(L, "start_ns", c.issued);
-      lb_set_ns(L, "end_ns", c.end);
-      lb_set_ns(L, "ns", c.end - c.issued);
-      lua_pushstring(L, c.op);
-      lua_setfield(L, -2, "op");
-      lua_pushstring(L, c.algorithm);
-      lua_setfield(L, -2, "algorithm");
-      if (c.file) lua_pushfstring(L, "%s:%d", c.file, (int)c.line);
-      if (c.file) lua_setfield(L, -2, "place");
-      lua_pushnumber(L, c.algbw);
-      lua_setfield(L, -2, "algbw");
-      lua_pushnumber(L, c.busbw);
-      lua_setfield(L, -2, "busbw");
-      lua_rawseti(L, -2, ++n);
-    }
-  }
-}
-
-static void push_end(lua_State *L, int end) {
-  if (end >= 0)
-    lua_pushinteger(L, end);
-  else
-    lua_pushstring(L, end == SOMA_EFA ? "efa" : "switch");
-}
-
-/* Pushes the links between the devices: {from, to, bytes, waiting, ...}. */
-static void push_links(lua_State *L, const lb_world *x) {
-  soma_link_row r;
-  lua_newtable(L);
-  for (uint32_t i = 0; soma_world_link(x->w, i, &r) == SOMA_OK; i++) {
-    lua_createtable(L, 0, 10);
-    push_end(L, r.from);
-    lua_setfield(L, -2, "from");
-    push_end(L, r.to);
-    lua_setfield(L, -2, "to");
-    lb_set_count(L, "bytes", r.bytes);
-    lb_set_count(L, "messages", r.messages);
-    lb_set_count(L, "waiting", r.waiting);
-    lb_set_ns(L, "busy_ns", r.busy);
-    lb_set_ns(L, "waited_ns", r.waited);
-    lua_pushnumber(L, r.rate);
-    lua_setfield(L, -2, "rate");
-    lua_pushnumber(L, r.gbs);
-    lua_setfield(L, -2, "gbs");
-    lua_pushnumber(L, r.percent);
-    lua_setfield(L, -2, "percent");
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
-}
-
-/* Pushes what the checks have found, each once: {check, text, file, line, ranks}. */
-static void push_findings(lua_State *L, const lb_world *x) {
-  soma_world_finding f;
-  lua_newtable(L);
-  for (uint32_t i = 0; soma_world_finding_at(x->w, i, &f, sizeof f) == SOMA_OK; i++) {
-    lua_createtable(L, 0, 5);
-    lua_pushstring(L, soma_check_name(f.first.check));
-    lua_setfield(L, -2, "check");
-    lua_pushstring(L, f.first.text);
-    lua_setfield(L, -2, "text");
-    lua_pushstring(L, f.first.file);
-    lua_setfield(L, -2, "file");
-    if (f.first.line) lb_set_count(L, "line", f.first.line);
-    lua_createtable(L, (int)f.nranks, 0);
-    for (uint32_t r = 0; r < f.nranks; r++) {
-      lua_pushinteger(L, (lua_Integer)f.ranks[r]);
-      lua_rawseti(L, -2, (lua_Integer)r + 1);
-    }
-    lua_setfield(L, -2, "ranks");
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
-}
-
 /* The runs in the table at 5 get what they have come to. */
 static void finish(lua_State *L, lb_world *x) {
   for (uint32_t r = 0; r < x->ranks; r++) {
@@ -286,11 +200,11 @@ static void finish(lua_State *L, lb_world *x) {
     lb_run_moved(L, lua_gettop(L), f.status);
     lua_pop(L, 1);
   }
-  push_collectives(L, x);
+  lb_push_collectives(L, x->w);
   lua_setfield(L, 5, "collectives");
-  push_findings(L, x);
+  lb_push_world_findings(L, x->w);
   lua_setfield(L, 5, "findings");
-  push_links(L, x);
+  lb_push_links(L, x->w);
   lua_setfield(L, 5, "links");
   lb_set_ns(L, "time_ns", soma_world_time(x->w));
   lb_set_count(L, "hash", soma_world_hash(x->w));
@@ -304,21 +218,49 @@ static void finish(lua_State *L, lb_world *x) {
   lua_setfield(L, 5, "transport");
 }
 
-/* Starts the ranks and runs them; the runs are in the table at 5. */
-static soma_status run_once(lua_State *L, lb_world *x) {
+/* Starts what is at 2 with the inputs at 3 and options at 4: the runs come into the table at 5. */
+static void start(lua_State *L, lb_world *x) {
   prepare(L, x);
   if (soma_world_start(x->w) != SOMA_OK) fail(L, "run", x);
   for (uint32_t r = 0; r < x->ranks; r++) {
     x->cores[r]->current->r = soma_world_run(x->w, r);
     x->cores[r]->current->planned = soma_world_program(x->w, r);
   }
+  lua_pushvalue(L, 5);
+  lua_setiuservalue(L, 1, RUNS);
+}
+
+static void push_runs(lua_State *L, const lb_world *x) {
+  lua_createtable(L, (int)x->ranks, 8);
+  luaL_setmetatable(L, LB_RUNS);
+}
+
+/* Moves the runs in the table at 5 on to a time. */
+static soma_status move(lua_State *L, lb_world *x, soma_time until) {
   lend_thread(L, x);
   x->running = true;
-  soma_status s = soma_world_until(x->w, SOMA_TIME_END);
+  soma_status s = soma_world_until(x->w, until);
   x->running = false;
   take_thread(L, x);
   lua_settop(L, 5);
   return s;
+}
+
+/* What the options at 4 say about faults is done with the status; pushes the runs. */
+static int moved(lua_State *L, lb_world *x, const char *what, soma_status s) {
+  const char *faults = lb_string(L, 4, what, "faults");
+  bool returns = faults != NULL && strcmp(faults, "return") == 0;
+  if (s != SOMA_OK && !returns) return luaL_error(L, "%s", soma_world_error(x->w));
+  if (s == SOMA_OK)
+    lua_pushnil(L);
+  else
+    lua_pushstring(L, soma_world_error(x->w));
+  lua_setfield(L, 5, "fault");
+  lua_pushstring(L, s == SOMA_OK ? NULL : lb_fault_kind(s));
+  lua_setfield(L, 5, "kind");
+  finish(L, x);
+  lua_settop(L, 5);
+  return 1;
 }
 
 /* Before processes move a world together: those that wait after a sweep are told. */
@@ -336,20 +278,39 @@ static void call_others(lua_State *L) {
 static int world_run(lua_State *L) {
   lb_world *x = check_world(L, 1);
   lua_settop(L, 4);
-  const char *faults = lb_string(L, 4, "run", "faults");
-  bool returns = faults != NULL && strcmp(faults, "return") == 0;
+  lb_string(L, 4, "run", "faults"); /* a wrong one is told first */
   call_others(L);
-  lua_createtable(L, (int)x->ranks, 4);
-  luaL_setmetatable(L, LB_RUNS);
-  soma_status s = run_once(L, x);
-  if (soma_world_again(x->w)) s = run_once(L, x);
-  if (s != SOMA_OK && !returns) return luaL_error(L, "%s", soma_world_error(x->w));
-  if (s != SOMA_OK) {
-    lua_pushstring(L, soma_world_error(x->w));
-    lua_setfield(L, 5, "fault");
+  push_runs(L, x);
+  start(L, x);
+  soma_status s = move(L, x, SOMA_TIME_END);
+  if (soma_world_again(x->w)) {
+    start(L, x);
+    s = move(L, x, SOMA_TIME_END);
   }
+  return moved(L, x, "run", s);
+}
+
+/* w:start(as run): the same at time 0. */
+static int world_start(lua_State *L) {
+  lb_world *x = check_world(L, 1);
+  lua_settop(L, 4);
+  call_others(L);
+  push_runs(L, x);
+  start(L, x);
   finish(L, x);
   return 1;
+}
+
+/* w:continue{until_ns, faults}: what has been started goes on, to its end or to that time. */
+static int world_continue(lua_State *L) {
+  lb_world *x = check_world(L, 1);
+  lua_settop(L, 2);
+  lua_settop(L, 4);
+  lua_rotate(L, 2, 2); /* the options come to 4 */
+  lua_Integer ns = lb_integer(L, 4, "continue", "until_ns", 0, 1000000000000, -1);
+  if (lua_getiuservalue(L, 1, RUNS) != LUA_TTABLE)
+    return luaL_error(L, "continue: the world has not been started");
+  return moved(L, x, "continue", move(L, x, ns < 0 ? SOMA_TIME_END : (soma_time)ns * 1000000));
 }
 
 /* w:program(rank): what a rank ran, with the programs of its CC sequencers, as a new program. */
@@ -367,6 +328,88 @@ static int world_program(lua_State *L) {
   if (s == SOMA_OK) s = soma_program_load(m, data, n, &p->p);
   soma_bytes_free(data);
   return s == SOMA_OK ? 1 : luaL_error(L, "program: %s", soma_error(m));
+}
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+/* w:save(path): its state, for soma.load_world. true; nil and a message when the file cannot be
+ * written. */
+static int world_save(lua_State *L) {
+  lb_world *x = check_world(L, 1);
+  const char *path = lb_path(L, 2);
+  void *data;
+  size_t n;
+  lb_file *f = lb_fits_name(L, path, false) ? lb_file_create(L, path) : NULL;
+  if (f == NULL) return 2;
+  if (soma_world_save(x->w, &data, &n) != SOMA_OK) {
+    lb_file_close(f);
+    return fail(L, "save", x);
+  }
+  fwrite(data, 1, n, f->f);
+  soma_bytes_free(data);
+  if (!lb_file_commit(L, f)) return 2;
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+/* Pushes soma.world of the options at 2 and those of the saved world. */
+static lb_world *push_saved(lua_State *L, const soma_world_options *o) {
+  lua_pushcfunction(L, new_world);
+  lua_newtable(L);
+  for (lua_pushnil(L); lua_istable(L, 2) && lua_next(L, 2) != 0;) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_settable(L, -4);
+  }
+  lua_settop(L, 6); /* an empty table of options leaves a nil */
+  lb_set_count(L, "ranks", o->ranks);
+  lb_set_count(L, "lnc", o->lnc);
+  lua_pushstring(L, o->instance);
+  lua_setfield(L, 6, "instance");
+  lua_pushstring(L, o->algorithm);
+  lua_setfield(L, 6, "algorithm");
+  lua_call(L, 1, 1);
+  return lua_touserdata(L, -1);
+}
+
+/* The runs of a world at 5 that has come from a file, into the table at 6. */
+static void take_runs(lua_State *L, lb_world *x) {
+  lua_getiuservalue(L, 5, CORES);
+  for (uint32_t r = 0; r < x->ranks; r++) {
+    lua_rawgeti(L, 7, (lua_Integer)r);
+    lb_new_program(L)->p = soma_world_program(x->w, r);
+    lb_run *run = lb_run_push(L, 8, 9);
+    run->r = soma_world_run(x->w, r);
+    run->planned = soma_world_program(x->w, r);
+    lb_run_resumed(L, 8, 9, 10);
+    lua_rawseti(L, 6, (lua_Integer)r);
+    lua_settop(L, 7);
+  }
+  lua_settop(L, 6);
+}
+
+/* soma.load_world(path, {threads, window_ns, and options of soma.core}): the world that was saved
+ * there, and the table of its runs; nil and a message when the file cannot be read. */
+static int load_world(lua_State *L) {
+  char why[512] = "";
+  size_t n;
+  soma_world_options o = {.size = sizeof o, .error = why, .error_size = sizeof why};
+  lua_settop(L, 2);
+  const char *path = lb_path(L, 1);
+  if (!lua_isnil(L, 2)) luaL_checktype(L, 2, LUA_TTABLE);
+  if (!lb_read_file(L, path)) return 2;
+  const char *data = lua_tolstring(L, -1, &n);
+  lua_replace(L, 3); /* the string stays there */
+  lua_settop(L, 4);
+  if (soma_world_saved(data, n, &o) != SOMA_OK) return luaL_error(L, "%s: %s", path, why);
+  lb_world *x = push_saved(L, &o);
+  lua_createtable(L, (int)x->ranks, 8);
+  luaL_setmetatable(L, LB_RUNS);
+  if (soma_world_resume(x->w, data, n) != SOMA_OK) return fail(L, path, x);
+  take_runs(L, x);
+  lua_pushvalue(L, 6);
+  lua_setiuservalue(L, 5, RUNS);
+  return 2;
 }
 
 /* ---- What if ------------------------------------------------------------------------------- */
@@ -447,7 +490,8 @@ static int world_tostring(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg lb_world_functions[] = {{"world", new_world}, {NULL, NULL}};
+const luaL_Reg lb_world_functions[] = {
+    {"world", new_world}, {"load_world", load_world}, {NULL, NULL}};
 
 void lb_open_world(lua_State *L) {
   static const luaL_Reg meta[] = {{"__gc", world_close},
@@ -455,6 +499,9 @@ void lb_open_world(lua_State *L) {
                                   {"__tostring", world_tostring},
                                   {NULL, NULL}};
   static const luaL_Reg methods[] = {{"run", world_run},
+                                     {"start", world_start},
+                                     {"continue", world_continue},
+                                     {"save", world_save},
                                      {"program", world_program},
                                      {"slow_link", world_slow_link},
                                      {"fail_link", world_fail_link},

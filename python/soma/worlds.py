@@ -10,6 +10,7 @@ shapes, types and numbers share one build.
 import copy
 import ctypes as C
 import operator
+import os
 import time
 from collections.abc import Mapping
 
@@ -51,6 +52,32 @@ class _Ranks(L.Owner):
         kind = {L.FAULT: SomaFault, L.DEADLOCK: DeadlockError}.get(status, SomaError)
         raise kind(_text(lib.soma_world_error(self.handle)) or
                    _text(lib.soma_status_text(status)), status)
+
+    def save(self, path):
+        data, n = C.c_void_p(), C.c_size_t()
+        self.check(lib.soma_world_save(self.handle, C.byref(data), C.byref(n)))
+        with open(path, "wb") as f:
+            f.write(L.take_bytes(data, n))
+
+    def runs(self, programs=None):
+        """The ranks' runs, which have started; programs: what they were made of, for texts."""
+        runs = []
+        for rank, machine in enumerate(self.machines):
+            whole = Program(machine, C.c_void_p(lib.soma_world_program(self.handle, rank)),
+                            programs[rank].texts if programs else {})
+            runs.append(Run(machine, whole))
+            runs[rank].handle = C.c_void_p(lib.soma_world_run(self.handle, rank))
+        return runs
+
+    def finish(self, runs, save=None):
+        """Moves them to their end; save: a time in fs and a path, to save the world on the way."""
+        if save:
+            self.check(callbacks.call(lib.soma_world_until, self.handle, save[0]))
+            self.save(save[1])
+        self.to_the_end()
+        for run in runs:
+            recorder, run.machine.recorder = run.machine.recorder, None
+            run._finish(recorder)
 
     def to_the_end(self):
         """In slices of simulated time, between which Python handles signals."""
@@ -171,6 +198,11 @@ def _merged(handle, by_rank):
     return merged
 
 
+def _machines(n, target, options):
+    options = dict({"causes": 0}, **options)
+    return [Machine(target, **options) for _ in range(n)]
+
+
 class WorldRun:
     """What ran: run[r] is what kernel.run() would give for rank r (of programs a soma.Run),
     `results` what each returned; `time_ns` until the last rank has ended, `stats` by rank,
@@ -240,6 +272,7 @@ class World:
         self.threads, self.algorithm, self.target, self.options = (threads, algorithm, target,
                                                                    options)
         self._changes = []  # of links and ranks: calls of the library
+        self._save = None  # of the run at work: fs, path
         self._made = None  # (target, cores, machines and world) of the last run, for the next
 
     def __repr__(self):
@@ -281,10 +314,20 @@ class World:
         self._changes.append((call, arguments))
         self._made = None
 
-    def run(self, what, arguments=None):
+    def run(self, what, arguments=None, save=None):
         """Runs a kernel, or a program, on all ranks. arguments: of each rank's call by name, from a
         function of the rank or a list by rank, or one dict for all; of a program its inputs. A list
-        of programs has one for each rank. A WorldRun."""
+        of programs has one for each rank. save: (ns, path), to save the world at that time on the
+        way, for soma.load_world. A WorldRun."""
+        if save is not None:
+            ns, path = save
+            self._save = self._time("save", ns), os.fspath(path)
+        try:
+            return self._run(what, arguments)
+        finally:
+            self._save = None
+
+    def _run(self, what, arguments):
         if isinstance(what, (list, tuple, Program)):
             return self._programs(what, arguments)
         if not hasattr(what, "run_in"):
@@ -340,16 +383,8 @@ class World:
                 ranks.check(lib.soma_world_load(ranks.handle, rank, program.handle))
                 keep.append(machine.bind(program, inputs[rank]))
             ranks.check(lib.soma_world_start(ranks.handle))
-            for rank, machine in enumerate(ranks.machines):
-                whole = Program(machine, C.c_void_p(lib.soma_world_program(ranks.handle, rank)),
-                                programs[rank].texts)
-                run = Run(machine, whole)
-                run.handle = C.c_void_p(lib.soma_world_run(ranks.handle, rank))
-                runs.append(run)
-            ranks.to_the_end()
-            for run in runs:
-                recorder, run.machine.recorder = run.machine.recorder, None
-                run._finish(recorder)
+            runs = ranks.runs(programs)
+            ranks.finish(runs, self._save)
         except BaseException as error:
             if isinstance(error, SomaError):
                 error.findings = _merged(ranks.handle, [_findings(r.handle) for r in runs])
@@ -370,9 +405,8 @@ class World:
         if self._made and self._made[0] == key:
             return self._made[1]
         self._made = None
-        options = dict({"causes": 0}, **self.options)
-        machines = [Machine(target, **options) for _ in range(self.ranks)]
-        ranks = _Ranks(machines, lnc, self.instance, self.threads, self.algorithm)
+        ranks = _Ranks(_machines(self.ranks, target, self.options), lnc, self.instance,
+                       self.threads, self.algorithm)
         for call, arguments in self._changes:
             ranks.check(call(ranks.handle, *arguments))
         self._made = key, ranks
@@ -382,3 +416,28 @@ class World:
 def world(ranks, lnc=None, instance=None, threads=0, algorithm=None, target=None, **options):
     """A world of ranks: see World. `soma.world(ranks=4).run(kernel, lambda rank: {...})`."""
     return World(ranks, lnc, instance, threads, algorithm, target, **options)
+
+
+def load_world(path, threads=0, **options):
+    """The WorldRun of a world that world.run(..., save=(ns, path)) has saved: it goes on to its
+    end. Results are tensors by name: run[rank].out["y"]. Options are those of soma.Machine."""
+    with open(path, "rb") as f:
+        data = f.read()
+    o, why = L.WorldOptions(C.sizeof(L.WorldOptions)), C.create_string_buffer(1024)
+    o.error, o.error_size = C.addressof(why), len(why)
+    status = lib.soma_world_saved(data, len(data), C.byref(o))
+    if status != L.OK:
+        raise SomaError("%s: %s" % (path, _text(why.value)), status)
+    instance, algorithm = _text(o.instance), _text(o.algorithm) if o.algorithm else None
+    ranks = _Ranks(_machines(o.ranks, None, options), o.lnc, instance,
+                   _whole("threads", threads, 0, _THREADS, "a number of threads, 0: all cores"),
+                   algorithm)
+    ranks.check(lib.soma_world_resume(ranks.handle, data, len(data)))
+    runs = ranks.runs()
+    try:
+        ranks.finish(runs)
+    except BaseException:
+        for run in runs:
+            run.give_back()
+        raise
+    return WorldRun(runs, ranks, "a saved world")

@@ -17,13 +17,13 @@ cd "$(dirname "$0")/../.." || exit 2
 case $BUILD in /*) root=$BUILD ;; *) root=$PWD/$BUILD ;; esac
 case $SEEDS_FROM in /*) as=$SEEDS_FROM/soma-as ;; *) as=$PWD/$SEEDS_FROM/soma-as ;; esac
 out=$root/fuzz
-for h in asm sbc run save file kernel; do
+for h in asm sbc run save world file kernel; do
   rm -rf "$out/$h-seeds"
   mkdir -p "$out/$h-seeds" || exit 2
 done
 cp tests/data/np[yz]/*.np[yz] tests/data/safetensors/*.safetensors "$out/file-seeds/" || exit 2
 lua5.4 tests/fuzz/dict.lua >"$out/dictionary" || exit 2
-for h in asm sbc run save file kernel; do
+for h in asm sbc run save world file kernel; do
   for f in "tests/fuzz/corpus/$h"/*; do [ -f "$f" ] && cp "$f" "$out/$h-seeds/"; done
 done
 rm -rf "$out/golden"
@@ -71,27 +71,29 @@ many)
     share asm "$j" "$((FUZZ_COUNT * 17 / 100))" -d "$out/dictionary"
     share file "$j" "$((FUZZ_COUNT / 20))"
     share save "$j" "$((FUZZ_COUNT / 50))"
+    share world "$j" "$((FUZZ_COUNT / 200))"
     share kernel "$j" "$((FUZZ_COUNT / 50))"
     share run "$j" "$((FUZZ_COUNT / 10))") &
     j=$((j + 1))
   done
   wait
-  for h in asm sbc run save file kernel; do total $h; done
+  for h in asm sbc run save world file kernel; do total $h; done
   grep -h -E '^[0-9]+ passed, [0-9]+ failed$' "$out"/*-*.log |
-    awk -v jobs="$((6 * FUZZ_JOBS))" '{p += $1; f += $3; n++} END {if (n < jobs) f += jobs - n
+    awk -v jobs="$((7 * FUZZ_JOBS))" '{p += $1; f += $3; n++} END {if (n < jobs) f += jobs - n
       printf "%d passed, %d failed\n", p, f; exit f > 0}'
   ;;
 smoke)
   rm -f "$out"/*.log
   smoke run "${FUZZ_RUNS:-500}" &
   smoke save "${FUZZ_SAVES:-600}" &
+  smoke world "${FUZZ_WORLDS:-300}" &
   smoke asm "${FUZZ_TEXTS:-30000}" -d "$out/dictionary"
   smoke sbc "${FUZZ_FILES:-60000}"
   smoke file "${FUZZ_DATA:-20000}"
   smoke kernel "${FUZZ_KERNELS:-3000}"
   wait
   passed=0 failed=0
-  set -- asm sbc run save file kernel
+  set -- asm sbc run save world file kernel
   echo "of $# harnesses"
   for h; do
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$out/$h.log" | tail -1)
@@ -105,7 +107,7 @@ smoke)
   [ "$failed" -eq 0 ]
   ;;
 long)
-  for h in asm sbc run save file kernel; do
+  for h in asm sbc run save world file kernel; do
     mkdir -p "$out/$h-corpus"
     "$out/$h" -max_total_time="$FUZZ_SECONDS" -timeout=30 -rss_limit_mb=2048 -max_len=8192 \
       -artifact_prefix="$out/$h-" -dict="$out/dictionary" -print_final_stats=1 \

@@ -2,10 +2,10 @@
  * without, how far it runs, and how its file is damaged. Undamaged, the resumed run must end as the
  * one that continued, with the same findings; damaged, with length and hash made right again, it is
  * refused with a reason, or it runs to an end or a limit. */
-#include "../../isa/bytes.h"
 #include "../../vm/api/impl.h"
 #include "fuzz.h"
 #include "gen.h"
+#include "saved.h"
 
 const enum fuzz_kind fuzz_kind = FUZZ_CHOICES;
 fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
@@ -23,7 +23,7 @@ fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
 enum { INPUTS, SAVED, ALIKE, DAMAGED, TAKEN, REFUSED, CHECKED, FOUND, INDIRECT, PAIRED, SIZED };
 void fuzz_report(void) {}
 
-enum { HEADER = 40, AT_LENGTH = 24, AT_HASH = 32, MOST_INSNS = 10 };
+enum { MOST_INSNS = 10 };
 
 /* ---- Programs ------------------------------------------------------------------------------ */
 
@@ -222,43 +222,6 @@ static void must_end_alike(bed *a, const void *data, size_t n) {
   finish(&b);
 }
 
-static uint64_t hash(uint64_t h, const uint8_t *p, size_t n) {
-  for (size_t i = 0; i < n; i += 8) {
-    uint64_t word = 0;
-    for (size_t k = 0; k < 8 && i + k < n; k++) word |= (uint64_t)p[i + k] << 8 * k;
-    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    h ^= h >> 29;
-  }
-  return h;
-}
-
-/* Length and hash as vm/api/save.c has them. */
-static void repair(uint8_t *p, size_t n) {
-  isa_put64(p + AT_LENGTH, n);
-  isa_put64(p + AT_HASH,
-            hash(hash(UINT64_C(0xcbf29ce484222325), p, AT_HASH), p + HEADER, n - HEADER));
-}
-
-/* Most of a file is zeros of memories that are empty: changes go where something is, and to the
- * last third, where the state of engines and transfers lies. */
-static size_t place(gen *g, const uint8_t *p, size_t n) {
-  size_t at = HEADER + gen_below(g, (uint32_t)(n - HEADER));
-  if (gen_one_in(g, 2)) at = n - 1 - gen_below(g, (uint32_t)((n - HEADER) / 3));
-  for (int i = 0; i < 64 && at + 1 < n && p[at] == 0; i++) at++;
-  return at;
-}
-
-static size_t damage(gen *g, uint8_t *p, size_t n) {
-  if (gen_one_in(g, 16)) n = HEADER + gen_below(g, (uint32_t)(n - HEADER));
-  for (uint32_t k = 1 + gen_below(g, 3); k > 0 && n > HEADER + 3; k--) {
-    size_t at = place(g, p, n);
-    uint32_t bits = gen_one_in(g, 2) ? p[at] ^ 1u << gen_below(g, 8) : gen_below(g, 256);
-    p[at] = (uint8_t)bits;
-  }
-  repair(p, n);
-  return n;
-}
-
 static void must_do_no_harm(const uint8_t *data, size_t n) {
   bed b = new_bed(0);
   fuzz_stats[DAMAGED].n++;
@@ -304,7 +267,7 @@ static void run(gen *g, const isa_buf *image) {
     if (gen_one_in(g, 3)) {
       must_end_alike(&a, data, n);
     } else {
-      size_t left = damage(g, data, n);
+      size_t left = saved_damage(g, data, n);
       must_do_no_harm(data, left);
     }
     soma_bytes_free(data);

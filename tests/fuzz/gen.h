@@ -398,7 +398,7 @@ static void gen_statics(gen *g) {
 }
 
 /* A program of tables; each engine only halts. NULL: no memory. */
-static isa_program *gen_program(gen *g, const isa_alloc *al, const isa_target *target) {
+static inline isa_program *gen_program(gen *g, const isa_alloc *al, const isa_target *target) {
   isa_insn halt = {.op = ISA_OP_halt};
   g->prog = isa_program_new(al, target);
   if (!g->prog) return NULL;

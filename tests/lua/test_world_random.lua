@@ -1,5 +1,6 @@
 -- Random worlds of ranks: what their tensors hold, against a reference; one hash, time and result for any number of
--- threads and wherever windows end, with the race check and without. COUNT=1000 tests more, SEED=17 begins with another one.
+-- threads and wherever windows end, with the race check and without; saved in the middle, one file for all of these, and the same end.
+-- COUNT=1000 tests more, SEED=17 begins with another one.
 local soma = require "soma"
 local t = require "harness"
 local make = require "random_world"
@@ -26,15 +27,7 @@ local function compare(x, r, run)
   end
 end
 
-local function go(x, progs, window, threads, checks)
-  local o = {window_ns = window, threads = threads, checks = checks}
-  for k, v in pairs(x.options) do o[k] = v end
-  local w <close> = soma.world(o)
-  local runs = w:run(progs, function(r)
-    local inputs = {}
-    for name, v in pairs(x.inputs[r]) do inputs[name] = soma.tensor(v, x.dtype):reshape {x.rows, x.columns} end
-    return inputs
-  end)
+local function results(x, runs)
   local bytes = {}
   for r = 0, x.options.ranks - 1 do
     for name in pairs(x.want[r]) do
@@ -43,6 +36,28 @@ local function go(x, progs, window, threads, checks)
   end
   table.sort(bytes)
   return runs, ("%s at %s"):format(runs.hash, runs.time_ns), table.concat(bytes)
+end
+
+-- stop: the world is saved at that time, and goes on from the file, whose bytes come last.
+local function go(x, progs, window, threads, checks, stop)
+  local o = {window_ns = window, threads = threads, checks = checks}
+  for k, v in pairs(x.options) do o[k] = v end
+  local w <close> = soma.world(o)
+  local function inputs(r)
+    local all = {}
+    for name, v in pairs(x.inputs[r]) do all[name] = soma.tensor(v, x.dtype):reshape {x.rows, x.columns} end
+    return all
+  end
+  if not stop then return results(x, w:run(progs, inputs)) end
+  local path = t.temp()
+  w:start(progs, inputs)
+  w:continue {until_ns = stop}
+  assert(w:save(path))
+  w:close()
+  local again <close>, runs = soma.load_world(path, {window_ns = window, threads = threads})
+  again:continue()
+  local _, told, bytes = results(x, runs)
+  return runs, told, bytes, t.read(path)
 end
 
 local function try(seed)
@@ -55,6 +70,14 @@ local function try(seed)
     local _, told2, bytes2 = go(x, progs, a[1], a[2], i == 1 and "race" or nil) -- and no finding
     if told2 ~= told then error(("window_ns=%d, threads=%d: %s, not %s"):format(a[1], a[2], told2, told), 0) end
     if bytes2 ~= bytes then error(("window_ns=%d, threads=%d: other results"):format(a[1], a[2]), 0) end
+  end
+  local stop, file = math.tointeger(runs.time_ns * (seed * 37 % 101) // 100)
+  for i = 0, count > 100 and 1 or 2 do
+    local a = also[(seed + i) % #also + 1]
+    local _, told2, bytes2, saved = go(x, progs, a[1], a[2], nil, stop)
+    if told2 ~= told or bytes2 ~= bytes then error(("saved at %d ns, window_ns=%d, threads=%d: %s, not %s"):format(stop, a[1], a[2], told2, told), 0) end
+    if file and saved ~= file then error(("saved at %d ns, window_ns=%d, threads=%d: another file"):format(stop, a[1], a[2]), 0) end
+    file = saved
   end
 end
 

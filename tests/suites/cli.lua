@@ -591,6 +591,12 @@ section cc0
   expect("--ranks tells a race once", found:find("^soma: rank 0: [^\n]*early.s:%d+: race: a transfer of queue q reads what a push of rank 1 writes, and nothing orders the two\n"), found)
   expect("--ranks tells who has a race", found:find("\n  also in rank 1\n$"), found)
   usage("--ranks and all schedules", swap .. " --ranks 2 --in x=ones --schedule all", "--schedule all does not go with --ranks: it is not built for a world of ranks")
+  local stop = path "stopped.world"
+  check("--ranks --save", swap .. " --ranks 2 --in x=ones --max-ns 3000 --save " .. stop,
+    {status = 1, err = "soma: simulated time reached its limit of 3000 ns\nsoma: the world is saved; continue with: soma --resume " .. stop .. "\n"})
+  check("--resume of a world", "--resume " .. stop .. " --out y=" .. path "z-%r.npy" .. " --quiet", {})
+  expect("--resume of a world ends as the world", (soma.equal(soma.load_npy(path "z-1.npy"), soma.ones {64})))
+  usage("--resume of a world: one file for all", "--resume " .. stop .. " --out y=y.npy", "--out y=y.npy: each rank has one; %r in the file's name stands for the rank, as in y-%r.npy")
   usage("--lnc alone", swap .. " --lnc 2 --in x=ones", "--lnc is for --ranks, which is not given")
   fails("--ranks needs room", swap .. " --ranks 40 --in x=ones", "world: no instance of trn1 has 40 cores, for 40 ranks of 1; trn1.32xlarge has 32")
   fails("one core alone", swap .. " --in x=ones", "the program sends to other ranks of a world: start one with `soma --ranks N PROGRAM.s` or soma.world{ranks = N}")

@@ -5,10 +5,10 @@
 # -O0, since these few inputs take less time than -O1 does, and takes over the SIMD level that no
 # harness runs here: they run `plain` and the host's best.
 unset MAKEFLAGS MFLAGS
-export FUZZ_RUNS=60 FUZZ_SAVES=40 FUZZ_TEXTS=3000 FUZZ_FILES=10000 FUZZ_DATA=2000 FUZZ_KERNELS=300
+export FUZZ_RUNS=60 FUZZ_SAVES=40 FUZZ_WORLDS=30 FUZZ_TEXTS=3000 FUZZ_FILES=10000 FUZZ_DATA=2000 FUZZ_KERNELS=300
 if [ -n "$FULL" ]; then
   plain=$BUILD
-  export BUILD="$BUILD/asan" FUZZ_RUNS=200 FUZZ_SAVES=100 FUZZ_TEXTS=6000 FUZZ_FILES=20000 FUZZ_DATA=4000
+  export BUILD="$BUILD/asan" FUZZ_RUNS=200 FUZZ_SAVES=100 FUZZ_WORLDS=60 FUZZ_TEXTS=6000 FUZZ_FILES=20000 FUZZ_DATA=4000
   export FUZZ_KERNELS=1000
   target=fuzz-sanitized
   command -v clang >/dev/null && export CC=clang

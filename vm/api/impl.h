@@ -168,6 +168,33 @@ soma_status soma_read_rows(soma_machine *m, const isa_program *p, vm_saver *s, s
 
 /* ---- save.c ---- */
 
+/* The kinds of files, which begin alike. */
+typedef struct soma_file_kind {
+  const char *magic, *what; /* magic: 8 bytes */
+  uint16_t layout;          /* raised whenever what it has is written differently */
+} soma_file_kind;
+extern const soma_file_kind soma_run_file, soma_world_file;
+enum { SOMA_FILE_HEADER = 40 };
+void soma_begin_file(isa_buf *b, const soma_file_kind *kind);
+void soma_end_file(isa_buf *b);
+/* Whether data is a whole file of that kind and of this version; else e says what is wrong. */
+bool soma_check_file(const soma_file_kind *kind, const void *data, size_t n, isa_error *e);
+/* In a file each tensor has bytes of its own, so two names for the same memory would become two:
+ * then SOMA_ARG. */
+soma_status soma_check_own_bytes(soma_run *r);
+/* Its length and its image. */
+void soma_put_program(isa_buf *b, isa_program *p);
+/* What a run is started with, and its state. read: r is all zero, mem empty, `given` NULL or blocks
+ * for tensors; then soma_adopt gives the machine the run, which has that program, and its memories.
+ * On failure soma_read_head leaves nothing; soma_read_walk a run that can only be freed. */
+vm_save_options soma_save_options(const vm_run *r);
+void soma_save_head(vm_saver *s, const soma_run *r);
+soma_status soma_read_head(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r,
+                           vm_memory *mem, vm_block *given);
+soma_status soma_read_walk(vm_saver *s, soma_run *r);
+void soma_adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory *mem);
+void soma_free_memories(soma_machine *m, vm_memory *mem);
+
 /* What a saved run has after its program, to or from s. SOMA_ARG if r cannot be saved now. */
 soma_status soma_state_write(soma_run *r, vm_saver *s);
 /* *r becomes a run of that state and has the stops and the log of the old one, which is freed; on

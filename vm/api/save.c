@@ -14,15 +14,15 @@
 
 #include <string.h>
 
-#define MAGIC "SomaRun\n"
+const soma_file_kind soma_run_file = {"SomaRun\n", "run", 5};
+const soma_file_kind soma_world_file = {"SomaWld\n", "world", 1};
 enum {
   AT_VERSION = 8,
   VERSION_BYTES = 14,
   AT_LAYOUT = 22,
   AT_LENGTH = 24,
   AT_HASH = 32,
-  HEADER = 40,
-  LAYOUT = 5 /* raised whenever vm/save writes something different */
+  HEADER = SOMA_FILE_HEADER
 };
 
 _Static_assert(sizeof SOMA_VERSION <= VERSION_BYTES, "the version has no room in the header");
@@ -43,16 +43,28 @@ static uint64_t hash_of(const uint8_t *p, size_t n) {
   return hash_bytes(hash_bytes(ISA_FNV_START, p, AT_HASH), p + HEADER, n - HEADER);
 }
 
+void soma_begin_file(isa_buf *b, const soma_file_kind *kind) {
+  uint8_t header[HEADER] = {0};
+  memcpy(header, kind->magic, AT_VERSION);
+  memcpy(header + AT_VERSION, SOMA_VERSION, sizeof SOMA_VERSION - 1);
+  isa_put16(header + AT_LAYOUT, kind->layout);
+  isa_buf_add(b, header, sizeof header);
+}
+
+void soma_end_file(isa_buf *b) {
+  if (b->failed) return;
+  isa_put64((uint8_t *)b->data + AT_LENGTH, b->len);
+  isa_put64((uint8_t *)b->data + AT_HASH, hash_of((uint8_t *)b->data, b->len));
+}
+
 /* ---- Saving -------------------------------------------------------------------------------- */
 
-/* In the file each tensor has bytes of its own, so two names for the same memory would become
- * two. */
 static bool overlap(const soma_tensor *a, const soma_tensor *b) {
   return a && b && a->block.address < b->block.address + b->block.bytes &&
          b->block.address < a->block.address + a->block.bytes;
 }
 
-static soma_status check_own_bytes(soma_run *r) {
+soma_status soma_check_own_bytes(soma_run *r) {
   const isa_program *p = r->p->p;
   for (uint32_t i = 0; r->device && i < p->ntensors; i++)
     for (uint32_t k = 0; k < i; k++)
@@ -71,14 +83,14 @@ static soma_status check_savable(soma_run *r) {
   if (!r->m) return SOMA_ARG;
   if (run->running)
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
-  if (r->m->world || run->cores[0]->ccs)
-    return soma_fail(r->m, SOMA_UNBUILT, "a run with collectives cannot be saved yet");
-  if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return check_own_bytes(r);
+  if (r->m->world)
+    return soma_fail(r->m, SOMA_ARG, "a rank is saved with its world: world:save, soma_world_save");
+  if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return soma_check_own_bytes(r);
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
                    soma_status_text(why), run->fault.text.data ? run->fault.text.data : "");
 }
 
-static vm_save_options options_of(const vm_run *r) {
+vm_save_options soma_save_options(const vm_run *r) {
   const vm_core *c = r->cores[0];
   vm_save_options o = {.cvt = c->eng[0].dp.cvt,
                        .timing_only = r->timing_only,
@@ -88,7 +100,7 @@ static vm_save_options options_of(const vm_run *r) {
   return o;
 }
 
-static void put_program(isa_buf *b, isa_program *p) {
+void soma_put_program(isa_buf *b, isa_program *p) {
   uint8_t length[8] = {0};
   size_t at = b->len;
   isa_buf_add(b, length, sizeof length);
@@ -100,15 +112,20 @@ static void put_program(isa_buf *b, isa_program *p) {
   isa_buf_free(&image);
 }
 
+void soma_save_head(vm_saver *s, const soma_run *r) {
+  vm_save_options o = soma_save_options(&r->run);
+  uint64_t to_device = r->to_device;
+  uint64_t to_host = r->to_host - r->fetched_late; /* whoever resumes the run fetches them again */
+  soma_save_rows(s, r);
+  vm_save_u64(s, &to_device);
+  vm_save_u64(s, &to_host);
+  vm_save_options_walk(s, &o);
+}
+
 soma_status soma_state_write(soma_run *r, vm_saver *s) {
   soma_status status = check_savable(r);
   if (status != SOMA_OK) return status;
-  vm_save_options o = options_of(&r->run);
-  uint64_t to_host = r->to_host - r->fetched_late; /* whoever resumes the run fetches them again */
-  soma_save_rows(s, r);
-  vm_save_u64(s, &r->to_device);
-  vm_save_u64(s, &to_host);
-  vm_save_options_walk(s, &o);
+  soma_save_head(s, r);
   vm_save_walk(s, &r->run);
   return s->out->failed ? soma_out_of_memory(r->m) : SOMA_OK;
 }
@@ -117,20 +134,17 @@ soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
   if (!r || !data || !n) return SOMA_ARG;
   *data = NULL;
   *n = 0;
-  uint8_t header[HEADER] = MAGIC SOMA_VERSION;
   isa_alloc al = isa_alloc_default();
   isa_buf b;
   isa_buf_init(&b, &al);
-  isa_buf_add(&b, header, sizeof header);
-  put_program(&b, r->p->p);
+  soma_begin_file(&b, &soma_run_file);
+  soma_put_program(&b, r->p->p);
   soma_status status = soma_state_write(r, &(vm_saver){.out = &b});
   if (status != SOMA_OK) {
     isa_buf_free(&b);
     return status;
   }
-  isa_put16((uint8_t *)b.data + AT_LAYOUT, LAYOUT);
-  isa_put64((uint8_t *)b.data + AT_LENGTH, b.len);
-  isa_put64((uint8_t *)b.data + AT_HASH, hash_of((uint8_t *)b.data, b.len));
+  soma_end_file(&b);
   *data = b.data; /* from malloc */
   *n = b.len;
   return SOMA_OK;
@@ -138,34 +152,51 @@ soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
 
 /* ---- Resuming ------------------------------------------------------------------------------ */
 
-static soma_status check_header(soma_machine *m, const uint8_t *p, size_t n) {
-  if (n < HEADER || memcmp(p, MAGIC, AT_VERSION) != 0)
-    return soma_fail(m, SOMA_FORMAT, "this is not a saved run");
+/* Whether its magic is that of the kind; else what it is. */
+static bool check_magic(const soma_file_kind *kind, const uint8_t *p, size_t n, isa_error *e) {
+  const soma_file_kind *other = kind == &soma_run_file ? &soma_world_file : &soma_run_file;
+  if (n >= HEADER && memcmp(p, kind->magic, AT_VERSION) == 0) return true;
+  if (n >= HEADER && memcmp(p, other->magic, AT_VERSION) == 0)
+    return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "this is a saved %s, not a saved %s", other->what,
+                    kind->what);
+  return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "this is not a saved %s", kind->what);
+}
+
+bool soma_check_file(const soma_file_kind *kind, const void *data, size_t n, isa_error *e) {
+  const uint8_t *p = data;
+  const char *what = kind->what;
+  if (!check_magic(kind, p, n, e)) return false;
   char version[VERSION_BYTES + 1] = {0};
   memcpy(version, p + AT_VERSION, VERSION_BYTES);
   for (unsigned i = 0; version[i]; i++)
     if (version[i] < ' ' || version[i] > '~') version[i] = '?';
   if (strcmp(version, SOMA_VERSION) != 0)
-    return soma_fail(m, SOMA_FORMAT,
-                     "the run was saved by version %s, this is version %s: a run is resumed by "
-                     "the version that saved it",
-                     version, SOMA_VERSION);
-  if (isa_get16(p + AT_LAYOUT) != LAYOUT)
-    return soma_fail(
-        m, SOMA_FORMAT,
-        "the run was saved in layout %u of version %s, this one reads layout %u: a run "
-        "is resumed by the version that saved it",
-        isa_get16(p + AT_LAYOUT), version, LAYOUT);
+    return isa_fail(e, ISA_FORMAT, ISA_NOFIELD,
+                    "the %s was saved by version %s, this is version %s: a %s is resumed by "
+                    "the version that saved it",
+                    what, version, SOMA_VERSION, what);
+  if (isa_get16(p + AT_LAYOUT) != kind->layout)
+    return isa_fail(e, ISA_FORMAT, ISA_NOFIELD,
+                    "the %s was saved in layout %u of version %s, this one reads layout %u: a %s "
+                    "is resumed by the version that saved it",
+                    what, isa_get16(p + AT_LAYOUT), version, kind->layout, what);
   uint64_t length = isa_get64(p + AT_LENGTH);
   if (length != n)
-    return soma_fail(m, SOMA_FORMAT, "the saved run has %zu bytes, but was written with %llu", n,
-                     (unsigned long long)length);
-  if (isa_get64(p + AT_HASH) != hash_of(p, n))
-    return soma_fail(m, SOMA_FORMAT, "the saved run is damaged: its hash does not match");
-  return SOMA_OK;
+    return isa_fail(e, ISA_FORMAT, ISA_NOFIELD,
+                    "the saved %s has %zu bytes, but was written with %llu", what, n,
+                    (unsigned long long)length);
+  return isa_get64(p + AT_HASH) == hash_of(p, n) ||
+         isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "the saved %s is damaged: its hash does not match",
+                  what);
 }
 
-static void free_memories(soma_machine *m, vm_memory *mem) {
+static soma_status check_header(soma_machine *m, const void *data, size_t n) {
+  isa_error e = {0};
+  return soma_check_file(&soma_run_file, data, n, &e) ? SOMA_OK
+                                                      : soma_fail(m, SOMA_FORMAT, "%s", e.text);
+}
+
+void soma_free_memories(soma_machine *m, vm_memory *mem) {
   for (unsigned i = 0; i < ISA_MAX_CORES; i++)
     if (mem[i].sbuf) vm_memory_free(&m->al, &mem[i]);
 }
@@ -202,10 +233,8 @@ static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
   return false;
 }
 
-/* The state after the program; mem is empty, and `given` as start_cores has it. On failure r and
- * mem hold nothing. */
-static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r,
-                            vm_memory *mem, vm_block *given) {
+soma_status soma_read_head(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r,
+                           vm_memory *mem, vm_block *given) {
   vm_save_options o = {0};
   soma_status status = soma_read_rows(m, p, s, r);
   if (status != SOMA_OK) return status;
@@ -213,16 +242,32 @@ static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, 
   vm_save_u64(s, &r->to_host);
   vm_save_options_walk(s, &o);
   status = s->failed ? SOMA_FORMAT : start_cores(m, soma_sized(r, p), r, mem, &o, given, s->err);
-  if (status == SOMA_OK) {
-    vm_save_walk(s, &r->run);
-    vm_saver_need(s, s->failed || vm_saver_left(s) == 0, "bytes follow the end");
-    status = (soma_status)r->run.fault.status;
-    if (!s->failed && status == SOMA_OK && has_checks(r->run.cores[0], m->o.checks, s->err))
-      return SOMA_OK;
-    if (status != SOMA_NOMEM) status = (soma_status)s->err->status;
-    vm_run_end(&r->run);
-  }
-  free_memories(m, mem);
+  if (status == SOMA_OK) return status;
+  soma_free_memories(m, mem);
+  soma_unsize_run(&m->al, r);
+  return status;
+}
+
+soma_status soma_read_walk(vm_saver *s, soma_run *r) {
+  vm_save_walk(s, &r->run);
+  soma_status status = (soma_status)r->run.fault.status;
+  if (!s->failed && status == SOMA_OK) return status;
+  return status == SOMA_NOMEM ? status : (soma_status)s->err->status;
+}
+
+/* The state after the program; mem is empty, and `given` as start_cores has it. On failure r and
+ * mem hold nothing. */
+static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r,
+                            vm_memory *mem, vm_block *given) {
+  soma_status status = soma_read_head(m, p, s, r, mem, given);
+  if (status != SOMA_OK) return status;
+  status = soma_read_walk(s, r);
+  if (status == SOMA_OK && !vm_saver_need(s, vm_saver_left(s) == 0, "bytes follow the end"))
+    status = (soma_status)s->err->status;
+  if (status == SOMA_OK && has_checks(r->run.cores[0], m->o.checks, s->err)) return SOMA_OK;
+  if (status == SOMA_OK) status = (soma_status)s->err->status;
+  vm_run_end(&r->run);
+  soma_free_memories(m, mem);
   soma_unsize_run(&m->al, r);
   return status;
 }
@@ -237,8 +282,7 @@ static soma_status read_program(soma_machine *m, vm_saver *s, soma_program **p) 
   return status == SOMA_OK ? soma_run_check(m, *p) : status;
 }
 
-/* The machine takes the run and its memories. */
-static void adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory *mem) {
+void soma_adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory *mem) {
   r->m = m;
   r->p = p;
   p->refs++;
@@ -277,7 +321,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
   if (r && m->run) soma_release(m->run);
   vm_memory mem[ISA_MAX_CORES] = {0};
   if (r && (status = read_run(m, (*p)->p, &s, r, mem, NULL)) == SOMA_OK) {
-    adopt(m, *p, r, mem);
+    soma_adopt(m, *p, r, mem);
     settle(r);
     *out = r;
     return SOMA_OK;
@@ -302,7 +346,7 @@ static soma_status same_program(soma_run *r, vm_saver *s) {
   isa_alloc al = isa_alloc_default();
   isa_buf image;
   isa_buf_init(&image, &al);
-  put_program(&image, r->p->p);
+  soma_put_program(&image, r->p->p);
   bool same =
       !image.failed && image.len <= vm_saver_left(s) && memcmp(image.data, s->at, image.len) == 0;
   soma_status status = SOMA_OK;
@@ -364,7 +408,7 @@ soma_status soma_state_read(soma_run **run, vm_saver *s, const soma_snapshot *fr
                      s->err->text[0] ? s->err->text : soma_status_text(status));
   }
   soma_program *p = old->p;
-  adopt(m, p, r, mem);
+  soma_adopt(m, p, r, mem);
   r->log = old->log;
   r->log_ud = old->log_ud;
   vm_debug_move(r->run.cores[0], old->run.cores[0], r);

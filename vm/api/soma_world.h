@@ -157,6 +157,16 @@ typedef struct soma_world_finding {
 uint32_t soma_world_findings(const soma_world *w);
 soma_status soma_world_finding_at(const soma_world *w, uint32_t i, soma_world_finding *out,
                                   size_t n);
+/* The world as it is, in a file, of which soma_world_resume makes one that goes on as this one
+ * will; data: to be freed with soma_bytes_free. Between two calls of soma_world_until, however they
+ * came to their ends, but for faults and deadlocks. */
+soma_status soma_world_save(soma_world *w, void **data, size_t *n);
+/* What options a saved world was made with: sets ranks, lnc, instance and algorithm. SOMA_FORMAT
+ * with a text in o->error: it is none. */
+soma_status soma_world_saved(const void *data, size_t n, soma_world_options *o);
+/* w, of such options, becomes that world, as after soma_world_start: it has the programs, the
+ * constants of the clock, and the changes of links. */
+soma_status soma_world_resume(soma_world *w, const void *data, size_t n);
 /* The time that the last rank has reached; a hash of everything that has happened; windows. */
 soma_time soma_world_time(const soma_world *w);
 uint64_t soma_world_hash(const soma_world *w);

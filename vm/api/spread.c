@@ -3,7 +3,6 @@
 #include "world_impl.h"
 
 #include "../../isa/image.h"
-#include "../engine/cc.h"
 #include "../save/save.h"
 
 #include <string.h>
@@ -34,31 +33,6 @@ static void clear_inputs(const given *g) {
   for (uint32_t i = 0; i < p->ntensors && !g->run->timing_only; i++)
     if (p->tensors[i].role == ISA_INPUT && !g->kept[i])
       memset(g->run->blocks[i].data, 0, (size_t)g->run->blocks[i].bytes);
-}
-
-static void walk_collectives(vm_saver *s, vm_core *c) {
-  uint32_t n = c->ccs ? c->ccs->ndone : 0;
-  if (!c->ccs) return;
-  vm_save_u32(s, &n);
-  if (s->reads) c->ccs->ndone = 0;
-  for (uint32_t i = 0; i < n && !s->failed; i++) {
-    if (s->reads &&
-        !isa_array_grow(&c->al, &c->ccs->done, i, &c->ccs->cap_done, sizeof(vm_cc_done)))
-      vm_saver_no_memory(s);
-    if (s->failed) return;
-    vm_cc_done *d = &c->ccs->done[i];
-    vm_save_u8(s, &d->engine);
-    vm_save_u32(s, &d->pc);
-    vm_save_time(s, &d->issued);
-    vm_save_time(s, &d->ended);
-    if (s->reads) c->ccs->ndone++;
-  }
-}
-
-static void walk_rank(given *g) {
-  vm_save_walk(&g->s, g->run);
-  for (unsigned i = 0; i < g->run->n && !g->s.failed; i++)
-    walk_collectives(&g->s, g->run->cores[i]);
 }
 
 /* Inputs that no rank writes are not sent: every process has bound the same. Ranks with programs of
@@ -131,7 +105,7 @@ static bool put_rank(soma_world *w, uint32_t r, isa_buf *out) {
   bool *kept = find_kept(w, r);
   given g = {.w = w, .run = &w->ranks[r].run->run, .kept = kept};
   g.s = (vm_saver){.out = out, .pages = walk_pages, .pages_ud = &g};
-  if (kept) walk_rank(&g);
+  if (kept) vm_save_walk(&g.s, g.run);
   isa_free(&w->al, kept, kept ? w->ranks[r].p->p->ntensors + 1 : 0);
   return kept && !out->failed;
 }
@@ -144,7 +118,7 @@ static bool take_rank(soma_world *w, uint32_t r, const uint8_t **at, const uint8
       .at = *at, .end = end, .reads = true, .err = &e, .pages = walk_pages, .pages_ud = &g};
   if (kept) {
     clear_inputs(&g);
-    walk_rank(&g);
+    vm_save_walk(&g.s, g.run);
     g.run->ended = true;
   }
   *at = g.s.at;

@@ -101,10 +101,9 @@ static soma_status check_machine(soma_world *w, const soma_options *o) {
 }
 
 static soma_status check_options(soma_world *w) {
-  enum { MOST = 4096 };
   const soma_world_options *x = &w->o;
-  if (x->ranks < 1 || x->ranks > MOST)
-    return fail(w, SOMA_ARG, "ranks is %u; it is 1 to %d", x->ranks, MOST);
+  if (x->ranks < 1 || x->ranks > SOMA_MOST_RANKS)
+    return fail(w, SOMA_ARG, "ranks is %u; it is 1 to %d", x->ranks, SOMA_MOST_RANKS);
   if (x->lnc > 2) return fail(w, SOMA_ARG, "lnc is %u; it is 1 or 2", x->lnc);
   if (x->threads > VM_WORK_THREADS)
     return fail(w, SOMA_ARG, "threads is %u; it is 0 to %d", x->threads, VM_WORK_THREADS);
@@ -118,8 +117,7 @@ static uint32_t ranks_of_stack(const soma_world *w) {
   return n ? n : 1;
 }
 
-/* The world of w->w is over: what can still be asked about it is kept. */
-static void leave(soma_world *w) {
+void soma_world_leave_ranks(soma_world *w) {
   if (!w->open) return;
   w->time = vm_world_time(&w->w);
   w->hash = vm_world_hash(&w->w);
@@ -192,7 +190,7 @@ static void leave_machine(rank *x) {
 
 /* Its machine is gone, and with it the stack that others may share. */
 void soma_world_lose(soma_world *w, soma_machine *m) {
-  leave(w);
+  soma_world_leave_ranks(w);
   for (uint32_t r = w->o.ranks; r-- > 0;)
     if (w->ranks[r].m && w->ranks[r].m->stack == m->stack) leave_machine(&w->ranks[r]);
 }
@@ -247,26 +245,27 @@ soma_status soma_world_new(const soma_world_options *options, soma_world **out) 
 }
 
 void soma_world_leave(soma_world *w, const soma_run *run) {
-  leave(w);
+  soma_world_leave_ranks(w);
   for (uint32_t r = 0; r < w->o.ranks; r++)
     if (w->ranks[r].run == run) w->ranks[r].run = NULL;
 }
 
-static void drop_run(rank *x) {
+void soma_world_drop_run(rank *x) {
   soma_run *run = x->run;
   x->run = NULL;
   if (!x->taken) soma_run_free(run);
   soma_program_free(x->p);
-  x->p = NULL;
+  soma_program_free(x->started);
+  x->p = x->started = NULL;
   x->taken = false;
 }
 
 void soma_world_free(soma_world *w) {
   if (!w || w->running) return;
-  leave(w);
+  soma_world_leave_ranks(w);
   for (uint32_t r = w->ranks ? w->o.ranks : 0; r-- > 0;) {
     rank *x = &w->ranks[r];
-    drop_run(x);
+    soma_world_drop_run(x);
     soma_program_free(x->given);
     leave_machine(x); /* those that share another's HBM come first */
   }
@@ -323,6 +322,8 @@ bool soma_world_check(const soma_machine *m, const isa_program *p, isa_place *at
 /* What a rank runs: its program, with those of its CC sequencers if it has collectives. */
 static soma_status plan_rank(soma_world *w, vm_plan *p, uint32_t r, isa_error *e) {
   rank *x = &w->ranks[r];
+  x->started = x->given;
+  x->started->refs++;
   if (vm_plan_rows(p, r) == 0) {
     x->p = x->given;
     x->p->refs++;
@@ -364,12 +365,13 @@ static soma_status check_programs(soma_world *w) {
   return SOMA_OK;
 }
 
-static soma_status plan(soma_world *w) {
+soma_status soma_world_plan(soma_world *w, const uint32_t *cost) {
   isa_error e = {.status = ISA_NOMEM, .text = "out of memory"};
+  soma_status s = check_programs(w);
+  if (s != SOMA_OK) return s;
   const isa_program **programs = isa_zalloc(&w->al, w->o.ranks * sizeof *programs);
   for (uint32_t r = 0; programs && r < w->o.ranks; r++) programs[r] = w->ranks[r].given->p;
   const isa_target *t = w->instance->target;
-  const uint32_t *cost = w->ranks[0].m->costs.v[t->gen - ISA_GEN2];
   vm_plan_options o = {.programs = programs,
                        .ranks = w->o.ranks,
                        .algorithm = w->algorithm,
@@ -379,7 +381,7 @@ static soma_status plan(soma_world *w) {
                        .instance = w->instance};
   vm_plan_free(w->plan);
   w->plan = programs ? vm_plan_new(&w->al, &o, &e) : NULL;
-  soma_status s = w->plan ? SOMA_OK : (soma_status)e.status;
+  s = w->plan ? SOMA_OK : (soma_status)e.status;
   for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++) s = plan_rank(w, w->plan, r, &e);
   isa_free(&w->al, programs, w->o.ranks * sizeof *programs);
   return s == SOMA_OK ? s : fail(w, s, "%s", e.text);
@@ -391,7 +393,7 @@ static soma_status start_rank(soma_world *w, uint32_t r) {
   return s == SOMA_OK ? s : fail(w, s, "rank %u: %s", r, soma_error(x->m));
 }
 
-static soma_status connect(soma_world *w) {
+soma_status soma_world_connect(soma_world *w, bool begins) {
   isa_error e = {0};
   soma_status s = SOMA_OK;
   vm_run **runs = isa_zalloc(&w->al, w->o.ranks * sizeof *runs);
@@ -400,6 +402,7 @@ static soma_status connect(soma_world *w) {
   memset(&w->w, 0, sizeof w->w);
   w->w.grid = w->o.window;
   soma_world_use_links(w);
+  if (!begins) w->w.delays = NULL;
   w->w.threads = &w->threads;
   w->w.interrupt = &w->interrupted;
   w->w.seconds = w->ranks[0].m->o.max_seconds;
@@ -407,31 +410,36 @@ static soma_status connect(soma_world *w) {
   for (uint32_t r = 0; r < w->o.ranks; r++) w->w.alone |= w->ranks[r].m->o.alloc != NULL;
   s = (soma_status)vm_world_open(&w->w, &w->al, runs, w->o.ranks, &e);
   w->open = s == SOMA_OK;
-  for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++) /* they look at the other ranks */
+  for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK && begins; r++) /* they look at all ranks */
     if (!soma_start_checks(w->ranks[r].m, runs[r])) s = SOMA_NOMEM;
   isa_free(&w->al, runs, w->o.ranks * sizeof *runs);
   return s == SOMA_OK ? s : fail(w, s, "%s", e.text[0] ? e.text : soma_status_text(s));
 }
 
-soma_status soma_world_start(soma_world *w) {
-  if (!w) return SOMA_ARG;
+soma_status soma_world_ready(soma_world *w, bool programs) {
   if (w->running) return fail(w, SOMA_BUSY, "soma_world_until is at work");
   for (uint32_t r = 0; r < w->o.ranks; r++) {
     const rank *x = &w->ranks[r];
     if (!x->m) return fail(w, SOMA_ARG, "the machine of rank %u has been freed", r);
-    if (!x->given) return fail(w, SOMA_ARG, "rank %u has no program", r);
+    if (programs && !x->given) return fail(w, SOMA_ARG, "rank %u has no program", r);
     if (x->run && !x->taken && !x->run->run.ended)
       return fail(w, SOMA_BUSY, "the ranks of the world before have not ended");
   }
-  leave(w);
+  return SOMA_OK;
+}
+
+soma_status soma_world_start(soma_world *w) {
+  if (!w) return SOMA_ARG;
+  soma_status s = soma_world_ready(w, true);
+  if (s != SOMA_OK) return s;
+  soma_world_leave_ranks(w);
   soma_forget_findings(w);
   w->interrupted = 0;
-  for (uint32_t r = 0; r < w->o.ranks; r++) drop_run(&w->ranks[r]);
-  soma_status s = check_programs(w);
-  if (s == SOMA_OK) s = plan(w);
+  for (uint32_t r = 0; r < w->o.ranks; r++) soma_world_drop_run(&w->ranks[r]);
+  s = soma_world_plan(w, w->ranks[0].m->costs.v[w->instance->target->gen - ISA_GEN2]);
   for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++) s = start_rank(w, r);
-  if (s == SOMA_OK) s = connect(w);
-  for (uint32_t r = 0; r < w->o.ranks && s != SOMA_OK; r++) drop_run(&w->ranks[r]);
+  if (s == SOMA_OK) s = soma_world_connect(w, true);
+  for (uint32_t r = 0; r < w->o.ranks && s != SOMA_OK; r++) soma_world_drop_run(&w->ranks[r]);
   return s;
 }
 

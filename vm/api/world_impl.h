@@ -10,12 +10,15 @@
 
 typedef struct rank {
   soma_machine *m;
-  soma_program *given, *p; /* given: by soma_world_load; p: what runs */
+  soma_program *given, *p; /* given: by soma_world_load; p: what runs, */
+  soma_program *started;   /* made of that one */
   soma_run *run;
   bool taken;       /* the caller frees the run */
   bool borrowed;    /* the machine is the caller's */
   unsigned threads; /* that it had before */
 } rank;
+
+enum { SOMA_MOST_RANKS = 4096 };
 
 struct soma_world {
   soma_world_options o;
@@ -59,6 +62,18 @@ soma_status soma_world_gather(soma_world *w);
  * of memory. */
 bool soma_merge_findings(soma_world *w);
 void soma_forget_findings(soma_world *w);
+
+/* The world of w->w is over: what can still be asked about it is kept. And a rank's run. */
+void soma_world_leave_ranks(soma_world *w);
+void soma_world_drop_run(rank *x);
+/* SOMA_OK if all ranks have machines, and programs if they need them, and no run that has not
+ * ended.
+ */
+soma_status soma_world_ready(soma_world *w, bool programs);
+/* Gives each rank its program with those of its CC sequencers, by these constants of the clock. */
+soma_status soma_world_plan(soma_world *w, const uint32_t *cost);
+/* Makes a world of the ranks' runs; begins: late ranks begin late. */
+soma_status soma_world_connect(soma_world *w, bool begins);
 
 /* links.c */
 /* What soma_world_start tells the world about links and delays. */

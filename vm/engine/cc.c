@@ -48,6 +48,10 @@ static const vm_cc_block *block_for(const vm_cc *cc, unsigned engine, uint32_t p
   return NULL;
 }
 
+bool vm_cc_serves(const vm_core *c, unsigned e, const vm_collective *x) {
+  return block_for(cc_of(c, e), x->engine, x->pc) != NULL;
+}
+
 /* ---- Engines ------------------------------------------------------------------------------ */
 
 static int free_slot(const vm_ccs *s) {

@@ -56,6 +56,8 @@ vm_verdict vm_cc_complete(vm_core *c, unsigned e, const isa_insn *in);
 vm_verdict vm_cc_rank_of_round(vm_core *c, unsigned e, const isa_insn *in);
 /* After `complete` has retired: the next trigger, if there is one. */
 void vm_cc_next(vm_core *c, unsigned e);
+/* Whether a sequencer has a block for a collective. */
+bool vm_cc_serves(const vm_core *c, unsigned e, const vm_collective *x);
 /* The collective that a sequencer works on; NULL: none. */
 const vm_collective *vm_cc_at_work(const vm_core *c, unsigned e);
 

@@ -1,6 +1,7 @@
 /* The state of a run except what is in flight: options, memories, engines, semaphores, events. */
 #include "../engine/engine.h"
 #include "../op/pe.h"
+#include "../message.h"
 #include "../time/clock.h"
 #include "save.h"
 
@@ -159,7 +160,8 @@ static void walk_pe(vm_saver *s, const vm_core *c, vm_pe_clock *pe) {
 /* Where an engine is; what it waits for must be something that one can wait for. */
 static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   uint32_t state = en->state, n = en->code->n;
-  vm_save_below(s, &state, VM_MEETING + 1, "state of an engine");
+  vm_save_below(s, &state, VM_CROWDED + 1, "state of an engine");
+  if (state == VM_IDLE) en->pc = 0; /* it may be after the last; a trigger will say where it goes */
   vm_save_below(s, &en->pc, n ? n : 1, "instruction of an engine");
   if (n) vm_saver_words(s, en->ran, n);
   vm_save_below(s, &en->ring_queue, c->code->nqueues ? c->code->nqueues : 1, "queue");
@@ -168,8 +170,11 @@ static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   vm_saver_need(s, n || state == VM_HALTED, "an engine has no code but has not halted");
   vm_saver_need(s, state != VM_RINGFULL || c->code->nqueues,
                 "an engine waits for a queue, but none exists");
-  vm_saver_need(s, state != VM_MEETING || isa_insn_pipe(&en->code->insns[en->pc]) >= 0,
+  vm_saver_need(s, state != VM_MEETING || vm_meet_key(&en->code->insns[en->pc]) >= 0,
                 "an engine waits for a sendrecv, but is at none");
+  bool cc = en - c->eng >= ISA_NENGINES;
+  vm_saver_need(s, state < VM_IDLE || (state == VM_CROWDED ? c->ccs && !cc : cc),
+                "an engine is in a state that it does not have");
 }
 
 /* What waits for what, for an engine that has been read. */
@@ -243,17 +248,26 @@ static void walk_semaphores(vm_saver *s, vm_core *c) {
   }
 }
 
-/* Events of each engine in a file: its sequencer's, and a bit for each flight that will be done. */
+/* Events of each engine in a file: its sequencer's, and a bit for each flight that will be done,
+ * or for each trigger that will come. */
 typedef struct tally {
-  uint32_t seq[ISA_NENGINES], done[ISA_NENGINES];
+  uint32_t seq[ISA_NSEQS], done[ISA_NSEQS];
+  uint64_t coming[ISA_NSEQS];
 } tally;
 
+static bool trigger_fits(const vm_core *c, const vm_event *v, tally *t) {
+  if (!vm_save_trigger_fits(c, v->who, v->value) || t->coming[v->who] >> v->value & 1) return false;
+  t->coming[v->who] |= UINT64_C(1) << v->value;
+  return true;
+}
+
 static bool event_fits(const vm_core *c, const vm_event *v, tally *t) {
-  const vm_engine *en = v->who < ISA_NENGINES ? &c->eng[v->who] : NULL;
+  const vm_engine *en = v->who < c->nseqs ? &c->eng[v->who] : NULL;
+  const vm_core *by = vm_core_at(c, v->by.core);
   switch (v->kind) {
   case VM_E_SEM:
-    return v->by.engine < ISA_NENGINES &&
-           v->by.pc < vm_core_at(c, v->by.core)->code->code[v->by.engine].n;
+    return (unsigned)v->by.engine < by->nseqs && v->by.pc < by->code->code[v->by.engine].n;
+  case VM_E_START: return c->ccs && trigger_fits(c, v, t);
   case VM_E_DMA: return v->who < ISA_NDMA;
   case VM_E_SEQ: return en && en->code->n && en->state == VM_READY && t->seq[v->who]++ == 0;
   case VM_E_DONE: {
@@ -270,6 +284,8 @@ static bool event_fits(const vm_core *c, const vm_event *v, tally *t) {
 }
 
 static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
+  const vm_event all = *v;
+  if (v->kind == VM_E_PUT) v->value = 0; /* where its message is kept */
   vm_save_time(s, &v->time);
   vm_save_u8(s, &v->kind);
   vm_save_u8(s, v->kind == VM_E_SEM ? &v->update : &v->who);
@@ -277,16 +293,20 @@ static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
   vm_save_where(s, c, &v->by);
   vm_save_u32(s, &v->value);
   vm_save_node(s, c, &v->node);
-  if (!s->reads || s->failed) return;
+  if (s->failed) return;
+  if (v->kind == VM_E_PUT) vm_save_message(s, c, s->reads ? v : &all);
+  if (!s->reads || v->kind == VM_E_PUT) return;
   if (vm_saver_need(s, event_fits(c, v, t), "an event is not valid"))
     vm_saver_need(s, vm_post_restored(c, v), "an event comes before the one before it");
 }
 
 /* An engine that is not at rest has an event that will move it. */
 static void check_tally(vm_saver *s, const vm_core *c, const tally *t) {
-  for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) {
+  vm_save_check_ccs(s, c, t->coming);
+  for (unsigned e = 0; e < c->nseqs && !s->failed; e++) {
     const vm_engine *en = &c->eng[e];
     vm_saver_need(s, t->seq[e] == (en->state == VM_READY), "an engine has no event");
+    vm_saver_need(s, en->state != VM_LEAVING || en->moving, "an engine waits for no transfer");
     for (uint32_t i = 0; i < en->nflights; i++) {
       uint32_t slot = (en->first + i) % VM_FLIGHTS;
       vm_saver_need(s, en->flights[slot].finished || t->done[e] >> slot & 1,
@@ -344,7 +364,8 @@ static void walk_core(vm_saver *s, vm_core *c) {
   walk_totals(s, c);
   walk_memories(s, c);
   walk_semaphores(s, c);
-  for (unsigned e = 0; e < ISA_NENGINES && !s->failed; e++) walk_engine(s, c, e);
+  for (unsigned e = 0; e < c->nseqs && !s->failed; e++) walk_engine(s, c, e);
+  if (!s->failed) vm_save_ccs(s, c);
   if (!s->failed) vm_save_transfers(s, c);
   if (!s->failed) walk_events(s, c);
 }
@@ -353,6 +374,7 @@ void vm_save_walk(vm_saver *s, vm_run *r) {
   vm_save_u64(s, &r->trace_hash);
   vm_save_u32(s, &r->transfers);
   vm_save_u64(s, &r->jitter);
+  if (r->peers) vm_save_u64(s, &r->peers->sent);
   walk_path(s, r->cores[0]);
   walk_tensors(s, r);
   for (unsigned i = 0; i < r->n && !s->failed; i++) walk_core(s, r->cores[i]);

@@ -104,6 +104,16 @@ void vm_save_check_set(vm_saver *s, const vm_core *c, uint16_t *region, isa_byte
 struct vm_ck_access;
 void vm_save_check_access(vm_saver *s, const vm_core *c, struct vm_ck_access *a);
 
+/* cc.c: CC sequencers; whether a trigger may be on its way to sequencer e; whether each collective
+ * is left to as many sequencers as have triggers, coming[e]: on their way; a message of that event,
+ * which it adds when it reads; one to c, whose bytes are then the caller's. */
+void vm_save_ccs(vm_saver *s, vm_core *c);
+bool vm_save_trigger_fits(const vm_core *c, unsigned e, uint32_t slot);
+void vm_save_check_ccs(vm_saver *s, const vm_core *c, const uint64_t *coming);
+void vm_save_message(vm_saver *s, vm_core *c, const vm_event *v);
+struct vm_parcel;
+void vm_save_parcel(vm_saver *s, vm_core *c, struct vm_parcel *p);
+
 /* flight.c: instructions that have issued. transfer.c: transfers that have started. */
 void vm_save_flights(vm_saver *s, vm_core *c, unsigned e);
 void vm_save_transfers(vm_saver *s, vm_core *c);

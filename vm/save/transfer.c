@@ -98,7 +98,7 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   vm_save_recalled rc = {0};
   vm_save_met m = {0};
   uint32_t engine = t->engine;
-  vm_save_below(s, &engine, ISA_NENGINES, "engine of a transfer");
+  vm_save_below(s, &engine, c->nseqs, "engine of a transfer");
   t->engine = (uint8_t)engine;
   uint32_t n = c->code->code[engine].n;
   vm_save_below(s, &t->pc, n, "instruction of a transfer");
@@ -109,6 +109,8 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   vm_save_bool(s, &t->signals);
   vm_save_u8(s, &t->sem);
   vm_save_core(s, c, &t->sem_core);
+  if (engine >= ISA_NENGINES) vm_save_u16(s, &t->peer);
+  vm_saver_need(s, t->peer <= c->prog->npeers, "a transfer signals no peer");
   const isa_insn *in = s->failed ? NULL : insn_of(c, q, t);
   if (!in) {
     vm_saver_fail(s, "a transfer belongs to no instruction");
@@ -208,6 +210,7 @@ static void walk_list(vm_saver *s, vm_core *c, unsigned q, vm_transfer **t, uint
     walk_transfer(s, c, q, t[i]);
   }
   for (unsigned r = 0; r < c->code->queues[q].rings && !s->failed; r++) walk_ring(s, c, q, r, t, n);
+  for (uint32_t i = 0; i < n && s->reads && !s->failed; i++) c->eng[t[i]->engine].moving++;
 }
 
 static void walk_queue(vm_saver *s, vm_core *c, unsigned q) {

@@ -3,7 +3,7 @@
 
 /* ---- Those on their way: a heap ------------------------------------------------------------- */
 
-static bool is_before(const vm_flying *a, const vm_flying *b) {
+bool vm_links_is_before(const vm_flying *a, const vm_flying *b) {
   if (a->time != b->time) return a->time < b->time;
   return a->p.m.src != b->p.m.src ? a->p.m.src < b->p.m.src : a->p.m.seq < b->p.m.seq;
 }
@@ -11,7 +11,7 @@ static bool is_before(const vm_flying *a, const vm_flying *b) {
 static bool put(vm_links *l, const vm_flying *f) {
   uint32_t i = l->nheap;
   if (i == l->cap && !isa_array_grow(&l->al, &l->heap, i, &l->cap, sizeof *l->heap)) return false;
-  for (l->nheap++; i && is_before(f, &l->heap[(i - 1) / 2]); i = (i - 1) / 2)
+  for (l->nheap++; i && vm_links_is_before(f, &l->heap[(i - 1) / 2]); i = (i - 1) / 2)
     l->heap[i] = l->heap[(i - 1) / 2];
   l->heap[i] = *f;
   return true;
@@ -22,8 +22,8 @@ static void sink(vm_links *l, bool gone) {
   vm_flying f = l->heap[gone ? --l->nheap : 0];
   uint32_t i = 0;
   for (uint32_t k; (k = 2 * i + 1) < l->nheap; i = k) {
-    if (k + 1 < l->nheap && is_before(&l->heap[k + 1], &l->heap[k])) k++;
-    if (is_before(&f, &l->heap[k])) break;
+    if (k + 1 < l->nheap && vm_links_is_before(&l->heap[k + 1], &l->heap[k])) k++;
+    if (vm_links_is_before(&f, &l->heap[k])) break;
     l->heap[i] = l->heap[k];
   }
   l->heap[i] = f;

@@ -98,6 +98,8 @@ void vm_links_put(const vm_link *x, isa_buf *out);
 /* A message of so many bytes, between devices that have a route, has left its sender at that time.
  * False: out of memory; the message stays the caller's. */
 bool vm_links_enter(vm_links *l, const vm_parcel *p, uint64_t bytes, vm_time sent);
+/* The order in which messages come to links. */
+bool vm_links_is_before(const vm_flying *a, const vm_flying *b);
 /* When the next message comes to a link; UINT64_MAX: none is on its way. */
 vm_time vm_links_next(const vm_links *l);
 /* The next message comes to its link. True: it leaves the last one, and *out arrives at

@@ -344,6 +344,17 @@ static void pause_all(vm_world *w, double seconds) {
   vm_kern_streamed();
 }
 
+/* All that comes up to that time is done. Register instructions that ran ahead have left the time
+ * of a core somewhere before it, as windows have cut them; what has nothing to come keeps its
+ * last. */
+static void reach(vm_world *w, vm_time time) {
+  for (uint32_t r = 0; r < w->nranks; r++)
+    for (unsigned i = 0; i < w->runs[r]->n; i++) {
+      vm_core *c = w->runs[r]->cores[i];
+      if (c->events.n && !w->runs[r]->ended) c->now = vm_time_later(c->now, time);
+    }
+}
+
 isa_status vm_world_go(vm_world *w, vm_time until) {
   const double since = vm_host_now();
   const vm_time limit = limit_of(w), end = until < limit ? plus(until, 1) : plus(limit, 1);
@@ -360,6 +371,7 @@ isa_status vm_world_go(vm_world *w, vm_time until) {
   }
   vm_senders s;
   if (w->status == ISA_OK && !any && find_senders(w, &s)) {
+    if (s.next != UINT64_MAX) reach(w, end - 1);
     if (s.next == UINT64_MAX) {
       finish(w, s.waits);
     } else if (s.next > limit) {

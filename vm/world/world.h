@@ -92,6 +92,12 @@ static inline bool vm_world_has(const vm_world *w, uint32_t rank) {
   return w->lp_of[rank] >= w->lp0 && w->lp_of[rank] < w->lp1;
 }
 
+/* state.c */
+struct vm_saver;
+/* To or from a file: between two calls of vm_world_go. To read, the world has just been opened. */
+void vm_world_walk(vm_world *w, struct vm_saver *s);
+void vm_world_walk_change(struct vm_saver *s, vm_link_change *c);
+
 /* peers.c */
 /* Fills in ranks and tensors of w->peers[rank]. */
 isa_status vm_world_connect(vm_world *w, uint32_t rank, isa_error *e);

@@ -1,0 +1,36 @@
+"""Worlds that are saved on their way."""
+import os
+import tempfile
+import unittest
+
+import nki.collectives as ncc
+import nki.language as nl
+import soma
+from nki.collectives import ReplicaGroup
+from soma.errors import SomaError
+from test_worlds import data, of
+
+
+class Saved(unittest.TestCase):
+    def test_a_saved_world_ends_as_the_world(self):
+        kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
+        x, group = data(4, 8, 64), ReplicaGroup([[0, 1, 2, 3]])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tp4.world")
+            run = soma.world(ranks=4).run(kernel, lambda r: dict(x=x[r], group=group),
+                                          save=(6000, path))
+            again = soma.load_world(path, threads=1)
+            self.assertEqual((again.hash, again.time_ns, len(again)), (run.hash, run.time_ns, 4))
+            for r in range(4):
+                self.assertTrue(any((a == x.sum(0)).all() for a in again[r].out.values()))
+            with open(path, "r+b") as f:
+                f.seek(300)
+                f.write(b"x")
+            with self.assertRaisesRegex(SomaError, "the saved world is damaged"):
+                soma.load_world(path)
+        with self.assertRaisesRegex(ValueError, "save=-1: a time"):
+            soma.world(ranks=4).run(kernel, {}, save=(-1, path))
+
+
+if __name__ == "__main__":
+    unittest.main()
