@@ -12,7 +12,7 @@ import traceback
 
 import numpy as np
 
-MEMORY = 102
+HOST, MEMORY = 2, 102
 
 # System calls by libseccomp's names; any other fails with EPERM. Landlock says which files can be
 # opened; without it there is no call that opens one.
@@ -183,10 +183,8 @@ def _run(job, ending):
     _save(soma.outputs, job["outputs"])
 
 
-def main(number):
-    """Runs the job that the file of this number describes."""
-    with open(number, encoding="utf-8") as f:
-        job = json.load(f)
+def _prepare(job):
+    """Loads all that the script may have, and closes this process."""
     import soma
     from . import look
     _warm(look)
@@ -199,12 +197,25 @@ def main(number):
     look.state().options["sandbox"] = True  # so that calls are noted
     text = job["text"]
     linecache.cache[job["script"]] = (len(text), None, text.splitlines(True), job["script"])
-    ending = {"status": 0, "message": None, "file": None, "line": 0}
-    tell = os.fdopen(job["ending"], "w", encoding="utf-8")
     _limit(job)
     if job["filter"]:
         folders = sys.path + list(_OF_LIBRARIES)
         close_calls(close_files(folders))
+    return look
+
+
+def main(number):
+    """Runs the job that the file of this number describes."""
+    with open(number, encoding="utf-8") as f:
+        job = json.load(f)
+    ending = {"status": 0, "message": None, "file": None, "line": 0}
+    tell = os.fdopen(job["ending"], "w", encoding="utf-8")
+    try:
+        look = _prepare(job)
+    except Exception as error:  # the script has not begun
+        tell.write(json.dumps(dict(ending, status=HOST, calls=[], message=str(error))))
+        tell.close()
+        return HOST
     try:
         _run(job, ending)
     except MemoryError:

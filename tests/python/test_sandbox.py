@@ -145,6 +145,23 @@ class Sandbox(unittest.TestCase):
                   message="SIGSEGV")
         self.ends("import os\nos._exit(0)\n", status=104, verdict="crash", message="without a word")
 
+    def test_what_fails_before_the_script_is_the_hosts(self):
+        ending, tell = os.pipe()
+        with open(self.path("job"), "w+") as job, open(self.path("x.npy"), "rb") as x:
+            x.read(100)  # the rest is no file of NumPy
+            json.dump({"script": "s.py", "arguments": [], "text": "", "filter": True, "imports": [],
+                       "memory": 1 << 30, "cpu_seconds": 0, "outputs": {}, "ending": tell,
+                       "inputs": {"x": x.fileno()}}, job)
+            job.seek(0)
+            done = subprocess.run([COMMAND, "--confined", str(job.fileno())],
+                                  pass_fds=(job.fileno(), x.fileno(), tell),
+                                  env=dict(os.environ, SOMA_PYTHON=sys.executable))
+        os.close(tell)
+        with open(ending) as f:
+            told = json.load(f)
+        self.assertEqual((done.returncode, told["status"], told["calls"]), (2, 2, []))
+        self.assertTrue(told["message"])
+
     def test_wrong_command_lines(self):
         for words, message in ((("--in", "x"), "--in takes NAME=FILE.npy, not 'x'"),
                                (("--in", "x=none.npy"), "cannot read 'none.npy': No such file"),
