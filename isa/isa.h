@@ -146,13 +146,14 @@ static inline unsigned isa_dtype_bytes(unsigned d) { return isa_dtypes[d].bytes;
 static inline bool isa_fills_bits(unsigned d) {
   return isa_dtypes[d].cls <= ISA_INT || isa_dtypes[d].cls == ISA_BOOL;
 }
-/* Integers that an integer type of at most 32 bits, or bool, holds. */
-static inline int64_t isa_dtype_least(unsigned d) {
-  return isa_dtypes[d].cls == ISA_INT ? -(INT64_C(1) << (8 * isa_dtypes[d].bytes - 1)) : 0;
-}
+/* The integers of 64 bits that an integer type, or bool, holds. */
 static inline int64_t isa_dtype_greatest(unsigned d) {
   if (isa_dtypes[d].cls == ISA_BOOL) return 1;
+  if (isa_dtypes[d].bytes == 8) return INT64_MAX;
   return (INT64_C(1) << (8 * isa_dtypes[d].bytes - (isa_dtypes[d].cls == ISA_INT))) - 1;
+}
+static inline int64_t isa_dtype_least(unsigned d) {
+  return isa_dtypes[d].cls == ISA_INT ? -isa_dtype_greatest(d) - 1 : 0;
 }
 static inline bool isa_dtype_is_int(unsigned d) {
   return isa_dtypes[d].cls == ISA_UINT || isa_dtypes[d].cls == ISA_INT;

@@ -125,11 +125,12 @@ static int operator_of(const as_stmt *st, const as_slot *s) {
   return -1;
 }
 
-/* The type of what a memset fills, 0 of other instructions. */
+/* The type of what a memset fills, 0 of other instructions. The verifier refuses 64 bits. */
 static unsigned filled_type(as_job *j, const as_stmt *st, const as_slot *s) {
   const isa_insn *in = &st->part[s->part];
   uint32_t dst = in->op == ISA_OP_memset ? in->u.MEMSET.dst : 0;
-  return dst ? as_program(j)->cores[j->unit->core].aps[dst - 1].dtype : 0;
+  unsigned type = dst ? as_program(j)->cores[j->unit->core].aps[dst - 1].dtype : 0;
+  return isa_dtype_bytes(type) > 4 ? 0 : type;
 }
 
 static bool finish_filling(as_job *j, const as_slot *s, isa_num *n, unsigned type) {

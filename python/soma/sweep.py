@@ -6,6 +6,7 @@
 
 and the decorator `autotune`, which tries a kernel's variants once for each kind of arguments.
 """
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -97,12 +98,19 @@ def _one(function, variant):
 class _Child:
     """A process that works on one variant."""
 
-    def __init__(self, function, variant, number):
-        self.number, self.parts = number, []
-        self.read, write = os.pipe()
+    def __init__(self, number):
+        self.number, self.parts, self.pid = number, [], None
+        self.read, self.write = os.pipe()
+
+    def start(self, function, variant):
         sys.stdout.flush()
         sys.stderr.flush()
-        self.pid = os.fork()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:  # a signal's handler runs once the process is known
+            self.pid = os.fork()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        write, self.write = self.write, None
         if self.pid:
             os.close(write)
             return
@@ -124,9 +132,8 @@ class _Child:
         if data:
             self.parts.append(data)
             return None
-        os.close(self.read)
-        _, status = os.waitpid(self.pid, 0)
-        self.pid = None
+        self._close()
+        status = self._wait()
         if os.WIFSIGNALED(status):
             return {"signal": os.WTERMSIG(status)}
         try:
@@ -135,11 +142,29 @@ class _Child:
             return {"row": {"fault": "its process ended with status %d"
                                      % os.WEXITSTATUS(status)}, "said": ""}
 
+    def _close(self):
+        read, self.read = self.read, None
+        if read is not None:
+            os.close(read)
+
+    def _wait(self):
+        try:
+            _, status = os.waitpid(self.pid, 0)
+        except ChildProcessError:  # Ctrl-C came just after it was waited for
+            status = 0
+        self.pid = None
+        return status
+
     def end(self):
+        """Ends it wherever an error, such as Ctrl-C, has stopped take()."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.pid:
+                os.kill(self.pid, signal.SIGKILL)
+        self._close()
+        if self.write is not None:
+            os.close(self.write)
         if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
-            os.close(self.read)
-            os.waitpid(self.pid, 0)
+            self._wait()
 
 
 def run_all(function, todo, jobs, done):
@@ -152,8 +177,9 @@ def run_all(function, todo, jobs, done):
                 number, variant = next(waiting, (None, None))
                 if number is None:
                     break
-                child = _Child(function, variant, number)
+                child = _Child(number)
                 running[child.read] = child, variant
+                child.start(function, variant)
             if not running:
                 return
             for read in select.select(list(running), [], [])[0]:

@@ -36,7 +36,8 @@ _BYTE = dtypes.TYPES["uint8"]
 _APART = 1 << 20  # what the places of storages are multiples of
 fallbacks = {}  # how often each operation was done on the CPU, by name
 _memory = {}  # the bytes of a storage, as a DeviceArray, by place
-_state = {"library": None, "mode": None, "place": 1 << 56, "adopted": None}
+_state = {"library": None, "mode": None, "place": 1 << 56, "adopted": None,
+          "raised": None}
 
 
 # ---- The extension ----
@@ -88,8 +89,9 @@ def _library(name, folder):
     return paths.pop() if paths else "-l" + name
 
 
-@C.CFUNCTYPE(C.c_uint64, C.c_int, C.c_size_t, C.c_void_p, C.c_size_t)
-def _take(number, n, why, size):
+@C.CFUNCTYPE(None, C.c_int, C.c_size_t, C.POINTER(C.c_uint64), C.c_void_p, C.c_size_t)
+def _take(number, n, found, why, size):
+    place = 0
     try:
         array, _state["adopted"] = _state["adopted"], None
         if array is None:
@@ -97,16 +99,20 @@ def _take(number, n, why, size):
         place = _state["place"]
         _state["place"] += (n // _APART + 1) * _APART  # places in two storages are never equal
         _memory[place] = array
-        return place
-    except Exception as error:
-        text = str(error).encode()[:size - 1]
+        found[0] = place
+    except BaseException as error:
+        found[0] = 0
+        _memory.pop(place, None)
+        if not isinstance(error, Exception):  # Ctrl-C: the mode raises it instead of torch's error
+            _state["raised"] = error
+        text = (str(error) or type(error).__name__).encode()[:size - 1]
         C.memmove(why, text + b"\0", len(text) + 1)
-        return 0
 
 
-@C.CFUNCTYPE(None, C.c_uint64)
-def _give(place):
+@C.CFUNCTYPE(None, C.c_uint64, C.POINTER(C.c_int))
+def _give(place, done):
     _memory.pop(place, None)
+    done[0] = 1
 
 
 @C.CFUNCTYPE(None, C.c_char_p)
@@ -154,7 +160,13 @@ class _Names(TorchFunctionMode):
             return _shown(args[0])
         if function is torch.Tensor.__deepcopy__ and is_here(args[0]):
             return _copied(*args)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except RuntimeError:
+            raised, _state["raised"] = _state["raised"], None
+            if raised is None:
+                raise
+        raise raised
 
 
 def _translated(x):

@@ -23,10 +23,11 @@ namespace {
 constexpr auto KIND = c10::DeviceType::PrivateUse1;
 constexpr int DEVICES = 64;
 
-/* The place of n bytes that are new on a device; 0, with the reason in `why`, if there are none. A
- * place is no address of the host: the host's memory there cannot be touched. */
-using Take = uint64_t (*)(int device, size_t n, char *why, size_t size);
-using Give = void (*)(uint64_t place);
+/* The place of n bytes that are new on a device; with the reason in `why` if there are none. A place
+ * is no address of the host: the host's memory there cannot be touched. Answers are written, not
+ * returned: the handler of a signal may raise its error before the first line of a callback. */
+using Take = void (*)(int device, size_t n, uint64_t *place, char *why, size_t size);
+using Give = void (*)(uint64_t place, int *done);
 using Count = void (*)(const char *operation);
 Take take;
 Give give; // NULL once Python ends
@@ -61,7 +62,9 @@ void free_place(void *place) {
   void *error[3];
   int lock = PyGILState_Ensure();
   PyErr_Fetch(&error[0], &error[1], &error[2]);
-  give(reinterpret_cast<uint64_t>(place));
+  int done = 0;
+  for (int i = 0; i < 100 && !done; i++)
+    give(reinterpret_cast<uint64_t>(place), &done);
   PyErr_Restore(error[0], error[1], error[2]);
   PyGILState_Release(lock);
 }
@@ -69,8 +72,11 @@ void free_place(void *place) {
 struct Hbm final : c10::Allocator {
   c10::DataPtr allocate(size_t n) const override {
     char why[1024] = "";
-    void *place = n ? reinterpret_cast<void *>(take(current, n, why, sizeof why)) : nullptr;
-    TORCH_CHECK(!n || place, why);
+    uint64_t found = 0;
+    if (n)
+      take(current, n, &found, why, sizeof why);
+    TORCH_CHECK(!n || found, *why ? why : "a signal came while memory of the device was taken");
+    void *place = reinterpret_cast<void *>(found);
     return {place, place, free_place, c10::Device(KIND, current)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return free_place; }

@@ -7,6 +7,7 @@ import pathlib
 import random
 import shutil
 import signal
+import signal
 import subprocess
 import sys
 import tempfile
@@ -150,6 +151,27 @@ class Sweeps(unittest.TestCase):
             else:
                 self.assertEqual(again.rows, whole.rows)
         self.assertGreater(refused, 120)
+
+    def test_ctrl_c_stays_ctrl_c_at_any_moment(self):
+        def work():
+            quietly(soma.sweep, lambda n: n, over={"n": range(6)}, jobs=2)
+            scale.check(X[:128], rows=64, schedules=2)
+        before, hits = signal.signal(signal.SIGALRM, signal.default_int_handler), 0
+        try:
+            work()
+            for i in range(60):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.001 + 0.0007 * i)
+                    work()
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except KeyboardInterrupt:  # and nothing else
+                    hits += 1
+            self.assertTrue((scale(X[:128], rows=64) == 2 * X[:128]).all())
+            with self.assertRaises(ChildProcessError):
+                os.waitpid(-1, os.WNOHANG)  # no process is left
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        self.assertGreater(hits, 5)
 
     def test_what_is_refused(self):
         for text, options in (("takes over=", {}), ("takes over=", {"over": {}, "variants": []}),
