@@ -404,7 +404,10 @@ static bool is_handed_out(const vm_core *c, const vm_view *v) {
   return false;
 }
 
-static bool side_has_fill(const vm_core *c, const vm_transfer *t) {
+/* False only if no side of a transfer holds one. Views say what is read only where nothing else
+ * does: an index, a list of pieces, a permutation. */
+static bool may_have_fill(const vm_core *c, const vm_transfer *t) {
+  if (t->rows || t->permuted || t->pieces > 1) return true;
   bool any = vm_ck_has_fill(c, &t->src) || (t->accumulates && vm_ck_has_fill(c, &t->dst));
   for (int i = 1; i < t->nsrc && !any; i++) any = vm_ck_has_fill(c, &t->more[i - 1]);
   return any;
@@ -414,7 +417,7 @@ void vm_ck_fill_move(vm_core *c, const vm_share *s) {
   vm_ck_fillers *k = &c->check->fillers;
   const vm_transfer *t = s->t;
   drop(c);
-  if (s->item.staged || s->e1 <= s->e0 || (!t->rows && !side_has_fill(c, t))) return;
+  if (s->item.staged || s->e1 <= s->e0 || !may_have_fill(c, t)) return;
   k->nshare = (size_t)(s->e1 - s->e0);
   k->share = isa_zalloc(&c->al, k->nshare);
   if (!k->share) {

@@ -29,10 +29,10 @@ vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
   const struct vm_check *k = c->check;
   vm_view s = *v;
   s.at = NULL;
-  const vm_ck_shadow *sbuf = &k->sbuf[v->core], *psum = &k->psum[c->number];
-  if (v->space == ISA_SBUF && sbuf->at) s.at = sbuf->at + (v->at - vm_sbuf_of(c, v->core));
-  if (v->space == ISA_PSUM && psum->at) s.at = psum->at + (v->at - c->mem.psum);
-  uint64_t off;
+  bool sbuf = v->space == ISA_SBUF;
+  const vm_ck_shadow *chip = sbuf ? &k->sbuf[v->core] : &k->psum[c->number];
+  uint64_t off = (uintptr_t)v->at - (uintptr_t)(sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum);
+  if (v->space != ISA_HBM && chip->at && off < chip->bytes) s.at = chip->at + off;
   const vm_ck_shadow *hbm = tensor_shadow(c, v, &off);
   if (hbm) s.at = hbm->at + off;
   return s;
