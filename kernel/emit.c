@@ -515,23 +515,28 @@ static bool put_queues(maker *m) {
   return true;
 }
 
-static bool put_statics(maker *m) {
+/* Queue after queue, as a source has them: it assembles to the same bytes. */
+static bool put_statics_of(maker *m, uint32_t q) {
   const as_kernel *k = m->k;
-  bool some = false;
-  for (uint32_t q = 0; q < k->nqueues; q++) some |= k->queues[q].dge == ISA_DGE_none;
-  if (!some) return true;
   for (uint32_t i = 0; i < k->nsteps; i++) {
     const as_k_step *s = &k->steps[i];
     const as_k_item *it = &k->items[s->item];
     isa_insn in;
-    if (s->kind != K_STEP_ITEM || s->dead || !is_static(k, it)) continue;
+    if (s->kind != K_STEP_ITEM || s->dead || !is_static(k, it) || it->queue != q + 1) continue;
     m->bind.engine = s->engine;
     if (!as_k_bind(&m->bind, as_k_ruling_of(k, it), it->ops, &in)) return out_of_memory(m);
     set_queue(m, it, &in);
-    if (!isa_program_static(m->p, m->core, k->queues[it->queue - 1].number, &in))
-      return out_of_memory(m);
+    if (!isa_program_static(m->p, m->core, k->queues[q].number, &in)) return out_of_memory(m);
   }
   return true;
+}
+
+static bool put_statics(maker *m) {
+  const as_kernel *k = m->k;
+  bool ok = true;
+  for (uint32_t q = 0; q < k->nqueues && ok; q++)
+    if (k->queues[q].dge == ISA_DGE_none) ok = put_statics_of(m, q);
+  return ok;
 }
 
 static bool name_sem(maker *m, unsigned sem, const char *name) {
