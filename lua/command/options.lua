@@ -24,6 +24,8 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
                          --instance NAME: where; --algorithm NAME: of all collectives (ring, mesh,
                          mesh-single, rdh; without it by their size). --in 2:x=FILE is for rank 2
                          alone, and %r in a file's name stands for the rank: --out y=y-%r.npy
+  --plan RANK            print the program of a rank of --ranks, with those that its CC sequencers
+                         get for its collectives, as soma-as takes it, and do not run
   --timing-only          simulate only the time: inputs may be left out, nothing is saved
   --target TARGET        @TARGETS@; default: the program's own, else trn2
   -D NAME[=VALUE]        define a macro of the source
@@ -149,6 +151,11 @@ local function take_count(o, word, value)
   o[word] = n
 end
 
+local function take_rank(o, word, value)
+  o[word] = math.tointeger(tonumber(value))
+  if not o[word] or o[word] < 0 then return word .. " takes the number of a rank, from 0 on, not '" .. value .. "'" end
+end
+
 local function take_threads(o, word, value)
   local n = math.tointeger(tonumber(value))
   if not n or n < 1 or n > 256 then
@@ -228,7 +235,7 @@ local options = {
   ["--in"] = take_pair, ["--out"] = take_pair, ["--expect"] = take_pair, ["--rows"] = take_rows,
   ["--rtol"] = take_tolerance, ["--atol"] = take_tolerance, ["--timing-only"] = "flag",
   ["--target"] = take_target, ["--ranks"] = take_count, ["--lnc"] = take_count, ["--instance"] = take_file,
-  ["--algorithm"] = take_file,
+  ["--algorithm"] = take_file, ["--plan"] = take_rank,
   ["-D"] = take_define, ["-I"] = take_list, ["--trace"] = take_file,
   ["--html"] = take_file, ["--csv"] = take_table, ["--timeline"] = "flag",
   ["--max-instructions"] = take_count, ["--max-ns"] = take_number, ["--max-seconds"] = take_seconds, ["--max-cpu-seconds"] = take_number,
@@ -312,10 +319,11 @@ end
 
 -- What goes with a world of ranks; what is wrong, or nil.
 local function check_ranks(o)
-  for _, flag in ipairs {"--lnc", "--instance", "--algorithm"} do
+  for _, flag in ipairs {"--lnc", "--instance", "--algorithm", "--plan"} do
     if o[flag] and not o["--ranks"] then return flag .. " is for --ranks, which is not given" end
   end
   if not o["--ranks"] then return end
+  if o["--plan"] and o["--plan"] >= o["--ranks"] then return "--plan " .. o["--plan"] .. ": the ranks are 0 to " .. o["--ranks"] - 1 end
   if o["--schedule"] == "all" then return "--schedule all does not go with --ranks: it is not built for a world of ranks" end
   for _, flag in ipairs {"--explain-time",
                          "--debug", "--log", "--json", "--lint", "--resume"} do

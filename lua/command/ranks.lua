@@ -220,8 +220,23 @@ local function resume(o)
   return finish(world, done, moved, o, of)
 end
 
+-- The program of a rank, of a world that is made and does not run: it needs no inputs.
+local function show_plan(prog, o)
+  local ok, text = pcall(function()
+    local how = {ranks = o["--ranks"], lnc = o["--lnc"], instance = o["--instance"], algorithm = o["--algorithm"], costs = core_options.costs}
+    how.target, how.timing_only = o["--target"] or prog:target(), true
+    local world <close> = soma.world(how)
+    world:start(prog, {})
+    return world:program(o["--plan"]):source()
+  end)
+  if not ok then return complain((data.without_place(text):gsub("^run: ", ""))) end
+  io.write(text)
+  return 0
+end
+
 return function(prog, o)
   if not prog then return resume(o) end
+  if o["--plan"] then return show_plan(prog, o) end
   local of, inputs, message = {}, {}, nil
   local status = name_files(function() return prog end, o, of)
   if status then return status end

@@ -132,7 +132,7 @@ do
   local status, out = run(add .. ins .. " --json --trace " .. path "t.json")
   expect("--json", status == 0 and out:sub(1, 2) == "{\n" and out:find('\n  "instructions": 5,\n', 1, true)
     and out:find('\n    "sync": {\n', 1, true) and out:find('\n  "time_ns": %d+[.%d]*[,\n]')
-    and out:find('\n  "trace_hash": "%x+",\n  "twins": 0\n}\n$'), out)
+    and out:find('\n  "trace_hash": "%x+",\n  "transpose_flops": 0,\n  "twins": 0\n}\n$'), out)
   if os.execute("command -v python3 >/dev/null") then
     expect("--json and --trace are JSON", os.execute(("python3 -m json.tool %s/out >/dev/null && python3 -m json.tool %s/t.json >/dev/null"):format(dir, dir)))
   end
@@ -591,6 +591,19 @@ section cc0
   expect("--ranks tells a race once", found:find("^soma: rank 0: [^\n]*early.s:%d+: race: a transfer of queue q reads what a push of rank 1 writes, and nothing orders the two\n"), found)
   expect("--ranks tells who has a race", found:find("\n  also in rank 1\n$"), found)
   usage("--ranks and all schedules", swap .. " --ranks 2 --in x=ones --schedule all", "--schedule all does not go with --ranks: it is not built for a world of ranks")
+  local sum = write("sum.s", "target trn1\ng group [[0, 1]]\nx tensor float32[64], input\ny tensor float32[64], output\ndone sem\n" ..
+    "section gpsimd\n all_reduce dsts=[y], srcs=[x], group=g, op=add $done++\n nop $done>=1\n halt\n")
+  local planned = {}
+  for r = 0, 1 do
+    local status, text = run(sum .. " --ranks 2 --plan " .. r)
+    expect("--plan", status == 0 and text:find("section cc0", 1, true) and text:find "wait_start" and text:find "all_reduce", text)
+    planned[r] = soma.assemble(text)
+  end
+  local x = {[0] = soma.ones {64}, soma.full({64}, 3)}
+  local function sums(p) return soma.world {ranks = 2, target = "trn1"}:run(p, function(r) return {x = x[r]} end) end
+  expect("--plan gives what runs", sums(planned).hash == sums(soma.assemble_file(sum)).hash)
+  usage("--plan of no rank", sum .. " --ranks 2 --plan 2", "--plan 2: the ranks are 0 to 1")
+  usage("--plan alone", sum .. " --plan 0", "--plan is for --ranks, which is not given")
   local stop = path "stopped.world"
   check("--ranks --save", swap .. " --ranks 2 --in x=ones --max-ns 3000 --save " .. stop,
     {status = 1, err = "soma: simulated time reached its limit of 3000 ns\nsoma: the world is saved; continue with: soma --resume " .. stop .. "\n"})
