@@ -222,12 +222,15 @@ class Moves:
 class Starts:
     """Of a Machine: runs to move on in steps."""
 
+    def _one_record(self):
+        if self.options.event and self.recorder is None:
+            raise SomaError("a machine records one run: make another for the next")
+
     def start(self, program, inputs=None, rows=None):
         """A run at time 0, to be moved on by its methods. A machine has one run at a time: `del
         run`, or its give_back(), ends one that is not over."""
         from .machine import Run
-        if self.options.event and self.recorder is None:
-            raise SomaError("a machine records one run: make another for the next")
+        self._one_record()
         run = Run(self, program)
         try:
             run.keep = self._start(run, inputs, rows)
@@ -242,6 +245,7 @@ class Starts:
         """The run that Run.save or `soma --save FILE` has saved: its bytes, or the file's path. All
         is as if it had never been saved. Its `program` is a new one."""
         from .machine import Program, Run
+        self._one_record()
         if not isinstance(saved, bytes):
             with open(saved, "rb") as f:
                 saved = f.read()
@@ -249,7 +253,8 @@ class Starts:
         try:
             self._check(lib.soma_run_resume(self.handle, saved, len(saved),
                                             C.byref(run.program.handle), C.byref(run.handle)))
-            run._finish(None)
+            recorder, self.recorder = self.recorder, None
+            run._finish(recorder)  # its recording begins here
         except BaseException:
             run.give_back()
             raise

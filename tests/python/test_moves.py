@@ -113,6 +113,11 @@ class Moves(unittest.TestCase):
         run = machine.start(machine.assemble(SOURCE, "square.s"), {"x": X}).until(1000).go_on()
         self.assertIn("scalar", run.timeline())
         self.assertEqual(run.critical_path()[-1]["end_ns"], run.time_ns)
+        again = soma.Machine(record=True).resume(self.start().until(1500).save()).go_on()
+        self.assertIn("scalar", again.timeline())  # from there on
+        self.assertEqual(set(again.table("Instruction")["engine"]) - {"sync", "scalar"}, set())
+        with self.assertRaisesRegex(soma.SomaError, "a machine records one run"):
+            machine.resume(self.start().save())
 
     def test_a_fault_ends_it(self):
         source = SOURCE.replace("mov       r1, 7", "nop $loaded>=17")
