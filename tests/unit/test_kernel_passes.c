@@ -179,6 +179,42 @@ static void products(list *l, int variant) {
   store(l, l->out, s);
 }
 
+static void part_of_array(list *l, const char *op, uint32_t dst, uint32_t src, int row) {
+  kbed_begin(&l->b, op, -1, 0);
+  if (dst) kbed_ap(&l->b, dst, SOMA_FLOAT32, 0, COLS, 0, COLS);
+  kbed_ap(&l->b, src, SOMA_FLOAT32, (unsigned)row, 64, 0, COLS);
+  kbed_zeros(&l->b, dst ? 5 : 3); /* acc: write; no psum_zero */
+  kbed_word(&l->b, row);
+  kbed_word(&l->b, 0);
+  kbed_word(&l->b, 64);
+  kbed_word(&l->b, 128);
+  kbed_end(&l->b);
+}
+
+/* The weights of a part of the array, from what is there late; those of another part, from what is
+ * there early; a product with each. */
+static void parts(list *l, int variant) {
+  uint32_t w = tile(l, "w", SOMA_SBUF), v = tile(l, "v", SOMA_SBUF), s = tile(l, "s", SOMA_SBUF);
+  (void)variant;
+  set(l, v, COLS, 2);
+  load(l, w, l->x);
+  twice(l, w, w, COLS, 1);
+  part_of_array(l, "ldweights", 0, w, 0);
+  part_of_array(l, "ldweights", 0, v, 64);
+  for (int i = 0; i < 2; i++) {
+    uint32_t p = kbed_tile(&l->b, "p", SOMA_PSUM, SOMA_FLOAT32, COLS, COLS);
+    part_of_array(l, "matmul", p, v, 64 * i);
+    kbed_begin(&l->b, "tensor_copy", SOMA_VECTOR, 0);
+    kbed_ap(&l->b, s, SOMA_FLOAT32, (unsigned)(64 * i), COLS, 0, COLS);
+    kbed_ap(&l->b, p, SOMA_FLOAT32, 0, COLS, 0, COLS);
+    kbed_word(&l->b, 0);
+    kbed_end(&l->b);
+  }
+  part_of_array(l, "ldweights", 0, v, 0); /* more weights, so that those are not the last */
+  part_of_array(l, "matmul", kbed_tile(&l->b, "q", SOMA_PSUM, SOMA_FLOAT32, COLS, COLS), v, 0);
+  store(l, l->out, s);
+}
+
 typedef struct variant {
   void (*make)(list *l, int variant);
   int number;
@@ -232,6 +268,7 @@ static void a_pass_does_what_it_may(void **state) {
       {sums, 0, SOMA_PASS_MEMSETS, 0},      {sums, 1, SOMA_PASS_MEMSETS, 0},
       {sums, 2, SOMA_PASS_MEMSETS, 0},      {sums, 3, SOMA_PASS_MEMSETS, 1},
       {products, 0, SOMA_PASS_VALUES, 2},   {products, 1, SOMA_PASS_VALUES, 0},
+      {parts, 0, SOMA_PASS_ORDER, 0},
   };
   static float want[WIDE], got[WIDE];
   (void)state;
