@@ -462,8 +462,8 @@ int soma_world_again(soma_world *w) {
 }
 
 void soma_world_traffic(const soma_world *w, uint64_t *calls, uint64_t *bytes) {
-  *calls = !w ? 0 : w->open ? w->w.rounds : w->calls;
-  *bytes = !w ? 0 : w->open ? w->w.came : w->came;
+  if (calls) *calls = !w ? 0 : w->open ? w->w.rounds : w->calls;
+  if (bytes) *bytes = !w ? 0 : w->open ? w->w.came : w->came;
 }
 
 /* All together, when nothing more can be found. */
