@@ -89,6 +89,7 @@ def tensor_tensor(dst=None, data1=None, data2=absent, op=None, engine=unknown, n
             op, data2 = data2, absent
         if data2 is absent:
             dst, data1, data2 = None, dst, data1
+    if data1.__class__ is not Tensor or data2.__class__ is not Tensor:
         data1, data2 = need(data1, "data1", "tensor_tensor"), need(data2, "data2", "tensor_tensor")
     code = alu(op)
     e = -1 if engine is unknown else engine_of(engine, "tensor_tensor")

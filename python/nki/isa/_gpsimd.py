@@ -114,15 +114,16 @@ def local_gather(dst=None, src_buffer=None, index=None, num_elem_per_idx=1, num_
         num_valid_indices = num[1] if len(num) > 1 else None
     src_buffer, index = need(src_buffer, "src_buffer", "local_gather"), need(index, "index",
                                                                             "local_gather")
-    valid = insn.whole(num_valid_indices) if num_valid_indices is not None else 0
+    each = number_of(num_elem_per_idx, "num_elem_per_idx", "local_gather")
+    valid = 0 if num_valid_indices is None else \
+        number_of(num_valid_indices, "num_valid_indices", "local_gather")
     count = valid or index.free_size * 16
 
     def emit(d, s, i):
-        record.active().emit(_LGATHER, insn.GPSIMD, (d.words(), s.words(), i.words(),
-                                                     (insn.whole(num_elem_per_idx), valid)))
-    shape = (src_buffer.shape[0], index.free_size, count // max(index.free_size, 1),
-             insn.whole(num_elem_per_idx)) if count % index.free_size == 0 else \
-        (src_buffer.shape[0], count, insn.whole(num_elem_per_idx))
+        record.active().emit(_LGATHER, insn.GPSIMD,
+                             (d.words(), s.words(), i.words(), (each, valid)))
+    shape = (src_buffer.shape[0], index.free_size, count // max(index.free_size, 1), each) \
+        if count % index.free_size == 0 else (src_buffer.shape[0], count, each)
     return _either(dst, staged(emit) if dst is None else emit, (src_buffer, index), shape,
                    src_buffer.dtype, mask, "local_gather", name, how=WHOLE)
 

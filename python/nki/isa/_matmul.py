@@ -96,7 +96,7 @@ def nc_matmul(dst=None, stationary=None, moving=absent, is_stationary_onezero=Fa
     stationary = need(stationary, "stationary", "nc_matmul")
     perf, tiling = _perf(perf_mode), _tiling(tile_position, tile_size)
     transpose = 1 if is_transpose else 0
-    onezero = (int(is_stationary_onezero), int(is_moving_onezero))
+    onezero = (int(bool(is_stationary_onezero)), int(bool(is_moving_onezero)))
 
     def emit(d, s, m, accumulate=accumulate, add=False):
         emit_matmul(d, s, m, None if add else accumulate, transpose, onezero, perf, tiling)

@@ -33,7 +33,8 @@ def _queue(rec, flags, engine):
     if engine in (None, c.engine.unknown, c.engine.dma):
         return -1
     if not flags & K.HWDGE:
-        raise KernelError("dma_copy: engine=%s is for dge_mode.hwdge" % engine.name)
+        raise KernelError("dma_copy: engine=%s is for dge_mode.hwdge"
+                          % getattr(engine, "name", insn.said(engine)))
     key = ("queue", engine)
     if key not in rec.named:
         rec.named[key] = rec.builder.queue(2, engine_of(engine, "dma_copy"))
@@ -79,7 +80,8 @@ def dma_transpose(dst=None, src=absent, axes=None, priority=None, dge_mode=c.dge
         raise NotBuilt("dma_transpose: dtype=%s of %s: it moves elements as they are; copy the "
                        "result" % (_type(dtype), src.dtype))
     order = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim)
-    if order is None or (axes is not None and tuple(axes) != order):
+    if order is None or (axes is not None and (
+            not isinstance(axes, (list, tuple)) or tuple(axes) != order)):
         raise KernelError("dma_transpose: axes %s of %d dimensions: there are (1, 0), (2, 1, 0) "
                           "and (3, 1, 2, 0)" % (axes, src.ndim))
     shape = tuple(src.shape[a] for a in order)
@@ -120,6 +122,8 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
     first = rec.count
     op = alu(reduce_op if reduce_op is not None else "add", "reduce_op")
     oob = chosen(_OOB, oob_mode, "oob_mode", "dma_compute")
+    if not isinstance(srcs, (list, tuple)):
+        raise KernelError("dma_compute: srcs is %s, not a list of tensors" % insn.said(srcs))
     dst, srcs = need(dst, "dst", "dma_compute"), [need(s, "a source", "dma_compute") for s in srcs]
     if not unique_indices and any(t.has("gather") for t in [dst] + srcs):
         raise NotBuilt("dma_compute with unique_indices=False: the machine's descriptors need "
@@ -200,6 +204,9 @@ def nc_stream_shuffle(dst=None, src=None, shuffle_mask=None, name=None, mask=Non
     whole_mask(mask, "nc_stream_shuffle")
     rec = record.active()
     first = rec.count
+    if not hasattr(shuffle_mask, "__iter__"):
+        raise KernelError("nc_stream_shuffle: shuffle_mask is %s, not a list of 32 whole numbers"
+                          % insn.said(shuffle_mask))
     entries = tuple(whole(x) for x in shuffle_mask)
     dst, src = need(dst, "dst", "nc_stream_shuffle"), need(src, "src", "nc_stream_shuffle")
     if shares(src.storage, dst.storage) and not same_view(src, dst) and (

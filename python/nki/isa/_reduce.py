@@ -168,7 +168,8 @@ def range_select(dst=None, on_true_tile=None, comp_op0=None, comp_op1=None, boun
     """dst = on_true_tile where (range_start + i) comp_op0 bound0 and comp_op1 bound1, else the
     least float32; by reduce_cmd also the rows' maximum."""
     on_true_tile = need(on_true_tile, "on_true_tile", "range_select")
-    if on_false_value is not None and insn.float_bits(float(on_false_value)) != LEAST:
+    if on_false_value is not None and insn.number(on_false_value, "on_false_value") != \
+            insn.K.pack((1, LEAST)):
         raise KernelError("range_select: on_false_value=%r: the machine fills with the least "
                           "float32"
                           % (on_false_value,))
