@@ -4,7 +4,7 @@ import numpy as np
 from soma import dtypes
 from soma import kernel as K
 from soma.checked import whole
-from soma.masks import effective, mask_ranges
+from soma.masks import Ranges, effective, mask_ranges
 
 from . import constants as c
 from ._common import (PSUM, SBUF, KernelError, Masked, NotBuilt, Tensor, absent, apart, done,
@@ -336,7 +336,7 @@ def returned_transpose(data, dtype, emit, memory, mask, call, multi=False):
                     depth=3)
     if left:
         made.append(tile)
-        tile.storage.left = masked((left[1], [], left[2]), call, insn.assign)
+        tile.storage.left = masked(Ranges((left[1], [], left[2])), call, insn.assign)
     return tile
 
 
