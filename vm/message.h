@@ -34,6 +34,7 @@ typedef struct vm_parcel {
   uint64_t bytes;  /* of data */
   uint32_t *known; /* what the checks of the sender know (check/peers.c); NULL: it has none */
   uint32_t nknown;
+  uint32_t node; /* what sends it, in the sender's record of causes; 0: it keeps none */
 } vm_parcel;
 
 static inline void vm_parcel_free(const isa_alloc *al, const vm_parcel *p) {

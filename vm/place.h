@@ -71,7 +71,8 @@ typedef enum vm_why {
   VM_WHY_DMA,       /* the DMA engine was busy with another share */
   VM_WHY_RING,      /* a ring was full */
   VM_WHY_GENERATOR, /* the descriptor generator was busy */
-  VM_WHY_MEET       /* the other core reached its sendrecv */
+  VM_WHY_MEET,      /* the other core reached its sendrecv */
+  VM_WHY_PEER       /* a message of another rank arrived */
 } vm_why;
 typedef struct vm_cause {
   uint32_t node; /* 0: none */

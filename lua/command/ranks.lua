@@ -138,6 +138,16 @@ local function try_schedules(prog, inputs, o, how, runs)
   end
 end
 
+-- The critical path of the rank that ends last, over all ranks.
+local function explain(runs, o)
+  local last = 0
+  for r = 1, o["--ranks"] - 1 do
+    if runs[r].time_ns > runs[last].time_ns then last = r end
+  end
+  local out = o.stdout_taken and io.stderr or io.stdout
+  out:write("rank ", last, " ends last\n", runs[last]:explain_time(), "\n")
+end
+
 -- What shows the ranks in time; of a run that faulted as well. A message when a file cannot be written.
 local function draw(runs, o, of)
   for r = 0, o["--ranks"] - 1 do
@@ -190,6 +200,7 @@ local function finish(world, done, runs, o, of, try)
     if message then return complain(message) end
   end
   report(world, runs, o)
+  if o["--explain-time"] then explain(runs, o) end
   message = draw(runs, o, of)
   return message and complain(message) or 0
 end
@@ -246,7 +257,7 @@ return function(prog, o)
   end
   local how = {ranks = o["--ranks"], lnc = o["--lnc"], instance = o["--instance"], algorithm = o["--algorithm"]}
   for name, value in pairs(core_options) do how[name] = value end
-  how.causes = nil
+  how.causes = o["--explain-time"]
   if not how.target then how.target = prog:target() end
   local ok, world = pcall(soma.world, how)
   if not ok then return complain(data.without_place(world)) end

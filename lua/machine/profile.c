@@ -52,6 +52,7 @@ static void push_segment(lua_State *L, const soma_path_segment *s) {
   set_place(L, "file", "line", s->file, s->line);
   set_named(L, "queue", s->queue_name, s->queue);
   set_named(L, "semaphore", s->semaphore_name, s->semaphore);
+  if (s->rank >= 0) lb_set_count(L, "rank", (uint64_t)s->rank);
   if (s->dma_engine >= 0) lb_set_count(L, "dma_engine", (uint64_t)s->dma_engine);
   lb_set_ns(L, "start_ns", s->start);
   lb_set_ns(L, "end_ns", s->end);

@@ -24,8 +24,8 @@ def _engine(number):
 def need_causes(run):
     run._need_recorder()
     if not run.machine.options.causes:
-        raise SomaError("the critical path of a rank is not built: its trace, timeline, page, "
-                        "tables and idle gaps are")
+        raise SomaError("the causes of the run were not kept: make the machine, or the world of its "
+                        "rank, with causes=True")
 
 
 def critical_path(run):
@@ -37,7 +37,8 @@ def critical_path(run):
              "name": _text(s.name), "cause": _text(s.cause), "pc": s.pc, "file": _text(s.file),
              "line": s.line or None, "start_ns": s.start / 1e6, "end_ns": s.end / 1e6,
              "dma_engine": None if s.dma_engine < 0 else s.dma_engine,
-             "queue": _text(s.queue_name), "semaphore": _text(s.semaphore_name)} for s in found]
+             "queue": _text(s.queue_name), "semaphore": _text(s.semaphore_name),
+             "rank": None if s.rank < 0 else s.rank} for s in found]
 
 
 def idle_gaps(run, most=None):

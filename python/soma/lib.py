@@ -248,7 +248,7 @@ class PathSegment(C.Structure):
                 ("file", C.c_char_p), ("name", C.c_char_p), ("cause", C.c_char_p),
                 ("start", C.c_uint64), ("end", C.c_uint64), ("queue", C.c_int),
                 ("semaphore", C.c_int), ("queue_name", C.c_char_p),
-                ("semaphore_name", C.c_char_p)]
+                ("semaphore_name", C.c_char_p), ("rank", C.c_int)]
 
 
 class IdleGap(C.Structure):

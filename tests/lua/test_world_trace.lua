@@ -136,13 +136,37 @@ case("events of ranks come in one thread, and an error in a callback ends the wo
 end)
 
 case("what is not built is refused", function()
-  raises("the critical path of a world of ranks is not built yet", run, {causes = true})
   local alone = soma.assemble "target trn1\ng group [[0]]\nx tensor int8[4]\ny tensor int8[4]\nd sem\nsection gpsimd\nall_reduce dsts=[y], srcs=[x], group=g, op=add $d++\nnop $d>=1\nhalt\n"
   soma.core {}:run(alone)
   raises("the program has collectives: its trace is built for a rank of a world only", function() soma.core {trace = true}:run(alone) end)
   local w <close> = soma.world {ranks = 3, target = "trn1", trace = true}
   local own = w:run(sum, function(r) return {x = x[r]} end)
   raises("explain_time: the core was not made with causes = true", own[0].explain_time, own[0])
+end)
+
+case("the critical path goes over ranks", function()
+  local plain <close> = soma.world {ranks = 3, target = "trn1"}
+  local hash = plain:run(sum, function(r) return {x = x[r]} end).hash
+  for threads = 1, 3, 2 do
+    local w <close> = soma.world {ranks = 3, target = "trn1", causes = true, threads = threads}
+    local own = w:run(sum, function(r) return {x = x[r]} end)
+    eq(own.hash, hash)
+    for r = 0, 2 do
+      local at, ranks, ways = 0, {}, 0
+      for _, s in ipairs(own[r]:critical_path()) do
+        assert(math.abs(s.start_ns - at) < 1e-3, "a gap before " .. s.start_ns)
+        at = s.end_ns
+        ranks[s.rank or r] = true
+        if s.cause == "on the way to another rank" then
+          ways = ways + 1
+          eq({s.engine, s.name ~= nil, s.line ~= nil}, {"cc0", true, true})
+        end
+      end
+      assert(math.abs(at - own[r].time_ns) < 1e-3, at .. " of " .. own[r].time_ns)
+      eq({ways > 0, next(ranks) ~= nil, next(ranks, next(ranks)) ~= nil}, {true, true, true})
+      assert(own[r]:explain_time():find "rank %d q?cc0[%w_]*: wait: on the way to another rank")
+    end
+  end
 end)
 
 case("the trace has a process of links: a track for each, whose slices follow one another and move all bytes", function()

@@ -1,4 +1,5 @@
 /* soma_critical_path: the record of causes as segments for the caller. */
+#include "../message.h"
 #include "../time/clock.h"
 #include "impl.h"
 
@@ -17,6 +18,7 @@ static const char *const causes[] = {
     [VM_WHY_RING] = "ring full",
     [VM_WHY_GENERATOR] = "descriptor generator busy",
     [VM_WHY_MEET] = "other core's sendrecv",
+    [VM_WHY_PEER] = "on the way to another rank",
 };
 
 typedef struct segments {
@@ -25,7 +27,8 @@ typedef struct segments {
   uint32_t n, max, total; /* total: 0 while counting */
 } segments;
 
-static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until, bool gap) {
+static void add_segment(void *ud, const vm_core *of, const vm_node *n, vm_time from, vm_time until,
+                        bool gap) {
   static const uint8_t kinds[] = {[VM_N_INSN] = SOMA_PATH_DATA,
                                   [VM_N_SEQ] = SOMA_PATH_SEQUENCER,
                                   [VM_N_SHARE] = SOMA_PATH_TRANSFER,
@@ -34,7 +37,7 @@ static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until,
   segments *s = ud;
   uint32_t at = s->total - 1 - s->n++; /* they come latest first */
   if (!s->total || at >= s->max) return;
-  const isa_core *core = &s->r->p->p->cores[n->core];
+  const isa_core *core = &of->prog->cores[n->core];
   const isa_code *code = &core->code[n->by];
   soma_path_segment *o = &s->out[at];
   *o = (soma_path_segment){.kind = gap ? SOMA_PATH_DELAY : (soma_path_kind)kinds[n->kind],
@@ -46,7 +49,8 @@ static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until,
                            .start = from,
                            .end = until,
                            .queue = -1,
-                           .semaphore = why == VM_WHY_SEM ? n->sem : -1};
+                           .semaphore = why == VM_WHY_SEM ? n->sem : -1,
+                           .rank = of == s->r->run.cores[0] ? -1 : (int)of->run->peers->rank};
   if (why == VM_WHY_SEM) o->semaphore_name = core->sem_names[n->sem];
   if (n->pc >= code->n) return;
   o->queue = isa_insn_queue(&code->insns[n->pc]);
@@ -54,7 +58,7 @@ static void add_segment(void *ud, const vm_node *n, vm_time from, vm_time until,
   o->name = isa_ops[code->insns[n->pc].op].name;
   if (code->lines && code->lines[n->pc].file) {
     o->line = code->lines[n->pc].line;
-    o->file = s->r->p->p->files[code->lines[n->pc].file - 1];
+    o->file = of->prog->files[code->lines[n->pc].file - 1];
   }
 }
 
@@ -64,9 +68,9 @@ soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32
   segments s = {.r = r, .out = out, .max = max};
   *n = 0;
   if (!r->run.cores[0]->path) return SOMA_ARG;
-  vm_path_walk(r->run.cores[0]->path, add_segment, &s);
+  vm_path_walk(r->run.cores[0], add_segment, &s);
   *n = s.total = s.n;
   s.n = 0;
-  vm_path_walk(r->run.cores[0]->path, add_segment, &s);
+  vm_path_walk(r->run.cores[0], add_segment, &s);
   return SOMA_OK;
 }

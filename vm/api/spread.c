@@ -76,8 +76,8 @@ static uint64_t hash_of(const soma_world *w) {
 
 soma_status soma_world_meet(soma_world *w) {
   bool first = w->w.windows == 0 && !w->w.far && !w->whole;
-  for (uint32_t r = 0; r < w->o.ranks; r++) /* what checks know stays in a process */
-    if (w->ranks[r].m->o.checks) first = false;
+  for (uint32_t r = 0; r < w->o.ranks; r++) /* what checks and paths know stays in a process */
+    if (w->ranks[r].m->o.checks || w->ranks[r].m->o.causes) first = false;
   w->whole = w->again = false;
   if (w->far.size < 2 || !first) return SOMA_OK;
   vm_world_spread(&w->w, &w->far);

@@ -87,7 +87,6 @@ static soma_status choose_instance(soma_world *w, const char *target) {
 
 const char *soma_not_for_ranks(const soma_options *o) {
   if (o->schedule == SOMA_SCHEDULE_ALL) return "all schedules of a world of ranks are not built";
-  if (o->causes) return "the critical path of a world of ranks is not built yet";
   return NULL;
 }
 

@@ -64,6 +64,8 @@ static soma_status check_savable(soma_world *w) {
     if (!x->run) return fail(w, SOMA_ARG, "the run of rank %u has been freed", r);
     if (x->run->run.cores[0]->check)
       return fail(w, SOMA_UNBUILT, "a world with checks cannot be saved yet");
+    if (x->run->run.cores[0]->path)
+      return fail(w, SOMA_UNBUILT, "a world with causes cannot be saved yet");
     soma_status s = soma_check_own_bytes(x->run);
     if (s != SOMA_OK) return fail(w, s, "rank %u: %s", r, soma_error(x->m));
   }
@@ -274,7 +276,10 @@ soma_status soma_world_resume(soma_world *w, const void *data, size_t n) {
   soma_status status = soma_world_ready(w, false);
   if (status != SOMA_OK) return status;
   for (uint32_t r = 0; r < w->o.ranks; r++)
-    if (w->ranks[r].m->o.checks)
+    if (w->ranks[r].m->o.causes)
+      return fail(w, SOMA_ARG,
+                  "causes are kept from a world's start on: this one was saved with none");
+    else if (w->ranks[r].m->o.checks)
       return fail(w, SOMA_ARG,
                   "checks are chosen when a world starts: this one was saved with none");
   if (!soma_check_file(&soma_world_file, data, n, &e)) return fail(w, SOMA_FORMAT, "%s", e.text);

@@ -333,6 +333,8 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   vm_where by = {t->engine, (int8_t)dma, c->number, t->pc};
   uint32_t part = number_of_head(c, queue, dma);
   bool late = false;
+  if (!s->started) note_cause(c, dma, s);
+  c->cause = vm_path_add(c, VM_N_SHARE, by, s->started ? s->item.start : c->now, c->now, s->cause);
   ring->head = s->next;
   if (!ring->head) {
     ring->tail = NULL;
@@ -364,8 +366,6 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     send_share(c, s, by);
   }
   vm_tell_ended(c, s, by);
-  if (!s->started) note_cause(c, dma, s);
-  c->cause = vm_path_add(c, VM_N_SHARE, by, s->started ? s->item.start : c->now, c->now, s->cause);
   if (s->started) c->dma[dma].last_node = c->cause;
   if (!late) vm_dma_release_share(c, s);
   c->shares_alive--;

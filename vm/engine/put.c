@@ -1,6 +1,7 @@
 /* The arrival of messages from other ranks: bytes, and then an update. */
 #include "../message.h"
 #include "../dma/dma.h"
+#include "../time/clock.h"
 
 /* The bytes, as the end of a transfer writes them. */
 static void put_bytes(vm_core *c, const vm_parcel *p, vm_view *to) {
@@ -25,7 +26,8 @@ void vm_arrive(vm_core *c, uint32_t slot) {
   vm_parcel p = c->inbox->v[slot];
   c->inbox->v[slot].m.dst = UINT32_MAX;
   c->inbox->left--;
-  c->cause = 0;
+  const vm_where by = {p.m.engine, -1, p.m.core, p.m.pc};
+  c->cause = vm_path_peer(c, p.m.src, by, p.node);
   vm_view v;
   if (p.m.ap) put_bytes(c, &p, &v);
   vm_tell_arrive(c, &p, p.m.ap ? &v : NULL);

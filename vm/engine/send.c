@@ -41,6 +41,7 @@ static void send(vm_core *c, const vm_share *s, vm_where by, vm_parcel *p) {
   p->m.src = peers->rank;
   p->m.core = c->number;
   p->m.seq = peers->sent++;
+  p->node = c->cause;
   vm_tell_send(c, s, by, p);
   if (to && to->stack == c->run->stack) {
     vm_receive(to, p);

@@ -30,10 +30,16 @@ static const char *core_of(const explain *x, unsigned core) {
   return vm_rec_core(x->run->p->p, core);
 }
 
+/* "rank 3 core 1 " before what a segment is of. */
+static void put_where(const explain *x, const soma_path_segment *s, isa_buf *b) {
+  if (s->rank >= 0) isa_buf_printf(b, "rank %d ", s->rank);
+  isa_buf_puts(b, core_of(x, s->core));
+}
+
 /* ---- Shares ------------------------------------------------------------------------------- */
 
 static bool same_share(const soma_path_segment *a, const soma_path_segment *b) {
-  if (a->kind != b->kind || a->core != b->core) return false;
+  if (a->kind != b->kind || a->core != b->core || a->rank != b->rank) return false;
   switch (a->kind) {
   case SOMA_PATH_TRANSFER: return a->queue == b->queue;
   case SOMA_PATH_DELAY:
@@ -76,7 +82,7 @@ static void put_share(explain *x, const soma_path_segment *s) {
     return;
   }
   const char *engine = isa_engines[s->engine].name;
-  isa_buf_puts(b, core_of(x, s->core));
+  put_where(x, s, b);
   switch (s->kind) {
   case SOMA_PATH_DATA: isa_buf_printf(b, "%s: data path", engine); return;
   case SOMA_PATH_SEQUENCER: isa_buf_printf(b, "%s: sequencer", engine); return;
@@ -142,7 +148,7 @@ static bool make_shares(explain *x) {
 
 static void put_step(explain *x, const soma_path_segment *s) {
   isa_buf *b = &x->out.b;
-  isa_buf_puts(b, core_of(x, s->core));
+  put_where(x, s, b);
   size_t at = b->len;
   switch (s->kind) {
   case SOMA_PATH_DATA:

@@ -59,11 +59,16 @@ bool vm_rec_html_open_path(vm_rec_html *h) {
   if (!h->run || soma_critical_path(h->run, NULL, 0, &h->npath) != SOMA_OK) return true;
   h->path = isa_zalloc(&h->t.al, path_bytes(h->npath));
   if (!h->path) return false;
+  uint32_t n = 0;
+  h->room = h->npath;
   soma_critical_path(h->run, h->path, h->npath, &h->npath);
+  for (uint32_t i = 0; i < h->npath; i++) /* the page has one rank's events */
+    if (h->path[i].rank < 0) h->path[n++] = h->path[i];
+  h->npath = n;
   return true;
 }
 
-void vm_rec_html_drop_path(vm_rec_html *h) { isa_free(&h->t.al, h->path, path_bytes(h->npath)); }
+void vm_rec_html_drop_path(vm_rec_html *h) { isa_free(&h->t.al, h->path, path_bytes(h->room)); }
 
 static vm_rec_event instruction_of(const soma_path_segment *s) {
   return (vm_rec_event){.kind = VM_EV_INSN,

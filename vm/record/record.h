@@ -307,7 +307,7 @@ typedef struct vm_rec_html {
   uint32_t *code; /* by number of an instruction: its place in the page's list + 1 */
   uint32_t ncode;
   soma_path_segment *path; /* NULL: the run's causes were not kept */
-  uint32_t npath;
+  uint32_t npath, room;    /* room: segments that path has room for */
 } vm_rec_html;
 /* Puts v's instruction on the page's list, unless it is there or v has none. */
 void vm_rec_html_code(vm_rec_html *h, const vm_rec_event *v);

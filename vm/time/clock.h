@@ -34,6 +34,7 @@ typedef struct vm_node {
   uint32_t cause, pc;
   uint8_t kind, who, by, why; /* who: engine or DMA engine; by: engine whose instruction it is */
   uint8_t sem, core;          /* sem: of VM_WHY_SEM */
+  uint32_t peer; /* 1-based: the cause is a node of that rank's record; 0: of its own */
 } vm_node;
 typedef struct vm_path {
   vm_node *v;
@@ -46,18 +47,22 @@ static inline uint32_t vm_path_add(vm_core *c, vm_node_kind kind, vm_where by, v
                                    vm_time end, vm_cause cause) {
   return c->path ? vm_path_append(c, kind, by, start, end, cause) : 0;
 }
+/* Now a message arrives that the instruction at `by` of rank `from` has sent, its node `cause`; 0
+ * if no record is kept. */
+uint32_t vm_path_peer(vm_core *c, uint32_t from, vm_where by, uint32_t cause);
 /* Notes what let an engine's sequencer continue at that moment. */
 static inline void vm_path_set_cause(vm_engine *en, vm_moment m, vm_why why) {
   en->cause = (vm_cause){.node = m.node, .why = (uint8_t)why, .time = m.time};
 }
 /* The event of node n now begins and ends later than when it was added. */
 void vm_path_delay(vm_core *c, uint32_t n, vm_time start, vm_time end);
-/* The path from the last node back to the run's start, as nodes cut at `until`; calls fn for
- * each segment, latest first. gap: the time between the cause of n and its effect, so why n
- * began late. */
-void vm_path_walk(const vm_path *p,
-                  void (*fn)(void *ud, const vm_node *n, vm_time from, vm_time until, bool gap),
-                  void *ud);
+/* The path from the last node of c's run back to the run's start, as nodes cut at `until`; calls fn
+ * for each segment, latest first. of: the run's core 0, or that of another rank of its world, from
+ * which a message has come. gap: the time between the cause of n and its effect, so why n began
+ * late. */
+typedef void vm_path_fn(void *ud, const vm_core *of, const vm_node *n, vm_time from, vm_time until,
+                        bool gap);
+void vm_path_walk(const vm_core *c, vm_path_fn *fn, void *ud);
 /* Begins the record of a run; false: out of memory. */
 bool vm_path_start(vm_run *r);
 void vm_path_free(vm_core *c);

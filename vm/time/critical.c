@@ -1,6 +1,7 @@
 /* The record of causes: what determined the start of each instruction, share and wait. It is kept
  * only on request; a walk back from the last node gives the critical path. */
 #include "../engine/engine.h"
+#include "../message.h"
 #include "clock.h"
 
 uint32_t vm_path_append(vm_core *c, vm_node_kind kind, vm_where by, vm_time start, vm_time end,
@@ -47,28 +48,46 @@ void vm_path_free(vm_core *c) {
   c->path = NULL;
 }
 
-void vm_path_walk(const vm_path *p,
-                  void (*fn)(void *ud, const vm_node *n, vm_time from, vm_time until, bool gap),
-                  void *ud) {
+uint32_t vm_path_peer(vm_core *c, uint32_t from, vm_where by, uint32_t cause) {
+  if (!c->path || !cause) return 0;
+  vm_cause why = {.node = cause, .why = VM_WHY_PEER, .time = c->now};
+  uint32_t n = vm_path_append(c, VM_N_SEQ, by, c->now, c->now, why);
+  if (!n) return 0;
+  c->path->v[n - 1].peer = from + 1;
+  c->path->v[n - 1].core = by.core;
+  return n;
+}
+
+/* The core whose record has the cause of a node; NULL: the world has ended. */
+static const vm_core *cause_of(const vm_core *c, const vm_node *n) {
+  if (!n->peer) return c;
+  const vm_core *there = c->run->peers ? c->run->peers->runs[n->peer - 1]->cores[0] : NULL;
+  return there && there->path ? there : NULL;
+}
+
+void vm_path_walk(const vm_core *c, vm_path_fn *fn, void *ud) {
+  const vm_path *p = c->path;
   vm_node sequencer = {.kind = VM_N_SEQ, .why = VM_WHY_START};
   vm_time until = p->last ? p->v[p->last - 1].end : 0;
   for (uint32_t at = p->last; at;) {
     const vm_node *n = &p->v[at - 1];
-    const vm_node *from = n->cause ? &p->v[n->cause - 1] : NULL;
-    if (n->start < until) fn(ud, n, n->start, until, false);
+    const vm_core *there = cause_of(c, n);
+    const vm_node *from = n->cause && there ? &there->path->v[n->cause - 1] : NULL;
+    if (n->start < until) fn(ud, c, n, n->start, until, false);
     until = n->start < until ? n->start : until;
     vm_time bound = n->bound, since = from ? from->end : 0;
     if (bound < until) { /* the sequencer's own instructions before it */
       sequencer.who = sequencer.by = n->by;
       sequencer.pc = n->pc;
       sequencer.core = n->core;
-      fn(ud, &sequencer, bound, until, false);
+      fn(ud, c, &sequencer, bound, until, false);
       until = bound;
     }
     if (since < until) { /* from the cause to its effect; without a node a table, or the host */
-      fn(ud, n, since, until, true);
+      fn(ud, from ? there : c, n, since, until, true); /* a message's is its sender's */
       until = since;
     }
-    at = n->cause;
+    at = from ? n->cause : 0;
+    if (from) c = there, p = c->path;
   }
 }
