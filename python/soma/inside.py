@@ -24,8 +24,8 @@ def _engine(number):
 def need_causes(run):
     run._need_recorder()
     if not run.machine.options.causes:
-        raise SomaError("the causes of the run were not kept: make the machine, or the world of its "
-                        "rank, with causes=True")
+        raise SomaError("the causes of the run were not kept: make the machine, or the world of "
+                        "its rank, with causes=True")
 
 
 def critical_path(run):

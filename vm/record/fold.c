@@ -9,8 +9,9 @@ enum { LONGEST_LOOP = 256 };
 /* Steps of one source line count as equal even if the preprocessor has unrolled a loop. */
 static bool same_step(const soma_path_segment *a, const soma_path_segment *b) {
   bool same_place = a->line && b->line ? a->line == b->line && a->file == b->file : a->pc == b->pc;
-  return same_place && a->core == b->core && a->rank == b->rank && a->name == b->name && a->engine == b->engine &&
-         a->kind == b->kind && a->cause == b->cause && a->semaphore == b->semaphore;
+  return same_place && a->core == b->core && a->rank == b->rank && a->name == b->name &&
+         a->engine == b->engine && a->kind == b->kind && a->cause == b->cause &&
+         a->semaphore == b->semaphore;
 }
 
 /* The loop at step i: the block whose repeats cover the most steps. */
