@@ -526,8 +526,9 @@ typedef struct soma_path_segment {
   int rank; /* of a world: the other rank that it is of; -1: of r's own */
 } soma_path_segment;
 /* A path that comes to a message of another rank of a world goes on there, until the world starts
- * again. Segments of the run so far, earliest first: writes at most max of them (the latest are left out)
- * and sets *n to how many there are. SOMA_ARG unless the run was started with options.causes. */
+ * again. Segments of the run so far, earliest first: writes at most max of them (the latest are
+ * left out) and sets *n to how many there are. SOMA_ARG unless the run was started with
+ * options.causes. */
 soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32_t max,
                                uint32_t *n);
 
