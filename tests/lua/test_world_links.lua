@@ -264,4 +264,77 @@ section gpsimd core=*
   near(sum, (n - 1) * cols * 4 * 64, 0.01)
   eq(most < 2.01 * (n - 1) * cols * 4 / 4, true)
 end)
+-- Between instances each rank sends the one of its number there what it has of its own instance, once.
+case("several instances are joined by EFA, and collectives cross it as little as they can", function()
+  local n, cols = 64, 1000
+  local w <close> = soma.world {ranks = n, instance = "trn1.32xlarge x 2", target = "trn1"}
+  eq(w.instance, "trn1.32xlarge x 2")
+  local prog = soma.assemble(([==[
+target trn1
+tp group %s
+x tensor float32[1, %d], input
+y tensor float32[64, %d], output
+done sem
+section gpsimd
+  all_gather dsts=[y], srcs=[x], group=tp $done++
+  nop $done>=1
+  halt
+]==]):format(list_of(n), cols, cols))
+  local runs = w:run(prog, function(r) return {x = soma.full({1, cols}, r, "float32")} end)
+  for r = 0, 63, 7 do
+    for q = 0, 63 do eq(runs[r].out.y[q][cols - 1], q + 0.0) end
+  end
+  eq(runs.collectives[1].algorithm, "rdh")
+  eq(runs.time_ns > 15000, true)
+  for d = 0, 31 do
+    local out = between(runs.links, d, "efa")
+    near(out.bytes, 2 * 4 * cols, 0.05)
+    eq(out.rate, 6.25)
+  end
+  for _, algorithm in ipairs {"ring", "mesh", "rdh"} do
+    local v <close> = soma.world {ranks = 8, instance = "trn1.2xlarge x 4", target = "trn1", algorithm = algorithm}
+    local sums = v:run(soma.assemble(reduce:format(list_of(8))), input)
+    for r = 0, 7 do eq(sums[r].out.y[31][99], 28.0) end
+    v:fail_link(3, "efa")
+    raises("but there is no route from device", function() v:run(soma.assemble(reduce:format(list_of(8))), input) end)
+  end
+  raises("trn1.32xlarge x 2 has 64 cores, but 65 ranks of 1 need 65", soma.world, {ranks = 65, instance = "trn1.32xlarge x 2", target = "trn1"})
+  raises("inf2.48xlarge has no EFA", soma.world, {ranks = 2, instance = "inf2.48xlarge x 2", target = "inf2"})
+  for _, wrong in ipairs {"trn1.32xlarge x 0", "trn1.32xlarge x 2y", "trn1.32xlarge x 300", "trn9 x 2", " x 2"} do
+    raises("unknown instance '" .. wrong .. "'", soma.world, {ranks = 2, instance = wrong, target = "trn1"})
+  end
+end)
+-- Values that differ in each element, so that a block in another's place is wrong.
+case("collectives of all devices of a torus, by every algorithm", function()
+  for _, c in ipairs {{"trn1", 32, "rdh", 50}, {"trn2", 64, "rdh", 17}, {"trn1", 32, "ring", 50}, {"trn1", 32, "ring", 16640}, {"trn1", 32, "mesh", 40}} do
+    local target, n, algorithm, cols = table.unpack(c)
+    for _, op in ipairs {"all_gather", "all_reduce", "reduce_scatter"} do
+      local from, to = op == "all_gather" and 1 or n, op == "reduce_scatter" and 1 or n
+      local prog = soma.assemble(([==[
+target %s
+tp group %s
+x tensor float32[%d, %d], input
+y tensor float32[%d, %d], output
+done sem
+section gpsimd
+  %s dsts=[y], srcs=[x], group=tp%s $done++
+  nop $done>=1
+  halt
+]==]):format(target, list_of(n), from, cols, to, cols, op, op == "all_gather" and "" or ", op=add"))
+      local w <close> = soma.world {ranks = n, target = target, algorithm = algorithm}
+      -- Element e of rank r is r * 7 + e % 8191: whole numbers, whose sums are exact.
+      local base = (soma.arange(from * cols, "int32") % 8191):astype "float32":reshape {from, cols}
+      local runs = w:run(prog, function(r) return {x = base + r * 7} end)
+      eq(runs.collectives[1].algorithm, algorithm)
+      local sum = base * n + 7 * n * (n - 1) // 2
+      for r = 0, n - 1, 3 do
+        for row = 0, to - 1 do
+          local at = op == "reduce_scatter" and r or row
+          local want = op == "all_gather" and base + row * 7 or sum:slice({at, at + 1})
+          eq(soma.equal(runs[r].out.y:slice({row, row + 1}), want), true)
+        end
+      end
+    end
+  end
+end)
 t.finish()

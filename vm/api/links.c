@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static uint32_t devices_of(const soma_world *w) { return w->instance->devices; }
+static uint32_t devices_of(const soma_world *w) { return w->instance->devices * w->instances; }
 static uint32_t ranks_of_device(const soma_world *w) {
   return w->instance->target->cores / w->o.lnc;
 }
@@ -29,7 +29,7 @@ soma_status soma_world_slow_link(soma_world *w, int a, int b, double factor, som
                            "a failed link",
                            factor);
   vm_link_change c = {.a = end_of(a), .b = end_of(b), .permille = permille, .at = at};
-  vm_links_options o = {.of = w->instance, .instances = 1, .changes = &c, .nchanges = 1};
+  vm_links_options o = {.of = w->instance, .instances = w->instances, .changes = &c, .nchanges = 1};
   o.ranks_of_device = ranks_of_device(w);
   soma_status s = (soma_status)vm_links_open(&l, &w->al, &o, &e);
   if (s != SOMA_OK) return soma_world_fail(w, s, "%s", e.text);
@@ -66,7 +66,7 @@ static bool records(const soma_world *w) {
 void soma_world_use_links(soma_world *w) {
   w->w.delays = w->delays;
   w->w.net = (vm_links_options){.of = devices_of(w) > 1 ? w->instance : NULL,
-                                .instances = 1,
+                                .instances = w->instances,
                                 .ranks_of_device = ranks_of_device(w),
                                 .changes = w->changes,
                                 .nchanges = w->nchanges,

@@ -65,7 +65,7 @@ static uint64_t hash_program(const soma_world *w, uint64_t h, isa_program *p) {
 static uint64_t hash_of(const soma_world *w) {
   uint32_t numbers[] = {w->o.ranks, w->o.lnc, (uint32_t)w->algorithm};
   uint64_t h = isa_fnv(ISA_FNV_START, numbers, sizeof numbers);
-  h = isa_fnv(h, w->instance->name, strlen(w->instance->name));
+  h = isa_fnv(h, w->o.instance, strlen(w->o.instance));
   for (uint32_t r = 0; r < w->o.ranks && h; r++) {
     bool same = r > 0 && w->ranks[r].given == w->ranks[r - 1].given;
     h = isa_fnv(h, &w->ranks[r].m->o.timing_only, sizeof w->ranks[r].m->o.timing_only);

@@ -24,16 +24,6 @@ const char *soma_world_error(const soma_world *w) {
 
 /* ---- Making ------------------------------------------------------------------------------- */
 
-static uint32_t cores_of(const soma_world *w) { return w->o.ranks * w->o.lnc; }
-
-static soma_status unknown_instance(soma_world *w) {
-  const isa_instance *i;
-  fail(w, SOMA_ARG, "unknown instance '%s'; there are: ", w->o.instance);
-  for (unsigned k = 0; (i = isa_instance_at(k)); k++)
-    isa_buf_printf(&w->error, k ? ", %s" : "%s", i->name);
-  return SOMA_ARG;
-}
-
 static soma_status choose_algorithm(soma_world *w) {
   const char *name = w->o.algorithm;
   w->algorithm = -1;
@@ -44,45 +34,6 @@ static soma_status choose_algorithm(soma_world *w) {
   for (int i = 0; i < VM_CC_NALGORITHMS; i++)
     isa_buf_printf(&w->error, i ? ", %s" : "%s", vm_cc_algorithm_names[i]);
   return SOMA_ARG;
-}
-
-/* Appends "; NAME has N" of the target's first instance with enough cores, else of its largest. */
-static soma_status tell_instance(soma_world *w, const isa_target *t) {
-  const isa_instance *i = isa_instance_of(t, cores_of(w)), *x;
-  for (unsigned k = 0; !i || isa_instance_cores(i) < cores_of(w); k++) {
-    if (!(x = isa_instance_at(k))) break;
-    if (x->target == t && (!i || isa_instance_cores(x) > isa_instance_cores(i))) i = x;
-  }
-  if (i) isa_buf_printf(&w->error, "; %s has %u", i->name, isa_instance_cores(i));
-  return SOMA_ARG;
-}
-
-static soma_status choose_instance(soma_world *w, const char *target) {
-  const isa_target *t = NULL;
-  const isa_instance *i = w->o.instance ? isa_instance_find(w->o.instance) : NULL;
-  if (w->o.instance && !i) return unknown_instance(w);
-  if (target || !i) {
-    const char *name = target ? target : "trn2";
-    int at = isa_target_find(name, strlen(name));
-    if (at < 0) return fail(w, SOMA_ARG, "unknown target '%s'", name);
-    t = &isa_targets[at];
-  }
-  if (!i && !(i = isa_instance_of(t, cores_of(w)))) {
-    fail(w, SOMA_ARG, "no instance of %s has %u cores, for %u ranks of %u", t->name, cores_of(w),
-         w->o.ranks, w->o.lnc);
-    return tell_instance(w, t);
-  }
-  if (t && i->target != t)
-    return fail(w, SOMA_ARG, "%s is of %s, but the target is %s", i->name, i->target->name,
-                t->name);
-  if (cores_of(w) > isa_instance_cores(i)) {
-    fail(w, SOMA_ARG, "%s has %u cores, but %u ranks of %u need %u", i->name, isa_instance_cores(i),
-         w->o.ranks, w->o.lnc, cores_of(w));
-    return tell_instance(w, i->target);
-  }
-  w->instance = i;
-  w->o.instance = i->name;
-  return SOMA_OK;
 }
 
 const char *soma_not_for_ranks(const soma_options *o) {
@@ -231,7 +182,7 @@ soma_status soma_world_new(const soma_world_options *options, soma_world **out) 
   if (s == SOMA_OK) s = choose_algorithm(w);
   w->o.algorithm = NULL;
   if (!w->o.lnc) w->o.lnc = 1;
-  if (s == SOMA_OK) s = choose_instance(w, o.machines ? soma_target(o.machines[0]) : mo->target);
+  if (s == SOMA_OK) s = soma_world_choose(w, o.machines ? soma_target(o.machines[0]) : mo->target);
   vm_work_open(&w->threads, o.threads, sizeof(vm_workspace));
   if (s == SOMA_OK && !(w->ranks = isa_zalloc(&al, o.ranks * sizeof *w->ranks))) s = SOMA_NOMEM;
   if (s == SOMA_OK) s = add_machines(w, &o, mo);
@@ -285,7 +236,7 @@ static soma_status need_rank(soma_world *w, uint32_t r) {
   return fail(w, SOMA_ARG, "rank %u does not exist: the world has %u ranks", r, w->o.ranks);
 }
 
-const char *soma_world_instance(const soma_world *w) { return w ? w->instance->name : NULL; }
+const char *soma_world_instance(const soma_world *w) { return w ? w->o.instance : NULL; }
 const char *soma_world_trust(const soma_world *w) {
   return w ? isa_instance_trust(w->instance) : NULL;
 }

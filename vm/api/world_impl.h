@@ -24,7 +24,9 @@ struct soma_world {
   soma_world_options o;
   isa_alloc al;
   const isa_instance *instance;
-  int algorithm; /* vm_cc_algorithm, -1: by size */
+  uint32_t instances; /* so many of them, joined by EFA */
+  char name[64];      /* "trn1.32xlarge x 4" */
+  int algorithm;      /* vm_cc_algorithm, -1: by size */
   rank *ranks;
   vm_work threads;
   atomic_int interrupted;
@@ -74,6 +76,11 @@ soma_status soma_world_ready(soma_world *w, bool programs);
 soma_status soma_world_plan(soma_world *w, const uint32_t *cost);
 /* Makes a world of the ranks' runs; begins: late ranks begin late. */
 soma_status soma_world_connect(soma_world *w, bool begins);
+
+/* instance.c */
+/* Finds the instance that the options name, or the smallest that holds the ranks. target: NULL,
+ * any. */
+soma_status soma_world_choose(soma_world *w, const char *target);
 
 /* links.c */
 /* What soma_world_start tells the world about links and delays. */

@@ -250,9 +250,19 @@ static bool in_place(const vm_plan *p, uint32_t rank, const cc_call *x) {
   return false;
 }
 
+static bool spans_instances(const vm_plan *p, const cc_call *x) {
+  uint32_t each = p->instance ? p->instance->devices * p->of_device : UINT32_MAX;
+  for (uint32_t i = 1; i < x->ranks_n; i++)
+    if (x->ranks[i] / each != x->ranks[0] / each) return true;
+  return false;
+}
+
 static vm_cc_algorithm algorithm_of(const vm_plan *p, uint32_t rank, const cc_call *x) {
   uint32_t n = ranks_of(x);
   vm_cc_algorithm a = vm_cc_choose(x->does, n, bytes_of(p, rank, x));
+  /* A mesh would send all to all over EFA; a doubling sends each part once. */
+  if (x->does != VM_CC_PERMUTE && vm_cc_has(VM_CC_RDH, x->does, n) && spans_instances(p, x))
+    a = VM_CC_RDH;
   if (p->algorithm >= 0 && vm_cc_has((vm_cc_algorithm)p->algorithm, x->does, n))
     a = (vm_cc_algorithm)p->algorithm;
   for (uint32_t i = 0; a == VM_CC_MESH_ONE && i < x->ranks_n; i++) {

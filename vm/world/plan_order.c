@@ -48,17 +48,23 @@ static uint32_t ranks_each(const vm_plan *p, const cc_call *x) {
   return each;
 }
 
-/* Steps between devices come first in a doubling, of what is least then. In a dimension of four the
- * second step is with the device at the other side, 0 with 3 and 1 with 2: so each is over one
- * link, as in a hypercube. Ranks of a device go in different orders, so they use different links.
- */
+/* Steps between instances come first in a doubling, then those between devices: of what is least
+ * then. So an all_gather is one over the ranks of a number in all instances, and then one inside
+ * each. In a dimension of four the second step is with the device at the other side, 0 with 3 and 1
+ * with 2: so each is over one link, as in a hypercube. Ranks of a device gather in different
+ * orders, so they use different links. */
 void cc_masks_of(const vm_plan *p, const cc_call *x, uint32_t *masks) {
   uint32_t each = x->does == VM_CC_PERMUTE ? 0 : ranks_each(p, x), n = x->ranks_n, steps = 0, k = 0;
   bool fours = p->instance && p->instance->links == ISA_LINKS_TORUS && p->instance->x == 4;
   while (1u << (steps + 1) <= n) steps++;
   if (!each) each = n;
-  uint32_t inner = (uint32_t)__builtin_ctz(each), outer = steps - inner;
-  uint32_t turn = x->place % each, by = outer ? (turn & 1 ? outer / 2 : 0) + (turn >> 1 & 1) : 0;
+  uint32_t inner = (uint32_t)__builtin_ctz(each), outer = steps - inner, far = 0;
+  uint32_t devices = p->instance ? p->instance->devices : 1;
+  while (outer && 1u << (outer - 1) >= devices) far++, outer--; /* between instances */
+  for (uint32_t i = 0; i < far; i++) masks[k++] = each << (outer + i);
+  /* Where they add, all ranks have one order: it is that of what comes. */
+  uint32_t turn = x->does == VM_CC_ALL_GATHER ? x->place % each : 0;
+  uint32_t by = outer ? (turn & 1 ? outer / 2 : 0) + (turn >> 1 & 1) : 0;
   for (uint32_t i = 0; i < outer; i++) {
     uint32_t bit = (i + by) % outer;
     masks[k++] = (fours && bit & 1 ? 3u << (bit - 1) : 1u << bit) * each;

@@ -1,0 +1,88 @@
+/* Which instance, or instances, a world is on. */
+#include "world_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define fail soma_world_fail
+
+static uint32_t cores_of(const soma_world *w) { return w->o.ranks * w->o.lnc; }
+
+static soma_status unknown_instance(soma_world *w) {
+  const isa_instance *i;
+  fail(w, SOMA_ARG, "unknown instance '%s'; there are: ", w->o.instance);
+  for (unsigned k = 0; (i = isa_instance_at(k)); k++)
+    isa_buf_printf(&w->error, k ? ", %s" : "%s", i->name);
+  return SOMA_ARG;
+}
+
+/* Appends "; NAME has N" of the target's first instance with enough cores, else of its largest. */
+static soma_status tell_instance(soma_world *w, const isa_target *t) {
+  const isa_instance *i = isa_instance_of(t, cores_of(w)), *x;
+  for (unsigned k = 0; !i || isa_instance_cores(i) < cores_of(w); k++) {
+    if (!(x = isa_instance_at(k))) break;
+    if (x->target == t && (!i || isa_instance_cores(x) > isa_instance_cores(i))) i = x;
+  }
+  if (i) isa_buf_printf(&w->error, "; %s has %u", i->name, isa_instance_cores(i));
+  return SOMA_ARG;
+}
+
+/* "trn1.32xlarge", or "trn1.32xlarge x 4": four of them. NULL: there is no such instance. */
+static const isa_instance *read_instance(soma_world *w) {
+  enum { MOST = 256 };
+  const char *name = w->o.instance, *x = name ? strstr(name, " x ") : NULL;
+  size_t n = x ? (size_t)(x - name) : name ? strlen(name) : 0;
+  w->instances = 1;
+  if (!name || n >= sizeof w->name) return NULL;
+  memcpy(w->name, name, n);
+  w->name[n] = 0;
+  if (!x) return isa_instance_find(w->name);
+  char *end;
+  unsigned long k = strtoul(x + 3, &end, 10);
+  if (x[3] < '1' || x[3] > '9' || *end || k > MOST) return NULL;
+  w->instances = (uint32_t)k;
+  return isa_instance_find(w->name);
+}
+
+static uint32_t cores_there(const soma_world *w, const isa_instance *i) {
+  return isa_instance_cores(i) * w->instances;
+}
+
+static void name_instance(soma_world *w) {
+  w->o.instance = w->instance->name;
+  if (w->instances == 1) return;
+  snprintf(w->name, sizeof w->name, "%s x %u", w->instance->name, w->instances);
+  w->o.instance = w->name;
+}
+
+soma_status soma_world_choose(soma_world *w, const char *target) {
+  const isa_target *t = NULL;
+  const isa_instance *i = read_instance(w);
+  if (w->o.instance && !i) return unknown_instance(w);
+  if (target || !i) {
+    const char *name = target ? target : "trn2";
+    int at = isa_target_find(name, strlen(name));
+    if (at < 0) return fail(w, SOMA_ARG, "unknown target '%s'", name);
+    t = &isa_targets[at];
+  }
+  if (!i && !(i = isa_instance_of(t, cores_of(w)))) {
+    fail(w, SOMA_ARG, "no instance of %s has %u cores, for %u ranks of %u", t->name, cores_of(w),
+         w->o.ranks, w->o.lnc);
+    return tell_instance(w, t);
+  }
+  if (t && i->target != t)
+    return fail(w, SOMA_ARG, "%s is of %s, but the target is %s", i->name, i->target->name,
+                t->name);
+  if (cores_of(w) > cores_there(w, i)) {
+    fail(w, SOMA_ARG, "%s has %u cores, but %u ranks of %u need %u",
+         w->o.instance ? w->o.instance : i->name, cores_there(w, i), w->o.ranks, w->o.lnc,
+         cores_of(w));
+    return tell_instance(w, i->target);
+  }
+  if (w->instances > 1 && !i->efa)
+    return fail(w, SOMA_ARG, "%s has no EFA, so several of them are not connected", i->name);
+  w->instance = i;
+  name_instance(w);
+  return SOMA_OK;
+}
