@@ -38,7 +38,7 @@ typedef struct soma_transport {
 typedef struct soma_world_options {
   size_t size;          /* sizeof(soma_world_options), so that older callers keep working */
   uint32_t ranks, lnc;  /* lnc: cores of a rank, 1 or 2; 0: 1 */
-  /* As "trn2.48xlarge", or "trn2.48xlarge x 4"; NULL: the smallest of the target that holds them. */
+  /* As "trn2.48xlarge", or "trn2.48xlarge x 4"; NULL: the smallest that holds the ranks. */
   const char *instance;
   /* Options of the machine of each rank; NULL: as for soma_machine_new. Without a target it is the
    * instance's, else trn2. Limits are of each rank, that of seconds is rank 0's for all. */

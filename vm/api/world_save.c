@@ -107,6 +107,8 @@ soma_status soma_world_save(soma_world *w, void **data, size_t *n) {
   *n = 0;
   soma_status status = check_savable(w);
   if (status != SOMA_OK) return status;
+  if (w->instances > 1)
+    return fail(w, SOMA_UNBUILT, "saving a world of several instances is not built");
   isa_buf_init(&b, &al);
   soma_begin_file(&b, &soma_world_file);
   vm_saver s = {.out = &b};
