@@ -235,10 +235,12 @@ static soma_status read_changes(soma_world *w, vm_saver *s) {
 static soma_status read_run(soma_world *w, uint32_t r, vm_saver *s) {
   rank *x = &w->ranks[r];
   vm_memory mem[ISA_MAX_CORES] = {0};
+  soma_status status = soma_run_check(x->m, x->p); /* it is made with constants of the file */
+  if (status != SOMA_OK) return fail(w, status, "rank %u: %s", r, soma_error(x->m));
   soma_run *run = vm_pages_new(&x->m->al, sizeof *run);
   if (!run) return fail(w, SOMA_NOMEM, "%s", soma_status_text(SOMA_NOMEM));
   if (x->m->run) soma_release(x->m->run);
-  soma_status status = soma_read_head(x->m, x->p->p, s, run, mem, NULL);
+  status = soma_read_head(x->m, x->p->p, s, run, mem, NULL);
   if (status != SOMA_OK) {
     vm_pages_free(&x->m->al, run, sizeof *run);
     return status == SOMA_LIMIT
