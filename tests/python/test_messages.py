@@ -36,6 +36,8 @@ WRONG = (
      "dma_transpose: axes 3.5 of 2 dimensions: there are (1, 0), "),
     ("nisa.dma_copy(dst=y, src=a, engine='a')", KernelError,
      "dma_copy: engine='a' is for dge_mode.hwdge"),
+    ("nl.shared_constant(1 << 70, dtype=nl.int32)", KernelError,
+     "nl.shared_constant: a number of 1180591620717411303424 does not fit in int32"),
     ("nisa.reciprocal(dst=y, data=None)", KernelError, "reciprocal: data is None, not a tensor"),
     ("nisa.tensor_copy(dst=y, src=None)", KernelError, "tensor_copy: src is None, not a tensor"),
     ("nisa.nc_matmul(dst=p, stationary=x, moving=None)", KernelError,

@@ -202,7 +202,11 @@ def shared_constant(constant, dtype=None):
     data = np.load(constant) if isinstance(constant, str) else constant
     if dtype is not None:
         t = find(dtype)
-        data = arrays.array(np.asarray(data).astype(np.float32) if t.float else data, t)
+        try:
+            data = arrays.array(np.asarray(data).astype(np.float32) if t.float else data, t)
+        except OverflowError:
+            raise KernelError("nl.shared_constant: a number of %s does not fit in %s"
+                              % (insn.said(constant), t)) from None
     data, t = arrays.host_array(data)
     tensor = insn.constant(data, t)
     tensor.storage.buffer = shared_hbm
