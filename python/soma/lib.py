@@ -43,7 +43,7 @@ class WorldOptions(C.Structure):
     _fields_ = [("size", C.c_size_t), ("ranks", C.c_uint32), ("lnc", C.c_uint32),
                 ("instance", C.c_char_p), ("machine", P), ("machines", P), ("threads", C.c_uint),
                 ("algorithm", C.c_char_p), ("window", C.c_uint64), ("error", P),
-                ("error_size", C.c_size_t)]
+                ("error_size", C.c_size_t), ("transport", P)]
 
 
 class Collective(C.Structure):
