@@ -327,6 +327,7 @@ static int world_program(lua_State *L) {
   soma_status s = soma_program_save(m, from, &data, &n);
   if (s == SOMA_OK) s = soma_program_load(m, data, n, &p->p);
   soma_bytes_free(data);
+  soma_program_free(from);
   return s == SOMA_OK ? 1 : luaL_error(L, "program: %s", soma_error(m));
 }
 
