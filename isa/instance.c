@@ -23,13 +23,17 @@ static const isa_instance instances[] = {
 };
 enum { COUNT = sizeof instances / sizeof instances[0] };
 
-static const char *const trust[] = {
-    "fitted to published times of this instance: other large messages may be off by a fifth, those "
-    "below 64 KiB by half",
-    "no time of this instance is published: those of others of its generation are taken",
-    "assumed: no time of its generation is published",
-};
-const char *isa_instance_trust(const isa_instance *i) { return trust[i->figures]; }
+const char *isa_instance_trust(const isa_instance *i) {
+  switch (i->figures) {
+  case ISA_FIGURES_FITTED:
+    return "fitted to published times of this instance: other large messages may be off by a "
+           "fifth, those below 64 KiB by half";
+  case ISA_FIGURES_LIKE:
+    return "no time of this instance is published: those of others of its generation are taken";
+  case ISA_FIGURES_NONE: break;
+  }
+  return "assumed: no time of its generation is published";
+}
 
 const isa_instance *isa_instance_at(unsigned i) { return i < COUNT ? &instances[i] : NULL; }
 
