@@ -433,7 +433,7 @@ deb:
 	$(Q)command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null || { echo "make deb: debhelper and dh-python are not installed" >&2; exit 1; }
 	$(Q)rm -rf $(DEB) && mkdir -p $(DEB)/soma-$(VERSION)
 	$(Q)tar -cf - --exclude=./.git --exclude='./build*' --exclude=node_modules --exclude=__pycache__ . | tar -xf - -C $(DEB)/soma-$(VERSION)
-	$(Q)cd $(DEB)/soma-$(VERSION) && unset MAKEFLAGS MAKELEVEL MFLAGS && dpkg-buildpackage -b -us -uc -j$$(nproc)
+	$(Q)cd $(DEB)/soma-$(VERSION) && mv .ci/debian . && unset MAKEFLAGS MAKELEVEL MFLAGS && dpkg-buildpackage -b -us -uc -j$$(nproc)
 	$(Q)rm -r $(DEB)/soma-$(VERSION) && ls $(DEB)/*.deb | grep -v dbgsym
 
 clean:

@@ -21,7 +21,7 @@ finish() {
   exit $((failed > 0))
 }
 version=$(sed -n 's/^#define SOMA_VERSION "\(.*\)"/\1/p' vm/api/soma.h)
-check "debian/changelog is of this version" grep -q "^soma ($version-[0-9]*)" debian/changelog
+check "the changelog of the packages is of this version" grep -q "^soma ($version-[0-9]*)" .ci/debian/changelog
 if ! command -v dh >/dev/null || ! command -v dh_python3 >/dev/null; then
   echo "skipped: the packages: debhelper or dh-python is not installed"
   check "make deb says what it needs" sh -c "make BUILD='$BUILD' DEB='$dir/deb' deb 2>&1 | grep 'debhelper and dh-python'"
