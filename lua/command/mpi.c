@@ -83,12 +83,15 @@ static MPI_Comm worlds;
 static uint8_t *came; /* what the last exchange has brought */
 static uint64_t room;
 
-/* A process that has come to the end of its script will never come to this world. */
-static void look_for_ends(void) {
+/* A process that has come to the end of its script will never come to this world, unless it has
+ * done its part: what it has sent last may still be on its way, so this one looks on for a while.
+ */
+static void look_for_ends(int *looks) {
+  enum { LAST = 20000 }; /* a second */
   int there = 0;
   MPI_Status from;
   MPI_Iprobe(rank ? 0 : MPI_ANY_SOURCE, rank ? TAG : TAG_ENDED, MPI_COMM_WORLD, &there, &from);
-  if (!there) return;
+  if (!there || (*looks)++ < LAST) return;
   fprintf(
       stderr,
       "soma-mpi: process %d of %d: process %d has ended its script, but this one runs a world: a "
@@ -101,14 +104,14 @@ static void look_for_ends(void) {
 static void await(MPI_Request *r, int n) {
   enum { EAGER = 2000 }; /* looks without a pause */
   struct timespec pause = {.tv_nsec = 50000};
-  for (int looks = 0, done = 0;; looks++) {
+  for (int looks = 0, done = 0, after = 0;; looks += looks < EAGER) {
     MPI_Testall(n, r, &done, MPI_STATUSES_IGNORE);
     if (done) return;
     if (looks < EAGER) {
       sched_yield();
       continue;
     }
-    look_for_ends();
+    look_for_ends(&after);
     nanosleep(&pause, NULL);
   }
 }
