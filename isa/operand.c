@@ -223,6 +223,16 @@ isa_collective isa_collective_of(const isa_insn *in) {
   }
 }
 
+uint32_t isa_static_peer(const isa_program *p, const isa_core *c, const isa_insn *in) {
+  uint32_t ap = in->op == ISA_OP_dma_copy ? in->u.DMA_COPY.dst : 0;
+  if (in->op == ISA_OP_dma_copy_lists) {
+    const uint32_t *dsts = isa_program_list(p, in->u.DMA_LISTS.dsts, ISA_K_APS);
+    uint32_t n = in->u.DMA_LISTS.dsts.count;
+    ap = dsts && n ? dsts[n - 1] : 0;
+  }
+  return ap && ap <= c->naps ? c->aps[ap - 1].rank : 0;
+}
+
 int isa_insn_queue(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_QUEUE, 0);
   return i < 0 ? -1 : *(const isa_t_QUEUE *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);

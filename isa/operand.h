@@ -92,6 +92,15 @@ typedef struct isa_collective {
   bool both, counts_known, has_rdispls;
 } isa_collective;
 isa_collective isa_collective_of(const isa_insn *in);
+/* The peer (1-based, 0: none) whose memory a static transfer writes; of a dma_copy_lists that of
+ * its last operand, with which it ends. */
+uint32_t isa_static_peer(const isa_program *p, const isa_core *c, const isa_insn *in);
+/* Whether a dma_trigger may start transfer i of its queue. */
+static inline bool isa_trigger_may_start(const isa_insn *in, uint32_t i) {
+  const struct isa_TRIGGER *t = &in->u.TRIGGER;
+  if (!t->first) return true;
+  return i + 1 >= t->first && (t->count.is_reg || i + 1 - t->first < (uint32_t)t->count.v);
+}
 /* The number of the queue that an instruction names, -1 if it names none; likewise the pc that
  * its label is. */
 int isa_insn_queue(const isa_insn *in);

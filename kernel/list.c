@@ -215,18 +215,17 @@ static bool take_back(as_kernel *k, const uint32_t *order) {
   return ok;
 }
 
-/* Without spills, in both ways. */
+/* Without spills: in one ring, else with large tiles apart. */
 static bool place_all(as_kernel *k) {
   uint32_t flags = k->o.flags;
-  bool ok = false;
   k->o.flags &= ~(uint32_t)AS_KERNEL_SPILL;
-  for (unsigned way = 0; way < 2 && !ok; way++) {
-    k->sides = way > 0;
-    if (way > 0 && k->error.status != ISA_LIMIT) break;
+  bool ok = as_k_place(k);
+  if (!ok && k->error.status == ISA_LIMIT) {
     k->error.status = ISA_OK;
+    k->sides = true;
     ok = as_k_place(k);
+    k->sides = false;
   }
-  k->sides = false;
   k->o.flags = flags;
   return ok;
 }

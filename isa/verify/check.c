@@ -2,6 +2,7 @@
  * clauses, the operands against each other, then the rule of its class. check_program.c applies it
  * to a program. */
 #include "rules.h"
+#include "../operand.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -80,14 +81,7 @@ static bool check_each_pushes(const isa_ck *c) {
   if (c->in->u.TRIGGER.queue >= core->nqueues) return true; /* another rule tells */
   const isa_queue *q = &core->queues[c->in->u.TRIGGER.queue];
   for (uint32_t i = 0; i < q->nstatics; i++) {
-    const isa_insn *in = &q->statics[i];
-    uint32_t ap = in->op == ISA_OP_dma_copy ? in->u.DMA_COPY.dst : 0, n;
-    if (in->op == ISA_OP_dma_copy_lists) {
-      const uint32_t *dsts = isa_program_list(c->p, in->u.DMA_LISTS.dsts, ISA_K_APS);
-      n = in->u.DMA_LISTS.dsts.count;
-      ap = dsts && n ? dsts[n - 1] : 0;
-    }
-    if (ap && ap <= core->naps && core->aps[ap - 1].rank) continue;
+    if (!isa_trigger_may_start(c->in, i) || isa_static_peer(c->p, core, &q->statics[i])) continue;
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update at .rank[dst]: transfer %" PRIu32 " of queue %.60s writes no "
                     "other rank",

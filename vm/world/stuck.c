@@ -6,18 +6,6 @@
 
 /* ---- Who raises a semaphore of another rank ------------------------------------------------ */
 
-/* Whether a static transfer writes memory of that rank. */
-static bool writes(const vm_run *from, const isa_core *code, const isa_insn *in, uint32_t to) {
-  uint32_t ap = 0;
-  if (in->op == ISA_OP_dma_copy) ap = in->u.DMA_COPY.dst;
-  if (in->op == ISA_OP_dma_copy_lists) {
-    const uint32_t *dsts = isa_program_list(from->prog, in->u.DMA_LISTS.dsts, ISA_K_APS);
-    ap = dsts[0];
-  }
-  uint32_t slot = ap ? code->aps[ap - 1].rank : 0;
-  return slot && from->peers->ranks[slot - 1] == to;
-}
-
 /* Whether an instruction of `from` adds to that semaphore of rank `to`, by itself or by the
  * transfers that it triggers. */
 static bool raises(const vm_run *from, const isa_core *code, const isa_insn *in, unsigned sem,
@@ -25,12 +13,10 @@ static bool raises(const vm_run *from, const isa_core *code, const isa_insn *in,
   const isa_update *u = &in->upd;
   if (u->kind != ISA_UPD_peer || u->sem != sem) return false;
   if (u->value) return from->peers->ranks[u->value - 1] == to;
-  const struct isa_TRIGGER *t = &in->u.TRIGGER;
-  const isa_queue *q = &code->queues[t->queue];
+  const isa_queue *q = &code->queues[in->u.TRIGGER.queue];
   for (uint32_t i = 0; i < q->nstatics; i++) {
-    bool starts = !t->first || t->count.is_reg ||
-                  (i + 1 >= t->first && i + 1 < t->first + (uint32_t)t->count.v);
-    if (starts && writes(from, code, &q->statics[i], to)) return true;
+    uint32_t slot = isa_static_peer(from->prog, code, &q->statics[i]);
+    if (slot && isa_trigger_may_start(in, i) && from->peers->ranks[slot - 1] == to) return true;
   }
   return false;
 }
