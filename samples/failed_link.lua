@@ -29,7 +29,7 @@ local changes = {
   slow = function(world) world:slow_link(0, 1, 0.1) end,
 }
 
--- The link with the most to do, and how long its messages waited together.
+-- The link with the most to do, and how much of its rate that is.
 local function busiest(links)
   local most = links[1]
   for _, l in ipairs(links) do
