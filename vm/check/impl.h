@@ -172,7 +172,7 @@ typedef struct vm_ck_peers {
 /* A collective that is at work. */
 typedef struct vm_ck_call {
   vm_ck_release r;           /* of its issue; then of those CC sequencers that have completed it */
-  uint32_t step, seq, epoch; /* epoch: of `server` when it was complete there */
+  uint32_t step, seq, epoch; /* epoch: of the first that serves it, at its end */
   bool joined;               /* some CC sequencer has completed it */
 } vm_ck_call;
 

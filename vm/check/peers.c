@@ -1,8 +1,8 @@
 /* What ranks of a world know of one another, and what they write in one another's memory.
  *
- *   rank 0, cc0: nop $ready.rank[1]            sends what cc0 of rank 0 knows; epoch 7 of its
- * OF_SEQ rank 1, cc0: waits for $ready, then pushes into x of rank 0, and adds to $from there rank
- * 0, vector: reads x
+ *   rank 0, cc0:    nop $ready.rank[1]    sends what cc0 of rank 0 knows, at epoch 7 of its OF_SEQ
+ *   rank 1, cc0:    waits for $ready, then pushes into x of rank 0, and adds to $from there
+ *   rank 0, vector: reads x
  *
  * The push comes after all that cc0 of rank 0 knew at its epoch 7, which rank 0 has kept: rank 1
  * only passes the 7 on. A read of x that cc0 did not know of then is in no order with the push; nor
@@ -42,9 +42,8 @@ bool vm_ck_entry_is_own(const vm_core *c, uint32_t entry, unsigned *e, unsigned 
   const vm_ck_peers *p = &c->check->peers;
   for (unsigned i = 0; i < c->run->n; i++) {
     const vm_core *core = vm_core_at(c, i);
-    uint32_t first = p->of[ISA_MAX_CORES * p->rank + i];
-    uint32_t n = ISA_NCC + cc_queues(core->code, core->code->nqueues);
-    if (entry < first || entry >= first + n) continue;
+    const uint32_t *of = &p->of[ISA_MAX_CORES * p->rank + i], first = of[0];
+    if (entry < first || entry >= of[1]) continue;
     *e = vm_ck_unit(core, ISA_NENGINES + entry - first);
     *queue = VM_CK_QUEUES;
     for (unsigned q = 0; entry - first >= ISA_NCC && q < core->code->nqueues; q++)
