@@ -87,11 +87,9 @@ static vm_cc_shape shape_of(const world *w, uint32_t place) {
   return s;
 }
 
-static uint64_t *cell_of(world *w, uint32_t i, vm_cc_piece p, uint32_t k, uint32_t slice,
-                         uint32_t ring) {
-  uint32_t block = p.block + k, most = p.buffer == VM_CC_LAND ? w->land : w->n;
-  assert_true(block < most);
-  return &w->r[i].buffer[p.buffer][block * CELLS + slice * RINGS + ring];
+static uint64_t *cell_of(world *w, uint32_t i, vm_cc_piece p, uint32_t slice, uint32_t ring) {
+  assert_true(p.block < (p.buffer == VM_CC_LAND ? w->land : w->n));
+  return &w->r[i].buffer[p.buffer][p.block * CELLS + slice * RINGS + ring];
 }
 
 static uint32_t peer_of(const world *w, const share *f) {
@@ -102,10 +100,9 @@ static void deliver(world *w, uint32_t which) {
   share f = w->flying[which];
   rank *r = &w->r[f.from];
   const vm_cc_step *st = &r->steps.v[f.step];
-  for (uint32_t k = 0; k < st->blocks; k++)
-    *cell_of(w, st->peer, st->dst, k, st->slice, f.ring) =
-        *cell_of(w, f.from, st->src[0], k, st->slice, f.ring);
-  w->r[st->peer].sem[st->sem] += st->blocks;
+  *cell_of(w, st->peer, st->dst, st->slice, f.ring) =
+      *cell_of(w, f.from, st->src[0], st->slice, f.ring);
+  w->r[st->peer].sem[st->sem]++;
   memmove(&w->flying[which], &w->flying[which + 1], (--w->nflying - which) * sizeof f);
   r->flying--;
 }
@@ -133,8 +130,8 @@ static void deliver_any(world *w) {
 static void local(world *w, uint32_t i, const vm_cc_step *st) {
   for (uint32_t ring = 0; ring < RINGS; ring++) {
     uint64_t sum = 0;
-    for (unsigned k = 0; k < st->nsrc; k++) sum += *cell_of(w, i, st->src[k], 0, st->slice, ring);
-    *cell_of(w, i, st->dst, 0, st->slice, ring) = sum;
+    for (unsigned k = 0; k < st->nsrc; k++) sum += *cell_of(w, i, st->src[k], st->slice, ring);
+    *cell_of(w, i, st->dst, st->slice, ring) = sum;
   }
 }
 
@@ -146,7 +143,7 @@ static bool wait_holds(world *w, uint32_t i, uint32_t *next, uint32_t *sum) {
   for (*next = r->at; *next < r->steps.n; (*next)++) {
     const vm_cc_step *other = &r->steps.v[*next];
     if (other->kind != VM_STEP_WAIT || other->sem != st->sem) break;
-    *sum += other->sem < r->steps.ready ? other->count : other->count * other->blocks * RINGS;
+    *sum += other->sem < r->steps.ready ? other->count : other->count * RINGS;
   }
   return r->sem[st->sem] >= *sum;
 }

@@ -172,18 +172,27 @@ static uint32_t tensor_here(emitter *m, const isa_tensor *t) {
   return n;
 }
 
+/* The call of this rank, or of a peer, whose rank is then *rank. */
+static const cc_call *call_of(const emitter *m, uint32_t peer, uint32_t *rank) {
+  *rank = peer == VM_CC_NOBODY ? m->rank : cc_peer(m->x, peer);
+  return *rank == m->rank ? m->x : cc_match(m->p, m->x, *rank);
+}
+
+/* A pattern of a rank's call, as this rank's program has it. */
+static bool pattern_of(emitter *m, uint32_t rank, const cc_call *x, uint32_t number, isa_ap *ap) {
+  *ap = *cc_ap(m->p, rank, x, number);
+  if (rank == m->rank) return true;
+  bool hbm = ap->space == ISA_HBM;
+  ap->base = hbm ? tensor_here(m, &m->p->ranks[rank].p->tensors[ap->base - 1]) : 0;
+  return !hbm || ap->base;
+}
+
 /* The pattern of an operand of this rank, or of a peer's. */
 static bool operand_of(emitter *m, uint32_t peer, unsigned buffer, uint32_t operand, isa_ap *ap) {
-  uint32_t rank = peer == VM_CC_NOBODY ? m->rank : cc_peer(m->x, peer);
-  const cc_call *x = rank == m->rank ? m->x : cc_match(m->p, m->x, rank);
+  uint32_t rank;
+  const cc_call *x = call_of(m, peer, &rank);
   const uint32_t *list = buffer == VM_CC_SRC ? x->src : buffer == VM_CC_DST ? x->dst : x->src1;
-  *ap = *cc_ap(m->p, rank, x, list[operand]);
-  if (rank == m->rank) return true;
-  if (ap->space == ISA_HBM)
-    ap->base = tensor_here(m, &m->p->ranks[rank].p->tensors[ap->base - 1]);
-  else
-    ap->base = 0;
-  return ap->space != ISA_HBM || ap->base;
+  return pattern_of(m, rank, x, list[operand], ap);
 }
 
 /* Where slice `slice` of block b of a piece is; peer: VM_CC_NOBODY, of this rank. */
@@ -235,16 +244,10 @@ enum { COUNT = 1, FROM = 2 }; /* registers */
 
 /* The pattern of an element of metadata, of this rank or at a peer. */
 static bool metadata_at(emitter *m, uint32_t peer, uint32_t row, uint32_t column, isa_ap *out) {
-  uint32_t rank = peer == VM_CC_NOBODY ? m->rank : cc_peer(m->x, peer);
-  const cc_call *y = rank == m->rank ? m->x : cc_match(m->p, m->x, rank);
-  isa_ap ap = *cc_ap(m->p, rank, y, y->metadata);
-  if (rank != m->rank) {
-    if (ap.space == ISA_HBM)
-      ap.base = tensor_here(m, &m->p->ranks[rank].p->tensors[ap.base - 1]);
-    else
-      ap.base = 0;
-    if (ap.space == ISA_HBM && !ap.base) return false;
-  }
+  uint32_t rank;
+  const cc_call *x = call_of(m, peer, &rank);
+  isa_ap ap;
+  if (!pattern_of(m, rank, x, x->metadata, &ap)) return false;
   vm_plan_cut(&ap, (uint64_t)row * m->x->ranks_n + column, 1, out);
   return true;
 }
@@ -336,17 +339,14 @@ static bool add_push(emitter *m, const lists *l) {
 }
 
 /* Adds an operand's part to the lists of a push. */
-static bool list_operand(emitter *m, const vm_cc_step *st, uint32_t b, uint32_t operand,
-                         uint32_t slot, lists *l) {
-  uint64_t n = elems_of(m, operand, st->block + b, st->slice), got = 0;
-  vm_cc_piece dst = st->dst, src = st->src[0];
+static bool list_operand(emitter *m, const vm_cc_step *st, uint32_t operand, uint32_t slot,
+                         lists *l) {
+  uint64_t n = elems_of(m, operand, st->block, st->slice), got = 0;
   place at[2];
   isa_ap ap[2];
-  dst.block += b;
-  src.block += b;
   if (n == 0) return true;
-  if (!place_of(m, st->peer, dst, operand, st->block + b, st->slice, &at[0]) ||
-      !place_of(m, VM_CC_NOBODY, src, operand, st->block + b, st->slice, &at[1]))
+  if (!place_of(m, st->peer, st->dst, operand, st->block, st->slice, &at[0]) ||
+      !place_of(m, VM_CC_NOBODY, st->src[0], operand, st->block, st->slice, &at[1]))
     return false;
   for (uint64_t e = 0; e < n; e += got) {
     got = cut_all(at, 2, e, n - e, ap);
@@ -386,13 +386,12 @@ static bool push(emitter *m, const vm_cc_step *st) {
   uint32_t first = m->out->cores[m->x->core].queues[m->pushes].nstatics;
   if (!slot || (m->held && m->held_upd.sem != upd.sem && !let_go(m))) return false;
   if (m->x->variable) return move_counted(m, st, m->pushes, upd);
-  for (uint32_t b = 0; b < st->blocks; b++)
-    for (uint32_t i = m->part.first; i < end; i += m->together) {
-      lists l = {.n = 0};
-      for (uint32_t j = i; j < end && j < i + m->together; j++)
-        if (!list_operand(m, st, b, j, slot, &l)) return false;
-      if (l.n && !add_push(m, &l)) return false;
-    }
+  for (uint32_t i = m->part.first; i < end; i += m->together) {
+    lists l = {.n = 0};
+    for (uint32_t j = i; j < end && j < i + m->together; j++)
+      if (!list_operand(m, st, j, slot, &l)) return false;
+    if (l.n && !add_push(m, &l)) return false;
+  }
   return m->out->cores[m->x->core].queues[m->pushes].nstatics == first || hold(m, first, upd);
 }
 
@@ -400,13 +399,12 @@ static bool push(emitter *m, const vm_cc_step *st) {
 static uint32_t transfers(const emitter *m, const vm_cc_step *st) {
   uint32_t n = 0, end = m->part.first + m->part.n;
   if (m->x->variable) return m->x->tells ? 2 : 1;
-  for (uint32_t b = 0; b < st->blocks; b++)
-    for (uint32_t i = m->part.first; i < end; i += m->together) {
-      uint64_t elems = 0;
-      for (uint32_t j = i; j < end && j < i + m->together; j++)
-        elems += elems_of(m, j, st->block + b, st->slice);
-      n += elems > 0;
-    }
+  for (uint32_t i = m->part.first; i < end; i += m->together) {
+    uint64_t elems = 0;
+    for (uint32_t j = i; j < end && j < i + m->together; j++)
+      elems += elems_of(m, j, st->block, st->slice);
+    n += elems > 0;
+  }
   return n;
 }
 

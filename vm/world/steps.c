@@ -25,7 +25,7 @@ static vm_cc_step *add(maker *m, vm_cc_step_kind kind) {
   vm_cc_list *l = m->out;
   if (!isa_array_grow(m->al, &l->v, l->n, &l->cap, sizeof *l->v)) l->failed = true;
   vm_cc_step *st = l->failed ? &m->spare : &l->v[l->n++];
-  *st = (vm_cc_step){.kind = (uint8_t)kind, .count = 1, .blocks = 1};
+  *st = (vm_cc_step){.kind = (uint8_t)kind, .count = 1};
   return st;
 }
 
@@ -39,13 +39,11 @@ static void wait_ready(maker *m, uint32_t sem, uint32_t count) {
   vm_cc_step *st = add(m, VM_STEP_WAIT);
   st->sem = sem;
   st->count = count;
-  st->blocks = 0;
 }
 
-/* The next is about `blocks` blocks from that one on. */
-static vm_cc_step *about(vm_cc_step *st, uint32_t block, uint32_t blocks, uint32_t slice) {
+/* Says which data a step is about. */
+static vm_cc_step *about(vm_cc_step *st, uint32_t block, uint32_t slice) {
   st->block = block;
-  st->blocks = blocks;
   st->slice = slice;
   return st;
 }
@@ -103,7 +101,7 @@ static vm_cc_step *push_next(maker *m, vm_cc_piece dst, vm_cc_piece src) {
 
 static void wait_before(maker *m, uint32_t block, uint32_t slice) {
   uint32_t i = m->received++;
-  about(wait_push(m, i % m->out->from), block, 1, slice);
+  about(wait_push(m, i % m->out->from), block, slice);
   if ((i + 1) % (WINDOW / 2) == 0 && i + 1 + WINDOW / 2 < m->total) ready(m, before(m, 1), 0);
 }
 
@@ -126,13 +124,13 @@ static void ring_scatter(maker *m) {
   m->out->land = n - 1;
   EACH_SLICE(m, k) {
     uint32_t b = before(m, 1);
-    about(push_next(m, piece(VM_CC_LAND, 0), piece(VM_CC_SRC, b)), b, 1, k);
+    about(push_next(m, piece(VM_CC_LAND, 0), piece(VM_CC_SRC, b)), b, k);
   }
   for (uint32_t t = 0; t + 1 < n; t++) EACH_SLICE(m, k) {
       uint32_t b = before(m, t + 2);
       wait_before(m, b, k);
-      about(compute(m, sum_of(m, t), piece(VM_CC_LAND, t), piece(VM_CC_SRC, b)), b, 1, k);
-      if (t + 2 < n) about(push_next(m, piece(VM_CC_LAND, t + 1), sum_of(m, t)), b, 1, k);
+      about(compute(m, sum_of(m, t), piece(VM_CC_LAND, t), piece(VM_CC_SRC, b)), b, k);
+      if (t + 2 < n) about(push_next(m, piece(VM_CC_LAND, t + 1), sum_of(m, t)), b, k);
     }
 }
 
@@ -140,12 +138,12 @@ static void ring_scatter(maker *m) {
 static void ring_gather(maker *m, vm_cc_piece own) {
   uint32_t n = m->s->n, p = m->s->place;
   vm_cc_piece mine = piece(VM_CC_DST, p);
-  EACH_SLICE(m, k) about(push_next(m, mine, own), p, 1, k);
-  if (own.buffer != VM_CC_DST) EACH_SLICE(m, k) about(copy(m, mine, own), p, 1, k);
+  EACH_SLICE(m, k) about(push_next(m, mine, own), p, k);
+  if (own.buffer != VM_CC_DST) EACH_SLICE(m, k) about(copy(m, mine, own), p, k);
   for (uint32_t t = 0; t + 1 < n; t++) EACH_SLICE(m, k) {
       uint32_t b = before(m, t + 1);
       wait_before(m, b, k);
-      if (t + 2 < n) about(push_next(m, piece(VM_CC_DST, b), piece(VM_CC_DST, b)), b, 1, k);
+      if (t + 2 < n) about(push_next(m, piece(VM_CC_DST, b), piece(VM_CC_DST, b)), b, k);
     }
 }
 
@@ -235,17 +233,16 @@ static void begin_mesh(maker *m, uint32_t from) {
 static void mesh_gather(maker *m, vm_cc_piece own, uint32_t from) {
   uint32_t n = m->s->n, p = m->s->place;
   vm_cc_piece mine = piece(VM_CC_DST, p);
-  for (uint32_t k = 1; k < n; k++)
-    EACH_SLICE(m, i) about(push(m, on(m, k), from, mine, own), p, 1, i);
-  if (own.buffer != VM_CC_DST) EACH_SLICE(m, i) about(copy(m, mine, own), p, 1, i);
-  for (uint32_t k = 1; k < n; k++) EACH_SLICE(m, i) about(wait_push(m, from), on(m, k), 1, i);
+  for (uint32_t k = 1; k < n; k++) EACH_SLICE(m, i) about(push(m, on(m, k), from, mine, own), p, i);
+  if (own.buffer != VM_CC_DST) EACH_SLICE(m, i) about(copy(m, mine, own), p, i);
+  for (uint32_t k = 1; k < n; k++) EACH_SLICE(m, i) about(wait_push(m, from), on(m, k), i);
 }
 
 /* dst = op over what has landed and the own part: in steps of at most VM_STEP_SOURCES operands. */
 static void mesh_reduce(maker *m, vm_cc_piece dst, uint32_t block, const vm_cc_piece *src,
                         uint32_t n, uint32_t slice) {
   for (uint32_t i = 0; i < n;) {
-    vm_cc_step *st = about(add(m, VM_STEP_REDUCE), block, 1, slice);
+    vm_cc_step *st = about(add(m, VM_STEP_REDUCE), block, slice);
     st->dst = dst;
     if (i) st->src[st->nsrc++] = dst;
     while (i < n && st->nsrc < VM_STEP_SOURCES) st->src[st->nsrc++] = src[i++];
@@ -275,9 +272,9 @@ static void mesh_scatter(maker *m, bool one) {
   m->out->land = n - 1;
   for (uint32_t k = 1; k < n; k++) {
     uint32_t q = on(m, k), b = one ? 0 : q;
-    EACH_SLICE(m, i) about(push(m, q, 0, landing(p, q), piece(VM_CC_SRC, b)), b, 1, i);
+    EACH_SLICE(m, i) about(push(m, q, 0, landing(p, q), piece(VM_CC_SRC, b)), b, i);
   }
-  for (uint32_t k = 1; k < n; k++) EACH_SLICE(m, i) about(wait_push(m, 0), mine, 1, i);
+  for (uint32_t k = 1; k < n; k++) EACH_SLICE(m, i) about(wait_push(m, 0), mine, i);
   vm_cc_piece *src = landed(m, piece(VM_CC_SRC, mine), !one);
   vm_cc_piece dst = piece(VM_CC_DST, m->s->op == VM_CC_ALL_REDUCE ? mine : 0);
   for (uint32_t i = m->s->first; src && i < m->s->first + m->s->slices; i++)
@@ -290,10 +287,10 @@ static void all_to_all(maker *m) {
   begin_mesh(m, 1);
   for (uint32_t k = 1; k < n; k++) {
     uint32_t q = on(m, k);
-    EACH_SLICE(m, i) about(push(m, q, 0, piece(VM_CC_DST, p), piece(VM_CC_SRC, q)), q, 1, i);
+    EACH_SLICE(m, i) about(push(m, q, 0, piece(VM_CC_DST, p), piece(VM_CC_SRC, q)), q, i);
   }
-  EACH_SLICE(m, i) about(copy(m, piece(VM_CC_DST, p), piece(VM_CC_SRC, p)), p, 1, i);
-  for (uint32_t k = 1; k < n; k++) EACH_SLICE(m, i) about(wait_push(m, 0), on(m, k), 1, i);
+  EACH_SLICE(m, i) about(copy(m, piece(VM_CC_DST, p), piece(VM_CC_SRC, p)), p, i);
+  for (uint32_t k = 1; k < n; k++) EACH_SLICE(m, i) about(wait_push(m, 0), on(m, k), i);
 }
 
 static void mesh(maker *m) {
@@ -371,10 +368,10 @@ static void halving(maker *m, uint32_t steps) {
     for (uint32_t c = 0; c < half; c++) EACH_SLICE(m, i) {
         uint32_t b = reached(m, q, step, c);
         vm_cc_piece to = piece(VM_CC_LAND, came_at(m, step, c));
-        about(push(m, q, step, to, halved(m, step, b)), b, 1, i);
+        about(push(m, q, step, to, halved(m, step, b)), b, i);
       }
     for (uint32_t c = 0; c < half; c++)
-      EACH_SLICE(m, i) about(wait_push(m, step), reached(m, p, step, c), 1, i);
+      EACH_SLICE(m, i) about(wait_push(m, step), reached(m, p, step, c), i);
     for (uint32_t c = 0; c < half; c++) {
       uint32_t b = reached(m, p, step, c);
       vm_cc_piece came = piece(VM_CC_LAND, came_at(m, step, c)), dst = came;
@@ -382,7 +379,7 @@ static void halving(maker *m, uint32_t steps) {
         dst = piece(VM_CC_DST, b);
       else if (step == 0)
         dst = piece(VM_CC_DST, 0);
-      EACH_SLICE(m, i) about(compute(m, dst, came, halved(m, step, b)), b, 1, i);
+      EACH_SLICE(m, i) about(compute(m, dst, came, halved(m, step, b)), b, i);
     }
   }
 }
@@ -390,16 +387,16 @@ static void halving(maker *m, uint32_t steps) {
 /* At each step a rank sends all that it has. */
 static void doubling(maker *m, uint32_t steps, vm_cc_piece own, uint32_t from) {
   uint32_t p = m->s->place;
-  if (own.buffer != VM_CC_DST) EACH_SLICE(m, i) about(copy(m, piece(VM_CC_DST, p), own), p, 1, i);
+  if (own.buffer != VM_CC_DST) EACH_SLICE(m, i) about(copy(m, piece(VM_CC_DST, p), own), p, i);
   for (uint32_t step = 0; step < steps; step++) {
     uint32_t half = 1u << step, q = p ^ mask_of(m, step);
     if (!from) wait_ready(m, step, 1);
     for (uint32_t c = 0; c < half; c++) EACH_SLICE(m, i) {
         vm_cc_piece dst = piece(VM_CC_DST, reached(m, p, step, c));
-        about(push(m, q, from + step, dst, dst), reached(m, p, step, c), 1, i);
+        about(push(m, q, from + step, dst, dst), reached(m, p, step, c), i);
       }
     for (uint32_t c = 0; c < half; c++)
-      EACH_SLICE(m, i) about(wait_push(m, from + step), reached(m, q, step, c), 1, i);
+      EACH_SLICE(m, i) about(wait_push(m, from + step), reached(m, q, step, c), i);
   }
 }
 
@@ -426,14 +423,14 @@ static void permute(maker *m) {
   if (s->joins) {
     m->out->land = self ? 0 : 1;
     EACH_SLICE(m, i)
-    about(compute(m, self ? dst : joint, src, piece(VM_CC_SRC1, 0)), 0, 1, i);
+    about(compute(m, self ? dst : joint, src, piece(VM_CC_SRC1, 0)), 0, i);
     src = joint;
   } else if (self) {
-    EACH_SLICE(m, i) about(copy(m, dst, src), 0, 1, i);
+    EACH_SLICE(m, i) about(copy(m, dst, src), 0, i);
   }
   if (sends) wait_ready(m, 0, 1);
-  EACH_SLICE(m, i) if (sends) about(push(m, s->to, 0, dst, src), 0, 1, i);
-  EACH_SLICE(m, i) if (gets) about(wait_push(m, 0), 0, 1, i);
+  EACH_SLICE(m, i) if (sends) about(push(m, s->to, 0, dst, src), 0, i);
+  EACH_SLICE(m, i) if (gets) about(wait_push(m, 0), 0, i);
 }
 
 bool vm_cc_make(const isa_alloc *al, const vm_cc_shape *s, vm_cc_list *out) {
@@ -442,7 +439,7 @@ bool vm_cc_make(const isa_alloc *al, const vm_cc_shape *s, vm_cc_list *out) {
   if (s->op == VM_CC_PERMUTE)
     permute(&m);
   else if (s->n == 1)
-    EACH_SLICE(&m, i) about(copy(&m, piece(VM_CC_DST, 0), piece(VM_CC_SRC, 0)), 0, 1, i);
+    EACH_SLICE(&m, i) about(copy(&m, piece(VM_CC_DST, 0), piece(VM_CC_SRC, 0)), 0, i);
   else if (s->algorithm == VM_CC_RDH)
     rdh(&m);
   else if (s->algorithm == VM_CC_RING)

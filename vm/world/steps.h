@@ -76,9 +76,9 @@ enum { VM_STEP_SOURCES = 16 }; /* of a REDUCE, as of a dma_compute */
 typedef struct vm_cc_step {
   uint8_t kind, nsrc;
   uint32_t sem, peer, count; /* peer: a place of the list */
-  /* Which data it is about: that part of so many blocks from `block` on. A block without elements
-   * is not pushed, and not waited for. Pieces are as long: a block of LAND holds any of them. */
-  uint32_t slice, block, blocks;
+  /* Which data it is about: that slice of the block. One without elements is not pushed, and not
+   * waited for. Pieces are as long: a block of LAND holds any of them. */
+  uint32_t slice, block;
   vm_cc_piece dst, src[VM_STEP_SOURCES];
 } vm_cc_step;
 
