@@ -59,6 +59,15 @@ typedef struct vm_peers {
   uint32_t nout, cap_out;
 } vm_peers;
 
+/* The pattern of the sender's program that the elements of a message are of; NULL: it has none. */
+static inline const isa_ap *vm_message_ap(vm_run *const *runs, const vm_message *m) {
+  return m->ap ? &runs[m->src]->prog->cores[m->core].aps[m->ap - 1] : NULL;
+}
+/* Bytes of its elements, which a run without values does not send. */
+static inline uint64_t vm_message_bytes(vm_run *const *runs, const vm_message *m) {
+  return m->ap ? (uint64_t)m->n * isa_dtype_bytes(vm_message_ap(runs, m)->dtype) : 0;
+}
+
 /* engine/send.c */
 /* Sends `value` to be added to semaphore sem of the peer in that slot, seen at `at`. */
 void vm_send_update(vm_core *c, unsigned slot, unsigned sem, uint32_t value, vm_time at,

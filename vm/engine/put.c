@@ -6,7 +6,7 @@
 /* The bytes, as the end of a transfer writes them. */
 static void put_bytes(vm_core *c, const vm_parcel *p, vm_view *to) {
   const vm_message *m = &p->m;
-  const isa_ap *ap = &c->run->peers->runs[m->src]->prog->cores[m->core].aps[m->ap - 1];
+  const isa_ap *ap = vm_message_ap(c->run->peers->runs, m);
   vm_item it = {.start = c->now, .done = c->now, .ndst = 1, .core = c->number};
   uint8_t *base = ap->space == ISA_HBM ? c->run->blocks[m->tensor].data
                                        : c->mem.sbuf + ap->part * c->mem.sbuf_pitch;

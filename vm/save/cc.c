@@ -143,15 +143,9 @@ static bool message_fits(const vm_core *c, const vm_message *m) {
   return m->ap ? bytes_fit(c, from, m) : m->updates;
 }
 
-static uint64_t bytes_of(const vm_core *c, const vm_message *m) {
-  if (!m->ap || c->run->timing_only) return 0;
-  const isa_ap *ap = &c->run->peers->runs[m->src]->prog->cores[c->number].aps[m->ap - 1];
-  return (uint64_t)m->n * isa_dtype_bytes(ap->dtype);
-}
-
 static bool read_bytes(vm_saver *s, vm_core *c, vm_parcel *p) {
   const isa_alloc *al = &c->run->peers->al;
-  p->bytes = bytes_of(c, &p->m);
+  p->bytes = c->run->timing_only ? 0 : vm_message_bytes(c->run->peers->runs, &p->m);
   if (p->bytes == 0) return true;
   if (!vm_saver_need(s, p->bytes <= vm_saver_left(s), "the bytes of a message are cut off"))
     return false;

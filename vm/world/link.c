@@ -41,10 +41,9 @@ static vm_time time_of(uint64_t bytes, uint32_t rate) {
 bool vm_links_enter(vm_links *l, const vm_parcel *p, uint64_t bytes, vm_time sent) {
   uint32_t from = vm_links_device(l, p->m.src), to = vm_links_device(l, p->m.dst);
   vm_link *x = vm_links_route(l, from, to);
-  if (bytes < l->o.least) bytes = l->o.least;
   vm_flying f = {.p = *p,
                  .time = sent,
-                 .size = bytes,
+                 .size = vm_links_size(l, bytes),
                  .spread = time_of(bytes, l->o.source),
                  .at = (uint32_t)(x - l->v)};
   return put(l, &f);
@@ -58,8 +57,7 @@ static uint32_t rate_at(const vm_links *l, const vm_link *x, vm_time t, vm_link_
   vm_time since = 0;
   for (uint32_t i = 0; i < l->o.nchanges; i++) {
     const vm_link_change *c = &l->o.changes[i];
-    bool of = (x->from == c->a && x->to == c->b) || (x->from == c->b && x->to == c->a);
-    if (!of || c->at > t || c->at < since) continue;
+    if (!vm_link_is_of(x, c) || c->at > t || c->at < since) continue;
     since = c->at;
     rate = (uint64_t)x->rate * c->permille / 1000;
     *why = *c;
@@ -92,13 +90,12 @@ static void keep(vm_links *l, const vm_link *x, const vm_flying *f, vm_time came
   if (l->npasses == l->cap_passes &&
       !isa_array_grow(&l->al, &l->passes, l->npasses, &l->cap_passes, sizeof *l->passes))
     return;
-  vm_time takes = time_of(f->size, rate);
   l->passes[l->npasses++] = (vm_link_pass){.link = (uint32_t)(x - l->v),
                                            .src = f->p.m.src,
                                            .dst = f->p.m.dst,
                                            .bytes = f->size,
                                            .came = came,
-                                           .start = f->time > takes ? f->time - takes : 0,
+                                           .start = f->time - time_of(f->size, rate),
                                            .end = f->time};
 }
 

@@ -37,6 +37,10 @@ typedef struct vm_link_change {
   vm_time at;
 } vm_link_change;
 
+static inline bool vm_link_is_of(const vm_link *x, const vm_link_change *c) {
+  return (x->from == c->a && x->to == c->b) || (x->from == c->b && x->to == c->a);
+}
+
 /* A message on a link: its last byte came, its bytes went from start to end. */
 typedef struct vm_link_pass {
   uint32_t link, src, dst; /* src, dst: ranks */
@@ -74,7 +78,7 @@ typedef struct vm_links {
   vm_flying *heap;      /* the earliest first */
   uint32_t nheap, cap;
   uint32_t lost;        /* messages that a failed link has stopped */
-  vm_link_pass *passes; /* in the order of their times of coming; so many at most */
+  vm_link_pass *passes; /* the first 2^20, in the order of their times of coming */
   uint32_t npasses, cap_passes;
   vm_link_change why; /* of the first of them */
 } vm_links;
@@ -85,6 +89,10 @@ void vm_links_close(vm_links *l);
 
 static inline uint32_t vm_links_device(const vm_links *l, uint32_t rank) {
   return rank / l->o.ranks_of_device;
+}
+/* What a message of so many bytes is on a link. */
+static inline uint64_t vm_links_size(const vm_links *l, uint64_t bytes) {
+  return bytes > l->o.least ? bytes : l->o.least;
 }
 /* The first link of the route between two devices; NULL: there is none. */
 vm_link *vm_links_route(const vm_links *l, uint32_t from, uint32_t to);

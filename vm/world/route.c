@@ -68,14 +68,10 @@ void vm_links_put(const vm_link *x, isa_buf *out) {
 
 /* ---- Changes ------------------------------------------------------------------------------ */
 
-static bool is_of(const vm_link *x, const vm_link_change *c) {
-  return (x->from == c->a && x->to == c->b) || (x->from == c->b && x->to == c->a);
-}
-
 bool vm_links_failed(const vm_links *l, const vm_link *x) {
   for (uint32_t i = 0; i < l->o.nchanges; i++) {
     const vm_link_change *c = &l->o.changes[i];
-    if (c->at == 0 && c->permille == 0 && is_of(x, c)) return true;
+    if (c->at == 0 && c->permille == 0 && vm_link_is_of(x, c)) return true;
   }
   return false;
 }
@@ -85,7 +81,7 @@ static bool exists(const vm_links *l, const vm_link_change *c, isa_error *e) {
   isa_buf b;
   bool any = false;
   for (uint32_t i = 0; i < l->n; i++)
-    if (is_of(&l->v[i], c)) return true;
+    if (vm_link_is_of(&l->v[i], c)) return true;
   isa_buf_init(&b, &l->al);
   isa_buf_puts(&b, "there is no link ");
   put_end(c->a, &b);
@@ -224,5 +220,5 @@ void vm_links_close(vm_links *l) {
   isa_free(&l->al, l->v, l->n * sizeof *l->v);
   isa_free(&l->al, l->next, routes * sizeof *l->next);
   isa_free(&l->al, (void *)(uintptr_t)l->o.changes, l->o.nchanges * sizeof *l->o.changes);
-  *l = (vm_links){.o.of = l->o.of};
+  *l = (vm_links){0};
 }

@@ -13,16 +13,10 @@ static void walk_link(vm_saver *s, vm_link *x) {
   vm_save_time(s, &x->waited);
 }
 
-static uint64_t size_of(const vm_world *w, const vm_message *m) {
-  const isa_ap *ap = m->ap ? &w->runs[m->src]->prog->cores[m->core].aps[m->ap - 1] : NULL;
-  uint64_t bytes = ap ? (uint64_t)m->n * isa_dtype_bytes(ap->dtype) : 0;
-  return bytes > w->links.o.least ? bytes : w->links.o.least;
-}
-
 /* Whether a message may be at that link, as its route leads over it, and has that size. */
 static bool flies(const vm_world *w, const vm_flying *f) {
   const vm_links *l = &w->links;
-  if (f->size != size_of(w, &f->p.m)) return false;
+  if (f->size != vm_links_size(l, vm_message_bytes(w->runs, &f->p.m))) return false;
   uint32_t from = vm_links_device(l, f->p.m.src), to = vm_links_device(l, f->p.m.dst);
   const vm_link *x = from == to ? NULL : vm_links_route(l, from, to);
   for (uint32_t i = 0; x && i <= l->n; i++, x = vm_links_after(l, x, to))

@@ -57,12 +57,6 @@ static void deliver(vm_world *w, const vm_parcel *p) {
   vm_receive(to, p);
 }
 
-static uint64_t bytes_of(const vm_world *w, const vm_message *m) {
-  if (!m->ap) return 0;
-  const isa_ap *ap = &w->runs[m->src]->prog->cores[m->core].aps[m->ap - 1];
-  return (uint64_t)m->n * isa_dtype_bytes(ap->dtype);
-}
-
 void vm_world_carry(vm_world *w, const vm_parcel *p) {
   vm_links *l = &w->links;
   if (!l->o.of || vm_links_device(l, p->m.src) == vm_links_device(l, p->m.dst)) {
@@ -70,7 +64,7 @@ void vm_world_carry(vm_world *w, const vm_parcel *p) {
     return;
   }
   vm_time latency = (vm_time)w->runs[p->m.src]->cost_values[VM_LINK_LAT] * VM_NS;
-  if (vm_links_enter(l, p, bytes_of(w, &p->m), p->m.time - latency)) return;
+  if (vm_links_enter(l, p, vm_message_bytes(w->runs, &p->m), p->m.time - latency)) return;
   vm_parcel_free(&w->al, p);
   vm_fault(w->runs[p->m.dst]->cores[0], ISA_NOMEM, VM_NOWHERE, "no memory for a message");
 }
