@@ -36,8 +36,8 @@ typedef struct soma_transport {
 } soma_transport;
 
 typedef struct soma_world_options {
-  size_t size;          /* sizeof(soma_world_options), so that older callers keep working */
-  uint32_t ranks, lnc;  /* lnc: cores of a rank, 1 or 2; 0: 1 */
+  size_t size;         /* sizeof(soma_world_options), so that older callers keep working */
+  uint32_t ranks, lnc; /* lnc: cores of a rank, 1 or 2; 0: 1 */
   /* As "trn2.48xlarge", or "trn2.48xlarge x 4"; NULL: the smallest that holds the ranks. */
   const char *instance;
   /* Options of the machine of each rank; NULL: as for soma_machine_new. Without a target it is the
@@ -110,8 +110,8 @@ typedef struct soma_collective {
   double algbw, busbw;   /* GB/s */
 } soma_collective;
 /* How many a rank has completed, of a world that runs or has ended, and the i-th of them in the
- * order of their ends. A collective of both cores counts once, as core 0's. SOMA_ARG: it has
- * not so many. */
+ * order of their ends. A collective of both cores counts once, as core 0's. SOMA_ARG past
+ * the last. */
 uint32_t soma_world_collectives(const soma_world *w, uint32_t rank);
 soma_status soma_world_collective(const soma_world *w, uint32_t rank, uint32_t i,
                                   soma_collective *out);
@@ -140,11 +140,12 @@ typedef struct soma_link_pass {
 /* The first 2^20 of them, where a rank's machine has soma_options.event. */
 uint32_t soma_world_passes(const soma_world *w);
 soma_status soma_world_pass(const soma_world *w, uint32_t i, soma_link_pass *out);
-/* What if: of all that soma_world_start starts from now on. A link with less of its rate from a
- * time on, or that has failed, in both directions: factor 0 to 1. One that has failed at time 0 is
- * in no route: messages go other ways, and where there is none soma_world_start says so. One that
- * fails later stops what comes to it. SOMA_ARG: there is no such link; the error says which there
- * are. A rank that begins later than the others. */
+/* What if a link is slow or fails, in both directions, or a rank begins late? These hold for all
+ * that soma_world_start starts from now on. From the time `at` on a link has `factor`, 0 to 1, of
+ * its rate; 0: it has failed. Messages take routes without the links that fail at time 0, and
+ * soma_world_start refuses a rank that sends to another one to which no route is left. A link that
+ * fails later stops the messages that come to it. SOMA_ARG if there is no such link; the error
+ * lists those of device a. */
 soma_status soma_world_slow_link(soma_world *w, int a, int b, double factor, soma_time at);
 soma_status soma_world_fail_link(soma_world *w, int a, int b, soma_time at);
 soma_status soma_world_delay_rank(soma_world *w, uint32_t rank, soma_time by);
@@ -162,8 +163,8 @@ soma_status soma_world_finding_at(const soma_world *w, uint32_t i, soma_world_fi
  * will; data: to be freed with soma_bytes_free. Between two calls of soma_world_until, however they
  * came to their ends, but for faults and deadlocks. */
 soma_status soma_world_save(soma_world *w, void **data, size_t *n);
-/* What options a saved world was made with: sets ranks, lnc, instance and algorithm. SOMA_FORMAT
- * with a text in o->error: it is none. */
+/* What options a saved world was made with: sets ranks, lnc, instance and algorithm. SOMA_FORMAT if
+ * the data are no saved world; o->error then has the text. */
 soma_status soma_world_saved(const void *data, size_t n, soma_world_options *o);
 /* w, of such options, becomes that world, as after soma_world_start: it has the programs, the
  * constants of the clock, and the changes of links. */

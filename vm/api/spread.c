@@ -113,17 +113,16 @@ static bool put_rank(soma_world *w, uint32_t r, isa_buf *out) {
 static bool take_rank(soma_world *w, uint32_t r, const uint8_t **at, const uint8_t *end) {
   isa_error e = {0};
   bool *kept = find_kept(w, r);
+  if (!kept) return false;
   given g = {.w = w, .run = &w->ranks[r].run->run, .kept = kept};
   g.s = (vm_saver){
       .at = *at, .end = end, .reads = true, .err = &e, .pages = walk_pages, .pages_ud = &g};
-  if (kept) {
-    clear_inputs(&g);
-    vm_save_walk(&g.s, g.run);
-    g.run->ended = true;
-  }
+  clear_inputs(&g);
+  vm_save_walk(&g.s, g.run);
+  g.run->ended = true;
   *at = g.s.at;
-  isa_free(&w->al, kept, kept ? w->ranks[r].p->p->ntensors + 1 : 0);
-  if (kept && !g.s.failed) return true;
+  isa_free(&w->al, kept, w->ranks[r].p->p->ntensors + 1);
+  if (!g.s.failed) return true;
   soma_world_fail(w, SOMA_FORMAT, "the state of rank %u from another process is not valid: %s", r,
                   e.text);
   return false;
