@@ -5,11 +5,6 @@
 
 #include "../isa/instance.h"
 
-static void set_text(lua_State *L, const char *key, const char *value) {
-  lua_pushstring(L, value);
-  lua_setfield(L, -2, key);
-}
-
 /* Sets key to the sequence of the engines' names in a mask. */
 static void set_engines(lua_State *L, unsigned mask) {
   lua_newtable(L);
@@ -32,9 +27,9 @@ static void push_field(lua_State *L, const isa_field *f) {
 #undef KIND
   };
   lua_createtable(L, 0, 6);
-  set_text(L, "name", f->name);
-  set_text(L, "kind", kinds[f->kind]);
-  set_text(L, "mode", modes[f->mode]);
+  lb_set_text(L, "name", f->name);
+  lb_set_text(L, "kind", kinds[f->kind]);
+  lb_set_text(L, "mode", modes[f->mode]);
   lb_set_count(L, "at", f->at);
   if (f->kind == ISA_K_AP || f->kind == ISA_K_APS) {
     static const struct {
@@ -45,10 +40,8 @@ static void push_field(lua_State *L, const isa_field *f) {
                  {"element", AP_ELEM},   {"indirect", AP_IND}, {"gather", AP_GATHER},
                  {"in_part", AP_IN_PART}};
     lb_set_count(L, "dims", f->arg & AP_DIMS);
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-      lua_pushboolean(L, (f->arg & flags[i].bit) != 0);
-      lua_setfield(L, -2, flags[i].name);
-    }
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+      lb_set_flag(L, flags[i].name, (f->arg & flags[i].bit) != 0);
   }
   if (f->kind == ISA_K_ENUM) {
     const char *item;
@@ -64,12 +57,12 @@ static void push_field(lua_State *L, const isa_field *f) {
 static void push_instruction(lua_State *L, const isa_op_row *row) {
   const isa_form *form = &isa_forms[row->form];
   lua_createtable(L, 0, 10);
-  set_text(L, "name", row->name);
-  set_text(L, "profile_name", row->profile_name);
-  set_text(L, "meaning", row->meaning);
-  set_text(L, "form", form->name);
-  if (isa_rule_types(row->rule)) set_text(L, "types", isa_rule_types(row->rule));
-  set_text(L, "status", row->status == ISA_DONE ? "done" : "planned");
+  lb_set_text(L, "name", row->name);
+  lb_set_text(L, "profile_name", row->profile_name);
+  lb_set_text(L, "meaning", row->meaning);
+  lb_set_text(L, "form", form->name);
+  if (isa_rule_types(row->rule)) lb_set_text(L, "types", isa_rule_types(row->rule));
+  lb_set_text(L, "status", row->status == ISA_DONE ? "done" : "planned");
   lb_set_count(L, "number", row->number);
   lb_set_count(L, "gen", row->gen);
   set_engines(L, row->engines);
@@ -83,32 +76,30 @@ static void push_instruction(lua_State *L, const isa_op_row *row) {
 
 static void push_aluop(lua_State *L, const isa_aluop_row *row) {
   lua_createtable(L, 0, 7);
-  set_text(L, "name", row->name);
-  set_text(L, "class",
-           row->cls == ISA_OP_BIT     ? "bit"
-           : row->cls == ISA_OP_ARITH ? "arith"
-                                      : "both");
+  lb_set_text(L, "name", row->name);
+  lb_set_text(L, "class",
+              row->cls == ISA_OP_BIT     ? "bit"
+              : row->cls == ISA_OP_ARITH ? "arith"
+                                         : "both");
   lb_set_count(L, "arity", row->arity);
   lb_set_count(L, "gen", row->gen);
   set_engines(L, row->engines);
-  lua_pushboolean(L, row->reduces);
-  lua_setfield(L, -2, "reduces");
-  lua_pushboolean(L, row->in_hardware);
-  lua_setfield(L, -2, "in_hardware");
+  lb_set_flag(L, "reduces", row->reduces);
+  lb_set_flag(L, "in_hardware", row->in_hardware);
 }
 
 static void push_dtype(lua_State *L, unsigned d) {
   static const char *const classes[] = {"?", "uint", "int", "float", "packed", "bool"};
   lua_createtable(L, 0, 4);
-  set_text(L, "name", isa_dtypes[d].name);
-  set_text(L, "class", classes[isa_dtypes[d].cls]);
+  lb_set_text(L, "name", isa_dtypes[d].name);
+  lb_set_text(L, "class", classes[isa_dtypes[d].cls]);
   lb_set_count(L, "bytes", isa_dtypes[d].bytes);
   lb_set_count(L, "lanes", isa_dtypes[d].lanes);
 }
 
 static void push_target(lua_State *L, const isa_target *t) {
   lua_createtable(L, 0, 13);
-  set_text(L, "name", t->name);
+  lb_set_text(L, "name", t->name);
   lb_set_count(L, "gen", (uint64_t)t->gen);
   lb_set_count(L, "sbuf_bytes", t->sbuf_bytes);
   lb_set_count(L, "sbuf_usable", t->sbuf_usable);
@@ -122,8 +113,7 @@ static void push_target(lua_State *L, const isa_target *t) {
   lua_createtable(L, 0, ISA_NENGINES);
   for (unsigned e = 0; e < ISA_NENGINES; e++) lb_set_count(L, isa_engines[e].name, t->khz[e]);
   lua_setfield(L, -2, "khz");
-  lua_pushboolean(L, t->hwdge);
-  lua_setfield(L, -2, "hwdge");
+  lb_set_flag(L, "hwdge", t->hwdge);
 }
 
 static void push_instances(lua_State *L) {
@@ -131,8 +121,8 @@ static void push_instances(lua_State *L) {
   lua_newtable(L);
   for (unsigned i = 0; (x = isa_instance_at(i)) != NULL; i++) {
     lua_createtable(L, 0, 4);
-    set_text(L, "name", x->name);
-    set_text(L, "target", x->target->name);
+    lb_set_text(L, "name", x->name);
+    lb_set_text(L, "target", x->target->name);
     lb_set_count(L, "devices", x->devices);
     lb_set_count(L, "cores", isa_instance_cores(x));
     lua_rawseti(L, -2, i + 1);
@@ -159,14 +149,11 @@ void lb_push_isa(lua_State *L) {
   lua_createtable(L, ISA_NACTFNS, 0);
   for (int i = 0; i < ISA_NACTFNS; i++) {
     lua_createtable(L, 0, 4);
-    set_text(L, "name", isa_actfns[i].name);
+    lb_set_text(L, "name", isa_actfns[i].name);
     lb_set_count(L, "gen", isa_actfns[i].gen);
-    lua_pushboolean(L, isa_actfns[i].table);
-    lua_setfield(L, -2, "table");
-    lua_pushnumber(L, (lua_Number)isa_actfns[i].lo);
-    lua_setfield(L, -2, "low");
-    lua_pushnumber(L, (lua_Number)isa_actfns[i].hi);
-    lua_setfield(L, -2, "high");
+    lb_set_flag(L, "table", isa_actfns[i].table);
+    lb_set_number(L, "low", (lua_Number)isa_actfns[i].lo);
+    lb_set_number(L, "high", (lua_Number)isa_actfns[i].hi);
     lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, "actfns");

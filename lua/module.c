@@ -21,8 +21,7 @@ int luaopen_soma(lua_State *L) {
   luaL_setfuncs(L, lb_profile_functions, 0);
   luaL_setfuncs(L, lb_device_functions, 0);
   luaL_setfuncs(L, lb_world_functions, 0);
-  lua_pushstring(L, SOMA_VERSION);
-  lua_setfield(L, -2, "version");
+  lb_set_text(L, "version", SOMA_VERSION);
   lua_createtable(L, ISA_NDTYPES, 0);
   for (unsigned d = 1; d < ISA_NDTYPES; d++) {
     lua_pushstring(L, isa_dtypes[d].name);

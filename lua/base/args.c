@@ -175,13 +175,31 @@ void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape) {
 }
 
 void lb_set_ns(lua_State *L, const char *key, soma_time t) {
-  lua_pushnumber(L, (lua_Number)t * 1e-6);
-  lua_setfield(L, -2, key);
+  lb_set_number(L, key, (lua_Number)t * 1e-6);
 }
 
 void lb_set_count(lua_State *L, const char *key, uint64_t v) {
   lua_pushinteger(L, (lua_Integer)v);
   lua_setfield(L, -2, key);
+}
+
+void lb_set_number(lua_State *L, const char *key, double v) {
+  lua_pushnumber(L, v);
+  lua_setfield(L, -2, key);
+}
+
+void lb_set_flag(lua_State *L, const char *key, bool v) {
+  lua_pushboolean(L, v);
+  lua_setfield(L, -2, key);
+}
+
+void lb_set_text(lua_State *L, const char *key, const char *v) {
+  lua_pushstring(L, v);
+  lua_setfield(L, -2, key);
+}
+
+void lb_set_words(lua_State *L, const char *key, const char *v) {
+  if (v != NULL && v[0] != '\0') lb_set_text(L, key, v);
 }
 
 typedef struct lines {

@@ -63,9 +63,14 @@ void lb_run_lines(lua_State *L, const char *name, const char *const *lines, size
  * lists them, separated by spaces. Until one of them is called, the table at `into` has a function
  * in its place that loads them first. */
 void lb_load_later(lua_State *L, int into, const char *names);
-/* Sets a field of the table on top: a time in nanoseconds, a count. */
+/* Sets a field of the table on top: a time in nanoseconds, a count, a number, true or false, a text
+ * (NULL: nil), a text unless it is NULL or empty. */
 void lb_set_ns(lua_State *L, const char *key, soma_time t);
 void lb_set_count(lua_State *L, const char *key, uint64_t v);
+void lb_set_number(lua_State *L, const char *key, double v);
+void lb_set_flag(lua_State *L, const char *key, bool v);
+void lb_set_text(lua_State *L, const char *key, const char *v);
+void lb_set_words(lua_State *L, const char *key, const char *v);
 /* Registers a metatable of that name with these methods in __index; leaves nothing. */
 void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods);
 /* Seconds of the host's clock, which only goes forward. */

@@ -310,16 +310,13 @@ static void push_end(lua_State *L, const child *c, const confinement *w, double 
   lua_newtable(L);
   lua_pushinteger(L, status);
   lua_setfield(L, -2, "status");
-  lua_pushboolean(L, c->why == interrupted);
-  lua_setfield(L, -2, "interrupted");
+  lb_set_flag(L, "interrupted", c->why == interrupted);
   push_reason(L, c, w);
   lua_setfield(L, -2, "message");
   set_text(L, "stdout", &c->got[PRINTED]);
   set_text(L, "stderr", &c->got[ERRORS]);
-  lua_pushnumber(L, seconds);
-  lua_setfield(L, -2, "seconds");
-  lua_pushnumber(L, seconds_of(c->usage.ru_utime) + seconds_of(c->usage.ru_stime));
-  lua_setfield(L, -2, "cpu_seconds");
+  lb_set_number(L, "seconds", seconds);
+  lb_set_number(L, "cpu_seconds", seconds_of(c->usage.ru_utime) + seconds_of(c->usage.ru_stime));
   lua_pushinteger(L, (lua_Integer)c->usage.ru_maxrss * 1024);
   lua_setfield(L, -2, "memory_bytes");
 }

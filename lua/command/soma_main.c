@@ -197,12 +197,9 @@ static int dtype_hint(lua_State *L) {
 static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   const char *no_color = getenv("NO_COLOR");
   lua_newtable(L);
-  lua_pushboolean(L, isatty(STDERR_FILENO));
-  lua_setfield(L, -2, "terminal");
-  lua_pushboolean(L, isatty(STDIN_FILENO));
-  lua_setfield(L, -2, "input_terminal");
-  lua_pushboolean(L, isatty(STDERR_FILENO) && (no_color == NULL || no_color[0] == '\0'));
-  lua_setfield(L, -2, "color");
+  lb_set_flag(L, "terminal", isatty(STDERR_FILENO));
+  lb_set_flag(L, "input_terminal", isatty(STDIN_FILENO));
+  lb_set_flag(L, "color", isatty(STDERR_FILENO) && (no_color == NULL || no_color[0] == '\0'));
   lua_pushcfunction(L, nearest);
   lua_setfield(L, -2, "nearest");
   lua_pushcfunction(L, fits_name);

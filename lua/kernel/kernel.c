@@ -317,15 +317,11 @@ static int kernel_figures(lua_State *L) {
   lb_set_count(L, "trimmed", f.trimmed);
   lb_set_count(L, "moved", f.moved);
   lua_newtable(L);
-  for (unsigned e = 0; e < SOMA_ENGINES; e++) {
-    lua_pushnumber(L, (double)f.busy[e] * 1e-6);
-    lua_setfield(L, -2, soma_engine_name((soma_engine)e));
-  }
-  lua_pushnumber(L, (double)f.dma_busy * 1e-6);
-  lua_setfield(L, -2, "dma");
+  for (unsigned e = 0; e < SOMA_ENGINES; e++)
+    lb_set_ns(L, soma_engine_name((soma_engine)e), f.busy[e]);
+  lb_set_ns(L, "dma", f.dma_busy);
   lua_setfield(L, -2, "busy_ns");
-  lua_pushstring(L, bounds[f.bound]);
-  lua_setfield(L, -2, "bound");
+  lb_set_text(L, "bound", bounds[f.bound]);
   return 1;
 }
 
@@ -336,12 +332,9 @@ static int kernel_policies(lua_State *L) {
   for (uint32_t i = 0; soma_kernel_get_policy(h->k, i, &p, sizeof p) == SOMA_OK; i++) {
     if (i == 0) lua_newtable(L);
     lua_newtable(L);
-    lua_pushstring(L, p.name);
-    lua_setfield(L, -2, "name");
-    if (p.done) lua_pushnumber(L, (double)p.time * 1e-6);
-    if (p.done) lua_setfield(L, -2, "time_ns");
-    lua_pushboolean(L, p.chosen);
-    lua_setfield(L, -2, "chosen");
+    lb_set_text(L, "name", p.name);
+    if (p.done) lb_set_ns(L, "time_ns", p.time);
+    lb_set_flag(L, "chosen", p.chosen);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return lua_istable(L, -1) ? 1 : 0;
@@ -355,24 +348,17 @@ static int kernel_advice(lua_State *L) {
   lua_newtable(L);
   for (uint32_t i = 0; soma_kernel_get_advice(h->k, i, &a, sizeof a) == SOMA_OK; i++) {
     lua_newtable(L);
-    lua_pushstring(L, kinds[a.kind]);
-    lua_setfield(L, -2, "kind");
-    lua_pushnumber(L, (double)a.saved * 1e-6);
-    lua_setfield(L, -2, "saved_ns");
-    lua_pushstring(L, a.text);
-    lua_setfield(L, -2, "text");
-    lua_pushstring(L, a.file);
-    lua_setfield(L, -2, "file");
-    lua_pushstring(L, a.name);
-    lua_setfield(L, -2, "name");
-    lua_pushstring(L, a.instruction);
-    lua_setfield(L, -2, "instruction");
+    lb_set_text(L, "kind", kinds[a.kind]);
+    lb_set_ns(L, "saved_ns", a.saved);
+    lb_set_text(L, "text", a.text);
+    lb_set_text(L, "file", a.file);
+    lb_set_text(L, "name", a.name);
+    lb_set_text(L, "instruction", a.instruction);
     if (a.instruction) {
       lb_set_count(L, "line", a.line);
       lb_set_count(L, "times", a.times);
     }
-    if (a.kind == SOMA_ADVICE_ENGINE) lua_pushstring(L, soma_engine_name(a.engine));
-    if (a.kind == SOMA_ADVICE_ENGINE) lua_setfield(L, -2, "engine");
+    if (a.kind == SOMA_ADVICE_ENGINE) lb_set_text(L, "engine", soma_engine_name(a.engine));
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;
@@ -385,16 +371,14 @@ static int kernel_life(lua_State *L) {
   if (soma_kernel_get_life(h->k, lb_u32(L, 2), &life) != SOMA_OK)
     return luaL_argerror(L, 2, "there is no such buffer");
   lua_newtable(L);
-  lua_pushstring(L, life.name);
-  lua_setfield(L, -2, "name");
+  lb_set_text(L, "name", life.name);
   lb_set_count(L, "partition", life.partition);
   lb_set_count(L, "partitions", life.partitions);
   lb_set_count(L, "offset", life.offset);
   lb_set_count(L, "bytes", life.bytes);
   lb_set_count(L, "first", life.first);
   lb_set_count(L, "last", life.last);
-  lua_pushboolean(L, life.used);
-  lua_setfield(L, -2, "used");
+  lb_set_flag(L, "used", life.used);
   return 1;
 }
 
@@ -420,28 +404,19 @@ static void push_values(lua_State *L, const soma_field *f) {
 static void push_opcode(lua_State *L, const soma_opcode_info *op) {
   soma_field f;
   lua_newtable(L);
-  lua_pushstring(L, op->name);
-  lua_setfield(L, -2, "name");
+  lb_set_text(L, "name", op->name);
   lb_set_count(L, "number", op->number);
-  lua_pushboolean(L, op->dma);
-  lua_setfield(L, -2, "dma");
-  lua_pushboolean(L, op->recorded);
-  lua_setfield(L, -2, "recorded");
-  for (unsigned e = 0; e < SOMA_ENGINES; e++) {
-    lua_pushboolean(L, op->engines >> e & 1);
-    lua_setfield(L, -2, soma_engine_name((soma_engine)e));
-  }
+  lb_set_flag(L, "dma", op->dma);
+  lb_set_flag(L, "recorded", op->recorded);
+  for (unsigned e = 0; e < SOMA_ENGINES; e++)
+    lb_set_flag(L, soma_engine_name((soma_engine)e), op->engines >> e & 1);
   lua_newtable(L);
   for (uint32_t i = 0; soma_opcode_field(op->number, i, &f) == SOMA_OK; i++) {
     lua_newtable(L);
-    lua_pushstring(L, f.name);
-    lua_setfield(L, -2, "name");
-    lua_pushstring(L, soma_field_kind_name(f.kind));
-    lua_setfield(L, -2, "kind");
-    lua_pushboolean(L, f.mode == SOMA_FIELD_POSITIONAL);
-    lua_setfield(L, -2, "positional");
-    lua_pushboolean(L, f.mode == SOMA_FIELD_OPTIONAL);
-    lua_setfield(L, -2, "optional");
+    lb_set_text(L, "name", f.name);
+    lb_set_text(L, "kind", soma_field_kind_name(f.kind));
+    lb_set_flag(L, "positional", f.mode == SOMA_FIELD_POSITIONAL);
+    lb_set_flag(L, "optional", f.mode == SOMA_FIELD_OPTIONAL);
     push_values(L, &f);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }

@@ -27,12 +27,10 @@ static int call_event(lua_State *L) {
   const soma_event *e = lua_touserdata(L, 2);
   lua_getiuservalue(L, 1, LB_CORE_EVENT);
   lua_createtable(L, 0, 10);
-  lua_pushstring(L, kinds[e->kind <= SOMA_EV_MEET ? e->kind : 0]);
-  lua_setfield(L, -2, "kind");
+  lb_set_text(L, "kind", kinds[e->kind <= SOMA_EV_MEET ? e->kind : 0]);
   const char *engine = soma_engine_name((soma_engine)e->engine);
   if (e->kind != SOMA_EV_DMA && engine != NULL) {
-    lua_pushstring(L, engine);
-    lua_setfield(L, -2, "engine");
+    lb_set_text(L, "engine", engine);
   } else if (e->kind == SOMA_EV_DMA) {
     lb_set_count(L, "dma_engine", e->engine);
     lb_set_count(L, "bytes", e->bytes);
@@ -46,11 +44,9 @@ static int call_event(lua_State *L) {
   if (e->kind == SOMA_EV_SEM) lb_set_count(L, "value", e->value);
   lb_set_ns(L, "start_ns", e->start);
   lb_set_ns(L, "end_ns", e->end);
-  lua_pushstring(L, e->name);
-  lua_setfield(L, -2, "name");
+  lb_set_text(L, "name", e->name);
   if (e->file != NULL) {
-    lua_pushstring(L, e->file);
-    lua_setfield(L, -2, "file");
+    lb_set_text(L, "file", e->file);
     lb_set_count(L, "line", e->line);
   }
   lua_call(L, 1, 0);
@@ -162,12 +158,9 @@ void lb_push_checks(lua_State *L) {
   lua_createtable(L, SOMA_CHECKS, 0);
   for (unsigned i = 0; i < SOMA_CHECKS; i++) {
     lua_createtable(L, 0, 3);
-    lua_pushstring(L, soma_check_name((soma_check)i));
-    lua_setfield(L, -2, "name");
-    lua_pushstring(L, soma_check_text((soma_check)i));
-    lua_setfield(L, -2, "text");
-    lua_pushboolean(L, soma_check_usual() >> i & 1);
-    lua_setfield(L, -2, "usual");
+    lb_set_text(L, "name", soma_check_name((soma_check)i));
+    lb_set_text(L, "text", soma_check_text((soma_check)i));
+    lb_set_flag(L, "usual", soma_check_usual() >> i & 1);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
 }
@@ -394,8 +387,7 @@ static void push_arithmetic(lua_State *L, const lb_core *core) {
   lua_setfield(L, -2, "runs");
   lua_pushinteger(L, core->arithmetic.programs);
   lua_setfield(L, -2, "programs");
-  lua_pushnumber(L, core->arithmetic.ns);
-  lua_setfield(L, -2, "time_ns");
+  lb_set_number(L, "time_ns", core->arithmetic.ns);
 }
 
 /* core.sbuf, core.psum, core.hbm, core.arithmetic, core.target, core.device, a count, or a method.

@@ -137,16 +137,14 @@ static void push_hit(lua_State *L, const soma_hit *h) {
   lb_set_count(L, "stop", h->stop);
   if (h->engine >= 0) {
     lb_set_count(L, "core", h->core);
-    lua_pushstring(L, soma_engine_name((soma_engine)h->engine));
-    lua_setfield(L, -2, "engine");
+    lb_set_text(L, "engine", soma_engine_name((soma_engine)h->engine));
     lb_set_count(L, "pc", h->pc);
   }
   if (h->dma_engine >= 0) lb_set_count(L, "dma_engine", (uint64_t)h->dma_engine);
   lb_set_ns(L, "start_ns", h->start);
   lb_set_ns(L, "time_ns", h->time);
   lb_set_count(L, "value", h->value);
-  lua_pushboolean(L, h->part);
-  lua_setfield(L, -2, "part");
+  lb_set_flag(L, "part", h->part);
 }
 
 /* run:stop_hits(number): how often it has held, and the last time. */
@@ -175,16 +173,11 @@ void lb_push_hits(lua_State *L, const lb_run *run) {
 
 /* ---- What the engines do ------------------------------------------------------------------- */
 
-static void set_string(lua_State *L, const char *key, const char *s) {
-  lua_pushstring(L, s);
-  lua_setfield(L, -2, key);
-}
-
 /* Number and name of a semaphore; -1: it waits for no semaphore. */
 static void set_semaphore(lua_State *L, const soma_program *p, unsigned core, int semaphore) {
   if (semaphore < 0) return;
   lb_set_count(L, "semaphore", (uint64_t)semaphore);
-  set_string(L, "semaphore_name", soma_program_semaphore_name(p, core, (uint32_t)semaphore));
+  lb_set_text(L, "semaphore_name", soma_program_semaphore_name(p, core, (uint32_t)semaphore));
 }
 
 static void push_flights(lua_State *L, const lb_run *run, unsigned core, soma_engine e) {
@@ -217,20 +210,19 @@ static int engine_state(lua_State *L) {
   soma_engine_state s;
   soma_core_engine(run->r, core, e, &s, sizeof s);
   lua_createtable(L, 0, 13);
-  set_string(L, "status", status[s.status]);
+  lb_set_text(L, "status", status[s.status]);
   lb_set_count(L, "pc", s.pc);
   lb_set_count(L, "instructions", s.instructions);
   lb_set_ns(L, "time_ns", s.time);
   set_semaphore(L, p, core, s.semaphore);
   if (s.semaphore >= 0) {
-    set_string(L, "condition", s.condition);
+    lb_set_text(L, "condition", s.condition);
     lb_set_count(L, "want", s.want);
     lb_set_count(L, "have", s.have);
   }
   if (s.status == SOMA_ENGINE_WAITING) lb_set_ns(L, "since_ns", s.since);
-  if (s.queue >= 0) set_string(L, "queue", soma_program_queue_name(p, core, (uint32_t)s.queue));
-  lua_pushboolean(L, s.passes);
-  lua_setfield(L, -2, "passes");
+  if (s.queue >= 0) lb_set_text(L, "queue", soma_program_queue_name(p, core, (uint32_t)s.queue));
+  lb_set_flag(L, "passes", s.passes);
   push_flights(L, run, core, e);
   lua_setfield(L, -2, "in_flight");
   return 1;
@@ -258,9 +250,9 @@ static int transfers(lua_State *L) {
   lua_newtable(L);
   for (uint32_t i = 0; soma_core_transfer(run->r, core, i, &t, sizeof t) == SOMA_OK; i++) {
     lua_createtable(L, 0, 8);
-    set_string(L, "engine", soma_engine_name(t.engine));
+    lb_set_text(L, "engine", soma_engine_name(t.engine));
     lb_set_count(L, "pc", t.pc);
-    set_string(L, "queue", soma_program_queue_name(p, core, t.queue));
+    lb_set_text(L, "queue", soma_program_queue_name(p, core, t.queue));
     lb_set_count(L, "shares", t.shares);
     lb_set_count(L, "bytes", t.bytes);
     lb_set_count(L, "moved", t.moved);
@@ -362,7 +354,7 @@ static int call_log(lua_State *L) {
   lua_getiuservalue(L, 1, LB_CORE_LOG);
   lua_createtable(L, 0, 12);
   lb_set_count(L, "core", l->core);
-  set_string(L, "engine", soma_engine_name(l->engine));
+  lb_set_text(L, "engine", soma_engine_name(l->engine));
   lb_set_count(L, "pc", l->pc);
   lb_set_ns(L, "start_ns", l->start);
   lb_set_ns(L, "end_ns", l->end);
@@ -375,10 +367,8 @@ static int call_log(lua_State *L) {
   if (l->elements > 0) {
     lb_set_count(L, "elements", l->elements);
     lb_set_count(L, "nans", l->nans);
-    lua_pushnumber(L, l->min);
-    lua_setfield(L, -2, "min");
-    lua_pushnumber(L, l->max);
-    lua_setfield(L, -2, "max");
+    lb_set_number(L, "min", l->min);
+    lb_set_number(L, "max", l->max);
   }
   lua_call(L, 1, 0);
   return 0;

@@ -52,10 +52,8 @@ static int hbm_list(lua_State *L) {
   lua_newtable(L);
   for (uint32_t i = 0; soma_hbm_allocation(m, i, &b) == SOMA_OK; i++) {
     lua_createtable(L, 0, 5);
-    lua_pushstring(L, b.name);
-    lua_setfield(L, -2, "name");
-    lua_pushstring(L, owners[b.owner <= SOMA_HBM_RING ? b.owner : 0]);
-    lua_setfield(L, -2, "owner");
+    lb_set_text(L, "name", b.name);
+    lb_set_text(L, "owner", owners[b.owner <= SOMA_HBM_RING ? b.owner : 0]);
     lb_set_count(L, "bytes", b.bytes);
     lb_set_count(L, "address", b.address);
     lb_set_count(L, "stack", b.stack);

@@ -32,16 +32,12 @@ static void push_instruction(lua_State *L, const soma_program *p, unsigned core,
   size_t n;
   lua_createtable(L, 0, 9);
   lb_set_count(L, "core", core);
-  lua_pushstring(L, soma_engine_name(i->engine));
-  lua_setfield(L, -2, "engine");
+  lb_set_text(L, "engine", soma_engine_name(i->engine));
   lb_set_count(L, "pc", i->pc);
-  lua_pushstring(L, i->name);
-  lua_setfield(L, -2, "name");
-  lua_pushstring(L, i->label);
-  lua_setfield(L, -2, "label");
+  lb_set_text(L, "name", i->name);
+  lb_set_text(L, "label", i->label);
   if (i->file != NULL) {
-    lua_pushstring(L, i->file);
-    lua_setfield(L, -2, "file");
+    lb_set_text(L, "file", i->file);
     lb_set_count(L, "line", i->line);
   }
   if (i->target >= 0) lb_set_count(L, "target", (uint64_t)i->target);
@@ -149,8 +145,7 @@ static int push_names(lua_State *L, const char *what,
     const char *s = name(p->p, core, i);
     if (s == NULL) continue;
     lua_createtable(L, 0, 2);
-    lua_pushstring(L, s);
-    lua_setfield(L, -2, "name");
+    lb_set_text(L, "name", s);
     lb_set_count(L, "number", i);
     lua_rawseti(L, -2, (lua_Integer)++n);
   }

@@ -5,27 +5,21 @@
 
 #include "machine.h"
 
-static void set_text(lua_State *L, const char *key, const char *value) {
-  if (value == NULL || value[0] == '\0') return;
-  lua_pushstring(L, value);
-  lua_setfield(L, -2, key);
-}
-
 static void set_engine(lua_State *L, const char *key, int engine) {
-  if (engine >= 0) set_text(L, key, soma_engine_name((soma_engine)engine));
+  if (engine >= 0) lb_set_words(L, key, soma_engine_name((soma_engine)engine));
 }
 
 /* A semaphore or queue: its name, or its number when it has none; nothing for -1. */
 static void set_named(lua_State *L, const char *key, const char *name, int number) {
   if (name != NULL)
-    set_text(L, key, name);
+    lb_set_words(L, key, name);
   else if (number >= 0)
     lb_set_count(L, key, (uint64_t)number);
 }
 
 static void set_place(lua_State *L, const char *file_key, const char *line_key, const char *file,
                       uint32_t line) {
-  set_text(L, file_key, file);
+  lb_set_words(L, file_key, file);
   if (file != NULL) lb_set_count(L, line_key, line);
 }
 
@@ -43,11 +37,11 @@ static soma_run *run_with_causes(lua_State *L, const char *what) {
 static void push_segment(lua_State *L, const soma_path_segment *s) {
   static const char *const kinds[] = {"", "data", "sequencer", "transfer", "delay"};
   lua_createtable(L, 0, 13);
-  set_text(L, "kind", kinds[s->kind]);
+  lb_set_words(L, "kind", kinds[s->kind]);
   set_engine(L, "engine", s->engine);
   lb_set_count(L, "core", s->core);
-  set_text(L, "name", s->name);
-  set_text(L, "cause", s->cause);
+  lb_set_words(L, "name", s->name);
+  lb_set_words(L, "cause", s->cause);
   lb_set_count(L, "pc", s->pc);
   set_place(L, "file", "line", s->file, s->line);
   set_named(L, "queue", s->queue_name, s->queue);
@@ -91,7 +85,7 @@ static int explain_time(lua_State *L) {
 static void push_gap(lua_State *L, const soma_idle_gap *g) {
   static const char *const kinds[] = {"", "semaphore", "sequencer", "end", "meeting"};
   lua_createtable(L, 0, 18);
-  set_text(L, "kind", kinds[g->kind]);
+  lb_set_words(L, "kind", kinds[g->kind]);
   set_engine(L, "engine", (int)g->engine);
   lb_set_count(L, "core", g->core);
   lb_set_ns(L, "start_ns", g->start);
@@ -100,7 +94,7 @@ static void push_gap(lua_State *L, const soma_idle_gap *g) {
   lb_set_ns(L, "waited_ns", g->waited);
   if (g->kind == SOMA_GAP_SEMAPHORE) {
     set_named(L, "semaphore", g->semaphore_name, g->semaphore);
-    set_text(L, "condition", g->condition);
+    lb_set_words(L, "condition", g->condition);
     lb_set_count(L, "reached", g->reached);
   }
   lb_set_count(L, "pc", g->pc);
@@ -108,7 +102,7 @@ static void push_gap(lua_State *L, const soma_idle_gap *g) {
   set_engine(L, "late_engine", g->late_engine);
   if (g->late_engine >= 0) lb_set_count(L, "late_core", g->late_core);
   set_named(L, "late_queue", g->queue_name, g->late_queue);
-  set_text(L, "late_name", g->late_name);
+  lb_set_words(L, "late_name", g->late_name);
   set_place(L, "late_file", "late_line", g->late_file, g->late_line);
 }
 
@@ -242,9 +236,9 @@ static void add_cost(lua_State *L, const char *line, size_t n) {
   if (sscanf(text, "%31s %u # %7s %7s %n", name, &value, unit, tag, &at) != 4 || at == 0) return;
   lua_createtable(L, 0, 4);
   lb_set_count(L, "value", value);
-  set_text(L, "unit", unit);
-  set_text(L, "tag", tag);
-  set_text(L, "source", text + at);
+  lb_set_words(L, "unit", unit);
+  lb_set_words(L, "tag", tag);
+  lb_set_words(L, "source", text + at);
   lua_setfield(L, -2, name);
 }
 

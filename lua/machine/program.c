@@ -344,16 +344,6 @@ bool lb_program_tile(const soma_program *p, const char *name, soma_tile_info *in
   return false;
 }
 
-static void set_string(lua_State *L, const char *key, const char *value) {
-  lua_pushstring(L, value);
-  lua_setfield(L, -2, key);
-}
-
-static void set_integer(lua_State *L, const char *key, uint64_t value) {
-  lua_pushinteger(L, (lua_Integer)value);
-  lua_setfield(L, -2, key);
-}
-
 /* prog:tensors(): {name, dtype, role, shape, bytes} of each, in order of declaration; rows_register
  * too where the first dimension is left to the run, and shape and bytes have the most. */
 static int program_tensors(lua_State *L) {
@@ -363,14 +353,14 @@ static int program_tensors(lua_State *L) {
   lua_newtable(L);
   for (uint32_t i = 0; soma_program_tensor(p, i, &t) == SOMA_OK; i++) {
     lua_createtable(L, 0, 5);
-    set_string(L, "name", t.name);
-    set_string(L, "dtype", soma_dtype_name(t.dtype));
-    set_string(L, "role", (unsigned)t.role < 4 ? roles[t.role] : "?");
-    set_integer(L, "bytes", t.bytes);
+    lb_set_text(L, "name", t.name);
+    lb_set_text(L, "dtype", soma_dtype_name(t.dtype));
+    lb_set_text(L, "role", (unsigned)t.role < 4 ? roles[t.role] : "?");
+    lb_set_count(L, "bytes", t.bytes);
     lb_push_shape(L, t.ndim, t.shape);
     lua_setfield(L, -2, "shape");
     int rows = soma_program_rows(p, i);
-    if (rows >= 0) set_integer(L, "rows_register", (uint64_t)rows);
+    if (rows >= 0) lb_set_count(L, "rows_register", (uint64_t)rows);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;
@@ -385,12 +375,12 @@ static int program_tiles(lua_State *L) {
     int64_t shape[5];
     for (uint32_t d = 0; d < t.ndim; d++) shape[d] = t.shape[d];
     lua_createtable(L, 0, 7);
-    set_string(L, "name", t.name);
-    set_string(L, "memory", t.memory == SOMA_SBUF ? "sbuf" : "psum");
-    set_string(L, "dtype", soma_dtype_name(t.dtype));
-    set_integer(L, "partition", t.partition);
-    set_integer(L, "offset", t.offset);
-    set_integer(L, "bytes", t.bytes);
+    lb_set_text(L, "name", t.name);
+    lb_set_text(L, "memory", t.memory == SOMA_SBUF ? "sbuf" : "psum");
+    lb_set_text(L, "dtype", soma_dtype_name(t.dtype));
+    lb_set_count(L, "partition", t.partition);
+    lb_set_count(L, "offset", t.offset);
+    lb_set_count(L, "bytes", t.bytes);
     lb_push_shape(L, t.ndim, shape);
     lua_setfield(L, -2, "shape");
     lua_rawseti(L, -2, (lua_Integer)i + 1);

@@ -40,11 +40,6 @@ static void set_field(lua_State *L, const soma_stat *f, const void *from, unsign
   lua_rawset(L, -3);
 }
 
-static void set_number(lua_State *L, const char *key, double v) {
-  lua_pushnumber(L, v);
-  lua_setfield(L, -2, key);
-}
-
 static void set_percent(lua_State *L, const char *engine, const char *what, double fraction) {
   lua_pushfstring(L, "%s%s", engine, what);
   lua_pushnumber(L, 100 * fraction);
@@ -56,8 +51,8 @@ static void push_summary(lua_State *L, const soma_stats *s) {
   soma_figures f;
   soma_stats_figures(s, &f, sizeof f);
   lua_createtable(L, 0, 40);
-  set_number(L, "total_time", (double)s->time * 1e-15);
-  set_number(L, "launch_time", (double)s->launch * 1e-15);
+  lb_set_number(L, "total_time", (double)s->time * 1e-15);
+  lb_set_number(L, "launch_time", (double)s->launch * 1e-15);
   for (int e = 0; e < SOMA_ENGINES; e++) {
     const char *name = soma_engine_name((soma_engine)e);
     set_percent(L, name, "_engine_active_time_percent", f.active[e]);
@@ -74,13 +69,13 @@ static void push_summary(lua_State *L, const soma_stats *s) {
   set_percent(L, "", "hfu_estimated_percent", f.hfu);
   set_percent(L, "", "mbu_estimated_percent", f.mbu);
   set_percent(L, "", "dma_active_time_percent", f.dma_active);
-  set_number(L, "dma_transfer_average_bytes", f.dma_average_bytes);
+  lb_set_number(L, "dma_transfer_average_bytes", f.dma_average_bytes);
   lb_set_count(L, "hbm_read_bytes", s->hbm_read_bytes);
   lb_set_count(L, "hbm_write_bytes", s->hbm_write_bytes);
-  set_number(L, "mm_arithmetic_intensity", f.intensity);
-  set_number(L, "peak_flops_bandwidth_ratio", f.ridge);
-  set_number(L, "peak_flops_per_second", f.peak_flops);
-  set_number(L, "attainable_flops_per_second", f.attainable_flops);
+  lb_set_number(L, "mm_arithmetic_intensity", f.intensity);
+  lb_set_number(L, "peak_flops_bandwidth_ratio", f.ridge);
+  lb_set_number(L, "peak_flops_per_second", f.peak_flops);
+  lb_set_number(L, "attainable_flops_per_second", f.attainable_flops);
   set_percent(L, "", "mfu_max_achievable_estimated_percent", f.attainable_flops / f.peak_flops);
   lb_set_count(L, "sbuf_touched_partition_bytes", s->sbuf_touched);
   lb_set_count(L, "psum_touched_partition_bytes", s->psum_touched);
@@ -266,12 +261,6 @@ int lb_run_summary(lua_State *L) {
 
 /* ---- Faults -------------------------------------------------------------------------------- */
 
-static void set_text(lua_State *L, const char *key, const char *value) {
-  if (value == NULL || value[0] == '\0') return;
-  lua_pushstring(L, value);
-  lua_setfield(L, -2, key);
-}
-
 const char *lb_fault_kind(soma_status s) {
   switch (s) {
   case SOMA_DEADLOCK: return "deadlock";
@@ -287,14 +276,14 @@ void lb_push_fault(lua_State *L, const soma_run *r) {
   soma_fault f;
   soma_run_fault(r, &f);
   lua_createtable(L, 0, 9);
-  set_text(L, "kind", lb_fault_kind(f.status));
-  set_text(L, "text", f.text);
-  set_text(L, "instruction", f.instruction);
-  set_text(L, "file", f.file);
+  lb_set_words(L, "kind", lb_fault_kind(f.status));
+  lb_set_words(L, "text", f.text);
+  lb_set_words(L, "instruction", f.instruction);
+  lb_set_words(L, "file", f.file);
   lb_set_ns(L, "time_ns", f.time);
   if (f.line) lb_set_count(L, "line", f.line);
   if (f.engine >= 0) {
-    set_text(L, "engine", soma_engine_name((soma_engine)f.engine));
+    lb_set_words(L, "engine", soma_engine_name((soma_engine)f.engine));
     lb_set_count(L, "pc", f.pc);
     if (soma_run_fault_core(r)) lb_set_count(L, "core", soma_run_fault_core(r));
   }
@@ -308,11 +297,11 @@ void lb_push_findings(lua_State *L, const soma_run *r) {
   lua_newtable(L);
   for (uint32_t i = 0; r != NULL && soma_run_finding(r, i, &f) == SOMA_OK; i++) {
     lua_createtable(L, 0, 8);
-    set_text(L, "check", soma_check_name(f.check));
-    set_text(L, "engine", soma_engine_name(f.engine));
+    lb_set_words(L, "check", soma_check_name(f.check));
+    lb_set_words(L, "engine", soma_engine_name(f.engine));
     lb_set_count(L, "core", soma_run_finding_core(r, i));
-    set_text(L, "text", f.text);
-    set_text(L, "file", f.file);
+    lb_set_words(L, "text", f.text);
+    lb_set_words(L, "file", f.file);
     if (f.line) lb_set_count(L, "line", f.line);
     lb_set_count(L, "pc", f.pc);
     lb_set_ns(L, "time_ns", f.time);
@@ -331,9 +320,9 @@ void lb_push_schedules(lua_State *L, soma_run *r) {
     return;
   }
   lua_createtable(L, 0, 3);
-  set_text(L, "verdict", verdicts[s.verdict]);
+  lb_set_words(L, "verdict", verdicts[s.verdict]);
   lb_set_count(L, "states", s.states);
-  set_text(L, "text", s.text);
+  lb_set_words(L, "text", s.text);
 }
 
 /* "file:line: fault: text", then the instruction, its engine, pc and time. */

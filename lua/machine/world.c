@@ -251,10 +251,7 @@ static int moved(lua_State *L, lb_world *x, const char *what, soma_status s) {
   const char *faults = lb_string(L, 4, what, "faults");
   bool returns = faults != NULL && strcmp(faults, "return") == 0;
   if (s != SOMA_OK && !returns) return luaL_error(L, "%s", soma_world_error(x->w));
-  if (s == SOMA_OK)
-    lua_pushnil(L);
-  else
-    lua_pushstring(L, soma_world_error(x->w));
+  lua_pushstring(L, s == SOMA_OK ? NULL : soma_world_error(x->w));
   lua_setfield(L, 5, "fault");
   lua_pushstring(L, s == SOMA_OK ? NULL : lb_fault_kind(s));
   lua_setfield(L, 5, "kind");
@@ -362,7 +359,7 @@ static lb_world *push_saved(lua_State *L, const soma_world_options *o) {
     lua_insert(L, -2);
     lua_settable(L, -4);
   }
-  lua_settop(L, 6); /* an empty table of options leaves a nil */
+  lua_settop(L, 6); /* without options the loop leaves a nil */
   lb_set_count(L, "ranks", o->ranks);
   lb_set_count(L, "lnc", o->lnc);
   lua_pushstring(L, o->instance);

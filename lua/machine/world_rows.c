@@ -17,16 +17,12 @@ void lb_push_collectives(lua_State *L, const soma_world *w) {
       lb_set_ns(L, "start_ns", c.issued);
       lb_set_ns(L, "end_ns", c.end);
       lb_set_ns(L, "ns", c.end - c.issued);
-      lua_pushstring(L, c.op);
-      lua_setfield(L, -2, "op");
-      lua_pushstring(L, c.algorithm);
-      lua_setfield(L, -2, "algorithm");
+      lb_set_text(L, "op", c.op);
+      lb_set_text(L, "algorithm", c.algorithm);
       if (c.file) lua_pushfstring(L, "%s:%d", c.file, (int)c.line);
       if (c.file) lua_setfield(L, -2, "place");
-      lua_pushnumber(L, c.algbw);
-      lua_setfield(L, -2, "algbw");
-      lua_pushnumber(L, c.busbw);
-      lua_setfield(L, -2, "busbw");
+      lb_set_number(L, "algbw", c.algbw);
+      lb_set_number(L, "busbw", c.busbw);
       lua_rawseti(L, -2, ++n);
     }
   }
@@ -54,12 +50,9 @@ void lb_push_links(lua_State *L, const soma_world *w) {
     lb_set_count(L, "waiting", r.waiting);
     lb_set_ns(L, "busy_ns", r.busy);
     lb_set_ns(L, "waited_ns", r.waited);
-    lua_pushnumber(L, r.rate);
-    lua_setfield(L, -2, "rate");
-    lua_pushnumber(L, r.gbs);
-    lua_setfield(L, -2, "gbs");
-    lua_pushnumber(L, r.percent);
-    lua_setfield(L, -2, "percent");
+    lb_set_number(L, "rate", r.rate);
+    lb_set_number(L, "gbs", r.gbs);
+    lb_set_number(L, "percent", r.percent);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
 }
@@ -70,12 +63,9 @@ void lb_push_world_findings(lua_State *L, const soma_world *w) {
   lua_newtable(L);
   for (uint32_t i = 0; soma_world_finding_at(w, i, &f, sizeof f) == SOMA_OK; i++) {
     lua_createtable(L, 0, 5);
-    lua_pushstring(L, soma_check_name(f.first.check));
-    lua_setfield(L, -2, "check");
-    lua_pushstring(L, f.first.text);
-    lua_setfield(L, -2, "text");
-    lua_pushstring(L, f.first.file);
-    lua_setfield(L, -2, "file");
+    lb_set_text(L, "check", soma_check_name(f.first.check));
+    lb_set_text(L, "text", f.first.text);
+    lb_set_text(L, "file", f.first.file);
     if (f.first.line) lb_set_count(L, "line", f.first.line);
     lua_createtable(L, (int)f.nranks, 0);
     for (uint32_t r = 0; r < f.nranks; r++) {
