@@ -154,8 +154,10 @@ def _environment(options):
     values = {n: v for n, v in os.environ.items() if n in keep or n.startswith("OPENBLAS_")}
     values.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", HOME="/nonexistent",
                   PYTHONDONTWRITEBYTECODE="1")
-    words = look.split(options["look"])[0]
-    if words:
+    # An empty or relative folder would be below /, where the process starts, and / can be all.
+    values["PYTHONPATH"] = os.pathsep.join(
+        filter(os.path.isabs, values.get("PYTHONPATH", "").split(os.pathsep)))
+    if options["look"]:
         values[look.VARIABLE] = " ".join(options["look"])
     return values
 
@@ -224,26 +226,35 @@ class _Process:
     def _take(self, kind, data):
         if not kind:
             self.text += data[:max(0, (64 << 20) - len(self.text))]
-        elif self.options["json"] == "-":
-            self.said[kind] += data
-        else:
-            self.said[kind] += data
+            return
+        self.said[kind] += data
+        if self.options["json"] != "-":
             stream = sys.stdout if kind == 1 else sys.stderr
             stream.write(data.decode("utf-8", "replace"))
             stream.flush()
 
     def ending(self):
-        """What the process told of its end; None if it told nothing that can be read."""
+        """What the process told of its end; None if it told nothing that confined.py would tell:
+        the script may have written there."""
         try:
             told = json.loads(self.text)
-            return told if isinstance(told, dict) and isinstance(told.get("status"), int) and \
-                isinstance(told.get("calls"), list) else None
-        except ValueError:
+            good = told["status"] in (*range(100), MEMORY) and all(
+                isinstance(f["text"], str) for call in told["calls"] for f in call["findings"])
+            return told if good else None
+        except (ValueError, TypeError, KeyError, RecursionError):
             return None
+
+
+def _no_numbers(values):
+    """What is wrong with the type of an array; "" if it has real numbers."""
+    return "" if values.dtype.kind in "biuf" else \
+        "it has %s, which are no real numbers" % values.dtype
 
 
 def _worst(name, got, want, rtol, atol):
     """What is told of an output and what was expected."""
+    if _no_numbers(got):
+        return {"right": False, "text": "%s: %s" % (name, _no_numbers(got))}
     if got.shape != want.shape:
         return {"right": False, "text": "%s: shape %s, expected %s" % (name, got.shape, want.shape)}
     with np.errstate(all="ignore"):
@@ -266,7 +277,7 @@ def _results(process, options):
         f.seek(0)
         try:
             got = np.load(f, allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+        except Exception as error:  # the script may have written anything
             return told, "soma.outputs[%r]: %s" % (name, error)
         if name in options["out"]:
             f.seek(0)
@@ -277,8 +288,11 @@ def _results(process, options):
         if name in options["expect"]:
             try:
                 want = np.load(options["expect"][name], allow_pickle=False)
-            except (ValueError, OSError) as error:
-                raise HostError("%s: %s" % (options["expect"][name], error)) from None
+                why = _no_numbers(want)
+            except (ValueError, OSError, EOFError) as error:
+                why = str(error)
+            if why:
+                raise HostError("%s: %s" % (options["expect"][name], why))
             told[name] = _worst(name, got, want, options["rtol"], options["atol"])
             wrong = wrong or told[name]["text"]
     return told, wrong
@@ -316,11 +330,11 @@ def main(words):
     options = {"json": _json(words)}  # what is wrong with the others is said so, too
     try:
         options, words = _parse(words)
-        name = False
+        filter_ = False
         if options["filter"]:
             try:
                 ctypes.CDLL("libseccomp.so.2")
-                name = "libseccomp"
+                filter_ = "libseccomp"
             except OSError:
                 raise HostError("libseccomp.so.2 is not installed, which filters system calls; "
                                 "--no-filter runs without it") from None
@@ -338,7 +352,7 @@ def main(words):
         told.update(stdout=process.said[1].decode("utf-8", "replace"),
                     stderr=process.said[2].decode("utf-8", "replace"), seconds=process.seconds,
                     cpu_seconds=used and used.ru_utime + used.ru_stime,
-                    memory_bytes=used and used.ru_maxrss * 1024, filter=name)
+                    memory_bytes=used and used.ru_maxrss * 1024, filter=filter_)
     except HostError as error:
         told = {"verdict": "host", "status": HOST, "message": str(error)}
     if told["message"] and options["json"] != "-":

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -25,6 +26,14 @@ def kernel(a):
     nisa.dma_copy(dst=out, src=t)
     return out
 kernel(np.ones((128, 64), np.float32))
+"""
+FORGE = """import os, stat
+for fd in range(3, 64):
+    try:
+        os.write(fd, ending if stat.S_ISFIFO(os.fstat(fd).st_mode) else output)
+    except OSError:
+        pass
+os._exit(0)
 """
 try:
     ctypes.CDLL("libseccomp.so.2")
@@ -89,6 +98,37 @@ class Sandbox(unittest.TestCase):
         self.assertEqual(told["expect"]["y"]["at"], [3, 5])
         self.assertEqual(self.run_it(TWICE, *words, "y=wrong.npy", "--atol", "1")[0], 0)
 
+    def test_outputs_that_are_no_real_numbers(self):
+        self.save("complex", np.array([1 + 2j]))
+        self.save("strings", np.array(["a"]))
+        self.save("one", np.array([1.0]))
+        code = "import numpy as np, soma\nsoma.outputs['y'] = np.array([1 + 2j])\n"
+        self.ends(code, "--expect", "y=one.npy", status=1,
+                  message="^y: it has complex128, which are no real numbers$")
+        for name in "complex", "strings":
+            self.ends(code, "--expect", "y=%s.npy" % name, status=2, verdict="host",
+                      message="^%s.npy: it has .*, which are no real numbers$" % name)
+
+    def test_forged_endings(self):
+        """A script that writes to the files it has can make itself fail, but not pass."""
+        words = "--in", "x=x.npy", "--expect", "y=right.npy"
+        large = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,)}" % (1 << 70)
+        large = b"\x93NUMPY\x01\x00\x70\x00" + large.ljust(111).encode() + b"\n"
+        good = b'{"status": 0, "calls": []}'
+        for ending, output, message in (
+                (b'{"status": 0, "calls": [1]}', b"", "without a word"),
+                (b'{"status": 0, "calls": [{"findings": [{}]}]}', b"", "without a word"),
+                (b'{"status": 256, "calls": []}', b"", "without a word"),
+                (b'{"status": -256, "calls": []}', b"", "without a word"),
+                (b"[" * 30000, b"", "without a word"),
+                (good, b"", r"^soma.outputs\['y'\]: "),
+                (good, large, r"^soma.outputs\['y'\]: ")):
+            with self.subTest(ending[:60]):
+                code = "ending, output = %r, %r\n%s" % (ending, output, FORGE)
+                got, told, _ = self.run_it(code, *words)
+                self.assertIn(got, (1, 104))
+                self.assertRegex(told["message"], message)
+
     def test_findings(self):
         self.assertEqual(self.run_it(UNWRITTEN)[0], 0)
         told = self.ends(UNWRITTEN, "--check", status=1, message="^s.py:7: uninit: ")
@@ -97,7 +137,7 @@ class Sandbox(unittest.TestCase):
 
     def test_what_it_may_not(self):
         tries = ["open('/etc/passwd')", "open(%r)" % self.path("x.npy"), "open('/proc/self/maps')",
-                 "open('/tmp/new', 'w')", "os.listdir('/work')", "socket.socket()", "os.fork()",
+                 "open('/tmp/new', 'w')", "os.listdir('/etc')", "socket.socket()", "os.fork()",
                  "subprocess.run(['true'])", "os.kill(os.getppid(), 15)", "os.mkdir('/tmp/new')",
                  "os.unlink(%r)" % self.path("x.npy"), "threading.Thread(target=print).start()",
                  "os.rename(%r, '/tmp/new')" % self.path("x.npy"), "os.environ['SECRET']",
@@ -108,6 +148,13 @@ class Sandbox(unittest.TestCase):
             code += "except (OSError, RuntimeError, KeyError):\n    pass\n"
         status, told, _ = self.run_it(code + "print('end')\n")
         self.assertEqual((status, told["stdout"]), (0, "end\n"), told)
+
+    def test_a_path_of_python_that_is_relative_opens_no_folder(self):
+        code = "for name in '/etc/passwd', %r:\n    try:\n        print(open(name).read())\n" \
+               "    except OSError:\n        print('refused')\n" % self.path("x.npy")
+        for path in ":", ".", "/nowhere::..":
+            with mock.patch.dict(os.environ, PYTHONPATH=path):
+                self.assertEqual(self.run_it(code)[1]["stdout"], "refused\nrefused\n", path)
 
     def test_it_may_import_from_a_folder_that_is_named(self):
         os.mkdir(self.path("lib"))
