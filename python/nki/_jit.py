@@ -8,8 +8,8 @@ import sys
 import threading
 import warnings
 
-from soma import (Machine, arrays, compare, files, inside, launch, look, processes, profile_main,
-                  record, sessions, show)
+from soma import (Machine, arrays, checking, compare, files, inside, launch, look, processes,
+                  profile_main, record, sessions, show)
 from soma.checked import whole
 from soma.devices import DeviceArray
 from soma.errors import KernelError, SomaError
@@ -18,7 +18,7 @@ from soma.lib import lib as machine_lib
 from soma.targets import GENERATION
 from soma.machine import _OPTIONS as MACHINE_OPTIONS
 
-from . import _benchmark, _check, _ranks
+from . import _benchmark, _ranks
 from ._benchmark import BenchmarkResult
 from ._target import target_of
 
@@ -389,9 +389,9 @@ class Kernel:
             return self._check(args, kwargs, checks, schedules, twins)
 
     def _check(self, args, kwargs, checks, schedules, twins=True, built=None):
-        seeds = _check.seeds(self.function, schedules, kwargs)
+        seeds = checking.seeds(self.function, schedules, kwargs)
         with sessions.paused():
-            return _check.check(self, args, kwargs, checks, seeds, twins, built)
+            return checking.check(self, args, kwargs, checks, seeds, twins, built)
 
     def with_schedule(self, schedule):
         """The kernel with more edges: [(later, earlier)] by the `name` of instructions, earlier one

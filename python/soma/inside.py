@@ -122,10 +122,11 @@ def _semaphore(program, name, core):
     return number
 
 
-def _of_engines(name):
-    if name not in L.ENGINES:
-        raise SomaError("there is no engine %r; there are %s" % (name, ", ".join(L.ENGINES)))
-    return L.ENGINES.index(name)
+def engine_number(name, among=L.ENGINES):
+    """The number of an engine, among engines or sequencers."""
+    if name not in among:
+        raise SomaError("there is no engine %r; there are %s" % (name, ", ".join(among)))
+    return among.index(name)
 
 
 class State:
@@ -156,13 +157,13 @@ class State:
     def set_register(self, engine, number, value, core=0):
         """Sets a register of an engine to an integer of 32 bits."""
         value = between(value, -1 << 31, (1 << 32) - 1, "register %s" % number)
-        self._check(lib.soma_core_register_set(self.handle, core, _of_engines(engine), number,
+        self._check(lib.soma_core_register_set(self.handle, core, engine_number(engine), number,
                                                value & 0xffffffff))
 
     def register(self, engine, number, core=0):
         """A register of an engine, as a signed integer."""
         value = C.c_uint32()
-        self._check(lib.soma_core_register_get(self.handle, core, _of_engines(engine), number,
+        self._check(lib.soma_core_register_get(self.handle, core, engine_number(engine), number,
                                                C.byref(value)))
         return value.value - (1 << 32 if value.value >= 1 << 31 else 0)
 

@@ -8,9 +8,10 @@
 """
 import ctypes as C
 
-from . import callbacks, files
+from . import callbacks, files, inside
 from . import lib as L
 from .errors import SomaError
+from .inside import _text, engine_number
 from .lib import lib
 
 _PC, _WRITE = 1, 5  # soma_stop_kind
@@ -50,16 +51,6 @@ class _Transfer(C.Structure):
                 ("semaphore", C.c_int), ("semaphore_core", C.c_uint)]
 
 
-def _text(b):
-    return b.decode("utf-8", "replace") if b else None
-
-
-def _engine(name):
-    if name not in L.SEQUENCERS:
-        raise SomaError("there is no engine %r; there are %s" % (name, ", ".join(L.ENGINES)))
-    return L.SEQUENCERS.index(name)
-
-
 class Moves:
     """What a Run has while it goes on. Methods that move it give the run; errors of the program are
     raised as by Machine.run, and end it."""
@@ -88,7 +79,8 @@ class Moves:
         """
         if engine is None:
             return self._moved(callbacks.call(lib.soma_run_until, self._live, 1, 0, 0))
-        return self._moved(callbacks.call(lib.soma_core_issue, self._live, core, _engine(engine)))
+        return self._moved(callbacks.call(lib.soma_core_issue, self._live, core,
+                                          engine_number(engine, L.SEQUENCERS)))
 
     def until(self, time_ns):
         """Until that simulated time, or the end."""
@@ -113,7 +105,6 @@ class Moves:
     def until_written(self, name, core=0):
         """Until an instruction or a share of a transfer has written into that tile or tensor, or
         the end."""
-        from . import inside
         stop = Stop(kind=_WRITE, core=core)
         if name in self.program.tensors:
             stop.tensor, stop.bytes = name.encode(), self.fetch(name).nbytes
@@ -170,7 +161,7 @@ class Moves:
         ring, "halted", "meeting": for the other core), its next instruction (`pc`, `file`, `line`,
         `name`), `instructions` issued, `in_flight`, and, if it waits, `semaphore`, `condition`,
         `want`, `have`, `since_ns`."""
-        s, e = _State(), _engine(name)
+        s, e = _State(), engine_number(name, L.SEQUENCERS)
         self.machine._check(lib.soma_core_engine(self._live, core, e, C.byref(s), C.sizeof(s)))
         i = self._instruction(core, e, s.pc)
         found = {"status": _STATUS[s.status], "pc": s.pc, "file": _text(i.file),

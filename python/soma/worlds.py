@@ -18,10 +18,10 @@ from . import callbacks, sessions, show
 from . import lib as L
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
-from .machine import Machine, Program, Run, _findings, _text
+from .machine import MOST_THREADS, Machine, Program, Run, _findings, _text
 
 _END = (1 << 64) - 1
-MOST, _THREADS = 4096, 256  # ranks, threads: as soma_world_new
+MOST = 4096  # ranks: as soma_world_new
 
 
 class _Ranks(L.Owner):
@@ -125,6 +125,10 @@ def _whole(name, value, least, most, what):
     if not least <= n <= most:
         raise ValueError("%s=%r: it is %s, from %d to %d" % (name, value, what, least, most))
     return n
+
+
+def _threads(n):
+    return _whole("threads", n, 0, MOST_THREADS, "a number of threads, 0: all cores")
 
 
 def of_rank(rank, call, *args):
@@ -262,7 +266,7 @@ class World:
     def __init__(self, ranks, lnc=None, instance=None, threads=0, algorithm=None, target=None,
                  **options):
         ranks = _whole("ranks", ranks, 1, MOST, "a number of ranks")
-        threads = _whole("threads", threads, 0, _THREADS, "a number of threads, 0: all cores")
+        threads = _threads(threads)
         if lnc not in (None, 1, 2):
             raise ValueError("lnc=%r: a rank has 1 core or 2" % (lnc,))
         for name, value in (("instance", instance), ("algorithm", algorithm), ("target", target)):
@@ -291,17 +295,14 @@ class World:
 
     def delay_rank(self, rank, ns):
         """What if a rank began so much later than the others."""
-        if isinstance(rank, bool) or not 0 <= operator.index(rank) < self.ranks:
-            raise ValueError("rank=%r: the ranks are 0 to %d" % (rank, self.ranks - 1))
-        self._change(lib.soma_world_delay_rank, operator.index(rank), self._time("ns", ns))
+        rank = _whole("rank", rank, 0, self.ranks - 1, "the number of a rank")
+        self._change(lib.soma_world_delay_rank, rank, self._time("ns", ns))
 
     @staticmethod
     def _end(device):
         if device in _ENDS:
             return _ENDS[device]
-        if isinstance(device, bool) or not 0 <= operator.index(device) < 1 << 16:
-            raise ValueError("%r is no device: it is a number, \"switch\" or \"efa\"" % (device,))
-        return operator.index(device)
+        return _whole("device", device, 0, (1 << 16) - 1, 'a number, "switch" or "efa"')
 
     @staticmethod
     def _time(name, ns):
@@ -339,14 +340,17 @@ class World:
         """Runs a kernel, or a program, on all ranks with checks, under `schedules` legal timings of
         all ranks, and returns what they found, each once; a finding's `ranks` are those that have
         it. NumPy arrays among the arguments stay as they are."""
-        from nki import _check
-        return _check.check_world(self, what, self._by_rank(arguments), checks, schedules, twins)
+        from . import checking
+        return checking.check_world(self, what, self._by_rank(arguments), checks, schedules, twins)
 
     def again(self, **options):
-        """A world like this one with other options."""
+        """A world like this one, with its links and ranks as they were changed, with other options.
+        """
         options = {n: v for n, v in dict(self.options, **options).items() if n != "record"}
-        return World(self.ranks, self.lnc, self.instance, self.threads, self.algorithm, self.target,
-                     **options)
+        world = World(self.ranks, self.lnc, self.instance, self.threads, self.algorithm,
+                      self.target, **options)
+        world._changes = list(self._changes)
+        return world
 
     def _by_rank(self, arguments):
         if callable(arguments):
@@ -429,9 +433,7 @@ def load_world(path, threads=0, **options):
     if status != L.OK:
         raise SomaError("%s: %s" % (path, _text(why.value)), status)
     instance, algorithm = _text(o.instance), _text(o.algorithm) if o.algorithm else None
-    ranks = _Ranks(_machines(o.ranks, None, options), o.lnc, instance,
-                   _whole("threads", threads, 0, _THREADS, "a number of threads, 0: all cores"),
-                   algorithm)
+    ranks = _Ranks(_machines(o.ranks, None, options), o.lnc, instance, _threads(threads), algorithm)
     ranks.check(lib.soma_world_resume(ranks.handle, data, len(data)))
     runs = ranks.runs()
     try:

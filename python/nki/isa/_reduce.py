@@ -249,10 +249,11 @@ def max8(dst=None, src=absent, name=None, mask=None, dtype=None):
 
 
 def _eight(vals, call):
-    if need(vals, "vals", call).free_size != 8:
+    vals = need(vals, "vals", call)
+    if vals.free_size != 8:
         raise KernelError("%s vals: %d elements per partition: it must have 8"
                           % (call, vals.free_size))
-    return need(vals, "vals", call)
+    return vals
 
 
 def nc_find_index8(dst=None, data=None, vals=absent, name=None, mask=None, dtype=None):

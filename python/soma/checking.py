@@ -1,4 +1,4 @@
-"""kernel.check(): what the checks find in a kernel under several timings."""
+"""kernel.check() and world.check(): what the checks find under several timings."""
 import contextlib
 import inspect
 import os
@@ -7,13 +7,13 @@ import warnings
 
 import numpy as np
 
-from soma import Machine, launch, show
-from soma.checked import whole
-from soma.devices import DeviceArray
-from soma.errors import KernelError, SomaError
-from soma.lib import SCHEDULE_ALL, lib
-from soma.machine import CHECKS, Finding, check_mask
-from soma.record import shown
+from . import launch, show
+from .checked import whole
+from .devices import DeviceArray
+from .errors import KernelError, SomaError
+from .lib import SCHEDULE_ALL, lib
+from .machine import CHECKS, Finding, Machine, check_mask
+from .record import shown
 
 _UNINIT = 1 << CHECKS.index("uninit")
 
