@@ -51,16 +51,15 @@ class _Names(dict):
     """Tiles and tensors of a run by name, for expressions of the editor; `t_2` is a tile of a later
     iteration."""
 
-    def __init__(self, server):
+    def __init__(self, run, tiles, core):
         super().__init__(np=np)
-        self.server = server
+        self.run, self.tiles, self.core = run, tiles, core
 
     def __missing__(self, name):
-        run, core = self.server.run, self.server.core
-        if name in run.program.tensors:
-            return run.fetch(name)
-        if name in self.server.tiles:
-            return inside.read_tile(run.machine, self.server.tiles[name], core)
+        if name in self.run.program.tensors:
+            return self.run.fetch(name)
+        if name in self.tiles:
+            return inside.read_tile(self.run.machine, self.tiles[name], self.core)
         raise KeyError(name)  # it may be a function of Python
 
 
@@ -91,7 +90,7 @@ class Server:
         self.lock, self.moves, self.ready = threading.Lock(), queue.Queue(), threading.Event()
         self.lines = {}     # {path: {line: condition}} that the editor has set
         self.run = None     # that stands
-        self.core, self.tiles, self.past, self.launched = 0, {}, [], None
+        self.tiles, self.past, self.launched = {}, [], None
 
     # ---- Messages ----
 
@@ -131,6 +130,7 @@ class Server:
             if name == "initialize":
                 self.event("initialized")
             if name in _MOVES and why is None:
+                self.run = None  # nothing of it is read from now on
                 self.moves.put((name, arguments.get("threadId", _SCRIPT)))
             if name in ("disconnect", "terminate"):
                 break
@@ -139,10 +139,9 @@ class Server:
     def _do(self, name, arguments):
         if name in _MOVES:
             return self._standing() and {"allThreadsContinued": True}
-        function = getattr(self, "_" + re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(), None)
         if name not in _REQUESTS:
             raise _Refused("soma-nki --dap has no request %s" % name)
-        return function(arguments)
+        return getattr(self, "_" + re.sub(r"([A-Z])", r"_\1", name).lower())(arguments)
 
     def _standing(self):
         if not self.run:
@@ -222,8 +221,7 @@ class Server:
     def _variables(self, arguments):
         number, scope = divmod(arguments["variablesReference"], 100)
         core, e, state = self._instruction(number)
-        self.core, names = core, _Names(self)
-        found = []
+        found, names = [], _Names(self.run, self.tiles, core)
         if scope in (1, 2, 3):
             wanted = self.run.program.tensors if scope == 3 else self.tiles
             if scope == 1:
@@ -245,16 +243,16 @@ class Server:
 
     def _evaluate(self, arguments):
         run, text = self._standing(), arguments["expression"].strip()
-        self.core = _of_thread(arguments.get("frameId", 1))[0]
+        core = _of_thread(arguments.get("frameId", 1))[0]
         if text.startswith("$"):
-            return {"result": str(run.machine.semaphore(run.program, text[1:], self.core)),
+            return {"result": str(run.machine.semaphore(run.program, text[1:], core)),
                     "variablesReference": 0}
-        value = self._of(text)
+        value = self._of(text, run, core)
         return {"result": _value(value) if isinstance(value, np.ndarray) else repr(value),
                 "variablesReference": 0}
 
-    def _of(self, text):
-        return eval(text, {"__builtins__": __builtins__}, _Names(self))  # the user's own words
+    def _of(self, text, run, core):  # the user's own words
+        return eval(text, {"__builtins__": __builtins__}, _Names(run, self.tiles, core))
 
     # ---- The main thread ----
 
@@ -312,10 +310,7 @@ class Server:
             thread = self._threads(None)["threads"][0]["id"]
         self.event("stopped", reason=reason, threadId=thread, allThreadsStopped=True,
                    text="%.3f ns" % run.time_ns)
-        try:
-            return self.moves.get()
-        finally:
-            self.run = None
+        return self.moves.get()
 
     def _keep(self, run):
         handle = C.c_void_p()
@@ -349,14 +344,12 @@ class Server:
             hit = Hit()
             if run.ended or lib.soma_run_hit(run.handle, 0, C.byref(hit), C.sizeof(hit)) != L.OK:
                 return "pause", None
-            self.run, self.core = run, hit.core
             condition = conditions.get((hit.core, hit.engine, hit.pc))
             try:
-                holds = not condition or self._of(condition)
+                holds = not condition or self._of(condition, run, hit.core)
             except Exception as error:
                 self.event("output", category="console", output="%s: %s\n" % (condition, error))
                 holds = True
-            self.run = None
             if holds:
                 return "breakpoint", _thread(hit.core, hit.engine)
 

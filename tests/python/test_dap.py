@@ -153,6 +153,7 @@ class Dap(unittest.TestCase):
         self.assertEqual(self.variables(thread, "Operands"), before)
         self.client.body("setBreakpoints", source={"path": self.path}, breakpoints=[])
         self.client.body("continue", threadId=thread)
+        self.assertIn("no kernel stands", self.client.ask("next", threadId=thread)["message"])
         self.ends()
 
     def test_entry_and_conditions(self):

@@ -41,16 +41,28 @@ class Wheel(unittest.TestCase):
         self.assertIn("[console_scripts]\nsoma-nki = soma.nki_main:command\n", said)
         self.assertIn("[pytest11]\nsoma.pytest_plugin = soma.pytest_plugin\n", said)
 
-    def test_its_command_runs(self):
+    def run_python(self, *words):
+        """What Python prints that has the wheel's files."""
         self.wheel.extractall(self.scratch.name)
         done = subprocess.run(
-            [sys.executable, os.path.join(self.scratch.name, "soma", "nki_main.py"), "-c",
-             "import nki, soma, sys; print(nki.__file__, soma.__file__, sys.path[-1])"],
-            capture_output=True, text=True, env=dict(
+            [sys.executable, *words], capture_output=True, text=True, env=dict(
                 os.environ, PYTHONPATH=self.scratch.name, PYTHONDONTWRITEBYTECODE="1",
                 SOMA_LIB=os.path.join(BUILD, "libsoma.so")))
         self.assertEqual(done.returncode, 0, done.stderr)
-        within = [os.path.relpath(p, self.scratch.name) for p in done.stdout.split()]
+        return done.stdout
+
+    def test_programs_of_a_world_need_no_nki(self):
+        self.assertEqual(self.run_python("-c", """if True:
+            import importlib.util, soma
+            assert not importlib.util.find_spec("nki")
+            p = soma.Machine("trn2").assemble("target trn2\\nsection sync\\nhalt\\n")
+            print(soma.world(ranks=2).check(p))"""), "[]\n")
+
+    def test_its_command_runs(self):
+        said = self.run_python(
+            os.path.join(self.scratch.name, "soma", "nki_main.py"), "-c",
+            "import nki, soma, sys; print(nki.__file__, soma.__file__, sys.path[-1])")
+        within = [os.path.relpath(p, self.scratch.name) for p in said.split()]
         self.assertEqual(within, ["soma/names/nki/__init__.py", "soma/__init__.py",
                                   "soma/names/compat"])
 

@@ -239,14 +239,6 @@ section gpsimd
         np.testing.assert_array_equal(r[0].out["b"], x.sum(0))
         np.testing.assert_array_equal(w.run([p, p], [{"a": x[0]}, {"a": x[0]}])[1].out["b"],
                                       2 * x[0])
-        with tempfile.TemporaryDirectory() as folder:  # it has soma, but no nki, as from a wheel
-            os.symlink(os.path.dirname(soma.__file__), os.path.join(folder, "soma"))
-            script = "import numpy, soma\nw, p = soma.world(ranks=2), soma.Machine('trn2')." \
-                     "assemble(%r)\nprint(w.check(p, {'a': numpy.ones((4, 8), 'f4')}))" % text
-            done = subprocess.run([sys.executable, "-c", script], cwd="/", capture_output=True,
-                                  text=True, env=dict(os.environ, PYTHONPATH=folder,
-                                                      SOMA_LIB=soma._lib._name))
-        self.assertEqual((done.stdout, done.stderr), ("[]\n", ""))
 
     def test_links_and_what_ifs(self):
         kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
@@ -260,9 +252,8 @@ section gpsimd
         before, links = go()
         self.assertEqual(before.instance, "trn2.48xlarge")
         self.assertEqual((len(links), links[0, 1].rate), (64, 128.0))
-        self.assertEqual(links[0, 1].bytes, links[1, 0].bytes)
         self.assertGreaterEqual(links[0, 1].bytes, 8 * 4 * 512 * 4)
-        self.assertEqual(links[1, 2].messages, 0)
+        self.assertEqual((links[0, 1].bytes, links[1, 2].messages), (links[1, 0].bytes, 0))
         w.delay_rank(1, 3e3)
         late, _ = go()
         self.assertGreater(late.time_ns, before.time_ns + 2900)
@@ -274,10 +265,9 @@ section gpsimd
         self.assertRaises(ValueError, w.fail_link, -3, 1)
         self.assertRaises(ValueError, w.fail_link, 0, 1, -1)
         w.fail_link(0, 5)
-        with self.assertRaisesRegex(SomaError, "no link 0-5 in trn2.48xlarge; device 0 has links"):
-            go()
-        with self.assertRaisesRegex(SomaError, "no link 0-5 in trn2.48xlarge; device 0 has links"):
-            w.check(kernel, lambda rank: dict(x=x[rank], group=group))
+        for call in w.run, w.check:
+            with self.assertRaisesRegex(SomaError, "no link 0-5 in trn2.48xlarge; device 0 has l"):
+                call(kernel, lambda rank: dict(x=x[rank], group=group))
 
     def test_collectives_are_told(self):
         @nki.jit
