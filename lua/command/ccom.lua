@@ -54,6 +54,12 @@ local function streams_of(o)
   return list
 end
 
+local function generation(target)
+  for _, t in ipairs(soma.isa.targets) do
+    if t.name == target then return t.gen end
+  end
+end
+
 -- Where it runs: o.target and o.lnc.
 local function choose_machine(o)
   local instance = o.instance and options.instance_of(o.instance)
@@ -65,7 +71,7 @@ local function choose_machine(o)
   o.target = instance and instance.target or "trn2"
   local asked = os.getenv "NEURON_LOGICAL_NC_CONFIG"
   if asked and asked ~= "1" and asked ~= "2" then refuse("NEURON_LOGICAL_NC_CONFIG is '%s'; it is 1 or 2", asked) end
-  o.lnc = o.lnc or math.tointeger(tonumber(asked)) or (o.target == "trn1" or o.target == "inf2") and 1 or 2
+  o.lnc = o.lnc or math.tointeger(tonumber(asked)) or generation(o.target) == 2 and 1 or 2
   if o.shared_output_buff and o.lnc ~= 2 then refuse "--shared-output-buff: both cores of a rank share it, so --lnc is 2" end
   if (o.nnodes or 1) > 1 then
     refuse("--nnodes %d: what is between instances is not built; --instance trn2u.48xlarge is an UltraServer of four", o.nnodes)

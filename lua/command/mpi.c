@@ -15,12 +15,23 @@ enum { TAG = 1, TAG_ENDED }; /* TAG_ENDED: to process 0, from one that has come 
 static const char goodbye[] = {'e', 'n', 'd', ' '};
 static int rank, size;
 
+/* realloc; without memory the job ends, since others wait for this process. */
+static void *grown(void *p, size_t n) {
+  p = realloc(p, n);
+  if (p) return p;
+  fprintf(stderr, "soma-mpi: process %d of %d: no memory for a message of %zu bytes\n", rank, size,
+          n);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  return NULL;
+}
+
 static int job_send(lua_State *L) {
   size_t n;
   lua_Integer to = luaL_checkinteger(L, 1);
   const char *s = luaL_checklstring(L, 2, &n);
   luaL_argcheck(L, to >= 0 && to < size, 1, "no process of the job");
-  if (n > INT_MAX) return luaL_error(L, "a message of %d bytes is too long for MPI", n);
+  if (n > INT_MAX)
+    return luaL_error(L, "a message of %I bytes is too long for MPI", (LUAI_UACINT)n);
   MPI_Send(s, (int)n, MPI_BYTE, (int)to, TAG, MPI_COMM_WORLD);
   return 0;
 }
@@ -52,8 +63,7 @@ static void await_goodbye(void) {
       continue;
     }
     MPI_Get_count(&from, MPI_BYTE, &n);
-    char *s = malloc((size_t)n + 1);
-    if (!s) MPI_Abort(MPI_COMM_WORLD, 1);
+    char *s = grown(NULL, (size_t)n + 1);
     MPI_Recv(s, n, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     ended = n == sizeof goodbye && s[0] == goodbye[0];
     free(s);
@@ -136,9 +146,7 @@ static void exchange_bytes(const void *const *out, const uint64_t *n, const uint
     uint64_t pieces = (n[p] + PIECE - 1) / PIECE + (from[p] + PIECE - 1) / PIECE;
     if (count + (int)pieces > cap) {
       cap = 2 * (count + (int)pieces);
-      MPI_Request *more = realloc(r, (size_t)cap * sizeof *r);
-      if (!more) MPI_Abort(MPI_COMM_WORLD, 1);
-      r = more;
+      r = grown(r, (size_t)cap * sizeof *r);
     }
     for (uint64_t i = 0; i < from[p]; i += PIECE)
       MPI_Irecv(came + at + i, (int)(from[p] - i < PIECE ? from[p] - i : PIECE), MPI_BYTE, p, TAG,
@@ -163,7 +171,7 @@ static int world_exchange(void *ud, const void *const *out, const uint64_t *n, c
   if (sum > room) {
     free(came);
     room = sum * 2;
-    if (!(came = malloc(room))) return room = 0, 0;
+    came = grown(NULL, room);
   }
   exchange_bytes(out, n, from);
   *in = came;

@@ -118,27 +118,21 @@ class Stat(C.Structure):
                 ("elements", C.c_uint32)]
 
 
-def _stats(of_engine, others=()):
-    """The fields of soma_stats or of soma_engine_stats, as the library says; others: (name, type)
-    of those in between that it does not."""
-    found, at, f, others = [], 0, Stat(), list(others)
+def _stats(of_engine):
+    """The fields of soma_stats or of soma_engine_stats, as the library says. Those of soma_stats
+    leave out `engine`, which has a struct for each."""
+    found, at, i, f = [], 0, 0, Stat()
     if not hasattr(lib, "soma_stats_field"):
         raise ImportError("%s has no soma_stats_field: it is of another version" % lib._name)
     lib.soma_stats_field.argtypes = [C.c_int, C.c_uint32, C.POINTER(Stat)]
-    while lib.soma_stats_field(of_engine, len(STATS[of_engine]), C.byref(f)) == 0:
-        STATS[of_engine].append((f.name.decode(), f.unit.decode(), f.text.decode()))
-        if f.offset > at + 4:
-            name, kind = others.pop(0)
-            found.append((name, kind))
-            at += C.sizeof(kind)
+    while lib.soma_stats_field(of_engine, i, C.byref(f)) == OK:
+        if f.offset > at + 4:  # more than a gap between 32 and 64 bits
+            found.append(("engine", EngineStats * len(ENGINES)))
         kind = {b"seconds": C.c_double, b"flag": C.c_int}.get(
             f.unit, C.c_uint32 if f.bytes == 4 else C.c_uint64)
         found.append((f.name.decode(), kind * f.elements if f.elements > 1 else kind))
-        at = f.offset + f.bytes * f.elements
+        at, i = f.offset + f.bytes * f.elements, i + 1
     return found
-
-
-STATS = [], []  # (name, unit, text) of soma_stats, of soma_engine_stats
 
 
 class EngineStats(C.Structure):
@@ -146,7 +140,7 @@ class EngineStats(C.Structure):
 
 
 class Stats(C.Structure):
-    _fields_ = _stats(0, [("engine", EngineStats * 5)])
+    _fields_ = _stats(0)
 
 
 class Figures(C.Structure):
