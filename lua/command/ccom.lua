@@ -37,7 +37,7 @@ local function sizes_of(o)
   while bytes <= most do
     if #list == 10000 then refuse("more than %d sizes", #list) end
     list[#list + 1] = bytes
-    if least == most then break end
+    if least == most or o.stepfactor and bytes > most // o.stepfactor then break end
     bytes = o.stepfactor and bytes * o.stepfactor or bytes + step
   end
   return list

@@ -5,6 +5,8 @@ local soma = require "soma"
 
 local ROWS <const> = 32 -- of collectives, that are printed
 
+local function output(o) return o.stdout_taken and io.stderr or io.stdout end
+
 -- What a flag gives rank r by name: `2:x=FILE` is for rank 2 alone, and %r stands for the rank.
 local function of_rank(given, r)
   local all, own = {}, {}
@@ -33,29 +35,28 @@ local function options_of(o, r)
   return setmetatable(own, {__index = o})
 end
 
+-- A file that all ranks would write, as it is named after a flag; what is wrong, or nil.
+local function of_all(o, flag, file, what, example)
+  if o["--ranks"] == 1 or file:find("%r", 1, true) or file:find "^/dev/" then return end
+  return flag .. file .. ": each rank has " .. what .. "; %r in the file's name stands for the rank, as in " .. example
+end
+
 -- Names of ranks that do not exist, and files that all ranks would write; what is wrong, or nil.
 local function check(o)
-  local n = o["--ranks"]
+  local n, message = o["--ranks"], nil
   for _, flag in ipairs {"--in", "--out"} do
     for name, file in pairs(o[flag]) do
       local rank = name:match "^(%d+):"
       if rank and tonumber(rank) >= n then return flag .. " " .. name .. ": the ranks are 0 to " .. n - 1 end
-      if flag == "--out" and not rank and n > 1 and not file:find("%r", 1, true) and not file:find "^/dev/" then
-        return "--out " .. name .. "=" .. file .. ": each rank has one; %r in the file's name stands for the rank, as in " .. name .. "-%r.npy"
-      end
+      if flag == "--out" and not rank then message = message or of_all(o, "--out " .. name .. "=", file, "one", name .. "-%r.npy") end
     end
   end
   for name, file in pairs(o["--csv"] or {}) do
-    if n > 1 and not file:find("%r", 1, true) then
-      return "--csv " .. name .. "=" .. file .. ": each rank has one; %r in the file's name stands for the rank, as in " .. name .. "-%r.csv"
-    end
+    message = message or of_all(o, "--csv " .. name .. "=", file, "one", name .. "-%r.csv")
   end
-  if n > 1 and o["--html"] and not o["--html"]:find("%r", 1, true) then
-    return "--html " .. o["--html"] .. ": each rank has a page; %r in the file's name stands for the rank, as in rank-%r.html"
-  end
-  for _, path in ipairs(o["--out whole"]) do
-    if n > 1 and not path:find("%r", 1, true) then return "--out " .. path .. ": each rank has its outputs; %r in the name stands for the rank" end
-  end
+  if o["--html"] then message = message or of_all(o, "--html ", o["--html"], "a page", "rank-%r.html") end
+  for _, path in ipairs(o["--out whole"]) do message = message or of_all(o, "--out ", path, "its outputs", "rank-%r.npz") end
+  return message
 end
 
 -- A line for each collective of each rank: when it was issued, and how long it took.
@@ -93,7 +94,7 @@ end
 
 local function report(world, runs, o)
   if o["--quiet"] then return end
-  local out = o.stdout_taken and io.stderr or io.stdout
+  local out = output(o)
   out:write(string.format("world         %d ranks on %s\n", world.ranks, world.instance))
   if #runs.collectives > 0 then out:write("collectives   ", world.trust, "\n") end
   out:write(string.format("time          %.3f us\n", runs.time_ns / 1000))
@@ -144,7 +145,7 @@ local function explain(runs, o)
   for r = 1, o["--ranks"] - 1 do
     if runs[r].time_ns > runs[last].time_ns then last = r end
   end
-  local out = o.stdout_taken and io.stderr or io.stdout
+  local out = output(o)
   out:write("rank ", last, " ends last\n", runs[last]:explain_time(), "\n")
 end
 
@@ -159,7 +160,7 @@ local function draw(runs, o, of)
     if not ok then return message end
   end
   if o["--timeline"] then
-    local out = o.stdout_taken and io.stderr or io.stdout
+    local out = output(o)
     for r = 0, o["--ranks"] - 1 do out:write("rank ", r, "\n", timeline(runs[r])) end
   end
   if not o["--trace"] then return end

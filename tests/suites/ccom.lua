@@ -192,6 +192,8 @@ local function refused(line, message, before)
   verdict(line, code == 2 and text == "" and said == "soma-ccom: " .. message:gsub("%%D", dir) .. "\ntry soma-ccom --help\n", code .. " " .. text .. said)
 end
 refused("", "-r is missing: it says how many ranks")
+local status, out = run "-r 2 allr -b 1gb -e 2gb -f 16gb" -- 2^30 * 2^34 has no place in 64 bits
+verdict("a factor that leads far past the last size", status == 0 and #tables_of(out)[1].rows == 1, out)
 refused("-r 2", "an operation is missing, as all_reduce")
 refused("-r 2 allq", "unknown operation 'allq'; there are: all_gather, all_gatherv, all_reduce, allg, allgv, allr, alltoall, alltoallv, permute, redsct, reduce_scatter, sendrecv")
 refused("-r 2 allr allg", "'allg' is one operation too many")

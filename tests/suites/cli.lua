@@ -578,6 +578,8 @@ section cc0
     expect("--ranks --html --csv", page and page:read "a":find("swap.s, rank " .. r, 1, true) and rows and #rows:read "a" > 100, tostring(rows))
   end
   usage("--ranks: one page for all", swap .. " --ranks 2 --in x=ones --html p.html", "--html p.html: each rank has a page; %r in the file's name stands for the rank, as in rank-%r.html")
+  usage("--ranks: one archive for all", swap .. " --ranks 2 --in x=ones --out y.npz",
+    "--out y.npz: each rank has its outputs; %r in the file's name stands for the rank, as in rank-%r.npz")
   usage("--ranks: one table for all", swap .. " --ranks 2 --in x=ones --csv Summary=s.csv",
     "--csv Summary=s.csv: each rank has one; %r in the file's name stands for the rank, as in Summary-%r.csv")
   fails("--ranks: no such algorithm", swap .. " --ranks 2 --in x=ones --algorithm rings", "world: unknown algorithm 'rings'; there are: auto, ring, mesh, mesh-single, rdh")
