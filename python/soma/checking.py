@@ -124,10 +124,13 @@ class _Runs:
                 thread.join()
 
     def __iter__(self):
-        if len(self.machines) > 1:
-            self.threads = [threading.Thread(target=self._work, args=(m,)) for m in self.machines]
-        for thread in self.threads:
-            thread.start()
+        for machine in self.machines if len(self.machines) > 1 else ():
+            self.threads.append(threading.Thread(target=self._work, args=(machine,)))
+            try:
+                self.threads[-1].start()
+            except RuntimeError:  # a sandbox allows none; the runs follow one another
+                self.threads.pop()
+                break
         for number, seed in enumerate(self.seeds):
             if self.threads:
                 with self.changed:

@@ -134,6 +134,10 @@ class Sandbox(unittest.TestCase):
         told = self.ends(UNWRITTEN, "--check", status=1, message="^s.py:7: uninit: ")
         self.assertEqual(told["calls"][0]["findings"][0]["line"], 7)
         self.assertEqual(told["findings"], len(told["calls"][0]["findings"]))
+        calls = "print(twice.check(soma.inputs['x'], schedules=3), 'of three')\n"
+        told = self.run_it(TWICE + calls, "--in", "x=x.npy", "--out", "y=y.npy", "--check",
+                           "--schedules", "4", "--threads", "2")[1]
+        self.assertEqual((told["message"], told["stdout"]), (None, "[] of three\n"))
 
     def test_what_it_may_not(self):
         tries = ["open('/etc/passwd')", "open(%r)" % self.path("x.npy"), "open('/proc/self/maps')",
