@@ -95,11 +95,13 @@ isa_collective isa_collective_of(const isa_insn *in);
 /* The peer (1-based, 0: none) whose memory a static transfer writes; of a dma_copy_lists that of
  * its last operand, with which it ends. */
 uint32_t isa_static_peer(const isa_program *p, const isa_core *c, const isa_insn *in);
-/* Whether a dma_trigger may start transfer i of its queue. */
-static inline bool isa_trigger_may_start(const isa_insn *in, uint32_t i) {
+/* The transfers that a dma_trigger may start, of n in its queue: from *first on; returns the end.
+ */
+static inline uint32_t isa_trigger_range(const isa_insn *in, uint32_t n, uint32_t *first) {
   const struct isa_TRIGGER *t = &in->u.TRIGGER;
-  if (!t->first) return true;
-  return i + 1 >= t->first && (t->count.is_reg || i + 1 - t->first < (uint32_t)t->count.v);
+  bool all = !t->first || t->count.is_reg;
+  *first = t->first ? t->first - 1 : 0;
+  return all || *first > n || (uint32_t)t->count.v > n - *first ? n : *first + (uint32_t)t->count.v;
 }
 /* The number of the queue that an instruction names, -1 if it names none; likewise the pc that
  * its label is. */

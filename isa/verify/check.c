@@ -80,8 +80,9 @@ static bool check_each_pushes(const isa_ck *c) {
                     "an update at .rank[dst]: only a dma_trigger has transfers that write ranks");
   if (c->in->u.TRIGGER.queue >= core->nqueues) return true; /* another rule tells */
   const isa_queue *q = &core->queues[c->in->u.TRIGGER.queue];
-  for (uint32_t i = 0; i < q->nstatics; i++) {
-    if (!isa_trigger_may_start(c->in, i) || isa_static_peer(c->p, core, &q->statics[i])) continue;
+  uint32_t i, end = isa_trigger_range(c->in, q->nstatics, &i);
+  for (; i < end; i++) {
+    if (isa_static_peer(c->p, core, &q->statics[i])) continue;
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update at .rank[dst]: transfer %" PRIu32 " of queue %.60s writes no "
                     "other rank",

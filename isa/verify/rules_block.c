@@ -20,11 +20,16 @@ typedef struct blocks {
   unsigned engine; /* of the section */
   isa_error *e;
   uint32_t pc, first; /* first: of the open block */
-  bool open;
-  isa_point of;
+  bool open, any;
+  isa_point of,
+      last; /* of: the open block's; last: the latest collective of all, if there is any */
 } blocks;
 
 static bool same(isa_point a, isa_point b) { return a.engine == b.engine && a.pc == b.pc; }
+
+static bool is_after(isa_point a, isa_point b) {
+  return a.engine > b.engine || (a.engine == b.engine && a.pc > b.pc);
+}
 
 static bool bad(const blocks *b, const char *rule) {
   return isa_fail(b->e, ISA_ILLEGAL, ISA_NOFIELD, "section %s: %s", isa_engines[b->engine].name,
@@ -33,10 +38,12 @@ static bool bad(const blocks *b, const char *rule) {
 
 static bool starts(blocks *b, isa_point of) {
   if (b->open) return bad(b, "wait_start, but the block before it has no complete");
-  for (uint32_t pc = 0; pc < b->pc; pc++)
+  bool ascends = !b->any || is_after(of, b->last); /* as blocks do most often: none is the same */
+  for (uint32_t pc = 0; !ascends && pc < b->pc; pc++)
     if (b->code->insns[pc].op == ISA_OP_wait_start && same(b->code->insns[pc].u.BLOCK.of, of))
       return bad(b, "a second block for the same collective");
-  b->open = true;
+  if (ascends) b->last = of;
+  b->open = b->any = true;
   b->of = of;
   b->first = b->pc;
   return true;

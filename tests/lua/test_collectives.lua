@@ -220,6 +220,11 @@ case("blocks", function()
   wrong("complete of another collective", sum[1] .. "\n" .. last[2])
   wrong("no wait_start is before it", sum[2])
   wrong("a second block for the same collective", (sum[1] .. "\n" .. sum[2] .. "\n"):rep(2))
+  for _, order in ipairs {{sum, last, sum}, {last, sum, last}} do
+    local lines = {}
+    for _, block in ipairs(order) do table.move(block, 1, 2, #lines + 1, lines) end
+    wrong("a second block for the same collective", table.concat(lines, "\n"))
+  end
   wrong("gpsimd pc 2 is nop, not a collective", "wait_start gpsimd.L2\ncomplete gpsimd.L2")
   wrong("a branch to 4 leaves its block, which is 1..2", sum[1] .. "\nl: jmp far\n" .. sum[2] .. "\n" .. last[1] .. "\nfar: nop\nfar2: jmp far\n" .. last[2])
 end)

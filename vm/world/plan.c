@@ -163,6 +163,7 @@ static bool add_call(vm_plan *p, uint32_t rank, unsigned core, unsigned engine, 
   if (u.group >= 0 ? !find_list(p, rank, &x, &r->p->groups[u.group], e)
                    : !find_pairs(p, rank, &x, u.pairs, e))
     return false;
+  x.number = r->n;
   for (uint32_t i = 0; i < r->n; i++) x.nth += same_list(&r->calls[i], &x);
   if (!isa_array_grow(&p->al, &r->calls, r->n, &r->cap, sizeof x))
     return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for the collectives of a rank");
@@ -210,8 +211,10 @@ bool vm_plan_needed(const isa_program *p) {
 
 const cc_call *cc_match(const vm_plan *p, const cc_call *x, uint32_t rank) {
   const cc_rank *r = &p->ranks[rank];
-  for (uint32_t i = 0; i < r->n; i++)
-    if (r->calls[i].nth == x->nth && same_list(&r->calls[i], x)) return &r->calls[i];
+  for (uint32_t i = 0; i < r->n; i++) { /* most often it is the one with the same number */
+    const cc_call *y = &r->calls[(x->number + i) % r->n];
+    if (y->nth == x->nth && same_list(y, x)) return y;
+  }
   return NULL;
 }
 

@@ -18,6 +18,7 @@ typedef struct cc_call {
   bool variable, tells;             /* sizes are in metadata; its row 2 is written */
   uint32_t metadata;                /* pattern */
   uint32_t n, nth;                  /* nth: of its list and stream, from 0 on */
+  uint32_t number;                  /* among all of its rank */
 } cc_call;
 
 typedef struct cc_rank {

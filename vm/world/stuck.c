@@ -14,9 +14,10 @@ static bool raises(const vm_run *from, const isa_core *code, const isa_insn *in,
   if (u->kind != ISA_UPD_peer || u->sem != sem) return false;
   if (u->value) return from->peers->ranks[u->value - 1] == to;
   const isa_queue *q = &code->queues[in->u.TRIGGER.queue];
-  for (uint32_t i = 0; i < q->nstatics; i++) {
+  uint32_t i, end = isa_trigger_range(in, q->nstatics, &i);
+  for (; i < end; i++) {
     uint32_t slot = isa_static_peer(from->prog, code, &q->statics[i]);
-    if (slot && isa_trigger_may_start(in, i) && from->peers->ranks[slot - 1] == to) return true;
+    if (slot && from->peers->ranks[slot - 1] == to) return true;
   }
   return false;
 }
