@@ -74,6 +74,10 @@ static uint64_t hash_of(const soma_world *w) {
   return h;
 }
 
+static soma_status lost(soma_world *w) {
+  return soma_world_fail(w, SOMA_FAULT, "another process of the world is lost");
+}
+
 soma_status soma_world_meet(soma_world *w) {
   bool first = w->w.windows == 0 && !w->w.far && !w->whole;
   for (uint32_t r = 0; r < w->o.ranks; r++) /* what checks and paths know stays in a process */
@@ -87,7 +91,7 @@ soma_status soma_world_meet(soma_world *w) {
   if (!mine || !all)
     s = soma_world_fail(w, SOMA_NOMEM, "out of memory");
   else if (!w->far.share(w->far.ud, &mine, sizeof mine, all))
-    s = soma_world_fail(w, SOMA_FAULT, "another process of the world is lost");
+    s = lost(w);
   for (uint32_t p = 0; s == SOMA_OK && p < w->far.size; p++)
     if (all[p] != all[0])
       s = soma_world_fail(
@@ -155,10 +159,10 @@ soma_status soma_world_gather(soma_world *w) {
   w->error.len = 0;
   for (uint32_t p = 0; good && p < far->size; p++)
     if (p != far->rank) to[p] = mine;
-  good = good && vm_world_share(&w->al, far, to, take_ranks, w);
+  bool came = good && vm_world_share(&w->al, far, to, take_ranks, w);
   isa_buf_free(&mine);
   isa_free(&w->al, to, far->size * sizeof *to);
-  if (good) return SOMA_OK;
-  return w->error.len ? SOMA_FORMAT
-                      : soma_world_fail(w, SOMA_NOMEM, "out of memory for the ranks of others");
+  if (came) return SOMA_OK;
+  if (w->error.len) return SOMA_FORMAT;
+  return good ? lost(w) : soma_world_fail(w, SOMA_NOMEM, "out of memory for the ranks of others");
 }

@@ -273,7 +273,7 @@ static uint64_t instructions_of(const vm_world *w) {
 
 /* Between two windows: true if the world stops. */
 static bool must_stop(vm_world *w, double since) {
-  if (has_failed(w)) return true;
+  if (has_failed(w) || w->status != ISA_OK) return true;
   w->report.len = 0;
   if (is_interrupted(w)) {
     w->status = ISA_STOPPED;
