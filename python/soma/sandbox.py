@@ -358,6 +358,7 @@ def main(words):
     if told["message"] and options["json"] != "-":
         sys.stderr.write("soma-nki: %s: %s\n" % (told["verdict"], told["message"]))
     if options["json"]:
+        told = json.loads(json.dumps(told), parse_constant=lambda name: None)  # JSON has no NaN
         text = json.dumps(told, indent=1) + "\n"
         if options["json"] == "-":
             sys.stdout.write(text)

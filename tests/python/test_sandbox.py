@@ -73,7 +73,7 @@ class Sandbox(unittest.TestCase):
         done = subprocess.run([COMMAND, "--sandbox", "--json", "-", *words, "s.py"],
                               cwd=self.scratch.name, capture_output=True, text=True,
                               env=dict(os.environ, SOMA_PYTHON=sys.executable, SECRET="s"))
-        return done.returncode, json.loads(done.stdout), done.stderr
+        return done.returncode, json.loads(done.stdout, parse_constant=self.fail), done.stderr
 
     def ends(self, code, *words, status, verdict="error", message):
         got, told, said = self.run_it(code, *words)
@@ -105,6 +105,9 @@ class Sandbox(unittest.TestCase):
         code = "import numpy as np, soma\nsoma.outputs['y'] = np.array([1 + 2j])\n"
         self.ends(code, "--expect", "y=one.npy", status=1,
                   message="^y: it has complex128, which are no real numbers$")
+        told = self.ends(code.replace("1 + 2j", "np.nan"), "--expect", "y=one.npy", status=1,
+                         message=r"^y: element \[0\] is nan, expected 1; 1 of 1 elements differ")
+        self.assertEqual((told["expect"]["y"]["got"], told["expect"]["y"]["expected"]), (None, 1))
         for name in "complex", "strings":
             self.ends(code, "--expect", "y=%s.npy" % name, status=2, verdict="host",
                       message="^%s.npy: it has .*, which are no real numbers$" % name)
