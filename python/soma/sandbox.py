@@ -322,6 +322,23 @@ def _judge(process, options, reached):
                 **found)
 
 
+def _tell(told, to):
+    """Says how it ended; to: "-" or a file for JSON, or None. The exit status."""
+    if told["message"] and to != "-":
+        sys.stderr.write("soma-nki: %s: %s\n" % (told["verdict"], told["message"]))
+    told = json.loads(json.dumps(told), parse_constant=lambda name: None)  # JSON has no NaN
+    text = json.dumps(told, indent=1) + "\n"
+    if to == "-":
+        sys.stdout.write(text)
+    elif to:
+        try:
+            files.write(to, text.encode())
+        except OSError as error:
+            sys.stderr.write("soma-nki: host: cannot write %r: %s\n" % (to, error.strerror))
+            return HOST
+    return told["status"]
+
+
 def main(words):
     """Runs the script that the words name; the exit status."""
     if "--help" in words:
@@ -355,13 +372,4 @@ def main(words):
                     memory_bytes=used and used.ru_maxrss * 1024, filter=filter_)
     except HostError as error:
         told = {"verdict": "host", "status": HOST, "message": str(error)}
-    if told["message"] and options["json"] != "-":
-        sys.stderr.write("soma-nki: %s: %s\n" % (told["verdict"], told["message"]))
-    if options["json"]:
-        told = json.loads(json.dumps(told), parse_constant=lambda name: None)  # JSON has no NaN
-        text = json.dumps(told, indent=1) + "\n"
-        if options["json"] == "-":
-            sys.stdout.write(text)
-        else:
-            files.write(options["json"], text.encode())
-    return told["status"]
+    return _tell(told, options["json"])

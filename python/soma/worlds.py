@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from . import callbacks, sessions, show
+from . import callbacks, files, sessions, show
 from . import lib as L
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
@@ -56,8 +56,7 @@ class _Ranks(L.Owner):
     def save(self, path):
         data, n = C.c_void_p(), C.c_size_t()
         self.check(lib.soma_world_save(self.handle, C.byref(data), C.byref(n)))
-        with open(path, "wb") as f:
-            f.write(L.take_bytes(data, n))
+        files.write(path, L.take_bytes(data, n))
 
     def runs(self, programs=None):
         """The ranks' runs, which have started; programs: what they were made of, for texts."""

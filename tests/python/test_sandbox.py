@@ -224,6 +224,10 @@ class Sandbox(unittest.TestCase):
                                (("--bogus",), "there is no option --bogus"),
                                (("--target", "trn9"), "--target trn9: there are ")):
             self.ends("pass\n", *words, status=2, verdict="host", message=message)
+        done = subprocess.run([COMMAND, "--sandbox", "--json", "none/v.json", "s.py"], text=True,
+                              cwd=self.scratch.name, capture_output=True)
+        self.assertEqual((done.returncode, done.stderr), (
+            2, "soma-nki: host: cannot write 'none/v.json': No such file or directory\n"))
 
 
 if __name__ == "__main__":
