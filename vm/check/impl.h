@@ -150,6 +150,7 @@ typedef struct vm_ck_heard { /* what came with messages number `count` of an ent
 typedef struct vm_ck_spoke { /* an instruction of another rank */
   uint32_t rank, pc;
   uint8_t core, engine;
+  uint32_t next; /* of the same sequencer, at a lower pc: its number + 1; 0: none */
 } vm_ck_spoke;
 enum { VM_CK_NEWEST = 4 };
 typedef struct vm_ck_peers {
@@ -162,6 +163,7 @@ typedef struct vm_ck_peers {
   uint32_t **heard;    /* n numbers each */
   uint32_t nheard, cap_heard;
   vm_ck_spoke *spoke;
+  uint32_t *spoken; /* of each entry that is a sequencer: its first, + 1 */
   uint32_t nspoke, cap_spoke;
   vm_ck_sent *sent[VM_CK_ENGINES];
   uint32_t nsent[VM_CK_ENGINES], cap_sent[VM_CK_ENGINES];

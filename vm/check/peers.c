@@ -28,9 +28,12 @@ static uint32_t cc_queues(const isa_core *core, uint32_t before) {
   return n;
 }
 
-static uint32_t entry_of_seq(const vm_core *c, unsigned engine) {
-  const vm_ck_peers *p = &c->check->peers;
-  return p->of[ISA_MAX_CORES * p->rank + c->number] + engine - ISA_NENGINES;
+static uint32_t entry_of_seq(const vm_ck_peers *p, uint32_t rank, unsigned core, unsigned engine) {
+  return p->of[ISA_MAX_CORES * rank + core] + engine - ISA_NENGINES;
+}
+
+static uint32_t own_entry(const vm_core *c, unsigned engine) {
+  return entry_of_seq(&c->check->peers, c->check->peers.rank, c->number, engine);
 }
 
 static uint32_t entry_of_queue(const vm_core *c, unsigned queue) {
@@ -110,7 +113,8 @@ static bool open_entries(vm_core *c) {
   p->channel = isa_zalloc(&c->al, p->n * sizeof *p->channel);
   p->rings = isa_zalloc(&c->al, p->n);
   p->newest = isa_zalloc(&c->al, p->n * VM_CK_NEWEST * sizeof *p->newest);
-  return p->channel && p->rings && p->newest;
+  p->spoken = isa_zalloc(&c->al, p->n * sizeof *p->spoken);
+  return p->channel && p->rings && p->newest && p->spoken;
 }
 
 static void open_channels(vm_core *c, uint32_t rank, unsigned core) {
@@ -155,6 +159,7 @@ void vm_ck_peers_end(vm_core *c) {
   isa_free(&c->al, p->heard, p->cap_heard * sizeof *p->heard);
   isa_free(&c->al, p->push, p->cap_push * sizeof *p->push);
   isa_free(&c->al, p->spoke, p->cap_spoke * sizeof *p->spoke);
+  isa_free(&c->al, p->spoken, p->n * sizeof *p->spoken);
   isa_free(&c->al, p->newest, p->n * VM_CK_NEWEST * sizeof *p->newest);
   isa_free(&c->al, p->rings, p->n);
   isa_free(&c->al, p->channel, p->n * sizeof *p->channel);
@@ -278,7 +283,7 @@ static bool known_to_insn(vm_core *c, unsigned e, knowledge *out) {
   vm_ck_release r;
   if (!vm_ck_release_now(c, e, &r)) return false;
   note_sent(c, e, epoch, r.base, c->check->log.last[e]);
-  *out = (knowledge){r.base, entry_of_seq(c, e % ISA_NSEQS), epoch, epoch};
+  *out = (knowledge){r.base, own_entry(c, e % ISA_NSEQS), epoch, epoch};
   return true;
 }
 
@@ -298,7 +303,7 @@ void vm_check_send(vm_core *c, const vm_share *s, vm_where by, vm_parcel *to) {
     to->known[AT_ENTRY] = x.entry;
     to->known[AT_COUNT] = x.count;
     put_numbers(k, x.base->v, to->known + NUMBERS);
-    to->known[NUMBERS + entry_of_seq(c, (unsigned)by.engine)] = x.epoch;
+    to->known[NUMBERS + own_entry(c, (unsigned)by.engine)] = x.epoch;
   }
   vm_ck_drop(c, x.base);
 }
@@ -357,16 +362,16 @@ static const vm_ck_heard *hear(vm_core *c, uint32_t entry, uint32_t count,
   return h;
 }
 
+/* The number of a message's place. Most often that is the highest pc of its sequencer so far. */
 static uint32_t place_of(vm_core *c, const vm_message *m) {
   vm_ck_peers *p = &c->check->peers;
-  for (uint32_t i = 0; i < p->nspoke; i++) {
-    const vm_ck_spoke *x = &p->spoke[i];
-    if (x->rank == m->src && x->pc == m->pc && x->core == m->core && x->engine == m->engine)
-      return i;
-  }
   if (!room(c, &p->spoke, p->nspoke, &p->cap_spoke, sizeof *p->spoke)) return 0;
-  p->spoke[p->nspoke] = (vm_ck_spoke){m->src, m->pc, m->core, m->engine};
-  return p->nspoke++;
+  uint32_t *at = &p->spoken[entry_of_seq(p, m->src, m->core, m->engine)];
+  while (*at && p->spoke[*at - 1].pc > m->pc) at = &p->spoke[*at - 1].next;
+  if (*at && p->spoke[*at - 1].pc == m->pc) return *at - 1;
+  p->spoke[p->nspoke] = (vm_ck_spoke){m->src, m->pc, m->core, m->engine, *at};
+  *at = ++p->nspoke;
+  return p->nspoke - 1;
 }
 
 void vm_ck_hear(vm_core *c, const vm_parcel *from, const vm_view *v) {

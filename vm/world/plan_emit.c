@@ -371,12 +371,11 @@ static bool let_go(emitter *m) {
 
 /* Holds the pushes from transfer `first` on: those that follow one another and raise the same
  * semaphore are one trigger, also of different ranks. */
-static bool hold(emitter *m, uint32_t first, isa_update upd) {
+static void hold(emitter *m, uint32_t first, isa_update upd) {
   if (m->held && m->held_upd.value != upd.value) m->held_upd.value = 0;
-  if (m->held) return true;
+  if (m->held) return;
   m->held = first + 1;
   m->held_upd = upd;
-  return true;
 }
 
 static bool push(emitter *m, const vm_cc_step *st) {
@@ -392,7 +391,8 @@ static bool push(emitter *m, const vm_cc_step *st) {
       if (!list_operand(m, st, j, slot, &l)) return false;
     if (l.n && !add_push(m, &l)) return false;
   }
-  return m->out->cores[m->x->core].queues[m->pushes].nstatics == first || hold(m, first, upd);
+  if (m->out->cores[m->x->core].queues[m->pushes].nstatics > first) hold(m, first, upd);
+  return true;
 }
 
 /* Transfers of the pushes that a wait is for. */
