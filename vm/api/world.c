@@ -522,13 +522,11 @@ soma_status soma_world_collective(const soma_world *w, uint32_t r, uint32_t i,
     out->file = p->files[code->lines[d->pc].file - 1];
     out->line = code->lines[d->pc].line;
   }
-  for (uint32_t k = 0; k < vm_plan_rows(w->plan, r); k++) {
-    vm_plan_row row = vm_plan_row_of(w->plan, r, k);
-    if (row.core != core || row.engine != d->engine || row.pc != d->pc) continue;
-    out->algorithm = vm_cc_algorithm_names[row.shape.algorithm];
-    out->ranks = row.shape.n;
-    out->bytes = row.bytes;
-    put_rates(out, row.shape.op);
-  }
+  vm_plan_row row;
+  if (!vm_plan_row_at(w->plan, r, (isa_place){(int)core, d->engine, d->pc}, &row)) return SOMA_OK;
+  out->algorithm = vm_cc_algorithm_names[row.shape.algorithm];
+  out->ranks = row.shape.n;
+  out->bytes = row.bytes;
+  put_rates(out, row.shape.op);
   return SOMA_OK;
 }

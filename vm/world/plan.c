@@ -499,13 +499,15 @@ void vm_plan_free(vm_plan *p) {
 
 uint32_t vm_plan_rows(const vm_plan *p, uint32_t rank) { return p->ranks[rank].n; }
 
-vm_plan_row vm_plan_row_of(const vm_plan *p, uint32_t rank, uint32_t i) {
-  const cc_call *x = &p->ranks[rank].calls[i];
-  return (vm_plan_row){.core = x->core,
-                       .engine = x->engine,
-                       .pc = x->pc,
-                       .shape = cc_part_of(p, rank, x, 0).shape,
-                       .bytes = bytes_of(p, rank, x)};
+bool vm_plan_row_at(const vm_plan *p, uint32_t rank, isa_place at, vm_plan_row *out) {
+  const cc_rank *r = &p->ranks[rank];
+  for (uint32_t i = 0; i < r->n; i++) {
+    const cc_call *x = &r->calls[i];
+    if (x->pc != at.pc || x->engine != at.engine || x->core != at.core) continue;
+    *out = (vm_plan_row){cc_part_of(p, rank, x, 0).shape, bytes_of(p, rank, x)};
+    return true;
+  }
+  return false;
 }
 
 /* ---- A rank's program --------------------------------------------------------------------- */

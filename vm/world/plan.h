@@ -36,13 +36,12 @@ isa_program *vm_plan_program(vm_plan *p, uint32_t rank, isa_error *e);
 
 /* A collective as it was planned. */
 typedef struct vm_plan_row {
-  unsigned core, engine;
-  uint32_t pc;
   vm_cc_shape shape;
   uint64_t bytes; /* of the whole result: all ranks' together */
 } vm_plan_row;
 uint32_t vm_plan_rows(const vm_plan *p, uint32_t rank);
-vm_plan_row vm_plan_row_of(const vm_plan *p, uint32_t rank, uint32_t i);
+/* That of an instruction of a rank's program; false: the plan has none. */
+bool vm_plan_row_at(const vm_plan *p, uint32_t rank, isa_place at, vm_plan_row *out);
 
 /* The pattern of elements e, e + 1, ... of ap, at most n: how many it has. n is at least 1, and
  * ap has as many. */
