@@ -1,5 +1,7 @@
 """Whole numbers, checked. No number goes to the library but by here, by pack() or by an array:
 ctypes would cut it to the bits that it takes."""
+import numbers
+
 from .errors import KernelError
 
 
@@ -33,3 +35,10 @@ def between(x, low, high, what):
 def word(x, what):
     """The same for a signed number of 32 bits, as registers hold it."""
     return between(x, -1 << 31, (1 << 31) - 1, what)
+
+
+def femtoseconds(ns, what):
+    """A time of 0 to 1e12 ns in fs; the error names it."""
+    if not isinstance(ns, numbers.Real) or not 0 <= ns <= 1e12:
+        raise ValueError("%s=%r: expected a time in nanoseconds, 0 to 1e12" % (what, ns))
+    return round(float(ns) * 1e6)

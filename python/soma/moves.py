@@ -10,6 +10,7 @@ import ctypes as C
 
 from . import callbacks, files, inside
 from . import lib as L
+from .checked import femtoseconds
 from .errors import SomaError
 from .inside import _text, engine_number
 from .lib import lib
@@ -85,9 +86,8 @@ class Moves:
     def until(self, time_ns):
         """Until that simulated time, or the end."""
         from .machine import _to_the_end
-        if isinstance(time_ns, str) or not 0 <= time_ns < 1e12:
-            raise ValueError("until(%r): expected a time in nanoseconds" % (time_ns,))
-        return self._moved(_to_the_end(self._live, self.machine, round(time_ns * 1e6)))
+        return self._moved(_to_the_end(self._live, self.machine,
+                                       femtoseconds(time_ns, "time_ns")))
 
     def go_on(self):
         """To the end."""

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from . import callbacks, files, sessions, show
 from . import lib as L
+from .checked import femtoseconds
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
 from .machine import MOST_THREADS, Machine, Program, Run, _findings, _text
@@ -286,7 +287,7 @@ class World:
         """What if the link between devices a and b had less of its rate, from `at` ns on: factor 0
         to 1. An end is a device, "switch" or "efa"."""
         self._change(lib.soma_world_slow_link, self._end(a), self._end(b), float(factor),
-                     self._time("at", at))
+                     femtoseconds(at, "at"))
 
     def fail_link(self, a, b, at=0):
         """What if that link failed at `at` ns: at 0 messages go other ways, later it stops them."""
@@ -295,19 +296,13 @@ class World:
     def delay_rank(self, rank, ns):
         """What if a rank began so much later than the others."""
         rank = _whole("rank", rank, 0, self.ranks - 1, "the number of a rank")
-        self._change(lib.soma_world_delay_rank, rank, self._time("ns", ns))
+        self._change(lib.soma_world_delay_rank, rank, femtoseconds(ns, "ns"))
 
     @staticmethod
     def _end(device):
         if device in _ENDS:
             return _ENDS[device]
         return _whole("device", device, 0, (1 << 16) - 1, 'a number, "switch" or "efa"')
-
-    @staticmethod
-    def _time(name, ns):
-        if not 0 <= ns <= 1e12:
-            raise ValueError("%s=%r: a time is 0 to 1e12 ns" % (name, ns))
-        return int(ns * 1e6 + 0.5)
 
     def _change(self, call, *arguments):
         """Of all runs from now on; an error of it is raised by the next."""
@@ -321,7 +316,7 @@ class World:
         way, for soma.load_world. A WorldRun."""
         if save is not None:
             ns, path = save
-            self._save = self._time("save", ns), os.fspath(path)
+            self._save = femtoseconds(ns, "save"), os.fspath(path)
         try:
             return self._run(what, arguments)
         finally:

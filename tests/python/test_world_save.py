@@ -28,8 +28,9 @@ class Saved(unittest.TestCase):
                 f.write(b"x")
             with self.assertRaisesRegex(SomaError, "the saved world is damaged"):
                 soma.load_world(path)
-        with self.assertRaisesRegex(ValueError, "save=-1: a time"):
-            soma.world(ranks=4).run(kernel, {}, save=(-1, path))
+        for ns in -1, "5", float("nan"):
+            with self.assertRaisesRegex(ValueError, "save=%r: expected a time" % (ns,)):
+                soma.world(ranks=4).run(kernel, {}, save=(ns, path))
 
 
 if __name__ == "__main__":
