@@ -22,7 +22,7 @@
  *     pair.c     one program of the kernels of two cores
  *
  * There is no code for single instructions: what is read and written comes from the flags of
- * forms.def, engines and rules from the tables. vm/README.md documents the records; the public
+ * forms.def, engines and rules from the tables. vm/api/README.md documents the records; the public
  * names are soma_kernel_*. */
 #ifndef ASM_KERNEL_KERNEL_H
 #define ASM_KERNEL_KERNEL_H

@@ -23,7 +23,7 @@ local FIGURES <const> = {
     text = text:gsub("\n+$", "\n\n") .. output(build .. "/soma tests/timing/mlp.lua")
     return "```\n" .. text .. "```\n"
   end},
-  checks = {"vm/README.md", function() return output(build .. "/soma tests/bench/check.lua --markdown") end},
+  checks = {"vm/check/README.md", function() return output(build .. "/soma tests/bench/check.lua --markdown") end},
   builder = {"kernel/README.md", function() return "```\n" .. output(build .. "/tests/bench_kernel") .. "```\n" end},
   policies = {"kernel/README.md", function() return output(build .. "/soma tests/bench/policies.lua") end},
   threads = {"tests/README.md", function() return output(build .. "/soma tests/bench/curves.lua") end},

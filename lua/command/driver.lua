@@ -139,7 +139,7 @@ for _, check in ipairs(soma.checks) do checks[check.name] = check.text end
 local function explain(name)
   local known = false
   if checks[name] then
-    io.write(name, ": a check: ", checks[name], "\n  soma PROGRAM.s --check ", name, "; vm/README.md, Checks\n")
+    io.write(name, ": a check: ", checks[name], "\n  soma PROGRAM.s --check ", name, "; vm/check/README.md\n")
     known = true
   end
   for _, t in ipairs(soma.isa.targets) do

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs into a scratch tree, looks at what is there, and takes it away again; builds the examples of
-# vm/README.md against it, as C and C++, and expects the output that the README shows.
+# vm/api/README.md against it, as C and C++, and expects the output that the README shows.
 : "${BUILD:=build}" "${CC:=gcc}"
 dir=$(mktemp -d) || exit 2
 trap 'rm -rf "$dir"' EXIT
@@ -15,8 +15,8 @@ check() { # NAME COMMAND...
   fi
 }
 awk '/<!-- example -->/ {on = 1} on && /^```$/ {exit} on && code {print} on && /^```c$/ {code = 1}' \
-  vm/README.md >"$dir/example.c"
-awk '/<!-- output -->/ {on = 1} on && /^    / {sub(/^    /, ""); print; exit}' vm/README.md >"$dir/want"
+  vm/api/README.md >"$dir/example.c"
+awk '/<!-- output -->/ {on = 1} on && /^    / {sub(/^    /, ""); print; exit}' vm/api/README.md >"$dir/want"
 cp "$dir/example.c" "$dir/example.cc"
 # What stands there before is there afterwards, and nothing else.
 root="$dir/a root"
@@ -96,8 +96,8 @@ check "example against libsoma.a" $CC -I"$dir/root/usr/include" "$dir/example.c"
 check "its output" run "$dir/static"
 # The example of "Kernels without semaphores".
 awk '/<!-- kernel example -->/ {on = 1} on && /^```$/ {exit} on && code {print} on && /^```c$/ {code = 1}' \
-  vm/README.md >"$dir/kernel.c"
-awk '/<!-- kernel output -->/ {on = 1} on && /^    / {sub(/^    /, ""); print; exit}' vm/README.md >"$dir/want"
+  vm/api/README.md >"$dir/kernel.c"
+awk '/<!-- kernel output -->/ {on = 1} on && /^    / {sub(/^    /, ""); print; exit}' vm/api/README.md >"$dir/want"
 cp "$dir/kernel.c" "$dir/kernel.cc"
 for std in c99 c11; do
   check "the kernel as $std" $CC -std=$std -Wall -Wextra -Wpedantic -Werror \
@@ -110,7 +110,7 @@ check "its output" run "$dir/kernel-cxx"
 # The operator of "Custom operators", in a program that clamps -3, 0.25 and 3 to -1 .. 1.
 {
   printf '#include <soma.h>\n#include <stdio.h>\n#include <string.h>\n'
-  awk '/^## Custom operators/ {on = 1} on && /^```$/ {exit} on && code {print} on && /^```c$/ {code = 1}' vm/README.md
+  awk '/^## Custom operators/ {on = 1} on && /^```$/ {exit} on && code {print} on && /^```c$/ {code = 1}' vm/api/README.md
   cat <<'END'
 int main(void) {
   static const char source[] = "target trn2\nx tile sbuf float32[1, 3]\nsection gpsimd\n"

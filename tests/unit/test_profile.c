@@ -1,5 +1,5 @@
 /* Where the time went: utilisation figures, idle gaps, the explanation of the critical path. What
- * is expected is worked out here from the events and the rules in vm/README.md, not by the code. */
+ * is expected is worked out here from the events and the rules in vm/record/README.md, not by the code. */
 #include "vm_bed.h"
 
 #define NS UINT64_C(1000000)

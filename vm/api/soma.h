@@ -2,7 +2,7 @@
  *
  * A machine holds one logical core's memories and runs programs on it. A program is assembled
  * from text or loaded from a .sbc file; its input tensors are bound to host data; a run executes
- * it in simulated time; its output tensors are fetched. See vm/README.md for a worked example.
+ * it in simulated time; its output tensors are fetched. See vm/api/README.md for a worked example.
  *
  * Conventions: every call that can fail returns a soma_status and leaves a message in the handle
  * (soma_error). Whoever creates a handle frees it; freeing NULL does nothing. Handles are
@@ -409,8 +409,8 @@ typedef struct soma_stat {
  * SOMA_ARG past the last. */
 soma_status soma_stats_field(int of_engine, uint32_t i, soma_stat *out);
 
-/* Ratios of the statistics, as the vendor's profiler defines them (vm/README.md has the formulas):
- * fractions of 1, not percent; 0 where there is nothing to divide by. */
+/* Ratios of the statistics, as the vendor's profiler defines them (vm/record/README.md has the
+ * formulas): fractions of 1, not percent; 0 where there is nothing to divide by. */
 typedef struct soma_figures {
   double mfu, hfu, mbu;    /* utilisation: model flops, hardware flops, memory bandwidth */
   double intensity;        /* model flops per byte of HBM traffic */

@@ -13,8 +13,8 @@
  *   soma_kernel_emit(k, words, n, &first);      three records: load, compute, store
  *   soma_kernel_finish(k, &program, NULL);
  *
- * vm/README.md has the example in full. Every call that can fail gives a soma_status, leaves its
- * message in soma_kernel_error, and changes nothing else. A kernel is used by one thread at a
+ * vm/api/README.md has the example in full. Every call that can fail gives a soma_status, leaves
+ * its message in soma_kernel_error, and changes nothing else. A kernel is used by one thread at a
  * time; it does not need its machine after soma_kernel_new. */
 #ifndef SOMA_KERNEL_H
 #define SOMA_KERNEL_H
