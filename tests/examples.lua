@@ -6,7 +6,7 @@
 --                              for any lines; "prints nothing" has no block
 --       soma tile.s            an indented line: a command that prints nothing
 --
--- All run in one new folder, with the commands of the build in PATH and as build/COMMAND.
+-- All run in one new folder, with the commands of the build in PATH and as build/COMMAND, and samples/.
 local examples = {}
 local build = os.getenv "BUILD" or "build"
 local files = {s = true, lua = true, py = true}
@@ -42,7 +42,7 @@ end
 local function place()
   local dir = line_of "mktemp -d"
   local path = build:sub(1, 1) == "/" and build or line_of "pwd" .. "/" .. build
-  assert(os.execute(("ln -s '%s' '%s/build'"):format(path, dir)))
+  assert(os.execute(("ln -s '%s' '%s/build' && ln -s \"$PWD/samples\" '%s/samples'"):format(path, dir, dir)))
   return dir, function(command)
     local file = dir .. "/.command"
     write(file, command .. "\n")
