@@ -263,7 +263,7 @@ static bool explain_directive(const char *name, isa_buf *out) {
     isa_buf_printf(out, "%s\n  is         %s\n", name, directives[i].text);
     any = true;
   }
-  if (any) isa_buf_puts(out, "  more       asm/README.md, Preprocessor\n");
+  if (any) isa_buf_puts(out, "  more       asm/reference.md, Preprocessor\n");
   return any;
 }
 

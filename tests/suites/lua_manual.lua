@@ -1,12 +1,11 @@
--- The manual of the Lua module: every example of lua/README.md runs and gives what it says, and
--- every function, method and option of the module is in it. Ends with "N passed, N failed".
+-- The manuals of the Lua module: every example of lua/README.md and lua/reference.md runs and gives
+-- what it says, and every function, method and option of the module is in them. Ends with "N passed,
+-- N failed".
 local build = os.getenv "BUILD" or "build"
 package.cpath = "./" .. build .. "/?.so;" .. package.cpath
 local soma = require "soma"
 
-local f = assert(io.open("lua/README.md"))
-local manual = f:read("a")
-f:close()
+local manual = ""
 local passed, failed = 0, 0
 local function verdict(ok, text)
   if ok then passed = passed + 1 return end
@@ -19,6 +18,7 @@ end
 -- Lines and runs of spaces count as one space: examples show a tensor on one line.
 local function squeeze(s) return (s:gsub("%s*\n%s*", " "):gsub("%[ +", "["):gsub(" +", " ")) end
 
+local file
 local env = setmetatable({}, {__index = _G})
 local function check(line, want, f)
   local results = table.pack(f())
@@ -27,7 +27,7 @@ local function check(line, want, f)
   local got, open = squeeze(table.concat(texts, ", ")), want:match "^(.*)%.%.%.$"
   want = squeeze(want)
   local ok = got == want or open and got:sub(1, #open) == open
-  verdict(ok, "lua/README.md:" .. line .. ": got " .. got .. "\n  the manual says " .. want)
+  verdict(ok, file .. ":" .. line .. ": got " .. got .. "\n  the manual says " .. want)
 end
 
 local function run(code, first)
@@ -40,12 +40,16 @@ local function run(code, first)
   env.check = check
   local chunk, message = load(table.concat(lines, "\n"), "=manual", "t", env)
   if chunk then chunk, message = pcall(chunk) end
-  verdict(chunk, "lua/README.md, example at line " .. first .. ": " .. tostring(message))
+  verdict(chunk, file .. ", example at line " .. first .. ": " .. tostring(message))
 end
 
-do
+for _, name in ipairs {"lua/README.md", "lua/reference.md"} do
+  local f = assert(io.open(name))
+  local text = f:read "a"
+  f:close()
+  file, manual = name, manual .. text
   local n, code, first = 0, nil, 0
-  for line in manual:gmatch "([^\n]*)\n" do
+  for line in text:gmatch "([^\n]*)\n" do
     n = n + 1
     if line == "```lua" then code, first = "", n + 1
     elseif line == "```" and code then run(code, first) code = nil

@@ -16,7 +16,7 @@ awk -v dir="$work" '
   /^```$/ && inside {inside = 0; close(file); next}
   inside {print > file}
   /^```asm$/ {inside = 1; n++; file = dir "/" n ".s"; print args > (dir "/" n ".args"); args = ""}
-' asm/README.md
+' asm/README.md asm/reference.md
 printf '%%define INCLUDED_ROWS 128\n' >"$work/rows.inc"
 printf '0123456789' >"$work/table.bin"
 # Three float32 1.0: a version 1.0 file with a header of 55 bytes.
@@ -44,11 +44,11 @@ while [ $i -lt "$blocks" ]; do
   (cd "$work" && "$BUILD"/soma-as $(cat $i.args) -w-all -w+no-hardware-op -o $i.out $i.s) >"$work/log" 2>&1
   status=$?
   [ $status -eq 0 ] || cat "$work/log"
-  check "example $i of asm/README.md" $status
+  check "example $i of asm's manuals" $status
   [ -s "$work/$i.args" ] && grep -q . "$work/$i.args" && continue
   (cd "$work" && "$BUILD"/soma-dis $i.out >$i.d && "$BUILD"/soma-as -w-all -o $i.again $i.d &&
     cmp -s $i.out $i.again)
-  check "example $i of asm/README.md: round trip" $?
+  check "example $i of asm's manuals: round trip" $?
 done
 objects=$(grep -l -e -r "$work"/*.args | sed 's/args$/out/' | tr '\n' ' ')
 # shellcheck disable=SC2086
@@ -58,16 +58,16 @@ status=$?
 check "the objects of the manual do not link" $status
 
 for w in $(sed -n 's/^WARNING([a-z_]*, *"\([^"]*\)".*/\1/p' asm/text/warnings.def); do
-  grep -q -e "$w" asm/README.md
+  cat asm/README.md asm/reference.md | grep -q -e "$w"
   check "the manual does not name the warning $w" $?
 done
 for w in $(sed -n 's/^WORD(\([a-z]*\),.*/\1/p' isa/words.def); do
-  grep -q -e "\`[^\`]*$w\|^ *$w " asm/README.md
+  cat asm/README.md asm/reference.md | grep -q -e "\`[^\`]*$w\|^ *$w "
   check "the manual does not name the directive $w" $?
 done
 for w in $(sed -n 's/^DIRECTIVE([a-z]*, "\([a-z]*\)").*/\1/p' asm/pp/directives.def); do
   case $w in i*define | iassign | idef* | istr* | isubstr | ipathsearch | imacro | irmacro | unimacro | endm) continue ;; esac
-  grep -q -e "%$w" asm/README.md
+  cat asm/README.md asm/reference.md | grep -q -e "%$w"
   check "the manual does not name %$w" $?
 done
 for program in soma-as soma-dis; do

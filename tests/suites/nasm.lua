@@ -1,4 +1,4 @@
--- The tables of asm/README.md that compare the preprocessor with NASM's: what they say about Soma is
+-- The tables of asm/reference.md that compare the preprocessor with NASM's: what they say about Soma is
 -- true, and what they say about NASM 2.16 too where that is installed. Each directive and function of NASM
 -- 2.16 is there or refused by name.
 local build = os.getenv "BUILD" or "build"
@@ -69,7 +69,7 @@ local function compare(who, program, lines, cell)
   end
 end
 
-local f = assert(io.open "asm/README.md")
+local f = assert(io.open "asm/reference.md")
 local text = f:read("a"):match "\n### Compared with NASM 2.16\n(.-)\n## "
 f:close()
 local rows, refused = 0, 0

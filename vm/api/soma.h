@@ -242,7 +242,7 @@ soma_status soma_assemble_file(soma_machine *m, const char *path,
                                soma_diagnostics **d);
 /* One program of several files: texts of sources, and objects of soma-as -r. Sections are joined in
  * the order of the files, so an engine starts in the first file's code; names are shared by
- * `global` and `extern` (asm/README.md, Objects). Else as soma_assemble; a define that no source
+ * `global` and `extern` (asm/reference.md, Objects). Else as soma_assemble; a define that no source
  * reads is one warning. */
 typedef struct soma_file {
   const char *name; /* for messages */
