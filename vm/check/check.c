@@ -49,7 +49,9 @@ void vm_check_execute(vm_core *c, unsigned e, const vm_flight *f) {
   if (c->run->timing_only) return;
   if (c->check->shadowed) vm_ck_uninit_execute(c, e, f);
   if (vm_ck_has(c, VM_CHECK_PSUM)) vm_ck_psum_execute(c, e, f);
-  if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_value_execute(c, e, f);
+  if (!vm_ck_has(c, VM_CHECK_RANGE)) return;
+  vm_ck_convert_execute(c, e, f);
+  vm_ck_value_execute(c, e, f);
 }
 
 static unsigned engine_of(const vm_core *c, const vm_flight *f) {
@@ -85,10 +87,12 @@ void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
 
 void vm_check_move(vm_core *c, const vm_share *s) {
   if (c->check->shadowed) vm_ck_uninit_move(c, s);
+  if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_convert_move(c, s);
 }
 
 void vm_check_moved(vm_core *c, const vm_share *s) {
   if (s->t->put) return; /* its destination is another rank's */
+  if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_convert_moved(c, s);
   if (c->check->shadowed || vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_uninit_moved(c, s);
   vm_ck_unlearn(c, VM_CK_IS_FINITE, &s->t->all[0]);
   if (c->check->twins.n) vm_ck_twins_moved(c, s);

@@ -221,25 +221,58 @@ void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out) {
   put_box(c, box, NULL, out);
 }
 
-void vm_ck_put_element(const vm_core *c, const vm_view *v, uint32_t p, uint64_t i, isa_buf *out) {
-  const isa_tile *t = v->tile && v->space != ISA_HBM ? &c->prog->tiles[v->tile - 1] : NULL;
-  bool sbuf = v->space == ISA_SBUF;
-  const uint8_t *base = sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum;
-  size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
-  size_t off = (size_t)(vm_at(v, p, i) - base);
-  if (!t || off >= (sbuf ? c->mem.sbuf_size : c->mem.psum_size)) {
-    isa_buf_printf(out, "element %llu of partition %u", (unsigned long long)i, v->part + p);
-    return;
-  }
-  uint64_t at = (off % pitch - t->offset) / isa_dtype_bytes(t->dtype), of = t->bytes;
-  isa_buf_printf(out, "element [%u", (unsigned)(off / pitch) - t->part);
-  of /= isa_dtype_bytes(t->dtype);
-  for (unsigned d = 1; d < t->ndim; d++) {
-    of /= t->shape[d];
+/* "element [77, 0]": what is `at` bytes into row `row` of something of that shape. */
+static void put_index(uint64_t row, uint64_t at, unsigned dtype, const uint64_t *shape,
+                      unsigned ndim, isa_buf *out) {
+  uint64_t of = 1;
+  for (unsigned d = 1; d < ndim; d++) of *= shape[d];
+  at /= isa_dtype_bytes(dtype);
+  isa_buf_printf(out, "element [%llu", (unsigned long long)row);
+  for (unsigned d = 1; d < ndim; d++) {
+    of /= shape[d];
     isa_buf_printf(out, ", %llu", (unsigned long long)(at / of));
     at %= of;
   }
-  isa_buf_printf(out, "] of tile %s", t->name);
+  isa_buf_puts(out, "]");
+}
+
+static bool put_in_tensor(const vm_core *c, const uint8_t *at, isa_buf *out) {
+  uint64_t shape[ISA_TENSOR_DIMS];
+  for (uint32_t i = 0; i < c->prog->ntensors; i++) {
+    const isa_tensor *t = &c->prog->tensors[i];
+    uint64_t off = (uint64_t)(uintptr_t)at - (uint64_t)(uintptr_t)c->run->blocks[i].data;
+    uint64_t row = isa_row_bytes(t);
+    if (off >= c->run->blocks[i].bytes) continue;
+    for (unsigned d = 0; d < t->ndim; d++) shape[d] = (uint64_t)t->shape[d];
+    put_index(off / row, off % row, t->dtype, shape, t->ndim, out);
+    isa_buf_printf(out, " of tensor %s", t->name);
+    return true;
+  }
+  return false;
+}
+
+/* False if no tensor or tile has the element. */
+static bool put_named(const vm_core *c, const vm_view *v, const uint8_t *at, isa_buf *out) {
+  bool sbuf = v->space == ISA_SBUF;
+  const uint8_t *base = sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum;
+  size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch, off = (size_t)(at - base);
+  uint64_t shape[ISA_TILE_DIMS];
+  if (v->space == ISA_HBM) return put_in_tensor(c, at, out);
+  if (!v->tile || off >= (sbuf ? c->mem.sbuf_size : c->mem.psum_size)) return false;
+  const isa_tile *t = &c->prog->tiles[v->tile - 1];
+  for (unsigned d = 0; d < t->ndim; d++) shape[d] = t->shape[d];
+  put_index(off / pitch - t->part, off % pitch - t->offset, t->dtype, shape, t->ndim, out);
+  isa_buf_printf(out, " of tile %s", t->name);
+  return true;
+}
+
+void vm_ck_put_element(const vm_core *c, const vm_view *v, uint32_t p, uint64_t i, isa_buf *out) {
+  if (!put_named(c, v, vm_at(v, p, i), out))
+    isa_buf_printf(out, "element %llu of partition %u", (unsigned long long)i, v->part + p);
+}
+
+void vm_ck_put_element_at(const vm_core *c, const vm_view *v, const uint8_t *at, isa_buf *out) {
+  if (!put_named(c, v, at, out)) isa_buf_puts(out, "an element of a raw pattern");
 }
 
 typedef void view_fn(void *ud, const vm_view *v, unsigned flags);

@@ -287,6 +287,7 @@ struct vm_check {
   vm_ck_banks banks[ISA_MAX_CORES];
   /* values: infinities and NaNs among the operands of what executes, and among all weights */
   unsigned had, weights_had[ISA_MAX_CORES];
+  unsigned transfer_had; /* the same of the share that moves */
   uint8_t *kept; /* of what executes: nkept elements of a source that its destination overwrites;
                     NULL: it has none */
   uint64_t nkept;
@@ -352,6 +353,8 @@ void vm_ck_put_round(const vm_core *c, unsigned e, uint32_t pc, uint32_t round, 
 void vm_ck_put_bytes(const vm_core *c, const vm_ck_region *r, const vm_ck_access *a, isa_buf *out);
 /* "element [77, 0] of tile t": element i of partition p of a view, in the tile that it names. */
 void vm_ck_put_element(const vm_core *c, const vm_view *v, uint32_t p, uint64_t i, isa_buf *out);
+/* The same of the element that is at `at`; "element [3, 5] of tensor a" in HBM. */
+void vm_ck_put_element_at(const vm_core *c, const vm_view *v, const uint8_t *at, isa_buf *out);
 /* The same for a view, and for a box. */
 void vm_ck_put_view(const vm_core *c, const vm_view *v, isa_buf *out);
 void vm_ck_put_box(const vm_core *c, const vm_box *box, isa_buf *out);

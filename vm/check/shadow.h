@@ -75,6 +75,12 @@ void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f);
+/* Whether a kernel leaves out element i of partition p of a view. */
+bool vm_ck_left_out(const vm_core *c, const vm_view *v, uint32_t p, uint64_t i);
+/* convert.c: before a copy executes; around the move of a share. */
+void vm_ck_convert_execute(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_convert_move(vm_core *c, const vm_share *s);
+void vm_ck_convert_moved(vm_core *c, const vm_share *s);
 bool vm_ck_tiles_start(vm_core *c);
 bool vm_ck_owners_start(vm_core *c); /* the marks of tiles that are `own` */
 void vm_ck_tiles_end(vm_core *c);

@@ -25,8 +25,7 @@ typedef struct element {
   uint64_t i;
 } element;
 
-/* Whether a kernel leaves out an element. */
-static bool is_left_out(const vm_core *c, const vm_view *v, uint32_t p, uint64_t i) {
+bool vm_ck_left_out(const vm_core *c, const vm_view *v, uint32_t p, uint64_t i) {
   return c->check->fillers.any && vm_ck_fill_at(c, v, p, i) != 0;
 }
 
@@ -37,7 +36,7 @@ static unsigned kinds_of_known(const vm_core *c, const element *at, const float 
   unsigned kinds = 0;
   for (size_t j = 0; j < n; j++) {
     unsigned one = kinds_of(&x[j], 1);
-    if (!one || is_left_out(c, &at->v, at->p, at->i + j)) continue;
+    if (!one || vm_ck_left_out(c, &at->v, at->p, at->i + j)) continue;
     if ((one & ~had) && !(kinds & ~had)) *first = j;
     kinds |= one;
   }
@@ -151,46 +150,10 @@ static void check_range(vm_core *c, unsigned e, const vm_flight *f, unsigned fn,
       size_t n = src->elems - i < PIECE ? (size_t)(src->elems - i) : PIECE;
       const float *x = inputs_of(&c->eng[e].dp, f, src, p, i, buf, n);
       for (size_t j = 0; j < n; j++)
-        if (outside(fn, x[j]) && !is_left_out(c, src, p, i + j)) {
+        if (outside(fn, x[j]) && !vm_ck_left_out(c, src, p, i + j)) {
           report_range(c, e, f, fn, x[j], &(element){*src, p, i + j});
           return;
         }
-    }
-}
-
-/* ---- Conversions to integers -------------------------------------------------------------- */
-
-static void report_integer(vm_core *c, unsigned e, const vm_flight *f, float x, const element *at) {
-  unsigned type = f->a.COPY.dst.dtype;
-  vm_finding *r = vm_ck_found(c, VM_CHECK_RANGE, vm_ck_unit(c, e), f->pc, VM_CK_ENGINES, 4);
-  if (!r) return;
-  vm_ck_put_place(c, vm_ck_unit(c, e), f->pc, &r->text);
-  isa_buf_printf(&r->text, ": range: %.9g does not fit in %s, which holds %lld to %lld", (double)x,
-                 isa_dtypes[type].name, (long long)isa_dtype_least(type),
-                 (long long)isa_dtype_greatest(type));
-  vm_ck_put_insn(c, vm_ck_unit(c, e), f->pc, f->item.start, &r->text);
-  isa_buf_puts(&r->text, "\n    reads ");
-  vm_ck_put_element(c, &at->v, at->p, at->i, &r->text);
-  isa_buf_printf(&r->text, ", %s", isa_dtypes[at->v.dtype].name);
-}
-
-/* A copy to an integer type that does not hold a value takes the nearest that it holds. */
-static void check_integers(vm_core *c, unsigned e, const vm_flight *f) {
-  const vm_view *src = &f->a.COPY.src, *dst = &f->a.COPY.dst;
-  float buf[PIECE];
-  if (isa_dtypes[src->dtype].cls != ISA_FLOAT || !isa_dtype_is_int(dst->dtype) || dst->esize > 4)
-    return;
-  int64_t lo = isa_dtype_least(dst->dtype), hi = isa_dtype_greatest(dst->dtype);
-  for (uint32_t p = 0; p < src->num[0]; p++)
-    for (uint64_t i = 0; i < src->elems; i += PIECE) {
-      size_t n = src->elems - i < PIECE ? (size_t)(src->elems - i) : PIECE;
-      const float *x = vm_in(&c->eng[e].dp, buf, src, p, i, n);
-      for (size_t j = 0; j < n; j++) {
-        if ((double)x[j] > (double)lo - 1 && (double)x[j] < (double)hi + 1) continue;
-        if (is_left_out(c, src, p, i + j)) continue;
-        report_integer(c, e, f, x[j], &(element){*src, p, i + j});
-        return;
-      }
     }
 }
 
@@ -227,7 +190,6 @@ void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f) {
     check_range(c, e, f, f->a.ACTIVATE.fn, &f->a.ACTIVATE.src);
   if (f->in->op == ISA_OP_activate2 && has_range(f->a.ACTIVATE2.fn))
     check_range(c, e, f, f->a.ACTIVATE2.fn, &f->a.ACTIVATE2.src);
-  if (f->in->op == ISA_OP_tensor_copy) check_integers(c, e, f);
   struct scan s = {.c = c, .flags = AP_R | AP_W, .had = HAS_INF | HAS_NAN};
   vm_ck_each_operand(c, f, scan_operand, &s); /* a destination may be added to */
   k->had = s.kinds | immediates_of(f) | kinds_of(d->acc, ISA_PMAX);
