@@ -46,14 +46,14 @@ static inline bool vm_box_meet(const vm_box *a, const vm_box *b) {
  * transfer. It is linked from when it issues until it executes. */
 enum { VM_BOXES = 6 };
 typedef struct vm_item {
-  struct vm_item *next, *prev;
   vm_time start, done;
-  vm_box src[VM_BOXES], dst[2];
+  struct vm_item *next, *prev;
   uint8_t nsrc, ndst;
   uint8_t core; /* it belongs to */
   bool is_share;
   bool staged;                  /* its sources have been copied */
   struct vm_block_head *copies; /* blocks that live as long as the item (issue.c) */
+  vm_box dst[2], src[VM_BOXES];
 } vm_item;
 
 /* Why something began when it did and not earlier. */
@@ -77,8 +77,8 @@ typedef enum vm_why {
 typedef struct vm_cause {
   uint32_t node; /* 0: none */
   uint8_t why;
-  vm_time time; /* when it took effect */
   uint8_t sem;  /* of VM_WHY_SEM */
+  vm_time time; /* when it took effect */
 } vm_cause;
 
 #endif

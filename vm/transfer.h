@@ -42,8 +42,7 @@ typedef struct vm_transfer {
   bool signals, is_static, stale[2]; /* stale: dst, its sources need vm_hbm_use */
   bool large;                        /* it writes an output that the host's caches do not hold */
   uint8_t hbm_bytes;                 /* read and written in HBM for an element of dst */
-  uint8_t shares; /* that have elements: that of ring r first[r] .. first[r + 1] - 1 */
-  uint64_t first[ISA_NDMA + 1];
+  uint8_t shares;                    /* that have elements */
   uint8_t sem, sem_core; /* what it signals, and whose it is */
   /* Slots of the program's peers, 0 none: that gets its bytes, by pattern put_ap; that it signals.
    */
@@ -52,12 +51,6 @@ typedef struct vm_transfer {
   uint32_t descriptor; /* of a static queue: its number there */
   uint32_t rate;       /* of one DMA engine, MBNS, of destination bytes */
   uint64_t run_bytes;  /* of a contiguous element, in destination bytes */
-  /* For its shares: walks over dst and src; and what all of their elements may touch, of which a
-   * share touches rows of dimension `outer`, of that many elements (0: all of it). */
-  vm_walk walk[2];
-  vm_box all[2];
-  uint64_t row[2];
-  uint8_t outer[2];
   /* The last time of a packet from a share's first byte on: its bytes, its descriptors, and the DMA
    * engines that had parts of the stack. */
   struct {
@@ -65,23 +58,35 @@ typedef struct vm_transfer {
     uint32_t sharing;
     vm_time moves;
   } packet;
+  uint64_t first[ISA_NDMA + 1]; /* elements of ring r's share: first[r] .. first[r + 1] - 1 */
+  /* For its shares: walks over dst and src; and what all of their elements may touch, of which a
+   * share touches rows of dimension `outer`, of that many elements (0: all of it). */
+  vm_walk walk[2];
+  vm_box all[2];
+  uint64_t row[2];
+  uint8_t outer[2];
   uint32_t late; /* shares that are done and whose bytes are yet to move (batch.c) */
   bool ended;    /* it is released with the last of these */
   struct vm_transfer *next_free;
 } vm_transfer;
 
+/* In an order in which what most shares use lies together: between two windows of a world the
+ * host's caches lose it. */
 typedef struct vm_share {
-  vm_item item;
-  vm_transfer *t;
-  uint64_t e0, e1; /* elements of the transfer in row-major order */
+  _Alignas(64) vm_transfer *t;
+  struct vm_share *next; /* in its ring, and in the free list */
+  uint64_t e0, e1;       /* elements of the transfer in row-major order */
   uint64_t bytes;
   uint64_t sent; /* bytes served so far */
   vm_time ready; /* when its first data may move */
   bool started;
   vm_cause cause; /* of its start */
-  uint8_t *snap;  /* when item.staged: the sources' elements e0 .. e1 - 1, one after another */
-  struct vm_share *next; /* in its ring, and in the free list */
+  vm_item item;
+  uint8_t *snap; /* when item.staged: the sources' elements e0 .. e1 - 1, one after another */
 } vm_share;
+static inline vm_share *vm_share_of(const vm_item *it) {
+  return (vm_share *)((uintptr_t)it - offsetof(vm_share, item));
+}
 
 typedef struct vm_ring {
   vm_share *head, *tail;
@@ -91,9 +96,9 @@ typedef struct vm_ring {
 
 typedef struct vm_dma_engine {
   uint8_t next_queue; /* round robin */
-  uint32_t queues;    /* a bit for each whose ring here has a share */
-  bool busy, armed;   /* serving a packet; has an event to look for work */
   uint8_t serving;    /* queue of the packet */
+  bool busy, armed;   /* serving a packet; has an event to look for work */
+  uint32_t queues;    /* a bit for each whose ring here has a share */
   uint64_t packet;    /* bytes of it */
   vm_time ends;       /* of the packet */
   vm_time armed_at;

@@ -62,7 +62,7 @@ static unsigned engine_of(const vm_core *c, const vm_flight *f) {
 
 void vm_check_stage(vm_core *c, const vm_item *it) {
   if (it->is_share) {
-    vm_check_move(c, (const vm_share *)it);
+    vm_check_move(c, vm_share_of(it));
     return;
   }
   const vm_flight *f = (const vm_flight *)it;

@@ -16,13 +16,14 @@ struct vm_slab {
 /* ---- Shares and transfers come from slabs, so that stepping seldom allocates --------------- */
 
 static void *slab_new(vm_core *c, size_t item, unsigned n) {
-  size_t size = sizeof(struct vm_slab) + 16 + item * n;
+  enum { LINE = 64 };
+  size_t size = sizeof(struct vm_slab) + LINE + item * n;
   struct vm_slab *s = isa_zalloc(&c->al, size);
   if (!s) return NULL;
   s->next = c->slabs;
   s->size = size;
   c->slabs = s;
-  return (char *)s + (sizeof(struct vm_slab) + 15) / 16 * 16;
+  return (void *)(((uintptr_t)(s + 1) + LINE - 1) / LINE * LINE);
 }
 
 /* That of ring r. */
@@ -40,9 +41,7 @@ static vm_share *new_share(vm_core *c, vm_transfer *t, unsigned r) {
     c->free_shares = s->next;
     /* All but its boxes, which it gets with its first data: clearing them takes longer than the
      * rest of this. */
-    s->item.start = s->item.done = 0;
-    memset(&s->item.nsrc, 0, sizeof s->item - offsetof(vm_item, nsrc));
-    memset(&s->t, 0, sizeof *s - offsetof(vm_share, t));
+    memset(s, 0, offsetof(vm_share, item.dst));
     s->item.is_share = true;
     s->t = t;
     s->e0 = t->first[r];

@@ -96,7 +96,7 @@ static void stage(vm_core *c, vm_item *it) {
   vm_batch_settle(c, it);
   it->staged = true;
   if (it->is_share)
-    vm_dma_stage(c, (vm_share *)it);
+    vm_dma_stage(c, vm_share_of(it));
   else
     vm_each_view(c, ((vm_flight *)it)->in, &((vm_flight *)it)->a, snapshot_source, &s);
 }
@@ -136,7 +136,7 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
   const vm_transfer *apart = NULL; /* most often the shares of one follow one another */
   for (vm_item *it = head->next; it != head; it = it->next) {
     if (it->is_share) {
-      const vm_transfer *t = ((const vm_share *)it)->t;
+      const vm_transfer *t = vm_share_of(it)->t;
       if (t != apart && is_apart(t, dst, n)) apart = t;
       if (t == apart) continue;
     }

@@ -8,14 +8,17 @@
 
 #include <string.h>
 
+static bool has_any(const isa_code *code) {
+  for (uint32_t pc = 0; pc < code->n; pc++)
+    if (isa_op_is_collective(code->insns[pc].op)) return true;
+  return false;
+}
+
 /* Marks where a collective may still come in the code of an engine; a ret leads anywhere. */
 static void mark(const isa_code *code, uint8_t *comes) {
-  bool any = false, more = true;
-  for (uint32_t pc = 0; pc < code->n; pc++) {
-    comes[pc] = isa_op_is_collective(code->insns[pc].op);
-    any |= comes[pc];
-  }
-  for (uint32_t pc = 0; any && pc < code->n; pc++)
+  bool more = true;
+  for (uint32_t pc = 0; pc < code->n; pc++) comes[pc] = isa_op_is_collective(code->insns[pc].op);
+  for (uint32_t pc = 0; pc < code->n; pc++)
     if (code->insns[pc].op == ISA_OP_ret) comes[pc] = 1;
   while (more) {
     more = false;
@@ -38,7 +41,7 @@ bool vm_world_promise_open(vm_world *w) {
       for (unsigned e = 0; e < ISA_NENGINES; e++) {
         const isa_code *code = &w->runs[r]->cores[i]->code->code[e];
         uint8_t **at = &w->comes[(r * ISA_MAX_CORES + i) * ISA_NENGINES + e];
-        if (!code->n) continue;
+        if (!has_any(code)) continue;
         if (!(*at = isa_zalloc(&w->al, code->n))) return false;
         mark(code, *at);
       }

@@ -47,14 +47,16 @@ isa_status vm_world_open_links(vm_world *w, isa_error *e) {
 /* A message for a time that its receiver has passed shows that a promise was wrong. */
 static void deliver(vm_world *w, const vm_parcel *p) {
   vm_run *to = w->runs[p->m.dst];
+  vm_lp *lp = &w->lps[w->lp_of[p->m.dst]];
   if (!vm_world_has(w, p->m.dst)) return; /* its process has it */
-  if (p->m.time < w->lps[w->lp_of[p->m.dst]].until)
+  if (p->m.time < lp->until)
     vm_fault(
         to->cores[0], ISA_FAULT, VM_NOWHERE,
         "an error of Soma: rank %u sends rank %u a message for %llu fs, but that rank is at %llu",
         p->m.src, p->m.dst, (unsigned long long)p->m.time,
-        (unsigned long long)w->lps[w->lp_of[p->m.dst]].until);
+        (unsigned long long)lp->until);
   vm_receive(to, p);
+  lp->changed = true;
 }
 
 void vm_world_carry(vm_world *w, const vm_parcel *p) {
@@ -67,6 +69,7 @@ void vm_world_carry(vm_world *w, const vm_parcel *p) {
   if (vm_links_enter(l, p, vm_message_bytes(w->runs, &p->m), p->m.time - latency)) return;
   vm_parcel_free(&w->al, p);
   vm_fault(w->runs[p->m.dst]->cores[0], ISA_NOMEM, VM_NOWHERE, "no memory for a message");
+  w->lps[w->lp_of[p->m.dst]].changed = true;
 }
 
 bool vm_world_traffic(vm_world *w, vm_time sends) {

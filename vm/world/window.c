@@ -113,13 +113,25 @@ void vm_world_close(vm_world *w) {
 
 /* ---- One LP ------------------------------------------------------------------------------- */
 
-static vm_time next_of(const vm_stack *s) {
-  vm_time least = UINT64_MAX;
+static void look_at(const vm_world *w, vm_lp *lp) {
+  const vm_stack *s = lp->stack;
+  lp->next = UINT64_MAX;
+  lp->failed = lp->out = lp->changed = false;
   for (unsigned i = 0; i < s->n; i++) {
-    const vm_event *ev = vm_next_event(s->cores[i]);
-    if (ev && !s->cores[i]->run->ended && ev->time < least) least = ev->time;
+    const vm_core *c = s->cores[i];
+    const vm_event *ev = vm_next_event(c);
+    const vm_run *run = c->run;
+    if (run->ended)
+      lp->failed |= run->fault.status != ISA_OK;
+    else if (ev && ev->time < lp->next)
+      lp->next = ev->time;
+    if (c->ccs && run->peers) lp->out |= run->peers->nout > 0; /* only CC sequencers send */
   }
-  return least;
+  lp->sends = vm_world_promise(w, lp);
+}
+
+static void look_at_all(const vm_world *w) {
+  for (uint32_t i = 0; i < w->nlps; i++) look_at(w, &w->lps[i]);
 }
 
 /* LPs in as many blocks as threads may work on them, so that each stays in one thread's caches. */
@@ -133,8 +145,11 @@ static void run_block(void *job, uint32_t block, void *room) {
   vm_world *w = job;
   uint32_t blocks = blocks_of(w), n = w->lp1 - w->lp0, i = w->lp0 + block * n / blocks;
   (void)room;
-  for (; i < w->lp0 + (block + 1) * n / blocks; i++)
-    if (w->lps[i].until) vm_stack_advance(w->lps[i].stack, w->lps[i].until - 1);
+  for (; i < w->lp0 + (block + 1) * n / blocks; i++) {
+    if (!w->lps[i].until) continue;
+    vm_stack_advance(w->lps[i].stack, w->lps[i].until - 1);
+    look_at(w, &w->lps[i]);
+  }
   vm_kern_streamed();
 }
 
@@ -168,8 +183,7 @@ static bool find_senders(vm_world *w, vm_senders *s) {
   *s = (vm_senders){.next = UINT64_MAX, .first = UINT64_MAX, .second = UINT64_MAX};
   for (uint32_t i = w->lp0; i < w->lp1; i++) {
     vm_lp *lp = &w->lps[i];
-    lp->next = next_of(lp->stack);
-    lp->sends = vm_world_promise(w, lp);
+    if (lp->changed) look_at(w, lp);
     if (lp->next < s->next) s->next = lp->next;
     if (lp->sends < s->first) {
       s->second = s->first;
@@ -227,10 +241,12 @@ static void hand_over(vm_world *w) {
     return;
   }
   for (uint32_t r = 0; r < w->nranks; r++) {
+    if (!w->lps[w->lp_of[r]].out) continue;
     vm_peers *x = &w->peers[r];
     for (uint32_t i = 0; i < x->nout; i++) vm_world_carry(w, &x->out[i]);
     x->nout = 0;
   }
+  for (uint32_t i = 0; i < w->nlps; i++) w->lps[i].out = false;
 }
 
 /* ---- Ends --------------------------------------------------------------------------------- */
@@ -239,6 +255,8 @@ static void hand_over(vm_world *w) {
 static bool has_failed(vm_world *w) {
   const vm_fault_record *first = NULL;
   for (uint32_t r = 0; r < w->nranks; r++) {
+    const vm_lp *lp = &w->lps[w->lp_of[r]];
+    if (!lp->failed && !lp->changed) continue;
     const vm_fault_record *f = &w->runs[r]->fault;
     if (f->status == ISA_OK || (first && f->time >= first->time)) continue;
     first = f;
@@ -258,9 +276,12 @@ static bool take(atomic_int *flag) {
   return true;
 }
 
-/* The world, or one of its ranks. */
+/* The world, or one of its ranks: after each of some windows, unless a rank calls the host, which
+ * may have done it. */
 static bool is_interrupted(vm_world *w) {
+  enum { EVERY = 16 };
   bool any = take(w->interrupt);
+  if (!w->alone && w->windows % EVERY) return any;
   for (uint32_t r = 0; r < w->nranks; r++) any |= take(w->runs[r]->interrupt);
   return any;
 }
@@ -316,6 +337,7 @@ static void finish(vm_world *w, bool waits) {
   }
   for (uint32_t r = 0; r < w->nranks; r++)
     if (vm_world_has(w, r) && !w->runs[r]->ended) vm_run_finish(w->runs[r]);
+  look_at_all(w);
   has_failed(w); /* a check that found something at the end */
 }
 
@@ -362,6 +384,7 @@ isa_status vm_world_go(vm_world *w, vm_time until) {
   w->status = ISA_OK;
   w->cpu_since = vm_cpu_now();
   begin(w);
+  look_at_all(w);
   bool any = true;
   /* No process stops before the others know why. */
   while ((!must_stop(w, since) || w->far) && (any = open_windows(w, end))) {

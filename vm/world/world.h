@@ -15,11 +15,16 @@
 #include "link.h"
 #include "transport.h"
 
+/* All that is asked of it between windows, so that the state of its cores, which other LPs have
+ * pushed out of the host's caches meanwhile, is not read for it. */
 typedef struct vm_lp {
   vm_stack *stack;
   vm_time next;  /* its next event; UINT64_MAX: none */
   vm_time sends; /* no message of it is sent before, if none arrives */
   vm_time until; /* its window: events before that; 0: it has none to run */
+  bool failed;   /* a run of it */
+  bool out;      /* messages of it have not been taken */
+  bool changed;  /* from outside: these are not what they were */
 } vm_lp;
 
 typedef struct vm_world {
