@@ -128,23 +128,23 @@ void as_k_key_offset(const as_kernel *k, as_k_key *key, size_t at, const as_k_op
     key->n = 0;
 }
 
-uint32_t as_k_find_ruling(const as_kernel *k, as_k_key *key) {
+uint32_t as_k_find_verdict(const as_kernel *k, as_k_key *key) {
   uint32_t probe = 0, number;
   if (!key->n) return 0;
   key->hash = hash_words(key->w, key->n);
-  while ((number = isa_index_next(&k->ruling_index, key->hash, &probe))) {
-    const as_k_ruling *r = &k->rulings[number - 1];
+  while ((number = isa_index_next(&k->verdict_index, key->hash, &probe))) {
+    const as_k_verdict *r = &k->verdicts[number - 1];
     if (r->words == key->n && memcmp(k->keys + r->key, key->w, key->n * sizeof *key->w) == 0)
       return number;
   }
   return 0;
 }
 
-static uint32_t new_ruling(as_kernel *k) {
-  return K_GROW(k, rulings, nrulings, cap_rulings) ? ++k->nrulings : 0;
+static uint32_t new_verdict(as_kernel *k) {
+  return K_GROW(k, verdicts, nverdicts, cap_verdicts) ? ++k->nverdicts : 0;
 }
 
-bool as_k_find_uses(as_kernel *k, as_k_ruling *r, uint32_t ops) {
+bool as_k_find_uses(as_kernel *k, as_k_verdict *r, uint32_t ops) {
   as_k_use found[K_OPERANDS];
   unsigned n = as_k_uses(k, &r->in, ops, found);
   while (k->cap_uses - k->nuses <= n) /* not NULL even without uses */
@@ -171,14 +171,14 @@ static bool is_plain(const isa_insn *in) {
   return true;
 }
 
-static bool add_key(as_kernel *k, const as_k_key *key, as_k_ruling *r, uint32_t number) {
+static bool add_key(as_kernel *k, const as_k_key *key, as_k_verdict *r, uint32_t number) {
   while (k->cap_keys - k->nkeys < key->n)
     if (!isa_array_room(&k->al, &k->keys, k->cap_keys, &k->cap_keys, sizeof *k->keys))
       return as_k_nomem(k);
   while (k->cap_sites - k->nsites <= key->nsites) /* likewise */
     if (!isa_array_room(&k->al, &k->sites, k->cap_sites, &k->cap_sites, sizeof *k->sites))
       return as_k_nomem(k);
-  if (key->n && !add(k, &k->ruling_index, key->hash, number)) return false;
+  if (key->n && !add(k, &k->verdict_index, key->hash, number)) return false;
   r->key = k->nkeys;
   r->words = key->n;
   r->sites = k->nsites;
@@ -192,8 +192,8 @@ static bool add_key(as_kernel *k, const as_k_key *key, as_k_ruling *r, uint32_t 
   return true;
 }
 
-/* What is known of a ruling by its instruction alone. */
-static bool look_at(as_kernel *k, as_k_ruling *r, uint32_t ops) {
+/* What is known of a verdict by its instruction alone. */
+static bool look_at(as_kernel *k, as_k_verdict *r, uint32_t ops) {
   if (!as_k_find_uses(k, r, ops)) return false;
   as_k_find_ways(k, r, ops);
   r->has_acc = isa_insn_acc(&r->in) >= 0;
@@ -203,57 +203,57 @@ static bool look_at(as_kernel *k, as_k_ruling *r, uint32_t ops) {
   return true;
 }
 
-bool as_k_add_other(as_kernel *k, const as_k_ruling *found, uint32_t ops, uint32_t number) {
-  as_k_ruling r = *found;
+bool as_k_add_other(as_kernel *k, const as_k_verdict *found, uint32_t ops, uint32_t number) {
+  as_k_verdict r = *found;
   if (!look_at(k, &r, ops)) return false;
-  uint32_t other = new_ruling(k);
+  uint32_t other = new_verdict(k);
   if (!other) return false;
-  k->rulings[other - 1] = r;
-  k->rulings[number - 1].other = other;
+  k->verdicts[other - 1] = r;
+  k->verdicts[number - 1].other = other;
   return true;
 }
 
-bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found, uint32_t ops,
-                     uint32_t *number) {
-  as_k_ruling r = *found;
+bool as_k_add_verdict(as_kernel *k, const as_k_key *key, const as_k_verdict *found, uint32_t ops,
+                      uint32_t *number) {
+  as_k_verdict r = *found;
   if (!look_at(k, &r, ops)) return false;
-  if (!add_key(k, key, &r, k->nrulings + 1)) return false;
-  *number = new_ruling(k);
-  if (*number) k->rulings[*number - 1] = r;
+  if (!add_key(k, key, &r, k->nverdicts + 1)) return false;
+  *number = new_verdict(k);
+  if (*number) k->verdicts[*number - 1] = r;
   return *number != 0;
 }
 
 /* ---- Rulings that are changed -------------------------------------------------------------- */
 
-static as_k_ruling *copy_ruling(as_kernel *k, as_k_item *it) {
-  uint32_t number = new_ruling(k);
+static as_k_verdict *copy_verdict(as_kernel *k, as_k_item *it) {
+  uint32_t number = new_verdict(k);
   if (!number) return NULL;
-  as_k_ruling *r = &k->rulings[number - 1];
-  *r = *as_k_ruling_of(k, it);
+  as_k_verdict *r = &k->verdicts[number - 1];
+  *r = *as_k_verdict_of(k, it);
   r->words = 0;
   memset(r->with_acc, 0, sizeof r->with_acc);
-  it->ruling = number;
+  it->verdict = number;
   return r;
 }
 
-as_k_ruling *as_k_own_ruling(as_kernel *k, as_k_item *it) {
-  as_k_ruling *r = copy_ruling(k, it);
+as_k_verdict *as_k_own_verdict(as_kernel *k, as_k_item *it) {
+  as_k_verdict *r = copy_verdict(k, it);
   if (r) r->simple = r->plain = false;
   return r;
 }
 
 bool as_k_set_acc(as_kernel *k, as_k_item *it, unsigned acc) {
-  uint32_t from = it->ruling, to = k->rulings[from - 1].with_acc[acc];
-  if (isa_insn_acc(&k->rulings[from - 1].in) == (int)acc) return true;
+  uint32_t from = it->verdict, to = k->verdicts[from - 1].with_acc[acc];
+  if (isa_insn_acc(&k->verdicts[from - 1].in) == (int)acc) return true;
   if (to) {
-    it->ruling = to;
+    it->verdict = to;
     return true;
   }
-  as_k_ruling *r = copy_ruling(k, it);
+  as_k_verdict *r = copy_verdict(k, it);
   if (!r) return false;
   int i = isa_field_of(it->op, ISA_K_ENUM, ISA_SET_ACC);
   *(isa_t_ENUM *)isa_member(&r->in, &isa_form_of(it->op)->fields[i]) = (isa_t_ENUM)acc;
-  k->rulings[from - 1].with_acc[acc] = it->ruling;
+  k->verdicts[from - 1].with_acc[acc] = it->verdict;
   return as_k_find_uses(k, r, it->ops);
 }
 
@@ -275,8 +275,8 @@ static bool same_buffer(const as_kernel *k, int64_t buffer, int64_t word, uint32
   return !b->ended && word == key_word(b, (uint32_t)buffer, i);
 }
 
-/* Reads the operands of a record that is like a ruling's, into *to; false: it is not. */
-static bool take_sites(const as_kernel *k, const as_k_ruling *r, const int64_t *w,
+/* Reads the operands of a record that is like a verdict's, into *to; false: it is not. */
+static bool take_sites(const as_kernel *k, const as_k_verdict *r, const int64_t *w,
                        as_k_operand *to) {
   const int64_t *key = k->keys + r->key;
   uint32_t seen[K_KEY_BUFFERS], n = 0;
@@ -297,8 +297,8 @@ static bool take_sites(const as_kernel *k, const as_k_ruling *r, const int64_t *
   return same_words(w, key, from, r->words);
 }
 
-static bool take_item(as_kernel *k, uint32_t ruling, const int64_t *w, size_t n) {
-  const as_k_ruling *r = &k->rulings[ruling - 1];
+static bool take_item(as_kernel *k, uint32_t verdict, const int64_t *w, size_t n) {
+  const as_k_verdict *r = &k->verdicts[verdict - 1];
   uint32_t ops = k->nops, first, units = r->nsites * (uint32_t)(sizeof(as_k_operand) / 8);
   as_k_operand *to = NULL;
   if (!r->simple || !r->words || r->words > n || !same_words(w, k->keys + r->key, 0, AS_REC_FILE) ||
@@ -314,7 +314,7 @@ static bool take_item(as_kernel *k, uint32_t ruling, const int64_t *w, size_t n)
                                     .at.line = (uint32_t)w[AS_REC_LINE],
                                     .number = k->nitems,
                                     .ops = ops,
-                                    .ruling = ruling,
+                                    .verdict = verdict,
                                     .op = r->in.op,
                                     .queue = r->queue,
                                     .engine = r->engine,
@@ -323,21 +323,21 @@ static bool take_item(as_kernel *k, uint32_t ruling, const int64_t *w, size_t n)
   return true;
 }
 
-bool as_k_guess(as_kernel *k, const int64_t *w, size_t n) {
-  for (unsigned i = 0; i < 2 && k->last_ruling; i++) {
-    uint32_t next = k->rulings[k->last_ruling - 1].next[i];
+bool as_k_predict(as_kernel *k, const int64_t *w, size_t n) {
+  for (unsigned i = 0; i < 2 && k->last_verdict; i++) {
+    uint32_t next = k->verdicts[k->last_verdict - 1].next[i];
     if (!next || !take_item(k, next, w, n)) continue;
-    k->last_ruling = next;
+    k->last_verdict = next;
     return true;
   }
   return false;
 }
 
-void as_k_note_ruling(as_kernel *k, uint32_t number) {
-  as_k_ruling *last = k->last_ruling ? &k->rulings[k->last_ruling - 1] : NULL;
+void as_k_note_verdict(as_kernel *k, uint32_t number) {
+  as_k_verdict *last = k->last_verdict ? &k->verdicts[k->last_verdict - 1] : NULL;
   if (last && last->next[0] != number) {
     last->next[1] = last->next[0];
     last->next[0] = number;
   }
-  k->last_ruling = number;
+  k->last_verdict = number;
 }

@@ -165,7 +165,7 @@ static bool bind_field(as_k_binder *b, uint32_t ops, const isa_field *f, isa_ins
   }
 }
 
-bool as_k_bind(as_k_binder *b, const as_k_ruling *r, uint32_t ops, isa_insn *out) {
+bool as_k_bind(as_k_binder *b, const as_k_verdict *r, uint32_t ops, isa_insn *out) {
   const isa_form *form = isa_form_of(r->in.op);
   unsigned nregs = 0;
   *out = r->in;

@@ -31,19 +31,19 @@ as_k_cover *as_k_make_cover(as_k_definer *d, uint32_t buffer) {
   return &d->covers[number - 1];
 }
 
-static void free_bands(const as_k_definer *d, as_k_cover *c) {
+static void free_strips(const as_k_definer *d, as_k_cover *c) {
   for (uint32_t b = 0; b < c->n; b++)
-    isa_free(&d->k->al, c->bands[b].runs, c->bands[b].cap * sizeof(as_k_run));
-  isa_free(&d->k->al, c->bands, c->cap * sizeof *c->bands);
+    isa_free(&d->k->al, c->strips[b].runs, c->strips[b].cap * sizeof(as_k_run));
+  isa_free(&d->k->al, c->strips, c->cap * sizeof *c->strips);
   c->n = c->cap = 0;
-  c->bands = NULL;
+  c->strips = NULL;
 }
 
 /* A buffer has no cover from here on: `number` is 0 or K_NONE. */
 void as_k_drop_cover(as_k_definer *d, uint32_t buffer, uint32_t number) {
   as_k_cover *c = as_k_cover_of(d, buffer);
   if (c) {
-    free_bands(d, c);
+    free_strips(d, c);
     c->next = d->free;
     d->free = d->numbers[buffer - 1];
   }
@@ -53,11 +53,11 @@ void as_k_drop_cover(as_k_definer *d, uint32_t buffer, uint32_t number) {
 /* ---- Bands and runs ------------------------------------------------------------------------ */
 
 static bool split(as_k_definer *d, as_k_cover *c, uint32_t i, uint16_t at) {
-  if (!isa_array_room(&d->k->al, &c->bands, c->n, &c->cap, sizeof *c->bands))
+  if (!isa_array_room(&d->k->al, &c->strips, c->n, &c->cap, sizeof *c->strips))
     return as_k_nomem(d->k);
-  memmove(&c->bands[i + 1], &c->bands[i], (c->n - i) * sizeof *c->bands);
+  memmove(&c->strips[i + 1], &c->strips[i], (c->n - i) * sizeof *c->strips);
   c->n++;
-  as_k_band *low = &c->bands[i], *high = &c->bands[i + 1];
+  as_k_strip *low = &c->strips[i], *high = &c->strips[i + 1];
   low->p1 = high->p0 = at;
   high->cap = high->n;
   high->runs = NULL;
@@ -72,30 +72,30 @@ static bool split(as_k_definer *d, as_k_cover *c, uint32_t i, uint16_t at) {
 }
 
 /* All partitions of a buffer, or of a memory. */
-static as_k_band extent_of(const as_k_definer *d, uint32_t buffer) {
+static as_k_strip extent_of(const as_k_definer *d, uint32_t buffer) {
   const as_k_buffer *b = buffer <= d->k->nbuffers ? as_k_buf(d->k, buffer) : NULL;
-  if (!b) return (as_k_band){.p1 = ISA_PMAX};
-  if (b->space == ISA_HBM) return (as_k_band){.p1 = 1};
-  return (as_k_band){.p0 = b->part, .p1 = (uint16_t)(b->part + b->nparts)};
+  if (!b) return (as_k_strip){.p1 = ISA_PMAX};
+  if (b->space == ISA_HBM) return (as_k_strip){.p1 = 1};
+  return (as_k_strip){.p0 = b->part, .p1 = (uint16_t)(b->part + b->nparts)};
 }
 
-/* Cuts the bands so that [p0, p1) is made of whole ones. */
+/* Cuts the strips so that [p0, p1) is made of whole ones. */
 static bool cut(as_k_definer *d, as_k_cover *c, uint32_t buffer, uint16_t p0, uint16_t p1) {
   if (c->n == 0) {
-    if (!isa_array_room(&d->k->al, &c->bands, 0, &c->cap, sizeof *c->bands))
+    if (!isa_array_room(&d->k->al, &c->strips, 0, &c->cap, sizeof *c->strips))
       return as_k_nomem(d->k);
-    c->bands[0] = extent_of(d, buffer);
+    c->strips[0] = extent_of(d, buffer);
     c->n = 1;
   }
   for (uint32_t i = 0; i < c->n; i++) {
-    if (c->bands[i].p0 < p0 && p0 < c->bands[i].p1 && !split(d, c, i, p0)) return false;
-    if (c->bands[i].p0 < p1 && p1 < c->bands[i].p1 && !split(d, c, i, p1)) return false;
+    if (c->strips[i].p0 < p0 && p0 < c->strips[i].p1 && !split(d, c, i, p0)) return false;
+    if (c->strips[i].p0 < p1 && p1 < c->strips[i].p1 && !split(d, c, i, p1)) return false;
   }
   return true;
 }
 
-/* The first run of a band that ends at lo or later. */
-static uint32_t find(const as_k_band *b, int64_t lo) {
+/* The first run of a strip that ends at lo or later. */
+static uint32_t find(const as_k_strip *b, int64_t lo) {
   uint32_t low = 0, high = b->n;
   while (low < high) {
     uint32_t mid = low + (high - low) / 2;
@@ -107,7 +107,7 @@ static uint32_t find(const as_k_band *b, int64_t lo) {
   return low;
 }
 
-static bool add_run(as_k_definer *d, as_k_band *b, as_k_run r) {
+static bool add_run(as_k_definer *d, as_k_strip *b, as_k_run r) {
   uint32_t at = find(b, r.lo), end = at;
   for (; end < b->n && b->runs[end].lo <= r.hi; end++) {
     if (b->runs[end].lo < r.lo) r.lo = b->runs[end].lo;
@@ -126,8 +126,8 @@ static bool add_run(as_k_definer *d, as_k_band *b, as_k_run r) {
   return true;
 }
 
-/* Bytes of [lo, hi) that a band has. */
-static int64_t had(const as_k_band *b, int64_t lo, int64_t hi) {
+/* Bytes of [lo, hi) that a strip has. */
+static int64_t had(const as_k_strip *b, int64_t lo, int64_t hi) {
   int64_t n = 0;
   for (uint32_t i = find(b, lo); i < b->n && b->runs[i].lo < hi; i++) {
     int64_t from = b->runs[i].lo > lo ? b->runs[i].lo : lo;
@@ -154,12 +154,12 @@ static bool too_many_runs(const isa_byteset *s) {
   return n > MOST_RUNS;
 }
 
-/* The box as bands. */
+/* The box as strips. */
 static bool unpack(as_k_definer *d, as_k_cover *c, uint32_t buffer) {
   if (c->n || c->p0 == c->p1) return true;
   if (!cut(d, c, buffer, c->p0, c->p1)) return false;
   for (uint32_t i = 0; i < c->n; i++)
-    if (c->bands[i].p0 == c->p0 && !add_run(d, &c->bands[i], (as_k_run){c->lo, c->hi}))
+    if (c->strips[i].p0 == c->p0 && !add_run(d, &c->strips[i], (as_k_run){c->lo, c->hi}))
       return false;
   return true;
 }
@@ -196,16 +196,16 @@ bool as_k_write_bytes(as_k_definer *d, as_k_cover *c, uint32_t buffer, const as_
   if (!unpack(d, c, buffer) || !cut(d, c, buffer, bytes->p0, bytes->p1)) return false;
   for (uint32_t i = 0; i < c->n; i++) {
     int64_t at = bytes->lo, index[ISA_MAX_DIMS] = {0};
-    if (c->bands[i].p0 < bytes->p0 || c->bands[i].p1 > bytes->p1) continue;
+    if (c->strips[i].p0 < bytes->p0 || c->strips[i].p1 > bytes->p1) continue;
     do
-      if (!add_run(d, &c->bands[i], (as_k_run){at, at + length})) return false;
+      if (!add_run(d, &c->strips[i], (as_k_run){at, at + length})) return false;
     while (next_run(s, index, &at));
   }
   return true;
 }
 
-/* The first byte of [lo, hi) that a band lacks; hi: it has them all. */
-static int64_t lacks(const as_k_band *b, int64_t lo, int64_t hi) {
+/* The first byte of [lo, hi) that a strip lacks; hi: it has them all. */
+static int64_t lacks(const as_k_strip *b, int64_t lo, int64_t hi) {
   for (uint32_t i = find(b, lo); i < b->n && b->runs[i].lo <= lo; i++)
     if (b->runs[i].hi > lo) lo = b->runs[i].hi;
   return lo < hi ? lo : hi;
@@ -226,7 +226,7 @@ int as_k_state_of(as_k_definer *d, uint32_t buffer, const as_k_bytes *bytes, uns
   int64_t length = run_of(bytes);
   if (too_many_runs(bytes->set)) return c->writer ? K_ALL : K_NOTHING;
   for (uint32_t i = 0; i < c->n; i++) {
-    const as_k_band *b = &c->bands[i];
+    const as_k_strip *b = &c->strips[i];
     int64_t at = bytes->lo, index[ISA_MAX_DIMS] = {0};
     if (b->p1 <= bytes->p0 || b->p0 >= bytes->p1) continue;
     do {
@@ -243,7 +243,7 @@ int as_k_state_of(as_k_definer *d, uint32_t buffer, const as_k_bytes *bytes, uns
 
 void as_k_close_covers(as_k_definer *d) {
   const isa_alloc *al = &d->k->al;
-  for (uint32_t i = 0; i < d->ncovers; i++) free_bands(d, &d->covers[i]);
+  for (uint32_t i = 0; i < d->ncovers; i++) free_strips(d, &d->covers[i]);
   isa_free(al, d->covers, d->cap_covers * sizeof *d->covers);
   isa_free(al, d->numbers, ((size_t)d->k->nbuffers + K_MEMORIES) * sizeof *d->numbers);
 }

@@ -76,7 +76,7 @@ static bool unwritten(as_k_definer *d, const as_k_item *it, const as_k_use *u, u
 static bool may_skip(const as_kernel *k, const as_k_item *it, const as_k_use *u) {
   const isa_field *f = &isa_form_of(it->op)->fields[u->field];
   bool pattern = f->kind == ISA_K_AP || f->kind == ISA_K_APS;
-  return (pattern && (f->arg & AP_IN_PART)) || isa_skips_rows(&as_k_ruling_of(k, it)->in);
+  return (pattern && (f->arg & AP_IN_PART)) || isa_skips_rows(&as_k_verdict_of(k, it)->in);
 }
 
 static bool check_read(as_k_definer *d, const as_k_item *it, const as_k_use *u) {
@@ -106,8 +106,8 @@ static bool is_whole(const as_k_bytes *bytes, const as_k_bytes *all) {
 }
 static bool has_all(const as_k_cover *c, const as_k_bytes *all) {
   return c->n == 0 ? as_k_in_box(c, all)
-                   : c->n == 1 && c->bands[0].n == 1 && c->bands[0].runs[0].lo == 0 &&
-                         c->bands[0].runs[0].hi == all->hi;
+                   : c->n == 1 && c->strips[0].n == 1 && c->strips[0].runs[0].lo == 0 &&
+                         c->strips[0].runs[0].hi == all->hi;
 }
 
 static bool note_write(as_k_definer *d, uint32_t item, const as_k_use *u) {
@@ -185,12 +185,12 @@ static bool mix(as_k_definer *d, as_k_item *it, uint32_t buffer, unsigned dtype)
                      "or acc=add",
                      isa_ops[it->op].name, c->first_matmul ? "first in a loop" : "not by a matmul");
   as_k_item *first = &k->items[c->first_matmul - 1];
-  isa_insn in = as_k_ruling_of(k, first)->in;
+  isa_insn in = as_k_verdict_of(k, first)->in;
   uint32_t zero = *zero_of(&in);
   if (!as_k_set_acc(k, first, ISA_ACC_auto) || !as_k_set_acc(k, it, ISA_ACC_auto)) return false;
   if (zero) return true;
   if (!whole_tile(k, buffer, dtype, &zero)) return false;
-  as_k_ruling *own = as_k_own_ruling(k, first);
+  as_k_verdict *own = as_k_own_verdict(k, first);
   if (!own) return false;
   *zero_of(&own->in) = zero - first->ops;
   return as_k_find_uses(k, own, first->ops);
@@ -233,7 +233,7 @@ static bool define_matmul(as_k_definer *d, uint32_t item) {
   as_kernel *k = d->k;
   as_k_item *it = &k->items[item];
   const as_k_use *uses;
-  isa_insn in = as_k_ruling_of(k, it)->in;
+  isa_insn in = as_k_verdict_of(k, it)->in;
   unsigned u = 0, n = as_k_used(k, it, &uses);
   as_k_bytes bytes;
   while (u < n && !uses[u].writes) u++;
@@ -257,10 +257,10 @@ static bool define_item(as_k_definer *d, uint32_t item) {
   as_kernel *k = d->k;
   const as_k_item *it = &k->items[item];
   const as_k_use *uses;
-  bool matmul = as_k_ruling_of(k, it)->has_acc;
+  bool matmul = as_k_verdict_of(k, it)->has_acc;
   if (matmul && !define_matmul(d, item)) return false;
   /* The machine knows what is written where it is asked for. */
-  bool asks = matmul && isa_insn_acc(&as_k_ruling_of(k, it)->in) == ISA_ACC_auto;
+  bool asks = matmul && isa_insn_acc(&as_k_verdict_of(k, it)->in) == ISA_ACC_auto;
   unsigned n = as_k_used(k, it, &uses);
   for (unsigned u = 0; u < n; u++)
     if (uses[u].reads && !(asks && uses[u].writes) && !check_read(d, it, &uses[u])) return false;

@@ -9,18 +9,18 @@ typedef struct as_k_run {
 } as_k_run;
 
 /* Partitions p0 .. p1 - 1 of a buffer have the same bytes written: runs by place, apart. */
-typedef struct as_k_band {
+typedef struct as_k_strip {
   uint16_t p0, p1;
   uint32_t n, cap;
   as_k_run *runs;
-} as_k_band;
+} as_k_strip;
 
-/* What is written of a buffer, when it is some of it: most often one box, else bands by partition,
+/* What is written of a buffer, when it is some of it: most often one box, else strips by partition,
  * together all of it. */
 typedef struct as_k_cover {
-  int64_t lo, hi;   /* of the box */
-  uint16_t p0, p1;  /* the same: nothing is written */
-  as_k_band *bands; /* n > 0: the box is in them as well, and does not count */
+  int64_t lo, hi;     /* of the box */
+  uint16_t p0, p1;    /* the same: nothing is written */
+  as_k_strip *strips; /* n > 0: the box is in them as well, and does not count */
   uint32_t n, cap;
   uint32_t next;         /* of one that is free: the next free one */
   uint32_t writer;       /* 1 + item that wrote it last */

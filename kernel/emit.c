@@ -178,7 +178,7 @@ static void set_queue(const maker *m, const as_k_item *it, isa_insn *in) {
 
 static bool is_static(const as_kernel *k, const as_k_item *it) {
   return isa_op_is_dma(it->op) && k->queues[it->queue - 1].dge == ISA_DGE_none &&
-         isa_insn_pipe(&as_k_ruling_of(k, it)->in) < 0;
+         isa_insn_pipe(&as_k_verdict_of(k, it)->in) < 0;
 }
 
 static bool put_item(maker *m, const as_k_step *s) {
@@ -193,7 +193,7 @@ static bool put_item(maker *m, const as_k_step *s) {
     *in = (isa_insn){.op = ISA_OP_dma_trigger};
     in->u.TRIGGER.queue = k->queues[it->queue - 1].number;
     in->u.TRIGGER.count = (isa_int){false, 1};
-  } else if (!as_k_bind(&m->bind, as_k_ruling_of(k, it), it->ops, in)) {
+  } else if (!as_k_bind(&m->bind, as_k_verdict_of(k, it), it->ops, in)) {
     return out_of_memory(m);
   } else if (transfer) {
     set_queue(m, it, in);
@@ -524,7 +524,7 @@ static bool put_statics_of(maker *m, uint32_t q) {
     isa_insn in;
     if (s->kind != K_STEP_ITEM || s->dead || !is_static(k, it) || it->queue != q + 1) continue;
     m->bind.engine = s->engine;
-    if (!as_k_bind(&m->bind, as_k_ruling_of(k, it), it->ops, &in)) return out_of_memory(m);
+    if (!as_k_bind(&m->bind, as_k_verdict_of(k, it), it->ops, &in)) return out_of_memory(m);
     set_queue(m, it, &in);
     if (!isa_program_static(m->p, m->core, k->queues[q].number, &in)) return out_of_memory(m);
   }

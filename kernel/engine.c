@@ -37,7 +37,7 @@ uint64_t as_k_ready_at(const as_k_pace *c, unsigned e, const as_k_item *it) {
   return t;
 }
 
-uint64_t as_k_begin_at(const as_k_pace *c, unsigned e, const as_k_ruling *r, uint64_t ready) {
+uint64_t as_k_begin_at(const as_k_pace *c, unsigned e, const as_k_verdict *r, uint64_t ready) {
   uint64_t t = c->free[e];
   for (unsigned w = 0, ways = r->ways[e]; ways >> w; w++) {
     uint64_t way = c->way_free[w] + c->k->o.costs.delay;
@@ -49,8 +49,8 @@ uint64_t as_k_begin_at(const as_k_pace *c, unsigned e, const as_k_ruling *r, uin
 }
 
 /* From when an instruction begins on e until the next one can, and until its result is there. */
-static uint64_t interval(const as_k_ruling *r, unsigned e) { return (uint64_t)r->busy[e] * 1000; }
-static uint64_t duration(const as_k_pace *c, const as_k_ruling *r, unsigned e) {
+static uint64_t interval(const as_k_verdict *r, unsigned e) { return (uint64_t)r->busy[e] * 1000; }
+static uint64_t duration(const as_k_pace *c, const as_k_verdict *r, unsigned e) {
   return interval(r, e) + c->k->o.costs.latency[e];
 }
 
@@ -74,7 +74,7 @@ static unsigned lowest(unsigned mask) { return (unsigned)__builtin_ctz(mask); }
 
 /* The engine of a mask where its result would be there soonest. */
 static unsigned soonest(const as_k_pace *c, unsigned mask, const as_k_item *it) {
-  const as_k_ruling *r = as_k_ruling_of(c->k, it);
+  const as_k_verdict *r = as_k_verdict_of(c->k, it);
   unsigned best = lowest(mask);
   uint64_t least = UINT64_MAX;
   if (!(mask & (mask - 1))) return best;
@@ -90,14 +90,14 @@ static unsigned soonest(const as_k_pace *c, unsigned mask, const as_k_item *it) 
 
 /* The engines that an item may be given. */
 static unsigned engines_of(const as_k_pace *c, const as_k_item *it) {
-  const as_k_ruling *r = as_k_ruling_of(c->k, it);
+  const as_k_verdict *r = as_k_verdict_of(c->k, it);
   if (it->engine < ISA_NENGINES) return 1u << it->engine;
   unsigned left = c->k->o.passes & AS_PASS_USUAL ? r->engines & ~(unsigned)r->avoid : 0;
   return left ? left : r->engines;
 }
 
 uint64_t as_k_soonest(const as_k_pace *c, const as_k_item *it, const uint64_t *ready) {
-  const as_k_ruling *r = as_k_ruling_of(c->k, it);
+  const as_k_verdict *r = as_k_verdict_of(c->k, it);
   uint64_t least = UINT64_MAX;
   for (unsigned mask = engines_of(c, it); mask; mask &= mask - 1) {
     unsigned e = lowest(mask);
@@ -116,7 +116,7 @@ static unsigned next_turn(as_k_pace *c, unsigned mask) {
 
 /* An instruction runs on e. */
 static void run(as_k_pace *c, const as_k_item *it, unsigned e) {
-  const as_k_ruling *r = as_k_ruling_of(c->k, it);
+  const as_k_verdict *r = as_k_verdict_of(c->k, it);
   unsigned ways = r->ways[e];
   uint64_t begin = as_k_begin_at(c, e, r, as_k_ready_at(c, e, it));
   if (e == ISA_ENG_scalar && r->table) c->table = r->table;
@@ -160,7 +160,7 @@ bool as_k_goes_to_hbm(const as_kernel *k, const as_k_item *it) {
  * else before. They are through once the bytes of all before them are. */
 static void run_transfer(as_k_pace *c, const as_k_item *it) {
   as_kernel *k = c->k;
-  const as_k_ruling *r = as_k_ruling_of(k, it);
+  const as_k_verdict *r = as_k_verdict_of(k, it);
   unsigned dge, e = as_k_trigger_engine(k, it, c->depth > 0, &dge);
   uint64_t ready = as_k_ready_at(c, ISA_NENGINES, it);
   uint64_t begin = c->free[e] > ready ? c->free[e] : ready;
@@ -174,16 +174,16 @@ static void run_transfer(as_k_pace *c, const as_k_item *it) {
 
 static void take(as_k_pace *c, as_k_item *it) {
   as_kernel *k = c->k;
-  const as_k_ruling *r = as_k_ruling_of(k, it);
+  const as_k_verdict *r = as_k_verdict_of(k, it);
   if (it->engine == ISA_NENGINES)
     it->engine =
         (uint8_t)(k->o.flags & AS_KERNEL_FIXED_ENGINES ? lowest(r->engines)
                   : k->o.flags & AS_KERNEL_ROUND_ROBIN ? next_turn(c, r->engines)
                                                        : soonest(c, engines_of(c, it), it));
   uint32_t other = it->engine == ISA_NENGINES ? 0 : r->other;
-  if (other && (k->rulings[other - 1].engines >> it->engine & 1)) {
-    it->ruling = other;
-    it->op = k->rulings[other - 1].in.op;
+  if (other && (k->verdicts[other - 1].engines >> it->engine & 1)) {
+    it->verdict = other;
+    it->op = k->verdicts[other - 1].in.op;
   }
   run(c, it, it->engine);
 }

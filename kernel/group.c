@@ -110,7 +110,7 @@ static bool same_operation(const as_kernel *a, const as_k_item *x, const as_kern
   const as_k_use *p, *q;
   unsigned n = as_k_used(a, x, &p);
   if (x->op != y->op || as_k_used(b, y, &q) != n) return false;
-  const isa_insn *i = &as_k_ruling_of(a, x)->in, *j = &as_k_ruling_of(b, y)->in;
+  const isa_insn *i = &as_k_verdict_of(a, x)->in, *j = &as_k_verdict_of(b, y)->in;
   isa_insn s, t;
   bare(i, &s);
   bare(j, &t);
@@ -121,7 +121,7 @@ static bool same_operation(const as_kernel *a, const as_k_item *x, const as_kern
 }
 
 static bool mark(as_kernel *k, as_k_item *it) {
-  as_k_ruling *own = as_k_own_ruling(k, it);
+  as_k_verdict *own = as_k_own_verdict(k, it);
   const isa_form *form = isa_form_of(it->op);
   if (!own) return false;
   *(isa_t_ENUM *)isa_member(&own->in, &form->fields[form->nfields - 1]) = 1;

@@ -64,10 +64,10 @@ enum { K_LOOP = ISA_NOPS, K_WHILE, K_ENDLOOP };
 typedef struct as_k_item {
   isa_line at;
   uint32_t number; /* as emitted; of one that was added: of the one it serves */
-  uint32_t ops;    /* of an instruction: its operands are numbered from here on, see as_k_ruling */
+  uint32_t ops;    /* of an instruction: its operands are numbered from here on, see as_k_verdict */
   union {
-    uint32_t ruling; /* of an instruction, 1-based */
-    uint32_t loop;   /* of K_LOOP, K_WHILE, K_ENDLOOP, 1-based */
+    uint32_t verdict; /* of an instruction, 1-based */
+    uint32_t loop;    /* of K_LOOP, K_WHILE, K_ENDLOOP, 1-based */
   };
   uint16_t op;
   uint16_t queue; /* of a transfer: 1-based; 0: not chosen */
@@ -77,7 +77,7 @@ typedef struct as_k_item {
   uint8_t flags;    /* AS_REC_ */
 } as_k_item;
 
-/* An item while it is made: what its ruling is to have is still its own. */
+/* An item while it is made: what its verdict is to have is still its own. */
 typedef struct as_k_draft {
   as_k_item it;
   isa_insn in;
@@ -95,7 +95,7 @@ typedef struct as_k_use {
 /* What items that are alike share: their instruction, and what the verifier found of it. Their
  * records have the same words, but for the line, which of equal tiles they name, and where in a
  * tensor they lie. Number n of an operand is as_k_op(k, it->ops + n). */
-typedef struct as_k_ruling {
+typedef struct as_k_verdict {
   isa_insn in;          /* AP fields and NUM patterns are operands, APS lists places in ops */
   uint32_t regs[2];     /* of its REG fields, in their order: kernel registers */
   uint32_t key, words;  /* in keys; no words: no other item is known to be like it */
@@ -115,16 +115,16 @@ typedef struct as_k_ruling {
   bool has_acc;  /* it is a matmul */
   bool simple;   /* its operands are its sites: they move no others and are in no lists */
   bool plain;    /* simple, and it has no registers and lists */
-} as_k_ruling;
+} as_k_verdict;
 
-/* An operand of a simple ruling, as the first such item had it. */
+/* An operand of a simple verdict, as the first such item had it. */
 typedef struct as_k_site {
   as_k_operand operand;
   uint16_t at;     /* the word of the record that names its buffer */
   uint16_t member; /* the byte of isa_insn where its number is */
 } as_k_site;
 
-/* The words of a record that its ruling depends on. */
+/* The words of a record that its verdict depends on. */
 enum { K_KEY_WORDS = 128, K_KEY_BUFFERS = 8 };
 enum { K_OFFSET_AT = 4 }; /* of an operand: from the word of its buffer to that of its offset */
 typedef struct as_k_key {
@@ -282,14 +282,14 @@ struct as_kernel {
   uint32_t norders, cap_orders;
   uint32_t nregs;
   uint32_t nconsts;
-  uint64_t last_row;       /* of the temporaries that as_k_mend makes */
+  uint64_t last_row;       /* of the temporaries that as_k_repair makes */
   uint8_t takes[ISA_NOPS]; /* whether as_kernel_takes it: 1 yes, 2 no, 0 not asked */
-  isa_index constants, classes, shape_index, ruling_index; /* buffers, buffers, shapes, rulings */
+  isa_index constants, classes, shape_index, verdict_index; /* buffers, buffers, shapes, verdicts */
   isa_index names, tensors; /* buffers: the first tile of each name; tensors, by name */
   as_k_shape *shapes;
   uint32_t nshapes, cap_shapes;
-  as_k_ruling *rulings;
-  uint32_t nrulings, cap_rulings, last_ruling; /* last: of the record that was read last */
+  as_k_verdict *verdicts;
+  uint32_t nverdicts, cap_verdicts, last_verdict; /* last: of the record that was read last */
   as_k_use *uses;
   uint32_t nuses, cap_uses;
   as_k_site *sites;
@@ -361,13 +361,13 @@ static inline const as_k_operand *as_k_op(const as_kernel *k, uint32_t number) {
 static inline const as_k_shape *as_k_shape_of(const as_kernel *k, const as_k_operand *o) {
   return &k->shapes[o->shape - 1];
 }
-static inline const as_k_ruling *as_k_ruling_of(const as_kernel *k, const as_k_item *it) {
-  return &k->rulings[it->ruling - 1];
+static inline const as_k_verdict *as_k_verdict_of(const as_kernel *k, const as_k_item *it) {
+  return &k->verdicts[it->verdict - 1];
 }
 /* The operands of an instruction, index vectors and elements of offsets included, and what it does
  * to each; how many. Of a loop's begin or end 0. */
 static inline unsigned as_k_used(const as_kernel *k, const as_k_item *it, const as_k_use **uses) {
-  const as_k_ruling *r = it->op < ISA_NOPS ? as_k_ruling_of(k, it) : NULL;
+  const as_k_verdict *r = it->op < ISA_NOPS ? as_k_verdict_of(k, it) : NULL;
   *uses = r ? k->uses + r->uses : NULL;
   return r ? r->nuses : 0;
 }
@@ -392,23 +392,23 @@ void as_k_classify(as_kernel *k, as_k_buffer *b, uint32_t number);
 void as_k_key_buffer(const as_kernel *k, as_k_key *key, size_t at, uint32_t buffer);
 /* The same for the word that is the offset of an operand without dynamic parts. */
 void as_k_key_offset(const as_kernel *k, as_k_key *key, size_t at, const as_k_operand *o);
-/* The number of the ruling that was kept for an item alike; 0: none was kept. */
-uint32_t as_k_find_ruling(const as_kernel *k, as_k_key *key);
-/* Keeps a ruling; ops: of the item that it was found of. */
-bool as_k_add_ruling(as_kernel *k, const as_k_key *key, const as_k_ruling *found, uint32_t ops,
-                     uint32_t *number);
-/* Keeps what `found` has, with other instructions for its item, as the other of a ruling. */
-bool as_k_add_other(as_kernel *k, const as_k_ruling *found, uint32_t ops, uint32_t number);
-/* Gives an item a ruling with this `acc`, which the others like it do not get with it. */
+/* The number of the verdict that was kept for an item alike; 0: none was kept. */
+uint32_t as_k_find_verdict(const as_kernel *k, as_k_key *key);
+/* Keeps a verdict; ops: of the item that it was found of. */
+bool as_k_add_verdict(as_kernel *k, const as_k_key *key, const as_k_verdict *found, uint32_t ops,
+                      uint32_t *number);
+/* Keeps what `found` has, with other instructions for its item, as the other of a verdict. */
+bool as_k_add_other(as_kernel *k, const as_k_verdict *found, uint32_t ops, uint32_t number);
+/* Gives an item a verdict with this `acc`, which the others like it do not get with it. */
 bool as_k_set_acc(as_kernel *k, as_k_item *it, unsigned acc);
-/* Gives an item a ruling of its own, to be changed; as_k_find_uses then finds its uses anew. */
-as_k_ruling *as_k_own_ruling(as_kernel *k, as_k_item *it);
-bool as_k_find_uses(as_kernel *k, as_k_ruling *r, uint32_t ops);
+/* Gives an item a verdict of its own, to be changed; as_k_find_uses then finds its uses anew. */
+as_k_verdict *as_k_own_verdict(as_kernel *k, as_k_item *it);
+bool as_k_find_uses(as_kernel *k, as_k_verdict *r, uint32_t ops);
 /* Adds the item of a record of at most n words, if it is like one that came after the last one's
  * like; else false, and nothing has changed. */
-bool as_k_guess(as_kernel *k, const int64_t *w, size_t n);
-/* Notes the ruling of a record that as_k_guess did not take. */
-void as_k_note_ruling(as_kernel *k, uint32_t number);
+bool as_k_predict(as_kernel *k, const int64_t *w, size_t n);
+/* Notes the verdict of a record that as_k_predict did not take. */
+void as_k_note_verdict(as_kernel *k, uint32_t number);
 
 /* ---- list.c: items ---- */
 
@@ -431,7 +431,7 @@ bool as_k_pair_collectives(as_kernel *first, as_kernel *second, as_kernel **fail
 /* ---- legal.c ---- */
 
 /* Adds an item that was refused, with copies that make it legal; false with its error. */
-bool as_k_mend(as_kernel *k, const as_k_draft *d);
+bool as_k_repair(as_kernel *k, const as_k_draft *d);
 
 /* ---- spill.c ---- */
 
@@ -495,13 +495,13 @@ typedef struct as_k_binder {
   uint32_t nslots, slots[K_OPERANDS]; /* verifying: buffers of the item */
   uint32_t nregs, regs[ISA_NREGS];    /* verifying: registers */
 } as_k_binder;
-/* The instruction of a ruling with the operands of the item that begin at ops. False when memory or
- * slots are out. */
-bool as_k_bind(as_k_binder *b, const as_k_ruling *r, uint32_t ops, isa_insn *out);
+/* The instruction of a verdict with the operands of the item that begin at ops. False when memory
+ * or slots are out. */
+bool as_k_bind(as_k_binder *b, const as_k_verdict *r, uint32_t ops, isa_insn *out);
 
 /* ---- verify.c ---- */
 
-/* Whether an item is legal somewhere; gives it its ruling. */
+/* Whether an item is legal somewhere; gives it its verdict. */
 bool as_k_verify(as_kernel *k, as_k_draft *d, as_k_key *key);
 
 /* ---- the passes; each false with an error ---- */
@@ -512,7 +512,7 @@ bool as_k_lives(as_kernel *k);
 bool as_k_choose_engines(as_kernel *k);
 bool as_k_choose_queues(as_kernel *k);
 /* What the DMA engines take for the bytes that a transfer writes, in fs. */
-uint64_t as_k_dma_time(const as_kernel *k, const as_k_ruling *r, uint32_t ops);
+uint64_t as_k_dma_time(const as_kernel *k, const as_k_verdict *r, uint32_t ops);
 /* Chooses the queue of one transfer that is made after that; not in a loop at run time. */
 bool as_k_choose_queue(as_kernel *k, as_k_item *it);
 bool as_k_registers(as_kernel *k);
@@ -575,7 +575,7 @@ bool as_k_table_note(as_k_table *t, const as_k_box *b, uint32_t step, bool kills
 /* ---- way.c ---- */
 
 /* Finds the ways of isa_ways that an instruction uses on each engine and that must be ordered. */
-void as_k_find_ways(const as_kernel *k, as_k_ruling *r, uint32_t ops);
+void as_k_find_ways(const as_kernel *k, as_k_verdict *r, uint32_t ops);
 typedef struct as_k_ways {
   uint32_t last[ISA_NWAYS][2]; /* 1 + the step of each of the engines that used it last */
 } as_k_ways;

@@ -104,11 +104,11 @@ void as_kernel_free(as_kernel *k) {
   isa_index_free(&al, &k->constants);
   isa_index_free(&al, &k->classes);
   isa_index_free(&al, &k->shape_index);
-  isa_index_free(&al, &k->ruling_index);
+  isa_index_free(&al, &k->verdict_index);
   isa_index_free(&al, &k->names);
   isa_index_free(&al, &k->tensors);
   FREE(shapes, cap_shapes);
-  FREE(rulings, cap_rulings);
+  FREE(verdicts, cap_verdicts);
   FREE(uses, cap_uses);
   FREE(sites, cap_sites);
   FREE(keys, cap_keys);

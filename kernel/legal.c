@@ -1,4 +1,4 @@
-/* Instructions that break a rule which a copy mends, for clients that allow copies. There is no
+/* Instructions that break a rule which a copy repairs, for clients that allow copies. There is no
  * list of rules here: operands are staged in tiles of their own, one, then two, then all of them,
  * until the verifier has nothing to say. A source is copied before, a destination after.
  *
@@ -19,20 +19,20 @@ typedef struct place { /* of an operand in the item */
   bool reads, writes;
 } place;
 
-typedef struct mender {
+typedef struct repairer {
   as_kernel *k;
   as_k_draft d;
   place places[MOST_OPERANDS];
   unsigned n;
   as_kernel_error error; /* of the instruction as it was given */
-} mender;
+} repairer;
 
 static const as_k_shape *shape_at(const as_kernel *k, uint32_t number) {
   return as_k_shape_of(k, as_k_op(k, number));
 }
 
 /* The operands of m->it that may be staged: those that move no other operand. */
-static void find_places(mender *m) {
+static void find_places(repairer *m) {
   const isa_form *form = isa_form_of(m->d.in.op);
   as_k_use uses[K_OPERANDS];
   unsigned nuses = as_k_uses(m->k, &m->d.in, m->d.it.ops, uses);
@@ -80,7 +80,7 @@ static unsigned dense_dims(const as_k_shape *s, bool hbm, unsigned most, isa_dim
 }
 
 /* A tile for the elements of an operand, and the operand that is all of it. */
-static bool stage(mender *m, const place *p, unsigned parts, uint8_t dtype, uint32_t *number) {
+static bool stage(repairer *m, const place *p, unsigned parts, uint8_t dtype, uint32_t *number) {
   as_kernel *k = m->k;
   const as_k_operand *x = as_k_op(k, p->number);
   const as_k_shape *s = shape_at(k, p->number);
@@ -112,7 +112,8 @@ static unsigned parts_of(const as_kernel *k, uint32_t number) {
 }
 
 /* The type, or the number of partitions, that the other operands have and this one has not. */
-static bool other(const mender *m, const place *p, unsigned way, unsigned *parts, uint8_t *dtype) {
+static bool other(const repairer *m, const place *p, unsigned way, unsigned *parts,
+                  uint8_t *dtype) {
   for (unsigned i = 0; i < m->n; i++) {
     uint8_t type = shape_at(m->k, m->places[i].number)->dtype;
     unsigned n = parts_of(m->k, m->places[i].number);
@@ -128,7 +129,7 @@ static bool other(const mender *m, const place *p, unsigned way, unsigned *parts
   return way == PLAIN;
 }
 
-static bool stage_in_way(mender *m, place *p, unsigned way) {
+static bool stage_in_way(repairer *m, place *p, unsigned way) {
   unsigned parts = parts_of(m->k, p->number);
   uint8_t dtype = shape_at(m->k, p->number)->dtype;
   const as_k_operand *x = as_k_op(m->k, p->number);
@@ -140,7 +141,7 @@ static bool stage_in_way(mender *m, place *p, unsigned way) {
 
 /* ---- Copies --------------------------------------------------------------------------------- */
 
-static bool put_copy(mender *m, unsigned op, uint32_t dst, uint32_t src) {
+static bool put_copy(repairer *m, unsigned op, uint32_t dst, uint32_t src) {
   as_k_draft c = {.it = {.engine = ISA_NENGINES, .at = m->d.it.at, .added = true}};
   as_k_key key = {.n = 0};
   c.in.op = (uint16_t)op;
@@ -150,7 +151,7 @@ static bool put_copy(mender *m, unsigned op, uint32_t dst, uint32_t src) {
   return as_k_verify(m->k, &c, &key) && as_k_add_item(m->k, &c.it);
 }
 
-static bool copy_whole(mender *m, uint32_t dst, uint32_t src) {
+static bool copy_whole(repairer *m, uint32_t dst, uint32_t src) {
   return put_copy(m, ISA_OP_tensor_copy, dst, src) || put_copy(m, ISA_OP_dma_copy, dst, src);
 }
 
@@ -175,7 +176,7 @@ static bool dense_piece(as_kernel *k, uint32_t number, uint32_t i, uint32_t of, 
 }
 
 /* Between a staged operand and the one it stands for; in: to the staged one. */
-static bool copy(mender *m, uint32_t staged, uint32_t number, bool in) {
+static bool copy(repairer *m, uint32_t staged, uint32_t number, bool in) {
   as_kernel *k = m->k;
   uint32_t items = k->nitems;
   if (copy_whole(m, in ? staged : number, in ? number : staged)) return true;
@@ -194,7 +195,7 @@ static bool copy(mender *m, uint32_t staged, uint32_t number, bool in) {
 }
 
 /* One partition to all of a staged operand: by way of HBM, of which a row can be read again. */
-static bool spread(mender *m, uint32_t staged, uint32_t number) {
+static bool spread(repairer *m, uint32_t staged, uint32_t number) {
   as_kernel *k = m->k;
   const as_k_operand t = *as_k_op(k, staged);
   const as_k_shape s = *as_k_shape_of(k, &t);
@@ -218,14 +219,14 @@ static bool spread(mender *m, uint32_t staged, uint32_t number) {
 
 /* ---- Trials -------------------------------------------------------------------------------- */
 
-static bool bring(mender *m, const place *p) {
+static bool bring(repairer *m, const place *p) {
   if (parts_of(m->k, p->number) == 1 && as_k_op(m->k, p->staged)->nparts > 1)
     return spread(m, p->staged, p->number);
   return copy(m, p->staged, p->number, true);
 }
 
 /* The item with its staged operands, between their copies. */
-static bool put_all(mender *m) {
+static bool put_all(repairer *m) {
   as_kernel *k = m->k;
   as_k_key key = {.n = 0};
   uint32_t items = k->nitems;
@@ -247,7 +248,7 @@ static bool put_all(mender *m) {
 }
 
 /* Tries with the operands of a mask staged, the first of them in that way. */
-static bool attempt(mender *m, unsigned mask, unsigned way) {
+static bool attempt(repairer *m, unsigned mask, unsigned way) {
   as_kernel *k = m->k;
   uint32_t ops = k->nops; /* tiles of a trial that fails stay, unused */
   bool ok = true;
@@ -265,7 +266,7 @@ static bool attempt(mender *m, unsigned mask, unsigned way) {
 }
 
 /* In the order tried: which operands are staged, and how; false past the last. */
-static bool trial(const mender *m, unsigned i, unsigned *mask, unsigned *way) {
+static bool trial(const repairer *m, unsigned i, unsigned *mask, unsigned *way) {
   unsigned n = m->n;
   if (n == 0) return false;
   *way = i < WAYS * n ? i / n : PLAIN;
@@ -279,8 +280,8 @@ static bool trial(const mender *m, unsigned i, unsigned *mask, unsigned *way) {
   return i <= n * n && n > 1;
 }
 
-bool as_k_mend(as_kernel *k, const as_k_draft *d) {
-  mender m = {.k = k, .d = *d, .error = k->error};
+bool as_k_repair(as_kernel *k, const as_k_draft *d) {
+  repairer m = {.k = k, .d = *d, .error = k->error};
   unsigned mask, way;
   if (isa_op_is_control(d->in.op) || k->error.status != ISA_ILLEGAL) return false;
   find_places(&m);

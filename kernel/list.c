@@ -21,7 +21,7 @@ bool as_kernel_takes(unsigned op) {
 
 unsigned as_k_meeting_kind(const as_kernel *k, const as_k_item *it) {
   if (it->op == ISA_OP_core_barrier) return K_BARRIERS;
-  int pipe = it->op < ISA_NOPS ? isa_insn_pipe(&as_k_ruling_of(k, it)->in) : -1;
+  int pipe = it->op < ISA_NOPS ? isa_insn_pipe(&as_k_verdict_of(k, it)->in) : -1;
   return pipe < 0 ? (unsigned)K_MEETINGS : (unsigned)pipe;
 }
 
@@ -36,13 +36,13 @@ bool as_k_add_item(as_kernel *k, const as_k_item *it) {
 static bool emit_one(as_kernel *k, const int64_t *w, size_t n) {
   as_k_draft d;
   as_k_key key;
-  if (as_k_guess(k, w, n)) return true;
+  if (as_k_predict(k, w, n)) return true;
   if (!as_k_read_record(k, w, n, &d, &key)) return false;
   if (as_k_verify(k, &d, &key)) {
-    as_k_note_ruling(k, d.it.ruling);
+    as_k_note_verdict(k, d.it.verdict);
     return as_k_add_item(k, &d.it);
   }
-  return (k->o.flags & AS_KERNEL_COPIES) && as_k_mend(k, &d);
+  return (k->o.flags & AS_KERNEL_COPIES) && as_k_repair(k, &d);
 }
 
 bool as_kernel_emit(as_kernel *k, const int64_t *records, size_t words, uint32_t *first) {

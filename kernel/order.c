@@ -124,7 +124,7 @@ static void enter(scheduler *s) {
   const as_k_use *uses;
   unsigned access;
   *t = (slot){.item = item, .open = true};
-  t->state = (uint8_t)isa_insn_state(&as_k_ruling_of(k, it)->in, &access);
+  t->state = (uint8_t)isa_insn_state(&as_k_verdict_of(k, it)->in, &access);
   t->access = (uint8_t)access;
   t->group = s->groups[item].of;
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
@@ -141,7 +141,7 @@ static void enter(scheduler *s) {
 
 static void know(scheduler *s, slot *t) {
   const as_k_item *it = &s->k->items[t->item];
-  unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : as_k_ruling_of(s->k, it)->engines;
+  unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : as_k_verdict_of(s->k, it)->engines;
   unsigned dge;
   if (isa_op_is_dma(it->op)) {
     mask = 1u << ISA_NENGINES;
@@ -203,7 +203,7 @@ static bool has_room(scheduler *s, uint32_t item, bool take) {
 /* States of which an item loads a part, or that it changes: their items stay in their order. */
 static void find_mixed(const as_kernel *k, uint32_t first, uint32_t end, bool *mixed) {
   for (uint32_t i = first; i < end; i++) {
-    const isa_insn *in = &as_k_ruling_of(k, &k->items[i])->in;
+    const isa_insn *in = &as_k_verdict_of(k, &k->items[i])->in;
     unsigned access, state = isa_insn_state(in, &access);
     if (access == ISA_STATE_RW || (state && as_k_is_partial(in))) mixed[state] = true;
   }
@@ -217,7 +217,7 @@ static void find_groups(scheduler *s, uint32_t first, uint32_t end) {
   memset(s->open_group, 0, sizeof s->open_group);
   find_mixed(s->k, first, end, mixed);
   for (uint32_t i = first; i < end; i++) {
-    unsigned access, state = isa_insn_state(&as_k_ruling_of(s->k, &s->k->items[i])->in, &access);
+    unsigned access, state = isa_insn_state(&as_k_verdict_of(s->k, &s->k->items[i])->in, &access);
     group *g = &s->groups[i];
     if (!state || !access || mixed[state]) continue;
     bool loads = access == ISA_STATE_W;

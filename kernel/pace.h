@@ -20,7 +20,7 @@ typedef struct as_k_pace {
   as_k_touch *touched;           /* by buffer */
   unsigned depth;                /* of loops at run time */
   uint64_t end;                  /* when all so far has run, and each transfer has begun */
-  unsigned table;                /* that scalar has loaded, as in as_k_ruling */
+  unsigned table;                /* that scalar has loaded, as in as_k_verdict */
   uint64_t dma;                  /* when all transfers so far are through the DMA engines */
   unsigned turn;                 /* of AS_KERNEL_ROUND_ROBIN */
   uint8_t barriers, collectives; /* 1 + the engine that all are on, 0: there was none yet */
@@ -34,7 +34,7 @@ void as_k_pace_free(as_k_pace *c); /* without that */
  * ISA_NENGINES for a transfer. */
 uint64_t as_k_ready_at(const as_k_pace *c, unsigned e, const as_k_item *it);
 /* When engine e would begin with an instruction that is ready then. */
-uint64_t as_k_begin_at(const as_k_pace *c, unsigned e, const as_k_ruling *r, uint64_t ready);
+uint64_t as_k_begin_at(const as_k_pace *c, unsigned e, const as_k_verdict *r, uint64_t ready);
 /* When it could begin wherever it may run. ready[e]: of as_k_ready_at. */
 uint64_t as_k_soonest(const as_k_pace *c, const as_k_item *it, const uint64_t *ready);
 /* An item comes next: chooses its engine if that is open, and notes what it takes. */

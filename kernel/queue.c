@@ -62,7 +62,7 @@ static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
  * another transfer. */
 static bool pick(const streams *s, const as_k_item *it, bool in_loop, bool late, unsigned *dge,
                  unsigned *engine) {
-  const as_k_ruling *r = as_k_ruling_of(s->k, it);
+  const as_k_verdict *r = as_k_verdict_of(s->k, it);
   unsigned modes = r->modes;
   bool store = as_k_goes_to_hbm(s->k, it) && !(s->k->o.flags & AS_KERNEL_ONE_STREAM);
   bool fixed = it->engine < ISA_NENGINES, meets = isa_insn_pipe(&r->in) >= 0;
@@ -109,7 +109,7 @@ unsigned as_k_trigger_engine(as_kernel *k, const as_k_item *it, bool in_loop, un
   return k->queues[it->queue - 1].engine;
 }
 
-uint64_t as_k_dma_time(const as_kernel *k, const as_k_ruling *r, uint32_t ops) {
+uint64_t as_k_dma_time(const as_kernel *k, const as_k_verdict *r, uint32_t ops) {
   const as_k_use *uses = k->uses + r->uses;
   uint64_t bytes = 0;
   for (unsigned u = 0; u < r->nuses; u++) {
@@ -127,7 +127,7 @@ static void count(as_kernel *k, const as_k_item *it, const as_k_queue *q) {
   const as_kernel_costs *c = &k->o.costs;
   k->figures.transfers++;
   k->figures.busy[q->engine] += c->trigger[q->dge];
-  k->figures.dma_busy += as_k_ruling_of(k, it)->dma;
+  k->figures.dma_busy += as_k_verdict_of(k, it)->dma;
 }
 
 static void find_bound(as_kernel *k) {
@@ -142,7 +142,7 @@ static void find_bound(as_kernel *k) {
 
 /* 1 + the pipe of a sendrecv, 0 of another transfer. */
 static unsigned pipe_of(const as_kernel *k, const as_k_item *it) {
-  return (unsigned)(isa_insn_pipe(&as_k_ruling_of(k, it)->in) + 1);
+  return (unsigned)(isa_insn_pipe(&as_k_verdict_of(k, it)->in) + 1);
 }
 
 /* A queue of the caller's is for the sendrecvs of one pipe, or for other transfers. */

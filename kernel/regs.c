@@ -26,7 +26,7 @@ uint32_t as_k_result_of(const as_kernel *k, const as_k_item *it) {
   unsigned n = 0;
   for (unsigned i = 0; i < f->nfields; i++) {
     if (f->fields[i].kind != ISA_K_REG) continue;
-    if (strcmp(f->fields[i].name, "rd") == 0) return as_k_ruling_of(k, it)->regs[n & 1];
+    if (strcmp(f->fields[i].name, "rd") == 0) return as_k_verdict_of(k, it)->regs[n & 1];
     n++;
   }
   return 0;
@@ -34,7 +34,7 @@ uint32_t as_k_result_of(const as_kernel *k, const as_k_item *it) {
 
 static bool need_fields(as_kernel *k, const as_k_item *it, unsigned engines) {
   const isa_form *f = isa_form_of(it->op);
-  const as_k_ruling *r = as_k_ruling_of(k, it);
+  const as_k_verdict *r = as_k_verdict_of(k, it);
   bool more = false;
   unsigned n = 0;
   for (unsigned i = 0; i < f->nfields; i++) {
@@ -106,7 +106,7 @@ static void touch(life *l, uint32_t reg, uint32_t first, uint32_t last) {
 
 static void touch_item(const as_kernel *k, const as_k_item *it, life *l, uint32_t a, uint32_t b) {
   const isa_form *f = isa_form_of(it->op);
-  const as_k_ruling *r = as_k_ruling_of(k, it);
+  const as_k_verdict *r = as_k_verdict_of(k, it);
   const as_k_use *uses;
   unsigned regs = 0;
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {

@@ -87,7 +87,7 @@ const as_k_use *as_k_only_write(const as_kernel *k, const as_k_item *it) {
 }
 
 bool as_k_covers(const as_kernel *k, const as_k_item *it, const as_k_use *u) {
-  return u->covers && !isa_skips_rows(&as_k_ruling_of(k, it)->in);
+  return u->covers && !isa_skips_rows(&as_k_verdict_of(k, it)->in);
 }
 
 bool as_k_overwrites(const as_kernel *k, const as_k_item *it, const as_k_use *u) {

@@ -67,7 +67,7 @@ static void find_sources(as_kernel *k) {
     const as_k_item *it = &k->items[i];
     if (it->op >= ISA_NOPS) continue;
     unsigned engines = it->engine < ISA_NENGINES ? 1u << it->engine : it->replicas;
-    bool touches = as_k_ruling_of(k, it)->nuses > 0;
+    bool touches = as_k_verdict_of(k, it)->nuses > 0;
     for (; engines; engines &= engines - 1)
       there |= (uint32_t)(UINT64_C(1) << source_of(it, (unsigned)__builtin_ctz(engines), touches));
   }
@@ -190,7 +190,7 @@ static bool solve_on(solver *s, uint32_t item, unsigned e) {
   if (!step) return false;
   n.mask = n.ways = 0;
   step->source = (uint8_t)source_of(it, e, nuses > 0);
-  unsigned ways = step->source < K_SEQ ? as_k_ruling_of(k, it)->ways[e] : 0;
+  unsigned ways = step->source < K_SEQ ? as_k_verdict_of(k, it)->ways[e] : 0;
   for (unsigned u = 0; u < nuses; u++)
     as_k_table_find(&s->table, it->ops + uses[u].operand, uses[u].writes, &boxes[u], &n);
   if (k->norders) needs_orders(s, item, &n);

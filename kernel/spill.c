@@ -205,7 +205,7 @@ static bool copy_out(as_k_spiller *s, uint32_t before, uint32_t dst, uint32_t sr
   const as_k_buffer tile = *as_k_buf(k, src);
   as_k_item it;
   if (!read_move(s, ISA_OP_tensor_copy, before, &tile, ends, 0, &it)) return false;
-  const as_k_ruling *r = as_k_ruling_of(k, &it);
+  const as_k_verdict *r = as_k_verdict_of(k, &it);
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if ((r->engines >> e & 1) &&
         (it.engine == ISA_NENGINES || k->figures.busy[e] < k->figures.busy[it.engine]))
@@ -307,10 +307,10 @@ static bool all_legal(as_k_spiller *s, uint32_t buffer, bool keep) {
   for (uint32_t r = p->from; r < p->to; r++) {
     as_k_draft d = {.it = k->items[s->refs[r].item]};
     as_k_key key = {.n = 0};
-    d.in = as_k_ruling_of(k, &d.it)->in;
-    memcpy(d.regs, as_k_ruling_of(k, &d.it)->regs, sizeof d.regs);
+    d.in = as_k_verdict_of(k, &d.it)->in;
+    memcpy(d.regs, as_k_verdict_of(k, &d.it)->regs, sizeof d.regs);
     if (!as_k_verify(k, &d, &key)) return false;
-    if (keep) k->items[s->refs[r].item].ruling = d.it.ruling;
+    if (keep) k->items[s->refs[r].item].verdict = d.it.verdict;
   }
   return true;
 }

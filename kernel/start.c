@@ -25,7 +25,7 @@ typedef struct starter {
   uint32_t n, cap, free; /* free: 1 + the first that no tile has any more */
 } starter;
 
-static bool sets_zero(const as_k_ruling *r) {
+static bool sets_zero(const as_k_verdict *r) {
   const isa_num *v = &r->in.u.MEMSET.value;
   return r->in.op == ISA_OP_memset && v->kind == ISA_NUM_imm && v->v == 0;
 }
@@ -79,7 +79,7 @@ static bool look_at(starter *s, uint32_t item) {
   as_k_item *it = &k->items[item];
   const as_k_use *uses, *w = as_k_only_write(k, it);
   unsigned n = as_k_used(k, it, &uses);
-  const as_k_ruling *r = it->op < ISA_NOPS ? as_k_ruling_of(k, it) : NULL;
+  const as_k_verdict *r = it->op < ISA_NOPS ? as_k_verdict_of(k, it) : NULL;
   as_k_bytes bytes;
   for (unsigned u = 0; u < n; u++) {
     const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
@@ -92,9 +92,9 @@ static bool look_at(starter *s, uint32_t item) {
       forget(s, b);
     else if (!add(s, it, b, &bytes))
       return false;
-    as_k_used(k, it, &uses); /* a new ruling has uses of its own */
+    as_k_used(k, it, &uses); /* a new verdict has uses of its own */
     w = as_k_only_write(k, it);
-    r = as_k_ruling_of(k, it);
+    r = as_k_verdict_of(k, it);
   }
   if (!r || !w || !sets_zero(r)) return true;
   uint32_t b = as_k_use_op(k, it, w)->buffer;

@@ -14,7 +14,7 @@ typedef struct entry {
 
 /* The items of one place in the caller's source. */
 typedef struct place {
-  uint32_t item, value; /* the last of them, what it made */
+  uint32_t item, value;  /* the last of them, what it made */
   bool repeats, goes_on; /* one made what others than the last had made; a new value came then */
 } place;
 
@@ -31,10 +31,10 @@ typedef struct sharer {
   isa_index index;
   place *places;
   uint32_t nplaces, cap_places;
-  isa_index lines;     /* places */
-  bool same_sources;   /* of the item numbered last and the one that made its value */
-  bool *computed;      /* by buffer: it has what was computed before of the same tiles */
-  uint32_t *far;       /* by item: its place, where an earlier round than the last made the same */
+  isa_index lines;   /* places */
+  bool same_sources; /* of the item numbered last and the one that made its value */
+  bool *computed;    /* by buffer: it has what was computed before of the same tiles */
+  uint32_t *far;     /* by item: its place, where an earlier round than the last made the same */
   uint32_t state[ISA_NSTATES], nvalues, met;
 } sharer;
 
@@ -64,7 +64,7 @@ static bool same_place(const as_k_operand *a, const as_k_operand *b) {
 
 static bool same_item(const sharer *s, const as_k_item *a, const as_k_item *b) {
   const as_k_use *uses;
-  if (a->ruling != b->ruling) return false;
+  if (a->verdict != b->verdict) return false;
   for (unsigned u = 0, n = as_k_used(s->k, a, &uses); u < n; u++) {
     const as_k_operand *x = as_k_use_op(s->k, a, &uses[u]), *y = as_k_use_op(s->k, b, &uses[u]);
     bool same = uses[u].writes
@@ -80,7 +80,7 @@ static bool same_item(const sharer *s, const as_k_item *a, const as_k_item *b) {
 static bool reads_values(const sharer *s, const as_k_item *it, uint64_t *hash, uint64_t *when) {
   const as_kernel *k = s->k;
   const as_k_use *uses;
-  *hash = it->ruling;
+  *hash = it->verdict;
   *when = 0;
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
     const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
@@ -106,7 +106,7 @@ static bool has_registers(const isa_insn *in) {
  * weights or the mask. *state: of what it reads beside memory. */
 static bool is_value(const sharer *s, const as_k_item *it, const as_k_use *w, uint32_t *state) {
   const as_kernel *k = s->k;
-  const as_k_ruling *r = as_k_ruling_of(k, it);
+  const as_k_verdict *r = as_k_verdict_of(k, it);
   unsigned access, kept = isa_insn_state(&r->in, &access);
   bool known = kept == ISA_STATE_WEIGHTS || kept == ISA_STATE_MASK;
   *state = kept ? s->state[kept] : 0;
@@ -163,7 +163,8 @@ static uint32_t find_value(sharer *s, uint32_t item, uint64_t h, uint64_t when, 
 /* Whether two items are of one place, as far as that can be told. */
 static bool are_of_one_place(const sharer *s, const as_k_item *a, const as_k_item *b) {
   const as_k_use *uses;
-  if (a->ruling != b->ruling || a->at.line != b->at.line || a->at.file != b->at.file) return false;
+  if (a->verdict != b->verdict || a->at.line != b->at.line || a->at.file != b->at.file)
+    return false;
   for (unsigned u = 0, n = as_k_used(s->k, a, &uses); u < n; u++) {
     const as_k_operand *x = as_k_use_op(s->k, a, &uses[u]), *y = as_k_use_op(s->k, b, &uses[u]);
     if (x->space == ISA_HBM && x->buffer != y->buffer) return false;
@@ -188,7 +189,7 @@ static void note_round(sharer *s, uint32_t number, uint32_t item) {
 static bool note_place(sharer *s, uint32_t item) {
   as_kernel *k = s->k;
   const as_k_item *it = &k->items[item];
-  uint32_t hash = (uint32_t)mix(mix(it->ruling, it->at.line), it->at.file), probe = 0, n;
+  uint32_t hash = (uint32_t)mix(mix(it->verdict, it->at.line), it->at.file), probe = 0, n;
   while ((n = isa_index_next(&s->lines, hash, &probe)))
     if (are_of_one_place(s, &k->items[s->places[n - 1].item], it)) {
       note_round(s, n, item);
@@ -215,7 +216,7 @@ static bool number_item(sharer *s, uint32_t item, bool in_loop) {
   uint64_t hash, when;
   uint32_t state = 0;
   unsigned n = as_k_used(k, it, &uses), access = 0, kept = ISA_STATE_none;
-  if (it->op < ISA_NOPS) kept = isa_insn_state(&as_k_ruling_of(k, it)->in, &access);
+  if (it->op < ISA_NOPS) kept = isa_insn_state(&as_k_verdict_of(k, it)->in, &access);
   bool value = it->op < ISA_NOPS && !in_loop && is_value(s, it, w, &state) &&
                reads_values(s, it, &hash, &when);
   if (value && !(s->number[item] = find_value(s, item, hash, when, state))) return false;
@@ -333,7 +334,7 @@ static bool drop_unused(sharer *s) {
     if (s->gone[i]) continue;
     const as_k_use *w = as_k_only_write(k, it);
     unsigned n = as_k_used(k, it, &uses), access = 0, kept = ISA_STATE_none;
-    if (it->op < ISA_NOPS) kept = isa_insn_state(&as_k_ruling_of(k, it)->in, &access);
+    if (it->op < ISA_NOPS) kept = isa_insn_state(&as_k_verdict_of(k, it)->in, &access);
     bool made = w && s->again[i] && s->number[i] && !reads[as_k_use_op(k, it, w)->buffer - 1];
     bool set = !w && s->number[i] && access == ISA_STATE_W && unused[kept];
     if ((made || set) && as_k_may(k, it, AS_PASS_VALUES) && !s->ordered[i]) {
@@ -345,7 +346,7 @@ static bool drop_unused(sharer *s) {
     if (it->op >= ISA_NOPS) memset(unused, 0, sizeof unused);
     if (access & ISA_STATE_R)
       unused[kept] = false;
-    else if (access && !(it->op < ISA_NOPS && as_k_is_partial(&as_k_ruling_of(k, it)->in)))
+    else if (access && !(it->op < ISA_NOPS && as_k_is_partial(&as_k_verdict_of(k, it)->in)))
       unused[kept] = true;
     for (unsigned u = 0; u < n; u++)
       if (uses[u].reads) reads[as_k_use_op(k, it, &uses[u])->buffer - 1]++;

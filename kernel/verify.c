@@ -37,7 +37,7 @@ static bool refuse(as_kernel *k, const as_k_draft *d, const isa_error *e) {
 }
 
 /* The engines that may run it. When none may, it is checked once more to find the reason. */
-static bool on_engines(as_kernel *k, const as_k_draft *d, const isa_insn *in, as_k_ruling *r) {
+static bool on_engines(as_kernel *k, const as_k_draft *d, const isa_insn *in, as_k_verdict *r) {
   const as_k_item *it = &d->it;
   unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : isa_ops[in->op].engines, first;
   isa_error e = {.status = ISA_OK};
@@ -53,7 +53,7 @@ static bool on_engines(as_kernel *k, const as_k_draft *d, const isa_insn *in, as
 
 /* Random numbers have a state for each engine, and gpsimd's integers are exact: there the choice of
  * an engine would change the bits. */
-static void keep_bits(const as_kernel *k, as_k_ruling *r) {
+static void keep_bits(const as_kernel *k, as_k_verdict *r) {
   const isa_core *c = &k->scratch->cores[0];
   unsigned mask = r->engines;
   if (isa_op_is_control(r->in.op) || !(mask & (mask - 1))) return;
@@ -82,7 +82,7 @@ static bool on_queue(as_kernel *k, isa_insn *in, unsigned q, isa_error *e) {
                         0, e);
 }
 
-static bool on_queues(as_kernel *k, const as_k_draft *d, isa_insn *in, as_k_ruling *r) {
+static bool on_queues(as_kernel *k, const as_k_draft *d, isa_insn *in, as_k_verdict *r) {
   static const uint8_t order[Q_COUNT] = {Q_SYNC, Q_SCALAR, Q_STATIC, Q_SWDGE};
   isa_error e = {.status = ISA_OK};
   unsigned first = Q_COUNT;
@@ -120,7 +120,7 @@ static uint64_t by_elements(const as_kernel *k, unsigned engine) {
   return n * 1000000000u / k->target->khz[engine] * 1000;
 }
 
-static void find_costs(const as_kernel *k, const isa_insn *in, as_k_ruling *r) {
+static void find_costs(const as_kernel *k, const isa_insn *in, as_k_verdict *r) {
   const as_kernel_costs *c = &k->o.costs;
   for (unsigned g = 0; g < ISA_ENG_sync; g++) {
     if (!(r->engines >> g & 1) || isa_op_is_control(in->op)) continue;
@@ -129,7 +129,7 @@ static void find_costs(const as_kernel *k, const isa_insn *in, as_k_ruling *r) {
   }
 }
 
-static bool rule(as_kernel *k, const as_k_draft *d, as_k_ruling *r) {
+static bool rule(as_kernel *k, const as_k_draft *d, as_k_verdict *r) {
   as_k_binder b = {.k = k, .p = k->scratch};
   isa_insn in;
   if (d->in.op == ISA_OP_core_barrier && !d->in.u.BARRIER.data)
@@ -151,13 +151,13 @@ static bool rule(as_kernel *k, const as_k_draft *d, as_k_ruling *r) {
 
 uint32_t as_kernel_engines(const as_kernel *k, uint32_t item, uint64_t busy[ISA_NENGINES]) {
   const as_k_item *it = &k->items[item];
-  const as_k_ruling *r = as_k_ruling_of(k, it);
+  const as_k_verdict *r = as_k_verdict_of(k, it);
   memset(busy, 0, ISA_NENGINES * sizeof *busy);
   if (isa_op_is_dma(it->op)) busy[0] = as_k_dma_time(k, r, it->ops);
   if (isa_op_is_dma(it->op) || isa_op_is_control(it->op)) return 0;
   for (unsigned e = 0; e < ISA_ENG_sync; e++) busy[e] = (uint64_t)r->busy[e] * 1000;
   /* No kernel can ask for those of the other. */
-  unsigned others = r->other ? k->rulings[r->other - 1].engines : 0;
+  unsigned others = r->other ? k->verdicts[r->other - 1].engines : 0;
   return r->engines & ~(unsigned)r->avoid & ~others;
 }
 
@@ -174,7 +174,7 @@ static bool converts(const as_kernel *k, unsigned op) {
 
 /* The instruction that stands for an item's on an engine which has none like it, if compilers take
  * that; its cost there becomes one of r. */
-static bool find_other(as_kernel *k, const as_k_draft *d, as_k_ruling *r, as_k_ruling *other) {
+static bool find_other(as_kernel *k, const as_k_draft *d, as_k_verdict *r, as_k_verdict *other) {
   as_k_binder b = {.k = k, .p = k->scratch};
   unsigned e;
   isa_insn in;
@@ -197,15 +197,15 @@ static bool find_other(as_kernel *k, const as_k_draft *d, as_k_ruling *r, as_k_r
 bool as_k_verify(as_kernel *k, as_k_draft *d, as_k_key *key) {
   as_k_item *it = &d->it;
   it->op = d->in.op;
-  it->ruling = as_k_find_ruling(k, key);
-  if (!it->ruling) {
-    as_k_ruling r = {.in = d->in, .engine = it->engine, .queue = it->queue}, other;
+  it->verdict = as_k_find_verdict(k, key);
+  if (!it->verdict) {
+    as_k_verdict r = {.in = d->in, .engine = it->engine, .queue = it->queue}, other;
     memcpy(r.regs, d->regs, sizeof r.regs);
     if (!rule(k, d, &r)) return false;
     bool more = find_other(k, d, &r, &other);
-    if (!as_k_add_ruling(k, key, &r, it->ops, &it->ruling)) return false;
-    if (more && !as_k_add_other(k, &other, it->ops, it->ruling)) return false;
+    if (!as_k_add_verdict(k, key, &r, it->ops, &it->verdict)) return false;
+    if (more && !as_k_add_other(k, &other, it->ops, it->verdict)) return false;
   }
-  it->engine = as_k_ruling_of(k, it)->engine;
+  it->engine = as_k_verdict_of(k, it)->engine;
   return true;
 }

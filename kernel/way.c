@@ -2,7 +2,7 @@
  * who uses one waits for what the other engine did there last. */
 #include "impl.h"
 
-void as_k_find_ways(const as_kernel *k, as_k_ruling *r, uint32_t ops) {
+void as_k_find_ways(const as_kernel *k, as_k_verdict *r, uint32_t ops) {
   unsigned spaces = 0;
   for (unsigned u = 0; u < r->nuses; u++)
     spaces |= 1u << as_k_op(k, ops + k->uses[r->uses + u].operand)->space;

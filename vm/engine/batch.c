@@ -11,41 +11,41 @@
  * instruction. Transposes of the tensor engine are cut in the same way, by partitions of the
  * result, after what they turn has been done.
  *
- * There are two such batches, here called piles. One is being filled. The other one has been handed
+ * There are two such batches. One is being filled. The other one has been handed
  * over: other threads compute it while the caller simulates what comes next, so that a layernorm on
- * two threads takes 0.76 of its time with one pile.
+ * two threads takes 0.76 of its time with one batch.
  *
- * A pile is done before anything that depends on it in another way, such as a matmul that reads
+ * A batch is done before anything that depends on it in another way, such as a matmul that reads
  * what it writes: code that touches memory during a run calls vm_batch_settle. So nothing can tell
  * that something has waited. In runs with checks, a debugger or a listener, which may look at
- * memory after each step, nothing waits; each large instruction is then a pile of its own. What is
- * in a pile depends on the number of threads, since one gains only from large tiles, and on when
+ * memory after each step, nothing waits; each large instruction is then a batch of its own. What is
+ * in a batch depends on the number of threads, since one gains only from large tiles, and on when
  * they are done; what it computes does not. */
-#include "pile.h"
+#include "deferred.h"
 
-/* Nanoseconds of one thread from which on more than one is used, or a pile is begun: another thread
- * comes within 0.6 us if it has a core. Of a part of an instruction or transfer, on average; and on
- * one thread. */
+/* Nanoseconds of one thread from which on more than one is used, or a batch is begun: another
+ * thread comes within 0.6 us if it has a core. Of a part of an instruction or transfer, on average;
+ * and on one thread. */
 enum { WORTH = 3000, PART = 600, PART_ALONE = 2000 };
-/* Nanoseconds from which on a pile is handed over, if the other threads have nothing to do (30 and
+/* Nanoseconds from which on a batch is handed over, if the other threads have nothing to do (30 and
  * 120 us: the same within 2 %); and how many items, if everything is worth them. */
 enum { ENOUGH = 60000, ENOUGH_ITEMS = 3 };
-/* Bytes of a transfer from which on its shares begin a pile, and bytes that something must move to
+/* Bytes of a transfer from which on its shares begin a batch, and bytes that something must move to
  * begin one on one thread, where a tile that fits into the cache gains nothing (transposes of [128,
  * 512] in 16 bits: 1.08 of the time). */
 enum { WORTH_BYTES = 1 << 15, WORTH_ALONE = 1 << 19 };
-enum { WORTH_TURN = 1000 }; /* nanoseconds of a transpose from which on it begins a pile */
+enum { WORTH_TURN = 1000 }; /* nanoseconds of a transpose from which on it begins a batch */
 /* Partitions of a slice: for up to FEW threads, and for more. */
 enum { SLICE = 16, THIN = 8, FEW = 4 };
 
 struct vm_batch {
   vm_work *threads;
   vm_workspace *work;
-  bool at_once;          /* nothing waits */
-  bool eager;            /* everything is worth other threads */
-  bool counts;           /* what is done: there are other threads */
-  vm_pile *next, *going; /* being filled; begun, and not yet finished */
-  vm_pile piles[2];
+  bool at_once;              /* nothing waits */
+  bool eager;                /* everything is worth other threads */
+  bool counts;               /* what is done: there are other threads */
+  vm_deferred *next, *going; /* being filled; begun, and not yet finished */
+  vm_deferred batches[2];
   vm_pe_job product; /* open: it comes before what is in `next`, and nothing is going */
   vm_item of_product;
 };
@@ -53,10 +53,10 @@ struct vm_batch {
 struct vm_batch *vm_batch_new(const isa_alloc *al) {
   struct vm_batch *b = al->fn(al->ud, NULL, 0, sizeof *b);
   if (!b) return NULL;
-  b->next = &b->piles[0];
-  b->going = &b->piles[1];
-  vm_pile_empty(b->next);
-  vm_pile_empty(b->going);
+  b->next = &b->batches[0];
+  b->going = &b->batches[1];
+  vm_deferred_empty(b->next);
+  vm_deferred_empty(b->going);
   b->product.open = false;
   b->product.number = 0;
   return b;
@@ -86,7 +86,7 @@ static bool several(const struct vm_batch *b) { return !vm_work_alone(b->threads
 
 /* How many slices what waits is cut into. */
 static uint32_t slices_of(const struct vm_batch *b, bool shared) {
-  const vm_pile *p = b->next;
+  const vm_deferred *p = b->next;
   uint32_t thin = shared && b->threads->threads > FEW ? THIN : SLICE;
   uint32_t n = ISA_PMAX / (p->least > thin ? p->least : thin), most = n;
   if (b->eager) return n;
@@ -98,13 +98,13 @@ static uint32_t slices_of(const struct vm_batch *b, bool shared) {
   return n;
 }
 
-/* The pile has been done. */
-static void end(struct vm_batch *b, vm_pile *p) {
+/* The batch has been done. */
+static void end(struct vm_batch *b, vm_deferred *p) {
   vm_work_did(b->threads, p->work);
   const vm_waiting *failed = p->failed;
   for (const vm_waiting *w = p->v; w < p->v + p->n; w++)
     if (w->late) vm_dma_release_late(w->c, w->share);
-  vm_pile_empty(p);
+  vm_deferred_empty(p);
   if (failed)
     vm_fault(failed->c, ISA_FAULT, vm_at_pc(failed->c, failed->engine, failed->pc), "%s",
              failed->c->eng[failed->engine].dp.fault);
@@ -118,19 +118,19 @@ static void finish_going(struct vm_batch *b) {
 
 /* Begins what waits, and leaves it to other threads. */
 static void hand_over(struct vm_batch *b) {
-  vm_pile *p = b->next;
+  vm_deferred *p = b->next;
   vm_pe_finish(&b->product);
   finish_going(b);
   uint32_t n = slices_of(b, true);
   p->slice = ISA_PMAX / n;
-  vm_work_begin(b->threads, &p->task, vm_pile_do_slice, p, n);
+  vm_work_begin(b->threads, &p->task, vm_deferred_do_slice, p, n);
   b->next = b->going;
   b->going = p;
 }
 
 /* Does all that waits. */
 static void flush(struct vm_batch *b) {
-  vm_pile *p = b->next;
+  vm_deferred *p = b->next;
   vm_pe_finish(&b->product);
   finish_going(b);
   if (!p->n) return;
@@ -141,12 +141,12 @@ static void flush(struct vm_batch *b) {
   }
   uint32_t n = slices_of(b, false);
   p->slice = ISA_PMAX / n;
-  for (uint32_t i = 0; i < n; i++) vm_pile_do_slice(p, i, b->work);
+  for (uint32_t i = 0; i < n; i++) vm_deferred_do_slice(p, i, b->work);
   end(b, p);
 }
 
 /* Makes room for what must not be done together with what waits. */
-static void roll(struct vm_batch *b) {
+static void rotate(struct vm_batch *b) {
   if (vm_work_ready(b->threads, b->next->ns, WORTH))
     hand_over(b);
   else
@@ -155,7 +155,7 @@ static void roll(struct vm_batch *b) {
 
 /* Other threads should not be idle while enough waits. */
 static void keep_busy(struct vm_batch *b) {
-  const vm_pile *p = b->next;
+  const vm_deferred *p = b->next;
   bool enough = b->eager ? p->n >= ENOUGH_ITEMS : p->ns >= ENOUGH;
   if (!several(b) || b->at_once || !enough || b->product.open) return;
   if (b->going->n && !vm_work_is_done(&b->going->task)) return;
@@ -168,15 +168,15 @@ static bool nothing_waits(const struct vm_batch *b) { return !b->next->n && !b->
 
 /* Finishes the open product if that item depends on it. */
 static void settle_product(struct vm_batch *b, const vm_item *it) {
-  if (b->product.open && vm_pile_items_meet(it, &b->of_product)) vm_pe_finish(&b->product);
+  if (b->product.open && vm_deferred_items_meet(it, &b->of_product)) vm_pe_finish(&b->product);
 }
 
 void vm_batch_settle(vm_core *c, const vm_item *it) {
   struct vm_batch *b = c->run->batch;
-  if (!it || vm_pile_meets(b->next, it, NULL)) {
+  if (!it || vm_deferred_meets(b->next, it, NULL)) {
     flush(b);
   } else {
-    if (vm_pile_meets(b->going, it, NULL)) finish_going(b);
+    if (vm_deferred_meets(b->going, it, NULL)) finish_going(b);
     settle_product(b, it);
   }
 }
@@ -195,19 +195,19 @@ static void run_now(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight 
   if (vm_run_handler(d, f->in->op, &f->a) == VM_FAULT)
     vm_fault(c, d->no_memory ? ISA_NOMEM : ISA_FAULT, vm_at_pc(c, e, f->pc), "%s", d->fault);
   if (b->product.number != products) b->of_product = f->item;
-  if (b->counts) vm_work_did(b->threads, vm_pile_work_of(f));
+  if (b->counts) vm_work_did(b->threads, vm_deferred_work_of(f));
 }
 
 /* A matmul that only moves what its weights were loaded from, by partitions of the result. Nothing
- * that waits writes these. False: it is another one, or too small to begin a pile. */
+ * that waits writes these. False: it is another one, or too small to begin a batch. */
 static bool add_turn(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
   vm_turn t;
   if (f->in->op != ISA_OP_matmul || !several(b) || b->at_once ||
       !vm_pe_turn_of(&c->eng[e].dp, &f->a.MATMUL, &t))
     return false;
-  if (nothing_waits(b) && !b->eager && vm_pile_turn_ns(f) < WORTH_TURN) return false;
-  if (!vm_pile_has_room(b->next) || vm_pile_meets_wide(b->next, &f->item, NULL)) roll(b);
-  vm_pile_add_turn(b->next, c, e, f, &t);
+  if (nothing_waits(b) && !b->eager && vm_deferred_turn_ns(f) < WORTH_TURN) return false;
+  if (!vm_deferred_has_room(b->next) || vm_deferred_meets_wide(b->next, &f->item, NULL)) rotate(b);
+  vm_deferred_add_turn(b->next, c, e, f, &t);
   keep_busy(b);
   return true;
 }
@@ -218,16 +218,16 @@ static bool add_turn(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight
 static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
   if (f->in->op == ISA_OP_ldweights)
     vm_batch_settle(c, &f->item);
-  else if (b->next->engines[c->number] >> e & 1 || vm_pile_meets(b->next, &f->item, NULL))
+  else if (b->next->engines[c->number] >> e & 1 || vm_deferred_meets(b->next, &f->item, NULL))
     flush(b);
   else
     finish_going(b);
   if (!c->run->ended) run_now(b, c, e, f);
 }
 
-/* Whether it begins no pile: it takes less than WORTH even if all that it moves are bytes. */
+/* Whether it begins no batch: it takes less than WORTH even if all that it moves are bytes. */
 static bool is_brief(const struct vm_batch *b, const vm_flight *f) {
-  uint64_t most = vm_pile_bytes_of(f);
+  uint64_t most = vm_deferred_bytes_of(f);
   return most * vm_lanes_rows[f->in->op].ns < (uint64_t)WORTH * 1024 ||
          (!several(b) && most < WORTH_ALONE);
 }
@@ -246,20 +246,20 @@ void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
   if (!cut || (!waits && !several(b))) {
     run_whole(b, c, e, f);
   } else if (waits) {
-    if (!vm_pile_has_room(b->next) || vm_pile_crosses(b->next, c, e, f, &l)) roll(b);
-    vm_pile_add_flight(b->next, c, e, f, &l);
+    if (!vm_deferred_has_room(b->next) || vm_deferred_crosses(b->next, c, e, f, &l)) rotate(b);
+    vm_deferred_add_flight(b->next, c, e, f, &l);
     keep_busy(b);
   } else {
     flush(b);
     l.part = 0; /* its parts are counted from its first partition */
-    vm_pile_add_flight(b->next, c, e, f, &l);
+    vm_deferred_add_flight(b->next, c, e, f, &l);
     flush(b);
   }
 }
 
 /* ---- Shares ------------------------------------------------------------------------------- */
 
-/* Whether a transfer is too small for its shares to begin a pile. */
+/* Whether a transfer is too small for its shares to begin a batch. */
 static bool is_light(const struct vm_batch *b, const vm_transfer *t) {
   uint64_t least = b->eager ? 0 : several(b) ? WORTH_BYTES : WORTH_ALONE;
   return t->elems * t->dst.esize < least;
@@ -267,9 +267,9 @@ static bool is_light(const struct vm_batch *b, const vm_transfer *t) {
 
 /* A share by partitions. False: it does not wait, and nothing waits. */
 static bool add_lanes(struct vm_batch *b, vm_core *c, vm_share *s) {
-  if (!vm_pile_has_room(b->next) || vm_pile_meets_wide(b->next, &s->item, s->t)) roll(b);
+  if (!vm_deferred_has_room(b->next) || vm_deferred_meets_wide(b->next, &s->item, s->t)) rotate(b);
   if (nothing_waits(b) && is_light(b, s->t)) return false;
-  vm_pile_add_lanes(b->next, c, s);
+  vm_deferred_add_lanes(b->next, c, s);
   return true;
 }
 
@@ -277,14 +277,14 @@ static bool add_lanes(struct vm_batch *b, vm_core *c, vm_share *s) {
 static void add_whole(struct vm_batch *b, vm_core *c, vm_share *s, bool late) {
   if (!late)
     flush(b);
-  else if (!vm_pile_has_room(b->next) || vm_pile_meets(b->next, &s->item, s->t))
-    roll(b);
-  vm_pile_add_whole(b->next, c, s, late);
+  else if (!vm_deferred_has_room(b->next) || vm_deferred_meets(b->next, &s->item, s->t))
+    rotate(b);
+  vm_deferred_add_whole(b->next, c, s, late);
 }
 
 static void move_now(struct vm_batch *b, vm_core *c, vm_share *s) {
   vm_dma_move_elements(c, s, s->e0, s->e1);
-  vm_work_did(b->threads, vm_pile_share_work_of(s));
+  vm_work_did(b->threads, vm_deferred_share_work_of(s));
 }
 
 bool vm_batch_share(vm_core *c, vm_share *s) {

@@ -1,13 +1,13 @@
 /* What waits: instructions and shares, in order, and what they touch (batch.c says when). */
-#ifndef VM_PILE_H
-#define VM_PILE_H
+#ifndef VM_DEFERRED_H
+#define VM_DEFERRED_H
 
 #include "../dma/dma.h"
 #include "../op/pe.h"
 #include "../work/work.h"
 #include "engine.h"
 
-enum { VM_PILE_ITEMS = 256, VM_PILE_WIDE = 32, VM_PILE_ARENA = 1 << 16 };
+enum { VM_DEFERRED_ITEMS = 256, VM_DEFERRED_WIDE = 32, VM_DEFERRED_ARENA = 1 << 16 };
 
 /* An instruction, a transpose of the tensor engine, or a share. Its boxes are the item's; a share's
  * live in the share. */
@@ -27,7 +27,7 @@ typedef struct vm_waiting {
 } vm_waiting;
 
 /* Bytes that depend on other partitions, or are no partition's: other work that writes them, or
- * reads what is written, must come before or after the pile. */
+ * reads what is written, must come before or after the batch. */
 typedef struct vm_wide {
   vm_box box;
   bool writes;
@@ -35,7 +35,7 @@ typedef struct vm_wide {
 } vm_wide;
 
 /* What waits, in order, and what it touches. */
-typedef struct vm_pile {
+typedef struct vm_deferred {
   bool eager;
   uint32_t n, nwide, flights, parts; /* parts: flights and transfers */
   uint32_t least, slice;             /* partitions */
@@ -46,42 +46,44 @@ typedef struct vm_pile {
   uint64_t touched[2][2][2];       /* by core, PSUM, written: parts of its memory */
   const vm_waiting *failed;        /* by an error of the handler */
   vm_work_task task;
-  vm_waiting v[VM_PILE_ITEMS];
-  vm_wide wides[VM_PILE_WIDE];
-  _Alignas(16) char arena[VM_PILE_ARENA]; /* operands, boxes */
-} vm_pile;
+  vm_waiting v[VM_DEFERRED_ITEMS];
+  vm_wide wides[VM_DEFERRED_WIDE];
+  _Alignas(16) char arena[VM_DEFERRED_ARENA]; /* operands, boxes */
+} vm_deferred;
 
-void vm_pile_empty(vm_pile *p);
-/* A function of a job (work.h): slice `number` of all that waits, in order. The pile's `slice` says
- * how large it is. */
-void vm_pile_do_slice(void *pile, uint32_t number, void *room);
+void vm_deferred_empty(vm_deferred *p);
+/* A function of a job (work.h): slice `number` of all that waits, in order. The batch's `slice`
+ * says how large it is. */
+void vm_deferred_do_slice(void *deferred, uint32_t number, void *room);
 
 /* Whether an item must come after what waits. own: a transfer that it is a share of, or NULL. */
-bool vm_pile_meets(const vm_pile *p, const vm_item *it, const vm_transfer *own);
+bool vm_deferred_meets(const vm_deferred *p, const vm_item *it, const vm_transfer *own);
 /* The same of bytes that depend on other partitions, which the item may have in its own. */
-bool vm_pile_meets_wide(const vm_pile *p, const vm_item *it, const vm_transfer *own);
+bool vm_deferred_meets_wide(const vm_deferred *p, const vm_item *it, const vm_transfer *own);
 /* Whether partitions of an instruction depend on other partitions of what waits. */
-bool vm_pile_crosses(const vm_pile *p, const vm_core *c, unsigned e, const vm_flight *f,
-                     const vm_lanes *l);
+bool vm_deferred_crosses(const vm_deferred *p, const vm_core *c, unsigned e, const vm_flight *f,
+                         const vm_lanes *l);
 /* Whether an item writes what the other one touches, or reads what that writes. */
-bool vm_pile_items_meet(const vm_item *a, const vm_item *b);
+bool vm_deferred_items_meet(const vm_item *a, const vm_item *b);
 
 /* Callers of what follows make sure of it first. */
-bool vm_pile_has_room(const vm_pile *p);
-void vm_pile_add_flight(vm_pile *p, vm_core *c, unsigned e, const vm_flight *f, vm_lanes *l);
-void vm_pile_add_turn(vm_pile *p, vm_core *c, unsigned e, const vm_flight *f, const vm_turn *t);
+bool vm_deferred_has_room(const vm_deferred *p);
+void vm_deferred_add_flight(vm_deferred *p, vm_core *c, unsigned e, const vm_flight *f,
+                            vm_lanes *l);
+void vm_deferred_add_turn(vm_deferred *p, vm_core *c, unsigned e, const vm_flight *f,
+                          const vm_turn *t);
 /* A share by partitions: one end is in HBM, the other one in SBUF. */
-void vm_pile_add_lanes(vm_pile *p, vm_core *c, vm_share *s);
+void vm_deferred_add_lanes(vm_deferred *p, vm_core *c, vm_share *s);
 /* One whose elements depend on no partition. late: it is released when it has been done. */
-void vm_pile_add_whole(vm_pile *p, vm_core *c, vm_share *s, bool late);
+void vm_deferred_add_whole(vm_deferred *p, vm_core *c, vm_share *s, bool late);
 
-/* Nanoseconds that something takes one thread, about, in or outside of a pile, for vm_work_did; a
+/* Nanoseconds that something takes one thread, about, in or outside of a batch, for vm_work_did; a
  * product's multiplications are not in it (product.c). */
-uint64_t vm_pile_work_of(const vm_flight *f);
-uint64_t vm_pile_share_work_of(const vm_share *s);
+uint64_t vm_deferred_work_of(const vm_flight *f);
+uint64_t vm_deferred_share_work_of(const vm_share *s);
 /* The host's time for a transpose, estimated. */
-uint64_t vm_pile_turn_ns(const vm_flight *f);
+uint64_t vm_deferred_turn_ns(const vm_flight *f);
 /* Bytes that an instruction reads and writes. */
-uint64_t vm_pile_bytes_of(const vm_flight *f);
+uint64_t vm_deferred_bytes_of(const vm_flight *f);
 
 #endif
