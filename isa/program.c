@@ -104,12 +104,10 @@ uint32_t isa_program_tile(isa_program *p, const isa_tile *t) {
 }
 
 uint32_t isa_program_file(isa_program *p, const char *name) {
-  if (!isa_array_grow(&p->arena.al, &p->files, p->nfiles, &p->cap_files, sizeof name)) return 0;
-  char *copy = isa_arena_strn(&p->arena, name, strlen(name));
-  if (!copy) return 0;
-  for (char *c = copy; *c; c++)
-    if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
-  p->files[p->nfiles] = copy;
+  if (!isa_array_grow(&p->arena.al, &p->files, p->nfiles, &p->cap_files, sizeof name) ||
+      !own(p, &name))
+    return 0;
+  p->files[p->nfiles] = name;
   return ++p->nfiles;
 }
 

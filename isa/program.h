@@ -151,7 +151,6 @@ uint32_t isa_program_new_ap(isa_program *p, unsigned core, const isa_ap *ap);
 /* From here on isa_program_ap finds all patterns of a core, those too; or those that are left, for
  * a caller that has taken the last ones away. */
 void isa_program_index_anew(isa_program *p, unsigned core);
-/* The name as a program file can have it: `?` for a control character. */
 uint32_t isa_program_file(isa_program *p, const char *name);
 uint32_t isa_program_call(isa_program *p, const isa_call *call);
 uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s);

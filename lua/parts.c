@@ -65,6 +65,18 @@ static int nearest(lua_State *L) {
   return 1;
 }
 
+/* host.write(path, text): a whole file or none; true, or nil and a message. */
+static int write_text(lua_State *L) {
+  size_t n;
+  const char *path = lb_path(L, 1), *s = luaL_checklstring(L, 2, &n);
+  lb_file *f = lb_text_create(L, path);
+  if (f == NULL) return 2;
+  lb_text_write(f, s, n); /* an error is found at the commit */
+  if (!lb_file_commit(L, f)) return 2;
+  lua_pushboolean(L, true);
+  return 1;
+}
+
 /* host.seconds(): the host's clock. */
 static int seconds(lua_State *L) {
   lua_pushnumber(L, lb_host_seconds());
@@ -210,8 +222,8 @@ static void later(lua_State *L, int into, int host, lua_CFunction load, const ch
 
 void lb_open_parts(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"nearest", nearest}, {"write", lb_write_text}, {"seconds", seconds}, {"terminal", terminal},
-      {"trusted", trusted}, {"watched", watched},     {"hash", hash},       {NULL, NULL}};
+      {"nearest", nearest}, {"write", write_text}, {"seconds", seconds}, {"terminal", terminal},
+      {"trusted", trusted}, {"watched", watched},  {"hash", hash},       {NULL, NULL}};
   int module = lua_gettop(L), host = module + 1;
   lb_open_process(L);
   lua_newtable(L);

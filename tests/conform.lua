@@ -10,6 +10,7 @@ local harness = require "harness"
 local files = require "conform.files"
 local program = require "conform.program"
 local coverage = require "conform.coverage"
+local world = require "conform.world"
 
 local patterns, matched, dut, list, saved, digest = {}, {}, nil, false, false, nil
 do
@@ -106,7 +107,12 @@ local function core_for(case, checks)
 end
 
 -- What runs well has no warning of the static checks, but of outputs that it leaves unwritten.
-local function run_here(source, inputs, case)
+local function run_here(source, inputs, case, target)
+  if case.ranks then
+    local out, prog, hash = world.run(case, target)
+    if digest then digest_run({out = out, stats = {trace_hash = hash}}) end
+    return out, prog
+  end
   local prog = soma.assemble(source, {name = "case.s"})
   local run = core_for(case):run(prog, inputs)
   if digest then digest_run(run) end
@@ -117,7 +123,8 @@ local function run_here(source, inputs, case)
 end
 
 -- Saved after 1, 2, 4 ... events.
-local function run_saved(source, inputs, case)
+local function run_saved(source, inputs, case, target)
+  if case.ranks then return world.run_saved(case, target) end
   local path = os.tmpname()
   local core = core_for(case)
   local run = core:start(soma.assemble(source, {name = "case.s"}), inputs)
@@ -141,10 +148,11 @@ end
 
 local function run_case(insn, case, target)
   local name = string.format("%s/%s on %s", insn, case.name, target)
-  if dut and (case.refuse or case.custom) then return end -- the assembler's; this host's functions
+  if dut and (case.refuse or case.custom or case.ranks) then return end -- the assembler's; this host's functions
   local source, inputs = program.build(case, target)
   if case.refuse then
     local ok, why = pcall(function()
+      if case.ranks then return world.start(case, target) end
       local prog = soma.assemble(source, {name = "case.s"})
       core_for(case):start(prog, inputs)
     end)
@@ -154,7 +162,7 @@ local function run_case(insn, case, target)
     coverage.refused(case)
     return
   end
-  local ok, out, prog = pcall(dut and run_dut or saved and run_saved or run_here, source, inputs, case)
+  local ok, out, prog = pcall(dut and run_dut or saved and run_saved or run_here, source, inputs, case, target)
   if digest and not ok then digest_add(tostring(out)) end
   if case.fault then
     verdict(name, not ok and (dut or tostring(out):find(case.fault, 1, true)),

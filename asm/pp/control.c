@@ -158,7 +158,7 @@ static bool line_calls(as_pp *pp, const as_tok **t, as_expansion **out) {
     bool round = strcmp(v->text, "round") == 0;
     bool ok = round ? v[1].kind == AS_T_INT && v[1].v.ival > 0 && v[1].v.ival <= INT32_MAX
                     : strcmp(v->text, "from") == 0 && v[1].kind == AS_T_NAME;
-    if (!ok || v[2].kind != AS_T_INT || v[2].v.ival < 0 || v[2].v.ival > INT32_MAX ||
+    if (!ok || v[2].kind != AS_T_INT || v[2].v.ival <= 0 || v[2].v.ival > INT32_MAX ||
         v[3].kind != AS_T_STR || memchr(v[3].text, 0, v[3].len))
       return false;
     as_expansion *e = as_new(pp->j, sizeof *e);

@@ -235,6 +235,9 @@ bool isa_rule_ccv(const isa_ck *c) {
   if (gathers && u->has_rdispls)
     return isa_fail(c->e, ISA_ILLEGAL, F(COLLECTIVE_V, has_rdispls),
                     "has_rdispls: all_gather_v does not take it");
+  if (u->has_rdispls && c->p->target->gen < ISA_GEN4)
+    return isa_fail(c->e, ISA_ILLEGAL, F(COLLECTIVE_V, has_rdispls),
+                    "has_rdispls needs gen4: %s is gen%d", c->p->target->name, c->p->target->gen);
   if (m->dtype != ISA_uint32)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s: metadata must be uint32", isa_dtypes[m->dtype].name);
   if (m->space == ISA_SBUF && m->nparts != 1)

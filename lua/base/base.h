@@ -124,8 +124,6 @@ const char *lb_compressed(const char *path);
 bool lb_fits_name(lua_State *L, const char *path, bool text);
 /* Closes and renames. False with nil and a message pushed when that failed. */
 bool lb_file_commit(lua_State *L, lb_file *f);
-/* host.write(path, text): a whole file or none; true, or nil and a message. */
-int lb_write_text(lua_State *L);
 /* Takes a table from the top of the stack. From now on every function of the module that would open
  * a file by its name, or start a process, raises an error (lb_need_files), for scripts that are not
  * trusted; only names in the table may be read and written: the open file that it has there, a

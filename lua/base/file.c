@@ -232,17 +232,6 @@ int64_t lb_file_length(const lb_file *f) {
   return fseeko(f->f, at, SEEK_SET) == 0 ? (int64_t)end : -1;
 }
 
-int lb_write_text(lua_State *L) {
-  size_t n;
-  const char *path = lb_path(L, 1), *s = luaL_checklstring(L, 2, &n);
-  lb_file *f = lb_text_create(L, path);
-  if (f == NULL) return 2;
-  lb_text_write(f, s, n); /* an error is found at the commit */
-  if (!lb_file_commit(L, f)) return 2;
-  lua_pushboolean(L, true);
-  return 1;
-}
-
 void lb_file_close(lb_file *f) { discard(f); }
 
 bool lb_read_file(lua_State *L, const char *path) {

@@ -159,8 +159,9 @@ local function write_json(path, tables)
       results[#results + 1] = object
     end
   end
-  local _, message = host.write(path, host.part "json" {results = results} .. "\n")
-  return message
+  local file, message = io.open(path, "wb")
+  local done = file and file:write(host.part "json" {results = results}, "\n") and file:close()
+  if not done then return "cannot write '" .. path .. "': " .. (message or "no room"):gsub("^.*: ", "") end
 end
 
 -- ---- All of it -----------------------------------------------------------------------------------------------------

@@ -206,8 +206,6 @@ static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   lua_setfield(L, -2, "fits_name");
   lua_pushcfunction(L, part);
   lua_setfield(L, -2, "part");
-  lua_pushcfunction(L, lb_write_text);
-  lua_setfield(L, -2, "write");
   lua_pushcfunction(L, listen_again);
   lua_setfield(L, -2, "listen");
   lua_pushcfunction(L, dtype_hint);

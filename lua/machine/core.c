@@ -22,10 +22,12 @@ bool lb_call_protected(lb_core *core, lua_CFunction fn, void *arg) {
 }
 
 static int call_event(lua_State *L) {
+  static const char *const kinds[] = {"?",    "instruction", "dma",     "semaphore", "notify",
+                                      "wait", "table",       "trigger", "meeting"};
   const soma_event *e = lua_touserdata(L, 2);
   lua_getiuservalue(L, 1, LB_CORE_EVENT);
   lua_createtable(L, 0, 10);
-  lb_set_text(L, "kind", soma_event_name((soma_event_kind)e->kind));
+  lb_set_text(L, "kind", kinds[e->kind <= SOMA_EV_MEET ? e->kind : 0]);
   const char *engine = soma_engine_name((soma_engine)e->engine);
   if (e->kind != SOMA_EV_DMA && engine != NULL) {
     lb_set_text(L, "engine", engine);

@@ -347,6 +347,7 @@ bool lb_program_tile(const soma_program *p, const char *name, soma_tile_info *in
 /* prog:tensors(): {name, dtype, role, shape, bytes} of each, in order of declaration; rows_register
  * too where the first dimension is left to the run, and shape and bytes have the most. */
 static int program_tensors(lua_State *L) {
+  static const char *const roles[] = {"temp", "input", "output", "const"};
   const soma_program *p = lb_check_program(L, 1)->p;
   soma_tensor_info t;
   lua_newtable(L);
@@ -354,7 +355,7 @@ static int program_tensors(lua_State *L) {
     lua_createtable(L, 0, 5);
     lb_set_text(L, "name", t.name);
     lb_set_text(L, "dtype", soma_dtype_name(t.dtype));
-    lb_set_text(L, "role", soma_role_name(t.role));
+    lb_set_text(L, "role", (unsigned)t.role < 4 ? roles[t.role] : "?");
     lb_set_count(L, "bytes", t.bytes);
     lb_push_shape(L, t.ndim, t.shape);
     lua_setfield(L, -2, "shape");

@@ -272,7 +272,6 @@ _PROTOTYPES = {
     "soma_version": (_str, []),
     "soma_status_text": (_str, [_int]),
     "soma_dtype_name": (_str, [_int]),
-    "soma_role_name": (_str, [_int]),
     "soma_dtype_size": (_size, [_int]),
     "soma_machine_new": (_int, [C.POINTER(Options), _out]),
     "soma_machine_free": (None, [P]),

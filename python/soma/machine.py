@@ -177,9 +177,9 @@ class Program(L.Owner):
 
     @property
     def tensors(self):
-        """{name: (DType, shape, role)} in order of declaration; role is "temp", "input", "output",
-        "const" or "remote". If the first dimension is left to the run, it is given here as the
-        most that it may be."""
+        """{name: (DType, shape, role)} in order of declaration; role is "temp", "input", "output"
+        or "const". If the first dimension is left to the run, it is given here as the most that it
+        may be."""
         if self._tensors is None:
             self._tensors = self._find_tensors()
         return dict(self._tensors)
@@ -197,7 +197,7 @@ class Program(L.Owner):
             lib.soma_program_tensor(self.handle, i, C.byref(t))
             self.numbers[_text(t.name)] = i
             found[_text(t.name)] = (dtypes.BY_CODE[t.dtype], tuple(t.shape[:t.ndim]),
-                                    _text(lib.soma_role_name(t.role)))
+                                    ("temp", "input", "output", "const")[t.role])
         return found
 
     def _block(self, function):

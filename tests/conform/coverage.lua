@@ -111,15 +111,6 @@ end
 
 function M.refused(case) refused[case.insn] = (refused[case.insn] or 0) + 1 end
 
--- Collectives and the blocks of CC sequencers run in worlds of several machines, which a case is not:
--- lua/test_planned.lua has theirs.
-local function runs_in_a_world(row)
-  for _, f in ipairs(row.fields) do
-    if f.kind == "GROUP" or f.kind == "PAIRS" or f.kind == "PLACE" then return true end
-  end
-  return false
-end
-
 -- The examples' programs with a gap where a value is to be tried, as the pieces between the gaps. Many
 -- examples differ in that value alone: such programs are tried once.
 local GAP <const> = "\1"
@@ -193,7 +184,7 @@ function M.gaps()
   end
   for _, row in ipairs(soma.isa.instructions) do
     local insn = row.name
-    if row.status == "done" and insn ~= "halt" and not runs_in_a_world(row) then -- with which every section ends
+    if row.status == "done" and insn ~= "halt" then -- with which every section ends
       if not examples[insn] then
         gaps[#gaps + 1] = insn .. " is DONE in isa/opcodes.def and has no case in tests/conform"
       else

@@ -17,6 +17,10 @@
 --   extra    further lines before the sections (queues, tensors, equ)
 --   cores    2: the body runs on both cores. The first dimension of inputs, outputs and expect is then
 --            the core; a tile has the others
+--   ranks    how many: the program runs on all of a world. The first dimension of inputs, outputs and expect is
+--            then the rank, before the core's. body: the same of all, or a function of the rank. A section of a
+--            CC sequencer (`{gpsimd = lines, cc0 = lines}`) stands as it is
+--   algorithm  of a world's collectives; default by size
 -- or a whole program: insn = "kernel", source = text without a target line, inputs, expect, and
 --   rtol, atol  what the outputs may be off by; default exact
 local soma = require "soma"
@@ -60,8 +64,8 @@ local function kernel(case, target)
 end
 
 -- The program's text and the table of its inputs. Coverage probes change it: retype maps a type to
--- another, engine replaces the case's.
-function M.build(case, target, retype, engine)
+-- another, engine replaces the case's. rank: whose program, 0 if not given.
+function M.build(case, target, retype, engine, rank)
   if case.source then return kernel(case, target) end
   local lines, inputs = {}, {}
   local sync, first, before, after = {}, {}, {}, {}
@@ -70,7 +74,8 @@ function M.build(case, target, retype, engine)
   local psum, part, hbm = case.psum or {}, case.part or {}, case.hbm or {}
   local loads, moves, backs = 0, 0, 0
   local both = case.cores and " core=*" or ""
-  local function own(shape) return case.cores and {table.unpack(shape, 2)} or shape end
+  local function here(shape) return case.ranks and {table.unpack(shape, 2)} or shape end -- of the rank
+  local function own(shape) return case.cores and {table.unpack(here(shape), 2)} or here(shape) end
   local slice = case.cores and "[CORE]" or ""
   local function tile(name, dtype, shape)
     add("%s tile %s %s%s", name, psum[name] and "psum" or "sbuf", type_text(ty(dtype), shape),
@@ -81,7 +86,7 @@ function M.build(case, target, retype, engine)
   add("target %s", target)
   for _, name in ipairs(sorted(case.inputs)) do
     local t = case.inputs[name]
-    add("in_%s tensor %s, input", name, type_text(ty(t.dtype), shape_of(t)))
+    add("in_%s tensor %s, input", name, type_text(ty(t.dtype), here(shape_of(t))))
     inputs["in_" .. name] = t
     if not hbm[name] then
       tile(name, t.dtype, own(shape_of(t)))
@@ -95,7 +100,7 @@ function M.build(case, target, retype, engine)
   end
   for _, name in ipairs(sorted(case.outputs)) do
     local dtype, shape = table.unpack(case.outputs[name])
-    add("%s tensor %s, output", M.output_name(name), type_text(ty(dtype), shape))
+    add("%s tensor %s, output", M.output_name(name), type_text(ty(dtype), here(shape)))
     if not hbm[name] then
       if not (case.inputs or {})[name] then tile(name, dtype, own(shape)) end
       if psum[name] then
@@ -109,11 +114,15 @@ function M.build(case, target, retype, engine)
   for _, sem in ipairs {"l_", "m_", "b_", "k_"} do add("%s sem%s", sem, both) end
   for _, queue in ipairs {"io_", "q_"} do add("%s queue dge=none%s", queue, case.cores and ", core=*" or "") end
   if case.extra then add("%s", case.extra) end
-  local bodies = type(case.body) == "table" and case.body or {[engine or case.engine] = case.body}
-  local sections, count = {}, 0
+  local body = case.body
+  if type(body) == "function" then body = body(rank or 0) end
+  local bodies = type(body) == "table" and body or {[engine or case.engine] = body}
+  local sections, count, blocks = {}, 0, {}
   for engine, body in pairs(bodies) do
+    if engine:find "^cc" then blocks[#blocks + 1] = string.format("section %s%s\n%s", engine, both, body) goto next end
     count = count + 1
     sections[engine] = string.format(" nop $l_>=%d\n nop $m_>=%d\n%s\n drain\n nop $b_++\n", loads, moves, body)
+    ::next::
   end
   local vector = sections.vector or ""
   if #before > 0 then vector = string.format(" nop $l_>=%d\n%s\n", loads, table.concat(before, "\n")) .. vector end
@@ -125,6 +134,8 @@ function M.build(case, target, retype, engine)
   for _, engine in ipairs {"tensor", "vector", "scalar", "gpsimd", "sync"} do
     if sections[engine] then add("section %s%s\n%s halt", engine, both, sections[engine]) end
   end
+  table.sort(blocks)
+  for _, block in ipairs(blocks) do add("%s", block) end
   return table.concat(lines, "\n") .. "\n", inputs
 end
 

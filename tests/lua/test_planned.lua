@@ -244,6 +244,17 @@ s sem]==]
   sbuf("reduce_scatter, op=add", 2, 64, function(place) return wants.reduce_scatter(inputs, place, "add") end)
 end)
 
+-- x[channels] of two ranks, doubled, to the other one; with the check for races.
+local function check_race(channels, line)
+  local source = ("target trn2\ntp group [[0, 1]]\nx tensor float32[4, 3000], input\ny tensor float32[4, 3000], output\ndone sem\nsection gpsimd\n%s $done++\nnop $done>=1\nhalt\n"):format(line)
+  local w <close> = soma.world {ranks = 2, checks = "race"}
+  local runs = w:run(soma.assemble(source), function(r) return {x = soma.arange(r, r + 12000):astype "float32":reshape {4, 3000}} end)
+  for r = 0, 1 do
+    local y = flat(runs[r].out.y)
+    for i = 1, 3000 * channels do eq(y[i], 2.0 * (1 - r + i - 1)) end
+  end
+end
+
 case("pairs: a rank in none does nothing, one that is no target keeps its dst; cycles and chains", function()
   local runs = world(5, "x tensor float32[40], input\ny tensor float32[40], output", "collective_permute dsts=[y], srcs=[x], pairs=[[0, 3], [3, 1], [2, 2]] $done++\nnop $done>=1",
     {n = 40, shape = {40}})
@@ -267,6 +278,15 @@ nop $done>=2]==], {n = 120, shape = {4, 30}})
     for i = 61, 90 do want[i] = before[i] + before[i + 30] end
     for i = 91, 120 do want[i] = 0 end
     same(flat(runs[r].out.y), want, "rank " .. r)
+  end
+end)
+
+case("channels of one CC sequencer do not share what they send", function()
+  for channels = 1, 4 do
+    local dsts, srcs, list = {}, {}, {}
+    for i = 0, channels - 1 do dsts[i + 1], srcs[i + 1], list[i + 1] = ("y[%d]"):format(i), ("x[%d]"):format(i), i end
+    check_race(channels, ("collective_permute_implicit_reduce dsts=[%s], srcs0=[%s], srcs1=[%s], group=tp, channels=[%s], op=add"):format(table.concat(dsts, ", "),
+      table.concat(srcs, ", "), table.concat(srcs, ", "), table.concat(list, ", ")))
   end
 end)
 
@@ -345,6 +365,53 @@ case("all_to_all_v and all_gather_v move what metadata says, and tell how much",
   raises("r2 = 60, r1 = 16 is elements 60..75; x has elements 0..63", counted, "all_to_all_v", 64, false, false, 1, {rows = {{0, 16, 0, 0}, {0, 60, 0, 0}, {0, 0, 0, 0}}})
 end)
 
+-- Each rank says where it wants what comes; again and again, other places each time, with ranks that are late.
+case("all_to_all_v to places that the receiver chooses", function()
+  local list, rounds, size = {2, 0, 3, 1}, 3, 24
+  local function rows(r, round) -- counts and displacements of what it sends, 0, places of what comes
+    local m = {{}, {}, {0, 0, 0, 0}, {}}
+    for p = 1, 4 do
+      m[1][p], m[2][p] = (r + p + round) % 6, r * 3 + p
+      m[4][p] = (p * 7 + r * 2 + round * 5) % 4 * 6
+    end
+    return m
+  end
+  local source = [==[
+target trn3
+tp group [[2, 0, 3, 1]]
+x tensor float32[64], input
+m tensor uint32[3, 4, 4], input
+y tensor float32[3, 24], output
+done sem
+section gpsimd
+rank_id r1
+mul r1, r1, LATE
+late: sub r1, r1, 1
+bge r1, 0, late
+]==]
+  for round = 0, rounds - 1 do
+    source = source .. ("all_to_all_v dsts=[y[%d]], srcs=[x], group=tp, metadata=m[%d], has_rdispls=true, recv_counts_known=%s $done++\nnop $done>=%d\n"):format(round, round,
+      tostring(round == 1), round + 1)
+  end
+  for _, late in ipairs {0, 2000, -1} do
+    local w <close> = soma.world {ranks = 4, checks = "race,uninit", target = "trn3"}
+    local runs = w:run(soma.assemble(((source .. "halt\n"):gsub("LATE", late))), function(r)
+      return {x = soma.arange(r * 100, r * 100 + 64):astype "float32", m = soma.tensor({rows(r, 0), rows(r, 1), rows(r, 2)}, "uint32")}
+    end)
+    for place, r in ipairs(list) do
+      for round = 0, rounds - 1 do
+        local want, got = {}, runs[r].out.y:tolist()[round + 1]
+        for i = 1, size do want[i] = 0.0 end
+        for from, sender in ipairs(list) do
+          local m, at = rows(sender, round), rows(r, round)[4][from]
+          for i = 1, m[1][place] do want[at + i] = sender * 100.0 + m[2][place] + i - 1 end
+        end
+        eq(got, want)
+      end
+    end
+  end
+end)
+
 case("what both cores do is complete on each core when both have done their part", function()
   local head = "tp group [[1, 0, 2, 3]]\nx tensor float32[64], input\ny tensor float32[64], output\nz tensor float32[64], output\nm tensor uint32[4, 4], input\nq queue dge=swdge, core=*"
   local function both(line)
@@ -367,7 +434,6 @@ case("what is refused before time passes", function()
     raises(text, world, 2, head .. (more or ""), lines, options)
   end
   wrong("unknown algorithm 'rings'; there are: auto, ring, mesh", "nop", {algorithm = "rings"})
-  wrong("all_to_all_v with has_rdispls is not built", "all_to_all_v dsts=[y], srcs=[x], group=tp, metadata=m, has_rdispls=true $done++")
   wrong("all_to_all_v: metadata says how much it moves, and timing_only has no values", "all_to_all_v dsts=[y], srcs=[x], group=tp, metadata=m $done++", {timing_only = true})
   wrong("the group [[0]] does not have rank 1", "all_reduce dsts=[y], srcs=[x], group=one, op=add $done++", nil, "\none group [[0]]")
   wrong("the group [[0, 7]] has rank 7, the world has 0..1", "all_reduce dsts=[y], srcs=[x], group=far, op=add $done++", nil, "\nfar group [[0, 7]]")

@@ -161,14 +161,6 @@ class Programs(unittest.TestCase):
             with self.assertRaisesRegex(error, words):
                 call()
 
-    def test_a_tensor_has_the_role_that_it_was_declared_with(self):
-        program = soma.Machine().assemble(
-            "target trn2\na tensor float32[4], input\nb tensor float32[4], temp\n"
-            "c tensor float32[4], output\nthere tensor float32[4], remote\n"
-            "section sync\n halt\n", "roles.s")
-        self.assertEqual([role for _, _, role in program.tensors.values()],
-                         ["input", "temp", "output", "remote"])
-
     def test_a_program_is_printed_and_saved(self):
         m = soma.Machine("trn2")
         p = m.assemble(PROGRAM % 16)

@@ -111,15 +111,6 @@ before=$(files)
 check "soma does not give 1 at the limit of a file's size" $?
 [ "$(files)" = "$before" ]
 check "soma leaves at the limit: $(files)" $?
-echo kept >"$work/r.json"
-before=$(files)
-(ulimit -f 0 && "$BUILD"/soma-ccom -r 2 allr -b 1kb -e 1kb --report-to-json-file "$work/r.json") >/dev/null 2>&1
-[ $? -eq 1 ]
-check "soma-ccom does not give 1 at the limit of a file's size" $?
-[ "$(files)$(cat "$work/r.json")" = "$before"kept ]
-check "soma-ccom does not keep the file that was there" $?
-rm -f "$work/r.json"
-before=$(files)
 # A reader that goes away
 "$BUILD"/soma-as -l "$work/list" -o - "$work/big.s" 2>/dev/null | head -c 1 >/dev/null
 rm -f "$work/list"

@@ -24,7 +24,6 @@ SAME(SOMA_TENSOR, ISA_ENG_tensor);
 SAME(SOMA_SYNC, ISA_ENG_sync);
 SAME(SOMA_TEMP, ISA_TEMP);
 SAME(SOMA_CONST, ISA_CONST);
-SAME(SOMA_REMOTE + 1, ISA_NROLES);
 SAME(SOMA_SBUF, ISA_SBUF);
 SAME(SOMA_PSUM, ISA_PSUM);
 SAME(SOMA_EV_WAIT, VM_EV_WAIT);
@@ -43,18 +42,6 @@ size_t soma_dtype_size(soma_dtype t) {
 }
 const char *soma_engine_name(soma_engine e) {
   return (unsigned)e < ISA_NSEQS ? isa_engines[e].name : NULL;
-}
-
-const char *soma_role_name(soma_role r) {
-  return (unsigned)r < ISA_NROLES ? isa_role_name((unsigned)r) : NULL;
-}
-const char *soma_event_name(soma_event_kind k) {
-  static const char *const names[] = {
-      [SOMA_EV_INSN] = "instruction", [SOMA_EV_DMA] = "dma",         [SOMA_EV_SEM] = "semaphore",
-      [SOMA_EV_NOTIFY] = "notify",    [SOMA_EV_WAIT] = "wait",       [SOMA_EV_TABLE] = "table",
-      [SOMA_EV_TRIGGER] = "trigger",  [SOMA_EV_MEET] = "meeting",
-  };
-  return (size_t)k < sizeof names / sizeof *names ? names[k] : NULL;
 }
 
 soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) {

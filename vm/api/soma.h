@@ -105,8 +105,6 @@ typedef enum soma_event_kind {
   SOMA_EV_MEET /* an engine waited at a sendrecv for the other core's: start .. end; id: the pipe;
                   part, value: engine and pc of the other core's */
 } soma_event_kind;
-/* "instruction", "dma" and so on, as Lua's `event` gets it; NULL for another number. Static. */
-const char *soma_event_name(soma_event_kind k);
 /* Events are reported in the order of their ends, but a trigger when it starts. When the later core
  * reaches its sendrecv, the two meetings are reported, that core's first, and then the triggers. */
 typedef struct soma_event {
@@ -275,15 +273,7 @@ const char *soma_program_target(const soma_program *p);
  * SOMA_ILLEGAL or SOMA_UNBUILT for a program that soma_run_start would refuse. */
 soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics **d);
 
-typedef enum soma_role {
-  SOMA_TEMP,
-  SOMA_INPUT,
-  SOMA_OUTPUT,
-  SOMA_CONST,
-  SOMA_REMOTE /* it is in the memories of other ranks alone */
-} soma_role;
-/* "input" and so on; NULL for a number that is not a role. Static. */
-const char *soma_role_name(soma_role r);
+typedef enum soma_role { SOMA_TEMP, SOMA_INPUT, SOMA_OUTPUT, SOMA_CONST } soma_role;
 typedef struct soma_tensor_info {
   const char *name; /* lives as long as the program */
   soma_dtype dtype;

@@ -116,5 +116,7 @@ void vm_dma_open_rings(const vm_core *c, vm_transfer *const *t, unsigned n);
 
 /* Fills the item's boxes: what elements e0 .. e1 - 1 of the share may read and write. */
 void vm_dma_boxes(const vm_core *c, vm_share *s);
+/* Whether it reads bytes of one of n boxes, source by source. */
+bool vm_dma_reads(const vm_core *c, const vm_share *s, const vm_box *v, unsigned n);
 
 #endif

@@ -457,6 +457,13 @@ static void cover(vm_box *b, const vm_box *more) {
   b->hi = b->hi > more->hi ? b->hi : more->hi;
 }
 
+static void box_of_source(const vm_core *c, const vm_share *s, unsigned k, vm_box *b) {
+  if (k)
+    box_of_more(c, s, k, b);
+  else
+    box_of(s, 1, b);
+}
+
 /* More sources than boxes: for each memory one box that covers them. */
 static void cover_sources(const vm_core *c, vm_share *s) {
   vm_item *it = &s->item;
@@ -464,12 +471,19 @@ static void cover_sources(const vm_core *c, vm_share *s) {
   it->src[0] = it->src[1] = (vm_box){0};
   for (unsigned k = 0; k < s->t->nsrc; k++) {
     vm_box b;
-    if (k)
-      box_of_more(c, s, k, &b);
-    else
-      box_of(s, 1, &b);
+    box_of_source(c, s, k, &b);
     cover(&it->src[b.space == ISA_HBM], &b);
   }
+}
+
+bool vm_dma_reads(const vm_core *c, const vm_share *s, const vm_box *v, unsigned n) {
+  for (unsigned k = 0; k < s->t->nsrc; k++) {
+    vm_box b;
+    box_of_source(c, s, k, &b);
+    for (unsigned i = 0; i < n; i++)
+      if (vm_box_meet(&v[i], &b)) return true;
+  }
+  return false;
 }
 
 /* What a share sends to a peer writes nothing here. */

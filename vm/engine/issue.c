@@ -101,12 +101,15 @@ static void stage(vm_core *c, vm_item *it) {
     vm_each_view(c, ((vm_flight *)it)->in, &((vm_flight *)it)->a, snapshot_source, &s);
 }
 
-/* Whether an item reads bytes of one of n boxes. */
-static bool reads_any(const vm_item *it, const vm_box *b, unsigned n) {
+/* Whether an item reads bytes of one of n boxes. One box that covers several sources in HBM says
+ * that it may: which tensors lie between them is the host's, and a saved run tells what is copied.
+ */
+static bool reads_any(const vm_core *c, const vm_item *it, const vm_box *b, unsigned n) {
+  bool may = false;
   for (const vm_box *src = it->src; src < it->src + it->nsrc; src++)
-    for (unsigned i = 0; i < n; i++)
-      if (vm_box_meet(&b[i], src)) return true;
-  return false;
+    for (unsigned i = 0; i < n; i++) may |= vm_box_meet(&b[i], src);
+  const vm_share *s = may && it->is_share ? vm_share_of(it) : NULL;
+  return s && s->t->nsrc > VM_BOXES ? vm_dma_reads(vm_core_at(c, it->core), s, b, n) : may;
 }
 
 /* Whether no share of a transfer reads bytes of the boxes, by what the whole transfer reads. */
@@ -141,7 +144,7 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
       if (t == apart) continue;
     }
     if (it == self || it->staged || it->start > c->now) continue;
-    if (reads_any(it, dst, n) && !follows(c, self, it)) stage(vm_core_at(c, it->core), it);
+    if (reads_any(c, it, dst, n) && !follows(c, self, it)) stage(vm_core_at(c, it->core), it);
   }
 }
 

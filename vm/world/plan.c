@@ -30,6 +30,7 @@ static cc_call read_call(const isa_insn *in, const isa_collective *u) {
                    .joins = form == ISA_FORM_RING_REDUCE,
                    .variable = form == ISA_FORM_COLLECTIVE_V,
                    .tells = !u->counts_known,
+                   .placed = u->has_rdispls,
                    .metadata = u->metadata,
                    .alu = u->op,
                    .dim = u->dim,
@@ -55,6 +56,7 @@ void cc_put_call(const vm_plan *p, uint32_t rank, const cc_call *x, isa_buf *out
     isa_buf_printf(out, "%s%s[%" PRIu64 "]", i ? ", " : " ", isa_dtypes[x->dtype].name,
                    cc_elems(cc_ap(p, rank, x, x->src[i])));
   if (x->n && cc_ap(p, rank, x, x->src[0])->space == ISA_SBUF) isa_buf_puts(out, " in sbuf");
+  if (x->placed) isa_buf_puts(out, " with has_rdispls");
   if (x->both) isa_buf_puts(out, " of both cores");
   if (x->dim) isa_buf_printf(out, " along dimension %u", (unsigned)x->dim);
   isa_line at = code->lines ? code->lines[x->pc] : (isa_line){0};
@@ -148,10 +150,6 @@ static bool add_call(vm_plan *p, uint32_t rank, unsigned core, unsigned engine, 
   const isa_insn *in = &r->p->cores[core].code[engine].insns[pc];
   isa_collective u = isa_collective_of(in);
   cc_call x = read_call(in, &u);
-  if (u.has_rdispls)
-    return isa_fail(e, ISA_UNBUILT, ISA_NOFIELD,
-                    "rank %" PRIu32 ": %s with has_rdispls is not built", rank,
-                    isa_ops[in->op].name);
   x.core = (uint8_t)core;
   x.engine = (uint8_t)engine;
   x.pc = pc;
@@ -423,6 +421,7 @@ static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, const vm_cc_
 
 /* What a call needs of semaphores and of memory in which things land. */
 static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
+  uint64_t land[ISA_NCC] = {0};
   if (!cc_add_order(p, x)) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for rings");
   for (unsigned k = 0; k < cc_parts(p, rank, x); k++) {
     cc_part part = cc_part_of(p, rank, x, k);
@@ -438,8 +437,10 @@ static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
       bytes += cc_land_bytes(p, rank, x, &part, i) * steps.land;
     vm_cc_free(&p->al, &steps);
     if (!ok) return false;
-    if (p->land[k % p->ncc] < bytes) p->land[k % p->ncc] = bytes;
+    land[k % p->ncc] += bytes;
   }
+  for (unsigned k = 0; k < p->ncc; k++)
+    if (p->land[k] < land[k]) p->land[k] = land[k];
   return true;
 }
 

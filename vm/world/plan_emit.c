@@ -1,5 +1,5 @@
 /* The planner: steps become instructions and static transfers of a CC sequencer. */
-#include "plan_impl.h"
+#include "plan_emit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,68 +7,46 @@
 
 enum { LIST = 16 /* patterns of a dma_copy_lists */ };
 
-typedef struct emitter {
-  vm_plan *p;
-  isa_program *out;
-  uint32_t rank;
-  const cc_call *x;
-  unsigned k;
-  isa_line at;
-  isa_error *e;
-  cc_part part;
-  const vm_cc_list *steps;
-  uint32_t ready;        /* index in `spare` of its first */
-  uint8_t pushes, local; /* queues */
-  uint32_t land;         /* tensor, 1-based */
-  uint32_t moving;       /* transfers of its own that nothing has waited for */
-  uint32_t rings;        /* of its queues */
-  uint32_t together;     /* operands of a push's transfer */
-  /* Pushes that are not started yet: transfers of their queue from `held` on, 1-based, 0: none.
-   * They raise one semaphore, of several ranks if its value is 0. */
-  uint32_t held;
-  isa_update held_upd;
-} emitter;
-
-static bool no_memory(emitter *m) {
+bool cc_no_memory(cc_emitter *m) {
   return isa_fail(m->e, ISA_NOMEM, ISA_NOFIELD, "no memory for the program of a CC sequencer");
 }
 
 /* ---- Instructions ------------------------------------------------------------------------- */
 
-static bool add(emitter *m, const isa_insn *in) {
-  return isa_program_insn(m->out, m->x->core, ISA_NENGINES + m->k, in, m->at) || no_memory(m);
+bool cc_add(cc_emitter *m, const isa_insn *in) {
+  return isa_program_insn(m->out, m->x->core, ISA_NENGINES + m->k, in, m->at) || cc_no_memory(m);
 }
 
-static bool block(emitter *m, uint16_t op) {
+static bool block(cc_emitter *m, uint16_t op) {
   isa_insn in = {.op = op};
   in.u.BLOCK.of = (isa_point){.engine = m->x->engine, .pc = m->x->pc};
-  return add(m, &in);
+  return cc_add(m, &in);
 }
 
-static bool wait_for(emitter *m, uint32_t sem, uint32_t count) {
+static bool wait_for(cc_emitter *m, uint32_t sem, uint32_t count) {
   isa_insn in = {.op = ISA_OP_event_semaphore};
   if (count == 0) return true;
   in.wait =
       (isa_wait){.cond = ISA_WAIT_ge, .core = m->x->core, .sem = (uint8_t)sem, .value = count};
   in.upd =
       (isa_update){.kind = ISA_UPD_sub, .core = m->x->core, .sem = (uint8_t)sem, .value = count};
-  return add(m, &in);
+  return cc_add(m, &in);
 }
 
-static bool settle(emitter *m) {
+static bool settle(cc_emitter *m) {
   uint32_t n = m->moving;
   m->moving = 0;
   return wait_for(m, cc_sem_done(m->p, m->k), n * m->rings);
 }
 
-static uint32_t sem_of(const emitter *m, uint32_t sem) {
+static uint32_t sem_of(const cc_emitter *m, uint32_t sem) {
   uint32_t ready = m->steps->ready;
   if (sem >= ready) return cc_sem_from(m->p, m->k, sem - ready);
   return m->p->spare[m->ready + m->k * ready + sem];
 }
 
 /* The number of a peer in the program's table; 0 after a failure. */
-static uint32_t slot_of(emitter *m, uint32_t peer) {
+uint32_t cc_slot_of(cc_emitter *m, uint32_t peer) {
   isa_peer q = {.how = ISA_PEER_rank, .value = cc_peer(m->x, peer)};
   uint32_t slot = isa_program_peer(m->out, &q);
   if (!slot)
@@ -77,28 +55,29 @@ static uint32_t slot_of(emitter *m, uint32_t peer) {
   return slot;
 }
 
-static bool tell_ready(emitter *m, const vm_cc_step *st) {
+static bool tell_ready(cc_emitter *m, const vm_cc_step *st) {
   isa_insn in = {.op = ISA_OP_nop};
-  uint32_t slot = slot_of(m, st->peer);
+  uint32_t slot = cc_slot_of(m, st->peer);
   in.upd = (isa_update){
       .kind = ISA_UPD_peer, .core = m->x->core, .sem = (uint8_t)sem_of(m, st->sem), .value = slot};
-  return slot && add(m, &in);
+  if (slot && m->x->placed) return cc_tell_place(m, st, in.upd);
+  return slot && cc_add(m, &in);
 }
 
 /* Starts the static transfers of a queue from `first` on. */
-static bool start(emitter *m, unsigned queue, uint32_t first, isa_update upd) {
+bool cc_start(cc_emitter *m, unsigned queue, uint32_t first, isa_update upd) {
   isa_insn in = {.op = ISA_OP_dma_trigger, .upd = upd};
   const isa_queue *q = &m->out->cores[m->x->core].queues[queue];
   in.u.TRIGGER.queue = (uint8_t)queue;
   in.u.TRIGGER.first = first + 1;
   in.u.TRIGGER.count.v = (int32_t)(q->nstatics - first);
-  return add(m, &in);
+  return cc_add(m, &in);
 }
 
 /* ---- Operands ----------------------------------------------------------------------------- */
 
 /* Elements of block b of an operand, from *from on. */
-static uint64_t block_of(const emitter *m, uint32_t operand, uint32_t b, uint64_t *from) {
+static uint64_t block_of(const cc_emitter *m, uint32_t operand, uint32_t b, uint64_t *from) {
   const cc_call *x = m->x;
   uint64_t n = cc_elems(cc_ap(m->p, m->rank, x, x->src[operand]));
   uint32_t blocks = vm_cc_blocks(&m->part.shape);
@@ -112,26 +91,26 @@ static uint64_t block_of(const emitter *m, uint32_t operand, uint32_t b, uint64_
 }
 
 /* The slice of a block of n elements, from *from on. */
-static uint64_t slice_of(const emitter *m, uint64_t n, uint32_t slice, uint64_t *from) {
+static uint64_t slice_of(const cc_emitter *m, uint64_t n, uint32_t slice, uint64_t *from) {
   uint64_t of = m->part.nslices, next = slice + 1u;
   *from = n / of * slice + n % of * slice / of;
   return n / of * next + n % of * next / of - *from;
 }
 
-static uint64_t elems_of(const emitter *m, uint32_t operand, uint32_t b, uint32_t slice) {
+static uint64_t elems_of(const cc_emitter *m, uint32_t operand, uint32_t b, uint32_t slice) {
   uint64_t at;
   return slice_of(m, block_of(m, operand, b, &at), slice, &at);
 }
 
 /* Where the scratch memory of a block of an operand begins, in bytes. */
-static uint64_t landing(const emitter *m, uint32_t operand, uint32_t b) {
+static uint64_t landing(const cc_emitter *m, uint32_t operand, uint32_t b) {
   uint64_t before = 0, all = 0;
   for (uint32_t i = m->part.first; i < m->part.first + m->part.n; i++) {
     uint64_t bytes = cc_land_bytes(m->p, m->rank, m->x, &m->part, i);
     if (i < operand) before += bytes;
     all += bytes;
   }
-  return b * all + before;
+  return m->landed + b * all + before;
 }
 
 /* Where elements are: those of `ap` from `from` on. */
@@ -141,7 +120,7 @@ typedef struct place {
 } place;
 
 /* Columns of block b of a dst that is gathered along its free dimension. */
-static bool columns(emitter *m, uint32_t b, uint64_t n, isa_ap *ap) {
+static bool columns(cc_emitter *m, uint32_t b, uint64_t n, isa_ap *ap) {
   isa_ap_merge(ap, ap);
   if (ap->ndim != 1)
     return isa_fail(m->e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -153,7 +132,7 @@ static bool columns(emitter *m, uint32_t b, uint64_t n, isa_ap *ap) {
 }
 
 /* A tensor of another rank's program, by its name. */
-static uint32_t tensor_here(emitter *m, const isa_tensor *t) {
+static uint32_t tensor_here(cc_emitter *m, const isa_tensor *t) {
   int have = isa_program_find_tensor(m->out, t->name, strlen(t->name));
   if (have >= 0 && m->out->tensors[have].bytes == t->bytes) return (uint32_t)have + 1;
   if (have >= 0) {
@@ -168,18 +147,18 @@ static uint32_t tensor_here(emitter *m, const isa_tensor *t) {
   remote.data = NULL;
   remote.rows = 0;
   uint32_t n = isa_program_tensor(m->out, &remote);
-  if (!n) no_memory(m);
+  if (!n) cc_no_memory(m);
   return n;
 }
 
 /* The call of this rank, or of a peer, whose rank is then *rank. */
-static const cc_call *call_of(const emitter *m, uint32_t peer, uint32_t *rank) {
+const cc_call *cc_call_of(const cc_emitter *m, uint32_t peer, uint32_t *rank) {
   *rank = peer == VM_CC_NOBODY ? m->rank : cc_peer(m->x, peer);
   return *rank == m->rank ? m->x : cc_match(m->p, m->x, *rank);
 }
 
 /* A pattern of a rank's call, as this rank's program has it. */
-static bool pattern_of(emitter *m, uint32_t rank, const cc_call *x, uint32_t number, isa_ap *ap) {
+bool cc_pattern_of(cc_emitter *m, uint32_t rank, const cc_call *x, uint32_t number, isa_ap *ap) {
   *ap = *cc_ap(m->p, rank, x, number);
   if (rank == m->rank) return true;
   bool hbm = ap->space == ISA_HBM;
@@ -188,16 +167,16 @@ static bool pattern_of(emitter *m, uint32_t rank, const cc_call *x, uint32_t num
 }
 
 /* The pattern of an operand of this rank, or of a peer's. */
-static bool operand_of(emitter *m, uint32_t peer, unsigned buffer, uint32_t operand, isa_ap *ap) {
+bool cc_operand_of(cc_emitter *m, uint32_t peer, unsigned buffer, uint32_t operand, isa_ap *ap) {
   uint32_t rank;
-  const cc_call *x = call_of(m, peer, &rank);
+  const cc_call *x = cc_call_of(m, peer, &rank);
   const uint32_t *list = buffer == VM_CC_SRC ? x->src : buffer == VM_CC_DST ? x->dst : x->src1;
-  return pattern_of(m, rank, x, list[operand], ap);
+  return cc_pattern_of(m, rank, x, list[operand], ap);
 }
 
 /* Where slice `slice` of block b of a piece is; peer: VM_CC_NOBODY, of this rank. */
-static bool place_of(emitter *m, uint32_t peer, vm_cc_piece piece, uint32_t operand, uint32_t data,
-                     uint32_t slice, place *out) {
+static bool place_of(cc_emitter *m, uint32_t peer, vm_cc_piece piece, uint32_t operand,
+                     uint32_t data, uint32_t slice, place *out) {
   uint64_t block, within, n = block_of(m, operand, data, &block);
   slice_of(m, n, slice, &within);
   out->from = within;
@@ -207,7 +186,7 @@ static bool place_of(emitter *m, uint32_t peer, vm_cc_piece piece, uint32_t oper
     out->ap.dim[0] = (isa_dim){.step = 1, .num = (uint32_t)n};
     return true;
   }
-  if (!operand_of(m, peer, piece.buffer, operand, &out->ap)) return false;
+  if (!cc_operand_of(m, peer, piece.buffer, operand, &out->ap)) return false;
   bool gathers = m->x->does == VM_CC_ALL_GATHER;
   if (gathers && m->x->dim == 1 && piece.buffer == VM_CC_DST)
     return columns(m, piece.block, n, &out->ap);
@@ -220,11 +199,11 @@ static bool place_of(emitter *m, uint32_t peer, vm_cc_piece piece, uint32_t oper
   return true;
 }
 
-static uint32_t pattern(emitter *m, const isa_ap *ap, uint32_t slot) {
+uint32_t cc_pattern(cc_emitter *m, const isa_ap *ap, uint32_t slot) {
   isa_ap a = *ap;
   a.rank = (uint16_t)slot;
   uint32_t n = isa_program_ap(m->out, m->x->core, &a);
-  if (!n) no_memory(m);
+  if (!n) cc_no_memory(m);
   return n;
 }
 
@@ -238,89 +217,13 @@ static uint64_t cut_all(const place *v, unsigned count, uint64_t e, uint64_t n, 
   return n;
 }
 
-/* ---- Sizes that are known as the program runs ----------------------------------------------- */
-
-enum { COUNT = 1, FROM = 2 }; /* registers */
-
-/* The pattern of an element of metadata, of this rank or at a peer. */
-static bool metadata_at(emitter *m, uint32_t peer, uint32_t row, uint32_t column, isa_ap *out) {
-  uint32_t rank;
-  const cc_call *x = call_of(m, peer, &rank);
-  isa_ap ap;
-  if (!pattern_of(m, rank, x, x->metadata, &ap)) return false;
-  vm_plan_cut(&ap, (uint64_t)row * m->x->ranks_n + column, 1, out);
-  return true;
-}
-
-static bool load(emitter *m, unsigned reg, uint32_t row, uint32_t column) {
-  isa_insn in = {.op = ISA_OP_tensor_load};
-  isa_ap ap;
-  if (!metadata_at(m, VM_CC_NOBODY, row, column, &ap)) return false;
-  in.u.TENSOR_LOAD.rd = (uint8_t)reg;
-  in.u.TENSOR_LOAD.src = pattern(m, &ap, 0);
-  return in.u.TENSOR_LOAD.src && add(m, &in);
-}
-
-static bool add_copy(emitter *m, unsigned queue, const isa_ap *dst, const isa_ap *src,
-                     uint32_t slot) {
-  isa_insn in = {.op = ISA_OP_dma_copy};
-  in.u.DMA_COPY.dst = pattern(m, dst, slot);
-  in.u.DMA_COPY.src = pattern(m, src, 0);
-  in.u.DMA_COPY.queue = (uint8_t)queue;
-  in.u.DMA_COPY.prio = m->x->prio;
-  if (!in.u.DMA_COPY.dst || !in.u.DMA_COPY.src) return false;
-  return isa_program_static(m->out, m->x->core, queue, &in) || no_memory(m);
-}
-
-/* All elements of an operand as one run. */
-static bool run_of(emitter *m, uint32_t peer, unsigned buffer, isa_ap *out) {
-  isa_ap ap;
-  if (!operand_of(m, peer, buffer, 0, &ap)) return false;
-  uint64_t n = cc_elems(&ap);
-  if (n <= UINT32_MAX && vm_plan_cut(&ap, 0, n, out) == n && out->ndim == 1 &&
-      (out->dim[0].step == 1 || n == 1))
-    return true;
-  return isa_fail(m->e, ISA_UNBUILT, ISA_NOFIELD, "%s: an operand with gaps is not built",
-                  isa_ops[m->x->op].name);
-}
-
-/* Sends a place of the list what metadata says, or copies this rank's own part: COUNT elements of
- * src from FROM on go to this rank's part of dst, and row 2 there gets COUNT. */
-static bool move_counted(emitter *m, const vm_cc_step *st, unsigned queue, isa_update upd) {
-  const cc_call *x = m->x;
-  bool push = st->kind == VM_STEP_PUSH;
-  uint32_t peer = push ? st->peer : VM_CC_NOBODY, slot = push ? slot_of(m, peer) : 0;
-  uint32_t to = push ? peer : x->place, column = x->op == ISA_OP_all_gather_v ? 0 : to;
-  uint32_t first = m->out->cores[x->core].queues[queue].nstatics;
-  isa_ap src, dst, count, told;
-  if ((push && !slot) || !run_of(m, peer, VM_CC_DST, &dst) ||
-      !run_of(m, VM_CC_NOBODY, VM_CC_SRC, &src))
-    return false;
-  uint32_t part = dst.dim[0].num / x->ranks_n, most = part < src.dim[0].num ? part : src.dim[0].num;
-  if (part == 0)
-    return isa_fail(m->e, ISA_ILLEGAL, ISA_NOFIELD, "%s: dst has fewer elements than ranks",
-                    isa_ops[x->op].name);
-  dst.offset += (int64_t)part * x->place * (int64_t)isa_dtype_bytes(dst.dtype);
-  dst.dim[0].num = src.dim[0].num = most;
-  dst.size_dim = src.size_dim = 2;
-  dst.size_reg = src.size_reg = COUNT;
-  src.dyn[0] = (isa_dyn){.kind = ISA_DYN_reg, .reg = FROM, .stride = 1};
-  bool ok =
-      load(m, COUNT, 0, column) && load(m, FROM, 1, column) && add_copy(m, queue, &dst, &src, slot);
-  if (ok && x->tells)
-    ok = metadata_at(m, VM_CC_NOBODY, 0, column, &count) &&
-         metadata_at(m, peer, 2, x->place, &told) && add_copy(m, queue, &told, &count, slot);
-  if (!push) m->moving += x->tells ? 2 : 1;
-  return ok && start(m, queue, first, upd);
-}
-
 /* ---- Transfers ---------------------------------------------------------------------------- */
 
 typedef struct lists {
   uint32_t dst[LIST], src[LIST], n;
 } lists;
 
-static bool add_push(emitter *m, const lists *l) {
+static bool add_push(cc_emitter *m, const lists *l) {
   isa_insn in = {.op = ISA_OP_dma_copy};
   if (l->n == 1) {
     in.u.DMA_COPY.dst = l->dst[0];
@@ -333,13 +236,13 @@ static bool add_push(emitter *m, const lists *l) {
     in.u.DMA_LISTS.prio = m->x->prio;
     if (!isa_program_pool(m->out, l->dst, l->n, sizeof *l->dst, &in.u.DMA_LISTS.dsts) ||
         !isa_program_pool(m->out, l->src, l->n, sizeof *l->src, &in.u.DMA_LISTS.srcs))
-      return no_memory(m);
+      return cc_no_memory(m);
   }
-  return isa_program_static(m->out, m->x->core, m->pushes, &in) || no_memory(m);
+  return isa_program_static(m->out, m->x->core, m->pushes, &in) || cc_no_memory(m);
 }
 
 /* Adds an operand's part to the lists of a push. */
-static bool list_operand(emitter *m, const vm_cc_step *st, uint32_t operand, uint32_t slot,
+static bool list_operand(cc_emitter *m, const vm_cc_step *st, uint32_t operand, uint32_t slot,
                          lists *l) {
   uint64_t n = elems_of(m, operand, st->block, st->slice), got = 0;
   place at[2];
@@ -354,8 +257,8 @@ static bool list_operand(emitter *m, const vm_cc_step *st, uint32_t operand, uin
       return isa_fail(m->e, ISA_UNBUILT, ISA_NOFIELD,
                       "%s: operand %" PRIu32 " lies in more than %d pieces", isa_ops[m->x->op].name,
                       operand, LIST);
-    l->dst[l->n] = pattern(m, &ap[0], slot);
-    l->src[l->n] = pattern(m, &ap[1], 0);
+    l->dst[l->n] = cc_pattern(m, &ap[0], slot);
+    l->src[l->n] = cc_pattern(m, &ap[1], 0);
     if (!l->dst[l->n] || !l->src[l->n]) return false;
     l->n++;
   }
@@ -363,28 +266,28 @@ static bool list_operand(emitter *m, const vm_cc_step *st, uint32_t operand, uin
 }
 
 /* Starts the pushes that are held. */
-static bool let_go(emitter *m) {
+static bool let_go(cc_emitter *m) {
   uint32_t first = m->held;
   m->held = 0;
-  return first == 0 || start(m, m->pushes, first - 1, m->held_upd);
+  return first == 0 || cc_start(m, m->pushes, first - 1, m->held_upd);
 }
 
 /* Holds the pushes from transfer `first` on: those that follow one another and raise the same
  * semaphore are one trigger, also of different ranks. */
-static void hold(emitter *m, uint32_t first, isa_update upd) {
+static void hold(cc_emitter *m, uint32_t first, isa_update upd) {
   if (m->held && m->held_upd.value != upd.value) m->held_upd.value = 0;
   if (m->held) return;
   m->held = first + 1;
   m->held_upd = upd;
 }
 
-static bool push(emitter *m, const vm_cc_step *st) {
-  uint32_t slot = slot_of(m, st->peer), end = m->part.first + m->part.n;
+static bool push(cc_emitter *m, const vm_cc_step *st) {
+  uint32_t slot = cc_slot_of(m, st->peer), end = m->part.first + m->part.n;
   isa_update upd = {
       .kind = ISA_UPD_peer, .core = m->x->core, .sem = (uint8_t)sem_of(m, st->sem), .value = slot};
   uint32_t first = m->out->cores[m->x->core].queues[m->pushes].nstatics;
   if (!slot || (m->held && m->held_upd.sem != upd.sem && !let_go(m))) return false;
-  if (m->x->variable) return move_counted(m, st, m->pushes, upd);
+  if (m->x->variable) return cc_move_counted(m, st, m->pushes, upd);
   for (uint32_t i = m->part.first; i < end; i += m->together) {
     lists l = {.n = 0};
     for (uint32_t j = i; j < end && j < i + m->together; j++)
@@ -396,7 +299,7 @@ static bool push(emitter *m, const vm_cc_step *st) {
 }
 
 /* Transfers of the pushes that a wait is for. */
-static uint32_t transfers(const emitter *m, const vm_cc_step *st) {
+static uint32_t transfers(const cc_emitter *m, const vm_cc_step *st) {
   uint32_t n = 0, end = m->part.first + m->part.n;
   if (m->x->variable) return m->x->tells ? 2 : 1;
   for (uint32_t i = m->part.first; i < end; i += m->together) {
@@ -408,7 +311,7 @@ static uint32_t transfers(const emitter *m, const vm_cc_step *st) {
   return n;
 }
 
-static bool add_local(emitter *m, const vm_cc_step *st, const uint32_t *ap) {
+static bool add_local(cc_emitter *m, const vm_cc_step *st, const uint32_t *ap) {
   isa_insn in = {.op = ISA_OP_dma_copy};
   if (st->kind == VM_STEP_COPY) {
     in.u.DMA_COPY.dst = ap[0];
@@ -422,13 +325,13 @@ static bool add_local(emitter *m, const vm_cc_step *st, const uint32_t *ap) {
     in.u.DMA_COMPUTE.queue = m->local;
     in.u.DMA_COMPUTE.prio = m->x->prio;
     if (!isa_program_pool(m->out, ap + 1, st->nsrc, sizeof *ap, &in.u.DMA_COMPUTE.srcs))
-      return no_memory(m);
+      return cc_no_memory(m);
   }
   m->moving++;
-  return isa_program_static(m->out, m->x->core, m->local, &in) || no_memory(m);
+  return isa_program_static(m->out, m->x->core, m->local, &in) || cc_no_memory(m);
 }
 
-static bool local_operand(emitter *m, const vm_cc_step *st, uint32_t operand) {
+static bool local_operand(cc_emitter *m, const vm_cc_step *st, uint32_t operand) {
   uint64_t n = elems_of(m, operand, st->block, st->slice), got = 0;
   place at[1 + VM_STEP_SOURCES];
   isa_ap ap[1 + VM_STEP_SOURCES];
@@ -441,21 +344,21 @@ static bool local_operand(emitter *m, const vm_cc_step *st, uint32_t operand) {
     got = cut_all(at, 1u + st->nsrc, e, n - e, ap);
     if (st->kind == VM_STEP_COPY && isa_ap_equal(&ap[0], &ap[1])) continue; /* they are there */
     for (unsigned i = 0; i <= st->nsrc; i++)
-      if (!(number[i] = pattern(m, &ap[i], 0))) return false;
+      if (!(number[i] = cc_pattern(m, &ap[i], 0))) return false;
     if (!add_local(m, st, number)) return false;
   }
   return true;
 }
 
-static bool local(emitter *m, const vm_cc_step *st) {
+static bool local(cc_emitter *m, const vm_cc_step *st) {
   uint32_t first = m->out->cores[m->x->core].queues[m->local].nstatics;
   uint32_t before = m->moving;
   isa_update upd = {
       .kind = ISA_UPD_dma, .core = m->x->core, .sem = (uint8_t)cc_sem_done(m->p, m->k)};
-  if (m->x->variable) return move_counted(m, st, m->local, upd);
+  if (m->x->variable) return cc_move_counted(m, st, m->local, upd);
   for (uint32_t i = m->part.first; i < m->part.first + m->part.n; i++)
     if (!local_operand(m, st, i)) return false;
-  return m->moving == before || start(m, m->local, first, upd);
+  return m->moving == before || cc_start(m, m->local, first, upd);
 }
 
 /* ---- Blocks ------------------------------------------------------------------------------- */
@@ -468,7 +371,7 @@ static bool is_dense(const isa_ap *ap) {
 
 /* Where all ranks' operands are dense a push takes sixteen in one transfer; else a transfer is of
  * one, whose pieces may be several. */
-static uint32_t operands_together(const emitter *m) {
+static uint32_t operands_together(const cc_emitter *m) {
   const cc_call *x = m->x;
   for (uint32_t i = 0; i < x->ranks_n; i++) {
     const cc_call *y = cc_match(m->p, x, x->ranks[i]);
@@ -480,7 +383,7 @@ static uint32_t operands_together(const emitter *m) {
   return LIST;
 }
 
-static bool find_queue(emitter *m, const char *suffix, uint8_t *number) {
+static bool find_queue(cc_emitter *m, const char *suffix, uint8_t *number) {
   isa_core *core = &m->out->cores[m->x->core];
   char name[32];
   snprintf(name, sizeof name, "qcc%u%s%s", m->k, m->rings == m->p->rings ? "" : "_links", suffix);
@@ -499,7 +402,7 @@ static bool find_queue(emitter *m, const char *suffix, uint8_t *number) {
   return n != 0;
 }
 
-static bool find_land(emitter *m) {
+static bool find_land(cc_emitter *m) {
   char name[32];
   uint64_t bytes = m->p->land[m->k];
   if (bytes == 0) return true;
@@ -508,10 +411,10 @@ static bool find_land(emitter *m) {
   isa_tensor t = {.name = name, .dtype = ISA_uint8, .role = ISA_TEMP, .ndim = 1, .bytes = bytes};
   t.shape[0] = (int64_t)bytes;
   m->land = have >= 0 ? (uint32_t)have + 1 : isa_program_tensor(m->out, &t);
-  return m->land || no_memory(m);
+  return m->land || cc_no_memory(m);
 }
 
-static bool one_step(emitter *m, uint32_t *i) {
+static bool one_step(cc_emitter *m, uint32_t *i) {
   const vm_cc_step *st = &m->steps->v[*i];
   uint32_t sum = 0;
   if (st->kind != VM_STEP_PUSH && !let_go(m)) return false;
@@ -523,38 +426,41 @@ static bool one_step(emitter *m, uint32_t *i) {
   default: break;
   }
   for (uint32_t sem = st->sem;; st = &m->steps->v[++*i]) {
-    sum += sem < m->steps->ready ? st->count : st->count * transfers(m, st) * m->rings;
+    bool said = sem < m->steps->ready;
+    uint32_t n = !said ? transfers(m, st) * m->rings : m->x->placed ? m->rings : 1;
+    sum += st->count * n;
     if (*i + 1 == m->steps->n || st[1].kind != VM_STEP_WAIT || st[1].sem != sem) break;
   }
   return wait_for(m, sem_of(m, st->sem), sum);
 }
 
-static bool emit_part(emitter *m, unsigned number) {
+static bool emit_part(cc_emitter *m, unsigned number) {
   vm_cc_list steps;
   m->part = cc_part_of(m->p, m->rank, m->x, number);
   m->steps = &steps;
   m->ready = cc_ready_of(m->p, m->x, &m->part.shape)->first;
-  bool ok = vm_cc_make(&m->p->al, &m->part.shape, &steps) || no_memory(m);
+  bool ok = vm_cc_make(&m->p->al, &m->part.shape, &steps) || cc_no_memory(m);
   for (uint32_t i = 0; ok && i < steps.n; i++) ok = one_step(m, &i);
+  m->landed = landing(m, m->part.first, steps.land); /* what it pushes may not have left yet */
   vm_cc_free(&m->p->al, &steps);
   return ok && let_go(m) && settle(m);
 }
 
 /* What both cores do is complete on each when both have done their part. */
-static bool meet_other(emitter *m) {
+static bool meet_other(cc_emitter *m) {
   isa_insn tell = {.op = ISA_OP_nop}, hear = {.op = ISA_OP_event_semaphore};
   uint8_t core = m->x->core, sem = (uint8_t)cc_sem_both(m->p, m->k);
   if (!m->x->both || m->out->ncores < 2) return true;
   tell.upd = (isa_update){.kind = ISA_UPD_inc, .core = (uint8_t)(1 - core), .sem = sem};
   hear.wait = (isa_wait){.cond = ISA_WAIT_ge, .core = core, .sem = sem, .value = 1};
   hear.upd = (isa_update){.kind = ISA_UPD_dec, .core = core, .sem = sem};
-  return add(m, &tell) && add(m, &hear);
+  return cc_add(m, &tell) && cc_add(m, &hear);
 }
 
 bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsigned k,
              isa_error *e) {
   const isa_code *code = &p->ranks[rank].p->cores[x->core].code[x->engine];
-  emitter m = {.p = p, .out = out, .rank = rank, .x = x, .k = k, .e = e};
+  cc_emitter m = {.p = p, .out = out, .rank = rank, .x = x, .k = k, .e = e};
   if (code->lines) m.at = code->lines[x->pc];
   m.rings = cc_rings(p, x);
   m.together = operands_together(&m);

@@ -15,7 +15,7 @@ typedef struct cc_call {
   uint32_t ranks_n, place;          /* of the list with this rank; of a permute the pairs */
   const uint32_t *ranks;            /* its ranks; of a permute from and to of each pair */
   const uint32_t *dst, *src, *src1; /* patterns of the core, `n` each; src1 NULL: none */
-  bool variable, tells;             /* sizes are in metadata; its row 2 is written */
+  bool variable, tells, placed;     /* sizes are in metadata; its row 2 is written, row 3 read */
   uint32_t metadata;                /* pattern */
   uint32_t n, nth;                  /* nth: of its list and stream, from 0 on */
   uint32_t number;                  /* among all of its rank */

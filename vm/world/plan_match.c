@@ -6,7 +6,7 @@
 static bool same_shapes(const vm_plan *p, uint32_t rank, const cc_call *x, uint32_t other,
                         const cc_call *y) {
   if (x->op != y->op || x->alu != y->alu || x->dtype != y->dtype || x->n != y->n ||
-      x->dim != y->dim || x->both != y->both)
+      x->dim != y->dim || x->both != y->both || x->placed != y->placed)
     return false;
   for (uint32_t i = 0; i < x->n; i++) {
     const isa_ap *a = cc_ap(p, rank, x, x->src[i]), *b = cc_ap(p, other, y, y->src[i]);
