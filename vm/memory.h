@@ -88,6 +88,18 @@ void vm_pool_drop(vm_pool *p);
 /* Gives its blocks back to the host; vm_pool_close also those it gets later, and drops it. */
 void vm_pool_empty(vm_pool *p);
 void vm_pool_close(vm_pool *p);
+/* The state of many cores that take turns is in few huge pages: in others a turn costs the host
+ * more for finding pages than for what it does with them (256 ranks in windows of 1 us: a tenth of
+ * their time). A reserve is held once; NULL: it would be too small, or there is no memory, which
+ * does not matter. A pool takes from the first that it is lent, and holds it. */
+typedef struct vm_reserve vm_reserve;
+vm_reserve *vm_reserve_new(uint64_t bytes);
+void vm_reserve_drop(vm_reserve *r);
+void vm_pool_lend(vm_pool *p, vm_reserve *r);
+/* The same as vm_pool_take for less than VM_STATE_LESS bytes, of the pool's reserve while that has
+ * room. */
+enum { VM_STATE_LESS = 1 << 19 };
+void *vm_pool_take_state(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed);
 /* n bytes, all zero if `zeroed`. al is the pool's, here and for vm_pool_give, which takes NULL. */
 void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed);
 /* A kept block of n bytes with its old contents; NULL: none exists. */

@@ -89,6 +89,7 @@ static soma_status join_machine(soma_world *w, uint32_t r, soma_machine *m) {
   if ((s = check_machine(w, &m->o)) != SOMA_OK) return s;
   x->m = m;
   m->world = w;
+  vm_pool_lend(m->pool, w->reserve);
   x->threads = m->threads.threads;
   m->threads.threads = 1;
   if (first == r) return s;
@@ -118,7 +119,9 @@ static soma_status add_machine(soma_world *w, uint32_t r, const soma_options *gi
 
 static soma_status add_machines(soma_world *w, const soma_world_options *o,
                                 const soma_options *machine) {
+  enum { CORE = 5 << 18 }; /* host bytes of its state, about */
   soma_status s = SOMA_OK;
+  w->reserve = vm_reserve_new((uint64_t)w->o.ranks * w->o.lnc * CORE);
   for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++) {
     w->ranks[r].borrowed = o->machines != NULL;
     s = o->machines ? join_machine(w, r, o->machines[r]) : add_machine(w, r, machine);
@@ -223,6 +226,7 @@ void soma_world_free(soma_world *w) {
   soma_forget_findings(w);
   vm_plan_free(w->plan);
   soma_world_free_links(w);
+  vm_reserve_drop(w->reserve);
   vm_work_close(&w->threads);
   isa_buf_free(&w->error);
   isa_alloc al = w->al;

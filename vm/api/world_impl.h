@@ -28,6 +28,7 @@ struct soma_world {
   char name[64];      /* "trn1.32xlarge x 4" */
   int algorithm;      /* vm_cc_algorithm, -1: by size */
   rank *ranks;
+  vm_reserve *reserve; /* for the state of its cores; may be NULL */
   vm_work threads;
   atomic_int interrupted;
   vm_world w;

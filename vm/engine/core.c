@@ -14,6 +14,7 @@
 enum { SEARCHED = 32 };
 /* Kept for the next run: their pages would be touched anew in each. */
 enum { FLIGHTS_BYTES = VM_FLIGHTS * sizeof(vm_flight) };
+_Static_assert((size_t)FLIGHTS_BYTES < (size_t)VM_STATE_LESS, "of the state of a core");
 
 /* Address and host memory of a tensor, unless they are given. */
 static isa_status place_tensor(vm_run *r, const isa_tensor *t, vm_block *b) {
@@ -80,8 +81,7 @@ static bool load_engine(vm_core *c, unsigned e) {
   if (!en->ran) return false;
   if (e >= ISA_ENG_sync) /* no data path */
     return true;
-  en->flights = vm_pool_find(c->run->pool, FLIGHTS_BYTES);
-  if (!en->flights) en->flights = c->al.fn(c->al.ud, NULL, 0, FLIGHTS_BYTES);
+  en->flights = vm_pool_take_state(c->run->pool, &c->al, FLIGHTS_BYTES, false);
   return en->flights != NULL;
 }
 
@@ -124,7 +124,7 @@ static size_t bytes_of(unsigned nseqs) {
 /* The next core of r, with that memory; NULL: out of memory. */
 static vm_core *add_core(vm_run *r, const vm_memory *mem) {
   unsigned nseqs = sequencers_of(&r->prog->cores[r->n]);
-  vm_core *c = vm_pool_take(r->pool, &r->al, bytes_of(nseqs), true);
+  vm_core *c = vm_pool_take_state(r->pool, &r->al, bytes_of(nseqs), true);
   if (!c) return NULL;
   c->nseqs = nseqs;
   c->number = (uint8_t)r->n;

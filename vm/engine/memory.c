@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 /* Blocks from this size on come from the kernel, which gives pages when they are touched. */
-enum { MAP_FROM = 1 << 19 };
+enum { MAP_FROM = VM_STATE_LESS };
 /* Tensors of this to that size may come in huge pages: the first touches of small ones take as long
  * as all that a program does with them. A larger one may be meant to stay mostly untouched. */
 enum { HUGE_FROM = 4 << 20, HUGE_TO = 256 << 20 };
@@ -61,8 +61,16 @@ typedef struct block {
   uint64_t bytes;
 } block;
 
+struct vm_reserve {
+  atomic_uint refs;
+  atomic_ullong used;
+  uint64_t bytes;
+  uint8_t *data;
+};
+
 struct vm_pool {
   isa_alloc al;
+  vm_reserve *reserve; /* NULL: none */
   atomic_uint refs;
   atomic_flag locked; /* for a few instructions at a time */
   bool closed;
@@ -77,6 +85,55 @@ static void lock(vm_pool *p) {
 }
 
 static void unlock(vm_pool *p) { atomic_flag_clear_explicit(&p->locked, memory_order_release); }
+
+vm_reserve *vm_reserve_new(uint64_t bytes) {
+  const isa_alloc al = isa_alloc_default();
+  enum { HUGE_PAGE = 2 << 20 };
+  bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  if (bytes < HUGE_FROM) return NULL;
+  vm_reserve *r = isa_zalloc(&al, sizeof *r);
+  if (!r) return NULL;
+  atomic_init(&r->refs, 1);
+  atomic_init(&r->used, 0);
+  r->bytes = bytes;
+  if ((r->data = vm_pages_new(&al, bytes))) {
+#ifdef MADV_HUGEPAGE
+    madvise(r->data, (size_t)bytes, MADV_HUGEPAGE);
+#endif
+    return r;
+  }
+  isa_free(&al, r, sizeof *r);
+  return NULL;
+}
+
+void vm_reserve_drop(vm_reserve *r) {
+  const isa_alloc al = isa_alloc_default();
+  if (!r || atomic_fetch_sub(&r->refs, 1) > 1) return;
+  vm_pages_free(&al, r->data, r->bytes);
+  isa_free(&al, r, sizeof *r);
+}
+
+void vm_pool_lend(vm_pool *p, vm_reserve *r) {
+  if (!p || !r || p->reserve) return;
+  atomic_fetch_add(&r->refs, 1);
+  p->reserve = r;
+}
+
+static void *take_reserve(vm_pool *p, uint64_t n) {
+  enum { LINE = 64 };
+  vm_reserve *r = p ? p->reserve : NULL;
+  n = (n + LINE - 1) / LINE * LINE;
+  if (!r || atomic_load(&r->used) + n > r->bytes) return NULL;
+  uint64_t at = atomic_fetch_add(&r->used, n);
+  return at + n <= r->bytes ? r->data + at : NULL;
+}
+
+/* What comes from a reserve stays there until all of it is freed. */
+static void free_block(const vm_pool *p, block b) {
+  const vm_reserve *r = p->reserve;
+  uintptr_t at = (uintptr_t)b.data, from = r ? (uintptr_t)r->data : 0;
+  if (!r || at < from || at >= from + r->bytes) vm_pages_free(&p->al, b.data, b.bytes);
+}
 
 vm_pool *vm_pool_new(const isa_alloc *al) {
   vm_pool *p = isa_zalloc(al, sizeof *p);
@@ -95,6 +152,7 @@ void vm_pool_drop(vm_pool *p) {
   if (!p || atomic_fetch_sub(&p->refs, 1) > 1) return;
   isa_alloc al = p->al;
   vm_pool_empty(p);
+  vm_reserve_drop(p->reserve);
   isa_free(&al, p, sizeof *p);
 }
 
@@ -114,7 +172,7 @@ static bool evict(vm_pool *p, uint32_t blocks, uint64_t bytes) {
   bool any = p->n > blocks || p->bytes > bytes;
   block b = any ? remove_block(p, 0) : (block){0};
   unlock(p);
-  vm_pages_free(&p->al, b.data, b.bytes);
+  free_block(p, b);
   return any;
 }
 
@@ -152,6 +210,13 @@ void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed) {
   return tensor_new(al, n);
 }
 
+void *vm_pool_take_state(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed) {
+  void *data = vm_pool_find(p, n);
+  if (data) return zeroed ? memset(data, 0, (size_t)n) : data;
+  if ((data = take_reserve(p, n))) return data; /* zeros, as it is new */
+  return zeroed ? isa_zalloc(al, (size_t)n) : al->fn(al->ud, NULL, 0, (size_t)n);
+}
+
 void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n) {
   if (!data) return;
   if (!p || n < POOL_FROM || n > POOL_BYTES || al->fn != isa_alloc_default().fn) {
@@ -168,7 +233,7 @@ void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n) {
     p->bytes += n;
   }
   unlock(p);
-  if (!kept) vm_pages_free(al, data, n);
+  if (!kept) free_block(p, (block){data, n});
 }
 
 /* Bytes of an array with room for n elements: few sizes, so that the pool's blocks fit again, and
