@@ -199,6 +199,14 @@ case("its transfers delay loads of the same core", function()
   eq(beside < alone * 2.5, true)
 end)
 
+case("a fault of a rank has its place and its instruction", function()
+  local prog = soma.assemble("target trn2\na tile sbuf float32[128, 128]\ng tile sbuf bfloat16[128, 128]\np tile psum float32[128, 128]\n" ..
+    "section tensor\n ldweights a\n matmul p, g\n halt\n", {name = "two.s"})
+  local w = soma.world {ranks = 2}
+  raises("rank 0: two.s:7: matmul: moving bfloat16 with stationary float32: a 32-bit type needs a 32-bit type on both sides\n  matmul p, g",
+    w.run, w, prog)
+end)
+
 case("what a world refuses", function()
   raises("option 'ranks' is missing", soma.world, {})
   raises("unknown instance 'trn9'; there are: trn1.2xlarge", soma.world, {ranks = 2, instance = "trn9"})

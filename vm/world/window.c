@@ -251,6 +251,20 @@ static void hand_over(vm_world *w) {
 
 /* ---- Ends --------------------------------------------------------------------------------- */
 
+/* The report of a rank's fault: its place, what is wrong, and the instruction. */
+static void put_fault(vm_world *w, const vm_fault_record *f) {
+  isa_buf *out = &w->report;
+  out->len = 0;
+  isa_buf_printf(out, "rank %u: ", w->failed);
+  if (f->status == ISA_FAULT && f->has_pc) {
+    vm_put_site(w->runs[w->failed]->cores[f->core], (unsigned)f->engine, f->pc, out);
+    isa_buf_puts(out, ": ");
+  }
+  isa_buf_puts(out, isa_buf_str((isa_buf *)(uintptr_t)&f->text));
+  if (f->status == ISA_FAULT && f->insn.len)
+    isa_buf_printf(out, "\n  %s", isa_buf_str((isa_buf *)(uintptr_t)&f->insn));
+}
+
 /* The first fault by time and rank ends the world: true. */
 static bool has_failed(vm_world *w) {
   const vm_fault_record *first = NULL;
@@ -264,9 +278,7 @@ static bool has_failed(vm_world *w) {
   }
   if (!first) return false;
   w->status = first->status;
-  w->report.len = 0;
-  isa_buf_printf(&w->report, "rank %u: %s", w->failed,
-                 isa_buf_str((isa_buf *)(uintptr_t)&first->text));
+  put_fault(w, first);
   return true;
 }
 
