@@ -44,6 +44,8 @@ class Registers(Loops):
             self.gives(lambda s, x: s + value(), want)
             self.gives(lambda s, x: value() - s, want)
         self.gives(lambda s, x: nl.copy(alloc(0) < s + 1, dtype=nl.float32), 1)
+        self.gives(lambda s, x: nisa.activation(op=nl.copy, data=s + 1, scale=alloc(3)), 3)
+        self.gives(lambda s, x: nisa.activation(op=nl.relu, data=s + 1, bias=alloc(3)), 4)
 
     def test_stores_convert(self):
         for dtype, value, want in ((nl.float32, lambda: nisa.register_alloc(3), 3),

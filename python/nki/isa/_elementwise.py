@@ -244,11 +244,14 @@ def _coinciding(dst, emit):
     insn.tensor_copy(dst[(slice(None),) + ends], whole[(slice(None),) + ends])
 
 
+_LATE = Tensor, RegisterValue  # whose values are known when the kernel runs
+
+
 def _act_words(fn, scale, bias, reduce):
     """Words of an activate after its operands dst and src, packed."""
-    scale = insn.NONE if scale.__class__ is not Tensor and scale == 1.0 else \
-        insn.number(scale, "scale")
-    bias = insn.NONE if bias.__class__ is not Tensor and not bias else insn.number(bias, "bias")
+    late = isinstance(scale, _LATE), isinstance(bias, _LATE)
+    scale = insn.NONE if not late[0] and scale == 1.0 else insn.number(scale, "scale")
+    bias = insn.NONE if not late[1] and not bias else insn.number(bias, "bias")
     return b"".join((PACKED[fn,], scale, bias, PACKED[reduce, 0]))
 
 
@@ -275,7 +278,7 @@ def act_record(fn):
 
 def read_accumulators(dst, negate=0, scalar=False):
     record.active().emit(_ACT_READ if scalar else _READ, insn.SCALAR if scalar else insn.VECTOR,
-                         (dst.words(), (int(negate),)))
+                         (need(dst, "reduce_res", "nki.isa").words(), (int(negate),)))
 
 
 def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=None, reduce_res=None,
@@ -286,6 +289,8 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
         dst, op, data = None, dst, op if op is not None else data
     if data.__class__ is not Tensor:
         data = need(data, "data", "activation")
+    if reduce_res is not None:
+        reduce_res = need(reduce_res, "reduce_res", "activation")
     fn, cmd = act(op), 0 if reduce_cmd is _IDLE else cmd_of(reduce_cmd, "activation")
     if reduce_op is not None and alu(reduce_op, "reduce_op") != insn.ALU["add"]:
         raise KernelError("activation: reduce_op=%s: the registers of scalar "
@@ -299,7 +304,7 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
     def emit(d, s, by, plus, res):
         if dst is None:
             by = as_float32(by)
-            if record.active().gen == 2 and plus.__class__ is not Tensor and plus:
+            if record.active().gen == 2 and not isinstance(plus, _LATE) and plus:
                 value, plus = plus, new_tile((s.shape[0], 1), dtypes.float32)
                 insn.memset(plus, value)
         emit_activate(d, s, fn, by, plus, cmd)
@@ -343,6 +348,8 @@ def tensor_scalar_reduce(dst=None, data=None, op0=None, operand0=None, reduce_op
         dst, data, op0, operand0, reduce_op, reduce_res = shift(
             (dst, data, op0, operand0, reduce_op, reduce_res))[:6]
     data = need(data, "data", "tensor_scalar_reduce")
+    if reduce_res is not None:
+        reduce_res = need(reduce_res, "reduce_res", "tensor_scalar_reduce")
     a, b = alu(op0, "op0"), alu(reduce_op, "reduce_op")
 
     def emit(d, s, x, res, init):

@@ -173,6 +173,9 @@ def range_select(dst=None, on_true_tile=None, comp_op0=None, comp_op1=None, boun
         raise KernelError("range_select: on_false_value=%r: the machine fills with the least "
                           "float32"
                           % (on_false_value,))
+    bound0, bound1 = need(bound0, "bound0", "range_select"), need(bound1, "bound1", "range_select")
+    if reduce_res is not None:
+        reduce_res = need(reduce_res, "reduce_res", "range_select")
     a, b = alu(comp_op0, "comp_op0"), alu(comp_op1, "comp_op1")
     cmd = cmd_of(reduce_cmd, "range_select")
 
