@@ -1,7 +1,15 @@
--- Mutants of the planner's programs of CC sequencers: in rank 1's, a wait, a word that a rank is ready, or an update is
--- left out, or goes to another rank. Each runs once, and twice in a row, in worlds in which nobody is late, or one of the ranks:
--- it writes its dst, over and over, before it begins. Found: the world cannot go on, faults, a value is wrong, or the race
--- check finds something. Of the waits that are left out with what they subtract ("order") some are not needed:
+-- Mutants of the planner's programs of CC sequencers, each of them in rank 1's:
+--   wait        a wait is left out
+--   order       a wait is left out with what it subtracts
+--   15 of 16    a wait is for one ring's share less than what it subtracts, or with what it subtracts
+--   update      an update is left out, or a trigger starts one transfer less
+--   peer        a word that a rank is ready, an update or a push goes to another rank
+--   swap        two pushes go to one another's ranks
+--   rings       a queue has a ring less
+--   chunk       a transfer begins an element later at one of its ends, or is an element shorter
+-- Each runs once, and twice in a row, in worlds in which nobody is late, or one of the ranks: it writes its dst, over and
+-- over, before it begins. Found: the world cannot go on, faults, a value is wrong, or the race check finds something. Some waits
+-- are not needed, so neither "order" nor "15 of 16" of them is found:
 --   - for its own transfers, where only `complete` comes after them, which waits until all of them have left;
 --   - for the others of an all_reduce to be ready: what it pushes first lands where a rank has read before it has sent
 --     what this one needed to end the round before.
@@ -66,59 +74,88 @@ local function planned(op, algorithm)
   return list
 end
 
--- Names and texts of rank 1's mutants.
+-- Kinds, names and texts of rank 1's mutants.
 local function mutants(text)
-  local before, cc = text:match "^(.-)(\nsection cc0.*)$"
   local lines, list = {}, {}
-  for line in (cc .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
-  local function add(what, i, line, order)
+  for line in (text .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
+  local function add(kind, i, line, k, other)
     local copy = table.move(lines, 1, #lines, 1, {})
     copy[i] = line
-    list[#list + 1] = {what .. lines[i], before .. table.concat(copy, "\n"), order and 2 or 1}
+    if k then copy[k] = other end
+    list[#list + 1] = {kind, kind .. ":" .. lines[i] .. " ->" .. line, table.concat(copy, "\n")}
   end
+  local cc
   for i, line in ipairs(lines) do
+    cc = cc or line:find "^section cc0"
     local peer = line:match "%.rank%[(%w+)%]" -- dst: that of each transfer
-    if line:find "^%s*event_semaphore" then
-      add("no wait", i, (line:gsub("%$%S+>=%S+", ""):gsub("event_semaphore", "nop")))
-      add("nothing of", i, "", true)
+    if line:find "^dma qcc0" then
+      for from, offset, to in line:gmatch "()@hbm%[[%w_]+,(%d+)()%]" do
+        add("chunk", i, ("%s,%d%s"):format(line:sub(1, from - 1) .. line:sub(from, to - 1):match "^(.*),%d+$", offset + 4, line:sub(to)))
+      end
+      local n = tonumber(line:match "%[1%]%[(%d+)%]")
+      if n and n > 1 then add("chunk", i, (line:gsub("%[1%]%[%d+%]", "[1][" .. n - 1 .. "]"))) end
+      local after = peer and lines[i + 1]:match "^dma qcc0,.*%.rank%[(%d)%]"
+      if after and after ~= peer then
+        local a, b = line:gsub("%.rank%[%d%]", ".rank[" .. after .. "]"), lines[i + 1]:gsub("%.rank%[%d%]", ".rank[" .. peer .. "]")
+        if a ~= lines[i + 1] then add("swap", i, a, i + 1, b) end -- else each sends what the other does
+      end
     end
-    if peer then
-      add("no update by", i, (line:gsub("%$%S+%.rank%S+", "")))
+    if line:find "^qcc0[%w_]* queue rings=" then add("rings", i, (line:gsub("rings=(%d+)", function(n) return "rings=" .. n - 1 end))) end
+    if cc and line:find "^%s*event_semaphore" then
+      add("wait", i, (line:gsub("%$%S+>=%S+", ""):gsub("event_semaphore", "nop")))
+      add("order", i, "")
+      local n = tonumber(line:match ">=(%d+)")
+      if n > 1 then
+        add("15 of 16", i, (line:gsub(">=%d+", ">=" .. n - 1)))
+        add("15 of 16", i, (line:gsub("=%d+", "=" .. n - 1)))
+      end
+    end
+    if cc and peer then add("update", i, (line:gsub("%$%S+%.rank%S+", ""))) end
+    if peer and (cc or line:find "^dma qcc0") then
       local other = peer == "dst" and 2 or (tonumber(peer) + 1) % RANKS
-      add("another rank in", i, (line:gsub("%.rank%[%w+%]", ".rank[" .. other .. "]")))
-      if peer == "dst" then add("one transfer less in", i, (line:gsub("(dma_trigger%s+%w+,%s*)(%d+)", function(to, n) return to .. n - 1 end))) end
+      add("peer", i, (line:gsub("%.rank%[%w+%]", ".rank[" .. other .. "]")))
     end
+    if cc and line:find "dma_trigger" then add("update", i, (line:gsub("(dma_trigger%s+[%w_]+,%s*)(%d+)", function(to, n) return to .. n - 1 end))) end
   end
   return list
 end
 
+local kinds <const> = {"wait", "order", "15 of 16", "update", "peer", "swap", "rings", "chunk"}
 case("mutants are found", function()
-  local found, all, lost, spare = {0, 0}, {0, 0}, {}, 0
+  local found, all, lost, spare = {}, {}, {}, 0
+  for _, kind in ipairs(kinds) do found[kind], all[kind] = 0, 0 end
   for _, op in ipairs(ops) do
     for _, algorithm in ipairs(op[5]) do
       local list = planned(op, algorithm)
-      local right = run(list, op, -1, 1)
-      eq(#right, RANKS * op[4] * 4)
-      for late = -1, RANKS - 1 do eq(run(list, op, late, 2) == right, true) end
+      local right = {run(list, op, -1, 1)}
+      eq(#right[1], RANKS * op[4] * 4)
+      right[2] = run(list, op, -1, 2)
+      eq(right[2], right[1])
+      for late = 0, RANKS - 1 do eq(run(list, op, late, 2) == right[1], true) end
       for _, m in ipairs(mutants(list[1]:source())) do
-        local ok, prog = pcall(soma.assemble, m[2])
-        local programs, is_found = {[0] = list[0], prog, list[2], list[3]}, not ok
-        for late = -1, RANKS - 1 do 
-          for rounds = 1, 2 do is_found = is_found or run(programs, op, late, rounds) ~= right end
+        local ok, prog = pcall(soma.assemble, m[3])
+        local programs, is_found, kind = {[0] = list[0], prog, list[2], list[3]}, not ok, m[1]
+        for late = -1, RANKS - 1 do
+          for rounds = 1, 2 do is_found = is_found or run(programs, op, late, rounds) ~= right[1] end
         end
-        local kind = m[3]
         all[kind] = all[kind] + 1
-        local own = m[1]:find "cc0_done" or (op[1] == "all_reduce" and m[1]:find "cc_ready")
-        for seed = 1, is_found and 0 or 8 do own = own and run(programs, op, -1, 2, seed) == right end
+        local own = (kind == "order" or kind == "15 of 16") and (m[2]:find "cc0_done" or (op[1] == "all_reduce" and m[2]:find "cc_ready"))
+        for seed = 1, own and not is_found and 8 or 0 do own = own and run(programs, op, -1, 2, seed) == right[1] end
         if is_found then found[kind] = found[kind] + 1
-        elseif kind == 2 and own then spare = spare + 1
-        else lost[#lost + 1] = op[1] .. " by " .. algorithm .. ": " .. m[1] end
+        elseif own then spare = spare + 1
+        else lost[#lost + 1] = op[1] .. " by " .. algorithm .. ": " .. m[2] end
       end
     end
   end
-  print(("# %d of %d mutants found, and %d of %d of the order; %d are not needed"):format(found[1], all[1], found[2], all[2], spare))
-  if #lost > 0 then error("not found: " .. table.concat(lost, "; "), 0) end
-  eq({found[2] >= 45, spare <= 10}, {true, true})
-  eq(all[1] > 150, true)
+  local sum, of = 0, -spare
+  for _, kind in ipairs(kinds) do
+    print(("# %-9s %3d of %3d found"):format(kind, found[kind], all[kind]))
+    sum, of = sum + found[kind], of + all[kind]
+    eq(all[kind] > 5, true)
+  end
+  print(("# all       %3d of %3d found; %d more are not needed"):format(sum, of, spare))
+  if #lost > 0 then print("# not found: " .. table.concat(lost, "\n# ")) end
+  eq(sum >= 0.98 * of, true)
+  eq(spare <= 16, true)
 end)
 t.finish()

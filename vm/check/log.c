@@ -21,6 +21,12 @@ static bool lowers(const isa_insn *in) {
   return in->upd.kind == ISA_UPD_dec || in->upd.kind == ISA_UPD_sub;
 }
 
+/* Whether an event_semaphore takes at most what it has waited for: then it cannot go below zero. */
+static bool takes_waited(const isa_insn *in) {
+  uint32_t taken = in->upd.kind == ISA_UPD_dec ? 1 : in->upd.value;
+  return !in->wait.is_reg && taken <= in->wait.value + UINT64_C(1) * (in->wait.cond == ISA_WAIT_gt);
+}
+
 /* Looks at what engine e's instruction does to the semaphores that it names. */
 static void scan_insn(struct vm_check *k, unsigned e, const isa_insn *in) {
   unsigned core = e >= ISA_NSEQS, mask = 1u << e;
@@ -36,7 +42,7 @@ static void scan_insn(struct vm_check *k, unsigned e, const isa_insn *in) {
     g->waiters[waited] |= (uint16_t)mask;
     if (!rises) g->mixed[waited] = true;
   }
-  if (updates && at_once && rises && lowers(in))
+  if (updates && at_once && rises && lowers(in) && takes_waited(in))
     g->takers[updated] |= (uint16_t)mask;
   else if (updates && (at_once || lowers(in) || in->upd.kind == ISA_UPD_write))
     g->mixed[updated] = true;
