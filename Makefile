@@ -49,6 +49,8 @@ FORMAT_LIBS := -lzip -lz -ljansson
 EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
 # The sandbox's filter of system calls; without libseccomp the sandbox has its other walls only.
 SECCOMP_LIBS := $(shell pkg-config --libs libseccomp 2>/dev/null)
+# The recorder of kernels for Python: a module in CPython's limited API, for 3.11 and later.
+PYTHON_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags python3 2>/dev/null))
 
 WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes \
         -Wmissing-prototypes -Werror
@@ -91,9 +93,12 @@ LUA_OBJ := $(foreach o,$(LUA_SRC:%.c=%.o),$(call object,$o))
 TOOL_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out asm/tools/soma_as.c asm/tools/soma_dis.c,$(wildcard asm/tools/*.c)))
 
 PROGRAMS := $(BUILD)/soma $(BUILD)/soma-ccom $(BUILD)/soma-as $(BUILD)/soma-dis
-LIBS := $(BUILD)/libsoma.a $(BUILD)/libsoma.so $(BUILD)/soma.so
+RECORDER := $(if $(PYTHON_CFLAGS),$(BUILD)/_soma.abi3.so)
+RECORDER_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard python/recorder/*.c))
+LIBS := $(BUILD)/libsoma.a $(BUILD)/libsoma.so $(BUILD)/soma.so $(RECORDER)
 
 all: $(PROGRAMS) $(LIBS) $(BUILD)/soma-nki
+	$(if $(RECORDER),,@echo "  NOTE  python3-dev is not installed: the package for Python is not built")
 
 $(BUILD)/soma-nki: python/soma-nki
 	@mkdir -p $(@D)
@@ -154,6 +159,12 @@ $(BUILD)/libsoma.so: $(LIB_OBJ) vm/api/libsoma.map
 $(BUILD)/soma.so: $(LUA_OBJ) $(BUILD)/libsoma.a lua/soma.map
 	@echo "  LD    $@"
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,--version-script=lua/soma.map $(LUA_OBJ) $(BUILD)/libsoma.a $(FORMAT_LIBS) -lm -o $@
+
+# Python's types take functions as pointers to data.
+$(RECORDER_OBJ): override CFLAGS += $(PYTHON_CFLAGS) -Wno-pedantic -fvisibility=hidden
+$(BUILD)/_soma.abi3.so: $(RECORDER_OBJ) $(BUILD)/libsoma.so
+	@echo "  LD    $@"
+	$(Q)$(CC) $(LDFLAGS) -shared $(RECORDER_OBJ) -L$(BUILD) -l:libsoma.so -o $@
 
 $(BUILD)/soma: $(BUILD)/lua/command/main.o $(MAIN_SRC:%.c=$(BUILD)/%.o) $(LUA_OBJ) $(BUILD)/libsoma.a
 	@echo "  LD    $@"
@@ -359,7 +370,7 @@ lint:
 	$(Q)tests/lint.sh
 	$(Q)clang-format --dry-run -Werror $(FORMATTED)
 	$(Q)cppcheck -q -j4 --std=c11 --error-exitcode=1 --enable=warning,performance,portability \
-	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -I$(BUILD)/vm/record/viewer -I$(BUILD)/lua -I$(BUILD)/lua/debug -I$(BUILD)/lua/command -I$(BUILD)/lua/kernel isa asm kernel vm lua
+	  --inline-suppr --suppressions-list=tests/cppcheck.txt -DKERN_LEVEL=plain -I$(BUILD)/vm/record/viewer -I$(BUILD)/lua -I$(BUILD)/lua/debug -I$(BUILD)/lua/command -I$(BUILD)/lua/kernel isa asm kernel vm lua python/recorder
 format:
 	$(Q)clang-format -i $(FORMATTED)
 
@@ -378,7 +389,7 @@ PACKAGE := $(shell cd python && find soma nki neuronxcc compat -name '*.py' -o -
 INSTALL = $(foreach f,$(COMMANDS),755:$f:bin/$(notdir $f)) $(foreach f,$(HEADERS),644:$f:include/$(notdir $f)) \
   644:vm/stats.def:include/soma_stats.def 644:vm/checks.def:include/soma_checks.def 644:$(BUILD)/libsoma.a:$(LIBDIR)/libsoma.a 755:$(BUILD)/libsoma.so:$(LIBDIR)/libsoma.so.$(VERSION) \
   link:libsoma.so.$(VERSION):$(LIBDIR)/libsoma.so.0 link:libsoma.so.0:$(LIBDIR)/libsoma.so \
-  644:$(BUILD)/soma.pc:$(LIBDIR)/pkgconfig/soma.pc 755:$(BUILD)/soma.so:$(LUA_CMOD)/soma.so \
+  644:$(BUILD)/soma.pc:$(LIBDIR)/pkgconfig/soma.pc $(if $(RECORDER),755:$(RECORDER):lib/soma/python/soma/_soma.abi3.so) 755:$(BUILD)/soma.so:$(LUA_CMOD)/soma.so \
   $(foreach f,$(PACKAGE),644:python/$f:lib/soma/python/$f) $(foreach f,python3 neuron-profile,755:python/soma/bin/$f:lib/soma/python/soma/bin/$f) \
   $(foreach f,$(MAN),644:$f:share/man/man1/$(notdir $f)) \
   $(foreach f,$(MANUALS),644:$f:share/doc/soma/$f) 644:asm/editors/soma.vim:share/vim/vimfiles/syntax/soma.vim \
@@ -419,13 +430,14 @@ uninstall:
 # ---- Packages ------------------------------------------------------------------------------
 STRIP ?= strip
 WHEEL ?= $(BUILD)/wheel
-wheel: $(BUILD)/libsoma.so
+COMPILED := libsoma.so _soma.abi3.so
+wheel: $(addprefix $(BUILD)/,$(COMPILED))
 	$(Q)mkdir -p $(WHEEL) && rm -f $(WHEEL)/soma_neuron-*.whl
-	$(Q)$(STRIP) --strip-unneeded -o $(WHEEL)/libsoma.so $<
+	$(Q)for f in $(COMPILED); do $(STRIP) --strip-unneeded -o $(WHEEL)/$$f $(BUILD)/$$f || exit 1; done
 	$(Q)for p in "$$SOMA_PYTHON" /usr/bin/python3 python3; do \
 	  [ -n "$$p" ] && command -v "$$p" >/dev/null && break; done; \
-	"$$p" python/wheel_backend.py $(WHEEL)/libsoma.so $(WHEEL)
-	$(Q)rm $(WHEEL)/libsoma.so
+	"$$p" python/wheel_backend.py $(addprefix $(WHEEL)/,$(COMPILED)) $(WHEEL)
+	$(Q)rm $(addprefix $(WHEEL)/,$(COMPILED))
 
 # Debian's packages. They are built in a copy, since their files go into the folder above.
 DEB ?= $(BUILD)/deb

@@ -2,12 +2,12 @@
 
 The wheel has the package soma, and in soma/names the packages nki and neuronxcc, which `soma-nki`
 puts on sys.path: installed as they are they would take the place of the vendor's. `pip install .`
-makes one without libsoma.so, for any machine; `make wheel` calls
+makes one without what is compiled, for any machine; `make wheel` calls
 
-    wheel_backend.py LIBRARY FOLDER
+    wheel_backend.py LIBRARY MODULE FOLDER
 
-which puts that library into it and says in the wheel's name which machines it is for. With only
-FOLDER it writes there what pip would install."""
+which puts libsoma.so and _soma.abi3.so into it and says in the wheel's name which machines it is
+for. MODULE FOLDER writes to the folder what pip would install, with that module."""
 import base64
 import hashlib
 import os
@@ -46,7 +46,7 @@ def _files():
 
 def _metadata(version):
     return ("Metadata-Version: 2.1\nName: %s\nVersion: %s\nSummary: Emulated AWS NeuronCores over "
-            "libsoma; NKI kernels run unmodified\nRequires-Python: >=3.9\nRequires-Dist: numpy\n"
+            "libsoma; NKI kernels run unmodified\nRequires-Python: >=3.11\nRequires-Dist: numpy\n"
             % (NAME.replace("_", "-"), version))
 
 
@@ -76,15 +76,17 @@ def platform_of(library, name="libsoma.so"):
     return "%s_%s" % (system, _PROCESSORS[machine])
 
 
-def _contents(library=None):
-    """(the wheel's name, [(path, bytes, mode)] of the files in it)."""
+def _contents(*compiled):
+    """(the wheel's name, [(path, bytes, mode)] of the files in it); compiled: paths of libsoma.so
+    and of the module."""
     version = _version()
     info = "%s-%s.dist-info" % (NAME, version)
     tag, own = "py3-none-any", []
-    if library:
-        with open(library, "rb") as f:
-            own = [("soma/libsoma.so", f.read())]
-        tag = "py3-none-" + platform_of(own[0][1], library)
+    for path in compiled:
+        with open(path, "rb") as f:
+            own.append(("soma/" + os.path.basename(path), f.read()))
+    if own:
+        tag = "cp311-abi3-" + platform_of(b"".join(data for _, data in own), compiled[0])
     files = list(_files()) + own + [
         (info + "/METADATA", _metadata(version).encode()),
         (info + "/WHEEL", ("Wheel-Version: 1.0\nGenerator: soma\nRoot-Is-Purelib: %s\nTag: %s\n" % (
@@ -95,14 +97,14 @@ def _contents(library=None):
     record = "".join("%s,sha256=%s,%d\n" % (
         path, base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode(),
         len(data)) for path, data in files) + info + "/RECORD,,\n"
-    runs = ("soma/bin/", "soma/libsoma.so")
+    runs = ("soma/bin/", "soma/libsoma.so", "soma/_soma.")
     return "%s-%s-%s.whl" % (NAME, version, tag), [
         (path, data, 0o755 if path.startswith(runs) else 0o644)
         for path, data in files + [(info + "/RECORD", record.encode())]]
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None, library=None):
-    name, files = _contents(library)
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None, compiled=()):
+    name, files = _contents(*compiled)
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as z:
         for path, data, mode in files:
             entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
@@ -111,9 +113,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None, 
     return name
 
 
-def unpack(folder):
+def unpack(module, folder):
     """What pip would install there of the wheel without the library, for other packagers."""
-    for path, data, mode in _contents()[1]:
+    for path, data, mode in _contents(module)[1]:
         if path.endswith("/RECORD"):
             continue  # pip's own
         path = os.path.join(folder, path)
@@ -129,12 +131,13 @@ def build_sdist(sdist_directory, config_settings=None):
 
 if __name__ == "__main__":
     try:
-        if len(sys.argv) == 2:
-            unpack(sys.argv[1])
-        elif len(sys.argv) == 3:
-            os.makedirs(sys.argv[2], exist_ok=True)
-            print(os.path.join(sys.argv[2], build_wheel(sys.argv[2], library=sys.argv[1])))
+        if len(sys.argv) == 3:
+            unpack(*sys.argv[1:])
+        elif len(sys.argv) == 4:
+            *compiled, folder = sys.argv[1:]
+            os.makedirs(folder, exist_ok=True)
+            print(os.path.join(folder, build_wheel(folder, compiled=compiled)))
         else:
-            sys.exit("usage: wheel_backend.py [LIBRARY] FOLDER")
+            sys.exit("usage: wheel_backend.py [LIBRARY] MODULE FOLDER")
     except (OSError, ValueError) as error:
         sys.exit("wheel: %s" % error)

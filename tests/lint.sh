@@ -20,8 +20,8 @@ rule() { # NAME: reads breaches from standard input, one per line
     echo "$breaches" | sed "s/^/$1: /"
   fi
 }
-sources=$(git ls-files '*.c' '*.h' '*.def' 2>/dev/null || find isa asm kernel vm lua tests -name '*.[ch]')
-ours=$(echo "$sources" | grep -E '^(isa|asm|kernel|vm|lua)/')
+sources=$(git ls-files '*.c' '*.h' '*.def' 2>/dev/null || find isa asm kernel vm lua python tests -name '*.[ch]')
+ours=$(echo "$sources" | grep -E '^(isa|asm|kernel|vm|lua|python/recorder)/')
 
 # ROOM: the rooms that its files may include, besides itself. Rooms stand in layers; only engine,
 # time and dma know one another, through one header each.
@@ -59,6 +59,7 @@ lua/machine: isa vm/api lua/base lua/tensor
 lua/kernel: vm/api lua/base lua/tensor lua/machine
 lua: isa vm/api lua/base lua/tensor lua/machine lua/kernel
 lua/command: isa vm/api lua/base lua
+python/recorder: vm/api
 '
 # shellcheck disable=SC2086
 grep -n '#include "' $ours | grep -v '\.inc"' | awk -v arrows="$arrows" '
@@ -90,9 +91,11 @@ if [ -d "$BUILD/vm" ]; then
   lua5.4 tests/circles.lua "$BUILD" 20 2>&1 | rule "a circle of files"
 fi
 
+python_headers=$(pkg-config --cflags python3 2>/dev/null)
 for h in $(echo "$ours" | grep '\.h$'); do
+  # shellcheck disable=SC2086
   $CC -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -DKERN_LEVEL=plain -I/usr/include/lua5.4 \
-    -fsyntax-only -x c "$h" 2>/dev/null || echo "$h"
+    $python_headers -fsyntax-only -x c "$h" 2>/dev/null || echo "$h"
 done | rule "header does not compile alone"
 for mode in "c -std=c99" "c -std=c11" "c++ -std=c++11"; do
   # shellcheck disable=SC2086
@@ -175,6 +178,7 @@ lua/base lb_
 lua/machine lb_
 lua/kernel lk_
 lua/tensor lt_|dm_
+python/recorder py_|PyInit_
 '
 # shellcheck disable=SC2086
 awk "$functions" $(echo "$ours" | grep '\.h$') | awk -v prefixes="$prefixes" '

@@ -78,7 +78,7 @@ def _by_channel(x, what, call):
 
 
 def _list(tensors):
-    return K.PACKED[len(tensors),] + b"".join(t.words() for t in tensors)
+    return K.pack((len(tensors),)) + b"".join(t.words() for t in tensors)
 
 
 def _tell(rec, text):

@@ -3,10 +3,9 @@ objects, and index tiles in SBUF."""
 from . import tensor as T
 from .checked import whole
 from .errors import KernelError, NotBuilt
-from .index import MOST, Axes, DynSlice, Index
-from .kernel import pack
+from .index import DynSlice, Index, Mask
 from .register import IndexAt, RegisterValue
-from .under import PastEnd
+from .under import Masked, PastEnd, as_asked
 
 
 def _expand(t, key):
@@ -23,7 +22,13 @@ def _expand(t, key):
 
 
 def general(t, key):
-    """t[key] for any key."""
+    """t[key] for any key; the module in C has the usual ones."""
+    if key.__class__ is Mask:
+        return Masked(as_asked(t), key)
+    if t.bound is not None:
+        t.check_bounds()
+        return t[key]
+    key = tuple(key) if isinstance(key, tuple) else (key,)
     if any(k is None for k in key):
         return _with_new_axes(t, key)
     key = _expand(t, key)
@@ -109,150 +114,6 @@ def _with_new_axes(t, key):
 
 def _scalar(k):
     return isinstance(k, T.Tensor) and k.storage.memory and k.size == 1
-
-
-class Alike:
-    """What views have in common of which only the place differs: of their words `length`, `parts`
-    and `rest`, once one of them is asked for them."""
-
-    __slots__ = ("length", "parts", "rest")
-
-    def learn(self, t):
-        """Keeps the words that all these views have in common; t is one of them."""
-        words = t._make_words(True)
-        self.length, self.parts, self.rest = words[0], words[4], pack(words[6:])
-
-
-class Moving(Alike):
-    """t[a, b] for a tensor of two dimensions and index objects over these axes, each along its own
-    axis, forwards: a view that begins where the constants say, up to `rows` and `cols`. Loops over
-    tiles make such keys anew in each round. rows is -1 for keys that are not of this kind."""
-
-    __slots__ = ("axes", "rows", "cols", "first", "second", "shape", "steps", "whole")
-
-    def __init__(self, t, a, b):
-        self.axes, self.rows, self.length = (a, b), -1, 0  # which keeps the ids
-        if len(a.size) != 2 or len(b.size) != 2:
-            return
-        (step, other), (n, wide) = a.coef, a.size
-        (another, by), (high, m) = b.coef, b.size
-        if (wide != 1 and (other or wide != m)) or (high != 1 and (another or high != n)) or \
-                step < 0 or by < 0:
-            return
-        first, second = t.steps
-        self.first, self.second = first, second
-        if t.storage.memory:
-            if step != 1 and n != 1:
-                return
-            self.steps = 1, by * second if m != 1 else 0
-        else:
-            self.steps = step * first if n != 1 else 0, by * second if m != 1 else 0
-        self.shape = n, m
-        self.rows, self.cols = t.shape[0] - 1 - step * (n - 1), t.shape[1] - 1 - by * (m - 1)
-        self.whole = self.shape == t.shape and self.steps == t.steps
-
-
-def of_two(t, a, b):
-    """t[a, b] of two index objects, None if it is not a Moving."""
-    if len(t.shape) != 2 or t.dyn:
-        return None
-    s = t.storage
-    memory = s.memory
-    x, y = a.axes, b.axes
-    key = t.shape, t.steps, memory, id(x), id(y)
-    moving = _moving.get(key)
-    if moving is None:
-        if len(_moving) >= MOST:
-            _moving.clear()
-        moving = _moving[key] = Moving(t, x, y)
-    row, col = a.const, b.const
-    if not 0 <= row <= moving.rows or not 0 <= col <= moving.cols:
-        return None
-    if moving.whole and row == col == 0:
-        return t
-    v = _new(T.Tensor)
-    v.storage = s
-    v.dtype = t.dtype
-    if memory:
-        v.part = t.part + row * moving.first
-        v.off = t.off + col * moving.second
-    else:
-        v.part = t.part
-        v.off = t.off + row * moving.first + col * moving.second
-    v.shape = moving.shape
-    v.steps = moving.steps
-    v.dyn = ()
-    v._words = moving
-    v.bound = v._parts = v.pending = None
-    return v
-
-
-class _Affine(Alike):
-    """t[key] of whole numbers and index objects over these axes: `dims` has the step of each
-    dimension, between which constants its index lies inside, and whether it is the partitions;
-    `part` and `off` are where the view begins if all constants are 0."""
-
-    __slots__ = ("axes", "dims", "over", "shape", "steps", "part", "off")
-
-    def __init__(self, t, key):
-        made = _advanced(t, key)
-        view = made.build(key)
-        self.axes = [k.axes for k in key if k.__class__ is Index]  # which keeps the ids
-        self.over = [index.axes for _, index in made.bound]  # the same over the axes of the view
-        self.length, self.shape, self.steps = 0, view.shape, view.steps
-        self.part, self.off, self.dims = view.part - t.part, view.off - t.off, []
-        for d, (k, n, step) in enumerate(zip(key, t.shape, t.steps)):
-            low, high = (-k.axes.low, n - 1 - k.axes.high) if k.__class__ is Index else (0, n - 1)
-            first = d == 0 and t.storage.memory
-            at = k.const if k.__class__ is Index else k
-            if first:
-                self.part -= at * step
-            else:
-                self.off -= at * step
-            self.dims.append((step, low, high, first))
-
-
-_new = object.__new__
-_moving, _affine = {}, {}  # by the shape that is indexed and the ids of axes
-
-
-def of_many(t, key):
-    """t[key] of index objects and whole numbers for all dimensions; None if it has others."""
-    shape, same, any_index = t.shape, [t.shape, t.steps, t.storage.memory], False
-    if len(key) != len(shape) or t.dyn:
-        return None
-    for k, n in zip(key, shape):
-        if k.__class__ is Index:
-            same.append(id(k.axes))
-            any_index = True
-        elif k.__class__ is int and 0 <= k < n:
-            same.append(None)
-        else:
-            return None
-    if not any_index:
-        return None
-    same = tuple(same)
-    affine = _affine.get(same)
-    if affine is None:
-        if len(_affine) >= MOST:
-            _affine.clear()
-        affine = _affine[same] = _Affine(t, key)
-    part, off, inside = t.part + affine.part, t.off + affine.off, True
-    for k, (step, low, high, first) in zip(key, affine.dims):
-        at = k.const if k.__class__ is Index else k
-        if not low <= at <= high:
-            inside = False
-        if first:
-            part += at * step
-        else:
-            off += at * step
-    v = T.Tensor(t.storage, t.dtype, affine.shape, affine.steps, part, off)
-    if inside:
-        v._words = affine
-    else:
-        indices = [(n, k) for n, k in zip(shape, key) if k.__class__ is Index]
-        v.bound = [(n, Index(axes, k.const, k.said)) for (n, k), axes in zip(indices, affine.over)]
-    return v
 
 
 def _range(k, n, d):
@@ -353,7 +214,7 @@ def _past(k, start, count, by, n, axis):
         asked, cut = stop - start, True
     if start + asked <= n:
         return []
-    return [(axis, asked, n, Index(Axes([1], [asked]), start, str(k)), cut)]
+    return [(axis, asked, n, Index([1], [asked], start, str(k)), cut)]
 
 
 def _keep_past(view, past):
@@ -364,7 +225,7 @@ def _keep_past(view, past):
         shape[axis] = asked
         coef, size = [0] * len(shape), [1] * len(shape)
         coef[axis], size[axis] = 1, asked
-        bound.append((n, Index(Axes(coef, size), index.const, index.said)))
+        bound.append((n, Index(coef, size, index.const, index.said)))
     if all(cut for *_, cut in past):
         full = view.like(shape, view.steps)
         full.bound = bound
@@ -489,7 +350,7 @@ class _Builder:
         at = self.shift + self.naxes - k.ndim
         if len(self.size) != self.naxes or at:  # the index over the axes of the result
             after = len(self.size) - at - k.ndim
-            k = Index(Axes([0] * at + k.coef + [0] * after, [1] * at + k.size + [1] * after),
+            k = Index([0] * at + k.coef + [0] * after, [1] * at + k.size + [1] * after,
                       k.const, k.said)
         self.bound.append((n, k))
         self.move(k.const, step, first)

@@ -85,6 +85,7 @@ _bits = struct.Struct("f")
 _word = struct.Struct("i")
 _numbers = {}  # words of numbers
 NONE = K.pack((0,))  # of a number that is left out
+_TILE = K.pack((3,))  # before a tile of numbers
 
 
 def float_bits(x):
@@ -115,13 +116,13 @@ def number(x, what="an operand"):
                 _numbers[x] = words
         return words
     if x.__class__ is Tensor:
-        return K.PACKED[3,] + x.words()
+        return _TILE + x.words()
     if isinstance(x, RegisterValue):
-        return K.PACKED[2, x.number() if x.is_float() else _float_register(x)]
+        return K.pack((2, x.number() if x.is_float() else _float_register(x)))
     try:
         if isinstance(x, (str, bytes, np.ma.MaskedArray)):
             raise TypeError
-        return K.PACKED[1, float_bits(float(x))]
+        return K.pack((1, float_bits(float(x))))
     except (TypeError, ValueError, OverflowError):
         raise KernelError("%s is %s: a number, a register or a tile of one element in each "
                           "partition is needed" % (what, said(x))) from None
@@ -197,7 +198,7 @@ _COPY, _MEMSET, _DMA, _TT, _TS = (OP[n] for n in (
 
 
 def tensor_copy(dst, src, engine=ANY):
-    recorders[0].emit(_COPY, engine, (dst.words(), src.words(), NONE), 0, 3)
+    recorders[0].emit(_COPY, engine, (dst, src, NONE))
 
 
 def fill_bits(value, dtype):
@@ -220,7 +221,7 @@ def fill_bits(value, dtype):
 
 def memset(dst, value, engine=ANY, filler=0):
     recorders[0].emit(_MEMSET, engine,
-                      (dst.words(), K.PACKED[1, fill_bits(value, dst.dtype), filler]), 0, 3)
+                      (dst.words(), (1, fill_bits(value, dst.dtype), filler)))
 
 
 _USUAL = K.pack((-1, 0, 0, 0))  # queue, oob, prio, op of a dma_copy
@@ -234,28 +235,28 @@ def dma_copy(dst, src, flags=0, oob=0, prio=0, op=0, queue=-1):
     if not s.memory:
         s.written = True
     if op or oob or prio or queue != -1:
-        how = K.PACKED[queue, oob, prio, op]
+        how = queue, oob, prio, op
     else:
         how = _USUAL
     if (op or dst.dyn or src.dyn) and not flags and queue == -1 and (
             op or dst.has("gather") or src.has("gather")):
         flags = K.SWDGE
-    recorders[0].emit(_DMA, ANY, (dst.words(), src.words(), how), flags, 3)
+    recorders[0].emit(_DMA, ANY, (dst, src, how), flags)
 
 
 def tensor_tensor(dst, a, b, op, engine=ANY):
-    record.active().emit(_TT, engine, (dst.words(), a.words(), b.words(), K.PACKED[op, 0]))
+    record.active().emit(_TT, engine, (dst, a, b, (op, 0)))
 
 
 def tensor_scalar(dst, src, op, imm, reverse=0, engine=ANY):
-    record.active().emit(_TS, engine, (dst.words(), src.words(), K.PACKED[op,],
-                                       number(imm), K.PACKED[0, 0, reverse, 0, 0]))
+    record.active().emit(_TS, engine, (dst.words(), src.words(), op, number(imm),
+                                       (0, 0, reverse, 0, 0)))
 
 
 def tile(parts, free, dtype, memory=SBUF, name=""):
     """A new tile of (parts, free) elements."""
     rec = record.active()
-    s = Storage(memory, dtype, (parts, free), name, None, rec.at or rec.where())
+    s = Storage(memory, dtype, (parts, free), name, None, rec.where())
     return Tensor(rec.number(s), dtype, (parts, free), (1, 1))
 
 

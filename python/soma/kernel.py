@@ -18,34 +18,10 @@ KEEP_ORDER, FIXED_ENGINES, COPIES, NO_DGE, ADVICE = 2, 4, 8, 16, 32
 ACCUMULATE, STATIC, SWDGE, HWDGE = 1, 2, 4, 8  # flags of a record
 
 
-class _Packs(dict):
-    """Functions that pack n words, by n."""
-
-    def __missing__(self, n):
-        self[n] = struct.Struct("%dq" % n).pack
-        return self[n]
-
-
-PACK = _Packs()
-
-
-class _Packed(dict):
-    """Words as bytes, by their tuple: most of a record's words occur again and again."""
-
-    def __missing__(self, words):
-        if len(self) > 10000:
-            self.clear()
-        packed = self[words] = pack(words)
-        return packed
-
-
-PACKED = _Packed()
-
-
 def pack(words):
     """Words as bytes."""
     try:
-        return PACK[len(words)](*words)
+        return struct.pack("%dq" % len(words), *words)
     except struct.error:
         for w in words:
             if not isinstance(w, int):
@@ -83,7 +59,7 @@ class Builder(L.Owner):
         self.machine = machine
         machine._check(lib.soma_kernel_new(machine.handle, C.byref(o), C.byref(k)))
         self.handle = k
-        self._k = k.value
+        self._k = self.address = k.value
         self.number = C.c_uint32()  # where functions put the number that they return
         self.found = C.byref(self.number)
 

@@ -440,12 +440,9 @@ for _name, (_result, _arguments) in list(_PROTOTYPES.items()) + list(_KERNEL.ite
     _function.restype, _function.argtypes = _result, _arguments
 
 
-SIZES = [_size(n) for n in range(128)]  # size_t of ctypes by their value; longer ones are made
-# Functions that are called for each instruction, emit(handle, bytes, size, None), and tile,
-# tile(handle, byref(info), byref(number)). They take ctypes' own values as they are, and do not let
-# go of the interpreter's lock, which takes longer than the call.
-_held = C.PyDLL(lib._name)
-emit, tile = _held["soma_kernel_emit"], _held["soma_kernel_tile"]
+# tile(handle, byref(info), byref(number)) is called for each tile. It takes ctypes' own values as
+# they are, and does not let go of the interpreter's lock, which takes longer than the call.
+tile = C.PyDLL(lib._name)["soma_kernel_tile"]
 
 
 class PageOptions(C.Structure):

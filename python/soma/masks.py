@@ -29,7 +29,7 @@ def mask_ranges(mask):
 
 def effective(mask, *shapes):
     """The mask, or None if it leaves out nothing of any of these shapes."""
-    if mask.__class__ is Mask and _leaves_out_nothing(mask, shapes):
+    if mask.__class__ is Mask and mask.leaves_all(*shapes):
         return None
     ranges, rest, empty = mask_ranges(mask)
     if rest or empty:
@@ -41,33 +41,19 @@ def effective(mask, *shapes):
     return None
 
 
-def _leaves_out_nothing(mask, shapes):
-    """Whether each bound of one axis holds everywhere, as loops' masks mostly do."""
-    for t in mask.terms:
-        axes = t.axes
-        if t.const + axes.low < 0 or len(axes.varies) > 1:
-            return False
-        for a in axes.varies:
-            n = axes.size[a]
-            for shape in shapes:
-                if a < len(shape) and n < shape[a]:
-                    return False
-    return True
-
-
 def _mask_ranges(mask):
     ranges, rest = {}, []
     for t in mask.terms:
-        axes = t.axes
-        if not axes.varies:
+        varies = t.varies
+        if not varies:
             if t.const < 0:
                 return {}, [], True
             continue
-        if len(axes.varies) > 1:
+        if len(varies) > 1:
             rest.append(t)
             continue
-        a, = axes.varies
-        c, n = axes.coef[a], axes.size[a]
+        a, = varies
+        c, n = t.coef[a], t.size[a]
         lo, hi = ranges.get(a, (0, n))
         if c > 0:
             lo = max(lo, -(t.const // c))
@@ -85,7 +71,7 @@ def _several(ranges, rest):
     left = []
     for t in rest:
         low = high = t.const
-        for a in t.axes.varies:
+        for a in t.varies:
             ends = [t.coef[a] * k for k in _span(ranges, t, a)]
             low, high = low + min(ends), high + max(ends)
         if high < 0:
@@ -93,7 +79,7 @@ def _several(ranges, rest):
         if low < 0:
             left.append(t)
         else:
-            for a in t.axes.varies:
+            for a in t.varies:
                 ranges.setdefault(a, (0, t.size[a]))
     boxes = pieces(ranges, left, 1) if left else None
     if boxes is None:
@@ -113,8 +99,8 @@ LARGEST = 1 << 22  # elements of a mask that is looked at one by one
 def pieces(ranges, rest, most):
     """The boxes, as ranges, whose union is what a mask with terms over several axes leaves; None if
     they are more than `most`."""
-    axes = sorted({a for t in rest for a in t.axes.varies})
-    sizes = {a: t.size[a] for t in rest for a in t.axes.varies}
+    axes = sorted({a for t in rest for a in t.varies})
+    sizes = {a: t.size[a] for t in rest for a in t.varies}
     bounds = [ranges.get(a, (0, sizes[a])) for a in axes]
     shape = [hi - lo for lo, hi in bounds]
     if math.prod(shape) > LARGEST:

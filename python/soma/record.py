@@ -9,7 +9,6 @@ import functools
 import linecache
 import os
 import re
-import sys
 import threading
 
 import numpy as np
@@ -20,16 +19,13 @@ from . import notebook
 from . import variables
 from .dropped import dropped
 from .errors import KernelError
-from .lib import SIZES
+from .native import _soma
 from .targets import GENERATION
 from .zeros import ZeroState, ended
 
-_getframe = sys._getframe
-_HEAD = K.PACK[6]  # of a record
-_emit, _tile = L.emit, L.tile
+_tile = L.tile
 insn = None  # the module, which imports this one and puts itself here
 _own = []
-_own_code = {}  # what _lines gives for code that is not the user's
 
 
 class _Outside:
@@ -43,7 +39,8 @@ class _Outside:
 
 
 _ADDS = re.compile(r"(core \d: )?nc_matmul(_mx)? dst: ")  # a matmul reads what it adds to
-recorders = [_Outside()]  # one: that of the kernel that is being built
+recorders = _soma.recorders  # one: that of the kernel that is being built
+recorders.append(_Outside())
 
 
 def add_own(place):
@@ -78,7 +75,7 @@ def building(rec):
         yield
     finally:
         recorders[0] = before
-        rec.frame = None  # which keeps the user's values alive
+        rec.frame = rec.kernel = None  # the frame keeps the user's values alive
         for s in rec.tiles + rec.tensors:
             s.zero = ended
 
@@ -102,15 +99,14 @@ class Redo(BaseException):
     an Exception, so that a kernel's own `except Exception` lets it through."""
 
 
-class Recorder:
+class Recorder(_soma.Recording):
     """One build of a kernel, or of what one core of two does; `peer` is core 0's, for core 1."""
 
     masked = None  # nki.isa puts it here
 
     # What each instruction uses is faster in slots.
-    __slots__ = ("pending", "at", "frame", "lines", "sites", "kernel", "number_found", "found",
-                 "hints", "tiles", "count", "ordered", "old_style", "numbering", "codes",
-                 "weights", "loops", "log", "__dict__")
+    __slots__ = ("sites", "number_found", "found", "hints", "tiles", "old_style", "weights",
+                 "__dict__")
 
     def __init__(self, machine, target, flags=0, hints=None, peer=None, cores=1, choices={}):
         self.core, self.cores, self.peer = int(peer is not None), cores, peer
@@ -123,11 +119,11 @@ class Recorder:
         # is given for them.
         self.pending = None
         self.at = None          # the place of what is emitted, when it is not the call's
-        self.frame, self.lines = None, {}  # the user's frame of the call before; its lines
+        self.frame = None       # the user's frame of the call before
         self.sites = {}         # what tiles of one place have in common
-        self.kernel = self.builder.handle
+        self.kernel = self.builder.address
         self.number_found, self.found = self.builder.number, self.builder.found
-        self.codes, self.own = {}, {}  # lines by the id of a code; numbers of files
+        self.own = {}           # numbers of files
         self.names, self.variables = {}, {}
         self.several = {}       # places of several statements: variables.of_line
         self.unnamed = set()    # places that make tiles without a variable
@@ -157,48 +153,15 @@ class Recorder:
 
     # ---- places ----
 
-    def where(self, depth=2):
-        """(file number, line) of the innermost frame that is the user's; it is at least the one at
-        `depth`."""
-        if self.at is not None:
-            return self.at
-        frame = sys._getframe(depth)
-        at = self.lines.get(frame.f_lasti) if frame is self.frame else None
-        return at if at is not None else self._place(frame)
-
-    def _place(self, frame):
-        codes, last = self.codes, self.frame
-        while frame is not None:
-            lines = self.lines if frame is last else codes.get(id(frame.f_code))
-            if lines is None:
-                lines = self._lines(frame.f_code)
-            if lines:
-                self.frame, self.lines = frame, lines
-                at = lines.get(frame.f_lasti)  # a frame's line takes a walk through a table
-                if at is None:
-                    at = lines[frame.f_lasti] = (lines["file"], frame.f_lineno)
-                return at
-            frame = frame.f_back
-        return 0, 0
-
-    def _lines_of(self, frame):
-        lines = self.codes.get(id(frame.f_code))
-        return self._lines(frame.f_code) if lines is None else lines
-
-    def _lines(self, code):
-        """For the user's code {"file": number, offset of an instruction: (file, line)}, else
-        _own_code."""
+    def _file_of(self, code):
+        """The number of the file of the user's code, -1 for other code."""
         name = code.co_filename
         if is_own(name) or name.startswith("<frozen"):
-            lines = _own_code
-        else:
-            if name not in self.own:
-                self.own[name] = self.builder.file(shown(name))
-                self.names[self.own[name]] = name
-            lines = {"file": self.own[name]}
-        self.codes[id(code)] = lines
-        self.keep.append(code)  # so that no other code gets its id
-        return lines
+            return -1
+        if name not in self.own:
+            self.own[name] = self.builder.file(shown(name))
+            self.names[self.own[name]] = name
+        return self.own[name]
 
     def number_of(self, said):
         """The place, as where() gives it, of a hint: (text, file, line)."""
@@ -234,11 +197,11 @@ class Recorder:
         self.unnamed.add(place)
         frame = self.frame and self.frame.f_back  # None in a thread that no user's code has begun
         while frame is not None:
-            lines = self._lines_of(frame)
-            if not lines:  # this package's: the kernel is left
+            file = self._file_of(frame.f_code)
+            if file < 0:  # this package's: the kernel is left
                 break
-            if self.variable((lines["file"], frame.f_lineno)):
-                return lines["file"], frame.f_lineno
+            if self.variable((file, frame.f_lineno)):
+                return file, frame.f_lineno
             frame = frame.f_back
         return place
 
@@ -253,47 +216,24 @@ class Recorder:
     def _of_several(self, place):
         """The same at a line of several statements: of that which runs."""
         frame = self.frame
-        while frame is not None and (self._lines_of(frame).get("file"), frame.f_lineno) != place:
+        while frame is not None and (self._file_of(frame.f_code), frame.f_lineno) != place:
             frame = frame.f_back
         return variables.running(self.several[place], frame) if frame else ""
 
     # ---- emitting ----
 
-    def emit(self, op, engine, parts, flags=0, depth=2):
-        """One instruction: its opcode, engine (-1: any), and the words of its fields in order, each
-        part packed or a tuple. Called by functions of this package alone; the user's frame is at
-        least the one at `depth`."""
-        if self.pending is not None:
-            self.flush()
-        at = self.at
-        if at is None:
-            frame = _getframe(depth)
-            at = self.lines.get(frame.f_lasti) if frame is self.frame else None
-            if at is None:
-                at = self._place(frame)
-        file, line = at
-        try:
-            words = b"".join(parts)
-        except TypeError:  # tuples among them
-            words = b"".join([p if p.__class__ is bytes else K.PACKED[p] for p in parts])
-        n = 6 + (len(words) >> 3)
-        try:
-            size = SIZES[n]
-        except IndexError:
-            size = L.C.c_size_t(n)
-        if self.loops:
-            log = self.log
-            if log.at is not None:
-                log.compare(self, op, (file, line), (engine, flags, words))
-                self.count += 1
-                return
-            log.entries.append((op, (file, line), (engine, flags, words), None))
-        status = _emit(self.kernel, _HEAD(n, op, engine, flags, file, line) + words, size, None)
-        if status:
-            self.builder.fail(status)
-        self.count += 1
-        if self.ordered:
-            self._keep_order()
+    def _failed(self, status):
+        """Raises the error of a record that the builder has refused."""
+        self.builder.fail(status)
+
+    def _logged(self, op, engine, flags, file, line, words):
+        """A record in a loop at run time. True if it was compared with that of the round before."""
+        log = self.log
+        if log.at is not None:
+            log.compare(self, op, (file, line), (engine, flags, words))
+            return True
+        log.entries.append((op, (file, line), (engine, flags, words), None))
+        return False
 
     def step(self, what, place, words, make):
         """The result of make(), which changes the builder; in a round that is compared, that of the
@@ -360,7 +300,7 @@ class Recorder:
         try:
             if emit.__class__ is tuple:
                 op, engine, rest = emit
-                self.emit(op, engine, (dst.words(), operands[0].words(), rest))
+                self.emit(op, engine, (dst, operands[0], rest))
             else:
                 emit(dst, *operands)
         except KernelError as error:
@@ -470,7 +410,7 @@ class Recorder:
                 info = self._tile_info(s, outside)
             elif info is None:
                 info = site.info = self._tile_info(s)
-            status = _tile(self.kernel, info, self.found)
+            status = _tile(self.builder.handle, info, self.found)
             if status:
                 self.builder.fail(status)
             s.handle = self.number_found.value

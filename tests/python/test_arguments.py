@@ -24,7 +24,7 @@ def functions():
     for module in (nisa, nl):
         for name in module.__all__:
             f = getattr(module, name)
-            if inspect.isfunction(f):
+            if inspect.isroutine(f):
                 yield name, f, list(inspect.signature(f).parameters.values())
 
 

@@ -38,6 +38,23 @@ def in_hbm(view, x):
     return kernel(x)
 
 
+def operand(v):
+    """The words of a view without dynamic parts as soma_kernel.h has them, and dimensions merged
+    where one goes on where the next ends."""
+    chip, dims = bool(v.memory), []
+    for n, step in list(zip(v.shape, v.steps))[chip:]:
+        if n == 1:
+            continue
+        if dims and dims[-2] == n * step and dims[-1] * n < 65536:
+            dims[-2:] = step, dims[-1] * n
+        else:
+            dims += step, n
+    dims = dims or [1, 1]
+    s = v.storage
+    return (6 + len(dims), s.handle, v.dtype.code, v.part if chip else 0, v.shape[0] if chip else 0,
+            v.off * v.dtype.size, len(dims) // 2, *dims)
+
+
 class Views(KernelCase):
     def test_slices_are_numpys(self):
         x = data(64, 6, 10)
@@ -129,7 +146,7 @@ class Indices(KernelCase):
             try:
                 v = make()
                 if v.bound is None:
-                    self.assertEqual(v.words(), pack(v._make_words(True)))
+                    self.assertEqual(v.words(), pack(operand(v)))
                     compared.append(v)
             except KernelError as error:
                 return str(error)
@@ -166,7 +183,7 @@ class Indices(KernelCase):
             try:
                 v = make()
                 if v.bound is None:
-                    self.assertEqual(v.words(), pack(v._make_words(True)))
+                    self.assertEqual(v.words(), pack(operand(v)))
                 found[v.bound is not None] += 1
                 bound = [(n, i.const, i.coef, i.size, i.text) for n, i in v.bound or ()]
             except KernelError as error:

@@ -50,7 +50,7 @@ check "make install" make BUILD="$BUILD" install PREFIX=/usr DESTDIR="$dir/root"
 for f in bin/soma bin/soma-as bin/soma-dis include/soma.h lib/libsoma.a lib/libsoma.so \
   lib/lua/5.4/soma.so lib/pkgconfig/soma.pc share/man/man1/soma.1 share/man/man1/soma-as.1 \
   share/man/man1/soma-dis.1 share/man/man1/soma-nki.1 bin/soma-nki \
-  lib/soma/python/soma/lib.py lib/soma/python/soma/bin/neuron-profile \
+  lib/soma/python/soma/lib.py lib/soma/python/soma/_soma.abi3.so lib/soma/python/soma/bin/neuron-profile \
   lib/soma/python/nki/isa/__init__.py lib/soma/python/compat/torch_xla/__init__.py \
   share/doc/soma/README.md share/doc/soma/isa/manual.md share/doc/soma/CHANGELOG.md \
   share/doc/soma/samples/softmax.s share/doc/soma/samples/nki/race.py share/doc/soma/samples/data/softmax_x.npy \

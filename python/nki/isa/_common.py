@@ -88,14 +88,14 @@ _RETURNS = frozenset(
 
 def _tell_older(rec, call):
     if call in _RETURNS:
-        rec.told[rec.where(3)] = "%s of neuronxcc.nki has no dst, it returns a tile: the " \
+        rec.told[rec.where()] = "%s of neuronxcc.nki has no dst, it returns a tile: the " \
             "vendor's compiler refuses this call; nki has dst" % call
 
 
-def new_tile(shape, dtype, memory=SBUF, name="", depth=3):
-    """A tile of any shape; dimension 0 is the partitions. depth: as in record.where()."""
+def new_tile(shape, dtype, memory=SBUF, name=""):
+    """A tile of any shape; dimension 0 is the partitions."""
     rec = recorders[0]
-    at = rec.at or rec.where(depth)
+    at = rec.where()
     name = name or (rec.variable(at) if at in rec.several else "")
     site = rec.sites.get(at)
     if shape.__class__ is not tuple:
@@ -110,7 +110,7 @@ def new_tile(shape, dtype, memory=SBUF, name="", depth=3):
         raise KernelError("a tile of %d partitions (shape %s): there are 128; dimension 0 is the "
                           "partitions" % (shape[0], list(shape)))
     s = Storage(memory, dtype, shape, variable, MEMORY_REGION[memory], at)
-    site = rec.sites[at] = s.site.repeats(asked)
+    site = rec.sites[at] = s.site.repeats(asked, s)
     return site.tile(rec)
 
 
@@ -303,13 +303,13 @@ def mask_tile(ranges, rest, shape, call):
     insn.memset(ones, 1)
     for t in rest:
         const = t.const + sum(t.coef[a] * lo for a, (lo, _) in ranges.items())
-        emit_affine(ones, ones, 0.0, *affine(Index(t.axes, const, t.said), shape),
+        emit_affine(ones, ones, 0.0, *affine(Index(t.coef, t.size, const, t.said), shape),
                     insn.ALU["is_ge"])
     return ones
 
 
 def _extent(ranges, t):
-    return [(a, ranges.get(a, (0, t.size[a]))) for a in t.axes.varies]
+    return [(a, ranges.get(a, (0, t.size[a]))) for a in t.varies]
 
 
 def clear_outside(tile, mask):
@@ -339,22 +339,16 @@ def apart(x, mask):
 
 
 def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matmul=False,
-             multi=False, depth=2, how=None):
+             multi=False, how=None):
     """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` lets its
     instructions write x. multi: dst is written before all operands have been read. Without a mask
     emit may be a tuple, as in Recorder.pending. how: as in masked()."""
     rec = recorders[0]
-    at = rec.at
-    if at is None:
-        frame = _getframe(depth)
-        at = rec.lines.get(frame.f_lasti) if frame is rec.frame else None
-        if at is None:
-            at = rec.where(depth + 1)
-    site = rec.sites.get(at)
+    site = rec.sites.get(rec.where())
     if site is not None and site.asked == (shape, dtype, memory, ""):
         tile = site.tile(rec)
     else:
-        tile = new_tile(shape, dtype, memory, "", depth + 2)
+        tile = new_tile(shape, dtype, memory)
     if mask is not None:
         _check_axes(mask, shape, call)
     if mask is not None and effective(mask, shape, *[

@@ -1,6 +1,6 @@
 """Elementwise instructions of vector, scalar and gpsimd, with their accumulator registers."""
 from soma import dtypes, ops
-from soma.kernel import PACKED
+from soma.kernel import pack
 from soma.register import RegisterValue
 from soma.ops import act, alu, optional
 
@@ -40,12 +40,12 @@ def imm(x, op, what):
     if x is None:
         raise KernelError("%s is None: the operator has two operands" % what)
     if op in ops.BITS and isinstance(x, RegisterValue):
-        return PACKED[2, insn.plain_register(x)]
+        return pack((2, insn.plain_register(x)))
     if op in ops.BITS and x.__class__ is not Tensor:
         k = insn.whole(x)
         if k is None:
             raise KernelError("%s is %r: an operator on bits takes a whole number" % (what, x))
-        return PACKED[1, k]
+        return pack((1, k))
     return insn.number(x, what)
 
 
@@ -75,10 +75,10 @@ def emit_tt(dst, a, b, op, engine=-1):
     if engine == -1:
         engine = tt_engine(dst, a, b, op)
     if len(dst.shape) > FREE_DIMENSIONS + 1:
-        in_parts(lambda d, x, y: rec.emit(_TT, engine, (d.words(), x.words(), y.words(), (op, 0))),
+        in_parts(lambda d, x, y: rec.emit(_TT, engine, (d, x, y, (op, 0))),
                  dst, a, b)
     else:
-        rec.emit(_TT, engine, (dst.words(), a.words(), b.words(), PACKED[op, 0]), 0, 3)
+        rec.emit(_TT, engine, (dst, a, b, (op, 0)))
 
 
 def tensor_tensor(dst=None, data1=None, data2=absent, op=None, engine=unknown, name=None,
@@ -115,7 +115,7 @@ def _ts_words(op0, operand0, reverse0, op1, operand1, reverse1):
     """Words of a tensor_scalar after its operands dst and src, packed."""
     w0 = imm(operand0, op0, "operand0")
     w1 = imm(operand1, op1, "operand1") if op1 else insn.NONE
-    return b"".join((PACKED[op0,], w0, PACKED[op1,], w1, PACKED[reverse0, reverse1, 0]))
+    return b"".join((pack((op0,)), w0, pack((op1,)), w1, pack((reverse0, reverse1, 0))))
 
 
 _ts_kept = {}  # words of numbers, which loops use again and again
@@ -149,9 +149,9 @@ def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=
         engine = insn.GPSIMD
     rec = recorders[0]
     if len(src.shape) > FREE_DIMENSIONS + 1:
-        in_parts(lambda d, s: rec.emit(_TS, engine, (d.words(), s.words(), words)), dst, src)
+        in_parts(lambda d, s: rec.emit(_TS, engine, (d, s, words)), dst, src)
     else:
-        rec.emit(_TS, engine, (dst.words(), src.words(), words), 0, 3)
+        rec.emit(_TS, engine, (dst, src, words))
 
 
 def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, op1=None,
@@ -208,8 +208,7 @@ def scalar_tensor_tensor(dst=None, data=None, op0=None, operand0=None, op1=None,
 def _either(dst, emit, operands, shape, dtype, mask, call, name, multi=False, how=None):
     """Emits into dst, or returns a tile of the old style."""
     if dst is None:
-        return returned(shape, dtype, emit, operands, mask=mask, call=call, multi=multi, depth=3,
-                        how=how)
+        return returned(shape, dtype, emit, operands, mask=mask, call=call, multi=multi, how=how)
     rec = record.active()
     first = rec.count
     dst = need(dst, "dst", call)
@@ -252,7 +251,7 @@ def _act_words(fn, scale, bias, reduce):
     late = isinstance(scale, _LATE), isinstance(bias, _LATE)
     scale = insn.NONE if not late[0] and scale == 1.0 else insn.number(scale, "scale")
     bias = insn.NONE if not late[1] and not bias else insn.number(bias, "bias")
-    return b"".join((PACKED[fn,], scale, bias, PACKED[reduce, 0]))
+    return b"".join((pack((fn,)), scale, bias, pack((reduce, 0))))
 
 
 _act_kept = {}  # without a bias
@@ -268,7 +267,7 @@ def emit_activate(dst, src, fn, scale=1.0, bias=None, reduce=0):
                 _act_kept[key] = words
     else:
         words = _act_words(fn, scale, bias, reduce)
-    recorders[0].emit(_ACT, insn.SCALAR, (dst.words(), src.words(), words), 0, 3)
+    recorders[0].emit(_ACT, insn.SCALAR, (dst, src, words))
 
 
 def act_record(fn):

@@ -69,15 +69,15 @@ def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(
     fixed = stationary.exact_words() if perf else stationary.words()
     weights = (fixed, transpose, onezero[0], perf, tiling)
     if rec.weights != (weights, rec.count):
-        rec.emit(_LOAD, 0, (fixed, K.PACKED[transpose, onezero[0], perf], K.PACKED[tiling]))
+        rec.emit(_LOAD, 0, (fixed, (transpose, onezero[0], perf), tiling))
     words, acc, flags = _sum_flags(dst, accumulate)
     columns = stationary.shape[-1] if perf else stationary.free_size
     if dst.shape[0] != columns:
         raise KernelError("nc_matmul dst: %d partitions: stationary has %d columns, and each gives "
                           "one" % (dst.shape[0], columns))
     moved = moving.exact_words() if perf else moving.words()
-    rec.emit(_MATMUL, 0, (words, moved, K.PACKED[acc, 0, transpose, onezero[1], perf],
-                          K.PACKED[tiling]), flags)
+    rec.emit(_MATMUL, 0, (words, moved, (acc, 0, transpose, onezero[1], perf),
+                          tiling), flags)
     rec.weights = (weights, rec.count)
 
 
@@ -332,8 +332,7 @@ def returned_transpose(data, dtype, emit, memory, mask, call, multi=False):
             insn.memset(d, 0)
         if not empty:
             emit(d.cropped(exchanged), s.cropped(ranges))
-    tile = returned(shape, dtype, cut if left else emit, (data,), memory, call=call, multi=multi,
-                    depth=3)
+    tile = returned(shape, dtype, cut if left else emit, (data,), memory, call=call, multi=multi)
     if left:
         made.append(tile)
         tile.storage.left = masked(Ranges((left[1], [], left[2])), call, insn.assign)

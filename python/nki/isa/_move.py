@@ -130,7 +130,7 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
                        "unique indices")
     if scales is not None and any(float(s) != 1.0 for s in scales):
         raise KernelError("dma_compute: scales %s: each must be 1.0" % (list(scales),))
-    words = K.PACKED[len(srcs),] + b"".join([s.words() for s in srcs])
+    words = K.pack((len(srcs),)) + b"".join([s.words() for s in srcs])
     dst.storage.written = True
     rec.emit(_COMPUTE, -1, (dst.words(), words, (op, 0, -1, oob, 0)))
     return done(rec, first, name)

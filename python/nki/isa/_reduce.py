@@ -2,7 +2,6 @@
 import numpy as np
 
 from soma import dtypes, ops
-from soma.kernel import PACKED
 from soma.masks import mask_ranges
 from soma.ops import alu
 from soma.tensor import same_view, shares
@@ -52,8 +51,7 @@ def _merged(shape, steps):
 def emit_reduce(dst, src, op, axes, negate=0):
     """dst = op over these axes of src, which may be any free ones."""
     if len(src.shape) == 2 and src.shape[1] > 1:  # by far the most frequent: its words are exact
-        recorders[0].emit(_REDUCE, insn.VECTOR, (dst.words(), src.words(),
-                                                 PACKED[op, 1, 1 if negate else 0]), 0, 3)
+        recorders[0].emit(_REDUCE, insn.VECTOR, (dst, src, (op, 1, 1 if negate else 0)))
         return
     keep = [d for d in range(1, src.ndim) if d not in axes]
     kept = _merged([src.shape[d] for d in keep], [src.steps[d] for d in keep])

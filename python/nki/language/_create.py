@@ -71,7 +71,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
     """Memory of a shape and type, not initialised: in SBUF (the default), PSUM or HBM. address is
     (start partition, byte offset); memory is another name of buffer."""
     rec = recorders[0]
-    at = rec.at or rec.where()
+    at = rec.where()
     if at in rec.unnamed and not name:
         at = rec.caller(at)
     if at in rec.several and not name:
@@ -88,7 +88,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
             s = Storage(SBUF if buffer is sbuf else PSUM, find(dtype), shape, variable, buffer, at)
             if at in rec.several:
                 asked = shape, dtype, buffer, variable
-            site = rec.sites[at] = s.site.repeats(asked)
+            site = rec.sites[at] = s.site.repeats(asked, s)
             return site.tile(rec)
     buffer = memory if buffer is None else buffer
     buffer = sbuf if buffer is None else buffer
@@ -117,7 +117,8 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
                           "marked by par_dim, is the partitions"
                           % (list(sizes), where.name, inner[0]))
 
-    site = Storage(memory, dtype, tuple(inner), name, where, at).site.repeats(None)
+    first = Storage(memory, dtype, tuple(inner), name, where, at)
+    site = first.site.repeats(None, first)
 
     def tile(index):
         if not allocator and address is None:
@@ -125,7 +126,7 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
         s = Storage(memory, dtype, tuple(inner), name, where, at)
         s.place = allocator.place(index, inner[0], s.free * dtype.size) if allocator else \
             _placed(address)
-        return Tensor(rec.number(s), dtype, s.shape, site.steps)
+        return Tensor(rec.number(s), dtype, s.shape, site.like.steps)
     if not lead:
         return tile(())
     tiles = {i: tile(i) for i in itertools.product(*map(range, sizes[:lead]))}

@@ -126,7 +126,7 @@ def _binary(name, x, y, dtype=None, mask=None):
     if mask is not None and mask is not True:
         x, y = (aligned(t, shape) if _is_tile(t) and t.free_size > 1 else t for t in (x, y))
     return returned(shape, _result_type(x, y, dtype), _emits[name], (x, y), SBUF, mask,
-                    "nl." + name, depth=3, how=EACH)
+                    "nl." + name, how=EACH)
 
 
 def binary_into(view, op, x, y):
@@ -210,7 +210,7 @@ def _unary(name, x, emit, dtype=None, mask=None):
         def emit(d, s):
             plain(d, insn.reachable(s))
     return returned(x.shape, x.dtype if dtype is None else find(dtype), emit, (x,), SBUF, mask,
-                    "nl." + name, depth=3, how=EACH)
+                    "nl." + name, how=EACH)
 
 
 def _make_act(name, text):

@@ -26,7 +26,7 @@ def _tile_shape(shape):
 
 def _tell_chip(t, call, what, instead):
     rec = record.active()
-    rec.told[rec.where(3)] = "nl.%s: %s is in %s: the vendor's compiler takes a tensor in HBM " \
+    rec.told[rec.where()] = "nl.%s: %s is in %s: the vendor's compiler takes a tensor in HBM " \
         "there; %s" % (call, what, MEMORY[t.memory].strip(), instead)
 
 
@@ -154,7 +154,7 @@ def spread(x, parts):
     else by shuffles within each 32."""
     rec = record.active()
     at = rec.at
-    rec.at = at or rec.where(3)
+    rec.at = rec.where()
     try:
         return _spread(rec, x, parts)
     finally:

@@ -21,8 +21,7 @@ def _reduce(name, op, x, axis, dtype, keepdims, mask, negate=False):
     t = x.dtype if dtype is None else find(dtype)
     if mask is not None:
         return _masked_reduce(x, emit, axes, keepdims, t, mask)
-    return returned(reduced_shape(x.shape, axes, keepdims), t, emit, (x,), call="nl." + name,
-                    depth=3)
+    return returned(reduced_shape(x.shape, axes, keepdims), t, emit, (x,), call="nl." + name)
 
 
 def sum(x, axis, dtype=None, keepdims=False, mask=None):

@@ -1,0 +1,337 @@
+/* Index expressions: sums of axes times whole numbers. */
+#include "recorder.h"
+
+py_index *py_index_new(Py_ssize_t axes) { return (py_index *)PyType_GenericAlloc(py.index, axes); }
+
+PyObject *py_index_done(py_index *x, PyObject *said) {
+  if (!said) {
+    Py_XDECREF((PyObject *)x);
+    return NULL;
+  }
+  if (!x) {
+    Py_DECREF(said);
+    return NULL;
+  }
+  x->said = said;
+  return (PyObject *)x;
+}
+
+bool py_index_bounds(const py_index *x, int64_t *low, int64_t *high) {
+  *low = *high = x->at;
+  for (Py_ssize_t a = 0; a < py_axes(x); a++) {
+    int64_t reach, *end = x->axis[a].coef < 0 ? low : high;
+    if (x->axis[a].size < 2) continue;
+    if (!py_times(x->axis[a].coef, x->axis[a].size - 1, &reach) || !py_plus(*end, reach, end))
+      return false;
+  }
+  return true;
+}
+
+/* What messages call the sum and so on of a and b, and of a number and x. */
+static PyObject *said_of(int format, PyObject *a, PyObject *b) {
+  return PyTuple_Pack(3, py.format[format], a, b);
+}
+
+static PyObject *said_number(int format, const py_index *x, int64_t k) {
+  PyObject *number = PyLong_FromLongLong(k), *said = NULL;
+  if (number && format == PY_PRODUCT) said = said_of(format, number, x->said);
+  if (number && format == PY_SUM) said = said_of(format, x->said, number);
+  Py_XDECREF(number);
+  return said;
+}
+
+/* ---- Making one ------------------------------------------------------------------------------ */
+
+static bool numbers_of(PyObject *list, py_index *x, bool size) {
+  for (Py_ssize_t a = 0; a < py_axes(x); a++) {
+    PyObject *k = PySequence_GetItem(list, a);
+    bool fine = k && py_number(k, size ? &x->axis[a].size : &x->axis[a].coef);
+    Py_XDECREF(k);
+    if (!fine) return false;
+  }
+  return true;
+}
+
+static PyObject *index_new(PyTypeObject *type, PyObject *args, PyObject *given) {
+  static char *names[] = {"coef", "size", "const", "said", NULL};
+  PyObject *coef, *size, *at, *said;
+  if (!PyArg_ParseTupleAndKeywords(args, given, "OOOO", names, &coef, &size, &at, &said))
+    return NULL;
+  Py_ssize_t n = PySequence_Size(size);
+  if (n < 0) return NULL;
+  if (PySequence_Size(coef) != n) {
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_ValueError, "an index has a coefficient for each axis");
+    return NULL;
+  }
+  py_index *x = (py_index *)PyType_GenericAlloc(type, n);
+  if (!x) return NULL;
+  Py_INCREF(said);
+  x->said = said;
+  if (numbers_of(coef, x, false) && numbers_of(size, x, true) && py_number(at, &x->at))
+    return (PyObject *)x;
+  Py_DECREF((PyObject *)x);
+  return NULL;
+}
+
+static void index_free(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  Py_XDECREF(((py_index *)self)->said);
+  release(self);
+  Py_DECREF(type);
+}
+
+PyDoc_STRVAR(arange_doc, "arange($module, /, *args)\n--\n\n"
+                         "The index 0 .. n - 1, or start .. stop - 1 with a step, over one axis.");
+static PyObject *arange(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+  int64_t k[3] = {0, 0, 1}, span, count = 0;
+  bool fine = n >= 1 && n <= 3;
+  (void)module;
+  for (Py_ssize_t i = 0; i < n && fine; i++) {
+    int found = py_whole(args[i], &k[i]);
+    if (found < 0) return NULL;
+    fine = found;
+  }
+  if (n == 1) k[1] = k[0], k[0] = 0;
+  fine = fine && k[2] && !__builtin_sub_overflow(k[1], k[0], &span);
+  if (fine && span && (span > 0) == (k[2] > 0)) count = span / k[2] + (span % k[2] != 0);
+  PyObject *said = PyTuple_New(n + 1);
+  for (Py_ssize_t i = 0; said && i <= n; i++) {
+    PyObject *part = i ? args[i - 1] : py.format[PY_ARANGE1 + (n >= 1 && n <= 3 ? n - 1 : 0)];
+    Py_INCREF(part);
+    if (PyTuple_SetItem(said, i, part) < 0) Py_CLEAR(said);
+  }
+  if (said && !count) { /* which says why */
+    PyObject *never = PyObject_CallMethod((PyObject *)py.index, "no_arange", "(O)", said);
+    Py_XDECREF(never);
+    Py_DECREF(said);
+    return NULL;
+  }
+  py_index *x = said ? py_index_new(1) : NULL;
+  if (x) x->axis[0] = (py_axis){k[2], count}, x->at = k[0];
+  return py_index_done(x, said);
+}
+
+/* ---- Arithmetic ------------------------------------------------------------------------------ */
+
+/* x * times + plus. */
+py_index *py_index_scaled(const py_index *x, int64_t times, int64_t plus) {
+  Py_ssize_t n = py_axes(x);
+  py_index *y = py_index_new(n);
+  bool fine = y && py_times(x->at, times, &y->at) && py_plus(y->at, plus, &y->at);
+  for (Py_ssize_t a = 0; fine && a < n; a++) {
+    y->axis[a].size = x->axis[a].size;
+    fine = py_times(x->axis[a].coef, times, &y->axis[a].coef);
+  }
+  if (!fine) Py_CLEAR(y);
+  return y;
+}
+
+static void different_axes(PyObject *said, int64_t a, int64_t b) {
+  PyObject *text = PyObject_CallMethod((PyObject *)py.index, "string", "(O)", said);
+  if (text) py_error("%U: one axis has %lld and %lld values", text, (long long)a, (long long)b);
+  Py_XDECREF(text);
+}
+
+/* x + sign * y; the axes of both end at the last one. */
+static PyObject *combined(const py_index *x, const py_index *y, int sign, PyObject *said) {
+  Py_ssize_t n = py_axes(x) > py_axes(y) ? py_axes(x) : py_axes(y);
+  Py_ssize_t i = n - py_axes(x), j = n - py_axes(y);
+  py_index *z = said ? py_index_new(n) : NULL;
+  int64_t other;
+  bool fine = z && py_times(y->at, sign, &other) && py_plus(x->at, other, &z->at);
+  for (Py_ssize_t a = 0; fine && a < n; a++) {
+    const py_axis none = {0, 1};
+    const py_axis p = a < i ? none : x->axis[a - i], q = a < j ? none : y->axis[a - j];
+    if (p.size != q.size && p.size != 1 && q.size != 1) {
+      different_axes(said, p.size, q.size);
+      fine = false;
+    }
+    z->axis[a].size = p.size > q.size ? p.size : q.size;
+    fine = fine && py_times(q.coef, sign, &other) && py_plus(p.coef, other, &z->axis[a].coef);
+  }
+  if (fine) return py_index_done(z, said);
+  Py_XDECREF((PyObject *)z);
+  Py_XDECREF(said);
+  return NULL;
+}
+
+static PyObject *of_number(const py_index *x, int64_t times, int64_t plus, PyObject *said) {
+  return py_index_done(said ? py_index_scaled(x, times, plus) : NULL, said);
+}
+
+static PyObject *index_add(PyObject *a, PyObject *b) {
+  if (!PyObject_TypeCheck(a, py.own_index)) { /* a number + b */
+    PyObject *swap = a;
+    a = b;
+    b = swap;
+  }
+  py_index *x = (py_index *)a;
+  if (PyObject_TypeCheck(b, py.own_index))
+    return combined(x, (py_index *)b, 1, said_of(PY_SUM, x->said, ((py_index *)b)->said));
+  int64_t k;
+  int found = py_whole(b, &k);
+  if (found < 0) return NULL;
+  if (!found) Py_RETURN_NOTIMPLEMENTED;
+  return of_number(x, 1, k, said_number(PY_SUM, x, k));
+}
+
+static PyObject *negative(PyObject *self) {
+  py_index *x = (py_index *)self;
+  return of_number(x, -1, 0, said_number(PY_PRODUCT, x, -1));
+}
+
+static PyObject *index_subtract(PyObject *a, PyObject *b) {
+  int64_t k;
+  py_index *x = (py_index *)a, *y = (py_index *)b;
+  if (PyObject_TypeCheck(a, py.own_index) && PyObject_TypeCheck(b, py.own_index))
+    return combined(x, y, -1, said_of(PY_DIFFERENCE, x->said, y->said));
+  bool reversed = !PyObject_TypeCheck(a, py.own_index);
+  int found = py_whole(reversed ? a : b, &k);
+  if (found < 0) return NULL;
+  if (!found) Py_RETURN_NOTIMPLEMENTED;
+  if (!reversed) {
+    if (!py_times(k, -1, &k)) return NULL;
+    return of_number(x, 1, k, said_number(PY_SUM, x, k));
+  }
+  PyObject *minus = negative(b), *sum = minus ? index_add(minus, a) : NULL;
+  Py_XDECREF(minus);
+  return sum;
+}
+
+static PyObject *index_multiply(PyObject *a, PyObject *b) {
+  if (!PyObject_TypeCheck(a, py.own_index)) {
+    PyObject *swap = a;
+    a = b;
+    b = swap;
+  }
+  py_index *x = (py_index *)a;
+  int64_t k;
+  if (PyObject_TypeCheck(b, py.own_index)) return PyObject_CallMethod(a, "refuse", "sO", "*", b);
+  int found = py_whole(b, &k);
+  if (found < 0) return NULL;
+  if (!found) Py_RETURN_NOTIMPLEMENTED;
+  return of_number(x, k, 0, said_number(PY_PRODUCT, x, k));
+}
+
+static PyObject *index_compare(PyObject *self, PyObject *other, int op) {
+  return py_index_compare(self, other, op);
+}
+
+/* ---- New axes -------------------------------------------------------------------------------- */
+
+/* Whether an entry of a key is `:`. -1 with an error. */
+static int is_all(PyObject *k) {
+  Py_ssize_t start, stop, step;
+  if (!PySlice_Check(k)) return 0;
+  if (PySlice_Unpack(k, &start, &stop, &step) < 0) return -1;
+  return start == 0 && stop == PY_SSIZE_T_MAX && step == 1;
+}
+
+/* x[:, None]: the key may have `:`, None, and one ellipsis for the `:` that are missing. */
+static PyObject *index_subscript(PyObject *self, PyObject *key) {
+  py_index *x = (py_index *)self;
+  bool single = !PyTuple_Check(key);
+  Py_ssize_t n = single ? 1 : PyTuple_Size(key), axes = py_axes(x), fixed = 0, dots = 0;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject *k = single ? key : PyTuple_GetItem(key, i);
+    fixed += k != Py_None && k != Py_Ellipsis;
+    dots += k == Py_Ellipsis;
+  }
+  Py_ssize_t more = axes > fixed ? axes - fixed : 0; /* stand for the ellipsis, or at the end */
+  py_index *y = py_index_new(n - dots + more);
+  Py_ssize_t at = 0, to = 0;
+  for (Py_ssize_t i = 0; y && i <= n; i++) {
+    PyObject *k = i == n ? Py_Ellipsis : single ? key : PyTuple_GetItem(key, i);
+    int all = k == Py_None || k == Py_Ellipsis ? 0 : is_all(k);
+    if (all < 0) PyErr_Clear();
+    if (k == Py_None) {
+      y->axis[to++] = (py_axis){0, 1};
+    } else if (k == Py_Ellipsis && (i == n || dots == 1)) {
+      for (; more; more--) y->axis[to++] = x->axis[at++];
+    } else if (all > 0 && at < axes) {
+      y->axis[to++] = x->axis[at++];
+    } else {
+      py_error("an index takes `:` and None, not %R", k);
+      Py_CLEAR(y);
+    }
+  }
+  if (!y) return NULL;
+  y->at = x->at;
+  Py_INCREF(x->said);
+  return py_index_done(y, x->said);
+}
+
+/* ---- What others ask of it ------------------------------------------------------------------- */
+
+PyDoc_STRVAR(bounds_doc, "Least and greatest value.");
+static PyObject *bounds(PyObject *self, PyObject *none) {
+  int64_t low, high;
+  (void)none;
+  if (!py_index_bounds((py_index *)self, &low, &high)) return NULL;
+  return Py_BuildValue("(LL)", (long long)low, (long long)high);
+}
+
+static PyObject *get_coef(PyObject *self, void *tuple) {
+  (void)tuple;
+  return py_list(&((py_index *)self)->axis[0].coef, Py_SIZE(self), 2, false);
+}
+
+static PyObject *get_size(PyObject *self, void *tuple) {
+  return py_list(&((py_index *)self)->axis[0].size, Py_SIZE(self), 2, tuple != NULL);
+}
+
+static PyObject *get_ndim(PyObject *self, void *unused) {
+  (void)unused;
+  return PyLong_FromSsize_t(Py_SIZE(self));
+}
+
+static PyObject *get_varies(PyObject *self, void *unused) {
+  py_index *x = (py_index *)self;
+  int64_t found[PY_MAX_DIMS * 4];
+  Py_ssize_t n = 0;
+  (void)unused;
+  for (Py_ssize_t a = 0; a < py_axes(x) && n < PY_MAX_DIMS * 4; a++)
+    if (x->axis[a].coef && x->axis[a].size > 1) found[n++] = a;
+  return py_list(found, n, 1, false);
+}
+
+static PyGetSetDef fields[] = {
+    {"coef", get_coef, NULL, "The coefficient of each axis.", NULL},
+    {"size", get_size, NULL, "The size of each axis.", NULL},
+    {"shape", get_size, NULL, "The sizes of the axes as a tuple.", (void *)"tuple"},
+    {"ndim", get_ndim, NULL, "The number of axes.", NULL},
+    {"varies", get_varies, NULL, "The axes along which it is not the same everywhere.", NULL},
+    {0},
+};
+static PyMemberDef members[] = {
+    {"said", T_OBJECT, offsetof(py_index, said), READONLY, "What messages call it."},
+    {"const", T_LONGLONG, offsetof(py_index, at), READONLY, "Its value where all axes are 0."},
+    {0},
+};
+static PyMethodDef methods[] = {{"bounds", bounds, METH_NOARGS, bounds_doc}, {0}};
+static PyType_Slot slots[] = {
+    {Py_tp_new, index_new},
+    {Py_tp_dealloc, index_free},
+    {Py_nb_add, index_add},
+    {Py_nb_subtract, index_subtract},
+    {Py_nb_multiply, index_multiply},
+    {Py_nb_negative, negative},
+    {Py_mp_subscript, index_subscript},
+    {Py_tp_richcompare, index_compare},
+    {Py_tp_hash, PyObject_HashNotImplemented},
+    {Py_tp_getset, fields},
+    {Py_tp_members, members},
+    {Py_tp_methods, methods},
+    {0},
+};
+static PyType_Spec spec = {"_soma.Index", sizeof(py_index), sizeof(py_axis),
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+static PyMethodDef functions[] = {
+    {"arange", (PyCFunction)(void (*)(void))arange, METH_FASTCALL, arange_doc}, {0}};
+
+bool py_index_add_types(PyObject *module) {
+  return py_add_type(module, &spec, "Index", &py.own_index) &&
+         PyModule_AddFunctions(module, functions) == 0;
+}

@@ -1,0 +1,210 @@
+/* Masks: comparisons of index expressions. */
+#include "recorder.h"
+
+static PyObject *mask_of(PyObject *terms, PyObject *said, bool equal) {
+  py_mask *m = terms && said ? (py_mask *)PyType_GenericAlloc(py.mask, 0) : NULL;
+  if (!m) {
+    Py_XDECREF(terms);
+    Py_XDECREF(said);
+    return NULL;
+  }
+  Py_INCREF(Py_None);
+  m->terms = terms;
+  m->said = said;
+  m->ranges = Py_None;
+  m->equal = equal;
+  return (PyObject *)m;
+}
+
+_Static_assert(PY_LESS == Py_LT && PY_LESS_EQUAL == Py_LE && PY_EQUAL == Py_EQ &&
+                   PY_GREATER == Py_GT && PY_GREATER_EQUAL == Py_GE,
+               "formats of comparisons are in Python's order");
+
+/* ---- Comparisons ----------------------------------------------------------------------------- */
+
+/* a - b - less, of which one may be the number k. */
+static PyObject *difference(PyObject *a, PyObject *b, int64_t k, int64_t less, PyObject *said) {
+  py_index *made = NULL;
+  int64_t plus;
+  if (PyObject_TypeCheck(a, py.own_index) && PyObject_TypeCheck(b, py.own_index)) {
+    PyObject *both = PyNumber_Subtract(a, b);
+    made = both ? py_index_scaled((py_index *)both, 1, -less) : NULL;
+    Py_XDECREF(both);
+  } else if (PyObject_TypeCheck(a, py.own_index)) {
+    if (py_times(k, -1, &plus) && py_plus(plus, -less, &plus))
+      made = py_index_scaled((py_index *)a, 1, plus);
+  } else if (py_plus(k, -less, &plus)) {
+    made = py_index_scaled((py_index *)b, -1, plus);
+  }
+  if (!made) return NULL;
+  Py_INCREF(said);
+  return py_index_done(made, said);
+}
+
+PyObject *py_index_compare(PyObject *self, PyObject *other, int op) {
+  int64_t k = 0;
+  bool index = PyObject_TypeCheck(other, py.own_index);
+  if (op == Py_NE) Py_RETURN_NOTIMPLEMENTED;
+  if (!index) {
+    int found = py_whole(other, &k);
+    if (found < 0) return NULL;
+    if (!found) Py_RETURN_NOTIMPLEMENTED;
+  }
+  PyObject *said = PyTuple_Pack(3, py.format[op], ((py_index *)self)->said,
+                                index ? ((py_index *)other)->said : other);
+  PyObject *terms = said ? PyList_New(op == Py_EQ ? 2 : 1) : NULL;
+  int64_t less = op == Py_LT || op == Py_GT;
+  bool greater = op == Py_GT || op == Py_GE || op == Py_EQ;
+  for (Py_ssize_t i = 0; terms && i < PyList_Size(terms); i++, greater = !greater) {
+    PyObject *term =
+        greater ? difference(self, other, k, less, said) : difference(other, self, k, less, said);
+    if (!term || PyList_SetItem(terms, i, term) < 0) Py_CLEAR(terms);
+  }
+  if (!terms) {
+    Py_XDECREF(said);
+    return NULL;
+  }
+  PyObject *mask = mask_of(terms, said, op == Py_EQ);
+  if (!mask || PyList_Size(py.waiting) == 0) return mask;
+  PyObject *joined = PyObject_CallMethod(mask, "joined", NULL);
+  Py_DECREF(mask);
+  return joined;
+}
+
+/* ---- Masks ----------------------------------------------------------------------------------- */
+
+static PyObject *mask_new(PyTypeObject *type, PyObject *args, PyObject *given) {
+  static char *names[] = {"terms", "said", "equal", NULL};
+  PyObject *terms, *said;
+  int equal = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, given, "O!O|p", names, &PyList_Type, &terms, &said,
+                                   &equal))
+    return NULL;
+  for (Py_ssize_t i = 0; i < PyList_Size(terms); i++)
+    if (!PY_IS_INDEX(PyList_GetItem(terms, i))) {
+      PyErr_SetString(PyExc_TypeError, "the terms of a mask are indices");
+      return NULL;
+    }
+  (void)type; /* there is one class of masks */
+  PyObject *own = PyList_GetSlice(terms, 0, PyList_Size(terms));
+  Py_INCREF(said);
+  return mask_of(own, said, equal);
+}
+
+static void mask_free(PyObject *self) {
+  py_mask *m = (py_mask *)self;
+  PyTypeObject *type = Py_TYPE(self);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  PyObject_GC_UnTrack(self);
+  Py_CLEAR(m->terms);
+  Py_CLEAR(m->said);
+  Py_CLEAR(m->ranges);
+  release(self);
+  Py_DECREF(type);
+}
+
+static int mask_traverse(PyObject *self, visitproc visit, void *arg) {
+  py_mask *m = (py_mask *)self;
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(m->terms);
+  Py_VISIT(m->ranges);
+  return 0;
+}
+
+static int mask_clear(PyObject *self) {
+  Py_CLEAR(((py_mask *)self)->ranges);
+  return 0;
+}
+
+/* The term number i of a mask, whose list others may have changed. */
+static py_index *term_of(py_mask *m, Py_ssize_t i) {
+  PyObject *t = PyList_GetItem(m->terms, i);
+  if (!t || !PY_IS_INDEX(t)) {
+    if (t) PyErr_SetString(PyExc_TypeError, "the terms of a mask are indices");
+    return NULL;
+  }
+  return (py_index *)t;
+}
+
+static PyObject *get_size(PyObject *self, void *unused) {
+  py_mask *m = (py_mask *)self;
+  Py_ssize_t n = 0;
+  (void)unused;
+  for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
+    py_index *t = term_of(m, i);
+    if (!t) return NULL;
+    n = py_axes(t) > n ? py_axes(t) : n;
+  }
+  PyObject *found = PyList_New(n);
+  for (Py_ssize_t a = 0; found && a < n; a++) {
+    int64_t size = 1;
+    for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
+      py_index *t = term_of(m, i);
+      Py_ssize_t own = t ? a - (n - py_axes(t)) : -1; /* axes end at the last one */
+      if (own >= 0 && t->axis[own].size > size) size = t->axis[own].size;
+    }
+    PyObject *k = PyLong_FromLongLong(size);
+    if (!k || PyList_SetItem(found, a, k) < 0) Py_CLEAR(found);
+  }
+  return found;
+}
+
+/* Whether a bound of one axis holds everywhere in a shape; -1 with an error. */
+static int holds(const py_index *t, PyObject *const *shapes, Py_ssize_t nshapes) {
+  int64_t low, high, n;
+  Py_ssize_t varies = -1;
+  if (!py_index_bounds(t, &low, &high)) return -1;
+  if (low < 0) return 0;
+  for (Py_ssize_t a = 0; a < py_axes(t); a++) {
+    if (!t->axis[a].coef || t->axis[a].size < 2) continue;
+    if (varies >= 0) return 0;
+    varies = a;
+  }
+  for (Py_ssize_t s = 0; varies >= 0 && s < nshapes; s++) {
+    if (!PyTuple_Check(shapes[s])) {
+      PyErr_SetString(PyExc_TypeError, "a shape is a tuple");
+      return -1;
+    }
+    if (varies >= PyTuple_Size(shapes[s])) continue;
+    if (!py_number(PyTuple_GetItem(shapes[s], varies), &n)) return -1;
+    if (t->axis[varies].size < n) return 0;
+  }
+  return 1;
+}
+
+PyDoc_STRVAR(leaves_all_doc, "Whether each bound is one of one axis, and holds everywhere in all "
+                             "of these shapes, as loops' masks mostly do.");
+static PyObject *leaves_all(PyObject *self, PyObject *const *shapes, Py_ssize_t nshapes) {
+  py_mask *m = (py_mask *)self;
+  for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
+    py_index *t = term_of(m, i);
+    int found = t ? holds(t, shapes, nshapes) : -1;
+    if (found < 0) return NULL;
+    if (!found) Py_RETURN_FALSE;
+  }
+  Py_RETURN_TRUE;
+}
+
+static PyGetSetDef fields[] = {
+    {"size", get_size, NULL, "The sizes of the axes that it is over.", NULL}, {0}};
+static PyMemberDef members[] = {
+    {"terms", T_OBJECT, offsetof(py_mask, terms), READONLY, "Indices, none of which is below 0."},
+    {"said", T_OBJECT, offsetof(py_mask, said), READONLY, "What messages call it."},
+    {"equal", T_BOOL, offsetof(py_mask, equal), READONLY, "Whether it is a comparison by ==."},
+    {"ranges", T_OBJECT, offsetof(py_mask, ranges), 0, "What mask_ranges has found, or None."},
+    {0},
+};
+static PyMethodDef methods[] = {
+    {"leaves_all", (PyCFunction)(void (*)(void))leaves_all, METH_FASTCALL, leaves_all_doc}, {0}};
+static PyType_Slot slots[] = {
+    {Py_tp_new, mask_new},           {Py_tp_dealloc, mask_free},
+    {Py_tp_traverse, mask_traverse}, {Py_tp_clear, mask_clear},
+    {Py_tp_getset, fields},          {Py_tp_members, members},
+    {Py_tp_methods, methods},        {0},
+};
+static PyType_Spec spec = {"_soma.Mask", sizeof(py_mask), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+
+bool py_mask_add_types(PyObject *module) {
+  return py_add_type(module, &spec, "Mask", &py.own_mask);
+}

@@ -1,0 +1,142 @@
+/* The module, what it shares, and whole numbers. */
+#include "recorder.h"
+
+py_shared py;
+
+void py_error(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  PyErr_FormatV(py.error, format, args);
+  va_end(args);
+}
+
+static bool too_large(PyObject *(*op)(PyObject *, PyObject *), int64_t a, int64_t b) {
+  PyObject *x = PyLong_FromLongLong(a), *y = PyLong_FromLongLong(b);
+  PyObject *z = x && y ? op(x, y) : NULL;
+  if (z) py_error("the number %S does not fit in 64 bits", z);
+  Py_XDECREF(x);
+  Py_XDECREF(y);
+  Py_XDECREF(z);
+  return false;
+}
+
+bool py_times(int64_t a, int64_t b, int64_t *out) {
+  return !__builtin_mul_overflow(a, b, out) || too_large(PyNumber_Multiply, a, b);
+}
+
+bool py_plus(int64_t a, int64_t b, int64_t *out) {
+  return !__builtin_add_overflow(a, b, out) || too_large(PyNumber_Add, a, b);
+}
+
+static bool of_long(PyObject *x, int64_t *out) {
+  int over = 0;
+  *out = PyLong_AsLongLongAndOverflow(x, &over);
+  if (over) py_error("the number %S does not fit in 64 bits", x);
+  return !over && !(*out == -1 && PyErr_Occurred());
+}
+
+int py_whole(PyObject *x, int64_t *out) {
+  if (PyLong_CheckExact(x)) return of_long(x, out) ? 1 : -1;
+  PyObject *k = PyObject_CallFunctionObjArgs(py.whole, x, NULL);
+  if (!k) return -1;
+  int found = k == Py_None ? 0 : of_long(k, out) ? 1 : -1;
+  Py_DECREF(k);
+  return found;
+}
+
+bool py_number(PyObject *x, int64_t *out) {
+  if (PyLong_Check(x)) return of_long(x, out);
+  int found = py_whole(x, out);
+  if (!found) py_error("%R is not a whole number", x);
+  return found > 0;
+}
+
+PyObject *py_list(const int64_t *numbers, Py_ssize_t n, Py_ssize_t step, bool tuple) {
+  PyObject *found = tuple ? PyTuple_New(n) : PyList_New(n);
+  for (Py_ssize_t i = 0; found && i < n; i++) {
+    PyObject *k = PyLong_FromLongLong(numbers[i * step]);
+    if (!k || (tuple ? PyTuple_SetItem(found, i, k) : PyList_SetItem(found, i, k)) < 0)
+      Py_CLEAR(found);
+  }
+  return found;
+}
+
+bool py_add_type(PyObject *module, PyType_Spec *spec, const char *name, PyTypeObject **out) {
+  *out = (PyTypeObject *)PyType_FromSpec(spec);
+  return *out && PyModule_AddObjectRef(module, name, (PyObject *)*out) == 0;
+}
+
+/* ---- The module ------------------------------------------------------------------------------ */
+
+/* One of the Python classes, which must be made from the class here. */
+static bool take_class(PyObject *given, const char *name, PyTypeObject *base, PyTypeObject **out) {
+  PyObject *found = PyDict_GetItemString(given, name);
+  if (!found) return true;
+  if (!PyType_Check(found) || !PyType_IsSubtype((PyTypeObject *)found, base)) {
+    PyErr_Format(PyExc_TypeError, "%s is not made from _soma.%s", name, name);
+    return false;
+  }
+  Py_INCREF(found);
+  py_put((PyObject **)out, found);
+  return true;
+}
+
+PyDoc_STRVAR(use_doc, "use(Index=, Mask=, View=, Storage=): the classes that objects are made of.");
+static PyObject *use(PyObject *module, PyObject *args, PyObject *given) {
+  (void)module;
+  if (PyTuple_Size(args) || !given) {
+    PyErr_SetString(PyExc_TypeError, "use() takes classes by their names");
+    return NULL;
+  }
+  if (!take_class(given, "Index", py.own_index, &py.index) ||
+      !take_class(given, "Mask", py.own_mask, &py.mask) ||
+      !take_class(given, "View", py.own_view, &py.view) ||
+      !take_class(given, "Storage", py.own_storage, &py.storage))
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"use", (PyCFunction)(void (*)(void))use, METH_VARARGS | METH_KEYWORDS, use_doc},
+    {0},
+};
+
+static bool import(const char *module, const char *name, PyObject **out) {
+  PyObject *m = PyImport_ImportModule(module);
+  *out = m ? PyObject_GetAttrString(m, name) : NULL;
+  Py_XDECREF(m);
+  return *out;
+}
+
+static bool share(PyObject *module) {
+#define X(name) \
+  if (!(py.name = PyUnicode_InternFromString(#name))) return false;
+  PY_NAMES(X)
+#undef X
+  static const char *const formats[] = {
+#define X(name, format) format,
+      PY_FORMATS(X)
+#undef X
+  };
+  for (int i = 0; i < PY_NFORMATS; i++)
+    if (!(py.format[i] = PyUnicode_InternFromString(formats[i]))) return false;
+  return import("soma.errors", "KernelError", &py.error) &&
+         import("soma.checked", "whole", &py.whole) && import("sys", "_getframe", &py.getframe) &&
+         (py.one = PyLong_FromLong(1)) && (py.waiting = PyList_New(0)) &&
+         PyModule_AddObjectRef(module, "waiting", py.waiting) == 0;
+}
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "_soma",    .m_doc = "The recorder of kernels over libsoma.",
+    .m_size = -1,          .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__soma(void);
+PyMODINIT_FUNC PyInit__soma(void) {
+  PyObject *module = PyModule_Create(&definition);
+  if (module && share(module) && py_index_add_types(module) && py_mask_add_types(module) &&
+      py_view_add_types(module) && py_record_add_types(module))
+    return module;
+  Py_XDECREF(module);
+  return NULL;
+}

@@ -1,0 +1,192 @@
+/* The recorder of kernels: a module of CPython in its limited API, over libsoma.
+ *
+ * Objects: Index and Mask (affine expressions over axes), Storage and View (memory and a view of
+ * it, from which soma.tensor makes Storage and Tensor), Slice (ds()), Recording (what soma.record
+ * makes Recorder from). What is a kernel's own business (names, styles, warnings) is Python's; a
+ * call that none of the functions here decides goes to a method of the Python class.
+ *
+ * All run with the interpreter's lock. A function that fails has set Python's error. */
+#ifndef SOMA_RECORDER_H
+#define SOMA_RECORDER_H
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <structmember.h>
+
+#include "../../vm/api/soma_kernel.h"
+
+/* ---- Names and what the module takes from soma's Python (module.c) --------------------------- */
+
+#define PY_NAMES(X)                                                                         \
+  X(code)                                                                                   \
+  X(check_bounds) X(declare) X(f_back) X(f_lasti) X(flush) X(settle) X(size) X(stop)        \
+      X(begin_with_zeros) X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index) \
+          X(_keep_order)
+
+/* What makes expressions, as messages call them. Comparisons are in Python's order of them. */
+#define PY_FORMATS(X)                                                                         \
+  X(LESS, "%s < %s")                                                                          \
+  X(LESS_EQUAL, "%s <= %s") X(EQUAL, "%s == %s") X(UNEQUAL, "%s != %s") X(GREATER, "%s > %s") \
+      X(GREATER_EQUAL, "%s >= %s") X(SUM, "%s + %s") X(DIFFERENCE, "%s - (%s)")               \
+          X(PRODUCT, "%s * (%s)") X(ARANGE1, "arange(%s)") X(ARANGE2, "arange(%s, %s)")       \
+              X(ARANGE3, "arange(%s, %s, %s)")
+enum {
+#define X(name, format) PY_##name,
+  PY_FORMATS(X)
+#undef X
+      PY_NFORMATS
+};
+
+typedef struct py_shared {
+#define X(name) PyObject *name;
+  PY_NAMES(X)
+#undef X
+  PyObject *format[PY_NFORMATS];
+  PyObject *error;    /* soma.errors.KernelError */
+  PyObject *whole;    /* soma.checked.whole */
+  PyObject *getframe; /* sys._getframe */
+  PyObject *one;
+  PyObject *recorders; /* the first: that of the kernel that is being built */
+  PyObject *waiting;   /* masks on the left of an `and`: a list */
+  /* The Python classes, once they are there. */
+  PyTypeObject *index, *mask, *view, *storage, *slice;
+  PyTypeObject *own_index, *own_mask, *own_view, *own_storage; /* the classes here, their bases */
+  PyTypeObject *recording;
+} py_shared;
+extern py_shared py;
+
+/* Puts an object, of which the caller gives its reference, in the place of another. */
+static inline void py_put(PyObject **field, PyObject *value) {
+  PyObject *old = *field;
+  *field = value;
+  Py_XDECREF(old);
+}
+
+/* Raises KernelError. */
+void py_error(const char *format, ...);
+/* a * b and a + b; an error that names the number if it does not fit in 64 bits. */
+bool py_times(int64_t a, int64_t b, int64_t *out);
+bool py_plus(int64_t a, int64_t b, int64_t *out);
+
+/* A whole number of Python or NumPy. 1; 0 if it is none; -1 with an error. */
+int py_whole(PyObject *x, int64_t *out);
+/* The same for what must be one that fits in 64 bits. */
+bool py_number(PyObject *x, int64_t *out);
+PyObject *py_list(const int64_t *numbers, Py_ssize_t n, Py_ssize_t step, bool tuple);
+bool py_add_type(PyObject *module, PyType_Spec *spec, const char *name, PyTypeObject **out);
+
+/* ---- Index expressions (index.c, mask.c) ------------------------------------------------------
+ */
+
+typedef struct py_axis {
+  int64_t coef, size;
+} py_axis;
+
+/* at + the sum over axes of coef * (0 .. size - 1). `said` is what messages call it: a string, or
+ * (format, parts ...), put together only when a message needs it: loops make many expressions. */
+typedef struct py_index {
+  PyObject_VAR_HEAD PyObject *said;
+  int64_t at;
+  py_axis axis[];
+} py_index;
+
+#define PY_IS_INDEX(x) (Py_TYPE(x) == py.index)
+static inline Py_ssize_t py_axes(const py_index *x) { return x->ob_base.ob_size; }
+
+py_index *py_index_new(Py_ssize_t axes);
+/* Its least and greatest value. */
+bool py_index_bounds(const py_index *x, int64_t *low, int64_t *high);
+/* x * times + plus, without a text. */
+py_index *py_index_scaled(const py_index *x, int64_t times, int64_t plus);
+/* Takes over `said`, which may be NULL with an error set. */
+PyObject *py_index_done(py_index *x, PyObject *said);
+PyObject *py_index_compare(PyObject *self, PyObject *other, int op);
+
+/* A conjunction of `term >= 0`; `ranges`: what soma.masks has found. */
+typedef struct py_mask {
+  PyObject_HEAD PyObject *terms, *said, *ranges;
+  char equal;
+} py_mask;
+
+bool py_index_add_types(PyObject *module);
+bool py_mask_add_types(PyObject *module);
+
+/* ---- Memory and views (view.c, key.c, words.c) ------------------------------------------------
+ */
+
+typedef struct py_storage {
+  PyObject_HEAD PyObject *site,
+      *zero;             /* zero: zeros that may be needed, a soma.zeros.ZeroState, or None */
+  int64_t handle, order; /* handle: the builder's number, 0 before its first use */
+  int memory;            /* 0: HBM, 1: SBUF, 2: PSUM */
+  char lent;
+} py_storage;
+
+enum { PY_MAX_DIMS = 16 };
+
+typedef struct py_dim {
+  int64_t num, step;
+} py_dim;
+
+typedef struct py_view {
+  PyObject_HEAD PyObject *storage, *dtype, *dyn, *bound, *pending, *weak;
+  int64_t part, off;
+  int ndim, size, code; /* bytes of an element; its soma_dtype */
+  py_dim dim[PY_MAX_DIMS];
+} py_view;
+
+#define PY_IS_VIEW(x) (Py_TYPE(x) == py.view)
+static inline py_storage *py_storage_of(const py_view *v) { return (py_storage *)v->storage; }
+
+/* start : start + size of an axis. */
+typedef struct py_slice {
+  PyObject_HEAD PyObject *start, *size;
+} py_slice;
+
+/* Another view of the storage of v, without dimensions, dynamic parts or bounds. */
+py_view *py_view_like(const py_view *v);
+bool py_view_add_types(PyObject *module);
+PyObject *py_view_subscript(PyObject *self, PyObject *key);
+
+/* Words of a record. `more`: for those that do not fit. */
+typedef struct py_words {
+  int64_t *w;
+  size_t n, cap;
+  int64_t own[96];
+} py_words;
+
+void py_words_begin(py_words *w);
+void py_words_end(py_words *w);
+bool py_words_add(py_words *w, const int64_t *from, size_t n);
+bool py_words_add_number(py_words *w, PyObject *x);
+/* An operand as the builder takes it: merge joins dimensions where it can. */
+bool py_words_add_view(py_words *w, py_view *v, bool merge);
+/* A part of a record: a View, bytes of words, a number, or a tuple of numbers. */
+bool py_words_add_part(py_words *w, PyObject *part);
+
+/* ---- The recording (record.c, place.c) --------------------------------------------------------
+ */
+
+typedef struct py_code {
+  PyObject *code;
+  int64_t file; /* -1: not the user's */
+  int32_t *line;
+  size_t nlines;
+} py_code;
+
+typedef struct py_recording {
+  PyObject_HEAD PyObject *pending, *at, *frame, *loops, *log, *early;
+  soma_kernel *kernel;
+  int64_t count, numbering;
+  int ordered;
+  py_code *codes; /* by the address of a code */
+  size_t ncodes, capcodes;
+} py_recording;
+
+/* The place of the user's call: the innermost frame that is the user's. */
+bool py_place(py_recording *r, int64_t *file, int64_t *line);
+bool py_record_add_types(PyObject *module);
+#endif

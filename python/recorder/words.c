@@ -1,0 +1,181 @@
+/* Words of records (soma_kernel.h). */
+#include "recorder.h"
+
+#include <string.h>
+
+void py_words_begin(py_words *w) {
+  w->w = w->own;
+  w->n = 0;
+  w->cap = sizeof w->own / sizeof *w->own;
+}
+
+void py_words_end(py_words *w) {
+  if (w->w != w->own) PyMem_Free(w->w);
+}
+
+static bool room(py_words *w, size_t n) {
+  if (w->cap - w->n >= n) return true;
+  size_t cap = w->cap;
+  while (cap - w->n < n) cap *= 2;
+  int64_t *more = PyMem_Malloc(cap * sizeof *more);
+  if (!more) {
+    PyErr_NoMemory();
+    return false;
+  }
+  memcpy(more, w->w, w->n * sizeof *more);
+  py_words_end(w);
+  w->w = more;
+  w->cap = cap;
+  return true;
+}
+
+bool py_words_add(py_words *w, const int64_t *from, size_t n) {
+  if (!room(w, n)) return false;
+  memcpy(w->w + w->n, from, n * sizeof *from);
+  w->n += n;
+  return true;
+}
+
+bool py_words_add_number(py_words *w, PyObject *x) {
+  int64_t k;
+  if (!PyLong_Check(x)) {
+    if (!PyIndex_Check(x)) {
+      py_error("%R is not a whole number", x);
+      return false;
+    }
+    PyObject *number = PyNumber_Index(x);
+    bool fine = number && py_words_add_number(w, number);
+    Py_XDECREF(number);
+    return fine;
+  }
+  return py_number(x, &k) && py_words_add(w, &k, 1);
+}
+
+/* ---- Operands -------------------------------------------------------------------------------- */
+
+/* Calls what must have happened before storage is used: bounds are checked, it has a number, and
+ * zeros that it needs are there. */
+static bool settle(py_view *v) {
+  py_storage *s = py_storage_of(v);
+  PyObject *done = NULL;
+  if (v->bound) {
+    done = PyObject_CallMethodObjArgs((PyObject *)v, py.check_bounds, NULL);
+    if (!done) return false;
+    Py_DECREF(done);
+  }
+  if (!s->handle) {
+    PyObject *rec = PyList_GetItem(py.recorders, 0);
+    done = rec ? PyObject_CallMethodObjArgs(rec, py.declare, (PyObject *)s, NULL) : NULL;
+    if (!done) return false;
+    Py_DECREF(done);
+  }
+  if (s->zero && s->zero != Py_None) {
+    PyObject *zero = s->zero;
+    Py_INCREF(zero);
+    done = PyObject_CallMethodObjArgs(zero, py.settle, NULL);
+    Py_DECREF(zero);
+    if (!done) return false;
+    Py_DECREF(done);
+  }
+  return true;
+}
+
+/* Which of the tensor's dimensions an index vector chooses rows of: 0 or 1; -1 for none. */
+static bool gathered(py_view *v, int64_t *dim) {
+  PyObject *found = PyObject_CallMethodObjArgs((PyObject *)v, py._gathered_first, NULL);
+  bool fine = found && py_number(found, dim);
+  Py_XDECREF(found);
+  return fine;
+}
+
+/* Appends [step, num] of the dimensions from `first` on; *n counts pairs. */
+static void dimensions(const py_view *v, int first, bool merge, int64_t *pairs, int *n) {
+  bool open = false;
+  for (int d = first; d < v->ndim; d++) {
+    int64_t num = v->dim[d].num, step = v->dim[d].step, span;
+    if (merge && num == 1) continue;
+    int64_t *last = pairs + 2 * (*n - 1);
+    if (merge && open && !__builtin_mul_overflow(step, num, &span) && last[0] == span &&
+        !__builtin_mul_overflow(last[1], num, &span) && span < 65536) {
+      last[0] = step;
+      last[1] = span;
+      continue;
+    }
+    pairs[2 * *n] = step;
+    pairs[2 * *n + 1] = num;
+    ++*n;
+    open = true;
+  }
+}
+
+static bool add_dynamic(py_words *w, py_view *v) {
+  PyObject *more = PyObject_CallMethodObjArgs((PyObject *)v, py._dyn_words, NULL);
+  bool fine = more && py_words_add_part(w, more);
+  Py_XDECREF(more);
+  return fine;
+}
+
+bool py_words_add_view(py_words *w, py_view *v, bool merge) {
+  const py_storage *s = py_storage_of(v);
+  int64_t words[8 + 2 * (PY_MAX_DIMS + 2)], *pairs = words + 7, dim = -1, at;
+  int n = 0, first = s->memory ? 1 : 0;
+  if (!settle(v) || !py_times(v->off, v->size, &at)) return false;
+  if (s->memory && v->ndim && v->dim[0].step != 1 && v->dim[0].num != 1) {
+    py_error("the partitions of an operand follow one another: their step must be 1, not %lld",
+             (long long)v->dim[0].step);
+    return false;
+  }
+  if (!s->memory && v->dyn) {
+    if (!gathered(v, &dim)) return false;
+    if (dim > 0) pairs[0] = pairs[1] = n = 1;
+    if (dim >= 0) { /* its dimension is the first, as it is */
+      pairs[2 * n] = v->dim[0].step;
+      pairs[2 * n++ + 1] = v->dim[0].num;
+      first = 1;
+    }
+  }
+  int before = n; /* these stay apart */
+  int64_t *more = pairs + 2 * n;
+  n = 0;
+  dimensions(v, first, merge, more, &n);
+  n += before;
+  if (!n) {
+    pairs[0] = pairs[1] = 1;
+    n = 1;
+  }
+  const int64_t head[] = {6 + 2 * n,
+                          s->handle,
+                          v->code,
+                          s->memory ? v->part : 0,
+                          s->memory && v->ndim ? v->dim[0].num : 0,
+                          at,
+                          n};
+  memcpy(words, head, sizeof head);
+  size_t start = w->n;
+  if (!py_words_add(w, words, 7 + 2 * (size_t)n)) return false;
+  if (v->dyn && !add_dynamic(w, v)) return false;
+  w->w[start] = (int64_t)(w->n - start) - 1;
+  return true;
+}
+
+bool py_words_add_part(py_words *w, PyObject *part) {
+  if (PY_IS_VIEW(part)) return py_words_add_view(w, (py_view *)part, true);
+  if (PyBytes_Check(part)) {
+    char *bytes;
+    Py_ssize_t n;
+    if (PyBytes_AsStringAndSize(part, &bytes, &n) < 0) return false;
+    if (n % (Py_ssize_t)sizeof *w->w) {
+      PyErr_SetString(PyExc_ValueError, "words have eight bytes each");
+      return false;
+    }
+    size_t words = (size_t)n / sizeof *w->w;
+    if (!room(w, words)) return false;
+    memcpy(w->w + w->n, bytes, (size_t)n);
+    w->n += words;
+    return true;
+  }
+  if (!PyTuple_Check(part)) return py_words_add_number(w, part);
+  for (Py_ssize_t i = 0; i < PyTuple_Size(part); i++)
+    if (!py_words_add_number(w, PyTuple_GetItem(part, i))) return false;
+  return true;
+}

@@ -1,0 +1,228 @@
+"""The recorder in C: what it does with wrong objects, and that it keeps and loses nothing."""
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+from helper import data
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from soma import launch, lib, record
+from soma.errors import KernelError
+from soma.index import Index, Mask
+from soma.native import _soma
+from soma.tensor import Storage, Tensor
+
+
+class Module(unittest.TestCase):
+    def test_without_it_the_package_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(os.path.abspath(lib.lib._name), os.path.join(folder, "libsoma.so"))
+            done = subprocess.run(
+                [sys.executable, "-c", "import soma"], capture_output=True, text=True,
+                env=dict(os.environ, SOMA_LIB=os.path.join(folder, "libsoma.so"),
+                         PYTHONPATH=os.pathsep.join(sys.path)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ImportError: _soma.abi3.so, which records kernels, was not found: install "
+                      "python3-dev", done.stderr)
+        self.assertIn(folder, done.stderr)
+
+    def test_classes_are_made_from_its_own(self):
+        for given in ({"Index": int}, {"View": object}, {"Storage": 3}, {"Mask": Index}):
+            with self.assertRaisesRegex(TypeError, "is not made from _soma"):
+                _soma.use(**given)
+        with self.assertRaises(TypeError):
+            _soma.use(3)
+
+
+def usual(a):
+    """A kernel with keys and calls of all kinds."""
+    c = nl.ndarray((512, 64), dtype=a.dtype, buffer=nl.shared_hbm)
+    i, j = nl.arange(128)[:, None], nl.arange(64)[None, :]
+    for k in range(4):
+        t = nl.ndarray((128, 64), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=t, src=a[nl.ds(k * 128, 128), :])
+        nisa.tensor_scalar(dst=t[:, 0:8], data=t[:, 8:16], op0=nl.multiply, operand0=0.5)
+        t[i, 2 * nl.arange(32)[None, :] + 1] = nl.exp(t[0:128, 0:32])
+        nl.store(c[128 * k + i, j], t[i, j], mask=(128 * k + i < 512) & (j < 60))
+    return c
+
+
+def made():
+    """The bytes of its program."""
+    return launch.build(usual, (data(512, 64),), {}, "trn2").program.bytes()
+
+
+class Counted(unittest.TestCase):
+    def build(self):
+        return launch.build(usual, (data(512, 64),), {}, "trn2")
+
+    def test_nothing_is_left_of_a_recording(self):
+        for _ in range(3):
+            self.build()
+        counts = []
+        for _ in range(4):
+            self.build()
+            gc.collect()
+            counts.append(len([x for x in gc.get_objects()
+                               if isinstance(x, (Tensor, Storage, Mask, _soma.Recording))]))
+        self.assertEqual(len(set(counts)), 1, counts)
+
+    def test_references_that_calls_take(self):
+        """What each call below is given has as many references after it as before."""
+        @nki.jit
+        def kernel(a):
+            t = nl.ndarray((64, 4, 8), dtype=a.dtype, buffer=nl.sbuf)
+            nisa.memset(dst=t, value=0)
+            i, j = nl.arange(64)[:, None, None], nl.arange(8)[None, None, :]
+            key, half, far, number = (i, 1, j), slice(0, 32), 10 ** 6, 1000003
+            given = key + (key, half, far, number, t, t.storage, t.dtype)
+            calls = (lambda: t[key], lambda: t[half], lambda: t[half, 1], lambda: i + j,
+                     lambda: i * number, lambda: number - i, lambda: i - j, lambda: i < number,
+                     lambda: (i < number) & (j <= 3), lambda: i == 3, lambda: i[None, :, :, :],
+                     lambda: nl.arange(number), lambda: nl.ds(number, far), lambda: t.words(),
+                     lambda: t.exact_words(), lambda: t.shape, lambda: i.coef, lambda: repr(i + j),
+                     lambda: (i < number).size, lambda: (i < number).leaves_all(t.shape),
+                     lambda: Tensor(t.storage, t.dtype, (64, 32), (1, 1)))
+            wrong = (lambda: t[far], lambda: t[half, half, half, half], lambda: t["x"],
+                     lambda: i + "x", lambda: i * j, lambda: i[half],
+                     lambda: i + nl.arange(7)[:, None, None], lambda: nl.arange(number, 0),
+                     lambda: nl.arange("x"), lambda: i + (1 << 70), lambda: i * (1 << 62) * 2,
+                     lambda: Tensor(t.storage, t.dtype, (1,) * 17, (1,) * 17),
+                     lambda: Tensor(t.storage, number, (1, 1), (1, 1)),
+                     lambda: Tensor(t, t.dtype, (1, 1), (1, 1)),
+                     lambda: Index([1, 2], [3], 0, "x"), lambda: Index([1], [half], 0, "x"),
+                     lambda: Mask([number], "x"), lambda: setattr(t, "shape", number),
+                     lambda: setattr(t, "off", half), lambda: setattr(t, "dtype", number))
+            for function in calls + wrong:
+                for round_ in range(3):  # what is made once is there after the first
+                    gc.collect()
+                    before = [sys.getrefcount(x) for x in given]
+                    for _ in range(20):
+                        try:
+                            function()
+                        except (KernelError, TypeError, ValueError, IndexError,
+                                AttributeError) as error:
+                            error.__traceback__ = None
+                            refused.add(function)
+                            del error
+                    gc.collect()
+                    after = [sys.getrefcount(x) for x in given]
+                self.assertEqual(before, after, function.__code__.co_firstlineno)
+            self.assertEqual(refused, set(wrong))
+            return a
+        refused = set()
+        kernel(data(64, 32))
+
+
+class Hostile(unittest.TestCase):
+    def test_the_list_of_a_mask_that_is_changed(self):
+        mask = nl.arange(4)[:, None] < 5
+        mask.terms.append("x")
+        for ask in (lambda: mask.size, lambda: mask.leaves_all((4, 4))):
+            with self.assertRaises(TypeError):
+                ask()
+        with self.assertRaises(TypeError):
+            (nl.arange(4)[:, None] < 5).leaves_all([4])
+
+    def test_classes_that_nobody_makes(self):
+        with self.assertRaises(TypeError):
+            _soma.DynSlice()
+        blank = _soma.Recording.__new__(_soma.Recording)
+        with self.assertRaisesRegex(AttributeError, "_file_of"):
+            blank.where()
+        with self.assertRaises(TypeError):
+            blank.emit(1)
+        with self.assertRaises(TypeError):
+            blank.tile(3)
+
+    def test_a_record_after_the_end(self):
+        kept = []
+
+        def kernel(a):
+            kept.append(record.active())
+            return a
+        launch.build(kernel, (data(64, 32),), {}, "trn2")
+        kept[0].at = 0, 0
+        with self.assertRaisesRegex(KernelError, "a kernel that has ended"):
+            kept[0].emit(1, -1, ((0,),))
+        kept[0].at = None
+        with self.assertRaisesRegex(KernelError, "is finished"):
+            kept[0].where()
+
+    def test_numbers_that_do_not_fit(self):
+        far = nl.arange(4)[:, None] * (1 << 61)
+        with self.assertRaisesRegex(KernelError, "the number %d does not fit" % (1 << 63)):
+            far * 4
+        with self.assertRaisesRegex(KernelError, "does not fit in 64 bits"):
+            (far + (1 << 62)).bounds()
+
+
+class Interrupted(unittest.TestCase):
+    def test_a_recording_that_an_error_ends(self):
+        """The next one is as if it had not been."""
+        def broken(a):
+            t = nl.load(a[0:128, :])
+            raise KeyboardInterrupt
+        before = made()
+        for _ in range(3):
+            with self.assertRaises(KeyboardInterrupt):
+                launch.build(broken, (data(512, 64),), {}, "trn2")
+        self.assertEqual(made(), before)
+
+    def test_a_signal_within_a_recording(self):
+        code = """if True:
+            import os, signal, sys, threading, time
+            import numpy as np, nki, nki.language as nl, nki.isa as nisa
+            @nki.jit
+            def kernel(a):
+                t = nl.ndarray((128, 64), a.dtype, buffer=nl.sbuf)
+                nisa.memset(dst=t, value=0)
+                while more[0]:
+                    nisa.tensor_scalar(dst=t[:, 0:8], data=t[:, 8:16], op0=nl.add, operand0=1.0)
+                return a
+            a, more = np.ones((128, 64), np.float32), [True]
+            for wait in (0.05, 0.02, 0.01):
+                threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT)).start()
+                try:
+                    kernel(a)
+                    sys.exit("it was not stopped")
+                except KeyboardInterrupt:
+                    pass
+            more[0] = False
+            kernel(a)
+            print("fine")"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+        self.assertEqual((done.stdout, done.stderr), ("fine\n", ""))
+
+    def test_threads_and_forks(self):
+        run, found = nki.jit(usual), []
+
+        def work():
+            for _ in range(5):
+                run.builds.clear()
+                built, _ = run.build((data(512, 64),), {})
+                found.append(built.program.bytes())
+        work()
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertTrue(found == 25 * found[:1])
+        want = made()
+        child = os.fork()
+        if not child:
+            same = made() == want
+            os._exit(0 if same else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
