@@ -330,6 +330,36 @@ static int world_program(lua_State *L) {
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
+/* Pushes true; false with nil and a message pushed when the file cannot be written. */
+static bool write_world(lua_State *L, const char *path, const void *data, size_t n) {
+  lb_file *f = lb_fits_name(L, path, false) ? lb_file_create(L, path) : NULL;
+  if (f == NULL) return false;
+  fwrite(data, 1, n, f->f);
+  if (!lb_file_commit(L, f)) return false;
+  lua_pushboolean(L, true);
+  return true;
+}
+
+/* Whether process 0, which writes for all of a job, has written; then all can read. Else nil and a
+ * message are pushed where another process has them already. */
+static bool all_written(lua_State *L, bool written) {
+  enum { MESSAGE = 512 };
+  lua_getfield(L, LUA_REGISTRYINDEX, LB_TRANSPORT);
+  const soma_transport *t = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  if (t == NULL) return written;
+  char mine[MESSAGE] = "", *all = lua_newuserdatauv(L, t->size * sizeof mine, 0);
+  if (!written) snprintf(mine, sizeof mine, "%s", lua_tostring(L, -2));
+  if (!t->share(t->ud, mine, sizeof mine, all)) luaL_error(L, "save: another process is lost");
+  if (all[0] == 0) {
+    lua_pop(L, 1);
+    return written;
+  }
+  lua_pushnil(L);
+  lua_pushstring(L, all);
+  return false;
+}
+
 /* w:save(path): its state, for soma.load_world. true; nil and a message when the file cannot be
  * written. */
 static int world_save(lua_State *L) {
@@ -337,17 +367,10 @@ static int world_save(lua_State *L) {
   const char *path = lb_path(L, 2);
   void *data;
   size_t n;
-  lb_file *f = lb_fits_name(L, path, false) ? lb_file_create(L, path) : NULL;
-  if (f == NULL) return 2;
-  if (soma_world_save(x->w, &data, &n) != SOMA_OK) {
-    lb_file_close(f);
-    return fail(L, "save", x);
-  }
-  fwrite(data, 1, n, f->f);
+  if (soma_world_save(x->w, &data, &n) != SOMA_OK) return fail(L, "save", x);
+  bool written = write_world(L, path, data, n);
   soma_bytes_free(data);
-  if (!lb_file_commit(L, f)) return 2;
-  lua_pushboolean(L, true);
-  return 1;
+  return all_written(L, written) ? 1 : 2;
 }
 
 /* Pushes soma.world of the options at 2 and those of the saved world. */

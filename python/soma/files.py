@@ -3,6 +3,8 @@ import contextlib
 import gzip
 import os
 
+from . import share
+
 
 def named(name, text):
     """What a file of that name holds for a text: it is compressed where the name ends in .gz."""
@@ -12,8 +14,11 @@ def named(name, text):
 
 def write(path, data):
     """Writes a new file beside the one of that name, then gives it the name: when the disk is full
-    the old one stays. A link keeps pointing at its file; a device is written as it is."""
+    the old one stays. A link keeps pointing at its file; a device is written as it is. Of an MPI
+    job's processes, which have the same to write, one writes."""
     path = os.fspath(path)
+    if share.silent():
+        return
     try:
         _write(path, data)
     except OSError as error:  # with the name that was given

@@ -39,11 +39,20 @@ class Options(C.Structure):
                 ("error", P), ("error_size", C.c_size_t), ("no_twins", C.c_int)]
 
 
+SHARE = C.CFUNCTYPE(C.c_int, P, P, C.c_uint32, P)
+EXCHANGE = C.CFUNCTYPE(C.c_int, P, P, P, P, P)
+
+
+class Transport(C.Structure):
+    _fields_ = [("rank", C.c_uint32), ("size", C.c_uint32), ("ud", P), ("share", SHARE),
+                ("exchange", EXCHANGE)]
+
+
 class WorldOptions(C.Structure):
     _fields_ = [("size", C.c_size_t), ("ranks", C.c_uint32), ("lnc", C.c_uint32),
                 ("instance", C.c_char_p), ("machine", P), ("machines", P), ("threads", C.c_uint),
                 ("algorithm", C.c_char_p), ("window", C.c_uint64), ("error", P),
-                ("error_size", C.c_size_t), ("transport", P)]
+                ("error_size", C.c_size_t), ("transport", C.POINTER(Transport))]
 
 
 class Collective(C.Structure):
@@ -376,6 +385,8 @@ _PROTOTYPES.update({
     "soma_world_load": (_int, [P, _u32, P]),
     "soma_world_start": (_int, [P]),
     "soma_world_until": (_int, [P, C.c_uint64]),
+    "soma_world_again": (_int, [P]),
+    "soma_world_traffic": (None, [P, C.POINTER(C.c_uint64), C.POINTER(C.c_uint64)]),
     "soma_world_run": (P, [P, _u32]),
     "soma_world_program": (P, [P, _u32]),
     "soma_world_collectives": (_u32, [P, _u32]),

@@ -10,6 +10,7 @@ USAGE = """usage: soma-nki [OPTIONS] SCRIPT.py [ARGUMENTS]
        soma-nki [OPTIONS] -m MODULE [ARGUMENTS]
        soma-nki [OPTIONS] -c CODE [ARGUMENTS]
        soma-nki -n RANKS [OPTIONS] SCRIPT.py ...
+       mpirun -n PROCESSES soma-nki --mpi [OPTIONS] SCRIPT.py ...
        eval "$(soma-nki [OPTIONS] --env)"
        soma-nki [OPTIONS] --install-kernelspec [PREFIX]
        soma-nki --sandbox [OPTIONS] SCRIPT.py ...    (see --sandbox --help)
@@ -24,6 +25,9 @@ Options look at every call of a kernel, without an edit of the script:
 -n starts the script as so many processes, one a rank, with RANK, LOCAL_RANK, WORLD_SIZE and so on;
 each call of a kernel with collectives is one run of all ranks. Lines of standard error say which
 rank they are of.
+
+--mpi: the processes of an MPI job move the ranks of each soma.world together, and all get the same
+results; process 0 prints and writes files. It needs mpi4py.
 
 What they print goes to standard error. The exit status is 3 if checks find something and the script
 ends well. --env prints the shell commands after which `python3 SCRIPT.py` and all its children do
@@ -52,6 +56,13 @@ def main(arguments):
     if arguments[:1] == ["--confined"]:  # which the sandbox starts
         from soma import confined
         return confined.main(int(arguments[1]))
+    at = _option(arguments, "--mpi")
+    if at is not None:
+        return _run_in_job(arguments[:at] + arguments[at + 1:], packages)
+    return _main(arguments, packages)
+
+
+def _main(arguments, packages):
     if arguments == ["--dap"]:
         from soma import dap
         return dap.main()
@@ -79,6 +90,30 @@ def main(arguments):
     if words[0] == "--install-kernelspec":
         return _install_kernelspec(words[1:])
     return look.status_of(_run(words))
+
+
+def _run_in_job(arguments, packages):
+    from soma import errors, share
+    if not arguments or _option(arguments, "-n") is not None or arguments[0] == "--sandbox":
+        return _refuse("--mpi needs a script, and goes with neither -n nor --sandbox")
+    try:
+        job = share.begin()
+    except errors.SomaError as error:
+        return _refuse(str(error))
+    if job is None:
+        return _main(arguments, packages)
+    status = 1
+    try:
+        status = _status_of(_main, arguments, packages)
+    except SystemExit as end:
+        status = 0 if end.code is None else end.code
+        if not isinstance(status, int):
+            job.say("%s\n" % end.code)
+            status = 1
+    except BaseException:
+        job.fail(*sys.exc_info())
+    job.end(status)
+    return status
 
 
 def _install_kernelspec(words):
@@ -196,8 +231,12 @@ def _run_module(words):
 def command():
     """The command, and the console script that pip installs: main's status, or the script's own,
     which the system would cut to eight bits."""
+    return _status_of(main, sys.argv[1:])
+
+
+def _status_of(function, *arguments):
     try:
-        return main(sys.argv[1:])
+        return function(*arguments)
     except SystemExit as end:
         look = sys.modules.get("soma.look")
         if look and end.code in (None, 0):

@@ -1,9 +1,16 @@
-"""The processes of an MPI job that run one script: a sweep's variants go to those that are free.
+"""The processes of an MPI job that run one script: a sweep's variants go to those that are free, and
+with soma-nki --mpi each moves some of the ranks of a world.
 
-It needs mpi4py, and a script that reaches the same sweeps with the same variants in each process.
+It needs mpi4py, and a script that reaches the same sweeps and worlds in each process.
 """
+import ctypes as C
 import os
+import sys
+import time
+import traceback
 
+from . import callbacks
+from . import lib as L
 from .errors import SomaError
 
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")
@@ -18,7 +25,8 @@ def _comm():
             try:
                 from mpi4py import MPI
             except ImportError:
-                raise SomaError("a sweep over MPI needs mpi4py (Debian: python3-mpi4py)") from None
+                raise SomaError("%s has no mpi4py, which a job of MPI needs (Debian: "
+                                "python3-mpi4py)" % sys.executable) from None
             _state["comm"] = MPI.COMM_WORLD if MPI.COMM_WORLD.Get_size() > 1 else None
     return _state["comm"]
 
@@ -66,3 +74,136 @@ def _hand_out(comm, todo, done):
             comm.send(next(items, None), status.Get_source(), 2)
         else:
             done(*message)
+
+
+# ---- Worlds ------------------------------------------------------------------------------------
+
+_TAG, _ENDED = 1, 2  # _ENDED: to process 0 from one that has come to its end, and from 0 to all
+_PIECE = 1 << 30     # bytes of a message, which MPI counts in an int
+
+
+class _Job:
+    """What worlds of this process need of the job: a communicator of their own, so that nothing of
+    a sweep comes to them."""
+
+    def __init__(self, comm):
+        self.comm, self.pid, self.room = comm.Dup(), os.getpid(), (C.c_char * 1)()
+        self.rank, self.size = comm.Get_rank(), comm.Get_size()
+        self.transport = L.Transport(self.rank, self.size, None,
+                                     L.SHARE(callbacks.wrap(self._share, failed=0)),
+                                     L.EXCHANGE(callbacks.wrap(self._exchange, failed=0)))
+
+    def _share(self, _, mine, n, all_):
+        self._await([self.comm.Iallgather(_bytes(mine, n), _bytes(all_, n * self.size))])
+        return 1
+
+    def _exchange(self, _, out, n, come, come_from):
+        self._await([self.comm.Ialltoall(_bytes(n, 8 * self.size), _bytes(come_from, 8 * self.size))])
+        sizes = [(C.c_uint64 * self.size).from_address(x) for x in (n, come_from)]
+        if sum(sizes[1]) > len(self.room):
+            self.room = (C.c_char * (2 * sum(sizes[1])))()
+        at, requests = C.addressof(self.room), []
+        for p in range(self.size):
+            for here in range(0, sizes[1][p], _PIECE):
+                requests.append(self.comm.Irecv(
+                    _bytes(at + here, min(sizes[1][p] - here, _PIECE)), p, _TAG))
+            at += sizes[1][p]
+        for p in range(self.size):
+            for here in range(0, sizes[0][p], _PIECE):
+                start = C.c_void_p.from_address(out + p * C.sizeof(C.c_void_p)).value + here
+                requests.append(self.comm.Isend(
+                    _bytes(start, min(sizes[0][p] - here, _PIECE)), p, _TAG))
+        self._await(requests)
+        C.c_void_p.from_address(come).value = C.addressof(self.room)
+        return 1
+
+    def meet(self):
+        self._await([self.comm.Ibarrier()])
+
+    def _await(self, requests):
+        """Others may compute for long, or need this core."""
+        from mpi4py import MPI
+        looks, ended = 0, None
+        while not MPI.Request.Testall(requests):
+            looks += 1
+            if looks < 500:
+                os.sched_yield()
+                continue
+            time.sleep(5e-5)
+            ended = self._look_for_ends(ended)
+
+    def _look_for_ends(self, since):
+        """A process that has ended its script never comes to this world, unless it has done its
+        part: what it has sent last may be on its way, so this one looks on for a second."""
+        from mpi4py import MPI
+        status = MPI.Status()
+        if not self.comm.Iprobe(0 if self.rank else MPI.ANY_SOURCE, _ENDED, status):
+            return None
+        if since is not None and time.monotonic() - since > 1:
+            self.say("process %d has ended its script, but this one runs a world: a script must "
+                     "give the same in all of them\n" % status.Get_source())
+            self.comm.Abort(1)
+        return time.monotonic() if since is None else since
+
+    def say(self, text):
+        sys.__stderr__.write("soma-nki: process %d of %d: %s" % (self.rank, self.size, text))
+        sys.__stderr__.flush()
+
+    def fail(self, kind, error, at):
+        """In place of sys.excepthook. What all processes raise process 0 tells, which ends the
+        others meanwhile."""
+        if self.rank:
+            time.sleep(0.5)
+        notes = "".join(" (%s)" % n for n in getattr(error, "__notes__", ()))
+        self.say("%s: %s%s\n%s" % (kind.__name__, error, notes,
+                                   "".join(traceback.format_exception(kind, error, at))))
+
+    def end(self, status):
+        """Waits without work until all have come to their ends; a status ends them at once."""
+        sys.stdout.flush()
+        if status:
+            self.comm.Abort(status)
+        others = range(1, self.size) if self.rank == 0 else [0]
+        for p in others:
+            self.comm.send(None, p, _ENDED)
+        for p in others:
+            while not self.comm.Iprobe(p, _ENDED):
+                time.sleep(1e-3)
+            self.comm.recv(source=p, tag=_ENDED)
+
+
+def _bytes(at, n):
+    from mpi4py import MPI
+    return [(C.c_char * n).from_address(at), MPI.BYTE]
+
+
+def begin():
+    """soma-nki --mpi: from now on worlds are moved by all processes of the job, of which only
+    process 0 prints and writes files. The _Job; None if there is none of several processes."""
+    comm = _comm()
+    if comm is None:
+        return None
+    _state["job"] = job = _Job(comm)
+    if job.rank:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    sys.excepthook = job.fail
+    return job
+
+
+def meet():
+    """Waits for the other processes, where worlds are of all of them."""
+    if transport():
+        _state["job"].meet()
+
+
+def silent():
+    """Whether another process writes the files that this one would write."""
+    return "job" in _state and _state["job"].rank > 0
+
+
+def transport():
+    """What worlds of this process take as soma_world_options.transport. A variant of a sweep is a
+    process of its own, and its worlds are too."""
+    job = _state.get("job")
+    return C.pointer(job.transport) if job and job.pid == os.getpid() else None

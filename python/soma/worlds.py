@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from . import callbacks, files, sessions, show
+from . import callbacks, files, sessions, share, show
 from . import lib as L
 from .checked import femtoseconds
 from .errors import DeadlockError, SomaError, SomaFault
@@ -37,7 +37,7 @@ class _Ranks(L.Owner):
                            None if instance is None else instance.encode())
         handles = (C.c_void_p * len(machines))(*[m.handle for m in machines])
         o.machines = C.cast(handles, C.c_void_p)
-        o.threads = threads
+        o.threads, o.transport = threads, share.transport()
         o.algorithm = None if algorithm is None else algorithm.encode()
         why = C.create_string_buffer(1024)
         o.error, o.error_size = C.addressof(why), len(why)
@@ -58,6 +58,7 @@ class _Ranks(L.Owner):
         data, n = C.c_void_p(), C.c_size_t()
         self.check(lib.soma_world_save(self.handle, C.byref(data), C.byref(n)))
         files.write(path, L.take_bytes(data, n))
+        share.meet()  # so that each process can read it
 
     def runs(self, programs=None):
         """The ranks' runs, which have started; programs: what they were made of, for texts."""
@@ -74,7 +75,10 @@ class _Ranks(L.Owner):
         if save:
             self.check(callbacks.call(lib.soma_world_until, self.handle, save[0]))
             self.save(save[1])
-        self.to_the_end()
+        if share.transport():  # whose functions handle signals; slices would keep it from its ranks
+            self.check(callbacks.call(lib.soma_world_until, self.handle, _END))
+        else:
+            self.to_the_end()
         for run in runs:
             recorder, run.machine.recorder = run.machine.recorder, None
             run._finish(recorder)
@@ -183,6 +187,12 @@ def _links(handle):
     return found
 
 
+def _transport(handle):
+    calls, came = C.c_uint64(), C.c_uint64()
+    lib.soma_world_traffic(handle, C.byref(calls), C.byref(came))
+    return {"calls": calls.value, "bytes": came.value} if calls.value else None
+
+
 def _merged(handle, by_rank):
     """What the checks of all ranks have found, each once; `ranks` says which have it."""
     merged, f = show.Findings(), L.WorldFinding()
@@ -211,7 +221,9 @@ class WorldRun:
     """What ran: run[r] is what kernel.run() would give for rank r (of programs a soma.Run),
     `results` what each returned; `time_ns` until the last rank has ended, `stats` by rank,
     `findings` of all (each once, with its `ranks`), `collectives` that were completed, by rank and
-    end, `links` between the devices, `trust`: how far times of collectives may be trusted."""
+    end, `links` between the devices, `trust`: how far times of collectives may be trusted;
+    `transport`: the `calls` of MPI and the `bytes` that came to this process, None of a world that
+    one process moved."""
 
     def __init__(self, runs, ranks, name):
         self.runs, self._ranks, self.name = runs, ranks, name
@@ -221,6 +233,7 @@ class WorldRun:
         self.trust = _text(lib.soma_world_trust(ranks.handle))
         self.collectives = _collectives(ranks.handle, len(runs))
         self.links = _links(ranks.handle)
+        self.transport = _transport(ranks.handle)
         self.stats = [r.stats for r in runs]
         self.findings = _merged(ranks.handle, [r.findings for r in runs])
         sessions.ran_in_world(name, [getattr(r, "run", r) for r in runs], self.time_us)
@@ -371,18 +384,19 @@ class World:
 
     def start(self, programs, inputs, lnc=None, clear=False):
         """Runs a program and inputs for each rank to their end: (_Ranks, [Run])."""
-        ranks = self._open(programs[0].target, lnc or self.lnc or
-                           lib.soma_program_cores(programs[0].handle))
-        runs, keep = [], []
+        ranks, runs = self._open(programs[0].target, lnc or self.lnc or
+                                 lib.soma_program_cores(programs[0].handle)), []
         try:
-            for rank, (machine, program) in enumerate(zip(ranks.machines, programs)):
-                if clear:
-                    machine.clear()
-                ranks.check(lib.soma_world_load(ranks.handle, rank, program.handle))
-                keep.append(machine.bind(program, inputs[rank]))
-            ranks.check(lib.soma_world_start(ranks.handle))
-            runs = ranks.runs(programs)
-            ranks.finish(runs, self._save)
+            self._begin(ranks, programs, inputs, clear, runs)
+            error = self._finish(ranks, runs)
+            if error and lib.soma_world_again(ranks.handle):  # whole, for the whole report
+                for run in runs:
+                    run.give_back()
+                runs.clear()
+                self._begin(ranks, programs, inputs, clear, runs)
+                error = self._finish(ranks, runs)
+            if error:
+                raise error
         except BaseException as error:
             if isinstance(error, SomaError):
                 error.findings = _merged(ranks.handle, [_findings(r.handle) for r in runs])
@@ -393,6 +407,26 @@ class World:
         if self.options.get("record"):  # a recorder keeps one run
             self._made = None
         return ranks, runs
+
+    def _finish(self, ranks, runs):
+        """The error that has ended the ranks; None: they have come to their ends."""
+        try:
+            ranks.finish(runs, self._save)
+        except SomaError as error:
+            return error
+        return None
+
+    @staticmethod
+    def _begin(ranks, programs, inputs, clear, runs):
+        """Starts the ranks, whose runs come into the list."""
+        keep = []
+        for rank, (machine, program) in enumerate(zip(ranks.machines, programs)):
+            if clear:
+                machine.clear()
+            ranks.check(lib.soma_world_load(ranks.handle, rank, program.handle))
+            keep.append(machine.bind(program, inputs[rank]))
+        ranks.check(lib.soma_world_start(ranks.handle))
+        runs += ranks.runs(programs)
 
     def _open(self, target, lnc):
         """The machines and the world for what runs next; SBUF keeps what the run before left."""
@@ -428,12 +462,14 @@ def load_world(path, threads=0, **options):
         raise SomaError("%s: %s" % (path, _text(why.value)), status)
     instance, algorithm = _text(o.instance), _text(o.algorithm) if o.algorithm else None
     ranks = _Ranks(_machines(o.ranks, None, options), o.lnc, instance, _threads(threads), algorithm)
-    ranks.check(lib.soma_world_resume(ranks.handle, data, len(data)))
-    runs = ranks.runs()
-    try:
-        ranks.finish(runs)
-    except BaseException:
-        for run in runs:
-            run.give_back()
-        raise
-    return WorldRun(runs, ranks, "a saved world")
+    while True:
+        ranks.check(lib.soma_world_resume(ranks.handle, data, len(data)))
+        runs = ranks.runs()
+        try:
+            ranks.finish(runs)
+            return WorldRun(runs, ranks, "a saved world")
+        except BaseException as error:
+            for run in runs:
+                run.give_back()
+            if not isinstance(error, SomaError) or not lib.soma_world_again(ranks.handle):
+                raise

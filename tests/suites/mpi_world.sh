@@ -162,6 +162,41 @@ w:run(progs, {x = soma.ones {64}})
 END
 for kind in stuck fault long many; do same "a world that ends badly: $kind" "2" "$work/bad.lua" $kind; done
 
+# A world that is saved on the way, read by all processes, and goes on in them; in a folder that is not there.
+cat >"$work/saved.lua" <<'END'
+local soma = require "soma"
+local prog = soma.assemble [==[
+target trn2
+tp group [[0, 1, 2, 3, 4, 5]]
+x tensor float32[3072], input
+y tensor float32[3072], output
+done sem
+section gpsimd
+mov r1, 3
+again: all_reduce dsts=[y], srcs=[x], group=tp, op=add $done++
+event_semaphore $done>=1 $done--
+sub r1, r1, 1
+bne r1, 0, again
+halt
+]==]
+local function inputs(rank) return {x = soma.randn({3072}, "float32", {seed = rank + 1})} end
+local w = soma.world {ranks = 6, max_time = 1000000}
+local whole = w:run(prog, inputs)
+for _, ns in ipairs {0, 20000, 41000} do
+  w:start(prog, inputs)
+  w:continue {until_ns = ns}
+  local name = ("at%d.world"):format(ns)
+  assert(w:save(name))
+  print(w:save("none/" .. name))
+  local again, runs = soma.load_world(name)
+  local ended = again:continue()
+  assert(ended.hash == whole.hash and runs[3].out.y:bytes() == whole[3].out.y:bytes())
+  print(ended.hash, ended.time_ns, runs[5].out.y:sum())
+  w:continue()
+end
+END
+same "saved worlds" "1 2 3" "$work/saved.lua"
+
 # Sweeps and worlds in one script; a world in a variant is of that process alone.
 cat >"$work/both.lua" <<'END'
 local soma = require "soma"
@@ -233,6 +268,7 @@ ends "an error in one" 'if rank == 1 then error("only here") end run "add"' "som
 ends "an error of a rank's inputs" 'run("add", function(r) if rank == 1 and r == 3 then error("none", 0) end return {x = soma.ones {64}} end)' \
   "soma-mpi: process 1 of 2: .*the inputs of rank 3: none"
 ends "another world" 'run(rank == 1 and "max" or "add")' "process 1 of 2 has a different world from process 0"
+ends "other inputs" 'run("add", {x = soma.full({64}, rank)})' "process 1 of 2 has different inputs from process 0: .*need a seed"
 ends "an end before a world" 'if rank == 1 then os.exit(0) end run "add"' "process 0 of 2: process 1 has ended its script, but this one runs a world"
 ends "an end of the first before a world" 'if rank == 0 then os.exit(0) end run "add"' "process 1 of 2: process 0 has ended its script, but this one runs a world"
 

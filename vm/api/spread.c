@@ -61,6 +61,36 @@ static uint64_t hash_program(const soma_world *w, uint64_t h, isa_program *p) {
   return h;
 }
 
+/* Of many bytes, at about the speed of memory. */
+static uint64_t hash_bytes(uint64_t h, const uint8_t *p, uint64_t n) {
+  enum { LANES = 4, STEP = LANES * sizeof(uint64_t) };
+  const uint64_t odd = 0x9e3779b97f4a7c15u;
+  uint64_t lanes[LANES] = {h, h + odd, h + 2 * odd, h + 3 * odd};
+  for (; n >= STEP; p += STEP, n -= STEP) {
+    uint64_t words[LANES];
+    memcpy(words, p, STEP);
+    for (unsigned i = 0; i < LANES; i++) {
+      lanes[i] = (lanes[i] ^ words[i]) * odd;
+      lanes[i] ^= lanes[i] >> 29;
+    }
+  }
+  return isa_fnv(isa_fnv(h, lanes, sizeof lanes), p, n);
+}
+
+/* Of the bytes with which the ranks begin. */
+static uint64_t hash_inputs(const soma_world *w) {
+  uint64_t h = ISA_FNV_START;
+  for (uint32_t r = 0; r < w->o.ranks; r++) {
+    const vm_run *run = &w->ranks[r].run->run;
+    for (uint32_t i = 0; i < run->prog->ntensors && !run->timing_only; i++) {
+      if (run->prog->tensors[i].role != ISA_INPUT) continue;
+      vm_hbm_use_all(run->cores[0], i);
+      h = hash_bytes(h, run->blocks[i].data, run->blocks[i].bytes);
+    }
+  }
+  return h;
+}
+
 /* A hash of what the processes must agree on. 0: out of memory. */
 static uint64_t hash_of(const soma_world *w) {
   uint32_t numbers[] = {w->o.ranks, w->o.lnc, (uint32_t)w->algorithm};
@@ -74,6 +104,10 @@ static uint64_t hash_of(const soma_world *w) {
   return h;
 }
 
+typedef struct told { /* hashes, by which processes know that they have the same */
+  uint64_t world, inputs;
+} told;
+
 static soma_status lost(soma_world *w) {
   return soma_world_fail(w, SOMA_FAULT, "another process of the world is lost");
 }
@@ -86,19 +120,20 @@ soma_status soma_world_meet(soma_world *w) {
   if (w->far.size < 2 || !first) return SOMA_OK;
   vm_world_spread(&w->w, &w->far);
   if (!w->w.far) return SOMA_OK;
-  uint64_t mine = hash_of(w), *all = isa_zalloc(&w->al, w->far.size * sizeof *all);
+  told mine = {hash_of(w), hash_inputs(w)}, *all = isa_zalloc(&w->al, w->far.size * sizeof *all);
   soma_status s = SOMA_OK;
-  if (!mine || !all)
+  if (!mine.world || !all)
     s = soma_world_fail(w, SOMA_NOMEM, "out of memory");
   else if (!w->far.share(w->far.ud, &mine, sizeof mine, all))
     s = lost(w);
   for (uint32_t p = 0; s == SOMA_OK && p < w->far.size; p++)
-    if (all[p] != all[0])
-      s = soma_world_fail(
-          w, SOMA_ARG,
-          "process %u of %u has a different world from process 0: a script must give "
-          "the same in all of them",
-          p, w->far.size);
+    if (memcmp(&all[p], &all[0], sizeof mine) != 0)
+      s = soma_world_fail(w, SOMA_ARG,
+                          "process %u of %u has %s from process 0: a script must give the same in "
+                          "all of them%s",
+                          p, w->far.size,
+                          all[p].world != all[0].world ? "a different world" : "different inputs",
+                          all[p].world != all[0].world ? "" : ", so random numbers need a seed");
   isa_free(&w->al, all, w->far.size * sizeof *all);
   return s;
 }
