@@ -1,5 +1,5 @@
-"""The processes of an MPI job that run one script: a sweep's variants go to those that are free, and
-with soma-nki --mpi each moves some of the ranks of a world.
+"""The processes of an MPI job that run one script: a sweep's variants go to those that are free,
+and with soma-nki --mpi each moves some of the ranks of a world.
 
 It needs mpi4py, and a script that reaches the same sweeps and worlds in each process.
 """
@@ -98,7 +98,8 @@ class _Job:
         return 1
 
     def _exchange(self, _, out, n, come, come_from):
-        self._await([self.comm.Ialltoall(_bytes(n, 8 * self.size), _bytes(come_from, 8 * self.size))])
+        count = 8 * self.size
+        self._await([self.comm.Ialltoall(_bytes(n, count), _bytes(come_from, count))])
         sizes = [(C.c_uint64 * self.size).from_address(x) for x in (n, come_from)]
         if sum(sizes[1]) > len(self.room):
             self.room = (C.c_char * (2 * sum(sizes[1])))()
@@ -146,14 +147,14 @@ class _Job:
         return time.monotonic() if since is None else since
 
     def say(self, text):
+        """On standard error. What all processes have to say process 0 says, and ends the others."""
+        if self.rank:
+            time.sleep(0.5)
         sys.__stderr__.write("soma-nki: process %d of %d: %s" % (self.rank, self.size, text))
         sys.__stderr__.flush()
 
     def fail(self, kind, error, at):
-        """In place of sys.excepthook. What all processes raise process 0 tells, which ends the
-        others meanwhile."""
-        if self.rank:
-            time.sleep(0.5)
+        """In place of sys.excepthook."""
         notes = "".join(" (%s)" % n for n in getattr(error, "__notes__", ()))
         self.say("%s: %s%s\n%s" % (kind.__name__, error, notes,
                                    "".join(traceback.format_exception(kind, error, at))))

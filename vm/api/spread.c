@@ -61,7 +61,7 @@ static uint64_t hash_program(const soma_world *w, uint64_t h, isa_program *p) {
   return h;
 }
 
-/* Of many bytes, at about the speed of memory. */
+/* A hash of many bytes, at about the speed of memory. */
 static uint64_t hash_bytes(uint64_t h, const uint8_t *p, uint64_t n) {
   enum { LANES = 4, STEP = LANES * sizeof(uint64_t) };
   const uint64_t odd = 0x9e3779b97f4a7c15u;
@@ -77,7 +77,7 @@ static uint64_t hash_bytes(uint64_t h, const uint8_t *p, uint64_t n) {
   return isa_fnv(isa_fnv(h, lanes, sizeof lanes), p, n);
 }
 
-/* Of the bytes with which the ranks begin. */
+/* A hash of the bytes with which the ranks begin. */
 static uint64_t hash_inputs(const soma_world *w) {
   uint64_t h = ISA_FNV_START;
   for (uint32_t r = 0; r < w->o.ranks; r++) {
