@@ -387,7 +387,7 @@ MANUALS := LICENSE CONTRIBUTING.md CHANGELOG.md README.md isa/manual.md vm/stats
            tests/golden/debug.txt $(wildcard tests/pictures/*.svg) $(shell find samples -name __pycache__ -prune -o -type f ! -name README.md -print | sort)
 PACKAGE := $(shell cd python && find soma nki neuronxcc compat -name '*.py' -o -name '*.cpp' | sort)
 INSTALL = $(foreach f,$(COMMANDS),755:$f:bin/$(notdir $f)) $(foreach f,$(HEADERS),644:$f:include/$(notdir $f)) \
-  644:vm/stats.def:include/soma_stats.def 644:vm/checks.def:include/soma_checks.def 644:$(BUILD)/libsoma.a:$(LIBDIR)/libsoma.a 755:$(BUILD)/libsoma.so:$(LIBDIR)/libsoma.so.$(VERSION) \
+  644:vm/stats.def:include/soma_stats.def 644:vm/checks.def:include/soma_checks.def 644:isa/view.h:include/soma_view.h 644:$(BUILD)/libsoma.a:$(LIBDIR)/libsoma.a 755:$(BUILD)/libsoma.so:$(LIBDIR)/libsoma.so.$(VERSION) \
   link:libsoma.so.$(VERSION):$(LIBDIR)/libsoma.so.0 link:libsoma.so.0:$(LIBDIR)/libsoma.so \
   644:$(BUILD)/soma.pc:$(LIBDIR)/pkgconfig/soma.pc $(if $(RECORDER),755:$(RECORDER):lib/soma/python/soma/_soma.abi3.so) 755:$(BUILD)/soma.so:$(LUA_CMOD)/soma.so \
   $(foreach f,$(PACKAGE),644:python/$f:lib/soma/python/$f) $(foreach f,python3 neuron-profile,755:python/soma/bin/$f:lib/soma/python/soma/bin/$f) \

@@ -110,7 +110,7 @@ typedef struct as_kernel_error {
   char text[1024];
 } as_kernel_error;
 
-/* Words of a record: header, and kinds of dynamic parts. */
+/* Words of a record: its header. Kinds of dynamic parts are those of view.h. */
 enum {
   AS_REC_WORDS,
   AS_REC_OP,
@@ -121,7 +121,6 @@ enum {
   AS_REC_FIELDS
 };
 enum { AS_REC_ACCUMULATE = 1, AS_REC_STATIC = 2, AS_REC_SWDGE = 4, AS_REC_HWDGE = 8 };
-enum { AS_DYN_REGISTER = 1, AS_DYN_ELEMENT, AS_DYN_SIZE, AS_DYN_GATHER, AS_DYN_INDIRECT };
 
 /* NULL if out of memory. as_kernel_free takes NULL. */
 as_kernel *as_kernel_new(const as_kernel_options *o);

@@ -1,5 +1,6 @@
 /* Records: words into items. Nothing of a record is trusted. */
 #include "../isa/operand.h"
+#include "../isa/view.h"
 #include "impl.h"
 
 #include <inttypes.h>
@@ -78,22 +79,24 @@ static bool inner_operand(reader *r, uint32_t *out) {
 
 static bool dynamic_part(reader *r, as_k_dyn *d, unsigned ndim) {
   int64_t kind = 0, v = 0, most = (int64_t)1 << 40;
-  if (!word(r, AS_DYN_REGISTER, AS_DYN_INDIRECT, "no dynamic part has this kind", &kind))
+  if (!word(r, SOMA_DYN_REGISTER, SOMA_DYN_INDIRECT, "no dynamic part has this kind", &kind))
     return false;
-  bool twice = kind <= AS_DYN_ELEMENT ? d->kind : kind == AS_DYN_SIZE ? d->size_dim : d->index_kind;
+  bool twice = kind <= SOMA_DYN_ELEMENT ? d->kind
+               : kind == SOMA_DYN_SIZE  ? d->size_dim
+                                        : d->index_kind;
   if (twice) return bad(r, "a dynamic part of this kind appears twice", kind);
   switch (kind) {
-  case AS_DYN_REGISTER:
+  case SOMA_DYN_REGISTER:
     d->kind = ISA_DYN_reg;
     return register_number(r, &d->reg) && word(r, -most, most, "a stride", &d->stride);
-  case AS_DYN_ELEMENT:
+  case SOMA_DYN_ELEMENT:
     d->kind = ISA_DYN_elem;
     return word(r, -most, most, "a stride", &d->stride) && inner_operand(r, &d->elem);
-  case AS_DYN_SIZE:
+  case SOMA_DYN_SIZE:
     if (!word(r, -1, (int64_t)ndim - 1, "the pattern has no such dimension", &v)) return false;
     d->size_dim = (uint8_t)(v + 2);
     return register_number(r, &d->size_reg);
-  case AS_DYN_GATHER:
+  case SOMA_DYN_GATHER:
     d->index_kind = ISA_INDEX_gather;
     if (!word(r, 0, (int64_t)ndim - 1, "the pattern has no such dimension", &v)) return false;
     d->index_dim = (uint8_t)v;

@@ -148,7 +148,7 @@ awk "$functions" $(echo "$ours" | grep '\.[ch]$' | grep -v '^vm/simd/') |
 # ROOM PREFIXES: what a function that a header declares begins with, so that its name says its
 # room. (vm/simd pastes its names together.)
 prefixes='
-isa isa_
+isa isa_|soma_view_
 isa/verify isa_
 isa/lint isa_lint|isa_findings_
 asm as_

@@ -20,6 +20,7 @@
 #define SOMA_KERNEL_H
 
 #include "soma.h"
+#include "soma_view.h" /* views, which make operands of records */
 
 #ifdef __cplusplus
 extern "C" {
@@ -216,7 +217,6 @@ enum {
   SOMA_RECORD_SWDGE = 4,
   SOMA_RECORD_HWDGE = 8
 };
-enum { SOMA_DYN_REGISTER = 1, SOMA_DYN_ELEMENT, SOMA_DYN_SIZE, SOMA_DYN_GATHER, SOMA_DYN_INDIRECT };
 /* Instructions emitted so far. */
 uint32_t soma_kernel_count(const soma_kernel *k);
 /* Makes instruction `later` wait for instruction `earlier`, even if they share no bytes. */

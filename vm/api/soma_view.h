@@ -1,0 +1,1 @@
+#include "../../isa/view.h" /* which `make install` puts here */
