@@ -120,11 +120,12 @@ static void push_instances(lua_State *L) {
   const isa_instance *x;
   lua_newtable(L);
   for (unsigned i = 0; (x = isa_instance_at(i)) != NULL; i++) {
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 5);
     lb_set_text(L, "name", x->name);
     lb_set_text(L, "target", x->target->name);
     lb_set_count(L, "devices", x->devices);
     lb_set_count(L, "cores", isa_instance_cores(x));
+    lb_set_count(L, "efa", x->efa);
     lua_rawseti(L, -2, i + 1);
   }
 }

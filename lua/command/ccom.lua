@@ -60,6 +60,24 @@ local function generation(target)
   end
 end
 
+-- Of several instances: o.instance, which each is; o.per_node, ranks of each; o.room, those that it has cores for.
+local function choose_nodes(o, instance)
+  local n = o.nnodes or 1
+  if n == 1 then return end
+  if o.nworkers % n ~= 0 then refuse("--nnodes %d does not divide %d ranks", n, o.nworkers) end
+  o.per_node = o.nworkers // n
+  local need = o.per_node * o.lnc
+  for _, i in ipairs(soma.isa.instances) do
+    if not instance and i.target == o.target and i.efa > 0 and i.cores >= need then instance = i end
+  end
+  if not instance then refuse("--nnodes %d: no instance of %s has %d cores, for %d ranks of %d", n, o.target, need, o.per_node, o.lnc) end
+  if instance.efa == 0 then refuse("--nnodes %d: %s has no EFA, so several of them are not connected", n, instance.name) end
+  if instance.cores < need then
+    refuse("--nnodes %d: %s has %d cores, but %d ranks of %d need %d", n, instance.name, instance.cores, o.per_node, o.lnc, need)
+  end
+  o.instance, o.room = instance.name, instance.cores // o.lnc
+end
+
 -- Where it runs: o.target and o.lnc.
 local function choose_machine(o)
   local instance = o.instance and options.instance_of(o.instance)
@@ -73,9 +91,7 @@ local function choose_machine(o)
   if asked and asked ~= "1" and asked ~= "2" then refuse("NEURON_LOGICAL_NC_CONFIG is '%s'; it is 1 or 2", asked) end
   o.lnc = o.lnc or math.tointeger(tonumber(asked)) or generation(o.target) == 2 and 1 or 2
   if o.shared_output_buff and o.lnc ~= 2 then refuse "--shared-output-buff: both cores of a rank share it, so --lnc is 2" end
-  if (o.nnodes or 1) > 1 then
-    refuse("--nnodes %d: what is between instances is not built; --instance trn2u.48xlarge is an UltraServer of four", o.nnodes)
-  end
+  choose_nodes(o, instance)
 end
 
 local function check_whole(o)

@@ -8,7 +8,7 @@ Its arguments, columns and JSON are those of nccom-test.
   OPERATION              all_reduce (allr), all_gather (allg), all_gatherv (allgv), reduce_scatter
                          (redsct), sendrecv, alltoall, alltoallv or permute
   -r, --nworkers N       ranks in all
-  -N, --nnodes N         instances; 1, for what is between instances is not built
+  -N, --nnodes N         instances, each with as many ranks, joined by EFA; by default 1
   -b, --minbytes SIZE    the first size, as 1024, 2kb or 1GB; by default 32M
   -e, --maxbytes SIZE    the last; by default 32M. A size that the ranks do not divide is rounded up
   -i, --stepbytes SIZE   from one to the next; by default a tenth of the way
@@ -34,7 +34,8 @@ Its arguments, columns and JSON are those of nccom-test.
   -t, --stats STAT...    avg, and percentiles as p50; by default avg
   --show-algorithm       a column more; --show-input-output-size: two, bytes of each rank
   --report-to-json-file FILE            the table as JSON
-  --instance NAME        as trn2.48xlarge; by default the smallest trn2 that holds the ranks
+  --instance NAME        as trn2.48xlarge, each of them; by default the smallest trn2 that holds
+                         the ranks
   --lnc N                cores of a rank; by default NEURON_LOGICAL_NC_CONFIG, else as on the
                          machine: 2 of trn2 and trn3, 1 of trn1 and inf2
   --algorithm NAME       of all operations; by default by size

@@ -196,9 +196,16 @@ end
 
 -- ---- The program ---------------------------------------------------------------------------------------------
 
-local function list_text(lists)
+-- The rank of the world that is rank r of the command line: of several instances each has as many.
+local function place_of(o, r) return o.per_node and r // o.per_node * o.room + r % o.per_node or r end
+
+local function list_text(lists, o)
   local parts = {}
-  for i, list in ipairs(lists) do parts[i] = "[" .. table.concat(list, ", ") .. "]" end
+  for i, list in ipairs(lists) do
+    local places = {}
+    for k, r in ipairs(list) do places[k] = place_of(o, r) end
+    parts[i] = "[" .. table.concat(places, ", ") .. "]"
+  end
   return "[" .. table.concat(parts, ", ") .. "]"
 end
 
@@ -210,7 +217,7 @@ local function shape_text(shape) return "[" .. table.concat(shape, ", ") .. "]" 
 local function name(what, i, k, b) return ("%s%d_%d_%d"):format(what, i, k, b) end
 
 local function declare(add, s, i, buffers)
-  add("g%d group %s", i, list_text(s.groups))
+  add("g%d group %s", i, list_text(s.groups, s.o))
   if s.metadata then add("m%d tensor uint32[3, %d], input", i, s.n) end
   for b = 1, buffers do
     for k, n in ipairs(s.parts) do
@@ -231,7 +238,7 @@ local function instruction(s, i, b)
     x[k], y[k] = name(s.sbuf and "a" or "x", i, k, b), name(s.sbuf and "b" or "y", i, k, b)
   end
   local text = ("%s dsts=[%s], srcs=[%s]"):format(names[s.op], table.concat(y, ", "), table.concat(x, ", "))
-  text = text .. (s.pairs and ", pairs=" .. list_text(s.pairs) or ", group=g" .. i)
+  text = text .. (s.pairs and ", pairs=" .. list_text(s.pairs, s.o) or ", group=g" .. i)
   if reduces[s.op] then text = text .. ", op=add" end
   if s.metadata then text = text .. ", metadata=m" .. i .. ", recv_counts_known=true" end
   if s.dim then text = text .. ", dim=" .. s.dim end
@@ -413,16 +420,29 @@ end
 -- ---- Running ---------------------------------------------------------------------------------------------------
 
 local function world_of(o, timing_only)
-  return soma.world {ranks = o.nworkers, lnc = o.lnc, instance = o.instance, target = not o.instance and o.target or nil,
+  local several = o.nnodes and o.nnodes > 1
+  return soma.world {ranks = place_of(o, o.nworkers - 1) + 1, lnc = o.lnc,
+    instance = several and o.instance .. " x " .. o.nnodes or o.instance, target = not o.instance and o.target or nil,
     algorithm = o.algorithm, threads = o.threads, timing_only = timing_only}
+end
+
+-- Of an instance with more cores than ranks those that are left over halt.
+local function idle(o)
+  return soma.assemble(("target %s\nsection gpsimd\nhalt\n"):format(o.target) ..
+    (o.lnc == 2 and "section gpsimd core=1\nhalt\n" or ""))
 end
 
 local function run(o, step, rounds, values)
   local w <close> = world_of(o, not values)
   local text, stream_of = program(step, rounds, o.target)
   local buffers = step[1].o.unique_buff and rounds or 1
-  local runs = w:run(soma.assemble(text), values and function(r) return inputs_of(step, buffers, r) end or {})
-  return runs, stream_of
+  local works, rests, rank_of, by_rank = soma.assemble(text), idle(o), {}, {}
+  for r = 0, o.nworkers - 1 do rank_of[place_of(o, r)] = r end
+  local runs = w:run(function(place) return rank_of[place] and works or rests end,
+    function(place) return values and rank_of[place] and inputs_of(step, buffers, rank_of[place]) or {} end)
+  for place, r in pairs(rank_of) do by_rank[r] = runs[place] end
+  by_rank.collectives = runs.collectives
+  return by_rank, stream_of
 end
 
 -- Times of the measured operations of each stream, in us, of all ranks, and their algorithms.

@@ -137,6 +137,15 @@ verdict("the algorithms of small ones and large ones", t.rows[1].algorithm == "m
 documented("all_gatherv", {"allgv -r 4 -N 1 -b 2048 -e 2048 -d fp16 --variable-size-op-metadata %D/allgv.json --check", sizes = "2048", factor = 3 / 4, type = "fp16"})
 documented("alltoallv", {"-r 2 -d fp32 alltoallv -b 1MB -e 1MB --variable-size-op-metadata %D/alltoallv.json -c -n 2", sizes = "1048576", factor = 1 / 2, type = "fp32"})
 
+-- Several instances; the hosts of the command line change nothing.
+t = documented("two instances", {"-r 64 -N 2 -b 8 -e 1GB -f 8 -n 2 -w 0 -d fp32 allr --hosts 127.0.0.1 10.1.4.138 --instance trn1.32xlarge --lnc 1", factor = 126 / 64, type = "fp32",
+  sizes = "8 64 512 4096 32768 262144 2097152 16777216 134217728 1073741824", before = "NEURON_RT_ROOT_COMM_ID=10.1.4.145:45654"})
+-- 16 devices of an instance send an all_reduce's bytes over EFA of 6.25 GB/s each, once: no row is faster.
+for _, row in ipairs(t.rows) do verdict("EFA's bound", tonumber(row["algbw(GB/s)"]) <= 16 * 6.25, row["algbw(GB/s)"]) end
+verdict("large ones are no slower than one device's EFA", tonumber(t.rows[10]["algbw(GB/s)"]) > 6.25, t.rows[10]["algbw(GB/s)"])
+documented("alltoallv of two instances", {"-r 2 -N 2 -d fp32 alltoallv -b 1MB -e 1MB --hosts 127.0.0.1 172.32.253.16 --variable-size-op-metadata %D/alltoallv.json -n 2 -c",
+  sizes = "1048576", factor = 1 / 2, type = "fp32"})
+
 local status, out, err = run "allg -r 64 -c --streams-json %D/streams.json -n 2 -w 0"
 t = tables_of(out)
 verdict("streams", status == 0 and #t == 2 and #t[1].rows == 3 and #t[2].rows == 3, err)
@@ -155,6 +164,8 @@ for _, line in ipairs {
   "-r 4 allr --sb2sb -d fp16 -b 64kb -e 64kb -c", "-r 4 redsct --sb2sb -d int32 -b 64kb -e 64kb -c random",
   "-r 4 allg --sb2sb --cc-dim 0 -d bf16 -b 64kb -e 64kb -c", "-r 4 allg --sb2sb --cc-dim 1 -d uint16 -b 64kb -e 64kb -c",
   "-r 4 allr --sb2sb -d uint8 --input-shape [1,512][512,128] --output-shape '[1,512][512,128]' -b 64kb -e 64kb -c",
+  "-r 6 -N 2 allr -c -d fp32 -b 6kb -e 6kb -n 1 -w 0 --lnc 1", "-r 4 -N 2 allg -c -b 4kb -e 4kb -n 1 -w 0 --instance trn1.2xlarge",
+  "-r 6 -N 3 alltoall -c -b 6kb -e 6kb -n 1 -w 0", "-r 4 -N 4 redsct -c -b 4kb -e 4kb -n 1 -w 0 --lnc 2", "-r 4 -N 2 permute -c -b 4kb -e 4kb -n 1 -w 0",
   "-r 2 allr -I 3 -W 1 --shared-output-buff --non-interactive --debug -b 1kb -e 1kb -c --instance=trn3-gen1",
 } do
   status, _, err = run(line)
@@ -225,6 +236,10 @@ refused("-r 2 allr --instance trn9", "unknown instance 'trn9'; there are: " .. (
   for i, instance in ipairs(soma.isa.instances) do names[i] = instance.name end
   return table.concat(names, ", ")
 end)())
+refused("-r 64 -N 3 allr", "--nnodes 3 does not divide 64 ranks")
+refused("-r 64 -N 2 allr --instance trn2.3xlarge --lnc 1", "--nnodes 2: trn2.3xlarge has 8 cores, but 32 ranks of 1 need 32")
+refused("-r 4 -N 2 allr --instance inf2.48xlarge", "--nnodes 2: inf2.48xlarge has no EFA, so several of them are not connected")
+refused("-r 2000 -N 2 allr --lnc 1", "--nnodes 2: no instance of trn2 has 1000 cores, for 1000 ranks of 1")
 refused("-r 2 allr", "NEURON_LOGICAL_NC_CONFIG is '3'; it is 1 or 2", "NEURON_LOGICAL_NC_CONFIG=3")
 refused("-r 2 allr --lnc 1 --shared-output-buff", "--shared-output-buff: both cores of a rank share it, so --lnc is 2")
 refused("-r 2 allr --custom-replica-groups %D/none.json", "cannot read '%D/none.json': No such file or directory")
