@@ -300,7 +300,8 @@ void lb_push_findings(lua_State *L, const soma_run *r) {
     lb_set_words(L, "check", soma_check_name(f.check));
     lb_set_words(L, "engine", soma_engine_name(f.engine));
     lb_set_count(L, "core", soma_run_finding_core(r, i));
-    lb_set_words(L, "text", f.text);
+    lua_pushlstring(L, f.text, strlen(f.text) - 1); /* without the newline */
+    lua_setfield(L, -2, "text");
     lb_set_words(L, "file", f.file);
     if (f.line) lb_set_count(L, "line", f.line);
     lb_set_count(L, "pc", f.pc);

@@ -1,6 +1,8 @@
 /* What a world's run has as rows: collectives, links, findings. */
 #include "machine.h"
 
+#include <string.h>
+
 /* Pushes the collectives of all ranks: {rank, op, algorithm, bytes, ...}, rank by rank. */
 void lb_push_collectives(lua_State *L, const soma_world *w) {
   lua_Integer n = 0;
@@ -64,7 +66,8 @@ void lb_push_world_findings(lua_State *L, const soma_world *w) {
   for (uint32_t i = 0; soma_world_finding_at(w, i, &f, sizeof f) == SOMA_OK; i++) {
     lua_createtable(L, 0, 5);
     lb_set_text(L, "check", soma_check_name(f.first.check));
-    lb_set_text(L, "text", f.first.text);
+    lua_pushlstring(L, f.first.text, strlen(f.first.text) - 1); /* without the newline */
+    lua_setfield(L, -2, "text");
     lb_set_text(L, "file", f.first.file);
     if (f.first.line) lb_set_count(L, "line", f.first.line);
     lua_createtable(L, (int)f.nranks, 0);

@@ -122,7 +122,7 @@ class Finding:
         f, other, u = L.Finding(), L.Place(), L.Unsignalled()
         if lib.soma_run_finding(handle, number, C.byref(f)) != L.OK:
             return None
-        self = cls(_text(lib.soma_check_name(f.check)), _text(f.text), _text(f.file) or None,
+        self = cls(_text(lib.soma_check_name(f.check)), _text(f.text)[:-1], _text(f.file) or None,
                    f.line)
         self.engine = L.ENGINES[f.engine] if 0 <= f.engine < 5 else None
         self.pc, self.time, self.core = f.pc, f.time, lib.soma_run_finding_core(handle, number)

@@ -191,7 +191,7 @@ static bool digest_messages(use *u, soma_run *r) {
   if (strcmp(fault.text, soma_status_text(fault.status)) == 0) whole = false;
   for (uint32_t i = 0; soma_run_finding(r, i, &f) == SOMA_OK; i++) {
     put(u, f.text, strlen(f.text));
-    if (strcmp(f.text, "out of memory") == 0) whole = false;
+    if (strcmp(f.text, "out of memory\n") == 0) whole = false;
   }
   return whole;
 }

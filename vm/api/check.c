@@ -34,6 +34,31 @@ static uint32_t line_of(const soma_run *r, unsigned e, uint32_t pc, const char *
 
 static bool is_cut(const vm_finding *f) { return f->text.failed || !f->text.data; }
 
+const char *soma_found_text(const soma_run *r, uint32_t i) {
+  const vm_finding *f = vm_check_finding(r->run.cores[0], i);
+  return is_cut(f) ? "out of memory" : f->text.data;
+}
+
+void soma_drop_found(soma_run *r) {
+  for (uint32_t i = 0; r->found && i < VM_FINDINGS; i++) isa_buf_free(&r->found[i]);
+  isa_free(&r->run.al, r->found, VM_FINDINGS * sizeof *r->found);
+  r->found = NULL;
+}
+
+/* The text with its newline. It may have grown since it was last asked for. */
+static const char *whole_text(soma_run *r, uint32_t i) {
+  if (!r->found) r->found = isa_zalloc(&r->run.al, VM_FINDINGS * sizeof *r->found);
+  if (!r->found) return "out of memory\n";
+  isa_buf *b = &r->found[i];
+  const char *text = soma_found_text(r, i);
+  size_t n = strlen(text);
+  if (b->len == n + 1 && memcmp(b->data, text, n) == 0) return b->data;
+  isa_buf_free(b);
+  isa_buf_init(b, &r->run.al);
+  isa_buf_printf(b, "%s\n", text);
+  return b->failed ? "out of memory\n" : isa_buf_str(b);
+}
+
 soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
   if (!r || !out) return SOMA_ARG;
   const vm_finding *f = vm_check_finding(r->run.cores[0], i);
@@ -42,7 +67,7 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
                         .engine = (soma_engine)(f->engine % ISA_NSEQS),
                         .pc = f->pc,
                         .time = f->time,
-                        .text = is_cut(f) ? "out of memory" : f->text.data};
+                        .text = whole_text((soma_run *)(uintptr_t)r, i)};
   out->line = line_of(r, f->engine, f->pc, &out->file);
   if (!f->peer[0].rank) return SOMA_OK;
   out->engine = (soma_engine)f->peer[0].engine;

@@ -77,11 +77,12 @@ static bool add(soma_world *w, struct soma_found *all, uint32_t of, uint32_t i) 
 
 static void put_text(item *x) {
   enum { SHOWN = 16 };
-  isa_buf_printf(&x->text, "rank %u: %s", x->ranks[0], x->first.text);
+  isa_buf_printf(&x->text, "rank %u: %s", x->ranks[0], soma_found_text(x->run, x->number));
   if (x->nranks > 1) isa_buf_printf(&x->text, "\n  also in rank%s ", x->nranks > 2 ? "s" : "");
   for (uint32_t i = 1; i < x->nranks && i <= SHOWN; i++)
     isa_buf_printf(&x->text, i > 1 ? ", %u" : "%u", x->ranks[i]);
   if (x->nranks > SHOWN + 1) isa_buf_printf(&x->text, " and %u more", x->nranks - SHOWN - 1);
+  isa_buf_puts(&x->text, "\n");
   x->first.text = isa_buf_str(&x->text);
 }
 

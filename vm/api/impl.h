@@ -94,10 +94,15 @@ struct soma_run {
   uint64_t fetched_late;  /* bytes to the host after the run had ended: not part of its saved
                              state */
   vm_schedules schedules; /* its text is empty until they are judged */
+  isa_buf *found;         /* [VM_FINDINGS]: texts of findings; NULL: none was asked for */
   soma_log_fn log;        /* NULL: none */
   void *log_ud;
 };
 
+/* Frees the texts of findings that were asked for. */
+void soma_drop_found(soma_run *r);
+/* The text of finding i, without a newline at its end. */
+const char *soma_found_text(const soma_run *r, uint32_t i);
 /* Whether m and the pointers that follow are given: names has their names, separated by spaces. If
  * one is NULL, m's message says which. */
 bool soma_given(soma_machine *m, const char *names, ...);

@@ -559,6 +559,7 @@ void soma_run_free(soma_run *r) {
   vm_pool_hold(pool);
   if (r->m && r->m->run == r) r->m->run = NULL;
   isa_buf_free(&r->schedules.text);
+  soma_drop_found(r);
   vm_run_end(&r->run);
   soma_drop_results(&al, r);
   drop_what_it_holds(&al, r->p, r);

@@ -465,10 +465,11 @@ typedef struct soma_finding {
   uint32_t pc, line;  /* line 0: unknown */
   const char *file;   /* NULL: unknown */
   soma_time time;
-  const char *text; /* the finding in full, several lines, with its place; lives as long as r */
+  const char *text; /* the finding in full, several lines, with its place; ends with a newline */
 } soma_finding;
 /* How many findings there are so far; only the first 64 are kept, oldest first. SOMA_ARG past the
- * last. Each pair of places is reported once. */
+ * last. Each pair of places is reported once. Texts live as long as r; that of a finding that has
+ * grown since lives until it is asked for again. */
 uint64_t soma_run_findings(const soma_run *r);
 soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out);
 /* The core whose engine finding i names: 0 or 1; 0 past the last. */

@@ -429,7 +429,7 @@ static soma_status tell_findings(soma_world *w, soma_status s) {
   if (!soma_merge_findings(w)) return fail(w, SOMA_NOMEM, "no memory for findings");
   uint32_t n = soma_world_findings(w);
   if (s != SOMA_CHECK || soma_world_finding_at(w, 0, &first, sizeof first) != SOMA_OK) return s;
-  fail(w, s, "%s", first.first.text);
+  fail(w, s, "%.*s", (int)strlen(first.first.text) - 1, first.first.text);
   if (n > 1) isa_buf_printf(&w->error, "\n(the first of %u findings)", n);
   return s;
 }

@@ -233,7 +233,8 @@ static void put_marks(vm_rec_html *h) {
   for (uint32_t i = 0; soma_run_finding(h->run, i, &f) == SOMA_OK; i++, between = ",\n") {
     isa_buf_puts(b, between);
     int engine = (int)vm_rec_unit(soma_run_finding_core(h->run, i), f.engine);
-    put_mark(b, &(mark){soma_check_name(f.check), f.file, f.text, engine, f.time, f.line,
+    const char *text = soma_found_text(h->run, i);
+    put_mark(b, &(mark){soma_check_name(f.check), f.file, text, engine, f.time, f.line,
                         vm_check_finding(h->run->run.cores[0], i)});
   }
   isa_buf_puts(b, "]");
