@@ -81,6 +81,13 @@ static bool take_class(PyObject *given, const char *name, PyTypeObject *base, Py
   return true;
 }
 
+static bool take_function(PyObject *given, const char *name, PyObject **out) {
+  PyObject *found = PyDict_GetItemString(given, name);
+  Py_XINCREF(found);
+  if (found) py_put(out, found);
+  return true;
+}
+
 PyDoc_STRVAR(use_doc, "use(Index=, Mask=, View=, Storage=): the classes that objects are made of.");
 static PyObject *use(PyObject *module, PyObject *args, PyObject *given) {
   (void)module;
@@ -91,7 +98,10 @@ static PyObject *use(PyObject *module, PyObject *args, PyObject *given) {
   if (!take_class(given, "Index", py.own_index, &py.index) ||
       !take_class(given, "Mask", py.own_mask, &py.mask) ||
       !take_class(given, "View", py.own_view, &py.view) ||
-      !take_class(given, "Storage", py.own_storage, &py.storage))
+      !take_class(given, "Storage", py.own_storage, &py.storage) ||
+      !take_class(given, "Handle", py.own_handle, &py.handle) ||
+      !take_function(given, "same_view", &py.same_view) ||
+      !take_function(given, "shares", &py.shares))
     return NULL;
   Py_RETURN_NONE;
 }
@@ -122,8 +132,8 @@ static bool share(PyObject *module) {
     if (!(py.format[i] = PyUnicode_InternFromString(formats[i]))) return false;
   return import("soma.errors", "KernelError", &py.error) &&
          import("soma.checked", "whole", &py.whole) && import("sys", "_getframe", &py.getframe) &&
-         (py.one = PyLong_FromLong(1)) && (py.waiting = PyList_New(0)) &&
-         PyModule_AddObjectRef(module, "waiting", py.waiting) == 0;
+         (py.one = PyLong_FromLong(1)) && (py.empty = PyUnicode_FromString("")) &&
+         (py.waiting = PyList_New(0)) && PyModule_AddObjectRef(module, "waiting", py.waiting) == 0;
 }
 
 static struct PyModuleDef definition = {
@@ -135,7 +145,7 @@ PyMODINIT_FUNC PyInit__soma(void);
 PyMODINIT_FUNC PyInit__soma(void) {
   PyObject *module = PyModule_Create(&definition);
   if (module && share(module) && py_index_add_types(module) && py_mask_add_types(module) &&
-      py_view_add_types(module) && py_record_add_types(module))
+      py_view_add_types(module) && py_record_add_types(module) && py_blocks_add_types(module))
     return module;
   Py_XDECREF(module);
   return NULL;

@@ -10,6 +10,8 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(r->loops);
   Py_VISIT(r->log);
   Py_VISIT(r->early);
+  Py_VISIT(r->hints);
+  Py_VISIT(r->sites);
   for (size_t i = 0; i < r->capcodes; i++) Py_VISIT(r->codes[i].code);
   return 0;
 }
@@ -31,6 +33,8 @@ static int clear(PyObject *self) {
   Py_CLEAR(r->loops);
   Py_CLEAR(r->log);
   Py_CLEAR(r->early);
+  Py_CLEAR(r->hints);
+  Py_CLEAR(r->sites);
   return 0;
 }
 
@@ -72,9 +76,14 @@ static int logged(py_recording *r, const py_words *w) {
   return found;
 }
 
-/* Gives the builder a record, of which the head but for its place and length is filled. */
-static bool put(py_recording *r, py_words *w) {
-  if (r->pending && r->pending != Py_None && !call((PyObject *)r, py.flush, NULL)) return false;
+bool py_record_begin(py_words *w, int64_t op, int64_t engine, int64_t flags) {
+  const int64_t head[HEAD] = {0, op, engine, flags};
+  py_words_begin(w);
+  return py_words_add(w, head, HEAD);
+}
+
+bool py_record_put(py_recording *r, py_words *w) {
+  if (!py_flush(r)) return false;
   if (r->at && r->at != Py_None ? !given_place(r->at, &w->w[4], &w->w[5])
                                 : !py_place(r, &w->w[4], &w->w[5]))
     return false;
@@ -102,24 +111,23 @@ PyDoc_STRVAR(emit_doc,
              "its fields in order, each a tensor, words that are packed, or a tuple of numbers.");
 static PyObject *emit(PyObject *self, PyObject *const *args, Py_ssize_t n) {
   py_recording *r = (py_recording *)self;
-  int64_t head[HEAD] = {0};
+  int64_t op, engine, flags = 0;
   py_words w;
   if (n < 3 || n > 4 || !(PyTuple_Check(args[2]) || PyList_Check(args[2]))) {
     PyErr_SetString(PyExc_TypeError, "emit() takes an opcode, an engine, and parts of a record");
     return NULL;
   }
-  if (!py_number(args[0], &head[1]) || !py_number(args[1], &head[2]) ||
-      (n > 3 && !py_number(args[3], &head[3])))
+  if (!py_number(args[0], &op) || !py_number(args[1], &engine) ||
+      (n > 3 && !py_number(args[3], &flags)))
     return NULL;
-  py_words_begin(&w);
-  bool fine = py_words_add(&w, head, HEAD);
+  bool fine = py_record_begin(&w, op, engine, flags);
   bool tuple = PyTuple_Check(args[2]);
   Py_ssize_t parts = tuple ? PyTuple_Size(args[2]) : PyList_Size(args[2]);
   for (Py_ssize_t i = 0; i < parts && fine; i++) {
     PyObject *part = tuple ? PyTuple_GetItem(args[2], i) : PyList_GetItem(args[2], i);
     fine = part && py_words_add_part(&w, part);
   }
-  fine = fine && put(r, &w);
+  fine = fine && py_record_put(r, &w);
   py_words_end(&w);
   if (!fine) return NULL;
   Py_RETURN_NONE;
@@ -176,6 +184,37 @@ static PyObject *tile(PyObject *self, PyObject *like) {
   return (PyObject *)t;
 }
 
+PyDoc_STRVAR(again_doc, "again(shape, dtype, memory): a new tile for a call that has asked for the "
+                        "same before, from its place; else None.");
+static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+  py_recording *r = (py_recording *)self;
+  if (n != 3 || !r->sites || !PyDict_Check(r->sites)) {
+    PyErr_SetString(PyExc_TypeError, "again() takes a shape, a type and a memory");
+    return NULL;
+  }
+  PyObject *at = where(self, NULL);
+  if (!at) return NULL;
+  PyObject *site = PyDict_GetItemWithError(r->sites, at), *made = NULL;
+  Py_XINCREF(site);
+  Py_DECREF(at);
+  if (!site && PyErr_Occurred()) return NULL;
+  PyObject *before = site ? PyObject_GetAttr(site, py.asked) : NULL;
+  PyObject *asked = before ? PyTuple_Pack(4, args[0], args[1], args[2], py.empty) : NULL;
+  int same = asked ? PyObject_RichCompareBool(before, asked, Py_EQ) : 0;
+  PyObject *like = same > 0 ? PyObject_GetAttr(site, py.like) : NULL;
+  if (like) made = tile(self, like);
+  Py_XDECREF(like);
+  Py_XDECREF(asked);
+  Py_XDECREF(before);
+  Py_XDECREF(site);
+  if (made || PyErr_Occurred()) return made;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(lend_doc, "Takes the held back instructions from a tile, which is then never written. "
+                       "False if the kernel reads it all the same, as an earlier build has "
+                       "learned.");
+
 /* ---- The class ------------------------------------------------------------------------------- */
 
 static int set_kernel(PyObject *self, PyObject *value, void *unused) {
@@ -203,6 +242,10 @@ static PyMemberDef members[] = {
     {"early", T_OBJECT, offsetof(py_recording, early), 0, "Numbers of tiles that begin as zeros."},
     {"count", T_LONGLONG, offsetof(py_recording, count), 0, "Instructions emitted."},
     {"numbering", T_LONGLONG, offsetof(py_recording, numbering), 0, "Storages made."},
+    {"hints", T_OBJECT, offsetof(py_recording, hints), 0, "What earlier builds have learned."},
+    {"sites", T_OBJECT, offsetof(py_recording, sites), 0, "What tiles of one place share."},
+    {"old_style", T_BOOL, offsetof(py_recording, old_style), 0, "Whether calls return tiles."},
+    {"older", T_BOOL, offsetof(py_recording, older), 0, "The kernel is one of neuronxcc.nki."},
     {"ordered", T_INT, offsetof(py_recording, ordered), 0, "Depth of no_reorder."},
     {0},
 };
@@ -210,6 +253,12 @@ static PyMethodDef methods[] = {
     {"emit", (PyCFunction)(void (*)(void))emit, METH_FASTCALL, emit_doc},
     {"where", where, METH_NOARGS, where_doc},
     {"tile", tile, METH_O, tile_doc},
+    {"flush", py_flush_call, METH_NOARGS, "Emits what is held back."},
+    {"hold", py_hold_call, METH_O, "Holds back a call's instructions; returns its tile."},
+    {"_lend", py_lend_call, METH_O, lend_doc},
+    {"_into", (PyCFunction)(void (*)(void))py_into_call, METH_FASTCALL,
+     "Emits what was held back into a tensor, at the place of its call."},
+    {"again", (PyCFunction)(void (*)(void))again, METH_FASTCALL, again_doc},
     {0},
 };
 static PyType_Slot slots[] = {

@@ -20,19 +20,26 @@
 
 /* ---- Names and what the module takes from soma's Python (module.c) --------------------------- */
 
-#define PY_NAMES(X)                                                                         \
-  X(code)                                                                                   \
-  X(check_bounds) X(declare) X(f_back) X(f_lasti) X(flush) X(settle) X(size) X(stop)        \
-      X(begin_with_zeros) X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index) \
-          X(_keep_order)
+#define PY_NAMES(X)                                                                             \
+  X(asked)                                                                                      \
+  X(assign)                                                                                     \
+  X(at)                                                                                         \
+  X(begin_with_zeros)                                                                           \
+  X(check_bounds)                                                                               \
+  X(code) X(declare) X(f_back) X(f_lasti) X(like) X(named) X(settle) X(size) X(stop) X(_assign) \
+      X(_dropped) X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index) X(_is_kept) \
+          X(_item) X(_keep_order) X(_placed) X(_set_item) X(_tell_older)
 
 /* What makes expressions, as messages call them. Comparisons are in Python's order of them. */
-#define PY_FORMATS(X)                                                                         \
-  X(LESS, "%s < %s")                                                                          \
-  X(LESS_EQUAL, "%s <= %s") X(EQUAL, "%s == %s") X(UNEQUAL, "%s != %s") X(GREATER, "%s > %s") \
-      X(GREATER_EQUAL, "%s >= %s") X(SUM, "%s + %s") X(DIFFERENCE, "%s - (%s)")               \
-          X(PRODUCT, "%s * (%s)") X(ARANGE1, "arange(%s)") X(ARANGE2, "arange(%s, %s)")       \
-              X(ARANGE3, "arange(%s, %s, %s)")
+#define PY_FORMATS(X)                                                               \
+  X(LESS, "%s < %s")                                                                \
+  X(LESS_EQUAL, "%s <= %s")                                                         \
+  X(EQUAL, "%s == %s")                                                              \
+  X(UNEQUAL, "%s != %s")                                                            \
+  X(GREATER, "%s > %s")                                                             \
+  X(GREATER_EQUAL, "%s >= %s") X(SUM, "%s + %s") X(DIFFERENCE, "%s - (%s)")         \
+      X(PRODUCT, "%s * (%s)") X(ARANGE1, "arange(%s)") X(ARANGE2, "arange(%s, %s)") \
+          X(ARANGE3, "arange(%s, %s, %s)")
 enum {
 #define X(name, format) PY_##name,
   PY_FORMATS(X)
@@ -49,12 +56,14 @@ typedef struct py_shared {
   PyObject *whole;    /* soma.checked.whole */
   PyObject *getframe; /* sys._getframe */
   PyObject *one;
+  PyObject *empty;     /* a string */
   PyObject *recorders; /* the first: that of the kernel that is being built */
   PyObject *waiting;   /* masks on the left of an `and`: a list */
   /* The Python classes, once they are there. */
   PyTypeObject *index, *mask, *view, *storage, *slice;
   PyTypeObject *own_index, *own_mask, *own_view, *own_storage; /* the classes here, their bases */
-  PyTypeObject *recording;
+  PyTypeObject *recording, *handle, *own_handle;
+  PyObject *same_view, *shares; /* functions of soma.tensor */
 } py_shared;
 extern py_shared py;
 
@@ -107,7 +116,8 @@ PyObject *py_index_compare(PyObject *self, PyObject *other, int op);
 
 /* A conjunction of `term >= 0`; `ranges`: what soma.masks has found. */
 typedef struct py_mask {
-  PyObject_HEAD PyObject *terms, *said, *ranges;
+  PyObject ob_base;
+  PyObject *terms, *said, *ranges;
   char equal;
 } py_mask;
 
@@ -118,11 +128,12 @@ bool py_mask_add_types(PyObject *module);
  */
 
 typedef struct py_storage {
-  PyObject_HEAD PyObject *site,
-      *zero;             /* zero: zeros that may be needed, a soma.zeros.ZeroState, or None */
+  PyObject ob_base;
+  PyObject *site, *zero; /* zero: zeros that may be needed, a soma.zeros.ZeroState, or None */
   int64_t handle, order; /* handle: the builder's number, 0 before its first use */
   int memory;            /* 0: HBM, 1: SBUF, 2: PSUM */
   char lent;
+  PyObject *place, *left; /* as soma.tensor.Storage says */
 } py_storage;
 
 enum { PY_MAX_DIMS = 16 };
@@ -132,7 +143,8 @@ typedef struct py_dim {
 } py_dim;
 
 typedef struct py_view {
-  PyObject_HEAD PyObject *storage, *dtype, *dyn, *bound, *pending, *weak;
+  PyObject ob_base;
+  PyObject *storage, *dtype, *dyn, *bound, *pending, *weak;
   int64_t part, off;
   int ndim, size, code; /* bytes of an element; its soma_dtype */
   py_dim dim[PY_MAX_DIMS];
@@ -143,7 +155,8 @@ static inline py_storage *py_storage_of(const py_view *v) { return (py_storage *
 
 /* start : start + size of an axis. */
 typedef struct py_slice {
-  PyObject_HEAD PyObject *start, *size;
+  PyObject ob_base;
+  PyObject *start, *size;
 } py_slice;
 
 /* Another view of the storage of v, without dimensions, dynamic parts or bounds. */
@@ -178,15 +191,41 @@ typedef struct py_code {
 } py_code;
 
 typedef struct py_recording {
-  PyObject_HEAD PyObject *pending, *at, *frame, *loops, *log, *early;
+  PyObject ob_base;
+  PyObject *pending, *at, *frame, *loops, *log, *early, *hints, *sites;
   soma_kernel *kernel;
   int64_t count, numbering;
   int ordered;
+  char old_style, older;
   py_code *codes; /* by the address of a code */
   size_t ncodes, capcodes;
 } py_recording;
 
 /* The place of the user's call: the innermost frame that is the user's. */
 bool py_place(py_recording *r, int64_t *file, int64_t *line);
+/* Begins a record; gives it to the builder, with its place. */
+bool py_record_begin(py_words *w, int64_t op, int64_t engine, int64_t flags);
+bool py_record_put(py_recording *r, py_words *w);
 bool py_record_add_types(PyObject *module);
+
+/* ---- What is held back (pending.c) ------------------------------------------------------------
+ */
+
+/* Emits what is held back. */
+bool py_flush(py_recording *r);
+/* Lets the held back instructions of `value` write `view` instead. 1; 0 if they cannot, or if the
+ * result would not have the same bits; -1 with an error. */
+int py_retarget(py_recording *r, py_view *value, py_view *view);
+/* x[key] = value. */
+int py_view_assign(PyObject *self, PyObject *key, PyObject *value);
+/* Methods of Recording. */
+PyObject *py_flush_call(PyObject *self, PyObject *none);
+PyObject *py_hold_call(PyObject *self, PyObject *p);
+PyObject *py_lend_call(PyObject *self, PyObject *tile);
+PyObject *py_into_call(PyObject *self, PyObject *const *args, Py_ssize_t n);
+
+/* ---- Arrays of tiles, handles (blocks.c) ------------------------------------------------------
+ */
+
+bool py_blocks_add_types(PyObject *module);
 #endif

@@ -8,12 +8,16 @@ static int storage_traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(s->site);
   Py_VISIT(s->zero);
+  Py_VISIT(s->place);
+  Py_VISIT(s->left);
   return 0;
 }
 
 static int storage_clear(PyObject *self) {
   Py_CLEAR(((py_storage *)self)->site);
   Py_CLEAR(((py_storage *)self)->zero);
+  Py_CLEAR(((py_storage *)self)->place);
+  Py_CLEAR(((py_storage *)self)->left);
   return 0;
 }
 
@@ -30,6 +34,10 @@ static PyMemberDef storage_members[] = {
     {"memory", T_INT, offsetof(py_storage, memory), 0, "0: HBM, 1: SBUF, 2: PSUM."},
     {"site", T_OBJECT, offsetof(py_storage, site), 0, "What tiles of its place have in common."},
     {"zero", T_OBJECT, offsetof(py_storage, zero), 0, "Its zeros that may be needed, or None."},
+    {"place", T_OBJECT, offsetof(py_storage, place), 0,
+     "(start partition, byte offset) that the kernel gives, or None."},
+    {"left", T_OBJECT, offsetof(py_storage, left), 0,
+     "Of a result under a mask: what assigns only the part that the mask leaves."},
     {"handle", T_LONGLONG, offsetof(py_storage, handle), 0, "The builder's number, or 0."},
     {"order", T_LONGLONG, offsetof(py_storage, order), 0, "Its place in the order of creation."},
     {"lent", T_BOOL, offsetof(py_storage, lent), 0, "Whether its instructions went elsewhere."},
@@ -382,6 +390,7 @@ static PyType_Slot slots[] = {
     {Py_tp_members, members},
     {Py_tp_methods, methods},
     {Py_mp_subscript, py_view_subscript},
+    {Py_mp_ass_subscript, py_view_assign},
     {0},
 };
 static PyType_Spec spec = {"_soma.View", sizeof(py_view), 0,

@@ -3,6 +3,7 @@ for each index of the dimensions before it, so that each lives as long as it is 
 from .checked import whole
 from .errors import NotBuilt
 from .index import Index
+from .native import _soma
 
 
 class ParDim(int):
@@ -11,13 +12,14 @@ class ParDim(int):
     __slots__ = ()
 
 
-class Blocks:
+class Blocks(_soma.Blocks):
     """Tiles by leading indices. x[i, j] is a tile, x[i] a smaller array of tiles; the rest of an
-    index is applied to the tile."""
+    index is applied to the tile. Keys that begin with the numbers of a tile are for the module in
+    C."""
 
     def __init__(self, lead, shape, dtype, buffer, tiles, name=""):
         self.lead, self.inner, self.dtype, self.buffer = tuple(lead), tuple(shape), dtype, buffer
-        self.tiles, self.name = tiles, name
+        self.tiles, self.leads, self.name = tiles, len(self.lead), name
 
     shape = property(lambda self: self.lead + self.inner)
     ndim = property(lambda self: len(self.shape))
@@ -41,12 +43,6 @@ class Blocks:
         """(tile or smaller array, rest of the key)."""
         key = key if isinstance(key, tuple) else (key,)
         n = len(self.lead)
-        try:
-            tile = self.tiles.get(key[:n])
-        except TypeError:  # slices or index objects
-            tile = None
-        if tile is not None:
-            return tile, key[n:]
         if key and key[0] is Ellipsis:
             key = (slice(None),) * (self.ndim - len(key) + 1) + key[1:]
         head = key[:n]
@@ -74,11 +70,11 @@ class Blocks:
                       {i[m:]: t for i, t in self.tiles.items() if i[:m] == tuple(fixed)},
                       self.name), ()
 
-    def __getitem__(self, key):
+    def _item(self, key):
         part, rest = self._split(key)
         return part[rest] if rest and not isinstance(part, Blocks) else part
 
-    def __setitem__(self, key, value):
+    def _set_item(self, key, value):
         part, rest = self._split(key)
         if isinstance(part, Blocks):
             if isinstance(value, Blocks) and value.tiles is part.tiles:

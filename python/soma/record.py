@@ -17,7 +17,6 @@ from . import kernel as K
 from . import lib as L
 from . import notebook
 from . import variables
-from .dropped import dropped
 from .errors import KernelError
 from .native import _soma
 from .targets import GENERATION
@@ -105,19 +104,14 @@ class Recorder(_soma.Recording):
     masked = None  # nki.isa puts it here
 
     # What each instruction uses is faster in slots.
-    __slots__ = ("sites", "number_found", "found", "hints", "tiles", "old_style", "weights",
-                 "__dict__")
+    __slots__ = ("number_found", "found", "tiles", "weights", "__dict__")
 
     def __init__(self, machine, target, flags=0, hints=None, peer=None, cores=1, choices={}):
         self.core, self.cores, self.peer = int(peer is not None), cores, peer
         self.builder = K.Builder(machine, target, flags, 0, self.core, cores, **choices)
         self.target, self.gen = target, GENERATION[target]
         self.hints = hints if hints is not None else {}
-        # The last call's instructions, not emitted yet, as (emit, tile, operands, matmul, multi):
-        # emit(dst, *operands) emits them into dst; if it is one instruction of one operand, emit is
-        # (opcode, engine, packed words after the operand). tile is where they go if no other target
-        # is given for them.
-        self.pending = None
+        self.pending = None     # the last call's instructions, not emitted yet (pending.c)
         self.at = None          # the place of what is emitted, when it is not the call's
         self.frame = None       # the user's frame of the call before
         self.sites = {}         # what tiles of one place have in common
@@ -282,82 +276,22 @@ class Recorder(_soma.Recording):
             self.builder.order(self.count - 2, self.count - 1)
         self.ordered = 2
 
-    def flush(self):
-        """Emits what is held back."""
-        p = self.pending
-        if p is None:
-            return
-        if dropped(p):
-            self.lost[p[1].storage.at] = True
-        tile = p[1]
-        self.pending = tile.pending = None
-        self._into(p, tile)
+    def _dropped(self, storage):
+        """Nothing uses what is held back for this storage."""
+        self.lost[storage.at] = True
 
-    def _into(self, p, dst):
-        """Emits what was held back into dst, at the place of its call."""
-        emit, tile, operands, _, _ = p
-        at, self.at = self.at, tile.storage.site.at
-        try:
-            if emit.__class__ is tuple:
-                op, engine, rest = emit
-                self.emit(op, engine, (dst, operands[0], rest))
-            else:
-                emit(dst, *operands)
-        except KernelError as error:
-            raise error.at(*self.place_of(self.at))
-        finally:
-            self.at = at
+    def _placed(self, error):
+        """Gives an error of what was held back its place."""
+        error.at(*self.place_of(self.at))
+
+    def _is_kept(self, storage):
+        """Whether an earlier build has learned that the kernel reads what it lends."""
+        return ("kept", storage.at) in self.hints
 
     def take(self, value, view):
         """Emits what is held back for `value` into `view`, which it may read."""
         self.pending = None
         self._into(value.pending, view)
-
-    def retarget(self, p, value, view):
-        """Lets the held back instructions of `value` write `view` instead. False if they cannot, or
-        if the result would not have the same bits."""
-        if p is not self.pending:
-            return False
-        _, tile, operands, _, multi = p
-        if tile is not value:
-            return False
-        if value.dtype is not view.dtype and value.dtype.name != "float32":
-            return False
-        storage = view.storage
-        memory = storage.memory
-        if value.storage.memory == L.PSUM != memory or not memory:
-            return False
-        if value.shape != view.shape and (value.shape[0] != view.shape[0] or
-                                          value.free_size != view.free_size):
-            return False
-        if view.part and not insn.starts_well(view):
-            return False
-        for r in operands:
-            if r.__class__ is insn.Tensor and insn.shares(r.storage, storage) and \
-                    (multi or not insn.same_view(r, view)):
-                return False
-        if not self._lend(value):
-            return False
-        count = self.count
-        try:
-            self._into(p, view)
-        except KernelError:
-            if memory == value.storage.memory or self.count != count:
-                raise
-            self.pending = value.pending = p  # an engine that does not reach PSUM
-            value.storage.lent = False
-            return False
-        return True
-
-    def _lend(self, tile):
-        """Takes the held back instructions from a tile, which is then never written. False if the
-        kernel reads it all the same, as an earlier build has learned (declare)."""
-        s = tile.storage
-        if self.hints and ("kept", s.at) in self.hints:
-            return False
-        s.lent = True
-        self.pending = tile.pending = None
-        return True
 
     def fold(self, value, view):
         """Lets a held back matmul add to `view`; False if value is not one."""

@@ -34,8 +34,7 @@ class Storage(_soma.Storage):
 
     __slots__ = ("__dict__",)
     # Attributes that few storages have: kernels make many tiles.
-    place = data = declared = host = twin = None
-    left = None  # of a result under a mask: what assigns only the part that the mask leaves
+    data = declared = host = twin = None
     role, written = 0, False
     dtype = _of_site("dtype", "The type of its elements.")
     shape = _of_site("shape", "Its shape.")
@@ -240,25 +239,12 @@ class Tensor(_soma.View, Views):
 
     # ---- indexing ----
 
-    def __setitem__(self, key, value):
-        """`x[...] = value`: the instruction that made value writes here instead if it is the last
-        one; otherwise value is copied. A number fills."""
-        if key.__class__ is Mask:
-            return Masked(as_asked(self), key).assign(value)
-        rec = record.active()
-        view = self[key]
-        if value.__class__ is Tensor:
-            if value.storage is view.storage and same_view(value, view):
-                return
-            if value.pending is not None:
-                if rec.retarget(value.pending, value, view):
-                    return
-                if value.storage.left is not None:
-                    return value.storage.left(view, value)
-        rec.assign(view, value)
-
-
-_soma.use(Storage=Storage, View=Tensor)
+    def _assign(self, key, value):
+        """`x[mask] = value`; what else is assigned is for the module in C: the instruction that
+        made value writes here instead if it is the last one; otherwise value is copied. A number
+        fills."""
+        record.active()
+        Masked(as_asked(self), key).assign(value)
 
 
 def shares(a, b):
@@ -279,6 +265,9 @@ def same_view(a, b):
 
 def _squeezed(t):
     return [(n, s) for n, s in zip(t.shape, t.steps) if n != 1]
+
+
+_soma.use(Storage=Storage, View=Tensor, same_view=same_view, shares=shares)
 
 
 def _crop_index(index, axis, lo, hi):

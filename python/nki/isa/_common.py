@@ -7,6 +7,7 @@ from soma.dtypes import find
 from soma.errors import KernelError, NotBuilt
 from soma.index import Index, Mask
 from soma.lib import ROLE_INPUT
+from soma.native import _soma
 from soma.masks import LARGEST, effective, mask_ranges, pieces
 from soma.record import recorders
 from soma.tensor import PSUM, SBUF, Storage, Tensor
@@ -49,10 +50,10 @@ class NKIObject(metaclass=_ByKeyword):
             setattr(self, name, value)
 
 
-class NkiInstruction:
+class NkiInstruction(_soma.Handle):
     """A recorded call: its first and last instruction."""
 
-    __slots__ = ("first", "last")
+    __slots__ = ()
 
     def depends_on(self, *producers):
         """This instruction runs after each of these. Returns itself."""
@@ -66,17 +67,8 @@ class NkiInstruction:
         return self
 
 
-def done(rec, first, name=None):
-    """The handle of a call whose instructions begin at number `first`."""
-    if rec.older:
-        _tell_older(rec, _getframe(1).f_code.co_name)
-    handle = NkiInstruction()
-    handle.first = first
-    handle.last = rec.count - 1
-    if name:
-        rec.named[name] = handle
-    return handle
-
+_soma.use(Handle=NkiInstruction)
+done = _soma.done  # done(rec, first, name): the handle of a call that begins at number `first`
 
 # What the older reference lists without a dst.
 _RETURNS = frozenset(
@@ -86,7 +78,8 @@ _RETURNS = frozenset(
     "tensor_scalar tensor_scalar_reduce tensor_tensor tensor_tensor_scan".split())
 
 
-def _tell_older(rec, call):
+def _tell_older(rec):
+    call = _getframe(1).f_code.co_name
     if call in _RETURNS:
         rec.told[rec.where()] = "%s of neuronxcc.nki has no dst, it returns a tile: the " \
             "vendor's compiler refuses this call; nki has dst" % call
@@ -339,27 +332,22 @@ def apart(x, mask):
 
 
 def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matmul=False,
-             multi=False, how=None):
+             multi=False, how=None, plain=None):
     """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` lets its
-    instructions write x. multi: dst is written before all operands have been read. Without a mask
-    emit may be a tuple, as in Recorder.pending. how: as in masked()."""
+    instructions write x. multi: dst is written before all operands have been read. how: as in
+    masked(). plain: the same as emit in one record (Recorder.pending), if the mask leaves all."""
     rec = recorders[0]
-    site = rec.sites.get(rec.where())
-    if site is not None and site.asked == (shape, dtype, memory, ""):
-        tile = site.tile(rec)
-    else:
+    tile = rec.again(shape, dtype, memory)
+    if tile is None:
         tile = new_tile(shape, dtype, memory)
     if mask is not None:
-        _check_axes(mask, shape, call)
-    if mask is not None and effective(mask, shape, *[
-            t.shape for t in operands if t.__class__ is Tensor]) is not None:
-        emit = _clearing(masked(mask, call, emit, how), tile, mask)
-        tile.storage.left = masked(mask, call, insn.assign, EACH)
-    if rec.pending is not None:
-        rec.flush()
-    rec.pending = tile.pending = emit, tile, operands, matmul, multi
-    rec.old_style = True
-    return tile
+        shapes = [shape] + [t.shape for t in operands if t.__class__ is Tensor]
+        if mask.__class__ is not Mask or not mask.leaves_all(*shapes):
+            _check_axes(mask, shape, call)
+            if effective(mask, *shapes) is not None:
+                emit, plain = _clearing(masked(mask, call, emit, how), tile, mask), None
+                tile.storage.left = masked(mask, call, insn.assign, EACH)
+    return rec.hold((emit if plain is None else plain, tile, operands, matmul, multi))
 
 
 def _check_axes(mask, shape, call):
@@ -409,7 +397,7 @@ def shift(values):
     return [None] + list(values[:n]) + list(values[n + 1:])
 
 
-record.Recorder.masked = staticmethod(masked)
+record.Recorder.masked, record.Recorder._tell_older = staticmethod(masked), _tell_older
 
 __all__ = ["DMA", "EACH", "FREE_DIMENSIONS", "KernelError", "Masked", "NKIObject", "NkiInstruction",
            "NotBuilt", "PSUM", "ROWS", "SBUF", "Tensor", "WHOLE", "apart", "chosen",

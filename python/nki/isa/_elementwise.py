@@ -1,4 +1,6 @@
 """Elementwise instructions of vector, scalar and gpsimd, with their accumulator registers."""
+import numpy as np
+
 from soma import dtypes, ops
 from soma.kernel import pack
 from soma.register import RegisterValue
@@ -7,7 +9,7 @@ from soma.ops import act, alu, optional
 from . import constants as c
 from ._common import (EACH, FREE_DIMENSIONS, SBUF, KernelError, Tensor, absent, cmd_of,
                       crop, done, engine_of, in_parts, insn, masked, need, new_tile, one_in_sbuf,
-                      record, recorders, returned, shift, staged, whole_mask)
+                      PSUM, record, recorders, returned, shift, staged, whole_mask)
 from ._shapes import paired
 
 _TT, _TS, _STT = insn.OP["tensor_tensor"], insn.OP["tensor_scalar"], insn.OP["scalar_tensor_tensor"]
@@ -70,6 +72,14 @@ def tt_engine(dst, a, b, op):
     return insn.VECTOR
 
 
+def tt_plain(a, b, op, engine=-1):
+    """emit_tt of tiles of one shape as Recorder.pending takes it, None if it is not one record."""
+    if op == _POW or not a.dtype.float or not b.dtype.float or a.memory == b.memory == PSUM or \
+            len(a.shape) > FREE_DIMENSIONS + 1:
+        return None
+    return _TT, engine, (a, b, (op, 0))
+
+
 def emit_tt(dst, a, b, op, engine=-1):
     rec = recorders[0]
     if engine == -1:
@@ -101,9 +111,9 @@ def tensor_tensor(dst=None, data1=None, data2=absent, op=None, engine=unknown, n
                                                              data1, data2)
         old = staged(emit) if code == _POW else one_in_sbuf(emit)
         shape, data1, data2 = paired(data1, data2, True)
-        return returned(shape, _out(dtype, data1, data2), old,
-                        [t if t.shape == shape else t.broadcast_steps(shape)
-                         for t in (data1, data2)], mask=mask, call="tensor_tensor", how=EACH)
+        operands = [t if t.shape == shape else t.broadcast_steps(shape) for t in (data1, data2)]
+        return returned(shape, _out(dtype, data1, data2), old, operands, mask=mask,
+                        call="tensor_tensor", how=EACH, plain=tt_plain(*operands, code, e))
     rec = recorders[0]
     first = rec.count
     emit_tt(dst if dst.__class__ is Tensor else need(dst, "dst", "tensor_tensor"), data1, data2,
@@ -121,30 +131,36 @@ def _ts_words(op0, operand0, reverse0, op1, operand1, reverse1):
 _ts_kept = {}  # words of numbers, which loops use again and again
 
 
-def ts_record(op, number):
-    """What Recorder.pending takes for `x op number`."""
-    key = op, number
-    record = _ts_records.get(key)
-    if record is None:
-        record = _TS, insn.GPSIMD if op == _RSQRT else -1, _ts_words(op, number, 0, 0, None, 0)
-        if number and len(_ts_records) < 10000:  # 0.0 and -0.0 are equal
-            _ts_records[key] = record
-    return record
+def _ts_numbers(op0, operand0, reverse0, op1, operand1, reverse1):
+    """The same; those of the usual numbers are kept."""
+    if operand0.__class__ is not float or not operand0 or operand1 is not None:
+        return _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
+    key = op0, operand0, reverse0, op1, reverse1
+    words = _ts_kept.get(key)
+    if words is None:
+        words = _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
+        if len(_ts_kept) < 10000:
+            _ts_kept[key] = words
+    return words
 
 
-_ts_records = {}
+def ts_plain(src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=0, engine=-1):
+    """emit_ts() of numbers as Recorder.pending takes it, None if it is not one record."""
+    if operand0.__class__ is np.float32 and op0 not in ops.BITS:
+        operand0 = float(operand0)
+    if operand0.__class__ not in _NUMBERS or operand1.__class__ not in _NUMBERS or \
+            len(src.shape) > FREE_DIMENSIONS + 1:
+        return None
+    if engine == -1 and (op0 == _RSQRT or op1 == _RSQRT):
+        engine = insn.GPSIMD
+    return _TS, engine, (src, _ts_numbers(op0, operand0, reverse0, op1, operand1, reverse1))
+
+
+_NUMBERS = frozenset((float, int, type(None)))
 
 
 def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=0, engine=-1):
-    if operand0.__class__ is float and operand0 and operand1 is None:
-        key = op0, operand0, reverse0, op1, reverse1
-        words = _ts_kept.get(key)
-        if words is None:
-            words = _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
-            if len(_ts_kept) < 10000:
-                _ts_kept[key] = words
-    else:
-        words = _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
+    words = _ts_numbers(op0, operand0, reverse0, op1, operand1, reverse1)
     if engine == -1 and (op0 == _RSQRT or op1 == _RSQRT):
         engine = insn.GPSIMD
     rec = recorders[0]
@@ -174,7 +190,8 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
             return masked(mask, "tensor_scalar", emit, EACH)(
                 need(dst, "dst", "tensor_scalar"), data, operand0, operand1)
         return returned(data.shape, _out(dtype, data), emit, (data, operand0, operand1), mask=mask,
-                        call="tensor_scalar", how=EACH)
+                        call="tensor_scalar", how=EACH,
+                        plain=ts_plain(data, a, operand0, r0, b, operand1, r1, e))
     rec = recorders[0]
     first = rec.count
     if dst.__class__ is not Tensor:
@@ -257,22 +274,34 @@ def _act_words(fn, scale, bias, reduce):
 _act_kept = {}  # without a bias
 
 
+def _act_numbers(fn, scale, reduce):
+    """The same without a bias; those of the usual numbers are kept."""
+    key = fn, scale, reduce
+    words = _act_kept.get(key)
+    if words is None:
+        words = _act_words(fn, scale, None, reduce)
+        if scale and len(_act_kept) < 10000:  # 0.0 and -0.0 are equal
+            _act_kept[key] = words
+    return words
+
+
 def emit_activate(dst, src, fn, scale=1.0, bias=None, reduce=0):
-    if bias is None and scale.__class__ is float and scale:
-        key = fn, scale, reduce
-        words = _act_kept.get(key)
-        if words is None:
-            words = _act_words(fn, scale, bias, reduce)
-            if len(_act_kept) < 10000:
-                _act_kept[key] = words
-    else:
-        words = _act_words(fn, scale, bias, reduce)
+    words = _act_numbers(fn, scale, reduce) if bias is None and scale.__class__ is float else \
+        _act_words(fn, scale, bias, reduce)
     recorders[0].emit(_ACT, insn.SCALAR, (dst, src, words))
 
 
-def act_record(fn):
-    """What Recorder.pending takes for an activation function alone."""
-    return _ACT, insn.SCALAR, _act_words(fn, 1.0, None, 0)
+def act_plain(src, fn, scale=1.0, bias=None, reduce=0):
+    """emit_activate() as Recorder.pending takes it, None if more than one record may be needed."""
+    if scale.__class__ is not float:
+        return None
+    if bias is None:
+        return _ACT, insn.SCALAR, (src, _act_numbers(fn, scale, reduce))
+    if bias.__class__ is not Tensor or bias.dtype is not dtypes.float32 or \
+            not bias.storage.handle or bias.storage.zero is not None:
+        return None
+    return _ACT, insn.SCALAR, (src, fn, insn.NONE if scale == 1.0 else insn.number(scale),
+                               3, bias, (reduce, 0))
 
 
 def read_accumulators(dst, negate=0, scalar=False):
@@ -310,6 +339,9 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
         if res is not None:
             read_accumulators(res, scalar=True)
     how = None if cmd or reduce_res is not None else EACH
+    if dst is None and reduce_res is None:
+        return returned(data.shape, _out(dtype, data), emit, (data, scale, bias, None), mask=mask,
+                        call="activation", how=how, plain=act_plain(data, fn, scale, bias, cmd))
     return _kept(_either(dst, emit, (data, scale, bias, reduce_res), data.shape, _out(dtype, data),
                          mask, "activation", name, how=how), reduce_res)
 

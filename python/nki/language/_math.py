@@ -12,8 +12,8 @@ from soma.index import Mask
 from soma.tensor import PSUM, SBUF, Tensor
 
 from ..isa._common import EACH, need, new_tile, returned
-from ..isa._elementwise import (act_record, emit_activate, emit_predicated, emit_ts, emit_tt,
-                                ts_record)
+from ..isa._elementwise import (act_plain, emit_activate, emit_predicated, emit_ts, emit_tt,
+                                ts_plain, tt_plain)
 from ..isa._shapes import paired, together
 from ._memory import aligned
 
@@ -102,10 +102,11 @@ def _result_type(x, y, dtype):
     return tile.dtype
 
 
-_emits = {}  # what emits a binary operator, by its name
+_emits = {}  # the code of a binary operator, and what emits it, by its name
 
 
 def _binary(name, x, y, dtype=None, mask=None):
+    (op, emit), plain = _emits[name], None
     if x.__class__ is not Tensor or not x.storage.memory:
         x = _tile(x, "nl." + name)
     if y.__class__ is not float:
@@ -121,12 +122,16 @@ def _binary(name, x, y, dtype=None, mask=None):
         shape = y.shape
     elif mask.__class__ is Mask and len(mask.size) == len(y.shape) > len(x.shape):
         shape, y, x = paired(y, x)  # the mask's axes are y's
+    elif x.shape == y.shape:
+        shape = x.shape
+        if not x.part and not y.part:
+            plain = tt_plain(x, y, op)
     else:
         shape, x, y = paired(x, y)
     if mask is not None and mask is not True:
         x, y = (aligned(t, shape) if _is_tile(t) and t.free_size > 1 else t for t in (x, y))
-    return returned(shape, _result_type(x, y, dtype), _emits[name], (x, y), SBUF, mask,
-                    "nl." + name, how=EACH)
+    return returned(shape, _result_type(x, y, dtype), emit, (x, y), SBUF, mask, "nl." + name,
+                    how=EACH, plain=plain)
 
 
 def binary_into(view, op, x, y):
@@ -139,14 +144,14 @@ def _make_binary(name, text):
 
     def emit(d, x, y):
         emit_binary(d, op, x, y)
-    _emits[name] = emit
+    _emits[name] = op, emit
 
     def function(x, y, dtype=None, mask=None):
         if x.__class__ is Tensor and y.__class__ is float and dtype is None and mask is None:
             t, shape = x.dtype, x.shape
             if x.storage.memory and t.float and not x.part and len(shape) < 6 and \
                     op != _POW:  # by far the most frequent
-                return returned(shape, t, ts_record(op, y), (x,))
+                return returned(shape, t, None, (x,), plain=ts_plain(x, op, y))
         return _binary(name, x, y, dtype, mask)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "%s, element by element." % text
@@ -216,14 +221,12 @@ def _unary(name, x, emit, dtype=None, mask=None):
 def _make_act(name, text):
     code = _ACT.get("abs" if name == "absolute" else name, 0)
 
-    record = act_record(code)
-
     def emit(d, s):
         emit_activate(d, s, code)
 
     def function(x, dtype=None, mask=None):
         if x.__class__ is Tensor and x.storage.memory and not x.part and dtype is None is mask:
-            return returned(x.shape, x.dtype, record, (x,))
+            return returned(x.shape, x.dtype, None, (x,), plain=act_plain(x, code))
         return _unary(name, x, emit, dtype, mask)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "%s, element by element, on scalar." % text

@@ -48,15 +48,15 @@ def load(src, dtype=None, mask=None):
                           "are 128; %s" % (list(src.shape), "reshape((1, %d)) makes it one row" %
                                            shape[0] if len(src.shape) == 1 else
                                            "load up to 128 rows at a time"))
-    emit = insn.dma_copy
+    emit, plain = insn.dma_copy, None
     if mask is not None and not src.dyn:
         mask = effective(mask, shape)
     if mask is None and not src.dyn:
-        emit = insn.DMA_PLAIN
+        plain = insn.DMA_PLAIN
     elif mask is not None and src.has("gather"):
         def emit(d, s):
             insn.dma_copy(d, s, oob=1)
-    return returned(shape, t, emit, (src,), SBUF, mask, "nl.load", how=DMA)
+    return returned(shape, t, emit, (src,), SBUF, mask, "nl.load", how=DMA, plain=plain)
 
 
 def store(dst, value, mask=None):
