@@ -41,6 +41,9 @@ static const char *const place_lines[] = {
 static const char *const show_lines[] = {
 #include "show.inc"
 };
+static const char *const ranks_lines[] = {
+#include "ranks.inc"
+};
 static const char *const replay_lines[] = {
 #include "replay.inc"
 };
@@ -140,7 +143,7 @@ static int load_sweep(lua_State *L) {
   return 1;
 }
 
-/* Gives {debug, until_line, log_lines}, methods of runs. */
+/* Gives {debug, until_line}, methods of runs. */
 static int load_debugger(lua_State *L) {
   push_upvalues(L);
   luaL_setfuncs(L, lb_debug_functions, 0);
@@ -149,8 +152,18 @@ static int load_debugger(lua_State *L) {
   PART(L, show, HOST, "debug_show");
   PART(L, replay, HOST, "debug_replay");
   PART(L, stops, HOST, "debug_stops");
+  PART(L, ranks, HOST, "debug_ranks");
   PART(L, session, HOST, "debug_session");
   lua_getfield(L, HOST, "debug_session");
+  return 1;
+}
+
+/* Gives {debug}, a method of worlds. */
+static int load_world_debugger(lua_State *L) {
+  load_debugger(L);
+  lua_createtable(L, 0, 1);
+  lua_getfield(L, -2, "debug_world");
+  lua_setfield(L, -2, "debug");
   return 1;
 }
 
@@ -239,5 +252,8 @@ void lb_open_parts(lua_State *L) {
   lua_settop(L, host);
   lua_getfield(L, LUA_REGISTRYINDEX, LB_RUN_METHODS);
   later(L, host + 1, host, load_debugger, "debug until_line");
+  lua_settop(L, host);
+  lua_getfield(L, LUA_REGISTRYINDEX, LB_WORLD_METHODS);
+  later(L, host + 1, host, load_world_debugger, "debug");
   lua_settop(L, module);
 }

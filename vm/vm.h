@@ -134,7 +134,7 @@ typedef struct vm_core {
 #define COUNTER(name, unit, layout, text) uint64_t name;
 #include "stats.def"
   uint64_t repeats; /* transfers that dma_triggers have started, without the first of each */
-  vm_time dma_active, dma_since;  /* union of shares at work; start of the share in progress */
+  vm_time dma_active, dma_since; /* union of shares at work; start of the share in progress */
   uint32_t shares_moving;
   uint64_t touched[2];                    /* furthest byte of a partition of SBUF and PSUM so far */
   uint64_t jitters;                       /* how many spans the run's jitter has changed */
@@ -212,6 +212,9 @@ typedef enum vm_halt {
   VM_HALT_RUN   /* a run has ended or pauses */
 } vm_halt;
 vm_halt vm_stack_advance(vm_stack *s, vm_time until);
+/* Runs the next event of the stack: the core that it was of, NULL: none is to come. An engine may
+ * go on after it until there, one instruction at most if `single`. */
+vm_core *vm_stack_step(vm_stack *s, vm_time until, bool single);
 /* Whether all engines have halted and nothing triggers a CC sequencer. */
 bool vm_run_rests(const vm_run *r);
 static inline bool vm_seq_rests(const vm_engine *en) {

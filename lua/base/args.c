@@ -160,6 +160,19 @@ int lb_engine_named(const char *name) {
   return -1;
 }
 
+int lb_sequencer_named(const char *name) {
+  const char *known;
+  for (int e = 0; (known = soma_engine_name((soma_engine)e)) != NULL; e++)
+    if (strcmp(name, known) == 0) return e;
+  return -1;
+}
+
+int lb_sequencer(lua_State *L, int arg) {
+  const char *name = luaL_checkstring(L, arg);
+  int e = lb_sequencer_named(name);
+  return e >= 0 ? e : luaL_argerror(L, arg, lua_pushfstring(L, LB_NO_SEQUENCER, name));
+}
+
 int lb_engine(lua_State *L, int arg) {
   const char *name = luaL_checkstring(L, arg);
   int e = lb_engine_named(name);

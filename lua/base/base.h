@@ -40,6 +40,10 @@ int lb_engine(lua_State *L, int arg);
 /* The engine of that name, or -1; the error says LB_NO_ENGINE of it. */
 int lb_engine_named(const char *name);
 #define LB_NO_ENGINE "'%s' is not an engine; there are: tensor, vector, scalar, gpsimd, sync"
+/* The same of an engine or a CC sequencer, whose numbers follow. */
+int lb_sequencer(lua_State *L, int arg);
+int lb_sequencer_named(const char *name);
+#define LB_NO_SEQUENCER LB_NO_ENGINE "; and of collectives cc0, cc1, cc2"
 /* `name` if there is such a target (or NULL); else raises an error that lists them. */
 const char *lb_target(lua_State *L, const char *what, const char *name);
 /* The name nearest to `name` in the list, or NULL. */

@@ -325,7 +325,7 @@ local function check_ranks(o)
   if not o["--ranks"] then return end
   if o["--plan"] and o["--plan"] >= o["--ranks"] then return "--plan " .. o["--plan"] .. ": the ranks are 0 to " .. o["--ranks"] - 1 end
   if o["--schedule"] == "all" then return "--schedule all does not go with --ranks: it is not built for a world of ranks" end
-  for _, flag in ipairs {"--debug", "--log", "--json", "--lint", "--resume"} do
+  for _, flag in ipairs {"--json", "--lint", "--resume"} do
     if o[flag] then return flag .. " does not go with --ranks: it is not built for a world of ranks" end
   end
   if next(o["--expect"]) then return "--expect does not go with --ranks: it is not built for a world of ranks" end

@@ -174,7 +174,15 @@ local function keep(world, o)
   if not file then return end
   local ok, done, message = pcall(world.save, world, file)
   if not ok or not done then return complain(data.without_place(ok and message or done)) end
+  if o["--debug"] and o["--quiet"] then return end
   io.stderr:write("soma: the world is saved; continue with: soma --resume ", file, "\n")
+end
+
+local function save_outputs(runs, o, of)
+  for r = 0, o["--ranks"] - 1 do
+    local message = data.save(runs[r], of[r])
+    if message then return message end
+  end
 end
 
 -- What has run, or has been stopped; done: false if the error in runs has been raised; try: other schedules, or nil.
@@ -196,10 +204,8 @@ local function finish(world, done, runs, o, of, try)
   end
   message = try and try()
   if message then return complain(message) end
-  for r = 0, o["--ranks"] - 1 do
-    message = data.save(runs[r], of[r])
-    if message then return complain(message) end
-  end
+  message = save_outputs(runs, o, of)
+  if message then return complain(message) end
   report(world, runs, o)
   if o["--explain-time"] then explain(runs, o) end
   message = draw(runs, o, of)
@@ -218,6 +224,29 @@ local function name_files(prog, o, of)
   end
 end
 
+-- The debugger; what the world has given is saved when it has come to its end there.
+local function debug_world(world, runs, o, of)
+  local ok, message = pcall(world.debug, world, {script = o["-x"], sources = o["--source"]})
+  if not ok then return complain(data.without_place(message)) end
+  if not runs.fault then keep(world, o) end
+  if next(o["--out"]) == nil and #o["--out whole"] == 0 then return 0 end
+  if runs.fault or not runs[0].ended then return complain "--out: the world has not ended; nothing is saved" end
+  message = save_outputs(runs, o, of)
+  return message and complain(message) or 0
+end
+
+-- Moves a world that has been started to its end, or as its user says.
+local function go_on(world, runs, o, of, try)
+  if o["--debug"] then return debug_world(world, runs, o, of) end
+  if o["--log"] then
+    for r = 0, o["--ranks"] - 1 do
+      runs[r]:log_lines(function(text) io.stderr:write("rank ", r, "  ", text, "\n") end)
+    end
+  end
+  local done, moved = pcall(world.continue, world, {faults = "return"})
+  return finish(world, done, moved, o, of, try)
+end
+
 local function resume(o)
   local how, of = {}, {}
   for name, value in pairs(core_options) do how[name] = value end
@@ -228,8 +257,7 @@ local function resume(o)
   o["--ranks"] = world.ranks
   local status = name_files(function(r) return world:program(r) end, o, of)
   if status then return status end
-  local done, moved = pcall(world.continue, world, {faults = "return"})
-  return finish(world, done, moved, o, of)
+  return go_on(world, runs, o, of)
 end
 
 -- The program of a rank, of a world that is made and does not run: it needs no inputs.
@@ -262,6 +290,12 @@ return function(prog, o)
   if not how.target then how.target = prog:target() end
   local ok, world = pcall(soma.world, how)
   if not ok then return complain(data.without_place(world)) end
-  local done, runs = pcall(world.run, world, prog, inputs, {faults = "return", in_place = true, rows = o["--rows"]})
+  local options, done, runs = {faults = "return", in_place = true, rows = o["--rows"]}, nil, nil
+  if o["--debug"] or o["--log"] then
+    done, runs = pcall(world.start, world, prog, inputs, options)
+    if not done then return finish(world, done, runs, o, of) end
+    return go_on(world, runs, o, of)
+  end
+  done, runs = pcall(world.run, world, prog, inputs, options)
   return finish(world, done, runs, o, of, o["--schedule"] and function() return try_schedules(prog, inputs, o, how, runs) end)
 end

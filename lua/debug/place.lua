@@ -1,5 +1,6 @@
 -- What the commands of the debugger name: tiles and tensors with slices, registers, semaphores,
--- places in the code. Each may begin with `core 1` or `core1`; without it, it is of the core in focus.
+-- places in the code. Each may begin with `core 1` or `core1`; without it, it is of the core in focus. In a
+-- world `rank 2` may come first; without it, it is of the rank in focus.
 -- Everything that is wrong is raised as {message = text}.
 local soma, host = ...
 
@@ -11,12 +12,50 @@ local function hint(word, names)
   return near and " (did you mean '" .. near .. "'?)" or ""
 end
 
-local ENGINES = {"tensor", "vector", "scalar", "gpsimd", "sync"}
+local ENGINES = {"tensor", "vector", "scalar", "gpsimd", "sync", "cc0", "cc1", "cc2"} -- cc: of collectives
 local is_engine = {}
 for _, e in ipairs(ENGINES) do is_engine[e] = true end
 
 -- "core 1 vector", "vector": as all of Soma names an engine of a core.
 local function core_name(core, rest) return core > 0 and "core " .. core .. " " .. rest or rest end
+
+-- ---- Ranks ----------------------------------------------------------------------------------
+
+-- "rank 2 " of a world.
+local function rank_name(s, rank) return s.runs and "rank " .. (rank or s.rank) .. " " or "" end
+
+-- The run of an engine, a hit or an instruction.
+local function run_of(s, at) return s.runs and s.runs[at.rank or s.rank] or s.run end
+
+-- From now on names are those of that rank. Its program has those of its CC sequencers.
+local function at_rank(s, rank)
+  if not s.runs or rank == s.rank then return end
+  s.rank, s.run, s.core = rank, s.runs[rank], s.world.cores[rank]
+  s.progs[rank] = s.progs[rank] or s.world:program(rank)
+  s.prog = s.progs[rank]
+end
+
+local function rank_number(s, digits)
+  local rank = math.tointeger(tonumber(digits))
+  if not s.runs then refuse("rank %s: this is no world of ranks", digits) end
+  if rank > #s.runs then refuse("rank %s: the ranks are 0 to %d", digits, #s.runs) end
+  return rank
+end
+
+-- Takes "rank 2" off the arguments of a command: the rank, or nil, and the rest.
+local function rank_of(s, args)
+  for _, word in ipairs {"", "write ", "wrote ", "reads ", "read "} do
+    local digits, rest = args:sub(#word + 1):match "^%s*rank%s*(%d+)%f[%s\0]%s*(.*)$"
+    if digits and args:sub(1, #word) == word then return rank_number(s, digits), word .. rest end
+  end
+  return nil, args
+end
+
+-- Moves the focus to an engine {rank, core, engine}.
+local function focus(s, e)
+  at_rank(s, e.rank)
+  s.focus = {rank = s.rank, core = e.core, engine = e.engine}
+end
 
 -- The number of a core of the program.
 local function core_number(s, digits)
@@ -103,7 +142,8 @@ local function memory(s, text)
     refuse("the program has no tile or tensor '%s'%s", name, hint(name, names))
   end
   m.core = m.kind == "tile" and core or 0 -- HBM is both cores'
-  m.text = core_name(m.core, name .. (slice ~= "" and slice or ""))
+  m.text = rank_name(s) .. core_name(m.core, name .. (slice ~= "" and slice or ""))
+  m.rank = s.rank
   m.ranges = ranges_of(slice ~= "" and slice or nil, m.shape, name)
   return m
 end
@@ -160,7 +200,7 @@ local function watches(m, kind)
   local stops, size = {}, size_of(m.info.dtype)
   if m.kind == "tensor" then
     for _, run in ipairs(runs_of(m, 1, size)) do
-      stops[#stops + 1] = {kind = kind, tensor = m.info.name, offset = run[1], bytes = run[2]}
+      stops[#stops + 1] = {kind = kind, rank = m.rank, tensor = m.info.name, offset = run[1], bytes = run[2]}
     end
     return stops
   end
@@ -171,7 +211,7 @@ local function watches(m, kind)
   end
   for i = 0, groups - 1 do
     for _, run in ipairs(runs) do
-      stops[#stops + 1] = {kind = kind, memory = m.info.memory, offset = m.info.offset + run[1], bytes = run[2],
+      stops[#stops + 1] = {kind = kind, rank = m.rank, memory = m.info.memory, offset = m.info.offset + run[1], bytes = run[2],
         partition = m.info.partition + p.first + i * p.step, partitions = groups == 1 and p.count or 1, core = m.core}
     end
   end
@@ -241,6 +281,11 @@ local function heads(s, core, file, line)
     what.heads = text
     found = instructions(s, core, what)
   end
+  local own = {} -- a collective's line is that of its blocks too
+  for _, i in ipairs(found) do
+    if not i.engine:match "^cc" then own[#own + 1] = i end
+  end
+  if #own > 0 then found = own end
   if #found > MOST_PLACES then
     local i = found[1]
     refuse("%s:%d stands for more than %d places in the code; name one of them, as %s:%d", file, line, MOST_PLACES, i.engine, i.pc)
@@ -252,6 +297,7 @@ end
 local function code(s, given)
   local core, text = core_of(s, given)
   local name, number = text:match "^(.-):?(%d+)$"
+  if text:match "^cc%d:%d+$" then name, number = text:match "^(cc%d):(%d+)$" end
   if number and is_engine[name] then
     core = core or s.focus.core
     local found = instructions(s, core, {engine = name, pc = math.tointeger(tonumber(number))})
@@ -273,4 +319,5 @@ end
 
 return {refuse = refuse, hint = hint, memory = memory, read = read, watches = watches,
         semaphore = semaphore, semaphore_value = semaphore_value, time = time, code = code, engines = ENGINES, is_engine = is_engine,
-        core_name = core_name, core_number = core_number, core_of = core_of}
+        core_name = core_name, core_number = core_number, core_of = core_of,
+        rank_name = rank_name, rank_number = rank_number, rank_of = rank_of, run_of = run_of, most = MOST_PLACES, at_rank = at_rank, focus = focus}

@@ -1,4 +1,4 @@
--- Moving a run on and back. Forward it runs in slices, and keeps a snapshot about every second of
+-- Moving a run, or all ranks of a world, on and back. Forward it runs in slices, and keeps a snapshot about every second of
 -- host time; back it goes to the snapshot before and runs on from there, which gives the same run
 -- again. While it does so, nothing is printed twice: callbacks are not called.
 local _, host = ...
@@ -9,12 +9,23 @@ local BYTES = math.max(1 << 30, host.memory_bytes() // 4) -- of all of them
 local SHARE = 4 -- the run takes this many times as long as its snapshots, unless that is over LONG
 local EXPECTED = 2 -- seconds that a replay may take before it says so
 
+-- Calls fn for each engine of all ranks and cores.
+local function each_engine(s, fn)
+  for rank = 0, s.runs and #s.runs or 0 do
+    local run = s.runs and s.runs[rank] or s.run
+    for core = 0, s.cores - 1 do
+      for _, name in ipairs(s.engines) do
+        fn({rank = s.runs and rank, core = core, engine = name}, run:engine(name, {core = core}))
+      end
+    end
+  end
+end
+
+local function key_of(e) return (e.rank or 0) .. " " .. e.core .. " " .. e.engine end
+
 local function counts_of(s)
   local counts = {}
-  for core = 0, s.cores - 1 do
-    counts[core] = {}
-    for _, name in ipairs(place.engines) do counts[core][name] = s.run:engine(name, {core = core}).instructions end
-  end
+  each_engine(s, function(e, state) counts[key_of(e)] = state.instructions end)
   return counts
 end
 
@@ -39,13 +50,13 @@ end
 local function keep(s)
   local started, list = host.seconds(), s.snapshots
   local at = #list + 1
-  while at > 1 and list[at - 1].time_ns > s.run.time_ns do at = at - 1 end
-  local ok, snapshot = pcall(s.run.snapshot, s.run, at > 1 and list[at - 1].state or nil)
+  while at > 1 and list[at - 1].time_ns > s.whole.time_ns do at = at - 1 end
+  local ok, snapshot = pcall(s.whole.snapshot, s.whole, at > 1 and list[at - 1].state or nil)
   if not ok then
     s.no_way_back = tostring(snapshot):gsub("^.-snapshot: ", "")
     return
   end
-  s.last = {state = snapshot, time_ns = s.run.time_ns, seconds = s.seconds, counts = counts_of(s)}
+  s.last = {state = snapshot, time_ns = s.whole.time_ns, seconds = s.seconds, counts = counts_of(s)}
   table.insert(list, at, s.last)
   s.kept = s.seconds
   while #list > 2 and (#list > MOST or bytes_of(list) > BYTES) do
@@ -58,22 +69,22 @@ end
 -- A new session's first snapshot.
 local function begin(s)
   s.snapshots, s.seconds, s.kept, s.slice = {}, 0, 0, 1000
-  if not s.run.ended then keep(s) end
+  if not s.whole.ended then keep(s) end
 end
 
 -- Keeps a snapshot when the last one is long past. One of an earlier way here counts too. A replay
 -- keeps some only where they have become sparse.
 local function keep_sometimes(s)
-  if s.no_way_back or s.run.ended then return end
+  if s.no_way_back or s.whole.ended then return end
   local last, list = #s.snapshots, s.snapshots
-  while last > 1 and list[last].time_ns > s.run.time_ns do last = last - 1 end
+  while last > 1 and list[last].time_ns > s.whole.time_ns do last = last - 1 end
   if list[last] ~= s.last then s.last, s.kept = list[last], s.seconds end
   if s.seconds - s.kept > (s.replays and 2 or 1) * s.interval then keep(s) end
 end
 
 -- Runs until a stop of the run, its end, or that time (nil: none).
 local function forward(s, until_ns)
-  local run, cursor = s.run, s.run.time_ns
+  local run, cursor = s.whole, s.whole.time_ns
   repeat
     local started = host.seconds()
     cursor = math.max(cursor, run.time_ns) + s.slice
@@ -107,13 +118,13 @@ local function replay(s, snapshot, fn)
     if after then expected = math.min(expected, after.seconds - snapshot.seconds) end
   end
   if expected > EXPECTED then s.print(string.format("the replay takes about %.0f s", expected)) end
-  s.run:restore(snapshot.state)
-  s.run:mute(true)
+  s.whole:restore(snapshot.state)
+  s.whole:mute(true)
   s.seconds, s.kept, s.last = snapshot.seconds, snapshot.seconds, snapshot
   s.replays = true
   local ok, message = pcall(fn)
   s.replays = false
-  s.run:mute(false)
+  s.whole:mute(false)
   if not ok then error(message, 0) end
 end
 
@@ -124,16 +135,16 @@ end
 
 -- To the moment at which the engine {core, engine} had issued n instructions.
 local function to_count(s, e, n)
-  local function had(k) return k.counts[e.core][e.engine] end
+  local function had(k) return k.counts[key_of(e)] end
   local snapshot = latest(s, function(k) return had(k) < n or n == 0 and had(k) == 0 end)
   replay(s, snapshot, function()
     if had(snapshot) == n then return end
-    local stop = s.run:add_stop {kind = "count", core = e.core, engine = e.engine, count = n}
+    local stop = s.whole:add_stop {kind = "count", rank = e.rank, core = e.core, engine = e.engine, count = n}
     local ok, message = pcall(forward, s)
-    s.run:remove_stop(stop)
+    s.whole:remove_stop(stop)
     if not ok then error(message, 0) end
   end)
-  s.run:pass(e.engine, {core = e.core})
+  s.whole:pass(e.engine, {rank = e.rank, core = e.core})
 end
 
 -- ---- Who -----------------------------------------------------------------------------------
@@ -159,14 +170,14 @@ local function search(s, snapshot, watches, go)
   replay(s, snapshot, function()
     for i, w in ipairs(watches) do
       w.quiet = true
-      ids[i] = s.run:add_stop(w)
+      ids[i] = s.whole:add_stop(w)
     end
     go()
     for _, id in ipairs(ids) do
-      local n, last = s.run:stop_hits(id)
+      local n, last = s.whole:stop_hits(id)
       hits = hits + n
       if last and (not found or last.time_ns >= found.time_ns) then found = last end
-      s.run:remove_stop(id)
+      s.whole:remove_stop(id)
     end
   end)
   return found, hits
@@ -175,17 +186,15 @@ end
 -- The engines at whose next instruction the run has paused, which it then passes.
 local function passed(s)
   local list = {}
-  for core = 0, s.cores - 1 do
-    for _, name in ipairs(place.engines) do
-      if s.run:engine(name, {core = core}).passes then list[#list + 1] = {core = core, engine = name} end
-    end
-  end
+  each_engine(s, function(e, state)
+    if state.passes then list[#list + 1] = e end
+  end)
   return list
 end
 
 -- Who touched the bytes of the watches last, up to now: a hit, or nil.
 local function who(s, watches)
-  local run, mark, faulted, seconds = s.run, mark_of(s.run), s.run.fault ~= nil, s.seconds
+  local run, mark, faulted, seconds = s.whole, mark_of(s.whole), s.whole.fault ~= nil, s.seconds
   local last, i = latest(s, function(k) return k.time_ns <= mark.time_ns end)
   local here, passes = not faulted and run:snapshot(last.state) or nil, passed(s)
   local found, next_time = nil, nil
@@ -204,7 +213,7 @@ local function who(s, watches)
   if here then
     run:restore(here)
     here:close()
-    for _, e in ipairs(passes) do run:pass(e.engine, {core = e.core}) end
+    for _, e in ipairs(passes) do run:pass(e.engine, {rank = e.rank, core = e.core}) end
   else
     replay(s, s.snapshots[#s.snapshots], function() run:continue() end)
   end

@@ -1,7 +1,8 @@
--- The debugger: run:debug() and soma --debug. lua/debug/README.md is its manual. A session holds a
--- run, its stops, and which engine of which core its commands are about (the focus).
+-- The debugger: run:debug(), world:debug() and soma --debug. lua/debug/README.md is its manual. A session
+-- holds a run or the runs of a world, stops, and which engine of which core and rank its commands are
+-- about (the focus).
 local _, host = ...
-local place, show, replay, stops = host.debug_place, host.debug_show, host.debug_replay, host.debug_stops
+local place, show, replay, stops, ranks = host.debug_place, host.debug_show, host.debug_replay, host.debug_stops, host.debug_ranks
 local refuse, ns, core_name = place.refuse, show.ns, place.core_name
 local tell_place, tell_end, move, run_to = stops.tell_place, stops.tell_end, stops.move, stops.run_to
 
@@ -16,7 +17,7 @@ end
 
 -- The first engine of that core that has instructions, nil: none has.
 local function first_engine(s, core)
-  for _, name in ipairs(place.engines) do
+  for _, name in ipairs(s.engines) do
     if show.at(s, core, name, 0) then return name end
   end
 end
@@ -28,18 +29,19 @@ local function engine_of(s, args)
   local digits, after = args:match "^core%s*(%d+)%f[%s\0]%s*(.*)$"
   local core = digits and place.core_number(s, digits) or s.focus.core
   if digits then args = after end
-  local word, rest = args:match "^(%a+)%s*(.*)$"
+  local word, rest = args:match "^(%a+)%f[%s\0]%s*(.*)$"
+  if args:match "^cc%d%f[%s\0]" then word, rest = args:match "^(cc%d)%s*(.*)$" end
   local name = place.is_engine[word] and word or s.focus.engine
   if place.is_engine[word] then args = rest
-  elseif digits and not show.at(s, core, name, 0) then name = first_engine(s, core) end
+  elseif (digits or s.given_rank) and not show.at(s, core, name, 0) then name = first_engine(s, core) end
   if not name or not show.at(s, core, name, 0) then
     refuse("%s has no instructions in this program", name and core_name(core, name) or "core " .. core)
   end
-  return {core = core, engine = name}, args
+  return {rank = s.rank, core = core, engine = name}, args
 end
-local function name_of(e) return core_name(e.core, e.engine) end
+local function name_of(e) return (e.rank and "rank " .. e.rank .. " " or "") .. core_name(e.core, e.engine) end
 -- A stop of that kind at an engine's pc.
-local function stop_at(kind, e, pc) return {kind = kind, core = e.core, engine = e.engine, pc = pc} end
+local function stop_at(kind, e, pc) return {kind = kind, rank = e.rank, core = e.core, engine = e.engine, pc = pc} end
 
 local function count_of(text)
   if text == "" then return 1 end
@@ -48,7 +50,7 @@ local function count_of(text)
   return n
 end
 
-command("break", "PLACE [if COND]", "stop before the instruction at PLACE issues: FILE:LINE, LINE, ENGINE:PC, a label; or when\n$sem>=n begins to hold; after a write TILE[slice]; at time T. COND is Lua: r1 == 3, $done >= 2, t:max() > 1\nWith two cores a line or a label means both; `break core 1 PLACE` means one",
+command("break", "PLACE [if COND]", "stop before the instruction at PLACE issues: FILE:LINE, LINE, ENGINE:PC, a label; or when\n$sem>=n begins to hold; after a write TILE[slice]; at time T. COND is Lua: r1 == 3, $done >= 2, t:max() > 1\nWith two cores a line or a label means both; `break core 1 PLACE` means one. In a world it means all ranks;\n`break rank 2 PLACE` means one",
   function(s, args) stops.add(s, args, false) end)
 command("tbreak", "PLACE [if COND]", "the same, once", function(s, args) stops.add(s, args, true) end)
 command("watch", "WHAT [if COND]", "stop after a write to a tile, a tensor or a part of it, as break write WHAT, and show it: was it changed?", function(s, args)
@@ -67,35 +69,35 @@ command("delete", "[NUMBER]", "remove a stop, or all", function(s, args)
 end)
 command("continue", "", "run to the next stop or the end", function(s)
   move(s, run_to(s))
-  if not s.run.ended then tell_place(s) end
+  if not s.whole.ended then tell_place(s) end
 end)
 command("until", "TIME", "run to that time, forward or back", function(s, args)
   local t = place.time(args)
-  if t < stops.now(s) or s.run.ended then
+  if t < stops.now(s) or s.whole.ended then
     replay.to_time(s, t)
     s.came_to = t
   else
     move(s, run_to(s, t))
     if s.told then t = nil end
   end
-  if not s.run.ended then tell_place(s, t) end
+  if not s.whole.ended then tell_place(s, t) end
 end)
 
 -- One instruction of the engine; true when it was that and no stop.
 local function step_once(s, e)
   local before = stops.state_of(s, e)
   if before.status == "halted" then refuse("%s has halted", name_of(e)) end
-  move(s, function() s.run:step(e.engine, {core = e.core}) end)
-  return not s.run.ended and stops.state_of(s, e).instructions > before.instructions
+  move(s, function() s.whole:step(e.engine, {rank = e.rank, core = e.core}) end)
+  return not s.whole.ended and stops.state_of(s, e).instructions > before.instructions
 end
 command("step", "[ENGINE] [N]", "until the engine in focus has issued its instruction, N times", function(s, args)
   local engine, rest = engine_of(s, args)
   local n = count_of(rest)
-  s.focus = engine
+  place.focus(s, engine)
   for _ = 1, n do
     if not step_once(s, engine) then break end
   end
-  if not s.run.ended then tell_place(s) end
+  if not s.whole.ended then tell_place(s) end
 end)
 
 -- How many of what the engine issued at pc are not done.
@@ -111,20 +113,20 @@ local function under_way(s, e, pc)
 end
 command("next", "[ENGINE]", "the same, and until its result is there", function(s, args)
   local engine = engine_of(s, args)
-  s.focus = engine
+  place.focus(s, engine)
   local pc = stops.state_of(s, engine).pc
   if step_once(s, engine) then
     local n = under_way(s, engine, pc)
     if n > 0 then
       local wanted = stop_at("done", engine, pc)
       wanted.count = n
-      local stop = s.run:add_stop(wanted)
+      local stop = s.whole:add_stop(wanted)
       local ok, message = pcall(move, s, run_to(s), {[stop] = true})
-      pcall(s.run.remove_stop, s.run, stop)
+      pcall(s.whole.remove_stop, s.whole, stop)
       if not ok then error(message, 0) end
     end
   end
-  if not s.run.ended then tell_place(s) end
+  if not s.whole.ended then tell_place(s) end
 end)
 
 -- Where an engine comes out of the code that it is in: pcs, and whether one more step is to be taken.
@@ -150,18 +152,18 @@ end
 command("finish", "", "to the end of the loop that the engine in focus is in, else of the code that was called", function(s)
   local engine, mine = s.focus, {}
   local pcs, returns = exits(s, engine, stops.state_of(s, engine).pc)
-  for _, pc in ipairs(pcs) do mine[s.run:add_stop(stop_at("pc", engine, pc))] = true end
+  for _, pc in ipairs(pcs) do mine[s.whole:add_stop(stop_at("pc", engine, pc))] = true end
   local ok, message = pcall(move, s, run_to(s), mine)
-  for id in pairs(mine) do pcall(s.run.remove_stop, s.run, id) end
+  for id in pairs(mine) do pcall(s.whole.remove_stop, s.whole, id) end
   if not ok then error(message, 0) end
   if returns and message then
     s.told = false
     step_once(s, engine)
   end
-  if not s.run.ended then tell_place(s) end
+  if not s.whole.ended then tell_place(s) end
 end)
 command("back", "[N]", "undo N instructions of the engine in focus; after a fault: to the moment before it", function(s, args)
-  local n, fault = count_of(args), s.run.fault
+  local n, fault = count_of(args), s.whole.fault
   if fault then
     replay.to_time(s, math.max(0, fault.time_ns - 1e-5))
   else
@@ -182,13 +184,13 @@ command("print", "WHAT[/heat|/stats]", "a tile or tensor, as in t[0:4, :8]; a re
   if form and not how[form] then refuse("'/%s': /heat or /stats%s", form, place.hint(form, {"heat", "stats"})) end
   local prefix, rest = place.core_of(s, what)
   local core = prefix or s.focus.core
-  local engine, r = rest:match "^(%a+)%.r(%d+)$"
+  local engine, r = rest:match "^(%a+%d?)%.r(%d+)$"
   if not engine then engine, r = s.focus.engine, rest:match "^r(%d+)$" end
   if r and place.is_engine[engine] then
     if tonumber(r) > 63 then refuse("the registers are r0 to r63") end
-    s.print(string.format("%s.r%s = %d", core_name(core, engine), r, s.core:register(engine, math.tointeger(tonumber(r)), {core = core})))
+    s.print(string.format("%s%s.r%s = %d", place.rank_name(s), core_name(core, engine), r, s.core:register(engine, math.tointeger(tonumber(r)), {core = core})))
   elseif rest:match "^%$" then
-    s.print(core_name(core, rest) .. " = " .. place.semaphore_value(s, rest:sub(2), core))
+    s.print(place.rank_name(s) .. core_name(core, rest) .. " = " .. place.semaphore_value(s, rest:sub(2), core))
   else
     local m = place.memory(s, what)
     s.print(m.text .. " = " .. (how[form] or show.matrix)(place.read(s, m)))
@@ -203,7 +205,7 @@ local function info_break(s)
   end
   return #rows > 0 and show.columns(rows) or "  no stops"
 end
-local infos = {engines = show.engines, sems = show.sems, queues = show.queues, tiles = show.tiles,
+local infos = {engines = show.engines, ranks = show.ranks, sems = show.sems, queues = show.queues, tiles = show.tiles,
                transfers = show.transfers, ["break"] = info_break}
 local function names_of(t)
   local names = {}
@@ -211,29 +213,37 @@ local function names_of(t)
   table.sort(names)
   return names
 end
-command("info", "break|engines|queues|sems|tiles|transfers", "what there is, and what it does now", function(s, args)
+command("info", "break|engines|queues|ranks|sems|tiles|transfers", "what there is, and what it does now", function(s, args)
   local several = {}
   for _, name in ipairs(names_of(infos)) do
     if args ~= "" and name:sub(1, #args) == args then several[#several + 1] = name end
   end
   local f = infos[#several == 1 and several[1] or args]
   if not f then refuse("info %s%s", table.concat(names_of(infos), ", "), place.hint(args, names_of(infos))) end
+  if s.runs and f ~= show.ranks and f ~= info_break then s.print("rank " .. s.rank) end
   s.print(f(s))
 end)
 local function set_focus(s, args)
   if args:match "^core%f[%W]" and not args:match "^core%s*%d" then
     refuse("core N [ENGINE]: N is the number of a core%s", s.cores > 1 and ", 0 or 1" or ": the program has one, core 0")
   end
-  if args == "" then refuse("focus ENGINE: which? %s%s", s.cores > 1 and "core 0, core 1, " or "", table.concat(place.engines, ", ")) end
+  if args == "" and not s.given_rank then refuse("focus ENGINE: which? %s%s", s.cores > 1 and "core 0, core 1, " or "", table.concat(s.engines, ", ")) end
   local e, rest = engine_of(s, args)
-  if args == "" or rest ~= "" then
-    refuse("'%s' is not an engine: %s%s", rest, s.cores > 1 and "core 0, core 1, " or "", table.concat(place.engines, ", "))
+  if args == "" and not s.given_rank or rest ~= "" then
+    refuse("'%s' is not an engine: %s%s", rest, s.cores > 1 and "core 0, core 1, " or "", table.concat(s.engines, ", "))
   end
-  s.focus = e
+  place.focus(s, e)
   tell_place(s)
 end
 command("focus", "ENGINE", "the engine that step, next, back, print r3 are about: vector, core 1, core 1 vector", set_focus)
 command("core", "N [ENGINE]", "focus core N; `core N` in front of an engine, a tile, a semaphore or a place means that core's,\nas in: print core 1 t[0:4], step core 1 vector", function(s, args) set_focus(s, "core " .. args) end)
+command("rank", "N [ENGINE]", "focus rank N of a world; `rank N` first after a command means that rank's, as in: print rank 1 t[0:4],\nstep rank 1 vector, break rank 1 19", function(s, args)
+  local digits, rest = args:match "^(%d+)%f[%s\0]%s*(.*)$"
+  if not digits then refuse("rank N [ENGINE]: N is the number of a rank%s", s.runs and ", 0 to " .. #s.runs or ": this is no world of ranks") end
+  s.given_rank = place.rank_number(s, digits)
+  place.at_rank(s, s.given_rank)
+  set_focus(s, rest)
+end)
 command("who", "wrote|reads WHAT", "the last instruction that has written a byte of it, or read one, so far", function(s, args)
   local kind, what = args:match "^(%a+)%s+(.+)$"
   local watch = ({wrote = "write", reads = "read", read = "read"})[kind]
@@ -245,7 +255,7 @@ command("who", "wrote|reads WHAT", "the last instruction that has written a byte
   elseif watch == "write" then
     stops.tell_writer(s, hit)
   else
-    s.print("  read by " .. show.instruction(show.at(s, hit.core, hit.engine, hit.pc)) .. ", at " .. ns(hit.start_ns))
+    s.print("  read by " .. place.rank_name(s) .. show.instruction(show.at(s, hit.core, hit.engine, hit.pc)) .. ", at " .. ns(hit.start_ns))
   end
 end)
 
@@ -269,7 +279,7 @@ command("disas", "[ENGINE]", "instructions around the next one", function(s, arg
 end)
 command("log", "on|off", "a line for each instruction that is done", function(s, args)
   if args ~= "on" and args ~= "off" then refuse "log on, or log off" end
-  s.run:log_lines(args == "on" and s.print or nil)
+  s.whole:log_lines(args == "on" and s.print or nil)
 end)
 command("lua", "CODE", "an expression or statements, with soma, run, core, prog, registers, tiles; what it changes is lost\nwhen the run goes back", function(s, args)
   local results = table.pack(stops.expression(s, args)())
@@ -278,7 +288,7 @@ command("lua", "CODE", "an expression or statements, with soma, run, core, prog,
 end)
 command("save", "FILE", "the run, for soma --resume", function(s, args)
   if args == "" then refuse "save to which file?" end
-  local ok, message = s.run:save(args)
+  local ok, message = s.whole:save(args)
   if not ok then refuse("%s", message) end
 end)
 command("help", "[COMMAND]", "this", function(s, args)
@@ -331,8 +341,12 @@ local function run_line(s, line)
     if not word then refuse("'%s' is not a command; help lists them", line) end
     local c = find(word)
     s.again = host.terminal() and repeats[c.name] and line or nil
+    if c.name ~= "lua" then s.given_rank, args = place.rank_of(s, args) end
+    if s.given_rank then place.at_rank(s, s.given_rank) end
     c.fn(s, args)
   end)
+  s.given_rank = nil
+  if s.runs then place.at_rank(s, s.focus.rank) end
   if not ok then s.print("error: " .. text_of(message)) end
   return ok
 end
@@ -347,7 +361,8 @@ local function complete(s, line)
     for _, t in ipairs(s.prog:tensors()) do names[#names + 1] = t.name end
     for _, t in ipairs(s.prog:semaphores {core = s.focus.core}) do names[#names + 1] = "$" .. t.name end
     if s.cores > 1 then names[#names + 1] = "core" end
-    for _, e in ipairs(place.engines) do names[#names + 1] = e end
+    if s.runs then names[#names + 1] = "rank" end
+    for _, e in ipairs(s.engines) do names[#names + 1] = e end
     for name in pairs(infos) do names[#names + 1] = name end
   end
   for _, name in ipairs(names) do
@@ -357,17 +372,44 @@ local function complete(s, line)
   return out
 end
 
-local function open(run, o)
-  local s = {run = run, core = host.core_of(run), prog = host.program_of(run), breaks = {}, last_break = 0,
-             cores = #run.stats.core, armed = {}, sources = {}, found = o.sources or {}, came_to = 0, print = o.print or function(text) io.write(text, "\n") end}
+-- The engines of the run, and the CC sequencers if they have programs.
+local function engines_of(s)
+  s.engines = {}
+  for _, name in ipairs(place.engines) do
+    local there = not name:match "^cc"
+    for rank = 0, s.runs and #s.runs or 0 do
+      place.at_rank(s, rank)
+      for core = 0, s.cores - 1 do there = there or show.at(s, core, name, 0) ~= nil end
+    end
+    if there then s.engines[#s.engines + 1] = name end
+  end
+  place.at_rank(s, 0)
+end
+
+local function find_focus(s)
   for core = 0, s.cores - 1 do
-    for _, name in ipairs(place.engines) do
+    for _, name in ipairs(s.engines) do
       local first = show.at(s, core, name, 0)
-      if first and not s.focus then s.focus, s.file = {core = core, engine = name}, first.file end
+      if first and not s.focus then s.focus, s.file = {rank = s.rank, core = core, engine = name}, first.file end
       if first and first.file and not s.file then s.file = first.file end
     end
   end
   if not s.focus then refuse "debug: the program has no instructions" end
+end
+
+-- of: a run, or of a world its runs by rank.
+local function open(of, world, o)
+  local s = {breaks = {}, last_break = 0, armed = {}, sources = {}, found = o.sources or {}, came_to = 0,
+             print = o.print or function(text) io.write(text, "\n") end}
+  if world then
+    s.world, s.runs, s.progs, s.whole = world, of, {}, ranks.whole_of(world, of)
+    place.at_rank(s, 0)
+  else
+    s.run, s.whole, s.core, s.prog = of, of, host.core_of(of), host.program_of(of)
+  end
+  s.cores = #s.run.stats.core
+  engines_of(s)
+  find_focus(s)
   replay.begin(s)
   return s
 end
@@ -390,27 +432,10 @@ local function reader(editor)
   end
 end
 
--- run:debug{script = path, sources = {NAME = path}, read = function(prompt, complete), print = function(text)}
-local function debug(run, o)
-  o = o or {}
-  if not host.trusted() then error("debug: a script in the sandbox has no standard input", 2) end
-  local wrong = host.wrong_options("debug", o, {script = "string", sources = "table", read = "function", print = "function"})
-  if wrong then error(wrong, 2) end
-  local lines, message
-  if o.script then lines, message = io.open(o.script) end
-  if o.script and not lines then error("cannot read '" .. o.script .. "': " .. message:gsub("^.*: ", ""), 0) end
-  local ok, s = pcall(open, run, o)
-  if not ok then error(type(s) == "table" and s.message or s, 0) end
-  local faults = host.return_faults(run, true)
-  local found, editor = pcall(require, "soma.lines") -- of the command
+-- Reads commands until the user leaves.
+local function converse(s, o, lines, found, editor)
   local read = o.read or reader(found and editor)
-  local attended = found and editor.attend(true)
-  if run.ended then tell_end(s) else tell_place(s) end
-  local function close(...)
-    if found then editor.attend(attended) end
-    host.return_faults(run, faults)
-    return ...
-  end
+  if s.whole.ended then tell_end(s) else tell_place(s) end
   while not s.over do
     local line
     if lines then
@@ -422,7 +447,40 @@ local function debug(run, o)
     if not line then break end
     run_line(s, line)
   end
-  return close(run)
+end
+
+-- {script = path, sources = {NAME = path}, read = function(prompt, complete), print = function(text)}
+local function debug_with(of, world, o)
+  o = o or {}
+  if not host.trusted() then error("debug: a script in the sandbox has no standard input", 3) end
+  local wrong = host.wrong_options("debug", o, {script = "string", sources = "table", read = "function", print = "function"})
+  if wrong then error(wrong, 3) end
+  local lines, message
+  if o.script then lines, message = io.open(o.script) end
+  if o.script and not lines then error("cannot read '" .. o.script .. "': " .. message:gsub("^.*: ", ""), 0) end
+  local ok, s = pcall(open, of, world, o)
+  if not ok then error(type(s) == "table" and s.message or s, 0) end
+  local found, editor = pcall(require, "soma.lines") -- of the command
+  local attended = found and editor.attend(true)
+  converse(s, o, lines, found, editor)
+  if found then editor.attend(attended) end
+  return of
+end
+
+-- run:debug{...}
+local function debug(run, o)
+  local faults = host.return_faults(run, true)
+  local ok, message = pcall(debug_with, run, nil, o)
+  host.return_faults(run, faults)
+  if not ok then error(message, 0) end
+  return run
+end
+
+-- world:debug{...}, of a world that has been started.
+local function debug_world(world, o)
+  local runs = host.runs_of(world)
+  if not runs then error("debug: the world has not been started: world:start(program, inputs)", 2) end
+  return debug_with(runs, world, o)
 end
 
 -- run:until_line(file, line): until an instruction of that line can issue, or the end.
@@ -440,4 +498,4 @@ local function until_line(run, file, line)
   return run
 end
 
-return {debug = debug, until_line = until_line}
+return {debug = debug, debug_world = debug_world, until_line = until_line}

@@ -157,19 +157,25 @@ local function sem_name(e) return "$" .. (e.semaphore_name or "S[" .. e.semaphor
 -- Calls fn(core, engine's name, its state) for the engines of both cores.
 local function each_engine(s, fn)
   for core = 0, s.cores - 1 do
-    for _, name in ipairs(place.engines) do fn(core, name, s.run:engine(name, {core = core})) end
+    for _, name in ipairs(s.engines) do fn(core, name, s.run:engine(name, {core = core})) end
   end
 end
 
 local function doing(e)
   if e.status == "halted" then return "halted" end
   if e.status == "meeting" then return "waits for the other core's sendrecv" end
+  if e.status == "idle" then return "no collective has started" end
+  if e.status == "leaving" then return "waits until its transfers have left" end
+  if e.status == "crowded" then return "waits until an earlier collective is complete" end
   if e.status == "ring" then return "waits for a place in the rings of queue " .. e.queue end
   if e.status == "waiting" then
     return string.format("waits for %s%s%d, has %d, since %s", sem_name(e), e.condition, e.want, e.have, ns(e.since_ns))
   end
   return "ready at " .. ns(e.time_ns)
 end
+
+-- It has no next instruction.
+local function rests(e) return e.status == "halted" or e.status == "idle" end
 
 local function engines(s)
   local rows = {}
@@ -178,7 +184,7 @@ local function engines(s)
     if not i then return end
     local here = name == s.focus.engine and core == s.focus.core
     rows[#rows + 1] = {(here and "* " or "  ") .. core_name(core, name), "pc " .. e.pc, doing(e),
-      e.status ~= "halted" and where(i) or "", e.status ~= "halted" and i.text or ""}
+      rests(e) and "" or where(i), rests(e) and "" or i.text}
     for _, f in ipairs(e.in_flight) do
       local flying = at(s, core, name, f.pc)
       rows[#rows + 1] = {"", "", "in its data path from " .. ns(f.start_ns) .. " to " .. ns(f.end_ns), where(flying), flying.text}
@@ -194,7 +200,7 @@ local function writers(s, m)
   local name = m.text:match "([%w_.$@]+)[%[%]%d:,+ ]*$"
   local function tell(i, till)
     if i.text:match "^%S+%s+([%w_.$@]+)" ~= name then return end
-    local halted = s.run:engine(i.engine, {core = i.core}).status == "halted"
+    local halted = rests(s.run:engine(i.engine, {core = i.core}))
     s.print("  being written by " .. instruction(i) .. till ..
       (halted and "" or ": next " .. core_name(i.core, i.engine) .. " waits for it"))
   end
@@ -210,6 +216,25 @@ local function writers(s, m)
   end
 end
 
+-- A line for each rank: its time, and what its engines do that have not halted.
+local function ranks(s)
+  if not s.runs then place.refuse "this is no world of ranks" end
+  local rows, was = {}, s.rank
+  for r = 0, #s.runs do
+    place.at_rank(s, r)
+    local busy = {}
+    each_engine(s, function(core, name, e)
+      if rests(e) or not at(s, core, name, e.pc) then return end
+      local i = at(s, core, name, e.pc)
+      local what = e.status == "ready" and i.text:match "^%S+" or doing(e):gsub(", since .*", "")
+      busy[#busy + 1] = core_name(core, name) .. " " .. (where(i) ~= "" and where(i) .. " " or "") .. what
+    end)
+    rows[#rows + 1] = {(r == was and "* " or "  ") .. "rank " .. r, #busy > 0 and table.concat(busy, "; ") or "has come to its end"}
+  end
+  place.at_rank(s, was)
+  return columns(rows, "")
+end
+
 local function sems(s)
   local rows, waiting = {}, {[0] = {}, {}}
   each_engine(s, function(core, name, e)
@@ -219,8 +244,9 @@ local function sems(s)
   end)
   for core = 0, s.cores - 1 do
     for _, sem in ipairs(s.prog:semaphores {core = core}) do
-      rows[#rows + 1] = {core_name(core, "$" .. sem.name),
-        s.core:semaphore(sem.number, {core = core}) .. (waiting[core][sem.number] or "")}
+      local value, waits = s.core:semaphore(sem.number, {core = core}), waiting[core][sem.number] or ""
+      local planned = sem.name:match "^cc%d?_" -- of collectives: most are not in use
+      if not planned or value > 0 or waits ~= "" then rows[#rows + 1] = {core_name(core, "$" .. sem.name), value .. waits} end
     end
   end
   return #rows > 0 and columns(rows) or "  the program has no semaphores"
@@ -322,5 +348,5 @@ local function disas(s, core, engine, pc)
 end
 
 return {ns = ns, writers = writers, where = where, instruction = instruction, matrix = matrix, stats = stats, heat = heat, number = number,
-        engines = engines, sems = sems, queues = queues, tiles = tiles, transfers = transfers, columns = columns,
+        engines = engines, ranks = ranks, sems = sems, queues = queues, tiles = tiles, transfers = transfers, columns = columns,
         source = source, source_line = source_line, disas = disas, at = at}

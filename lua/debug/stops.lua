@@ -7,7 +7,7 @@ local refuse, ns, core_name = place.refuse, show.ns, place.core_name
 -- ---- Where it stands ------------------------------------------------------------------------
 
 -- The state of an engine {core, engine}, and its next instruction.
-local function state_of(s, e) return s.run:engine(e.engine, {core = e.core}) end
+local function state_of(s, e) return place.run_of(s, e):engine(e.engine, {core = e.core}) end
 local function next_of(s, e)
   return show.at(s, e.core, e.engine, state_of(s, e).pc)
 end
@@ -20,15 +20,16 @@ end
 -- told it.
 local function tell_place(s, time_ns)
   local e = state_of(s, s.focus)
-  local now = e.status == "halted" and s.run.time_ns or math.max(s.run.time_ns, e.time_ns)
+  local now = (s.runs or e.status == "halted") and s.whole.time_ns or math.max(s.whole.time_ns, e.time_ns)
   if not s.told then s.print("at " .. ns(time_ns or now)) end
   s.told = false
-  if e.status == "halted" then
-    s.print("  " .. core_name(s.focus.core, s.focus.engine) .. " has halted")
+  local name = place.rank_name(s) .. core_name(s.focus.core, s.focus.engine)
+  if e.status == "halted" or e.status == "idle" then
+    s.print("  " .. name .. (e.status == "halted" and " has halted" or " has nothing to do: no collective has started"))
     return
   end
   local i = next_of(s, s.focus)
-  s.print("  " .. show.instruction(i))
+  s.print("  " .. place.rank_name(s) .. show.instruction(i))
   local line = show.source_line(s, i)
   if line then s.print("    " .. line) end
   tell_calls(s, i)
@@ -39,13 +40,13 @@ local function tell_place(s, time_ns)
 end
 
 local function tell_end(s)
-  local f = s.run.fault
+  local f, what = s.whole.fault, s.runs and "the world" or "the run"
   if not f then
-    s.print("the run has ended well at " .. ns(s.run.time_ns))
+    s.print(what .. " has ended well at " .. ns(s.whole.time_ns))
   else
     s.print(tostring(f))
-    if f.engine then s.focus = {core = f.core or 0, engine = f.engine} end
-    s.print("the run has ended at " .. ns(s.run.time_ns) .. (s.no_way_back and "" or "; back goes to before it"))
+    if f.engine then place.focus(s, {rank = f.rank, core = f.core or 0, engine = f.engine}) end
+    s.print(what .. " has ended at " .. ns(s.whole.time_ns) .. (s.no_way_back and "" or "; back goes to before it"))
   end
 end
 
@@ -54,12 +55,13 @@ end
 -- What a condition and `lua` see: registers of the engine in focus, tiles and tensors, the module.
 local function environment(s)
   if s.environment then return s.environment end
-  local env = {soma = soma, run = s.run, core = s.core, prog = s.prog}
+  local env = {soma = soma, world = s.world, runs = s.runs}
   s.environment = env
   return setmetatable(env, {__index = function(_, name)
     local r = math.tointeger(tonumber(tostring(name):match "^r(%d+)$" or ""))
     if r and r < 64 then return s.core:register(s.focus.engine, r, {core = s.focus.core}) end
-    if name == "time" then return s.run.time_ns end
+    if name == "run" or name == "core" or name == "prog" or name == "rank" then return s[name] end
+    if name == "time" then return s.whole.time_ns end
     if name == "engine" then return s.focus.engine end
     if name == "core_number" then return s.focus.core end
     if name == "sem" then return function(which) return place.semaphore_value(s, which) end end
@@ -80,8 +82,29 @@ local function expression(s, text)
 end
 
 -- "core 1 vector 3 (add.s:14)": an instruction.
-local function spot(i)
-  return core_name(i.core, i.engine) .. " " .. i.pc .. (i.file and " (" .. show.where(i) .. ")" or "")
+local function spot(i, rank)
+  return rank .. core_name(i.core, i.engine) .. " " .. i.pc .. (i.file and " (" .. show.where(i) .. ")" or "")
+end
+
+-- The instructions that a text names as stops, of all ranks unless one is given, and what to call them.
+local function places_of(s, text)
+  local stops, words, found, was = {}, {}, 0, s.rank
+  local first, last = s.given_rank or 0, s.given_rank or s.runs and #s.runs or 0
+  local wrong
+  for rank = first, last do
+    place.at_rank(s, rank)
+    local ok, list = pcall(place.code, s, text)
+    if not ok then wrong = wrong or list end
+    for _, i in ipairs(ok and list or {}) do
+      stops[#stops + 1] = {kind = "pc", rank = s.rank, core = i.core, engine = i.engine, pc = i.pc}
+      if #stops <= 3 then words[#words + 1] = spot(i, place.rank_name(s)) end
+    end
+    found = found + (ok and 1 or 0)
+  end
+  place.at_rank(s, was)
+  if found == 0 then error(wrong, 0) end
+  if #stops > place.most then refuse("'%s' stands for more than %d places in the code of all ranks: begin with rank N", text, place.most) end
+  return stops, table.concat(words, ", ") .. (#stops > 3 and " and " .. #stops - 3 .. " more" or "")
 end
 
 -- The stops of the run that a text names, and what to call them.
@@ -100,22 +123,22 @@ local function stops_of(s, text)
   local sem, cond, value = rest:match "^%$([%w_.%[%]]+)%s*([<>=!]=?)%s*(%d+)$"
   if sem then
     local number, core = place.semaphore(s, sem, prefix)
-    return {{kind = "semaphore", core = core, semaphore = number, condition = cond, value = math.tointeger(tonumber(value))}},
-      core_name(prefix or s.focus.core, "$" .. sem .. cond .. value)
+    return {{kind = "semaphore", rank = s.rank, core = core, semaphore = number, condition = cond, value = math.tointeger(tonumber(value))}},
+      place.rank_name(s) .. core_name(prefix or s.focus.core, "$" .. sem .. cond .. value)
   end
   if rest:match "^%$" then refuse("'%s' is not a condition of a semaphore: write $name>=4", rest) end
-  local stops, words = {}, {}
-  for k, i in ipairs(place.code(s, text)) do
-    stops[k] = {kind = "pc", core = i.core, engine = i.engine, pc = i.pc}
-    if k <= 3 then words[k] = spot(i) end
-  end
-  return stops, table.concat(words, ", ") .. (#stops > 3 and " and " .. #stops - 3 .. " more" or "")
+  return places_of(s, text)
 end
 
 -- What stands at a place that is watched.
-local function value_of(s, what)
-  local m = place.memory(s, what)
-  return m.text .. " = " .. show.matrix(place.read(s, m))
+local function value_of(s, b)
+  local was = s.rank
+  place.at_rank(s, b.rank)
+  local ok, m = pcall(place.memory, s, b.shown)
+  local text = ok and m.text .. " = " .. show.matrix(place.read(s, m))
+  place.at_rank(s, was)
+  if not ok then error(m, 0) end
+  return text
 end
 
 -- shown: it is a watch, of what follows the word "write".
@@ -126,10 +149,10 @@ local function add_break(s, text, once, shown)
   local stops, what, t = stops_of(s, where)
   local b = {stops = stops, what = what, time_ns = t, once = once, hits = 0, cond = cond, test = cond and expression(s, cond)}
   if shown then
-    b.shown = where:match "^write%s+(.+)$"
+    b.shown, b.rank = where:match "^write%s+(.+)$", s.rank
   end
   for _, stop in ipairs(stops) do -- what cannot be is refused now
-    s.run:remove_stop(s.run:add_stop(stop))
+    s.whole:remove_stop(s.whole:add_stop(stop))
   end
   s.last_break = s.last_break + 1
   b.number = s.last_break
@@ -146,16 +169,16 @@ end
 local function arm(s)
   s.armed = {}
   for _, b in ipairs(s.breaks) do
-    for _, stop in ipairs(b.stops) do s.armed[s.run:add_stop(stop)] = b end
+    for _, stop in ipairs(b.stops) do s.armed[s.whole:add_stop(stop)] = b end
   end
 end
 local function disarm(s)
-  for id in pairs(s.armed) do pcall(s.run.remove_stop, s.run, id) end
+  for id in pairs(s.armed) do pcall(s.whole.remove_stop, s.whole, id) end
   s.armed = {}
 end
 
 -- The time that the run has come to: there need be no event at it.
-local function now(s) return math.max(s.run.time_ns, s.came_to) end
+local function now(s) return math.max(s.whole.time_ns, s.came_to) end
 
 -- The next stop by time; nil: none.
 local function next_time(s)
@@ -168,7 +191,8 @@ end
 
 -- Whether the stop holds with its condition; tells of it.
 local function holds(s, b, hit)
-  if hit.engine then s.focus = {core = hit.core, engine = hit.engine} end
+  local from = hit.from_rank or hit.rank -- of its instruction
+  if hit.engine then place.focus(s, {rank = hit.rank, core = hit.core, engine = hit.from_rank and s.focus.engine or hit.engine}) end
   if b.test then
     local ok, value = pcall(b.test)
     if not ok then
@@ -180,35 +204,39 @@ local function holds(s, b, hit)
   b.hits = b.hits + 1
   s.told = true
   local at_pc = #b.stops > 1 and b.stops[1].kind == "pc" and hit.pc -- which of them it is
-  s.print(string.format("stop %d at %s: %s", b.number, ns(b.time_ns or s.run.time_ns),
-    at_pc and spot(show.at(s, hit.core, hit.engine, hit.pc)) or b.what))
+  s.print(string.format("stop %d at %s: %s", b.number, ns(b.time_ns or s.whole.time_ns),
+    at_pc and spot(show.at(s, hit.core, hit.engine, hit.pc), place.rank_name(s, from)) or b.what))
   if b.once then remove_break(s, b) end
   return true
 end
 
 -- Tells of a write: who it was. The engine itself has gone on since.
 local function tell_writer(s, hit)
+  local was = s.rank
+  place.at_rank(s, hit.from_rank or hit.rank)
   local i = show.at(s, hit.core, hit.engine, hit.pc)
-  s.print(string.format("  written by %s%s, from %s to %s%s", show.instruction(i),
-    hit.dma_engine and ", DMA engine " .. hit.dma_engine or "", ns(hit.start_ns), ns(hit.time_ns),
+  local how = hit.from_rank and ", whose bytes have come at " .. ns(hit.time_ns) or
+    string.format("%s, from %s to %s", hit.dma_engine and ", DMA engine " .. hit.dma_engine or "", ns(hit.start_ns), ns(hit.time_ns))
+  s.print(string.format("  written by %s%s%s%s", place.rank_name(s), show.instruction(i), how,
     hit.part and " (it may not have changed these bytes)" or ""))
+  place.at_rank(s, was)
 end
 
 -- Runs on by `go(limit)` until a stop that holds, the end, or what go itself stops at, and says
 -- where it stands. Own stops of the caller are in `mine`, by number: true when one has held.
 local function move(s, go, mine)
-  if s.run.ended then
-    refuse(s.run.fault and "the run has ended with a fault; back goes to before it" or "the run has ended; back and until go back")
+  if s.whole.ended then
+    refuse(s.whole.fault and "the run has ended with a fault; back goes to before it" or "the run has ended; back and until go back")
   end
   local done, own, before = false, false, {} -- before: what stands at places that are watched
-  for _, b in ipairs(s.breaks) do before[b] = b.shown and value_of(s, b.shown) end
+  for _, b in ipairs(s.breaks) do before[b] = b.shown and value_of(s, b) end
   s.told = false
   local focus = s.focus
   repeat
     local timed = next_time(s)
     arm(s)
     local ok, message = pcall(go, timed and timed.time_ns)
-    local hits = s.run.stopped
+    local hits = s.whole.stopped
     local armed = s.armed
     disarm(s)
     if not ok then error(message, 0) end
@@ -221,18 +249,18 @@ local function move(s, go, mine)
         done = true
         if b.stops[1].kind == "write" and hit.engine then tell_writer(s, hit) end
         if b.shown then
-          local value = value_of(s, b.shown)
+          local value = value_of(s, b)
           s.print(value == before[b] and "  its numbers are the same as before" or value)
         end
         focus = s.focus
       end
     end
-    local at_time = timed and #hits == 0 and not s.run.ended and s.reached == timed.time_ns
+    local at_time = timed and #hits == 0 and not s.whole.ended and s.reached == timed.time_ns
     if at_time and holds(s, timed, {}) then done = true end
     if #hits == 0 and not at_time then done = true end
-  until done or s.run.ended
-  s.focus = focus
-  if s.run.ended then tell_end(s) end
+  until done or s.whole.ended
+  place.focus(s, focus)
+  if s.whole.ended then tell_end(s) end
   return own
 end
 
@@ -243,7 +271,7 @@ local function run_to(s, until_ns)
     if limit and (not to or limit < to) then to = limit end
     s.reached = nil
     replay.forward(s, to)
-    if to and not s.run.ended and #s.run.stopped == 0 then s.reached, s.came_to = to, to end
+    if to and not s.whole.ended and #s.whole.stopped == 0 then s.reached, s.came_to = to, to end
   end
 end
 

@@ -341,7 +341,7 @@ static uint32_t register_id(lua_State *L, int arg) {
 /* core:register(engine, number[, {core = 1}]): its value as a signed 32-bit integer. */
 static int core_register(lua_State *L) {
   lb_core *core = lb_check_core(L, 1);
-  soma_engine e = (soma_engine)lb_engine(L, 2);
+  soma_engine e = (soma_engine)lb_sequencer(L, 2);
   uint32_t value = 0;
   unsigned k = lb_core_number(L, 4, "register");
   soma_status s = soma_core_register_get(core->m, k, e, register_id(L, 3), &value);

@@ -18,7 +18,8 @@ static const soma_program *program_of(lua_State *L) {
   lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
   const lb_program *p = lua_touserdata(L, -1);
   lua_pop(L, 1); /* the run keeps it */
-  return p->p;
+  const lb_run *run = lua_touserdata(L, 1);
+  return run->planned != NULL ? run->planned : p->p; /* with the programs of CC sequencers */
 }
 
 /* ---- Stops --------------------------------------------------------------------------------- */
@@ -33,8 +34,8 @@ static uint32_t field(lua_State *L, const char *name, lua_Integer fallback) {
 static soma_engine engine_option(lua_State *L) {
   const char *name = lb_string(L, 2, "add_stop", "engine");
   if (name == NULL) luaL_error(L, "add_stop: option 'engine' is missing");
-  int e = lb_engine_named(name);
-  if (e < 0) luaL_error(L, "add_stop: " LB_NO_ENGINE, name);
+  int e = lb_sequencer_named(name);
+  if (e < 0) luaL_error(L, "add_stop: " LB_NO_SEQUENCER, name);
   return (soma_engine)e;
 }
 
@@ -133,13 +134,14 @@ static int remove_stop(lua_State *L) {
 }
 
 static void push_hit(lua_State *L, const soma_hit *h) {
-  lua_createtable(L, 0, 9);
+  lua_createtable(L, 0, 10);
   lb_set_count(L, "stop", h->stop);
   if (h->engine >= 0) {
     lb_set_count(L, "core", h->core);
     lb_set_text(L, "engine", soma_engine_name((soma_engine)h->engine));
     lb_set_count(L, "pc", h->pc);
   }
+  if (h->from_rank >= 0) lb_set_count(L, "from_rank", (uint64_t)h->from_rank);
   if (h->dma_engine >= 0) lb_set_count(L, "dma_engine", (uint64_t)h->dma_engine);
   lb_set_ns(L, "start_ns", h->start);
   lb_set_ns(L, "time_ns", h->time);
@@ -201,10 +203,11 @@ static unsigned core_of_program(lua_State *L, int arg, const char *what, const s
 
 /* run:engine(name[, {core = 1}]): what it does. */
 static int engine_state(lua_State *L) {
-  static const char *const status[] = {"ready", "waiting", "ring", "halted", "meeting"};
+  static const char *const status[] = {"ready",   "waiting", "ring",    "halted",
+                                       "meeting", "idle",    "leaving", "crowded"};
   lua_settop(L, 3);
   const lb_run *run = check_open(L, "engine");
-  soma_engine e = (soma_engine)lb_engine(L, 2);
+  soma_engine e = (soma_engine)lb_sequencer(L, 2);
   const soma_program *p = program_of(L);
   unsigned core = core_of_program(L, 3, "engine", p);
   soma_engine_state s;
@@ -233,7 +236,7 @@ static int engine_state(lua_State *L) {
 static int pass(lua_State *L) {
   lua_settop(L, 3);
   const lb_run *run = check_open(L, "pass");
-  soma_engine e = (soma_engine)lb_engine(L, 2);
+  soma_engine e = (soma_engine)lb_sequencer(L, 2);
   soma_status s = soma_core_pass(run->r, core_of_program(L, 3, "pass", program_of(L)), e);
   if (s != SOMA_OK) return lb_fail(L, "pass", run->core->m, s);
   lua_settop(L, 1);
@@ -407,7 +410,8 @@ static int run_mute(lua_State *L) {
   return 1;
 }
 
-/* core_of(run), program_of(run), and return_faults(run, boolean), which gives what was before. */
+/* core_of(run), program_of(run), runs_of(world), nil before its start, and
+ * return_faults(run, boolean), which gives what was before. */
 static int core_of(lua_State *L) {
   check_open(L, "debug");
   lua_getiuservalue(L, 1, LB_RUN_CORE);
@@ -416,6 +420,11 @@ static int core_of(lua_State *L) {
 static int program_of_run(lua_State *L) {
   check_open(L, "debug");
   lua_getiuservalue(L, 1, LB_RUN_PROGRAM);
+  return 1;
+}
+static int runs_of(lua_State *L) {
+  lb_check_world(L, 1);
+  lua_getiuservalue(L, 1, LB_WORLD_RUNS);
   return 1;
 }
 static int return_faults(lua_State *L) {
@@ -430,11 +439,10 @@ static int memory_bytes(lua_State *L) {
   lua_pushinteger(L, pages > 0 && size > 0 ? (lua_Integer)pages * size : 0);
   return 1;
 }
-const luaL_Reg lb_debug_functions[] = {{"core_of", core_of},
-                                       {"memory_bytes", memory_bytes},
-                                       {"program_of", program_of_run},
-                                       {"return_faults", return_faults},
-                                       {NULL, NULL}};
+const luaL_Reg lb_debug_functions[] = {
+    {"core_of", core_of},           {"memory_bytes", memory_bytes},
+    {"program_of", program_of_run}, {"return_faults", return_faults},
+    {"runs_of", runs_of},           {NULL, NULL}};
 
 const luaL_Reg lb_debug_methods[] = {{"add_stop", add_stop},
                                      {"remove_stop", remove_stop},

@@ -102,6 +102,40 @@ enum {
   LB_RUN_SLOTS = LB_RUN_DEVICE_OUT
 };
 lb_run *lb_check_run(lua_State *L, int arg);
+/* ---- Worlds of ranks (world.c) ----------------------------------------------------------------
+ */
+
+#define LB_WORLD "soma.world"
+#define LB_WORLD_METHODS "soma.world methods" /* in the registry: their table */
+typedef struct lb_world {
+  soma_world *w; /* NULL after close */
+  uint32_t ranks;
+  lb_core **cores; /* by rank; kept alive by user value LB_WORLD_CORES */
+  bool running;
+} lb_world;
+/* LB_WORLD_RUNS: the table of what runs, or nil. */
+enum { LB_WORLD_CORES = 1, LB_WORLD_RUNS, LB_WORLD_SLOTS = LB_WORLD_RUNS };
+lb_world *lb_check_world(lua_State *L, int arg);
+int lb_world_fail(lua_State *L, const char *what, const lb_world *x);
+/* Where a world shall stop; steps: soma_world_step, with all of it, else soma_world_until. */
+typedef struct lb_world_goal {
+  bool steps;
+  soma_until what;
+  uint32_t rank;
+  unsigned core;
+  soma_engine engine;
+  soma_time time;
+} lb_world_goal;
+/* Moves the world at 1, whose table of runs it pushes; the options at 4 say what is done with a
+ * fault. */
+int lb_world_go(lua_State *L, const char *what, const lb_world_goal *g);
+/* The runs in the table at 5 get what they have come to. */
+void lb_world_finish(lua_State *L, lb_world *x);
+/* world_debug.c */
+/* Adds the stops of rank r that hold to the field `stopped` of the table at 5. */
+void lb_add_stopped(lua_State *L, const lb_run *run, uint32_t r);
+extern const luaL_Reg lb_world_debug_methods[];
+
 /* ---- Tensors on a device (device_tensor.c) -----------------------------------------------------
  */
 

@@ -111,12 +111,12 @@ int lb_program_instructions(lua_State *L) {
               .line = lb_integer(L, 2, "instructions", "line", 0, UINT32_MAX, -1),
               .pc = lb_integer(L, 2, "instructions", "pc", 0, UINT32_MAX, -1)};
   const char *engine = lb_string(L, 2, "instructions", "engine");
-  if (engine != NULL && (w.engine = lb_engine_named(engine)) < 0)
-    return luaL_error(L, "instructions: " LB_NO_ENGINE, engine);
+  if (engine != NULL && (w.engine = lb_sequencer_named(engine)) < 0)
+    return luaL_error(L, "instructions: " LB_NO_SEQUENCER, engine);
   if ((w.line >= 0) != (w.file != NULL))
     return luaL_error(L, "instructions: options 'file' and 'line' go together");
   lua_newtable(L);
-  for (int e = 0; e < SOMA_ENGINES; e++)
+  for (int e = 0; soma_engine_name((soma_engine)e) != NULL; e++)
     if (w.engine < 0 || w.engine == e) add_engine(L, p->p, &w, (soma_engine)e);
   return 1;
 }
@@ -124,7 +124,7 @@ int lb_program_instructions(lua_State *L) {
 /* prog:loop(engine, pc[, core]): the first and the last pc of the innermost loop around it; nil. */
 int lb_program_loop(lua_State *L) {
   const lb_program *p = lb_check_program(L, 1);
-  soma_engine e = (soma_engine)lb_engine(L, 2);
+  soma_engine e = (soma_engine)lb_sequencer(L, 2);
   lua_Integer pc = luaL_checkinteger(L, 3), core = luaL_optinteger(L, 4, 0);
   uint32_t top, end;
   if (pc < 0 || pc > UINT32_MAX || core < 0 || core >= ISA_MAX_CORES) return 0;

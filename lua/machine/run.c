@@ -411,6 +411,8 @@ static void move(lua_State *L, int index, const goal *to) {
   if (run->r == NULL) luaL_error(L, "the core has started another run, or is closed");
   if (core->running != NULL)
     luaL_error(L, "the core is running: do not call this from its own callback");
+  if (core->world != NULL)
+    luaL_error(L, "the run is a rank of a world, which moves it: world:continue, world:step");
   lua_getiuservalue(L, index, LB_RUN_CORE);
   core->running = L;
   core->index = lua_gettop(L);

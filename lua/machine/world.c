@@ -3,26 +3,18 @@
 
 #include "machine.h"
 
-#define LB_WORLD "soma.world"
 #define LB_RUNS "soma.runs" /* the metatable of what w:run gives */
-
-typedef struct lb_world {
-  soma_world *w; /* NULL after close */
-  uint32_t ranks;
-  lb_core **cores; /* by rank; kept alive by user value CORES */
-  bool running;
-} lb_world;
-enum { CORES = 1, RUNS, SLOTS = RUNS }; /* RUNS: the table of what runs, or nil */
+enum { CORES = LB_WORLD_CORES, RUNS = LB_WORLD_RUNS };
 
 static lb_world *check_any(lua_State *L, int arg) { return luaL_checkudata(L, arg, LB_WORLD); }
-static lb_world *check_world(lua_State *L, int arg) {
+lb_world *lb_check_world(lua_State *L, int arg) {
   lb_world *x = check_any(L, arg);
   luaL_argcheck(L, x->w != NULL, arg, "the world is closed");
   luaL_argcheck(L, !x->running, arg, "the world is running");
   return x;
 }
 
-static int fail(lua_State *L, const char *what, const lb_world *x) {
+int lb_world_fail(lua_State *L, const char *what, const lb_world *x) {
   return luaL_error(L, "%s: %s", what, soma_world_error(x->w));
 }
 
@@ -79,7 +71,7 @@ static int new_world(lua_State *L) {
   lua_getfield(L, LUA_REGISTRYINDEX, LB_TRANSPORT);
   o.transport = lua_touserdata(L, -1); /* which lives as long as the process */
   lua_pop(L, 1);
-  lb_world *x = lua_newuserdatauv(L, sizeof *x, SLOTS);
+  lb_world *x = lua_newuserdatauv(L, sizeof *x, LB_WORLD_SLOTS);
   *x = (lb_world){.ranks = o.ranks};
   luaL_setmetatable(L, LB_WORLD);
   x->cores = lua_newuserdatauv(L, o.ranks * sizeof *x->cores, 0);
@@ -155,7 +147,7 @@ static void prepare(lua_State *L, lb_world *x) {
     lua_pushvalue(L, 4);
     lua_call(L, 4, 1);
     lua_rawseti(L, 5, (lua_Integer)r);
-    if (soma_world_load(x->w, r, p->p) != SOMA_OK) fail(L, "run", x);
+    if (soma_world_load(x->w, r, p->p) != SOMA_OK) lb_world_fail(L, "run", x);
   }
   lua_settop(L, cores - 1);
 }
@@ -187,8 +179,9 @@ static void take_thread(lua_State *L, lb_world *x) {
   lua_error(L);
 }
 
-/* The runs in the table at 5 get what they have come to. */
-static void finish(lua_State *L, lb_world *x) {
+void lb_world_finish(lua_State *L, lb_world *x) {
+  lua_newtable(L);
+  lua_setfield(L, 5, "stopped");
   for (uint32_t r = 0; r < x->ranks; r++) {
     soma_fault f;
     lua_rawgeti(L, 5, (lua_Integer)r);
@@ -196,6 +189,7 @@ static void finish(lua_State *L, lb_world *x) {
     soma_run_fault(run->r, &f);
     if (r == 0 && run->trace && soma_recorder_links(run->trace, x->w) != SOMA_OK)
       luaL_error(L, "not enough memory for what went over links");
+    lb_add_stopped(L, run, r);
     run->returns_faults = true; /* the world has raised it, if it is to be raised */
     lb_run_moved(L, lua_gettop(L), f.status);
     lua_pop(L, 1);
@@ -221,7 +215,7 @@ static void finish(lua_State *L, lb_world *x) {
 /* Starts what is at 2 with the inputs at 3 and options at 4: the runs come into the table at 5. */
 static void start(lua_State *L, lb_world *x) {
   prepare(L, x);
-  if (soma_world_start(x->w) != SOMA_OK) fail(L, "run", x);
+  if (soma_world_start(x->w) != SOMA_OK) lb_world_fail(L, "run", x);
   for (uint32_t r = 0; r < x->ranks; r++) {
     x->cores[r]->current->r = soma_world_run(x->w, r);
     x->cores[r]->current->planned = soma_world_program(x->w, r);
@@ -235,11 +229,12 @@ static void push_runs(lua_State *L, const lb_world *x) {
   luaL_setmetatable(L, LB_RUNS);
 }
 
-/* Moves the runs in the table at 5 on to a time. */
-static soma_status move(lua_State *L, lb_world *x, soma_time until) {
+/* Moves the runs in the table at 5 on. */
+static soma_status move(lua_State *L, lb_world *x, const lb_world_goal *g) {
   lend_thread(L, x);
   x->running = true;
-  soma_status s = soma_world_until(x->w, until);
+  soma_status s = g->steps ? soma_world_step(x->w, g->what, g->rank, g->core, g->engine, g->time)
+                           : soma_world_until(x->w, g->time);
   x->running = false;
   take_thread(L, x);
   lua_settop(L, 5);
@@ -255,7 +250,7 @@ static int moved(lua_State *L, lb_world *x, const char *what, soma_status s) {
   lua_setfield(L, 5, "fault");
   lua_pushstring(L, s == SOMA_OK ? NULL : lb_fault_kind(s));
   lua_setfield(L, 5, "kind");
-  finish(L, x);
+  lb_world_finish(L, x);
   lua_settop(L, 5);
   return 1;
 }
@@ -273,46 +268,53 @@ static void call_others(lua_State *L) {
 /* w:run(program or programs by rank, inputs of rank r as function(r), as a table by rank, or the
  * same for all; {faults, in_place, rows}): a table of the runs by rank. */
 static int world_run(lua_State *L) {
-  lb_world *x = check_world(L, 1);
+  lb_world *x = lb_check_world(L, 1);
   lua_settop(L, 4);
   lb_string(L, 4, "run", "faults"); /* a wrong one is told first */
   call_others(L);
   push_runs(L, x);
   start(L, x);
-  soma_status s = move(L, x, SOMA_TIME_END);
+  const lb_world_goal to = {.time = SOMA_TIME_END};
+  soma_status s = move(L, x, &to);
   if (soma_world_again(x->w)) {
     start(L, x);
-    s = move(L, x, SOMA_TIME_END);
+    s = move(L, x, &to);
   }
   return moved(L, x, "run", s);
 }
 
 /* w:start(as run): the same at time 0. */
 static int world_start(lua_State *L) {
-  lb_world *x = check_world(L, 1);
+  lb_world *x = lb_check_world(L, 1);
   lua_settop(L, 4);
   call_others(L);
   push_runs(L, x);
   start(L, x);
-  finish(L, x);
+  lb_world_finish(L, x);
   return 1;
 }
 
-/* w:continue{until_ns, faults}: what has been started goes on, to its end or to that time. */
+int lb_world_go(lua_State *L, const char *what, const lb_world_goal *g) {
+  lb_world *x = lb_check_world(L, 1);
+  if (lua_getiuservalue(L, 1, RUNS) != LUA_TTABLE)
+    return luaL_error(L, "%s: the world has not been started", what);
+  return moved(L, x, what, move(L, x, g));
+}
+
+/* w:continue{until_ns, faults}: what has been started goes on, to its end, to a stop or to that
+ * time. */
 static int world_continue(lua_State *L) {
-  lb_world *x = check_world(L, 1);
   lua_settop(L, 2);
   lua_settop(L, 4);
   lua_rotate(L, 2, 2); /* the options come to 4 */
   lua_Integer ns = lb_integer(L, 4, "continue", "until_ns", 0, 1000000000000, -1);
-  if (lua_getiuservalue(L, 1, RUNS) != LUA_TTABLE)
-    return luaL_error(L, "continue: the world has not been started");
-  return moved(L, x, "continue", move(L, x, ns < 0 ? SOMA_TIME_END : (soma_time)ns * 1000000));
+  soma_time time = ns < 0 ? SOMA_TIME_END : (soma_time)ns * 1000000;
+  return lb_world_go(L, "continue", &(lb_world_goal){.time = time});
 }
 
 /* w:program(rank): what a rank ran, with the programs of its CC sequencers, as a new program. */
 static int world_program(lua_State *L) {
-  lb_world *x = check_world(L, 1);
+  lb_world *x = lb_check_world(L, 1);
   lua_Integer r = luaL_checkinteger(L, 2);
   luaL_argcheck(L, r >= 0 && r < (lua_Integer)x->ranks, 2, "the world has no such rank");
   soma_program *from = soma_world_program(x->w, (uint32_t)r);
@@ -363,11 +365,11 @@ static bool all_written(lua_State *L, bool written) {
 /* w:save(path): its state, for soma.load_world. true; nil and a message when the file cannot be
  * written. */
 static int world_save(lua_State *L) {
-  lb_world *x = check_world(L, 1);
+  lb_world *x = lb_check_world(L, 1);
   const char *path = lb_path(L, 2);
   void *data;
   size_t n;
-  if (soma_world_save(x->w, &data, &n) != SOMA_OK) return fail(L, "save", x);
+  if (soma_world_save(x->w, &data, &n) != SOMA_OK) return lb_world_fail(L, "save", x);
   bool written = write_world(L, path, data, n);
   soma_bytes_free(data);
   return all_written(L, written) ? 1 : 2;
@@ -409,6 +411,12 @@ static void take_runs(lua_State *L, lb_world *x) {
   lua_settop(L, 6);
 }
 
+/* The world at 1; its runs at 5. */
+static int finish_loaded(lua_State *L) {
+  lb_world_finish(L, lb_check_world(L, 1));
+  return 0;
+}
+
 /* soma.load_world(path, {threads, window_ns, and options of soma.core}): the world that was saved
  * there, and the table of its runs; nil and a message when the file cannot be read. */
 static int load_world(lua_State *L) {
@@ -426,10 +434,15 @@ static int load_world(lua_State *L) {
   lb_world *x = push_saved(L, &o);
   lua_createtable(L, (int)x->ranks, 8);
   luaL_setmetatable(L, LB_RUNS);
-  if (soma_world_resume(x->w, data, n) != SOMA_OK) return fail(L, path, x);
+  if (soma_world_resume(x->w, data, n) != SOMA_OK) return lb_world_fail(L, path, x);
   take_runs(L, x);
   lua_pushvalue(L, 6);
   lua_setiuservalue(L, 5, RUNS);
+  lua_pushcfunction(L, finish_loaded);
+  lua_pushvalue(L, 5);
+  for (int i = 0; i < 3; i++) lua_pushnil(L);
+  lua_pushvalue(L, 6);
+  lua_call(L, 5, 0);
   return 2;
 }
 
@@ -453,30 +466,30 @@ static soma_time check_ns(lua_State *L, int arg, bool needed) {
 
 /* w:slow_link(device, device, factor, from when in ns) */
 static int world_slow_link(lua_State *L) {
-  const lb_world *x = check_world(L, 1);
+  const lb_world *x = lb_check_world(L, 1);
   int a = check_end(L, 2), b = check_end(L, 3);
   double factor = luaL_checknumber(L, 4);
   if (soma_world_slow_link(x->w, a, b, factor, check_ns(L, 5, false)) != SOMA_OK)
-    return fail(L, "slow_link", x);
+    return lb_world_fail(L, "slow_link", x);
   return 0;
 }
 
 /* w:fail_link(device, device, from when in ns) */
 static int world_fail_link(lua_State *L) {
-  const lb_world *x = check_world(L, 1);
+  const lb_world *x = lb_check_world(L, 1);
   int a = check_end(L, 2), b = check_end(L, 3);
   if (soma_world_fail_link(x->w, a, b, check_ns(L, 4, false)) != SOMA_OK)
-    return fail(L, "fail_link", x);
+    return lb_world_fail(L, "fail_link", x);
   return 0;
 }
 
 /* w:delay_rank(rank, ns) */
 static int world_delay_rank(lua_State *L) {
-  const lb_world *x = check_world(L, 1);
+  const lb_world *x = lb_check_world(L, 1);
   lua_Integer r = luaL_checkinteger(L, 2);
   luaL_argcheck(L, r >= 0 && r < (lua_Integer)x->ranks, 2, "the world has no such rank");
   if (soma_world_delay_rank(x->w, (uint32_t)r, check_ns(L, 3, true)) != SOMA_OK)
-    return fail(L, "delay_rank", x);
+    return lb_world_fail(L, "delay_rank", x);
   return 0;
 }
 
@@ -533,6 +546,9 @@ void lb_open_world(lua_State *L) {
   luaL_getmetatable(L, LB_WORLD);
   lua_newtable(L);
   luaL_setfuncs(L, methods, 0);
+  luaL_setfuncs(L, lb_world_debug_methods, 0);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, LB_WORLD_METHODS); /* for methods in Lua */
   lua_pushcclosure(L, world_index, 1);
   lua_setfield(L, -2, "__index");
   luaL_newmetatable(L, LB_RUNS);

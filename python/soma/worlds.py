@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from . import callbacks, files, sessions, share, show
+from . import callbacks, debug, files, sessions, share, show
 from . import lib as L
 from .checked import femtoseconds
 from .errors import DeadlockError, SomaError, SomaFault
@@ -54,11 +54,27 @@ class _Ranks(L.Owner):
         raise kind(_text(lib.soma_world_error(self.handle)) or
                    _text(lib.soma_status_text(status)), status)
 
-    def save(self, path):
+    def saved(self):
         data, n = C.c_void_p(), C.c_size_t()
         self.check(lib.soma_world_save(self.handle, C.byref(data), C.byref(n)))
-        files.write(path, L.take_bytes(data, n))
+        return L.take_bytes(data, n)
+
+    def save(self, path):
+        files.write(path, self.saved())
         share.meet()  # so that each process can read it
+
+    def resume(self, data):
+        self.check(lib.soma_world_resume(self.handle, data, len(data)))
+
+    def debug(self, commands, texts):
+        """Hands the world to the debugger, and takes it back as its user has left it."""
+        left = debug.session(self.saved(), commands, texts)
+        for rank in range(len(self.machines)):  # what has been saved goes on elsewhere
+            lib.soma_run_free(C.c_void_p(lib.soma_world_run(self.handle, rank)))
+        if left is None:
+            raise _Left
+        self.resume(left)
+        self.check(lib.soma_world_until(self.handle, 0))  # where nothing is to come it ends
 
     def runs(self, programs=None):
         """The ranks' runs, which have started; programs: what they were made of, for texts."""
@@ -97,6 +113,10 @@ class _Ranks(L.Owner):
             step = step * 2 if took < 0.05 else max(step // 2, 1) if took > 0.2 else step
             until = min(until + step, _END)
         self.check(callbacks.call(lib.soma_world_until, self.handle, _END))
+
+
+class _Left(Exception):
+    """The user has left the debugger before the world's end."""
 
 
 class Collective:
@@ -290,6 +310,7 @@ class World:
                                                                    options)
         self._changes = []  # of links and ranks: calls of the library
         self._save = None  # of the run at work: fs, path
+        self._commands = None  # of the debugger, for the run at work: a list of one text, or None
         self._made = None  # (target, cores, machines and world) of the last run, for the next
 
     def __repr__(self):
@@ -334,6 +355,19 @@ class World:
             return self._run(what, arguments)
         finally:
             self._save = None
+
+    def debug(self, what, arguments=None, commands=None):
+        """The same under the debugger, which reads commands from the lines of `commands` first, if
+        given, and then from standard input. A WorldRun, or None if it was left before its end."""
+        if self.options.get("record"):
+            raise SomaError("a world that is recorded cannot go back: debug it without record=True")
+        self._commands = [commands]
+        try:
+            return self._run(what, arguments)
+        except _Left:
+            return None
+        finally:
+            self._commands = None
 
     def _run(self, what, arguments):
         if isinstance(what, (list, tuple, Program)):
@@ -416,9 +450,9 @@ class World:
             return error
         return None
 
-    @staticmethod
-    def _begin(ranks, programs, inputs, clear, runs):
-        """Starts the ranks, whose runs come into the list."""
+    def _begin(self, ranks, programs, inputs, clear, runs):
+        """Starts the ranks, whose runs come into the list; in the debugger they come to their end.
+        """
         keep = []
         for rank, (machine, program) in enumerate(zip(ranks.machines, programs)):
             if clear:
@@ -426,7 +460,12 @@ class World:
             ranks.check(lib.soma_world_load(ranks.handle, rank, program.handle))
             keep.append(machine.bind(program, inputs[rank]))
         ranks.check(lib.soma_world_start(ranks.handle))
+        if self._commands:
+            texts = {name: text for p in programs for name, text in (p.texts or {}).items()}
+            ranks.debug(self._commands[0], texts)
         runs += ranks.runs(programs)
+        if self._commands and not all(run.ended for run in runs):
+            raise _Left
 
     def _open(self, target, lnc):
         """The machines and the world for what runs next; SBUF keeps what the run before left."""
@@ -463,7 +502,7 @@ def load_world(path, threads=0, **options):
     instance, algorithm = _text(o.instance), _text(o.algorithm) if o.algorithm else None
     ranks = _Ranks(_machines(o.ranks, None, options), o.lnc, instance, _threads(threads), algorithm)
     while True:
-        ranks.check(lib.soma_world_resume(ranks.handle, data, len(data)))
+        ranks.resume(data)
         runs = ranks.runs()
         try:
             ranks.finish(runs)

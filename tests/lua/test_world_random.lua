@@ -1,5 +1,6 @@
 -- Random worlds of ranks: what their tensors hold, against a reference; one hash, time and result for any number of
--- threads and wherever windows end, with the race check and without; saved in the middle, one file for all of these, and the same end.
+-- threads and wherever windows end, with the race check and without; saved in the middle, one file for all of these, and the same end;
+-- and moved by single events, with stops, forward and back.
 -- COUNT=1000 tests more, SEED=17 begins with another one.
 local soma = require "soma"
 local t = require "harness"
@@ -7,6 +8,7 @@ local make = require "random_world"
 local case = t.case
 
 local count, first = tonumber(os.getenv "COUNT" or 30), tonumber(os.getenv "SEED" or 1)
+local stopped = 0
 local also = {{137, 1}, {1000, 2}, {5000, 3}, {0, 8}, {0, 2}}
 
 local function compare(x, r, run)
@@ -38,16 +40,20 @@ local function results(x, runs)
   return runs, ("%s at %s"):format(runs.hash, runs.time_ns), table.concat(bytes)
 end
 
+local function inputs_of(x)
+  return function(r)
+    local all = {}
+    for name, v in pairs(x.inputs[r]) do all[name] = soma.tensor(v, x.dtype):reshape {x.rows, x.columns} end
+    return all
+  end
+end
+
 -- stop: the world is saved at that time, and goes on from the file, whose bytes come last.
 local function go(x, progs, window, threads, checks, stop)
   local o = {window_ns = window, threads = threads, checks = checks}
   for k, v in pairs(x.options) do o[k] = v end
   local w <close> = soma.world(o)
-  local function inputs(r)
-    local all = {}
-    for name, v in pairs(x.inputs[r]) do all[name] = soma.tensor(v, x.dtype):reshape {x.rows, x.columns} end
-    return all
-  end
+  local inputs = inputs_of(x)
   if not stop then return results(x, w:run(progs, inputs)) end
   local path = t.temp()
   w:start(progs, inputs)
@@ -58,6 +64,41 @@ local function go(x, progs, window, threads, checks, stop)
   again:continue()
   local _, told, bytes = results(x, runs)
   return runs, told, bytes, t.read(path)
+end
+
+-- By single events to a time, where the file is that of windows; then twice to the end, with stops of all kinds of engines.
+local function debugged(x, progs, seed, stop)
+  local w <close> = soma.world(x.options)
+  local path, runs = t.temp(), w:start(progs, inputs_of(x))
+  w:until_time(stop)
+  for r = 0, x.options.ranks - 1 do assert(runs[r].time_ns <= stop) end
+  assert(w:save(path))
+  local file, there <close> = t.read(path), w:snapshot()
+  w:continue()
+  local _, told, bytes = results(x, runs)
+  w:restore(there)
+  assert(w:save(path))
+  assert(t.read(path) == file, "the world has not come back")
+  local stops, rng = 0, seed
+  for r = 0, x.options.ranks - 1 do
+    for core = 0, (x.options.lnc or 1) - 1 do
+      for _, i in ipairs(w:program(r):instructions {core = core}) do
+        rng = (rng * 1103515245 + 12345) % 2147483648
+        if rng // 65536 % 7 == 0 then runs[r]:add_stop {kind = "pc", core = core, engine = i.engine, pc = i.pc} end
+      end
+    end
+  end
+  repeat
+    w:continue()
+    stops = stops + #runs.stopped
+    local at = runs.stopped[1]
+    for r = 0, at and x.options.ranks - 1 or -1 do
+      assert(runs[r].time_ns <= at.time_ns, "a rank is ahead of a stop")
+    end
+  until runs[0].ended
+  local _, told2, bytes2 = results(x, runs)
+  assert(told2 == told and bytes2 == bytes, "with stops: " .. told2 .. ", not " .. told)
+  return told, bytes, file, stops
 end
 
 local function try(seed)
@@ -79,6 +120,10 @@ local function try(seed)
     if file and saved ~= file then error(("saved at %d ns, window_ns=%d, threads=%d: another file"):format(stop, a[1], a[2]), 0) end
     file = saved
   end
+  local told2, bytes2, saved, stops = debugged(x, progs, seed, stop)
+  if told2 ~= told or bytes2 ~= bytes then error(("by single events: %s, not %s"):format(told2, told), 0) end
+  if saved ~= file then error(("saved at %d ns, by single events: another file"):format(stop), 0) end
+  stopped = stopped + stops
 end
 
 for seed = first, first + count - 1 do
@@ -86,4 +131,5 @@ for seed = first, first + count - 1 do
 end
 -- Sums of eight sources, whose tensors lie apart in the host's memory: what a saved world has does not depend on where.
 case("world of seed 9846", function() try(9846) end)
+case("stops have been reached", function() t.eq(stopped > 10 * count, true, stopped) end)
 t.finish()

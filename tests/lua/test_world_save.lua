@@ -85,7 +85,7 @@ case("a stop by a limit, and one in a rank's own section", function()
   eq({stopped.kind, stopped.fault}, {"limit", "simulated time reached its limit of 5000 ns"})
   eq(w:save(path), true)
   local again, runs = soma.load_world(path)
-  eq({again.ranks, again.instance, runs.hash}, {2, w.instance, nil})
+  eq({again.ranks, again.instance, runs.hash, runs.time_ns}, {2, w.instance, stopped.hash, stopped.time_ns})
   eq(again:continue().hash, whole.hash)
   eq(runs[1].out.y:bytes(), whole[1].out.y:bytes())
   eq(again:save(path), true) -- one that has ended

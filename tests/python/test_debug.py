@@ -13,10 +13,13 @@ import unittest
 import numpy as np
 
 import nki
+import nki.collectives as ncc
 import nki.isa as nisa
 import nki.language as nl
 import soma
 from helper import KernelCase, data
+from nki.collectives import ReplicaGroup
+from soma.errors import SomaError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = os.path.join(HERE, "..", "..", "python")
@@ -48,6 +51,15 @@ def rows(x):
 def in_place(a):
     x = nl.load(a)
     nl.store(a, x + 1.0)
+
+
+@nki.jit
+def total(x, group):
+    src = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    dst = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=src, src=x)
+    ncc.all_reduce([src], [dst], group, nl.add)
+    return dst
 
 
 def line_of(text):
@@ -162,6 +174,28 @@ class Debug(KernelCase):
         environment = dict(os.environ, PYTHONPATH=PACKAGES, PYTHONDONTWRITEBYTECODE="1",
                            TERM="dumb")
         return [sys.executable, "kernel.py"], environment
+
+    def test_a_world_in_the_debugger(self):
+        w = soma.world(ranks=2)
+        x, group = data(2, 4, 8), ReplicaGroup([[0, 1]])
+        arguments = [dict(x=a, group=group) for a in x]
+        plain = w.run(total, arguments)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            r = w.debug(total, arguments, commands="tbreak rank 1 cc0:2\ncontinue\ninfo ranks\n"
+                        "back\nrank 0\ncontinue\n")
+            left = w.debug(total, arguments, commands="until 2us\nquit\n")
+        np.testing.assert_array_equal(r[1].result, x.sum(0))
+        self.assertEqual((r.hash, r.time_ns, left), (plain.hash, plain.time_ns, None))
+        said = out.getvalue()
+        self.assertRegex(said, r"stop 1 at [0-9.]+ ns: rank 1 cc0 2 \(\S*test_debug.py:\d+\)")
+        self.assertRegex(said, r"\n\* rank 1  .*cc0 \S*test_debug.py:\d+")
+        self.assertRegex(said, r"\nthe world has ended well at ")
+        self.assertEqual(w.run(total, arguments).hash, plain.hash)
+        with self.assertRaisesRegex(SomaError, "recorded cannot go back"):
+            soma.world(ranks=2, record=True).debug(total, arguments, commands="quit")
+        with self.assertRaisesRegex(SomaError, "with checks"):
+            soma.world(ranks=2, checks="race").debug(total, arguments, commands="quit")
 
     def test_a_transcript_over_a_pipe(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -20,9 +20,9 @@ static const vm_core *core_of(const soma_run *r, unsigned core) {
 /* ---- Stops -------------------------------------------------------------------------------- */
 
 static soma_status place_engine(const soma_run *r, const soma_stop *s, vm_stop *out) {
-  if ((unsigned)s->engine >= ISA_NENGINES)
-    return soma_fail(r->m, SOMA_ARG, "engine %d does not exist: there are %d", (int)s->engine,
-                     ISA_NENGINES);
+  if ((unsigned)s->engine >= core_of(r, s->core)->nseqs)
+    return soma_fail(r->m, SOMA_ARG, "engine %d does not exist: there are %u", (int)s->engine,
+                     core_of(r, s->core)->nseqs);
   const isa_code *code = &core_of(r, s->core)->code->code[s->engine];
   if (s->kind != SOMA_STOP_COUNT && s->pc >= code->n)
     return soma_fail(r->m, SOMA_ARG, "pc %u: %s has %u instructions", s->pc,
@@ -113,13 +113,14 @@ soma_status soma_run_stop_remove(soma_run *r, uint32_t id) {
 
 static soma_status give_hit(const vm_hit *h, soma_hit *out, size_t n) {
   soma_hit hit = {.stop = h->stop,
-                  .engine = h->where.engine < ISA_NENGINES ? h->where.engine : -1,
+                  .engine = h->where.engine < ISA_NSEQS ? h->where.engine : -1,
                   .dma_engine = h->where.dma,
                   .pc = h->where.pc,
                   .start = h->start,
                   .time = h->time,
                   .value = h->value,
                   .part = h->part,
+                  .from_rank = h->from_rank,
                   .core = h->where.core};
   return soma_give(out, n, &hit, sizeof hit);
 }
@@ -145,13 +146,13 @@ soma_status soma_run_hit(const soma_run *r, uint32_t i, soma_hit *out, size_t n)
 
 soma_status soma_core_engine(const soma_run *r, unsigned core, soma_engine e,
                              soma_engine_state *out, size_t n) {
-  static const soma_engine_status status[] = {[VM_READY] = SOMA_ENGINE_READY,
-                                              [VM_WAITING] = SOMA_ENGINE_WAITING,
-                                              [VM_RINGFULL] = SOMA_ENGINE_RING,
-                                              [VM_HALTED] = SOMA_ENGINE_HALTED,
-                                              [VM_MEETING] = SOMA_ENGINE_MEETING};
+  static const soma_engine_status status[] = {
+      [VM_READY] = SOMA_ENGINE_READY,     [VM_WAITING] = SOMA_ENGINE_WAITING,
+      [VM_RINGFULL] = SOMA_ENGINE_RING,   [VM_HALTED] = SOMA_ENGINE_HALTED,
+      [VM_MEETING] = SOMA_ENGINE_MEETING, [VM_IDLE] = SOMA_ENGINE_IDLE,
+      [VM_LEAVING] = SOMA_ENGINE_LEAVING, [VM_CROWDED] = SOMA_ENGINE_CROWDED};
   const vm_core *c = core_of(r, core);
-  if (!c || !out || (unsigned)e >= ISA_NENGINES) return SOMA_ARG;
+  if (!c || !out || (unsigned)e >= c->nseqs) return SOMA_ARG;
   const vm_engine *en = &c->eng[e];
   soma_engine_state s = {.status = status[en->state],
                          .pc = en->pc,
@@ -164,7 +165,7 @@ soma_status soma_core_engine(const soma_run *r, unsigned core, soma_engine e,
                          .in_flight = en->nflights,
                          .passes = vm_debug_passes(c, e)};
   const isa_wait w = en->pc < en->code->n ? vm_wait_of(c, en) : (isa_wait){0};
-  if (w.cond != ISA_WAIT_none && en->state != VM_HALTED) {
+  if (w.cond != ISA_WAIT_none && en->state != VM_HALTED && en->state != VM_IDLE) {
     s.semaphore = w.sem;
     s.condition = isa_cond_text(w.cond);
     s.want = w.is_reg ? en->regs[w.value] : w.value;
@@ -176,7 +177,7 @@ soma_status soma_core_engine(const soma_run *r, unsigned core, soma_engine e,
 soma_status soma_core_pass(soma_run *r, unsigned core, soma_engine e) {
   soma_status status = check_run(r);
   if (status != SOMA_OK) return status;
-  if (!core_of(r, core) || (unsigned)e >= ISA_NENGINES)
+  if (!core_of(r, core) || (unsigned)e >= core_of(r, core)->nseqs)
     return soma_fail(r->m, SOMA_ARG, "core %u has no engine %d", core, (int)e);
   vm_debug_stepped(r->run.cores[core], (unsigned)e);
   return SOMA_OK;
@@ -224,7 +225,7 @@ soma_status soma_core_transfer(const soma_run *r, unsigned core, uint32_t i, som
                                size_t n) {
   const vm_core *c = core_of(r, core);
   if (!c || !out) return SOMA_ARG;
-  for (unsigned q = 0; q < c->code->nqueues; q++)
+  for (unsigned q = 0; q < c->code->nqueues; q++) /* those of CC sequencers too */
     for (const vm_share *s = longest_ring(c, q)->head; s; s = s->next) {
       if (i-- > 0) continue;
       soma_transfer t = {.engine = (soma_engine)s->t->engine,

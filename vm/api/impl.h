@@ -187,6 +187,8 @@ bool soma_check_file(const soma_file_kind *kind, const void *data, size_t n, isa
 /* In a file each tensor has bytes of its own, so two names for the same memory would become two:
  * then SOMA_ARG. */
 soma_status soma_check_own_bytes(soma_run *r);
+/* Whether a run is between two events from which it can continue. */
+soma_status soma_check_savable(soma_run *r);
 /* Its length and its image. */
 void soma_put_program(isa_buf *b, isa_program *p);
 /* What a run is started with, and its state. read: r is all zero, mem empty, `given` NULL or blocks

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const isa_code *code_of(const soma_program *p, unsigned core, soma_engine e) {
-  if (!p || core >= p->p->ncores || (unsigned)e >= ISA_NENGINES) return NULL;
+  if (!p || core >= p->p->ncores || (unsigned)e >= ISA_NSEQS) return NULL;
   return &p->p->cores[core].code[e];
 }
 
@@ -106,7 +106,7 @@ soma_status soma_program_label(const soma_program *p, const char *name, uint32_t
   if (!p || !name || !core || !e || !pc) return SOMA_ARG;
   for (uint32_t k = 0; k < p->p->nsymbols; k++) {
     const isa_symbol *s = &p->p->symbols[k];
-    if (strcmp(s->name, name) != 0 || s->engine >= ISA_NENGINES || i-- > 0) continue;
+    if (strcmp(s->name, name) != 0 || s->engine >= ISA_NSEQS || i-- > 0) continue;
     *core = s->core;
     *e = (soma_engine)s->engine;
     *pc = s->pc;

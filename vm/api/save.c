@@ -76,8 +76,7 @@ soma_status soma_check_own_bytes(soma_run *r) {
   return SOMA_OK;
 }
 
-/* Whether a run is between two events from which it can continue. */
-static soma_status check_savable(soma_run *r) {
+soma_status soma_check_savable(soma_run *r) {
   const vm_run *run = &r->run;
   soma_status why = (soma_status)run->fault.status;
   if (!r->m) return SOMA_ARG;
@@ -123,7 +122,7 @@ void soma_save_head(vm_saver *s, const soma_run *r) {
 }
 
 soma_status soma_state_write(soma_run *r, vm_saver *s) {
-  soma_status status = check_savable(r);
+  soma_status status = soma_check_savable(r);
   if (status != SOMA_OK) return status;
   soma_save_head(s, r);
   vm_save_walk(s, &r->run);

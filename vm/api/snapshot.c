@@ -1,7 +1,8 @@
 /* States of a run that stay in memory. A later state shares with an earlier one what has not
  * changed, so that many states of a large run take little memory. */
+#include "../debug/debug.h"
 #include "../save/save.h"
-#include "impl.h"
+#include "world_impl.h"
 
 #include <string.h>
 
@@ -245,38 +246,196 @@ uint64_t soma_snapshot_bytes(const soma_snapshot *s) {
   return bytes;
 }
 
+static soma_snapshot *new_snapshot(soma_program *p) {
+  isa_alloc al = isa_alloc_default();
+  soma_snapshot *s = isa_zalloc(&al, sizeof *s);
+  if (!s) return NULL;
+  s->al = al;
+  s->p = p;
+  s->p->refs++;
+  isa_buf_init(&s->state, &al);
+  return s;
+}
+
+/* The state of r, which can be saved now. NULL: no memory. */
+static soma_snapshot *snapshot_of(soma_run *r, const soma_snapshot *before) {
+  soma_snapshot *s = new_snapshot(r->p);
+  if (!s) return NULL;
+  walk w = {.s = s, .r = r, .before = before && before->p == r->p ? before : NULL};
+  vm_saver saver = {.out = &s->state, .pages = keep, .pages_ud = &w};
+  soma_save_head(&saver, r);
+  vm_save_walk(&saver, &r->run);
+  if (!w.failed && !saver.failed && !s->state.failed) return s;
+  soma_snapshot_free(s);
+  return NULL;
+}
+
+/* Reads s by w, of which the caller sets the run: the one before, whose blocks may be lent. */
+static vm_saver reader_of(const soma_snapshot *s, walk *w, isa_error *e) {
+  w->s = (soma_snapshot *)(uintptr_t)s;
+  return (vm_saver){.at = (const uint8_t *)s->state.data,
+                    .end = (const uint8_t *)s->state.data + s->state.len,
+                    .reads = true,
+                    .err = e,
+                    .pages = give,
+                    .pages_ud = w};
+}
+
 soma_status soma_run_snapshot(soma_run *r, const soma_snapshot *before, soma_snapshot **out) {
   if (!r || !r->m || !soma_given(r->m, "out", out)) return SOMA_ARG;
   *out = NULL;
-  isa_alloc al = isa_alloc_default();
-  soma_snapshot *s = isa_zalloc(&al, sizeof *s);
-  if (!s) return soma_out_of_memory(r->m);
-  s->al = al;
-  s->p = r->p;
-  s->p->refs++;
-  isa_buf_init(&s->state, &al);
-  walk w = {.s = s, .r = r, .before = before && before->p == r->p ? before : NULL};
-  vm_saver saver = {.out = &s->state, .pages = keep, .pages_ud = &w};
-  soma_status status = soma_state_write(r, &saver);
-  if (status == SOMA_OK && w.failed) status = soma_out_of_memory(r->m);
-  if (status == SOMA_OK)
-    *out = s;
-  else
-    soma_snapshot_free(s);
-  return status;
+  soma_status status = soma_check_savable(r);
+  if (status != SOMA_OK) return status;
+  *out = snapshot_of(r, before);
+  return *out ? SOMA_OK : soma_out_of_memory(r->m);
 }
 
 soma_status soma_run_return(soma_run **r, const soma_snapshot *s) {
   if (!r || !*r || !(*r)->m || !soma_given((*r)->m, "snapshot", s)) return SOMA_ARG;
+  if ((*r)->m->world)
+    return soma_fail((*r)->m, SOMA_ARG, "a rank goes back with its world: soma_world_return");
   if (s->p != (*r)->p)
     return soma_fail((*r)->m, SOMA_ARG, "the snapshot is of a run of another program");
   isa_error e = {.status = ISA_FORMAT};
-  walk w = {.s = (soma_snapshot *)(uintptr_t)s, .r = *r};
-  vm_saver saver = {.at = (const uint8_t *)s->state.data,
-                    .end = (const uint8_t *)s->state.data + s->state.len,
-                    .reads = true,
-                    .err = &e,
-                    .pages = give,
-                    .pages_ud = &w};
+  walk w = {.r = *r};
+  vm_saver saver = reader_of(s, &w, &e);
   return soma_state_read(r, &saver, s);
+}
+
+/* ---- Worlds ------------------------------------------------------------------------------- */
+
+struct soma_world_snapshot {
+  isa_alloc al;
+  soma_snapshot **of; /* by rank */
+  uint32_t ranks;
+  isa_buf links;
+};
+
+void soma_world_snapshot_free(soma_world_snapshot *s) {
+  if (!s) return;
+  isa_alloc al = s->al;
+  for (uint32_t r = 0; s->of && r < s->ranks; r++) soma_snapshot_free(s->of[r]);
+  isa_free(&al, s->of, s->ranks * sizeof *s->of);
+  isa_buf_free(&s->links);
+  isa_free(&al, s, sizeof *s);
+}
+
+uint64_t soma_world_snapshot_bytes(const soma_world_snapshot *s) {
+  uint64_t bytes = s ? s->links.len : 0;
+  for (uint32_t r = 0; s && r < s->ranks; r++) bytes += soma_snapshot_bytes(s->of[r]);
+  return bytes;
+}
+
+static bool keep_ranks(soma_world *w, const soma_world_snapshot *before, soma_world_snapshot *s) {
+  bool like = before && before->ranks == s->ranks;
+  vm_saver saver = {.out = &s->links};
+  for (uint32_t r = 0; r < s->ranks; r++)
+    if (!(s->of[r] = snapshot_of(w->ranks[r].run, like ? before->of[r] : NULL))) return false;
+  vm_world_walk_links(&w->w, &saver);
+  return !s->links.failed;
+}
+
+soma_status soma_world_keep(soma_world *w, const soma_world_snapshot *before,
+                            soma_world_snapshot **out) {
+  if (!w || !out) return SOMA_ARG;
+  *out = NULL;
+  soma_status status = soma_world_check_savable(w);
+  if (status != SOMA_OK) return status;
+  isa_alloc al = isa_alloc_default();
+  soma_world_snapshot *s = isa_zalloc(&al, sizeof *s);
+  if (!s) return soma_world_fail(w, SOMA_NOMEM, "no memory for a snapshot");
+  *s = (soma_world_snapshot){.al = al, .ranks = w->o.ranks};
+  isa_buf_init(&s->links, &al);
+  s->of = isa_zalloc(&al, s->ranks * sizeof(soma_snapshot *));
+  if (s->of && keep_ranks(w, before, s)) {
+    *out = s;
+    return SOMA_OK;
+  }
+  soma_world_snapshot_free(s);
+  return soma_world_fail(w, SOMA_NOMEM, "no memory for a snapshot");
+}
+
+/* A rank on its way back. */
+typedef struct back {
+  soma_run *old;
+  walk w;
+  vm_saver s;
+} back;
+
+/* Makes a run that has what the old one was started with. */
+static soma_status begin_rank(soma_world *w, uint32_t r, const soma_snapshot *s, back *b,
+                              isa_error *e) {
+  rank *x = &w->ranks[r];
+  const isa_program *p = x->p->p;
+  vm_memory mem[ISA_MAX_CORES] = {0};
+  soma_run *run = vm_pages_new(&x->m->al, sizeof *run);
+  vm_block *given = run ? soma_lend_blocks(b->old) : NULL;
+  soma_status status = run && (given || !p->ntensors) ? SOMA_OK : SOMA_NOMEM;
+  b->w.r = b->old;
+  b->s = reader_of(s, &b->w, e);
+  soma_release(b->old); /* the new one takes the same addresses */
+  if (status == SOMA_OK) status = soma_read_head(x->m, p, &b->s, run, mem, given);
+  if (given) isa_free(&x->m->al, given, p->ntensors * sizeof *given);
+  if (status != SOMA_OK) {
+    if (run) vm_pages_free(&x->m->al, run, sizeof *run);
+    return status;
+  }
+  soma_adopt(x->m, x->p, run, mem);
+  run->log = b->old->log;
+  run->log_ud = b->old->log_ud;
+  vm_debug_move(run->run.cores[0], b->old->run.cores[0], run);
+  x->run = run;
+  return SOMA_OK;
+}
+
+static soma_status go_back(soma_world *w, const soma_world_snapshot *s, back *b, isa_error *e) {
+  soma_status status = SOMA_OK;
+  for (uint32_t r = 0; r < s->ranks; r++) b[r].old = w->ranks[r].run;
+  for (uint32_t r = 0; r < s->ranks && status == SOMA_OK; r++)
+    status = begin_rank(w, r, s->of[r], &b[r], e);
+  if (status == SOMA_OK) status = soma_world_connect(w, false);
+  for (uint32_t r = 0; r < s->ranks && status == SOMA_OK; r++)
+    status = soma_read_walk(&b[r].s, w->ranks[r].run);
+  vm_saver links = {.at = (const uint8_t *)s->links.data,
+                    .end = (const uint8_t *)s->links.data + s->links.len,
+                    .reads = true,
+                    .err = e};
+  if (status == SOMA_OK) vm_world_walk_links(&w->w, &links);
+  if (links.failed) status = (soma_status)e->status;
+  for (uint32_t r = 0; r < s->ranks && status == SOMA_OK; r++)
+    soma_fill_blocks(w->ranks[r].run, b[r].old, s->of[r]);
+  return status;
+}
+
+/* The runs before are freed; on failure first the new ones, which may have memory of those. */
+static void end_back(soma_world *w, const back *b, bool ok) {
+  if (!ok) soma_world_leave_ranks(w);
+  for (uint32_t r = 0; r < w->o.ranks; r++) {
+    rank *x = &w->ranks[r];
+    if (!ok && x->run != b[r].old) soma_run_free(x->run);
+    soma_run_free(b[r].old); /* it is no run of the machine any more, or there is no other */
+    x->taken = false;
+  }
+}
+
+soma_status soma_world_return(soma_world *w, const soma_world_snapshot *s) {
+  isa_error e = {.status = ISA_NOMEM};
+  if (!w) return SOMA_ARG;
+  if (!s) return soma_world_fail(w, SOMA_ARG, "the snapshot is NULL");
+  if (w->running) return soma_world_fail(w, SOMA_BUSY, "soma_world_until is at work");
+  bool same = s->ranks == w->o.ranks;
+  for (uint32_t r = 0; r < w->o.ranks && same; r++)
+    same = w->ranks[r].run && w->ranks[r].run->m && s->of[r]->p == w->ranks[r].p;
+  if (!same)
+    return soma_world_fail(w, SOMA_ARG, "the snapshot is of another world, or of an earlier start");
+  back *b = isa_zalloc(&w->al, s->ranks * sizeof *b);
+  if (!b) return soma_world_fail(w, SOMA_NOMEM, "no memory to go back");
+  soma_world_leave_ranks(w);
+  soma_forget_findings(w);
+  soma_status status = go_back(w, s, b, &e);
+  end_back(w, b, status == SOMA_OK);
+  isa_free(&w->al, b, s->ranks * sizeof *b);
+  if (status == SOMA_OK) return status;
+  return soma_world_fail(w, status, "the world cannot go back: %s",
+                         e.text[0] ? e.text : soma_status_text(status));
 }

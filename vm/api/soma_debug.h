@@ -97,6 +97,8 @@ typedef struct soma_hit {
   int part;              /* nonzero: the instruction chooses parts of its operand by a mask or an
                             index, and may not have touched these bytes */
   unsigned core;         /* of the instruction: 0 or 1 */
+  int from_rank;         /* whose instruction it is, which has sent a message; -1: its own rank's.
+                            Of a semaphore engine is then -1 */
 } soma_hit;
 /* Adds a stop to r and sets *id to its number, from 1 on. n is sizeof(soma_stop) of the caller.
  * SOMA_ARG says which part of it does not exist. */
@@ -117,7 +119,10 @@ typedef enum soma_engine_status {
   SOMA_ENGINE_WAITING, /* on a semaphore */
   SOMA_ENGINE_RING,    /* its DMA trigger waits for a place in a ring */
   SOMA_ENGINE_HALTED,
-  SOMA_ENGINE_MEETING /* at a sendrecv that the other core has not reached */
+  SOMA_ENGINE_MEETING, /* at a sendrecv that the other core has not reached */
+  SOMA_ENGINE_IDLE,    /* a CC sequencer: no collective has started that it serves */
+  SOMA_ENGINE_LEAVING, /* at its `complete`, until what its transfers read has left */
+  SOMA_ENGINE_CROWDED  /* at a collective, until an earlier one is complete */
 } soma_engine_status;
 typedef struct soma_engine_state {
   soma_engine_status status;

@@ -84,6 +84,26 @@ soma_status soma_world_start(soma_world *w);
  * stopped it: of the first rank with a fault, SOMA_DEADLOCK if ranks wait for one another,
  * SOMA_LIMIT, SOMA_STOPPED. */
 soma_status soma_world_until(soma_world *w, soma_time time);
+/* The same, one event after another in the order of time and rank, so that all ranks stand at one
+ * moment wherever it stops: at a stop of any of them (soma_run_stop_add; soma_run_hits of each says
+ * which), at the world's end (SOMA_END), after an event, after an instruction of an engine of a
+ * rank has issued, or at a time. rank, core, engine: of SOMA_ISSUE; time: of SOMA_TIME. While a
+ * rank has stops or a log, soma_world_until moves the world like this. */
+soma_status soma_world_step(soma_world *w, soma_until what, uint32_t rank, unsigned core,
+                            soma_engine engine, soma_time time);
+/* The world as it is, for going back often within a process: it shares with an earlier snapshot of
+ * it, `before`, which may be NULL, the memory that has not changed since. As of runs, see
+ * soma_run_snapshot. */
+typedef struct soma_world_snapshot soma_world_snapshot;
+soma_status soma_world_keep(soma_world *w, const soma_world_snapshot *before,
+                            soma_world_snapshot **out);
+/* Takes the world back (or forward) to it, also after a fault. Its ranks have other runs then, with
+ * the stops and logs of those before, which are freed: ask again for soma_world_run. On failure,
+ * when memory is out, the world has no runs. */
+soma_status soma_world_return(soma_world *w, const soma_world_snapshot *s);
+/* Bytes of the host that it takes, those that it shares divided among their holders. */
+uint64_t soma_world_snapshot_bytes(const soma_world_snapshot *s);
+void soma_world_snapshot_free(soma_world_snapshot *s);
 /* 1 where the last world was spread over processes and has failed: its next start runs it whole in
  * this process. It fails in the same way, and then all that is asked of its ranks is known here,
  * and the whole report. */

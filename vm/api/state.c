@@ -51,9 +51,11 @@ soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
 }
 
 static soma_status check_register(soma_machine *m, soma_engine e, uint32_t r) {
-  if ((unsigned)e < ISA_NENGINES && r < ISA_NREGS) return SOMA_OK;
-  return soma_fail(m, SOMA_ARG, "register %u of engine %d: there are %d engines of %d registers", r,
-                   (int)e, ISA_NENGINES, ISA_NREGS);
+  const vm_core *c = m->run ? m->run->run.cores[0] : NULL;
+  unsigned n = c ? c->nseqs : ISA_NENGINES;
+  if ((unsigned)e < n && r < ISA_NREGS) return SOMA_OK;
+  return soma_fail(m, SOMA_ARG, "register %u of engine %d: there are %u engines of %d registers", r,
+                   (int)e, n, ISA_NREGS);
 }
 
 soma_status soma_core_register_get(soma_machine *m, unsigned core, soma_engine e, uint32_t r,

@@ -399,8 +399,9 @@ soma_status soma_world_start(soma_world *w) {
 
 /* ---- Running ------------------------------------------------------------------------------ */
 
-static soma_status go(soma_world *w, soma_time time) {
-  soma_status s = (soma_status)vm_world_go(&w->w, time);
+/* g: NULL, by windows. */
+static soma_status go(soma_world *w, const vm_world_goal *g, soma_time time) {
+  soma_status s = (soma_status)(g ? vm_world_step(&w->w, g, time) : vm_world_go(&w->w, time));
   bool of_host = s == SOMA_LIMIT && (w->w.seconds > 0 || w->w.cpu_seconds > 0);
   if (s != SOMA_OK) fail(w, s, "%s", isa_buf_str(&w->w.report));
   if (!w->w.far) return s;
@@ -434,14 +435,16 @@ static soma_status tell_findings(soma_world *w, soma_status s) {
   return s;
 }
 
-soma_status soma_world_until(soma_world *w, soma_time time) {
-  if (!w) return SOMA_ARG;
+static soma_status can_move(soma_world *w) {
   if (w->running) return fail(w, SOMA_BUSY, "soma_world_until is at work");
-  if (!w->open) return fail(w, SOMA_ARG, "soma_world_start has not started the ranks");
+  return w->open ? SOMA_OK : fail(w, SOMA_ARG, "soma_world_start has not started the ranks");
+}
+
+static soma_status move(soma_world *w, const vm_world_goal *g, soma_time time) {
   w->running = true;
   for (uint32_t r = 0; r < w->o.ranks; r++) w->ranks[r].m->running = true;
-  soma_status s = time == SOMA_TIME_END ? soma_world_meet(w) : SOMA_OK;
-  if (s == SOMA_OK) s = go(w, time);
+  soma_status s = time == SOMA_TIME_END && !g ? soma_world_meet(w) : SOMA_OK;
+  if (s == SOMA_OK) s = go(w, g, time);
   for (uint32_t r = 0; r < w->o.ranks; r++) w->ranks[r].m->running = false;
   w->running = false;
   for (uint32_t r = 0; r < w->o.ranks; r++) {
@@ -449,6 +452,40 @@ soma_status soma_world_until(soma_world *w, soma_time time) {
     if (x->run->run.ended && s != SOMA_STOPPED) soma_release(x->run);
   }
   return tell_findings(w, s);
+}
+
+/* Whether a rank has stops or a log: what they need is told in order, in one thread. */
+static bool is_debugged(const soma_world *w) {
+  bool any = false;
+  for (uint32_t r = 0; r < w->o.ranks; r++) any |= w->ranks[r].run->run.cores[0]->debug != NULL;
+  return any;
+}
+
+soma_status soma_world_until(soma_world *w, soma_time time) {
+  if (!w) return SOMA_ARG;
+  soma_status s = can_move(w);
+  if (s != SOMA_OK) return s;
+  return move(w, is_debugged(w) ? &(vm_world_goal){.what = VM_UNTIL_TIME} : NULL, time);
+}
+
+soma_status soma_world_step(soma_world *w, soma_until what, uint32_t r, unsigned core,
+                            soma_engine engine, soma_time time) {
+  if (!w) return SOMA_ARG;
+  soma_status s = can_move(w);
+  if (s != SOMA_OK) return s;
+  if ((unsigned)what > SOMA_TIME)
+    return fail(w, SOMA_ARG, "soma_world_step: what is %u; it is at most %d", (unsigned)what,
+                SOMA_TIME);
+  if (what == SOMA_ISSUE) {
+    if (need_rank(w, r) != SOMA_OK) return SOMA_ARG;
+    const vm_run *run = &w->ranks[r].run->run;
+    if (core >= run->n || (unsigned)engine >= run->cores[core]->nseqs)
+      return fail(w, SOMA_ARG, "core %u of rank %u has no engine %d", core, r, (int)engine);
+  }
+  if (w->w.far)
+    return fail(w, SOMA_UNBUILT, "a world that several processes move cannot be stepped");
+  vm_world_goal g = {(vm_until)what, r, core, (unsigned)engine};
+  return move(w, &g, what == SOMA_TIME ? time : SOMA_TIME_END);
 }
 
 soma_run *soma_world_run(soma_world *w, uint32_t r) {

@@ -78,6 +78,9 @@ soma_status soma_world_plan(soma_world *w, const uint32_t *cost);
 /* Makes a world of the ranks' runs; begins: late ranks begin late. */
 soma_status soma_world_connect(soma_world *w, bool begins);
 
+/* Whether the world can be saved as it is. (world_save.c) */
+soma_status soma_world_check_savable(soma_world *w);
+
 /* instance.c */
 /* Finds the instance that the options name, or the smallest that holds the ranks. target: NULL,
  * any. */

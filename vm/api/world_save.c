@@ -48,7 +48,7 @@ static void walk_head(vm_saver *s, head *h) {
 
 /* ---- Saving ------------------------------------------------------------------------------- */
 
-static soma_status check_savable(soma_world *w) {
+soma_status soma_world_check_savable(soma_world *w) {
   if (w->running) return fail(w, SOMA_BUSY, "a world cannot be saved from its own callback");
   if (!w->open) return fail(w, SOMA_ARG, "the world does not run: nothing is to be saved");
   soma_status why = (soma_status)w->w.status;
@@ -105,7 +105,7 @@ soma_status soma_world_save(soma_world *w, void **data, size_t *n) {
   if (!w || !data || !n) return SOMA_ARG;
   *data = NULL;
   *n = 0;
-  soma_status status = check_savable(w);
+  soma_status status = soma_world_check_savable(w);
   if (status != SOMA_OK) return status;
   if (w->instances > 1)
     return fail(w, SOMA_UNBUILT, "saving a world of several instances is not built");

@@ -36,6 +36,7 @@ typedef struct vm_hit {
   vm_where where;      /* the instruction that caused it; engine VM_BY_HOST: the host */
   vm_time start, time; /* when the read or write began; and now */
   uint32_t value;      /* of a semaphore */
+  int32_t from_rank;   /* that has sent it, -1: none; where is then the sender's */
   bool part; /* the instruction chooses what it writes, and may not have touched these bytes */
 } vm_hit;
 
@@ -64,8 +65,8 @@ typedef struct vm_done {
 
 /* What is kept for a core's engines. */
 typedef struct vm_debug_core {
-  uint64_t told[ISA_NENGINES]; /* one more than the number of the instruction that was stopped at */
-  vm_time waited[ISA_NENGINES], of_flight[ISA_NENGINES][VM_FLIGHTS];
+  uint64_t told[ISA_NSEQS]; /* one more than the number of the instruction that was stopped at */
+  vm_time waited[ISA_NSEQS], of_flight[ISA_NENGINES][VM_FLIGHTS];
 } vm_debug_core;
 
 enum { VM_HITS = 16 };
@@ -104,5 +105,6 @@ void vm_debug_issue(vm_core *c, unsigned e, const vm_flight *f);
 void vm_debug_executed(vm_core *c, unsigned e, const vm_flight *f);
 void vm_debug_accessed(vm_core *c, unsigned e, const vm_view *v, bool writes);
 void vm_debug_ended(vm_core *c, const vm_share *s, vm_where by);
+void vm_debug_arrive(vm_core *c, const struct vm_parcel *p, const vm_view *v);
 
 #endif

@@ -38,7 +38,7 @@ static void patch_all(const vm_run *r) {
   vm_core *c = r->cores[0];
   const vm_debug *d = c->debug;
   for (unsigned i = 0; i < r->n; c = r->cores[++i])
-    for (unsigned e = 0; e < ISA_NENGINES; e++)
+    for (unsigned e = 0; e < c->nseqs; e++)
       for (uint32_t pc = 0; pc < c->eng[e].code->n; pc++)
         c->uops[e][pc].op = d->done ? VM_U_STOP : vm_uop_of(&c->eng[e].code->insns[pc]).op;
   for (uint32_t i = 0; i < d->n; i++) patch_at(r->cores[0], &d->v[i]);
@@ -101,7 +101,7 @@ static void end(vm_core *c) {
 static void resume(vm_core *c) { c->debug->nhits = 0; }
 
 vm_hit vm_debug_at(const vm_core *c, unsigned e, uint32_t pc, vm_time start) {
-  return (vm_hit){.where = vm_at_pc(c, e, pc), .start = start, .time = c->now};
+  return (vm_hit){.where = vm_at_pc(c, e, pc), .start = start, .time = c->now, .from_rank = -1};
 }
 
 void vm_debug_hit(vm_core *c, vm_stop *s, const vm_hit *h) {
@@ -121,7 +121,7 @@ static uint64_t number(const vm_engine *en) { return en->instructions + 1; }
 
 void vm_debug_stepped(vm_core *c, unsigned e) {
   const vm_engine *en = &c->eng[e];
-  if (!c->debug || en->state == VM_HALTED) return;
+  if (!c->debug || en->state == VM_HALTED || en->state == VM_IDLE) return;
   const isa_wait *w = &en->code->insns[en->pc].wait;
   if (w->cond == ISA_WAIT_none || vm_wait_holds(c, en, w))
     c->debug->core[c->number].told[e] = number(en);
@@ -202,7 +202,8 @@ static void issued(vm_core *c, unsigned e, uint32_t pc) {
 /* ---- Semaphores --------------------------------------------------------------------------- */
 
 static void change(vm_core *c, unsigned sem, uint32_t old, uint32_t next, vm_where by) {
-  vm_hit h = {.where = by, .start = c->now, .time = c->now, .value = next};
+  vm_hit h = {.where = by, .start = c->now, .time = c->now, .value = next, .from_rank = -1};
+  if (by.engine == VM_BY_PEER) h.from_rank = (int32_t)by.pc;
   for (uint32_t i = 0; i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
     if (s->kind != VM_STOP_SEM || s->core != c->number || s->sem != sem) continue;
@@ -219,6 +220,7 @@ static const vm_watch watch = {.before = before,
                                .issue = vm_debug_issue,
                                .executed = vm_debug_executed,
                                .ended = vm_debug_ended,
+                               .arrive = vm_debug_arrive,
                                .change = change,
                                .resume = resume,
                                .stepped = vm_debug_stepped,

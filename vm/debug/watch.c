@@ -1,6 +1,7 @@
 /* Stops at memory: which bytes an instruction or a share has read or written. Also: what it has
  * written, as numbers. */
 #include "../dma/dma.h"
+#include "../message.h"
 #include "debug.h"
 
 #include <math.h>
@@ -196,7 +197,7 @@ static void transfer_done(vm_core *c, const vm_transfer *t, vm_hit h) {
 }
 
 void vm_debug_ended(vm_core *c, const vm_share *s, vm_where by) {
-  vm_hit h = {.where = by, .start = s->item.start, .time = c->now};
+  vm_hit h = {.where = by, .start = s->item.start, .time = c->now, .from_rank = -1};
   for (uint32_t i = 0; i < c->debug->n && s->bytes; i++) {
     vm_stop *k = &c->debug->v[i];
     if (!is_watch(k)) continue;
@@ -208,4 +209,26 @@ void vm_debug_ended(vm_core *c, const vm_share *s, vm_where by) {
   if (twin && twin->left) return;                      /* of a sendrecv the last one of both */
   transfer_done(c, t, h);
   if (twin) transfer_done(vm_core_at(c, t->met.core), twin, h);
+}
+
+/* ---- Messages of other ranks -------------------------------------------------------------- */
+
+void vm_debug_arrive(vm_core *c, const struct vm_parcel *p, const vm_view *v) {
+  const vm_message *m = &p->m;
+  vm_hit h = {.where = {.engine = (int16_t)m->engine, .dma = -1, .core = m->core, .pc = m->pc},
+              .start = c->now,
+              .time = c->now,
+              .from_rank = (int32_t)m->src};
+  for (uint32_t i = 0; v && i < c->debug->n; i++) {
+    vm_stop *s = &c->debug->v[i];
+    if (s->kind != VM_STOP_WRITE) continue;
+    place at = place_of(c, s);
+    vm_box box;
+    vm_walk w;
+    vm_dma_box_of(c, v, m->first, m->first + m->n, &box);
+    if (!box_meets(&at, &box)) continue;
+    vm_walk_open(&w, v, NULL, 0);
+    vm_walk_seek(&w, m->first);
+    if (walk_meets(&at, &w, m->n)) vm_debug_hit(c, s, &h);
+  }
 }

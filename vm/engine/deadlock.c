@@ -1,7 +1,7 @@
 /* The report of a run that cannot continue: who waits for what, the last values of that semaphore,
  * whether the wait has missed its moment, and who could still have changed it. */
 
-#include "engine.h"
+#include "cc.h"
 
 #include "../../isa/flow.h"
 
@@ -102,6 +102,26 @@ static unsigned put_changers(const report *r, unsigned e, target t, bool may, un
   return shown;
 }
 
+/* The collectives at work that change the semaphore when they are complete, and for the wait of a
+ * CC sequencer the pushes of other ranks: how many sentences. */
+static unsigned put_from_afar(const report *r, unsigned waiter, target t) {
+  unsigned n = 0;
+  for (unsigned k = 0; t.pipe < 0 && k < r->run->n; k++) {
+    const vm_core *c = r->run->cores[k];
+    for (unsigned i = 0; c->ccs && i < VM_COLLECTIVES; i++) {
+      const vm_collective *x = &c->ccs->v[i];
+      if (!x->used || !changes(c, &c->code->code[x->engine].insns[x->pc], t)) continue;
+      isa_buf_puts(r->out,
+                   n ? ", and " : "\n    it is changed when the collective is complete of ");
+      n++;
+      vm_put_place(c, x->engine, x->pc, r->out);
+    }
+  }
+  if (n || !r->run->peers || waiter % ISA_NSEQS < ISA_NENGINES) return n;
+  isa_buf_puts(r->out, "\n    pushes of other ranks change it");
+  return 1;
+}
+
 static void put_suspects(const report *r, unsigned waiter, target t) {
   const char *may = t.pipe < 0 ? "\n    it could still be changed by " : "\n    still to come: ";
   unsigned n = 0;
@@ -111,7 +131,7 @@ static void put_suspects(const report *r, unsigned waiter, target t) {
     if (any && e == waiter) isa_buf_puts(r->out, " after this wait");
     n += any;
   }
-  if (n) return;
+  if (n || put_from_afar(r, waiter, t)) return;
   isa_buf_puts(r->out, "\n    nothing that could still run ");
   if (t.pipe < 0)
     isa_buf_puts(r->out, "changes it");

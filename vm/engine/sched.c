@@ -135,6 +135,15 @@ vm_halt vm_stack_advance(vm_stack *s, vm_time until) {
   }
 }
 
+vm_core *vm_stack_step(vm_stack *s, vm_time until, bool single) {
+  set_horizon(s, until);
+  vm_core *c = first_core(s);
+  if (!c) return NULL;
+  c->now = vm_time_later(c->now, vm_next_event(c)->time);
+  run_next(c, single);
+  return c;
+}
+
 /* ---- Runs --------------------------------------------------------------------------------- */
 
 /* Runs events until the stop; en: of VM_UNTIL_ISSUE. */

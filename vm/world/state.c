@@ -60,8 +60,9 @@ static void walk_heap(vm_saver *s, vm_world *w) {
   }
 }
 
-static void walk_links(vm_saver *s, vm_world *w) {
+void vm_world_walk_links(vm_world *w, vm_saver *s) {
   vm_links *l = &w->links;
+  if (!w->net.of) return;
   for (uint32_t i = 0; i < l->n; i++) walk_link(s, &l->v[i]);
   vm_save_u32(s, &l->lost);
   vm_world_walk_change(s, &l->why);
@@ -77,5 +78,5 @@ void vm_world_walk_change(vm_saver *s, vm_link_change *c) {
 
 void vm_world_walk(vm_world *w, vm_saver *s) {
   for (uint32_t r = 0; r < w->nranks && !s->failed; r++) vm_save_walk(s, w->runs[r]);
-  if (w->net.of && !s->failed) walk_links(s, w);
+  if (!s->failed) vm_world_walk_links(w, s);
 }

@@ -378,7 +378,8 @@ static void pause_all(vm_world *w, double seconds) {
   vm_kern_streamed();
 }
 
-/* All that comes up to that time is done. Register instructions that ran ahead have left the time
+/* All that comes up to that time is done, but for what the world has stopped at. Register
+ * instructions that ran ahead have left the time
  * of a core somewhere before it, as windows have cut them; what has nothing to come keeps its
  * last. */
 static void reach(vm_world *w, vm_time time) {
@@ -389,14 +390,77 @@ static void reach(vm_world *w, vm_time time) {
     }
 }
 
-isa_status vm_world_go(vm_world *w, vm_time until) {
-  const double since = vm_host_now();
-  const vm_time limit = limit_of(w), end = until < limit ? plus(until, 1) : plus(limit, 1);
-  if (w->status != ISA_OK && w->status != ISA_STOPPED) return w->status;
-  w->status = ISA_OK;
-  w->cpu_since = vm_cpu_now();
-  begin(w);
-  look_at_all(w);
+/* ---- Events one by one -------------------------------------------------------------------- */
+
+/* The LP whose next event comes first, NULL: none is to come; *others: the next one of all others.
+ */
+static vm_lp *first_lp(vm_world *w, vm_time *others) {
+  vm_lp *first = NULL;
+  *others = UINT64_MAX;
+  for (uint32_t i = 0; i < w->nlps; i++) {
+    vm_lp *lp = &w->lps[i];
+    if (lp->changed) look_at(w, lp);
+    if (lp->next == UINT64_MAX) continue;
+    vm_time later = lp->next;
+    if (!first || lp->next < first->next) {
+      later = first ? first->next : UINT64_MAX;
+      first = lp;
+    }
+    if (later < *others) *others = later;
+  }
+  return first;
+}
+
+/* How far an LP may go on with its event while all others stand still, and nothing that it sends
+ * arrives. */
+static vm_time alone_until(const vm_world *w, const vm_lp *lp, vm_time others, vm_time end) {
+  vm_time until = plus(lp->next, w->latency);
+  if (others < until) until = others;
+  if (end < until) until = end;
+  return until > lp->next ? until - 1 : lp->next;
+}
+
+/* Runs the next event. False: none comes before `end`; then links are as windows leave them. */
+static bool step(vm_world *w, vm_time end, bool single, vm_core **at) {
+  vm_time others;
+  vm_lp *lp;
+  do lp = first_lp(w, &others);
+  while (vm_world_traffic(w, lp ? lp->next : UINT64_MAX));
+  if (!lp || lp->next >= end) return open_windows(w, end);
+  lp->until = lp->next;
+  *at = vm_stack_step(lp->stack, alone_until(w, lp, others, end), single);
+  look_at(w, lp);
+  hand_over(w);
+  return true;
+}
+
+enum { LOOK_EVERY = 64 }; /* events between two looks at the clock and at all ranks */
+
+/* False: nobody has an event before `end`. */
+static bool run_steps(vm_world *w, const vm_world_goal *g, double since, vm_time end) {
+  vm_core *goal = g->what == VM_UNTIL_ISSUE ? w->runs[g->rank]->cores[g->core] : NULL, *at = NULL;
+  const vm_engine *en = goal ? &goal->eng[g->engine] : NULL;
+  const uint64_t issued = en ? en->instructions : 0;
+  const bool single = en || g->what == VM_UNTIL_EVENT;
+  const bool alone = w->alone;
+  bool any = true, done = false, stops = false;
+  w->alone = true; /* an interrupt of any rank counts */
+  for (uint32_t n = 0; any && !done; n++) {
+    stops = n % LOOK_EVERY == 0 && must_stop(w, since);
+    if (stops) break;
+    any = step(w, end, single, &at);
+    if (!at) continue;
+    done = at->run->paused || at->run->ended || g->what == VM_UNTIL_EVENT ||
+           (en && en->instructions != issued); /* ended: by a fault */
+  }
+  w->alone = alone;
+  if (stops) return true;
+  if (goal) vm_tell_stepped(goal, g->engine);
+  if (done && !has_failed(w)) reach(w, at->now);
+  return any;
+}
+
+static bool run_all_windows(vm_world *w, double since, vm_time end) {
   bool any = true;
   /* No process stops before the others know why. */
   while ((!must_stop(w, since) || w->far) && (any = open_windows(w, end))) {
@@ -404,6 +468,21 @@ isa_status vm_world_go(vm_world *w, vm_time until) {
     hand_over(w);
     w->windows++;
   }
+  return any;
+}
+
+/* ---- Going -------------------------------------------------------------------------------- */
+
+/* g: NULL, by windows. */
+static isa_status go(vm_world *w, const vm_world_goal *g, vm_time until) {
+  const double since = vm_host_now();
+  const vm_time limit = limit_of(w), end = until < limit ? plus(until, 1) : plus(limit, 1);
+  if (w->status != ISA_OK && w->status != ISA_STOPPED) return w->status;
+  w->status = ISA_OK;
+  w->cpu_since = vm_cpu_now();
+  begin(w);
+  look_at_all(w);
+  bool any = g ? run_steps(w, g, since, end) : run_all_windows(w, since, end);
   vm_senders s;
   if (w->status == ISA_OK && !any && find_senders(w, &s)) {
     if (s.next != UINT64_MAX) reach(w, end - 1);
@@ -417,6 +496,11 @@ isa_status vm_world_go(vm_world *w, vm_time until) {
   }
   pause_all(w, vm_host_now() - since);
   return w->status;
+}
+
+isa_status vm_world_go(vm_world *w, vm_time until) { return go(w, NULL, until); }
+isa_status vm_world_step(vm_world *w, const vm_world_goal *g, vm_time until) {
+  return go(w, g, until);
 }
 
 /* ---- The whole ---------------------------------------------------------------------------- */

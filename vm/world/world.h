@@ -74,6 +74,15 @@ isa_status vm_world_open(vm_world *w, const isa_alloc *al, vm_run *const *runs, 
 /* Runs until all ranks have ended, time has come, or something stops it. The same as a run's
  * status; ISA_OK: all have ended, or the time has come (then some run is not ended). */
 isa_status vm_world_go(vm_world *w, vm_time until);
+/* The same, one event after another in the order of time and LP, so that all ranks stand at one
+ * moment where a stop of one of them holds, or after an event or an instruction of an engine. Only
+ * where no other process moves LPs. */
+typedef struct vm_world_goal {
+  vm_until what;
+  uint32_t rank; /* rank, core, engine: of VM_UNTIL_ISSUE */
+  unsigned core, engine;
+} vm_world_goal;
+isa_status vm_world_step(vm_world *w, const vm_world_goal *g, vm_time until);
 /* The runs stay; they are ranks of no world any more. */
 void vm_world_close(vm_world *w);
 /* The hash of all events of all ranks; the time that the last of them has reached. */
@@ -101,6 +110,8 @@ static inline bool vm_world_has(const vm_world *w, uint32_t rank) {
 struct vm_saver;
 /* To or from a file: between two calls of vm_world_go. To read, the world has just been opened. */
 void vm_world_walk(vm_world *w, struct vm_saver *s);
+/* The part of it that is not of a rank. */
+void vm_world_walk_links(vm_world *w, struct vm_saver *s);
 void vm_world_walk_change(struct vm_saver *s, vm_link_change *c);
 
 /* peers.c */
