@@ -72,19 +72,18 @@ int soma_view_make(soma_view *v, uint32_t buffer, unsigned dtype, int tile, unsi
     made.dim[d] = (soma_view_dim){shape[d], partitions ? 1 : step};
     if (shape[d] >= FAR || (!partitions && !times(step, shape[d], &step))) return too_far(e);
   }
+  if (!times(step, isa_dtype_bytes(dtype), &made.bytes)) return too_far(e);
+  made.parts = made.tile ? shape[0] : 0;
   *v = made;
   return 1;
 }
 
-/* Elements of the dimensions from `first` on. */
-static int64_t elements_from(const soma_view *v, unsigned first) {
+int64_t soma_view_elements(const soma_view *v) {
   int64_t n = 1;
-  for (unsigned d = first; d < v->ndim; d++)
+  for (unsigned d = 0; d < v->ndim; d++)
     if (__builtin_mul_overflow(n, v->dim[d].num, &n)) return INT64_MAX;
   return n;
 }
-
-int64_t soma_view_elements(const soma_view *v) { return elements_from(v, 0); }
 
 int soma_view_dense(const soma_view *v) {
   int64_t step = 1;
@@ -421,24 +420,22 @@ static bool reach(const soma_view *v, int64_t *low, int64_t *high) {
   return true;
 }
 
-static int check_inside(const soma_view *v, const soma_view *whole, soma_view_error *e) {
-  int64_t low, high, all = elements_from(whole, whole->tile), parts;
-  if (!rescale(&all, isa_dtype_bytes(whole->dtype), isa_dtype_bytes(v->dtype)) ||
-      !reach(v, &low, &high) || !plus(v->offset, low, &low) || !plus(v->offset, high, &high))
+static int check_inside(const soma_view *v, soma_view_error *e) {
+  int64_t low, high, all = v->bytes / isa_dtype_bytes(v->dtype), parts;
+  if (!reach(v, &low, &high) || !plus(v->offset, low, &low) || !plus(v->offset, high, &high))
     return too_far(e);
   if (low < 0 || high >= all)
     return refuse(e, "elements %lld to %lld of %s: %s has 0 to %lld", (long long)low,
                   (long long)high, name_of(e), v->tile ? "a partition" : "the tensor",
                   (long long)all - 1);
-  if (v->tile &&
-      (v->part < 0 || !plus(v->part, v->dim[0].num, &parts) || parts > whole->dim[0].num))
+  if (v->tile && (v->part < 0 || !plus(v->part, v->dim[0].num, &parts) || parts > v->parts))
     return refuse(e, "%lld partitions of %s from %lld on: it has %lld", (long long)v->dim[0].num,
-                  name_of(e), (long long)v->part, (long long)whole->dim[0].num);
+                  name_of(e), (long long)v->part, (long long)v->parts);
   return 1;
 }
 
-int soma_view_ap(soma_view *v, const soma_view *whole, int64_t offset, unsigned n,
-                 const soma_view_dim *dims, soma_view_error *e) {
+int soma_view_ap(soma_view *v, int64_t offset, unsigned n, const soma_view_dim *dims,
+                 soma_view_error *e) {
   soma_view w = *v;
   if (n < v->tile || n > SOMA_VIEW_DIMS)
     return refuse(e, "%s cannot have %u dimensions: there can be %u to %d", name_of(e), n, v->tile,
@@ -455,7 +452,7 @@ int soma_view_ap(soma_view *v, const soma_view *whole, int64_t offset, unsigned 
   }
   w.ndim = (uint8_t)n;
   if (!plus(w.offset, offset, &w.offset)) return too_far(e);
-  if (!check_inside(&w, whole, e)) return 0;
+  if (!check_inside(&w, e)) return 0;
   *v = w;
   return 1;
 }

@@ -56,6 +56,8 @@ typedef struct soma_view {
   uint8_t ndim, ndyn;
   int64_t part;   /* first partition, from that of the tile; 0 in HBM */
   int64_t offset; /* first element: of the tensor, or in each partition of the tile */
+  int64_t bytes;  /* of what it lies in: the tensor, or a partition of the tile */
+  int64_t parts;  /* partitions of the tile; 0 in HBM */
   soma_view_dim dim[SOMA_VIEW_DIMS]; /* outermost first */
   soma_view_dyn dyn[SOMA_VIEW_DYNS];
 } soma_view;
@@ -92,10 +94,10 @@ int soma_view_merge(soma_view *v, unsigned first, unsigned last, soma_view_error
 int soma_view_broadcast(soma_view *v, unsigned d, int64_t n, soma_view_error *e);
 /* The same bytes as elements of another type; the last dimension counts accordingly. */
 int soma_view_as(soma_view *v, unsigned dtype, soma_view_error *e);
-/* Explicit dimensions, from v's own start moved by `offset` elements. `whole` is all of the tensor
- * or the tile, in which the view must lie. The first dimension of a tile is its partitions. */
-int soma_view_ap(soma_view *v, const soma_view *whole, int64_t offset, unsigned n,
-                 const soma_view_dim *dims, soma_view_error *e);
+/* Explicit dimensions, from v's own start moved by `offset` elements; all must lie in the tensor or
+ * the tile. The first dimension of a tile is its partitions. */
+int soma_view_ap(soma_view *v, int64_t offset, unsigned n, const soma_view_dim *dims,
+                 soma_view_error *e);
 
 /* ---- What is known only at run time ------------------------------------------------------- */
 

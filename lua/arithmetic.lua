@@ -348,9 +348,7 @@ local function reduce_axis(what, t, axis, keep_dimension)
       tiling.each_tile(k, box, views, function(parts)
         local total
         for from = 0, line.n - 1, LONG do
-          local part = parts[1]:reshape(parts[1].shape)
-          part.offset = part.offset + from * line[1] * t.nbytes // t.size
-          part.dims = {{step = box.rows[1], num = box.rows.n}, {step = line[1], num = math.min(LONG, line.n - from)}}
+          local part = parts[1]:ap({{box.rows[1], box.rows.n}, {line[1], math.min(LONG, line.n - from)}}, from * line[1])
           local partial = k[op](k, k:load(part))
           total = total and k[op == "sum" and "add" or op .. "imum"](k, total, partial) or partial
         end
@@ -400,8 +398,7 @@ local function block(m, row, rows, column, columns)
   local register = type(row) == "table" and row
   local w = m.view:slice(1, (register and 0 or row) * m.row + column * m.column, 1)
   if register then w = w:slice(1, register * m.row, 1) end
-  w.dims = {{step = m.row, num = rows}, {step = m.column, num = columns}}
-  return w
+  return w:ap {{m.row, rows}, {m.column, columns}}
 end
 
 -- x, y and out as matrices: a band of `rows` rows from `row` on.
@@ -411,7 +408,7 @@ local function product_rows(k, x, y, out, row, rows, resident)
     local n = math.min(ROWS, x.columns - inner)
     local direct = x.column ~= 1
     local part = block(x, row, rows, inner, n)
-    if direct then part.dims = {part.dims[2], part.dims[1]} end
+    if direct then part = part:permute {2, 1} end
     local t = k:load(part)
     left[#left + 1] = direct and t or k:copy(k:transpose(t), {memory = "sbuf", dtype = t.dtype})
   end

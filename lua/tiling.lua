@@ -94,8 +94,7 @@ end
 local function part_of(view, box, j, at, moves)
   local w = view:slice(1, at, 1)
   if moves and moves[j] ~= 0 then w = w:slice(1, moves.register * moves[j], 1) end
-  w.dims = {{step = box.rows[j], num = box.rows.n}, {step = box.columns[j], num = box.columns.n}}
-  return w
+  return w:ap {{box.rows[j], box.rows.n}, {box.columns[j], box.columns.n}}
 end
 
 -- The loops of a box that its program names one by one, and the one that runs on the machine (an
@@ -152,10 +151,9 @@ end
 
 -- A tile of a part; where all columns are one element, it is loaded once and repeated.
 local function load(k, part)
-  local columns = part.dims[2]
-  if columns.step ~= 0 or columns.num == 1 then return k:load(part) end
-  part.dims[2] = {step = 1, num = 1}
-  return k:load(part):broadcast(2, columns.num)
+  local rows, columns = table.unpack(part.shape)
+  if part.steps[2] ~= 0 or columns == 1 then return k:load(part) end
+  return k:load(part:ap {{part.steps[1], rows}, {1, 1}}):broadcast(2, columns)
 end
 
 return {ROWS = ROWS, UNROLLED = UNROLLED, steps_of = steps_of, dimensions = dimensions, one = one, boxes = boxes,

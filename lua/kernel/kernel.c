@@ -7,6 +7,7 @@
 #include "../../vm/api/soma_kernel.h"
 #include "../machine/machine.h"
 #include "../tensor/tensor.h"
+#include "view.h"
 
 #define HANDLE "soma.kernel.handle"
 
@@ -473,6 +474,7 @@ void lk_open(lua_State *L) {
   lua_pushvalue(L, module);
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
+  lk_add_views(L);
   lua_pushcclosure(L, load_kernel, 2);
   lb_load_later(L, module, "kernel spmd jit");
 }

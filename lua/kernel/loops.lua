@@ -14,7 +14,7 @@ local MOST = 4000 -- values of one state; what lies beyond is not compared
 
 local function is_plain(x)
   local meta = getmetatable(x)
-  return meta == nil or meta == V.View or meta == V.Register or meta == V.Affine
+  return meta == nil or meta == V.Register or meta == V.Affine
 end
 
 -- {path: value that can be compared} of what `f` reaches. Kernels and modules are not looked into.
@@ -55,6 +55,7 @@ local function state_of(k, f)
     local kind = type(x)
     if n >= MOST then return end
     if kind == "nil" or kind == "number" or kind == "string" or kind == "boolean" then return note(path, tostring(x)) end
+    if V.is_view(x) then return note(path, V.same_as(x)) end
     if seen[x] then return note(path, seen[x]) end
     seen[x] = path
     if kind == "function" then

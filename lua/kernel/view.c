@@ -1,0 +1,590 @@
+/* Views of a kernel's tensors and tiles in Lua: soma_view with a name. A view never changes; each
+ * operation gives another one. User values: its kernel, its name, and what its parts known at run
+ * time go by (registers and views, by number of part), whose numbers count when a record is made.
+ */
+#include "view.h"
+
+#include <string.h>
+
+#include "../../vm/api/soma_kernel.h"
+#include "../tensor/tensor.h"
+
+#define VIEW "soma.kernel.view"
+#define REGISTER "soma.kernel.register"
+#define AFFINE "soma.kernel.affine"
+
+enum { KERNEL = 1, NAME, PARTS, USER_VALUES = PARTS };
+static const char *const memories[] = {"hbm", "sbuf", "psum", NULL};
+
+typedef struct lk_view {
+  soma_view v;
+  int memory; /* in memories */
+} lk_view;
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+/* Raises a text at the user's line. */
+static int refuse_text(lua_State *L, int view, const char *text) {
+  lua_getiuservalue(L, view, KERNEL);
+  lua_getfield(L, -1, "refuse");
+  lua_insert(L, -2);
+  lua_pushstring(L, text);
+  lua_call(L, 2, 0);
+  return luaL_error(L, "%s", text); /* only if the script has another `refuse` */
+}
+
+/* The same of a text with the view's name first: `%s` in the format, then that of the value at
+ * `value` if that is not 0. */
+static int refuse(lua_State *L, int view, const char *format, int value) {
+  lua_getiuservalue(L, view, NAME);
+  const char *name = lua_tostring(L, -1);
+  const char *shown = value ? luaL_tolstring(L, value, NULL) : "";
+  return refuse_text(L, view, lua_pushfstring(L, format, name, shown));
+}
+
+static bool is_list(lua_State *L, int i) {
+  if (!lua_istable(L, i)) return false;
+  bool plain = !lua_getmetatable(L, i);
+  if (!plain) lua_pop(L, 1);
+  return plain;
+}
+
+/* ---- Making one ------------------------------------------------------------------------------ */
+
+static lk_view *check(lua_State *L, int i) { return luaL_checkudata(L, i, VIEW); }
+
+/* Pushes a copy of the view at index `from`, and fills what its messages need. */
+static lk_view *begin(lua_State *L, int from, soma_view_error *e) {
+  const lk_view *v = check(L, from);
+  memset(e, 0, sizeof *e);
+  e->from = 1;
+  lua_getiuservalue(L, from, NAME); /* stays: the message's */
+  e->name = lua_tostring(L, -1);
+  lk_view *w = lua_newuserdatauv(L, sizeof *w, USER_VALUES);
+  *w = *v;
+  for (int i = 1; i <= USER_VALUES; i++) {
+    lua_getiuservalue(L, from, i);
+    lua_setiuservalue(L, -2, i);
+  }
+  luaL_setmetatable(L, VIEW);
+  return w;
+}
+
+static int finish(lua_State *L, int done, const soma_view_error *e) {
+  return done ? 1 : refuse_text(L, 1, e->text);
+}
+
+/* whole(kernel, buffer, name, memory, dtype, shape): all of a tensor or a tile */
+static int whole(lua_State *L) {
+  soma_view_error e = {.from = 1};
+  int64_t shape[LT_DIMS];
+  uint32_t buffer = lb_u32(L, 2);
+  e.name = luaL_checkstring(L, 3);
+  int memory = luaL_checkoption(L, 4, NULL, memories);
+  unsigned dtype = lb_dtype(L, 5), ndim = lt_check_shape(L, 6, shape);
+  lk_view *v = lua_newuserdatauv(L, sizeof *v, USER_VALUES);
+  v->memory = memory;
+  int done = soma_view_make(&v->v, buffer, dtype, memory != 0, ndim, shape, &e);
+  if (!done) return luaL_error(L, "%s", e.text);
+  for (int i = KERNEL; i <= NAME; i++) {
+    lua_pushvalue(L, i == KERNEL ? 1 : 3);
+    lua_setiuservalue(L, -2, i);
+  }
+  luaL_setmetatable(L, VIEW);
+  return 1;
+}
+
+/* Remembers what the view's last part goes by: the value at index `by`. The view is on the top. */
+static void remember(lua_State *L, const lk_view *w, int by) {
+  lua_createtable(L, SOMA_VIEW_DYNS, 0);
+  lua_getiuservalue(L, -2, PARTS);
+  for (int i = 1; i < w->v.ndyn && lua_istable(L, -1); i++) {
+    lua_geti(L, -1, i);
+    lua_seti(L, -3, i);
+  }
+  lua_pop(L, 1);
+  lua_pushvalue(L, by);
+  lua_seti(L, -2, w->v.ndyn);
+  lua_setiuservalue(L, -2, PARTS);
+}
+
+/* ---- Numbers that a register gives ----------------------------------------------------------- */
+
+/* A whole number, not a string or a float that could be one. */
+static bool integer_at(lua_State *L, int i, int64_t *out) {
+  bool fine = lua_isinteger(L, i);
+  *out = fine ? lua_tointeger(L, i) : 0;
+  return fine;
+}
+
+static bool has_class(lua_State *L, int i, const char *class) {
+  if (!lua_istable(L, i) || !lua_getmetatable(L, i)) return false;
+  luaL_getmetatable(L, class);
+  bool same = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return same;
+}
+
+static bool field(lua_State *L, int i, const char *name, int64_t *out) {
+  lua_getfield(L, i, name);
+  bool fine = integer_at(L, -1, out);
+  lua_pop(L, 1);
+  return fine;
+}
+
+/* Where a slice begins: a whole number, or register * scale + number. Pushes the register, or nil.
+ * False if it is neither. */
+static bool start_of(lua_State *L, int i, int64_t *number, soma_view_dyn *at) {
+  *at = (soma_view_dyn){.kind = SOMA_DYN_REGISTER, .stride = 1};
+  *number = 0;
+  if (has_class(L, i, REGISTER)) {
+    lua_pushvalue(L, i);
+    return true;
+  }
+  if (has_class(L, i, AFFINE)) {
+    lua_getfield(L, i, "register");
+    return field(L, i, "scale", &at->stride) && field(L, i, "constant", number);
+  }
+  lua_pushnil(L);
+  return integer_at(L, i, number);
+}
+
+/* ---- Slices ---------------------------------------------------------------------------------- */
+
+/* Dimension d of the view at index 1, as the value at index i says it, from 1 on. */
+static unsigned dimension(lua_State *L, int i) {
+  const lk_view *v = check(L, 1);
+  int64_t d;
+  if (integer_at(L, i, &d) && d >= 1 && d <= v->v.ndim) return (unsigned)d - 1;
+  lua_pushfstring(L, "%%s has dimensions 1 to %d, not %%s", v->v.ndim);
+  return (unsigned)refuse(L, 1, lua_tostring(L, -1), i);
+}
+
+/* A whole number at index i; `other` if there is none. */
+static int64_t number_or(lua_State *L, int i, int64_t other, bool *fine) {
+  int64_t x;
+  if (lua_isnoneornil(L, i)) return other;
+  *fine = integer_at(L, i, &x) && *fine;
+  return x;
+}
+
+/* Slices dimension d of w, a copy of view 1, on the top: `count` by `step` from the value at index
+ * `from` on. */
+static void slice_by(lua_State *L, lk_view *w, unsigned d, int from, int64_t count, int64_t step) {
+  soma_view_error e = {.from = 1};
+  int top = lua_gettop(L);
+  soma_view_dyn at;
+  int64_t start;
+  if (!start_of(L, from, &start, &at))
+    refuse(L, 1, "a slice of %s must start at a whole number or a register, not at %s", from);
+  lua_getiuservalue(L, 1, NAME);
+  e.name = lua_tostring(L, -1);
+  unsigned parts = w->v.ndyn;
+  bool moves = !lua_isnil(L, top + 1);
+  int done = moves ? soma_view_slice_at(&w->v, d, &at, start, count, step, &e)
+                   : soma_view_slice(&w->v, d, start, count, step, &e);
+  if (!done) finish(L, 0, &e);
+  if (w->v.ndyn > parts) {
+    lua_pushvalue(L, top);
+    remember(L, w, top + 1);
+  }
+  lua_settop(L, top);
+}
+
+/* The same with {start, count, step} in the values from index `from` on. */
+static void slice_values(lua_State *L, lk_view *w, unsigned d, int from) {
+  bool fine = true;
+  int64_t count = number_or(L, from + 1, 0, &fine), step = number_or(L, from + 2, 1, &fine);
+  if (!fine || count < 1 || step == 0)
+    refuse(L, 1,
+           "a slice of %s must be {start, count} or {start, count, step} in whole numbers, count "
+           "at least 1",
+           0);
+  slice_by(L, w, d, from, count, step);
+}
+
+/* The same with these in a list at index i. */
+static void slice_list(lua_State *L, lk_view *w, unsigned d, int i) {
+  int top = lua_gettop(L);
+  for (int k = 1; k <= 3; k++) lua_geti(L, i, k);
+  lua_pushvalue(L, top);
+  slice_values(L, w, d, top + 1);
+  lua_settop(L, top);
+}
+
+/* One element of dimension d, which is dropped but for a tile's partitions. */
+static void index_by(lua_State *L, lk_view *w, unsigned d, int from) {
+  soma_view_error e = {.from = 1};
+  slice_by(L, w, d, from, 1, 1);
+  if (!(w->v.tile && d == 0) && !soma_view_squeeze(&w->v, d, &e)) finish(L, 0, &e);
+}
+
+/* v[{...}] with a list in the key: one entry for each dimension, a number or a list. */
+static void by_dimension(lua_State *L, lk_view *w, int key) {
+  unsigned d = 0;
+  lua_Integer n = luaL_len(L, key);
+  for (lua_Integer i = 1; i <= n; i++) {
+    int top = lua_gettop(L);
+    lua_geti(L, key, i);
+    bool list = is_list(L, top + 1), all = list && lua_rawlen(L, top + 1) == 0;
+    if (d >= w->v.ndim) refuse(L, 1, "%s has fewer dimensions than the key has entries", 0);
+    lua_pushvalue(L, top); /* w */
+    if (!list)
+      index_by(L, w, d, top + 1);
+    else if (!all)
+      slice_list(L, w, d, top + 1);
+    if (list || (w->v.tile && d == 0)) d++;
+    lua_settop(L, top);
+  }
+}
+
+/* v[key] of what is no name: see view.lua */
+static int subscript(lua_State *L) {
+  soma_view_error e;
+  bool lists = false;
+  lua_settop(L, 2);
+  lk_view *w = begin(L, 1, &e);
+  if (!is_list(L, 2)) {
+    if (w->v.ndim == 0) dimension(L, 2);
+    index_by(L, w, 0, 2);
+    return 1;
+  }
+  for (lua_Integer i = 1, n = luaL_len(L, 2); i <= n; i++) {
+    lua_geti(L, 2, i);
+    lists = lists || is_list(L, -1);
+    lua_pop(L, 1);
+  }
+  if (lists)
+    by_dimension(L, w, 2);
+  else
+    slice_list(L, w, 0, 2);
+  return 1;
+}
+
+/* v:slice(dimension, start, count [, step]); dimensions count from 1. */
+static int view_slice(lua_State *L) {
+  soma_view_error e;
+  lua_settop(L, 5);
+  unsigned d = dimension(L, 2);
+  lk_view *w = begin(L, 1, &e);
+  slice_values(L, w, d, 3);
+  return 1;
+}
+
+/* v:block(i, n): rows i * n to i * n + n - 1, or fewer at the end. */
+static int view_block(lua_State *L) {
+  soma_view_error e;
+  bool fine = true;
+  lua_settop(L, 3);
+  const lk_view *v = check(L, 1);
+  int64_t rows = v->v.ndim ? v->v.dim[0].num : 0;
+  int64_t i = number_or(L, 2, -1, &fine), n = number_or(L, 3, 0, &fine);
+  if (!fine || i < 0 || n < 1 || rows < 1 || i > (rows - 1) / n) {
+    lua_pushfstring(L, "block %s of %s rows: %%s has %I", luaL_tolstring(L, 2, NULL),
+                    luaL_tolstring(L, 3, NULL), (LUAI_UACINT)rows);
+    return refuse(L, 1, lua_tostring(L, -1), 0);
+  }
+  lk_view *w = begin(L, 1, &e);
+  int64_t left = rows - i * n;
+  return finish(L, soma_view_slice(&w->v, 0, i * n, n < left ? n : left, 1, &e), &e);
+}
+
+/* ---- Shapes and types ------------------------------------------------------------------------ */
+
+/* v:broadcast(dimension, n): a dimension of one element, n times. */
+static int view_broadcast(lua_State *L) {
+  soma_view_error e;
+  bool fine = true;
+  lua_settop(L, 3);
+  check(L, 1);
+  int64_t n = number_or(L, 3, 0, &fine);
+  if (!fine || n < 1 || n > INT32_MAX)
+    return refuse_text(L, 1,
+                       lua_pushfstring(L,
+                                       "broadcast takes a dimension and a whole number of "
+                                       "times, not %s",
+                                       luaL_tolstring(L, 3, NULL)));
+  unsigned d = dimension(L, 2);
+  lk_view *w = begin(L, 1, &e);
+  return finish(L, soma_view_broadcast(&w->v, d, n, &e), &e);
+}
+
+/* v:permute{2, 1}: dimensions in another order; the partitions of a tile stay the first. */
+static int view_permute(lua_State *L) {
+  soma_view_error e;
+  uint32_t order[SOMA_VIEW_DIMS];
+  lua_settop(L, 2);
+  check(L, 1);
+  if (!is_list(L, 2))
+    return refuse_text(L, 1,
+                       lua_pushfstring(L, "permute takes a list of dimensions, not %s",
+                                       luaL_tolstring(L, 2, NULL)));
+  lua_Unsigned n = lua_rawlen(L, 2);
+  for (lua_Unsigned i = 0; i < n && i < SOMA_VIEW_DIMS; i++) {
+    lua_geti(L, 2, (lua_Integer)i + 1);
+    order[i] = dimension(L, 3);
+    lua_settop(L, 2);
+  }
+  lk_view *w = begin(L, 1, &e);
+  unsigned given = n > SOMA_VIEW_DIMS ? SOMA_VIEW_DIMS + 1 : (unsigned)n;
+  return finish(L, soma_view_permute(&w->v, given, order, &e), &e);
+}
+
+/* v:reshape{...}: the same elements in the same order; those of a tile's partitions stay. */
+static int view_reshape(lua_State *L) {
+  soma_view_error e;
+  int64_t shape[SOMA_VIEW_DIMS];
+  lua_settop(L, 2);
+  check(L, 1);
+  lua_Unsigned n = is_list(L, 2) ? lua_rawlen(L, 2) : 0;
+  bool fine = n > 0;
+  for (lua_Unsigned i = 0; i < n && i < SOMA_VIEW_DIMS && fine; i++) {
+    lua_geti(L, 2, (lua_Integer)i + 1);
+    shape[i] = number_or(L, 3, 0, &fine);
+    fine = fine && shape[i] > 0;
+    lua_settop(L, 2);
+  }
+  if (!fine) return refuse_text(L, 1, "reshape takes a list of whole numbers of at least 1");
+  lk_view *w = begin(L, 1, &e);
+  unsigned given = n > SOMA_VIEW_DIMS ? SOMA_VIEW_DIMS + 1 : (unsigned)n;
+  return finish(L, soma_view_reshape(&w->v, given, shape, &e), &e);
+}
+
+/* v:ap({{step, num}, ...} [, offset]): dimensions as they are given, in elements. */
+static int view_ap(lua_State *L) {
+  soma_view_error e;
+  soma_view_dim dims[SOMA_VIEW_DIMS];
+  bool fine = true;
+  lua_settop(L, 3);
+  check(L, 1);
+  int64_t offset = number_or(L, 3, 0, &fine);
+  lua_Unsigned n = is_list(L, 2) ? lua_rawlen(L, 2) : 0;
+  for (lua_Unsigned i = 0; i < n && i < SOMA_VIEW_DIMS && fine; i++) {
+    lua_geti(L, 2, (lua_Integer)i + 1);
+    if (!is_list(L, 4)) break;
+    for (int k = 1; k <= 2; k++) {
+      lua_geti(L, 4, k);
+      fine = integer_at(L, 4 + k, k == 1 ? &dims[i].step : &dims[i].num) && fine;
+    }
+    lua_settop(L, 3);
+  }
+  if (!fine || n == 0 || lua_gettop(L) > 3)
+    return refuse_text(L, 1, "ap takes a list of {step, num} and an offset, in whole numbers");
+  lk_view *w = begin(L, 1, &e);
+  unsigned given = n > SOMA_VIEW_DIMS ? SOMA_VIEW_DIMS + 1 : (unsigned)n;
+  return finish(L, soma_view_ap(&w->v, offset, given, dims, &e), &e);
+}
+
+/* v:view(dtype): the same bytes as another type. */
+static int view_as(lua_State *L) {
+  soma_view_error e;
+  lua_settop(L, 2);
+  check(L, 1);
+  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  int dtype = isa_dtype_find(name, strlen(name));
+  if (dtype < 0)
+    return refuse_text(L, 1,
+                       lua_pushfstring(L, "'%s' is not a data type", luaL_tolstring(L, 2, NULL)));
+  lk_view *w = begin(L, 1, &e);
+  return finish(L, soma_view_as(&w->v, (unsigned)dtype, &e), &e);
+}
+
+/* ---- What is known only at run time ---------------------------------------------------------- */
+
+static int add_part(lua_State *L, soma_view_dyn part) {
+  soma_view_error e;
+  lk_view *w = begin(L, 1, &e);
+  if (!soma_view_add(&w->v, &part, &e)) return finish(L, 0, &e);
+  remember(L, w, 2);
+  return 1;
+}
+
+static void check_index(lua_State *L, const char *what) {
+  if (luaL_testudata(L, 2, VIEW)) return;
+  refuse_text(L, 1,
+              lua_pushfstring(L, "%s takes a view of whole numbers in SBUF, not %s", what,
+                              luaL_tolstring(L, 2, NULL)));
+}
+
+/* v:gather(index [, dimension]): of a DMA: that dimension (1) goes by an index vector of SBUF. */
+static int view_gather(lua_State *L) {
+  lua_settop(L, 3);
+  check(L, 1);
+  check_index(L, "gather");
+  unsigned d = lua_isnil(L, 3) ? 0 : dimension(L, 3);
+  return add_part(
+      L, (soma_view_dyn){.kind = SOMA_DYN_GATHER, .dim = (uint8_t)d, .operand = &check(L, 2)->v});
+}
+
+/* v:indirect(index): on trn3, free elements at places that the index gives. */
+static int view_indirect(lua_State *L) {
+  lua_settop(L, 2);
+  check(L, 1);
+  check_index(L, "indirect");
+  return add_part(L, (soma_view_dyn){.kind = SOMA_DYN_INDIRECT, .operand = &check(L, 2)->v});
+}
+
+/* v:bound(register): as many partitions of a tile (rows of a tensor) as the register says, at most
+ * those of the view. */
+static int view_bound(lua_State *L) {
+  lua_settop(L, 2);
+  check(L, 1);
+  if (!has_class(L, 2, REGISTER))
+    return refuse_text(
+        L, 1, lua_pushfstring(L, "bound takes a register, not %s", luaL_tolstring(L, 2, NULL)));
+  return add_part(L, (soma_view_dyn){.kind = SOMA_DYN_SIZE});
+}
+
+/* ---- As an operand --------------------------------------------------------------------------- */
+
+/* The view at index i with its registers' numbers; refused if it is not of the kernel at `kernel`.
+ */
+static soma_view settled(lua_State *L, int i, int kernel) {
+  soma_view v = check(L, i)->v;
+  lua_getiuservalue(L, i, KERNEL);
+  if (!lua_rawequal(L, -1, kernel)) {
+    lua_getiuservalue(L, i, NAME);
+    lua_pushfstring(L, "%s belongs to another kernel", lua_tostring(L, -1));
+    lua_getfield(L, kernel, "refuse");
+    lua_pushvalue(L, kernel);
+    lua_pushvalue(L, -3);
+    lua_call(L, 2, 0);
+    luaL_error(L, "a view belongs to another kernel");
+  }
+  lua_pop(L, 1);
+  lua_getiuservalue(L, i, PARTS);
+  int parts = lua_gettop(L);
+  for (int p = 0; p < v.ndyn; p++) {
+    int64_t id = 0;
+    lua_geti(L, parts, p + 1);
+    if (lua_istable(L, -1) && field(L, lua_gettop(L), "id", &id) && id > 0 && id <= UINT32_MAX)
+      v.dyn[p].reg = (uint32_t)id;
+    else if (v.dyn[p].operand)
+      settled(L, lua_gettop(L), kernel);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return v;
+}
+
+/* put_operand(words, view, kernel): appends the operand's words, as in a record, to a list. */
+static int put_operand(lua_State *L) {
+  soma_view_error e = {.from = 1};
+  int64_t words[4 * SOMA_VIEW_WORDS];
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 3);
+  soma_view v = settled(L, 2, 3);
+  lua_getiuservalue(L, 2, NAME);
+  e.name = lua_tostring(L, -1);
+  size_t n = soma_view_words(&v, 0, words, sizeof words / sizeof *words, &e);
+  if (n == 0) return refuse_text(L, 2, e.text);
+  lua_Integer at = (lua_Integer)lua_rawlen(L, 1);
+  for (size_t i = 0; i < n; i++) {
+    lua_pushinteger(L, words[i]);
+    lua_rawseti(L, 1, at + (lua_Integer)i + 1);
+  }
+  return 0;
+}
+
+/* same_as(view): a text that two views share if they are the same elements in the same order. */
+static int same_as(lua_State *L) {
+  soma_view_error e = {.from = 1};
+  int64_t words[4 * SOMA_VIEW_WORDS];
+  lua_settop(L, 1);
+  lua_getiuservalue(L, 1, KERNEL);
+  soma_view v = settled(L, 1, 2);
+  size_t n = soma_view_words(&v, 0, words, sizeof words / sizeof *words, &e);
+  luaL_Buffer b;
+  luaL_tolstring(L, 1, NULL);
+  luaL_buffinit(L, &b);
+  for (size_t i = 1; i < n; i++) {
+    lua_pushfstring(L, " %I", (LUAI_UACINT)words[i]);
+    luaL_addvalue(&b);
+  }
+  luaL_pushresult(&b);
+  lua_concat(L, 2);
+  return 1;
+}
+
+/* ---- Fields ---------------------------------------------------------------------------------- */
+
+static int view_text(lua_State *L) {
+  const lk_view *v = check(L, 1);
+  luaL_Buffer b;
+  lua_getiuservalue(L, 1, NAME);
+  const char *name = lua_tostring(L, -1);
+  luaL_buffinit(L, &b);
+  lua_pushfstring(L, "%s %s[", name, isa_dtypes[v->v.dtype].name);
+  luaL_addvalue(&b);
+  for (unsigned d = 0; d < v->v.ndim; d++) {
+    lua_pushfstring(L, d ? ", %I" : "%I", (LUAI_UACINT)v->v.dim[d].num);
+    luaL_addvalue(&b);
+  }
+  luaL_addstring(&b, "] in ");
+  luaL_addstring(&b, memories[v->memory]);
+  luaL_pushresult(&b);
+  return 1;
+}
+
+static int view_index(lua_State *L) {
+  const lk_view *v = check(L, 1);
+  if (lua_type(L, 2) != LUA_TSTRING) return subscript(L);
+  const char *key = lua_tostring(L, 2);
+  bool steps = strcmp(key, "steps") == 0;
+  if (steps || strcmp(key, "shape") == 0) {
+    int64_t all[SOMA_VIEW_DIMS];
+    for (unsigned d = 0; d < v->v.ndim; d++) all[d] = steps ? v->v.dim[d].step : v->v.dim[d].num;
+    lb_push_shape(L, v->v.ndim, all);
+  } else if (strcmp(key, "dtype") == 0) {
+    lua_pushstring(L, isa_dtypes[v->v.dtype].name);
+  } else if (strcmp(key, "memory") == 0) {
+    lua_pushstring(L, memories[v->memory]);
+  } else if (strcmp(key, "buffer") == 0) {
+    lua_pushinteger(L, v->v.buffer);
+  } else if (strcmp(key, "name") == 0) {
+    lua_getiuservalue(L, 1, NAME);
+  } else if (strcmp(key, "_k") == 0) {
+    lua_getiuservalue(L, 1, KERNEL);
+  } else {
+    lua_pushvalue(L, 2);
+    lua_rawget(L, lua_upvalueindex(1));
+  }
+  return 1;
+}
+
+static int is_view(lua_State *L) {
+  lua_pushboolean(L, luaL_testudata(L, 1, VIEW) != NULL);
+  return 1;
+}
+
+void lk_add_views(lua_State *L) {
+  static const luaL_Reg functions[] = {{"whole", whole},
+                                       {"is_view", is_view},
+                                       {"put_operand", put_operand},
+                                       {"same_as", same_as},
+                                       {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__tostring", view_text}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"slice", view_slice},
+                                     {"block", view_block},
+                                     {"broadcast", view_broadcast},
+                                     {"permute", view_permute},
+                                     {"reshape", view_reshape},
+                                     {"view", view_as},
+                                     {"ap", view_ap},
+                                     {"gather", view_gather},
+                                     {"indirect", view_indirect},
+                                     {"bound", view_bound},
+                                     {NULL, NULL}};
+  luaL_setfuncs(L, functions, 0);
+  lb_class(L, VIEW, meta, NULL);
+  luaL_getmetatable(L, VIEW);
+  lua_newtable(L);
+  luaL_setfuncs(L, methods, 0);
+  lua_pushcclosure(L, view_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+  luaL_newmetatable(L, REGISTER);
+  lua_setfield(L, -2, "Register");
+  luaL_newmetatable(L, AFFINE);
+  lua_setfield(L, -2, "Affine");
+}
