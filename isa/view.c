@@ -474,8 +474,10 @@ static int check_part(const soma_view *v, const soma_view_dyn *part, soma_view_e
     if (place_of(v->dyn[i].kind) == place_of(part->kind))
       return refuse(e, "%s %s", name_of(e), what[place_of(part->kind)]);
   bool by_register = part->kind == SOMA_DYN_REGISTER || part->kind == SOMA_DYN_SIZE;
-  if (by_register || part->operand) return 1;
-  return refuse(e, "an index or an element of %s is left out", name_of(e));
+  if (by_register) return 1;
+  if (!part->operand) return refuse(e, "an index or an element of %s is left out", name_of(e));
+  if (part->operand->ndyn == 0) return 1;
+  return refuse(e, "what %s goes by is known only at run time itself: load it first", name_of(e));
 }
 
 int soma_view_slice_at(soma_view *v, unsigned d, const soma_view_dyn *at, int64_t start,

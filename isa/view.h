@@ -45,8 +45,8 @@ typedef struct soma_view_dyn {
   uint8_t dim;                     /* SIZE, GATHER: of the view */
   uint32_t reg;                    /* REGISTER, SIZE: of soma_kernel_register */
   int64_t stride;                  /* REGISTER, ELEMENT: elements for each 1 of the value */
-  const struct soma_view *operand; /* ELEMENT, GATHER, INDIRECT: the caller keeps it as long as it
-                                      makes words of the view */
+  const struct soma_view *operand; /* ELEMENT, GATHER, INDIRECT: has no such parts itself; the
+                                      caller keeps it as long as it makes words of the view */
 } soma_view_dyn;
 
 typedef struct soma_view {

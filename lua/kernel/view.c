@@ -280,9 +280,11 @@ static int view_block(lua_State *L) {
   int64_t rows = v->v.ndim ? v->v.dim[0].num : 0;
   int64_t i = number_or(L, 2, -1, &fine), n = number_or(L, 3, 0, &fine);
   if (!fine || i < 0 || n < 1 || rows < 1 || i > (rows - 1) / n) {
-    lua_pushfstring(L, "block %s of %s rows: %%s has %I", luaL_tolstring(L, 2, NULL),
-                    luaL_tolstring(L, 3, NULL), (LUAI_UACINT)rows);
-    return refuse(L, 1, lua_tostring(L, -1), 0);
+    lua_getiuservalue(L, 1, NAME);
+    return refuse_text(L, 1,
+                       lua_pushfstring(L, "block %s of %s rows: %s has %I",
+                                       luaL_tolstring(L, 2, NULL), luaL_tolstring(L, 3, NULL),
+                                       lua_tostring(L, 4), (LUAI_UACINT)rows));
   }
   lk_view *w = begin(L, 1, &e);
   int64_t left = rows - i * n;

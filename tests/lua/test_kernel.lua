@@ -18,6 +18,37 @@ local function wrong(f, ...)
 end
 local function here() return debug.getinfo(2, "l").currentline end
 
+t.case("a view that a register has moved can be seen as another type", function()
+  local k = soma.kernel {target = "trn2"}
+  local x, y = k:input("x", "float32", {8, 128, 4}), k:output("y", "bfloat16", {8, 128, 8})
+  k:loop(8, function(r)
+    local half = k:tile("bfloat16", {128, 8})
+    k.any.dma_copy(half, x[r]:view "bfloat16")
+    k.any.dma_copy(y[r], half)
+  end)
+  local a = soma.randn({8, 128, 4}, "float32", {seed = 2})
+  assert(soma.equal(run(k, {x = a}).out.y, a:view "bfloat16"))
+end)
+
+t.case("rows by an index vector; explicit dimensions", function()
+  local k = soma.kernel {target = "trn2"}
+  local x, i = k:input("x", "float32", {64, 16}), k:input("i", "uint32", {32, 1})
+  local y, z, rows = k:output("y", "float32", {32, 16}), k:output("z", "float32", {8, 15}), {}
+  local index, some = k:load(i), k:tile("float32", {32, 16})
+  k.gpsimd.dma_copy(some, x[{0, 32}]:gather(index), {dge = "swdge"})
+  k:store(y, some)
+  k:store(z, k:load(x:ap({{32, 8}, {1, 15}}, 17)))
+  for r = 1, 32 do rows[r] = {(r * 37) % 64} end
+  local a = soma.randn({64, 16}, "float32", {seed = 1})
+  local out = run(k, {x = a, i = soma.tensor(rows, "uint32")}).out
+  for r = 0, 31 do
+    for c = 0, 15 do t.eq(out.y:get(r, c), a:get(rows[r + 1][1], c)) end
+  end
+  for r = 0, 7 do
+    for c = 0, 14 do t.eq(out.z:get(r, c), a:get((17 + 32 * r + c) // 16, (17 + 32 * r + c) % 16)) end
+  end
+end)
+
 t.case("a softmax of four blocks", function()
   local k = soma.kernel {target = "trn2"}
   local x, y = k:input("x", "float32", {512, 256}), k:output("y", "float32", {512, 256})
@@ -206,6 +237,17 @@ t.case("wrong uses are refused at their line", function()
     {"gather takes a view of whole numbers in SBUF, not 3", function() local _ = x:gather(3) end},
     {"bound takes a register, not 3", function() local _ = x:bound(3) end},
     {"reshape takes a list of whole numbers", function() local _ = x:reshape {8192.0} end},
+    {"0 to 199 of dimension 1 of x[128, 64]: it has 128", function() local _ = x[{0, 200}] end},
+    {"a slice of x must start at a whole number or a register, not at 3.5", function() local _ = x[3.5] end},
+    {"x has dimensions 1 to 2, not 3", function() local _ = x:slice(3, 0, 1) end},
+    {"x has fewer dimensions than the key has entries", function() local _ = x[{{0, 1}, 2, {}}] end},
+    {"elements 1 to 8192 of x: the tensor has 0 to 8191", function() local _ = x:ap({{1, 8192}}, 1) end},
+    {"what x goes by is known only at run time itself", function() local _ = x:gather(a:bound(k:register())) end},
+    {"block %s of nil rows: x has 128", function() local _ = x:block("%s") end},
+    {"ap takes a list of {step, num} and an offset", function() local _ = x:ap {{1, 2}, 3} end},
+    {"permute takes each dimension of x once: 1 comes twice", function() local _ = x:permute {1, 1} end},
+    {"permute: dimension 1 of x is the partitions, which stay the first", function() local _ = a:permute {2, 1} end},
+    {"cannot be viewed as float32", function() local _ = x:view("uint8")[{{}, {2, 8}}]:view "float32" end},
     {"permute takes a list of dimensions, not nil", function() local _ = x:permute() end},
     {"broadcast takes a dimension and a whole number of times", function() local _ = x:broadcast(1, 0) end},
     {"spmd takes a list of sizes and a function", function() soma.spmd(4, print) end},

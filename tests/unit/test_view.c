@@ -456,6 +456,10 @@ static void test_parts(void **state) {
   (void)state;
   assert_true(soma_view_add(&x, &rows, &e));
   says(soma_view_add(&x, &rows, &e), &e, "x has an index already");
+  assert_true(soma_view_add(&index, &size, &e));
+  says(soma_view_add(&t, &rows, &e), &e,
+       "what x goes by is known only at run time itself: load it first");
+  index.ndyn = 0;
   says(
       soma_view_slice(&x, 0, 0, 8, 1, &e), &e,
       "dimension 0 of x must stay as it is: a register gives a size, or an index chooses the rows");
