@@ -109,30 +109,33 @@ static bool tensors_agree(as_kernel *first, as_kernel *second) {
 /* How often a core comes to each meeting. False when loops at run time decide. */
 static bool count_meetings(const as_kernel *k, uint32_t *n) {
   unsigned depth = 0;
+  bool exact = true;
   for (uint32_t i = 0; i < k->nitems; i++) {
     const as_k_item *it = &k->items[i];
     unsigned m = as_k_meeting_kind(k, it);
     depth += it->op == K_LOOP || it->op == K_WHILE;
     depth -= it->op == K_ENDLOOP;
-    if (m < K_MEETINGS && depth) return false;
-    if (m < K_MEETINGS) n[m]++;
+    if (m == K_MEETINGS) continue;
+    exact &= depth == 0;
+    n[m]++;
   }
-  return true;
+  return exact;
 }
 
-static bool has_partner(as_kernel *k, const uint32_t *others, as_kernel **failed) {
+/* exact: each meeting is one; else there must be one of its kind. */
+static bool has_partner(as_kernel *k, const uint32_t *others, bool exact, as_kernel **failed) {
   uint32_t n[K_MEETINGS] = {0};
   char what[40] = "core_barrier";
   for (uint32_t i = 0; i < k->nitems; i++) {
     const as_k_item *it = &k->items[i];
     unsigned m = as_k_meeting_kind(k, it);
-    if (m == K_MEETINGS || ++n[m] <= others[m]) continue;
+    if (m == K_MEETINGS || (exact ? ++n[m] <= others[m] : others[m] > 0)) continue;
     *failed = k;
     if (m != K_BARRIERS) snprintf(what, sizeof what, "%s of pipe %u", isa_ops[it->op].name, m);
     return as_k_fail(k, ISA_ILLEGAL, it->at,
                      "%s: it would wait for ever; it is number %u of this core, and the other core "
                      "has %u",
-                     what, (unsigned)n[m], (unsigned)others[m]);
+                     what, exact ? (unsigned)n[m] : 1u, (unsigned)others[m]);
   }
   return true;
 }
@@ -140,8 +143,8 @@ static bool has_partner(as_kernel *k, const uint32_t *others, as_kernel **failed
 /* Each one that meets the other core meets something there. */
 static bool meetings_agree(as_kernel *first, as_kernel *second, as_kernel **failed) {
   uint32_t n[2][K_MEETINGS] = {{0}};
-  if (!count_meetings(first, n[0]) || !count_meetings(second, n[1])) return true;
-  return has_partner(first, n[1], failed) && has_partner(second, n[0], failed);
+  bool all = count_meetings(first, n[0]), exact = count_meetings(second, n[1]) && all;
+  return has_partner(first, n[1], exact, failed) && has_partner(second, n[0], exact, failed);
 }
 
 isa_program *as_kernel_finish_pair(as_kernel *first, as_kernel *second, as_kernel **failed) {

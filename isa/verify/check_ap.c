@@ -404,6 +404,17 @@ static bool operand_peer(const isa_ck *c, int f, const isa_ap *ap, uint32_t flag
                   ".peer: %s does not reach the other core's sbuf here; a dma_copy does", op);
 }
 
+/* Whether a size that a register gives is of the outermost dimension that has more than one. Then
+ * the elements lie as those of the whole pattern: what is sent to a peer says only which they are.
+ */
+static bool size_is_outermost(const isa_ap *ap) {
+  if (ap->size_dim < 2) return true;
+  if (ap->space != ISA_HBM && ap->nparts > 1) return false;
+  for (unsigned d = 0; d + 2 < ap->size_dim; d++)
+    if (ap->dim[d].num > 1) return false;
+  return true;
+}
+
 /* A peer's memory: only where a copy of a CC sequencer goes. */
 static bool operand_rank(const isa_ck *c, int f, const isa_ap *ap, uint32_t flags) {
   const char *op = isa_ops[c->in->op].name;
@@ -433,6 +444,11 @@ static bool operand_rank(const isa_ck *c, int f, const isa_ap *ap, uint32_t flag
   if (ap->index_kind || ap->peer)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     ".rank: the place at the other rank has no index or .peer");
+  if (!size_is_outermost(ap))
+    return isa_fail(c->e, ISA_ILLEGAL, f,
+                    ".rank: the register r%d may give the size of the outermost dimension alone, "
+                    "as in [0:+r1<=8, :]",
+                    ap->size_reg);
   return true;
 }
 

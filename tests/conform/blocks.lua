@@ -120,6 +120,12 @@ local function peers(suite)
     gpsimd = " dma_copy u_, in_a, queue=q_ $moved\n nop $moved>=16\nx: all_reduce dsts=[v_], srcs=[u_], group=tp, op=max $done++\n nop $done>=1\n dma_copy out_o, v_, queue=q_ $moved\n nop $moved>=32",
     cc0 = " wait_start gpsimd.x\n nop $ready.rank[tp.next]\n nop $ready>=1\n dma_copy v_.rank[tp.next], u_, queue=qcc $came.rank[tp.next]\n nop $came>=16\n complete gpsimd.x"},
     other, {extra = "u_ tile sbuf float32[5, 8]\nv_ tile sbuf float32[5, 8]"})
+  case(suite, "dma_copy", "as many rows as a register says, into another rank", 2, {gpsimd = " dma_copy out_o, in_a, queue=q_ $moved\n nop $moved>=16\n " .. swap,
+    cc0 = " wait_start gpsimd.x\n nop $ready.rank[tp.next]\n nop $ready>=1\n mov r1, 2\n mov r2, 3\n dma_copy out_o[r2:+r1<=4, :].rank[tp.next], in_a[1:+r1<=4, :], queue=qcc $came.rank[tp.next]\n nop $came>=16\n complete gpsimd.x"},
+    function(r)
+      local mine, others = data(2, 7)[r], data(2, 7)[1 - r]
+      return table.move(others, 9, 24, 25, table.move(mine, 1, N, 1, {}))
+    end)
   case(suite, "dma_copy_lists", "several pieces into another rank", 2, {gpsimd = " " .. swap,
     cc0 = " wait_start gpsimd.x\n dma_copy_lists dsts=[out_o[3:5].rank[tp.next], out_o[0:3].rank[tp.next]], srcs=[in_a[3:5], in_a[0:3]], queue=qcc $came.rank[tp.next]\n nop $came>=16\n complete gpsimd.x"}, other)
   case(suite, "dma_trigger", "each push adds at the rank that it writes", 3, {gpsimd = "x: all_gather dsts=[g_], srcs=[in_a], group=tp $done++\n nop $done>=1\n dma_copy out_o, g_[2], queue=q_ $moved\n nop $moved>=16",
@@ -231,6 +237,7 @@ local function refusals(suite)
     ["rank 0 sends to rank 4000; the world has 2 ranks"] = {"wait_start gpsimd.x\nnop $done.rank[4000]\ncomplete gpsimd.x"},
     ["has no sign: it adds 1"] = {"wait_start gpsimd.x\nnop $done.rank[1]++\ncomplete gpsimd.x"},
     ["only a destination of a dma_copy"] = {"wait_start gpsimd.x\ndma_copy hy, hx.rank[1], queue=qcc\ncomplete gpsimd.x"},
+    ["may give the size of the outermost dimension alone"] = {"wait_start gpsimd.x\ndma_copy hy[:, 0:+r1<=8].rank[1], hx[:, 0:+r1<=8], queue=qcc\ncomplete gpsimd.x"},
     ["an op= reads it as well"] = {"wait_start gpsimd.x\ndma_copy hy.rank[1], hx, queue=qcc, op=add\ncomplete gpsimd.x"},
   } do
     suite:case {

@@ -9,7 +9,8 @@ local tables = { -- file, macro, argument that is the word
   { "asm/text/builtins.def", "[%w_]*BUILTIN", 1 }, { "asm/pp/directives.def", "DIRECTIVE", 2, "%" },
   { "asm/pp/directives.def", "CONDITION", 2, "%if" }, { "asm/pp/directives.def", "CONDITION", 2, "%elif" },
 }
-local grammar = [[
+local grammar = [==[
+group remote pairs=[[0,1],[1,0]] .rank[ .rank[g.next] .rank[g.prev] .rank[g.xor .rank[g[1]] .rank[dst] .rank[1] cc0 cc1 owner=cc0 gpsimd.x
 align dma equ extern global queue section sem target tensor tile loop endloop
 input output const temp rings= dge= owner= prio= overlay= banks= at= bytes= core= none
 .ap( .view( .broadcast( .gather( .indirect( .shape .dtype .bytes sizeof( addr( offset= float(
@@ -18,7 +19,7 @@ input output const temp rings= dge= owner= prio= overlay= banks= at= bytes= core
 %%x %$x %1 %0 %{1:-1} %+ %endif %else %if %rep %endrep %macro %endm %00 %?
 \ ; , : :: ( ) [ ] { } == != <= >= << >> && || ++ -- += -= ? 0x 0b 0o 1e+10 inf nan 'a'
 max min abs ceil_div align_up strlen __FILE__ __LINE__ __TARGET__
-]]
+]==]
 local seen = {}
 local function put(word)
   if seen[word] then return end

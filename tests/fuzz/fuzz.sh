@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the fuzz harnesses of $BUILD/fuzz. Both forms begin with the seeds: the samples, the golden
-# cases and tests/fuzz/corpus, where every input lies that once broke something.
+# cases, tests/fuzz/worlds (programs of ranks) and tests/fuzz/corpus, where every input lies that once broke something.
 #   fuzz.sh smoke    a fixed number of inputs with fixed seeds; ends with "N passed, N failed"
 #   fuzz.sh many     about FUZZ_COUNT inputs (10^7: 36 % programs of run, of which an input makes 3.6 on
 #                    average, 41 % of sbc, the rest of the others) in FUZZ_JOBS processes;
@@ -28,7 +28,7 @@ for h in asm sbc run save world file kernel; do
 done
 rm -rf "$out/golden"
 lua5.4 tests/golden.lua extract "$out/golden" || exit 2
-for s in samples/*.s "$out"/golden/*/in.s; do
+for s in samples/*.s tests/fuzz/worlds/*.s "$out"/golden/*/in.s; do
   name=$(echo "${s#"$out"/}" | tr / _)
   cp "$s" "$out/asm-seeds/$name"
   (cd "$(dirname "$s")" && "$as" -g -o "$out/sbc-seeds/$name.sbc" "$(basename "$s")" 2>/dev/null)

@@ -18,8 +18,9 @@ fuzz_stat fuzz_stats[] = {{"inputs", 0, 0},
                           {"with a tile that left psum", 1, 0},
                           {"ran", 4, 0},
                           {"of two cores", 2, 0},
+                          {"on two ranks", 0, 0},
                           {NULL, 0, 0}};
-enum { INPUTS, PASSED, FINISHED, LOOPED, SPILLED, LEFT_PSUM, RAN, PAIRS };
+enum { INPUTS, PASSED, FINISHED, LOOPED, SPILLED, LEFT_PSUM, RAN, PAIRS, RANKS };
 void fuzz_report(void) {}
 
 typedef struct bytes {
@@ -65,7 +66,9 @@ static int buffers(soma_kernel *k, bytes *b, uint32_t room, uint32_t parts[TILES
   }
   for (int i = 0; i < REGS; i++)
     if (soma_kernel_register(k, &id) != SOMA_OK) return 0;
-  return 1;
+  static const uint32_t ranks[] = {1, 0}, both[] = {2}, each[] = {1, 1};
+  return soma_kernel_group(k, 1, both, ranks, &id) == SOMA_OK &&
+         soma_kernel_group(k, 2, each, ranks, &id) == SOMA_OK;
 }
 
 /* A word: mostly a small number, now and then one of many bytes. */
@@ -103,17 +106,49 @@ static size_t operand(bytes *b, int64_t *w, const soma_field *f) {
   return n;
 }
 
+/* Of a collective: a part of a tensor, whole rows. */
+static size_t rows_of(bytes *b, int64_t *w) {
+  int64_t rows = take(b) % 4 ? 2 : 4, at = take(b) % 8;
+  const int64_t v[] = {
+      10, 1 + take(b) % TENSORS, SOMA_FLOAT32, 0, 0, 256 * 16 * at, 2, 64, 8 * rows, 1, 64};
+  memcpy(w, v, sizeof v);
+  return sizeof v / sizeof *v;
+}
+
+/* A list of operands, of pairs or of channels. */
+static size_t list(bytes *b, int64_t *w, const soma_field *f) {
+  size_t n = 0;
+  int64_t items = take(b) % 8 ? 1 : take(b) % 4;
+  w[n++] = items;
+  for (int64_t i = 0; i < items; i++) {
+    if (f->kind == SOMA_FIELD_APS) n += take(b) % 4 ? rows_of(b, w + n) : operand(b, w + n, f);
+    if (f->kind != SOMA_FIELD_APS) w[n++] = i % 2;
+    if (f->kind == SOMA_FIELD_PAIRS) w[n++] = take(b) % 2;
+  }
+  return n;
+}
+
+/* The row of all_reduce; those of the others follow. */
+static uint32_t first_collective(void) {
+  static uint32_t row;
+  soma_opcode_info op;
+  while (soma_opcode_row(row, &op) == SOMA_OK && strcmp(op.name, "all_reduce") != 0) row++;
+  return row;
+}
+
 /* A record of any instruction, with fields of the right size. */
 static size_t record(bytes *b, int64_t *w, size_t most) {
   soma_opcode_info op;
   soma_field f;
   size_t n = 6;
-  if (soma_opcode_row(take(b) % 90, &op) != SOMA_OK) return 0;
+  uint32_t row = take(b) % 112;
+  if (take(b) % 16 == 0) row = first_collective() + row % 9;
+  if (soma_opcode_row(row, &op) != SOMA_OK) return 0;
   w[1] = op.number;
   w[2] = take(b) % 8 < 6 ? -1 : (int64_t)(take(b) % 5);
   w[3] = take(b) % 8 ? 0 : take(b) % 16;
   w[4] = w[5] = 0;
-  for (uint32_t i = 0; soma_opcode_field(op.number, i, &f) == SOMA_OK && n + 32 < most; i++) {
+  for (uint32_t i = 0; soma_opcode_field(op.number, i, &f) == SOMA_OK && n + 64 < most; i++) {
     switch (f.kind) {
     case SOMA_FIELD_AP:
       if (f.mode == SOMA_FIELD_OPTIONAL && take(b) % 4)
@@ -131,6 +166,11 @@ static size_t record(bytes *b, int64_t *w, size_t most) {
       if (w[n++]) w[n++] = 1 + take(b) % REGS;
       break;
     case SOMA_FIELD_QUEUE: w[n++] = -1; break;
+    case SOMA_FIELD_GROUP: w[n++] = 1 + take(b) % 2; break;
+    case SOMA_FIELD_PAIRS:
+    case SOMA_FIELD_I32S:
+    case SOMA_FIELD_APS: n += list(b, w + n, &f); break;
+    case SOMA_FIELD_ALU: w[n++] = take(b) % 3 ? (int64_t)(take(b) % 12) : 0; break;
     default: w[n++] = take(b) % 3 ? 0 : take(b) % 40; break;
     }
   }
@@ -327,16 +367,50 @@ static void assemble_again(soma_machine *m, soma_program *p) {
   soma_program_free(q);
 }
 
-static void run(soma_machine *m, soma_program *p) {
+static void bind(soma_machine *m, soma_program *p) {
   static const uint8_t zeros[256 * 64 * 4];
   int64_t shape[2] = {256, 64};
+  soma_bind(m, p, "a", SOMA_FLOAT32, 2, shape, zeros);
+  soma_bind(m, p, "d", SOMA_FLOAT32, 2, shape, zeros);
+}
+
+/* On two ranks, or the world says why not; they have no race. They may wait for one another for
+ * ever, where a loop depends on the rank. */
+static void run_ranks(soma_machine *m, soma_program *p) {
+  soma_options o = SOMA_OPTIONS_INIT;
+  soma_world_options wo = {
+      .size = sizeof wo, .ranks = 2, .lnc = soma_program_cores(p), .threads = 1, .machine = &o};
+  soma_world *w = NULL;
+  o.target = soma_program_target(p);
+  o.max_instructions = 3000;
+  o.checks = 1 << SOMA_CHECK_RACE;
+  if (soma_world_new(&wo, &w) != SOMA_OK) fuzz_fail("no world");
+  for (uint32_t r = 0; r < 2; r++) {
+    if (soma_world_load(w, r, p) != SOMA_OK) broken(m, p, "is not loaded", soma_world_error(w));
+    bind(soma_world_machine(w, r), p);
+  }
+  if (soma_world_start(w) == SOMA_OK) {
+    soma_status s = soma_world_until(w, SOMA_TIME_END);
+    fuzz_stats[RANKS].n++;
+    if (s == SOMA_CHECK && wo.lnc == 1) broken(m, p, "on two ranks", soma_world_error(w));
+  } else if (!soma_world_error(w)[0]) {
+    broken(m, p, "is refused without a reason", "");
+  }
+  soma_world_free(w);
+}
+
+static void run(soma_machine *m, soma_program *p) {
   soma_run *r = NULL;
   soma_finding f;
   soma_fault fault;
-  soma_bind(m, p, "a", SOMA_FLOAT32, 2, shape, zeros);
-  soma_bind(m, p, "d", SOMA_FLOAT32, 2, shape, zeros);
+  bind(m, p);
   soma_status s = soma_run_start(m, p, &r);
   bool pair = soma_program_cores(p) > 1;
+  if (s != SOMA_OK &&
+      (strstr(soma_error(m), "a rank alone") || strstr(soma_error(m), "of a world"))) {
+    run_ranks(m, p);
+    return;
+  }
   if (s != SOMA_OK && s != SOMA_NOMEM && s != SOMA_LIMIT && s != SOMA_ILLEGAL && s != SOMA_UNBUILT)
     broken(m, p, "does not start", soma_error(m));
   if (s == SOMA_ILLEGAL && !strstr(soma_error(m), "custom"))

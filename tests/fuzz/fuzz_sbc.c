@@ -2,14 +2,16 @@
  * the same bytes; what passes the verifier runs, with its inputs zero, to an end or a limit. */
 #include "../../isa/lint/lint.h"
 #include "../../vm/api/soma.h"
+#include "../../vm/api/soma_world.h"
 #include "fuzz.h"
 
 #include <string.h>
 
 const enum fuzz_kind fuzz_kind = FUZZ_BYTES;
 fuzz_stat fuzz_stats[] = {{"inputs", 0, 0}, {"read", 3, 0},         {"passed the verifier", 1, 0},
-                          {"ran", 1, 0},    {"of two cores", 0, 0}, {NULL, 0, 0}};
-enum { INPUTS, READ, VERIFIED, RAN, PAIRED };
+                          {"ran", 1, 0},    {"of two cores", 0, 0}, {"in a world", 0, 0},
+                          {NULL, 0, 0}};
+enum { INPUTS, READ, VERIFIED, RAN, PAIRED, WORLDS };
 void fuzz_report(void) {}
 
 enum { HASH = 8, HASHED = 16, HEADER = 48, MOST_TENSOR = 1 << 20 };
@@ -85,6 +87,28 @@ static void run_to_end(soma_machine *m, soma_run *r) {
     fuzz_fail("ended with status %d: %s", (int)s, fault.text);
 }
 
+/* Two ranks run it, or the world says why not. */
+static void run_ranks(const soma_options *o, soma_program *p) {
+  soma_world_options wo = {
+      .size = sizeof wo, .ranks = 2, .lnc = soma_program_cores(p), .threads = 1};
+  soma_world *w = NULL;
+  soma_options machine = *o;
+  machine.target = soma_program_target(p);
+  wo.machine = &machine;
+  if (soma_world_new(&wo, &w) != SOMA_OK) fuzz_fail("no world");
+  int ok = 1;
+  for (uint32_t r = 0; r < 2 && ok; r++)
+    ok = soma_world_load(w, r, p) == SOMA_OK && bind_inputs(soma_world_machine(w, r), p);
+  if (ok && soma_world_start(w) == SOMA_OK) {
+    fuzz_stats[WORLDS].n++;
+    soma_status s = soma_world_until(w, SOMA_TIME_END);
+    if (s != SOMA_OK && !soma_world_error(w)[0]) fuzz_fail("a world fails without a text");
+  } else if (ok && !soma_world_error(w)[0]) {
+    fuzz_fail("a world is refused without a text");
+  }
+  soma_world_free(w);
+}
+
 static void run(const uint8_t *data, size_t n) {
   soma_options o = SOMA_OPTIONS_INIT;
   soma_machine *m = NULL;
@@ -101,8 +125,9 @@ static void run(const uint8_t *data, size_t n) {
       fuzz_stats[RAN].n++;
       fuzz_stats[PAIRED].n += soma_program_cores(p) > 1;
       run_to_end(m, r);
-    } else if (s != SOMA_LIMIT && s != SOMA_NOMEM && s != SOMA_ARG && s != SOMA_UNBUILT &&
-               !strstr(soma_error(m), "a rank alone") && !strstr(soma_error(m), "of a world")) {
+    } else if (strstr(soma_error(m), "a rank alone") || strstr(soma_error(m), "of a world")) {
+      run_ranks(&o, p);
+    } else if (s != SOMA_LIMIT && s != SOMA_NOMEM && s != SOMA_ARG && s != SOMA_UNBUILT) {
       fuzz_fail("verified, but not started: %s", soma_error(m));
     }
   }

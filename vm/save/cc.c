@@ -114,6 +114,17 @@ static void walk_fields(vm_saver *s, vm_message *m) {
   m->offset = (int64_t)offset;
 }
 
+/* The part of a pattern with its first n elements; of one whose size a register gives, and which
+ * may then begin where the whole would not fit. */
+static isa_ap first_of(const isa_ap *ap, uint64_t n) {
+  isa_ap part = *ap;
+  if (ap->size_dim < 2 || n == 0) return part;
+  isa_dim *d = &part.dim[ap->size_dim - 2];
+  uint64_t each = isa_ap_elems(ap) / d->num; /* it is the outermost */
+  d->num = (uint32_t)((n + each - 1) / each);
+  return part;
+}
+
 /* Whether its bytes have a place here: those of a pattern of the sender's program for this rank. */
 static bool bytes_fit(const vm_core *c, const vm_run *from, const vm_message *m) {
   const isa_core *code = &from->prog->cores[c->number];
@@ -128,8 +139,9 @@ static bool bytes_fit(const vm_core *c, const vm_run *from, const vm_message *m)
     if (from->peers->tensors[at] != m->tensor) return false;
     size = c->run->blocks[m->tensor].bytes;
   }
-  return m->n && m->first <= elems && m->n <= elems - m->first && m->offset >= 0 &&
-         isa_ap_extent(ap, &lo, &hi) && m->offset + lo >= 0 &&
+  if (!m->n || m->first > elems || m->n > elems - m->first || m->offset < 0) return false;
+  const isa_ap part = first_of(ap, m->first + m->n);
+  return isa_ap_extent(&part, &lo, &hi) && m->offset + lo >= 0 &&
          !__builtin_add_overflow(m->offset, hi, &end) && (uint64_t)end <= size;
 }
 
