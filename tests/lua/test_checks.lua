@@ -406,6 +406,24 @@ section vector
   eq(#core:run(prog, tiles.inputs).findings, 0)
 end)
 
+case("a race that is found last is told first, however much was found before", function()
+  local lines = {[[
+ta2 tile sbuf float32[128, 512]
+section sync
+        dma_copy tc, a, queue=q $loaded
+        halt
+section vector]]}
+  for i = 0, 99 do
+    lines[#lines + 1] = ("        tensor_copy tb[:, %d:%d], ta2[:, %d:%d]"):format(i, i + 1, i, i + 1)
+  end
+  lines[#lines + 1] = "        tensor_copy tb, tc\n        halt\n"
+  local core = soma.core {checks = "uninit,race"}
+  local r = core:run(tiles.assemble(table.concat(lines, "\n")), tiles.inputs, {faults = "return"})
+  eq(#r.findings, 64)
+  eq(r.findings[1].check, "race")
+  eq(tostring(r.fault):find("(the first of 101 findings)", 1, true) ~= nil, true)
+end)
+
 -- ---- range, port ----------------------------------------------------------------------------
 
 both("an input outside a function's range", "range",

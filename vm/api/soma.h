@@ -467,7 +467,7 @@ typedef struct soma_finding {
   soma_time time;
   const char *text; /* the finding in full, several lines, with its place; ends with a newline */
 } soma_finding;
-/* How many findings there are so far; only the first 64 are kept, oldest first. SOMA_ARG past the
+/* How many findings there are so far; only the first 64 are told. SOMA_ARG past the
  * last. Each pair of places is reported once. Texts live as long as r; that of a finding that has
  * grown since lives until it is asked for again. */
 uint64_t soma_run_findings(const soma_run *r);

@@ -202,6 +202,7 @@ void vm_check_end(vm_core *c) {
   vm_ck_legal_end(c);
   vm_ck_twins_end(c);
   for (uint32_t i = 0; i < k->nfindings; i++) isa_buf_free(&k->findings[i].text);
+  isa_free(&c->al, k->findings, k->findings ? VM_KEPT_FINDINGS * sizeof *k->findings : 0);
   isa_free(&c->al, k, sizeof *k);
   for (unsigned i = 0; i < c->run->n; i++) c->run->cores[i]->check = NULL;
 }
@@ -213,7 +214,7 @@ void vm_check_finish(vm_core *c) {
   vm_ck_judge(c);
   if (vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_output_finish(c);
   vm_ck_log_end(c); /* its memory is for the next run */
-  if (k->count == 0) return;
+  if (k->nfindings == 0) return;
   vm_finding *f = &k->findings[0];
   vm_where at = VM_NOWHERE;
   if (f->engine < VM_CK_ENGINES)

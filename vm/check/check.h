@@ -48,8 +48,9 @@ enum { VM_NO_ENGINE = ISA_MAX_CORES * ISA_NSEQS };
  * whose messages have come. */
 enum { VM_PEER_ENGINE = VM_NO_ENGINE + 1, VM_ALL_ENGINES };
 
-/* Findings kept; the rest are counted. */
-enum { VM_FINDINGS = 64 };
+/* Findings that are told; of the rest some are kept, since those that tell the cause come last, and
+ * take the place of what follows from it. */
+enum { VM_FINDINGS = 64, VM_KEPT_FINDINGS = 1024 };
 typedef struct vm_finding {
   uint8_t kind, engine; /* of the instruction at pc, the later of the two */
   uint8_t other_engine; /* VM_NO_ENGINE: there is no other */

@@ -11,7 +11,14 @@
 uint64_t vm_check_count(const vm_core *c) { return c->check ? c->check->count : 0; }
 
 const vm_finding *vm_check_finding(const vm_core *c, uint32_t i) {
-  return c->check && i < c->check->nfindings ? &c->check->findings[i] : NULL;
+  const struct vm_check *k = c->check;
+  return k && i < k->nfindings && i < VM_FINDINGS ? &k->findings[i] : NULL;
+}
+
+bool vm_ck_findings_start(vm_core *c) {
+  struct vm_check *k = c->check;
+  if (!k->findings) k->findings = isa_zalloc(&c->al, VM_KEPT_FINDINGS * sizeof *k->findings);
+  return k->findings != NULL;
 }
 
 /* The slot of a pair of places in the table of pairs that were reported. A pair that shares a slot
@@ -87,7 +94,11 @@ vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsi
   struct vm_check *k = c->check;
   if (seen(k, key_of(kind, e, pc, other, other_pc))) return NULL;
   k->count++;
-  if (k->nfindings == VM_FINDINGS) return NULL;
+  if (k->nfindings == VM_KEPT_FINDINGS) return NULL;
+  if (!vm_ck_findings_start(c)) {
+    vm_ck_out_of_memory(c);
+    return NULL;
+  }
   vm_finding *f = &k->findings[k->nfindings++];
   *f = (vm_finding){.kind = (uint8_t)kind,
                     .engine = (uint8_t)e,

@@ -226,7 +226,7 @@ struct vm_check {
   char names[VM_CK_SOURCES][16];     /* "vector"; with two cores "core 1 vector" */
   uint64_t count;
   uint32_t nfindings;
-  vm_finding findings[VM_FINDINGS];
+  vm_finding *findings; /* [VM_KEPT_FINDINGS]; NULL: there was none so far */
   uint64_t seen[SEEN_PAIRS];
   /* clocks */
   uint32_t ncomps, rings;             /* rings: the first component of a ring */
@@ -335,6 +335,8 @@ static inline bool vm_ck_registers_known(const struct vm_check *k, unsigned e) {
  * numbered over both cores here and below. */
 vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsigned other,
                         uint32_t other_pc);
+/* Room for findings; false: out of memory. */
+bool vm_ck_findings_start(vm_core *c);
 /* Removes the findings that proved wrong. */
 void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding *f),
                      const void *ud);

@@ -79,12 +79,13 @@ static void walk_findings(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = k->nfindings;
   vm_save_u64(s, &k->count);
-  vm_saver_count(s, &n, VM_FINDINGS, 38, "findings");
+  vm_saver_count(s, &n, VM_KEPT_FINDINGS, 38, "findings");
+  if (n && s->reads && !s->failed && !vm_ck_findings_start(c)) vm_saver_no_memory(s);
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads) isa_buf_init(&k->findings[k->nfindings++].text, &c->al);
     walk_finding(s, c, &k->findings[i]);
   }
-  vm_saver_need(s, k->count == n || (k->count > n && n == VM_FINDINGS),
+  vm_saver_need(s, k->count == n || (k->count > n && n >= VM_FINDINGS),
                 "more findings are counted than there are");
   walk_seen(s, k->seen);
 }
