@@ -168,10 +168,10 @@ static int world_exchange(void *ud, const void *const *out, const uint64_t *n, c
   MPI_Ialltoall(n, 1, MPI_UINT64_T, from, 1, MPI_UINT64_T, worlds, &r);
   await(&r, 1);
   for (int p = 0; p < size; p++) sum += from[p];
-  if (sum > room) {
+  if (sum > room || room / 8 > sum + (1 << 20)) { /* not for ever what came at the end of a world */
     free(came);
-    room = sum * 2;
-    came = grown(NULL, room);
+    room = sum + sum / 4;
+    came = grown(NULL, room + 1);
   }
   exchange_bytes(out, n, from);
   *in = came;

@@ -101,8 +101,10 @@ class _Job:
         count = 8 * self.size
         self._await([self.comm.Ialltoall(_bytes(n, count), _bytes(come_from, count))])
         sizes = [(C.c_uint64 * self.size).from_address(x) for x in (n, come_from)]
-        if sum(sizes[1]) > len(self.room):
-            self.room = (C.c_char * (2 * sum(sizes[1])))()
+        size = sum(sizes[1])
+        if size > len(self.room) or len(self.room) // 8 > size + (1 << 20):
+            self.room = None  # frees what came at the end of another world
+            self.room = (C.c_char * (size + size // 4 + 1))()
         at, requests = C.addressof(self.room), []
         for p in range(self.size):
             for here in range(0, sizes[1][p], _PIECE):

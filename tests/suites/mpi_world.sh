@@ -162,6 +162,49 @@ w:run(progs, {x = soma.ones {64}})
 END
 for kind in stuck fault long many; do same "a world that ends badly: $kind" "2" "$work/bad.lua" $kind; done
 
+# SBUF and temporary tensors, which stay where their rank was moved: read late, zeros over what was there, by a
+# later program of a world that each process runs whole, in a saved world that has ended.
+cat >"$work/late.lua" <<'END'
+local soma = require "soma"
+local text = [==[
+target trn2
+tp group [[0, 1, 2, 3, 4, 5]]
+x tensor float32[768], input
+u tensor float32[768], temp
+y tensor float32[1, 64], output
+t tile sbuf float32[1, 64]
+q queue dge=none
+m sem
+done sem
+section gpsimd
+all_reduce dsts=[u], srcs=[x], group=tp, op=add $done++
+event_semaphore $done>=1 $done--
+%s
+nop $m>=16
+halt
+]==]
+local fill = soma.assemble(text:format "dma_copy t, u[0:64].ap([[64, 1], [1, 64]]), queue=q $m")
+local look = soma.assemble(text:format "dma_copy y, t, queue=q $m")
+local w = soma.world {ranks = 6, max_time = 1000000}
+local function tile(r) return w.cores[r].sbuf:read "t":sum() end
+local runs = w:run(fill, function(rank) return {x = soma.full({768}, rank + 1)} end)
+print(runs[4]:fetch "u":sum(), tile(1), tile(5), tile(5))
+local name = "ended.world"
+assert(w:save(name))
+local _, saved = soma.load_world(name)
+print(saved[2]:fetch "u":sum())
+runs = w:run(look, {x = soma.ones {768}})
+print(runs[1].out.y:sum(), runs[3].out.y:sum(), runs.hash)
+runs = w:run(fill, {x = soma.zeros {768}})
+print(tile(1), tile(5), runs[0]:fetch "u":sum())
+w:run(fill, {x = soma.ones {768}})
+w:start(look, {x = soma.ones {768}})
+runs = w:continue {until_ns = 5000}
+runs = w:continue()
+for r = 0, 5 do print(runs[r].out.y:sum(), tile(r)) end
+END
+same "memories that stay in a process" "1 2 3" "$work/late.lua"
+
 # A world that is saved on the way, read by all processes, and goes on in them; in a folder that is not there.
 cat >"$work/saved.lua" <<'END'
 local soma = require "soma"
@@ -269,6 +312,10 @@ ends "an error of a rank's inputs" 'run("add", function(r) if rank == 1 and r ==
   "soma-mpi: process 1 of 2: .*the inputs of rank 3: none"
 ends "another world" 'run(rank == 1 and "max" or "add")' "process 1 of 2 has a different world from process 0"
 ends "other inputs" 'run("add", {x = soma.full({64}, rank)})' "process 1 of 2 has different inputs from process 0: .*need a seed"
+ends "reads of other ranks" 'local w = soma.world {ranks = 4} w:run(soma.assemble(text:gsub("200000", "1"):gsub("done sem", "done sem\nt tile sbuf float32[1, 4]"):format "add"), {x = soma.ones {64}}) w.cores[rank].sbuf:read "t"' \
+  "process 1 of 2 asks for memories of rank 1, process 0 for those of rank 0"
+ends "reads of a world that is closed" 'local w = soma.world {ranks = 4} w:run(soma.assemble(text:gsub("200000", "1"):gsub("done sem", "done sem\nt tile sbuf float32[1, 4]"):format "add"), {x = soma.ones {64}}) local c = w.cores[3] w:close() c.sbuf:read "t"' \
+  "process 0 of 2: .*SBUF and PSUM of this rank are in a process of its world, which is closed"
 ends "an end before a world" 'if rank == 1 then os.exit(0) end run "add"' "process 0 of 2: process 1 has ended its script, but this one runs a world"
 ends "an end of the first before a world" 'if rank == 0 then os.exit(0) end run "add"' "process 1 of 2: process 0 has ended its script, but this one runs a world"
 

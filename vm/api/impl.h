@@ -79,6 +79,7 @@ struct soma_machine {
   uint32_t ncustoms, cap_customs;
   bool calling; /* one of them */
   bool running; /* soma_run_until is running: callbacks come from it */
+  bool away;    /* SBUF and PSUM are those of the process that has moved this rank of a world */
   atomic_int interrupted;
   char error[2048];
 };
@@ -93,6 +94,7 @@ struct soma_run {
   uint64_t to_device, to_host;
   uint64_t fetched_late;  /* bytes to the host after the run had ended: not part of its saved
                              state */
+  bool away;              /* its tensors but inputs and outputs, as the machine's memories */
   vm_schedules schedules; /* its text is empty until they are judged */
   isa_buf *found;         /* [VM_FINDINGS]: texts of findings; NULL: none was asked for */
   soma_log_fn log;        /* NULL: none */
@@ -215,6 +217,10 @@ soma_status soma_state_read(soma_run **r, vm_saver *s, const soma_snapshot *from
 bool soma_world_check(const soma_machine *m, const isa_program *p, isa_place *at, isa_error *e);
 /* A run of w is about to be freed: the world cannot go on. */
 void soma_world_leave(soma_world *w, const soma_run *r);
+/* spread.c: SBUF and PSUM of a rank that another process has moved, and its temporary tensors, come
+ * to all processes, which must all ask. */
+soma_status soma_bring_memories(soma_machine *m);
+soma_status soma_bring_tensor(soma_run *r, uint32_t tensor);
 /* A machine of w is about to be freed. */
 void soma_world_lose(soma_world *w, soma_machine *m);
 /* From now on what is bound to tensors of p is bound to those of the same numbers of `to`. (run.c)

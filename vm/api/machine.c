@@ -216,6 +216,7 @@ soma_status soma_machine_clear(soma_machine *m) {
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
   for (unsigned i = 0; i < ISA_MAX_CORES; i++)
     if (m->mem[i].sbuf) vm_memory_clear(&m->mem[i]);
+  m->away = false;
   return SOMA_OK;
 }
 

@@ -71,7 +71,7 @@ soma_status soma_take(soma_run *r, const char *name, soma_result **out) {
   if (!r || (r->m && !soma_given(r->m, "name out", name, out)) || !name || !out) return SOMA_ARG;
   *out = NULL;
   soma_status s = soma_find_tensor(r, name, &i);
-  if (s != SOMA_OK) return s;
+  if (s != SOMA_OK || (s = soma_bring_tensor(r, i)) != SOMA_OK) return s;
   vm_hbm_use_all(r->run.cores[0], i);
   bool final = r->run.ended && r->run.fault.status == ISA_OK;
   *out = final && !r->run.blocks[i].borrowed ? hand_over(r, i) : copy(r, i);

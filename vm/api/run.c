@@ -370,6 +370,7 @@ static soma_status start(soma_machine *m, soma_program *p, soma_run **out) {
   isa_error e = {0};
   if (m->run && !m->run->run.ended)
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
+  if (m->away && !m->world) return soma_bring_memories(m);
   soma_status s = soma_fit_target(m, p->p->target);
   if (s != SOMA_OK || (s = check_inputs(m, p)) != SOMA_OK || (s = soma_run_check(m, p)) != SOMA_OK)
     return s;
@@ -532,7 +533,7 @@ soma_status soma_fetch(soma_run *r, const char *name, void *data, size_t n) {
   if (!r || (r->m && !soma_given(r->m, "name data", name, data))) return SOMA_ARG;
   if (!name || !data) return SOMA_ARG;
   soma_status s = soma_find_tensor(r, name, &i);
-  if (s != SOMA_OK) return s;
+  if (s != SOMA_OK || (s = soma_bring_tensor(r, i)) != SOMA_OK) return s;
   if (n != r->run.blocks[i].bytes)
     return r->m ? soma_fail(r->m, SOMA_ARG, "tensor %s has %llu bytes, not %zu", name,
                             (unsigned long long)r->run.blocks[i].bytes, n)

@@ -84,6 +84,7 @@ soma_status soma_check_savable(soma_run *r) {
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
   if (r->m->world)
     return soma_fail(r->m, SOMA_ARG, "a rank is saved with its world: world:save, soma_world_save");
+  if (r->m->away) return soma_bring_memories(r->m);
   if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return soma_check_own_bytes(r);
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
                    soma_status_text(why), run->fault.text.data ? run->fault.text.data : "");
@@ -292,6 +293,7 @@ void soma_adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory *
     if (m->mem[i].sbuf) vm_memory_free(&m->al, &m->mem[i]);
     m->mem[i] = mem[i];
   }
+  m->away = false;
   soma_run_options(r);
 }
 

@@ -55,7 +55,8 @@ typedef struct soma_world_options {
   size_t error_size;
   /* NULL: this process alone; else it is there as long as the world. A world whose ranks call the
    * host (events, prints, checks, custom operators), and one that is stopped at a time, run whole
-   * in every process. */
+   * in every process. SBUF, PSUM and tensors that are neither inputs nor outputs stay in the
+   * process that moves their rank until they are read, by all processes alike. */
   const soma_transport *transport;
 } soma_world_options;
 

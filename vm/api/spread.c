@@ -16,12 +16,28 @@ typedef struct given { /* what a walk over the state of a rank needs to know */
 
 /* ---- One rank ------------------------------------------------------------------------------ */
 
-/* Bytes that nothing has changed, and those of a run without values, stay away. */
+static bool within(const uint8_t *p, const uint8_t *of, size_t n) { return p >= of && p < of + n; }
+
+static bool comes_later(const isa_tensor *t) {
+  return t->role != ISA_INPUT && t->role != ISA_OUTPUT && t->role != ISA_CONST;
+}
+
+/* Bytes that nothing has changed, those of a run without values, and those that come when they are
+ * asked for are not sent. */
+static bool stays(const given *g, const uint8_t *p) {
+  const vm_run *run = g->run;
+  for (uint32_t i = 0; i < run->prog->ntensors; i++)
+    if (run->blocks[i].data == p) return g->kept[i] || comes_later(&run->prog->tensors[i]);
+  for (unsigned i = 0; i < run->n; i++) {
+    const vm_memory *m = &run->cores[i]->mem;
+    if (within(p, m->sbuf, m->sbuf_size) || within(p, m->psum, m->psum_size)) return true;
+  }
+  return false;
+}
+
 static void walk_pages(void *ud, uint8_t *p, uint64_t n, uint64_t *reach) {
   given *g = ud;
-  if (g->run->timing_only) return;
-  for (uint32_t i = 0; i < g->run->prog->ntensors; i++)
-    if (g->kept[i] && g->run->blocks[i].data == p) return;
+  if (g->run->timing_only || stays(g, p)) return;
   g->s.pages = NULL;
   vm_saver_pages(&g->s, p, n, reach);
   g->s.pages = walk_pages;
@@ -135,6 +151,11 @@ soma_status soma_world_meet(soma_world *w) {
                           all[p].world != all[0].world ? "a different world" : "different inputs",
                           all[p].world != all[0].world ? "" : ", so random numbers need a seed");
   isa_free(&w->al, all, w->far.size * sizeof *all);
+  for (uint32_t r = 0; r < w->o.ranks; r++) {
+    rank *x = &w->ranks[r];
+    x->here = vm_world_has(&w->w, r);
+    x->m->away = x->run->away = !x->m->o.timing_only;
+  }
   return s;
 }
 
@@ -200,4 +221,91 @@ soma_status soma_world_gather(soma_world *w) {
   if (came) return SOMA_OK;
   if (w->error.len) return SOMA_FORMAT;
   return good ? lost(w) : soma_world_fail(w, SOMA_NOMEM, "out of memory for the ranks of others");
+}
+
+/* ---- What is away ---------------------------------------------------------------------------- */
+
+/* To or from a process: memories that are not sent when the ranks have ended. */
+static void walk_rest(vm_saver *s, vm_run *run) {
+  for (unsigned i = 0; i < run->n && !s->failed; i++) {
+    if (s->reads) vm_memory_clear(&run->cores[i]->mem);
+    vm_save_memories(s, run->cores[i]);
+  }
+  for (uint32_t i = 0; i < run->prog->ntensors && !s->failed; i++) {
+    if (!comes_later(&run->prog->tensors[i])) continue;
+    vm_hbm_use_all(run->cores[0], i);
+    if (s->reads) memset(run->blocks[i].data, 0, (size_t)run->blocks[i].bytes);
+    vm_saver_pages(s, run->blocks[i].data, run->blocks[i].bytes, NULL);
+  }
+}
+
+static bool take_rest(void *ud, uint32_t process, const uint8_t *at, uint64_t n) {
+  isa_error e = {0};
+  (void)process;
+  vm_saver s = {.at = at, .end = at + n, .reads = true, .err = &e};
+  if (n) walk_rest(&s, ud);
+  return !s.failed;
+}
+
+/* Every process asks for the same rank. */
+static soma_status agree(soma_world *w, uint32_t r) {
+  uint32_t *all = isa_zalloc(&w->al, w->far.size * sizeof *all);
+  soma_status s = all ? SOMA_OK : soma_world_fail(w, SOMA_NOMEM, "out of memory");
+  if (s == SOMA_OK && !w->far.share(w->far.ud, &r, sizeof r, all)) s = lost(w);
+  for (uint32_t p = 0; s == SOMA_OK && p < w->far.size; p++)
+    if (all[p] != all[0])
+      s = soma_world_fail(w, SOMA_ARG,
+                          "process %u of %u asks for memories of rank %u, process 0 for those of "
+                          "rank %u: a script must do the same in all of them",
+                          p, w->far.size, all[p], all[0]);
+  isa_free(&w->al, all, w->far.size * sizeof *all);
+  return s;
+}
+
+static soma_status bring(soma_world *w, uint32_t r) {
+  rank *x = &w->ranks[r];
+  vm_run *run = x->run ? &x->run->run : NULL;
+  if (!run) return soma_world_fail(w, SOMA_ARG, "the memories of rank %u went with its run", r);
+  soma_status s = agree(w, r);
+  if (s != SOMA_OK) return s;
+  isa_buf mine, *to = isa_zalloc(&w->al, w->far.size * sizeof *to);
+  bool good = to != NULL;
+  isa_buf_init(&mine, &w->al);
+  if (good && x->here) walk_rest(&(vm_saver){.out = &mine}, run);
+  for (uint32_t p = 0; good && p < w->far.size; p++)
+    if (p != w->far.rank) to[p] = mine;
+  bool came = good && vm_world_share(&w->al, &w->far, to, take_rest, run);
+  isa_buf_free(&mine);
+  isa_free(&w->al, to, w->far.size * sizeof *to);
+  if (!came) return good ? lost(w) : soma_world_fail(w, SOMA_NOMEM, "out of memory");
+  x->m->away = x->run->away = false;
+  return SOMA_OK;
+}
+
+soma_status soma_world_bring_all(soma_world *w) {
+  soma_status s = SOMA_OK;
+  for (uint32_t r = 0; r < w->o.ranks && s == SOMA_OK; r++)
+    if (w->ranks[r].m->away) s = bring(w, r);
+  return s;
+}
+
+soma_status soma_bring_memories(soma_machine *m) {
+  soma_world *w = m->world;
+  uint32_t r = 0;
+  if (!m->away) return SOMA_OK;
+  if (!w)
+    return soma_fail(m, SOMA_ARG,
+                     "SBUF and PSUM of this rank are in a process of its world, which is closed");
+  while (w->ranks[r].m != m) r++;
+  soma_status s = bring(w, r);
+  return s == SOMA_OK ? s : soma_fail(m, s, "%s", soma_world_error(w));
+}
+
+soma_status soma_bring_tensor(soma_run *r, uint32_t tensor) {
+  const isa_tensor *t = &r->run.prog->tensors[tensor];
+  if (!r->away || !comes_later(t)) return SOMA_OK;
+  if (r->m && r->m->run == r && r->m->away) return soma_bring_memories(r->m);
+  return r->m ? soma_fail(r->m, SOMA_ARG,
+                          "tensor %s is in a process of its world, which has run on since", t->name)
+              : SOMA_ARG;
 }

@@ -125,6 +125,8 @@ soma_status soma_core_memory_read(soma_machine *m, unsigned core, soma_memory me
                                   uint32_t partition, uint64_t offset, void *data, size_t n) {
   if (!soma_given(m, "data", data)) return SOMA_ARG;
   if (soma_not_calling(m) != SOMA_OK) return SOMA_BUSY;
+  soma_status s = soma_bring_memories(m);
+  if (s != SOMA_OK) return s;
   const uint8_t *at = memory_at(m, core, mem, partition, offset, n);
   if (!at) return SOMA_ARG;
   memcpy(data, at, n);
@@ -141,6 +143,8 @@ soma_status soma_core_memory_write(soma_machine *m, unsigned core, soma_memory m
                                    size_t n) {
   if (!soma_given(m, "data", data)) return SOMA_ARG;
   if (soma_not_running(m) != SOMA_OK) return SOMA_BUSY;
+  soma_status s = soma_bring_memories(m);
+  if (s != SOMA_OK) return s;
   uint8_t *at = memory_at(m, core, mem, partition, offset, n);
   if (!at) return SOMA_ARG;
   const vm_box box = {.space = (uint8_t)mem,

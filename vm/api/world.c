@@ -84,7 +84,7 @@ static soma_status join_machine(soma_world *w, uint32_t r, soma_machine *m) {
   if (m->world || (m->run && !m->run->run.ended))
     return fail(w, SOMA_BUSY, "the machine of rank %u %s", r,
                 m->world ? "is a rank already" : "has a run that has not ended");
-  soma_status s = soma_fit_target(m, w->instance->target);
+  soma_status s = m->away ? soma_bring_memories(m) : soma_fit_target(m, w->instance->target);
   if (s != SOMA_OK) return fail(w, s, "rank %u: %s", r, soma_error(m));
   if ((s = check_machine(w, &m->o)) != SOMA_OK) return s;
   x->m = m;
@@ -444,6 +444,7 @@ static soma_status move(soma_world *w, const vm_world_goal *g, soma_time time) {
   w->running = true;
   for (uint32_t r = 0; r < w->o.ranks; r++) w->ranks[r].m->running = true;
   soma_status s = time == SOMA_TIME_END && !g ? soma_world_meet(w) : SOMA_OK;
+  if (s == SOMA_OK && !w->w.far) s = soma_world_bring_all(w);
   if (s == SOMA_OK) s = go(w, g, time);
   for (uint32_t r = 0; r < w->o.ranks; r++) w->ranks[r].m->running = false;
   w->running = false;

@@ -14,6 +14,7 @@ typedef struct rank {
   soma_program *started;   /* made of that one */
   soma_run *run;
   bool taken;       /* the caller frees the run */
+  bool here;        /* this process has moved it in the last world that was spread */
   bool borrowed;    /* the machine is the caller's */
   unsigned threads; /* that it had before */
 } rank;
@@ -58,8 +59,11 @@ soma_status soma_world_fail(soma_world *w, soma_status s, const char *fmt, ...) 
 /* Before a world moves for the first time: lets its LPs be those of all processes, which must have
  * the same world. */
 soma_status soma_world_meet(soma_world *w);
-/* All ranks have ended well: each process gets those of the others. */
+/* All ranks have ended well: each process gets those of the others, but for memories that are away:
+ * SBUF, PSUM and temporary tensors, which come when they are asked for. */
 soma_status soma_world_gather(soma_world *w);
+/* All processes get what is away of all ranks. */
+soma_status soma_world_bring_all(soma_world *w);
 
 /* found.c: merges what the checks of the ranks have found, in place of what was there. False: out
  * of memory. */

@@ -106,6 +106,7 @@ soma_status soma_world_save(soma_world *w, void **data, size_t *n) {
   *data = NULL;
   *n = 0;
   soma_status status = soma_world_check_savable(w);
+  if (status == SOMA_OK) status = soma_world_bring_all(w);
   if (status != SOMA_OK) return status;
   if (w->instances > 1)
     return fail(w, SOMA_UNBUILT, "saving a world of several instances is not built");

@@ -65,7 +65,7 @@ static void walk_memory(vm_saver *s, uint8_t *at, size_t pitch, size_t bytes, ui
   for (unsigned p = 0; p < ISA_PMAX; p++) vm_saver_pages(s, at + p * pitch, bytes, reach);
 }
 
-static void walk_memories(vm_saver *s, vm_core *c) {
+void vm_save_memories(vm_saver *s, vm_core *c) {
   walk_memory(s, c->mem.sbuf, c->mem.sbuf_pitch, c->target->sbuf_bytes, &c->mem.reach[0]);
   walk_memory(s, c->mem.psum, c->mem.psum_pitch, ISA_PSUM_BYTES, &c->mem.reach[1]);
 }
@@ -362,7 +362,7 @@ static void walk_totals(vm_saver *s, vm_core *c) {
 
 static void walk_core(vm_saver *s, vm_core *c) {
   walk_totals(s, c);
-  walk_memories(s, c);
+  vm_save_memories(s, c);
   walk_semaphores(s, c);
   for (unsigned e = 0; e < c->nseqs && !s->failed; e++) walk_engine(s, c, e);
   if (!s->failed) vm_save_ccs(s, c);

@@ -90,6 +90,8 @@ void vm_save_options_walk(vm_saver *s, vm_save_options *o);
  * and PSUM zero and the options and the record of causes in place. After a failure to load, the run
  * can only be given to vm_run_end. */
 void vm_save_walk(vm_saver *s, vm_run *r);
+/* SBUF and PSUM of a core, as vm_saver_pages. */
+void vm_save_memories(vm_saver *s, vm_core *c);
 
 /* check.c: the checks of a run and what they have seen; turns them on when it reads. */
 void vm_save_check(vm_saver *s, vm_core *c);
