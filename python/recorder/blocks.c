@@ -164,8 +164,8 @@ static PyMethodDef functions[] = {
 
 bool py_blocks_add_types(PyObject *module) {
   PyTypeObject *arrays;
-  bool fine = py_add_type(module, &blocks_spec, "Blocks", &arrays);
+  bool fine = py_add_type(module, &blocks_spec, &arrays, NULL);
   if (fine) Py_DECREF((PyObject *)arrays);
-  return fine && py_add_type(module, &handle_spec, "Handle", &py.own_handle) &&
+  return fine && py_add_type(module, &handle_spec, &py.own_handle, &py.handle) &&
          PyModule_AddFunctions(module, functions) == 0;
 }

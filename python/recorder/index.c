@@ -332,6 +332,6 @@ static PyMethodDef functions[] = {
     {"arange", (PyCFunction)(void (*)(void))arange, METH_FASTCALL, arange_doc}, {0}};
 
 bool py_index_add_types(PyObject *module) {
-  return py_add_type(module, &spec, "Index", &py.own_index) &&
+  return py_add_type(module, &spec, &py.own_index, &py.index) &&
          PyModule_AddFunctions(module, functions) == 0;
 }

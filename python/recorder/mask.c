@@ -178,7 +178,10 @@ static PyObject *leaves_all(PyObject *self, PyObject *const *shapes, Py_ssize_t 
   py_mask *m = (py_mask *)self;
   for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
     py_index *t = term_of(m, i);
-    int found = t ? holds(t, shapes, nshapes) : -1;
+    if (!t) return NULL;
+    Py_INCREF((PyObject *)t); /* numbers in shapes may be objects that change the list */
+    int found = holds(t, shapes, nshapes);
+    Py_DECREF((PyObject *)t);
     if (found < 0) return NULL;
     if (!found) Py_RETURN_FALSE;
   }
@@ -206,5 +209,5 @@ static PyType_Spec spec = {"_soma.Mask", sizeof(py_mask), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
 bool py_mask_add_types(PyObject *module) {
-  return py_add_type(module, &spec, "Mask", &py.own_mask);
+  return py_add_type(module, &spec, &py.own_mask, &py.mask);
 }

@@ -61,9 +61,14 @@ PyObject *py_list(const int64_t *numbers, Py_ssize_t n, Py_ssize_t step, bool tu
   return found;
 }
 
-bool py_add_type(PyObject *module, PyType_Spec *spec, const char *name, PyTypeObject **out) {
-  *out = (PyTypeObject *)PyType_FromSpec(spec);
-  return *out && PyModule_AddObjectRef(module, name, (PyObject *)*out) == 0;
+bool py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **own, PyTypeObject **used) {
+  *own = (PyTypeObject *)PyType_FromSpec(spec);
+  if (!*own) return false;
+  if (used) { /* until use() gives another */
+    Py_INCREF((PyObject *)*own);
+    *used = *own;
+  }
+  return PyModule_AddType(module, *own) == 0;
 }
 
 /* ---- The module ------------------------------------------------------------------------------ */

@@ -36,7 +36,7 @@ static bool emit_record(py_recording *r, const held *h, py_view *dst) {
   PyObject *emit = h->emit, *rest = PyTuple_Size(emit) == 3 ? PyTuple_GetItem(emit, 2) : NULL;
   int64_t op, engine;
   py_words w;
-  if (!rest) {
+  if (!rest || !(PyBytes_Check(rest) || PyTuple_Check(rest))) {
     PyErr_SetString(PyExc_TypeError, "a record that is held back has three parts");
     return false;
   }
@@ -49,7 +49,6 @@ static bool emit_record(py_recording *r, const held *h, py_view *dst) {
   } else {
     for (Py_ssize_t i = 0; fine && i < PyTuple_Size(rest); i++)
       fine = py_words_add_part(&w, PyTuple_GetItem(rest, i));
-    fine = fine && !PyErr_Occurred();
   }
   fine = fine && py_record_put(r, &w);
   py_words_end(&w);
@@ -86,7 +85,8 @@ static void place_error(py_recording *r) {
 static bool into(py_recording *r, PyObject *p, py_view *dst) {
   held h;
   if (!held_of(p, &h)) return false;
-  PyObject *at = PyObject_GetAttr(py_storage_of(h.tile)->site, py.at), *before = r->at;
+  PyObject *site = py_storage_of(h.tile)->site, *before = r->at;
+  PyObject *at = PyObject_GetAttr(site ? site : Py_None, py.at);
   if (!at) return false;
   Py_INCREF(p);
   Py_INCREF((PyObject *)dst);
@@ -184,12 +184,14 @@ static int may_write(const held *h, py_view *value, py_view *view) {
   if (!same_shape(value, view) || !starts_well(view)) return 0;
   for (Py_ssize_t i = 0; i < PyObject_Size(h->operands); i++) {
     PyObject *x = item(h->operands, i);
-    if (!PY_IS_VIEW(x)) continue;
+    if (!x || !PY_IS_VIEW(x)) continue;
+    Py_INCREF(x);
     int found = shares((py_view *)x, view);
     if (found > 0 && !h->multi) {
       int same = same_view((py_view *)x, view);
       found = same < 0 ? same : !same;
     }
+    Py_DECREF(x);
     if (found) return found < 0 ? found : 0;
   }
   return 1;
@@ -198,7 +200,7 @@ static int may_write(const held *h, py_view *value, py_view *view) {
 /* Takes what is held from a tile, which is then never written. 0 if the kernel reads it all the
  * same, as an earlier build has learned. */
 static int lend(py_recording *r, py_view *tile) {
-  if (r->hints && PyObject_Size(r->hints) > 0) {
+  if (r->hints && PyDict_Check(r->hints) && PyDict_Size(r->hints) > 0) {
     PyObject *kept = PyObject_CallMethodObjArgs((PyObject *)r, py._is_kept, tile->storage, NULL);
     int yes = kept ? PyObject_IsTrue(kept) : -1;
     Py_XDECREF(kept);

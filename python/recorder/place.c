@@ -82,6 +82,7 @@ static void keep_frame(py_recording *r, PyObject *frame) {
 bool py_place(py_recording *r, int64_t *file, int64_t *line) {
   PyObject *frame = PyObject_CallFunctionObjArgs(py.getframe, py.one, NULL);
   if (!frame) { /* what calls is at the bottom of its thread */
+    if (!PyErr_ExceptionMatches(PyExc_ValueError)) return false;
     PyErr_Clear();
     *file = *line = 0;
     return true;
@@ -102,6 +103,10 @@ bool py_place(py_recording *r, int64_t *file, int64_t *line) {
     PyObject *back = PyObject_GetAttr(frame, py.f_back);
     Py_DECREF(frame);
     if (!(frame = back)) return false;
+    if (PyErr_Occurred()) { /* f_back is None when there is no memory */
+      Py_DECREF(frame);
+      return false;
+    }
   }
   Py_DECREF(frame);
   *file = *line = 0;

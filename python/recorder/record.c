@@ -66,7 +66,7 @@ static bool given_place(PyObject *at, int64_t *file, int64_t *line) {
 
 /* In a loop at run time: 1 if the record was only compared with that of the round before. */
 static int logged(py_recording *r, const py_words *w) {
-  if (!r->loops || PyList_Size(r->loops) == 0) return 0;
+  if (!r->loops || !PyList_Check(r->loops) || PyList_Size(r->loops) == 0) return 0;
   PyObject *same = PyObject_CallMethod((PyObject *)r, "_logged", "LLLLLy#", (long long)w->w[1],
                                        (long long)w->w[2], (long long)w->w[3], (long long)w->w[4],
                                        (long long)w->w[5], (const char *)(w->w + HEAD),
@@ -176,7 +176,8 @@ static PyObject *tile(PyObject *self, PyObject *like) {
     return NULL;
   }
   py_view *t = tile_like((py_view *)like, ++r->numbering);
-  if (!t || !r->early || PyObject_Size(r->early) <= 0) return (PyObject *)t;
+  if (!t || !r->early || !PyAnySet_Check(r->early) || PySet_Size(r->early) == 0)
+    return (PyObject *)t;
   PyObject *order = PyLong_FromLongLong(r->numbering);
   int early = order ? PySequence_Contains(r->early, order) : -1;
   Py_XDECREF(order);
@@ -274,6 +275,6 @@ static PyType_Spec spec = {"_soma.Recording", sizeof(py_recording), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
 bool py_record_add_types(PyObject *module) {
-  return py_add_type(module, &spec, "Recording", &py.recording) && (py.recorders = PyList_New(0)) &&
+  return py_add_type(module, &spec, &py.recording, NULL) && (py.recorders = PyList_New(0)) &&
          PyModule_AddObjectRef(module, "recorders", py.recorders) == 0;
 }

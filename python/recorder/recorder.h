@@ -20,26 +20,29 @@
 
 /* ---- Names and what the module takes from soma's Python (module.c) --------------------------- */
 
-#define PY_NAMES(X)                                                                             \
-  X(asked)                                                                                      \
-  X(assign)                                                                                     \
-  X(at)                                                                                         \
-  X(begin_with_zeros)                                                                           \
-  X(check_bounds)                                                                               \
-  X(code) X(declare) X(f_back) X(f_lasti) X(like) X(named) X(settle) X(size) X(stop) X(_assign) \
-      X(_dropped) X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index) X(_is_kept) \
-          X(_item) X(_keep_order) X(_placed) X(_set_item) X(_tell_older)
+#define PY_NAMES(X)                                                                          \
+  X(asked)                                                                                   \
+  X(assign)                                                                                  \
+  X(at)                                                                                      \
+  X(begin_with_zeros)                                                                        \
+  X(check_bounds)                                                                            \
+  X(code)                                                                                    \
+  X(declare)                                                                                 \
+  X(f_back) X(f_lasti) X(like) X(named) X(settle) X(size) X(stop) X(_assign) X(_dropped)     \
+      X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index) X(_is_kept) X(_item) \
+          X(_keep_order) X(_placed) X(_set_item) X(_tell_older)
 
 /* What makes expressions, as messages call them. Comparisons are in Python's order of them. */
-#define PY_FORMATS(X)                                                               \
-  X(LESS, "%s < %s")                                                                \
-  X(LESS_EQUAL, "%s <= %s")                                                         \
-  X(EQUAL, "%s == %s")                                                              \
-  X(UNEQUAL, "%s != %s")                                                            \
-  X(GREATER, "%s > %s")                                                             \
-  X(GREATER_EQUAL, "%s >= %s") X(SUM, "%s + %s") X(DIFFERENCE, "%s - (%s)")         \
-      X(PRODUCT, "%s * (%s)") X(ARANGE1, "arange(%s)") X(ARANGE2, "arange(%s, %s)") \
-          X(ARANGE3, "arange(%s, %s, %s)")
+#define PY_FORMATS(X)                                                         \
+  X(LESS, "%s < %s")                                                          \
+  X(LESS_EQUAL, "%s <= %s")                                                   \
+  X(EQUAL, "%s == %s")                                                        \
+  X(UNEQUAL, "%s != %s")                                                      \
+  X(GREATER, "%s > %s")                                                       \
+  X(GREATER_EQUAL, "%s >= %s")                                                \
+  X(SUM, "%s + %s")                                                           \
+  X(DIFFERENCE, "%s - (%s)") X(PRODUCT, "%s * (%s)") X(ARANGE1, "arange(%s)") \
+      X(ARANGE2, "arange(%s, %s)") X(ARANGE3, "arange(%s, %s, %s)")
 enum {
 #define X(name, format) PY_##name,
   PY_FORMATS(X)
@@ -85,7 +88,7 @@ int py_whole(PyObject *x, int64_t *out);
 /* The same for what must be one that fits in 64 bits. */
 bool py_number(PyObject *x, int64_t *out);
 PyObject *py_list(const int64_t *numbers, Py_ssize_t n, Py_ssize_t step, bool tuple);
-bool py_add_type(PyObject *module, PyType_Spec *spec, const char *name, PyTypeObject **out);
+bool py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **own, PyTypeObject **used);
 
 /* ---- Index expressions (index.c, mask.c) ------------------------------------------------------
  */

@@ -400,8 +400,8 @@ static PyMethodDef functions[] = {
     {"ds", (PyCFunction)(void (*)(void))ds, METH_VARARGS | METH_KEYWORDS, ds_doc}, {0}};
 
 bool py_view_add_types(PyObject *module) {
-  return py_add_type(module, &spec, "View", &py.own_view) &&
-         py_add_type(module, &storage_spec, "Storage", &py.own_storage) &&
-         py_add_type(module, &slice_spec, "DynSlice", &py.slice) &&
+  return py_add_type(module, &spec, &py.own_view, &py.view) &&
+         py_add_type(module, &storage_spec, &py.own_storage, &py.storage) &&
+         py_add_type(module, &slice_spec, &py.slice, NULL) &&
          PyModule_AddFunctions(module, functions) == 0;
 }

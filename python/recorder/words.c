@@ -65,7 +65,9 @@ static bool settle(py_view *v) {
   }
   if (!s->handle) {
     PyObject *rec = PyList_GetItem(py.recorders, 0);
+    Py_XINCREF(rec);
     done = rec ? PyObject_CallMethodObjArgs(rec, py.declare, (PyObject *)s, NULL) : NULL;
+    Py_XDECREF(rec);
     if (!done) return false;
     Py_DECREF(done);
   }
@@ -159,7 +161,12 @@ bool py_words_add_view(py_words *w, py_view *v, bool merge) {
 }
 
 bool py_words_add_part(py_words *w, PyObject *part) {
-  if (PY_IS_VIEW(part)) return py_words_add_view(w, (py_view *)part, true);
+  if (PY_IS_VIEW(part)) {
+    Py_INCREF(part); /* a list may be all that has it */
+    bool fine = py_words_add_view(w, (py_view *)part, true);
+    Py_DECREF(part);
+    return fine;
+  }
   if (PyBytes_Check(part)) {
     char *bytes;
     Py_ssize_t n;

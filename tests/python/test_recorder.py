@@ -2,6 +2,7 @@
 import gc
 import inspect
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -10,16 +11,20 @@ import unittest
 import warnings
 from operator import setitem
 
+import numpy as np
 from helper import data
 
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from soma import launch, lib, record
-from soma.errors import KernelError
+from soma import insn, launch, lib, record
+from soma.errors import KernelError, SomaError
 from soma.index import Index, Mask
 from soma.native import _soma
 from soma.tensor import Storage, Tensor
+
+
+COPY = insn.OP["tensor_copy"]
 
 
 class Module(unittest.TestCase):
@@ -188,6 +193,157 @@ class Hostile(unittest.TestCase):
             far * 4
         with self.assertRaisesRegex(KernelError, "does not fit in 64 bits"):
             (far + (1 << 62)).bounds()
+
+
+class Pool:
+    """Objects of all kinds, right and wrong, for calls that follow one another by chance."""
+
+    def __init__(self, seed, a):
+        self.rnd = random.Random(seed)
+        self.rec = record.active()
+        self.tiles = [nl.ndarray((64, 4, 8), t, buffer=nl.sbuf) for t in (nl.float32, nl.int32)]
+        self.array = nl.ndarray((2, nl.par_dim(64), 8), nl.float32, buffer=nl.sbuf)
+        self.views = self.tiles + [a, self.array[1], a.reshape((8, 8, 2, 2, 4, 2))]
+        self.indices = [nl.arange(64)[:, None, None], nl.arange(8)[None, None, :], nl.arange(4)]
+        self.masks = [self.indices[0] < 60]
+
+    def number(self):
+        return self.rnd.choice((0, 0, 1, 1, 2, 3, 7, 8, 63, 64, -1, -9, 1 << 31, 1 << 62,
+                                -(1 << 63), 1 << 70, np.int64(2), 2.0, True))
+
+    def slice(self):
+        parts = [self.rnd.choice((None, self.number())) for _ in range(3)]
+        return self.rnd.choice((slice(None), slice(*parts), slice(*parts[:2]),
+                                nl.ds(self.number(), self.number())))
+
+    def view(self):
+        return self.rnd.choice(self.views)
+
+    def index(self):
+        return self.rnd.choice(self.indices)
+
+    def any(self):
+        return self.rnd.choice((
+            self.number, self.number, self.slice, self.view, self.index, self.key,
+            lambda: self.rnd.choice(self.masks), lambda: self.view().storage,
+            lambda: self.rnd.choice((None, Ellipsis, "x", b"12345678", b"123", 1.5, {}, [1, 2],
+                                     Tensor, self.array, self.rec, object(), (), (1, 2)))))()
+
+    def key(self):
+        kinds = self.number, self.slice, self.index
+        return tuple(self.rnd.choice(kinds)() for _ in range(self.rnd.randrange(7)))
+
+    def held(self):
+        emit = self.rnd.choice((None, (1, -1, b""), (1, -1, (self.view(), self.number())),
+                                (1, -1, self.any()), lambda *given: None, self.any()))
+        return self.rnd.choice(((emit, self.view(), (self.view(),), False, False),
+                                (emit, self.any(), self.any(), 0, self.any()), self.any()))
+
+    def made(self, x):
+        """Keeps what a call has made, for those that follow."""
+        kept = {Tensor: self.views, Index: self.indices, Mask: self.masks}.get(type(x))
+        if kept is not None:
+            kept.append(x) if len(kept) < 30 else kept.__setitem__(self.rnd.randrange(30), x)
+
+    def put(self):
+        """Changes an attribute."""
+        x, names = self.rnd.choice((
+            (self.view(), ("shape", "steps", "part", "off", "dtype", "dyn", "bound", "pending")),
+            (self.view().storage, ("handle", "order", "zero", "place", "left", "lent")),
+            (self.rec, ("pending", "at", "frame", "early", "hints", "sites", "ordered")),
+            (self.array, ("tiles", "leads"))))
+        name = self.rnd.choice(names)
+        before = getattr(x, name)
+        try:
+            setattr(x, name, self.any())
+            self.call(self.rnd.choice(self.calls[:-1]))
+        finally:
+            setattr(x, name, before)
+
+    calls = (
+        lambda p: p.view()[p.key()], lambda p: p.view()[p.any()], lambda p: p.array[p.key()],
+        lambda p: p.index() + p.any(), lambda p: p.any() - p.index(), lambda p: p.index() * p.any(),
+        lambda p: p.index() < p.any(), lambda p: p.index() == p.any(),
+        lambda p: p.any() >= p.index(),
+        lambda p: p.index()[p.key()], lambda p: p.index()[None, :], lambda p: -p.index(),
+        lambda p: nl.arange(*p.key()[:3]), lambda p: p.index().bounds(), lambda p: repr(p.index()),
+        lambda p: p.rnd.choice(p.masks).leaves_all(p.any(), p.view().shape),
+        lambda p: p.rnd.choice(p.masks).size, lambda p: nl.ds(p.any(), p.any()),
+        lambda p: Index(p.any(), p.any(), p.any(), "x"), lambda p: Mask(p.any(), p.any()),
+        lambda p: Tensor(p.any(), p.any(), p.any(), p.any()), lambda p: p.view().words(),
+        lambda p: Tensor(p.view().storage, nl.float32, p.key(), p.key(), p.number(), p.number()),
+        lambda p: p.view().exact_words(), lambda p: p.view().numbers(), lambda p: p.view().size,
+        lambda p: setitem(p.view(), p.key(), p.any()), lambda p: setitem(p.array, p.key(), p.any()),
+        lambda p: p.rec.emit(p.number(), p.number(), (p.view(), p.any())),
+        lambda p: p.rec.emit(p.any(), -1, p.any(), p.any()), lambda p: p.rec.hold(p.held()),
+        lambda p: p.rec._into(p.held(), p.view()), lambda p: p.rec._lend(p.any()),
+        lambda p: p.rec.tile(p.any()), lambda p: p.rec.again(p.any(), p.any(), p.any()),
+        lambda p: p.rec.flush(), lambda p: p.rec.where(),
+        lambda p: _soma.done(p.rec, p.any(), p.any()),
+        lambda p: p.put())
+
+    def call(self, function):
+        try:
+            self.made(function(self))
+            return 1
+        except (SomaError, TypeError, ValueError, IndexError, AttributeError, OverflowError,
+                KeyError, MemoryError, record.Redo):
+            return 0
+
+
+class Random(unittest.TestCase):
+    def test_calls_by_chance(self):
+        """Each works or is refused; what was recorded is built or refused."""
+        count, worked = int(os.environ.get("SOMA_RANDOM", "6000")), []
+
+        def kernel(a):
+            pool = Pool(len(worked), a)
+            worked.append(sum(pool.call(pool.rnd.choice(Pool.calls)) for _ in range(300)))
+            pool.rec.pending = None
+            return a
+        for _ in range(count // 300):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    launch.build(kernel, (data(64, 32),), {}, "trn2")
+                except (SomaError, TypeError, ValueError, AttributeError, KeyError):
+                    pass
+        self.assertGreater(sum(worked), count // 4)
+
+    def test_allocations_that_fail(self):
+        """One after another of those that a call makes."""
+        try:
+            from _testcapi import remove_mem_hooks, set_nomemory
+        except ImportError:
+            raise unittest.SkipTest("this Python has no _testcapi") from None
+        refused = []
+
+        def kernel(a):
+            t = nl.load(a)
+            i, j = nl.arange(64)[:, None], nl.arange(32)[None, :]
+            t.words()
+            rec, key, half = record.active(), (i, j), slice(0, 32)
+            held = (COPY, -1, (t, 0)), t, (t,), False, False
+            for function in (
+                    lambda: t[key], lambda: t[half], lambda: i + j, lambda: (i < 60) & (j <= 3),
+                    lambda: i[None, :, :], lambda: nl.arange(5, 9), lambda: nl.ds(2, 3), t.words,
+                    lambda: t.shape, lambda: rec.tile(t), rec.where, lambda: i * 4 - j,
+                    lambda: _soma.done(rec, 0), lambda: rec.emit(COPY, -1, (t, t, 0)),
+                    lambda: rec._into(held, t), lambda: setitem(t, key, t[key])):
+                for n in range(60):
+                    stopped = False
+                    set_nomemory(n, n + 1)
+                    try:
+                        function()
+                    except Exception as error:  # SystemError: one without a reason
+                        stopped = error.__class__
+                    finally:
+                        remove_mem_hooks()
+                    refused.append(stopped)
+            self.assertNotIn(SystemError, refused)
+            return a
+        launch.build(kernel, (data(64, 32),), {}, "trn2")
+        self.assertGreater(refused.count(MemoryError), 40)
 
 
 class Interrupted(unittest.TestCase):
