@@ -133,20 +133,13 @@ static bool name_it(py_recording *r, PyObject *name, PyObject *made) {
   return status == 0;
 }
 
-PyDoc_STRVAR(done_doc,
-             "done(rec, first, name=None): the handle of a call whose instructions begin at number "
-             "`first`.");
-static PyObject *done(PyObject *module, PyObject *const *args, Py_ssize_t n) {
-  int64_t first;
-  (void)module;
-  if (n < 2 || n > 3 || !PyObject_TypeCheck(args[0], py.recording) || !py.handle) {
-    PyErr_SetString(PyExc_TypeError, "done() takes a recording, a number and a name");
+PyObject *py_handle(py_recording *r, int64_t first, PyObject *name) {
+  if (!py.handle) {
+    PyErr_SetString(PyExc_TypeError, "there is no class of handles");
     return NULL;
   }
-  py_recording *r = (py_recording *)args[0];
-  if (!py_number(args[1], &first)) return NULL;
   if (r->older) {
-    PyObject *told = PyObject_CallMethodObjArgs(args[0], py._tell_older, NULL);
+    PyObject *told = PyObject_CallMethodObjArgs((PyObject *)r, py._tell_older, NULL);
     if (!told) return NULL;
     Py_DECREF(told);
   }
@@ -154,9 +147,23 @@ static PyObject *done(PyObject *module, PyObject *const *args, Py_ssize_t n) {
   if (!made) return NULL;
   ((handle *)made)->first = first;
   ((handle *)made)->last = r->count - 1;
-  int named = n > 2 ? PyObject_IsTrue(args[2]) : 0;
-  if (named < 0 || (named && !name_it(r, args[2], made))) Py_CLEAR(made);
+  int named = name && name != Py_None ? PyObject_IsTrue(name) : 0;
+  if (named < 0 || (named && !name_it(r, name, made))) Py_CLEAR(made);
   return made;
+}
+
+PyDoc_STRVAR(done_doc,
+             "done(rec, first, name=None): the handle of a call whose instructions begin at number "
+             "`first`.");
+static PyObject *done(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+  int64_t first;
+  (void)module;
+  if (n < 2 || n > 3 || !PyObject_TypeCheck(args[0], py.recording)) {
+    PyErr_SetString(PyExc_TypeError, "done() takes a recording, a number and a name");
+    return NULL;
+  }
+  if (!py_number(args[1], &first)) return NULL;
+  return py_handle((py_recording *)args[0], first, n > 2 ? args[2] : NULL);
 }
 
 static PyMethodDef functions[] = {

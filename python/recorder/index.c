@@ -245,7 +245,7 @@ static PyObject *index_subscript(PyObject *self, PyObject *key) {
   for (Py_ssize_t i = 0; y && i <= n; i++) {
     PyObject *k = i == n ? Py_Ellipsis : single ? key : PyTuple_GetItem(key, i);
     int all = k == Py_None || k == Py_Ellipsis ? 0 : is_all(k);
-    if (all < 0) PyErr_Clear();
+    if (all < 0 && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     if (k == Py_None) {
       y->axis[to++] = (py_axis){0, 1};
     } else if (k == Py_Ellipsis && (i == n || dots == 1)) {
@@ -253,7 +253,7 @@ static PyObject *index_subscript(PyObject *self, PyObject *key) {
     } else if (all > 0 && at < axes) {
       y->axis[to++] = x->axis[at++];
     } else {
-      py_error("an index takes `:` and None, not %R", k);
+      if (!PyErr_Occurred()) py_error("an index takes `:` and None, not %R", k);
       Py_CLEAR(y);
     }
   }

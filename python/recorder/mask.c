@@ -149,31 +149,27 @@ static PyObject *get_size(PyObject *self, void *unused) {
   return found;
 }
 
-/* Whether a bound of one axis holds everywhere in a shape; -1 with an error. */
+/* Whether a bound holds everywhere in all shapes; -1 with an error. */
 static int holds(const py_index *t, PyObject *const *shapes, Py_ssize_t nshapes) {
   int64_t low, high, n;
-  Py_ssize_t varies = -1;
   if (!py_index_bounds(t, &low, &high)) return -1;
   if (low < 0) return 0;
-  for (Py_ssize_t a = 0; a < py_axes(t); a++) {
-    if (!t->axis[a].coef || t->axis[a].size < 2) continue;
-    if (varies >= 0) return 0;
-    varies = a;
-  }
-  for (Py_ssize_t s = 0; varies >= 0 && s < nshapes; s++) {
+  for (Py_ssize_t s = 0; s < nshapes; s++) {
     if (!PyTuple_Check(shapes[s])) {
       PyErr_SetString(PyExc_TypeError, "a shape is a tuple");
       return -1;
     }
-    if (varies >= PyTuple_Size(shapes[s])) continue;
-    if (!py_number(PyTuple_GetItem(shapes[s], varies), &n)) return -1;
-    if (t->axis[varies].size < n) return 0;
+    for (Py_ssize_t a = 0; a < py_axes(t) && a < PyTuple_Size(shapes[s]); a++) {
+      if (!t->axis[a].coef || t->axis[a].size < 2) continue;
+      if (!py_number(PyTuple_GetItem(shapes[s], a), &n)) return -1;
+      if (t->axis[a].size < n) return 0;
+    }
   }
   return 1;
 }
 
-PyDoc_STRVAR(leaves_all_doc, "Whether each bound is one of one axis, and holds everywhere in all "
-                             "of these shapes, as loops' masks mostly do.");
+PyDoc_STRVAR(leaves_all_doc, "Whether it holds everywhere in all of these shapes, as far as each "
+                             "bound alone shows, as loops' masks mostly do.");
 static PyObject *leaves_all(PyObject *self, PyObject *const *shapes, Py_ssize_t nshapes) {
   py_mask *m = (py_mask *)self;
   for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {

@@ -133,6 +133,26 @@ static PyObject *emit(PyObject *self, PyObject *const *args, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(record_doc,
+             "record(name, op, engine, flags, part, ...): a call that is one instruction; "
+             "returns its handle.");
+static PyObject *record(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+  py_recording *r = (py_recording *)self;
+  int64_t op, engine, flags, first = r->count;
+  py_words w;
+  if (n < 4) {
+    PyErr_SetString(PyExc_TypeError, "record() takes a name, an opcode, an engine, and flags");
+    return NULL;
+  }
+  if (!py_number(args[1], &op) || !py_number(args[2], &engine) || !py_number(args[3], &flags))
+    return NULL;
+  bool fine = py_record_begin(&w, op, engine, flags);
+  for (Py_ssize_t i = 4; i < n && fine; i++) fine = py_words_add_part(&w, args[i]);
+  fine = fine && py_record_put(r, &w);
+  py_words_end(&w);
+  return fine ? py_handle(r, first, args[0]) : NULL;
+}
+
 PyDoc_STRVAR(where_doc,
              "(file number, line) of the innermost frame that is the user's, or what `at` says.");
 static PyObject *where(PyObject *self, PyObject *none) {
@@ -252,6 +272,7 @@ static PyMemberDef members[] = {
 };
 static PyMethodDef methods[] = {
     {"emit", (PyCFunction)(void (*)(void))emit, METH_FASTCALL, emit_doc},
+    {"record", (PyCFunction)(void (*)(void))record, METH_FASTCALL, record_doc},
     {"where", where, METH_NOARGS, where_doc},
     {"tile", tile, METH_O, tile_doc},
     {"flush", py_flush_call, METH_NOARGS, "Emits what is held back."},

@@ -20,29 +20,33 @@
 
 /* ---- Names and what the module takes from soma's Python (module.c) --------------------------- */
 
-#define PY_NAMES(X)                                                                          \
-  X(asked)                                                                                   \
-  X(assign)                                                                                  \
-  X(at)                                                                                      \
-  X(begin_with_zeros)                                                                        \
-  X(check_bounds)                                                                            \
-  X(code)                                                                                    \
-  X(declare)                                                                                 \
-  X(f_back) X(f_lasti) X(like) X(named) X(settle) X(size) X(stop) X(_assign) X(_dropped)     \
-      X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index) X(_is_kept) X(_item) \
-          X(_keep_order) X(_placed) X(_set_item) X(_tell_older)
+#define PY_NAMES(X)                                                                              \
+  X(asked)                                                                                       \
+  X(assign)                                                                                      \
+  X(at)                                                                                          \
+  X(begin_with_zeros)                                                                            \
+  X(check_bounds)                                                                                \
+  X(code)                                                                                        \
+  X(declare)                                                                                     \
+  X(f_back)                                                                                      \
+  X(f_lasti)                                                                                     \
+  X(like)                                                                                        \
+  X(named) X(settle) X(size) X(stop) X(_assign) X(_dropped) X(_dyn_words) X(_failed) X(_file_of) \
+      X(_gathered_first) X(_index) X(_is_kept) X(_item) X(_keep_order) X(_placed) X(_set_item)   \
+          X(_tell_older)
 
 /* What makes expressions, as messages call them. Comparisons are in Python's order of them. */
-#define PY_FORMATS(X)                                                         \
-  X(LESS, "%s < %s")                                                          \
-  X(LESS_EQUAL, "%s <= %s")                                                   \
-  X(EQUAL, "%s == %s")                                                        \
-  X(UNEQUAL, "%s != %s")                                                      \
-  X(GREATER, "%s > %s")                                                       \
-  X(GREATER_EQUAL, "%s >= %s")                                                \
-  X(SUM, "%s + %s")                                                           \
-  X(DIFFERENCE, "%s - (%s)") X(PRODUCT, "%s * (%s)") X(ARANGE1, "arange(%s)") \
-      X(ARANGE2, "arange(%s, %s)") X(ARANGE3, "arange(%s, %s, %s)")
+#define PY_FORMATS(X)          \
+  X(LESS, "%s < %s")           \
+  X(LESS_EQUAL, "%s <= %s")    \
+  X(EQUAL, "%s == %s")         \
+  X(UNEQUAL, "%s != %s")       \
+  X(GREATER, "%s > %s")        \
+  X(GREATER_EQUAL, "%s >= %s") \
+  X(SUM, "%s + %s")            \
+  X(DIFFERENCE, "%s - (%s)")   \
+  X(PRODUCT, "%s * (%s)")      \
+  X(ARANGE1, "arange(%s)") X(ARANGE2, "arange(%s, %s)") X(ARANGE3, "arange(%s, %s, %s)")
 enum {
 #define X(name, format) PY_##name,
   PY_FORMATS(X)
@@ -230,5 +234,7 @@ PyObject *py_into_call(PyObject *self, PyObject *const *args, Py_ssize_t n);
 /* ---- Arrays of tiles, handles (blocks.c) ------------------------------------------------------
  */
 
+/* The handle of a call whose instructions begin at number `first`; name: NULL or None for none. */
+PyObject *py_handle(py_recording *r, int64_t first, PyObject *name);
 bool py_blocks_add_types(PyObject *module);
 #endif

@@ -311,6 +311,15 @@ static PyObject *get_ndim(PyObject *self, void *unused) {
   return PyLong_FromLong(((py_view *)self)->ndim);
 }
 
+/* Whether some of its elements coincide. */
+static PyObject *get_repeats(PyObject *self, void *unused) {
+  py_view *v = (py_view *)self;
+  bool found = false;
+  (void)unused;
+  for (int d = 1; d < v->ndim; d++) found = found || (v->dim[d].num > 1 && !v->dim[d].step);
+  return PyBool_FromLong(found);
+}
+
 static PyObject *get_memory(PyObject *self, void *unused) {
   (void)unused;
   return PyLong_FromLong(py_storage_of((py_view *)self)->memory);
@@ -327,6 +336,7 @@ static PyGetSetDef fields[] = {
     {"size", get_size, NULL, "The number of elements.", NULL},
     {"free_size", get_size, NULL, "Elements in each partition (in HBM: all).", (void *)"free"},
     {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
+    {"repeats", get_repeats, NULL, "Whether elements of a partition coincide.", NULL},
     {"memory", get_memory, NULL, "0: HBM, 1: SBUF, 2: PSUM.", NULL},
     {0},
 };

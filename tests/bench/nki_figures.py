@@ -137,6 +137,40 @@ def generated(n):
     return kernel
 
 
+def five(n):
+    """The same with five dimensions, and a mask in each call."""
+    @old_nki.jit
+    def kernel(a):
+        c = nl.ndarray((128, 4, 2, 2, 256), dtype=a.dtype, buffer=nl.shared_hbm)
+        x = nl.ndarray((4, 2, old.par_dim(128), 2, 256), dtype=np.float32, name="x",
+                       buffer=nl.sbuf)
+        y = nl.ndarray((4, 2, old.par_dim(128), 2, 256), dtype=np.float32, name="y",
+                       buffer=nl.sbuf)
+        for _ in range(n // 40):
+            for i in nl.affine_range(4):
+                for j in nl.affine_range(2):
+                    p, q = nl.arange(128)[:, None, None], nl.arange(2)[None, :, None]
+                    x[i, j, p, q, nl.arange(256)[None, None, :]] = nl.load(
+                        a[p, i, j, q, nl.arange(256)[None, None, :]], dtype=np.float32,
+                        mask=512 * j + 256 * q + nl.arange(256)[None, None, :] < 1024)
+                    y[i, j, p, q, nl.arange(256)[None, None, :]] = nisa.tensor_scalar(
+                        data=x[i, j, p, q, nl.arange(256)[None, None, :]], op0=nl.multiply,
+                        operand0=np.dtype(np.float32).type(0.5), dtype=np.float32,
+                        mask=32 * i + p < 256)
+                    y[i, j, p, q, nl.arange(256)[None, None, :]] = nisa.activation(
+                        op=nl.exp, data=y[i, j, p, q, nl.arange(256)[None, None, :]], scale=1.0,
+                        mask=128 * j + nl.arange(256)[None, None, :] < 512, dtype=np.float32)
+                    y[i, j, p, q, nl.arange(256)[None, None, :]] = nl.add(
+                        x[i, j, p, q, nl.arange(256)[None, None, :]],
+                        y[i, j, p, q, nl.arange(256)[None, None, :]],
+                        mask=2 * j + q < 4, dtype=np.float32)
+                    nl.store(c[p, i, j, q, nl.arange(256)[None, None, :]],
+                             value=y[i, j, p, q, nl.arange(256)[None, None, :]],
+                             mask=32 * i + p < 256)
+        return c
+    return kernel
+
+
 finishing = []
 real_finish = Builder.finish
 
@@ -159,7 +193,8 @@ def build(kernel, a):
 
 a = np.zeros((128, 512), np.float32)
 inputs = {indexed: np.zeros((1280, 512), np.float32),
-          generated: np.zeros((128, 8, 1024), np.float32)}
+          generated: np.zeros((128, 8, 1024), np.float32),
+          five: np.zeros((128, 4, 2, 2, 256), np.float32)}
 
 
 def loop():
@@ -172,7 +207,8 @@ print("building NKI kernels, processor time; a turn of Python's empty loop takes
       (unit * 1e9))
 for name, make in (("tiles that stay", kernel_of), ("tiles of each round", fresh),
                    ("older style", of_calls), ("older style, indices and masks", indexed),
-                   ("as programs write kernels", generated)):
+                   ("as programs write kernels", generated),
+                   ("the same, five dimensions", five)):
     built = []
     finishing.clear()
     seconds = best(lambda: built.append(build(make(4000), inputs.get(make, a))))

@@ -287,7 +287,7 @@ class Pool:
             self.made(function(self))
             return 1
         except (SomaError, TypeError, ValueError, IndexError, AttributeError, OverflowError,
-                KeyError, MemoryError, record.Redo):
+                KeyError, MemoryError, ArithmeticError, record.Redo):
             return 0
 
 
@@ -306,7 +306,8 @@ class Random(unittest.TestCase):
                 warnings.simplefilter("ignore")
                 try:
                     launch.build(kernel, (data(64, 32),), {}, "trn2")
-                except (SomaError, TypeError, ValueError, AttributeError, KeyError):
+                except (SomaError, TypeError, ValueError, AttributeError, KeyError,
+                        ArithmeticError):
                     pass
         self.assertGreater(sum(worked), count // 4)
 
@@ -342,7 +343,9 @@ class Random(unittest.TestCase):
                     refused.append(stopped)
             self.assertNotIn(SystemError, refused)
             return a
-        launch.build(kernel, (data(64, 32),), {}, "trn2")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a tile that nothing has written
+            launch.build(kernel, (data(64, 32),), {}, "trn2")
         self.assertGreater(refused.count(MemoryError), 40)
 
 
@@ -360,7 +363,7 @@ class Interrupted(unittest.TestCase):
 
     def test_a_signal_within_a_recording(self):
         code = """if True:
-            import os, signal, sys, threading, time
+            import signal, sys
             import numpy as np, nki, nki.language as nl, nki.isa as nisa
             @nki.jit
             def kernel(a):
@@ -369,20 +372,25 @@ class Interrupted(unittest.TestCase):
                 while more[0]:
                     nisa.tensor_scalar(dst=t[:, 0:8], data=t[:, 8:16], op0=nl.add, operand0=1.0)
                 return a
-            a, more = np.ones((128, 64), np.float32), [True]
+            a, more = np.ones((128, 64), np.float32), [False]
+            def stop(*_):
+                if more[0]:
+                    raise KeyboardInterrupt
+            signal.signal(signal.SIGALRM, stop)
             for wait in (0.05, 0.02, 0.01):
-                threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT)).start()
+                more[0] = True
+                signal.setitimer(signal.ITIMER_REAL, wait, 0.2)  # again, if a destructor hides it
                 try:
                     kernel(a)
                     sys.exit("it was not stopped")
                 except KeyboardInterrupt:
-                    pass
-            more[0] = False
+                    more[0] = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
             kernel(a)
             print("fine")"""
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                               env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
-        self.assertEqual((done.stdout, done.stderr), ("fine\n", ""))
+        self.assertEqual((done.stdout, done.returncode), ("fine\n", 0), done.stderr)
 
     def test_threads_and_forks(self):
         run, found = nki.jit(usual), []

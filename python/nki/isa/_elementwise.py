@@ -116,9 +116,14 @@ def tensor_tensor(dst=None, data1=None, data2=absent, op=None, engine=unknown, n
                         call="tensor_tensor", how=EACH, plain=tt_plain(*operands, code, e))
     rec = recorders[0]
     first = rec.count
-    emit_tt(dst if dst.__class__ is Tensor else need(dst, "dst", "tensor_tensor"), data1, data2,
-            code, e)
-    return done(rec, first, name)
+    if dst.__class__ is not Tensor:
+        dst = need(dst, "dst", "tensor_tensor")
+    if dst.ndim > FREE_DIMENSIONS + 1:
+        emit_tt(dst, data1, data2, code, e)
+        return done(rec, first, name)
+    if e == -1 and (not data1.dtype.float or code == _POW):
+        e = tt_engine(dst, data1, data2, code)
+    return rec.record(name, _TT, e, 0, dst, data1, data2, code, 0)
 
 
 def _ts_words(op0, operand0, reverse0, op1, operand1, reverse1):
@@ -196,10 +201,15 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
     first = rec.count
     if dst.__class__ is not Tensor:
         dst = need(dst, "dst", "tensor_scalar")
-    if 0 in dst.steps and _coincide(dst):
+    if dst.repeats:
         _coinciding(dst, lambda d: emit_ts(d, data, a, operand0, r0, b, operand1, r1, e))
-    else:
+    elif data.ndim > FREE_DIMENSIONS + 1:
         emit_ts(dst, data, a, operand0, r0, b, operand1, r1, e)
+    else:
+        words = _ts_numbers(a, operand0, r0, b, operand1, r1)
+        if e == -1 and (a == _RSQRT or b == _RSQRT):
+            e = insn.GPSIMD
+        return rec.record(name, _TS, e, 0, dst, data, words)
     return done(rec, first, name)
 
 
@@ -231,7 +241,7 @@ def _either(dst, emit, operands, shape, dtype, mask, call, name, multi=False, ho
     dst = need(dst, "dst", call)
 
     def emit_into(d, *parts):
-        if 0 in d.steps and _coincide(d):
+        if d.repeats:
             _coinciding(d, lambda own: emit(own, *parts))
         else:
             emit(d, *parts)
@@ -244,10 +254,6 @@ def _kept(result, reduce_res):
     if reduce_res is not None:
         record.active().keep.append(result)
     return result
-
-
-def _coincide(dst):
-    return any(n > 1 and s == 0 for n, s in zip(dst.shape[1:], dst.steps[1:]))
 
 
 def _coinciding(dst, emit):
@@ -323,11 +329,10 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
     if reduce_op is not None and alu(reduce_op, "reduce_op") != insn.ALU["add"]:
         raise KernelError("activation: reduce_op=%s: the registers of scalar "
                           "take only add" % ops.name_of(reduce_op))
-    if dst.__class__ is Tensor and mask is None and reduce_res is None and 0 not in dst.steps:
-        rec = recorders[0]
-        first = rec.count
-        emit_activate(dst, data, fn, scale, bias, cmd)
-        return done(rec, first, name)
+    if dst.__class__ is Tensor and mask is None is reduce_res and not dst.repeats:
+        words = _act_numbers(fn, scale, cmd) if bias is None and scale.__class__ is float else \
+            _act_words(fn, scale, bias, cmd)
+        return recorders[0].record(name, _ACT, insn.SCALAR, 0, dst, data, words)
 
     def emit(d, s, by, plus, res):
         if dst is None:

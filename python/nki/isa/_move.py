@@ -15,7 +15,7 @@ from ._common import (DMA, EACH, PSUM, KernelError, NotBuilt, Tensor, absent, ch
 _TRANSPOSE, _COMPUTE = insn.OP["dma_transpose"], insn.OP["dma_compute"]
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
 _SWAP, _SWAP_GPSIMD = insn.OP["sendrecv"], insn.OP["sendrecv_gpsimd"]
-_BARRIER = insn.OP["core_barrier"]
+_BARRIER, _COPY = insn.OP["core_barrier"], insn.OP["tensor_copy"]
 _BY_GPSIMD = {c.dma_engine.dma: False, c.dma_engine.gpsimd_dma: True}
 _DGE = {c.dge_mode.unknown: 0, c.dge_mode.none: K.STATIC, c.dge_mode.swdge: K.SWDGE,
         c.dge_mode.hwdge: K.HWDGE, None: 0}
@@ -154,10 +154,9 @@ def tensor_copy(dst=None, src=absent, engine=c.engine.unknown, name=None, mask=N
     if dst.__class__ is not Tensor:
         dst = need(dst, "dst", "tensor_copy")
     if mask is None:
-        insn.tensor_copy(dst, src, e)
-    else:
-        masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e), EACH)(
-            as_asked(dst), as_asked(src))
+        return rec.record(name, _COPY, e, 0, dst, src, 0)
+    masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e), EACH)(
+        as_asked(dst), as_asked(src))
     return done(rec, first, name)
 
 
