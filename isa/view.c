@@ -6,13 +6,11 @@
 #include <string.h>
 
 #include "isa.h"
+#include "view_impl.h"
 
-/* Numbers of a view stay below this, so that sums of two do not overflow. */
-#define FAR (INT64_C(1) << 61)
+/* ---- Messages -------------------------------------------------------------------------------- */
 
-/* ---- Messages and arithmetic ---------------------------------------------------------------- */
-
-__attribute__((format(printf, 2, 3))) static int refuse(soma_view_error *e, const char *text, ...) {
+int isa_view_refuse(soma_view_error *e, const char *text, ...) {
   va_list ap;
   va_start(ap, text);
   vsnprintf(e->text, sizeof e->text, text, ap);
@@ -20,18 +18,8 @@ __attribute__((format(printf, 2, 3))) static int refuse(soma_view_error *e, cons
   return 0;
 }
 
-static const char *name_of(const soma_view_error *e) { return e->name ? e->name : "the view"; }
-
-static int too_far(soma_view_error *e) {
-  return refuse(e, "%s: its numbers do not fit in 61 bits", name_of(e));
-}
-
-static bool times(int64_t a, int64_t b, int64_t *out) {
-  return !__builtin_mul_overflow(a, b, out) && *out > -FAR && *out < FAR;
-}
-
-static bool plus(int64_t a, int64_t b, int64_t *out) {
-  return !__builtin_add_overflow(a, b, out) && *out > -FAR && *out < FAR;
+int isa_view_too_far(soma_view_error *e) {
+  return isa_view_refuse(e, "%s: its numbers do not fit in 61 bits", isa_view_name(e));
 }
 
 /* "[128, 64]", in a buffer of the caller's. */
@@ -47,8 +35,8 @@ static const char *shape_of(const soma_view *v, char *text) {
 }
 
 static int no_dimension(const soma_view *v, unsigned d, soma_view_error *e) {
-  return refuse(e, "%s has dimensions %u to %u, not %lld", name_of(e), e->from,
-                v->ndim + e->from - 1, (long long)d + e->from);
+  return isa_view_refuse(e, "%s has dimensions %u to %u, not %lld", isa_view_name(e), e->from,
+                         v->ndim + e->from - 1, (long long)d + e->from);
 }
 
 static long long shown(unsigned d, const soma_view_error *e) { return (long long)d + e->from; }
@@ -60,19 +48,20 @@ int soma_view_make(soma_view *v, uint32_t buffer, unsigned dtype, int tile, unsi
   soma_view made = {
       .buffer = buffer, .tile = tile != 0, .dtype = (uint8_t)dtype, .ndim = (uint8_t)ndim};
   int64_t step = 1;
-  if (!isa_dtype_valid(dtype)) return refuse(e, "%u is not a data type", dtype);
+  if (!isa_dtype_valid(dtype)) return isa_view_refuse(e, "%u is not a data type", dtype);
   if (ndim < made.tile || ndim > SOMA_VIEW_DIMS)
-    return refuse(e, "%s has %u dimensions: there can be %u to %d", name_of(e), ndim, made.tile,
-                  SOMA_VIEW_DIMS);
+    return isa_view_refuse(e, "%s has %u dimensions: there can be %u to %d", isa_view_name(e), ndim,
+                           made.tile, SOMA_VIEW_DIMS);
   for (unsigned d = ndim; d-- > 0;) {
     if (shape[d] < 1)
-      return refuse(e, "dimension %lld of %s has %lld elements", shown(d, e), name_of(e),
-                    (long long)shape[d]);
+      return isa_view_refuse(e, "dimension %lld of %s has %lld elements", shown(d, e),
+                             isa_view_name(e), (long long)shape[d]);
     bool partitions = made.tile && d == 0;
     made.dim[d] = (soma_view_dim){shape[d], partitions ? 1 : step};
-    if (shape[d] >= FAR || (!partitions && !times(step, shape[d], &step))) return too_far(e);
+    if (shape[d] >= ISA_VIEW_FAR || (!partitions && !isa_view_times(step, shape[d], &step)))
+      return isa_view_too_far(e);
   }
-  if (!times(step, isa_dtype_bytes(dtype), &made.bytes)) return too_far(e);
+  if (!isa_view_times(step, isa_dtype_bytes(dtype), &made.bytes)) return isa_view_too_far(e);
   made.parts = made.tile ? shape[0] : 0;
   *v = made;
   return 1;
@@ -89,7 +78,7 @@ int soma_view_dense(const soma_view *v) {
   int64_t step = 1;
   for (unsigned d = v->ndim; d-- > v->tile;) {
     if (v->dim[d].num != 1 && v->dim[d].step != step) return 0;
-    if (!times(step, v->dim[d].num, &step)) return 0;
+    if (!isa_view_times(step, v->dim[d].num, &step)) return 0;
   }
   return 1;
 }
@@ -97,7 +86,7 @@ int soma_view_dense(const soma_view *v) {
 /* ---- What a part known only at run time fixes ----------------------------------------------- */
 
 /* Dimensions from the first on that stay as they are. */
-static unsigned fixed_dims(const soma_view *v) {
+unsigned isa_view_fixed(const soma_view *v) {
   unsigned n = 0;
   for (unsigned i = 0; i < v->ndyn; i++) {
     const soma_view_dyn *p = &v->dyn[i];
@@ -108,10 +97,11 @@ static unsigned fixed_dims(const soma_view *v) {
 }
 
 static int is_fixed(unsigned d, soma_view_error *e) {
-  return refuse(e,
-                "dimension %lld of %s must stay as it is: a register gives a size, or an index "
-                "chooses the rows",
-                shown(d, e), name_of(e));
+  return isa_view_refuse(
+      e,
+      "dimension %lld of %s must stay as it is: a register gives a size, or an index "
+      "chooses the rows",
+      shown(d, e), isa_view_name(e));
 }
 
 /* Whether dimension d itself has a size or rows from a register or an index. */
@@ -129,11 +119,12 @@ static int check_slice(const soma_view *v, unsigned d, int64_t count, int64_t st
                        soma_view_error *e) {
   if (d >= v->ndim) return no_dimension(v, d, e);
   if (count < 1 || step == 0)
-    return refuse(e, "a slice of %s takes 1 element or more, and its step is not 0: %lld by %lld",
-                  name_of(e), (long long)count, (long long)step);
+    return isa_view_refuse(
+        e, "a slice of %s takes 1 element or more, and its step is not 0: %lld by %lld",
+        isa_view_name(e), (long long)count, (long long)step);
   if (v->tile && d == 0 && step != 1 && count > 1)
-    return refuse(e, "partitions of %s are taken one after another, not by %lld", name_of(e),
-                  (long long)step);
+    return isa_view_refuse(e, "partitions of %s are taken one after another, not by %lld",
+                           isa_view_name(e), (long long)step);
   bool whole = count == v->dim[d].num && step == 1;
   return whole || !has_part(v, d) || is_fixed(d, e);
 }
@@ -142,7 +133,7 @@ static int check_slice(const soma_view *v, unsigned d, int64_t count, int64_t st
 static bool lies_in(const soma_view *v, unsigned d, int64_t start, int64_t count, int64_t step,
                     int64_t *last) {
   int64_t num = v->dim[d].num;
-  bool fits = times(count - 1, step, last) && plus(*last, start, last);
+  bool fits = isa_view_times(count - 1, step, last) && isa_view_plus(*last, start, last);
   return fits && start >= 0 && start < num && *last >= 0 && *last < num;
 }
 
@@ -150,13 +141,13 @@ static int outside(const soma_view *v, unsigned d, int64_t start, int64_t count,
                    soma_view_error *e) {
   char shape[SHAPE_TEXT];
   int64_t last;
-  if (!times(count - 1, step, &last) || !plus(last, start, &last))
-    return refuse(e, "%lld elements by %lld in dimension %lld of %s%s: it has %lld",
-                  (long long)count, (long long)step, shown(d, e), name_of(e), shape_of(v, shape),
-                  (long long)v->dim[d].num);
-  return refuse(e, "%lld to %lld of dimension %lld of %s%s: it has %lld", (long long)start,
-                (long long)last, shown(d, e), name_of(e), shape_of(v, shape),
-                (long long)v->dim[d].num);
+  if (!isa_view_times(count - 1, step, &last) || !isa_view_plus(last, start, &last))
+    return isa_view_refuse(e, "%lld elements by %lld in dimension %lld of %s%s: it has %lld",
+                           (long long)count, (long long)step, shown(d, e), isa_view_name(e),
+                           shape_of(v, shape), (long long)v->dim[d].num);
+  return isa_view_refuse(e, "%lld to %lld of dimension %lld of %s%s: it has %lld", (long long)start,
+                         (long long)last, shown(d, e), isa_view_name(e), shape_of(v, shape),
+                         (long long)v->dim[d].num);
 }
 
 int soma_view_slice(soma_view *v, unsigned d, int64_t start, int64_t count, int64_t step,
@@ -164,9 +155,9 @@ int soma_view_slice(soma_view *v, unsigned d, int64_t start, int64_t count, int6
   int64_t last, by, at, *place = v->tile && d == 0 ? &v->part : &v->offset;
   if (!check_slice(v, d, count, step, e)) return 0;
   if (!lies_in(v, d, start, count, step, &last)) return outside(v, d, start, count, step, e);
-  if (!times(start, v->dim[d].step, &at) || !plus(*place, at, &at) ||
-      !times(v->dim[d].step, step, &by))
-    return too_far(e);
+  if (!isa_view_times(start, v->dim[d].step, &at) || !isa_view_plus(*place, at, &at) ||
+      !isa_view_times(v->dim[d].step, step, &by))
+    return isa_view_too_far(e);
   *place = at;
   v->dim[d] = (soma_view_dim){count, by};
   return 1;
@@ -190,10 +181,11 @@ int soma_view_index(soma_view *v, unsigned d, int64_t at, soma_view_error *e) {
 int soma_view_squeeze(soma_view *v, unsigned d, soma_view_error *e) {
   if (d >= v->ndim) return no_dimension(v, d, e);
   if (v->tile && d == 0)
-    return refuse(e, "dimension %lld of %s is the partitions, which stay", shown(d, e), name_of(e));
+    return isa_view_refuse(e, "dimension %lld of %s is the partitions, which stay", shown(d, e),
+                           isa_view_name(e));
   if (v->dim[d].num != 1)
-    return refuse(e, "dimension %lld of %s has %lld elements, not 1", shown(d, e), name_of(e),
-                  (long long)v->dim[d].num);
+    return isa_view_refuse(e, "dimension %lld of %s has %lld elements, not 1", shown(d, e),
+                           isa_view_name(e), (long long)v->dim[d].num);
   if (has_part(v, d)) return is_fixed(d, e);
   drop(v, d);
   return 1;
@@ -201,16 +193,16 @@ int soma_view_squeeze(soma_view *v, unsigned d, soma_view_error *e) {
 
 static int check_room(const soma_view *v, unsigned more, soma_view_error *e) {
   if (v->ndim + more <= SOMA_VIEW_DIMS) return 1;
-  return refuse(e, "%s would have %u dimensions: there can be %d", name_of(e), v->ndim + more,
-                SOMA_VIEW_DIMS);
+  return isa_view_refuse(e, "%s would have %u dimensions: there can be %d", isa_view_name(e),
+                         v->ndim + more, SOMA_VIEW_DIMS);
 }
 
 int soma_view_expand(soma_view *v, unsigned d, soma_view_error *e) {
   if (d > v->ndim) return no_dimension(v, d, e);
   if (v->tile && d == 0)
-    return refuse(e, "dimension %lld of %s is the partitions, which stay the first", shown(d, e),
-                  name_of(e));
-  if (d < fixed_dims(v)) return is_fixed(d, e);
+    return isa_view_refuse(e, "dimension %lld of %s is the partitions, which stay the first",
+                           shown(d, e), isa_view_name(e));
+  if (d < isa_view_fixed(v)) return is_fixed(d, e);
   if (!check_room(v, 1, e)) return 0;
   memmove(&v->dim[d + 1], &v->dim[d], (v->ndim - d) * sizeof *v->dim);
   v->dim[d] = (soma_view_dim){1, 0};
@@ -224,19 +216,21 @@ int soma_view_permute(soma_view *v, unsigned n, const uint32_t *order, soma_view
   soma_view_dim dims[SOMA_VIEW_DIMS];
   uint32_t seen = 0;
   if (n != v->ndim)
-    return refuse(e, "permute takes each dimension of %s once: %u, not %u", name_of(e), v->ndim, n);
+    return isa_view_refuse(e, "permute takes each dimension of %s once: %u, not %u",
+                           isa_view_name(e), v->ndim, n);
   for (unsigned i = 0; i < n; i++) {
     if (order[i] >= n) return no_dimension(v, order[i], e);
     if (seen >> order[i] & 1)
-      return refuse(e, "permute takes each dimension of %s once: %lld comes twice", name_of(e),
-                    shown(order[i], e));
+      return isa_view_refuse(e, "permute takes each dimension of %s once: %lld comes twice",
+                             isa_view_name(e), shown(order[i], e));
     seen |= UINT32_C(1) << order[i];
     dims[i] = v->dim[order[i]];
   }
   if (v->tile && order[0] != 0)
-    return refuse(e, "permute: dimension %lld of %s is the partitions, which stay the first",
-                  shown(0, e), name_of(e));
-  for (unsigned d = 0; d < fixed_dims(v); d++)
+    return isa_view_refuse(e,
+                           "permute: dimension %lld of %s is the partitions, which stay the first",
+                           shown(0, e), isa_view_name(e));
+  for (unsigned d = 0; d < isa_view_fixed(v); d++)
     if (order[d] != d) return is_fixed(d, e);
   memcpy(v->dim, dims, n * sizeof *dims);
   return 1;
@@ -255,15 +249,16 @@ static bool steps_over(const soma_view_dim *from, unsigned n, soma_view_dim *to,
     to[j].step = step;
     while (have != want) {
       if (want < have) {
-        if (j == 0 || !times(step, want, &to[j - 1].step)) return false;
+        if (j == 0 || !isa_view_times(step, want, &to[j - 1].step)) return false;
         want *= to[--j].num;
       } else {
         for (; i > 0 && from[i - 1].num == 1;) i--;
-        if (i == 0 || !times(step, have, &after) || from[i - 1].step != after) return false;
+        if (i == 0 || !isa_view_times(step, have, &after) || from[i - 1].step != after)
+          return false;
         have *= from[--i].num;
       }
     }
-    if (!times(step, want, &after)) return false;
+    if (!isa_view_times(step, want, &after)) return false;
   }
 }
 
@@ -271,29 +266,30 @@ static int needs_copy(const soma_view *v, const char *what, soma_view_error *e) 
   char shape[SHAPE_TEXT], steps[SHAPE_TEXT];
   soma_view s = *v;
   for (unsigned d = 0; d < s.ndim; d++) s.dim[d].num = s.dim[d].step;
-  return refuse(e, "%s of %s%s with steps %s needs a copy", what, name_of(e), shape_of(v, shape),
-                shape_of(&s, steps));
+  return isa_view_refuse(e, "%s of %s%s with steps %s needs a copy", what, isa_view_name(e),
+                         shape_of(v, shape), shape_of(&s, steps));
 }
 
 int soma_view_reshape(soma_view *v, unsigned n, const int64_t *shape, soma_view_error *e) {
-  unsigned keep = fixed_dims(v) > v->tile ? fixed_dims(v) : v->tile;
+  unsigned keep = isa_view_fixed(v) > v->tile ? isa_view_fixed(v) : v->tile;
   char old[SHAPE_TEXT], new[SHAPE_TEXT];
   soma_view w = *v;
   int64_t have = soma_view_elements(v);
   if (n > SOMA_VIEW_DIMS) return check_room(v, n - v->ndim, e);
   w.ndim = (uint8_t)n;
   for (unsigned d = 0; d < n; d++) {
-    if (shape[d] < 1 || shape[d] >= FAR)
-      return refuse(e, "reshape of %s: a size is %lld", name_of(e), (long long)shape[d]);
+    if (shape[d] < 1 || shape[d] >= ISA_VIEW_FAR)
+      return isa_view_refuse(e, "reshape of %s: a size is %lld", isa_view_name(e),
+                             (long long)shape[d]);
     w.dim[d].num = shape[d];
   }
   if (v->tile && (n == 0 || shape[0] != v->dim[0].num))
-    return refuse(e, "reshape of %s%s to %s: its partitions stay %lld", name_of(e),
-                  shape_of(v, old), shape_of(&w, new), (long long)v->dim[0].num);
+    return isa_view_refuse(e, "reshape of %s%s to %s: its partitions stay %lld", isa_view_name(e),
+                           shape_of(v, old), shape_of(&w, new), (long long)v->dim[0].num);
   if (soma_view_elements(&w) != have || have == INT64_MAX)
-    return refuse(e, "reshape of %s%s to %s: it has %lld elements, not %lld", name_of(e),
-                  shape_of(v, old), shape_of(&w, new), (long long)have,
-                  (long long)soma_view_elements(&w));
+    return isa_view_refuse(e, "reshape of %s%s to %s: it has %lld elements, not %lld",
+                           isa_view_name(e), shape_of(v, old), shape_of(&w, new), (long long)have,
+                           (long long)soma_view_elements(&w));
   for (unsigned d = v->tile; d < keep; d++)
     if (d >= n || shape[d] != v->dim[d].num) return is_fixed(d, e);
   if (!steps_over(v->dim + keep, v->ndim - keep, w.dim + keep, n - keep))
@@ -307,23 +303,25 @@ int soma_view_split(soma_view *v, unsigned d, unsigned n, const int64_t *sizes,
   soma_view w = *v;
   int64_t all = 1;
   if (d >= v->ndim) return no_dimension(v, d, e);
-  if (n == 0) return refuse(e, "a dimension of %s is split into 1 or more, not 0", name_of(e));
+  if (n == 0)
+    return isa_view_refuse(e, "a dimension of %s is split into 1 or more, not 0", isa_view_name(e));
   if (v->tile && d == 0 && n > 1)
-    return refuse(e, "dimension %lld of %s is the partitions, which stay one", shown(d, e),
-                  name_of(e));
+    return isa_view_refuse(e, "dimension %lld of %s is the partitions, which stay one", shown(d, e),
+                           isa_view_name(e));
   if (n > SOMA_VIEW_DIMS || !check_room(v, n - 1, e)) return check_room(v, n - 1, e);
   for (unsigned i = n; i-- > 0;) {
     w.dim[d + i].num = sizes[i];
-    if (sizes[i] < 1 || !times(v->dim[d].step, all, &w.dim[d + i].step) ||
-        !times(all, sizes[i], &all))
+    if (sizes[i] < 1 || !isa_view_times(v->dim[d].step, all, &w.dim[d + i].step) ||
+        !isa_view_times(all, sizes[i], &all))
       break;
   }
   if (all != v->dim[d].num || sizes[0] < 1)
-    return refuse(e,
-                  "dimension %lld of %s has %lld elements: the sizes that it is split into do "
-                  "not make these",
-                  shown(d, e), name_of(e), (long long)v->dim[d].num);
-  if (n > 1 && d < fixed_dims(v)) return is_fixed(d, e);
+    return isa_view_refuse(
+        e,
+        "dimension %lld of %s has %lld elements: the sizes that it is split into do "
+        "not make these",
+        shown(d, e), isa_view_name(e), (long long)v->dim[d].num);
+  if (n > 1 && d < isa_view_fixed(v)) return is_fixed(d, e);
   memcpy(w.dim + d + n, v->dim + d + 1, (v->ndim - d - 1u) * sizeof *v->dim);
   w.ndim = (uint8_t)(v->ndim + n - 1);
   *v = w;
@@ -334,14 +332,15 @@ int soma_view_merge(soma_view *v, unsigned first, unsigned last, soma_view_error
   soma_view_dim one = {1, 0};
   if (last >= v->ndim) return no_dimension(v, last, e);
   if (first > last)
-    return refuse(e, "dimensions %lld to %lld of %s are none", shown(first, e), shown(last, e),
-                  name_of(e));
+    return isa_view_refuse(e, "dimensions %lld to %lld of %s are none", shown(first, e),
+                           shown(last, e), isa_view_name(e));
   if (first == last) return 1;
   if (v->tile && first == 0)
-    return refuse(e, "dimension %lld of %s is the partitions, which stay", shown(0, e), name_of(e));
-  if (first < fixed_dims(v)) return is_fixed(first, e);
+    return isa_view_refuse(e, "dimension %lld of %s is the partitions, which stay", shown(0, e),
+                           isa_view_name(e));
+  if (first < isa_view_fixed(v)) return is_fixed(first, e);
   for (unsigned d = first; d <= last; d++)
-    if (!times(one.num, v->dim[d].num, &one.num)) return too_far(e);
+    if (!isa_view_times(one.num, v->dim[d].num, &one.num)) return isa_view_too_far(e);
   if (!steps_over(v->dim + first, last - first + 1, &one, 1)) return needs_copy(v, "merge", e);
   memmove(v->dim + first + 1, v->dim + last + 1, (v->ndim - last - 1u) * sizeof *v->dim);
   v->dim[first] = one;
@@ -351,14 +350,15 @@ int soma_view_merge(soma_view *v, unsigned first, unsigned last, soma_view_error
 
 int soma_view_broadcast(soma_view *v, unsigned d, int64_t n, soma_view_error *e) {
   if (d >= v->ndim) return no_dimension(v, d, e);
-  if (n < 1 || n >= FAR)
-    return refuse(e, "a dimension of %s is repeated 1 time or more, not %lld", name_of(e),
-                  (long long)n);
+  if (n < 1 || n >= ISA_VIEW_FAR)
+    return isa_view_refuse(e, "a dimension of %s is repeated 1 time or more, not %lld",
+                           isa_view_name(e), (long long)n);
   if (v->tile && d == 0)
-    return refuse(e, "partitions of %s are not repeated by a view; load or copy them", name_of(e));
+    return isa_view_refuse(e, "partitions of %s are not repeated by a view; load or copy them",
+                           isa_view_name(e));
   if (v->dim[d].num != 1)
-    return refuse(e, "dimension %lld of %s has %lld elements, not 1", shown(d, e), name_of(e),
-                  (long long)v->dim[d].num);
+    return isa_view_refuse(e, "dimension %lld of %s has %lld elements, not 1", shown(d, e),
+                           isa_view_name(e), (long long)v->dim[d].num);
   if (has_part(v, d)) return is_fixed(d, e);
   v->dim[d] = (soma_view_dim){n, 0};
   return 1;
@@ -369,7 +369,7 @@ int soma_view_broadcast(soma_view *v, unsigned d, int64_t n, soma_view_error *e)
 /* A number of elements of `from` bytes as one of `to` bytes. */
 static bool rescale(int64_t *n, int64_t from, int64_t to) {
   int64_t bytes;
-  if (!times(*n, from, &bytes) || bytes % to) return false;
+  if (!isa_view_times(*n, from, &bytes) || bytes % to) return false;
   *n = bytes / to;
   return true;
 }
@@ -378,7 +378,7 @@ int soma_view_as(soma_view *v, unsigned dtype, soma_view_error *e) {
   char shape[SHAPE_TEXT];
   soma_view w = *v;
   if (!isa_dtype_valid(dtype) || !isa_dtype_valid(v->dtype))
-    return refuse(e, "%u is not a data type", isa_dtype_valid(dtype) ? v->dtype : dtype);
+    return isa_view_refuse(e, "%u is not a data type", isa_dtype_valid(dtype) ? v->dtype : dtype);
   int64_t from = isa_dtype_bytes(v->dtype), to = isa_dtype_bytes(dtype);
   w.dtype = (uint8_t)dtype;
   if (from == to) {
@@ -397,12 +397,13 @@ int soma_view_as(soma_view *v, unsigned dtype, soma_view_error *e) {
   for (unsigned i = 0; i < w.ndyn && fits; i++)
     fits = w.dyn[i].kind > SOMA_DYN_ELEMENT || rescale(&w.dyn[i].stride, from, to);
   if (!fits)
-    return refuse(e,
-                  "%s%s of %s cannot be viewed as %s: the last dimension (step %lld), the steps "
-                  "of the others and the first element (%lld) must be whole elements of %lld "
-                  "bytes",
-                  name_of(e), shape_of(v, shape), isa_dtypes[v->dtype].name, isa_dtypes[dtype].name,
-                  (long long)w.dim[last].step, (long long)v->offset, (long long)to);
+    return isa_view_refuse(
+        e,
+        "%s%s of %s cannot be viewed as %s: the last dimension (step %lld), the steps "
+        "of the others and the first element (%lld) must be whole elements of %lld "
+        "bytes",
+        isa_view_name(e), shape_of(v, shape), isa_dtypes[v->dtype].name, isa_dtypes[dtype].name,
+        (long long)w.dim[last].step, (long long)v->offset, (long long)to);
   w.dim[last].step = 1;
   *v = w;
   return 1;
@@ -415,22 +416,26 @@ static bool reach(const soma_view *v, int64_t *low, int64_t *high) {
   *low = *high = 0;
   for (unsigned d = v->tile; d < v->ndim; d++) {
     int64_t far, *end = v->dim[d].step < 0 ? low : high;
-    if (!times(v->dim[d].num - 1, v->dim[d].step, &far) || !plus(*end, far, end)) return false;
+    if (!isa_view_times(v->dim[d].num - 1, v->dim[d].step, &far) || !isa_view_plus(*end, far, end))
+      return false;
   }
   return true;
 }
 
 static int check_inside(const soma_view *v, soma_view_error *e) {
   int64_t low, high, all = v->bytes / isa_dtype_bytes(v->dtype), parts;
-  if (!reach(v, &low, &high) || !plus(v->offset, low, &low) || !plus(v->offset, high, &high))
-    return too_far(e);
+  if (!reach(v, &low, &high) || !isa_view_plus(v->offset, low, &low) ||
+      !isa_view_plus(v->offset, high, &high))
+    return isa_view_too_far(e);
   if (low < 0 || high >= all)
-    return refuse(e, "elements %lld to %lld of %s: %s has 0 to %lld", (long long)low,
-                  (long long)high, name_of(e), v->tile ? "a partition" : "the tensor",
-                  (long long)all - 1);
-  if (v->tile && (v->part < 0 || !plus(v->part, v->dim[0].num, &parts) || parts > v->parts))
-    return refuse(e, "%lld partitions of %s from %lld on: it has %lld", (long long)v->dim[0].num,
-                  name_of(e), (long long)v->part, (long long)v->parts);
+    return isa_view_refuse(e, "elements %lld to %lld of %s: %s has 0 to %lld", (long long)low,
+                           (long long)high, isa_view_name(e),
+                           v->tile ? "a partition" : "the tensor", (long long)all - 1);
+  if (v->tile &&
+      (v->part < 0 || !isa_view_plus(v->part, v->dim[0].num, &parts) || parts > v->parts))
+    return isa_view_refuse(e, "%lld partitions of %s from %lld on: it has %lld",
+                           (long long)v->dim[0].num, isa_view_name(e), (long long)v->part,
+                           (long long)v->parts);
   return 1;
 }
 
@@ -438,20 +443,20 @@ int soma_view_ap(soma_view *v, int64_t offset, unsigned n, const soma_view_dim *
                  soma_view_error *e) {
   soma_view w = *v;
   if (n < v->tile || n > SOMA_VIEW_DIMS)
-    return refuse(e, "%s cannot have %u dimensions: there can be %u to %d", name_of(e), n, v->tile,
-                  SOMA_VIEW_DIMS);
-  if (fixed_dims(v)) return is_fixed(fixed_dims(v) - 1, e);
+    return isa_view_refuse(e, "%s cannot have %u dimensions: there can be %u to %d",
+                           isa_view_name(e), n, v->tile, SOMA_VIEW_DIMS);
+  if (isa_view_fixed(v)) return is_fixed(isa_view_fixed(v) - 1, e);
   for (unsigned d = 0; d < n; d++) {
     w.dim[d] = dims[d];
     if (dims[d].num < 1)
-      return refuse(e, "dimension %lld of %s has %lld elements", shown(d, e), name_of(e),
-                    (long long)dims[d].num);
+      return isa_view_refuse(e, "dimension %lld of %s has %lld elements", shown(d, e),
+                             isa_view_name(e), (long long)dims[d].num);
     if (v->tile && d == 0 && dims[d].step != 1 && dims[d].num > 1)
-      return refuse(e, "partitions of %s follow one another, not by %lld", name_of(e),
-                    (long long)dims[d].step);
+      return isa_view_refuse(e, "partitions of %s follow one another, not by %lld",
+                             isa_view_name(e), (long long)dims[d].step);
   }
   w.ndim = (uint8_t)n;
-  if (!plus(w.offset, offset, &w.offset)) return too_far(e);
+  if (!isa_view_plus(w.offset, offset, &w.offset)) return isa_view_too_far(e);
   if (!check_inside(&w, e)) return 0;
   *v = w;
   return 1;
@@ -469,31 +474,36 @@ static int check_part(const soma_view *v, const soma_view_dyn *part, soma_view_e
       "is moved by a register or an element already: add what moves it first",
       "has a size from a register already", "has an index already"};
   if (part->kind < SOMA_DYN_REGISTER || part->kind > SOMA_DYN_INDIRECT)
-    return refuse(e, "no part known at run time has the kind %u", part->kind);
+    return isa_view_refuse(e, "no part known at run time has the kind %u", part->kind);
   for (unsigned i = 0; i < v->ndyn; i++)
     if (place_of(v->dyn[i].kind) == place_of(part->kind))
-      return refuse(e, "%s %s", name_of(e), what[place_of(part->kind)]);
+      return isa_view_refuse(e, "%s %s", isa_view_name(e), what[place_of(part->kind)]);
   bool by_register = part->kind == SOMA_DYN_REGISTER || part->kind == SOMA_DYN_SIZE;
   if (by_register) return 1;
-  if (!part->operand) return refuse(e, "an index or an element of %s is left out", name_of(e));
+  if (!part->operand)
+    return isa_view_refuse(e, "an index or an element of %s is left out", isa_view_name(e));
   if (part->operand->ndyn == 0) return 1;
-  return refuse(e, "what %s goes by is known only at run time itself: load it first", name_of(e));
+  return isa_view_refuse(e, "what %s goes by is known only at run time itself: load it first",
+                         isa_view_name(e));
 }
 
 int soma_view_slice_at(soma_view *v, unsigned d, const soma_view_dyn *at, int64_t start,
                        int64_t count, int64_t step, soma_view_error *e) {
   int64_t last, by, stride, first;
   if (!check_slice(v, d, count, step, e)) return 0;
-  if (count > v->dim[d].num || !times(count - 1, step, &last))
+  if (count > v->dim[d].num || !isa_view_times(count - 1, step, &last))
     return outside(v, d, 0, count, step, e);
   if (v->tile && d == 0)
-    return refuse(e, "the first partition of %s cannot come from a register", name_of(e));
-  if (!times(at->stride, v->dim[d].step, &stride) || !times(v->dim[d].step, step, &by) ||
-      !times(start, v->dim[d].step, &first) || !plus(v->offset, first, &first))
-    return too_far(e);
+    return isa_view_refuse(e, "the first partition of %s cannot come from a register",
+                           isa_view_name(e));
+  if (!isa_view_times(at->stride, v->dim[d].step, &stride) ||
+      !isa_view_times(v->dim[d].step, step, &by) ||
+      !isa_view_times(start, v->dim[d].step, &first) || !isa_view_plus(v->offset, first, &first))
+    return isa_view_too_far(e);
   if (stride != 0) {
     if (at->kind > SOMA_DYN_ELEMENT)
-      return refuse(e, "a slice of %s begins at a register or an element", name_of(e));
+      return isa_view_refuse(e, "a slice of %s begins at a register or an element",
+                             isa_view_name(e));
     if (!check_part(v, at, e)) return 0;
     v->dyn[v->ndyn] = *at;
     v->dyn[v->ndyn].dim = 0;
@@ -509,81 +519,8 @@ int soma_view_add(soma_view *v, const soma_view_dyn *part, soma_view_error *e) {
   bool named = part->kind == SOMA_DYN_SIZE || part->kind == SOMA_DYN_GATHER;
   if (named && part->dim >= v->ndim) return no_dimension(v, part->dim, e);
   if (part->kind == SOMA_DYN_GATHER && v->tile && part->dim == 0)
-    return refuse(e, "partitions of %s are not chosen by an index vector", name_of(e));
+    return isa_view_refuse(e, "partitions of %s are not chosen by an index vector",
+                           isa_view_name(e));
   v->dyn[v->ndyn++] = *part;
   return 1;
-}
-
-/* ---- As an operand --------------------------------------------------------------------------- */
-
-/* Appends pairs of step and num of dimensions from `first` on; the pairs that there are. */
-static size_t put_dims(const soma_view *v, unsigned first, bool merge, int64_t *pairs) {
-  size_t n = 0;
-  for (unsigned d = first; d < v->ndim; d++) {
-    int64_t num = v->dim[d].num, step = v->dim[d].step, span, *last = pairs + 2 * n;
-    if (merge && num == 1) continue;
-    if (merge && n > 0 && times(step, num, &span) && last[-2] == span &&
-        times(last[-1], num, &span) && span <= UINT16_MAX) {
-      last[-2] = step;
-      last[-1] = span;
-      continue;
-    }
-    last[0] = step;
-    last[1] = num;
-    n++;
-  }
-  return n;
-}
-
-static int no_room(soma_view_error *e) {
-  return refuse(e, "%s: no room for its words", name_of(e));
-}
-
-/* Appends the words of a part; how many, 0: refused. */
-static size_t put_part(const soma_view *v, const soma_view_dyn *p, int64_t *words, size_t room,
-                       soma_view_error *e) {
-  size_t n = 0;
-  if (room < 3) return (size_t)no_room(e);
-  words[n++] = p->kind;
-  if (p->kind == SOMA_DYN_SIZE || p->kind == SOMA_DYN_GATHER)
-    words[n++] = (int64_t)p->dim - v->tile;
-  if (p->kind == SOMA_DYN_ELEMENT) words[n++] = p->stride;
-  if (p->kind == SOMA_DYN_REGISTER || p->kind == SOMA_DYN_SIZE) words[n++] = p->reg;
-  if (p->kind == SOMA_DYN_REGISTER) words[n++] = p->stride;
-  if (!p->operand || p->kind == SOMA_DYN_REGISTER || p->kind == SOMA_DYN_SIZE) return n;
-  size_t more = soma_view_words(p->operand, 0, words + n, room - n, e);
-  return more ? n + more : 0;
-}
-
-size_t soma_view_words(const soma_view *v, int merge, int64_t *words, size_t room,
-                       soma_view_error *e) {
-  int64_t bytes;
-  unsigned fixed = fixed_dims(v), keep = fixed > v->tile ? fixed : v->tile;
-  if (!isa_dtype_valid(v->dtype)) return (size_t)refuse(e, "%u is not a data type", v->dtype);
-  if (!times(v->offset, isa_dtype_bytes(v->dtype), &bytes)) return (size_t)too_far(e);
-  if (v->tile && v->dim[0].num != 1 && v->dim[0].step != 1)
-    return (size_t)refuse(e,
-                          "the partitions of %s follow one another: their step must be 1, not "
-                          "%lld",
-                          name_of(e), (long long)v->dim[0].step);
-  if (room < SOMA_VIEW_WORDS) return (size_t)no_room(e);
-  soma_view front = *v;
-  front.ndim = (uint8_t)keep;
-  size_t dims = put_dims(&front, v->tile, false, words + 7);
-  dims += put_dims(v, keep, merge != 0, words + 7 + 2 * dims);
-  if (dims == 0 && merge) {
-    words[7] = words[8] = 1;
-    dims = 1;
-  }
-  const int64_t head[] = {0,     v->buffer,    v->dtype, v->part, v->tile ? v->dim[0].num : 0,
-                          bytes, (int64_t)dims};
-  memcpy(words, head, sizeof head);
-  size_t n = 7 + 2 * dims;
-  for (unsigned i = 0; i < v->ndyn; i++) {
-    size_t more = put_part(v, &v->dyn[i], words + n, room - n, e);
-    if (!more) return 0;
-    n += more;
-  }
-  words[0] = (int64_t)n - 1;
-  return n;
 }

@@ -99,6 +99,38 @@ int soma_view_as(soma_view *v, unsigned dtype, soma_view_error *e);
 int soma_view_ap(soma_view *v, int64_t offset, unsigned n, const soma_view_dim *dims,
                  soma_view_error *e);
 
+/* ---- Index expressions -------------------------------------------------------------------- */
+
+/* at + the sum over n axes of coef * (0 .. size - 1): arange(4)[:, None] * 64 + 3 is 3 with the
+ * axes {64, 4} and {0, 1}. Two expressions answer one another from the last axis on; an axis of
+ * size 1 is as long as the other's. */
+typedef struct soma_view_axis {
+  int64_t coef, size;
+} soma_view_axis;
+typedef struct soma_view_expr {
+  int64_t at;
+  uint32_t n;
+  const soma_view_axis *axis;
+} soma_view_expr;
+
+/* Least and greatest value; 0 if they do not fit. */
+int soma_view_bounds(const soma_view_expr *x, int64_t *low, int64_t *high);
+/* x + sign * y, into as many axes as the longer one has; x * times + plus. */
+int soma_view_sum(const soma_view_expr *x, const soma_view_expr *y, int sign, soma_view_axis *axes,
+                  int64_t *at, soma_view_error *e);
+int soma_view_scale(const soma_view_expr *x, int64_t times, int64_t plus, soma_view_axis *axes,
+                    int64_t *at, soma_view_error *e);
+/* x // by or x % by, rounded down, where that is an index expression again. */
+int soma_view_divide(const soma_view_expr *x, int64_t by, int rest, soma_view_axis *axes,
+                     int64_t *at, soma_view_error *e);
+/* v[keys]: dimension d by keys[d]. Its axes are the dimensions of the view; those of a tile's
+ * partitions vary along axis 0 alone, by 1. n: as many as v has dimensions. */
+int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_view_error *e);
+/* For which numbers of an axis `x >= 0` holds, as a comparison asks: x must vary along that axis
+ * alone. Gives how many axes it varies along; with 1, *axis is that one, and low to high - 1 the
+ * numbers (none if low == high); with 0, low == high if it never holds. */
+unsigned soma_view_limit(const soma_view_expr *x, unsigned *axis, int64_t *low, int64_t *high);
+
 /* ---- What is known only at run time ------------------------------------------------------- */
 
 /* As soma_view_slice, from start + value * at->stride on, where value is at's register or element.
