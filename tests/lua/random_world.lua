@@ -247,28 +247,92 @@ local function permute(w, lane)
   return true
 end
 
--- Sends op(src0, src1) to the next place.
+-- Sends op(src0, src1) to the next place, of each channel.
 local function permute_reduce(w, lane)
   local g, seg, rows, stream, by_rank = one_of(w.groups), one_of {"all", "left"}, random(4), random(0, 1), {}
-  local op = grows(w, lane, 2) and "add" or "max"
+  local op, n = grows(w, lane, 2) and "add" or "max", random(3) == 1 and random(2, 4) or 1
+  if n > 1 then rows = random(2) end
   for _, list in ipairs(g.lists) do
     for _, r in ipairs(list) do
-      local dst = pick(lane.written, rows, seg, {})
-      local a, b = pick(lane.read, rows, seg, {dst}), pick(lane.read, rows, seg, {dst})
-      if not a or not b then return end
-      by_rank[r] = {a, b, dst}
+      local x, all = {{}, {}, {}}, {}
+      for i = 1, n do
+        x[3][i] = pick(lane.written, rows, seg, all)
+        all[#all + 1] = x[3][i]
+        if #all < i then return end
+      end
+      for i = 1, 2 * n do
+        local src = pick(lane.read, rows, seg, x[3])
+        if not src then return end
+        x[i > n and 2 or 1][(i - 1) % n + 1] = src
+        all[#all + 1] = src
+      end
+      by_rank[r] = {x, all}
     end
   end
+  local channels = n > 1 and (", channels=[%s]"):format(table.concat({0, 1, 2, 3}, ", ", 1, n)) or ""
+  for r, y in pairs(by_rank) do
+    local x = y[1]
+    emit(r, lane, y[2], {("collective_permute_implicit_reduce dsts=%s, srcs0=%s, srcs1=%s, group=%s, op=%s, stream=%d%s%s $done++"):format(list_text(w, x[3]),
+      list_text(w, x[1]), list_text(w, x[2]), g.name, op, stream, channels, lane.both and ", both=true" or "")})
+    lane.opened(r, y[2])
+  end
+  lane.does(function(states)
+    for _, list in ipairs(g.lists) do
+      for i = 1, n do
+        local sent = {}
+        for p, r in ipairs(list) do sent[p] = fold(op, {read(states[r], by_rank[r][1][1][i]), read(states[r], by_rank[r][1][2][i])}) end
+        for p, r in ipairs(list) do write(states[r], by_rank[r][1][3][i], sent[(p - 2) % #list + 1]) end
+      end
+    end
+  end)
+  return true
+end
+
+-- As many cells as metadata says, which each rank has as an input; on trn3 some to places that the receiver chooses.
+local function counted(w, lane)
+  local g, stream, by_rank, slot, from = one_of(w.groups), random(0, 1), {}, random(2), random(3)
+  local k = #g.lists[1]
+  local gathers, placed = k == 4 and random(2) == 1, false
+  if not gathers then placed = w.target == "trn3" and random(2) == 1 end
+  if k * slot > ROWS then return end
+  for _, list in ipairs(g.lists) do
+    for _, r in ipairs(list) do
+      local dst = pick(lane.written, k * slot, "all", {})
+      local src = pick(lane.read, from, "all", {dst})
+      if not src then return end
+      by_rank[r] = {src, dst, counts = {}, from = {}, to = shuffled(k)}
+      for p = 1, k do
+        local most = math.min(2 * slot, 2 * src.rows)
+        by_rank[r].counts[p] = random(0, most)
+        by_rank[r].from[p] = random(0, 2 * src.rows - by_rank[r].counts[p])
+        by_rank[r].to[p] = 2 * slot * by_rank[r].to[p]
+      end
+    end
+  end
+  w.metadata = w.metadata + 1
+  local name = "m" .. w.metadata
   for r, x in pairs(by_rank) do
-    emit(r, lane, x, {("collective_permute_implicit_reduce dsts=[%s], srcs0=[%s], srcs1=[%s], group=%s, op=%s, stream=%d%s $done++"):format(text(w, x[3]),
-      text(w, x[1]), text(w, x[2]), g.name, op, stream, lane.both and ", both=true" or "")})
-    lane.opened(r, x)
+    local m = {dtype = "uint32", shape = {placed and 4 or 3, k}}
+    for p = 1, k do m[p], m[k + p], m[2 * k + p], m[3 * k + p] = x.counts[p] * w.half, x.from[p] * w.half, 0, placed and x.to[p] * w.half or nil end
+    w.rows_of[r][name] = m
+    local touched = {x[1], x[2]}
+    emit(r, lane, touched, {("%s dsts=[%s], srcs=[%s], group=%s, metadata=%s, stream=%d%s%s%s $done++"):format(gathers and "all_gather_v" or "all_to_all_v", text(w, x[2]),
+      text(w, x[1]), g.name, name, stream, placed and ", has_rdispls=true" or "", random(2) == 1 and ", recv_counts_known=true" or "", lane.both and ", both=true" or "")})
+    lane.opened(r, touched)
   end
   lane.does(function(states)
     for _, list in ipairs(g.lists) do
       local sent = {}
-      for p, r in ipairs(list) do sent[p] = fold(op, {read(states[r], by_rank[r][1]), read(states[r], by_rank[r][2])}) end
-      for p, r in ipairs(list) do write(states[r], by_rank[r][3], sent[(p - 2) % #list + 1]) end
+      for p, r in ipairs(list) do sent[p] = read(states[r], by_rank[r][1]) end
+      for p, r in ipairs(list) do
+        local x = by_rank[r]
+        local got = read(states[r], x[2])
+        for s, sender in ipairs(list) do
+          local y, column = by_rank[sender], gathers and 1 or p
+          table.move(sent[s], y.from[column] + 1, y.from[column] + y.counts[column], (placed and x.to[s] or 2 * slot * (s - 1)) + 1, got)
+        end
+        write(states[r], x[2], got)
+      end
     end
   end)
   return true
@@ -335,7 +399,7 @@ local function segment(w, lane)
     lane.settle(r)
     if lane.times > 1 then table.move({"mov r1, " .. lane.times, label .. ":"}, 1, 2, #lane.code[r] + 1, lane.code[r]) end
   end
-  for _ = 1, random(4) do one_of {collective, collective, collective, collective, permute, permute_reduce, own_work}(w, lane) end
+  for _ = 1, random(4) do one_of {collective, collective, collective, collective, permute, permute_reduce, counted, own_work}(w, lane) end
   for r = 0, w.ranks - 1 do
     lane.settle(r)
     if lane.times > 1 then table.move({"sub r1, r1, 1", "bne r1, 0, " .. label}, 1, 2, #lane.code[r] + 1, lane.code[r]) end
@@ -368,6 +432,10 @@ local function source_of(w, r, lanes, wanted)
   local out = {"target " .. w.target}
   local function put(fmt, ...) out[#out + 1] = fmt:format(...) end
   for _, g in ipairs(w.groups) do put("%s", g.line) end
+  for i = 1, w.metadata do
+    local m = w.rows_of[r]["m" .. i] -- one of another rank's list: nothing reads it
+    if m then put("m%d tensor uint32[%d, %d], input", i, m.shape[1], m.shape[2]) end
+  end
   for _, lane in ipairs(lanes) do
     put("%sx tensor %s[%d, %d], input", lane.name, w.dtype, ROWS, 2 * w.half)
     for _, t in ipairs(lane.written) do put("%s tensor %s[%d, %d], output", t, w.dtype, ROWS, 2 * w.half) end
@@ -420,14 +488,17 @@ end
 
 local function make(seed)
   math.randomseed(seed)
-  local w = {ranks = random(8), target = one_of {"trn1", "trn2", "trn2", "trn3"}, dtype = one_of(types), bound = {}}
+  local w = {ranks = random(8), target = one_of {"trn1", "trn2", "trn2", "trn3"}, dtype = one_of(types), bound = {}, metadata = 0, rows_of = {}}
   w.lnc = w.target ~= "trn1" and random(2) or 1
   w.half = random(8) == 1 and random(400, 2400) or random(24)
   w.groups = groups(w.ranks)
   local lanes = {new_lane(w, "p", 0, false)}
   if w.lnc == 2 then lanes[2], lanes[3] = new_lane(w, "q", 1, false), new_lane(w, "s", 0, true) end
   local states, source, inputs, turns = {}, {}, {}, {}
-  for r = 0, w.ranks - 1 do states[r], inputs[r] = new_state(w, lanes) end
+  for r = 0, w.ranks - 1 do
+    states[r], inputs[r] = new_state(w, lanes)
+    w.rows_of[r] = inputs[r]
+  end
   for _, lane in ipairs(lanes) do
     for _ = 1, random(3) do segment(w, lane) end
     for _, s in ipairs(lane.segments) do

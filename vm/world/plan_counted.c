@@ -107,6 +107,8 @@ bool cc_move_counted(cc_emitter *m, const vm_cc_step *st, unsigned queue, isa_up
   uint32_t peer = push ? st->peer : VM_CC_NOBODY, slot = push ? cc_slot_of(m, peer) : 0;
   uint32_t to = push ? peer : x->place, column = x->op == ISA_OP_all_gather_v ? 0 : to;
   uint32_t first = m->out->cores[x->core].queues[queue].nstatics;
+  uint32_t rank;
+  bool tells = cc_call_of(m, peer, &rank)->tells; /* whoever gets the elements wants their number */
   isa_ap src, dst, count, told;
   if ((push && !slot) || !run_of(m, peer, VM_CC_DST, &dst) ||
       !run_of(m, VM_CC_NOBODY, VM_CC_SRC, &src) || !find_dst(m, peer, &dst))
@@ -118,9 +120,9 @@ bool cc_move_counted(cc_emitter *m, const vm_cc_step *st, unsigned queue, isa_up
   src.dyn[0] = (isa_dyn){.kind = ISA_DYN_reg, .reg = FROM, .stride = 1};
   bool ok =
       load(m, COUNT, 0, column) && load(m, FROM, 1, column) && add_copy(m, queue, &dst, &src, slot);
-  if (ok && x->tells)
+  if (ok && tells)
     ok = metadata_at(m, VM_CC_NOBODY, 0, column, &count) &&
          metadata_at(m, peer, 2, x->place, &told) && add_copy(m, queue, &told, &count, slot);
-  if (!push) m->moving += x->tells ? 2 : 1;
+  if (!push) m->moving += tells ? 2 : 1;
   return ok && cc_start(m, queue, first, upd);
 }
