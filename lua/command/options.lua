@@ -22,8 +22,9 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
                          well; --rtol X and --atol X: allowed error, by default 1e-5, 1e-8
   --ranks N              run a world of N ranks, whose collectives meet; --lnc 2: of two cores each;
                          --instance NAME: where; --algorithm NAME: of all collectives (ring, mesh,
-                         mesh-single, rdh; without it by their size). --in 2:x=FILE is for rank 2
-                         alone, and %r in a file's name stands for the rank: --out y=y-%r.npy
+                         mesh-single, rdh, kangaring; without it by their size).
+                         --in 2:x=FILE is for rank 2 alone, and %r in a file's name stands for the
+                         rank: --out y=y-%r.npy
   --plan RANK            print the program of a rank of --ranks, with those that its CC sequencers
                          get for its collectives, as soma-as takes it, and do not run
   --timing-only          simulate only the time: inputs may be left out, nothing is saved

@@ -157,6 +157,71 @@ case("large ones, by the documented ranges", function()
   end
 end)
 
+-- KangaRing: all ranks of each device, in pairs. For example 3, 2, 6, 7, 1, 0, 4, 5 on trn1, whose devices have two.
+local pair = [==[
+target %s
+tp group %s
+x tensor float32[%d], input
+y tensor float32[%d], output
+done sem core=*
+section gpsimd core=*
+  %s dsts=[y], srcs=[x], group=tp%s $done++
+  nop $done>=1
+  halt
+]==]
+local function kangaring(target, lnc, list, op, n, options)
+  local from, to, ranks = n, n, #list
+  if op == "all_gather" then from = n // ranks elseif op == "reduce_scatter" then to = n // ranks end
+  local args = (op == "all_gather" and "" or ", op=add") .. (lnc == 2 and ", both=true" or "")
+  local text = pair:format(target, text_of(list), from, to, op, args)
+  if lnc == 1 then text = text:gsub(" core=%*", "") end
+  local o = {ranks = ranks, lnc = lnc, target = target, algorithm = "kangaring"}
+  for k, v in pairs(options or {}) do o[k] = v end
+  local w <close> = soma.world(o)
+  local function input(r) return soma.arange(r * 1000, r * 1000 + from):astype "float32" end
+  local runs = w:run(soma.assemble(text), function(r) return {x = input(r)} end)
+  local sum = soma.zeros {from}
+  for _, r in ipairs(list) do sum = sum + input(r) end
+  for p, r in ipairs(list) do
+    local wanted = sum
+    if op == "all_gather" then
+      local all = {}
+      for i, q in ipairs(list) do all[i] = input(q) end
+      wanted = soma.concat(all)
+    elseif op == "reduce_scatter" then
+      wanted = sum:slice({(p - 1) * to, p * to})
+    end
+    eq(runs[r].out.y:bytes() == wanted:astype "float32":bytes(), true, op .. ", rank " .. r)
+  end
+  return runs
+end
+
+case("kangaring: pairs of a device's ranks", function()
+  local orders = {{0, 1, 2, 3}, {3, 2, 6, 7, 1, 0, 4, 5}}
+  for _, op in ipairs {"all_reduce", "all_gather", "reduce_scatter"} do
+    for _, list in ipairs(orders) do
+      local runs = kangaring("trn1", 1, list, op, 24 * #list, {checks = "all"})
+      eq(runs.collectives[1].algorithm, "kangaring") eq(#runs.findings, 0)
+    end
+    kangaring("trn2", 2, {0, 1, 2, 3, 4, 5, 6, 7}, op, 8 * 20480, {})
+  end
+  local all = {}
+  for r = 0, 31 do all[r + 1] = r end
+  kangaring("trn1", 1, all, "all_reduce", 32 * 16400, {}) -- along the links of a torus
+end)
+
+case("kangaring is refused where a device's ranks are not all in the list, and taken above 56 MB where they are", function()
+  local why = ": kangaring: it needs all ranks of each device that has one in the list, one after another"
+  t.raises("rank 0: all_reduce add float32[96] (text:7)" .. why, kangaring, "trn1", 1, {0, 2, 1, 3}, "all_reduce", 96)
+  t.raises(why, kangaring, "trn2", 1, {0, 1, 2, 3}, "all_reduce", 96)
+  t.raises("kangaring: its ranks are on several instances", kangaring, "trn1", 1, {0, 1, 2, 3}, "all_reduce", 96, {instance = "trn1.2xlarge x 2"})
+  for mb, wanted in pairs {[40] = "rdh", [60] = "kangaring"} do
+    local w <close> = soma.world {ranks = 4, lnc = 2, target = "trn2", timing_only = true}
+    local text = pair:format("trn2", "[[0, 1, 2, 3]]", mb * 250000, mb * 250000, "all_reduce", ", op=add, both=true")
+    eq(w:run(soma.assemble(text)).collectives[1].algorithm, wanted)
+  end
+end)
+
 -- Rank 3 still writes y when the others have come to the next collective, whose second ring runs the other way.
 local late = [==[
 target trn2

@@ -582,7 +582,7 @@ section cc0
     "--out y.npz: each rank has its outputs; %r in the file's name stands for the rank, as in rank-%r.npz")
   usage("--ranks: one table for all", swap .. " --ranks 2 --in x=ones --csv Summary=s.csv",
     "--csv Summary=s.csv: each rank has one; %r in the file's name stands for the rank, as in Summary-%r.csv")
-  fails("--ranks: no such algorithm", swap .. " --ranks 2 --in x=ones --algorithm rings", "world: unknown algorithm 'rings'; there are: auto, ring, mesh, mesh-single, rdh")
+  fails("--ranks: no such algorithm", swap .. " --ranks 2 --in x=ones --algorithm rings", "world: unknown algorithm 'rings'; there are: auto, ring, mesh, mesh-single, rdh, kangaring")
   usage("--algorithm alone", swap .. " --in x=ones --algorithm ring", "--algorithm is for --ranks, which is not given")
   local _, checked = run(swap .. " --ranks 2 --in x=ones --check all --schedule 2")
   expect("--ranks and checks", checked:find("\nchecks        all: nothing found\nschedules     2 more, the same bits\ncollective ", 1, true), checked)

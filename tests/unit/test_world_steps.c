@@ -255,6 +255,7 @@ static void run_in_orders(vm_cc_shape s, uint32_t n, uint64_t seed) {
     }
     s.order[k] = order[k];
     run(s, n, seed);
+    if (s.algorithm == VM_CC_PAIRS) return;
   }
 }
 
@@ -268,8 +269,9 @@ static void test_random_orders(void **state) {
         for (uint64_t seed = 1; seed <= 20; seed++) {
           s.back = seed & 1;
           s.joins = seed & 2;
+          s.second = seed & 4;
           run(s, n, seed);
-          if (s.algorithm == VM_CC_RING) run_in_orders(s, n, seed);
+          if (s.algorithm == VM_CC_RING || s.algorithm == VM_CC_PAIRS) run_in_orders(s, n, seed);
           static const uint32_t masks[] = {6, 2, 1};
           vm_cc_shape other = s;
           memcpy(other.masks, masks, sizeof masks);

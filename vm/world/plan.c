@@ -251,19 +251,13 @@ static bool in_place(const vm_plan *p, uint32_t rank, const cc_call *x) {
   return false;
 }
 
-static bool spans_instances(const vm_plan *p, const cc_call *x) {
-  uint32_t each = p->instance ? p->instance->devices * p->of_device : UINT32_MAX;
-  for (uint32_t i = 1; i < x->ranks_n; i++)
-    if (x->ranks[i] / each != x->ranks[0] / each) return true;
-  return false;
-}
-
 static vm_cc_algorithm algorithm_of(const vm_plan *p, uint32_t rank, const cc_call *x) {
   uint32_t n = ranks_of(x);
   vm_cc_algorithm a = vm_cc_choose(x->does, n, bytes_of(p, rank, x));
   /* A mesh would send all to all over EFA; a doubling sends each part once. */
-  if (x->does != VM_CC_PERMUTE && vm_cc_has(VM_CC_RDH, x->does, n) && spans_instances(p, x))
+  if (x->does != VM_CC_PERMUTE && vm_cc_has(VM_CC_RDH, x->does, n) && cc_spans_instances(p, x))
     a = VM_CC_RDH;
+  if (a == VM_CC_RING && vm_cc_has(VM_CC_PAIRS, x->does, n) && !cc_no_pairs(p, x)) a = VM_CC_PAIRS;
   if (p->algorithm >= 0 && vm_cc_has((vm_cc_algorithm)p->algorithm, x->does, n))
     a = (vm_cc_algorithm)p->algorithm;
   for (uint32_t i = 0; a == VM_CC_MESH_ONE && i < x->ranks_n; i++) {
@@ -279,6 +273,8 @@ unsigned cc_parts(const vm_plan *p, uint32_t rank, const cc_call *x) {
   if (x->variable) return 1;
   return bytes_of(p, rank, x) / ranks_of(x) < SMALL || p->ncc < 2 ? 1 : 2;
 }
+
+static bool is_ring(vm_cc_algorithm a) { return a == VM_CC_RING || a == VM_CC_PAIRS; }
 
 static void set_pairs(const cc_call *x, vm_cc_shape *s) {
   s->to = s->from = VM_CC_NOBODY;
@@ -309,10 +305,14 @@ cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k
     part.n = 1;
     parts = 1;
     k = 0;
-  } else if (s->algorithm == VM_CC_RING && bytes_of(p, rank, x) / s->n >= SMALL) {
+  } else if (is_ring(s->algorithm) && bytes_of(p, rank, x) / s->n >= SMALL) {
     slices = 2;
   }
   if (s->algorithm == VM_CC_RDH) cc_masks_of(p, x, s->masks);
+  if (s->algorithm == VM_CC_PAIRS) { /* all CC sequencers have all four ways round, if they can */
+    s->order[0] = cc_order_of(p, x, k & 1);
+    s->second = k & 1;
+  }
   if (s->algorithm == VM_CC_RING && !x->by_channel) s->order[0] = cc_order_of(p, x, 0);
   if (s->order[0] && slices > 1) {
     s->order[1] = cc_order_of(p, x, 1);
@@ -323,6 +323,7 @@ cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k
   s->first = (core * parts + k) * slices;
   s->slices = slices;
   s->back = !x->by_channel && k & 1;
+  if (s->algorithm == VM_CC_PAIRS) s->back ^= core & 1;
   return part;
 }
 
@@ -423,6 +424,9 @@ static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, const vm_cc_
 static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
   uint64_t land[ISA_NCC] = {0};
   if (!cc_add_order(p, x)) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for rings");
+  const char *why = cc_no_pairs(p, x);
+  if (why && algorithm_of(p, rank, x) == VM_CC_PAIRS)
+    return cc_refuse(p, e, rank, x, "%s: %s", vm_cc_algorithm_names[VM_CC_PAIRS], why);
   for (unsigned k = 0; k < cc_parts(p, rank, x); k++) {
     cc_part part = cc_part_of(p, rank, x, k);
     vm_cc_list steps;

@@ -121,6 +121,9 @@ bool cc_check_overlap(const vm_plan *p, uint32_t rank, const cc_call *x, isa_err
 const uint32_t *cc_order_of(const vm_plan *p, const cc_call *x, unsigned which);
 /* The masks of its halvings and doublings; of a power of two of ranks. */
 void cc_masks_of(const vm_plan *p, const cc_call *x, uint32_t *masks);
+bool cc_spans_instances(const vm_plan *p, const cc_call *x);
+/* Why KangaRing cannot run it; NULL: it can, if it has the operation. */
+const char *cc_no_pairs(const vm_plan *p, const cc_call *x);
 /* Prepares a ring; false: out of memory. */
 bool cc_add_order(vm_plan *p, const cc_call *x);
 void cc_free_orders(vm_plan *p);

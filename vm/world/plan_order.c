@@ -72,6 +72,28 @@ void cc_masks_of(const vm_plan *p, const cc_call *x, uint32_t *masks) {
   for (uint32_t i = 0; i < inner; i++) masks[k++] = 1u << i;
 }
 
+/* ---- Pairs -------------------------------------------------------------------------------- */
+
+bool cc_spans_instances(const vm_plan *p, const cc_call *x) {
+  uint32_t each = p->instance ? p->instance->devices * p->of_device : UINT32_MAX;
+  for (uint32_t i = 1; i < x->ranks_n; i++)
+    if (x->ranks[i] / each != x->ranks[0] / each) return true;
+  return false;
+}
+
+const char *cc_no_pairs(const vm_plan *p, const cc_call *x) {
+  if (x->does == VM_CC_PERMUTE) return NULL;
+  if (cc_spans_instances(p, x)) return "its ranks are on several instances";
+  if (p->of_device % 2) return "a device has an odd number of ranks, which are no pairs";
+  for (uint32_t i = 0, n; i < x->ranks_n; i += n) {
+    uint32_t device = x->ranks[i] / p->of_device;
+    for (n = 1; i + n < x->ranks_n && x->ranks[i + n] / p->of_device == device;) n++;
+    if (n != p->of_device)
+      return "it needs all ranks of each device that has one in the list, one after another";
+  }
+  return NULL;
+}
+
 /* ---- Rings -------------------------------------------------------------------------------- */
 
 static const cc_order *find(const vm_plan *p, const cc_call *x) {

@@ -1,87 +1,12 @@
 /* Collectives as steps: rings, meshes, halving and doubling. */
-#include "steps.h"
+#include "steps_impl.h"
 
-const char *const vm_cc_algorithm_names[VM_CC_NALGORITHMS] = {"ring", "mesh", "mesh-single", "rdh"};
+const char *const vm_cc_algorithm_names[VM_CC_NALGORITHMS] = {"ring", "mesh", "mesh-single", "rdh",
+                                                              "kangaring"};
 
 enum {
   WINDOW = 8 /* pushes of a ring that may be on their way: each has its own semaphore */
 };
-
-typedef struct maker {
-  const isa_alloc *al;
-  const vm_cc_shape *s;
-  vm_cc_list *out;
-  uint32_t sent, received, total; /* pushes of a ring */
-  const uint32_t *order;          /* of its places, NULL: as they are; */
-  uint32_t at;                    /* where in it this one is */
-  vm_cc_step spare;               /* where a step goes when memory is out */
-} maker;
-
-static vm_cc_piece piece(vm_cc_buffer buffer, uint32_t block) {
-  return (vm_cc_piece){.buffer = (uint8_t)buffer, .block = block};
-}
-
-static vm_cc_step *add(maker *m, vm_cc_step_kind kind) {
-  vm_cc_list *l = m->out;
-  if (!isa_array_grow(m->al, &l->v, l->n, &l->cap, sizeof *l->v)) l->failed = true;
-  vm_cc_step *st = l->failed ? &m->spare : &l->v[l->n++];
-  *st = (vm_cc_step){.kind = (uint8_t)kind, .count = 1};
-  return st;
-}
-
-static void ready(maker *m, uint32_t peer, uint32_t sem) {
-  vm_cc_step *st = add(m, VM_STEP_READY);
-  st->peer = peer;
-  st->sem = sem;
-}
-
-static void wait_ready(maker *m, uint32_t sem, uint32_t count) {
-  vm_cc_step *st = add(m, VM_STEP_WAIT);
-  st->sem = sem;
-  st->count = count;
-}
-
-/* Says which data a step is about. */
-static vm_cc_step *about(vm_cc_step *st, uint32_t block, uint32_t slice) {
-  st->block = block;
-  st->slice = slice;
-  return st;
-}
-
-static vm_cc_step *push(maker *m, uint32_t peer, uint32_t from, vm_cc_piece dst, vm_cc_piece src) {
-  vm_cc_step *st = add(m, VM_STEP_PUSH);
-  st->peer = peer;
-  st->sem = m->out->ready + from;
-  st->dst = dst;
-  st->src[0] = src;
-  st->nsrc = 1;
-  return st;
-}
-
-static vm_cc_step *wait_push(maker *m, uint32_t from) {
-  vm_cc_step *st = add(m, VM_STEP_WAIT);
-  st->sem = m->out->ready + from;
-  return st;
-}
-
-static vm_cc_step *compute(maker *m, vm_cc_piece dst, vm_cc_piece a, vm_cc_piece b) {
-  vm_cc_step *st = add(m, VM_STEP_REDUCE);
-  st->dst = dst;
-  st->src[0] = a;
-  st->src[1] = b;
-  st->nsrc = 2;
-  return st;
-}
-
-static vm_cc_step *copy(maker *m, vm_cc_piece dst, vm_cc_piece src) {
-  vm_cc_step *st = add(m, VM_STEP_COPY);
-  st->dst = dst;
-  st->src[0] = src;
-  st->nsrc = 1;
-  return st;
-}
-
-#define EACH_SLICE(m, k) for (uint32_t k = (m)->s->first; k < (m)->s->first + (m)->s->slices; k++)
 
 /* ---- Rings -------------------------------------------------------------------------------- */
 
@@ -444,6 +369,8 @@ bool vm_cc_make(const isa_alloc *al, const vm_cc_shape *s, vm_cc_list *out) {
     rdh(&m);
   else if (s->algorithm == VM_CC_RING)
     ring(&m);
+  else if (s->algorithm == VM_CC_PAIRS)
+    cc_pairs(&m);
   else
     mesh(&m);
   return !out->failed;
@@ -464,6 +391,7 @@ bool vm_cc_has(vm_cc_algorithm a, vm_cc_op op, uint32_t n) {
   if (op == VM_CC_PERMUTE) return true;
   if (op == VM_CC_ALL_TO_ALL) return a == VM_CC_MESH;
   if (a == VM_CC_MESH_ONE) return op == VM_CC_ALL_REDUCE;
+  if (a == VM_CC_PAIRS) return n >= 4 && n % 2 == 0;
   return a != VM_CC_RDH || (n & (n - 1)) == 0;
 }
 

@@ -32,8 +32,10 @@ typedef enum vm_cc_algorithm { /* intranode-collective-comm.rst */
                                VM_CC_MESH,     /* all at once; an all_reduce scatters first, then
                                                   gathers */
                                VM_CC_MESH_ONE, /* an all_reduce whose ranks send all to all */
-                               VM_CC_RDH, /* recursive halving, then doubling: a power of two of
-                                             ranks */
+                               VM_CC_RDH,   /* recursive halving, then doubling: a power of two of
+                                               ranks */
+                               VM_CC_PAIRS, /* KangaRing: a ring of every second rank, which do the
+                                               work of their pairs: an even number of ranks */
                                VM_CC_NALGORITHMS
 } vm_cc_algorithm;
 extern const char *const vm_cc_algorithm_names[VM_CC_NALGORITHMS];
@@ -45,8 +47,10 @@ typedef struct vm_cc_shape {
   vm_cc_algorithm algorithm;
   uint32_t n, place; /* ranks of the list, and this one's place in it */
   bool back;         /* the ring runs from places to those before them */
+  bool second;       /* PAIRS: of each pair the second does the work */
   /* RING: places in the order of the ring, NULL: as they are. With a second order two rings run,
-   * the second the other way, each with half of the slices. */
+   * the second the other way, each with half of the slices. PAIRS: the first is of pairs, that of
+   * places 0 and 1 of it and so on; there is no second. */
   const uint32_t *order[2];
   /* RDH: step s of a doubling is with the place ^ masks[s], a halving goes the other way. All 0: 1,
    * 2, 4 ... Each of the log2 n masks has another highest bit. Two places that meet in a step have
