@@ -261,10 +261,10 @@ bench-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh bench
 picture-ui: $(BUILD)/tests/page
 	$(Q)BUILD=$(BUILD) tests/ui/run.sh picture
-bench: all $(BENCH)
+bench: all $(BENCH) $(if $(MPICC),mpi)
 	$(Q)for b in $(BENCH); do $$b || exit 1; done
 	$(Q)$(BUILD)/soma tests/bench/check.lua
-	$(Q)$(BUILD)/soma tests/bench/worlds.lua
+	$(Q)BUILD=$(BUILD) $(BUILD)/soma tests/bench/worlds.lua
 	$(Q)for p in python3 /usr/bin/python3; do \
 	  if $$p -c 'import numpy' 2>/dev/null; then $$p tests/bench/numpy_figures.py && \
 	    SOMA_LIB="$(CURDIR)/$(BUILD)/libsoma.so" $$p tests/bench/nki_figures.py; exit $$?; fi; \

@@ -1,5 +1,5 @@
 -- What worlds of ranks cost the host, timing only, on one thread: processor time, the least of some runs, and ratios
--- of times of this same run.
+-- of times of this same run. Then what two threads and two processes gain, by the wall clock.
 --   build/soma tests/bench/worlds.lua
 local soma = require "soma"
 
@@ -106,4 +106,31 @@ for _, ranks in ipairs {16, 64} do
   local with = least(5, options(ranks), phases(ranks, 40, "all_reduce dsts=[y], srcs=[x], group=tp, op=add"), {})
   local without = least(5, options(ranks), phases(ranks, 40, "nop"), {})
   print(("  %3d ranks, 20 phases of work: with an all_reduce of 256 bytes after each %.3f s, without %.3f s"):format(ranks, with, without))
+end
+
+-- ---- Threads and processes ------------------------------------------------------------------------
+
+-- spread.lua by a command: seconds by the wall clock, of the processor, simulated ms, windows, calls, bytes, MB, the hash.
+local build = os.getenv "BUILD" or "build"
+local function spread(command, work)
+  local list, p <close> = {}, assert(io.popen(command .. " tests/bench/spread.lua " .. work .. " 2>&1"))
+  local text = p:read "a"
+  for number in text:gmatch "%S+" do list[#list + 1] = math.tointeger(number) or tonumber(number) end
+  if #list ~= 8 then error(command .. ": " .. text, 0) end
+  return list
+end
+local function there(command) return os.execute("command -v " .. command .. " >/dev/null") end
+local mpi = there "mpirun" and there(build .. "/soma-mpi")
+local two <const> = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 " .. build .. "/soma-mpi"
+print "by the wall clock, on an idle host     one thread, s   two threads   two processes   goal"
+for _, row in ipairs {{"values, 16 ranks", "", "1.70"}, {"timing only, 128 ranks", " timing", "none"}} do
+  local one, threads = spread(build .. "/soma", "1" .. row[2]), spread(build .. "/soma", "2" .. row[2])
+  local processes = mpi and spread(two, "1" .. row[2])
+  if threads[8] ~= one[8] or processes and processes[8] ~= one[8] then error(row[1] .. ": the hashes differ", 0) end
+  print(("  %-24s             %7.2f         %5.2f           %s       %s"):format(row[1], one[1], one[1] / threads[1],
+    processes and ("%5.2f"):format(one[1] / processes[1]) or "(no MPI)", row[3]))
+  if processes then
+    print(("    a simulated ms: %.0f windows, %.1f calls and %.0f bytes to a process in each; most memory %d MB, of two processes %d MB each"):format(
+      one[4] / one[3], processes[5] / one[4], processes[6] / one[4], one[7], processes[7]))
+  end
 end
