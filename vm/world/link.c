@@ -3,30 +3,46 @@
 
 /* ---- Those on their way: a heap ------------------------------------------------------------- */
 
-bool vm_links_is_before(const vm_flying *a, const vm_flying *b) {
+bool vm_links_is_before(const vm_due *a, const vm_due *b) {
   if (a->time != b->time) return a->time < b->time;
-  return a->p.m.src != b->p.m.src ? a->p.m.src < b->p.m.src : a->p.m.seq < b->p.m.seq;
+  return a->src != b->src ? a->src < b->src : a->seq < b->seq;
 }
 
-static bool put(vm_links *l, const vm_flying *f) {
-  uint32_t i = l->nheap;
+bool vm_links_add(vm_links *l, const vm_flying *f) {
+  uint32_t i = l->nheap, slot = l->no_message ? l->no_message - 1 : l->nslots;
+  vm_due d = {f->time, f->p.m.seq, f->p.m.src, slot};
   if (i == l->cap && !isa_array_grow(&l->al, &l->heap, i, &l->cap, sizeof *l->heap)) return false;
-  for (l->nheap++; i && vm_links_is_before(f, &l->heap[(i - 1) / 2]); i = (i - 1) / 2)
+  if (slot == l->cap_slots &&
+      !isa_array_grow(&l->al, &l->slots, slot, &l->cap_slots, sizeof *l->slots))
+    return false;
+  if (slot == l->nslots)
+    l->nslots++;
+  else
+    l->no_message = l->slots[slot].at;
+  l->slots[slot] = *f;
+  for (l->nheap++; i && vm_links_is_before(&d, &l->heap[(i - 1) / 2]); i = (i - 1) / 2)
     l->heap[i] = l->heap[(i - 1) / 2];
-  l->heap[i] = *f;
+  l->heap[i] = d;
   return true;
 }
 
-/* The first one goes where its time has become later; or it is gone. */
-static void sink(vm_links *l, bool gone) {
-  vm_flying f = l->heap[gone ? --l->nheap : 0];
+/* The first one of the heap is now `d`, which goes to its place. */
+static void sink(vm_links *l, vm_due d) {
   uint32_t i = 0;
   for (uint32_t k; (k = 2 * i + 1) < l->nheap; i = k) {
     if (k + 1 < l->nheap && vm_links_is_before(&l->heap[k + 1], &l->heap[k])) k++;
-    if (vm_links_is_before(&f, &l->heap[k])) break;
+    if (vm_links_is_before(&d, &l->heap[k])) break;
     l->heap[i] = l->heap[k];
   }
-  l->heap[i] = f;
+  l->heap[i] = d;
+}
+
+/* The first one has left the links. */
+static void drop_first(vm_links *l) {
+  uint32_t slot = l->heap[0].slot;
+  l->slots[slot].at = l->no_message;
+  l->no_message = slot + 1;
+  sink(l, l->heap[--l->nheap]);
 }
 
 /* ---- Links -------------------------------------------------------------------------------- */
@@ -46,7 +62,7 @@ bool vm_links_enter(vm_links *l, const vm_parcel *p, uint64_t bytes, vm_time sen
                  .size = vm_links_size(l, bytes),
                  .spread = time_of(bytes, l->o.source),
                  .at = (uint32_t)(x - l->v)};
-  return put(l, &f);
+  return vm_links_add(l, &f);
 }
 
 vm_time vm_links_next(const vm_links *l) { return l->nheap ? l->heap[0].time : UINT64_MAX; }
@@ -100,14 +116,15 @@ static void keep(vm_links *l, const vm_link *x, const vm_flying *f, vm_time came
 }
 
 bool vm_links_step(vm_links *l, vm_parcel *out) {
-  vm_flying *f = &l->heap[0];
+  vm_due d = l->heap[0];
+  vm_flying *f = &l->slots[d.slot];
   vm_link *x = &l->v[f->at];
   vm_link_change why;
   uint32_t rate = rate_at(l, x, f->time, &why), to = vm_links_device(l, f->p.m.dst);
   if (rate == 0) {
     if (l->lost++ == 0) l->why = why;
     vm_parcel_free(&l->al, &f->p);
-    sink(l, true);
+    drop_first(l);
     return false;
   }
   const vm_time came = f->time;
@@ -116,12 +133,12 @@ bool vm_links_step(vm_links *l, vm_parcel *out) {
   const vm_link *after = vm_links_after(l, x, to);
   if (after) {
     f->at = (uint32_t)(after - l->v);
-    f->time += l->o.hop;
-    sink(l, false);
+    d.time = f->time += l->o.hop;
+    sink(l, d);
     return false;
   }
   *out = f->p;
   out->m.time = f->time + (x->from == VM_LINK_EFA ? l->o.efa : l->o.latency);
-  sink(l, true);
+  drop_first(l);
   return true;
 }

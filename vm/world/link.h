@@ -66,8 +66,14 @@ typedef struct vm_flying { /* a message on its way: its last byte is at link `at
   vm_time time;
   uint64_t size;
   vm_time spread; /* its first byte came so long before */
-  uint32_t at;
+  uint32_t at;    /* of a slot without a message: the next of these + 1 */
 } vm_flying;
+
+typedef struct vm_due { /* its place in the order in which messages come to links */
+  vm_time time;
+  uint64_t seq;
+  uint32_t src, slot;
+} vm_due;
 
 typedef struct vm_links {
   isa_alloc al;
@@ -75,8 +81,10 @@ typedef struct vm_links {
   vm_link *v;
   uint32_t n, a_device; /* a_device: links from each device, of those to it from others */
   uint32_t *next;       /* [instance][from][to], both in it: the first link of the route + 1 */
-  vm_flying *heap;      /* the earliest first */
+  vm_due *heap;         /* the earliest first: moving these costs less than moving messages */
   uint32_t nheap, cap;
+  vm_flying *slots;
+  uint32_t nslots, cap_slots, no_message; /* no_message: the first slot without one, + 1; 0: none */
   uint32_t lost;        /* messages that a failed link has stopped */
   vm_link_pass *passes; /* the first 2^20, in the order of their times of coming */
   uint32_t npasses, cap_passes;
@@ -107,7 +115,9 @@ void vm_links_put(const vm_link *x, isa_buf *out);
  * False: out of memory; the message stays the caller's. */
 bool vm_links_enter(vm_links *l, const vm_parcel *p, uint64_t bytes, vm_time sent);
 /* The order in which messages come to links. */
-bool vm_links_is_before(const vm_flying *a, const vm_flying *b);
+bool vm_links_is_before(const vm_due *a, const vm_due *b);
+/* A message on its way. False: out of memory; it stays the caller's. */
+bool vm_links_add(vm_links *l, const vm_flying *f);
 /* When the next message comes to a link; UINT64_MAX: none is on its way. */
 vm_time vm_links_next(const vm_links *l);
 /* The next message comes to its link. True: it leaves the last one, and *out arrives at

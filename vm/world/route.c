@@ -214,7 +214,8 @@ isa_status vm_links_open(vm_links *l, const isa_alloc *al, const vm_links_option
 
 void vm_links_close(vm_links *l) {
   size_t routes = (size_t)l->o.of->devices * l->o.of->devices * l->o.instances;
-  for (uint32_t i = 0; i < l->nheap; i++) vm_parcel_free(&l->al, &l->heap[i].p);
+  for (uint32_t i = 0; i < l->nheap; i++) vm_parcel_free(&l->al, &l->slots[l->heap[i].slot].p);
+  isa_free(&l->al, l->slots, l->cap_slots * sizeof *l->slots);
   isa_free(&l->al, l->heap, l->cap * sizeof *l->heap);
   isa_free(&l->al, l->passes, l->cap_passes * sizeof *l->passes);
   isa_free(&l->al, l->v, l->n * sizeof *l->v);

@@ -47,16 +47,18 @@ static void walk_heap(vm_saver *s, vm_world *w) {
   uint32_t n = l->nheap;
   vm_saver_count(s, &n, UINT32_MAX, 64, "messages on links");
   if (!s->reads && n) qsort(l->heap, n, sizeof *l->heap, compare);
+  vm_due last = {0};
   for (uint32_t i = 0; i < n && !s->failed; i++) {
-    if (s->reads && !isa_array_grow(&l->al, &l->heap, i, &l->cap, sizeof *l->heap)) {
-      vm_saver_no_memory(s);
-      return;
-    }
-    if (s->reads) l->heap[i] = (vm_flying){0};
-    walk_flying(s, w, &l->heap[i]);
-    vm_saver_need(s, s->failed || i == 0 || compare(&l->heap[i - 1], &l->heap[i]) < 0,
+    vm_flying f = s->reads ? (vm_flying){0} : l->slots[l->heap[i].slot];
+    walk_flying(s, w, &f);
+    vm_due now = {.time = f.time, .seq = f.p.m.seq, .src = f.p.m.src};
+    vm_saver_need(s, s->failed || i == 0 || vm_links_is_before(&last, &now),
                   "messages on links are in no order");
-    if (s->reads) l->nheap = i + 1; /* then its bytes are freed with the others */
+    last = now;
+    if (s->reads && !vm_links_add(l, &f)) { /* then its bytes are freed with the others */
+      vm_parcel_free(&l->al, &f.p);
+      vm_saver_no_memory(s);
+    }
   }
 }
 
