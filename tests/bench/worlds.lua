@@ -52,11 +52,11 @@ for _, c in ipairs {{16, 64}, {64, 64}} do
 end
 
 -- Whole instances of trn2, all cores, two a rank: an all_reduce of 16 MiB.
-for _, c in ipairs {{64, 16, "rdh"}, {64, 16, "ring"}, {256, 64, "rdh"}} do
+for _, c in ipairs {{64, 16, "rdh"}, {64, 16, "ring"}, {64, 16, "kangaring"}, {256, 64, "rdh"}} do
   local ranks, devices, algorithm = table.unpack(c)
   local text = all_reduce_text(ranks, 4 * MIB):gsub("done sem", "done sem core=*"):gsub("section gpsimd", "section gpsimd core=*"):gsub("op=add", "op=add, both=true")
   local seconds, runs = least(1, options(ranks, {lnc = 2, algorithm = algorithm}), soma.assemble(text), {})
-  print(("  %-4s of 16 MiB, %3d devices, %3d cores %6.2f s      %8.1f us   %d   %.2f s a simulated ms"):format(algorithm, devices, 8 * devices,
+  print(("  %-9s of 16 MiB, %3d devices, %3d cores %6.2f s      %8.1f us   %d   %.2f s a simulated ms"):format(algorithm, devices, 8 * devices,
     seconds, runs.time_ns / 1000, runs.windows, seconds / runs.time_ns * 1e6))
 end
 
@@ -65,11 +65,22 @@ end
 -- Work without a collective: no rank can reach another, so nothing cuts its time unless window_ns does.
 local softmax <const> = soma.assemble_file("samples/softmax.s", {defines = {ROWS = 4096}})
 local GRIDS <const> = {20000, 5000, 1000}
-print "softmax 4096 x 2048 on each rank       one go, s   windows of 20 us   5 us   1 us, times that   one go, ms a rank"
-for _, ranks in ipairs {16, 32, 64, 128} do
+print "softmax 4096 x 2048 on each rank       one go, s   windows of 20 us   5 us   1 us, times that   one go, ms a rank, times that of 16"
+local of16
+for _, ranks in ipairs {16, 32, 64, 128, 256} do
   local base, text = least(5, options(ranks), softmax, {}), ""
+  of16 = of16 or base / ranks
   for _, grid in ipairs(GRIDS) do text = text .. ("%7.2f"):format(least(5, options(ranks, {window_ns = grid}), softmax, {}) / base) end
-  print(("  %3d ranks                             %7.3f   %s                     %10.3f"):format(ranks, base, text, base / ranks * 1000))
+  print(("  %3d ranks                             %7.3f   %s                     %10.3f %8.2f"):format(ranks, base, text, base / ranks * 1000, base / ranks / of16))
+end
+
+-- One rank works and the others have ended: what they add, in windows of 1 us.
+local idle <const> = soma.assemble "target trn2\nsection gpsimd\nhalt\n"
+for _, ranks in ipairs {16, 256} do
+  local function one(n) return (least(5, options(n, {window_ns = 1000}), function(r) return r == 0 and softmax or idle end, {})) end
+  local alone, among = one(2), one(ranks)
+  print(("  one of %3d ranks works, windows of 1 us: %.4f s, of two %.4f s; %.2f us of each idle rank in a run"):format(ranks, among, alone,
+    (among - alone) / (ranks - 2) * 1e6))
 end
 
 -- The same with a small all_reduce after each phase of work: windows are as long as the work between collectives.
