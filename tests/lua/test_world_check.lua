@@ -131,6 +131,53 @@ halt
   end
 end)
 
+-- Ranks 0 and 1, of one stack, push into y of rank 2; 3 into that of 0, where 1 does too. Rank 2 waits for rank 0's alone.
+local twins = [==[
+target trn2
+tp group [[0, 1, 2, 3]]
+x tensor float32[64], input
+y tensor float32[64]
+g tensor float32[4, 64]
+z tensor float32[64], output
+done sem
+a sem
+b sem
+moved sem
+q queue dge=none
+qcc queue dge=none, owner=cc0
+section gpsimd
+give: all_gather dsts=[g], srcs=[x], group=tp $done++
+nop $done>=1
+READ
+halt
+section cc0
+wait_start gpsimd.give
+PUSH
+WAIT
+complete gpsimd.give
+]==]
+local function pushed(options)
+  local o = {ranks = 4, checks = "race"}
+  for k, v in pairs(options) do o[k] = v end
+  o.to, o.by, o.values = nil, nil, nil
+  local w <close> = soma.world(o)
+  local to, by = options.to or 2, options.by or {0, 1}
+  return w:run(function(r)
+    local sem = r == by[1] and "a" or r == by[2] and "b"
+    local push = sem and ("dma_copy y.rank[%d], x, queue=qcc $%s.rank[%d]"):format(to, sem, to) or "nop"
+    local text = twins:gsub("%u%u%u%u+", {PUSH = push, WAIT = r == to and "nop $a>=16" or "nop", READ = r == to and "dma_copy z, y, queue=q $moved" or "nop"})
+    return soma.assemble(text, {name = "twins.s"})
+  end, function(r) return {x = soma.full({64}, options.values and options.values[r] or 3)} end, {faults = "return"})
+end
+case("pushes of two ranks of one stack, from one line and of the same bytes, need no order", function()
+  local runs = pushed {}
+  eq({texts(runs), runs[2].stats.twins}, {"", 2}) -- of the writes, and of the read with rank 1's
+  has(texts(pushed {twins = false}), "race: ")
+  has(texts(pushed {values = {[0] = 3, 4}}), "race: ")
+  has(texts(pushed {by = {1, 2}, to = 0}), "race: ") -- of two stacks
+  for _, o in ipairs {{threads = 3, window_ns = 300}, {window_ns = 137}} do eq(texts(pushed(o)), "") end
+end)
+
 case("a rank alone has checks too", function()
   local alone = soma.assemble "target trn1\ng group [[0]]\nx tensor int8[4]\ny tensor int8[4]\nd sem\nsection gpsimd\nall_reduce dsts=[y], srcs=[x], group=g, op=add $d++\nnop $d>=1\nhalt\n"
   eq(#soma.core {checks = "race"}:run(alone).findings, 0)

@@ -362,7 +362,8 @@ bool soma_start_checks(const soma_machine *m, vm_run *run) {
   bool all = m->o.schedule == SOMA_SCHEDULE_ALL;
   unsigned checks = m->o.checks & SOMA_CHECK_ALL;
   checks |= (unsigned)all << VM_CHECK_LEGAL;
-  if (checks && run->n > 1 && !m->o.no_twins) checks |= 1u << VM_CHECK_TWINS;
+  bool shares = run->n > 1 || run->peers; /* its HBM with another core, or what others push */
+  if (checks && shares && !m->o.no_twins) checks |= 1u << VM_CHECK_TWINS;
   return vm_check_start(run->cores[0], checks);
 }
 

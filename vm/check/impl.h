@@ -34,6 +34,7 @@ typedef struct vm_ck_access {
   vm_time time;
   uint32_t step, at, logged; /* in the log: its step, its place, its number (0: none) */
   uint32_t seq;              /* how far the sequencer had come that issued or triggered it */
+  uint32_t push; /* of another rank: its number in vm_ck_twins.pushed, from 1; 0: none */
 } vm_ck_access;
 typedef struct vm_ck_bucket {
   uint32_t *ids, n, cap;
@@ -122,7 +123,9 @@ typedef struct vm_ck_written {
 typedef struct vm_ck_twins {
   vm_ck_written *v; /* of transfers 1 .. n; none if the log has ended */
   uint32_t n, cap;
-  uint64_t pairs; /* vm_check_twins */
+  uint64_t pairs;   /* vm_check_twins */
+  uint64_t *pushed; /* keys of what other ranks have written */
+  uint32_t npushed, cap_pushed;
 } vm_ck_twins;
 
 /* ---- Ranks of a world --------------------------------------------------------------------- */
@@ -442,6 +445,8 @@ void vm_ck_pushes(vm_core *c, unsigned e, const vm_transfer *t, uint32_t count,
                   vm_ck_snapshot *base);
 /* A message has come. */
 void vm_ck_hear(vm_core *c, const struct vm_parcel *from, const vm_view *v);
+/* Gives an access, which is what a message has written to v, its key. */
+void vm_ck_twins_pushed(vm_core *c, const struct vm_message *m, const vm_view *v, vm_ck_access *a);
 /* Regions that other ranks may write. */
 void vm_ck_note_pushed(vm_core *c);
 

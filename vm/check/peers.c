@@ -397,6 +397,7 @@ void vm_ck_hear(vm_core *c, const vm_parcel *from, const vm_view *v) {
                     .step = h->step,
                     .time = c->now};
   k->pushing = h->base->v;
+  if (v) vm_ck_twins_pushed(c, m, v, &a);
   if (v) vm_ck_race_pushed(c, v, m->first, m->n, &a);
   if (!m->updates || c->run->ended) return;
   unsigned sem = vm_ck_sem(c->number, m->sem);

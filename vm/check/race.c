@@ -1,6 +1,5 @@
-/* Accesses to memory, and whether two that conflict are ordered. Each access is kept, as an exact
- * set of bytes, until a later one that is ordered after it covers it, or until every engine knows
- * of it. */
+/* Accesses to memory, and whether two that conflict are ordered. Each is kept, as an exact set of
+ * bytes, until a later one that comes after it covers it, or until every engine knows of it. */
 #include "check.h"
 #include "judge.h"
 #include "meet.h"
@@ -316,6 +315,7 @@ static void look(vm_core *c, unsigned e, vm_ck_access *a) {
     old->pc = a->pc;
     old->engine = a->engine;
     old->transfer = a->transfer;
+    old->push = a->push;
     old->time = a->time;
     old->step = a->step;
     old->at = a->at;

@@ -1,11 +1,13 @@
 /* Twins: transfers of the two cores that come from one line and write the same bytes to the same
  * places of HBM. In whatever order they end, memory has the same bytes, so nothing has to order
- * them. For example both programs of a kernel store one result, and each reads it back.
+ * them. For example both programs of a kernel store one result, and each reads it back. So are
+ * pushes of two ranks of one stack into a third, or of the two cores of a rank.
  *
  * A read needs no order with the other core's write if its own core's twin of that write comes
  * before it and nothing orders the twins: whatever else writes the bytes in between has no order
  * with one of the two, which is a race. */
 #include "../dma/dma.h"
+#include "../message.h"
 #include "check.h"
 #include "judge.h"
 
@@ -24,7 +26,7 @@ enum { MOST_LOOKS = 1 << 27 };
 void vm_ck_twins_transfer(vm_core *c, const vm_transfer *t, const vm_share *shares) {
   vm_ck_twins *w = &c->check->twins;
   bool wanted = c->check->log.on || c->check->legal;
-  if (!vm_ck_has(c, VM_CHECK_TWINS) || !wanted || t->number != w->n + 1) return;
+  if (!vm_ck_has(c, VM_CHECK_TWINS) || c->run->n < 2 || !wanted || t->number != w->n + 1) return;
   if (w->n == w->cap && !isa_array_grow(&c->al, &w->v, w->n, &w->cap, sizeof *w->v)) {
     vm_ck_out_of_memory(c);
     return;
@@ -72,8 +74,47 @@ void vm_ck_twins_moved(vm_core *c, const vm_share *s) {
   x->left -= (int64_t)(s->e1 - s->e0);
 }
 
+/* The first rank of the sender's stack of HBM, which its neighbours there have too. */
+static uint32_t stack_of(const vm_core *c, uint32_t rank) {
+  vm_run *const *runs = c->run->peers->runs;
+  while (rank && runs[rank - 1]->stack == runs[rank]->stack) rank--;
+  return rank;
+}
+
+static uint64_t hash_of(const char *text) {
+  uint64_t h = 0;
+  for (; *text; text++) h = mix(h ^ (uint8_t)*text);
+  return h;
+}
+
+void vm_ck_twins_pushed(vm_core *c, const vm_message *m, const vm_view *v, vm_ck_access *a) {
+  vm_ck_twins *w = &c->check->twins;
+  const isa_program *from = c->run->peers->runs[m->src]->prog;
+  const isa_code *code = &from->cores[m->core].code[m->engine];
+  bool wanted = vm_ck_has(c, VM_CHECK_TWINS) && c->check->log.on && !c->run->timing_only;
+  if (!wanted || v->space != ISA_HBM || !code->lines || !code->lines[m->pc].file) return;
+  if (w->npushed == w->cap_pushed &&
+      !isa_array_grow(&c->al, &w->pushed, w->npushed, &w->cap_pushed, sizeof *w->pushed)) {
+    vm_ck_out_of_memory(c);
+    return;
+  }
+  vm_walk walk;
+  isa_line at = code->lines[m->pc];
+  uint16_t region = vm_ck_race_region(c, v);
+  vm_walk_open(&walk, v, NULL, 0);
+  walk.from = 0;
+  vm_walk_seek(&walk, m->first);
+  uint64_t sum = sum_of(&walk, m->n, c->check->regions[region].lo - ((uint64_t)region << 44));
+  uint64_t line = mix(hash_of(from->files[at.file - 1]) ^ at.line);
+  w->pushed[w->npushed++] = sum ^ mix(line + stack_of(c, m->src));
+  a->push = w->npushed;
+}
+
 void vm_ck_twins_end(vm_core *c) {
   vm_ck_twins *w = &c->check->twins;
+  isa_free(&c->al, w->pushed, w->cap_pushed * sizeof *w->pushed);
+  w->pushed = NULL;
+  w->npushed = w->cap_pushed = 0;
   isa_free(&c->al, w->v, w->cap * sizeof *w->v);
   w->v = NULL;
   w->n = w->cap = 0;
@@ -101,8 +142,19 @@ static const vm_ck_access *logged(const vm_core *c, uint32_t number) {
 }
 static bool on_core_1(const vm_ck_access *a) { return a->engine >= ISA_NSEQS; }
 
+/* Twins are of two sides: the cores, and those of other ranks. */
+static uint32_t side_of(const vm_core *c, const vm_ck_access *a) {
+  if (a->engine != VM_CK_PEER) return on_core_1(a);
+  const vm_ck_spoke *at = &c->check->peers.spoke[a->pc];
+  return ISA_MAX_CORES * (at->rank + 1) + at->core;
+}
+
 bool vm_ck_twins_key(const vm_core *c, const vm_ck_access *a, uint64_t *key) {
   const struct vm_check *k = c->check;
+  if (a->engine == VM_CK_PEER) {
+    if (a->push) *key = k->twins.pushed[a->push - 1];
+    return a->push;
+  }
   const isa_code *code = vm_ck_code(c, a->engine);
   if (!a->writes || !a->transfer || a->transfer > k->twins.n || !k->regions[a->region].tensor)
     return false;
@@ -118,13 +170,14 @@ static int by_key(const void *x, const void *y) {
   return a->logged < b->logged ? -1 : a->logged > b->logged;
 }
 
-/* Only groups that have writes of both cores. */
+/* Only groups that have writes of two sides. */
 static void number_groups(vm_core *c, vm_ck_groups *g) {
   for (uint32_t i = 0, end; i < g->n; i = end) {
-    bool has[2] = {false, false};
+    uint32_t side = side_of(c, logged(c, g->v[i].logged));
+    bool both = false;
     for (end = i; end < g->n && g->v[end].key == g->v[i].key; end++)
-      has[on_core_1(logged(c, g->v[end].logged))] = true;
-    if (!has[0] || !has[1]) continue;
+      both |= side_of(c, logged(c, g->v[end].logged)) != side;
+    if (!both) continue;
     for (uint32_t x = i; x < end; x++) {
       g->of[g->v[x].logged - 1] = i + 1;
       c->check->regions[logged(c, g->v[x].logged)->region].twins = true;
@@ -144,7 +197,8 @@ vm_ck_groups *vm_ck_groups_new(vm_core *c) {
     return NULL;
   }
   for (uint32_t i = 0; i < c->check->nregions; i++) c->check->regions[i].twins = false;
-  for (uint32_t i = 1; i <= log->naccesses && c->check->twins.n; i++) {
+  bool any = c->check->twins.n || c->check->twins.npushed;
+  for (uint32_t i = 1; i <= log->naccesses && any; i++) {
     g->v[g->n].logged = i;
     g->n += vm_ck_twins_key(c, logged(c, i), &g->v[g->n].key);
   }
@@ -181,10 +235,16 @@ uint32_t vm_ck_twins_group(const vm_ck_groups *g, const vm_ck_access *a) {
   return g && a->logged && a->logged < g->nof ? g->of[a->logged - 1] : 0;
 }
 
+/* A transfer, or a push of another rank by its first ring. */
+static uint32_t transfer_of(const vm_ck_access *a) {
+  if (a->engine != VM_CK_PEER) return a->transfer;
+  return 1u << 31 | (uint32_t)(a->comp - a->ring) << 16 | (a->epoch & UINT16_MAX);
+}
+
 /* Notes the two transfers, of which many accesses meet. */
 static bool note(vm_core *c, vm_ck_groups *g, const vm_ck_access *a, const vm_ck_access *b) {
-  uint64_t both = a->transfer < b->transfer ? (uint64_t)a->transfer << 32 | b->transfer
-                                            : (uint64_t)b->transfer << 32 | a->transfer;
+  uint32_t x = transfer_of(a), y = transfer_of(b);
+  uint64_t both = x < y ? (uint64_t)x << 32 | y : (uint64_t)y << 32 | x;
   uint64_t *recent = &g->recent[mix(both) % RECENT];
   if (*recent == both) return true;
   *recent = both;
@@ -203,14 +263,16 @@ static bool note(vm_core *c, vm_ck_groups *g, const vm_ck_access *a, const vm_ck
 /* Whether the twin x of `write` comes before `read`, and neither twin before the other. */
 static bool saves(vm_core *c, const vm_ck_access *x, const vm_ck_access *write,
                   const vm_ck_access *read) {
-  return on_core_1(x) == on_core_1(read) && vm_ck_race_meet(x, read) && vm_ck_race_meet(x, write) &&
+  bool own = write->engine == VM_CK_PEER ? side_of(c, x) != side_of(c, write)
+                                         : on_core_1(x) == on_core_1(read);
+  return own && vm_ck_race_meet(x, read) && vm_ck_race_meet(x, write) &&
          vm_ck_judge_before(c, x, read) && !vm_ck_judge_before(c, x, write) &&
          !vm_ck_judge_before(c, write, x);
 }
 
 bool vm_ck_twins_cover(vm_core *c, vm_ck_groups *g, const vm_ck_access *a, const vm_ck_access *b) {
   uint32_t group = vm_ck_twins_group(g, a);
-  if (on_core_1(a) == on_core_1(b)) return false;
+  if (side_of(c, a) == side_of(c, b)) return false;
   if (a->writes && b->writes) return group && group == vm_ck_twins_group(g, b) && note(c, g, a, b);
   const vm_ck_access *write = a->writes ? a : b, *read = a->writes ? b : a;
   group = vm_ck_twins_group(g, write);
