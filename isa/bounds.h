@@ -25,7 +25,7 @@ static inline void isa_ap_home(const isa_program *p, const isa_ap *ap, isa_bound
     b->hi = (int64_t)t->offset + t->bytes;
     b->name = t->name;
   } else {
-    b->hi = ap->space == ISA_PSUM ? ISA_PSUM_BYTES : (int64_t)p->target->sbuf_usable;
+    b->hi = ap->space == ISA_PSUM ? p->target->psum_bytes : p->target->sbuf_usable;
   }
 }
 

@@ -2,6 +2,8 @@
  * from the counts, so the table goes out first and its sizes are filled in after each section. */
 #include "image.h"
 
+#include "target.h"
+
 #include <string.h>
 
 /* The pool is written as it lies in memory. */
@@ -147,6 +149,7 @@ static void put_section(writer *w, unsigned kind, unsigned core, unsigned engine
   case IMAGE_TILE: put_tiles(w); break;
   case IMAGE_GRPS: isa_image_put_groups(p, w->out); break;
   case IMAGE_PEER: isa_image_put_peers(p, w->out); break;
+  case IMAGE_MACH: isa_buf_puts(w->out, p->target->name); break;
   case IMAGE_POOL: isa_buf_add(w->out, p->pool.data, p->pool.len); break;
   case IMAGE_SYMB: put_symbols(w); break;
   case IMAGE_PATS: put_patterns(w, c); break;
@@ -182,6 +185,7 @@ static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned
   const isa_core *c = &p->cores[core];
   bool any = false;
   switch (kind) {
+  case IMAGE_MACH: return p->target->hypothetical;
   case IMAGE_FILE: return p->nfiles > 0;
   case IMAGE_TNSR: return p->ntensors > 0;
   case IMAGE_DATA:
@@ -251,6 +255,7 @@ uint32_t isa_image_features(const isa_program *p) {
     for (uint32_t i = 0; i < p->cores[core].naps; i++)
       if (p->cores[core].aps[i].peer) features |= IMAGE_SBUFS;
   if (isa_program_rows(p)) features |= IMAGE_ROWS;
+  if (p->target->hypothetical) features |= IMAGE_MACHINE;
   if (isa_program_is_world(p)) features |= IMAGE_WORLD;
   return features;
 }
@@ -265,8 +270,8 @@ bool isa_image_write(isa_program *p, isa_buf *out) {
   memset(h, 0, head);
   memcpy(h, ISA_IMAGE_MAGIC, 4);
   isa_put16(h + 4, IMAGE_VERSION);
-  for (size_t i = 0; i < IMAGE_TARGET && p->target->name[i]; i++)
-    h[16 + i] = (uint8_t)p->target->name[i];
+  const char *target = isa_target_base(p->target)->name;
+  for (size_t i = 0; i < IMAGE_TARGET && target[i]; i++) h[16 + i] = (uint8_t)target[i];
   isa_put32(h + 32, isa_image_features(p));
   isa_put32(h + 36, p->ncores);
   isa_put32(h + 40, n);

@@ -1,7 +1,7 @@
 /* The layout of an .sbc file, shared by its writer and its reader. All numbers little endian.
  *
  *   0  ISA_IMAGE_MAGIC   4 version u16   6 zero u16   8 hash u64: FNV-1a of every byte from 16 on
- *  16  target's name, 16 bytes, zero-padded
+ *  16  target's name, 16 bytes, zero-padded; of a hypothetical machine that of its base
  *  32  feature bits u32   36 cores u32   40 sections u32   44 zero u32
  *  48  section table, 24 bytes each: tag, flags u32, offset, size u64
  *  ..  sections, each at the next multiple of 8 after the one before it, zero-padded between;
@@ -31,13 +31,15 @@ enum image_feature {
   IMAGE_SBUFS = 1, /* patterns of the other core's SBUF */
   IMAGE_ROWS = 2,  /* tensors whose first dimension the host gives */
   IMAGE_WORLD = 4, /* sections of CC sequencers, and what they name of other ranks */
-  IMAGE_FEATURES = IMAGE_SBUFS | IMAGE_ROWS | IMAGE_WORLD
+  IMAGE_MACHINE = 8, /* for a hypothetical machine: section MACH */
+  IMAGE_FEATURES = IMAGE_SBUFS | IMAGE_ROWS | IMAGE_WORLD | IMAGE_MACHINE
 };
 uint32_t isa_image_features(const isa_program *p);
 
 enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
 
 /* SECTION(tag, owner, optional, bytes of a record)
+ * MACH the text of a hypothetical machine, as isa_target_read has it
  * FILE names u32
  * TNSR name u32, dtype role ndim rows u8, 8 shape i64, bytes u64, offset in DATA u64
  * DATA of const tensors in order, each at a multiple of IMAGE_DATA_ALIGN, zero-padded
@@ -58,6 +60,7 @@ enum image_per { IMAGE_PROGRAM, IMAGE_CORE, IMAGE_ENGINE };
  * STRS strings, each with its final 0: an empty one, then the names in the order in which the
  *      sections use them, equal ones too, so that a program has one file */
 #define IMAGE_SECTIONS(SECTION)         \
+  SECTION(MACH, PROGRAM, 0, 1)          \
   SECTION(FILE, PROGRAM, 1, 4)          \
   SECTION(TNSR, PROGRAM, 0, 88)         \
   SECTION(DATA, PROGRAM, 0, 1)          \
@@ -97,6 +100,8 @@ const char *isa_image_get_calls(isa_program *p, const uint8_t *data, size_t n);
 /* image_groups.c: section GRPS, likewise. */
 void isa_image_put_groups(const isa_program *p, isa_buf *out);
 const char *isa_image_get_groups(isa_program *p, const uint8_t *data, size_t n);
+/* Section MACH: what is wrong, or NULL. */
+const char *isa_image_get_machine(isa_program *p, const uint8_t *data, size_t size);
 /* Section PEER, likewise. */
 void isa_image_put_peers(const isa_program *p, isa_buf *out);
 const char *isa_image_get_peers(isa_program *p, const uint8_t *data, size_t n);

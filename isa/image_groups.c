@@ -1,4 +1,5 @@
-/* Section PEER: other ranks, by image.h. Section GRPS: replica groups. A count u32, then of
+/* Section MACH: a hypothetical machine. Section PEER: other ranks, by image.h.
+ * Section GRPS: replica groups. A count u32, then of
  * each: lists u32, ranks u32, the lists' sizes and the ranks u32 each; then the names, each with
  * its final 0. */
 #include "image.h"
@@ -64,6 +65,17 @@ const char *isa_image_get_groups(isa_program *p, const uint8_t *data, size_t n) 
     if (!get_group(p, r, name)) return "";
   }
   return at == (const char *)end ? NULL : "bytes after the names";
+}
+
+/* The machine's text is its own name, so that a program has one file. */
+const char *isa_image_get_machine(isa_program *p, const uint8_t *data, size_t size) {
+  isa_target *own = &p->own_target;
+  if (!isa_target_read((const char *)data, size, own, NULL) || !own->hypothetical ||
+      strlen(own->name) != size || memcmp(own->name, data, size) != 0)
+    return "it is not the text of a hypothetical machine";
+  if (isa_target_base(own) != p->target) return "it changes another target than the header's";
+  p->target = own;
+  return NULL;
 }
 
 void isa_image_put_peers(const isa_program *p, isa_buf *out) {

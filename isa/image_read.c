@@ -572,7 +572,8 @@ static bool read_cores(image *im) {
 }
 
 static bool read_image(image *im) {
-  if (!read_header(im) || !read_table(im) || !read_strings(im) || !read_files(im) ||
+  if (!read_header(im) || !read_table(im) ||
+      !read_by(im, IMAGE_MACH, isa_image_get_machine) || !read_strings(im) || !read_files(im) ||
       !read_tensors(im) || !read_tiles(im) || !read_by(im, IMAGE_GRPS, isa_image_get_groups) ||
       !read_by(im, IMAGE_PEER, isa_image_get_peers) || !read_pool(im) ||
       !read_by(im, IMAGE_CALL, isa_image_get_calls) || !read_cores(im) || !read_symbols(im))

@@ -53,20 +53,23 @@ const char *isa_space_name(unsigned space); /* "sbuf" "psum" "hbm"; "?" */
 /* Facts of every generation (nki/guides/architecture). */
 enum {
   ISA_PMAX = 128,           /* partitions of SBUF and PSUM */
-  ISA_PSUM_BYTES = 16384,   /* of a PSUM partition */
+  ISA_PSUM_BYTES = 16384,   /* of a PSUM partition, at most */
   ISA_PSUM_BANK = 2048,     /* bytes of a bank in a partition */
   ISA_NREGS = 64,           /* registers of a sequencer */
   ISA_NSEMS = 256,          /* semaphores of a core */
   ISA_SEM_MAX = 0x7fffffff, /* the profile's field is int32 */
   ISA_GP_PARTS = 16,        /* partitions of each of gpsimd's eight cores */
-  ISA_NDMA = 16,            /* DMA engines of a core */
+  ISA_NDMA = 16,            /* DMA engines of a core, at most */
   ISA_MAX_QUEUES = 24,      /* queues of a core */
   ISA_ENGINE_QUEUES = 16,   /* of these, of its engines; the others are of CC sequencers */
-  ISA_MAX_CORES = 2         /* cores of a logical core */
+  ISA_MAX_CORES = 2,        /* cores of a logical core */
+  ISA_TARGET_NAME = 240     /* bytes of a target's name, with its end */
 };
 
 typedef struct isa_target {
-  const char *name;
+  char name[ISA_TARGET_NAME];
+  uint8_t id; /* isa_target_id; of a hypothetical machine (target.h) that of its base */
+  bool hypothetical;
   int gen;
   uint32_t sbuf_bytes, sbuf_usable; /* of a partition */
   uint32_t cores, hbm_stacks, hbm_gib, dma_engines, dma_rings;
@@ -74,6 +77,8 @@ typedef struct isa_target {
   bool hwdge;
   uint32_t mm_fp32, mm_bf16; /* most columns of a matmul's destination, by its type */
   uint32_t cc;               /* CC sequencers of a core */
+  uint32_t psum_bytes;       /* of a partition */
+  uint32_t dma;              /* DMA engines of a core: what a transfer adds to its semaphore */
 } isa_target;
 
 enum isa_target_id {

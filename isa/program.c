@@ -2,6 +2,7 @@
 #include "program.h"
 
 #include "bytes.h"
+#include "target.h"
 
 #include <string.h>
 
@@ -15,7 +16,7 @@ isa_program *isa_program_new(const isa_alloc *al, const isa_target *target) {
   if (!p) return NULL;
   isa_arena_init(&p->arena, al);
   isa_buf_init(&p->pool, al);
-  p->target = target;
+  p->target = isa_target_keep(target, &p->own_target);
   p->ncores = 1;
   return p;
 }

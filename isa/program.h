@@ -3,7 +3,7 @@
 #ifndef ISA_PROGRAM_H
 #define ISA_PROGRAM_H
 
-#include "isa.h"
+#include "target.h"
 
 /* A remote tensor is one that only peers have: it takes no memory here. */
 enum isa_role { ISA_TEMP, ISA_INPUT, ISA_OUTPUT, ISA_CONST, ISA_REMOTE, ISA_NROLES };
@@ -113,6 +113,7 @@ typedef struct isa_symbol { /* a code label, or exported name */
 typedef struct isa_program {
   isa_arena arena;
   const isa_target *target;
+  isa_target own_target; /* target, of a hypothetical machine */
   isa_core cores[ISA_MAX_CORES];
   uint32_t ncores;
   isa_tensor *tensors;

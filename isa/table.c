@@ -17,7 +17,8 @@ const isa_engine_row isa_engines[ISA_NSEQS] = {
 const isa_target isa_targets[ISA_NTARGETS] = {
 #define TARGET(name, gen, sbuf, usable, cores, stacks, gib, dma, rings, kt, kv, ks, kg, kb, hw, \
                mf, mb, cc)                                                                      \
-  {#name, gen, sbuf, usable, cores, stacks, gib, dma, rings, {kt, kv, ks, kg, kb}, hw, mf, mb, cc},
+  {#name, ISA_##name, false, gen, sbuf, usable, cores, stacks, gib, dma,                        \
+   rings, {kt, kv, ks, kg, kb}, hw, mf, mb, cc, ISA_PSUM_BYTES, ISA_NDMA},
 #include "targets.def"
 #undef TARGET
 };

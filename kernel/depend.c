@@ -13,8 +13,8 @@ bool as_k_table_open(as_k_table *t, as_kernel *k) {
   if (!t->regions) return as_k_nomem(k);
   for (uint32_t i = 0; i < t->nregions; i++) {
     as_k_region *r = &t->regions[i];
-    int64_t bytes = i == 0   ? (int64_t)1 << 18
-                    : i == 1 ? ISA_PSUM_BYTES
+    int64_t bytes = i == 0   ? k->target->sbuf_bytes
+                    : i == 1 ? k->target->psum_bytes
                              : (int64_t)k->scratch->tensors[i - 2].bytes;
     r->page_shift = PAGE_SHIFT;
     while (i >= 2 && bytes >> r->page_shift > TENSOR_PAGES) r->page_shift++;

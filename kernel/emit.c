@@ -96,7 +96,7 @@ static uint8_t place_of(const maker *m, uint32_t reg) {
 
 /* What a step's semaphore rises by in a round of its loop. */
 static uint32_t rise_of(const as_kernel *k, const as_k_step *t) {
-  return t->source >= K_QUEUE ? (uint32_t)ISA_NDMA : k->scopes[t->scope].count[t->source];
+  return t->source >= K_QUEUE ? k->target->dma : k->scopes[t->scope].count[t->source];
 }
 
 static bool no_register(maker *m, isa_line at) {
@@ -503,7 +503,8 @@ static bool put_queues(maker *m) {
     else
       snprintf(name, sizeof name, q->stream ? "q_%s_%s%u" : "q_%s_%s", names[q->dge],
                isa_engines[q->engine].name, q->stream + 1u);
-    isa_queue row = {.dge = q->dge, .rings = ISA_NDMA, .owner = q->engine, .prio = q->prio};
+    isa_queue row = {.dge = q->dge, .owner = q->engine, .prio = q->prio};
+    row.rings = (uint8_t)k->target->dma;
     named what = {K_NAMES_QUEUE, m->p->cores[m->core].nqueues, NULL, &row};
     row.name = take_name(m, name, &what, &shared);
     uint32_t n = row.name ? isa_program_queue(m->p, m->core, &row) : 0;

@@ -257,6 +257,7 @@ struct as_kernel {
   isa_alloc al;
   isa_arena arena;
   const isa_target *target;
+  isa_target own_target; /* target, of a hypothetical machine */
   as_kernel_options o;
   as_kernel_error error;
   bool finished, made;       /* made: into a program */

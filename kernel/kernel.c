@@ -76,10 +76,11 @@ as_kernel *as_kernel_new(const as_kernel_options *o) {
   k->o.alloc = NULL;
   if (k->o.flags & AS_KERNEL_KEEP_ORDER) k->o.passes = k->o.extra = 0;
   if (!k->o.costs.dma_byte_rate) k->o.costs.dma_byte_rate = 20000;
-  k->target = o->target;
+  k->target = isa_target_keep(o->target, &k->own_target);
+  k->o.target = k->target;
   isa_arena_init(&k->arena, &al);
   if (!k->o.cores) k->o.cores = 1;
-  k->scratch = isa_program_new(&al, o->target);
+  k->scratch = isa_program_new(&al, k->target);
   if (!k->scratch) {
     isa_free(&al, k, sizeof *k);
     return NULL;
@@ -282,14 +283,14 @@ bool as_kernel_tensor(as_kernel *k, const isa_tensor *given, uint32_t *buffer) {
 /* ---- Tiles --------------------------------------------------------------------------------- */
 
 uint32_t as_k_room(const as_kernel *k, unsigned space) {
-  if (space == ISA_PSUM) return ISA_PSUM_BYTES;
+  if (space == ISA_PSUM) return k->target->psum_bytes;
   uint32_t usable = k->target->sbuf_usable;
   return k->o.sbuf_bytes && k->o.sbuf_bytes < usable ? k->o.sbuf_bytes : usable;
 }
 
 static bool tile_shape(as_kernel *k, const as_kernel_tile *t, uint32_t *bytes) {
   const char *name = t->name ? t->name : "?";
-  uint64_t n, room = t->space == ISA_PSUM ? ISA_PSUM_BYTES : k->target->sbuf_usable;
+  uint64_t n, room = t->space == ISA_PSUM ? k->target->psum_bytes : k->target->sbuf_usable;
   if (t->space != ISA_SBUF && t->space != ISA_PSUM)
     return as_k_fail(k, ISA_ARG, t->at, "tile %.60s: a tile must be in sbuf or psum", name);
   if (!isa_dtype_valid(t->dtype))
@@ -317,7 +318,7 @@ static bool tile_shape(as_kernel *k, const as_kernel_tile *t, uint32_t *bytes) {
 
 static bool tile_place(as_kernel *k, const as_kernel_tile *t, uint32_t bytes) {
   const char *name = t->name ? t->name : "?";
-  uint32_t room = t->space == ISA_PSUM ? ISA_PSUM_BYTES : k->target->sbuf_usable;
+  uint32_t room = t->space == ISA_PSUM ? k->target->psum_bytes : k->target->sbuf_usable;
   if (t->part >= 0 && (t->part >= ISA_PMAX || (uint32_t)t->part + t->shape[0] > ISA_PMAX))
     return as_k_fail(k, ISA_ILLEGAL, t->at,
                      "tile %.60s: %u partitions from %d on, but a memory has %d", name,

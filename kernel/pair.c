@@ -60,7 +60,7 @@ static bool pair_ok(as_kernel *first, as_kernel *second, as_kernel **failed) {
                        "a program of two kernels takes one for core 0 and one for core 1");
     if (!as_k_is_open(k[c], none)) return false;
   }
-  return first->target == second->target ||
+  return isa_target_same(first->target, second->target) ||
          as_k_fail(second, ISA_ARG, none, "core 0 is for %s, core 1 for %s", first->target->name,
                    second->target->name);
 }

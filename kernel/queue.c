@@ -119,7 +119,7 @@ uint64_t as_k_dma_time(const as_kernel *k, const as_k_verdict *r, uint32_t ops) 
     for (unsigned d = 0; d < s->ndim; d++) all *= s->dim[d].num;
     if (uses[u].writes) bytes += all;
   }
-  return bytes * (1000000000 / ISA_NDMA) / k->o.costs.dma_byte_rate;
+  return bytes * (1000000000 / k->target->dma) / k->o.costs.dma_byte_rate;
 }
 
 /* What it adds to the loads of its engine and of DMA. */

@@ -67,7 +67,7 @@ static void print_loads(const as_kernel *k, isa_buf *out) {
                    " instructions are left out, %" PRIu64 " come before earlier ones\n",
                    f->versions, f->left_out, f->moved);
   if (f->copies) isa_buf_printf(out, "%" PRIu64 " copies make instructions legal\n", f->copies);
-  double rate = (double)k->o.costs.dma_byte_rate * ISA_NDMA;
+  double rate = (double)k->o.costs.dma_byte_rate * k->target->dma;
   if (f->spills)
     isa_buf_printf(out, "%" PRIu64 " of them spill tiles: %" PRIu64 " bytes, %.3f us of dma\n",
                    f->spills, f->spilled_bytes, (double)f->spilled_bytes / rate);

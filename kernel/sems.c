@@ -41,7 +41,7 @@ static bool loop_scope(pool *p, uint32_t number) {
     if (!t->signals || t->dead || t->scope != number) continue;
     if (t->source >= K_QUEUE) {
       if (!take(p, at, &t->sem)) return false;
-      t->value = ISA_NDMA;
+      t->value = p->k->target->dma;
       continue;
     }
     uint16_t *sem = &s->counter[t->source];
@@ -114,7 +114,7 @@ static uint16_t again(pool *p, as_k_step *t) {
 static void give(pool *p, uint32_t step) {
   as_k_step *t = &p->k->steps[step];
   t->sem = p->next < p->end ? (uint16_t)p->next++ : again(p, t);
-  t->value = ISA_NDMA * ++p->uses[t->sem];
+  t->value = p->k->target->dma * ++p->uses[t->sem];
   p->users[t->sem] = step;
   p->order[(p->head + p->n++) % ISA_NSEMS] = t->sem;
 }

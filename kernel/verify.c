@@ -18,7 +18,10 @@ static bool open_scratch(as_kernel *k) {
     if (!isa_program_tile(p, &t)) return as_k_nomem(k);
   while (p->cores[0].nqueues < Q_COUNT) {
     uint32_t i = p->cores[0].nqueues;
-    isa_queue q = {.name = "q", .dge = dge_of[i], .rings = ISA_NDMA, .owner = owner_of[i]};
+    isa_queue q = {.name = "q",
+                   .dge = dge_of[i],
+                   .rings = (uint8_t)k->target->dma,
+                   .owner = owner_of[i]};
     if (!isa_program_queue(p, 0, &q)) return as_k_nomem(k);
   }
   return true;

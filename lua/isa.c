@@ -113,7 +113,10 @@ static void push_target(lua_State *L, const isa_target *t) {
   lua_createtable(L, 0, ISA_NENGINES);
   for (unsigned e = 0; e < ISA_NENGINES; e++) lb_set_count(L, isa_engines[e].name, t->khz[e]);
   lua_setfield(L, -2, "khz");
+  lb_set_count(L, "core_dma_engines", t->dma);
+  lb_set_count(L, "psum_bytes", t->psum_bytes);
   lb_set_flag(L, "hwdge", t->hwdge);
+  lb_set_flag(L, "hypothetical", t->hypothetical);
 }
 
 static void push_instances(lua_State *L) {
@@ -130,7 +133,19 @@ static void push_instances(lua_State *L) {
   }
 }
 
-/* Pushes {instructions, aluops, actfns, dtypes, targets, instances}, sequences in table order. */
+/* soma.isa.target(text): the row of a target, or of a hypothetical machine. */
+static int isa_target_named(lua_State *L) {
+  size_t n;
+  const char *text = luaL_checklstring(L, 1, &n);
+  isa_target t;
+  isa_error e;
+  if (!isa_target_read(text, n, &t, &e)) return luaL_error(L, "%s", e.text);
+  push_target(L, &t);
+  return 1;
+}
+
+/* Pushes {instructions, aluops, actfns, dtypes, targets, instances}, sequences in table order, and
+ * target. */
 void lb_push_isa(lua_State *L) {
   lua_createtable(L, 0, 6);
   push_instances(L);
@@ -170,4 +185,6 @@ void lb_push_isa(lua_State *L) {
     lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, "targets");
+  lua_pushcfunction(L, isa_target_named);
+  lua_setfield(L, -2, "target");
 }

@@ -103,7 +103,7 @@ local function figures(run)
   local s = run.stats
   local percent = s.time_ns > 0 and 100 / s.time_ns or 0
   local row = {time_us = s.time_ns / 1000, dma_bytes = s.dma_bytes}
-  row.dma_busy = s.dma_busy_ns / 16 * percent
+  row.dma_busy = s.dma_busy_ns / s.dma_engines * percent
   for _, e in ipairs(engines) do
     if s.engine[e].data_instructions > 0 then row[e .. "_busy"] = s.engine[e].busy_ns * percent end
   end

@@ -30,8 +30,8 @@ syntax keyword somaInstruction rank_id current_processing_rank_id wait_start com
 syntax keyword somaPseudo nc_matmul nc_matmul_mx nc_transpose nc_find_index8 nc_match_replace8
 syntax keyword somaPseudo nc_stream_shuffle nc_n_gather tensor_partition_reduce activation
 syntax keyword somaPseudo activation_reduce
-syntax keyword somaBuiltin __PMAX__ __PSUM_BANK__ __PSUM_BYTES__ __PSUM_BANKS__ __NREGS__ __NSEMS__
-syntax keyword somaBuiltin __SEM_MAX__ __NDMA__ __NQUEUES__ __NCORES__ __GEN__ __SBUF_BYTES__
+syntax keyword somaBuiltin __PMAX__ __PSUM_BANK__ __NREGS__ __NSEMS__ __SEM_MAX__ __NQUEUES__
+syntax keyword somaBuiltin __NCORES__ __GEN__ __SBUF_BYTES__ __PSUM_BYTES__ __PSUM_BANKS__ __NDMA__
 syntax keyword somaBuiltin __HBM_GIB__ __DMA_RINGS__ __HWDGE__ __MM_FP32__ __MM_BF16__
 syntax keyword somaType uint8 int8 uint16 int16 uint32 int32 uint64 int64 float8_e3m4 float8_e4m3
 syntax keyword somaType float8_e4m3fn float8_e5m2 float8_e8m0fnu float16 bfloat16 tfloat32 float32

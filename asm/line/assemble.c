@@ -36,9 +36,10 @@ static void run_assemble(as_job *j, as_pp *pp) {
 
 static void choose_target(as_job *j) {
   const char *name = j->o->target ? j->o->target : "trn2";
-  int t = isa_target_find(name, strlen(name));
-  if (t < 0) as_fatal(j, (as_pos){0}, "unknown target `%s`", name);
-  j->target = &isa_targets[t];
+  isa_error e;
+  if (!isa_target_read(name, strlen(name), &j->asked_target, &e))
+    as_fatal(j, (as_pos){0}, "%s", e.text);
+  j->target = isa_target_keep(&j->asked_target, &j->own_target);
 }
 
 /* path NULL: text is the source. */

@@ -238,7 +238,7 @@ static bool queue_option(as_cur *c, isa_queue *q) {
   if (k < 0 || !as_need(c, '=', "the name of an option")) return false;
   switch (k) {
   case 0:
-    if (!as_int_in(c, "rings", 1, ISA_NDMA, &v)) return false;
+    if (!as_int_in(c, "rings", 1, c->j->target->dma, &v)) return false;
     q->rings = (uint8_t)v;
     return true;
   case 1:
@@ -289,7 +289,7 @@ static bool queue_fits(as_cur *c, const as_tok *name, const isa_core *core, cons
 }
 
 static void define_queue(as_cur *c, const as_tok *name) {
-  isa_queue q = {.name = name->text, .rings = ISA_NDMA, .owner = ISA_ANY_OWNER};
+  isa_queue q = {.name = name->text, .rings = (uint8_t)c->j->target->dma, .owner = ISA_ANY_OWNER};
   bool more = !as_at_end(c);
   int64_t core = 0;
   while (more) {
@@ -403,17 +403,43 @@ bool as_definition(as_cur *c) {
 
 /* ---- The others --------------------------------------------------------------------------- */
 
-static void do_target(as_cur *c, const as_tok *at) {
+/* `target trn2`: the hypothetical machine of that base if the caller has named one. */
+static bool one_target(as_cur *c, isa_target *out) {
   const char *words[ISA_NTARGETS];
   for (int i = 0; i < ISA_NTARGETS; i++) words[i] = isa_targets[i].name;
   int t = choose(c, "a target", words, ISA_NTARGETS);
-  if (t < 0 || !as_need_end(c, "a target")) return;
-  if (c->j->unit->target_fixed && c->j->target != &isa_targets[t]) {
+  if (t < 0) return false;
+  bool other = c->j->asked_target.hypothetical && isa_target_base(&c->j->asked_target)->id == t;
+  *out = other ? c->j->asked_target : isa_targets[t];
+  return true;
+}
+
+/* `target trn2, sbuf_kib=384`, as isa_target_read has it; soma-dis writes `hypothetical` before. */
+static bool read_target(as_cur *c, isa_target *out) {
+  const as_tok *first = c->t;
+  isa_error e = {.text = "out of memory"};
+  isa_buf b;
+  isa_buf_init(&b, &c->j->al);
+  for (; c->t->kind != AS_T_END; c->t++) {
+    if (c->t->space_before && c->t != first) isa_buf_puts(&b, " ");
+    as_tok_print(c->t, &b);
+  }
+  bool ok = !b.failed && isa_target_read(isa_buf_str(&b), b.len, out, &e);
+  isa_buf_free(&b);
+  if (!ok) as_error(c->j, first->pos, as_span_of(first, c->t), "%s", e.text);
+  return ok;
+}
+
+static void do_target(as_cur *c, const as_tok *at) {
+  isa_target t;
+  bool one = !as_at_name(c) || c->t[1].kind == AS_T_END;
+  if (!(one ? one_target(c, &t) : read_target(c, &t)) || !as_need_end(c, "a target")) return;
+  if (c->j->unit->target_fixed && !isa_target_same(c->j->target, &t)) {
     as_error(c->j, at->pos, as_span_of(at, c->t),
              "`target` comes too late: lines before it were assembled for %s", c->j->target->name);
     return;
   }
-  c->j->target = &isa_targets[t];
+  if (!c->j->unit->target_fixed) c->j->target = isa_target_keep(&t, &c->j->own_target);
 }
 
 static void do_section(as_cur *c) {

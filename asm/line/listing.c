@@ -172,7 +172,7 @@ static void put_tiles(as_job *j, isa_buf *out) {
   for (uint32_t i = 0; i < p->ntiles; i++) put_tile(&p->tiles[i], out);
   isa_buf_printf(out, "  sbuf: %u of %u bytes of a partition taken; psum: %u of %u\n",
                  taken(&j->unit->sbuf), j->target->sbuf_usable, taken(&j->unit->psum),
-                 (uint32_t)ISA_PSUM_BYTES);
+                 j->target->psum_bytes);
 }
 
 /* " of core 1", when there are two. */

@@ -45,7 +45,7 @@ static bool parse_option(as_cur *c, request *r) {
   if (strcmp(key->text, "part") == 0)
     return as_int_in(c, "the partition", 0, ISA_PMAX - 1, &r->at_part);
   if (strcmp(key->text, "banks") == 0)
-    return as_int_in(c, "banks", 1, ISA_PSUM_BYTES / ISA_PSUM_BANK, &r->banks);
+    return as_int_in(c, "banks", 1, c->j->target->psum_bytes / ISA_PSUM_BANK, &r->banks);
   if (strcmp(key->text, "align") == 0) return as_int_in(c, "the alignment", 1, 65536, &r->align);
   if (strcmp(key->text, "bytes") == 0) return as_int_in(c, "bytes", 1, UINT32_MAX, &r->bytes);
   if (strcmp(key->text, "overlay") != 0) {
@@ -93,7 +93,7 @@ static bool parse_shape(as_cur *c, request *r) {
 }
 
 static uint32_t space_bytes(const as_job *j, unsigned space) {
-  return space == ISA_PSUM ? ISA_PSUM_BYTES : j->target->sbuf_usable;
+  return space == ISA_PSUM ? j->target->psum_bytes : j->target->sbuf_usable;
 }
 
 /* ---- Free and taken places ---------------------------------------------------------------- */
@@ -210,7 +210,7 @@ static bool reserve(as_job *j, const request *r, uint32_t *n) {
              "`%s` has %u bytes in a partition; %u bank%s of PSUM ha%s %u", r->name->text,
              r->t.bytes, banks, banks == 1 ? "" : "s", banks == 1 ? "s" : "ve",
              banks * ISA_PSUM_BANK);
-    if (need <= ISA_PSUM_BYTES / ISA_PSUM_BANK)
+    if (need <= j->target->psum_bytes / ISA_PSUM_BANK)
       as_note(j, (as_pos){0}, "banks=%u gives it room", (unsigned)need);
     return false;
   }

@@ -49,7 +49,7 @@ static void put_space(as_job *j, isa_buf *out, unsigned space, const as_uses *u)
     put_taken(j, out, v[i], u);
     if (v[i]->offset + v[i]->bytes > end) end = v[i]->offset + v[i]->bytes;
   }
-  put_free(out, space, end, space == ISA_PSUM ? ISA_PSUM_BYTES : j->target->sbuf_usable);
+  put_free(out, space, end, space == ISA_PSUM ? j->target->psum_bytes : j->target->sbuf_usable);
 }
 
 void as_tile_map(as_job *j, isa_buf *out) {

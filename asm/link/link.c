@@ -441,8 +441,8 @@ static void read_units(as_linker *k, const as_file *files) {
       continue;
     }
     const isa_target *t = u->o.program->target;
-    if (!j->target) j->target = t;
-    if (j->target != t)
+    if (!j->target) j->target = isa_target_keep(t, &j->own_target);
+    if (!isa_target_same(j->target, t))
       as_error(j, nowhere, 1, "%s is for %s, the others for %s", u->file, t->name, j->target->name);
   }
 }

@@ -303,6 +303,8 @@ struct as_job {
   bool hush;                /* the line's warnings were given when it was read for the other core */
   bool quiet;               /* errors are counted and not reported: only names are wanted */
   const isa_target *target; /* NULL until known */
+  isa_target own_target;    /* target, of a hypothetical machine */
+  isa_target asked_target;  /* that of the options, else trn2 */
   isa_program *program;
   as_name_fn name_value; /* NULL: no names */
   as_near_fn name_near;  /* NULL: no suggestions */

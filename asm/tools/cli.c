@@ -270,7 +270,7 @@ const char *as_cli_targets(char text[static 64]) {
   size_t n = 0;
   for (int i = 0; i < ISA_NTARGETS && n < 64; i++) {
     const char *between = i + 1 == ISA_NTARGETS ? " or " : ", ";
-    n += (size_t)snprintf(text + n, 64 - n, "%s%s", i ? between : "", isa_targets[i].name);
+    n += (size_t)snprintf(text + n, 64 - n, "%s%.15s", i ? between : "", isa_targets[i].name);
   }
   return text;
 }

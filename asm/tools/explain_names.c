@@ -161,7 +161,7 @@ static bool explain_target(const char *name, isa_buf *out) {
       "  memory     SBUF %u partitions of %u bytes, PSUM %u bytes of each, HBM %u GiB "
       "in %u stacks\n"
       "  DMA        %u engines per device, %u rings each, %s\n  cores      %u per device\n",
-      name, t->gen, (unsigned)ISA_PMAX, t->sbuf_bytes, (unsigned)ISA_PSUM_BYTES, t->hbm_gib,
+      name, t->gen, (unsigned)ISA_PMAX, t->sbuf_bytes, t->psum_bytes, t->hbm_gib,
       t->hbm_stacks, t->dma_engines, t->dma_rings, t->hwdge ? "dge=hwdge as well" : "no dge=hwdge",
       t->cores);
   for (unsigned e = 0; e < ISA_NENGINES; e++)

@@ -125,9 +125,9 @@ static bool set_format(cli *c, const char *f) {
 }
 
 static bool set_target(cli *c, const char *t) {
-  char known[64];
-  if (isa_target_find(t, strlen(t)) < 0)
-    return usage("unknown target `%s`: %s", t, as_cli_targets(known));
+  isa_error e;
+  isa_target read;
+  if (!isa_target_read(t, strlen(t), &read, &e)) return usage("%s%s", e.text, "");
   c->o.target = t;
   return true;
 }

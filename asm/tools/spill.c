@@ -28,8 +28,7 @@ static void put_spills(const as_kernel *k, isa_buf *out) {
 }
 
 isa_status as_spill(const isa_program *p, const isa_alloc *al, isa_program **out, isa_buf *text) {
-  int t = isa_target_find(p->target->name, strlen(p->target->name));
-  as_kernel_options o = {.alloc = al, .target = &isa_targets[t], .flags = AS_KERNEL_SPILL};
+  as_kernel_options o = {.alloc = al, .target = p->target, .flags = AS_KERNEL_SPILL};
   as_kernel_passes("import", &o.passes);
   as_kernel *k = as_kernel_new(&o);
   *out = NULL;

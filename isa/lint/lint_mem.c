@@ -13,7 +13,7 @@ enum {
 /* ---- Bits ---------------------------------------------------------------------------------- */
 
 static size_t row_bytes(const lint *l, unsigned space) {
-  return (space == ISA_SBUF ? l->p->target->sbuf_bytes : ISA_PSUM_BYTES) / 8;
+  return (space == ISA_SBUF ? l->p->target->sbuf_bytes : l->p->target->psum_bytes) / 8;
 }
 
 /* Whether a tensor is looked at: what the host gives contents is not. */
@@ -119,7 +119,7 @@ static void whole(const lint *l, const isa_ap *ap, region *r) {
     return;
   }
   const isa_tile *t = ap->base ? &l->p->tiles[ap->base - 1] : NULL;
-  int64_t end = ap->space == ISA_PSUM ? ISA_PSUM_BYTES : l->p->target->sbuf_bytes;
+  int64_t end = ap->space == ISA_PSUM ? l->p->target->psum_bytes : l->p->target->sbuf_bytes;
   r->part = t ? t->part : 0;
   r->nparts = t ? t->shape[0] : ISA_PMAX;
   isa_byteset_make(t ? t->offset : 0, t ? t->bytes : end, NULL, 0, &r->bytes);

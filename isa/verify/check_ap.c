@@ -22,7 +22,8 @@ static home_name name_home(const isa_program *p, const isa_ap *ap) {
     const char *name = p->tiles[ap->base - 1].name;
     snprintf(h.s, sizeof h.s, "tile %.60s", name ? name : "?");
   } else {
-    snprintf(h.s, sizeof h.s, "a %s partition of %s", isa_space_name(ap->space), p->target->name);
+    snprintf(h.s, sizeof h.s, "a %s partition of %.50s", isa_space_name(ap->space),
+             p->target->name);
   }
   return h;
 }

@@ -101,7 +101,7 @@ static bool check_tensors(const isa_program *p, isa_error *e) {
 }
 
 static bool check_tile_place(const isa_program *p, const isa_tile *t, isa_error *e) {
-  uint32_t room = t->space == ISA_PSUM ? ISA_PSUM_BYTES : p->target->sbuf_usable;
+  uint32_t room = t->space == ISA_PSUM ? p->target->psum_bytes : p->target->sbuf_usable;
   if (t->shape[0] == 0 || t->shape[0] > ISA_PMAX || t->part + t->shape[0] > ISA_PMAX)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tile %.60s: %" PRIu32 " partitions from %d on, but a memory has %d", t->name,
@@ -147,9 +147,9 @@ static bool check_tile(const isa_program *p, const isa_tile *t, isa_error *e) {
 }
 
 static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error *e) {
-  if (q->rings < 1 || q->rings > ISA_NDMA)
-    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: rings=%d; it must be 1 to %d",
-                    q->name, q->rings, ISA_NDMA);
+  if (q->rings < 1 || q->rings > p->target->dma)
+    return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: rings=%d; it must be 1 to %u",
+                    q->name, q->rings, p->target->dma);
   unsigned owner = isa_queue_owner(q);
   if (owner > ISA_NSEQS || (owner < ISA_NSEQS && owner >= ISA_NENGINES + p->target->cc))
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,

@@ -276,16 +276,11 @@ void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_R
 }
 
 const char *lb_target(lua_State *L, const char *what, const char *name) {
-  if (name == NULL || isa_target_find(name, strlen(name)) >= 0) return name;
-  luaL_Buffer b;
-  luaL_buffinit(L, &b);
-  for (unsigned i = 0; i < ISA_NTARGETS; i++) {
-    if (i > 0) luaL_addstring(&b, ", ");
-    luaL_addstring(&b, isa_targets[i].name);
-  }
-  luaL_pushresult(&b);
-  luaL_error(L, "%s: unknown target '%s'; there are: %s", what, name, lua_tostring(L, -1));
-  return NULL;
+  isa_target t;
+  isa_error e;
+  if (name != NULL && !isa_target_read(name, strlen(name), &t, &e))
+    luaL_error(L, "%s: %s", what, e.text);
+  return name;
 }
 
 double lb_host_seconds(void) {

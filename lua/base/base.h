@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "../../isa/isa.h"
+#include "../../isa/target.h"
 #include "../../vm/api/soma.h"
 
 /* ---- Arguments (args.c) -------------------------------------------------------------------- */

@@ -54,12 +54,6 @@ local function streams_of(o)
   return list
 end
 
-local function generation(target)
-  for _, t in ipairs(soma.isa.targets) do
-    if t.name == target then return t.gen end
-  end
-end
-
 -- Of several instances: o.instance, which each is; o.per_node, ranks of each; o.room, those that it has cores for.
 local function choose_nodes(o, instance)
   local n = o.nnodes or 1
@@ -89,7 +83,7 @@ local function choose_machine(o)
   o.target = instance and instance.target or "trn2"
   local asked = os.getenv "NEURON_LOGICAL_NC_CONFIG"
   if asked and asked ~= "1" and asked ~= "2" then refuse("NEURON_LOGICAL_NC_CONFIG is '%s'; it is 1 or 2", asked) end
-  o.lnc = o.lnc or math.tointeger(tonumber(asked)) or generation(o.target) == 2 and 1 or 2
+  o.lnc = o.lnc or math.tointeger(tonumber(asked)) or soma.isa.target(o.target).gen == 2 and 1 or 2
   if o.shared_output_buff and o.lnc ~= 2 then refuse "--shared-output-buff: both cores of a rank share it, so --lnc is 2" end
   choose_nodes(o, instance)
 end

@@ -28,7 +28,9 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --plan RANK            print the program of a rank of --ranks, with those that its CC sequencers
                          get for its collectives, as soma-as takes it, and do not run
   --timing-only          simulate only the time: inputs may be left out, nothing is saved
-  --target TARGET        @TARGETS@; default: the program's own, else trn2
+  --target TARGET        @TARGETS@; default: the program's own, else trn2. Or
+                         a hypothetical machine: 'trn2, sbuf_kib=384, pe_clock_ghz=2.8', or a
+                         FILE with such a text; isa/README.md has the keys
   -D NAME[=VALUE]        define a macro of the source
   -I DIRECTORY           search for included files; may be repeated, as -D may
   --max-instructions N   stop a run that does not end; so do --max-ns N (simulated time) and
@@ -195,15 +197,20 @@ local function take_define(o, word, value)
   table.insert(o[word], value)
 end
 
+-- A target, or a hypothetical machine: its text, or a file that has it.
 local function take_target(o, word, value)
-  local known = {}
-  for _, t in ipairs(soma.isa.targets) do
-    if t.name == value then o[word] = value end
-    known[#known + 1] = t.name
+  local text, file = value, nil
+  if not value:find "[=,]" and not pcall(soma.isa.target, value) then
+    file = io.open(value, "rb")
+    if not file then
+      return word .. " takes one of " .. names(soma.isa.targets, ", ", ", ") .. ", or a hypothetical machine, not '" .. value .. "'"
+    end
+    text = file:read "a" or ""
+    file:close()
   end
-  if not o[word] then
-    return word .. " takes one of " .. table.concat(known, ", ") .. ", not '" .. value .. "'"
-  end
+  local ok, wrong = pcall(soma.costs, text)
+  if not ok then return word .. (file and " " .. value or "") .. ": " .. wrong:gsub("^costs: ", "") end
+  o[word] = text
 end
 
 local function take_engines(o, word, value)

@@ -218,8 +218,7 @@ end
 function tiles:transpose(t, o)
   need_tile(self, t, "transpose")
   if size_of(t.shape) > 128 then self:refuse("transpose takes up to 128 columns, not " .. size_of(t.shape)) end
-  local gen2
-  for _, target in ipairs(soma.isa.targets) do gen2 = gen2 or target.name == self.target and target.gen == 2 end
+  local gen2 = soma.isa.target(self.target).gen == 2
   local out = o and o.into
     or self:tile(gen2 and "float32" or t.dtype, {size_of(t.shape), t.shape[1]}, {memory = "psum"})
   self.tensor.ldweights(t)

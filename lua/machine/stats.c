@@ -179,8 +179,12 @@ static void add_dma(luaL_Buffer *b, const soma_stats *s, const soma_figures *f) 
   if (!s->time) return;
   luaL_addstring(b, ", ");
   add_scaled(b, (double)s->dma_bytes / ((double)s->time * 1e-15), "B/s");
-  add(b, ", active %.1f%%, sixteen engines busy %.1f%%, ", 100 * f->dma_active,
-      share(s->dma_busy, s->time) / 16 / s->cores);
+  add(b, ", active %.1f%%, ", 100 * f->dma_active);
+  if (s->dma_engines == ISA_NDMA)
+    luaL_addstring(b, "sixteen");
+  else
+    add(b, "%" PRIu32, s->dma_engines);
+  add(b, " engines busy %.1f%%, ", share(s->dma_busy, s->time) / s->dma_engines / s->cores);
   add_scaled(b, f->dma_average_bytes, "B a transfer");
   luaL_addstring(b, "\nhbm           ");
   add_scaled(b, (double)s->hbm_read_bytes, "B read, ");
@@ -226,7 +230,9 @@ int lb_run_summary(lua_State *L) {
   soma_figures f;
   luaL_Buffer b;
   soma_stats_figures(&s, &f, sizeof f);
+  const char *target = run->core->m ? soma_target(run->core->m) : NULL;
   luaL_buffinit(L, &b);
+  if (target && strchr(target, ' ')) add(&b, "machine       %s\n", target); /* hypothetical */
   luaL_addstring(&b, "simulated time  ");
   add_time(&b, s.time);
   luaL_addstring(&b, "\nengine        busy  waiting  instructions  data path  utilised\n");

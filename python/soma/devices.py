@@ -20,6 +20,7 @@ from .errors import SomaError
 from .layout import Lies
 from .lib import lib
 from .operators import Operators
+from .targets import need_target
 
 MOST = 63  # devices are neuron:0 to neuron:63, as in Lua
 _devices = {}
@@ -33,7 +34,7 @@ def device(name="neuron:0", target=None, **options):
     found = _devices.get(number)
     if found is None or found.closed:
         found = _devices[number] = Device(number, target, options)
-    elif (target or found.target) != found.target or (options and options != found.options):
+    elif target and need_target(target) != found.target or options and options != found.options:
         raise SomaError("neuron:%d is there already, for %s with other options: close() it first"
                         % (number, found.target))
     return found

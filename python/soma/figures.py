@@ -50,11 +50,12 @@ def _scaled(value, unit):
         value /= 1000
 
 
-def summary(stats):
+def summary(stats, target=""):
     """A short report: the time, engines, transfers, how far from the machine's peaks."""
     f, ns = figures(stats), stats.time_ns
     whole = ns * stats.cores or 1
-    lines = ["simulated time  " + span(ns),
+    lines = ["machine       " + target] if " " in target else []  # a hypothetical one
+    lines += ["simulated time  " + span(ns),
              "engine        busy  waiting  instructions  data path  utilised"]
     for name, e in stats.engines.items():
         if e["instructions"]:
@@ -133,7 +134,7 @@ class Told:
 
     def summary(self):
         """A short report as text."""
-        return summary(self.stats)
+        return summary(self.stats, self.machine.target)
 
     def table(self, name):
         """A table of a recorded run as {column: array}: "Instruction", "DmaPacket",

@@ -77,7 +77,8 @@ class AssembleOptions(C.Structure):
 
 
 class TargetInfo(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("generation", C.c_uint32), ("cores", C.c_uint32)]
+    _fields_ = [("name", C.c_char_p)] + [(n, C.c_uint32) for n in (
+        "generation", "cores", "sbuf_bytes", "psum_bytes", "dma_engines", "hypothetical", "zero")]
 
 
 class TensorInfo(C.Structure):
@@ -345,6 +346,7 @@ _PROTOTYPES = {
     "soma_run_free": (None, [P]),
     "soma_run_stats": (None, [P, C.POINTER(Stats), _size]),
     "soma_run_fault": (None, [P, C.POINTER(Fault)]),
+    "soma_machine_target": (_int, [P, C.POINTER(TargetInfo), _size]),
     "soma_target_row": (_int, [_u32, C.POINTER(TargetInfo), _size]),
     "soma_check_name": (_str, [_int]),
     "soma_run_findings": (_u64, [P]),

@@ -101,9 +101,15 @@ def _value(name, value):
         if value not in ("0", "1", "2"):
             raise OptionError("--optimize %s: it is 0, 1 or 2" % value)
     elif name == "target":
-        from .targets import GENERATION
-        if value not in GENERATION:
+        from .machine import SomaError
+        from .targets import GENERATION, target_named
+        try:
+            named = target_named(value)
+        except SomaError as error:
+            raise OptionError("--target: %s" % error) from None
+        if named is None:
             raise OptionError("--target %s: there are %s" % (value, ", ".join(GENERATION)))
+        return named
     elif name == "costs":
         from .machine import Machine, SomaError
         try:

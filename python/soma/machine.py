@@ -18,7 +18,7 @@ from .devices import DeviceArray, common
 from .errors import DeadlockError, SomaError, SomaFault
 from .figures import RunStats, Told
 from .lib import lib
-from .targets import GENERATION
+from .targets import need_target
 
 def _check_names():
     names = []
@@ -386,7 +386,8 @@ def _to_the_end(r, machine, limit=None, stops=False):
 
 
 class Machine(moves.Starts, inside.State, L.Owner):
-    """One emulated core. target: "trn1", "inf2", "trn2" or "trn3"; options as in soma_options:
+    """One emulated core. target: "trn1", "inf2", "trn2" or "trn3", or a
+    hypothetical machine (see soma.targets); options as in soma_options:
     checks, schedule, saturate, max_instructions, max_seconds, max_cpu_seconds, timing_only, threads
     (of the host, 0 for all its cores), twins (False: the race check also reports that both cores
     write the same bytes from one line), record (keeps what the trace and the page need), print (a
@@ -399,11 +400,12 @@ class Machine(moves.Starts, inside.State, L.Owner):
     def __init__(self, target=None, record=False, checks=None, print=None, twins=True, **options):
         o = L.Options()
         o.size = C.sizeof(o)
-        o.target = target.encode() if target else None
+        if isinstance(target, str) and set("=,") & set(target):
+            o.target = target.encode()  # the library reads it
+        else:
+            o.target = need_target(target).encode() if target else None
         o.checks = check_mask(checks)
         o.no_twins = not twins
-        if target is not None and target not in GENERATION:
-            raise SomaError("there is no target %r; there are %s" % (target, ", ".join(GENERATION)))
         for name, value in options.items():
             _set_option(o, name, value)
         self.recorder = None
@@ -417,7 +419,7 @@ class Machine(moves.Starts, inside.State, L.Owner):
         self.options = o
         handle = C.c_void_p()
         self.handle = None
-        why = C.create_string_buffer(256)
+        why = C.create_string_buffer(512)
         o.error, o.error_size = C.addressof(why), len(why)
         status = lib.soma_machine_new(C.byref(o), C.byref(handle))
         o.error, o.error_size = None, 0

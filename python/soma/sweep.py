@@ -62,7 +62,8 @@ def figures_of(run):
     if isinstance(stats, list):  # by rank
         return found
     found["dma_bytes"] = stats.dma_bytes
-    found["dma_busy"] = 100 * stats.dma_busy / 1e6 / 16 / (run.time_ns * stats.cores or 1)
+    whole = run.time_ns * stats.cores * stats.dma_engines or 1
+    found["dma_busy"] = 100 * stats.dma_busy / 1e6 / whole
     found.update((name + "_busy", 100 * part)
                  for name, part in run.figures["active"].items() if part)
     return found

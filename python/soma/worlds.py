@@ -20,6 +20,7 @@ from .checked import femtoseconds
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
 from .machine import MOST_THREADS, Machine, Program, Run, _findings, _text
+from .targets import need_target
 
 _END = (1 << 64) - 1
 MOST = 4096  # ranks: as soma_world_new
@@ -302,12 +303,12 @@ class World:
         threads = _threads(threads)
         if lnc not in (None, 1, 2):
             raise ValueError("lnc=%r: a rank has 1 core or 2" % (lnc,))
-        for name, value in (("instance", instance), ("algorithm", algorithm), ("target", target)):
+        for name, value in (("instance", instance), ("algorithm", algorithm)):
             if value is not None and not isinstance(value, str):
                 raise TypeError("%s=%r: it is a name" % (name, value))
         self.ranks, self.lnc, self.instance = ranks, lnc, instance
-        self.threads, self.algorithm, self.target, self.options = (threads, algorithm, target,
-                                                                   options)
+        self.threads, self.algorithm, self.options = threads, algorithm, options
+        self.target = None if target is None else need_target(target)
         self._changes = []  # of links and ranks: calls of the library
         self._save = None  # of the run at work: fs, path
         self._commands = None  # of the debugger, for the run at work: a list of one text, or None

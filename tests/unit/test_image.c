@@ -307,6 +307,46 @@ static void test_smallest(void **state) {
   isa_buf_free(&b);
 }
 
+/* The file of a hypothetical machine names it; other texts for it are refused. */
+static void test_hypothetical(void **state) {
+  (void)state;
+  static const char text[] = "hypothetical trn2, sbuf_kib=384, DMA_R_IN=20000";
+  static const struct {
+    unsigned at;
+    const char *to, *said;
+  } wrong[] = {{0, "Hypo", "section MACH"},        {13, "trn3", "changes another target"},
+               {13, "trn9", "is not the text"},    {28, "000", "is not the text"},
+               {28, "224", "is not the text"},     {19, "tbuf", "is not the text"},
+               {17, "  ", "is not the text"},      {33, " dma_r_in", "is not the text"},
+               {43, " 0", "is not the text"}};
+  isa_alloc al = isa_alloc_default();
+  isa_target t;
+  isa_error e = {ISA_OK, 0, ""};
+  assert_true(isa_target_read(text, sizeof text - 1, &t, &e));
+  isa_program *p = isa_program_new(&al, &t);
+  memset(&t, 0, sizeof t); /* the program has a copy */
+  isa_buf b = image_of(p);
+  isa_program *q = read_copy(b.data, b.len, &e);
+  assert_non_null(q);
+  assert_string_equal(q->target->name, text);
+  assert_int_equal(q->target->sbuf_usable, 384 * 1024);
+  char *at = b.data + get(b.data + 48 + 8, 8);
+  assert_memory_equal(at, text, sizeof text - 1);
+  for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    char old[16];
+    size_t n = strlen(wrong[i].to);
+    memcpy(old, at + wrong[i].at, n);
+    memcpy(at + wrong[i].at, wrong[i].to, n);
+    fix_hash(b.data, b.len);
+    isa_program *r = read_copy(b.data, b.len, &e);
+    if (r || !strstr(e.text, wrong[i].said)) fail_msg("%u: %s", i, e.text);
+    memcpy(at + wrong[i].at, old, n);
+  }
+  isa_program_free(q);
+  isa_program_free(p);
+  isa_buf_free(&b);
+}
+
 static void test_truncation(void **state) {
   (void)state;
   isa_buf a = sample_image();
@@ -385,7 +425,8 @@ static void test_refusals(void **state) {
   refuse(&a, f + 6, 1, 2, "byte 0x6");
   refuse(&a, f + 16, 'x', 1, "no such target");
   refuse(&a, f + 25, 'x', 1, "after the target's name");
-  refuse(&a, f + 32, 8, 4, "unknown feature bits 0x8");
+  refuse(&a, f + 32, 16, 4, "unknown feature bits 0x10");
+  refuse(&a, f + 32, 8, 4, "has feature bits 0x8, but the contents need");
   refuse(&a, f + 36, 3, 4, "3 cores: a program has 1 or 2");
   refuse(&a, f + 36, 0, 4, "0 cores: a program has 1 or 2");
   refuse(&a, f + 36, 1, 4, "flags");
@@ -595,7 +636,7 @@ int main(void) {
       cmocka_unit_test(test_corruption),    cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_code_refusals), cmocka_unit_test(test_optional_section),
       cmocka_unit_test(test_calls),         cmocka_unit_test(test_out_of_memory),
-      cmocka_unit_test(test_memory_bound),
+      cmocka_unit_test(test_memory_bound),  cmocka_unit_test(test_hypothetical),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static void costs_are_set(void **state) {
   assert_string_equal(one, two);
   soma_bytes_free(two);
   assert_int_equal(soma_costs_print(b.m, "trn9", &two, &m), SOMA_ARG);
-  assert_string_equal(soma_error(b.m), "there is no target trn9");
+  assert_string_equal(soma_error(b.m), "unknown target 'trn9'; there are: trn1, inf2, trn2, trn3");
   soma_bytes_free(one);
   bed_close(&b);
 }
@@ -47,7 +47,7 @@ static void costs_are_checked(void **state) {
        "costs, line 1: OVH_VECTOR is -1, not a whole number from 0 to 1000000 (unit CYC)"},
       {"DEPTH 0", "costs, line 1: DEPTH is 0, not a whole number from 1 to 65535 (unit N)"},
       {"DMA_HBM 99999999999999999999999", "costs, line 1: DMA_HBM is 99999999999999999999999, not "
-                                          "a whole number from 16000 to 100000000 (unit MBNS)"},
+                                          "a whole number from 1000 to 100000000 (unit MBNS)"},
   };
   bed b = bed_open(NULL, "section sync\n halt\n");
   char *before, *after;

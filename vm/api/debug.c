@@ -60,7 +60,7 @@ static soma_status place_bytes(const soma_run *r, const soma_stop *s, vm_region 
     parts = 1;
   } else if (s->memory == SOMA_SBUF || s->memory == SOMA_PSUM) {
     out->space = (uint8_t)s->memory;
-    size = s->memory == SOMA_SBUF ? p->target->sbuf_bytes : (uint64_t)ISA_PSUM_BYTES;
+    size = s->memory == SOMA_SBUF ? p->target->sbuf_bytes : p->target->psum_bytes;
   } else {
     return soma_fail(r->m, SOMA_ARG, "memory %d is neither SBUF nor PSUM", (int)s->memory);
   }

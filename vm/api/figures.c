@@ -58,8 +58,9 @@ static soma_stats stats_of(const soma_run *r, unsigned first, unsigned last) {
                   .trace_hash = run->trace_hash,
                   .launch = (vm_time)c->cost[run->n > 1 ? VM_LAUNCH_LNC2 : VM_LAUNCH] * VM_NS,
                   .sbuf_size = c->target->sbuf_bytes,
-                  .psum_size = ISA_PSUM_BYTES,
+                  .psum_size = c->target->psum_bytes,
                   .twins = vm_check_twins(c),
+                  .dma_engines = c->target->dma,
                   .peak_hbm = (uint64_t)c->cost[VM_HBM_PEAK] * 1000000};
   for (unsigned i = first; i < last; i++) {
     add_core(run->cores[i], &s);

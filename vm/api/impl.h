@@ -60,6 +60,7 @@ struct soma_machine {
   soma_options o;
   isa_alloc al;
   vm_kern kern;
+  isa_target own_target;        /* target, of a hypothetical machine */
   const isa_target *target;     /* NULL until the first run if the options name no target */
   vm_memory mem[ISA_MAX_CORES]; /* core 1's from the first program of two cores on */
   vm_stack own_stack, *stack; /* stack and hbm: its own, or of the rank that it shares them with */

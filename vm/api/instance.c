@@ -62,9 +62,10 @@ soma_status soma_world_choose(soma_world *w, const char *target) {
   if (w->o.instance && !i) return unknown_instance(w);
   if (target || !i) {
     const char *name = target ? target : "trn2";
-    int at = isa_target_find(name, strlen(name));
-    if (at < 0) return fail(w, SOMA_ARG, "unknown target '%s'", name);
-    t = &isa_targets[at];
+    isa_error e = {0};
+    if (!isa_target_read(name, strlen(name), &w->target, &e))
+      return fail(w, SOMA_ARG, "%s", e.text);
+    t = isa_target_base(&w->target);
   }
   if (!i && !(i = isa_instance_of(t, cores_of(w)))) {
     fail(w, SOMA_ARG, "no instance of %s has %u cores, for %u ranks of %u", t->name, cores_of(w),
@@ -83,6 +84,7 @@ soma_status soma_world_choose(soma_world *w, const char *target) {
   if (w->instances > 1 && !i->efa)
     return fail(w, SOMA_ARG, "%s has no EFA, so several of them are not connected", i->name);
   w->instance = i;
+  if (!t) w->target = *i->target;
   name_instance(w);
   return SOMA_OK;
 }

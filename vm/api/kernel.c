@@ -124,14 +124,18 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
   }
   if ((o.flags & ~(uint32_t)AS_KERNEL_MEASURED) >= 2 * SOMA_KERNEL_ADVICE)
     return soma_fail(m, SOMA_ARG, "soma_kernel_options.flags is %#x", (unsigned)o.flags);
-  int t = o.target ? isa_target_find(o.target, strlen(o.target)) : 0;
-  if (t < 0) return soma_fail(m, SOMA_ARG, "there is no target %.40s", o.target);
+  isa_error e = {0};
+  isa_target asked;
+  vm_costs costs = m->costs;
+  if (o.target && (!isa_target_read(o.target, strlen(o.target), &asked, &e) ||
+                   !vm_costs_of_target(&costs, &asked, &e)))
+    return soma_fail(m, SOMA_ARG, "%s", e.text);
   as_kernel_options ko = {.alloc = &m->al,
                           .flags = o.flags & ~(uint32_t)SOMA_KERNEL_ADVICE,
                           .sbuf_bytes = o.sbuf_bytes,
                           .core = o.core,
                           .cores = o.cores ? o.cores : 1};
-  ko.target = o.target ? &isa_targets[t] : default_target(m);
+  ko.target = o.target ? &asked : default_target(m);
   if (!as_kernel_passes(o.front_end, &ko.passes))
     return soma_fail(m, SOMA_ARG, "there is no front end %.40s", o.front_end);
   if (o.optimize > 2) return soma_fail(m, SOMA_ARG, "optimize is %u: 0, 1 or 2", o.optimize);
@@ -145,7 +149,7 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
   if (!k) return soma_out_of_memory(m);
   k->al = m->al;
   k->optimize = o.optimize;
-  k->recipe = soma_recipe_new(&m->al, &ko, &m->costs);
+  k->recipe = soma_recipe_new(&m->al, &ko, &costs);
   k->k = k->recipe ? as_kernel_new(&k->recipe->o) : NULL;
   if (!k->k) {
     soma_kernel_free(k);

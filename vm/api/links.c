@@ -5,7 +5,7 @@
 
 static uint32_t devices_of(const soma_world *w) { return w->instance->devices * w->instances; }
 static uint32_t ranks_of_device(const soma_world *w) {
-  return w->instance->target->cores / w->o.lnc;
+  return w->target.cores / w->o.lnc;
 }
 
 /* ---- What happens ------------------------------------------------------------------------- */

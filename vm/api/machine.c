@@ -98,12 +98,33 @@ static soma_status unknown_name(soma_machine *m, const char *what, const char *n
   isa_buf_free(&b);
   return s;
 }
-static const char *target_name(unsigned i) { return i < ISA_NTARGETS ? isa_targets[i].name : NULL; }
 static const char *level_name(unsigned i) { return vm_kern_levels[i]; }
+
+/* The costs, those of a hypothetical machine before those of the options. */
+static soma_status take_costs(soma_machine *m) {
+  isa_error e = {0};
+  const char *text = m->o.costs;
+  vm_costs_default(&m->costs);
+  if (m->target && !vm_costs_of_target(&m->costs, m->target, &e))
+    return soma_fail(m, SOMA_ARG, "%s", e.text);
+  if (text && !vm_costs_read(&m->costs, text, strlen(text), &e))
+    return soma_fail(m, SOMA_ARG, "%s", e.text);
+  return SOMA_OK;
+}
+
+static soma_status take_target(soma_machine *m) {
+  isa_error e = {0};
+  const char *text = m->o.target;
+  if (!text) return SOMA_OK;
+  if (!isa_target_read(text, strlen(text), &m->own_target, &e))
+    return soma_fail(m, (soma_status)e.status, "%s", e.text);
+  m->target = isa_target_keep(&m->own_target, &m->own_target);
+  m->o.target = m->target->name; /* the caller's string need not stay */
+  return SOMA_OK;
+}
 
 static soma_status take_options(soma_machine *m) {
   const soma_options *o = &m->o;
-  isa_error e = {0};
   if (o->checks >> VM_NCHECKS)
     return soma_fail(m, SOMA_ARG, "checks is %#x; it has bits up to %#x", o->checks,
                      (unsigned)SOMA_CHECK_ALL);
@@ -113,15 +134,9 @@ static soma_status take_options(soma_machine *m) {
     return soma_fail(m, SOMA_ARG, "max_cpu_seconds is %g; it is 0 or more", o->max_cpu_seconds);
   if (o->threads > VM_WORK_THREADS)
     return soma_fail(m, SOMA_ARG, "threads is %u; it is 0 to %d", o->threads, VM_WORK_THREADS);
-  vm_costs_default(&m->costs);
-  if (o->costs && !vm_costs_read(&m->costs, o->costs, strlen(o->costs), &e))
-    return soma_fail(m, SOMA_ARG, "%s", e.text);
+  soma_status s = take_target(m);
+  if (s != SOMA_OK || (s = take_costs(m)) != SOMA_OK) return s;
   if (!vm_kern_select(o->simd, &m->kern)) return unknown_name(m, "simd level", o->simd, level_name);
-  if (!o->target) return SOMA_OK;
-  int t = isa_target_find(o->target, strlen(o->target));
-  if (t < 0) return unknown_name(m, "target", o->target, target_name);
-  m->target = &isa_targets[t];
-  m->o.target = m->target->name; /* the caller's string need not stay */
   return SOMA_OK;
 }
 
@@ -222,12 +237,19 @@ soma_status soma_machine_clear(soma_machine *m) {
 
 const char *soma_error(const soma_machine *m) { return m ? m->error : "the machine is NULL"; }
 const char *soma_target(const soma_machine *m) { return m && m->target ? m->target->name : NULL; }
+static soma_status tell_target(const isa_target *t, soma_target_info *out, size_t n) {
+  soma_target_info all = {t->name,       (uint32_t)t->gen, t->cores,        t->sbuf_bytes,
+                          t->psum_bytes, t->dma,           t->hypothetical, 0};
+  memcpy(out, &all, n < sizeof all ? n : sizeof all);
+  return SOMA_OK;
+}
 soma_status soma_target_row(uint32_t i, soma_target_info *out, size_t n) {
   if (!out || i >= ISA_NTARGETS) return SOMA_ARG;
   const isa_target *t = &isa_targets[i];
-  soma_target_info all = {t->name, (uint32_t)t->gen, t->cores};
-  memcpy(out, &all, n < sizeof all ? n : sizeof all);
-  return SOMA_OK;
+  return tell_target(t, out, n);
+}
+soma_status soma_machine_target(const soma_machine *m, soma_target_info *out, size_t n) {
+  return m && m->target && out ? tell_target(m->target, out, n) : SOMA_ARG;
 }
 void soma_machine_interrupt(soma_machine *m) {
   if (m) m->interrupted = 1;
@@ -333,13 +355,17 @@ soma_status soma_costs_print(soma_machine *m, const char *target, char **text, s
   isa_buf b;
   void *data;
   *text = NULL;
+  isa_error e = {0};
+  isa_target asked;
+  vm_costs costs = m->costs;
   if (target) {
-    int i = isa_target_find(target, strlen(target));
-    if (i < 0) return soma_fail(m, SOMA_ARG, "there is no target %s", target);
-    t = &isa_targets[i];
+    if (!isa_target_read(target, strlen(target), &asked, &e) ||
+        !vm_costs_of_target(&costs, &asked, &e))
+      return soma_fail(m, SOMA_ARG, "%s", e.text);
+    t = &asked;
   }
   isa_buf_init(&b, &m->al);
-  vm_costs_print(&m->costs, (unsigned)t->gen - ISA_GEN2, &b);
+  vm_costs_print(&costs, (unsigned)t->gen - ISA_GEN2, &b);
   soma_status s = give_buffer(m, &b, &data, n);
   *text = data;
   return s;

@@ -39,14 +39,15 @@ soma_recipe *soma_recipe_new(const isa_alloc *al, const as_kernel_options *o,
   r->refs = 1;
   r->al = *al;
   r->o = *o;
+  r->o.target = isa_target_keep(o->target, &r->own_target);
   r->o.alloc = &r->al;
   r->costs = *costs;
-  r->model = vm_cost_model_new(al, o->target, costs);
+  r->model = vm_cost_model_new(al, r->o.target, costs);
   if (!r->model) {
     isa_free(al, r, sizeof *r);
     return NULL;
   }
-  r->o.costs = costs_of(costs, o->target, r->model);
+  r->o.costs = costs_of(costs, r->o.target, r->model);
   return r;
 }
 

@@ -31,6 +31,7 @@ typedef struct soma_recipe {
   isa_alloc al;
   as_kernel_options o; /* of the kernel */
   uint32_t without;    /* AS_PASS_ that no choice has */
+  isa_target own_target; /* o.target, of a hypothetical machine */
   vm_costs costs;
   vm_cost_model *model;
   bool nomem;              /* none are kept, since memory was out */

@@ -126,15 +126,19 @@ void soma_rebind(soma_machine *m, soma_program *p, soma_program *to) {
 }
 
 soma_status soma_fit_target(soma_machine *m, const isa_target *t) {
-  if (m->target == t) return SOMA_OK;
+  if (isa_target_same(m->target, t)) return SOMA_OK;
   if (m->target)
     return soma_fail(m, SOMA_ARG, "the program is for %s, but the machine is a %s", t->name,
                      m->target->name);
+  isa_error e = {0};
+  vm_costs costs = m->costs;
+  if (!vm_costs_of_target(&costs, t, &e)) return soma_fail(m, SOMA_ARG, "%s", e.text);
   if (!vm_hbm_fit(m->hbm, t, m->o.max_hbm_bytes))
     return soma_fail(m, SOMA_LIMIT, "tensors of the machine lie beyond the HBM of %s, %u GiB",
                      t->name, t->hbm_gib);
   if (!vm_memory_new(&m->al, t, &m->mem[0])) return soma_out_of_memory(m);
-  m->target = t;
+  m->target = isa_target_keep(t, &m->own_target);
+  m->costs = costs;
   return SOMA_OK;
 }
 
@@ -422,8 +426,8 @@ static soma_status plan_alone(soma_machine *m, soma_program *p, soma_program **o
   vm_plan_options o = {.programs = &one,
                        .ranks = 1,
                        .algorithm = -1,
-                       .rings = ISA_NDMA,
-                       .link_rings = ISA_NDMA,
+                       .rings = p->p->target->dma,
+                       .link_rings = p->p->target->dma,
                        .of_device = 1};
   vm_plan *plan = vm_plan_new(&m->al, &o, &e);
   isa_program *planned = plan ? vm_plan_program(plan, 0, &e) : NULL;

@@ -42,7 +42,7 @@ enum {
 
 typedef struct soma_kernel_options {
   size_t size;           /* sizeof(soma_kernel_options) */
-  const char *target;    /* "trn1" "inf2" "trn2" "trn3"; NULL: the machine's, else trn2 */
+  const char *target;    /* as in soma_options; NULL: the machine's, else trn2 */
   uint32_t flags;        /* of SOMA_KERNEL_... */
   uint32_t sbuf_bytes;   /* of a partition that may be used, from 0; 0: all that the target has */
   uint32_t core;         /* in a program for two cores: the one that this kernel is for, 0 or 1 */

@@ -106,7 +106,7 @@ static uint8_t *memory_at(soma_machine *m, unsigned core, soma_memory mem, uint3
     soma_fail(m, SOMA_ARG, "the machine has no memories before its target is known");
     return NULL;
   }
-  uint64_t size = sbuf ? m->target->sbuf_bytes : ISA_PSUM_BYTES;
+  uint64_t size = sbuf ? m->target->sbuf_bytes : m->target->psum_bytes;
   if (!sbuf && mem != SOMA_PSUM) {
     soma_fail(m, SOMA_ARG, "memory %d is neither SBUF nor PSUM", (int)mem);
     return NULL;

@@ -62,7 +62,7 @@ static soma_status check_options(soma_world *w) {
 
 /* The ranks whose cores share a stack of HBM. */
 static uint32_t ranks_of_stack(const soma_world *w) {
-  const isa_target *t = w->instance->target;
+  const isa_target *t = &w->target;
   uint32_t n = t->cores / t->hbm_stacks / w->o.lnc;
   return n ? n : 1;
 }
@@ -84,7 +84,7 @@ static soma_status join_machine(soma_world *w, uint32_t r, soma_machine *m) {
   if (m->world || (m->run && !m->run->run.ended))
     return fail(w, SOMA_BUSY, "the machine of rank %u %s", r,
                 m->world ? "is a rank already" : "has a run that has not ended");
-  soma_status s = m->away ? soma_bring_memories(m) : soma_fit_target(m, w->instance->target);
+  soma_status s = m->away ? soma_bring_memories(m) : soma_fit_target(m, &w->target);
   if (s != SOMA_OK) return fail(w, s, "rank %u: %s", r, soma_error(m));
   if ((s = check_machine(w, &m->o)) != SOMA_OK) return s;
   x->m = m;
@@ -101,7 +101,7 @@ static soma_status join_machine(soma_world *w, uint32_t r, soma_machine *m) {
 /* HBM of a rank is one stack, unless the caller allows less. */
 static soma_status add_machine(soma_world *w, uint32_t r, const soma_options *given) {
   char text[256] = "";
-  const isa_target *t = w->instance->target;
+  const isa_target *t = &w->target;
   uint64_t stack = ((uint64_t)t->hbm_gib << 30) / t->hbm_stacks;
   soma_options o = *given;
   soma_machine *m;
@@ -253,9 +253,9 @@ soma_status soma_world_load(soma_world *w, uint32_t r, soma_program *p) {
   if (!w) return SOMA_ARG;
   if (!p) return fail(w, SOMA_ARG, "p is NULL");
   if (need_rank(w, r) != SOMA_OK) return SOMA_ARG;
-  if (p->p->target != w->instance->target)
+  if (!isa_target_same(p->p->target, &w->target))
     return fail(w, SOMA_ARG, "the program of rank %u is for %s, but %s is of %s", r,
-                p->p->target->name, w->instance->name, w->instance->target->name);
+                p->p->target->name, w->instance->name, w->target.name);
   if (p->p->ncores != w->o.lnc)
     return fail(w, SOMA_ARG, "the program of rank %u is for %u core%s, but lnc is %u", r,
                 p->p->ncores, p->p->ncores == 1 ? "" : "s", w->o.lnc);
@@ -319,18 +319,20 @@ static soma_status check_programs(soma_world *w) {
   return SOMA_OK;
 }
 
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
 soma_status soma_world_plan(soma_world *w, const uint32_t *cost) {
   isa_error e = {.status = ISA_NOMEM, .text = "out of memory"};
   soma_status s = check_programs(w);
   if (s != SOMA_OK) return s;
   const isa_program **programs = isa_zalloc(&w->al, w->o.ranks * sizeof *programs);
   for (uint32_t r = 0; programs && r < w->o.ranks; r++) programs[r] = w->ranks[r].given->p;
-  const isa_target *t = w->instance->target;
+  const isa_target *t = &w->target;
   vm_plan_options o = {.programs = programs,
                        .ranks = w->o.ranks,
                        .algorithm = w->algorithm,
-                       .rings = cost[VM_CC_RINGS],
-                       .link_rings = cost[VM_CC_LINK_RINGS],
+                       .rings = least(cost[VM_CC_RINGS], t->dma),
+                       .link_rings = least(cost[VM_CC_LINK_RINGS], t->dma),
                        .of_device = t->cores / w->o.lnc,
                        .instance = w->instance};
   vm_plan_free(w->plan);

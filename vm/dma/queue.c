@@ -169,7 +169,7 @@ static void time_packet(const vm_core *c, const vm_share *s, uint64_t bytes, uin
   if (sharing) {
     uint64_t part =
         (uint64_t)c->cost[VM_DMA_HBM] * t->dst.esize / ((uint64_t)sharing * t->hbm_bytes);
-    rate = part < rate ? part : rate;
+    rate = !part ? 1 : part < rate ? part : rate;
   }
   t->packet.bytes = s->sent ? 0 : bytes; /* 0: no packet has as few */
   t->packet.sharing = sharing;

@@ -350,7 +350,7 @@ void vm_memory_wrote(const vm_memory *m, const vm_box *box) {
 bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
   memset(out, 0, sizeof *out);
   out->sbuf_pitch = t->sbuf_bytes + PITCH_PAD;
-  out->psum_pitch = ISA_PSUM_BYTES + PITCH_PAD;
+  out->psum_pitch = t->psum_bytes + PITCH_PAD;
   out->sbuf_size = ISA_PMAX * out->sbuf_pitch;
   out->psum_size = ISA_PMAX * out->psum_pitch;
   out->sbuf = vm_pages_new(al, out->sbuf_size);

@@ -202,7 +202,7 @@ static bool put_use(vm_rec_html *h) {
     if (!put_use_of(h, core, peak[core])) return false;
   isa_buf_printf(b, "],\n\"capacity\":[%llu,%llu],\"peak\":[",
                  (unsigned long long)h->t.p->target->sbuf_bytes * ISA_PMAX,
-                 (unsigned long long)ISA_PSUM_BYTES * ISA_PMAX);
+                 (unsigned long long)h->t.p->target->psum_bytes * ISA_PMAX);
   for (unsigned core = 0; core < h->t.p->ncores; core++)
     isa_buf_printf(b, "%s[%llu,%llu]", core ? "," : "", (unsigned long long)peak[core][0],
                    (unsigned long long)peak[core][1]);

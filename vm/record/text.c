@@ -136,6 +136,7 @@ static void put_timeline(timeline *l) {
   vm_rec_put_span(b, l->t.total);
   isa_buf_puts(b, " in all, a column is ");
   vm_rec_put_span(b, l->span / l->columns);
+  if (l->t.p->target->hypothetical) isa_buf_printf(b, ", on %s", l->t.p->target->name);
   isa_buf_puts(b, "\n");
   if (l->t.r->dropped)
     isa_buf_printf(b, "%*s%llu events were not kept\n", LABEL + 1, "",

@@ -526,7 +526,7 @@ static void walk_uninit(vm_saver *s, vm_core *c) {
     uint64_t *reach = vm_ck_core(c, core)->mem.reach; /* marks are where something was written */
     for (unsigned p = 0; p < ISA_PMAX; p++) {
       walk_shadow(s, k->sbuf[core].at + p * c->mem.sbuf_pitch, c->target->sbuf_bytes, &reach[0]);
-      walk_shadow(s, k->psum[core].at + p * c->mem.psum_pitch, ISA_PSUM_BYTES, &reach[1]);
+      walk_shadow(s, k->psum[core].at + p * c->mem.psum_pitch, c->target->psum_bytes, &reach[1]);
     }
   }
   walk_outputs(s, c);

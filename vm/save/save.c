@@ -67,7 +67,7 @@ static void walk_memory(vm_saver *s, uint8_t *at, size_t pitch, size_t bytes, ui
 
 void vm_save_memories(vm_saver *s, vm_core *c) {
   walk_memory(s, c->mem.sbuf, c->mem.sbuf_pitch, c->target->sbuf_bytes, &c->mem.reach[0]);
-  walk_memory(s, c->mem.psum, c->mem.psum_pitch, ISA_PSUM_BYTES, &c->mem.reach[1]);
+  walk_memory(s, c->mem.psum, c->mem.psum_pitch, c->target->psum_bytes, &c->mem.reach[1]);
 }
 
 static void walk_tensors(vm_saver *s, vm_run *r) {

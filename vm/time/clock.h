@@ -84,6 +84,8 @@ void vm_costs_default(vm_costs *out);
 /* Changes constants by lines `NAME value` or `NAME gen value`, where gen is gen2 to gen4 or a
  * target; without it for all generations. `;` and `#` begin a comment. On an error *out does not
  * change. */
+/* Sets the constants in the name of a hypothetical machine. */
+bool vm_costs_of_target(vm_costs *out, const isa_target *t, isa_error *e);
 bool vm_costs_read(vm_costs *out, const char *text, size_t n, isa_error *e);
 /* The table of generation gen (0 to 2) in the form that vm_costs_read takes. */
 void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out);

@@ -1,6 +1,8 @@
 /* The constants of the clock as a machine has them: the table of costs.def, changed by text. */
 
+#include "../../isa/target.h"
 #include "clock.h"
+#include <stdio.h>
 #include <string.h>
 
 void vm_costs_default(vm_costs *out) {
@@ -8,14 +10,13 @@ void vm_costs_default(vm_costs *out) {
     for (unsigned i = 0; i < VM_NCOSTS; i++) out->v[g][i] = vm_cost_rows[i].value[g];
 }
 
-/* The values that a unit allows: no count, size or rate is 0, nor is a rate after it is divided
- * among sixteen DMA engines. */
+/* The values that a unit allows: no count, size or rate is 0. */
 typedef struct range {
   const char *unit;
   uint32_t least, most;
 } range;
 static const range ranges[] = {
-    {"CYC", 0, 1000000}, {"NS", 0, 1000000},    {"PS", 0, 1000000000}, {"MBNS", 16000, 100000000},
+    {"CYC", 0, 1000000}, {"NS", 0, 1000000},    {"PS", 0, 1000000000}, {"MBNS", 1000, 100000000},
     {"N", 1, 65535},     {"B", 64, 1000000000}, {"PM", 1, 1000},       {"PCT", 1, 10000},
 };
 
@@ -132,6 +133,18 @@ bool vm_costs_read(vm_costs *out, const char *text, size_t n, isa_error *e) {
     at += length + 1;
   }
   *out = changed;
+  return true;
+}
+
+bool vm_costs_of_target(vm_costs *out, const isa_target *t, isa_error *e) {
+  size_t n;
+  for (const char *c = NULL; (c = isa_target_constant(t, c, &n));) {
+    char line[64];
+    int name = (int)strcspn(c, "=");
+    int len = snprintf(line, sizeof line, "%.*s gen%d %.*s", name, c, t->gen, (int)n - name - 1,
+                       c + name + 1);
+    if (!vm_costs_read(out, line, (size_t)len, e)) return false;
+  }
   return true;
 }
 

@@ -106,12 +106,16 @@ class _TileSize:
     pmax, psum_fmax, psum_bank_fmax = 128, 512, 512
     psum_bank_fmax_bytes, gemm_stationary_fmax, gemm_moving_fmax = 2048, 128, 512
     bn_stats_fmax, psum_min_align, sbuf_min_align = 512, 4, 1
-    psum_num_banks = 8
+
+    @property
+    def psum_num_banks(self):
+        from .._target import row
+        return row()["psum_bytes"] // self.psum_bank_fmax_bytes
 
     @property
     def sbuf_fmax_bytes(self):
-        from .._target import generation
-        return {2: 192, 3: 224, 4: 256}[generation()] * 1024
+        from .._target import row
+        return row()["sbuf_bytes"]
 
     total_available_sbuf_size = sbuf_fmax_bytes
 
