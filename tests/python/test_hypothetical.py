@@ -82,7 +82,8 @@ class Hypothetical(unittest.TestCase):
                                 ({"base": "trn9"}, "unknown target 'trn9'"),
                                 ({"base": "trn2", "dma_engines": 32}, "dma_engines is 32"),
                                 ({"base": "trn2", "NO_SUCH": 1}, "no constant NO_SUCH")):
-            for call in (lambda: add.run(A, A, target=target), lambda: add.time(A, A, target=target),
+            for call in (lambda: add.run(A, A, target=target),
+                         lambda: add.time(A, A, target=target),
                          lambda: soma.Machine(target), lambda: soma.world(ranks=2, target=target),
                          lambda: soma.device("neuron:9", target=target)):
                 with self.assertRaisesRegex(soma.SomaError, message):
@@ -118,7 +119,7 @@ class Hypothetical(unittest.TestCase):
         told = io.StringIO()
         with contextlib.redirect_stdout(told):
             exec(text.split("```python\n")[1].split("```")[0], {"add": add, "a": A, "soma": soma})
-        self.assertTrue(told.getvalue().startswith("<run of add on hypothetical trn2, sbuf_kib=384"))
+        self.assertIn("<run of add on hypothetical trn2, sbuf_kib=384", told.getvalue())
         rows = [line.split() for line in told.getvalue().splitlines()[2:]]
         times = [float(r[1]) for r in rows]
         self.assertEqual([r[0] for r in rows], ["4", "8", "16"])
