@@ -230,7 +230,7 @@ int lb_run_summary(lua_State *L) {
   soma_figures f;
   luaL_Buffer b;
   soma_stats_figures(&s, &f, sizeof f);
-  const char *target = run->core->m ? soma_target(run->core->m) : NULL;
+  const char *target = run->core && run->core->m ? soma_target(run->core->m) : NULL;
   luaL_buffinit(L, &b);
   if (target && strchr(target, ' ')) add(&b, "machine       %s\n", target); /* hypothetical */
   luaL_addstring(&b, "simulated time  ");
