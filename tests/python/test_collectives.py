@@ -339,6 +339,37 @@ class Refused(KernelCase):
             with self.assertRaisesRegex(KernelError, want, msg=text):
                 kernel.source(X)
 
+    def test_receivers_choose_places(self):
+        """all_to_all_v with has_rdispls: row 3 says where a rank wants what each other sends."""
+        @nki.jit(platform_target="trn3")
+        def kernel(x, m):
+            src, dst, y = (nl.ndarray((64,), nl.float32, buffer=nl.shared_hbm) for _ in range(3))
+            meta, told = (nl.ndarray((4, 4), nl.uint32, buffer=nl.shared_hbm) for _ in range(2))
+            zero = nl.ndarray((1, 64), nl.float32, buffer=nl.sbuf)
+            nisa.memset(dst=zero, value=0.0)
+            nisa.dma_copy(dst=dst.reshape((1, 64)), src=zero)
+            nisa.dma_copy(dst=src, src=x)
+            nisa.dma_copy(dst=meta, src=m)
+            ncc.all_to_all_v([src], [dst], FOUR, meta, has_rdispls=True)
+            nisa.dma_copy(dst=y, src=dst)
+            nisa.dma_copy(dst=told, src=meta)
+            return y, told
+
+        r, p = np.indices((4, 4))
+        counts, first, places = (r + p) % 5, p * 4 + r, (p * 3 + r) % 4 * 16 + p
+        x = np.arange(64, dtype=np.float32) + 100 * np.arange(4, dtype=np.float32)[:, None]
+        m = np.stack([counts, first, 0 * r, places], axis=1).astype(np.uint32)
+        for lnc in (1, 2):
+            world = soma.world(ranks=4, lnc=lnc, checks="race")
+            run = world.run(kernel[2] if lnc == 2 else kernel, lambda k: dict(x=x[k], m=m[k]))
+            for k, (y, told) in enumerate(run.results):
+                want = np.zeros(64, np.float32)
+                for s in range(4):
+                    part = x[s][first[s, k]:first[s, k] + counts[s, k]]
+                    want[places[k, s]:places[k, s] + len(part)] = part
+                np.testing.assert_array_equal(y, want)
+                np.testing.assert_array_equal(told[2], counts[:, k])
+
     def test_outside_of_a_kernel(self):
         with self.assertRaisesRegex(KernelError, "outside of a kernel"):
             ncc.rank_id()
