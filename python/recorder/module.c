@@ -137,8 +137,9 @@ static bool share(PyObject *module) {
     if (!(py.format[i] = PyUnicode_InternFromString(formats[i]))) return false;
   return import("soma.errors", "KernelError", &py.error) &&
          import("soma.checked", "whole", &py.whole) && import("sys", "_getframe", &py.getframe) &&
-         (py.one = PyLong_FromLong(1)) && (py.empty = PyUnicode_FromString("")) &&
-         (py.waiting = PyList_New(0)) && PyModule_AddObjectRef(module, "waiting", py.waiting) == 0;
+         (py.one = PyLong_FromLong(1)) && (py.sbuf = PyLong_FromLong(1)) &&
+         (py.empty = PyUnicode_FromString("")) && (py.waiting = PyList_New(0)) &&
+         PyModule_AddObjectRef(module, "waiting", py.waiting) == 0;
 }
 
 static struct PyModuleDef definition = {

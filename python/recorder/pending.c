@@ -320,6 +320,57 @@ PyObject *py_hold_call(PyObject *self, PyObject *p) {
   return (PyObject *)h.tile;
 }
 
+/* ---- Calls of one record --------------------------------------------------------------------- */
+
+/* Whether axis a, of n elements, has a value of the index for each of them. */
+static bool covers(const py_index *t, Py_ssize_t a, int64_t n) {
+  return a >= py_axes(t) || !t->axis[a].coef || t->axis[a].size < 2 || t->axis[a].size >= n;
+}
+
+/* Whether a mask leaves all of a shape and of the operands; 0 if that takes a closer look. */
+static int leaves_all(const py_mask *m, PyObject *shape, PyObject *operands) {
+  int64_t low, high, n;
+  for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
+    PyObject *term = PyList_GetItem(m->terms, i);
+    if (!term || !PY_IS_INDEX(term)) return 0;
+    const py_index *t = (py_index *)term;
+    if (!py_index_bounds(t, &low, &high)) return -1;
+    if (low < 0) return 0;
+    for (Py_ssize_t a = 0; a < PyTuple_Size(shape); a++) {
+      PyObject *size = PyTuple_GetItem(shape, a);
+      if (!PyLong_CheckExact(size)) return 0;
+      if (!py_number(size, &n)) return -1;
+      if (!covers(t, a, n)) return 0;
+    }
+    for (Py_ssize_t k = 0; k < PyTuple_Size(operands); k++) {
+      PyObject *x = PyTuple_GetItem(operands, k);
+      for (int a = 0; PY_IS_VIEW(x) && a < ((py_view *)x)->ndim; a++)
+        if (!covers(t, a, ((py_view *)x)->dim[a].num)) return 0;
+    }
+  }
+  return 1;
+}
+
+/* one(shape, dtype, plain, operands, mask) */
+PyObject *py_one_call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+  if (n != 5 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[3])) {
+    PyErr_SetString(PyExc_TypeError, "one() takes a shape, a type, a record, operands and a mask");
+    return NULL;
+  }
+  int all = args[4] == Py_None;
+  if (args[2] != Py_None && Py_TYPE(args[4]) == py.mask)
+    all = leaves_all((py_mask *)args[4], args[0], args[3]);
+  if (all < 0) return NULL;
+  if (!all || args[2] == Py_None) Py_RETURN_NONE;
+  PyObject *tile = py_again((py_recording *)self, args[0], args[1], py.sbuf);
+  if (!tile || tile == Py_None) return tile;
+  PyObject *p = PyTuple_Pack(5, args[2], tile, args[3], Py_False, Py_False);
+  PyObject *kept = p ? py_hold_call(self, p) : NULL;
+  Py_XDECREF(p);
+  Py_DECREF(tile);
+  return kept;
+}
+
 PyObject *py_lend_call(PyObject *self, PyObject *tile) {
   if (!PY_IS_VIEW(tile)) {
     PyErr_SetString(PyExc_TypeError, "_lend() takes a tile");

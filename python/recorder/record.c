@@ -205,14 +205,9 @@ static PyObject *tile(PyObject *self, PyObject *like) {
   return (PyObject *)t;
 }
 
-PyDoc_STRVAR(again_doc, "again(shape, dtype, memory): a new tile for a call that has asked for the "
-                        "same before, from its place; else None.");
-static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t n) {
-  py_recording *r = (py_recording *)self;
-  if (n != 3 || !r->sites || !PyDict_Check(r->sites)) {
-    PyErr_SetString(PyExc_TypeError, "again() takes a shape, a type and a memory");
-    return NULL;
-  }
+PyObject *py_again(py_recording *r, PyObject *shape, PyObject *dtype, PyObject *memory) {
+  PyObject *self = (PyObject *)r;
+  if (!r->sites || !PyDict_Check(r->sites)) Py_RETURN_NONE;
   PyObject *at = where(self, NULL);
   if (!at) return NULL;
   PyObject *site = PyDict_GetItemWithError(r->sites, at), *made = NULL;
@@ -220,7 +215,7 @@ static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t n) {
   Py_DECREF(at);
   if (!site && PyErr_Occurred()) return NULL;
   PyObject *before = site ? PyObject_GetAttr(site, py.asked) : NULL;
-  PyObject *asked = before ? PyTuple_Pack(4, args[0], args[1], args[2], py.empty) : NULL;
+  PyObject *asked = before ? PyTuple_Pack(4, shape, dtype, memory, py.empty) : NULL;
   int same = asked ? PyObject_RichCompareBool(before, asked, Py_EQ) : 0;
   PyObject *like = same > 0 ? PyObject_GetAttr(site, py.like) : NULL;
   if (like) made = tile(self, like);
@@ -232,6 +227,18 @@ static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(again_doc, "again(shape, dtype, memory): a new tile for a call that has asked for the "
+                        "same before, from its place; else None.");
+static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+  if (n == 3) return py_again((py_recording *)self, args[0], args[1], args[2]);
+  PyErr_SetString(PyExc_TypeError, "again() takes a shape, a type and a memory");
+  return NULL;
+}
+
+PyDoc_STRVAR(one_doc,
+             "one(shape, dtype, plain, operands, mask): the tile in SBUF that a call returns "
+             "which is one record, held back; None if it has not been asked for before "
+             "from its place, or if the mask may leave out something.");
 PyDoc_STRVAR(lend_doc, "Takes the held back instructions from a tile, which is then never written. "
                        "False if the kernel reads it all the same, as an earlier build has "
                        "learned.");
@@ -277,6 +284,7 @@ static PyMethodDef methods[] = {
     {"tile", tile, METH_O, tile_doc},
     {"flush", py_flush_call, METH_NOARGS, "Emits what is held back."},
     {"hold", py_hold_call, METH_O, "Holds back a call's instructions; returns its tile."},
+    {"one", (PyCFunction)(void (*)(void))py_one_call, METH_FASTCALL, one_doc},
     {"_lend", py_lend_call, METH_O, lend_doc},
     {"_into", (PyCFunction)(void (*)(void))py_into_call, METH_FASTCALL,
      "Emits what was held back into a tensor, at the place of its call."},

@@ -20,19 +20,20 @@
 
 /* ---- Names and what the module takes from soma's Python (module.c) --------------------------- */
 
-#define PY_NAMES(X)                                                                              \
-  X(asked)                                                                                       \
-  X(assign)                                                                                      \
-  X(at)                                                                                          \
-  X(begin_with_zeros)                                                                            \
-  X(check_bounds)                                                                                \
-  X(code)                                                                                        \
-  X(declare)                                                                                     \
-  X(f_back)                                                                                      \
-  X(f_lasti)                                                                                     \
-  X(like)                                                                                        \
-  X(named) X(settle) X(size) X(stop) X(_assign) X(_dropped) X(_dyn_words) X(_failed) X(_file_of) \
-      X(_gathered_first) X(_index) X(_is_kept) X(_item) X(_keep_order) X(_placed) X(_set_item)   \
+#define PY_NAMES(X)                                                                            \
+  X(asked)                                                                                     \
+  X(assign)                                                                                    \
+  X(at)                                                                                        \
+  X(begin_with_zeros)                                                                          \
+  X(check_bounds)                                                                              \
+  X(code)                                                                                      \
+  X(declare)                                                                                   \
+  X(f_back)                                                                                    \
+  X(f_lasti)                                                                                   \
+  X(like)                                                                                      \
+  X(named)                                                                                     \
+  X(settle) X(size) X(stop) X(_assign) X(_dropped) X(_dyn_words) X(_failed) X(_file_of)        \
+      X(_gathered_first) X(_index) X(_is_kept) X(_item) X(_keep_order) X(_placed) X(_set_item) \
           X(_tell_older)
 
 /* What makes expressions, as messages call them. Comparisons are in Python's order of them. */
@@ -59,13 +60,13 @@ typedef struct py_shared {
   PY_NAMES(X)
 #undef X
   PyObject *format[PY_NFORMATS];
-  PyObject *error;    /* soma.errors.KernelError */
-  PyObject *whole;    /* soma.checked.whole */
-  PyObject *getframe; /* sys._getframe */
-  PyObject *one;
-  PyObject *empty;     /* a string */
-  PyObject *recorders; /* the first: that of the kernel that is being built */
-  PyObject *waiting;   /* masks on the left of an `and`: a list */
+  PyObject *error;      /* soma.errors.KernelError */
+  PyObject *whole;      /* soma.checked.whole */
+  PyObject *getframe;   /* sys._getframe */
+  PyObject *one, *sbuf; /* numbers */
+  PyObject *empty;      /* a string */
+  PyObject *recorders;  /* the first: that of the kernel that is being built */
+  PyObject *waiting;    /* masks on the left of an `and`: a list */
   /* The Python classes, once they are there. */
   PyTypeObject *index, *mask, *view, *storage, *slice;
   PyTypeObject *own_index, *own_mask, *own_view, *own_storage; /* the classes here, their bases */
@@ -213,6 +214,8 @@ bool py_place(py_recording *r, int64_t *file, int64_t *line);
 /* Begins a record; gives it to the builder, with its place. */
 bool py_record_begin(py_words *w, int64_t op, int64_t engine, int64_t flags);
 bool py_record_put(py_recording *r, py_words *w);
+/* A new tile for a call that has asked for the same before, from its place; else None. */
+PyObject *py_again(py_recording *r, PyObject *shape, PyObject *dtype, PyObject *memory);
 bool py_record_add_types(PyObject *module);
 
 /* ---- What is held back (pending.c) ------------------------------------------------------------
@@ -229,6 +232,7 @@ int py_view_assign(PyObject *self, PyObject *key, PyObject *value);
 PyObject *py_flush_call(PyObject *self, PyObject *none);
 PyObject *py_hold_call(PyObject *self, PyObject *p);
 PyObject *py_lend_call(PyObject *self, PyObject *tile);
+PyObject *py_one_call(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *py_into_call(PyObject *self, PyObject *const *args, Py_ssize_t n);
 
 /* ---- Arrays of tiles, handles (blocks.c) ------------------------------------------------------

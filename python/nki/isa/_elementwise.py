@@ -186,6 +186,12 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
     a, b = alu(op0, "op0"), 0 if op1 is None else alu(op1, "op1")
     r0, r1 = 1 if reverse0 else 0, 1 if reverse1 else 0
     e = -1 if engine is unknown else engine_of(engine, "tensor_scalar")
+    plain = None
+    if dst is None:
+        plain, t = ts_plain(data, a, operand0, r0, b, operand1, r1, e), _out(dtype, data)
+        tile = recorders[0].one(data.shape, t, plain, (data,), mask)
+        if tile is not None:
+            return tile
     if dst is None or mask is not None:
         def emit(d, s, x, y):
             if dst is None and a not in ops.BITS:
@@ -194,9 +200,8 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
         if dst is not None:
             return masked(mask, "tensor_scalar", emit, EACH)(
                 need(dst, "dst", "tensor_scalar"), data, operand0, operand1)
-        return returned(data.shape, _out(dtype, data), emit, (data, operand0, operand1), mask=mask,
-                        call="tensor_scalar", how=EACH,
-                        plain=ts_plain(data, a, operand0, r0, b, operand1, r1, e))
+        return returned(data.shape, t, emit, (data, operand0, operand1), mask=mask,
+                        call="tensor_scalar", how=EACH, plain=plain)
     rec = recorders[0]
     first = rec.count
     if dst.__class__ is not Tensor:
@@ -333,6 +338,11 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
         words = _act_numbers(fn, scale, cmd) if bias is None and scale.__class__ is float else \
             _act_words(fn, scale, bias, cmd)
         return recorders[0].record(name, _ACT, insn.SCALAR, 0, dst, data, words)
+    if dst is None and reduce_res is None:
+        plain, t = act_plain(data, fn, scale, bias, cmd), _out(dtype, data)
+        tile = recorders[0].one(data.shape, t, plain, (data, bias), mask)
+        if tile is not None:
+            return tile
 
     def emit(d, s, by, plus, res):
         if dst is None:
@@ -345,8 +355,8 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
             read_accumulators(res, scalar=True)
     how = None if cmd or reduce_res is not None else EACH
     if dst is None and reduce_res is None:
-        return returned(data.shape, _out(dtype, data), emit, (data, scale, bias, None), mask=mask,
-                        call="activation", how=how, plain=act_plain(data, fn, scale, bias, cmd))
+        return returned(data.shape, t, emit, (data, scale, bias, None), mask=mask,
+                        call="activation", how=how, plain=plain)
     return _kept(_either(dst, emit, (data, scale, bias, reduce_res), data.shape, _out(dtype, data),
                          mask, "activation", name, how=how), reduce_res)
 
