@@ -203,7 +203,7 @@ local function take_target(o, word, value)
   if not value:find "[=,]" and not pcall(soma.isa.target, value) then
     file = io.open(value, "rb")
     if not file then
-      return word .. " takes one of " .. names(soma.isa.targets, ", ", ", ") .. ", or a hypothetical machine, not '" .. value .. "'"
+      return word .. " takes one of " .. names(soma.isa.targets, ", ", ", ") .. ", not '" .. value .. "'"
     end
     text = file:read "a" or ""
     file:close()

@@ -166,7 +166,7 @@ case("bad usage is 2", function()
   fails(2, "takes a positive number", prog .. inputs .. " --max-ns soon")
   fails(2, "takes a whole number of at least 1, not '2.5'", prog .. inputs .. " --max-instructions 2.5")
   fails(1, "cannot read 'other.s'", prog .. " other.s")
-  fails(2, "--target takes one of trn1, inf2, trn2, trn3, or a hypothetical machine, not 'trn9'", prog .. inputs .. " --target trn9")
+  fails(2, "--target takes one of trn1, inf2, trn2, trn3, not 'trn9'", prog .. inputs .. " --target trn9")
 end)
 
 case("what fails is 1, and leaves no file", function()
