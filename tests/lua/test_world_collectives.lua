@@ -208,6 +208,11 @@ case("kangaring: pairs of a device's ranks", function()
   local all = {}
   for r = 0, 31 do all[r + 1] = r end
   kangaring("trn1", 1, all, "all_reduce", 32 * 16400, {}) -- along the links of a torus
+  for _, op in ipairs {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"} do -- the last is a mesh
+    local fn = op:find "reduce" and "max" or nil
+    try(op, fn, 8, "hbm", "kangaring", 3, 1 + random(40))
+    if op ~= "all_to_all" then try(op, fn, 8, "sbuf", "kangaring", 1 + random(12), 1 + random(40)) end
+  end
 end)
 
 case("kangaring is refused where a device's ranks are not all in the list, and taken above 56 MB where they are", function()
