@@ -54,7 +54,6 @@ local function check(o)
   for name, file in pairs(o["--csv"] or {}) do
     message = message or of_all(o, "--csv " .. name .. "=", file, "one", name .. "-%r.csv")
   end
-  if o["--html"] then message = message or of_all(o, "--html ", o["--html"], "a page", "rank-%r.html") end
   for _, path in ipairs(o["--out whole"]) do message = message or of_all(o, "--out ", path, "its outputs", "rank-%r.npz") end
   return message
 end
@@ -151,9 +150,14 @@ end
 
 -- What shows the ranks in time; of a run that faulted as well. A message when a file cannot be written.
 local function draw(runs, o, of)
+  local one = o["--html"] and not o["--html"]:find("%r", 1, true) -- page of all ranks
+  if one then
+    local ok, message = runs:save_html(o["--html"], o.program)
+    if not ok then return message end
+  end
   for r = 0, o["--ranks"] - 1 do
     local ok, message = true, nil
-    if of[r]["--html"] then ok, message = runs[r]:save_html(of[r]["--html"], o.program .. ", rank " .. r) end
+    if of[r]["--html"] and not one then ok, message = runs[r]:save_html(of[r]["--html"], o.program .. ", rank " .. r) end
     for name, file in pairs(of[r]["--csv"]) do
       if ok then ok, message = runs[r]:save_table(file, name) end
     end
@@ -286,7 +290,7 @@ return function(prog, o)
   end
   local how = {ranks = o["--ranks"], lnc = o["--lnc"], instance = o["--instance"], algorithm = o["--algorithm"]}
   for name, value in pairs(core_options) do how[name] = value end
-  how.causes = o["--explain-time"]
+  how.causes = o["--explain-time"] or how.causes and o["--html"] and not o["--html"]:find("%r", 1, true)
   if not how.target then how.target = prog:target() end
   local ok, world = pcall(soma.world, how)
   if not ok then return complain(data.without_place(world)) end

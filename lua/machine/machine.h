@@ -230,6 +230,7 @@ soma_recorder *lb_recorded(lua_State *L, const char *what, const soma_program **
 void lb_push_checks(lua_State *L);
 /* runs:save_trace(path): of what a world's run gives, all ranks in one trace. */
 int lb_save_trace_of_ranks(lua_State *L);
+int lb_save_html_of_ranks(lua_State *L);
 /* A soma_write_fn into the luaL_Buffer ud. */
 int lb_to_buffer(void *ud, const char *p, size_t n);
 

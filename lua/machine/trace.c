@@ -42,23 +42,40 @@ static int save_trace(lua_State *L) {
   return f == NULL ? 2 : finish(L, "save_trace", f, soma_write_chrome(r, p, lb_text_write, f));
 }
 
-int lb_save_trace_of_ranks(lua_State *L) {
+/* What the ranks of the runs in the table at 1 have recorded. Pushes what holds the arrays. */
+typedef struct ranks {
+  uint32_t n;
+  const soma_recorder **r;
+  const soma_program **p;
+  const soma_run **run;
+} ranks;
+
+static ranks ranks_of(lua_State *L, const char *what) {
+  ranks x = {0};
   luaL_checktype(L, 1, LUA_TTABLE);
-  const char *path = luaL_checkstring(L, 2);
-  uint32_t n = 0;
-  for (; lua_rawgeti(L, 1, (lua_Integer)n) != LUA_TNIL; n++) lua_settop(L, 2);
-  luaL_argcheck(L, n > 0, 1, "no runs of ranks");
-  const soma_recorder **r = lua_newuserdatauv(L, n * sizeof *r, 0);
-  const soma_program **p = lua_newuserdatauv(L, n * sizeof *p, 0);
   int top = lua_gettop(L);
-  for (uint32_t i = 0; i < n; i++) {
+  for (; lua_rawgeti(L, 1, (lua_Integer)x.n) != LUA_TNIL; x.n++) lua_settop(L, top);
+  luaL_argcheck(L, x.n > 0, 1, "no runs of ranks");
+  x.r = lua_newuserdatauv(L, x.n * sizeof *x.r, 0);
+  x.p = lua_newuserdatauv(L, x.n * sizeof *x.p, 0);
+  x.run = lua_newuserdatauv(L, x.n * sizeof *x.run, 0);
+  top = lua_gettop(L);
+  for (uint32_t i = 0; i < x.n; i++) {
     lua_rawgeti(L, 1, (lua_Integer)i);
-    r[i] = recorded_at(L, top + 1, "save_trace", &p[i]);
+    x.r[i] = recorded_at(L, top + 1, what, &x.p[i]);
+    x.run[i] = lb_check_run(L, top + 1)->r;
     lua_settop(L, top);
   }
+  return x;
+}
+
+int lb_save_trace_of_ranks(lua_State *L) {
+  const char *path = luaL_checkstring(L, 2);
+  lua_settop(L, 2);
+  ranks x = ranks_of(L, "save_trace");
   lb_file *f = lb_text_create(L, path);
-  return f == NULL ? 2
-                   : finish(L, "save_trace", f, soma_write_world_chrome(r, p, n, lb_text_write, f));
+  if (f == NULL) return 2;
+  return finish(L, "save_trace", f, soma_write_world_chrome(x.r, x.p, x.n, lb_text_write, f));
 }
 
 /* Texts of a program's source files, for the page. No call of Lua: libsoma is between. */
@@ -94,6 +111,16 @@ static const char *source_text(void *ud, const char *file, size_t *n) {
   return s->may_open ? s->text = read_source(file, n) : NULL;
 }
 
+/* Where the texts of the program at an index come from. Pushes one value. */
+static sources sources_of(lua_State *L, int index) {
+  const lb_program *program = lua_touserdata(L, index);
+  sources from = {.given_name = program->name != NULL ? program->name : "",
+                  .may_open = program->own && !lb_files_forbidden(L)};
+  if (lua_getiuservalue(L, index, LB_PROGRAM_TEXT) == LUA_TSTRING)
+    from.given = lua_tolstring(L, -1, &from.ngiven);
+  return from;
+}
+
 /* run:save_html(path, title): a page that needs no other file; with the critical path, fault and
  * findings while the core has the run. */
 static int save_html(lua_State *L) {
@@ -102,15 +129,34 @@ static int save_html(lua_State *L) {
   const char *path = luaL_checkstring(L, 2), *title = luaL_optstring(L, 3, NULL);
   const soma_recorder *r = lb_recorded(L, "save_html", &p);
   const soma_run *run = lb_check_run(L, 1)->r;
-  const lb_program *program = lua_touserdata(L, -1); /* lb_recorded has left it there */
-  sources from = {.given_name = program->name != NULL ? program->name : "",
-                  .may_open = program->own && !lb_files_forbidden(L)};
-  if (lua_getiuservalue(L, -1, LB_PROGRAM_TEXT) == LUA_TSTRING)
-    from.given = lua_tolstring(L, -1, &from.ngiven);
+  sources from = sources_of(L, lua_gettop(L)); /* lb_recorded has left it there */
   soma_page_options o = {sizeof o, title, source_text, &from};
   lb_file *f = lb_text_create(L, path);
   if (f == NULL) return 2;
   soma_status s = soma_write_page(r, p, run, &o, lb_text_write, f);
+  free(from.text);
+  return finish(L, "save_html", f, s);
+}
+
+/* runs:save_html(path, title): of a world, all ranks on one page. The texts are those of rank 0's
+ * program. */
+int lb_save_html_of_ranks(lua_State *L) {
+  luaL_argcheck(L, lua_isnoneornil(L, 4), 4, "save_html takes a path and a title");
+  const char *path = luaL_checkstring(L, 2), *title = luaL_optstring(L, 3, NULL);
+  lua_settop(L, 3);
+  ranks x = ranks_of(L, "save_html");
+  lua_rawgeti(L, 1, 0);
+  const lb_run *first = lb_check_run(L, lua_gettop(L));
+  const lb_world *w = first->core != NULL ? first->core->world : NULL;
+  for (uint32_t i = 0; i < x.n; i++)
+    if (x.run[i] == NULL || w == NULL)
+      return luaL_error(L, "save_html: the world has started other runs, or is closed");
+  lua_getiuservalue(L, -1, LB_RUN_PROGRAM);
+  sources from = sources_of(L, lua_gettop(L));
+  soma_page_options o = {sizeof o, title, source_text, &from};
+  lb_file *f = lb_text_create(L, path);
+  if (f == NULL) return 2;
+  soma_status s = soma_write_world_page(w->w, x.r, x.p, x.run, &o, lb_text_write, f);
   free(from.text);
   return finish(L, "save_html", f, s);
 }

@@ -555,6 +555,8 @@ void lb_open_world(lua_State *L) {
   lua_newtable(L);
   lua_pushcfunction(L, lb_save_trace_of_ranks);
   lua_setfield(L, -2, "save_trace");
+  lua_pushcfunction(L, lb_save_html_of_ranks);
+  lua_setfield(L, -2, "save_html");
   lua_setfield(L, -2, "__index");
   lua_pop(L, 2);
 }

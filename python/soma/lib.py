@@ -373,6 +373,7 @@ _PROTOTYPES = {
     "soma_write_world_chrome": (_int, [P, P, C.c_uint32, WRITE, P]),
     "soma_write_timeline": (_int, [P, P, C.c_uint, WRITE, P]),
     "soma_write_page": (_int, [P, P, P, P, WRITE, P]),
+    "soma_write_world_page": (_int, [P, P, P, P, P, WRITE, P]),
     "soma_write_explanation": (_int, [P, P, WRITE, P]),
     "soma_table_name": (_str, [_int]),
     "soma_write_table": (_int, [P, P, _int, _int, WRITE, P]),

@@ -273,17 +273,39 @@ class WorldRun:
             self.name, len(self.runs), self.instance, show.span(self.time_ns),
             show.count(len(self.findings)))
 
-    def trace(self):
-        """The trace of all ranks, as of one: its processes are named after the ranks."""
-        runs, collect = [getattr(r, "run", r) for r in self.runs], L.Collect()
+    def _recorded(self):
+        """Handles of the ranks' recorders, programs and runs, as arrays."""
+        runs = [getattr(r, "run", r) for r in self.runs]
         for r in runs:
             r._need_recorder()
-        handles = [(C.c_void_p * len(runs))(*[x.handle for x in xs])
-                   for xs in ([r.recorder for r in runs], [r.program for r in runs])]
         self._ranks.check(lib.soma_recorder_links(runs[0].recorder.handle, self._ranks.handle))
-        self._ranks.check(callbacks.call(lib.soma_write_world_chrome, *handles, len(runs),
-                                         collect.fn, None))
+        return [(C.c_void_p * len(runs))(*[x.handle for x in xs])
+                for xs in ([r.recorder for r in runs], [r.program for r in runs], runs)]
+
+    def trace(self):
+        """The trace of all ranks, as of one: its processes are named after the ranks."""
+        recorders, programs, _ = self._recorded()
+        collect = L.Collect()
+        self._ranks.check(callbacks.call(lib.soma_write_world_chrome, recorders, programs,
+                                         len(self.runs), collect.fn, None))
         return collect.text()
+
+    def page(self, path=None, *, title="Soma"):
+        """A page for a browser with all ranks: their collectives, links, the critical path over
+        them (with causes=True), and one rank as its run's page has it, which the reader chooses; as
+        text, written to a file where `path` is given, compressed where that ends in .gz."""
+        arrays, collect = self._recorded(), L.Collect()
+        o = L.PageOptions(C.sizeof(L.PageOptions), title.encode())
+        texts = getattr(self.runs[0], "run", self.runs[0]).program.texts
+        sources = L.Sources(texts) if texts is not None else None
+        if sources:
+            o.source = sources.fn
+        self._ranks.check(callbacks.call(lib.soma_write_world_page, self._ranks.handle, *arrays,
+                                         C.byref(o), collect.fn, None))
+        text = collect.text()
+        if path is not None:
+            files.write(path, files.named(path, text))
+        return text
 
     def timeline(self, width=0):
         """Rows of engines and queues over time, of each rank."""

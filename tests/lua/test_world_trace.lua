@@ -20,9 +20,10 @@ local x = {[0] = soma.randn({3, 1024}, {seed = 1}), soma.randn({3, 1024}, {seed 
 local function run(options, faults)
   local how = {ranks = 3, target = "trn1", algorithm = "ring"}
   for k, v in pairs(options) do how[k] = v end
-  return soma.world(how):run(sum, function(r) return {x = x[r]} end, faults)
+  local world = soma.world(how)
+  return world:run(sum, function(r) return {x = x[r]} end, faults), world
 end
-local runs = run {trace = true}
+local runs, world = run {trace = true} -- a page needs its world
 
 case("a trace changes nothing", function()
   local plain = run {}
@@ -111,6 +112,65 @@ case("the page of a rank has the CC sequencers after the engines", function()
   local of = {}
   for _, c in ipairs(d.code) do of[c[1] .. " " .. c[3]] = true end
   eq({of["10 dma_trigger"], of["3 nop"]}, {true, true})
+end)
+
+-- Whole picoseconds, and nanoseconds.
+local function near(ps, ns)
+  for i, v in ipairs(ps) do eq(math.abs(v - ns[i] * 1000) <= 1, true, v .. " and " .. ns[i]) end
+end
+local function page_of(path) return json((t.read(path):match '<script id="trace" type="application/json">(.-)</script>')) end
+
+case("the page of a world has all ranks as their own pages have them, collectives, links and who updated", function()
+  local path = t.temp()
+  eq(runs:save_html(path, "a world"), true)
+  local d = page_of(path)
+  for r = 0, 2 do
+    eq(runs[r]:save_html(path, "a world"), true)
+    eq(d.ranks[r + 1], page_of(path))
+  end
+  eq({#d.ranks, d.world.instance, d.world.path}, {3, "trn1.32xlarge", nil})
+  eq(#d.world.collectives, 3)
+  for i, c in ipairs(runs.collectives) do
+    local own = d.world.collectives[i]
+    eq({own[1], own[3], own[4], own[5], own[6]}, {c.rank, c.op, c.algorithm, c.ranks, c.bytes})
+    near({own[7], own[8]}, {c.start_ns, c.end_ns})
+    eq(math.abs(own[10] - c.busbw * 1000) <= 0.5, true)
+  end
+  local bytes, carried = 0, 0
+  for _, l in ipairs(d.world.links) do bytes = bytes + l[4] end
+  for i = 4, #d.world.passes, 7 do carried = carried + d.world.passes[i] end
+  eq({bytes > 0, carried}, {true, bytes})
+  local by = {}
+  for k = 1, #d.ranks[1].events, 9 do -- updates by other ranks have them as -2 - rank
+    if d.ranks[1].events[k] == 3 and d.ranks[1].events[k + 1] == 254 then by[-2 - d.ranks[1].events[k + 2]] = true end
+  end
+  eq({by[0], by[1], by[2]}, {nil, true, true})
+  eq(tostring(world), "soma.world of 3 ranks on trn1.32xlarge")
+  local plain = run {}
+  raises("save_html: the core was not made with trace = true", plain.save_html, plain, path)
+end)
+
+case("the critical path on pages: over ranks, and of one rank with the others as waits", function()
+  local path, caused, open <close> = t.temp(), run {trace = true, causes = true}
+  eq(caused:save_html(path), true)
+  local d, ends, seen = page_of(path), 0, {}
+  for i = 1, #d.world.path.steps, 7 do
+    ends = ends + d.world.path.steps[i + 6]
+    seen[d.world.path.steps[i]] = true
+  end
+  local last = caused[d.world.path.rank]:critical_path()
+  near({ends}, {last[#last].end_ns})
+  eq(#d.world.path.steps // 7, #last)
+  eq(next(seen, next(seen)) ~= nil, true) -- two ranks or more
+  for r = 0, 2 do
+    local own, n = d.ranks[r + 1].path, 0
+    for i = 8, #own.steps, 8 do n = n + own.steps[i] end
+    local p = caused[r]:critical_path()
+    near({n}, {p[#p].end_ns})
+    local other = false
+    for _, c in ipairs(own.causes) do other = other or c == "other ranks" end
+    eq(other, true)
+  end
 end)
 
 case("tables of a rank name the CC sequencer, and who updated", function()

@@ -321,11 +321,11 @@ section gpsimd
         self.assertEqual(len(whole), sum(len(json.loads(got[r].trace())["traceEvents"])
                                          for r in range(3)))
         self.assertEqual(w.run(kernel, given)[1].trace(), got[1].trace())
+        self.assertEqual(got.page(title="two").count('"title":"two"'), len(got))
         with self.assertRaisesRegex(SomaError, r"tile\('t'\): a tile of a rank is not built"):
             got[0].tile("t")
         for call in (got[0].explain, got[0].critical_path):
-            with self.assertRaisesRegex(SomaError, "causes of the run were not kept"):
-                call()
+            self.assertRaisesRegex(SomaError, "causes of the run were not kept", call)
         caused = soma.world(ranks=3, causes=True, record=True).run(kernel, given)
         path = caused[1].critical_path()
         self.assertGreater(len({s["rank"] for s in path} - {None}), 0)

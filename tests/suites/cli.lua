@@ -577,7 +577,10 @@ section cc0
     local rows <close> = io.open(path("r" .. r .. ".csv"))
     expect("--ranks --html --csv", page and page:read "a":find("swap.s, rank " .. r, 1, true) and rows and #rows:read "a" > 100, tostring(rows))
   end
-  usage("--ranks: one page for all", swap .. " --ranks 2 --in x=ones --html p.html", "--html p.html: each rank has a page; %r in the file's name stands for the rank, as in rank-%r.html")
+  run(swap .. " --ranks 2 --in x=ones --quiet --html " .. path "all.html")
+  local all <close> = io.open(path "all.html")
+  local text = all and all:read "a" or ""
+  expect("--ranks --html, one page", text:find('"world":{"instance":', 1, true) and text:find('"path":{"rank":', 1, true), text:sub(1, 200))
   usage("--ranks: one archive for all", swap .. " --ranks 2 --in x=ones --out y.npz",
     "--out y.npz: each rank has its outputs; %r in the file's name stands for the rank, as in rank-%r.npz")
   usage("--ranks: one table for all", swap .. " --ranks 2 --in x=ones --csv Summary=s.csv",

@@ -43,4 +43,5 @@ page race ck tests/ui/race.s
 page empty c tests/ui/empty.s
 page pair c tests/ui/pair.s
 page meet c tests/ui/meet.s
+"$BUILD/soma" --ranks 8 tests/ui/world.s --algorithm rdh --in x=ones --html "$ui/world.html" >"$ui/world.txt"
 exec node tests/ui/viewer.js "$ui"

@@ -671,6 +671,60 @@ test('without its text the source is its instructions', 'alone', async (page) =>
   assert.match(await page.textContent('#lines'), /tensor_tensor/);
 });
 
+test('a world has a row for each rank and link, and says what they did', 'world', async (page) => {
+  const rows = await page.$$eval('#rows .name', (l) => l.map((e) => e.textContent));
+  for (const name of ['Ranks', 'rank 0', 'rank 7', 'Links', '0-1', 'gpsimd', 'cc0']) assert(rows.includes(name), name);
+  const text = await page.textContent('#world');
+  assert.match(text, /8 on trn1.32xlarge/);
+  assert.match(text, /all_reduce by rdh 8 ranks, world.s:9/);
+  assert.match(text, /all_gather by rdh 8 ranks, world.s:11/);
+  const got = await page.evaluate(() => ({busbw: world.collectives[0].busbw, algbw: world.collectives[0].algbw,
+    busiest: world.collectives[0].busiest.share, percent: world.links.map((l) => l.busy / world.total),
+    waits: world.waits.every((w) => w.src !== w.rank && w.sent < w.end && w.start < w.end)}));
+  assert(Math.abs(got.busbw / got.algbw - 14 / 8) < 0.01);
+  assert(got.busiest > 0.01 && got.busiest < 1 && got.waits);
+  assert(Math.max(...got.percent) < 1 && Math.max(...got.percent) > 0.01);
+});
+
+test('arrows lead over ranks, and the path over ranks is all of the time', 'world', async (page) => {
+  const a = await state(page);
+  assert(a.messages > 20);
+  assert.strictEqual((await press(page, 'l')).messages, 0);
+  const b = await press(page, 'l', 'x');
+  assert(b.worldsteps > 20 && b.messages === 0);
+  const path = await page.evaluate(() => ({gaps: world.steps.filter((s, k) => k && s.start !== world.steps[k - 1].end).length,
+    end: world.steps[world.steps.length - 1].end, total: world.total, ranks: new Set(world.steps.map((s) => s.rank)).size,
+    over: [...world.onPath].length, shares: world.pathShares().reduce((n, s) => n + s[1], 0), last: world.data.path.rank}));
+  assert.strictEqual(path.gaps, 0);
+  assert(path.ranks > 1 && path.over > 0 && path.end <= path.total && path.shares === path.end);
+});
+
+test('another rank is chosen, at the same time', 'world', async (page) => {
+  const before = await press(page, '+', '+', 'ArrowRight');
+  assert.match(await page.textContent('#about'), /^rank 0 of 8, trn1/);
+  await Promise.all([page.waitForEvent('load'), page.click('#rows button:has-text("rank 5")')]);
+  const after = await state(page);
+  assert.match(await page.textContent('#about'), /^rank 5 of 8, trn1/);
+  assert(Math.abs(after.from - before.from) <= 2 && Math.abs(after.to - before.to) <= 2);
+  assert.strictEqual(await page.$eval('#rows [aria-pressed="true"] .name', (e) => e.textContent), 'rank 5');
+  const own = await page.evaluate(() => ({causes: model.data.path.causes, end: path.end[path.n - 1], total: model.data.total}));
+  assert(own.causes.includes('other ranks') && own.end === own.total);
+  await Promise.all([page.waitForEvent('load'), page.selectOption('#rank', '2')]);
+  assert.match(await page.textContent('#about'), /^rank 2 of 8/);
+});
+
+test('what is on the rows of a world is told under the pointer', 'world', async (page) => {
+  const at = await page.evaluate(() => {
+    const y = (name) => { const r = rows.find((k) => k.track && k.track.name === name); return RULER + r.y - view.y; };
+    const c = world.collectives.find((k) => k.rank === 1), w = world.waits.find((k) => k.rank === 3), l = world.links.find((k) => world.linkName(k) === '0-1');
+    return {bar: worldTip(X((c.start + c.end) / 2), y('rank 1') + 8), wait: worldTip(X((w.start + w.end) / 2), y('rank 3') + 22),
+      link: worldTip(X(l.start[0]), y('0-1') + 6)};
+  });
+  assert.match(at.bar.join(' '), /all_reduce by rdh of 8 ranks, 256 KiB .*busbw .*link .* at work/);
+  assert.match(at.wait.join(' '), /rank 3 waits for rank \d .*sent at/);
+  assert.match(at.link.join(' '), /rank \d to rank \d .*B, /);
+});
+
 test('a million events open', 'huge', async (page) => {
   assert(await page.evaluate(() => model.n) >= 1e6);
   const a = await state(page), b = await press(page, '+', '+', '+', 'ArrowRight', 'x');

@@ -112,6 +112,14 @@ typedef struct soma_page_options {
 soma_status soma_write_page(const soma_recorder *r, const soma_program *p, const soma_run *run,
                             const soma_page_options *options, soma_write_fn write, void *ud);
 
+/* One page of all ranks of a world: collectives with their rates, who waited for whose messages,
+ * links with what they carried (soma_recorder_links), the critical path over ranks (with
+ * options.causes), and one rank as above, which the reader chooses. r, p, run: of each rank;
+ * p[i] is soma_world_program of rank i. w is the world, after its run. */
+soma_status soma_write_world_page(const struct soma_world *w, const soma_recorder *const *r,
+                                  const soma_program *const *p, const soma_run *const *run,
+                                  const soma_page_options *options, soma_write_fn write, void *ud);
+
 /* Idle time of an engine between two instructions of its data path (or before the first, or after
  * the last), and what was late. */
 typedef enum soma_gap_kind {

@@ -14,6 +14,9 @@ static const unsigned char style[] = {
 static const unsigned char model[] = {
 #include "model.js.inc"
 };
+static const unsigned char worlds[] = {
+#include "world.js.inc"
+};
 static const unsigned char drawing[] = {
 #include "draw.js.inc"
 };
@@ -25,6 +28,9 @@ static const unsigned char ways[] = {
 };
 static const unsigned char panels[] = {
 #include "panels.js.inc"
+};
+static const unsigned char over_ranks[] = {
+#include "ranks.js.inc"
 };
 static const unsigned char sources[] = {
 #include "source.js.inc"
@@ -155,7 +161,13 @@ static numbers numbers_of(const vm_rec_event *v) {
   return n;
 }
 
-/* Nine numbers for each event: kind, engine, instruction (-1: none), id, value, end minus the end
+/* Its instruction; -1: none; of an update by another rank -2 minus that. */
+static long code_of(const vm_rec_html *h, const vm_rec_event *v) {
+  if (v->kind == VM_EV_SEM && v->engine == VM_BY_PEER) return -2 - (long)v->pc;
+  return vm_rec_html_code_of(h, v);
+}
+
+/* Nine numbers for each event: kind, engine, instruction (as code_of), id, value, end minus the end
  * of the event before and length in ps, bytes (for a semaphore: part, as in soma_event), and how
  * many events ago the one was that it follows from (0: none). The value of a trigger is the
  * semaphore of its transfer. */
@@ -165,7 +177,7 @@ static void put_events(vm_rec_html *h) {
   isa_buf_puts(b, ",\n\"events\":[");
   for (uint32_t i = 0; i < h->t.n && vm_rec_sink_row(&h->out); i++) {
     const vm_rec_event *v = vm_rec_at(h->t.r, i);
-    long code = vm_rec_html_code_of(h, v);
+    long code = code_of(h, v);
     long long ago = h->from[i] ? (long long)i + 1 - h->from[i] : 0;
     numbers n = numbers_of(v);
     isa_buf_printf(b, "%s%u,%u,%ld,%u,%u,%lld,%llu,%llu,%lld", i ? ",\n" : "\n", v->kind, n.engine,
@@ -263,51 +275,89 @@ static void put_page_to(vm_rec_html *h, size_t *at, const char *mark) {
   *at = i < sizeof page ? i + n : i;
 }
 
-static void put_all(vm_rec_html *h) {
+/* What the page shows: a run, or of a world the runs of all ranks. */
+typedef struct shown {
+  const soma_world *world; /* NULL: one run */
+  const soma_recorder *const *r;
+  const soma_program *const *p;
+  const soma_run *const *run;
+  uint32_t n;
+} shown;
+
+static void put_run(vm_rec_html *h, const shown *x, uint32_t i) {
+  h->program = x->p[i];
+  h->run = x->run[i];
+  h->ncode = h->npath = h->room = 0;
+  h->path = NULL;
+  if (!vm_rec_open(&h->t, x->r[i], x->p[i])) {
+    h->out.b.failed = true;
+    return;
+  }
+  size_t codes = ((size_t)h->t.base[VM_REC_UNITS] + 1) * sizeof *h->code;
+  h->order = vm_rec_by_start(&h->t);
+  h->from = vm_rec_links(&h->t);
+  h->code = isa_zalloc(&h->t.al, codes);
+  if (h->order && h->from && h->code && vm_rec_html_open_path(h))
+    put_data(h);
+  else
+    h->out.b.failed = true;
+  vm_rec_html_drop_path(h);
+  vm_rec_free_array(&h->t, h->order, sizeof *h->order);
+  vm_rec_free_array(&h->t, h->from, sizeof *h->from);
+  isa_free(&h->t.al, h->code, codes);
+  if (h->t.failed) h->out.b.failed = true;
+  vm_rec_close(&h->t);
+}
+
+static void put_all(vm_rec_html *h, const shown *x) {
   size_t at = 0;
   put_page_to(h, &at, "@style");
   isa_buf_add(&h->out.b, style, sizeof style);
   put_page_to(h, &at, "@data");
-  put_data(h);
+  if (x->world) vm_rec_html_world(&h->out, x->world, x->r[0], x->run);
+  for (uint32_t i = 0; i < x->n && vm_rec_sink_row(&h->out); i++) {
+    isa_buf_puts(&h->out.b, i ? ",\n" : "");
+    put_run(h, x, i);
+  }
+  if (x->world) isa_buf_puts(&h->out.b, "]}\n");
   put_page_to(h, &at, "@script");
   isa_buf_add(&h->out.b, model, sizeof model);
+  isa_buf_add(&h->out.b, worlds, sizeof worlds);
   isa_buf_add(&h->out.b, drawing, sizeof drawing);
   isa_buf_add(&h->out.b, counters, sizeof counters);
   isa_buf_add(&h->out.b, ways, sizeof ways);
   isa_buf_add(&h->out.b, panels, sizeof panels);
+  isa_buf_add(&h->out.b, over_ranks, sizeof over_ranks);
   isa_buf_add(&h->out.b, sources, sizeof sources);
   isa_buf_add(&h->out.b, script, sizeof script);
   isa_buf_add(&h->out.b, page + at, sizeof page - at);
 }
 
-soma_status soma_write_page(const soma_recorder *r, const soma_program *p, const soma_run *run,
-                            const soma_page_options *options, soma_write_fn write, void *ud) {
-  if (!r || !p || !write) return SOMA_ARG;
+static soma_status write_shown(const shown *x, const soma_page_options *options,
+                               soma_write_fn write, void *ud) {
   soma_page_options o = SOMA_PAGE_OPTIONS_INIT;
   if (options && (options->size < sizeof(size_t) || options->size > sizeof o)) return SOMA_ARG;
   if (options) memcpy(&o, options, options->size);
-  vm_rec_html h = {.program = p,
-                   .run = run,
-                   .title = o.title ? o.title : "",
-                   .source = o.source,
-                   .source_ud = o.source_ud};
-  if (!vm_rec_open(&h.t, r, p)) return SOMA_NOMEM;
-  size_t codes = ((size_t)h.t.base[VM_REC_UNITS] + 1) * sizeof *h.code;
-  vm_rec_sink_open(&h.out, &h.t.al, write, ud);
-  h.order = vm_rec_by_start(&h.t);
-  h.from = vm_rec_links(&h.t);
-  h.code = isa_zalloc(&h.t.al, codes);
-  if (h.order && h.from && h.code && vm_rec_html_open_path(&h))
-    put_all(&h);
-  else
-    h.out.b.failed = true;
-  vm_rec_html_drop_path(&h);
-  vm_rec_free_array(&h.t, h.order, sizeof *h.order);
-  vm_rec_free_array(&h.t, h.from, sizeof *h.from);
-  isa_free(&h.t.al, h.code, codes);
-  soma_status s = vm_rec_sink_close(&h.out, &h.t);
-  vm_rec_close(&h.t);
-  return s;
+  vm_rec_html h = {.title = o.title ? o.title : "", .source = o.source, .source_ud = o.source_ud};
+  vm_rec_sink_open(&h.out, &x->r[0]->al, write, ud);
+  put_all(&h, x);
+  return vm_rec_sink_close(&h.out, NULL);
+}
+
+soma_status soma_write_page(const soma_recorder *r, const soma_program *p, const soma_run *run,
+                            const soma_page_options *options, soma_write_fn write, void *ud) {
+  if (!r || !p || !write) return SOMA_ARG;
+  return write_shown(&(shown){NULL, &r, &p, &run, 1}, options, write, ud);
+}
+
+soma_status soma_write_world_page(const struct soma_world *w, const soma_recorder *const *r,
+                                  const soma_program *const *p, const soma_run *const *run,
+                                  const soma_page_options *options, soma_write_fn write, void *ud) {
+  if (!w || !r || !p || !run || !write) return SOMA_ARG;
+  uint32_t n = soma_world_ranks(w);
+  for (uint32_t i = 0; i < n; i++)
+    if (!r[i] || !p[i] || !run[i]) return SOMA_ARG;
+  return write_shown(&(shown){w, r, p, run, n}, options, write, ud);
 }
 
 soma_status soma_write_html(const soma_recorder *r, const soma_program *p, const soma_run *run,

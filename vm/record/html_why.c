@@ -55,16 +55,39 @@ static void put_figures(vm_rec_html *h) {
 
 static size_t path_bytes(uint32_t n) { return (size_t)n * sizeof(soma_path_segment) + 1; }
 
+/* The page has one rank's events: what lies on other ranks between two of its own segments becomes
+ * a wait of the second one. How many are left. */
+static uint32_t own_segments(soma_path_segment *v, uint32_t all) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < all; i++) {
+    soma_path_segment s = v[i];
+    bool away = n && v[n - 1].rank >= 0;
+    if (s.rank >= 0 && away) {
+      v[n - 1].end = s.end;
+      continue;
+    }
+    if (away) {
+      v[n - 1].engine = s.engine;
+      v[n - 1].core = s.core;
+      v[n - 1].pc = s.pc;
+    }
+    if (s.rank >= 0) {
+      s.kind = SOMA_PATH_DELAY;
+      s.dma_engine = s.queue = s.semaphore = -1;
+      s.cause = "other ranks";
+    }
+    v[n++] = s;
+  }
+  return n;
+}
+
 bool vm_rec_html_open_path(vm_rec_html *h) {
   if (!h->run || soma_critical_path(h->run, NULL, 0, &h->npath) != SOMA_OK) return true;
   h->path = isa_zalloc(&h->t.al, path_bytes(h->npath));
   if (!h->path) return false;
-  uint32_t n = 0;
   h->room = h->npath;
   soma_critical_path(h->run, h->path, h->npath, &h->npath);
-  for (uint32_t i = 0; i < h->npath; i++) /* the page has one rank's events */
-    if (h->path[i].rank < 0) h->path[n++] = h->path[i];
-  h->npath = n;
+  h->npath = own_segments(h->path, h->npath);
   return true;
 }
 

@@ -7,7 +7,8 @@
  *   fold.c      repeats of the critical path
  *   gaps.c      idle time of the engines, and what was late
  *   chrome.c table.c summary.c text.c explain.c html.c   the writers
- *   html_why.c  the page's part about time: figures, critical path, idle gaps */
+ *   html_why.c  the page's part about time: figures, critical path, idle gaps
+ *   html_world.c its part about all ranks of a world: links, collectives, the path over ranks */
 #ifndef VM_RECORD_H
 #define VM_RECORD_H
 
@@ -321,5 +322,9 @@ void vm_rec_html_path_code(vm_rec_html *h);
 /* Writes figures, path, idle gaps, the fault and findings as members of the page's object. False:
  * out of memory. */
 bool vm_rec_html_why(vm_rec_html *h);
+/* Begins the object of a world's page, up to the objects of its ranks; first: the recorder of rank
+ * 0, which has the links. */
+void vm_rec_html_world(vm_rec_sink *o, const soma_world *w, const soma_recorder *first,
+                       const soma_run *const *runs);
 
 #endif

@@ -1,7 +1,10 @@
 /* Drawing: what is where, and how it looks. */
 
 const $ = (id) => document.getElementById(id);
-const model = new Model(JSON.parse($('trace').textContent));
+const trace = JSON.parse($('trace').textContent), world = trace.world ? new World(trace.world, trace.ranks) : null;
+const asked = new URLSearchParams(location.hash.slice(1)); /* of a world: the rank that is shown, and when */
+const rank = world && Number(asked.get('rank')) < world.n ? Number(asked.get('rank')) : 0;
+const model = new Model(world ? trace.ranks[rank] : trace, world);
 const canvas = $('canvas'), overview = $('overview'), ctx = canvas.getContext('2d');
 const RULER = 26, LANE = 15, BAR = 20, STRIP = 6, SECTION = 22, MANY_ARROWS = 60;
 
@@ -66,6 +69,7 @@ function waitsTop(track) { return triggersTop(track) + (track.triggers.n ? STRIP
 function trackHeight(track) {
   const expanded = open.has(track);
   if (track.type === 'engine') return waitsTop(track) + STRIP + 5;
+  if (track.type === 'rank' || track.type === 'link') return track.type === 'rank' ? 28 : 16;
   if (track.rings) return 8 + track.rings.length * (expanded ? 10 : 2);
   return track.type === 'memory' || track.type === 'rate' ? 40 : 24;
 }
@@ -91,6 +95,8 @@ function layOut() {
 
 function shareText(track) {
   const s = model.data.summary, whole = model.total - model.begin;
+  if (track.type === 'rank') return percentText(timeIn(track.list), whole);
+  if (track.type === 'link') return `${world.gbs(track.link).toFixed(1)} GB/s, ${Math.round(100 * track.link.busy / whole)}\u00a0%`;
   if (track.type === 'engine') return percentText(s.engines[track.engine][1], whole);
   if (track.type === 'queue') return track.dge === 'none' ? 'static' : track.dge;
   if (track.type === 'dma') return track.ids.length + ' engines';
@@ -100,8 +106,8 @@ function shareText(track) {
 
 function makeLabel(row) {
   const key = row.section ? 'section ' + row.section : row.track;
-  const fold = row.section || row.track.type === 'engine' || row.track.rings;
-  const el = document.createElement(fold ? 'button' : 'div');
+  const fold = row.section || row.track.type === 'engine' || row.track.rings, ofRank = row.track && row.track.type === 'rank';
+  const el = document.createElement(fold || ofRank ? 'button' : 'div');
   el.style.top = row.y + 'px';
   el.style.height = row.h + 'px';
   el.className = row.section ? 'section' : '';
@@ -114,6 +120,11 @@ function makeLabel(row) {
       showAll();
       [...$('rows').children].find((x) => x.textContent === label).focus();
     });
+  }
+  if (ofRank) {
+    el.type = 'button';
+    el.setAttribute('aria-pressed', row.track.rank === rank);
+    el.addEventListener('click', () => showRank(row.track.rank));
   }
   const name = document.createElement('span');
   name.className = 'name';
@@ -487,12 +498,15 @@ function paint() {
     ctx.fillStyle = row.section ? colors.panel : colors.faint;
     ctx.fillRect(0, row.section ? y : y + row.h - 1, view.width, row.section ? row.h : 1);
     if (row.section) continue;
-    if (row.track.type === 'engine') drawEngine(row.track, y);
+    if (row.track.type === 'rank') drawRank(row.track, y);
+    else if (row.track.type === 'link') drawLink(row.track, y);
+    else if (row.track.type === 'engine') drawEngine(row.track, y);
     else if (row.track.rings) drawQueue(row.track, y);
     else if (row.track.type === 'rate') drawRate(row.track, y, row.h);
     else drawSteps(row.track, y, row.h);
   }
   const steps = drawPath();
+  if (world) drawOverRanks();
   drawGap();
   drawLit();
   drawSelection();

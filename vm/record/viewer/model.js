@@ -5,15 +5,18 @@
 const INSN = 1, DMA = 2, SEM = 3, NOTIFY = 4, WAIT = 5, TABLE = 6, TRIGGER = 7, MEET = 8;
 const NONE = 2 ** 32 - 1; /* the value of a trigger whose transfer adds to no semaphore */
 const MEETING = "for the other core's sendrecv"; /* what a wait of kind MEET is */
+const PEER = 254; /* in place of an engine: another rank */
 const BLOCK = 64; /* events that are skipped together when they are narrower than a pixel */
 
 class Model {
-  constructor(data) {
+  /* world: of a page of all ranks, whose rows come first; null: none. */
+  constructor(data, world) {
     const raw = data.events, n = raw.length / 9;
     this.data = data;
     this.n = n;
     this.begin = data.begin;
-    this.total = Math.max(data.total, data.begin + 1);
+    this.total = Math.max(data.total, data.begin + 1, world ? world.total : 0);
+    this.tracks = world ? world.tracks() : [];
     this.kind = new Uint8Array(n);
     this.engine = new Uint8Array(n);
     this.code = new Int32Array(n);
@@ -151,7 +154,6 @@ class Model {
     }
     for (const q of Object.keys(writes))
       for (const r of Object.keys(writes[q])) (rings[q] = rings[q] || {})[r] = rings[q][r] || [];
-    this.tracks = [];
     for (let core = 0; core < d.cores; core++) {
       const here = (id, each) => Math.floor(id / each) === core;
       d.engines.forEach((name, k) => this.makeEngine(core, name, core * d.engines.length + k, {insns, waits, triggers}));
@@ -272,9 +274,12 @@ class Model {
   }
   /* The engine whose instruction event i is about. */
   ownerUnit(i) { return this.kind[i] === DMA ? this.value[i] : this.engine[i]; }
-  owner(i) { return this.unitName(this.ownerUnit(i)); }
+  owner(i) {
+    const e = this.ownerUnit(i);
+    return e === PEER && this.code[i] <= -2 ? 'rank ' + (-2 - this.code[i]) : this.unitName(e);
+  }
   /* 254: an update by another rank; 255: by the host. */
-  unitName(e) { return this.engines[e] || (e === 254 ? 'another rank' : 'host'); }
+  unitName(e) { return this.engines[e] || (e === PEER ? 'another rank' : 'host'); }
   label(i) {
     const c = this.insn(i);
     switch (this.kind[i]) {

@@ -321,7 +321,8 @@ function showFaults() {
 
 /* ---- Tabs --------------------------------------------------------------------------------- */
 
-const TABS = [['summary', 'Summary'], ['why', 'Critical path'], ['idle', 'Idle'], ['faults', 'Findings'], ['source', 'Source']];
+const TABS = [['summary', 'Summary'], ['why', 'Critical path'], ['idle', 'Idle'], ['faults', 'Findings'], ['source', 'Source'],
+  ...(world ? [['world', 'World']] : [])];
 let tab = 0;
 
 function showTab(k, focus) {
@@ -353,7 +354,7 @@ function startPanels() {
     });
     $('tabs').append(b);
   });
-  showTab(marks.length ? 3 : 0);
+  showTab(asked.has('tab') ? Number(asked.get('tab')) : marks.length ? 3 : world ? 5 : 0);
 }
 
 function showPanels() {
@@ -361,4 +362,5 @@ function showPanels() {
   showWhy();
   showIdle();
   showFaults();
+  if (world) showWorld();
 }

@@ -372,7 +372,8 @@ function stepAt(x, y) {
 function showTip(x, y) {
   const tip = $('tip'), i = eventAt(x, y), step = i < 0 ? stepAt(x, y) : null;
   const flag = markAt(x, y);
-  const text = flag >= 0 ? [markTitle(marks[flag]), 'at ' + timeText(marks[flag].t)] : i >= 0 ? [model.label(i), `${model.trackName(i)}, ${model.isWrite(i) ? '4 bytes' : spanText(model.end[i] - model.start[i])}, from ${timeText(beginOf(i))}`] : step;
+  const ofWorld = world ? worldTip(x, y) : null;
+  const text = ofWorld ? ofWorld : flag >= 0 ? [markTitle(marks[flag]), 'at ' + timeText(marks[flag].t)] : i >= 0 ? [model.label(i), `${model.trackName(i)}, ${model.isWrite(i) ? '4 bytes' : spanText(model.end[i] - model.start[i])}, from ${timeText(beginOf(i))}`] : step;
   view.hover = i;
   canvas.style.cursor = i >= 0 || flag >= 0 ? 'pointer' : 'default';
   tip.style.display = text && !view.measure ? 'block' : 'none';
@@ -489,6 +490,7 @@ const KEYS = {
   f: zoomToSelection, n: () => stepHit(1), N: () => stepHit(-1), l: toggleArrows, t: toggleTheme,
   x: togglePath, ',': () => stepPath(-1), '.': () => stepPath(1),
   '1': () => showTab(0, true), '2': () => showTab(1, true), '3': () => showTab(2, true), '4': () => showTab(3, true), '5': () => showTab(4, true),
+  '6': () => world && showTab(5, true),
   '/': () => $('query').select(), '?': () => $('keys').showModal(), Escape: escape,
 };
 document.addEventListener('keydown', (e) => {
@@ -528,11 +530,12 @@ setTheme(stored);
 const title = model.data.title || 'Soma trace';
 document.title = title;
 $('title').textContent = title;
-$('about').textContent = `${model.data.target}, ${spanText(runTime())}, ${model.n.toLocaleString('en')} events` +
+$('about').textContent = `${world ? `rank ${rank} of ${world.n}, ` : ''}${model.data.target}, ${spanText(runTime())}, ${model.n.toLocaleString('en')} events` +
   (marks.some((m) => m.what === 'fault') ? ', ended by a fault' : '');
 startPanels();
 showAll();
-fit();
+if (asked.has('from')) setView(Number(asked.get('from')), Number(asked.get('to')));
+else fit();
 new ResizeObserver(() => {
   [view.width, view.height] = fitCanvas(canvas);
   drawOverview();
