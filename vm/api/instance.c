@@ -28,21 +28,21 @@ static soma_status tell_instance(soma_world *w, const isa_target *t) {
   return SOMA_ARG;
 }
 
-/* "trn1.32xlarge", or "trn1.32xlarge x 4": four of them. NULL: there is no such instance. */
-static const isa_instance *read_instance(soma_world *w) {
+const isa_instance *soma_instance_named(const char *name, uint32_t *count) {
   enum { MOST = 256 };
-  const char *name = w->o.instance, *x = name ? strstr(name, " x ") : NULL;
-  size_t n = x ? (size_t)(x - name) : name ? strlen(name) : 0;
-  w->instances = 1;
-  if (!name || n >= sizeof w->name) return NULL;
-  memcpy(w->name, name, n);
-  w->name[n] = 0;
-  if (!x) return isa_instance_find(w->name);
+  char own[64];
+  const char *x = strstr(name, " x ");
+  size_t n = x ? (size_t)(x - name) : strlen(name);
+  *count = 1;
+  if (n >= sizeof own) return NULL;
+  memcpy(own, name, n);
+  own[n] = 0;
+  if (!x) return isa_instance_find(own);
   char *end;
   unsigned long k = strtoul(x + 3, &end, 10);
   if (x[3] < '1' || x[3] > '9' || *end || k > MOST) return NULL;
-  w->instances = (uint32_t)k;
-  return isa_instance_find(w->name);
+  *count = (uint32_t)k;
+  return isa_instance_find(own);
 }
 
 static uint32_t cores_there(const soma_world *w, const isa_instance *i) {
@@ -58,7 +58,8 @@ static void name_instance(soma_world *w) {
 
 soma_status soma_world_choose(soma_world *w, const char *target) {
   const isa_target *t = NULL;
-  const isa_instance *i = read_instance(w);
+  w->instances = 1;
+  const isa_instance *i = w->o.instance ? soma_instance_named(w->o.instance, &w->instances) : NULL;
   if (w->o.instance && !i) return unknown_instance(w);
   if (target || !i) {
     const char *name = target ? target : "trn2";

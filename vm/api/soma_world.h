@@ -184,7 +184,8 @@ soma_status soma_world_finding_at(const soma_world *w, uint32_t i, soma_world_fi
  * will; data: to be freed with soma_bytes_free. Between two calls of soma_world_until, however they
  * came to their ends, but for faults and deadlocks. */
 soma_status soma_world_save(soma_world *w, void **data, size_t *n);
-/* What options a saved world was made with: sets ranks, lnc, instance and algorithm. SOMA_FORMAT if
+/* What options a saved world was made with: sets ranks, lnc, instance (which may be a part of data)
+ * and algorithm. SOMA_FORMAT if
  * the data are no saved world; o->error then has the text. */
 soma_status soma_world_saved(const void *data, size_t n, soma_world_options *o);
 /* w, of such options, becomes that world, as after soma_world_start: it has the programs, the

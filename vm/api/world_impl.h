@@ -87,6 +87,9 @@ soma_status soma_world_connect(soma_world *w, bool begins);
 soma_status soma_world_check_savable(soma_world *w);
 
 /* instance.c */
+/* "trn1.32xlarge", or "trn1.32xlarge x 4": four of them, in *count. NULL: there is no such instance.
+ */
+const isa_instance *soma_instance_named(const char *name, uint32_t *count);
 /* Finds the instance that the options name, or the smallest that holds the ranks. target: NULL,
  * any. */
 soma_status soma_world_choose(soma_world *w, const char *target);

@@ -1,7 +1,7 @@
 /* soma_world_save and soma_world_resume. After what all files begin with (save.c):
  *
- *   ranks, lnc, algorithm + 1 u32 each; the instance's name: length u32, bytes
- *   options of rank 0's run, by which collectives were planned
+ *   ranks, lnc, algorithm + 1 u32 each; the instance's name: length u32, bytes; "NAME x N" of
+ * several ends with a zero byte options of rank 0's run, by which collectives were planned
  *   programs: count u32, the length u64 and the .sbc bytes of each; u32 of each rank: which is its
  *   changes of links: count u32, each
  *   of each rank what its run was started with, as in a saved run
@@ -17,32 +17,38 @@
 typedef struct head {
   uint32_t ranks, lnc, algorithm; /* algorithm: + 1; 0: by size */
   const isa_instance *instance;
+  uint32_t instances;
+  const char *name; /* of the world's, or in the file */
 } head;
 
 static head head_of(const soma_world *w) {
-  return (head){w->o.ranks, w->o.lnc, (uint32_t)(w->algorithm + 1), w->instance};
+  return (head){w->o.ranks,  w->o.lnc,     (uint32_t)(w->algorithm + 1),
+                w->instance, w->instances, w->o.instance};
 }
 
-static void walk_instance(vm_saver *s, const isa_instance **i) {
-  char name[32] = "";
-  uint32_t n = *i ? (uint32_t)strlen((*i)->name) : 0;
+static void walk_instance(vm_saver *s, head *h) {
+  char name[64] = "";
+  uint32_t n = h->name ? (uint32_t)strlen(h->name) + (h->instances > 1) : 0;
   vm_saver_count(s, &n, sizeof name - 1, 1, "letters of an instance");
-  if (*i) memcpy(name, (*i)->name, n);
+  if (h->name) memcpy(name, h->name, n);
+  const char *at = (const char *)s->at;
   vm_saver_bytes(s, name, n);
   if (!s->reads || s->failed) return;
-  *i = isa_instance_find(name);
-  vm_saver_need(s, *i != NULL, "there is no instance of that name");
+  h->instance = soma_instance_named(name, &h->instances);
+  vm_saver_need(s, h->instance && strlen(name) + (h->instances > 1) == n,
+                "there is no instance of that name");
+  if (!s->failed) h->name = h->instances > 1 ? at : h->instance->name;
 }
 
 static void walk_head(vm_saver *s, head *h) {
   vm_save_u32(s, &h->ranks);
   vm_save_u32(s, &h->lnc);
   vm_save_below(s, &h->algorithm, VM_CC_NALGORITHMS + 1, "algorithm");
-  walk_instance(s, &h->instance);
+  walk_instance(s, h);
   if (!s->failed)
     vm_saver_need(s,
                   h->ranks && h->ranks <= SOMA_MOST_RANKS && (h->lnc == 1 || h->lnc == 2) &&
-                      h->ranks * h->lnc <= isa_instance_cores(h->instance),
+                      h->ranks * h->lnc <= isa_instance_cores(h->instance) * h->instances,
                   "its ranks do not fit the instance");
 }
 
@@ -108,8 +114,6 @@ soma_status soma_world_save(soma_world *w, void **data, size_t *n) {
   soma_status status = soma_world_check_savable(w);
   if (status == SOMA_OK) status = soma_world_bring_all(w);
   if (status != SOMA_OK) return status;
-  if (w->instances > 1)
-    return fail(w, SOMA_UNBUILT, "saving a world of several instances is not built");
   isa_buf_init(&b, &al);
   soma_begin_file(&b, &soma_world_file);
   vm_saver s = {.out = &b};
@@ -160,7 +164,7 @@ soma_status soma_world_saved(const void *data, size_t n, soma_world_options *o) 
   if (!ok) return soma_tell(o->error, o->error_size, SOMA_FORMAT, e.text);
   o->ranks = h.ranks;
   o->lnc = h.lnc;
-  o->instance = h.instance->name;
+  o->instance = h.name;
   o->algorithm = h.algorithm ? vm_cc_algorithm_names[h.algorithm - 1] : NULL;
   return SOMA_OK;
 }
@@ -168,15 +172,14 @@ soma_status soma_world_saved(const void *data, size_t n, soma_world_options *o) 
 static soma_status check_head(soma_world *w, const head *h) {
   head own = head_of(w);
   if (h->ranks == own.ranks && h->lnc == own.lnc && h->instance == own.instance &&
-      h->algorithm == own.algorithm)
+      h->instances == own.instances && h->algorithm == own.algorithm)
     return SOMA_OK;
   const char *theirs = h->algorithm ? vm_cc_algorithm_names[h->algorithm - 1] : "auto";
   const char *ours = own.algorithm ? vm_cc_algorithm_names[own.algorithm - 1] : "auto";
   return fail(w, SOMA_ARG,
               "the saved world has %u ranks of %u on %s, algorithm %s; this one has %u of %u on "
               "%s, algorithm %s",
-              h->ranks, h->lnc, h->instance->name, theirs, own.ranks, own.lnc, own.instance->name,
-              ours);
+              h->ranks, h->lnc, h->name, theirs, own.ranks, own.lnc, own.name, ours);
 }
 
 static soma_status not_valid(soma_world *w, soma_status s, const isa_error *e) {
