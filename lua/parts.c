@@ -10,6 +10,9 @@
 static const char *const sweep_lines[] = {
 #include "sweep.inc"
 };
+static const char *const plan_lines[] = {
+#include "plan.inc"
+};
 static const char *const plot_lines[] = {
 #include "plot.inc"
 };
@@ -143,6 +146,15 @@ static int load_sweep(lua_State *L) {
   return 1;
 }
 
+/* Gives {plan}. */
+static int load_plan(lua_State *L) {
+  push_upvalues(L);
+  PART(L, wrong_options, HOST, "wrong_options");
+  PART(L, plan, HOST, "plan");
+  lua_getfield(L, HOST, "plan");
+  return 1;
+}
+
 /* Gives {debug, until_line}, methods of runs. */
 static int load_debugger(lua_State *L) {
   push_upvalues(L);
@@ -244,6 +256,7 @@ void lb_open_parts(lua_State *L) {
   luaL_setfuncs(L, lb_process_functions, 0);
   luaL_setfuncs(L, lb_row_functions, 0);
   later(L, module, host, load_sweep, "sweep");
+  later(L, module, host, load_plan, "plan");
   open_arithmetic(L, host);
   luaL_newmetatable(L, LB_READABLE);
   lua_pushliteral(L, "protected");

@@ -264,14 +264,11 @@ local function resume(o)
   return go_on(world, runs, o, of)
 end
 
--- The program of a rank, of a world that is made and does not run: it needs no inputs.
+-- The program of a rank: it needs no inputs.
 local function show_plan(prog, o)
   local ok, text = pcall(function()
-    local how = {ranks = o["--ranks"], lnc = o["--lnc"], instance = o["--instance"], algorithm = o["--algorithm"], costs = core_options.costs}
-    how.target, how.timing_only = o["--target"] or prog:target(), true
-    local world <close> = soma.world(how)
-    world:start(prog, {})
-    return world:program(o["--plan"]):source()
+    return soma.plan {program = prog, ranks = o["--ranks"], rank = o["--plan"], lnc = o["--lnc"], instance = o["--instance"],
+                      algorithm = o["--algorithm"], costs = core_options.costs, target = o["--target"]}:source()
   end)
   if not ok then return complain((data.without_place(text):gsub("^run: ", ""))) end
   io.write(text)

@@ -18,7 +18,7 @@ from .operators import where
 from .processes import rank, ranks
 from .sessions import Session, session
 from .sweep import Sweep, autotune, sweep
-from .worlds import World, WorldRun, load_world, world
+from .worlds import World, WorldRun, load_world, plan, world
 
 _name_timed_cells()
 __version__ = _lib.soma_version().decode()

@@ -120,6 +120,10 @@ class _Left(Exception):
     """The user has left the debugger before the world's end."""
 
 
+class _Planned(Exception):
+    """The program that was asked for, in place of a run."""
+
+
 class Collective:
     """A collective as a rank saw it: `op`, `algorithm`, `bytes` of the whole result, `ranks` of its
     list, `start_ns` when it was issued, `time_ns`, `algbw` and `busbw` in GB/s (as nccom-test has
@@ -334,6 +338,7 @@ class World:
         self._changes = []  # of links and ranks: calls of the library
         self._save = None  # of the run at work: fs, path
         self._commands = None  # of the debugger, for the run at work: a list of one text, or None
+        self._plans = None  # of the call at work: the rank whose program is asked for, or None
         self._made = None  # (target, cores, machines and world) of the last run, for the next
 
     def __repr__(self):
@@ -391,6 +396,17 @@ class World:
             return None
         finally:
             self._commands = None
+
+    def plan(self, what, arguments=None, rank=0):
+        """The Program that a rank would run, with those of its CC sequencers: `.source()` shows it,
+        and a changed one runs in its place. Nothing runs."""
+        self._plans = _whole("rank", rank, 0, self.ranks - 1, "the number of a rank")
+        try:
+            self._run(what, arguments)
+        except _Planned as planned:
+            return planned.args[0]
+        finally:
+            self._plans = None
 
     def _run(self, what, arguments):
         if isinstance(what, (list, tuple, Program)):
@@ -483,6 +499,9 @@ class World:
             ranks.check(lib.soma_world_load(ranks.handle, rank, program.handle))
             keep.append(machine.bind(program, inputs[rank]))
         ranks.check(lib.soma_world_start(ranks.handle))
+        if self._plans is not None:
+            raise _Planned(Program(ranks.machines[self._plans], C.c_void_p(
+                lib.soma_world_program(ranks.handle, self._plans)), programs[self._plans].texts))
         if self._commands:
             texts = {name: text for p in programs for name, text in (p.texts or {}).items()}
             ranks.debug(self._commands[0], texts)
@@ -510,6 +529,12 @@ class World:
 def world(ranks, lnc=None, instance=None, threads=0, algorithm=None, target=None, **options):
     """A world of ranks: see World. `soma.world(ranks=4).run(kernel, lambda rank: {...})`."""
     return World(ranks, lnc, instance, threads, algorithm, target, **options)
+
+
+def plan(what, arguments=None, *, ranks, rank=0, **options):
+    """The Program of a rank of a world of `ranks`, which does not run: see World.plan. Options are
+    those of soma.world: `soma.plan(program, ranks=4, rank=1, algorithm="ring").source()`."""
+    return World(ranks, **dict({"timing_only": True}, **options)).plan(what, arguments, rank)
 
 
 def load_world(path, threads=0, **options):

@@ -522,4 +522,37 @@ case("the planner's programs print, assemble to the same bytes, and run as the u
   end
 end)
 
+-- ---- soma.plan ------------------------------------------------------------------------------------
+
+case("the program of a rank, of a program or of one collective, runs in its place", function()
+  for _, op in ipairs {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"} do
+    local planned, plain = {}, {}
+    for r = 0, 3 do
+      planned[r] = soma.plan {op = op, shape = {8, 64}, ranks = 4, rank = r, target = "trn1", algorithm = op ~= "all_to_all" and "ring" or nil}
+      eq(planned[r]:source():find("section cc0", 1, true) ~= nil, true)
+    end
+    local function inputs(r) return {x = soma.full({8, 64}, r + 1)} end
+    local runs = soma.world {ranks = 4, target = "trn1"}:run(planned, inputs)
+    eq(runs.collectives[1].algorithm, "section")
+    local y = runs[1].out.y
+    if op == "all_reduce" or op == "reduce_scatter" then eq(y[0][0], 10.0) end
+    if op == "all_gather" then eq({y.shape[1], y[0][0], y[31][0]}, {32, 1.0, 4.0}) end
+    if op == "all_to_all" then eq({y[0][0], y[7][0]}, {1.0, 4.0}) end
+  end
+  local two = soma.plan {op = "all_reduce", shape = {4, 16}, dtype = "int32", reduce = "max", ranks = 2}
+  eq(two:source():find("op=max", 1, true) ~= nil, true)
+  eq(soma.plan {program = two, ranks = 2, rank = 1}:source():find("section cc0", 1, true) ~= nil, true) -- keeps its own blocks
+end)
+
+case("what soma.plan refuses", function()
+  t.raises("did you mean 'all_reduce'?", soma.plan, {op = "allreduce", shape = {8}, ranks = 2})
+  t.raises("option 'shape' is missing", soma.plan, {op = "all_reduce", ranks = 2})
+  t.raises("'shape' has 8.5", soma.plan, {op = "all_reduce", shape = {8.5}, ranks = 2})
+  t.raises("9 rows are not a multiple of 2 ranks", soma.plan, {op = "reduce_scatter", shape = {9}, ranks = 2})
+  t.raises("the ranks are 0 to 1", soma.plan, {op = "all_reduce", shape = {8}, ranks = 2, rank = 2})
+  t.raises("'ranks' is missing", soma.plan, {op = "all_reduce", shape = {8}})
+  t.raises("unknown option 'algo'", soma.plan, {op = "all_reduce", shape = {8}, ranks = 2, algo = "ring"})
+  t.raises("unknown algorithm 'rings'", soma.plan, {op = "all_reduce", shape = {8}, ranks = 2, algorithm = "rings"})
+  t.raises("table of options", soma.plan, 3)
+end)
 t.finish()
