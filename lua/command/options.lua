@@ -43,7 +43,8 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
   --trace FILE.json      save the run's events for ui.perfetto.dev; FILE.json.gz: compressed, as
                          --html and --csv do with a name that ends in .gz
   --html FILE.html       save the events as a page for a browser, with the critical path
-  --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
+  --csv NAME=FILE.csv    save a table: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary,
+                         CcOp, CcInstruction, CcStream (of a rank)
   --timeline             print a timeline of the engines and queues
   --check CHECKS         all, or some of @CHECKS@: report what
                          the machine leaves undefined, and what works only by luck of timing
@@ -109,13 +110,14 @@ local function take_rows(o, word, value)
   o[word][name] = n
 end
 
-local tables = {Instruction = 1, DmaPacket = 1, SemaphoreUpdate = 1, ActiveTime = 1, Summary = 1}
+local tables = {Instruction = 1, DmaPacket = 1, SemaphoreUpdate = 1, ActiveTime = 1, Summary = 1, CcOp = 1, CcInstruction = 1,
+                CcStream = 1}
 local function take_table(o, word, value)
   local name, file = value:match("^([^=]+)=(.+)$")
   if not name then return word .. " takes TABLE=FILE.csv, not '" .. value .. "'" end
   if not tables[name] then
     return word .. ": there is no table '" .. name ..
-      "'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary"
+      "'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary, CcOp, CcInstruction, CcStream"
   end
   o[word] = o[word] or {}
   if o[word][name] then return word .. " names '" .. name .. "' twice" end

@@ -187,8 +187,9 @@ void lb_world_finish(lua_State *L, lb_world *x) {
     lua_rawgeti(L, 5, (lua_Integer)r);
     lb_run *run = lua_touserdata(L, -1);
     soma_run_fault(run->r, &f);
-    if (r == 0 && run->trace && soma_recorder_links(run->trace, x->w) != SOMA_OK)
-      luaL_error(L, "not enough memory for what went over links");
+    if (run->trace && ((r == 0 && soma_recorder_links(run->trace, x->w) != SOMA_OK) ||
+                       soma_recorder_collectives(run->trace, x->w, r) != SOMA_OK))
+      luaL_error(L, "not enough memory for collectives and what went over links");
     lb_add_stopped(L, run, r);
     run->returns_faults = true; /* the world has raised it, if it is to be raised */
     lb_run_moved(L, lua_gettop(L), f.status);

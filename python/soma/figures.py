@@ -138,7 +138,8 @@ class Told:
 
     def table(self, name):
         """A table of a recorded run as {column: array}: "Instruction", "DmaPacket",
-        "SemaphoreUpdate", "ActiveTime" or "Summary", with the columns of soma_trace.h."""
+        "SemaphoreUpdate", "ActiveTime" or "Summary", of a rank of a world also "CcOp",
+        "CcInstruction" or "CcStream", with the columns of soma_trace.h."""
         return table(self, name)
 
     def critical_path(self):

@@ -368,6 +368,7 @@ _PROTOTYPES = {
     "soma_recorder_free": (None, [P]),
     "soma_recorder_clear": (None, [P]),
     "soma_recorder_links": (_int, [P, P]),
+    "soma_recorder_collectives": (_int, [P, P, C.c_uint32]),
     "soma_recorder_stats": (None, [P, C.POINTER(Stats), _size]),
     "soma_write_chrome": (_int, [P, P, WRITE, P]),
     "soma_write_world_chrome": (_int, [P, P, C.c_uint32, WRITE, P]),

@@ -96,8 +96,10 @@ class _Ranks(L.Owner):
             self.check(callbacks.call(lib.soma_world_until, self.handle, _END))
         else:
             self.to_the_end()
-        for run in runs:
+        for rank, run in enumerate(runs):
             recorder, run.machine.recorder = run.machine.recorder, None
+            if recorder:
+                lib.soma_recorder_collectives(recorder.handle, self.handle, rank)
             run._finish(recorder)
 
     def to_the_end(self):

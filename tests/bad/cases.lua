@@ -539,7 +539,7 @@ soma: error: --trace and --html both write to standard output
 try soma --help
 ]] },
   { name = "table", command = "$SOMA t.s --in a=a.npy --csv Foo=x.csv", err = [[
-soma: error: --csv: there is no table 'Foo'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary
+soma: error: --csv: there is no table 'Foo'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary, CcOp, CcInstruction, CcStream
 try soma --help
 ]] },
   { name = "engines of a trace", command = "$SOMA t.s --in a=a.npy --trace-engines vec", err = [[

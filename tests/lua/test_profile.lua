@@ -122,7 +122,7 @@ case("the critical path has no gap and ends with the run", function()
   raises("core: trace: 'foo' is not an engine; there are: tensor, vector", soma.core, {trace = {engines = {"foo"}}})
   raises("core: trace: '7' is not an engine", soma.core, {trace = {engines = {7}}})
   raises("option 'until_ns' must be more than 'from_ns'", soma.core, {trace = {from_ns = 5, until_ns = 5}})
-  raises("save_table: there is no table 'Foo'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary",
+  raises("save_table: there is no table 'Foo'; there are: Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary, CcOp, CcInstruction, CcStream",
     function() soma.core {trace = true}:run(prog):save_table("/nowhere/x", "Foo") end)
   raises("causes = true", function() soma.core {}:run(prog):explain_time() end)
 end)

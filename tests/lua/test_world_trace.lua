@@ -173,6 +173,39 @@ case("the critical path on pages: over ranks, and of one rank with the others as
   end
 end)
 
+case("tables of a rank's collectives, of what its CC sequencers do, and of its streams", function()
+  local path = t.temp()
+  local function rows(r, name)
+    eq(runs[r]:save_table(path .. ".jsonl", name), true)
+    local list = {}
+    for line in io.lines(path .. ".jsonl") do list[#list + 1] = json(line) end
+    os.remove(path .. ".jsonl")
+    return list
+  end
+  for r = 0, 2 do
+    local own, ops = nil, rows(r, "CcOp")
+    for _, c in ipairs(runs.collectives) do own = c.rank == r and c or own end
+    local o = ops[1]
+    eq({#ops, o.operation, o.algorithm, o.num_elements, o.dtype, o.op_id, o.stream_id, o.trigger_engine}, {1, "AllReduce", "Ring", 3072, "float32", 0, 0, "gpsimd"})
+    eq({o.input_size, o.output_size, o.replica_group_id, o.replica_group, o.nki_source_location}, {12288, 12288, 0, "[[0, 1, 2]]", "sum.s:7"})
+    eq({o.start_ts, o.end_ts}, {math.tointeger(own.start_ns // 1), math.tointeger(own.end_ns // 1)})
+    eq(math.abs(o.algorithm_bandwidth / (o.output_size / own.ns * 1e9) - 1) < 1e-4, true)
+    eq(math.abs(o.bus_bandwidth / o.algorithm_bandwidth - 4 / 3) < 1e-4, true)
+    local waits, triggers = 0, 0
+    for _, i in ipairs(rows(r, "CcInstruction")) do
+      eq({i.core_idx, i.trigger_engine, i.trigger_start_ts, i.end_ts - i.start_ts}, {0, "gpsimd", 0, i.duration_ns})
+      if i.kind == "wait" then waits = waits + 1 else triggers = triggers + 1 end
+      eq(i.description, i.operands:match "^%$" and "event_semaphore" or "dma_trigger")
+    end
+    eq({waits > 3, triggers > 3}, {true, true})
+    local streams = rows(r, "CcStream")
+    eq({#streams, streams[1].stream_id, streams[1].cc_core_ids}, {1, 0, "[0]"})
+  end
+  eq(runs[0]:save_table(path, "CcOp"), true)
+  eq(t.read(path):match "^[^\n]*", "start_ts,end_ts,duration_ns,operation,algorithm,num_elements,dtype,op_id,stream_id,stream_index,trigger_engine," ..
+    "input_size,output_size,algorithm_bandwidth,bus_bandwidth,trigger_start_ts,replica_group_id,replica_group,pcore_idx,nki_source_location,start_fs,duration_fs")
+end)
+
 case("tables of a rank name the CC sequencer, and who updated", function()
   local path = t.temp()
   eq(runs[0]:save_table(path .. ".jsonl", "SemaphoreUpdate"), true)

@@ -312,7 +312,7 @@ usage("saving onto the program", add .. ins .. " --save " .. add, "--save would 
 usage("--html twice", add .. ins .. " --html a --html b", "--html is given twice")
 usage("a table twice", add .. ins .. " --csv Summary=a --csv Summary=b", "--csv names 'Summary' twice")
 usage("no such table", add .. ins .. " --csv Foo=a", "--csv: there is no table 'Foo'; there are: " ..
-  "Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary")
+  "Instruction, DmaPacket, SemaphoreUpdate, ActiveTime, Summary, CcOp, CcInstruction, CcStream")
 usage("a time that ends before it begins", add .. ins .. " --trace-from 9 --trace-until 9 --timeline",
   "--trace-until must be more than --trace-from")
 usage("a limit of nothing", add .. ins .. " --trace-last 5",

@@ -61,6 +61,9 @@ struct soma_world; /* soma_world.h */
  * "links" with a track for each, its GB/s and how much of its rate that is, and a slice for each
  * message. w is the world, after its run. Until the recorder is cleared. */
 soma_status soma_recorder_links(soma_recorder *r, const struct soma_world *w);
+/* Keeps the collectives that a rank has completed, for its tables CcOp and CcInstruction. w is the
+ * world, after its run. Until the recorder is cleared. */
+soma_status soma_recorder_collectives(soma_recorder *r, const struct soma_world *w, uint32_t rank);
 /* The same of the ranks of a world, whose processes are named after them: "rank 3 engines". p[i] is
  * soma_world_program of rank i. No arrows lead from rank to rank. */
 soma_status soma_write_world_chrome(const soma_recorder *const *r, const soma_program *const *p,
@@ -72,13 +75,18 @@ soma_status soma_write_world_chrome(const soma_recorder *const *r, const soma_pr
  * row of DMA_PACKET is one ring's share of a transfer, or the 4 bytes that the ring then writes to
  * a semaphore (`variable` is its name, the duration 0). The rows of one transfer, and its trigger,
  * have one packet_aggregation_id. pcore_idx is the core; the summary of two cores adds them up,
- * with percentages of the total. */
+ * with percentages of the total. CcOp has a collective (of soma_recorder_collectives; its start is
+ * that of its trigger), CcInstruction a wait or a trigger of a CC sequencer, CcStream a stream with
+ * the CC sequencers that serve it; stream_id is 256 pcore_idx + stream_index. */
 typedef enum soma_table {
   SOMA_TABLE_INSTRUCTION,
   SOMA_TABLE_DMA_PACKET,
   SOMA_TABLE_SEMAPHORE_UPDATE,
   SOMA_TABLE_ACTIVE_TIME,
   SOMA_TABLE_SUMMARY,
+  SOMA_TABLE_CC_OP,
+  SOMA_TABLE_CC_INSTRUCTION,
+  SOMA_TABLE_CC_STREAM,
   SOMA_TABLES
 } soma_table;
 typedef enum soma_table_format { SOMA_CSV, SOMA_JSON_LINES } soma_table_format;

@@ -35,6 +35,26 @@ static void forget_links(soma_recorder *r) {
   r->nlinks = r->npasses = 0;
 }
 
+static void forget_collectives(soma_recorder *r) {
+  isa_free(&r->al, r->ccs, r->nccs * sizeof *r->ccs);
+  r->ccs = NULL;
+  r->nccs = 0;
+}
+
+soma_status soma_recorder_collectives(soma_recorder *r, const struct soma_world *w, uint32_t rank) {
+  if (!r || !w || rank >= soma_world_ranks(w)) return SOMA_ARG;
+  forget_collectives(r);
+  uint32_t n = soma_world_collectives(w, rank);
+  if (!n) return SOMA_OK;
+  if (!(r->ccs = isa_zalloc(&r->al, n * sizeof *r->ccs))) return SOMA_NOMEM;
+  r->nccs = n;
+  for (uint32_t i = 0; i < n; i++) {
+    soma_world_collective(w, rank, i, &r->ccs[i]);
+    r->ccs[i].file = NULL; /* which may be gone later: the program's own lines are taken */
+  }
+  return SOMA_OK;
+}
+
 soma_status soma_recorder_links(soma_recorder *r, const struct soma_world *w) {
   if (!r || !w) return SOMA_ARG;
   forget_links(r);
@@ -57,6 +77,7 @@ void soma_recorder_free(soma_recorder *r) {
   if (!r) return;
   isa_alloc al = r->al;
   forget_links(r);
+  forget_collectives(r);
   for (uint32_t i = 0; i < r->nblocks; i++)
     isa_free(&al, r->blocks[i], VM_REC_BLOCK * sizeof **r->blocks);
   isa_free(&al, r->blocks, r->cap_blocks * sizeof *r->blocks);
@@ -69,6 +90,7 @@ void soma_recorder_clear(soma_recorder *r) {
   r->dropped = 0;
   r->has_stats = false;
   forget_links(r);
+  forget_collectives(r);
   set_limit(r);
 }
 

@@ -6,7 +6,7 @@
  *   memory.c    tiles in use over time
  *   fold.c      repeats of the critical path
  *   gaps.c      idle time of the engines, and what was late
- *   chrome.c table.c summary.c text.c explain.c html.c   the writers
+ *   chrome.c table.c table_cc.c summary.c text.c explain.c html.c   the writers
  *   html_why.c  the page's part about time: figures, critical path, idle gaps
  *   html_world.c its part about all ranks of a world: links, collectives, the path over ranks */
 #ifndef VM_RECORD_H
@@ -38,6 +38,8 @@ struct soma_recorder {
   soma_link_row *links; /* of a world; NULL: not known */
   soma_link_pass *passes;
   uint32_t nlinks, npasses;
+  soma_collective *ccs; /* of a rank; NULL: not known */
+  uint32_t nccs;
 };
 
 static inline const vm_rec_event *vm_rec_at(const soma_recorder *r, uint32_t i) {

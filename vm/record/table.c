@@ -1,24 +1,15 @@
 /* Tables as CSV or JSON lines. A row is written cell by cell; the header of a CSV file comes from
  * the same calls, of which it takes only the names. */
-#include "record.h"
+#include "table.h"
 
 #include <string.h>
 
-typedef enum row_mode { HEADER, CSV_ROW, JSON_ROW } row_mode;
-typedef struct table {
-  vm_rec_view t;
-  vm_rec_sink out;
-  uint32_t *order, *from;
-  vm_rec_transfers transfers;
-  vm_time seen[2]; /* from a ring's write of a semaphore to its new value; on the other core */
-  isa_buf text;    /* of the current cell */
-  row_mode mode;
-  bool first; /* cell of the row */
-} table;
+typedef vm_rec_table table;
 
 const char *soma_table_name(soma_table t) {
-  static const char *const names[SOMA_TABLES] = {"Instruction", "DmaPacket", "SemaphoreUpdate",
-                                                 "ActiveTime", "Summary"};
+  static const char *const names[SOMA_TABLES] = {"Instruction",   "DmaPacket", "SemaphoreUpdate",
+                                                 "ActiveTime",    "Summary",   "CcOp",
+                                                 "CcInstruction", "CcStream"};
   return (unsigned)t < SOMA_TABLES ? names[t] : NULL;
 }
 
@@ -27,27 +18,27 @@ const char *soma_table_name(soma_table t) {
 /* Begins a cell; false if only the name was wanted. */
 static bool cell(table *w, const char *name) {
   isa_buf *b = &w->out.b;
-  isa_buf_puts(b, w->first ? (w->mode == JSON_ROW ? "{" : "") : ",");
+  isa_buf_puts(b, w->first ? (w->mode == VM_REC_JSON_ROW ? "{" : "") : ",");
   w->first = false;
-  if (w->mode == JSON_ROW)
+  if (w->mode == VM_REC_JSON_ROW)
     isa_buf_printf(b, "\"%s\":", name);
-  else if (w->mode == HEADER)
+  else if (w->mode == VM_REC_HEADER)
     isa_buf_puts(b, name);
-  return w->mode != HEADER;
+  return w->mode != VM_REC_HEADER;
 }
 
-static void end_row(table *w) {
-  isa_buf_puts(&w->out.b, w->mode == JSON_ROW ? "}\n" : "\n");
+void vm_rec_end_row(table *w) {
+  isa_buf_puts(&w->out.b, w->mode == VM_REC_JSON_ROW ? "}\n" : "\n");
   w->first = true;
 }
 
-static void put_u64(table *w, const char *name, uint64_t v) {
+void vm_rec_cell_u64(table *w, const char *name, uint64_t v) {
   if (cell(w, name)) isa_buf_printf(&w->out.b, "%llu", (unsigned long long)v);
 }
 
 /* A value that a row does not have: an empty cell, or null. */
-static void put_none(table *w, const char *name) {
-  if (cell(w, name) && w->mode == JSON_ROW) isa_buf_puts(&w->out.b, "null");
+void vm_rec_cell_none(table *w, const char *name) {
+  if (cell(w, name) && w->mode == VM_REC_JSON_ROW) isa_buf_puts(&w->out.b, "null");
 }
 
 /* A time in units of 10^digits fs. */
@@ -59,14 +50,14 @@ static void put_percent(table *w, const char *name, double num, double den) {
   if (cell(w, name)) isa_buf_printf(&w->out.b, "%.6g", den > 0 ? 100 * num / den : 0.0);
 }
 
-static void put_ratio(table *w, const char *name, double num, double den) {
+void vm_rec_cell_ratio(table *w, const char *name, double num, double den) {
   if (cell(w, name)) isa_buf_printf(&w->out.b, "%.6g", den > 0 ? num / den : 0.0);
 }
 
-static void put_str(table *w, const char *name, const char *s) {
+void vm_rec_cell_str(table *w, const char *name, const char *s) {
   isa_buf *b = &w->out.b;
   if (!cell(w, name)) return;
-  if (w->mode == JSON_ROW) {
+  if (w->mode == VM_REC_JSON_ROW) {
     isa_buf_json(b, s);
   } else if (!s[strcspn(s, ",\"\r\n")]) {
     isa_buf_puts(b, s);
@@ -78,20 +69,20 @@ static void put_str(table *w, const char *name, const char *s) {
 }
 
 /* start_ts and similar columns: whole nanoseconds, so that end - start is the duration. */
-static void put_span(table *w, vm_time start, vm_time end) {
-  put_u64(w, "start_ts", start / VM_NS);
-  put_u64(w, "end_ts", end / VM_NS);
-  put_u64(w, "duration_ns", end / VM_NS - start / VM_NS);
+void vm_rec_cell_span(table *w, vm_time start, vm_time end) {
+  vm_rec_cell_u64(w, "start_ts", start / VM_NS);
+  vm_rec_cell_u64(w, "end_ts", end / VM_NS);
+  vm_rec_cell_u64(w, "duration_ns", end / VM_NS - start / VM_NS);
 }
 
-static void put_exact(table *w, vm_time start, vm_time end) {
-  put_u64(w, "start_fs", start);
-  put_u64(w, "duration_fs", end - start);
+void vm_rec_cell_exact(table *w, vm_time start, vm_time end) {
+  vm_rec_cell_u64(w, "start_fs", start);
+  vm_rec_cell_u64(w, "duration_fs", end - start);
 }
 
 /* ---- Rows --------------------------------------------------------------------------------- */
 
-static const char *place_text(table *w, const vm_rec_event *v) {
+const char *vm_rec_place_text(table *w, const vm_rec_event *v) {
   isa_line at = vm_rec_line(&w->t, v);
   w->text.len = 0;
   if (!at.file) return "";
@@ -118,23 +109,24 @@ static void trigger_cells(table *w, uint32_t i, const vm_rec_event *v) {
   const isa_core *core = &w->t.p->cores[v->core];
   const vm_rec_transfer *x = &w->transfers.v[w->transfers.of[i]];
   uint32_t rings = v->id < core->nqueues ? core->queues[v->id].rings : 0;
-  put_u64(w, "packet_aggregation_id", w->transfers.of[i]);
-  put_str(w, "queue_name", queue_text(w, v));
+  vm_rec_cell_u64(w, "packet_aggregation_id", w->transfers.of[i]);
+  vm_rec_cell_str(w, "queue_name", queue_text(w, v));
   if (x->shares) {
-    put_u64(w, "dma_trigger_start_ts", x->start / VM_NS);
-    put_u64(w, "dma_trigger_end_ts", x->end / VM_NS);
-    put_u64(w, "dma_wait_time_ns", x->start > v->end ? x->start / VM_NS - v->end / VM_NS : 0);
+    vm_rec_cell_u64(w, "dma_trigger_start_ts", x->start / VM_NS);
+    vm_rec_cell_u64(w, "dma_trigger_end_ts", x->end / VM_NS);
+    vm_rec_cell_u64(w, "dma_wait_time_ns",
+                    x->start > v->end ? x->start / VM_NS - v->end / VM_NS : 0);
   } else {
-    put_none(w, "dma_trigger_start_ts");
-    put_none(w, "dma_trigger_end_ts");
-    put_none(w, "dma_wait_time_ns");
+    vm_rec_cell_none(w, "dma_trigger_start_ts");
+    vm_rec_cell_none(w, "dma_trigger_end_ts");
+    vm_rec_cell_none(w, "dma_wait_time_ns");
   }
   if (vm_rec_trigger_signals(v)) {
-    put_str(w, "semaphore_id", sem_text(w, vm_rec_signal_core(v), v->value % ISA_NSEMS));
-    put_u64(w, "semaphore_increment", rings);
+    vm_rec_cell_str(w, "semaphore_id", sem_text(w, vm_rec_signal_core(v), v->value % ISA_NSEMS));
+    vm_rec_cell_u64(w, "semaphore_increment", rings);
   } else {
-    put_none(w, "semaphore_id");
-    put_none(w, "semaphore_increment");
+    vm_rec_cell_none(w, "semaphore_id");
+    vm_rec_cell_none(w, "semaphore_increment");
   }
 }
 
@@ -142,7 +134,7 @@ static void no_trigger_cells(table *w) {
   static const char *const names[] = {
       "packet_aggregation_id", "queue_name",   "dma_trigger_start_ts", "dma_trigger_end_ts",
       "dma_wait_time_ns",      "semaphore_id", "semaphore_increment"};
-  for (size_t k = 0; k < sizeof names / sizeof *names; k++) put_none(w, names[k]);
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++) vm_rec_cell_none(w, names[k]);
 }
 
 static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
@@ -150,17 +142,17 @@ static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
   const isa_insn *in = vm_rec_insn(&w->t, v, &number);
   uint32_t wait = w->from ? w->from[i] : 0;
   const vm_rec_event *before = wait ? vm_rec_at(w->t.r, wait - 1) : v;
-  put_span(w, v->start, v->end);
-  put_str(w, "engine", v->engine < ISA_NSEQS ? isa_engines[v->engine].name : "?");
-  put_u64(w, "pcore_idx", v->core);
-  put_str(w, "opcode", in ? isa_ops[in->op].profile_name : "?");
-  put_str(w, "operands", vm_rec_operands(&w->t, v));
-  put_str(w, "compiler_opcode", in ? isa_ops[in->op].name : "?");
-  put_u64(w, "id", i);
-  put_u64(w, "pc", v->pc);
-  put_u64(w, "evt_wait_time_ns", wait ? (before->end - before->start) / VM_NS : 0);
-  put_str(w, "nki_source_location", place_text(w, v));
-  put_exact(w, v->start, v->end);
+  vm_rec_cell_span(w, v->start, v->end);
+  vm_rec_cell_str(w, "engine", v->engine < ISA_NSEQS ? isa_engines[v->engine].name : "?");
+  vm_rec_cell_u64(w, "pcore_idx", v->core);
+  vm_rec_cell_str(w, "opcode", in ? isa_ops[in->op].profile_name : "?");
+  vm_rec_cell_str(w, "operands", vm_rec_operands(&w->t, v));
+  vm_rec_cell_str(w, "compiler_opcode", in ? isa_ops[in->op].name : "?");
+  vm_rec_cell_u64(w, "id", i);
+  vm_rec_cell_u64(w, "pc", v->pc);
+  vm_rec_cell_u64(w, "evt_wait_time_ns", wait ? (before->end - before->start) / VM_NS : 0);
+  vm_rec_cell_str(w, "nki_source_location", vm_rec_place_text(w, v));
+  vm_rec_cell_exact(w, v->start, v->end);
   if (v->kind == VM_EV_TRIGGER && v->id < ISA_MAX_QUEUES)
     trigger_cells(w, i, v);
   else
@@ -184,25 +176,25 @@ typedef struct packet {
 } packet;
 
 static void packet_row(table *w, uint32_t id, const packet *k) {
-  put_span(w, k->start, k->end);
-  put_u64(w, "pcore_idx", k->core);
-  put_u64(w, "id", id);
-  put_u64(w, "packet_idx", k->ring);
+  vm_rec_cell_span(w, k->start, k->end);
+  vm_rec_cell_u64(w, "pcore_idx", k->core);
+  vm_rec_cell_u64(w, "id", id);
+  vm_rec_cell_u64(w, "packet_idx", k->ring);
   if (k->transfer)
-    put_u64(w, "packet_aggregation_id", k->transfer - 1);
+    vm_rec_cell_u64(w, "packet_aggregation_id", k->transfer - 1);
   else
-    put_none(w, "packet_aggregation_id");
-  put_u64(w, "engine_idx", k->ring);
-  put_u64(w, "read_bytes", k->bytes);
-  put_u64(w, "write_bytes", k->bytes);
-  put_u64(w, "transfer_bytes", k->bytes);
-  put_ratio(w, "throughput", (double)k->bytes * 1e15, (double)(k->end - k->start));
-  put_str(w, "queue_type", queue_type(w, k->core, k->queue));
-  put_str(w, "variable", k->variable);
+    vm_rec_cell_none(w, "packet_aggregation_id");
+  vm_rec_cell_u64(w, "engine_idx", k->ring);
+  vm_rec_cell_u64(w, "read_bytes", k->bytes);
+  vm_rec_cell_u64(w, "write_bytes", k->bytes);
+  vm_rec_cell_u64(w, "transfer_bytes", k->bytes);
+  vm_rec_cell_ratio(w, "throughput", (double)k->bytes * 1e15, (double)(k->end - k->start));
+  vm_rec_cell_str(w, "queue_type", queue_type(w, k->core, k->queue));
+  vm_rec_cell_str(w, "variable", k->variable);
   vm_rec_event of_queue = {.core = k->core & 1, .id = k->queue};
-  put_str(w, "queue_name", queue_text(w, &of_queue));
-  put_u64(w, "queue_idx", k->queue);
-  put_exact(w, k->start, k->end);
+  vm_rec_cell_str(w, "queue_name", queue_text(w, &of_queue));
+  vm_rec_cell_u64(w, "queue_idx", k->queue);
+  vm_rec_cell_exact(w, k->start, k->end);
 }
 
 /* When a ring wrote a semaphore: when its share was done, if it had one. */
@@ -244,30 +236,30 @@ static void update_row(table *w, uint32_t i, const vm_rec_event *v) {
   uint32_t number;
   const isa_insn *in = vm_rec_insn(&w->t, v, &number);
   (void)i;
-  put_u64(w, "timestamp", v->start / VM_NS);
-  put_str(w, "id", sem_text(w, v->core, v->id));
-  put_u64(w, "value", v->value);
-  put_str(w, "update_source",
-          in && isa_op_is_dma(in->op) ? "AXI"
-          : v->engine < ISA_NENGINES  ? sources[v->engine]
-          : v->engine < ISA_NSEQS     ? isa_engines[v->engine].name
-          : v->engine == VM_BY_PEER   ? "rank"
-                                      : "host");
-  put_str(w, "update_operation_type", update_type(in));
-  put_str(w, "update_trigger_timing", !in ? "" : in->upd.at_read ? "read" : "complete");
-  put_u64(w, "pcore_idx", v->core);
-  put_u64(w, "timestamp_fs", v->start);
+  vm_rec_cell_u64(w, "timestamp", v->start / VM_NS);
+  vm_rec_cell_str(w, "id", sem_text(w, v->core, v->id));
+  vm_rec_cell_u64(w, "value", v->value);
+  vm_rec_cell_str(w, "update_source",
+                  in && isa_op_is_dma(in->op) ? "AXI"
+                  : v->engine < ISA_NENGINES  ? sources[v->engine]
+                  : v->engine < ISA_NSEQS     ? isa_engines[v->engine].name
+                  : v->engine == VM_BY_PEER   ? "rank"
+                                              : "host");
+  vm_rec_cell_str(w, "update_operation_type", update_type(in));
+  vm_rec_cell_str(w, "update_trigger_timing", !in ? "" : in->upd.at_read ? "read" : "complete");
+  vm_rec_cell_u64(w, "pcore_idx", v->core);
+  vm_rec_cell_u64(w, "timestamp_fs", v->start);
 }
 
 /* engine: numbered over both cores. */
 static void active_row(table *w, unsigned engine, vm_time start, vm_time end) {
-  put_u64(w, "start_ts", start / VM_NS);
-  put_u64(w, "end_ts", end / VM_NS);
-  put_str(w, "engine", isa_engines[engine % ISA_NENGINES].name);
-  put_u64(w, "pcore_idx", engine / ISA_NENGINES);
-  put_u64(w, "duration_ns", end / VM_NS - start / VM_NS);
-  put_exact(w, start, end);
-  end_row(w);
+  vm_rec_cell_u64(w, "start_ts", start / VM_NS);
+  vm_rec_cell_u64(w, "end_ts", end / VM_NS);
+  vm_rec_cell_str(w, "engine", isa_engines[engine % ISA_NENGINES].name);
+  vm_rec_cell_u64(w, "pcore_idx", engine / ISA_NENGINES);
+  vm_rec_cell_u64(w, "duration_ns", end / VM_NS - start / VM_NS);
+  vm_rec_cell_exact(w, start, end);
+  vm_rec_end_row(w);
 }
 
 static void summary_engine(table *w, const vm_rec_summary *s, unsigned e, vm_time total) {
@@ -288,7 +280,8 @@ static void summary_engine(table *w, const vm_rec_summary *s, unsigned e, vm_tim
   put_units(w, fields[e][0], sum, 15);
   put_units(w, fields[e][1], active, 15);
   put_percent(w, fields[e][2], (double)active, (double)total * w->t.p->ncores);
-  put_u64(w, fields[e][3], w->t.r->has_stats ? w->t.r->stats.engine[e].instructions : count);
+  vm_rec_cell_u64(w, fields[e][3],
+                  w->t.r->has_stats ? w->t.r->stats.engine[e].instructions : count);
   if (!w->t.r->has_stats) return;
   soma_figures f;
   soma_stats_figures(&w->t.r->stats, &f, sizeof f);
@@ -304,8 +297,8 @@ static void summary_dge(table *w, const vm_rec_summary *s, unsigned q, vm_time t
 #undef FIELDS
   put_units(w, fields[q][0], s->dge[q].active, 15);
   put_percent(w, fields[q][1], (double)s->dge[q].active, (double)total);
-  put_u64(w, fields[q][2], s->dge[q].count);
-  put_u64(w, fields[q][3], s->dge_bytes[q]);
+  vm_rec_cell_u64(w, fields[q][2], s->dge[q].count);
+  vm_rec_cell_u64(w, fields[q][3], s->dge_bytes[q]);
   put_percent(w, fields[q][4], (double)s->dge[q].count, (double)s->dma_shares);
   put_percent(w, fields[q][5], (double)s->dge_bytes[q], (double)s->dma_bytes);
 }
@@ -316,14 +309,14 @@ static void summary_flops(table *w, const soma_stats *s) {
   soma_figures f;
   soma_stats_figures(s, &f, sizeof f);
   put_units(w, "launch_time", s->launch, 15);
-  put_u64(w, "hardware_flops", s->flops);
-  put_u64(w, "transpose_flops", s->transpose_flops);
-  put_u64(w, "adjusted_hardware_flops", s->adjusted_flops);
-  put_u64(w, "adjusted_transpose_flops", s->adjusted_transpose_flops);
-  put_ratio(w, "mm_arithmetic_intensity", f.intensity, 1);
-  put_ratio(w, "peak_flops_bandwidth_ratio", f.ridge, 1);
-  put_ratio(w, "peak_flops_per_second", f.peak_flops, 1);
-  put_ratio(w, "attainable_flops_per_second", f.attainable_flops, 1);
+  vm_rec_cell_u64(w, "hardware_flops", s->flops);
+  vm_rec_cell_u64(w, "transpose_flops", s->transpose_flops);
+  vm_rec_cell_u64(w, "adjusted_hardware_flops", s->adjusted_flops);
+  vm_rec_cell_u64(w, "adjusted_transpose_flops", s->adjusted_transpose_flops);
+  vm_rec_cell_ratio(w, "mm_arithmetic_intensity", f.intensity, 1);
+  vm_rec_cell_ratio(w, "peak_flops_bandwidth_ratio", f.ridge, 1);
+  vm_rec_cell_ratio(w, "peak_flops_per_second", f.peak_flops, 1);
+  vm_rec_cell_ratio(w, "attainable_flops_per_second", f.attainable_flops, 1);
   put_percent(w, "hfu_estimated_percent", f.hfu, 1);
   put_percent(w, "mfu_estimated_percent", f.mfu, 1);
   put_percent(w, "mfu_max_achievable_estimated_percent", f.attainable_flops, f.peak_flops);
@@ -335,11 +328,11 @@ static void summary_flops(table *w, const soma_stats *s) {
 static void summary_memory(table *w, const uint64_t peak[2]) {
   const soma_stats *s = &w->t.r->stats;
   if (w->t.r->has_stats) {
-    put_u64(w, "sbuf_touched_partition_bytes", s->sbuf_touched);
-    put_u64(w, "psum_touched_partition_bytes", s->psum_touched);
+    vm_rec_cell_u64(w, "sbuf_touched_partition_bytes", s->sbuf_touched);
+    vm_rec_cell_u64(w, "psum_touched_partition_bytes", s->psum_touched);
   }
-  put_u64(w, "sbuf_live_peak_bytes", peak[0]);
-  put_u64(w, "psum_live_peak_bytes", peak[1]);
+  vm_rec_cell_u64(w, "sbuf_live_peak_bytes", peak[0]);
+  vm_rec_cell_u64(w, "psum_live_peak_bytes", peak[1]);
 }
 
 static void summary_row(table *w, const vm_rec_summary *s, const uint64_t peak[2]) {
@@ -349,25 +342,27 @@ static void summary_row(table *w, const vm_rec_summary *s, const uint64_t peak[2
   put_units(w, "total_active_time", s->active, 15);
   put_percent(w, "total_active_time_percent", (double)s->active, (double)total);
   if (r->has_stats) summary_flops(w, &r->stats);
-  put_u64(w, "trace_count", w->t.n);
-  put_u64(w, "event_count", s->updates);
+  vm_rec_cell_u64(w, "trace_count", w->t.n);
+  vm_rec_cell_u64(w, "event_count", s->updates);
   put_units(w, "dma_active_time", s->dma_active, 15);
   put_percent(w, "dma_active_time_percent", (double)s->dma_active, (double)total);
-  put_ratio(w, "dma_transfer_average_bytes", (double)s->dma_bytes, (double)s->dma_transfers);
+  vm_rec_cell_ratio(w, "dma_transfer_average_bytes", (double)s->dma_bytes,
+                    (double)s->dma_transfers);
   put_units(w, "dma_packet_time", s->dge[0].sum + s->dge[1].sum + s->dge[2].sum, 15);
-  put_u64(w, "dma_transfer_count", r->has_stats ? r->stats.dma_transfers : s->dma_transfers);
-  put_u64(w, "dma_transfer_total_bytes", r->has_stats ? r->stats.dma_bytes : s->dma_bytes);
-  put_u64(w, "dma_queue_count", w->t.p->cores[0].nqueues + w->t.p->cores[1].nqueues);
+  vm_rec_cell_u64(w, "dma_transfer_count",
+                  r->has_stats ? r->stats.dma_transfers : s->dma_transfers);
+  vm_rec_cell_u64(w, "dma_transfer_total_bytes", r->has_stats ? r->stats.dma_bytes : s->dma_bytes);
+  vm_rec_cell_u64(w, "dma_queue_count", w->t.p->cores[0].nqueues + w->t.p->cores[1].nqueues);
   for (unsigned q = 0; q < VM_REC_QUEUES; q++) summary_dge(w, s, q, total);
-  put_u64(w, "hbm_read_bytes", r->has_stats ? r->stats.hbm_read_bytes : s->hbm_read);
-  put_u64(w, "hbm_write_bytes", r->has_stats ? r->stats.hbm_write_bytes : s->hbm_written);
+  vm_rec_cell_u64(w, "hbm_read_bytes", r->has_stats ? r->stats.hbm_read_bytes : s->hbm_read);
+  vm_rec_cell_u64(w, "hbm_write_bytes", r->has_stats ? r->stats.hbm_write_bytes : s->hbm_written);
   for (unsigned e = 0; e < ISA_NENGINES; e++) summary_engine(w, s, e, total);
-  put_u64(w, "matmul_instruction_count", s->matmuls);
-  put_u64(w, "activate_instruction_count", s->activations);
+  vm_rec_cell_u64(w, "matmul_instruction_count", s->matmuls);
+  vm_rec_cell_u64(w, "activate_instruction_count", s->activations);
   put_units(w, "activate_instruction_time", s->activation_time, 15);
   summary_memory(w, peak);
-  put_u64(w, "dropped_events", r->dropped);
-  end_row(w);
+  vm_rec_cell_u64(w, "dropped_events", r->dropped);
+  vm_rec_end_row(w);
 }
 
 /* ---- Tables ------------------------------------------------------------------------------- */
@@ -377,13 +372,13 @@ typedef void row_fn(table *w, uint32_t i, const vm_rec_event *v);
 static void header_row(table *w, row_fn *row) {
   vm_rec_event none = {.engine = UINT8_MAX, .kind = VM_EV_DMA, .value = UINT32_MAX};
   uint32_t *from = w->from, *of = w->transfers.of;
-  if (w->mode != HEADER) return;
+  if (w->mode != VM_REC_HEADER) return;
   w->from = w->transfers.of = NULL; /* the row for no event: only names */
   row(w, 0, &none);
   w->from = from;
   w->transfers.of = of;
-  end_row(w);
-  w->mode = CSV_ROW;
+  vm_rec_end_row(w);
+  w->mode = VM_REC_CSV_ROW;
 }
 
 /* A row for each event of these kinds: 1 << kind. */
@@ -393,7 +388,7 @@ static void event_rows(table *w, unsigned kinds, row_fn *row) {
     const vm_rec_event *v = vm_rec_at(w->t.r, w->order[k]);
     if (!(kinds >> v->kind & 1)) continue;
     row(w, w->order[k], v);
-    end_row(w);
+    vm_rec_end_row(w);
   }
 }
 
@@ -418,14 +413,14 @@ static void packet_rows(table *w) {
       dma_row(w, w->order[share++], a);
     else
       dma_row(w, w->order[write++], b);
-    end_row(w);
+    vm_rec_end_row(w);
   }
 }
 
 static void active_rows(table *w) {
-  if (w->mode == HEADER) {
+  if (w->mode == VM_REC_HEADER) {
     active_row(w, 0, 0, 0);
-    w->mode = CSV_ROW;
+    w->mode = VM_REC_CSV_ROW;
   }
   for (unsigned e = 0; e < VM_REC_ENGINES; e++) {
     vm_time start = 0, end = 0;
@@ -459,9 +454,9 @@ static void summary_rows(table *w) {
     w->out.b.failed = true;
     return;
   }
-  if (w->mode == HEADER) {
+  if (w->mode == VM_REC_HEADER) {
     summary_row(w, &s, peak);
-    w->mode = CSV_ROW;
+    w->mode = VM_REC_CSV_ROW;
   }
   summary_row(w, &s, peak);
 }
@@ -474,6 +469,9 @@ static void rows(table *w, soma_table which) {
   case SOMA_TABLE_DMA_PACKET: packet_rows(w); return;
   case SOMA_TABLE_SEMAPHORE_UPDATE: event_rows(w, 1u << VM_EV_SEM, update_row); return;
   case SOMA_TABLE_ACTIVE_TIME: active_rows(w); return;
+  case SOMA_TABLE_CC_OP: vm_rec_cc_ops(w); return;
+  case SOMA_TABLE_CC_INSTRUCTION: vm_rec_cc_instructions(w); return;
+  case SOMA_TABLE_CC_STREAM: vm_rec_cc_streams(w); return;
   default: summary_rows(w); return;
   }
 }
@@ -481,7 +479,7 @@ static void rows(table *w, soma_table which) {
 soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma_table which,
                              soma_table_format format, soma_write_fn write, void *ud) {
   if (!r || !p || !write) return SOMA_ARG;
-  table w = {.mode = format == SOMA_JSON_LINES ? JSON_ROW : HEADER, .first = true};
+  table w = {.mode = format == SOMA_JSON_LINES ? VM_REC_JSON_ROW : VM_REC_HEADER, .first = true};
   if ((unsigned)which >= SOMA_TABLES || (unsigned)format > SOMA_JSON_LINES) return SOMA_ARG;
   if (!vm_rec_open(&w.t, r, p)) return SOMA_NOMEM;
   vm_rec_sink_open(&w.out, &w.t.al, write, ud);

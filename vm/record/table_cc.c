@@ -1,0 +1,203 @@
+/* The tables of collectives: CcOp, CcInstruction, CcStream. */
+#include "table.h"
+
+#include "../../isa/operand.h"
+
+#include <ctype.h>
+
+static const isa_insn *insn_at(const vm_rec_table *w, unsigned core, unsigned engine, uint32_t pc) {
+  const isa_code *code = &w->t.p->cores[core].code[engine];
+  return pc < code->n ? &code->insns[pc] : NULL;
+}
+
+/* ---- CcOp --------------------------------------------------------------------------------- */
+
+/* "AllReduce" of all_reduce. */
+static const char *camel(vm_rec_table *w, const char *name) {
+  bool begins = true;
+  w->text.len = 0;
+  for (; *name; name++) {
+    bool joint = *name == '_' || *name == '-';
+    if (!joint) isa_buf_printf(&w->text, "%c", begins ? toupper((unsigned char)*name) : *name);
+    begins = joint;
+  }
+  return isa_buf_str(&w->text);
+}
+
+/* Elements of all patterns of a list, and their type. */
+static uint64_t elements(const vm_rec_table *w, unsigned core, isa_ref list, unsigned *dtype) {
+  const uint32_t *of = isa_program_list(w->t.p, list, ISA_K_APS);
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < list.count; i++) {
+    const isa_ap *ap = &w->t.p->cores[core].aps[of[i] - 1];
+    n += isa_ap_elems(ap) * (ap->space == ISA_HBM ? 1 : ap->nparts);
+    *dtype = ap->dtype;
+  }
+  return n;
+}
+
+/* "[[0, 1], [2, 3]]" of a group. */
+static const char *lists_text(vm_rec_table *w, const isa_group *g) {
+  const uint32_t *rank = g->ranks;
+  w->text.len = 0;
+  for (uint32_t i = 0; i < g->nlists; i++) {
+    isa_buf_puts(&w->text, i ? "], [" : "[[");
+    for (uint32_t k = 0; k < g->sizes[i]; k++) isa_buf_printf(&w->text, k ? ", %u" : "%u", *rank++);
+  }
+  isa_buf_puts(&w->text, "]]");
+  return isa_buf_str(&w->text);
+}
+
+/* c: NULL, only names. */
+static void op_row(vm_rec_table *w, const soma_collective *c, uint32_t id) {
+  const soma_collective none = {.op = "", .algorithm = ""};
+  const isa_insn *in = c ? insn_at(w, c->core, c->engine, c->pc) : NULL;
+  isa_collective u = in ? isa_collective_of(in) : (isa_collective){.group = -1};
+  unsigned dtype = 1;
+  if (!c) c = &none;
+  uint64_t src = elements(w, c->core, u.srcs, &dtype), dst = elements(w, c->core, u.dsts, &dtype);
+  const uint64_t size = isa_dtype_bytes(dtype);
+  vm_rec_cell_span(w, c->issued, c->end);
+  vm_rec_cell_str(w, "operation", camel(w, c->op));
+  vm_rec_cell_str(w, "algorithm", camel(w, c->algorithm));
+  vm_rec_cell_u64(w, "num_elements", src > dst ? src : dst);
+  vm_rec_cell_str(w, "dtype", isa_dtypes[dtype].name);
+  vm_rec_cell_u64(w, "op_id", id);
+  vm_rec_cell_u64(w, "stream_id", c->core * 256u + u.stream);
+  vm_rec_cell_u64(w, "stream_index", u.stream);
+  vm_rec_cell_str(w, "trigger_engine", isa_engines[c->engine].name);
+  vm_rec_cell_u64(w, "input_size", src * size);
+  vm_rec_cell_u64(w, "output_size", dst * size);
+  if (c->bytes || c == &none) {
+    vm_rec_cell_ratio(w, "algorithm_bandwidth", c->algbw * 1e9, 1);
+    vm_rec_cell_ratio(w, "bus_bandwidth", c->busbw * 1e9, 1);
+  } else {
+    vm_rec_cell_none(w, "algorithm_bandwidth");
+    vm_rec_cell_none(w, "bus_bandwidth");
+  }
+  vm_rec_cell_u64(w, "trigger_start_ts", c->issued / VM_NS);
+  if (u.group >= 0) {
+    vm_rec_cell_u64(w, "replica_group_id", (uint64_t)u.group);
+    vm_rec_cell_str(w, "replica_group", lists_text(w, &w->t.p->groups[u.group]));
+  } else {
+    vm_rec_cell_none(w, "replica_group_id");
+    vm_rec_cell_none(w, "replica_group");
+  }
+  vm_rec_cell_u64(w, "pcore_idx", c->core);
+  vm_rec_event at = {
+      .kind = VM_EV_INSN, .engine = c->engine & 255, .core = c->core & 1, .pc = c->pc};
+  at.by_core = at.core;
+  vm_rec_cell_str(w, "nki_source_location", vm_rec_place_text(w, &at));
+  vm_rec_cell_exact(w, c->issued, c->end);
+  vm_rec_end_row(w);
+}
+
+static void header(vm_rec_table *w, void (*row)(vm_rec_table *w)) {
+  if (w->mode != VM_REC_HEADER) return;
+  row(w);
+  w->mode = VM_REC_CSV_ROW;
+}
+
+static void op_names(vm_rec_table *w) { op_row(w, NULL, 0); }
+
+void vm_rec_cc_ops(vm_rec_table *w) {
+  const soma_recorder *r = w->t.r;
+  header(w, op_names);
+  for (uint32_t i = 0; i < r->nccs && vm_rec_sink_row(&w->out); i++) op_row(w, &r->ccs[i], i);
+}
+
+/* ---- CcInstruction ------------------------------------------------------------------------ */
+
+/* The collective whose block has that instruction of a CC sequencer. */
+static isa_point block_of(const vm_rec_table *w, const vm_rec_event *v) {
+  for (uint32_t pc = v->pc + 1; pc-- > 0;) {
+    const isa_insn *in = insn_at(w, v->by_core, v->engine, pc);
+    if (in && in->op == ISA_OP_wait_start) return in->u.BLOCK.of;
+  }
+  return (isa_point){0};
+}
+
+/* The last of them that was issued by then. */
+static const soma_collective *issued_by(const soma_recorder *r, unsigned core, isa_point of,
+                                        vm_time t) {
+  const soma_collective *last = NULL;
+  for (uint32_t i = 0; i < r->nccs; i++) {
+    const soma_collective *c = &r->ccs[i];
+    if (c->core != core || c->engine != of.engine || c->pc != of.pc || c->issued > t) continue;
+    if (!last || c->issued > last->issued) last = c;
+  }
+  return last;
+}
+
+/* v: NULL, only names. */
+static void instruction_row(vm_rec_table *w, const vm_rec_event *v) {
+  const vm_rec_event none = {.engine = ISA_NENGINES};
+  const isa_insn *in = v ? insn_at(w, v->by_core, v->engine, v->pc) : NULL;
+  isa_point of = v ? block_of(w, v) : (isa_point){0};
+  if (!v) v = &none;
+  const soma_collective *c = issued_by(w->t.r, v->by_core, of, v->start);
+  vm_rec_cell_span(w, v->start, v->end);
+  vm_rec_cell_u64(w, "core_idx", v->engine - (unsigned)ISA_NENGINES);
+  vm_rec_cell_str(w, "description", in ? isa_ops[in->op].name : "?");
+  vm_rec_cell_str(w, "trigger_engine", isa_engines[of.engine].name);
+  if (c || w->mode == VM_REC_HEADER)
+    vm_rec_cell_u64(w, "trigger_start_ts", c ? c->issued / VM_NS : 0);
+  else
+    vm_rec_cell_none(w, "trigger_start_ts");
+  vm_rec_cell_str(w, "kind", v->kind == VM_EV_WAIT ? "wait" : "trigger");
+  vm_rec_cell_str(w, "operands", in ? vm_rec_operands(&w->t, v) : "");
+  vm_rec_cell_u64(w, "pc", v->pc);
+  vm_rec_cell_u64(w, "pcore_idx", v->by_core);
+  vm_rec_cell_exact(w, v->start, v->end);
+  vm_rec_end_row(w);
+}
+
+static void instruction_names(vm_rec_table *w) { instruction_row(w, NULL); }
+
+void vm_rec_cc_instructions(vm_rec_table *w) {
+  header(w, instruction_names);
+  for (uint32_t k = 0; k < w->t.n && vm_rec_sink_row(&w->out); k++) {
+    const vm_rec_event *v = vm_rec_at(w->t.r, w->order[k]);
+    bool of_cc = v->engine >= ISA_NENGINES && v->engine < ISA_NSEQS;
+    if (of_cc && (v->kind == VM_EV_TRIGGER || v->kind == VM_EV_WAIT)) instruction_row(w, v);
+  }
+}
+
+/* ---- CcStream ----------------------------------------------------------------------------- */
+
+static void stream_row(vm_rec_table *w, unsigned core, unsigned stream, unsigned ccs) {
+  w->text.len = 0;
+  for (unsigned k = 0; k < ISA_NCC; k++)
+    if (ccs >> k & 1) isa_buf_printf(&w->text, w->text.len ? ",%u" : "[%u", k);
+  isa_buf_puts(&w->text, w->text.len ? "]" : "[]");
+  vm_rec_cell_u64(w, "stream_id", core * 256u + stream);
+  vm_rec_cell_u64(w, "stream_index", stream);
+  vm_rec_cell_str(w, "cc_core_ids", isa_buf_str(&w->text));
+  vm_rec_cell_u64(w, "pcore_idx", core);
+  vm_rec_end_row(w);
+}
+
+static void stream_names(vm_rec_table *w) { stream_row(w, 0, 0, 0); }
+
+/* Of each stream the CC sequencers with a block for one of its collectives; 0: it has none. */
+static void find_streams(const vm_rec_table *w, unsigned core, unsigned ccs[256]) {
+  for (unsigned k = 0; k < ISA_NCC; k++) {
+    const isa_code *code = &w->t.p->cores[core].code[ISA_NENGINES + k];
+    for (uint32_t pc = 0; pc < code->n; pc++) {
+      if (code->insns[pc].op != ISA_OP_wait_start) continue;
+      isa_point of = code->insns[pc].u.BLOCK.of;
+      const isa_insn *in = insn_at(w, core, of.engine, of.pc);
+      if (in) ccs[isa_collective_of(in).stream] |= 1u << k;
+    }
+  }
+}
+
+void vm_rec_cc_streams(vm_rec_table *w) {
+  header(w, stream_names);
+  for (unsigned core = 0; core < w->t.p->ncores; core++) {
+    unsigned ccs[256] = {0};
+    find_streams(w, core, ccs);
+    for (unsigned s = 0; s < 256; s++)
+      if (ccs[s]) stream_row(w, core, s, ccs[s]);
+  }
+}
