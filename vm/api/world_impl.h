@@ -87,8 +87,8 @@ soma_status soma_world_connect(soma_world *w, bool begins);
 soma_status soma_world_check_savable(soma_world *w);
 
 /* instance.c */
-/* "trn1.32xlarge", or "trn1.32xlarge x 4": four of them, in *count. NULL: there is no such instance.
- */
+/* "trn1.32xlarge", or "trn1.32xlarge x 4": four of them, in *count. NULL: no instance has that
+ * name. */
 const isa_instance *soma_instance_named(const char *name, uint32_t *count);
 /* Finds the instance that the options name, or the smallest that holds the ranks. target: NULL,
  * any. */

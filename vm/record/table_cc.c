@@ -179,7 +179,7 @@ static void stream_row(vm_rec_table *w, unsigned core, unsigned stream, unsigned
 
 static void stream_names(vm_rec_table *w) { stream_row(w, 0, 0, 0); }
 
-/* Of each stream the CC sequencers with a block for one of its collectives; 0: it has none. */
+/* Finds for each stream the CC sequencers with a block for one of its collectives; 0: none has. */
 static void find_streams(const vm_rec_table *w, unsigned core, unsigned ccs[256]) {
   for (unsigned k = 0; k < ISA_NCC; k++) {
     const isa_code *code = &w->t.p->cores[core].code[ISA_NENGINES + k];
