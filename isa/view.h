@@ -150,6 +150,8 @@ int soma_view_add(soma_view *v, const soma_view_dyn *part, soma_view_error *e);
  * or more than `room`. */
 size_t soma_view_words(const soma_view *v, int merge, int64_t *words, size_t room,
                        soma_view_error *e);
+/* The pairs of step and num among them, for n dimensions; how many pairs, n at most. */
+size_t soma_view_pairs(const soma_view_dim *dims, unsigned n, int merge, int64_t *pairs);
 
 #ifdef __cplusplus
 }

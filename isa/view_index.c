@@ -128,7 +128,7 @@ static bool first_is_partitions(const soma_view *w, const soma_view_expr *x) {
 }
 
 int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_view_error *e) {
-  soma_view w = *v;
+  soma_view w; /* its head and dimensions: much of a view is not copied */
   unsigned axes = v->tile;
   if (n != v->ndim)
     return isa_view_refuse(e, "%u indices for the %u dimensions of %s", n, v->ndim,
@@ -141,6 +141,7 @@ int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_vi
     if (v->dyn[i].kind == SOMA_DYN_SIZE || v->dyn[i].kind == SOMA_DYN_GATHER)
       return isa_view_refuse(e, "%s has a size from a register, or rows by an index vector",
                              isa_view_name(e));
+  memcpy(&w, v, offsetof(soma_view, dim));
   w.ndim = (uint8_t)axes;
   for (unsigned a = 0; a < axes; a++) w.dim[a] = (soma_view_dim){1, 0};
   for (unsigned d = 0; d < n; d++)
@@ -153,7 +154,8 @@ int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_vi
                              isa_view_name(e));
     w.dim[0].step = 1;
   }
-  *v = w;
+  memcpy(v, &w, offsetof(soma_view, dim));
+  memcpy(v->dim, w.dim, axes * sizeof *w.dim);
   return 1;
 }
 

@@ -4,13 +4,12 @@
 #include "isa.h"
 #include "view_impl.h"
 
-/* Appends pairs of step and num of dimensions from `first` on; the pairs that there are. */
-static size_t put_dims(const soma_view *v, unsigned first, bool merge, int64_t *pairs) {
-  size_t n = 0;
-  for (unsigned d = first; d < v->ndim; d++) {
-    int64_t num = v->dim[d].num, step = v->dim[d].step, span, *last = pairs + 2 * n;
+size_t soma_view_pairs(const soma_view_dim *dims, unsigned n, int merge, int64_t *pairs) {
+  size_t made = 0;
+  for (unsigned d = 0; d < n; d++) {
+    int64_t num = dims[d].num, step = dims[d].step, span, *last = pairs + 2 * made;
     if (merge && num == 1) continue;
-    if (merge && n > 0 && isa_view_times(step, num, &span) && last[-2] == span &&
+    if (merge && made > 0 && isa_view_times(step, num, &span) && last[-2] == span &&
         isa_view_times(last[-1], num, &span) && span <= UINT16_MAX) {
       last[-2] = step;
       last[-1] = span;
@@ -18,9 +17,9 @@ static size_t put_dims(const soma_view *v, unsigned first, bool merge, int64_t *
     }
     last[0] = step;
     last[1] = num;
-    n++;
+    made++;
   }
-  return n;
+  return made;
 }
 
 static int no_room(soma_view_error *e) {
@@ -58,10 +57,8 @@ size_t soma_view_words(const soma_view *v, int merge, int64_t *words, size_t roo
         "%lld",
         isa_view_name(e), (long long)v->dim[0].step);
   if (room < SOMA_VIEW_WORDS) return (size_t)no_room(e);
-  soma_view front = *v;
-  front.ndim = (uint8_t)keep;
-  size_t dims = put_dims(&front, v->tile, false, words + 7);
-  dims += put_dims(v, keep, merge != 0, words + 7 + 2 * dims);
+  size_t dims = soma_view_pairs(v->dim + v->tile, keep - v->tile, 0, words + 7);
+  dims += soma_view_pairs(v->dim + keep, v->ndim - keep, merge, words + 7 + 2 * dims);
   if (dims == 0 && merge) {
     words[7] = words[8] = 1;
     dims = 1;

@@ -16,15 +16,14 @@ PyObject *py_index_done(py_index *x, PyObject *said) {
   return (PyObject *)x;
 }
 
+static bool too_far(void) {
+  py_error("the numbers of an index do not fit in 61 bits");
+  return false;
+}
+
 bool py_index_bounds(const py_index *x, int64_t *low, int64_t *high) {
-  *low = *high = x->at;
-  for (Py_ssize_t a = 0; a < py_axes(x); a++) {
-    int64_t reach, *end = x->axis[a].coef < 0 ? low : high;
-    if (x->axis[a].size < 2) continue;
-    if (!py_times(x->axis[a].coef, x->axis[a].size - 1, &reach) || !py_plus(*end, reach, end))
-      return false;
-  }
-  return true;
+  soma_view_expr e = py_expr(x);
+  return soma_view_bounds(&e, low, high) || too_far();
 }
 
 /* What messages call the sum and so on of a and b, and of a number and x. */
@@ -109,7 +108,7 @@ static PyObject *arange(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     return NULL;
   }
   py_index *x = said ? py_index_new(1) : NULL;
-  if (x) x->axis[0] = (py_axis){k[2], count}, x->at = k[0];
+  if (x) x->axis[0] = (soma_view_axis){k[2], count}, x->at = k[0];
   return py_index_done(x, said);
 }
 
@@ -117,41 +116,26 @@ static PyObject *arange(PyObject *module, PyObject *const *args, Py_ssize_t n) {
 
 /* x * times + plus. */
 py_index *py_index_scaled(const py_index *x, int64_t times, int64_t plus) {
-  Py_ssize_t n = py_axes(x);
-  py_index *y = py_index_new(n);
-  bool fine = y && py_times(x->at, times, &y->at) && py_plus(y->at, plus, &y->at);
-  for (Py_ssize_t a = 0; fine && a < n; a++) {
-    y->axis[a].size = x->axis[a].size;
-    fine = py_times(x->axis[a].coef, times, &y->axis[a].coef);
-  }
-  if (!fine) Py_CLEAR(y);
-  return y;
-}
-
-static void different_axes(PyObject *said, int64_t a, int64_t b) {
-  PyObject *text = PyObject_CallMethod((PyObject *)py.index, "string", "(O)", said);
-  if (text) py_error("%U: one axis has %lld and %lld values", text, (long long)a, (long long)b);
-  Py_XDECREF(text);
+  py_index *y = py_index_new(py_axes(x));
+  soma_view_expr of = py_expr(x);
+  soma_view_error e;
+  e.name = NULL;
+  if (!y || soma_view_scale(&of, times, plus, y->axis, &y->at, &e)) return y;
+  Py_DECREF((PyObject *)y);
+  too_far();
+  return NULL;
 }
 
 /* x + sign * y; the axes of both end at the last one. */
 static PyObject *combined(const py_index *x, const py_index *y, int sign, PyObject *said) {
-  Py_ssize_t n = py_axes(x) > py_axes(y) ? py_axes(x) : py_axes(y);
-  Py_ssize_t i = n - py_axes(x), j = n - py_axes(y);
-  py_index *z = said ? py_index_new(n) : NULL;
-  int64_t other;
-  bool fine = z && py_times(y->at, sign, &other) && py_plus(x->at, other, &z->at);
-  for (Py_ssize_t a = 0; fine && a < n; a++) {
-    const py_axis none = {0, 1};
-    const py_axis p = a < i ? none : x->axis[a - i], q = a < j ? none : y->axis[a - j];
-    if (p.size != q.size && p.size != 1 && q.size != 1) {
-      different_axes(said, p.size, q.size);
-      fine = false;
-    }
-    z->axis[a].size = p.size > q.size ? p.size : q.size;
-    fine = fine && py_times(q.coef, sign, &other) && py_plus(p.coef, other, &z->axis[a].coef);
-  }
-  if (fine) return py_index_done(z, said);
+  py_index *z = said ? py_index_new(py_axes(x) > py_axes(y) ? py_axes(x) : py_axes(y)) : NULL;
+  soma_view_expr a = py_expr(x), b = py_expr(y);
+  soma_view_error e;
+  e.name = "the sum";
+  if (z && soma_view_sum(&a, &b, sign, z->axis, &z->at, &e)) return py_index_done(z, said);
+  PyObject *text = z ? PyObject_CallMethod((PyObject *)py.index, "string", "(O)", said) : NULL;
+  if (text) py_error("%U: %s", text, e.text);
+  Py_XDECREF(text);
   Py_XDECREF((PyObject *)z);
   Py_XDECREF(said);
   return NULL;
@@ -247,7 +231,7 @@ static PyObject *index_subscript(PyObject *self, PyObject *key) {
     int all = k == Py_None || k == Py_Ellipsis ? 0 : is_all(k);
     if (all < 0 && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     if (k == Py_None) {
-      y->axis[to++] = (py_axis){0, 1};
+      y->axis[to++] = (soma_view_axis){0, 1};
     } else if (k == Py_Ellipsis && (i == n || dots == 1)) {
       for (; more; more--) y->axis[to++] = x->axis[at++];
     } else if (all > 0 && at < axes) {
@@ -326,7 +310,7 @@ static PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {0},
 };
-static PyType_Spec spec = {"_soma.Index", sizeof(py_index), sizeof(py_axis),
+static PyType_Spec spec = {"_soma.Index", sizeof(py_index), sizeof(soma_view_axis),
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 static PyMethodDef functions[] = {
     {"arange", (PyCFunction)(void (*)(void))arange, METH_FASTCALL, arange_doc}, {0}};

@@ -2,6 +2,8 @@
  * is Python's: View._index. */
 #include "recorder.h"
 
+#include <string.h>
+
 /* What an entry of a key leaves of a dimension. */
 typedef struct part {
   int64_t start, num, by;
@@ -10,10 +12,29 @@ typedef struct part {
 
 enum { FAILED = -1, OTHER = 0, TAKEN = 1 };
 
-/* Moves a view by `by` steps of dimension d. */
-static bool move(py_view *t, const py_view *v, int d, int64_t by) {
-  int64_t far, *at = d == 0 && py_storage_of(v)->memory ? &t->part : &t->off;
-  return by == 0 || (py_times(by, v->dim[d].step, &far) && py_plus(*at, far, at));
+void py_view_get(const py_view *v, soma_view *out) {
+  out->buffer = 0;
+  out->tile = py_storage_of(v)->memory != 0;
+  out->dtype = (uint8_t)v->code;
+  out->ndim = (uint8_t)v->ndim;
+  out->ndyn = 0;
+  out->part = v->part;
+  out->offset = v->off;
+  out->bytes = out->parts = 0; /* of ap, which is Python's */
+  memcpy(out->dim, v->dim, (size_t)v->ndim * sizeof *v->dim);
+}
+
+/* Puts what a view became into a new one. */
+static void put(py_view *t, const soma_view *s) {
+  t->part = s->part;
+  t->off = s->offset;
+  t->ndim = s->ndim;
+  memcpy(t->dim, s->dim, s->ndim * sizeof *s->dim);
+}
+
+/* A tile has two dimensions or more, a tensor one. */
+static void fill(soma_view *s, unsigned least) {
+  if (s->ndim < least) s->dim[s->ndim++] = (soma_view_dim){1, 1};
 }
 
 static int number(PyObject *k, int64_t n, int d, part *p) {
@@ -72,87 +93,47 @@ static int part_of(PyObject *k, int64_t n, int d, part *p) {
 }
 
 /* A key of numbers, slices and ds(). The rest of the dimensions stays as it is. */
-static int basic(const py_view *v, PyObject *const *keys, int n, py_view **out) {
-  bool chip = py_storage_of(v)->memory;
-  int to = 0, d = 0;
-  py_view *t = *out = py_view_like(v);
-  if (!t) return FAILED;
-  for (; d < n; d++) {
+static int basic(const py_view *v, PyObject *const *keys, int n, soma_view *s) {
+  bool tile = py_storage_of(v)->memory;
+  unsigned to = 0;
+  soma_view_error e;
+  e.name = NULL;
+  e.from = 0;
+  for (int d = 0; d < n; d++) {
     part p;
     int found = part_of(keys[d], v->dim[d].num, d, &p);
     if (found != TAKEN) return found;
-    if (!move(t, v, d, p.start)) return FAILED;
-    if (p.drop && !(d == 0 && chip)) continue;
-    t->dim[to].num = p.num;
-    t->dim[to].step = p.drop ? 1 : v->dim[d].step;
-    if (!py_times(t->dim[to].step, p.by, &t->dim[to].step)) return FAILED;
-    to++;
+    if (p.drop ? !soma_view_index(s, to, p.start, &e)
+               : !soma_view_slice(s, to, p.start, p.num, p.by, &e))
+      return OTHER;
+    if (!p.drop || (tile && d == 0)) to++;
   }
-  for (; d < v->ndim; d++) t->dim[to++] = v->dim[d];
-  if (to < 2 && (chip || !to)) t->dim[to++] = (py_dim){1, 1};
-  t->ndim = to;
+  fill(s, tile ? 2 : s->ndim == 0);
   return TAKEN;
-}
-
-/* ---- Index expressions ----------------------------------------------------------------------- */
-
-/* Adds one over dimension d to a view whose axes end at the last one. */
-static int add_index(py_view *t, const py_view *v, int d, const py_index *x) {
-  int at = t->ndim - (int)py_axes(x);
-  bool first = d == 0 && py_storage_of(v)->memory;
-  int64_t low, high, step;
-  if (!py_index_bounds(x, &low, &high)) return FAILED;
-  if (low < 0 || high >= v->dim[d].num) return OTHER; /* unless a mask limits it */
-  if (!move(t, v, d, x->at)) return FAILED;
-  for (int a = 0; a < py_axes(x); a++) {
-    const py_axis *axis = &x->axis[a];
-    py_dim *to = &t->dim[at + a];
-    if (axis->size != 1 && to->num != 1 && to->num != axis->size) return OTHER;
-    if (axis->size > to->num) to->num = axis->size;
-    if (!axis->coef || axis->size == 1) continue;
-    if (first && (at + a || axis->coef != 1)) return OTHER;
-    if (!first &&
-        (!py_times(axis->coef, v->dim[d].step, &step) || !py_plus(to->step, step, &to->step)))
-      return FAILED;
-  }
-  return TAKEN;
-}
-
-/* Whether axis 0 of x is what chooses the partitions. */
-static bool varies_first(const py_view *t, const py_index *x) {
-  return py_axes(x) == t->ndim && x->axis[0].coef && x->axis[0].size > 1;
 }
 
 /* A key of index expressions and numbers, for all dimensions. */
-static int affine(const py_view *v, PyObject *const *keys, int axes, py_view **out) {
-  bool chip = py_storage_of(v)->memory, by_first = false;
-  py_view *t = *out = py_view_like(v);
-  if (!t) return FAILED;
-  t->ndim = axes;
-  for (int a = 0; a < axes; a++) t->dim[a] = (py_dim){1, 0};
+static int affine(const py_view *v, PyObject *const *keys, soma_view *s) {
+  soma_view_expr x[PY_MAX_DIMS];
+  soma_view_error e;
+  e.name = NULL;
+  e.from = 0;
   for (int d = 0; d < v->ndim; d++) {
-    int found;
     part p = {.by = 1};
-    if (PY_IS_INDEX(keys[d])) {
-      found = add_index(t, v, d, (py_index *)keys[d]);
-      if (d == 0) by_first = varies_first(t, (py_index *)keys[d]);
-    } else {
-      found = PyLong_Check(keys[d]) ? number(keys[d], v->dim[d].num, d, &p) : OTHER;
-      if (found == TAKEN && !move(t, v, d, p.start)) return FAILED;
-    }
+    int found = PY_IS_INDEX(keys[d])    ? TAKEN
+                : PyLong_Check(keys[d]) ? number(keys[d], v->dim[d].num, d, &p)
+                                        : OTHER;
     if (found != TAKEN) return found;
+    x[d] = PY_IS_INDEX(keys[d]) ? py_expr((py_index *)keys[d]) : (soma_view_expr){p.start, 0, NULL};
   }
-  if (chip) {
-    if (t->dim[0].num != 1 && !by_first) return OTHER;
-    t->dim[0].step = 1;
-    if (axes < 2) t->dim[t->ndim++] = (py_dim){1, 1};
-  }
+  if (!soma_view_take(s, (unsigned)v->ndim, x, &e)) return OTHER; /* which says why */
+  if (py_storage_of(v)->memory) fill(s, 2);
   return TAKEN;
 }
 
-static bool same(const py_view *a, const py_view *b) {
-  bool alike = a->ndim == b->ndim && a->part == b->part && a->off == b->off;
-  for (int d = 0; d < a->ndim && alike; d++)
+static bool same(const soma_view *a, const py_view *b) {
+  bool alike = a->ndim == b->ndim && a->part == b->part && a->offset == b->off;
+  for (int d = 0; d < b->ndim && alike; d++)
     alike = a->dim[d].num == b->dim[d].num && a->dim[d].step == b->dim[d].step;
   return alike;
 }
@@ -164,10 +145,11 @@ static PyObject *ask(PyObject *self, PyObject *key) {
 }
 
 PyObject *py_view_subscript(PyObject *self, PyObject *key) {
-  py_view *v = (py_view *)self, *t = NULL;
+  py_view *v = (py_view *)self, *t;
+  soma_view s;
   PyObject *keys[PY_MAX_DIMS];
   bool tuple = PyTuple_Check(key);
-  Py_ssize_t n = tuple ? PyTuple_Size(key) : 1, axes = 0, indices = 0;
+  Py_ssize_t n = tuple ? PyTuple_Size(key) : 1, indices = 0;
   if (n > v->ndim || v->bound || v->dyn) return ask(self, key);
   if (key == Py_Ellipsis) {
     Py_INCREF(self);
@@ -175,18 +157,17 @@ PyObject *py_view_subscript(PyObject *self, PyObject *key) {
   }
   for (Py_ssize_t i = 0; i < n; i++) {
     keys[i] = tuple ? PyTuple_GetItem(key, i) : key;
-    if (!PY_IS_INDEX(keys[i])) continue;
-    indices++;
-    axes = Py_SIZE(keys[i]) > axes ? Py_SIZE(keys[i]) : axes;
+    indices += PY_IS_INDEX(keys[i]);
   }
-  if (indices && (n < v->ndim || axes > PY_MAX_DIMS)) return ask(self, key);
-  int found = indices ? affine(v, keys, (int)axes, &t) : basic(v, keys, (int)n, &t);
-  if (found == TAKEN && indices == 2 && n == 2 && same(t, v)) { /* all of it: the tile itself */
+  if (indices && n < v->ndim) return ask(self, key);
+  py_view_get(v, &s);
+  int found = indices ? affine(v, keys, &s) : basic(v, keys, (int)n, &s);
+  if (found == OTHER) return ask(self, key);
+  if (found == FAILED) return NULL;
+  if (indices == 2 && n == 2 && same(&s, v)) { /* all of it: the tile itself */
     Py_INCREF(self);
-    Py_DECREF((PyObject *)t);
     return self;
   }
-  if (found == TAKEN) return (PyObject *)t;
-  Py_XDECREF((PyObject *)t);
-  return found == OTHER ? ask(self, key) : NULL;
+  if ((t = py_view_like(v)) != NULL) put(t, &s);
+  return (PyObject *)t;
 }

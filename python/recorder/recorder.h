@@ -98,19 +98,19 @@ bool py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **own, PyType
 /* ---- Index expressions (index.c, mask.c) ------------------------------------------------------
  */
 
-typedef struct py_axis {
-  int64_t coef, size;
-} py_axis;
-
 /* at + the sum over axes of coef * (0 .. size - 1). `said` is what messages call it: a string, or
  * (format, parts ...), put together only when a message needs it: loops make many expressions. */
 typedef struct py_index {
   PyObject_VAR_HEAD PyObject *said;
   int64_t at;
-  py_axis axis[];
+  soma_view_axis axis[];
 } py_index;
 
 #define PY_IS_INDEX(x) (Py_TYPE(x) == py.index)
+/* The same as soma_view.h has it. */
+static inline soma_view_expr py_expr(const py_index *x) {
+  return (soma_view_expr){x->at, (uint32_t)x->ob_base.ob_size, x->axis};
+}
 static inline Py_ssize_t py_axes(const py_index *x) { return x->ob_base.ob_size; }
 
 py_index *py_index_new(Py_ssize_t axes);
@@ -144,18 +144,14 @@ typedef struct py_storage {
   PyObject *place, *left; /* as soma.tensor.Storage says */
 } py_storage;
 
-enum { PY_MAX_DIMS = 16 };
-
-typedef struct py_dim {
-  int64_t num, step;
-} py_dim;
+enum { PY_MAX_DIMS = SOMA_VIEW_DIMS };
 
 typedef struct py_view {
   PyObject ob_base;
   PyObject *storage, *dtype, *dyn, *bound, *pending, *weak;
   int64_t part, off;
   int ndim, size, code; /* bytes of an element; its soma_dtype */
-  py_dim dim[PY_MAX_DIMS];
+  soma_view_dim dim[PY_MAX_DIMS];
 } py_view;
 
 #define PY_IS_VIEW(x) (Py_TYPE(x) == py.view)
@@ -167,6 +163,8 @@ typedef struct py_slice {
   PyObject *start, *size;
 } py_slice;
 
+/* The view as soma_view.h has it, without dynamic parts. */
+void py_view_get(const py_view *v, soma_view *out);
 /* Another view of the storage of v, without dimensions, dynamic parts or bounds. */
 py_view *py_view_like(const py_view *v);
 bool py_view_add_types(PyObject *module);

@@ -90,26 +90,6 @@ static bool gathered(py_view *v, int64_t *dim) {
   return fine;
 }
 
-/* Appends [step, num] of the dimensions from `first` on; *n counts pairs. */
-static void dimensions(const py_view *v, int first, bool merge, int64_t *pairs, int *n) {
-  bool open = false;
-  for (int d = first; d < v->ndim; d++) {
-    int64_t num = v->dim[d].num, step = v->dim[d].step, span;
-    if (merge && num == 1) continue;
-    int64_t *last = pairs + 2 * (*n - 1);
-    if (merge && open && !__builtin_mul_overflow(step, num, &span) && last[0] == span &&
-        !__builtin_mul_overflow(last[1], num, &span) && span < 65536) {
-      last[0] = step;
-      last[1] = span;
-      continue;
-    }
-    pairs[2 * *n] = step;
-    pairs[2 * *n + 1] = num;
-    ++*n;
-    open = true;
-  }
-}
-
 static bool add_dynamic(py_words *w, py_view *v) {
   PyObject *more = PyObject_CallMethodObjArgs((PyObject *)v, py._dyn_words, NULL);
   bool fine = more && py_words_add_part(w, more);
@@ -120,7 +100,7 @@ static bool add_dynamic(py_words *w, py_view *v) {
 bool py_words_add_view(py_words *w, py_view *v, bool merge) {
   const py_storage *s = py_storage_of(v);
   int64_t words[8 + 2 * (PY_MAX_DIMS + 2)], *pairs = words + 7, dim = -1, at;
-  int n = 0, first = s->memory ? 1 : 0;
+  int n = 0, first = s->memory && v->ndim ? 1 : 0;
   if (!settle(v) || !py_times(v->off, v->size, &at)) return false;
   if (s->memory && v->ndim && v->dim[0].step != 1 && v->dim[0].num != 1) {
     py_error("the partitions of an operand follow one another: their step must be 1, not %lld",
@@ -136,11 +116,7 @@ bool py_words_add_view(py_words *w, py_view *v, bool merge) {
       first = 1;
     }
   }
-  int before = n; /* these stay apart */
-  int64_t *more = pairs + 2 * n;
-  n = 0;
-  dimensions(v, first, merge, more, &n);
-  n += before;
+  n += (int)soma_view_pairs(v->dim + first, (unsigned)(v->ndim - first), merge, pairs + 2 * n);
   if (!n) {
     pairs[0] = pairs[1] = 1;
     n = 1;

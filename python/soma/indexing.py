@@ -358,6 +358,9 @@ class _Builder:
             if not c or k.size[a] == 1:
                 continue
             if not first:
+                if a == 0 and self.t.storage.memory:
+                    raise KernelError("index %s of dimension %d cannot vary along axis 0, which is "
+                                      "the partitions of the result" % (k.text, d))
                 self.steps[a] += c * step
                 continue
             if a != 0 or c != 1:

@@ -139,6 +139,14 @@ class Indices(KernelCase):
         self.same(in_hbm(lambda t: t[:, 3, nl.arange(4)], x), x[:, 3, :4], 0, 0)
         self.same(copied(lambda t: t[:, 0][:, nl.arange(5)[None, :]], x), x[:, 0, :5], 0, 0)
 
+    def test_free_elements_do_not_move_with_partitions(self):
+        x, (p, i), (a, b) = data(8, 12), nl.mgrid[0:8, 0:4], np.mgrid[0:8, 0:4]
+        self.same(in_hbm(lambda t: t[p, p + i], x), x[a, a + b], 0, 0)
+        with self.assertRaisesRegex(soma.KernelError, "dimension 1 cannot vary along axis 0"):
+            copied(lambda t: t[p, p + i], x)
+        with self.assertRaisesRegex(soma.KernelError, "dimension 1 cannot vary along axis 0"):
+            copied(lambda t: t[p, :4][p, p], x)
+
     def test_usual_keys_give_what_any_key_gives(self):
         """Keys of two index objects and of two slices have a way of their own, as have the words of
         usual views."""
