@@ -20,6 +20,7 @@ from . import inside, look
 from . import lib as L
 from .errors import SomaError
 from .lib import lib
+from .machine import Machine
 from .moves import Hit, Stop
 
 _SCRIPT = 99  # the protocol's thread of the script, beside those of engines
@@ -90,6 +91,7 @@ class Server:
         self.lock, self.moves, self.ready = threading.Lock(), queue.Queue(), threading.Event()
         self.lines = {}     # {path: {line: condition}} that the editor has set
         self.run = None     # that stands
+        self.moving = None  # the machine of one that goes on
         self.tiles, self.past, self.launched = {}, [], None
 
     # ---- Messages ----
@@ -159,6 +161,11 @@ class Server:
         if not arguments.get("program"):
             raise _Refused("launch needs \"program\", the path of a script")
         self.launched = arguments
+
+    def _pause(self, _):
+        if not self.moving:
+            raise _Refused("nothing to pause: no kernel runs")
+        self.moving.paused = True
 
     def _set_breakpoints(self, arguments):
         path = os.path.realpath(arguments["source"]["path"])
@@ -268,9 +275,12 @@ class Server:
         status = 0
         try:
             with open(program, "rb") as f:
-                code = compile(f.read(), program, "exec")
-            exec(code, {"__name__": "__main__", "__file__": program,
-                        "__builtins__": __builtins__})
+                text = f.read()
+            if program.endswith((".s", ".sbc")):
+                self._program(program, text)
+            else:
+                exec(compile(text, program, "exec"), {
+                    "__name__": "__main__", "__file__": program, "__builtins__": __builtins__})
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
         except BaseException:
@@ -278,6 +288,14 @@ class Server:
             status = 1
         self.event("exited", exitCode=status)
         self.event("terminated")
+
+    def _program(self, path, text):
+        """Runs a program in assembly, or a .sbc file, on the files of "inputs"."""
+        machine = Machine(self.launched.get("target"))
+        program = machine.assemble(text.decode(), path) if path.endswith(".s") else \
+            machine.load(text)
+        values = {name: np.load(file) for name, file in self.launched.get("inputs", {}).items()}
+        print(self.kernel(machine, program, values).summary())
 
     def kernel(self, machine, program, values):
         """What Machine.run does, with stops."""
@@ -300,6 +318,7 @@ class Server:
                 if run.ended:
                     return run
         finally:
+            self.moving, machine.paused = None, False
             for snapshot in self.past:
                 lib.soma_snapshot_free(snapshot)
             self.past = []
@@ -340,7 +359,9 @@ class Server:
                     stops.append(Stop(kind=1, engine=e, pc=pc, core=core))
                     conditions[core, e, pc] = lines[i.line]
         while True:
+            self.moving = run.machine
             run._until_stop(stops)
+            self.moving = None
             hit = Hit()
             if run.ended or lib.soma_run_hit(run.handle, 0, C.byref(hit), C.sizeof(hit)) != L.OK:
                 return "pause", None
@@ -354,7 +375,7 @@ class Server:
                 return "breakpoint", _thread(hit.core, hit.engine)
 
 
-_REQUESTS = ("initialize", "launch", "setBreakpoints", "setExceptionBreakpoints",
+_REQUESTS = ("initialize", "launch", "setBreakpoints", "setExceptionBreakpoints", "pause",
              "configurationDone", "disconnect", "terminate", "threads", "stackTrace", "scopes",
              "variables", "evaluate")
 

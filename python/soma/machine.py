@@ -375,6 +375,9 @@ def _to_the_end(r, machine, limit=None, stops=False):
     while until < (1 << 63 if limit is None else limit):
         if machine.stopped:
             raise SomaError("stopped by another thread")
+        if stops and machine.paused:
+            machine.paused = False
+            return L.OK
         began = time.perf_counter()
         status = callbacks.call(lib.soma_run_until, r, L.TIME, 0, until)
         if status != L.OK or lib.soma_run_ended(r) or stops and lib.soma_run_hits(r):
@@ -396,6 +399,7 @@ class Machine(moves.Starts, inside.State, L.Owner):
     _free = "soma_machine_free"
     _instead = "make another with the same options"
     stopped = False  # another thread sets it, and a run soon ends
+    paused = False  # the same, and a run that may stop soon stands
 
     def __init__(self, target=None, record=False, checks=None, print=None, twins=True, **options):
         o = L.Options()

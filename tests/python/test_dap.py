@@ -6,7 +6,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
+
+import numpy as np
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 COMMAND = os.path.join(ROOT, os.environ.get("BUILD", "build"), "soma-nki")
@@ -27,6 +30,28 @@ x = np.full((128, 32), 3, np.float32)
 print("before")
 y = kernel(x)
 print("sum", y.sum())
+"""
+
+PROGRAM = """        target  trn2
+x       tensor  float32[128, 512], input
+y       tensor  float32[128, 512], output
+t       tile    sbuf float32[128, 512]
+loaded  sem
+squared sem
+q       queue   dge=hwdge
+section sync
+        dma_copy  t, x, queue=q                 $loaded
+        dma_copy  y, t, queue=q  $squared>=1
+        halt
+section scalar
+        activate  t, t, fn=square  $loaded>=16  $squared++
+        halt
+"""
+LONG = """        target  trn2
+section sync
+        mov     r1, 1
+again:  add     r1, r1, 1
+        jmp     again
 """
 
 
@@ -167,6 +192,35 @@ class Dap(unittest.TestCase):
         self.client.body("setBreakpoints", source={"path": self.path}, breakpoints=[])
         self.client.body("continue", threadId=thread)
         self.ends()
+
+    def test_a_program_in_assembly(self):
+        self.path = os.path.join(self.scratch.name, "square.s")
+        with open(self.path, "w") as f:
+            f.write(PROGRAM)
+        np.save(os.path.join(self.scratch.name, "x.npy"), np.full((128, 512), 3, np.float32))
+        self.start({"line": 13}, inputs={"x": "x.npy"}, target="trn2, scalar_clock_ghz=2.4")
+        thread = self.stopped("breakpoint", 13)
+        self.assertRegex(self.variables(thread, "Operands")["t"], r"^float32\[128, 512\] \[\[3. 3.")
+        self.client.body("next", threadId=thread)
+        self.stopped("step", 14)
+        self.client.body("continue", threadId=thread)
+        self.assertEqual(self.client.event("exited")["exitCode"], 0, self.client.output)
+        self.assertIn("machine       hypothetical trn2, scalar_clock_ghz=2.4", self.client.output)
+
+    def test_pause(self):
+        """A loop that takes minutes stands when it is asked to."""
+        self.path = os.path.join(self.scratch.name, "long.s")
+        with open(self.path, "w") as f:
+            f.write(LONG)
+        self.assertIn("nothing to pause", self.client.ask("pause", threadId=1)["message"])
+        self.start({"line": 3})
+        thread = self.stopped("breakpoint", 3)
+        self.client.body("setBreakpoints", source={"path": self.path}, breakpoints=[])
+        self.client.body("continue", threadId=thread)
+        while not self.client.ask("pause", threadId=thread)["success"]:
+            time.sleep(0.01)
+        self.assertEqual(self.client.event("stopped")["reason"], "pause")
+        self.assertNotEqual(self.variables(thread, "Registers").get("r1", "0"), "0")
 
     def test_errors(self):
         self.assertFalse(self.client.ask("launch")["success"])
