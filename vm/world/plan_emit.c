@@ -36,7 +36,7 @@ static bool wait_for(cc_emitter *m, uint32_t sem, uint32_t count) {
 static bool settle(cc_emitter *m) {
   uint32_t n = m->moving;
   m->moving = 0;
-  return wait_for(m, cc_sem_done(m->p, m->k), n * m->rings);
+  return wait_for(m, cc_sem_done(m->p, m->k), n * m->p->rings);
 }
 
 static uint32_t sem_of(const cc_emitter *m, uint32_t sem) {
@@ -383,10 +383,10 @@ static uint32_t operands_together(const cc_emitter *m) {
   return LIST;
 }
 
-static bool find_queue(cc_emitter *m, const char *suffix, uint8_t *number) {
+static bool find_queue(cc_emitter *m, const char *suffix, uint32_t rings, uint8_t *number) {
   isa_core *core = &m->out->cores[m->x->core];
   char name[32];
-  snprintf(name, sizeof name, "qcc%u%s%s", m->k, m->rings == m->p->rings ? "" : "_links", suffix);
+  snprintf(name, sizeof name, "qcc%u%s", m->k, suffix);
   for (uint32_t i = 0; i < core->nqueues; i++)
     if (strcmp(core->queues[i].name, name) == 0) {
       *number = (uint8_t)i;
@@ -394,7 +394,7 @@ static bool find_queue(cc_emitter *m, const char *suffix, uint8_t *number) {
     }
   isa_queue q = {.name = name,
                  .dge = ISA_DGE_none,
-                 .rings = (uint8_t)m->rings,
+                 .rings = (uint8_t)rings,
                  .owner = isa_owner_of(ISA_NENGINES + m->k)};
   uint32_t n = isa_program_queue(m->out, m->x->core, &q);
   *number = (uint8_t)(n - 1);
@@ -464,7 +464,9 @@ bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsi
   if (code->lines) m.at = code->lines[x->pc];
   m.rings = cc_rings(p, x);
   m.together = operands_together(&m);
-  bool ok = find_queue(&m, "", &m.pushes) && find_queue(&m, "_local", &m.local) && find_land(&m) &&
+  const char *pushes = m.rings == p->rings ? "" : "_links";
+  bool ok = find_queue(&m, pushes, m.rings, &m.pushes) &&
+            find_queue(&m, "_local", p->rings, &m.local) && find_land(&m) &&
             block(&m, ISA_OP_wait_start);
   bool idle = x->variable && x->both && x->core; /* core 0 moves all of it */
   unsigned parts = idle ? 0 : cc_parts(p, rank, x);

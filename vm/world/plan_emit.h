@@ -19,7 +19,7 @@ typedef struct cc_emitter {
   uint32_t land;         /* tensor, 1-based */
   uint64_t landed;       /* its bytes that the parts so far have */
   uint32_t moving;       /* transfers of its own that nothing has waited for */
-  uint32_t rings;        /* of its queues */
+  uint32_t rings;        /* of its pushes; what it moves at home takes as many as in a device */
   uint32_t together;     /* operands of a push's transfer */
   /* Pushes that are not started yet: transfers of their queue from `held` on, 1-based, 0: none.
    * They raise one semaphore, of several ranks if its value is 0. */
