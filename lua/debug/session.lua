@@ -449,12 +449,14 @@ local function converse(s, o, lines, found, editor)
   end
 end
 
+-- What is wrong with options of debug, or nil.
+local function unusable(o)
+  if not host.trusted() then return "debug: a script in the sandbox has no standard input" end
+  return host.wrong_options("debug", o or {}, {script = "string", sources = "table", read = "function", print = "function"})
+end
+
 -- {script = path, sources = {NAME = path}, read = function(prompt, complete), print = function(text)}
 local function debug_with(of, world, o)
-  o = o or {}
-  if not host.trusted() then error("debug: a script in the sandbox has no standard input", 3) end
-  local wrong = host.wrong_options("debug", o, {script = "string", sources = "table", read = "function", print = "function"})
-  if wrong then error(wrong, 3) end
   local lines, message
   if o.script then lines, message = io.open(o.script) end
   if o.script and not lines then error("cannot read '" .. o.script .. "': " .. message:gsub("^.*: ", ""), 0) end
@@ -469,8 +471,10 @@ end
 
 -- run:debug{...}
 local function debug(run, o)
+  local wrong = unusable(o)
+  if wrong then error(wrong, 2) end
   local faults = host.return_faults(run, true)
-  local ok, message = pcall(debug_with, run, nil, o)
+  local ok, message = pcall(debug_with, run, nil, o or {})
   host.return_faults(run, faults)
   if not ok then error(message, 0) end
   return run
@@ -478,9 +482,10 @@ end
 
 -- world:debug{...}, of a world that has been started.
 local function debug_world(world, o)
-  local runs = host.runs_of(world)
+  local wrong, runs = unusable(o), host.runs_of(world)
+  if wrong then error(wrong, 2) end
   if not runs then error("debug: the world has not been started: world:start(program, inputs)", 2) end
-  return debug_with(runs, world, o)
+  return debug_with(runs, world, o or {})
 end
 
 -- run:until_line(file, line): until an instruction of that line can issue, or the end.

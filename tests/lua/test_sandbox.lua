@@ -614,7 +614,7 @@ case("what is refused of the module", function()
     end
     table.sort(names)
     print(table.concat(names, " "))]])
-  eq(out, "assemble_file link load_npy load_npz load_safetensors load_world npz_names safetensors_names save_npz world\n")
+  eq(out, "assemble_file link load_npy load_npz load_safetensors load_world npz_names plan safetensors_names save_npz world\n")
 end)
 
 case("a program as text, but not a file's", function()
