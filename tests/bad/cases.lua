@@ -674,7 +674,7 @@ soma-as: unknown format `elf`: sbc, lst or json
 try soma-as --help
 ]] },
   { name = "as: target", command = "$AS -t trn9 t.s", err = [[
-soma-as: unknown target `trn9`: trn1, inf2, trn2 or trn3
+soma-as: unknown target 'trn9'; there are: trn1, inf2, trn2, trn3
 try soma-as --help
 ]] },
   { name = "as: value", command = "$AS t.s -o", err = [[
