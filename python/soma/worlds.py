@@ -20,7 +20,7 @@ from .checked import femtoseconds
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
 from .machine import MOST_THREADS, Machine, Program, Run, _findings, _text
-from .targets import need_target
+from .targets import GENERATION, need_target
 
 _END = (1 << 64) - 1
 MOST = 4096  # ranks: as soma_world_new
@@ -269,14 +269,19 @@ class WorldRun:
     results = property(lambda self: [r.result for r in self.runs])
 
     def __getitem__(self, rank):
-        return self.runs[rank]
+        try:
+            return self.runs[rank]
+        except IndexError:
+            raise IndexError("rank %d: the ranks are 0 to %d" % (rank, len(self) - 1)) from None
 
     def __len__(self):
         return len(self.runs)
 
     def __repr__(self):
-        return "<run of %s on %d ranks of %s: %s, %s>" % (
-            self.name, len(self.runs), self.instance, show.span(self.time_ns),
+        target = getattr(self.runs[0], "run", self.runs[0]).program.target
+        return "<run of %s on %d ranks of %s%s: %s, %s>" % (
+            self.name, len(self.runs), self.instance,
+            "" if target in GENERATION else ", " + target, show.span(self.time_ns),
             show.count(len(self.findings)))
 
     def _recorded(self):
@@ -296,12 +301,12 @@ class WorldRun:
                                          len(self.runs), collect.fn, None))
         return collect.text()
 
-    def page(self, path=None, *, title="Soma"):
+    def page(self, path=None, *, title=None):
         """A page for a browser with all ranks: their collectives, links, the critical path over
         them (with causes=True), and one rank as its run's page has it, which the reader chooses; as
         text, written to a file where `path` is given, compressed where that ends in .gz."""
         arrays, collect = self._recorded(), L.Collect()
-        o = L.PageOptions(C.sizeof(L.PageOptions), title.encode())
+        o = L.PageOptions(C.sizeof(L.PageOptions), (title or self.name).encode())
         texts = getattr(self.runs[0], "run", self.runs[0]).program.texts
         sources = L.Sources(texts) if texts is not None else None
         if sources:
@@ -323,7 +328,7 @@ class World:
     """ranks: how many. lnc: cores of a rank, 1 or 2; None: as many as what runs has. instance: as
     "trn2.48xlarge"; None: the smallest that holds the ranks. threads: of the host; 0: all its
     cores. algorithm: of all collectives ("ring", "mesh" ...); None: by their size. Other options
-    are those of soma.Machine, for each rank."""
+    are those of soma.Machine, for each rank; kernels are built for its `target`."""
 
     def __init__(self, ranks, lnc=None, instance=None, threads=0, algorithm=None, target=None,
                  **options):
@@ -414,7 +419,7 @@ class World:
         if isinstance(what, (list, tuple, Program)):
             return self._programs(what, arguments)
         if not hasattr(what, "run_in"):
-            raise TypeError("world.run(%r): it runs a kernel of @nki.jit, or a program of "
+            raise TypeError("%r in a world: it runs a kernel of @nki.jit, or a program of "
                             "assemble()" % (what,))
         return what.run_in(self, self._by_rank(arguments))
 

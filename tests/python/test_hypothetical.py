@@ -99,6 +99,25 @@ class Hypothetical(unittest.TestCase):
         self.assertIs(soma.device("neuron:7", target="trn2, dma_engines=4"), device)
         device.close()
 
+    def test_worlds_build_their_kernels_for_it(self):
+        given = [dict(a=A, b=A * rank) for rank in range(2)]
+        w = soma.world(ranks=2, target={"base": "trn2", "dma_engines": 4}, record=True)
+        got = w.run(nki.jit(add, platform_target="trn1"), given)
+        np.testing.assert_array_equal(got[1].result, A + A)
+        self.assertEqual(got[0].time_us, add.time(A, A, target="trn2, dma_engines=4"))
+        self.assertIn("on 2 ranks of trn2.3xlarge, hypothetical trn2, dma_engines=4: ", repr(got))
+        self.assertIn("hypothetical trn2, dma_engines=4", got.page())
+        self.assertEqual(w.check(add, given), [])
+        self.assertEqual(w.plan(add, given).target, "hypothetical trn2, dma_engines=4")
+        self.assertEqual(repr(soma.world(ranks=2).run(add, given)).split(": ")[0],
+                         "<run of add on 2 ranks of trn2.3xlarge")
+        with self.assertRaisesRegex(IndexError, "rank 2: the ranks are 0 to 1"):
+            got[2]
+        program = soma.Machine("trn2").assemble("target trn2\nsection gpsimd\nhalt\n")
+        with self.assertRaisesRegex(soma.SomaError, "the world's target is hypothetical trn2, "
+                                    "dma_engines=4, but what it runs is built for trn2"):
+            w.run(program, {})
+
     def test_the_command_takes_one(self):
         command = [os.path.join(os.environ.get("BUILD", "build"), "soma-nki")]
         script = "import nki.language as nl; print(nl.tile_size.sbuf_size_bytes)"

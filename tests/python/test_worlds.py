@@ -322,6 +322,7 @@ section gpsimd
                                          for r in range(3)))
         self.assertEqual(w.run(kernel, given)[1].trace(), got[1].trace())
         self.assertEqual(got.page(title="two").count('"title":"two"'), len(got))
+        self.assertEqual(got.page().count('"title":"kernel"'), len(got))
         with self.assertRaisesRegex(SomaError, r"tile\('t'\): a tile of a rank is not built"):
             got[0].tile("t")
         for call in (got[0].explain, got[0].critical_path):
@@ -412,9 +413,6 @@ section gpsimd
                 (kernel, lambda rank: None, "arguments of rank 0: a NoneType")):
             with self.assertRaisesRegex(TypeError, text):
                 w.run(what, given)
-        with self.assertRaisesRegex(SomaError, "the world's target is trn1, but what it runs is "
-                                               "built for trn2"):
-            soma.world(ranks=2, target="trn1").run(kernel, dict(x=x[0], group=group))
 
     def test_a_world_that_does_not_end_can_be_interrupted(self):
         script = """
