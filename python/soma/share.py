@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 
-from . import callbacks
+from . import callbacks, files
 from . import lib as L
 from .errors import SomaError
 
@@ -203,6 +203,9 @@ def meet():
 def silent():
     """Whether another process writes the files that this one would write."""
     return "job" in _state and _state["job"].rank > 0
+
+
+files.silent = silent
 
 
 def transport():
