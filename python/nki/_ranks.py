@@ -29,11 +29,13 @@ def run_of_all(kernel, built, bound, args, kwargs, seen, options):
                               "check(%s, ..., schedules=N) tries other timings"
                               % (processes.ranks(), kernel.function.__name__))
         options = dict(options, checks=asked["checks"])
+    if seen:
+        options = seen.world_options(options)
     values, owners = launch.bind(built, bound, True)
-    run = processes.call(built, values, options)
+    run, whole = processes.call(built, values, options)
     run = KernelRun(run, built, kernel._results(run, built, owners, args, kwargs))
     if seen:
         seen.found(run.findings)
-        if processes.rank() == 0:  # which has all of it
-            seen.done(run)
+        if whole:
+            seen.done(run, WorldRun(*whole, built.name, session=False))
     return run

@@ -241,6 +241,13 @@ class Call:
             wanted.setdefault("costs", _text_of(self.options["costs"]))
         return wanted
 
+    def world_options(self, options):
+        """The same of a world, whose critical path needs the causes of all ranks."""
+        wanted = self.machine_options(options)
+        if {"explain", "page"} & self.options.keys():
+            wanted["causes"] = True
+        return wanted
+
     def run(self, machine, program, values, log):
         """The run of the call: the machine's, or one that an editor goes through."""
         if "dap" in self.options:
@@ -270,15 +277,16 @@ class Call:
                 "time_ns": f.time / 1e6, "text": f.text})
         self.state.findings += len(findings)
 
-    def done(self, run):
-        """Prints and writes what is asked for of a KernelRun."""
-        self.told["time_us"] = run.time_us
-        title = "kernel call %d, %s, %.2f us" % (self.told["call"], self.name, run.time_us)
-        for name, text in (("report", run.report), ("timeline", run.timeline),
+    def done(self, run, whole=None):
+        """Prints and writes what is asked for of a KernelRun; whole: the WorldRun that it is of."""
+        whole = whole or run
+        self.told["time_us"] = whole.time_us
+        title = "kernel call %d, %s, %.2f us" % (self.told["call"], self.name, whole.time_us)
+        for name, text in (("report", run.report), ("timeline", whole.timeline),
                            ("advice", lambda: repr(run.advice())), ("explain", run.explain)):
             if name in self.options:
                 sys.stderr.write("%s\n%s\n" % (title, text().rstrip("\n")))
-        for name, kind, text in (("page", "html", run.page), ("trace", "json", run.trace)):
+        for name, kind, text in (("page", "html", whole.page), ("trace", "json", whole.trace)):
             if name in self.options:
                 folder = self.options[name]
                 os.makedirs(folder, exist_ok=True)

@@ -258,7 +258,8 @@ def _unpacked(parts):
 
 
 def call(built, values, options):
-    """The run of this process's rank in the next run of the world that all have in common."""
+    """The run of this process's rank in the next run of the world that all have in common, and in
+    the process of rank 0 (all runs, what they ran in), elsewhere None."""
     p = peers()
     p.calls += 1
     mine = {"kernel": built.name, "at": sessions.caller(), "program": built.program.bytes(),
@@ -275,7 +276,7 @@ def call(built, values, options):
                         % (p.rank, mine["kernel"], mine["at"]))
     if "error" in told:
         raise getattr(errors, told["kind"], SomaError)(told["error"])
-    return Far(told)
+    return Far(told), None
 
 
 def _run_all(p, built, values, mine, options):
@@ -283,18 +284,19 @@ def _run_all(p, built, values, mine, options):
     calls = [mine] + [p.receive(r) for r in range(1, p.ranks)]
     try:
         _agree(p, calls)
-        runs = _run(p, built, values, calls, options)
+        ranks, runs = _run(p, built, values, calls, options)
     except BaseException as error:
         for r in range(1, p.ranks):
             if calls[r]:
                 _tell(p, r, {"error": str(error), "kind": type(error).__name__})
         raise
     for r in range(1, p.ranks):
-        tensors = runs[r].program.tensors
-        _tell(p, r, {"stats": bytes(runs[r].stats.raw), "findings": list(runs[r].findings),
-                     "out": {n: _packed(runs[r].fetch(n)) for n, (_, _, role) in tensors.items()
+        run = runs[r]
+        _tell(p, r, {"stats": bytes(run.stats.raw), "findings": list(run.findings),
+                     "out": {n: _packed(run.fetch(n))
+                             for n, (_, _, role) in run.program.tensors.items()
                              if role in ("input", "output")}})
-    return runs[0]
+    return runs[0], (runs, ranks)
 
 
 def _tell(p, rank, what):
@@ -337,4 +339,4 @@ def _run(p, built, values, calls, options):
             loaded[c["program"]] = launch.plain_machine(target).load(c["program"])
         programs.append(loaded[c["program"]])
     inputs = [values] + [{n: _unpacked(v) for n, v in c["inputs"].items()} for c in calls[1:]]
-    return p.world.start(programs, inputs, clear=any(c["clear"] for c in calls))[1]
+    return p.world.start(programs, inputs, clear=any(c["clear"] for c in calls))

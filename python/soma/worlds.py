@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from . import callbacks, debug, files, sessions, share, show
+from . import callbacks, debug, files, look, sessions, share, show
 from . import lib as L
 from .checked import femtoseconds
 from .errors import DeadlockError, SomaError, SomaFault
@@ -252,7 +252,7 @@ class WorldRun:
     `transport`: the `calls` of MPI and the `bytes` that came to this process, None of a world that
     one process moved."""
 
-    def __init__(self, runs, ranks, name):
+    def __init__(self, runs, ranks, name, session=True):
         self.runs, self._ranks, self.name = runs, ranks, name
         self.time_ns = lib.soma_world_time(ranks.handle) / 1e6
         self.hash = lib.soma_world_hash(ranks.handle)
@@ -263,7 +263,8 @@ class WorldRun:
         self.transport = _transport(ranks.handle)
         self.stats = [r.stats for r in runs]
         self.findings = _merged(ranks.handle, [r.findings for r in runs])
-        sessions.ran_in_world(name, [getattr(r, "run", r) for r in runs], self.time_us)
+        if session:
+            sessions.ran_in_world(name, [getattr(r, "run", r) for r in runs], self.time_us)
 
     time_us = property(lambda self: self.time_ns / 1e3)
     results = property(lambda self: [r.result for r in self.runs])
@@ -386,10 +387,32 @@ class World:
         if save is not None:
             ns, path = save
             self._save = femtoseconds(ns, "save"), os.fspath(path)
+        seen = look.call(what.__name__) if hasattr(what, "run_in") else None
         try:
-            return self._run(what, arguments)
+            return self._looked_at(seen, what, arguments) if seen else self._run(what, arguments)
         finally:
             self._save = None
+
+    def _looked_at(self, seen, what, arguments):
+        """The same of a kernel, with what soma-nki's options ask for."""
+        own, arguments = (self.options, self.threads), self._by_rank(arguments)
+        if seen.wants_checks():  # first: the run may write its arguments
+            seen.found(self.check(what, arguments, **seen.check_options()))
+        options = seen.world_options(self.options)
+        threads = options.pop("threads", 0)
+        if self._save:
+            options.pop("causes", None)  # which are not saved
+        try:
+            if options != self.options:
+                self._made = None
+            self.options, self.threads = options, self.threads or threads
+            run = self._run(what, arguments)
+        finally:
+            if options != own[0]:
+                self._made = None
+            self.options, self.threads = own
+        seen.done(max(run.runs, key=lambda r: r.time_us), run)  # the last, as `soma --ranks` has it
+        return run
 
     def debug(self, what, arguments=None, commands=None):
         """The same under the debugger, which reads commands from the lines of `commands` first, if

@@ -39,6 +39,28 @@ if "fail" in sys.argv:
 '''
 
 
+WORLD = '''
+import sys
+import numpy as np
+import nki, nki.isa as nisa, nki.language as nl, nki.collectives as ncc, soma
+
+@nki.jit
+def total(x, group):
+    src, dst = (nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm) for _ in range(2))
+    nisa.dma_copy(dst=src[0:2], src=x[0:2])  # and not the rows after them
+    ncc.all_reduce(srcs=[src], dsts=[dst], replica_group=group, op=nl.add)
+    return dst
+
+x, calls = np.random.rand(4, 64).astype(np.float32), []
+if "processes" in sys.argv:
+    print(total(x, [[0, 1]]).shape)
+else:
+    world = soma.world(ranks=2)
+    run = world.run(total, lambda rank: calls.append(rank) or dict(x=x, group=[[0, 1]]))
+    print(run[1].result.shape, calls, world.options)
+'''
+
+
 class Look(unittest.TestCase):
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory()
@@ -54,6 +76,35 @@ class Look(unittest.TestCase):
                               text=True, env=dict(os.environ, SOMA_PYTHON=sys.executable,
                                                   PYTHONDONTWRITEBYTECODE="1", **environment))
         return done.returncode, done.stdout, done.stderr
+
+    def test_worlds_of_the_script(self):
+        with open(os.path.join(self.folder, "world.py"), "w") as f:
+            f.write(WORLD)
+        status, out, err = self.run_it("--check=uninit", "--schedules", "2", "--page", "pages",
+                                       "--trace", "pages", "--timeline", "--explain", "--json",
+                                       "out.json", "world.py")
+        self.assertEqual((status, out), (3, "(4, 64) [0, 1] {}\n"), err)
+        self.assertRegex(err, "kernel call 1, total: rank 0: world.py:10: uninit: .*\n")
+        self.assertRegex(err, r"rank 1\n(.*\n)+critical path: (.*\n)+.* rank \d cc0")
+        with open(os.path.join(self.folder, "out.json")) as f:
+            told = json.load(f)
+        self.assertEqual([len(c["findings"]) for c in told["calls"]], [1])
+        self.whole_page()
+
+    def test_worlds_of_processes(self):
+        with open(os.path.join(self.folder, "world.py"), "w") as f:
+            f.write(WORLD)
+        status, out, err = self.run_it("-n", "2", "--page", "pages", "--trace", "pages",
+                                       "--timeline", "--explain", "world.py", "processes")
+        self.assertEqual((status, out), (0, "(4, 64)\n" * 2), err)
+        self.assertRegex(err, r"rank 0: rank 1\n(.*\n)+rank 0: critical path: (.*\n)+.* rank 1 cc0")
+        self.whole_page()
+
+    def whole_page(self):
+        with open(os.path.join(self.folder, "pages", "01-total.html")) as f:
+            self.assertIn('"world":{"instance":', f.read())
+        with open(os.path.join(self.folder, "pages", "01-total.json")) as f:
+            self.assertIn('"rank 1 engines"', f.read())
 
     def test_a_kernel_that_is_checked_is_recorded_once(self):
         with open(os.path.join(self.folder, "counts.py"), "w") as f:
