@@ -418,6 +418,9 @@ local function parse(args)
   if not o.program then return nil, "no program given" end
   for _, name in ipairs(o.programs) do
     if name == "-" and o.programs[2] then return nil, "several files are linked: each needs a name, not -" end
+    if name:match "%.lua$" then
+      return nil, "'" .. name .. "' is a script, whose arguments follow it: soma " .. name .. " [arguments]"
+    end
   end
   return o
 end

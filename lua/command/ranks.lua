@@ -95,6 +95,8 @@ local function report(world, runs, o)
   if o["--quiet"] then return end
   local out = output(o)
   out:write(string.format("world         %d ranks on %s\n", world.ranks, world.instance))
+  local target = world.cores[0].target
+  if target:find " " then out:write("machine       ", target, "\n") end -- a hypothetical one
   if #runs.collectives > 0 then out:write("collectives   ", world.trust, "\n") end
   out:write(string.format("time          %.3f us\n", runs.time_ns / 1000))
   for r = 0, world.ranks - 1 do

@@ -560,6 +560,9 @@ section cc0
     "time          5.111 us\nrank 0        7 instructions, 1 transfers, 256 bytes by DMA\nrank 1        7 instructions, 1 transfers, 256 bytes by DMA\n" ..
     "collective    rank 0: collective_permute by section, at 0.000 us for 5.080 us (" .. swap .. ":9)\n" ..
     "collective    rank 1: collective_permute by section, at 0.000 us for 5.080 us (" .. swap .. ":9)\n"})
+  local _, changed = run(swap .. " --ranks 2 --in x=ones --target 'trn1, DMA_R_IN=40000'")
+  expect("--ranks names a hypothetical machine", changed:find "^world .*\nmachine       hypothetical trn1, DMA_R_IN=40000\ncollectives ", changed)
+  usage("--ranks of a script", "--ranks 2 x.lua", "'x.lua' is a script, whose arguments follow it: soma x.lua [arguments]")
   usage("--ranks: one file for all", swap .. " --ranks 2 --in x=ones --out y=y.npy",
     "--out y=y.npy: each rank has one; %r in the file's name stands for the rank, as in y-%r.npy")
   usage("--ranks: no such rank", swap .. " --ranks 2 --in x=ones --in 2:x=ones", "--in 2:x: the ranks are 0 to 1")
