@@ -385,6 +385,8 @@ class World:
         of programs has one for each rank. save: (ns, path), to save the world at that time on the
         way, for soma.load_world. A WorldRun."""
         if save is not None:
+            if not isinstance(save, (tuple, list)) or len(save) != 2:
+                raise TypeError("save=%r: it is (nanoseconds, path)" % (save,))
             ns, path = save
             self._save = femtoseconds(ns, "save"), os.fspath(path)
         seen = look.call(what.__name__) if hasattr(what, "run_in") else None
@@ -567,9 +569,11 @@ def plan(what, arguments=None, *, ranks, rank=0, **options):
     return World(ranks, **dict({"timing_only": True}, **options)).plan(what, arguments, rank)
 
 
-def load_world(path, threads=0, **options):
+def load_world(path, threads=0, target=None, **options):
     """The WorldRun of a world that world.run(..., save=(ns, path)) has saved: it goes on to its
-    end. Results are tensors by name: run[rank].out["y"]. Options are those of soma.Machine."""
+    end. Results are tensors by name: run[rank].out["y"]. Options are those of soma.Machine; target:
+    the hypothetical machine that it was saved on."""
+    target = None if target is None else need_target(target)
     with open(path, "rb") as f:
         data = f.read()
     o, why = L.WorldOptions(C.sizeof(L.WorldOptions)), C.create_string_buffer(1024)
@@ -578,7 +582,8 @@ def load_world(path, threads=0, **options):
     if status != L.OK:
         raise SomaError("%s: %s" % (path, _text(why.value)), status)
     instance, algorithm = _text(o.instance), _text(o.algorithm) if o.algorithm else None
-    ranks = _Ranks(_machines(o.ranks, None, options), o.lnc, instance, _threads(threads), algorithm)
+    ranks = _Ranks(_machines(o.ranks, target, options), o.lnc, instance, _threads(threads),
+                   algorithm)
     while True:
         ranks.resume(data)
         runs = ranks.runs()

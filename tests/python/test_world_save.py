@@ -10,6 +10,8 @@ from nki.collectives import ReplicaGroup
 from soma.errors import SomaError
 from test_worlds import data, of
 
+PROGRAM = "target trn2\nsection gpsimd\n" + "nop\n" * 40 + "halt\n"
+
 
 class Saved(unittest.TestCase):
     def test_a_saved_world_ends_as_the_world(self):
@@ -31,6 +33,21 @@ class Saved(unittest.TestCase):
         for ns in -1, "5", float("nan"):
             with self.assertRaisesRegex(ValueError, "save=%r: expected a time" % (ns,)):
                 soma.world(ranks=4).run(kernel, {}, save=(ns, path))
+        for save in path, (5000,), 5000:
+            with self.assertRaisesRegex(TypeError, r"save=.*: it is \(nanoseconds, path\)"):
+                soma.world(ranks=4).run(kernel, {}, save=save)
+
+    def test_on_a_hypothetical_machine(self):
+        target = {"base": "trn2", "dma_engines": 4}
+        p = soma.Machine(target).assemble(PROGRAM)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.world")
+            run = soma.world(ranks=2, target=target).run(p, {}, save=(5, path))
+            self.assertEqual(soma.load_world(path, target=target).hash, run.hash)
+            with self.assertRaisesRegex(SomaError, "the program of rank 0 is for hypothetical"):
+                soma.load_world(path)
+            with self.assertRaisesRegex(SomaError, "trn2.3xlarge is of trn2, but the target is trn1"):
+                soma.load_world(path, target="trn1")
 
 
 if __name__ == "__main__":
