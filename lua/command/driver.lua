@@ -421,6 +421,7 @@ local function main()
   if o.costs == false then return complain(message) end
   if o["--resume"] then
     if is_world(o["--resume"]) then return host.part("ranks", data, complain, bad_usage, make_options(o), timeline)(nil, o) end
+    if o["--target"] then return bad_usage "--target does not go with --resume of a run: it has its machine; a world of a hypothetical one needs it" end
     return resume(o)
   end
   local ok, prog, wrong = pcall(load_program, o)

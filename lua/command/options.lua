@@ -285,8 +285,8 @@ end
 -- A saved run brings its program, its inputs and what they were made with.
 local function check_resume(o)
   if o.program then return nil, "--resume has its own program: '" .. o.program .. "' is a second one" end
-  if o["--target"] or next(o["--in"]) or next(o["--rows"]) or #o["--in whole"] > 0 or #o["-D"] > 0 or #o["-I"] > 0 then
-    return nil, "--in, --rows, --target, -D and -I do not go with --resume: the run has started already"
+  if next(o["--in"]) or next(o["--rows"]) or #o["--in whole"] > 0 or #o["-D"] > 0 or #o["-I"] > 0 then
+    return nil, "--in, --rows, -D and -I do not go with --resume: the run has started already"
   end
   for _, flag in ipairs {"--check", "--no-twins", "--lint", "--schedule", "--schedule-seed", "--cost", "--explain-time",
                         "--expect", "--timing-only"} do

@@ -256,7 +256,7 @@ end
 local function resume(o)
   local how, of = {}, {}
   for name, value in pairs(core_options) do how[name] = value end
-  how.causes, how.target = nil, nil
+  how.causes, how.target = nil, o["--target"]
   local ok, world, runs = pcall(soma.load_world, o["--resume"], how)
   if not ok then return complain(data.without_place(world)) end
   if not world then return complain(runs) end
