@@ -304,18 +304,22 @@ static int run_snapshot(lua_State *L) {
   return 1;
 }
 
-static int snapshot_index(lua_State *L) {
-  const snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
+int lb_snapshot_field(lua_State *L, uint64_t bytes, soma_time time, lua_CFunction close) {
   const char *key = luaL_checkstring(L, 2);
   if (strcmp(key, "bytes") == 0)
-    lua_pushinteger(L, (lua_Integer)soma_snapshot_bytes(s->s));
+    lua_pushinteger(L, (lua_Integer)bytes);
   else if (strcmp(key, "time_ns") == 0)
-    lua_pushnumber(L, (lua_Number)s->time * 1e-6);
+    lua_pushnumber(L, (lua_Number)time * 1e-6);
   else if (strcmp(key, "close") == 0)
-    lua_pushcfunction(L, snapshot_close);
+    lua_pushcfunction(L, close);
   else
     return luaL_error(L, "a snapshot has no field '%s'", key);
   return 1;
+}
+
+static int snapshot_index(lua_State *L) {
+  const snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
+  return lb_snapshot_field(L, soma_snapshot_bytes(s->s), s->time, snapshot_close);
 }
 
 /* run:restore(snapshot): back to it, or forward. */

@@ -198,6 +198,8 @@ void lb_run_detach(lb_run *run);
 soma_stats lb_run_stats(const lb_run *run);
 soma_stats lb_run_core_stats(const lb_run *run, unsigned core); /* core: below stats.cores */
 
+/* A field of a snapshot, of a run's or a world's: bytes, time_ns, close. */
+int lb_snapshot_field(lua_State *L, uint64_t bytes, soma_time time, lua_CFunction close);
 /* Stops, snapshots, a log (debug.c); what made the run pause, as a sequence. */
 extern const luaL_Reg lb_debug_methods[];
 /* Other functions of a run that the debugger in Lua needs. */

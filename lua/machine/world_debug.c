@@ -70,16 +70,7 @@ static int snapshot_close(lua_State *L) {
 
 static int snapshot_index(lua_State *L) {
   const snapshot *s = luaL_checkudata(L, 1, SNAPSHOT_CLASS);
-  const char *key = luaL_checkstring(L, 2);
-  if (strcmp(key, "bytes") == 0)
-    lua_pushinteger(L, (lua_Integer)soma_world_snapshot_bytes(s->s));
-  else if (strcmp(key, "time_ns") == 0)
-    lua_pushnumber(L, (lua_Number)s->time * 1e-6);
-  else if (strcmp(key, "close") == 0)
-    lua_pushcfunction(L, snapshot_close);
-  else
-    return luaL_error(L, "a snapshot has no field '%s'", key);
-  return 1;
+  return lb_snapshot_field(L, soma_world_snapshot_bytes(s->s), s->time, snapshot_close);
 }
 
 static void push_class(lua_State *L) {
