@@ -122,7 +122,9 @@ static bool take_base(reader *r, word w) {
     return isa_fail(r->e, ISA_ARG, ISA_NOFIELD, "unknown target '%s'; there are: %s",
                     shown(w, name), names.s);
   }
-  if (r->based) return REFUSE(r, "two targets are named as its base");
+  if (r->based)
+    return REFUSE(r, "its base is %s, and then %s; it has one base", r->t->name,
+                  isa_targets[t].name);
   r->based = true;
   *r->t = isa_targets[t];
   return true;
@@ -229,7 +231,7 @@ bool isa_target_read(const char *from, size_t n, isa_target *out, isa_error *e) 
     if (w.n && !take_item(&r, w)) return false;
   }
   if (!r.based && !take_base(&r, (word){from, n})) return false;
-  if (r.given & 1) made.sbuf_usable = made.sbuf_bytes;
+  if (made.sbuf_bytes != isa_target_base(&made)->sbuf_bytes) made.sbuf_usable = made.sbuf_bytes;
   if (!name_it(&r)) return false;
   *out = made;
   return true;

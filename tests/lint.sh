@@ -191,7 +191,7 @@ awk "$functions" $(echo "$ours" | grep '\.h$') | awk -v prefixes="$prefixes" '
     if ($4 == "" && room in may && $2 !~ "^(" may[room] ")") print $1 ": " $2 " begins with none of " may[room]
   }' | rule "a name that does not say its room"
 # shellcheck disable=SC2086
-grep -nE '^ *(/\*|//) Of ' $ours | rule "a comment begins with \"Of\" and lacks its subject"
+grep -nE '^ *(/\*|//) Of ' $sources | rule "a comment begins with \"Of\" and lacks its subject"
 # shellcheck disable=SC2086
 LC_ALL=C grep -nP '[^\x00-\x7F]' $sources | rule "not ASCII"
 # shellcheck disable=SC2086

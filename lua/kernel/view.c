@@ -160,7 +160,7 @@ static unsigned dimension(lua_State *L, int i) {
   return (unsigned)refuse(L, 1, lua_tostring(L, -1), i);
 }
 
-/* A whole number at index i; `other` if there is none. */
+/* A whole number at index i; `other` where i has none. */
 static int64_t number_or(lua_State *L, int i, int64_t other, bool *fine) {
   int64_t x;
   if (lua_isnoneornil(L, i)) return other;
@@ -311,6 +311,11 @@ static int view_broadcast(lua_State *L) {
   return finish(L, soma_view_broadcast(&w->v, d, n, &e), &e);
 }
 
+/* So many dimensions; too many are one too many, which soma_view refuses. */
+static unsigned given(lua_Unsigned n) {
+  return n > SOMA_VIEW_DIMS ? SOMA_VIEW_DIMS + 1 : (unsigned)n;
+}
+
 /* v:permute{2, 1}: dimensions in another order; the partitions of a tile stay the first. */
 static int view_permute(lua_State *L) {
   soma_view_error e;
@@ -328,8 +333,7 @@ static int view_permute(lua_State *L) {
     lua_settop(L, 2);
   }
   lk_view *w = begin(L, 1, &e);
-  unsigned given = n > SOMA_VIEW_DIMS ? SOMA_VIEW_DIMS + 1 : (unsigned)n;
-  return finish(L, soma_view_permute(&w->v, given, order, &e), &e);
+  return finish(L, soma_view_permute(&w->v, given(n), order, &e), &e);
 }
 
 /* v:reshape{...}: the same elements in the same order; those of a tile's partitions stay. */
@@ -348,8 +352,7 @@ static int view_reshape(lua_State *L) {
   }
   if (!fine) return refuse_text(L, 1, "reshape takes a list of whole numbers of at least 1");
   lk_view *w = begin(L, 1, &e);
-  unsigned given = n > SOMA_VIEW_DIMS ? SOMA_VIEW_DIMS + 1 : (unsigned)n;
-  return finish(L, soma_view_reshape(&w->v, given, shape, &e), &e);
+  return finish(L, soma_view_reshape(&w->v, given(n), shape, &e), &e);
 }
 
 /* v:ap({{step, num}, ...} [, offset]): dimensions as they are given, in elements. */
@@ -373,8 +376,7 @@ static int view_ap(lua_State *L) {
   if (!fine || n == 0 || lua_gettop(L) > 3)
     return refuse_text(L, 1, "ap takes a list of {step, num} and an offset, in whole numbers");
   lk_view *w = begin(L, 1, &e);
-  unsigned given = n > SOMA_VIEW_DIMS ? SOMA_VIEW_DIMS + 1 : (unsigned)n;
-  return finish(L, soma_view_ap(&w->v, offset, given, dims, &e), &e);
+  return finish(L, soma_view_ap(&w->v, offset, given(n), dims, &e), &e);
 }
 
 /* v:view(dtype): the same bytes as another type. */

@@ -30,8 +30,8 @@ static void blocks_free(PyObject *self) {
   Py_DECREF(type);
 }
 
-/* The tile that the leading numbers of a key name, and the rest of the key, NULL if there is none.
- * The tile is NULL, without an error, if they name none. */
+/* The tile that the leading numbers of a key name, and the rest of the key, NULL if they are all
+ * of it. The tile is NULL, without an error, if they name none. */
 static bool split(blocks *b, PyObject *key, PyObject **tile, PyObject **rest) {
   *tile = *rest = NULL;
   if (!b->tiles || !PyDict_Check(b->tiles)) return true;

@@ -88,7 +88,7 @@ void py_error(const char *format, ...);
 bool py_times(int64_t a, int64_t b, int64_t *out);
 bool py_plus(int64_t a, int64_t b, int64_t *out);
 
-/* A whole number of Python or NumPy. 1; 0 if it is none; -1 with an error. */
+/* Reads a whole number of Python or NumPy: 1; 0 where x is something else; -1 with an error. */
 int py_whole(PyObject *x, int64_t *out);
 /* The same for what must be one that fits in 64 bits. */
 bool py_number(PyObject *x, int64_t *out);

@@ -182,7 +182,7 @@ def _bytes(at, n):
 
 def begin():
     """soma-nki --mpi: from now on worlds are moved by all processes of the job, of which only
-    process 0 prints and writes files. The _Job; None if there is none of several processes."""
+    process 0 prints and writes files. The _Job; None unless there are several processes."""
     comm = _comm()
     if comm is None:
         return None

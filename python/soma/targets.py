@@ -38,7 +38,7 @@ def _read(text):
 
 def target_named(asked):
     """The name of a target, or of a hypothetical machine that is asked for by text, dict or file;
-    None if there is none of that name."""
+    None where no target has that name."""
     if isinstance(asked, dict):
         if "base" not in asked:
             raise SomaError("target: %r names no base, such as trn2" % (asked,))

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum { ROUNDS = 7, INPUTS = 6 };
-/* Of one instruction: written so often, and rounds of the loop, so many that the run's start and
+/* One instruction: written so often, and rounds of the loop, so many that the run's start and
  * its tiles' data count for nothing (130 us, an eighth of 200 instructions); and calls of NumPy,
  * which needs no start. */
 enum { REPEAT = 8, LOOPS = 125, CALLS = 200 };

@@ -145,7 +145,7 @@ static uint32_t crc32(const uint8_t *p, size_t n) {
   return ~c;
 }
 
-/* Of stored members without ZIP64 fields. True when something changed. */
+/* Changes stored members without ZIP64 fields. True when something changed. */
 static int repair(uint8_t *p, size_t n) {
   enum { ENTRY = 46, LOCAL = 30 };
   int changed = 0;

@@ -106,7 +106,7 @@ static size_t operand(bytes *b, int64_t *w, const soma_field *f) {
   return n;
 }
 
-/* Of a collective: a part of a tensor, whole rows. */
+/* An operand of a collective: a part of a tensor, whole rows. */
 static size_t rows_of(bytes *b, int64_t *w) {
   int64_t rows = take(b) % 4 ? 2 : 4, at = take(b) % 8;
   const int64_t v[] = {

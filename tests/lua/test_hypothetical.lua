@@ -72,7 +72,7 @@ case("what is no key, or no value of one, is refused by name", function()
     ["trn2, sbuf_kib=1, sbuf_kib=1"] = "sbuf_kib is 1",
     ["trn2, sbuf_kib=32, sbuf_kib=32"] = "sbuf_kib is given twice",
     ["sbuf_kib=384"] = "it begins with the target that it changes",
-    ["trn2, trn3"] = "two targets",
+    ["trn2, trn3"] = "its base is trn2, and then trn3; it has one base",
     ["trn2, FOO=1"] = "there is no constant FOO",
     ["trn2, DMA_R_IN=0"] = "DMA_R_IN is 0, not a whole number from 1000",
     ["trn2, DMA_R_IN=1.5"] = "a constant of the clock is a whole number",

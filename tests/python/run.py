@@ -3,6 +3,7 @@ failed"."""
 import collections
 import importlib.util
 import os
+import signal
 import sys
 import unittest
 
@@ -12,6 +13,8 @@ sys.path[:0] = [os.path.join(here, "..", "..", "python"), here]
 
 
 def main(path):
+    # A shell's background jobs begin with it ignored, and so would what is tested.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)

@@ -154,7 +154,7 @@ static void races_by_the_index(void **state) {
   assert_int_equal(with_a_store_at(1), SOMA_CHECK); /* the destination */
 }
 
-/* Of an index only what is read must have been written: of 20 offsets two columns, the second to
+/* Only what is read of an index must have been written: of 20 offsets two columns, the second to
  * its fourth row. */
 static soma_status with_an_index_to(int rows, int last) {
   char text[600];

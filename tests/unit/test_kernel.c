@@ -236,7 +236,7 @@ static bool is_found(soma_machine *m, kbed *b, const soma_kernel_wait *w) {
   return s == SOMA_CHECK;
 }
 
-/* Of a finished kernel. */
+/* The check finds each wait of a finished kernel that is taken away. */
 static void each_is_found(kbed *b) {
   soma_options o = SOMA_OPTIONS_INIT;
   soma_machine *m;

@@ -288,7 +288,7 @@ static void gaps_name_who_was_late(void **state) {
   bed_close(&b);
 }
 
-/* Of every engine busy time and gaps are the run's time; gaps do not overlap busy spans. */
+/* Busy time and gaps of each engine are the run's time; gaps do not overlap busy spans. */
 static void busy_and_idle_are_all(void **state) {
   (void)state;
   enum { MOST = 200 };
@@ -313,7 +313,7 @@ static void busy_and_idle_are_all(void **state) {
   bed_close(&b);
 }
 
-/* Of a recording that is not whole, the gaps are those of the stretch that was kept. */
+/* The gaps of a recording that is not whole are those of the stretch that was kept. */
 static void gaps_of_a_part(void **state) {
   (void)state;
   soma_recorder_options o = SOMA_RECORDER_OPTIONS_INIT;

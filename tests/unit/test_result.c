@@ -178,7 +178,7 @@ static void blocks_come_back(void **state) {
   bed_close(&b);
 }
 
-/* Of a used block a transfer writes and reads parts, in no order; early: also before the end. */
+/* A transfer writes and reads parts of a used block, in no order; early: also before the end. */
 static const char parts[] = "        target  trn2\n"
                             "x       tensor  float32[128, 256], input\n"
                             "y       tensor  float32[1024, 256], output\n"

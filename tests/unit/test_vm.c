@@ -305,7 +305,7 @@ static void limits(void **state) {
   bed_fault_has(&b, "1000 instructions have run, which is the limit");
   assert_int_equal(bed_stats(&b).instructions, 1000);
   bed_close(&b);
-  /* Of a trigger each transfer counts: what one line can ask for has an end. */
+  /* Each transfer of a trigger counts: what one line can ask for has an end. */
   b = bed_open(&o, HEAD "a tensor float32[4, 6], input\no tensor float32[4, 6], output\n"
                         "q queue dge=none\ndma q, o, a\nsection sync\n nop\n"
                         " dma_trigger q, 2000000000\n halt\n");

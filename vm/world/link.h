@@ -102,7 +102,7 @@ static inline uint32_t vm_links_device(const vm_links *l, uint32_t rank) {
 static inline uint64_t vm_links_size(const vm_links *l, uint64_t bytes) {
   return bytes > l->o.least ? bytes : l->o.least;
 }
-/* The first link of the route between two devices; NULL: there is none. */
+/* The first link of the route between two devices; NULL: no way leads there. */
 vm_link *vm_links_route(const vm_links *l, uint32_t from, uint32_t to);
 /* The next link of a message to that device, after that one; NULL: it has come. */
 vm_link *vm_links_after(const vm_links *l, const vm_link *x, uint32_t to);

@@ -180,7 +180,7 @@ static bool is_planned(const isa_core *c, unsigned engine, uint32_t pc) {
   return false;
 }
 
-/* The next collective, from *at on, that the planner has to serve; false: there is none. */
+/* The next collective, from *at on, that the planner has to serve; false: none is left. */
 static bool next_call(const isa_program *p, isa_place *at) {
   for (; at->core < (int)p->ncores; at->core++, at->engine = 0)
     for (; at->engine < ISA_NENGINES; at->engine++, at->pc = 0) {

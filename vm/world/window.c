@@ -379,9 +379,8 @@ static void pause_all(vm_world *w, double seconds) {
 }
 
 /* All that comes up to that time is done, but for what the world has stopped at. Register
- * instructions that ran ahead have left the time
- * of a core somewhere before it, as windows have cut them; what has nothing to come keeps its
- * last. */
+ * instructions that ran ahead have left the time of a core somewhere before it, as windows have cut
+ * them; what has nothing to come keeps its last. */
 static void reach(vm_world *w, vm_time time) {
   for (uint32_t r = 0; r < w->nranks; r++)
     for (unsigned i = 0; i < w->runs[r]->n; i++) {
