@@ -158,6 +158,42 @@ static const vm_watch watch = {.begin = vm_check_begin,
 
 /* ---- Life cycle --------------------------------------------------------------------------- */
 
+/* A saved run has these core by core. */
+static void walk_cores(vm_saver *s, vm_core *c) {
+  for (unsigned i = 0; i < c->run->n; i++) {
+    vm_ck_psum_walk(s, c->run->cores[i]);
+    vm_ck_values_walk(s, c->run->cores[i]);
+  }
+}
+
+/* What the checks keep, in the order in which a saved run has it. Each part knows of itself whether
+ * a run needs it: its start makes it (false: out of memory), its walk writes or reads it, and its
+ * end frees it, also after a start that failed. */
+static const struct part {
+  bool (*start)(vm_core *c);
+  void (*walk)(vm_saver *s, vm_core *c);
+  void (*end)(vm_core *c);
+} parts[] = {
+    {NULL, vm_ck_findings_walk, vm_ck_findings_end},
+    {vm_ck_clocks_start, vm_ck_counts_walk, vm_ck_clocks_end},
+    {vm_ck_accesses_start, NULL, vm_ck_accesses_end},
+    {vm_ck_legal_start, vm_ck_legal_walk, vm_ck_legal_end},
+    {NULL, vm_ck_log_walk, NULL},    /* the clocks start and end it */
+    {NULL, vm_ck_clocks_walk, NULL}, /* name updates of the log */
+    {NULL, vm_ck_accesses_walk, NULL},
+    {NULL, vm_ck_twins_walk, vm_ck_twins_end},
+    {vm_ck_fillers_start, NULL, NULL}, /* shadows are kept for them, too */
+    {vm_ck_uninit_start, vm_ck_uninit_walk, vm_ck_uninit_end},
+    {vm_ck_shadows_start, vm_ck_shadows_walk, vm_ck_shadows_end},
+    {vm_ck_output_start, vm_ck_outputs_walk, NULL}, /* their shadows are among those above */
+    {vm_ck_psum_start, walk_cores, vm_ck_psum_end},
+    {NULL, vm_ck_fillers_walk, vm_ck_fillers_end},
+    {vm_ck_tiles_start, vm_ck_tiles_walk, vm_ck_tiles_end},
+    {vm_ck_known_start, NULL, vm_ck_known_end}, /* made anew: it only saves time */
+    {NULL, NULL, vm_ck_values_end},
+};
+enum { PARTS = sizeof parts / sizeof *parts };
+
 /* The numbers of both cores; the other core has the same checks. */
 static void count(vm_core *c) {
   struct vm_check *k = c->check;
@@ -173,6 +209,7 @@ static void count(vm_core *c) {
 }
 
 bool vm_check_start(vm_core *c, unsigned mask) {
+  bool ok = true;
   mask = vm_check_possible(c, mask);
   if (!mask) return true;
   c->check = isa_zalloc(&c->al, sizeof *c->check);
@@ -180,30 +217,28 @@ bool vm_check_start(vm_core *c, unsigned mask) {
   c->check->mask = mask;
   count(c);
   vm_watch_add(c->run, &watch);
-  bool race = vm_ck_has(c, VM_CHECK_RACE), legal = vm_ck_has(c, VM_CHECK_LEGAL);
-  return (!race || vm_ck_clocks_start(c)) && (!(race || legal) || vm_ck_races_start(c)) &&
-         (!legal || vm_ck_legal_start(c)) && vm_ck_fillers_start(c) && vm_ck_shadows_start(c) &&
-         (!vm_ck_has(c, VM_CHECK_UNINIT) || vm_ck_uninit_start(c)) &&
-         (!vm_ck_has(c, VM_CHECK_OUTPUT) || vm_ck_output_start(c)) &&
-         (!vm_ck_has(c, VM_CHECK_PSUM) || vm_ck_psum_start(c)) &&
-         (!vm_ck_has(c, VM_CHECK_OVERLAP) || vm_ck_tiles_start(c)) && vm_ck_known_start(c);
+  for (unsigned i = 0; i < PARTS && ok; i++) ok = !parts[i].start || parts[i].start(c);
+  return ok;
+}
+
+void vm_check_walk(vm_saver *s, vm_core *c) {
+  uint32_t mask = vm_check_mask(c);
+  vm_save_below(s, &mask, 2u << VM_CHECK_TWINS, "mask of checks");
+  if (!mask) return;
+  if (s->reads && !vm_check_start(c, mask)) {
+    vm_saver_no_memory(s);
+    return;
+  }
+  if (s->reads) c->check->anyone = true; /* the host may have written before */
+  if (!vm_saver_need(s, vm_check_mask(c) == mask, "a run without values checks values")) return;
+  for (unsigned i = 0; i < PARTS && !s->failed; i++)
+    if (parts[i].walk) parts[i].walk(s, c);
 }
 
 void vm_check_end(vm_core *c) {
-  struct vm_check *k = c->check;
-  if (k->ncomps) vm_ck_clocks_end(c);
-  vm_ck_races_end(c);
-  vm_ck_uninit_end(c);
-  vm_ck_fillers_end(c);
-  vm_ck_known_end(c);
-  isa_free(&c->al, k->kept_in, k->room);
-  vm_ck_psum_end(c);
-  vm_ck_tiles_end(c);
-  vm_ck_legal_end(c);
-  vm_ck_twins_end(c);
-  for (uint32_t i = 0; i < k->nfindings; i++) isa_buf_free(&k->findings[i].text);
-  isa_free(&c->al, k->findings, k->findings ? VM_KEPT_FINDINGS * sizeof *k->findings : 0);
-  isa_free(&c->al, k, sizeof *k);
+  for (unsigned i = 0; i < PARTS; i++)
+    if (parts[i].end) parts[i].end(c);
+  isa_free(&c->al, c->check, sizeof *c->check);
   for (unsigned i = 0; i < c->run->n; i++) c->run->cores[i]->check = NULL;
 }
 

@@ -8,6 +8,7 @@
  *   clock.c         happens-before: vector clocks of engines
  *   sems.c          updates of semaphores, and what a wait acquires
  *   race.c          accesses to memory and whether they are ordered
+ *   access.c        those that are kept
  *   twins.c         writes of both cores that are the same
  *   lost.c          semaphores that are set or lowered: updates that can come too early, too late
  *   mixed.c         these and others that do more than count: what their waits guarantee
@@ -16,7 +17,8 @@
  *   meet.c          where the two cores of a pair meet
  *   blocks.c        collectives and the blocks of CC sequencers
  *   peers.c         what ranks of a world know of one another
- *   uninit.c        shadow bytes: what nothing wrote; registers
+ *   shadow.c        shadow bytes: what wrote each byte
+ *   uninit.c        reads of what nothing wrote; registers
  *   part.c          instructions that read or write a part of an operand
  *   psum.c          accumulation groups
  *   value.c         ranges of activation functions, infinities and NaNs that appear
@@ -81,6 +83,9 @@ unsigned vm_check_possible(const vm_core *c, unsigned mask);
 /* Turns on the checks of a mask, as far as they are possible, for a core that has just started.
  * False if out of memory; the run's end frees either way. */
 bool vm_check_start(vm_core *c, unsigned mask);
+/* The checks of a run and what they have seen, in a saved run; turns them on when it reads. */
+struct vm_saver;
+void vm_check_walk(struct vm_saver *s, vm_core *c);
 /* The checks that are on. */
 unsigned vm_check_mask(const vm_core *c);
 /* How many pairs of transfers are no race only because they, or two writes, are twins. */

@@ -254,6 +254,7 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
 
 bool vm_ck_clocks_start(vm_core *c) {
   struct vm_check *k = c->check;
+  if (!vm_ck_has(c, VM_CHECK_RACE)) return true;
   k->rings = OF_ENGINE * k->nengines;
   k->ncomps = k->rings + k->nqueues * ISA_NDMA;
   if (!vm_ck_peers_start(c) || !vm_ck_calls_start(c)) return false;
@@ -273,6 +274,7 @@ bool vm_ck_clocks_start(vm_core *c) {
 
 void vm_ck_clocks_end(vm_core *c) {
   struct vm_check *k = c->check;
+  if (!k->ncomps) return;
   vm_ck_sems_end(c);
   vm_ck_log_end(c);
   vm_ck_peers_end(c);
@@ -287,4 +289,78 @@ void vm_ck_clocks_end(vm_core *c) {
     isa_free(&c->al, s, snapshot_bytes(c));
   }
   isa_free(&c->al, k->shares, VM_CK_QUEUES * ISA_NDMA * sizeof *k->shares);
+}
+
+/* ---- In a saved run ------------------------------------------------------------------------ */
+
+static bool add_snapshot(vm_ck_clock_walk *w) {
+  const isa_alloc *al = &w->c->al;
+  if (!isa_array_grow(al, &w->v, w->n, &w->cap, sizeof *w->v) ||
+      !(w->v[w->n] = vm_ck_new_snapshot(w->c))) {
+    vm_saver_no_memory(w->s);
+    return false;
+  }
+  w->n++;
+  return true;
+}
+
+/* The number of a snapshot that is written, 0 for NULL. */
+static uint32_t number_of(vm_ck_clock_walk *w, vm_ck_snapshot *p) {
+  uint64_t saves = w->c->check->saves;
+  if (!p) return 0;
+  if (p->saved != saves) {
+    p->saved = saves;
+    p->number = w->n + 1;
+  }
+  return p->number;
+}
+
+void vm_ck_walk_snapshot(vm_ck_clock_walk *w, vm_ck_snapshot **p) {
+  vm_saver *s = w->s;
+  uint32_t ncomps = w->c->check->ncomps, number = s->reads ? 0 : number_of(w, *p);
+  vm_save_below(s, &number, w->n + 2, "clock");
+  bool fresh = number > w->n;
+  if (fresh && s->reads &&
+      (!vm_saver_need(s, ncomps <= vm_saver_left(s) / 4, "a clock is cut off") || !add_snapshot(w)))
+    return;
+  if (fresh && !s->reads) w->n++;
+  if (s->reads && number) {
+    *p = w->v[number - 1];
+    (*p)->refs++;
+  }
+  for (uint32_t i = 0; fresh && i < ncomps; i++) vm_save_u32(s, &(*p)->v[i]);
+}
+
+static void walk_queue(vm_ck_clock_walk *w, unsigned q) {
+  vm_saver *s = w->s;
+  struct vm_check *k = w->c->check;
+  bool triggered = k->trigger[q] < VM_CK_ENGINES;
+  for (unsigned r = 0; r < ISA_NDMA; r++) vm_save_u32(s, &k->shares[q * ISA_NDMA + r]);
+  vm_ck_walk_snapshot(w, &k->queue_base[q]);
+  vm_save_bool(s, &triggered);
+  if (!triggered) return;
+  vm_ck_walk_place(s, w->c, &k->trigger[q], &k->trigger_pc[q]);
+  vm_save_u32(s, &k->trigger_epoch[q]);
+  vm_save_time(s, &k->trigger_time[q]);
+}
+
+void vm_ck_clocks_walk(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  vm_ck_clock_walk w = {.s = s, .c = c};
+  if (!vm_ck_has(c, VM_CHECK_RACE)) return;
+  k->saves++;
+  vm_save_bool(s, &k->suspect);
+  for (unsigned e = 0; e < k->nengines && !s->failed; e++) {
+    for (uint32_t i = 0; i < k->ncomps; i++) vm_save_u32(s, &k->clock[e][i]);
+    vm_ck_walk_snapshot(&w, &k->now[e]);
+  }
+  for (unsigned q = 0; q < k->nqueues && !s->failed; q++) walk_queue(&w, q);
+  vm_ck_walk_sems(&w);
+  isa_free(&c->al, w.v, w.cap * sizeof *w.v);
+}
+
+void vm_ck_counts_walk(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  for (unsigned e = 0; e < k->nengines; e++) vm_save_u32(s, &k->issued[e]);
+  for (unsigned e = 0; e < k->nengines; e++) vm_save_u32(s, &k->hazard[e]);
 }

@@ -459,3 +459,19 @@ void vm_ck_fill_moved(vm_core *c, const vm_share *s) {
   }
   drop(c);
 }
+
+/* ---- In a saved run ------------------------------------------------------------------------ */
+
+void vm_ck_fillers_walk(vm_saver *s, vm_core *c) {
+  if (!c->check->fillers.any || !c->check->shadowed) return;
+  for (unsigned core = 0; core < c->prog->ncores && !s->failed; core++) {
+    vm_ck_grid *w = &c->check->fillers.weights[core];
+    uint32_t elems = w->at ? (uint32_t)w->elems : 0;
+    vm_save_below(s, &w->parts, ISA_PMAX + 1, "rows of weights");
+    vm_save_below(s, &elems, ISA_PSUM_BYTES, "columns of weights");
+    if (s->failed || !elems || !w->parts) continue;
+    w->elems = elems;
+    if (s->reads && !(w->at = isa_zalloc(&c->al, w->parts * elems))) vm_saver_no_memory(s);
+    if (w->at) vm_saver_bytes(s, w->at, w->parts * elems);
+  }
+}

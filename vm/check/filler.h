@@ -4,6 +4,7 @@
 #define VM_CHECK_FILLER_H
 
 #include "../op/op.h"
+#include "../saver.h"
 #include "check.h"
 
 /* Marks in a shadow: such an element, by the filler that it comes from. They end below
@@ -37,6 +38,7 @@ typedef struct vm_ck_fillers {
 
 bool vm_ck_fillers_start(vm_core *c);
 void vm_ck_fillers_end(vm_core *c);
+void vm_ck_fillers_walk(vm_saver *s, vm_core *c); /* marks of loaded weights */
 /* Around the execution of a flight; what it writes has its usual marks before the second. */
 void vm_ck_fill_execute(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_fill_executed(vm_core *c, unsigned e, const vm_flight *f);

@@ -21,6 +21,12 @@ bool vm_ck_findings_start(vm_core *c) {
   return k->findings != NULL;
 }
 
+void vm_ck_findings_end(vm_core *c) {
+  struct vm_check *k = c->check;
+  for (uint32_t i = 0; i < k->nfindings; i++) isa_buf_free(&k->findings[i].text);
+  isa_free(&c->al, k->findings, k->findings ? VM_KEPT_FINDINGS * sizeof *k->findings : 0);
+}
+
 /* The slot of a pair of places in the table of pairs that were reported. A pair that shares a slot
  * with a later one can be reported again. */
 static uint64_t *slot_of(struct vm_check *k, uint64_t key) {
@@ -392,4 +398,80 @@ void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
                         void (*fn)(void *ud, uint32_t tensor), void *ud) {
   struct tensors w = {c, flag, c->number, false, fn, ud};
   visit_tensors(&w, in, 0, 0);
+}
+
+/* ---- In a saved run ------------------------------------------------------------------------ */
+
+void vm_ck_walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc) {
+  vm_save_u32(s, pc);
+  vm_saver_need(s, *pc == 0 || (engine < c->check->nengines && *pc < vm_ck_code(c, engine)->n),
+                "a check names an instruction that does not exist");
+}
+
+void vm_ck_walk_place(vm_saver *s, const vm_core *c, uint8_t *engine, uint32_t *pc) {
+  uint32_t e = *engine;
+  vm_save_below(s, &e, c->check->nengines, "engine");
+  *engine = (uint8_t)e;
+  vm_ck_walk_pc(s, c, e, pc);
+}
+
+static void walk_text(vm_saver *s, isa_buf *b) {
+  uint32_t n = (uint32_t)b->len;
+  vm_saver_count(s, &n, UINT32_MAX, 1, "bytes of a finding");
+  if (!s->reads && n) vm_saver_bytes(s, b->data, n);
+  if (!s->reads) return;
+  if (!vm_saver_need(s, s->failed || !memchr(s->at, 0, n), "the text of a finding is not valid"))
+    return;
+  isa_buf_add(b, s->at, n);
+  s->at += n;
+  if (b->failed) vm_saver_no_memory(s);
+}
+
+static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
+  vm_save_u8(s, &f->kind);
+  vm_ck_walk_place(s, c, &f->engine, &f->pc);
+  vm_save_u8(s, &f->other_engine);
+  vm_save_u8(s, &f->rank);
+  vm_save_u16(s, &f->sem);
+  vm_save_u16(s, &f->memory);
+  vm_save_u16(s, &f->part);
+  vm_save_u64(s, &f->byte);
+  vm_save_u32(s, &f->other_pc);
+  vm_save_time(s, &f->time);
+  vm_save_time(s, &f->other_time);
+  vm_saver_need(s,
+                f->kind < VM_NCHECKS && f->other_engine <= VM_NO_ENGINE &&
+                    f->sem <= c->check->nsems && f->part < ISA_PMAX && f->byte >> 48 == 0,
+                "a finding belongs to no check");
+  vm_save_u32(s, &f->fix);
+  vm_save_u32(s, &f->fix_end);
+  walk_text(s, &f->text);
+  vm_saver_need(s, f->fix <= f->fix_end && f->fix_end <= f->text.len,
+                "the fix of a finding is not in its text");
+}
+
+static void walk_seen(vm_saver *s, uint64_t *seen) {
+  uint32_t n = 0, slot = 0;
+  for (uint32_t i = 0; i < SEEN_PAIRS; i++) n += seen[i] != 0;
+  vm_saver_count(s, &n, SEEN_PAIRS, 12, "pairs of places");
+  for (uint32_t i = 0; i < n && !s->failed; i++, slot++) {
+    while (!s->reads && !seen[slot]) slot++;
+    vm_save_below(s, &slot, SEEN_PAIRS, "pair of places");
+    vm_save_u64(s, &seen[slot]);
+  }
+}
+
+void vm_ck_findings_walk(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  uint32_t n = k->nfindings;
+  vm_save_u64(s, &k->count);
+  vm_saver_count(s, &n, VM_KEPT_FINDINGS, 38, "findings");
+  if (n && s->reads && !s->failed && !vm_ck_findings_start(c)) vm_saver_no_memory(s);
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (s->reads) isa_buf_init(&k->findings[k->nfindings++].text, &c->al);
+    walk_finding(s, c, &k->findings[i]);
+  }
+  vm_saver_need(s, k->count == n || (k->count > n && n >= VM_FINDINGS),
+                "more findings are counted than there are");
+  walk_seen(s, k->seen);
 }

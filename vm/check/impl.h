@@ -340,6 +340,12 @@ vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsi
                         uint32_t other_pc);
 /* Room for findings; false: out of memory. */
 bool vm_ck_findings_start(vm_core *c);
+void vm_ck_findings_end(vm_core *c);
+void vm_ck_findings_walk(vm_saver *s, vm_core *c);
+/* In a saved run: an instruction that a report may name, 0 also if its engine has none; the same
+ * with its engine. */
+void vm_ck_walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc);
+void vm_ck_walk_place(vm_saver *s, const vm_core *c, uint8_t *engine, uint32_t *pc);
 /* Removes the findings that proved wrong. */
 void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding *f),
                      const void *ud);
@@ -384,6 +390,7 @@ void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
 /* output.c */
 bool vm_ck_output_start(vm_core *c);
 void vm_ck_output_finish(vm_core *c);
+void vm_ck_outputs_walk(vm_saver *s, vm_core *c);
 /* Marks n bytes of a shadow, which is `row` on, as written. */
 void vm_ck_output_write(vm_ck_shadow *s, uint8_t *row, size_t n);
 /* Puts all that is known into s->at. */
@@ -394,6 +401,7 @@ void vm_ck_shadow_free(const isa_alloc *al, vm_ck_shadow *s);
 /* log.c: each returns at once if the log is off. */
 bool vm_ck_log_start(vm_core *c);
 void vm_ck_log_end(vm_core *c);
+void vm_ck_log_walk(vm_saver *s, vm_core *c);
 void vm_ck_log_give_up(vm_core *c);
 /* False if the semaphore does more than count: then what the wait acquires must be logged too. */
 bool vm_ck_log_wait(vm_core *c, unsigned e, unsigned sem, const isa_wait *w, uint32_t value);
@@ -457,6 +465,7 @@ void vm_ck_calls_end(vm_core *c);
 /* legal.c: reports what happens to the judges; each returns at once if VM_CHECK_LEGAL is off. */
 bool vm_ck_legal_start(vm_core *c);
 void vm_ck_legal_end(vm_core *c);
+void vm_ck_legal_walk(vm_saver *s, vm_core *c);
 void vm_ck_legal_wait(vm_core *c, unsigned e, const isa_wait *w);
 void vm_ck_legal_issue(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_legal_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
@@ -474,13 +483,27 @@ void vm_ck_legal_by_host(vm_core *c);
 void vm_ck_twins_transfer(vm_core *c, const vm_transfer *t, const vm_share *shares);
 void vm_ck_twins_moved(vm_core *c, const vm_share *s);
 void vm_ck_twins_end(vm_core *c);
+void vm_ck_twins_walk(vm_saver *s, vm_core *c);
 /* Equal keys have writes of one line that wrote the same; false: the access has no twin. */
 bool vm_ck_twins_key(const vm_core *c, const vm_ck_access *a, uint64_t *key);
 
-/* race.c */
-/* Looks at an access now; forgets all. */
-void vm_ck_race_look(vm_core *c, vm_ck_access *a);
+/* access.c */
+enum { VM_CK_PRUNE = 1024 }; /* accesses that are kept before any is looked for to forget */
+bool vm_ck_accesses_start(vm_core *c);
+void vm_ck_accesses_end(vm_core *c);
+void vm_ck_accesses_walk(vm_saver *s, vm_core *c);
+/* Keeps an access whose buckets are set; forgets one by its number, false if it has to stay, which
+ * only costs time; forgets all. */
+void vm_ck_access_keep(vm_core *c, const vm_ck_access *a);
+bool vm_ck_access_forget(vm_core *c, uint32_t id);
 void vm_ck_race_forget(vm_core *c);
+/* In a saved run: an access; a set of bytes of a region, counted from the region's first byte. */
+void vm_ck_walk_access(vm_saver *s, const vm_core *c, vm_ck_access *a);
+void vm_ck_walk_set(vm_saver *s, const vm_core *c, uint16_t *region, isa_byteset *b);
+
+/* race.c */
+/* Looks at an access now. */
+void vm_ck_race_look(vm_core *c, vm_ck_access *a);
 /* Whether access x is complete for y, which begins with this clock. */
 bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_access *y);
 /* The region of a view. */
@@ -492,8 +515,6 @@ bool vm_ck_race_ordered(const vm_core *c, const uint32_t *clock, const vm_ck_acc
 bool vm_ck_race_meet(const vm_ck_access *a, const vm_ck_access *b);
 /* An access: judged when the log is judged, or now. */
 void vm_ck_race_record(vm_core *c, unsigned e, vm_ck_access *a);
-bool vm_ck_races_start(vm_core *c);
-void vm_ck_races_end(vm_core *c);
 void vm_ck_race_flight(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_race_sequencer(vm_core *c, unsigned e, const vm_view *v, bool writes);
 /* Bytes that engine e hands over to the other core by a barrier: its own transfers there must be

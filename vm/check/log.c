@@ -74,6 +74,11 @@ static void no_memory(vm_core *c) {
   vm_ck_out_of_memory(c);
 }
 
+/* Room for element n of an array of the log. */
+static bool grow(const vm_core *c, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
+  return n < *cap || vm_pool_room(c->run->pool, &c->al, array_ptr, n, cap, size);
+}
+
 /* Room for a step; NULL: the log has ended. */
 static vm_ck_step *new_step(vm_core *c) {
   vm_ck_log *g = log_of(c);
@@ -82,8 +87,7 @@ static vm_ck_step *new_step(vm_core *c) {
     vm_ck_log_give_up(c);
     return NULL;
   }
-  if (g->nsteps == g->cap_steps &&
-      !vm_pool_room(c->run->pool, &c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps)) {
+  if (!grow(c, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps)) {
     no_memory(c);
     return NULL;
   }
@@ -269,7 +273,7 @@ static bool room(vm_core *c, vm_ck_signal **v, uint32_t n, uint32_t *cap) {
     vm_ck_log_give_up(c);
     return false;
   }
-  if (n < *cap || vm_pool_room(c->run->pool, &c->al, v, n, cap, sizeof **v)) return true;
+  if (grow(c, v, n, cap, sizeof **v)) return true;
   no_memory(c);
   return false;
 }
@@ -333,9 +337,7 @@ bool vm_ck_log_access(vm_core *c, vm_ck_access *a) {
     vm_ck_log_give_up(c);
     return false;
   }
-  if (g->naccesses == g->cap_accesses &&
-      !vm_pool_room(c->run->pool, &c->al, &g->accesses, g->naccesses, &g->cap_accesses,
-                    sizeof *g->accesses)) {
+  if (!grow(c, &g->accesses, g->naccesses, &g->cap_accesses, sizeof *g->accesses)) {
     no_memory(c);
     return true;
   }
@@ -346,4 +348,123 @@ bool vm_ck_log_access(vm_core *c, vm_ck_access *a) {
   a->logged = g->naccesses + 1;
   g->accesses[g->naccesses++] = *a;
   return true;
+}
+
+/* ---- In a saved run ------------------------------------------------------------------------ */
+
+/* The same when the log is read. */
+static bool grow_read(vm_saver *s, const vm_core *c, void *v, uint32_t n, uint32_t *cap,
+                      size_t size) {
+  return !s->reads || grow(c, v, n, cap, size) || vm_saver_no_memory(s);
+}
+
+static void walk_step(vm_saver *s, const vm_core *c, uint32_t i, vm_ck_step *t) {
+  const vm_ck_log *g = &c->check->log;
+  vm_save_u8(s, &t->kind);
+  vm_save_u8(s, &t->engine);
+  vm_save_u8(s, &t->cond);
+  vm_save_u16(s, &t->sem);
+  vm_save_u32(s, &t->prev);
+  vm_save_u32(s, &t->other);
+  vm_save_u32(s, &t->at);
+  vm_save_u32(s, &t->seq);
+  vm_ck_walk_pc(s, c, t->engine, &t->pc);
+  vm_save_i64(s, &t->want);
+  vm_save_u32(s, &t->value);
+  bool first = t->kind == VM_CK_START;
+  bool ok = t->engine < c->check->nengines && t->kind <= VM_CK_MEET && t->sem < c->check->nsems &&
+            (first || t->prev < i) && t->at < g->at && (i == 0 || t->at > g->steps[i - 1].at) &&
+            (t->kind != VM_CK_KNOW || t->other < g->nupdates) &&
+            ((t->kind != VM_CK_QUEUE && t->kind != VM_CK_MEET) || t->other < i);
+  ok = ok && (t->kind != VM_CK_DRAIN || t->want == 0 || c->check->nengines > ISA_NSEQS);
+  vm_saver_need(s, ok, "a step of the log of a check is not valid");
+}
+
+static void walk_signal(vm_saver *s, const vm_core *c, vm_ck_signal *u) {
+  const struct vm_check *k = c->check;
+  vm_save_u32(s, &u->step);
+  vm_save_u32(s, &u->at);
+  for (unsigned i = 0; i < OF_ENGINE; i++) vm_save_u32(s, &u->own[i]);
+  vm_save_u32(s, &u->share);
+  vm_save_u32(s, &u->twin_share);
+  vm_save_u32(s, &u->epoch);
+  vm_save_u32(s, &u->arrived);
+  vm_save_i64(s, &u->delta);
+  vm_save_i64(s, &u->total);
+  vm_save_u16(s, &u->comp);
+  vm_save_u16(s, &u->ring);
+  vm_save_u16(s, &u->twin);
+  vm_save_u16(s, &u->sem);
+  vm_save_u8(s, &u->engine);
+  vm_save_bool(s, &u->writes);
+  vm_save_bool(s, &u->taken);
+  vm_ck_walk_pc(s, c, u->engine, &u->pc);
+  bool ok = u->engine < k->nengines && u->step < k->log.nsteps && u->comp < k->ncomps &&
+            u->ring < k->ncomps && u->twin < k->ncomps && (u->ring == 0 || u->ring >= k->rings) &&
+            u->sem < k->nsems && u->delta >= -(int64_t)UINT32_MAX && u->delta <= UINT32_MAX &&
+            u->arrived < k->log.at && u->at < k->log.at;
+  vm_saver_need(s, ok, "an update of the log of a check is not valid");
+}
+
+static void walk_logged_access(vm_saver *s, const vm_core *c, uint32_t i, vm_ck_access *a) {
+  vm_ck_walk_access(s, c, a);
+  vm_save_u32(s, &a->step);
+  vm_save_u32(s, &a->at);
+  vm_save_u32(s, &a->seq);
+  a->logged = i + 1;
+  vm_saver_need(s, a->step < c->check->log.nsteps, "an access of the log of a check is not valid");
+}
+
+static void walk_numbers(vm_saver *s, struct vm_check *k) {
+  vm_ck_log *g = &k->log;
+  vm_save_u32(s, &g->at);
+  for (unsigned e = 0; e < k->nengines; e++)
+    vm_save_below(s, &g->last[e], g->nsteps, "step of a check");
+  for (unsigned q = 0; q < k->nqueues; q++)
+    vm_save_below(s, &g->queue[q], g->nsteps, "step of a check");
+  for (unsigned i = 0; i < k->nsems; i++) {
+    vm_save_i64(s, &g->taken[i]);
+    vm_save_bool(s, &g->mixed[i]);
+    vm_save_bool(s, &g->host[i]);
+  }
+}
+
+void vm_ck_log_walk(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  vm_ck_log *g = &k->log;
+  uint32_t steps = g->nsteps, updates = g->nupdates, sets = g->nsets, accesses = g->naccesses;
+  if (!vm_ck_has(c, VM_CHECK_RACE)) return;
+  vm_save_bool(s, &g->on);
+  if (!g->on) {
+    if (s->reads) vm_ck_log_end(c);
+    return;
+  }
+  vm_saver_count(s, &steps, UINT32_MAX / 2, 39, "steps of a check");
+  vm_saver_count(s, &updates, UINT32_MAX / 2, 65, "updates of a check");
+  vm_saver_count(s, &sets, UINT32_MAX / 2, 65, "updates of a check");
+  if (!vm_saver_need(s, steps > 0, "the log of a check is empty")) return;
+  g->nsteps = steps;
+  g->nupdates = updates;
+  g->nsets = sets;
+  vm_save_u32(s, &k->judged);
+  walk_numbers(s, k);
+  for (uint32_t i = 0; i < steps && !s->failed; i++) {
+    if (!grow_read(s, c, &g->steps, i, &g->cap_steps, sizeof *g->steps)) break;
+    walk_step(s, c, i, &g->steps[i]);
+  }
+  for (uint32_t i = 0; i < updates && !s->failed; i++) {
+    if (!grow_read(s, c, &g->updates, i, &g->cap_updates, sizeof *g->updates)) break;
+    walk_signal(s, c, &g->updates[i]);
+  }
+  for (uint32_t i = 0; i < sets && !s->failed; i++) {
+    if (!grow_read(s, c, &g->sets, i, &g->cap_sets, sizeof *g->sets)) break;
+    walk_signal(s, c, &g->sets[i]);
+  }
+  vm_saver_count(s, &accesses, UINT32_MAX / 2, 60, "accesses of a check");
+  for (uint32_t i = 0; i < accesses && !s->failed; i++) {
+    if (!grow_read(s, c, &g->accesses, i, &g->cap_accesses, sizeof *g->accesses)) break;
+    if (s->reads) g->accesses[i] = (vm_ck_access){0};
+    walk_logged_access(s, c, i, &g->accesses[i]);
+    if (s->reads) g->naccesses = i + 1;
+  }
 }

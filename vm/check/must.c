@@ -464,8 +464,7 @@ bool vm_ck_must_insert(vm_core *c, const vm_ck_spot *spot, vm_ck_step what) {
   uint32_t step = g->nsteps;
   unsigned e = a ? a->engine : spot->update->engine;
   bool ring = a && a->queue < VM_CK_QUEUES;
-  if (g->nsteps == g->cap_steps &&
-      !vm_pool_room(c->run->pool, &c->al, &g->steps, g->nsteps, &g->cap_steps, sizeof *g->steps))
+  if (!vm_pool_room(c->run->pool, &c->al, &g->steps, step, &g->cap_steps, sizeof *g->steps))
     return false;
   what.made = true;
   what.engine = (uint8_t)e;

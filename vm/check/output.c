@@ -1,7 +1,7 @@
 /* Bytes of an output that nothing has written when the run ends. */
 #include "../../isa/slice.h"
 #include "check.h"
-#include "impl.h"
+#include "shadow.h"
 
 #include <string.h>
 
@@ -17,6 +17,7 @@ static size_t pieces_of(const vm_ck_shadow *s) {
 bool vm_ck_output_start(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = c->prog->ntensors;
+  if (!vm_ck_has(c, VM_CHECK_OUTPUT)) return true;
   if (n && !k->hbm && !(k->hbm = isa_zalloc(&c->al, n * sizeof *k->hbm))) return false;
   for (uint32_t i = 0; i < n; i++) {
     if (!is_watched(c, i) || k->hbm[i].at) continue;
@@ -125,4 +126,23 @@ void vm_ck_output_finish(vm_core *c) {
     for (const uint8_t *p = lo; p < end; p++) missing += !*p;
     report(c, i, (uint64_t)(lo - at), (uint64_t)(hi - at), missing);
   }
+}
+
+/* ---- In a saved run ------------------------------------------------------------------------ */
+
+/* A tensor that was another's memory when the run began counts as written: it has no shadow. */
+static void walk_tensor_shadow(vm_saver *s, vm_core *c, vm_ck_shadow *h) {
+  bool kept = h->at != NULL;
+  vm_save_bool(s, &kept);
+  if (!vm_saver_need(s, !kept || h->at, "a shadow belongs to no tensor")) return;
+  if (!kept && h->at) vm_ck_shadow_free(&c->al, h);
+  if (!kept) return;
+  uint64_t reach = h->bytes;
+  vm_ck_output_fill(h);
+  vm_ck_shadow_walk(s, h->at, h->bytes, &reach);
+}
+
+void vm_ck_outputs_walk(vm_saver *s, vm_core *c) {
+  for (uint32_t i = 0; c->check->hbm && i < c->prog->ntensors && !s->failed; i++)
+    walk_tensor_shadow(s, c, &c->check->hbm[i]);
 }

@@ -14,7 +14,7 @@ enum {
 };
 
 bool vm_ck_psum_start(vm_core *c) {
-  for (unsigned core = 0; core < c->prog->ncores; core++) {
+  for (unsigned core = 0; vm_ck_has(c, VM_CHECK_PSUM) && core < c->prog->ncores; core++) {
     vm_ck_banks *k = &c->check->banks[core];
     uint8_t **at[] = {&k->slots, &k->tiles[0], &k->tiles[1]};
     for (unsigned i = 0; i < 3; i++)
@@ -249,5 +249,21 @@ void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f) {
       k->reader_pc[b] = f->pc;
       k->read_time[b] = f->item.start;
     }
+  }
+}
+
+/* ---- In a saved run ------------------------------------------------------------------------ */
+
+void vm_ck_psum_walk(vm_saver *s, vm_core *c) {
+  if (!vm_ck_has(c, VM_CHECK_PSUM)) return;
+  vm_ck_banks *k = banks_of(c);
+  vm_saver_pages(s, k->slots, VM_PSUM_SLOTS, NULL);
+  for (unsigned i = 0; i < 2; i++) vm_saver_pages(s, k->tiles[i], VM_PSUM_SLOTS, NULL);
+  for (unsigned b = 0; b < BANKS; b++) {
+    uint32_t e = k->reader[b];
+    vm_save_below(s, &e, ISA_NENGINES, "engine");
+    k->reader[b] = (uint8_t)e;
+    vm_ck_walk_pc(s, c, vm_ck_unit(c, e), &k->reader_pc[b]);
+    vm_save_time(s, &k->read_time[b]);
   }
 }

@@ -1,168 +1,11 @@
-/* Accesses to memory, and whether two that conflict are ordered. Each is kept, as an exact set of
- * bytes, until a later one that comes after it covers it, or until every engine knows of it. */
+/* Accesses to memory, and whether two that conflict are ordered. Each is kept (access.c) until a
+ * later one that comes after it covers it, or until every engine knows of it. */
 #include "check.h"
 #include "judge.h"
 #include "meet.h"
 #include "../dma/dma.h"
 
 #include <string.h>
-
-enum {
-  SBUF_REGION,
-  PSUM_REGION,
-  HBM_REGIONS,
-  HBM_BUCKETS = 1024, /* of a tensor at most */
-  FIRST_PRUNE = 1024  /* accesses */
-};
-
-/* ---- Regions ------------------------------------------------------------------------------ */
-
-static bool open_region(vm_core *c, vm_ck_region *r, uint64_t lo, uint64_t bytes, unsigned shift) {
-  r->lo = lo;
-  r->hi = lo + bytes;
-  r->shift = (uint8_t)shift;
-  r->nbuckets = (uint32_t)((bytes + (1u << shift) - 1) >> shift);
-  r->buckets = isa_zalloc(&c->al, (r->nbuckets + 1) * sizeof *r->buckets);
-  return r->buckets != NULL;
-}
-
-/* SBUF and PSUM of a core. */
-static bool open_chip(vm_core *c, vm_ck_region *r, unsigned core) {
-  r[SBUF_REGION].space = ISA_SBUF;
-  r[PSUM_REGION].space = ISA_PSUM;
-  r[SBUF_REGION].core = r[PSUM_REGION].core = (uint8_t)core;
-  r[SBUF_REGION].written = r[PSUM_REGION].written = true;
-  return open_region(c, &r[SBUF_REGION], 0, c->target->sbuf_bytes, 10) &&
-         open_region(c, &r[PSUM_REGION], 0, ISA_PSUM_BYTES, 11);
-}
-
-static void note_written(void *ud, uint32_t tensor) {
-  const vm_core *c = ud;
-  c->check->regions[HBM_REGIONS + tensor].written = true;
-}
-
-/* Tensors that share their bytes (a device tensor that is bound twice) are written together. */
-static void join_written(const vm_core *c, struct vm_check *k) {
-  for (uint32_t i = 0; i < c->prog->ntensors; i++)
-    for (uint32_t j = 0; j < c->prog->ntensors; j++)
-      if (c->run->blocks[i].data == c->run->blocks[j].data && k->regions[HBM_REGIONS + j].written)
-        k->regions[HBM_REGIONS + i].written = true;
-}
-
-bool vm_ck_races_start(vm_core *c) {
-  struct vm_check *k = c->check;
-  uint32_t n = c->prog->ntensors;
-  k->prune_at = FIRST_PRUNE;
-  uint32_t pipes = vm_ck_find_pipes(c) ? c->prog->ncores : 0;
-  k->nregions = HBM_REGIONS + n + HBM_REGIONS * (c->prog->ncores - 1) + pipes;
-  k->regions = isa_zalloc(&c->al, k->nregions * sizeof *k->regions);
-  if (!k->regions) {
-    k->nregions = 0;
-    return false;
-  }
-  vm_ck_region *r = k->regions;
-  for (unsigned core = 0; core < c->prog->ncores; core++)
-    if (!open_chip(c, r + (core ? HBM_REGIONS + n : 0), core)) return false;
-  for (uint32_t i = 0; i < n; i++) {
-    vm_ck_region *h = &r[HBM_REGIONS + i];
-    unsigned shift = 12;
-    h->space = ISA_HBM;
-    h->tensor = i + 1;
-    while (c->run->blocks[i].bytes >> shift > HBM_BUCKETS) shift++;
-    if (!open_region(c, h, (uint64_t)(uintptr_t)c->run->blocks[i].data, c->run->blocks[i].bytes,
-                     shift))
-      return false;
-  }
-  for (uint32_t i = 0; i < pipes; i++) {
-    vm_ck_region *p = &r[k->nregions - pipes + i];
-    p->written = true;
-    p->core = (uint8_t)i;
-    if (!open_region(c, p, 0, VM_CK_PIPES, 4)) return false;
-  }
-  vm_ck_each_tensor(c, AP_W, note_written, c);
-  vm_ck_note_pushed(c);
-  join_written(c, k);
-  return true;
-}
-
-void vm_ck_races_end(vm_core *c) {
-  struct vm_check *k = c->check;
-  for (uint32_t i = 0; i < k->nregions; i++) {
-    vm_ck_region *r = &k->regions[i];
-    for (uint32_t b = 0; r->buckets && b < r->nbuckets; b++)
-      isa_free(&c->al, r->buckets[b].ids, r->buckets[b].cap * sizeof(uint32_t));
-    isa_free(&c->al, r->buckets, (r->nbuckets + 1) * sizeof *r->buckets);
-  }
-  isa_free(&c->al, k->regions, k->nregions * sizeof *k->regions);
-  isa_free(&c->al, k->accesses, k->cap_accesses * sizeof *k->accesses);
-  isa_free(&c->al, k->free_ids, k->cap_free * sizeof *k->free_ids);
-}
-
-/* The region of a view's first byte; of tensors that share bytes, the first. */
-uint16_t vm_ck_race_region(const vm_core *c, const vm_view *v) {
-  unsigned first = v->core ? HBM_REGIONS + c->prog->ntensors : 0;
-  if (v->space != ISA_HBM)
-    return (uint16_t)(first + (v->space == ISA_SBUF ? SBUF_REGION : PSUM_REGION));
-  uint64_t at = (uint64_t)(uintptr_t)v->at;
-  const vm_ck_region *r = c->check->regions;
-  uint32_t i = HBM_REGIONS;
-  while (i < HBM_REGIONS + c->prog->ntensors - 1 && (at < r[i].lo || at >= r[i].hi)) i++;
-  return (uint16_t)i;
-}
-
-/* ---- Buckets ------------------------------------------------------------------------------ */
-
-static bool bucket_add(vm_core *c, vm_ck_bucket *b, uint32_t id) {
-  if (b->n == b->cap && !isa_array_grow(&c->al, &b->ids, b->n, &b->cap, sizeof *b->ids))
-    return false;
-  b->ids[b->n++] = id;
-  return true;
-}
-
-static void bucket_remove(vm_ck_bucket *b, uint32_t id) {
-  for (uint32_t i = 0; i < b->n; i++)
-    if (b->ids[i] == id) {
-      b->ids[i] = b->ids[--b->n];
-      return;
-    }
-}
-
-static bool forget(vm_core *c, uint32_t id) {
-  struct vm_check *k = c->check;
-  vm_ck_access *a = &k->accesses[id];
-  if (k->nfree == k->cap_free &&
-      !isa_array_grow(&c->al, &k->free_ids, k->nfree, &k->cap_free, sizeof *k->free_ids))
-    return false; /* it stays, which only costs time */
-  for (uint32_t b = a->first; b <= a->last; b++)
-    bucket_remove(&k->regions[a->region].buckets[b], id);
-  a->alive = false;
-  k->free_ids[k->nfree++] = id;
-  k->alive--;
-  return true;
-}
-
-static void keep_access(vm_core *c, const vm_ck_access *a) {
-  struct vm_check *k = c->check;
-  uint32_t id;
-  if (k->nfree) {
-    id = k->free_ids[--k->nfree];
-  } else {
-    if (k->naccesses == k->cap_accesses && !isa_array_grow(&c->al, &k->accesses, k->naccesses,
-                                                           &k->cap_accesses, sizeof *k->accesses)) {
-      vm_ck_out_of_memory(c);
-      return;
-    }
-    id = k->naccesses++;
-  }
-  k->accesses[id] = *a;
-  k->accesses[id].alive = true;
-  k->alive++;
-  for (uint32_t b = a->first; b <= a->last; b++)
-    if (!bucket_add(c, &k->regions[a->region].buckets[b], id)) {
-      vm_ck_out_of_memory(c);
-      return;
-    }
-}
 
 /* Whether an access is complete for whoever has this clock. */
 static bool known(const uint32_t *clock, const vm_ck_access *a) {
@@ -196,9 +39,9 @@ static void prune(vm_core *c) {
   for (uint32_t id = 0; id < k->naccesses; id++)
     if (k->accesses[id].alive && known(floor, &k->accesses[id]) &&
         !k->regions[k->accesses[id].region].pushed)
-      forget(c, id);
+      vm_ck_access_forget(c, id);
   isa_free(&c->al, floor, k->ncomps * sizeof *floor);
-  k->prune_at = 2 * k->alive + FIRST_PRUNE;
+  k->prune_at = 2 * k->alive + VM_CK_PRUNE;
 }
 
 /* ---- Two accesses ------------------------------------------------------------------------- */
@@ -294,7 +137,7 @@ static void compare(vm_core *c, unsigned e, const vm_ck_access *a, const vm_ck_b
       if (isa_byteset_meet(&old->set, &a->set)) found_pair(c, old, a);
     } else if ((a->writes || (!old->writes && old->comp == a->comp)) && covers(a, old) &&
                stands_for(c, a, old)) {
-      i -= forget(c, id); /* another took its place */
+      i -= vm_ck_access_forget(c, id); /* another took its place */
     }
   }
 }
@@ -323,18 +166,11 @@ static void look(vm_core *c, unsigned e, vm_ck_access *a) {
     old->seq = a->seq;
     return;
   }
-  keep_access(c, a);
+  vm_ck_access_keep(c, a);
   if (k->alive > k->prune_at) prune(c);
 }
 
 void vm_ck_race_look(vm_core *c, vm_ck_access *a) { look(c, a->engine, a); }
-
-void vm_ck_race_forget(vm_core *c) {
-  struct vm_check *k = c->check;
-  for (uint32_t i = 0; i < k->nregions; i++)
-    for (uint32_t b = 0; b < k->regions[i].nbuckets; b++) k->regions[i].buckets[b].n = 0;
-  k->naccesses = k->nfree = k->alive = 0;
-}
 
 bool vm_ck_race_meet(const vm_ck_access *a, const vm_ck_access *b) {
   return a->region == b->region && boxes_meet(a, b) && isa_byteset_meet(&a->set, &b->set);

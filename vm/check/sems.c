@@ -355,3 +355,108 @@ void vm_ck_sems_end(vm_core *c) {
   for (unsigned i = 0; i < k->nsems; i++)
     if (k->sems[i]) end_log(c, k->sems[i]);
 }
+
+/* ---- In a saved run ------------------------------------------------------------------------ */
+
+static void walk_release(vm_ck_clock_walk *w, vm_ck_release *r) {
+  vm_saver *s = w->s;
+  vm_ck_walk_snapshot(w, &r->base);
+  for (unsigned i = 0; i < OF_ENGINE; i++) vm_save_u32(s, &r->own[i]);
+  vm_save_u32(s, &r->share);
+  vm_save_u32(s, &r->twin_share);
+  vm_save_u16(s, &r->ring);
+  vm_save_u16(s, &r->twin);
+  vm_save_u8(s, &r->engine);
+  if (r->logged > w->c->check->log.nupdates) r->logged = 0; /* the log has ended */
+  vm_save_u32(s, &r->logged);
+  vm_saver_need(s, r->logged <= w->c->check->log.nupdates, "an update is not in the log");
+  vm_saver_need(s,
+                r->base && r->engine < w->c->check->nengines && r->ring < w->c->check->ncomps &&
+                    r->twin < w->c->check->ncomps,
+                "an update releases nothing");
+  vm_ck_walk_pc(s, w->c, s->failed ? 0 : r->engine, &r->pc);
+}
+
+static void walk_update(vm_ck_clock_walk *w, vm_ck_update *u) {
+  vm_saver *s = w->s;
+  walk_release(w, &u->r);
+  vm_save_i64(s, &u->delta);
+  vm_save_i64(s, &u->total);
+  vm_save_u32(s, &u->epoch);
+  vm_save_bool(s, &u->writes);
+  vm_saver_need(s, u->delta >= -(int64_t)UINT32_MAX && u->delta <= UINT32_MAX,
+                "an update adds too much");
+}
+
+/* The sums of an update that is read: those of its source and, until it has arrived, those of its
+ * semaphore. */
+static void add_up(vm_ck_sem_log *l, vm_ck_source *src, const vm_ck_update *u, bool arrived) {
+  if (u->writes) return;
+  *(u->delta < 0 ? &src->down : &src->up) += u->delta;
+  if (!arrived) *(u->delta < 0 ? &l->down : &l->up) += u->delta;
+}
+
+static void walk_source(vm_ck_clock_walk *w, vm_ck_sem_log *l, vm_ck_source *src) {
+  vm_saver *s = w->s;
+  uint32_t n = src->n - src->head;
+  vm_save_u16(s, &src->comp);
+  vm_save_u32(s, &src->arrived);
+  vm_saver_count(s, &n, UINT32_MAX / 2, 48, "updates of a semaphore");
+  vm_saver_need(s, src->comp % VM_CK_BOTH < w->c->check->ncomps && src->arrived <= n,
+                "updates of a semaphore have no source");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (!vm_saver_room(s, &w->c->al, &src->v, src->n, &src->cap, sizeof *src->v)) return;
+    src->n += s->reads;
+    vm_ck_update *u = &src->v[src->head + i];
+    walk_update(w, u);
+    if (s->reads && !s->failed) add_up(l, src, u, i < src->arrived);
+  }
+}
+
+static void walk_held(vm_saver *s, const vm_core *c, unsigned e, vm_ck_held *h) {
+  vm_save_bool(s, &h->valid);
+  vm_save_u8(s, &h->cond);
+  vm_save_u32(s, &h->value);
+  vm_save_u32(s, &h->epoch);
+  vm_save_time(s, &h->time);
+  vm_ck_walk_pc(s, c, e, &h->pc);
+  vm_saver_need(s, h->cond < ISA_NCONDS, "the condition of a wait is not valid");
+}
+
+static void walk_sem_log(vm_ck_clock_walk *w, vm_ck_sem_log *l) {
+  vm_saver *s = w->s;
+  uint32_t n = l->nsrc;
+  vm_saver_count(s, &n, w->c->check->ncomps, 10, "sources of a semaphore");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (!vm_saver_room(s, &w->c->al, &l->src, l->nsrc, &l->cap, sizeof *l->src)) return;
+    l->nsrc += s->reads;
+    walk_source(w, l, &l->src[i]);
+  }
+  vm_save_bool(s, &l->was_written);
+  vm_save_u32(s, &l->before);
+  vm_save_u32(s, &l->set_to);
+  vm_ck_walk_place(s, w->c, &l->writer, &l->written_pc);
+  vm_save_time(s, &l->written_at);
+  vm_save_u16(s, &l->write_comp);
+  vm_save_u32(s, &l->write_epoch);
+  vm_saver_need(s, l->write_comp < w->c->check->ncomps, "the value of a semaphore has no writer");
+  if (l->was_written && !s->failed) walk_release(w, &l->write);
+  for (unsigned e = 0; e < w->c->check->nengines; e++) {
+    walk_held(s, w->c, e, &l->held[e]);
+    vm_save_u16(s, &l->from[e]);
+  }
+}
+
+void vm_ck_walk_sems(vm_ck_clock_walk *w) {
+  struct vm_check *k = w->c->check;
+  for (unsigned i = 0; i < k->nsems && !w->s->failed; i++) {
+    bool kept = k->sems[i] != NULL;
+    vm_save_bool(w->s, &kept);
+    if (!kept) continue;
+    if (w->s->reads && !(k->sems[i] = isa_zalloc(&w->c->al, sizeof *k->sems[i]))) {
+      vm_saver_no_memory(w->s);
+      return;
+    }
+    walk_sem_log(w, k->sems[i]);
+  }
+}

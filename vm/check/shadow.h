@@ -6,10 +6,22 @@
 #include "impl.h"
 #include "../op/walk.h"
 
-/* uninit.c, psum.c, value.c, tile.c */
+/* shadow.c */
 bool vm_ck_shadows_start(vm_core *c);
+void vm_ck_shadows_end(vm_core *c);
+void vm_ck_shadows_walk(vm_saver *s, vm_core *c);
+/* A shadow of so many bytes, that nothing has written; false: out of memory. */
+bool vm_ck_shadow_open(vm_core *c, vm_ck_shadow *s, uint64_t bytes);
+/* The shadow of the tensor that a view of HBM is of, and how far into it the view begins; NULL:
+ * none exists. */
+vm_ck_shadow *vm_ck_shadow_tensor(const vm_core *c, const vm_view *v, uint64_t *off);
+/* Bytes of a shadow in a saved run. *reach: as vm_saver_pages has it. */
+void vm_ck_shadow_walk(vm_saver *s, uint8_t *at, uint64_t bytes, uint64_t *reach);
+
+/* uninit.c, psum.c, value.c, tile.c */
 bool vm_ck_uninit_start(vm_core *c);
 void vm_ck_uninit_end(vm_core *c);
+void vm_ck_uninit_walk(vm_saver *s, vm_core *c);
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f);
 /* Before a flight executes, or its sources are copied; and only before it executes. */
 void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f);
@@ -70,11 +82,14 @@ bool vm_ck_writes_chosen(unsigned op);
 void vm_ck_mark_chosen(vm_core *c, unsigned e, const vm_flight *f);
 bool vm_ck_psum_start(vm_core *c);
 void vm_ck_psum_end(vm_core *c);
+void vm_ck_psum_walk(vm_saver *s, vm_core *c); /* of c alone */
 void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f);
+void vm_ck_values_walk(vm_saver *s, vm_core *c); /* of c alone */
+void vm_ck_values_end(vm_core *c);
 /* Whether a kernel leaves out element i of partition p of a view. */
 bool vm_ck_left_out(const vm_core *c, const vm_view *v, uint32_t p, uint64_t i);
 /* convert.c: before a copy executes; around the move of a share. */
@@ -84,6 +99,7 @@ void vm_ck_convert_moved(vm_core *c, const vm_share *s);
 bool vm_ck_tiles_start(vm_core *c);
 bool vm_ck_owners_start(vm_core *c); /* the marks of tiles that are `own` */
 void vm_ck_tiles_end(vm_core *c);
+void vm_ck_tiles_walk(vm_saver *s, vm_core *c);
 void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc);
 
 #endif

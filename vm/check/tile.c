@@ -58,6 +58,7 @@ bool vm_ck_owners_start(vm_core *c) {
 bool vm_ck_tiles_start(vm_core *c) {
   const isa_program *p = c->prog;
   struct vm_check *k = c->check;
+  if (!vm_ck_has(c, VM_CHECK_OVERLAP)) return true;
   for (uint32_t i = 0; i < p->ntiles; i++)
     for (uint32_t j = i + 1; j < p->ntiles; j++) {
       if (!share_bytes(&p->tiles[i], &p->tiles[j]) || allowed(&p->tiles[i], &p->tiles[j])) continue;
@@ -119,4 +120,17 @@ void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc) 
   struct touch reads = {c, unit, AP_R, pc}, writes = {c, unit, AP_W, pc};
   isa_each_pattern(c->prog, c->code, in, touch, &reads);
   isa_each_pattern(c->prog, c->code, in, touch, &writes);
+}
+
+/* ---- In a saved run ------------------------------------------------------------------------ */
+
+void vm_ck_tiles_walk(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  for (uint32_t i = 0; i < k->npairs * c->prog->ncores; i++) {
+    vm_ck_tile_pair *p = &k->pairs[i];
+    vm_save_u32(s, &p->written);
+    vm_ck_walk_place(s, c, &p->by, &p->pc);
+    vm_saver_need(s, !p->written || p->written == p->tile[0] || p->written == p->tile[1],
+                  "a tile that was written does not exist");
+  }
 }

@@ -120,6 +120,20 @@ void vm_ck_twins_end(vm_core *c) {
   w->n = w->cap = 0;
 }
 
+void vm_ck_twins_walk(vm_saver *s, vm_core *c) {
+  vm_ck_twins *w = &c->check->twins;
+  uint32_t n = w->n;
+  if (!vm_ck_has(c, VM_CHECK_TWINS)) return;
+  vm_save_u64(s, &w->pairs);
+  vm_saver_count(s, &n, c->run->transfers, 16, "transfers of a check");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (!vm_saver_room(s, &c->al, &w->v, i, &w->cap, sizeof *w->v)) return;
+    w->n += s->reads;
+    vm_save_u64(s, &w->v[i].sum);
+    vm_save_i64(s, &w->v[i].left);
+  }
+}
+
 /* ---- When the log is judged --------------------------------------------------------------- */
 
 /* A write of the log; those with equal keys have one line and write the same. */

@@ -8,36 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool open_shadow(vm_core *c, vm_ck_shadow *s, uint64_t bytes) {
-  s->bytes = bytes;
-  s->at = vm_pages_new(&c->al, bytes);
-  return s->at != NULL;
-}
-
-/* The shadow of the tensor that a view of HBM is of, and how far into it the view begins; NULL:
- * none exists. */
-static vm_ck_shadow *tensor_shadow(const vm_core *c, const vm_view *v, uint64_t *off) {
-  struct vm_check *k = c->check;
-  for (uint32_t i = 0; k->hbm && i < c->prog->ntensors && v->space == ISA_HBM; i++) {
-    *off = (uint64_t)(uintptr_t)v->at - (uint64_t)(uintptr_t)c->run->blocks[i].data;
-    if (*off < c->run->blocks[i].bytes) return k->hbm[i].at ? &k->hbm[i] : NULL;
-  }
-  return NULL;
-}
-
-vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
-  const struct vm_check *k = c->check;
-  vm_view s = *v;
-  s.at = NULL;
-  bool sbuf = v->space == ISA_SBUF;
-  const vm_ck_shadow *chip = sbuf ? &k->sbuf[v->core] : &k->psum[c->number];
-  uint64_t off = (uintptr_t)v->at - (uintptr_t)(sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum);
-  if (v->space != ISA_HBM && chip->at && off < chip->bytes) s.at = chip->at + off;
-  const vm_ck_shadow *hbm = tensor_shadow(c, v, &off);
-  if (hbm) s.at = hbm->at + off;
-  return s;
-}
-
 /* ---- Registers ---------------------------------------------------------------------------- */
 
 static void add_pattern(void *ud, const isa_operand *o) {
@@ -100,21 +70,6 @@ void vm_check_step(vm_core *c, unsigned engine, uint32_t pc) {
 
 /* ---- Life cycle --------------------------------------------------------------------------- */
 
-bool vm_ck_shadows_start(vm_core *c) {
-  struct vm_check *k = c->check;
-  const isa_program *p = c->prog;
-  bool uninit = vm_ck_has(c, VM_CHECK_UNINIT), own = false;
-  for (uint32_t i = 0; i < p->ntiles; i++) own |= p->tiles[i].own;
-  k->shadowed = uninit || (own && vm_ck_has(c, VM_CHECK_OVERLAP) && !c->run->timing_only) ||
-                (k->fillers.any && vm_ck_has(c, VM_CHECK_RANGE));
-  if (!k->shadowed) return true;
-  for (unsigned core = 0; core < p->ncores; core++)
-    if (!open_shadow(c, &k->sbuf[core], c->mem.sbuf_size) ||
-        !open_shadow(c, &k->psum[core], c->mem.psum_size))
-      return false;
-  return !own || vm_ck_owners_start(c);
-}
-
 /* A tensor that the program reads needs a shadow; for now only its size is set. */
 static void note_read(void *ud, uint32_t tensor) {
   const vm_core *c = ud;
@@ -126,10 +81,11 @@ static void note_read(void *ud, uint32_t tensor) {
 bool vm_ck_uninit_start(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = c->prog->ntensors;
+  if (!vm_ck_has(c, VM_CHECK_UNINIT)) return true;
   if (n && !(k->hbm = isa_zalloc(&c->al, n * sizeof *k->hbm))) return false;
   vm_ck_each_tensor(c, AP_R, note_read, c);
   for (uint32_t i = 0; i < n; i++)
-    if (k->hbm[i].bytes && !open_shadow(c, &k->hbm[i], k->hbm[i].bytes)) return false;
+    if (k->hbm[i].bytes && !vm_ck_shadow_open(c, &k->hbm[i], k->hbm[i].bytes)) return false;
   for (unsigned e = 0; e < k->nengines; e++)
     if (!open_registers(c, e)) return false;
   return true;
@@ -137,17 +93,17 @@ bool vm_ck_uninit_start(vm_core *c) {
 
 void vm_ck_uninit_end(vm_core *c) {
   struct vm_check *k = c->check;
-  for (unsigned core = 0; core < ISA_MAX_CORES; core++) {
-    vm_pages_free(&c->al, k->sbuf[core].at, k->sbuf[core].bytes);
-    vm_pages_free(&c->al, k->psum[core].at, k->psum[core].bytes);
-  }
-  if (k->owners) isa_free(&c->al, k->owners, c->prog->ntiles);
-  for (uint32_t i = 0; k->hbm && i < c->prog->ntensors; i++) vm_ck_shadow_free(&c->al, &k->hbm[i]);
-  isa_free(&c->al, k->hbm, c->prog->ntensors * sizeof *k->hbm);
   for (unsigned e = 0; e < k->nengines; e++) {
     isa_free(&c->al, k->reads[e], vm_ck_code(c, e)->n * sizeof **k->reads);
     isa_free(&c->al, k->writes[e], vm_ck_code(c, e)->n * sizeof **k->writes);
   }
+}
+
+void vm_ck_uninit_walk(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  if (!k->shadowed) return;
+  vm_save_u16(s, &k->accumulators);
+  for (unsigned e = 0; e < k->nengines; e++) vm_save_u64(s, &k->registers[e]);
 }
 
 /* ---- Memory ------------------------------------------------------------------------------- */
@@ -456,7 +412,7 @@ static bool open_walk(const vm_core *c, const vm_share *s, int side, walk *w) {
   uint64_t off;
   if (!shadowed.at) return false;
   w->c = c;
-  w->output = side < 0 ? tensor_shadow(c, v, &off) : NULL;
+  w->output = side < 0 ? vm_ck_shadow_tensor(c, v, &off) : NULL;
   if (w->output && !w->output->whole) w->output = NULL;
   w->owner = vm_ck_owner(c, &shadowed);
   w->w.base = shadowed.at;
@@ -531,7 +487,7 @@ static bool mark_run(walk *of, uint64_t n) {
 void vm_ck_uninit_pushed(vm_core *c, const vm_view *v, uint64_t first, uint64_t n) {
   uint64_t off;
   vm_view s = vm_ck_shadow_of(c, v);
-  walk w = {.c = c, .output = tensor_shadow(c, v, &off)};
+  walk w = {.c = c, .output = vm_ck_shadow_tensor(c, v, &off)};
   vm_ck_unlearn_view(c, VM_CK_IS_WRITTEN, v);
   if (v->space != ISA_HBM) { /* the sender does not know the tiles here */
     w.owner = VM_CK_ANYONE;

@@ -58,10 +58,7 @@ static void walk_done(vm_saver *s, vm_core *c) {
   vm_saver_count(s, &n, UINT32_MAX, 21, "complete collectives");
   if (s->reads) x->ndone = 0;
   for (uint32_t i = 0; i < n && !s->failed; i++) {
-    if (s->reads && !isa_array_grow(&c->al, &x->done, i, &x->cap_done, sizeof *x->done)) {
-      vm_saver_no_memory(s);
-      return;
-    }
+    if (!vm_saver_room(s, &c->al, &x->done, i, &x->cap_done, sizeof *x->done)) return;
     walk_instruction(s, c, &x->done[i].engine, &x->done[i].pc);
     vm_save_time(s, &x->done[i].issued);
     vm_save_time(s, &x->done[i].ended);

@@ -1,4 +1,5 @@
 /* The state of a run except what is in flight: options, memories, engines, semaphores, events. */
+#include "../check/check.h"
 #include "../engine/engine.h"
 #include "../op/pe.h"
 #include "../message.h"
@@ -379,5 +380,5 @@ void vm_save_walk(vm_saver *s, vm_run *r) {
   walk_tensors(s, r);
   for (unsigned i = 0; i < r->n && !s->failed; i++) walk_core(s, r->cores[i]);
   if (r->n > 1 && !s->failed) vm_save_swaps(s, r);
-  if (!s->failed) vm_save_check(s, r->cores[0]);
+  if (!s->failed) vm_check_walk(s, r->cores[0]);
 }

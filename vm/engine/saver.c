@@ -1,5 +1,6 @@
-/* Numbers, pages and checks of a saved run. */
-#include "save.h"
+/* Numbers, pages and what must hold of a state that is read. */
+#include "../saver.h"
+#include "../time/clock.h"
 
 #include <string.h>
 
@@ -114,6 +115,11 @@ void vm_saver_count(vm_saver *s, uint32_t *n, uint32_t most, size_t bytes, const
   if (!s->reads || (*n <= most && *n <= vm_saver_left(s) / bytes)) return;
   vm_saver_fail(s, "%u %s", *n, what);
   *n = 0;
+}
+
+bool vm_saver_room(vm_saver *s, const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap,
+                   size_t size) {
+  return !s->reads || isa_array_grow(al, array_ptr, n, cap, size) || vm_saver_no_memory(s);
 }
 
 void vm_save_bool(vm_saver *s, bool *v) {

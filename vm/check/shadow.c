@@ -1,0 +1,151 @@
+/* Shadows: a byte for each byte of a memory, which says what wrote it. */
+#include "check.h"
+#include "shadow.h"
+
+#include <string.h>
+
+bool vm_ck_shadow_open(vm_core *c, vm_ck_shadow *s, uint64_t bytes) {
+  s->bytes = bytes;
+  s->at = vm_pages_new(&c->al, bytes);
+  return s->at != NULL;
+}
+
+vm_ck_shadow *vm_ck_shadow_tensor(const vm_core *c, const vm_view *v, uint64_t *off) {
+  struct vm_check *k = c->check;
+  for (uint32_t i = 0; k->hbm && i < c->prog->ntensors && v->space == ISA_HBM; i++) {
+    *off = (uint64_t)(uintptr_t)v->at - (uint64_t)(uintptr_t)c->run->blocks[i].data;
+    if (*off < c->run->blocks[i].bytes) return k->hbm[i].at ? &k->hbm[i] : NULL;
+  }
+  return NULL;
+}
+
+vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
+  const struct vm_check *k = c->check;
+  vm_view s = *v;
+  s.at = NULL;
+  bool sbuf = v->space == ISA_SBUF;
+  const vm_ck_shadow *chip = sbuf ? &k->sbuf[v->core] : &k->psum[c->number];
+  uint64_t off = (uintptr_t)v->at - (uintptr_t)(sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum);
+  if (v->space != ISA_HBM && chip->at && off < chip->bytes) s.at = chip->at + off;
+  const vm_ck_shadow *hbm = vm_ck_shadow_tensor(c, v, &off);
+  if (hbm) s.at = hbm->at + off;
+  return s;
+}
+
+bool vm_ck_shadows_start(vm_core *c) {
+  struct vm_check *k = c->check;
+  const isa_program *p = c->prog;
+  bool uninit = vm_ck_has(c, VM_CHECK_UNINIT), own = false;
+  for (uint32_t i = 0; i < p->ntiles; i++) own |= p->tiles[i].own;
+  k->shadowed = uninit || (own && vm_ck_has(c, VM_CHECK_OVERLAP) && !c->run->timing_only) ||
+                (k->fillers.any && vm_ck_has(c, VM_CHECK_RANGE));
+  if (!k->shadowed) return true;
+  for (unsigned core = 0; core < p->ncores; core++)
+    if (!vm_ck_shadow_open(c, &k->sbuf[core], c->mem.sbuf_size) ||
+        !vm_ck_shadow_open(c, &k->psum[core], c->mem.psum_size))
+      return false;
+  return !own || vm_ck_owners_start(c);
+}
+
+void vm_ck_shadows_end(vm_core *c) {
+  struct vm_check *k = c->check;
+  for (unsigned core = 0; core < ISA_MAX_CORES; core++) {
+    vm_pages_free(&c->al, k->sbuf[core].at, k->sbuf[core].bytes);
+    vm_pages_free(&c->al, k->psum[core].at, k->psum[core].bytes);
+  }
+  if (k->owners) isa_free(&c->al, k->owners, c->prog->ntiles);
+  for (uint32_t i = 0; k->hbm && i < c->prog->ntensors; i++) vm_ck_shadow_free(&c->al, &k->hbm[i]);
+  isa_free(&c->al, k->hbm, c->prog->ntensors * sizeof *k->hbm);
+}
+
+/* ---- In a saved run ------------------------------------------------------------------------ */
+
+enum { BLOCK = 8192, NOTHING = 0, EVERYTHING, SOME, MARKS };
+
+/* Eight bytes at a time, because a save looks at all that was written. */
+static const uint64_t ONES = VM_CK_WRITTEN * UINT64_C(0x0101010101010101);
+
+/* How n bytes are saved, of which those from `reach` on are zero. */
+static uint8_t kind_of(const uint8_t *at, size_t n, uint64_t reach) {
+  uint64_t any = 0, all = reach < n ? 0 : ONES;
+  size_t i = 0;
+  if (reach < n) n = (size_t)reach;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t eight = isa_get64(at + i);
+    any |= eight;
+    all &= eight;
+  }
+  for (; i < n; i++) {
+    any |= at[i];
+    all &= at[i] * ONES;
+  }
+  if (any & ~ONES) return MARKS;
+  return !any ? NOTHING : all == ONES ? EVERYTHING : SOME;
+}
+
+/* Bit i of the result is byte i of eight, each 0 or 1. */
+static uint8_t pack(const uint8_t *at) {
+  return (uint8_t)((isa_get64(at) * UINT64_C(0x0102040810204080)) >> 56);
+}
+static void unpack(uint8_t bits, uint8_t *at) {
+  uint64_t each = bits * ONES & UINT64_C(0x8040201008040201); /* bit i in byte i */
+  isa_put64(at, (each + 0x7f * ONES) >> 7 & ONES);
+}
+
+/* Runs of equal bytes: how many and which. */
+static void walk_marks(vm_saver *s, uint8_t *at, size_t n) {
+  for (size_t i = 0; i < n && !s->failed;) {
+    uint32_t run = 1;
+    while (!s->reads && i + run < n && at[i + run] == at[i]) run++;
+    uint8_t mark = at[i];
+    vm_save_u32(s, &run);
+    vm_save_u8(s, &mark);
+    if (!vm_saver_need(s, run && run <= n - i, "a block of a shadow is not valid")) return;
+    if (s->reads) memset(at + i, mark, run);
+    i += run;
+  }
+}
+
+/* A bit for each of n bytes. */
+static void walk_bits(vm_saver *s, uint8_t *at, size_t n) {
+  uint8_t bits[BLOCK / 8] = {0};
+  size_t whole = n / 8 * 8;
+  for (size_t i = 0; i < whole && !s->reads; i += 8) bits[i / 8] = pack(at + i);
+  for (size_t i = whole; i < n && !s->reads; i++) bits[i / 8] |= (uint8_t)(at[i] << i % 8);
+  vm_saver_bytes(s, bits, (n + 7) / 8);
+  for (size_t i = 0; i < whole && s->reads; i += 8) unpack(bits[i / 8], at + i);
+  for (size_t i = whole; i < n && s->reads; i++) at[i] = bits[i / 8] >> i % 8 & 1;
+}
+
+/* n bytes of a shadow: a bit for each if some are written; runs if tiles own some. Returns whether
+ * any are. */
+static bool walk_block(vm_saver *s, uint8_t *at, size_t n, uint64_t reach) {
+  uint8_t kind = s->reads ? (uint8_t)NOTHING : kind_of(at, n, reach);
+  vm_save_u8(s, &kind);
+  vm_saver_need(s, kind <= MARKS, "a block of a shadow is not valid");
+  if (s->reads && kind == EVERYTHING) memset(at, VM_CK_WRITTEN, n);
+  if (kind == MARKS) walk_marks(s, at, n);
+  if (kind == SOME) walk_bits(s, at, n);
+  return kind != NOTHING;
+}
+
+/* *reach: as vm_saver_pages has it. */
+void vm_ck_shadow_walk(vm_saver *s, uint8_t *at, uint64_t bytes, uint64_t *reach) {
+  for (uint64_t i = 0; i < bytes && !s->failed; i += BLOCK) {
+    size_t n = bytes - i < BLOCK ? (size_t)(bytes - i) : BLOCK;
+    bool marked = walk_block(s, at + i, n, *reach > i ? *reach - i : 0);
+    if (s->reads && marked && *reach < i + n) *reach = i + n;
+  }
+}
+
+void vm_ck_shadows_walk(vm_saver *s, vm_core *c) {
+  struct vm_check *k = c->check;
+  for (unsigned core = 0; k->shadowed && core < c->prog->ncores; core++) {
+    uint64_t *reach = vm_ck_core(c, core)->mem.reach; /* marks are where something was written */
+    size_t sbuf = c->mem.sbuf_pitch, psum = c->mem.psum_pitch;
+    for (unsigned p = 0; p < ISA_PMAX; p++) {
+      vm_ck_shadow_walk(s, k->sbuf[core].at + p * sbuf, c->target->sbuf_bytes, &reach[0]);
+      vm_ck_shadow_walk(s, k->psum[core].at + p * psum, c->target->psum_bytes, &reach[1]);
+    }
+  }
+}
