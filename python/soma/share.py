@@ -3,6 +3,7 @@ and with soma-nki --mpi each moves some of the ranks of a world.
 
 It needs mpi4py, and a script that reaches the same sweeps and worlds in each process.
 """
+import atexit
 import ctypes as C
 import os
 import sys
@@ -27,7 +28,9 @@ def _comm():
             except ImportError:
                 raise SomaError("%s has no mpi4py, which a job of MPI needs (Debian: "
                                 "python3-mpi4py)" % sys.executable) from None
-            _state["comm"] = MPI.COMM_WORLD if MPI.COMM_WORLD.Get_size() > 1 else None
+            if MPI.COMM_WORLD.Get_size() > 1:
+                _state["comm"] = MPI.COMM_WORLD
+                _watch_end(MPI.COMM_WORLD)
     return _state["comm"]
 
 
@@ -47,17 +50,19 @@ def share(work, todo, done, found):
         return found
     if comm.Get_rank() == 0:
         _hand_out(comm, todo, done)
-    else:
-        work(_asked(comm), lambda number, one: comm.send((number, one), 0, 1))
-        comm.send(None, 0, 1)
-    return comm.bcast(found if comm.Get_rank() == 0 else None, 0)
+        for p in range(1, comm.Get_size()):
+            _send(comm, found, p, _ITEM)
+        return found
+    work(_asked(comm), lambda number, one: _send(comm, (number, one), 0, _WORD))
+    _send(comm, None, 0, _WORD)
+    return _receive(comm, 0, _ITEM)[0]
 
 
 def _asked(comm):
     """Items that process 0 hands out, one by one."""
     while True:
-        comm.send("more", 0, 1)
-        item = comm.recv(source=0, tag=2)
+        _send(comm, "more", 0, _WORD)
+        item = _receive(comm, 0, _ITEM)[0]
         if item is None:
             return
         yield item
@@ -65,21 +70,105 @@ def _asked(comm):
 
 def _hand_out(comm, todo, done):
     from mpi4py import MPI
-    items, left, status = iter(todo), comm.Get_size() - 1, MPI.Status()
+    items, left = iter(todo), comm.Get_size() - 1
     while left:
-        message = comm.recv(source=MPI.ANY_SOURCE, tag=1, status=status)
+        message, source = _receive(comm, MPI.ANY_SOURCE, _WORD)
         if message is None:
             left -= 1
         elif message == "more":
-            comm.send(next(items, None), status.Get_source(), 2)
+            _send(comm, next(items, None), source, _ITEM)
         else:
             done(*message)
 
 
+# ---- Waiting -----------------------------------------------------------------------------------
+
+# Messages of a sweep: to process 0, from it. _ENDED: to process 0 from one that has come to its
+# end, and from 0 to all.
+_WORD, _ITEM, _ENDED = 1, 2, 3
+
+
+def _send(comm, what, to, tag):
+    request = comm.isend(what, to, tag)
+    _await(lambda: request.Test(), "a sweep")
+
+
+def _receive(comm, source, tag):
+    """A message, and who has sent it."""
+    from mpi4py import MPI
+    status = MPI.Status()
+    _await(lambda: comm.Iprobe(source, tag, status), "a sweep")
+    source = status.Get_source()
+    return comm.recv(source=source, tag=tag), source
+
+
+def _await(ready, what):
+    """Others may compute for long, or need this core."""
+    looks, ended = 0, None
+    while not ready():
+        looks += 1
+        if looks < 500:
+            os.sched_yield()
+            continue
+        time.sleep(5e-5)
+        ended = _look_for_ends(ended, what)
+
+
+def _look_for_ends(since, what):
+    """A process that has ended its script never comes to this sweep or world, unless it has done
+    its part: what it has sent last may be on its way, so this one looks on for a second."""
+    from mpi4py import MPI
+    comm, status = _comm(), MPI.Status()
+    if not comm.Iprobe(0 if comm.Get_rank() else MPI.ANY_SOURCE, _ENDED, status):
+        return None
+    if since is not None and time.monotonic() - since > 1:
+        _say("process %d has ended its script, but this one runs %s: a script must give the same "
+             "in all of them\n" % (status.Get_source(), what))
+        comm.Abort(1)
+    return time.monotonic() if since is None else since
+
+
+def _say(text):
+    comm = _comm()
+    where = comm.Get_rank(), comm.Get_size()
+    sys.__stderr__.write("soma-nki: process %d of %d: %s" % (*where, text))
+    sys.__stderr__.flush()
+
+
+def _end(comm):
+    """Waits without work until all have come to their ends. MPI's own end would not let the others
+    stop the job: mpirun then waits for ever, once in a while."""
+    others = range(1, comm.Get_size()) if comm.Get_rank() == 0 else [0]
+    for p in others:
+        comm.isend(None, p, _ENDED)
+    for p in others:
+        while not comm.Iprobe(p, _ENDED):
+            time.sleep(1e-3)
+        comm.recv(source=p, tag=_ENDED)
+
+
+def _watch_end(comm):
+    """For a script that runs without --mpi: an error ends the others too."""
+    pid, shown = os.getpid(), sys.excepthook
+
+    def fail(kind, error, at):
+        shown(kind, error, at)
+        if os.getpid() == pid and "job" not in _state:
+            sys.stderr.flush()
+            comm.Abort(1)
+
+    def end():
+        if os.getpid() == pid and "job" not in _state:
+            _end(comm)
+
+    sys.excepthook = fail
+    atexit.register(end)
+
+
 # ---- Worlds ------------------------------------------------------------------------------------
 
-_TAG, _ENDED = 1, 2  # _ENDED: to process 0 from one that has come to its end, and from 0 to all
-_PIECE = 1 << 30     # bytes of a message, which MPI counts in an int
+_TAG = 1
+_PIECE = 1 << 30  # bytes of a message, which MPI counts in an int
 
 
 class _Job:
@@ -124,36 +213,14 @@ class _Job:
         self._await([self.comm.Ibarrier()])
 
     def _await(self, requests):
-        """Others may compute for long, or need this core."""
         from mpi4py import MPI
-        looks, ended = 0, None
-        while not MPI.Request.Testall(requests):
-            looks += 1
-            if looks < 500:
-                os.sched_yield()
-                continue
-            time.sleep(5e-5)
-            ended = self._look_for_ends(ended)
-
-    def _look_for_ends(self, since):
-        """A process that has ended its script never comes to this world, unless it has done its
-        part: what it has sent last may be on its way, so this one looks on for a second."""
-        from mpi4py import MPI
-        status = MPI.Status()
-        if not self.comm.Iprobe(0 if self.rank else MPI.ANY_SOURCE, _ENDED, status):
-            return None
-        if since is not None and time.monotonic() - since > 1:
-            self.say("process %d has ended its script, but this one runs a world: a script must "
-                     "give the same in all of them\n" % status.Get_source())
-            self.comm.Abort(1)
-        return time.monotonic() if since is None else since
+        _await(lambda: MPI.Request.Testall(requests), "a world")
 
     def say(self, text):
         """On standard error. What all processes have to say process 0 says, and ends the others."""
         if self.rank:
             time.sleep(0.5)
-        sys.__stderr__.write("soma-nki: process %d of %d: %s" % (self.rank, self.size, text))
-        sys.__stderr__.flush()
+        _say(text)
 
     def fail(self, kind, error, at):
         """In place of sys.excepthook."""
@@ -162,17 +229,11 @@ class _Job:
                                    "".join(traceback.format_exception(kind, error, at))))
 
     def end(self, status):
-        """Waits without work until all have come to their ends; a status ends them at once."""
+        """A status ends all at once."""
         sys.stdout.flush()
         if status:
             self.comm.Abort(status)
-        others = range(1, self.size) if self.rank == 0 else [0]
-        for p in others:
-            self.comm.send(None, p, _ENDED)
-        for p in others:
-            while not self.comm.Iprobe(p, _ENDED):
-                time.sleep(1e-3)
-            self.comm.recv(source=p, tag=_ENDED)
+        _end(_comm())
 
 
 def _bytes(at, n):

@@ -126,6 +126,8 @@ case("a link that has failed costs time, and results stay", function()
   local after = w:run(prog, input)
   eq(after.time_ns > before.time_ns, true)
   eq(soma.equal(after[5].out.y, before[5].out.y), true)
+  w:slow_link(0, 1, 1) -- what is said last counts
+  eq(w:run(prog, input).time_ns, before.time_ns)
 end)
 
 case("without a route the world does not start, and a link that fails later stops it: both say which", function()

@@ -90,8 +90,8 @@ print(soma.sweep(one, over={"n": [7]}, jobs=1))
 """
 
 
-def job(n, folder, *arguments):
-    command = ["mpirun", "--oversubscribe", "-n", str(n), COMMAND, "--mpi", *arguments]
+def job(n, folder, *arguments, worlds=True):
+    command = ["mpirun", "--oversubscribe", "-n", str(n), COMMAND, *["--mpi"] * worlds, *arguments]
     return subprocess.run(command if n else [COMMAND, *arguments], cwd=folder, timeout=60,
                           env=ENVIRONMENT, capture_output=True, text=True)
 
@@ -164,11 +164,11 @@ world(4).run(programs, {"x": np.ones(64, np.float32)})
         self.assertIn(want.stderr.split("DeadlockError: ")[-1].strip(), found.stderr)
         self.assertIn("soma-nki: process 0 of 2: DeadlockError: ", found.stderr)
 
-    def ends(self, text, pattern, status=1):
+    def ends(self, text, pattern, status=1, worlds=True):
         """A job of two ends soon, with that text, and has printed and written nothing."""
         folder, path = self.folder("work%d" % len(os.listdir(self.root))), self.script(HEAD + text)
         began = time.monotonic()
-        found = job(2, folder, path)
+        found = job(2, folder, path, worlds=worlds)
         self.assertEqual(found.returncode, status, found.stderr)
         self.assertLess(time.monotonic() - began, 30)
         if pattern:
@@ -183,6 +183,16 @@ world(4).run(programs, {"x": np.ones(64, np.float32)})
                   "world(4).run(total, lambda r: 1 / 0 if process + r == 4 else good(r))\n"
                   "print('done')\n",
                   r"process 1 of 2: ZeroDivisionError: division by zero \(for rank 3 of the world")
+
+    def test_a_sweep_to_which_a_process_does_not_come(self):
+        sweep = "print(soma.sweep(lambda n: {'a': n}, over={'n': range(4)}, jobs=1))\n"
+        for worlds in True, False:
+            for other in 0, 1:
+                self.ends("if process == %d: sys.exit(0)\n" % other + sweep,
+                          "soma-nki: process %d of 2: process %d has ended its script, but this "
+                          "one runs a sweep" % (1 - other, other), worlds=worlds)
+            self.ends("if process == 1: raise ValueError('only here')\n" + sweep,
+                      "ValueError: only here", worlds=worlds)
 
     def test_statuses_and_messages_of_exits(self):
         self.ends("sys.exit(7)\n", None, 7)

@@ -69,11 +69,12 @@ void vm_links_put(const vm_link *x, isa_buf *out) {
 /* ---- Changes ------------------------------------------------------------------------------ */
 
 bool vm_links_failed(const vm_links *l, const vm_link *x) {
-  for (uint32_t i = 0; i < l->o.nchanges; i++) {
+  bool failed = false;
+  for (uint32_t i = 0; i < l->o.nchanges; i++) { /* of two at one time the later one counts */
     const vm_link_change *c = &l->o.changes[i];
-    if (c->at == 0 && c->permille == 0 && vm_link_is_of(x, c)) return true;
+    if (c->at == 0 && vm_link_is_of(x, c)) failed = c->permille == 0;
   }
-  return false;
+  return failed;
 }
 
 /* Whether the change is about a link; if not, the error says which the device has. */
