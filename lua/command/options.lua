@@ -11,6 +11,7 @@ usage: soma PROGRAM.s|PROGRAM.sbc [options]     run a program; - is source on st
        soma --sandbox [options] SCRIPT.lua|PROGRAM.s    run one that you do not trust
        soma -e CODE [arguments]                 run Lua code, with the module as soma
        soma -i                                  a Lua prompt, with the module as soma
+       soma --dap                               for editors, which name the program or script
   --in NAME=FILE.npy     data of an input tensor; may be repeated. From FILE.npz or FILE.safetensors
                          its tensor NAME, or FILE.npz:OTHER; --in FILE.npz binds every input in it.
                          Or generated data: zeros, ones, arange, randn:SEED, uniform:SEED:LO:HI

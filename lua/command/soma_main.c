@@ -313,6 +313,25 @@ static bool wants_sandbox(int argc, char **argv) {
   return false;
 }
 
+/* soma --dap: the adapter is soma-nki's, which is beside this command or in PATH. Comes back only
+ * if it cannot be started. */
+static int start_adapter(void) {
+  static char name_of[] = "soma-nki", option[] = "--dap";
+  char *words[] = {name_of, option, NULL};
+  char path[4096];
+  ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof name_of);
+  path[n > 0 ? n : 0] = '\0';
+  char *name = strrchr(path, '/');
+  if (name) {
+    memcpy(name + 1, name_of, sizeof name_of);
+    execv(path, words);
+  }
+  execvp(words[0], words);
+  fprintf(stderr, "soma: --dap needs the command soma-nki, which is neither beside soma nor in PATH "
+                  "(Debian: python3-soma)\n");
+  return 1;
+}
+
 /* Everything that may raise an error happens in here. */
 static int protected_main(lua_State *L) {
   int argc = (int)lua_tointeger(L, 1);
@@ -374,6 +393,7 @@ int soma_part_main(int argc, char **argv, const char *part) {
 
 int soma_main(int argc, char **argv, const soma_job *of) {
   job = of;
+  if (!of && !only && argc == 2 && strcmp(argv[1], "--dap") == 0) return start_adapter();
   lua_State *L = luaL_newstate();
   if (L == NULL) {
     fprintf(stderr, "soma: out of memory\n");

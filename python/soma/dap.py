@@ -1,11 +1,11 @@
-"""`soma-nki --dap`: the Debug Adapter Protocol on standard input and output, so that an editor
-stops at lines of kernels, shows tiles, and goes on and back.
+"""`soma --dap` and `soma-nki --dap`: the Debug Adapter Protocol on standard input and output, so
+that an editor stops at lines of scripts, kernels and programs, shows what is there, and goes on and
+back.
 
-The script runs in the main thread. A kernel call is a run in steps (moves.py); while it stands,
-another thread answers what the editor asks. What moves the run goes to the main thread through a
-queue. An engine of a core is a thread of the protocol.
+A thread reads what the editor asks. The main thread runs the script (of Python; of Lua the process
+of dap_lua.py does); while it stands at a line, or a run stands, the main thread answers. A
+script is one thread of the protocol; engines of a run that stands are others.
 """
-import ctypes as C
 import json
 import os
 import queue
@@ -13,55 +13,26 @@ import re
 import sys
 import threading
 import traceback
+import types
 
 import numpy as np
 
-from . import inside, look
-from . import lib as L
+from . import dap_lines, look
+from .dap_run import SHOWN, Here, Names, operands
 from .errors import SomaError
-from .lib import lib
 from .machine import Machine
-from .moves import Hit, Stop
 
-_SCRIPT = 99  # the protocol's thread of the script, beside those of engines
-_SCOPES = ("Operands", "Tiles", "Tensors", "Semaphores", "Registers")
+_SCRIPT = 1  # the protocol's thread of the script; those of engines follow
 _MOVES = ("continue", "next", "stepIn", "stepOut", "stepBack", "reverseContinue")
-_SHOWN = 200  # of a list of variables
+_AT_ONCE = ("initialize", "launch", "setBreakpoints", "setDataBreakpoints",
+            "setExceptionBreakpoints", "configurationDone", "disconnect", "terminate", "pause")
+_STANDING = ("stackTrace", "scopes", "variables", "evaluate", "dataBreakpointInfo")
+_ERRORS = (SomaError, NameError, ValueError, TypeError, IndexError, SyntaxError, AttributeError,
+           KeyError, ArithmeticError, RuntimeError, OSError)
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """A request that cannot be answered; its text goes to the editor."""
-
-
-def _thread(core, engine):
-    return 1 + core * len(L.ENGINES) + engine
-
-
-def _of_thread(number):
-    return divmod(number - 1, len(L.ENGINES))
-
-
-def _value(x):
-    """An array on one line, with its type."""
-    text = " ".join(np.array2string(np.asarray(x, np.float32) if x.dtype.kind == "V" else x,
-                                    threshold=8, edgeitems=2).split())
-    return "%s%s %s" % (getattr(x, "soma_dtype", x.dtype), list(x.shape), text)
-
-
-class _Names(dict):
-    """Tiles and tensors of a run by name, for expressions of the editor; `t_2` is a tile of a later
-    iteration."""
-
-    def __init__(self, run, tiles, core):
-        super().__init__(np=np)
-        self.run, self.tiles, self.core = run, tiles, core
-
-    def __missing__(self, name):
-        if name in self.run.program.tensors:
-            return self.run.fetch(name)
-        if name in self.tiles:
-            return inside.read_tile(self.run.machine, self.tiles[name], self.core)
-        raise KeyError(name)  # it may be a function of Python
 
 
 class _Output:
@@ -88,11 +59,16 @@ class Server:
 
     def __init__(self, read, write):
         self.read, self.written, self.number = read, write, 0
-        self.lock, self.moves, self.ready = threading.Lock(), queue.Queue(), threading.Event()
-        self.lines = {}     # {path: {line: condition}} that the editor has set
-        self.run = None     # that stands
-        self.moving = None  # the machine of one that goes on
-        self.tiles, self.past, self.launched = {}, [], None
+        self.lock, self.todo, self.ready = threading.Lock(), queue.Queue(), threading.Event()
+        self.lines = {}      # {path: {line: condition}} that the editor has set
+        self.writes = []     # [(core, name, condition)] whose writes stop a run
+        self.launched = self.script = None  # script: what stands at a line, or has called the run
+        self.run = None      # that stands
+        self.stands = False
+        self.moving = None   # a run that goes on
+        self.held = []       # functions that give what a number of `variables` has
+        self.python = None   # Lines of a script in Python
+        self.asking = False  # an expression of the editor is at work
 
     # ---- Messages ----
 
@@ -106,6 +82,9 @@ class Server:
     def event(self, name, **body):
         self._send(type="event", event=name, body=body)
 
+    def say(self, text):
+        self.event("output", category="console", output=text + "\n")
+
     def _message(self):
         size = 0
         for line in iter(self.read.readline, b""):
@@ -116,69 +95,97 @@ class Server:
                 return json.loads(self.read.read(size))
         return None
 
-    def answer(self):
-        """The thread that answers the editor, until it has gone."""
+    def listen(self):
+        """The thread that reads what the editor asks, until it has gone."""
         for request in iter(self._message, None):
-            name, arguments = request["command"], request.get("arguments") or {}
-            body, why = None, None
-            try:
-                body = self._do(name, arguments)
-            except (_Refused, SomaError, NameError, ValueError, TypeError, IndexError,
-                    SyntaxError, AttributeError, KeyError) as error:
-                why = str(error) or type(error).__name__
-            self._send(type="response", request_seq=request["seq"], command=name,
-                       success=why is None, **({"body": body or {}} if why is None else
-                                               {"message": why}))
-            if name == "initialize":
-                self.event("initialized")
-            if name in _MOVES and why is None:
-                self.run = None  # nothing of it is read from now on
-                self.moves.put((name, arguments.get("threadId", _SCRIPT)))
+            name = request["command"]
+            if name in _MOVES or name in _STANDING or name == "threads":
+                with self.lock:
+                    stands = self.stands
+                    # From here on what comes next is asked of a run that goes on.
+                    self.stands = stands and name not in _MOVES
+                if stands:
+                    self.todo.put(request)
+                    continue
+                if name != "threads":
+                    self._answer(request, Refused("nothing stands: the script runs"))
+                    continue
+            self.answer(request)
             if name in ("disconnect", "terminate"):
                 break
         os._exit(0)
 
+    def answer(self, request):
+        """Does what a request says, and tells the editor; whether it could be done."""
+        body, error = None, None
+        try:
+            body = self._do(request["command"], request.get("arguments") or {})
+        except (Refused,) + _ERRORS as wrong:
+            error = wrong
+        self._answer(request, error, body)
+        if request["command"] == "initialize":
+            self.event("initialized")
+        return error is None
+
+    def _answer(self, request, error, body=None):
+        name, why = request["command"], None
+        if error is not None:
+            why = str(error) or type(error).__name__
+        self._send(type="response", request_seq=request["seq"], command=name, success=why is None,
+                   **({"body": body or {}} if why is None else {"message": why}))
+
     def _do(self, name, arguments):
         if name in _MOVES:
-            return self._standing() and {"allThreadsContinued": True}
-        if name not in _REQUESTS:
-            raise _Refused("soma-nki --dap has no request %s" % name)
+            if name in ("stepBack", "reverseContinue") and not self.run:
+                raise Refused("a script does not go back; a run of a kernel or program does")
+            return {"allThreadsContinued": True}
+        if name not in _AT_ONCE + _STANDING + ("threads",):
+            raise Refused("there is no request %s" % name)
         return getattr(self, "_" + re.sub(r"([A-Z])", r"_\1", name).lower())(arguments)
 
-    def _standing(self):
-        if not self.run:
-            raise _Refused("no kernel stands: the script runs")
-        return self.run
-
-    # ---- Before the script ----
+    # ---- At any time ----
 
     def _initialize(self, _):
         return {"supportsConfigurationDoneRequest": True, "supportsStepBack": True,
                 "supportsConditionalBreakpoints": True, "supportsEvaluateForHovers": True,
-                "supportsTerminateRequest": True}
+                "supportsDataBreakpoints": True, "supportsTerminateRequest": True}
 
     def _launch(self, arguments):
         if not arguments.get("program"):
-            raise _Refused("launch needs \"program\", the path of a script")
+            raise Refused("launch needs \"program\", the path of a script")
         self.launched = arguments
 
     def _pause(self, _):
-        if not self.moving:
-            raise _Refused("nothing to pause: no kernel runs")
-        self.moving.paused = True
+        if self.moving:
+            self.moving.pause()
+        elif self.python and not self.stands:
+            self.python.pause = True
+        else:
+            raise Refused("nothing to pause: no script runs")
 
     def _set_breakpoints(self, arguments):
         path = os.path.realpath(arguments["source"]["path"])
         wanted = arguments.get("breakpoints") or [{"line": n} for n in arguments.get("lines", ())]
         self.lines[path] = {b["line"]: b.get("condition") for b in wanted}
-        return {"breakpoints": [{"verified": True, "line": b["line"]} for b in wanted]}
+        code = _lines_of(path)
+        return {"breakpoints": [
+            {"verified": True, "line": b["line"]} if code is None or b["line"] in code else
+            {"verified": False, "line": b["line"], "message": "nothing runs on this line"}
+            for b in wanted]}
+
+    def _set_data_breakpoints(self, arguments):
+        wanted = arguments.get("breakpoints") or ()
+        found = [b["dataId"].split(" ", 1) + [b.get("condition")] for b in wanted]
+        self.writes = [(_unit(json.loads(core)), name, condition)
+                       for core, name, condition in found]
+        return {"breakpoints": [{"verified": True} for _ in wanted]}
 
     def _set_exception_breakpoints(self, _):
         return {"breakpoints": []}
 
     def _configuration_done(self, _):
         if self.launched is None:
-            raise _Refused("launch comes before configurationDone")
+            raise Refused("launch comes before configurationDone")
         self.ready.set()
 
     def _disconnect(self, _):
@@ -186,101 +193,157 @@ class Server:
 
     _terminate = _disconnect
 
-    # ---- While a kernel stands ----
+    # ---- While something stands ----
 
     def _threads(self, _):
-        if not self.run:
-            return {"threads": [{"id": _SCRIPT, "name": "script"}]}
-        cores = sorted({c for c, _, _ in self.run._instructions()})
-        return {"threads": [
-            {"id": _thread(c, e), "name": name if len(cores) < 2 else "core %d %s" % (c, name)}
-            for c in cores for e, name in enumerate(L.ENGINES)
-            if lib.soma_program_instructions(self.run.program.handle, c, e) > 1]}
+        engines = self.run.engines() if self.run and self.stands else ()
+        return {"threads": [{"id": _SCRIPT, "name": "script"}] + [
+            {"id": _SCRIPT + 1 + i, "name": name} for i, (_, _, name) in enumerate(engines)]}
 
-    def _instruction(self, number):
-        core, e = _of_thread(number)
-        state = self._standing().engine(L.ENGINES[e], core)
-        return core, e, state
+    def _at(self, thread):
+        """(core, engine) of a thread; None: of the script, or of one that is not there any more."""
+        engines = self.run.engines() if self.run else ()
+        at = thread - _SCRIPT - 1
+        return engines[at][:2] if 0 <= at < len(engines) else None
 
-    def _text(self, core, e, pc):
-        data, n = C.c_void_p(), C.c_size_t()
-        status = lib.soma_instruction_text(self.run.program.handle, core, e, pc, C.byref(data),
-                                           C.byref(n))
-        return L.take_bytes(data, n).decode("utf-8", "replace") if status == L.OK else ""
+    def _thread_of(self, at):
+        engines = [e[:2] for e in self.run.engines()]
+        return _SCRIPT + 1 + (engines.index(at) if at in engines else 0)
+
+    def _hold(self, give):
+        self.held.append(give)
+        return len(self.held)
 
     def _stack_trace(self, arguments):
-        if not self.run or arguments["threadId"] == _SCRIPT:
-            return {"stackFrames": [], "totalFrames": 0}
-        core, e, state = self._instruction(arguments["threadId"])
-        name = self._text(core, e, state["pc"]) or state["name"] or "?"
-        if state["status"] != "ready":
-            name = "%s: %s" % (state["status"], name)
-        frame = {"id": arguments["threadId"], "name": name, "line": state["line"] or 0, "column": 1}
-        if state["file"]:
-            path = os.path.abspath(state["file"])
-            frame["source"] = {"name": os.path.basename(path), "path": path}
-        return {"stackFrames": [frame], "totalFrames": 1}
+        at = self._at(arguments["threadId"])
+        if at:
+            state = self.run.engine(*at)
+            name = state["text"] or state["name"] or "?"
+            if state["status"] != "ready":
+                name = "%s: %s" % (state["status"], name)
+            found = [(name, state["file"] and os.path.realpath(state["file"]), state["line"])]
+        else:
+            found = self.script.stack() if self.script else []
+        frames = []
+        for level, (name, path, line) in enumerate(found):
+            frame = {"id": arguments["threadId"] * 1000 + level, "name": name, "line": line or 0,
+                     "column": 1}
+            if path:
+                frame["source"] = {"name": os.path.basename(path), "path": path}
+            frames.append(frame)
+        return {"stackFrames": frames, "totalFrames": len(frames)}
 
     def _scopes(self, arguments):
-        return {"scopes": [{"name": name, "variablesReference": arguments["frameId"] * 100 + i,
-                            "expensive": i in (1, 2)} for i, name in enumerate(_SCOPES, 1)]}
+        thread, level = divmod(arguments["frameId"], 1000)
+        at = self._at(thread)
+        if not at and (not self.script or level >= len(self.script.stack())):
+            raise Refused("there is no frame %d" % arguments["frameId"])
+        scopes = self._of_engine(*at) if at else [
+            (name, lambda values=values: values) for name, values in self.script.scopes(level)]
+        return {"scopes": [{"name": name, "variablesReference": self._hold(give),
+                            "expensive": name in ("Tiles", "Tensors", "Globals")}
+                           for name, give in scopes]}
+
+    def _of_engine(self, core, e):
+        """[(scope, function that gives its variables)]"""
+        state, run = self.run.engine(core, e), self.run
+
+        def arrays(names):
+            return lambda: [(n, run.value(n, core), core) for n in list(names)[:SHOWN]]
+
+        def registers():
+            all_of = [("r%d" % i, v) for i, v in enumerate(run.registers(core, e))]
+            return [v for v in all_of if v[1]] or all_of[:1]
+        recorded = self._recorded(core, state)
+        return [("Operands", arrays(operands(state["text"], run))),
+                *([("Python", lambda: [(n, v[0] if len(v) == 1 else _OneOf(v))
+                                       for n, v in recorded.items()])] if recorded else []),
+                ("Tiles", arrays(run.tiles)), ("Tensors", arrays(run.tensors)),
+                ("Semaphores", lambda: [("$" + n, v) for n, v in run.semaphores(core).items()]),
+                ("Registers", registers)]
+
+    def _recorded(self, core, state):
+        """Python's variables when the instruction's line was recorded."""
+        moments = getattr(self.run, "moments", None)
+        if not moments or not moments[core] or not state["file"]:
+            return {}
+        return moments[core].of_line(os.path.realpath(state["file"]), state["line"],
+                                     operands(state["text"], self.run))
 
     def _variables(self, arguments):
-        number, scope = divmod(arguments["variablesReference"], 100)
-        core, e, state = self._instruction(number)
-        found, names = [], _Names(self.run, self.tiles, core)
-        if scope in (1, 2, 3):
-            wanted = self.run.program.tensors if scope == 3 else self.tiles
-            if scope == 1:
-                words = re.findall(r"[A-Za-z_][\w.]*", self._text(core, e, state["pc"]))
-                wanted = [w for w in dict.fromkeys(words)
-                          if w in self.tiles or w in self.run.program.tensors]
-            found = [(n, _value(names[n])) for n in list(wanted)[:_SHOWN]]
-        elif scope == 4:
-            p, m = self.run.program, self.run.machine
-            for i in range(256):
-                name = lib.soma_program_semaphore_name(p.handle, core, i)
-                if name:
-                    found.append(("$" + name.decode(), str(m.semaphore(p, i, core))))
-        else:
-            found = [("r%d" % i, str(self.run.machine.register(L.ENGINES[e], i, core)))
-                     for i in range(64)]
-            found = [f for f in found if f[1] != "0"] or found[:1]
-        return {"variables": [{"name": n, "value": v, "variablesReference": 0} for n, v in found]}
+        number = arguments["variablesReference"]
+        if not 1 <= number <= len(self.held):
+            raise Refused("nothing stands there any more")
+        shown = []
+        for name, value, *core in self.held[number - 1]()[:SHOWN]:
+            inner = dap_lines.children(value)
+            shown.append({"name": name, "value": dap_lines.text_of(value),
+                          "variablesReference": self._hold(lambda inner=inner: inner)
+                          if inner else 0})
+            if core:  # a name by which dataBreakpointInfo finds it
+                shown[-1]["evaluateName"] = name
+        return {"variables": shown}
 
     def _evaluate(self, arguments):
-        run, text = self._standing(), arguments["expression"].strip()
-        core = _of_thread(arguments.get("frameId", 1))[0]
-        if text.startswith("$"):
-            return {"result": str(run.machine.semaphore(run.program, text[1:], core)),
-                    "variablesReference": 0}
-        value = self._of(text, run, core)
-        return {"result": _value(value) if isinstance(value, np.ndarray) else repr(value),
-                "variablesReference": 0}
+        text = arguments["expression"].strip()
+        thread, level = divmod(arguments.get("frameId") or 0, 1000)
+        self.asking = True
+        try:
+            value = self._value_of(text, thread, level)
+        finally:
+            self.asking = False
+        inner = dap_lines.children(value)
+        return {"result": dap_lines.text_of(value),
+                "variablesReference": self._hold(lambda: inner) if inner else 0}
 
-    def _of(self, text, run, core):  # the user's own words
-        return eval(text, {"__builtins__": __builtins__}, _Names(run, self.tiles, core))
+    def _value_of(self, text, thread, level):
+        at = self._at(thread)
+        if not self.run or not at and thread == _SCRIPT:
+            if not self.script:
+                raise Refused("no script stands: choose the frame of an engine")
+            return self.script.evaluate(text, level)
+        core, e = at or self.run.engines()[0][:2]
+        if text.startswith("$"):
+            found = self.run.semaphores(core)
+            if text[1:] not in found:
+                raise Refused("the program has no semaphore %s" % text)
+            return found[text[1:]]
+        return self._of(text, core, self.run.engine(core, e))
+
+    def _of(self, text, core, state):  # the user's own words
+        names = Names(self.run, core, self._recorded(core, state))
+        return eval(text, {"__builtins__": __builtins__}, names)
+
+    def _data_breakpoint_info(self, arguments):
+        name = arguments["name"]
+        if not self.run or name not in set(self.run.tiles) | set(self.run.tensors):
+            return {"dataId": None, "description": "%s is no tile and no tensor of a run that "
+                    "stands" % name}
+        at = self._at((arguments.get("frameId") or 0) // 1000)
+        core = at[0] if at else self.run.engines()[0][0]
+        return {"dataId": "%s %s" % (json.dumps(core), name), "accessTypes": ["write"],
+                "description": "each write to %s" % name}
 
     # ---- The main thread ----
 
-    def script(self):
+    def main(self):
         """Runs the script when the editor has said all."""
         self.ready.wait()
         sys.stdout, sys.stderr = _Output(self, "stdout"), _Output(self, "stderr")
         program = os.path.abspath(self.launched["program"])
-        os.chdir(self.launched.get("cwd") or ".")
-        sys.argv = [program] + list(map(str, self.launched.get("args") or ()))
-        sys.path.insert(1, os.path.dirname(program))
-        look.state().options["dap"] = self
+        words = list(map(str, self.launched.get("args") or ()))
         status = 0
         try:
+            os.chdir(self.launched.get("cwd") or ".")
             with open(program, "rb") as f:
                 text = f.read()
             if program.endswith((".s", ".sbc")):
                 self._program(program, text)
+            elif program.endswith(".lua"):
+                from . import dap_lua
+                status = dap_lua.run(self, [program] + words)
             else:
-                exec(compile(text, program, "exec"), {
-                    "__name__": "__main__", "__file__": program, "__builtins__": __builtins__})
+                self._python(program, text, words)
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
         except BaseException:
@@ -288,6 +351,20 @@ class Server:
             status = 1
         self.event("exited", exitCode=status)
         self.event("terminated")
+
+    def _python(self, program, text, words):
+        sys.argv = [program] + words
+        sys.path.insert(1, os.path.dirname(program))
+        look.state().options["dap"] = self
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        main.__file__ = program
+        code = compile(text, program, "exec")
+        self.python = dap_lines.Lines(self, self.lines, bool(self.launched.get("recording")))
+        sys.settrace(self.python.called)
+        try:
+            exec(code, main.__dict__)
+        finally:
+            sys.settrace(None)
 
     def _program(self, path, text):
         """Runs a program in assembly, or a .sbc file, on the files of "inputs"."""
@@ -297,87 +374,138 @@ class Server:
         values = {name: np.load(file) for name, file in self.launched.get("inputs", {}).items()}
         print(self.kernel(machine, program, values).summary())
 
+    def stop_script(self, reason, script):
+        """Stands at a line of the script, until the editor goes on: its request."""
+        self.script = script
+        move, _ = self._stand(reason, _SCRIPT)
+        self.script = None
+        return move
+
     def kernel(self, machine, program, values):
         """What Machine.run does, with stops."""
+        if self.asking:  # of an expression of the editor
+            return machine.run(program, values)
         run = machine.start(program, values)
-        self.tiles, reason, thread = inside.tiles(program), "entry", None
-        stand = self.launched.get("stopOnEntry")
+        if self.python:
+            self.script = dap_lines.Script(sys._getframe())
+        here = Here(run)
+        here.moments = getattr(program, "moments", None)
+        step_in = self.python and self.python.mode == "in"
         try:
-            while True:
-                if stand:
-                    move, thread = self._stop(run, reason, thread)
-                    if move in ("stepBack", "reverseContinue"):
-                        reason = "step"
-                        self._back(run)
-                        continue
-                    self._keep(run)
-                else:
-                    move = "continue"
-                reason, thread = self._move(run, move, thread)
-                stand = not run.ended
-                if run.ended:
-                    return run
+            self.go_through(here, step_in)
         finally:
-            self.moving, machine.paused = None, False
-            for snapshot in self.past:
-                lib.soma_snapshot_free(snapshot)
-            self.past = []
+            here.close()
+            self.script = None
+        return run
 
-    def _stop(self, run, reason, thread):
-        self.run = run
-        if thread in (None, _SCRIPT):
-            thread = self._threads(None)["threads"][0]["id"]
+    def go_through(self, run, step_in=False):
+        """Moves a run to its end as the editor says."""
+        stand, reason, at = step_in or self.launched.get("stopOnEntry"), "entry", None
+        move, self.run = "continue", run
+        try:
+            while not run.ended:
+                if stand:
+                    move, thread = self._stand(reason, self._thread_of(at), "%.3f ns" % run.time_ns)
+                    at = self._at(thread)
+                    if move in ("stepBack", "reverseContinue"):
+                        run.back()
+                        reason = "step"
+                        continue
+                    run.keep()
+                    if self.python:  # where the script stops after the run
+                        self.python.go("stepIn" if at and move != "continue" else move,
+                                       len(self.script.frames))
+                reason, at = self._move(run, move, at)
+                stand = True
+        finally:
+            self.moving = self.run = None
+
+    def _stand(self, reason, thread, text=None):
+        """Answers the editor until it goes on: (the request, its thread)."""
+        self.held = []
+        with self.lock:
+            self.stands = True
         self.event("stopped", reason=reason, threadId=thread, allThreadsStopped=True,
-                   text="%.3f ns" % run.time_ns)
-        return self.moves.get()
-
-    def _keep(self, run):
-        handle = C.c_void_p()
-        run.machine._check(lib.soma_run_snapshot(run.handle, self.past[-1] if self.past else None,
-                                                 C.byref(handle)))
-        self.past.append(handle)
-
-    def _back(self, run):
-        if self.past:
-            run.machine._check(lib.soma_run_return(C.byref(run.handle), self.past[-1]))
-            lib.soma_snapshot_free(self.past.pop())
-            run._finish(run.recorder)
-
-    def _move(self, run, move, thread):
-        """Moves on; (why it stands, the protocol's thread), whatever these are at the end."""
-        if move in ("next", "stepIn"):
-            core, e = _of_thread(thread)
-            if run.engine(L.ENGINES[e], core)["status"] != "halted":
-                run.step(L.ENGINES[e], core)
-                return "step", thread
-        stops, conditions = [], {}
-        for path, lines in self.lines.items():
-            for core, e, pc in run._instructions() if lines else ():
-                i = run._instruction(core, e, pc)
-                if i.line in lines and i.file and \
-                        os.path.realpath(os.path.abspath(i.file.decode())) == path:
-                    stops.append(Stop(kind=1, engine=e, pc=pc, core=core))
-                    conditions[core, e, pc] = lines[i.line]
+                   **({"text": text} if text else {}))
         while True:
-            self.moving = run.machine
-            run._until_stop(stops)
+            request = self.todo.get()
+            moved = request["command"] in _MOVES
+            done = self.answer(request)
+            if moved and done:
+                return request["command"], (request.get("arguments") or {}).get("threadId", thread)
+            if moved:
+                with self.lock:
+                    self.stands = True
+
+    def _move(self, run, move, at):
+        """Moves on; (why it stands, whose it is), whatever these are at the end."""
+        if move in ("next", "stepIn") and at and run.engine(*at)["status"] != "halted":
+            run.step(*at)
+            return "step", at
+        stops, conditions = [], []
+        for core, e, pc, path, line in run.instructions() if any(self.lines.values()) else ():
+            if line in self.lines.get(path, ()):
+                stops.append((core, e, pc))
+                conditions.append(self.lines[path][line])
+        known = set(run.tiles) | set(run.tensors)
+        writes = [w for w in self.writes if w[1] in known]
+        conditions += [condition for _, _, condition in writes]
+        while True:
+            self.moving = run
+            hit = run.go(stops, [w[:2] for w in writes])
             self.moving = None
-            hit = Hit()
-            if run.ended or lib.soma_run_hit(run.handle, 0, C.byref(hit), C.sizeof(hit)) != L.OK:
+            if hit is None:
                 return "pause", None
-            condition = conditions.get((hit.core, hit.engine, hit.pc))
-            try:
-                holds = not condition or self._of(condition, run, hit.core)
-            except Exception as error:
-                self.event("output", category="console", output="%s: %s\n" % (condition, error))
-                holds = True
-            if holds:
-                return "breakpoint", _thread(hit.core, hit.engine)
+            which, by, words = hit
+            if self._holds(conditions[which], by):
+                if words:
+                    self.say("%s is %s" % (writes[which - len(stops)][1], words))
+                return "breakpoint" if which < len(stops) else "data breakpoint", by
+
+    def _holds(self, condition, at):
+        self.asking = True
+        try:
+            return not condition or self._of(condition, at[0], self.run.engine(*at) if at[1] else
+                                             {"file": None, "text": ""})
+        except Exception as error:
+            self.say("%s: %s" % (condition, error))
+            return True
+        finally:
+            self.asking = False
 
 
-_REQUESTS = ("initialize", "launch", "setBreakpoints", "setExceptionBreakpoints", "pause",
-             "configurationDone", "disconnect", "terminate", "threads", "stackTrace", "scopes",
-             "variables", "evaluate")
+class _OneOf:
+    """Values of a variable in iterations of which any may be meant."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __repr__(self):
+        return "one of " + ", ".join(map(repr, self.values[:8])) + \
+            (" ..." if len(self.values) > 8 else "")
+
+
+def _unit(core):
+    """A core's name as JSON has it."""
+    return tuple(core) if isinstance(core, list) else core
+
+
+def _lines_of(path):
+    """The numbers of the lines on which something runs; None: not known."""
+    try:
+        with open(path, "rb") as f:
+            text = f.read()
+        if not path.endswith(".py"):
+            return None if path.endswith(".sbc") else {
+                i for i, line in enumerate(text.splitlines(), 1)
+                if line.split() and not line.lstrip().startswith((b";", b"--"))}
+        found, codes = set(), [compile(text, path, "exec")]
+        for code in codes:  # which grows
+            found.update(line for _, _, line in code.co_lines())
+            codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        return found
+    except (OSError, SyntaxError, ValueError):
+        return None
 
 
 def main():
@@ -385,8 +513,8 @@ def main():
     server = Server(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)  # what others write there is no message
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    reader = threading.Thread(target=server.answer, daemon=True)
+    reader = threading.Thread(target=server.listen, daemon=True)
     reader.start()
-    server.script()
+    server.main()
     reader.join()
     return 0

@@ -46,6 +46,7 @@ class Built:
         self.program, self.warnings, self.inputs, self.result = program, warnings, inputs, result
         self.builders, self.target, self.name = [r.builder for r in recs], recs[0].target, name
         self.around = None
+        program.moments = [r.moments for r in recs]  # of each core, for dap.py
         # Whether it may read what only other rounds or places would have written: then it needs
         # memories of zeros, since those of a machine keep what the kernel before has left.
         self.unknown = any(r.unknown for r in recs)

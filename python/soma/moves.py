@@ -105,6 +105,10 @@ class Moves:
     def until_written(self, name, core=0):
         """Until an instruction or a share of a transfer has written into that tile or tensor, or
         the end."""
+        return self._until_stop([self.write_stop(name, core)])
+
+    def write_stop(self, name, core=0):
+        """The stop at each write into that tile or tensor."""
         stop = Stop(kind=_WRITE, core=core)
         if name in self.program.tensors:
             stop.tensor, stop.bytes = name.encode(), self.fetch(name).nbytes
@@ -113,7 +117,7 @@ class Moves:
             stop.memory, stop.partition, stop.partitions = t.memory, t.partition, t.shape[0]
             stop.offset = t.offset
             stop.bytes = inside.read_tile(self.machine, t, core).nbytes // t.shape[0]
-        return self._until_stop([stop])
+        return stop
 
     def _instructions(self):
         p = self.program.handle
@@ -144,7 +148,7 @@ class Moves:
 
     def _until_stop(self, stops):
         from .machine import _to_the_end
-        numbers = []
+        self.stop_numbers = numbers = []
         try:
             for stop in stops:
                 n = C.c_uint32()

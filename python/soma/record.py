@@ -113,6 +113,7 @@ class Recorder(_soma.Recording):
         self.hints = hints if hints is not None else {}
         self.pending = None     # the last call's instructions, not emitted yet (pending.c)
         self.at = None          # the place of what is emitted, when it is not the call's
+        self.moments = None     # what a debugger keeps of variables
         self.frame = None       # the user's frame of the call before
         self.sites = {}         # what tiles of one place have in common
         self.kernel = self.builder.address

@@ -58,9 +58,9 @@ again:  add     r1, r1, 1
 class Client:
     """An editor."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, command=COMMAND):
         self.process = subprocess.Popen(
-            [COMMAND, "--dap"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder,
+            [command, "--dap"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder,
             env=dict(os.environ, SOMA_PYTHON=sys.executable, PYTHONDONTWRITEBYTECODE="1"))
         self.number, self.events, self.answers = 0, queue.Queue(), queue.Queue()
         self.output = ""
@@ -105,12 +105,14 @@ class Client:
 
 
 class Dap(unittest.TestCase):
+    command = COMMAND
+
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.scratch.name, "kernel.py")
         with open(self.path, "w") as f:
             f.write(SCRIPT)
-        self.client = Client(self.scratch.name)
+        self.client = Client(self.scratch.name, self.command)
         self.assertTrue(self.client.body("initialize", adapterID="soma")["supportsStepBack"])
         self.client.event("initialized")
 
@@ -132,15 +134,26 @@ class Dap(unittest.TestCase):
         """The thread that stands there."""
         at = self.client.event("stopped")
         self.assertEqual(at["reason"], reason)
-        frame, = self.client.body("stackTrace", threadId=at["threadId"])["stackFrames"]
+        frame = self.client.body("stackTrace", threadId=at["threadId"])["stackFrames"][0]
         self.assertEqual((frame["source"]["path"], frame["line"]), (self.path, line), frame)
         return at["threadId"]
 
-    def variables(self, thread, scope):
-        scopes = {s["name"]: s["variablesReference"]
-                  for s in self.client.body("scopes", frameId=thread)["scopes"]}
-        return {v["name"]: v["value"] for v in self.client.body(
+    def frame(self, thread, level=0):
+        return self.client.body("stackTrace", threadId=thread)["stackFrames"][level]["id"]
+
+    def held(self, thread, scope, level=0):
+        """The variables of a scope by name."""
+        scopes = {s["name"]: s["variablesReference"] for s in self.client.body(
+            "scopes", frameId=self.frame(thread, level))["scopes"]}
+        return {v["name"]: v for v in self.client.body(
             "variables", variablesReference=scopes[scope])["variables"]}
+
+    def variables(self, thread, scope, level=0):
+        return {n: v["value"] for n, v in self.held(thread, scope, level).items()}
+
+    def value(self, text, thread, level=0):
+        return self.client.body("evaluate", expression=text,
+                                frameId=self.frame(thread, level))["result"]
 
     def ends(self):
         self.assertEqual(self.client.event("exited")["exitCode"], 0, self.client.output)
@@ -159,8 +172,7 @@ class Dap(unittest.TestCase):
         self.assertRegex(shown["t"], r"^float32\[64, 32\] \[\[3. 3. ... 3. 3.\]")
         self.assertIn("a", self.variables(thread, "Tensors"))
         self.assertTrue(any(n.startswith("$") for n in self.variables(thread, "Semaphores")))
-        result = self.client.body("evaluate", expression="t[0, :3] + 1", frameId=thread)["result"]
-        self.assertEqual(result, "float32[3] [4. 4. 4.]")
+        self.assertEqual(self.value("t[0, :3] + 1", thread), "float32[3] [4. 4. 4.]")
         self.assertRegex(self.client.ask("evaluate", expression="z")["message"], "'z' is not")
         self.client.body("continue", threadId=thread)
         self.stopped("breakpoint", 10)  # of the second iteration
@@ -178,7 +190,7 @@ class Dap(unittest.TestCase):
         self.assertEqual(self.variables(thread, "Operands"), before)
         self.client.body("setBreakpoints", source={"path": self.path}, breakpoints=[])
         self.client.body("continue", threadId=thread)
-        self.assertIn("no kernel stands", self.client.ask("next", threadId=thread)["message"])
+        self.assertIn("nothing stands", self.client.ask("next", threadId=thread)["message"])
         self.ends()
 
     def test_entry_and_conditions(self):
@@ -207,6 +219,132 @@ class Dap(unittest.TestCase):
         self.assertEqual(self.client.event("exited")["exitCode"], 0, self.client.output)
         self.assertIn("machine       hypothetical trn2, scalar_clock_ghz=2.4", self.client.output)
 
+    def test_variables_of_python_in_a_kernel(self):
+        """What `i` was when the line was recorded: the tile among the operands says which time."""
+        self.start({"line": 10}, {"line": 11, "condition": "i == 1"})
+        thread = self.stopped("breakpoint", 10)
+        shown = self.variables(thread, "Python")
+        self.assertEqual((shown["i"], shown["t"]), ("0", "float32[64, 32]"))
+        self.client.body("continue", threadId=thread)
+        thread = self.stopped("breakpoint", 10)
+        self.assertEqual(self.value("i + 1", thread), "2")
+        self.client.body("continue", threadId=thread)
+        thread = self.stopped("breakpoint", 11)
+        self.assertEqual(self.value("i", thread), "1")
+        self.client.body("continue", threadId=thread)
+        self.ends()
+
+    def test_variables_that_may_be_either(self):
+        """An instruction whose operands do not say in which iteration it was recorded."""
+        with open(self.path, "w") as f:
+            f.write(SCRIPT.replace("        t = nl", "        t = t if i else nl"))
+        self.start({"line": 10})
+        thread = self.stopped("breakpoint", 10)
+        self.assertEqual(self.variables(thread, "Python")["i"], "one of 0, 1")
+        answer = self.client.ask("evaluate", expression="i", frameId=self.frame(thread))
+        self.assertIn("i was one of 0, 1", answer["message"])
+        self.client.body("setBreakpoints", source={"path": self.path}, breakpoints=[])
+        self.client.body("continue", threadId=thread)
+        self.ends()
+
+    def test_lines_of_the_script(self):
+        with open(self.path, "a") as f:
+            f.write("""class Pair:
+    def __init__(self, a):
+        self.a, self.b = a, [a, a + 1]
+
+def twice(n):
+    p = Pair(n)
+    return p.a * 2
+
+for n in range(3):
+    m = twice(n)
+last = n
+""")
+        found = self.client.body("setBreakpoints", source={"path": self.path}, breakpoints=[
+            {"line": 2}, {"line": 3}])["breakpoints"]
+        self.assertEqual([b["verified"] for b in found], [True, False])
+        self.start({"line": 24, "condition": "n == 1"})
+        thread = self.stopped("breakpoint", 24)
+        at, whole = self.client.body("stackTrace", threadId=thread)["stackFrames"]
+        self.assertEqual((at["name"], whole["name"], whole["line"]), ("twice", "<module>", 27))
+        self.assertEqual(list(self.variables(thread, "Locals")), ["n", "p"])
+        inner = self.client.body("variables", variablesReference=self.held(thread, "Locals")["p"][
+            "variablesReference"])["variables"]
+        self.assertEqual([(v["name"], v["value"]) for v in inner], [("a", "1"), ("b", "[1, 2]")])
+        self.assertEqual(self.value("[p.a + k for k in range(2)]", thread), "[1, 2]")
+        self.assertEqual(self.value("y.sum() + n", thread, 1), "36865.0")
+        self.assertIn("does not go back", self.client.ask("stepBack", threadId=thread)["message"])
+        self.client.body("stepOut", threadId=thread)
+        self.stopped("step", 26)
+        for move, line in (("next", 27), ("stepIn", 23), ("stepIn", 20), ("next", 23),
+                           ("next", 24), ("stepOut", 26)):
+            if move == "stepIn" and line == 20:
+                self.client.body("next", threadId=thread)  # over Pair()
+                self.stopped("step", 24)
+                break
+            self.client.body(move, threadId=thread)
+            self.stopped("step", line)
+        self.client.body("continue", threadId=thread)
+        self.client.event("exited")
+
+    def test_from_the_script_into_a_kernel(self):
+        self.start({"line": 16})
+        thread = self.stopped("breakpoint", 16)
+        self.client.body("stepIn", threadId=thread)
+        engine = self.client.event("stopped")
+        self.assertEqual((engine["reason"], engine["threadId"] != thread), ("entry", True))
+        names = {t["id"]: t["name"] for t in self.client.body("threads")["threads"]}
+        self.assertEqual(names[thread], "script")
+        frame = self.client.body("stackTrace", threadId=thread)["stackFrames"][0]
+        self.assertEqual(frame["line"], 16)
+        self.assertEqual(self.value("x.shape", thread), "(128, 32)")
+        self.client.body("stepOut", threadId=engine["threadId"])
+        thread = self.stopped("step", 17)
+        self.assertEqual(self.value("float(y[0, 0])", thread), "9.0")
+        self.assertEqual(self.value("float(kernel(y)[0, 0])", thread), "81.0")  # without a stop
+        self.client.body("next", threadId=thread)
+        self.ends()
+
+    def test_lines_of_a_kernel_while_it_is_recorded(self):
+        self.start({"line": 8}, recording=True)
+        thread = self.stopped("breakpoint", 8)
+        self.assertEqual(self.value("(i, a.shape)", thread), "(0, (128, 32))")
+        self.client.body("continue", threadId=thread)
+        thread = self.stopped("breakpoint", 8)
+        self.assertEqual(self.value("i", thread), "1")
+        self.client.body("continue", threadId=thread)
+        self.ends()
+
+    def test_writes(self):
+        """Stops at each write into a tile (data breakpoints)."""
+        self.start(stopOnEntry=True)
+        thread = self.client.event("stopped")["threadId"]
+        found = self.client.body("dataBreakpointInfo", name="t_2", frameId=self.frame(thread))
+        self.assertEqual(found["accessTypes"], ["write"])
+        self.assertIsNone(self.client.body("dataBreakpointInfo", name="u")["dataId"])
+        self.client.body("setDataBreakpoints", breakpoints=[
+            {"dataId": found["dataId"], "condition": "t_2[0, 0] > 3"}])
+        self.client.body("continue", threadId=thread)
+        thread = self.client.event("stopped")
+        self.assertEqual(thread["reason"], "data breakpoint")
+        self.assertEqual(self.value("t_2[0, :2]", thread["threadId"]), "float32[2] [9. 9.]")
+        self.assertRegex(self.client.output, r"t_2 is written by kernel.py:10: (scalar|vector)")
+        self.client.output = "before\n"
+        self.client.body("setDataBreakpoints", breakpoints=[])
+        self.client.body("continue", threadId=thread["threadId"])
+        self.ends()
+
+    def test_pause_of_a_script(self):
+        with open(self.path, "w") as f:
+            f.write("import time\nn = 0\nwhile n >= 0:\n    n += 1\n")
+        self.start()
+        while not self.client.ask("pause", threadId=1)["success"]:
+            time.sleep(0.01)
+        at = self.client.event("stopped")
+        self.assertEqual(at["reason"], "pause")
+        self.assertRegex(self.value("n", at["threadId"]), r"^\d+$")
+
     def test_pause(self):
         """A loop that takes minutes stands when it is asked to."""
         self.path = os.path.join(self.scratch.name, "long.s")
@@ -225,12 +363,22 @@ class Dap(unittest.TestCase):
     def test_errors(self):
         self.assertFalse(self.client.ask("launch")["success"])
         self.assertIn("no request gotoTargets", self.client.ask("gotoTargets")["message"])
-        self.assertIn("no kernel stands", self.client.ask("continue", threadId=1)["message"])
+        self.assertIn("nothing stands", self.client.ask("continue", threadId=1)["message"])
         with open(self.path, "a") as f:
             f.write("raise ValueError('of the script')\n")
         self.start()
         self.assertEqual(self.client.event("exited")["exitCode"], 1)
         self.assertIn("ValueError: of the script", self.client.output)
+
+
+class CommandSoma(Dap):
+    """soma --dap is the same adapter."""
+
+    command = COMMAND[:-len("-nki")]
+
+
+for _name in [n for n in dir(Dap) if n.startswith("test_") and n != "test_a_program_in_assembly"]:
+    setattr(CommandSoma, _name, None)
 
 
 if __name__ == "__main__":

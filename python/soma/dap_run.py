@@ -1,0 +1,170 @@
+"""What a debugger's adapter (dap.py) asks of a run that stands: a Run of this process. A core of it
+is named by its number; what stands for several runs may name its cores as it likes."""
+import ctypes as C
+import os
+import re
+
+import numpy as np
+
+from . import inside
+from . import lib as L
+from .errors import SomaError
+from .lib import lib
+from .moves import Hit, Stop
+
+SHOWN = 200  # of a list of variables
+
+
+def value_text(x):
+    """An array on one line, with its type."""
+    text = " ".join(np.array2string(np.asarray(x, np.float32) if x.dtype.kind == "V" else x,
+                                    threshold=8, edgeitems=2).split())
+    return "%s%s %s" % (getattr(x, "soma_dtype", x.dtype), list(x.shape), text)
+
+
+class Here:
+    """A Run of this process."""
+
+    def __init__(self, run):
+        self.run, self.tiles = run, inside.tiles(run.program)
+        self.tensors, self.past, self._found = list(run.program.tensors), [], None
+
+    # ---- What it has ----
+
+    @property
+    def time_ns(self):
+        return self.run.time_ns
+
+    @property
+    def ended(self):
+        return self.run.ended
+
+    def instructions(self):
+        """[(core, engine, pc, path of the file, line)] of the whole program."""
+        if self._found is None:
+            files, found = {None: None}, []
+            for core, e, pc in self.run._instructions():
+                i = self.run._instruction(core, e, pc)
+                if i.file not in files:
+                    files[i.file] = os.path.realpath(os.path.abspath(i.file.decode()))
+                found.append((core, L.ENGINES[e], pc, files[i.file], i.line))
+            self._found = found
+        return self._found
+
+    def engines(self):
+        """[(core, engine, name for the user)] of those that have more to do than to halt."""
+        last = {}
+        for core, e, pc, _, _ in self.instructions():
+            last[core, e] = pc
+        cores = {core for core, _ in last}
+        return [(core, e, e if len(cores) < 2 else "core %d %s" % (core, e))
+                for (core, e), pc in last.items() if pc]
+
+    def engine(self, core, e):
+        """As Run.engine, with the text of the next instruction."""
+        state = self.run.engine(e, core)
+        data, n = C.c_void_p(), C.c_size_t()
+        status = lib.soma_instruction_text(self.run.program.handle, core, L.ENGINES.index(e),
+                                           state["pc"], C.byref(data), C.byref(n))
+        state["text"] = L.take_bytes(data, n).decode("utf-8", "replace") if status == L.OK else ""
+        return state
+
+    def value(self, name, core):
+        """A tensor or tile as an array; KeyError if there is none of that name."""
+        if name in self.tensors:
+            return self.run.fetch(name)
+        return inside.read_tile(self.run.machine, self.tiles[name], core)
+
+    def semaphores(self, core):
+        """{name: value}"""
+        p, m, found = self.run.program, self.run.machine, {}
+        for i in range(256):
+            name = lib.soma_program_semaphore_name(p.handle, core, i)
+            if name:
+                found[name.decode()] = m.semaphore(p, i, core)
+        return found
+
+    def registers(self, core, e):
+        """The values of an engine's registers by their numbers."""
+        return [self.run.machine.register(e, i, core) for i in range(64)]
+
+    def summary(self):
+        return self.run.summary()
+
+    # ---- How it moves ----
+
+    def step(self, core, e):
+        self.run.step(e, core)
+
+    def go(self, stops, writes):
+        """To the next of the stops [(core, engine, pc)] or writes [(core, name)], to the end, or
+        until pause(): (the number of what stopped it, who did: (core, engine or None), its words);
+        None: it was none of these."""
+        wanted = [Stop(kind=1, core=c, engine=L.ENGINES.index(e), pc=pc) for c, e, pc in stops]
+        wanted += [self.run.write_stop(name, core) for core, name in writes]
+        self.run._until_stop(wanted)
+        hit = Hit()
+        if self.run.ended or \
+                lib.soma_run_hit(self.run.handle, 0, C.byref(hit), C.sizeof(hit)) != L.OK:
+            return None
+        which = self.run.stop_numbers.index(hit.stop)
+        engine = L.SEQUENCERS[hit.engine] if hit.engine >= 0 else None
+        return which, (hit.core, engine), self._writer(hit, engine) if which >= len(stops) else ""
+
+    def _writer(self, hit, engine):
+        i = self.run._instruction(hit.core, hit.engine, hit.pc)
+        place = "%s:%d: " % (i.file.decode(), i.line) if i.file else ""
+        return "written by %s%s%s" % (place, engine, "" if hit.dma_engine < 0 else
+                                      ", DMA engine %d" % hit.dma_engine)
+
+    def pause(self):
+        """From another thread: go() comes back soon."""
+        self.run.machine.paused = True
+
+    def keep(self):
+        """Notes the present, for back()."""
+        handle = C.c_void_p()
+        self.run.machine._check(lib.soma_run_snapshot(
+            self.run.handle, self.past[-1] if self.past else None, C.byref(handle)))
+        self.past.append(handle)
+
+    def back(self):
+        """To the last keep(); False if there is none."""
+        if not self.past:
+            return False
+        self.run.machine._check(lib.soma_run_return(C.byref(self.run.handle), self.past[-1]))
+        lib.soma_snapshot_free(self.past.pop())
+        self.run._finish(self.run.recorder)
+        return True
+
+    def close(self):
+        self.run.machine.paused = False
+        for snapshot in self.past:
+            lib.soma_snapshot_free(snapshot)
+        self.past = []
+
+
+class Names(dict):
+    """Tiles and tensors of a run by name, for expressions of the editor (`t_2` is a tile of a later
+    iteration), and variables of Python that the line had when it was recorded."""
+
+    def __init__(self, here, core, recorded=None):
+        super().__init__(np=np)
+        self.here, self.core, self.recorded = here, core, recorded or {}
+
+    def __missing__(self, name):
+        if name in self.here.tensors or name in self.here.tiles:
+            return self.here.value(name, self.core)
+        values = self.recorded.get(name)
+        if values is None:
+            raise KeyError(name)  # it may be a function of Python
+        if len(values) > 1:
+            raise SomaError("%s was one of %s when the line was recorded" % (
+                name, ", ".join(map(repr, values[:8]))))
+        return values[0]
+
+
+def operands(text, here):
+    """The tiles and tensors that an instruction's text names."""
+    words = re.findall(r"[A-Za-z_][\w.]*", text)
+    return [w for w in dict.fromkeys(words) if w in here.tiles or w in here.tensors]
