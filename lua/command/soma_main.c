@@ -327,8 +327,8 @@ static int start_adapter(void) {
     execv(path, words);
   }
   execvp(words[0], words);
-  fprintf(stderr, "soma: --dap needs the command soma-nki, which is neither beside soma nor in PATH "
-                  "(Debian: python3-soma)\n");
+  fprintf(stderr, "soma: --dap needs the command soma-nki, which is neither beside soma nor in "
+                  "PATH (Debian: python3-soma)\n");
   return 1;
 }
 
