@@ -100,11 +100,7 @@ class Server:
         for request in iter(self._message, None):
             name = request["command"]
             if name in _MOVES or name in _STANDING or name == "threads":
-                with self.lock:
-                    stands = self.stands
-                    # From here on what comes next is asked of a run that goes on.
-                    self.stands = stands and name not in _MOVES
-                if stands:
+                if self.stands:
                     self.todo.put(request)
                     continue
                 if name != "threads":
@@ -138,6 +134,7 @@ class Server:
         if name in _MOVES:
             if name in ("stepBack", "reverseContinue") and not self.run:
                 raise Refused("a script does not go back; a run of a kernel or program does")
+            self.stands = False  # before the editor hears of it, and asks again
             return {"allThreadsContinued": True}
         if name not in _AT_ONCE + _STANDING + ("threads",):
             raise Refused("there is no request %s" % name)
@@ -422,20 +419,14 @@ class Server:
 
     def _stand(self, reason, thread, text=None):
         """Answers the editor until it goes on: (the request, its thread)."""
-        self.held = []
-        with self.lock:
-            self.stands = True
+        self.held, self.stands = [], True
         self.event("stopped", reason=reason, threadId=thread, allThreadsStopped=True,
                    **({"text": text} if text else {}))
         while True:
             request = self.todo.get()
-            moved = request["command"] in _MOVES
-            done = self.answer(request)
-            if moved and done:
+            self.answer(request)
+            if not self.stands:
                 return request["command"], (request.get("arguments") or {}).get("threadId", thread)
-            if moved:
-                with self.lock:
-                    self.stands = True
 
     def _move(self, run, move, at):
         """Moves on; (why it stands, whose it is), whatever these are at the end."""
