@@ -136,6 +136,24 @@ case("planned collectives between computing: the same bits for any windows, most
   eq(first.windows * 300 < first.time_ns, true)
 end)
 
+case("under a schedule ranks of one program change each in its own way", function()
+  local seen = {}
+  for _, threads in ipairs {1, 2} do
+    local w <close> = soma.world {ranks = 2, target = "trn1", schedule = 3, threads = threads}
+    local first = w:run(programs(), inputs)
+    local runs = w:run(programs(), inputs)
+    eq(first.hash, runs.hash)
+    local at = {}
+    for i, c in ipairs(runs.collectives) do at[i] = c.end_ns end
+    seen[threads] = table.concat(at, " ")
+    assert(at[1] ~= at[2], "both ranks end at " .. at[1])
+  end
+  eq(seen[1], seen[2])
+  local w <close> = soma.world {ranks = 2, target = "trn1"}
+  local plain = w:run(programs(), inputs).collectives
+  eq(plain[1].end_ns, plain[2].end_ns)
+end)
+
 case("a rank that never comes is told first, and of many that wait for it only some", function()
   local n, list = 20, {}
   for r = 0, n - 1 do list[#list + 1] = r end
