@@ -204,21 +204,22 @@ static soma_status new_machine(lua_State *L, const soma_options *o, soma_machine
   return soma_machine_new(o, m);
 }
 
+const char *const lb_core_options[LB_CORE_OPTIONS + 1] = {
+    "device",   "target",      "checks",        "max_instructions",
+    "max_time", "max_seconds", "max_hbm_bytes", "max_memory",
+    "simd",     "saturate",    "trace",         "events",
+    "progress", "print",       "schedule",      "timing_only",
+    "costs",    "causes",      "threads",       "max_cpu_seconds",
+    "twins",    NULL};
+
 /* soma.core{device, target, max_instructions, max_time (ns), max_seconds, max_cpu_seconds,
  * max_hbm_bytes, max_memory, simd, saturate, timing_only, costs, causes, trace, events, progress,
  * print, checks, twins, schedule, threads}: a machine of one core. Each limit: 0 for none. */
 int lb_new_core(lua_State *L) {
-  static const char *const known[] = {
-      "device",   "target",      "checks",        "max_instructions",
-      "max_time", "max_seconds", "max_hbm_bytes", "max_memory",
-      "simd",     "saturate",    "trace",         "events",
-      "progress", "print",       "schedule",      "timing_only",
-      "costs",    "causes",      "threads",       "max_cpu_seconds",
-      "twins",    NULL};
   char why[256];
   soma_options o = SOMA_OPTIONS_INIT;
   lua_settop(L, 1);
-  lb_options(L, 1, "core", known);
+  lb_options(L, 1, "core", lb_core_options);
   o.checks = checks_option(L);
   o.schedule = schedule_option(L);
   o.target = lb_target(L, "core", lb_string(L, 1, "core", "target"));

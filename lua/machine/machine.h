@@ -65,6 +65,9 @@ enum {
   LB_CORE_LOG,    /* what run:log was given, or nil */
   LB_CORE_SLOTS = LB_CORE_LOG
 };
+/* The names of soma.core's options; NULL after the last. */
+enum { LB_CORE_OPTIONS = 21 };
+extern const char *const lb_core_options[LB_CORE_OPTIONS + 1];
 /* soma.core{...} */
 int lb_new_core(lua_State *L);
 /* An open core that is not running. */

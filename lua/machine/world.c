@@ -20,13 +20,22 @@ int lb_world_fail(lua_State *L, const char *what, const lb_world *x) {
 
 /* ---- Making one ---------------------------------------------------------------------------- */
 
-static const char *const own_options[] = {"ranks",     "lnc",       "instance", "threads",
-                                          "algorithm", "window_ns", NULL};
+enum { OWN = 6 };
+static const char *const own_options[OWN + 1] = {"ranks",     "lnc",       "instance", "threads",
+                                                 "algorithm", "window_ns", NULL};
 
 static bool is_own(const char *name) {
   for (unsigned i = 0; own_options[i] != NULL; i++)
     if (strcmp(own_options[i], name) == 0) return true;
   return false;
+}
+
+/* The names of the table at 1 must be options of a world, or of its ranks' cores. */
+static void check_names(lua_State *L) {
+  const char *known[OWN + LB_CORE_OPTIONS + 1];
+  memcpy(known, own_options, OWN * sizeof *known);
+  memcpy(known + OWN, lb_core_options, (LB_CORE_OPTIONS + 1) * sizeof *known);
+  lb_options(L, 1, "world", known);
 }
 
 /* Pushes the table at 1 without the world's own options: those of each rank's core. */
@@ -60,6 +69,7 @@ static int new_world(lua_State *L) {
   char why[512] = "";
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
+  check_names(L);
   soma_world_options o = {.size = sizeof o, .error = why, .error_size = sizeof why};
   o.ranks = (uint32_t)lb_integer(L, 1, "world", "ranks", 1, 4096, 0);
   if (o.ranks == 0) return luaL_error(L, "world: option 'ranks' is missing: it says how many");

@@ -7,8 +7,9 @@ from soma.worlds import WorldRun, of_rank
 def run_in(kernel, world, arguments):
     """A WorldRun; arguments: of each rank's call, by name."""
     from ._jit import KernelRun, _as_kernel
-    if world.target is not None:
-        kernel = _as_kernel(kernel, {"platform_target": world.target})
+    target = world.target or kernel.asked or world.default_target
+    if target is not None:
+        kernel = _as_kernel(kernel, {"platform_target": target})
     calls = [of_rank(rank, kernel.build, (), given) for rank, given in enumerate(arguments)]
     bound = [launch.bind(built, b, True) for built, b in calls]
     ranks, runs = world.start([built.program for built, _ in calls],

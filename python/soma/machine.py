@@ -59,6 +59,8 @@ _OPTIONS = {name: kind for name, kind in L.Options._fields_
             if name in ("max_instructions", "max_time", "max_seconds", "max_cpu_seconds",
                         "max_hbm_bytes", "saturate", "simd", "rounding_seed", "costs",
                         "timing_only", "causes", "schedule", "threads")}
+# Of Machine, which takes some of them by name.
+OPTION_NAMES = ("target", "checks", "record", "print", "twins") + tuple(sorted(_OPTIONS))
 MOST_THREADS = 256
 
 
@@ -66,8 +68,7 @@ def _set_option(o, name, value):
     kind = _OPTIONS.get(name)
     most = (1 << (63 if kind is C.c_uint64 else 31)) - 1
     if kind is None:
-        raise TypeError("there is no option %s; there are target, checks, record, print, twins, "
-                        "%s" % (name, ", ".join(sorted(_OPTIONS))))
+        raise TypeError("there is no option %s; there are %s" % (name, ", ".join(OPTION_NAMES)))
     if name == "schedule" and isinstance(value, str) and value == "all":
         value = L.SCHEDULE_ALL
     elif kind is C.c_char_p:

@@ -44,6 +44,9 @@ def target_named(asked):
             raise SomaError("target: %r names no base, such as trn2" % (asked,))
         rest = ["%s=%s" % (name, value) for name, value in asked.items() if name != "base"]
         return _read(", ".join(["base=%s" % asked["base"]] + rest))
+    if not isinstance(asked, (str, os.PathLike)):
+        raise TypeError("target=%r: it is a name such as \"trn2\", a text or a dict of a "
+                        "hypothetical machine, or a file with such a text" % (asked,))
     asked = os.fspath(asked)
     if asked in GENERATION:
         return asked

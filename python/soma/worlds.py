@@ -9,17 +9,18 @@ shapes, types and numbers share one build.
 """
 import copy
 import ctypes as C
+import functools
 import operator
 import os
 import time
 from collections.abc import Mapping
 
-from . import callbacks, debug, files, look, sessions, share, show
+from . import callbacks, debug, files, look, sessions, share, show, traffic
 from . import lib as L
 from .checked import femtoseconds
 from .errors import DeadlockError, SomaError, SomaFault
 from .lib import lib
-from .machine import MOST_THREADS, Machine, Program, Run, _findings, _text
+from .machine import MOST_THREADS, OPTION_NAMES, Machine, Program, Run, _findings, _text
 from .targets import GENERATION, need_target
 
 _END = (1 << 64) - 1
@@ -126,25 +127,6 @@ class _Planned(Exception):
     """The program that was asked for, in place of a run."""
 
 
-class Collective:
-    """A collective as a rank saw it: `op`, `algorithm`, `bytes` of the whole result, `ranks` of its
-    list, `start_ns` when it was issued, `time_ns`, `algbw` and `busbw` in GB/s (as nccom-test has
-    them), its place in the kernel (`file`, `line`), `rank`, `core`."""
-
-    def __init__(self, rank, c):
-        self.rank, self.core, self.op, self.algorithm = (rank, c.core, _text(c.op),
-                                                         _text(c.algorithm))
-        self.file, self.line, self.ranks = _text(c.file) or None, c.line, c.ranks
-        self.bytes, self.algbw, self.busbw = c.bytes, c.algbw, c.busbw
-        self.start_ns, self.time_ns = c.issued / 1e6, (c.end - c.issued) / 1e6
-
-    def __repr__(self):
-        place = " (%s:%d)" % (self.file, self.line) if self.file else ""
-        return "<rank %d: %s by %s of %d ranks, %d bytes, at %s for %s, busbw %.2f GB/s%s>" % (
-            self.rank, self.op, self.algorithm, self.ranks, self.bytes, show.span(self.start_ns),
-            show.span(self.time_ns), self.busbw, place)
-
-
 def _whole(name, value, least, most, what):
     """A whole number from least to most; what it is, for who gives another."""
     try:
@@ -175,51 +157,6 @@ def of_rank(rank, call, *args):
         raise
 
 
-def _collectives(handle, ranks):
-    found, c = [], L.Collective()
-    for rank in range(ranks):
-        for i in range(lib.soma_world_collectives(handle, rank)):
-            lib.soma_world_collective(handle, rank, i, C.byref(c))
-            found.append(Collective(rank, c))
-    return found
-
-
-_ENDS = {"switch": -1, "efa": -2}
-
-
-class Link:
-    """A link between two devices, or of one with the "switch" or "efa", in one direction: `start`
-    and `end`, `rate` in GB/s, `bytes` and `messages` that went over it, `gbs` over the time of the
-    run and `percent` of the rate, `waiting` bytes at most at once, and `waited_ns` of all messages
-    behind others."""
-
-    def __init__(self, row):
-        names = {v: k for k, v in _ENDS.items()}
-        first = getattr(row, "from")
-        self.start, self.end = names.get(first, first), names.get(row.to, row.to)
-        self.bytes, self.messages, self.waiting = row.bytes, row.messages, row.waiting
-        self.rate, self.gbs, self.percent = row.rate, row.gbs, row.percent
-        self.busy_ns, self.waited_ns = row.busy / 1e6, row.waited / 1e6
-
-    def __repr__(self):
-        return "<link %s-%s: %d bytes, %.2f GB/s, %.1f %%, at most %d waiting>" % (
-            self.start, self.end, self.bytes, self.gbs, self.percent, self.waiting)
-
-
-def _links(handle):
-    found, row = [], L.LinkRow()
-    for i in range(lib.soma_world_links(handle)):
-        lib.soma_world_link(handle, i, C.byref(row))
-        found.append(Link(row))
-    return found
-
-
-def _transport(handle):
-    calls, came = C.c_uint64(), C.c_uint64()
-    lib.soma_world_traffic(handle, C.byref(calls), C.byref(came))
-    return {"calls": calls.value, "bytes": came.value} if calls.value else None
-
-
 def _merged(handle, by_rank):
     """What the checks of all ranks have found, each once; `ranks` says which have it."""
     merged, f = show.Findings(), L.WorldFinding()
@@ -244,6 +181,20 @@ def _machines(n, target, options):
     return [Machine(target, **options) for _ in range(n)]
 
 
+@functools.lru_cache(maxsize=64)
+def _target_of(instance):
+    """The target of an instance's devices."""
+    handle, why = C.c_void_p(), C.create_string_buffer(1024)
+    o = L.WorldOptions(C.sizeof(L.WorldOptions), 1, 1, instance.encode())
+    o.threads, o.error, o.error_size = 1, C.addressof(why), len(why)
+    status = lib.soma_world_new(C.byref(o), C.byref(handle))
+    if status != L.OK:
+        raise SomaError("no world: %s" % _text(why.value), status)
+    target = _text(lib.soma_target(lib.soma_world_machine(handle, 0)))
+    lib.soma_world_free(handle)
+    return target
+
+
 class WorldRun:
     """What ran: run[r] is what kernel.run() would give for rank r (of programs a soma.Run),
     `results` what each returned; `time_ns` until the last rank has ended, `stats` by rank,
@@ -258,9 +209,9 @@ class WorldRun:
         self.hash = lib.soma_world_hash(ranks.handle)
         self.instance = _text(lib.soma_world_instance(ranks.handle))
         self.trust = _text(lib.soma_world_trust(ranks.handle))
-        self.collectives = _collectives(ranks.handle, len(runs))
-        self.links = _links(ranks.handle)
-        self.transport = _transport(ranks.handle)
+        self.collectives = traffic.collectives(ranks.handle, len(runs))
+        self.links = traffic.links(ranks.handle)
+        self.transport = traffic.transport(ranks.handle)
         self.stats = [r.stats for r in runs]
         self.findings = _merged(ranks.handle, [r.findings for r in runs])
         if session:
@@ -340,9 +291,18 @@ class World:
         for name, value in (("instance", instance), ("algorithm", algorithm)):
             if value is not None and not isinstance(value, str):
                 raise TypeError("%s=%r: it is a name" % (name, value))
+        for name in options.keys() - set(OPTION_NAMES):
+            raise TypeError("there is no option %s; there are ranks, lnc, instance, algorithm, %s"
+                            % (name, ", ".join(OPTION_NAMES)))
         self.ranks, self.lnc, self.instance = ranks, lnc, instance
         self.threads, self.algorithm, self.options = threads, algorithm, options
         self.target = None if target is None else need_target(target)
+        # what kernels are built for that ask for no target
+        self.default_target = self.target
+        if target is None and instance is not None:
+            self.default_target = _target_of(instance)
+        # now, and not by the first run, which may be far from here
+        _Ranks(_machines(1, self.default_target, options), lnc or 1, instance, threads, algorithm)
         self._changes = []  # of links and ranks: calls of the library
         self._save = None  # of the run at work: fs, path
         self._commands = None  # of the debugger, for the run at work: a list of one text, or None
@@ -370,8 +330,8 @@ class World:
 
     @staticmethod
     def _end(device):
-        if device in _ENDS:
-            return _ENDS[device]
+        if device in traffic.ENDS:
+            return traffic.ENDS[device]
         return _whole("device", device, 0, (1 << 16) - 1, 'a number, "switch" or "efa"')
 
     def _change(self, call, *arguments):
@@ -397,22 +357,18 @@ class World:
 
     def _looked_at(self, seen, what, arguments):
         """The same of a kernel, with what soma-nki's options ask for."""
-        own, arguments = (self.options, self.threads), self._by_rank(arguments)
+        arguments = self._by_rank(arguments)
         if seen.wants_checks():  # first: the run may write its arguments
             seen.found(self.check(what, arguments, **seen.check_options()))
         options = seen.world_options(self.options)
         threads = options.pop("threads", 0)
         if self._save:
             options.pop("causes", None)  # which are not saved
-        try:
-            if options != self.options:
-                self._made = None
-            self.options, self.threads = options, self.threads or threads
-            run = self._run(what, arguments)
-        finally:
-            if options != own[0]:
-                self._made = None
-            self.options, self.threads = own
+        world = self
+        if options != self.options or threads:
+            world = self._with(options, self.threads or threads)
+            world._save = self._save
+        run = world._run(what, arguments)
         seen.done(max(run.runs, key=lambda r: r.time_us), run)  # the last, as `soma --ranks` has it
         return run
 
@@ -458,9 +414,12 @@ class World:
     def again(self, **options):
         """A world like this one, with its links and ranks as they were changed, with other options.
         """
-        options = {n: v for n, v in dict(self.options, **options).items() if n != "record"}
-        world = World(self.ranks, self.lnc, self.instance, self.threads, self.algorithm,
-                      self.target, **options)
+        options = dict(self.options, **options)
+        return self._with({n: v for n, v in options.items() if n != "record"}, self.threads)
+
+    def _with(self, options, threads):
+        world = World(self.ranks, self.lnc, self.instance, threads, self.algorithm, self.target,
+                      **options)
         world._changes = list(self._changes)
         return world
 

@@ -227,6 +227,8 @@ end)
 
 case("what a world refuses", function()
   raises("option 'ranks' is missing", soma.world, {})
+  raises("world: unknown option 'rank' (did you mean 'ranks'?); it takes: ranks, lnc, instance, threads, algorithm, window_ns, device, target",
+    soma.world, {rank = 2})
   raises("unknown instance 'trn9'; there are: trn1.2xlarge", soma.world, {ranks = 2, instance = "trn9"})
   raises("trn1.2xlarge has 2 cores, but 4 ranks of 1 need 4; trn1.32xlarge has 32", soma.world, {ranks = 4, instance = "trn1.2xlarge"})
   raises("no instance of trn1 has 2000 cores, for 2000 ranks of 1; trn1.32xlarge has 32", soma.world, {ranks = 2000, target = "trn1"})
