@@ -1,4 +1,4 @@
-"""What the ranks of a world have sent one another: collectives, links, messages between processes."""
+"""What the ranks of a world have sent one another: collectives, links, calls of MPI."""
 import ctypes as C
 
 from . import lib as L

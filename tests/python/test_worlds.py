@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import traceback
 import unittest
 import warnings
 
@@ -214,17 +213,6 @@ class Worlds(KernelCase):
         run(kernel, x, ReplicaGroup([list(range(8))]))
         self.assertEqual(len(kernel.builds), 1)
 
-    def test_kernels_are_built_for_the_instance(self):
-        x, group = data(2, 4, 8), ReplicaGroup([[0, 1]])
-        kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
-        w = soma.world(ranks=2, instance="trn1.32xlarge")
-        r = w.run(kernel, lambda rank: dict(x=x[rank], group=group))
-        np.testing.assert_array_equal(r[1].result, x.sum(0))
-        self.assertEqual((r[0].built.target, r.instance), ("trn1", "trn1.32xlarge"))
-        asks = nki.jit(kernel.function, platform_target="trn2")
-        with self.assertRaisesRegex(SomaError, "trn1.32xlarge is of trn1, but the target is trn2"):
-            w.run(asks, lambda rank: dict(x=x[rank], group=group))
-
     def test_a_world_runs_again_and_runs_programs(self):
         w = soma.world(ranks=2)
         kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
@@ -392,47 +380,6 @@ section gpsimd
                     KernelError, r"kernel\(\) has collectives of 3 ranks: run it in a world, as "
                     r"soma.world\(ranks=3\).*soma-nki -n 3"):
                 call(x, ReplicaGroup([[2, 1, 0]]))
-
-    def test_wrong_arguments(self):
-        kernel = of(lambda s, d, g: ncc.all_reduce([s], [d], g, nl.add))
-        x, group = data(2, 4, 8), ReplicaGroup([[0, 1]])
-        self.assertEqual(soma.world(ranks=np.int64(2)).ranks, 2)
-        for options, error, text in (
-                ({"ranks": 0}, ValueError, "ranks=0: it is a number of ranks, from 1 to 4096"),
-                ({"ranks": True}, TypeError, "ranks=True: it is a number of ranks"),
-                ({"ranks": 2, "threads": -1}, ValueError, "threads=-1: it is a number of threads"),
-                ({"ranks": 5000}, ValueError, "ranks=5000: it is a number of ranks, from 1"),
-                ({"ranks": "2"}, TypeError, "ranks='2': it is a number"),
-                ({"ranks": 2, "algorithm": 5}, TypeError, "algorithm=5: it is a name"),
-                ({"ranks": 2, "instance": 5}, TypeError, "instance=5: it is a name"),
-                ({"ranks": 2, "target": 3}, TypeError, 'target=3: it is a name such as "trn2"'),
-                ({"ranks": 2, "foo": 1}, TypeError,
-                 "there is no option foo; there are ranks, lnc, instance, algorithm, target, che"),
-                ({"ranks": 2, "checks": "al"}, ValueError, "no check is called 'al'"),
-                ({"ranks": 2, "schedule": "all"}, SomaError, "all schedules of a world"),
-                ({"ranks": 2, "algorithm": "tree"}, SomaError, "unknown algorithm 'tree'"),
-                ({"ranks": 2, "instance": "trn9"}, SomaError, "unknown instance 'trn9'; there are"),
-                ({"ranks": 2, "instance": "trn1.32xlarge", "target": "trn2"}, SomaError,
-                 "trn1.32xlarge is of trn1, but the target is trn2")):
-            with self.assertRaisesRegex(error, text):
-                soma.world(**options)
-        for name in ("algorithm", "instance"):
-            with self.assertRaisesRegex(SomaError, "unknown %s ''; there are" % name):
-                soma.world(ranks=2, **{name: ""}).run(kernel, dict(x=x[0], group=group))
-        w = soma.world(ranks=2)
-        for call in (lambda rank: dict(x=x[2 * rank], group=group),
-                     lambda rank: dict(x=x[0] if rank == 0 else "no", group=group)):
-            with self.assertRaises(Exception) as raised:
-                w.run(kernel, call)
-            self.assertIn("for rank 1 of the world", "".join(
-                traceback.format_exception_only(type(raised.exception), raised.exception)))
-        for what, given, text in (
-                (lambda x: x, {}, "it runs a kernel of @nki.jit, or a program"),
-                (kernel, lambda rank: (x[rank], group) if rank else dict(x=x[0], group=group),
-                 "arguments of rank 1: a tuple; they are a dict"),
-                (kernel, lambda rank: None, "arguments of rank 0: a NoneType")):
-            with self.assertRaisesRegex(TypeError, text):
-                w.run(what, given)
 
     def test_a_world_that_does_not_end_can_be_interrupted(self):
         script = """
