@@ -53,6 +53,9 @@ static const char *const replay_lines[] = {
 static const char *const stops_lines[] = {
 #include "stops.inc"
 };
+static const char *const adapter_lines[] = {
+#include "adapter.inc"
+};
 static const char *const session_lines[] = {
 #include "session.inc"
 };
@@ -165,6 +168,7 @@ static int load_debugger(lua_State *L) {
   PART(L, replay, HOST, "debug_replay");
   PART(L, stops, HOST, "debug_stops");
   PART(L, ranks, HOST, "debug_ranks");
+  PART(L, adapter, HOST, "debug_adapter");
   PART(L, session, HOST, "debug_session");
   lua_getfield(L, HOST, "debug_session");
   return 1;

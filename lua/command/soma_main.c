@@ -1,4 +1,5 @@
 /* The soma command: runs a Lua script with the module at hand, or a program by driver.lua. */
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,9 @@ static const char *const prompt_lines[] = {
 static const char *const ranks_lines[] = {
 #include "ranks.inc"
 };
+static const char *const dap_lines[] = {
+#include "dap.inc"
+};
 static const char *const ccom_lines[] = {
 #include "ccom.inc"
 };
@@ -57,6 +61,7 @@ static const struct part {
   lines lines;
 } parts[] = {LINES(driver),   LINES(options),      LINES(data),    LINES(sandbox),
              LINES(confined), LINES(json),         LINES(prompt),  LINES(ranks),
+           LINES(dap),
              LINES(ccom),     LINES(ccom_options), LINES(ccom_run)};
 
 static const soma_job *job;    /* NULL: the process is alone */
@@ -193,6 +198,17 @@ static int dtype_hint(lua_State *L) {
   return 1;
 }
 
+/* host.pid(); host.pending(fd): whether there is something to read. */
+static int pid_of(lua_State *L) {
+  lua_pushinteger(L, getpid());
+  return 1;
+}
+static int pending(lua_State *L) {
+  struct pollfd p = {.fd = (int)luaL_checkinteger(L, 1), .events = POLLIN};
+  lua_pushboolean(L, poll(&p, 1, 0) > 0);
+  return 1;
+}
+
 /* The table `host` and the arguments after the command's name, as driver.lua wants them. */
 static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   const char *no_color = getenv("NO_COLOR");
@@ -210,6 +226,10 @@ static void push_driver_arguments(lua_State *L, int argc, char **argv) {
   lua_setfield(L, -2, "listen");
   lua_pushcfunction(L, dtype_hint);
   lua_setfield(L, -2, "dtype_hint");
+  lua_pushcfunction(L, pid_of);
+  lua_setfield(L, -2, "pid");
+  lua_pushcfunction(L, pending);
+  lua_setfield(L, -2, "pending");
   luaL_setfuncs(L, soma_sandbox_functions, 0);
   luaL_setfuncs(L, lb_row_functions, 0);
   lua_newtable(L);
@@ -365,7 +385,9 @@ static int protected_main(lua_State *L) {
   } else if (job && !script) {
     complain("it runs a script: mpirun -n N soma-mpi SCRIPT.lua [ARGUMENT...]");
     status = 2;
-  } else if (wants_sandbox(argc, argv))
+  } else if (argc > 2 && strncmp(argv[1], "--dap=", 6) == 0)
+    status = run_part(L, "dap", argc, argv);
+  else if (wants_sandbox(argc, argv))
     status = run_part(L, "sandbox", argc, argv);
   else if (n == 2 && (strcmp(argv[1], "-e") == 0 || strcmp(argv[1], "-i") == 0))
     status = run_part(L, "prompt", argc, argv);

@@ -452,16 +452,21 @@ end
 -- What is wrong with options of debug, or nil.
 local function unusable(o)
   if not host.trusted() then return "debug: a script in the sandbox has no standard input" end
-  return host.wrong_options("debug", o or {}, {script = "string", sources = "table", read = "function", print = "function"})
+  return host.wrong_options("debug", o or {}, {script = "string", sources = "table", read = "function", print = "function", adapter = "table"})
 end
 
--- {script = path, sources = {NAME = path}, read = function(prompt, complete), print = function(text)}
+-- {script = path, sources = {NAME = path}, read = function(prompt, complete), print = function(text)}; adapter:
+-- the editor of adapter.lua, which is there instead of a user's commands
 local function debug_with(of, world, o)
   local lines, message
   if o.script then lines, message = io.open(o.script) end
   if o.script and not lines then error("cannot read '" .. o.script .. "': " .. message:gsub("^.*: ", ""), 0) end
   local ok, s = pcall(open, of, world, o)
   if not ok then error(type(s) == "table" and s.message or s, 0) end
+  if o.adapter then
+    host.debug_adapter.serve(s, o.adapter)
+    return of
+  end
   local found, editor = pcall(require, "soma.lines") -- of the command
   local attended = found and editor.attend(true)
   converse(s, o, lines, found, editor)

@@ -18,7 +18,7 @@ import types
 import numpy as np
 
 from . import dap_lines, look
-from .dap_run import SHOWN, Here, Names, operands
+from .dap_run import SHOWN, Here, Text, operands
 from .errors import SomaError
 from .machine import Machine
 
@@ -67,7 +67,7 @@ class Server:
         self.stands = False
         self.moving = None   # a run that goes on
         self.held = []       # functions that give what a number of `variables` has
-        self.python = None   # Lines of a script in Python
+        self.source = None   # the script: dap_lines.Lines, or of Lua dap_lua.Child
         self.asking = False  # an expression of the editor is at work
 
     # ---- Messages ----
@@ -155,8 +155,8 @@ class Server:
     def _pause(self, _):
         if self.moving:
             self.moving.pause()
-        elif self.python and not self.stands:
-            self.python.pause = True
+        elif self.source and not self.stands:
+            self.source.pause()
         else:
             raise Refused("nothing to pause: no script runs")
 
@@ -164,6 +164,8 @@ class Server:
         path = os.path.realpath(arguments["source"]["path"])
         wanted = arguments.get("breakpoints") or [{"line": n} for n in arguments.get("lines", ())]
         self.lines[path] = {b["line"]: b.get("condition") for b in wanted}
+        if self.source:
+            self.source.changed()
         code = _lines_of(path)
         return {"breakpoints": [
             {"verified": True, "line": b["line"]} if code is None or b["line"] in code else
@@ -172,8 +174,8 @@ class Server:
 
     def _set_data_breakpoints(self, arguments):
         wanted = arguments.get("breakpoints") or ()
-        found = [b["dataId"].split(" ", 1) + [b.get("condition")] for b in wanted]
-        self.writes = [(_unit(json.loads(core)), name, condition)
+        found = [json.loads(b["dataId"]) + [b.get("condition")] for b in wanted]
+        self.writes = [(_unit(core), name, condition)
                        for core, name, condition in found]
         return {"breakpoints": [{"verified": True} for _ in wanted]}
 
@@ -211,6 +213,13 @@ class Server:
         self.held.append(give)
         return len(self.held)
 
+    def _inside(self, value):
+        """A number for what is in a value; 0: nothing is."""
+        if isinstance(value, Text):  # it is asked for when it is shown
+            return self._hold(value.inside) if value.number else 0
+        inner = dap_lines.children(value)
+        return self._hold(lambda: inner) if inner else 0
+
     def _stack_trace(self, arguments):
         at = self._at(arguments["threadId"])
         if at:
@@ -245,8 +254,14 @@ class Server:
         """[(scope, function that gives its variables)]"""
         state, run = self.run.engine(core, e), self.run
 
+        def value(name):
+            try:
+                return run.value(name, core)
+            except _ERRORS as error:  # it is not there yet
+                return Text("<%s>" % error)
+
         def arrays(names):
-            return lambda: [(n, run.value(n, core), core) for n in list(names)[:SHOWN]]
+            return lambda: [(n, value(n), core) for n in list(names)[:SHOWN]]
 
         def registers():
             all_of = [("r%d" % i, v) for i, v in enumerate(run.registers(core, e))]
@@ -261,7 +276,7 @@ class Server:
 
     def _recorded(self, core, state):
         """Python's variables when the instruction's line was recorded."""
-        moments = getattr(self.run, "moments", None)
+        moments = self.run.moments
         if not moments or not moments[core] or not state["file"]:
             return {}
         return moments[core].of_line(os.path.realpath(state["file"]), state["line"],
@@ -273,10 +288,8 @@ class Server:
             raise Refused("nothing stands there any more")
         shown = []
         for name, value, *core in self.held[number - 1]()[:SHOWN]:
-            inner = dap_lines.children(value)
             shown.append({"name": name, "value": dap_lines.text_of(value),
-                          "variablesReference": self._hold(lambda inner=inner: inner)
-                          if inner else 0})
+                          "variablesReference": self._inside(value)})
             if core:  # a name by which dataBreakpointInfo finds it
                 shown[-1]["evaluateName"] = name
         return {"variables": shown}
@@ -289,9 +302,7 @@ class Server:
             value = self._value_of(text, thread, level)
         finally:
             self.asking = False
-        inner = dap_lines.children(value)
-        return {"result": dap_lines.text_of(value),
-                "variablesReference": self._hold(lambda: inner) if inner else 0}
+        return {"result": dap_lines.text_of(value), "variablesReference": self._inside(value)}
 
     def _value_of(self, text, thread, level):
         at = self._at(thread)
@@ -300,16 +311,12 @@ class Server:
                 raise Refused("no script stands: choose the frame of an engine")
             return self.script.evaluate(text, level)
         core, e = at or self.run.engines()[0][:2]
-        if text.startswith("$"):
+        if re.fullmatch(r"\$[\w.]+", text):
             found = self.run.semaphores(core)
             if text[1:] not in found:
                 raise Refused("the program has no semaphore %s" % text)
             return found[text[1:]]
-        return self._of(text, core, self.run.engine(core, e))
-
-    def _of(self, text, core, state):  # the user's own words
-        names = Names(self.run, core, self._recorded(core, state))
-        return eval(text, {"__builtins__": __builtins__}, names)
+        return self.run.evaluate(text, core, e, self._recorded(core, self.run.engine(core, e)))
 
     def _data_breakpoint_info(self, arguments):
         name = arguments["name"]
@@ -318,7 +325,7 @@ class Server:
                     "stands" % name}
         at = self._at((arguments.get("frameId") or 0) // 1000)
         core = at[0] if at else self.run.engines()[0][0]
-        return {"dataId": "%s %s" % (json.dumps(core), name), "accessTypes": ["write"],
+        return {"dataId": json.dumps([core, name]), "accessTypes": ["write"],
                 "description": "each write to %s" % name}
 
     # ---- The main thread ----
@@ -338,13 +345,20 @@ class Server:
                 self._program(program, text)
             elif program.endswith(".lua"):
                 from . import dap_lua
-                status = dap_lua.run(self, [program] + words)
+                self.source = dap_lua.Child(self, [os.path.realpath(program)] + words)
+                status = self.source.serve()
             else:
                 self._python(program, text, words)
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
-        except BaseException:
-            traceback.print_exc()
+        except BaseException as error:
+            at = error.__traceback__
+            while at is not None and at.tb_frame.f_code.co_filename == __file__:
+                at = at.tb_next
+            if at is None or not self.source:  # it is no error of a script
+                sys.stderr.write("%s\n" % error)
+            else:
+                traceback.print_exception(type(error), error, at)
             status = 1
         self.event("exited", exitCode=status)
         self.event("terminated")
@@ -356,8 +370,8 @@ class Server:
         main = sys.modules["__main__"] = types.ModuleType("__main__")
         main.__file__ = program
         code = compile(text, program, "exec")
-        self.python = dap_lines.Lines(self, self.lines, bool(self.launched.get("recording")))
-        sys.settrace(self.python.called)
+        self.source = dap_lines.Lines(self, self.lines, bool(self.launched.get("recording")))
+        sys.settrace(self.source.called)
         try:
             exec(code, main.__dict__)
         finally:
@@ -383,13 +397,11 @@ class Server:
         if self.asking:  # of an expression of the editor
             return machine.run(program, values)
         run = machine.start(program, values)
-        if self.python:
+        if self.source:
             self.script = dap_lines.Script(sys._getframe())
-        here = Here(run)
-        here.moments = getattr(program, "moments", None)
-        step_in = self.python and self.python.mode == "in"
+        here = Here(run, getattr(program, "moments", None))
         try:
-            self.go_through(here, step_in)
+            self.go_through(here, self.source and self.source.mode == "in")
         finally:
             here.close()
             self.script = None
@@ -409,9 +421,8 @@ class Server:
                         reason = "step"
                         continue
                     run.keep()
-                    if self.python:  # where the script stops after the run
-                        self.python.go("stepIn" if at and move != "continue" else move,
-                                       len(self.script.frames))
+                    if self.source:
+                        self.source.after(move, bool(at), self.script)
                 reason, at = self._move(run, move, at)
                 stand = True
         finally:
@@ -456,8 +467,8 @@ class Server:
     def _holds(self, condition, at):
         self.asking = True
         try:
-            return not condition or self._of(condition, at[0], self.run.engine(*at) if at[1] else
-                                             {"file": None, "text": ""})
+            return not condition or self.run.evaluate(
+                condition, *at, self._recorded(at[0], self.run.engine(*at)) if at[1] else {})
         except Exception as error:
             self.say("%s: %s" % (condition, error))
             return True

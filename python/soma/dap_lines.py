@@ -7,7 +7,7 @@ import types
 import numpy as np
 
 from . import record
-from .dap_run import SHOWN, value_text
+from .dap_run import SHOWN, Text, value_text
 from .live import _PYTHON
 from .tensor import Tensor
 
@@ -74,7 +74,8 @@ class Moments:
         found = {}
         for moment in [m for m in moments if fits(m)] or moments:
             for name, value in moment.items():
-                value = _Shape(value) if isinstance(value, Tensor) else value
+                if isinstance(value, Tensor):  # as far as Python knew it
+                    value = Text("%s%s" % (value.dtype, list(value.shape)))
                 found.setdefault(name, {})[text_of(value)] = value
         return {name: list(values.values()) for name, values in found.items()}
 
@@ -111,12 +112,22 @@ class Lines:
         self.server, self.breaks, self.recording = server, breaks, recording
         self.paths = {}      # {name of a code's file: path}
         self.mode = None     # where the next stop is: see go()
-        self.pause = False
+        self.wanted = False  # the editor wants the script to stand
 
     def go(self, move, depth):
         """How the script goes on from a place that is so deep: to any line ("in"), to one that is
         not deeper than a number, or to a breakpoint (None)."""
         self.mode = {"next": depth, "stepIn": "in", "stepOut": depth - 1}.get(move)
+
+    def after(self, move, of_engine, script):
+        """How it goes on after a run that stood: "next" of an engine leads to the line after."""
+        self.go("stepIn" if of_engine and move != "continue" else move, len(script.frames))
+
+    def pause(self):
+        self.wanted = True
+
+    def changed(self):
+        """The editor has set other breakpoints, which are here already."""
 
     # What Python calls at a call, and before each line.
 
@@ -144,8 +155,8 @@ class Lines:
         return self._line
 
     def _reason(self, frame):
-        if self.pause:
-            self.pause = False
+        if self.wanted:
+            self.wanted = False
             return "pause"
         if self.mode and (self.mode == "in" or len(frames(frame)) <= self.mode):
             return "step"
@@ -159,15 +170,6 @@ class Lines:
         except Exception as error:
             self.server.say("%s: %s" % (condition, error))
             return "breakpoint"
-
-
-class _Shape(str):
-    """A tile of a kernel, as far as Python knew it."""
-
-    def __new__(cls, tensor):
-        return str.__new__(cls, "%s%s" % (tensor.dtype, list(tensor.shape)))
-
-    __repr__ = str.__str__
 
 
 def frames(frame):

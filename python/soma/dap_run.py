@@ -22,10 +22,31 @@ def value_text(x):
     return "%s%s %s" % (getattr(x, "soma_dtype", x.dtype), list(x.shape), text)
 
 
+class Text(str):
+    """A value of which there is its text, and whether it is true; and what is in it."""
+
+    def __new__(cls, text, holds=True):
+        x = str.__new__(cls, text)
+        x.holds = holds
+        return x
+
+    number = 0  # of what is in it; 0: nothing is
+
+    def __bool__(self):
+        return self.holds
+
+    __repr__ = str.__str__
+
+    def inside(self):
+        """[(name, value)]"""
+        return []
+
+
 class Here:
     """A Run of this process."""
 
-    def __init__(self, run):
+    def __init__(self, run, moments=None):
+        self.moments = moments  # of each core's recorder
         self.run, self.tiles = run, inside.tiles(run.program)
         self.tensors, self.past, self._found = list(run.program.tensors), [], None
 
@@ -88,8 +109,9 @@ class Here:
         """The values of an engine's registers by their numbers."""
         return [self.run.machine.register(e, i, core) for i in range(64)]
 
-    def summary(self):
-        return self.run.summary()
+    def evaluate(self, text, core, e, recorded):
+        """An expression of the user, of the names that an engine has."""
+        return eval(text, {"__builtins__": __builtins__}, Names(self, core, recorded))
 
     # ---- How it moves ----
 

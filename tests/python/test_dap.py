@@ -104,7 +104,9 @@ class Client:
         return got["body"]
 
 
-class Dap(unittest.TestCase):
+class Base(unittest.TestCase):
+    """A session with a script."""
+
     command = COMMAND
 
     def setUp(self):
@@ -155,6 +157,8 @@ class Dap(unittest.TestCase):
         return self.client.body("evaluate", expression=text,
                                 frameId=self.frame(thread, level))["result"]
 
+
+class Dap(Base):
     def ends(self):
         self.assertEqual(self.client.event("exited")["exitCode"], 0, self.client.output)
         self.client.event("terminated")
@@ -371,14 +375,206 @@ last = n
         self.assertIn("ValueError: of the script", self.client.output)
 
 
-class CommandSoma(Dap):
-    """soma --dap is the same adapter."""
+LUA = """local soma = require "soma"
+local function pair(n) return {n, name = "p" .. n, inner = {n + 1}} end
+local n = 0
+for i = 1, 3 do
+  local p = pair(i)
+  n = n + p[1]
+end
+local square = soma.jit(function(k, x)
+  local y = k:output("y", "float32", {128, 64})
+  for i = 0, 1 do
+    local t = k:tile("float32", {64, 64})
+    k.any.dma_copy(t, x[{{i * 64, 64}}])
+    k.vector.tensor_tensor(t, t, t, {op = "mult"})
+    k.any.dma_copy(y[{{i * 64, 64}}], t)
+  end
+  return y
+end)
+local x = soma.full({128, 64}, 3, "float32")
+local y = square(x)
+print("sum", n, y:get(127, 63), ...)
+os.exit(#arg)
+"""
+WORLD = """local soma = require "soma"
+local prog = soma.assemble([=[
+        target  trn2
+x       tensor  float32[128, 16], input
+y       tensor  float32[128, 16], output
+q       queue   dge=hwdge
+done    sem
+tp      group   [[0, 1]]
+section gpsimd
+        all_reduce dsts=[y], srcs=[x], group=tp, op=add $done++
+        halt $done>=1
+]=], {name = "sum.s"})
+local w = soma.world {ranks = 2}
+local runs = w:run(prog, function(rank) return {x = soma.full({128, 16}, rank + 1, "float32")} end)
+print("sum", runs[0].out.y:get(0, 0))
+"""
+
+
+class Scripts(Base):
+    """soma --dap is the same adapter; scripts of Lua."""
 
     command = COMMAND[:-len("-nki")]
 
+    def script(self, text):
+        self.path = os.path.join(self.scratch.name, "script.lua")
+        with open(self.path, "w") as f:
+            f.write(text)
 
-for _name in [n for n in dir(Dap) if n.startswith("test_") and n != "test_a_program_in_assembly"]:
-    setattr(CommandSoma, _name, None)
+    def test_lines_and_variables(self):
+        self.script(LUA)
+        self.start({"line": 6, "condition": "i == 2"}, args=["a", "b"])
+        thread = self.stopped("breakpoint", 6)
+        shown = self.held(thread, "Locals")
+        self.assertEqual((shown["n"]["value"], shown["i"]["value"]), ("1", "2"))
+        inner = {v["name"]: v for v in self.client.body("variables", variablesReference=shown["p"][
+            "variablesReference"])["variables"]}
+        self.assertEqual((inner["1"]["value"], inner["name"]["value"]), ("2", '"p2"'))
+        deep = self.client.body("variables", variablesReference=inner["inner"][
+            "variablesReference"])["variables"]
+        self.assertEqual([(v["name"], v["value"]) for v in deep], [("1", "3")])
+        self.assertEqual(self.value("n + p[1] * 10", thread), "21")
+        answer = self.client.ask("evaluate", expression="n +", frameId=self.frame(thread))
+        self.assertIn("unexpected symbol", answer["message"])
+        self.client.body("next", threadId=thread)
+        self.stopped("step", 4)
+        self.client.body("next", threadId=thread)
+        self.stopped("step", 5)
+        self.client.body("stepIn", threadId=thread)
+        thread = self.stopped("step", 2)
+        frames = self.client.body("stackTrace", threadId=thread)["stackFrames"]
+        self.assertEqual([(f["name"], f["line"]) for f in frames], [("pair", 2), ("main chunk", 5)])
+        self.assertEqual(self.value("i", thread, 1), "3")
+        self.client.body("stepOut", threadId=thread)
+        self.stopped("step", 6)
+        self.client.body("continue", threadId=thread)
+        self.assertEqual(self.client.event("exited")["exitCode"], 2, self.client.output)
+        self.assertEqual(self.client.output, "sum\t6\t9.0\ta\tb\n")
+
+    def test_runs(self):
+        self.script(LUA)
+        self.start({"line": 13})
+        thread = self.stopped("breakpoint", 13)
+        names = {t["id"]: t["name"] for t in self.client.body("threads")["threads"]}
+        self.assertEqual(names[thread], "vector")
+        self.assertEqual(list(self.variables(thread, "Operands")), ["t"])
+        self.assertRegex(self.variables(thread, "Operands")["t"], r"^float32\[64, 64\] 3 3 3")
+        self.assertIn("x", self.variables(thread, "Tensors"))
+        self.assertTrue(any(n.startswith("$") for n in self.variables(thread, "Semaphores")))
+        self.assertEqual(self.value("t:max() + 1", thread), "4.0")
+        self.assertEqual(self.value("x.shape[1]", 1), "128")  # the script's, at line 19
+        found = self.client.body("dataBreakpointInfo", name="t", frameId=self.frame(thread))
+        self.client.body("next", threadId=thread)
+        self.stopped("step", 13)
+        self.client.body("stepBack", threadId=thread)
+        self.stopped("step", 13)
+        self.assertRegex(self.variables(thread, "Operands")["t"], r"^float32\[64, 64\] 3 3 3")
+        self.client.body("setBreakpoints", source={"path": self.path}, breakpoints=[])
+        self.client.body("setDataBreakpoints", breakpoints=[
+            {"dataId": found["dataId"], "condition": "t:max() == 9"}])
+        self.client.body("continue", threadId=thread)
+        self.assertEqual(self.client.event("stopped")["reason"], "data breakpoint")
+        self.assertRegex(self.client.output, r"t is written by vector \d+ .*script.lua:13")
+        self.client.body("setDataBreakpoints", breakpoints=[])
+        self.client.body("setBreakpoints", source={"path": self.path}, breakpoints=[
+            {"line": 13, "condition": "t_2:max() == 3"}])
+        self.client.body("continue", threadId=thread)
+        thread = self.stopped("breakpoint", 13)
+        self.client.body("stepOut", threadId=thread)
+        thread = self.stopped("step", 20)
+        self.assertEqual(self.value("y", thread), "float32[128, 64] 9 9 9 9 9 9 9 9 ... 9")
+        self.client.body("continue", threadId=thread)
+        self.assertEqual(self.client.event("exited")["exitCode"], 0, self.client.output)
+
+    def test_into_a_run(self):
+        self.script(LUA)
+        self.start({"line": 19})
+        thread = self.stopped("breakpoint", 19)
+        self.client.body("stepIn", threadId=thread)
+        thread = self.stopped("step", 9)  # the kernel's function, which soma.jit calls
+        self.client.body("stepOut", threadId=thread)
+        self.assertEqual(self.client.event("stopped")["reason"], "step")
+        self.client.body("continue", threadId=thread)
+        self.client.event("exited")
+
+    def test_a_world(self):
+        self.script(WORLD)
+        self.start(stopOnEntry=True)
+        thread = self.client.event("stopped")["threadId"]
+        names = {t["name"]: t["id"] for t in self.client.body("threads")["threads"]}
+        self.assertIn("rank 1 gpsimd", names)
+        other = names["rank 1 gpsimd"]
+        self.assertEqual(self.variables(other, "Tensors")["x"][:26], "float32[128, 16] 2 2 2 2 2")
+        found = self.client.body("dataBreakpointInfo", name="y", frameId=self.frame(other))
+        self.client.body("setDataBreakpoints", breakpoints=[{"dataId": found["dataId"]}])
+        self.client.body("continue", threadId=thread)
+        self.assertEqual(self.client.event("stopped")["reason"], "data breakpoint")
+        self.assertIn("y is written by rank ", self.client.output)
+        self.client.body("setDataBreakpoints", breakpoints=[])
+        self.client.body("continue", threadId=thread)
+        self.assertEqual(self.client.event("exited")["exitCode"], 0, self.client.output)
+        self.assertIn("sum\t3.0", self.client.output)
+
+    def test_pause(self):
+        self.script("local n = 0\nwhile true do n = n + 1 end\n")
+        self.start()
+        while not self.client.ask("pause", threadId=1)["success"]:
+            time.sleep(0.01)
+        self.assertEqual(self.client.event("stopped")["reason"], "pause")
+        self.assertRegex(self.value("n", 1), r"^\d+$")
+
+    def test_errors(self):
+        self.script("error 'of the script'\n")
+        self.start()
+        self.assertEqual(self.client.event("exited")["exitCode"], 1)
+        self.assertIn("script.lua:1: of the script", self.client.output)
+
+    def test_what_cannot_be_run(self):
+        for name, text, words in (("none.lua", None, "No such file"),
+                                  ("bad.s", "section sync\n  frob\n", "bad.s:2"),
+                                  ("bad.lua", "x = = 1\n", "bad.lua:1"),
+                                  ("bad.py", "x = = 1\n", "bad.py, line 1"),
+                                  ("x.sbc", "no program", "program")):
+            with self.subTest(name):
+                client = Client(self.scratch.name, self.command)
+                path = os.path.join(self.scratch.name, name)
+                if text:
+                    with open(path, "w") as f:
+                        f.write(text)
+                client.body("initialize")
+                client.event("initialized")
+                client.body("launch", program=path)
+                client.body("configurationDone")
+                self.assertEqual(client.event("exited")["exitCode"], 1)
+                self.assertIn(words, client.output)
+                self.assertNotIn("dap.py", client.output)
+                client.process.kill()
+                client.process.wait()
+                client.process.stdin.close()
+                client.process.stdout.close()
+
+    def test_faults(self):
+        self.script("""local soma = require "soma"
+local prog = soma.assemble([[
+        target trn2
+s       sem
+section sync
+        halt $s>=1
+]], {name = "stuck.s"})
+print(pcall(function() return soma.core():run(prog) end))
+local run = soma.core():run(prog, nil, {faults = "return"})
+print(run.fault.kind)
+""")
+        self.start(stopOnEntry=True)
+        for _ in range(2):
+            thread = self.client.event("stopped")["threadId"]
+            self.client.body("continue", threadId=thread)
+        self.assertEqual(self.client.event("exited")["exitCode"], 0, self.client.output)
+        self.assertRegex(self.client.output, r"false\t.*stuck.s:4: deadlock.*\n(.*\n)*deadlock\n")
 
 
 if __name__ == "__main__":
