@@ -1,5 +1,5 @@
-"""Scripts of Lua for dap.py: the command `soma --dap=IN,OUT SCRIPT.lua` (lua/command/dap.lua) runs the
-script, and stands at its lines and runs; what the editor asks then goes there."""
+"""Scripts of Lua for dap.py: the command `soma --dap=IN,OUT SCRIPT.lua` (lua/command/dap.lua) runs
+the script, and stands at its lines and runs; what the editor asks then goes there."""
 import json
 import os
 import subprocess
