@@ -105,6 +105,9 @@ void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed);
 /* A kept block of n bytes with its old contents; NULL: none exists. */
 void *vm_pool_find(vm_pool *p, uint64_t n);
 void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n);
+/* The same for a block of which little is used: who has it sets that to zero before giving it. */
+void *vm_pool_take_zeros(vm_pool *p, const isa_alloc *al, uint64_t n);
+void vm_pool_give_zeros(vm_pool *p, const isa_alloc *al, void *data, uint64_t n);
 /* Arrays of a pool that grow: room for element n of one with *cap elements of `size` bytes, whose
  * pointer is at array_ptr (new elements hold anything); and giving it back. */
 bool vm_pool_room(vm_pool *p, const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap,

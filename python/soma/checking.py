@@ -49,13 +49,7 @@ def check(kernel, args, kwargs, checks, seeds, twins, built=None):
     values = {name: value.numpy() if isinstance(value, DeviceArray) else value
               for name, value in launch.bind(built, bound)[0].items()}
 
-    def machine(threads):
-        on = []  # not empty: it prints
-        made = Machine(built.target, checks=mask, twins=twins, threads=threads,
-                       print=lambda *said: launch._print(*said) if on else None)
-        made.prints = on
-        return made
-    with _Runs(built.program, values, seeds, machine) as runs:
+    with _Runs(built.program, values, seeds, (built.target, mask, twins)) as runs:
         for seed, run, error in runs:
             if error is not None:
                 if not error.findings and not found.kept and seed == seeds[0]:
@@ -69,6 +63,25 @@ def check(kernel, args, kwargs, checks, seeds, twins, built=None):
             if run.schedules:
                 found.judged(run.schedules)
     return found.kept
+
+
+_kept = []  # (how they were made, machines) of the check before: new memory costs half a run
+
+
+def _machines_for(jobs, target, mask, twins):
+    """So many machines, for runs at once."""
+    how = jobs, target, mask, twins
+    before = _kept.pop() if _kept else (None, None)
+    if before[0] == how:
+        return before[1]
+
+    def machine():
+        on = []  # not empty: it prints
+        made = Machine(target, checks=mask, twins=twins, threads=int(jobs > 1),
+                       print=lambda *said: launch._print(*said) if on else None)
+        made.prints = on
+        return made
+    return [machine() for _ in range(jobs)]
 
 
 def check_world(world, what, arguments, checks, schedules, twins):
@@ -103,17 +116,17 @@ class _Runs:
     or None). As many as the host has cores go on at once, each in a thread with a machine of its
     own, and none is further ahead than that."""
 
-    def __init__(self, program, values, seeds, machine):
+    def __init__(self, program, values, seeds, how):
         self.program, self.values, self.seeds = program, values, list(seeds)
-        jobs = min(len(self.seeds), len(os.sched_getaffinity(0)))
-        self.machines = [machine(int(jobs > 1)) for _ in range(jobs)]
+        self.how = (min(len(self.seeds), len(os.sched_getaffinity(0))),) + how
+        self.machines = _machines_for(*self.how)
         self.threads, self.changed = [], threading.Condition()
         self.next, self.done = 0, {}  # the next to begin; what others gave, by their number
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, kind, *error):
         with self.changed:
             self.next = len(self.seeds)
             for machine in self.machines:
@@ -122,6 +135,10 @@ class _Runs:
         for thread in self.threads:
             with contextlib.suppress(RuntimeError):  # Ctrl-C came before it began
                 thread.join()
+        if kind is None:
+            for machine in self.machines:
+                machine.stopped = False
+            _kept[:] = [(self.how, self.machines)]
 
     def __iter__(self):
         for machine in self.machines if len(self.machines) > 1 else ():

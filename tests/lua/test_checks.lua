@@ -511,4 +511,23 @@ case("a schedule changes the time, not the bits of a right program", function()
   eq(n, 6)
 end)
 
+case("what an earlier run of the machine has written counts for nothing", function()
+  local core = soma.core {checks = "uninit", max_instructions = 100000}
+  local writes = tiles.assemble("section vector\n memset ta, 1.0\n memset pa, 1.0\n halt\n", nil, UNUSED)
+  local reads = tiles.assemble("section vector\n tensor_copy tb, ta\n tensor_copy tb, pa\n tensor_copy ta, tb\n halt\n", nil, UNUSED)
+  local list = core:run(reads, tiles.inputs, {faults = "return"}).findings
+  eq(#list, 2)
+  for _, ends in ipairs {true, false} do -- also where the host writes after the end
+    local run = core:run(writes, tiles.inputs)
+    if ends then run = nil end
+    collectgarbage()
+    core.sbuf:write({partition = 0, offset = 8192}, tiles.inputs.a)
+    run = nil
+    collectgarbage()
+    local again = core:run(reads, tiles.inputs, {faults = "return"}).findings
+    eq(#again, #list)
+    for i, f in ipairs(list) do eq(again[i].text, f.text) end
+  end
+end)
+
 harness.finish()

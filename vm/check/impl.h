@@ -193,6 +193,9 @@ typedef struct vm_ck_shadow {
   /* For an output that the program never reads, a byte for each VM_CK_PIECE bytes; 1: all of them
    * are written, whatever `at` says. So what is written in long runs touches no page of `at`. */
   uint8_t *whole;
+  /* When a run has ended: no partition of SBUF or PSUM has a mark from this byte on. */
+  uint64_t reach;
+  bool ended;
 } vm_ck_shadow;
 enum { VM_CK_PIECE = 512 };
 

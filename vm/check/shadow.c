@@ -32,6 +32,33 @@ vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
   return s;
 }
 
+/* SBUF's and PSUM's are the next run's too: first touches of their pages cost more than all that a
+ * small program does. */
+static bool open_chip(vm_core *c, vm_ck_shadow *s, uint64_t bytes) {
+  s->bytes = bytes;
+  s->at = vm_pool_take_zeros(c->run->pool, &c->al, bytes);
+  return s->at != NULL;
+}
+
+static void close_chip(vm_core *c, const vm_ck_shadow *s, uint64_t pitch) {
+  if (!s->at || !s->ended) { /* how far its marks reach is not known */
+    vm_pages_free(&c->al, s->at, s->bytes);
+    return;
+  }
+  for (unsigned p = 0; p < ISA_PMAX; p++) memset(s->at + p * pitch, 0, (size_t)s->reach);
+  vm_pool_give_zeros(c->run->pool, &c->al, s->at, s->bytes);
+}
+
+void vm_ck_shadows_finish(vm_core *c) {
+  struct vm_check *k = c->check;
+  for (unsigned core = 0; k->shadowed && core < c->prog->ncores; core++) {
+    const uint64_t *reach = vm_ck_core(c, core)->mem.reach; /* marks are where something wrote */
+    k->sbuf[core].reach = reach[0];
+    k->psum[core].reach = reach[1];
+    k->sbuf[core].ended = k->psum[core].ended = true;
+  }
+}
+
 bool vm_ck_shadows_start(vm_core *c) {
   struct vm_check *k = c->check;
   const isa_program *p = c->prog;
@@ -41,8 +68,8 @@ bool vm_ck_shadows_start(vm_core *c) {
                 (k->fillers.any && vm_ck_has(c, VM_CHECK_RANGE));
   if (!k->shadowed) return true;
   for (unsigned core = 0; core < p->ncores; core++)
-    if (!vm_ck_shadow_open(c, &k->sbuf[core], c->mem.sbuf_size) ||
-        !vm_ck_shadow_open(c, &k->psum[core], c->mem.psum_size))
+    if (!open_chip(c, &k->sbuf[core], c->mem.sbuf_size) ||
+        !open_chip(c, &k->psum[core], c->mem.psum_size))
       return false;
   return !own || vm_ck_owners_start(c);
 }
@@ -50,8 +77,8 @@ bool vm_ck_shadows_start(vm_core *c) {
 void vm_ck_shadows_end(vm_core *c) {
   struct vm_check *k = c->check;
   for (unsigned core = 0; core < ISA_MAX_CORES; core++) {
-    vm_pages_free(&c->al, k->sbuf[core].at, k->sbuf[core].bytes);
-    vm_pages_free(&c->al, k->psum[core].at, k->psum[core].bytes);
+    close_chip(c, &k->sbuf[core], c->mem.sbuf_pitch);
+    close_chip(c, &k->psum[core], c->mem.psum_pitch);
   }
   if (k->owners) isa_free(&c->al, k->owners, c->prog->ntiles);
   for (uint32_t i = 0; k->hbm && i < c->prog->ntensors; i++) vm_ck_shadow_free(&c->al, &k->hbm[i]);

@@ -8,6 +8,7 @@
 
 /* shadow.c */
 bool vm_ck_shadows_start(vm_core *c);
+void vm_ck_shadows_finish(vm_core *c); /* the run has ended */
 void vm_ck_shadows_end(vm_core *c);
 void vm_ck_shadows_walk(vm_saver *s, vm_core *c);
 /* A shadow of so many bytes, that nothing has written; false: out of memory. */

@@ -382,8 +382,9 @@ void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
   vm_ck_unlearn(c, VM_CK_IS_WRITTEN, b);
   c->check->anyone = true;
   size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
-  const vm_ck_shadow *s = sbuf ? &c->check->sbuf[c->number] : &c->check->psum[c->number];
+  vm_ck_shadow *s = sbuf ? &c->check->sbuf[c->number] : &c->check->psum[c->number];
   uint8_t *at = s->at + b->p0 * pitch + b->lo;
+  if (s->reach < b->hi) s->reach = b->hi; /* the run may have ended */
   for (unsigned p = b->p0; p < b->p1; p++, at += pitch)
     memset(at, VM_CK_ANYONE, (size_t)(b->hi - b->lo));
 }

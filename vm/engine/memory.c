@@ -59,6 +59,7 @@ enum { ARRAY_FROM = 1 << 10 }; /* an array's first bytes */
 typedef struct block {
   void *data;
   uint64_t bytes;
+  bool zero; /* all of it */
 } block;
 
 struct vm_reserve {
@@ -191,14 +192,21 @@ void vm_pool_close(vm_pool *p) {
 }
 
 /* A kept block of exactly n bytes, the most recently used one. */
-void *vm_pool_find(vm_pool *p, uint64_t n) {
+static void *find(vm_pool *p, uint64_t n, bool zero) {
   void *data = NULL;
   if (!p) return NULL;
   lock(p);
   for (uint32_t i = p->n; i-- > 0 && !data;)
-    if (p->v[i].bytes == n) data = remove_block(p, i).data;
+    if (p->v[i].bytes == n && (!zero || p->v[i].zero)) data = remove_block(p, i).data;
   unlock(p);
   return data;
+}
+
+void *vm_pool_find(vm_pool *p, uint64_t n) { return find(p, n, false); }
+
+void *vm_pool_take_zeros(vm_pool *p, const isa_alloc *al, uint64_t n) {
+  void *data = find(p, n, true);
+  return data ? data : vm_pages_new(al, n);
 }
 
 void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed) {
@@ -217,7 +225,7 @@ void *vm_pool_take_state(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroe
   return zeroed ? isa_zalloc(al, (size_t)n) : al->fn(al->ud, NULL, 0, (size_t)n);
 }
 
-void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n) {
+static void give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n, bool zero) {
   if (!data) return;
   if (!p || n < POOL_FROM || n > POOL_BYTES || al->fn != isa_alloc_default().fn) {
     vm_pages_free(al, data, n);
@@ -229,11 +237,19 @@ void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n) {
   /* Another thread may have added one meanwhile. */
   bool kept = !p->closed && p->n < POOL_BLOCKS && p->bytes <= POOL_BYTES - n;
   if (kept) {
-    p->v[p->n++] = (block){data, n};
+    p->v[p->n++] = (block){data, n, zero};
     p->bytes += n;
   }
   unlock(p);
-  if (!kept) free_block(p, (block){data, n});
+  if (!kept) free_block(p, (block){data, n, zero});
+}
+
+void vm_pool_give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n) {
+  give(p, al, data, n, false);
+}
+
+void vm_pool_give_zeros(vm_pool *p, const isa_alloc *al, void *data, uint64_t n) {
+  give(p, al, data, n, true);
 }
 
 /* Bytes of an array with room for n elements: few sizes, so that the pool's blocks fit again, and
