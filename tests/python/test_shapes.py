@@ -81,13 +81,21 @@ class Shapes(KernelCase):
         self.same(added(masked)(a, column), np.where(keep, a + column[:, :, None], 0))
 
     def test_what_fits_in_more_than_one_way_is_refused(self):
-        for s, t in (((128, 128, 14), (128, 1)), ((16, 16, 16), (16, 16)), ((8, 1, 6), (8, 6, 1))):
-            with self.subTest((s, t)), self.assertRaisesRegex(KernelError, "more than one way"):
-                added(lambda x, y: nisa.tensor_tensor(x, y, op=nl.add))(data(*s), data(*t))
         with self.assertRaisesRegex(KernelError, "more than one way"):
-            added(lambda x, y: x + y)(data(128, 128, 14), data(128, 1))
+            added(lambda x, y: nisa.tensor_tensor(x, y, op=nl.add))(data(8, 1, 6), data(8, 6, 1))
+        for s, t in ((128, 128, 14), (128, 1)), ((16, 16, 16), (16, 16)), ((128, 1, 111), (128, 1)):
+            with self.subTest((s, t)), self.assertRaisesRegex(KernelError, "more than one way"):
+                added(lambda x, y: x + y)(data(*s), data(*t))
         with self.assertRaisesRegex(KernelError, "do not broadcast"):
             added(lambda x, y: x + y)(data(128, 2, 14), data(128, 3))
+
+    def test_an_instruction_leaves_partitions_where_they_are(self):
+        """As in a student's pooled convolution: NumPy's result is none of one instruction."""
+        for s, t in ((128, 1, 111), (128, 1)), ((128, 128, 14), (128, 1)), ((16, 16, 16), (16, 16)):
+            a, b = data(*s), data(*t)
+            for x, y in ((a, b), (b, a)):
+                got = added(lambda x, y: nisa.tensor_tensor(x, y, op=nl.add))(x, y)
+                self.same(got, by_partitions(x, y))
 
     def test_a_value_in_another_order_is_refused(self):
         a = data(32, 64)

@@ -2,7 +2,8 @@
 
     [128, 2, 14] + [128, 1]      one number for each partition, though NumPy would not take it
     [128, 2, 14] + [128, 28]     as many elements in each partition, in their order
-    [128, 128, 14] + [128, 1]    refused: for NumPy it is dimension 1, for the machine partitions
+    [128, 1, 14] + [128, 1]      refused: NumPy would make [128, 128, 14] of it, the machine goes by
+                                 partitions. Not in nisa.tensor_tensor, which is one instruction
 """
 from soma.errors import KernelError
 
@@ -42,8 +43,9 @@ def _deeper(shape, n):
 
 
 def paired(x, y, in_order=False):
-    """(the shape of the result, views of x and y) of an elementwise call of two tiles. in_order: as
-    many elements in each partition are enough, as in nisa.tensor_tensor."""
+    """(the shape of the result, views of x and y) of an elementwise call of two tiles. in_order: of
+    nisa.tensor_tensor, for which as many elements in each partition are enough, and which leaves
+    each partition where it is."""
     a, b = x.shape, y.shape
     if a == b or (len(a) == 2 == len(b) and (a[0] == b[0] or 1 in (a[0], b[0])) and
                   1 in (a[1], b[1])):
@@ -62,7 +64,7 @@ def paired(x, y, in_order=False):
     by_partitions = _numpys(deep) if a[0] == b[0] or short[0] == 1 else None
     if same and (in_order or not numpys and not by_partitions):
         return a, x, y.reshape(a)
-    if by_partitions and not (same or numpys and short[0] != 1):
+    if by_partitions and not (same or numpys and short[0] != 1 and not in_order):
         return by_partitions, x.broadcast_steps(deep[0]), y.broadcast_steps(deep[1])
     if numpys and not by_partitions:
         return numpys, x, y
