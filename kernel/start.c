@@ -18,9 +18,15 @@ typedef struct zeros { /* of a tile that was set to zero and not touched since, 
   as_k_bytes begun[MOST_BEGUN];
 } zeros;
 
+typedef struct hull { /* around all sums of a tile that nothing has read; lo == hi: none */
+  int64_t lo, hi;
+  uint16_t p0, p1;
+} hull;
+
 typedef struct starter {
   as_kernel *k;
   uint32_t *of; /* by buffer: 1 + its place in all; 0: not known to be zero */
+  hull *unread; /* by buffer */
   zeros *all;
   uint32_t n, cap, free; /* free: 1 + the first that no tile has any more */
 } starter;
@@ -74,6 +80,38 @@ static bool add(starter *s, as_k_item *it, uint32_t buffer, const as_k_bytes *by
   return as_k_set_acc(s->k, it, ISA_ACC_write);
 }
 
+static void add_unread(hull *s, const as_k_bytes *x) {
+  bool none = s->lo == s->hi;
+  if (none || x->lo < s->lo) s->lo = x->lo;
+  if (none || x->hi > s->hi) s->hi = x->hi;
+  if (none || x->p0 < s->p0) s->p0 = x->p0;
+  if (none || x->p1 > s->p1) s->p1 = x->p1;
+}
+
+/* Takes off what is read from one of the two ends on, as pieces are read one after another. */
+static void take_read(hull *s, const as_k_bytes *x) {
+  if (x->set || x->p0 > s->p0 || x->p1 < s->p1) return;
+  if (x->lo <= s->lo && x->hi > s->lo) s->lo = x->hi < s->hi ? x->hi : s->hi;
+  if (x->hi >= s->hi && x->lo < s->hi) s->hi = x->lo > s->lo ? x->lo : s->lo;
+}
+
+/* Keeps account of sums that nothing has read. To begin another one over them is a finding of the
+ * check `psum`, which the memset between the two would not be. */
+static void note_sums(starter *s, const as_k_item *it) {
+  const as_kernel *k = s->k;
+  const as_k_use *uses;
+  as_k_bytes x;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
+    const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
+    if (o->space != ISA_PSUM) continue;
+    as_k_bytes_of(k, o, &x);
+    if (as_k_verdict_of(k, it)->has_acc && uses[u].writes)
+      add_unread(&s->unread[o->buffer - 1], &x);
+    else if (uses[u].reads)
+      take_read(&s->unread[o->buffer - 1], &x);
+  }
+}
+
 static bool look_at(starter *s, uint32_t item) {
   as_kernel *k = s->k;
   as_k_item *it = &k->items[item];
@@ -96,10 +134,12 @@ static bool look_at(starter *s, uint32_t item) {
     w = as_k_only_write(k, it);
     r = as_k_verdict_of(k, it);
   }
+  note_sums(s, it);
   if (!r || !w || !sets_zero(r)) return true;
   uint32_t b = as_k_use_op(k, it, w)->buffer;
   bool psum = as_k_buf(k, b)->space == ISA_PSUM && !as_k_buf(k, b)->pinned;
-  return !psum || !as_k_overwrites(k, it, w) || begin(s, b);
+  bool read = s->unread[b - 1].lo == s->unread[b - 1].hi;
+  return !psum || !read || !as_k_overwrites(k, it, w) || begin(s, b);
 }
 
 bool as_k_start_sums(as_kernel *k) {
@@ -107,9 +147,11 @@ bool as_k_start_sums(as_kernel *k) {
   starter s = {.k = k};
   size_t n = (size_t)k->nbuffers + 1;
   s.of = isa_zalloc(&k->al, n * sizeof *s.of);
-  bool ok = s.of || as_k_nomem(k);
+  s.unread = isa_zalloc(&k->al, n * sizeof *s.unread);
+  bool ok = (s.of && s.unread) || as_k_nomem(k);
   for (uint32_t i = 0; ok && i < k->nitems; i++) ok = look_at(&s, i);
   isa_free(&k->al, s.of, n * sizeof *s.of);
+  isa_free(&k->al, s.unread, n * sizeof *s.unread);
   isa_free(&k->al, s.all, s.cap * sizeof *s.all);
   return ok;
 }
