@@ -236,6 +236,7 @@ test: all unit fuzz-build
 lists: $(BUILD)/tests/test_kernel_props $(BUILD)/soma
 	$(Q)SOMA_KERNEL_LISTS=$(or $(LISTS),10000) nice -n 10 $<
 	$(Q)LUA_PATH="./tests/lua/?.lua;;" PAIR_RANDOM=$(or $(LISTS),10000) nice -n 10 $(BUILD)/soma tests/lua/test_kernel_pair.lua
+	$(Q)LUA_PATH="./tests/lua/?.lua;;" KERNEL_RANDOM=$(or $(LISTS),10000) nice -n 10 $(BUILD)/soma tests/lua/test_kernel_random.lua
 # What each pass of the builder may not do, done in a copy of the sources: its tests notice.
 PASS_MUTANTS := $(or $(TMPDIR),/tmp)/soma-pass-mutants
 pass-mutants:

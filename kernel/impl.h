@@ -311,6 +311,7 @@ struct as_kernel {
   unsigned store_engine; /* that triggers stores */
   unsigned engines;      /* that have code */
   bool sides;            /* large tiles are placed from the memory's end */
+  bool no_room;          /* what passes made did not fit: it is made of the list as written */
   as_k_step *steps;
   uint32_t nsteps, cap_steps;
   as_k_wait *waits;

@@ -9,6 +9,7 @@
  *     trim.c     columns that nothing uses
  *     dead.c     what is overwritten unread       version.c  a tile overwritten is another one
  *     value.c    what is there already            renew.c    the list without what goes
+ *     kept.c     the list as it was, should its tiles not fit then
  *     lives.c    first and last instruction of each buffer
  *     engine.c   the engine of what left it open     queue.c   the queue of each transfer
  *     order.c    what comes next of what is ready
@@ -56,7 +57,8 @@ enum {
   AS_PASS_TRIM = 128,   /* columns of a tile that nothing uses take no place */
   AS_PASS_FAR = 256,    /* LOADS and VALUES also count what was made before the last round */
   AS_PASS_SWDGE = 512,  /* gpsimd makes the descriptors of transfers (fronts.def), from gen3 on */
-  AS_PASS_ALL = 511 & ~AS_PASS_USUAL /* that make programs faster */
+  AS_PASS_CHOICES = AS_PASS_USUAL | AS_PASS_SWDGE, /* these change nothing of the list */
+  AS_PASS_ALL = 511 & ~AS_PASS_USUAL               /* that make programs faster */
 };
 /* The passes over the kernels of a front end (fronts.def); NULL: soma.kernel. False when there is
  * none of that name. */

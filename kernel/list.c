@@ -245,19 +245,40 @@ static bool place(as_kernel *k, const uint32_t *order) {
   return as_k_place(k);
 }
 
+/* From the list as it was recorded to where its tiles lie. */
+static bool arrange(as_kernel *k) {
+  uint32_t *order = NULL;
+  bool ok = as_k_copy_bounds(k) && as_k_trim_tiles(k) && as_k_define(k) && as_k_simplify(k) &&
+            as_k_choose_store_engine(k) && as_k_schedule(k, &order);
+  size_t size = order ? ((size_t)k->nitems + 1) * sizeof *order : 0; /* spills add items */
+  ok = ok && as_k_lives(k) && as_k_choose_queues(k) && place(k, order);
+  isa_free(&k->al, order, size);
+  return ok;
+}
+
+/* Passes that rename, move and keep may need more room than there is where the list as it was
+ * recorded fits. Then those are left out, and if need be all. */
+static bool arrange_all(as_kernel *k) {
+  const uint32_t room =
+      AS_PASS_VERSIONS | AS_PASS_LOADS | AS_PASS_VALUES | AS_PASS_ORDER | AS_PASS_FAR;
+  const uint32_t passes[] = {~room, AS_PASS_CHOICES};
+  as_k_list kept = {0};
+  bool ok = as_k_keep_list(k, &kept) && arrange(k);
+  for (unsigned i = 0; !ok && k->error.status == ISA_LIMIT && i < 2; i++) {
+    if (!((k->o.passes | k->o.extra) & ~passes[i])) continue;
+    ok = as_k_give_list(k, &kept, passes[i]) && arrange(k);
+  }
+  as_k_forget_list(k, &kept);
+  return ok;
+}
+
 bool as_k_prepare(as_kernel *k) {
   if (!as_k_is_open(k, (isa_line){0})) return false;
   if (k->open_loop)
     return as_k_fail(k, ISA_ARG, k->loops[k->open_loop - 1].range.at, "a loop is not ended");
   k->finished = true;
   trim(k);
-  uint32_t *order = NULL;
-  bool ok = as_k_copy_bounds(k) && as_k_trim_tiles(k) && as_k_define(k) && as_k_simplify(k) &&
-            as_k_choose_store_engine(k) && as_k_schedule(k, &order);
-  size_t size = order ? ((size_t)k->nitems + 1) * sizeof *order : 0;
-  ok = ok && as_k_lives(k) && as_k_choose_queues(k) && place(k, order) && as_k_registers(k) &&
-       as_k_solve(k) && as_k_semaphores(k);
-  isa_free(&k->al, order, size);
+  bool ok = arrange_all(k) && as_k_registers(k) && as_k_solve(k) && as_k_semaphores(k);
   forget(k);
   return ok;
 }

@@ -66,6 +66,8 @@ static void print_loads(const as_kernel *k, isa_buf *out) {
                    "%" PRIu64 " tiles are versions of others that are overwritten; %" PRIu64
                    " instructions are left out, %" PRIu64 " come before earlier ones\n",
                    f->versions, f->left_out, f->moved);
+  if (k->no_room)
+    isa_buf_puts(out, "nothing is renamed, shared or moved: the tiles would not fit then\n");
   if (f->copies) isa_buf_printf(out, "%" PRIu64 " copies make instructions legal\n", f->copies);
   double rate = (double)k->o.costs.dma_byte_rate * k->target->dma;
   if (f->spills)

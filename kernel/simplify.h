@@ -7,6 +7,26 @@
 /* The passes that the kernel's options ask for, in their order. */
 bool as_k_simplify(as_kernel *k);
 
+/* ---- kept.c ---- */
+
+/* Copies of what passes and placement change. */
+typedef struct as_k_list {
+  bool kept;
+  as_k_item *items;
+  uint64_t *ops;
+  as_k_buffer *buffers;
+  as_k_loop *loops;
+  as_k_order *orders;
+  as_k_queue *queues;
+  uint32_t nitems, nops, nbuffers, nloops, norders, nqueues;
+  as_kernel_figures figures;
+} as_k_list;
+/* Keeps nothing where there are no passes. */
+bool as_k_keep_list(as_kernel *k, as_k_list *l);
+/* The kernel has the list that was kept, and of its passes only those. */
+bool as_k_give_list(as_kernel *k, const as_k_list *l, uint32_t passes);
+void as_k_forget_list(as_kernel *k, as_k_list *l);
+
 /* ---- renew.c ---- */
 
 /* Makes the list of n items of what it was, in that order; loops and orders go on naming the same

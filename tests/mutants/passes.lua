@@ -61,6 +61,7 @@ end
 local TESTS <const> = { -- the quick ones first: {name, target, command}
   {"test_kernel_passes", "build/tests/test_kernel_passes", "build/tests/test_kernel_passes"},
   {"test_kernel_props", "build/tests/test_kernel_props", "SOMA_KERNEL_LISTS=400 build/tests/test_kernel_props"},
+  {"test_kernel_random", "build/soma", "KERNEL_RANDOM=40 LUA_PATH='./tests/lua/?.lua;;' build/soma tests/lua/test_kernel_random.lua"},
   {"test_kernel_pair", "build/soma", "PAIR_RANDOM=100 LUA_PATH='./tests/lua/?.lua;;' build/soma tests/lua/test_kernel_pair.lua"},
 }
 
