@@ -32,8 +32,8 @@ enum { WORTH = 3000, PART = 600, PART_ALONE = 2000 };
 enum { ENOUGH = 60000, ENOUGH_ITEMS = 3 };
 /* Bytes of a transfer from which on its shares begin a batch, and bytes that something must move to
  * begin one on one thread, where a tile that fits into the cache gains nothing (transposes of [128,
- * 512] in 16 bits: 1.08 of the time). */
-enum { WORTH_BYTES = 1 << 15, WORTH_ALONE = 1 << 19 };
+ * 512] in 16 bits: 1.08 of the time). Of a share cut anywhere, a part has CUT at least. */
+enum { WORTH_BYTES = 1 << 15, WORTH_ALONE = 1 << 19, CUT = 1 << 13 };
 enum { WORTH_TURN = 1000 }; /* nanoseconds of a transpose from which on it begins a batch */
 /* Partitions of a slice: for up to FEW threads, and for more. */
 enum { SLICE = 16, THIN = 8, FEW = 4 };
@@ -71,7 +71,6 @@ void vm_batch_begin(vm_run *r) {
   b->at_once = r->watchers[0] != NULL;
   b->eager = b->threads && b->threads->eager;
   b->counts = b->threads && b->threads->threads > 1;
-  b->next->eager = b->going->eager = b->eager;
   vm_work_resume(b->threads);
 }
 
@@ -101,13 +100,11 @@ static uint32_t slices_of(const struct vm_batch *b, bool shared) {
 /* The batch has been done. */
 static void end(struct vm_batch *b, vm_deferred *p) {
   vm_work_did(b->threads, p->work);
-  const vm_waiting *failed = p->failed;
+  vm_core *failed = p->failed;
   for (const vm_waiting *w = p->v; w < p->v + p->n; w++)
-    if (w->late) vm_dma_release_late(w->c, w->share);
+    if (w->late) vm_dma_release_late(w->c, vm_share_of(w->item));
   vm_deferred_empty(p);
-  if (failed)
-    vm_fault(failed->c, ISA_FAULT, vm_at_pc(failed->c, failed->engine, failed->pc), "%s",
-             failed->c->eng[failed->engine].dp.fault);
+  if (failed) vm_fault(failed, ISA_FAULT, p->at, "%s", failed->eng[p->at.engine].dp.fault);
 }
 
 static void finish_going(struct vm_batch *b) {
@@ -198,20 +195,6 @@ static void run_now(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight 
   if (b->counts) vm_work_did(b->threads, vm_deferred_work_of(f));
 }
 
-/* A matmul that only moves what its weights were loaded from, by partitions of the result. Nothing
- * that waits writes these. False: it is another one, or too small to begin a batch. */
-static bool add_turn(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
-  vm_turn t;
-  if (f->in->op != ISA_OP_matmul || !several(b) || b->at_once ||
-      !vm_pe_turn_of(&c->eng[e].dp, &f->a.MATMUL, &t))
-    return false;
-  if (nothing_waits(b) && !b->eager && vm_deferred_turn_ns(f) < WORTH_TURN) return false;
-  if (!vm_deferred_has_room(b->next) || vm_deferred_meets_wide(b->next, &f->item, NULL)) rotate(b);
-  vm_deferred_add_turn(b->next, c, e, f, &t);
-  keep_busy(b);
-  return true;
-}
-
 /* An instruction that is not cut: what it meets and what its engine has yet to do come first. So
  * does what has been handed over: the instruction may need the other threads. Only ldweights needs
  * none, and transposes that wait do not read what it writes. */
@@ -225,34 +208,40 @@ static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_fligh
   if (!c->run->ended) run_now(b, c, e, f);
 }
 
-/* Whether it begins no batch: it takes less than WORTH even if all that it moves are bytes. */
+/* Whether it begins no batch, seen without its operands: it takes less than WORTH even if all that
+ * it moves are bytes. */
 static bool is_brief(const struct vm_batch *b, const vm_flight *f) {
   uint64_t most = vm_deferred_bytes_of(f);
+  if (isa_insn_turns(f->in)) return vm_deferred_work_of(f) < WORTH_TURN;
   return most * vm_lanes_rows[f->in->op].ns < (uint64_t)WORTH * 1024 ||
          (!several(b) && most < WORTH_ALONE);
 }
 
 void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
   struct vm_batch *b = c->run->batch;
+  vm_turn turn;
   vm_lanes l;
-  if (add_turn(b, c, e, f)) return;
-  bool cut = vm_lanes_rows[f->in->op].least > 0, starts = nothing_waits(b) && !b->eager;
-  if (starts && (!cut || is_brief(b, f))) {
+  /* A matmul that only moves what its weights were loaded from is cut by partitions of its result:
+   * nothing that waits writes these. */
+  bool turns = f->in->op == ISA_OP_matmul && several(b) && !b->at_once &&
+               vm_pe_turn_of(&c->eng[e].dp, &f->a.MATMUL, &turn);
+  bool starts = nothing_waits(b) && !b->eager;
+  bool cut = (turns || vm_lanes_rows[f->in->op].least) && !(starts && is_brief(b, f));
+  cut = cut && (turns ? vm_deferred_turn_lanes(c, e, f, &l) : vm_lanes_of(c, f, &l));
+  cut = cut && (!starts || turns || l.ns >= WORTH);
+  bool waits = cut && (turns || (!b->at_once && l.straight && !f->item.copies));
+  if (!cut && nothing_waits(b)) {
     run_now(b, c, e, f);
-    return;
-  }
-  cut = cut && vm_lanes_of(c, f, &l) && (!starts || l.ns >= WORTH);
-  bool waits = cut && !b->at_once && l.straight && !f->item.copies;
-  if (!cut || (!waits && !several(b))) {
+  } else if (!cut || (!waits && !several(b))) {
     run_whole(b, c, e, f);
   } else if (waits) {
     if (!vm_deferred_has_room(b->next) || vm_deferred_crosses(b->next, c, e, f, &l)) rotate(b);
-    vm_deferred_add_flight(b->next, c, e, f, &l);
+    vm_deferred_add_flight(b->next, c, e, f, &l, turns ? &turn : NULL);
     keep_busy(b);
   } else {
     flush(b);
     l.part = 0; /* its parts are counted from its first partition */
-    vm_deferred_add_flight(b->next, c, e, f, &l);
+    vm_deferred_add_flight(b->next, c, e, f, &l, NULL);
     flush(b);
   }
 }
@@ -265,53 +254,29 @@ static bool is_light(const struct vm_batch *b, const vm_transfer *t) {
   return t->elems * t->dst.esize < least;
 }
 
-/* A share by partitions. False: it does not wait, and nothing waits. */
-static bool add_lanes(struct vm_batch *b, vm_core *c, vm_share *s) {
-  if (!vm_deferred_has_room(b->next) || vm_deferred_meets_wide(b->next, &s->item, s->t)) rotate(b);
-  if (nothing_waits(b) && is_light(b, s->t)) return false;
-  vm_deferred_add_lanes(b->next, c, s);
-  return true;
-}
-
-/* A share whose elements depend on no partition. */
-static void add_whole(struct vm_batch *b, vm_core *c, vm_share *s, bool late) {
-  if (!late)
-    flush(b);
-  else if (!vm_deferred_has_room(b->next) || vm_deferred_meets(b->next, &s->item, s->t))
-    rotate(b);
-  vm_deferred_add_whole(b->next, c, s, late);
-}
-
-static void move_now(struct vm_batch *b, vm_core *c, vm_share *s) {
-  vm_dma_move_elements(c, s, s->e0, s->e1);
-  vm_work_did(b->threads, vm_deferred_share_work_of(s));
-}
-
 bool vm_batch_share(vm_core *c, vm_share *s) {
   struct vm_batch *b = c->run->batch;
-  if (nothing_waits(b) && is_light(b, s->t)) {
-    settle_product(b, &s->item);
-    move_now(b, c, s);
+  bool starts = nothing_waits(b), waits = !b->at_once && !s->item.staged;
+  bool lanes = waits && vm_dma_has_lanes(c, s), free = several(b) && vm_dma_in_any_order(s);
+  waits = waits && (lanes || (free && s->item.nsrc == 1));
+  if ((starts && is_light(b, s->t)) ||
+      (!waits && !(free && s->bytes >= (b->eager ? 2 : WORTH_BYTES)))) {
+    vm_batch_settle(c, &s->item);
+    vm_dma_move_elements(c, s, s->e0, s->e1);
+    vm_work_did(b->threads, vm_deferred_share_work_of(s));
     return false;
   }
-  bool waits = !b->at_once && !s->item.staged;
-  if (waits && vm_dma_has_lanes(c, s) && add_lanes(b, c, s)) {
-    s->t->late++;
+  if (!waits)
+    flush(b);
+  else if (!vm_deferred_has_room(b->next) ||
+           (lanes ? vm_deferred_meets_wide(b->next, &s->item, s->t)
+                  : vm_deferred_meets(b->next, &s->item, s->t)))
+    rotate(b);
+  vm_deferred_add_share(b->next, c, s, lanes, b->eager ? 0 : CUT, waits);
+  s->t->late += waits;
+  if (waits)
     keep_busy(b);
-    return true;
-  }
-  bool free = several(b) && vm_dma_in_any_order(s);
-  waits = waits && free && s->item.nsrc == 1 && (!nothing_waits(b) || !is_light(b, s->t));
-  if (waits || (free && s->bytes >= (b->eager ? 2 : WORTH_BYTES))) {
-    add_whole(b, c, s, waits);
-    s->t->late += waits;
-    if (waits)
-      keep_busy(b);
-    else
-      flush(b);
-  } else {
-    vm_batch_settle(c, &s->item);
-    move_now(b, c, s);
-  }
+  else
+    flush(b);
   return waits;
 }

@@ -2,10 +2,18 @@
 
 #include <string.h>
 
-/* Bytes of a cut of a share; bytes of a transfer that take 1 ns. */
-enum { CUT = 1 << 13, BYTES_NS = 8 };
-/* Nanoseconds of 1024 elements of instructions that lanes.def does not list, and of a transpose. */
-enum { WHOLE_NS = 50, TURN_NS = 130 };
+/* Bytes of a transfer that take 1 ns; nanoseconds for 1024 elements of instructions that lanes.def
+ * does not list, and of a transpose. */
+enum { BYTES_NS = 8, WHOLE_NS = 50, TURN_NS = 130 };
+
+/* An instruction that waits. */
+typedef struct cut {
+  const isa_insn *in;
+  const vm_operands *a;
+  uint32_t pc;
+  uint8_t engine;
+  vm_lanes lanes;
+} cut;
 
 void vm_deferred_empty(vm_deferred *p) {
   p->n = p->nwide = p->flights = p->parts = p->least = 0;
@@ -18,14 +26,31 @@ void vm_deferred_empty(vm_deferred *p) {
 
 /* ---- Doing it ----------------------------------------------------------------------------- */
 
-/* The part of a share that belongs to slice `number` of n, if it is not cut by partitions. */
-static void move_slice(const vm_deferred *p, const vm_waiting *w, uint32_t number, uint32_t n) {
-  const vm_share *s = w->share;
-  uint64_t elems = s->e1 - s->e0;
-  if (s->bytes >= (uint64_t)n * CUT || p->eager)
-    vm_dma_move_elements(w->c, s, s->e0 + elems * number / n, s->e0 + elems * (number + 1) / n);
-  else if ((size_t)(w - p->v) % n == number)
-    vm_dma_move_elements(w->c, s, s->e0, s->e1);
+static void do_flight(vm_deferred *p, const vm_waiting *w, uint32_t first, uint32_t n, void *room) {
+  const cut *x = w->of;
+  vm_dp *d = &w->c->eng[x->engine].dp;
+  if (vm_run_lanes(d, x->in, x->a, &x->lanes, first, n, room) != VM_FAULT || first) return;
+  p->failed = w->c; /* shapes do not fit: every part finds that, one tells it */
+  p->at = vm_at_pc(w->c, x->engine, x->pc);
+}
+
+static void do_turn(vm_deferred *p, const vm_waiting *w, uint32_t first, uint32_t n, void *room) {
+  (void)p, (void)room;
+  vm_pe_turn(w->of, first, n);
+}
+
+static void move_lanes(vm_deferred *p, const vm_waiting *w, uint32_t first, uint32_t n,
+                       void *room) {
+  (void)p, (void)room;
+  vm_dma_move_lanes(w->c, vm_share_of(w->item), w->p0 + first, w->p0 + first + n);
+}
+
+static void move_elements(vm_deferred *p, const vm_waiting *w, uint32_t first, uint32_t n,
+                          void *room) {
+  (void)p, (void)room;
+  const vm_share *s = vm_share_of(w->item);
+  uint64_t elems = s->e1 - s->e0, parts = w->p1 - w->p0;
+  vm_dma_move_elements(w->c, s, s->e0 + elems * first / parts, s->e0 + elems * (first + n) / parts);
 }
 
 void vm_deferred_do_slice(void *job, uint32_t number, void *room) {
@@ -33,19 +58,7 @@ void vm_deferred_do_slice(void *job, uint32_t number, void *room) {
   uint32_t lo = number * p->slice, hi = lo + p->slice;
   for (const vm_waiting *w = p->v; w < p->v + p->n; w++) {
     uint32_t p0 = w->p0 > lo ? w->p0 : lo, p1 = w->p1 < hi ? w->p1 : hi;
-    if (w->whole) {
-      move_slice(p, w, number, ISA_PMAX / p->slice);
-    } else if (p0 >= p1) {
-      continue;
-    } else if (w->share) {
-      vm_dma_move_lanes(w->c, w->share, p0, p1);
-    } else if (w->turn) {
-      vm_pe_turn(w->turn, p0 - w->p0, p1 - p0);
-    } else {
-      vm_dp *d = &w->c->eng[w->engine].dp;
-      vm_verdict v = vm_run_lanes(d, w->in, w->a, w->lanes, p0 - w->p0, p1 - p0, room);
-      if (v == VM_FAULT && p0 == w->p0) p->failed = w;
-    }
+    if (p0 < p1) w->fn(p, w, p0 - w->p0, p1 - p0, room);
   }
 }
 
@@ -97,7 +110,9 @@ static bool meets(const vm_deferred *p, const vm_box *box, bool writes, const vm
   const uint64_t *touched = p->touched[box->core][box->space == ISA_PSUM];
   if (!((touched[1] | (writes ? touched[0] : 0)) & pieces_of(box))) return false;
   for (const vm_waiting *w = p->v; w < p->v + p->n; w++)
-    if (meets_item(w->item, box, writes, own && w->share && w->share->t == own)) return true;
+    if (meets_item(w->item, box, writes,
+                   own && w->item->is_share && vm_share_of(w->item)->t == own))
+      return true;
   return false;
 }
 
@@ -126,10 +141,10 @@ bool vm_deferred_items_meet(const vm_item *a, const vm_item *b) {
 }
 
 /* An engine's lane p has an accumulator, and works on partition p of an operand, counted from its
- * first. */
+ * first. The tensor engine has none. */
 bool vm_deferred_crosses(const vm_deferred *p, const vm_core *c, unsigned e, const vm_flight *f,
                          const vm_lanes *l) {
-  bool waits = p->engines[c->number] >> e & 1;
+  bool waits = e != ISA_ENG_tensor && p->engines[c->number] >> e & 1;
   if (waits && p->first[c->number][e] != l->part) return true;
   for (unsigned i = 0; i < l->nacross; i++)
     if (meets(p, &l->across[i], false, NULL)) return true;
@@ -143,89 +158,68 @@ uint64_t vm_deferred_bytes_of(const vm_flight *f) {
   return bytes[0][0] + bytes[0][1] + bytes[1][0] + bytes[1][1];
 }
 
-uint64_t vm_deferred_turn_ns(const vm_flight *f) {
-  const vm_view *dst = &f->a.MATMUL.dst;
-  return dst->elems * dst->num[0] * TURN_NS / 1024;
-}
-
 /* 1024 elements are 8 KiB, read and written. */
 uint64_t vm_deferred_work_of(const vm_flight *f) {
+  const vm_view *dst = &f->a.MATMUL.dst;
   unsigned ns = vm_lanes_rows[f->in->op].ns;
-  if (isa_insn_turns(f->in)) return vm_deferred_turn_ns(f);
+  if (isa_insn_turns(f->in)) return dst->elems * dst->num[0] * TURN_NS / 1024;
   return vm_deferred_bytes_of(f) * (ns ? ns : WHOLE_NS) / 8192;
 }
 
 uint64_t vm_deferred_share_work_of(const vm_share *s) { return s->bytes / BYTES_NS; }
 
 /* n bytes that live as long as the batch is not empty. */
-static void *room_for(vm_deferred *p, size_t n) {
+static void *keep(vm_deferred *p, const void *from, size_t n) {
   void *at = p->arena + p->used;
   p->used += (n + 15) / 16 * 16;
-  return at;
-}
-
-static void *keep(vm_deferred *p, const void *from, size_t n) {
-  return memcpy(room_for(p, n), from, n);
+  return memcpy(at, from, n);
 }
 
 bool vm_deferred_has_room(const vm_deferred *p) {
-  size_t most = sizeof(vm_item) + sizeof(vm_operands) + sizeof(vm_lanes) + 64;
+  size_t most = sizeof(vm_item) + sizeof(vm_operands) + sizeof(cut) + sizeof(vm_turn) + 64;
   return p->n < VM_DEFERRED_ITEMS && p->nwide + VM_ACROSS <= VM_DEFERRED_WIDE &&
          p->used + most <= VM_DEFERRED_ARENA;
 }
 
-static void add_instruction(vm_deferred *p, const vm_flight *f, const vm_waiting *w, uint64_t ns) {
-  p->v[p->n++] = *w;
-  p->engines[w->c->number] |= (uint8_t)(1u << w->engine);
-  p->first[w->c->number][w->engine] = (uint16_t)w->p0;
-  p->ns += ns;
-  p->work += vm_deferred_work_of(f);
-  p->flights++;
-  p->parts++;
-  note_item(p, w->item);
-}
-
-void vm_deferred_add_flight(vm_deferred *p, vm_core *c, unsigned e, const vm_flight *f,
-                            vm_lanes *l) {
-  l->rounding_count = c->eng[e].dp.rounding_count;
-  if (l->rounds) c->eng[e].dp.rounding_count++;
-  for (unsigned i = 0; i < l->nacross; i++) p->wides[p->nwide++] = (vm_wide){.box = l->across[i]};
-  p->least = l->least > p->least ? l->least : p->least;
-  add_instruction(p, f,
-                  &(vm_waiting){.c = c,
-                                .item = keep(p, &f->item, sizeof f->item),
-                                .p0 = l->part,
-                                .p1 = l->part + l->rows,
-                                .engine = (uint8_t)e,
-                                .pc = f->pc,
-                                .in = f->in,
-                                .a = keep(p, &f->a, vm_operands_size(f->in->op)),
-                                .lanes = keep(p, l, sizeof *l)},
-                  l->ns);
-}
-
-void vm_deferred_add_turn(vm_deferred *p, vm_core *c, unsigned e, const vm_flight *f,
-                          const vm_turn *t) {
+bool vm_deferred_turn_lanes(const vm_core *c, unsigned e, const vm_flight *f, vm_lanes *l) {
   const vm_view *dst = &f->a.MATMUL.dst;
   const vm_unchanged *from = &c->eng[e].dp.weights->source;
   const uint64_t lo = vm_pe_noted_at(from, c->mem.sbuf, c->mem.sbuf_pitch);
-  const vm_box box = {.space = ISA_SBUF,
-                      .core = c->number,
-                      .p0 = from->part,
-                      .p1 = from->part + from->rows,
-                      .lo = lo,
-                      .hi = lo + from->bytes};
+  *l = (vm_lanes){.part = dst->part, .rows = dst->num[0], .least = 1, .straight = true};
+  l->ns = vm_deferred_work_of(f);
+  l->across[l->nacross++] = (vm_box){.space = ISA_SBUF,
+                                     .core = c->number,
+                                     .p0 = from->part,
+                                     .p1 = from->part + from->rows,
+                                     .lo = lo,
+                                     .hi = lo + from->bytes};
+  return true;
+}
+
+void vm_deferred_add_flight(vm_deferred *p, vm_core *c, unsigned e, const vm_flight *f,
+                            const vm_lanes *l, const vm_turn *turn) {
   vm_item *it = keep(p, &f->item, sizeof f->item);
-  it->src[it->nsrc++] = box;
-  p->wides[p->nwide++] = (vm_wide){.box = box};
-  add_instruction(p, f,
-                  &(vm_waiting){.c = c,
-                                .item = it,
-                                .turn = keep(p, t, sizeof *t),
-                                .p0 = dst->part,
-                                .p1 = dst->part + dst->num[0],
-                                .engine = (uint8_t)e},
-                  vm_deferred_turn_ns(f));
+  vm_waiting w = {.fn = do_turn, .c = c, .item = it, .p0 = l->part, .p1 = l->part + l->rows};
+  for (unsigned i = 0; i < l->nacross; i++) p->wides[p->nwide++] = (vm_wide){.box = l->across[i]};
+  if (turn) {
+    it->src[it->nsrc++] = l->across[0]; /* not the matmul's operand, but what it reads now */
+    w.of = keep(p, turn, sizeof *turn);
+  } else {
+    cut x = {f->in, keep(p, &f->a, vm_operands_size(f->in->op)), f->pc, (uint8_t)e, *l};
+    x.lanes.rounding_count = c->eng[e].dp.rounding_count;
+    c->eng[e].dp.rounding_count += l->rounds;
+    w.fn = do_flight;
+    w.of = keep(p, &x, sizeof x);
+  }
+  p->v[p->n++] = w;
+  p->least = l->least > p->least ? l->least : p->least;
+  p->engines[c->number] |= (uint8_t)(1u << e);
+  p->first[c->number][e] = (uint16_t)l->part;
+  p->ns += l->ns;
+  p->work += vm_deferred_work_of(f);
+  p->flights++;
+  p->parts++;
+  note_item(p, it);
 }
 
 /* Notes an end of a share; true: the batch had none of that transfer. */
@@ -244,35 +238,33 @@ static bool add_wide(vm_deferred *p, const vm_box *box, bool writes, const vm_tr
   return true;
 }
 
-static vm_waiting *add_share(vm_deferred *p, vm_core *c, vm_share *s, bool first) {
-  vm_waiting *w = &p->v[p->n++];
-  w->c = c;
-  w->item = &s->item;
-  w->share = s;
+/* As many parts as have `least` bytes, 16 partitions each: a smaller share is in one slice, which
+ * is another one for the next share. */
+static void place_parts(const vm_deferred *p, vm_waiting *w, uint64_t bytes, uint64_t least) {
+  uint64_t parts = least ? bytes / least * 16 : ISA_PMAX;
+  uint32_t n = parts < 1 ? 1 : parts < ISA_PMAX ? (uint32_t)parts : ISA_PMAX;
+  w->p0 = 16 * p->n % (ISA_PMAX - n + 1);
+  w->p1 = w->p0 + n;
+}
+
+void vm_deferred_add_share(vm_deferred *p, vm_core *c, vm_share *s, bool lanes, uint64_t least,
+                           bool late) {
+  const vm_item *it = &s->item;
+  const vm_box *near = in_hbm(&it->src[0]) ? &it->dst[0] : &it->src[0];
+  vm_waiting w = {.fn = move_lanes, .c = c, .item = it, .p0 = near->p0, .p1 = near->p1};
+  bool first = false;
+  w.late = late;
+  for (unsigned i = 0; i < it->nsrc; i++)
+    if (!lanes || &it->src[i] != near) first |= add_wide(p, &it->src[i], false, s->t);
+  for (unsigned i = 0; i < it->ndst; i++)
+    if (!lanes || &it->dst[i] != near) first |= add_wide(p, &it->dst[i], true, s->t);
+  if (!lanes) {
+    w.fn = move_elements;
+    place_parts(p, &w, s->bytes, least);
+  }
+  p->v[p->n++] = w;
   p->parts += first;
   p->ns += vm_deferred_share_work_of(s);
   p->work += vm_deferred_share_work_of(s);
-  return w;
-}
-
-void vm_deferred_add_lanes(vm_deferred *p, vm_core *c, vm_share *s) {
-  bool in = s->t->dst.space == ISA_SBUF;
-  const vm_box *src = &s->item.src[0], *dst = &s->item.dst[0], *near = in ? dst : src;
-  vm_waiting *w = add_share(p, c, s, add_wide(p, in ? src : dst, !in, s->t));
-  w->p0 = near->p0;
-  w->p1 = near->p1;
-  w->whole = false;
-  w->late = true;
-  note(p, near, in);
-}
-
-void vm_deferred_add_whole(vm_deferred *p, vm_core *c, vm_share *s, bool late) {
-  const vm_item *it = &s->item;
-  bool first = false;
-  for (unsigned i = 0; i < it->nsrc; i++) first |= add_wide(p, &it->src[i], false, s->t);
-  for (unsigned i = 0; i < it->ndst; i++) first |= add_wide(p, &it->dst[i], true, s->t);
-  vm_waiting *w = add_share(p, c, s, first);
-  w->whole = true;
-  w->late = late;
   note_item(p, it);
 }

@@ -9,22 +9,19 @@
 
 enum { VM_DEFERRED_ITEMS = 256, VM_DEFERRED_WIDE = 32, VM_DEFERRED_ARENA = 1 << 16 };
 
-/* An instruction, a transpose of the tensor engine, or a share. Its boxes are the item's; a share's
- * live in the share. */
-typedef struct vm_waiting {
+/* Something that may be cut by partitions p0 .. p1 - 1: `fn` does n of them, from its `first` on,
+ * on some thread, whose memory is `room`. A share whose elements depend on no partition is cut into
+ * that many equal parts. */
+typedef struct vm_waiting vm_waiting;
+typedef struct vm_deferred vm_deferred;
+struct vm_waiting {
+  void (*fn)(vm_deferred *p, const vm_waiting *w, uint32_t first, uint32_t n, void *room);
   vm_core *c;
-  const vm_item *item;
+  const vm_item *item; /* its boxes; of a share it is the share's own */
   uint32_t p0, p1;
-  vm_share *share;     /* else NULL */
-  const vm_turn *turn; /* else NULL */
-  bool late;           /* the share is released when its bytes have moved */
-  bool whole;          /* it is not cut by partitions: any element in any slice */
-  uint8_t engine;      /* from here on of an instruction */
-  uint32_t pc;
-  const isa_insn *in;
-  const vm_operands *a;
-  const vm_lanes *lanes;
-} vm_waiting;
+  const void *of; /* for fn, of an instruction */
+  bool late;      /* the share is released when its bytes have moved */
+};
 
 /* Bytes that depend on other partitions, or are no partition's: other work that writes them, or
  * reads what is written, must come before or after the batch. */
@@ -35,8 +32,7 @@ typedef struct vm_wide {
 } vm_wide;
 
 /* What waits, in order, and what it touches. */
-typedef struct vm_deferred {
-  bool eager;
+struct vm_deferred {
   uint32_t n, nwide, flights, parts; /* parts: flights and transfers */
   uint32_t least, slice;             /* partitions */
   size_t used;
@@ -44,12 +40,13 @@ typedef struct vm_deferred {
   uint8_t engines[2];              /* by core: those whose instructions wait */
   uint16_t first[2][ISA_NENGINES]; /* the partition at which these begin */
   uint64_t touched[2][2][2];       /* by core, PSUM, written: parts of its memory */
-  const vm_waiting *failed;        /* by an error of the handler */
+  vm_core *failed;                 /* by an error of a handler, at: */
+  vm_where at;
   vm_work_task task;
   vm_waiting v[VM_DEFERRED_ITEMS];
   vm_wide wides[VM_DEFERRED_WIDE];
   _Alignas(16) char arena[VM_DEFERRED_ARENA]; /* operands, boxes */
-} vm_deferred;
+};
 
 void vm_deferred_empty(vm_deferred *p);
 /* A function of a job (work.h): slice `number` of all that waits, in order. The batch's `slice`
@@ -68,22 +65,22 @@ bool vm_deferred_items_meet(const vm_item *a, const vm_item *b);
 
 /* Callers of what follows make sure of it first. */
 bool vm_deferred_has_room(const vm_deferred *p);
+/* An instruction by partitions, as `l` says; turn: it is that transpose, else NULL. */
 void vm_deferred_add_flight(vm_deferred *p, vm_core *c, unsigned e, const vm_flight *f,
-                            vm_lanes *l);
-void vm_deferred_add_turn(vm_deferred *p, vm_core *c, unsigned e, const vm_flight *f,
-                          const vm_turn *t);
-/* A share by partitions: one end is in HBM, the other one in SBUF. */
-void vm_deferred_add_lanes(vm_deferred *p, vm_core *c, vm_share *s);
-/* One whose elements depend on no partition. late: it is released when it has been done. */
-void vm_deferred_add_whole(vm_deferred *p, vm_core *c, vm_share *s, bool late);
+                            const vm_lanes *l, const vm_turn *turn);
+/* Where a transpose of the tensor engine may be cut: anywhere. Returns true, as vm_lanes_of. */
+bool vm_deferred_turn_lanes(const vm_core *c, unsigned e, const vm_flight *f, vm_lanes *l);
+/* A share: with `lanes` by partitions, since one end is in HBM and the other one in SBUF; else its
+ * elements depend on no partition, and a part has `least` bytes at least. late: it is released when
+ * it has been done. */
+void vm_deferred_add_share(vm_deferred *p, vm_core *c, vm_share *s, bool lanes, uint64_t least,
+                           bool late);
 
+/* Bytes that an instruction reads and writes. */
+uint64_t vm_deferred_bytes_of(const vm_flight *f);
 /* Nanoseconds that something takes one thread, about, in or outside of a batch, for vm_work_did; a
  * product's multiplications are not in it (product.c). */
 uint64_t vm_deferred_work_of(const vm_flight *f);
 uint64_t vm_deferred_share_work_of(const vm_share *s);
-/* The host's time for a transpose, estimated. */
-uint64_t vm_deferred_turn_ns(const vm_flight *f);
-/* Bytes that an instruction reads and writes. */
-uint64_t vm_deferred_bytes_of(const vm_flight *f);
 
 #endif
