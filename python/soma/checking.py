@@ -1,18 +1,21 @@
 """kernel.check() and world.check(): what the checks find under several timings."""
 import contextlib
+import ctypes as C
 import inspect
 import os
+import re
 import threading
 import warnings
 
 import numpy as np
 
-from . import launch, show
+from . import launch, moves, show
 from .checked import whole
 from .devices import DeviceArray
 from .errors import KernelError, SomaError
 from .lib import SCHEDULE_ALL, lib
 from .machine import CHECKS, Finding, Machine, check_mask
+from .moves import _Instruction
 from .record import shown
 
 _UNINIT = 1 << CHECKS.index("uninit")
@@ -46,6 +49,8 @@ def check(kernel, args, kwargs, checks, seeds, twins, built=None):
             raise
         return show.Findings(_of_readings(error.unwritten))
     readings, found = _of_readings(built.unwritten), _Found()
+    for tile, file, line in _unread_loads(built.program):
+        launch.warn(kernel.function, "tile %s is loaded, and nothing reads it" % tile, file, line)
     values = {name: value.numpy() if isinstance(value, DeviceArray) else value
               for name, value in launch.bind(built, bound)[0].items()}
 
@@ -63,6 +68,24 @@ def check(kernel, args, kwargs, checks, seeds, twins, built=None):
             if run.schedules:
                 found.judged(run.schedules)
     return found.kept
+
+
+_UNREAD = re.compile("the tile `([^`]+)` is written and never read")
+
+
+def _unread_loads(program):
+    """[(tile, file, line)] of tiles that only transfers write, and nothing reads."""
+    unread, found = set(_UNREAD.findall(program.lint())), {}
+    i = _Instruction()
+    for core, e, pc in moves.instructions(program) if unread else ():
+        lib.soma_program_instruction(program.handle, core, e, pc, C.byref(i), C.sizeof(i))
+        text = moves.text_of(program, core, e, pc)
+        for tile in unread.intersection(re.findall(r"[A-Za-z_]\w*", text)):
+            if i.name != b"dma_copy":
+                unread.discard(tile)
+            elif i.file:
+                found.setdefault(tile, (tile, i.file.decode(), i.line))
+    return [found[tile] for tile in sorted(unread & set(found))]
 
 
 _kept = []  # (how they were made, machines) of the check before: new memory costs half a run

@@ -10,7 +10,7 @@ from . import inside
 from . import lib as L
 from .errors import SomaError
 from .lib import lib
-from .moves import Hit, Stop
+from .moves import Hit, Stop, instructions, text_of
 
 SHOWN = 200  # of a list of variables
 
@@ -64,7 +64,7 @@ class Here:
         """[(core, engine, pc, path of the file, line)] of the whole program."""
         if self._found is None:
             files, found = {None: None}, []
-            for core, e, pc in self.run._instructions():
+            for core, e, pc in instructions(self.run.program):
                 i = self.run._instruction(core, e, pc)
                 if i.file not in files:
                     files[i.file] = os.path.realpath(os.path.abspath(i.file.decode()))
@@ -84,10 +84,7 @@ class Here:
     def engine(self, core, e):
         """As Run.engine, with the text of the next instruction."""
         state = self.run.engine(e, core)
-        data, n = C.c_void_p(), C.c_size_t()
-        status = lib.soma_instruction_text(self.run.program.handle, core, L.ENGINES.index(e),
-                                           state["pc"], C.byref(data), C.byref(n))
-        state["text"] = L.take_bytes(data, n).decode("utf-8", "replace") if status == L.OK else ""
+        state["text"] = text_of(self.run.program, core, L.ENGINES.index(e), state["pc"])
         return state
 
     def value(self, name, core):

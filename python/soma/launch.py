@@ -235,19 +235,19 @@ def build(function, args, kwargs, target, grid=(), schedule=(), flags=0, core_of
             built = _build(recs, core_of, function, args, kwargs)
             built.around = around
             for text, file, line in built.unwritten:
-                _warn(function, text.split("; ")[0] + "; it reads zeros here", file, line)
+                warn(function, text.split("; ")[0] + "; it reads zeros here", file, line)
             for rec in recs:
                 for file, line in rec.lost:
-                    _warn(function, "the call returns a new tile, which nothing uses: give it a "
+                    warn(function, "the call returns a new tile, which nothing uses: give it a "
                           "dst, or use what it returns", rec.names.get(file), line)
                 for (file, line), text in rec.told.items():
-                    _warn(function, text, rec.names.get(file), line)
+                    warn(function, text, rec.names.get(file), line)
             for s in _never_written(recs, built.result):
-                _warn(function, "%s() returns tensor %s, which nothing writes: it holds zeros"
+                warn(function, "%s() returns tensor %s, which nothing writes: it holds zeros"
                       % (built.name, s.name), recs[0].names.get(s.at[0]), s.at[1])
             if built.result is None and not any(r.prints for r in recs) and \
                     not any(s.written for _, s in built.inputs):
-                _warn(function, "%s() returns nothing and writes none of its arguments: what it "
+                warn(function, "%s() returns nothing and writes none of its arguments: what it "
                       "calculates is lost" % built.name)
             return built
         except record.Redo:
@@ -293,7 +293,7 @@ def _start(function):
     return (record.shown(code.co_filename), code.co_firstlineno) if code else ("a kernel", 1)
 
 
-def _warn(function, text, file=None, line=0):
+def warn(function, text, file=None, line=0):
     """A warning at a line of a kernel; without a file at its first."""
     code = getattr(function, "__code__", None)
     if not file:

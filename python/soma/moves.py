@@ -52,6 +52,21 @@ class _Transfer(C.Structure):
                 ("semaphore", C.c_int), ("semaphore_core", C.c_uint)]
 
 
+def instructions(program):
+    """(core, number of the engine, pc) of each instruction."""
+    for core in (0, 1):
+        for e in range(len(L.ENGINES)):
+            for pc in range(lib.soma_program_instructions(program.handle, core, e)):
+                yield core, e, pc
+
+
+def text_of(program, core, e, pc):
+    """An instruction as assembly; "" if there is none."""
+    data, n = C.c_void_p(), C.c_size_t()
+    status = lib.soma_instruction_text(program.handle, core, e, pc, C.byref(data), C.byref(n))
+    return L.take_bytes(data, n).decode("utf-8", "replace") if status == L.OK else ""
+
+
 class Moves:
     """What a Run has while it goes on. Methods that move it give the run; errors of the program are
     raised as by Machine.run, and end it."""
@@ -119,15 +134,8 @@ class Moves:
             stop.bytes = inside.read_tile(self.machine, t, core).nbytes // t.shape[0]
         return stop
 
-    def _instructions(self):
-        p = self.program.handle
-        for core in (0, 1):
-            for e in range(len(L.ENGINES)):
-                for pc in range(lib.soma_program_instructions(p, core, e)):
-                    yield core, e, pc
-
     def _of_line(self, file, number):
-        for core, e, pc in self._instructions():
+        for core, e, pc in instructions(self.program):
             i = self._instruction(core, e, pc)
             name = _text(i.file) or ""
             if i.line == number and (not file or name == file or name.endswith("/" + file)):
@@ -141,7 +149,7 @@ class Moves:
 
     def _no_line(self, line):
         found = {(_text(i.file), i.line) for i in map(lambda x: self._instruction(*x),
-                                                      self._instructions()) if i.line}
+                                                      instructions(self.program)) if i.line}
         lines = sorted("%s:%d" % place for place in found)
         raise SomaError("no instruction comes from line %s; there are %s%s" % (
             line, ", ".join(lines[:8]) or "none", " ..." if len(lines) > 8 else ""))

@@ -271,6 +271,47 @@ class Masks(KernelCase):
             self.assertEqual(self.found(function), ([], ""))
 
 
+class Unread(KernelCase):
+    """A tile that is loaded and never used is a warning of check(), not a finding."""
+
+    def warned(self, body):
+        @nki.jit
+        def kernel(x, y):
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            a = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+            b = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=a, src=x)
+            body(y, a, b)
+            nisa.dma_copy(dst=out, src=a)
+            return out
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            self.assertEqual(list(kernel.check(data(128, 64), data(128, 64))), [])
+        return [(str(w.message), w.lineno) for w in told]
+
+    def test_a_load(self):
+        line = self.test_a_load.__code__.co_firstlineno
+
+        def body(y, a, b):
+            for _ in range(2):
+                nisa.dma_copy(dst=b, src=y)
+            nisa.tensor_tensor(dst=a, data1=a, data2=a, op=nl.add)
+        (text, at), = self.warned(body)
+        self.assertEqual((text, at), ("tile b is loaded, and nothing reads it", line + 5))
+
+    def test_what_is_read_or_calculated(self):
+        def junk(y, a, b):  # what an instruction gives beside what is wanted
+            s = nl.ndarray((128, 1), nl.float32, buffer=nl.sbuf)
+            nisa.activation_reduce(dst=b, op=nl.copy, data=a, reduce_op=nl.add, reduce_res=s)
+            nisa.tensor_scalar(dst=a, data=a, op0=nl.multiply, operand0=s)
+
+        def in_part(y, a, b):
+            nisa.dma_copy(dst=b, src=y)
+            nisa.tensor_tensor(dst=a[:, 0:8], data1=a[:, 0:8], data2=b[:, 8:16], op=nl.add)
+        for body in (junk, in_part):
+            self.assertEqual(self.warned(body), [])
+
+
 class Schedules(KernelCase):
     def test_findings_are_merged_and_other_bits_are_one(self):
         x = data(128, 512)
