@@ -121,6 +121,7 @@ typedef struct vm_core {
   vm_ring rings[ISA_MAX_QUEUES][ISA_NDMA];
   uint16_t ring_waiters[ISA_MAX_QUEUES]; /* likewise */
   uint32_t statics_next[ISA_MAX_QUEUES];
+  uint8_t first_dma[ISA_MAX_QUEUES]; /* the DMA engine that serves ring 0 */
   vm_dma_engine dma[ISA_NDMA];
   uint32_t hbm_active; /* DMA engines whose packet reads or writes HBM */
   vm_share *free_shares;
@@ -168,6 +169,16 @@ void vm_run_delay(vm_run *r, vm_time by);
  * takes them off: then what they move takes no bandwidth. */
 bool vm_stack_join(vm_run *r);
 void vm_stack_leave(vm_run *r);
+
+/* The DMA engine of a queue's ring, and the other way round. */
+static inline unsigned vm_dma_of_ring(const vm_core *c, unsigned queue, unsigned ring) {
+  unsigned d = c->first_dma[queue] + ring;
+  return d < c->target->dma ? d : d - c->target->dma;
+}
+static inline unsigned vm_ring_of_dma(const vm_core *c, unsigned queue, unsigned dma) {
+  unsigned first = c->first_dma[queue];
+  return dma < first ? dma + c->target->dma - first : dma - first;
+}
 
 /* The instruction at pc of engine e of c. */
 static inline vm_where vm_at_pc(const vm_core *c, unsigned e, uint32_t pc) {

@@ -103,6 +103,31 @@ case("one Chrome trace of all ranks: processes are named after them, ids are not
   raises("save_trace: the core was not made with trace = true", plain.save_trace, plain, path)
 end)
 
+case("what a CC sequencer pushes and what it adds have DMA engines of their own", function()
+  local path, engines, number = t.temp(), {}, {}
+  eq(runs[1]:save_trace(path), true)
+  local trace = json(t.read(path)).traceEvents
+  for _, e in ipairs(trace) do
+    if e.name == "thread_name" then number[e.pid .. "." .. e.tid] = tonumber(e.args.name:match "(%d+)$") end
+  end
+  for _, e in ipairs(trace) do
+    if e.cat == "dma" then
+      local set = engines[e.args.queue] or {}
+      set[number[e.pid .. "." .. e.tid]] = true
+      engines[e.args.queue] = set
+    end
+  end
+  local list = {}
+  for queue, set in pairs(engines) do
+    local of = {}
+    for engine in pairs(set) do of[#of + 1] = engine end
+    table.sort(of)
+    list[#list + 1] = queue .. ": " .. table.concat(of, " ")
+  end
+  table.sort(list)
+  eq(list, {"qcc0_links: 0 1", "qcc0_local: 2 3 4 5 6"})
+end)
+
 case("the page of a rank has the CC sequencers after the engines", function()
   local path = t.temp()
   eq(runs[2]:save_html(path, "rank 2"), true)

@@ -274,7 +274,7 @@ static bool known_to_share(vm_core *c, const vm_share *s, vm_where by, knowledge
   if (!x) return false;
   *out = (knowledge){x->base, entry_of_queue(c, s->t->queue), x->count, x->epoch};
   out->base->refs++;
-  out->entry |= (uint32_t)by.dma << RING;
+  out->entry |= vm_ring_of_dma(c, s->t->queue, (unsigned)by.dma) << RING;
   return true;
 }
 

@@ -44,6 +44,8 @@ isa_status vm_dma_place_rings(vm_core *c, isa_error *e);
 
 /* ---- queue.c ------------------------------------------------------------------------------ */
 
+/* Which DMA engine serves each ring: when a core's program is loaded. */
+void vm_dma_assign_rings(vm_core *c);
 /* The shares of a transfer, one for each ring of its queue, chained by `next`. NULL: out of memory.
  */
 vm_share *vm_dma_new_shares(vm_core *c, vm_transfer *t, unsigned rings);

@@ -117,6 +117,21 @@ void vm_dma_free(vm_core *c) {
 
 /* ---- Rings -------------------------------------------------------------------------------- */
 
+/* Queues of a CC sequencer lie side by side, so what it pushes and what it adds meanwhile have DMA
+ * engines of their own; all CC sequencers of a core have the same ones. All other queues begin at
+ * engine 0. */
+void vm_dma_assign_rings(vm_core *c) {
+  unsigned next[ISA_NSEQS] = {0};
+  for (unsigned q = 0; q < c->code->nqueues; q++) {
+    const isa_queue *x = &c->code->queues[q];
+    c->first_dma[q] = 0;
+    if (!isa_queue_is_cc(x)) continue;
+    unsigned *at = &next[isa_queue_owner(x)];
+    c->first_dma[q] = (uint8_t)(*at % c->target->dma);
+    *at += x->rings;
+  }
+}
+
 static void append(vm_core *c, vm_share *s, unsigned r) {
   vm_ring *ring = &c->rings[s->t->queue][r];
   if (ring->tail)
@@ -124,7 +139,7 @@ static void append(vm_core *c, vm_share *s, unsigned r) {
   else
     ring->head = s;
   ring->tail = s;
-  c->dma[r].queues |= 1u << s->t->queue;
+  c->dma[vm_dma_of_ring(c, s->t->queue, r)].queues |= 1u << s->t->queue;
   ring->n++;
   c->shares_alive++;
 }
@@ -142,11 +157,12 @@ vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r) {
 
 void vm_dma_enqueue(vm_core *c, vm_share *s, unsigned r) {
   append(c, s, r);
-  vm_dma_engine *d = &c->dma[r];
+  unsigned dma = vm_dma_of_ring(c, s->t->queue, r);
+  vm_dma_engine *d = &c->dma[dma];
   if (!d->busy && (!d->armed || s->ready < d->armed_at)) {
     d->armed = true;
     d->armed_at = s->ready;
-    vm_post(c, VM_E_DMA, r, s->ready, 0);
+    vm_post(c, VM_E_DMA, dma, s->ready, 0);
   }
 }
 
@@ -258,7 +274,8 @@ static void wake_ringfull(vm_core *c, unsigned queue) {
 
 /* The update of the semaphore by that ring's share of a transfer of c is on its way. */
 static void signal(vm_core *c, const vm_transfer *t, unsigned ring) {
-  vm_where by = {t->engine, (int8_t)ring, c->number, t->pc};
+  int8_t dma = (int8_t)vm_dma_of_ring(c, t->queue, ring);
+  vm_where by = {t->engine, dma, c->number, t->pc};
   isa_update u = {.kind = ISA_UPD_dma,
                   .core = t->sem_core,
                   .sem = t->sem,
@@ -326,11 +343,12 @@ static void send_share(vm_core *c, vm_share *s, vm_where by) {
 
 /* The head share of a ring is done: its bytes arrive and its semaphore update is on its way. */
 static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
-  vm_ring *ring = &c->rings[queue][dma];
+  unsigned r = vm_ring_of_dma(c, queue, dma);
+  vm_ring *ring = &c->rings[queue][r];
   vm_share *s = ring->head;
   vm_transfer *t = s->t;
   vm_where by = {t->engine, (int8_t)dma, c->number, t->pc};
-  uint32_t part = number_of_head(c, queue, dma);
+  uint32_t part = number_of_head(c, queue, r);
   bool late = false;
   if (!s->started) note_cause(c, dma, s);
   c->cause = vm_path_add(c, VM_N_SHARE, by, s->started ? s->item.start : c->now, c->now, s->cause);
@@ -368,13 +386,17 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   if (s->started) c->dma[dma].last_node = c->cause;
   if (!late) vm_dma_release_share(c, s);
   c->shares_alive--;
-  finish_ring(c, t, dma);
+  finish_ring(c, t, r);
   wake_ringfull(c, queue);
+}
+
+static vm_share *head_at(const vm_core *c, unsigned queue, unsigned dma) {
+  return c->rings[queue][vm_ring_of_dma(c, queue, dma)].head;
 }
 
 static void end_packet(vm_core *c, unsigned dma) {
   vm_dma_engine *d = &c->dma[dma];
-  vm_share *s = c->rings[d->serving][dma].head;
+  vm_share *s = head_at(c, d->serving, dma);
   d->busy = false;
   c->hbm_active -= s->t->hbm_bytes > 0;
   s->sent += d->packet;
@@ -390,7 +412,7 @@ static int pick(const vm_core *c, unsigned dma, vm_time *later) {
   *later = UINT64_MAX;
   for (unsigned left = first ? first : d->queues, rest = d->queues & ~left; left;) {
     unsigned q = (unsigned)__builtin_ctz(left);
-    const vm_share *s = c->rings[q][dma].head;
+    const vm_share *s = head_at(c, (unsigned)q, dma);
     if (s->ready <= c->now && s->t->prio < class) {
       best = (int)q;
       class = s->t->prio;
@@ -410,7 +432,8 @@ static uint32_t packet_of(const vm_core *c, const vm_transfer *t) {
 
 static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   vm_dma_engine *d = &c->dma[dma];
-  vm_share *s = c->rings[queue][dma].head;
+  unsigned r = vm_ring_of_dma(c, queue, dma);
+  vm_share *s = c->rings[queue][r].head;
   bool first = !s->started;
   uint64_t left = s->bytes - s->sent;
   d->next_queue = (uint8_t)(queue + 1 < c->code->nqueues ? queue + 1 : 0);
@@ -421,9 +444,9 @@ static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   d->busy = true;
   c->hbm_active += s->t->hbm_bytes > 0;
   bool last = d->packet == left && s->t->piece + 1 == s->t->pieces;
-  bool opens = first && (s->t->opens >> dma & 1);
+  bool opens = first && (s->t->opens >> r & 1);
   vm_time takes = vm_jitter(c, packet_time(c, s, d->packet, opens, last));
-  vm_time fetched = fetch(c, &c->rings[queue][dma], d->packet, last);
+  vm_time fetched = fetch(c, &c->rings[queue][r], d->packet, last);
   d->ends = c->now + takes;
   s->ready = fetched > d->ends ? fetched : d->ends;
   d->busy_time += takes;
@@ -439,7 +462,7 @@ void vm_dma_event(vm_core *c, unsigned dma) {
   if (d->busy) end_packet(c, dma);
   d->armed = d->armed && d->armed_at > c->now;
   for (int q; (q = pick(c, dma, &later)) >= 0 && !c->run->ended;) {
-    const vm_share *s = c->rings[q][dma].head;
+    const vm_share *s = head_at(c, (unsigned)q, dma);
     if (s->sent < s->bytes) {
       begin_packet(c, dma, (unsigned)q);
       return;

@@ -98,6 +98,7 @@ static void load_tensor_engine(vm_core *c) {
 
 static isa_status start_core(vm_core *c, unsigned cvt, isa_error *e) {
   isa_status s = vm_dma_place_rings(c, e);
+  vm_dma_assign_rings(c);
   for (unsigned i = 0; i < c->nseqs && s == ISA_OK; i++) {
     c->eng[i].dp.cvt = cvt;
     if (!load_engine(c, i)) s = ISA_NOMEM;

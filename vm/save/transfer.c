@@ -250,7 +250,7 @@ static void walk_dma_engine(vm_saver *s, vm_core *c, unsigned d) {
   vm_save_time(s, &e->busy_time);
   vm_save_node(s, c, &e->last_node);
   if (!s->reads || s->failed || !e->busy) return;
-  const vm_share *sh = c->rings[serving][d].head;
+  const vm_share *sh = c->rings[serving][vm_ring_of_dma(c, serving, d)].head;
   if (!vm_saver_need(s, sh && sh->started && e->packet <= sh->bytes - sh->sent,
                      "a DMA engine is busy without a share"))
     return;

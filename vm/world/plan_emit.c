@@ -421,7 +421,7 @@ static bool one_step(cc_emitter *m, uint32_t *i) {
   switch (st->kind) {
   case VM_STEP_READY: return tell_ready(m, st);
   case VM_STEP_PUSH: return settle(m) && push(m, st);
-  case VM_STEP_REDUCE: return settle(m) && local(m, st);
+  case VM_STEP_REDUCE: return (!st->chained || settle(m)) && local(m, st);
   case VM_STEP_COPY: return local(m, st);
   default: break;
   }

@@ -169,7 +169,7 @@ static void mesh_reduce(maker *m, vm_cc_piece dst, uint32_t block, const vm_cc_p
   for (uint32_t i = 0; i < n;) {
     vm_cc_step *st = about(add(m, VM_STEP_REDUCE), block, slice);
     st->dst = dst;
-    if (i) st->src[st->nsrc++] = dst;
+    if ((st->chained = i > 0)) st->src[st->nsrc++] = dst;
     while (i < n && st->nsrc < VM_STEP_SOURCES) st->src[st->nsrc++] = src[i++];
   }
 }
