@@ -31,13 +31,14 @@ add_own(os.path.dirname(torch.__file__))  # between a script's line and the kern
 
 KIND = "privateuseone"
 _NAME = re.compile(r"neuron(:\d+)?")
+_XLA = re.compile(r"xla(:\d+)?")  # the CPU, where torch_xla is Soma's stand-in
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _BYTE = dtypes.TYPES["uint8"]
 _APART = 1 << 20  # what the places of storages are multiples of
 fallbacks = {}  # how often each operation was done on the CPU, by name
 _memory = {}  # the bytes of a storage, as a DeviceArray, by place
 _state = {"library": None, "mode": None, "place": 1 << 56, "adopted": None,
-          "raised": None}
+          "raised": None, "xla": False}
 
 
 # ---- The extension ----
@@ -150,9 +151,11 @@ class _Names(TorchFunctionMode):
         kwargs = kwargs or {}
         for value in list(args) + list(kwargs.values()):
             kind = value.__class__
-            if kind is str and (_NAME.fullmatch(value) or value.startswith(KIND)) or \
-                    kind is torch.device and value.type == KIND:
-                _load()
+            here = kind is str and (_NAME.fullmatch(value) or value.startswith(KIND)) or \
+                kind is torch.device and value.type == KIND
+            if here or _state["xla"] and _is_xla(value):
+                if here:
+                    _load()
                 args = tuple(map(_translated, args))
                 kwargs = {n: _translated(v) for n, v in kwargs.items()}
                 break
@@ -169,7 +172,14 @@ class _Names(TorchFunctionMode):
         raise raised
 
 
+def _is_xla(x):
+    return x.__class__ is str and _XLA.fullmatch(x) or \
+        x.__class__ is torch.device and x.type == "xla"
+
+
 def _translated(x):
+    if _state["xla"] and _is_xla(x):
+        return "cpu"
     return x.replace("neuron", KIND, 1) if x.__class__ is str and _NAME.fullmatch(x) else x
 
 
@@ -193,6 +203,12 @@ def enable(lazy=False):
     if _state["mode"] is None:
         _state["mode"] = _Names()
         _state["mode"].__enter__()
+
+
+def xla_is_cpu():
+    """Lets functions of torch take "xla", in this thread, for the CPU."""
+    _state["xla"] = True
+    enable(lazy=True)
 
 
 # ---- Tensors of torch and of Soma ----

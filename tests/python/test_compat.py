@@ -112,16 +112,68 @@ print(dist.get_world_size(), t.sum().item())
 ''')
         self.assertEqual(out, ["1", "3.0"])
 
+    def test_the_device_by_its_name(self):
+        out, _ = self.run_it('''
+import torch_xla
+w = torch.nn.Linear(16, 2).to("xla")
+a = torch.zeros((2, 16), device="xla:0").to(torch.device("xla"))
+print(w(a).shape[1], nki.jit(twice)(x.to("xla")).sum().item(), a.device, w.weight.device)
+''')
+        self.assertEqual(out, ["2", "128.0", "cpu", "cpu"])
+
+    def test_several_processes(self):
+        """Ordinals, sums and gradients are those of all; each of them was told 0 of 1."""
+        out, err = self.run_it('''
+import torch_xla.core.xla_model as xm, torch_xla.distributed.xla_backend, torch_xla.runtime as xr
+import torch.distributed as dist
+dist.init_process_group("xla")
+me = xm.get_ordinal()
+w = torch.nn.Parameter(torch.zeros(2))
+(w * (me + 1)).sum().backward()
+xm.optimizer_step(torch.optim.SGD([w], 1.0))
+total = xm.all_reduce(xm.REDUCE_SUM, torch.ones(2) * me, scale=0.5)
+all_of = xm.mesh_reduce("t", me, sorted)
+xm.save({"by": me}, "by.pt")
+xm.rendezvous("end")
+xm.master_print(me, xm.xrt_world_size(), xr.world_size(), w.tolist()[0], total.tolist()[0],
+                str(all_of).replace(" ", ""), torch.load("by.pt")["by"])
+''', COMMAND, "-n", "2", "script.py")
+        self.assertEqual(out, ["0", "2", "2", "-1.5", "0.5", "[0,1]", "0"], err)
+
+    def test_loaders_and_what_measures_nothing(self):
+        out, err = self.run_it('''
+import torch_xla.debug.metrics as met, torch_xla.debug.profiler as xp, torch_neuronx
+import torch_xla.core.xla_model as xm, torch_xla.runtime as xr
+import torch_xla.distributed.parallel_loader as pl, torch_xla.distributed.xla_multiprocessing as xmp
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x), batch_size=2)
+device = xm.xla_device()
+def main(index, scale):
+    server, n = xp.start_server(9012), 0.0
+    with xp.Trace("step"), torch_neuronx.experimental.profiler.profile(port=9012):
+        for a, b in pl.MpDeviceLoader(loader, device):
+            n += (a + b).sum().item()
+    print(index, n * scale, len(pl.MpDeviceLoader(loader, device)), xr.device_type())
+xmp.spawn(main, args=(2,))
+met.clear_all()
+print(met.metrics_report().count("stand-in"), met.counter_names())
+try:
+    xmp.spawn(main, args=(2,), nprocs=2)
+except NotImplementedError as error:
+    print("soma-nki -n 2" in str(error))
+''')
+        self.assertEqual(out, ["0", "256.0", "2", "CPU", "1", "[]", "True"])
+        self.assertIn("torch_neuronx.experimental.profiler (Soma's): writes nothing", err)
+
     def test_what_is_not_built_is_refused_by_name(self):
         out, _ = self.run_it('''
 import torch_xla.core.xla_model as xm, torch_neuronx, torch_xla
-for module, name in ((xm, "all_reduce"), (torch_neuronx, "DataParallel"), (torch_xla, "_XLAC")):
+for module, name in ((xm, "all_to_all"), (torch_neuronx, "DataParallel"), (torch_xla, "_XLAC")):
     try:
         getattr(module, name)
     except AttributeError as error:
         print(str(error).split(" is not built: ")[0])
 ''')
-        self.assertEqual(out, ["torch_xla.core.xla_model.all_reduce", "torch_neuronx.DataParallel",
+        self.assertEqual(out, ["torch_xla.core.xla_model.all_to_all", "torch_neuronx.DataParallel",
                                "torch_xla._XLAC"])
 
     def test_the_real_ones_come_first(self):

@@ -12,6 +12,7 @@ import soma
 from soma.errors import not_in_stand_in
 from soma.record import add_own
 
+from . import experimental  # noqa: F401
 from .xla_impl.ops import nki_jit
 
 __version__ = "0.0+soma"

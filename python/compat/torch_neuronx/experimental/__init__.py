@@ -1,0 +1,2 @@
+"""torch_neuronx.experimental: the profiler."""
+from . import profiler  # noqa: F401
