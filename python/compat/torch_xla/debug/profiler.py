@@ -1,4 +1,4 @@
-"""torch_xla.debug.profiler: traces nothing. soma-nki --page and --session show kernels over time."""
+"""torch_xla.debug.profiler: traces nothing. soma-nki --page and --session show kernels."""
 import contextlib
 
 from soma.errors import not_in_stand_in
