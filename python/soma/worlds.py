@@ -362,8 +362,6 @@ class World:
             seen.found(self.check(what, arguments, **seen.check_options()))
         options = seen.world_options(self.options)
         threads = options.pop("threads", 0)
-        if self._save:
-            options.pop("causes", None)  # which are not saved
         world = self
         if options != self.options or threads:
             world = self._with(options, self.threads or threads)

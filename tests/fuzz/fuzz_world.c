@@ -1,6 +1,6 @@
 /* Worlds, and saved ones. The input chooses ranks, groups, collectives of all forms, a section of a
- * CC sequencer by hand, an algorithm, how far the world runs, where windows end, and how its file
- * is damaged. A world starts or says why not; what its ranks run prints as text of the same
+ * CC sequencer by hand, an algorithm, checks and causes, how far the world runs, where windows end,
+ * and how its file is damaged. A world starts or says why not; what its ranks run prints as text of the same
  * program. Undamaged, the resumed world must end as the one that continued; damaged, with length
  * and hash made right again, it is refused with a reason, or it runs to an end or a limit. */
 #include "../../vm/api/impl.h"
@@ -12,8 +12,24 @@ fuzz_stat fuzz_stats[] = {
     {"inputs", 0, 0},         {"saved", 60, 0},        {"ended alike", 10, 0},
     {"damaged", 30, 0},       {"taken and ran", 5, 0}, {"refused", 10, 0},
     {"with two cores", 5, 0}, {"with links", 10, 0},   {"with a section", 10, 0},
-    {"not started", 0, 0},    {"ended well", 10, 0},   {NULL, 0, 0}};
-enum { INPUTS, SAVED, ALIKE, DAMAGED, TAKEN, REFUSED, PAIRED, LINKED, OWN, UNSTARTED, WELL };
+    {"not started", 0, 0},    {"ended well", 5, 0},    {"with checks", 10, 0},
+    {"with findings", 1, 0},  {"with causes", 10, 0},  {NULL, 0, 0}};
+enum {
+  INPUTS,
+  SAVED,
+  ALIKE,
+  DAMAGED,
+  TAKEN,
+  REFUSED,
+  PAIRED,
+  LINKED,
+  OWN,
+  UNSTARTED,
+  WELL,
+  CHECKED,
+  FOUND,
+  CAUSED
+};
 void fuzz_report(void) {}
 
 /* ---- Programs ------------------------------------------------------------------------------ */
@@ -238,9 +254,42 @@ static bool start(bed *b, const isa_buf *text, soma_program **p) {
 
 /* ---- Laws ---------------------------------------------------------------------------------- */
 
+/* What is told of a world's ranks: findings, and the segments of their critical paths. */
+static void tell(const bed *b, isa_buf *out) {
+  static soma_path_segment path[1 << 14];
+  soma_world_finding f;
+  const isa_alloc al = isa_alloc_default();
+  isa_buf_init(out, &al);
+  for (uint32_t i = 0; i < soma_world_findings(b->w); i++)
+    if (soma_world_finding_at(b->w, i, &f, sizeof f) == SOMA_OK) isa_buf_puts(out, f.first.text);
+  for (uint32_t r = 0; b->m.causes && r < b->o.ranks; r++) {
+    soma_run *run = soma_world_run(b->w, r);
+    uint32_t n = 0;
+    soma_status s = soma_critical_path(run, path, sizeof path / sizeof *path, &n);
+    isa_buf_printf(out, "status %d, %u segments\n", (int)s, (unsigned)n);
+    for (uint32_t i = 0; i < n && i < sizeof path / sizeof *path; i++)
+      isa_buf_printf(out, "%llu %llu %d\n", (unsigned long long)path[i].start,
+                     (unsigned long long)path[i].end, path[i].rank);
+    soma_run_free(run);
+  }
+}
+
+static void must_tell_alike(const bed *a, const bed *b) {
+  isa_buf x, y;
+  tell(a, &x);
+  tell(b, &y);
+  if (strcmp(isa_buf_str(&x), isa_buf_str(&y)) != 0)
+    fuzz_fail("it tells:\n%s\nresumed:\n%s", isa_buf_str(&x), isa_buf_str(&y));
+  fuzz_stats[FOUND].n += soma_world_findings(a->w) > 0;
+  isa_buf_free(&x);
+  isa_buf_free(&y);
+}
+
 /* a continues; what was saved of it continues in a world of its own. */
 static void must_end_alike(bed *a, const void *data, size_t n) {
   bed b = new_bed(a->o.ranks, a->o.lnc, a->m.target, a->o.algorithm);
+  b.m.checks = a->m.checks;
+  b.m.causes = a->m.causes;
   b.o.window = a->o.window ? 0 : 700000000;
   open_bed(&b);
   if (soma_world_resume(b.w, data, n) != SOMA_OK)
@@ -251,6 +300,7 @@ static void must_end_alike(bed *a, const void *data, size_t n) {
     fuzz_fail("status %d, hash %llx; resumed %d, %llx", (int)s,
               (unsigned long long)soma_world_hash(a->w), (int)t,
               (unsigned long long)soma_world_hash(b.w));
+  must_tell_alike(a, &b);
   fuzz_stats[ALIKE].n++;
   fuzz_stats[WELL].n += s == SOMA_OK;
   soma_world_free(b.w);
@@ -263,6 +313,10 @@ static void must_do_no_harm(bed *a, const void *data, size_t n) {
   if (soma_world_resume(b.w, data, n) == SOMA_OK) {
     fuzz_stats[TAKEN].n++;
     soma_world_until(b.w, SOMA_TIME_END);
+    isa_buf told;
+    b.m.causes = a->m.causes;
+    tell(&b, &told);
+    isa_buf_free(&told);
   } else {
     fuzz_stats[REFUSED].n++;
     if (!soma_world_error(b.w)[0]) fuzz_fail("refused without a reason");
@@ -308,6 +362,8 @@ static void run(gen *g, bed *a, const isa_buf *text) {
     fuzz_stats[SAVED].n++;
     fuzz_stats[PAIRED].n += a->o.lnc == 2;
     fuzz_stats[LINKED].n += soma_world_links(a->w) > 0;
+    fuzz_stats[CHECKED].n += a->m.checks != 0;
+    fuzz_stats[CAUSED].n += a->m.causes != 0;
     if (gen_one_in(g, 4)) {
       must_end_alike(a, data, n);
     } else {
@@ -338,6 +394,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   fuzz_stats[OWN].n += f.own;
   bed a = new_bed(f.ranks, f.lnc, f.target, GEN_OF(&g, algorithms));
   if (gen_one_in(&g, 2)) a.o.window = 137000000;
+  if (gen_one_in(&g, 3)) a.m.checks = SOMA_CHECK_ALL;
+  if (gen_one_in(&g, 3)) a.m.causes = 1;
   isa_buf_init(&text, &al);
   put_program(&g, &text, &f);
   run(&g, &a, &text);

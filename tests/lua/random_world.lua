@@ -355,6 +355,24 @@ end
 
 -- ---- A world ---------------------------------------------------------------------------------------
 
+-- Groups of whole devices, `each` ranks of one, whose ranks stand together: kangaring takes no others.
+local function device_groups(n, each)
+  local list = {}
+  for i = 1, random(3) do
+    local ranks, parts = {}, {}
+    local devices = shuffled(n // each)
+    if #devices > 2 and random(3) == 1 then devices[#devices] = nil end
+    for _, d in ipairs(devices) do
+      for _, k in ipairs(shuffled(each)) do ranks[#ranks + 1] = d * each + k end
+    end
+    local cut = #ranks % (2 * each) == 0 and random(3) == 1 and #ranks // 2 or #ranks
+    local lists = {table.move(ranks, 1, cut, 1, {}), cut < #ranks and table.move(ranks, cut + 1, #ranks, 1, {}) or nil}
+    for k, l in ipairs(lists) do parts[k] = "[" .. table.concat(l, ", ") .. "]" end
+    list[i] = {name = "g" .. i, lists = lists, line = ("g%d group [%s]"):format(i, table.concat(parts, ", "))}
+  end
+  return list
+end
+
 -- Groups of all ranks, of two parts, or of some of them, in any order.
 local function groups(n)
   local list = {}
@@ -490,8 +508,10 @@ local function make(seed)
   math.randomseed(seed)
   local w = {ranks = random(8), target = one_of {"trn1", "trn2", "trn2", "trn3"}, dtype = one_of(types), bound = {}, metadata = 0, rows_of = {}}
   w.lnc = w.target ~= "trn1" and random(2) or 1
+  local paired = random(5) == 1
+  if paired then w.ranks = w.target == "trn1" and 2 * random(2, 4) or 8 // w.lnc end
   w.half = random(8) == 1 and random(400, 2400) or random(24)
-  w.groups = groups(w.ranks)
+  w.groups = paired and device_groups(w.ranks, w.target == "trn1" and 2 or w.ranks) or groups(w.ranks)
   local lanes = {new_lane(w, "p", 0, false)}
   if w.lnc == 2 then lanes[2], lanes[3] = new_lane(w, "q", 1, false), new_lane(w, "s", 0, true) end
   local states, source, inputs, turns = {}, {}, {}, {}
@@ -511,7 +531,7 @@ local function make(seed)
     turns[r] = {}
     source[r] = source_of(w, r, lanes, turns[r])
   end
-  return {options = {ranks = w.ranks, lnc = w.lnc, target = w.target, algorithm = one_of {false, "ring", "mesh", "mesh-single", "rdh"} or nil},
+  return {options = {ranks = w.ranks, lnc = w.lnc, target = w.target, algorithm = paired and "kangaring" or one_of {false, "ring", "mesh", "mesh-single", "rdh"} or nil},
     dtype = w.dtype, rows = ROWS, columns = 2 * w.half, source = source, inputs = inputs, want = states, turns = turns}
 end
 return make

@@ -37,6 +37,34 @@ class Saved(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, r"save=.*: it is \(nanoseconds, path\)"):
                 soma.world(ranks=4).run(kernel, {}, save=save)
 
+    def test_checks_go_on(self):
+        text = """
+        target trn2
+a       tensor float32[4, 8], input
+b       tensor float32[4, 8]
+c       tensor float32[4, 8], output
+g       group [[1, 0]]
+done    sem
+moved   sem
+q       queue dge=none
+section gpsimd
+        all_reduce dsts=[b], srcs=[a], group=g, op=add  $done++
+        dma_copy c, b, queue=q $moved
+        nop  $moved>=16
+        halt
+"""
+        p, a = soma.Machine("trn2").assemble(text), data(2, 4, 8)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.world")
+            w = soma.world(ranks=2, checks="race,uninit", causes=True)
+            run = w.run(p, lambda r: {"a": a[r]}, save=(1500, path))
+            self.assertEqual(run.findings[0].ranks, [0, 1])
+            again = soma.load_world(path)
+            self.assertEqual([f.text for f in again.findings], [f.text for f in run.findings])
+            with self.assertRaisesRegex(SomaError, "checks are chosen when a run starts: this one "
+                                        "was saved with uninit,race"):
+                soma.load_world(path, checks="all")
+
     def test_on_a_hypothetical_machine(self):
         target = {"base": "trn2", "dma_engines": 4}
         p = soma.Machine(target).assemble(PROGRAM)

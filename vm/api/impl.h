@@ -202,6 +202,8 @@ void soma_save_head(vm_saver *s, const soma_run *r);
 soma_status soma_read_head(soma_machine *m, const isa_program *p, vm_saver *s, soma_run *r,
                            vm_memory *mem, vm_block *given);
 soma_status soma_read_walk(vm_saver *s, soma_run *r);
+/* Checks that a machine asks for must be those that the saved run began with. */
+bool soma_has_checks(const soma_run *r, unsigned checks, isa_error *e);
 void soma_adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory *mem);
 void soma_free_memories(soma_machine *m, vm_memory *mem);
 

@@ -217,8 +217,8 @@ static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *
   return SOMA_NOMEM;
 }
 
-/* Checks that a machine asks for must be those that the run began with. */
-static bool has_checks(const vm_core *c, unsigned checks, isa_error *e) {
+bool soma_has_checks(const soma_run *r, unsigned checks, isa_error *e) {
+  const vm_core *c = r->run.cores[0];
   unsigned mask = vm_check_mask(c) & ((1u << VM_NCHECKS) - 1);
   if (!checks || vm_check_possible(c, checks) == mask) return true;
   isa_alloc al = isa_alloc_default();
@@ -264,7 +264,7 @@ static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, 
   status = soma_read_walk(s, r);
   if (status == SOMA_OK && !vm_saver_need(s, vm_saver_left(s) == 0, "bytes follow the end"))
     status = (soma_status)s->err->status;
-  if (status == SOMA_OK && has_checks(r->run.cores[0], m->o.checks, s->err)) return SOMA_OK;
+  if (status == SOMA_OK && soma_has_checks(r, m->o.checks, s->err)) return SOMA_OK;
   if (status == SOMA_OK) status = (soma_status)s->err->status;
   vm_run_end(&r->run);
   soma_free_memories(m, mem);

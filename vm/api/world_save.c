@@ -68,10 +68,6 @@ soma_status soma_world_check_savable(soma_world *w) {
   for (uint32_t r = 0; r < w->o.ranks; r++) {
     rank *x = &w->ranks[r];
     if (!x->run) return fail(w, SOMA_ARG, "the run of rank %u has been freed", r);
-    if (x->run->run.cores[0]->check)
-      return fail(w, SOMA_UNBUILT, "a world with checks cannot be saved yet");
-    if (x->run->run.cores[0]->path)
-      return fail(w, SOMA_UNBUILT, "a world with causes cannot be saved yet");
     soma_status s = soma_check_own_bytes(x->run);
     if (s != SOMA_OK) return fail(w, s, "rank %u: %s", r, soma_error(x->m));
   }
@@ -265,6 +261,19 @@ static soma_status read_state(soma_world *w, vm_saver *s) {
   return s->failed ? not_valid(w, (soma_status)s->err->status, s->err) : SOMA_OK;
 }
 
+/* What the machines ask for must be in the file. */
+static soma_status check_options(soma_world *w) {
+  isa_error e = {0};
+  for (uint32_t r = 0; r < w->o.ranks; r++) {
+    const rank *x = &w->ranks[r];
+    if (x->m->o.causes && !x->run->run.cores[0]->path)
+      return fail(w, SOMA_ARG,
+                  "causes are kept from a world's start on: this one was saved with none");
+    if (!soma_has_checks(x->run, x->m->o.checks, &e)) return fail(w, SOMA_ARG, "%s", e.text);
+  }
+  return SOMA_OK;
+}
+
 static soma_status read_world(soma_world *w, vm_saver *s) {
   vm_save_options o = {0};
   vm_save_options_walk(s, &o);
@@ -273,7 +282,8 @@ static soma_status read_world(soma_world *w, vm_saver *s) {
   if (status == SOMA_OK) status = soma_world_plan(w, o.cost);
   for (uint32_t r = 0; r < w->o.ranks && status == SOMA_OK; r++) status = read_run(w, r, s);
   if (status == SOMA_OK) status = soma_world_connect(w, false);
-  return status == SOMA_OK ? read_state(w, s) : status;
+  if (status == SOMA_OK) status = read_state(w, s);
+  return status == SOMA_OK ? check_options(w) : status;
 }
 
 soma_status soma_world_resume(soma_world *w, const void *data, size_t n) {
@@ -283,13 +293,6 @@ soma_status soma_world_resume(soma_world *w, const void *data, size_t n) {
   if (!data) return fail(w, SOMA_ARG, "data is NULL");
   soma_status status = soma_world_ready(w, false);
   if (status != SOMA_OK) return status;
-  for (uint32_t r = 0; r < w->o.ranks; r++)
-    if (w->ranks[r].m->o.causes)
-      return fail(w, SOMA_ARG,
-                  "causes are kept from a world's start on: this one was saved with none");
-    else if (w->ranks[r].m->o.checks)
-      return fail(w, SOMA_ARG,
-                  "checks are chosen when a world starts: this one was saved with none");
   if (!soma_check_file(&soma_world_file, data, n, &e)) return fail(w, SOMA_FORMAT, "%s", e.text);
   vm_saver s = reader(data, n, &e);
   walk_head(&s, &h);

@@ -215,6 +215,10 @@ void vm_ck_walk_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
   vm_save_u32(s, &a->transfer);
   vm_save_time(s, &a->time);
   vm_ck_walk_place(s, c, &a->engine, &a->pc);
+  if (a->engine == VM_CK_PEER) {
+    if (a->push > k->twins.npushed) a->push = 0; /* the log has ended */
+    vm_save_below(s, &a->push, k->twins.npushed + 1, "push of another rank");
+  }
   vm_saver_need(s,
                 a->p0 < a->p1 && a->p1 <= ISA_PMAX && a->comp < k->ncomps &&
                     a->seen_comp < k->ncomps && (a->queue < k->nqueues || a->queue == VM_CK_QUEUES),

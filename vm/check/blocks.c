@@ -22,6 +22,24 @@ void vm_ck_calls_end(vm_core *c) {
   }
 }
 
+void vm_ck_walk_calls(vm_ck_clock_walk *w) {
+  struct vm_check *k = w->c->check;
+  for (unsigned i = 0; i < w->c->run->n; i++)
+    for (unsigned n = 0; k->calls[i] && n < VM_COLLECTIVES && !w->s->failed; n++) {
+      vm_ck_call *x = &k->calls[i][n];
+      bool used = x->r.base != NULL;
+      vm_save_bool(w->s, &used);
+      if (!used) continue;
+      vm_ck_walk_release(w, &x->r);
+      vm_save_u32(w->s, &x->step);
+      vm_save_u32(w->s, &x->seq);
+      vm_save_u32(w->s, &x->epoch);
+      vm_save_bool(w->s, &x->joined);
+      vm_saver_need(w->s, !k->log.on || x->step < k->log.nsteps, "a collective has no step");
+      vm_saver_need(w->s, x->r.engine < k->nengines, "a collective is of no engine");
+    }
+}
+
 static vm_ck_call *call_of(vm_core *c, uint32_t slot) {
   vm_ck_call *of = c->check->calls[c->number];
   return of && vm_ck_has(c, VM_CHECK_RACE) ? &of[slot] : NULL;

@@ -174,6 +174,7 @@ static const struct part {
   void (*walk)(vm_saver *s, vm_core *c);
   void (*end)(vm_core *c);
 } parts[] = {
+    {NULL, vm_ck_places_walk, NULL}, /* findings, clocks, and the log name these */
     {NULL, vm_ck_findings_walk, vm_ck_findings_end},
     {vm_ck_clocks_start, vm_ck_counts_walk, vm_ck_clocks_end},
     {vm_ck_accesses_start, NULL, vm_ck_accesses_end},

@@ -86,6 +86,9 @@ bool vm_check_start(vm_core *c, unsigned mask);
 /* The checks of a run and what they have seen, in a saved run; turns them on when it reads. */
 struct vm_saver;
 void vm_check_walk(struct vm_saver *s, vm_core *c);
+/* What comes with a message for core c, whose own walk is over. */
+struct vm_parcel;
+void vm_check_walk_known(struct vm_saver *s, vm_core *c, struct vm_parcel *m);
 /* The checks that are on. */
 unsigned vm_check_mask(const vm_core *c);
 /* How many pairs of transfers are no race only because they, or two writes, are twins. */

@@ -356,6 +356,8 @@ void vm_ck_clocks_walk(vm_saver *s, vm_core *c) {
   }
   for (unsigned q = 0; q < k->nqueues && !s->failed; q++) walk_queue(&w, q);
   vm_ck_walk_sems(&w);
+  vm_ck_walk_calls(&w);
+  vm_ck_walk_peers(&w);
   isa_free(&c->al, w.v, w.cap * sizeof *w.v);
 }
 

@@ -138,6 +138,7 @@ void vm_ck_clocks_walk(vm_saver *s, vm_core *c);
 void vm_ck_walk_snapshot(vm_ck_clock_walk *w, vm_ck_snapshot **p);
 /* sems.c */
 void vm_ck_walk_sems(vm_ck_clock_walk *w);
+void vm_ck_walk_release(vm_ck_clock_walk *w, vm_ck_release *r);
 
 /* ---- sems.c ------------------------------------------------------------------------------- */
 

@@ -402,15 +402,22 @@ void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
 
 /* ---- In a saved run ------------------------------------------------------------------------ */
 
+bool vm_ck_has_engine(const vm_core *c, uint32_t e) {
+  return e < c->check->nengines || (e == VM_CK_PEER && c->check->peers.nspoke > 0);
+}
+
 void vm_ck_walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc) {
   vm_save_u32(s, pc);
-  vm_saver_need(s, *pc == 0 || (engine < c->check->nengines && *pc < vm_ck_code(c, engine)->n),
-                "a check names an instruction that does not exist");
+  uint32_t n = engine == VM_CK_PEER             ? c->check->peers.nspoke
+               : engine < c->check->nengines ? vm_ck_code(c, engine)->n
+                                                : 0;
+  vm_saver_need(s, *pc == 0 || *pc < n, "a check names an instruction that does not exist");
 }
 
 void vm_ck_walk_place(vm_saver *s, const vm_core *c, uint8_t *engine, uint32_t *pc) {
   uint32_t e = *engine;
-  vm_save_below(s, &e, c->check->nengines, "engine");
+  vm_save_u32(s, &e);
+  if (!vm_saver_need(s, vm_ck_has_engine(c, e), "a check names no engine")) e = 0;
   *engine = (uint8_t)e;
   vm_ck_walk_pc(s, c, e, pc);
 }
@@ -436,11 +443,15 @@ static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
   vm_save_u16(s, &f->memory);
   vm_save_u16(s, &f->part);
   vm_save_u64(s, &f->byte);
-  vm_save_u32(s, &f->other_pc);
+  if (f->other_engine == VM_NO_ENGINE)
+    vm_save_u32(s, &f->other_pc);
+  else
+    vm_ck_walk_pc(s, c, f->other_engine, &f->other_pc);
   vm_save_time(s, &f->time);
   vm_save_time(s, &f->other_time);
   vm_saver_need(s,
-                f->kind < VM_NCHECKS && f->other_engine <= VM_NO_ENGINE &&
+                f->kind < VM_NCHECKS &&
+                    (f->other_engine == VM_NO_ENGINE || vm_ck_has_engine(c, f->other_engine)) &&
                     f->sem <= c->check->nsems && f->part < ISA_PMAX && f->byte >> 48 == 0,
                 "a finding belongs to no check");
   vm_save_u32(s, &f->fix);
@@ -448,6 +459,9 @@ static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
   walk_text(s, &f->text);
   vm_saver_need(s, f->fix <= f->fix_end && f->fix_end <= f->text.len,
                 "the fix of a finding is not in its text");
+  if (!s->reads || s->failed) return;
+  f->peer[0] = peer_of(c, f->engine, f->pc);
+  f->peer[1] = peer_of(c, f->other_engine, f->other_pc);
 }
 
 static void walk_seen(vm_saver *s, uint64_t *seen) {

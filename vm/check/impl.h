@@ -345,8 +345,10 @@ vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsi
 bool vm_ck_findings_start(vm_core *c);
 void vm_ck_findings_end(vm_core *c);
 void vm_ck_findings_walk(vm_saver *s, vm_core *c);
-/* In a saved run: an instruction that a report may name, 0 also if its engine has none; the same
- * with its engine. */
+/* In a saved run: whether a number names an engine, or places of other ranks of which some are
+ * there; an instruction that a report may name, 0 also if its engine has none; the same with its
+ * engine. */
+bool vm_ck_has_engine(const vm_core *c, uint32_t e);
 void vm_ck_walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc);
 void vm_ck_walk_place(vm_saver *s, const vm_core *c, uint8_t *engine, uint32_t *pc);
 /* Removes the findings that proved wrong. */
@@ -446,6 +448,10 @@ bool vm_check_registers_known(const vm_core *c, unsigned e);
 /* peers.c */
 bool vm_ck_peers_start(vm_core *c);
 void vm_ck_peers_end(vm_core *c);
+/* In a saved run: what others name by numbers, which comes before all else; the rest, among the
+ * clocks. */
+void vm_ck_places_walk(vm_saver *s, vm_core *c);
+void vm_ck_walk_peers(vm_ck_clock_walk *w);
 /* What a CC sequencer sent when its OF_SEQ was `epoch`; NULL: nothing. */
 const vm_ck_sent *vm_ck_sent_at(const struct vm_check *k, unsigned e, uint32_t epoch);
 /* What an entry of this rank is: a sequencer, and *queue VM_CK_QUEUES, or a queue. False: it is of
@@ -464,6 +470,7 @@ void vm_ck_note_pushed(vm_core *c);
 /* blocks.c */
 bool vm_ck_calls_start(vm_core *c);
 void vm_ck_calls_end(vm_core *c);
+void vm_ck_walk_calls(vm_ck_clock_walk *w);
 
 /* legal.c: reports what happens to the judges; each returns at once if VM_CHECK_LEGAL is off. */
 bool vm_ck_legal_start(vm_core *c);

@@ -371,9 +371,12 @@ static void walk_step(vm_saver *s, const vm_core *c, uint32_t i, vm_ck_step *t) 
   vm_ck_walk_pc(s, c, t->engine, &t->pc);
   vm_save_i64(s, &t->want);
   vm_save_u32(s, &t->value);
-  bool first = t->kind == VM_CK_START;
-  bool ok = t->engine < c->check->nengines && t->kind <= VM_CK_MEET && t->sem < c->check->nsems &&
-            (first || t->prev < i) && t->at < g->at && (i == 0 || t->at > g->steps[i - 1].at) &&
+  bool first = t->kind == VM_CK_START, heard = t->kind == VM_CK_HEARD;
+  bool ok = t->kind <= VM_CK_HEARD && (first || t->prev < i) && t->at < g->at &&
+            (heard ? t->engine == VM_CK_PEER : t->engine < c->check->nengines) &&
+            t->sem < (t->kind == VM_CK_LEFT ? c->check->nqueues : c->check->nsems) &&
+            (i == 0 || t->at > g->steps[i - 1].at) &&
+            (!heard || t->other < c->check->peers.nheard) &&
             (t->kind != VM_CK_KNOW || t->other < g->nupdates) &&
             ((t->kind != VM_CK_QUEUE && t->kind != VM_CK_MEET) || t->other < i);
   ok = ok && (t->kind != VM_CK_DRAIN || t->want == 0 || c->check->nengines > ISA_NSEQS);
@@ -399,7 +402,7 @@ static void walk_signal(vm_saver *s, const vm_core *c, vm_ck_signal *u) {
   vm_save_bool(s, &u->writes);
   vm_save_bool(s, &u->taken);
   vm_ck_walk_pc(s, c, u->engine, &u->pc);
-  bool ok = u->engine < k->nengines && u->step < k->log.nsteps && u->comp < k->ncomps &&
+  bool ok = vm_ck_has_engine(c, u->engine) && u->step < k->log.nsteps && u->comp < k->ncomps &&
             u->ring < k->ncomps && u->twin < k->ncomps && (u->ring == 0 || u->ring >= k->rings) &&
             u->sem < k->nsems && u->delta >= -(int64_t)UINT32_MAX && u->delta <= UINT32_MAX &&
             u->arrived < k->log.at && u->at < k->log.at;

@@ -8,6 +8,7 @@
  * only passes the 7 on. A read of x that cc0 did not know of then is in no order with the push; nor
  * is one that has not waited for $from. */
 #include "../message.h"
+#include "../saver.h"
 #include "check.h"
 #include "impl.h"
 
@@ -411,4 +412,142 @@ void vm_ck_hear(vm_core *c, const vm_parcel *from, const vm_view *v) {
                                      .share = count});
   k->log.of_update = 0;
   vm_ck_arrived(c, sem, comp);
+}
+
+/* ---- In a saved run ------------------------------------------------------------------------ */
+
+static void walk_spoke(vm_saver *s, vm_core *c, uint32_t number) {
+  const vm_peers *peers = c->run->peers;
+  vm_ck_spoke at = {0};
+  if (!s->reads) at = c->check->peers.spoke[number];
+  vm_save_below(s, &at.rank, peers->nranks, "rank");
+  vm_save_u8(s, &at.core);
+  vm_save_u8(s, &at.engine);
+  vm_save_u32(s, &at.pc);
+  if (!s->reads || s->failed) return;
+  const isa_program *prog = program_of(c, at.rank);
+  if (!vm_saver_need(s,
+                     at.core < prog->ncores && at.engine >= ISA_NENGINES && at.engine < ISA_NSEQS &&
+                         at.pc < prog->cores[at.core].code[at.engine].n,
+                     "no CC sequencer of another rank has that instruction"))
+    return;
+  const vm_message m = {.src = at.rank, .core = at.core, .engine = at.engine, .pc = at.pc};
+  vm_saver_need(s, place_of(c, &m) == number, "an instruction of another rank comes twice");
+}
+
+static void walk_heard(vm_saver *s, vm_core *c) {
+  vm_ck_peers *p = &c->check->peers;
+  uint32_t n = p->nheard;
+  vm_saver_count(s, &n, UINT32_MAX / 2, 4, "messages of a check");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (!vm_saver_room(s, &c->al, &p->heard, i, &p->cap_heard, sizeof *p->heard)) return;
+    if (s->reads && !(p->heard[i] = isa_zalloc(&c->al, p->n * sizeof **p->heard))) {
+      vm_saver_no_memory(s);
+      return;
+    }
+    if (s->reads) p->nheard++;
+    vm_saver_words(s, p->heard[i], p->n);
+  }
+}
+
+static void walk_pushed(vm_saver *s, vm_core *c) {
+  vm_ck_twins *w = &c->check->twins;
+  uint32_t n = w->npushed;
+  vm_saver_count(s, &n, UINT32_MAX / 2, 8, "pushes of other ranks");
+  for (uint32_t i = 0; i < n && !s->failed; i++) {
+    if (!vm_saver_room(s, &c->al, &w->pushed, i, &w->cap_pushed, sizeof *w->pushed)) return;
+    w->npushed += s->reads;
+    vm_save_u64(s, &w->pushed[i]);
+  }
+}
+
+void vm_ck_places_walk(vm_saver *s, vm_core *c) {
+  vm_ck_peers *p = &c->check->peers;
+  uint32_t n = p->nspoke;
+  if (!vm_ck_has(c, VM_CHECK_RACE) || !p->n) return;
+  vm_saver_count(s, &n, UINT32_MAX / 2, 10, "instructions of other ranks");
+  for (uint32_t i = 0; i < n && !s->failed; i++) walk_spoke(s, c, i);
+  if (!s->failed) walk_heard(s, c);
+  if (!s->failed) walk_pushed(s, c);
+}
+
+/* A step of the log, which may have ended. */
+static void walk_step(vm_ck_clock_walk *w, uint32_t *step) {
+  const vm_ck_log *g = &w->c->check->log;
+  if (!g->on) *step = 0;
+  vm_save_below(w->s, step, g->on ? g->nsteps : 1, "step of a check");
+}
+
+static void walk_sent(vm_ck_clock_walk *w, unsigned e) {
+  vm_ck_peers *p = &w->c->check->peers;
+  uint32_t n = p->nsent[e];
+  vm_saver_count(w->s, &n, UINT32_MAX / 2, 12, "messages of a CC sequencer");
+  for (uint32_t i = 0; i < n && !w->s->failed; i++) {
+    if (!vm_saver_room(w->s, &w->c->al, &p->sent[e], i, &p->cap_sent[e], sizeof **p->sent)) return;
+    p->nsent[e] += w->s->reads;
+    vm_ck_walk_snapshot(w, &p->sent[e][i].base);
+    vm_save_u32(w->s, &p->sent[e][i].epoch);
+    walk_step(w, &p->sent[e][i].step);
+    vm_saver_need(w->s, p->sent[e][i].base, "a message of a CC sequencer knows nothing");
+  }
+}
+
+static void walk_pushes(vm_ck_clock_walk *w) {
+  vm_ck_peers *p = &w->c->check->peers;
+  uint32_t n = p->npush;
+  vm_saver_count(w->s, &n, UINT32_MAX / 2, 20, "transfers to other ranks");
+  for (uint32_t i = 0; i < n && !w->s->failed; i++) {
+    if (!vm_saver_room(w->s, &w->c->al, &p->push, i, &p->cap_push, sizeof *p->push)) return;
+    p->npush += w->s->reads;
+    vm_ck_push *x = &p->push[i];
+    vm_ck_walk_snapshot(w, &x->base);
+    vm_save_u32(w->s, &x->transfer);
+    vm_save_u32(w->s, &x->count);
+    vm_save_u32(w->s, &x->epoch);
+    vm_save_u32(w->s, &x->left);
+    vm_saver_need(w->s, x->base && x->left, "a transfer to another rank knows nothing");
+  }
+}
+
+/* What comes with the messages that a core will get, in the order of their events. */
+static void walk_coming(vm_saver *s, vm_core *c) {
+  for (uint32_t i = 0; i < c->events.n && !s->failed; i++) {
+    const vm_event *v = &c->events.v[c->events.first + i];
+    if (v->kind == VM_E_PUT) vm_check_walk_known(s, c, &c->inbox->v[v->value]);
+  }
+}
+
+void vm_ck_walk_peers(vm_ck_clock_walk *w) {
+  vm_ck_peers *p = &w->c->check->peers;
+  if (!p->n) return;
+  for (uint32_t i = 0; i < p->n * VM_CK_NEWEST && !w->s->failed; i++) {
+    vm_ck_walk_snapshot(w, &p->newest[i].base);
+    vm_save_u32(w->s, &p->newest[i].count);
+    walk_step(w, &p->newest[i].step);
+  }
+  for (unsigned e = 0; e < w->c->check->nengines && !w->s->failed; e++) walk_sent(w, e);
+  if (!w->s->failed) walk_pushes(w);
+  for (unsigned i = 0; i < w->c->run->n && !w->s->failed; i++)
+    walk_coming(w->s, w->c->run->cores[i]);
+}
+
+void vm_check_walk_known(vm_saver *s, vm_core *c, vm_parcel *m) {
+  const vm_ck_peers *p = &c->check->peers;
+  const isa_alloc *al = &c->run->peers->al;
+  bool knows = m->known != NULL;
+  if (!vm_ck_has(c, VM_CHECK_RACE) || !p->n) return;
+  vm_save_bool(s, &knows);
+  if (!knows) return;
+  if (s->reads) {
+    m->known = al->fn(al->ud, NULL, 0, (NUMBERS + p->n) * sizeof *m->known);
+    m->nknown = m->known ? NUMBERS + p->n : 0;
+    if (!m->known) {
+      vm_saver_no_memory(s);
+      return;
+    }
+  }
+  vm_saver_words(s, m->known, m->nknown);
+  uint32_t entry = m->known[AT_ENTRY] & ((1u << RING) - 1), ring = m->known[AT_ENTRY] >> RING;
+  vm_saver_need(s, entry < p->n && ring < (p->rings[entry] ? p->rings[entry] : ISA_NDMA),
+                "what a message knows is of no CC sequencer");
 }

@@ -358,7 +358,7 @@ void vm_ck_sems_end(vm_core *c) {
 
 /* ---- In a saved run ------------------------------------------------------------------------ */
 
-static void walk_release(vm_ck_clock_walk *w, vm_ck_release *r) {
+void vm_ck_walk_release(vm_ck_clock_walk *w, vm_ck_release *r) {
   vm_saver *s = w->s;
   vm_ck_walk_snapshot(w, &r->base);
   for (unsigned i = 0; i < OF_ENGINE; i++) vm_save_u32(s, &r->own[i]);
@@ -371,7 +371,7 @@ static void walk_release(vm_ck_clock_walk *w, vm_ck_release *r) {
   vm_save_u32(s, &r->logged);
   vm_saver_need(s, r->logged <= w->c->check->log.nupdates, "an update is not in the log");
   vm_saver_need(s,
-                r->base && r->engine < w->c->check->nengines && r->ring < w->c->check->ncomps &&
+                r->base && vm_ck_has_engine(w->c, r->engine) && r->ring < w->c->check->ncomps &&
                     r->twin < w->c->check->ncomps,
                 "an update releases nothing");
   vm_ck_walk_pc(s, w->c, s->failed ? 0 : r->engine, &r->pc);
@@ -379,7 +379,7 @@ static void walk_release(vm_ck_clock_walk *w, vm_ck_release *r) {
 
 static void walk_update(vm_ck_clock_walk *w, vm_ck_update *u) {
   vm_saver *s = w->s;
-  walk_release(w, &u->r);
+  vm_ck_walk_release(w, &u->r);
   vm_save_i64(s, &u->delta);
   vm_save_i64(s, &u->total);
   vm_save_u32(s, &u->epoch);
@@ -440,7 +440,7 @@ static void walk_sem_log(vm_ck_clock_walk *w, vm_ck_sem_log *l) {
   vm_save_u16(s, &l->write_comp);
   vm_save_u32(s, &l->write_epoch);
   vm_saver_need(s, l->write_comp < w->c->check->ncomps, "the value of a semaphore has no writer");
-  if (l->was_written && !s->failed) walk_release(w, &l->write);
+  if (l->was_written && !s->failed) vm_ck_walk_release(w, &l->write);
   for (unsigned e = 0; e < w->c->check->nengines; e++) {
     walk_held(s, w->c, e, &l->held[e]);
     vm_save_u16(s, &l->from[e]);

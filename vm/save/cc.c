@@ -1,5 +1,6 @@
 /* CC sequencers and messages of other ranks, in a saved run. */
 #include "../../isa/operand.h"
+#include "../check/check.h"
 #include "../engine/cc.h"
 #include "../message.h"
 #include "save.h"
@@ -166,6 +167,7 @@ static bool read_bytes(vm_saver *s, vm_core *c, vm_parcel *p) {
 
 void vm_save_parcel(vm_saver *s, vm_core *c, vm_parcel *p) {
   walk_fields(s, &p->m);
+  if (c->path) vm_save_u32(s, &p->node);
   if (!s->reads) {
     if (p->data) vm_saver_bytes(s, p->data, (size_t)p->bytes);
     return;
@@ -175,6 +177,10 @@ void vm_save_parcel(vm_saver *s, vm_core *c, vm_parcel *p) {
   p->data = NULL;
   if (!s->failed && vm_saver_need(s, message_fits(c, &p->m), "a message is not valid"))
     read_bytes(s, c, p);
+}
+
+void vm_save_known(vm_saver *s, vm_core *c, vm_parcel *p) {
+  if (c->check) vm_check_walk_known(s, c, p);
 }
 
 void vm_save_message(vm_saver *s, vm_core *c, const vm_event *v) {

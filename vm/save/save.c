@@ -22,11 +22,26 @@ void vm_save_options_walk(vm_saver *s, vm_save_options *o) {
 
 /* ---- Record of causes --------------------------------------------------------------------- */
 
+/* Whether an instruction exists of a program of this rank, or of the rank that its message is from.
+ */
+static bool node_fits(const vm_core *c, const vm_node *n) {
+  const isa_program *p = n->peer ? c->run->peers->runs[n->peer - 1]->prog : c->prog;
+  return n->by < (n->peer ? ISA_NSEQS : vm_core_at(c, n->core)->nseqs) && n->core < p->ncores &&
+         n->pc < p->cores[n->core].code[n->by].n;
+}
+
 static void walk_path_node(vm_saver *s, const vm_core *c, vm_node *n, uint32_t number) {
   vm_save_time(s, &n->start);
   vm_save_time(s, &n->end);
   vm_save_time(s, &n->bound);
-  vm_save_below(s, &n->cause, number, "cause"); /* earlier, so that the walk back ends */
+  if (c->run->peers) {
+    vm_save_below(s, &n->peer, c->run->peers->nranks + 1, "rank of a cause");
+    vm_saver_need(s, !n->peer || n->kind <= VM_N_SEQ, "a cause of another rank is no message");
+  }
+  if (n->peer)
+    vm_save_u32(s, &n->cause); /* of a record that may not be here yet; whoever walks looks */
+  else
+    vm_save_below(s, &n->cause, number, "cause"); /* earlier, so that the walk back ends */
   vm_save_core(s, c, &n->core);
   vm_save_u32(s, &n->pc);
   vm_save_u8(s, &n->kind);
@@ -36,10 +51,10 @@ static void walk_path_node(vm_saver *s, const vm_core *c, vm_node *n, uint32_t n
   vm_save_u8(s, &n->sem);
   bool share = n->kind == VM_N_SHARE;
   vm_saver_need(s,
-                n->kind >= VM_N_INSN && n->kind <= VM_N_TABLE && n->by < ISA_NENGINES &&
-                    n->who < (share ? ISA_NDMA : ISA_NENGINES) && n->why <= VM_WHY_MEET &&
-                    n->pc < c->prog->cores[n->core].code[n->by < ISA_NENGINES ? n->by : 0].n &&
-                    n->start <= n->end && n->bound <= n->start,
+                n->kind >= VM_N_INSN && n->kind <= VM_N_TABLE && node_fits(c, n) &&
+                    n->who < (share ? ISA_NDMA : ISA_NSEQS) &&
+                    n->why <= (n->peer ? VM_WHY_PEER : VM_WHY_MEET) && n->start <= n->end &&
+                    n->bound <= n->start,
                 "a node of the record of causes is not valid");
 }
 
@@ -54,6 +69,7 @@ static void walk_path(vm_saver *s, vm_core *c) {
       s->failed = true;
       return;
     }
+    if (s->reads) p->v[i] = (vm_node){0};
     walk_path_node(s, c, &p->v[i], i + 1);
     if (s->reads) p->n++;
   }

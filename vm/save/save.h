@@ -34,6 +34,8 @@ void vm_save_check_ccs(vm_saver *s, const vm_core *c, const uint64_t *coming);
 void vm_save_message(vm_saver *s, vm_core *c, const vm_event *v);
 struct vm_parcel;
 void vm_save_parcel(vm_saver *s, vm_core *c, struct vm_parcel *p);
+/* What the checks of its sender know comes after c's own checks. */
+void vm_save_known(vm_saver *s, vm_core *c, struct vm_parcel *p);
 
 /* flight.c: instructions that have issued. transfer.c: transfers that have started. */
 void vm_save_flights(vm_saver *s, vm_core *c, unsigned e);

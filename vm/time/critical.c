@@ -58,18 +58,29 @@ uint32_t vm_path_peer(vm_core *c, uint32_t from, vm_where by, uint32_t cause) {
   return n;
 }
 
-/* The core whose record has the cause of a node; NULL: the world has ended. */
+/* The core whose record has the cause of a node; NULL: the world has ended, or a saved one was
+ * wrong. */
 static const vm_core *cause_of(const vm_core *c, const vm_node *n) {
   if (!n->peer) return c;
   const vm_core *there = c->run->peers ? c->run->peers->runs[n->peer - 1]->cores[0] : NULL;
-  return there && there->path ? there : NULL;
+  return there && there->path && n->cause <= there->path->n ? there : NULL;
+}
+
+/* A walk back meets no node twice; in a saved world that was wrong causes could form a circle. */
+static uint64_t nodes_of(const vm_core *c) {
+  const vm_peers *w = c->run->peers;
+  uint64_t n = w ? 0 : c->path->n;
+  for (uint32_t r = 0; w && r < w->nranks; r++)
+    if (w->runs[r]->cores[0]->path) n += w->runs[r]->cores[0]->path->n;
+  return n;
 }
 
 void vm_path_walk(const vm_core *c, vm_path_fn *fn, void *ud) {
   const vm_path *p = c->path;
   vm_node sequencer = {.kind = VM_N_SEQ, .why = VM_WHY_START};
   vm_time until = p->last ? p->v[p->last - 1].end : 0;
-  for (uint32_t at = p->last; at;) {
+  uint64_t left = nodes_of(c);
+  for (uint32_t at = p->last; at && left; left--) {
     const vm_node *n = &p->v[at - 1];
     const vm_core *there = cause_of(c, n);
     const vm_node *from = n->cause && there ? &there->path->v[n->cause - 1] : NULL;

@@ -34,6 +34,7 @@ static void walk_flying(vm_saver *s, vm_world *w, vm_flying *f) {
   vm_save_time(s, &f->spread);
   vm_save_below(s, &f->at, w->links.n, "link");
   vm_save_parcel(s, w->runs[dst]->cores[core], &f->p);
+  vm_save_known(s, w->runs[dst]->cores[core], &f->p);
   vm_saver_need(s, s->failed || flies(w, f), "a message is on no link of its route");
 }
 
