@@ -221,9 +221,24 @@ case("what cannot be is refused", function()
   local traced = soma.world {ranks = 4, target = "trn1", trace = true}
   traced:start(prog, inputs)
   raises("recorded cannot go back", traced.restore, traced, traced:snapshot())
-  local checked = soma.world {ranks = 4, target = "trn1", checks = "race"}
-  checked:start(prog, inputs)
-  raises("with checks", checked.snapshot, checked)
+end)
+
+case("a world with checks and causes goes back, and finds and tells the same", function()
+  local w = soma.world {ranks = 4, target = "trn1", checks = "all", causes = true}
+  local runs = w:start(prog, inputs)
+  local function told()
+    local list = {runs.hash}
+    for _, f in ipairs(runs.findings) do list[#list + 1] = f.text end
+    for r = 0, 3 do list[#list + 1] = runs[r]:explain_time() end
+    return table.concat(list, "\n")
+  end
+  w:until_time(3000)
+  local s = w:snapshot()
+  w:continue()
+  local first = told()
+  w:restore(s)
+  w:continue()
+  eq(told(), first)
 end)
 
 case("world:debug, with commands from a file", function()
