@@ -2,10 +2,33 @@
  * once what it reads is written and what it writes is read; and how long the list would take. */
 #include "pace.h"
 
+/* A tile that several instructions write has parts of equal size, so that one engine may write its
+ * columns beside another and a read waits for its own alone. */
+enum { PARTS = 16 };
+
+static bool count_parts(as_k_pace *c) {
+  as_kernel *k = c->k;
+  const as_k_use *uses;
+  for (uint32_t i = 0; i < k->nitems; i++)
+    for (unsigned u = 0, n = as_k_used(k, &k->items[i], &uses); u < n; u++)
+      if (uses[u].writes) c->parts[as_k_use_op(k, &k->items[i], &uses[u])->buffer - 1]++;
+  uint32_t all = 0;
+  for (uint32_t b = 0; b < k->nbuffers; b++) {
+    uint32_t parts = c->parts[b] > 1 && k->buffers[b].space != ISA_HBM ? PARTS : 1;
+    c->parts[b] = all;
+    all += parts;
+  }
+  c->parts[k->nbuffers] = all;
+  c->touched = isa_zalloc(&k->al, ((size_t)all + 1) * sizeof *c->touched);
+  return c->touched != NULL;
+}
+
 bool as_k_pace_open(as_k_pace *c, as_kernel *k) {
   *c = (as_k_pace){.k = k};
-  c->touched = isa_zalloc(&k->al, ((size_t)k->nbuffers + 1) * sizeof *c->touched);
-  return c->touched || as_k_nomem(k);
+  c->parts = isa_zalloc(&k->al, ((size_t)k->nbuffers + 1) * sizeof *c->parts);
+  if (c->parts && count_parts(c)) return true;
+  as_k_pace_free(c);
+  return as_k_nomem(k);
 }
 
 void as_k_pace_close(as_k_pace *c) {
@@ -15,11 +38,29 @@ void as_k_pace_close(as_k_pace *c) {
 }
 
 void as_k_pace_free(as_k_pace *c) {
-  isa_free(&c->k->al, c->touched, ((size_t)c->k->nbuffers + 1) * sizeof *c->touched);
+  const isa_alloc *al = &c->k->al;
+  if (c->touched)
+    isa_free(al, c->touched, ((size_t)c->parts[c->k->nbuffers] + 1) * sizeof *c->touched);
+  isa_free(al, c->parts, ((size_t)c->k->nbuffers + 1) * sizeof *c->parts);
+  c->parts = NULL;
+  c->touched = NULL;
 }
 
-static as_k_touch *touch_of(const as_k_pace *c, const as_k_item *it, const as_k_use *u) {
-  return &c->touched[as_k_use_op(c->k, it, u)->buffer - 1];
+/* The parts that an operand touches. */
+typedef struct parts {
+  as_k_touch *first, *last;
+} parts;
+
+static parts parts_of(const as_k_pace *c, const as_k_item *it, const as_k_use *u) {
+  const as_k_operand *o = as_k_use_op(c->k, it, u);
+  uint32_t begin = c->parts[o->buffer - 1], n = c->parts[o->buffer] - begin;
+  as_k_touch *t = &c->touched[begin];
+  if (n == 1) return (parts){t, t};
+  as_k_bytes x;
+  as_k_bytes_of(c->k, o, &x);
+  int64_t bytes = (int64_t)as_k_buf(c->k, o->buffer)->bytes;
+  if (x.lo < 0 || x.hi > bytes || x.hi <= x.lo) return (parts){t, t + n - 1};
+  return (parts){t + x.lo * n / bytes, t + (x.hi - 1) * n / bytes};
 }
 
 /* A store does not wait for others to its tensor: as a rule each stores other rows. */
@@ -27,12 +68,14 @@ uint64_t as_k_ready_at(const as_k_pace *c, unsigned e, const as_k_item *it) {
   uint64_t t = 0, delay = c->k->o.costs.delay;
   const as_k_use *uses;
   for (unsigned u = 0, n = as_k_used(c->k, it, &uses); u < n; u++) {
-    const as_k_touch *l = touch_of(c, it, &uses[u]);
     if (!uses[u].reads && as_k_use_op(c->k, it, &uses[u])->space == ISA_HBM) continue;
-    uint64_t written = l->written + (l->written && l->writer != e ? delay : 0);
-    uint64_t read = l->read + (l->read && l->reader != e ? delay : 0);
-    if (written > t) t = written;
-    if (uses[u].writes && read > t) t = read;
+    parts p = parts_of(c, it, &uses[u]);
+    for (const as_k_touch *l = p.first; l <= p.last; l++) {
+      uint64_t written = l->written + (l->written && l->writer != e ? delay : 0);
+      uint64_t read = l->read + (l->read && l->reader != e ? delay : 0);
+      if (written > t) t = written;
+      if (uses[u].writes && read > t) t = read;
+    }
   }
   return t;
 }
@@ -58,14 +101,16 @@ static uint64_t duration(const as_k_pace *c, const as_k_verdict *r, unsigned e) 
 static void note(as_k_pace *c, unsigned e, const as_k_item *it, uint64_t read, uint64_t written) {
   const as_k_use *uses;
   for (unsigned u = 0, n = as_k_used(c->k, it, &uses); u < n; u++) {
-    as_k_touch *l = touch_of(c, it, &uses[u]);
-    if (uses[u].reads && read > l->read) {
-      l->read = read;
-      l->reader = (uint8_t)e;
-    }
-    if (uses[u].writes) {
-      l->written = written;
-      l->writer = (uint8_t)e;
+    parts p = parts_of(c, it, &uses[u]);
+    for (as_k_touch *l = p.first; l <= p.last; l++) {
+      if (uses[u].reads && read > l->read) {
+        l->read = read;
+        l->reader = (uint8_t)e;
+      }
+      if (uses[u].writes) {
+        l->written = written;
+        l->writer = (uint8_t)e;
+      }
     }
   }
 }

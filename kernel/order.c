@@ -1,6 +1,7 @@
 /* Another order of the list: of the items that come next, and wait for none of the others, the one
- * that can begin first; of several the one from which it is furthest to the end. Only a window of
- * them is looked at, so that the whole takes linear time.
+ * that can begin first; of several the first of the list. Only a window of them is looked at, so
+ * that the whole takes linear time. It reaches over a round of an attention (200 items), whose
+ * matmuls else wait for copies of the same round: compilers let the next rounds begin.
  *
  * What conflicts stays in its order: items that share bytes or an engine's hidden state
  * (isa/state.def), one of which writes; those that the caller ordered. Nothing passes an
@@ -16,12 +17,27 @@
 
 #include <stdlib.h>
 
-enum { WINDOW = 32, SLOTS = 64 }; /* of items looked at; places for them, a bit each */
+/* Items looked at; accesses of theirs and waits between them that there is room for. */
+enum { WINDOW = 256, WORDS = WINDOW / 64, TOUCHES = 4096, EDGES = 1 << 15 };
+
+/* What an item in the window touches. They are numbered from 1; 0 is none. */
+typedef struct touch {
+  as_k_bytes at; /* in its buffer; in its memory, where the tile has a fixed place */
+  uint32_t item;
+  uint32_t prev; /* the one before of the same buffer and kind */
+} touch;
+
+/* What waits for an item, and the next that does: 1 + its place; 0: none. */
+typedef struct edge {
+  uint32_t item, next;
+} edge;
 
 typedef struct slot {
   uint32_t item;
-  uint64_t reads, writes; /* a bit for each buffer, several of which share one */
-  uint64_t before;        /* slots of items that must come first */
+  uint32_t touches;     /* its first */
+  uint32_t before, own; /* waits for others; those of them for items of its group */
+  uint32_t after;       /* 1 + the first of its edges */
+  uint32_t same;        /* 1 + the item before it with the same state */
   uint64_t ready[ISA_NENGINES + 1];
   uint32_t more[2];      /* bytes of a partition that others have here early, by memory */
   uint8_t state, access; /* of isa_insn_state */
@@ -42,21 +58,33 @@ typedef struct group {
 typedef struct scheduler {
   as_kernel *k;
   as_k_pace pace;
-  slot slots[SLOTS];
-  uint32_t low, next, end; /* items low .. next - 1 are in the window, of those before `end` */
-  uint32_t *room[2];       /* by item: bytes in use in the caller's order, SBUF and PSUM */
-  bool *begun;             /* by buffer */
-  group *groups;           /* by item */
+  slot slots[WINDOW];
+  touch touches[TOUCHES];
+  edge edges[EDGES];
+  uint32_t ntouches, unused; /* 1 + the first edge without use */
+  uint32_t nunused;
+  uint64_t waits_not[WORDS]; /* a bit for each slot whose item waits for none */
+  uint32_t low, next, end;   /* items low .. next - 1 are in the window, of those before `end` */
+  uint32_t *last[2];         /* by chain: the last access that only reads, and that writes */
+  uint32_t same[ISA_NSTATES]; /* 1 + the last item with each state */
+  uint32_t *room[2];         /* by item: bytes in use in the caller's order, SBUF and PSUM */
+  bool *begun;               /* by buffer */
+  group *groups;             /* by item */
   uint32_t first_group[ISA_NSTATES], open_group[ISA_NSTATES]; /* not opened; with users left */
   uint32_t *order, n, at_order;
 } scheduler;
 
-static slot *slot_of(scheduler *s, uint32_t item) { return &s->slots[item % SLOTS]; }
-static uint64_t bit_of(uint32_t n) { return UINT64_C(1) << n % SLOTS; }
+static slot *slot_of(scheduler *s, uint32_t item) { return &s->slots[item % WINDOW]; }
+static touch *touch_of(scheduler *s, uint32_t number) { return &s->touches[number % TOUCHES]; }
 
 /* ---- Conflicts ------------------------------------------------------------------------------ */
 
-/* The bytes of an operand in its memory, where a tile has a fixed place, else of its buffer. */
+/* The chain of what touches an operand's buffer; tiles at fixed places share one by memory. */
+static uint32_t chain_of(const as_kernel *k, const as_k_operand *o) {
+  return as_k_buf(k, o->buffer)->fixed ? k->nbuffers + o->space : o->buffer - 1;
+}
+static uint32_t nchains(const as_kernel *k) { return k->nbuffers + ISA_HBM + 1; }
+
 static void bytes_of(const as_kernel *k, const as_k_operand *o, as_k_bytes *x) {
   const as_k_buffer *b = as_k_buf(k, o->buffer);
   as_k_bytes_of(k, o, x);
@@ -65,55 +93,67 @@ static void bytes_of(const as_kernel *k, const as_k_operand *o, as_k_bytes *x) {
   x->hi += b->offset;
 }
 
-static bool same_memory(const as_kernel *k, const as_k_operand *a, const as_k_operand *b) {
-  if (a->buffer == b->buffer) return true;
-  return as_k_buf(k, a->buffer)->fixed && as_k_buf(k, b->buffer)->fixed && a->space == b->space;
+static bool meet(const as_k_bytes *x, const as_k_bytes *y) {
+  if (x->hi <= y->lo || y->hi <= x->lo || x->p1 <= y->p0 || y->p1 <= x->p0) return false;
+  if (!x->set && !y->set) return true;
+  isa_byteset all[2] = {{.run = x->hi - x->lo, .span = {x->hi - x->lo}},
+                        {.run = y->hi - y->lo, .span = {y->hi - y->lo}}};
+  return isa_byteset_meet_at(x->set ? x->set : &all[0], x->lo, y->set ? y->set : &all[1], y->lo);
 }
 
-static bool bytes_meet(const as_kernel *k, const as_k_operand *a, const as_k_operand *b) {
-  as_k_bytes x, y;
-  if (!same_memory(k, a, b)) return false;
-  bytes_of(k, a, &x);
-  bytes_of(k, b, &y);
-  if (x.hi <= y.lo || y.hi <= x.lo || x.p1 <= y.p0 || y.p1 <= x.p0) return false;
-  if (!x.set && !y.set) return true;
-  isa_byteset all[2] = {{.run = x.hi - x.lo, .span = {x.hi - x.lo}},
-                        {.run = y.hi - y.lo, .span = {y.hi - y.lo}}};
-  return isa_byteset_meet_at(x.set ? x.set : &all[0], x.lo, y.set ? y.set : &all[1], y.lo);
+/* t waits for an item of the window. */
+static void wait_for(scheduler *s, slot *t, uint32_t item) {
+  slot *o = slot_of(s, item);
+  uint32_t place = s->unused - 1;
+  edge *e = &s->edges[place];
+  s->unused = e->next;
+  s->nunused--;
+  *e = (edge){.item = t->item, .next = o->after};
+  o->after = place + 1;
+  t->before++;
+  t->own += t->group && o->group == t->group && o->state == t->state;
 }
 
-static bool operands_meet(const as_kernel *k, const as_k_item *a, const as_k_item *b) {
-  const as_k_use *x, *y;
-  unsigned n = as_k_used(k, a, &x), m = as_k_used(k, b, &y);
-  for (unsigned i = 0; i < n; i++)
-    for (unsigned j = 0; j < m; j++)
-      if ((x[i].writes || y[j].writes) &&
-          bytes_meet(k, as_k_use_op(k, a, &x[i]), as_k_use_op(k, b, &y[j])))
-        return true;
-  return false;
+/* For all of a chain that touch bytes of x. Chains go back in the list: what comes before the
+ * window's first access is done. */
+static void wait_for_chain(scheduler *s, slot *t, uint32_t number, const as_k_bytes *x) {
+  uint32_t oldest = slot_of(s, s->low)->touches;
+  for (const touch *a; number && number >= oldest; number = a->prev) {
+    a = touch_of(s, number);
+    if (a->item != t->item && slot_of(s, a->item)->open && meet(&a->at, x))
+      wait_for(s, t, a->item);
+  }
 }
 
-static bool is_ordered(const as_kernel *k, uint32_t earlier, uint32_t later, uint32_t at) {
-  for (; at < k->norders && k->orders[at].later == later; at++)
-    if (k->orders[at].earlier == earlier) return true;
-  return false;
+/* For what has the same hidden state. Groups do not mix, and others keep their order, so that what
+ * comes before the last write has been waited for. */
+static void wait_for_state(scheduler *s, slot *t) {
+  if (!t->state) return;
+  t->same = s->same[t->state];
+  s->same[t->state] = t->item + 1;
+  for (uint32_t i = t->same; i && i > s->low;) {
+    const slot *o = slot_of(s, i - 1);
+    if (t->group && o->group != t->group) return;
+    if (o->open && ((o->access | t->access) & ISA_STATE_W)) wait_for(s, t, i - 1);
+    if (o->access & ISA_STATE_W) return;
+    i = o->same;
+  }
 }
 
-static bool conflicts(const scheduler *s, const slot *a, const slot *b) {
-  if (a->state && a->state == b->state && ((a->access | b->access) & ISA_STATE_W) &&
-      (!a->group || a->group == b->group))
-    return true;
-  bool may = (a->writes & (b->reads | b->writes)) || (a->reads & b->writes);
-  if (may && operands_meet(s->k, &s->k->items[a->item], &s->k->items[b->item])) return true;
-  return s->k->norders && is_ordered(s->k, a->item, b->item, s->at_order);
+static void wait_for_orders(scheduler *s, slot *t) {
+  const as_kernel *k = s->k;
+  while (s->at_order < k->norders && k->orders[s->at_order].later < t->item) s->at_order++;
+  for (uint32_t i = s->at_order; i < k->norders && k->orders[i].later == t->item; i++) {
+    uint32_t earlier = k->orders[i].earlier;
+    if (earlier >= s->low && earlier < t->item && slot_of(s, earlier)->open)
+      wait_for(s, t, earlier);
+  }
 }
 
 /* ---- The window ----------------------------------------------------------------------------- */
 
-/* A bit for a buffer; fixed ones share one. */
-static uint64_t mark_of(const as_kernel *k, uint32_t buffer) {
-  if (as_k_buf(k, buffer)->fixed) return 1;
-  return UINT64_C(1) << (buffer * UINT32_C(0x9e3779b1) >> 26);
+static void mark(scheduler *s, uint32_t item) {
+  s->waits_not[item % WINDOW / 64] |= UINT64_C(1) << item % 64;
 }
 
 static void enter(scheduler *s) {
@@ -122,21 +162,33 @@ static void enter(scheduler *s) {
   const as_k_item *it = &k->items[item];
   slot *t = slot_of(s, item);
   const as_k_use *uses;
-  unsigned access;
-  *t = (slot){.item = item, .open = true};
+  unsigned access, n = as_k_used(k, it, &uses);
+  *t = (slot){.item = item, .open = true, .touches = s->ntouches + 1};
   t->state = (uint8_t)isa_insn_state(&as_k_verdict_of(k, it)->in, &access);
   t->access = (uint8_t)access;
   t->group = s->groups[item].of;
-  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
-    uint64_t mark = mark_of(k, as_k_use_op(k, it, &uses[u])->buffer);
-    t->reads |= uses[u].reads ? mark : 0;
-    t->writes |= uses[u].writes ? mark : 0;
+  for (unsigned u = 0; u < n; u++) {
+    const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
+    uint32_t chain = chain_of(k, o), number = ++s->ntouches;
+    touch *a = touch_of(s, number);
+    bytes_of(k, o, &a->at);
+    a->item = item;
+    a->prev = s->last[uses[u].writes][chain];
+    wait_for_chain(s, t, s->last[1][chain], &a->at);
+    if (uses[u].writes) wait_for_chain(s, t, s->last[0][chain], &a->at);
+    s->last[uses[u].writes][chain] = number;
   }
-  while (s->at_order < k->norders && k->orders[s->at_order].later < item) s->at_order++;
-  for (uint32_t i = s->low; i < item; i++) {
-    const slot *o = slot_of(s, i);
-    if (o->open && conflicts(s, o, t)) t->before |= bit_of(i);
-  }
+  wait_for_state(s, t);
+  wait_for_orders(s, t);
+  if (!t->before) mark(s, item);
+}
+
+/* Whether one more item may come in: it needs its accesses, and edges for those that it meets. */
+static bool may_enter(const scheduler *s) {
+  if (s->next >= s->end || s->next >= s->low + WINDOW) return false;
+  if (s->next == s->low) return true;
+  uint32_t used = s->ntouches + 1 - s->slots[s->low % WINDOW].touches;
+  return used + K_OPERANDS <= TOUCHES && s->nunused >= TOUCHES + WINDOW;
 }
 
 static void know(scheduler *s, slot *t) {
@@ -170,9 +222,18 @@ static uint32_t size_of(const as_k_buffer *b) {
   return (b->bytes + ISA_PSUM_BANK - 1) / ISA_PSUM_BANK * ISA_PSUM_BANK;
 }
 
-static uint32_t limit_of(const as_kernel *k, unsigned memory) {
+/* What may be in use where the caller's order has `room` and an item begins a tile early. What lies
+ * between tiles is lost. The further ahead the item is, the less of what is free it may take, and
+ * loads half of that, so that what comes next finds room: where it does not, the caller's order is
+ * all that is left. With shares that do not fall, adamw of AccelOpt takes 1.5 times as long. */
+static uint32_t limit_of(const scheduler *s, uint32_t item, unsigned memory, uint32_t room) {
+  const as_kernel *k = s->k;
   uint32_t all = as_k_room(k, memory ? ISA_PSUM : ISA_SBUF);
-  return memory ? all : all / 8 * 7; /* what lies between tiles is lost */
+  if (memory) return all;
+  all = all / 8 * 7;
+  if (room >= all) return all;
+  uint32_t left = WINDOW - (item - s->low), share = (all - room) / WINDOW * left / WINDOW * left;
+  return room + (isa_op_is_dma(k->items[item].op) ? share / 2 : share);
 }
 
 /* Whether an item may come now, where tiles that it begins must fit until the place where they
@@ -190,7 +251,8 @@ static bool has_room(scheduler *s, uint32_t item, bool take) {
       slot *t = slot_of(s, i);
       if (take)
         t->more[memory] += size_of(b);
-      else if (s->room[memory][i] + t->more[memory] + size_of(b) > limit_of(k, memory))
+      else if (s->room[memory][i] + t->more[memory] + size_of(b) >
+               limit_of(s, item, memory, s->room[memory][i]))
         return false;
     }
     if (take) s->begun[number - 1] = true;
@@ -238,13 +300,11 @@ static void find_groups(scheduler *s, uint32_t first, uint32_t end) {
 /* Whether all that use what an item loads are in the window and wait for nothing else. */
 static bool can_open(scheduler *s, uint32_t item) {
   const group *g = &s->groups[item];
-  uint64_t own = 0;
   if (!g->next || g->last >= s->next) return false; /* what comes after the run may use the last */
   for (uint32_t i = item; i <= g->last; i++)
     if (s->groups[i].of == item + 1) {
       const slot *t = slot_of(s, i);
-      if ((t->before & ~own) || !has_room(s, i, false)) return false;
-      own |= bit_of(i);
+      if (t->before > t->own || !has_room(s, i, false)) return false;
     }
   return true;
 }
@@ -275,8 +335,14 @@ static uint32_t choose(scheduler *s) {
   uint32_t best = K_NONE, other = K_NONE;
   uint64_t least = UINT64_MAX;
   for (uint32_t i = s->low; i < s->next; i++) {
+    uint64_t word = s->waits_not[i % WINDOW / 64] >> i % 64;
+    if (!word) {
+      i |= 63;
+      continue;
+    }
+    i += (uint32_t)__builtin_ctzll(word);
+    if (i >= s->next) break;
     slot *t = slot_of(s, i);
-    if (!t->open || t->before) continue;
     uint64_t begin = begin_of(s, t);
     if (begin >= least || !is_open(s, t)) continue;
     if (other == K_NONE) other = i;
@@ -287,13 +353,30 @@ static uint32_t choose(scheduler *s) {
   return best == K_NONE ? other : best;
 }
 
+/* What waits for an item waits no longer. */
+static void release(scheduler *s, slot *t) {
+  uint32_t next;
+  for (uint32_t i = t->after; i; i = next) {
+    edge *e = &s->edges[i - 1];
+    slot *o = slot_of(s, e->item);
+    o->own -= o->group && o->group == t->group && o->state == t->state;
+    if (!--o->before) mark(s, e->item);
+    next = e->next;
+    e->next = s->unused;
+    s->unused = i;
+    s->nunused++;
+  }
+  t->after = 0;
+  t->open = false;
+  s->waits_not[t->item % WINDOW / 64] &= ~(UINT64_C(1) << t->item % 64);
+}
+
 static void take(scheduler *s, uint32_t item) {
   has_room(s, item, true);
   as_k_pace_take(&s->pace, &s->k->items[item]);
   s->k->figures.moved += item != s->low && !s->k->items[item].added;
-  slot_of(s, item)->open = false;
+  release(s, slot_of(s, item));
   note_group(s, slot_of(s, item));
-  for (uint32_t i = s->low; i < s->next; i++) slot_of(s, i)->before &= ~bit_of(item);
   s->order[s->n++] = item;
   while (s->low < s->next && !slot_of(s, s->low)->open) s->low++;
 }
@@ -306,9 +389,10 @@ static bool is_fence(const as_kernel *k, const as_k_item *it) {
 static void schedule_run(scheduler *s, uint32_t first, uint32_t end) {
   s->low = s->next = first;
   s->end = end;
+  memset(s->same, 0, sizeof s->same);
   find_groups(s, first, end);
   while (s->low < end) {
-    while (s->next < end && s->next < s->low + WINDOW) enter(s);
+    while (may_enter(s)) enter(s);
     take(s, choose(s));
   }
 }
@@ -351,13 +435,19 @@ static bool make_order(scheduler *s) {
   for (unsigned m = 0; m < 2; m++) s->room[m] = isa_zalloc(&k->al, items * sizeof(uint32_t));
   s->begun = isa_zalloc(&k->al, buffers * sizeof *s->begun);
   s->groups = isa_zalloc(&k->al, items * sizeof *s->groups);
-  bool ok = s->begun && s->groups && s->room[0] && s->room[1];
+  size_t chains = nchains(k) * sizeof(uint32_t);
+  for (unsigned m = 0; m < 2; m++) s->last[m] = isa_zalloc(&k->al, chains);
+  bool ok = s->begun && s->groups && s->room[0] && s->room[1] && s->last[0] && s->last[1];
   if (ok) {
+    for (uint32_t i = 0; i < EDGES; i++) s->edges[i].next = i + 1 < EDGES ? i + 2 : 0;
+    s->unused = 1;
+    s->nunused = EDGES;
     for (unsigned m = 0; m < 2; m++) find_room(s, m);
     if (k->norders) qsort(k->orders, k->norders, sizeof *k->orders, by_later);
     schedule_all(s);
   }
   for (unsigned m = 0; m < 2; m++) isa_free(&k->al, s->room[m], items * sizeof(uint32_t));
+  for (unsigned m = 0; m < 2; m++) isa_free(&k->al, s->last[m], chains);
   isa_free(&k->al, s->begun, buffers * sizeof *s->begun);
   isa_free(&k->al, s->groups, items * sizeof *s->groups);
   return ok || as_k_nomem(k);

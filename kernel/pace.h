@@ -5,7 +5,7 @@
 
 #include "simplify.h"
 
-/* When a buffer was last written and read, and by which engine; ISA_NENGINES: DMA. */
+/* When a part of a buffer was last written and read, and by which engine; ISA_NENGINES: DMA. */
 typedef struct as_k_touch {
   uint64_t written, read;
   uint8_t writer, reader;
@@ -17,7 +17,8 @@ typedef struct as_k_pace {
   uint64_t free[ISA_NENGINES]; /* when each is free: later than that where ways made it wait */
   uint64_t way_free[ISA_NWAYS];
   uint8_t way_user[ISA_NWAYS];
-  as_k_touch *touched;           /* by buffer */
+  uint32_t *parts;               /* by buffer: its first of `touched`; one more ends the last */
+  as_k_touch *touched;           /* by part */
   unsigned depth;                /* of loops at run time */
   uint64_t end;                  /* when all so far has run, and each transfer has begun */
   unsigned table;                /* that scalar has loaded, as in as_k_verdict */
