@@ -5,7 +5,7 @@ declare -gA _soma_options=(
   [soma-as]='-r -o -E -f -l -t -g -I -i -D -d -U -u -p -P -e -s -M -MG -MD -Werror --lint --spill -@ --error-format --explain --manual --words -h --help -v --version'
   [soma-dis]='-o --engine --raw --json --graph --help --version'
   [soma-mpi]='--help --version'
-  [soma-nki]='-m -c -n --mpi --env --install-kernelspec --sandbox --help --dap --version --check --schedules --json --timeline --report --advice --explain --session --log --page --trace --target --optimize --costs --timing-only --threads'
+  [soma-nki]='-m -c -n --mpi --env --install-kernelspec --sandbox --help --dap --version --check --schedules --json --timeline --report --advice --explain --session --log --page --trace --target --optimize --costs --timing-only --threads --disable-dge'
   [sandbox]='--sandbox --in --out --file --max-seconds --max-cpu-seconds --max-memory --max-output --json --no-filter --help'
 )
 # What comes after an option: a file, a folder, one of some words, one of some names and =FILE.

@@ -60,8 +60,7 @@ class KernelRun:
         return show.Text(self.built.report())
 
     def advice(self):
-        """What would make the kernel faster: each variant that was built, run without values, and
-        is."""
+        """What would make the kernel faster, each variant tried without values."""
         return self.built.advice()
 
     def __repr__(self):
@@ -74,8 +73,7 @@ class KernelRun:
 
     @property
     def figures(self):
-        """What the run achieved of what the machine can; `built.figures()` has what the builder
-        did."""
+        """What the run achieved of what the machine can; `built.figures()` is the builder's."""
         return self.run.figures
 
     @property
@@ -185,9 +183,10 @@ class Kernel:
         return "neuronxcc.nki" if self.options.get("style") == "neuronxcc" else "nki"
 
     def _flags(self):
-        """Of the builder, by what the compiler is told."""
+        """Of the builder, by what the compiler or soma-nki is told."""
         told = str(self.options.get("additional_compile_opt") or "").split()
-        return launch.K.NO_DGE if "--disable-dge" in told else 0
+        without = "--disable-dge" in told or os.environ.get("SOMA_DISABLE_DGE") == "1"
+        return launch.K.NO_DGE if without else 0
 
     def _optimize(self):
         """What jit's `optimize` says, else SOMA_OPTIMIZE, else 1."""
@@ -293,7 +292,7 @@ class Kernel:
     def __call__(self, *args, **kwargs):
         if record.recording():
             return self.function(*args, **kwargs)
-        _given(kwargs)
+        kwargs.pop("compiler_flags", None)
         self.benchmark_result = None  # the memory of the last run serves the next
         run = self._launch(args, kwargs)
         self.benchmark_result = BenchmarkResult(run)
@@ -304,7 +303,7 @@ class Kernel:
         """Runs and records: a KernelRun. target, and options of soma.Machine (checks, schedule,
         costs, timing_only, threads, rounding_seed ...), by name; a name that the kernel has as a
         parameter is the kernel's."""
-        _given(kwargs)
+        kwargs.pop("compiler_flags", None)
         kwargs, options = self._run_options(kwargs)
         target = options.pop("target", None)
         kernel = self if target is None else _as_kernel(self, {"platform_target": target})
@@ -357,6 +356,11 @@ class Kernel:
             return None if run is None else self._results(run, built, owners, args, kwargs)
 
     @_short
+    def program(self, *args, **kwargs):
+        """The soma.Program that these arguments make, without a run."""
+        return self.build(args, kwargs)[0].program
+
+    @_short
     def source(self, *args, **kwargs):
         """The program as assembly."""
         return self.build(args, kwargs)[0].program.source()
@@ -402,11 +406,6 @@ class Kernel:
                         **dict(self.options, schedule=edges))
         kernel.split = self.split
         return kernel
-
-
-def _given(kwargs):
-    for name in ("compiler_flags",):
-        kwargs.pop(name, None)
 
 
 def _same(x):

@@ -36,6 +36,8 @@ OPTIONS = {
     "costs": ("FILE", "constants of the clock, as of soma --costs"),
     "timing-only": (None, "calculates times and no values: results hold zeros"),
     "threads": ("N", "threads of the host; 0 for all its cores"),
+    "disable-dge": (None, "descriptors of transfers are made before the run, as by the compiler's "
+                    "--disable-dge"),
 }
 # Words that soma-nki itself takes.
 _COMMANDS = ("--help", "--version", "--env", "--install-kernelspec")
@@ -177,6 +179,8 @@ def state():
             os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] = options["target"]
         if "optimize" in options:
             os.environ["SOMA_OPTIMIZE"] = options["optimize"]
+        if "disable-dge" in options:
+            os.environ["SOMA_DISABLE_DGE"] = "1"
     return _state
 
 

@@ -117,6 +117,19 @@ class Look(unittest.TestCase):
                     "kernel(np.ones((8, 8), np.float32))\nprint(a.at)\n")
         self.assertEqual(self.run_it("--check", "--schedules", "4", "counts.py"), (0, "256\n", ""))
 
+    def test_disable_dge(self):
+        """Transfers have descriptors that are made before the run, in children too."""
+        with open(os.path.join(self.folder, "dge.py"), "w") as f:
+            f.write(SCRIPT + """
+import re
+program = twice.program(x)
+print(sorted(set(re.findall("dge=[a-z]+", program.source()))), program.bytes()[1:4])
+""")
+        status, out, err = self.run_it("--disable-dge", "dge.py")
+        self.assertIn("['dge=none'] b'SBC'", out, err)
+        self.assertNotIn("['dge=none']", self.run_it("dge.py")[1])
+        self.assertIn("--disable-dge takes no value", self.run_it("--disable-dge=1", "dge.py")[2])
+
     def test_optimize_2_tries_policies(self):
         status, out, said = self.run_it("--optimize", "2", "--report", "script.py")
         self.assertEqual(status, 0, said)
