@@ -27,6 +27,7 @@ typedef struct as_k_buffer {
   uint32_t whole;        /* 1 + the item after which all of it is written; 0: none */
   uint32_t since;        /* 1 + the item from which on it holds what other tiles wrote; 0: none */
   uint32_t kept_in;      /* the temporary of HBM that it came back from; 0: none */
+  uint32_t loaded;       /* 1 + the item whose load it came back by; 0: none */
   uint32_t class;        /* equal for tiles that differ only in name and line */
   uint32_t loop;         /* that it was declared in, 0: none; a new life in each of its rounds */
   uint32_t next;         /* the version of it that comes after, 0: none */

@@ -74,6 +74,7 @@ typedef struct as_kernel_costs {
   uint64_t table;         /* of scalar's load of a function's table */
   uint64_t latency[5];    /* of an engine: from when the next instruction can begin to the result */
   uint64_t transfer;      /* of a transfer: what it takes beside its bytes */
+  uint64_t piece;         /* of a transfer: each stretch of bytes that lie together */
   uint64_t dma_byte_rate; /* bytes in a microsecond that one of the sixteen engines moves;
                              0: 20000 */
 } as_kernel_costs;
@@ -215,8 +216,8 @@ typedef struct as_kernel_unwritten {
 } as_kernel_unwritten;
 bool as_kernel_get_unwritten(const as_kernel *k, uint32_t i, as_kernel_unwritten *out);
 /* A spill: where the tile is used before it goes and where next. HBM had it from before, or it was
- * stored there; what was in PSUM stays in SBUF from then on. */
-enum { AS_SPILL_KEPT, AS_SPILL_STORED, AS_SPILL_SBUF };
+ * stored there; what was in PSUM stays in SBUF from then on; or what loaded it does so again. */
+enum { AS_SPILL_KEPT, AS_SPILL_STORED, AS_SPILL_SBUF, AS_SPILL_LOADED };
 typedef struct as_kernel_spill {
   const char *name;
   uint64_t bytes;

@@ -48,6 +48,12 @@ static inline bool as_k_asked(const as_kernel *k, uint32_t pass) {
   return (k->o.passes | k->o.extra) & pass;
 }
 
+/* Whether the other core may write a buffer. */
+static inline bool as_k_is_shared(const as_kernel *k, const as_k_buffer *b) {
+  return k->o.cores > 1 && b->space == ISA_HBM &&
+         k->scratch->tensors[b->tensor - 1].role != ISA_TEMP;
+}
+
 /* ---- what an item is ---- */
 
 /* The only use that writes, NULL when there are several or none. */

@@ -1,11 +1,12 @@
 /* When tiles do not fit, while they are placed. In SBUF the one whose next use is furthest away
- * goes to a temporary in HBM, unless that holds it already, and comes back before that use as
- * another tile. In PSUM it is copied to a tile in SBUF, which serves all that comes after, where
- * that may read it there. Tiles with fixed places stay where they are.
+ * goes to a temporary in HBM, unless that holds it already or it can be loaded once more from where
+ * it came, and comes back before that use as another tile. In PSUM it is copied to a tile in SBUF,
+ * which serves all that comes after, where that may read it there. Tiles with fixed places stay
+ * where they are.
  *
  * The list stays as it is meanwhile: the transfers are put in when all tiles of a memory have their
  * place, so that the whole takes about the time of one pass over the list. */
-#include "impl.h"
+#include "simplify.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct ref { /* a use of a buffer, in the order of the list */
 } ref;
 typedef struct span { /* the uses of a buffer in refs; tried: the search that it could not serve */
   uint32_t from, to, tried;
+  bool written; /* by any of them */
 } span;
 typedef struct stretch { /* an outermost loop at run time */
   uint32_t first, last;
@@ -35,6 +37,8 @@ struct as_k_spiller {
   uint32_t nspans, cap_spans;
   stretch *loops;
   uint32_t nloops;
+  uint32_t *met; /* by item: meetings with the other core before it; NULL: there is none */
+  size_t met_bytes;
   edit *edits;
   uint32_t nedits, cap_edits, search;
 };
@@ -45,7 +49,7 @@ static bool cover_buffers(as_k_spiller *s) {
   for (; s->nspans < s->k->nbuffers; s->nspans++) {
     if (!isa_array_room(&s->k->al, &s->spans, s->nspans, &s->cap_spans, sizeof *s->spans))
       return as_k_nomem(s->k);
-    s->spans[s->nspans] = (span){0, 0, 0};
+    s->spans[s->nspans] = (span){0};
   }
   return true;
 }
@@ -72,8 +76,21 @@ static bool find_refs(as_k_spiller *s) {
     for (unsigned u = 0, of = as_k_used(k, &k->items[i], &uses); u < of; u++) {
       span *p = span_of(s, as_k_use_op(k, &k->items[i], &uses[u])->buffer);
       s->refs[p->to++] = (ref){i, k->items[i].ops + uses[u].operand, uses[u].writes};
+      p->written = p->written || uses[u].writes;
     }
   return true;
+}
+
+static bool find_meetings(as_k_spiller *s) {
+  const as_kernel *k = s->k;
+  if (k->o.cores < 2) return true;
+  s->met_bytes = ((size_t)k->nitems + 1) * sizeof *s->met;
+  s->met = isa_zalloc(&k->al, s->met_bytes);
+  for (uint32_t i = 0; s->met && i < k->nitems; i++) {
+    const as_k_item *it = &k->items[i];
+    s->met[i + 1] = s->met[i] + (it->op < ISA_NOPS && as_k_meeting_kind(k, it) != K_MEETINGS);
+  }
+  return s->met || as_k_nomem(s->k);
 }
 
 static int by_first(const void *a, const void *b) {
@@ -262,7 +279,7 @@ static uint32_t successor(as_k_spiller *s, uint32_t number, uint32_t at) {
   as_k_buf(k, again)->whole = 1;
   if (!cover_buffers(s)) return 0;
   span *p = span_of(s, number);
-  *span_of(s, again) = (span){at, p->to, 0};
+  *span_of(s, again) = (span){.from = at, .to = p->to};
   p->to = at;
   return again;
 }
@@ -277,24 +294,138 @@ static void rename_uses(const as_k_spiller *s, uint32_t buffer) {
   }
 }
 
+/* ---- What can be loaded once more ----------------------------------------------------------- */
+
+/* An item that loads all of a tile from HBM, with nothing that is known at run time alone. */
+static bool is_load(const as_k_spiller *s, uint32_t item) {
+  const as_kernel *k = s->k;
+  const as_k_item *it = &k->items[item];
+  const as_k_use *uses, *w = as_k_only_write(k, it);
+  if (!isa_op_is_dma(it->op) || as_k_meeting_kind(k, it) != K_MEETINGS || !w) return false;
+  if (!as_k_verdict_of(k, it)->plain || !as_k_overwrites(k, it, w)) return false;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++)
+    if (!uses[u].writes && as_k_use_op(k, it, &uses[u])->space != ISA_HBM) return false;
+  return whole_loop(s, item).first == item;
+}
+
+enum { MOST_WRITES = 64 }; /* that are looked at: all others count as writes of the same bytes */
+
+static bool is_unchanged(const as_k_spiller *s, const as_k_operand *o, uint32_t from, uint32_t to) {
+  const as_kernel *k = s->k;
+  const span *p = span_of(s, o->buffer);
+  as_k_bytes x, y;
+  if (!p->written) return true;
+  as_k_bytes_of(k, o, &x);
+  uint32_t r = first_ref(s, o->buffer, from), most = r + MOST_WRITES;
+  for (; r < p->to && s->refs[r].item < to; r++) {
+    if (r == most) return false;
+    if (!s->refs[r].writes) continue;
+    as_k_bytes_of(k, as_k_op(k, s->refs[r].operand), &y);
+    if (x.lo < y.hi && y.lo < x.hi) return false;
+  }
+  return true;
+}
+
+/* Whether the other core may write between two items what an item reads. */
+static bool others_write(const as_k_spiller *s, const as_k_item *it, uint32_t from, uint32_t to) {
+  const as_kernel *k = s->k;
+  const as_k_use *uses;
+  bool shared = false;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++)
+    shared = shared || as_k_is_shared(k, as_k_buf(k, as_k_use_op(k, it, &uses[u])->buffer));
+  return shared && s->met[from] != s->met[to];
+}
+
+/* The bytes of elements that lie one after another. */
+static uint64_t run_of(const as_k_shape *s) {
+  uint64_t n = 1;
+  for (unsigned d = s->ndim; d-- > 0 && s->dim[d].step == (int64_t)n;) n *= s->dim[d].num;
+  return n * isa_dtype_bytes(s->dtype);
+}
+
+/* What the DMA engines take for all bytes of a tile in pieces of `run` bytes, or of its rows. */
+static uint64_t dma_time(const as_kernel *k, const as_k_buffer *tile, uint64_t run) {
+  uint64_t bytes = (uint64_t)tile->bytes * tile->nparts;
+  uint64_t pieces = bytes / (run < tile->bytes ? run : tile->bytes);
+  return bytes * (1000000000 / k->target->dma) / k->o.costs.dma_byte_rate +
+         pieces * k->o.costs.piece / k->target->dma;
+}
+
+/* 1 + the item that loaded what a tile has, from bytes that are the same until `next`, where that
+ * is not slower than to store it and load that; 0: none. at: of the next use in refs. */
+static uint32_t loader_of(const as_k_spiller *s, uint32_t number, uint32_t at, uint32_t next) {
+  const as_kernel *k = s->k;
+  const as_k_buffer *b = as_k_buf(k, number);
+  uint32_t r = span_of(s, number)->from, load = b->loaded;
+  if (!load && s->refs[r].writes && is_load(s, s->refs[r].item)) load = s->refs[r++].item + 1;
+  for (; load && r < at; r++)
+    if (s->refs[r].writes) return 0;
+  if (!load) return 0;
+  const as_k_item *it = &k->items[load - 1];
+  const as_k_use *uses;
+  uint64_t again = 0;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
+    const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
+    if (uses[u].writes) continue;
+    if (!is_unchanged(s, o, load, next)) return 0;
+    again += dma_time(k, b, run_of(as_k_shape_of(k, o)));
+  }
+  return again > 2 * dma_time(k, b, b->bytes) || others_write(s, it, load, next) ? 0 : load;
+}
+
+/* The load of an item once more, into another tile. */
+static bool load_again(as_k_spiller *s, uint32_t before, uint32_t item, uint32_t dst) {
+  as_kernel *k = s->k;
+  as_k_item it = k->items[item];
+  const as_k_use *uses;
+  uint32_t units = 0, first, from = it.ops;
+  unsigned n = as_k_used(k, &it, &uses);
+  for (unsigned u = 0; u < n; u++) {
+    uint32_t end = uses[u].operand - 1 + (uint32_t)sizeof(as_k_operand) / 8;
+    if (end > units) units = end;
+  }
+  uint64_t *to = as_k_take_units(k, units, &first);
+  if (!to) return false;
+  memcpy(to, &k->ops[from], units * sizeof *to);
+  it.ops = first - 1;
+  it.at = k->items[before < k->nitems ? before : k->nitems - 1].at;
+  for (unsigned u = 0; u < n; u++)
+    if (uses[u].writes)
+      ((as_k_operand *)(void *)&k->ops[it.ops + uses[u].operand - 1])->buffer = dst;
+  k->figures.spilled_bytes += (uint64_t)as_k_buf(k, dst)->bytes * as_k_buf(k, dst)->nparts;
+  k->figures.spills++;
+  return as_k_choose_queue(k, &it) && put(s, before, BACK, &it);
+}
+
 /* ---- To HBM --------------------------------------------------------------------------------- */
+
+/* Whether a tile, which came back from a temporary, has been written since. */
+static bool is_dirty(const as_k_spiller *s, uint32_t number, uint32_t at) {
+  bool dirty = !as_k_buf(s->k, number)->kept_in;
+  for (uint32_t r = span_of(s, number)->from; r < at && !dirty; r++) dirty = s->refs[r].writes;
+  return dirty;
+}
 
 static bool to_hbm(as_k_spiller *s, uint32_t number, uint32_t at, uint32_t *again) {
   as_kernel *k = s->k;
   uint32_t next = whole_loop(s, s->refs[at].item).first;
   uint32_t last = whole_loop(s, s->refs[at - 1].item).last, kept = as_k_buf(k, number)->kept_in;
   uint64_t spills = k->figures.spills;
-  bool dirty = !kept; /* whether it has been written since it came back */
-  for (uint32_t r = span_of(s, number)->from; r < at && !dirty; r++) dirty = s->refs[r].writes;
-  if (!note(s, number, last, next, dirty ? AS_SPILL_STORED : AS_SPILL_KEPT)) return false;
+  bool dirty = is_dirty(s, number, at);
+  uint32_t load = dirty ? loader_of(s, number, at, next) : 0;
+  uint8_t to = load ? AS_SPILL_LOADED : dirty ? AS_SPILL_STORED : AS_SPILL_KEPT;
+  if (!note(s, number, last, next, to)) return false;
   as_k_buf(k, number)->ended = false; /* an end that the caller gave lies after its last use */
-  if (!kept && !as_k_temporary(k, "spilled", as_k_buf(k, number), &spills, &kept)) return false;
+  if (!load && !kept && !as_k_temporary(k, "spilled", as_k_buf(k, number), &spills, &kept))
+    return false;
   *again = successor(s, number, at);
-  if (!*again || (dirty && !transfer(s, last + 1, AWAY, kept, number))) return false;
+  if (!*again || (!load && dirty && !transfer(s, last + 1, AWAY, kept, number))) return false;
   rename_uses(s, *again);
   as_k_buf(k, number)->last = last;
   as_k_buf(k, *again)->first = next;
-  as_k_buf(k, *again)->kept_in = kept;
+  as_k_buf(k, *again)->kept_in = load ? 0 : kept; /* what a temporary has may be older */
+  as_k_buf(k, *again)->loaded = load;
+  if (load) return load_again(s, next, load - 1, *again);
   return transfer(s, next, BACK, *again, kept);
 }
 
@@ -329,7 +460,7 @@ static bool to_sbuf(as_k_spiller *s, uint32_t number, uint32_t at, uint32_t *aga
     if (k->error.status == ISA_NOMEM) return false;
     k->error.status = ISA_OK;
     span_of(s, number)->to = span_of(s, *again)->to;
-    *span_of(s, *again) = (span){0, 0, 0};
+    *span_of(s, *again) = (span){0};
     as_k_buf(k, *again)->used = false;
     rename_uses(s, number);
     *again = 0;
@@ -349,7 +480,7 @@ as_k_spiller *as_k_spill_open(as_kernel *k) {
     return NULL;
   }
   s->k = k;
-  if (find_refs(s) && find_loops(s)) return s;
+  if (find_refs(s) && find_meetings(s) && find_loops(s)) return s;
   as_k_spill_close(s);
   return NULL;
 }
@@ -418,6 +549,7 @@ void as_k_spill_close(as_k_spiller *s) {
   isa_free(&k->al, s->refs, s->refs_bytes);
   isa_free(&k->al, s->spans, s->cap_spans * sizeof *s->spans);
   isa_free(&k->al, s->loops, ((size_t)k->nloops + 1) * sizeof *s->loops);
+  isa_free(&k->al, s->met, s->met_bytes);
   isa_free(&k->al, s->edits, s->cap_edits * sizeof *s->edits);
   isa_free(&k->al, s, sizeof *s);
 }
@@ -431,7 +563,8 @@ bool as_kernel_get_spill(const as_kernel *k, uint32_t i, as_kernel_spill *out) {
 
 const char *as_kernel_spill_text(const as_kernel_spill *s, bool before) {
   static const char *const went[] = {"which HBM has already, left after ", "to HBM after ",
-                                     "from PSUM to SBUF after "};
+                                     "from PSUM to SBUF after ", "left after "};
+  if (before && s->to == AS_SPILL_LOADED) return "loaded again before ";
   if (before) return s->to == AS_SPILL_SBUF ? "read there from " : "back before ";
   return went[s->to];
 }

@@ -45,12 +45,6 @@ static uint64_t mix(uint64_t h, uint64_t w) {
   return h ^ h >> 29;
 }
 
-/* Whether the other core may write a buffer. */
-static bool is_shared(const as_kernel *k, const as_k_buffer *b) {
-  return k->o.cores > 1 && b->space == ISA_HBM &&
-         k->scratch->tensors[b->tensor - 1].role != ISA_TEMP;
-}
-
 /* What an operand that is read stands for: its value, else its buffer. */
 static uint64_t source_of(const sharer *s, const as_k_operand *o) {
   uint32_t value = s->value[o->buffer - 1];
@@ -90,7 +84,7 @@ static bool reads_values(const sharer *s, const as_k_item *it, uint64_t *hash, u
     *hash = mix(*hash, (uint64_t)o->offset);
     if (uses[u].writes) continue;
     *hash = mix(*hash, source_of(s, o));
-    *when += s->times[o->buffer - 1] + (is_shared(k, b) ? s->met : 0);
+    *when += s->times[o->buffer - 1] + (as_k_is_shared(k, b) ? s->met : 0);
   }
   return true;
 }

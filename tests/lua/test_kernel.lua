@@ -159,10 +159,9 @@ t.case("memory that does not fit says what is live", function()
 end)
 
 t.case("the report shows memory over time and what spilling moves", function()
-  local k = soma.kernel {target = "trn2", spill = true, sbuf_bytes = 4096}
-  local x, y = k:input("x", "float32", {384, 512}), k:output("y", "float32", {384, 512})
-  local tiles = {}
-  for i = 0, 2 do tiles[i] = k:load(x[{i * 128, 128}]) end
+  local k = soma.kernel {target = "trn2", spill = true, sbuf_bytes = 4096, optimize = 0}
+  local y, tiles = k:output("y", "float32", {384, 512}), {}
+  for i = 0, 2 do tiles[i] = k:fill("float32", {128, 512}, i) end
   for i = 0, 2 do k:store(y[{i * 128, 128}], tiles[i]) end
   k:program()
   local report, line = k:report(), here() - 3
@@ -172,6 +171,67 @@ t.case("the report shows memory over time and what spilling moves", function()
   assert(report:find("  most, 4096 bytes, at instruction 1, [^\n]*test_kernel.lua:" .. line .. "\n"), report)
   assert(not report:find("psum over time", 1, true))
   assert(report:find("\nspills:\n  [%w_]+: 262144 bytes, to HBM after [^\n]*lua:" .. line .. ", back before [^\n]*lua:" .. line + 1 .. "\n"), report)
+end)
+
+-- Six tiles of which four fit, each loaded and used twice. `between` comes after all have been used once.
+local function six(options, between)
+  local strided = options.strided
+  options.spill, options.sbuf_bytes, options.strided = true, 4096, nil
+  return soma.kernel(options, function(k)
+    local x, y = k:input("x", "float32", {6, 128, 256}), k:output("y", "float32", {2, 2, 6, 128, 256})
+    local from, tiles = k:output("from", "float32", {6, 128, 256}), {}
+    for i = 0, 5 do k.any.dma_copy(from[i], x[i]) end
+    if k.cores == 2 then k.any.core_barrier({data = from}) end
+    for i = 0, 5 do tiles[i] = k:load(strided and from[i]:reshape {256, 128}:permute {2, 1} or from[i]) end
+    for i = 0, 5 do k:store(y[k.core][0][i], tiles[i]) end
+    if between then between(k, from, tiles) end
+    for i = 0, 5 do k:store(y[k.core][1][i], tiles[i]) end
+  end)
+end
+
+t.case("what HBM has still is loaded again, what has changed since is stored", function()
+  local x = soma.randn({6, 128, 256}, "float32", {seed = 8})
+  local stored = 0
+  local function spills(what, between, options, want_loads, want_stores)
+    options = options or {}
+    options.optimize = 0 -- an order of the builder's would store what it has twice, and spill nothing
+    local cores, strided = options.cores, options.strided
+    local checks = options.checks or "race,uninit"
+    options.checks = nil
+    local k = six(options, between)
+    local loads, stores = select(2, k:report():gsub("loaded again before", "")), select(2, k:report():gsub("to HBM after", ""))
+    stored = stored + stores
+    assert(want_loads == nil or (loads > 0) == want_loads and (stores > 0) == want_stores, ("%s: %d loads, %d stores"):format(what, loads, stores))
+    local want = six({keep_order = true, optimize = 0, cores = cores, strided = strided}, between)
+    for schedule = 0, 1 do
+      local got = soma.core {schedule = schedule, checks = checks}:run(k:program(), {x = x})
+      t.eq(soma.equal(got.out.y, run(want, {x = x}).out.y), true, what)
+    end
+  end
+  spills("nothing changes", nil, nil, true, false)
+  for i = 0, 5 do
+    spills("the rows of " .. i, function(k, from) k:store(from[i], k:fill("float32", {128, 256}, i)) end)
+  end
+  t.eq(stored > 0, true)
+  spills("a row of each", function(k, from)
+    for i = 0, 5 do k:store(from[i]:slice(1, 0, 1), k:fill("float32", {1, 256}, i)) end
+  end, nil, true, true) -- those that come back before
+  spills("the tiles", function(k, _, tiles) for i = 0, 5 do k.any.memset(tiles[i]:slice(2, 0, 1), i) end end, nil, true, true)
+  spills("two cores", nil, {cores = 2}, true, false)
+  spills("the other core, between meetings about something else", function(k, from)
+    local other = k:output("other", "float32", {128, 256})
+    k:store(other:slice(2, 128 * k.core, 128), k:fill("float32", {128, 128}, 0))
+    k.any.core_barrier({data = other})
+    for i = 0, 5 * k.core do if k.core == 1 then k:store(from[i], k:fill("float32", {128, 256}, 7)) end end
+    k.any.core_barrier({data = other})
+  end, {cores = 2, checks = "uninit"}, true, true) -- only barriers of the rows order what is done with them
+  spills("tiles that came back are loaded whole", function(k, from, tiles)
+    for i = 0, 5 do k.any.tensor_scalar(tiles[i], tiles[i], {op0 = "add", imm0 = 1.0}) end
+    for i = 0, 5 do k.any.tensor_scalar(tiles[i]:slice(2, 0, 8), tiles[5 - i]:slice(2, 8, 8), {op0 = "add", imm0 = 1.0}) end
+    for i = 0, 5 do k.any.dma_copy(tiles[i], from[5 - i]) end
+    for i = 0, 5 do k:store(from[i], tiles[i]) end
+  end, nil, true, true)
+  spills("pieces of four bytes", nil, {strided = true}, false, true)
 end)
 
 -- Twelve tiles of a bank of PSUM each, of which eight fit: all are written, then all are read.

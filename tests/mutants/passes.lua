@@ -44,6 +44,11 @@ local MUTANTS <const> = {
   {"start", "bytes that are not zero", "!as_k_overwrites(k, it, w) || begin", "begin"},
   {"start", "the value", "v->kind == ISA_NUM_imm && v->v == 0", "v->kind == ISA_NUM_imm"},
   {"start", "a loop at run time", "&& !as_k_buf(k, b)->pinned", ""},
+  {"spill", "rows that changed", "if (x.lo < y.hi && y.lo < x.hi) return false;", ""},
+  {"spill", "rows that the other core may write", "return shared && s->met[from] != s->met[to];", "return false;"},
+  {"spill", "that a tile has changed", "    if (s->refs[r].writes) return 0;", "    ;"},
+  {"spill", "that a temporary is older", "->kept_in = load ? 0 : kept;", "->kept_in = kept;"},
+  {"spill", "pieces", "return again > 2 * dma_time(k, b, b->bytes) || ", "return "},
   {"trim", "the last columns", "if (x.hi > end[o->buffer - 1]) end[o->buffer - 1] = x.hi", "if (x.lo + 1 > end[o->buffer - 1]) end[o->buffer - 1] = x.lo + 1"},
 }
 
@@ -61,6 +66,7 @@ end
 local TESTS <const> = { -- the quick ones first: {name, target, command}
   {"test_kernel_passes", "build/tests/test_kernel_passes", "build/tests/test_kernel_passes"},
   {"test_kernel_props", "build/tests/test_kernel_props", "SOMA_KERNEL_LISTS=400 build/tests/test_kernel_props"},
+  {"test_kernel", "build/soma", "LUA_PATH='./tests/lua/?.lua;;' build/soma tests/lua/test_kernel.lua"},
   {"test_kernel_random", "build/soma", "KERNEL_RANDOM=40 LUA_PATH='./tests/lua/?.lua;;' build/soma tests/lua/test_kernel_random.lua"},
   {"test_kernel_pair", "build/soma", "PAIR_RANDOM=100 LUA_PATH='./tests/lua/?.lua;;' build/soma tests/lua/test_kernel_pair.lua"},
 }

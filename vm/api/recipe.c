@@ -20,6 +20,7 @@ static as_kernel_costs costs_of(const vm_costs *costs, const isa_target *t, vm_c
   c.delay = (uint64_t)v[VM_SEM_SEEN] * VM_NS;
   c.table = (uint64_t)v[VM_ACT_TABLE] * VM_NS;
   c.transfer = (uint64_t)(v[VM_DMA_FIRST] + v[VM_DMA_SEM] + v[VM_DMA_RESUME]) * VM_NS;
+  c.piece = (uint64_t)v[VM_DMA_ELEMENT] * (VM_NS / 1000);
   static const uint8_t last[][2] = {{VM_LAT_TENSOR, VM_OVH_TENSOR},
                                     {VM_LAT_VECTOR, VM_OVH_VECTOR},
                                     {VM_LAT_SCALAR, VM_OVH_SCALAR},
