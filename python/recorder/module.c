@@ -1,6 +1,8 @@
 /* The module, what it shares, and whole numbers. */
 #include "recorder.h"
 
+#include <string.h>
+
 py_shared py;
 
 void py_error(const char *format, ...) {
@@ -86,6 +88,25 @@ static bool take_class(PyObject *given, const char *name, PyTypeObject *base, Py
   return true;
 }
 
+/* NumPy's float32, and which types are floats: a byte for each soma_dtype. */
+static bool take_floats(PyObject *given) {
+  PyObject *type = PyDict_GetItemString(given, "float32");
+  PyObject *floats = PyDict_GetItemString(given, "floats");
+  if (type && !PyType_Check(type)) {
+    PyErr_SetString(PyExc_TypeError, "float32 is no class");
+    return false;
+  }
+  Py_XINCREF(type);
+  if (type) py_put((PyObject **)&py.float32, type);
+  if (!floats) return true;
+  if (!PyBytes_Check(floats) || PyBytes_Size(floats) != sizeof py.floats) {
+    PyErr_SetString(PyExc_TypeError, "floats has a byte for each type");
+    return false;
+  }
+  memcpy(py.floats, PyBytes_AsString(floats), sizeof py.floats);
+  return true;
+}
+
 static bool take_function(PyObject *given, const char *name, PyObject **out) {
   PyObject *found = PyDict_GetItemString(given, name);
   Py_XINCREF(found);
@@ -106,7 +127,7 @@ static PyObject *use(PyObject *module, PyObject *args, PyObject *given) {
       !take_class(given, "Storage", py.own_storage, &py.storage) ||
       !take_class(given, "Handle", py.own_handle, &py.handle) ||
       !take_function(given, "same_view", &py.same_view) ||
-      !take_function(given, "shares", &py.shares))
+      !take_function(given, "shares", &py.shares) || !take_floats(given))
     return NULL;
   Py_RETURN_NONE;
 }
@@ -151,7 +172,8 @@ PyMODINIT_FUNC PyInit__soma(void);
 PyMODINIT_FUNC PyInit__soma(void) {
   PyObject *module = PyModule_Create(&definition);
   if (module && share(module) && py_index_add_types(module) && py_mask_add_types(module) &&
-      py_view_add_types(module) && py_record_add_types(module) && py_blocks_add_types(module))
+      py_view_add_types(module) && py_record_add_types(module) && py_blocks_add_types(module) &&
+      py_call_add_types(module))
     return module;
   Py_XDECREF(module);
   return NULL;

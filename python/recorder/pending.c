@@ -1,7 +1,7 @@
 /* The last call that returned a tile is held back: `x[...] = op()` lets its instructions write x at
  * once. What is held is (emit, tile, operands, matmul, multi): emit(dst, *operands) emits the
- * instructions; if that is one record, emit is (opcode, engine, words after the only operand) or
- * (opcode, engine, (parts after dst ...)). multi: dst is written before all operands are read. */
+ * instructions; if that is one record, emit is (opcode, engine, (parts after dst ...)). multi: dst
+ * is written before all operands are read. */
 #include "recorder.h"
 
 typedef struct held {
@@ -36,20 +36,15 @@ static bool emit_record(py_recording *r, const held *h, py_view *dst) {
   PyObject *emit = h->emit, *rest = PyTuple_Size(emit) == 3 ? PyTuple_GetItem(emit, 2) : NULL;
   int64_t op, engine;
   py_words w;
-  if (!rest || !(PyBytes_Check(rest) || PyTuple_Check(rest))) {
+  if (!rest || !PyTuple_Check(rest)) {
     PyErr_SetString(PyExc_TypeError, "a record that is held back has three parts");
     return false;
   }
   if (!py_number(PyTuple_GetItem(emit, 0), &op) || !py_number(PyTuple_GetItem(emit, 1), &engine))
     return false;
   bool fine = py_record_begin(&w, op, engine, 0) && py_words_add_view(&w, dst, true);
-  if (fine && PyBytes_Check(rest)) {
-    PyObject *only = item(h->operands, 0);
-    fine = only && py_words_add_part(&w, only) && py_words_add_part(&w, rest);
-  } else {
-    for (Py_ssize_t i = 0; fine && i < PyTuple_Size(rest); i++)
-      fine = py_words_add_part(&w, PyTuple_GetItem(rest, i));
-  }
+  for (Py_ssize_t i = 0; fine && i < PyTuple_Size(rest); i++)
+    fine = py_words_add_part(&w, PyTuple_GetItem(rest, i));
   fine = fine && py_record_put(r, &w);
   py_words_end(&w);
   return fine;
@@ -327,48 +322,18 @@ static bool covers(const py_index *t, Py_ssize_t a, int64_t n) {
   return a >= py_axes(t) || !t->axis[a].coef || t->axis[a].size < 2 || t->axis[a].size >= n;
 }
 
-/* Whether a mask leaves all of a shape and of the operands; 0 if that takes a closer look. */
-static int leaves_all(const py_mask *m, PyObject *shape, PyObject *operands) {
-  int64_t low, high, n;
+int py_mask_leaves_all(const py_mask *m, const py_view *v) {
+  int64_t low, high;
   for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
     PyObject *term = PyList_GetItem(m->terms, i);
     if (!term || !PY_IS_INDEX(term)) return 0;
     const py_index *t = (py_index *)term;
     if (!py_index_bounds(t, &low, &high)) return -1;
     if (low < 0) return 0;
-    for (Py_ssize_t a = 0; a < PyTuple_Size(shape); a++) {
-      PyObject *size = PyTuple_GetItem(shape, a);
-      if (!PyLong_CheckExact(size)) return 0;
-      if (!py_number(size, &n)) return -1;
-      if (!covers(t, a, n)) return 0;
-    }
-    for (Py_ssize_t k = 0; k < PyTuple_Size(operands); k++) {
-      PyObject *x = PyTuple_GetItem(operands, k);
-      for (int a = 0; PY_IS_VIEW(x) && a < ((py_view *)x)->ndim; a++)
-        if (!covers(t, a, ((py_view *)x)->dim[a].num)) return 0;
-    }
+    for (int a = 0; a < v->ndim; a++)
+      if (!covers(t, a, v->dim[a].num)) return 0;
   }
   return 1;
-}
-
-/* one(shape, dtype, plain, operands, mask) */
-PyObject *py_one_call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
-  if (n != 5 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[3])) {
-    PyErr_SetString(PyExc_TypeError, "one() takes a shape, a type, a record, operands and a mask");
-    return NULL;
-  }
-  int all = args[4] == Py_None;
-  if (args[2] != Py_None && Py_TYPE(args[4]) == py.mask)
-    all = leaves_all((py_mask *)args[4], args[0], args[3]);
-  if (all < 0) return NULL;
-  if (!all || args[2] == Py_None) Py_RETURN_NONE;
-  PyObject *tile = py_again((py_recording *)self, args[0], args[1], py.sbuf);
-  if (!tile || tile == Py_None) return tile;
-  PyObject *p = PyTuple_Pack(5, args[2], tile, args[3], Py_False, Py_False);
-  PyObject *kept = p ? py_hold_call(self, p) : NULL;
-  Py_XDECREF(p);
-  Py_DECREF(tile);
-  return kept;
 }
 
 PyObject *py_lend_call(PyObject *self, PyObject *tile) {

@@ -79,8 +79,18 @@ static void keep_frame(py_recording *r, PyObject *frame) {
   py_put(&r->frame, frame);
 }
 
+/* The frame that the user's may be, or one within it. */
+static PyObject *innermost(const py_recording *r) {
+  /* A function of nki has a frame of its own, which nobody needs as an object. */
+  if (!r->direct) return PyObject_CallFunctionObjArgs(py.getframe, py.one, NULL);
+  PyObject *frame = (PyObject *)PyEval_GetFrame();
+  frame = frame ? frame : Py_None;
+  Py_INCREF(frame);
+  return frame;
+}
+
 bool py_place(py_recording *r, int64_t *file, int64_t *line) {
-  PyObject *frame = PyObject_CallFunctionObjArgs(py.getframe, py.one, NULL);
+  PyObject *frame = innermost(r);
   if (!frame) { /* what calls is at the bottom of its thread */
     if (!PyErr_ExceptionMatches(PyExc_ValueError)) return false;
     PyErr_Clear();

@@ -133,26 +133,6 @@ static PyObject *emit(PyObject *self, PyObject *const *args, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(record_doc,
-             "record(name, op, engine, flags, part, ...): a call that is one instruction; "
-             "returns its handle.");
-static PyObject *record(PyObject *self, PyObject *const *args, Py_ssize_t n) {
-  py_recording *r = (py_recording *)self;
-  int64_t op, engine, flags, first = r->count;
-  py_words w;
-  if (n < 4) {
-    PyErr_SetString(PyExc_TypeError, "record() takes a name, an opcode, an engine, and flags");
-    return NULL;
-  }
-  if (!py_number(args[1], &op) || !py_number(args[2], &engine) || !py_number(args[3], &flags))
-    return NULL;
-  bool fine = py_record_begin(&w, op, engine, flags);
-  for (Py_ssize_t i = 4; i < n && fine; i++) fine = py_words_add_part(&w, args[i]);
-  fine = fine && py_record_put(r, &w);
-  py_words_end(&w);
-  return fine ? py_handle(r, first, args[0]) : NULL;
-}
-
 PyDoc_STRVAR(where_doc,
              "(file number, line) of the innermost frame that is the user's, or what `at` says.");
 static PyObject *where(PyObject *self, PyObject *none) {
@@ -235,10 +215,6 @@ static PyObject *again(PyObject *self, PyObject *const *args, Py_ssize_t n) {
   return NULL;
 }
 
-PyDoc_STRVAR(one_doc,
-             "one(shape, dtype, plain, operands, mask): the tile in SBUF that a call returns "
-             "which is one record, held back; None if it has not been asked for before "
-             "from its place, or if the mask may leave out something.");
 PyDoc_STRVAR(lend_doc, "Takes the held back instructions from a tile, which is then never written. "
                        "False if the kernel reads it all the same, as an earlier build has "
                        "learned.");
@@ -279,12 +255,10 @@ static PyMemberDef members[] = {
 };
 static PyMethodDef methods[] = {
     {"emit", (PyCFunction)(void (*)(void))emit, METH_FASTCALL, emit_doc},
-    {"record", (PyCFunction)(void (*)(void))record, METH_FASTCALL, record_doc},
     {"where", where, METH_NOARGS, where_doc},
     {"tile", tile, METH_O, tile_doc},
     {"flush", py_flush_call, METH_NOARGS, "Emits what is held back."},
     {"hold", py_hold_call, METH_O, "Holds back a call's instructions; returns its tile."},
-    {"one", (PyCFunction)(void (*)(void))py_one_call, METH_FASTCALL, one_doc},
     {"_lend", py_lend_call, METH_O, lend_doc},
     {"_into", (PyCFunction)(void (*)(void))py_into_call, METH_FASTCALL,
      "Emits what was held back into a tensor, at the place of its call."},

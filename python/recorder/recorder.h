@@ -34,7 +34,7 @@
   X(named)                                                                                     \
   X(settle) X(size) X(stop) X(_assign) X(_dropped) X(_dyn_words) X(_failed) X(_file_of)        \
       X(_gathered_first) X(_index) X(_is_kept) X(_item) X(_keep_order) X(_placed) X(_set_item) \
-          X(_tell_older)
+          X(_tell_older) X(written)
 
 /* What makes expressions, as messages call them. Comparisons are in Python's order of them. */
 #define PY_FORMATS(X)          \
@@ -72,6 +72,8 @@ typedef struct py_shared {
   PyTypeObject *own_index, *own_mask, *own_view, *own_storage; /* the classes here, their bases */
   PyTypeObject *recording, *handle, *own_handle;
   PyObject *same_view, *shares; /* functions of soma.tensor */
+  PyTypeObject *float32;        /* NumPy's */
+  uint8_t floats[256];          /* by a soma_dtype: 1 for those that are floats */
 } py_shared;
 extern py_shared py;
 
@@ -181,6 +183,8 @@ void py_words_begin(py_words *w);
 void py_words_end(py_words *w);
 bool py_words_add(py_words *w, const int64_t *from, size_t n);
 bool py_words_add_number(py_words *w, PyObject *x);
+/* What must have happened before a view's memory is used: it is declared, zeros are there ... */
+bool py_settle(py_view *v);
 /* An operand as the builder takes it: merge joins dimensions where it can. */
 bool py_words_add_view(py_words *w, py_view *v, bool merge);
 /* A part of a record: a View, bytes of words, a number, or a tuple of numbers. */
@@ -203,6 +207,7 @@ typedef struct py_recording {
   int64_t count, numbering;
   int ordered;
   char old_style, older;
+  char direct; /* the innermost frame is the user's, not that of a function of nki */
   py_code *codes; /* by the address of a code */
   size_t ncodes, capcodes;
 } py_recording;
@@ -224,13 +229,14 @@ bool py_flush(py_recording *r);
 /* Lets the held back instructions of `value` write `view` instead. 1; 0 if they cannot, or if the
  * result would not have the same bits; -1 with an error. */
 int py_retarget(py_recording *r, py_view *value, py_view *view);
+/* Whether each bound of a mask alone holds in all of a view; 0 if that takes a closer look. */
+int py_mask_leaves_all(const py_mask *m, const py_view *v);
 /* x[key] = value. */
 int py_view_assign(PyObject *self, PyObject *key, PyObject *value);
 /* Methods of Recording. */
 PyObject *py_flush_call(PyObject *self, PyObject *none);
 PyObject *py_hold_call(PyObject *self, PyObject *p);
 PyObject *py_lend_call(PyObject *self, PyObject *tile);
-PyObject *py_one_call(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *py_into_call(PyObject *self, PyObject *const *args, Py_ssize_t n);
 
 /* ---- Arrays of tiles, handles (blocks.c) ------------------------------------------------------
@@ -239,4 +245,9 @@ PyObject *py_into_call(PyObject *self, PyObject *const *args, Py_ssize_t n);
 /* The handle of a call whose instructions begin at number `first`; name: NULL or None for none. */
 PyObject *py_handle(py_recording *r, int64_t first, PyObject *name);
 bool py_blocks_add_types(PyObject *module);
+
+/* ---- Calls that are one record (call.c) -------------------------------------------------------
+ */
+
+bool py_call_add_types(PyObject *module);
 #endif

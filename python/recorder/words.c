@@ -53,9 +53,7 @@ bool py_words_add_number(py_words *w, PyObject *x) {
 
 /* ---- Operands -------------------------------------------------------------------------------- */
 
-/* Calls what must have happened before storage is used: bounds are checked, it has a number, and
- * zeros that it needs are there. */
-static bool settle(py_view *v) {
+bool py_settle(py_view *v) {
   py_storage *s = py_storage_of(v);
   PyObject *done = NULL;
   if (v->bound) {
@@ -101,7 +99,7 @@ bool py_words_add_view(py_words *w, py_view *v, bool merge) {
   const py_storage *s = py_storage_of(v);
   int64_t words[8 + 2 * (PY_MAX_DIMS + 2)], *pairs = words + 7, dim = -1, at;
   int n = 0, first = s->memory && v->ndim ? 1 : 0;
-  if (!settle(v) || !py_times(v->off, v->size, &at)) return false;
+  if (!py_settle(v) || !py_times(v->off, v->size, &at)) return false;
   if (s->memory && v->ndim && v->dim[0].step != 1 && v->dim[0].num != 1) {
     py_error("the partitions of an operand follow one another: their step must be 1, not %lld",
              (long long)v->dim[0].step);

@@ -103,7 +103,7 @@ int32, uint32, uint8, uint16 = TYPES["int32"], TYPES["uint32"], TYPES["uint8"], 
 _ALIASES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "half": "float16",
             "float": "float32", "bool_": "bool", "float8e4": "float8_e4m3",
             "float8e5": "float8_e5m2", "float8_e4m3fnuz": None, "int": None}
-_cache = {}
+known = {}  # types by what has been asked for
 
 
 def find(x):
@@ -112,13 +112,13 @@ def find(x):
     if x.__class__ is DType:
         return x
     try:
-        found = _cache.get(x)
+        found = known.get(x)
     except TypeError:
         found = None
     if found is None:
         found = _find(x)
         try:
-            _cache[x] = found
+            known[x] = found
         except TypeError:
             pass
     return found

@@ -227,9 +227,6 @@ def memset(dst, value, engine=ANY, filler=0):
 _USUAL = K.pack((-1, 0, 0, 0))  # queue, oob, prio, op of a dma_copy
 
 
-DMA_PLAIN = _DMA, ANY, _USUAL  # as in Recorder.pending
-
-
 def dma_copy(dst, src, flags=0, oob=0, prio=0, op=0, queue=-1):
     s = dst.storage
     if not s.memory:

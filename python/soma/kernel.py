@@ -210,11 +210,11 @@ def opcode(name):
     return lib.soma_opcode(name.encode()) if hasattr(lib, "soma_opcode") else -1
 
 
-def fields(name):
-    """Names of an instruction's fields in order."""
+def form(name):
+    """An instruction's fields in order: [(name, kind as SOMA_FIELD_ has it)]."""
     found, f = [], L.Field()
     while lib.soma_opcode_field(opcode(name), len(found), C.byref(f)) == L.OK:
-        found.append(f.name.decode())
+        found.append((f.name.decode(), lib.soma_field_kind_name(f.kind).decode()))
     return found
 
 

@@ -437,7 +437,7 @@ def _known(error, frames):
     if called and frames:
         names = frames[-1].tb_frame.f_code.co_names
         function = next((f for m in modules if (f := getattr(m, called[1], None))), None)
-        if not inspect.isfunction(function) or called[1] not in names or \
+        if not inspect.isfunction(inspect.unwrap(function)) or called[1] not in names or \
                 frames[-1].tb_frame.f_globals.get(called[1], function) is not function:
             return False
         error.args = ("%s; its arguments are %s" % (error, ", ".join(

@@ -442,6 +442,7 @@ _KERNEL = {
     "soma_opcode": (_int, [_str]),
     "soma_opcode_field": (_int, [_u32, _u32, C.POINTER(Field)]),
     "soma_field_value": (_str, [C.POINTER(Field), _u32]),
+    "soma_field_kind_name": (_str, [_int]),
     "soma_is_word": (_int, [_str]),
 }
 

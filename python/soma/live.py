@@ -19,6 +19,7 @@ import numpy as np
 from . import record
 from .blocks import Blocks
 from .index import DynSlice, Index, Mask
+from .native import _soma
 from .register import Register, RegisterValue
 from .tensor import Tensor
 
@@ -338,7 +339,7 @@ _KINDS = (
     (types.FunctionType, _State.function), (types.MethodType, _State.method),
     (functools.partial, _State.partial), (types.GeneratorType, _State.generator),
     (type, _class), (types.ModuleType, _module),
-    ((types.BuiltinFunctionType, enum.Enum), _State.same))
+    ((types.BuiltinFunctionType, _soma.Call, enum.Enum), _State.same))
 
 
 def _frames(frame):

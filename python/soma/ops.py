@@ -27,7 +27,10 @@ UNARY = {insn.ALU.get(n) for n in
 BITS = {insn.ALU.get(n) for n in
         ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "logical_shift_left",
          "logical_shift_right", "arith_shift_left", "arith_shift_right")}
-_alu, _act = {}, {}
+_alu = {}
+functions = {}  # codes of activation functions that have been asked for
+usual = {}  # of these operators, those that take a float32 and a number, on whatever engine
+_SPECIAL = UNARY | BITS | {insn.ALU.get("pow")}
 
 
 def name_of(op):
@@ -42,7 +45,7 @@ _ELEMENTWISE = "nki.language._math", "nki.language._remainder"
 def _function(name):
     """": nl.exp(x) computes it" for the name of a function of nki.language, else ""."""
     function = getattr(sys.modules.get("nki.language"), name or "", None)
-    if not inspect.isfunction(function) or function.__module__ not in _ELEMENTWISE:
+    if not inspect.isfunction(inspect.unwrap(function)) or function.__module__ not in _ELEMENTWISE:
         return ""
     takes = [n for n, p in inspect.signature(function).parameters.items()
              if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -63,6 +66,8 @@ def alu(op, what="op"):
                           % (what, name_of(op) or insn.said(op), _function(name_of(op)),
                              ", ".join(sorted(set(_ALU)))))
     code = _alu[op] = insn.ALU[name]
+    if code not in _SPECIAL:
+        usual[op] = code
     return code
 
 
@@ -74,7 +79,7 @@ def optional(op, what="op"):
 def act(op):
     """The code of an activation function."""
     try:
-        return _act[op]
+        return functions[op]
     except (KeyError, TypeError):
         pass
     name = _ACT.get(name_of(op))
@@ -83,7 +88,7 @@ def act(op):
     if name is None:
         raise KernelError("op=%s is not an activation function; there are %s"
                           % (name_of(op) or insn.said(op), ", ".join(sorted(_ACT))))
-    code = _act[op] = insn.ACT[name]
+    code = functions[op] = insn.ACT[name]
     return code
 
 

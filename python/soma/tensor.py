@@ -8,7 +8,10 @@ expressions, and the words.
 """
 import math
 
+import numpy as np
+
 from . import record
+from .dtypes import BY_CODE
 from .errors import KernelError
 from .index import DynSlice, Index, Mask  # noqa: F401 - part of this module
 from .native import _soma
@@ -267,7 +270,8 @@ def _squeezed(t):
     return [(n, s) for n, s in zip(t.shape, t.steps) if n != 1]
 
 
-_soma.use(Storage=Storage, View=Tensor, same_view=same_view, shares=shares)
+_soma.use(Storage=Storage, View=Tensor, same_view=same_view, shares=shares, float32=np.float32,
+          floats=bytes(i in BY_CODE and BY_CODE[i].float for i in range(256)))
 
 
 def _crop_index(index, axis, lo, hi):

@@ -59,6 +59,11 @@ def _with_function(text):
     return "%s; %s computes it" % (text, function) if function else text
 
 
+def operands_of(name):
+    """What a kernel calls the operands of an instruction, where it has another name for them."""
+    return _CALLS.get(name, (name, {}))[1]
+
+
 def of_instruction(name):
     """What a kernel calls an instruction."""
     return _CALLS.get(name, (name,))[0]

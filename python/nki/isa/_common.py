@@ -2,8 +2,8 @@
 from dataclasses import MISSING
 from sys import _getframe
 
-from soma import insn, record
-from soma.dtypes import find
+from soma import insn, kernel, ops, record, words
+from soma.dtypes import find, known
 from soma.errors import KernelError, NotBuilt
 from soma.index import Index, Mask
 from soma.lib import ROLE_INPUT
@@ -69,6 +69,48 @@ class NkiInstruction(_soma.Handle):
 
 _soma.use(Handle=NkiInstruction)
 done = _soma.done  # done(rec, first, name): the handle of a call that begins at number `first`
+
+def one_record(instruction, engine=insn.ANY, conditions=0, optional=(), **fields):
+    """Lets the module in C do a function's usual calls, which are one record of that instruction.
+    Each field comes from the argument that messages call so (soma.words). fields: another argument;
+    with it a dict of its codes; or a number, which it is in all calls. engine: None if the argument
+    `engine` says it. optional: operators that may be left out."""
+    def wrap(function):
+        code, defaults = function.__code__, function.__defaults__ or ()
+        names = code.co_varnames[:code.co_argcount]
+        defaults = (...,) * (len(names) - len(defaults)) + defaults
+        at = {name: i for i, name in enumerate(names)}
+        usual, made, before = words.operands_of(instruction), [], None
+        for name, kind in kernel.form(instruction):
+            given = fields.get(name, usual.get(name, name))
+            argument, codes = given if given.__class__ is tuple else (given, None)
+            if codes is None and kind in _CODES:
+                codes = _CODES[kind]
+            least = 0 if name in optional else codes[defaults[at[argument]]] if kind == "ENUM" \
+                and codes else -1
+            made.append(_field(kind, before, at.get(argument, -1), codes, least, given))
+            before = kind
+        return _soma.Call(
+            function, names, defaults, insn.OP[instruction], -1 if engine is None else engine,
+            tuple(made), ENGINE, known,
+            (at.get("name", -1), at.get("mask", -1), at.get("dtype", -1),
+             at["engine"] if engine is None else -1), conditions)
+    return wrap
+
+
+_CODES = {"ALU": ops.usual, "ACTF": ops.functions}
+
+
+def _field(kind, before, i, codes, left_out, given):
+    """(kind, number of the argument or -1, codes, word) of a field, as the module takes it."""
+    if kind == "AP":
+        return _soma.VIEW, i, None, 0
+    if i < 0:  # no argument gives it
+        return _soma.WORD, -1, None, given if given.__class__ is int else -(kind == "QUEUE")
+    if kind == "NUM":
+        return _soma.IMMEDIATE if before == "ALU" else _soma.NUMBER, i, None, 0
+    return (_soma.FLAG, i, None, 0) if codes is None else (_soma.CODE, i, codes, left_out)
+
 
 # What the older reference lists without a dst.
 _RETURNS = frozenset(
@@ -332,10 +374,10 @@ def apart(x, mask):
 
 
 def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matmul=False,
-             multi=False, how=None, plain=None):
+             multi=False, how=None):
     """The old style: a tile that emit(dst, *operands) will fill, unless `x[...] = tile` lets its
     instructions write x. multi: dst is written before all operands have been read. how: as in
-    masked(). plain: the same as emit in one record (Recorder.pending), if the mask leaves all."""
+    masked()."""
     rec = recorders[0]
     tile = rec.again(shape, dtype, memory)
     if tile is None:
@@ -345,9 +387,9 @@ def returned(shape, dtype, emit, operands, memory=SBUF, mask=None, call="", matm
         if mask.__class__ is not Mask or not mask.leaves_all(*shapes):
             _check_axes(mask, shape, call)
             if effective(mask, *shapes) is not None:
-                emit, plain = _clearing(masked(mask, call, emit, how), tile, mask), None
+                emit = _clearing(masked(mask, call, emit, how), tile, mask)
                 tile.storage.left = masked(mask, call, insn.assign, EACH)
-    return rec.hold((emit if plain is None else plain, tile, operands, matmul, multi))
+    return rec.hold((emit, tile, operands, matmul, multi))
 
 
 def _check_axes(mask, shape, call):
@@ -402,6 +444,5 @@ record.Recorder.masked, record.Recorder._tell_older = staticmethod(masked), _tel
 __all__ = ["DMA", "EACH", "FREE_DIMENSIONS", "KernelError", "Masked", "NKIObject", "NkiInstruction",
            "NotBuilt", "PSUM", "ROWS", "SBUF", "Tensor", "WHOLE", "apart", "chosen",
            "clear_outside", "cmd_of", "crop", "done", "engine_of", "in_parts", "insn", "mask_tile",
-           "masked", "need", "new_tile", "number_of", "one_in_sbuf", "record", "recorders",
-           "returned", "shift", "staged",
-           "whole_mask"]
+           "masked", "need", "new_tile", "number_of", "one_in_sbuf", "one_record", "record",
+           "recorders", "returned", "shift", "staged", "whole_mask"]

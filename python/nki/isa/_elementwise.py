@@ -1,15 +1,14 @@
 """Elementwise instructions of vector, scalar and gpsimd, with their accumulator registers."""
-import numpy as np
-
 from soma import dtypes, ops
 from soma.kernel import pack
+from soma.native import _soma
 from soma.register import RegisterValue
 from soma.ops import act, alu, optional
 
 from . import constants as c
 from ._common import (EACH, FREE_DIMENSIONS, SBUF, KernelError, Tensor, absent, cmd_of,
                       crop, done, engine_of, in_parts, insn, masked, need, new_tile, one_in_sbuf,
-                      PSUM, record, recorders, returned, shift, staged, whole_mask)
+                      one_record, record, recorders, returned, shift, staged, whole_mask)
 from ._shapes import paired
 
 _TT, _TS, _STT = insn.OP["tensor_tensor"], insn.OP["tensor_scalar"], insn.OP["scalar_tensor_tensor"]
@@ -72,14 +71,6 @@ def tt_engine(dst, a, b, op):
     return insn.VECTOR
 
 
-def tt_plain(a, b, op, engine=-1):
-    """emit_tt of tiles of one shape as Recorder.pending takes it, None if it is not one record."""
-    if op == _POW or not a.dtype.float or not b.dtype.float or a.memory == b.memory == PSUM or \
-            len(a.shape) > FREE_DIMENSIONS + 1:
-        return None
-    return _TT, engine, (a, b, (op, 0))
-
-
 def emit_tt(dst, a, b, op, engine=-1):
     rec = recorders[0]
     if engine == -1:
@@ -91,6 +82,7 @@ def emit_tt(dst, a, b, op, engine=-1):
         rec.emit(_TT, engine, (dst, a, b, (op, 0)))
 
 
+@one_record("tensor_tensor", None, _soma.FLOATS)
 def tensor_tensor(dst=None, data1=None, data2=absent, op=None, engine=unknown, name=None,
                   mask=None, dtype=None):
     """dst = data1 op data2."""
@@ -113,17 +105,11 @@ def tensor_tensor(dst=None, data1=None, data2=absent, op=None, engine=unknown, n
         shape, data1, data2 = paired(data1, data2, True)
         operands = [t if t.shape == shape else t.broadcast_steps(shape) for t in (data1, data2)]
         return returned(shape, _out(dtype, data1, data2), old, operands, mask=mask,
-                        call="tensor_tensor", how=EACH, plain=tt_plain(*operands, code, e))
-    rec = recorders[0]
+                        call="tensor_tensor", how=EACH)
+    rec = record.active()
     first = rec.count
-    if dst.__class__ is not Tensor:
-        dst = need(dst, "dst", "tensor_tensor")
-    if dst.ndim > FREE_DIMENSIONS + 1:
-        emit_tt(dst, data1, data2, code, e)
-        return done(rec, first, name)
-    if e == -1 and (not data1.dtype.float or code == _POW):
-        e = tt_engine(dst, data1, data2, code)
-    return rec.record(name, _TT, e, 0, dst, data1, data2, code, 0)
+    emit_tt(need(dst, "dst", "tensor_tensor"), data1, data2, code, e)
+    return done(rec, first, name)
 
 
 def _ts_words(op0, operand0, reverse0, op1, operand1, reverse1):
@@ -133,39 +119,8 @@ def _ts_words(op0, operand0, reverse0, op1, operand1, reverse1):
     return b"".join((pack((op0,)), w0, pack((op1,)), w1, pack((reverse0, reverse1, 0))))
 
 
-_ts_kept = {}  # words of numbers, which loops use again and again
-
-
-def _ts_numbers(op0, operand0, reverse0, op1, operand1, reverse1):
-    """The same; those of the usual numbers are kept."""
-    if operand0.__class__ is not float or not operand0 or operand1 is not None:
-        return _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
-    key = op0, operand0, reverse0, op1, reverse1
-    words = _ts_kept.get(key)
-    if words is None:
-        words = _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
-        if len(_ts_kept) < 10000:
-            _ts_kept[key] = words
-    return words
-
-
-def ts_plain(src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=0, engine=-1):
-    """emit_ts() of numbers as Recorder.pending takes it, None if it is not one record."""
-    if operand0.__class__ is np.float32 and op0 not in ops.BITS:
-        operand0 = float(operand0)
-    if operand0.__class__ not in _NUMBERS or operand1.__class__ not in _NUMBERS or \
-            len(src.shape) > FREE_DIMENSIONS + 1:
-        return None
-    if engine == -1 and (op0 == _RSQRT or op1 == _RSQRT):
-        engine = insn.GPSIMD
-    return _TS, engine, (src, _ts_numbers(op0, operand0, reverse0, op1, operand1, reverse1))
-
-
-_NUMBERS = frozenset((float, int, type(None)))
-
-
 def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=0, engine=-1):
-    words = _ts_numbers(op0, operand0, reverse0, op1, operand1, reverse1)
+    words = _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
     if engine == -1 and (op0 == _RSQRT or op1 == _RSQRT):
         engine = insn.GPSIMD
     rec = recorders[0]
@@ -175,6 +130,7 @@ def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=
         rec.emit(_TS, engine, (dst, src, words))
 
 
+@one_record("tensor_scalar", None, _soma.ORDER, ("op1",))
 def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, op1=None,
                   operand1=None, reverse1=False, engine=unknown, name=None, mask=None, dtype=None):
     """dst = (data op0 operand0) op1 operand1; operands are numbers or [P, 1] tiles."""
@@ -186,12 +142,6 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
     a, b = alu(op0, "op0"), 0 if op1 is None else alu(op1, "op1")
     r0, r1 = 1 if reverse0 else 0, 1 if reverse1 else 0
     e = -1 if engine is unknown else engine_of(engine, "tensor_scalar")
-    plain = None
-    if dst is None:
-        plain, t = ts_plain(data, a, operand0, r0, b, operand1, r1, e), _out(dtype, data)
-        tile = recorders[0].one(data.shape, t, plain, (data,), mask)
-        if tile is not None:
-            return tile
     if dst is None or mask is not None:
         def emit(d, s, x, y):
             if dst is None and a not in ops.BITS:
@@ -200,24 +150,19 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
         if dst is not None:
             return masked(mask, "tensor_scalar", emit, EACH)(
                 need(dst, "dst", "tensor_scalar"), data, operand0, operand1)
-        return returned(data.shape, t, emit, (data, operand0, operand1), mask=mask,
-                        call="tensor_scalar", how=EACH, plain=plain)
-    rec = recorders[0]
+        return returned(data.shape, _out(dtype, data), emit, (data, operand0, operand1), mask=mask,
+                        call="tensor_scalar", how=EACH)
+    rec = record.active()
     first = rec.count
-    if dst.__class__ is not Tensor:
-        dst = need(dst, "dst", "tensor_scalar")
+    dst = need(dst, "dst", "tensor_scalar")
     if dst.repeats:
         _coinciding(dst, lambda d: emit_ts(d, data, a, operand0, r0, b, operand1, r1, e))
-    elif data.ndim > FREE_DIMENSIONS + 1:
-        emit_ts(dst, data, a, operand0, r0, b, operand1, r1, e)
     else:
-        words = _ts_numbers(a, operand0, r0, b, operand1, r1)
-        if e == -1 and (a == _RSQRT or b == _RSQRT):
-            e = insn.GPSIMD
-        return rec.record(name, _TS, e, 0, dst, data, words)
+        emit_ts(dst, data, a, operand0, r0, b, operand1, r1, e)
     return done(rec, first, name)
 
 
+@one_record("scalar_tensor_tensor", insn.VECTOR)
 def scalar_tensor_tensor(dst=None, data=None, op0=None, operand0=None, op1=None, operand1=None,
                          reverse0=False, reverse1=False, name=None, mask=None, dtype=None):
     """dst = (data op0 operand0) op1 operand1; operand1 is a tile like data."""
@@ -282,37 +227,8 @@ def _act_words(fn, scale, bias, reduce):
     return b"".join((pack((fn,)), scale, bias, pack((reduce, 0))))
 
 
-_act_kept = {}  # without a bias
-
-
-def _act_numbers(fn, scale, reduce):
-    """The same without a bias; those of the usual numbers are kept."""
-    key = fn, scale, reduce
-    words = _act_kept.get(key)
-    if words is None:
-        words = _act_words(fn, scale, None, reduce)
-        if scale and len(_act_kept) < 10000:  # 0.0 and -0.0 are equal
-            _act_kept[key] = words
-    return words
-
-
 def emit_activate(dst, src, fn, scale=1.0, bias=None, reduce=0):
-    words = _act_numbers(fn, scale, reduce) if bias is None and scale.__class__ is float else \
-        _act_words(fn, scale, bias, reduce)
-    recorders[0].emit(_ACT, insn.SCALAR, (dst, src, words))
-
-
-def act_plain(src, fn, scale=1.0, bias=None, reduce=0):
-    """emit_activate() as Recorder.pending takes it, None if more than one record may be needed."""
-    if scale.__class__ is not float:
-        return None
-    if bias is None:
-        return _ACT, insn.SCALAR, (src, _act_numbers(fn, scale, reduce))
-    if bias.__class__ is not Tensor or bias.dtype is not dtypes.float32 or \
-            not bias.storage.handle or bias.storage.zero is not None:
-        return None
-    return _ACT, insn.SCALAR, (src, fn, insn.NONE if scale == 1.0 else insn.number(scale),
-                               3, bias, (reduce, 0))
+    recorders[0].emit(_ACT, insn.SCALAR, (dst, src, _act_words(fn, scale, bias, reduce)))
 
 
 def read_accumulators(dst, negate=0, scalar=False):
@@ -320,6 +236,7 @@ def read_accumulators(dst, negate=0, scalar=False):
                          (need(dst, "reduce_res", "nki.isa").words(), (int(negate),)))
 
 
+@one_record("activate", insn.SCALAR, _soma.ORDER, fn="op", reduce=("reduce_cmd", c.CMD))
 def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=None, reduce_res=None,
                reduce_cmd=c.reduce_cmd.idle, name=None, mask=None, dtype=None):
     """dst = op(data * scale + bias) on scalar; with reduce_cmd the sums of rows go into the
@@ -334,15 +251,6 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
     if reduce_op is not None and alu(reduce_op, "reduce_op") != insn.ALU["add"]:
         raise KernelError("activation: reduce_op=%s: the registers of scalar "
                           "take only add" % ops.name_of(reduce_op))
-    if dst.__class__ is Tensor and mask is None is reduce_res and not dst.repeats:
-        words = _act_numbers(fn, scale, cmd) if bias is None and scale.__class__ is float else \
-            _act_words(fn, scale, bias, cmd)
-        return recorders[0].record(name, _ACT, insn.SCALAR, 0, dst, data, words)
-    if dst is None and reduce_res is None:
-        plain, t = act_plain(data, fn, scale, bias, cmd), _out(dtype, data)
-        tile = recorders[0].one(data.shape, t, plain, (data, bias), mask)
-        if tile is not None:
-            return tile
 
     def emit(d, s, by, plus, res):
         if dst is None:
@@ -354,9 +262,6 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
         if res is not None:
             read_accumulators(res, scalar=True)
     how = None if cmd or reduce_res is not None else EACH
-    if dst is None and reduce_res is None:
-        return returned(data.shape, t, emit, (data, scale, bias, None), mask=mask,
-                        call="activation", how=how, plain=plain)
     return _kept(_either(dst, emit, (data, scale, bias, reduce_res), data.shape, _out(dtype, data),
                          mask, "activation", name, how=how), reduce_res)
 
@@ -445,6 +350,7 @@ def tensor_tensor_scan(dst=None, data0=None, data1=None, initial=None, op0=None,
                    data0.shape, _out(dtype, data0, data1), mask, "tensor_tensor_scan", name)
 
 
+@one_record("reciprocal")
 def reciprocal(dst=None, data=absent, name=None, mask=None, dtype=None):
     """dst = 1 / data."""
     if data is absent:

@@ -2,6 +2,7 @@
 from soma import dtypes
 from soma import kernel as K
 from soma.checked import whole
+from soma.native import _soma
 from soma.register import Register, RegisterValue
 from soma.tensor import same_view, shares
 from soma.under import as_asked
@@ -9,13 +10,13 @@ from soma.views import declare_rows
 
 from . import constants as c
 from ._common import (DMA, EACH, PSUM, KernelError, NotBuilt, Tensor, absent, chosen, done,
-                      engine_of, insn, masked, need, new_tile, number_of, record, recorders,
+                      engine_of, insn, masked, need, new_tile, number_of, one_record, record,
                       returned, whole_mask)
 
 _TRANSPOSE, _COMPUTE = insn.OP["dma_transpose"], insn.OP["dma_compute"]
 _MASK, _SHUFFLE = insn.OP["load_mask_register"], insn.OP["shuffle"]
 _SWAP, _SWAP_GPSIMD = insn.OP["sendrecv"], insn.OP["sendrecv_gpsimd"]
-_BARRIER, _COPY = insn.OP["core_barrier"], insn.OP["tensor_copy"]
+_BARRIER = insn.OP["core_barrier"]
 _BY_GPSIMD = {c.dma_engine.dma: False, c.dma_engine.gpsimd_dma: True}
 _DGE = {c.dge_mode.unknown: 0, c.dge_mode.none: K.STATIC, c.dge_mode.swdge: K.SWDGE,
         c.dge_mode.hwdge: K.HWDGE, None: 0}
@@ -41,16 +42,14 @@ def _queue(rec, flags, engine):
     return rec.named[key]
 
 
+@one_record("dma_copy", conditions=_soma.STATIC)
 def dma_copy(dst=None, src=None, priority=None, oob_mode=c.oob_mode.error,
              dge_mode=c.dge_mode.unknown, engine=c.engine.unknown, name=None, dst_rmw_op=None,
              mask=None, dtype=None, unique_indices=True):
     """dst = src by the DMA engines, converted through float32 if the types differ; dst_rmw_op=add
     adds. dst and src have the same number of elements. Between HBM and SBUF, or within either."""
-    if dst.__class__ is not Tensor:
-        dst = need(dst, "dst", "dma_copy")
-    if src.__class__ is not Tensor:
-        src = need(src, "src", "dma_copy")
-    rec = recorders[0]
+    dst, src = need(dst, "dst", "dma_copy"), need(src, "src", "dma_copy")
+    rec = record.active()
     first = rec.count
     flags = 0 if dge_mode is _ANY_DGE else chosen(_DGE, dge_mode, "dge_mode", "dma_copy")
     op = 0
@@ -136,6 +135,7 @@ def dma_compute(dst, srcs, reduce_op=None, scales=None, unique_indices=True,
     return done(rec, first, name)
 
 
+@one_record("tensor_copy", None)
 def tensor_copy(dst=None, src=absent, engine=c.engine.unknown, name=None, mask=None, dtype=None):
     """dst = src between tiles in SBUF and PSUM."""
     if src.__class__ is not Tensor:
@@ -149,12 +149,9 @@ def tensor_copy(dst=None, src=absent, engine=c.engine.unknown, name=None, mask=N
         return returned(src.shape, src.dtype if dtype is None else _type(dtype),
                         lambda d, s: insn.tensor_copy(d, s, e), (src,), mask=mask,
                         call="tensor_copy", how=EACH)
-    rec = recorders[0]
+    rec = record.active()
     first = rec.count
-    if dst.__class__ is not Tensor:
-        dst = need(dst, "dst", "tensor_copy")
-    if mask is None:
-        return rec.record(name, _COPY, e, 0, dst, src, 0)
+    dst = need(dst, "dst", "tensor_copy")
     masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e), EACH)(
         as_asked(dst), as_asked(src))
     return done(rec, first, name)

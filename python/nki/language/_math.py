@@ -9,11 +9,11 @@ from soma import dtypes, insn, ops, record
 from soma.dtypes import find, float32, int32
 from soma.errors import KernelError, NotBuilt
 from soma.index import Mask
+from soma.native import _soma
 from soma.tensor import PSUM, SBUF, Tensor
 
-from ..isa._common import EACH, need, new_tile, returned
-from ..isa._elementwise import (act_plain, emit_activate, emit_predicated, emit_ts, emit_tt,
-                                ts_plain, tt_plain)
+from ..isa._common import EACH, need, new_tile, one_record, returned
+from ..isa._elementwise import emit_activate, emit_predicated, emit_ts, emit_tt
 from ..isa._shapes import paired, together
 from ._memory import aligned
 
@@ -106,7 +106,7 @@ _emits = {}  # the code of a binary operator, and what emits it, by its name
 
 
 def _binary(name, x, y, dtype=None, mask=None):
-    (op, emit), plain = _emits[name], None
+    op, emit = _emits[name]
     if x.__class__ is not Tensor or not x.storage.memory:
         x = _tile(x, "nl." + name)
     if y.__class__ is not float:
@@ -124,14 +124,12 @@ def _binary(name, x, y, dtype=None, mask=None):
         shape, y, x = paired(y, x)  # the mask's axes are y's
     elif x.shape == y.shape:
         shape = x.shape
-        if not x.part and not y.part:
-            plain = tt_plain(x, y, op)
     else:
         shape, x, y = paired(x, y)
     if mask is not None and mask is not True:
         x, y = (aligned(t, shape) if _is_tile(t) and t.free_size > 1 else t for t in (x, y))
     return returned(shape, _result_type(x, y, dtype), emit, (x, y), SBUF, mask, "nl." + name,
-                    how=EACH, plain=plain)
+                    how=EACH)
 
 
 def binary_into(view, op, x, y):
@@ -147,15 +145,15 @@ def _make_binary(name, text):
     _emits[name] = op, emit
 
     def function(x, y, dtype=None, mask=None):
-        if x.__class__ is Tensor and y.__class__ is float and dtype is None and mask is None:
-            t, shape = x.dtype, x.shape
-            if x.storage.memory and t.float and not x.part and len(shape) < 6 and \
-                    op != _POW:  # by far the most frequent
-                return returned(shape, t, None, (x,), plain=ts_plain(x, op, y))
         return _binary(name, x, y, dtype, mask)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "%s, element by element." % text
-    return function
+    if op not in ops.usual.values():
+        return function
+    conditions = _soma.FLOATS | _soma.ON_CHIP
+    by_number = one_record("tensor_scalar", conditions=conditions, src="x", op0=op, imm0="y")
+    by_tile = one_record("tensor_tensor", conditions=conditions, src0="x", src1="y", op=op)
+    return by_tile(by_number(function))
 
 
 add = _make_binary("add", "x + y")
@@ -225,12 +223,10 @@ def _make_act(name, text):
         emit_activate(d, s, code)
 
     def function(x, dtype=None, mask=None):
-        if x.__class__ is Tensor and x.storage.memory and not x.part and dtype is None is mask:
-            return returned(x.shape, x.dtype, None, (x,), plain=act_plain(x, code))
         return _unary(name, x, emit, dtype, mask)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "%s, element by element, on scalar." % text
-    return function
+    return one_record("activate", insn.SCALAR, _soma.ON_CHIP, src="x", fn=code)(function)
 
 
 exp = _make_act("exp", "e to the power of x")

@@ -7,12 +7,13 @@ from soma.errors import KernelError, NotBuilt
 from soma.index import Index
 from soma.lib import ROLE_INPUT
 from soma.masks import effective, mask_ranges, pieces
+from soma.native import _soma
 from soma.register import RegisterValue
 from soma.tensor import MEMORY, PSUM, SBUF, Tensor
 from soma.under import as_asked
 
 from ..isa._common import (DMA, EACH, PIECES, WHOLE, apart, mask_tile, masked, need, new_tile,
-                           returned, whole_mask)
+                           one_record, returned, whole_mask)
 from ..isa._gpsimd import emit_n_gather
 from ..isa._matmul import (Part, constant_tile, emit_matmul, of_parts, old_transpose,
                            returned_transpose, summed, turn)
@@ -30,6 +31,7 @@ def _tell_chip(t, call, what, instead):
         "there; %s" % (call, what, MEMORY[t.memory].strip(), instead)
 
 
+@one_record("dma_copy", conditions=_soma.IN_HBM | _soma.STATIC)
 def load(src, dtype=None, mask=None):
     """A tile in SBUF with the values of a tensor in HBM."""
     if src.__class__ is not Tensor:
@@ -48,17 +50,16 @@ def load(src, dtype=None, mask=None):
                           "are 128; %s" % (list(src.shape), "reshape((1, %d)) makes it one row" %
                                            shape[0] if len(src.shape) == 1 else
                                            "load up to 128 rows at a time"))
-    emit, plain = insn.dma_copy, None
+    emit = insn.dma_copy
     if mask is not None and not src.dyn:
         mask = effective(mask, shape)
-    if mask is None and not src.dyn:
-        plain = insn.DMA_PLAIN
     elif mask is not None and src.has("gather"):
         def emit(d, s):
             insn.dma_copy(d, s, oob=1)
-    return returned(shape, t, emit, (src,), SBUF, mask, "nl.load", how=DMA, plain=plain)
+    return returned(shape, t, emit, (src,), SBUF, mask, "nl.load", how=DMA)
 
 
+@one_record("dma_copy", conditions=_soma.STORES | _soma.STATIC, src="value")
 def store(dst, value, mask=None):
     """Writes a tile or a number to a tensor in HBM."""
     if dst.__class__ is not Tensor:
