@@ -3,8 +3,8 @@
  *   nisa.tensor_scalar(dst=x, data=y, op0=nl.add, operand0=1.5)
  *
  * A Call stands for such a function of Python, which does all else, and says each error. Its fields
- * are those of the instruction's form, each from an argument; the arguments that no field takes must
- * be left out. Without dst the record is held back for a new tile (pending.c). */
+ * are those of the instruction's form, each from an argument; arguments that no field takes must be
+ * left out. Without dst the record is held back for a new tile (pending.c). */
 #include "recorder.h"
 
 #include <float.h>
@@ -29,11 +29,11 @@ typedef struct field {
 } field;
 
 /* What the operands must be like, so that one record is what the call means. */
-#define CONDITIONS(X)                                                                   \
-  X(FLOATS, "sources are floats")                                                       \
-  X(ON_CHIP, "sources are on the chip and begin at partition 0")                        \
-  X(IN_HBM, "sources are in HBM, and as many as a tile can take")                       \
-  X(STATIC, "all places are known now")                                                 \
+#define CONDITIONS(X)                                                                    \
+  X(FLOATS, "sources are floats")                                                        \
+  X(ON_CHIP, "sources are on the chip and begin at partition 0")                         \
+  X(IN_HBM, "sources are in HBM, and as many as a tile can take")                        \
+  X(STATIC, "all places are known now")                                                  \
   X(STORES, "dst is in HBM, the source a tile of its shape in SBUF; no handle is given") \
   X(ORDER, "numbers that are tiles are declared before the operands")
 enum {
@@ -281,7 +281,8 @@ static bool may_hold(const call *c, const given *g, const py_view **first) {
     const py_view *v = g->view[i];
     if (c->field[i].kind != VIEW) {
       const py_storage *s = v ? py_storage_of(v) : NULL;
-      /* A tile of numbers is float32, and declared: else it takes more records, or another order. */
+      /* A tile of numbers is float32, and declared: else it takes more records, or another order.
+       */
       if (!s && c->field[i].kind == NUMBER && g->words[i] == 2 && !has_usual(c, i)) return false;
       if (s && (c->field[i].kind == IMMEDIATE || v->code != SOMA_FLOAT32 || !s->handle ||
                 (s->zero && s->zero != Py_None)))
@@ -301,11 +302,6 @@ static bool append(PyObject *list, PyObject *x) {
   bool fine = x && PyList_Append(list, x) == 0;
   Py_XDECREF(x);
   return fine;
-}
-
-static PyObject *own(py_view *v) {
-  Py_INCREF((PyObject *)v);
-  return (PyObject *)v;
 }
 
 /* The words from field i on up to the next operand, as bytes. */
@@ -328,12 +324,12 @@ static PyObject *held(const call *c, const given *g, PyObject *tile) {
   for (int i = 1; i < c->fields && fine;) {
     int at = i;
     if (c->field[i].kind == VIEW)
-      fine = append(parts, own(g->view[i++]));
+      fine = append(parts, Py_NewRef((PyObject *)g->view[i++]));
     else
       fine = append(parts, bytes_from(c, g, &i));
-    const py_view *after = i > at ? g->view[i - 1] : NULL;
-    if (fine && c->field[at].kind != VIEW && after) fine = append(parts, own(g->view[i - 1]));
-    if (fine && after) fine = append(operands, own(g->view[i - 1]));
+    PyObject *last = (PyObject *)g->view[i - 1];
+    if (fine && last && c->field[at].kind != VIEW) fine = append(parts, Py_NewRef(last));
+    if (fine && last) fine = append(operands, Py_NewRef(last));
   }
   PyObject *tuple = fine ? PyList_AsTuple(parts) : NULL;
   PyObject *emit = tuple ? PyTuple_Pack(3, c->op, g->engine_of, tuple) : NULL;
@@ -478,15 +474,12 @@ static int set_field(call *c, int i, PyObject *of) {
   if (kind < VIEW || kind > WORD || (kind == CODE) != PyDict_Check(codes)) return wrong("kind");
   if (f->argument < -1 || f->argument >= c->arguments) return wrong("argument");
   if (f->argument < 0 && kind != WORD && (kind != VIEW || i)) return wrong("field");
-  /* A number that is left out stands after its operator, and the first field is what is written. */
-  if ((kind == IMMEDIATE && (!i || c->field[i - 1].kind == NUMBER)) || (!i && kind != VIEW))
+  field_kind before = i ? f[-1].kind : VIEW; /* the first is what is written */
+  if ((kind == IMMEDIATE && before != CODE && before != WORD) || (!i && kind != VIEW))
     return wrong("order");
   f->kind = (field_kind)kind;
   f->word = word;
-  if (kind == CODE) {
-    Py_INCREF(codes);
-    f->codes = codes;
-  }
+  if (kind == CODE) f->codes = Py_NewRef(codes);
   if (f->argument >= 0) c->taken |= UINT32_C(1) << f->argument;
   return 0;
 }
@@ -512,11 +505,6 @@ static int set_others(call *c) {
   return 0;
 }
 
-static void keep(PyObject **in, PyObject *x) {
-  Py_INCREF(x);
-  *in = x;
-}
-
 static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *named) {
   PyObject *function, *names, *defaults, *op, *any, *fields, *engines, *types;
   call *c = (call *)PyType_GenericAlloc(type, 0);
@@ -531,13 +519,13 @@ static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *named) {
     Py_DECREF((PyObject *)c);
     return NULL;
   }
-  keep(&c->function, function);
-  keep(&c->names, names);
-  keep(&c->defaults, defaults);
-  keep(&c->engines, engines);
-  keep(&c->types, types);
-  keep(&c->op, op);
-  keep(&c->any, any);
+  c->function = Py_NewRef(function);
+  c->names = Py_NewRef(names);
+  c->defaults = Py_NewRef(defaults);
+  c->engines = Py_NewRef(engines);
+  c->types = Py_NewRef(types);
+  c->op = Py_NewRef(op);
+  c->any = Py_NewRef(any);
   c->arguments = (int)PyTuple_Size(names);
   bool fine = c->arguments > 0 && c->arguments <= MOST && PyTuple_Size(defaults) == c->arguments;
   if ((fine || wrong("arguments") == 0) && set_others(c) == 0 && set_fields(c, fields) == 0)
@@ -561,9 +549,8 @@ static PyObject *text(PyObject *self) { return PyObject_Repr(((call *)self)->fun
 /* In a class it is a method, as a function is. */
 static PyObject *bound(PyObject *self, PyObject *object, PyObject *type) {
   PyObject *function = ((call *)self)->function;
-  if (object) return PyObject_CallMethod(function, "__get__", "OO", object, type ? type : Py_None);
-  Py_INCREF(self);
-  return self;
+  if (!object) return Py_NewRef(self);
+  return PyObject_CallMethod(function, "__get__", "OO", object, type ? type : Py_None);
 }
 
 /* By its name, as functions are pickled and copied. */
@@ -579,10 +566,17 @@ static PyMemberDef members[] = {
 };
 static PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, NULL}, {0}};
 static PyType_Slot slots[] = {
-    {Py_tp_new, call_new},       {Py_tp_dealloc, release},   {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},        {Py_tp_call, call_with},    {Py_tp_getattro, attribute},
-    {Py_tp_repr, text},          {Py_tp_descr_get, bound},   {Py_tp_members, members},
-    {Py_tp_methods, methods},    {0},
+    {Py_tp_new, call_new},
+    {Py_tp_dealloc, release},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_call, call_with},
+    {Py_tp_getattro, attribute},
+    {Py_tp_repr, text},
+    {Py_tp_descr_get, bound},
+    {Py_tp_members, members},
+    {Py_tp_methods, methods},
+    {0},
 };
 /* The limited API has this flag, with this value, from 3.12 on. */
 enum { HAVE_VECTORCALL = 1 << 11 };

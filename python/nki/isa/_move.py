@@ -152,8 +152,11 @@ def tensor_copy(dst=None, src=absent, engine=c.engine.unknown, name=None, mask=N
     rec = record.active()
     first = rec.count
     dst = need(dst, "dst", "tensor_copy")
-    masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e), EACH)(
-        as_asked(dst), as_asked(src))
+    if mask is None:
+        insn.tensor_copy(dst, src, e)
+    else:
+        masked(mask, "tensor_copy", lambda d, s: insn.tensor_copy(d, s, e), EACH)(
+            as_asked(dst), as_asked(src))
     return done(rec, first, name)
 
 
