@@ -17,7 +17,8 @@ from soma.native import _soma
 ROUNDS, FIRST = int(os.environ.get("SOMA_RANDOM", "300")), int(os.environ.get("SOMA_FIRST", "0"))
 CALLS = [f for module in (nisa, nl) for f in vars(module).values() if isinstance(f, _soma.Call)]
 OF_ISA = [f for f in CALLS if f.__module__.startswith("nki.isa")] + [nl.load, nl.store]
-SHAPES = (64, 40), (64, 40), (64, 40), (64, 1), (64, 1), (64, 5, 8), (1, 40), (64, 2, 2, 2, 5), (2, 2, 2, 2, 2, 2, 2)
+SHAPES = (64, 40), (64, 40), (64, 40), (64, 1), (64, 1), (64, 5, 8), (1, 40), \
+    (64, 2, 2, 2, 5), (2, 2, 2, 2, 2, 2, 2)
 TYPES = (nl.float32,) * 4 + (nl.bfloat16, nl.int32, nl.uint8)
 OPS = nl.add, nl.multiply, np.subtract, nl.less, nl.maximum, nl.power, nl.bitwise_and, nl.rsqrt, \
     nl.abs, nl.exp, nl.copy, None, [1]
@@ -35,7 +36,8 @@ def value(rnd, f, name, tiles, of_hbm, tame):
     pick = (lambda of: rnd.choice(of[:max(len(of) // 3, 1)])) if tame else rnd.choice
     odd = lambda: pick(NUMBERS + ENGINES + (tiles[0], (1, 2), np.zeros(3), nl.arange(4)))  # noqa
     kinds = {
-        "op": FUNCTIONS if f is nisa.activation else OPS, "op0": OPS, "op1": OPS, "engine": ENGINES, "scale": NUMBERS,
+        "op": FUNCTIONS if f is nisa.activation else OPS, "op0": OPS, "op1": OPS,
+        "engine": ENGINES, "scale": NUMBERS,
         "reverse0": (True, False, 1), "reverse1": (False, False, None),
         "name": (None, None, "a name"), "dtype": (None, nl.float32, np.float32, "bfloat16", [1]),
         "mask": (None, None, nl.arange(64)[:, None] < 64, nl.arange(64)[:, None] < 9, True),
@@ -55,7 +57,9 @@ def value(rnd, f, name, tiles, of_hbm, tame):
                 f is not nisa.scalar_tensor_tensor else tiles[:8])
     if tile.ndim != 2 or rnd.random() < 0.8:
         return tile
-    return tile[rnd.choice((16, 32)):64] if tame and tile.shape[0] > 32 else tile[0:pick((32, 64)), 0:1]
+    if tame and tile.shape[0] > 32:
+        return tile[rnd.choice((16, 32)):64]
+    return tile[0:pick((32, 64)), 0:1]
 
 
 OPTIONAL = "mask", "name", "dtype", "engine", "reverse0", "reverse1", "scale", "bias", \

@@ -27,6 +27,16 @@ from soma.tensor import Storage, Tensor
 COPY = insn.OP["tensor_copy"]
 
 
+CALLS = [f for f in vars(nisa).values() if isinstance(f, _soma.Call)] + [nl.load, nl.store, nl.add]
+
+
+def made_call():
+    """A Call that copies."""
+    fields = (_soma.VIEW, 0, None, 0), (_soma.VIEW, 1, None, 0), (_soma.WORD, -1, None, 0)
+    return _soma.Call(lambda dst, src: None, ("dst", "src"), (..., ...), COPY, -1, fields, {}, {},
+                      (-1, -1, -1, -1), 0)
+
+
 class Module(unittest.TestCase):
     def test_without_it_the_package_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -90,7 +100,7 @@ class Counted(unittest.TestCase):
             array = nl.ndarray((2, nl.par_dim(64), 8), dtype=a.dtype, buffer=nl.sbuf)
             for n in range(2):
                 array[n] = nl.load(a[:, 0:8])
-            rec = record.active()
+            rec, b = record.active(), a[:, 0:32].reshape((64, 4, 8))
             i, j = nl.arange(64)[:, None, None], nl.arange(8)[None, None, :]
             key, half, far, number = (i, 1, j), slice(0, 32), 10 ** 6, 1000003
             given = key + (key, half, far, number, t, t.storage, t.dtype, array, array[1])
@@ -109,7 +119,14 @@ class Counted(unittest.TestCase):
                      lambda: rec.flush(),
                      lambda: nisa.activation(op=nl.exp, data=t, bias=array[1][:, 0:1]),
                      lambda: nisa.tensor_scalar(data=t, op0=nl.add, operand0=1.0, mask=i < 99),
-                     lambda: rec.again(t.shape, t.dtype, 1))
+                     lambda: rec.again(t.shape, t.dtype, 1), lambda: nl.multiply(t, number),
+                     lambda: nisa.tensor_scalar(t, t, op0=nl.add, operand0=0.5, name="call"),
+                     lambda: nisa.scalar_tensor_tensor(data=t, op0=nl.add, operand0=1.5,
+                                                       op1=nl.add, operand1=t),
+                     lambda: nisa.dma_copy(dst=t, src=b), lambda: nl.load(b, dtype=t.dtype),
+                     lambda: nl.store(b, t), lambda: nisa.tensor_copy.__doc__,
+                     lambda: nisa.tensor_copy.__get__(t, None), lambda: repr(nl.exp),
+                     lambda: nl.exp.__reduce__(), lambda: made_call(), lambda: made_call()(t, t))
             wrong = (lambda: setitem(t, far, 1), lambda: setitem(array, 2, 1),
                      lambda: array[1, far], lambda: setitem(t, half, "x"), lambda: array["x"],
                      lambda: rec.hold(t), lambda: rec.hold((None, number, (), 0, 0)),
@@ -117,8 +134,11 @@ class Counted(unittest.TestCase):
                      lambda: rec._into(t, t), lambda: rec._into(((1, 2), t, (), 0, 0), t),
                      lambda: _soma.done(rec, "x"),
                      lambda: rec._into(((1, -1, ("x",)), t, (), 0, 0), t), lambda: rec._lend(3),
-                     lambda: rec.one(t),
-                     lambda: rec._into(((1, -1, bytes(3)), t, (t,), 0, 0), t),
+                     lambda: rec._into(((1, -1, (bytes(3),)), t, (t,), 0, 0), t),
+                     lambda: nl.exp(t, what=1), lambda: nl.exp(t, x=t), lambda: nl.exp.nothing,
+                     lambda: nisa.tensor_copy(dst=t, src=t, engine=key), lambda: nl.exp(t, key),
+                     lambda: nl.exp(), lambda: nl.add(t, 1.5, None, None, None),
+                     lambda: nisa.tensor_copy(dst=t, src=t[0:1]), lambda: _soma.Call(nl.exp, key),
                      lambda: rec._into(((1, -1, b""), t, (), 0, 0), t), lambda: t.__delitem__(half),
                      lambda: array.__delitem__(1), lambda: t[far],
                      lambda: t[half, half, half, half], lambda: t["x"], lambda: i + "x",
@@ -243,6 +263,25 @@ class Pool:
         return self.rnd.choice(((emit, self.view(), (self.view(),), False, False),
                                 (emit, self.any(), self.any(), 0, self.any()), self.any()))
 
+    def given(self, make):
+        """Arguments by name."""
+        names = ("dst", "src", "data", "x", "y", "data1", "data2", "operand0", "bias", "mask",
+                 "dtype", "engine", "name", "value")
+        given = {n: make() for n in self.rnd.sample(names, self.rnd.randrange(5))}
+        more = {"op": nl.add, "op0": nl.multiply, "operand0": 0.5, "scale": 2.0}
+        return {**given, **dict(self.rnd.sample(sorted(more.items(), key=str), 2))}
+
+    def some_call(self):
+        """A Call of any fields, most of which are possible."""
+        pick, names = self.rnd.choice, tuple(self.rnd.sample(("dst", "src", "data", "op", "x"), 3))
+        fields = ((_soma.VIEW, pick((0, 0, -1)), None, 0),) + tuple(
+            (pick(range(7)), pick((-1, 0, 1, 2, 3)), pick((None, None, {1: 2}, {nl.add: 3})),
+             self.number()) for _ in range(self.rnd.randrange(1, 6)))
+        others = tuple(pick((-1, -1, 0, 1, 2)) for _ in range(4))
+        return _soma.Call(lambda *a, **k: None, names, (..., None, self.any()), self.number(),
+                          pick((-1, 1)), fields, {None: -1, 1: 2}, {np.float32: nl.float32}, others,
+                          self.rnd.randrange(64))
+
     def made(self, x):
         """Keeps what a call has made, for those that follow."""
         kept = {Tensor: self.views, Index: self.indices, Mask: self.masks}.get(type(x))
@@ -281,8 +320,9 @@ class Pool:
         lambda p: p.rec.emit(p.number(), p.number(), (p.view(), p.any())),
         lambda p: p.rec.emit(p.any(), -1, p.any(), p.any()), lambda p: p.rec.hold(p.held()),
         lambda p: p.rec._into(p.held(), p.view()), lambda p: p.rec._lend(p.any()),
-        lambda p: p.rec.one(p.view().shape, nl.float32, p.any(), (p.view(),), p.any()),
-        lambda p: p.rec.one(p.any(), p.any(), p.any(), p.any(), p.any()),
+        lambda p: p.rnd.choice(CALLS)(*p.key()[:3], **p.given(p.any)),
+        lambda p: p.rnd.choice(CALLS)(**p.given(p.view)),
+        lambda p: p.some_call()(*p.key()[:3], **p.given(p.view)),
         lambda p: p.rec.tile(p.any()), lambda p: p.rec.again(p.any(), p.any(), p.any()),
         lambda p: p.rec.flush(), lambda p: p.rec.where(),
         lambda p: _soma.done(p.rec, p.any(), p.any()),
@@ -336,7 +376,11 @@ class Random(unittest.TestCase):
                     lambda: i[None, :, :], lambda: nl.arange(5, 9), lambda: nl.ds(2, 3), t.words,
                     lambda: t.shape, lambda: rec.tile(t), rec.where, lambda: i * 4 - j,
                     lambda: _soma.done(rec, 0), lambda: rec.emit(COPY, -1, (t, t, 0)),
-                    lambda: rec._into(held, t), lambda: setitem(t, key, t[key])):
+                    lambda: rec._into(held, t), lambda: setitem(t, key, t[key]),
+                    lambda: nisa.tensor_scalar(dst=t, data=t, op0=nl.add, operand0=0.5),
+                    lambda: nisa.tensor_tensor(data1=t, data2=t, op=nl.add),
+                    lambda: nl.multiply(t, 2.5), lambda: nl.load(a), made_call, lambda: nl.exp(x=t),
+                    lambda: nisa.dma_copy(dst=t, src=a, name="it")):
                 for n in range(60):
                     stopped = False
                     set_nomemory(n, n + 1)
