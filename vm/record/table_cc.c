@@ -4,6 +4,7 @@
 #include "../../isa/operand.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 
 static const isa_insn *insn_at(const vm_rec_table *w, unsigned core, unsigned engine, uint32_t pc) {
   const isa_code *code = &w->t.p->cores[core].code[engine];
@@ -108,34 +109,88 @@ void vm_rec_cc_ops(vm_rec_table *w) {
 
 /* ---- CcInstruction ------------------------------------------------------------------------ */
 
-/* The collective whose block has that instruction of a CC sequencer. */
-static isa_point block_of(const vm_rec_table *w, const vm_rec_event *v) {
-  for (uint32_t pc = v->pc + 1; pc-- > 0;) {
-    const isa_insn *in = insn_at(w, v->by_core, v->engine, pc);
-    if (in && in->op == ISA_OP_wait_start) return in->u.BLOCK.of;
-  }
-  return (isa_point){0};
+/* What is looked for at each event of a CC sequencer. */
+typedef struct places {
+  isa_point *of[ISA_MAX_CORES][ISA_NCC]; /* by pc: the collective whose block it is in */
+  const soma_collective **v; /* by core, engine, pc and time of issue */
+  uint32_t n;
+} places;
+
+static int compare_places(const soma_collective *a, const soma_collective *b) {
+  if (a->core != b->core) return a->core < b->core ? -1 : 1;
+  if (a->engine != b->engine) return a->engine < b->engine ? -1 : 1;
+  return a->pc < b->pc ? -1 : a->pc > b->pc;
 }
 
-/* The last of them that was issued by then. */
-static const soma_collective *issued_by(const soma_recorder *r, unsigned core, isa_point of,
-                                        vm_time t) {
-  const soma_collective *last = NULL;
-  for (uint32_t i = 0; i < r->nccs; i++) {
-    const soma_collective *c = &r->ccs[i];
-    if (c->core != core || c->engine != of.engine || c->pc != of.pc || c->issued > t) continue;
-    if (!last || c->issued > last->issued) last = c;
+static int by_place(const void *x, const void *y) {
+  const soma_collective *a = *(const soma_collective *const *)x,
+                        *b = *(const soma_collective *const *)y;
+  int order = compare_places(a, b);
+  return order ? order : a->issued < b->issued ? -1 : a->issued > b->issued;
+}
+
+static const isa_code *cc_code(const vm_rec_table *w, unsigned core, unsigned k) {
+  return &w->t.p->cores[core].code[ISA_NENGINES + k];
+}
+
+static bool find_blocks(const vm_rec_table *w, unsigned core, unsigned k, places *x) {
+  const isa_code *code = cc_code(w, core, k);
+  isa_point at = {0};
+  if (!(x->of[core][k] = isa_zalloc(&w->t.al, code->n * sizeof at))) return code->n == 0;
+  for (uint32_t pc = 0; pc < code->n; pc++) {
+    if (code->insns[pc].op == ISA_OP_wait_start) at = code->insns[pc].u.BLOCK.of;
+    x->of[core][k][pc] = at;
   }
-  return last;
+  return true;
+}
+
+static void close_places(const vm_rec_table *w, places *x) {
+  for (unsigned core = 0; core < w->t.p->ncores; core++)
+    for (unsigned k = 0; k < ISA_NCC; k++)
+      isa_free(&w->t.al, x->of[core][k], cc_code(w, core, k)->n * sizeof **x->of[core]);
+  isa_free(&w->t.al, x->v, w->t.r->nccs * sizeof *x->v);
+}
+
+static bool open_places(const vm_rec_table *w, places *x) {
+  const soma_recorder *r = w->t.r;
+  bool ok = true;
+  *x = (places){.n = r->nccs};
+  for (unsigned core = 0; core < w->t.p->ncores; core++)
+    for (unsigned k = 0; k < ISA_NCC; k++) ok = ok && find_blocks(w, core, k, x);
+  if (r->nccs) x->v = isa_zalloc(&w->t.al, r->nccs * sizeof *x->v);
+  for (uint32_t i = 0; x->v && i < r->nccs; i++) x->v[i] = &r->ccs[i];
+  if (x->v) qsort(x->v, x->n, sizeof *x->v, by_place);
+  return ok && (x->v || !r->nccs);
+}
+
+static isa_point block_of(const vm_rec_table *w, const places *x, const vm_rec_event *v) {
+  unsigned k = v->engine - (unsigned)ISA_NENGINES;
+  return v->pc < cc_code(w, v->by_core, k)->n ? x->of[v->by_core][k][v->pc] : (isa_point){0};
+}
+
+/* The last collective of a place that was issued by then. */
+static const soma_collective *issued_by(const places *x, unsigned core, isa_point of, vm_time t) {
+  const soma_collective at = {
+      .core = core, .engine = (soma_engine)of.engine, .pc = of.pc, .issued = t};
+  uint32_t lo = 0, hi = x->n;
+  while (lo < hi) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    int order = compare_places(x->v[mid], &at);
+    if (order < 0 || (order == 0 && x->v[mid]->issued <= t))
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo && compare_places(x->v[lo - 1], &at) == 0 ? x->v[lo - 1] : NULL;
 }
 
 /* v: NULL, only names. */
-static void instruction_row(vm_rec_table *w, const vm_rec_event *v) {
+static void instruction_row(vm_rec_table *w, const places *x, const vm_rec_event *v) {
   const vm_rec_event none = {.engine = ISA_NENGINES};
   const isa_insn *in = v ? insn_at(w, v->by_core, v->engine, v->pc) : NULL;
-  isa_point of = v ? block_of(w, v) : (isa_point){0};
+  isa_point of = v ? block_of(w, x, v) : (isa_point){0};
+  const soma_collective *c = v ? issued_by(x, v->by_core, of, v->start) : NULL;
   if (!v) v = &none;
-  const soma_collective *c = issued_by(w->t.r, v->by_core, of, v->start);
   vm_rec_cell_span(w, v->start, v->end);
   vm_rec_cell_u64(w, "core_idx", v->engine - (unsigned)ISA_NENGINES);
   vm_rec_cell_str(w, "description", in ? isa_ops[in->op].name : "?");
@@ -152,15 +207,18 @@ static void instruction_row(vm_rec_table *w, const vm_rec_event *v) {
   vm_rec_end_row(w);
 }
 
-static void instruction_names(vm_rec_table *w) { instruction_row(w, NULL); }
+static void instruction_names(vm_rec_table *w) { instruction_row(w, NULL, NULL); }
 
 void vm_rec_cc_instructions(vm_rec_table *w) {
+  places x;
   header(w, instruction_names);
-  for (uint32_t k = 0; k < w->t.n && vm_rec_sink_row(&w->out); k++) {
+  if (!open_places(w, &x)) w->t.failed = true;
+  for (uint32_t k = 0; k < w->t.n && !w->t.failed && vm_rec_sink_row(&w->out); k++) {
     const vm_rec_event *v = vm_rec_at(w->t.r, w->order[k]);
     bool of_cc = v->engine >= ISA_NENGINES && v->engine < ISA_NSEQS;
-    if (of_cc && (v->kind == VM_EV_TRIGGER || v->kind == VM_EV_WAIT)) instruction_row(w, v);
+    if (of_cc && (v->kind == VM_EV_TRIGGER || v->kind == VM_EV_WAIT)) instruction_row(w, &x, v);
   }
+  close_places(w, &x);
 }
 
 /* ---- CcStream ----------------------------------------------------------------------------- */
