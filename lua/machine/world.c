@@ -4,7 +4,7 @@
 #include "machine.h"
 
 #define LB_RUNS "soma.runs" /* the metatable of what w:run gives */
-enum { CORES = LB_WORLD_CORES, RUNS = LB_WORLD_RUNS };
+enum { CORES = LB_WORLD_CORES, RUNS = LB_WORLD_RUNS, TARGET = 256 }; /* bytes of a name */
 
 static lb_world *check_any(lua_State *L, int arg) { return luaL_checkudata(L, arg, LB_WORLD); }
 lb_world *lb_check_world(lua_State *L, int arg) {
@@ -386,8 +386,9 @@ static int world_save(lua_State *L) {
   return all_written(L, written) ? 1 : 2;
 }
 
-/* Pushes soma.world of the options at 2 and those of the saved world. */
-static lb_world *push_saved(lua_State *L, const soma_world_options *o) {
+/* Pushes soma.world of the options at 2 and those of the saved world, whose target is that of its
+ * ranks if the options have none. */
+static lb_world *push_saved(lua_State *L, const soma_world_options *o, const char *target) {
   lua_pushcfunction(L, new_world);
   lua_newtable(L);
   for (lua_pushnil(L); lua_istable(L, 2) && lua_next(L, 2) != 0;) {
@@ -402,6 +403,11 @@ static lb_world *push_saved(lua_State *L, const soma_world_options *o) {
   lua_setfield(L, 6, "instance");
   lua_pushstring(L, o->algorithm);
   lua_setfield(L, 6, "algorithm");
+  if (lua_getfield(L, 6, "target") == LUA_TNIL) {
+    lua_pushstring(L, target);
+    lua_setfield(L, 6, "target");
+  }
+  lua_pop(L, 1);
   lua_call(L, 1, 1);
   return lua_touserdata(L, -1);
 }
@@ -431,7 +437,7 @@ static int finish_loaded(lua_State *L) {
 /* soma.load_world(path, {threads, window_ns, and options of soma.core}): the world that was saved
  * there, and the table of its runs; nil and a message when the file cannot be read. */
 static int load_world(lua_State *L) {
-  char why[512] = "";
+  char why[512] = "", target[TARGET];
   size_t n;
   soma_world_options o = {.size = sizeof o, .error = why, .error_size = sizeof why};
   lua_settop(L, 2);
@@ -442,7 +448,8 @@ static int load_world(lua_State *L) {
   lua_replace(L, 3); /* the string stays there */
   lua_settop(L, 4);
   if (soma_world_saved(data, n, &o) != SOMA_OK) return luaL_error(L, "%s: %s", path, why);
-  lb_world *x = push_saved(L, &o);
+  if (soma_world_saved_target(data, n, target, sizeof target) != SOMA_OK) target[0] = 0;
+  lb_world *x = push_saved(L, &o, target[0] ? target : NULL);
   lua_createtable(L, (int)x->ranks, 8);
   luaL_setmetatable(L, LB_RUNS);
   if (soma_world_resume(x->w, data, n) != SOMA_OK) return lb_world_fail(L, path, x);

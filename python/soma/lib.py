@@ -404,6 +404,7 @@ _PROTOTYPES.update({
     "soma_world_collective": (_int, [P, _u32, _u32, C.POINTER(Collective)]),
     "soma_world_save": (_int, [P, _out, C.POINTER(_size)]),
     "soma_world_saved": (_int, [P, _size, C.POINTER(WorldOptions)]),
+    "soma_world_saved_target": (_int, [P, _size, P, _size]),
     "soma_world_resume": (_int, [P, P, _size]),
     "soma_world_time": (C.c_uint64, [P]),
     "soma_world_hash": (C.c_uint64, [P]),

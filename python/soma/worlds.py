@@ -528,11 +528,15 @@ def plan(what, arguments=None, *, ranks, rank=0, **options):
 
 def load_world(path, threads=0, target=None, **options):
     """The WorldRun of a world that world.run(..., save=(ns, path)) has saved: it goes on to its
-    end. Results are tensors by name: run[rank].out["y"]. Options are those of soma.Machine; target:
-    the hypothetical machine that it was saved on."""
-    target = None if target is None else need_target(target)
+    end, on machines of its target. Results are tensors by name: run[rank].out["y"]. Options are
+    those of soma.Machine."""
     with open(path, "rb") as f:
         data = f.read()
+    name = C.create_string_buffer(256)
+    if target is not None:
+        target = need_target(target)
+    elif lib.soma_world_saved_target(data, len(data), name, len(name)) == L.OK:
+        target = _text(name.value)
     o, why = L.WorldOptions(C.sizeof(L.WorldOptions)), C.create_string_buffer(1024)
     o.error, o.error_size = C.addressof(why), len(why)
     status = lib.soma_world_saved(data, len(data), C.byref(o))

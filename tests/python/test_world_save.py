@@ -71,9 +71,10 @@ section gpsimd
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "x.world")
             run = soma.world(ranks=2, target=target).run(p, {}, save=(5, path))
-            self.assertEqual(soma.load_world(path, target=target).hash, run.hash)
-            with self.assertRaisesRegex(SomaError, "the program of rank 0 is for hypothetical"):
-                soma.load_world(path)
+            for given in target, None:
+                again = soma.load_world(path, target=given)
+                self.assertEqual(again.hash, run.hash)
+                self.assertIn("hypothetical trn2, dma_engines=4", repr(again))
             with self.assertRaisesRegex(SomaError, "of trn2, but the target is trn1"):
                 soma.load_world(path, target="trn1")
 

@@ -566,7 +566,10 @@ section cc0
   run(swap .. " --ranks 2 --in x=ones --max-ns 3000 --save " .. saved .. hyp)
   local _, whole = run("--resume " .. saved .. hyp)
   expect("--resume of a world of a hypothetical machine", whole == changed, whole)
-  fails("--resume of it without its target", "--resume " .. saved, saved .. ": the program of rank 0 is for hypothetical trn1, DMA_R_IN=40000, but trn1.2xlarge is of trn1")
+  local _, named = run("--resume " .. saved)
+  expect("--resume of it, whose file has its target", named == changed, named)
+  fails("--resume of it on another one", "--resume " .. saved .. " --target trn1",
+    saved .. ": the program of rank 0 is for hypothetical trn1, DMA_R_IN=40000, but trn1.2xlarge is of trn1")
   usage("--ranks of a script", "--ranks 2 x.lua", "'x.lua' is a script, whose arguments follow it: soma x.lua [arguments]")
   usage("--ranks: one file for all", swap .. " --ranks 2 --in x=ones --out y=y.npy",
     "--out y=y.npy: each rank has one; %r in the file's name stands for the rank, as in y-%r.npy")

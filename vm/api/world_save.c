@@ -10,6 +10,7 @@
 
 #include "../save/save.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define fail soma_world_fail
@@ -163,6 +164,29 @@ soma_status soma_world_saved(const void *data, size_t n, soma_world_options *o) 
   o->instance = h.name;
   o->algorithm = h.algorithm ? vm_cc_algorithm_names[h.algorithm - 1] : NULL;
   return SOMA_OK;
+}
+
+soma_status soma_world_saved_target(const void *data, size_t n, char *target, size_t size) {
+  const isa_alloc al = isa_alloc_default();
+  isa_error e = {0};
+  head h = {0};
+  vm_save_options o = {0};
+  uint32_t programs = 0;
+  uint64_t length = 0;
+  if (!data || !target || !size) return SOMA_ARG;
+  *target = 0;
+  if (!soma_check_file(&soma_world_file, data, n, &e)) return SOMA_FORMAT;
+  vm_saver s = reader(data, n, &e);
+  walk_head(&s, &h);
+  vm_save_options_walk(&s, &o);
+  vm_save_u32(&s, &programs);
+  vm_save_u64(&s, &length);
+  if (s.failed || !programs || length > vm_saver_left(&s)) return SOMA_FORMAT;
+  isa_program *p = isa_image_read(&al, s.at, (size_t)length, &e);
+  if (!p) return SOMA_FORMAT;
+  int need = snprintf(target, size, "%s", p->target->name);
+  isa_program_free(p);
+  return need >= 0 && (size_t)need < size ? SOMA_OK : SOMA_ARG;
 }
 
 static soma_status check_head(soma_world *w, const head *h) {
