@@ -188,8 +188,8 @@ soma_status soma_world_save(soma_world *w, void **data, size_t *n);
  * and algorithm. SOMA_FORMAT if
  * the data are no saved world; o->error then has the text. */
 soma_status soma_world_saved(const void *data, size_t n, soma_world_options *o);
-/* The target of its ranks, which may be a hypothetical machine, for soma_options.target of what goes
- * on: writes at most size bytes, with a zero at the end. SOMA_ARG if it has not enough. */
+/* The target of its ranks, which may be a hypothetical machine, for soma_options.target of what
+ * goes on: writes at most size bytes, with a zero at the end. SOMA_ARG if it has not enough. */
 soma_status soma_world_saved_target(const void *data, size_t n, char *target, size_t size);
 /* w, of such options, becomes that world, as after soma_world_start: it has the programs, the
  * constants of the clock, and the changes of links. */
