@@ -65,7 +65,7 @@ typedef struct vm_host {
   const struct vm_block *given;
 } vm_host;
 
-enum { VM_WATCHERS = 4 }; /* of a run, at most */
+enum { VM_WATCHERS = 8 }; /* of a run, at most: the checks, a debugger, a recorder, a few more */
 
 /* A run of a program, on one core or on two: what it has only once. */
 typedef struct vm_run {

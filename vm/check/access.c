@@ -46,7 +46,7 @@ static void join_written(const vm_core *c, struct vm_check *k) {
         k->regions[HBM_REGIONS + i].written = true;
 }
 
-bool vm_ck_accesses_start(vm_core *c) {
+static bool open_regions(vm_core *c) {
   struct vm_check *k = c->check;
   if (!vm_ck_has(c, VM_CHECK_RACE) && !vm_ck_has(c, VM_CHECK_LEGAL)) return true;
   uint32_t n = c->prog->ntensors;
@@ -83,7 +83,7 @@ bool vm_ck_accesses_start(vm_core *c) {
   return true;
 }
 
-void vm_ck_accesses_end(vm_core *c) {
+static void close_regions(vm_core *c) {
   struct vm_check *k = c->check;
   for (uint32_t i = 0; i < k->nregions; i++) {
     vm_ck_region *r = &k->regions[i];
@@ -281,7 +281,7 @@ static void walk_buckets(vm_saver *s, vm_core *c) {
   vm_saver_need(s, have == want, "an access is missing from a list");
 }
 
-void vm_ck_accesses_walk(vm_saver *s, vm_core *c) {
+static void walk_accesses(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = k->naccesses;
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
@@ -299,3 +299,7 @@ void vm_ck_accesses_walk(vm_saver *s, vm_core *c) {
   if (!s->failed) walk_free_ids(s, c);
   if (!s->failed) walk_buckets(s, c);
 }
+
+const vm_ck_part vm_ck_part_regions = {.start = open_regions, .end = close_regions};
+
+const vm_ck_part vm_ck_part_accesses = {.walk = walk_accesses};

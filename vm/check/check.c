@@ -166,32 +166,11 @@ static void walk_cores(vm_saver *s, vm_core *c) {
   }
 }
 
-/* What the checks keep, in the order in which a saved run has it. Each part knows of itself whether
- * a run needs it: its start makes it (false: out of memory), its walk writes or reads it, and its
- * end frees it, also after a start that failed. */
-static const struct part {
-  bool (*start)(vm_core *c);
-  void (*walk)(vm_saver *s, vm_core *c);
-  void (*end)(vm_core *c);
-} parts[] = {
-    {NULL, vm_ck_places_walk, NULL}, /* findings, clocks, and the log name these */
-    {NULL, vm_ck_findings_walk, vm_ck_findings_end},
-    {vm_ck_clocks_start, vm_ck_counts_walk, vm_ck_clocks_end},
-    {vm_ck_accesses_start, NULL, vm_ck_accesses_end},
-    {vm_ck_legal_start, vm_ck_legal_walk, vm_ck_legal_end},
-    {NULL, vm_ck_log_walk, NULL},    /* the clocks start and end it */
-    {NULL, vm_ck_clocks_walk, NULL}, /* name updates of the log */
-    {NULL, vm_ck_accesses_walk, NULL},
-    {NULL, vm_ck_twins_walk, vm_ck_twins_end},
-    {vm_ck_fillers_start, NULL, NULL}, /* shadows are kept for them, too */
-    {vm_ck_uninit_start, vm_ck_uninit_walk, vm_ck_uninit_end},
-    {vm_ck_shadows_start, vm_ck_shadows_walk, vm_ck_shadows_end},
-    {vm_ck_output_start, vm_ck_outputs_walk, NULL}, /* their shadows are among those above */
-    {vm_ck_psum_start, walk_cores, vm_ck_psum_end},
-    {NULL, vm_ck_fillers_walk, vm_ck_fillers_end},
-    {vm_ck_tiles_start, vm_ck_tiles_walk, vm_ck_tiles_end},
-    {vm_ck_known_start, NULL, vm_ck_known_end}, /* made anew: it only saves time */
-    {NULL, NULL, vm_ck_values_end},
+const vm_ck_part vm_ck_part_cores = {vm_ck_psum_start, walk_cores, vm_ck_psum_end};
+
+static const vm_ck_part *const parts[] = {
+#define PART(name) &vm_ck_part_##name,
+#include "parts.def"
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
@@ -218,7 +197,7 @@ bool vm_check_start(vm_core *c, unsigned mask) {
   c->check->mask = mask;
   count(c);
   vm_watch_add(c->run, &watch);
-  for (unsigned i = 0; i < PARTS && ok; i++) ok = !parts[i].start || parts[i].start(c);
+  for (unsigned i = 0; i < PARTS && ok; i++) ok = !parts[i]->start || parts[i]->start(c);
   return ok;
 }
 
@@ -233,12 +212,12 @@ void vm_check_walk(vm_saver *s, vm_core *c) {
   if (s->reads) c->check->anyone = true; /* the host may have written before */
   if (!vm_saver_need(s, vm_check_mask(c) == mask, "a run without values checks values")) return;
   for (unsigned i = 0; i < PARTS && !s->failed; i++)
-    if (parts[i].walk) parts[i].walk(s, c);
+    if (parts[i]->walk) parts[i]->walk(s, c);
 }
 
 void vm_check_end(vm_core *c) {
   for (unsigned i = 0; i < PARTS; i++)
-    if (parts[i].end) parts[i].end(c);
+    if (parts[i]->end) parts[i]->end(c);
   isa_free(&c->al, c->check, sizeof *c->check);
   for (unsigned i = 0; i < c->run->n; i++) c->run->cores[i]->check = NULL;
 }

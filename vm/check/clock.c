@@ -252,7 +252,7 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
 
 /* ---- Life cycle --------------------------------------------------------------------------- */
 
-bool vm_ck_clocks_start(vm_core *c) {
+static bool start_clocks(vm_core *c) {
   struct vm_check *k = c->check;
   if (!vm_ck_has(c, VM_CHECK_RACE)) return true;
   k->rings = OF_ENGINE * k->nengines;
@@ -272,7 +272,7 @@ bool vm_ck_clocks_start(vm_core *c) {
   return vm_ck_log_start(c);
 }
 
-void vm_ck_clocks_end(vm_core *c) {
+static void end_clocks(vm_core *c) {
   struct vm_check *k = c->check;
   if (!k->ncomps) return;
   vm_ck_sems_end(c);
@@ -344,7 +344,7 @@ static void walk_queue(vm_ck_clock_walk *w, unsigned q) {
   vm_save_time(s, &k->trigger_time[q]);
 }
 
-void vm_ck_clocks_walk(vm_saver *s, vm_core *c) {
+static void walk_clocks(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   vm_ck_clock_walk w = {.s = s, .c = c};
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
@@ -361,8 +361,13 @@ void vm_ck_clocks_walk(vm_saver *s, vm_core *c) {
   isa_free(&c->al, w.v, w.cap * sizeof *w.v);
 }
 
-void vm_ck_counts_walk(vm_saver *s, vm_core *c) {
+static void walk_counts(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   for (unsigned e = 0; e < k->nengines; e++) vm_save_u32(s, &k->issued[e]);
   for (unsigned e = 0; e < k->nengines; e++) vm_save_u32(s, &k->hazard[e]);
 }
+
+const vm_ck_part vm_ck_part_clocks = {
+    .start = start_clocks, .walk = walk_counts, .end = end_clocks};
+
+const vm_ck_part vm_ck_part_orders = {.walk = walk_clocks};

@@ -105,8 +105,6 @@ enum { FROM_NOBODY = 0, FROM_MANY = UINT16_MAX }; /* else the component + 1 */
 
 /* ---- clock.c ------------------------------------------------------------------------------ */
 
-bool vm_ck_clocks_start(vm_core *c);
-void vm_ck_clocks_end(vm_core *c);
 /* A snapshot of ncomps zeros, without a reference. NULL after a fault: out of memory. */
 vm_ck_snapshot *vm_ck_new_snapshot(vm_core *c);
 /* Drops a reference; NULL is allowed. */
@@ -123,17 +121,14 @@ uint32_t vm_ck_step_on(vm_core *c, unsigned e);
 vm_ck_snapshot *vm_ck_make_snapshot(vm_core *c);
 /* Engines x and y have met. */
 void vm_ck_clocks_meet(vm_core *c, unsigned x, unsigned y);
-/* In a saved run: how many instructions of each engine have issued; its clocks, with semaphores and
- * queues; and snapshots, which are shared. Each of these is written where it occurs first, and has
- * a number from then on. */
+/* In a saved run: snapshots are shared, so each is written where it occurs first, and has a number
+ * from then on. */
 typedef struct vm_ck_clock_walk {
   vm_saver *s;
   vm_core *c;
   vm_ck_snapshot **v; /* when it reads */
   uint32_t n, cap;
 } vm_ck_clock_walk;
-void vm_ck_counts_walk(vm_saver *s, vm_core *c);
-void vm_ck_clocks_walk(vm_saver *s, vm_core *c);
 /* A reference to a snapshot; NULL is allowed. */
 void vm_ck_walk_snapshot(vm_ck_clock_walk *w, vm_ck_snapshot **p);
 /* sems.c */

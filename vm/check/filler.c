@@ -25,7 +25,7 @@ static uint32_t number_of(const vm_core *c, unsigned unit, uint32_t pc) {
   return i;
 }
 
-bool vm_ck_fillers_start(vm_core *c) {
+static bool find_fillers(vm_core *c) {
   vm_ck_fillers *k = &c->check->fillers;
   for (unsigned e = 0; e < c->prog->ncores * ISA_NSEQS; e++) {
     const isa_code *code = vm_ck_code(c, e);
@@ -63,7 +63,7 @@ static void drop(vm_core *c) {
   k->share = NULL;
 }
 
-void vm_ck_fillers_end(vm_core *c) {
+static void end_fillers(vm_core *c) {
   drop(c);
   for (unsigned core = 0; core < ISA_MAX_CORES; core++)
     close_grid(c, &c->check->fillers.weights[core]);
@@ -462,7 +462,7 @@ void vm_ck_fill_moved(vm_core *c, const vm_share *s) {
 
 /* ---- In a saved run ------------------------------------------------------------------------ */
 
-void vm_ck_fillers_walk(vm_saver *s, vm_core *c) {
+static void walk_weights(vm_saver *s, vm_core *c) {
   if (!c->check->fillers.any || !c->check->shadowed) return;
   for (unsigned core = 0; core < c->prog->ncores && !s->failed; core++) {
     vm_ck_grid *w = &c->check->fillers.weights[core];
@@ -475,3 +475,7 @@ void vm_ck_fillers_walk(vm_saver *s, vm_core *c) {
     if (w->at) vm_saver_bytes(s, w->at, w->parts * elems);
   }
 }
+
+const vm_ck_part vm_ck_part_fillers = {.start = find_fillers};
+
+const vm_ck_part vm_ck_part_weights = {.walk = walk_weights, .end = end_fillers};

@@ -36,9 +36,6 @@ typedef struct vm_ck_fillers {
   vm_ck_grid weights[ISA_MAX_CORES]; /* at NULL: all are known */
 } vm_ck_fillers;
 
-bool vm_ck_fillers_start(vm_core *c);
-void vm_ck_fillers_end(vm_core *c);
-void vm_ck_fillers_walk(vm_saver *s, vm_core *c); /* marks of loaded weights */
 /* Around the execution of a flight; what it writes has its usual marks before the second. */
 void vm_ck_fill_execute(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_fill_executed(vm_core *c, unsigned e, const vm_flight *f);

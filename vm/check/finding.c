@@ -21,7 +21,7 @@ bool vm_ck_findings_start(vm_core *c) {
   return k->findings != NULL;
 }
 
-void vm_ck_findings_end(vm_core *c) {
+static void end_findings(vm_core *c) {
   struct vm_check *k = c->check;
   for (uint32_t i = 0; i < k->nfindings; i++) isa_buf_free(&k->findings[i].text);
   isa_free(&c->al, k->findings, k->findings ? VM_KEPT_FINDINGS * sizeof *k->findings : 0);
@@ -408,9 +408,9 @@ bool vm_ck_has_engine(const vm_core *c, uint32_t e) {
 
 void vm_ck_walk_pc(vm_saver *s, const vm_core *c, unsigned engine, uint32_t *pc) {
   vm_save_u32(s, pc);
-  uint32_t n = engine == VM_CK_PEER             ? c->check->peers.nspoke
+  uint32_t n = engine == VM_CK_PEER          ? c->check->peers.nspoke
                : engine < c->check->nengines ? vm_ck_code(c, engine)->n
-                                                : 0;
+                                             : 0;
   vm_saver_need(s, *pc == 0 || *pc < n, "a check names an instruction that does not exist");
 }
 
@@ -475,7 +475,7 @@ static void walk_seen(vm_saver *s, uint64_t *seen) {
   }
 }
 
-void vm_ck_findings_walk(vm_saver *s, vm_core *c) {
+static void walk_findings(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = k->nfindings;
   vm_save_u64(s, &k->count);
@@ -489,3 +489,5 @@ void vm_ck_findings_walk(vm_saver *s, vm_core *c) {
                 "more findings are counted than there are");
   walk_seen(s, k->seen);
 }
+
+const vm_ck_part vm_ck_part_findings = {.walk = walk_findings, .end = end_findings};

@@ -310,6 +310,18 @@ struct vm_check {
   bool has_pending[VM_CK_ENGINES], recording;
 };
 
+/* Something that checks keep. Each of the three may be NULL, and knows of itself whether the run
+ * needs it: start makes it (false: out of memory), and a check that has hooks of its own adds them
+ * there (vm_watch_add); walk writes it to a saved run or reads it; end frees it, also after a start
+ * that failed. */
+typedef struct vm_ck_part {
+  bool (*start)(vm_core *c);
+  void (*walk)(vm_saver *s, vm_core *c);
+  void (*end)(vm_core *c);
+} vm_ck_part;
+#define PART(name) extern const vm_ck_part vm_ck_part_##name;
+#include "parts.def"
+
 /* The core of a place of VM_CK_PEER, and what it is. */
 const vm_core *vm_ck_peer_core(const vm_core *c, uint32_t pc, vm_ck_spoke *at);
 /* The instruction at a place, of this rank or of another. */
@@ -343,8 +355,6 @@ vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsi
                         uint32_t other_pc);
 /* Room for findings; false: out of memory. */
 bool vm_ck_findings_start(vm_core *c);
-void vm_ck_findings_end(vm_core *c);
-void vm_ck_findings_walk(vm_saver *s, vm_core *c);
 /* In a saved run: whether a number names an engine, or places of other ranks of which some are
  * there; an instruction that a report may name, 0 also if its engine has none; the same with its
  * engine. */
@@ -393,9 +403,7 @@ void vm_ck_insn_tensors(const vm_core *c, const isa_insn *in, unsigned flag,
                         void (*fn)(void *ud, uint32_t tensor), void *ud);
 
 /* output.c */
-bool vm_ck_output_start(vm_core *c);
 void vm_ck_output_finish(vm_core *c);
-void vm_ck_outputs_walk(vm_saver *s, vm_core *c);
 /* Marks n bytes of a shadow, which is `row` on, as written. */
 void vm_ck_output_write(vm_ck_shadow *s, uint8_t *row, size_t n);
 /* Puts all that is known into s->at. */
@@ -406,7 +414,6 @@ void vm_ck_shadow_free(const isa_alloc *al, vm_ck_shadow *s);
 /* log.c: each returns at once if the log is off. */
 bool vm_ck_log_start(vm_core *c);
 void vm_ck_log_end(vm_core *c);
-void vm_ck_log_walk(vm_saver *s, vm_core *c);
 void vm_ck_log_give_up(vm_core *c);
 /* False if the semaphore does more than count: then what the wait acquires must be logged too. */
 bool vm_ck_log_wait(vm_core *c, unsigned e, unsigned sem, const isa_wait *w, uint32_t value);
@@ -448,9 +455,8 @@ bool vm_check_registers_known(const vm_core *c, unsigned e);
 /* peers.c */
 bool vm_ck_peers_start(vm_core *c);
 void vm_ck_peers_end(vm_core *c);
-/* In a saved run: what others name by numbers, which comes before all else; the rest, among the
- * clocks. */
-void vm_ck_places_walk(vm_saver *s, vm_core *c);
+/* In a saved run: what ranks know of one another, among the clocks. What is named by numbers comes
+ * before all else (parts.def). */
 void vm_ck_walk_peers(vm_ck_clock_walk *w);
 /* What a CC sequencer sent when its OF_SEQ was `epoch`; NULL: nothing. */
 const vm_ck_sent *vm_ck_sent_at(const struct vm_check *k, unsigned e, uint32_t epoch);
@@ -473,9 +479,6 @@ void vm_ck_calls_end(vm_core *c);
 void vm_ck_walk_calls(vm_ck_clock_walk *w);
 
 /* legal.c: reports what happens to the judges; each returns at once if VM_CHECK_LEGAL is off. */
-bool vm_ck_legal_start(vm_core *c);
-void vm_ck_legal_end(vm_core *c);
-void vm_ck_legal_walk(vm_saver *s, vm_core *c);
 void vm_ck_legal_wait(vm_core *c, unsigned e, const isa_wait *w);
 void vm_ck_legal_issue(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_legal_transfer(vm_core *c, unsigned e, const isa_insn *in, const vm_transfer *t,
@@ -493,15 +496,11 @@ void vm_ck_legal_by_host(vm_core *c);
 void vm_ck_twins_transfer(vm_core *c, const vm_transfer *t, const vm_share *shares);
 void vm_ck_twins_moved(vm_core *c, const vm_share *s);
 void vm_ck_twins_end(vm_core *c);
-void vm_ck_twins_walk(vm_saver *s, vm_core *c);
 /* Equal keys have writes of one line that wrote the same; false: the access has no twin. */
 bool vm_ck_twins_key(const vm_core *c, const vm_ck_access *a, uint64_t *key);
 
 /* access.c */
 enum { VM_CK_PRUNE = 1024 }; /* accesses that are kept before any is looked for to forget */
-bool vm_ck_accesses_start(vm_core *c);
-void vm_ck_accesses_end(vm_core *c);
-void vm_ck_accesses_walk(vm_saver *s, vm_core *c);
 /* Keeps an access whose buckets are set; forgets one by its number, false if it has to stay, which
  * only costs time; forgets all. */
 void vm_ck_access_keep(vm_core *c, const vm_ck_access *a);

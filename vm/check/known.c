@@ -21,7 +21,7 @@ static bool open(const vm_core *c, vm_ck_facts *f, size_t pitch) {
   return f->at != NULL;
 }
 
-bool vm_ck_known_start(vm_core *c) {
+static bool start_known(vm_core *c) {
   struct vm_check *k = c->check;
   bool on[] = {k->shadowed && !k->fillers.any && vm_ck_has(c, VM_CHECK_UNINIT),
                vm_ck_has(c, VM_CHECK_RANGE)};
@@ -33,7 +33,7 @@ bool vm_ck_known_start(vm_core *c) {
   return true;
 }
 
-void vm_ck_known_end(vm_core *c) {
+static void end_known(vm_core *c) {
   vm_ck_facts *f = &c->check->known[0][0][0];
   for (size_t i = 0; i < sizeof c->check->known / sizeof *f; i++)
     isa_free(&c->al, f[i].at, f[i].n * sizeof *f[i].at);
@@ -116,3 +116,5 @@ void vm_ck_unlearn_view(const vm_core *c, unsigned kind, const vm_view *v) {
   }
   vm_ck_unlearn(c, kind, &b);
 }
+
+const vm_ck_part vm_ck_part_known = {.start = start_known, .end = end_known};

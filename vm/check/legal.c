@@ -3,13 +3,13 @@
 #include "check.h"
 #include "judge.h"
 
-bool vm_ck_legal_start(vm_core *c) {
+static bool start_legal(vm_core *c) {
   if (!vm_ck_has(c, VM_CHECK_LEGAL)) return true;
   c->check->legal = vm_legal_new(&c->al, c->check->nengines);
   return c->check->legal != NULL;
 }
 
-void vm_ck_legal_end(vm_core *c) { vm_legal_free(c->check->legal); }
+static void end_legal(vm_core *c) { vm_legal_free(c->check->legal); }
 
 /* ---- Steps --------------------------------------------------------------------------------- */
 
@@ -428,7 +428,7 @@ static void read_all(vm_saver *s, vm_core *c) {
   vm_saver_need(s, !l.is_half, "a sendrecv for the judges has met no other one");
 }
 
-void vm_ck_legal_walk(vm_saver *s, vm_core *c) {
+static void walk_legal(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   if (!k->legal) return;
   bool by_host = vm_legal_gave_up(k->legal) != NULL;
@@ -452,3 +452,5 @@ void vm_ck_legal_walk(vm_saver *s, vm_core *c) {
                   "a step for the judges is not valid");
   }
 }
+
+const vm_ck_part vm_ck_part_legal = {.start = start_legal, .walk = walk_legal, .end = end_legal};

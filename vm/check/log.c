@@ -432,7 +432,7 @@ static void walk_numbers(vm_saver *s, struct vm_check *k) {
   }
 }
 
-void vm_ck_log_walk(vm_saver *s, vm_core *c) {
+static void walk_log(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   vm_ck_log *g = &k->log;
   uint32_t steps = g->nsteps, updates = g->nupdates, sets = g->nsets, accesses = g->naccesses;
@@ -471,3 +471,5 @@ void vm_ck_log_walk(vm_saver *s, vm_core *c) {
     if (s->reads) g->naccesses = i + 1;
   }
 }
+
+const vm_ck_part vm_ck_part_log = {.walk = walk_log};

@@ -14,7 +14,7 @@ static size_t pieces_of(const vm_ck_shadow *s) {
   return (size_t)((s->bytes + VM_CK_PIECE - 1) / VM_CK_PIECE);
 }
 
-bool vm_ck_output_start(vm_core *c) {
+static bool start_output(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = c->prog->ntensors;
   if (!vm_ck_has(c, VM_CHECK_OUTPUT)) return true;
@@ -142,7 +142,9 @@ static void walk_tensor_shadow(vm_saver *s, vm_core *c, vm_ck_shadow *h) {
   vm_ck_shadow_walk(s, h->at, h->bytes, &reach);
 }
 
-void vm_ck_outputs_walk(vm_saver *s, vm_core *c) {
+static void walk_outputs(vm_saver *s, vm_core *c) {
   for (uint32_t i = 0; c->check->hbm && i < c->prog->ntensors && !s->failed; i++)
     walk_tensor_shadow(s, c, &c->check->hbm[i]);
 }
+
+const vm_ck_part vm_ck_part_output = {.start = start_output, .walk = walk_outputs};

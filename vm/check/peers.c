@@ -461,7 +461,7 @@ static void walk_pushed(vm_saver *s, vm_core *c) {
   }
 }
 
-void vm_ck_places_walk(vm_saver *s, vm_core *c) {
+static void walk_places(vm_saver *s, vm_core *c) {
   vm_ck_peers *p = &c->check->peers;
   uint32_t n = p->nspoke;
   if (!vm_ck_has(c, VM_CHECK_RACE) || !p->n) return;
@@ -470,6 +470,8 @@ void vm_ck_places_walk(vm_saver *s, vm_core *c) {
   if (!s->failed) walk_heard(s, c);
   if (!s->failed) walk_pushed(s, c);
 }
+
+const vm_ck_part vm_ck_part_places = {.walk = walk_places};
 
 /* A step of the log, which may have ended. */
 static void walk_step(vm_ck_clock_walk *w, uint32_t *step) {

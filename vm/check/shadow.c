@@ -59,7 +59,7 @@ void vm_ck_shadows_finish(vm_core *c) {
   }
 }
 
-bool vm_ck_shadows_start(vm_core *c) {
+static bool start_shadows(vm_core *c) {
   struct vm_check *k = c->check;
   const isa_program *p = c->prog;
   bool uninit = vm_ck_has(c, VM_CHECK_UNINIT), own = false;
@@ -74,7 +74,7 @@ bool vm_ck_shadows_start(vm_core *c) {
   return !own || vm_ck_owners_start(c);
 }
 
-void vm_ck_shadows_end(vm_core *c) {
+static void end_shadows(vm_core *c) {
   struct vm_check *k = c->check;
   for (unsigned core = 0; core < ISA_MAX_CORES; core++) {
     close_chip(c, &k->sbuf[core], c->mem.sbuf_pitch);
@@ -165,7 +165,7 @@ void vm_ck_shadow_walk(vm_saver *s, uint8_t *at, uint64_t bytes, uint64_t *reach
   }
 }
 
-void vm_ck_shadows_walk(vm_saver *s, vm_core *c) {
+static void walk_shadows(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   for (unsigned core = 0; k->shadowed && core < c->prog->ncores; core++) {
     uint64_t *reach = vm_ck_core(c, core)->mem.reach; /* marks are where something was written */
@@ -176,3 +176,6 @@ void vm_ck_shadows_walk(vm_saver *s, vm_core *c) {
     }
   }
 }
+
+const vm_ck_part vm_ck_part_shadows = {
+    .start = start_shadows, .walk = walk_shadows, .end = end_shadows};

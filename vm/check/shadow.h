@@ -7,10 +7,7 @@
 #include "../op/walk.h"
 
 /* shadow.c */
-bool vm_ck_shadows_start(vm_core *c);
 void vm_ck_shadows_finish(vm_core *c); /* the run has ended */
-void vm_ck_shadows_end(vm_core *c);
-void vm_ck_shadows_walk(vm_saver *s, vm_core *c);
 /* A shadow of so many bytes, that nothing has written; false: out of memory. */
 bool vm_ck_shadow_open(vm_core *c, vm_ck_shadow *s, uint64_t bytes);
 /* The shadow of the tensor that a view of HBM is of, and how far into it the view begins; NULL:
@@ -20,9 +17,6 @@ vm_ck_shadow *vm_ck_shadow_tensor(const vm_core *c, const vm_view *v, uint64_t *
 void vm_ck_shadow_walk(vm_saver *s, uint8_t *at, uint64_t bytes, uint64_t *reach);
 
 /* uninit.c, psum.c, value.c, tile.c */
-bool vm_ck_uninit_start(vm_core *c);
-void vm_ck_uninit_end(vm_core *c);
-void vm_ck_uninit_walk(vm_saver *s, vm_core *c);
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f);
 /* Before a flight executes, or its sources are copied; and only before it executes. */
 void vm_ck_uninit_reads(vm_core *c, unsigned e, const vm_flight *f);
@@ -54,8 +48,6 @@ static inline uint8_t vm_ck_mark_of(const vm_core *c, const vm_view *v) {
 }
 
 /* known.c */
-bool vm_ck_known_start(vm_core *c);
-void vm_ck_known_end(vm_core *c);
 /* Whether it is known of all of a view that it is written, with the mark `type` (0: with any), or,
  * as elements of that type, finite. */
 bool vm_ck_is_known(const vm_core *c, unsigned kind, const vm_view *v, unsigned type);
@@ -90,17 +82,13 @@ void vm_ck_psum_reads(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_value_execute(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_values_walk(vm_saver *s, vm_core *c); /* of c alone */
-void vm_ck_values_end(vm_core *c);
 /* Whether a kernel leaves out element i of partition p of a view. */
 bool vm_ck_left_out(const vm_core *c, const vm_view *v, uint32_t p, uint64_t i);
 /* convert.c: before a copy executes; around the move of a share. */
 void vm_ck_convert_execute(vm_core *c, unsigned e, const vm_flight *f);
 void vm_ck_convert_move(vm_core *c, const vm_share *s);
 void vm_ck_convert_moved(vm_core *c, const vm_share *s);
-bool vm_ck_tiles_start(vm_core *c);
 bool vm_ck_owners_start(vm_core *c); /* the marks of tiles that are `own` */
-void vm_ck_tiles_end(vm_core *c);
-void vm_ck_tiles_walk(vm_saver *s, vm_core *c);
 void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc);
 
 #endif

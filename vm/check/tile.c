@@ -55,7 +55,7 @@ bool vm_ck_owners_start(vm_core *c) {
   return true;
 }
 
-bool vm_ck_tiles_start(vm_core *c) {
+static bool start_tiles(vm_core *c) {
   const isa_program *p = c->prog;
   struct vm_check *k = c->check;
   if (!vm_ck_has(c, VM_CHECK_OVERLAP)) return true;
@@ -70,7 +70,7 @@ bool vm_ck_tiles_start(vm_core *c) {
   return p->ncores < 2 || for_both(c);
 }
 
-void vm_ck_tiles_end(vm_core *c) {
+static void end_tiles(vm_core *c) {
   isa_free(&c->al, c->check->pairs, c->check->cap_pairs * sizeof *c->check->pairs);
 }
 
@@ -124,7 +124,7 @@ void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc) 
 
 /* ---- In a saved run ------------------------------------------------------------------------ */
 
-void vm_ck_tiles_walk(vm_saver *s, vm_core *c) {
+static void walk_tiles(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   for (uint32_t i = 0; i < k->npairs * c->prog->ncores; i++) {
     vm_ck_tile_pair *p = &k->pairs[i];
@@ -134,3 +134,5 @@ void vm_ck_tiles_walk(vm_saver *s, vm_core *c) {
                   "a tile that was written does not exist");
   }
 }
+
+const vm_ck_part vm_ck_part_tiles = {.start = start_tiles, .walk = walk_tiles, .end = end_tiles};

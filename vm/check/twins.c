@@ -120,7 +120,7 @@ void vm_ck_twins_end(vm_core *c) {
   w->n = w->cap = 0;
 }
 
-void vm_ck_twins_walk(vm_saver *s, vm_core *c) {
+static void walk_twins(vm_saver *s, vm_core *c) {
   vm_ck_twins *w = &c->check->twins;
   uint32_t n = w->n;
   if (!vm_ck_has(c, VM_CHECK_TWINS)) return;
@@ -304,3 +304,5 @@ bool vm_ck_twins_cover(vm_core *c, vm_ck_groups *g, const vm_ck_access *a, const
   }
   return false;
 }
+
+const vm_ck_part vm_ck_part_twins = {.walk = walk_twins, .end = vm_ck_twins_end};

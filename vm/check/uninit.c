@@ -78,7 +78,7 @@ static void note_read(void *ud, uint32_t tensor) {
     c->check->hbm[tensor].bytes = c->run->blocks[tensor].bytes;
 }
 
-bool vm_ck_uninit_start(vm_core *c) {
+static bool start_uninit(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t n = c->prog->ntensors;
   if (!vm_ck_has(c, VM_CHECK_UNINIT)) return true;
@@ -91,7 +91,7 @@ bool vm_ck_uninit_start(vm_core *c) {
   return true;
 }
 
-void vm_ck_uninit_end(vm_core *c) {
+static void end_uninit(vm_core *c) {
   struct vm_check *k = c->check;
   for (unsigned e = 0; e < k->nengines; e++) {
     isa_free(&c->al, k->reads[e], vm_ck_code(c, e)->n * sizeof **k->reads);
@@ -99,7 +99,7 @@ void vm_ck_uninit_end(vm_core *c) {
   }
 }
 
-void vm_ck_uninit_walk(vm_saver *s, vm_core *c) {
+static void walk_uninit(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   if (!k->shadowed) return;
   vm_save_u16(s, &k->accumulators);
@@ -546,3 +546,6 @@ void vm_ck_uninit_moved(vm_core *c, const vm_share *s) {
   }
   if (c->check->fillers.any) vm_ck_fill_moved(c, s);
 }
+
+const vm_ck_part vm_ck_part_uninit = {
+    .start = start_uninit, .walk = walk_uninit, .end = end_uninit};

@@ -264,8 +264,10 @@ void vm_ck_value_executed(vm_core *c, unsigned e, const vm_flight *f) {
     report_value(c, e, f, HAS_INF, &s.first);
 }
 
-void vm_ck_values_end(vm_core *c) { isa_free(&c->al, c->check->kept_in, c->check->room); }
+static void end_values(vm_core *c) { isa_free(&c->al, c->check->kept_in, c->check->room); }
 
 void vm_ck_values_walk(vm_saver *s, vm_core *c) {
   if (vm_ck_has(c, VM_CHECK_RANGE)) vm_save_u32(s, &c->check->weights_had[c->number]);
 }
+
+const vm_ck_part vm_ck_part_values = {.end = end_values};
