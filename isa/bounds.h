@@ -16,6 +16,7 @@ typedef struct isa_bounds {
 static inline void isa_ap_home(const isa_program *p, const isa_ap *ap, isa_bounds *b) {
   b->lo = 0;
   b->name = isa_space_name(ap->space);
+  /* A tensor, else a tile that the pattern names, else the whole partition. */
   if (ap->space == ISA_HBM) {
     b->hi = (int64_t)p->tensors[ap->base - 1].bytes;
     b->name = p->tensors[ap->base - 1].name;
@@ -40,6 +41,7 @@ static inline uint32_t isa_ap_most(const isa_ap *ap) {
 /* Sets the size of that dimension of *ap; false if it is too large. */
 static inline bool isa_ap_resize(isa_ap *ap, uint32_t size) {
   if (size > isa_ap_most(ap)) return false;
+  /* size_dim 1 is the partitions, 2 the first of dim[]. */
   if (ap->size_dim == 1)
     ap->nparts = (uint16_t)size;
   else

@@ -44,6 +44,7 @@ static void put_field(const isa_insn *in, const isa_field *f, uint8_t *out) {
   }
   default: break;
   }
+  /* A list lies in the pool of the program; the record only says where. */
   if (isa_kind_elem[f->kind] != 0) {
     isa_ref x;
     memcpy(&x, m, sizeof x);
@@ -83,6 +84,7 @@ typedef struct reader {
   isa_error *e;
 } reader;
 
+/* The record's byte and the operand's name: a person who looks at a hex dump finds it by either. */
 static bool bad(const reader *r, unsigned i, const char *rule, uint32_t value) {
   const isa_field *f = &r->form->fields[i];
   return isa_fail(r->e, ISA_FORMAT, (int)i, "byte %u, operand %s: %s, found %u", f->at, f->name,
@@ -93,6 +95,7 @@ static bool get_int(const reader *r, unsigned i, void *m) {
   const uint8_t *p = r->in + r->form->fields[i].at;
   uint32_t v = isa_get32(p + 1);
   if (p[0] > 1) return bad(r, i, "the tag of an integer is 0 (immediate) or 1 (register)", p[0]);
+  /* An immediate may be any 32 bits, a register may not. */
   if (p[0] == 1 && v >= ISA_NREGS) return bad(r, i, "a register is 0 to 63", v);
   isa_int x;
   memset(&x, 0, sizeof x); /* padding too: equal instructions are equal bytes */
@@ -108,6 +111,7 @@ static bool get_num(const reader *r, unsigned i, void *m) {
   uint32_t v = isa_get32(p + 1);
   if (p[0] > ISA_NUM_ap)
     return bad(r, i, "the tag of a number is 0 to 3 (none, immediate, register, pattern)", p[0]);
+  /* One number has one encoding: equal programs are equal bytes, and have one hash. */
   if (p[0] == ISA_NUM_none && v != 0) return bad(r, i, "an absent number has no value", v);
   if (p[0] == ISA_NUM_none && f->mode != ISA_MODE_D)
     return bad(r, i, "the number must be given", 0);
@@ -136,6 +140,7 @@ static bool get_list(const reader *r, unsigned i, void *m) {
   const uint8_t *p = r->in + r->form->fields[i].at;
   isa_ref x = {isa_get32(p), isa_get32(p + 4)};
   if (x.count == 0 && x.offset != 0) return bad(r, i, "an empty list has offset 0", x.offset);
+  /* Lists of 64-bit numbers are read in place, so all lists begin at such an offset. */
   if (x.offset % 8 != 0) return bad(r, i, "a list's offset is a multiple of 8", x.offset);
   memcpy(m, &x, sizeof x);
   return true;
@@ -162,6 +167,7 @@ static bool get_field(const reader *r, unsigned i, isa_insn *out) {
   if (f->kind == ISA_K_NUM) return get_num(r, i, m);
   if (f->kind == ISA_K_PLACE) return get_place(r, i, m);
   if (isa_kind_elem[f->kind] != 0) return get_list(r, i, m);
+  /* What is left is a plain number; forms.def says how wide. */
   unsigned width = isa_kind_bytes[f->kind];
   uint32_t v = width == 1 ? p[0] : width == 2 ? isa_get16(p) : isa_get32(p);
   const char *rule = broken_rule(f, v);
@@ -194,6 +200,7 @@ static bool get_wait(const uint8_t *in, isa_wait *w, isa_error *e) {
   if (w->core >= ISA_MAX_CORES) return bad_byte(e, 2, "wait: a core is 0 or 1", w->core);
   if (w->is_reg && w->value >= ISA_NREGS)
     return bad_byte(e, 8, "wait: a register is 0 to 63", w->value);
+  /* A semaphore never gets there: no wait can mean it. */
   if (w->value > ISA_SEM_MAX)
     return bad_byte(e, 8, "wait: the value is over the largest, 2147483647", w->value);
   return true;
@@ -207,6 +214,7 @@ static bool get_update(const uint8_t *in, isa_update *u, isa_error *e) {
     return bad_byte(e, 3, "update: no kind, so no other bits", in[3]);
   if (u->kind == ISA_UPD_none && u->sem != 0)
     return bad_byte(e, 5, "update: no kind, so no semaphore", u->sem);
+  /* Rings signal when their bytes are written: no moment of reading is known to the queue. */
   if (u->kind == ISA_UPD_dma && u->at_read)
     return bad_byte(e, 3, "update: a transfer completes, it has no @read", in[3]);
   if (u->core >= ISA_MAX_CORES) return bad_byte(e, 3, "update: a core is 0 or 1", u->core);
@@ -229,6 +237,7 @@ bool isa_decode(const uint8_t in[ISA_RECORD], isa_insn *out, isa_error *e) {
     return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "byte 0: no instruction has the opcode 0x%04x",
                     number);
   out->op = (uint16_t)op;
+  /* Room for what comes later: a reader that ignored it would run such a program wrongly. */
   if (in[6] != 0 || in[7] != 0)
     return bad_byte(e, in[6] != 0 ? 6 : 7, "which is reserved: it must be 0",
                     in[6] != 0 ? in[6] : in[7]);
@@ -239,6 +248,7 @@ bool isa_decode(const uint8_t in[ISA_RECORD], isa_insn *out, isa_error *e) {
     if (!get_field(&r, i, out)) return false;
     end = (unsigned)r.form->fields[i].at + isa_kind_bytes[r.form->fields[i].kind];
   }
+  /* So that no two records mean the same, and nothing can hide in one. */
   for (; end < ISA_RECORD; end++)
     if (in[end] != 0) return bad_byte(e, end, "after the last operand: it must be 0", in[end]);
   return true;
@@ -258,6 +268,7 @@ void isa_encode_ap(const isa_ap *ap, uint8_t out[ISA_AP_RECORD]) {
   out[20] = ap->peer;
   isa_put16(out + 22, ap->rank);
   isa_put64(out + 24, (uint64_t)ap->offset);
+  /* Dimensions past ndim stay zero, whatever the pattern has there. */
   for (unsigned d = 0; d < ap->ndim && d < ISA_MAX_DIMS; d++) {
     isa_put64(out + AP_DIM + AP_DIM_BYTES * d, (uint64_t)ap->dim[d].step);
     isa_put32(out + AP_DIM + AP_DIM_BYTES * d + 8, ap->dim[d].num);
@@ -285,6 +296,7 @@ static bool check_head(const isa_ap *a, isa_error *e) {
   if (a->ndim > (hbm ? ISA_MAX_DIMS : ISA_MAX_DIMS - 1))
     return bad_ap(e, 2, "ndim: at most 5 in hbm, 4 in sbuf and psum", a->ndim);
   if (hbm && a->part != 0) return bad_ap(e, 8, "part: hbm has no partitions", a->part);
+  /* HBM has no partitions: its rows are a dimension like any other, and so there is one more. */
   if (hbm ? a->nparts != 0 : a->nparts == 0 || a->nparts > ISA_PMAX)
     return bad_ap(e, 10, "nparts: 0 in hbm, 1 to 128 in sbuf and psum", a->nparts);
   if (a->peer > 1 || (a->peer && a->space != ISA_SBUF))

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+/* What is read of a number in memory: a column, one for each partition; and of an index or an
+ * offset: one element. */
 enum { COLUMN = AP_R | AP_COL | 1, ELEMENT = AP_R | AP_ELEM | 1 };
 
 typedef struct walk {
@@ -13,6 +15,7 @@ typedef struct walk {
 } walk;
 
 static void visit(const walk *w, isa_operand *o, uint32_t index) {
+  /* 0: the operand was left out. More than there are: the program has not been verified yet. */
   if (index == 0 || index > w->core->naps) return;
   o->index = index;
   o->ap = &w->core->aps[index - 1];
@@ -47,6 +50,7 @@ void isa_each_operand(const isa_program *p, const isa_core *core, const isa_insn
   }
 }
 
+/* The patterns that a pattern needs come before it: whoever moves or checks them does so first. */
 static void visit_inner(void *ud, const isa_operand *o) {
   const walk *w = ud;
   isa_operand inner = *o;
@@ -88,6 +92,7 @@ static bool take_pattern(const take *t, uint32_t *ap) {
 static bool take_list(const take *t, unsigned kind, isa_ref *list) {
   const void *data = isa_program_list(t->from, *list, kind);
   if (list->count == 0 || !data) return true;
+  /* Only patterns are numbered by core; all other lists are copied as they are. */
   if (kind != ISA_K_APS)
     return isa_program_pool(t->to, data, list->count, isa_kind_elem[kind], list);
   size_t size = list->count * sizeof(uint32_t);
@@ -153,10 +158,12 @@ unsigned isa_insn_state(const isa_insn *in, unsigned *access) {
   int i = u->by_reduce ? isa_field_of(in->op, ISA_K_ENUM, ISA_SET_CMD) : -1;
   bool idle = i >= 0 && *(const isa_t_ENUM *)isa_member_c(in, &isa_form_of(in->op)->fields[i]) ==
                             ISA_CMD_idle;
+  /* With reduce=idle the instruction leaves its accumulators alone. */
   *access = idle ? 0 : u->access;
   return idle ? ISA_STATE_none : u->state;
 }
 
+/* reciprocal uses a table without naming a function: its cost class says so. */
 int isa_insn_table(const isa_insn *in) {
   if (isa_ops[in->op].cost == ISA_COST_RCP) return ISA_FN_reciprocal;
   int i = isa_ops[in->op].cost == ISA_COST_ACT ? isa_field_of(in->op, ISA_K_ACTF, 0) : -1;
@@ -223,6 +230,7 @@ isa_collective isa_collective_of(const isa_insn *in) {
   }
 }
 
+/* The last piece of a transfer over lists signals, so its destination counts. */
 uint32_t isa_static_peer(const isa_program *p, const isa_core *c, const isa_insn *in) {
   uint32_t ap = in->op == ISA_OP_dma_copy ? in->u.DMA_COPY.dst : 0;
   if (in->op == ISA_OP_dma_copy_lists) {

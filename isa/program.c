@@ -96,6 +96,7 @@ bool isa_program_is_world(const isa_program *p) {
 uint32_t isa_program_tile(isa_program *p, const isa_tile *t) {
   isa_tile copy = *t;
   const char *last = p->ntiles ? p->tiles[p->ntiles - 1].overlay : NULL;
+  /* Tiles of one overlay mostly follow one another: one copy of its name is enough. */
   if (last && t->overlay && strcmp(last, t->overlay) == 0) copy.overlay = last;
   if (!isa_array_room(&p->arena.al, &p->tiles, p->ntiles, &p->cap_tiles, sizeof copy) ||
       !own(p, &copy.name) || (copy.overlay != last && !own(p, &copy.overlay)))
@@ -193,6 +194,7 @@ unsigned isa_queue_limit(const isa_core *c, const isa_queue *q) {
 uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q) {
   isa_core *c = &p->cores[core];
   isa_queue copy = *q;
+  /* They are added one by one: the caller's array is not the program's. */
   copy.statics = NULL;
   copy.nstatics = copy.cap_statics = 0;
   if (c->nqueues == ISA_MAX_QUEUES || !own(p, &copy.name)) return 0;
@@ -272,6 +274,7 @@ uint32_t isa_program_new_ap(isa_program *p, unsigned core, const isa_ap *ap) {
   if (!isa_array_room(&p->arena.al, &c->aps, c->naps, &c->cap_aps, sizeof *ap)) return 0;
   isa_ap *copy = &c->aps[c->naps];
   *copy = *ap;
+  /* Equal patterns must be equal bytes in a file, and callers leave anything there. */
   for (unsigned d = ap->ndim; d < ISA_MAX_DIMS; d++) copy->dim[d] = (isa_dim){0, 0};
   c->ap_indexed += c->ap_indexed == c->naps;
   return ++c->naps;
@@ -306,7 +309,9 @@ bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned
   if (n == 0) return true; /* the empty list is {0, 0} */
   isa_index *t = &p->pool_index;
   uint32_t hash = spread(isa_fnv(ISA_FNV_START, data, (size_t)n)), probe = 0, number;
+  /* Offsets in the pool have 32 bits; 7: what comes before it, to begin at a multiple of 8. */
   if (p->pool.len + n + 7 > UINT32_MAX) return false;
+  /* The runs of a program that was read: they are indexed when the first one is added. */
   while (t->n < p->npool_runs)
     if (!isa_index_add(&p->arena.al, t, run_hash(p, p->pool_runs[t->n]), t->n + 1)) return false;
   while ((number = isa_index_next(t, hash, &probe))) {

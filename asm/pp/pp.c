@@ -22,6 +22,8 @@ as_pp_frame *as_pp_push(as_pp *pp, unsigned kind, as_pos at) {
   f->call = NULL;
   f->expansion = NULL;
   f->counts = false;
+  /* Files and macros have limits of their own: a deep %include is a mistake long before a deep
+   * macro. */
   *(kind == PP_FILE ? &pp->nfiles : &pp->nmacros) += 1;
   return f;
 }
@@ -61,9 +63,11 @@ typedef struct raw_line {
 } raw_line;
 
 static bool file_line(as_pp *pp, as_pp_frame *f, raw_line *out) {
+  /* What a false condition hides need not even be tokens. */
   f->lex.quiet = as_pp_skipping(pp);
   if (!as_lex_line(&f->lex, &pp->raw)) return false;
   *out = (raw_line){pp->raw.v, pp->raw.n, pp->raw.has_pp, pp->raw.bad};
+  /* The main file is as long as it is; only what multiplies is counted. */
   if (pp->nfiles > 1) as_pp_count(pp, out->n + 1, out->v->pos);
   return true;
 }
@@ -147,6 +151,7 @@ static bool never_closed(as_pp *pp, as_pos at, enum as_pp_block block) {
 static bool collect_range(as_pp *pp, as_pp_frame *f, as_pos at, enum as_pp_block block,
                           as_pp_body *out) {
   as_pp_raw_line *opener = &f->body.lines[f->at - 1];
+  /* Searched once: a %rep within a %rep would else be searched in each round. */
   uint32_t i = opener->close;
   if (i == 0) {
     nest_depth in = opened(block);
@@ -267,6 +272,7 @@ static void directive(as_pp *pp, const as_tok *v, uint32_t n) {
 static bool hidden(as_pp *pp, const raw_line *r, unsigned d) {
   if (!as_pp_skipping(pp)) return false;
   if (!as_pp_is_cond(d)) return true;
+  /* An %elif of the condition that hides this line may end that, and is evaluated. */
   bool turns = d >= PP_D_IF && ((d - PP_D_IF) & 2);
   if (turns && !r->bad && pp->conds[pp->nconds - 1].state == PP_WAITING) return false;
   as_pp_do_cond(pp, d, r->v, r->n, r->bad);
@@ -350,6 +356,8 @@ bool as_pp_line(as_pp *pp, as_line *out) {
     written.expansion = as_pp_top(pp)->expansion;
     if (r.has_pp || as_pp_top(pp)->kind != PP_FILE) {
       t = &pp->line;
+      /* It was reported; but a condition must still be opened, or its %endif would close another
+       * one. */
       if (!as_pp_subst(pp, r.v, r.n, t)) {
         if (as_pp_is_cond(d)) as_pp_do_cond(pp, d, r.v, r.n, true);
         continue;

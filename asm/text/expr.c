@@ -90,6 +90,7 @@ static bool divide(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out
   bool quotient = op->punct == '/' || op->punct == AS_P_IDIV;
   *out = 0;
   if (b == 0) return complain(e, op, "division by zero");
+  /* INT64_MIN / -1 overflows, which C leaves undefined and x86 answers with a trap. */
   if (b == -1)
     *out = quotient ? wrap(0 - (uint64_t)a) : 0;
   else
@@ -105,6 +106,7 @@ static bool shift(eval *e, const as_tok *op, int64_t a, int64_t b, int64_t *out)
     *out = b > 63 ? 0 : wrap((uint64_t)a << b);
   } else {
     uint64_t sign = a < 0 ? UINT64_MAX : 0;
+    /* C's >> of a negative number is the compiler's choice; this one keeps the sign everywhere. */
     *out = b > 63 ? wrap(sign) : b == 0 ? a : wrap((uint64_t)a >> b | sign << (64 - b));
   }
   return true;
@@ -148,6 +150,7 @@ static bool float_op(eval *e, const as_tok *op, double a, double b, as_val *out)
   case '-': out->f = a - b; return true;
   case '*': out->f = a * b; return true;
   case '/':
+    /* An infinity here is a mistake more often than it is meant: `inf` says that one is. */
     if (b == 0) return complain(e, op, "division by zero");
     out->f = a / b;
     return true;
@@ -167,6 +170,7 @@ static bool apply(eval *e, const as_tok *op, const as_val *a, const as_val *b, a
     out->i = same == equal;
     return true;
   }
+  /* One float makes both floats, as in C. */
   if (a->kind == AS_V_FLOAT || b->kind == AS_V_FLOAT)
     return float_op(e, op, as_double(a), as_double(b), out);
   return int_op(e, op, a->i, b->i, &out->i);
@@ -178,6 +182,7 @@ static bool apply(eval *e, const as_tok *op, const as_val *a, const as_val *b, a
 static bool round_up(eval *e, const as_tok *name, int64_t a, int64_t b, bool align, as_val *out) {
   if (a < 0 || b <= 0) return complain(e, name, "needs a >= 0 and b > 0");
   int64_t q = a / b + (a % b != 0);
+  /* q * b is at least a, but may be beyond 64 bits although a is not. */
   if (align && q > INT64_MAX / b) return complain(e, name, "the result is beyond 64 bits");
   *out = int_val(align ? q * b : q);
   return true;
@@ -241,6 +246,7 @@ static bool call_fn(eval *e, const as_tok *name, enum fn fn, const as_val *v, un
   case FN_ALIGN_UP: return round_up(e, name, v[0].i, v[1].i, fn == FN_ALIGN_UP, out);
   case FN_STRLEN: out->i = v->slen; return true;
   case FN_INT:
+    /* -2^63 and 2^63: the conversion of anything beyond them is undefined in C. */
     if (v->kind == AS_V_INT)
       *out = *v;
     else if (v->f > -9223372036854775808.0 && v->f < 9223372036854775808.0)
@@ -285,6 +291,7 @@ static bool function(eval *e, const as_tok *name, enum fn fn, as_val *out) {
     do {
       as_val arg;
       if (!whole(e, &arg)) return false;
+      /* Counted even if there is no room, so that the message has the number. */
       if (n < MAX_ARGS) v[n] = arg;
       n++;
     } while (take(e, ','));
@@ -348,6 +355,7 @@ static bool look_up(eval *e, const as_tok *name, const char *attr, const int64_t
   *out = int_val(0);
   if (e->dead) return true;
   enum as_known k = j->name_value ? j->name_value(j, name, attr, index, out) : AS_UNKNOWN;
+  /* Types have a size too, unless the program has something of that name. */
   if (k == AS_UNKNOWN && attr && strcmp(attr, "sizeof") == 0) {
     int d = isa_dtype_find(name->text, name->len);
     if (d > 0) *out = int_val(isa_dtype_bytes((unsigned)d));

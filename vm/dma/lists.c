@@ -27,6 +27,7 @@ static list open_list(const vm_core *c, isa_ref r) {
 static void go_on(const vm_core *c, list *l, uint64_t n) {
   l->from += n;
   l->left -= n;
+  /* The last buffer has been used up: the piece that used it up is the last one. */
   if (l->left || ++l->i == l->n) return;
   l->from = 0;
   l->left = elements_of(c, l->ap[l->i]);
@@ -34,6 +35,7 @@ static void go_on(const vm_core *c, list *l, uint64_t n) {
 
 vm_dma_ops vm_dma_ops_of_piece(const vm_core *c, const isa_insn *in, unsigned piece) {
   const struct isa_DMA_LISTS *u = &in->u.DMA_LISTS;
+  /* The pieces are counted even after the wanted one: rings need to know which is the last. */
   vm_dma_ops o = {.nsrc = 1, .queue = u->queue, .prio = u->prio};
   list dst = open_list(c, u->dsts), src = open_list(c, u->srcs);
   while (dst.i < dst.n && src.i < src.n) {
@@ -66,6 +68,7 @@ static uint32_t resolve_list(vm_core *c, const vm_engine *e, isa_ref r, buffer *
     const isa_ap *ap = &c->code->aps[index[i] - 1];
     vm_resolver quiet = {.c = c, .e = e};
     vm_view v;
+    /* Reported when its piece is made, with the words for an operand. */
     if (!vm_resolve_ap(&quiet, index[i], &v)) continue;
     out[n++] = (buffer){vm_resolved_pattern(c, ap, &v), !isa_ap_is_static(ap)};
   }
@@ -79,6 +82,7 @@ bool vm_dma_lists_apart(vm_core *c, const vm_engine *e, const isa_insn *in, isa_
   n += resolve_list(c, e, u->srcs, b + ndst);
   for (uint32_t i = 0; i < ndst; i++)
     for (uint32_t k = i + 1; k < n; k++)
+      /* Two that no register moves were compared when the program was verified. */
       if ((b[i].moved || b[k].moved) && isa_ap_overlap(&b[i].ap, &b[k].ap))
         return isa_fail(err, ISA_FAULT, 0,
                         "a buffer at bytes %lld.. shares bytes with one of %s, at bytes %lld..: "

@@ -90,6 +90,7 @@ static bool resolve(vm_resolver *r, const isa_insn *in, unsigned k, uint32_t ind
   const vm_recall *recall = r->e->recall;
   if (recall && recall->skipped) return *skipped = true;
   vm_resolver quiet = *r;
+  /* A size over its bound is a mistake of the program, which oob=skip does not cover. */
   bool skips = skip && size_fits(r->e, pattern(r->c, index));
   if (skips) quiet.err = NULL; /* make no message that nobody reads */
   bool ok = vm_resolve_ap(&quiet, index, v);
@@ -105,11 +106,14 @@ static bool resolve(vm_resolver *r, const isa_insn *in, unsigned k, uint32_t ind
 static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops *o,
                           const vm_transfer *t, isa_error *err) {
   const isa_ap *d = pattern(c, o->dst), *s = pattern(c, o->src[0]);
+  /* What follows needs two plain patterns: peers, lists, sums and indices have rules of their own,
+   * and two that no register moves were compared when the program was verified. */
   if (d->rank || o->elems || o->nsrc > 1 || d->index_kind || s->index_kind ||
       (isa_ap_is_static(d) && isa_ap_is_static(s)) || t->dst.elems == 0 || t->dst.num[0] == 0)
     return true;
   isa_ap dst = vm_resolved_pattern(c, d, &t->dst), src = vm_resolved_pattern(c, s, &t->src);
   int meet = isa_ap_overlap(&dst, &src);
+  /* A copy in place writes what it read; a transpose would read what it has written. */
   bool apart = in->op != ISA_OP_dma_copy && in->op != ISA_OP_dma_compute;
   if (meet == 0 || (meet == 2 && !apart)) return true;
   return isa_fail(err, ISA_FAULT, field_of(in, 0),
@@ -180,11 +184,14 @@ static void set_rate(const vm_core *c, vm_transfer *t) {
   bool in = read > 0;
   t->hbm_bytes = (uint8_t)(read + written);
   uint64_t rate = c->cost[t->dst.space == ISA_SBUF && in ? VM_DMA_R_IN : VM_DMA_R_OUT];
+  /* The DMA engine reads each source, and an accumulating one its destination: they share its rate.
+   */
   unsigned operands = t->nsrc + t->accumulates;
   if (t->permuted)
     rate = rate * c->cost[in ? VM_DMA_TURN : VM_DMA_TURN_SBUF] / 1000;
   else if (operands > 1)
     rate = rate * 2 * c->cost[near_memory(t) ? VM_DMA_SUM_SBUF : VM_DMA_SUM] / 1000 / operands;
+  /* It is divided by, and costs that a caller sets may round it to nothing. */
   t->rate = rate ? (uint32_t)rate : 1;
 }
 
@@ -205,6 +212,7 @@ static const vm_view *split_by(const vm_transfer *t) {
 
 /* The element at which the share of ring r of n begins, and that of ring r - 1 ends. */
 static uint64_t split_at(const vm_transfer *t, const vm_view *by, unsigned r, unsigned n) {
+  /* Between HBM and HBM there are no partitions to go by. */
   if (!by) return vm_quotient(t->elems * r, n);
   uint32_t p = (r * ISA_PMAX + n - 1) / n, end = by->part + by->num[0];
   p = p < by->part ? by->part : p > end ? end : p;

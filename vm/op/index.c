@@ -51,6 +51,7 @@ static void starts(const vm_dp *d, const struct vm_UNARY *a) {
   for (uint64_t i = 0; i < a->src.elems; i += VM_ROW) {
     size_t n = vm_piece(a->src.elems, i);
     load_ids(d, &s, &a->src, i, n);
+    /* The element before decides whether a segment begins, also where it is in the piece before. */
     for (size_t j = 0; j < n; j++) {
       if (i + j == 0 || !same_segment(s.id[j + 1], s.id[j], is_float)) start = (int32_t)(i + j);
       bound[j] = s.id[j + 1] ? start : total;
@@ -96,6 +97,7 @@ static uint64_t store_indices(const struct vm_NONZERO *a, uint32_t p, uint64_t f
   uint32_t index[VM_ROW], magnitude = a->src.dtype == ISA_float32 ? 0x7fffffff : UINT32_MAX;
   size_t hits = 0;
   for (size_t i = 0; i < n; i++) {
+    /* Written in any case, counted only if it is a hit: no branch for each element. */
     index[hits] = (uint32_t)(first + i) + (uint32_t)a->index_offset;
     hits += (x[i] & magnitude) != 0;
   }
@@ -195,6 +197,8 @@ vm_verdict vm_op_topk(vm_dp *d, const struct vm_TOPK *a) {
                        (unsigned long long)k, (unsigned)a->n);
   for (uint32_t core = 0; core < parts / ISA_GP_PARTS; core++) {
     load_snake(key, &a->src, core, a->n);
+    /* Only the rank is sorted by, in two bytes: both passes are stable, so that equal values keep
+     * the order in which load_snake put them. */
     sort_pass(other, key, a->n, 16);
     sort_pass(key, other, a->n, 24);
     store_snakes(a, core, key + (a->n - k), (uint32_t)k);

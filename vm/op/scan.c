@@ -25,6 +25,8 @@ vm_verdict vm_op_tensor_tensor_scan(vm_dp *d, const struct vm_SCAN *a) {
     size_t n = vm_columns(a->dst.elems, i);
     vm_load_block(d, x, &a->src0, i, n);
     vm_load_block(d, y, &a->src1, i, n);
+    /* Else each step is a call of a kernel over the lanes: the order along the row is the result.
+     */
     if (one_loop) d->k->scan(out, state, x, y, lanes, n);
     for (size_t j = 0; j < n && !one_loop; j++) {
       step(d, a->op0, state, x + j * lanes, state, a->reverse0, lanes);
@@ -59,6 +61,7 @@ vm_verdict vm_op_tensor_scalar_cumulative(vm_dp *d, const struct vm_TENSOR_SCALA
     }
     vm_store_block(d, &a->dst, i, out, n);
   }
+  /* The registers keep the last r, for the next instruction of the engine or dve_read_acc. */
   if (a->reduce != ISA_CMD_idle) memcpy(acc, r, lanes * sizeof *r);
   return VM_RETIRE;
 }

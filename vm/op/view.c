@@ -21,6 +21,8 @@ void vm_view_runs(vm_view *v) {
   v->run_step = v->esize;
   for (unsigned i = v->ndim; i-- > 1;) {
     if (v->num[i] == 1) continue;
+    /* The innermost dimension that has more than one element gives the step; the ones around it
+     * belong to the run as long as they go on at that step. */
     if (v->run == 1)
       v->run_step = v->step[i];
     else if (v->step[i] != (int64_t)v->run * v->run_step)
@@ -49,10 +51,12 @@ static void copy_one(uint8_t *dst, const uint8_t *src, unsigned esize) { memcpy(
  * calls have constant sizes so that each becomes a loop of plain loads and stores. */
 static void copy_run(const vm_kern *k, uint8_t *dst, int64_t dst_step, const uint8_t *src,
                      int64_t src_step, size_t n, unsigned esize) {
+  /* memmove: an instruction may work in place, or a few elements further. */
   if (dst_step == esize && src_step == esize) {
     memmove(dst, src, n * esize);
     return;
   }
+  /* One of the two is dense: nobody copies between two strided places directly. */
   if (k && n >= FEW) {
     if (dst_step == esize)
       k->gather(dst, src, (ptrdiff_t)src_step, n, esize);
@@ -216,6 +220,7 @@ static uint64_t mix(uint64_t x) {
 
 void vm_round_begin(vm_dp *d, unsigned round) {
   d->stochastic = round == ISA_ROUND_stochastic;
+  /* The count makes each instruction round in its own way; the seed makes a run repeatable. */
   if (d->stochastic) d->rounding_key = mix(mix(d->rounding_seed + d->engine) + ++d->rounding_count);
 }
 
@@ -224,6 +229,8 @@ void vm_round_end(vm_dp *d) { d->stochastic = false; }
 static void store_stochastic(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first,
                              const float *src, size_t n) {
   uint32_t random[VM_ROW], bits[VM_ROW];
+  /* By partition, not by call: a part of an instruction on another thread rounds as the whole does.
+   */
   uint32_t from = (uint32_t)(mix(d->rounding_key + d->lane + p) >> 32);
   d->k->random(random, from + (uint32_t)first * 0x9e3779b9u, n);
   if (v->dtype == ISA_bfloat16) {
@@ -352,6 +359,7 @@ float vm_num_at(const vm_dp *d, const vm_num *n, uint32_t p, float absent) {
 
 void vm_alu_scalar(const vm_dp *d, unsigned op, float *o, const float *x, float s, bool reverse,
                    size_t n) {
+  /* An operator of one argument has no other side to swap with. */
   if (reverse && isa_aluops[op].arity == 2)
     d->k->alu_sv[op](o, s, x, n);
   else
@@ -359,6 +367,7 @@ void vm_alu_scalar(const vm_dp *d, unsigned op, float *o, const float *x, float 
 }
 
 void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row) {
+  /* In this order: reset_reduce resets, then reduces. */
   if (cmd == ISA_CMD_reset || cmd == ISA_CMD_reset_reduce) *acc = vm_kern_identity(op);
   if (cmd == ISA_CMD_load_reduce) *acc = init;
   if (vm_cmd_reduces(cmd)) *acc = vm_alu_f32(op, *acc, row);

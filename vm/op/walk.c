@@ -17,8 +17,10 @@ void vm_walk_open(vm_walk *w, const vm_view *v, const int64_t *rows, unsigned ro
   for (unsigned d = 0; d < v->ndim; d++) {
     vm_walk_dim x = {.num = v->num[d], .step = v->step[d]};
     bool row = rows && d == row_dim;
+    /* A dimension of one element moves nothing; that of the rows stays, for its offset. */
     if (x.num == 1 && !row) continue;
     vm_walk_dim *outer = w->n && w->row != w->n - 1 ? &w->dim[w->n - 1] : NULL;
+    /* Two dimensions that follow one another in memory are one: fewer carries. */
     if (!row && outer && outer->step == x.step * (int64_t)x.num) {
       outer->num *= x.num;
       outer->step = x.step;
@@ -54,10 +56,12 @@ void vm_walk_seek(vm_walk *w, uint64_t e) {
   uint64_t r = e += w->from;
   w->run_at = w->base;
   if (w->n > 1) {
+    /* The last dimension is the run itself: it is walked by `step`, and needs no index. */
     uint64_t run = w->dim[w->n - 1].num, q = vm_quotient(e, run);
     r = e - q * run;
     for (int d = w->n - 1; d-- > 0;) {
       vm_walk_dim *x = &w->dim[d];
+      /* Mostly it does, and a division costs more than the rest of the loop. */
       bool fits = q == 0 || q < x->num;
       x->index = fits ? q : q % x->num;
       q = fits ? 0 : q / x->num;

@@ -13,12 +13,14 @@ struct note {
 };
 static void note_view(void *ud, const isa_operand *o, vm_view *v) {
   const struct note *w = ud;
+  /* What a sendrecv reads is the other core's: it was resolved with that core's registers. */
   bool there = w->m->insn && (o->flags & AP_R);
   const vm_core *c = there ? vm_core_at(w->c, w->m->at.core) : w->c;
   uint32_t index = there ? vm_save_operand_there(w->m) : o->index;
   uint8_t size_dim = c->code->aps[index - 1].size_dim;
   vm_save_noted n = {v->at, v->place, has_elements(v) ? v->elems : 0,
                      size_dim ? v->num[size_dim - 1] : 0};
+  /* A copied source lies elsewhere now, but it is resolved again from where it was. */
   if (w->staged && (o->flags & AP_R) && n.elems) n.at = vm_item_copied_from(v->at, &n.place);
   vm_save_note_operand(c, there ? &w->m->rc : w->rc, index, &n);
 }
@@ -57,6 +59,7 @@ static void walk_copy(void *ud, const isa_operand *o, vm_view *v) {
   if (!(o->flags & AP_R) || !has_elements(v) || w->s->failed) return;
   if (w->s->reads) {
     isa_error err = {.status = ISA_NOMEM};
+    /* Before memory is taken: a file cannot ask for more than it has. */
     if (!vm_saver_need(w->s, bytes_of(v) <= vm_saver_left(w->s), "a copied source is cut off"))
       return;
     if (!vm_item_copy_view(w->c, w->it, v)) {
@@ -129,6 +132,7 @@ static void walk_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f) {
   vm_save_node(s, c, &f->node);
   vm_save_bool(s, &f->finished);
   vm_save_bool(s, &staged);
+  /* Only now: it was resolved above as if nothing had been copied. */
   f->item.staged = staged;
   vm_saver_need(s, f->item.start <= f->item.done, "an instruction is done before it starts");
   if (staged) vm_each_view(c, f->in, &f->a, walk_copy, &(struct source_walk){s, c, &f->item});
@@ -145,6 +149,7 @@ void vm_save_flights(vm_saver *s, vm_core *c, unsigned e) {
     if (s->reads) memset(f, 0, sizeof *f);
     walk_flight(s, c, e, f);
     if (s->reads) en->nflights++;
+    /* It would have executed: only those behind an unfinished one wait when they are done. */
     vm_saver_need(s, i > 0 || !f->finished, "the first instruction in flight is over");
   }
 }

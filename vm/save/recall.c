@@ -16,8 +16,10 @@ void vm_save_note_operand(const vm_core *c, vm_save_recalled *rc, uint32_t index
   const isa_ap *ap = &c->code->aps[index - 1];
   uint32_t n = rc->r.n;
   if (ap->size_dim) vm_save_note_register(rc, ap->size_reg, v->size);
+  /* A static operand is where the program says; one that is named twice is noted once. */
   if (v->elems == 0 || !vm_ap_is_dynamic(ap) || vm_recall_of(c, &rc->r, index) >= 0) return;
   rc->r.ap[n] = index;
+  /* As a distance: the next host has the memories at other addresses. */
   rc->r.displaced[n] = v->at - vm_ap_base(c, ap) - ap->offset;
   rc->r.noffsets[n] = (uint32_t)v->elems;
   rc->place[n] = v->place;
@@ -29,6 +31,7 @@ static void walk_offsets(vm_saver *s, const isa_ap *ap, vm_save_recalled *rc, ui
   const int64_t *place = rc->place[entry];
   uint32_t *n = &rc->r.noffsets[entry];
   vm_saver_count(s, n, UINT32_MAX, 4, "offsets of an operand");
+  /* They are read where they lie in the file, which outlives the walk. */
   rc->r.offsets[entry] = s->at;
   for (uint32_t i = 0; i < *n && !s->reads; i++) {
     uint32_t offset = place ? (uint32_t)(place[i] / (int)isa_dtype_bytes(ap->dtype)) : 0;
@@ -104,6 +107,7 @@ void vm_save_swap_out(const vm_save_swapped *w) {
 
 void vm_save_not_made(vm_saver *s, const vm_core *c, const char *what, unsigned e, uint32_t pc,
                       const isa_error *err) {
+  /* Then the file is not to blame. */
   if (err->status == ISA_NOMEM || c->run->fault.status == ISA_NOMEM) {
     vm_saver_no_memory(s);
     return;
