@@ -33,4 +33,19 @@ static inline uint64_t isa_fnv(uint64_t h, const void *bytes, size_t n) {
   return h;
 }
 
+/* A number whose bits all depend on all bits of x, and no two of x give one (splitmix64). */
+static inline uint64_t isa_mix(uint64_t x) {
+  x *= UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
+/* A hash of n words, for tables within a run: it is not saved. */
+static inline uint64_t isa_hash_words(const uint32_t *v, uint32_t n) {
+  uint64_t h = UINT64_C(0x9e3779b97f4a7c15);
+  for (uint32_t i = 0; i < n; i++) h = (h ^ v[i]) * UINT64_C(0xff51afd7ed558ccd), h ^= h >> 32;
+  return h;
+}
+
 #endif

@@ -148,6 +148,13 @@ int isa_field_of(unsigned op, unsigned kind, uint32_t arg) {
   return -1;
 }
 
+const isa_field *isa_field_named(unsigned op, const char *name) {
+  const isa_form *form = isa_form_of(op);
+  for (unsigned i = 0; i < form->nfields; i++)
+    if (strcmp(form->fields[i].name, name) == 0) return &form->fields[i];
+  return NULL;
+}
+
 int isa_insn_acc(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_ENUM, ISA_SET_ACC);
   return i < 0 ? -1 : *(const isa_t_ENUM *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);

@@ -53,6 +53,8 @@ int isa_field_register(const isa_insn *in, const isa_field *f);
 /* The number of a field in the form of an opcode: the first of that kind, of ENUM the first of the
  * set `arg`, of AP the first with one of the flags `arg`; -1: its form has none. */
 int isa_field_of(unsigned op, unsigned kind, uint32_t arg);
+/* The field of that name; NULL: its form has none. */
+const isa_field *isa_field_named(unsigned op, const char *name);
 /* What a matmul does with the sums of its destination, of the set ACC; -1: it is not a matmul. */
 int isa_insn_acc(const isa_insn *in);
 /* What an instruction uses beside memory, ISA_STATE_none or another state, and how: ISA_STATE_R,

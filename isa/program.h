@@ -30,6 +30,12 @@ typedef struct isa_tile { /* in SBUF or PSUM: partitions, then up to four free d
   const char *overlay;           /* group whose tiles share bytes, or NULL */
   bool own; /* its bytes count as written only when last written through it: for the checks */
 } isa_tile;
+/* Whether two have bytes in common: declared or not, that is for the caller. */
+static inline bool isa_tiles_share(const isa_tile *a, const isa_tile *b) {
+  return a->space == b->space && a->part < b->part + b->shape[0] &&
+         b->part < a->part + a->shape[0] && a->offset < b->offset + b->bytes &&
+         b->offset < a->offset + a->bytes;
+}
 
 typedef struct isa_group { /* replica groups of collectives: lists of ranks, no rank in two */
   const char *name;

@@ -67,13 +67,6 @@ int as_pseudo_of(int op, const as_cur *c) {
 
 /* ---- Slots -------------------------------------------------------------------------------- */
 
-static const isa_field *field_named(unsigned op, const char *name) {
-  const isa_form *f = isa_form_of(op);
-  for (unsigned i = 0; i < f->nfields; i++)
-    if (strcmp(f->fields[i].name, name) == 0) return &f->fields[i];
-  return NULL;
-}
-
 static void add_slot(as_stmt *st, const char *name, unsigned mode, unsigned part,
                      const isa_field *f) {
   unsigned n = st->nslots, owner = n;
@@ -88,8 +81,8 @@ static void reads_slots(int ps, as_stmt *st) {
   unsigned reader = pseudos[ps].op[1];
   for (unsigned i = 0; i < f->nfields; i++)
     add_slot(st, f->fields[i].name, f->fields[i].mode, 0, &f->fields[i]);
-  add_slot(st, "reduce_res", ISA_MODE_K, 1, field_named(reader, "dst"));
-  add_slot(st, "reduce_res_negate", ISA_MODE_D, 1, field_named(reader, "negate"));
+  add_slot(st, "reduce_res", ISA_MODE_K, 1, isa_field_named(reader, "dst"));
+  add_slot(st, "reduce_res_negate", ISA_MODE_D, 1, isa_field_named(reader, "negate"));
 }
 
 void as_pseudo_open(int ps, as_stmt *st) {
@@ -100,7 +93,7 @@ void as_pseudo_open(int ps, as_stmt *st) {
   for (unsigned i = 0; i < sizeof operands / sizeof *operands; i++)
     if (operands[i].pseudo == ps)
       add_slot(st, operands[i].name, operands[i].mode, operands[i].part,
-               field_named(pseudos[ps].op[operands[i].part], operands[i].field));
+               isa_field_named(pseudos[ps].op[operands[i].part], operands[i].field));
 }
 
 static as_slot *slot_of(as_stmt *st, const char *name) {
@@ -168,7 +161,7 @@ static bool one_block(as_job *j, as_stmt *st) {
 }
 
 static uint8_t *reduce_of(isa_insn *in) {
-  const isa_field *f = field_named(in->op, "reduce");
+  const isa_field *f = isa_field_named(in->op, "reduce");
   return f ? isa_member(in, f) : NULL;
 }
 

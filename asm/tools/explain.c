@@ -162,13 +162,6 @@ static void put_field(const isa_field *fd, isa_buf *out) {
   isa_buf_puts(out, fd->mode == ISA_MODE_D ? "; may be left out\n" : "\n");
 }
 
-const isa_field *as_field_named(unsigned op, const char *name) {
-  const isa_form *f = isa_form_of(op);
-  for (unsigned i = 0; i < f->nfields; i++)
-    if (strcmp(f->fields[i].name, name) == 0) return &f->fields[i];
-  return NULL;
-}
-
 static void put_encoding(unsigned op, isa_buf *out) {
   const isa_form *f = isa_form_of(op);
   isa_buf_printf(out, "  form       %s\n\n  bits      field\n", f->name);

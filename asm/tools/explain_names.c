@@ -161,9 +161,8 @@ static bool explain_target(const char *name, isa_buf *out) {
       "  memory     SBUF %u partitions of %u bytes, PSUM %u bytes of each, HBM %u GiB "
       "in %u stacks\n"
       "  DMA        %u engines per device, %u rings each, %s\n  cores      %u per device\n",
-      name, t->gen, (unsigned)ISA_PMAX, t->sbuf_bytes, t->psum_bytes, t->hbm_gib,
-      t->hbm_stacks, t->dma_engines, t->dma_rings, t->hwdge ? "dge=hwdge as well" : "no dge=hwdge",
-      t->cores);
+      name, t->gen, (unsigned)ISA_PMAX, t->sbuf_bytes, t->psum_bytes, t->hbm_gib, t->hbm_stacks,
+      t->dma_engines, t->dma_rings, t->hwdge ? "dge=hwdge as well" : "no dge=hwdge", t->cores);
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     isa_buf_printf(out, "  clock      %s %.2f GHz\n", isa_engines[e].name, t->khz[e] / 1e6);
   return true;
@@ -214,7 +213,7 @@ static bool explain_value(const char *name, isa_buf *out) {
 static bool explain_operand(const char *name, isa_buf *out) {
   bool any = false, done[ISA_NOPS] = {false};
   for (unsigned first = 0; first < ISA_NOPS; first++) {
-    const isa_field *a = as_field_named(first, name);
+    const isa_field *a = isa_field_named(first, name);
     if (!a || done[first]) continue;
     if (!any) isa_buf_printf(out, "%s\n  is         an operand\n", name);
     any = true;
@@ -223,7 +222,7 @@ static bool explain_operand(const char *name, isa_buf *out) {
     isa_buf_puts(out, "\n");
     list l = {.heading = "in"};
     for (unsigned op = first; op < ISA_NOPS; op++) {
-      const isa_field *b = as_field_named(op, name);
+      const isa_field *b = isa_field_named(op, name);
       if (!b || b->kind != a->kind || b->arg != a->arg) continue;
       done[op] = true;
       put_item(&l, isa_ops[op].name, out);

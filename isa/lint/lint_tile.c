@@ -51,17 +51,11 @@ static void note_insn(void *ud, const isa_insn *in, unsigned engine, uint32_t pc
   isa_each_pattern(u->l->p, u->core, in, note, u);
 }
 
-static bool share(const isa_tile *a, const isa_tile *b) {
-  return a->space == b->space && a->part < b->part + b->shape[0] &&
-         b->part < a->part + a->shape[0] && a->offset < b->offset + b->bytes &&
-         b->offset < a->offset + a->bytes;
-}
-
 /* What is read of a tile is read of those that lie on it. */
 static void spread(const isa_program *p, uint8_t *tile) {
   for (uint32_t i = 0; i < p->ntiles; i++)
     for (uint32_t k = 0; k < p->ntiles; k++)
-      if (i != k && tile[k] & READ && share(&p->tiles[i], &p->tiles[k])) tile[i] |= READ;
+      if (i != k && tile[k] & READ && isa_tiles_share(&p->tiles[i], &p->tiles[k])) tile[i] |= READ;
 }
 
 static void judge(lint *l, const uses *u) {

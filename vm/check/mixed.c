@@ -9,6 +9,7 @@
  * An update arrives later than its instruction is complete, and only an engine that has seen it in
  * the value knows of it: each source has a component of its own for that, after those of the
  * clocks. */
+#include "../../isa/bytes.h"
 #include "mixed.h"
 
 #include <string.h>
@@ -310,12 +311,6 @@ const uint32_t *vm_ck_mixed_cut(const vm_ck_mixed *x, const mixed_sem *s, const 
 
 /* ---- States -------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const uint32_t *v, uint32_t n) {
-  uint64_t h = 0x9e3779b97f4a7c15u;
-  for (uint32_t i = 0; i < n; i++) h = (h ^ v[i]) * 0xff51afd7ed558ccdu, h ^= h >> 32;
-  return h;
-}
-
 const uint32_t *vm_ck_mixed_state(const mixed_sem *s, uint32_t i) {
   return s->states + (size_t)i * (s->nchains + 1);
 }
@@ -326,7 +321,7 @@ static bool grow_table(vm_ck_mixed *x, mixed_sem *s) {
   uint32_t *table = isa_zalloc(&x->c->al, n * sizeof *table);
   if (!table) return false;
   for (uint32_t i = 0; i < s->nstates; i++) {
-    uint64_t h = hash_of(vm_ck_mixed_state(s, i), s->nchains + 1);
+    uint64_t h = isa_hash_words(vm_ck_mixed_state(s, i), s->nchains + 1);
     while (table[h % n]) h++;
     table[h % n] = i + 1;
   }
@@ -345,7 +340,7 @@ static void keep(vm_ck_mixed *x, mixed_sem *s) {
     x->failed = true;
     return;
   }
-  uint64_t h = hash_of(s->next, (uint32_t)words);
+  uint64_t h = isa_hash_words(s->next, (uint32_t)words);
   for (; s->table[h % s->ntable]; h++)
     if (!memcmp(vm_ck_mixed_state(s, s->table[h % s->ntable] - 1), s->next,
                 words * sizeof *s->next))

@@ -3,12 +3,6 @@
 #include "check.h"
 #include "shadow.h"
 
-static bool share_bytes(const isa_tile *a, const isa_tile *b) {
-  return a->space == b->space && a->part < b->part + b->shape[0] &&
-         b->part < a->part + a->shape[0] && a->offset < b->offset + b->bytes &&
-         b->offset < a->offset + a->bytes;
-}
-
 /* Names of an overlay's group are in one arena, but two programs may have been linked. */
 static bool declared(const isa_tile *a, const isa_tile *b) {
   const char *x = a->overlay, *y = b->overlay;
@@ -41,7 +35,7 @@ static void choose_mark(const isa_program *p, uint8_t *owners, uint32_t i) {
   bool used[VM_CK_ANYONE + 1] = {false};
   unsigned mark = VM_CK_OWNERS;
   for (uint32_t j = 0; j < i; j++)
-    if (owners[j] && share_bytes(&p->tiles[i], &p->tiles[j])) used[owners[j]] = true;
+    if (owners[j] && isa_tiles_share(&p->tiles[i], &p->tiles[j])) used[owners[j]] = true;
   while (mark < VM_CK_FILL && used[mark]) mark++;
   owners[i] = (uint8_t)(mark < VM_CK_FILL ? mark : VM_CK_OWNERS + i % (VM_CK_FILL - VM_CK_OWNERS));
 }
@@ -61,7 +55,8 @@ static bool start_tiles(vm_core *c) {
   if (!vm_ck_has(c, VM_CHECK_OVERLAP)) return true;
   for (uint32_t i = 0; i < p->ntiles; i++)
     for (uint32_t j = i + 1; j < p->ntiles; j++) {
-      if (!share_bytes(&p->tiles[i], &p->tiles[j]) || allowed(&p->tiles[i], &p->tiles[j])) continue;
+      if (!isa_tiles_share(&p->tiles[i], &p->tiles[j]) || allowed(&p->tiles[i], &p->tiles[j]))
+        continue;
       if (k->npairs == k->cap_pairs &&
           !isa_array_grow(&c->al, &k->pairs, k->npairs, &k->cap_pairs, sizeof *k->pairs))
         return false;

@@ -1,6 +1,7 @@
 /* The judge that goes through all states. A move is made at once if it makes nothing impossible and
  * ends nothing that a later access could overlap: each execution has an equal one that makes the
  * move there. */
+#include "../../isa/bytes.h"
 #include "model.h"
 
 #include <string.h>
@@ -267,18 +268,12 @@ static void settle(search *x) {
 
 /* ---- States -------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const uint32_t *v, uint32_t n) {
-  uint64_t h = 0x9e3779b97f4a7c15u;
-  for (uint32_t i = 0; i < n; i++) h = (h ^ v[i]) * 0xff51afd7ed558ccdu, h ^= h >> 32;
-  return h;
-}
-
 static bool grow_table(search *x) {
   uint32_t n = x->ntable ? 2 * x->ntable : 1024, *old = x->table, nold = x->ntable;
   uint32_t *table = isa_zalloc(&x->l->al, n * sizeof *table);
   if (!table) return false;
   for (uint32_t s = 0; s < x->n; s++) {
-    uint64_t h = hash_of(x->kept + (size_t)s * x->nlive, x->nlive);
+    uint64_t h = isa_hash_words(x->kept + (size_t)s * x->nlive, x->nlive);
     while (table[h % n]) h++;
     table[h % n] = s + 1;
   }
@@ -306,7 +301,7 @@ static void keep(search *x, uint32_t from, const vm_lg_move *m) {
   }
   uint32_t *to = x->kept + (size_t)x->n * x->nlive;
   for (uint32_t i = 0; i < x->nlive; i++) to[i] = x->next[x->live[i]];
-  uint64_t h = hash_of(to, x->nlive);
+  uint64_t h = isa_hash_words(to, x->nlive);
   for (; x->table[h % x->ntable]; h++) {
     uint32_t s = x->table[h % x->ntable] - 1;
     if (memcmp(x->kept + (size_t)s * x->nlive, to, x->nlive * sizeof *to) == 0) return;

@@ -1,4 +1,5 @@
 /* Operands in memory: walking a view's elements, as raw bytes, as bits and as fp32. */
+#include "../../isa/bytes.h"
 #include "walk.h"
 
 #include <stdio.h>
@@ -211,17 +212,11 @@ void vm_load(const vm_dp *d, float *dst, const vm_view *v, uint32_t p, uint64_t 
 
 /* ---- Stochastic rounding ------------------------------------------------------------------ */
 
-static uint64_t mix(uint64_t x) {
-  x *= 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-
 void vm_round_begin(vm_dp *d, unsigned round) {
   d->stochastic = round == ISA_ROUND_stochastic;
   /* The count makes each instruction round in its own way; the seed makes a run repeatable. */
-  if (d->stochastic) d->rounding_key = mix(mix(d->rounding_seed + d->engine) + ++d->rounding_count);
+  if (d->stochastic)
+    d->rounding_key = isa_mix(isa_mix(d->rounding_seed + d->engine) + ++d->rounding_count);
 }
 
 void vm_round_end(vm_dp *d) { d->stochastic = false; }
@@ -231,7 +226,7 @@ static void store_stochastic(const vm_dp *d, const vm_view *v, uint32_t p, uint6
   uint32_t random[VM_ROW], bits[VM_ROW];
   /* By partition, not by call: a part of an instruction on another thread rounds as the whole does.
    */
-  uint32_t from = (uint32_t)(mix(d->rounding_key + d->lane + p) >> 32);
+  uint32_t from = (uint32_t)(isa_mix(d->rounding_key + d->lane + p) >> 32);
   d->k->random(random, from + (uint32_t)first * 0x9e3779b9u, n);
   if (v->dtype == ISA_bfloat16) {
     uint8_t *row = vm_row_at(v, p, first);

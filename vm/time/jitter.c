@@ -1,15 +1,9 @@
 /* Schedules: the same program under other timings that are as legal. A correctly synchronised
  * program gives the same bits under each. */
+#include "../../isa/bytes.h"
 #include "clock.h"
 
 #include "../message.h"
-
-static uint64_t mix(uint64_t x) {
-  x *= 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
 
 /* Three of four spans change by up to a half. Of the others some shrink to a quarter and some grow
  * to four times, so that events that only a margin keeps in order come out of order. */
@@ -17,8 +11,8 @@ uint32_t vm_jitter_pace(vm_core *c) {
   const vm_run *run = c->run;
   if (!run->jitter) return VM_PACE;
   /* Ranks that run one program must not change alike: none would then be before another. */
-  uint64_t other = run->peers ? mix(run->peers->rank) : 0; /* 0 of rank 0 */
-  uint64_t r = mix(mix(run->jitter + other + c->number) + ++c->jitters);
+  uint64_t other = run->peers ? isa_mix(run->peers->rank) : 0; /* 0 of rank 0 */
+  uint64_t r = isa_mix(isa_mix(run->jitter + other + c->number) + ++c->jitters);
   uint32_t f = r % VM_PACE;
   switch (r >> 60) {
   case 0: return VM_PACE / 4 + f / 4;
