@@ -157,7 +157,7 @@ class Kernel:
 
     def __getitem__(self, grid):
         kernel = Kernel(self.function, _grid(grid), self.asked, self.builds, **self.options)
-        kernel.split = _split(grid, self.options.get("style"))
+        kernel.split = _split(grid, self.options.get("style")) if kernel.grid else None
         return kernel
 
     def __eq__(self, other):
@@ -440,10 +440,10 @@ MOST_PROGRAMS = 1 << 16  # of a grid: each is recorded on its own
 
 
 def _grid(grid):
-    """Its sizes. [0] is how some scripts write that there is one program."""
+    """Its sizes. [0] is how some scripts write that there is one program, also in (0, 1)."""
     parts = grid if isinstance(grid, (tuple, list)) else (grid,)
     sizes = []
-    if [whole(p) for p in parts] == [0]:
+    if sorted((whole(p) for p in parts), key=str) in ([0], [0, 1], [0, 1, 1]):
         return ()
     for p in parts:
         n = whole(p)

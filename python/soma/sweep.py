@@ -430,7 +430,8 @@ class Tuned:
     def __getattr__(self, name):
         """run, check, time, source, report ... with the variant that is the fastest."""
         method = getattr(self.__dict__["kernel"], name)
-        if name not in ("run", "check", "time", "source", "report", "log", "debug"):
+        if name not in ("run", "check", "time", "source", "program", "report", "advice", "log",
+                        "debug"):
             return method
         return lambda *args, **kwargs: method(*args, **kwargs, **self.best(
             *args, **{n: v for n, v in kwargs.items() if n in self._parameters()}))

@@ -70,6 +70,19 @@ class Pairs(KernelCase):
         self.assertEqual(kernel(2 * nl.nc(2), 2), turns)
         self.assertEqual(kernel(4, nl.nc(2)), [(i, j) for j in range(2) for i in range(4)])
 
+    def test_a_grid_of_no_programs_is_one(self):
+        """As in a published kernel: spmd_dim(rows // 256, nl.nc(2)) of 128 rows."""
+        @nki.jit
+        def kernel(x):
+            assert nl.program_id(0) == 0
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.load(x) + 1.0)
+            return out
+        x = data(128, 8)
+        for grid in (0, (0, 1), nl.spmd_dim(0, nl.nc(2)), (nl.spmd_dim(0, nl.nc(2)), 1)):
+            self.same(kernel[grid](x), x + 1)
+        self.wrong("sizes must be whole numbers, 1 or more", lambda: kernel[0, 4])
+
     def test_a_grid_of_an_older_kernel_is_of_one_core(self):
         @old.jit
         def kernel(x):

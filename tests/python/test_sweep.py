@@ -220,6 +220,8 @@ class Autotune(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "`where` leaves no variant"):
             soma.autotune(over={"rows": [1]}, where=lambda rows: False)(scale)
         few = soma.autotune(over={"rows": [32, 64]}, where=lambda rows: rows > 32)(scale)
+        self.assertIn("tile sbuf float32[64,", few.program(X).source())
+        self.assertIsNotNone(few.advice(X))
         self.assertEqual(few.best(X), {"rows": 64})
 
     def test_each_kind_of_arguments_has_its_journal(self):
