@@ -157,7 +157,8 @@ class Kernel:
 
     def __getitem__(self, grid):
         kernel = Kernel(self.function, _grid(grid), self.asked, self.builds, **self.options)
-        kernel.split = _split(grid, self.options.get("style")) if kernel.grid else None
+        if math.prod(kernel.grid) > 1:  # one program is on core 0
+            kernel.split = _split(grid, self.options.get("style"))
         return kernel
 
     def __eq__(self, other):
@@ -442,9 +443,9 @@ MOST_PROGRAMS = 1 << 16  # of a grid: each is recorded on its own
 def _grid(grid):
     """Its sizes. [0] is how some scripts write that there is one program, also in (0, 1)."""
     parts = grid if isinstance(grid, (tuple, list)) else (grid,)
-    sizes = []
-    if sorted((whole(p) for p in parts), key=str) in ([0], [0, 1], [0, 1, 1]):
-        return ()
+    sizes, counts = [], [whole(p) for p in parts]
+    if 0 in counts and set(counts) <= {0, 1}:
+        return (1,) * len(parts) if len(parts) > 1 else ()
     for p in parts:
         n = whole(p)
         if n is None or n < 1:

@@ -81,6 +81,8 @@ class Pairs(KernelCase):
         x = data(128, 8)
         for grid in (0, (0, 1), nl.spmd_dim(0, nl.nc(2)), (nl.spmd_dim(0, nl.nc(2)), 1)):
             self.same(kernel[grid](x), x + 1)
+        second = nki.jit(lambda x: nl.store(x, nl.load(x) + float(nl.program_id(1))))
+        second[nl.spmd_dim(0, nl.nc(2)), 1](x)
         self.wrong("sizes must be whole numbers, 1 or more", lambda: kernel[0, 4])
 
     def test_a_grid_of_an_older_kernel_is_of_one_core(self):
