@@ -91,7 +91,9 @@ except NotImplementedError as error:
     print(str(error).replace(" ", "_"))
 plain = torch_neuronx.trace(torch.nn.Linear(16, 2), x)
 torch.jit.save(plain, "model.pt")
-print(torch.equal(torch.jit.load("model.pt")(x), plain(x)))
+loaded = torch.jit.load("model.pt")(x)
+print(torch.equal(loaded, plain(x)) and not loaded.requires_grad
+      and plain.function.weight.requires_grad)
 print([c.place for c in calls.calls if c.kernel == "twice"][0])  # the kernel's call in the model
 from torch_neuronx.utils import get_platform_target
 print(get_platform_target())

@@ -52,6 +52,8 @@ class TracedModel(torch.nn.Module):
         """Saves it as torch.jit.trace has it, for torch.jit.load: on the CPU. Kernels of NKI are
         not operations of torch, so that a model with them cannot be saved."""
         function, example = self.original
+        if isinstance(function, torch.nn.Module):  # results have no gradients, as here
+            function = copy.deepcopy(function).requires_grad_(False)
         with soma.session() as found:
             script = torch.jit.trace(function, example, check_trace=False)
         if found.calls:
