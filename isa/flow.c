@@ -1,16 +1,8 @@
 /* Control flow of one engine's code. */
 #include "flow.h"
+#include "operand.h"
 
 #include <string.h>
-
-int64_t isa_flow_target(const isa_insn *in) {
-  switch (isa_ops[in->op].form) {
-  case ISA_FORM_BRANCH: return in->u.BRANCH.to;
-  case ISA_FORM_JUMP: return in->u.JUMP.to;
-  case ISA_FORM_CALL: return in->u.CALL.to;
-  default: return -1;
-  }
-}
 
 bool isa_reg_alu(unsigned op, uint32_t a, uint32_t b, uint32_t *r) {
   int32_t sa = (int32_t)a, sb = (int32_t)b;
@@ -72,6 +64,7 @@ static uint64_t writes_reg(const isa_insn *in) {
   case ISA_FORM_MOV: return bit_of(in->u.MOV.rd);
   case ISA_FORM_REGALU: return bit_of(in->u.REGALU.rd);
   case ISA_FORM_TENSOR_LOAD: return bit_of(in->u.TENSOR_LOAD.rd);
+  /* ret reads its register; all others of this form write it. */
   case ISA_FORM_REG: return in->op == ISA_OP_ret ? 0 : bit_of(in->u.REG.r);
   default: return 0;
   }
@@ -110,9 +103,11 @@ static void follow(walk *w) {
   while (w->n) {
     uint32_t pc = w->stack[--w->n];
     unsigned op = w->code->insns[pc].op;
-    visit(w, isa_flow_target(&w->code->insns[pc]));
+    visit(w, isa_insn_target(&w->code->insns[pc]));
+    /* Any call may be the one that is returned from: once is enough, since all are visited. */
     if (op == ISA_OP_ret && !returned) visit_returns(w);
     returned = returned || op == ISA_OP_ret;
+    /* After a call comes its target, and what follows it only by a ret. */
     if (!isa_op_ends(op) && op != ISA_OP_call) visit(w, (int64_t)pc + 1);
   }
 }
@@ -127,6 +122,7 @@ bool isa_flow_reach(const isa_alloc *al, const isa_code *code, uint32_t from, ui
   bool returns = false;
   for (uint32_t pc = 0; pc < code->n && !returns; pc++)
     returns = seen[pc] && code->insns[pc].op == ISA_OP_ret;
+  /* A register that something else writes may lead anywhere. */
   if (returns && computed(code)) memset(seen, 1, code->n);
   isa_free(al, w.stack, bytes);
   return true;
@@ -144,7 +140,8 @@ bool isa_loop_around(const isa_code *code, uint32_t pc, isa_loop *out) {
   bool found = false;
   *out = (isa_loop){0};
   for (uint32_t end = pc; end < code->n; end++) {
-    int64_t top = isa_flow_target(&code->insns[end]);
+    int64_t top = isa_insn_target(&code->insns[end]);
+    /* A backward branch over pc is a loop around it; a call comes back. */
     if (top < 0 || top > pc || code->insns[end].op == ISA_OP_call) continue;
     if (!found || (uint32_t)top > out->top) {
       *out = (isa_loop){.top = (uint32_t)top, .end = end, .nested = found};

@@ -19,8 +19,6 @@ bool isa_compare_holds(unsigned compare, uint32_t a, uint32_t b);
 /* The branch that is taken when a comparison does not hold: bge for lt. */
 unsigned isa_branch_around(unsigned compare);
 
-/* The branch target of an instruction, -1 if it has none. */
-int64_t isa_flow_target(const isa_insn *in);
 /* Marks in seen[code->n] what may run once the engine is at pc `from`; what is already marked is
  * not followed again. A `ret` leads after every call, or anywhere when a register that some ret
  * reads is written by more than calls. False if out of memory. */

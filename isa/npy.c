@@ -15,6 +15,7 @@ unsigned isa_npy_begin(const uint8_t *file, size_t n, isa_error *e) {
 
 int64_t isa_npy_length(const uint8_t head[ISA_NPY_HEAD], isa_error *e) {
   uint32_t n = head[8] | (uint32_t)head[9] << 8;
+  /* Version 1 has 16 bits for the length, later ones 32. */
   if (head[6] > 1) n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
   if (n <= ISA_NPY_TEXT) return n;
   isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "a header of %lu bytes (at most %d)", (unsigned long)n,
@@ -64,6 +65,7 @@ static bool read_string(reader *r, char *out, size_t size) {
     return isa_fail(r->e, ISA_FORMAT, ISA_NOFIELD, "header: a string was expected");
   for (r->at++; r->at < r->end && *r->at != quote; r->at++) {
     unsigned char c = (unsigned char)*r->at;
+    /* No key or type of NumPy has an escape: one is a damaged file, or a trick. */
     if (n + 1 >= size || c == '\\' || c < ' ')
       return isa_fail(r->e, ISA_FORMAT, ISA_NOFIELD,
                       "header: a string is too long or has an unexpected character");
@@ -83,6 +85,7 @@ static bool read_type(reader *r) {
   char *rest = NULL;
   long bytes = n > 2 && text[2] >= '0' && text[2] <= '9' ? strtol(text + 2, &rest, 10) : 0;
   bool order = n > 2 && strchr("<>|=", text[0]) != NULL;
+  /* b is one byte, and no float has one. */
   if (order && ((text[1] == 'b' && bytes > 1) || (text[1] == 'f' && bytes < 2))) bytes = 0;
   if (!order || strchr("biufV", text[1]) == NULL || rest == NULL || *rest != '\0' || bytes < 1 ||
       bytes > 8 || (bytes & (bytes - 1)) != 0)
@@ -106,6 +109,7 @@ static bool read_descr(reader *r) {
     return isa_fail(r->e, ISA_FORMAT, ISA_NOFIELD,
                     "structured types of several fields are not supported");
   if (!read_type(r)) return false;
+  /* A field of one: how types that NumPy lacks are written, such as [('bfloat16', '<u2')]. */
   o->named = isa_dtype_find(name, strlen(name));
   if (o->named < 0 || isa_dtype_bytes((unsigned)o->named) != o->bytes || o->kind != 'u')
     return isa_fail(r->e, ISA_FORMAT, ISA_NOFIELD,
@@ -118,6 +122,7 @@ static bool read_dimension(reader *r) {
   skip_space(r);
   const char *start = r->at;
   for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++) {
+    /* Before the product, which would overflow. */
     if (v > (INT64_MAX - 9) / 10)
       return isa_fail(r->e, ISA_FORMAT, ISA_NOFIELD, "a dimension of the shape is too large");
     v = v * 10 + (*r->at - '0');

@@ -243,7 +243,7 @@ static bool control(importer *m, unsigned e, const isa_insn *in) {
     return true;
   default: break;
   }
-  if (isa_flow_target(in) >= 0) {
+  if (isa_insn_target(in) >= 0) {
     if (isa_branch_taken(in->op, regs[in->u.BRANCH.ra], value(m, e, in->u.BRANCH.b)))
       *pc = in->u.BRANCH.to;
     return true;

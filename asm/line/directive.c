@@ -125,7 +125,7 @@ static void define_tensor(as_cur *c, const as_tok *name) {
   t.rows = (uint8_t)(rows + 1);
   t.ndim = (uint8_t)ndim;
   t.bytes = isa_dtype_bytes(dtype);
-  for (unsigned d = 0; d < ndim; d++)
+  for (unsigned d = 0; d < ndim; d++) /* 2^47: what a process of a 64-bit host can map. */
     if (__builtin_mul_overflow(t.bytes, (uint64_t)t.shape[d], &t.bytes) || t.bytes >> 47) {
       as_error(c->j, at->pos, as_span_of(at, c->t), "the tensor is larger than 2^47 bytes");
       return;
@@ -174,6 +174,7 @@ static bool core_option(as_cur *c, int64_t *core) {
     return false;
   }
   uint32_t n = *core == AS_BOTH ? AS_BOTH : (uint32_t)*core + 1;
+  /* A program has as many cores as something names. */
   if (n > p->ncores) p->ncores = n;
   return true;
 }
@@ -203,6 +204,8 @@ static void define_sem(as_cur *c, const as_tok *name) {
   int64_t n = -1, core = 0;
   const as_tok *at = c->t;
   bool alone = as_tok_is(at, "core"), placed;
+  /* `core` may also be the name of a constant: `x sem core` then is the semaphore of that number.
+   */
   if (alone && !as_at_keyword(c)) alone = !as_sym_find(c->j, at->text, 0); /* a constant's name */
   if (!as_at_end(c) && !alone && !as_int_in(c, "the number of a semaphore", 0, ISA_NSEMS - 1, &n))
     return;
@@ -268,6 +271,8 @@ static bool queue_legal(as_cur *c, const as_tok *name, isa_queue *q, bool owned)
     as_error(c->j, name->pos, name->len, "%s %s", t->name, why);
     return false;
   }
+  /* Its descriptors are made by gpsimd, so it owns the queue unless another owner is wrongly given.
+   */
   if (q->dge == ISA_DGE_swdge && !owned) q->owner = ISA_ENG_gpsimd;
   if (q->dge == ISA_DGE_swdge && q->owner != ISA_ENG_gpsimd)
     why = "swdge must be owned by gpsimd";
@@ -396,6 +401,7 @@ bool as_definition(as_cur *c) {
   }
   bool failed = c->j->errors > errors; /* or it failed for a name whose own error was reported */
   if (!failed) as_list_line(c->j, name->pos);
+  /* What was meant to be defined is: else each use of the name would be an error of its own. */
   if (!again && (failed || !as_sym_find(c->j, name->text, 0)))
     as_sym_get(c->j, name->text, 0, kinds[d], name)->bad = true;
   return true;
@@ -432,6 +438,8 @@ static bool read_target(as_cur *c, isa_target *out) {
 
 static void do_target(as_cur *c, const as_tok *at) {
   isa_target t;
+  /* A single word is a name of the table, with a guess if it is none; else the text is a machine's.
+   */
   bool one = !as_at_name(c) || c->t[1].kind == AS_T_END;
   if (!(one ? one_target(c, &t) : read_target(c, &t)) || !as_need_end(c, "a target")) return;
   if (c->j->unit->target_fixed && !isa_target_same(c->j->target, &t)) {

@@ -47,12 +47,14 @@ bool as_int(as_cur *c, isa_int *out) {
 /* Whether an integer has at most 24 significant bits. */
 static bool exact_in_f32(int64_t v) {
   uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+  /* Zeros at its end are the exponent's. */
   while (u > (1u << 24) && (u & 1) == 0) u >>= 1;
   return u <= (1u << 24);
 }
 
 static uint32_t f32_of(as_val v) {
   uint32_t bits = isa_f32_bits(v.kind == AS_V_INT ? (float)v.i : (float)v.f);
+  /* Every NaN in a program is the one that the machine makes. */
   return (bits & 0x7fffffff) > 0x7f800000 ? (bits & 0x80000000) | 0x7fc00000 : bits;
 }
 
@@ -65,6 +67,7 @@ static void warn_inexact(as_job *j, as_pos pos, uint32_t span, int64_t v) {
 void as_warn_infinite(as_job *j, as_pos pos, uint32_t span, double v, unsigned dtype) {
   const double most = 1.7976931348623157e308;
   float f = isa_to_f32(dtype, isa_from_f32(dtype, (float)v, 0));
+  /* One that is infinite or a NaN itself was meant. */
   if (v < -most || v > most || v != v || (f - f) == 0) return;
   as_warning(j, "inexact-float", pos, span, "%.9g is beyond the range of %s; it becomes %g", v,
              isa_dtypes[dtype].name, (double)f);
@@ -117,6 +120,7 @@ static bool value_num(as_cur *c, as_slot *s, isa_num *out) {
 /* The operator that an immediate goes to: imm0 has op0, imm has op. Gives its code, -1: none. */
 static int operator_of(const as_stmt *st, const as_slot *s) {
   const isa_form *f = isa_form_of(st->part[s->part].op);
+  /* Only immediates go through an operator. */
   if (strncmp(s->f->name, "imm", 3) != 0) return -1;
   for (unsigned i = 0; i < f->nfields; i++)
     if (f->fields[i].kind == ISA_K_ALU && strncmp(f->fields[i].name, "op", 2) == 0 &&
@@ -153,6 +157,7 @@ bool as_num_finish(as_job *j, as_stmt *st, as_slot *s) {
   if (type && isa_fills_bits(type)) return finish_filling(j, s, n, type);
   if (s->is_float) return true;
   int op = operator_of(st, s);
+  /* An operator on bits takes the integer's bits, all others its value. */
   if (op < 0 || isa_aluops[op].cls != ISA_OP_BIT) {
     warn_inexact(j, s->pos, s->span, s->i);
     return true;
@@ -182,6 +187,7 @@ static bool value_uint(as_cur *c, const as_slot *s, int64_t lo, int64_t hi, int6
 
 static bool value_enum(as_cur *c, const as_slot *s, uint8_t *out) {
   unsigned set = s->f->arg;
+  /* 0 and 1 stand for false and true, as macros compute them. */
   if (set == ISA_SET_BOOL && c->t->kind == AS_T_INT && (uint64_t)c->t->v.ival <= 1) {
     *out = (uint8_t)c->t++->v.ival;
     return true;
@@ -278,6 +284,7 @@ static bool value_sem(as_cur *c, const as_stmt *st, const as_slot *s, uint8_t *o
     v = y->index;
   } else if (!value_uint(c, s, 0, ISA_NSEMS - 1, &v)) {
     return false;
+    /* The linker gives semaphores their numbers: one by number could get somebody else's. */
   } else if (c->j->o->relocatable) {
     as_error(c->j, at->pos, as_span_of(at, c->t),
              "an object cannot use a semaphore by number; declare it, as in `x sem %lld, core=*`",

@@ -1,5 +1,6 @@
 /* The map pc <-> line <-> text of a program. */
 #include "../../isa/flow.h"
+#include "../../isa/operand.h"
 #include "impl.h"
 
 #include <string.h>
@@ -35,7 +36,7 @@ soma_status soma_program_instruction(const soma_program *p, unsigned core, soma_
   soma_instruction i = {.engine = e,
                         .pc = pc,
                         .name = isa_ops[code->insns[pc].op].name,
-                        .target = isa_flow_target(&code->insns[pc]),
+                        .target = isa_insn_target(&code->insns[pc]),
                         .label = label_of(p->p, core, (unsigned)e, pc)};
   const isa_line *at = code->lines ? &code->lines[pc] : NULL;
   if (at && at->file) {

@@ -53,6 +53,7 @@ static inline void copy_strided(uint8_t *to, int64_t to_step, const uint8_t *fro
 static void copy_run(const vm_core *c, const vm_walk *d, const vm_walk *s, uint64_t n) {
   unsigned esize = d->esize;
   bool dense_dst = d->step == esize, dense_src = s->step == esize;
+  /* memmove: what overlaps is in place, which the verifier allows. */
   if (n > 1 && dense_dst && dense_src) {
     memmove(d->at, s->at, n * esize);
   } else if (n > 8 && dense_dst) {
@@ -74,6 +75,7 @@ static void copy_run(const vm_core *c, const vm_walk *d, const vm_walk *s, uint6
 static uint64_t runs_of(const vm_walk *w, uint64_t n, int64_t *step) {
   const vm_walk_dim *outer = &w->dim[w->n < 2 ? 0 : w->n - 2];
   *step = (int64_t)n * w->esize;
+  /* One long run is several short ones that follow one another. */
   if (w->step == w->esize && w->left >= 2 * n) return w->left / n;
   if (w->n < 2 || w->row == w->n - 2 || w->left != n || w->dim[w->n - 1].num != n) return 0;
   *step = outer->step;
@@ -94,6 +96,7 @@ static uint64_t turn_runs(vm_walk *d, vm_walk *s, uint64_t n) {
   const int64_t esize = d->esize;
   const uint64_t run = d->step == esize ? s->left : d->left;
   int64_t to, from;
+  /* Below a few rows and columns the blocks of a transpose are mostly edges. */
   if (run < FEW || n < 2 * run) return 0;
   uint64_t k = runs_of(d, run, &to), ks = runs_of(s, run, &from);
   k = k < ks ? k : ks;
@@ -143,6 +146,7 @@ static uint64_t copy_rows(vm_walk *d, vm_walk *s, uint64_t n, unsigned how) {
     k = kd < ks ? kd : ks;
     k = k > most ? most : k ? k : 1;
   }
+  /* One run alone. */
   if (k == 1 && !(how & LARGE)) { /* rows in any order */
     memmove(d->at, s->at, bytes);
     vm_walk_advance(d, run);
@@ -158,6 +162,8 @@ static uint64_t copy_rows(vm_walk *d, vm_walk *s, uint64_t n, unsigned how) {
 
 static void copy_bits(const vm_core *c, vm_walk *d, vm_walk *s, uint64_t n, unsigned how) {
   for (uint64_t m; n; n -= m) {
+    /* With equal steps both go along a row; else one goes along a row and the other along a column.
+     */
     m = d->step == s->step ? copy_rows(d, s, n, how) : turn_runs(d, s, n);
     if (m) continue;
     m = d->left < s->left ? d->left : s->left;

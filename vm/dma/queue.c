@@ -70,6 +70,7 @@ vm_transfer *vm_dma_new_transfer(vm_core *c) {
 
 void vm_dma_release_transfer(vm_core *c, vm_transfer *t) {
   t->ended = true;
+  /* The last of its shares whose bytes are still to move releases it. */
   if (t->late) return;
   vm_dma_unmake(c, t);
   t->next_free = c->free_transfers;
@@ -149,6 +150,7 @@ vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r) {
   if (!s) return NULL;
   append(c, s, r);
   t->left++;
+  /* A sendrecv's rings count as done until a share of theirs is read. */
   t->finished &= (uint16_t) ~(1u << r);
   uint32_t n = c->rings[t->queue][r].n;
   if (c->queued[t->queue] < n) c->queued[t->queue] = n;
@@ -159,6 +161,7 @@ void vm_dma_enqueue(vm_core *c, vm_share *s, unsigned r) {
   append(c, s, r);
   unsigned dma = vm_dma_of_ring(c, s->t->queue, r);
   vm_dma_engine *d = &c->dma[dma];
+  /* A busy engine looks for work itself when its packet ends; one event is enough otherwise. */
   if (!d->busy && (!d->armed || s->ready < d->armed_at)) {
     d->armed = true;
     d->armed_at = s->ready;
@@ -225,6 +228,8 @@ static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, 
 static vm_time fetch(const vm_core *c, vm_ring *ring, uint64_t bytes, bool last) {
   const vm_share *s = ring->head;
   vm_time each = (vm_time)c->cost[is_of_cc(s->t) ? VM_CC_RING_DESC : VM_DMA_RING_DESC] * VM_NS;
+  /* A DGE writes its descriptors where the engine reads them: they are there when the share is
+   * ready. */
   if (!s->t->is_static) return 0;
   if (s->sent == 0 && ring->fetched < c->now) ring->fetched = c->now;
   vm_time at = ring->fetched + descriptors(s, bytes) * each;
@@ -257,6 +262,7 @@ static void count_hbm(vm_core *c, const vm_share *s) {
   if (t->src.space == ISA_HBM) c->hbm_read_bytes += elements * t->src.esize;
   for (unsigned i = 0; i + 1 < t->nsrc; i++)
     if (t->more[i].space == ISA_HBM) c->hbm_read_bytes += elements * t->more[i].esize;
+  /* What goes to a peer is written in that rank's HBM, and counted there. */
   if (t->dst.space != ISA_HBM || t->put) return;
   c->hbm_write_bytes += elements * t->dst.esize;
   if (t->accumulates) c->hbm_read_bytes += elements * t->dst.esize;
@@ -288,6 +294,7 @@ static void signal(vm_core *c, const vm_transfer *t, unsigned ring) {
 /* All of a transfer of that sequencer has left. */
 static void note_left(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
+  /* Only a CC sequencer at the end of its block waits for that. */
   if (--en->moving || en->state != VM_LEAVING) return;
   en->state = VM_READY;
   vm_path_set_cause(en, (vm_moment){c->now, c->cause}, VM_WHY_DMA);
@@ -307,6 +314,8 @@ static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
   vm_core *peer = vm_core_at(c, t->met.core);
   t->finished |= (uint16_t)(1u << ring);
   if (t->twin->finished >> ring & 1) {
+    /* The other core may not have run as far: what it is told must not come before its own events.
+     */
     peer->now = vm_time_later(peer->now, c->now);
     peer->cause = c->cause;
     signal(c, t, ring);
@@ -350,6 +359,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   vm_where by = {t->engine, (int8_t)dma, c->number, t->pc};
   uint32_t part = number_of_head(c, queue, r);
   bool late = false;
+  /* A share without bytes never has first data; its cause is noted at its end. */
   if (!s->started) note_cause(c, dma, s);
   c->cause = vm_path_add(c, VM_N_SHARE, by, s->started ? s->item.start : c->now, c->now, s->cause);
   ring->head = s->next;
@@ -360,6 +370,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   ring->n--;
   if (s->bytes) {
     s->item.done = c->now;
+    /* Before its bytes arrive: what has started and reads these keeps the old ones. */
     vm_protect(c, s->item.dst, s->item.ndst, &s->item);
     vm_tell_move(c, s);
     if (!c->run->timing_only && !t->put) {

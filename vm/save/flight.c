@@ -58,12 +58,11 @@ static void walk_copy(void *ud, const isa_operand *o, vm_view *v) {
   struct source_walk *w = ud;
   if (!(o->flags & AP_R) || !has_elements(v) || w->s->failed) return;
   if (w->s->reads) {
-    isa_error err = {.status = ISA_NOMEM};
     /* Before memory is taken: a file cannot ask for more than it has. */
     if (!vm_saver_need(w->s, bytes_of(v) <= vm_saver_left(w->s), "a copied source is cut off"))
       return;
     if (!vm_item_copy_view(w->c, w->it, v)) {
-      vm_save_not_made(w->s, w->c, "", 0, 0, &err);
+      vm_saver_no_memory(w->s);
       return;
     }
   }

@@ -26,6 +26,7 @@ static void note_end(const vm_core *c, uint32_t index, const vm_transfer *t, uns
 static void note_transfer(const vm_core *c, const isa_insn *in, const vm_transfer *t,
                           vm_save_recalled *rc, vm_save_met *m) {
   vm_dma_ops o = vm_dma_ops_of(c, in, t->piece);
+  /* An address out of bounds was skipped: its operands do not resolve now either. */
   rc->r.skipped = is_skipped(t);
   for (unsigned k = 0; k <= o.nsrc && !rc->r.skipped; k++)
     note_end(c, k ? o.src[k - 1] : o.dst, k || !t->twin ? t : t->twin, k, rc);
@@ -51,6 +52,7 @@ static const isa_insn *insn_of(const vm_core *c, unsigned q, const vm_transfer *
   const isa_queue *queue = &c->code->queues[q];
   const isa_code *code = &c->code->code[t->engine];
   const isa_insn *in = &code->insns[t->pc];
+  /* The transfer of a static queue is not the dma_trigger itself, but one of the queue's list. */
   if (queue->dge == ISA_DGE_none && in->op != ISA_OP_sendrecv)
     return t->descriptor < queue->nstatics ? &queue->statics[t->descriptor] : NULL;
   bool fits = isa_op_is_dma(in->op) && in->op != ISA_OP_dma_trigger;
@@ -109,6 +111,7 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   vm_save_bool(s, &t->signals);
   vm_save_u8(s, &t->sem);
   vm_save_core(s, c, &t->sem_core);
+  /* Only CC sequencers send to peers; of engines it would be a zero in each file. */
   if (engine >= ISA_NENGINES) vm_save_u16(s, &t->peer);
   vm_saver_need(s, t->peer <= c->prog->npeers, "a transfer signals no peer");
   const isa_insn *in = s->failed ? NULL : insn_of(c, q, t);
@@ -137,6 +140,7 @@ static uint64_t copied_bytes(const vm_share *sh) {
 static void walk_started(vm_saver *s, vm_core *c, vm_share *sh) {
   bool staged = sh->item.staged;
   if (s->reads) {
+    /* In the order of first_data: later items are compared with what this one touches. */
     vm_dma_boxes(c, sh);
     vm_item_touch(c, &sh->item);
     vm_item_link(c, &sh->item);
@@ -146,13 +150,12 @@ static void walk_started(vm_saver *s, vm_core *c, vm_share *sh) {
   vm_saver_need(s, sh->item.start <= c->now, "a transfer starts after the saved moment");
   if (!staged || s->failed) return;
   if (s->reads) {
-    isa_error err = {.status = ISA_NOMEM};
     if (!vm_saver_need(s, copied_bytes(sh) <= vm_saver_left(s), "a copied source is cut off"))
       return;
     sh->item.staged = true;
     vm_dma_stage(c, sh);
     if (!sh->snap) {
-      vm_save_not_made(s, c, "", 0, 0, &err);
+      vm_saver_no_memory(s);
       return;
     }
   }
@@ -177,10 +180,12 @@ static void walk_ring(vm_saver *s, vm_core *c, unsigned q, unsigned r, vm_transf
   vm_ring *ring = &c->rings[q][r];
   uint32_t n = ring->n;
   vm_share *sh = ring->head;
+  /* A ring cannot have a share of a transfer that is not in the queue: so its shares are the last
+   * n. */
   vm_saver_count(s, &n, transfers, 34, "shares in a ring");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads && !(sh = vm_dma_restore_share(c, t[transfers - n + i], r))) {
-      vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+      vm_saver_no_memory(s);
       return;
     }
     walk_share(s, c, sh);
@@ -200,7 +205,7 @@ static void walk_list(vm_saver *s, vm_core *c, unsigned q, vm_transfer **t, uint
   vm_share *sh = longest_ring(c, q)->head;
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (s->reads && !(t[i] = vm_dma_new_transfer(c))) {
-      vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+      vm_saver_no_memory(s);
       return;
     }
     if (!s->reads) {
@@ -221,12 +226,12 @@ static void walk_queue(vm_saver *s, vm_core *c, unsigned q) {
   if (n == 0) return;
   vm_transfer **t = isa_zalloc(&c->al, n * sizeof *t);
   if (!t) {
-    if (!s->reads) s->out->failed = true;
-    vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+    vm_saver_no_memory(s);
     return;
   }
   walk_list(s, c, q, t, n);
   for (uint32_t i = 0; s->reads && i < n; i++)
+    /* Nothing would ever end it, and its queue would be counted as at work. */
     if (t[i] && t[i]->left == 0) { /* in no ring, where it would be freed */
       vm_dma_unmake(c, t[i]);
       vm_saver_fail(s, "a transfer without shares");
@@ -254,6 +259,7 @@ static void walk_dma_engine(vm_saver *s, vm_core *c, unsigned d) {
   if (!vm_saver_need(s, sh && sh->started && e->packet <= sh->bytes - sh->sent,
                      "a DMA engine is busy without a share"))
     return;
+  /* Engines that are at work share the bandwidth of the stack. */
   c->hbm_active += sh->t->hbm_bytes > 0;
 }
 
@@ -285,8 +291,7 @@ static bool find_swaps(vm_saver *s, vm_core *c, swaps *w) {
     w->v = isa_zalloc(&c->al, n * sizeof *w->v);
     w->n = w->v ? n : 0;
     if (w->v) continue;
-    if (!s->reads) s->out->failed = true;
-    vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+    vm_saver_no_memory(s);
     return false;
   }
   return true;
@@ -307,7 +312,7 @@ static void walk_ended(vm_saver *s, vm_core *c, vm_transfer *a) {
   vm_transfer *t = s->reads ? vm_dma_new_transfer(c) : a->twin;
   uint32_t q = t ? t->queue : 0;
   if (!t) {
-    vm_save_not_made(s, c, "", 0, 0, &(isa_error){.status = ISA_NOMEM});
+    vm_saver_no_memory(s);
     return;
   }
   vm_save_below(s, &q, c->code->nqueues, "queue");

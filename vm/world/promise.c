@@ -4,7 +4,7 @@
 #include "world.h"
 #include "../engine/cc.h"
 #include "../time/clock.h"
-#include "../../isa/flow.h"
+#include "../../isa/operand.h"
 
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void mark(const isa_code *code, uint8_t *comes) {
     more = false;
     for (uint32_t pc = code->n; pc-- > 0;) {
       const isa_insn *in = &code->insns[pc];
-      int64_t to = isa_flow_target(in);
+      int64_t to = isa_insn_target(in);
       if (comes[pc]) continue;
       if (to >= 0 && to < code->n) comes[pc] |= comes[to];
       if (!isa_op_ends(in->op) && pc + 1 < code->n) comes[pc] |= comes[pc + 1];
