@@ -40,6 +40,7 @@ static bool check_place(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "%s is not an instruction of the %s engine: %s",
                     c->row->name, isa_engines[c->engine].name, names);
   }
+  /* After the engine: a wrong section is the more likely mistake. */
   if (c->p->target->gen < c->row->gen)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "%s needs gen%d: %s is gen%d", c->row->name,
                     c->row->gen, c->p->target->name, c->p->target->gen);
@@ -56,6 +57,7 @@ static bool check_wait(const isa_ck *c) {
   if (w->core >= ISA_MAX_CORES)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "a wait on core %d: a logical core has 0 and 1",
                     w->core);
+  /* A sequencer sees only the semaphores of its own core; the other core can update them. */
   if (w->core != c->core - c->p->cores)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "a wait must be on a semaphore of its own core, %d; let core %d update one of "

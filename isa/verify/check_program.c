@@ -70,6 +70,7 @@ static bool check_tensor(const isa_tensor *t, isa_error *e) {
                       "tensor %.60s: dimension %d has %" PRId64
                       " elements; it must have at least 1",
                       t->name, d, t->shape[d]);
+    /* 8: the most bytes that an element has. */
     if ((uint64_t)t->shape[d] > (uint64_t)INT64_MAX / 8 / n)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: its size overflows", t->name);
     n *= (uint64_t)t->shape[d];
@@ -90,7 +91,9 @@ static bool check_tensors(const isa_program *p, isa_error *e) {
   for (uint32_t i = 0; i < p->ntensors; i++) {
     if (!check_name("tensor", i + 1, p->tensors[i].name, e) || !check_tensor(&p->tensors[i], e))
       return false;
+    /* It is in another rank's HBM. */
     if (p->tensors[i].role == ISA_REMOTE) continue;
+    /* Not total + bytes > hbm, which could overflow. */
     if (p->tensors[i].bytes > hbm - total)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                       "tensor %.60s does not fit: %s has %" PRIu32 " GiB of hbm",
@@ -198,6 +201,7 @@ static bool check_symbol(const isa_program *p, uint32_t i, isa_error *e) {
   if (s->core >= p->ncores || s->engine >= ISA_NSEQS)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "symbol %.60s: no engine %d of core %d", s->name,
                     s->engine, s->core);
+  /* One past the last instruction is a label at the end. */
   if (s->pc > p->cores[s->core].code[s->engine].n)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "symbol %.60s: pc %" PRIu32 ", but section %s has %" PRIu32 " instructions",

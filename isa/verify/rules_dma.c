@@ -479,6 +479,7 @@ static uint64_t check_buffers(const isa_ck *c, int f, const sources *l) {
 
 static bool check_apart(const isa_ck *c, int f, const isa_ap *dst, uint32_t i, const isa_ap *other,
                         const char *name, uint32_t k) {
+  /* What a register moves is compared when it runs (vm_dma_lists_apart). */
   if (moves(dst) || moves(other) || !isa_ap_overlap(dst, other)) return true;
   return isa_fail(c->e, ISA_ILLEGAL, f,
                   "buffer %" PRIu32 " shares bytes with buffer %" PRIu32
@@ -495,6 +496,7 @@ bool isa_rule_dmalists(const isa_ck *c) {
                     "the queue has dge=hwdge: lists of buffers need dge=none or dge=swdge");
   uint64_t to = check_buffers(c, f, &dst), from = to ? check_buffers(c, g, &src) : 0;
   if (!to || !from) return false;
+  /* The lists may be cut at other places (lists.c), but move the same elements. */
   if (to != from)
     return isa_fail(c->e, ISA_ILLEGAL, g, "%" PRIu64 " elements: dsts have %" PRIu64, from, to);
   for (uint32_t i = 0; i < dst.n; i++) {

@@ -6,6 +6,8 @@
 static bool activate_narrow(vm_dp *d, const struct vm_ACTIVATE *a) {
   vm_view dst, src;
   uint32_t parts = a->src.num[0];
+  /* A sum is of one partition, and stochastic rounding counts by partition: neither goes as one
+   * row. */
   if (a->reduce != ISA_CMD_idle || d->stochastic || !vm_tile_as_row(&dst, &a->dst) ||
       !vm_tile_as_row(&src, &a->src))
     return false;
@@ -22,6 +24,7 @@ static bool activate_narrow(vm_dp *d, const struct vm_ACTIVATE *a) {
   }
   if (a->bias.v.at) {
     vm_nums_spread(d, d->row[1], &a->bias, parts, n / parts);
+    /* Two roundings, as x * scale + bias has them in every other layout. */
     d->k->alu_vs[ISA_ALU_mult](o, x, same.scale, n);
     d->k->alu_vv[ISA_ALU_add](o, o, d->row[1], n);
     x = o;
@@ -97,6 +100,7 @@ vm_verdict vm_op_activate(vm_dp *d, const struct vm_ACTIVATE *a) {
   bool done = a->dst.elems == 0 || activate_narrow(d, a);
   if (!done) affine_of(d, a, &f);
   vm_dense o, x;
+  /* Stochastic rounding takes its numbers by partition and place (store_stochastic). */
   bool dense = !d->stochastic && vm_dense_at(&a->dst, &o) && vm_dense_at(&a->src, &x);
   for (uint32_t p = 0; p < a->dst.num[0] && !done; p++) {
     const vm_act act = {.scale = f.scale[p], .bias = f.bias[p]};

@@ -25,6 +25,7 @@ static unsigned max_exponent(unsigned dtype) { return dtype == ISA_float8_e4m3fn
  * no scale. */
 static uint32_t scale_of(uint32_t largest, unsigned dtype) {
   if (largest >= F32_INF) return SCALE_NAN;
+  /* - 1 doubles the scale, see above. */
   uint32_t field = largest >> 23, down = max_exponent(dtype) - 1;
   return field > down ? field - down : 0;
 }
@@ -44,7 +45,7 @@ static uint32_t quantize_group(float x[GROUP_PARTS][LANES * BLOCK],
   float inverse = isa_bits_f32(code == SCALE_NAN ? F32_NAN : (254 - code) << 23);
   for (unsigned p = 0; p < GROUP_PARTS; p++) {
     out[p][j] = 0;
-    for (unsigned i = 0; i < LANES; i++)
+    for (unsigned i = 0; i < LANES; i++) /* Four lanes in a word, the first in its lowest byte. */
       out[p][j] |= isa_lane_from_f32(dtype, x[p][LANES * j + i] * inverse) << (8 * i);
   }
   return code;
@@ -84,6 +85,7 @@ static void quad_start(quad *q, const vm_view *src, const vm_view *scale) {
   q->src = src;
   q->scale = scale;
   q->lane_bits = isa_dtypes[src->dtype].bits / LANES;
+  /* A table of 16 or 256 values is less work than a conversion of each lane. */
   for (uint32_t i = 0; i < 1u << q->lane_bits; i++) q->value[i] = isa_lane_to_f32(src->dtype, i, 0);
 }
 
@@ -119,6 +121,7 @@ vm_verdict vm_op_ldweights_mx(vm_dp *d, const struct vm_LDWEIGHTS_MX *a) {
                              .cols = ISA_PMAX,
                              .dtype = a->src.dtype,
                              .mx = true});
+  /* An open product still reads the weights that are about to be replaced. */
   float *w = vm_pe_weights(d, a->tile_row, 0);
   vm_pe_finish(d->job);
   quad_start(&q, &a->src, &a->scale);

@@ -63,6 +63,8 @@ static float reduce_long(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint32_t p,
                          uint64_t inner) {
   sum s;
   sum_start(&s, d, a->op);
+  /* VM_ROW - 15 is one more than a multiple of sixteen, as sum_add wants of subtract's first piece.
+   */
   uint64_t take = a->op == ISA_ALU_subtract ? VM_ROW - 15 : VM_ROW;
   for (uint64_t i = 0; i < inner; take = VM_ROW) {
     size_t n = inner - i < take ? (size_t)(inner - i) : (size_t)take;
@@ -101,6 +103,7 @@ static bool reduce_rows(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint64_t inn
   vm_view row;
   vm_rows x;
   uint32_t parts = a->src.num[0];
+  /* Only such operators have a kernel that goes over rows. */
   if (a->dst.elems != 1 || !by_partials(a->op) || !vm_tile_as_row(&column.dst, &a->dst))
     return false;
   if (!vm_rows_at(&a->src, &x)) {
@@ -117,6 +120,7 @@ static bool reduce_rows(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint64_t inn
 static void reduce_floats(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint64_t inner) {
   float *r = d->row[1];
   if (reduce_rows(d, a, inner)) return;
+  /* As many results at once as one piece has elements for. */
   uint64_t group = inner <= VM_ROW ? VM_ROW / inner : 1;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     for (uint64_t o = 0; o < a->dst.elems; o += group) {
@@ -144,6 +148,7 @@ static void reduce_bits(const struct vm_TENSOR_REDUCE *a, uint64_t inner) {
   uint32_t sign = is_signed ? (uint32_t)1 << (8u * a->src.esize - 1) : 0;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     for (uint64_t o = 0; o < a->dst.elems; o++) {
+      /* The value that changes nothing: of and all ones, of or and xor zeros. */
       uint32_t r = a->op == ISA_ALU_bitwise_and ? UINT32_MAX : 0;
       for (uint64_t i = 0; i < inner; i += VM_ROW) {
         size_t n = vm_piece(inner, i);
@@ -151,6 +156,7 @@ static void reduce_bits(const struct vm_TENSOR_REDUCE *a, uint64_t inner) {
         r = reduce_bits_row(a->op, r, x, n);
       }
       r &= a->src.esize == 4 ? UINT32_MAX : ((uint32_t)1 << (8u * a->src.esize)) - 1;
+      /* Extends the sign; without one `sign` is 0, and nothing changes. */
       r = (r ^ sign) - sign;
       vm_store_bits(&a->dst, p, o, &r, 1);
     }
@@ -196,6 +202,7 @@ static float scalar_reduce_row(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a
 }
 
 vm_verdict vm_op_tensor_scalar_reduce(vm_dp *d, const struct vm_TENSOR_SCALAR_REDUCE *a) {
+  /* With reduce=idle op1 is not used, so that any operator may stand there. */
   if (!by_partials(a->op1) && vm_cmd_reduces(a->reduce))
     return vm_dp_fault(d, "tensor_scalar_reduce: %s is not a reduction here: add, mult, max or min",
                        isa_aluops[a->op1].name);

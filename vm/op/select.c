@@ -59,6 +59,7 @@ vm_verdict vm_op_copy_predicated(vm_dp *d, const struct vm_COPY_PREDICATED *a) {
     return vm_dp_fault(d, "copy_predicated: src is %s, dst %s: the types must agree",
                        isa_dtypes[a->src.dtype].name, isa_dtypes[a->dst.dtype].name);
   size_t width = a->dst.elems < VM_ROW ? (size_t)a->dst.elems : VM_ROW;
+  /* An immediate: one row of it serves all partitions. */
   if (!a->src.at && width) {
     uint32_t bits = isa_from_f32(a->dst.dtype, vm_num_at(d, &a->imm, 0, 0), d->cvt);
     fill_raw(d, x, bits, width, a->dst.esize);
@@ -105,6 +106,7 @@ static void select_piece(vm_dp *d, selection *s, const uint32_t *mask, uint32_t 
                          size_t n) {
   uint32_t buf[VM_ROW];
   float *values = d->row[0];
+  /* The values are needed as fp32 to be converted, or to find their maximum. */
   if (!s->same || s->reduces) {
     const float *x = vm_in(d, values, s->on_true, p, i, n);
     d->k->merge(values, mask, x, s->other, n, 4);
@@ -126,6 +128,7 @@ vm_verdict vm_op_select_reduce(vm_dp *d, const struct vm_SELECT_REDUCE *a) {
   selection s;
   selection_init(&s, &a->dst, &a->on_true, a->reduce);
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
+    /* The same for all partitions, unless it is a column. */
     if (p == 0 || a->on_false.v.at) selection_fill(d, &s, vm_num_at(d, &a->on_false, p, 0));
     vm_partials_start(ISA_ALU_max, s.part);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
@@ -161,6 +164,7 @@ static uint64_t count_below(float start, float bound, bool or_equal, uint64_t n)
 }
 
 static interval meets(unsigned op, float start, float bound, uint64_t n) {
+  /* Nothing compares with a NaN. */
   if (start != start || bound != bound) return (interval){0, 0};
   switch (op) {
   case ISA_ALU_is_lt: return (interval){0, count_below(start, bound, false, n)};
@@ -180,6 +184,7 @@ static interval in_range(const vm_dp *d, const struct vm_RANGE_SELECT *a, uint32
   interval x = meets(a->op0, start, b0, a->dst.elems), y = meets(a->op1, start, b1, a->dst.elems);
   x.lo = x.lo > y.lo ? x.lo : y.lo;
   x.hi = x.hi < y.hi ? x.hi : y.hi;
+  /* No index meets both bounds. */
   if (x.hi < x.lo) x.hi = x.lo;
   return x;
 }
