@@ -100,6 +100,7 @@ static uint32_t space_bytes(const as_job *j, unsigned space) {
 
 static bool hits(const as_region *r, uint32_t lo, uint32_t hi, unsigned part, unsigned nparts,
                  const char *overlay) {
+  /* The names of groups are interned: equal names are one pointer. */
   return r->lo < hi && lo < r->hi && r->part < part + nparts && part < r->part + r->nparts &&
          !(overlay && overlay == r->overlay);
 }
@@ -135,6 +136,7 @@ static const as_region *conflict(const as_regions *rs, const as_region *want) {
 static void take(as_job *j, as_regions *rs, const as_region *r) {
   uint32_t at = rs->n;
   while (at > 0 && rs->v[at - 1].lo > r->lo) at--;
+  /* A loop that declares thousands of tiles of one overlay would else make the list as long. */
   if (r->overlay && at > 0) {
     const as_region *o = &rs->v[at - 1];
     if (o->overlay == r->overlay && o->hi >= r->hi && o->part <= r->part &&
@@ -214,6 +216,7 @@ static bool reserve(as_job *j, const request *r, uint32_t *n) {
       as_note(j, (as_pos){0}, "banks=%u gives it room", (unsigned)need);
     return false;
   }
+  /* With at= the author counts bytes, and several tiles may share a bank. */
   if (r->at_offset < 0) *n = banks * ISA_PSUM_BANK;
   return true;
 }
@@ -241,6 +244,8 @@ static bool place(as_job *j, request *r) {
   bool past = false;
   want.lo = fixed ? (uint32_t)r->at_offset : first_fit(rs, &want, n, align, limit);
   bool none = want.lo >= limit || n > limit - want.lo;
+  /* The caller will spill tiles: this one gets a place beyond the memory, its own, to be told
+   * apart. */
   if (none && !fixed && j->o->spill && r->t.space == ISA_SBUF && n <= limit) {
     past = j->out->overflows = true;
     want.lo = limit + 64 * as_program(j)->ntiles;
@@ -278,6 +283,7 @@ bool as_tile_link(as_job *j, isa_tile *t, bool fixed, uint32_t align, uint32_t b
                .banks = -1,
                .align = fixed ? -1 : (int64_t)align,
                .bytes = -1};
+  /* Rounded up: a tile of a few bytes has its bank for itself. */
   if (!fixed && t->space == ISA_PSUM)
     r.banks = ((int64_t)bytes + ISA_PSUM_BANK - 1) / ISA_PSUM_BANK;
   if (!place(j, &r)) return false;

@@ -12,6 +12,7 @@ static const as_pos nowhere = {0};
 /* ---- Names -------------------------------------------------------------------------------- */
 
 static unsigned scope_of(const as_link_name *l) {
+  /* Labels of two engines may have one name; all other names are the program's. */
   return l->kind == AS_L_LABEL ? 1u + l->core * ISA_NSEQS + l->engine : 0;
 }
 
@@ -62,6 +63,8 @@ static const as_link_unit *keeper(const as_linker *k, const as_link_unit *user,
 }
 
 const as_export *as_link_export(as_linker *k, const as_link_unit *u, const as_link_name *l) {
+  /* A name may be global as something else, or be somebody's own: each has its own message, since
+   * each is mended elsewhere. */
   as_sym *s = as_sym_find(k->j, as_intern(k->j, l->name, strlen(l->name)), scope_of(l));
   if (s && k->exports[s->index].link->kind == l->kind) return &k->exports[s->index];
   if (s) {
@@ -114,6 +117,7 @@ static void take_names(as_linker *k) {
     as_link_unit *u = &k->units[i];
     const isa_program *p = u->o.program;
     for (uint32_t t = 0; t < p->ntensors; t++) {
+      /* The host gives and reads these by name. */
       bool host = p->tensors[t].role == ISA_INPUT || p->tensors[t].role == ISA_OUTPUT;
       if (host && !is_bound(u->tensor_link[t + 1], AS_L_GLOBAL))
         take_name(k, u, p->tensors[t].name, "tensor");
@@ -159,6 +163,7 @@ static void add_tensors(as_linker *k, as_link_unit *u) {
   for (uint32_t i = 0; i < p->ntensors; i++) {
     isa_tensor t = p->tensors[i];
     bool host = t.role == ISA_INPUT || t.role == ISA_OUTPUT;
+    /* Another object has it. */
     if (is_bound(u->tensor_link[i + 1], AS_L_EXTERN)) continue;
     t.name = name_for(k, u->tensor_link[i + 1], host, t.name);
     u->tensor[i + 1] = isa_program_tensor(k->j->program, &t);
@@ -256,6 +261,7 @@ static void add_sems(as_linker *k, as_link_unit *u, bool fixed) {
     for (unsigned s = 0; s < ISA_NSEMS; s++) {
       const as_link_name *l = u->sem_link[core][s];
       bool named = p->cores[core].sem_names[s] != NULL, both = isa_shared_sem(p, s) != NULL;
+      /* Used by its number alone: it keeps that number. */
       if (fixed && !named) u->sem[core][s] = (uint8_t)s;
       if (named && !(both && core) && !is_bound(l, AS_L_EXTERN) && fixed == (!l || l->fixed))
         add_sem(k, u, core, both ? AS_BOTH - 1 : core, s, fixed);

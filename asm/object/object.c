@@ -76,6 +76,7 @@ static void rehash(uint8_t *file, size_t n) {
 static void copy_image(const uint8_t *image, size_t n, int more, isa_buf *out) {
   size_t start = out->len;
   uint32_t old = isa_get32(image + 40), sections = (uint32_t)((int64_t)old + more);
+  /* Entries are added and taken away at the end of the table: those before keep their numbers. */
   uint32_t kept = sections < old ? sections : old;
   size_t table = IMAGE_TABLE + (size_t)old * IMAGE_ENTRY;
   isa_buf_add(out, image, IMAGE_TABLE + (size_t)kept * IMAGE_ENTRY);
@@ -87,6 +88,7 @@ static void copy_image(const uint8_t *image, size_t n, int more, isa_buf *out) {
   isa_put32(file + 40, sections);
   for (uint32_t i = 0; i < kept; i++) {
     uint8_t *e = file + IMAGE_TABLE + (size_t)i * IMAGE_ENTRY;
+    /* The table has grown, so all sections lie as much further on. */
     isa_put64(e + 8, isa_get64(e + 8) + (uint64_t)((int64_t)more * IMAGE_ENTRY));
   }
 }
@@ -155,6 +157,7 @@ typedef struct pieces {
 /* Takes the section that is last of those not yet taken, if it has that tag. */
 static bool take_last(const reader *r, uint32_t sections, const char *tag, pieces *p, piece *out) {
   uint32_t entry = sections - p->n - 1;
+  /* A program has at least one section of its own. */
   if (p->n + 1 >= sections || !tag_is(r, entry, tag)) return true;
   p->n++;
   return get_piece(r, entry, out);
@@ -170,10 +173,12 @@ static bool split(const reader *r, pieces *p, size_t *end) {
   if (isa_fnv(ISA_FNV_START, r->data + IMAGE_HASHED, r->n - IMAGE_HASHED) != isa_get64(r->data + 8))
     return bad(r, "its content is damaged");
   *p = (pieces){0};
+  /* From the last to the first, as put_section has written them. */
   if (!take_last(r, sections, "DECL", p, &p->places) ||
       !take_last(r, sections, "RELO", p, &p->relocs) ||
       !take_last(r, sections, "EXTN", p, &p->names))
     return false;
+  /* Even an object that exports nothing has an EXTN section, an empty one. */
   if (!p->names.at) return bad(r, "a program, linked already");
   const uint8_t *last = r->data + IMAGE_TABLE + (size_t)(sections - p->n - 1) * IMAGE_ENTRY;
   uint64_t at = isa_get64(last + 8), n = isa_get64(last + 16), moved = p->n * IMAGE_ENTRY;
@@ -295,6 +300,7 @@ bool as_object_read(isa_arena *a, const void *data, size_t n, as_object *out, is
     isa_buf_free(&image);
     return no_memory(&r);
   }
+  /* The hash was checked in split; isa_image_read checks that of what is left. */
   rehash((uint8_t *)image.data, image.len);
   out->program = isa_image_read(&a->al, image.data, image.len, e);
   isa_buf_free(&image);
@@ -310,7 +316,7 @@ bool as_object_keeps(const as_object *o, const as_link_name *l) {
   unsigned core = l->core < ISA_MAX_CORES ? l->core : 0;
   if (core >= p->ncores) return false;
   const isa_core *c = &p->cores[core];
-  for (uint32_t i = 0; i < o->nnames; i++)
+  for (uint32_t i = 0; i < o->nnames; i++) /* It uses the name itself, from elsewhere. */
     if (o->names[i].bind == AS_L_EXTERN && o->names[i].kind == l->kind &&
         strcmp(o->names[i].name, l->name) == 0)
       return false;

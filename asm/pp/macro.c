@@ -86,10 +86,12 @@ bool as_pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
   pp->npieces = 0;
   if (n == 0) return true;
   for (uint32_t at = 0;; at++) {
+    /* The last parameter of a greedy macro takes the commas as well. */
     bool rest = greedy && pp->npieces + 1 == greedy;
     uint32_t end = rest ? n : piece_end(v, at, n);
     if (at < end && is_punct(&v[at], '{')) {
       uint32_t close = brace_end(v, at, n);
+      /* The braces only keep commas together: the parameter is what is inside. */
       if (close + 1 == end) {
         add_piece(pp, at + 1, close - at - 1);
       } else if (rest) {
@@ -113,6 +115,7 @@ bool as_pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
 
 static as_pp_macro **chain(as_pp *pp, const char *name, bool nocase) {
   if (!nocase) return &as_pp_macros(pp, name)->mac;
+  /* From now on each name of a line is looked up in both ways. */
   pp->any_nocase = true;
   return &as_pp_macros(pp, as_pp_lower(pp, name))->mac_nocase;
 }

@@ -13,6 +13,8 @@ static void print_string(const as_tok *t, isa_buf *out) {
   isa_buf_add(out, &quote, 1);
   for (uint32_t i = 0; i < t->len; i++) {
     unsigned char c = (unsigned char)t->text[i];
+    /* Bytes of UTF-8 are escaped too: what a terminal or a locale does with them changes no text.
+     */
     if (c == (unsigned char)quote || c == '\\')
       isa_buf_printf(out, "\\%c", c);
     else if (c < ' ' || c >= 0x7f)
@@ -33,6 +35,7 @@ static void print_float(double v, isa_buf *out) {
   snprintf(s, sizeof s, "%.17g", v);
   bool whole = true;
   for (char *p = s; *p; p++) {
+    /* Whatever else there is, is the locale's decimal point. */
     if ((*p < '0' || *p > '9') && *p != '-' && *p != '+' && *p != 'e') *p = '.';
     whole = whole && *p != '.' && *p != 'e';
   }
@@ -171,6 +174,7 @@ static void put_name(const as_job *j, uint32_t source, isa_buf *out) {
 
 void as_line_print_marked(const as_job *j, const as_line *l, as_marks *m, isa_buf *out) {
   enum { MAX_BLANK = 8 }; /* a longer gap is shorter as a mark */
+  /* Blank lines keep the count as long as nothing else has been printed in between. */
   bool follows = m->line && m->file == l->pos.file && l->pos.line >= m->line &&
                  m->expansion == l->pos.expansion;
   if (follows && l->pos.line - m->line <= MAX_BLANK) {
