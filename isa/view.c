@@ -56,6 +56,7 @@ int soma_view_make(soma_view *v, uint32_t buffer, unsigned dtype, int tile, unsi
     if (shape[d] < 1)
       return isa_view_refuse(e, "dimension %lld of %s has %lld elements", shown(d, e),
                              isa_view_name(e), (long long)shape[d]);
+    /* Partitions count by themselves: the other steps are elements of one partition. */
     bool partitions = made.tile && d == 0;
     made.dim[d] = (soma_view_dim){shape[d], partitions ? 1 : step};
     if (shape[d] >= ISA_VIEW_FAR || (!partitions && !isa_view_times(step, shape[d], &step)))
@@ -77,6 +78,7 @@ int64_t soma_view_elements(const soma_view *v) {
 int soma_view_dense(const soma_view *v) {
   int64_t step = 1;
   for (unsigned d = v->ndim; d-- > v->tile;) {
+    /* The step of a single element is never taken. */
     if (v->dim[d].num != 1 && v->dim[d].step != step) return 0;
     if (!isa_view_times(step, v->dim[d].num, &step)) return 0;
   }
@@ -125,6 +127,7 @@ static int check_slice(const soma_view *v, unsigned d, int64_t count, int64_t st
   if (v->tile && d == 0 && step != 1 && count > 1)
     return isa_view_refuse(e, "partitions of %s are taken one after another, not by %lld",
                            isa_view_name(e), (long long)step);
+  /* All of a dimension whose size or rows come at run time may be named, a part may not. */
   bool whole = count == v->dim[d].num && step == 1;
   return whole || !has_part(v, d) || is_fixed(d, e);
 }
@@ -174,6 +177,7 @@ static void drop(soma_view *v, unsigned d) {
 int soma_view_index(soma_view *v, unsigned d, int64_t at, soma_view_error *e) {
   if (d < v->ndim && has_part(v, d)) return is_fixed(d, e);
   if (!soma_view_slice(v, d, at, 1, 1, e)) return 0;
+  /* A tile keeps its partitions, as a dimension of one. */
   if (!v->tile || d > 0) drop(v, d);
   return 1;
 }
@@ -202,6 +206,7 @@ int soma_view_expand(soma_view *v, unsigned d, soma_view_error *e) {
   if (v->tile && d == 0)
     return isa_view_refuse(e, "dimension %lld of %s is the partitions, which stay the first",
                            shown(d, e), isa_view_name(e));
+  /* A part names its dimension by number: what comes before it must not move. */
   if (d < isa_view_fixed(v)) return is_fixed(d, e);
   if (!check_room(v, 1, e)) return 0;
   memmove(&v->dim[d + 1], &v->dim[d], (v->ndim - d) * sizeof *v->dim);

@@ -11,6 +11,7 @@ int soma_view_bounds(const soma_view_expr *x, int64_t *low, int64_t *high) {
   if (x->at <= -ISA_VIEW_FAR || x->at >= ISA_VIEW_FAR) return 0;
   for (unsigned a = 0; a < x->n; a++) {
     int64_t far, *end = x->axis[a].coef < 0 ? low : high;
+    /* An axis of one value only has 0. */
     if (x->axis[a].size < 2) continue;
     if (!isa_view_times(x->axis[a].coef, x->axis[a].size - 1, &far) ||
         !isa_view_plus(*end, far, end))
@@ -35,6 +36,7 @@ int soma_view_scale(const soma_view_expr *x, int64_t times, int64_t plus, soma_v
 
 int soma_view_sum(const soma_view_expr *x, const soma_view_expr *y, int sign, soma_view_axis *axes,
                   int64_t *at, soma_view_error *e) {
+  /* The last axes belong together, as in NumPy. */
   unsigned n = x->n > y->n ? x->n : y->n, i = n - x->n, j = n - y->n;
   int64_t other;
   if (!isa_view_times(y->at, sign, &other) || !isa_view_plus(x->at, other, at))
@@ -103,7 +105,9 @@ static int take_one(soma_view *w, const soma_view *v, unsigned d, const soma_vie
     if (k.size < 1 || (k.size != 1 && to->num != 1 && to->num != k.size))
       return isa_view_refuse(e, "axis %u has %lld and %lld values", from + a, (long long)to->num,
                              (long long)k.size);
+    /* An axis of one value stands for as many as another key has. */
     if (k.size > to->num) to->num = k.size;
+    /* It gives the axis its size, but does not move along it. */
     if (!k.coef || k.size == 1) continue;
     if (partitions && (from + a > 0 || k.coef != 1))
       return isa_view_refuse(e,

@@ -68,6 +68,7 @@ static bool is_narrow(size_t n) { return n <= NARROW && n % VM_OCTET == 0; }
 
 /* o = x op y, n elements of each row; y may have a step of 0. */
 static void narrow_rows(const vm_dp *d, unsigned op, vm_octets t, size_t n) {
+  /* One octet of all rows, then the next: the kernel has no loop along a row. */
   for (size_t i = 0; i < n; i += VM_OCTET, t.d += VM_OCTET, t.a += VM_OCTET, t.b += VM_OCTET)
     d->k->alu_rows[op](&t);
 }
@@ -125,6 +126,7 @@ static bool tt_halves(const vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
 
 vm_verdict vm_op_tensor_tensor(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_round_begin(d, a->round);
+  /* gpsimd has 32-bit integers of its own; the vector engine computes these through fp32. */
   if (isa_aluops[a->op].cls == ISA_OP_BIT)
     tt_bits(d, a);
   else if (d->engine == ISA_ENG_gpsimd && is_word_int(&a->dst) && is_word_int(&a->src0) &&
@@ -160,6 +162,7 @@ static void bits_scalar(const vm_dp *d, unsigned op, words *w, uint32_t s, bool 
   uint32_t y[VM_ROW];
   bool swap = reverse && isa_aluops[op].arity == 2;
   if (op == ISA_ALU_bypass) return;
+  /* With the sides swapped the scalar is the first operand: x is moved out of its way. */
   if (swap) memcpy(y, w->x, w->n * sizeof *y);
   d->k->ramp(swap ? w->x : y, s, 0, w->n);
   d->k->bits(op, w->x, y, w->n, w->width, w->is_signed);
@@ -349,6 +352,7 @@ vm_verdict vm_op_sendrecv_gpsimd(vm_dp *d, const struct vm_SENDRECV_GPSIMD *a) {
 
 /* The bits that fill dst: for an integer type those given; packed types hold only 0 here. */
 static uint32_t fill_bits(const vm_dp *d, const vm_view *dst, float value) {
+  /* The verifier has seen that the value is 0. */
   if (isa_dtypes[dst->dtype].cls == ISA_PACK) return 0;
   if (dst->dtype == ISA_bool) return isa_f32_bits(value) != 0;
   return isa_fills_bits(dst->dtype) ? isa_f32_bits(value) : isa_from_f32(dst->dtype, value, d->cvt);

@@ -7,6 +7,7 @@ enum { CORE_INDICES = 4096 }; /* the most indices that the partitions of one cor
 
 /* Elements index[0 .. n-1] of partition p, as they are, to a dense row. */
 static void take(uint8_t *out, const vm_view *src, uint32_t p, const uint32_t *index, size_t n) {
+  /* Then an element is one multiplication away; else a walk finds it. */
   bool line = src->run == src->elems;
   const uint8_t *row = line ? vm_at(src, p, 0) : NULL;
   for (size_t i = 0; i < n; i++, out += src->esize) {
@@ -29,6 +30,7 @@ static vm_verdict core_indices(vm_dp *d, const struct vm_LOCAL_GATHER *a, uint32
     vm_load_bits(column, &a->index, ISA_GP_PARTS * core + q, 0, columns);
     for (uint32_t c = 0; c < columns; c++) list[ISA_GP_PARTS * c + q] = column[c];
   }
+  /* All of a core before any of them is used. */
   for (uint32_t i = 0; i < n; i++) {
     if (list[i] + each > a->src.elems)
       return vm_dp_fault(

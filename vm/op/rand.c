@@ -23,6 +23,7 @@ static void seed(vm_dp *d, uint32_t s) {
   for (uint32_t lane = 0; lane < ISA_PMAX; lane++) {
     for (uint32_t i = 0; i < VM_RNG; i++) {
       uint32_t x = mix(s + 0x9e3779b9 * (VM_RNG * lane + i + 1));
+      /* A shift register of zeros would give zeros for ever. */
       d->rng[lane][i] = x ? x : 1;
     }
   }
@@ -79,6 +80,7 @@ vm_verdict vm_op_rand2(vm_dp *d, const struct vm_RAND2 *a) {
   float *r = d->row[0];
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     float min = vm_num_at(d, &a->min, p, 0), max = vm_num_at(d, &a->max, p, 0);
+    /* Not min >= max: that would let a NaN through. */
     if (!(min < max))
       return vm_dp_fault(d, "rand2: min %g is not below max %g in partition %u", (double)min,
                          (double)max, (unsigned)(a->dst.part + p));

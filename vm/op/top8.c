@@ -63,6 +63,7 @@ static void hits_look(const vm_dp *d, hits *h, const float *x, uint64_t first, s
     for (size_t i = 0; h->at[s] == MISSING; i++) {
       i += d->k->find(x + i, h->value[s], n - i);
       if (i >= n) break;
+      /* The earlier ones are those of other registers with this value. */
       if (h->skip[s]-- == 0) h->at[s] = (int64_t)(first + i);
     }
   }
@@ -121,6 +122,7 @@ vm_verdict vm_op_match_replace8(vm_dp *d, const struct vm_MATCH_REPLACE *a) {
   if (need_match(d, "match_replace8", &a->src) != VM_RETIRE) return VM_FAULT;
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
     hits_find(d, &h, &a->src, p, true);
+    /* Only now: dst may be src, in which the values were looked for. */
     copy_row(d, &a->dst, &a->src, p);
     for (unsigned i = 0; i < VM_MATCH; i++)
       if (h.at[i] != MISSING) vm_store(d, &a->dst, p, (uint64_t)h.at[i], &imm, 1);
