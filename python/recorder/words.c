@@ -53,6 +53,28 @@ bool py_words_add_number(py_words *w, PyObject *x) {
 
 /* ---- Operands -------------------------------------------------------------------------------- */
 
+/* Gives a tile its number, if that is all that Recorder.declare() would do: earlier tiles of its
+ * place have been declared, and nothing is known of it that changes how. */
+static int declare_tile(py_recording *r, py_storage *s) {
+  Py_buffer info = {0};
+  uint32_t handle = 0;
+  if (!s->memory || s->lent || !s->site || !r->kernel || (r->loops && PyObject_Size(r->loops)) ||
+      (r->hints && PyObject_Size(r->hints)))
+    return PyErr_Occurred() ? -1 : 0;
+  PyObject *of_site = PyObject_GetAttr(s->site, py.info);
+  PyObject *tiles =
+      of_site && of_site != Py_None ? PyObject_GetAttr((PyObject *)r, py.tiles) : NULL;
+  int done = tiles && PyList_Check(tiles) ? PyObject_GetBuffer(of_site, &info, PyBUF_SIMPLE) : 1;
+  if (!done && info.len == sizeof(soma_kernel_tile_info) &&
+      soma_kernel_tile(r->kernel, info.buf, &handle) == SOMA_OK)
+    s->handle = handle;
+  if (!done) PyBuffer_Release(&info);
+  done = s->handle ? (PyList_Append(tiles, (PyObject *)s) < 0 ? -1 : 1) : PyErr_Occurred() ? -1 : 0;
+  Py_XDECREF(tiles);
+  Py_XDECREF(of_site);
+  return done;
+}
+
 bool py_settle(py_view *v) {
   py_storage *s = py_storage_of(v);
   PyObject *done = NULL;
@@ -63,11 +85,13 @@ bool py_settle(py_view *v) {
   }
   if (!s->handle) {
     PyObject *rec = PyList_GetItem(py.recorders, 0);
-    Py_XINCREF(rec);
-    done = rec ? PyObject_CallMethodObjArgs(rec, py.declare, (PyObject *)s, NULL) : NULL;
-    Py_XDECREF(rec);
-    if (!done) return false;
-    Py_DECREF(done);
+    if (!rec) return false;
+    Py_INCREF(rec);
+    int declared = PyObject_TypeCheck(rec, py.recording) ? declare_tile((py_recording *)rec, s) : 0;
+    if (!declared) done = PyObject_CallMethodObjArgs(rec, py.declare, (PyObject *)s, NULL);
+    Py_DECREF(rec);
+    if (declared < 0 || (!declared && !done)) return false;
+    Py_XDECREF(done);
   }
   if (s->zero && s->zero != Py_None) {
     PyObject *zero = s->zero;

@@ -95,8 +95,8 @@ class Builder(L.Owner):
         """Declares a tile from the arguments of lib.tile; place is (start partition, byte offset)
         or None, at (file, line); it belongs outside of so many of the open loops."""
         fits(shape, 32, "tile %s" % (name or "without a name"))
-        return C.byref(L.TileInfo(C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code,
-                                  len(shape), _FIVE(*shape), *(place or (-1, -1)), *at, outside))
+        return L.TileInfo(C.sizeof(L.TileInfo), name.encode() or None, memory, dtype.code,
+                          len(shape), _FIVE(*shape), *(place or (-1, -1)), *at, outside)
 
     def queue(self, dge, engine, prio=0):
         return self._number(lib.soma_kernel_queue, dge, engine, prio)

@@ -5,6 +5,7 @@ back the last instruction of a call that returns a tile (so that `x[...] = op()`
 and keeps what belongs to a launch: programs of the grid, outputs, loops.
 """
 import contextlib
+import ctypes
 import functools
 import linecache
 import os
@@ -345,7 +346,7 @@ class Recorder(_soma.Recording):
                 info = self._tile_info(s, outside)
             elif info is None:
                 info = site.info = self._tile_info(s)
-            status = _tile(self.builder.handle, info, self.found)
+            status = _tile(self.builder.handle, ctypes.byref(info), self.found)
             if status:
                 self.builder.fail(status)
             s.handle = self.number_found.value
