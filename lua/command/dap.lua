@@ -278,11 +278,13 @@ local function intercept()
   local returns = setmetatable({}, {__mode = "k"}) -- runs that return their faults
   local function returned(o) return type(o) == "table" and o.faults == "return" end
 
-  function cores.start(core, program, inputs, o)
-    local r = start(core, program, inputs, o)
+  local function begin(level, core, program, inputs, o)
+    local ok, r = pcall(start, core, program, inputs, o)
+    if not ok then error(type(r) == "string" and r:gsub("^soma:%d+: ", "") or r, level + 1) end
     returns[r] = returned(o)
     return r
   end
+  function cores.start(...) return (begin(2, ...)) end
   function runs.continue(r)
     if type(r) ~= "userdata" or r.ended or not drive(r) then return go_on(r) end
     if r.fault and not returns[r] then error(r.fault, 0) end
@@ -292,7 +294,7 @@ local function intercept()
     if driving then return run(core, program, inputs, o) end
     local all = {in_place = true}
     for name, value in pairs(type(o) == "table" and o or {}) do all[name] = value end
-    return runs.continue(cores.start(core, program, inputs, type(o) == "table" and all or o or all))
+    return runs.continue((begin(2, core, program, inputs, type(o) == "table" and all or o or all)))
   end
   function worlds.continue(world, o)
     if type(o) == "table" and o.until_ns or not drive(world) then return world_on(world, o) end

@@ -83,7 +83,8 @@ function ops.step(s, _, core, engine)
 end
 
 -- To one of the stops {core, engine, pc} or writes {core, name}, or the end: which it was, from 1 on, of
--- what core and engine, and who wrote; nothing when it was none. The editor may end it before.
+-- what core and engine, and who wrote; nothing when it was none. The editor may end it before, and so does a
+-- stop that the script itself has set, to which it then goes back (own).
 function ops.go(s, editor, wanted, writes)
   local numbers, n = {}, 0
   for _, w in ipairs(wanted) do
@@ -106,7 +107,7 @@ function ops.go(s, editor, wanted, writes)
   for _, h in ipairs(ok and s.whole.stopped or {}) do hit = hit or numbers[h.stop] and h end
   for number in pairs(numbers) do pcall(s.whole.remove_stop, s.whole, number) end
   if not ok then error(message, 0) end
-  if not hit then return {} end
+  if not hit then return {own = not s.whole.ended and #s.whole.stopped > 0} end
   local words = ""
   local from = hit.from_rank or hit.rank
   if hit.engine then

@@ -109,6 +109,8 @@ class Server:
             self.answer(request)
             if name in ("disconnect", "terminate"):
                 break
+        if self.source:
+            self.source.close()
         os._exit(0)
 
     def answer(self, request):
@@ -412,7 +414,7 @@ class Server:
         stand, reason, at = step_in or self.launched.get("stopOnEntry"), "entry", None
         move, self.run = "continue", run
         try:
-            while not run.ended:
+            while not (run.ended or run.left):
                 if stand:
                     move, thread = self._stand(reason, self._thread_of(at), "%.3f ns" % run.time_ns)
                     at = self._at(thread)

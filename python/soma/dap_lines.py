@@ -129,6 +129,9 @@ class Lines:
     def changed(self):
         """The editor has set other breakpoints, which are here already."""
 
+    def close(self):
+        """The editor has gone, and this process ends."""
+
     # What Python calls at a call, and before each line.
 
     def called(self, frame, event, _):

@@ -67,6 +67,7 @@ class _Run:
     """A run, or a world, of the script: what dap_run.Here is for one of this process."""
 
     moments = None
+    left = False  # it stands at a stop of the script's own, which goes on
 
     def __init__(self, child):
         self.child, self.kept = child, 0
@@ -113,6 +114,7 @@ class _Run:
     def go(self, stops, writes):
         told = self._ask("go", stops, writes)
         if "which" not in told:
+            self.left = told["own"]
             return None
         return told["which"] - 1, (_unit(told["core"]), told["engine"] or None), \
             told["words"] if told["which"] > len(stops) else ""
@@ -195,6 +197,9 @@ class Child:
 
     def pause(self):
         self.send("pause")
+
+    def close(self):
+        self.process.kill()
 
     def after(self, move, of_engine, _):
         """How the script goes on after a run that stood."""

@@ -45,6 +45,8 @@ class Text(str):
 class Here:
     """A Run of this process."""
 
+    left = False  # the script moves it on, before it has ended
+
     def __init__(self, run, moments=None):
         self.moments = moments  # of each core's recorder
         self.run, self.tiles = run, inside.tiles(run.program)

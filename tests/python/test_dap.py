@@ -281,12 +281,8 @@ last = n
         self.assertIn("does not go back", self.client.ask("stepBack", threadId=thread)["message"])
         self.client.body("stepOut", threadId=thread)
         self.stopped("step", 26)
-        for move, line in (("next", 27), ("stepIn", 23), ("stepIn", 20), ("next", 23),
-                           ("next", 24), ("stepOut", 26)):
-            if move == "stepIn" and line == 20:
-                self.client.body("next", threadId=thread)  # over Pair()
-                self.stopped("step", 24)
-                break
+        for move, line in (("next", 27), ("stepIn", 23), ("stepIn", 20), ("stepOut", 24),
+                           ("stepOut", 26)):
             self.client.body(move, threadId=thread)
             self.stopped("step", line)
         self.client.body("continue", threadId=thread)
@@ -556,6 +552,28 @@ class Scripts(Base):
                 client.process.wait()
                 client.process.stdin.close()
                 client.process.stdout.close()
+
+    def test_stops_of_the_script_itself(self):
+        """They bring the run back to the script, which goes on with it."""
+        self.script("""local soma = require "soma"
+local prog = soma.assemble([[
+%s]], {name = "square.s", target = "trn2"})
+local run = soma.core():start(prog, {x = soma.full({128, 512}, 3, "float32")})
+run:until_line("square.s", 13)
+print(run.ended, run.stopped[1].engine)
+run:continue()
+print(run.ended, run.out.y:get(0, 0))
+print(pcall(soma.core().run, soma.core(), prog, {}, {nonsense = 1}))
+""" % PROGRAM)
+        self.start({"line": 20}, stopOnEntry=True)
+        self.client.event("stopped")
+        self.client.body("continue", threadId=2)
+        thread = self.stopped("breakpoint", 20)
+        self.client.body("continue", threadId=thread)
+        self.client.event("stopped")
+        self.client.body("continue", threadId=2)
+        self.assertEqual(self.client.event("exited")["exitCode"], 0, self.client.output)
+        self.assertRegex(self.client.output, "false\tscalar\ntrue\t9.0\nfalse\t.*unknown option")
 
     def test_faults(self):
         self.script("""local soma = require "soma"
