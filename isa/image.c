@@ -63,6 +63,7 @@ static void put_tensors(writer *w) {
       isa_put64(r + 8 + 8 * d, (uint64_t)t->shape[d]);
     isa_put64(r + 72, t->bytes);
     if (t->data) {
+      /* As put_data will place them: the two walk over the tensors in one order. */
       w->data = image_align(w->data, IMAGE_DATA_ALIGN);
       isa_put64(r + 80, w->data);
       w->data += t->bytes;

@@ -173,6 +173,7 @@ static bool labels_init(const isa_pr *pr, const isa_code *code, labels *l) {
   l->next = isa_zalloc(al, nsymbols * sizeof *l->next);
   l->target = isa_zalloc(al, n);
   if (!l->first || !l->next || !l->target) return false;
+  /* From the last, so that the lists are in the order of the table. */
   for (uint32_t i = p->nsymbols; i > 0; i--) {
     const isa_symbol *s = &p->symbols[i - 1];
     if (s->core != pr->core || s->engine != pr->engine || s->pc > code->n || !s->name) continue;
@@ -213,6 +214,7 @@ void isa_print_calls(const isa_program *p, isa_line at, isa_buf *out) {
   uint32_t n = 0;
   for (uint32_t i = at.call; i && i <= p->ncalls; i = p->calls[i - 1].outer, n++) {
     const isa_call *c = &p->calls[i - 1];
+    /* The innermost ones, and the outermost, which is a place in a file. */
     if (n >= SHOWN && c->outer) {
       between = n == SHOWN ? ", ..., " : between;
       continue;

@@ -36,6 +36,7 @@ static void put_item(const isa_pr *pr, const isa_slice_dim *d, const isa_ap *ap,
     isa_buf_puts(pr->out, ":");
     return;
   }
+  /* `::2` says as much as `0:9:2`, and does not depend on the size. */
   bool to_end = d->step != 1 && d->start + d->len * d->step >= d->size && !d->sized && d->dyn < 0 &&
                 d->rows < 0;
   if (!to_end || d->start || !d->kept) put_start(pr, d, ap, inner);
@@ -53,6 +54,7 @@ static void put_item(const isa_pr *pr, const isa_slice_dim *d, const isa_ap *ap,
 
 static void put_items(const isa_pr *pr, const isa_slice *s, unsigned n, const isa_ap *ap,
                       bool inner) {
+  /* Whole dimensions at the end are not written. */
   while (n > 0 && is_whole(&s->dim[n - 1], ap)) n--;
   for (unsigned d = 0; d < n; d++) {
     isa_buf_puts(pr->out, d ? ", " : "[");
@@ -79,6 +81,8 @@ static bool put_steps(const isa_pr *pr, isa_slice *s, const isa_ap *ap, bool inn
   int64_t size = isa_dtype_valid(ap->dtype) ? isa_dtype_bytes(ap->dtype) : 0;
   int64_t offset = ap->offset - (s->first ? p->tiles[ap->base - 1].offset : 0);
   unsigned most = s->first ? ISA_MAX_DIMS - 1 : ISA_MAX_DIMS;
+  /* What .ap() can say: whole elements of the tensor's own size, fixed, within the assembler's
+   * numbers. */
   if (size == 0 || size != isa_dtype_bytes(s->dtype) || offset % size ||
       offset / size < INT32_MIN || offset / size > INT64_C(1) << 48 || ap->size_dim > 1 ||
       ap->dyn[0].kind != ISA_DYN_none || ap->ndim == 0 || ap->ndim > most)

@@ -17,6 +17,7 @@ void isa_lint_add(lint *l, unsigned kind, isa_place at, const char *fmt, ...) {
   isa_findings *f = l->out;
   isa_buf b;
   va_list ap;
+  /* A list as long as the program helps nobody. */
   if (f->n == ISA_MAX_FINDINGS || l->failed) return;
   isa_buf_init(&b, l->al);
   va_start(ap, fmt);

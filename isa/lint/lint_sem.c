@@ -18,7 +18,9 @@ static uint32_t gcd(uint32_t a, uint32_t b) {
 
 static void raise_by(lint_sem *m, uint64_t each, uint64_t times) {
   if (each == 0 || times == 0) return;
+  /* All values that it can have are multiples of what it changes by. */
   m->step = gcd(m->step, (uint32_t)each);
+  /* A loop whose end is not known may be counted as very many rounds. */
   m->ups = m->ups + each * times < m->ups ? UINT64_MAX : m->ups + each * times;
 }
 
@@ -34,6 +36,8 @@ void isa_lint_update(lint *l, const lint_stream *s, const isa_insn *in, const is
   case ISA_UPD_dec:
   case ISA_UPD_sub:
     m->step = gcd(m->step, down);
+    /* What an engine takes back itself, in one step with its wait, it cannot see a second time. A
+     * barrier takes at its end: its own update is not that. */
     if (in->op == ISA_OP_core_barrier ? u != &in->upd
                                       : in->op == ISA_OP_event_semaphore && in->wait.cond &&
                                             in->wait.sem == u->sem && in->wait.core == u->core)
@@ -81,6 +85,7 @@ bool isa_lint_wait_value(const lint_stream *s, const isa_wait *w, uint32_t *valu
 static uint64_t most_of(const lint *l, const lint_stream *s, const lint_sem *m, unsigned key) {
   uint64_t most = m->ups + m->written < m->ups ? UINT64_MAX : m->ups + m->written;
   uint64_t own = l->sem[key].taken[index_of(l, s)];
+  /* A write forgets what has been taken before it. */
   if (m->writes || most == UINT64_MAX) return most;
   return most > own ? most - own : 0;
 }
@@ -88,6 +93,7 @@ static uint64_t most_of(const lint *l, const lint_stream *s, const lint_sem *m, 
 bool isa_lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, const lint_sem *m) {
   unsigned key = isa_lint_key(w->core, w->sem);
   uint32_t want;
+  /* What is not known is never reported: a finding of lint holds in every run. */
   if (!isa_lint_wait_value(s, w, &want) || m->any) return true;
   uint64_t most = most_of(l, s, m, key), least = l->sem[key].least[index_of(l, s)];
   switch (w->cond) {
@@ -96,6 +102,7 @@ bool isa_lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, c
   case ISA_WAIT_le: return least <= want;
   case ISA_WAIT_lt: return least < want;
   case ISA_WAIT_ne: return most != want || least != want;
+  /* == : it must be among the steps too. */
   default: return most >= want && least <= want && (m->step == 0 || want % m->step == 0);
   }
 }
