@@ -60,6 +60,7 @@ void as_label_define(as_job *j, const as_tok *t, const as_tok *local) {
   }
   const char *name = label_name(j, t, local);
   as_sym *s = as_sym_get(j, name, u->section + 1, AS_S_LABEL, t);
+  /* Local labels after it belong to it. */
   if (!local && t->text[0] != '.') u->base[u->section] = name;
   if (s->defined) {
     as_error(j, t->pos, t->len, "the label `%s` is already in section %s", name,
@@ -111,6 +112,7 @@ as_sym *as_place_ref(as_cur *c, unsigned *engine) {
   }
   c->t += 2;
   *engine = e;
+  /* The label is looked up as if it stood in that engine's section. */
   u->section = u->core * ISA_NSEQS + e;
   as_sym *s = as_label_ref(c);
   u->section = here;
@@ -168,6 +170,7 @@ void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
     else
       add_fixup(j, st->label, st->label_pos, st->label_span, code->n);
   }
+  /* A pc has 32 bits, and one past the last must be one as well. */
   if (code->n == UINT32_MAX - 1) as_fatal(j, at, "a section has too many instructions");
   if (!isa_program_insn(p, as_core_of(u->section), as_engine_of(u->section), &copy, line))
     as_nomem(j);

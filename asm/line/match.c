@@ -176,6 +176,7 @@ static void own_queue(isa_program *p, unsigned core, unsigned engine, const isa_
   if (queue < 0) return;
   isa_queue *q = &p->cores[core].queues[queue];
   bool may = engine == ISA_ENG_sync || engine == ISA_ENG_scalar;
+  /* Others may not own it; the rules refuse them with their own words. */
   if (q->dge == ISA_DGE_hwdge && q->owner == ISA_ANY_OWNER && may) q->owner = (uint8_t)engine;
 }
 
@@ -184,6 +185,7 @@ static void refuse(as_job *j, const as_stmt *st, unsigned part, const isa_error 
   as_pos pos = st->name->pos;
   uint32_t span = st->name->len;
   const isa_form *f = isa_form_of(st->part[part].op);
+  /* Not a mistake of the program. */
   if (e->status == ISA_NOMEM) as_nomem(j);
   if (e->field >= 0 && e->field < f->nfields)
     for (unsigned i = 0; i < st->nslots; i++)
@@ -199,6 +201,7 @@ static bool allows_ir_ops(const as_options *o) {
   bool allowed = false;
   for (uint32_t i = 0; i < o->nwarnings; i++) {
     const char *w = o->warnings[i];
+    /* The last option wins, as for all warnings. */
     if (strcmp(w + 1, "no-hardware-op") == 0 || strcmp(w + 1, "all") == 0) allowed = w[0] == '-';
   }
   return allowed;
@@ -249,6 +252,7 @@ bool as_match_emit(as_job *j, as_stmt *st) {
   struct as_unit *u = j->unit;
   uint32_t pc = as_code(j, u->section)->n;
   for (unsigned i = 0; i < st->nparts; i++) as_emit(j, &st->part[i], st);
+  /* The listing shows what became of it, where that is not what was written. */
   bool other = st->nparts > 1 || as_word(j, st->name->text) != (int)st->part[0].op;
   as_list_insns(j, st->name->pos, u->section, pc, st->nparts, other);
   return true;
@@ -295,6 +299,7 @@ static bool copy_to_static(as_job *j, as_stmt *st) {
   unsigned queue = (unsigned)isa_insn_queue(in);
   if (as_program(j)->cores[j->unit->core].queues[queue].dge != ISA_DGE_none) return false;
   if (!need_section(j, st)) return true;
+  /* The clauses are the trigger's: the transfer itself waits for nothing. */
   isa_wait wait = in->wait;
   isa_update upd = in->upd;
   st->part[0].wait = (isa_wait){0};

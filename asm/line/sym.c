@@ -180,6 +180,7 @@ as_sym *as_sym_need(as_job *j, const as_tok *tok, unsigned mask) {
   as_sym *s = as_sym_find(j, tok->text, 0);
   if (s && (mask >> s->kind & 1)) {
     s->used = true;
+    /* It was reported where it was declared. */
     return s->bad ? NULL : s;
   }
   if (s) {
@@ -251,6 +252,7 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
                                const int64_t *index, int64_t *out) {
   facts f;
   facts_of(j, s, &f);
+  /* Only the first dimension may come from the host, so all other sizes are known. */
   bool first = strcmp(attr, "shape") == 0 && index && *index == 0;
   if (f.rows >= 0 && (first || strcmp(attr, "bytes") == 0 || strcmp(attr, "sizeof") == 0)) {
     as_error(j, name->pos, name->len,

@@ -16,6 +16,7 @@ static as_pp_define **chain(as_pp *pp, const char *name, bool nocase) {
 
 as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool nocase) {
   as_pp_define **at = chain(pp, name->text, nocase);
+  /* A name without parameters would hide all its other forms. */
   if (*at && ((*at)->nparams < 0) != (nparams < 0)) {
     as_error(pp->j, name->pos, name->len, "`%s` is already defined %s parameters", name->text,
              nparams < 0 ? "with" : "without");
@@ -37,6 +38,7 @@ as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool no
 void as_pp_set_body(as_pp *pp, as_pp_define *d, const as_tok *v, uint32_t n) {
   d->body = as_grow(pp->j, d->body, 0, n, &d->cap, sizeof *d->body);
   if (n) memcpy(d->body, v, n * sizeof *v);
+  /* The space of the call counts, not that of the definition. */
   if (n) d->body[0].space_before = false;
   d->n = n;
 }
@@ -92,6 +94,7 @@ static void mark_params(as_pp *pp, const as_tok *t, const char **params, int32_t
     as_tok *to = as_toks_add(pp->j, &pp->temp);
     *to = *t;
     for (int32_t i = 0; i < nparams && t->kind == AS_T_NAME; i++) {
+      /* Names are interned: equal ones are one pointer. */
       if (params[i] != t->text) continue;
       to->kind = AS_T_PP;
       to->punct = AS_PP_ARG;

@@ -38,6 +38,7 @@ void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out) {
   if (joins && join_last(pp, t, out)) return;
   as_tok *to = as_toks_add(pp->j, out);
   *to = *t;
+  /* Printed next to one another, two words would be read as one. */
   if (out->n > 1 && is_word(to) && is_word(to - 1)) to->space_before = true;
   out->has_pp |= t->kind == AS_T_PP;
 }
@@ -63,8 +64,10 @@ static bool next(as_pp *pp, uint32_t base, as_tok *t) {
     as_pp_input *in = &pp->inputs[pp->ninputs - 1];
     if (in->at == in->end) continue;
     *t = (in->v ? in->v : in->buf->v)[in->at++];
+    /* The first token stands where the call stood. */
     if (in->first) t->space_before = in->space;
     in->first = false;
+    /* An error in the body of a macro is shown where it is called. */
     if (in->v && in->def) t->pos = in->pos;
     return true;
   }
@@ -107,6 +110,7 @@ bool as_pp_read_args(as_pp *pp, uint32_t base, const as_tok *name, bool whole) {
   next(pp, base, &t); /* the parenthesis */
   while (next(pp, base, &t)) {
     step(pp, &t, 1);
+    /* Within braces a parenthesis is text. */
     bool closes = is_punct(&t, ')') && braces == 0;
     bool comma = is_punct(&t, ',') && !whole && parens + brackets + braces == 0;
     if ((closes && parens == 0) || comma) {
@@ -132,6 +136,7 @@ bool as_pp_read_args(as_pp *pp, uint32_t base, const as_tok *name, bool whole) {
 static as_pp_define *choose(as_pp *pp, as_pp_define *d, const as_tok *name, uint32_t first) {
   uint32_t n = pp->nranges - first;
   for (as_pp_define *f = d; f; f = f->next)
+    /* `f()` has one empty argument, or none: both forms take it. */
     if ((uint32_t)f->nparams == n || (f->nparams == 0 && n == 1 && pp->ranges[first].n == 0))
       return f;
   as_error(pp->j, name->pos, name->len, "`%s` does not take %u parameter%s", name->text, n,
@@ -319,8 +324,10 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
       continue;
     }
     as_pp_define *d = t.kind == AS_T_NAME && !t.punct ? as_pp_find_define(pp, t.text) : NULL;
+    /* `x.__LINE__` is a label that a program may have named so. */
     if (d && d->magic && selected(out, &t)) d = NULL;
     bool busy = d && d->busy;
+    /* Marked for good: else a later pass over this line would expand it after all. */
     if (busy) t.punct = 1;
     if (!d || busy || (d->nparams >= 0 && !paren_follows(pp, base))) {
       as_pp_emit(pp, &t, out);

@@ -33,6 +33,7 @@ const char *as_pp_env(as_pp *pp, const as_tok *name, bool ask) {
     return NULL;
   }
   const char *value = o->env(name->text);
+  /* %ifenv only asks: that it is missing is an answer. */
   if (value || ask) return value;
   as_error(pp->j, name->pos, name->len,
            "there is no environment variable `%s`; test for it with `%%ifenv`", name->text);
