@@ -50,7 +50,7 @@ enum {
   AS_PASS_MEMSETS = 1,  /* a memset whose bytes are written before anything reads them goes */
   AS_PASS_STORES = 2,   /* so do copies and transfers to tiles and temporaries */
   AS_PASS_VERSIONS = 4, /* a tile that is overwritten whole is another tile from there on */
-  AS_PASS_LOADS = 8,    /* bytes of HBM that are in a tile are not loaded again */
+  AS_PASS_LOADS = 8,    /* bytes that are in a tile are not loaded or copied again */
   AS_PASS_VALUES = 16,  /* what was computed is not computed again */
   AS_PASS_ORDER = 32,   /* what is ready comes before what waits */
   AS_PASS_USUAL = 64,   /* engines that compilers do not take are not taken (isa/choice.def) */

@@ -1,8 +1,9 @@
-/* What is there already is not made again: bytes of HBM that another tile has, what an instruction
- * computed of the same operands. Values are numbered in the order of the list: of a tile that one
- * instruction writes, and nothing after it, by that instruction and what it reads; of other buffers
- * by how often they have been written. Then each item whose value a tile still has, or may keep
- * meanwhile, goes, and what used its tile uses that one. What only such items used goes last. */
+/* What is there already is not made again: bytes that another tile has, of HBM or of a tile that
+ * does not change while its copy is used; what an instruction computed of the same operands. Values
+ * are numbered in the order of the list: of a tile that one instruction writes, and nothing after
+ * it, by that instruction and what it reads; of other buffers by how often they have been written.
+ * Then each item whose value a tile still has, or may keep meanwhile, goes, and what used its tile
+ * uses that one. What only such items used goes last. */
 #include "simplify.h"
 #include "../isa/operand.h"
 
@@ -35,6 +36,7 @@ typedef struct sharer {
   bool same_sources; /* of the item numbered last and the one that made its value */
   bool *computed;    /* by buffer: it has what was computed before of the same tiles */
   uint32_t *far;     /* by item: its place, where an earlier round than the last made the same */
+  uint32_t *until;   /* by item that copies a tile: the next one that writes its source */
   uint32_t state[ISA_NSTATES], nvalues, met;
 } sharer;
 
@@ -283,6 +285,45 @@ static bool reads_sum(const as_kernel *k, const as_k_item *it) {
   return false;
 }
 
+/* ---- Copies ---------------------------------------------------------------------------------- */
+
+/* The tile of SBUF that an item copies all of to an equal one, element by element; 0: none. */
+static uint32_t copied_by(const as_kernel *k, const as_k_item *it) {
+  const as_k_use *uses;
+  const as_k_operand *to = NULL, *from = NULL;
+  if (it->op != ISA_OP_tensor_copy) return 0;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++)
+    *(uses[u].writes ? &to : &from) = as_k_use_op(k, it, &uses[u]);
+  if (!to || !from || from->space != ISA_SBUF || !same_place(to, from)) return 0;
+  const as_k_buffer *a = as_k_buf(k, from->buffer);
+  return as_k_buf(k, to->buffer)->class == a->class && !a->pinned ? from->buffer : 0;
+}
+
+static void find_writes(sharer *s) {
+  const as_kernel *k = s->k;
+  const as_k_use *uses;
+  uint32_t *next = s->times, from; /* by buffer: 1 + the next item that writes it; 0: none does */
+  memset(next, 0, k->nbuffers * sizeof *next);
+  for (uint32_t i = k->nitems; i-- > 0;) {
+    const as_k_item *it = &k->items[i];
+    if ((from = copied_by(k, it))) s->until[i] = next[from - 1] ? next[from - 1] - 1 : K_NONE;
+    for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++)
+      if (uses[u].writes) next[as_k_use_op(k, it, &uses[u])->buffer - 1] = i + 1;
+  }
+}
+
+/* Whether an item's copy may be its source, `from`, which serves as long as the copy is used. The
+ * source of a copy that is one may change after its last use. */
+static bool may_be_source(keeper *p, uint32_t item, uint32_t from, uint32_t to) {
+  const sharer *s = p->s;
+  as_kernel *k = s->k;
+  const as_k_item *it = &k->items[item];
+  uint32_t has = p->now[from - 1];
+  if (has != from && s->writes[has - 1] != 1) return false;
+  if (!as_k_may(k, it, AS_PASS_LOADS) || s->ordered[item]) return false;
+  return s->until[item] > as_k_buf(k, to)->last && keep(p, has, item, to);
+}
+
 static bool share_item(keeper *p, uint32_t item) {
   sharer *s = p->s;
   as_kernel *k = s->k;
@@ -290,7 +331,12 @@ static bool share_item(keeper *p, uint32_t item) {
   const as_k_use *w = as_k_only_write(k, it);
   uint32_t value = s->number[item];
   if (!value || !w) return true;
-  uint32_t b = as_k_use_op(k, it, w)->buffer, has = p->tile[value];
+  uint32_t b = as_k_use_op(k, it, w)->buffer, has = p->tile[value], from = copied_by(k, it);
+  if (from && may_be_source(p, item, from, b)) {
+    p->now[b - 1] = p->now[from - 1];
+    s->gone[item] = true;
+    return as_k_leave(k, item, b, AS_PASS_LOADS);
+  }
   unsigned pass = isa_op_is_dma(it->op) ? AS_PASS_LOADS : AS_PASS_VALUES;
   bool may =
       s->again[item] && has && as_k_may(k, it, pass) && !s->ordered[item] && !reads_sum(k, it);
@@ -357,17 +403,19 @@ static bool share(sharer *s) {
   bool ok = (p.tile && p.now) || as_k_nomem(k);
   for (uint32_t i = 0; ok && i < k->nbuffers; i++) p.now[i] = i + 1;
   ok = ok && as_k_lives(k) && as_k_room_open(k, ISA_SBUF, &p.room[0]) &&
-       as_k_room_open(k, ISA_PSUM, &p.room[1]) && share_items(&p) && drop_unused(s);
+       as_k_room_open(k, ISA_PSUM, &p.room[1]);
+  if (ok) find_writes(s);
+  ok = ok && share_items(&p) && drop_unused(s);
   for (unsigned m = 0; m < 2; m++) as_k_room_close(k, &p.room[m]);
   isa_free(&k->al, p.tile, values * sizeof *p.tile);
   isa_free(&k->al, p.now, n * sizeof *p.now);
   return ok && as_k_drop(k, s->gone);
 }
 
-/* Whether anything was numbered twice. */
+/* Whether anything was numbered twice, or is a copy. */
 static bool any_again(const sharer *s) {
   for (uint32_t i = 0; i < s->k->nitems; i++)
-    if (s->again[i]) return true;
+    if (s->again[i] || (s->number[i] && copied_by(s->k, &s->k->items[i]))) return true;
   return false;
 }
 
@@ -381,11 +429,12 @@ bool as_k_share_values(as_kernel *k) {
   s.number = isa_zalloc(&k->al, items * sizeof *s.number);
   s.again = isa_zalloc(&k->al, items * sizeof *s.again);
   s.far = isa_zalloc(&k->al, items * sizeof *s.far);
+  s.until = isa_zalloc(&k->al, items * sizeof *s.until);
   s.computed = isa_zalloc(&k->al, n * sizeof *s.computed);
   s.gone = isa_zalloc(&k->al, items * sizeof *s.gone);
   s.ordered = as_k_ordered(k);
-  bool ok = s.writes && s.value && s.times && s.number && s.again && s.far && s.computed &&
-            s.gone && s.ordered;
+  bool ok = s.writes && s.value && s.times && s.number && s.again && s.far && s.until &&
+            s.computed && s.gone && s.ordered;
   if (!ok) as_k_nomem(k);
   ok = ok && number_items(&s) && (!any_again(&s) || share(&s));
   isa_free(&k->al, s.writes, n * sizeof *s.writes);
@@ -394,6 +443,7 @@ bool as_k_share_values(as_kernel *k) {
   isa_free(&k->al, s.number, items * sizeof *s.number);
   isa_free(&k->al, s.again, items * sizeof *s.again);
   isa_free(&k->al, s.far, items * sizeof *s.far);
+  isa_free(&k->al, s.until, items * sizeof *s.until);
   isa_free(&k->al, s.computed, n * sizeof *s.computed);
   isa_free(&k->al, s.gone, items * sizeof *s.gone);
   isa_free(&k->al, s.ordered, items * sizeof *s.ordered);

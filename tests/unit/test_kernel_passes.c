@@ -97,6 +97,42 @@ static void values(list *l, int variant) {
   store(l, l->out, s);
 }
 
+static void copy(list *l, uint32_t to, uint32_t from, int64_t cols) {
+  kbed_begin(&l->b, "tensor_copy", SOMA_VECTOR, 0);
+  kbed_ap(&l->b, to, SOMA_FLOAT32, 0, 128, 0, cols);
+  kbed_ap(&l->b, from, SOMA_FLOAT32, 0, 128, 0, cols);
+  kbed_word(&l->b, 0);
+  kbed_end(&l->b);
+}
+
+/* A copy of a tile. 1: the tile changes while its copy is used; 2: by the last that uses it; 3: the
+ * copy changes; 4: it is of a part; 5: in PSUM; 6: the caller orders it; 7: in a loop; 8: of a tile
+ * that shares bytes; 9: the tile changes later on. 10: of a copy whose tile changes later on. */
+static void copies(list *l, int variant) {
+  soma_kernel_range r = SOMA_KERNEL_RANGE_INIT;
+  uint32_t a = variant == 8 ? fixed_tile(l, 131072) : tile(l, "a", SOMA_SBUF), reg;
+  uint32_t over = variant == 8 ? fixed_tile(l, 131072 + COLS) : 0;
+  uint32_t c = tile(l, "c", variant == 5 ? SOMA_PSUM : SOMA_SBUF), s = tile(l, "s", SOMA_SBUF);
+  uint32_t d = variant == 10 ? tile(l, "d", SOMA_SBUF) : 0;
+  r.stop = 2;
+  load(l, a, l->x);
+  twice(l, s, a, COLS, 0);
+  if (variant == 9) twice(l, a, s, COLS / 2, 1);
+  if (variant == 4) set(l, c, COLS, 3);
+  if (variant == 7) KBED_OK(&l->b, soma_kernel_loop(l->b.k, &r, &reg));
+  copy(l, c, a, variant == 4 ? COLS / 2 : COLS);
+  if (variant == 7) KBED_OK(&l->b, soma_kernel_endloop(l->b.k));
+  if (variant == 1) twice(l, a, s, COLS / 2, 0);
+  if (variant == 3) twice(l, c, s, COLS / 2, 0);
+  if (variant == 6) KBED_OK(&l->b, soma_kernel_order(l->b.k, 1, 2));
+  if (variant == 8) set(l, over, COLS, 5);
+  twice(l, variant == 2 ? a : s, c, COLS, 1);
+  if (variant == 10) copy(l, d, c, COLS);
+  if (variant == 9 || variant == 10) twice(l, a, s, COLS / 2, 0);
+  twice(l, s, variant == 10 ? d : a, COLS, 1);
+  store(l, l->out, s);
+}
+
 /* 1: a part is read; 2: only a part is overwritten; 3: the host sees it; 4: it is read through a
  * tile that shares its bytes; 5: the caller orders it */
 static void dead(list *l, int variant) {
@@ -274,6 +310,13 @@ static void a_pass_does_what_it_may(void **state) {
       {loads, 0, SOMA_PASS_LOADS, 1},       {loads, 1, SOMA_PASS_LOADS, 0},
       {loads, 2, SOMA_PASS_LOADS, 0},       {loads, 3, SOMA_PASS_LOADS, 0},
       {loads, 4, SOMA_PASS_LOADS, 0},
+
+      {copies, 0, SOMA_PASS_LOADS, 1},      {copies, 1, SOMA_PASS_LOADS, 0},
+      {copies, 2, SOMA_PASS_LOADS, 0},      {copies, 3, SOMA_PASS_LOADS, 0},
+      {copies, 4, SOMA_PASS_LOADS, 0},      {copies, 5, SOMA_PASS_LOADS, 0},
+      {copies, 6, SOMA_PASS_LOADS, 0},      {copies, 7, SOMA_PASS_LOADS, 0},
+      {copies, 8, SOMA_PASS_LOADS, 0},      {copies, 9, SOMA_PASS_LOADS, 1},
+      {copies, 10, SOMA_PASS_LOADS, 1},
 
       {values, 0, SOMA_PASS_VALUES, 1},     {values, 1, SOMA_PASS_VALUES, 0},
       {values, 2, SOMA_PASS_VALUES, 0},

@@ -55,7 +55,7 @@ static unsigned chains_run(const char *target, int one, int two, soma_memory mem
   uint32_t reg;
   kbed b;
   for (size_t i = 0; i < N; i++) x[i] = (float)(i % 101);
-  kbed_open(&b, target, 0, KBED_CHECKS);
+  kbed_open_at(&b, target, 0, KBED_CHECKS, 0); /* else the copies go */
   range.stop = 3;
   if (loop) KBED_OK(&b, soma_kernel_loop(b.k, &range, &reg));
   two_chains(&b, one, two, mem);

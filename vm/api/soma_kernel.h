@@ -62,7 +62,7 @@ enum {
   SOMA_PASS_MEMSETS = 1,  /* a memset whose bytes are written before anything reads them goes */
   SOMA_PASS_STORES = 2,   /* so do copies and transfers to tiles and temporaries */
   SOMA_PASS_VERSIONS = 4, /* a tile that is overwritten whole is another tile from there on */
-  SOMA_PASS_LOADS = 8,    /* bytes of HBM that are in a tile are not loaded again */
+  SOMA_PASS_LOADS = 8,    /* bytes that are in a tile are not loaded or copied again */
   SOMA_PASS_VALUES = 16,  /* what was computed is not computed again */
   SOMA_PASS_ORDER = 32,   /* what is ready comes before what waits */
   SOMA_PASS_USUAL = 64,   /* engines that compilers do not take are not taken (isa/choice.def) */
