@@ -522,6 +522,19 @@ case("the planner's programs print, assemble to the same bytes, and run as the u
   end
 end)
 
+case("by halving and doubling a rank pushes once to each peer of a step, also what no number divides", function()
+  for _, n in ipairs {4, 1001, 16385} do
+    for _, p in pairs(programs("rdh", n)) do
+      local pushes, sums = 0, 0
+      for line in p:source():gmatch "[^\n]+" do
+        if line:find "^dma .*%.rank%[" then pushes = pushes + 1 end
+        if line:find "^dma .*op=add" then sums = sums + 1 end
+      end
+      eq({pushes, sums}, {4, 2}) -- two steps of each
+    end
+  end
+end)
+
 -- ---- soma.plan ------------------------------------------------------------------------------------
 
 case("the program of a rank, of a program or of one collective, runs in its place", function()

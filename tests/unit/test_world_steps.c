@@ -80,16 +80,18 @@ static vm_cc_shape shape_of(const world *w, uint32_t place) {
   s.place = place;
   s.to = (place + 1) % w->n;
   s.from = (place + w->n - 1) % w->n;
-  if (s.masks[0] && place & 1) { /* as ranks that take other links first */
+  if (s.masks[0] && !s.whole && place & 1) { /* as ranks that take other links first */
     s.masks[0] = w->shape.masks[1];
     s.masks[1] = w->shape.masks[0];
   }
   return s;
 }
 
-static uint64_t *cell_of(world *w, uint32_t i, vm_cc_piece p, uint32_t slice, uint32_t ring) {
-  assert_true(p.block < (p.buffer == VM_CC_LAND ? w->land : w->n));
-  return &w->r[i].buffer[p.buffer][p.block * CELLS + slice * RINGS + ring];
+/* That of block k of those that a step is about. */
+static uint64_t *cell_of(world *w, uint32_t i, vm_cc_piece p, uint32_t k, uint32_t slice,
+                         uint32_t ring) {
+  assert_true(p.block + k < (p.buffer == VM_CC_LAND ? w->land : w->n));
+  return &w->r[i].buffer[p.buffer][(p.block + k) * CELLS + slice * RINGS + ring];
 }
 
 static uint32_t peer_of(const world *w, const share *f) {
@@ -100,8 +102,9 @@ static void deliver(world *w, uint32_t which) {
   share f = w->flying[which];
   rank *r = &w->r[f.from];
   const vm_cc_step *st = &r->steps.v[f.step];
-  *cell_of(w, st->peer, st->dst, st->slice, f.ring) =
-      *cell_of(w, f.from, st->src[0], st->slice, f.ring);
+  for (uint32_t k = 0; k <= st->more; k++)
+    *cell_of(w, st->peer, st->dst, k, st->slice, f.ring) =
+        *cell_of(w, f.from, st->src[0], k, st->slice, f.ring);
   w->r[st->peer].sem[st->sem]++;
   memmove(&w->flying[which], &w->flying[which + 1], (--w->nflying - which) * sizeof f);
   r->flying--;
@@ -128,10 +131,11 @@ static void deliver_any(world *w) {
 }
 
 static void local(world *w, uint32_t i, const vm_cc_step *st) {
-  for (uint32_t ring = 0; ring < RINGS; ring++) {
+  for (uint32_t c = 0; c < RINGS * (st->more + 1); c++) {
     uint64_t sum = 0;
-    for (unsigned k = 0; k < st->nsrc; k++) sum += *cell_of(w, i, st->src[k], st->slice, ring);
-    *cell_of(w, i, st->dst, st->slice, ring) = sum;
+    uint32_t b = c / RINGS, ring = c % RINGS;
+    for (unsigned k = 0; k < st->nsrc; k++) sum += *cell_of(w, i, st->src[k], b, st->slice, ring);
+    *cell_of(w, i, st->dst, b, st->slice, ring) = sum;
   }
 }
 
@@ -276,6 +280,10 @@ static void test_random_orders(void **state) {
           vm_cc_shape other = s;
           memcpy(other.masks, masks, sizeof masks);
           if (s.algorithm == VM_CC_RDH && n == 8) run(other, n, seed);
+          other.whole = s.whole = op == VM_CC_ALL_REDUCE;
+          if (s.algorithm == VM_CC_RDH && s.whole) run(s, n, seed);
+          if (s.algorithm == VM_CC_RDH && s.whole && n == 8) run(other, n, seed);
+          s.whole = false;
         }
       }
 }

@@ -309,6 +309,7 @@ cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k
     slices = 2;
   }
   if (s->algorithm == VM_CC_RDH) cc_masks_of(p, x, s->masks);
+  s->whole = s->algorithm == VM_CC_RDH && s->op == VM_CC_ALL_REDUCE && cc_is_dense(p, x);
   if (s->algorithm == VM_CC_PAIRS) { /* all CC sequencers have all four ways round, if they can */
     s->order[0] = cc_order_of(p, x, k & 1);
     s->second = k & 1;
@@ -459,6 +460,8 @@ static bool plan_all(vm_plan *p, isa_error *e) {
       if (!cc_check_match(p, r, &p->ranks[r].calls[i], e) ||
           !cc_check_overlap(p, r, &p->ranks[r].calls[i], e))
         return false;
+  for (uint32_t r = 0; r < p->n; r++)
+    for (uint32_t i = 0; i < p->ranks[r].n; i++) cc_find_dense(p, r, &p->ranks[r].calls[i]);
   for (uint32_t r = 0; r < p->n; r++)
     for (uint32_t i = 0; i < p->ranks[r].n; i++)
       if (!need(p, r, &p->ranks[r].calls[i], e)) return false;

@@ -90,27 +90,40 @@ static uint64_t block_of(const cc_emitter *m, uint32_t operand, uint32_t b, uint
   return n / blocks * b + n % blocks * b / blocks - *from;
 }
 
-/* The slice of a block of n elements, from *from on. */
-static uint64_t slice_of(const cc_emitter *m, uint64_t n, uint32_t slice, uint64_t *from) {
-  uint64_t of = m->part.nslices, next = slice + 1u;
-  *from = n / of * slice + n % of * slice / of;
+/* So many of n elements in `of` parts are in `count` parts from part i on, which begin at *from. */
+static uint64_t part_of(uint64_t n, uint64_t of, uint64_t i, uint64_t count, uint64_t *from) {
+  uint64_t next = i + count;
+  *from = n / of * i + n % of * i / of;
   return n / of * next + n % of * next / of - *from;
 }
 
-static uint64_t elems_of(const cc_emitter *m, uint32_t operand, uint32_t b, uint32_t slice) {
-  uint64_t at;
-  return slice_of(m, block_of(m, operand, b, &at), slice, &at);
+/* What a step is about: so many elements, from *from on in its block; if slices are of the whole
+ * operand, in that. */
+static uint64_t data_of(const cc_emitter *m, const vm_cc_step *st, uint32_t operand,
+                        uint64_t *from) {
+  uint64_t slices = m->part.nslices, n = block_of(m, operand, st->block, from);
+  if (!m->part.shape.whole) return part_of(n, slices, st->slice, 1, from);
+  uint64_t at, all = cc_elems(cc_ap(m->p, m->rank, m->x, m->x->src[operand]));
+  all = part_of(all, slices, st->slice, 1, &at);
+  n = part_of(all, vm_cc_blocks(&m->part.shape), st->block, st->more + 1u, from);
+  *from += at;
+  return n;
 }
 
-/* Where the scratch memory of a block of an operand begins, in bytes. */
-static uint64_t landing(const cc_emitter *m, uint32_t operand, uint32_t b) {
+static uint64_t elems_of(const cc_emitter *m, const vm_cc_step *st, uint32_t operand) {
+  uint64_t at;
+  return data_of(m, st, operand, &at);
+}
+
+/* Where the scratch memory of blocks of an operand begins, in bytes. */
+static uint64_t landing(const cc_emitter *m, uint32_t operand, uint32_t b, uint32_t blocks) {
   uint64_t before = 0, all = 0;
   for (uint32_t i = m->part.first; i < m->part.first + m->part.n; i++) {
     uint64_t bytes = cc_land_bytes(m->p, m->rank, m->x, &m->part, i);
     if (i < operand) before += bytes;
     all += bytes;
   }
-  return m->landed + b * all + before;
+  return m->landed + b * all + blocks * before;
 }
 
 /* Where elements are: those of `ap` from `from` on. */
@@ -174,25 +187,25 @@ bool cc_operand_of(cc_emitter *m, uint32_t peer, unsigned buffer, uint32_t opera
   return cc_pattern_of(m, rank, x, list[operand], ap);
 }
 
-/* Where slice `slice` of block b of a piece is; peer: VM_CC_NOBODY, of this rank. */
-static bool place_of(cc_emitter *m, uint32_t peer, vm_cc_piece piece, uint32_t operand,
-                     uint32_t data, uint32_t slice, place *out) {
-  uint64_t block, within, n = block_of(m, operand, data, &block);
-  slice_of(m, n, slice, &within);
-  out->from = within;
+/* Where what a step is about is in a piece; peer: VM_CC_NOBODY, of this rank. */
+static bool place_of(cc_emitter *m, const vm_cc_step *st, uint32_t peer, vm_cc_piece piece,
+                     uint32_t operand, place *out) {
+  uint64_t block, n = data_of(m, st, operand, &out->from);
+  bool whole = m->part.shape.whole;
   if (piece.buffer == VM_CC_LAND) {
     out->ap = (isa_ap){.dtype = m->x->dtype, .space = ISA_HBM, .ndim = 1, .base = m->land};
-    out->ap.offset = (int64_t)landing(m, operand, piece.block);
-    out->ap.dim[0] = (isa_dim){.step = 1, .num = (uint32_t)n};
+    out->ap.offset = (int64_t)landing(m, operand, piece.block, st->more + 1);
+    if (whole) out->from = 0; /* they come one after another: its only slice here */
+    out->ap.dim[0] = (isa_dim){.step = 1, .num = (uint32_t)(out->from + n)};
     return true;
   }
   if (!cc_operand_of(m, peer, piece.buffer, operand, &out->ap)) return false;
   bool gathers = m->x->does == VM_CC_ALL_GATHER;
   if (gathers && m->x->dim == 1 && piece.buffer == VM_CC_DST)
-    return columns(m, piece.block, n, &out->ap);
+    return columns(m, piece.block, block_of(m, operand, st->block, &block), &out->ap);
   bool alone = (gathers && piece.buffer == VM_CC_SRC) ||
                (m->x->does == VM_CC_REDUCE_SCATTER && piece.buffer == VM_CC_DST);
-  if (!alone) {
+  if (!alone && !whole) {
     block_of(m, operand, piece.block, &block);
     out->from += block;
   }
@@ -244,12 +257,12 @@ static bool add_push(cc_emitter *m, const lists *l) {
 /* Adds an operand's part to the lists of a push. */
 static bool list_operand(cc_emitter *m, const vm_cc_step *st, uint32_t operand, uint32_t slot,
                          lists *l) {
-  uint64_t n = elems_of(m, operand, st->block, st->slice), got = 0;
+  uint64_t n = elems_of(m, st, operand), got = 0;
   place at[2];
   isa_ap ap[2];
   if (n == 0) return true;
-  if (!place_of(m, st->peer, st->dst, operand, st->block, st->slice, &at[0]) ||
-      !place_of(m, VM_CC_NOBODY, st->src[0], operand, st->block, st->slice, &at[1]))
+  if (!place_of(m, st, st->peer, st->dst, operand, &at[0]) ||
+      !place_of(m, st, VM_CC_NOBODY, st->src[0], operand, &at[1]))
     return false;
   for (uint64_t e = 0; e < n; e += got) {
     got = cut_all(at, 2, e, n - e, ap);
@@ -305,7 +318,7 @@ static uint32_t transfers(const cc_emitter *m, const vm_cc_step *st) {
   for (uint32_t i = m->part.first; i < end; i += m->together) {
     uint64_t elems = 0;
     for (uint32_t j = i; j < end && j < i + m->together; j++)
-      elems += elems_of(m, j, st->block, st->slice);
+      elems += elems_of(m, st, j);
     n += elems > 0;
   }
   return n;
@@ -332,13 +345,13 @@ static bool add_local(cc_emitter *m, const vm_cc_step *st, const uint32_t *ap) {
 }
 
 static bool local_operand(cc_emitter *m, const vm_cc_step *st, uint32_t operand) {
-  uint64_t n = elems_of(m, operand, st->block, st->slice), got = 0;
+  uint64_t n = elems_of(m, st, operand), got = 0;
   place at[1 + VM_STEP_SOURCES];
   isa_ap ap[1 + VM_STEP_SOURCES];
   uint32_t number[1 + VM_STEP_SOURCES];
   for (unsigned i = 0; n && i <= st->nsrc; i++) {
     vm_cc_piece piece = i ? st->src[i - 1] : st->dst;
-    if (!place_of(m, VM_CC_NOBODY, piece, operand, st->block, st->slice, &at[i])) return false;
+    if (!place_of(m, st, VM_CC_NOBODY, piece, operand, &at[i])) return false;
   }
   for (uint64_t e = 0; e < n; e += got) {
     got = cut_all(at, 1u + st->nsrc, e, n - e, ap);
@@ -363,24 +376,10 @@ static bool local(cc_emitter *m, const vm_cc_step *st) {
 
 /* ---- Blocks ------------------------------------------------------------------------------- */
 
-static bool is_dense(const isa_ap *ap) {
-  isa_ap m;
-  isa_ap_merge(ap, &m);
-  return m.space == ISA_HBM && (m.ndim == 0 || (m.ndim == 1 && m.dim[0].step == 1));
-}
-
 /* Where all ranks' operands are dense a push takes sixteen in one transfer; else a transfer is of
  * one, whose pieces may be several. */
 static uint32_t operands_together(const cc_emitter *m) {
-  const cc_call *x = m->x;
-  for (uint32_t i = 0; i < x->ranks_n; i++) {
-    const cc_call *y = cc_match(m->p, x, x->ranks[i]);
-    for (uint32_t k = 0; y && k < y->n; k++)
-      if (!is_dense(cc_ap(m->p, x->ranks[i], y, y->dst[k])) ||
-          !is_dense(cc_ap(m->p, x->ranks[i], y, y->src[k])))
-        return 1;
-  }
-  return LIST;
+  return cc_is_dense(m->p, m->x) ? LIST : 1;
 }
 
 static bool find_queue(cc_emitter *m, const char *suffix, uint32_t rings, uint8_t *number) {
@@ -441,7 +440,7 @@ static bool emit_part(cc_emitter *m, unsigned number) {
   m->ready = cc_ready_of(m->p, m->x, &m->part.shape)->first;
   bool ok = vm_cc_make(&m->p->al, &m->part.shape, &steps) || cc_no_memory(m);
   for (uint32_t i = 0; ok && i < steps.n; i++) ok = one_step(m, &i);
-  m->landed = landing(m, m->part.first, steps.land); /* what it pushes may not have left yet */
+  m->landed = landing(m, m->part.first, steps.land, 1); /* what it pushes may not have left yet */
   vm_cc_free(&m->p->al, &steps);
   return ok && let_go(m) && settle(m);
 }

@@ -11,6 +11,7 @@ typedef struct cc_call {
   uint16_t op; /* isa_op */
   vm_cc_op does;
   bool joins, both, by_channel;
+  bool dense; /* in the call of its first rank: all ranks' operands are bytes in HBM side by side */
   uint8_t alu, dim, stream, prio, dtype;
   uint32_t ranks_n, place;          /* of the list with this rank; of a permute the pairs */
   const uint32_t *ranks;            /* its ranks; of a permute from and to of each pair */
@@ -112,6 +113,10 @@ uint32_t cc_rings(const vm_plan *p, const cc_call *x);
 /* plan_match.c. Whether every other rank of the list has a call that belongs to x, of the same
  * kind. A rank in no pair of a permute does nothing, and may leave it out. */
 bool cc_check_match(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e);
+
+/* Whether all operands of all its ranks are dense; found once, for the list's first rank. */
+void cc_find_dense(vm_plan *p, uint32_t rank, cc_call *x);
+bool cc_is_dense(const vm_plan *p, const cc_call *x);
 
 /* plan_overlap.c: false: dst and src share bytes, and what dst gets would depend on timing. */
 bool cc_check_overlap(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e);

@@ -53,6 +53,34 @@ static bool refuse_alone(const vm_plan *p, uint32_t rank, const cc_call *x, uint
   return false;
 }
 
+static bool is_dense(const isa_ap *ap) {
+  isa_ap m;
+  isa_ap_merge(ap, &m);
+  return m.space == ISA_HBM && (m.ndim == 0 || (m.ndim == 1 && m.dim[0].step == 1));
+}
+
+static bool are_dense(const vm_plan *p, uint32_t rank, const cc_call *x) {
+  for (uint32_t k = 0; k < x->n; k++)
+    if (!is_dense(cc_ap(p, rank, x, x->dst[k])) || !is_dense(cc_ap(p, rank, x, x->src[k])))
+      return false;
+  return true;
+}
+
+void cc_find_dense(vm_plan *p, uint32_t rank, cc_call *x) {
+  bool dense = true;
+  if (x->ranks_n == 0 || rank != x->ranks[0]) return; /* the first one's call has it */
+  for (uint32_t i = 0; dense && i < x->ranks_n; i++) {
+    const cc_call *y = cc_match(p, x, x->ranks[i]);
+    dense = !y || are_dense(p, x->ranks[i], y);
+  }
+  x->dense = dense;
+}
+
+bool cc_is_dense(const vm_plan *p, const cc_call *x) {
+  const cc_call *first = x->ranks_n ? cc_match(p, x, x->ranks[0]) : NULL;
+  return first && first->dense;
+}
+
 bool cc_check_match(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
   isa_buf b;
   if (!takes_part(x, rank)) return true;

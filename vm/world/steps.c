@@ -269,7 +269,32 @@ static uint32_t number_of(const maker *m, uint32_t p, uint32_t steps, uint32_t p
   return c;
 }
 
-/* The block of LAND in which that of reached(c) comes at a step of a halving. */
+/* The number of a place by its masks, that of step s as bit s: those that it reaches by the first
+ * steps have numbers side by side. */
+static uint32_t label_of(const maker *m, uint32_t p) {
+  uint32_t label = 0, steps = (uint32_t)__builtin_ctz(m->s->n);
+  for (uint32_t bit = steps; bit-- > 0;)
+    for (uint32_t step = 0; p >> bit & 1; step++) {
+      if (mask_of(m, step) >> bit != 1) continue;
+      p ^= mask_of(m, step);
+      label |= 1u << step;
+    }
+  return label;
+}
+
+/* Block c of those that place p reaches by the first steps. */
+static uint32_t block_at(const maker *m, uint32_t p, uint32_t steps, uint32_t c) {
+  return m->s->whole ? (label_of(m, p) >> steps << steps) + c : reached(m, p, steps, c);
+}
+
+/* Blocks of a push, or a sum, of 2^steps: all of them or each alone. */
+static uint32_t at_once(const maker *m, uint32_t steps) { return m->s->whole ? 1u << steps : 1; }
+
+static void about_all(vm_cc_step *st, uint32_t block, uint32_t blocks, uint32_t slice) {
+  about(st, block, slice)->more = blocks - 1;
+}
+
+/* The block of LAND in which that of block_at(c) comes at a step of a halving. */
 static uint32_t came_at(const maker *m, uint32_t step, uint32_t c) {
   return m->s->n - (2u << step) + c;
 }
@@ -288,23 +313,23 @@ static void halving(maker *m, uint32_t steps) {
   uint32_t p = m->s->place;
   m->out->land = m->s->n - 1;
   for (uint32_t step = steps; step-- > 0;) {
-    uint32_t half = 1u << step, q = p ^ mask_of(m, step);
+    uint32_t half = 1u << step, q = p ^ mask_of(m, step), by = at_once(m, step);
     wait_ready(m, step, 1);
-    for (uint32_t c = 0; c < half; c++) EACH_SLICE(m, i) {
-        uint32_t b = reached(m, q, step, c);
+    for (uint32_t c = 0; c < half; c += by) EACH_SLICE(m, i) {
+        uint32_t b = block_at(m, q, step, c);
         vm_cc_piece to = piece(VM_CC_LAND, came_at(m, step, c));
-        about(push(m, q, step, to, halved(m, step, b)), b, i);
+        about_all(push(m, q, step, to, halved(m, step, b)), b, by, i);
       }
-    for (uint32_t c = 0; c < half; c++)
-      EACH_SLICE(m, i) about(wait_push(m, step), reached(m, p, step, c), i);
-    for (uint32_t c = 0; c < half; c++) {
-      uint32_t b = reached(m, p, step, c);
+    for (uint32_t c = 0; c < half; c += by)
+      EACH_SLICE(m, i) about_all(wait_push(m, step), block_at(m, p, step, c), by, i);
+    for (uint32_t c = 0; c < half; c += by) {
+      uint32_t b = block_at(m, p, step, c);
       vm_cc_piece came = piece(VM_CC_LAND, came_at(m, step, c)), dst = came;
       if (m->s->op == VM_CC_ALL_REDUCE)
         dst = piece(VM_CC_DST, b);
       else if (step == 0)
         dst = piece(VM_CC_DST, 0);
-      EACH_SLICE(m, i) about(compute(m, dst, came, halved(m, step, b)), b, i);
+      EACH_SLICE(m, i) about_all(compute(m, dst, came, halved(m, step, b)), b, by, i);
     }
   }
 }
@@ -314,14 +339,15 @@ static void doubling(maker *m, uint32_t steps, vm_cc_piece own, uint32_t from) {
   uint32_t p = m->s->place;
   if (own.buffer != VM_CC_DST) EACH_SLICE(m, i) about(copy(m, piece(VM_CC_DST, p), own), p, i);
   for (uint32_t step = 0; step < steps; step++) {
-    uint32_t half = 1u << step, q = p ^ mask_of(m, step);
+    uint32_t half = 1u << step, q = p ^ mask_of(m, step), by = at_once(m, step);
     if (!from) wait_ready(m, step, 1);
-    for (uint32_t c = 0; c < half; c++) EACH_SLICE(m, i) {
-        vm_cc_piece dst = piece(VM_CC_DST, reached(m, p, step, c));
-        about(push(m, q, from + step, dst, dst), reached(m, p, step, c), i);
+    for (uint32_t c = 0; c < half; c += by) EACH_SLICE(m, i) {
+        uint32_t b = block_at(m, p, step, c);
+        vm_cc_piece dst = piece(VM_CC_DST, b);
+        about_all(push(m, q, from + step, dst, dst), b, by, i);
       }
-    for (uint32_t c = 0; c < half; c++)
-      EACH_SLICE(m, i) about(wait_push(m, from + step), reached(m, q, step, c), i);
+    for (uint32_t c = 0; c < half; c += by)
+      EACH_SLICE(m, i) about_all(wait_push(m, from + step), block_at(m, q, step, c), by, i);
   }
 }
 
@@ -332,7 +358,7 @@ static void rdh(maker *m) {
   m->out->from = all ? 2 * steps : steps;
   for (uint32_t k = 0; k < steps; k++) ready(m, m->s->place ^ mask_of(m, k), k);
   if (m->s->op != VM_CC_ALL_GATHER) halving(m, steps);
-  if (all) doubling(m, steps, piece(VM_CC_DST, m->s->place), steps);
+  if (all) doubling(m, steps, piece(VM_CC_DST, block_at(m, m->s->place, 0, 0)), steps);
   if (m->s->op == VM_CC_ALL_GATHER) doubling(m, steps, piece(VM_CC_SRC, 0), 0);
 }
 

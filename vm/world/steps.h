@@ -56,6 +56,9 @@ typedef struct vm_cc_shape {
    * 2, 4 ... Each of the log2 n masks has another highest bit. Two places that meet in a step have
    * the same masks before it, in any order. */
   uint32_t masks[VM_CC_MASKS];
+  /* RDH of an all_reduce: slices are parts of the operand, each of all blocks, and all places have
+   * the same masks. So a step is about blocks that follow one another: one push, one sum. */
+  bool whole;
   bool joins;             /* PERMUTE: what is sent is src op src1 */
   uint32_t first, slices; /* of each block, the parts first .. first + slices - 1 are moved here */
   uint32_t to, from;      /* PERMUTE: places, VM_CC_NOBODY: none */
@@ -83,7 +86,7 @@ typedef struct vm_cc_step {
   uint32_t sem, peer, count; /* peer: a place of the list */
   /* Which data it is about: that slice of the block. One without elements is not pushed, and not
    * waited for. Pieces are as long: a block of LAND holds any of them. */
-  uint32_t slice, block;
+  uint32_t slice, block, more; /* more: blocks that follow, in all its pieces */
   vm_cc_piece dst, src[VM_STEP_SOURCES];
 } vm_cc_step;
 
