@@ -130,6 +130,26 @@ case("a link that has failed costs time, and results stay", function()
   eq(w:run(prog, input).time_ns, before.time_ns)
 end)
 
+case("an all_reduce by rings in instances: every rank gets the sum, and each part crosses EFA once each way", function()
+  for _, c in ipairs {{"trn1.2xlarge x 3", 6, 1}, {"trn1.32xlarge x 2", 64, 1}, {"trn2.3xlarge x 2", 8, 2}} do
+    local name, ranks, lnc = table.unpack(c)
+    for _, n in ipairs {1, 130, ranks * (ranks > 8 and 500 or 20000)} do
+      local text = reduce:gsub("trn1", name:match "^%w+"):gsub("float32%[[^%]]*%]", "float32[" .. n .. "]")
+      if lnc == 2 then text = text:gsub("sem", "sem core=*"):gsub("section gpsimd", "section gpsimd core=*"):gsub("op=add", "op=add, both=true") end
+      local w <close> = soma.world {ranks = ranks, instance = name, lnc = lnc, algorithm = "ring"}
+      local runs = w:run(soma.assemble(text:format(list_of(ranks))), function(rank) return {x = soma.full({n}, rank + 1)} end)
+      for r = 0, ranks - 1, ranks // 2 - 1 do
+        eq(soma.equal(runs[r].out.y, soma.full({n}, ranks * (ranks + 1) // 2)), true)
+      end
+      local out = 0
+      for _, l in ipairs(runs.links) do if l.to == "efa" and n > 130 then out = out + l.bytes end end
+      local instances = tonumber(name:match "%d+$")
+      -- Each instance sends what others add, and what it has added to all others.
+      if n > 130 then near(out, 2 * (instances - 1) * n * 4, 0.02) end
+    end
+  end
+end)
+
 case("without a route the world does not start, and a link that fails later stops it: both say which", function()
   local prog = soma.assemble(reduce:format(list_of(4)))
   local ring = soma.assemble((reduce:format(list_of(4)):gsub("trn1", "inf2")))

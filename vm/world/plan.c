@@ -251,11 +251,19 @@ static bool in_place(const vm_plan *p, uint32_t rank, const cc_call *x) {
   return false;
 }
 
+/* How many instances a ring is in, with one in each; 0: it is one of all ranks. */
+static uint32_t groups_of(const vm_plan *p, const cc_call *x, cc_call *part) {
+  return x->does == VM_CC_ALL_REDUCE && !x->variable ? cc_groups_of(p, x, part) : 0;
+}
+
 static vm_cc_algorithm algorithm_of(const vm_plan *p, uint32_t rank, const cc_call *x) {
   uint32_t n = ranks_of(x);
   vm_cc_algorithm a = vm_cc_choose(x->does, n, bytes_of(p, rank, x));
-  /* A mesh would send all to all over EFA; a doubling sends each part once. */
-  if (x->does != VM_CC_PERMUTE && vm_cc_has(VM_CC_RDH, x->does, n) && cc_spans_instances(p, x))
+  /* A mesh would send all to all over EFA; a doubling sends each part once, as do rings in groups.
+   */
+  bool grouped = a == VM_CC_RING && groups_of(p, x, &(cc_call){0});
+  if (x->does != VM_CC_PERMUTE && vm_cc_has(VM_CC_RDH, x->does, n) && cc_spans_instances(p, x) &&
+      !grouped)
     a = VM_CC_RDH;
   if (a == VM_CC_RING && vm_cc_has(VM_CC_PAIRS, x->does, n) && !cc_no_pairs(p, x)) a = VM_CC_PAIRS;
   if (p->algorithm >= 0 && vm_cc_has((vm_cc_algorithm)p->algorithm, x->does, n))
@@ -314,8 +322,13 @@ cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k
     s->order[0] = cc_order_of(p, x, k & 1);
     s->second = k & 1;
   }
-  if (s->algorithm == VM_CC_RING && !x->by_channel) s->order[0] = cc_order_of(p, x, 0);
-  if (s->order[0] && slices > 1) {
+  cc_call group;
+  if (s->algorithm == VM_CC_RING && (s->groups = groups_of(p, x, &group))) /* as of pairs */
+    s->order[0] = cc_order_of(p, &group, k & 1);
+  else if (s->algorithm == VM_CC_RING && !x->by_channel)
+    s->order[0] = cc_order_of(p, x, 0);
+  if (s->groups && slices > 1) slices = 4;
+  if (s->order[0] && slices > 1 && !s->groups) {
     s->order[1] = cc_order_of(p, x, 1);
     slices = 4;
   }
@@ -366,7 +379,8 @@ static void find_spare(vm_plan *p) {
 }
 
 static bool same_ready(const cc_ready *k, const cc_call *x, const vm_cc_shape *s) {
-  return k->algorithm == s->algorithm && k->rings == (s->order[1] != NULL) && k->n == x->ranks_n &&
+  return k->algorithm == s->algorithm && k->rings == (s->order[1] != NULL) &&
+         k->groups == s->groups && k->n == x->ranks_n &&
          k->stream == x->stream && k->by_channel == x->by_channel &&
          k->pairs == (isa_ops[x->op].form == ISA_FORM_PERMUTE) &&
          memcmp(k->ranks, x->ranks, k->n * sizeof *k->ranks) == 0;
@@ -407,6 +421,7 @@ static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, const vm_cc_
                 .count = count,
                 .algorithm = (uint8_t)s->algorithm,
                 .rings = s->order[1] != NULL,
+                .groups = s->groups,
                 .stream = x->stream,
                 .by_channel = x->by_channel,
                 .pairs = isa_ops[x->op].form == ISA_FORM_PERMUTE};
@@ -424,7 +439,9 @@ static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, const vm_cc_
 /* What a call needs of semaphores and of memory in which things land. */
 static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
   uint64_t land[ISA_NCC] = {0};
-  if (!cc_add_order(p, x)) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for rings");
+  cc_call group;
+  if (!cc_add_order(p, x) || (groups_of(p, x, &group) && !cc_add_order(p, &group)))
+    return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for rings");
   const char *why = cc_no_pairs(p, x);
   if (why && algorithm_of(p, rank, x) == VM_CC_PAIRS)
     return cc_refuse(p, e, rank, x, "%s: %s", vm_cc_algorithm_names[VM_CC_PAIRS], why);

@@ -34,6 +34,7 @@ typedef struct cc_ready {
   uint32_t n, count; /* count: semaphores of each CC sequencer */
   uint8_t algorithm, stream;
   bool rings;             /* two at once */
+  uint32_t groups;        /* of a ring in groups */
   bool pairs, by_channel; /* as of calls: their rings may run the other way, so others are ready */
   uint32_t first;         /* index in `spare` */
 } cc_ready;
@@ -127,6 +128,9 @@ const uint32_t *cc_order_of(const vm_plan *p, const cc_call *x, unsigned which);
 /* The masks of its halvings and doublings; of a power of two of ranks. */
 void cc_masks_of(const vm_plan *p, const cc_call *x, uint32_t *masks);
 bool cc_spans_instances(const vm_plan *p, const cc_call *x);
+/* How many instances have as many ranks of its list, one after another, of the same numbers; 0: it
+ * is another list. *part: the call with only the ranks of this one's instance. */
+uint32_t cc_groups_of(const vm_plan *p, const cc_call *x, cc_call *part);
 /* Why KangaRing cannot run it; NULL: it can, if it has the operation. */
 const char *cc_no_pairs(const vm_plan *p, const cc_call *x);
 /* Prepares a ring; false: out of memory. */

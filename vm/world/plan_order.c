@@ -81,6 +81,20 @@ bool cc_spans_instances(const vm_plan *p, const cc_call *x) {
   return false;
 }
 
+uint32_t cc_groups_of(const vm_plan *p, const cc_call *x, cc_call *part) {
+  uint32_t of = p->instance ? p->instance->devices * p->of_device : UINT32_MAX, each = 0;
+  while (each < x->ranks_n && x->ranks[each] / of == x->ranks[0] / of) each++;
+  if (each < 2 || each == x->ranks_n || x->ranks_n % each) return 0;
+  for (uint32_t i = 0; i < x->ranks_n; i++)
+    if (x->ranks[i] % of != x->ranks[i % each] % of ||
+        x->ranks[i] / of != x->ranks[i - i % each] / of)
+      return 0;
+  *part = *x;
+  part->ranks += x->place / each * each;
+  part->ranks_n = each;
+  return x->ranks_n / each;
+}
+
 const char *cc_no_pairs(const vm_plan *p, const cc_call *x) {
   if (x->does == VM_CC_PERMUTE) return NULL;
   if (cc_spans_instances(p, x)) return "its ranks are on several instances";
