@@ -102,6 +102,7 @@ static void from_tile(as_operand *o, uint32_t index, const isa_tile *t) {
 static void fold(as_operand *o) {
   for (unsigned d = 0; d + 1 < o->ndim && o->ndim > ISA_MAX_DIMS;) {
     isa_dim *a = &o->dim[d], *b = a + 1;
+    /* A size in a register is of one dimension: of two made one it would be a product. */
     bool sized = o->ap.size_dim == d + 2 || o->ap.size_dim == d + 3;
     uint64_t num = (uint64_t)a->num * b->num;
     if (sized || num > UINT32_MAX || (a->num != 1 && a->step != b->step * b->num)) {
@@ -141,6 +142,7 @@ static bool named(as_cur *c, as_operand *o, uint32_t *index) {
     from_tile(o, s->index, &p->tiles[s->index - 1]);
   bool whole = !as_at_punct(c, '[') && !as_at_punct(c, '.');
   uint32_t *known = &s->u.ap[c->j->unit->core];
+  /* Most operands are whole tiles, named again and again. */
   if (whole && *known) {
     *index = *known;
     return true;
@@ -151,6 +153,7 @@ static bool named(as_cur *c, as_operand *o, uint32_t *index) {
   } else if (o->rows >= 0 && !steps) {
     as_operand_size(c, o, 2, (unsigned)o->rows, o->at);
   }
+  /* A single element is a dimension of one: patterns have at least one. */
   if (o->ndim == 0) o->dim[o->ndim++] = (isa_dim){1, 1};
   if (!as_operand_views(c, o) || !finish(c, o, index)) return false;
   if (whole) *known = *index;

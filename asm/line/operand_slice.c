@@ -1,8 +1,11 @@
 /* `[...]` after the name of a tensor or tile: one item per dimension, missing ones whole.
  *
- *   :            the whole dimension     expr  rN  rN+expr  (ELEMENT)    one; the dimension is
- * dropped a:b  a:b:s   from a to before b      a:+n  a:+n:s    n elements from a rN:+n        from
- * a register         a:+rN<=n        as many as a register says, at most n */
+ *   :                               the whole dimension
+ *   expr  rN  rN+expr  (ELEMENT)    one element; the dimension is dropped
+ *   a:b  a:b:s                      from a to before b
+ *   a:+n  a:+n:s                    n elements from a
+ *   rN:+n                           from a register
+ *   a:+rN<=n                        as many as a register says, at most n */
 #include "stmt.h"
 
 typedef struct item {
@@ -30,6 +33,7 @@ static bool start_dynamic(as_cur *c, item *it) {
     it->dyn.kind = ISA_DYN_elem;
     if (!as_operand_parse(c, &it->dyn.ap) || !as_need(c, ')', "the element")) return false;
   }
+  /* A sign after the register: `r0-5` is one start, not a difference of two. */
   bool minus = as_at_punct(c, '-');
   if (!minus && !as_at_punct(c, '+')) return true;
   c->t++;
@@ -85,6 +89,7 @@ static int64_t count(as_cur *c, const item *it, const dim *d) {
              "a slice from a dynamic start needs a length, as in `[r0:+128]`");
     return 0;
   }
+  /* What is left after the start is not known now, and an access pattern has one size. */
   if (d->rows >= 0 && !it->has_stop && (start || it->step != 1)) {
     as_error(c->j, it->at->pos, as_span_of(it->at, c->t),
              "the size of dimension %u is r%d, known when the program runs: give the slice a "
@@ -128,6 +133,7 @@ static bool slice_partitions(as_cur *c, as_operand *o, const item *it, const dim
 static bool slice_dim(as_cur *c, as_operand *o, item *it, const dim *d) {
   if (d->partition) return slice_partitions(c, o, it, d);
   if (it->dyn.kind) {
+    /* The register may be anything; an offset as large as the dimension cannot be meant. */
     if (it->start > d->n || it->start < -d->n) return bad(c, it, d, "the offset", it->start);
     it->dyn.stride = d->step;
     if (!as_operand_dyn(c, o, it->dyn, it->at)) return false;
@@ -140,6 +146,7 @@ static bool slice_dim(as_cur *c, as_operand *o, item *it, const dim *d) {
   if (n == 0) return false;
   /* One element has no stride of its own; the product of more stays within the tensor. */
   o->dim[o->ndim++] = (isa_dim){n == 1 ? d->step : d->step * it->step, (uint32_t)n};
+  /* All of a dimension whose size is in a register: that register is the size here too. */
   if (d->rows >= 0 && !it->has_stop && !it->has_len) it->len_reg = d->rows;
   return it->len_reg < 0 || as_operand_size(c, o, 1 + o->ndim, (unsigned)it->len_reg, it->at);
 }

@@ -27,6 +27,7 @@ static uint32_t new_peer(renumber *r, uint32_t old) {
 static uint32_t new_ap(void *ud, uint32_t old) {
   renumber *r = ud;
   if (old == 0) return 0;
+  /* Once: patterns are shared by instructions. */
   if (r->to[old - 1]) return r->to[old - 1];
   isa_ap ap = r->old[old - 1];
   for (unsigned d = 0; d < ISA_MAX_DYN; d++)
@@ -77,6 +78,7 @@ static void calls_in_order(as_job *j, isa_program *p) {
   calls k = {.j = j, .p = p, .size = 16};
   uint32_t n = p->ncalls;
   if (n == 0) return;
+  /* Half empty, so that a search ends soon. */
   while (k.size / 2 < n) k.size *= 2;
   k.old = as_new(j, n * sizeof *k.old);
   k.to = as_new(j, n * sizeof *k.to);

@@ -54,7 +54,7 @@ static bool exact_in_f32(int64_t v) {
 
 static uint32_t f32_of(as_val v) {
   uint32_t bits = isa_f32_bits(v.kind == AS_V_INT ? (float)v.i : (float)v.f);
-  /* Every NaN in a program is the one that the machine makes. */
+  /* A NaN gets the bits that the machine gives one, and keeps its sign. */
   return (bits & 0x7fffffff) > 0x7f800000 ? (bits & 0x80000000) | 0x7fc00000 : bits;
 }
 

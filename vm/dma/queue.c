@@ -314,8 +314,7 @@ static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
   vm_core *peer = vm_core_at(c, t->met.core);
   t->finished |= (uint16_t)(1u << ring);
   if (t->twin->finished >> ring & 1) {
-    /* The other core may not have run as far: what it is told must not come before its own events.
-     */
+    /* The other core may not have come as far: what follows happens there at this moment too. */
     peer->now = vm_time_later(peer->now, c->now);
     peer->cause = c->cause;
     signal(c, t, ring);
