@@ -282,7 +282,7 @@ class Server:
         if not moments or not moments[core] or not state["file"]:
             return {}
         return moments[core].of_line(os.path.realpath(state["file"]), state["line"],
-                                     operands(state["text"], self.run))
+                                     operands(state["text"], self.run), self.run.tiles)
 
     def _variables(self, arguments):
         number = arguments["variablesReference"]

@@ -1,6 +1,7 @@
 """The script of Python that an editor debugs: its lines outside of kernels, its frames and their
 variables, and what Python's variables were when a line of a kernel was recorded."""
 import os
+import re
 import sys
 import types
 
@@ -54,19 +55,26 @@ class Moments:
         self.values.setdefault(key, []).append(
             {n: v for n, v in frame.f_locals.items() if isinstance(v, _PLAIN + (Tensor, tuple))})
 
-    def _tile_names(self):
-        """{id of a storage: its tile's name in the program}, by the order of declaration."""
-        count, names = {}, {}
+    def _tile_names(self, tiles):
+        """{id of a storage: its tile's name among those of the program}, by the order in which a
+        name's were declared; nothing of a name of which the program has more, or not all, or that
+        may be a later one of another."""
+        of_name, found = {}, {}
         for s in self.rec.tiles:
-            name = s.name or "t"
-            n = count[name] = count.get(name, 0) + 1
-            names[id(s)] = name if n == 1 else "%s_%d" % (name, n)
-        return names
+            of_name.setdefault(s.name or "t", []).append(id(s))
+        for name, storages in of_name.items():
+            names = [name] + ["%s_%d" % (name, n) for n in range(2, len(storages) + 2)]
+            numbered = re.fullmatch(r"(.+)_\d+", name)
+            if numbered and numbered[1] in of_name:
+                continue
+            if names[-1] not in tiles and all(n in tiles for n in names[:-1]):
+                found.update(zip(storages, names))
+        return found
 
-    def of_line(self, path, line, operands):
+    def of_line(self, path, line, operands, tiles):
         """{name: [values]} when that line was recorded; several values where it was recorded
         several times, and the tiles among the operands do not say which time it was."""
-        moments, names = self.values.get((path, line), []), self._tile_names()
+        moments, names = self.values.get((path, line), []), self._tile_names(tiles)
 
         def fits(moment):
             tiles = {names.get(id(v.storage)) for v in moment.values() if isinstance(v, Tensor)}
