@@ -163,6 +163,20 @@ const uint32_t *isa_group_list(const isa_group *g, uint32_t rank, uint32_t *n, u
   return NULL;
 }
 
+uint32_t isa_peer_rank(const isa_program *p, const isa_peer *peer, uint32_t rank) {
+  uint32_t n, place, at;
+  if (peer->how == ISA_PEER_rank) return peer->value;
+  const uint32_t *list = isa_group_list(&p->groups[peer->group - 1], rank, &n, &place);
+  if (!list) return UINT32_MAX;
+  switch (peer->how) {
+  case ISA_PEER_next: at = place + 1 < n ? place + 1 : 0; break;
+  case ISA_PEER_prev: at = place ? place - 1 : n - 1; break;
+  case ISA_PEER_xor: at = place ^ peer->value; break;
+  default: at = peer->value; break;
+  }
+  return at < n ? list[at] : UINT32_MAX;
+}
+
 uint32_t isa_program_peer(isa_program *p, const isa_peer *peer) {
   for (uint32_t i = 0; i < p->npeers; i++)
     if (p->peers[i].how == peer->how && p->peers[i].group == peer->group &&

@@ -82,10 +82,15 @@ case("one Chrome trace of all ranks: processes are named after them, ids are not
     end
   end
   eq(count, 16) -- five of each rank, and that of the links
+  local begins = {}
   for _, e in ipairs(whole.traceEvents) do
     local rank = tonumber(name[e.pid]:match "^rank (%d) %a") or -1
     eq(rank >= 0 or name[e.pid] == "links", true)
+    if e.ph == "s" then begins[e.id] = rank end
     all[rank] = (all[rank] or 0) + 1
+    if e.ph == "f" and begins[e.id] ~= rank then -- an arrow from another rank
+      all[rank], all[begins[e.id]] = all[rank] - 1, all[begins[e.id]] - 1
+    end
     local key = e.bind_id or e.ph == "s" and "arrow " .. e.id
     if key then
       eq(bound[key] or rank, rank)
@@ -101,6 +106,42 @@ case("one Chrome trace of all ranks: processes are named after them, ids are not
   eq(all, one)
   local plain = run {}
   raises("save_trace: the core was not made with trace = true", plain.save_trace, plain, path)
+end)
+
+case("arrows lead from the pushes of a rank to the waits of another", function()
+  local path, slices, begins, ends, seen = t.temp(), {}, {}, {}, 0
+  for _, algorithm in ipairs {"ring", "mesh"} do
+    local all <close> = soma.world {ranks = 3, target = "trn1", algorithm = algorithm, trace = true}
+    all:run(sum, function(r) return {x = x[r]} end):save_trace(path)
+    local events, name, track = json(t.read(path)).traceEvents, {}, {}
+    for _, e in ipairs(events) do
+      if e.name == "process_name" then name[e.pid] = e.args.name end
+      if e.name == "thread_name" then track[e.pid .. "." .. e.tid] = e.args.name end
+      if e.ph == "X" then slices[#slices + 1] = e end
+      if e.ph == "s" then begins[e.id] = e elseif e.ph == "f" then ends[e.id] = e end
+    end
+    local function slice_of(e, cat)
+      for _, s in ipairs(slices) do
+        if s.pid == e.pid and s.tid == e.tid and s.cat == cat and s.ts <= e.ts and e.ts <= s.ts + s.dur then return s end
+      end
+    end
+    local reached = {}
+    for id, e in pairs(begins) do
+      local from, to = tonumber(name[e.pid]:match "^rank (%d)"), tonumber(name[ends[id].pid]:match "^rank (%d)")
+      if from ~= to then
+        local share, wait = slice_of(e, "dma"), slice_of(ends[id], "wait")
+        has(track[e.pid .. "." .. e.tid], "DMA engine ")
+        has(wait.name, "wait cc0_from")
+        reached[wait], seen = true, seen + 1
+        if algorithm == "ring" then eq(to, (from + 1) % 3) end
+        local took = wait.ts + wait.dur - share.ts - share.dur -- LINK_LAT and the time until it is seen, and links
+        eq(took > 0.5299 and (from // 2 ~= to // 2 or took < 0.5301), true)
+      end
+    end
+    for _, s in ipairs(slices) do eq(reached[s] or not s.name:find "wait cc0_from", true) end
+    slices, begins, ends = {}, {}, {}
+  end
+  eq(seen > 12, true)
 end)
 
 case("what a CC sequencer pushes and what it adds have DMA engines of their own", function()

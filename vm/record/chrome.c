@@ -1,43 +1,13 @@
 /* Chrome's trace event format. Times are microseconds, written exactly (nine decimals). */
-#include "record.h"
+#include "chrome.h"
 
 #include <string.h>
 
-/* Processes; those of core 1, and of each rank, have numbers of their own. */
-enum { PID_ENGINES = 1, PID_DMA, PID_DMA_ENGINES, PID_SEMS, PID_MEMORY };
 /* Track numbers of an engine: the data path's lanes, the triggers', then its waits. */
 enum { TRACKS = 32, TRIGGERS = 16 };
 _Static_assert((int)VM_REC_LANES <= TRIGGERS && TRIGGERS + (int)VM_REC_LANES < TRACKS,
                "tracks of an engine");
-enum { WINDOWS = 2000 }; /* of throughput */
 
-typedef struct chrome {
-  vm_rec_view t;
-  vm_rec_sink out;
-  uint32_t *order, *from;
-  uint8_t *lanes;
-  vm_rec_transfers transfers;
-  vm_time seen[2]; /* from the 4 bytes that a ring writes to the semaphore's new value; on the other
-                      core */
-  uint32_t used[VM_REC_TRACKS];
-  bool waits[VM_REC_UNITS];
-  uint8_t *transfer_lanes; /* by transfer */
-  uint32_t queue_lanes[ISA_MAX_CORES * ISA_MAX_QUEUES];
-  uint64_t arrows;
-  uint32_t rank, flows; /* flows: transfers of the ranks before */
-  bool first, of_ranks; /* of_ranks: a trace of a world */
-} chrome;
-
-/* Begins an event: comma, newline, brace. */
-static isa_buf *begin(chrome *c) {
-  isa_buf_puts(&c->out.b, c->first ? "\n{" : ",\n{");
-  c->first = false;
-  return &c->out.b;
-}
-
-static unsigned pid_of(const chrome *c, unsigned core, unsigned pid) {
-  return (c->rank * ISA_MAX_CORES + core) * PID_MEMORY + pid;
-}
 static unsigned engine_track(unsigned engine, unsigned lane) { return 1 + engine * TRACKS + lane; }
 static unsigned wait_track(unsigned engine) { return engine_track(engine, TRACKS - 1); }
 /* The tracks of a queue, and of a DMA engine. */
@@ -315,35 +285,90 @@ static void put_notify(chrome *c, const vm_rec_event *v) {
   isa_buf_puts(b, "}}");
 }
 
-/* One end of an arrow: just inside the end of slice i, so that a viewer binds it to that slice. */
-static void put_arrow_end(chrome *c, uint32_t i, const char *how) {
-  const vm_rec_event *v = vm_rec_at(c->t.r, i);
-  vm_time length = v->end - v->start, back = length / 2 < VM_NS ? length / 2 : VM_NS;
-  unsigned pid, tid;
-  track_of(c, i, &pid, &tid);
+/* One end of an arrow, on a track at a time. */
+static void put_flow(chrome *c, unsigned pid, unsigned tid, vm_time at, const char *how) {
   isa_buf_printf(
       begin(c),
       "%s,\"id\":%llu,\"pid\":%u,\"tid\":%u,\"cat\":\"signal\",\"name\":\"signal\",\"ts\":", how,
       (unsigned long long)c->arrows, pid, tid);
-  vm_rec_put_time(&c->out.b, v->end - back, 9);
+  vm_rec_put_time(&c->out.b, at, 9);
   isa_buf_puts(&c->out.b, "}");
 }
+static const char leaves[] = "\"ph\":\"s\"", arrives[] = "\"ph\":\"f\",\"bp\":\"e\"";
+
+/* Just inside the end of a slice, so that a viewer binds an arrow to that slice. */
+static vm_time inside(const vm_rec_event *v) {
+  vm_time length = v->end - v->start;
+  return v->end - (length / 2 < VM_NS ? length / 2 : VM_NS);
+}
+
+static void put_arrow_end(chrome *c, uint32_t i, const char *how) {
+  unsigned pid, tid;
+  track_of(c, i, &pid, &tid);
+  put_flow(c, pid, tid, inside(vm_rec_at(c->t.r, i)), how);
+}
+
+/* ---- Arrows from rank to rank ------------------------------------------------------------- */
+
+static void add_over(chrome *c, vm_rec_over_list *l, const vm_rec_over_end *e) {
+  if (!vm_rec_over_add(l, &c->out.b.al, e)) c->out.b.failed = true;
+}
+
+/* A share that pushes, or an update by another rank. */
+static void note_over(chrome *c, uint32_t i) {
+  const vm_rec_event *v = vm_rec_at(c->t.r, i);
+  vm_rec_over_end e;
+  if (v->kind == VM_EV_DMA && vm_rec_pushes(&c->t, &c->transfers, i, c->rank, &e)) {
+    track_of(c, i, &e.pid, &e.tid);
+    e.at = inside(v);
+    add_over(c, &c->over.pushed, &e);
+  } else if (v->kind == VM_EV_SEM && v->engine == VM_BY_PEER && v->id < ISA_NSEMS) {
+    e = (vm_rec_over_end){.from = v->pc,
+                          .to = c->rank,
+                          .sem = (uint16_t)vm_rec_sem(v->core, v->id),
+                          .time = v->start};
+    add_over(c, &c->over.came, &e);
+    c->came[i] = c->over.came.n;
+  }
+}
+
+/* A wait that an update by another rank has ended. */
+static void note_wait(chrome *c, uint32_t wait, uint32_t update) {
+  if (!c->came[update] || c->out.b.failed) return;
+  vm_rec_over_end *e = &c->over.came.v[c->came[update] - 1];
+  track_of(c, wait, &e->pid, &e->tid);
+  e->at = inside(vm_rec_at(c->t.r, wait));
+  e->ends_wait = true;
+}
+
+static void put_over(void *ud, const vm_rec_over_end *push, const vm_rec_over_end *wait) {
+  chrome *c = ud;
+  c->arrows++;
+  put_flow(c, push->pid, push->tid, push->at, leaves);
+  put_flow(c, wait->pid, wait->tid, wait->at, arrives);
+  vm_rec_sink_row(&c->out);
+}
+
+/* ---- Events ------------------------------------------------------------------------------- */
 
 /* From the instruction or share after a wait's update to the wait; from the later core's sendrecv.
  */
 static void put_arrow(chrome *c, uint32_t wait) {
   bool meets = vm_rec_at(c->t.r, wait)->kind == VM_EV_MEET;
-  uint32_t update = c->from[wait], source = update && !meets ? c->from[update - 1] : update;
+  uint32_t update = c->from[wait];
+  if (update && c->of_ranks && !meets) note_wait(c, wait, update - 1);
+  uint32_t source = update && !meets ? c->from[update - 1] : update;
   if (!source) return;
   uint8_t kind = vm_rec_at(c->t.r, source - 1)->kind;
   if (kind != VM_EV_INSN && kind != VM_EV_DMA && kind != VM_EV_MEET) return;
   c->arrows++;
-  put_arrow_end(c, source - 1, "\"ph\":\"s\"");
-  put_arrow_end(c, wait, "\"ph\":\"f\",\"bp\":\"e\"");
+  put_arrow_end(c, source - 1, leaves);
+  put_arrow_end(c, wait, arrives);
 }
 
 static void put_event(chrome *c, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
+  if (c->of_ranks) note_over(c, i);
   if (v->kind == VM_EV_SEM) {
     put_counter(c, v);
     put_write(c, i);
@@ -358,22 +383,7 @@ static void put_event(chrome *c, uint32_t i) {
   if (vm_rec_is_wait(v)) put_arrow(c, i);
 }
 
-static bool put_use(chrome *c, unsigned core) {
-  vm_rec_usage use;
-  if (!vm_rec_usage_of(&c->t, c->order, core, &use)) return false;
-  for (uint32_t i = 0; i < use.n && vm_rec_sink_row(&c->out); i++)
-    for (int m = 0; m < 2; m++) {
-      isa_buf *b = begin(c);
-      isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%u,\"name\":\"%s bytes\",\"ts\":",
-                     pid_of(c, core, PID_MEMORY), m ? "PSUM" : "SBUF");
-      vm_rec_put_time(b, use.v[i].t, 9);
-      isa_buf_printf(b, ",\"args\":{\"in use\":%llu}}", (unsigned long long)use.v[i].bytes[m]);
-    }
-  vm_rec_usage_free(&c->t, &use);
-  return true;
-}
-
-/* ---- Transfers, how many are pending, throughput ------------------------------------------ */
+/* ---- Transfers ---------------------------------------------------------------------------- */
 
 /* From the first share to the last. */
 static void put_transfer(chrome *c, uint32_t k) {
@@ -398,44 +408,6 @@ static void put_transfer(chrome *c, uint32_t k) {
                  v->value < ISA_NSEQS ? isa_engines[v->value].name : "?");
 }
 
-static isa_buf *begin_count(chrome *c, unsigned core, const char *name, vm_time t) {
-  isa_buf *b = begin(c);
-  isa_buf_printf(b, "\"ph\":\"C\",\"pid\":%u,\"name\":\"%s\",\"ts\":", pid_of(c, core, PID_DMA),
-                 name);
-  vm_rec_put_time(b, t, 9);
-  return b;
-}
-
-static bool put_pending(chrome *c, unsigned core) {
-  vm_rec_pending p;
-  if (!vm_rec_pending_of(&c->t, &c->transfers, core, &p)) return false;
-  for (uint32_t i = 0; i < p.n && vm_rec_sink_row(&c->out); i++)
-    isa_buf_printf(begin_count(c, core, "pending transfers", p.v[i].t),
-                   ",\"args\":{\"pending\":%lld}}", (long long)p.v[i].n);
-  vm_rec_pending_free(&c->t, &p);
-  return true;
-}
-
-/* Means over windows of whole nanoseconds, in hundredths of a GB/s. */
-static bool put_throughput(chrome *c, unsigned core) {
-  vm_time width = (c->t.total / WINDOWS / VM_NS + 1) * VM_NS;
-  uint32_t n = (uint32_t)(c->t.total / width + 1);
-  double *bytes = isa_zalloc(&c->t.al, (n + 1) * sizeof *bytes);
-  unsigned long long last = 0;
-  if (!bytes) return false;
-  vm_rec_moved(&c->t, core, width, n, bytes);
-  for (uint32_t k = 0; k <= n && vm_rec_sink_row(&c->out); k++) {
-    unsigned long long rate =
-        (unsigned long long)(bytes[k] * 100 / ((double)width / (double)VM_NS) + 0.5);
-    if (rate != last)
-      isa_buf_printf(begin_count(c, core, "GB/s", k * width), ",\"args\":{\"GB/s\":%llu.%02llu}}",
-                     rate / 100, rate % 100);
-    last = rate;
-  }
-  isa_free(&c->t.al, bytes, (n + 1) * sizeof *bytes);
-  return true;
-}
-
 static void put_head(chrome *c, const isa_program *p, uint64_t dropped, vm_time total) {
   isa_buf_printf(&c->out.b,
                  "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"producer\":\"soma %s\",\"target\":"
@@ -450,8 +422,7 @@ static void put_trace(chrome *c) {
   for (uint32_t i = 0; i < c->t.n && vm_rec_sink_row(&c->out); i++) put_event(c, i);
   for (uint32_t k = 0; k < c->transfers.n && vm_rec_sink_row(&c->out); k++) put_transfer(c, k);
   for (unsigned core = 0; core < c->t.p->ncores; core++)
-    if (!put_use(c, core) || !put_pending(c, core) || !put_throughput(c, core))
-      c->out.b.failed = true;
+    if (!vm_rec_chrome_counts(c, core)) c->out.b.failed = true;
 }
 
 /* False: out of memory. */
@@ -462,10 +433,11 @@ static bool prepare(chrome *c) {
   c->transfers = (vm_rec_transfers){0};
   c->order = vm_rec_by_start(&c->t);
   c->from = vm_rec_links(&c->t);
+  c->came = vm_rec_new_array(&c->t, sizeof *c->came);
   c->lanes = c->order ? vm_rec_lanes(&c->t, c->order, c->used) : NULL;
   if (!vm_rec_transfers_of(&c->t, &c->transfers)) return false;
   c->transfer_lanes = isa_zalloc(&c->t.al, (size_t)c->transfers.n + 1);
-  if (!c->transfer_lanes || !c->from || !c->lanes) return false;
+  if (!c->transfer_lanes || !c->from || !c->lanes || !c->came) return false;
   find_transfer_lanes(c);
   vm_rec_time_to_see(&c->t, c->from, c->seen);
   return true;
@@ -531,6 +503,7 @@ static void put_rank(chrome *c, const soma_recorder *r, const soma_program *p) {
   c->flows += c->transfers.n;
   vm_rec_free_array(&c->t, c->order, sizeof *c->order);
   vm_rec_free_array(&c->t, c->from, sizeof *c->from);
+  vm_rec_free_array(&c->t, c->came, sizeof *c->came);
   vm_rec_free_array(&c->t, c->lanes, 1);
   isa_free(&c->t.al, c->transfer_lanes, (size_t)c->transfers.n + 1);
   vm_rec_transfers_free(&c->t, &c->transfers);
@@ -552,6 +525,8 @@ static soma_status write_ranks(const soma_recorder *const *r, const soma_program
   vm_rec_sink_open(&c.out, &r[0]->al, write, ud);
   put_head(&c, p[0]->p, dropped, total);
   for (; c.rank < n && vm_rec_sink_row(&c.out); c.rank++) put_rank(&c, r[c.rank], p[c.rank]);
+  vm_rec_over_pairs(&c.over, put_over, &c);
+  vm_rec_over_free(&c.over, &c.out.b.al);
   if (of_ranks) put_links(&c, r[0]);
   isa_buf_puts(&c.out.b, "\n]}\n");
   return vm_rec_sink_close(&c.out, NULL);

@@ -6,7 +6,8 @@
  *   memory.c    tiles in use over time
  *   fold.c      repeats of the critical path
  *   gaps.c      idle time of the engines, and what was late
- *   chrome.c table.c table_cc.c summary.c text.c explain.c html.c   the writers
+ *   over.c      what went from rank to rank
+ *   chrome.c chrome_counts.c table.c table_cc.c summary.c text.c explain.c html.c   the writers
  *   html_why.c  the page's part about time: figures, critical path, idle gaps
  *   html_world.c its part about all ranks of a world: links, collectives, the path over ranks */
 #ifndef VM_RECORD_H
@@ -202,6 +203,34 @@ void vm_rec_pending_free(const vm_rec_view *t, vm_rec_pending *p);
 /* Adds to bytes[k] what the shares of a core moved from k * width to (k + 1) * width, of n; a share
  * moves its bytes evenly. */
 void vm_rec_moved(const vm_rec_view *t, unsigned core, vm_time width, uint32_t n, double *bytes);
+
+/* What went from rank to rank of a world (over.c): the end of a share that pushes, or the arrival
+ * of an update from another rank, and the wait that it ended. */
+typedef struct vm_rec_over_end {
+  uint32_t from, to; /* ranks */
+  uint16_t sem;      /* of rank `to`, as vm_rec_sem numbers them */
+  bool ends_wait;
+  unsigned pid, tid; /* the track of the share or the wait, */
+  vm_time time, at;  /* and where its arrow begins or ends */
+} vm_rec_over_end;
+typedef struct vm_rec_over_list {
+  vm_rec_over_end *v;
+  uint32_t n, cap;
+} vm_rec_over_list;
+typedef struct vm_rec_over {
+  vm_rec_over_list pushed, came;
+} vm_rec_over;
+/* Whether a share of this rank pushes to another one whose semaphore then rises; sets ranks,
+ * semaphore and time. */
+bool vm_rec_pushes(const vm_rec_view *t, const vm_rec_transfers *x, uint32_t share, uint32_t rank,
+                   vm_rec_over_end *out);
+bool vm_rec_over_add(vm_rec_over_list *l, const isa_alloc *al, const vm_rec_over_end *e);
+/* Calls fn for each wait that a push has ended. */
+void vm_rec_over_pairs(vm_rec_over *x,
+                       void (*fn)(void *ud, const vm_rec_over_end *push,
+                                  const vm_rec_over_end *wait),
+                       void *ud);
+void vm_rec_over_free(vm_rec_over *x, const isa_alloc *al);
 
 /* The patterns that an instruction names, with what it does with them. At most VM_REC_APS. */
 enum { VM_REC_APS = 40 };

@@ -5,33 +5,27 @@
 
 /* ---- Ranks -------------------------------------------------------------------------------- */
 
-static uint32_t in_list(const isa_group *g, const isa_peer *peer, uint32_t rank, isa_error *e) {
-  uint32_t n, place, at;
-  const uint32_t *list = isa_group_list(g, rank, &n, &place);
-  if (!list) {
+/* Why a peer is no rank. */
+static void tell_why(const isa_group *g, const isa_peer *peer, uint32_t rank, isa_error *e) {
+  uint32_t n, place;
+  if (!isa_group_list(g, rank, &n, &place))
     isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "rank %u is in no list of group %s", rank, g->name);
-    return UINT32_MAX;
-  }
-  switch (peer->how) {
-  case ISA_PEER_next: at = place + 1 < n ? place + 1 : 0; break;
-  case ISA_PEER_prev: at = place ? place - 1 : n - 1; break;
-  case ISA_PEER_xor: at = place ^ peer->value; break;
-  default: at = peer->value; break;
-  }
-  if (at < n) return list[at];
-  isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "group %s has %u ranks in the list of rank %u, no place %u",
-           g->name, n, rank, at);
-  return UINT32_MAX;
+  else
+    isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
+             "group %s has %u ranks in the list of rank %u, no place %u", g->name, n, rank,
+             peer->how == ISA_PEER_xor ? place ^ peer->value : peer->value);
 }
 
 /* The rank that a peer is for `rank`; UINT32_MAX with an error. */
 static uint32_t rank_of(const isa_program *p, const isa_peer *peer, uint32_t rank, uint32_t nranks,
                         isa_error *e) {
-  uint32_t of = peer->value;
-  if (peer->how != ISA_PEER_rank) of = in_list(&p->groups[peer->group - 1], peer, rank, e);
-  if (of == UINT32_MAX || of < nranks) return of;
-  isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "rank %u sends to rank %u; the world has %u ranks", rank,
-           of, nranks);
+  uint32_t of = isa_peer_rank(p, peer, rank);
+  if (of < nranks) return of;
+  if (of == UINT32_MAX && peer->how != ISA_PEER_rank)
+    tell_why(&p->groups[peer->group - 1], peer, rank, e);
+  else
+    isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "rank %u sends to rank %u; the world has %u ranks", rank,
+             of, nranks);
   return UINT32_MAX;
 }
 
