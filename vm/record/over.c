@@ -3,9 +3,10 @@
  *   rank 0   a share of qcc0 ends at 5.20 us; its trigger adds to $from of rank 1
  *   rank 1   $from rises at 5.73 us, and a wait ends
  *
- * Messages of one rank to one semaphore of another come in the order in which they left, so where
+ * Messages of one rank to one semaphore of another come in the order in which they left. So where
  * as many came as shares were recorded, the first belongs to the first, and so on. Else (a ring
- * without a share's bytes only signals; the trace is a part) it is the last share that had ended. */
+ * without a share's bytes only signals; the trace is a part) it is the last share that had ended.
+ */
 #include "record.h"
 
 #include <stdlib.h>
