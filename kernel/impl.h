@@ -170,7 +170,7 @@ typedef struct as_k_left {
   isa_line at;
   uint32_t buffer, left, of; /* of so many */
   uint16_t op;
-  uint8_t why; /* AS_PASS_ */
+  uint16_t why; /* AS_PASS_ */
 } as_k_left;
 
 typedef struct as_k_order {
@@ -435,6 +435,9 @@ bool as_k_pair_collectives(as_kernel *first, as_kernel *second, as_kernel **fail
 
 /* Adds an item that was refused, with copies that make it legal; false with its error. */
 bool as_k_repair(as_kernel *k, const as_k_draft *d);
+/* An operand like o with these elements; its number. */
+bool as_k_put_operand(as_kernel *k, as_k_operand o, uint8_t dtype, unsigned ndim,
+                      const isa_dim *dim, uint32_t *number);
 
 /* ---- spill.c ---- */
 

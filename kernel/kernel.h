@@ -9,6 +9,7 @@
  *     trim.c     columns that nothing uses
  *     dead.c     what is overwritten unread       version.c  a tile overwritten is another one
  *     value.c    what is there already            renew.c    the list without what goes
+ *     merge.c    small transfers of a line are one
  *     kept.c     the list as it was, should its tiles not fit then
  *     lives.c    first and last instruction of each buffer
  *     engine.c   the engine of what left it open     queue.c   the queue of each transfer
@@ -47,16 +48,17 @@ enum {
 
 /* What a list becomes before it is a program; each gives the bits of the list. */
 enum {
-  AS_PASS_MEMSETS = 1,  /* a memset whose bytes are written before anything reads them goes */
-  AS_PASS_STORES = 2,   /* so do copies and transfers to tiles and temporaries */
-  AS_PASS_VERSIONS = 4, /* a tile that is overwritten whole is another tile from there on */
-  AS_PASS_LOADS = 8,    /* bytes that are in a tile are not loaded or copied again */
-  AS_PASS_VALUES = 16,  /* what was computed is not computed again */
-  AS_PASS_ORDER = 32,   /* what is ready comes before what waits */
-  AS_PASS_USUAL = 64,   /* engines that compilers do not take are not taken (isa/choice.def) */
-  AS_PASS_TRIM = 128,   /* columns of a tile that nothing uses take no place */
-  AS_PASS_FAR = 256,    /* LOADS and VALUES also count what was made before the last round */
-  AS_PASS_SWDGE = 512,  /* gpsimd makes the descriptors of transfers (fronts.def), from gen3 on */
+  AS_PASS_MEMSETS = 1,   /* a memset whose bytes are written before anything reads them goes */
+  AS_PASS_STORES = 2,    /* so do copies and transfers to tiles and temporaries */
+  AS_PASS_VERSIONS = 4,  /* a tile that is overwritten whole is another tile from there on */
+  AS_PASS_LOADS = 8,     /* bytes that are in a tile are not loaded or copied again */
+  AS_PASS_VALUES = 16,   /* what was computed is not computed again */
+  AS_PASS_ORDER = 32,    /* what is ready comes before what waits */
+  AS_PASS_USUAL = 64,    /* engines that compilers do not take are not taken (isa/choice.def) */
+  AS_PASS_TRIM = 128,    /* columns of a tile that nothing uses take no place */
+  AS_PASS_FAR = 256,     /* LOADS and VALUES also count what was made before the last round */
+  AS_PASS_SWDGE = 512,   /* gpsimd makes the descriptors of transfers (fronts.def), from gen3 on */
+  AS_PASS_MERGES = 1024, /* transfers and copies of one line, round after round, are one */
   AS_PASS_CHOICES = AS_PASS_USUAL | AS_PASS_SWDGE, /* these change nothing of the list */
   AS_PASS_ALL = 511 & ~AS_PASS_USUAL               /* that make programs faster */
 };

@@ -56,8 +56,8 @@ static void find_places(repairer *m) {
 
 /* ---- Staged operands ----------------------------------------------------------------------- */
 
-static bool put_operand(as_kernel *k, as_k_operand o, uint8_t dtype, unsigned ndim,
-                        const isa_dim *dim, uint32_t *number) {
+bool as_k_put_operand(as_kernel *k, as_k_operand o, uint8_t dtype, unsigned ndim,
+                      const isa_dim *dim, uint32_t *number) {
   o.shape = as_k_find_shape(k, dtype, (uint8_t)ndim, dim);
   uint64_t *at = o.shape ? as_k_take_units(k, sizeof o / 8, number) : NULL;
   if (at) memcpy(at, &o, sizeof o);
@@ -101,7 +101,7 @@ static bool stage(repairer *m, const place *p, unsigned parts, uint8_t dtype, ui
                       .offset = -1,
                       .at = m->d.it.at};
   as_k_operand o = {.nparts = (uint8_t)parts, .space = t.space};
-  return as_kernel_tile_new(k, &t, &o.buffer) && put_operand(k, o, dtype, n, dim, number);
+  return as_kernel_tile_new(k, &t, &o.buffer) && as_k_put_operand(k, o, dtype, n, dim, number);
 }
 
 static unsigned parts_of(const as_kernel *k, uint32_t number) {
@@ -160,7 +160,7 @@ static bool piece(as_kernel *k, uint32_t number, uint32_t i, uint32_t *out) {
   as_k_operand o = *as_k_op(k, number);
   as_k_shape s = *as_k_shape_of(k, &o);
   o.offset += s.dim[0].step * i * (int64_t)isa_dtype_bytes(s.dtype);
-  return put_operand(k, o, s.dtype, s.ndim - 1u, s.dim + 1, out);
+  return as_k_put_operand(k, o, s.dtype, s.ndim - 1u, s.dim + 1, out);
 }
 
 /* The dense side is cut like the other one, by blocks of its elements. */
@@ -172,7 +172,7 @@ static bool dense_piece(as_kernel *k, uint32_t number, uint32_t i, uint32_t of, 
   for (unsigned d = 0; d < s->ndim; d++) n *= s->dim[d].num;
   isa_dim all = {1, (uint32_t)(n / of)};
   o.offset += (int64_t)(n / of * i * isa_dtype_bytes(dtype));
-  return put_operand(k, o, dtype, 1, &all, out);
+  return as_k_put_operand(k, o, dtype, 1, &all, out);
 }
 
 /* Between a staged operand and the one it stands for; in: to the staged one. */
@@ -207,8 +207,8 @@ static bool spread(repairer *m, uint32_t staged, uint32_t number) {
   place p = {.field = &isa_form_of(ISA_OP_tensor_copy)->fields[src], .number = number};
   one.nparts = 1;
   if (!as_k_temporary(k, "row", &one, &k->last_row, &row.buffer) ||
-      !put_operand(k, row, s.dtype, 1, dim + 1, &once) ||
-      !put_operand(k, row, s.dtype, 2, dim, &again) || !dense_piece(k, staged, 0, 1, &dense))
+      !as_k_put_operand(k, row, s.dtype, 1, dim + 1, &once) ||
+      !as_k_put_operand(k, row, s.dtype, 2, dim, &again) || !dense_piece(k, staged, 0, 1, &dense))
     return false;
   if (!put_copy(m, ISA_OP_dma_copy, once, number) &&
       !(stage(m, &p, 1, s.dtype, &from) && copy(m, from, number, true) &&

@@ -259,8 +259,8 @@ static bool arrange(as_kernel *k) {
 /* Passes that rename, move and keep may need more room than there is where the list as it was
  * recorded fits. Then those are left out, and if need be all. */
 static bool arrange_all(as_kernel *k) {
-  const uint32_t room =
-      AS_PASS_VERSIONS | AS_PASS_LOADS | AS_PASS_VALUES | AS_PASS_ORDER | AS_PASS_FAR;
+  const uint32_t room = AS_PASS_VERSIONS | AS_PASS_LOADS | AS_PASS_VALUES | AS_PASS_ORDER |
+                        AS_PASS_FAR | AS_PASS_MERGES;
   const uint32_t passes[] = {~room, AS_PASS_CHOICES};
   as_k_list kept = {0};
   bool ok = as_k_keep_list(k, &kept) && arrange(k);

@@ -9,8 +9,8 @@ bool as_k_leave(as_kernel *k, uint32_t item, uint32_t buffer, unsigned why) {
   const as_k_item *it = &k->items[item];
   if (!K_GROW(k, left, nleft, cap_left)) return false;
   k->left[k->nleft++] =
-      (as_k_left){.at = it->at, .buffer = buffer, .left = 1, .op = it->op, .why = (uint8_t)why};
-  k->figures.left_out += !it->added;
+      (as_k_left){.at = it->at, .buffer = buffer, .left = 1, .op = it->op, .why = (uint16_t)why};
+  k->figures.left_out += !it->added && why != AS_PASS_MERGES;
   return true;
 }
 
@@ -72,6 +72,7 @@ const char *as_kernel_left_text(uint32_t why) {
   case AS_PASS_MEMSETS:
   case AS_PASS_STORES: return "it is overwritten before anything reads it";
   case AS_PASS_LOADS: return "another tile has these bytes already";
+  case AS_PASS_MERGES: return "those of several rounds are one";
   default: return "it was computed already";
   }
 }
@@ -89,7 +90,8 @@ bool as_k_is_partial(const isa_insn *in) {
 bool as_k_simplify(as_kernel *k) {
   if (!as_k_asked(k, UINT32_MAX) || !k->nitems) return true;
   as_k_pin(k);
-  if (!as_k_start_sums(k) || !as_k_drop_dead(k) || !as_k_make_versions(k) || !as_k_share_values(k))
+  if (!as_k_start_sums(k) || !as_k_drop_dead(k) || !as_k_make_versions(k) ||
+      !as_k_share_values(k) || !as_k_merge(k))
     return false;
   gather(k);
   return true;

@@ -93,5 +93,6 @@ bool as_k_start_sums(as_kernel *k);
 bool as_k_drop_dead(as_kernel *k);
 bool as_k_make_versions(as_kernel *k);
 bool as_k_share_values(as_kernel *k);
+bool as_k_merge(as_kernel *k);
 
 #endif

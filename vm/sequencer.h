@@ -65,8 +65,10 @@ typedef struct vm_pe_clock {
   vm_time done;         /* of the last: matmuls finish in order, and after their weights */
   vm_moment load_free;  /* the weight loader */
   vm_moment free[2][VM_CELLS], loaded[VM_CELLS];
-  vm_time pass;        /* a float32 matmul with new weights may start, see MIN_FP32 */
-  vm_time burst, busy; /* start of this burst of matmuls, end of the last one's streaming */
+  vm_time pass;        /* a float32 matmul with new weights, read far apart, may start: MIN_FP32 */
+  /* The window of PE_WARMUP that the array is in: its start; twice the time that it has streamed
+   * in it, as at the full rate, and 1 more if it does run at the full rate. */
+  vm_time window, used;
 } vm_pe_clock;
 
 /* An instruction in the form that the sequencer uses. */

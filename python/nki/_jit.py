@@ -207,8 +207,8 @@ class Kernel:
         bound = launch.arguments(self.function, args, kwargs)
         key = launch.key_of(dict(bound.arguments))
         if key is not None:
-            key = (self.target, self.grid, self.split, self._optimize(), self._flags(), self.kind,
-                   key)
+            key = (self.target, self.grid, self.split, self._optimize(), self._flags(),
+                   launch.K.without(self.function), self.kind, key)
         try:
             built = None if key is None else self.builds.get(key)
             if built and built.around.holds():
@@ -219,7 +219,7 @@ class Kernel:
                              self.options.get("schedule", ()), core_of=self._core_of(),
                              flags=self._flags(), front_end=self.front_end,
                              older=self.options.get("style") == "neuronxcc",
-                             optimize=self._optimize())
+                             optimize=self._optimize(), without=launch.K.without(self.function))
         if key is not None:
             self.builds[key] = built
         return built, bound

@@ -15,6 +15,7 @@ from .machine import Program, _take_diagnostics, _text
 from .words import of_instruction, of_nki
 
 KEEP_ORDER, FIXED_ENGINES, COPIES, NO_DGE, ADVICE = 2, 4, 8, 16, 32
+MERGES = 1024  # of the passes that `without` leaves out
 ACCUMULATE, STATIC, SWDGE, HWDGE = 1, 2, 4, 8  # flags of a record
 
 
@@ -39,6 +40,11 @@ def fits(sizes, bits, what):
     return sizes
 
 _FIVE = C.c_uint32 * 5
+
+
+def without(function):
+    """The builder's passes that a decorator of nki.compiler switches off for a function."""
+    return MERGES if getattr(function, "unmerged", False) else 0
 
 
 class Builder(L.Owner):

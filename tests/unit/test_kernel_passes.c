@@ -497,6 +497,7 @@ static void a_front_end_says_which_rounds_count(void **state) {
     kbed_open(&l.b, "trn2", 0, 0);
     soma_kernel_free(l.b.k);
     o.front_end = rows[r].front_end;
+    o.without = SOMA_PASS_MERGES; /* of loads that are left */
     assert_int_equal(soma_kernel_new(l.b.m, &o, &l.b.k), SOMA_OK);
     KBED_OK(&l.b, soma_kernel_file(l.b.k, "kernel.py", &l.b.file));
     l.x = kbed_tensor(&l.b, "x", SOMA_FLOAT32, 128, COLS, SOMA_INPUT);

@@ -330,23 +330,35 @@ static void background_weights(void **state) {
   bed_close(&b);
 }
 
-/* A matmul of 64 columns is over before 128 columns of fp32 weights are loaded beside it. */
-static void slow_weights(void **state) {
-  (void)state;
+/* The starts of three fp32 matmuls of 128 columns, each with new weights. */
+static void with_weights(const char *weights, double start[3]) {
   spans s;
-  bed b = run(&s, NULL,
-              "target trn2\nw tile sbuf float32[128, 128]\nx tile sbuf float32[128, 16]\n"
-              "y tile psum float32[128, 16]\nsection tensor\n%rep 3\n ldweights w\n"
-              " matmul y, x, acc=write\n%endrep\n halt\n");
-  double start[3];
+  char text[400];
+  snprintf(text, sizeof text,
+           "target trn2\nw tile sbuf float32[128, 1024]\nx tile sbuf float32[128, 128]\n"
+           "y tile psum float32[128, 128]\nsection tensor\n%%rep 3\n ldweights %s\n"
+           " matmul y, x, acc=write\n%%endrep\n halt\n",
+           weights);
+  bed b = run(&s, NULL, text);
   unsigned n = 0;
   for (unsigned i = 0; i < s.n; i++)
     if (s.v[i].kind == SOMA_EV_INSN && strcmp(s.v[i].name, "matmul") == 0)
       start[n++] = ns(s.v[i].start);
-  near(start[0], 128 / 2.4, "after its weights");
+  bed_close(&b);
+}
+
+/* A matmul of 128 columns is over before fp32 weights that lie far apart are loaded beside it;
+ * dense ones are there. */
+static void slow_weights(void **state) {
+  (void)state;
+  double start[3];
+  with_weights("w[:, ::8]", start);
   near(start[1] - start[0], 2 * 574 / 2.4, "two passes, each after weights of its own");
   near(start[2] - start[1], 2 * 574 / 2.4, "and again");
-  bed_close(&b);
+  with_weights("w[:, 0:128]", start);
+  near(start[0], 128 / 2.4, "after its weights");
+  near(start[1] - start[0], (4 * 128 + 6) / 2.4, "dense weights hide behind it");
+  near(start[2] - start[1], (4 * 128 + 6) / 2.4, "and again");
 }
 
 /* Tiles of 32 rows that do not touch run at once, one issue every 6 cycles; the same tile waits. */

@@ -68,7 +68,8 @@ enum {
   SOMA_PASS_USUAL = 64,   /* engines that compilers do not take are not taken (isa/choice.def) */
   SOMA_PASS_TRIM = 128,   /* columns of a tile that nothing uses take no place */
   SOMA_PASS_FAR = 256,    /* loads and values also count what was made before the last round */
-  SOMA_PASS_SWDGE = 512   /* gpsimd makes the descriptors of transfers, from gen3 on */
+  SOMA_PASS_SWDGE = 512,  /* gpsimd makes the descriptors of transfers, from gen3 on */
+  SOMA_PASS_MERGES = 1024 /* transfers and copies of one line, round after round, are one */
 };
 
 /* A new kernel with m's allocator and m's costs. options may be NULL. On failure *k is NULL, and

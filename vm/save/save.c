@@ -159,8 +159,8 @@ static void walk_pe(vm_saver *s, const vm_core *c, vm_pe_clock *pe) {
   vm_save_time(s, &pe->done);
   vm_save_time(s, &pe->load_free.time);
   vm_save_time(s, &pe->pass);
-  vm_save_time(s, &pe->burst);
-  vm_save_time(s, &pe->busy);
+  vm_save_time(s, &pe->window);
+  vm_save_time(s, &pe->used);
   vm_save_node(s, c, &pe->issue_free.node);
   vm_save_node(s, c, &pe->started.node);
   vm_save_node(s, c, &pe->load_free.node);

@@ -69,7 +69,8 @@ static void clock_ldweights(vm_core *c, vm_flight *f, bound *b) {
   pe->load_free = (vm_moment){f->streamed, f->node};
   pe->started = (vm_moment){b->time, f->node};
   vm_time loaded = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, follow), pace);
-  if (f->in->op == ISA_OP_ldweights && f->a.LDWEIGHTS.src.dtype == ISA_float32)
+  if (f->in->op == ISA_OP_ldweights && f->a.LDWEIGHTS.src.dtype == ISA_float32 &&
+      vm_cost_far(&f->a.LDWEIGHTS.src))
     loaded = vm_time_later(loaded, pe->pass);
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) {
@@ -77,13 +78,36 @@ static void clock_ldweights(vm_core *c, vm_flight *f, bound *b) {
     }
 }
 
-/* True while the array is cold: it runs at half rate for the first PE_WARMUP of a burst. A burst
- * ends when the array has been idle for as long. */
+/* Time is cut into windows of PE_WARMUP from the run's start on. The array runs at half rate in a
+ * window before which it has not been used for PE_KEEP of the time. */
+static void enter_window(const vm_core *c, vm_pe_clock *pe, vm_time t, vm_time size) {
+  vm_time used = pe->used / 2;
+  if (t < pe->window + size) return;
+  /* an idle window lies between: cold again */
+  bool warm = t < pe->window + 2 * size && used >= size / 1000 * c->cost[VM_PE_KEEP];
+  pe->window = t - t % size;
+  pe->used = warm;
+}
+
 static bool is_cold(const vm_core *c, vm_pe_clock *pe, vm_time start) {
-  vm_time warmup = (vm_time)c->cost[VM_PE_WARMUP] * VM_NS;
-  if (!warmup) return false;
-  if (pe->busy == 0 || start >= pe->busy + warmup) pe->burst = start;
-  return start < pe->burst + warmup;
+  vm_time size = (vm_time)c->cost[VM_PE_WARMUP] * VM_NS;
+  if (!size) return false;
+  enter_window(c, pe, start, size);
+  return !(pe->used & 1);
+}
+
+/* Counts a stream; what a cold array does in a time a warm one does in half of it. A stream is
+ * shorter than a window: one that is not counts for the next window alone. */
+static void count_stream(const vm_core *c, vm_pe_clock *pe, vm_time from, vm_time to, bool cold) {
+  vm_time size = (vm_time)c->cost[VM_PE_WARMUP] * VM_NS, edge = pe->window + size;
+  if (!size) return;
+  if (to > edge) {
+    pe->used += (edge - from) * (cold ? 1 : 2) & ~(vm_time)1;
+    enter_window(c, pe, edge, size);
+    from = edge;
+    to = to < edge + size ? to : edge + size;
+  }
+  pe->used += (to - from) * (cold ? 1 : 2) & ~(vm_time)1;
 }
 
 /* Passes of a float32 matmul through the array, each with weights of its own; 0 for other types. */
@@ -124,13 +148,15 @@ static void clock_matmul(vm_core *c, vm_flight *f, bound *b) {
     }
   vm_effort cold;
   const vm_effort *x = &f->effort;
-  if (is_cold(c, pe, b->time)) {
+  bool half = is_cold(c, pe, b->time);
+  if (half) {
     cold = slowed(c, x);
     x = &cold;
   }
   uint32_t pace = vm_jitter_pace(c);
   f->item.start = b->time;
-  f->streamed = pe->busy = b->time + vm_paced(x->stream, pace);
+  f->streamed = b->time + vm_paced(x->stream, pace);
+  count_stream(c, pe, b->time, f->streamed, half);
   f->read = b->time + vm_paced(x->read, pace);
   f->item.done = pe->done = vm_time_later(b->time + vm_paced(x->latency, pace), pe->done);
   f->node = vm_path_add(c, VM_N_INSN, vm_at_pc(c, ISA_ENG_tensor, f->pc), b->time, f->item.done,

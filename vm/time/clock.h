@@ -94,6 +94,8 @@ void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out);
 bool vm_cost_allows(vm_cost_id id, uint32_t value);
 
 /* cost.c */
+/* Whether an operand's inner step is so wide that its elements come at half the rate. */
+bool vm_cost_far(const vm_view *v);
 vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a);
 vm_time vm_cost_time(const vm_core *c, unsigned engine, uint64_t cycles);
 /* static.c: the same without a run. A model of a target with its constants, freed by its owner;

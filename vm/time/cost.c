@@ -37,6 +37,10 @@ static bool dense(const vm_view *v) {
   return !v->place && (v->run <= 1 || v->run_step == v->esize);
 }
 
+bool vm_cost_far(const vm_view *v) {
+  return v->run > 1 && (v->run_step > FAR_STEP || v->run_step < -FAR_STEP);
+}
+
 static bool is_fp8(unsigned dtype) {
   return isa_dtypes[dtype].cls == ISA_FLOAT && isa_dtype_bytes(dtype) == 1;
 }
@@ -52,7 +56,7 @@ static void add_operand(const vm_core *c, traffic *t, const vm_view *v, bool wri
   t->n = max_of(t->n, v->elems);
   t->half = t->half && v->esize == 2 && dense(v);
   t->slow = t->slow || !dense(v) || (writes && width(c, v) == 1);
-  t->far = t->far || (v->run > 1 && (v->run_step > FAR_STEP || v->run_step < -FAR_STEP));
+  t->far = t->far || vm_cost_far(v);
   if (writes) {
     t->psum_out += psum ? bytes : 0;
     return;

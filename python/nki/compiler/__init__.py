@@ -1,4 +1,4 @@
-"""nki.compiler: allocators of the older API, and decorators that the builder has no use for."""
+"""nki.compiler: allocators of the older API, and decorators."""
 import inspect
 
 from ..language._loops import no_reorder
@@ -14,7 +14,18 @@ def _unchanged(f=None, *args, **kwargs):
     return f if callable(f) else (lambda g: g)
 
 
-skip_middle_end_transformations = enable_stack_allocator = force_auto_alloc = _unchanged
+enable_stack_allocator = force_auto_alloc = _unchanged
+
+
+def skip_middle_end_transformations(f=None):
+    """Small transfers and copies of a line are not merged over rounds of a loop."""
+    if f is None:
+        return skip_middle_end_transformations
+    function = f
+    while hasattr(function, "kernel") or hasattr(function, "function"):  # a kernel's, a benchmark's
+        function = getattr(function, "kernel", None) or function.function
+    function.unmerged = True
+    return f
 
 
 class Allocator:
