@@ -19,6 +19,7 @@ static const char *const memories[] = {"hbm", "sbuf", "psum", NULL};
 typedef struct lk_view {
   soma_view v;
   int memory; /* in memories */
+  int64_t steps[SOMA_VIEW_DIMS]; /* of all of its tensor; 0: there is no such dimension */
 } lk_view;
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
@@ -84,8 +85,10 @@ static int whole(lua_State *L) {
   unsigned dtype = lb_dtype(L, 5), ndim = lt_check_shape(L, 6, shape);
   lk_view *v = lua_newuserdatauv(L, sizeof *v, USER_VALUES);
   v->memory = memory;
+  memset(v->steps, 0, sizeof v->steps);
   int done = soma_view_make(&v->v, buffer, dtype, memory != 0, ndim, shape, &e);
   if (!done) return luaL_error(L, "%s", e.text);
+  for (unsigned d = 0; d < v->v.ndim; d++) v->steps[d] = v->v.dim[d].step;
   for (int i = KERNEL; i <= NAME; i++) {
     lua_pushvalue(L, i == KERNEL ? 1 : 3);
     lua_setiuservalue(L, -2, i);
@@ -386,9 +389,9 @@ static int view_as(lua_State *L) {
   check(L, 1);
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   int dtype = isa_dtype_find(name, strlen(name));
-  if (dtype < 0)
-    return refuse_text(L, 1,
-                       lua_pushfstring(L, "'%s' is not a data type", luaL_tolstring(L, 2, NULL)));
+  const char *shown = luaL_tolstring(L, 2, NULL);
+  if (dtype < 0) return refuse_text(L, 1, lua_pushfstring(L, "'%s' is not a data type", shown));
+  lua_pop(L, 1);
   lk_view *w = begin(L, 1, &e);
   return finish(L, soma_view_as(&w->v, (unsigned)dtype, &e), &e);
 }
@@ -404,10 +407,9 @@ static int add_part(lua_State *L, soma_view_dyn part) {
 }
 
 static void check_index(lua_State *L, const char *what) {
+  static const char text[] = "%s takes a view of whole numbers in SBUF, not %s";
   if (luaL_testudata(L, 2, VIEW)) return;
-  refuse_text(L, 1,
-              lua_pushfstring(L, "%s takes a view of whole numbers in SBUF, not %s", what,
-                              luaL_tolstring(L, 2, NULL)));
+  refuse_text(L, 1, lua_pushfstring(L, text, what, luaL_tolstring(L, 2, NULL)));
 }
 
 /* v:gather(index [, dimension]): of a DMA: that dimension (1) goes by an index vector of SBUF. */
@@ -416,6 +418,9 @@ static int view_gather(lua_State *L) {
   check(L, 1);
   check_index(L, "gather");
   unsigned d = lua_isnil(L, 3) ? 0 : dimension(L, 3);
+  const lk_view *v = check(L, 1); /* an index is multiplied by the step of all of the tensor */
+  if (v->memory == 0 && d < v->v.ndim && v->v.dim[d].step != v->steps[d])
+    return refuse(L, 1, "an index vector goes by a dimension of all of %s, with its step", 0);
   return add_part(
       L, (soma_view_dyn){.kind = SOMA_DYN_GATHER, .dim = (uint8_t)d, .operand = &check(L, 2)->v});
 }
@@ -433,9 +438,10 @@ static int view_indirect(lua_State *L) {
 static int view_bound(lua_State *L) {
   lua_settop(L, 2);
   check(L, 1);
+  const char *shown = luaL_tolstring(L, 2, NULL);
   if (!has_class(L, 2, REGISTER))
-    return refuse_text(
-        L, 1, lua_pushfstring(L, "bound takes a register, not %s", luaL_tolstring(L, 2, NULL)));
+    return refuse_text(L, 1, lua_pushfstring(L, "bound takes a register, not %s", shown));
+  lua_pop(L, 1);
   return add_part(L, (soma_view_dyn){.kind = SOMA_DYN_SIZE});
 }
 

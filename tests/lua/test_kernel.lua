@@ -295,6 +295,8 @@ t.case("wrong uses are refused at their line", function()
     {"an instruction's number must be a whole number, not a", function() k:order("a", 2) end},
     {"add is over axis 1, the free elements, not 0", function() k:sum(a, 0) end},
     {"gather takes a view of whole numbers in SBUF, not 3", function() local _ = x:gather(3) end},
+    {"an index vector goes by a dimension of all of x, with its step", function() local _ = x[0]:gather(a) end},
+    {"an index vector goes by a dimension of all of x, with its step", function() local _ = x[{0, 64, 2}]:gather(a) end},
     {"bound takes a register, not 3", function() local _ = x:bound(3) end},
     {"reshape takes a list of whole numbers", function() local _ = x:reshape {8192.0} end},
     {"0 to 199 of dimension 1 of x[128, 64]: it has 128", function() local _ = x[{0, 200}] end},
