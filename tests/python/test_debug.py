@@ -194,8 +194,10 @@ class Debug(KernelCase):
         self.assertEqual(w.run(total, arguments).hash, plain.hash)
         with self.assertRaisesRegex(SomaError, "recorded cannot go back"):
             soma.world(ranks=2, record=True).debug(total, arguments, commands="quit")
-        with self.assertRaisesRegex(SomaError, "with checks"):
-            soma.world(ranks=2, checks="race").debug(total, arguments, commands="quit")
+        with contextlib.redirect_stdout(io.StringIO()):
+            checked = soma.world(ranks=2, checks="race").debug(
+                total, arguments, commands="until 2us\nback\ncontinue\n")
+        self.assertEqual((checked.time_ns, checked.findings), (plain.time_ns, []))
 
     def test_a_transcript_over_a_pipe(self):
         with tempfile.TemporaryDirectory() as folder:
