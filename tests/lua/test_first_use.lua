@@ -16,7 +16,7 @@ case("an error of the first call names the caller's line, as one of the second d
     {function() soma.jit(1) end, "jit takes a function of a kernel and its arguments"},
     {function() soma.sweep {x = 1} end, "sweep: unknown option 'x'; it takes: .*"},
     {function() run:until_line("p.s", 90) end, "until_line: no instruction comes from p.s:90"},
-    {function() run:debug {x = 1} end, "debug: unknown option 'x'; it takes: print, read, script, sources"},
+    {function() run:debug {x = 1} end, "debug: unknown option 'x'; it takes: adapter, print, read, script, sources"},
   }
   for _, c in ipairs(calls) do
     local line = debug.getinfo(c[1], "S").linedefined
