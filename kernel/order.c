@@ -17,8 +17,8 @@
 
 #include <stdlib.h>
 
-/* Items in the window; of those that wait for none, how many are looked at; accesses of theirs and
- * waits between them that there is room for. */
+/* Items in the window; how many are looked at of those that wait for none, at least; touches,
+ * and waits between them, that there is room for. */
 enum { WINDOW = 256, LOOKS = 32, WORDS = WINDOW / 64, TOUCHES = 4096, EDGES = 1 << 15 };
 
 /* What an item in the window touches. They are numbered from 1; 0 is none. */
@@ -335,7 +335,7 @@ static void note_group(scheduler *s, const slot *t) {
 static uint32_t choose(scheduler *s) {
   uint32_t best = K_NONE, other = K_NONE;
   uint64_t least = UINT64_MAX;
-  for (uint32_t i = s->low, left = LOOKS; i < s->next && left; i++) {
+  for (uint32_t i = s->low, left = LOOKS; i < s->next && (left || other == K_NONE); i++) {
     uint64_t word = s->waits_not[i % WINDOW / 64] >> i % 64;
     if (!word) {
       i |= 63;
@@ -344,7 +344,7 @@ static uint32_t choose(scheduler *s) {
     i += (uint32_t)__builtin_ctzll(word);
     if (i >= s->next) break;
     slot *t = slot_of(s, i);
-    left--;
+    left -= left > 0;
     uint64_t begin = begin_of(s, t);
     if (begin >= least || !is_open(s, t)) continue;
     if (other == K_NONE) other = i;
