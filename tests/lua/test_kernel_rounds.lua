@@ -150,4 +150,45 @@ t.case("a loop's register has no value after the loop", function()
   end)
 end)
 
+-- A list with many loads of weights, of which seed 109 once left the scheduler none to take: the first of those that
+-- wait for nothing were all weights that could not be loaded yet.
+t.case("weights that cannot be loaded yet hide nothing that can come", function()
+  math.randomseed(109)
+  local R = math.random
+  local k = soma.kernel {target = "trn2"}
+  local wide, out = k:input("wide", "float32", {16, 128, 128}), k:output("out", "float32", {128, 64})
+  local acc = k:tile("float32", {128, 64}, {memory = "psum"})
+  local x, a, ps = k:tile("float32", {128, 64}), nil, {}
+  k.vector.memset(x, 1.0)
+  a = k:tile("float32", {128, 128})
+  k.vector.memset(a, 1.0)
+  local xs, ws, n = {x}, {a}, R(60, 160)
+  for i = 1, 4 do ps[i] = k:tile("float32", {128, 64}, {memory = "psum"}) end
+  for _ = 1, n do
+    local c = R(10)
+    if c == 1 then
+      ws[#ws + 1] = k:load(wide[{{R(0, 15), 1}, {}, {}}]:reshape {128, 128})
+    elseif c == 2 then
+      local p, v = ps[R(4)], k:tile("float32", {128, 64})
+      k.tensor.ldweights(ws[R(#ws)]) k.tensor.matmul(p, xs[R(#xs)], {acc = "write"})
+      k.vector.tensor_copy(v, p)
+      xs[#xs + 1] = v
+    elseif c == 3 then
+      local w = k:tile("float32", {128, 128})
+      k.vector.tensor_scalar(w, ws[R(#ws)], {op0 = "add", imm0 = 1.0})
+      ws[#ws + 1] = w
+    else
+      for _ = 1, R(1, 12) do
+        k.tensor.ldweights(ws[R(math.max(1, #ws - 3), #ws)]) k.tensor.matmul(ps[R(4)], xs[R(2) == 1 and #xs or R(#xs)], {acc = "write"})
+      end
+    end
+  end
+  k.tensor.ldweights(a) k.tensor.matmul(acc, x, {acc = "write"})
+  local v = k:tile("float32", {128, 64})
+  k.vector.tensor_copy(v, acc)
+  k:store(out, v)
+  local run = soma.core {target = "trn2"}:run(k:program(), {wide = soma.zeros({16, 128, 128}, "float32")})
+  t.eq(run.out.out:get(127, 63), 128.0)
+end)
+
 t.finish()
