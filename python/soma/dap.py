@@ -18,7 +18,7 @@ import types
 import numpy as np
 
 from . import dap_lines, look
-from .dap_run import SHOWN, Here, Text, operands
+from .dap_run import SHOWN, Here, Ranks, Text, operands
 from .errors import SomaError
 from .machine import Machine
 
@@ -269,20 +269,21 @@ class Server:
             all_of = [("r%d" % i, v) for i, v in enumerate(run.registers(core, e))]
             return [v for v in all_of if v[1]] or all_of[:1]
         recorded = self._recorded(core, state)
-        return [("Operands", arrays(operands(state["text"], run))),
+        of = run.of(core)
+        return [("Operands", arrays(operands(state["text"], of))),
                 *([("Python", lambda: [(n, v[0] if len(v) == 1 else _OneOf(v))
                                        for n, v in recorded.items()])] if recorded else []),
-                ("Tiles", arrays(run.tiles)), ("Tensors", arrays(run.tensors)),
+                ("Tiles", arrays(of.tiles)), ("Tensors", arrays(of.tensors)),
                 ("Semaphores", lambda: [("$" + n, v) for n, v in run.semaphores(core).items()]),
                 ("Registers", registers)]
 
     def _recorded(self, core, state):
         """Python's variables when the instruction's line was recorded."""
-        moments = self.run.moments
-        if not moments or not moments[core] or not state["file"]:
+        moments, of = self.run.moments_of(core), self.run.of(core)
+        if not moments or not state["file"]:
             return {}
-        return moments[core].of_line(os.path.realpath(state["file"]), state["line"],
-                                     operands(state["text"], self.run), self.run.tiles)
+        return moments.of_line(os.path.realpath(state["file"]), state["line"],
+                               operands(state["text"], of), of.tiles)
 
     def _variables(self, arguments):
         number = arguments["variablesReference"]
@@ -399,15 +400,22 @@ class Server:
         if self.asking:  # of an expression of the editor
             return machine.run(program, values)
         run = machine.start(program, values)
+        self._go_through(Here(run, getattr(program, "moments", None)))
+        return run
+
+    def world(self, ranks, runs, programs):
+        """Moves the ranks of a world, which have started, with stops."""
+        if not self.asking:
+            self._go_through(Ranks(ranks, runs, [getattr(p, "moments", None) for p in programs]))
+
+    def _go_through(self, here):
         if self.source:
             self.script = dap_lines.Script(sys._getframe())
-        here = Here(run, getattr(program, "moments", None))
         try:
             self.go_through(here, self.source and self.source.mode == "in")
         finally:
             here.close()
             self.script = None
-        return run
 
     def go_through(self, run, step_in=False):
         """Moves a run to its end as the editor says."""
@@ -456,6 +464,9 @@ class Server:
         conditions += [condition for _, _, condition in writes]
         while True:
             self.moving = run
+            if self.source and self.source.wanted:  # the pause came a moment too early
+                self.source.wanted, self.moving = False, None
+                return "pause", None
             hit = run.go(stops, [w[:2] for w in writes])
             self.moving = None
             if hit is None:

@@ -66,7 +66,6 @@ class _Script:
 class _Run:
     """A run, or a world, of the script: what dap_run.Here is for one of this process."""
 
-    moments = None
     left = False  # it stands at a stop of the script's own, which goes on
 
     def __init__(self, child):
@@ -82,6 +81,12 @@ class _Run:
         told = self.child.ask(*request)
         self.time_ns, self.ended = told["time_ns"], told["ended"]
         return told
+
+    def of(self, core):
+        return self
+
+    def moments_of(self, core):
+        return None  # of Python's
 
     def instructions(self):
         return self._instructions
@@ -189,6 +194,8 @@ class Child:
         return told
 
     # What dap.Server wants of a script.
+
+    wanted = False  # the process knows itself whether it is to stand
 
     def changed(self):
         """The editor has set other breakpoints."""

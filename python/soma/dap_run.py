@@ -1,12 +1,12 @@
-"""What a debugger's adapter (dap.py) asks of a run that stands: a Run of this process. A core of it
-is named by its number; what stands for several runs may name its cores as it likes."""
+"""What a debugger's adapter (dap.py) asks of what stands: a Run of this process, or the ranks of a
+world. A core of a run is named by its number, one of a world by (rank, core)."""
 import ctypes as C
 import os
 import re
 
 import numpy as np
 
-from . import inside
+from . import callbacks, inside
 from . import lib as L
 from .errors import SomaError
 from .lib import lib
@@ -48,11 +48,19 @@ class Here:
     left = False  # the script moves it on, before it has ended
 
     def __init__(self, run, moments=None):
-        self.moments = moments  # of each core's recorder
+        self.moments = moments or ()  # of each core's recorder
         self.run, self.tiles = run, inside.tiles(run.program)
         self.tensors, self.past, self._found = list(run.program.tensors), [], None
 
     # ---- What it has ----
+
+    def of(self, core):
+        """What has the `tiles` and `tensors` of a core."""
+        return self
+
+    def moments_of(self, core):
+        """What is kept of Python's variables; None: nothing."""
+        return self.moments[core] if self.moments else None
 
     @property
     def time_ns(self):
@@ -86,7 +94,7 @@ class Here:
     def engine(self, core, e):
         """As Run.engine, with the text of the next instruction."""
         state = self.run.engine(e, core)
-        state["text"] = text_of(self.run.program, core, L.ENGINES.index(e), state["pc"])
+        state["text"] = text_of(self.run.program, core, L.SEQUENCERS.index(e), state["pc"])
         return state
 
     def value(self, name, core):
@@ -121,22 +129,26 @@ class Here:
         """To the next of the stops [(core, engine, pc)] or writes [(core, name)], to the end, or
         until pause(): (the number of what stopped it, who did: (core, engine or None), its words);
         None: it was none of these."""
-        wanted = [Stop(kind=1, core=c, engine=L.ENGINES.index(e), pc=pc) for c, e, pc in stops]
-        wanted += [self.run.write_stop(name, core) for core, name in writes]
-        self.run._until_stop(wanted)
+        self.run._until_stop([self.stop(*s) for s in stops] +
+                             [self.run.write_stop(name, core) for core, name in writes])
         hit = Hit()
         if self.run.ended or \
                 lib.soma_run_hit(self.run.handle, 0, C.byref(hit), C.sizeof(hit)) != L.OK:
             return None
         which = self.run.stop_numbers.index(hit.stop)
-        engine = L.SEQUENCERS[hit.engine] if hit.engine >= 0 else None
-        return which, (hit.core, engine), self._writer(hit, engine) if which >= len(stops) else ""
+        who = (hit.core, L.SEQUENCERS[hit.engine] if hit.engine >= 0 else None)
+        return which, who, "written by " + self.writer(hit) if which >= len(stops) else ""
 
-    def _writer(self, hit, engine):
+    def stop(self, core, e, pc):
+        """Before that instruction issues."""
+        return Stop(kind=1, core=core, engine=L.ENGINES.index(e), pc=pc)
+
+    def writer(self, hit):
+        """The instruction that has written, as words."""
         i = self.run._instruction(hit.core, hit.engine, hit.pc)
         place = "%s:%d: " % (i.file.decode(), i.line) if i.file else ""
-        return "written by %s%s%s" % (place, engine, "" if hit.dma_engine < 0 else
-                                      ", DMA engine %d" % hit.dma_engine)
+        return "%s%s%s" % (place, L.SEQUENCERS[hit.engine] if hit.engine >= 0 else "the host",
+                           "" if hit.dma_engine < 0 else ", DMA engine %d" % hit.dma_engine)
 
     def pause(self):
         """From another thread: go() comes back soon."""
@@ -162,6 +174,124 @@ class Here:
         self.run.machine.paused = False
         for snapshot in self.past:
             lib.soma_snapshot_free(snapshot)
+        self.past = []
+
+
+class Ranks:
+    """The ranks of a world: `world` is its worlds._Ranks, `runs` their Runs. All stand at one
+    moment."""
+
+    left = False
+
+    def __init__(self, world, runs, moments):
+        self.world, self.runs = world, runs
+        self.heres = [Here(run, m) for run, m in zip(runs, moments)]
+        self.tiles, self.tensors = {}, {}
+        for here in self.heres:
+            self.tiles.update(here.tiles)
+            self.tensors.update(dict.fromkeys(here.tensors))
+        self.past, self.paused = [], False
+
+    def of(self, core):
+        return self.heres[core[0]]
+
+    def moments_of(self, core):
+        return self.of(core).moments_of(core[1])
+
+    @property
+    def time_ns(self):
+        return lib.soma_world_time(self.world.handle) / 1e6
+
+    @property
+    def ended(self):
+        return all(run.ended for run in self.runs)
+
+    def instructions(self):
+        return [((rank, core), *where) for rank, here in enumerate(self.heres)
+                for core, *where in here.instructions()]
+
+    def engines(self):
+        return [((rank, core), e, "rank %d %s" % (rank, name))
+                for rank, here in enumerate(self.heres) for core, e, name in here.engines()]
+
+    def engine(self, core, e):
+        return self.of(core).engine(core[1], e)
+
+    def value(self, name, core):
+        return self.of(core).value(name, core[1])
+
+    def semaphores(self, core):
+        return self.of(core).semaphores(core[1])
+
+    def registers(self, core, e):
+        return self.of(core).registers(core[1], e)
+
+    def evaluate(self, text, core, e, recorded):
+        return self.of(core).evaluate(text, core[1], e, recorded)
+
+    # ---- How they move ----
+
+    def step(self, core, e):
+        self.world.check(callbacks.call(lib.soma_world_step, self.world.handle, L.ISSUE, core[0],
+                                        core[1], L.SEQUENCERS.index(e), 0))
+
+    def go(self, stops, writes):
+        wanted = [(r, self.heres[r].stop(core, e, pc)) for (r, core), e, pc in stops]
+        wanted += [(r, self.runs[r].write_stop(name, core)) for (r, core), name in writes
+                   if name in self.heres[r].tiles or name in self.heres[r].tensors]
+        numbers = []
+        try:
+            for r, stop in wanted:
+                n = C.c_uint32()
+                self.world.check(lib.soma_run_stop_add(self.runs[r].handle, C.byref(stop),
+                                                       C.sizeof(stop), C.byref(n)))
+                numbers.append((r, n.value))
+            self.world.to_the_end(lambda: self.paused or self._hit())
+            self.paused = False
+            hit = self._hit()
+            return self._who(numbers, len(stops), *hit) if hit else None
+        finally:
+            for r, n in numbers:
+                lib.soma_run_stop_remove(self.runs[r].handle, n)
+
+    def _hit(self):
+        """(rank, Hit) of the stop that made them stand; None: of none."""
+        hit = Hit()
+        for r, run in enumerate(self.runs):
+            if lib.soma_run_hit(run.handle, 0, C.byref(hit), C.sizeof(hit)) == L.OK:
+                return r, hit
+        return None
+
+    def _who(self, numbers, nstops, rank, hit):
+        which = numbers.index((rank, hit.stop))
+        by = hit.from_rank if hit.from_rank >= 0 else rank  # who has pushed
+        words = "" if which < nstops else "written by rank %d %s" % (by, self.heres[by].writer(hit))
+        engine = L.SEQUENCERS[hit.engine] if hit.engine >= 0 else None
+        return which, ((by, hit.core), engine), words
+
+    def pause(self):
+        self.paused = True
+
+    def keep(self):
+        if self.runs[0].machine.recorder:  # which has seen what would happen again
+            return
+        handle = C.c_void_p()
+        self.world.check(lib.soma_world_keep(
+            self.world.handle, self.past[-1] if self.past else None, C.byref(handle)))
+        self.past.append(handle)
+
+    def back(self):
+        if not self.past:
+            return False
+        self.world.check(lib.soma_world_return(self.world.handle, self.past[-1]))
+        lib.soma_world_snapshot_free(self.past.pop())
+        for rank, run in enumerate(self.runs):
+            run.handle = C.c_void_p(lib.soma_world_run(self.world.handle, rank))
+        return True
+
+    def close(self):
+        for snapshot in self.past:
+            lib.soma_world_snapshot_free(snapshot)
         self.past = []
 
 

@@ -23,7 +23,7 @@ ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync")
 SEQUENCERS = ENGINES + ("cc0", "cc1", "cc2")
 ROLE_TEMP, ROLE_INPUT, ROLE_OUTPUT, ROLE_CONST = range(4)
 SBUF, PSUM = 1, 2
-END, TIME = 0, 3  # soma_until
+END, ISSUE, TIME = 0, 2, 3  # soma_until
 SCHEDULE_ALL = (1 << 64) - 1
 
 
@@ -389,6 +389,10 @@ _PROTOTYPES.update({
     "soma_world_load": (_int, [P, _u32, P]),
     "soma_world_start": (_int, [P]),
     "soma_world_until": (_int, [P, C.c_uint64]),
+    "soma_world_step": (_int, [P, _int, _u32, C.c_uint, _int, C.c_uint64]),
+    "soma_world_keep": (_int, [P, P, _out]),
+    "soma_world_return": (_int, [P, P]),
+    "soma_world_snapshot_free": (None, [P]),
     "soma_world_again": (_int, [P]),
     "soma_world_traffic": (None, [P, C.POINTER(C.c_uint64), C.POINTER(C.c_uint64)]),
     "soma_world_run": (P, [P, _u32]),

@@ -298,6 +298,12 @@ class Call:
                 _write(os.path.join(folder, file), text())
 
 
+def of_world(ranks, runs, programs):
+    """An editor goes through the ranks of a world, which have started."""
+    if _state and "dap" in _state.options:
+        _state.options["dap"].world(ranks, runs, programs)
+
+
 def call(name):
     """A Call for the kernel of this name, None if nothing is asked for."""
     s = state()

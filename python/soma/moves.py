@@ -16,7 +16,7 @@ from .inside import _text, engine_number
 from .lib import lib
 
 _PC, _WRITE = 1, 5  # soma_stop_kind
-_STATUS = ("ready", "waiting", "ring", "halted", "meeting")
+_STATUS = ("ready", "waiting", "ring", "halted", "meeting", "idle", "leaving", "crowded")
 
 
 class _Instruction(C.Structure):
@@ -43,7 +43,8 @@ class _State(C.Structure):
 class Hit(C.Structure):
     _fields_ = [("stop", C.c_uint32), ("engine", C.c_int), ("dma_engine", C.c_int),
                 ("pc", C.c_uint32), ("start", C.c_uint64), ("time", C.c_uint64),
-                ("value", C.c_uint32), ("part", C.c_int), ("core", C.c_uint)]
+                ("value", C.c_uint32), ("part", C.c_int), ("core", C.c_uint),
+                ("from_rank", C.c_int)]
 
 
 class _Transfer(C.Structure):

@@ -103,13 +103,17 @@ class _Ranks(L.Owner):
                 lib.soma_recorder_collectives(recorder.handle, self.handle, rank)
             run._finish(recorder)
 
-    def to_the_end(self):
-        """In slices of simulated time, between which Python handles signals."""
-        until = step = 50 * 10**9  # fs
+    def to_the_end(self, stands=lambda: False):
+        """In slices of simulated time, between which Python handles signals; or until, after one of
+        them, they stand."""
+        step = 50 * 10**9  # fs
+        until = min(lib.soma_world_time(self.handle) + step, _END)
         reached = None
         while True:
             began = time.perf_counter()
             self.check(callbacks.call(lib.soma_world_until, self.handle, until))
+            if stands():
+                return
             before, reached = reached, lib.soma_world_time(self.handle)
             if until == _END or reached == before:  # nothing has happened since
                 break
@@ -497,6 +501,7 @@ class World:
         runs += ranks.runs(programs)
         if self._commands and not all(run.ended for run in runs):
             raise _Left
+        look.of_world(ranks, runs, programs)
 
     def _open(self, target, lnc):
         """The machines and the world for what runs next; SBUF keeps what the run before left."""
