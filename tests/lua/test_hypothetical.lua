@@ -119,6 +119,39 @@ case("memories have the machine's sizes", function()
   raises("`v`", soma.assemble, p, {target = "trn2, psum_banks=1"})
 end)
 
+case("a scatter far into a large partition is checked as everywhere", function()
+  local function scatter(to)
+    local text = [[
+        target  trn3, sbuf_kib=1024
+a       tensor  float32[32, 4], input
+i       tensor  uint8[16, 1], input
+b       tensor  float32[32, 8], output
+src     tile    sbuf float32[32, 4]
+idx     tile    sbuf uint8[16, 1]
+dst     tile    sbuf float32[32, 8], at=[0, 1023 * 1024]
+loaded  sem
+done    sem
+q       queue   dge=hwdge
+section sync
+        dma_copy  src, a, queue=q                 $loaded
+        dma_copy  idx, i, queue=q                 $loaded
+        dma_copy  b, dst, queue=q  $done>=1
+        halt
+section vector
+        memset    dst, 0.0
+        tensor_copy  dst.indirect(idx, 4), src  $loaded>=32  $done++
+        halt
+]]
+    local a = soma.randn({32, 4}, "float32", {seed = 1})
+    for n = #to + 1, 16 do to[n] = 0 end
+    local r = soma.core {}:run(soma.assemble(text, {}), {a = a, i = soma.tensor(to, "uint8"):reshape {16, 1}})
+    return a:tolist()[1], r.out.b:tolist()[1]
+  end
+  local a, b = scatter {1, 3, 5, 7}
+  eq(b, {0.0, a[1], 0.0, a[2], 0.0, a[3], 0.0, a[4]})
+  raises("element 2 of the destination coincides with an earlier one", scatter, {1, 3, 1, 7})
+end)
+
 case("kernels are built for it", function()
   local function build(target)
     local k = soma.kernel {target = target}

@@ -55,9 +55,6 @@ bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_vi
 
 /* ---- Scatters ----------------------------------------------------------------------------- */
 
-/* The bytes of a partition, one bit each: the largest has 256 KiB. */
-enum { WORDS = (1 << 18) / 64 };
-
 /* The byte of a partition at which the view begins. */
 static size_t base_byte(const vm_core *c, const vm_view *v) {
   bool sbuf = v->space == ISA_SBUF;
@@ -86,12 +83,11 @@ static bool same_places(const vm_view *a, const vm_view *b) {
   return memcmp(a->place, b->place, (size_t)a->elems * sizeof *a->place) == 0;
 }
 
-bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
-                      const char *const *names, unsigned n, isa_error *err) {
-  uint64_t bits[WORDS] = {0};
+/* bits: zeros, one for each byte of a partition. */
+static bool check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
+                          const char *const *names, unsigned n, uint64_t *bits, isa_error *err) {
   vm_box d, s;
   vm_view_box(c, dst, &d);
-  if (!d.space || c->run->timing_only) return true;
   uint64_t twice = find_or_mark(c, dst, bits, true);
   if (twice < dst->elems)
     return isa_fail(err, ISA_FAULT, ISA_NOFIELD,
@@ -109,4 +105,17 @@ bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const
                       names[i]);
   }
   return true;
+}
+
+bool vm_check_scatter(const vm_core *c, const vm_view *dst, const vm_view *const *src,
+                      const char *const *names, unsigned n, isa_error *err) {
+  if (dst->elems == 0 || dst->num[0] == 0 || c->run->timing_only) return true;
+  /* By the machine's own size: a hypothetical one may have partitions of 1 MiB. */
+  size_t pitch = dst->space == ISA_SBUF ? c->mem.sbuf_pitch : c->mem.psum_pitch;
+  size_t bytes = (pitch / 64 + 1) * sizeof(uint64_t);
+  uint64_t *bits = isa_zalloc(&c->al, bytes);
+  if (!bits) return isa_fail(err, ISA_NOMEM, ISA_NOFIELD, "no memory to check its elements");
+  bool ok = check_scatter(c, dst, src, names, n, bits, err);
+  isa_free(&c->al, bits, bytes);
+  return ok;
 }
