@@ -20,6 +20,7 @@ static void sign_extend(uint32_t *x, size_t n, unsigned from) {
 static void load_wide(uint32_t *x, const vm_view *v, uint32_t p, uint64_t first, size_t n,
                       unsigned width) {
   vm_load_bits(x, v, p, first, n);
+  /* vm_load_bits extends by zeros; a signed type is extended by its sign. */
   if (8u * v->esize < width && isa_dtypes[v->dtype].cls == ISA_INT)
     sign_extend(x, n, 8u * v->esize);
 }
@@ -94,7 +95,9 @@ static bool tt_rows(const vm_dp *d, unsigned op, const vm_view *dst, const vm_vi
  * than all the rest. */
 static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
   vm_view dst = a->dst, src0 = a->src0, src1 = a->src1, t0, t1;
+  /* Whole octets are used where they are, whatever their number. */
   if (dst.elems % VM_OCTET == 0 && tt_rows(d, a->op, &dst, &src0, &src1)) return;
+  /* Stochastic rounding counts by partition, so that partitions must stay apart. */
   if (!d->stochastic && vm_tile_as_row(&t0, &src0) && vm_tile_as_row(&t1, &src1) &&
       vm_tile_as_row(&dst, &a->dst))
     src0 = t0, src1 = t1;
@@ -113,6 +116,7 @@ static void tt_floats(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
 
 /* tt_floats for bfloat16 in contiguous rows: no row buffers. */
 static bool tt_halves(const vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
+  /* Narrow tiles take less as one row (tt_floats). */
   vm_dense o, x, y;
   if (d->stochastic || !d->k->alu_halves[a->op] || a->dst.elems <= VM_FEW ||
       a->dst.dtype != ISA_bfloat16 || a->src0.dtype != ISA_bfloat16 ||
@@ -143,6 +147,7 @@ vm_verdict vm_op_tensor_tensor(vm_dp *d, const struct vm_TENSOR_TENSOR *a) {
 /* The integer that a bitvec operator takes from a scalar operand: the immediate's 32 bits as they
  * are, or the partition's element. */
 static uint32_t num_bits(const vm_num *n, uint32_t p, unsigned width) {
+  /* A bitvec operand that is not there is 0, as the operators that ignore it expect. */
   uint32_t x = 0;
   if (!n->given) return 0;
   if (!n->v.at) return isa_f32_bits(n->imm);
@@ -161,6 +166,7 @@ typedef struct words { /* n elements of `width` bits */
 static void bits_scalar(const vm_dp *d, unsigned op, words *w, uint32_t s, bool reverse) {
   uint32_t y[VM_ROW];
   bool swap = reverse && isa_aluops[op].arity == 2;
+  /* An op1 that the program leaves out is bypass. */
   if (op == ISA_ALU_bypass) return;
   /* With the sides swapped the scalar is the first operand: x is moved out of its way. */
   if (swap) memcpy(y, w->x, w->n * sizeof *y);
@@ -188,10 +194,12 @@ static void ts_bits(const vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
 static void narrow_scalar(vm_dp *d, unsigned op, float *o, const float *x, const vm_num *s,
                           bool reverse, size_t n) {
   float *y = d->row[1];
+  /* An operator of one argument, or a scalar that is the same for all: a row is a row. */
   if (isa_aluops[op].arity == 1 || !s->v.at) {
     vm_alu_scalar(d, op, o, x, vm_num_at(d, s, 0, 0), reverse, n);
     return;
   }
+  /* One scalar for each element, since partitions are now side by side in one row. */
   vm_nums_spread(d, y, s, s->v.num[0], n / s->v.num[0]);
   d->k->alu_vv[op](o, reverse ? y : x, reverse ? x : y, n);
 }
@@ -202,6 +210,7 @@ static void octets_scalar(vm_dp *d, unsigned op, const vm_rows *o, const vm_rows
                           const vm_num *s, bool reverse, const vm_view *dst) {
   float *y = d->row[1];
   size_t n = (size_t)dst->elems;
+  /* Step 0: the one row serves all partitions. */
   ptrdiff_t step = s->v.at ? (ptrdiff_t)n : 0;
   vm_octets t = {o->at, x->at, y, o->step, x->step, step, dst->num[0]};
   if (s->v.at)
@@ -217,6 +226,7 @@ static void octets_scalar(vm_dp *d, unsigned op, const vm_rows *o, const vm_rows
 
 static bool ts_octets(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_rows o, x;
+  /* The scalars of all partitions must fit into one row buffer, so at most VM_FEW elements. */
   if (a->dst.elems > VM_FEW || !is_narrow((size_t)a->dst.elems) || !vm_rows_at(&a->dst, &o) ||
       !vm_rows_at(&a->src, &x))
     return false;
@@ -227,6 +237,7 @@ static bool ts_octets(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
 
 static bool ts_narrow(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_view dst, src;
+  /* Both must be narrow, dense in each partition, and have as many elements. */
   if (!vm_tile_as_row(&dst, &a->dst) || !vm_tile_as_row(&src, &a->src)) return false;
   size_t n = (size_t)dst.elems;
   const float *x = vm_in(d, d->row[0], &src, 0, 0, n);
@@ -241,6 +252,7 @@ static bool ts_narrow(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
 static void ts_row(const vm_dp *d, const struct vm_TENSOR_SCALAR *a, float *o, const float *x,
                    const float s[2], size_t n) {
   bool adds = a->op0 == ISA_ALU_add || (a->op0 == ISA_ALU_subtract && !a->reverse0);
+  /* In one pass, with the same two roundings; x - s is x + -s, bit for bit. */
   if (a->op0 == ISA_ALU_mult && a->op1 == ISA_ALU_add) {
     d->k->scale_bias(o, x, s[0], s[1], n);
   } else if (adds && a->op1 == ISA_ALU_mult) {
@@ -256,6 +268,7 @@ static bool ts_rows(const vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   size_t n = (size_t)a->dst.elems;
   if (n > VM_ROW || !vm_rows_at(&a->dst, &o) || !vm_rows_at(&a->src, &x)) return false;
   float s0[ISA_PMAX], s1[ISA_PMAX];
+  /* All scalars before the first row is written: dst may be where they are. */
   vm_nums(d, s0, &a->imm0, a->dst.num[0], 0);
   vm_nums(d, s1, &a->imm1, a->dst.num[0], 0);
   for (uint32_t p = 0; p < a->dst.num[0]; p++, o.at += o.step, x.at += x.step)
@@ -278,6 +291,8 @@ static void ts_floats(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
 
 vm_verdict vm_op_tensor_scalar(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_round_begin(d, a->round);
+  /* The ways below by cost: dense rows of whole octets, a narrow tile as one row, dense
+     rows, anything. */
   if (isa_aluops[a->op0].cls == ISA_OP_BIT || isa_aluops[a->op1].cls == ISA_OP_BIT)
     ts_bits(d, a);
   else if (!ts_octets(d, a) && (d->stochastic || !ts_narrow(d, a)) && !ts_rows(d, a))
@@ -310,6 +325,8 @@ vm_verdict vm_op_scalar_tensor_tensor(vm_dp *d, const struct vm_SCALAR_TENSOR_TE
 static bool cast_rows(const vm_dp *d, const vm_view *dst, const vm_view *src) {
   vm_dense o, x;
   size_t n = (size_t)dst->elems;
+  /* Both fp32 or neither: there is nothing to convert in place, or no side that a kernel can
+     use directly. */
   if (d->stochastic || n <= VM_FEW || !vm_dense_at(dst, &o) || !vm_dense_at(src, &x) ||
       o.direct == x.direct)
     return false;
@@ -325,6 +342,7 @@ static bool cast_rows(const vm_dp *d, const vm_view *dst, const vm_view *src) {
 static void cast_copy(vm_dp *d, const vm_view *to, const vm_view *from) {
   vm_view dst = *to, src = *from, t;
   if (cast_rows(d, to, from)) return;
+  /* Only if both are narrow; then `dst` is the row already. */
   if (!d->stochastic && vm_tile_as_row(&t, from) && vm_tile_as_row(&dst, to)) src = t;
   for (uint32_t p = 0; p < dst.num[0]; p++) {
     for (uint64_t i = 0; i < dst.elems; i += VM_ROW) {
@@ -336,6 +354,7 @@ static void cast_copy(vm_dp *d, const vm_view *to, const vm_view *from) {
 
 vm_verdict vm_op_tensor_copy(vm_dp *d, const struct vm_COPY *a) {
   vm_round_begin(d, a->round);
+  /* Equal types move bits: a copy does not make a NaN canonical. */
   if (a->dst.dtype == a->src.dtype)
     vm_copy_bits(d->k, &a->dst, &a->src);
   else
@@ -354,6 +373,7 @@ vm_verdict vm_op_sendrecv_gpsimd(vm_dp *d, const struct vm_SENDRECV_GPSIMD *a) {
 static uint32_t fill_bits(const vm_dp *d, const vm_view *dst, float value) {
   /* The verifier has seen that the value is 0. */
   if (isa_dtypes[dst->dtype].cls == ISA_PACK) return 0;
+  /* Nonzero is true, as in a comparison's result. */
   if (dst->dtype == ISA_bool) return isa_f32_bits(value) != 0;
   return isa_fills_bits(dst->dtype) ? isa_f32_bits(value) : isa_from_f32(dst->dtype, value, d->cvt);
 }
@@ -366,6 +386,7 @@ static void fill_row(void *row, uint32_t bits, unsigned esize, size_t n) {
 }
 
 vm_verdict vm_op_memset(vm_dp *d, const struct vm_MEMSET *a) {
+  /* One row of the value serves all partitions. */
   size_t width = a->dst.elems < VM_ROW ? (size_t)a->dst.elems : VM_ROW;
   fill_row(d->row[0], fill_bits(d, &a->dst, a->value.imm), a->dst.esize, width);
   for (uint32_t p = 0; p < a->dst.num[0]; p++)

@@ -10,6 +10,7 @@ static float exponential_row(vm_dp *d, const struct vm_EXPONENTIAL *a, uint32_t 
     size_t n = vm_piece(a->dst.elems, i);
     const float *x = vm_in(d, d->row[0], &a->src, p, i, n);
     float *o = vm_out(d->row[1], &a->dst, p, i);
+    /* One pass where the host has a kernel for it; the partials are the same. */
     if (sums && d->k->exp_sum)
       d->k->exp_sum(o, part, x, &less, n);
     else

@@ -25,6 +25,8 @@ static void take(uint8_t *out, const vm_view *src, uint32_t p, const uint32_t *i
 /* The indices of one core, partition by partition of each column. */
 static vm_verdict core_indices(vm_dp *d, const struct vm_LOCAL_GATHER *a, uint32_t core,
                                uint32_t *list, uint32_t n, uint32_t each) {
+  /* Index i of a core is in partition i % 16, column i / 16: the sixteen partitions of a
+     core of gpsimd share one list. */
   uint32_t column[CORE_INDICES / ISA_GP_PARTS], columns = (n + ISA_GP_PARTS - 1) / ISA_GP_PARTS;
   for (uint32_t q = 0; q < ISA_GP_PARTS; q++) {
     vm_load_bits(column, &a->index, ISA_GP_PARTS * core + q, 0, columns);
@@ -32,6 +34,7 @@ static vm_verdict core_indices(vm_dp *d, const struct vm_LOCAL_GATHER *a, uint32
   }
   /* All of a core before any of them is used. */
   for (uint32_t i = 0; i < n; i++) {
+    /* An index names the first of `each` elements: all of them must be in the row. */
     if (list[i] + each > a->src.elems)
       return vm_dp_fault(
           d,
@@ -48,7 +51,10 @@ static void gather_core(const struct vm_LOCAL_GATHER *a, uint32_t core, const ui
   uint32_t index[VM_ROW], row[VM_ROW];
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
+    /* Element i + j of the result is number (i + j) % each of those that index (i + j) /
+       each names. */
     for (size_t j = 0; j < n; j++) index[j] = list[(i + j) / each] + (uint32_t)((i + j) % each);
+    /* All partitions of the core take the same elements. */
     for (uint32_t p = ISA_GP_PARTS * core; p < ISA_GP_PARTS * (core + 1); p++) {
       take((uint8_t *)row, &a->src, p, index, n);
       vm_store_raw(&a->dst, p, i, row, n);
@@ -58,15 +64,19 @@ static void gather_core(const struct vm_LOCAL_GATHER *a, uint32_t core, const ui
 
 vm_verdict vm_op_local_gather(vm_dp *d, const struct vm_LOCAL_GATHER *a) {
   uint32_t list[CORE_INDICES], each = a->elems_per_index ? a->elems_per_index : 1;
+  /* 0 in the field means all indices that the operand has. */
   uint64_t n = a->valid_indices ? a->valid_indices : ISA_GP_PARTS * a->index.elems;
   uint32_t parts = a->dst.num[0];
   if (n == 0 || parts == 0) return VM_RETIRE;
+  /* Sizes that are in registers have passed no verifier. */
   if (n > CORE_INDICES || n > ISA_GP_PARTS * a->index.elems || n * each != a->dst.elems ||
       parts % ISA_GP_PARTS || a->src.num[0] != parts || a->index.num[0] != parts)
     return vm_dp_fault(d, "local_gather: the shapes of dst, src and index do not fit");
   for (uint32_t core = 0; core < parts / ISA_GP_PARTS; core++) {
     vm_verdict v = core_indices(d, a, core, list, (uint32_t)n, each);
     if (v != VM_RETIRE) return v;
+    /* Core after core: a fault in the indices of a later one leaves the earlier ones
+       written. */
     gather_core(a, core, list, each);
   }
   return VM_RETIRE;
@@ -75,11 +85,13 @@ vm_verdict vm_op_local_gather(vm_dp *d, const struct vm_LOCAL_GATHER *a) {
 /* ---- n_gather ----------------------------------------------------------------------------- */
 
 vm_verdict vm_op_n_gather(vm_dp *d, const struct vm_N_GATHER *a) {
+  /* Each partition has its own indices. */
   uint32_t index[VM_ROW], row[VM_ROW];
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
       vm_load_bits(index, &a->index, p, i, n);
+      /* All indices of a piece before any of its elements is stored. */
       for (size_t j = 0; j < n; j++)
         if (index[j] >= a->src.elems)
           return vm_dp_fault(d,

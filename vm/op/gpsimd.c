@@ -25,10 +25,12 @@ static void ramp_start(ramp *r, const vm_steps *s, int32_t offset, int32_t multi
 static void next_row(ramp *r) {
   const isa_step *s = r->steps->s;
   uint32_t last = r->steps->n ? r->steps->n - 1 : 0;
+  /* Back to where the innermost dimension began; wraps, as the machine's 32-bit sums do. */
   r->value -= s[last].num * (uint32_t)s[last].step;
   for (uint32_t i = last; i-- > 0;) {
     r->value += (uint32_t)s[i].step;
     if (++r->index[i] < s[i].num) break;
+    /* The index overflows: back to 0, and on to the dimension outside. */
     r->value -= s[i].num * (uint32_t)s[i].step;
     r->index[i] = 0;
   }
@@ -54,6 +56,7 @@ static uint64_t ramp_elems(const vm_steps *s) {
 }
 
 static vm_verdict check_pattern(vm_dp *d, const char *insn, const vm_steps *s, const vm_view *dst) {
+  /* The product of sizes may be in registers: only now is it known. */
   if (ramp_elems(s) == dst->elems) return VM_RETIRE;
   return vm_dp_fault(d, "%s: a pattern of %llu elements for %llu of dst", insn,
                      (unsigned long long)ramp_elems(s), (unsigned long long)dst->elems);
@@ -76,13 +79,17 @@ vm_verdict vm_op_iota(vm_dp *d, const struct vm_IOTA *a) {
   vm_verdict v = check_pattern(d, "iota", &a->pattern, &a->dst);
   if (v != VM_RETIRE) return v;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
+    /* The partition of the whole instruction: a part of it on another thread counts on from
+       d->lane. */
     ramp_start(&r, &a->pattern, a->offset, a->multiplier, d->lane + p);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);
+      /* A piece may take parts of several innermost rows. */
       for (size_t j = 0, m; j < n; j += m) {
         m = ramp_piece(&r, n - j, &from, &step);
         d->k->ramp(x + j, from, step, m);
       }
+      /* 32-bit integers are stored as they are; other types through fp32, with one rounding. */
       if (is_word_int(&a->dst)) {
         vm_store_bits(&a->dst, p, i, x, n);
         continue;
@@ -109,6 +116,7 @@ static void choose(const vm_dp *d, unsigned cmp, uint32_t *o, const uint32_t *x,
   uint32_t keep[3], from, step;
   signs_of(cmp, keep);
   for (size_t j = 0, m; j < n; j += m) {
+    /* Pieces at a constant step: the kernel compares a ramp, not a value for each element. */
     m = ramp_piece(r, n - j, &from, &step);
     d->k->choose(o + j, x + j, fill, from, step, keep, m);
   }
@@ -120,6 +128,7 @@ static void select_bits(vm_dp *d, const struct vm_AFFINE_SELECT *a, uint32_t p, 
   uint32_t fill = isa_from_f32(a->dst.dtype, vm_num_at(d, &a->fill, p, 0), d->cvt);
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
+    /* In place where both are dense words; else through a buffer. */
     uint32_t *x = words_at(&a->src, p, i), *o = words_at(&a->dst, p, i);
     if (!x) vm_load_bits(x = buf, &a->src, p, i, n);
     choose(d, a->cmp, o ? o : buf, x, fill, r, n);
@@ -132,6 +141,7 @@ static void select_floats(vm_dp *d, const struct vm_AFFINE_SELECT *a, uint32_t p
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
     vm_load(d, d->row[0], &a->src, p, i, n);
+    /* `choose` moves words: the bits of the floats, as they are. */
     memcpy(x, d->row[0], n * sizeof *x);
     choose(d, a->cmp, x, x, fill, r, n);
     memcpy(d->row[0], x, n * sizeof *x);
@@ -146,6 +156,7 @@ vm_verdict vm_op_affine_select(vm_dp *d, const struct vm_AFFINE_SELECT *a) {
   if (v != VM_RETIRE) return v;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     ramp_start(&r, &a->pattern, a->offset, a->multiplier, d->lane + p);
+    /* Equal types: nothing is converted, so that -0, NaNs and low bits are kept. */
     if (a->dst.dtype == a->src.dtype)
       select_bits(d, a, p, &r);
     else

@@ -17,7 +17,10 @@ static bool same_segment(uint32_t a, uint32_t b, bool is_float) {
 }
 
 static void load_ids(const vm_dp *d, ids *s, const vm_view *v, uint64_t first, size_t n) {
+  /* One more element on either side, where the row has it: the neighbours decide where
+     segments begin and end. */
   uint64_t lo = first ? first - 1 : 0, hi = first + n < v->elems ? first + n + 1 : v->elems;
+  /* Without a left neighbour id[0] stays unused, and the piece begins at id[1] all the same. */
   uint32_t *to = s->id + (first ? 0 : 1);
   float x[VM_ROW + 2];
   if (v->dtype == ISA_int32) {
@@ -66,6 +69,8 @@ static void ends(const vm_dp *d, const struct vm_UNARY *a) {
   bool is_float = a->src.dtype == ISA_float32;
   uint64_t total = a->src.elems;
   ids s;
+  /* Pieces from the last to the first, and elements in each likewise: an end is known only
+     from behind. */
   for (uint64_t piece = (total + VM_ROW - 1) / VM_ROW; piece-- > 0;) {
     uint64_t i = piece * VM_ROW;
     size_t n = vm_piece(total, i);
@@ -75,6 +80,7 @@ static void ends(const vm_dp *d, const struct vm_UNARY *a) {
         end = (int32_t)(i + j + 1);
       bound[j] = s.id[j + 1] ? end : -1;
     }
+    /* The second half of dst has the ends. */
     store_bounds(d, &a->dst, total + i, bound, n);
   }
 }
@@ -94,6 +100,7 @@ vm_verdict vm_op_sequence_bounds(vm_dp *d, const struct vm_UNARY *a) {
  * `found` ones before; returns how many there are now. */
 static uint64_t store_indices(const struct vm_NONZERO *a, uint32_t p, uint64_t found,
                               uint64_t first, const uint32_t *x, size_t n) {
+  /* The sign of a float zero does not count. */
   uint32_t index[VM_ROW], magnitude = a->src.dtype == ISA_float32 ? 0x7fffffff : UINT32_MAX;
   size_t hits = 0;
   for (size_t i = 0; i < n; i++) {
@@ -101,6 +108,7 @@ static uint64_t store_indices(const struct vm_NONZERO *a, uint32_t p, uint64_t f
     index[hits] = (uint32_t)(first + i) + (uint32_t)a->index_offset;
     hits += (x[i] & magnitude) != 0;
   }
+  /* Compacted: the hits of a piece follow those before it. */
   if (hits) vm_store_bits(&a->dst, p, found, index, hits);
   return found + hits;
 }
@@ -108,6 +116,7 @@ static uint64_t store_indices(const struct vm_NONZERO *a, uint32_t p, uint64_t f
 static void store_padding(const struct vm_NONZERO *a, uint32_t p, uint64_t from) {
   uint32_t pad[VM_ROW];
   for (size_t i = 0; i < VM_ROW; i++) pad[i] = (uint32_t)a->padding;
+  /* What no index fills up to the end of the row; its last element is the count. */
   for (; from < a->src.elems; from += VM_ROW)
     vm_store_bits(&a->dst, p, from, pad, vm_piece(a->src.elems, from));
 }
@@ -116,6 +125,7 @@ vm_verdict vm_op_nonzero_with_count(vm_dp *d, const struct vm_NONZERO *a) {
   uint32_t x[VM_ROW];
   if (a->dst.elems != a->src.elems + 1 || a->dst.num[0] != a->src.num[0])
     return vm_dp_fault(d, "nonzero_with_count: the shapes of dst and src do not fit");
+  /* One partition of each core of gpsimd has data: the first of its sixteen. */
   for (uint32_t p = 0; p < a->src.num[0]; p += ISA_GP_PARTS) {
     uint64_t found = 0;
     for (uint64_t i = 0; i < a->src.elems; i += VM_ROW) {
@@ -138,12 +148,17 @@ vm_verdict vm_op_nonzero_with_count(vm_dp *d, const struct vm_NONZERO *a) {
 enum { TOPK_MAX = 65536 };
 
 static uint32_t rank_of(uint32_t bf16) {
+  /* A NaN of either sign: the least rank, so that it is never among the k unless there is
+     nothing else. */
   if ((bf16 & 0x7fff) > 0x7f80) return 0;
+  /* Negative numbers in reverse order below the positive ones: words then compare as the
+     values do. */
   return bf16 & 0x8000 ? 0xffff - bf16 : bf16 + 0x8000;
 }
 
 /* From the last element to the first, so that of equal values the later one sorts first. */
 static void load_snake(uint32_t *key, const vm_view *src, uint32_t core, uint32_t n) {
+  /* Its length in partition q: elements q, q + 16, q + 32 ... */
   uint32_t x[VM_ROW];
   for (uint32_t q = 0; q < ISA_GP_PARTS; q++) {
     uint32_t columns = n > q ? (n - q - 1) / ISA_GP_PARTS + 1 : 0;
@@ -152,6 +167,8 @@ static void load_snake(uint32_t *key, const vm_view *src, uint32_t core, uint32_
       vm_load_bits(x, src, ISA_GP_PARTS * core + q, c, m);
       for (uint32_t j = 0; j < m; j++) {
         uint32_t i = ISA_GP_PARTS * (c + j) + q;
+        /* The index in the low half: sorting moves it along, and it fits since n is below
+           TOPK_MAX. */
         key[n - 1 - i] = rank_of(x[j]) << 16 | i;
       }
     }
@@ -160,6 +177,7 @@ static void load_snake(uint32_t *key, const vm_view *src, uint32_t core, uint32_
 
 /* One stable pass by the byte at `shift`. */
 static void sort_pass(uint32_t *to, const uint32_t *from, uint32_t n, unsigned shift) {
+  /* A counting sort: at[b] becomes the place of the first word with byte b. */
   uint32_t at[257] = {0};
   for (uint32_t i = 0; i < n; i++) at[(from[i] >> shift & 255) + 1]++;
   for (unsigned b = 0; b < 256; b++) at[b + 1] += at[b];
@@ -175,6 +193,7 @@ static void store_snakes(const struct vm_TOPK *a, uint32_t core, const uint32_t 
       size_t m = vm_piece(columns, c);
       for (uint32_t j = 0; j < m; j++) {
         index[j] = key[ISA_GP_PARTS * (c + j) + q] & 0xffff;
+        /* The value from the source, not from its rank: every NaN has the same rank. */
         vm_load_bits(&x, &a->src, ISA_GP_PARTS * core + index[j] % ISA_GP_PARTS,
                      index[j] / ISA_GP_PARTS, 1);
         value[j] = x;
@@ -186,6 +205,7 @@ static void store_snakes(const struct vm_TOPK *a, uint32_t core, const uint32_t 
 }
 
 vm_verdict vm_op_topk(vm_dp *d, const struct vm_TOPK *a) {
+  /* The two halves of the scratch: 2 * 65536 words (VM_SCRATCH). */
   uint32_t *key = (uint32_t *)(void *)d->scratch, *other = key + TOPK_MAX;
   uint64_t k = a->val_dst.elems;
   uint32_t parts = a->src.num[0];
@@ -201,6 +221,7 @@ vm_verdict vm_op_topk(vm_dp *d, const struct vm_TOPK *a) {
      * the order in which load_snake put them. */
     sort_pass(other, key, a->n, 16);
     sort_pass(key, other, a->n, 24);
+    /* Ascending: the k largest are the last. */
     store_snakes(a, core, key + (a->n - k), (uint32_t)k);
   }
   return VM_RETIRE;

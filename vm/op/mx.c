@@ -17,6 +17,8 @@ static bool scales_fit(const vm_view *scale, uint32_t parts, uint64_t columns) {
 
 /* ---- quantize_mx -------------------------------------------------------------------------- */
 
+/* The exponent of the largest power of two of the element type: e4m3fn ends at 448 = 1.75 *
+   2^8, e5m2 at 57344 = 1.75 * 2^15. */
 static unsigned max_exponent(unsigned dtype) { return dtype == ISA_float8_e4m3fn_x4 ? 8 : 15; }
 
 /* The scale's code: twice the sample of the OCP document, so that rounding the largest values does
@@ -24,6 +26,7 @@ static unsigned max_exponent(unsigned dtype) { return dtype == ISA_float8_e4m3fn
  * for it, and a group of zeros, has the least scale, 2^-127. A group with a NaN or an infinity has
  * no scale. */
 static uint32_t scale_of(uint32_t largest, unsigned dtype) {
+  /* Its exponent field is all ones. */
   if (largest >= F32_INF) return SCALE_NAN;
   /* - 1 doubles the scale, see above. */
   uint32_t field = largest >> 23, down = max_exponent(dtype) - 1;
@@ -54,11 +57,15 @@ static uint32_t quantize_group(float x[GROUP_PARTS][LANES * BLOCK],
 vm_verdict vm_op_quantize_mx(vm_dp *d, const struct vm_QUANTIZE_MX *a) {
   float x[GROUP_PARTS][LANES * BLOCK];
   uint32_t out[GROUP_PARTS][BLOCK], scale[BLOCK];
+  /* Sizes in registers may be zero: then nothing is read or written. */
   if (a->dst.elems == 0 || a->dst.num[0] == 0) return VM_RETIRE;
+  /* The verifier cannot compare sizes that are in registers. */
   if (a->src.elems != LANES * a->dst.elems || a->src.num[0] != a->dst.num[0] ||
       !scales_fit(&a->scale, a->dst.num[0], a->dst.elems))
     return vm_dp_fault(d, "quantize_mx: the shapes of dst, scale and src do not fit");
   for (uint32_t g = 0; g < a->src.num[0] / GROUP_PARTS; g++) {
+    /* A group is eight partitions: its columns go block by block, so that the buffers have a
+       fixed size. */
     for (uint64_t i = 0; i < a->dst.elems; i += BLOCK) {
       size_t n = a->dst.elems - i < BLOCK ? (size_t)(a->dst.elems - i) : BLOCK;
       for (uint32_t p = 0; p < GROUP_PARTS; p++)
@@ -91,11 +98,13 @@ static void quad_start(quad *q, const vm_view *src, const vm_view *scale) {
 
 /* Columns first .. first + n - 1 of partition p, times their scales, to four rows that are ld
  * floats apart. n is at most BLOCK. */
+/* Elements and scales have the same columns; eight partitions share a row of scales. */
 static void dequantize(const quad *q, uint32_t p, uint64_t first, size_t n, float *out, size_t ld) {
   uint32_t x[BLOCK], code[BLOCK], mask = (1u << q->lane_bits) - 1;
   vm_load_bits(x, q->src, p, first, n);
   vm_load_bits(code, q->scale, scale_partition(p / GROUP_PARTS), first, n);
   for (size_t j = 0; j < n; j++) {
+    /* One scale for the four lanes of an element. */
     float s = isa_to_f32(ISA_float8_e8m0fnu, code[j]);
     for (unsigned i = 0; i < LANES; i++)
       out[i * ld + j] = q->value[x[j] >> (i * q->lane_bits) & mask] * s;
@@ -114,6 +123,8 @@ vm_verdict vm_op_ldweights_mx(vm_dp *d, const struct vm_LDWEIGHTS_MX *a) {
     return vm_dp_fault(d, "ldweights_mx: %u x %u elements, scales %u x %u, into %u rows from %u",
                        (unsigned)parts, (unsigned)m, (unsigned)a->scale.num[0],
                        (unsigned)a->scale.elems, (unsigned)rows, a->tile_row);
+       /* An MX tile is as wide as the array, and each of its partitions has four rows of the
+          contraction. */
   vm_pe_load(d, a->tile_row, 0,
              (vm_stationary){.k = (uint16_t)(LANES * parts),
                              .m = (uint16_t)m,
@@ -151,6 +162,7 @@ static vm_verdict check_loaded(vm_dp *d, const struct vm_MATMUL_MX *a, const vm_
 
 vm_verdict vm_op_matmul_mx(vm_dp *d, const struct vm_MATMUL_MX *a) {
   quad q;
+  /* As in vm_op_matmul: before anything else, and even if nothing is multiplied. */
   if (a->psum_zero.at) vm_pe_set_fresh(d, &a->psum_zero);
   if (a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
   const vm_stationary *t = vm_pe_tile(d, a->tile_row, 0);
@@ -159,6 +171,8 @@ vm_verdict vm_op_matmul_mx(vm_dp *d, const struct vm_MATMUL_MX *a) {
   quad_start(&q, &a->src, &a->scale);
   for (uint64_t i = 0; i < a->dst.elems; i += BLOCK) {
     size_t n = a->dst.elems - i < BLOCK ? (size_t)(a->dst.elems - i) : BLOCK;
+    /* The four rows of a partition one after another: row LANES * p + i, as ldweights_mx put
+       the weights. */
     for (uint32_t p = 0; p < a->src.num[0]; p++)
       dequantize(&q, p, i, n, d->scratch + LANES * p * n, n);
     vm_product product = {.x = d->scratch,

@@ -6,6 +6,7 @@ static void reduce_bits(vm_dp *d, const struct vm_PARTITION_REDUCE *a) {
   unsigned width = 8u * a->src.esize;
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
+    /* Partition 0 begins: no identity is needed. */
     vm_load_bits(acc, &a->src, 0, i, n);
     for (uint32_t p = 1; p < a->src.num[0]; p++) {
       vm_load_bits(x, &a->src, p, i, n);
@@ -18,9 +19,11 @@ static void reduce_bits(vm_dp *d, const struct vm_PARTITION_REDUCE *a) {
 /* The average is the sum over the count, each rounded. */
 static void reduce_floats(vm_dp *d, const struct vm_PARTITION_REDUCE *a) {
   float *acc = d->row[0];
+  /* An average is a sum until the division. */
   unsigned op = a->op == ISA_ALU_average ? ISA_ALU_add : a->op;
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
+    /* From the identity on: a single partition goes through the operator too. */
     for (size_t j = 0; j < n; j++) acc[j] = vm_kern_identity(op);
     for (uint32_t p = 0; p < a->src.num[0]; p++)
       d->k->alu_vv[op](acc, acc, vm_in(d, d->row[1], &a->src, p, i, n), n);

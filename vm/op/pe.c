@@ -1,10 +1,12 @@
-/* The tensor engine: ldweights and matmul. */
+/* The tensor engine: matmul, and its way into PSUM. weights.c has the other operand. */
 #include "pe.h"
 
 #include <string.h>
 
 /* ---- Fresh elements of PSUM --------------------------------------------------------------- */
 
+/* The slot that holds the element at `at`, and which of its halves the element fills: for
+   example a bfloat16 at byte 2 of a bank's first word is the high half of slot 0. */
 static uint8_t *slot_at(const vm_dp *d, const vm_view *v, uint32_t p, const uint8_t *at,
                         uint8_t *mask) {
   uint32_t part = v->part + p;
@@ -30,6 +32,8 @@ static uint8_t *dense_slots(const vm_dp *d, const vm_view *v, uint32_t p, uint64
 enum fresh_state { ALL_FRESH, NONE_FRESH, SOME_FRESH };
 
 static enum fresh_state state_of(const uint8_t *slots, size_t count) {
+  /* All slots alike: a row compares equal with itself moved by one. A slot of which one half
+     is written counts as mixed. */
   if ((*slots && *slots != VM_BOTH_HALVES) || memcmp(slots, slots + 1, count - 1) != 0)
     return SOME_FRESH;
   return *slots ? NONE_FRESH : ALL_FRESH;
@@ -40,6 +44,7 @@ static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p,
                                    size_t n, bool *fresh) {
   size_t count;
   uint8_t mask, *slots = dense_slots(d, v, p, first, n, &count);
+  /* Almost every product writes rows of whole slots: one memset, and no array of flags. */
   enum fresh_state state = slots ? state_of(slots, count) : SOME_FRESH;
   if (state != SOME_FRESH) {
     memset(slots, VM_BOTH_HALVES, count);
@@ -57,6 +62,8 @@ static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p,
  * each row's VM_BANK_SLOTS after those of the row before; else NULL. */
 static uint8_t *whole_slots(const vm_dp *d, const vm_view *v, uint64_t first, size_t n,
                             size_t *count) {
+  /* The slots of a row are VM_BANK_SLOTS after those of the row before only if the rows are
+     in neighbouring partitions. */
   if (v->step[0] != (int64_t)d->psum_pitch) return NULL;
   return dense_slots(d, v, 0, first, n, count);
 }
@@ -73,10 +80,12 @@ static bool take_whole(const vm_dp *d, const vm_view *v, unsigned acc, uint64_t 
   uint8_t *slots = v->dtype == ISA_float32 ? whole_slots(d, v, first, n, &count) : NULL;
   if (!slots) return false;
   enum fresh_state all = state_of(slots, count);
+  /* Only `auto` needs to know each row: `write` and `add` do the same whatever was there. */
   for (uint32_t p = 0; acc == ISA_ACC_auto && p < v->num[0]; p++) {
     enum fresh_state state = state_of(slots + p * VM_BANK_SLOTS, count);
     if (state == SOME_FRESH || state != all) return false;
   }
+  /* From here on it cannot fail: marks are set only when all rows are known to agree. */
   mark_whole(slots, v->num[0], count);
   *add = acc == ISA_ACC_auto ? all == NONE_FRESH : acc != ISA_ACC_write;
   return true;
@@ -86,6 +95,7 @@ void vm_pe_set_fresh(const vm_dp *d, const vm_view *v) {
   for (uint32_t p = 0; p < v->num[0]; p++) {
     size_t count;
     uint8_t mask, *slots = dense_slots(d, v, p, 0, v->elems, &count);
+    /* Whole slots are cleared at once; a bfloat16 at an odd place clears one half only. */
     if (slots) {
       memset(slots, 0, count);
       continue;
@@ -143,8 +153,12 @@ static void moving_block(const vm_dp *d, const struct vm_MATMUL *a, uint64_t fir
   size_t n = p->n;
   p->dtype = v->dtype;
   p->step = (ptrdiff_t)v->step[0];
+  /* The kernels read fp32 and bfloat16 where they are. PSUM and pairs need a copy: of pairs
+     the two rows of a partition follow one another in its elements. */
   p->x = lanes == 1 && v->space == ISA_SBUF ? vm_row_at(v, 0, first) : NULL;
   if (p->x && (v->dtype == ISA_float32 || v->dtype == ISA_bfloat16)) return;
+  /* Row lanes * i + j of the contraction: the pair of a partition stays together, as
+     vm_op_ldweights put its weights. */
   for (uint32_t i = 0; i < v->num[0]; i++)
     for (unsigned j = 0; j < lanes; j++)
       vm_load(d, d->scratch + (lanes * i + j) * n, v, i, j * columns + first, n);
@@ -159,12 +173,15 @@ static void put_row(vm_dp *d, const vm_view *dst, unsigned acc, uint32_t m, uint
                     const float *sum, size_t n) {
   bool fresh[VM_COLUMNS];
   enum fresh_state state = take_fresh(d, dst, m, first, n, fresh);
+  /* Nothing old is needed: the sum is the result. */
   if (acc == ISA_ACC_write || (acc == ISA_ACC_auto && state == ALL_FRESH)) {
     vm_store(d, dst, m, first, sum, n);
     return;
   }
   const float *old = vm_in(d, d->row[0], dst, m, first, n);
   float *out = vm_out(d->row[1], dst, m, first);
+  /* Some elements are new: all are added into a buffer, and the new ones take the sum alone,
+     since what is in PSUM there means nothing (it may be a NaN). */
   if (acc == ISA_ACC_auto && state == SOME_FRESH) {
     d->k->alu_vv[ISA_ALU_add](d->row[1], old, sum, n);
     for (size_t i = 0; i < n; i++) out[i] = fresh[i] ? sum[i] : d->row[1][i];
@@ -181,12 +198,15 @@ void vm_pe_product(vm_dp *d, unsigned row, unsigned col, vm_product *p, const vm
   p->ldw = VM_WEIGHTS;
   p->k = t->k;
   p->m = t->m;
+  /* The usual case: the kernel accumulates in PSUM itself, and the product may go on in
+     other threads (stays). */
   if (take_whole(d, dst, acc, first, p->n, &p->add)) {
     p->out = (float *)(void *)vm_row_at(dst, 0, first);
     p->ldo = d->psum_pitch / sizeof *p->out;
     vm_pe_multiply(d, row, col, p, p->x != d->scratch);
     return;
   }
+  /* Else the sums are made beside the operand in the scratch, and each row goes its own way. */
   p->out = d->scratch + ISA_PMAX * VM_COLUMNS;
   p->ldo = p->n;
   p->add = false;
@@ -195,6 +215,7 @@ void vm_pe_product(vm_dp *d, unsigned row, unsigned col, vm_product *p, const vm
 }
 
 static void multiply(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
+  /* Pairs take two rows of the scratch for a partition: half as many columns fit. */
   size_t most = t->pairs ? VM_COLUMNS / 2 : VM_COLUMNS;
   for (uint64_t i = 0; i < a->dst.elems; i += most) {
     vm_product p = {.n = (unsigned)(a->dst.elems - i < most ? a->dst.elems - i : most)};
@@ -220,9 +241,13 @@ static bool is_diagonal(const vm_dp *d, const vm_view *v) {
   const uint8_t *row = v->at, *want = line + 4 * ISA_PMAX;
   const size_t bytes = (size_t)v->elems * v->esize;
   float one;
+  /* The factor is the first element: row 0 of a diagonal has it in column 0. */
   d->k->load[v->dtype](&one, row, 1);
+  /* A zero there: no diagonal, or one whose rows are all zeros, which choose_rows handles. */
   if (one == 0) return false;
   memcpy(line + 4 * ISA_PMAX, row, v->esize);
+  /* Row k must be the line seen through a window that moves one element to the left: the
+     factor is then at column k. */
   for (uint32_t k = 0; k < v->num[0]; k++, row += v->step[0], want -= v->esize)
     if (memcmp(row, want, bytes) != 0) return false;
   return true;
@@ -233,7 +258,10 @@ static bool is_diagonal(const vm_dp *d, const vm_view *v) {
 static bool is_identity(const vm_dp *d, const vm_view *v) {
   vm_unchanged *known = &d->weights->identity;
   if (vm_pe_is_noted(known, v)) return true;
+  /* More columns than rows: the columns beyond have no row with a one. */
   if (!vm_row_at(v, 0, 0) || v->elems > v->num[0] || !is_diagonal(d, v)) return false;
+  /* Noted only where somebody watches for writes (vm_pe_overwrite): SBUF of a run whose
+     products may stay open. */
   if (d->job && v->space == ISA_SBUF) vm_pe_note(known, v);
   return true;
 }
@@ -247,12 +275,15 @@ static void choose_rows(const vm_dp *d, const struct vm_MATMUL *a, const vm_stat
   int64_t step;
   const uint8_t *first = vm_pe_raw(d->weights, a->tile_row, a->tile_col, &step);
   const unsigned esize = isa_dtype_bytes(t->dtype);
+  /* k: no partition has a nonzero there, the column is zeros. */
   for (size_t j = 0; j < n; j++) from[j] = k;
+  /* From the last partition to the first, so that the first one is the one that stays. */
   while (k-- > 0) take_row(from, vm_in(d, d->row[0], &a->src, k, i, n), k, n);
   for (size_t j = 0; j < n; j++, to += VM_RAW_ROW) {
     memset(to, 0, VM_RAW_ROW);
     if (from[j] == t->k) continue;
     const uint8_t *raw = first + from[j] * step;
+    /* fp8 becomes 16 bits: every second byte stays 0. */
     for (unsigned m = 0; esize == 1 && m < t->m; m++) to[2 * m] = raw[m];
     if (esize > 1) memcpy(to, raw, t->m * esize);
   }
@@ -280,6 +311,7 @@ static bool turn_to(const vm_dp *d, const vm_view *dst, uint64_t first, size_t n
 static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
   enum { OUT_ROW = 4 * VM_COLUMNS };
   const unsigned esize = isa_dtype_bytes(t->dtype), bytes = esize == 1 ? 2 : esize;
+  /* The half of the scratch that choose_rows does not use. */
   uint8_t *out = (uint8_t *)(d->scratch + ISA_PMAX * VM_COLUMNS);
   if (a->dst.esize != bytes)
     return vm_dp_fault(d, "matmul: transposing %s gives elements of %u bytes, dst is %s",
@@ -288,11 +320,14 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
     size_t n = a->dst.elems - i < VM_COLUMNS ? (size_t)(a->dst.elems - i) : VM_COLUMNS;
     vm_turn turn;
     turn.from = vm_pe_raw(d->weights, a->tile_row, a->tile_col, &turn.from_step);
+    /* By an identity the rows are in order already; fp8 needs its zero bytes, so that it
+       goes through the scratch in any case. */
     if (esize == 1 || !is_identity(d, &a->src)) {
       choose_rows(d, a, t, i, n);
       turn.from = (const uint8_t *)d->scratch;
       turn.from_step = VM_RAW_ROW;
     }
+    /* A dense result is turned straight into PSUM. */
     if (turn_to(d, &a->dst, i, n, &turn)) {
       vm_pe_turn(&turn, 0, t->m);
       continue;
@@ -300,6 +335,7 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
     vm_kern_turn(out, OUT_ROW, turn.from, (ptrdiff_t)turn.from_step, n, t->m, bytes);
     for (uint32_t m = 0; m < t->m; m++) {
       bool fresh[VM_COLUMNS];
+      /* The marks alone: a transpose overwrites, so that `fresh` is not looked at. */
       take_fresh(d, &a->dst, m, i, n, fresh);
       vm_store_raw(&a->dst, m, i, out + m * OUT_ROW, n);
     }
@@ -308,12 +344,15 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
 }
 
 static bool is_transpose(const vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
+  /* gen2 has no transpose mode: there it is an ordinary product. */
   return a->transpose && d->target->gen >= ISA_GEN3 && !t->pairs;
 }
 
 bool vm_pe_turn_of(vm_dp *d, const struct vm_MATMUL *a, vm_turn *turn) {
   const vm_stationary *t = vm_pe_tile(d, a->tile_row, a->tile_col);
   const vm_weights *w = d->weights;
+  /* Anything that could fail, or that reads more than the loaded elements, is left to the
+     handler: what this describes may be computed later, on any thread. */
   if (!is_transpose(d, a, t) || a->psum_zero.at || !w->source.at || w->source_row != a->tile_row ||
       w->source_col != a->tile_col || !vm_pe_is_noted(&w->identity, &a->src) ||
       a->dst.elems > VM_COLUMNS || a->dst.esize != isa_dtype_bytes(t->dtype) ||
@@ -325,6 +364,7 @@ bool vm_pe_turn_of(vm_dp *d, const struct vm_MATMUL *a, vm_turn *turn) {
 }
 
 vm_verdict vm_op_matmul(vm_dp *d, const struct vm_MATMUL *a) {
+  /* Even if nothing is multiplied: the operand says what a later `auto` finds. */
   if (a->psum_zero.at) vm_pe_set_fresh(d, &a->psum_zero);
   if (a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
   const vm_stationary *t = vm_pe_tile(d, a->tile_row, a->tile_col);

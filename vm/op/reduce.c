@@ -14,9 +14,12 @@ typedef struct sum {
 } sum;
 
 static bool by_partials(unsigned op) {
+  /* Operators whose result does not depend on the order but for rounding; their partials are
+     those of the definition. */
   return op == ISA_ALU_add || op == ISA_ALU_mult || op == ISA_ALU_max || op == ISA_ALU_min;
 }
 
+/* a - b - c is a - (b + c): the elements after the first are summed. */
 static unsigned partial_op(unsigned op) { return op == ISA_ALU_subtract ? ISA_ALU_add : op; }
 
 static void sum_start(sum *s, const vm_dp *d, unsigned op) {
@@ -40,6 +43,7 @@ static void sum_add(sum *s, const float *x, size_t n) {
   if (by_partials(s->op)) {
     s->d->k->partial[s->op](s->part, x, n);
   } else if (s->op == ISA_ALU_subtract) {
+    /* The first element is what is subtracted from. */
     if (!s->started) s->value = *x++, s->started = true, n--;
     if (n) s->d->k->partial[ISA_ALU_add](s->part, x, n);
   } else {
@@ -81,6 +85,7 @@ static void reduce_short(const vm_dp *d, unsigned op, float *r, const float *x, 
     d->k->reduce[op](r, x, (ptrdiff_t)inner, n, inner);
     return;
   }
+  /* No kernel: result by result. */
   for (size_t j = 0; j < n; j++, x += inner) {
     sum s;
     sum_start(&s, d, op);
@@ -91,6 +96,7 @@ static void reduce_short(const vm_dp *d, unsigned op, float *r, const float *x, 
 
 static void finish(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint32_t p, uint64_t at, float *r,
                    size_t n) {
+  /* On the fp32 result, before it is converted. */
   if (a->negate)
     for (size_t j = 0; j < n; j++) r[j] = -r[j];
   vm_store(d, &a->dst, p, at, r, n);
@@ -106,6 +112,8 @@ static bool reduce_rows(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint64_t inn
   /* Only such operators have a kernel that goes over rows. */
   if (a->dst.elems != 1 || !by_partials(a->op) || !vm_tile_as_row(&column.dst, &a->dst))
     return false;
+  /* The rows are dense fp32, or the tile is narrow and is gathered: either way one call for
+     all partitions. */
   if (!vm_rows_at(&a->src, &x)) {
     if (!vm_tile_as_row(&row, &a->src)) return false;
     x.at = d->row[0];
@@ -125,6 +133,7 @@ static void reduce_floats(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint64_t i
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     for (uint64_t o = 0; o < a->dst.elems; o += group) {
       size_t n = a->dst.elems - o < group ? (size_t)(a->dst.elems - o) : (size_t)group;
+      /* A result longer than a piece: element by element of dst. */
       if (inner > VM_ROW) {
         r[0] = reduce_long(d, a, p, o * inner, inner);
       } else {
@@ -167,6 +176,7 @@ static void reduce_bits(const struct vm_TENSOR_REDUCE *a, uint64_t inner) {
 static uint64_t reduced_elems(const vm_view *v, unsigned axes) {
   uint64_t n = 1;
   for (unsigned i = v->ndim; i-- > 1;)
+    /* axes counts from the innermost dimension. */
     if (axes == 0 || i + axes >= v->ndim) n *= v->num[i];
   return n;
 }
@@ -174,6 +184,7 @@ static uint64_t reduced_elems(const vm_view *v, unsigned axes) {
 vm_verdict vm_op_tensor_reduce(vm_dp *d, const struct vm_TENSOR_REDUCE *a) {
   uint64_t inner = reduced_elems(&a->src, a->axes);
   if (a->dst.elems == 0 || a->src.elems == 0 || a->src.num[0] == 0) return VM_RETIRE;
+  /* A size in a register may not fit. */
   if (inner * a->dst.elems != a->src.elems)
     return vm_dp_fault(d, "tensor_reduce: %llu elements, %llu per result, into %llu results",
                        (unsigned long long)a->src.elems, (unsigned long long)inner,

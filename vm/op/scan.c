@@ -20,6 +20,7 @@ vm_verdict vm_op_tensor_tensor_scan(vm_dp *d, const struct vm_SCAN *a) {
   uint32_t lanes = a->dst.num[0];
   float *x = d->row[0], *y = d->row[1], *out = d->row[2], *state = d->row[3];
   const bool one_loop = a->op0 == ISA_ALU_mult && a->op1 == ISA_ALU_add; /* the most frequent */
+  /* The state of each lane; init may be a column. */
   load_nums(d, state, &a->init, lanes);
   for (uint64_t i = 0; i < a->dst.elems; i += VM_BLOCK) {
     size_t n = vm_columns(a->dst.elems, i);
@@ -48,12 +49,15 @@ vm_verdict vm_op_tensor_scalar_cumulative(vm_dp *d, const struct vm_TENSOR_SCALA
   if (lanes == 0 || a->dst.elems == 0) return VM_RETIRE;
   load_nums(d, scalar, &a->imm0, lanes);
   load_nums(d, r, &a->imm1, lanes);
+  /* load_reduce keeps imm1, which is in r already. */
   for (uint32_t p = 0; p < lanes && a->reduce != ISA_CMD_load_reduce; p++)
     r[p] = a->reduce == ISA_CMD_reduce ? acc[p] : vm_kern_identity(a->op1);
   for (uint64_t i = 0; i < a->dst.elems; i += VM_BLOCK) {
     size_t n = vm_columns(a->dst.elems, i);
     vm_load_block(d, x, &a->src, i, n);
     for (size_t j = 0; j < n; j++) {
+      /* The partitions of element i + j are side by side: one kernel call is one step of all
+         lanes. */
       float *t = x + j * lanes;
       step(d, a->op0, t, t, scalar, a->reverse0, lanes);
       step(d, a->op1, r, t, r, false, lanes);

@@ -15,8 +15,10 @@ static const void *raw_row(void *buf, const vm_view *v, uint32_t p, uint64_t i, 
 
 /* n elements of esize bytes (4 at most) with the same bits. */
 static void fill_raw(const vm_dp *d, uint32_t *row, uint32_t bits, size_t n, unsigned esize) {
+  /* A word holds four bytes or two halves of the same bits: `ramp` with step 0 fills words. */
   if (esize == 1) bits = (bits & 0xff) * 0x01010101u;
   if (esize == 2) bits = (bits & 0xffff) * 0x00010001u;
+  /* In whole words: the buffer has room for the last one. */
   d->k->ramp(row, bits, 0, (n * esize + 3) / 4);
 }
 
@@ -41,6 +43,7 @@ static bool copy_rows(const vm_dp *d, const struct vm_COPY_PREDICATED *a, uint32
                       const uint32_t *fill) {
   vm_dense o, q, s;
   size_t n = (size_t)a->dst.elems;
+  /* src may be an immediate: then `fill` has a row of it. */
   if (!vm_dense_at(&a->dst, &o) || !vm_dense_at(&a->pred, &q) ||
       (a->src.at && !vm_dense_at(&a->src, &s)))
     return false;
@@ -96,6 +99,7 @@ static void selection_init(selection *s, const vm_view *dst, const vm_view *on_t
 }
 
 static void selection_fill(const vm_dp *d, selection *s, float on_false) {
+  /* Only as wide as dst: most tiles are narrower than a buffer. */
   size_t n = s->dst->elems < VM_ROW ? (size_t)s->dst->elems : VM_ROW;
   uint32_t bits = isa_from_f32(s->dst->dtype, on_false, d->cvt);
   fill_raw(d, s->other, isa_f32_bits(on_false), n, 4);
@@ -112,6 +116,7 @@ static void select_piece(vm_dp *d, selection *s, const uint32_t *mask, uint32_t 
     d->k->merge(values, mask, x, s->other, n, 4);
     if (s->reduces) d->k->partial[ISA_ALU_max](s->part, values, n);
   }
+  /* Equal types move bits; a NaN that is selected stays as it is. */
   if (s->same)
     merge_row(d, s->dst, mask, raw_row(buf, s->on_true, p, i, n), s->other_raw, p, i);
   else
@@ -119,6 +124,7 @@ static void select_piece(vm_dp *d, selection *s, const uint32_t *mask, uint32_t 
 }
 
 static void selection_end(vm_dp *d, const selection *s, unsigned cmd, uint32_t p) {
+  /* Of max only: both instructions reduce with it. */
   float row = s->reduces ? vm_kern_combine(ISA_ALU_max, s->part) : 0;
   vm_accumulate(&d->acc[p], cmd, ISA_ALU_max, 0, row);
 }
@@ -156,8 +162,12 @@ static bool below(float start, uint64_t i, float bound, bool or_equal) {
 /* How many of n indices are below the bound. The difference is right if it is exact, and close if
  * it is not. */
 static uint64_t count_below(float start, float bound, bool or_equal, uint64_t n) {
+  /* Where start + i reaches the bound, if fp32 did not round it: the two loops below correct
+     it. */
   double guess = (double)bound - (double)start;
   uint64_t k = !(guess > 0) ? 0 : guess >= (double)n ? n : (uint64_t)guess;
+  /* A few steps: rounding moves the place by at most the spacing of the floats near the
+     bound. */
   while (k > 0 && !below(start, k - 1, bound, or_equal)) k--;
   while (k < n && below(start, k, bound, or_equal)) k++;
   return k;
@@ -166,6 +176,7 @@ static uint64_t count_below(float start, float bound, bool or_equal, uint64_t n)
 static interval meets(unsigned op, float start, float bound, uint64_t n) {
   /* Nothing compares with a NaN. */
   if (start != start || bound != bound) return (interval){0, 0};
+  /* is_lt and is_le hold for the first indices, is_gt and is_ge for the last. */
   switch (op) {
   case ISA_ALU_is_lt: return (interval){0, count_below(start, bound, false, n)};
   case ISA_ALU_is_le: return (interval){0, count_below(start, bound, true, n)};
@@ -178,6 +189,7 @@ static interval meets(unsigned op, float start, float bound, uint64_t n) {
 
 /* Both bounds of partition p. */
 static interval in_range(const vm_dp *d, const struct vm_RANGE_SELECT *a, uint32_t p) {
+  /* start is one value for all partitions, the bounds are columns. */
   float start = vm_num_at(d, &a->start, 0, 0), b0, b1;
   vm_load(d, &b0, &a->bound0, p, 0, 1);
   vm_load(d, &b1, &a->bound1, p, 0, 1);
@@ -195,6 +207,7 @@ static size_t within(uint64_t at, uint64_t first, size_t n) {
 
 /* The mask of the n elements from `first`. */
 static void interval_mask(const vm_dp *d, uint32_t *mask, interval r, uint64_t first, size_t n) {
+  /* Below, inside and above the interval, as far as they are in this piece. */
   size_t lo = within(r.lo, first, n), hi = within(r.hi, first, n);
   d->k->ramp(mask, 0, 0, lo);
   d->k->ramp(mask + lo, UINT32_MAX, 0, hi - lo);
@@ -206,6 +219,7 @@ vm_verdict vm_op_range_select(vm_dp *d, const struct vm_RANGE_SELECT *a) {
   selection s;
   selection_init(&s, &a->dst, &a->on_true, a->reduce);
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
+    /* The default is the least float: a maximum ignores it. */
     if (p == 0 || a->on_false.v.at) selection_fill(d, &s, vm_num_at(d, &a->on_false, p, FP32_MIN));
     interval r = in_range(d, a, p);
     vm_partials_start(ISA_ALU_max, s.part);

@@ -58,12 +58,16 @@ static void copy_run(const vm_kern *k, uint8_t *dst, int64_t dst_step, const uin
     return;
   }
   /* One of the two is dense: nobody copies between two strided places directly. */
+  /* A kernel has a vector for each size of element; a loop of single loads is faster only
+     below FEW. */
   if (k && n >= FEW) {
     if (dst_step == esize)
       k->gather(dst, src, (ptrdiff_t)src_step, n, esize);
     else
       k->scatter(dst, (ptrdiff_t)dst_step, src, n, esize);
     return;
+  /* A macro with constant sizes: with `esize` as a variable each copy would be a call of
+     memcpy. */
   }
 #define EACH(bytes)                                                               \
   for (; n > 0; n--, dst += dst_step, src += src_step) copy_one(dst, src, bytes); \
@@ -82,6 +86,8 @@ static size_t piece(const vm_walk *w, size_t n) { return w->left < n ? (size_t)w
 /* How many of the next n elements' runs are short, whole, and a constant step apart. */
 static size_t short_rows(const vm_kern *k, const vm_view *v, const vm_walk *w, size_t n) {
   size_t bytes = (size_t)v->run * v->esize, rows = v->run ? n / (size_t)v->run : 0, left;
+  /* Two levels at least, each run dense and whole, and no index vector, whose rows are
+     nowhere at a constant step. */
   if (!k || w->n != 2 || w->row >= 0 || v->run_step != v->esize || w->left != v->run ||
       bytes < NARROW || bytes > WIDE || rows < 2)
     return 0;
@@ -97,6 +103,7 @@ static void pass_rows(vm_walk *w, size_t n) {
 
 /* Address of an element of a partition that is one run: most are, and need no walk. */
 static inline uint8_t *in_run(const vm_view *v, uint32_t p, uint64_t first) {
+  /* With `place` each element has its own offset. */
   if (v->run != v->elems || v->place) return NULL;
   return v->at + (int64_t)p * v->step[0] + (int64_t)first * v->run_step;
 }
@@ -112,6 +119,8 @@ static void load_raw(const vm_kern *k, void *dst, const vm_view *v, uint32_t p, 
   }
   vm_walk_partition(&w, v, p);
   for (vm_walk_seek(&w, first);; vm_walk_next_run(&w)) {
+    /* Short rows one after another: the kernel moves all of them in one call, where copy_run
+       would be called for each. */
     size_t rows = short_rows(k, v, &w, n), m = rows ? rows * (size_t)v->run : piece(&w, n);
     size_t bytes = (size_t)v->run * v->esize;
     if (rows) {
@@ -196,12 +205,15 @@ void vm_load(const vm_dp *d, float *dst, const vm_view *v, uint32_t p, uint64_t 
     d->k->load[v->dtype](dst, row, n);
     return;
   }
+  /* A broadcast operand: one conversion for all. */
   if (v->run == v->elems && v->run_step == 0) { /* one element, repeated */
     d->k->load[v->dtype](dst, vm_at(v, p, 0), 1);
     for (size_t i = 1; i < n; i++) dst[i] = dst[0];
     return;
   }
   uint32_t raw[RAW / 4];
+  /* fp32 needs no conversion, so no buffer either: the elements are gathered where they are
+     wanted. */
   if (v->dtype == ISA_float32) {
     load_raw(d->k, dst, v, p, first, n);
     return;
@@ -228,6 +240,7 @@ static void store_stochastic(const vm_dp *d, const vm_view *v, uint32_t p, uint6
    */
   uint32_t from = (uint32_t)(isa_mix(d->rounding_key + d->lane + p) >> 32);
   d->k->random(random, from + (uint32_t)first * 0x9e3779b9u, n);
+  /* Only bfloat16 has a kernel. */
   if (v->dtype == ISA_bfloat16) {
     uint8_t *row = vm_row_at(v, p, first);
     d->k->store_bf16_sr(row ? row : (uint8_t *)bits, src, random, n);
@@ -255,6 +268,7 @@ void vm_store(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, cons
 }
 
 const float *vm_in(const vm_dp *d, float *buf, const vm_view *v, uint32_t p, uint64_t first,
+                   /* A dense fp32 row costs nothing: the kernel reads the tile itself. */
                    size_t n) {
   const float *row = f32_at(v, p, first);
   if (row) return row;
@@ -269,6 +283,7 @@ float *vm_out(float *buf, const vm_view *v, uint32_t p, uint64_t first) {
 
 void vm_out_done(const vm_dp *d, const vm_view *v, uint32_t p, uint64_t first, const float *out,
                  size_t n) {
+  /* The kernel has written where the elements are. */
   if (f32_at(v, p, first) == out) return;
   if (v->dtype == ISA_float32)
     store_raw(d->k, v, p, first, out, n); /* canonical, as when it is computed in place */
@@ -346,6 +361,7 @@ void vm_store_bits(const vm_view *v, uint32_t p, uint64_t first, const uint32_t 
 
 float vm_num_at(const vm_dp *d, const vm_num *n, uint32_t p, float absent) {
   float x;
+  /* A register's or an immediate's value is the same for all partitions. */
   if (!n->given) return absent;
   if (!n->v.at) return n->imm;
   vm_load(d, &x, &n->v, p, 0, 1);
@@ -371,16 +387,20 @@ void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row)
 void vm_partials_start(unsigned op, float part[16]) {
   float start = vm_kern_identity(op);
   for (int i = 0; i < 16; i++) part[i] = start;
+/* One operator's identity for all sixteen: combining partials that got nothing changes
+   nothing. */
 }
 
 static void copy_partition(const vm_kern *k, const vm_view *dst, const vm_view *src, uint32_t p) {
   uint32_t raw[RAW / 4];
   uint8_t *to = vm_row_at(dst, p, 0);
   const uint8_t *from = vm_row_at(src, p, 0);
+  /* As many elements as the buffer has bytes for. */
   size_t step = RAW / dst->esize;
   for (uint64_t i = 0; i < dst->elems; i += step) {
     size_t n = dst->elems - i < step ? (size_t)(dst->elems - i) : step;
     void *piece_at = to ? (void *)(to + i * dst->esize) : raw;
+    /* One side dense: no buffer between. Most copies are from or to a dense tile. */
     if (from) {
       store_raw(k, dst, p, i, from + i * src->esize, n);
       continue;
@@ -407,9 +427,12 @@ void vm_copy_bits(const vm_kern *k, const vm_view *dst, const vm_view *src) {
 }
 
 bool vm_tile_as_row(vm_view *out, const vm_view *v) {
+  /* Only where the elements of a partition are one run can a partition be a dimension of one
+     row. */
   if (v->num[0] < 2 || v->elems == 0 || v->elems > VM_FEW || v->run != v->elems || v->place)
     return false;
   *out = *v;
+  /* Dimension 0 is the partitions of a view: now there is one, and theirs are dimension 1. */
   out->ndim = 3;
   out->num[0] = 1;
   out->num[1] = v->num[0];
@@ -429,6 +452,7 @@ void vm_load_block(const vm_dp *d, float *block, const vm_view *v, uint64_t i, s
   if (vm_rows_at(v, &x)) {
     x.at += i;
   } else {
+    /* Not fp32 where it is: converted row by row into the scratch, and turned from there. */
     x = (vm_rows){d->scratch, VM_BLOCK};
     for (uint32_t p = 0; p < lanes; p++) vm_load(d, x.at + p * VM_BLOCK, v, p, i, n);
   }
@@ -443,6 +467,8 @@ void vm_store_block(const vm_dp *d, const vm_view *v, uint64_t i, const float *b
   o = there ? (vm_rows){o.at + i, o.step} : (vm_rows){d->scratch, VM_BLOCK};
   vm_kern_turn(o.at, o.step * (ptrdiff_t)sizeof *block, block, lanes * (ptrdiff_t)sizeof *block, n,
                lanes, sizeof *block);
+  /* Each row as vm_out_done stores it: a NaN of arithmetic has one form, whichever way it
+     went. */
   for (uint32_t p = 0; p < lanes && !there; p++) vm_out_done(d, v, p, i, o.at + p * VM_BLOCK, n);
 }
 
@@ -454,6 +480,7 @@ void vm_nums_spread(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes,
 
 void vm_nums(const vm_dp *d, float *out, const vm_num *n, uint32_t lanes, float absent) {
   vm_view row;
+  /* A column of one value for each partition: one load instead of one for each. */
   if (n->v.at && n->v.elems == 1 && n->v.num[0] == lanes && vm_tile_as_row(&row, &n->v)) {
     vm_load(d, out, &row, 0, 0, lanes);
     return;
