@@ -13,8 +13,10 @@ enum { FEW = 4 };      /* rows and columns from which on a transpose is done in 
 /* ---- Walks -------------------------------------------------------------------------------- */
 
 static void open_src(const vm_transfer *t, unsigned k, vm_walk *w) {
+  /* Only the indexed source goes by rows; the others by their steps. */
   vm_walk_open(w, k ? &t->more[k - 1] : &t->src, t->src_indexed == (int)k ? t->rows : NULL,
                t->row_dim);
+  /* A piece of lists of buffers begins within its buffer. */
   w->from = t->from[1];
 }
 
@@ -32,6 +34,8 @@ static void take_walk(vm_walk *w, const vm_walk *opened) {
 void vm_dma_walk_dst(const vm_transfer *t, vm_walk *w) { take_walk(w, &t->walk[0]); }
 
 void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_walk *w) {
+  /* Sources beyond the first are rare (dma_compute): their walks are opened when they are
+     used. */
   if (k)
     open_src(t, k, w);
   else
@@ -74,6 +78,8 @@ static void copy_run(const vm_core *c, const vm_walk *d, const vm_walk *s, uint6
  * fewer than two: it is not at such a run. */
 static uint64_t runs_of(const vm_walk *w, uint64_t n, int64_t *step) {
   const vm_walk_dim *outer = &w->dim[w->n < 2 ? 0 : w->n - 2];
+  /* Only of the innermost dimension but one, and not by rows of an index: those have no
+     constant step. */
   *step = (int64_t)n * w->esize;
   /* One long run is several short ones that follow one another. */
   if (w->step == w->esize && w->left >= 2 * n) return w->left / n;
@@ -94,11 +100,13 @@ static void skip(vm_walk *w, uint64_t n) {
  * 128]. */
 static uint64_t turn_runs(vm_walk *d, vm_walk *s, uint64_t n) {
   const int64_t esize = d->esize;
+  /* The run is along the side that is dense; the other side's elements are columns. */
   const uint64_t run = d->step == esize ? s->left : d->left;
   int64_t to, from;
   /* Below a few rows and columns the blocks of a transpose are mostly edges. */
   if (run < FEW || n < 2 * run) return 0;
   uint64_t k = runs_of(d, run, &to), ks = runs_of(s, run, &from);
+  /* As many whole runs as both sides and n allow. */
   k = k < ks ? k : ks;
   k = k < n / run ? k : n / run;
   if (k < FEW) return 0;
@@ -109,6 +117,7 @@ static uint64_t turn_runs(vm_walk *d, vm_walk *s, uint64_t n) {
                  d->esize);
   else
     return 0;
+  /* The kernel has moved them: both walks follow. */
   skip(d, k * run);
   skip(s, k * run);
   return k * run;
@@ -140,6 +149,7 @@ static uint64_t copy_rows(vm_walk *d, vm_walk *s, uint64_t n, unsigned how) {
   run = run < n ? run : n;
   const size_t bytes = (size_t)run * d->esize;
   if (bytes < ROW || d->step != d->esize || s->step != s->esize) return 0;
+  /* Several rows at once, if they are a constant step apart on both sides. */
   if (n >= 2 * run) {
     uint64_t ks = runs_of(s, run, &from), most = n / run;
     uint64_t kd = ks > 1 ? runs_of(d, run, &to) : 0;
@@ -153,6 +163,8 @@ static uint64_t copy_rows(vm_walk *d, vm_walk *s, uint64_t n, unsigned how) {
     vm_walk_advance(s, run);
     return run;
   }
+  /* Past the host's caches where that pays; vm_kern_stream refuses what is not aligned for
+     it. */
   if (!(how & LARGE) || !vm_kern_stream(d->at, (ptrdiff_t)to, s->at, (ptrdiff_t)from, k, bytes))
     vm_kern_copy(d->at, (ptrdiff_t)to, s->at, (ptrdiff_t)from, k, bytes, how & FAR_SOURCE);
   skip_runs(d, run, k, to);
@@ -204,11 +216,13 @@ static float *floats_at(const vm_walk *w, uint64_t n) {
 
 /* n elements as fp32: in place, or in f. */
 static const float *read_floats(const vm_core *c, vm_walk *w, float *f, uint8_t *raw, uint64_t n) {
+  /* Before the walk moves on. */
   const float *there = floats_at(w, n);
   const uint8_t *from = w->at;
   if (is_dense(w, n)) {
     vm_walk_advance(w, n);
   } else {
+    /* Not dense: gathered into raw first. */
     vm_walk to = dense_walk(raw, w, n);
     copy_bits(c, &to, w, n, NEAR);
     from = raw;
@@ -218,6 +232,7 @@ static const float *read_floats(const vm_core *c, vm_walk *w, float *f, uint8_t 
 }
 
 static void write_floats(const vm_core *c, vm_walk *w, const float *f, uint8_t *raw, uint64_t n) {
+  /* Not dense: converted in raw, and scattered from there. */
   bool direct = is_dense(w, n);
   c->run->kern.store[w->dtype](direct ? w->at : raw, f, (size_t)n, c->eng[0].dp.cvt);
   if (direct) {
@@ -242,8 +257,10 @@ typedef struct operands {
 
 /* A conversion of one source: straight into fp32 memory if that is the destination. */
 static void convert_piece(const vm_core *c, operands *o, buffers *b, uint64_t n) {
+  /* Without a second buffer where the destination is fp32 itself. */
   float *out = floats_at(&o->dst, n);
   const float *x = read_floats(c, &o->src[0], out ? out : b->sum, b->raw, n);
+  /* The elements are fp32 on both sides, and read_floats has put them where they belong. */
   if (x == out)
     vm_walk_advance(&o->dst, n);
   else
@@ -253,6 +270,7 @@ static void convert_piece(const vm_core *c, operands *o, buffers *b, uint64_t n)
 /* All sources of a piece are read before it is written: one may be dst itself. */
 static void compute_piece(const vm_core *c, operands *o, buffers *b, uint64_t n) {
   const float *sum = read_floats(c, &o->src[0], b->sum, b->raw, n);
+  /* In the order of the operands: the result is the same bits on every host. */
   for (unsigned k = 1; k < o->nsrc; k++) {
     const float *x = read_floats(c, &o->src[k], b->next, b->raw, n);
     c->run->kern.alu_vv[o->op](b->sum, sum, x, (size_t)n);
@@ -267,6 +285,7 @@ static void move(const vm_core *c, operands *o, buffers *b, uint64_t n) {
     return;
   }
   for (uint64_t m; n; n -= m) {
+    /* At most as many as the buffers have. */
     m = n < PIECE ? n : PIECE;
     if (o->nsrc == 1)
       convert_piece(c, o, b, m);
@@ -278,6 +297,7 @@ static void move(const vm_core *c, operands *o, buffers *b, uint64_t n) {
 /* Only rows that are not skipped. */
 static void move_guided(const vm_core *c, operands *o, buffers *b, uint64_t n) {
   for (uint64_t m; n; n -= m) {
+    /* A run of the guide is within one row of the index. */
     m = o->guide.left < n ? o->guide.left : n;
     if (!o->guide.skipped) {
       move(c, o, b, m);
@@ -294,6 +314,7 @@ bool vm_dma_skips_rows(const vm_transfer *t) {
   const vm_view *v = t->dst_indexed   ? &t->dst
                      : t->src_indexed ? &t->more[t->src_indexed - 1]
                                       : &t->src;
+  /* Looked at once for a share, not for each row. */
   for (uint32_t i = 0; i < v->num[t->row_dim]; i++)
     if (t->rows[i] == VM_NO_ROW) return true;
   return false;
@@ -307,19 +328,25 @@ static void open_operands(const vm_share *s, uint64_t e, operands *o) {
   o->op = t->op;
   vm_dma_walk_dst(t, &o->dst);
   vm_walk_seek(&o->dst, e);
+  /* `dst = dst op src`: the destination is the first source. */
   if (t->accumulates) o->src[o->nsrc++] = o->dst;
   o->bits = t->op == ISA_ALU_bypass && t->dst.dtype == t->src.dtype;
+  /* A copy aside was just made, and is in the caches. */
   o->how = (t->src.space == ISA_HBM && !kept ? FAR_SOURCE : NEAR) | (t->large ? LARGE : NEAR);
   o->guided = vm_dma_skips_rows(t);
   for (unsigned k = 0; k < t->nsrc; k++) {
     vm_walk *w = &o->src[o->nsrc++];
+    /* Sources 1 .. nsrc - 1 share `from` with source 0 only for lists, which have one
+       source. */
     vm_dma_walk_src(t, k, w);
     vm_walk_seek(w, e);
     if (o->guided && t->src_indexed == (int)k) o->guide = *w;
     if (!kept) continue;
+    /* What was copied aside lies dense, source after source. */
     *w = dense_walk(kept + (e - s->e0) * w->esize, w, s->e1 - e);
     kept += (s->e1 - s->e0) * w->esize;
   }
+  /* A destination's index guides: there is nothing of a skipped row to be read either. */
   if (o->guided && t->dst_indexed) o->guide = o->dst;
 }
 
@@ -341,9 +368,11 @@ void vm_dma_pack(vm_core *c, vm_share *s, uint8_t *to) {
   operands o;
   buffers b;
   uint64_t n = s->e1 - s->e0;
+  /* Deferred writes that these bytes depend on come first. */
   vm_batch_settle(c, &s->item);
   vm_dma_use(c, s);
   open_operands(s, s->e0, &o);
+  /* Into the message, in order; the destination's own pattern is applied by the receiver. */
   o.dst = dense_walk(to, &o.dst, n);
   o.how = NEAR;
   move(c, &o, &b, n);
@@ -364,6 +393,8 @@ static const vm_view *side_in_sbuf(const vm_transfer *t) {
 
 bool vm_dma_has_lanes(const vm_core *c, const vm_share *s) {
   const vm_transfer *t = s->t;
+  /* One side in SBUF and one in HBM: then partition p of the one depends on no other
+     partition, and may be moved alone. */
   const vm_view *near = side_in_sbuf(t), *far = near == &t->dst ? &t->src : &t->dst;
   return t->nsrc == 1 && !t->rows && !t->permuted && !t->from[0] && !t->from[1] &&
          near->space == ISA_SBUF && far->space == ISA_HBM && near->core == c->number;
@@ -371,6 +402,7 @@ bool vm_dma_has_lanes(const vm_core *c, const vm_share *s) {
 
 void vm_dma_move_lanes(const vm_core *c, const vm_share *s, uint32_t first, uint32_t end) {
   const vm_view *v = side_in_sbuf(s->t);
+  /* Partitions before the tile's own have nothing. */
   uint64_t e0 = first < v->part ? 0 : (first - v->part) * v->elems;
   uint64_t e1 = end < v->part ? 0 : (end - v->part) * v->elems;
   vm_dma_move_elements(c, s, e0 > s->e0 ? e0 : s->e0, e1 < s->e1 ? e1 : s->e1);
@@ -380,8 +412,10 @@ void vm_dma_move_lanes(const vm_core *c, const vm_share *s, uint32_t first, uint
  * overlaps it may be in place or not. */
 bool vm_dma_in_any_order(const vm_share *s) {
   const vm_item *it = &s->item;
+  /* Two indices may name one element: the later must win. */
   if (s->t->dst_indexed) return false;
   for (unsigned i = 0; i < it->nsrc && !it->staged; i++)
+    /* Sources that were copied aside no longer overlap anything. */
     if (vm_box_meet(&it->dst[0], &it->src[i])) return false;
   return it->ndst == 1;
 }
@@ -400,6 +434,7 @@ void vm_dma_use(vm_core *c, const vm_share *s) {
   const vm_box *dst = &s->item.dst[0];
   if (!s->item.staged) use_sources(c, s);
   if (!t->stale[0]) return;
+  /* Zeros that are about to be overwritten need not be written. */
   vm_hbm_use(c, dst, !t->rows && !t->accumulates && dst->hi - dst->lo == bytes_of(s));
 }
 
@@ -407,6 +442,7 @@ void vm_dma_stage(vm_core *c, vm_share *s) {
   const vm_transfer *t = s->t;
   uint64_t n = s->e1 - s->e0, bytes = 0;
   use_sources(c, s);
+  /* One block for all sources, in order, as open_operands reads it. */
   for (unsigned k = 0; k < t->nsrc; k++) bytes += n * (k ? t->more[k - 1].esize : t->src.esize);
   uint8_t *at = s->snap = vm_item_block(c, &s->item, (size_t)bytes);
   for (unsigned k = 0; at && k < t->nsrc; k++) {

@@ -6,6 +6,7 @@
 static void set_size(vm_hbm *h, const isa_target *t, uint64_t limit) {
   uint64_t all = (uint64_t)t->hbm_gib << 30;
   h->stacks = t->hbm_stacks;
+  /* Stacks of one size, one after another in the address space. */
   h->stack_size = all / t->hbm_stacks;
   h->capacity = limit && limit < all ? limit : all;
 }
@@ -20,6 +21,7 @@ void vm_hbm_init(vm_hbm *h, const isa_alloc *al, const isa_target *t, uint64_t l
 bool vm_hbm_fit(vm_hbm *h, const isa_target *t, uint64_t limit) {
   vm_hbm as = *h;
   set_size(&as, t, limit);
+  /* Ranges are ordered by address: the last one reaches furthest. */
   const vm_hbm_range *last = h->n ? &h->v[h->n - 1] : NULL;
   if (last && last->at + last->bytes > as.capacity) return false;
   *h = as;
@@ -41,7 +43,9 @@ const char *vm_hbm_owner_name(unsigned owner) {
 
 /* Where the address space continues after range i. */
 static uint64_t end_of(const vm_hbm *h, const vm_hbm_range *r) {
+  /* A range takes whole units of VM_HBM_ALIGN. */
   uint64_t end = (r->at + r->bytes + VM_HBM_ALIGN - 1) / VM_HBM_ALIGN * VM_HBM_ALIGN;
+  /* The last unit may be cut by a limit that is no multiple. */
   return end < h->capacity ? end : h->capacity;
 }
 
@@ -54,6 +58,7 @@ static void gap(const vm_hbm *h, uint32_t i, uint64_t *lo, uint64_t *hi) {
 /* Whether n bytes fit in lo .. hi - 1, in one stack if `one`; *at is the lowest such address. */
 static bool fits(const vm_hbm *h, uint64_t lo, uint64_t hi, uint64_t n, bool one, uint64_t *at) {
   uint64_t next = (lo / h->stack_size + 1) * h->stack_size; /* where the next stack begins */
+  /* From the next stack's beginning on, if what is left of this one is too small. */
   *at = lo;
   if (one && n > next - lo) {
     if (n > h->stack_size || next > hi) return false;
@@ -63,6 +68,8 @@ static bool fits(const vm_hbm *h, uint64_t lo, uint64_t hi, uint64_t n, bool one
 }
 
 /* The first gap in which n bytes fit: *i is the range after it. */
+/* Kept as `packed`: programs with many tensors fill from below, and the first gap would be
+   sought from 0 each time. */
 static bool find(vm_hbm *h, uint64_t n, bool one, uint32_t *i, uint64_t *at) {
   uint64_t lo, hi;
   while (h->packed < h->n) {
@@ -112,6 +119,7 @@ static void put_largest(vm_hbm *h) {
   const vm_hbm_range *r = NULL;
   uint64_t listed = 0;
   for (uint32_t i = 0; i < VM_HBM_NAMED && (r = next_largest(h, r)) != NULL; i++) {
+    /* Only in the report: n * VM_HBM_NAMED steps do not matter there. */
     isa_buf_printf(&h->refused, "\n  %llu bytes at 0x%llx: %s %.60s", (unsigned long long)r->bytes,
                    (unsigned long long)r->at, vm_hbm_owner_name(r->owner), r->name);
     listed += r->bytes;
@@ -123,6 +131,7 @@ static void put_largest(vm_hbm *h) {
 
 static isa_status refuse(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const char *name) {
   vm_hbm_blocks b = vm_hbm_free_blocks(h);
+  /* A report replaces the one before. */
   h->refused.len = 0;
   isa_buf_printf(&h->refused, "%s %.60s needs %llu bytes of HBM; %llu of %llu are taken",
                  vm_hbm_owner_name(owner), name, (unsigned long long)bytes,
@@ -140,9 +149,12 @@ static isa_status refuse(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const ch
 
 isa_status vm_hbm_alloc(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const char *name,
                         const void *who, uint64_t *at) {
+  /* In one stack if possible: the bandwidth of a stack is what the cost model shares
+     (vm_stack). */
   uint32_t i;
   if (!find(h, bytes, true, &i, at) && !find(h, bytes, false, &i, at))
     return refuse(h, bytes, owner, name);
+  /* Ordered by address, so that gaps are found in one pass. */
   if (h->n == h->cap && !isa_array_grow(&h->al, &h->v, h->n, &h->cap, sizeof *h->v))
     return ISA_NOMEM;
   memmove(&h->v[i + 1], &h->v[i], (h->n - i) * sizeof *h->v);
@@ -155,6 +167,7 @@ isa_status vm_hbm_alloc(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const cha
 }
 
 void vm_hbm_release(vm_hbm *h, uint64_t at) {
+  /* Binary search, by the order of addresses. */
   uint32_t lo = 0, hi = h->n;
   while (lo < hi) {
     uint32_t mid = lo + (hi - lo) / 2;
@@ -167,6 +180,7 @@ void vm_hbm_release(vm_hbm *h, uint64_t at) {
   h->used -= h->v[lo].bytes;
   h->n--;
   memmove(&h->v[lo], &h->v[lo + 1], (h->n - lo) * sizeof *h->v);
+  /* There is a gap before it now. */
   if (lo < h->packed) h->packed = lo;
 }
 

@@ -14,11 +14,13 @@ typedef struct list {
 } list;
 
 static uint64_t elements_of(const vm_core *c, uint32_t index) {
+  /* Elements in all: of SBUF those of every partition. */
   const isa_ap *ap = &c->code->aps[index - 1];
   return isa_ap_elems(ap) * (ap->space == ISA_HBM ? 1 : ap->nparts);
 }
 
 static list open_list(const vm_core *c, isa_ref r) {
+  /* The verifier refuses empty lists. */
   list l = {.ap = isa_program_list(c->prog, r, ISA_K_APS), .n = r.count};
   l.left = elements_of(c, l.ap[0]);
   return l;
@@ -39,6 +41,7 @@ vm_dma_ops vm_dma_ops_of_piece(const vm_core *c, const isa_insn *in, unsigned pi
   vm_dma_ops o = {.nsrc = 1, .queue = u->queue, .prio = u->prio};
   list dst = open_list(c, u->dsts), src = open_list(c, u->srcs);
   while (dst.i < dst.n && src.i < src.n) {
+    /* A piece ends where either buffer ends. */
     uint64_t n = dst.left < src.left ? dst.left : src.left;
     if (o.pieces++ == piece) {
       o.dst = dst.ap[dst.i];
@@ -68,7 +71,6 @@ static uint32_t resolve_list(vm_core *c, const vm_engine *e, isa_ref r, buffer *
     const isa_ap *ap = &c->code->aps[index[i] - 1];
     vm_resolver quiet = {.c = c, .e = e};
     vm_view v;
-    /* Reported when its piece is made, with the words for an operand. */
     if (!vm_resolve_ap(&quiet, index[i], &v)) continue;
     out[n++] = (buffer){vm_resolved_pattern(c, ap, &v), !isa_ap_is_static(ap)};
   }
@@ -93,6 +95,8 @@ bool vm_dma_lists_apart(vm_core *c, const vm_engine *e, const isa_insn *in, isa_
 }
 
 void vm_dma_open_rings(const vm_core *c, vm_transfer *const *t, unsigned n) {
+  /* `opened` grows piece by piece: a ring pays DMA_TRANSFER once, with its first elements of
+     all. */
   unsigned rings = c->code->queues[t[0]->queue].rings, opened = 0;
   for (unsigned k = 0; k < n; k++) {
     unsigned has = 0;
@@ -101,6 +105,8 @@ void vm_dma_open_rings(const vm_core *c, vm_transfer *const *t, unsigned n) {
     t[k]->opens = (uint16_t)(has & ~opened);
     opened |= has;
   }
+  /* All pieces count the same rings: those share the stack's bandwidth for the whole
+     instruction. */
   for (unsigned k = 0; k < n; k++)
     if (t[k]->hbm_bytes) t[k]->shares = (uint8_t)__builtin_popcount(opened);
 }

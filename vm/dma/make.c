@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+/* One struct for all forms, so that what follows knows none of them. */
 vm_dma_ops vm_dma_ops_of(const vm_core *c, const isa_insn *in, unsigned piece) {
   vm_dma_ops o = {0};
   switch (in->op) {
@@ -70,6 +71,7 @@ static int field_of(const isa_insn *in, unsigned operand) {
   int n = 0;
   for (int i = 0; i < f->nfields; i++)
     if ((f->fields[i].kind == ISA_K_AP || f->fields[i].kind == ISA_K_APS) &&
+        /* dst is the first operand field, the sources are the second. */
         n++ == (operand ? 1 : 0))
       return i;
   return ISA_NOFIELD;
@@ -81,6 +83,7 @@ static int field_of(const isa_insn *in, unsigned operand) {
  * address is out of bounds. */
 static bool size_fits(const vm_engine *e, const isa_ap *ap) {
   return !ap->size_dim || e->regs[ap->size_reg] <= isa_ap_most(ap);
+/* A register within its bound: what is wrong is the address. */
 }
 
 /* Resolves operand k (0: dst). An address out of bounds with oob=skip leaves an empty view and
@@ -88,12 +91,15 @@ static bool size_fits(const vm_engine *e, const isa_ap *ap) {
 static bool resolve(vm_resolver *r, const isa_insn *in, unsigned k, uint32_t index, bool skip,
                     vm_view *v, bool *skipped) {
   const vm_recall *recall = r->e->recall;
+  /* A skipped operand has no place, and nothing that follows needs one. */
   if (recall && recall->skipped) return *skipped = true;
   vm_resolver quiet = *r;
   /* A size over its bound is a mistake of the program, which oob=skip does not cover. */
   bool skips = skip && size_fits(r->e, pattern(r->c, index));
   if (skips) quiet.err = NULL; /* make no message that nobody reads */
   bool ok = vm_resolve_ap(&quiet, index, v);
+  /* Elements that give offsets may still be written by the data path: the caller waits, and
+     tries again. */
   r->ready = quiet.ready;
   if (ok) return true;
   if (r->err) r->err->field = field_of(in, k);
@@ -111,6 +117,8 @@ static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops
   if (d->rank || o->elems || o->nsrc > 1 || d->index_kind || s->index_kind ||
       (isa_ap_is_static(d) && isa_ap_is_static(s)) || t->dst.elems == 0 || t->dst.num[0] == 0)
     return true;
+  /* As patterns without registers, so that the exact comparison of the verifier serves here
+     too. */
   isa_ap dst = vm_resolved_pattern(c, d, &t->dst), src = vm_resolved_pattern(c, s, &t->src);
   int meet = isa_ap_overlap(&dst, &src);
   /* A copy in place writes what it read; a transpose would read what it has written. */
@@ -125,11 +133,14 @@ static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops
                                             : "is exactly in place or ");
 }
 
+/* [rank][i]: the source's axis that becomes axis i. Two axes are exchanged, three reversed;
+   of four the middle ones stay (the instruction's own order). */
 static const uint8_t axes[5][4] = {{0}, {0}, {1, 0}, {2, 1, 0}, {3, 1, 2, 0}};
 
 uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d) {
   if (operand == 0) return t->dst.num[d];
   if (!t->permuted) return operand == 1 ? t->src.num[d] : t->more[operand - 2].num[d];
+  /* A tensor in HBM has dimension 0 in front of the pattern's own. */
   unsigned first = t->src.space == ISA_HBM ? 1 : 0, i = 0;
   while (i + 1 < t->src.ndim && first + axes[t->src.ndim][i] != d) i++;
   return t->src.num[i];
@@ -158,11 +169,13 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 /* Bytes of destination that each contiguous element carries. A transpose reads whole source rows
  * and turns them in the engine. */
 static uint64_t run_bytes(const vm_transfer *t, const vm_view *unturned) {
+  /* Descriptors are made for the source as it lies in memory. */
   vm_walk w;
   if (t->permuted) {
     vm_walk_open(&w, unturned, t->rows, unturned->space == ISA_HBM ? 1 : 0);
     return vm_walk_dense(&w) * t->dst.esize;
   }
+  /* An element is contiguous only if it is so on all sides. */
   uint64_t n = least(vm_walk_dense(&t->walk[0]), vm_walk_dense(&t->walk[1]));
   for (unsigned k = 1; k < t->nsrc; k++) {
     vm_dma_walk_src(t, k, &w);
@@ -172,17 +185,22 @@ static uint64_t run_bytes(const vm_transfer *t, const vm_view *unturned) {
 }
 
 static bool near_memory(const vm_transfer *t) {
+  /* The machine adds near SBUF only in place and without a conversion (DMA_SUM_SBUF). */
   return t->accumulates && t->dst.space == ISA_SBUF && t->dst.dtype == t->src.dtype &&
          (t->dst.dtype == ISA_float32 || t->dst.dtype == ISA_bfloat16);
 }
 
 static void set_rate(const vm_core *c, vm_transfer *t) {
+  /* Bytes of HBM per element of dst, which share the stack's bandwidth. */
   unsigned read = 0, written = 0;
   for (unsigned k = 0; k < t->nsrc; k++)
     if (source(t, k)->space == ISA_HBM) read += source(t, k)->esize;
+  /* An accumulating destination is read, too. What goes to a peer is written in the peer's
+     HBM. */
   if (t->dst.space == ISA_HBM && !t->put) written = (1u + t->accumulates) * t->dst.esize;
   bool in = read > 0;
   t->hbm_bytes = (uint8_t)(read + written);
+  /* Into SBUF and out of it have rates of their own (DMA_R_IN, DMA_R_OUT). */
   uint64_t rate = c->cost[t->dst.space == ISA_SBUF && in ? VM_DMA_R_IN : VM_DMA_R_OUT];
   /* The DMA engine reads each source, and an accumulating one its destination: they share its rate.
    */
@@ -204,6 +222,8 @@ static uint64_t element_at(const vm_transfer *t, uint64_t e, uint64_t from) {
 
 /* The view whose partitions decide which ring moves what; NULL: the elements are divided evenly. */
 static const vm_view *split_by(const vm_transfer *t) {
+  /* SBUF on the destination's side first; of a transpose only there, since its source's
+     partitions are turned. */
   const vm_view *by = &t->dst;
   for (unsigned k = 0; k < t->nsrc && by->space != ISA_SBUF && !t->permuted; k++)
     by = k ? &t->more[k - 1] : &t->src;
@@ -214,8 +234,11 @@ static const vm_view *split_by(const vm_transfer *t) {
 static uint64_t split_at(const vm_transfer *t, const vm_view *by, unsigned r, unsigned n) {
   /* Between HBM and HBM there are no partitions to go by. */
   if (!by) return vm_quotient(t->elems * r, n);
+  /* Ring r serves partitions from r * 128 / n on, rounded up. */
   uint32_t p = (r * ISA_PMAX + n - 1) / n, end = by->part + by->num[0];
+  /* A tile that does not begin at partition 0 leaves some rings without a part. */
   p = p < by->part ? by->part : p > end ? end : p;
+  /* A piece counts its elements from where its buffers begin in it. */
   return element_at(t, (p - by->part) * by->elems, t->from[by != &t->dst]);
 }
 
@@ -224,6 +247,7 @@ static uint64_t split_at(const vm_transfer *t, const vm_view *by, unsigned r, un
 static void split(vm_transfer *t, unsigned n) {
   const vm_view *by = split_by(t);
   for (unsigned r = 0; r <= n; r++) t->first[r] = split_at(t, by, r, n);
+  /* Only shares that move bytes count against the stack's bandwidth. */
   for (unsigned r = 0; t->hbm_bytes && r < n; r++)
     t->shares = (uint8_t)(t->shares + (t->first[r + 1] > t->first[r]));
 }
@@ -247,11 +271,13 @@ static unsigned outer_of(const vm_view *v, unsigned d) {
 static void find_reach(const vm_core *c, vm_transfer *t) {
   for (unsigned k = 0; k < 2; k++) {
     const vm_view *v = k ? &t->src : &t->dst;
+    /* An index or a turned source may touch any row: then no share has a box of its own. */
     bool whole = k ? t->permuted || t->src_indexed == 0 : t->dst_indexed;
     vm_view_box(c, v, &t->all[k]);
     if (whole) t->all[k] = t->whole;
     t->outer[k] = (uint8_t)outer_of(v, 0);
     t->row[k] = whole ? 0 : row_of(v, t->outer[k]);
+    /* Of several sources it is not worth finding out which. */
     t->stale[k] = vm_hbm_is_stale(c, &t->all[k]) || (k && t->nsrc > 1);
   }
   if (t->put) t->stale[0] = false;
@@ -260,6 +286,7 @@ static void find_reach(const vm_core *c, vm_transfer *t) {
 /* ---- Making ------------------------------------------------------------------------------- */
 
 static bool make_extra(vm_core *c, vm_transfer *t, unsigned nsrc, uint64_t nrows, isa_error *err) {
+  /* One block: the sources after the first, then the rows. */
   size_t views = (nsrc > 1 ? nsrc - 1 : 0) * sizeof(vm_view);
   t->extra_bytes = views + (size_t)nrows * sizeof(int64_t);
   if (t->extra_bytes == 0) return true;
@@ -288,6 +315,8 @@ static bool make_rows(vm_core *c, const vm_engine *e, const isa_insn *in, const 
                       vm_transfer *t, unsigned operand, isa_error *err) {
   const isa_ap *ap = pattern(c, operand ? o->src[operand - 1] : o->dst);
   vm_view *v = operand ? source(t, operand - 1) : &t->dst;
+  /* Two rows that are the same would be summed in an order that the machine does not
+     promise. */
   bool scatter_sum = operand == 0 && o->op != ISA_ALU_bypass;
   vm_resolver r = {.c = c, .e = e, .err = err};
   if (!vm_dma_read_rows(&r, ap, o->oob == ISA_OOB_skip, scatter_sum, t->rows,
@@ -298,7 +327,9 @@ static bool make_rows(vm_core *c, const vm_engine *e, const isa_insn *in, const 
   t->row_dim = (uint8_t)(ap->index_dim + 1);
   t->dst_indexed = operand == 0;
   for (unsigned k = 0; k < o->nsrc; k++)
+    /* A scatter that reads what it adds to has the index on both sides. */
     if (pattern(c, o->src[k])->index_kind) t->src_indexed = (int16_t)k;
+  /* Which rows it touches follows from the index: the box is the whole tensor. */
   const vm_block *b = &c->run->blocks[ap->base - 1];
   uint64_t at = (uint64_t)(uintptr_t)b->data;
   t->whole = (vm_box){.space = ISA_HBM, .p1 = 1, .lo = at, .hi = at + b->bytes};
@@ -331,21 +362,26 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
   int indexed = indexed_operand(c, o);
   uint64_t nrows = 0;
   bool skipped = false;
+  /* Before the views: the block's size depends on the number of indices. */
   if (indexed >= 0) {
     const isa_ap *ap = pattern(c, indexed ? o->src[indexed - 1] : o->dst);
     nrows = ap->dim[ap->index_dim].num;
   }
   if (!make_extra(c, t, o->nsrc, nrows, err) || !make_views(c, e, in, o, t, &skipped, err))
     return false;
+  /* An operand out of bounds under oob=skip: the transfer still signals, with no bytes. */
   if (skipped) { /* nothing moves; the rings signal */
     t->dst = t->src = (vm_view){.esize = 1};
     t->nsrc = 1;
     t->rows = NULL;
     return true;
   }
+  /* A piece of lists moves a part of its buffers only. */
   t->elems = o->elems ? o->elems : t->dst.elems * t->dst.num[0];
   t->put = pattern(c, o->dst)->rank;
   t->put_ap = o->dst;
+  /* A message names elements by 32-bit numbers, and has a copy of them: there is nothing at
+     the peer that could be read. */
   if (t->put && (t->elems > UINT32_MAX || indexed >= 0 || t->accumulates))
     return isa_fail(err, ISA_FAULT, field_of(in, 0),
                     "a destination at a peer has at most 2^32 - 1 elements, no index, and is not "
@@ -356,8 +392,10 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
   } else if (!check_overlap(c, in, o, t, err)) {
     return false;
   }
+  /* The rate of a transpose goes by how its source lies in memory. */
   vm_view unturned = t->src;
   if (in->op == ISA_OP_dma_transpose) {
+    /* Else make_rows has set it to the whole tensor. */
     if (!t->rows) vm_view_box(c, &t->src, &t->whole);
     permute_source(t);
   }
@@ -375,6 +413,7 @@ bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer
   vm_dma_ops o = vm_dma_ops_of(c, in, t->piece);
   const isa_queue *q = &c->code->queues[o.queue];
   t->pieces = o.pieces;
+  /* Until vm_dma_open_rings says otherwise: each ring opens in this transfer. */
   t->opens = UINT16_MAX;
   t->from[0] = o.from[0];
   t->from[1] = o.from[1];
@@ -383,6 +422,7 @@ bool vm_dma_make(vm_core *c, const vm_engine *e, const isa_insn *in, vm_transfer
   t->accumulates = o.accumulates;
   t->src_indexed = -1;
   t->queue = o.queue;
+  /* The instruction's class, or else its queue's. */
   t->prio = o.prio ? o.prio : q->prio;
   t->is_static = q->dge == ISA_DGE_none;
   if (make(c, e, in, &o, t, err)) {
@@ -402,8 +442,10 @@ static void narrow(vm_box *b, const vm_view *v, unsigned d, uint64_t first, uint
     b->p1 = (uint16_t)(v->part + last);
     return;
   }
+  /* Bytes before the first row, and after the last. */
   int64_t step = v->step[d], before = step * (int64_t)first;
   int64_t after = step * (int64_t)(v->num[d] - last);
+  /* A negative step goes down from the view's first element. */
   b->lo += (uint64_t)(step < 0 ? -after : before);
   b->hi += (uint64_t)(step < 0 ? before : -after);
 }
@@ -413,12 +455,16 @@ static void narrow(vm_box *b, const vm_view *v, unsigned d, uint64_t first, uint
  * dimension outside of it in which the part begins and ends. d: the outermost that has more than
  * one row, of `each` elements. */
 static inline void narrow_to(vm_box *b, const vm_view *v, unsigned d, uint64_t each, uint64_t e0,
+                             /* `each` elements in a row of dimension d; row_of is 1 for the
+                                innermost. */
                              uint64_t e1) {
   for (; each && e0 < e1; each = row_of(v, d)) {
     uint64_t first = vm_quotient(e0, each), last = vm_quotient(e1, each);
     uint64_t begin = e0 - first * each, more = e1 - last * each;
+    /* Partitions are not cut: a box has whole ones or all of them. */
     if (d == 0 && (begin || more)) return;
     last += more > 0;
+    /* All of the part within one row: its box is found one dimension further in. */
     narrow(b, v, d, first, last);
     if (d == 0 || d + 1 >= v->ndim || last - first != 1) return;
     e1 -= e0 - begin; /* a part of one row: of the dimension inside of it */
@@ -429,6 +475,7 @@ static inline void narrow_to(vm_box *b, const vm_view *v, unsigned d, uint64_t e
 
 void vm_dma_box_of(const vm_core *c, const vm_view *v, uint64_t e0, uint64_t e1, vm_box *out) {
   unsigned d = outer_of(v, 0);
+  /* For an arriving message, which has no transfer. */
   vm_view_box(c, v, out);
   narrow_to(out, v, d, row_of(v, d), e0, e1);
 }
@@ -454,6 +501,7 @@ static void box_of_more(const vm_core *c, const vm_share *s, unsigned k, vm_box 
     narrow_to(b, v, d, row_of(v, d), s->e0, s->e1);
 }
 
+/* A box without a space is empty. */
 static void cover(vm_box *b, const vm_box *more) {
   if (!b->space) {
     *b = *more;
@@ -475,6 +523,7 @@ static void box_of_source(const vm_core *c, const vm_share *s, unsigned k, vm_bo
 /* More sources than boxes: for each memory one box that covers them. */
 static void cover_sources(const vm_core *c, vm_share *s) {
   vm_item *it = &s->item;
+  /* Two boxes: on chip, and in HBM. */
   it->nsrc = 2;
   it->src[0] = it->src[1] = (vm_box){0};
   for (unsigned k = 0; k < s->t->nsrc; k++) {
@@ -510,6 +559,7 @@ void vm_dma_boxes(const vm_core *c, vm_share *s) {
 /* Bytes of the static descriptors of a queue: one for each contiguous element of each source. */
 static bool ring_bytes(vm_core *c, const isa_queue *q, uint64_t *bytes, isa_error *e) {
   *bytes = 0;
+  /* Made as it will be when the run triggers it, so that sizes agree. */
   for (uint32_t i = 0; i < q->nstatics; i++)
     for (unsigned piece = 0, pieces = 1; piece < pieces; piece++) {
       vm_transfer t = {.piece = (uint8_t)piece};
@@ -518,6 +568,7 @@ static bool ring_bytes(vm_core *c, const isa_queue *q, uint64_t *bytes, isa_erro
         return isa_fail(e, why.status, ISA_NOFIELD, "static transfer %u of queue %.60s: %.400s", i,
                         q->name, why.text[0] ? why.text : "out of memory");
       uint64_t moved = t.elems * t.dst.esize;
+      /* A transfer without bytes has a descriptor too, for its semaphore. */
       uint64_t runs = moved ? (moved + t.run_bytes - 1) / t.run_bytes : 1; /* sized as it runs */
       *bytes += runs * t.nsrc * c->cost[VM_DMA_DESC];
       pieces = t.pieces;
@@ -530,6 +581,8 @@ isa_status vm_dma_place_rings(vm_core *c, isa_error *e) {
   for (uint32_t i = 0; i < c->code->nqueues; i++) {
     const isa_queue *q = &c->code->queues[i];
     uint64_t bytes, at;
+    /* Rings in HBM take room there, as on the machine: a program may not fit because of
+       them. */
     if (!ring_bytes(c, q, &bytes, e)) return e->status;
     isa_status s =
         bytes ? vm_hbm_alloc(c->run->stack->addresses, bytes, VM_HBM_RING, q->name, c->run, &at)

@@ -16,6 +16,7 @@ struct vm_slab {
 /* ---- Shares and transfers come from slabs, so that stepping seldom allocates --------------- */
 
 static void *slab_new(vm_core *c, size_t item, unsigned n) {
+  /* A line apart: two shares that different DMA engines touch do not share one. */
   enum { LINE = 64 };
   size_t size = sizeof(struct vm_slab) + LINE + item * n;
   struct vm_slab *s = isa_zalloc(&c->al, size);
@@ -29,6 +30,8 @@ static void *slab_new(vm_core *c, size_t item, unsigned n) {
 /* That of ring r. */
 static vm_share *new_share(vm_core *c, vm_transfer *t, unsigned r) {
   enum { AT_ONCE = 64 };
+  /* Blocks of 64: a program with few transfers takes one, and none is freed before the run
+     ends. */
   if (!c->free_shares) {
     vm_share *block = slab_new(c, sizeof *block, AT_ONCE);
     for (unsigned i = 0; block && i < AT_ONCE; i++) {
@@ -39,6 +42,7 @@ static vm_share *new_share(vm_core *c, vm_transfer *t, unsigned r) {
   vm_share *s = c->free_shares;
   if (s) {
     c->free_shares = s->next;
+    /* The boxes come last in the struct for this. */
     /* All but its boxes, which it gets with its first data: clearing them takes longer than the
      * rest of this. */
     memset(s, 0, offsetof(vm_share, item.dst));
@@ -51,6 +55,7 @@ static vm_share *new_share(vm_core *c, vm_transfer *t, unsigned r) {
   return s;
 }
 
+/* Fewer than shares: a transfer has up to sixteen of them. */
 vm_transfer *vm_dma_new_transfer(vm_core *c) {
   enum { AT_ONCE = 16 };
   if (!c->free_transfers) {
@@ -90,9 +95,11 @@ void vm_dma_release_late(vm_core *c, vm_share *s) {
 
 vm_share *vm_dma_new_shares(vm_core *c, vm_transfer *t, unsigned n) {
   vm_share *first = NULL;
+  /* From the last ring to the first, so that the chain begins at ring 0. */
   while (n-- > 0) {
     vm_share *s = new_share(c, t, n);
     if (!s) {
+      /* All or none. */
       for (vm_share *next; first; first = next) {
         next = first->next;
         vm_dma_release_share(c, first);
@@ -108,6 +115,8 @@ vm_share *vm_dma_new_shares(vm_core *c, vm_transfer *t, unsigned n) {
 void vm_dma_free(vm_core *c) {
   for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
     for (unsigned r = 0; r < ISA_NDMA; r++)
+      /* The blocks that transfers own; a transfer of several shares is met more than once,
+         and unmade once: vm_dma_unmake leaves NULL. */
       for (vm_share *s = c->rings[q][r].head; s; s = s->next) vm_dma_unmake(c, s->t);
   for (struct vm_slab *s = c->slabs, *next; s; s = next) {
     next = s->next;
@@ -126,6 +135,7 @@ void vm_dma_assign_rings(vm_core *c) {
   for (unsigned q = 0; q < c->code->nqueues; q++) {
     const isa_queue *x = &c->code->queues[q];
     c->first_dma[q] = 0;
+    /* Other queues use ring r on DMA engine r. */
     if (!isa_queue_is_cc(x)) continue;
     unsigned *at = &next[isa_queue_owner(x)];
     c->first_dma[q] = (uint8_t)(*at % c->target->dma);
@@ -140,6 +150,7 @@ static void append(vm_core *c, vm_share *s, unsigned r) {
   else
     ring->head = s;
   ring->tail = s;
+  /* So that pick looks only at queues that have work here. */
   c->dma[vm_dma_of_ring(c, s->t->queue, r)].queues |= 1u << s->t->queue;
   ring->n++;
   c->shares_alive++;
@@ -153,6 +164,7 @@ vm_share *vm_dma_restore_share(vm_core *c, vm_transfer *t, unsigned r) {
   /* A sendrecv's rings count as done until a share of theirs is read. */
   t->finished &= (uint16_t) ~(1u << r);
   uint32_t n = c->rings[t->queue][r].n;
+  /* The number of the head share follows from this (number_of_head). */
   if (c->queued[t->queue] < n) c->queued[t->queue] = n;
   return s;
 }
@@ -177,6 +189,8 @@ static bool is_of_cc(const vm_transfer *t) { return t->engine >= ISA_NENGINES; }
 /* Descriptors, one for each contiguous element, that begin within a share's next `bytes`. */
 static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
   uint64_t run = s->t->run_bytes;
+  /* Descriptor k is needed when byte k * run_bytes begins: a packet pays for those that
+     begin in it. */
   return run ? (s->sent + bytes + run - 1) / run - (s->sent + run - 1) / run : 0;
 }
 
@@ -185,14 +199,20 @@ static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
 static void time_packet(const vm_core *c, const vm_share *s, uint64_t bytes, uint32_t sharing) {
   vm_transfer *t = s->t;
   uint64_t rate = t->rate, n = descriptors(s, bytes);
+  /* Equal parts for all that are at work. hbm_bytes of traffic move dst.esize bytes of
+     destination. */
   if (sharing) {
     uint64_t part =
+        /* At least one byte, or the division below would be by zero. */
         (uint64_t)c->cost[VM_DMA_HBM] * t->dst.esize / ((uint64_t)sharing * t->hbm_bytes);
     rate = !part ? 1 : part < rate ? part : rate;
   }
+  /* Packets after a share's first may have one descriptor more or fewer: they are computed
+     anew. */
   t->packet.bytes = s->sent ? 0 : bytes; /* 0: no packet has as few */
   t->packet.sharing = sharing;
   t->packet.descriptors = n;
+  /* In two steps: bytes * 10^9 would overflow 64 bits for transfers above 18 GB. */
   t->packet.moves = bytes / rate * 1000000000u + bytes % rate * 1000000000u / rate +
                     n * c->cost[VM_DMA_ELEMENT] * (VM_NS / 1000);
 }
@@ -211,13 +231,18 @@ static uint32_t active_on(const vm_stack *s) {
 static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, bool opens,
                            bool last) {
   vm_transfer *t = s->t;
+  /* A transfer on chip takes none of the stack's bandwidth. */
   uint32_t active = t->hbm_bytes ? active_on(c->run->stack) : 0;
   uint32_t sharing = !t->hbm_bytes ? 0 : active > t->shares ? active : t->shares;
+  /* Not as the last time: a later packet, or another number of active engines. */
   if (s->sent || bytes != t->packet.bytes || sharing != t->packet.sharing)
     time_packet(c, s, bytes, sharing);
   vm_time moves = t->packet.moves;
+  /* Once for a share: what its first descriptor costs beyond the others. */
   if (opens) moves += (vm_time)c->cost[VM_DMA_TRANSFER] * VM_NS;
   uint64_t n = t->packet.descriptors;
+  /* A DGE's descriptors are not fetched from memory, and a CC sequencer's engines are not
+     held up by theirs. */
   vm_time taken = t->is_static && !is_of_cc(t) ? (n + last) * c->cost[VM_DMA_ENG_DESC] * VM_NS : 0;
   return moves > taken ? moves : taken;
 }
@@ -231,13 +256,16 @@ static vm_time fetch(const vm_core *c, vm_ring *ring, uint64_t bytes, bool last)
   /* A DGE writes its descriptors where the engine reads them: they are there when the share is
    * ready. */
   if (!s->t->is_static) return 0;
+  /* A ring that was idle begins to fetch now. */
   if (s->sent == 0 && ring->fetched < c->now) ring->fetched = c->now;
   vm_time at = ring->fetched + descriptors(s, bytes) * each;
+  /* The update's own descriptor is fetched before those of the next share. */
   ring->fetched = last ? at + each : at;
   return at;
 }
 
 /* Why a share starts now: its trigger, or the engine that was at work. */
+/* Later than ready: another share was on the engine. */
 static void note_cause(vm_core *c, unsigned dma, vm_share *s) {
   bool waited = c->now > s->ready;
   s->cause = (vm_cause){.node = waited ? c->dma[dma].last_node : s->t->node,
@@ -249,6 +277,7 @@ static void first_data(vm_core *c, unsigned dma, vm_share *s) {
   note_cause(c, dma, s);
   s->started = true;
   s->item.start = c->now;
+  /* Its boxes are only needed from now on: many shares wait long in their rings. */
   vm_dma_boxes(c, s);
   vm_item_touch(c, &s->item);
   vm_item_link(c, &s->item);
@@ -259,6 +288,7 @@ static void first_data(vm_core *c, unsigned dma, vm_share *s) {
 static void count_hbm(vm_core *c, const vm_share *s) {
   const vm_transfer *t = s->t;
   uint64_t elements = s->e1 - s->e0;
+  /* By elements of each operand: sources may have other types than the destination. */
   if (t->src.space == ISA_HBM) c->hbm_read_bytes += elements * t->src.esize;
   for (unsigned i = 0; i + 1 < t->nsrc; i++)
     if (t->more[i].space == ISA_HBM) c->hbm_read_bytes += elements * t->more[i].esize;
@@ -286,8 +316,11 @@ static void signal(vm_core *c, const vm_transfer *t, unsigned ring) {
                   .core = t->sem_core,
                   .sem = t->sem,
                   .value = (uint32_t)t->queue * ISA_NDMA + ring};
+  /* One update for each ring: a wait for all of a transfer counts them. */
   if (!t->signals) return;
+  /* To the other core's semaphore for an update of a peer core. */
   vm_core *to = vm_sem_owner(c, &u);
+  /* A write of the DMA engine (DMA_SEM), and until an engine sees it (DMA_RESUME). */
   vm_post_sem(to, c->now + (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS, &u, by);
 }
 
@@ -314,12 +347,14 @@ static void finish_ring(vm_core *c, vm_transfer *t, unsigned ring) {
   vm_core *peer = vm_core_at(c, t->met.core);
   t->finished |= (uint16_t)(1u << ring);
   if (t->twin->finished >> ring & 1) {
+    /* Half of a meeting: the other direction's share of this ring may still be moving. */
     /* The other core may not have come as far: what follows happens there at this moment too. */
     peer->now = vm_time_later(peer->now, c->now);
     peer->cause = c->cause;
     signal(c, t, ring);
     signal(peer, t->twin, ring);
   }
+  /* The two live as long as the later one, since each looks at the other. */
   if (--t->left || t->twin->left) return;
   vm_dma_release_transfer(peer, t->twin);
   vm_dma_release_transfer(c, t);
@@ -336,10 +371,12 @@ static void send_share(vm_core *c, vm_share *s, vm_where by) {
   const vm_transfer *t = s->t;
   int64_t offset = 0;
   uint8_t *data = NULL;
+  /* Where in the peer's tensor: relative, since addresses there are another process's. */
   if (t->put) offset = t->dst.at - vm_ap_base(c, &c->code->aps[t->put_ap - 1]);
   if (t->put && s->bytes && !c->run->timing_only) {
     const isa_alloc *al = &c->run->peers->al;
     data = al->fn(al->ud, NULL, 0, (size_t)s->bytes);
+    /* The run faults, as for any other memory that a transfer takes. */
     if (!data) {
       vm_fault(c, ISA_NOMEM, by, "no memory for the bytes of a message");
       return;
@@ -356,6 +393,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   vm_share *s = ring->head;
   vm_transfer *t = s->t;
   vm_where by = {t->engine, (int8_t)dma, c->number, t->pc};
+  /* Before the ring goes on to its next share. */
   uint32_t part = number_of_head(c, queue, r);
   bool late = false;
   /* A share without bytes never has first data; its cause is noted at its end. */
@@ -363,6 +401,7 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
   c->cause = vm_path_add(c, VM_N_SHARE, by, s->started ? s->item.start : c->now, c->now, s->cause);
   ring->head = s->next;
   if (!ring->head) {
+    /* No share of that queue here: pick does not look at it any more. */
     ring->tail = NULL;
     c->dma[dma].queues &= ~(1u << queue);
   }
@@ -372,8 +411,10 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
     /* Before its bytes arrive: what has started and reads these keeps the old ones. */
     vm_protect(c, s->item.dst, s->item.ndst, &s->item);
     vm_tell_move(c, s);
+    /* Only when bytes move: a run for times alone changes none. */
     if (!c->run->timing_only && !t->put) {
       vm_dma_use(c, s);
+      /* `late`: the bytes move with other work, and then release the share (batch.c). */
       late = vm_batch_share(c, s);
     }
     vm_tell_moved(c, s);
@@ -388,12 +429,14 @@ static void finish_share(vm_core *c, unsigned dma, unsigned queue) {
                                   .part = part});
     c->dma_bytes += s->bytes;
     count_hbm(c, s);
+    /* The union of all shares at work, not their sum. */
     if (--c->shares_moving == 0) c->dma_active += c->now - c->dma_since;
   } else if (t->peer) {
     send_share(c, s, by);
   }
   vm_tell_ended(c, s, by);
   if (s->started) c->dma[dma].last_node = c->cause;
+  /* Even a share that had nothing to move frees its place. */
   if (!late) vm_dma_release_share(c, s);
   c->shares_alive--;
   finish_ring(c, t, r);
@@ -406,10 +449,12 @@ static vm_share *head_at(const vm_core *c, unsigned queue, unsigned dma) {
 
 static void end_packet(vm_core *c, unsigned dma) {
   vm_dma_engine *d = &c->dma[dma];
+  /* Its descriptors may be late: the share then ends with an event of its own. */
   vm_share *s = head_at(c, d->serving, dma);
   d->busy = false;
   c->hbm_active -= s->t->hbm_bytes > 0;
   s->sent += d->packet;
+  /* s->ready: when its last descriptors were there. */
   if (s->sent == s->bytes && s->ready <= c->now) finish_share(c, dma, d->serving);
 }
 
@@ -418,11 +463,13 @@ static void end_packet(vm_core *c, unsigned dma) {
 static int pick(const vm_core *c, unsigned dma, vm_time *later) {
   const vm_dma_engine *d = &c->dma[dma];
   int best = -1;
+  /* Queues from next_queue on, then those before it. */
   unsigned class = UINT8_MAX, first = d->queues & (~0u << d->next_queue);
   *later = UINT64_MAX;
   for (unsigned left = first ? first : d->queues, rest = d->queues & ~left; left;) {
     unsigned q = (unsigned)__builtin_ctz(left);
     const vm_share *s = head_at(c, (unsigned)q, dma);
+    /* `<`: of the same class the first in turn. */
     if (s->ready <= c->now && s->t->prio < class) {
       best = (int)q;
       class = s->t->prio;
@@ -430,6 +477,7 @@ static int pick(const vm_core *c, unsigned dma, vm_time *later) {
       *later = s->ready;
     }
     left &= left - 1;
+    /* The second half of the turn. */
     if (!left) left = rest, rest = 0;
   }
   return best;
@@ -446,18 +494,22 @@ static void begin_packet(vm_core *c, unsigned dma, unsigned queue) {
   vm_share *s = c->rings[queue][r].head;
   bool first = !s->started;
   uint64_t left = s->bytes - s->sent;
+  /* The next packet begins its search after this queue. */
   d->next_queue = (uint8_t)(queue + 1 < c->code->nqueues ? queue + 1 : 0);
   d->serving = (uint8_t)queue;
+  /* A DGE's share is one packet: it is not cut. */
   d->packet = left;
   if (s->t->is_static && left > packet_of(c, s->t)) d->packet = packet_of(c, s->t);
   if (first) first_data(c, dma, s);
   d->busy = true;
   c->hbm_active += s->t->hbm_bytes > 0;
+  /* The last packet of the instruction on this ring also fetches the update. */
   bool last = d->packet == left && s->t->piece + 1 == s->t->pieces;
   bool opens = first && (s->t->opens >> r & 1);
   vm_time takes = vm_jitter(c, packet_time(c, s, d->packet, opens, last));
   vm_time fetched = fetch(c, &c->rings[queue][r], d->packet, last);
   d->ends = c->now + takes;
+  /* Both the bytes and their descriptors must be there. */
   s->ready = fetched > d->ends ? fetched : d->ends;
   d->busy_time += takes;
   c->dma_packets++;
@@ -470,8 +522,10 @@ void vm_dma_event(vm_core *c, unsigned dma) {
   if (d->busy && c->now < d->ends)
     return; /* it was armed for a share that came while a packet was moving */
   if (d->busy) end_packet(c, dma);
+  /* An event that is still to come stays armed. */
   d->armed = d->armed && d->armed_at > c->now;
   for (int q; (q = pick(c, dma, &later)) >= 0 && !c->run->ended;) {
+    /* Shares without bytes end at once, and the search goes on. */
     const vm_share *s = head_at(c, (unsigned)q, dma);
     if (s->sent < s->bytes) {
       begin_packet(c, dma, (unsigned)q);
@@ -479,6 +533,7 @@ void vm_dma_event(vm_core *c, unsigned dma) {
     }
     finish_share(c, dma, (unsigned)q); /* an idle ring signals as well */
   }
+  /* One event, for the earliest of what waits. */
   if (later != UINT64_MAX && (!d->armed || later < d->armed_at)) {
     d->armed = true;
     d->armed_at = later;

@@ -7,20 +7,25 @@
 /* Contiguous elements of a transfer, each of which has a descriptor. */
 static uint64_t elements(const vm_transfer *t) {
   uint64_t bytes = t->elems * t->dst.esize;
+  /* Nothing contiguous at all (a skipped transfer): one descriptor, for the semaphore. */
   return t->run_bytes ? (bytes + t->run_bytes - 1) / t->run_bytes : 1;
 }
 
 /* Keeps the generator of n descriptors busy from then on; returns when they are ready. gpsimd makes
  * them itself; the hardware of sync and scalar runs in parallel. */
 static vm_time generate(vm_core *c, vm_engine *en, unsigned queue, uint64_t n, vm_time from) {
+  /* Hardware: the engine goes on while it writes descriptors. */
   if (c->code->queues[queue].dge == ISA_DGE_hwdge) {
     vm_time least = (vm_time)c->cost[VM_DMA_HWDGE] * VM_NS;
     vm_time makes = n * c->cost[VM_DMA_HW_ROW] * (VM_NS / 1000);
+    /* A later trigger of this engine waits for it. */
     en->dge_free.time = from + (makes > least ? makes : least);
     return from;
   }
+  /* Software: gpsimd's data path is busy with it, which counts as its work. */
   vm_time at =
       from + (vm_time)c->cost[VM_DMA_SW_BASE] * VM_NS + n * c->cost[VM_DMA_SW_ROW] * (VM_NS / 1000);
+  /* Not twice what is already counted as busy. */
   if (at > en->busy_until) {
     en->busy += at - vm_time_later(en->busy_until, from);
     en->busy_until = at;
@@ -31,13 +36,16 @@ static vm_time generate(vm_core *c, vm_engine *en, unsigned queue, uint64_t n, v
 
 /* Gives the rings' shares the time when each may begin. */
 static void stagger(vm_core *c, const vm_transfer *t, vm_share *s, vm_time at) {
+  /* Descriptors of a static ring are there already: its first data come after DMA_FIRST. */
   uint32_t wait = c->cost[t->is_static ? VM_DMA_FIRST : VM_DMA_FIRST_DGE];
+  /* Rings begin one after another, as the trigger reaches them. */
   for (; s; s = s->next, wait += c->cost[VM_DMA_STAGGER])
     s->ready = at + vm_jitter(c, (vm_time)wait * VM_NS);
 }
 
 static void tell_trigger(vm_core *c, const vm_transfer *t, vm_time start, vm_time end,
                          uint64_t bytes) {
+  /* Semaphores of the other core are numbered after one's own, as in soma_event. */
   uint32_t other = t->sem_core == c->number ? 0 : ISA_NSEMS;
   vm_trace_event ev = {.kind = VM_EV_TRIGGER,
                        .where = vm_at_pc(c, t->engine, t->pc),
@@ -57,6 +65,7 @@ typedef struct made {
 } made;
 
 static void release_made(vm_core *c, made *m) {
+  /* From the last one on: nothing has a share yet, so that the order does not matter. */
   while (m->n) vm_dma_release_transfer(c, m->t[--m->n]);
 }
 
@@ -71,6 +80,7 @@ static vm_transfer *make_piece(vm_core *c, unsigned e, const isa_insn *in, vm_wh
   }
   t->piece = (uint8_t)piece;
   t->met = met;
+  /* t is complete, or has given back what it took. */
   if (vm_dma_make(c, en, in, t, err)) return t;
   vm_dma_release_transfer(c, t);
   return NULL;
@@ -79,7 +89,9 @@ static vm_transfer *make_piece(vm_core *c, unsigned e, const isa_insn *in, vm_wh
 static bool make_all(vm_core *c, unsigned e, const isa_insn *in, vm_where met, made *m) {
   isa_error err = {.field = ISA_NOFIELD};
   bool lists = in->op == ISA_OP_dma_copy_lists;
+  /* For lists: what registers have moved must be apart before any piece is made. */
   bool ok = !lists || vm_dma_lists_apart(c, &c->eng[e], in, &err);
+  /* How many pieces there are is known with the first. */
   for (unsigned pieces = 1; ok && m->n < pieces; m->n += ok) {
     vm_transfer *t = make_piece(c, e, in, met, m->n, &err);
     ok = t != NULL;
@@ -88,6 +100,7 @@ static bool make_all(vm_core *c, unsigned e, const isa_insn *in, vm_where met, m
   }
   if (ok && lists) vm_dma_open_rings(c, m->t, m->n);
   if (ok) return true;
+  /* The operand that is wrong, if it is one. */
   vm_fault(c, err.status, vm_at_pc(c, e, c->eng[e].pc), "%s%s%s%s",
            err.field >= 0 ? "operand " : "",
            err.field >= 0 ? isa_form_of(in->op)->fields[err.field].name : "",
@@ -106,8 +119,10 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
     vm_fault(c, ISA_NOMEM, vm_at_pc(c, e, c->eng[e].pc), "no memory for a transfer");
     return false;
   }
+  /* Rings take their pieces in order: the last piece's update means all of them. */
   bool last = t->piece + 1 == t->pieces;
   t->signals = in->upd.kind == ISA_UPD_dma && last;
+  /* Slot 0 in the clause: the peer that gets the bytes. */
   t->peer = in->upd.kind == ISA_UPD_peer && last ? (uint16_t)in->upd.value : 0;
   if (in->upd.kind == ISA_UPD_peer && last && !in->upd.value) t->peer = t->put;
   t->sem = in->upd.sem;
@@ -115,12 +130,15 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
   t->left = rings;
   c->eng[e].moving++;
   t->number = ++c->run->transfers;
+  /* Descriptors of a static queue have numbers, for the trace; a DGE makes them for this
+     transfer only. */
   t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
   stagger(c, t, s, at);
   uint64_t moved = t->first[rings] - t->first[0];
   tell_trigger(c, t, start, t->is_static ? at : c->eng[e].dge_free.time, moved * t->dst.esize);
   vm_tell_transfer(c, e, in, t, s);
   for (unsigned r = 0; r < rings; r++) {
+    /* A share in a ring is chained there. */
     vm_share *next = s->next;
     s->next = NULL;
     vm_dma_enqueue(c, s, r);
@@ -139,7 +157,9 @@ static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, v
   m.n = 0;
   if (!make_all(c, e, in, met, &m)) return NULL;
   const vm_transfer *any = m.t[0];
+  /* Of all pieces: the generator makes them at once. */
   for (unsigned k = 0; k < m.n; k++) descriptors += elements(m.t[k]);
+  /* A static queue has none to make. */
   if (!any->is_static) at = generate(c, en, any->queue, descriptors, at);
   /* A sendrecv is made when the other core comes to it, which tells the engine later. */
   uint32_t node = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, en->pc),
@@ -148,6 +168,7 @@ static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, v
   if (en->issue_free.time == at) en->issue_free.node = node; /* gpsimd made the descriptors */
   for (unsigned k = 0; k < m.n; k++) {
     vm_transfer *t = m.t[k];
+    /* Known before any share can end. */
     t->engine = (uint8_t)e;
     t->pc = en->pc;
     t->node = node;
@@ -162,12 +183,14 @@ static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, v
 }
 
 static bool rings_have_room(const vm_core *c, unsigned queue) {
+  /* Any ring that is full holds up the trigger, as all get a share. */
   for (unsigned r = 0; r < c->code->queues[queue].rings; r++)
     if (c->rings[queue][r].n >= c->cost[VM_DMA_RING]) return false;
   return true;
 }
 
 static vm_verdict wait_for_room(vm_core *c, unsigned e, unsigned queue) {
+  /* wake_ringfull tries the instruction again. */
   c->eng[e].state = VM_RINGFULL;
   c->eng[e].ring_queue = queue;
   c->ring_waiters[queue] |= (uint16_t)(1u << e);
@@ -178,20 +201,27 @@ static vm_verdict trigger_static(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   const struct isa_TRIGGER *a = &in->u.TRIGGER;
   const isa_queue *q = &c->code->queues[a->queue];
+  /* A register may say how many. */
   int32_t count = a->count.is_reg ? (int32_t)en->regs[a->count.v] : a->count.v;
   if (count < 0) {
     vm_fault(c, ISA_FAULT, vm_at_pc(c, e, en->pc), "dma_trigger of %d transfers", count);
     return VM_FAULT;
   }
+  /* On the engine: two writes to the queue's doorbells. */
   vm_time at = c->now + (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
   uint32_t *next = &c->statics_next[a->queue];
+  /* The first time only: a trigger that was held up goes on where it was. */
   if (a->first && en->triggered == 0) *next = a->first - 1;
   while (en->triggered < (uint32_t)count) {
+    /* Transfers that have been started stay: en->triggered counts them. */
     if (!rings_have_room(c, a->queue)) return wait_for_room(c, e, a->queue);
+    /* A count in a register may be huge. */
     if (en->triggered && vm_at_limit(c, e)) return VM_FAULT;
     isa_insn one = q->statics[*next];
+    /* The trigger's own clause replaces that of the transfer's row. */
     if (in->upd.kind != ISA_UPD_none) one.upd = in->upd;
     if (!start_transfer(c, e, &one, c->now, at, VM_NOWHERE)) return VM_FAULT;
+    /* A queue of static transfers is a ring: after the last one comes the first. */
     *next = (*next + 1) % q->nstatics;
     c->repeats += en->triggered++ > 0;
   }
@@ -206,9 +236,11 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
   vm_dma_ops o = vm_dma_ops_of(c, in, 0);
   unsigned dge = c->code->queues[o.queue].dge;
   vm_moment generator = en->dge_free, hazard = vm_dma_operand_hazard(c, e, in);
+  /* gpsimd's data path makes software descriptors. */
   if (dge == ISA_DGE_swdge) generator = vm_later(generator, en->issue_free);
   vm_moment free = vm_later(hazard, generator);
   if (free.time > c->now)
+    /* The later of the two is why it waits. */
     return vm_stall(c, e, free, free.time == hazard.time ? VM_WHY_HAZARD : VM_WHY_GENERATOR);
   if (!rings_have_room(c, o.queue)) return wait_for_room(c, e, o.queue);
   if (in->op == ISA_OP_sendrecv) return vm_meet(c, e, in);
@@ -223,6 +255,7 @@ static vm_transfer *start_half(vm_run *r, vm_where at, vm_where met, vm_time *fr
   const isa_insn *in = &c->eng[e].code->insns[at.pc];
   vm_time start = *from;
   if (c->code->queues[in->u.SENDRECV.queue].dge == ISA_DGE_none)
+    /* Both sides write their doorbells after they have met. */
     *from += (vm_time)c->cost[VM_DMA_STATIC] * VM_NS;
   return start_transfer(c, e, in, start, *from, met);
 }
