@@ -14,6 +14,7 @@ static bool load_blocks(vm_core *c, unsigned e) {
   const isa_code *code = &c->code->code[e];
   vm_cc *cc = cc_of(c, e);
   uint32_t n = 0;
+  /* As many blocks as wait_starts. */
   for (uint32_t pc = 0; pc < code->n; pc++) n += code->insns[pc].op == ISA_OP_wait_start;
   if (n && !(cc->blocks = isa_zalloc(&c->al, n * sizeof *cc->blocks))) return false;
   cc->nblocks = n;
@@ -36,6 +37,7 @@ bool vm_cc_load(vm_core *c) {
 void vm_cc_unload(vm_core *c) {
   if (!c->ccs) return;
   for (unsigned k = 0; k < ISA_NCC; k++)
+    /* Blocks are an array for each CC sequencer, NULL if it has no code. */
     isa_free(&c->al, c->ccs->cc[k].blocks, c->ccs->cc[k].nblocks * sizeof(vm_cc_block));
   isa_free(&c->al, c->ccs->done, c->ccs->cap_done * sizeof *c->ccs->done);
   isa_free(&c->al, c->ccs, sizeof *c->ccs);
@@ -72,11 +74,13 @@ bool vm_cc_rests(const vm_core *c) { return !c->ccs || !c->ccs->used; }
 static vm_verdict begin(vm_core *c, unsigned e, unsigned slot) {
   vm_engine *en = &c->eng[e];
   vm_collective *x = &c->ccs->v[slot];
+  /* The trigger reaches the CC sequencers CC_START later. */
   vm_time at = c->now + ns(c, VM_CC_START);
   *x = (vm_collective){.used = true, .engine = (uint8_t)e, .pc = en->pc, .issued = c->now};
   x->node = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, en->pc), c->now, at, en->cause);
   c->ccs->used++;
   for (unsigned k = ISA_NENGINES; k < c->nseqs; k++) {
+    /* Only those that have a block for this instruction take part. */
     if (!block_for(cc_of(c, k), e, en->pc)) continue;
     x->left++;
     vm_post(c, VM_E_START, k, at, slot);
@@ -94,8 +98,10 @@ vm_verdict vm_cc_issue(vm_core *c, unsigned e, const isa_insn *in) {
              isa_ops[in->op].name);
     return VM_FAULT;
   }
+  /* VM_COLLECTIVES at a time, as many as a fifo holds. */
   int slot = free_slot(c->ccs);
   if (slot >= 0) return begin(c, e, (unsigned)slot);
+  /* It is tried again when one is complete. */
   en->state = VM_CROWDED;
   c->ccs->crowded |= (uint8_t)(1u << e);
   return VM_STALL;
@@ -108,9 +114,11 @@ vm_verdict vm_cc_rank_of_round(vm_core *c, unsigned e, const isa_insn *in) {
   const isa_group *g = &c->prog->groups[a->group];
   uint32_t own = c->run->peers ? c->run->peers->rank : 0, n, place;
   const uint32_t *list = isa_group_list(g, own, &n, &place);
+  /* A register's round may be negative, or beyond the ring: it counts around it. */
   int64_t round = a->iteration.is_reg ? (int32_t)en->regs[a->iteration.v] : a->iteration.v;
   if (list) {
     int64_t at = (place - round) % n;
+    /* % of a negative number is negative in C. */
     en->regs[a->rd] = list[at < 0 ? at + n : at];
     return VM_RETIRE;
   }
@@ -122,6 +130,7 @@ static void wake_crowded(vm_core *c) {
   for (unsigned left = c->ccs->crowded; left; left &= left - 1) {
     unsigned e = (unsigned)__builtin_ctz(left);
     c->eng[e].state = VM_READY;
+    /* All that waited: the first takes the slot, the others wait again. */
     vm_post(c, VM_E_SEQ, e, c->now, 0);
   }
   c->ccs->crowded = 0;
@@ -147,6 +156,7 @@ static void enter(vm_core *c, unsigned e, vm_time at) {
 
 void vm_cc_start(vm_core *c, unsigned e, uint32_t slot) {
   vm_cc *cc = cc_of(c, e);
+  /* In order of arrival; it begins at once if nothing is at work. */
   cc->fifo[(cc->first + cc->n++) % VM_COLLECTIVES] = (uint8_t)slot;
   if (c->eng[e].state == VM_IDLE) enter(c, e, c->now);
 }
@@ -159,6 +169,7 @@ void vm_cc_next(vm_core *c, unsigned e) {
 static bool is_about(vm_core *c, unsigned e, const isa_insn *in) {
   const vm_collective *x = vm_cc_at_work(c, e);
   if (x && x->engine == in->u.BLOCK.of.engine && x->pc == in->u.BLOCK.of.pc) return true;
+  /* The text names the place of the other collective. */
   isa_buf text;
   isa_buf_init(&text, &c->al);
   if (x) vm_put_place(c, x->engine, x->pc, &text);
@@ -186,6 +197,7 @@ static void note_done(vm_core *c, const vm_collective *x, vm_time end) {
 static void complete(vm_core *c, unsigned e, vm_collective *x) {
   vm_engine *en = &c->eng[e];
   const isa_update *u = &c->code->code[x->engine].insns[x->pc].upd;
+  /* The update is the engine's own, made on its behalf. */
   const vm_where by = vm_at_pc(c, x->engine, x->pc);
   c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, en->pc), c->now, en->now, en->cause);
   if (u->kind != ISA_UPD_none) vm_sem_post(c, u, en->now, by);
@@ -199,6 +211,7 @@ vm_verdict vm_cc_complete(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   vm_cc *cc = cc_of(c, e);
   if (!is_about(c, e, in)) return VM_FAULT;
+  /* Until what its transfers read has left: note_left of dma/queue.c wakes it. */
   if (en->moving) {
     en->state = VM_LEAVING;
     return VM_STALL;
@@ -207,8 +220,10 @@ vm_verdict vm_cc_complete(vm_core *c, unsigned e, const isa_insn *in) {
   en->now += ns(c, VM_CC_STEP);
   cc->first = (cc->first + 1) % VM_COLLECTIVES;
   cc->n--;
+  /* left: other CC sequencers of the core that still work on it. */
   vm_tell_complete(c, e, (uint32_t)(x - c->ccs->v), --x->left == 0);
   if (x->left == 0) complete(c, e, x);
+  /* vm_cc_next begins the next trigger once this instruction has retired. */
   en->state = VM_IDLE;
   return VM_RETIRE;
 }

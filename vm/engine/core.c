@@ -18,6 +18,7 @@ _Static_assert((size_t)FLIGHTS_BYTES < (size_t)VM_STATE_LESS, "of the state of a
 
 /* Address and host memory of a tensor, unless they are given. */
 static isa_status place_tensor(vm_run *r, const isa_tensor *t, vm_block *b) {
+  /* A tensor of another rank has no memory here, only a name. */
   if (!b->placed && t->role != ISA_REMOTE) {
     isa_status s =
         vm_hbm_alloc(r->stack->addresses, t->bytes, VM_HBM_PROGRAM, t->name, r, &b->address);
@@ -28,6 +29,8 @@ static isa_status place_tensor(vm_run *r, const isa_tensor *t, vm_block *b) {
   bool zero = !t->data && !b->filled;
   /* A run without values touches no page: new ones cost nothing, kept ones would be cleared. */
   vm_pool *pool = r->timing_only ? NULL : r->pool;
+  /* The block of an earlier run, not zeroed yet: most programs overwrite all of it
+     (vm_hbm_use). Not for many tensors, which stale_tensor searches one by one. */
   if (zero && r->prog->ntensors <= SEARCHED && (b->data = vm_pool_find(pool, t->bytes))) {
     b->stale = t->bytes;
     r->stale++;
@@ -42,6 +45,7 @@ static isa_status place_tensor(vm_run *r, const isa_tensor *t, vm_block *b) {
 static isa_status place_tensors(vm_run *r, const vm_block *given) {
   uint32_t n = r->prog->ntensors;
   isa_status s = ISA_OK;
+  /* Set first: a failure half way releases what was placed. */
   r->placed = true;
   if (n && !(r->blocks = isa_zalloc(&r->al, n * sizeof *r->blocks))) return ISA_NOMEM;
   for (uint32_t i = 0; i < n && s == ISA_OK; i++) {
@@ -62,7 +66,9 @@ static bool load_engine(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   const isa_code *code = &c->code->code[e];
   en->code = code;
+  /* An engine without code has halted before it began. */
   en->state = code->n ? VM_READY : VM_HALTED;
+  /* No activation table. */
   en->table = -1;
   en->dp.k = &c->run->kern;
   en->dp.target = c->target;
@@ -72,6 +78,7 @@ static bool load_engine(vm_core *c, unsigned e) {
   vm_dp_lend(&en->dp, c->mem.work->floats);
   en->dp.threads = c->run->threads;
   if (!code->n) return true;
+  /* A CC sequencer begins with a trigger. */
   if (e >= ISA_NENGINES) en->state = VM_IDLE;
   c->uops[e] = isa_zalloc(&c->al, code->n * sizeof(vm_uop));
   if (!c->uops[e]) return false;
@@ -90,6 +97,7 @@ static void load_tensor_engine(vm_core *c) {
   vm_dp *d = &c->eng[ISA_ENG_tensor].dp;
   vm_array *t = c->mem.array;
   if (!c->code->code[ISA_ENG_tensor].n) return;
+  /* By the last run. */
   if (t->used) memset(t, 0, sizeof *t);
   t->used = true;
   d->weights = &t->weights;
@@ -107,6 +115,7 @@ static isa_status start_core(vm_core *c, unsigned cvt, isa_error *e) {
   if (s == ISA_OK) load_tensor_engine(c);
   for (unsigned i = 0; i < c->nseqs && s == ISA_OK; i++) {
     if (c->eng[i].state == VM_READY) vm_post(c, VM_E_SEQ, i, 0, 0);
+    /* vm_post faults if there is no memory for the event. */
     s = c->run->fault.status;
   }
   return s;
@@ -114,6 +123,7 @@ static isa_status start_core(vm_core *c, unsigned cvt, isa_error *e) {
 
 /* How many sequencers a core of a program needs, and its bytes. */
 static unsigned sequencers_of(const isa_core *code) {
+  /* CC sequencers are all or none: a core's struct is cut at the last one that it needs. */
   for (unsigned e = ISA_NENGINES; e < ISA_NSEQS; e++)
     if (code->code[e].n) return ISA_NSEQS;
   return ISA_NENGINES;
@@ -148,12 +158,15 @@ isa_status vm_run_start(vm_run *r, const vm_host *h, const isa_program *p, const
   r->stack = h->stack;
   r->threads = h->threads;
   r->pool = h->pool;
+  /* The run's own hold, dropped by vm_run_end. */
   vm_pool_hold(r->pool);
   r->batch = mem[0].batch;
+  /* An empty ring of items. */
   r->items.next = r->items.prev = &r->items;
   r->until_clock = 1;
   isa_buf_init(&r->fault.insn, &r->al);
   isa_buf_init(&r->fault.text, &r->al);
+  /* Options of the machine may change them afterwards. */
   for (unsigned i = 0; i < VM_NCOSTS; i++)
     r->cost_values[i] = vm_cost_rows[i].value[p->target->gen - ISA_GEN2];
   isa_status s = place_tensors(r, h->given);
@@ -165,6 +178,7 @@ isa_status vm_run_start(vm_run *r, const vm_host *h, const isa_program *p, const
   }
   for (unsigned i = 0; i < p->ncores && s == ISA_OK; i++) {
     s = start_core(r->cores[i], h->cvt, e);
+    /* With rings of descriptors. */
     r->hbm_bytes = r->stack->addresses->used;
   }
   if (s == ISA_LIMIT) isa_fail(e, s, ISA_NOFIELD, "%s", isa_buf_str(&r->stack->addresses->refused));
@@ -175,6 +189,7 @@ isa_status vm_run_start(vm_run *r, const vm_host *h, const isa_program *p, const
 
 void vm_run_delay(vm_run *r, vm_time by) {
   for (unsigned i = 0; i < r->n; i++) {
+    /* Before anything has run, all events are at time 0. */
     vm_events *v = &r->cores[i]->events;
     for (uint32_t k = 0; k < v->n; k++) v->v[v->first + k].time += by;
   }
@@ -185,6 +200,7 @@ void vm_run_delay(vm_run *r, vm_time by) {
 static void unlink_items(vm_run *r) {
   vm_item *head = &r->items;
   for (vm_item *it = head->next, *next; it && it != head; it = next) {
+    /* An item's blocks are its core's. */
     next = it->next;
     vm_item_unlink(r->cores[it->core], it);
   }
@@ -192,6 +208,7 @@ static void unlink_items(vm_run *r) {
 
 static void free_tensors(vm_run *r) {
   for (uint32_t i = 0; r->blocks && i < r->prog->ntensors; i++) {
+    /* A result has the bytes of a lent block, the caller those of a borrowed one. */
     vm_block *b = &r->blocks[i];
     if (b->pieces) isa_free(&r->al, b->pieces, (vm_pieces_of(b->bytes) + 1) * sizeof *b->pieces);
     if (!b->borrowed && !b->lent)
@@ -215,6 +232,7 @@ static void end_core(vm_core *c) {
 }
 
 void vm_run_end(vm_run *r) {
+  /* Items first: their blocks refer to cores. */
   unlink_items(r);
   vm_run_release(r);
   if (r->n) {

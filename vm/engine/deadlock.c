@@ -57,12 +57,15 @@ static bool transfers_update(const isa_queue *q, target t) {
 /* Whether an instruction of core c changes the semaphore, or arrives at the pipe. */
 static bool changes(const vm_core *c, const isa_insn *in, target t) {
   isa_barrier b;
+  /* A pipe is reached on the other core only. */
   if (t.pipe >= 0) return c->number == t.core && vm_meet_key(in) == t.pipe;
+  /* A core_barrier updates without a clause of its own. */
   if (isa_insn_barrier(in, c->number, &b) && b.give.core == t.core && b.give.sem == t.sem)
     return true;
   if (in->op == ISA_OP_sem_range_clear && c->number == t.core &&
       t.sem - in->u.SEM_RANGE.first < in->u.SEM_RANGE.count)
     return true;
+  /* A trigger without a clause: the rows of its queue have theirs. */
   if (in->op == ISA_OP_dma_trigger && in->upd.kind == ISA_UPD_none)
     return transfers_update(&c->code->queues[in->u.TRIGGER.queue], t);
   return updates(in, t);
@@ -71,6 +74,7 @@ static bool changes(const vm_core *c, const isa_insn *in, target t) {
 /* Whether engine e, where it stands, still has an instruction ahead that changes the semaphore. */
 static bool may_change(const report *r, unsigned e, target t) {
   if (!exists(r, e)) return false;
+  /* Without memory for `reach` the engine is silent, not suspected. */
   const isa_code *code = engine_of(r, e)->code;
   for (uint32_t pc = 0; r->reach[e] && pc < code->n; pc++)
     if (r->reach[e][pc] && changes(core_of(r, e), &code->insns[pc], t)) return true;
@@ -87,6 +91,7 @@ static unsigned put_changers(const report *r, unsigned e, target t, bool may, un
     const isa_insn *in = &code->insns[pc];
     bool ahead = r->reach[e] && r->reach[e][pc];
     if (ahead != may || !changes(c, in, t)) continue;
+    /* The rest is "and more". */
     if (shown++ == MOST_PLACES) break;
     if (shown == 1) {
       isa_buf_puts(r->out, before ? ", " : head);
@@ -95,6 +100,7 @@ static unsigned put_changers(const report *r, unsigned e, target t, bool may, un
     isa_buf_puts(r->out, shown == 1 ? " (" : ", ");
     put_pc(r, e, pc);
     int q = isa_insn_queue(in);
+    /* A transfer updates on behalf of its queue. */
     if (q >= 0) isa_buf_printf(r->out, " by queue %s", c->code->queues[q].name);
   }
   if (shown > MOST_PLACES) isa_buf_puts(r->out, " and more");
@@ -128,6 +134,7 @@ static void put_suspects(const report *r, unsigned waiter, target t) {
   for (unsigned e = 0; e < r->n; e++) {
     if (!exists(r, e)) continue;
     bool any = put_changers(r, e, t, true, n, may) > 0;
+    /* The waiter itself comes too late: it stands before that instruction. */
     if (any && e == waiter) isa_buf_puts(r->out, " after this wait");
     n += any;
   }
@@ -138,10 +145,12 @@ static void put_suspects(const report *r, unsigned waiter, target t) {
   else
     isa_buf_printf(r->out, "on core %u reaches it", t.core);
   for (unsigned e = 0; e < r->n; e++) {
+    /* Those that would have changed it, and why they no longer can. */
     if (!exists(r, e) || put_changers(r, e, t, false, n, ": ") == 0) continue;
     isa_buf_puts(r->out, engine_of(r, e)->state == VM_HALTED ? " has halted" : " is past it");
     n++;
   }
+  /* Transfers of a static queue that nobody triggers are easily forgotten. */
   for (unsigned k = 0; n == 0 && t.pipe < 0 && k < r->n; k += ISA_NSEQS) {
     const isa_core *code = core_of(r, k)->code;
     for (uint32_t q = 0; q < code->nqueues; q++)
@@ -153,6 +162,7 @@ static void put_suspects(const report *r, unsigned waiter, target t) {
 
 /* ---- What the semaphore has been ----------------------------------------------------------- */
 
+/* Older values are gone. */
 static uint32_t kept(const vm_sem_log *log) { return log->n < VM_SEM_LOG ? log->n : VM_SEM_LOG; }
 
 /* "to 1..16 at 2012..2040 ns by sync (add.s:9)" for updates first to last of the log. */
@@ -164,6 +174,7 @@ static void put_group(const vm_core *c, const vm_sem_log *log, uint32_t first, u
   isa_buf_printf(out, " at %llu", ns(log->time[a]));
   if (ns(log->time[a]) != ns(log->time[b])) isa_buf_printf(out, "..%llu", ns(log->time[b]));
   isa_buf_puts(out, " ns by ");
+  /* The host and other ranks have no place in the program. */
   if (!vm_by_engine(log->by[b])) {
     if (log->by[b].engine == VM_BY_PEER)
       isa_buf_printf(out, "rank %u", log->by[b].pc);
@@ -187,6 +198,7 @@ static bool same_origin(const vm_sem_log *log, uint32_t i, uint32_t k) {
 /* The last updates, oldest first; those of one instruction are shown together. */
 static void put_updates(const vm_core *c, const vm_sem_log *log, isa_buf *out) {
   uint32_t oldest = log->n - kept(log), from = log->n, groups = 0;
+  /* From the newest update back, in groups of one instruction. */
   while (from > oldest && groups < MOST_GROUPS) {
     for (from--; from > oldest && same_origin(log, from - 1, from);) from--;
     groups++;
@@ -202,12 +214,15 @@ static void put_updates(const vm_core *c, const vm_sem_log *log, isa_buf *out) {
 
 /* A wait that would have held earlier: the last such time, and what ended it. */
 static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w, uint32_t want,
+                       /* Looked for from the last value back: the latest moment at which the
+                          wait would have held. */
                        isa_buf *out) {
   const vm_sem_log *log = &c->sem_log[w->sem];
   uint32_t oldest = log->n - kept(log), i = log->n; /* value i - 1 stood until update i */
   if (log->n == 0) return;
   for (i--; i > oldest; i--)
     if (isa_cond_holds(w->cond, log->value[(i - 1) % VM_SEM_LOG], want)) break;
+  /* Before the first update the value was 0, for as long as the log goes back to the start. */
   bool first = i == 0; /* the 0 of the start */
   if (i == oldest && (!first || !isa_cond_holds(w->cond, 0, want))) return;
   uint32_t value = first ? 0 : log->value[(i - 1) % VM_SEM_LOG];
@@ -276,6 +291,7 @@ static void put_waiter(const report *r, unsigned e) {
   }
   const isa_wait own = wait_of(r, e), *w = &own;
   uint32_t want = w->is_reg ? en->regs[w->value] : w->value, have = c->sem[w->sem];
+  /* `> 5` is short of 6. */
   uint32_t least = w->cond == ISA_WAIT_gt && want < UINT32_MAX ? want + 1 : want;
   bool barrier = en->triggered && en->code->insns[en->pc].op == ISA_OP_core_barrier;
   isa_buf_puts(r->out, " waits ");
@@ -298,6 +314,7 @@ static void put_waiter(const report *r, unsigned e) {
 static int waits_for(const report *r, unsigned e) {
   const vm_engine *en = engine_of(r, e);
   if (!exists(r, e) || (en->state != VM_WAITING && en->state != VM_MEETING)) return -1;
+  /* The first that could: a report follows one chain, not all. */
   for (unsigned f = 0; f < r->n; f++)
     if (f != e && may_change(r, f, target_of(r, e))) return (int)f;
   return -1;
@@ -308,6 +325,8 @@ static void put_circle(const report *r) {
   for (unsigned start = 0; start < r->n; start++) {
     int at = waits_for(r, start);
     unsigned steps = 1;
+    /* At most as many steps as there are engines: a chain may run into a circle that start
+       is not part of. */
     while (at >= 0 && at != (int)start && steps <= r->n) {
       at = waits_for(r, (unsigned)at);
       steps++;
@@ -329,6 +348,7 @@ static void put_circle(const report *r) {
 /* Engine e's instruction at pc has issued and still has something to do. */
 static void mark(report *r, unsigned e, uint32_t pc) {
   const isa_code *code = engine_of(r, e)->code;
+  /* An engine that has halted may still have instructions in its data path. */
   if (!r->reach[e]) r->reach[e] = isa_zalloc(&r->run->al, code->n);
   if (r->reach[e]) r->reach[e][pc] = 1;
 }
@@ -346,6 +366,7 @@ static void mark_under_way(report *r) {
         for (const vm_share *s = c->rings[q][d].head; s; s = s->next)
           mark(r, first + s->t->engine, s->t->pc);
     for (uint32_t i = 0; i < c->events.n; i++) {
+      /* An update that is on its way comes from an instruction that has ended. */
       const vm_event *ev = &c->events.v[c->events.first + i];
       if (ev->kind != VM_E_SEM || !vm_by_engine(ev->by)) continue;
       mark(r, unit_of(ev->by), ev->by.pc);
@@ -361,6 +382,7 @@ static void open_report(report *r, const vm_run *run, isa_buf *out) {
     const vm_engine *en = engine_of(r, e);
     if (!exists(r, e) || en->state == VM_HALTED) continue;
     r->reach[e] = isa_zalloc(&run->al, en->code->n);
+    /* The code after the place where it stands. */
     if (!r->reach[e] || isa_flow_reach(&run->al, en->code, en->pc, r->reach[e])) continue;
     isa_free(&run->al, r->reach[e], en->code->n);
     r->reach[e] = NULL;
@@ -386,6 +408,7 @@ void vm_put_deadlock(vm_run *run) {
   }
   put_circle(&r);
   close_report(&r);
+  /* A number from ISA_NSEQS on is core 1's. */
   vm_core *c = run->cores[first >= ISA_NSEQS];
   vm_where at = VM_NOWHERE;
   if (first >= 0) at = vm_at_pc(c, (unsigned)first % ISA_NSEQS, engine_of(&r, (unsigned)first)->pc);
@@ -412,6 +435,7 @@ void vm_put_stuck(const vm_run *run, isa_buf *out) {
     const vm_engine *en = engine_of(&r, e);
     if (!exists(&r, e)) continue;
     uint64_t n = en->instructions - en->shared_at;
+    /* It may simply have been at work: only long stretches without shared state are spins. */
     if (en->state != VM_READY || n < LEAST_SPIN) continue;
     isa_buf_puts(out, "\n  ");
     put_engine(out, e);
@@ -421,6 +445,7 @@ void vm_put_stuck(const vm_run *run, isa_buf *out) {
                    (unsigned long long)n);
     spins = true;
   }
+  /* Who waits for the one that spins. */
   for (unsigned e = 0; spins && e < r.n; e++) {
     const vm_engine *en = engine_of(&r, e);
     if (exists(&r, e) && en->state != VM_READY && !vm_seq_rests(en)) put_waiter(&r, e);

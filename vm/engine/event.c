@@ -9,6 +9,7 @@
 #include <string.h>
 
 static bool comes_before(const vm_event *a, vm_time time, uint64_t rank) {
+  /* Equal times go by rank, which no two events share. */
   return a->time < time || (a->time == time && a->rank < rank);
 }
 
@@ -17,6 +18,7 @@ enum { NEAR = 8 }; /* events from an end on that are looked at one by one */
 /* How many of the n events at v come before one of that time and rank. */
 static uint32_t before_it(const vm_event *v, uint32_t n, vm_time time, uint64_t rank) {
   uint32_t lo = 0, hi = n, half = n / 2;
+  /* Half of the array decides which end is near: most events belong close to one of them. */
   if (n && !comes_before(&v[half], time, rank)) {
     for (hi = half; lo < hi && lo < NEAR; lo++)
       if (!comes_before(&v[lo], time, rank)) return lo;
@@ -24,6 +26,7 @@ static uint32_t before_it(const vm_event *v, uint32_t n, vm_time time, uint64_t 
     for (lo = n ? half + 1 : 0; hi > lo && n - hi < NEAR; hi--)
       if (comes_before(&v[hi - 1], time, rank)) return hi;
   }
+  /* Neither end was near. */
   while (lo < hi) {
     uint32_t mid = lo + (hi - lo) / 2;
     if (comes_before(&v[mid], time, rank))
@@ -38,6 +41,8 @@ static uint32_t before_it(const vm_event *v, uint32_t n, vm_time time, uint64_t 
 static bool make_room(vm_core *c) {
   vm_events *q = &c->events;
   uint32_t end = q->first + q->n;
+  /* The events that have run leave room at the front: moving costs less than growing, and
+     happens once for each half of the array. */
   if (q->first > q->cap / 2) {
     memmove(q->v, &q->v[q->first], q->n * sizeof *q->v);
     q->first = 0;
@@ -52,6 +57,7 @@ static bool make_room(vm_core *c) {
 static vm_event *open_gap(vm_events *q, vm_time time, uint64_t rank) {
   vm_event *at = q->v + q->first;
   uint32_t i = before_it(at, q->n, time, rank), after = q->n++ - i;
+  /* The shorter side moves. */
   if (after > i && q->first > 0) {
     q->first--;
     if (i) memmove(at - 1, at, i * sizeof *at);
@@ -67,6 +73,7 @@ static inline vm_event *place_ranked(vm_core *c, vm_time at, uint64_t rank) {
   vm_events *q = &c->events;
   if (q->first + q->n >= q->cap && !make_room(c)) return NULL;
   vm_event *e = &q->v[q->first + q->n];
+  /* Nearly always: the event comes after all that are to come. */
   if (q->n == 0 || comes_before(e - 1, at, rank))
     q->n++;
   else
@@ -81,9 +88,11 @@ static inline vm_event *place(vm_core *c, vm_time at, uint32_t class) {
 
 /* Gives an event a later time. */
 static void delay(vm_events *q, vm_event *from, vm_time to) {
+  /* A copy: its place is overwritten by those that it lets pass. */
   vm_event e = *from;
   const vm_event *last = &q->v[q->first + q->n - 1];
   e.time = to;
+  /* Others of the same time stay behind it or before it, by rank. */
   for (; from < last && comes_before(from + 1, to, e.rank); from++) *from = from[1];
   *from = e;
 }
@@ -91,6 +100,7 @@ static void delay(vm_events *q, vm_event *from, vm_time to) {
 void vm_event_delay_done(vm_core *c, unsigned e, uint32_t slot, vm_time to) {
   vm_event *v = c->events.v + c->events.first;
   for (uint32_t i = 0; i < c->events.n; i++)
+    /* Each slot of a flight has at most one such event. */
     if (v[i].kind == VM_E_DONE && v[i].who == e && v[i].value == slot) {
       delay(&c->events, &v[i], to);
       return;
@@ -105,6 +115,7 @@ void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_t
   vm_event *v = c->events.v + c->events.first;
   vm_time at = read + (vm_time)c->cost[VM_SEM_SEEN] * VM_NS;
   for (uint32_t i = 0; i < c->events.n; i++)
+    /* Its own update at that moment: an instruction posts at most one. */
     if (v[i].kind == VM_E_SEM && v[i].time == at && same_place(v[i].by, vm_at_pc(c, e, pc))) {
       delay(&c->events, &v[i], at + by);
       return;
@@ -116,6 +127,8 @@ void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_t
 static uint32_t class_of(vm_event_kind kind, unsigned who) {
   switch (kind) {
   case VM_E_PUT: return 0;
+  /* A second class for an engine's completions and a third for its sequencer, so that a
+     sequencer sees what has just completed. */
   case VM_E_SEM: return 1;
   case VM_E_DMA: return 2 + who;
   case VM_E_DONE:
@@ -141,10 +154,13 @@ void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by) {
   e->sem = u->sem;
   e->by = by;
   e->value = u->value;
+  /* Who makes the update says why; the semaphore may be the other core's. */
   e->node = vm_core_at(c, by.core)->cause;
 }
 
 void vm_post_put(vm_core *c, const vm_message *m, uint32_t slot) {
+  /* Neither c's counter nor the class: messages sort before all others, by sender and
+     number, whichever order they were handed over in. */
   vm_event *e = place_ranked(c, m->time, (uint64_t)m->src << VM_MESSAGE_SEQ | m->seq);
   if (!e) return;
   e->kind = VM_E_PUT;
@@ -153,9 +169,12 @@ void vm_post_put(vm_core *c, const vm_message *m, uint32_t slot) {
 
 bool vm_post_restored(vm_core *c, const vm_event *restored) {
   vm_event *e = place(c, restored->time, class_of(restored->kind, restored->who));
+  /* The run has faulted already: nothing more is to be said. */
   if (!e) return true;
+  /* Its order among equals is that of the file. */
   uint64_t rank = e->rank;
   *e = *restored;
   e->rank = rank;
+  /* At the end: it came after all others, as it must. */
   return e == &c->events.v[c->events.first + c->events.n - 1];
 }

@@ -3,6 +3,7 @@
 
 /* The message has the line; the macro calls that it came from follow, each on a line of its own. */
 static void put_origin(vm_core *c, const isa_code *code, uint32_t pc) {
+  /* Programs built from values have no lines. */
   isa_line at = code->lines && pc < code->n ? code->lines[pc] : (isa_line){0};
   if (!at.file || !at.call) return;
   isa_buf_printf(&c->run->fault.text, "\n  at %s:%u", c->prog->files[at.file - 1], at.line);
@@ -12,8 +13,10 @@ static void put_origin(vm_core *c, const isa_code *code, uint32_t pc) {
 void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) {
   vm_fault_record *f = &c->run->fault;
   bool goes_on = status == ISA_STOPPED;
+  /* A run that goes on afterwards is not told that it stops. */
   if (f->status == ISA_OK && !goes_on) vm_tell_stop(c); /* this may itself raise a fault */
   if (f->status != ISA_OK) return;                      /* the first fault is the one to read */
+  /* A fault of the other core's instruction is printed from that core's code. */
   const vm_core *of = at.engine >= 0 ? vm_core_at(c, at.core) : c;
   f->status = status;
   f->core = of->number;
@@ -22,6 +25,7 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
   f->pc = at.pc;
   f->time = c->now;
   f->has_pc = at.engine >= 0;
+  /* The pc of a hostile saved run may be anything. */
   if (at.engine >= 0 && at.pc < of->code->code[at.engine].n)
     isa_print_insn(c->prog, of->number, (unsigned)at.engine,
                    &of->code->code[at.engine].insns[at.pc], &f->insn);
@@ -29,6 +33,7 @@ void vm_fault(vm_core *c, isa_status status, vm_where at, const char *fmt, ...) 
   va_start(ap, fmt);
   isa_buf_vprintf(&f->text, fmt, ap);
   va_end(ap);
+  /* Refusals of the host (limits, memory) have no place in a macro. */
   if (f->insn.len && status == ISA_FAULT) put_origin(c, &of->code->code[at.engine], at.pc);
   c->run->ended = true;
 }

@@ -16,6 +16,7 @@ static int32_t signed_index(unsigned dtype, uint32_t bits) {
 /* Offset i of the index is its element [i mod group, i / group]. */
 static int64_t offset_at(const vm_view *index, uint64_t i, unsigned group) {
   uint32_t bits = 0;
+  /* Only the first `group` partitions of the index are read. */
   vm_load_bits(&bits, index, (uint32_t)(i % group), i / group, 1);
   return index->dtype == ISA_uint32 ? (int64_t)bits : signed_index(index->dtype, bits);
 }
@@ -28,9 +29,11 @@ bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_vi
   v->lo = INT32_MAX;
   v->hi = INT32_MIN;
   for (uint64_t i = 0; i < v->elems; i++) {
+    /* Times do not depend on where elements are. */
     int64_t offset = c->run->timing_only ? 0
                      : in->given         ? (int32_t)isa_get32(in->given + 4 * i)
                                          : offset_at(index, i, group);
+    /* In bytes of a partition, from the tile's own beginning. */
     int64_t at = in->offset + offset * v->esize;
     if (at < in->lo || at + v->esize > in->hi)
       return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD,
@@ -38,12 +41,14 @@ bool vm_indirect(vm_resolver *r, const vm_reach *in, const vm_view *index, vm_vi
                       "bytes %lld..%lld of a partition",
                       (long long)offset, (unsigned long long)i, (long long)at, in->name,
                       (long long)in->lo, (long long)in->hi - 1);
+    /* Relative to the operand's first element, as a view wants it. */
     place[i] = offset * v->esize;
     if (place[i] < v->lo) v->lo = (int32_t)place[i];
     if (place[i] > v->hi) v->hi = (int32_t)place[i];
   }
   v->run = 1;
   v->run_step = v->esize;
+  /* One element needs no list of places. */
   if (v->elems > 1) {
     v->place = place;
   } else {

@@ -9,6 +9,7 @@
 /* ---- Items: what has issued and not executed ---------------------------------------------- */
 
 static void touch(vm_core *c, const vm_box *b) {
+  /* SBUF or PSUM: a run reports how much of each a program uses. */
   uint64_t *most = &c->touched[b->space == ISA_PSUM];
   if (b->space && b->space != ISA_HBM && b->core == c->number && b->hi > *most) *most = b->hi;
 }
@@ -18,6 +19,7 @@ void vm_item_touch(vm_core *c, const vm_item *it) {
   for (unsigned i = 0; i < it->ndst; i++) touch(c, &it->dst[i]);
 }
 
+/* At the end of a ring of all items of the run: oldest first. */
 void vm_item_link(vm_core *c, vm_item *it) {
   vm_item *head = &c->run->items;
   it->core = c->number;
@@ -72,6 +74,7 @@ uint8_t *vm_item_copied_from(const uint8_t *copy, const int64_t **place) {
 bool vm_item_copy_view(vm_core *c, vm_item *it, vm_view *v) {
   uint8_t *block = vm_item_block(c, it, (size_t)v->num[0] * (size_t)v->elems * v->esize);
   if (!block) return false;
+  /* Where the source was: a save notes that place, not the copy's. */
   it->copies->from = v->at;
   it->copies->place = v->place;
   vm_view dense;
@@ -87,12 +90,15 @@ struct snapshot {
 };
 static void snapshot_source(void *ud, const isa_operand *o, vm_view *v) {
   struct snapshot *s = ud;
+  /* Only what is read, and has elements. */
   if ((o->flags & AP_R) && v->elems && v->num[0]) vm_item_copy_view(s->c, s->it, v);
 }
 
 static void stage(vm_core *c, vm_item *it) {
   struct snapshot s = {c, it};
+  /* Told before: from here on the item's sources are copies. */
   vm_tell_stage(c, it);
+  /* The bytes may not be computed yet. */
   vm_batch_settle(c, it);
   it->staged = true;
   if (it->is_share)
@@ -108,6 +114,8 @@ static bool reads_any(const vm_core *c, const vm_item *it, const vm_box *b, unsi
   bool may = false;
   for (const vm_box *src = it->src; src < it->src + it->nsrc; src++)
     for (unsigned i = 0; i < n; i++) may |= vm_box_meet(&b[i], src);
+  /* A share of many sources has covering boxes (cover_sources): only then is it asked source
+     by source. */
   const vm_share *s = may && it->is_share ? vm_share_of(it) : NULL;
   return s && s->t->nsrc > VM_BOXES ? vm_dma_reads(vm_core_at(c, it->core), s, b, n) : may;
 }
@@ -115,6 +123,7 @@ static bool reads_any(const vm_core *c, const vm_item *it, const vm_box *b, unsi
 /* Whether no share of a transfer reads bytes of the boxes, by what the whole transfer reads. */
 static bool is_apart(const vm_transfer *t, const vm_box *b, unsigned n) {
   for (unsigned i = 0; i < n; i++)
+    /* Several sources: not worth it, they are looked at one by one. */
     if (t->nsrc > 1 || vm_box_meet(&b[i], &t->all[1])) return false;
   return true;
 }
@@ -122,6 +131,7 @@ static bool is_apart(const vm_transfer *t, const vm_box *b, unsigned n) {
 /* Whether an instruction reads what self, the oldest of its engine's in flight, is about to write:
  * it has begun before self is done, as vector's own next instruction may. */
 static bool follows(const vm_core *c, const vm_item *self, const vm_item *it) {
+  /* Only a data path has this: a share is in nobody's order. */
   if (!self || self->is_share || it->is_share || it->core != c->number) return false;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     const vm_flight *all = c->eng[e].flights;
@@ -133,6 +143,7 @@ static bool follows(const vm_core *c, const vm_item *self, const vm_item *it) {
 
 void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) {
   if (c->run->timing_only) return; /* no byte changes: nothing is to be cleared after the run */
+  /* First what changes in memory itself, then who still wants to read the old bytes. */
   for (unsigned i = 0; i < n; i++) vm_memory_wrote(&vm_core_at(c, dst[i].core)->mem, &dst[i]);
   for (unsigned i = 0; c->run->watched && i < n; i++) vm_hbm_wrote(c, &dst[i]);
   const vm_item *head = &c->run->items;
@@ -140,9 +151,11 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
   for (vm_item *it = head->next; it != head; it = it->next) {
     if (it->is_share) {
       const vm_transfer *t = vm_share_of(it)->t;
+      /* Shares of a transfer that reads elsewhere are passed without a look at their boxes. */
       if (t != apart && is_apart(t, dst, n)) apart = t;
       if (t == apart) continue;
     }
+    /* It has its copies already, or has yet to start: then it reads what is written now. */
     if (it == self || it->staged || it->start > c->now) continue;
     if (reads_any(c, it, dst, n) && !follows(c, self, it)) stage(vm_core_at(c, it->core), it);
   }
@@ -150,6 +163,7 @@ void vm_protect(vm_core *c, const vm_box *dst, unsigned n, const vm_item *self) 
 
 void vm_touch(vm_core *c, unsigned e, const vm_view *v, bool writes) {
   vm_box box;
+  /* In this order: what waits is computed, then watchers see memory as it is. */
   vm_batch_settle(c, NULL);
   vm_tell_access(c, e, v, writes);
   if (!writes) return;
@@ -176,6 +190,8 @@ static unsigned first_met(const vm_item *it, const vm_box *b, unsigned n, bool w
 }
 
 /* By how much the engine's own next instruction can use the results of f before others can. */
+/* The vector engine's next instruction may begin OWN_VECTOR after the last element, others
+   LAT_VECTOR; both in cycles. */
 static vm_time early(const vm_core *c, unsigned e, const vm_flight *f) {
   uint32_t all = c->cost[VM_LAT_VECTOR], own = c->cost[VM_OWN_VECTOR];
   if (e != ISA_ENG_vector || own >= all || f->item.done <= f->streamed) return 0;
@@ -185,19 +201,24 @@ static vm_time early(const vm_core *c, unsigned e, const vm_flight *f) {
 static vm_moment hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes writes,
                         vm_time after, bool own) {
   const vm_engine *en = &c->eng[e];
+  /* From the end of one until a dependent one may begin (HAZARD). */
   vm_time more = (vm_time)c->cost[VM_HAZARD] * VM_NS;
   vm_moment last = {.time = after};
   unsigned box = 0; /* that `last` is about: of boxes with the same time the first counts */
   for (uint32_t i = 0; i < en->nflights; i++) {
     const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
     vm_time at = f->item.done + more - (own ? early(c, e, f) : 0);
+    /* Sooner than what is known already. */
     if (at < last.time || at <= after) continue;
     unsigned k = first_met(&f->item, reads.v, reads.n, false);
+    /* Reads come first in the numbering: a tie goes to the operand that the program names
+       first. */
     if (k == reads.n) k += first_met(&f->item, writes.v, writes.n, true);
     if (k == reads.n + writes.n || (at == last.time && k >= box)) continue;
     last = (vm_moment){at, f->node};
     box = k;
   }
+  /* Nothing later than `after`: no wait. */
   return last.time > after ? last : (vm_moment){0};
 }
 
@@ -215,6 +236,7 @@ vm_moment vm_chain_hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes
 
 /* Extends a box so that it also holds another box of the same memory. */
 static void cover(vm_box *b, const vm_box *more) {
+  /* The union of partitions is not worth computing: boxes that cover are rare. */
   b->p0 = 0;
   b->p1 = ISA_PMAX;
   b->lo = more->lo < b->lo ? more->lo : b->lo;
@@ -225,6 +247,7 @@ static void cover(vm_box *b, const vm_box *more) {
 static void add_source(vm_core *c, vm_item *it, const vm_view *v) {
   vm_box more;
   if (it->nsrc < VM_BOXES) {
+    /* A view without elements gives a box without a space, which meets nothing. */
     vm_view_box(c, v, &it->src[it->nsrc++]);
     return;
   }
@@ -269,6 +292,7 @@ struct scatter {
 };
 static void add_scatter(void *ud, const isa_operand *o, vm_view *v) {
   struct scatter *s = ud;
+  /* What does not fit has no `.indirect` (MOST_READ, MOST_WRITTEN). */
   if ((o->flags & AP_W) && s->ndst < MOST_WRITTEN) {
     s->fields[s->ndst] = o->field;
     s->dst[s->ndst++] = v;
@@ -312,10 +336,12 @@ static void check_source(void *ud, const isa_operand *o, vm_view *v) {
   struct moved *m = ud;
   const isa_ap *ap = o->ap;
   bool known = isa_ap_is_static(ap) && isa_ap_is_static(m->ap);
+  /* The verifier has compared two that no register moves; an index has its own check. */
   if (!m->ok || (o->flags & AP_W) || ap->space != m->dst.space || v->core != m->core || known ||
       ap->index_kind)
     return;
   isa_ap src = vm_resolved_pattern(m->c, ap, v);
+  /* 1: some elements coincide, but not all; 0 and 2 are allowed. */
   if (isa_ap_overlap(&m->dst, &src) != 1) return;
   m->ok = isa_fail(m->err, ISA_FAULT, ISA_NOFIELD,
                    "bytes %lld.. overlap %s, at bytes %lld..: a destination must have exactly the "
@@ -330,6 +356,7 @@ static void check_destination(void *ud, const isa_operand *o, vm_view *v) {
   m->ap = o->ap;
   m->core = v->core;
   m->dst = vm_resolved_pattern(m->c, o->ap, v);
+  /* Each destination with each source. */
   vm_each_view(m->c, m->f->in, &m->f->a, check_source, m);
   if (!m->ok) m->err->field = o->field;
 }
@@ -345,11 +372,13 @@ static bool check_moved(vm_core *c, vm_flight *f, isa_error *err) {
  * the item has no block. */
 static bool resolve(vm_resolver *r, vm_flight *f) {
   vm_core *c = r->c;
+  /* The slot's operands are about to change. */
   vm_keep_forget(r->e, f);
   memset(&f->item, 0, sizeof f->item);
   r->item = &f->item;
   bool ok =
       f->in->op == ISA_OP_sendrecv_gpsimd ? vm_meet_operands(r, f) : vm_resolve(r, f->in, &f->a);
+  /* Until the offsets themselves are ready nothing counts, not even a failure. */
   bool ready = r->ready.time <= c->now;
   bool places = f->item.copies != NULL; /* an index has given some: they are in its blocks */
   if (ok && ready && places) ok = check_scatters(c, f, r->err);
@@ -358,6 +387,7 @@ static bool resolve(vm_resolver *r, vm_flight *f) {
 }
 
 bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
+  /* As when it issued, with the registers and offsets that the file has. */
   vm_resolver r = {.c = c, .e = &c->eng[e], .err = err};
   if (!resolve(&r, f)) return false;
   find_boxes(c, f);
@@ -368,6 +398,7 @@ bool vm_issue_restored(vm_core *c, unsigned e, vm_flight *f, isa_error *err) {
 }
 
 vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en) {
+  /* The flight that is `depth` places before the next one: it must have started. */
   uint32_t depth = c->cost[VM_DEPTH], i = en->nflights - depth;
   const vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];
   if (depth && depth <= en->nflights && f->item.start > c->now) {
@@ -379,6 +410,8 @@ vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en) {
     return (vm_moment){f->item.start, f->node};
   }
   if (en->nflights < VM_FLIGHTS) return (vm_moment){0};
+  /* The ring of flights is full: at least one time unit later, so that events at this moment
+     come first. */
   const vm_flight *oldest = &en->flights[en->first]; /* full: nothing to do before it is done */
   return (vm_moment){vm_time_later(oldest->item.done, c->now + 1), oldest->node};
 }
@@ -386,6 +419,7 @@ vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en) {
 /* Adds from .. until to the time that the data path has been at work; spans come in order of their
  * starts. */
 static void add_busy(vm_engine *en, vm_time from, vm_time until) {
+  /* All of it has been counted by an earlier instruction. */
   if (until <= en->busy_until) return;
   en->busy += until - vm_time_later(from, en->busy_until);
   en->busy_until = until;
@@ -396,6 +430,7 @@ static vm_verdict refuse(vm_core *c, unsigned e, const isa_error *err) {
   const isa_form *form = isa_form_of(en->code->insns[en->pc].op);
   vm_fault(c, err->status, vm_at_pc(c, e, en->pc), "operand %s: %s",
            err->field >= 0 ? form->fields[err->field].name : "?", err->text);
+  /* Blocks are freed by resolve. */
   return VM_FAULT;
 }
 
@@ -405,14 +440,18 @@ static vm_verdict prepare(vm_core *c, unsigned e, vm_flight *f, vm_known known) 
   isa_error err = {0};
   vm_resolver r = {.c = c, .e = &c->eng[e], .err = &err};
   bool ok = resolve(&r, f);
+  /* Before the failure: it may be due to an offset that is still being written. */
   if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
   if (!ok) return refuse(c, e, &err);
   find_boxes(c, f);
+  /* Only operands that a register moves, and only if boxes meet: the exact comparison takes
+     time. */
   if (r.moved && !c->run->timing_only && boxes_meet(&f->item) && !check_moved(c, f, &err)) {
     free_blocks(c, &f->item);
     return refuse(c, e, &err);
   }
   vm_item_touch(c, &f->item);
+  /* The effort of the last round, since shapes have not changed. */
   if (known == VM_KNOWN_EFFORT) return VM_RETIRE;
   f->effort = vm_cost_effort(c, e, f->in, &f->a);
   vm_keep_note(c, e, f);
@@ -425,26 +464,34 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   if (again.time) return vm_stall(c, e, again, VM_WHY_DEPTH);
   uint32_t slot = (en->first + en->nflights) % VM_FLIGHTS;
   vm_flight *f = &en->flights[slot];
+  /* A slot keeps operands of its last use (vm_keep_find): only what issue sets is reset. */
   f->in = in;
   f->pc = en->pc;
   f->finished = false;
   f->table_from = f->table_until = 0;
+  /* vm_clock gives ports to an instruction that streams. */
   f->ports = 0; /* the load of a table uses none */
   vm_known known = vm_keep_find(en, f);
   if (known != VM_KNOWN_ALL) {
     vm_verdict ready = prepare(c, e, f, known);
     if (ready != VM_RETIRE) return ready;
   }
+  /* From here on it cannot be refused. */
   vm_clock(c, e, f);
   vm_tell_issue(c, e, f);
   en->nflights++;
   en->data_instructions++;
+  /* Instructions finish out of order (a short one behind a long one on other bytes): the
+     latest counts. */
   en->last_done = vm_later((vm_moment){f->item.done, f->node}, en->last_done);
+  /* The load of a table keeps the data path busy, before the instruction. */
   add_busy(en, f->table_from, f->table_until);
   add_busy(en, f->item.start, f->item.done);
   vm_item_link(c, &f->item);
   vm_post(c, VM_E_DONE, e, f->item.done, slot);
   c->cause = f->node;
+  /* Updates at read time are posted now, since that time is known; those at the end are
+     posted then. */
   if (in->upd.kind != ISA_UPD_none && in->upd.at_read)
     vm_sem_post(c, &in->upd, f->read, vm_at_pc(c, e, f->pc));
   return VM_RETIRE;
@@ -467,7 +514,9 @@ vm_verdict vm_run_handler(vm_dp *d, unsigned op, const vm_operands *a) {
 }
 
 static void count_work(vm_core *c, vm_engine *en, const vm_flight *f) {
+  /* An instruction without destination streams nothing. */
   uint64_t partitions = f->item.ndst ? f->item.dst[0].p1 - f->item.dst[0].p0 : 0;
+  /* Before the product: times of long runs would overflow. */
   en->streaming += (f->streamed - f->item.start) / ISA_PMAX * partitions;
   for (unsigned i = 0; i < 4; i++) en->traffic[i / 2][i % 2] += f->effort.traffic[i / 2][i % 2];
   c->flops += f->effort.flops.logical;
@@ -479,6 +528,7 @@ static void count_work(vm_core *c, vm_engine *en, const vm_flight *f) {
 
 static void execute(vm_core *c, unsigned e, vm_flight *f) {
   vm_engine *en = &c->eng[e];
+  /* First the readers of the old bytes. */
   vm_protect(c, f->item.dst, f->item.ndst, &f->item);
   vm_tell_execute(c, e, f);
   if (!c->run->timing_only) vm_batch_flight(c, e, f);
@@ -490,6 +540,7 @@ static void execute(vm_core *c, unsigned e, vm_flight *f) {
 void vm_flight_done(vm_core *c, unsigned e, uint32_t slot) {
   vm_engine *en = &c->eng[e];
   vm_flight *f = &en->flights[slot];
+  /* A later instruction may end first: it executes after those before it. */
   f->finished = true;
   if (f->table_until)
     vm_trace(c, &(vm_trace_event){.kind = VM_EV_TABLE,
@@ -503,6 +554,7 @@ void vm_flight_done(vm_core *c, unsigned e, uint32_t slot) {
   c->cause = f->node;
   if (f->in->upd.kind != ISA_UPD_none && !f->in->upd.at_read)
     vm_sem_post(c, &f->in->upd, c->now, vm_at_pc(c, e, f->pc));
+  /* In order of issue: what a handler sees is what program order promises. */
   while (en->nflights && en->flights[en->first].finished && !c->run->ended) {
     execute(c, e, &en->flights[en->first]);
     en->first = (en->first + 1) % VM_FLIGHTS;

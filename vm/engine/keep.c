@@ -33,10 +33,12 @@ struct vm_keep {
 
 static size_t size_of(uint32_t places) { return sizeof(struct vm_keep) + places * sizeof(kept); }
 
+/* A power of two: the low bits of the pc. */
 static kept *place_of(struct vm_keep *k, uint32_t pc) { return &k->v[pc & (k->places - 1)]; }
 
 static struct vm_keep *new_keep(vm_core *c, const vm_engine *en) {
   uint32_t places = 1;
+  /* As many as the code has instructions, at most PLACES. */
   while (places < PLACES && places < en->code->n) places *= 2;
   struct vm_keep *k = isa_zalloc(&c->al, size_of(places));
   if (k) k->places = places;
@@ -49,11 +51,14 @@ void vm_keep_free(vm_core *c, unsigned e) {
 }
 
 vm_known vm_keep_find(const vm_engine *en, vm_flight *f) {
+  /* Nothing has run twice yet. */
   if (!en->keep) return VM_KNOWN_NOTHING;
   const kept *k = place_of(en->keep, f->pc);
+  /* Another instruction has the place. */
   if (k->in != f->in) return VM_KNOWN_NOTHING;
   const isa_insn **holds = &en->keep->holds[f - en->flights];
   if (*holds == f->in && !f->item.staged) return VM_KNOWN_ALL; /* staged: its views have moved */
+  /* The slot's operands are no longer its: from here on they are overwritten. */
   *holds = NULL;
   f->effort = k->effort;
   if (k->known < VM_KNOWN_ALL) return k->known;
@@ -63,14 +68,17 @@ vm_known vm_keep_find(const vm_engine *en, vm_flight *f) {
   return VM_KNOWN_ALL;
 }
 
+/* It will get others. */
 void vm_keep_forget(const vm_engine *en, const vm_flight *f) {
   if (en->keep) en->keep->holds[f - en->flights] = NULL;
 }
 
 static void lower(void *ud, const isa_operand *o) {
+  /* A size or an index changes more than the place: nothing can be used again. */
   vm_known *known = ud;
   if (o->ap->size_dim || o->ap->index_kind)
     *known = VM_KNOWN_NOTHING;
+  /* A register moves it: its boxes change, its effort does not. */
   else if (!isa_ap_is_static(o->ap) && *known > VM_KNOWN_EFFORT)
     *known = VM_KNOWN_EFFORT;
 }
@@ -81,6 +89,7 @@ static vm_known lasting(const vm_core *c, const isa_insn *in) {
   vm_known known = vm_operands_size(in->op) <= OPERANDS ? VM_KNOWN_ALL : VM_KNOWN_EFFORT;
   if (isa_insn_pipe(in) >= 0) return VM_KNOWN_NOTHING; /* it reads what the other core names */
   for (unsigned i = 0; i < form->nfields; i++)
+    /* A number in a register (a scalar operand, a condition) may change the effort. */
     if (isa_field_register(in, &form->fields[i]) >= 0) return VM_KNOWN_NOTHING;
   isa_each_operand(c->prog, c->code, in, lower, &known);
   return known;
@@ -88,6 +97,7 @@ static vm_known lasting(const vm_core *c, const isa_insn *in) {
 
 void vm_keep_note(vm_core *c, unsigned e, const vm_flight *f) {
   vm_engine *en = &c->eng[e];
+  /* First round: it may be the last. */
   if (!en->ran[f->pc]) return;
   vm_known known = lasting(c, f->in);
   if (known == VM_KNOWN_NOTHING) return;
@@ -96,6 +106,7 @@ void vm_keep_note(vm_core *c, unsigned e, const vm_flight *f) {
   k->in = f->in;
   k->known = known;
   k->effort = f->effort;
+  /* Operands that move are resolved again in each round. */
   if (known < VM_KNOWN_ALL) return;
   k->item = f->item;
   memcpy(k->operands, &f->a, vm_operands_size(f->in->op));

@@ -33,6 +33,7 @@ vm_verdict vm_barrier(vm_core *c, unsigned e, const isa_insn *in) {
 }
 
 int vm_meet_key(const isa_insn *in) {
+  /* Above all pipes, so that a sendrecv never meets a collective. */
   enum { COLLECTIVES = 1 << 8 };
   return isa_op_is_collective(in->op) ? COLLECTIVES + isa_collective_of(in).stream
                                       : isa_insn_pipe(in);
@@ -67,7 +68,9 @@ static int first_at(const vm_core *c, int key) {
   int first = -1;
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     const vm_engine *en = &c->eng[e];
+    /* Each engine that meets stands at its instruction. */
     if (en->state != VM_MEETING || vm_meet_key(at_pc(en)) != key) continue;
+    /* The longest wait first: two engines of a core may come to one pipe. */
     if (first < 0 || en->wait_since < c->eng[first].wait_since) first = (int)e;
   }
   return first;
@@ -78,6 +81,7 @@ static int first_at(const vm_core *c, int key) {
 static vm_time heard_of_all(const meeting *m, const side *s) {
   vm_time all = 0, self = ns(s->c, VM_SEM_SELF);
   for (const side *x = m->side; x < m->side + m->n; x++) {
+    /* A signal from the other core takes SEM_PEER. */
     vm_time far = x == s ? 0 : ns(s->c, VM_SEM_PEER);
     all = vm_time_later(all, x->en->wait_since + self + far);
   }
@@ -87,6 +91,7 @@ static vm_time heard_of_all(const meeting *m, const side *s) {
 /* Engine e comes; false: somebody is missing, and it waits. */
 static bool come(vm_core *c, unsigned e, int key, meeting *m) {
   const vm_run *r = c->run;
+  /* Until the meeting it waits in this state, which deadlocks report. */
   c->eng[e].state = VM_MEETING;
   c->eng[e].wait_since = c->now;
   m->n = 1;
@@ -97,6 +102,7 @@ static bool come(vm_core *c, unsigned e, int key, meeting *m) {
   }
   if (m->n < r->n) return false;
   for (side *s = m->side; s < m->side + m->n; s++) {
+    /* The other core may stand at an earlier time: it acts now. */
     s->c->now = vm_time_later(s->c->now, c->now);
     s->heard = heard_of_all(m, s);
   }
@@ -124,6 +130,7 @@ static void tell_wait(const side *s, const side *other) {
 static void note_causes(const meeting *m) {
   const side *last = m->side;
   for (unsigned i = 1; i < m->n; i++)
+    /* The last one has waited for nobody. */
     if (m->side[i].en->wait_since < last->c->now) note_cause(&m->side[i], last);
 }
 
@@ -137,6 +144,7 @@ static void tell_meeting(const meeting *m) {
 /* A side's sequencer goes on at `at`. */
 static void go_on(const side *s, vm_time at) {
   s->en->state = VM_READY;
+  /* Its instruction continues after the meeting, when it is tried again. */
   s->en->triggered = 1;
   s->en->now = at;
   s->en->waiting += s->heard - s->en->wait_since;
@@ -155,6 +163,7 @@ static uint32_t src_of(const isa_insn *in) {
 
 static bool resolve(side *s) {
   isa_error err = {.field = ISA_NOFIELD};
+  /* Errors are those of its own side: places of the other would confuse. */
   vm_resolver r = {.c = s->c, .e = s->en, .err = &err};
   const char *operand = "dst";
   if (vm_resolve_ap(&r, dst_of(s->in), &s->end[0])) {
@@ -168,6 +177,7 @@ static bool resolve(side *s) {
 /* The rings of a side's queue; 0 for gpsimd's own DMA. */
 static unsigned rings_of(const side *s) {
   int queue = isa_insn_queue(s->in);
+  /* gpsimd's own DMA has no rings. */
   return queue < 0 ? 0 : s->c->code->queues[queue].rings;
 }
 
@@ -206,6 +216,7 @@ bool vm_meet_operands(vm_resolver *r, vm_flight *f) {
   memset(a, 0, sizeof *a);
   a->pipe = f->in->u.SENDRECV_GPSIMD.pipe;
   return vm_resolve_ap(r, dst_of(f->in), &a->dst) &&
+         /* The destination with this engine's registers, the source with the other's. */
          vm_resolve_ap(&there, src_of(&other->code->insns[f->met.pc]), &a->src);
 }
 
@@ -217,8 +228,10 @@ static bool issue_half(const side *s, const side *other, vm_time at) {
   vm_engine *en = s->en;
   vm_flight *f = &en->flights[(en->first + en->nflights) % VM_FLIGHTS];
   f->met = place_of(other);
+  /* Not before both have come. */
   en->issue_free = vm_later(en->issue_free, (vm_moment){at, en->cause.node});
   if (vm_issue(s->c, s->e, s->in) != VM_RETIRE) return false;
+  /* A flight of both: see swap_by_gpsimd. */
   /* The engine's own source is read by the other one's flight, until this one is done as well. */
   vm_view_box(s->c, &s->end[1], &f->item.src[f->item.nsrc++]);
   return true;
@@ -228,6 +241,7 @@ static bool issue_half(const side *s, const side *other, vm_time at) {
 static bool swap_by_gpsimd(const side *a, const side *b, vm_time at) {
   const side *both[2] = {a, b};
   if (!issue_half(a, b, at) || !issue_half(b, a, at)) return false;
+  /* Copies: the loop changes the flights. */
   const vm_flight x = *newest(a->en), y = *newest(b->en);
   const vm_time done = vm_time_later(x.item.done, y.item.done);
   for (unsigned i = 0; i < 2; i++) {
@@ -236,9 +250,12 @@ static bool swap_by_gpsimd(const side *a, const side *b, vm_time at) {
     f->item.start = vm_time_later(x.item.start, y.item.start);
     f->streamed = vm_time_later(x.streamed, y.streamed);
     f->read = vm_time_later(x.read, y.read);
+    /* The path records the common times. */
     vm_path_delay(both[i]->c, f->node, f->item.start, done);
+    /* The one that is done last needs nothing. */
     if (f->item.done == done) continue;
     f->item.done = en->last_done.time = done;
+    /* Its end is in the queue of events already, for an earlier time. */
     vm_event_delay_done(both[i]->c, both[i]->e, (uint32_t)(f - en->flights), done);
   }
   return true;
@@ -251,11 +268,13 @@ static vm_moment not_ready(vm_core *c, unsigned e, const isa_insn *in, isa_error
   vm_moment m = vm_too_far_ahead(c, en);
   vm_resolver r = {.c = c, .e = en, .err = err};
   const uint32_t ap[2] = {dst_of(in), src_of(in)};
+  /* The data path is busy with what was issued before. */
   m = vm_later(m, en->issue_free.time > c->now ? en->issue_free : (vm_moment){0});
   for (unsigned i = 0; i < 2; i++) {
     vm_view v;
     vm_box box;
     bool ok = vm_resolve_ap(&r, ap[i], &v);
+    /* The offset is not written yet: nothing more can be said. */
     if (r.ready.time > c->now) return vm_later(m, r.ready);
     if (!ok) {
       err->field = (int)i;
@@ -263,6 +282,7 @@ static vm_moment not_ready(vm_core *c, unsigned e, const isa_insn *in, isa_error
     }
     vm_view_box(c, &v, &box);
     const vm_boxes one = {&box, 1}, none = {0};
+    /* The destination must not be in use, the source must have been written. */
     m = vm_later(m, vm_own_hazard(c, e, i ? one : none, i ? none : one, c->now));
   }
   return m;
@@ -290,16 +310,19 @@ vm_verdict vm_meet(vm_core *c, unsigned e, const isa_insn *in) {
   side *me = &m.side[0], *you = &m.side[1];
   vm_time at[2] = {me->heard, you->heard};
   const vm_where both[2] = {place_of(me), place_of(you)};
+  /* In this order, so that the first to fault is the later of the two cores. */
   if (!resolve(me) || !resolve(you) || !agree(me, you)) return VM_FAULT;
   vm_tell_meet(c, both, (const vm_view *const[2]){me->end, you->end});
   tell_meeting(&m);
   if (in->op == ISA_OP_sendrecv_gpsimd) {
+    /* gpsimd's transfer is one of both, and starts when both know. */
     at[0] = at[1] = vm_time_later(at[0], at[1]);
     if (!swap_by_gpsimd(me, you, at[0])) return VM_FAULT;
   } else if (!vm_dma_swap(c->run, both, at)) {
     return VM_FAULT;
   }
   go_on(me, at[0]);
+  /* Both engines go on by events at their own times. */
   go_on(you, at[1]);
   return VM_STALL;
 }
@@ -312,6 +335,7 @@ vm_verdict vm_meet_collective(vm_core *c, unsigned e, const isa_insn *in) {
   meeting m;
   if (!come(c, e, vm_meet_key(in), &m)) return VM_STALL;
   const side *me = &m.side[0], *you = &m.side[1];
+  /* The verifier sees each core alone. */
   if (me->in->op != you->in->op) {
     vm_fault(c, ISA_FAULT, place_of(me), "core %u meets this %s of both cores with %s",
              you->c->number, isa_ops[me->in->op].name, isa_ops[you->in->op].name);

@@ -17,12 +17,15 @@ enum { HUGE_FROM = 4 << 20, HUGE_TO = 256 << 20 };
 enum { PITCH_PAD = 576 };
 
 static bool is_mapped(const isa_alloc *al, uint64_t n) {
+  /* A host's own allocator is asked for everything: it may count. */
   return n >= MAP_FROM && al->fn == isa_alloc_default().fn;
 }
 
 void *vm_pages_new(const isa_alloc *al, uint64_t n) {
+  /* More than an address space. */
   if (n > SIZE_MAX / 2) return NULL;
   if (!is_mapped(al, n)) return isa_zalloc(al, n ? (size_t)n : 1);
+  /* MAP_NORESERVE: a machine's memories are larger than what a program touches. */
   void *p = mmap(NULL, (size_t)n, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? NULL : p;
@@ -32,6 +35,7 @@ void *vm_pages_new(const isa_alloc *al, uint64_t n) {
 static void *tensor_new(const isa_alloc *al, uint64_t n) {
   void *p = vm_pages_new(al, n);
 #ifdef MADV_HUGEPAGE
+  /* A hint: without it everything works, more slowly. */
   if (p && is_mapped(al, n) && n >= HUGE_FROM && n <= HUGE_TO) madvise(p, (size_t)n, MADV_HUGEPAGE);
 #endif
   return p;
@@ -73,6 +77,7 @@ struct vm_pool {
   isa_alloc al;
   vm_reserve *reserve; /* NULL: none */
   atomic_uint refs;
+  /* A spin lock: what it guards is a few loads, and holders never wait inside. */
   atomic_flag locked; /* for a few instructions at a time */
   bool closed;
   uint32_t n;
@@ -90,7 +95,9 @@ static void unlock(vm_pool *p) { atomic_flag_clear_explicit(&p->locked, memory_o
 vm_reserve *vm_reserve_new(uint64_t bytes) {
   const isa_alloc al = isa_alloc_default();
   enum { HUGE_PAGE = 2 << 20 };
+  /* Whole huge pages, or the kernel gives none at the edges. */
   bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  /* Too little for huge pages to matter. */
   if (bytes < HUGE_FROM) return NULL;
   vm_reserve *r = isa_zalloc(&al, sizeof *r);
   if (!r) return NULL;
@@ -121,9 +128,12 @@ void vm_pool_lend(vm_pool *p, vm_reserve *r) {
 }
 
 static void *take_reserve(vm_pool *p, uint64_t n) {
+  /* A cache line for each: cores of different threads do not share one. */
   enum { LINE = 64 };
   vm_reserve *r = p ? p->reserve : NULL;
   n = (n + LINE - 1) / LINE * LINE;
+  /* Another thread may take the rest in between: fetch_add decides, and what does not fit is
+     lost until the reserve ends. */
   if (!r || atomic_load(&r->used) + n > r->bytes) return NULL;
   uint64_t at = atomic_fetch_add(&r->used, n);
   return at + n <= r->bytes ? r->data + at : NULL;
@@ -150,6 +160,7 @@ void vm_pool_hold(vm_pool *p) {
 }
 
 void vm_pool_drop(vm_pool *p) {
+  /* The last holder frees the blocks, too. */
   if (!p || atomic_fetch_sub(&p->refs, 1) > 1) return;
   isa_alloc al = p->al;
   vm_pool_empty(p);
@@ -169,6 +180,7 @@ static block remove_block(vm_pool *p, uint32_t i) {
 /* Gives the host the block that was unused for the longest time while there are more than these;
  * false if there are not. */
 static bool evict(vm_pool *p, uint32_t blocks, uint64_t bytes) {
+  /* Freed outside the lock: the host takes its time. */
   lock(p);
   bool any = p->n > blocks || p->bytes > bytes;
   block b = any ? remove_block(p, 0) : (block){0};
@@ -196,6 +208,7 @@ static void *find(vm_pool *p, uint64_t n, bool zero) {
   void *data = NULL;
   if (!p) return NULL;
   lock(p);
+  /* From the newest on: it is the most likely to be in the caches. */
   for (uint32_t i = p->n; i-- > 0 && !data;)
     if (p->v[i].bytes == n && (!zero || p->v[i].zero)) data = remove_block(p, i).data;
   unlock(p);
@@ -210,10 +223,12 @@ void *vm_pool_take_zeros(vm_pool *p, const isa_alloc *al, uint64_t n) {
 }
 
 void *vm_pool_take(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroed) {
+  /* Old contents are cleared only for who asked for zeros. */
   void *data = vm_pool_find(p, n);
   if (data) return zeroed ? memset(data, 0, (size_t)n) : data;
   data = tensor_new(al, n);
   if (data || !p) return data;
+  /* The host has no memory for more, but the pool may keep blocks of other sizes. */
   vm_pool_empty(p);
   return tensor_new(al, n);
 }
@@ -227,10 +242,13 @@ void *vm_pool_take_state(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroe
 
 static void give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n, bool zero) {
   if (!data) return;
+  /* Blocks that are too small or too large to be worth keeping, and all of a host's own
+     allocator. */
   if (!p || n < POOL_FROM || n > POOL_BYTES || al->fn != isa_alloc_default().fn) {
     vm_pages_free(al, data, n);
     return;
   }
+  /* Room for one more. */
   while (evict(p, POOL_BLOCKS - 1, POOL_BYTES - n)) {
   }
   lock(p);
@@ -257,13 +275,16 @@ void vm_pool_give_zeros(vm_pool *p, const isa_alloc *al, void *data, uint64_t n)
 static uint64_t array_bytes(uint64_t n, size_t size) {
   uint64_t bytes = ARRAY_FROM;
   while (bytes < n * size) bytes *= 2;
+  /* Nothing between 512 KiB and 4 MiB: few sizes fit again, and huge pages begin there. */
   return bytes >= MAP_FROM && bytes < HUGE_FROM ? HUGE_FROM : bytes;
 }
 
 bool vm_pool_room(vm_pool *p, const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap,
                   size_t size) {
+  /* n is the index of the element that is needed. */
   if (n < *cap) return true;
   uint64_t bytes = array_bytes(n + 1ull, size);
+  /* Old elements are kept until the new array has them. */
   if (bytes / size > UINT32_MAX) return false;
   void *was, *now = vm_pool_take(p, al, bytes, false);
   if (!now) return false;
@@ -286,6 +307,7 @@ void vm_pool_give_array(vm_pool *p, const isa_alloc *al, void *data, uint32_t ca
 enum { LARGE = 8 << 20 };
 
 bool vm_hbm_is_large(const vm_core *c, uint32_t tensor) {
+  /* Only outputs: what a program reads again should be in the caches. */
   return c->prog->tensors[tensor].role == ISA_OUTPUT && c->run->blocks[tensor].bytes >= LARGE;
 }
 
@@ -294,6 +316,7 @@ bool vm_hbm_is_large(const vm_core *c, uint32_t tensor) {
 static void freshen(vm_core *c, uint32_t tensor, uint64_t lo, uint64_t hi) {
   vm_block *b = &c->run->blocks[tensor];
   uint64_t from = b->bytes - b->stale;
+  /* All before `hi` is clean already. */
   if (hi <= from) return;
   if (lo > from && vm_hbm_is_large(c, tensor)) {
     vm_kern_stream_zeros(b->data + from, (size_t)(lo - from));
@@ -301,6 +324,8 @@ static void freshen(vm_core *c, uint32_t tensor, uint64_t lo, uint64_t hi) {
   } else if (lo > from) {
     memset(b->data + from, 0, (size_t)(lo - from));
   }
+  /* Bytes are made clean from the front on; a piece further behind makes all before it
+     clean. */
   b->stale = b->bytes - hi;
   if (b->stale == 0) c->run->stale--;
 }
@@ -308,6 +333,7 @@ static void freshen(vm_core *c, uint32_t tensor, uint64_t lo, uint64_t hi) {
 /* The tensor with stale bytes that holds the box; prog->ntensors: none does. */
 static uint32_t stale_tensor(const vm_core *c, const vm_box *box) {
   uint32_t i = 0, n = c->prog->ntensors;
+  /* Most runs have no stale tensors. */
   if (box->space != ISA_HBM || !c->run->stale) return n;
   for (; i < n; i++) {
     const vm_block *b = &c->run->blocks[i];
@@ -325,6 +351,7 @@ void vm_hbm_use(vm_core *c, const vm_box *box, bool overwrites) {
   uint32_t i = stale_tensor(c, box);
   if (i == c->prog->ntensors) return;
   uint64_t at = (uint64_t)(uintptr_t)c->run->blocks[i].data;
+  /* What is overwritten needs no zeros; what is read does. */
   freshen(c, i, (overwrites ? box->lo : box->hi) - at, box->hi - at);
 }
 
@@ -337,6 +364,7 @@ void vm_hbm_use_all(vm_core *c, uint32_t tensor) {
 
 bool vm_hbm_watch(vm_core *c, uint32_t tensor) {
   vm_block *b = &c->run->blocks[tensor];
+  /* One more, so that a tensor of 0 bytes has an array as well. */
   if (!b->pieces) b->pieces = isa_zalloc(&c->al, (vm_pieces_of(b->bytes) + 1) * sizeof *b->pieces);
   if (b->pieces) c->run->watched = true;
   return b->pieces != NULL;
@@ -348,6 +376,7 @@ void vm_hbm_wrote(vm_core *c, const vm_box *box) {
     vm_block *b = &c->run->blocks[i];
     uint64_t at = (uint64_t)(uintptr_t)b->data;
     if (!b->pieces || box->lo < at || box->lo >= at + b->bytes) continue;
+    /* Of the box only what lies in this tensor. */
     uint64_t last = (box->hi - 1 < at + b->bytes ? box->hi - 1 - at : b->bytes - 1) / VM_PIECE;
     for (uint64_t k = (box->lo - at) / VM_PIECE; k <= last; k++) b->pieces[k] = 0;
   }
@@ -356,6 +385,7 @@ void vm_hbm_wrote(vm_core *c, const vm_box *box) {
 void vm_memory_wrote(const vm_memory *m, const vm_box *box) {
   if (box->space != ISA_SBUF && box->space != ISA_PSUM) return;
   if (box->space == ISA_SBUF)
+    /* Before the bytes change: the tensor engine copies what it still needs of them. */
     vm_pe_overwrite(&m->array->weights, m->sbuf, m->sbuf_pitch, box->lo, box->hi);
   uint64_t *reach = &m->reach[box->space == ISA_PSUM];
   if (box->hi > *reach) *reach = box->hi;
@@ -365,6 +395,7 @@ void vm_memory_wrote(const vm_memory *m, const vm_box *box) {
 
 bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
   memset(out, 0, sizeof *out);
+  /* Partitions are not a multiple of 4 KiB apart (PITCH_PAD). */
   out->sbuf_pitch = t->sbuf_bytes + PITCH_PAD;
   out->psum_pitch = t->psum_bytes + PITCH_PAD;
   out->sbuf_size = ISA_PMAX * out->sbuf_pitch;
@@ -375,6 +406,7 @@ bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
   out->array = vm_pages_new(al, sizeof *out->array);
   out->reach = isa_zalloc(al, 2 * sizeof *out->reach);
   out->batch = vm_batch_new(al);
+  /* All or none. */
   if (out->sbuf && out->psum && out->work && out->array && out->reach && out->batch) return true;
   vm_memory_free(al, out);
   return false;
@@ -382,6 +414,7 @@ bool vm_memory_new(const isa_alloc *al, const isa_target *t, vm_memory *out) {
 
 void vm_memory_clear(vm_memory *m) {
   for (unsigned p = 0; p < ISA_PMAX; p++) {
+    /* Only as far as something has been written. */
     memset(m->sbuf + p * m->sbuf_pitch, 0, (size_t)m->reach[0]);
     memset(m->psum + p * m->psum_pitch, 0, (size_t)m->reach[1]);
   }

@@ -10,25 +10,35 @@ static void put_bytes(vm_core *c, const vm_parcel *p, vm_view *to) {
   vm_item it = {.start = c->now, .done = c->now, .ndst = 1, .core = c->number};
   uint8_t *base = ap->space == ISA_HBM ? c->run->blocks[m->tensor].data
                                        : c->mem.sbuf + ap->part * c->mem.sbuf_pitch;
+  /* The sender's pattern over the receiver's memory: offset is from where its tensor or
+     partition begins. */
   vm_view_at(c, ap, base + m->offset, to);
+  /* Only the elements of this share. */
   vm_dma_box_of(c, to, m->first, m->first + m->n, &it.dst[0]);
   uint64_t bytes = (uint64_t)m->n * to->esize;
   if (ap->space == ISA_HBM) c->hbm_write_bytes += bytes;
   vm_item_touch(c, &it);
+  /* What was deferred and reads or writes these bytes comes first. */
   if (p->data) vm_batch_settle(c, &it);
+  /* As any other write: who has started and reads these bytes keeps the old ones. Without an
+     item of its own, as it takes no time here. */
   vm_protect(c, it.dst, 1, NULL);
+  /* A run without values: times and checks only. */
   if (!p->data) return;
+  /* Zeros of the tensor that are not written yet. */
   vm_hbm_use(c, &it.dst[0], it.dst[0].hi - it.dst[0].lo == bytes);
   vm_dma_unpack(c, to, m->first, m->n, p->data);
 }
 
 void vm_arrive(vm_core *c, uint32_t slot) {
+  /* A copy: the slot is free from here on. */
   vm_parcel p = c->inbox->v[slot];
   c->inbox->v[slot].m.dst = UINT32_MAX;
   c->inbox->left--;
   const vm_where by = {p.m.engine, -1, p.m.core, p.m.pc};
   c->cause = vm_path_peer(c, p.m.src, by, p.node);
   vm_view v;
+  /* First the bytes: the update says that they are there. */
   if (p.m.ap) put_bytes(c, &p, &v);
   vm_tell_arrive(c, &p, p.m.ap ? &v : NULL);
   vm_parcel_free(&c->run->peers->al, &p);

@@ -10,11 +10,13 @@ enum { PAGE = 4096, BLOCK = 1024 /* words */ };
 #define LATEST (UINT64_C(1) << 63)
 
 bool vm_saver_fail(vm_saver *s, const char *fmt, ...) {
+  /* What follows from the first failure would only confuse. */
   if (s->failed) return false;
   s->failed = true;
   if (!s->err) return false;
   isa_buf b;
   va_list ap;
+  /* By the default allocator: the caller's may be what failed. */
   isa_alloc al = isa_alloc_default();
   isa_buf_init(&b, &al);
   va_start(ap, fmt);
@@ -42,6 +44,7 @@ void vm_saver_bytes(vm_saver *s, void *p, size_t n) {
     isa_buf_add(s->out, p, n);
     return;
   }
+  /* The rule that the user reads; zeros from now on. */
   if (n > vm_saver_left(s)) vm_saver_fail(s, "it ends too early");
   if (s->failed) {
     memset(p, 0, n);
@@ -55,12 +58,14 @@ void vm_saver_words(vm_saver *s, void *p, size_t n) {
   uint8_t bytes[4 * BLOCK], *at = p;
   for (size_t k; n; n -= k, at += 4 * k) {
     k = n < BLOCK ? n : BLOCK;
+    /* In blocks of 4 KiB: most state is zeros, or none of it is. */
     bool zero = at[0] == 0 && memcmp(at, at + 1, 4 * k - 1) == 0;
     vm_save_bool(s, &zero);
     if (zero) {
       if (s->reads) memset(at, 0, 4 * k);
       continue;
     }
+    /* Little endian on every host. */
     for (size_t i = 0; i < k; i++) {
       uint32_t v;
       memcpy(&v, at + 4 * i, 4);
@@ -90,11 +95,14 @@ static uint64_t stretch(const uint8_t *p, uint64_t at, uint64_t n, uint64_t reac
 
 void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n, uint64_t *reach) {
   uint64_t known = n;
+  /* Without `reach` all of the memory may have been written. */
   if (!reach) reach = &known;
+  /* A snapshot shares pages instead of copying them. */
   if (s->pages) {
     if (!s->failed) s->pages(s->pages_ud, p, n, reach);
     return;
   }
+  /* Stretches of zero pages and of others alternate. */
   for (uint64_t at = 0; at < n && !s->failed;) {
     uint64_t skip = s->reads ? 0 : stretch(p, at, n, *reach, true), kept = 0;
     vm_save_u64(s, &skip);
@@ -102,16 +110,19 @@ void vm_saver_pages(vm_saver *s, uint8_t *p, uint64_t n, uint64_t *reach) {
     at += skip;
     if (!s->reads) kept = stretch(p, at, n, *reach, false);
     vm_save_u64(s, &kept);
+    /* Both 0 would never end. */
     if (!vm_saver_need(s, kept <= n - at && skip + kept > 0, "a stretch of memory is too long"))
       return;
     vm_saver_bytes(s, p + at, (size_t)kept);
     at += kept;
+    /* From here on the reader knows how far its memory was written. */
     if (s->reads && kept && at > *reach) *reach = at;
   }
 }
 
 void vm_saver_count(vm_saver *s, uint32_t *n, uint32_t most, size_t bytes, const char *what) {
   vm_save_u32(s, n);
+  /* A count that the rest of the file cannot hold is refused before memory is taken for it. */
   if (!s->reads || (*n <= most && *n <= vm_saver_left(s) / bytes)) return;
   vm_saver_fail(s, "%u %s", *n, what);
   *n = 0;
@@ -133,12 +144,14 @@ void vm_save_below(vm_saver *s, uint32_t *v, uint32_t limit, const char *what) {
   vm_save_u32(s, v);
   if (!s->reads || *v < limit) return;
   vm_saver_fail(s, "%s %u: there are %u", what, *v, limit);
+  /* A failed read leaves a number that is safe to index with. */
   *v = 0;
 }
 
 void vm_save_time(vm_saver *s, vm_time *t) {
   vm_save_u64(s, t);
   if (vm_saver_need(s, *t <= LATEST, "a time is too large")) return;
+  /* Sums of two times must not overflow. */
   if (s->reads) *t = 0;
 }
 

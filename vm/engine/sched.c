@@ -20,6 +20,7 @@ double vm_cpu_now(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 static void run_update(vm_core *c, const vm_event *ev) {
   isa_update u = {.kind = ev->update, .sem = ev->sem, .value = ev->value};
   vm_where by = ev->by;
+  /* Before the check sees the arrival: the cause is the updater's. */
   c->cause = ev->node;
   vm_tell_arrival(c, ev);
   vm_sem_apply(c, &u, by);
@@ -32,6 +33,7 @@ static void run_next(vm_core *c, bool single) {
   const vm_event *ev = &q->v[q->first];
   const unsigned kind = ev->kind, who = ev->who;
   const uint32_t value = ev->value;
+  /* Taken out first: what runs now may post events, and move the array. */
   q->first++;
   if (--q->n == 0) q->first = 0;
   switch (kind) {
@@ -47,6 +49,7 @@ static void run_next(vm_core *c, bool single) {
 /* Stops for an interruption, once. */
 static void poll_interrupt(vm_run *r) {
   if (!r->interrupt || !*r->interrupt) return;
+  /* Cleared here, so that a resumed run is not stopped again by the same signal. */
   *r->interrupt = 0;
   vm_fault(r->cores[0], ISA_STOPPED, VM_NOWHERE, "interrupted");
 }
@@ -54,10 +57,12 @@ static void poll_interrupt(vm_run *r) {
 /* Checks the limits of host and processor time and progress, every CLOCK_EVERY events or so. */
 static void check_host_limits(vm_run *r) {
   vm_core *c = r->cores[0];
+  /* Before anything returns: the next look is CLOCK_EVERY events away. */
   r->until_clock = CLOCK_EVERY;
   if (r->limits.seconds <= 0 && r->limits.cpu_seconds <= 0 && !r->hooks.progress) return;
   double now = vm_host_now(), ran = r->host_seconds + now - r->run_since;
   double most = r->limits.cpu_seconds,
+         /* Reading the processor's clock takes a system call: only if there is such a limit. */
          used = most > 0 ? r->cpu_seconds + vm_cpu_now() - r->cpu_since : 0;
   if (r->limits.seconds > 0 && ran > r->limits.seconds)
     vm_fault(c, ISA_LIMIT, VM_NOWHERE, "%.1f s of host time have passed, the limit is %.1f s", ran,
@@ -66,7 +71,9 @@ static void check_host_limits(vm_run *r) {
     vm_fault(c, ISA_LIMIT, VM_NOWHERE, "%.1f s of processor time are used, the limit is %.1f s",
              used, most);
   else if (r->hooks.progress && now >= r->next_progress) {
+    /* At most twenty times a second. */
     r->next_progress = now + 0.05;
+    /* The callback may read tensors. */
     vm_batch_settle(c, NULL);
     if (r->hooks.progress(r->hooks.progress_ud, vm_run_instructions(r), vm_run_now(r)))
       vm_fault(c, ISA_STOPPED, VM_NOWHERE, "stopped by the progress callback");
@@ -77,12 +84,15 @@ static void check_host_limits(vm_run *r) {
 
 static inline bool comes_before(const vm_event *a, const vm_event *b) {
   if (a->time != b->time) return a->time < b->time;
+  /* By class only: numbers of different cores cannot be compared. At equal class the first
+     core of the stack goes first. */
   return a->rank >> VM_RANK_CLASS < b->rank >> VM_RANK_CLASS;
 }
 
 /* The core whose next event comes first: by time, then class, then place on the stack. A run that
  * has ended takes no part. NULL: nothing is to come. */
 static inline vm_core *first_core(const vm_stack *s) {
+  /* Most runs have one core. */
   if (s->n == 1) {
     vm_core *c = s->cores[0];
     return c->events.n && !c->run->ended ? c : NULL;
@@ -100,12 +110,14 @@ static inline vm_core *first_core(const vm_stack *s) {
 }
 
 static void set_horizon(const vm_stack *s, vm_time horizon) {
+  /* What register instructions may run ahead to. */
   for (unsigned i = 0; i < s->n; i++) s->cores[i]->horizon = horizon;
 }
 
 bool vm_stack_join(vm_run *r) {
   vm_stack *s = r->stack;
   if (r->joined) return true;
+  /* Another run has the stack. */
   if (s->n + r->n > VM_STACK_CORES) return false;
   for (unsigned i = 0; i < r->n; i++) s->cores[s->n++] = r->cores[i];
   return r->joined = true;
@@ -128,7 +140,9 @@ vm_halt vm_stack_advance(vm_stack *s, vm_time until) {
     vm_core *c = first_core(s);
     if (!c) return VM_HALT_IDLE;
     vm_time at = vm_next_event(c)->time;
+    /* Left for the next window: the event stays in its queue. */
     if (at > until) return VM_HALT_TIME;
+    /* A core of the pair may have been brought forward already (finish_ring). */
     c->now = vm_time_later(c->now, at);
     run_next(c, false);
     if (c->run->ended || c->run->paused) return VM_HALT_RUN;
@@ -149,15 +163,19 @@ vm_core *vm_stack_step(vm_stack *s, vm_time until, bool single) {
 /* Runs events until the stop; en: of VM_UNTIL_ISSUE. */
 static vm_halt loop(vm_run *r, vm_until what, const vm_engine *en, vm_time until) {
   uint64_t issued = en->instructions;
+  /* An engine runs one instruction at a time where the caller stops between them. */
   bool single = what == VM_UNTIL_EVENT || what == VM_UNTIL_ISSUE;
   vm_time horizon = r->limits.time ? r->limits.time : UINT64_MAX;
   if (what == VM_UNTIL_TIME && until < horizon) horizon = until;
+  /* The horizon is set even without limits: a core may keep an earlier run's. */
   set_horizon(r->stack, horizon);
   while (!r->ended) {
     vm_core *c = first_core(r->stack);
+    /* A world's other runs go on; this one has nothing to come. */
     if (!c || (c->run != r && vm_run_is_idle(r))) return VM_HALT_IDLE;
     vm_time at = vm_next_event(c)->time;
     if (at > horizon) {
+      /* The stop, and not the limit, is what it has met. */
       if (what == VM_UNTIL_TIME && at > until) return VM_HALT_TIME;
       vm_fault(r->cores[0], ISA_LIMIT, VM_NOWHERE, "simulated time reached its limit of %llu ns",
                (unsigned long long)(r->limits.time / VM_NS));
@@ -165,9 +183,11 @@ static vm_halt loop(vm_run *r, vm_until what, const vm_engine *en, vm_time until
     }
     c->now = vm_time_later(c->now, at);
     run_next(c, single);
+    /* After each event: it is one load. */
     poll_interrupt(r);
     if (--r->until_clock == 0) check_host_limits(r);
     if (r->paused) break;
+    /* VM_UNTIL_ISSUE: until that engine has issued something. */
     if (single && (what == VM_UNTIL_EVENT || en->instructions != issued)) break;
   }
   return VM_HALT_RUN;
@@ -192,6 +212,7 @@ void vm_run_finish(vm_run *r) {
 
 /* A run that was only interrupted continues where it was. */
 static void resume(vm_run *r) {
+  /* A fault or the end are final. */
   if (r->fault.status != ISA_STOPPED) return;
   r->fault.status = ISA_OK;
   r->fault.insn.len = r->fault.text.len = 0;
@@ -209,9 +230,14 @@ isa_status vm_run_until(vm_core *c, vm_until what, unsigned engine, vm_time unti
   r->cpu_since = vm_cpu_now();
   r->running = true;
   vm_batch_begin(r);
+  /* Nothing is to come, and nobody else will send anything: a world's runs are moved by
+     vm_stack_advance. */
   if (loop(r, what, &c->eng[engine], until) == VM_HALT_IDLE) vm_run_finish(r);
+  /* A limit says more with who waits and who spins. */
   if (r->fault.status == ISA_LIMIT) vm_put_stuck(r, &r->fault.text);
+  /* All bytes are there when the caller looks. */
   vm_batch_end(r);
+  /* What was written past the caches is visible to other threads from here on. */
   vm_kern_streamed();
   r->running = false;
   if (what == VM_UNTIL_ISSUE) vm_tell_stepped(c, engine);

@@ -8,18 +8,21 @@
 static bool make_room(vm_core *c) {
   if (!c->inbox && !(c->inbox = isa_zalloc(&c->al, sizeof *c->inbox))) return false;
   vm_inbox *in = c->inbox;
+  /* A slot that has become free, or one at the end. */
   if (in->left < in->n || in->n < in->cap) return true;
   return isa_array_grow(&c->al, &in->v, in->n, &in->cap, sizeof *in->v);
 }
 
 static uint32_t free_slot(vm_inbox *in) {
   if (in->left == in->n) return in->n++;
+  /* Some slot is free, since left < n. */
   for (uint32_t i = 0;; i++)
     if (in->v[i].m.dst == UINT32_MAX) return i;
 }
 
 void vm_receive(vm_run *r, const vm_parcel *p) {
   vm_core *c = r->cores[p->m.core];
+  /* A run that has ended takes no messages. */
   if (r->ended || !make_room(c)) {
     vm_parcel_free(&c->run->peers->al, p);
     if (!r->ended) vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for a message");
@@ -40,15 +43,19 @@ static void send(vm_core *c, const vm_share *s, vm_where by, vm_parcel *p) {
   vm_run *to = peers->runs[p->m.dst];
   p->m.src = peers->rank;
   p->m.core = c->number;
+  /* Numbers in the order of sending: they decide among messages of one arrival time. */
   p->m.seq = peers->sent++;
   p->node = c->cause;
   vm_tell_send(c, s, by, p);
+  /* A world is cut along stacks: only what crosses between them is taken at the ends of
+     windows. */
   if (to && to->stack == c->run->stack) {
     vm_receive(to, p);
     return;
   }
   if (peers->nout == peers->cap_out &&
       !isa_array_grow(&c->al, &peers->out, peers->nout, &peers->cap_out, sizeof *peers->out)) {
+    /* Nobody has the bytes now. */
     vm_parcel_free(&c->run->peers->al, p);
     vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for a message");
     return;
@@ -85,19 +92,24 @@ static void address(const vm_core *c, const vm_share *s, int64_t offset, vm_mess
   m->first = s->e0;
   m->n = (uint32_t)(s->e1 - s->e0);
   if (ap->space == ISA_HBM)
+    /* The peer may have its tensors in another order: its own number of the same tensor. */
     m->tensor = c->run->peers->tensors[(t->put - 1u) * c->prog->ntensors + ap->base - 1];
 }
 
 void vm_send_share(vm_core *c, const vm_share *s, vm_where by, int64_t offset, uint8_t *data) {
   const vm_transfer *t = s->t;
   const vm_time seen = (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS;
+  /* The bytes travel, and then the update is seen as one of a DMA engine is. */
   vm_time at = c->now + (vm_time)c->cost[VM_LINK_LAT] * VM_NS + seen;
   if (t->put && s->bytes) {
     vm_parcel p = {.m = message_to(c, t->put, at, by), .data = data, .bytes = data ? s->bytes : 0};
     address(c, s, offset, &p.m);
+    /* One message for both, if they go to the same peer: the bytes are there before the
+       update. */
     if (t->peer == t->put) p.m.updates = 1, p.m.sem = t->sem, p.m.value = 1;
     send(c, s, by, &p);
     if (p.m.updates) return;
   }
+  /* The update goes elsewhere, or no bytes did. */
   if (t->peer) send_update(c, s, t->peer, t->sem, 1, at, by);
 }

@@ -55,6 +55,8 @@ static uint64_t fast_loop(vm_engine *e, uint64_t budget) {
 #define BRANCH(name, taken) BOTH(name, if (taken) NEXT(code + u->to))
   uint32_t *const r = e->regs;
   const vm_uop *const code = e->uops, *u;
+  /* One more than the budget: NEXT counts before it jumps, so that 0 means that the budget
+     is used up. */
   uint64_t left = budget + 1;
   NEXT(code + e->pc);
 #include "../../isa/registers.def"
@@ -79,6 +81,7 @@ stop:
 
 /* The same for those who watch each instruction, at its time. */
 static uint64_t told_loop(vm_core *c, unsigned e, uint64_t budget, vm_time cycle) {
+  /* No watcher asks for single steps: most do not. */
   vm_engine *en = &c->eng[e];
   if (!vm_watch_steps(c, e)) return fast_loop(en, budget);
   vm_time begin = en->now;
@@ -86,6 +89,7 @@ static uint64_t told_loop(vm_core *c, unsigned e, uint64_t budget, vm_time cycle
   for (; n < budget; n++) {
     en->now = begin + n * cycle;
     if (en->uops[en->pc].op != VM_U_STOP) vm_watch_step(c, e, en->pc);
+    /* It has not run: it is slow, or divides by zero. */
     if (fast_loop(en, 1) == 0) break;
   }
   en->now = begin;
@@ -97,10 +101,13 @@ static bool is_fast(unsigned op) { return isa_ops[op].runs == ISA_RUNS_REG; }
 vm_uop vm_uop_of(const isa_insn *in) {
   vm_uop u = {0};
   bool in_register = false;
+  /* Of other instructions only the opcode matters: they stop the loop. */
   const isa_form *form = isa_form_of(in->op);
   for (unsigned i = 0; i < form->nfields && is_fast(in->op); i++) {
     const isa_field *f = &form->fields[i];
     const void *at = isa_member_c(in, f);
+    /* Register forms have one source by name (ra) and at most one integer; what else is a
+       register is the destination. */
     if (f->kind == ISA_K_REG && strcmp(f->name, "ra") == 0)
       u.ra = *(const uint8_t *)at;
     else if (f->kind == ISA_K_REG)
@@ -113,6 +120,8 @@ vm_uop vm_uop_of(const isa_insn *in) {
       in_register = v->is_reg;
     }
   }
+  /* Kept even if it stops: the instruction then runs by it once its clauses have been dealt
+     with (slow_step). */
   if (is_fast(in->op)) u.reg_op = (uint8_t)VM_U_OP(in->op, in_register);
   bool stops = !is_fast(in->op) || in->wait.cond != ISA_WAIT_none || in->upd.kind != ISA_UPD_none;
   u.op = stops ? VM_U_STOP : u.reg_op;
@@ -132,6 +141,7 @@ static inline vm_time cycle_of(vm_core *c) {
 }
 
 vm_verdict vm_stall(vm_core *c, unsigned e, vm_moment until, vm_why why) {
+  /* It is tried again at that time, from its beginning: nothing has changed. */
   c->eng[e].now = until.time;
   vm_path_set_cause(&c->eng[e], until, why);
   vm_post(c, VM_E_SEQ, e, until.time, 0);
@@ -145,6 +155,8 @@ static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, 
   vm_box box;
   vm_resolver r = {.c = c, .e = &c->eng[e], .err = &err};
   bool ok = vm_resolve_ap(&r, ap, v);
+  /* An element that gives an offset is still being written: even a failure may be due to its
+     old value. */
   if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
   if (!ok) {
     vm_fault(c, err.status, vm_at_pc(c, e, c->eng[e].pc), "%s", err.text);
@@ -158,6 +170,7 @@ static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, 
 
 /* A register holds the element's value as a 32-bit integer, a float as its fp32 bits. */
 static uint32_t register_of(const vm_view *v) {
+  /* Zero-extended: signed types are extended here, others are right as they are. */
   uint32_t bits;
   vm_load_bits(&bits, v, 0, 0, 1);
   switch (v->dtype) {
@@ -186,6 +199,7 @@ static vm_verdict do_tensor_store(vm_core *c, unsigned e, const isa_insn *in) {
   if (ready != VM_RETIRE) return ready;
   vm_touch(c, e, &v, true);
   uint32_t value = c->eng[e].regs[in->u.TENSOR_STORE.ra];
+  /* As a data path stores it: rounded, saturated by the run's option; bool is 0 or 1. */
   if (isa_dtypes[v.dtype].cls == ISA_FLOAT)
     value = isa_from_f32(v.dtype, isa_bits_f32(value), c->eng[e].dp.cvt);
   else if (v.dtype == ISA_bool)
@@ -286,6 +300,7 @@ static vm_verdict do_ret(vm_core *c, unsigned e, const isa_insn *in) {
 
 static vm_verdict do_drain(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
+  /* The data path, the rest of its last issue, and the generator of descriptors. */
   vm_moment idle = vm_later(vm_later(en->last_done, en->issue_free), en->dge_free);
   if (idle.time > c->now) return vm_stall(c, e, idle, VM_WHY_DRAIN);
   vm_tell_drain(c, e);
@@ -295,6 +310,7 @@ static vm_verdict do_drain(vm_core *c, unsigned e) {
 static vm_verdict do_event_semaphore(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
   const isa_update *u = &in->upd;
+  /* An event_semaphore's own time (SEM_SELF) passes before its update is seen. */
   en->now += (vm_time)c->cost[VM_SEM_SELF] * VM_NS;
   c->cause = vm_path_add(c, VM_N_SEQ, vm_at_pc(c, e, en->pc), c->now, en->now, en->cause);
   /* Subtracting what was waited for is part of the same step: two waiters must not both see it. */
@@ -325,6 +341,7 @@ static vm_verdict do_sem_range(vm_core *c, unsigned e, const isa_insn *in) {
 /* One instruction that the fast loop leaves; c->now is its time. */
 static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   vm_engine *en = &c->eng[e];
+  /* A sendrecv_gpsimd uses the data path too, but first it has to meet the other core's. */
   if (isa_ops[in->op].runs == ISA_RUNS_PATH && in->op != ISA_OP_sendrecv_gpsimd)
     return vm_issue(c, e, in);
   switch (in->op) {
@@ -355,6 +372,7 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   case ISA_OP_core_barrier: return vm_barrier(c, e, in);
   case ISA_OP_sendrecv_gpsimd: return vm_meet(c, e, in);
   case ISA_OP_rank_id:
+    /* Outside a world there is one rank, 0. */
     en->regs[in->u.RANK.rd] = c->run->peers ? c->run->peers->rank : 0;
     return VM_RETIRE;
   case ISA_OP_current_processing_rank_id: return vm_cc_rank_of_round(c, e, in);
@@ -363,11 +381,13 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   default: break;
   }
   if (isa_op_is_collective(in->op))
+    /* Of both cores: the engines meet once, then each issues its part (triggered). */
     return isa_collective_of(in).both && c->run->n > 1 && !en->triggered
                ? vm_meet_collective(c, e, in)
                : vm_cc_issue(c, e, in);
   if (isa_op_is_dma(in->op)) return vm_dma_trigger(c, e, in);
   /* A register instruction that carries a semaphore clause. */
+  /* For one instruction it is let into the fast loop. */
   vm_uop *u = &c->uops[e][en->pc];
   u->op = u->reg_op;
   bool ok = fast_loop(en, 1) == 1;
@@ -384,6 +404,7 @@ bool vm_blocked(vm_core *c, unsigned e, const isa_wait *w) {
   vm_engine *en = &c->eng[e];
   if (w->cond == ISA_WAIT_none) return false;
   if (vm_wait_holds(c, en, w)) {
+    /* It had to wait before: the wait ends here, and is reported once. */
     if (en->wait_noted) {
       en->waiting += c->now - en->wait_since;
       vm_trace(c, &(vm_trace_event){.kind = VM_EV_WAIT,
@@ -394,11 +415,13 @@ bool vm_blocked(vm_core *c, unsigned e, const isa_wait *w) {
     }
     return false;
   }
+  /* Woken in vain: the wait began at the first try. */
   if (!en->wait_noted) {
     en->wait_noted = true;
     en->wait_since = c->now;
   }
   en->state = VM_WAITING;
+  /* vm_wake tries it again when the semaphore changes. */
   c->sem_waiters[w->sem] |= (uint16_t)(1u << e);
   return true;
 }
@@ -413,6 +436,7 @@ static inline bool nothing_before(const vm_core *c, vm_time t) {
   const vm_event *ev = vm_next_event(c);
   if (ev && ev->time <= t) return false; /* most often */
   const vm_stack *s = c->run->stack;
+  /* The other core of the stack may have an earlier event. */
   for (unsigned i = 0; s->n > 1 && i < s->n; i++) {
     ev = vm_next_event(s->cores[i]);
     if (ev && ev->time <= t) return false;
@@ -424,6 +448,8 @@ static inline bool nothing_before(const vm_core *c, vm_time t) {
 static inline bool catch_up(vm_core *c, unsigned e, bool single) {
   vm_engine *en = &c->eng[e];
   if (en->now <= c->now) return true;
+  /* Nothing happens before: time moves on without an event, which is what makes slow
+     instructions cheap. */
   if (!single && nothing_before(c, en->now) && en->now <= c->horizon) {
     c->now = en->now;
     return true;
@@ -436,7 +462,10 @@ static inline bool catch_up(vm_core *c, unsigned e, bool single) {
 static bool slow(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   const isa_insn *in = &en->code->insns[en->pc];
+  /* After a stall the wait is not checked again: it has held, and another update may have
+     followed. */
   if (!en->waited) {
+    /* A breakpoint: the instruction is tried again when the run goes on. */
     if (c->watchers && vm_watch_before(c, e)) {
       vm_post(c, VM_E_SEQ, e, c->now, 0);
       return false;
@@ -449,6 +478,8 @@ static bool slow(vm_core *c, unsigned e) {
   if (slow_step(c, e, in) != VM_RETIRE) return false;
   uint32_t next = en->pc + 1; /* a ret and a branch have moved it */
   en->pc = pc;                /* this instruction makes the update */
+  /* Other instructions post their updates themselves: those of a data path at their end,
+     transfers when their bytes are there. */
   bool posts = in->upd.kind != ISA_UPD_none && isa_op_is_control(in->op) &&
                in->op != ISA_OP_event_semaphore && !isa_op_is_dma(in->op) &&
                !isa_op_is_collective(in->op);
@@ -492,6 +523,7 @@ static uint64_t counted(const vm_run *r) { return vm_run_instructions(r) + repea
 bool vm_at_limit(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   if (!c->run->limits.instructions || counted(c->run) < c->run->limits.instructions) return false;
+  /* Else a saved run would have no event for this engine. */
   vm_post(c, VM_E_SEQ, e, en->now, 0); /* so that it can continue once it is saved */
   vm_fault(c, ISA_LIMIT, vm_at_pc(c, e, en->pc), "%llu instructions%s have run, which is the limit",
            (unsigned long long)counted(c->run),
@@ -501,12 +533,15 @@ bool vm_at_limit(vm_core *c, unsigned e) {
 
 /* Register instructions that engine e may run ahead: at most one past the horizon. */
 static uint64_t budget_of(const vm_core *c, unsigned e, bool single, vm_time cycle) {
+  /* At most BATCH at a time: the limits of host time are looked at in between. */
   uint64_t left =
       c->run->limits.instructions ? c->run->limits.instructions - counted(c->run) : BATCH;
   left = left < BATCH ? left : BATCH;
   if (c->watchers && vm_watch_budget(c, e) < left) left = vm_watch_budget(c, e);
   vm_time now = c->eng[e].now;
+  /* No limit in time, or register instructions that take none. */
   if (c->horizon == UINT64_MAX || cycle == 0) return single ? 1 : left;
+  /* The instruction that reaches the horizon is included. */
   uint64_t room = now < c->horizon ? (c->horizon - now) / cycle + 1 : 1;
   return single ? 1 : left < room ? left : room;
 }
@@ -535,6 +570,7 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
       vm_post(c, VM_E_SEQ, e, en->now, 0);
       return;
     }
+    /* An engine that issues without end would keep the loop from its limits. */
     bool ends = turns == BATCH / 64;
     if (en->uops[en->pc].op != VM_U_STOP) ends |= run_ahead(c, e, single, cycle);
     if (ends) { /* the loop checks the limits and the host's clock */
@@ -543,6 +579,8 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
       return;
     }
     if (!catch_up(c, e, single)) return;
+    /* The fast loop has stopped at an instruction that does not stop it: only a division
+       does that. */
     if (en->uops[en->pc].op != VM_U_STOP) {
       vm_fault(c, ISA_FAULT, vm_at_pc(c, e, en->pc), "division by zero");
       return;

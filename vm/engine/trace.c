@@ -5,12 +5,14 @@
 #include "engine.h"
 
 static uint64_t mix(uint64_t h, uint64_t v) {
+  /* Any change of order or of a number changes all that follows. */
   h ^= v;
   h *= 0x9e3779b97f4a7c15u;
   return h ^ (h >> 29);
 }
 
 static void tell(vm_core *c, const vm_trace_event *ev) {
+  /* Nobody to tell, which is most often so. */
   if (!c->watchers) return;
   vm_trace_event told = *ev;
   told.core = c->number;
@@ -19,13 +21,16 @@ static void tell(vm_core *c, const vm_trace_event *ev) {
 
 void vm_trace(vm_core *c, const vm_trace_event *ev) {
   bool dma = ev->kind == VM_EV_DMA;
+  /* Of a transfer's end its DMA engine; of others the engine. */
   uint64_t who = (uint64_t)(uint16_t)(dma ? ev->where.dma : ev->where.engine);
   vm_run *r = c->run;
   if (c->number) who |= 1u << 7; /* no DMA engine or engine has that bit */
+  /* The engine that triggered it takes the value's place: a DMA event has no value. */
   uint32_t value = dma ? (uint32_t)ev->where.engine : ev->value;
   uint64_t h = mix(r->trace_hash, ((uint64_t)ev->kind << 56) | (who << 48) | ev->where.pc);
   h = mix(h, ((uint64_t)ev->id << 32) | value);
   h = mix(h, ev->start);
+  /* The order of the parts is fixed: saved runs and golden traces hold hashes. */
   r->trace_hash = mix(mix(h, ev->end), ev->bytes);
   tell(c, ev);
 }

@@ -2,6 +2,7 @@
 #include "engine.h"
 
 static void give_cores(vm_run *r) {
+  /* NULL costs a run that nobody watches one test for each event. */
   for (unsigned i = 0; i < r->n; i++) r->cores[i]->watchers = r->watchers[0] ? r->watchers : NULL;
 }
 
@@ -15,8 +16,10 @@ void vm_watch_remove(vm_run *r, const vm_watch *w) {
 
 void vm_watch_add(vm_run *r, const vm_watch *w) {
   unsigned n = 0;
+  /* Not twice in the list. */
   vm_watch_remove(r, w);
   while (r->watchers[n]) n++;
+  /* VM_WATCHERS is more than all kinds of watchers together. */
   if (n < VM_WATCHERS) r->watchers[n] = w;
   give_cores(r);
 }
@@ -30,6 +33,7 @@ void vm_watch_add(vm_run *r, const vm_watch *w) {
 #undef HOOK
 
 bool vm_watch_before(vm_core *c, unsigned e) {
+  /* All of them are asked, even after one has said yes: each may note what it stops. */
   bool held = false;
   for (const vm_watch *const *w = c->watchers; *w; w++) held |= (*w)->before && (*w)->before(c, e);
   return held;
