@@ -34,8 +34,7 @@ static void take_walk(vm_walk *w, const vm_walk *opened) {
 void vm_dma_walk_dst(const vm_transfer *t, vm_walk *w) { take_walk(w, &t->walk[0]); }
 
 void vm_dma_walk_src(const vm_transfer *t, unsigned k, vm_walk *w) {
-  /* Sources beyond the first are rare (dma_compute): their walks are opened when they are
-     used. */
+  /* Sources beyond the first are rare (dma_compute): their walks are opened when they are used. */
   if (k)
     open_src(t, k, w);
   else
@@ -78,8 +77,8 @@ static void copy_run(const vm_core *c, const vm_walk *d, const vm_walk *s, uint6
  * fewer than two: it is not at such a run. */
 static uint64_t runs_of(const vm_walk *w, uint64_t n, int64_t *step) {
   const vm_walk_dim *outer = &w->dim[w->n < 2 ? 0 : w->n - 2];
-  /* Only of the innermost dimension but one, and not by rows of an index: those have no
-     constant step. */
+  /* Only of the innermost dimension but one, and not by rows of an index: those have no constant
+   * step. */
   *step = (int64_t)n * w->esize;
   /* One long run is several short ones that follow one another. */
   if (w->step == w->esize && w->left >= 2 * n) return w->left / n;
@@ -163,8 +162,7 @@ static uint64_t copy_rows(vm_walk *d, vm_walk *s, uint64_t n, unsigned how) {
     vm_walk_advance(s, run);
     return run;
   }
-  /* Past the host's caches where that pays; vm_kern_stream refuses what is not aligned for
-     it. */
+  /* Past the host's caches where that pays; vm_kern_stream refuses what is not aligned for it. */
   if (!(how & LARGE) || !vm_kern_stream(d->at, (ptrdiff_t)to, s->at, (ptrdiff_t)from, k, bytes))
     vm_kern_copy(d->at, (ptrdiff_t)to, s->at, (ptrdiff_t)from, k, bytes, how & FAR_SOURCE);
   skip_runs(d, run, k, to);
@@ -336,8 +334,7 @@ static void open_operands(const vm_share *s, uint64_t e, operands *o) {
   o->guided = vm_dma_skips_rows(t);
   for (unsigned k = 0; k < t->nsrc; k++) {
     vm_walk *w = &o->src[o->nsrc++];
-    /* Sources 1 .. nsrc - 1 share `from` with source 0 only for lists, which have one
-       source. */
+    /* Sources 1 .. nsrc - 1 share `from` with source 0 only for lists, which have one source. */
     vm_dma_walk_src(t, k, w);
     vm_walk_seek(w, e);
     if (o->guided && t->src_indexed == (int)k) o->guide = *w;
@@ -393,8 +390,8 @@ static const vm_view *side_in_sbuf(const vm_transfer *t) {
 
 bool vm_dma_has_lanes(const vm_core *c, const vm_share *s) {
   const vm_transfer *t = s->t;
-  /* One side in SBUF and one in HBM: then partition p of the one depends on no other
-     partition, and may be moved alone. */
+  /* One side in SBUF and one in HBM: then partition p of the one depends on no other partition, and
+   * may be moved alone. */
   const vm_view *near = side_in_sbuf(t), *far = near == &t->dst ? &t->src : &t->dst;
   return t->nsrc == 1 && !t->rows && !t->permuted && !t->from[0] && !t->from[1] &&
          near->space == ISA_SBUF && far->space == ISA_HBM && near->core == c->number;

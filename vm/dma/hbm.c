@@ -68,8 +68,8 @@ static bool fits(const vm_hbm *h, uint64_t lo, uint64_t hi, uint64_t n, bool one
 }
 
 /* The first gap in which n bytes fit: *i is the range after it. */
-/* Kept as `packed`: programs with many tensors fill from below, and the first gap would be
-   sought from 0 each time. */
+/* Kept as `packed`: programs with many tensors fill from below, and the first gap would be sought
+ * from 0 each time. */
 static bool find(vm_hbm *h, uint64_t n, bool one, uint32_t *i, uint64_t *at) {
   uint64_t lo, hi;
   while (h->packed < h->n) {
@@ -149,8 +149,7 @@ static isa_status refuse(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const ch
 
 isa_status vm_hbm_alloc(vm_hbm *h, uint64_t bytes, vm_hbm_owner owner, const char *name,
                         const void *who, uint64_t *at) {
-  /* In one stack if possible: the bandwidth of a stack is what the cost model shares
-     (vm_stack). */
+  /* In one stack if possible: the bandwidth of a stack is what the cost model shares (vm_stack). */
   uint32_t i;
   if (!find(h, bytes, true, &i, at) && !find(h, bytes, false, &i, at))
     return refuse(h, bytes, owner, name);

@@ -19,8 +19,8 @@ static table table_of(const vm_core *c, const isa_ap *ap) {
   for (unsigned d = ap->index_dim + 1u; d < t->ndim; d++) stride *= t->shape[d];
   one.dim[ap->index_dim].num = 1;
   isa_ap_extent(&one, &lo, &hi); /* inside the tensor at index 0: the verifier has checked this */
-  /* How many rows fit behind the pattern's offset: an index that is below the shape may
-     still leave the tensor. */
+  /* How many rows fit behind the pattern's offset: an index that is below the shape may still leave
+   * the tensor. */
   int64_t fit = ((int64_t)t->bytes - ap->offset - hi) / stride + 1;
   int64_t shape = t->shape[ap->index_dim];
   return (table){t->name, fit < shape ? fit : shape, stride};
@@ -64,8 +64,7 @@ bool vm_dma_read_rows(vm_resolver *r, const isa_ap *ap, bool skip, bool unique, 
                       uint64_t n) {
   vm_view v;
   table t = table_of(r->c, ap);
-  /* Memory may have changed since the transfer began; the file has the rows that it began
-     with. */
+  /* Memory may have changed since the transfer began; the file has the rows that it began with. */
   if (r->e->recall) return recall_rows(&t, r->e->recall, rows, n, r->err);
   if (!vm_resolve_ap(r, ap->index, &v)) return false;
   /* Those who watch count this as a read by the sequencer. */
@@ -82,8 +81,8 @@ bool vm_dma_read_rows(vm_resolver *r, const isa_ap *ap, bool skip, bool unique, 
                       (unsigned long long)k, part, (unsigned long long)(k / v.num[0]), (long long)i,
                       t.name, (long long)t.rows - 1);
     rows[k] = out ? VM_NO_ROW : i * t.stride;
-    /* A scatter that sums needs each row once: two sums into one row would depend on their
-       order. n is at most a few thousand, and only such scatters look. */
+    /* A scatter that sums needs each row once: two sums into one row would depend on their order. n
+     * is at most a few thousand, and only such scatters look. */
     uint64_t other = unique && !out ? find_same_row(rows, k) : k;
     if (other < k)
       return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD,

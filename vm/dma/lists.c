@@ -95,8 +95,8 @@ bool vm_dma_lists_apart(vm_core *c, const vm_engine *e, const isa_insn *in, isa_
 }
 
 void vm_dma_open_rings(const vm_core *c, vm_transfer *const *t, unsigned n) {
-  /* `opened` grows piece by piece: a ring pays DMA_TRANSFER once, with its first elements of
-     all. */
+  /* `opened` grows piece by piece: a ring pays DMA_TRANSFER once, with its first elements of all.
+   */
   unsigned rings = c->code->queues[t[0]->queue].rings, opened = 0;
   for (unsigned k = 0; k < n; k++) {
     unsigned has = 0;
@@ -105,8 +105,8 @@ void vm_dma_open_rings(const vm_core *c, vm_transfer *const *t, unsigned n) {
     t[k]->opens = (uint16_t)(has & ~opened);
     opened |= has;
   }
-  /* All pieces count the same rings: those share the stack's bandwidth for the whole
-     instruction. */
+  /* All pieces count the same rings: those share the stack's bandwidth for the whole instruction.
+   */
   for (unsigned k = 0; k < n; k++)
     if (t[k]->hbm_bytes) t[k]->shares = (uint8_t)__builtin_popcount(opened);
 }

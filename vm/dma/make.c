@@ -83,7 +83,7 @@ static int field_of(const isa_insn *in, unsigned operand) {
  * address is out of bounds. */
 static bool size_fits(const vm_engine *e, const isa_ap *ap) {
   return !ap->size_dim || e->regs[ap->size_reg] <= isa_ap_most(ap);
-/* A register within its bound: what is wrong is the address. */
+  /* A register within its bound: what is wrong is the address. */
 }
 
 /* Resolves operand k (0: dst). An address out of bounds with oob=skip leaves an empty view and
@@ -98,8 +98,8 @@ static bool resolve(vm_resolver *r, const isa_insn *in, unsigned k, uint32_t ind
   bool skips = skip && size_fits(r->e, pattern(r->c, index));
   if (skips) quiet.err = NULL; /* make no message that nobody reads */
   bool ok = vm_resolve_ap(&quiet, index, v);
-  /* Elements that give offsets may still be written by the data path: the caller waits, and
-     tries again. */
+  /* Elements that give offsets may still be written by the data path: the caller waits, and tries
+   * again. */
   r->ready = quiet.ready;
   if (ok) return true;
   if (r->err) r->err->field = field_of(in, k);
@@ -117,8 +117,7 @@ static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops
   if (d->rank || o->elems || o->nsrc > 1 || d->index_kind || s->index_kind ||
       (isa_ap_is_static(d) && isa_ap_is_static(s)) || t->dst.elems == 0 || t->dst.num[0] == 0)
     return true;
-  /* As patterns without registers, so that the exact comparison of the verifier serves here
-     too. */
+  /* As patterns without registers, so that the exact comparison of the verifier serves here too. */
   isa_ap dst = vm_resolved_pattern(c, d, &t->dst), src = vm_resolved_pattern(c, s, &t->src);
   int meet = isa_ap_overlap(&dst, &src);
   /* A copy in place writes what it read; a transpose would read what it has written. */
@@ -133,8 +132,8 @@ static bool check_overlap(const vm_core *c, const isa_insn *in, const vm_dma_ops
                                             : "is exactly in place or ");
 }
 
-/* [rank][i]: the source's axis that becomes axis i. Two axes are exchanged, three reversed;
-   of four the middle ones stay (the instruction's own order). */
+/* [rank][i]: the source's axis that becomes axis i. Two axes are exchanged, three reversed; of four
+ * the middle ones stay (the instruction's own order). */
 static const uint8_t axes[5][4] = {{0}, {0}, {1, 0}, {2, 1, 0}, {3, 1, 2, 0}};
 
 uint32_t vm_dma_num(const vm_transfer *t, unsigned operand, unsigned d) {
@@ -195,8 +194,7 @@ static void set_rate(const vm_core *c, vm_transfer *t) {
   unsigned read = 0, written = 0;
   for (unsigned k = 0; k < t->nsrc; k++)
     if (source(t, k)->space == ISA_HBM) read += source(t, k)->esize;
-  /* An accumulating destination is read, too. What goes to a peer is written in the peer's
-     HBM. */
+  /* An accumulating destination is read, too. What goes to a peer is written in the peer's HBM. */
   if (t->dst.space == ISA_HBM && !t->put) written = (1u + t->accumulates) * t->dst.esize;
   bool in = read > 0;
   t->hbm_bytes = (uint8_t)(read + written);
@@ -222,8 +220,8 @@ static uint64_t element_at(const vm_transfer *t, uint64_t e, uint64_t from) {
 
 /* The view whose partitions decide which ring moves what; NULL: the elements are divided evenly. */
 static const vm_view *split_by(const vm_transfer *t) {
-  /* SBUF on the destination's side first; of a transpose only there, since its source's
-     partitions are turned. */
+  /* SBUF on the destination's side first; of a transpose only there, since its source's partitions
+   * are turned. */
   const vm_view *by = &t->dst;
   for (unsigned k = 0; k < t->nsrc && by->space != ISA_SBUF && !t->permuted; k++)
     by = k ? &t->more[k - 1] : &t->src;
@@ -315,8 +313,7 @@ static bool make_rows(vm_core *c, const vm_engine *e, const isa_insn *in, const 
                       vm_transfer *t, unsigned operand, isa_error *err) {
   const isa_ap *ap = pattern(c, operand ? o->src[operand - 1] : o->dst);
   vm_view *v = operand ? source(t, operand - 1) : &t->dst;
-  /* Two rows that are the same would be summed in an order that the machine does not
-     promise. */
+  /* Two rows that are the same would be summed in an order that the machine does not promise. */
   bool scatter_sum = operand == 0 && o->op != ISA_ALU_bypass;
   vm_resolver r = {.c = c, .e = e, .err = err};
   if (!vm_dma_read_rows(&r, ap, o->oob == ISA_OOB_skip, scatter_sum, t->rows,
@@ -380,8 +377,8 @@ static bool make(vm_core *c, const vm_engine *e, const isa_insn *in, const vm_dm
   t->elems = o->elems ? o->elems : t->dst.elems * t->dst.num[0];
   t->put = pattern(c, o->dst)->rank;
   t->put_ap = o->dst;
-  /* A message names elements by 32-bit numbers, and has a copy of them: there is nothing at
-     the peer that could be read. */
+  /* A message names elements by 32-bit numbers, and has a copy of them: there is nothing at the
+   * peer that could be read. */
   if (t->put && (t->elems > UINT32_MAX || indexed >= 0 || t->accumulates))
     return isa_fail(err, ISA_FAULT, field_of(in, 0),
                     "a destination at a peer has at most 2^32 - 1 elements, no index, and is not "
@@ -456,7 +453,7 @@ static void narrow(vm_box *b, const vm_view *v, unsigned d, uint64_t first, uint
  * one row, of `each` elements. */
 static inline void narrow_to(vm_box *b, const vm_view *v, unsigned d, uint64_t each, uint64_t e0,
                              /* `each` elements in a row of dimension d; row_of is 1 for the
-                                innermost. */
+                              * innermost. */
                              uint64_t e1) {
   for (; each && e0 < e1; each = row_of(v, d)) {
     uint64_t first = vm_quotient(e0, each), last = vm_quotient(e1, each);
@@ -581,8 +578,7 @@ isa_status vm_dma_place_rings(vm_core *c, isa_error *e) {
   for (uint32_t i = 0; i < c->code->nqueues; i++) {
     const isa_queue *q = &c->code->queues[i];
     uint64_t bytes, at;
-    /* Rings in HBM take room there, as on the machine: a program may not fit because of
-       them. */
+    /* Rings in HBM take room there, as on the machine: a program may not fit because of them. */
     if (!ring_bytes(c, q, &bytes, e)) return e->status;
     isa_status s =
         bytes ? vm_hbm_alloc(c->run->stack->addresses, bytes, VM_HBM_RING, q->name, c->run, &at)

@@ -30,8 +30,7 @@ static void *slab_new(vm_core *c, size_t item, unsigned n) {
 /* That of ring r. */
 static vm_share *new_share(vm_core *c, vm_transfer *t, unsigned r) {
   enum { AT_ONCE = 64 };
-  /* Blocks of 64: a program with few transfers takes one, and none is freed before the run
-     ends. */
+  /* Blocks of 64: a program with few transfers takes one, and none is freed before the run ends. */
   if (!c->free_shares) {
     vm_share *block = slab_new(c, sizeof *block, AT_ONCE);
     for (unsigned i = 0; block && i < AT_ONCE; i++) {
@@ -115,8 +114,8 @@ vm_share *vm_dma_new_shares(vm_core *c, vm_transfer *t, unsigned n) {
 void vm_dma_free(vm_core *c) {
   for (unsigned q = 0; q < ISA_MAX_QUEUES; q++)
     for (unsigned r = 0; r < ISA_NDMA; r++)
-      /* The blocks that transfers own; a transfer of several shares is met more than once,
-         and unmade once: vm_dma_unmake leaves NULL. */
+      /* The blocks that transfers own; a transfer of several shares is met more than once, and
+       * unmade once: vm_dma_unmake leaves NULL. */
       for (vm_share *s = c->rings[q][r].head; s; s = s->next) vm_dma_unmake(c, s->t);
   for (struct vm_slab *s = c->slabs, *next; s; s = next) {
     next = s->next;
@@ -189,8 +188,8 @@ static bool is_of_cc(const vm_transfer *t) { return t->engine >= ISA_NENGINES; }
 /* Descriptors, one for each contiguous element, that begin within a share's next `bytes`. */
 static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
   uint64_t run = s->t->run_bytes;
-  /* Descriptor k is needed when byte k * run_bytes begins: a packet pays for those that
-     begin in it. */
+  /* Descriptor k is needed when byte k * run_bytes begins: a packet pays for those that begin in
+   * it. */
   return run ? (s->sent + bytes + run - 1) / run - (s->sent + run - 1) / run : 0;
 }
 
@@ -199,16 +198,15 @@ static uint64_t descriptors(const vm_share *s, uint64_t bytes) {
 static void time_packet(const vm_core *c, const vm_share *s, uint64_t bytes, uint32_t sharing) {
   vm_transfer *t = s->t;
   uint64_t rate = t->rate, n = descriptors(s, bytes);
-  /* Equal parts for all that are at work. hbm_bytes of traffic move dst.esize bytes of
-     destination. */
+  /* Equal parts for all that are at work. hbm_bytes of traffic move dst.esize bytes of destination.
+   */
   if (sharing) {
     uint64_t part =
         /* At least one byte, or the division below would be by zero. */
         (uint64_t)c->cost[VM_DMA_HBM] * t->dst.esize / ((uint64_t)sharing * t->hbm_bytes);
     rate = !part ? 1 : part < rate ? part : rate;
   }
-  /* Packets after a share's first may have one descriptor more or fewer: they are computed
-     anew. */
+  /* Packets after a share's first may have one descriptor more or fewer: they are computed anew. */
   t->packet.bytes = s->sent ? 0 : bytes; /* 0: no packet has as few */
   t->packet.sharing = sharing;
   t->packet.descriptors = n;
@@ -241,8 +239,8 @@ static vm_time packet_time(const vm_core *c, const vm_share *s, uint64_t bytes, 
   /* Once for a share: what its first descriptor costs beyond the others. */
   if (opens) moves += (vm_time)c->cost[VM_DMA_TRANSFER] * VM_NS;
   uint64_t n = t->packet.descriptors;
-  /* A DGE's descriptors are not fetched from memory, and a CC sequencer's engines are not
-     held up by theirs. */
+  /* A DGE's descriptors are not fetched from memory, and a CC sequencer's engines are not held up
+   * by theirs. */
   vm_time taken = t->is_static && !is_of_cc(t) ? (n + last) * c->cost[VM_DMA_ENG_DESC] * VM_NS : 0;
   return moves > taken ? moves : taken;
 }

@@ -130,8 +130,8 @@ static bool launch(vm_core *c, unsigned e, const isa_insn *in, vm_transfer *t, v
   t->left = rings;
   c->eng[e].moving++;
   t->number = ++c->run->transfers;
-  /* Descriptors of a static queue have numbers, for the trace; a DGE makes them for this
-     transfer only. */
+  /* Descriptors of a static queue have numbers, for the trace; a DGE makes them for this transfer
+   * only. */
   t->descriptor = t->is_static ? c->statics_next[t->queue] : 0;
   stagger(c, t, s, at);
   uint64_t moved = t->first[rings] - t->first[0];
@@ -239,8 +239,7 @@ vm_verdict vm_dma_trigger(vm_core *c, unsigned e, const isa_insn *in) {
   /* gpsimd's data path makes software descriptors. */
   if (dge == ISA_DGE_swdge) generator = vm_later(generator, en->issue_free);
   vm_moment free = vm_later(hazard, generator);
-  if (free.time > c->now)
-    /* The later of the two is why it waits. */
+  if (free.time > c->now) /* The later of the two is why it waits. */
     return vm_stall(c, e, free, free.time == hazard.time ? VM_WHY_HAZARD : VM_WHY_GENERATOR);
   if (!rings_have_room(c, o.queue)) return wait_for_room(c, e, o.queue);
   if (in->op == ISA_OP_sendrecv) return vm_meet(c, e, in);

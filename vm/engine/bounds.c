@@ -19,8 +19,8 @@ void vm_put_bounds(vm_resolver *r, uint32_t index, const int64_t *moved, const i
 void vm_put_round(const vm_core *c, unsigned e, uint32_t pc, isa_buf *out) {
   const vm_engine *en = &c->eng[e];
   isa_loop l;
-  /* Only instructions that leave the fast loop are counted; and only in a loop does the
-     round say anything. */
+  /* Only instructions that leave the fast loop are counted; and only in a loop does the round say
+   * anything. */
   if (!en->ran || pc >= en->code->n || en->uops[pc].op != VM_U_STOP ||
       !isa_loop_around(en->code, pc, &l))
     return;

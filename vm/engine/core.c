@@ -29,8 +29,8 @@ static isa_status place_tensor(vm_run *r, const isa_tensor *t, vm_block *b) {
   bool zero = !t->data && !b->filled;
   /* A run without values touches no page: new ones cost nothing, kept ones would be cleared. */
   vm_pool *pool = r->timing_only ? NULL : r->pool;
-  /* The block of an earlier run, not zeroed yet: most programs overwrite all of it
-     (vm_hbm_use). Not for many tensors, which stale_tensor searches one by one. */
+  /* The block of an earlier run, not zeroed yet: most programs overwrite all of it (vm_hbm_use).
+   * Not for many tensors, which stale_tensor searches one by one. */
   if (zero && r->prog->ntensors <= SEARCHED && (b->data = vm_pool_find(pool, t->bytes))) {
     b->stale = t->bytes;
     r->stale++;

@@ -214,8 +214,8 @@ static void put_updates(const vm_core *c, const vm_sem_log *log, isa_buf *out) {
 
 /* A wait that would have held earlier: the last such time, and what ended it. */
 static void put_missed(const vm_core *c, const vm_engine *en, const isa_wait *w, uint32_t want,
-                       /* Looked for from the last value back: the latest moment at which the
-                          wait would have held. */
+                       /* Looked for from the last value back: the latest moment at which the wait
+                        * would have held. */
                        isa_buf *out) {
   const vm_sem_log *log = &c->sem_log[w->sem];
   uint32_t oldest = log->n - kept(log), i = log->n; /* value i - 1 stood until update i */
@@ -325,8 +325,8 @@ static void put_circle(const report *r) {
   for (unsigned start = 0; start < r->n; start++) {
     int at = waits_for(r, start);
     unsigned steps = 1;
-    /* At most as many steps as there are engines: a chain may run into a circle that start
-       is not part of. */
+    /* At most as many steps as there are engines: a chain may run into a circle that start is not
+     * part of. */
     while (at >= 0 && at != (int)start && steps <= r->n) {
       at = waits_for(r, (unsigned)at);
       steps++;

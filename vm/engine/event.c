@@ -41,8 +41,8 @@ static uint32_t before_it(const vm_event *v, uint32_t n, vm_time time, uint64_t 
 static bool make_room(vm_core *c) {
   vm_events *q = &c->events;
   uint32_t end = q->first + q->n;
-  /* The events that have run leave room at the front: moving costs less than growing, and
-     happens once for each half of the array. */
+  /* The events that have run leave room at the front: moving costs less than growing, and happens
+   * once for each half of the array. */
   if (q->first > q->cap / 2) {
     memmove(q->v, &q->v[q->first], q->n * sizeof *q->v);
     q->first = 0;
@@ -99,8 +99,7 @@ static void delay(vm_events *q, vm_event *from, vm_time to) {
 
 void vm_event_delay_done(vm_core *c, unsigned e, uint32_t slot, vm_time to) {
   vm_event *v = c->events.v + c->events.first;
-  for (uint32_t i = 0; i < c->events.n; i++)
-    /* Each slot of a flight has at most one such event. */
+  for (uint32_t i = 0; i < c->events.n; i++) /* Each slot of a flight has at most one such event. */
     if (v[i].kind == VM_E_DONE && v[i].who == e && v[i].value == slot) {
       delay(&c->events, &v[i], to);
       return;
@@ -127,8 +126,8 @@ void vm_event_delay_read(vm_core *c, unsigned e, uint32_t pc, vm_time read, vm_t
 static uint32_t class_of(vm_event_kind kind, unsigned who) {
   switch (kind) {
   case VM_E_PUT: return 0;
-  /* A second class for an engine's completions and a third for its sequencer, so that a
-     sequencer sees what has just completed. */
+  /* A second class for an engine's completions and a third for its sequencer, so that a sequencer
+   * sees what has just completed. */
   case VM_E_SEM: return 1;
   case VM_E_DMA: return 2 + who;
   case VM_E_DONE:
@@ -159,8 +158,8 @@ void vm_post_sem(vm_core *c, vm_time at, const isa_update *u, vm_where by) {
 }
 
 void vm_post_put(vm_core *c, const vm_message *m, uint32_t slot) {
-  /* Neither c's counter nor the class: messages sort before all others, by sender and
-     number, whichever order they were handed over in. */
+  /* Neither c's counter nor the class: messages sort before all others, by sender and number,
+   * whichever order they were handed over in. */
   vm_event *e = place_ranked(c, m->time, (uint64_t)m->src << VM_MESSAGE_SEQ | m->seq);
   if (!e) return;
   e->kind = VM_E_PUT;

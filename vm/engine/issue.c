@@ -114,8 +114,8 @@ static bool reads_any(const vm_core *c, const vm_item *it, const vm_box *b, unsi
   bool may = false;
   for (const vm_box *src = it->src; src < it->src + it->nsrc; src++)
     for (unsigned i = 0; i < n; i++) may |= vm_box_meet(&b[i], src);
-  /* A share of many sources has covering boxes (cover_sources): only then is it asked source
-     by source. */
+  /* A share of many sources has covering boxes (cover_sources): only then is it asked source by
+   * source. */
   const vm_share *s = may && it->is_share ? vm_share_of(it) : NULL;
   return s && s->t->nsrc > VM_BOXES ? vm_dma_reads(vm_core_at(c, it->core), s, b, n) : may;
 }
@@ -191,7 +191,7 @@ static unsigned first_met(const vm_item *it, const vm_box *b, unsigned n, bool w
 
 /* By how much the engine's own next instruction can use the results of f before others can. */
 /* The vector engine's next instruction may begin OWN_VECTOR after the last element, others
-   LAT_VECTOR; both in cycles. */
+ * LAT_VECTOR; both in cycles. */
 static vm_time early(const vm_core *c, unsigned e, const vm_flight *f) {
   uint32_t all = c->cost[VM_LAT_VECTOR], own = c->cost[VM_OWN_VECTOR];
   if (e != ISA_ENG_vector || own >= all || f->item.done <= f->streamed) return 0;
@@ -211,8 +211,7 @@ static vm_moment hazard(const vm_core *c, unsigned e, vm_boxes reads, vm_boxes w
     /* Sooner than what is known already. */
     if (at < last.time || at <= after) continue;
     unsigned k = first_met(&f->item, reads.v, reads.n, false);
-    /* Reads come first in the numbering: a tie goes to the operand that the program names
-       first. */
+    /* Reads come first in the numbering: a tie goes to the operand that the program names first. */
     if (k == reads.n) k += first_met(&f->item, writes.v, writes.n, true);
     if (k == reads.n + writes.n || (at == last.time && k >= box)) continue;
     last = (vm_moment){at, f->node};
@@ -410,8 +409,8 @@ vm_moment vm_too_far_ahead(const vm_core *c, const vm_engine *en) {
     return (vm_moment){f->item.start, f->node};
   }
   if (en->nflights < VM_FLIGHTS) return (vm_moment){0};
-  /* The ring of flights is full: at least one time unit later, so that events at this moment
-     come first. */
+  /* The ring of flights is full: at least one time unit later, so that events at this moment come
+   * first. */
   const vm_flight *oldest = &en->flights[en->first]; /* full: nothing to do before it is done */
   return (vm_moment){vm_time_later(oldest->item.done, c->now + 1), oldest->node};
 }
@@ -444,8 +443,8 @@ static vm_verdict prepare(vm_core *c, unsigned e, vm_flight *f, vm_known known) 
   if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
   if (!ok) return refuse(c, e, &err);
   find_boxes(c, f);
-  /* Only operands that a register moves, and only if boxes meet: the exact comparison takes
-     time. */
+  /* Only operands that a register moves, and only if boxes meet: the exact comparison takes time.
+   */
   if (r.moved && !c->run->timing_only && boxes_meet(&f->item) && !check_moved(c, f, &err)) {
     free_blocks(c, &f->item);
     return refuse(c, e, &err);
@@ -481,8 +480,8 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_tell_issue(c, e, f);
   en->nflights++;
   en->data_instructions++;
-  /* Instructions finish out of order (a short one behind a long one on other bytes): the
-     latest counts. */
+  /* Instructions finish out of order (a short one behind a long one on other bytes): the latest
+   * counts. */
   en->last_done = vm_later((vm_moment){f->item.done, f->node}, en->last_done);
   /* The load of a table keeps the data path busy, before the instruction. */
   add_busy(en, f->table_from, f->table_until);
@@ -490,8 +489,8 @@ vm_verdict vm_issue(vm_core *c, unsigned e, const isa_insn *in) {
   vm_item_link(c, &f->item);
   vm_post(c, VM_E_DONE, e, f->item.done, slot);
   c->cause = f->node;
-  /* Updates at read time are posted now, since that time is known; those at the end are
-     posted then. */
+  /* Updates at read time are posted now, since that time is known; those at the end are posted
+   * then. */
   if (in->upd.kind != ISA_UPD_none && in->upd.at_read)
     vm_sem_post(c, &in->upd, f->read, vm_at_pc(c, e, f->pc));
   return VM_RETIRE;

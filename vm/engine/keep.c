@@ -76,8 +76,7 @@ void vm_keep_forget(const vm_engine *en, const vm_flight *f) {
 static void lower(void *ud, const isa_operand *o) {
   /* A size or an index changes more than the place: nothing can be used again. */
   vm_known *known = ud;
-  if (o->ap->size_dim || o->ap->index_kind)
-    *known = VM_KNOWN_NOTHING;
+  if (o->ap->size_dim || o->ap->index_kind) *known = VM_KNOWN_NOTHING;
   /* A register moves it: its boxes change, its effort does not. */
   else if (!isa_ap_is_static(o->ap) && *known > VM_KNOWN_EFFORT)
     *known = VM_KNOWN_EFFORT;

@@ -129,8 +129,7 @@ static void tell_wait(const side *s, const side *other) {
 
 static void note_causes(const meeting *m) {
   const side *last = m->side;
-  for (unsigned i = 1; i < m->n; i++)
-    /* The last one has waited for nobody. */
+  for (unsigned i = 1; i < m->n; i++) /* The last one has waited for nobody. */
     if (m->side[i].en->wait_since < last->c->now) note_cause(&m->side[i], last);
 }
 

@@ -132,8 +132,8 @@ static void *take_reserve(vm_pool *p, uint64_t n) {
   enum { LINE = 64 };
   vm_reserve *r = p ? p->reserve : NULL;
   n = (n + LINE - 1) / LINE * LINE;
-  /* Another thread may take the rest in between: fetch_add decides, and what does not fit is
-     lost until the reserve ends. */
+  /* Another thread may take the rest in between: fetch_add decides, and what does not fit is lost
+   * until the reserve ends. */
   if (!r || atomic_load(&r->used) + n > r->bytes) return NULL;
   uint64_t at = atomic_fetch_add(&r->used, n);
   return at + n <= r->bytes ? r->data + at : NULL;
@@ -242,8 +242,8 @@ void *vm_pool_take_state(vm_pool *p, const isa_alloc *al, uint64_t n, bool zeroe
 
 static void give(vm_pool *p, const isa_alloc *al, void *data, uint64_t n, bool zero) {
   if (!data) return;
-  /* Blocks that are too small or too large to be worth keeping, and all of a host's own
-     allocator. */
+  /* Blocks that are too small or too large to be worth keeping, and all of a host's own allocator.
+   */
   if (!p || n < POOL_FROM || n > POOL_BYTES || al->fn != isa_alloc_default().fn) {
     vm_pages_free(al, data, n);
     return;
@@ -324,8 +324,7 @@ static void freshen(vm_core *c, uint32_t tensor, uint64_t lo, uint64_t hi) {
   } else if (lo > from) {
     memset(b->data + from, 0, (size_t)(lo - from));
   }
-  /* Bytes are made clean from the front on; a piece further behind makes all before it
-     clean. */
+  /* Bytes are made clean from the front on; a piece further behind makes all before it clean. */
   b->stale = b->bytes - hi;
   if (b->stale == 0) c->run->stale--;
 }

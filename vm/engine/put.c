@@ -10,8 +10,8 @@ static void put_bytes(vm_core *c, const vm_parcel *p, vm_view *to) {
   vm_item it = {.start = c->now, .done = c->now, .ndst = 1, .core = c->number};
   uint8_t *base = ap->space == ISA_HBM ? c->run->blocks[m->tensor].data
                                        : c->mem.sbuf + ap->part * c->mem.sbuf_pitch;
-  /* The sender's pattern over the receiver's memory: offset is from where its tensor or
-     partition begins. */
+  /* The sender's pattern over the receiver's memory: offset is from where its tensor or partition
+   * begins. */
   vm_view_at(c, ap, base + m->offset, to);
   /* Only the elements of this share. */
   vm_dma_box_of(c, to, m->first, m->first + m->n, &it.dst[0]);
@@ -20,8 +20,8 @@ static void put_bytes(vm_core *c, const vm_parcel *p, vm_view *to) {
   vm_item_touch(c, &it);
   /* What was deferred and reads or writes these bytes comes first. */
   if (p->data) vm_batch_settle(c, &it);
-  /* As any other write: who has started and reads these bytes keeps the old ones. Without an
-     item of its own, as it takes no time here. */
+  /* As any other write: who has started and reads these bytes keeps the old ones. Without an item
+   * of its own, as it takes no time here. */
   vm_protect(c, it.dst, 1, NULL);
   /* A run without values: times and checks only. */
   if (!p->data) return;

@@ -85,8 +85,8 @@ static bool same_dynamic_offsets(const isa_ap *a, const isa_ap *b) {
 int vm_recall_of(const vm_core *c, const vm_recall *r, uint32_t ap) {
   const isa_ap *aps = c->code->aps;
   for (uint32_t i = 0; i < r->n; i++)
-    /* Patterns that move alike share an entry: an instruction's operands often have the same
-       row. */
+    /* Patterns that move alike share an entry: an instruction's operands often have the same row.
+     */
     if (r->ap[i] == ap || same_dynamic_offsets(&aps[ap - 1], &aps[r->ap[i] - 1])) return (int)i;
   return -1;
 }
@@ -249,8 +249,8 @@ isa_ap vm_resolved_pattern(const vm_core *c, const isa_ap *ap, const vm_view *v)
 }
 
 void vm_view_box(const vm_core *c, const vm_view *v, vm_box *out) {
-  /* An indirect view has its least and largest place; others reach from their first element
-     in each dimension. */
+  /* An indirect view has its least and largest place; others reach from their first element in each
+   * dimension. */
   int64_t lo = v->lo, hi = v->hi + v->esize;
   for (unsigned d = 1; d < v->ndim && !v->place; d++) {
     int64_t reach = v->step[d] * ((int64_t)v->num[d] - 1);

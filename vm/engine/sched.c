@@ -63,7 +63,7 @@ static void check_host_limits(vm_run *r) {
   double now = vm_host_now(), ran = r->host_seconds + now - r->run_since;
   double most = r->limits.cpu_seconds,
          /* Reading the processor's clock takes a system call: only if there is such a limit. */
-         used = most > 0 ? r->cpu_seconds + vm_cpu_now() - r->cpu_since : 0;
+      used = most > 0 ? r->cpu_seconds + vm_cpu_now() - r->cpu_since : 0;
   if (r->limits.seconds > 0 && ran > r->limits.seconds)
     vm_fault(c, ISA_LIMIT, VM_NOWHERE, "%.1f s of host time have passed, the limit is %.1f s", ran,
              r->limits.seconds);
@@ -84,8 +84,8 @@ static void check_host_limits(vm_run *r) {
 
 static inline bool comes_before(const vm_event *a, const vm_event *b) {
   if (a->time != b->time) return a->time < b->time;
-  /* By class only: numbers of different cores cannot be compared. At equal class the first
-     core of the stack goes first. */
+  /* By class only: numbers of different cores cannot be compared. At equal class the first core of
+   * the stack goes first. */
   return a->rank >> VM_RANK_CLASS < b->rank >> VM_RANK_CLASS;
 }
 
@@ -231,7 +231,7 @@ isa_status vm_run_until(vm_core *c, vm_until what, unsigned engine, vm_time unti
   r->running = true;
   vm_batch_begin(r);
   /* Nothing is to come, and nobody else will send anything: a world's runs are moved by
-     vm_stack_advance. */
+   * vm_stack_advance. */
   if (loop(r, what, &c->eng[engine], until) == VM_HALT_IDLE) vm_run_finish(r);
   /* A limit says more with who waits and who spins. */
   if (r->fault.status == ISA_LIMIT) vm_put_stuck(r, &r->fault.text);

@@ -12,8 +12,8 @@ bool vm_wait_holds(const vm_core *c, const vm_engine *e, const isa_wait *w) {
 isa_wait vm_wait_of(const vm_core *c, const vm_engine *e) {
   const isa_insn *in = &e->code->insns[e->pc];
   isa_barrier b;
-  /* A core_barrier has two waits: its clause's, and after its update the wait that is part
-     of it. */
+  /* A core_barrier has two waits: its clause's, and after its update the wait that is part of it.
+   */
   return e->triggered && isa_insn_barrier(in, c->number, &b) ? b.wait : in->wait;
 }
 
@@ -81,8 +81,7 @@ void vm_sem_apply(vm_core *c, const isa_update *u, vm_where by) {
                                 .start = c->now,
                                 .end = c->now,
                                 .value = (uint32_t)next,
-                                /* For traces: which ring of which queue; 0 for other
-                                   updates. */
+                                /* For traces: which ring of which queue; 0 for other updates. */
                                 .part = u->kind == ISA_UPD_dma ? u->value + 1 : 0});
   vm_wake(c, u->sem);
 }

@@ -47,8 +47,7 @@ static void send(vm_core *c, const vm_share *s, vm_where by, vm_parcel *p) {
   p->m.seq = peers->sent++;
   p->node = c->cause;
   vm_tell_send(c, s, by, p);
-  /* A world is cut along stacks: only what crosses between them is taken at the ends of
-     windows. */
+  /* A world is cut along stacks: only what crosses between them is taken at the ends of windows. */
   if (to && to->stack == c->run->stack) {
     vm_receive(to, p);
     return;
@@ -104,8 +103,7 @@ void vm_send_share(vm_core *c, const vm_share *s, vm_where by, int64_t offset, u
   if (t->put && s->bytes) {
     vm_parcel p = {.m = message_to(c, t->put, at, by), .data = data, .bytes = data ? s->bytes : 0};
     address(c, s, offset, &p.m);
-    /* One message for both, if they go to the same peer: the bytes are there before the
-       update. */
+    /* One message for both, if they go to the same peer: the bytes are there before the update. */
     if (t->peer == t->put) p.m.updates = 1, p.m.sem = t->sem, p.m.value = 1;
     send(c, s, by, &p);
     if (p.m.updates) return;

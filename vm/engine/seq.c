@@ -55,8 +55,8 @@ static uint64_t fast_loop(vm_engine *e, uint64_t budget) {
 #define BRANCH(name, taken) BOTH(name, if (taken) NEXT(code + u->to))
   uint32_t *const r = e->regs;
   const vm_uop *const code = e->uops, *u;
-  /* One more than the budget: NEXT counts before it jumps, so that 0 means that the budget
-     is used up. */
+  /* One more than the budget: NEXT counts before it jumps, so that 0 means that the budget is used
+   * up. */
   uint64_t left = budget + 1;
   NEXT(code + e->pc);
 #include "../../isa/registers.def"
@@ -106,8 +106,8 @@ vm_uop vm_uop_of(const isa_insn *in) {
   for (unsigned i = 0; i < form->nfields && is_fast(in->op); i++) {
     const isa_field *f = &form->fields[i];
     const void *at = isa_member_c(in, f);
-    /* Register forms have one source by name (ra) and at most one integer; what else is a
-       register is the destination. */
+    /* Register forms have one source by name (ra) and at most one integer; what else is a register
+     * is the destination. */
     if (f->kind == ISA_K_REG && strcmp(f->name, "ra") == 0)
       u.ra = *(const uint8_t *)at;
     else if (f->kind == ISA_K_REG)
@@ -120,8 +120,8 @@ vm_uop vm_uop_of(const isa_insn *in) {
       in_register = v->is_reg;
     }
   }
-  /* Kept even if it stops: the instruction then runs by it once its clauses have been dealt
-     with (slow_step). */
+  /* Kept even if it stops: the instruction then runs by it once its clauses have been dealt with
+   * (slow_step). */
   if (is_fast(in->op)) u.reg_op = (uint8_t)VM_U_OP(in->op, in_register);
   bool stops = !is_fast(in->op) || in->wait.cond != ISA_WAIT_none || in->upd.kind != ISA_UPD_none;
   u.op = stops ? VM_U_STOP : u.reg_op;
@@ -155,8 +155,8 @@ static vm_verdict resolve_one(vm_core *c, unsigned e, uint32_t ap, bool writes, 
   vm_box box;
   vm_resolver r = {.c = c, .e = &c->eng[e], .err = &err};
   bool ok = vm_resolve_ap(&r, ap, v);
-  /* An element that gives an offset is still being written: even a failure may be due to its
-     old value. */
+  /* An element that gives an offset is still being written: even a failure may be due to its old
+   * value. */
   if (r.ready.time > c->now) return vm_stall(c, e, r.ready, VM_WHY_HAZARD);
   if (!ok) {
     vm_fault(c, err.status, vm_at_pc(c, e, c->eng[e].pc), "%s", err.text);
@@ -448,8 +448,8 @@ static inline bool nothing_before(const vm_core *c, vm_time t) {
 static inline bool catch_up(vm_core *c, unsigned e, bool single) {
   vm_engine *en = &c->eng[e];
   if (en->now <= c->now) return true;
-  /* Nothing happens before: time moves on without an event, which is what makes slow
-     instructions cheap. */
+  /* Nothing happens before: time moves on without an event, which is what makes slow instructions
+   * cheap. */
   if (!single && nothing_before(c, en->now) && en->now <= c->horizon) {
     c->now = en->now;
     return true;
@@ -462,8 +462,8 @@ static inline bool catch_up(vm_core *c, unsigned e, bool single) {
 static bool slow(vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
   const isa_insn *in = &en->code->insns[en->pc];
-  /* After a stall the wait is not checked again: it has held, and another update may have
-     followed. */
+  /* After a stall the wait is not checked again: it has held, and another update may have followed.
+   */
   if (!en->waited) {
     /* A breakpoint: the instruction is tried again when the run goes on. */
     if (c->watchers && vm_watch_before(c, e)) {
@@ -478,8 +478,8 @@ static bool slow(vm_core *c, unsigned e) {
   if (slow_step(c, e, in) != VM_RETIRE) return false;
   uint32_t next = en->pc + 1; /* a ret and a branch have moved it */
   en->pc = pc;                /* this instruction makes the update */
-  /* Other instructions post their updates themselves: those of a data path at their end,
-     transfers when their bytes are there. */
+  /* Other instructions post their updates themselves: those of a data path at their end, transfers
+   * when their bytes are there. */
   bool posts = in->upd.kind != ISA_UPD_none && isa_op_is_control(in->op) &&
                in->op != ISA_OP_event_semaphore && !isa_op_is_dma(in->op) &&
                !isa_op_is_collective(in->op);
@@ -579,8 +579,8 @@ void vm_seq_run(vm_core *c, unsigned e, bool single) {
       return;
     }
     if (!catch_up(c, e, single)) return;
-    /* The fast loop has stopped at an instruction that does not stop it: only a division
-       does that. */
+    /* The fast loop has stopped at an instruction that does not stop it: only a division does that.
+     */
     if (en->uops[en->pc].op != VM_U_STOP) {
       vm_fault(c, ISA_FAULT, vm_at_pc(c, e, en->pc), "division by zero");
       return;

@@ -291,8 +291,8 @@ static void ts_floats(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
 
 vm_verdict vm_op_tensor_scalar(vm_dp *d, const struct vm_TENSOR_SCALAR *a) {
   vm_round_begin(d, a->round);
-  /* The ways below by cost: dense rows of whole octets, a narrow tile as one row, dense
-     rows, anything. */
+  /* The ways below by cost: dense rows of whole octets, a narrow tile as one row, dense rows,
+   * anything. */
   if (isa_aluops[a->op0].cls == ISA_OP_BIT || isa_aluops[a->op1].cls == ISA_OP_BIT)
     ts_bits(d, a);
   else if (!ts_octets(d, a) && (d->stochastic || !ts_narrow(d, a)) && !ts_rows(d, a))
@@ -325,8 +325,8 @@ vm_verdict vm_op_scalar_tensor_tensor(vm_dp *d, const struct vm_SCALAR_TENSOR_TE
 static bool cast_rows(const vm_dp *d, const vm_view *dst, const vm_view *src) {
   vm_dense o, x;
   size_t n = (size_t)dst->elems;
-  /* Both fp32 or neither: there is nothing to convert in place, or no side that a kernel can
-     use directly. */
+  /* Both fp32 or neither: there is nothing to convert in place, or no side that a kernel can use
+   * directly. */
   if (d->stochastic || n <= VM_FEW || !vm_dense_at(dst, &o) || !vm_dense_at(src, &x) ||
       o.direct == x.direct)
     return false;

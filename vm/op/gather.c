@@ -25,8 +25,8 @@ static void take(uint8_t *out, const vm_view *src, uint32_t p, const uint32_t *i
 /* The indices of one core, partition by partition of each column. */
 static vm_verdict core_indices(vm_dp *d, const struct vm_LOCAL_GATHER *a, uint32_t core,
                                uint32_t *list, uint32_t n, uint32_t each) {
-  /* Index i of a core is in partition i % 16, column i / 16: the sixteen partitions of a
-     core of gpsimd share one list. */
+  /* Index i of a core is in partition i % 16, column i / 16: the sixteen partitions of a core of
+   * gpsimd share one list. */
   uint32_t column[CORE_INDICES / ISA_GP_PARTS], columns = (n + ISA_GP_PARTS - 1) / ISA_GP_PARTS;
   for (uint32_t q = 0; q < ISA_GP_PARTS; q++) {
     vm_load_bits(column, &a->index, ISA_GP_PARTS * core + q, 0, columns);
@@ -51,8 +51,8 @@ static void gather_core(const struct vm_LOCAL_GATHER *a, uint32_t core, const ui
   uint32_t index[VM_ROW], row[VM_ROW];
   for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
     size_t n = vm_piece(a->dst.elems, i);
-    /* Element i + j of the result is number (i + j) % each of those that index (i + j) /
-       each names. */
+    /* Element i + j of the result is number (i + j) % each of those that index (i + j) / each
+     * names. */
     for (size_t j = 0; j < n; j++) index[j] = list[(i + j) / each] + (uint32_t)((i + j) % each);
     /* All partitions of the core take the same elements. */
     for (uint32_t p = ISA_GP_PARTS * core; p < ISA_GP_PARTS * (core + 1); p++) {
@@ -75,8 +75,7 @@ vm_verdict vm_op_local_gather(vm_dp *d, const struct vm_LOCAL_GATHER *a) {
   for (uint32_t core = 0; core < parts / ISA_GP_PARTS; core++) {
     vm_verdict v = core_indices(d, a, core, list, (uint32_t)n, each);
     if (v != VM_RETIRE) return v;
-    /* Core after core: a fault in the indices of a later one leaves the earlier ones
-       written. */
+    /* Core after core: a fault in the indices of a later one leaves the earlier ones written. */
     gather_core(a, core, list, each);
   }
   return VM_RETIRE;

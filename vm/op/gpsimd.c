@@ -80,7 +80,7 @@ vm_verdict vm_op_iota(vm_dp *d, const struct vm_IOTA *a) {
   if (v != VM_RETIRE) return v;
   for (uint32_t p = 0; p < a->dst.num[0]; p++) {
     /* The partition of the whole instruction: a part of it on another thread counts on from
-       d->lane. */
+     * d->lane. */
     ramp_start(&r, &a->pattern, a->offset, a->multiplier, d->lane + p);
     for (uint64_t i = 0; i < a->dst.elems; i += VM_ROW) {
       size_t n = vm_piece(a->dst.elems, i);

@@ -17,8 +17,8 @@ static bool same_segment(uint32_t a, uint32_t b, bool is_float) {
 }
 
 static void load_ids(const vm_dp *d, ids *s, const vm_view *v, uint64_t first, size_t n) {
-  /* One more element on either side, where the row has it: the neighbours decide where
-     segments begin and end. */
+  /* One more element on either side, where the row has it: the neighbours decide where segments
+   * begin and end. */
   uint64_t lo = first ? first - 1 : 0, hi = first + n < v->elems ? first + n + 1 : v->elems;
   /* Without a left neighbour id[0] stays unused, and the piece begins at id[1] all the same. */
   uint32_t *to = s->id + (first ? 0 : 1);
@@ -69,8 +69,8 @@ static void ends(const vm_dp *d, const struct vm_UNARY *a) {
   bool is_float = a->src.dtype == ISA_float32;
   uint64_t total = a->src.elems;
   ids s;
-  /* Pieces from the last to the first, and elements in each likewise: an end is known only
-     from behind. */
+  /* Pieces from the last to the first, and elements in each likewise: an end is known only from
+   * behind. */
   for (uint64_t piece = (total + VM_ROW - 1) / VM_ROW; piece-- > 0;) {
     uint64_t i = piece * VM_ROW;
     size_t n = vm_piece(total, i);
@@ -148,11 +148,11 @@ vm_verdict vm_op_nonzero_with_count(vm_dp *d, const struct vm_NONZERO *a) {
 enum { TOPK_MAX = 65536 };
 
 static uint32_t rank_of(uint32_t bf16) {
-  /* A NaN of either sign: the least rank, so that it is never among the k unless there is
-     nothing else. */
+  /* A NaN of either sign: the least rank, so that it is never among the k unless there is nothing
+   * else. */
   if ((bf16 & 0x7fff) > 0x7f80) return 0;
-  /* Negative numbers in reverse order below the positive ones: words then compare as the
-     values do. */
+  /* Negative numbers in reverse order below the positive ones: words then compare as the values do.
+   */
   return bf16 & 0x8000 ? 0xffff - bf16 : bf16 + 0x8000;
 }
 
@@ -167,8 +167,8 @@ static void load_snake(uint32_t *key, const vm_view *src, uint32_t core, uint32_
       vm_load_bits(x, src, ISA_GP_PARTS * core + q, c, m);
       for (uint32_t j = 0; j < m; j++) {
         uint32_t i = ISA_GP_PARTS * (c + j) + q;
-        /* The index in the low half: sorting moves it along, and it fits since n is below
-           TOPK_MAX. */
+        /* The index in the low half: sorting moves it along, and it fits since n is below TOPK_MAX.
+         */
         key[n - 1 - i] = rank_of(x[j]) << 16 | i;
       }
     }

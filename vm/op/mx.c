@@ -17,8 +17,8 @@ static bool scales_fit(const vm_view *scale, uint32_t parts, uint64_t columns) {
 
 /* ---- quantize_mx -------------------------------------------------------------------------- */
 
-/* The exponent of the largest power of two of the element type: e4m3fn ends at 448 = 1.75 *
-   2^8, e5m2 at 57344 = 1.75 * 2^15. */
+/* The exponent of the largest power of two of the element type: e4m3fn ends at 448 = 1.75 * 2^8,
+ * e5m2 at 57344 = 1.75 * 2^15. */
 static unsigned max_exponent(unsigned dtype) { return dtype == ISA_float8_e4m3fn_x4 ? 8 : 15; }
 
 /* The scale's code: twice the sample of the OCP document, so that rounding the largest values does
@@ -64,8 +64,8 @@ vm_verdict vm_op_quantize_mx(vm_dp *d, const struct vm_QUANTIZE_MX *a) {
       !scales_fit(&a->scale, a->dst.num[0], a->dst.elems))
     return vm_dp_fault(d, "quantize_mx: the shapes of dst, scale and src do not fit");
   for (uint32_t g = 0; g < a->src.num[0] / GROUP_PARTS; g++) {
-    /* A group is eight partitions: its columns go block by block, so that the buffers have a
-       fixed size. */
+    /* A group is eight partitions: its columns go block by block, so that the buffers have a fixed
+     * size. */
     for (uint64_t i = 0; i < a->dst.elems; i += BLOCK) {
       size_t n = a->dst.elems - i < BLOCK ? (size_t)(a->dst.elems - i) : BLOCK;
       for (uint32_t p = 0; p < GROUP_PARTS; p++)
@@ -123,8 +123,8 @@ vm_verdict vm_op_ldweights_mx(vm_dp *d, const struct vm_LDWEIGHTS_MX *a) {
     return vm_dp_fault(d, "ldweights_mx: %u x %u elements, scales %u x %u, into %u rows from %u",
                        (unsigned)parts, (unsigned)m, (unsigned)a->scale.num[0],
                        (unsigned)a->scale.elems, (unsigned)rows, a->tile_row);
-       /* An MX tile is as wide as the array, and each of its partitions has four rows of the
-          contraction. */
+  /* An MX tile is as wide as the array, and each of its partitions has four rows of the
+   * contraction. */
   vm_pe_load(d, a->tile_row, 0,
              (vm_stationary){.k = (uint16_t)(LANES * parts),
                              .m = (uint16_t)m,
@@ -171,8 +171,8 @@ vm_verdict vm_op_matmul_mx(vm_dp *d, const struct vm_MATMUL_MX *a) {
   quad_start(&q, &a->src, &a->scale);
   for (uint64_t i = 0; i < a->dst.elems; i += BLOCK) {
     size_t n = a->dst.elems - i < BLOCK ? (size_t)(a->dst.elems - i) : BLOCK;
-    /* The four rows of a partition one after another: row LANES * p + i, as ldweights_mx put
-       the weights. */
+    /* The four rows of a partition one after another: row LANES * p + i, as ldweights_mx put the
+     * weights. */
     for (uint32_t p = 0; p < a->src.num[0]; p++)
       dequantize(&q, p, i, n, d->scratch + LANES * p * n, n);
     vm_product product = {.x = d->scratch,

@@ -12,8 +12,8 @@ static void row_stats(const vm_dp *d, float out[6], const float *x, size_t n) {
   d->k->bn_sums(sum, x, (float[2]){0, 0}, false, n);
   for (unsigned half = 0; half < 2; half++)
     mean[half] = count[half] ? vm_alu_f32(ISA_ALU_divide, sum[half], (float)count[half]) : 0;
-  /* Squares of the differences from the mean, in a second pass: one pass would cancel for
-     means far from 0. */
+  /* Squares of the differences from the mean, in a second pass: one pass would cancel for means far
+   * from 0. */
   d->k->bn_sums(spread, x, mean, true, n);
   for (unsigned half = 0; half < 2; half++) {
     out[3 * half] = (float)count[half];
@@ -25,8 +25,8 @@ static void row_stats(const vm_dp *d, float out[6], const float *x, size_t n) {
 /* The machine takes at most 512 elements. */
 vm_verdict vm_op_bn_stats(vm_dp *d, const struct vm_UNARY *a) {
   float stats[6];
-  /* The verifier refuses more than the machine takes; this is the buffer, for sizes in
-     registers. */
+  /* The verifier refuses more than the machine takes; this is the buffer, for sizes in registers.
+   */
   size_t n = (size_t)a->src.elems;
   if (a->src.elems > VM_ROW)
     return vm_dp_fault(d, "bn_stats: %llu elements per partition, at most 512 are allowed",
@@ -49,8 +49,8 @@ typedef struct merged {
 static void merge_counts(const vm_dp *d, merged *m, const float *x, uint32_t lanes) {
   float t[ISA_PMAX];
   d->k->alu_vv[ISA_ALU_add](m->count, m->count, x, lanes);
-  /* A group is three lanes' worth: count at x, mean at x + lanes, variance times count at x
-     + 2 * lanes. */
+  /* A group is three lanes' worth: count at x, mean at x + lanes, variance times count at x + 2 *
+   * lanes. */
   d->k->alu_vv[ISA_ALU_mult](t, x, x + lanes, lanes);
   d->k->alu_vv[ISA_ALU_add](m->sum, m->sum, t, lanes);
 }

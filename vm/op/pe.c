@@ -5,8 +5,8 @@
 
 /* ---- Fresh elements of PSUM --------------------------------------------------------------- */
 
-/* The slot that holds the element at `at`, and which of its halves the element fills: for
-   example a bfloat16 at byte 2 of a bank's first word is the high half of slot 0. */
+/* The slot that holds the element at `at`, and which of its halves the element fills: for example a
+ * bfloat16 at byte 2 of a bank's first word is the high half of slot 0. */
 static uint8_t *slot_at(const vm_dp *d, const vm_view *v, uint32_t p, const uint8_t *at,
                         uint8_t *mask) {
   uint32_t part = v->part + p;
@@ -32,8 +32,8 @@ static uint8_t *dense_slots(const vm_dp *d, const vm_view *v, uint32_t p, uint64
 enum fresh_state { ALL_FRESH, NONE_FRESH, SOME_FRESH };
 
 static enum fresh_state state_of(const uint8_t *slots, size_t count) {
-  /* All slots alike: a row compares equal with itself moved by one. A slot of which one half
-     is written counts as mixed. */
+  /* All slots alike: a row compares equal with itself moved by one. A slot of which one half is
+   * written counts as mixed. */
   if ((*slots && *slots != VM_BOTH_HALVES) || memcmp(slots, slots + 1, count - 1) != 0)
     return SOME_FRESH;
   return *slots ? NONE_FRESH : ALL_FRESH;
@@ -62,8 +62,8 @@ static enum fresh_state take_fresh(const vm_dp *d, const vm_view *v, uint32_t p,
  * each row's VM_BANK_SLOTS after those of the row before; else NULL. */
 static uint8_t *whole_slots(const vm_dp *d, const vm_view *v, uint64_t first, size_t n,
                             size_t *count) {
-  /* The slots of a row are VM_BANK_SLOTS after those of the row before only if the rows are
-     in neighbouring partitions. */
+  /* The slots of a row are VM_BANK_SLOTS after those of the row before only if the rows are in
+   * neighbouring partitions. */
   if (v->step[0] != (int64_t)d->psum_pitch) return NULL;
   return dense_slots(d, v, 0, first, n, count);
 }
@@ -153,12 +153,12 @@ static void moving_block(const vm_dp *d, const struct vm_MATMUL *a, uint64_t fir
   size_t n = p->n;
   p->dtype = v->dtype;
   p->step = (ptrdiff_t)v->step[0];
-  /* The kernels read fp32 and bfloat16 where they are. PSUM and pairs need a copy: of pairs
-     the two rows of a partition follow one another in its elements. */
+  /* The kernels read fp32 and bfloat16 where they are. PSUM and pairs need a copy: of pairs the two
+   * rows of a partition follow one another in its elements. */
   p->x = lanes == 1 && v->space == ISA_SBUF ? vm_row_at(v, 0, first) : NULL;
   if (p->x && (v->dtype == ISA_float32 || v->dtype == ISA_bfloat16)) return;
   /* Row lanes * i + j of the contraction: the pair of a partition stays together, as
-     vm_op_ldweights put its weights. */
+   * vm_op_ldweights put its weights. */
   for (uint32_t i = 0; i < v->num[0]; i++)
     for (unsigned j = 0; j < lanes; j++)
       vm_load(d, d->scratch + (lanes * i + j) * n, v, i, j * columns + first, n);
@@ -180,8 +180,8 @@ static void put_row(vm_dp *d, const vm_view *dst, unsigned acc, uint32_t m, uint
   }
   const float *old = vm_in(d, d->row[0], dst, m, first, n);
   float *out = vm_out(d->row[1], dst, m, first);
-  /* Some elements are new: all are added into a buffer, and the new ones take the sum alone,
-     since what is in PSUM there means nothing (it may be a NaN). */
+  /* Some elements are new: all are added into a buffer, and the new ones take the sum alone, since
+   * what is in PSUM there means nothing (it may be a NaN). */
   if (acc == ISA_ACC_auto && state == SOME_FRESH) {
     d->k->alu_vv[ISA_ALU_add](d->row[1], old, sum, n);
     for (size_t i = 0; i < n; i++) out[i] = fresh[i] ? sum[i] : d->row[1][i];
@@ -198,8 +198,8 @@ void vm_pe_product(vm_dp *d, unsigned row, unsigned col, vm_product *p, const vm
   p->ldw = VM_WEIGHTS;
   p->k = t->k;
   p->m = t->m;
-  /* The usual case: the kernel accumulates in PSUM itself, and the product may go on in
-     other threads (stays). */
+  /* The usual case: the kernel accumulates in PSUM itself, and the product may go on in other
+   * threads (stays). */
   if (take_whole(d, dst, acc, first, p->n, &p->add)) {
     p->out = (float *)(void *)vm_row_at(dst, 0, first);
     p->ldo = d->psum_pitch / sizeof *p->out;
@@ -246,8 +246,8 @@ static bool is_diagonal(const vm_dp *d, const vm_view *v) {
   /* A zero there: no diagonal, or one whose rows are all zeros, which choose_rows handles. */
   if (one == 0) return false;
   memcpy(line + 4 * ISA_PMAX, row, v->esize);
-  /* Row k must be the line seen through a window that moves one element to the left: the
-     factor is then at column k. */
+  /* Row k must be the line seen through a window that moves one element to the left: the factor is
+   * then at column k. */
   for (uint32_t k = 0; k < v->num[0]; k++, row += v->step[0], want -= v->esize)
     if (memcmp(row, want, bytes) != 0) return false;
   return true;
@@ -260,8 +260,8 @@ static bool is_identity(const vm_dp *d, const vm_view *v) {
   if (vm_pe_is_noted(known, v)) return true;
   /* More columns than rows: the columns beyond have no row with a one. */
   if (!vm_row_at(v, 0, 0) || v->elems > v->num[0] || !is_diagonal(d, v)) return false;
-  /* Noted only where somebody watches for writes (vm_pe_overwrite): SBUF of a run whose
-     products may stay open. */
+  /* Noted only where somebody watches for writes (vm_pe_overwrite): SBUF of a run whose products
+   * may stay open. */
   if (d->job && v->space == ISA_SBUF) vm_pe_note(known, v);
   return true;
 }
@@ -320,8 +320,8 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
     size_t n = a->dst.elems - i < VM_COLUMNS ? (size_t)(a->dst.elems - i) : VM_COLUMNS;
     vm_turn turn;
     turn.from = vm_pe_raw(d->weights, a->tile_row, a->tile_col, &turn.from_step);
-    /* By an identity the rows are in order already; fp8 needs its zero bytes, so that it
-       goes through the scratch in any case. */
+    /* By an identity the rows are in order already; fp8 needs its zero bytes, so that it goes
+     * through the scratch in any case. */
     if (esize == 1 || !is_identity(d, &a->src)) {
       choose_rows(d, a, t, i, n);
       turn.from = (const uint8_t *)d->scratch;
@@ -351,8 +351,8 @@ static bool is_transpose(const vm_dp *d, const struct vm_MATMUL *a, const vm_sta
 bool vm_pe_turn_of(vm_dp *d, const struct vm_MATMUL *a, vm_turn *turn) {
   const vm_stationary *t = vm_pe_tile(d, a->tile_row, a->tile_col);
   const vm_weights *w = d->weights;
-  /* Anything that could fail, or that reads more than the loaded elements, is left to the
-     handler: what this describes may be computed later, on any thread. */
+  /* Anything that could fail, or that reads more than the loaded elements, is left to the handler:
+   * what this describes may be computed later, on any thread. */
   if (!is_transpose(d, a, t) || a->psum_zero.at || !w->source.at || w->source_row != a->tile_row ||
       w->source_col != a->tile_col || !vm_pe_is_noted(&w->identity, &a->src) ||
       a->dst.elems > VM_COLUMNS || a->dst.esize != isa_dtype_bytes(t->dtype) ||

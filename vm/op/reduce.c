@@ -14,8 +14,8 @@ typedef struct sum {
 } sum;
 
 static bool by_partials(unsigned op) {
-  /* Operators whose result does not depend on the order but for rounding; their partials are
-     those of the definition. */
+  /* Operators whose result does not depend on the order but for rounding; their partials are those
+   * of the definition. */
   return op == ISA_ALU_add || op == ISA_ALU_mult || op == ISA_ALU_max || op == ISA_ALU_min;
 }
 
@@ -112,8 +112,8 @@ static bool reduce_rows(vm_dp *d, const struct vm_TENSOR_REDUCE *a, uint64_t inn
   /* Only such operators have a kernel that goes over rows. */
   if (a->dst.elems != 1 || !by_partials(a->op) || !vm_tile_as_row(&column.dst, &a->dst))
     return false;
-  /* The rows are dense fp32, or the tile is narrow and is gathered: either way one call for
-     all partitions. */
+  /* The rows are dense fp32, or the tile is narrow and is gathered: either way one call for all
+   * partitions. */
   if (!vm_rows_at(&a->src, &x)) {
     if (!vm_tile_as_row(&row, &a->src)) return false;
     x.at = d->row[0];
@@ -175,8 +175,7 @@ static void reduce_bits(const struct vm_TENSOR_REDUCE *a, uint64_t inner) {
 /* Elements that become one: the last `axes` free dimensions, 0 meaning all. */
 static uint64_t reduced_elems(const vm_view *v, unsigned axes) {
   uint64_t n = 1;
-  for (unsigned i = v->ndim; i-- > 1;)
-    /* axes counts from the innermost dimension. */
+  for (unsigned i = v->ndim; i-- > 1;) /* axes counts from the innermost dimension. */
     if (axes == 0 || i + axes >= v->ndim) n *= v->num[i];
   return n;
 }

@@ -56,8 +56,8 @@ vm_verdict vm_op_tensor_scalar_cumulative(vm_dp *d, const struct vm_TENSOR_SCALA
     size_t n = vm_columns(a->dst.elems, i);
     vm_load_block(d, x, &a->src, i, n);
     for (size_t j = 0; j < n; j++) {
-      /* The partitions of element i + j are side by side: one kernel call is one step of all
-         lanes. */
+      /* The partitions of element i + j are side by side: one kernel call is one step of all lanes.
+       */
       float *t = x + j * lanes;
       step(d, a->op0, t, t, scalar, a->reverse0, lanes);
       step(d, a->op1, r, t, r, false, lanes);

@@ -124,7 +124,7 @@ static void select_piece(vm_dp *d, selection *s, const uint32_t *mask, uint32_t 
 }
 
 static void selection_end(vm_dp *d, const selection *s, unsigned cmd, uint32_t p) {
-  /* Of max only: both instructions reduce with it. */
+  /* Only of max: both instructions reduce with it. */
   float row = s->reduces ? vm_kern_combine(ISA_ALU_max, s->part) : 0;
   vm_accumulate(&d->acc[p], cmd, ISA_ALU_max, 0, row);
 }
@@ -162,12 +162,10 @@ static bool below(float start, uint64_t i, float bound, bool or_equal) {
 /* How many of n indices are below the bound. The difference is right if it is exact, and close if
  * it is not. */
 static uint64_t count_below(float start, float bound, bool or_equal, uint64_t n) {
-  /* Where start + i reaches the bound, if fp32 did not round it: the two loops below correct
-     it. */
+  /* Where start + i reaches the bound, if fp32 did not round it: the two loops below correct it. */
   double guess = (double)bound - (double)start;
   uint64_t k = !(guess > 0) ? 0 : guess >= (double)n ? n : (uint64_t)guess;
-  /* A few steps: rounding moves the place by at most the spacing of the floats near the
-     bound. */
+  /* A few steps: rounding moves the place by at most the spacing of the floats near the bound. */
   while (k > 0 && !below(start, k - 1, bound, or_equal)) k--;
   while (k < n && below(start, k, bound, or_equal)) k++;
   return k;

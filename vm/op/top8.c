@@ -131,7 +131,7 @@ vm_verdict vm_op_match_replace8(vm_dp *d, const struct vm_MATCH_REPLACE *a) {
   if (need_match(d, "match_replace8", &a->src) != VM_RETIRE) return VM_FAULT;
   for (uint32_t p = 0; p < a->dst.num[0] && a->dst.elems; p++) {
     /* match_replace8 counts from the other end: the last register of a value gets the first
-       occurrence. */
+     * occurrence. */
     hits_find(d, &h, &a->src, p, true);
     /* Only now: dst may be src, in which the values were looked for. */
     copy_row(d, &a->dst, &a->src, p);

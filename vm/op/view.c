@@ -58,16 +58,16 @@ static void copy_run(const vm_kern *k, uint8_t *dst, int64_t dst_step, const uin
     return;
   }
   /* One of the two is dense: nobody copies between two strided places directly. */
-  /* A kernel has a vector for each size of element; a loop of single loads is faster only
-     below FEW. */
+  /* A kernel has a vector for each size of element; a loop of single loads is faster only below
+   * FEW. */
   if (k && n >= FEW) {
     if (dst_step == esize)
       k->gather(dst, src, (ptrdiff_t)src_step, n, esize);
     else
       k->scatter(dst, (ptrdiff_t)dst_step, src, n, esize);
     return;
-  /* A macro with constant sizes: with `esize` as a variable each copy would be a call of
-     memcpy. */
+    /* A macro with constant sizes: with `esize` as a variable each copy would be a call of memcpy.
+     */
   }
 #define EACH(bytes)                                                               \
   for (; n > 0; n--, dst += dst_step, src += src_step) copy_one(dst, src, bytes); \
@@ -86,8 +86,8 @@ static size_t piece(const vm_walk *w, size_t n) { return w->left < n ? (size_t)w
 /* How many of the next n elements' runs are short, whole, and a constant step apart. */
 static size_t short_rows(const vm_kern *k, const vm_view *v, const vm_walk *w, size_t n) {
   size_t bytes = (size_t)v->run * v->esize, rows = v->run ? n / (size_t)v->run : 0, left;
-  /* Two levels at least, each run dense and whole, and no index vector, whose rows are
-     nowhere at a constant step. */
+  /* Two levels at least, each run dense and whole, and no index vector, whose rows are nowhere at a
+   * constant step. */
   if (!k || w->n != 2 || w->row >= 0 || v->run_step != v->esize || w->left != v->run ||
       bytes < NARROW || bytes > WIDE || rows < 2)
     return 0;
@@ -119,8 +119,8 @@ static void load_raw(const vm_kern *k, void *dst, const vm_view *v, uint32_t p, 
   }
   vm_walk_partition(&w, v, p);
   for (vm_walk_seek(&w, first);; vm_walk_next_run(&w)) {
-    /* Short rows one after another: the kernel moves all of them in one call, where copy_run
-       would be called for each. */
+    /* Short rows one after another: the kernel moves all of them in one call, where copy_run would
+     * be called for each. */
     size_t rows = short_rows(k, v, &w, n), m = rows ? rows * (size_t)v->run : piece(&w, n);
     size_t bytes = (size_t)v->run * v->esize;
     if (rows) {
@@ -212,8 +212,8 @@ void vm_load(const vm_dp *d, float *dst, const vm_view *v, uint32_t p, uint64_t 
     return;
   }
   uint32_t raw[RAW / 4];
-  /* fp32 needs no conversion, so no buffer either: the elements are gathered where they are
-     wanted. */
+  /* fp32 needs no conversion, so no buffer either: the elements are gathered where they are wanted.
+   */
   if (v->dtype == ISA_float32) {
     load_raw(d->k, dst, v, p, first, n);
     return;
@@ -387,8 +387,8 @@ void vm_accumulate(float *acc, unsigned cmd, unsigned op, float init, float row)
 void vm_partials_start(unsigned op, float part[16]) {
   float start = vm_kern_identity(op);
   for (int i = 0; i < 16; i++) part[i] = start;
-/* One operator's identity for all sixteen: combining partials that got nothing changes
-   nothing. */
+  /* One operator's identity for all sixteen: combining partials that got nothing changes nothing.
+   */
 }
 
 static void copy_partition(const vm_kern *k, const vm_view *dst, const vm_view *src, uint32_t p) {
@@ -427,8 +427,8 @@ void vm_copy_bits(const vm_kern *k, const vm_view *dst, const vm_view *src) {
 }
 
 bool vm_tile_as_row(vm_view *out, const vm_view *v) {
-  /* Only where the elements of a partition are one run can a partition be a dimension of one
-     row. */
+  /* Only where the elements of a partition are one run can a partition be a dimension of one row.
+   */
   if (v->num[0] < 2 || v->elems == 0 || v->elems > VM_FEW || v->run != v->elems || v->place)
     return false;
   *out = *v;
@@ -467,8 +467,7 @@ void vm_store_block(const vm_dp *d, const vm_view *v, uint64_t i, const float *b
   o = there ? (vm_rows){o.at + i, o.step} : (vm_rows){d->scratch, VM_BLOCK};
   vm_kern_turn(o.at, o.step * (ptrdiff_t)sizeof *block, block, lanes * (ptrdiff_t)sizeof *block, n,
                lanes, sizeof *block);
-  /* Each row as vm_out_done stores it: a NaN of arithmetic has one form, whichever way it
-     went. */
+  /* Each row as vm_out_done stores it: a NaN of arithmetic has one form, whichever way it went. */
   for (uint32_t p = 0; p < lanes && !there; p++) vm_out_done(d, v, p, i, o.at + p * VM_BLOCK, n);
 }
 

@@ -30,8 +30,8 @@ void vm_walk_open(vm_walk *w, const vm_view *v, const int64_t *rows, unsigned ro
     if (row) w->row = w->n;
     w->dim[w->n++] = x;
   }
-  /* A view of one element, or one whose innermost dimension goes by an index vector: the run
-     is then a single element. */
+  /* A view of one element, or one whose innermost dimension goes by an index vector: the run is
+   * then a single element. */
   if (w->n == 0 || w->row == w->n - 1) w->dim[w->n++] = (vm_walk_dim){.num = 1, .step = v->esize};
   w->step = w->dim[w->n - 1].step;
 }
@@ -44,7 +44,7 @@ void vm_walk_partition(vm_walk *w, const vm_view *v, uint32_t p) {
     w->dim[w->n++] = (vm_walk_dim){.num = v->elems};
   } else if (v->run != v->elems) {
     /* How many runs the partition has: the dimensions outside of the run are those, from the
-       outermost on, whose sizes multiply to that. */
+     * outermost on, whose sizes multiply to that. */
     uint64_t inner = v->elems / v->run;
     for (unsigned d = 1; inner > 1; inner /= v->num[d++])
       w->dim[w->n++] = (vm_walk_dim){.num = v->num[d], .step = v->step[d]};
@@ -55,8 +55,8 @@ void vm_walk_partition(vm_walk *w, const vm_view *v, uint32_t p) {
 
 /* Byte offset of index i of the dimension whose offsets are in rows. */
 static inline int64_t row_offset(const vm_walk *w, uint64_t i) {
-  /* A skipped row lies nowhere: its place is that of the first, and w->skipped keeps callers
-     from using it. */
+  /* A skipped row lies nowhere: its place is that of the first, and w->skipped keeps callers from
+   * using it. */
   return w->rows[i] == VM_NO_ROW ? 0 : w->rows[i];
 }
 

@@ -12,13 +12,11 @@ vm_stationary *vm_pe_tile(const vm_dp *d, unsigned row, unsigned col) {
 /* ---- Elements ----------------------------------------------------------------------------- */
 
 /* Their place in raw. */
-/* Four bytes for each column, whatever the type: tiles of different types stand side by
-   side. */
+/* Four bytes for each column, whatever the type: tiles of different types stand side by side. */
 static uint8_t *raw_of(vm_weights *w, unsigned row, unsigned col) { return &w->raw[row][4 * col]; }
 
 const uint8_t *vm_pe_raw(const vm_weights *w, unsigned row, unsigned col, int64_t *step) {
-  /* Only of the last tile may the elements still be in SBUF: those of others have been
-     copied. */
+  /* Only of the last tile may the elements still be in SBUF: those of others have been copied. */
   bool there = w->source.at && w->source_row == row && w->source_col == col;
   *step = there ? w->source.step : VM_RAW_ROW;
   return there ? w->source.at : &w->raw[row][4 * col];
@@ -43,16 +41,15 @@ static void take_source(vm_weights *w) {
   w->source.at = NULL;
 }
 
-/* The same place and the same shape; that its bytes are the same is what vm_pe_overwrite
-   watches. */
+/* The same place and the same shape; that its bytes are the same is what vm_pe_overwrite watches.
+ */
 bool vm_pe_is_noted(const vm_unchanged *u, const vm_view *v) {
   return u->at == v->at && vm_row_at(v, 0, 0) && u->step == v->step[0] &&
          u->bytes == v->elems * v->esize && u->rows == v->num[0] && u->dtype == v->dtype;
 }
 
 uint64_t vm_pe_noted_at(const vm_unchanged *u, const uint8_t *sbuf, size_t pitch) {
-  /* Partitions are `pitch` bytes apart on the host: what is left is the byte in its
-     partition. */
+  /* Partitions are `pitch` bytes apart on the host: what is left is the byte in its partition. */
   return (uint64_t)(u->at - sbuf) - u->part * pitch;
 }
 
@@ -83,8 +80,8 @@ void vm_pe_load(vm_dp *d, unsigned row, unsigned col, vm_stationary tile) {
         t->k = 0;
     }
   }
-  /* The tile that is still only in SBUF stays loaded (the new one is beside it): its
-     elements are taken over before the note is used for the new one. */
+  /* The tile that is still only in SBUF stays loaded (the new one is beside it): its elements are
+   * taken over before the note is used for the new one. */
   if (w->source.at && vm_pe_tile(d, w->source_row, w->source_col)->k) take_source(w);
   w->source.at = NULL;
   *vm_pe_tile(d, row, col) = tile;
@@ -116,8 +113,8 @@ void vm_pe_ready(const vm_dp *d, unsigned row, unsigned col) {
  * a transpose needs them only once. */
 static void load_raw(vm_dp *d, unsigned row, unsigned col, const vm_view *src) {
   vm_weights *w = d->weights;
-  /* Nothing is copied yet. The note is only kept if vm_pe_overwrite will be told of every
-     write to these bytes. */
+  /* Nothing is copied yet. The note is only kept if vm_pe_overwrite will be told of every write to
+   * these bytes. */
   if (d->job && src->space == ISA_SBUF && vm_row_at(src, 0, 0)) {
     vm_pe_note(&w->source, src);
     w->source_row = (uint8_t)row;
@@ -157,8 +154,7 @@ vm_verdict vm_op_ldweights(vm_dp *d, const struct vm_LDWEIGHTS *a) {
   vm_pe_finish(d->job);
   for (uint32_t p = 0; p < parts; p++)
     for (unsigned j = 0; j < lanes; j++)
-      /* The two elements of a pair lie m apart in the partition, and become neighbouring
-         rows. */
+      /* The two elements of a pair lie m apart in the partition, and become neighbouring rows. */
       vm_load(d, vm_pe_weights(d, row, col) + (lanes * p + j) * VM_WEIGHTS, &a->src, p, j * m, m);
   return VM_RETIRE;
 }
@@ -200,8 +196,8 @@ void vm_pe_from_words(vm_weights *w) {
     for (unsigned col = 0; col < ISA_PMAX; col += 32) {
       const vm_stationary *t = &w->tile[row / 32][col / 32];
       unsigned size = isa_dtype_bytes(t->dtype);
-      /* From words to elements side by side: memmove, since element i moves to the left
-         within its own row. */
+      /* From words to elements side by side: memmove, since element i moves to the left within its
+       * own row. */
       for (unsigned k = 0; k < t->k && is_raw_sort(t); k++)
         for (unsigned i = 0; i < t->m; i++)
           memmove(raw_of(w, row + k, col) + i * size, raw_of(w, row + k, col + i), size);
