@@ -81,8 +81,8 @@ bool vm_dma_read_rows(vm_resolver *r, const isa_ap *ap, bool skip, bool unique, 
                       (unsigned long long)k, part, (unsigned long long)(k / v.num[0]), (long long)i,
                       t.name, (long long)t.rows - 1);
     rows[k] = out ? VM_NO_ROW : i * t.stride;
-    /* A scatter that sums needs each row once: two sums into one row would depend on their order. n
-     * is at most a few thousand, and only such scatters look. */
+    /* A scatter that sums needs each row once: two sums into one row would depend on their order.
+     */
     uint64_t other = unique && !out ? find_same_row(rows, k) : k;
     if (other < k)
       return isa_fail(r->err, ISA_FAULT, ISA_NOFIELD,

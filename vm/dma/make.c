@@ -275,7 +275,7 @@ static void find_reach(const vm_core *c, vm_transfer *t) {
     if (whole) t->all[k] = t->whole;
     t->outer[k] = (uint8_t)outer_of(v, 0);
     t->row[k] = whole ? 0 : row_of(v, t->outer[k]);
-    /* Of several sources it is not worth finding out which. */
+    /* With several sources it is not worth finding out which. */
     t->stale[k] = vm_hbm_is_stale(c, &t->all[k]) || (k && t->nsrc > 1);
   }
   if (t->put) t->stale[0] = false;

@@ -157,7 +157,7 @@ static vm_transfer *start_transfer(vm_core *c, unsigned e, const isa_insn *in, v
   m.n = 0;
   if (!make_all(c, e, in, met, &m)) return NULL;
   const vm_transfer *any = m.t[0];
-  /* Of all pieces: the generator makes them at once. */
+  /* For all pieces: the generator makes them at once. */
   for (unsigned k = 0; k < m.n; k++) descriptors += elements(m.t[k]);
   /* A static queue has none to make. */
   if (!any->is_static) at = generate(c, en, any->queue, descriptors, at);

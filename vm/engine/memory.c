@@ -375,7 +375,7 @@ void vm_hbm_wrote(vm_core *c, const vm_box *box) {
     vm_block *b = &c->run->blocks[i];
     uint64_t at = (uint64_t)(uintptr_t)b->data;
     if (!b->pieces || box->lo < at || box->lo >= at + b->bytes) continue;
-    /* Of the box only what lies in this tensor. */
+    /* From the box only what lies in this tensor. */
     uint64_t last = (box->hi - 1 < at + b->bytes ? box->hi - 1 - at : b->bytes - 1) / VM_PIECE;
     for (uint64_t k = (box->lo - at) / VM_PIECE; k <= last; k++) b->pieces[k] = 0;
   }

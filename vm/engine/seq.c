@@ -101,7 +101,7 @@ static bool is_fast(unsigned op) { return isa_ops[op].runs == ISA_RUNS_REG; }
 vm_uop vm_uop_of(const isa_insn *in) {
   vm_uop u = {0};
   bool in_register = false;
-  /* Of other instructions only the opcode matters: they stop the loop. */
+  /* In other instructions only the opcode matters: they stop the loop. */
   const isa_form *form = isa_form_of(in->op);
   for (unsigned i = 0; i < form->nfields && is_fast(in->op); i++) {
     const isa_field *f = &form->fields[i];
@@ -381,7 +381,7 @@ static vm_verdict slow_step(vm_core *c, unsigned e, const isa_insn *in) {
   default: break;
   }
   if (isa_op_is_collective(in->op))
-    /* Of both cores: the engines meet once, then each issues its part (triggered). */
+    /* For both cores: the engines meet once, then each issues its part (triggered). */
     return isa_collective_of(in).both && c->run->n > 1 && !en->triggered
                ? vm_meet_collective(c, e, in)
                : vm_cc_issue(c, e, in);

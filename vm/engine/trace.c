@@ -21,7 +21,7 @@ static void tell(vm_core *c, const vm_trace_event *ev) {
 
 void vm_trace(vm_core *c, const vm_trace_event *ev) {
   bool dma = ev->kind == VM_EV_DMA;
-  /* Of a transfer's end its DMA engine; of others the engine. */
+  /* The DMA engine for a transfer's end, the engine for others. */
   uint64_t who = (uint64_t)(uint16_t)(dma ? ev->where.dma : ev->where.engine);
   vm_run *r = c->run;
   if (c->number) who |= 1u << 7; /* no DMA engine or engine has that bit */
