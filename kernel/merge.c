@@ -85,13 +85,18 @@ static bool is_whole_tile(const merger *m, const as_k_operand *o) {
   return !x.set && x.lo == 0 && x.hi == b->bytes && b->part == 0 && x.p0 == 0 && x.p1 == b->nparts;
 }
 
+static bool is_fixed_tile(const merger *m, const as_k_operand *o) {
+  return o->space != ISA_HBM && as_k_buf(m->k, o->buffer)->fixed;
+}
+
 static bool relate(const merger *m, const as_k_operand *a, const as_k_operand *b, way *w,
                    int64_t *step) {
   int64_t size = (int64_t)isa_dtype_bytes(as_k_shape_of(m->k, a)->dtype);
   if (a->shape != b->shape || a->part != b->part || a->nparts != b->nparts) return false;
   *w = a->buffer == b->buffer ? ONE_BUFFER : TILES;
   *step = b->offset - a->offset;
-  if (*w == ONE_BUFFER) return *step > 0 && *step % size == 0;
+  /* at a fixed place another tile may write the same bytes, which nothing here counts */
+  if (*w == ONE_BUFFER) return *step > 0 && *step % size == 0 && !is_fixed_tile(m, a);
   return *step == 0 && as_k_buf(m->k, a->buffer)->class == as_k_buf(m->k, b->buffer)->class;
 }
 
@@ -364,11 +369,13 @@ static bool join(merger *m, const chain *c) {
   return true;
 }
 
+/* items: before. What came since may move bytes of a tile that has become a part meanwhile. */
 static void name_all_parts(merger *m, uint32_t items) {
   as_kernel *k = m->k;
   const as_k_use *uses;
-  for (uint32_t i = 0; i < items; i++)
-    for (unsigned u = 0, n = m->gone[i] ? 0 : as_k_used(k, &k->items[i], &uses); u < n; u++) {
+  for (uint32_t i = 0; i < k->nitems; i++)
+    for (unsigned u = 0, n = i < items && m->gone[i] ? 0 : as_k_used(k, &k->items[i], &uses); u < n;
+         u++) {
       as_k_operand *o = (as_k_operand *)(void *)&k->ops[k->items[i].ops + uses[u].operand - 1];
       if (o->buffer > m->old || !m->now[o->buffer - 1]) continue;
       o->offset += m->shift[o->buffer - 1];

@@ -67,8 +67,8 @@ static int give(lua_State *L, const handle *h, soma_status s, const uint32_t *nu
   return 2;
 }
 
-/* host.new(target or nil, flags, sbuf_bytes, core, cores, optimize, without): a handle; raises what
- * soma_kernel_new says. */
+/* host.new(target or nil, flags, sbuf_bytes, core, cores, optimize, without, front_end or nil): a
+ * handle; raises what soma_kernel_new says. */
 static int new_kernel(lua_State *L) {
   soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
   soma_options mo = SOMA_OPTIONS_INIT;
@@ -80,6 +80,7 @@ static int new_kernel(lua_State *L) {
   o.cores = lb_u32(L, 5);
   o.optimize = lb_u32(L, 6);
   o.without = lb_u32(L, 7);
+  o.front_end = luaL_optstring(L, 8, NULL);
   handle *h = lua_newuserdatauv(L, sizeof *h, 0);
   *h = (handle){0};
   luaL_setmetatable(L, HANDLE);

@@ -288,13 +288,13 @@ end
 Kernel.__name = "soma.kernel"
 
 local known = {target = "string", cores = "number", spill = "boolean", keep_order = "boolean", fixed_engines = "boolean",
-               copies = "boolean", sbuf_bytes = "number", optimize = "number",
+               copies = "boolean", sbuf_bytes = "number", optimize = "number", front_end = "string",
                policy = "number", without = "number"} -- these two: for tests/bench/policies.lua
 
 local function new(o, core)
   if type(o) ~= "table" then error("kernel takes a table of options, not " .. tostring(o), 3) end
   for name, value in pairs(o) do
-    if not known[name] then error(("kernel: unknown option '%s'; it takes: copies, cores, fixed_engines, keep_order, optimize, sbuf_bytes, spill, target"):format(tostring(name)), 3) end
+    if not known[name] then error(("kernel: unknown option '%s'; it takes: copies, cores, fixed_engines, front_end, keep_order, optimize, sbuf_bytes, spill, target"):format(tostring(name)), 3) end
     if type(value) ~= known[name] then error(("kernel: option '%s' must be a %s, not a %s"):format(name, known[name], type(value)), 3) end
   end
   local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0) | 32 | (o.policy or 0)
@@ -306,7 +306,7 @@ local function new(o, core)
   local cores = o.cores or 1
   if cores ~= 1 and cores ~= 2 then error("kernel: cores must be 1 or 2, not " .. tostring(cores), 3) end
   local k = {core = core, cores = cores, first = false, second = false, files = {}, tensors = {}, roles = {}, identities = {}, loops = {}, rounds = false, made = false, wrong = false, last = false}
-  local ok, handle = pcall(host.new, o.target, flags, o.sbuf_bytes or 0, core, cores, math.tointeger(optimize), o.without or 0)
+  local ok, handle = pcall(host.new, o.target, flags, o.sbuf_bytes or 0, core, cores, math.tointeger(optimize), o.without or 0, o.front_end)
   if not ok then error(handle, 3) end
   k.handle = handle
   k.target = k.handle:target()

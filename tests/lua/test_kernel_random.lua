@@ -1,5 +1,5 @@
--- Random kernels of nearly all instructions: with optimize 0, 1 and 2, with spills, under four timings, they give the
--- bits, the state of generators and registers, and the prints that they give one instruction at a time, and no finding
+-- Random kernels of nearly all instructions: with optimize 0, 1 and 2, with spills, with merges, under four timings, they
+-- give the bits, the state of generators and registers, and the prints that they give one instruction at a time, and no finding
 -- that they do not have as written. Kernels that just fit as written fit in each of these ways.
 --   KERNEL_RANDOM=10000 KERNEL_FIRST=1 build/soma tests/lua/test_kernel_random.lua
 local soma = require "soma"
@@ -267,6 +267,62 @@ function add.pieces(b)
   end
 end
 
+-- Loads, copies and stores of one line, round after round: what merges make one, but for what comes between.
+local function between(b, four, n)
+  local what = r(9)
+  if what == 0 then b.k.any.dma_copy(b.temp[r(4)], pick(b.f))
+  elseif what == 1 then b.k.any.memset(pick(b.f):slice(2, 8 * r(8), 8), 4.0)
+  elseif what == 2 then b.k.any.memset(four:slice(2, 16 * r(4), 8), 3.0)
+  elseif what == 3 and n then b.k.any.tensor_tensor(pick(b.f):slice(2, 0, 16), n, n, {op = "max"})
+  elseif what == 4 then b.k.any.tensor_copy(pick(b.over), pick(b.f))
+  elseif what == 5 then b.k.any.dma_copy(pick {b.temp, b.shared[b.k.core]}[r(4)]:slice(2, r(F), 1), pick(b.f):slice(2, 0, 1)) end
+end
+local function rounds_of(b, move, distance)
+  local seen, four = {}, pick {pick(b.f), pick(b.over)}
+  for n = 0, 1 + r(4) do
+    if n < 4 then
+      seen[n + 1] = move(n, distance * n)
+      if r(3) == 0 then between(b, four, seen[n + 1]) end
+    end
+  end
+  for _, v in ipairs(seen) do b.k.any.tensor_tensor(pick(b.f):slice(2, 16 * r(4), 16), v, v, {op = pick {"max", "add"}}) end
+end
+function add.rounds_loaded(b)
+  local from = rows(b)
+  rounds_of(b, function(_, at)
+    local t = b.k:tile("float32", {P, 16})
+    b.k.any.dma_copy(t, from:slice(2, at, 16))
+    return t
+  end, pick {16, 16, 16, 8})
+end
+function add.rounds_copied(b)
+  local from = pick {pick(b.f), pick(b.over), pick(b.sum)}
+  rounds_of(b, function(_, at)
+    local t = b.k:tile("float32", {P, 16})
+    b.k.any.tensor_copy(t, from:slice(2, at, 16))
+    return t
+  end, pick {16, 16, 16, 12})
+end
+function add.rounds_stored(b)
+  local to, source = pick {b.temp, b.shared[b.k.core]}[r(4)], r(2) == 0 and pick(b.f)
+  rounds_of(b, function(n, at)
+    local t = source and source:slice(2, 16 * n, 16)
+    if not source then
+      t = b.k:tile("float32", {P, 16})
+      b.k.any.activate(t, pick(b.f):slice(2, 16 * n, 16), {fn = "relu"})
+    end
+    b.k.any.dma_copy(to:slice(2, at, 16), t)
+    return t
+  end, pick {16, 16, 16, 8})
+end
+function add.rounds_gathered(b) -- into one tile
+  local to, from = pick {pick(b.f), pick(b.over)}, rows(b)
+  rounds_of(b, function(_, at)
+    b.k.any.dma_copy(to:slice(2, at, 16), from:slice(2, at, 16))
+    return to:slice(2, at, 16)
+  end, pick {16, 16, 16, 8})
+end
+
 function add.print(b) b.k.any.device_print("p", pick {b.f[1], b.f[2], b.column, b.temp[0]}:slice(2, 0, 1)[{r(3), 1}]) end
 function add.at_place(b)
   local place = b.k:register()
@@ -313,14 +369,18 @@ local function some(b, n)
   end
 end
 
-local function kernel(seed, target)
+-- full: SBUF has hardly more room than below the tiles at fixed places, where another one lies.
+local function kernel(seed, target, full)
   return function(k)
+    local below = full and k:tile("float32", {P, 131072 // 4}, {offset = 0})
+    if full then k.any.memset(below:slice(2, 0, 1), 0.0) end
     math.randomseed(seed)
     local b = tiles(k, target)
     b.depth = 0
     states(b)
     some(b, 8 + r(50))
     outputs(b)
+    if full then k.any.memset(below:slice(2, 0, 1), 1.0) end
   end
 end
 
@@ -330,8 +390,8 @@ local inputs <const> = {x = soma.randn({8, P, F}, "float32", {seed = 3}), i = so
 
 local function build(seed, target, cores, options)
   options.target, options.cores = target, cores
-  local k = soma.kernel(options, kernel(seed, target))
-  return k:program(), k:figures()
+  local k = soma.kernel(options, kernel(seed, target, options.spill))
+  return k:program(), k
 end
 
 local function run(program, target, schedule, checks)
@@ -351,7 +411,25 @@ local function same_run(what, want, prints, got, printed, cores)
   assert(cores or prints == printed, what .. ": other prints") -- of two cores they come in the order of their times
 end
 
-local WAYS <const> = {{optimize = 0}, {optimize = 1}, {optimize = 2}, {optimize = 1, spill = true}}
+local WAYS <const> = {{optimize = 0}, {optimize = 1}, {optimize = 2}, {optimize = 1, spill = true}, {optimize = 1, front_end = "neuronxcc.nki"}}
+
+-- How often each pass did something, as the report says it: {name, words of the report}.
+local SAYS <const> = {
+  {"merges", "(%d+) of %d+: those of several rounds are one"}, {"overwritten", "(%d+) of %d+: it is overwritten"},
+  {"there", "(%d+) of %d+: another tile has"}, {"computed", "(%d+) of %d+: it was computed"},
+  {"reloads", "loaded again before ()"}, {"stored", "to HBM after ()"}, {"out of PSUM", "from PSUM to SBUF after ()"},
+}
+local function count(k, way, fired)
+  local figures, text = k:figures(), k:report()
+  for _, name in ipairs {"versions", "left_out", "moved"} do
+    if way == WAYS[2] then fired[name] = (fired[name] or 0) + figures[name] end
+  end
+  for _, says in ipairs(SAYS) do
+    for n in text:gmatch(says[2]) do
+      fired[says[1]] = (fired[says[1]] or 0) + (says[2]:find("(%d", 1, true) and tonumber(n) or 1)
+    end
+  end
+end
 
 -- Whether the kernel ran: a register may move a destination over its source, which is a fault.
 local function check(seed, fired)
@@ -363,10 +441,12 @@ local function check(seed, fired)
   if want.fault then return false end
   local written
   for _, way in ipairs(WAYS) do
-    local what = ("kernel %d on %s, optimize %d%s"):format(seed, target, way.optimize, way.spill and ", spills" or "")
-    local p, figures = build(seed, target, cores, {optimize = way.optimize, spill = way.spill, sbuf_bytes = way.spill and 140000 or nil})
-    for name, n in pairs(fired) do fired[name] = way == WAYS[2] and n + figures[name] or n end
-    for schedule = 0, way == WAYS[2] and 3 or 0 do
+    local what = ("kernel %d on %s, optimize %d%s"):format(seed, target, way.optimize, way.spill and ", spills" or way.front_end or "")
+    local fits, p, k = pcall(build, seed, target, cores, {optimize = way.optimize, spill = way.spill, front_end = way.front_end,
+                                                          sbuf_bytes = way.spill and 131072 + 384 + 256 * (5 + seed % 4) or nil})
+    assert(fits or way.spill and p:find("not fit in", 1, true), p)
+    if fits then count(k, way, fired) end
+    for schedule = 0, fits and (way == WAYS[2] and 3 or 0) or -1 do
       local got, printed, found = run(p, target, schedule, "race,uninit,psum,port")
       same_run(what .. ", schedule " .. schedule, want, prints, got, printed, cores)
       written = written or found
@@ -377,11 +457,16 @@ local function check(seed, fired)
 end
 
 t.case("random kernels", function()
-  local fired, ran = {versions = 0, left_out = 0, moved = 0}, 0
+  local fired, ran = {}, 0
   for seed = FIRST, FIRST + (COUNT or 24) - 1 do ran = ran + (check(seed, fired) and 1 or 0) end
-  if COUNT then io.stderr:write(("# %d ran: versions %d, left out %d, moved %d\n"):format(ran, fired.versions, fired.left_out, fired.moved)) end
+  local names = {}
+  for name in pairs(fired) do names[#names + 1] = name end
+  table.sort(names)
+  for n, name in ipairs(names) do names[n] = name .. " " .. fired[name] end
+  if COUNT then io.stderr:write(("# %d ran: %s\n"):format(ran, table.concat(names, ", "))) end
   t.eq(ran > 0.7 * (COUNT or 24), true)
-  for name, n in pairs(fired) do assert(n > 4 * ran, name) end
+  for _, name in ipairs {"versions", "left_out", "moved"} do assert(fired[name] > 4 * ran, name) end
+  for n = 1, 6 do assert(COUNT or fired[SAYS[n][1]], SAYS[n][1]) end
 end)
 
 -- ---- Room -----------------------------------------------------------------------------------
