@@ -17,7 +17,9 @@ static void note_view(void *ud, const isa_operand *o, vm_view *v) {
   bool there = w->m->insn && (o->flags & AP_R);
   const vm_core *c = there ? vm_core_at(w->c, w->m->at.core) : w->c;
   uint32_t index = there ? vm_save_operand_there(w->m) : o->index;
+  /* Without elements there is no place to note. */
   uint8_t size_dim = c->code->aps[index - 1].size_dim;
+  /* Its size register as it was. */
   vm_save_noted n = {v->at, v->place, has_elements(v) ? v->elems : 0,
                      size_dim ? v->num[size_dim - 1] : 0};
   /* A copied source lies elsewhere now, but it is resolved again from where it was. */
@@ -32,6 +34,7 @@ static void note_flight(const vm_core *c, vm_flight *f, vm_save_recalled *rc, vm
     const void *at = vm_operand_at(f->in, &f->a, i);
     int reg = isa_field_register(f->in, &form->fields[i]);
     bool is_num = form->fields[i].kind == ISA_K_NUM;
+    /* Fields that came from registers are noted with their values then. */
     if (reg < 0) continue;
     uint32_t value =
         is_num ? isa_f32_bits(((const vm_num *)at)->imm) : (uint32_t) * (const int32_t *)at;
@@ -49,6 +52,7 @@ struct source_walk {
 /* Bytes of num[0] * elems elements, UINT64_MAX if there are more. */
 static uint64_t bytes_of(const vm_view *v) {
   uint64_t n;
+  /* A file's sizes multiply to anything. */
   if (__builtin_mul_overflow(v->elems, (uint64_t)v->num[0] * v->esize, &n)) return UINT64_MAX;
   return n;
 }
@@ -80,6 +84,7 @@ static bool restore_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f,
   if (!vm_saver_need(s, is_data_path(f->in), "an instruction in flight is not for a data path"))
     return false;
   vm_save_swapped w;
+  /* Registers as they were when it issued, for as long as it is resolved. */
   vm_save_swap_in(&w, c, &c->eng[e], rc, m);
   bool ok = vm_issue_restored(c, e, f, &err);
   vm_save_swap_out(&w);
@@ -103,6 +108,7 @@ static void walk_own_source(vm_saver *s, vm_core *c, vm_flight *f) {
   vm_saver_need(s, b->p0 <= b->p1 && b->p1 <= ISA_PMAX && b->hi <= c->target->sbuf_bytes,
                 "the source of a sendrecv is outside of sbuf");
   if (!s->reads) return;
+  /* An empty box has no memory. */
   b->space = b->lo < b->hi ? ISA_SBUF : 0;
   b->core = c->number;
   f->item.nsrc = 2;
@@ -119,7 +125,9 @@ static void walk_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f) {
   if (!s->reads) note_flight(c, f, &rc, &m);
   vm_save_recalled_walk(s, c, &rc);
   if (m.insn) vm_save_recalled_walk(s, vm_core_at(c, m.at.core), &m.rc);
+  /* The operands are there from here on. */
   if (s->failed || (s->reads && !restore_flight(s, c, e, f, &rc, &m))) return;
+  /* Only with its own source does the hazard of later instructions come out the same. */
   if (m.insn) walk_own_source(s, c, f);
   vm_save_time(s, &f->item.start);
   vm_save_time(s, &f->item.done);
@@ -134,6 +142,7 @@ static void walk_flight(vm_saver *s, vm_core *c, unsigned e, vm_flight *f) {
   /* Only now: it was resolved above as if nothing had been copied. */
   f->item.staged = staged;
   vm_saver_need(s, f->item.start <= f->item.done, "an instruction is done before it starts");
+  /* Copied sources follow: they are no longer in memory. */
   if (staged) vm_each_view(c, f->in, &f->a, walk_copy, &(struct source_walk){s, c, &f->item});
 }
 
@@ -142,6 +151,7 @@ void vm_save_flights(vm_saver *s, vm_core *c, unsigned e) {
   uint32_t n = en->nflights;
   vm_save_below(s, &en->first, VM_FLIGHTS, "flight");
   vm_saver_count(s, &n, VM_FLIGHTS, 1, "instructions in flight");
+  /* Counted up as they are read: a failure leaves only whole ones. */
   if (s->reads) en->nflights = 0;
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     vm_flight *f = &en->flights[(en->first + i) % VM_FLIGHTS];

@@ -15,12 +15,14 @@ void vm_save_note_operand(const vm_core *c, vm_save_recalled *rc, uint32_t index
                           const vm_save_noted *v) {
   const isa_ap *ap = &c->code->aps[index - 1];
   uint32_t n = rc->r.n;
+  /* The size is that of the dimension as it was resolved. */
   if (ap->size_dim) vm_save_note_register(rc, ap->size_reg, v->size);
   /* A static operand is where the program says; one that is named twice is noted once. */
   if (v->elems == 0 || !vm_ap_is_dynamic(ap) || vm_recall_of(c, &rc->r, index) >= 0) return;
   rc->r.ap[n] = index;
   /* As a distance: the next host has the memories at other addresses. */
   rc->r.displaced[n] = v->at - vm_ap_base(c, ap) - ap->offset;
+  /* With an index: as many offsets. */
   rc->r.noffsets[n] = (uint32_t)v->elems;
   rc->place[n] = v->place;
   rc->r.n++;
@@ -33,6 +35,7 @@ static void walk_offsets(vm_saver *s, const isa_ap *ap, vm_save_recalled *rc, ui
   vm_saver_count(s, n, UINT32_MAX, 4, "offsets of an operand");
   /* They are read where they lie in the file, which outlives the walk. */
   rc->r.offsets[entry] = s->at;
+  /* Offsets in elements: the file does not depend on the host. */
   for (uint32_t i = 0; i < *n && !s->reads; i++) {
     uint32_t offset = place ? (uint32_t)(place[i] / (int)isa_dtype_bytes(ap->dtype)) : 0;
     vm_save_u32(s, &offset);
@@ -50,6 +53,7 @@ void vm_save_recalled_walk(vm_saver *s, const vm_core *c, vm_save_recalled *rc) 
     vm_save_u32(s, &rc->r.ap[i]);
     vm_save_u64(s, &bytes);
     rc->r.displaced[i] = (int64_t)bytes;
+    /* The pattern decides what follows in the file. */
     if (!vm_saver_need(s, rc->r.ap[i] - 1 < c->code->naps, "an operand has no pattern")) return;
     const isa_ap *ap = &c->code->aps[rc->r.ap[i] - 1];
     if (ap->index_kind == ISA_INDEX_indirect) walk_offsets(s, ap, rc, i);
@@ -73,6 +77,7 @@ void vm_save_met_walk(vm_saver *s, const vm_core *c, const isa_insn *in, vm_wher
   *met = vm_at_pc(vm_core_at(c, met->core), engine, met->pc);
   m->at = *met;
   m->insn = &code->insns[met->pc];
+  /* The other one must name this pipe, or operands would be taken from anything. */
   vm_saver_need(s,
                 met->core != c->number && m->insn->op == in->op &&
                     isa_insn_pipe(m->insn) == isa_insn_pipe(in),
@@ -84,6 +89,7 @@ void vm_save_met_walk(vm_saver *s, const vm_core *c, const isa_insn *in, vm_wher
 static void give(vm_engine *en, const vm_save_recalled *rc, uint32_t *had) {
   memcpy(had, en->regs, sizeof en->regs);
   memcpy(en->regs, rc->regs, sizeof en->regs);
+  /* While this is set, resolve takes offsets from it instead of memory. */
   en->recall = &rc->r;
 }
 

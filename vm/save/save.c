@@ -15,6 +15,7 @@ void vm_save_options_walk(vm_saver *s, vm_save_options *o) {
   vm_save_u64(s, &o->rounding_seed);
   for (unsigned i = 0; i < VM_NCOSTS; i++) {
     vm_save_u32(s, &o->cost[i]);
+    /* A hostile value could make times overflow. */
     if (s->reads && !vm_cost_allows((vm_cost_id)i, o->cost[i]))
       vm_saver_fail(s, "constant %s is %u", vm_cost_rows[i].name, o->cost[i]);
   }
@@ -36,6 +37,7 @@ static void walk_path_node(vm_saver *s, const vm_core *c, vm_node *n, uint32_t n
   vm_save_time(s, &n->bound);
   if (c->run->peers) {
     vm_save_below(s, &n->peer, c->run->peers->nranks + 1, "rank of a cause");
+    /* Only sequencers hear of other ranks. */
     vm_saver_need(s, !n->peer || n->kind <= VM_N_SEQ, "a cause of another rank is no message");
   }
   if (n->peer)
@@ -64,6 +66,7 @@ static void walk_path(vm_saver *s, vm_core *c) {
   if (!p) return;
   vm_saver_count(s, &n, UINT32_MAX - 1, 38, "nodes in the record of causes");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
+    /* Nodes are read one by one: a file cannot make the array larger than what follows it. */
     if (s->reads && p->n == p->cap && !isa_array_grow(&c->al, &p->v, p->n, &p->cap, sizeof *p->v)) {
       vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for the record of causes");
       s->failed = true;
@@ -79,6 +82,7 @@ static void walk_path(vm_saver *s, vm_core *c) {
 /* ---- Memories ----------------------------------------------------------------------------- */
 
 static void walk_memory(vm_saver *s, uint8_t *at, size_t pitch, size_t bytes, uint64_t *reach) {
+  /* Partition by partition: what lies between them on the host is not saved. */
   for (unsigned p = 0; p < ISA_PMAX; p++) vm_saver_pages(s, at + p * pitch, bytes, reach);
 }
 
@@ -90,6 +94,7 @@ void vm_save_memories(vm_saver *s, vm_core *c) {
 static void walk_tensors(vm_saver *s, vm_run *r) {
   for (uint32_t i = 0; i < r->prog->ntensors; i++) /* nothing writes a const tensor */
     if (r->prog->tensors[i].role != ISA_CONST) {
+      /* Zeros that an earlier run's block still lacks. */
       vm_hbm_use_all(r->cores[0], i);
       vm_saver_pages(s, r->blocks[i].data, r->blocks[i].bytes, NULL);
     }
@@ -107,6 +112,7 @@ static void walk_stationary(vm_saver *s, vm_stationary *t, unsigned row, unsigne
   vm_save_bool(s, &t->mx);
   if (s->reads) t->raw = false; /* the file has the weights */
   unsigned lanes = t->mx ? VM_LANES : t->pairs ? 2 : 1;
+  /* The tile must fit where it is said to be, or a product would read beyond the weights. */
   vm_saver_need(s,
                 t->k == 0 ||
                     (t->k <= t->rows * lanes && t->m <= t->cols && row + t->rows <= ISA_PMAX &&
@@ -121,6 +127,7 @@ static void walk_weights(vm_saver *s, const vm_dp *d) {
   uint32_t words[ISA_PMAX];
   for (unsigned k = 0; k < VM_LANES * ISA_PMAX; k++) {
     float values[ISA_PMAX];
+    /* fp32 rows in one form, whatever has been converted. */
     if (!s->reads) vm_pe_weights_row(d, k, values);
     vm_saver_words(s, s->reads ? w->w[k] : values, ISA_PMAX);
   }
@@ -130,12 +137,14 @@ static void walk_weights(vm_saver *s, const vm_dp *d) {
   }
   for (unsigned r = 0; r < ISA_PMAX / 32; r++)
     for (unsigned k = 0; k < ISA_PMAX / 32; k++) walk_stationary(s, &w->tile[r][k], 32 * r, 32 * k);
+  /* The rows were words: elements side by side again. */
   if (s->reads && !s->failed) vm_pe_from_words(w);
 }
 
 static void walk_written(vm_saver *s, uint8_t *written) {
   uint8_t seen = 0;
   vm_saver_pages(s, written, VM_PSUM_SLOTS, NULL);
+  /* A mark other than 0 to 3 would be taken for something else by the tensor engine. */
   for (unsigned i = 0; s->reads && i < VM_PSUM_SLOTS; i++) seen |= written[i];
   vm_saver_need(s, seen <= VM_BOTH_HALVES, "a mark of PSUM is not valid");
 }
@@ -155,6 +164,7 @@ static void walk_dp(vm_saver *s, vm_dp *d) {
 
 static void walk_pe(vm_saver *s, const vm_core *c, vm_pe_clock *pe) {
   vm_save_time(s, &pe->issue_free.time);
+  /* A cold array goes on as it was. */
   vm_save_time(s, &pe->started.time);
   vm_save_time(s, &pe->done);
   vm_save_time(s, &pe->load_free.time);
@@ -177,6 +187,7 @@ static void walk_pe(vm_saver *s, const vm_core *c, vm_pe_clock *pe) {
 /* Where an engine is; what it waits for must be something that one can wait for. */
 static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   uint32_t state = en->state, n = en->code->n;
+  /* Each state must have what it waits for, or the run would never end. */
   vm_save_below(s, &state, VM_CROWDED + 1, "state of an engine");
   if (state == VM_IDLE) en->pc = 0; /* it may be after the last; a trigger will say where it goes */
   vm_save_below(s, &en->pc, n ? n : 1, "instruction of an engine");
@@ -190,6 +201,7 @@ static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
   vm_saver_need(s, state != VM_MEETING || vm_meet_key(&en->code->insns[en->pc]) >= 0,
                 "an engine waits for a sendrecv, but is at none");
   bool cc = en - c->eng >= ISA_NENGINES;
+  /* CC sequencers have states of their own, and engines have not. */
   vm_saver_need(s, state < VM_IDLE || (state == VM_CROWDED ? c->ccs && !cc : cc),
                 "an engine is in a state that it does not have");
 }
@@ -198,6 +210,7 @@ static void walk_state(vm_saver *s, vm_core *c, vm_engine *en) {
 static void note_waiter(vm_saver *s, vm_core *c, unsigned e) {
   const vm_engine *en = &c->eng[e];
   if (!s->reads || s->failed) return;
+  /* Sets of waiters are computed again from states, and not saved. */
   if (en->state == VM_RINGFULL) c->ring_waiters[en->ring_queue] |= (uint16_t)(1u << e);
   if (en->state != VM_WAITING) return;
   isa_wait w = vm_wait_of(c, en);
@@ -207,6 +220,7 @@ static void note_waiter(vm_saver *s, vm_core *c, unsigned e) {
 
 static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   vm_engine *en = &c->eng[e];
+  /* -1 is no table. */
   uint32_t table = (uint32_t)(en->table + 1);
   vm_saver_words(s, en->regs, ISA_NREGS);
   walk_state(s, c, en);
@@ -229,6 +243,7 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   vm_save_u64(s, &en->instructions);
   vm_save_u64(s, &en->data_instructions);
   vm_save_u64(s, &en->shared_at);
+  /* A spin is told by this difference. */
   vm_saver_need(s, en->shared_at <= en->instructions,
                 "an engine has run fewer instructions than it had before");
   for (unsigned k = 0; k < 4; k++) vm_save_u64(s, &en->traffic[k / 2][k % 2]);
@@ -238,8 +253,10 @@ static void walk_engine(vm_saver *s, vm_core *c, unsigned e) {
   vm_save_time(s, &en->waiting);
   if (e == ISA_ENG_tensor) walk_pe(s, c, &en->pe);
   walk_dp(s, &en->dp);
+  /* Times that are subtracted from now must not lie after it. */
   vm_saver_need(s, (!en->wait_noted && en->state != VM_MEETING) || en->wait_since <= c->now,
                 "a wait begins after the saved moment");
+  /* Only data paths have flights. */
   if (en->flights) vm_save_flights(s, c, e);
 }
 
@@ -251,6 +268,7 @@ static void walk_log(vm_saver *s, const vm_core *c, vm_sem_log *log) {
     vm_save_time(s, &log->time[k]);
     vm_save_u32(s, &log->value[k]);
     vm_save_where(s, c, &log->by[k]);
+    /* From 16 entries on it is a ring. */
     vm_saver_need(s,
                   (unsigned)log->by[k].engine < vm_core_at(c, log->by[k].core)->nseqs ||
                       log->by[k].engine >= VM_BY_PEER,
@@ -283,13 +301,16 @@ static bool event_fits(const vm_core *c, const vm_event *v, tally *t) {
   const vm_core *by = vm_core_at(c, v->by.core);
   switch (v->kind) {
   case VM_E_SEM:
+    /* The instruction must exist: reports name it. */
     return (unsigned)v->by.engine < by->nseqs && v->by.pc < by->code->code[v->by.engine].n;
   case VM_E_START: return c->ccs && trigger_fits(c, v, t);
   case VM_E_DMA: return v->who < ISA_NDMA;
+  /* One event for a sequencer, and only for one that is ready. */
   case VM_E_SEQ: return en && en->code->n && en->state == VM_READY && t->seq[v->who]++ == 0;
   case VM_E_DONE: {
     if (!en || !en->flights || v->value >= VM_FLIGHTS) return false;
     uint32_t bit = 1u << v->value;
+    /* In the ring between the first and the last, unfinished, at its own time, and once. */
     bool alive = (v->value + VM_FLIGHTS - en->first) % VM_FLIGHTS < en->nflights;
     bool fits = alive && !en->flights[v->value].finished && !(t->done[v->who] & bit) &&
                 en->flights[v->value].item.done == v->time;
@@ -303,6 +324,7 @@ static bool event_fits(const vm_core *c, const vm_event *v, tally *t) {
 static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
   const vm_event all = *v;
   if (v->kind == VM_E_PUT) v->value = 0; /* where its message is kept */
+  /* Fields that some kinds do not use are zero: a file has one form for all. */
   vm_save_time(s, &v->time);
   vm_save_u8(s, &v->kind);
   vm_save_u8(s, v->kind == VM_E_SEM ? &v->update : &v->who);
@@ -311,8 +333,10 @@ static void walk_event(vm_saver *s, vm_core *c, vm_event *v, tally *t) {
   vm_save_u32(s, &v->value);
   vm_save_node(s, c, &v->node);
   if (s->failed) return;
+  /* The bytes of a message follow its event. */
   if (v->kind == VM_E_PUT) vm_save_message(s, c, s->reads ? v : &all);
   if (!s->reads || v->kind == VM_E_PUT) return;
+  /* What the event is about must be there. */
   if (vm_saver_need(s, event_fits(c, v, t), "an event is not valid"))
     vm_saver_need(s, vm_post_restored(c, v), "an event comes before the one before it");
 }
@@ -322,6 +346,7 @@ static void check_tally(vm_saver *s, const vm_core *c, const tally *t) {
   vm_save_check_ccs(s, c, t->coming);
   for (unsigned e = 0; e < c->nseqs && !s->failed; e++) {
     const vm_engine *en = &c->eng[e];
+    /* Ready means exactly one event. */
     vm_saver_need(s, t->seq[e] == (en->state == VM_READY), "an engine has no event");
     vm_saver_need(s, en->state != VM_LEAVING || en->moving, "an engine waits for no transfer");
     for (uint32_t i = 0; i < en->nflights; i++) {
@@ -335,6 +360,7 @@ static void check_tally(vm_saver *s, const vm_core *c, const tally *t) {
 /* Events are written in the order in which they will come: the numbers that they got when they were
  * posted do not matter. */
 static void walk_events(vm_saver *s, vm_core *c) {
+  /* Numbers of posting start anew: only the order counts. */
   tally t = {0};
   uint32_t n = c->events.n;
   vm_saver_count(s, &n, UINT32_MAX / 2, 25, "events");
@@ -372,6 +398,7 @@ static void walk_totals(vm_saver *s, vm_core *c) {
   vm_save_u64(s, &c->touched[1]);
   vm_save_time(s, &c->dma_active);
   vm_save_time(s, &c->dma_since);
+  /* A union of spans that begins later would wrap. */
   if (!vm_saver_need(s, c->dma_since <= c->now, "a transfer begins after the saved moment"))
     c->dma_since = c->now;
   vm_save_u64(s, &c->jitters);
@@ -381,6 +408,7 @@ static void walk_core(vm_saver *s, vm_core *c) {
   walk_totals(s, c);
   vm_save_memories(s, c);
   walk_semaphores(s, c);
+  /* In this order: what is read later refers to what was read before. */
   for (unsigned e = 0; e < c->nseqs && !s->failed; e++) walk_engine(s, c, e);
   if (!s->failed) vm_save_ccs(s, c);
   if (!s->failed) vm_save_transfers(s, c);
@@ -396,5 +424,6 @@ void vm_save_walk(vm_saver *s, vm_run *r) {
   walk_tensors(s, r);
   for (unsigned i = 0; i < r->n && !s->failed; i++) walk_core(s, r->cores[i]);
   if (r->n > 1 && !s->failed) vm_save_swaps(s, r);
+  /* Last: checks know tensors, transfers and events. */
   if (!s->failed) vm_check_walk(s, r->cores[0]);
 }

@@ -18,6 +18,7 @@ static void note_end(const vm_core *c, uint32_t index, const vm_transfer *t, uns
   const isa_ap *ap = &c->code->aps[index - 1];
   const vm_view *v = operand_of(t, k);
   vm_save_noted n = {v->at, NULL, vm_dma_num(t, k, 0) ? v->elems : 0,
+                     /* 0 elements of a transfer whose view is empty. */
                      ap->size_dim ? vm_dma_num(t, k, ap->size_dim - 1u) : 0};
   vm_save_note_operand(c, rc, index, &n);
 }
@@ -28,6 +29,7 @@ static void note_transfer(const vm_core *c, const isa_insn *in, const vm_transfe
   vm_dma_ops o = vm_dma_ops_of(c, in, t->piece);
   /* An address out of bounds was skipped: its operands do not resolve now either. */
   rc->r.skipped = is_skipped(t);
+  /* Peers' transfers name this core's destination. */
   for (unsigned k = 0; k <= o.nsrc && !rc->r.skipped; k++)
     note_end(c, k ? o.src[k - 1] : o.dst, k || !t->twin ? t : t->twin, k, rc);
   if (m->insn) note_end(vm_core_at(c, m->at.core), vm_save_operand_there(m), t, 0, &m->rc);
@@ -40,6 +42,7 @@ static void walk_rows(vm_saver *s, vm_recall *r, const vm_transfer *t) {
   uint32_t n = (uint32_t)r->nrows;
   vm_saver_count(s, &n, UINT32_MAX, 8, "rows of a transfer");
   r->nrows = n;
+  /* Rows are read where they lie in the file. */
   r->rows = s->at;
   for (uint32_t i = 0; i < n; i++) {
     uint64_t row = s->reads ? 0 : (uint64_t)t->rows[i];
@@ -50,11 +53,13 @@ static void walk_rows(vm_saver *s, vm_recall *r, const vm_transfer *t) {
 /* The instruction of a transfer of queue q; NULL if there is no such instruction. */
 static const isa_insn *insn_of(const vm_core *c, unsigned q, const vm_transfer *t) {
   const isa_queue *queue = &c->code->queues[q];
+  /* The instruction decides the operands; a hostile pc may be of any kind. */
   const isa_code *code = &c->code->code[t->engine];
   const isa_insn *in = &code->insns[t->pc];
   /* The transfer of a static queue is not the dma_trigger itself, but one of the queue's list. */
   if (queue->dge == ISA_DGE_none && in->op != ISA_OP_sendrecv)
     return t->descriptor < queue->nstatics ? &queue->statics[t->descriptor] : NULL;
+  /* A trigger itself has no transfer of its own. */
   bool fits = isa_op_is_dma(in->op) && in->op != ISA_OP_dma_trigger;
   return fits && vm_dma_ops_of(c, in, 0).queue == q ? in : NULL;
 }
@@ -78,6 +83,7 @@ static void restore_transfer(vm_saver *s, vm_core *c, const isa_insn *in, vm_tra
   }
   if (!m->insn) return;
   vm_saver_need(s, same_elements(t), "a sendrecv has met one of a different size");
+  /* Rings count as done until a share of theirs comes (vm_dma_restore_share). */
   t->finished = rings_of(c, t); /* until their shares are read */
 }
 
@@ -106,6 +112,7 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   vm_save_below(s, &t->pc, n, "instruction of a transfer");
   vm_save_u32(s, &t->descriptor);
   vm_save_u32(s, &t->number);
+  /* Numbers are 1 .. the run's count. */
   vm_saver_need(s, t->number - 1 < c->run->transfers, "a transfer has no number");
   vm_save_node(s, c, &t->node);
   vm_save_bool(s, &t->signals);
@@ -128,12 +135,14 @@ static void walk_transfer(vm_saver *s, vm_core *c, unsigned q, vm_transfer *t) {
   walk_rows(s, &rc.r, t);
   if (m.insn) vm_save_recalled_walk(s, vm_core_at(c, m.at.core), &m.rc);
   if (s->reads && !s->failed) restore_transfer(s, c, in, t, &rc, &m);
+  /* Pieces of lists depend on one another for this. */
   if (lists && !s->failed) walk_rings(s, t);
 }
 
 static uint64_t copied_bytes(const vm_share *sh) {
   uint64_t esizes = 0, n;
   for (unsigned k = 1; k <= sh->t->nsrc; k++) esizes += operand_of(sh->t, k)->esize;
+  /* A hostile size multiplies to anything. */
   return __builtin_mul_overflow(sh->e1 - sh->e0, esizes, &n) ? UINT64_MAX : n;
 }
 
@@ -153,6 +162,7 @@ static void walk_started(vm_saver *s, vm_core *c, vm_share *sh) {
     if (!vm_saver_need(s, copied_bytes(sh) <= vm_saver_left(s), "a copied source is cut off"))
       return;
     sh->item.staged = true;
+    /* It copies from memory as it is now; the file's bytes replace that. */
     vm_dma_stage(c, sh);
     if (!sh->snap) {
       vm_saver_no_memory(s);
@@ -167,9 +177,11 @@ static void walk_share(vm_saver *s, vm_core *c, vm_share *sh) {
   vm_save_time(s, &sh->ready);
   vm_save_cause(s, c, &sh->cause);
   vm_save_bool(s, &sh->started);
+  /* A share that has begun has bytes, and one that has not has moved none. */
   if (!vm_saver_need(s, sh->started ? sh->bytes && sh->sent <= sh->bytes : sh->sent == 0,
                      "a transfer has moved more bytes than it has"))
     sh->started = false;
+  /* Counted while reading. */
   if (sh->started && s->reads) c->shares_moving++;
   if (sh->started && !s->failed) walk_started(s, c, sh);
 }
@@ -184,6 +196,7 @@ static void walk_ring(vm_saver *s, vm_core *c, unsigned q, unsigned r, vm_transf
    * n. */
   vm_saver_count(s, &n, transfers, 34, "shares in a ring");
   for (uint32_t i = 0; i < n && !s->failed; i++) {
+    /* Shares are of the last n transfers, in order. */
     if (s->reads && !(sh = vm_dma_restore_share(c, t[transfers - n + i], r))) {
       vm_saver_no_memory(s);
       return;
@@ -195,6 +208,7 @@ static void walk_ring(vm_saver *s, vm_core *c, unsigned q, unsigned r, vm_transf
 
 static vm_ring *longest_ring(vm_core *c, unsigned q) {
   vm_ring *longest = &c->rings[q][0];
+  /* Every transfer that has not ended has its share in the ring that is furthest behind. */
   for (unsigned r = 1; r < c->code->queues[q].rings; r++)
     if (c->rings[q][r].n > longest->n) longest = &c->rings[q][r];
   return longest;
@@ -215,10 +229,12 @@ static void walk_list(vm_saver *s, vm_core *c, unsigned q, vm_transfer **t, uint
     walk_transfer(s, c, q, t[i]);
   }
   for (unsigned r = 0; r < c->code->queues[q].rings && !s->failed; r++) walk_ring(s, c, q, r, t, n);
+  /* For CC sequencers, whose `complete` waits for them. */
   for (uint32_t i = 0; i < n && s->reads && !s->failed; i++) c->eng[t[i]->engine].moving++;
 }
 
 static void walk_queue(vm_saver *s, vm_core *c, unsigned q) {
+  /* As many transfers as the longest ring has shares. */
   uint32_t n = longest_ring(c, q)->n, nstatics = c->code->queues[q].nstatics;
   vm_save_below(s, &c->statics_next[q], nstatics ? nstatics : 1, "static transfer");
   for (unsigned r = 0; r < c->code->queues[q].rings; r++) vm_save_time(s, &c->rings[q][r].fetched);
@@ -256,6 +272,7 @@ static void walk_dma_engine(vm_saver *s, vm_core *c, unsigned d) {
   vm_save_node(s, c, &e->last_node);
   if (!s->reads || s->failed || !e->busy) return;
   const vm_share *sh = c->rings[serving][vm_ring_of_dma(c, serving, d)].head;
+  /* What it serves must be there, with as many bytes left. */
   if (!vm_saver_need(s, sh && sh->started && e->packet <= sh->bytes - sh->sent,
                      "a DMA engine is busy without a share"))
     return;
@@ -286,6 +303,7 @@ static bool find_swaps(vm_saver *s, vm_core *c, swaps *w) {
     uint32_t n = 0;
     for (unsigned q = 0; q < c->code->nqueues; q++)
       for (vm_share *sh = longest_ring(c, q)->head; sh; sh = sh->next)
+        /* Counted first, then filled. */
         if (is_swap(c, sh->t) && n++ < w->n) w->v[n - 1] = sh->t;
     if (fill || n == 0) break;
     w->v = isa_zalloc(&c->al, n * sizeof *w->v);
@@ -299,6 +317,7 @@ static bool find_swaps(vm_saver *s, vm_core *c, swaps *w) {
 
 /* a of core c and b of the other one. */
 static void link_swap(vm_saver *s, const vm_core *c, vm_transfer *a, vm_transfer *b) {
+  /* They must name one another. */
   bool fits = !a->twin && !b->twin && a->met.engine == b->engine && a->met.pc == b->pc &&
               b->met.engine == a->engine && b->met.pc == a->pc &&
               rings_of(c, a) == rings_of(vm_core_at(c, a->met.core), b);
@@ -325,6 +344,7 @@ static void walk_ended(vm_saver *s, vm_core *c, vm_transfer *a) {
 /* A transfer of core 0: its number among those of core 1, from 1 on; 0: that one has ended. */
 static void walk_swap(vm_saver *s, vm_core *c, vm_transfer *a, const swaps *there) {
   uint32_t n = 0;
+  /* Which of core 1's it is; all that have not ended are in the list. */
   if (!s->reads && a->twin->left)
     while (there->v[n++] != a->twin) {
     }
@@ -343,6 +363,7 @@ void vm_save_swaps(vm_saver *s, vm_run *r) {
   if (find_swaps(s, c, &here) && find_swaps(s, r->cores[1], &there)) {
     for (uint32_t i = 0; i < here.n && !s->failed; i++) walk_swap(s, c, here.v[i], &there);
     for (uint32_t i = 0; i < there.n && !s->failed; i++)
+      /* Core 1's whose other half has ended: that one is in no list. */
       if (s->reads ? !there.v[i]->twin : !there.v[i]->twin->left) walk_ended(s, c, there.v[i]);
   }
   if (here.n) isa_free(&r->al, here.v, here.n * sizeof *here.v);

@@ -18,6 +18,7 @@ float vm_alu_f32(unsigned op, float a, float b) {
 }
 
 uint32_t vm_alu_bits(unsigned op, uint32_t a, uint32_t b, unsigned bits, bool is_signed) {
+  /* 64 bits: bits may be 32. */
   uint32_t mask = (uint32_t)(((uint64_t)1 << bits) - 1);
   a &= mask;
   b &= mask;
@@ -32,6 +33,7 @@ uint32_t vm_alu_bits(unsigned op, uint32_t a, uint32_t b, unsigned bits, bool is
   case ISA_ALU_arith_shift_left: return b < bits ? a << b & mask : 0;
   case ISA_ALU_logical_shift_right: return b < bits ? a >> b : 0;
   case ISA_ALU_arith_shift_right:
+    /* An arithmetic shift by the width or more is all signs. */
     if (b >= bits) return negative ? mask : 0;
     return negative ? (a >> b | ~(mask >> b)) & mask : a >> b;
   default: return 0;
@@ -55,6 +57,7 @@ static uint32_t divide_i32(unsigned op, uint32_t a, uint32_t b, bool is_signed) 
   if (y.v == 0) return 0;
   uint32_t q = x.v / y.v, r = x.v % y.v;
   if (op == ISA_ALU_divide) return differ ? 0 - q : q;
+  /* Floored: on the divisor's side. */
   if (r != 0 && differ) r = y.v - r;
   return y.negative ? 0 - r : r;
 }
@@ -63,6 +66,7 @@ static uint32_t pow_i32(uint32_t a, uint32_t b, bool is_signed) {
   if (is_signed && b >> 31) /* 1 / a^-b, truncated */
     return a == 1 || (a == UINT32_MAX && b % 2 == 0) ? 1 : a == UINT32_MAX ? a : 0;
   uint32_t r = 1;
+  /* Powers by squaring, modulo 2^32. */
   for (; b; b >>= 1, a *= a)
     if (b & 1) r *= a;
   return r;
@@ -80,6 +84,7 @@ static uint32_t compare_i32(unsigned op, uint32_t a, uint32_t b, bool is_signed)
   switch (op) {
   case ISA_ALU_max: return x >= y ? a : b;
   case ISA_ALU_min: return x <= y ? a : b;
+  /* On a tie the second operand, with its sign (isa/README.md). */
   case ISA_ALU_abs_max: return ma > mb ? a : b;
   case ISA_ALU_abs_min: return ma < mb ? a : b;
   case ISA_ALU_is_ge: return x >= y;
@@ -117,6 +122,7 @@ uint32_t vm_alu_i32(unsigned op, uint32_t a, uint32_t b, bool is_signed) {
   case ISA_ALU_is_gt:
   case ISA_ALU_is_le:
   case ISA_ALU_is_lt: return compare_i32(op, a, b, is_signed);
+  /* Operators on bits do not depend on the type's meaning. */
   default: return vm_alu_bits(op, a, b, 32, is_signed);
   }
 }
@@ -124,6 +130,7 @@ uint32_t vm_alu_i32(unsigned op, uint32_t a, uint32_t b, bool is_signed) {
 float vm_kern_identity(unsigned op) {
   switch (op) {
   case ISA_ALU_mult: return 1;
+  /* -infinity and +infinity: NaN operands are skipped, so that they are below and above these. */
   case ISA_ALU_max: return isa_bits_f32(0xff800000);
   case ISA_ALU_min:
   case ISA_ALU_abs_min: return isa_bits_f32(0x7f800000);
@@ -155,6 +162,7 @@ static uint32_t flip(uint32_t u) { return u & 0x80000000u ? u ^ INT32_MAX : u; }
 static float combine_max(const float part[16]) {
   int32_t most = INT32_MIN;
   for (unsigned i = 0; i < 16; i++) {
+    /* Wrapping moves the NaNs of positive sign below -infinity, too. */
     int32_t key = (int32_t)(flip(isa_f32_bits(part[i])) + NANS);
     most = key > most ? key : most;
   }

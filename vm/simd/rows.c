@@ -20,8 +20,10 @@ void vm_kern_copy(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_
                   size_t bytes, bool far) {
   uint8_t *d = to;
   const uint8_t *s = from;
+  /* The rows ahead that cover AHEAD bytes. */
   const uintptr_t ahead = (uintptr_t)from_step * (bytes < AHEAD ? AHEAD / bytes : 1);
   const size_t asked = bytes < ASKED ? bytes : ASKED;
+  /* One row is read in order: the host's own prefetcher does it. */
   far = far && rows > 1;
   for (size_t r = 0; r < rows; r++, d += to_step, s += from_step) {
     if (far) ask_for((uintptr_t)s + ahead, asked); /* the last ones are of what follows */
@@ -48,12 +50,14 @@ bool vm_kern_stream(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t fro
                     size_t bytes) {
   uint8_t *d = to;
   const uint8_t *s = from;
+  /* Every row must be whole lines, and begin at one. */
   if (((uintptr_t)to | (uintptr_t)to_step | bytes) % LINE) return false;
   for (size_t r = 0; r < rows; r++, d += to_step, s += from_step) stream(d, s, bytes);
   return true;
 }
 
 void vm_kern_stream_zeros(void *to, size_t bytes) {
+  /* The part before the first whole line, and below what is left after the last. */
   uint8_t *d = to;
   size_t head = (0 - (uintptr_t)to) % LINE;
   if (head > bytes) head = bytes;

@@ -33,13 +33,16 @@ static bool host_has_avx512(void) {
 const char *const vm_kern_levels[] = {"plain", "avx2", "avx512", NULL};
 
 bool vm_kern_select(const char *limit, vm_kern *out) {
+  /* All pointers NULL first: a level may lack a kernel, and callers test for that. */
   vm_kern k = {0};
   unsigned level = 2;
+  /* A name that is none of the levels: refused. */
   if (limit) {
     for (level = 0; vm_kern_levels[level] && strcmp(limit, vm_kern_levels[level]) != 0; level++)
       continue;
     if (!vm_kern_levels[level]) return false;
   }
+  /* Never more than the host has: limit only lowers. */
   if (level == 2 && !host_has_avx512()) level = 1;
   if (level == 1 && !host_has_avx2()) level = 0;
   k.name = vm_kern_levels[level];

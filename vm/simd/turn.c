@@ -66,10 +66,12 @@ BLOCK(uint64_t, 2, 1, PAIRS64, REST64)
 
 void vm_kern_turn(void *to, ptrdiff_t to_step, const void *from, ptrdiff_t from_step, size_t rows,
                   size_t cols, unsigned esize) {
+  /* Tiles of 32 x 32: both sides then stay in a few pages and lines. */
   for (size_t r = 0; r < rows; r += TILE) {
     for (size_t c = 0; c < cols; c += TILE) {
       turn t = {(uint8_t *)to + (ptrdiff_t)c * to_step + r * esize,
                 (const uint8_t *)from + (ptrdiff_t)r * from_step + c * esize, to_step, from_step};
+      /* Edges are done element by element (tile_...). */
       size_t m = rows - r < TILE ? rows - r : TILE, n = cols - c < TILE ? cols - c : TILE;
       switch (esize) {
       case 1: tile_uint8_t(&t, m, n); break;

@@ -15,6 +15,7 @@ typedef struct bound {
   vm_cause cause;
 } bound;
 
+/* The later one decides; of equal times the first that was noted. */
 static void not_before(bound *b, vm_moment m, vm_why why) {
   if (m.time <= b->time) return;
   b->time = m.time;
@@ -41,6 +42,7 @@ static uint16_t cells_of(const vm_flight *f) {
   case ISA_FORM_MATMUL_MX: row = f->a.MATMUL_MX.tile_row, rows = f->a.MATMUL_MX.tile_rows; break;
   default: break;
   }
+  /* In cells of 32: a tile of part of a cell takes all of it. */
   unsigned row_end = rows ? (row + rows + 31) / 32 : 4, col_end = cols ? (col + cols + 31) / 32 : 4;
   uint16_t cells = 0;
   for (unsigned r = row / 32; r < row_end && r < 4; r++)
@@ -55,6 +57,7 @@ static uint16_t cells_of(const vm_flight *f) {
 static void clock_ldweights(vm_core *c, vm_flight *f, bound *b) {
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
   uint16_t cells = cells_of(f);
+  /* Instructions of the array start in order, whatever their tiles. */
   not_before(b, pe->started, VM_WHY_ENGINE);
   not_before(b, pe->load_free, VM_WHY_ENGINE);
   uint32_t pace = vm_jitter_pace(c);
@@ -69,9 +72,11 @@ static void clock_ldweights(vm_core *c, vm_flight *f, bound *b) {
   pe->load_free = (vm_moment){f->streamed, f->node};
   pe->started = (vm_moment){b->time, f->node};
   vm_time loaded = b->time + vm_paced(vm_cost_time(c, ISA_ENG_tensor, follow), pace);
+  /* float32 weights that are far apart do not load behind a pass that is shorter than MIN_FP32. */
   if (f->in->op == ISA_OP_ldweights && f->a.LDWEIGHTS.src.dtype == ISA_float32 &&
       vm_cost_far(&f->a.LDWEIGHTS.src))
     loaded = vm_time_later(loaded, pe->pass);
+  /* A cell is loaded when the last of its weights has gone in. */
   for (unsigned k = 0; k < VM_CELLS; k++)
     if (cells >> k & 1) {
       pe->loaded[k] = (vm_moment){vm_time_later(loaded, f->streamed), f->node};
@@ -81,15 +86,19 @@ static void clock_ldweights(vm_core *c, vm_flight *f, bound *b) {
 /* Time is cut into windows of PE_WARMUP from the run's start on. The array runs at half rate in a
  * window before which it has not been used for PE_KEEP of the time. */
 static void enter_window(const vm_core *c, vm_pe_clock *pe, vm_time t, vm_time size) {
+  /* Half: `used` counts double, see vm_pe_clock. */
   vm_time used = pe->used / 2;
+  /* Still in the same window. */
   if (t < pe->window + size) return;
   /* an idle window lies between: cold again */
   bool warm = t < pe->window + 2 * size && used >= size / 1000 * c->cost[VM_PE_KEEP];
   pe->window = t - t % size;
+  /* Bit 0: whether this window runs at the full rate. */
   pe->used = warm;
 }
 
 static bool is_cold(const vm_core *c, vm_pe_clock *pe, vm_time start) {
+  /* 0 switches all of it off (costs.def). */
   vm_time size = (vm_time)c->cost[VM_PE_WARMUP] * VM_NS;
   if (!size) return false;
   enter_window(c, pe, start, size);
@@ -101,6 +110,7 @@ static bool is_cold(const vm_core *c, vm_pe_clock *pe, vm_time start) {
 static void count_stream(const vm_core *c, vm_pe_clock *pe, vm_time from, vm_time to, bool cold) {
   vm_time size = (vm_time)c->cost[VM_PE_WARMUP] * VM_NS, edge = pe->window + size;
   if (!size) return;
+  /* What lies beyond the window counts for the next one, whose rate is decided at its edge. */
   if (to > edge) {
     pe->used += (edge - from) * (cold ? 1 : 2) & ~(vm_time)1;
     enter_window(c, pe, edge, size);
@@ -113,12 +123,14 @@ static void count_stream(const vm_core *c, vm_pe_clock *pe, vm_time from, vm_tim
 /* Passes of a float32 matmul through the array, each with weights of its own; 0 for other types. */
 static unsigned fp32_passes(const vm_flight *f) {
   if (f->in->op != ISA_OP_matmul || f->a.MATMUL.src.dtype != ISA_float32) return 0;
+  /* float32 goes through the array twice; zeros and ones, and what is only turned, once. */
   return f->a.MATMUL.onezero || f->a.MATMUL.transpose ? 1 : 2;
 }
 
 /* From the start of a matmul's stream to that of the next on the same elements, without the stream:
  * an instruction may follow at once, or the array needs a gap. */
 static vm_time gap_after(const vm_core *c, const vm_flight *f, vm_time overhead) {
+  /* Each of the times that float32 streams has a gap of its own (PE_GAP_FP32). */
   unsigned passes = 2 * fp32_passes(f);
   uint64_t gap = passes ? (uint64_t)passes * c->cost[VM_PE_GAP_FP32] : c->cost[VM_PE_GAP];
   return vm_time_later(overhead, vm_cost_time(c, ISA_ENG_tensor, gap));
@@ -127,6 +139,7 @@ static vm_time gap_after(const vm_core *c, const vm_flight *f, vm_time overhead)
 /* The times of a matmul while the array is cold: the stream takes twice as long. */
 static vm_effort slowed(const vm_core *c, const vm_effort *x) {
   vm_effort cold = *x;
+  /* The latency behind the stream is not slower: it is not the array's. */
   uint64_t stream = 2 * x->span.stream, latency = x->span.latency - x->span.stream;
   cold.stream = vm_cost_time(c, ISA_ENG_tensor, stream);
   cold.read = vm_cost_time(c, ISA_ENG_tensor, stream + latency / 2);
@@ -138,10 +151,12 @@ static vm_effort slowed(const vm_core *c, const vm_effort *x) {
 static void clock_matmul(vm_core *c, vm_flight *f, bound *b) {
   vm_pe_clock *pe = &c->eng[ISA_ENG_tensor].pe;
   uint16_t cells = cells_of(f);
+  /* gen4 has a second way through the array for transposes. */
   unsigned lane = c->target->gen >= ISA_GEN4 && isa_insn_turns(f->in);
   not_before(b, pe->started, VM_WHY_ENGINE);
   not_before(b, pe->issue_free, VM_WHY_ENGINE);
   for (unsigned k = 0; k < VM_CELLS; k++)
+    /* Free, and with its weights. */
     if (cells >> k & 1) {
       not_before(b, pe->free[lane][k], VM_WHY_ENGINE);
       not_before(b, pe->loaded[k], VM_WHY_WEIGHTS);
@@ -150,6 +165,7 @@ static void clock_matmul(vm_core *c, vm_flight *f, bound *b) {
   const vm_effort *x = &f->effort;
   bool half = is_cold(c, pe, b->time);
   if (half) {
+    /* A copy: the flight keeps its own effort for its next round. */
     cold = slowed(c, x);
     x = &cold;
   }
@@ -158,6 +174,7 @@ static void clock_matmul(vm_core *c, vm_flight *f, bound *b) {
   f->streamed = b->time + vm_paced(x->stream, pace);
   count_stream(c, pe, b->time, f->streamed, half);
   f->read = b->time + vm_paced(x->read, pace);
+  /* Matmuls end in order, and not before the weights of any. */
   f->item.done = pe->done = vm_time_later(b->time + vm_paced(x->latency, pace), pe->done);
   f->node = vm_path_add(c, VM_N_INSN, vm_at_pc(c, ISA_ENG_tensor, f->pc), b->time, f->item.done,
                         b->cause);
@@ -165,6 +182,7 @@ static void clock_matmul(vm_core *c, vm_flight *f, bound *b) {
   uint64_t passes = fp32_passes(f) * (uint64_t)c->cost[VM_MIN_FP32];
   pe->pass = passes ? b->time + vm_cost_time(c, ISA_ENG_tensor, passes) : b->time;
   pe->started = (vm_moment){b->time, f->node};
+  /* The gap replaces the overhead if it is longer. */
   vm_time interval = x->issue - x->overhead + gap_after(c, f, x->overhead);
   vm_moment free = {b->time + vm_paced(interval, pace), f->node};
   for (unsigned k = 0; k < VM_CELLS; k++)
@@ -177,6 +195,7 @@ static uint16_t ports_of_box(const vm_box *b) {
   if (b->space == ISA_SBUF) return VM_PORT_SBUF;
   if (b->space != ISA_PSUM) return 0;
   unsigned first = (unsigned)(b->lo / ISA_PSUM_BANK),
+           /* A box never has hi 0: an operand has elements. */
            last = (unsigned)((b->hi - 1) / ISA_PSUM_BANK);
   uint16_t ports = 0;
   for (unsigned bank = first; bank <= last && bank < 8; bank++) ports |= (uint16_t)(0x100u << bank);
@@ -196,6 +215,7 @@ static uint16_t ports_of_way(const isa_way *w) {
 
 static bool collide(const isa_way *w, uint16_t a, uint16_t b) {
   uint16_t ports = ports_of_way(w);
+  /* Some ways collide only in the same bank of PSUM, others whatever part of the memory is used. */
   return w->bank ? (a & b & ports) != 0 : (a & ports) && (b & ports);
 }
 
@@ -210,9 +230,11 @@ static bool wait_for_way(vm_core *c, unsigned e, const vm_flight *f, const isa_w
   vm_time before = b->time;
   for (uint32_t i = 0; i < en->nflights; i++) {
     const vm_flight *g = flight_at(en, i);
+    /* g does not stream at that time. */
     if (!collide(w, f->ports, g->ports) || g->item.start >= b->time + stream ||
         b->time >= g->streamed)
       continue;
+    /* Told to the checks: programs must order such accesses themselves. */
     if (w->ordered) vm_tell_port(c, e, f, w, g, b->time, g->streamed - b->time);
     not_before(b, (vm_moment){g->streamed, g->node}, VM_WHY_PORT);
   }
@@ -221,12 +243,14 @@ static bool wait_for_way(vm_core *c, unsigned e, const vm_flight *f, const isa_w
 
 static void find_port(vm_core *c, unsigned e, const vm_flight *f, vm_time stream, bound *b) {
   bool moved = true;
+  /* A later start may collide with another reservation: until none moves it. */
   while (moved) {
     moved = false;
     for (unsigned i = 0; i < ISA_NWAYS; i++) {
       if (!(f->ports & ports_of_way(&isa_ways[i]))) continue;
       unsigned other = isa_way_other(&isa_ways[i], c->target->gen, e);
       if (other < ISA_NENGINES) moved |= wait_for_way(c, e, f, &isa_ways[i], other, stream, b);
+    /* This engine is not on that way. */
     }
   }
 }
@@ -237,7 +261,10 @@ static void find_port(vm_core *c, unsigned e, const vm_flight *f, vm_time stream
 static vm_time beside_gpsimd(const vm_core *c, vm_time start, uint64_t cycles, uint64_t elems,
                              vm_time stream) {
   const vm_engine *gp = &c->eng[ISA_ENG_gpsimd];
+  /* From the start on: stretches without gpsimd at full speed, stretches with it at one element per
+   * cycle. */
   vm_time t = start, left = stream;
+  /* In the order of their starts, which is that of issue. */
   for (uint32_t i = 0; i < gp->nflights && left; i++) {
     const vm_flight *g = flight_at(gp, i);
     if (g->streamed <= t) continue;
@@ -247,6 +274,7 @@ static vm_time beside_gpsimd(const vm_core *c, vm_time start, uint64_t cycles, u
       left -= fast;
     }
     vm_time done = (g->streamed - t) / elems * cycles; /* the work done during the overlap */
+    /* It ends while gpsimd still streams. */
     if (done >= left) return t + left / cycles * elems - start;
     t = g->streamed;
     left -= done;
@@ -256,10 +284,12 @@ static vm_time beside_gpsimd(const vm_core *c, vm_time start, uint64_t cycles, u
 
 /* The time that vector's f loses to g of gpsimd, which issues when f is already under way. */
 static vm_time lost_to(const vm_flight *f, const vm_flight *g) {
+  /* Elements per cycle at full speed: elems / cycles. */
   uint64_t cycles = f->effort.span.stream, elems = f->effort.fast;
   vm_time from = vm_time_later(f->item.start, g->item.start);
   if (!elems || f->streamed <= from || g->streamed <= from) return 0;
   vm_time left = f->streamed - from, done = (g->streamed - from) / elems * cycles;
+  /* What is left takes elems / cycles times as long beside g. */
   return done >= left ? left / cycles * elems - left : g->streamed - from - done;
 }
 
@@ -271,13 +301,16 @@ static void slow_vector(vm_core *c, const vm_flight *g) {
   for (uint32_t i = 0; i < en->nflights; i++) {
     uint32_t slot = (en->first + i) % VM_FLIGHTS;
     vm_flight *f = &en->flights[slot];
+    /* It has ended: nothing of it can be later any more. */
     if (f->finished) continue;
     vm_time before = slow;
+    /* All that was issued after a slower one starts later by the same time. */
     f->item.start += before;
     f->streamed += before;
     slow += lost_to(f, g);
     if (!slow) continue;
     f->streamed += slow - before;
+    /* The event of its @read update is in the queue for the old time. */
     if (f->in->upd.at_read) vm_event_delay_read(c, ISA_ENG_vector, f->pc, f->read, slow);
     f->read += slow;
     f->item.done += slow;
@@ -296,6 +329,7 @@ static void slow_vector(vm_core *c, const vm_flight *g) {
 static vm_time load_table(vm_core *c, int table, bound *b) {
   vm_engine *en = &c->eng[ISA_ENG_scalar];
   not_before(b, en->issue_free, VM_WHY_ENGINE);
+  /* Which table is loaded is known at once: instructions are issued in order. */
   en->table = table;
   en->tables++;
   return b->time + vm_jitter(c, (vm_time)c->cost[VM_ACT_TABLE] * VM_NS);
@@ -314,6 +348,7 @@ static void need_table(vm_core *c, vm_flight *f, bound *b) {
 }
 
 /* Results of a data path appear in order, and so do its sources' ends of use. */
+/* Jitter gives each instruction its own pace: without this a later one could end first. */
 static void keep_order(const vm_engine *en, vm_flight *f) {
   const vm_flight *last = en->nflights ? flight_at(en, en->nflights - 1) : NULL;
   f->item.done = vm_time_later(f->item.done, en->last_done.time);
@@ -328,8 +363,10 @@ static void clock_pipeline(vm_core *c, unsigned e, vm_flight *f, bound *b) {
   if (e == ISA_ENG_scalar) need_table(c, f, b);
   not_before(b, en->issue_free, VM_WHY_ENGINE);
   const vm_boxes reads = {f->item.src, f->item.nsrc}, writes = {f->item.dst, f->item.ndst};
+  /* The hazard looks only at times after what is known so far. */
   not_before(b, vm_chain_hazard(c, e, reads, writes, b->time), VM_WHY_HAZARD);
   f->ports = ports_of(&f->item);
+  /* The ports come last: only when all else is ready is a place in time sought. */
   find_port(c, e, f, stream, b);
   vm_time slower = 0;
   if (x->fast) slower = beside_gpsimd(c, b->time, x->span.stream, x->fast, stream) - stream;
@@ -357,6 +394,7 @@ static void clock_table(vm_core *c, vm_flight *f, bound *b) {
 
 void vm_clock(vm_core *c, unsigned e, vm_flight *f) {
   bound b = {c->now, c->eng[e].cause};
+  /* gen2's load_act_table has no stream, only the table's time. */
   if (isa_ops[f->in->op].cost == ISA_COST_TABLE)
     clock_table(c, f, &b);
   else if (e != ISA_ENG_tensor)

@@ -84,9 +84,9 @@ void vm_costs_default(vm_costs *out);
 /* Changes constants by lines `NAME value` or `NAME gen value`, where gen is gen2 to gen4 or a
  * target; without it for all generations. `;` and `#` begin a comment. On an error *out does not
  * change. */
+bool vm_costs_read(vm_costs *out, const char *text, size_t n, isa_error *e);
 /* Sets the constants in the name of a hypothetical machine. */
 bool vm_costs_of_target(vm_costs *out, const isa_target *t, isa_error *e);
-bool vm_costs_read(vm_costs *out, const char *text, size_t n, isa_error *e);
 /* The table of generation gen (0 to 2) in the form that vm_costs_read takes. */
 void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out);
 
@@ -96,6 +96,8 @@ bool vm_cost_allows(vm_cost_id id, uint32_t value);
 /* cost.c */
 /* Whether an operand's inner step is so wide that its elements come at half the rate. */
 bool vm_cost_far(const vm_view *v);
+/* What an instruction with these operands takes on that engine, in its cycles; and cycles of an
+ * engine in femtoseconds, rounded down. */
 vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, const vm_operands *a);
 vm_time vm_cost_time(const vm_core *c, unsigned engine, uint64_t cycles);
 /* static.c: the same without a run. A model of a target with its constants, freed by its owner;
@@ -107,7 +109,7 @@ void vm_cost_model_free(vm_cost_model *m);
  * if nothing delays either of them; 0 if it does not run in a data path. Custom operators cost
  * nothing here. */
 vm_time vm_cost_static(vm_cost_model *m, unsigned engine, const isa_program *p, const isa_insn *in);
-/* The same, with the bytes that it moves. */
+/* vm_cost as times, with the bytes that the instruction moves and its flops. */
 vm_effort vm_cost_effort(const vm_core *c, unsigned engine, const isa_insn *in,
                          const vm_operands *a);
 /* What the array can do with 16-bit elements in a second: 2 * 128 * 128 * its clock. */

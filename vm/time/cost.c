@@ -17,7 +17,8 @@ static uint64_t max_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 vm_time vm_cost_time(const vm_core *c, unsigned engine, uint64_t cycles) {
-  /* floor(cycles * 10^12 / kHz) in fs; 10^12 / kHz is under 2^20, split to stay within 64 bits */
+  /* floor(cycles * 10^12 / kHz) in fs, in two parts: the whole product would leave 64 bits from
+   * 1.8 * 10^7 cycles on, the second part does so only on a clock above 18 GHz. */
   uint64_t khz = c->target->khz[engine];
   return cycles / khz * 1000000000000u + cycles % khz * 1000000000000u / khz;
 }
@@ -34,6 +35,7 @@ typedef struct traffic {               /* per partition */
 } traffic;
 
 static bool dense(const vm_view *v) {
+  /* A run of one element is dense, whatever its step. */
   return !v->place && (v->run <= 1 || v->run_step == v->esize);
 }
 
@@ -54,9 +56,11 @@ static void add_operand(const vm_core *c, traffic *t, const vm_view *v, bool wri
   uint64_t bytes = v->elems * width(c, v);
   bool psum = v->space == ISA_PSUM;
   t->n = max_of(t->n, v->elems);
+  /* All operands must be 16 bits and dense for the modes of two elements per cycle. */
   t->half = t->half && v->esize == 2 && dense(v);
   t->slow = t->slow || !dense(v) || (writes && width(c, v) == 1);
   t->far = t->far || vm_cost_far(v);
+  /* Results in SBUF use no port that vector_stream counts. */
   if (writes) {
     t->psum_out += psum ? bytes : 0;
     return;
@@ -72,9 +76,11 @@ static void add_operand(const vm_core *c, traffic *t, const vm_view *v, bool wri
 static traffic traffic_of(const vm_core *c, const isa_insn *in, const vm_operands *a) {
   const isa_form *form = isa_form_of(in->op);
   traffic t = {.half = true};
+  /* Only fields that name memory (a mask): most forms have two or three. */
   for (unsigned left = form->memory; left; left &= left - 1) {
     unsigned i = (unsigned)__builtin_ctz(left);
     const isa_field *f = &form->fields[i];
+    /* Absent operands, and columns, which are read before the stream. */
     if (f->kind != ISA_K_AP || (f->arg & AP_COL) || !*(const isa_t_AP *)isa_member_c(in, f))
       continue;
     add_operand(c, &t, vm_operand_at(in, (vm_operands *)a, i), f->arg & AP_W);
@@ -134,8 +140,10 @@ static uint64_t paced(const traffic *t, uint64_t cycles) { return t->far ? 2 * c
 /* Vector from gen3: the ports, and at most `limit` elements per cycle. Gen2 reads one source per
  * cycle from SBUF and has another port to PSUM. */
 static uint64_t vector_stream(const job *j, const traffic *t, unsigned limit) {
+  /* gen2: one element per cycle for each source in SBUF. */
   if (j->c->target->gen == ISA_GEN2) return t->n * (t->sbuf_sources > 1 ? 2 : 1);
   if (t->slow && limit > 2) limit = 2;
+  /* Bytes per cycle of the two ports: 8 of SBUF, 4 of PSUM. */
   uint64_t ports = max_of(ceil_div(t->sbuf_in, 8), ceil_div(max_of(t->psum_in, t->psum_out), 4));
   return max_of(ports, ceil_div(t->n, limit));
 }
@@ -146,6 +154,7 @@ static uint64_t vector_stream(const job *j, const traffic *t, unsigned limit) {
 static uint64_t elementwise(const job *j, const traffic *t) {
   if (j->engine == ISA_ENG_vector) return vector_stream(j, t, 4);
   if (j->engine == ISA_ENG_gpsimd) return vector_stream(j, t, 1);
+  /* gen4's scalar engine takes two 16-bit elements per cycle. */
   bool twice = j->engine == ISA_ENG_scalar && j->c->target->gen >= ISA_GEN4 && t->half;
   return twice ? ceil_div(t->n, 2) : t->n;
 }
@@ -171,6 +180,7 @@ static uint64_t stream_copy(const job *j) {
 static uint64_t stream_set(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
   const vm_num *value = value_of(j, ISA_K_NUM);
+  /* A fill with zeros of 16 bits is twice as fast on gen2. */
   bool zero = !value->v.at && isa_f32_bits(value->imm) == 0;
   if (j->engine == ISA_ENG_vector && j->c->target->gen == ISA_GEN2 && zero && t.half)
     return ceil_div(t.n, 2);
@@ -180,6 +190,7 @@ static uint64_t stream_set(const job *j) {
 static uint64_t stream_tt(const job *j) {
   traffic t = traffic_of(j->c, j->in, j->a);
   unsigned op = *(const vm_t_ALU *)value_of(j, ISA_K_ALU);
+  /* gen2 adds and multiplies bfloat16 at full rate even from two sources in SBUF. */
   bool quick = t.half && dst_of(j)->dtype == ISA_bfloat16 &&
                (op == ISA_ALU_add || op == ISA_ALU_mult || op == ISA_ALU_subtract);
   if (quick && j->c->target->gen == ISA_GEN2 && j->engine == ISA_ENG_vector) return t.n;
@@ -200,6 +211,7 @@ static uint64_t stream_red(const job *j) {
 static uint64_t stream_fold(const job *j) {
   unsigned op = *(const vm_t_ALU *)value_of(j, ISA_K_ALU);
   const vm_view *src = src_of(j);
+  /* gen2 reduces dense bfloat16 by add and max at two per cycle. */
   bool quick = src->dtype == ISA_bfloat16 && dense(src) && (op == ISA_ALU_add || op == ISA_ALU_max);
   return quick && j->c->target->gen == ISA_GEN2 ? ceil_div(src->elems, 2) : stream_red(j);
 }
@@ -237,6 +249,7 @@ static uint64_t stream_quad(const job *j) { return ceil_div(dst_of(j)->elems, 4)
 static uint64_t stream_ldw(const job *j) {
   const vm_view *src = src_of(j);
   const struct vm_LDWEIGHTS *modes = load_modes_of(j);
+  /* Four columns of weights per cycle, or one of float32. */
   bool pairs = modes && modes->perf == ISA_PERF_double_row;
   return ceil_div(src->elems / (pairs ? 2 : 1) * (src->dtype == ISA_float32 ? 4 : 1), 4);
 }
@@ -255,6 +268,7 @@ static uint64_t stream_mm(const job *j) {
   const vm_view *dst = dst_of(j);
   uint64_t least = j->c->cost[VM_MIN_MATMUL], n = dst->elems, m = dst->num[0];
   traffic t = {0};
+  /* matmul_mx has no modes: a cycle for each column. */
   if (!modes) return max_of(least, n);
   add_operand(j->c, &t, &modes->src, false);
   if (modes->transpose) return paced(&t, row_cycles(j) * max_of(n, m < 64 ? m : 64));
@@ -266,6 +280,7 @@ static vm_flops matmul_flops(const vm_core *c, const isa_insn *in, const vm_oper
   const job j = {c, ISA_ENG_tensor, in, a};
   const vm_view *dst = dst_of(&j), *src = src_of(&j);
   bool mx = isa_field_of(in->op, ISA_K_AP, AP_SCALES) >= 0;
+  /* An x4 element is four of the contraction. */
   uint64_t lanes = mx ? VM_LANES : 1;
   vm_flops f = {.logical = 2 * lanes * dst->num[0] * src->num[0] * src->elems};
   vm_cost_id rate = mx                                 ? VM_PE_MX
@@ -273,6 +288,7 @@ static vm_flops matmul_flops(const vm_core *c, const isa_insn *in, const vm_oper
                     : is_fp8(src->dtype)               ? VM_PE_FP8
                     : isa_dtype_bytes(src->dtype) == 1 ? VM_PE_INT8
                                                        : VM_PE_16;
+  /* The cost row is a rate in percent of that of 16-bit elements. */
   f.adjusted = f.logical * 100 / c->cost[rate];
   if (rate == VM_PE_FP32 && row_cycles(&j) == 2) f.adjusted /= 2; /* one pass of the two */
   return f;
@@ -288,6 +304,7 @@ static uint64_t stream_out(const job *j) { return dst_of(j)->elems; }
  * e)) / min(4 / bytes, e). */
 static uint64_t stream_gath(const job *j) {
   const struct vm_LOCAL_GATHER *a = &j->a->LOCAL_GATHER;
+  /* As many of an index's elements at once as 4 bytes hold. */
   uint64_t e = a->elems_per_index ? a->elems_per_index : 1;
   uint64_t wide = 4u / a->src.esize < e ? 4u / a->src.esize : e;
   return ceil_div(a->dst.elems * 4 * e * wide, 28 + 4 * e);
@@ -335,6 +352,7 @@ vm_cost_span vm_cost(const vm_core *c, unsigned engine, const isa_insn *in, cons
     s.latency = s.stream + c->cost[VM_LAT_WEIGHTS];
     return s;
   }
+  /* A [P, 1] operand of vector is read before the stream (COLUMN). */
   uint64_t before = engine == ISA_ENG_vector && reads_column(in) ? c->cost[VM_COLUMN] : 0;
   s.issue = s.stream + before + c->cost[overhead[engine]];
   s.latency = s.stream + before + c->cost[latency[engine]];
@@ -354,6 +372,7 @@ static uint64_t in_mode(const job *j, uint64_t cycles) {
   if (j->engine != ISA_ENG_vector || j->c->target->gen < ISA_GEN3 ||
       speeds[isa_ops[j->in->op].cost] == ONE)
     return 0;
+  /* Operand 0 is the destination of every form of these classes. */
   const vm_view *dst = vm_operand_at(j->in, (vm_operands *)j->a, 0);
   return cycles && cycles < dst->elems ? dst->elems : 0;
 }
@@ -374,9 +393,11 @@ vm_effort vm_cost_effort(const vm_core *c, unsigned engine, const isa_insn *in,
   x.issue = vm_cost_time(c, engine, x.span.issue);
   x.latency = vm_cost_time(c, engine, x.span.latency);
   x.overhead = vm_cost_time(c, engine, x.span.issue - x.span.stream);
+  /* Sources have been read when half of the latency behind the stream is over. */
   x.read = vm_cost_time(c, engine, x.span.stream + (x.span.latency - x.span.stream) / 2);
   x.fast = in_mode(&(job){c, engine, in, a}, x.span.stream);
   vm_each_view(c, in, a, count_traffic, &x);
+  /* Only products have flops. */
   if (isa_ops[in->op].cost == ISA_COST_MM) x.flops = matmul_flops(c, in, a);
   return x;
 }

@@ -10,6 +10,7 @@ void vm_costs_default(vm_costs *out) {
     for (unsigned i = 0; i < VM_NCOSTS; i++) out->v[g][i] = vm_cost_rows[i].value[g];
 }
 
+/* The unit of a row decides what may be written there, so that no row needs a rule of its own. */
 /* The values that a unit allows: no count, size or rate is 0. */
 typedef struct range {
   const char *unit;
@@ -20,6 +21,7 @@ static const range ranges[] = {
     {"N", 1, 65535},     {"B", 64, 1000000000}, {"PM", 1, 1000},       {"PCT", 1, 10000},
 };
 
+/* Each row's unit is in the list. */
 static const range *range_of(const char *unit) {
   const range *r = ranges;
   while (strcmp(r->unit, unit) != 0) r++;
@@ -48,6 +50,7 @@ static unsigned words_of(const char *line, size_t n, word *w, unsigned most) {
     }
     size_t first = i;
     while (i < n && !is_space(line[i]) && line[i] != ';' && line[i] != '#') i++;
+    /* More words than fit are counted, so that the message can say so. */
     if (count < most) w[count] = (word){line + first, i - first};
     count++;
   }
@@ -69,6 +72,7 @@ static unsigned generations(word w) {
   static const char *const names[] = {"gen2", "gen3", "gen4"};
   for (unsigned g = 0; g < 3; g++)
     if (word_is(w, names[g])) return 1u << g;
+  /* A target stands for its generation. */
   int t = isa_target_find(w.p, w.n);
   return t < 0 ? 0 : 1u << (isa_targets[t].gen - ISA_GEN2);
 }
@@ -76,6 +80,7 @@ static unsigned generations(word w) {
 static bool number(word w, uint64_t *out) {
   *out = 0;
   for (size_t i = 0; i < w.n; i++) {
+    /* Stops long before the number can overflow. */
     if (w.p[i] < '0' || w.p[i] > '9' || *out > UINT32_MAX) return false;
     *out = *out * 10 + (uint64_t)(w.p[i] - '0');
   }
@@ -89,6 +94,7 @@ typedef struct shown {
 
 static shown show(word w) {
   shown out = {""};
+  /* Never the raw bytes of a hostile text. */
   for (size_t i = 0; i < w.n && i + 1 < sizeof out.s; i++)
     out.s[i] = w.p[i] > ' ' && w.p[i] < 0x7f ? w.p[i] : '?';
   return out;
@@ -107,6 +113,7 @@ static bool read_line(vm_costs *out, unsigned line, const word *w, unsigned n, i
         e, ISA_ARG, ISA_NOFIELD,
         "costs, line %u: %s with %u words after it: expected `NAME value` or `NAME gen value`",
         line, row->name, n - 1);
+  /* Without a generation: all three. */
   if (n == 3 && !(mask = generations(w[1])))
     return isa_fail(e, ISA_ARG, ISA_NOFIELD,
                     "costs, line %u: %s is not a generation: gen2, gen3, gen4 or a target", line,
@@ -122,6 +129,7 @@ static bool read_line(vm_costs *out, unsigned line, const word *w, unsigned n, i
 }
 
 bool vm_costs_read(vm_costs *out, const char *text, size_t n, isa_error *e) {
+  /* All lines or none. */
   vm_costs changed = *out;
   unsigned line = 1;
   for (size_t at = 0; at < n; line++) {
@@ -130,6 +138,7 @@ bool vm_costs_read(vm_costs *out, const char *text, size_t n, isa_error *e) {
     word w[3];
     unsigned count = words_of(text + at, length, w, 3);
     if (count && !read_line(&changed, line, w, count, e)) return false;
+    /* The last line may lack its newline. */
     at += length + 1;
   }
   *out = changed;
@@ -142,6 +151,8 @@ bool vm_costs_of_target(vm_costs *out, const isa_target *t, isa_error *e) {
     char line[64];
     int name = (int)strcspn(c, "=");
     int len = snprintf(line, sizeof line, "%.*s gen%d %.*s", name, c, t->gen, (int)n - name - 1,
+                       /* As a line of a cost file, so that there is one reader and one set of
+                        * messages. */
                        c + name + 1);
     if (!vm_costs_read(out, line, (size_t)len, e)) return false;
   }
@@ -153,6 +164,8 @@ void vm_costs_print(const vm_costs *costs, unsigned gen, isa_buf *out) {
     const vm_cost_row *r = &vm_cost_rows[i];
     uint32_t value = costs->v[gen][i];
     isa_buf_printf(out, "%-14s %8u  # %-4s %-4s %s\n", r->name, value, r->unit,
+                   /* A value that the user has set is marked as such, with the source of the one it
+                    * replaces. */
                    value == r->value[gen] ? r->tag[gen] : "SET", r->source);
   }
 }

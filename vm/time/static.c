@@ -19,6 +19,7 @@ vm_cost_model *vm_cost_model_new(const isa_alloc *al, const isa_target *t, const
   m->al = *al;
   m->core.target = t;
   m->core.run = &m->run;
+  /* A core without memory: only what vm_cost looks at. */
   m->run.cores[m->run.n++] = &m->core;
   memcpy(m->run.cost_values, costs->v[t->gen - ISA_GEN2], sizeof costs->v[0]);
   m->core.cost = m->run.cost_values;
@@ -35,6 +36,7 @@ void vm_cost_model_free(vm_cost_model *m) {
 static void view_of(const vm_core *c, uint32_t index, vm_view *v) {
   static uint8_t somewhere;
   const isa_ap *ap = &c->code->aps[index - 1];
+  /* An address that is never read: an operand that is there has one. */
   v->at = &somewhere;
   v->dtype = ap->dtype;
   v->space = ap->space;
@@ -78,6 +80,7 @@ static void field_of(const vm_core *c, const isa_field *f, const void *from, voi
 vm_time vm_cost_static(vm_cost_model *m, unsigned engine, const isa_program *p,
                        const isa_insn *in) {
   const isa_form *form = isa_form_of(in->op);
+  /* No data path. */
   if (engine == ISA_ENG_sync || isa_op_is_control(in->op) || isa_op_is_dma(in->op)) return 0;
   m->core.prog = p;
   m->core.code = &p->cores[0];

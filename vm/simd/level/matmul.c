@@ -84,6 +84,8 @@ KERN_INLINE void tile_of(unsigned vecs, float *out, size_t ldo, const float *w, 
   vec acc[MR][VECS];
   KERN_UNROLL(8)
   for (unsigned r = 0; r < MR; r++) KERN_UNROLL(4)
+  /* Zero, not the old value: the sum of a product is added to it once at the end (isa/README.md,
+   * Numbers). */
   for (unsigned v = 0; v < vecs; v++) acc[r][v] = vec_all(0);
   for (unsigned i = 0; i < k; i++, w += ldw, panel += NR) {
     vec x[VECS];
@@ -91,6 +93,7 @@ KERN_INLINE void tile_of(unsigned vecs, float *out, size_t ldo, const float *w, 
     for (unsigned v = 0; v < vecs; v++) x[v] = vec_load(panel + v * LANES);
     KERN_UNROLL(8)
     for (unsigned r = 0; r < MR; r++) {
+      /* One weight for a row of the tile, broadcast over the columns. */
       vec weight = vec_all(w[r]);
       KERN_UNROLL(4)
       for (unsigned v = 0; v < vecs; v++) acc[r][v] = vec_fma(weight, x[v], acc[r][v]);
@@ -100,6 +103,7 @@ KERN_INLINE void tile_of(unsigned vecs, float *out, size_t ldo, const float *w, 
   for (unsigned r = 0; r < MR; r++, out += ldo) {
     KERN_UNROLL(4)
     for (unsigned v = 0; v < vecs; v++) {
+      /* One addition per element, after the chain. */
       vec sum = add ? vec_add(vec_load(out + v * LANES), acc[r][v]) : acc[r][v];
       vec_store(out + v * LANES, vec_canon(sum));
     }
@@ -108,6 +112,7 @@ KERN_INLINE void tile_of(unsigned vecs, float *out, size_t ldo, const float *w, 
 
 KERN_ALONE void tile(float *out, size_t ldo, const float *w, size_t ldw, const float *panel,
                      unsigned k, bool add, unsigned vecs) {
+  /* The number of vectors is a constant in each copy, so that the accumulators are registers. */
   if (vecs == VECS)
     tile_of(VECS, out, ldo, w, ldw, panel, k, add);
   else if (VECS > 2 && vecs == 2)
@@ -123,6 +128,7 @@ KERN_INLINE void pack_row(float *panel, const uint8_t *x, unsigned n, unsigned w
   if (bf16) {
     KERN_LOOP
     for (unsigned j = 0; j < n; j++) {
+      /* A NaN's payload does not matter, see above. */
       uint16_t bits;
       memcpy(&bits, x + 2 * j, sizeof bits);
       panel[j] = isa_bits_f32((uint32_t)bits << 16);
@@ -137,6 +143,7 @@ KERN_INLINE void pack_row(float *panel, const uint8_t *x, unsigned n, unsigned w
 static void pack(float *panel, const vm_product *p, const uint8_t *at, unsigned n, unsigned wide) {
   bool bf16 = p->dtype == ISA_bfloat16;
   for (unsigned i = 0; i < p->k; i++, at += p->step, panel += NR) {
+    /* Constant sizes for the usual panel: the loop is unrolled. */
     if (n == NR && bf16)
       pack_row(panel, at, NR, NR, true);
     else if (n == NR)
