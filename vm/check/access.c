@@ -18,7 +18,9 @@ static bool open_region(vm_core *c, vm_ck_region *r, uint64_t lo, uint64_t bytes
   r->lo = lo;
   r->hi = lo + bytes;
   r->shift = (uint8_t)shift;
+  /* The last bucket may be shorter. */
   r->nbuckets = (uint32_t)((bytes + (1u << shift) - 1) >> shift);
+  /* One more, so that memory without bytes has a bucket. */
   r->buckets = isa_zalloc(&c->al, (r->nbuckets + 1) * sizeof *r->buckets);
   return r->buckets != NULL;
 }
@@ -28,7 +30,9 @@ static bool open_chip(vm_core *c, vm_ck_region *r, unsigned core) {
   r[SBUF_REGION].space = ISA_SBUF;
   r[PSUM_REGION].space = ISA_PSUM;
   r[SBUF_REGION].core = r[PSUM_REGION].core = (uint8_t)core;
+  /* Programs write them: only of tensors is it worth knowing that nothing does. */
   r[SBUF_REGION].written = r[PSUM_REGION].written = true;
+  /* Buckets of 1 KiB in SBUF and of a bank in PSUM: most tiles lie in a few. */
   return open_region(c, &r[SBUF_REGION], 0, c->target->sbuf_bytes, 10) &&
          open_region(c, &r[PSUM_REGION], 0, ISA_PSUM_BYTES, 11);
 }
@@ -48,13 +52,17 @@ static void join_written(const vm_core *c, struct vm_check *k) {
 
 static bool open_regions(vm_core *c) {
   struct vm_check *k = c->check;
+  /* Neither of the two asks for regions. */
   if (!vm_ck_has(c, VM_CHECK_RACE) && !vm_ck_has(c, VM_CHECK_LEGAL)) return true;
   uint32_t n = c->prog->ntensors;
   k->prune_at = VM_CK_PRUNE;
   uint32_t pipes = vm_ck_find_pipes(c) ? c->prog->ncores : 0;
+  /* Core 1's memories come after the tensors: numbers of the others do not depend on how many cores
+   * there are. */
   k->nregions = HBM_REGIONS + n + HBM_REGIONS * (c->prog->ncores - 1) + pipes;
   k->regions = isa_zalloc(&c->al, k->nregions * sizeof *k->regions);
   if (!k->regions) {
+    /* close_regions looks at nregions. */
     k->nregions = 0;
     return false;
   }
@@ -66,6 +74,7 @@ static bool open_regions(vm_core *c) {
     unsigned shift = 12;
     h->space = ISA_HBM;
     h->tensor = i + 1;
+    /* Buckets of 4 KiB, or larger ones if a tensor would have too many. */
     while (c->run->blocks[i].bytes >> shift > HBM_BUCKETS) shift++;
     if (!open_region(c, h, (uint64_t)(uintptr_t)c->run->blocks[i].data, c->run->blocks[i].bytes,
                      shift))
@@ -77,8 +86,10 @@ static bool open_regions(vm_core *c) {
     p->core = (uint8_t)i;
     if (!open_region(c, p, 0, VM_CK_PIPES, 4)) return false;
   }
+  /* Reads of a tensor that nothing writes need not be kept. */
   vm_ck_each_tensor(c, AP_W, note_written, c);
   vm_ck_note_pushed(c);
+  /* After all are known. */
   join_written(c, k);
   return true;
 }
@@ -102,8 +113,10 @@ uint16_t vm_ck_race_region(const vm_core *c, const vm_view *v) {
   if (v->space != ISA_HBM)
     return (uint16_t)(first + (v->space == ISA_SBUF ? SBUF_REGION : PSUM_REGION));
   uint64_t at = (uint64_t)(uintptr_t)v->at;
+  /* Tensors are few, and the usual one is near the front. */
   const vm_ck_region *r = c->check->regions;
   uint32_t i = HBM_REGIONS;
+  /* The last one needs no comparison: every address of a view is in some tensor. */
   while (i < HBM_REGIONS + c->prog->ntensors - 1 && (at < r[i].lo || at >= r[i].hi)) i++;
   return (uint16_t)i;
 }
@@ -120,6 +133,7 @@ static bool bucket_add(vm_core *c, vm_ck_bucket *b, uint32_t id) {
 static void bucket_remove(vm_ck_bucket *b, uint32_t id) {
   for (uint32_t i = 0; i < b->n; i++)
     if (b->ids[i] == id) {
+      /* Order does not matter in a bucket during a run; a file keeps it. */
       b->ids[i] = b->ids[--b->n];
       return;
     }
@@ -142,6 +156,7 @@ bool vm_ck_access_forget(vm_core *c, uint32_t id) {
 void vm_ck_access_keep(vm_core *c, const vm_ck_access *a) {
   struct vm_check *k = c->check;
   uint32_t id;
+  /* A number that has become free, or the next one. */
   if (k->nfree) {
     id = k->free_ids[--k->nfree];
   } else {
@@ -155,6 +170,7 @@ void vm_ck_access_keep(vm_core *c, const vm_ck_access *a) {
   k->accesses[id] = *a;
   k->accesses[id].alive = true;
   k->alive++;
+  /* In each bucket that it touches. */
   for (uint32_t b = a->first; b <= a->last; b++)
     if (!bucket_add(c, &k->regions[a->region].buckets[b], id)) {
       vm_ck_out_of_memory(c);
@@ -176,6 +192,7 @@ void vm_ck_walk_set(vm_saver *s, const vm_core *c, uint16_t *region, isa_byteset
   vm_save_u16(s, region);
   if (!vm_saver_need(s, *region < k->nregions, "an access names no memory")) return;
   const vm_ck_region *r = &k->regions[*region];
+  /* Relative to the region: the next host has other addresses. */
   int64_t bytes = (int64_t)(r->hi - r->lo), at = b->start - (int64_t)r->lo;
   uint32_t n = b->n;
   vm_save_i64(s, &at);
@@ -188,6 +205,8 @@ void vm_ck_walk_set(vm_saver *s, const vm_core *c, uint16_t *region, isa_byteset
   if (!s->reads || s->failed) return;
   bool ok = b->run > 0 && b->run <= bytes;
   b->n = n;
+  /* Steps descend from the outermost dimension inwards, and each dimension has two elements at
+   * least. */
   b->span[n] = b->run;
   for (unsigned d = n; d-- > 0 && ok;) { /* each within the region, so that no sum overflows */
     int64_t inner = d + 1 < n ? b->step[d + 1] : b->run + 1;
@@ -224,6 +243,7 @@ void vm_ck_walk_access(vm_saver *s, const vm_core *c, vm_ck_access *a) {
                     a->seen_comp < k->ncomps && (a->queue < k->nqueues || a->queue == VM_CK_QUEUES),
                 "an access belongs to no engine or queue");
   if (!s->reads || s->failed) return;
+  /* Buckets follow from the bytes. */
   const vm_ck_region *r = &k->regions[a->region];
   uint64_t lo = (uint64_t)a->set.start - r->lo;
   a->first = (uint32_t)(lo >> r->shift);
@@ -242,6 +262,7 @@ static void walk_id(vm_saver *s, struct vm_check *k, uint32_t *id, bool alive) {
 
 static void walk_free_ids(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
+  /* Free numbers are all that are not alive. */
   uint32_t n = s->reads ? k->naccesses - k->alive : k->nfree;
   k->stamp += s->reads;
   for (uint32_t i = 0; i < n && !s->failed; i++) {
@@ -258,6 +279,7 @@ static uint32_t walk_bucket(vm_saver *s, vm_core *c, uint32_t r, uint32_t number
   vm_ck_bucket *b = &k->regions[r].buckets[number];
   uint32_t n = b->n;
   vm_saver_count(s, &n, k->naccesses, 4, "accesses");
+  /* Numbers in this list, or in others before it: one stamp for each list. */
   k->stamp += s->reads;
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     if (!vm_saver_room(s, &c->al, &b->ids, b->n, &b->cap, sizeof *b->ids)) return 0;
@@ -274,6 +296,7 @@ static void walk_buckets(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   uint64_t want = 0, have = 0;
   for (uint32_t id = 0; id < k->naccesses; id++)
+    /* In each bucket once: what is missing or listed twice changes the sum. */
     if (k->accesses[id].alive) want += k->accesses[id].last - k->accesses[id].first + 1;
   for (uint32_t r = 0; r < k->nregions; r++)
     for (uint32_t b = 0; b < k->regions[r].nbuckets && !s->failed; b++)

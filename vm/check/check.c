@@ -15,6 +15,7 @@ static const char *const names[VM_NCHECKS] = {
 
 const char *vm_check_name(unsigned kind) { return kind < VM_NCHECKS ? names[kind] : NULL; }
 
+/* A check of values can find nothing in a run that computes none. */
 unsigned vm_check_possible(const vm_core *c, unsigned mask) {
   const unsigned of_values = 0
 #define CHECK(code, name, values, usual, text) | (values) << VM_CHECK_##code
@@ -32,16 +33,19 @@ unsigned vm_check_mask(const vm_core *c) { return c->check ? c->check->mask : 0;
 void vm_check_begin(vm_core *c, unsigned e, const isa_insn *in) {
   unsigned unit = vm_ck_unit(c, e);
   if (c->check->legal) vm_ck_legal_wait(c, unit, &in->wait);
+  /* The wait has just held: what it acquires is known from here on. */
   if (in->wait.cond != ISA_WAIT_none && vm_ck_has(c, VM_CHECK_RACE)) vm_ck_wait(c, unit, &in->wait);
   if (!vm_ck_registers_known(c->check, unit)) vm_check_step(c, e, c->eng[e].pc);
 }
 
+/* Device tensors have shadows of their own. */
 void vm_check_host_wrote(vm_core *c, const vm_box *b) {
   if (c->check->shadowed && b->space != ISA_HBM) vm_ck_uninit_host(c, b); /* the device's tensor */
   vm_ck_unlearn(c, VM_CK_IS_FINITE, b);
 }
 
 void vm_check_host_register(vm_core *c, unsigned e, unsigned r) {
+  /* The host's value is as good as an instruction's. */
   c->check->registers[vm_ck_unit(c, e)] |= 1ull << r;
 }
 
@@ -56,15 +60,18 @@ void vm_check_execute(vm_core *c, unsigned e, const vm_flight *f) {
 
 static unsigned engine_of(const vm_core *c, const vm_flight *f) {
   unsigned e = 0;
+  /* A flight is in the ring of its engine. */
   while (f < c->eng[e].flights || f >= c->eng[e].flights + VM_FLIGHTS) e++;
   return e;
 }
 
 void vm_check_stage(vm_core *c, const vm_item *it) {
   if (it->is_share) {
+    /* As if it moved now: sources are read at this moment. */
     vm_check_move(c, vm_share_of(it));
     return;
   }
+  /* Bytes are read now; the marks of its results come with its end. */
   const vm_flight *f = (const vm_flight *)it;
   unsigned e = engine_of(c, f);
   if (c->check->shadowed) vm_ck_uninit_reads(c, e, f);
@@ -82,6 +89,7 @@ void vm_check_access(vm_core *c, unsigned e, const vm_view *v, bool writes) {
   if (vm_ck_has(c, VM_CHECK_RACE)) vm_ck_race_sequencer(c, vm_ck_unit(c, e), v, writes);
   if (c->check->shadowed || (writes && vm_ck_has(c, VM_CHECK_OUTPUT)))
     vm_ck_uninit_access(c, e, v, writes);
+  /* What is written by a register may be an infinity. */
   if (writes) vm_ck_unlearn_view(c, VM_CK_IS_FINITE, v);
 }
 
@@ -94,6 +102,7 @@ void vm_check_moved(vm_core *c, const vm_share *s) {
   if (s->t->put) return; /* its destination is another rank's */
   if (vm_ck_has(c, VM_CHECK_RANGE)) vm_ck_convert_moved(c, s);
   if (c->check->shadowed || vm_ck_has(c, VM_CHECK_OUTPUT)) vm_ck_uninit_moved(c, s);
+  /* Its destination has new values. */
   vm_ck_unlearn(c, VM_CK_IS_FINITE, &s->t->all[0]);
   if (c->check->twins.n) vm_ck_twins_moved(c, s);
 }
@@ -108,9 +117,11 @@ void vm_check_arrive(vm_core *c, const vm_parcel *p, const vm_view *v) {
 void vm_check_port(vm_core *c, unsigned engine, const vm_flight *f, const isa_way *w,
                    const vm_flight *g, vm_time start, vm_time late) {
   if (!vm_ck_has(c, VM_CHECK_PORT)) return;
+  /* Units number the engines of both cores. */
   unsigned other = vm_ck_unit(c, isa_way_other(w, c->target->gen, engine));
   unsigned e = vm_ck_unit(c, engine);
   vm_finding *r = vm_ck_found(c, VM_CHECK_PORT, e, f->pc, other, g->pc);
+  /* Reported once for a pair of places, as all findings are. */
   if (!r) return;
   vm_ck_put_place(c, e, f->pc, &r->text);
   isa_buf_printf(&r->text, ": port: %s and %s need the port of %s at once; %s starts %llu ns later",

@@ -12,10 +12,12 @@
 /* ---- Snapshots ---------------------------------------------------------------------------- */
 
 static size_t snapshot_bytes(const vm_core *c) {
+  /* A clock of ncomps numbers after the head. */
   return sizeof(vm_ck_snapshot) + c->check->ncomps * sizeof(uint32_t);
 }
 
 void vm_ck_drop(vm_core *c, vm_ck_snapshot *s) {
+  /* Kept for the next one: snapshots come and go with every update. */
   if (!s || --s->refs) return;
   s->next = c->check->free;
   c->check->free = s;
@@ -46,6 +48,7 @@ vm_ck_snapshot *vm_ck_make_snapshot(vm_core *c) {
 /* Engine e's clock as it is, with a reference for the caller; NULL after a fault. */
 static vm_ck_snapshot *snapshot_of(vm_core *c, unsigned e) {
   struct vm_check *k = c->check;
+  /* Shared by all that are released before the clock changes. */
   if (!k->now[e]) {
     vm_ck_snapshot *s = new_snapshot(c);
     if (!s) return NULL;
@@ -57,12 +60,14 @@ static vm_ck_snapshot *snapshot_of(vm_core *c, unsigned e) {
 }
 
 static void changed(vm_core *c, unsigned e) {
+  /* What has been released keeps its own reference. */
   vm_ck_drop(c, c->check->now[e]);
   c->check->now[e] = NULL;
 }
 
 void vm_ck_raise(vm_core *c, unsigned e, unsigned comp, uint32_t epoch) {
   uint32_t *v = vm_ck_clock(c, e) + comp;
+  /* A clock only grows. */
   if (*v >= epoch) return;
   *v = epoch;
   if (comp != vm_ck_comp(e, OF_SEQ)) changed(c, e); /* releases carry that one themselves */
@@ -72,14 +77,18 @@ void vm_ck_acquire(vm_core *c, unsigned e, const vm_ck_release *r) {
   struct vm_check *k = c->check;
   uint32_t *mine = vm_ck_clock(c, e);
   if (!r->base) return;
+  /* The log must be able to find out the same again. */
   if (k->log.knows) vm_ck_log_know(c, e, r);
   if (vm_ck_join(mine, r->base->v, k->ncomps)) changed(c, e);
+  /* VM_CK_PEER has no components of its own here: its numbers are in base. */
   for (unsigned i = 0, comp = vm_ck_comp(r->engine, 0); i < OF_ENGINE && r->engine < VM_CK_PEER;
        i++, comp++)
     if (r->own[i] > mine[comp]) vm_ck_raise(c, e, comp, r->own[i]);
+  /* For an update of a transfer: the shares of its ring. */
   if (r->ring) vm_ck_raise(c, e, r->ring, r->share);
   if (!r->twin) return;
   vm_ck_raise(c, e, r->twin, r->twin_share);
+  /* An instruction of the other core's data path that is done has read, too. */
   if (r->twin < k->rings) vm_ck_raise(c, e, r->twin + (OF_READ - OF_DONE), r->twin_share);
 }
 
@@ -95,6 +104,7 @@ bool vm_ck_release_now(vm_core *c, unsigned e, vm_ck_release *r) {
 /* ---- Instructions and transfers ----------------------------------------------------------- */
 
 uint32_t vm_ck_step_on(vm_core *c, unsigned e) {
+  /* Each step of a sequencer has a number of its own, by which others name it. */
   unsigned seq = vm_ck_comp(e, OF_SEQ);
   vm_ck_raise(c, e, seq, vm_ck_clock(c, e)[seq] + 1);
   return vm_ck_clock(c, e)[seq];
@@ -103,6 +113,7 @@ uint32_t vm_ck_step_on(vm_core *c, unsigned e) {
 void vm_check_update(vm_core *c, unsigned engine, const isa_update *u) {
   unsigned e = vm_ck_unit(c, engine);
   if (c->check->legal) vm_ck_legal_update(c, e, u);
+  /* An update of another rank is sent, and told there. */
   if (!vm_ck_has(c, VM_CHECK_RACE) || u->kind == ISA_UPD_peer) return; /* vm_check_send */
   uint32_t epoch = vm_ck_step_on(c, e);
   vm_ck_release r;
@@ -113,6 +124,7 @@ void vm_check_update(vm_core *c, unsigned engine, const isa_update *u) {
 
 void vm_ck_data_path_known(vm_core *c, unsigned e, uint32_t to) {
   uint32_t twin = vm_ck_log_twin(c, e, to);
+  /* All that the engine's data path has been given. */
   for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
     vm_ck_raise(c, e, vm_ck_comp(e, what), to);
   for (unsigned what = OF_DONE; what <= OF_READ && twin; what++)
@@ -137,8 +149,10 @@ static void log_flight(vm_core *c, unsigned e, const vm_flight *f) {
   vm_ck_release r;
   if (!vm_ck_release_now(c, e, &r)) return;
   r.pc = f->pc;
+  /* Loads of weights end before matmuls that were issued earlier. */
   r.own[OF_WEIGHTS] = i;
   if (!weights) r.own[OF_READ] = i;
+  /* An @read update proves completeness only of what its sources had to wait for. */
   uint32_t done = u->at_read ? c->check->hazard[e] : i;
   if (!weights && done > r.own[OF_DONE]) r.own[OF_DONE] = done;
   vm_ck_twin_flight(c, f, &r);
@@ -160,8 +174,10 @@ void vm_check_issue(vm_core *c, unsigned engine, const vm_flight *f) {
 }
 
 void vm_ck_clocks_meet(vm_core *c, unsigned x, unsigned y) {
+  /* Both go on from a new step: what either did before is known to the other from here on. */
   vm_ck_step_on(c, x);
   vm_ck_step_on(c, y);
+  /* In turn: after the first raise both have the larger of the two. */
   for (uint32_t i = 0; i < c->check->ncomps; i++) {
     vm_ck_raise(c, x, i, vm_ck_clock(c, y)[i]);
     vm_ck_raise(c, y, i, vm_ck_clock(c, x)[i]);
@@ -173,6 +189,8 @@ void vm_ck_clocks_meet(vm_core *c, unsigned x, unsigned y) {
 static void note_trigger(vm_core *c, unsigned e, unsigned queue) {
   struct vm_check *k = c->check;
   unsigned last = k->trigger[queue];
+  /* Another engine triggered it before, and this one does not know of that: the order in the rings
+   * is by luck. */
   if (last < VM_CK_ENGINES && last != e &&
       vm_ck_clock(c, e)[vm_ck_comp(last, OF_SEQ)] < k->trigger_epoch[queue])
     vm_ck_report_trigger(c, e, queue);
@@ -187,6 +205,7 @@ static void note_trigger(vm_core *c, unsigned e, unsigned queue) {
 static vm_ck_snapshot *base_of_queue(vm_core *c, unsigned e, unsigned queue) {
   struct vm_check *k = c->check;
   vm_ck_snapshot *last = k->queue_base[queue], *s = snapshot_of(c, e);
+  /* The clocks of both: an element of the ring waits for what is before it. */
   if (s && last && k->trigger[queue] != e) {
     vm_ck_snapshot *both = new_snapshot(c);
     for (uint32_t i = 0; both && i < k->ncomps; i++)
@@ -209,6 +228,7 @@ static void log_share(vm_core *c, unsigned e, const vm_transfer *t, unsigned com
                      .pc = vm_ck_engine(c, e)->pc};
   for (unsigned i = 0; i < OF_ENGINE; i++) r.own[i] = vm_ck_clock(c, e)[vm_ck_comp(e, i)];
   if (swaps) vm_ck_twin_share(c, t, comp, &r);
+  /* One reference for each share's update. */
   base->refs++;
   vm_ck_note_update(c, vm_ck_sem(t->sem_core, t->sem), ISA_UPD_dma, 0, comp, share, &r);
 }
@@ -219,6 +239,7 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
   unsigned e = vm_ck_unit(c, engine), queue = vm_ck_queue(c, t->queue);
   vm_ck_twins_transfer(c, t, shares);
   if (k->legal) vm_ck_legal_transfer(c, e, in, t, shares);
+  /* A piece of lists is told once, as one instruction. */
   if (vm_ck_has(c, VM_CHECK_OVERLAP) && t->piece == 0)
     vm_ck_tiles_issue(c, engine, in, c->eng[engine].pc);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
@@ -240,6 +261,7 @@ void vm_check_transfer(vm_core *c, unsigned engine, const isa_insn *in, const vm
   vm_ck_drop(c, base);
   unsigned sem = vm_ck_sem(t->sem_core, t->sem);
   vm_ck_sem_log *l = t->signals ? k->sems[sem] : NULL;
+  /* Only after all shares are there is the value known that all of them together give. */
   for (unsigned r = 0; l && r < ring; r++) { /* only all of them together prove one */
     unsigned both = in->op == ISA_OP_sendrecv ? VM_CK_BOTH : 0;
     vm_ck_source *s = vm_ck_find_source(l, vm_ck_ring_comp(k, queue, r) | both);
@@ -256,12 +278,15 @@ static bool start_clocks(vm_core *c) {
   struct vm_check *k = c->check;
   if (!vm_ck_has(c, VM_CHECK_RACE)) return true;
   k->rings = OF_ENGINE * k->nengines;
+  /* A component for each engine's four, then one for each ring. */
   k->ncomps = k->rings + k->nqueues * ISA_NDMA;
   if (!vm_ck_peers_start(c) || !vm_ck_calls_start(c)) return false;
   k->shares = isa_zalloc(&c->al, VM_CK_QUEUES * ISA_NDMA * sizeof *k->shares);
   if (!k->shares) return false;
+  /* VM_CK_ENGINES: nobody has triggered it yet. */
   memset(k->trigger, VM_CK_ENGINES, sizeof k->trigger);
   for (unsigned e = 0; e < c->check->nengines; e++) {
+    /* Which engines wait for which semaphore, by their code. */
     const isa_code *code = vm_ck_code(c, e);
     if (!(k->clock[e] = isa_zalloc(&c->al, k->ncomps * sizeof **k->clock))) return false;
     for (uint32_t pc = 0; pc < code->n; pc++)
@@ -274,6 +299,7 @@ static bool start_clocks(vm_core *c) {
 
 static void end_clocks(vm_core *c) {
   struct vm_check *k = c->check;
+  /* start_clocks was never called, or failed at once. */
   if (!k->ncomps) return;
   vm_ck_sems_end(c);
   vm_ck_log_end(c);
@@ -284,6 +310,7 @@ static void end_clocks(vm_core *c) {
     changed(c, e);
     isa_free(&c->al, k->clock[e], k->ncomps * sizeof **k->clock);
   }
+  /* Snapshots in use have come back by now. */
   for (vm_ck_snapshot *s = k->free, *next; s; s = next) {
     next = s->next;
     isa_free(&c->al, s, snapshot_bytes(c));
@@ -308,6 +335,7 @@ static bool add_snapshot(vm_ck_clock_walk *w) {
 static uint32_t number_of(vm_ck_clock_walk *w, vm_ck_snapshot *p) {
   uint64_t saves = w->c->check->saves;
   if (!p) return 0;
+  /* Numbers are of one walk: the next one begins anew. */
   if (p->saved != saves) {
     p->saved = saves;
     p->number = w->n + 1;
@@ -318,8 +346,10 @@ static uint32_t number_of(vm_ck_clock_walk *w, vm_ck_snapshot *p) {
 void vm_ck_walk_snapshot(vm_ck_clock_walk *w, vm_ck_snapshot **p) {
   vm_saver *s = w->s;
   uint32_t ncomps = w->c->check->ncomps, number = s->reads ? 0 : number_of(w, *p);
+  /* At most one more than are known: a new one has the next number. */
   vm_save_below(s, &number, w->n + 2, "clock");
   bool fresh = number > w->n;
+  /* Before memory is taken. */
   if (fresh && s->reads &&
       (!vm_saver_need(s, ncomps <= vm_saver_left(s) / 4, "a clock is cut off") || !add_snapshot(w)))
     return;
@@ -333,6 +363,7 @@ void vm_ck_walk_snapshot(vm_ck_clock_walk *w, vm_ck_snapshot **p) {
 
 static void walk_queue(vm_ck_clock_walk *w, unsigned q) {
   vm_saver *s = w->s;
+  /* What is not triggered has no place. */
   struct vm_check *k = w->c->check;
   bool triggered = k->trigger[q] < VM_CK_ENGINES;
   for (unsigned r = 0; r < ISA_NDMA; r++) vm_save_u32(s, &k->shares[q * ISA_NDMA + r]);
@@ -348,6 +379,7 @@ static void walk_clocks(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
   vm_ck_clock_walk w = {.s = s, .c = c};
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
+  /* Each walk that writes has a number, by which snapshots know that theirs is old. */
   k->saves++;
   vm_save_bool(s, &k->suspect);
   for (unsigned e = 0; e < k->nengines && !s->failed; e++) {

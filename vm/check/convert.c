@@ -20,6 +20,7 @@ static int64_t integer_at(unsigned type, const uint8_t *raw) {
   uint64_t v = 0;
   memcpy(&v, raw, bits / 8); /* little endian, as all hosts are */
   if (isa_dtypes[type].cls == ISA_UINT) return v > INT64_MAX ? INT64_MAX : (int64_t)v;
+  /* Sign-extended from its width. */
   return (int64_t)(v << (64 - bits)) >> (64 - bits);
 }
 
@@ -27,6 +28,7 @@ static int64_t integer_at(unsigned type, const uint8_t *raw) {
 static size_t outside_integers(const vm_core *c, unsigned from, const uint8_t *raw, size_t n,
                                unsigned to) {
   const int64_t least = isa_dtype_least(to), greatest = isa_dtype_greatest(to);
+  /* A piece is at most PIECE elements. */
   float x[PIECE];
   size_t i = 0;
   if (isa_dtype_is_int(from)) {
@@ -37,6 +39,8 @@ static size_t outside_integers(const vm_core *c, unsigned from, const uint8_t *r
     return i;
   }
   c->run->kern.load[from](x, raw, n);
+  /* As doubles, so that the bounds of int32 are exact; rounding to nearest keeps what is less than
+   * one beyond them. */
   while (i < n && (double)x[i] > (double)least - 1 && (double)x[i] < (double)greatest + 1) i++;
   return i;
 }
@@ -50,6 +54,7 @@ static size_t outside_floats(const vm_core *c, unsigned from, const uint8_t *raw
   c->run->kern.load[from](x, raw, n);
   c->run->kern.store[to](there, x, n, c->eng[0].dp.cvt);
   c->run->kern.load[to](back, there, n);
+  /* A number became an infinity or a NaN; one that was none stays what it is. */
   while (i < n && (isfinite(back[i]) || !isfinite(x[i]))) i++;
   return i;
 }

@@ -16,6 +16,7 @@ typedef struct place {
 
 static place place_of(vm_core *c, const vm_stop *s) {
   const vm_region *r = &s->region;
+  /* The bytes are looked at after the stop: what counts as zero must be zero. */
   if (r->space == ISA_HBM) vm_hbm_use_all(c, r->tensor);
   if (r->space == ISA_HBM) return (place){c->run->blocks[r->tensor].data, 0, 0, *r};
   const vm_memory *m = &vm_core_at(c, s->core)->mem;
@@ -25,6 +26,7 @@ static place place_of(vm_core *c, const vm_stop *s) {
 
 /* Whether n bytes at `at`, in the same memory as the region, overlap it. */
 static bool holds(const place *p, const uint8_t *at, uint64_t n) {
+  /* Memory of one space is one stretch on the host: the partition follows from the offset. */
   uint64_t off = (uint64_t)(at - p->base);
   uint64_t part = p->pitch ? off / p->pitch : 0, byte = p->pitch ? off % p->pitch : off;
   return part >= p->r.p0 && part < p->r.p1 && byte < p->r.hi && byte + n > p->r.lo;
@@ -33,6 +35,7 @@ static bool holds(const place *p, const uint8_t *at, uint64_t n) {
 /* Whether the bytes of a box of an item can overlap it. Boxes of HBM are host addresses. */
 static bool box_meets(const place *p, const vm_box *b) {
   const vm_region *r = &p->r;
+  /* Another memory, or the other core's. */
   if (b->space != r->space || b->core != p->core) return false;
   if (r->space != ISA_HBM) return b->lo < r->hi && b->hi > r->lo && b->p0 < r->p1 && b->p1 > r->p0;
   uint64_t base = (uint64_t)(uintptr_t)p->base;
@@ -43,6 +46,7 @@ static bool box_meets(const place *p, const vm_box *b) {
 static bool walk_meets(const place *p, vm_walk *w, uint64_t n) {
   for (uint64_t m; n; n -= m) {
     m = w->left < n ? w->left : n;
+    /* Runs are the fast case: one comparison for all of their elements. */
     if (w->step == w->esize) { /* a dense run lies in one partition */
       if (!w->skipped && holds(p, w->at, m * w->esize)) return true;
     } else {
@@ -59,6 +63,7 @@ static bool view_meets(const vm_core *c, const place *p, const vm_view *v) {
   vm_walk w;
   if (!v->at || v->elems == 0 || v->num[0] == 0) return false;
   vm_view_box(c, v, &box);
+  /* Boxes first: most instructions are far away. */
   if (!box_meets(p, &box)) return false;
   for (uint32_t i = 0; i < v->num[0]; i++) {
     vm_walk_partition(&w, v, i);
@@ -78,6 +83,7 @@ static void count_done(vm_core *c, const vm_hit *h) {
     vm_stop *s = &c->debug->v[i];
     if (s->kind != VM_STOP_DONE || s->core != h->where.core || s->engine != h->where.engine ||
         s->pc != h->where.pc)
+      /* Counts down to the stop. */
       continue;
     if (s->count && --s->count == 0) vm_debug_hit(c, s, h);
   }
@@ -93,8 +99,10 @@ struct looked {
 };
 static void look(void *ud, const isa_operand *o, vm_view *v) {
   struct looked *k = ud;
+  /* One hit is enough, however many operands touch the region. */
   if (k->met || !(o->flags & k->flag) || !view_meets(k->c, k->p, v)) return;
   k->met = true;
+  /* Only a part of such an operand is used (isa/operand.h): the stop says so. */
   k->part = (o->flags & AP_IN_PART) != 0;
 }
 
@@ -107,12 +115,14 @@ static void add_numbers(void *ud, const isa_operand *o, vm_view *v) {
   enum { PIECE = 256 };
   const struct sums *s = ud;
   float x[PIECE];
+  /* Types of more than 4 bytes are no numbers here. */
   if (!(o->flags & AP_W) || !v->at || isa_dtypes[v->dtype].lanes > 1 || v->esize > 4) return;
   for (uint32_t p = 0; p < v->num[0]; p++)
     for (uint64_t i = 0, n; i < v->elems; i += n) {
       n = v->elems - i < PIECE ? v->elems - i : PIECE;
       vm_load(s->d, x, v, p, i, (size_t)n);
       for (uint64_t k = 0; k < n; k++) {
+        /* min and max skip NaNs by themselves: comparisons with one are false. */
         if (isnan(x[k])) s->out->nans++;
         if (x[k] < s->out->min) s->out->min = x[k];
         if (x[k] > s->out->max) s->out->max = x[k];
@@ -128,8 +138,10 @@ static void tell_flight(vm_core *c, unsigned e, const vm_flight *f) {
                .end = f->item.done,
                .waited = c->debug->core[c->number].of_flight[e][f - en->flights],
                .reg = -1,
+               /* No register: reg belongs to stops at registers. */
                .min = INFINITY,
                .max = -INFINITY};
+  /* A run for times alone has no values. */
   if (!c->run->timing_only) vm_each_view(c, f->in, &f->a, add_numbers, &(struct sums){&en->dp, &d});
   c->debug->done(c->debug->done_ud, &d);
 }
@@ -172,6 +184,7 @@ void vm_debug_accessed(vm_core *c, unsigned e, const vm_view *v, bool writes) {
 static bool share_meets(const place *p, const vm_share *s, bool writes) {
   vm_walk w;
   bool met = false;
+  /* An accumulating transfer reads its destination, too. */
   if (writes || s->t->accumulates) {
     vm_dma_walk_dst(s->t, &w);
     vm_walk_seek(&w, s->e0);
@@ -179,6 +192,7 @@ static bool share_meets(const place *p, const vm_share *s, bool writes) {
   }
   for (unsigned k = 0; !writes && k < s->t->nsrc && !met; k++) {
     const vm_view *v = k ? &s->t->more[k - 1] : &s->t->src;
+    /* A source in another memory cannot meet it. */
     if (v->space != p->r.space || v->core != p->core) continue;
     vm_dma_walk_src(s->t, k, &w);
     vm_walk_seek(&w, s->e0);
@@ -198,6 +212,7 @@ static void transfer_done(vm_core *c, const vm_transfer *t, vm_hit h) {
 
 void vm_debug_ended(vm_core *c, const vm_share *s, vm_where by) {
   vm_hit h = {.where = by, .start = s->item.start, .time = c->now, .from_rank = -1};
+  /* A share without bytes touches nothing. */
   for (uint32_t i = 0; i < c->debug->n && s->bytes; i++) {
     vm_stop *k = &c->debug->v[i];
     if (!is_watch(k)) continue;
@@ -221,6 +236,7 @@ void vm_debug_arrive(vm_core *c, const struct vm_parcel *p, const vm_view *v) {
               .from_rank = (int32_t)m->src};
   for (uint32_t i = 0; v && i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
+    /* A message only writes. */
     if (s->kind != VM_STOP_WRITE) continue;
     place at = place_of(c, s);
     vm_box box;

@@ -33,8 +33,7 @@ bool vm_save_trigger_fits(const vm_core *c, unsigned e, uint32_t slot) {
   if (e < ISA_NENGINES || e >= c->nseqs || slot >= VM_COLLECTIVES || !c->ccs->v[slot].used)
     return false;
   const vm_cc *cc = &c->ccs->cc[e - ISA_NENGINES];
-  for (uint32_t i = 0; i < cc->n; i++)
-    /* At work or waiting already. */
+  for (uint32_t i = 0; i < cc->n; i++) /* At work or waiting already. */
     if (cc->fifo[(cc->first + i) % VM_COLLECTIVES] == slot) return false;
   return vm_cc_serves(c, e, &c->ccs->v[slot]);
 }

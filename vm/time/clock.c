@@ -155,8 +155,7 @@ static void clock_matmul(vm_core *c, vm_flight *f, bound *b) {
   unsigned lane = c->target->gen >= ISA_GEN4 && isa_insn_turns(f->in);
   not_before(b, pe->started, VM_WHY_ENGINE);
   not_before(b, pe->issue_free, VM_WHY_ENGINE);
-  for (unsigned k = 0; k < VM_CELLS; k++)
-    /* Free, and with its weights. */
+  for (unsigned k = 0; k < VM_CELLS; k++) /* Free, and with its weights. */
     if (cells >> k & 1) {
       not_before(b, pe->free[lane][k], VM_WHY_ENGINE);
       not_before(b, pe->loaded[k], VM_WHY_WEIGHTS);
@@ -196,7 +195,7 @@ static uint16_t ports_of_box(const vm_box *b) {
   if (b->space != ISA_PSUM) return 0;
   unsigned first = (unsigned)(b->lo / ISA_PSUM_BANK),
            /* A box never has hi 0: an operand has elements. */
-           last = (unsigned)((b->hi - 1) / ISA_PSUM_BANK);
+      last = (unsigned)((b->hi - 1) / ISA_PSUM_BANK);
   uint16_t ports = 0;
   for (unsigned bank = first; bank <= last && bank < 8; bank++) ports |= (uint16_t)(0x100u << bank);
   return ports;
@@ -250,7 +249,7 @@ static void find_port(vm_core *c, unsigned e, const vm_flight *f, vm_time stream
       if (!(f->ports & ports_of_way(&isa_ways[i]))) continue;
       unsigned other = isa_way_other(&isa_ways[i], c->target->gen, e);
       if (other < ISA_NENGINES) moved |= wait_for_way(c, e, f, &isa_ways[i], other, stream, b);
-    /* This engine is not on that way. */
+      /* This engine is not on that way. */
     }
   }
 }
