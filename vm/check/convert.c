@@ -105,6 +105,7 @@ static void report_copy(vm_core *c, unsigned e, const vm_flight *f, const uint8_
 void vm_ck_convert_execute(vm_core *c, unsigned e, const vm_flight *f) {
   const vm_view *src = &f->a.COPY.src, *dst = &f->a.COPY.dst;
   uint8_t raw[PIECE * sizeof(float)];
+  /* Equal types move bits: nothing is lost. */
   if (f->in->op != ISA_OP_tensor_copy || src->dtype == dst->dtype || is_packed(src->dtype)) return;
   if (!isa_dtype_is_int(dst->dtype)) return;
   for (uint32_t p = 0; p < src->num[0]; p++)
@@ -114,8 +115,10 @@ void vm_ck_convert_execute(vm_core *c, unsigned e, const vm_flight *f) {
       for (size_t j = 0; j < n; j++) {
         const uint8_t *at = raw + j * src->esize;
         j += first_outside(c, src->dtype, at, (size_t)n - j, dst->dtype);
+        /* What a kernel leaves out is anybody's: no number was lost. */
         if (j >= n || vm_ck_left_out(c, src, p, i + j)) continue;
         report_copy(c, e, f, raw + j * src->esize, p, i + j);
+        /* One finding for an instruction: the others have the same cause. */
         return;
       }
     }
@@ -147,12 +150,14 @@ static bool each_piece(const vm_core *c, const vm_share *s, int side,
     uint64_t n = s->e1 - p.first < p.w.left ? s->e1 - p.first : p.w.left;
     if (guided && guide.left < n) n = guide.left;
     p.n = n < PIECE ? (size_t)n : PIECE;
+    /* Rows that the index skips are not moved. */
     if (!(guided && guide.skipped)) {
       for (size_t i = 0; i < p.n; i++)
         memcpy(p.raw + i * p.w.esize, p.w.at + (int64_t)i * p.w.step, p.w.esize);
       if (fn(ud, &p)) return true;
     }
     p.first += p.n;
+    /* Nothing is left, and a seek to the end would leave the last run. */
     if (p.first >= s->e1) break;
     vm_walk_seek(&p.w, p.first);
     if (guided) vm_walk_seek(&guide, p.first);
@@ -206,6 +211,7 @@ static bool look_at_conversion(void *ud, const piece *p) {
 
 static bool converts(const vm_transfer *t) {
   unsigned to = t->dst.dtype;
+  /* Sums are looked at by their results, copies by their sources. */
   return t->nsrc == 1 && !t->accumulates && t->src.dtype != to && !is_packed(to) &&
          !is_packed(t->src.dtype) && isa_dtypes[to].cls != ISA_BOOL;
 }
@@ -226,6 +232,7 @@ static unsigned kinds_at(const vm_core *c, unsigned type, const uint8_t *raw, si
 static bool note_kinds(void *ud, const piece *p) {
   transfer *m = ud;
   m->kinds |= kinds_at(m->c, p->w.dtype, p->raw, p->n);
+  /* Both kinds have been seen: no need to look further. */
   return m->kinds == 3;
 }
 
@@ -233,6 +240,7 @@ static bool look_at_sum(void *ud, const piece *p) {
   transfer *m = ud;
   for (size_t i = 0; i < p->n; i++) {
     unsigned kinds = kinds_at(m->c, p->w.dtype, p->raw + i * p->w.esize, 1);
+    /* What some operand had may be in the result. */
     if (!(kinds & ~m->had) || is_filler(m, p->first + i)) continue;
     vm_finding *r = found(m, kinds);
     if (!r) return true;
@@ -247,10 +255,12 @@ static bool look_at_sum(void *ud, const piece *p) {
 void vm_ck_convert_move(vm_core *c, const vm_share *s) {
   transfer m = {.c = c, .s = s};
   const vm_transfer *t = s->t;
+  /* 3: nothing new can be found. */
   c->check->transfer_had = 3;
   if (s->item.staged) return; /* looked at when it was copied; its sum may be of other bytes */
   if (converts(t)) each_piece(c, s, 0, look_at_conversion, &m);
   if (!computes(t)) return;
+  /* The destination of an accumulating transfer is an operand, too. */
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++)
     each_piece(c, s, side, note_kinds, &m);
   c->check->transfer_had = m.kinds;

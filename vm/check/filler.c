@@ -13,6 +13,7 @@ static bool is_filler(const isa_insn *in) { return in->op == ISA_OP_memset && in
 static bool same_line(const vm_core *c, unsigned a, uint32_t pc, unsigned b, uint32_t other) {
   const isa_code *x = vm_ck_code(c, a), *y = vm_ck_code(c, b);
   if (a == b && pc == other) return true;
+  /* Two instructions of one line are one filler to the author. */
   return x->lines && y->lines && x->lines[pc].file && x->lines[pc].file == y->lines[other].file &&
          x->lines[pc].line == y->lines[other].line;
 }
@@ -32,6 +33,7 @@ static bool find_fillers(vm_core *c) {
     for (uint32_t pc = 0; pc < code->n; pc++) {
       if (!is_filler(&code->insns[pc])) continue;
       k->any = true;
+      /* Too many: the last mark stands for the rest (report). */
       if (k->n == VM_CK_FILLS || number_of(c, e, pc) < k->n) continue;
       k->unit[k->n] = (uint8_t)e;
       k->pc[k->n++] = pc;
@@ -45,6 +47,7 @@ static bool find_fillers(vm_core *c) {
 static bool open_grid(vm_core *c, uint32_t parts, uint64_t elems, vm_ck_grid *g) {
   *g = (vm_ck_grid){parts, elems, NULL};
   if (!parts || !elems) return false;
+  /* A mark for each element, not for each byte: operands may have other types. */
   g->at = isa_zalloc(&c->al, parts * elems);
   if (!g->at) vm_ck_out_of_memory(c);
   return g->at != NULL;
@@ -80,6 +83,7 @@ bool vm_ck_has_fill(const vm_core *c, const vm_view *v) {
   vm_view s = vm_ck_shadow_of(c, v);
   for (uint32_t p = 0; s.at && p < v->num[0]; p++) {
     const uint8_t *row = vm_row_at(&s, p, 0);
+    /* Dense rows are scanned; others element by element. */
     if (row && any_fill(row, (size_t)s.elems * s.esize)) return true;
     for (uint64_t i = 0; !row && i < s.elems; i++)
       if (vm_ck_is_fill(*vm_at(&s, p, i))) return true;
@@ -122,6 +126,7 @@ static void report(const use *u, const char *what) {
   const vm_ck_fillers *k = &c->check->fillers;
   uint32_t n = (uint8_t)(u->mark - VM_CK_FILL);
   if (!u->mark || !vm_ck_has(c, VM_CHECK_UNINIT)) return;
+  /* So a mark may be beyond what the program has. */
   if (n >= k->n) n = k->n - 1; /* the last stands for more; and a saved run need not be right */
   vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, u->unit, u->pc, k->unit[n], k->pc[n]);
   if (!f) return;
@@ -152,8 +157,10 @@ typedef struct job {
 static void sort_operand(void *ud, const vm_view *v, unsigned flags) {
   job *j = ud;
   if (!v->at || !v->elems) return;
+  /* The operand of which another chooses has marks by what was chosen. */
   if (flags & AP_CHOSEN) j->chosen = j->nin;
   if ((flags & AP_R) && j->nin < VM_LIST) j->in[j->nin++] = *v;
+  /* Bytes that are given up are no result. */
   if ((flags & AP_W) && !(flags & AP_FREED) && j->nout < VM_CK_TAINTS) j->out[j->nout++] = *v;
 }
 
@@ -167,10 +174,13 @@ static span span_of(const job *j, const vm_ck_grid *s, const vm_ck_grid *d, uint
                     uint64_t i) {
   span w = {0, s->parts, 0, s->elems};
   uint64_t each = s->elems / d->elems;
+  /* The same partitions: lane by lane. */
   if (s->parts == d->parts) w.p0 = q, w.p1 = q + 1;
   if (s->elems == d->elems) w.i0 = i, w.i1 = i + 1;
+  /* A reduction: as many elements as one result is made of. */
   if (j->f->in->op == ISA_OP_tensor_reduce && each > 1 && each * d->elems == s->elems)
     w.i0 = i * each, w.i1 = w.i0 + each;
+  /* A block of 32 x 32, turned in place. */
   if (j->f->in->op == ISA_OP_transpose32 && s->elems == d->elems && s->parts == d->parts) {
     w.p0 = q / 32 * 32 + (uint32_t)(i % 32);
     w.i0 = i / 32 * 32 + q % 32;
@@ -191,12 +201,15 @@ static uint8_t mark_of(job *j, const vm_view *v, const vm_ck_grid *s, span w) {
     for (uint64_t i = w.i0; i < w.i1; i++) {
       uint8_t m = s->at[p * s->elems + i];
       known |= !m;
+      /* The first one is told. */
       if (!m || mark) continue;
       mark = m;
       at_p = p;
       at_i = i;
     }
+  /* All of it left out: the result is, too. All known: it is known. */
   if (!mark || !known) return mark;
+  /* The first mixture of the instruction is what is reported. */
   if (!j->u.mark) {
     j->u.mark = mark;
     j->u.view = v;
@@ -213,9 +226,11 @@ static void join_source(job *j, const vm_view *v, const vm_ck_grid *s, const vm_
     for (uint64_t i = 0; i < d->elems; i++) {
       uint8_t *to = &d->at[q * d->elems + i];
       span w = span_of(j, s, d, q, i);
+      /* Neighbours often have one span, for example a column: it is looked at once. */
       if (w.p0 != last.p0 || w.p1 != last.p1 || w.i0 != last.i0 || w.i1 != last.i1)
         mark = mark_of(j, v, s, w);
       last = w;
+      /* A mark of an earlier source stays. */
       if (!*to) *to = mark;
     }
 }
@@ -249,8 +264,10 @@ static void join_all(job *j) {
   for (unsigned o = 0; o < j->nout; o++) {
     vm_ck_grid *d = result_of(j, o);
     if (!d) return;
+    /* The destination's elements are those that another operand chose. */
     if (o == 0 && j->chosen < j->nin)
       vm_ck_chosen_marks(c, j->u.unit % ISA_NSEQS, j->f, &j->in[j->chosen], d->at);
+    /* A second result is made of the first one's elements. */
     if (first) join_source(j, &j->out[0], first, d);
     for (unsigned i = 0; i < j->nin; i++) {
       vm_ck_grid s;
@@ -269,7 +286,9 @@ static void load_weights(job *j) {
   vm_core *c = j->u.c;
   vm_ck_grid *w = &c->check->fillers.weights[c->number];
   const struct isa_LDWEIGHTS *in = &j->f->in->u.LDWEIGHTS;
+  /* The weights of before are gone, whatever comes. */
   close_grid(c, w);
+  /* Pairs and MX are not followed: their marks are dropped. */
   if (j->f->in->op != ISA_OP_ldweights || in->perf) return;
   if (vm_ck_has_fill(c, &j->in[0])) grid_of(c, &j->in[0], w);
 }
@@ -281,6 +300,7 @@ static uint8_t sum_of(job *j, const vm_ck_grid *w, const vm_ck_grid *x, uint64_t
   bool known = false;
   for (uint32_t k = 0; k < rows; k++) {
     uint8_t a = w->at ? w->at[k * w->elems + m] : 0, b = x->at ? x->at[k * x->elems + n] : 0;
+    /* A product of known factors only is a known summand. */
     known |= !a && !b;
     if (a || b) mark = a ? a : b;
   }
@@ -302,6 +322,7 @@ static void multiply(job *j) {
   if (j->f->in->op != ISA_OP_matmul || in->perf || !j->nin || !j->nout) return;
   bool has = vm_ck_has_fill(c, &j->in[0]);
   uint32_t rows = j->in[0].num[0];
+  /* The stationary operand must be of the shape that the matmul uses. */
   if ((!has && !w->at) || (w->at && (w->parts != rows || w->elems < j->out[0].num[0]))) return;
   vm_ck_grid *d = result_of(j, 0);
   if (!d || (has && !grid_of(c, &j->in[0], &x))) return;
@@ -318,6 +339,7 @@ void vm_ck_fill_execute(vm_core *c, unsigned e, const vm_flight *f) {
   job j = {.u = {c, unit, f->pc, f->item.start, 0, NULL, 0, 0}, .f = f, .chosen = VM_LIST};
   bool any = false;
   drop(c);
+  /* A staged flight was looked at when it was copied; a filler gets its marks when it has run. */
   if (is_filler(f->in) || f->item.staged) return;
   vm_ck_each_part(c, f, sort_operand, &j);
   if (isa_ops[f->in->op].cost == ISA_COST_LDW) {
@@ -339,6 +361,7 @@ static void put_marks(const vm_core *c, const vm_view *v, const vm_ck_grid *g) {
   for (uint32_t p = 0; s.at && p < g->parts; p++)
     for (uint64_t i = 0; i < g->elems; i++) {
       uint8_t mark = g->at ? g->at[p * g->elems + i] : 0;
+      /* 0: the instruction's own mark stays, which uninit has set. */
       if (mark) memset(vm_at(&s, p, i), mark, s.esize);
     }
 }
@@ -356,6 +379,7 @@ void vm_ck_fill_executed(vm_core *c, unsigned e, const vm_flight *f) {
   if (is_filler(f->in)) {
     uint32_t n = number_of(c, vm_ck_unit(c, e), f->pc);
     use u = {.c = c, .mark = (uint8_t)(VM_CK_FILL + (n < k->n ? n : VM_CK_FILLS - 1))};
+    /* All of its destination. */
     vm_ck_each_operand(c, f, put_filler, &u);
   }
   for (unsigned i = 0; i < k->ngrids; i++) put_marks(c, &k->view[i], &k->grid[i]);
@@ -364,6 +388,7 @@ void vm_ck_fill_executed(vm_core *c, unsigned e, const vm_flight *f) {
 
 void vm_ck_fill_access(vm_core *c, unsigned unit, uint32_t pc, const vm_view *v) {
   use u = {.c = c, .unit = unit, .pc = pc, .t = c->now, .view = v};
+  /* The first one is enough for a finding. */
   if (!vm_ck_has_fill(c, v)) return;
   for (u.p = 0; u.p < v->num[0]; u.p++)
     for (u.i = 0; u.i < v->elems; u.i++)
@@ -380,12 +405,14 @@ static void note_side(vm_core *c, const vm_share *s, int side) {
   vm_ck_fillers *k = &c->check->fillers;
   vm_walk w, guide;
   bool guided = vm_ck_share_walk(c, s, side, &w, &guide);
+  /* No shadow: nothing can be left out there. */
   if (!w.base) return;
   for (uint64_t e = s->e0; e < s->e1;) {
     uint64_t n = w.left < s->e1 - e ? w.left : s->e1 - e;
     if (guided && guide.left < n) n = guide.left;
     for (uint64_t i = 0; !(guided && guide.skipped) && i < n; i++) {
       uint8_t mark = w.at[(int64_t)i * w.step], *to = &k->share[e - s->e0 + i];
+      /* A mark of one operand is enough. */
       if (!*to && vm_ck_is_fill(mark)) *to = mark;
     }
     e += n;
@@ -417,6 +444,7 @@ void vm_ck_fill_move(vm_core *c, const vm_share *s) {
   vm_ck_fillers *k = &c->check->fillers;
   const vm_transfer *t = s->t;
   drop(c);
+  /* Only shares with a filler need a note of each element. */
   if (s->item.staged || s->e1 <= s->e0 || !may_have_fill(c, t)) return;
   k->nshare = (size_t)(s->e1 - s->e0);
   k->share = isa_zalloc(&c->al, k->nshare);
@@ -427,7 +455,9 @@ void vm_ck_fill_move(vm_core *c, const vm_share *s) {
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) note_side(c, s, side);
   size_t i = 0;
   while (i < k->nshare && !k->share[i]) i++;
+  /* What stays on the device may hold fillers. */
   if (i == k->nshare || !is_handed_out(c, &t->dst)) return;
+  /* The first one. */
   use u = {c, vm_ck_unit(c, t->engine), t->pc, s->item.start, k->share[i], NULL, 0, 0};
   if (!t->permuted && !t->rows && t->src.elems) {
     u.view = &t->src;
@@ -440,6 +470,7 @@ void vm_ck_fill_move(vm_core *c, const vm_share *s) {
 void vm_ck_fill_moved(vm_core *c, const vm_share *s) {
   vm_ck_fillers *k = &c->check->fillers;
   vm_walk w, guide;
+  /* A transfer that hands them out has reported them. */
   if (!k->share || is_handed_out(c, &s->t->dst)) {
     drop(c);
     return;

@@ -43,6 +43,7 @@ static bool seen(struct vm_check *k, uint64_t key) {
 
 static uint64_t key_of(unsigned kind, unsigned e, uint32_t pc, unsigned other, uint32_t other_pc) {
   return (uint64_t)(kind + 1) << 56 | (uint64_t)e << 51 | (uint64_t)other << 46 |
+         /* pcs above 2^23 may coincide: then a finding is taken for one that was told. */
          (uint64_t)(pc & 0x7fffff) << 23 | (other_pc & 0x7fffff);
 }
 
@@ -57,7 +58,9 @@ void vm_ck_take_back(vm_core *c, bool (*wrong)(const void *ud, const vm_finding 
       continue;
     }
     uint64_t key = key_of(f->kind, f->engine, f->pc, f->other_engine, f->other_pc);
+    /* It may be reported again, if it turns out to be right. */
     if (seen(k, key)) *slot_of(k, key) = 0;
+    /* Findings behind it move up. */
     isa_buf_free(&f->text);
     k->count--;
   }
@@ -80,9 +83,11 @@ static struct vm_finding_peer peer_of(const vm_core *c, unsigned e, uint32_t pc)
   out.rank = at.rank + 1;
   out.pc = at.pc;
   out.core = at.core;
+  /* Programs without lines have no file. */
   out.engine = at.engine;
   if (!code->lines || !code->lines[at.pc].file) return out;
   const char *file = there->prog->files[code->lines[at.pc].file - 1];
+  /* Names of files are the same in the programs of a kernel's ranks. */
   for (uint32_t i = 0; i < c->prog->nfiles && !out.file; i++)
     if (strcmp(c->prog->files[i], file) == 0) out.file = c->prog->files[i];
   if (out.file) out.line = code->lines[at.pc].line;
@@ -98,8 +103,10 @@ const isa_insn *vm_ck_insn(const vm_core *c, unsigned e, uint32_t pc) {
 vm_finding *vm_ck_found(vm_core *c, unsigned kind, unsigned e, uint32_t pc, unsigned other,
                         uint32_t other_pc) {
   struct vm_check *k = c->check;
+  /* Reported before, by these two places. */
   if (seen(k, key_of(kind, e, pc, other, other_pc))) return NULL;
   k->count++;
+  /* Counted, but not kept. */
   if (k->nfindings == VM_KEPT_FINDINGS) return NULL;
   if (!vm_ck_findings_start(c)) {
     vm_ck_out_of_memory(c);
@@ -196,6 +203,7 @@ static void put_range(const vm_core *c, const vm_box *b, uint32_t tensor, const 
     isa_buf_printf(out, "tensor %s", tensor ? c->prog->tensors[tensor - 1].name : "?");
     return;
   }
+  /* Which tile of several is not known: the first in the program that has the byte. */
   if (!tile) tile = tile_at(c, b->space, b->p0, (int64_t)b->lo);
   isa_buf_puts(out, vm_ck_core_text(c, b->core));
   isa_buf_printf(out, "%s partition%s %u", isa_space_name(b->space), b->p1 - b->p0 > 1 ? "s" : "",
@@ -219,6 +227,7 @@ static void put_box(const vm_core *c, const vm_box *box, const char *tile, isa_b
   vm_box b = *box;
   uint32_t tensor = 0;
   for (uint32_t i = 0; i < c->prog->ntensors && b.space == ISA_HBM && !tensor; i++) {
+    /* A view may begin in any tensor. */
     uint64_t at = (uint64_t)(uintptr_t)c->run->blocks[i].data;
     if (b.lo < at || b.lo >= at + c->run->blocks[i].bytes) continue;
     tensor = i + 1;
@@ -243,6 +252,7 @@ static void put_index(uint64_t row, uint64_t at, unsigned dtype, const uint64_t 
                       unsigned ndim, isa_buf *out) {
   uint64_t of = 1;
   for (unsigned d = 1; d < ndim; d++) of *= shape[d];
+  /* Bytes to elements. */
   at /= isa_dtype_bytes(dtype);
   isa_buf_printf(out, "element [%llu", (unsigned long long)row);
   for (unsigned d = 1; d < ndim; d++) {
@@ -259,6 +269,7 @@ static bool put_in_tensor(const vm_core *c, const uint8_t *at, isa_buf *out) {
     const isa_tensor *t = &c->prog->tensors[i];
     uint64_t off = (uint64_t)(uintptr_t)at - (uint64_t)(uintptr_t)c->run->blocks[i].data;
     uint64_t row = isa_row_bytes(t);
+    /* Not in this tensor: `off` has wrapped, or is beyond its end. */
     if (off >= c->run->blocks[i].bytes) continue;
     for (unsigned d = 0; d < t->ndim; d++) shape[d] = (uint64_t)t->shape[d];
     put_index(off / row, off % row, t->dtype, shape, t->ndim, out);
@@ -275,6 +286,7 @@ static bool put_named(const vm_core *c, const vm_view *v, const uint8_t *at, isa
   size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch, off = (size_t)(at - base);
   uint64_t shape[ISA_TILE_DIMS];
   if (v->space == ISA_HBM) return put_in_tensor(c, at, out);
+  /* A raw pattern names no tile; a copy of a source lies elsewhere. */
   if (!v->tile || off >= (sbuf ? c->mem.sbuf_size : c->mem.psum_size)) return false;
   const isa_tile *t = &c->prog->tiles[v->tile - 1];
   for (unsigned d = 0; d < t->ndim; d++) shape[d] = t->shape[d];
@@ -312,8 +324,10 @@ static vm_view part_of(const vm_view *v, uint32_t p, uint32_t parts, uint64_t fi
 static void each_snake(const vm_view *v, uint64_t n, unsigned flags, view_fn *fn, void *ud) {
   uint64_t columns = n / ISA_GP_PARTS;
   uint32_t rest = (uint32_t)(n % ISA_GP_PARTS);
+  /* Full columns, all sixteen partitions of each core. */
   vm_view full = part_of(v, 0, v->num[0], 0, columns);
   if (columns) fn(ud, &full, flags);
+  /* The rest of the last column. */
   for (uint32_t p = 0; rest && p < v->num[0]; p += ISA_GP_PARTS) {
     vm_view last = part_of(v, p, rest, columns, 1);
     fn(ud, &last, flags);
@@ -323,6 +337,7 @@ static void each_snake(const vm_view *v, uint64_t n, unsigned flags, view_fn *fn
 uint64_t vm_ck_snake(const vm_flight *f, const vm_view *v, unsigned flags) {
   const isa_form *form = isa_form_of(f->in->op);
   if (flags & AP_W) return v->elems;
+  /* The length of a list is the instruction's only field of 16 or 32 bits. */
   for (unsigned i = 0; i < form->nfields; i++) {
     const void *at = isa_member_c(f->in, &form->fields[i]);
     if (form->fields[i].kind == ISA_K_U16) return *(const isa_t_U16 *)at;
@@ -338,6 +353,7 @@ static void each_part(const vm_flight *f, const vm_view *v, unsigned flags, view
     each_snake(v, n, flags, fn, ud);
     return;
   }
+  /* Every sixteenth partition holds data; the others are not looked at. */
   for (uint32_t p = 0; (flags & AP_SIXTEENTH) && p < v->num[0]; p += ISA_GP_PARTS) {
     vm_view s = *v;
     s.at += p * v->step[0];
@@ -375,6 +391,7 @@ struct tensors {
 };
 static void visit_tensor(void *ud, const isa_operand *o) {
   const struct tensors *w = ud;
+  /* A destination that is added to is read. */
   if (((o->flags | (w->sums ? AP_R : 0)) & w->flag) && o->ap->space == ISA_HBM)
     w->fn(w->ud, o->ap->base - 1);
 }
@@ -427,6 +444,7 @@ static void walk_text(vm_saver *s, isa_buf *b) {
   vm_saver_count(s, &n, UINT32_MAX, 1, "bytes of a finding");
   if (!s->reads && n) vm_saver_bytes(s, b->data, n);
   if (!s->reads) return;
+  /* A zero byte would end the text early. */
   if (!vm_saver_need(s, s->failed || !memchr(s->at, 0, n), "the text of a finding is not valid"))
     return;
   isa_buf_add(b, s->at, n);
@@ -443,6 +461,7 @@ static void walk_finding(vm_saver *s, const vm_core *c, vm_finding *f) {
   vm_save_u16(s, &f->memory);
   vm_save_u16(s, &f->part);
   vm_save_u64(s, &f->byte);
+  /* Without another engine the number is the check's own. */
   if (f->other_engine == VM_NO_ENGINE)
     vm_save_u32(s, &f->other_pc);
   else
@@ -485,6 +504,7 @@ static void walk_findings(vm_saver *s, vm_core *c) {
     if (s->reads) isa_buf_init(&k->findings[k->nfindings++].text, &c->al);
     walk_finding(s, c, &k->findings[i]);
   }
+  /* Beyond VM_FINDINGS only the count goes on. */
   vm_saver_need(s, k->count == n || (k->count > n && n >= VM_FINDINGS),
                 "more findings are counted than there are");
   walk_seen(s, k->seen);

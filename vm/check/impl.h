@@ -14,7 +14,10 @@
 
 typedef struct vm_ck_access {
   isa_byteset set; /* bytes of a partition; host addresses in HBM */
+  /* Partitions p0 .. p1 - 1; 0 and 1 in HBM. */
   uint16_t p0, p1;
+  /* In which memory, and the component of the clock that says that it is complete: from epoch
+   * `epoch` of it on. */
   uint16_t region, comp;
   uint32_t epoch;
   /* For a write: an engine that sees this epoch of that component of its engine knows that the
@@ -23,6 +26,7 @@ typedef struct vm_ck_access {
   uint32_t seen_epoch;
   uint16_t seen_comp;
   uint32_t first, last; /* buckets it is in */
+  /* The search that looked at it last: an access that is in several buckets is looked at once. */
   uint32_t stamp;
   bool writes, alive;
   bool handed;    /* not read: a core_barrier of its engine names it */
@@ -31,12 +35,14 @@ typedef struct vm_ck_access {
   uint8_t ring;
   uint32_t transfer; /* for a share: the number of its transfer */
   uint32_t pc;
+  /* When it begins. */
   vm_time time;
   uint32_t step, at, logged; /* in the log: its step, its place, its number (0: none) */
   uint32_t seq;              /* how far the sequencer had come that issued or triggered it */
   uint32_t push; /* of another rank: its number in vm_ck_twins.pushed, from 1; 0: none */
 } vm_ck_access;
 typedef struct vm_ck_bucket {
+  /* Numbers of accesses: n of them, room for cap. */
   uint32_t *ids, n, cap;
 } vm_ck_bucket;
 /* SBUF, PSUM, each HBM tensor, then core 1's SBUF and PSUM, divided into buckets of 1 << shift
@@ -44,6 +50,7 @@ typedef struct vm_ck_bucket {
  * a use of pipe n counts as a write of byte n. */
 enum { VM_CK_PIPES = 256 };
 typedef struct vm_ck_region {
+  /* Bytes of a partition, or host addresses in HBM. */
   uint64_t lo, hi;
   uint8_t space, shift, core; /* space: 0 of pipes */
   bool written;               /* the program may write it: else reads need not be known */
@@ -86,6 +93,8 @@ typedef struct vm_ck_step {
   int64_t want;   /* the sum of all increments that the wait needs; for an assumed order, an update
                    * that has been seen, or 0 */
 } vm_ck_step;
+/* What its sender knows: all of `step`, and of its own engine, of a ring and of the other half of a
+ * sendrecv as much as these say. */
 typedef struct vm_ck_signal { /* an update; it proves what its step knows, and more */
   uint32_t step, at, own[OF_ENGINE], share, twin_share, epoch, pc;
   uint32_t arrived; /* place, if the semaphore does more than count; 0: it has not arrived */
@@ -157,6 +166,8 @@ typedef struct vm_ck_spoke { /* an instruction of another rank */
 } vm_ck_spoke;
 enum { VM_CK_NEWEST = 4 };
 typedef struct vm_ck_peers {
+  /* Its layout is the same in all ranks of a world, so that numbers can be compared without names.
+   */
   uint32_t n, rank;    /* n: numbers of a message; 0: there is no world */
   uint32_t *of, nof;   /* [2 rank + core]: the first of them; one more at the end */
   uint32_t *channel;   /* of each entry that is a queue that sends here: the component of ring 0 */
@@ -227,14 +238,17 @@ typedef struct vm_ck_banks {
 enum { SEEN_PAIRS = 4096 }; /* pairs of places that were reported, so that a loop reports once */
 
 struct vm_check {
+  /* VM_CHECK_..., a bit each. */
   unsigned mask;
   unsigned nengines, nsems, nqueues; /* of both cores */
   char names[VM_CK_SOURCES][16];     /* "vector"; with two cores "core 1 vector" */
+  /* All that were found, also those beyond what is kept. */
   uint64_t count;
   uint32_t nfindings;
   vm_finding *findings; /* [VM_KEPT_FINDINGS]; NULL: there was none so far */
   uint64_t seen[SEEN_PAIRS];
   /* clocks */
+  /* Components of a clock, a multiple of 4 (vm_ck_join). */
   uint32_t ncomps, rings;             /* rings: the first component of a ring */
   uint32_t *clock[VM_CK_ENGINES];     /* ncomps each */
   vm_ck_snapshot *now[VM_CK_ENGINES]; /* of the clock; NULL if it has changed since */
@@ -281,7 +295,8 @@ struct vm_check {
   /* shadows: SBUF and PSUM of each core, then tensors */
   vm_ck_shadow sbuf[ISA_MAX_CORES], psum[ISA_MAX_CORES], *hbm;
   vm_ck_facts known[VM_CK_KNOWN][2][ISA_MAX_CORES]; /* of SBUF, of PSUM; NULL: none are kept */
-  bool shadowed;                                    /* reads of sbuf and psum are checked */
+  /* False: only outputs have shadows. */
+  bool shadowed;   /* reads of sbuf and psum are checked */
   uint8_t *owners; /* the mark of each tile; NULL: no tile is `own` */
   bool anyone;     /* VM_CK_ANYONE may be somewhere */
   uint64_t *reads[VM_CK_ENGINES], *writes[VM_CK_ENGINES]; /* registers, by pc */

@@ -18,8 +18,10 @@ static uint64_t key_of(const vm_ck_access *a, const vm_ck_access *b) {
 /* True if it is the first of its two places. */
 static bool add_pair(struct vm_ck_judge *j, const vm_ck_access *old, const vm_ck_access *a) {
   uint64_t key = key_of(old, a);
+  /* Few causes: a table would not pay. */
   uint32_t i = 0;
   while (i < j->ncauses && j->causes[i].key != key) i++;
+  /* Beyond these limits nothing more is noted: what was found stands for it. */
   if (j->npairs == MOST_PAIRS || i == MOST_CAUSES) return false;
   bool first = i == j->ncauses;
   if (first) j->causes[j->ncauses++] = (cause){.key = key};
@@ -29,6 +31,7 @@ static bool add_pair(struct vm_ck_judge *j, const vm_ck_access *old, const vm_ck
 
 /* The clocks of the run itself; NULL if out of memory. */
 static const vm_ck_must *run_of(vm_core *c, struct vm_ck_judge *j) {
+  /* Only made if something needs it. */
   if (!j->run && (j->run = vm_ck_must_new(c, true)) != NULL && !vm_ck_must_solve(c, j->run))
     j->failed = true;
   j->failed = j->failed || !j->run;
@@ -43,6 +46,7 @@ static void add_earlier(vm_core *c, struct vm_ck_judge *j, const vm_ck_access *o
   const vm_ck_must *run = run_of(c, j);
   for (uint32_t i = old->logged - 1; run && i-- > 0 && j->earlier < MOST_EARLIER; j->earlier++) {
     const vm_ck_access *x = access_of(c, i + 1);
+    /* Each instruction once: its rounds want one order. */
     if (x->comp != old->comp || x->engine != old->engine || x->pc == pc ||
         x->writes != old->writes || x->handed != old->handed || !vm_ck_race_meet(x, old) ||
         !vm_ck_race_meet(x, a))
@@ -50,6 +54,7 @@ static void add_earlier(vm_core *c, struct vm_ck_judge *j, const vm_ck_access *o
     if (vm_ck_race_known(vm_ck_must_clock(run, a->step), x, a) ||
         vm_ck_race_known(vm_ck_must_clock(j->m, a->step), x, a) ||
         vm_ck_race_known(vm_ck_must_clock(j->m, x->step), a, x))
+      /* From here back all is in order. */
       return;
     pc = x->pc;
     if (!vm_ck_twins_cover(c, j->twins, x, a)) add_pair(j, x, a);
@@ -73,17 +78,21 @@ static void begin_text(const vm_core *c, const vm_ck_access *old, const vm_ck_ac
 void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a) {
   struct vm_ck_judge *j = c->check->judge;
   if (j && old->logged && a->logged) {
+    /* Never at once, whatever comes first: no order is needed. */
     if (vm_ck_mixed_apart(vm_ck_must_mixed(j->m), j->m, old, a)) return;
+    /* Twins write the same. */
     if (vm_ck_twins_cover(c, j->twins, old, a)) return;
     if (add_pair(j, old, a)) add_earlier(c, j, old, a);
     return;
   }
+  /* No log: what is known now has to do. */
   vm_finding *f = vm_ck_found(c, VM_CHECK_RACE, a->engine, a->pc, old->engine, old->pc);
   if (!f) return;
   unsigned sem;
   int64_t value, waited;
   vm_ck_advice how = {.first = old, .second = a};
   begin_text(c, old, a, f);
+  /* An engine's own transfer after its own data path. */
   how.drain = old->comp < c->check->rings && a->queue < VM_CK_QUEUES && old->engine == a->engine;
   how.signals = vm_ck_clocks_signal(c, old->comp, old->epoch, &sem, &value) && value > 0 &&
                 a->engine < VM_CK_ENGINES && (sem >= ISA_NSEMS) == (a->engine >= ISA_NSEQS);
@@ -93,6 +102,7 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
                          .second = a,
                          .signals = true,
                          .value = waited >= value ? vm_ck_clocks_total(c, sem) : value,
+                         /* All of it, if the wait already asks for that much. */
                          .waits = waited >= 0,
                          .waited = waited,
                          .waited_pc = a->pc,
@@ -100,6 +110,7 @@ void vm_ck_judge_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a
   }
   how.engine = a->engine;
   how.pc = a->pc;
+  /* An index that names a row twice needs no wait. */
   if (!(a->transfer && a->transfer == old->transfer)) put_advice(c, &how, f);
 }
 
@@ -109,6 +120,7 @@ void vm_ck_judge_floor(const vm_core *c, uint32_t *floor) {
   const vm_ck_log *g = &k->log;
   uint32_t now[VM_CK_ENGINES] = {0};
   for (unsigned e = 0; e < c->check->nengines; e++) now[e] = UINT32_MAX;
+  /* The last step of each engine at this place of the replay. */
   for (uint32_t i = 0; i < g->nsteps && g->steps[i].at <= j->at; i++)
     if (g->steps[i].kind != VM_CK_QUEUE && g->steps[i].engine < VM_CK_ENGINES)
       now[g->steps[i].engine] = i;
@@ -126,8 +138,10 @@ static void replay(vm_core *c, struct vm_ck_judge *j) {
   vm_ck_log *g = &k->log;
   vm_ck_race_forget(c);
   k->prune_at = 1024;
+  /* When each engine has made its last access. */
   for (uint32_t i = 0; i < g->naccesses; i++) j->until[g->accesses[i].engine] = g->accesses[i].at;
   for (uint32_t i = 0; i < g->naccesses; i++) {
+    /* A copy: the replay uses the state of the live check anew. */
     vm_ck_access a = g->accesses[i];
     k->view = vm_ck_must_clock(j->m, a.step);
     j->at = a.at;
@@ -140,6 +154,7 @@ static void replay(vm_core *c, struct vm_ck_judge *j) {
 
 static uint32_t round_of(const vm_core *c, const vm_ck_access *a) {
   const struct vm_ck_judge *j = c->check->judge;
+  /* Only in a loop. */
   return j && a->logged && j->runs[a->logged - 1] > 1 ? j->rounds[a->logged - 1] : 0;
 }
 
@@ -217,6 +232,7 @@ static vm_finding *add_finding(vm_core *c, struct vm_ck_judge *j, const cause *s
                                const vm_ck_advice *how) {
   const pair *p = &j->pairs[s->pair];
   const vm_ck_access *old = access_of(c, p->old), *a = access_of(c, p->a);
+  /* Elements of one transfer: it is its index that is wrong. */
   bool twice = a->transfer && a->transfer == old->transfer;
   if (!twice) { /* what should have waited is what is wrong */
     old = how->first;
@@ -250,6 +266,7 @@ static vm_finding *merge_reads(vm_core *c, struct vm_ck_judge *j, vm_finding *f)
   uint32_t n = k->nfindings, at = f ? (uint32_t)(f - k->findings) : 0;
   if (!f) return NULL;
   vm_ck_take_back(c, is_explained, c);
+  /* Reads that were reported before the judge came. */
   n -= k->nfindings; /* all of them came before */
   j->before -= n;
   f = &k->findings[at - n];
@@ -267,10 +284,12 @@ static void report_causes(vm_core *c, struct vm_ck_judge *j, vm_ck_state *s) {
     bool twice = how.first->transfer && how.first->transfer == how.second->transfer;
     vm_finding *f = add_finding(c, j, at, &how);
     if (f) f->rank = (uint8_t)how.rank;
+    /* A fix that makes some step impossible is no explanation. */
     bool stuck =
         n >= MOST_ASSUMED || twice || !vm_ck_assume(c, j, at, &how) || vm_ck_must_stuck(j->m);
     at->done = true;
     if (j->failed) return;
+    /* Its order is taken back, and the cause stays told. */
     if (stuck) {
       vm_ck_restore(c, s);
       j->failed = !vm_ck_must_solve(c, j->m);
@@ -278,9 +297,10 @@ static void report_causes(vm_core *c, struct vm_ck_judge *j, vm_ck_state *s) {
     }
     f = merge_reads(c, j, f);
     uint32_t more = vm_ck_explained(c, j);
+    /* What has no pair left was explained by this one. */
     for (uint32_t i = 0; i < j->ncauses; i++) j->causes[i].done |= j->causes[i].n == 0;
     vm_ck_forget(c, s);
-    if (f && more)
+    if (f && more) /* One finding for all that it explains. */
       isa_buf_printf(&f->text, "\n  this also orders %u more pair%s of places", more,
                      more > 1 ? "s" : "");
     j->failed = !vm_ck_save(c, s);
@@ -291,6 +311,7 @@ static void report_causes(vm_core *c, struct vm_ck_judge *j, vm_ck_state *s) {
 /* How an instruction makes an access: its executions are numbered separately for each. */
 enum { BY_TRANSFER, BY_SEQUENCER, BY_DATA_PATH, WAYS };
 static unsigned way_of(const vm_ck_access *a) {
+  /* A flight, a share, and the sequencer itself may make accesses at one pc. */
   if (a->transfer) return BY_TRANSFER;
   return a->comp % OF_ENGINE == OF_SEQ ? BY_SEQUENCER : BY_DATA_PATH;
 }
@@ -306,6 +327,7 @@ static bool count_rounds(vm_core *c, struct vm_ck_judge *j) {
     uint32_t *count = isa_zalloc(&c->al, 2 * (n + 1) * sizeof *count), *last = count + n;
     ok = count != NULL;
     for (uint32_t i = 0; ok && i < g->naccesses; i++) {
+      /* An execution is known by its epoch, or by its transfer. */
       const vm_ck_access *a = &g->accesses[i];
       uint32_t which = (a->transfer ? a->transfer : a->epoch) + 1, at = a->pc * WAYS + way_of(a);
       if (a->engine != e) continue;
@@ -327,11 +349,13 @@ static void to_front(struct vm_check *k, uint32_t first) {
   uint32_t moved = 0;
   unsigned most = VM_CK_UNSURE;
   for (uint32_t i = 0; i < first; i++)
+    /* A semaphore that is used in the wrong way says more than races that follow from it. */
     if (k->findings[i].rank == VM_CK_ITSELF) most = VM_CK_OWN;
   for (uint32_t i = first; i < k->nfindings; i++) {
     vm_finding f = k->findings[i];
     uint32_t to = 0;
     if (f.rank >= most) continue;
+    /* Insertion keeps the order among equals. */
     while (to < moved && k->findings[to].rank <= f.rank) to++;
     memmove(&k->findings[to + 1], &k->findings[to], (i - to) * sizeof f);
     k->findings[to] = f;
@@ -341,6 +365,7 @@ static void to_front(struct vm_check *k, uint32_t first) {
 
 static void judge(vm_core *c, struct vm_ck_judge *j) {
   struct vm_check *k = c->check;
+  /* The state before all, and that after the causes so far. */
   vm_ck_state s = {0}, before = {0}; /* the log stays as it was */
   k->judge = j;
   vm_ck_judge_waits(c, j->m);
@@ -350,6 +375,7 @@ static void judge(vm_core *c, struct vm_ck_judge *j) {
     j->failed =
         !run_of(c, j) || !count_rounds(c, j) || !vm_ck_save(c, &before) || !vm_ck_save(c, &s);
   if (j->ncauses && !j->failed) report_causes(c, j, &s);
+  /* Whoever looks at the log afterwards sees the run. */
   if (before.step) vm_ck_restore(c, &before);
   if (before.step) vm_ck_forget(c, &before);
   if (s.step) vm_ck_forget(c, &s);
@@ -363,6 +389,7 @@ static void judge(vm_core *c, struct vm_ck_judge *j) {
 void vm_ck_judge(vm_core *c) {
   struct vm_check *k = c->check;
   if (!vm_ck_has(c, VM_CHECK_RACE) || !k->log.on || k->judge || k->judged == k->log.at) return;
+  /* No suspicion, or nothing new since. */
   if (!k->suspect) {
     k->judged = k->log.at;
     return;

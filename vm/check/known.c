@@ -12,10 +12,12 @@ struct vm_ck_fact {
 };
 
 static vm_ck_facts *facts_of(const vm_core *c, unsigned kind, unsigned space, unsigned core) {
+  /* A core's PSUM is only its own. */
   return &c->check->known[kind][space == ISA_PSUM][space == ISA_PSUM ? c->number : core];
 }
 
 static bool open(const vm_core *c, vm_ck_facts *f, size_t pitch) {
+  /* One more, for the bytes of the last block. */
   f->n = (uint32_t)(pitch / BLOCK + 1);
   f->at = isa_zalloc(&c->al, f->n * sizeof *f->at);
   return f->at != NULL;
@@ -23,6 +25,7 @@ static bool open(const vm_core *c, vm_ck_facts *f, size_t pitch) {
 
 static bool start_known(vm_core *c) {
   struct vm_check *k = c->check;
+  /* Marks of fillers and of owners make `written` more than a bit. */
   bool on[] = {k->shadowed && !k->fillers.any && vm_ck_has(c, VM_CHECK_UNINIT),
                vm_ck_has(c, VM_CHECK_RANGE)};
   for (unsigned kind = 0; kind < VM_CK_KNOWN; kind++)
@@ -44,6 +47,7 @@ static bool box_of(const vm_core *c, const vm_view *v, vm_box *box) {
   if (!v->at || (v->space != ISA_SBUF && v->space != ISA_PSUM)) return false;
   bool sbuf = v->space == ISA_SBUF;
   const uint8_t *base = sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum;
+  /* Copies of sources are host memory elsewhere. */
   if (v->at < base || v->at >= base + (sbuf ? c->mem.sbuf_size : c->mem.psum_size)) return false;
   vm_view_box(c, v, box);
   return box->space != 0 && box->p1 <= ISA_PMAX;
@@ -64,12 +68,15 @@ static uint64_t bytes_in(uint64_t i, uint64_t lo, uint64_t hi) {
 
 bool vm_ck_is_known(const vm_core *c, unsigned kind, const vm_view *v, unsigned type) {
   vm_box b;
+  /* Off if no array is there. */
   if (!c->check->known[kind][0][0].at || !box_of(c, v, &b) || !is_box(c, v)) return false;
   const vm_ck_facts *f = facts_of(c, kind, b.space, b.core);
+  /* Elements must not begin in the middle of one that is known as another type. */
   if (b.lo % v->esize || b.hi > (uint64_t)f->n * BLOCK) return false;
   for (uint64_t i = b.lo / BLOCK; i * BLOCK < b.hi; i++) {
     const vm_ck_fact *fact = &f->at[i];
     if (bytes_in(i, b.lo, b.hi) & ~fact->bytes) return false;
+    /* Other partitions of the block may be unknown. */
     if ((type && fact->type != type) || b.p0 < fact->p0 || b.p1 > fact->p1) return false;
   }
   return true;
@@ -83,15 +90,18 @@ static void add(vm_ck_fact *fact, uint64_t bytes, unsigned p0, unsigned p1, unsi
     return;
   }
   if (same && fact->p0 <= p0 && fact->p1 >= p1 && !(bytes & ~fact->bytes)) return;
+  /* The same bytes of neighbouring partitions: one fact for both. */
   if (same && fact->bytes == bytes && fact->p0 <= p1 && p0 <= fact->p1) {
     if (fact->p0 < p0) p0 = fact->p0;
     if (fact->p1 > p1) p1 = fact->p1;
   }
+  /* The newer one is more likely to be asked for. */
   *fact = (vm_ck_fact){bytes, (uint8_t)p0, (uint8_t)p1, (uint8_t)type};
 }
 
 void vm_ck_learn(const vm_core *c, unsigned kind, const vm_view *v, unsigned type) {
   vm_box b;
+  /* Only dense rows: others do not fill their box. */
   if (!c->check->known[kind][0][0].at || !vm_row_at(v, 0, 0) || !box_of(c, v, &b) || !is_box(c, v))
     return;
   const vm_ck_facts *f = facts_of(c, kind, b.space, b.core);
@@ -104,6 +114,7 @@ void vm_ck_unlearn(const vm_core *c, unsigned kind, const vm_box *b) {
   if (!c->check->known[kind][0][0].at || (b->space != ISA_SBUF && b->space != ISA_PSUM)) return;
   const vm_ck_facts *f = facts_of(c, kind, b->space, b->core);
   for (uint64_t i = b->lo / BLOCK; i * BLOCK < b->hi && i < f->n; i++)
+    /* The partitions are not divided: what touches some of them takes it from all. */
     if (f->at[i].p0 < b->p1 && b->p0 < f->at[i].p1) f->at[i].bytes &= ~bytes_in(i, b->lo, b->hi);
 }
 

@@ -24,6 +24,7 @@ static bool lowers(const isa_insn *in) {
 /* Whether an event_semaphore takes at most what it has waited for: then it cannot go below zero. */
 static bool takes_waited(const isa_insn *in) {
   uint32_t taken = in->upd.kind == ISA_UPD_dec ? 1 : in->upd.value;
+  /* `>` holds from one more on. */
   return !in->wait.is_reg && taken <= in->wait.value + UINT64_C(1) * (in->wait.cond == ISA_WAIT_gt);
 }
 
@@ -40,10 +41,13 @@ static void scan_insn(struct vm_check *k, unsigned e, const isa_insn *in) {
   if (data && updates && in->upd.at_read) k->tells_reads |= (uint16_t)mask;
   if (waits) {
     g->waiters[waited] |= (uint16_t)mask;
+    /* A wait for <=, == or != needs more than sums. */
     if (!rises) g->mixed[waited] = true;
   }
+  /* The wait and the subtraction are one step, by one engine. */
   if (updates && at_once && rises && lowers(in) && takes_waited(in))
     g->takers[updated] |= (uint16_t)mask;
+  /* Anything else that lowers or sets it: order matters. */
   else if (updates && (at_once || lowers(in) || in->upd.kind == ISA_UPD_write))
     g->mixed[updated] = true;
   isa_barrier b;
@@ -51,6 +55,7 @@ static void scan_insn(struct vm_check *k, unsigned e, const isa_insn *in) {
     g->waiters[vm_ck_sem(core, b.take.sem)] |= (uint16_t)mask;
     g->takers[vm_ck_sem(core, b.take.sem)] |= (uint16_t)mask;
   }
+  /* A clear is a write. */
   for (unsigned i = 0; in->op == ISA_OP_sem_range_clear && i < in->u.SEM_RANGE.count; i++)
     g->mixed[vm_ck_sem(core, in->u.SEM_RANGE.first + i)] = true;
 }
@@ -63,12 +68,14 @@ static void scan_program(const vm_core *c, vm_ck_log *g) {
       scan_insn(c->check, e, &vm_ck_code(c, e)->insns[pc]);
   for (unsigned s = 0; s < c->check->nsems; s++) {
     unsigned takers = g->takers[s];
+    /* Two that take, or one that waits without taking: who comes first decides. */
     if (takers && (g->waiters[s] != takers || (takers & (takers - 1)))) g->mixed[s] = true;
   }
 }
 
 /* ---- Life cycle ---------------------------------------------------------------------------- */
 
+/* Without the log nothing can be judged: the run ends. */
 static void no_memory(vm_core *c) {
   vm_ck_log_end(c);
   vm_ck_out_of_memory(c);
@@ -83,6 +90,7 @@ static bool grow(const vm_core *c, void *array_ptr, uint32_t n, uint32_t *cap, s
 static vm_ck_step *new_step(vm_core *c) {
   vm_ck_log *g = log_of(c);
   if (!g->on) return NULL;
+  /* Clocks of that many steps would be too large to judge. */
   if (g->nsteps == g->most_steps) {
     vm_ck_log_give_up(c);
     return NULL;
@@ -118,6 +126,7 @@ static vm_ck_step *go_on(vm_core *c, unsigned e, unsigned kind) {
 bool vm_ck_log_start(vm_core *c) {
   vm_ck_log *g = log_of(c);
   g->on = true;
+  /* The judge has a clock for each step: with many components fewer steps fit. */
   g->most_steps = MOST_CLOCKS / c->check->ncomps + 1;
   if (g->most_steps > MOST_STEPS) g->most_steps = MOST_STEPS;
   scan_program(c, g);
@@ -131,6 +140,7 @@ void vm_ck_log_end(vm_core *c) {
   vm_pool_give_array(c->run->pool, &c->al, g->updates, g->cap_updates, sizeof *g->updates);
   vm_pool_give_array(c->run->pool, &c->al, g->sets, g->cap_sets, sizeof *g->sets);
   vm_pool_give_array(c->run->pool, &c->al, g->accesses, g->cap_accesses, sizeof *g->accesses);
+  /* The judges of `legal` need them still. */
   if (!c->check->legal) vm_ck_twins_end(c);
   g->on = false;
   g->steps = NULL;
@@ -142,6 +152,7 @@ void vm_ck_log_end(vm_core *c) {
 
 void vm_ck_log_give_up(vm_core *c) {
   if (!log_of(c)->on) return;
+  /* With what is known up to here. */
   vm_ck_judge(c);
   vm_ck_log_end(c);
 }
@@ -156,15 +167,17 @@ bool vm_ck_log_wait(vm_core *c, unsigned e, unsigned sem, const isa_wait *w, uin
   s->cond = w->cond;
   s->sem = (uint16_t)sem;
   s->value = value;
-  if (mixed)
+  if (mixed) /* What it acquired is only known by the judge. */
     c->check->suspect = true;
   else
+    /* Increments in all, with what was taken from it before. */
     s->want = (int64_t)value + (w->cond == ISA_WAIT_gt) + g->taken[sem];
   return !mixed;
 }
 
 void vm_ck_log_know(vm_core *c, unsigned e, const vm_ck_release *r) {
   vm_ck_step *s = r->logged ? go_on(c, e, VM_CK_KNOW) : NULL;
+  /* An update before the log began says nothing. */
   if (!s) return;
   s->sem = log_of(c)->updates[r->logged - 1].sem;
   s->other = r->logged - 1;
@@ -189,6 +202,7 @@ void vm_ck_log_meet(vm_core *c, unsigned x, unsigned y) {
   const struct vm_check *k = c->check;
   uint32_t seq[2] = {k->clock[x][vm_ck_comp(x, OF_SEQ)], k->clock[y][vm_ck_comp(y, OF_SEQ)]};
   vm_ck_step *s = go_on(c, x, VM_CK_MEET);
+  /* Each knows what the other knew before, and how far its sequencer is. */
   if (s) s->other = there, s->value = seq[1], s->want = by_gpsimd(c, x, y);
   s = go_on(c, y, VM_CK_MEET);
   if (s) s->other = here, s->value = seq[0], s->want = by_gpsimd(c, y, x);
@@ -222,7 +236,9 @@ uint32_t vm_ck_log_heard(vm_core *c, uint32_t heard) {
 uint32_t vm_ck_log_twin(const vm_core *c, unsigned e, uint32_t to) {
   const vm_ck_log *g = &c->check->log;
   uint32_t at = g->last[e];
+  /* Only gpsimd meets in its data path. */
   if (!g->on || c->run->n == 1 || e % ISA_NSEQS != ISA_ENG_gpsimd) return 0;
+  /* Back along the engine's own steps. */
   for (unsigned i = 0; i < MOST_BACK && g->steps[at].kind != VM_CK_START; i++) {
     const vm_ck_step *s = &g->steps[at];
     if (s->kind == VM_CK_MEET && s->want && (uint64_t)s->want >> 32 <= to) return (uint32_t)s->want;
@@ -246,9 +262,11 @@ void vm_ck_log_trigger(vm_core *c, unsigned e, unsigned queue, bool other) {
 
 void vm_ck_log_host(vm_core *c, unsigned sem) {
   vm_ck_log *g = log_of(c);
+  /* The host has set it after somebody has waited: sums are wrong from here on. */
   bool used = false;
   for (uint32_t i = 0; i < g->nsteps; i++)
     used |= g->steps[i].kind == VM_CK_WAIT && g->steps[i].sem == sem;
+  /* It does more than count from now on; what was judged so far stands. */
   g->mixed[sem] = g->host[sem] = c->check->suspect = true;
   if (used) vm_ck_log_give_up(c);
 }
@@ -269,6 +287,7 @@ static bool tells_of(unsigned comp, unsigned what) {
 
 /* Room for one more of the n updates in *v; false: none exists, and the log has ended. */
 static bool room(vm_core *c, vm_ck_signal **v, uint32_t n, uint32_t *cap) {
+  /* A bound on memory: the log is then judged as it is. */
   if (n == MOST_UPDATES) {
     vm_ck_log_give_up(c);
     return false;
@@ -299,10 +318,13 @@ static void note_signal(vm_core *c, unsigned sem, unsigned comp, const vm_ck_upd
                       .sem = (uint16_t)sem,
                       .engine = r->engine,
                       .writes = from->writes};
+  /* The sequencer's own step comes with every update. */
   u->own[OF_SEQ] = r->own[OF_SEQ];
   if (r->ring || comp % OF_ENGINE == OF_SEQ) return;
   for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
+    /* It says nothing about earlier instructions of a kind that it does not follow. */
     if (tells_of(comp, what)) u->own[what] = from->epoch;
+  /* An @read update proves what its operands had to wait for. */
   if (comp % OF_ENGINE == OF_READ) u->own[OF_DONE] = c->check->hazard[r->engine];
 }
 
@@ -326,6 +348,7 @@ void vm_ck_log_set(vm_core *c, unsigned e, unsigned sem, const vm_ck_update *u, 
 
 void vm_ck_log_arrival(vm_core *c, uint32_t logged) {
   vm_ck_log *g = log_of(c);
+  /* Places of arrivals matter only where sums do not decide. */
   if (g->on && logged && g->mixed[g->updates[logged - 1].sem])
     g->updates[logged - 1].arrived = g->at++;
 }
@@ -342,6 +365,7 @@ bool vm_ck_log_access(vm_core *c, vm_ck_access *a) {
     return true;
   }
   bool here = a->engine < VM_CK_ENGINES; /* one of another rank has its step */
+  /* A share belongs to the step of its trigger. */
   if (here) a->step = a->queue < VM_CK_QUEUES ? g->queue[a->queue] : g->last[a->engine];
   a->at = g->at++;
   a->seq = here ? c->check->clock[a->engine][vm_ck_comp(a->engine, OF_SEQ)] : 0;
@@ -376,6 +400,7 @@ static void walk_step(vm_saver *s, const vm_core *c, uint32_t i, vm_ck_step *t) 
             (heard ? t->engine == VM_CK_PEER : t->engine < c->check->nengines) &&
             t->sem < (t->kind == VM_CK_LEFT ? c->check->nqueues : c->check->nsems) &&
             (i == 0 || t->at > g->steps[i - 1].at) &&
+            /* References to what is read before it: the log is read in order. */
             (!heard || t->other < c->check->peers.nheard) &&
             (t->kind != VM_CK_KNOW || t->other < g->nupdates) &&
             ((t->kind != VM_CK_QUEUE && t->kind != VM_CK_MEET) || t->other < i);
@@ -439,13 +464,16 @@ static void walk_log(vm_saver *s, vm_core *c) {
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   vm_save_bool(s, &g->on);
   if (!g->on) {
+    /* The reader has begun one. */
     if (s->reads) vm_ck_log_end(c);
     return;
   }
   vm_saver_count(s, &steps, UINT32_MAX / 2, 39, "steps of a check");
   vm_saver_count(s, &updates, UINT32_MAX / 2, 65, "updates of a check");
   vm_saver_count(s, &sets, UINT32_MAX / 2, 65, "updates of a check");
+  /* Each engine has a first step. */
   if (!vm_saver_need(s, steps > 0, "the log of a check is empty")) return;
+  /* Counts first: steps refer to updates by number. */
   g->nsteps = steps;
   g->nupdates = updates;
   g->nsets = sets;

@@ -6,6 +6,7 @@
 bool vm_ck_includes(const struct vm_check *k, const vm_ck_release *r, unsigned comp,
                     uint32_t epoch) {
   if (!r->base) return false;
+  /* An engine's own steps are newer than its snapshot. */
   if (comp < k->rings && vm_ck_engine_of(comp) == r->engine)
     return r->own[comp % OF_ENGINE] >= epoch;
   if (r->ring && comp == r->ring) return r->share >= epoch;
@@ -15,12 +16,14 @@ bool vm_ck_includes(const struct vm_check *k, const vm_ck_release *r, unsigned c
 
 void vm_ck_check_lost(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s) {
   unsigned comp = s->comp % VM_CK_BOTH;
+  /* Only updates that somebody waits for can be missed. */
   for (uint32_t i = s->head; i < s->head + s->arrived && c->check->waiters[sem]; i++)
     if (!s->v[i].writes && !vm_ck_includes(c->check, &l->write, comp, s->v[i].epoch))
       vm_ck_report_lost(c, sem, l, s->v[i].r.engine, s->v[i].r.pc);
 }
 
 void vm_ck_check_late(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_release *r) {
+  /* Nobody waits: the value does not matter. */
   if (l->was_written && l->writer < VM_CK_ENGINES && c->check->waiters[sem] &&
       !vm_ck_includes(c->check, r, l->write_comp, l->write_epoch))
     vm_ck_report_lost(c, sem, l, r->engine, r->pc);
@@ -28,17 +31,20 @@ void vm_ck_check_late(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm
 
 void vm_ck_check_set_again(vm_core *c, const vm_ck_sem_log *l, unsigned sem,
                            const vm_ck_release *by, int64_t value) {
+  /* The same value again: whichever comes last. */
   if ((int64_t)vm_ck_value(c, sem) != value) vm_ck_check_late(c, l, sem, by);
 }
 
 void vm_ck_check_below(vm_core *c, const vm_ck_sem_log *l, unsigned sem, const vm_ck_source *s) {
   const vm_ck_update *u = &s->v[s->n - 1];
+  /* With all that is under way. */
   int64_t least = (int64_t)vm_ck_value(c, sem) + l->up + l->down;
   const vm_ck_release *late = NULL;
   for (uint32_t i = 0; i < l->nsrc; i++)
     for (uint32_t k = l->src[i].head; k < l->src[i].n; k++) {
       const vm_ck_update *other = &l->src[i].v[k];
       bool before = vm_ck_includes(c->check, &u->r, l->src[i].comp % VM_CK_BOTH, other->epoch);
+      /* What may come later does not help. */
       if (other->writes || other->delta < 0 || before) continue;
       least -= other->delta;
       late = &other->r;

@@ -19,6 +19,7 @@ void vm_check_barrier(vm_core *c, unsigned e, const isa_insn *in) {
   isa_error err = {0};
   vm_resolver r = {.c = c, .e = &c->eng[e], .err = &err};
   vm_view v;
+  /* Without data it only orders the two. */
   if (!vm_ck_has(c, VM_CHECK_RACE) || !in->u.BARRIER.data) return;
   if (vm_resolve_ap(&r, in->u.BARRIER.data, &v)) vm_ck_race_handed(c, vm_ck_unit(c, e), &v);
 }
@@ -39,6 +40,7 @@ bool vm_ck_find_pipes(vm_core *c) {
       for (uint32_t pc = 0; pc < code->n; pc++) {
         int pipe = isa_insn_pipe(&code->insns[pc]);
         if (pipe < 0) continue;
+        /* Two engines at one pipe: which comes first matters. */
         bool shared = comes[pipe] && comes[pipe] != e + 1;
         comes[pipe] = (uint8_t)(e + 1);
         c->check->shared_pipe[core][pipe] |= shared;
@@ -56,7 +58,9 @@ static void come_to_pipe(vm_core *c, unsigned engine) {
   struct vm_check *k = c->check;
   int pipe = isa_insn_pipe(&en->code->insns[en->pc]);
   unsigned e = vm_ck_unit(c, engine);
+  /* Alone at its pipe: its own order is enough. */
   if (!k->shared_pipe[c->number][pipe]) return;
+  /* A write of the pipe's byte: two that nothing orders are a race. */
   vm_ck_access a = {.epoch = ++k->clock[e][vm_ck_comp(e, OF_SEQ)],
                     .comp = (uint16_t)vm_ck_comp(e, OF_SEQ),
                     .region = (uint16_t)(k->nregions - c->prog->ncores + c->number),
@@ -88,10 +92,12 @@ void vm_check_meet(vm_core *c, const vm_where at[2], const vm_view *const end[2]
   }
   c->check->met[unit[0]] = (uint8_t)unit[1];
   c->check->met[unit[1]] = (uint8_t)unit[0];
+  /* Neither half has begun. */
   c->check->halved = false;
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
   bool gpsimd = c->eng[e[0]].code->insns[at[0].pc].op == ISA_OP_sendrecv_gpsimd;
   for (unsigned i = 0; i < 2 && gpsimd; i++) leave_operands(core[i], e[i], end[i]);
+  /* After the operands: the meeting itself is an access of the pipe. */
   for (unsigned i = 0; i < 2; i++) come_to_pipe(core[i], e[i]);
   vm_ck_clocks_meet(c, unit[0], unit[1]);
 }
@@ -107,6 +113,7 @@ void vm_ck_twin_flight(vm_core *c, const vm_flight *f, vm_ck_release *r) {
   if (f->in->op == ISA_OP_sendrecv_gpsimd)
     number = number_of(
         c, c->check->issued[vm_ck_unit(vm_core_at(c, f->met.core), (unsigned)f->met.engine)]);
+  /* Its data path has met nobody yet. */
   if (number == 0) return;
   r->twin = (uint16_t)twin;
   r->twin_share = number;
