@@ -57,6 +57,7 @@ const uint32_t *vm_ck_must_clock(const vm_ck_must *m, uint32_t step) { return cl
 /* Component comp of what any engine that sees update u knows. */
 static uint32_t known_by(const vm_ck_must *m, const uint32_t *clock, const vm_ck_signal *u,
                          unsigned comp) {
+  /* The snapshot of an update lacks the updating engine's own progress: that is in `own`. */
   uint32_t base = clock[comp], own = 0;
   if (comp < m->k->rings && vm_ck_engine_of(comp) == u->engine) own = u->own[comp % OF_ENGINE];
   if (u->ring && comp == u->ring) own = u->share;
@@ -67,6 +68,7 @@ static uint32_t known_by(const vm_ck_must *m, const uint32_t *clock, const vm_ck
 bool vm_ck_must_stuck(const vm_ck_must *m) { return memchr(m->never, 1, m->nsteps) != NULL; }
 
 bool vm_ck_must_tells(const vm_ck_must *m, const vm_ck_signal *u, unsigned comp, uint32_t epoch) {
+  /* A step that can never come proves anything. */
   return m->never[u->step] || known_by(m, clock_of(m, u->step), u, comp) >= epoch;
 }
 
@@ -104,13 +106,16 @@ vm_ck_mixed *vm_ck_must_mixed(const vm_ck_must *m) { return m->mixed; }
 
 /* All of the instruction or transfer of an access is complete; so are the accesses before it. */
 static void join_access(vm_ck_must *m, const vm_ck_access *a) {
+  /* What the access itself began with comes along. */
   join(m->mine, clock_of(m, a->step), m->n);
   if (a->queue < VM_CK_QUEUES) {
+    /* All rings of the queue: a transfer's instruction is over when all of them are. */
     for (unsigned r = 0; r < ISA_NDMA; r++)
       raise(&m->mine[vm_ck_ring_comp(m->k, a->queue, r)], a->epoch);
     return;
   }
   raise(&m->mine[a->comp], a->epoch);
+  /* A complete instruction has read, written and loaded weights; the others say only their own. */
   bool all = a->comp < m->k->rings && a->comp % OF_ENGINE == OF_DONE;
   for (unsigned what = OF_DONE; all && what <= OF_WEIGHTS; what++)
     raise(&m->mine[vm_ck_comp(a->engine, what)], a->epoch);
@@ -122,6 +127,7 @@ static uint32_t first_unknown(const vm_ck_must *m, const group *g) {
   while (lo < hi) {
     uint32_t mid = lo + (hi - lo) / 2;
     const vm_ck_signal *u = &m->g->updates[m->sorted[mid]];
+    /* An update of both halves is known only with the other one. */
     if (m->mine[u->comp] >= u->epoch && (!u->twin || m->mine[u->twin] >= u->twin_share))
       lo = mid + 1;
     else
@@ -135,9 +141,11 @@ static uint32_t first_unknown(const vm_ck_must *m, const group *g) {
 static bool comes_after(const vm_ck_must *m, const vm_ck_signal *u, const vm_ck_step *s) {
   const uint32_t *clock = clock_of(m, u->step);
   if (m->never[u->step]) return true;
+  /* A step of a trial lies among the engine's own: places decide. */
   if (s->made && u->engine == s->engine) return u->at >= s->at;
   uint32_t seq = known_by(m, clock, u, vm_ck_comp(s->engine, OF_SEQ));
   const vm_ck_access *a = s->made && s->other ? &m->g->accesses[s->other - 1] : NULL;
+  /* Without an access of a data path the sequencer's number decides. */
   if (!a || a->comp >= m->k->rings || a->comp % OF_ENGINE == OF_SEQ) return seq >= s->seq;
   unsigned what = a->comp % OF_ENGINE == OF_WEIGHTS ? OF_WEIGHTS : OF_READ;
   return seq > s->seq || known_by(m, clock, u, vm_ck_comp(a->engine, what)) >= a->epoch;
@@ -145,10 +153,12 @@ static bool comes_after(const vm_ck_must *m, const vm_ck_signal *u, const vm_ck_
 
 /* Raises a component to the least epoch up to which the candidates add up to `need`. */
 static void raise_comp(vm_ck_must *m, uint32_t n, unsigned comp, int64_t need) {
+  /* They are certain already. */
   for (uint32_t i = 0; i < n && need > 0; i++)
     if (known_by(m, m->candidates[i].clock, m->candidates[i].u, comp) <= m->mine[comp])
       need -= m->candidates[i].u->delta;
   if (need <= 0) return;
+  /* From what is known upwards, epoch by epoch, until the sum is there. */
   uint32_t at = m->mine[comp]; /* those up to it are counted */
   while (need > 0) {
     uint32_t next = NEVER;
@@ -156,6 +166,7 @@ static void raise_comp(vm_ck_must *m, uint32_t n, unsigned comp, int64_t need) {
       uint32_t v = known_by(m, m->candidates[i].clock, m->candidates[i].u, comp);
       if (v > at && v < next) next = v;
     }
+    /* Fewer updates than are needed: the component stays at the last of them. */
     if (next == NEVER) break;
     for (uint32_t i = 0; i < n; i++)
       if (known_by(m, m->candidates[i].clock, m->candidates[i].u, comp) == next)
@@ -169,6 +180,7 @@ static void raise_comp(vm_ck_must *m, uint32_t n, unsigned comp, int64_t need) {
 static void see_updates(vm_ck_must *m, const vm_ck_step *s) {
   uint32_t *seen = &m->joined[s->engine * VM_CK_SEMS + s->sem];
   uint32_t end = m->of_sem[s->sem + 1];
+  /* Each engine sees an update once. */
   for (uint32_t i = m->of_sem[s->sem] + *seen; i < end && m->sum[i] < s->want; i++, ++*seen)
     join_update(m, &m->g->updates[m->sorted[i]]);
 }
@@ -180,8 +192,10 @@ static bool find_wait(vm_ck_must *m, const vm_ck_step *s) {
   const group *first = m->groups + m->of_sem[s->sem], *end = m->groups + m->of_sem[s->sem + 1];
   for (const group *g = first; g < end; g++) {
     uint32_t at = first_unknown(m, g);
+    /* Updates that the engine knows of are part of the value whatever happens. */
     if (at > g->first) need -= m->sum[at - 1] + m->g->updates[m->sorted[at - 1]].delta;
   }
+  /* No further update is needed. */
   if (need <= 0) return true;
   for (const group *g = first; g < end; g++) {
     int64_t left = need;
@@ -193,10 +207,13 @@ static bool find_wait(vm_ck_must *m, const vm_ck_step *s) {
       total += u->delta;
     }
   }
+  /* Not enough increments exist that can come before: it never holds. */
   if (total < need) return false;
+  /* Then all components of all of them are known. */
   if (total == need) { /* each is needed */
     for (uint32_t i = 0; i < n; i++) {
       const candidate *x = &m->candidates[i];
+      /* The rings of a transfer have one clock. */
       if (i == 0 || x->clock != x[-1].clock) join(m->mine, x->clock, m->n); /* not for each ring */
       join_own(m, x->u, m->mine);
     }
@@ -213,15 +230,19 @@ static bool find_heard(vm_ck_must *m, const vm_ck_step *s) {
   unsigned e, queue;
   memset(m->mine, 0, m->n * sizeof *m->mine);
   for (uint32_t i = 0; i < p->n; i++) {
+    /* Nothing of that rank. */
     if (!numbers[i]) continue;
+    /* Another rank's progress: its own component here. */
     if (!vm_ck_entry_is_own(m->c, i, &e, &queue)) {
       raise(&m->mine[p->first + i], numbers[i]);
       continue;
     }
+    /* How many transfers of a queue have left, in all rings. */
     for (unsigned r = 0; queue < VM_CK_QUEUES && r < vm_ck_queue_row(m->c, queue)->rings; r++)
       raise(&m->mine[vm_ck_ring_comp(m->k, queue, r)], numbers[i]);
     if (queue < VM_CK_QUEUES) continue;
     const vm_ck_sent *sent = vm_ck_sent_at(m->k, e, numbers[i]);
+    /* It sent nothing then: the number alone says nothing. */
     if (!sent) continue;
     if (m->never[sent->step]) return false;
     join(m->mine, clock_of(m, sent->step), m->n);
@@ -238,6 +259,7 @@ static bool find_step(vm_ck_must *m, uint32_t step) {
     memset(m->mine, 0, m->n * sizeof *m->mine);
     return true;
   }
+  /* What comes after a step that never comes does not come either. */
   if (m->never[s->prev]) return false;
   memcpy(m->mine, clock_of(m, s->prev), m->n * sizeof *m->mine);
   if (s->engine < VM_CK_ENGINES) raise(&m->mine[vm_ck_comp(s->engine, OF_SEQ)], s->seq);
@@ -246,6 +268,7 @@ static bool find_step(vm_ck_must *m, uint32_t step) {
     if (!m->in_run) return find_wait(m, s);
     see_updates(m, s);
     return true;
+  /* In the run: nothing is certain of such semaphores. */
   case VM_CK_HELD:
     if (m->mixed) vm_ck_mixed_acquire(m->mixed, m, step, m->mine);
     return true;
@@ -255,6 +278,7 @@ static bool find_step(vm_ck_must *m, uint32_t step) {
     join_update(m, &g->updates[s->other]);
     return true;
   case VM_CK_DRAIN:
+    /* `other` instructions have drained; `want` of the other core with them. */
     for (unsigned what = OF_DONE; what <= OF_WEIGHTS; what++)
       raise(&m->mine[vm_ck_comp(s->engine, what)], s->other);
     for (unsigned what = OF_DONE; what <= OF_READ && s->want; what++)
@@ -271,6 +295,7 @@ static bool find_step(vm_ck_must *m, uint32_t step) {
     if (s->kind == VM_CK_MEET)
       raise(&m->mine[vm_ck_comp(g->steps[s->other].engine, OF_SEQ)], s->value);
     return true;
+  /* An order that a finding assumes. */
   default:
     if (m->never[g->accesses[s->other].step]) return false;
     join_access(m, &g->accesses[s->other]);
@@ -282,6 +307,7 @@ static bool find_step(vm_ck_must *m, uint32_t step) {
 
 static bool pass(vm_ck_must *m) {
   bool changed = false;
+  /* In order of places, so that most clocks are right after one pass. */
   for (uint32_t i = 0; i < m->nsteps; i++) {
     uint32_t step = m->order[i], *clock = clock_of(m, step);
     if (!find_step(m, step)) continue; /* it stays as it was: it never comes */
@@ -296,6 +322,7 @@ static bool pass(vm_ck_must *m) {
 /* ---- Life cycle ---------------------------------------------------------------------------- */
 
 static void *new_array(const vm_core *c, size_t size, uint32_t n) {
+  /* One byte more: no array has size 0. */
   return isa_zalloc(&c->al, (size_t)n * size + 1);
 }
 
@@ -311,6 +338,7 @@ static void *again(const vm_core *c, void *old, size_t size, uint32_t *n, uint32
 }
 
 static bool same_source(const vm_ck_signal *u, const vm_ck_signal *v) {
+  /* Updates of both halves are a source of their own, like in vm_ck_source. */
   return u->comp == v->comp && (!u->ring || !u->twin == !v->twin);
 }
 
@@ -319,6 +347,7 @@ static void sort_updates(vm_ck_must *m) {
   const vm_ck_signal *u = m->g->updates;
   uint32_t n = m->nupdates, at = 0;
   bool has[VM_CK_SEMS] = {false};
+  /* Semaphores that do more than count are mixed.c's. */
   for (uint32_t i = 0; i < n; i++) has[u[i].sem] = !m->g->mixed[u[i].sem];
   for (unsigned sem = 0; sem < m->k->nsems; sem++) {
     m->of_sem[sem] = m->ngroups;
@@ -328,6 +357,7 @@ static void sort_updates(vm_ck_must *m) {
       while (g < m->ngroups && !same_source(&u[m->sorted[m->groups[g].first]], &u[i])) g++;
       if (g == m->ngroups) {
         m->groups[m->ngroups++] = (group){at, 0};
+        /* The rest of this source's updates at once, in order. */
         for (uint32_t k = i; k < n; k++)
           if (u[k].sem == sem && same_source(&u[k], &u[i])) m->sorted[at++] = k;
       }
@@ -353,6 +383,7 @@ static void list_updates(vm_ck_must *m) {
       if (u->sem != sem) continue;
       m->sorted[at] = i;
       m->sum[at++] = sum;
+      /* Decrements are not waited for. */
       if (u->delta > 0) sum += u->delta;
     }
   }
@@ -366,6 +397,7 @@ vm_ck_must *vm_ck_must_new(vm_core *c, bool in_run) {
   m->c = c;
   m->k = c->check;
   m->g = g;
+  /* In the run nothing is guaranteed: no bounds are needed. */
   m->mixed = in_run ? NULL : vm_ck_mixed_new(c);
   m->n = m->mixed ? vm_ck_mixed_comps(m->mixed) : c->check->ncomps;
   m->nupdates = g->nupdates;
@@ -407,6 +439,7 @@ void vm_ck_must_free(vm_core *c, vm_ck_must *m) {
  * access at the same place. */
 static void sort_steps(vm_ck_must *m, uint32_t logged) {
   uint32_t n = 0;
+  /* The log itself is in order. */
   for (uint32_t i = 0; i < logged; i++) m->order[n++] = i;
   for (uint32_t i = logged; i < m->nsteps; i++, n++) {
     uint32_t at = n;
@@ -419,11 +452,15 @@ static void sort_steps(vm_ck_must *m, uint32_t logged) {
 }
 
 static bool solve(vm_ck_must *m) {
+  /* As if nothing ever came: clocks only fall from here. */
   memset(m->clocks, 0xff, (size_t)m->nsteps * m->n * sizeof *m->clocks);
   memset(m->never, true, m->nsteps * sizeof *m->never);
+  /* One pass with what the run saw, then until nothing changes. */
   bool more = pass(m);
   vm_ck_mixed_passed(m->mixed);
+  /* A limit on the time: what has not settled by then is still a bound. */
   for (unsigned i = 1; i < MOST_PASSES && more; i++) more = pass(m);
+  /* Trials change orders, not what semaphores guarantee. */
   if (m->decided) return true;
   while (vm_ck_mixed_lower(m->mixed, m))
     for (unsigned i = 0; i < MOST_PASSES && pass(m); i++) continue;
@@ -440,6 +477,7 @@ static void solve_in_run(vm_ck_must *m) {
 
 bool vm_ck_must_solve(vm_core *c, vm_ck_must *m) {
   uint32_t to = m->g->nsteps, logged = 0;
+  /* Trials add steps: the arrays grow with them. */
   if (m->nsteps != to) {
     m->nsteps = 0;
     m->clocks = again(c, m->clocks, sizeof *m->clocks * m->n, &m->nclocks, to);
@@ -464,6 +502,7 @@ bool vm_ck_must_insert(vm_core *c, const vm_ck_spot *spot, vm_ck_step what) {
   uint32_t step = g->nsteps;
   unsigned e = a ? a->engine : spot->update->engine;
   bool ring = a && a->queue < VM_CK_QUEUES;
+  /* It only grows; trials take their steps back by the count. */
   if (!vm_pool_room(c->run->pool, &c->al, &g->steps, step, &g->cap_steps, sizeof *g->steps))
     return false;
   what.made = true;
@@ -471,6 +510,7 @@ bool vm_ck_must_insert(vm_core *c, const vm_ck_spot *spot, vm_ck_step what) {
   what.prev = from;
   what.at = at;
   g->steps[g->nsteps++] = what;
+  /* What follows the new step at this place goes by its clock. */
   for (uint32_t i = 0; i < g->naccesses; i++) {
     vm_ck_access *x = &g->accesses[i];
     if (x->step == from && x->at >= at && x->engine == e) x->step = step;
@@ -481,6 +521,7 @@ bool vm_ck_must_insert(vm_core *c, const vm_ck_spot *spot, vm_ck_step what) {
   }
   for (uint32_t i = 0; i < step; i++) {
     vm_ck_step *next = &g->steps[i];
+    /* Links of the engine's own chain, and of those that refer to it. */
     if (next->prev == from && next->at >= at && next->engine == e && next->kind) next->prev = step;
     bool follows = (ring && next->kind == VM_CK_QUEUE) || next->kind == VM_CK_MEET;
     if (follows && next->other == from && next->at >= at) next->other = step;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static bool is_watched(const vm_core *c, uint32_t i) {
+  /* A borrowed block may have been written before the run. */
   return c->prog->tensors[i].role == ISA_OUTPUT && !c->run->blocks[i].borrowed &&
          c->run->blocks[i].bytes;
 }
@@ -20,6 +21,7 @@ static bool start_output(vm_core *c) {
   if (!vm_ck_has(c, VM_CHECK_OUTPUT)) return true;
   if (n && !k->hbm && !(k->hbm = isa_zalloc(&c->al, n * sizeof *k->hbm))) return false;
   for (uint32_t i = 0; i < n; i++) {
+    /* A tensor that is read has a shadow already (uninit.c). */
     if (!is_watched(c, i) || k->hbm[i].at) continue;
     k->hbm[i].bytes = c->run->blocks[i].bytes;
     if (!(k->hbm[i].at = vm_pages_new(&c->al, k->hbm[i].bytes)) ||
@@ -37,8 +39,11 @@ void vm_ck_shadow_free(const isa_alloc *al, vm_ck_shadow *s) {
 
 void vm_ck_output_write(vm_ck_shadow *s, uint8_t *row, size_t n) {
   uint64_t lo = (uint64_t)(row - s->at), hi = lo + n;
+  /* Whole pieces are noted as such: no page of the shadow is touched for them. */
   uint64_t first = (lo + VM_CK_PIECE - 1) / VM_CK_PIECE, end = hi / VM_CK_PIECE;
+  /* The last piece may be short. */
   if (hi == s->bytes) end = pieces_of(s);
+  /* It lies within a piece, or across two. */
   if (first >= end) {
     memset(row, VM_CK_WRITTEN, n);
     return;
@@ -56,11 +61,13 @@ static size_t piece_bytes(const vm_ck_shadow *s, uint64_t i) {
 
 void vm_ck_output_fill(vm_ck_shadow *s) {
   for (uint64_t i = 0; s->whole && i < pieces_of(s); i++)
+    /* Into single bytes, for a save or a search. */
     if (s->whole[i]) memset(s->at + i * VM_CK_PIECE, VM_CK_WRITTEN, piece_bytes(s, i));
 }
 
 static bool is_complete(const vm_ck_shadow *s) {
   for (uint64_t i = 0; i < pieces_of(s); i++)
+    /* Pieces that are not whole have their bytes in `at`. */
     if (!(s->whole && s->whole[i]) && memchr(s->at + i * VM_CK_PIECE, 0, piece_bytes(s, i)))
       return false;
   return true;
@@ -84,6 +91,7 @@ static bool find_writer(const vm_core *c, uint32_t tensor, unsigned *e, uint32_t
       vm_ck_insn_tensors(vm_ck_core_of(c, *e), &vm_ck_code(c, *e)->insns[*pc], AP_W, match, &s);
       if (s.found) return true;
     }
+  /* No instruction writes it: an engine that has code is named. */
   for (*e = 0, *pc = 0; *e < n - 1 && !vm_ck_code(c, *e)->n;) (*e)++;
   return false;
 }
@@ -117,12 +125,14 @@ void vm_ck_output_finish(vm_core *c) {
   const struct vm_check *k = c->check;
   for (uint32_t i = 0; i < c->prog->ntensors; i++) {
     if (!is_watched(c, i) || !k->hbm[i].at || is_complete(&k->hbm[i])) continue;
+    /* Now the first hole can be looked for. */
     vm_ck_output_fill(&k->hbm[i]);
     const uint8_t *at = k->hbm[i].at, *end = at + c->prog->tensors[i].bytes;
     const uint8_t *lo = memchr(at, 0, (size_t)(end - at)), *hi = lo;
     uint64_t missing = 0;
     if (!lo) continue;
     while (hi < end && !*hi) hi++;
+    /* There may be more than one hole. */
     for (const uint8_t *p = lo; p < end; p++) missing += !*p;
     report(c, i, (uint64_t)(lo - at), (uint64_t)(hi - at), missing);
   }
@@ -135,6 +145,7 @@ static void walk_tensor_shadow(vm_saver *s, vm_core *c, vm_ck_shadow *h) {
   bool kept = h->at != NULL;
   vm_save_bool(s, &kept);
   if (!vm_saver_need(s, !kept || h->at, "a shadow belongs to no tensor")) return;
+  /* Bound to other memory when the run began: it has no shadow here. */
   if (!kept && h->at) vm_ck_shadow_free(&c->al, h);
   if (!kept) return;
   uint64_t reach = h->bytes;

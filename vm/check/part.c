@@ -22,6 +22,7 @@ struct cut {
 static void emit_partition(const struct cut *t, const vm_view *v, unsigned flags, uint32_t p,
                            uint64_t n) {
   vm_view one = *v;
+  /* The scales of groups that the operand does not have. */
   if (p >= v->num[0] || n == 0) return;
   one.at += (int64_t)p * v->step[0];
   one.part = (uint16_t)(v->part + p);
@@ -36,6 +37,7 @@ static void emit_partition(const struct cut *t, const vm_view *v, unsigned flags
 static void emit_wrapped_list(const struct cut *t, const vm_view *v, unsigned flags, uint64_t n) {
   for (uint32_t p = 0; p < v->num[0]; p++) {
     uint32_t q = p % ISA_GP_PARTS;
+    /* Elements q, q + 16, q + 32 ... are in partition q. */
     emit_partition(t, v, flags, p, n > q ? (n - q - 1) / ISA_GP_PARTS + 1 : 0);
   }
 }
@@ -43,6 +45,7 @@ static void emit_wrapped_list(const struct cut *t, const vm_view *v, unsigned fl
 /* The scales of the groups of an operand of `parts` partitions: four in a quadrant. */
 static void emit_scales(const struct cut *t, const vm_view *v, unsigned flags, uint32_t parts) {
   for (uint32_t g = 0; g < parts / GROUP_PARTS; g++)
+    /* As in op/mx.c: group g is in partition g / 4 * 32 + g % 4. */
     emit_partition(t, v, flags, g / 4 * 32 + g % 4, v->elems);
 }
 
@@ -59,6 +62,7 @@ static uint32_t scaled_parts(const vm_flight *f) {
 static void cut_operand(void *ud, const vm_view *v, unsigned flags) {
   const struct cut *t = ud;
   uint64_t n = flags & AP_SNAKE ? vm_ck_snake(t->f, v, flags) : 0;
+  /* Bytes that are given up are neither read nor written. */
   if (flags & AP_FREED) return;
   if (flags & AP_SCALES)
     emit_scales(t, v, flags, scaled_parts(t->f));
@@ -90,6 +94,7 @@ static choice choice_of(const isa_insn *in, vm_operands *a) {
     const isa_field *f = &form->fields[i];
     void *at = vm_operand_at(in, a, i);
     if (f->kind == ISA_K_AP && (f->arg & AP_CHOSEN)) r.src = at;
+    /* The first destination; a second one is made of the same choice. */
     if (f->kind == ISA_K_AP && (f->arg & AP_W) && !r.dst) r.dst = at;
     if (f->kind == ISA_K_NUM && (f->arg & AP_ELSE)) r.other = at;
     if (f->kind == ISA_K_ENUM && f->arg == ISA_SET_CMD) r.reduce = at;
@@ -109,11 +114,14 @@ static bool run_on(vm_core *c, unsigned e, const vm_flight *f, const vm_view *ds
                    const vm_view *src) {
   vm_operands a = f->a;
   choice r = choice_of(f->in, &a);
+  /* The operands are the flight's, but for these two. */
   *r.dst = *dst;
   *r.src = *src;
+  /* Elements of one size: bits move, nothing is converted. */
   as_bits(r.dst, src->esize);
   as_bits(r.src, src->esize);
   if (r.other) *r.other = (vm_num){.given = true, .imm = -1.0f};
+  /* The accumulators must not change. */
   if (r.reduce) *r.reduce = ISA_CMD_idle;
   return vm_run_handler(&c->eng[e].dp, f->in->op, &a) == VM_RETIRE;
 }
@@ -130,11 +138,14 @@ int64_t vm_ck_chosen_unwritten(vm_core *c, unsigned e, const vm_flight *f, const
     if (bytes) vm_ck_out_of_memory(c);
     return -1;
   }
+  /* Where nothing is chosen: as if it were written. */
   memset(block, vm_ck_mark_of(c, src), bytes);
   like.esize = src->esize;
   vm_view_dense(&out, &like, block);
+  /* Shapes fit, since the flight itself will run; if not, nothing is reported. */
   if (run_on(c, e, f, &out, &shadowed)) {
     const uint8_t *hole = vm_ck_wrong(c, block, bytes, vm_ck_owner(c, src));
+    /* The first wrong byte of the result says which row. */
     if (hole) {
       p = (hole - block) / (int64_t)row;
       *wrong = *hole;
@@ -175,13 +186,16 @@ void vm_ck_mark_chosen(vm_core *c, unsigned e, const vm_flight *f) {
   if (!vm_ck_writes_chosen(f->in->op)) return;
   vm_operands a = f->a;
   const choice r = choice_of(f->in, &a);
+  /* All of it is written, so nothing can change. */
   if (!c->check->owners && vm_ck_unwritten(c, r.dst) < 0) return;
   vm_ck_unlearn_view(c, VM_CK_IS_WRITTEN, r.dst);
   vm_view shadowed = vm_ck_shadow_of(c, r.dst), ones = *r.dst;
+  /* A source of one row stands for all partitions. */
   if (r.src->at) ones.num[0] = r.src->num[0];
   memset(one, vm_ck_mark_of(c, r.dst), sizeof one);
   ones.at = one;
   ones.place = NULL;
+  /* Steps of 0: one element for all. */
   memset(ones.step, 0, sizeof ones.step);
   vm_view_runs(&ones);
   run_on(c, e, f, &shadowed, &ones);

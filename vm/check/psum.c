@@ -17,6 +17,7 @@ bool vm_ck_psum_start(vm_core *c) {
   for (unsigned core = 0; vm_ck_has(c, VM_CHECK_PSUM) && core < c->prog->ncores; core++) {
     vm_ck_banks *k = &c->check->banks[core];
     uint8_t **at[] = {&k->slots, &k->tiles[0], &k->tiles[1]};
+    /* Pages are zero, and only touched where a program uses PSUM. */
     for (unsigned i = 0; i < 3; i++)
       if (!(*at[i] = vm_pages_new(&c->al, VM_PSUM_SLOTS))) return false;
   }
@@ -46,8 +47,10 @@ static uint32_t whole_slots(const vm_core *c, const vm_view *v, const uint8_t *r
                             uint32_t *slot) {
   const uint8_t *at = row + i * v->esize;
   uint64_t left = (v->elems - i) * v->esize;
+  /* Narrow elements must fill whole slots. */
   if ((v->esize != 4 && v->esize != 2) || left % 4 || (at - c->mem.psum) % 4) return 0;
   *slot = slot_of(c, at);
+  /* Up to the end of the bank: slots of the next bank are elsewhere. */
   uint32_t n = VM_BANK_SLOTS - *slot % VM_BANK_SLOTS;
   return n < left / 4 ? n : (uint32_t)(left / 4);
 }
@@ -62,10 +65,12 @@ static void each_slot(vm_core *c, const vm_view *v, void *ud,
     uint64_t i = 0;
     uint32_t slot, n;
     while (row && i < v->elems && (n = whole_slots(c, v, row, i, &slot)) > 0) {
+      /* Both halves are marked in turn. */
       if (v->esize == 2) fn(ud, slot, n, 1);
       fn(ud, slot, n, v->esize == 2 ? 2 : VM_BOTH_HALVES);
       i += n * (4u / v->esize);
     }
+    /* What is not dense, element by element. */
     for (; i < v->elems; i++) {
       const uint8_t *at = vm_at(v, p, i);
       unsigned half = v->esize == 4 ? VM_BOTH_HALVES : 1u << ((at - c->mem.psum) / 2 & 1);
@@ -79,6 +84,7 @@ static bool are_same(const uint8_t *s, uint32_t n) { return memcmp(s, s + 1, n -
 
 static void set_flags(void *ud, uint32_t slot, uint32_t n, uint8_t clear, uint8_t set) {
   uint8_t *s = ((vm_ck_banks *)ud)->slots + slot;
+  /* One store for all, as their flags are equal. */
   if (are_same(s, n)) {
     memset(s, (s[0] & ~clear) | set, n);
     return;
@@ -124,6 +130,7 @@ static bool is_of_tile(const vm_ck_banks *k, uint32_t slot, unsigned tile) {
 static void end_sum(group *g, uint32_t slot, uint8_t half) {
   const vm_ck_banks *k = banks_of(g->c);
   uint8_t s = k->slots[slot];
+  /* No sum there, or another tile's. */
   if (!(s & HELD * half) || !is_of_tile(k, slot, g->tile)) return;
   g->unread |= !(s & WAS_READ);
   g->used |= s & WAS_READ;
@@ -141,17 +148,22 @@ static void add_slots(void *ud, uint32_t slot, uint32_t n, uint8_t half) {
   const vm_ck_banks *k = banks_of(g->c);
   uint8_t *s = k->slots + slot;
   const uint8_t *written = g->written + slot;
+  /* Equal flags, tiles and marks: one slot stands for all of them. */
   bool same = are_same(s, n) && are_same(k->tiles[0] + slot, n) && are_same(k->tiles[1] + slot, n);
   bool alike = same && (g->acc == ISA_ACC_write || are_same(written, n));
   for (uint32_t i = 0; i < (alike ? 1 : n); i++) {
+    /* Not started by a matmul, or zeroed since. */
     bool unwritten = (s[i] & ZEROED) || (written[i] & half) != half;
+    /* It starts a group: what was there ends. */
     if (g->acc == ISA_ACC_write || (g->acc == ISA_ACC_auto && unwritten)) {
       end_sum(g, slot + i, half);
       continue;
     }
+    /* Another engine's value is allowed where matmuls may add to it. */
     g->no_start |= s[i] & FOREIGN ? !g->onto_any : unwritten;
     g->was_read |= (s[i] & WAS_READ) && is_of_tile(k, slot + i, g->tile);
   }
+  /* From here on the group is this tile's, and unread. */
   memset(s, HELD * half, n);
   memset(k->tiles[0] + slot, (int)(g->tile & 255), n);
   memset(k->tiles[1] + slot, (int)(g->tile >> 8), n);
@@ -161,6 +173,7 @@ static void report_group(vm_core *c, const vm_flight *f, const vm_view *dst, boo
   const vm_ck_banks *k = banks_of(c);
   unsigned tensor = vm_ck_unit(c, ISA_ENG_tensor);
   unsigned bank = (unsigned)((size_t)(dst->at - c->mem.psum) % c->mem.psum_pitch / ISA_PSUM_BANK);
+  /* No start: there is no reader to name. */
   unsigned reader = no_start ? (unsigned)VM_CK_ENGINES : vm_ck_unit(c, k->reader[bank]);
   vm_finding *r =
       vm_ck_found(c, VM_CHECK_PSUM, tensor, f->pc, reader, no_start ? 0 : k->reader_pc[bank]);
@@ -227,6 +240,7 @@ void vm_ck_psum_execute(vm_core *c, unsigned e, const vm_flight *f) {
                 isa_insn_turns(f->in) ? (unsigned)ISA_ACC_write : (unsigned)acc);
   } else if (e != ISA_ENG_tensor) {
     if (!f->item.staged) vm_ck_psum_reads(c, e, f);
+    /* Another engine writes: no group is there any more. */
     vm_ck_each_operand(c, f, note_foreign, c);
   }
 }
@@ -244,6 +258,7 @@ void vm_ck_psum_issue(vm_core *c, unsigned e, const vm_flight *f) {
   for (unsigned i = 0; i < f->item.nsrc; i++) {
     const vm_box *s = &f->item.src[i];
     if (s->space != ISA_PSUM) continue;
+    /* A box may touch several banks. */
     for (uint64_t b = s->lo / ISA_PSUM_BANK; b < BANKS && b * ISA_PSUM_BANK < s->hi; b++) {
       k->reader[b] = (uint8_t)e;
       k->reader_pc[b] = f->pc;

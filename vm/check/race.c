@@ -9,10 +9,12 @@
 
 /* Whether an access is complete for whoever has this clock. */
 static bool known(const uint32_t *clock, const vm_ck_access *a) {
+  /* Complete, or read by its own engine, which had to wait for it. */
   return clock[a->comp] >= a->epoch || (a->seen_epoch && clock[a->seen_comp] >= a->seen_epoch);
 }
 
 bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_access *y) {
+  /* The sequencer's own earlier steps are in order even if the clock does not say so. */
   bool own = y->logged && y->engine < VM_CK_ENGINES && x->comp == vm_ck_comp(y->engine, OF_SEQ);
   return known(clock, x) || (own && x->epoch <= y->seq);
 }
@@ -20,6 +22,7 @@ bool vm_ck_race_known(const uint32_t *clock, const vm_ck_access *x, const vm_ck_
 /* The least that any engine that still runs knows of a component. */
 static void clocks_floor(const vm_core *c, uint32_t *floor) {
   struct vm_check *k = c->check;
+  /* All ones: an engine that has halted holds nothing back. */
   memset(floor, 0xff, k->ncomps * sizeof *floor);
   for (unsigned e = 0; e < k->nengines; e++)
     for (uint32_t i = 0; i < k->ncomps && vm_ck_goes_on(c, e); i++)
@@ -31,7 +34,9 @@ static void clocks_floor(const vm_core *c, uint32_t *floor) {
 static void prune(vm_core *c) {
   struct vm_check *k = c->check;
   uint32_t *floor = isa_zalloc(&c->al, k->ncomps * sizeof *floor);
+  /* Without memory nothing is forgotten: it costs only time. */
   if (!floor) return;
+  /* In a replay by the clocks of the judge. */
   if (k->view)
     vm_ck_judge_floor(c, floor);
   else
@@ -41,6 +46,7 @@ static void prune(vm_core *c) {
         !k->regions[k->accesses[id].region].pushed)
       vm_ck_access_forget(c, id);
   isa_free(&c->al, floor, k->ncomps * sizeof *floor);
+  /* Doubled, so that pruning costs little however many stay. */
   k->prune_at = 2 * k->alive + VM_CK_PRUNE;
 }
 
@@ -56,6 +62,7 @@ static bool same_bytes(const vm_ck_access *a, const vm_ck_access *b) {
 }
 
 static bool covers(const vm_ck_access *a, const vm_ck_access *b) {
+  /* Only one run of bytes covers others; a set with holes does not. */
   return a->p0 <= b->p0 && a->p1 >= b->p1 && a->set.n == 0 && a->set.start <= b->set.start &&
          a->set.start + a->set.run >= b->set.start + b->set.span[0];
 }
@@ -67,14 +74,17 @@ static bool boxes_meet(const vm_ck_access *a, const vm_ck_access *b) {
 
 bool vm_ck_race_ordered(const vm_core *c, const uint32_t *clock, const vm_ck_access *old,
                         const vm_ck_access *a) {
+  /* One ring, one data path, one sequencer: its accesses are in order. */
   if (old->comp == a->comp) return true;
   uint32_t rings = c->check->rings;
   bool both = a->comp < rings && old->comp < rings;
+  /* A data path and the sequencer of one engine: the hazards of the engine order them. */
   if (both && vm_ck_engine_of(old->comp) == a->engine) return true;
   return vm_ck_race_known(clock, old, a);
 }
 
 static bool ordered(const vm_core *c, unsigned e, const vm_ck_access *old, const vm_ck_access *a) {
+  /* A push has its clock elsewhere. */
   const uint32_t *clock = e < VM_CK_ENGINES ? c->check->clock[e] : c->check->pushing;
   return vm_ck_race_ordered(c, c->check->view ? c->check->view : clock, old, a);
 }
@@ -83,6 +93,7 @@ static bool ordered(const vm_core *c, unsigned e, const vm_ck_access *old, const
  * writes, and what is read of it, has no order with the other twin, nor needs one: then what came
  * before must be compared with that. */
 static bool stands_for(const vm_core *c, const vm_ck_access *a, const vm_ck_access *old) {
+  /* A read of a twin's bytes stands for nothing. */
   if (!c->check->regions[a->region].twins) return true;
   if (!a->writes) return false;
   uint32_t group = vm_ck_judge_twins(c, a);
@@ -94,12 +105,14 @@ static bool stands_for(const vm_core *c, const vm_ck_access *a, const vm_ck_acce
 static void note_own_read(vm_core *c, vm_ck_access *old, const vm_ck_access *a) {
   uint32_t rings = c->check->rings;
   if (a->comp >= rings || old->comp >= rings || a->writes || !old->writes) return;
+  /* The first such read is the earliest proof. */
   if (vm_ck_engine_of(a->comp) != vm_ck_engine_of(old->comp) || old->seen_epoch) return;
   bool both_data = a->comp % OF_ENGINE != OF_SEQ && old->comp % OF_ENGINE != OF_SEQ;
   if (both_data && old->epoch >= a->epoch) return; /* in place: what it reads was there before */
   if (!isa_byteset_meet(&old->set, &a->set)) return;
   old->seen_comp = a->comp;
   old->seen_epoch = a->epoch;
+  /* The log's copy must say the same to the judge. */
   if (!old->logged || old->logged > c->check->log.naccesses) return;
   c->check->log.accesses[old->logged - 1].seen_comp = a->comp;
   c->check->log.accesses[old->logged - 1].seen_epoch = a->epoch;
@@ -110,6 +123,7 @@ static void note_own_read(vm_core *c, vm_ck_access *old, const vm_ck_access *a) 
 /* While the run goes on it is a suspicion, as long as there is a log. */
 static void found_pair(vm_core *c, const vm_ck_access *old, const vm_ck_access *a) {
   struct vm_check *k = c->check;
+  /* With a log nothing is said before all of it is known. */
   if (k->log.on && !k->judge)
     k->suspect = true;
   else
@@ -124,16 +138,20 @@ static void compare(vm_core *c, unsigned e, const vm_ck_access *a, const vm_ck_b
   for (uint32_t i = 0; i < b->n; i++) {
     uint32_t id = b->ids[i];
     vm_ck_access *old = &k->accesses[id];
+    /* In several buckets: seen already. */
     if (old->stamp == k->stamp) continue;
     old->stamp = k->stamp;
     bool conflict =
+        /* Bytes that are handed over conflict only within their own engine. */
         (a->writes || old->writes) && (a->engine == old->engine || !(a->handed || old->handed));
     if ((!conflict && old->comp != a->comp) || !boxes_meet(old, a)) continue;
     note_own_read(c, old, a);
     if (old->comp == a->comp && old->writes == a->writes && old->handed == a->handed &&
+        /* The same source, bytes and kind: the newer one replaces it. */
         same_bytes(old, a) && stands_for(c, a, old)) {
       *again = id;
     } else if (!ordered(c, e, old, a)) {
+      /* Boxes may meet where bytes do not. */
       if (isa_byteset_meet(&old->set, &a->set)) found_pair(c, old, a);
     } else if ((a->writes || (!old->writes && old->comp == a->comp)) && covers(a, old) &&
                stands_for(c, a, old)) {
@@ -151,6 +169,7 @@ static void look(vm_core *c, unsigned e, vm_ck_access *a) {
   uint32_t again = UINT32_MAX;
   a->stamp = ++k->stamp;
   for (uint32_t b = a->first; b <= a->last; b++) compare(c, e, a, &r->buckets[b], &again);
+  /* It keeps its place in its buckets. */
   if (again != UINT32_MAX && k->accesses[again].alive) {
     vm_ck_access *old = &k->accesses[again];
     old->epoch = a->epoch;
@@ -177,13 +196,14 @@ bool vm_ck_race_meet(const vm_ck_access *a, const vm_ck_access *b) {
 }
 
 void vm_ck_race_record(vm_core *c, unsigned e, vm_ck_access *a) {
+  /* Reads of memory that nothing writes can race with nothing. */
   if (!c->check->regions[a->region].written) return;
   if (c->check->recording) {
     vm_ck_legal_access(c, a);
     return;
   }
-  if (!vm_ck_log_access(c, a))
-    a->logged = 0;
+  if (!vm_ck_log_access(c, a)) a->logged = 0;
+  /* The judge looks at it; until then it costs nothing. */
   else if (c->check->suspect)
     return;
   look(c, e, a);
@@ -192,6 +212,7 @@ void vm_ck_race_record(vm_core *c, unsigned e, vm_ck_access *a) {
 void vm_ck_race_set(const vm_core *c, const vm_view *v, vm_ck_access *a) {
   isa_dim dims[VM_DIMS];
   unsigned n = 0;
+  /* Dimensions of one element do not count. */
   for (unsigned d = 1; d < v->ndim; d++)
     if (v->num[d] > 1) dims[n++] = (isa_dim){v->step[d], v->num[d]};
   int64_t at = (int64_t)(uintptr_t)v->at;

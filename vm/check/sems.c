@@ -16,6 +16,7 @@ enum { FOLD_AT = 64 }; /* updates of a source between two looks at what can be f
 
 static vm_ck_sem_log *log_of(vm_core *c, unsigned sem) {
   vm_ck_sem_log **l = &c->check->sems[sem];
+  /* Most programs use few of them. */
   if (!*l && !(*l = isa_zalloc(&c->al, sizeof **l))) vm_ck_out_of_memory(c);
   return *l;
 }
@@ -41,18 +42,22 @@ static vm_ck_source *source_of(vm_core *c, vm_ck_sem_log *l, unsigned comp) {
 /* Forgets the oldest update of a source: it has arrived. */
 static void forget(vm_core *c, vm_ck_source *s) {
   vm_ck_update *u = &s->v[s->head++];
+  /* The sums are of those that are kept. */
   if (!u->writes) *(u->delta < 0 ? &s->down : &s->up) -= u->delta;
   vm_ck_drop(c, u->r.base);
   s->arrived--;
+  /* The last: the array begins anew. */
   if (s->head < s->n) return;
   s->head = s->n = 0;
 }
 
 /* What all engines that wait for a semaphore know of a component. */
 static uint32_t known_to_all(const vm_core *c, unsigned sem, unsigned comp) {
+  /* No engine waits for it: everything may be forgotten. */
   uint32_t known = UINT32_MAX;
   for (unsigned left = c->check->waiters[sem]; left; left &= left - 1) {
     unsigned e = (unsigned)__builtin_ctz(left);
+    /* An engine that has halted learns nothing more. */
     if (vm_ck_clock(c, e)[comp] < known && vm_ck_goes_on(c, e)) known = vm_ck_clock(c, e)[comp];
   }
   return known;
@@ -67,6 +72,7 @@ static void fold(vm_core *c, vm_ck_sem_log *l, unsigned sem) {
     uint32_t known = known_to_all(c, sem, s->comp % VM_CK_BOTH);
     while (s->arrived && s->v[s->head].epoch <= known) {
       const vm_ck_release *r = &s->v[s->head].r;
+      /* Both halves must be known. */
       if (s->comp >= VM_CK_BOTH && known_to_all(c, sem, r->twin) < r->twin_share) break;
       forget(c, s);
     }
@@ -75,6 +81,7 @@ static void fold(vm_core *c, vm_ck_sem_log *l, unsigned sem) {
 
 static bool room_for_update(vm_core *c, vm_ck_source *s) {
   if (s->n < s->cap) return true;
+  /* Moving is cheaper while most of it is free. */
   if (s->head > s->n / 2) {
     memmove(s->v, s->v + s->head, (s->n - s->head) * sizeof *s->v);
     s->n -= s->head;
@@ -92,6 +99,7 @@ static int64_t delta_of(unsigned kind, uint32_t value) {
   case ISA_UPD_dma: return 1;
   case ISA_UPD_dec: return -1;
   case ISA_UPD_sub: return -(int64_t)value;
+  /* add, and write, whose value replaces. */
   default: return value;
   }
 }
@@ -102,6 +110,7 @@ static bool comes_too(const vm_core *c, const vm_ck_sem_log *l, unsigned sem, un
                       const vm_ck_release *r) {
   for (unsigned e = 0, left = c->check->waiters[sem]; left; e++, left >>= 1)
     if ((left & 1) && l->from[e] != FROM_NOBODY && l->from[e] != source + 1 &&
+        /* The update knows of the wait: it comes after it. */
         !vm_ck_includes(c->check, r, vm_ck_comp(e, OF_SEQ), l->held[e].epoch))
       return true;
   return false;
@@ -110,23 +119,28 @@ static bool comes_too(const vm_core *c, const vm_ck_sem_log *l, unsigned sem, un
 void vm_ck_note_update(vm_core *c, unsigned sem, unsigned kind, uint32_t value, unsigned comp,
                        uint32_t epoch, const vm_ck_release *r) {
   vm_ck_sem_log *l = log_of(c, sem);
+  /* The updates of both halves have a source of their own. */
   unsigned source = r->ring && r->twin ? comp | VM_CK_BOTH : comp;
   vm_ck_source *s = l ? source_of(c, l, source) : NULL;
   if (!s || !room_for_update(c, s)) {
     vm_ck_drop(c, r->base);
     return;
   }
+  /* Not each time: it looks at all sources. */
   if ((s->n - s->head) % FOLD_AT == FOLD_AT - 1) fold(c, l, sem);
   vm_ck_update *u = &s->v[s->n++];
   *u = (vm_ck_update){
       .r = *r, .delta = delta_of(kind, value), .epoch = epoch, .writes = kind == ISA_UPD_write};
+  /* A write is no part of any sum. */
   if (!u->writes) {
     *(u->delta < 0 ? &s->down : &s->up) += u->delta;
     *(u->delta < 0 ? &l->down : &l->up) += u->delta;
   }
+  /* What the semaphore has when all that is under way has arrived. */
   u->total = u->writes ? u->delta : (int64_t)vm_ck_value(c, sem) + l->up + l->down;
   u->r.logged = vm_ck_log_update(c, sem, comp, u);
   if (!c->check->suspect && comes_too(c, l, sem, source, r)) c->check->suspect = true;
+  /* Only a decrement can bring it below zero. */
   if (u->delta < 0) vm_ck_check_below(c, l, sem, s);
 }
 
@@ -135,6 +149,7 @@ static unsigned source_of_event(const vm_core *c, const vm_event *ev) {
   const vm_core *by = vm_core_at(c, ev->by.core);
   const isa_insn *in = &by->code->code[ev->by.engine].insns[ev->by.pc];
   unsigned e = vm_ck_unit(by, (unsigned)ev->by.engine);
+  /* Its last CC sequencer makes the update. */
   if (isa_op_is_collective(in->op)) { /* blocks.c */
     unsigned set = vm_cc_servers(by, (unsigned)ev->by.engine, ev->by.pc);
     return vm_ck_comp(vm_ck_unit(by, (unsigned)__builtin_ctz(set)), OF_SEQ);
@@ -150,10 +165,12 @@ static unsigned source_of_event(const vm_core *c, const vm_event *ev) {
 /* The value is set: what had arrived before does not count any more. */
 static void overwritten(vm_core *c, vm_ck_sem_log *l, unsigned sem, const vm_ck_release *by,
                         unsigned comp, uint32_t epoch) {
+  /* A reference of its own. */
   vm_ck_drop(c, l->write.base);
   l->write = *by;
   if (l->write.base) l->write.base->refs++;
   l->was_written = true;
+  /* For waits that held on the value before. */
   l->before = vm_ck_value(c, sem);
   l->writer = by->engine;
   l->written_pc = by->pc;
@@ -162,6 +179,7 @@ static void overwritten(vm_core *c, vm_ck_sem_log *l, unsigned sem, const vm_ck_
   l->write_epoch = epoch;
   for (uint32_t i = 0; i < l->nsrc; i++) {
     vm_ck_check_lost(c, l, sem, &l->src[i]);
+    /* They are part of no value any more. */
     while (l->src[i].arrived) forget(c, &l->src[i]);
   }
 }
@@ -170,11 +188,13 @@ void vm_ck_arrived(vm_core *c, unsigned sem, unsigned comp) {
   struct vm_check *k = c->check;
   vm_ck_sem_log *l = k->sems[sem];
   vm_ck_source *s = l ? vm_ck_find_source(l, comp) : NULL;
+  /* It was triggered before the log of this semaphore began. */
   if (!s || s->head + s->arrived >= s->n) return;
   if (!k->log.mixed[sem]) { /* it can only rise */
     l->up -= s->v[s->head + s->arrived++].delta;
     return;
   }
+  /* A copy: what follows may move the array. */
   const vm_ck_update u = s->v[s->head + s->arrived++];
   vm_ck_log_arrival(c, u.r.logged);
   k->arriving = u.r;
@@ -222,18 +242,22 @@ void vm_check_applied(vm_core *c, unsigned engine, unsigned own_sem, unsigned ki
   k->change_by = (uint8_t)e;
   if (k->legal) vm_ck_legal_applied(c, e, sem, kind);
   if (!vm_ck_has(c, VM_CHECK_RACE)) return;
+  /* The host's order with the program is not known. */
   if (host) {
     vm_ck_log_host(c, sem);
     return;
   }
   k->change_pc = vm_ck_engine(c, e)->pc;
+  /* `taken` is what waits must add to what they wait for. */
   vm_ck_log_take(c, sem, kind, vm_ck_code(c, e)->insns[k->change_pc].upd.value);
   uint32_t epoch = vm_ck_clock(c, e)[vm_ck_comp(e, OF_SEQ)] + 1;
+  /* Applied at once, it is a step of its own. */
   vm_ck_raise(c, e, vm_ck_comp(e, OF_SEQ), epoch);
   log_set(c, e, sem, kind, epoch);
   vm_ck_sem_log *l = log_of(c, sem);
   if (l) l->held[e].valid = false; /* it took what it had waited for: nothing can come between */
   vm_ck_release r = {0};
+  /* A release is only needed where a set value is compared. */
   if (l && (kind == ISA_UPD_write || l->was_written)) vm_ck_release_now(c, e, &r);
   if (r.base && kind == ISA_UPD_write) { /* sem_range_clear has no update, and its value is 0 */
     uint32_t value = vm_ck_code(c, e)->insns[k->change_pc].upd.value;
@@ -253,8 +277,10 @@ static void acquire_rise(vm_core *c, unsigned e, vm_ck_sem_log *l, unsigned sem,
   int64_t high = (int64_t)vm_ck_value(c, sem) + l->up;
   for (uint32_t i = 0; i < l->nsrc; i++) {
     const vm_ck_source *s = &l->src[i];
+    /* What this source must have contributed, if all others have given all they could. */
     int64_t need = v - (high - s->up);
     const vm_ck_release *last = NULL;
+    /* Only those that have arrived: the wait has seen nothing else. */
     for (uint32_t k = s->head; k < s->head + s->arrived && need > 0; k++) {
       if (s->v[k].writes || s->v[k].delta < 0) continue;
       need -= s->v[k].delta;
@@ -262,6 +288,7 @@ static void acquire_rise(vm_core *c, unsigned e, vm_ck_sem_log *l, unsigned sem,
     }
     if (!last) continue;
     vm_ck_acquire(c, e, last);
+    /* From more than one source: see comes_too. */
     if (l->from[e] != s->comp + 1)
       l->from[e] = l->from[e] == FROM_NOBODY ? (uint16_t)(s->comp + 1) : FROM_MANY;
   }
@@ -285,6 +312,7 @@ static void acquire_fall(vm_core *c, unsigned e, const vm_ck_sem_log *l, unsigne
 /* A write whose value alone makes the wait hold, if the value before did not. */
 static void acquire_write(vm_core *c, unsigned e, const vm_ck_sem_log *l, const vm_ck_held *h,
                           int64_t rest) {
+  /* The rest of the updates would have sufficed. */
   if (l->was_written && !isa_cond_holds(h->cond, l->before, h->value) &&
       !isa_cond_holds(h->cond, (int64_t)l->before + rest, h->value))
     vm_ck_acquire(c, e, &l->write);
@@ -296,8 +324,10 @@ void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
   if (!l) return;
   unsigned seq = vm_ck_comp(e, OF_SEQ);
   uint32_t value = w->is_reg ? vm_ck_engine(c, e)->regs[w->value] : w->value;
+  /* The wait itself is a step, by which later updates know that they came after it. */
   vm_ck_raise(c, e, seq, vm_ck_clock(c, e)[seq] + 1);
   vm_ck_held h = {true, w->cond, value, vm_ck_engine(c, e)->pc, vm_ck_clock(c, e)[seq], c->now};
+  /* A value of before the write would have held: the wait may have seen that one. */
   if (l->was_written && l->writer < VM_CK_ENGINES && l->writer != e && l->before != l->set_to &&
       isa_cond_holds(h.cond, l->before, value) &&
       vm_ck_clock(c, e)[vm_ck_comp(l->writer, OF_SEQ)] < l->write.own[OF_SEQ])
@@ -307,11 +337,14 @@ void vm_ck_wait(vm_core *c, unsigned e, const isa_wait *w) {
   for (uint32_t i = 0; i < l->nsrc; i++) rest += l->src[i].up + l->src[i].down;
   acquire_write(c, e, l, &h, rest);
   unsigned cond = w->cond;
+  /* `!=` holds on one side or the other of the value. */
   if (cond == ISA_WAIT_ne) cond = vm_ck_value(c, sem) > value ? ISA_WAIT_gt : ISA_WAIT_lt;
+  /* `==` needs both: risen to it, and not beyond. */
   if (cond == ISA_WAIT_ge || cond == ISA_WAIT_eq) acquire_rise(c, e, l, sem, v);
   if (cond == ISA_WAIT_gt) acquire_rise(c, e, l, sem, v + 1);
   if (cond == ISA_WAIT_le || cond == ISA_WAIT_eq) acquire_fall(c, e, l, sem, v);
   if (cond == ISA_WAIT_lt) acquire_fall(c, e, l, sem, v - 1);
+  /* A later change may end what the wait has seen (vm_check_change). */
   l->held[e] = h;
   fold(c, l, sem);
 }
@@ -324,12 +357,15 @@ void vm_check_change(vm_core *c, unsigned own_sem, uint32_t old, uint32_t next, 
   if (!vm_ck_has(c, VM_CHECK_RACE) || !l || !k->log.mixed[sem]) return;
   for (unsigned e = 0; e < c->check->nengines; e++) {
     vm_ck_held *h = &l->held[e];
+    /* Only changes that end it. */
     if (!h->valid || !isa_cond_holds(h->cond, old, h->value) ||
         isa_cond_holds(h->cond, next, h->value))
       continue;
+    /* Said once for each wait. */
     h->valid = false;
     if (k->change_by >= VM_CK_ENGINES) continue;
     unsigned seq = vm_ck_comp(e, OF_SEQ);
+    /* The change is in order if who makes it knows of the wait. */
     bool ordered = k->has_arriving
                        ? vm_ck_includes(k, &k->arriving, seq, h->epoch)
                        : k->change_by == e || vm_ck_clock(c, k->change_by)[seq] >= h->epoch;
@@ -409,6 +445,7 @@ static void walk_source(vm_ck_clock_walk *w, vm_ck_sem_log *l, vm_ck_source *src
     src->n += s->reads;
     vm_ck_update *u = &src->v[src->head + i];
     walk_update(w, u);
+    /* An update that has arrived is in the value already. */
     if (s->reads && !s->failed) add_up(l, src, u, i < src->arrived);
   }
 }

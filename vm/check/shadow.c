@@ -13,6 +13,7 @@ bool vm_ck_shadow_open(vm_core *c, vm_ck_shadow *s, uint64_t bytes) {
 vm_ck_shadow *vm_ck_shadow_tensor(const vm_core *c, const vm_view *v, uint64_t *off) {
   struct vm_check *k = c->check;
   for (uint32_t i = 0; k->hbm && i < c->prog->ntensors && v->space == ISA_HBM; i++) {
+    /* Tensors lie apart on the host: the difference is small in one only. */
     *off = (uint64_t)(uintptr_t)v->at - (uint64_t)(uintptr_t)c->run->blocks[i].data;
     if (*off < c->run->blocks[i].bytes) return k->hbm[i].at ? &k->hbm[i] : NULL;
   }
@@ -25,6 +26,7 @@ vm_view vm_ck_shadow_of(const vm_core *c, const vm_view *v) {
   s.at = NULL;
   bool sbuf = v->space == ISA_SBUF;
   const vm_ck_shadow *chip = sbuf ? &k->sbuf[v->core] : &k->psum[c->number];
+  /* A copy of a source is outside of both memories, and has no shadow. */
   uint64_t off = (uintptr_t)v->at - (uintptr_t)(sbuf ? vm_sbuf_of(c, v->core) : c->mem.psum);
   if (v->space != ISA_HBM && chip->at && off < chip->bytes) s.at = chip->at + off;
   const vm_ck_shadow *hbm = vm_ck_shadow_tensor(c, v, &off);
@@ -41,6 +43,7 @@ static bool open_chip(vm_core *c, vm_ck_shadow *s, uint64_t bytes) {
 }
 
 static void close_chip(vm_core *c, const vm_ck_shadow *s, uint64_t pitch) {
+  /* Zeroing all of it would cost more than a new block. */
   if (!s->at || !s->ended) { /* how far its marks reach is not known */
     vm_pages_free(&c->al, s->at, s->bytes);
     return;
@@ -52,6 +55,7 @@ static void close_chip(vm_core *c, const vm_ck_shadow *s, uint64_t pitch) {
 void vm_ck_shadows_finish(vm_core *c) {
   struct vm_check *k = c->check;
   for (unsigned core = 0; k->shadowed && core < c->prog->ncores; core++) {
+    /* A mark is only where something has been written, and memories note how far. */
     const uint64_t *reach = vm_ck_core(c, core)->mem.reach; /* marks are where something wrote */
     k->sbuf[core].reach = reach[0];
     k->psum[core].reach = reach[1];
@@ -64,6 +68,7 @@ static bool start_shadows(vm_core *c) {
   const isa_program *p = c->prog;
   bool uninit = vm_ck_has(c, VM_CHECK_UNINIT), own = false;
   for (uint32_t i = 0; i < p->ntiles; i++) own |= p->tiles[i].own;
+  /* Three checks use it, each for its own reason. */
   k->shadowed = uninit || (own && vm_ck_has(c, VM_CHECK_OVERLAP) && !c->run->timing_only) ||
                 (k->fillers.any && vm_ck_has(c, VM_CHECK_RANGE));
   if (!k->shadowed) return true;
@@ -71,6 +76,7 @@ static bool start_shadows(vm_core *c) {
     if (!open_chip(c, &k->sbuf[core], c->mem.sbuf_size) ||
         !open_chip(c, &k->psum[core], c->mem.psum_size))
       return false;
+  /* The marks of tiles are only needed if some tile is `own`. */
   return !own || vm_ck_owners_start(c);
 }
 
@@ -96,6 +102,7 @@ static const uint64_t ONES = VM_CK_WRITTEN * UINT64_C(0x0101010101010101);
 static uint8_t kind_of(const uint8_t *at, size_t n, uint64_t reach) {
   uint64_t any = 0, all = reach < n ? 0 : ONES;
   size_t i = 0;
+  /* Bytes from `reach` on count as zeros. */
   if (reach < n) n = (size_t)reach;
   for (; i + 8 <= n; i += 8) {
     uint64_t eight = isa_get64(at + i);
@@ -106,16 +113,20 @@ static uint8_t kind_of(const uint8_t *at, size_t n, uint64_t reach) {
     any |= at[i];
     all &= at[i] * ONES;
   }
+  /* Marks other than written, and not written. */
   if (any & ~ONES) return MARKS;
+  /* Mixed blocks take a bit for each byte. */
   return !any ? NOTHING : all == ONES ? EVERYTHING : SOME;
 }
 
 /* Bit i of the result is byte i of eight, each 0 or 1. */
 static uint8_t pack(const uint8_t *at) {
+  /* The product brings bit 0 of each byte into one of the upper eight bits. */
   return (uint8_t)((isa_get64(at) * UINT64_C(0x0102040810204080)) >> 56);
 }
 static void unpack(uint8_t bits, uint8_t *at) {
   uint64_t each = bits * ONES & UINT64_C(0x8040201008040201); /* bit i in byte i */
+  /* A bit that is set carries into bit 7 of its byte. */
   isa_put64(at, (each + 0x7f * ONES) >> 7 & ONES);
 }
 
@@ -123,6 +134,7 @@ static void unpack(uint8_t bits, uint8_t *at) {
 static void walk_marks(vm_saver *s, uint8_t *at, size_t n) {
   for (size_t i = 0; i < n && !s->failed;) {
     uint32_t run = 1;
+    /* A file has runs; a reader takes them as they come. */
     while (!s->reads && i + run < n && at[i + run] == at[i]) run++;
     uint8_t mark = at[i];
     vm_save_u32(s, &run);
@@ -161,6 +173,7 @@ void vm_ck_shadow_walk(vm_saver *s, uint8_t *at, uint64_t bytes, uint64_t *reach
   for (uint64_t i = 0; i < bytes && !s->failed; i += BLOCK) {
     size_t n = bytes - i < BLOCK ? (size_t)(bytes - i) : BLOCK;
     bool marked = walk_block(s, at + i, n, *reach > i ? *reach - i : 0);
+    /* Marks that have been read count as reach, too. */
     if (s->reads && marked && *reach < i + n) *reach = i + n;
   }
 }

@@ -16,6 +16,7 @@ enum {
 /* ---- The log ------------------------------------------------------------------------------ */
 
 static size_t places_of(const vm_ck_log *g, uint32_t nsteps) {
+  /* Two numbers for each step, one for each update and access. */
   return 2 * (size_t)nsteps + g->nupdates + g->naccesses + 1;
 }
 
@@ -29,6 +30,7 @@ bool vm_ck_save(vm_core *c, vm_ck_state *s) {
     *s = (vm_ck_state){0};
     return false;
   }
+  /* Only the links change in a trial: all else of the log stays. */
   uint32_t *to = s->step;
   for (uint32_t i = 0; i < g->nsteps; i++) {
     *to++ = g->steps[i].prev;
@@ -43,6 +45,7 @@ bool vm_ck_save(vm_core *c, vm_ck_state *s) {
 void vm_ck_restore(vm_core *c, const vm_ck_state *s) {
   vm_ck_log *g = &c->check->log;
   const uint32_t *from = s->step;
+  /* Steps that a trial has added are beyond. */
   g->nsteps = s->nsteps;
   for (uint32_t i = 0; i < g->nsteps; i++) {
     g->steps[i].prev = *from++;
@@ -76,7 +79,9 @@ uint32_t vm_ck_explained(const vm_core *c, struct vm_ck_judge *j) {
   for (uint32_t i = 0; i < j->npairs; i++) {
     cause *s = &j->causes[j->pairs[i].cause];
     if (s->done || vm_ck_is_ordered(c, j, &j->pairs[i])) continue;
+    /* The first pair that is not in order stands for its cause. */
     if (s->n++ == 0) s->pair = i;
+    /* The first pair that goes the other way round is kept, too. */
     if (s->both || is_same_way(c, &j->pairs[s->pair], &j->pairs[i])) continue;
     s->other = i;
     s->both = true;
@@ -102,6 +107,7 @@ bool vm_ck_turn(const vm_core *c, const struct vm_ck_judge *j, const cause *s,
                 const vm_ck_advice *how, uint32_t i, const vm_ck_access **from,
                 const vm_ck_access **to) {
   const uint32_t *round = j->rounds;
+  /* The pairs of one mistake are the same number of rounds apart. */
   uint32_t apart = round[how->second->logged - 1] - round[how->first->logged - 1];
   if (&j->causes[j->pairs[i].cause] != s) return false;
   for (unsigned turned = 0; turned < 2; turned++) {
@@ -122,11 +128,13 @@ static uint32_t find_spots(const vm_core *c, const struct vm_ck_judge *j, const 
   const vm_ck_log *g = &c->check->log;
   uint32_t n = 0, last = 0;
   for (uint32_t i = 0; how->relay && i < g->nupdates && n < MOST_ROUNDS; i++) {
+    /* A signal of first's engine that comes too early: its rounds. */
     const vm_ck_signal *u = &g->updates[i];
     if (u->engine == how->engine && u->pc == how->pc) out[n++] = (vm_ck_spot){.update = u};
   }
   for (uint32_t i = 0; !how->relay && i < g->naccesses && n < MOST_ROUNDS; i++) {
     const vm_ck_access *a = &g->accesses[i];
+    /* Each round begins with the first of its accesses. */
     if (a->engine != how->engine || a->pc != how->pc || j->rounds[i] == last) continue;
     last = j->rounds[i];
     out[n++] = (vm_ck_spot){.access = a};
@@ -138,6 +146,7 @@ static uint32_t place_of(const vm_ck_spot *s) { return s->access ? s->access->at
 
 /* What the engine has taken from the semaphore before a spot. */
 static int64_t taken_before(const vm_core *c, const vm_ck_advice *how, const vm_ck_spot *spot) {
+  /* The value that a wait for 0 would need, negative: what was taken. */
   return -vm_ck_value_for(c, NULL, &(vm_ck_signal){.sem = how->sem}, NULL, NULL, spot, 0);
 }
 
@@ -161,6 +170,7 @@ static void take(vm_core *c, const vm_ck_advice *how, const vm_ck_spot *spot) {
   for (uint32_t i = 0; i < g->nsteps; i++) {
     vm_ck_step *s = &g->steps[i];
     if (s->kind == VM_CK_WAIT && !s->made && s->sem == how->sem && s->engine == how->engine &&
+        /* Later waits of the engine see less. */
         s->at > place_of(spot))
       s->want += how->value;
   }
@@ -172,15 +182,19 @@ static bool put_waits(vm_core *c, struct vm_ck_judge *j, const vm_ck_advice *how
   uint32_t n = find_spots(c, j, how, spots);
   bool ok = true;
   for (uint32_t i = 0; i < n; i++) taken[i] = taken_before(c, how, &spots[i]);
+  /* From the round in which the wait is needed on. */
   for (uint32_t i = how->round > 1 ? how->round - 1 : 0; i < n && ok; i++) {
     int64_t more =
+        /* Rises by `step` in each round. */
         how->again ? (int64_t)(i - (how->round > 1 ? how->round - 1 : 0)) * how->step : 0;
     ok = put_wait(c, how, &spots[i], how->value + more, taken[i] + took);
     if (!how->take) continue;
+    /* The wait takes what it waits for: for sums it is a wait for 0. */
     c->check->log.steps[c->check->log.nsteps - 1].value = 0; /* it is taken */
     take(c, how, &spots[i]);
     took += how->value;
   }
+  /* A measure of the work, not of time: results do not depend on the host. */
   j->looks += (uint64_t)n * (c->check->log.naccesses + c->check->log.nupdates);
   return ok;
 }
@@ -192,6 +206,7 @@ static bool put_drains(vm_core *c, const struct vm_ck_judge *j, const vm_ck_advi
   for (uint32_t i = 0; i < n; i++) {
     const vm_ck_access *a = spots[i].access;
     uint32_t issued = 0;
+    /* All that its data path had been given before this place. */
     for (uint32_t k = 0; k < g->naccesses && g->accesses[k].at < place_of(&spots[i]); k++) {
       const vm_ck_access *x = &g->accesses[k];
       bool data = x->comp < c->check->rings && x->comp % OF_ENGINE != OF_SEQ;
@@ -218,8 +233,10 @@ static bool put_orders(vm_core *c, struct vm_ck_judge *j, const cause *s, const 
     last_from = from;
     last_to = to;
     if (same) continue;
-    vm_ck_step what = {
-        .kind = VM_CK_ASSUME, .other = from->logged - 1, .seq = c->check->log.steps[to->step].seq};
+    vm_ck_step what = {/* As if an order of its own were there. */
+                       .kind = VM_CK_ASSUME,
+                       .other = from->logged - 1,
+                       .seq = c->check->log.steps[to->step].seq};
     if (!vm_ck_must_insert(c, &(vm_ck_spot){.access = to}, what)) return false;
     n++;
   }
@@ -235,6 +252,7 @@ static bool raise_takes(vm_core *c, const vm_ck_advice *how) {
     vm_ck_step *s = &g->steps[i];
     if (s->kind != VM_CK_WAIT || s->made || s->sem != how->sem || s->engine != how->engine)
       continue;
+    /* Its own wait, and what is missing after it has taken more. */
     if (s->pc == how->waited_pc) s->want += more;
     s->want += took;
     if (s->pc == how->waited_pc) took += more;
@@ -244,12 +262,14 @@ static bool raise_takes(vm_core *c, const vm_ck_advice *how) {
 
 bool vm_ck_assume(vm_core *c, struct vm_ck_judge *j, const cause *s, const vm_ck_advice *how) {
   bool ok;
+  /* No wait holds: a semaphore of its own would. */
   if (!how->tried || (!how->drain && !how->signals) || how->stale)
     ok = put_orders(c, j, s, how);
   else if (how->raise)
     ok = raise_takes(c, how);
   else
     ok = how->drain ? put_drains(c, j, how) : put_waits(c, j, how);
+  /* Solved with the fix in the log. */
   j->failed = !ok || j->failed || !vm_ck_must_solve(c, j->m);
   j->looks += (uint64_t)c->check->log.nsteps * c->check->ncomps;
   return !j->failed;
@@ -260,10 +280,12 @@ static uint32_t try_fix(vm_core *c, struct vm_ck_judge *j, const vm_ck_state *st
                         const vm_ck_advice *how) {
   const vm_ck_access *from, *to;
   bool holds = vm_ck_assume(c, j, s, how) && !vm_ck_must_stuck(j->m);
+  /* It must order what it was made for, in every round. */
   for (uint32_t i = 0; i < j->npairs && holds; i++)
     if (vm_ck_turn(c, j, s, how, i, &from, &to))
       holds = vm_ck_race_known(vm_ck_must_clock(j->m, to->step), from, to);
   uint32_t left = holds ? left_over(c, j) : FAILS;
+  /* Back to the state before this trial. */
   vm_ck_restore(c, state);
   return left;
 }
@@ -276,12 +298,14 @@ static uint32_t find_fix_of(vm_core *c, struct vm_ck_judge *j, const vm_ck_state
                             const cause *s, vm_ck_advice *how) {
   vm_ck_advice fixes[MOST_FIXES];
   uint32_t best = FAILS;
+  /* No more trials: what is known has to do. */
   if (j->looks >= MOST_LOOKS || !vm_ck_must_solve(c, j->m)) return FAILS;
   uint32_t n = vm_ck_list_fixes(c, j, s, how, fixes);
   if (n && fixes[0].signals && how->signals && !how->stale && fixes[0].sem == how->sem) {
     *how = fixes[0]; /* if none holds: the rounds are known at least */
     how->tried = false;
   }
+  /* None left is the best there is. */
   for (uint32_t i = 0; i < n && best > 0 && !j->failed && j->looks < MOST_LOOKS; i++) {
     uint32_t left = try_fix(c, j, state, s, &fixes[i]);
     if (left >= best) continue;
@@ -302,6 +326,7 @@ static bool waits_wrongly(const vm_core *c, const vm_ck_advice *how) {
 /* The same; the other way round if none holds. */
 static uint32_t find_fix(vm_core *c, struct vm_ck_judge *j, const vm_ck_state *state,
                          const cause *s, vm_ck_advice *how) {
+  /* The waiting is on the other side. */
   if (how->second->engine == VM_CK_PEER) return FAILS; /* nothing here can hold it back */
   if (waits_wrongly(c, how)) return try_fix(c, j, state, s, how);
   vm_ck_advice turned = {
@@ -327,6 +352,7 @@ static uint32_t find_options(const vm_core *c, struct vm_ck_judge *j, option *ou
   uint32_t n = 0;
   for (uint32_t i = 0; i < j->ncauses; i++) {
     cause *s = &j->causes[i];
+    /* Advice for one order, and for the other if pairs go both ways. */
     unsigned most = s->both ? 1 : 0;
     for (unsigned other = 0; other <= most && !s->done && n < MOST_ADVISED; other++) {
       option *o = &out[n++];
@@ -358,10 +384,12 @@ cause *vm_ck_next_cause(vm_core *c, struct vm_ck_judge *j, const vm_ck_state *s,
     o->left = find_fix(c, j, s, o->of, &o->how);
     if (!found || is_better(o, found)) found = o;
   }
+  /* With the fixes of earlier causes only. */
   j->failed = j->failed || !vm_ck_must_solve(c, j->m);
   if (j->failed || !found) return NULL;
   found->of->pair = found->pair;
   *best = found->how;
+  /* Nothing can be waited for, but a semaphore of its own was tried and holds. */
   if (best->tried && best->rank >= VM_CK_UNSURE) best->rank = VM_CK_OWN;
   return found->of;
 }

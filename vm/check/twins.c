@@ -26,12 +26,14 @@ enum { MOST_LOOKS = 1 << 27 };
 void vm_ck_twins_transfer(vm_core *c, const vm_transfer *t, const vm_share *shares) {
   vm_ck_twins *w = &c->check->twins;
   bool wanted = c->check->log.on || c->check->legal;
+  /* Numbers must follow each other: after a log has ended none are kept. */
   if (!vm_ck_has(c, VM_CHECK_TWINS) || c->run->n < 2 || !wanted || t->number != w->n + 1) return;
   if (w->n == w->cap && !isa_array_grow(&c->al, &w->v, w->n, &w->cap, sizeof *w->v)) {
     vm_ck_out_of_memory(c);
     return;
   }
   vm_ck_written *x = &w->v[w->n++];
+  /* What cannot have a twin says so once. */
   *x = (vm_ck_written){.left = NEVER_ENDS};
   if (t->dst.space != ISA_HBM || t->put || t->accumulates ||
       (vm_dma_skips_rows(t) && !t->dst_indexed))
@@ -55,6 +57,7 @@ static uint64_t sum_of(vm_walk *w, uint64_t n, uint64_t home) {
   for (; n; n--) {
     uint64_t value = 0;
     memcpy(&value, w->at, w->esize);
+    /* The place is part of the hash, so that the same values elsewhere differ. */
     if (!w->skipped) sum += mix(mix(((uint64_t)(uintptr_t)w->at - home) * 8 + w->esize) ^ value);
     vm_walk_advance(w, 1);
   }
@@ -63,13 +66,16 @@ static uint64_t sum_of(vm_walk *w, uint64_t n, uint64_t home) {
 
 void vm_ck_twins_moved(vm_core *c, const vm_share *s) {
   vm_ck_twins *w = &c->check->twins;
+  /* Not noted, or of a time before the check. */
   vm_ck_written *x = s->t->number - 1 < w->n ? &w->v[s->t->number - 1] : NULL;
   if (!x || x->left == NEVER_ENDS || c->run->timing_only) return;
   vm_walk walk;
+  /* Its bytes may not be there yet. */
   vm_batch_settle(c, &s->item);
   vm_dma_walk_dst(s->t, &walk);
   vm_walk_seek(&walk, s->e0);
   uint16_t region = vm_ck_race_region(c, &s->t->dst);
+  /* Relative to the region, with the region's number: two tensors differ. */
   x->sum += sum_of(&walk, s->e1 - s->e0, c->check->regions[region].lo - ((uint64_t)region << 44));
   x->left -= (int64_t)(s->e1 - s->e0);
 }
@@ -77,6 +83,7 @@ void vm_ck_twins_moved(vm_core *c, const vm_share *s) {
 /* The first rank of the sender's stack of HBM, which its neighbours there have too. */
 static uint32_t stack_of(const vm_core *c, uint32_t rank) {
   vm_run *const *runs = c->run->peers->runs;
+  /* Neighbours in rank share a stack: the first of them stands for it. */
   while (rank && runs[rank - 1]->stack == runs[rank]->stack) rank--;
   return rank;
 }
@@ -104,7 +111,9 @@ void vm_ck_twins_pushed(vm_core *c, const vm_message *m, const vm_view *v, vm_ck
   vm_walk_open(&walk, v, NULL, 0);
   walk.from = 0;
   vm_walk_seek(&walk, m->first);
+  /* As sum_of of a transfer. */
   uint64_t sum = sum_of(&walk, m->n, c->check->regions[region].lo - ((uint64_t)region << 44));
+  /* The line of the sender's file: both programs have it. */
   uint64_t line = mix(hash_of(from->files[at.file - 1]) ^ at.line);
   w->pushed[w->npushed++] = sum ^ mix(line + stack_of(c, m->src));
   a->push = w->npushed;
@@ -166,13 +175,16 @@ static uint32_t side_of(const vm_core *c, const vm_ck_access *a) {
 bool vm_ck_twins_key(const vm_core *c, const vm_ck_access *a, uint64_t *key) {
   const struct vm_check *k = c->check;
   if (a->engine == VM_CK_PEER) {
+    /* A push without a key has no twin. */
     if (a->push) *key = k->twins.pushed[a->push - 1];
     return a->push;
   }
   const isa_code *code = vm_ck_code(c, a->engine);
+  /* Only writes to HBM that the run has counted. */
   if (!a->writes || !a->transfer || a->transfer > k->twins.n || !k->regions[a->region].tensor)
     return false;
   const vm_ck_written *w = &k->twins.v[a->transfer - 1];
+  /* All its elements have moved, and its line is known. */
   if (w->left != 0 || !code->lines || a->pc >= code->n || !code->lines[a->pc].file) return false;
   *key = w->sum ^ mix((uint64_t)code->lines[a->pc].file << 32 | code->lines[a->pc].line);
   return true;
@@ -186,13 +198,16 @@ static int by_key(const void *x, const void *y) {
 
 /* Only groups that have writes of two sides. */
 static void number_groups(vm_core *c, vm_ck_groups *g) {
+  /* Groups follow one another, since they are sorted. */
   for (uint32_t i = 0, end; i < g->n; i = end) {
     uint32_t side = side_of(c, logged(c, g->v[i].logged));
     bool both = false;
     for (end = i; end < g->n && g->v[end].key == g->v[i].key; end++)
       both |= side_of(c, logged(c, g->v[end].logged)) != side;
+    /* Writes of one side are in order or a race, but no twins. */
     if (!both) continue;
     for (uint32_t x = i; x < end; x++) {
+      /* Numbers from 1: 0 is none. */
       g->of[g->v[x].logged - 1] = i + 1;
       c->check->regions[logged(c, g->v[x].logged)->region].twins = true;
     }
@@ -210,6 +225,7 @@ vm_ck_groups *vm_ck_groups_new(vm_core *c) {
     vm_ck_groups_free(c, g);
     return NULL;
   }
+  /* From an earlier judge. */
   for (uint32_t i = 0; i < c->check->nregions; i++) c->check->regions[i].twins = false;
   bool any = c->check->twins.n || c->check->twins.npushed;
   for (uint32_t i = 1; i <= log->naccesses && any; i++) {
@@ -252,6 +268,7 @@ uint32_t vm_ck_twins_group(const vm_ck_groups *g, const vm_ck_access *a) {
 /* A transfer, or a push of another rank by its first ring. */
 static uint32_t transfer_of(const vm_ck_access *a) {
   if (a->engine != VM_CK_PEER) return a->transfer;
+  /* High bit: a number of its own for pushes. */
   return 1u << 31 | (uint32_t)(a->comp - a->ring) << 16 | (a->epoch & UINT16_MAX);
 }
 
@@ -260,11 +277,13 @@ static bool note(vm_core *c, vm_ck_groups *g, const vm_ck_access *a, const vm_ck
   uint32_t x = transfer_of(a), y = transfer_of(b);
   uint64_t both = x < y ? (uint64_t)x << 32 | y : (uint64_t)y << 32 | x;
   uint64_t *recent = &g->recent[mix(both) % RECENT];
+  /* Many accesses of two transfers meet: one note is enough. */
   if (*recent == both) return true;
   *recent = both;
   if (g->npairs == g->cap_pairs) {
     tidy(g);
     if (g->npairs >= g->cap_pairs / 2 &&
+        /* Half of it were repetitions: there is room again. */
         !isa_array_grow(&c->al, &g->pairs, g->cap_pairs, &g->cap_pairs, sizeof *g->pairs)) {
       vm_ck_out_of_memory(c);
       return true;
@@ -277,6 +296,7 @@ static bool note(vm_core *c, vm_ck_groups *g, const vm_ck_access *a, const vm_ck
 /* Whether the twin x of `write` comes before `read`, and neither twin before the other. */
 static bool saves(vm_core *c, const vm_ck_access *x, const vm_ck_access *write,
                   const vm_ck_access *read) {
+  /* A push's twin comes from another side; a core's own twin is on the reader's side. */
   bool own = write->engine == VM_CK_PEER ? side_of(c, x) != side_of(c, write)
                                          : on_core_1(x) == on_core_1(read);
   return own && vm_ck_race_meet(x, read) && vm_ck_race_meet(x, write) &&

@@ -21,9 +21,11 @@ static void add_pattern(void *ud, const isa_operand *o) {
 static void registers_of(const vm_core *c, unsigned e, const isa_insn *in, uint64_t *reads,
                          uint64_t *writes) {
   const isa_form *form = isa_form_of(in->op);
+  /* A wait may compare with a register. */
   if (in->wait.cond != ISA_WAIT_none && in->wait.is_reg) *reads |= 1ull << in->wait.value;
   for (unsigned i = 0; i < form->nfields; i++) {
     int reg = isa_field_register(in, &form->fields[i]);
+    /* Only rd is written; branches and stores have ra and others. */
     bool written = strcmp(form->fields[i].name, "rd") == 0;
     if (reg >= 0) *(written ? writes : reads) |= 1ull << reg;
   }
@@ -48,6 +50,7 @@ static void report_register(vm_core *c, unsigned e, uint32_t pc, uint64_t missin
   vm_finding *f = vm_ck_found(c, VM_CHECK_UNINIT, e, pc, VM_CK_ENGINES, 0);
   unsigned r = 0;
   if (!f) return;
+  /* The time of the engine that runs ahead. */
   f->time = vm_ck_engine(c, e)->now; /* the engine may be ahead of the event */
   while (!(missing >> r & 1)) r++;
   vm_ck_put_place(c, e, pc, &f->text);
@@ -63,6 +66,7 @@ bool vm_check_registers_known(const vm_core *c, unsigned engine) {
 void vm_check_step(vm_core *c, unsigned engine, uint32_t pc) {
   struct vm_check *k = c->check;
   unsigned e = vm_ck_unit(c, engine);
+  /* Registers are read before rd is written. */
   uint64_t missing = k->reads[e][pc] & ~k->registers[e];
   if (missing) report_register(c, e, pc, missing);
   k->registers[e] |= k->writes[e][pc];
@@ -74,6 +78,7 @@ void vm_check_step(vm_core *c, unsigned engine, uint32_t pc) {
 static void note_read(void *ud, uint32_t tensor) {
   const vm_core *c = ud;
   unsigned role = c->prog->tensors[tensor].role;
+  /* What the host gives counts as written. */
   if ((role == ISA_TEMP || role == ISA_OUTPUT) && !c->run->blocks[tensor].borrowed)
     c->check->hbm[tensor].bytes = c->run->blocks[tensor].bytes;
 }
@@ -84,7 +89,7 @@ static bool start_uninit(vm_core *c) {
   if (!vm_ck_has(c, VM_CHECK_UNINIT)) return true;
   if (n && !(k->hbm = isa_zalloc(&c->al, n * sizeof *k->hbm))) return false;
   vm_ck_each_tensor(c, AP_R, note_read, c);
-  for (uint32_t i = 0; i < n; i++)
+  for (uint32_t i = 0; i < n; i++) /* Only what is read needs one. */
     if (k->hbm[i].bytes && !vm_ck_shadow_open(c, &k->hbm[i], k->hbm[i].bytes)) return false;
   for (unsigned e = 0; e < k->nengines; e++)
     if (!open_registers(c, e)) return false;
@@ -101,6 +106,7 @@ static void end_uninit(vm_core *c) {
 
 static void walk_uninit(vm_saver *s, vm_core *c) {
   struct vm_check *k = c->check;
+  /* The registers are of no use without the shadows. */
   if (!k->shadowed) return;
   vm_save_u16(s, &k->accumulators);
   for (unsigned e = 0; e < k->nengines; e++) vm_save_u64(s, &k->registers[e]);
@@ -112,9 +118,11 @@ enum { PIECE = 1024 }; /* bytes of shadow that are looked at together */
 
 const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_t owner) {
   bool uninit = vm_ck_has(c, VM_CHECK_UNINIT);
+  /* Without `own` a byte is written or it is not. */
   if (!owner) return uninit ? memchr(at, 0, n) : NULL;
+  /* Mostly all bytes have the tile's own mark. */
   if (at[0] == owner && memcmp(at, at + 1, n - 1) == 0) return NULL;
-  for (size_t i = 0; i < n; i++)
+  for (size_t i = 0; i < n; i++) /* Fillers count as written here: filler.c follows them. */
     if (at[i] != owner && at[i] < VM_CK_FILL && (at[i] || uninit)) return at + i;
   return NULL;
 }
@@ -122,6 +130,7 @@ const uint8_t *vm_ck_wrong(const vm_core *c, const uint8_t *at, size_t n, uint8_
 static bool row_written(const vm_view *s, uint32_t p) {
   uint8_t raw[PIECE];
   const uint8_t *row = vm_row_at(s, p, 0);
+  /* Dense in the shadow, as in memory. */
   if (row) return !memchr(row, 0, (size_t)s->elems * s->esize);
   size_t step = (size_t)PIECE / s->esize;
   for (uint64_t i = 0; i < s->elems; i += step) {
@@ -155,11 +164,13 @@ int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
   if (!v->at || v->elems == 0) return -1;
   vm_view s = vm_ck_shadow_of(c, v);
   uint8_t owner = vm_ck_owner(c, v);
+  /* No shadow, or nothing to say about it. */
   if (!s.at || !tells(c, owner) || vm_ck_is_known(c, VM_CK_IS_WRITTEN, v, owner)) return -1;
   for (uint32_t p = 0; !owner && p < v->num[0]; p++)
     if (!row_written(&s, p)) return p;
   for (uint32_t p = 0; owner && p < v->num[0]; p++)
     if (!row_owned(c, &s, p, owner)) return p;
+  /* With owners a mark says more than that something has written. */
   if (!c->check->owners || (owner && !c->check->anyone))
     vm_ck_learn(c, VM_CK_IS_WRITTEN, v, vm_ck_mark_of(c, v));
   return -1;
@@ -168,9 +179,11 @@ int64_t vm_ck_unwritten(const vm_core *c, const vm_view *v) {
 static void mark(const vm_core *c, const vm_view *v) {
   uint8_t ones[PIECE];
   uint8_t own = vm_ck_mark_of(c, v);
+  /* Marked already. */
   if (!v->at || v->elems == 0 || vm_ck_is_known(c, VM_CK_IS_WRITTEN, v, own)) return;
   vm_view s = vm_ck_shadow_of(c, v);
   vm_ck_unlearn_view(c, VM_CK_IS_WRITTEN, v);
+  /* All of it is written from here on. */
   vm_ck_learn(c, VM_CK_IS_WRITTEN, v, own);
   memset(ones, own, sizeof ones);
   for (uint32_t p = 0; s.at && p < v->num[0]; p++) {
@@ -209,6 +222,7 @@ static void put_unwritten(const vm_core *c, unsigned space, const uint8_t *hole,
   const struct vm_check *k = c->check;
   bool sbuf = space == ISA_SBUF;
   size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
+  /* HBM's shadows are of tensors, and have no partitions. */
   if (space != ISA_HBM) {
     unsigned core;
     size_t at = place_in(c, space, hole, &core);
@@ -234,7 +248,9 @@ static const isa_tile *writer_of(const vm_core *c, unsigned space, const uint8_t
   if (space == ISA_HBM) return NULL;
   unsigned core;
   size_t place = place_in(c, space, at, &core);
+  /* Below VM_CK_OWNERS a mark names no tile. */
   uint8_t mark = *at >= VM_CK_OWNERS ? *at : 0;
+  /* The last of the tiles with that mark: later ones overlay earlier ones. */
   for (uint32_t i = c->prog->ntiles; i-- > 0 && k->owners;) {
     const isa_tile *t = &c->prog->tiles[i];
     if (t->space == space && k->owners[i] == mark && place / pitch >= t->part &&
@@ -261,6 +277,7 @@ typedef struct reading {
  * written belongs to `overlap` if only that check is on. */
 static vm_finding *report_memory(const reading *r) {
   vm_core *c = r->c;
+  /* Without `uninit` only the overlap of tiles is reported. */
   unsigned kind = vm_ck_has(c, VM_CHECK_UNINIT) ? VM_CHECK_UNINIT : VM_CHECK_OVERLAP;
   vm_finding *f = vm_ck_found(c, kind, r->e, r->pc, VM_CK_ENGINES, 0);
   if (!f) return NULL;
@@ -304,6 +321,7 @@ static void read_operand(void *ud, const vm_view *v, unsigned flags) {
   reading *r = &w->r;
   int64_t p = flags & AP_R ? vm_ck_unwritten(r->c, v) : -1;
   if (p < 0) return;
+  /* Only a part is read, and the part is known by running it. */
   if (!(flags & AP_CHOSEN)) {
     report_view(r, v, p);
     return;
@@ -339,6 +357,7 @@ static void check_accumulators(vm_core *c, unsigned engine, const vm_flight *f) 
     const isa_field *fd = &form->fields[i];
     if (fd->kind != ISA_K_ENUM || fd->arg != ISA_SET_CMD) continue;
     unsigned cmd = *(const uint8_t *)isa_member_c(in, fd);
+    /* From a reset on, what is read is the sum of what was added. */
     if (cmd == ISA_CMD_reset || cmd == ISA_CMD_reset_reduce || cmd == ISA_CMD_load_reduce)
       k->accumulators |= (uint16_t)(1u << e);
     adds |= cmd == ISA_CMD_reduce;
@@ -355,12 +374,15 @@ static void check_accumulators(vm_core *c, unsigned engine, const vm_flight *f) 
 
 void vm_ck_uninit_execute(vm_core *c, unsigned e, const vm_flight *f) {
   if (vm_ck_has(c, VM_CHECK_UNINIT)) check_accumulators(c, e, f);
+  /* A staged flight's sources were looked at when they were copied. */
   if (!f->item.staged) vm_ck_uninit_reads(c, e, f);
   if (c->check->fillers.any) vm_ck_fill_execute(c, e, f);
+  /* Before the handler runs: it may change what chooses. */
   vm_ck_mark_chosen(c, e, f);
 }
 
 void vm_ck_uninit_executed(vm_core *c, unsigned e, const vm_flight *f) {
+  /* Those that write only what they choose have marked that. */
   if (!vm_ck_writes_chosen(f->in->op)) vm_ck_each_part(c, f, write_operand, c);
   if (c->check->fillers.any) vm_ck_fill_executed(c, e, f);
 }
@@ -379,6 +401,7 @@ void vm_ck_uninit_access(vm_core *c, unsigned e, const vm_view *v, bool writes) 
 
 void vm_ck_uninit_host(vm_core *c, const vm_box *b) {
   bool sbuf = b->space == ISA_SBUF;
+  /* What the host writes counts as written by any tile. */
   vm_ck_unlearn(c, VM_CK_IS_WRITTEN, b);
   c->check->anyone = true;
   size_t pitch = sbuf ? c->mem.sbuf_pitch : c->mem.psum_pitch;
@@ -411,9 +434,11 @@ static bool open_walk(const vm_core *c, const vm_share *s, int side, walk *w) {
   const vm_view *v = side_of(s->t, side);
   vm_view shadowed = vm_ck_shadow_of(c, v);
   uint64_t off;
+  /* A tensor without a shadow counts as written. */
   if (!shadowed.at) return false;
   w->c = c;
   w->output = side < 0 ? vm_ck_shadow_tensor(c, v, &off) : NULL;
+  /* Only outputs that are never read have pieces. */
   if (w->output && !w->output->whole) w->output = NULL;
   w->owner = vm_ck_owner(c, &shadowed);
   w->w.base = shadowed.at;
@@ -443,6 +468,7 @@ static bool each_run(const vm_share *s, walk *of, bool (*fn)(walk *w, uint64_t n
     if (guided && guide.left < n) n = guide.left;
     if (!(guided && guide.skipped) && !fn(of, n)) return false;
     e += n;
+    /* A seek to the end would leave the last run. */
     if (e >= s->e1) break;
     vm_walk_seek(w, e);
     if (guided) vm_walk_seek(&guide, e);
@@ -452,6 +478,7 @@ static bool each_run(const vm_share *s, walk *of, bool (*fn)(walk *w, uint64_t n
 
 /* Whether a whole side of a transfer is known to be written, with that mark. */
 static bool side_known(const vm_core *c, const vm_transfer *t, int side, unsigned mark) {
+  /* An index, a permutation or pieces: a box says more than is moved. */
   bool plain = !t->rows && !t->permuted && t->pieces <= 1;
   return plain && vm_ck_is_known(c, VM_CK_IS_WRITTEN, side_of(t, side), mark);
 }
@@ -459,6 +486,7 @@ static bool side_known(const vm_core *c, const vm_transfer *t, int side, unsigne
 /* Leaves the walk at the first byte that is wrong. */
 static bool run_written(walk *of, uint64_t n) {
   vm_walk *w = &of->w;
+  /* A dense run is looked at as a whole. */
   bool whole = w->step == w->esize;
   size_t each = whole ? (size_t)n * w->esize : w->esize;
   for (uint64_t i = 0; i < (whole ? 1 : n); i++) {
@@ -475,6 +503,7 @@ static bool mark_run(walk *of, uint64_t n) {
   vm_walk *w = &of->w;
   int mark = of->owner ? of->owner : VM_CK_WRITTEN;
   if (w->step == w->esize) {
+    /* Whole pieces are noted without touching the shadow's pages. */
     if (of->output)
       vm_ck_output_write(of->output, w->at, (size_t)n * w->esize);
     else
@@ -498,6 +527,7 @@ void vm_ck_uninit_pushed(vm_core *c, const vm_view *v, uint64_t first, uint64_t 
   if (w.output && !w.output->whole) w.output = NULL;
   vm_walk_open(&w.w, &s, NULL, 0);
   w.w.from = 0;
+  /* The sender's elements in this rank's tensor. */
   for (uint64_t e = first, left = n, run; left; e += run, left -= run) {
     vm_walk_seek(&w.w, e);
     run = w.w.left < left ? w.w.left : left;
@@ -519,6 +549,7 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
   if (c->check->fillers.any) vm_ck_fill_move(c, s);
   if (s->item.staged) return; /* read when it was copied: another may have written there since */
   for (int side = t->accumulates ? -1 : 0; side < t->nsrc; side++) {
+    /* Known as a whole: no walk. */
     if (side_known(c, t, side, vm_ck_owner(c, side_of(t, side)))) continue;
     if (!open_walk(c, s, side, &w) || !tells(c, w.owner)) continue;
     if (each_run(s, &w, run_written)) continue;
@@ -529,6 +560,7 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
     if (v->space != ISA_HBM) r.writer = writer_of(c, v->space, w.w.at);
     vm_finding *f = report_memory(&r);
     if (!f) continue;
+    /* The source of a transpose is named as it lies in memory. */
     if (t->permuted && side == 0)
       vm_ck_put_box(c, &t->whole, &f->text);
     else
@@ -540,6 +572,7 @@ void vm_ck_uninit_move(vm_core *c, const vm_share *s) {
 
 void vm_ck_uninit_moved(vm_core *c, const vm_share *s) {
   walk w;
+  /* Marked already, with the same mark. */
   if (!side_known(c, s->t, -1, vm_ck_mark_of(c, &s->t->dst)) && open_walk(c, s, -1, &w)) {
     vm_ck_unlearn(c, VM_CK_IS_WRITTEN, &s->t->all[0]);
     each_run(s, &w, mark_run);

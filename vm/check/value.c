@@ -11,6 +11,7 @@ enum { PIECE = 256, HAS_INF = 1, HAS_NAN = 2, EXPONENT = 0x7f800000 };
 static unsigned kinds_of(const float *x, size_t n) {
   unsigned kinds = 0;
   for (size_t i = 0; i < n; i++) {
+    /* The sign does not matter. */
     uint32_t magnitude = isa_f32_bits(x[i]) & 0x7fffffff;
     if (magnitude == 0x7f800000) kinds |= HAS_INF;
     if (magnitude > 0x7f800000) kinds |= HAS_NAN;
@@ -36,6 +37,7 @@ static unsigned kinds_of_known(const vm_core *c, const element *at, const float 
   unsigned kinds = 0;
   for (size_t j = 0; j < n; j++) {
     unsigned one = kinds_of(&x[j], 1);
+    /* Nothing special, or left out by the kernel. */
     if (!one || vm_ck_left_out(c, &at->v, at->p, at->i + j)) continue;
     if ((one & ~had) && !(kinds & ~had)) *first = j;
     kinds |= one;
@@ -50,6 +52,7 @@ static bool row_finite(const vm_core *c, const vm_view *v, uint32_t p) {
   uint32_t exponent = v->dtype == ISA_bfloat16  ? EXPONENT >> 16
                       : v->dtype == ISA_float16 ? 0x7c00
                                                 : EXPONENT;
+  /* Only types that a kernel can scan. */
   if (!row || (v->esize == 4 ? v->dtype != ISA_float32 : exponent == EXPONENT)) return false;
   return !c->eng[0].dp.k->special(row, (size_t)v->elems, v->esize, exponent);
 }
@@ -60,20 +63,25 @@ static unsigned kinds_of_view(const vm_core *c, const vm_view *v, unsigned had, 
   float x[PIECE];
   unsigned kinds = 0, class = isa_dtypes[v->dtype].cls;
   if (!v->at || (class != ISA_FLOAT && class != ISA_PACK)) return 0;
+  /* A packed element may be anything: nothing is found in its results. */
   if (class == ISA_PACK) return HAS_INF | HAS_NAN;
+  /* Looked at before, and not written since. */
   if (vm_ck_is_known(c, VM_CK_IS_FINITE, v, v->dtype)) return 0;
   bool finite = true;
   for (uint32_t p = 0; p < v->num[0]; p++) {
+    /* A quick scan: almost all rows are finite. */
     if (row_finite(c, v, p)) continue;
     for (uint64_t i = 0; i < v->elems && kinds != (HAS_INF | HAS_NAN); i += PIECE) {
       size_t n = v->elems - i < PIECE ? (size_t)(v->elems - i) : PIECE, at = 0;
       const float *in = vm_in(&c->eng[0].dp, x, v, p, i, n);
+      /* The same for the converted piece. */
       if (!c->eng[0].dp.k->special(in, n, sizeof *in, EXPONENT)) continue;
       finite = false;
       kinds |= kinds_of_known(c, &(element){*v, p, i}, in, n, had, &at);
       if ((kinds & ~had) && !first->v.at) *first = (element){*v, p, i + at};
     }
   }
+  /* Until it is written again. */
   if (finite) vm_ck_learn(c, VM_CK_IS_FINITE, v, v->dtype);
   return kinds;
 }
