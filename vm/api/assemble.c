@@ -18,6 +18,7 @@ soma_diagnostics *soma_diagnostics_of(const isa_alloc *al, const char *text) {
   d->al = *al;
   isa_buf_init(&d->text, al);
   isa_buf_printf(&d->text, "%s\n", text);
+  /* One error: the text that is given. */
   d->count = d->errors = 1;
   return d;
 }
@@ -33,6 +34,7 @@ static void keep_diagnostics(soma_machine *m, const as_result *r, soma_diagnosti
     isa_buf_init(&d->text, &m->al);
   }
   for (uint32_t i = 0; i < r->ndiags; i++) {
+    /* Notes belong to the diagnostic before them. */
     as_diag_print(&r->diags[i], false, &d->text);
     d->count += r->diags[i].severity != AS_NOTE;
   }
@@ -44,6 +46,7 @@ static as_define *split_defines(isa_arena *arena, const soma_assemble_options *o
   as_define *defs = isa_arena_alloc(arena, (o->ndefines + 1) * sizeof *defs);
   for (uint32_t i = 0; defs && i < o->ndefines; i++) {
     const char *eq = strchr(o->defines[i], '=');
+    /* "name" alone has no value. */
     size_t n = eq ? (size_t)(eq - o->defines[i]) : strlen(o->defines[i]);
     defs[i].name = isa_arena_strn(arena, o->defines[i], n);
     defs[i].value = eq ? eq + 1 : NULL;
@@ -57,6 +60,7 @@ static as_define *split_defines(isa_arena *arena, const soma_assemble_options *o
 static soma_status read_options(soma_machine *m, const soma_assemble_options *so, isa_arena *arena,
                                 as_options *o) {
   soma_assemble_options own = {.size = sizeof own};
+  /* An older caller has a shorter struct. */
   if (so && (so->size < offsetof(soma_assemble_options, no_files) || so->size > sizeof own))
     return soma_fail(m, SOMA_ARG, "soma_assemble_options.size is %zu, not %zu", so->size,
                      sizeof own);
@@ -75,9 +79,12 @@ static soma_status read_options(soma_machine *m, const soma_assemble_options *so
 /* The status of a job on the file of that name, with its message in m. */
 static soma_status job_status(soma_machine *m, isa_status s, const char *name, const as_result *r) {
   if (s == ISA_OK) return SOMA_OK;
+  /* The first error is what the call says; all of them are in d. */
   const as_diag *d = r->diags, *end = d + r->ndiags;
   while (d < end && d->severity < AS_ERROR) d++;
+  /* Without an error in the text: memory, or a file that cannot be read. */
   if (d == end) return soma_fail(m, (soma_status)s, "%s: %s", name, isa_status_text((int)s));
+  /* Some errors have no line. */
   if (!d->line) return soma_fail(m, (soma_status)s, "%s: %s", name, d->text);
   return soma_fail(m, (soma_status)s, "%s:%" PRIu32 ":%" PRIu32 ": %s", d->file, d->line, d->col,
                    d->text);
@@ -124,10 +131,12 @@ soma_status soma_assemble_file(soma_machine *m, const char *path,
 static soma_status to_object(soma_machine *m, const as_options *o, as_file *f, isa_buf *made,
                              soma_diagnostics **d) {
   as_result r;
+  /* It is linked as it is. */
   if (as_is_object(f->data, f->n)) return SOMA_OK;
   isa_status s = as_assemble(f->data, f->n, f->name, o, &r);
   if (d) keep_diagnostics(m, &r, d);
   soma_status result = job_status(m, s, f->name, &r);
+  /* The buffer changes hands. */
   if (result == SOMA_OK) {
     isa_buf none = *made;
     *made = r.object;
@@ -158,6 +167,7 @@ static soma_status link_files(soma_machine *m, as_options *o, as_file *files, is
   soma_status s = SOMA_OK;
   for (uint32_t i = 0; i < n; i++) {
     isa_buf_init(&made[i], &m->al);
+    /* Whether a define was read is only known after the last source. */
     if (!as_is_object(files[i].data, files[i].n)) last = i;
   }
   o->relocatable = true;
@@ -190,6 +200,7 @@ soma_status soma_link(soma_machine *m, const soma_file *files, uint32_t n,
     isa_buf *made = isa_arena_alloc(&arena, n * sizeof *made);
     o.defines_read = isa_arena_alloc(&arena, o.ndefines + 1);
     if (own && made && o.defines_read) {
+      /* One place for all sources: a define that any of them reads is used. */
       memset(o.defines_read, 0, o.ndefines + 1);
       for (uint32_t i = 0; i < n; i++) own[i] = (as_file){files[i].name, files[i].data, files[i].n};
       s = link_files(m, &o, own, made, n, p, d);
@@ -210,6 +221,7 @@ soma_status soma_lint(soma_machine *m, const soma_program *p, soma_diagnostics *
   *d = NULL;
   isa_status s = as_lint(p->p, &o, &r);
   if (s == ISA_OK) keep_diagnostics(m, &r, d);
+  /* There was no memory for them. */
   if (s == ISA_OK && r.ndiags && !*d) s = ISA_NOMEM;
   if (s != ISA_OK)
     soma_fail(m, (soma_status)s, "%s", r.ndiags ? r.diags[0].text : isa_status_text((int)s));

@@ -24,6 +24,7 @@ uint64_t soma_run_findings(const soma_run *r) { return r ? vm_check_count(r->run
 
 /* The line of an instruction, 0 and NULL if it is not known; engines of both cores together. */
 static uint32_t line_of(const soma_run *r, unsigned e, uint32_t pc, const char **file) {
+  /* The host, or no second place. */
   *file = NULL;
   if (e >= VM_NO_ENGINE) return 0;
   const isa_code *code = &r->p->p->cores[e >= ISA_NSEQS].code[e % ISA_NSEQS];
@@ -47,9 +48,11 @@ void soma_drop_found(soma_run *r) {
 
 /* The text with its newline. It may have grown since it was last asked for. */
 static const char *whole_text(soma_run *r, uint32_t i) {
+  /* Made when first asked for: most runs have no findings. */
   if (!r->found) r->found = isa_zalloc(&r->run.al, VM_FINDINGS * sizeof *r->found);
   if (!r->found) return "out of memory\n";
   isa_buf *b = &r->found[i];
+  /* A world adds to it. */
   const char *text = soma_found_text(r, i);
   size_t n = strlen(text);
   if (b->len == n + 1 && memcmp(b->data, text, n) == 0) return b->data;
@@ -69,6 +72,7 @@ soma_status soma_run_finding(const soma_run *r, uint32_t i, soma_finding *out) {
                         .time = f->time,
                         .text = whole_text((soma_run *)(uintptr_t)r, i)};
   out->line = line_of(r, f->engine, f->pc, &out->file);
+  /* Another rank's place is named by that rank. */
   if (!f->peer[0].rank) return SOMA_OK;
   out->engine = (soma_engine)f->peer[0].engine;
   out->pc = f->peer[0].pc;
@@ -90,6 +94,7 @@ soma_status soma_run_finding_other(const soma_run *r, uint32_t i, soma_place *ou
 
 soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled *out, size_t n) {
   const vm_finding *f = r ? vm_check_finding(r->run.cores[0], i) : NULL;
+  /* Without a fix in the text there is nothing to replace. */
   if (!out || !f || !f->fix_end || is_cut(f)) return SOMA_ARG;
   const isa_program *p = r->p->p;
   soma_unsignalled all = {.core = f->engine >= ISA_NSEQS,
@@ -97,6 +102,7 @@ soma_status soma_run_unsignalled(const soma_run *r, uint32_t i, soma_unsignalled
                           .fix = f->fix,
                           .fix_end = f->fix_end};
   all.other_line = line_of(r, f->other_engine, f->other_pc, &all.other_file);
+  /* 1 and 2 are SBUF and PSUM: tensors follow. */
   if (f->memory >= 3 && f->memory - 3u < p->ntensors) all.tensor = p->tensors[f->memory - 3u].name;
   memcpy(out, &all, n < sizeof all ? n : sizeof all);
   return SOMA_OK;
@@ -114,8 +120,10 @@ static int engine_of(unsigned e) { return e < VM_NO_ENGINE ? (int)(e % ISA_NSEQS
 soma_status soma_run_schedules(soma_run *r, soma_schedules *out, size_t n) {
   soma_status s = r ? (soma_status)r->run.fault.status : SOMA_ARG;
   bool asked = r && vm_check_mask(r->run.cores[0]) >> VM_CHECK_LEGAL & 1;
+  /* Only a run that has ended well has one outcome to compare with. */
   if (!out || !asked || !r->run.ended || (s != SOMA_OK && s != SOMA_CHECK)) return SOMA_ARG;
   vm_schedules *v = &r->schedules;
+  /* Judged once: it may take long. */
   if (!v->text.data) vm_check_schedules(r->run.cores[0], v);
   if (v->text.failed) {
     isa_buf_free(&v->text);

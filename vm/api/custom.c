@@ -16,6 +16,7 @@ static soma_custom_entry *find(const soma_machine *m, const void *name, size_t n
 
 static void forget(soma_machine *m, soma_custom_entry *x) {
   isa_free(&m->al, x->name, x->n + 1);
+  /* The last one takes its place: their order does not matter. */
   *x = m->customs[--m->ncustoms];
 }
 
@@ -25,6 +26,7 @@ static soma_status check_op(soma_machine *m, const char *name, const soma_custom
   if (op->size != sizeof *op)
     return soma_fail(m, SOMA_ARG, "soma_custom_op.size is %zu, not %zu", op->size, sizeof *op);
   if (!op->fn) return soma_fail(m, SOMA_ARG, "operator \"%s\" has no function", name);
+  /* Written so that a NaN is refused. */
   if (op->cycles > MAX_CYCLES ||
       !(op->cycles_per_element >= 0 && op->cycles_per_element <= MAX_RATE))
     return soma_fail(m, SOMA_ARG,
@@ -38,6 +40,7 @@ static soma_status check_op(soma_machine *m, const char *name, const soma_custom
 
 soma_status soma_custom_set(soma_machine *m, const char *name, const soma_custom_op *op) {
   if (!soma_given(m, "name", name)) return SOMA_ARG;
+  /* A run has found its operators already. */
   if (m->calling || m->running || (m->run && !m->run->run.ended))
     return soma_fail(m, SOMA_BUSY, "operators cannot change while the machine has a run");
   size_t n = strlen(name);
@@ -97,6 +100,7 @@ static bool check_types(const use *x, const char *name, const char *what, const 
     uint32_t ap;
     memcpy(&ap, (const uint8_t *)isa_program_list(x->p, list, ISA_K_APS) + 4 * i, 4);
     unsigned dtype = x->p->cores[x->core].aps[ap - 1].dtype;
+    /* 0: any type. */
     if (types[i] && !(types[i] >> dtype & 1))
       return isa_fail(x->e, ISA_ILLEGAL, ISA_NOFIELD, "operator \"%s\" does not take %s as %s%u",
                       name, isa_dtypes[dtype].name, what, (unsigned)i);
@@ -108,6 +112,7 @@ static bool check_use(const soma_machine *m, const use *at) {
   const struct isa_CUSTOM *u = at->u;
   isa_error *e = at->e;
   const char *name = isa_program_list(at->p, u->name, ISA_K_STR);
+  /* By name, at each start: a program does not know what will be registered. */
   const soma_custom_entry *x = find(m, name, u->name.count);
   if (!x)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no operator \"%.*s\" is registered",
@@ -140,10 +145,12 @@ uint64_t soma_custom_cycles(void *ud, const struct vm_CUSTOM *a) {
   const soma_run *r = ud;
   const soma_custom_entry *x = find(r->m, a->name.p, a->name.n);
   uint64_t n = 0;
+  /* The longest operand, as for the machine's own instructions. */
   for (uint32_t i = 0; i < a->dsts.n; i++) n = a->dsts.v[i].elems > n ? a->dsts.v[i].elems : n;
   for (uint32_t i = 0; i < a->srcs.n; i++) n = a->srcs.v[i].elems > n ? a->srcs.v[i].elems : n;
   double cycles = x ? x->op.cycles_per_element * (double)n : 0;
   uint64_t whole = (uint64_t)cycles;
+  /* Rounded up. */
   return (x ? x->op.cycles : 0) + whole + ((double)whole < cycles);
 }
 
@@ -163,6 +170,7 @@ static uint8_t *copy_dsts(soma_call *c, size_t *size, bool *ok) {
   *size = 0;
   for (uint32_t i = 0; i < c->a->dsts.n; i++) {
     const vm_view *v = &c->a->dsts.v[i];
+    /* Room for the alignment of each. */
     *size += (size_t)v->num[0] * (size_t)v->elems * v->esize + 8;
   }
   uint8_t *block = isa_zalloc(&c->m->al, *size);
@@ -171,6 +179,7 @@ static uint8_t *copy_dsts(soma_call *c, size_t *size, bool *ok) {
     const vm_view *v = &c->a->dsts.v[i];
     at = (at + 7) / 8 * 8; /* wide enough for any element */
     vm_view_dense(&c->dst[i], v, block + at);
+    /* What the function does not write stays as it was. */
     vm_copy_bits(c->dp->k, &c->dst[i], v);
     at += (size_t)v->num[0] * (size_t)v->elems * v->esize;
   }
@@ -189,10 +198,12 @@ vm_verdict soma_custom_run(void *ud, vm_dp *d, const struct vm_CUSTOM *a) {
     d->no_memory = true;
     return vm_dp_fault(d, "custom_op \"%.60s\": no memory for its results", x->name);
   }
+  /* Calls on the machine are refused from now on. */
   r->m->calling = true;
   soma_status s = x->op.fn(x->op.ud, &c);
   r->m->calling = false;
   ok = s == SOMA_OK && !c.text[0];
+  /* Only a function that has succeeded changes anything. */
   for (uint32_t i = 0; ok && i < a->dsts.n; i++) vm_copy_bits(d->k, &a->dsts.v[i], &c.dst[i]);
   isa_free(&r->m->al, block, size);
   if (ok) return VM_RETIRE;
@@ -204,6 +215,7 @@ vm_verdict soma_custom_run(void *ud, vm_dp *d, const struct vm_CUSTOM *a) {
 
 soma_status soma_call_fail(soma_call *c, const char *text) {
   if (!c) return SOMA_ARG;
+  /* The first mistake is the one to read. */
   if (!c->text[0]) snprintf(c->text, sizeof c->text, "%s", text && text[0] ? text : "it failed");
   return SOMA_FAULT;
 }
@@ -231,6 +243,7 @@ float soma_call_imm(const soma_call *c, uint32_t i) {
 
 static const vm_view *view_of(const soma_call *c, uint32_t operand) {
   if (!c) return NULL;
+  /* Destinations come first in the numbering. */
   if (operand < c->a->dsts.n) return &c->dst[operand];
   operand -= c->a->dsts.n;
   return operand < c->a->srcs.n ? &c->a->srcs.v[operand] : NULL;
@@ -268,6 +281,7 @@ static const vm_view *range(soma_call *c, uint32_t operand, uint32_t partition, 
     misuse(c, "src%u is a source: it cannot be stored to", (unsigned)(operand - c->a->dsts.n));
     return NULL;
   }
+  /* n against what is left: first + n could wrap. */
   if (partition >= v->num[0] || first > v->elems || n > v->elems - first) {
     misuse(c, "%llu elements from element %llu of partition %u: operand %u has %u x %llu",
            (unsigned long long)n, (unsigned long long)first, (unsigned)partition, (unsigned)operand,

@@ -24,9 +24,11 @@ static soma_status place_engine(const soma_run *r, const soma_stop *s, vm_stop *
     return soma_fail(r->m, SOMA_ARG, "engine %d does not exist: there are %u", (int)s->engine,
                      core_of(r, s->core)->nseqs);
   const isa_code *code = &core_of(r, s->core)->code->code[s->engine];
+  /* A count of instructions has no place. */
   if (s->kind != SOMA_STOP_COUNT && s->pc >= code->n)
     return soma_fail(r->m, SOMA_ARG, "pc %u: %s has %u instructions", s->pc,
                      isa_engines[s->engine].name, code->n);
+  /* A place is passed each time; others are counted down. */
   if (s->kind != SOMA_STOP_PC && s->count == 0)
     return soma_fail(r->m, SOMA_ARG, "a stop that counts needs a count of 1 or more");
   out->engine = (uint8_t)s->engine;
@@ -38,6 +40,7 @@ static soma_status place_engine(const soma_run *r, const soma_stop *s, vm_stop *
 static soma_status place_semaphore(const soma_run *r, const soma_stop *s, vm_stop *out) {
   if (s->semaphore >= ISA_NSEMS)
     return soma_fail(r->m, SOMA_ARG, "semaphore %u: a core has %d", s->semaphore, ISA_NSEMS);
+  /* By its text, as in a program. */
   for (unsigned k = ISA_WAIT_ge; k <= ISA_WAIT_ne; k++)
     if (s->condition && strcmp(s->condition, isa_cond_text(k)) == 0) out->cond = (uint8_t)k;
   if (out->cond == ISA_WAIT_none)
@@ -68,6 +71,7 @@ static soma_status place_bytes(const soma_run *r, const soma_stop *s, vm_region 
   out->p1 = s->tensor ? 1 : s->partition + s->partitions;
   out->lo = s->offset;
   out->hi = s->offset + s->bytes;
+  /* Each bound by itself, so that no sum can wrap. */
   bool fits = s->partition < parts && out->p0 < out->p1 && out->p1 <= parts && s->offset < size &&
               s->bytes > 0 && s->bytes <= size - s->offset;
   return fits ? SOMA_OK
@@ -84,6 +88,7 @@ soma_status soma_run_stop_add(soma_run *r, const soma_stop *given, size_t n, uin
   soma_status status = check_run(r);
   if (status != SOMA_OK) return status;
   if (!soma_given(r->m, "stop id", given, id)) return SOMA_ARG;
+  /* An older caller's struct is shorter: what is missing is 0. */
   soma_give(&s, sizeof s, given, n);
   if (!core_of(r, s.core))
     return soma_fail(r->m, SOMA_ARG, "core %u does not exist: the program of the run has %u",
@@ -164,6 +169,7 @@ soma_status soma_core_engine(const soma_run *r, unsigned core, soma_engine e,
                          .queue = en->state == VM_RINGFULL ? (int)en->ring_queue : -1,
                          .in_flight = en->nflights,
                          .passes = vm_debug_passes(c, e)};
+  /* An engine that has halted may stand after its last instruction. */
   const isa_wait w = en->pc < en->code->n ? vm_wait_of(c, en) : (isa_wait){0};
   if (w.cond != ISA_WAIT_none && en->state != VM_HALTED && en->state != VM_IDLE) {
     s.semaphore = w.sem;
@@ -227,6 +233,7 @@ soma_status soma_core_transfer(const soma_run *r, unsigned core, uint32_t i, som
   if (!c || !out) return SOMA_ARG;
   for (unsigned q = 0; q < c->code->nqueues; q++) /* those of CC sequencers too */
     for (const vm_share *s = longest_ring(c, q)->head; s; s = s->next) {
+      /* Transfers of all queues have one numbering, in the order of queues. */
       if (i-- > 0) continue;
       soma_transfer t = {.engine = (soma_engine)s->t->engine,
                          .pc = s->t->pc,
@@ -285,6 +292,7 @@ soma_status soma_run_log(soma_run *r, soma_log_fn fn, void *ud) {
 /* A time in ns, without trailing zeros. */
 static void put_ns(isa_buf *b, soma_time t) {
   isa_buf_printf(b, "%.3f", (double)t * 1e-6);
+  /* "12.500" becomes "12.5". */
   while (b->data && b->data[b->len - 1] == '0') b->len--;
   if (b->data && b->data[b->len - 1] == '.') b->len--;
   isa_buf_puts(b, " ns");
@@ -304,9 +312,11 @@ static void put_logged(const isa_program *p, const soma_logged *l, isa_buf *b) {
     isa_buf_puts(b, " ; waited ");
     put_ns(b, l->waited);
   }
+  /* A register instruction has a result of its own. */
   if (l->reg >= 0) isa_buf_printf(b, " ; r%d = %d", l->reg, (int)(int32_t)l->value);
   if (l->elements == 0) return;
   isa_buf_puts(b, " ; ");
+  /* All NaN: there is no least. */
   if (l->min <= l->max) isa_buf_printf(b, "min %.6g max %.6g ", l->min, l->max);
   isa_buf_printf(b, "NaN %llu", (unsigned long long)l->nans);
 }
@@ -316,6 +326,7 @@ soma_status soma_write_logged(const soma_program *p, const soma_logged *given, s
   soma_logged l;
   if (!p || !given || !write) return SOMA_ARG;
   soma_give(&l, sizeof l, given, n);
+  /* A hostile pc or core. */
   if (l.pc >= soma_program_instructions(p, l.core, l.engine)) return SOMA_ARG;
   isa_alloc al = isa_alloc_default();
   isa_buf b;

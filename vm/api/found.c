@@ -31,6 +31,7 @@ static place place_of(const soma_run *r, uint32_t i, bool other) {
   const struct vm_finding_peer *p = &f->peer[other];
   soma_finding own;
   soma_place second;
+  /* Without a file, the pc tells instructions apart. */
   if (p->rank) return (place){p->file, p->line, p->file ? 0 : p->pc, p->core, (int)p->engine, true};
   if (!other && soma_run_finding(r, i, &own) == SOMA_OK)
     return (place){own.file,        own.line, own.file ? 0 : own.pc, soma_run_finding_core(r, i),
@@ -56,6 +57,7 @@ static bool is_same(const item *x, const soma_run *r, uint32_t i, const soma_fin
 /* ---- The list ----------------------------------------------------------------------------- */
 
 static bool add_rank(soma_world *w, item *x, uint32_t of) {
+  /* A rank counts once, however many findings are the same. */
   if (x->nranks && x->ranks[x->nranks - 1] == of) return true;
   if (!isa_array_grow(&w->al, &x->ranks, x->nranks, &x->cap, sizeof *x->ranks)) return false;
   x->ranks[x->nranks++] = of;
@@ -81,6 +83,7 @@ static void put_text(item *x) {
   if (x->nranks > 1) isa_buf_printf(&x->text, "\n  also in rank%s ", x->nranks > 2 ? "s" : "");
   for (uint32_t i = 1; i < x->nranks && i <= SHOWN; i++)
     isa_buf_printf(&x->text, i > 1 ? ", %u" : "%u", x->ranks[i]);
+  /* Longer lists are cut: the call has all ranks. */
   if (x->nranks > SHOWN + 1) isa_buf_printf(&x->text, " and %u more", x->nranks - SHOWN - 1);
   isa_buf_puts(&x->text, "\n");
   x->first.text = isa_buf_str(&x->text);
@@ -100,6 +103,7 @@ void soma_forget_findings(soma_world *w) {
 
 bool soma_merge_findings(soma_world *w) {
   soma_forget_findings(w);
+  /* Made anew each time: ranks may have found more. */
   struct soma_found *all = w->found = isa_zalloc(&w->al, sizeof *all);
   for (uint32_t r = 0; all && r < w->o.ranks; r++)
     for (uint32_t i = 0; w->ranks[r].run && i < VM_FINDINGS; i++)

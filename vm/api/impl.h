@@ -36,6 +36,7 @@ struct soma_tensor {
                                NULL */
   soma_tensor *next, *prev; /* of the machine's */
   isa_alloc al;
+  /* Its bytes, and their address in the machine's HBM; of a view: a part of the base's. */
   vm_block block;
   uint32_t ndim, refs; /* refs: the creator's handle, each binding, each run */
   int64_t shape[ISA_TENSOR_DIMS];
@@ -63,17 +64,20 @@ struct soma_machine {
   isa_target own_target;        /* target, of a hypothetical machine */
   const isa_target *target;     /* NULL until the first run if the options name no target */
   vm_memory mem[ISA_MAX_CORES]; /* core 1's from the first program of two cores on */
+  /* Where addresses are taken and bandwidth is shared. */
   vm_stack own_stack, *stack; /* stack and hbm: its own, or of the rank that it shares them with */
   vm_work threads;
   vm_pool *pool; /* NULL if the caller gave an allocator: then freed memory goes back at once */
   vm_costs costs;
   soma_bound_tensor *bindings;
+  /* In the order of the calls; each run uses up those of its program. */
   uint32_t nbindings, cap_bindings;
   soma_tensor *tensors;
   vm_hbm own_hbm, *hbm;     /* of trn2 until the target is known */
   struct soma_world *world; /* whose rank it is; NULL: it is no rank */
   soma_resident *residents;
   uint32_t nresidents, cap_residents;
+  /* What soma_traffic says, beyond the life of runs. */
   uint64_t to_device, to_host; /* bytes copied since the machine was made */
   soma_run *run;               /* the one that has not been freed */
   soma_custom_entry *customs;  /* changed only while no run can continue */
@@ -92,6 +96,7 @@ struct soma_run {
   vm_run run;
   soma_tensor **device;  /* by tensor of p: what it is bound to; NULL if no tensor is bound */
   soma_result **results; /* by tensor of p: the result that got its memory; NULL if none exists */
+  /* Bytes that this run has copied: part of its statistics. */
   uint64_t to_device, to_host;
   uint64_t fetched_late;  /* bytes to the host after the run had ended: not part of its saved
                              state */

@@ -51,6 +51,7 @@ soma_status soma_fail(soma_machine *m, soma_status s, const char *fmt, ...) {
   va_start(ap, fmt);
   isa_buf_vprintf(&b, fmt, ap);
   va_end(ap);
+  /* A message that did not fit into memory is replaced by its status. */
   const char *text = b.failed ? soma_status_text(s) : isa_buf_str(&b);
   size_t n = strlen(text);
   n = n < sizeof m->error ? n : sizeof m->error - 1;
@@ -76,6 +77,7 @@ bool soma_given(soma_machine *m, const char *names, ...) {
 }
 
 soma_status soma_not_running(soma_machine *m) {
+  /* A custom operator is called within a run, and may do less. */
   if (!m->running) return soma_not_calling(m);
   return soma_fail(m, SOMA_BUSY,
                    "soma_run_until is at work: a callback may read the run, not change it");
@@ -92,6 +94,7 @@ static soma_status unknown_name(soma_machine *m, const char *what, const char *n
                                 const char *(*each)(unsigned i)) {
   isa_buf b;
   isa_buf_init(&b, &m->al);
+  /* Until `each` gives NULL. */
   for (unsigned i = 0; each(i); i++) isa_buf_printf(&b, i ? ", %s" : "%s", each(i));
   soma_status s =
       soma_fail(m, SOMA_ARG, "unknown %s '%s'; there are: %s", what, name, isa_buf_str(&b));
@@ -105,6 +108,7 @@ static soma_status take_costs(soma_machine *m) {
   isa_error e = {0};
   const char *text = m->o.costs;
   vm_costs_default(&m->costs);
+  /* The machine's own changes first, so that options of the call win. */
   if (m->target && !vm_costs_of_target(&m->costs, m->target, &e))
     return soma_fail(m, SOMA_ARG, "%s", e.text);
   if (text && !vm_costs_read(&m->costs, text, strlen(text), &e))
@@ -118,6 +122,7 @@ static soma_status take_target(soma_machine *m) {
   if (!text) return SOMA_OK;
   if (!isa_target_read(text, strlen(text), &m->own_target, &e))
     return soma_fail(m, (soma_status)e.status, "%s", e.text);
+  /* The text is the machine's from here on; its name is made of it. */
   m->target = isa_target_keep(&m->own_target, &m->own_target);
   m->o.target = m->target->name; /* the caller's string need not stay */
   return SOMA_OK;
@@ -128,6 +133,7 @@ static soma_status take_options(soma_machine *m) {
   if (o->checks >> VM_NCHECKS)
     return soma_fail(m, SOMA_ARG, "checks is %#x; it has bits up to %#x", o->checks,
                      (unsigned)SOMA_CHECK_ALL);
+  /* Written so that a NaN is refused, too. */
   if (!(o->max_seconds >= 0))
     return soma_fail(m, SOMA_ARG, "max_seconds is %g; it is 0 or more", o->max_seconds);
   if (!(o->max_cpu_seconds >= 0))
@@ -163,6 +169,8 @@ static soma_status read_options(const soma_options *from, soma_options *o) {
     memcpy(o, from, from->size);
     return SOMA_OK;
   }
+  /* What is no size at all may be a pointer to something else: nothing of it is read, not even
+   * `error`. */
   if (from->size < LEAST || from->size > NEWER) return SOMA_ARG;
   snprintf(text, sizeof text,
            "soma_options.size is %zu; version %s of the library takes %d to %zu bytes", from->size,
@@ -178,11 +186,14 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
   tell(&o, SOMA_OK, "");
   isa_alloc al = o.alloc ? (isa_alloc){o.alloc, o.alloc_ud} : isa_alloc_default();
   soma_machine *m = isa_zalloc(&al, sizeof *m);
+  /* No handle has the message yet: the caller's buffer gets it. */
   if (!m) return tell(&o, SOMA_NOMEM, soma_status_text(SOMA_NOMEM));
   m->o = o;
   m->o.error = NULL; /* it is the caller's only for this call */
   m->al = al;
   soma_status s = take_options(m);
+  /* The memories of a machine whose target is known are made at once: the first run should not fail
+   * for them. */
   if (s == SOMA_OK && m->target && !vm_memory_new(&m->al, m->target, &m->mem[0]))
     s = soma_out_of_memory(m);
   if (s != SOMA_OK) {
@@ -192,9 +203,12 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
   }
   m->hbm = &m->own_hbm;
   m->stack = &m->own_stack;
+  /* Tensors may be made before the target is known: as on trn2, and soma_fit_target moves the
+   * limit. */
   vm_hbm_init(m->hbm, &m->al, m->target ? m->target : &isa_targets[isa_target_find("trn2", 4)],
               o.max_hbm_bytes);
   m->stack->addresses = m->hbm;
+  /* A caller's allocator may want its memory back at once. */
   if (!o.alloc) m->pool = vm_pool_new(&al);
   vm_work_open(&m->threads, o.threads, sizeof(vm_workspace));
   *out = m;
@@ -202,12 +216,15 @@ soma_status soma_machine_new(const soma_options *options, soma_machine **out) {
 }
 
 void soma_machine_free(soma_machine *m) {
+  /* From a callback nothing is freed. */
   if (!m || m->calling || m->running) return;
+  /* The order is that of who refers to whom: world, run, bindings, tensors. */
   if (m->world) soma_world_lose(m->world, m);
   if (m->run) soma_run_leave(m->run);
   soma_customs_free(m);
   soma_unbind(m, NULL);
   soma_drop_from_device(m, NULL);
+  /* Tensors that the caller still has live on without HBM. */
   for (soma_tensor *t = m->tensors; t; t = t->next) t->m = NULL;
   for (unsigned i = 0; i < ISA_MAX_CORES; i++)
     if (m->mem[i].sbuf) vm_memory_free(&m->al, &m->mem[i]);
@@ -227,6 +244,7 @@ soma_status soma_set_schedule(soma_machine *m, uint64_t schedule) {
 
 soma_status soma_machine_clear(soma_machine *m) {
   if (!m) return SOMA_ARG;
+  /* Memories of a run at work are not the host's. */
   if (m->run && !m->run->run.ended)
     return soma_fail(m, SOMA_BUSY, "the machine has a run that has not ended");
   for (unsigned i = 0; i < ISA_MAX_CORES; i++)
@@ -240,6 +258,7 @@ const char *soma_target(const soma_machine *m) { return m && m->target ? m->targ
 static soma_status tell_target(const isa_target *t, soma_target_info *out, size_t n) {
   soma_target_info all = {t->name,       (uint32_t)t->gen, t->cores,        t->sbuf_bytes,
                           t->psum_bytes, t->dma,           t->hypothetical, 0};
+  /* An older caller has a shorter struct. */
   memcpy(out, &all, n < sizeof all ? n : sizeof all);
   return SOMA_OK;
 }
@@ -252,6 +271,7 @@ soma_status soma_machine_target(const soma_machine *m, soma_target_info *out, si
   return m && m->target && out ? tell_target(m->target, out, n) : SOMA_ARG;
 }
 void soma_machine_interrupt(soma_machine *m) {
+  /* From any thread: one store. */
   if (m) m->interrupted = 1;
 }
 
@@ -267,6 +287,7 @@ soma_status soma_costs_set(soma_machine *m, const char *text, size_t n) {
 soma_program *soma_program_of(const isa_alloc *al, isa_program *ip) {
   soma_program *sp = isa_zalloc(al, sizeof *sp);
   if (!sp) {
+    /* The program is the callee's in any case. */
     isa_program_free(ip);
     return NULL;
   }
@@ -292,6 +313,7 @@ soma_status soma_program_load(soma_machine *m, const void *data, size_t n, soma_
 
 /* Returns a buffer's bytes as a block from malloc. */
 static soma_status give_buffer(soma_machine *m, isa_buf *b, void **data, size_t *n) {
+  /* malloc, whatever the machine's allocator is: the caller frees it by soma_bytes_free. */
   *data = b->failed ? NULL : malloc(b->len + 1);
   if (!*data) {
     isa_buf_free(b);
@@ -339,6 +361,7 @@ soma_status soma_disassemble(soma_machine *m, const soma_program *p, char **text
   soma_program *own; /* with names of its own: the file may give one name twice */
   void *image;
   size_t bytes;
+  /* Names are made in a copy, through its file. */
   soma_status s = soma_program_save(m, (soma_program *)(uintptr_t)p, &image, &bytes);
   if (s != SOMA_OK) return s;
   s = soma_program_load(m, image, bytes, &own);
@@ -359,6 +382,7 @@ soma_status soma_costs_print(soma_machine *m, const char *target, char **text, s
   isa_target asked;
   vm_costs costs = m->costs;
   if (target) {
+    /* A target that is asked for brings its own constants. */
     if (!isa_target_read(target, strlen(target), &asked, &e) ||
         !vm_costs_of_target(&costs, &asked, &e))
       return soma_fail(m, SOMA_ARG, "%s", e.text);

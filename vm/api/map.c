@@ -7,6 +7,7 @@
 
 static const isa_code *code_of(const soma_program *p, unsigned core, soma_engine e) {
   if (!p || core >= p->p->ncores || (unsigned)e >= ISA_NSEQS) return NULL;
+  /* NULL covers every argument that is out of range. */
   return &p->p->cores[core].code[e];
 }
 
@@ -50,6 +51,7 @@ soma_status soma_program_instruction(const soma_program *p, unsigned core, soma_
 /* Whether `name` is the file, or the end of its path. */
 static bool is_file(const char *file, const char *name) {
   size_t n = strlen(file), k = strlen(name);
+  /* "a.s" is "dir/a.s", but not "ba.s". */
   return k <= n && strcmp(file + n - k, name) == 0 && (k == n || file[n - k - 1] == '/');
 }
 
@@ -57,6 +59,7 @@ uint32_t soma_program_line(const soma_program *p, unsigned core, soma_engine e, 
                            uint32_t line, uint32_t from) {
   const isa_code *code = code_of(p, core, e);
   if (!code) return 0;
+  /* Instructions of a line need not follow one another. */
   for (uint32_t pc = from; file && code->lines && pc < code->n; pc++) {
     const isa_line *at = &code->lines[pc];
     if (at->line == line && at->file && is_file(p->p->files[at->file - 1], file)) return pc;
@@ -78,6 +81,7 @@ soma_status soma_instruction_text(const soma_program *p, unsigned core, soma_eng
                                   char **text, size_t *n) {
   const isa_code *code = code_of(p, core, e);
   if (!code || !text || !n || pc >= code->n) return SOMA_ARG;
+  /* The caller frees it with soma_bytes_free. */
   isa_alloc al = isa_alloc_default(); /* the caller's to free */
   isa_buf b;
   isa_buf_init(&b, &al);
@@ -107,6 +111,7 @@ soma_status soma_program_label(const soma_program *p, const char *name, uint32_t
   if (!p || !name || !core || !e || !pc) return SOMA_ARG;
   for (uint32_t k = 0; k < p->p->nsymbols; k++) {
     const isa_symbol *s = &p->p->symbols[k];
+    /* Labels of sections that are no code have no engine. */
     if (strcmp(s->name, name) != 0 || s->engine >= ISA_NSEQS || i-- > 0) continue;
     *core = s->core;
     *e = (soma_engine)s->engine;

@@ -33,8 +33,10 @@ static void add_segment(void *ud, const vm_core *of, const vm_node *n, vm_time f
                                   [VM_N_SEQ] = SOMA_PATH_SEQUENCER,
                                   [VM_N_SHARE] = SOMA_PATH_TRANSFER,
                                   [VM_N_TABLE] = SOMA_PATH_DELAY};
+  /* A table is a segment of its own, and what follows it has waited for it. */
   vm_why why = gap || n->kind != VM_N_TABLE ? (vm_why)n->why : VM_WHY_TABLE;
   segments *s = ud;
+  /* Counted first, so that the earliest can be put in front. */
   uint32_t at = s->total - 1 - s->n++; /* they come latest first */
   if (!s->total || at >= s->max) return;
   const isa_core *core = &of->prog->cores[n->core];
@@ -50,6 +52,7 @@ static void add_segment(void *ud, const vm_core *of, const vm_node *n, vm_time f
                            .end = until,
                            .queue = -1,
                            .semaphore = why == VM_WHY_SEM ? n->sem : -1,
+                           /* Segments of this rank have none. */
                            .rank = of == s->r->run.cores[0] ? -1 : (int)of->run->peers->rank};
   if (why == VM_WHY_SEM) o->semaphore_name = core->sem_names[n->sem];
   if (n->pc >= code->n) return;
@@ -67,6 +70,7 @@ soma_status soma_critical_path(const soma_run *r, soma_path_segment *out, uint32
   if (!r || !n || (max && !out)) return SOMA_ARG;
   segments s = {.r = r, .out = out, .max = max};
   *n = 0;
+  /* The run was started without `causes`. */
   if (!r->run.cores[0]->path) return SOMA_ARG;
   vm_path_walk(r->run.cores[0], add_segment, &s);
   *n = s.total = s.n;

@@ -23,7 +23,9 @@ static soma_result *new_result(const soma_run *r, uint64_t bytes) {
 }
 
 void soma_result_free(soma_result *x) {
+  /* From any thread: the count is atomic, and so is the pool. */
   if (!x || atomic_fetch_sub(&x->refs, 1) > 1) return;
+  /* A copy: the result itself is freed below. */
   isa_alloc al = x->al;
   vm_pool_give(x->pool, &al, x->data, x->bytes);
   vm_pool_drop(x->pool);
@@ -41,12 +43,14 @@ void soma_drop_results(const isa_alloc *al, soma_run *r) {
 
 /* The block of tensor i passes from the run to a result, which both then hold. */
 static soma_result *hand_over(soma_run *r, uint32_t i) {
+  /* One result for a tensor, however often it is asked for. */
   vm_block *b = &r->run.blocks[i];
   uint32_t n = r->p->p->ntensors;
   if (!r->results && !(r->results = isa_zalloc(&r->run.al, n * sizeof *r->results))) return NULL;
   soma_result *x = r->results[i];
   if (!x && (x = r->results[i] = new_result(r, b->bytes)) != NULL) {
     x->data = b->data;
+    /* The run's end does not free it then. */
     b->lent = true;
   }
   if (x) atomic_fetch_add(&x->refs, 1);
@@ -73,6 +77,7 @@ soma_status soma_take(soma_run *r, const char *name, soma_result **out) {
   soma_status s = soma_find_tensor(r, name, &i);
   if (s != SOMA_OK || (s = soma_bring_tensor(r, i)) != SOMA_OK) return s;
   vm_hbm_use_all(r->run.cores[0], i);
+  /* Only a run that will not write any more gives its memory away. */
   bool final = r->run.ended && r->run.fault.status == ISA_OK;
   *out = final && !r->run.blocks[i].borrowed ? hand_over(r, i) : copy(r, i);
   if (!*out) return r->m ? soma_out_of_memory(r->m) : SOMA_NOMEM;

@@ -29,6 +29,7 @@ _Static_assert(sizeof SOMA_VERSION <= VERSION_BYTES, "the version has no room in
 
 /* Eight bytes per step; each step is a bijection of what came before, so that no single change is
  * lost. */
+/* The order of bytes matters: it is not a sum. */
 static uint64_t hash_bytes(uint64_t h, const uint8_t *p, size_t n) {
   for (size_t i = 0; i < n; i += 8) {
     uint8_t last[8] = {0};
@@ -40,6 +41,7 @@ static uint64_t hash_bytes(uint64_t h, const uint8_t *p, size_t n) {
 }
 
 static uint64_t hash_of(const uint8_t *p, size_t n) {
+  /* All but the hash itself. */
   return hash_bytes(hash_bytes(ISA_FNV_START, p, AT_HASH), p + HEADER, n - HEADER);
 }
 
@@ -65,6 +67,7 @@ static bool overlap(const soma_tensor *a, const soma_tensor *b) {
 }
 
 soma_status soma_check_own_bytes(soma_run *r) {
+  /* Few tensors are bound: pairs are compared one by one. */
   const isa_program *p = r->p->p;
   for (uint32_t i = 0; r->device && i < p->ntensors; i++)
     for (uint32_t k = 0; k < i; k++)
@@ -79,12 +82,15 @@ soma_status soma_check_own_bytes(soma_run *r) {
 soma_status soma_check_savable(soma_run *r) {
   const vm_run *run = &r->run;
   soma_status why = (soma_status)run->fault.status;
+  /* A run without a machine has lost its memories. */
   if (!r->m) return SOMA_ARG;
+  /* In the middle of an event the state is in no order. */
   if (run->running)
     return soma_fail(r->m, SOMA_BUSY, "the run cannot be saved from its own callback");
   if (r->m->world)
     return soma_fail(r->m, SOMA_ARG, "a rank is saved with its world: world:save, soma_world_save");
   if (r->m->away) return soma_bring_memories(r->m);
+  /* Stopped and limited runs can go on. */
   if (why == SOMA_OK || why == SOMA_STOPPED || why == SOMA_LIMIT) return soma_check_own_bytes(r);
   return soma_fail(r->m, SOMA_ARG, "a run that ended with a fault cannot be saved (%s): %s",
                    soma_status_text(why), run->fault.text.data ? run->fault.text.data : "");
@@ -101,6 +107,7 @@ vm_save_options soma_save_options(const vm_run *r) {
 }
 
 void soma_put_program(isa_buf *b, isa_program *p) {
+  /* The length comes before the bytes that it counts. */
   uint8_t length[8] = {0};
   size_t at = b->len;
   isa_buf_add(b, length, sizeof length);
@@ -135,6 +142,7 @@ soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
   *data = NULL;
   *n = 0;
   isa_alloc al = isa_alloc_default();
+  /* What whoever resumes would fetch again is not counted twice. */
   isa_buf b;
   isa_buf_init(&b, &al);
   soma_begin_file(&b, &soma_run_file);
@@ -145,6 +153,7 @@ soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
     return status;
   }
   soma_end_file(&b);
+  /* isa_buf with the default allocator. */
   *data = b.data; /* from malloc */
   *n = b.len;
   return SOMA_OK;
@@ -154,6 +163,7 @@ soma_status soma_run_save(soma_run *r, void **data, size_t *n) {
 
 /* Whether its magic is that of the kind; else what it is. */
 static bool check_magic(const soma_file_kind *kind, const uint8_t *p, size_t n, isa_error *e) {
+  /* A file of the other kind is the likeliest mistake. */
   const soma_file_kind *other = kind == &soma_run_file ? &soma_world_file : &soma_run_file;
   if (n >= HEADER && memcmp(p, kind->magic, AT_VERSION) == 0) return true;
   if (n >= HEADER && memcmp(p, other->magic, AT_VERSION) == 0)
@@ -168,6 +178,7 @@ bool soma_check_file(const soma_file_kind *kind, const void *data, size_t n, isa
   if (!check_magic(kind, p, n, e)) return false;
   char version[VERSION_BYTES + 1] = {0};
   memcpy(version, p + AT_VERSION, VERSION_BYTES);
+  /* Only what can be shown. */
   for (unsigned i = 0; version[i]; i++)
     if (version[i] < ' ' || version[i] > '~') version[i] = '?';
   if (strcmp(version, SOMA_VERSION) != 0)
@@ -180,6 +191,7 @@ bool soma_check_file(const soma_file_kind *kind, const void *data, size_t n, isa
                     "the %s was saved in layout %u of version %s, this one reads layout %u: a %s "
                     "is resumed by the version that saved it",
                     what, isa_get16(p + AT_LAYOUT), version, kind->layout, what);
+  /* A file that was cut off, or has something after it. */
   uint64_t length = isa_get64(p + AT_LENGTH);
   if (length != n)
     return isa_fail(e, ISA_FORMAT, ISA_NOFIELD,
@@ -206,6 +218,7 @@ void soma_free_memories(soma_machine *m, vm_memory *mem) {
 static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *r, vm_memory *mem,
                                const vm_save_options *o, vm_block *given, isa_error *e) {
   for (uint32_t i = 0; given && i < p->ntensors; i++) /* the run may have had other sizes */
+    /* Not those of this run's sizes: new ones are made. */
     if (given[i].bytes != p->tensors[i].bytes) given[i] = (vm_block){0};
   soma_status s = soma_start_cores(m, r, p, mem, given, o->cvt, e);
   if (s != SOMA_OK) return s;
@@ -219,6 +232,7 @@ static soma_status start_cores(soma_machine *m, const isa_program *p, soma_run *
 
 bool soma_has_checks(const soma_run *r, unsigned checks, isa_error *e) {
   const vm_core *c = r->run.cores[0];
+  /* Only the public ones: twins and the judges of schedules are no choice of the caller. */
   unsigned mask = vm_check_mask(c) & ((1u << VM_NCHECKS) - 1);
   if (!checks || vm_check_possible(c, checks) == mask) return true;
   isa_alloc al = isa_alloc_default();
@@ -228,6 +242,7 @@ bool soma_has_checks(const soma_run *r, unsigned checks, isa_error *e) {
     if (mask >> i & 1) isa_buf_printf(&b, "%s%s", b.len ? "," : "", vm_check_name(i));
   isa_fail(e, ISA_ARG, ISA_NOFIELD,
            "checks are chosen when a run starts: this one was saved with %s",
+           /* The caller's run goes on as it was. */
            b.len ? isa_buf_str(&b) : "none");
   isa_buf_free(&b);
   return false;
@@ -241,6 +256,7 @@ soma_status soma_read_head(soma_machine *m, const isa_program *p, vm_saver *s, s
   vm_save_u64(s, &r->to_device);
   vm_save_u64(s, &r->to_host);
   vm_save_options_walk(s, &o);
+  /* Before memory is taken for a state that is none. */
   status = s->failed ? SOMA_FORMAT : start_cores(m, soma_sized(r, p), r, mem, &o, given, s->err);
   if (status == SOMA_OK) return status;
   soma_free_memories(m, mem);
@@ -252,6 +268,7 @@ soma_status soma_read_walk(vm_saver *s, soma_run *r) {
   vm_save_walk(s, &r->run);
   soma_status status = (soma_status)r->run.fault.status;
   if (!s->failed && status == SOMA_OK) return status;
+  /* What ran out of memory while reading is no mistake of the file. */
   return status == SOMA_NOMEM ? status : (soma_status)s->err->status;
 }
 
@@ -262,6 +279,7 @@ static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, 
   soma_status status = soma_read_head(m, p, s, r, mem, given);
   if (status != SOMA_OK) return status;
   status = soma_read_walk(s, r);
+  /* A whole file and nothing else. */
   if (status == SOMA_OK && !vm_saver_need(s, vm_saver_left(s) == 0, "bytes follow the end"))
     status = (soma_status)s->err->status;
   if (status == SOMA_OK && soma_has_checks(r, m->o.checks, s->err)) return SOMA_OK;
@@ -275,7 +293,7 @@ static soma_status read_run(soma_machine *m, const isa_program *p, vm_saver *s, 
 static soma_status read_program(soma_machine *m, vm_saver *s, soma_program **p) {
   uint64_t n = 0;
   vm_save_u64(s, &n);
-  if (s->failed || n > vm_saver_left(s))
+  if (s->failed || n > vm_saver_left(s)) /* The program's own reader checks it. */
     return soma_fail(m, SOMA_FORMAT, "the saved run is cut off in its program");
   soma_status status = soma_program_load(m, s->at, (size_t)n, p);
   s->at += n;
@@ -288,6 +306,7 @@ void soma_adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory *
   p->refs++;
   if (m->run) m->run->m = NULL;
   m->run = r;
+  /* Memories of the old run, which has ended. */
   for (unsigned i = 0; i < ISA_MAX_CORES; i++) {
     if (!mem[i].sbuf) continue;
     if (m->mem[i].sbuf) vm_memory_free(&m->al, &m->mem[i]);
@@ -299,6 +318,7 @@ void soma_adopt(soma_machine *m, soma_program *p, soma_run *r, const vm_memory *
 
 /* A run that had ended when it was saved, or was about to end, ends. */
 static void settle(soma_run *r) {
+  /* Without events nothing is left to do but to say how it ended. */
   if (vm_run_is_idle(&r->run) && vm_check_count(r->run.cores[0]) == 0)
     soma_run_until(r, SOMA_END, SOMA_SYNC, 0);
 }
@@ -319,6 +339,7 @@ soma_status soma_run_resume(soma_machine *m, const void *data, size_t n, soma_pr
                 .err = &e};
   status = read_program(m, &s, p);
   soma_run *r = status == SOMA_OK ? vm_pages_new(&m->al, sizeof *r) : NULL;
+  /* Its addresses become free for the new run. */
   if (r && m->run) soma_release(m->run);
   vm_memory mem[ISA_MAX_CORES] = {0};
   if (r && (status = read_run(m, (*p)->p, &s, r, mem, NULL)) == SOMA_OK) {
@@ -348,6 +369,7 @@ static soma_status same_program(soma_run *r, vm_saver *s) {
   isa_buf image;
   isa_buf_init(&image, &al);
   soma_put_program(&image, r->p->p);
+  /* Byte for byte: names of another program could mean something else. */
   bool same =
       !image.failed && image.len <= vm_saver_left(s) && memcmp(image.data, s->at, image.len) == 0;
   soma_status status = SOMA_OK;
@@ -364,6 +386,7 @@ static soma_status check_restorable(soma_run *r) {
   soma_machine *m = r->m;
   soma_status status = soma_not_running(m);
   if (status != SOMA_OK) return status;
+  /* A device tensor is shared with others: its bytes cannot go back. */
   for (uint32_t i = 0; r->device && i < r->p->p->ntensors; i++)
     if (r->device[i] && r->p->p->tensors[i].role != ISA_CONST)
       return soma_fail(m, SOMA_ARG, "a run cannot go back while tensor %s is a device tensor",
@@ -394,11 +417,13 @@ soma_status soma_state_read(soma_run **run, vm_saver *s, const soma_snapshot *fr
   soma_status status = check_restorable(old);
   if (status != SOMA_OK) return status;
   soma_run *r = vm_pages_new(&m->al, sizeof *r);
+  /* Blocks that only the run has are kept, and only what changed is copied. */
   vm_block *given = r && from ? soma_lend_blocks(old) : NULL;
   if (!r || (from && ip->ntensors && !given)) {
     vm_pages_free(&m->al, r, sizeof *r);
     return soma_out_of_memory(m);
   }
+  /* If it fails the old run has lost its addresses, but not its bytes. */
   soma_release(old); /* the new one takes the same addresses */
   vm_memory mem[ISA_MAX_CORES] = {0};
   status = read_run(m, ip, s, r, mem, given);
@@ -412,7 +437,9 @@ soma_status soma_state_read(soma_run **run, vm_saver *s, const soma_snapshot *fr
   soma_adopt(m, p, r, mem);
   r->log = old->log;
   r->log_ud = old->log_ud;
+  /* Stops and their counts go over. */
   vm_debug_move(r->run.cores[0], old->run.cores[0], r);
+  /* Now that the old run is no longer needed. */
   if (from) soma_fill_blocks(r, old, from);
   soma_run_free(old);
   *run = r;

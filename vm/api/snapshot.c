@@ -57,6 +57,7 @@ static size_t chunk_bytes(uint64_t n, size_t i) {
 
 static slab *new_slab(const isa_alloc *al, size_t n) {
   slab *b = isa_zalloc(al, sizeof *b);
+  /* From the kernel, in huge pages. */
   if (!b) return NULL;
   b->bytes = n;
   b->data = vm_pool_take(NULL, al, n, false);
@@ -66,6 +67,7 @@ static slab *new_slab(const isa_alloc *al, size_t n) {
 }
 
 static void drop_slab(const isa_alloc *al, slab *b) {
+  /* The last copy in it frees it. */
   if (!b || b->alive) return;
   vm_pool_give(NULL, al, b->data, b->bytes);
   isa_free(al, b, sizeof *b);
@@ -81,6 +83,7 @@ static void drop_chunk(const isa_alloc *al, chunk *c) {
 /* Whether there is room for n bytes in the walk's slab. The first ones of a walk are small. */
 static bool make_room(walk *w, size_t n) {
   if (w->to && w->to->bytes - w->to->used >= n) return true;
+  /* As large as all that this walk has copied, so that few slabs are made. */
   size_t size = w->copied < SLAB_FIRST ? SLAB_FIRST : w->copied;
   w->to = new_slab(&w->s->al, size < SLAB_MOST ? size : SLAB_MOST);
   return w->to != NULL;
@@ -95,6 +98,7 @@ static chunk *new_chunk(walk *w, const uint8_t *p, size_t n, uint64_t number) {
     isa_free(al, c, sizeof *c);
     return NULL;
   }
+  /* 0 is unknown and 1 zeros: numbers of copies begin above. */
   if (!number) number = VM_PIECE_ZEROS + atomic_fetch_add(&w->s->p->pieces, 1) + 1;
   *c = (chunk){1, (uint32_t)n, number, w->to->data + w->to->used, w->to};
   memcpy(c->data, p, n);
@@ -107,8 +111,10 @@ static chunk *new_chunk(walk *w, const uint8_t *p, size_t n, uint64_t number) {
 /* p's bytes, of which `known` is what the run knows (vm_hbm_watch): one more holder of `old`, which
  * may be NULL, if it has the same, else a new copy. *zeros: none exists, they are zeros. */
 static chunk *take(walk *w, chunk *old, const uint8_t *p, size_t n, uint64_t known, bool *zeros) {
+  /* Known to the run, or compared. */
   *zeros = known ? known == VM_PIECE_ZEROS : p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
   if (*zeros) return NULL;
+  /* The same number is the same bytes, without a look. */
   bool same = old && (known ? old->number == known : memcmp(old->data, p, n) == 0);
   if (!same) return new_chunk(w, p, n, known);
   old->refs++;
@@ -119,6 +125,7 @@ static chunk *take(walk *w, chunk *old, const uint8_t *p, size_t n, uint64_t kno
 
 /* The tensor of c whose block p is, from *next on; NO_TENSOR: none's. */
 static uint32_t tensor_at(const vm_core *c, const uint8_t *p, uint32_t *next) {
+  /* Regions come in the order of tensors: the search goes on where it was. */
   for (uint32_t i = *next; i < c->prog->ntensors; i++) {
     if (c->run->blocks[i].data != p) continue;
     *next = i + 1;
@@ -146,20 +153,24 @@ static region *add_region(walk *w, uint64_t n, uint32_t tensor) {
 static void keep(void *ud, uint8_t *p, uint64_t n, uint64_t *reach) {
   walk *w = ud;
   const soma_snapshot *b = w->before;
+  /* The same region of the snapshot before: the walk never changes. */
   const region *like = b && w->i < b->n && b->regions[w->i].n == n ? &b->regions[w->i] : NULL;
   vm_core *c = w->r->run.cores[0];
   uint32_t tensor = tensor_at(c, p, &w->tensor);
   bool own = tensor != NO_TENSOR && is_own(&c->run->blocks[tensor]);
   w->i++;
   region *r = w->failed ? NULL : add_region(w, n, tensor);
+  /* From now on the run notes what is written (vm_hbm_wrote). */
   w->failed = !r || (own && !vm_hbm_watch(c, tensor));
   uint64_t *known = own ? c->run->blocks[tensor].pieces : NULL;
+  /* Nothing has been written beyond `reach`. */
   size_t written = vm_pieces_of(n < *reach ? n : *reach);
   for (size_t i = 0; i < written && !w->failed; i++) {
     bool zeros;
     r->v[i] = take(w, like ? like->v[i] : NULL, p + i * VM_PIECE, chunk_bytes(n, i),
                    known ? known[i] : 0, &zeros);
     w->failed = !r->v[i] && !zeros;
+    /* So that the next snapshot need not look. */
     if (known && !w->failed) known[i] = zeros ? VM_PIECE_ZEROS : r->v[i]->number;
   }
 }
@@ -170,11 +181,13 @@ static void give(void *ud, uint8_t *p, uint64_t n, uint64_t *reach) {
   const soma_snapshot *s = w->s;
   if (w->i >= s->n || s->regions[w->i].n != n) return; /* the walk is always the same */
   const region *r = &s->regions[w->i++];
+  /* Lent: soma_fill_blocks brings it up to date later, by numbers. */
   if (r->tensor != NO_TENSOR && w->r->run.blocks[r->tensor].data == p) return;
   for (size_t i = 0; i < vm_pieces_of(n); i++) {
     const chunk *c = r->v[i];
     if (!c) continue;
     memcpy(p + i * VM_PIECE, c->data, c->n);
+    /* The reader must know how far there is something. */
     if (*reach < i * VM_PIECE + c->n) *reach = i * VM_PIECE + c->n;
   }
 }
@@ -183,7 +196,7 @@ vm_block *soma_lend_blocks(const soma_run *r) {
   const vm_core *c = r->run.cores[0];
   uint32_t n = c->prog->ntensors;
   vm_block *v = n ? isa_zalloc(&c->al, n * sizeof *v) : NULL;
-  for (uint32_t i = 0; v && i < n; i++)
+  for (uint32_t i = 0; v && i < n; i++) /* Blocks that others have are made anew. */
     if (!c->run->blocks[i].borrowed && !c->run->blocks[i].lent)
       v[i] = (vm_block){
           .data = c->run->blocks[i].data, .bytes = c->run->blocks[i].bytes, .lent = true};
@@ -195,6 +208,7 @@ static void fill(vm_block *b, const region *r) {
   for (size_t i = 0; i < vm_pieces_of(r->n); i++) {
     const chunk *c = r->v[i];
     uint64_t number = c ? c->number : VM_PIECE_ZEROS;
+    /* The piece is as it was then. */
     if (b->pieces && b->pieces[i] == number) continue;
     if (c)
       memcpy(b->data + i * VM_PIECE, c->data, c->n);
@@ -208,6 +222,7 @@ void soma_fill_blocks(soma_run *r, soma_run *old, const soma_snapshot *s) {
   vm_core *c = r->run.cores[0];
   for (uint32_t i = 0; i < c->prog->ntensors; i++) {
     vm_block *b = &c->run->blocks[i], *from = &old->run.blocks[i];
+    /* Only what was lent changes hands. */
     if (!b->lent) continue;
     b->lent = false;
     from->lent = true;
@@ -241,6 +256,7 @@ uint64_t soma_snapshot_bytes(const soma_snapshot *s) {
   for (uint32_t k = 0; s && k < s->n; k++)
     for (size_t i = 0; i < vm_pieces_of(s->regions[k].n); i++) {
       const chunk *c = s->regions[k].v[i];
+      /* Shared pieces are divided among those who share. */
       if (c) bytes += c->n / c->refs;
     }
   return bytes;
@@ -261,6 +277,7 @@ static soma_snapshot *new_snapshot(soma_program *p) {
 static soma_snapshot *snapshot_of(soma_run *r, const soma_snapshot *before) {
   soma_snapshot *s = new_snapshot(r->p);
   if (!s) return NULL;
+  /* With another program nothing is the same. */
   walk w = {.s = s, .r = r, .before = before && before->p == r->p ? before : NULL};
   vm_saver saver = {.out = &s->state, .pages = keep, .pages_ud = &w};
   soma_save_head(&saver, r);
@@ -329,7 +346,7 @@ uint64_t soma_world_snapshot_bytes(const soma_world_snapshot *s) {
 static bool keep_ranks(soma_world *w, const soma_world_snapshot *before, soma_world_snapshot *s) {
   bool like = before && before->ranks == s->ranks;
   vm_saver saver = {.out = &s->links};
-  for (uint32_t r = 0; r < s->ranks; r++)
+  for (uint32_t r = 0; r < s->ranks; r++) /* Ranks share with their own earlier state. */
     if (!(s->of[r] = snapshot_of(w->ranks[r].run, like ? before->of[r] : NULL))) return false;
   vm_world_walk_links(&w->w, &saver);
   return !s->links.failed;
@@ -373,6 +390,7 @@ static soma_status begin_rank(soma_world *w, uint32_t r, const soma_snapshot *s,
   soma_status status = run && (given || !p->ntensors) ? SOMA_OK : SOMA_NOMEM;
   b->w.r = b->old;
   b->s = reader_of(s, &b->w, e);
+  /* A rank's new run takes the old one's addresses. */
   soma_release(b->old); /* the new one takes the same addresses */
   if (status == SOMA_OK) status = soma_read_head(x->m, p, &b->s, run, mem, given);
   if (given) isa_free(&x->m->al, given, p->ntensors * sizeof *given);
@@ -390,9 +408,11 @@ static soma_status begin_rank(soma_world *w, uint32_t r, const soma_snapshot *s,
 
 static soma_status go_back(soma_world *w, const soma_world_snapshot *s, back *b, isa_error *e) {
   soma_status status = SOMA_OK;
+  /* All old runs stay until all new ones are there. */
   for (uint32_t r = 0; r < s->ranks; r++) b[r].old = w->ranks[r].run;
   for (uint32_t r = 0; r < s->ranks && status == SOMA_OK; r++)
     status = begin_rank(w, r, s->of[r], &b[r], e);
+  /* Peers by their new runs, before messages are read. */
   if (status == SOMA_OK) status = soma_world_connect(w, false);
   for (uint32_t r = 0; r < s->ranks && status == SOMA_OK; r++)
     status = soma_read_walk(&b[r].s, w->ranks[r].run);
@@ -409,6 +429,7 @@ static soma_status go_back(soma_world *w, const soma_world_snapshot *s, back *b,
 
 /* The runs before are freed; on failure first the new ones, which may have memory of those. */
 static void end_back(soma_world *w, const back *b, bool ok) {
+  /* The new ones first: they have blocks of the old ones. */
   if (!ok) soma_world_leave_ranks(w);
   for (uint32_t r = 0; r < w->o.ranks; r++) {
     rank *x = &w->ranks[r];
@@ -424,6 +445,7 @@ soma_status soma_world_return(soma_world *w, const soma_world_snapshot *s) {
   if (!s) return soma_world_fail(w, SOMA_ARG, "the snapshot is NULL");
   if (w->running) return soma_world_fail(w, SOMA_BUSY, "soma_world_until is at work");
   bool same = s->ranks == w->o.ranks;
+  /* Each rank must still have the run of that program. */
   for (uint32_t r = 0; r < w->o.ranks && same; r++)
     same = w->ranks[r].run && w->ranks[r].run->m && s->of[r]->p == w->ranks[r].p;
   if (!same)

@@ -7,6 +7,7 @@
 
 soma_status soma_need_core(soma_machine *m, unsigned core, bool changes, vm_core **out) {
   *out = NULL;
+  /* A callback may look, but not change. */
   soma_status s = changes ? soma_not_running(m) : soma_not_calling(m);
   if (s != SOMA_OK) return s;
   if (!m->run) return soma_fail(m, SOMA_ARG, "the machine has no run");
@@ -22,6 +23,7 @@ soma_status soma_core_semaphore_get(soma_machine *m, unsigned core, uint32_t id,
   if (!soma_given(m, "value", value)) return SOMA_ARG;
   if (id >= ISA_NSEMS) return soma_fail(m, SOMA_ARG, "semaphore %u: a core has %d", id, ISA_NSEMS);
   soma_status s = soma_need_core(m, core, false, &c);
+  /* Even a failed call leaves a value. */
   *value = s == SOMA_OK ? c->sem[id] : 0;
   return s;
 }
@@ -39,6 +41,7 @@ soma_status soma_core_semaphore_set(soma_machine *m, unsigned core, uint32_t id,
                      ISA_SEM_MAX);
   soma_status s = soma_need_core(m, core, true, &c);
   if (s != SOMA_OK) return s;
+  /* The host is no node of the path. */
   c->cause = 0; /* no instruction's */
   vm_tell_applied(c, VM_BY_HOST, id, ISA_UPD_write);
   vm_sem_apply(c, &(isa_update){.kind = ISA_UPD_write, .sem = (uint8_t)id, .value = value},
@@ -51,6 +54,7 @@ soma_status soma_semaphore_set(soma_machine *m, uint32_t id, uint32_t value) {
 }
 
 static soma_status check_register(soma_machine *m, soma_engine e, uint32_t r) {
+  /* Both cores of a program have the same engines. */
   const vm_core *c = m->run ? m->run->run.cores[0] : NULL;
   unsigned n = c ? c->nseqs : ISA_NENGINES;
   if ((unsigned)e < n && r < ISA_NREGS) return SOMA_OK;
@@ -96,6 +100,7 @@ soma_status soma_register_set(soma_machine *m, soma_engine e, uint32_t r, uint32
 /* Host address of n bytes of a partition; NULL with a message if they are outside. */
 static uint8_t *memory_at(soma_machine *m, unsigned core, soma_memory mem, uint32_t partition,
                           uint64_t offset, size_t n) {
+  /* A core's memories exist from the first program that used it. */
   bool sbuf = mem == SOMA_SBUF;
   const vm_memory *of = &m->mem[core < ISA_MAX_CORES ? core : 0];
   if (core >= ISA_MAX_CORES || (core && !of->sbuf)) {
@@ -104,6 +109,7 @@ static uint8_t *memory_at(soma_machine *m, unsigned core, soma_memory mem, uint3
   }
   if (!m->target) {
     soma_fail(m, SOMA_ARG, "the machine has no memories before its target is known");
+    /* A machine without a target has no partition size. */
     return NULL;
   }
   uint64_t size = sbuf ? m->target->sbuf_bytes : m->target->psum_bytes;
@@ -111,6 +117,7 @@ static uint8_t *memory_at(soma_machine *m, unsigned core, soma_memory mem, uint3
     soma_fail(m, SOMA_ARG, "memory %d is neither SBUF nor PSUM", (int)mem);
     return NULL;
   }
+  /* offset first: the difference must not wrap. */
   if (partition >= ISA_PMAX || offset > size || n > size - offset) {
     soma_fail(m, SOMA_ARG, "%zu bytes at byte %llu of partition %u: %s has %d partitions of %llu",
               n, (unsigned long long)offset, partition, isa_space_name((unsigned)mem), ISA_PMAX,
@@ -124,6 +131,7 @@ static uint8_t *memory_at(soma_machine *m, unsigned core, soma_memory mem, uint3
 soma_status soma_core_memory_read(soma_machine *m, unsigned core, soma_memory mem,
                                   uint32_t partition, uint64_t offset, void *data, size_t n) {
   if (!soma_given(m, "data", data)) return SOMA_ARG;
+  /* In a world another process may have them. */
   if (soma_not_calling(m) != SOMA_OK) return SOMA_BUSY;
   soma_status s = soma_bring_memories(m);
   if (s != SOMA_OK) return s;
@@ -153,6 +161,7 @@ soma_status soma_core_memory_write(soma_machine *m, unsigned core, soma_memory m
                       .p1 = (uint16_t)(partition + 1),
                       .lo = offset,
                       .hi = offset + n};
+  /* Instructions that have started keep what they have read, and checks learn of it. */
   if (m->run && core < m->run->run.prog->ncores) { /* what has started has read its sources */
     vm_core *c = m->run->run.cores[core];
     vm_touch_by_host(c, &box);

@@ -10,6 +10,7 @@ static bool size_of(soma_dtype dtype, uint32_t ndim, const int64_t *shape, uint6
   if (!isa_dtype_valid((unsigned)dtype) || ndim > ISA_TENSOR_DIMS) return false;
   *bytes = isa_dtype_bytes((unsigned)dtype);
   for (uint32_t d = 0; d < ndim; d++) {
+    /* The product must not overflow, and no dimension is empty. */
     if (shape[d] < 1 || *bytes > (uint64_t)INT64_MAX / (uint64_t)shape[d]) return false;
     *bytes *= (uint64_t)shape[d];
   }
@@ -37,6 +38,7 @@ static soma_status place(soma_machine *m, soma_tensor *t, vm_hbm_owner owner) {
   if (s != ISA_OK) return soma_out_of_memory(m);
   b->data = vm_pool_take(m->pool, &m->al, b->bytes, true);
   if (b->data) return SOMA_OK;
+  /* Address and memory together, or neither. */
   vm_hbm_release(m->hbm, b->address);
   return soma_out_of_memory(m);
 }
@@ -104,6 +106,7 @@ soma_status soma_tensor_view(soma_tensor *base, uint64_t offset, soma_dtype dtyp
   if (!soma_given(m, "view", out) || (ndim && !soma_given(m, "shape", shape))) return SOMA_ARG;
   soma_status s = soma_not_calling(m);
   if (s != SOMA_OK) return s;
+  /* bytes first: the difference must not wrap. */
   bool fits = size_of(dtype, ndim, shape, &bytes) && bytes <= base->block.bytes &&
               offset <= base->block.bytes - bytes && offset % isa_dtype_bytes((unsigned)dtype) == 0;
   if (!fits)
@@ -114,6 +117,7 @@ soma_status soma_tensor_view(soma_tensor *base, uint64_t offset, soma_dtype dtyp
         (unsigned long long)base->block.bytes, (unsigned long long)offset);
   soma_tensor *t = new_handle(m, dtype, ndim, shape, bytes);
   if (!t) return soma_out_of_memory(m);
+  /* A part of the base's memory: nothing is placed. */
   t->block.address = base->block.address + offset;
   t->block.data = base->block.data + offset;
   t->base = base;
@@ -126,13 +130,15 @@ soma_status soma_tensor_view(soma_tensor *base, uint64_t offset, soma_dtype dtyp
 void soma_tensor_free(soma_tensor *t) {
   if (!t || --t->refs > 0) return;
   if (t->next) t->next->prev = t->prev;
-  if (t->prev)
+  if (t->prev) /* Out of the machine's list, if it is still there. */
     t->prev->next = t->next;
   else if (t->m)
     t->m->tensors = t->next;
+  /* A view has no place of its own. */
   if (t->m && !t->base) vm_hbm_release(t->m->hbm, t->block.address);
   isa_alloc al = t->al;
   if (!t->base) vm_pool_give(t->m ? t->m->pool : NULL, &al, t->block.data, t->block.bytes);
+  /* A view's reference. */
   soma_tensor_free(t->base);
   isa_free(&al, t, sizeof *t);
 }
@@ -140,6 +146,7 @@ void soma_tensor_free(soma_tensor *t) {
 static soma_status check_part(soma_tensor *t, uint64_t offset, uint64_t n) {
   if (!t || !t->m) return SOMA_ARG;
   if (soma_not_calling(t->m) != SOMA_OK) return SOMA_BUSY;
+  /* n is compared with what is left: offset + n could wrap. */
   if (offset > t->block.bytes || n > t->block.bytes - offset)
     return soma_fail(t->m, SOMA_ARG, "%llu bytes from byte %llu: the tensor has %llu",
                      (unsigned long long)n, (unsigned long long)offset,
@@ -150,6 +157,7 @@ static soma_status check_part(soma_tensor *t, uint64_t offset, uint64_t n) {
 /* The host is about to write n bytes of t: what has started reads them first. */
 static soma_status begin_write(soma_tensor *t, uint64_t offset, uint64_t n) {
   soma_status s = check_part(t, offset, n);
+  /* A run's callback may not write. */
   if (s != SOMA_OK || (s = soma_not_running(t->m)) != SOMA_OK) return s;
   if (!t->m->run) return SOMA_OK;
   uint64_t at = (uint64_t)(uintptr_t)t->block.data + offset;
@@ -197,6 +205,7 @@ soma_status soma_tensor_read(soma_tensor *t, void *data, size_t n) {
 soma_status soma_tensor_fill(soma_tensor *t, uint64_t offset, const void *element, size_t size,
                              uint64_t count) {
   if (!t || !t->m || !soma_given(t->m, "element", element)) return SOMA_ARG;
+  /* count * size must not wrap. */
   if (size == 0 || count > t->block.bytes / size)
     return soma_fail(t->m, SOMA_ARG, "%llu elements of %zu bytes: the tensor has %llu bytes",
                      (unsigned long long)count, size, (unsigned long long)t->block.bytes);
@@ -205,6 +214,7 @@ soma_status soma_tensor_fill(soma_tensor *t, uint64_t offset, const void *elemen
   uint64_t have = size, n = count * size;
   if (s != SOMA_OK || n == 0) return s;
   memcpy(p, element, size);
+  /* Doubling: each step copies what is there already. */
   for (; have < n; have *= 2) memcpy(p + have, p, (size_t)(n - have < have ? n - have : have));
   return SOMA_OK;
 }
@@ -217,6 +227,7 @@ soma_status soma_bind_tensor(soma_machine *m, soma_program *p, const char *name,
   soma_bound_tensor *b;
   soma_status s = soma_binding(m, p, name, t->dtype, t->ndim, t->shape, &b);
   if (s != SOMA_OK) return s;
+  /* First, as it may be the tensor that is bound already. */
   t->refs++;
   soma_tensor_free(b->device);
   b->device = t;
