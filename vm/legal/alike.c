@@ -19,6 +19,7 @@ static int by_key(const void *x, const void *y) {
 
 static uint64_t key_of(const vm_legal *l, const vm_lg_access *a) {
   const vm_lg_item *it = vm_lg_item_of(l, a);
+  /* Only transfers have keys. */
   if (!a->a.writes || !it->transfer) return 0;
   return l->key(l->key_ud, vm_lg_step_of(l, it), it->transfer, a->a.region);
 }
@@ -30,6 +31,7 @@ static void number_all(vm_legal *l) {
     bool has[2] = {false, false};
     for (end = i; end < l->nalike && l->alike[end].key == l->alike[i].key; end++)
       has[core_of(&l->accesses[l->alike[end].access])] = true;
+    /* Written over what has been looked at: n does not overtake x. */
     for (uint32_t x = i; x < end && has[0] && has[1]; x++) {
       l->alike[n++] = l->alike[x];
       l->accesses[l->alike[n - 1].access].alike = n;
@@ -70,6 +72,7 @@ static bool is_saved(const vm_legal *l, vm_lg_excuse *x, const vm_lg_access *wri
                      const vm_lg_access *read) {
   const uint64_t key = l->alike[write->alike - 1].key;
   uint32_t *last = &x->last[core_of(read)], i = write->alike - 1;
+  /* Reads of one line often share one write. */
   if (l->alike[*last].key == key && saves(l, x, *last, write, read)) return true;
   while (i > 0 && l->alike[i - 1].key == key) i--;
   for (; i < l->nalike && l->alike[i].key == key && x->looks < MOST_LOOKS; i++)
@@ -84,6 +87,7 @@ bool vm_lg_excused(const vm_legal *l, vm_lg_excuse *x, const vm_lg_access *a,
                    const vm_lg_access *b) {
   const vm_lg_access *write = a->a.writes ? a : b, *read = a->a.writes ? b : a;
   if (!write->alike || core_of(a) == core_of(b)) return false;
+  /* Beyond the bound everything is excused, and the judge says that it is not sure. */
   x->tired |= x->looks >= MOST_LOOKS;
   if (x->tired) return true;
   x->looks++;

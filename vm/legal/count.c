@@ -23,6 +23,7 @@ typedef struct run {
 } run;
 
 static void push(run *x, uint32_t actor) {
+  /* Each actor is on the stack once. */
   if (x->on_stack[actor]) return;
   x->on_stack[actor] = true;
   x->stack[x->n++] = actor;
@@ -44,11 +45,13 @@ static void wake(run *x, const vm_legal_step *s) {
 }
 
 static void note(run *x, uint32_t item) {
+  /* The least limit with which it starts, since limits only grow. */
   if (x->need && item != NEVER && x->need[item] == NEVER) x->need[item] = x->limit[0];
 }
 
 static bool is_held(const run *x, const vm_lg_move *m) {
   unsigned comp = vm_lg_comp_of(m);
+  /* An end completes its number; steps and shares count from 0. */
   uint32_t to = m->number + (m->what == LG_STEP || m->what == LG_SHARE);
   for (unsigned i = 0; i < 2; i++)
     if (comp == x->held[i] && to > x->limit[i]) return true;
@@ -66,6 +69,7 @@ static bool make(run *x, vm_lg_move m) {
   if (!vm_lg_can(x->l, x->v, &m)) return false;
   if (vm_lg_twin(x->l, &m, &twin)) {
     note_standing(x, &twin);
+    /* Both halves must be free to move. */
     if (is_held(x, &twin)) return false;
   }
   if (is_held(x, &m) || !vm_lg_do(x->l, x->v, &m)) return false;
@@ -192,6 +196,7 @@ static void mark_slots(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
 }
 
 static void hold(run *x, unsigned comp, uint32_t limit) {
+  /* Nothing new can happen under the same limit. */
   if (limit == x->limit[0]) return;
   x->limit[0] = limit;
   push(x, comp < LG_FIRST_RING ? comp / LG_OF_ENGINE : x->l->nengines + comp - LG_FIRST_RING);
@@ -234,6 +239,7 @@ static void compare(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
   unsigned c = vm_lg_access_of(l, a, 0)->comp, d = vm_lg_access_of(l, b, 0)->comp;
   if (vm_lg_same_source(c, d)) return;
   const uint32_t *before_a = need_of(n, c), *before_b = need_of(n, d);
+  /* Both classes are in the order of their components: two marks go once through b. */
   uint32_t lo = 0, hi = 0;
   for (uint32_t i = 0; i < a->n; i++) {
     const vm_lg_access *x = vm_lg_access_of(l, a, i);
@@ -242,6 +248,7 @@ static void compare(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
     while (lo < b->n && vm_lg_item_of(l, vm_lg_access_of(l, b, lo))->epoch <= need) lo++;
     for (uint32_t j = lo; j < hi; j++) {
       const vm_lg_access *y = vm_lg_access_of(l, b, j);
+      /* Later pairs of this x come later in the run. */
       if (!is_earlier(n, x, y)) break;
       if (vm_lg_excused(l, &n->excuse, x, y)) continue;
       n->best[0] = x;
@@ -286,6 +293,7 @@ void vm_legal_count(vm_legal *l, vm_legal_result *out) {
     return;
   }
   size_t cells = (size_t)n.nslots * l->nitems + 1;
+  /* Too many cells: rather not judged than too slowly. */
   bool fits = cells <= MOST_CELLS, ok = true;
   if (fits) n.v = isa_zalloc(&l->al, cells * sizeof *n.v);
   if (n.v) memset(n.v, 0xff, cells * sizeof *n.v);

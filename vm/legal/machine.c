@@ -15,6 +15,7 @@ static bool wait_holds(const vm_legal *l, const uint32_t *v, const vm_legal_step
 
 /* Whether an engine's flights up to number f have ended. */
 static bool ended_up_to(const vm_lg_engine *en, const uint32_t *ev, uint32_t f) {
+  /* Weight loads end in an order of their own. */
   return en->next_main[ev[LG_D]] > f && en->next_load[ev[LG_W]] > f;
 }
 
@@ -22,6 +23,7 @@ static bool ended_up_to(const vm_lg_engine *en, const uint32_t *ev, uint32_t f) 
 static uint32_t next_read(const vm_legal *l, const vm_lg_engine *en, uint32_t read) {
   for (uint32_t f = read + 1; f <= en->last_read; f++) {
     const vm_legal_step *s = vm_lg_step_of(l, &l->items[en->flights[f - 1]]);
+    /* A load's reading is a move only if it updates then. */
     if (!s->weights || s->at_read) return f;
   }
   return NONE;
@@ -69,6 +71,7 @@ uint32_t vm_lg_open_share(const vm_legal *l, const uint32_t *v, uint32_t r) {
   if (done >= q->n) return NONE;
   uint32_t item = q->items[done] + (r - q->first);
   const vm_lg_item *it = &l->items[item];
+  /* Its trigger must have been passed. */
   return engine_of(v, it->engine)[LG_POS] > it->step ? item : NONE;
 }
 
@@ -79,6 +82,7 @@ static bool can_arrive(const vm_legal *l, const uint32_t *v, uint32_t f, vm_lg_m
   const vm_lg_flow *flow = &l->flows[f];
   m->number = v[vm_lg_flow_at(l, f)];
   if (m->number >= flow->n || flow->v[m->number].epoch > count_of(l, v, flow->comp)) return false;
+  /* Both halves must have ended. */
   if (flow->twin && flow->v[m->number].twin_epoch > count_of(l, v, flow->twin)) return false;
   for (uint32_t i = 0; i < l->nflows && flow->comp < LG_FIRST_RING; i++) {
     const vm_lg_flow *other = &l->flows[i];
@@ -137,6 +141,7 @@ bool vm_lg_can(const vm_legal *l, const uint32_t *v, vm_lg_move *m) {
   vm_lg_move twin;
   if (!can_alone(l, v, m)) return false;
   if (!vm_lg_twin(l, m, &twin)) return true;
+  /* The other half must stand at this very step. */
   const uint32_t number = twin.number;
   return can_alone(l, v, &twin) && twin.number == number;
 }
@@ -162,6 +167,7 @@ static bool do_step(const vm_legal *l, uint32_t *v, unsigned e) {
   for (bool more = true; more;) {
     const vm_legal_step *s = &en->steps[ev[LG_POS]++];
     more = s->glued && ev[LG_POS] < en->nsteps;
+    /* What these do comes with their ends. */
     if (s->kind == VM_LEGAL_FLIGHT || s->kind == VM_LEGAL_TRIGGER) continue;
     if (!s->at_once)
       post(l, v, s);
@@ -217,6 +223,7 @@ uint32_t vm_lg_start(const vm_legal *l, uint32_t *v, unsigned e) {
   uint32_t *ev = engine_at(v, e);
   if (en->nflights == 0 || ev[LG_S] >= en->before[ev[LG_POS]]) return NONE;
   uint32_t item = en->flights[ev[LG_S]];
+  /* A hazard holds it back, and with it all that come after it. */
   if (!ended_up_to(en, ev, l->items[item].hazard)) return NONE;
   ev[LG_S]++;
   return item;

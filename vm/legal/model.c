@@ -11,6 +11,7 @@ vm_legal *vm_legal_new(const isa_alloc *al, unsigned nengines) {
   if (!l) return NULL;
   l->al = *al;
   l->nengines = nengines;
+  /* No engine has triggered it yet. */
   for (unsigned q = 0; q < LG_QUEUES; q++) l->queues[q].engine = UINT8_MAX;
   return l;
 }
@@ -26,6 +27,7 @@ void vm_legal_free(vm_legal *l) {
     free_array(l, en->steps, en->cap_steps, sizeof *en->steps);
     free_array(l, en->items, en->cap_items, sizeof *en->items);
     free_array(l, en->flights, en->cap_flights, sizeof *en->flights);
+    /* The four indices are one block (index_steps). */
     free_array(l, en->before, 4 * ((size_t)en->nsteps + 2), sizeof *en->before);
   }
   for (unsigned q = 0; q < LG_QUEUES; q++)
@@ -70,6 +72,7 @@ const vm_legal_step *vm_lg_step_of(const vm_legal *l, const vm_lg_item *it) {
 
 /* Room for one more element; false: none exists. */
 static bool room(vm_legal *l, void *array, uint32_t n, uint32_t *cap, size_t size) {
+  /* Once memory is out nothing is added: the judges say so. */
   if (l->no_memory) return false;
   if (n == *cap && !isa_array_grow(&l->al, array, n, cap, size)) l->no_memory = true;
   return !l->no_memory;
@@ -84,6 +87,7 @@ static uint32_t add_item(vm_legal *l, vm_lg_item it) {
 static uint32_t add_shares(vm_legal *l, const vm_legal_step *s, uint32_t step) {
   vm_lg_queue *q = &l->queues[s->queue];
   uint32_t first = l->nitems;
+  /* The first transfer of a queue: its rings get their numbers. */
   if (q->engine == UINT8_MAX) {
     q->engine = s->engine;
     q->rings = s->rings;
@@ -94,6 +98,7 @@ static uint32_t add_shares(vm_legal *l, const vm_legal_step *s, uint32_t step) {
   }
   if (!room(l, &q->items, q->n, &q->cap, sizeof *q->items)) return NO_ITEM;
   q->items[q->n++] = first;
+  /* Numbered over all queues, as vm_legal_give_keys asks for them. */
   l->ntransfers++;
   for (unsigned r = 0; r < q->rings; r++)
     add_item(l, (vm_lg_item){.step = step,
@@ -108,6 +113,7 @@ static uint32_t add_shares(vm_legal *l, const vm_legal_step *s, uint32_t step) {
 /* The step of a sendrecv that is added after the other one's. */
 static void pair_steps(vm_legal *l, unsigned e) {
   vm_lg_engine *en = &l->eng[e], *other = &l->eng[l->half_engine];
+  /* The second half: the two steps name each other. */
   if (l->half) {
     en->steps[en->nsteps - 1].partner = other->nsteps - 1;
     other->steps[other->nsteps - 1].partner = en->nsteps - 1;
@@ -130,6 +136,7 @@ void vm_legal_add_step(vm_legal *l, const vm_legal_step *s) {
                                     .kind = s->kind,
                                     .ring = -1});
     en->flights[en->nflights++] = item;
+    /* Up to this flight the end of reading is a moment of its own. */
     if (s->at_read) en->last_read = en->nflights;
   } else if (s->kind == VM_LEGAL_TRIGGER) {
     item = add_shares(l, s, step);
@@ -167,6 +174,7 @@ void vm_legal_add_access(vm_legal *l, const vm_legal_access *a) {
   const vm_lg_engine *en = &l->eng[a->engine];
   if (l->no_memory || en->nsteps == 0) return;
   uint32_t item = en->items[en->nsteps - 1];
+  /* The rings of a transfer are items one after another. */
   uint32_t ring = a->ring > 0 ? (uint16_t)a->ring : 0;
   if (item != NO_ITEM) add_access(l, a, item + ring);
 }
@@ -225,8 +233,10 @@ static void take_as_counted(vm_legal *l, unsigned sem) {
       const vm_legal_step *s = &l->eng[i].steps[k];
       bool waits = s->cond != ISA_WAIT_none && s->sem == sem;
       bool updates = s->update != ISA_UPD_none && s->to == sem;
+      /* A wait for less needs more than a sum. */
       if (waits && !rises(s)) return;
       if (updates && lowers(s)) {
+        /* Only who takes at most what it waited for cannot bring the value below zero. */
         if (s->update != ISA_UPD_add || !s->at_once || !waits ||
             -s->delta > (int64_t)s->value + (s->cond == ISA_WAIT_gt))
           return;
@@ -235,10 +245,12 @@ static void take_as_counted(vm_legal *l, unsigned sem) {
         adders |= 1u << i;
       if (waits) waiters |= 1u << i;
     }
+  /* Several takers, or waiters that do not take: who comes first matters. */
   if (takers && (takers != waiters || (takers & (takers - 1)))) return;
   if (adders) add_later(l, sem);
   if (!takers) return;
   while (!(takers >> e & 1)) e++;
+  /* What was taken before is added to each later wait: the semaphore then only rises. */
   int64_t taken = 0;
   for (uint32_t k = 0; k < l->eng[e].nsteps; k++) {
     vm_legal_step *s = &l->eng[e].steps[k];
@@ -312,6 +324,7 @@ static vm_lg_flow *flow_of(vm_legal *l, unsigned comp, unsigned sem, unsigned tw
 static void add_flow(vm_legal *l, unsigned comp, uint32_t epoch, const vm_legal_step *s,
                      uint32_t step) {
   uint32_t twin_epoch = 0, twin = 0;
+  /* The ring of the other half must have ended, too. */
   if (s->meets && s->kind == VM_LEGAL_TRIGGER)
     twin = LG_FIRST_RING + vm_lg_twin_ring(l, s, comp - LG_FIRST_RING, &twin_epoch);
   vm_lg_flow *f = flow_of(l, comp, s->to, twin);
@@ -329,6 +342,7 @@ static void add_flows(vm_legal *l, unsigned e, uint32_t step) {
   const vm_lg_engine *en = &l->eng[e];
   const vm_legal_step *s = &en->steps[step];
   unsigned of = LG_OF_ENGINE * e;
+  /* A semaphore that only counts needs no order of arrivals. */
   if (s->update == ISA_UPD_none || s->at_once || !l->mixed[s->to]) return;
   if (s->kind == VM_LEGAL_TRIGGER) {
     const vm_lg_queue *q = &l->queues[s->queue];
@@ -416,6 +430,7 @@ void vm_lg_each_meeting(const vm_legal *l,
     const vm_legal_access *a = &vm_lg_access_of(l, &l->classes[i], 0)->a;
     for (uint32_t j = i; j < l->nclasses; j++) {
       const vm_legal_access *b = &vm_lg_access_of(l, &l->classes[j], 0)->a;
+      /* Sorted by their first bytes: no later class can meet this one. */
       if (b->region != a->region || b->set.start >= a->set.start + a->set.span[0]) break;
       if ((a->writes || b->writes) && vm_lg_meet(a, b)) fn(ud, &l->classes[i], &l->classes[j]);
     }
@@ -430,6 +445,7 @@ static void note_hazards(vm_legal *l, const vm_lg_class *before, const vm_lg_cla
     if (it->kind == VM_LEGAL_FLIGHT && it->engine == ISA_ENG_tensor) return;
     for (; k < before->n; k++) {
       const vm_lg_item *old = vm_lg_item_of(l, vm_lg_access_of(l, before, k));
+      /* Only what came before in the engine's order. */
       if (old->step >= it->step) break;
       last = old->epoch;
     }
@@ -529,6 +545,7 @@ static bool index_steps(vm_legal *l, unsigned e) {
 bool vm_lg_prepare(vm_legal *l) {
   if (l->ready) return !l->no_memory;
   l->ready = true;
+  /* What counts is found first, so that fewer semaphores are mixed. */
   for (unsigned sem = 0; sem < LG_SEMS; sem++) take_as_counted(l, sem);
   simplify_waits(l);
   scan_sems(l);

@@ -40,6 +40,7 @@ typedef struct search {
 /* ---- Accesses that meet -------------------------------------------------------------------- */
 
 static void add_meeting(search *x, uint32_t mine, uint32_t other) {
+  /* A meeting is two numbers. */
   if (x->nmeets + 2 > x->cap_meets &&
       !isa_array_grow(&x->l->al, &x->meets, x->cap_meets, &x->cap_meets, sizeof *x->meets)) {
     x->no_memory = true;
@@ -56,6 +57,7 @@ static void add_meetings(void *ud, const vm_lg_class *a, const vm_lg_class *b) {
   for (uint32_t i = 0; i < a->n; i++)
     for (uint32_t j = 0; j < b->n && !x->no_memory; j++) {
       uint32_t p = l->sorted[a->first + i], q = l->sorted[b->first + j];
+      /* Both ways: either may be the one that starts. */
       add_meeting(x, p, q);
       add_meeting(x, q, p);
     }
@@ -71,6 +73,7 @@ static bool index_meetings(search *x) {
     return false;
   }
   uint32_t *at = x->first + 1;
+  /* A counting sort by item. */
   for (uint32_t i = 0; i < n; i++) at[l->accesses[x->meets[2 * i]].item]++;
   for (uint32_t i = 0, sum = 0; i <= l->nitems; i++) {
     uint32_t count = at[i];
@@ -110,6 +113,7 @@ static bool saves(void *ud, const vm_lg_access *mine, const vm_lg_access *write,
   search *x = ud;
   (void)read;
   if (!vm_lg_ended(x->l, x->state, mine)) return false;
+  /* In the second round only what has really been open together counts. */
   if (x->again) return has_pair(x, x->seen, mine, write);
   add_pair(x, x->wanted, mine, write);
   return true;
@@ -124,6 +128,7 @@ static bool has_seen_all(const search *x) {
 static bool open_pairs(search *x) {
   const vm_legal *l = x->l;
   x->excuse = (vm_lg_excuse){.saves = saves, .ud = x};
+  /* Too many for a bit each: explore_all gives up. */
   if (l->nalike > MOST_ALIKE) return true;
   x->seen = isa_zalloc(&l->al, bytes_of_pairs(l));
   x->wanted = isa_zalloc(&l->al, bytes_of_pairs(l));
@@ -185,6 +190,7 @@ static void look_after(search *x, uint32_t *v, const vm_lg_move *m) {
 static void make(search *x, uint32_t *v, const vm_lg_move *m) {
   const vm_legal *l = x->l;
   if (x->path) vm_lg_path_add(x->l, x->path, m);
+  /* The move took a semaphore below zero. */
   if (!vm_lg_do(l, v, m)) {
     x->below = true;
     return;
@@ -214,6 +220,7 @@ static bool has_rival(const vm_legal *l, const vm_legal_step *s, unsigned comp) 
 /* Whether a move that can happen needs no choice; for a sendrecv's, this half of it. */
 static bool half_at_once(const search *x, const uint32_t *v, const vm_lg_move *m) {
   const vm_legal *l = x->l;
+  /* An arrival changes what waits see. */
   if (m->what == LG_ARRIVE) return false;
   if (m->what == LG_SHARE) return met_all(x, v, vm_lg_open_share(l, v, m->who));
   const vm_lg_engine *en = &l->eng[m->who];
@@ -223,7 +230,9 @@ static bool half_at_once(const search *x, const uint32_t *v, const vm_lg_move *m
     return !rival && met_all(x, v, item);
   }
   const vm_legal_step *s = &en->steps[m->number];
+  /* Such a wait may hold now and not later. */
   if (s->cond != ISA_WAIT_none && l->mixed[s->sem]) return false;
+  /* Everybody sees an update at once. */
   if (s->at_once && s->update != ISA_UPD_none) return false;
   return en->open[m->number] == NONE || met_all(x, v, en->open[m->number]);
 }
@@ -273,6 +282,7 @@ static bool grow_table(search *x) {
   uint32_t *table = isa_zalloc(&x->l->al, n * sizeof *table);
   if (!table) return false;
   for (uint32_t s = 0; s < x->n; s++) {
+    /* At most half of it is used (room_for_state). */
     uint64_t h = isa_hash_words(x->kept + (size_t)s * x->nlive, x->nlive);
     while (table[h % n]) h++;
     table[h % n] = s + 1;
@@ -300,6 +310,7 @@ static void keep(search *x, uint32_t from, const vm_lg_move *m) {
     return;
   }
   uint32_t *to = x->kept + (size_t)x->n * x->nlive;
+  /* Words that never change are in no state. */
   for (uint32_t i = 0; i < x->nlive; i++) to[i] = x->next[x->live[i]];
   uint64_t h = isa_hash_words(to, x->nlive);
   for (; x->table[h % x->ntable]; h++) {
@@ -361,6 +372,7 @@ static void begin(search *x) {
 /* The moves to state s, and then move m. */
 static void find_path(search *x, uint32_t s, const vm_lg_move *m, vm_lg_path *p) {
   vm_lg_path back = {0};
+  /* From the last state back to the first. */
   for (; s != 0; s = x->states[s].from) vm_lg_path_add(x->l, &back, &x->states[s].move);
   x->race[0] = x->race[1] = NULL;
   x->below = false;
@@ -431,12 +443,14 @@ static void explore(search *x, uint32_t most, vm_legal_result *out) {
   if (x->race[0] || x->below) tell(x, 0, NULL, out);
   for (x->at = 0; x->at < x->n && !stopped(x); x->at++) {
     load(x, x->at, x->v);
+    /* Too many states: nothing is decided. */
     if (x->n > most) {
       out->verdict = VM_LEGAL_UNKNOWN;
       out->place[0] = standing(x->l, x->v);
       return;
     }
     if (each_move(x, x->v, any)) { /* none exists */
+      /* Every engine has come to its end. */
       if (vm_lg_halted(x->l, x->v)) continue;
       tell(x, x->at, NULL, out);
       return;
@@ -450,6 +464,7 @@ static void explore(search *x, uint32_t most, vm_legal_result *out) {
 static void explore_all(search *x, uint32_t most, vm_legal_result *out) {
   bool fits = x->l->nalike <= MOST_ALIKE;
   if (fits) explore(x, most, out);
+  /* An order was taken for granted that was never seen: once more without it. */
   if (fits && out->verdict == VM_LEGAL_SAME && !has_seen_all(x)) {
     start_again(x);
     explore(x, most, out);

@@ -103,10 +103,12 @@ static void find_transfer_lanes(chrome *c) {
   vm_time ends[ISA_MAX_CORES * ISA_MAX_QUEUES][VM_REC_LANES] = {{0}};
   for (uint32_t k = 0; k < c->transfers.n; k++) {
     const vm_rec_transfer *x = &c->transfers.v[k];
+    /* Nothing of it was recorded. */
     if (!x->share) continue;
     const vm_rec_event *v = vm_rec_at(c->t.r, x->share - 1);
     unsigned q = vm_rec_queue(v->core, v->id);
     uint32_t l = 0;
+    /* The last lane takes what fits in none. */
     while (l + 1 < VM_REC_LANES && l < c->queue_lanes[q] && ends[q][l] > x->start) l++;
     ends[q][l] = x->end;
     c->queue_lanes[q] = l + 1 > c->queue_lanes[q] ? l + 1 : c->queue_lanes[q];
@@ -121,6 +123,7 @@ static void put_tracks(chrome *c) {
     if ((vm_rec_is_wait(v) || v->kind == VM_EV_NOTIFY) && v->engine < ISA_NSEQS)
       c->waits[vm_rec_track(v)] = true;
     if (!vm_rec_written_by_ring(v, &queue, &ring)) continue;
+    /* A ring that moved nothing writes on its engine's track as well. */
     uint32_t *lanes = &c->used[VM_REC_DMA_ENGINES + (unsigned)v->by_core * ISA_NDMA + ring];
     *lanes = *lanes ? *lanes : 1;
   }
@@ -205,6 +208,7 @@ static void put_share_args(chrome *c, uint32_t i, const vm_rec_event *v) {
   isa_buf plain;
   isa_buf_init(&plain, &c->t.al);
   vm_rec_put_queue(&c->t, v->core, v->id, &plain);
+  /* One number joins a trigger, its transfer and the shares; those of the next rank follow. */
   isa_buf_printf(&c->out.b, ",\"bind_id\":\"0x%x\",\"flow_in\":true,\"args\":{\"bytes\":%llu",
                  c->flows + c->transfers.of[i] + 1, (unsigned long long)v->bytes);
   put_string(c, "queue", &plain);
@@ -247,6 +251,7 @@ static void put_write(chrome *c, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
   vm_time seen = c->seen[v->core != v->by_core];
   unsigned queue, ring;
+  /* After a share its own end shows the write. */
   bool after_share = c->from[i] && vm_rec_at(c->t.r, c->from[i] - 1)->kind == VM_EV_DMA;
   if (after_share || !vm_rec_written_by_ring(v, &queue, &ring)) return;
   isa_buf plain;
@@ -298,6 +303,7 @@ static const char leaves[] = "\"ph\":\"s\"", arrives[] = "\"ph\":\"f\",\"bp\":\"
 
 /* Just inside the end of a slice, so that a viewer binds an arrow to that slice. */
 static vm_time inside(const vm_rec_event *v) {
+  /* At most a nanosecond inside; in a short slice its middle. */
   vm_time length = v->end - v->start;
   return v->end - (length / 2 < VM_NS ? length / 2 : VM_NS);
 }
@@ -357,9 +363,11 @@ static void put_arrow(chrome *c, uint32_t wait) {
   bool meets = vm_rec_at(c->t.r, wait)->kind == VM_EV_MEET;
   uint32_t update = c->from[wait];
   if (update && c->of_ranks && !meets) note_wait(c, wait, update - 1);
+  /* A meeting follows from the other core's directly, a wait through its update. */
   uint32_t source = update && !meets ? c->from[update - 1] : update;
   if (!source) return;
   uint8_t kind = vm_rec_at(c->t.r, source - 1)->kind;
+  /* Control instructions have no slice from which an arrow could leave. */
   if (kind != VM_EV_INSN && kind != VM_EV_DMA && kind != VM_EV_MEET) return;
   c->arrows++;
   put_arrow_end(c, source - 1, leaves);
@@ -399,6 +407,7 @@ static void put_transfer(chrome *c, uint32_t k) {
   isa_buf_puts(b, ",\"dur\":");
   vm_rec_put_time(b, x->end - x->start, 9);
   isa_buf_printf(b, ",\"bind_id\":\"0x%x\",\"flow_in\":true", c->flows + k + 1);
+  /* The trigger shows place and operands already. */
   if (x->trigger)
     isa_buf_puts(b, ",\"args\":{");
   else
@@ -470,6 +479,7 @@ static void put_link_track(chrome *c, unsigned pid, unsigned tid, const soma_lin
 
 /* One more process, after those of the ranks: what went over each link. */
 static void put_links(chrome *c, const soma_recorder *r) {
+  /* The number after those of the last rank. */
   unsigned pid = pid_of(c, 0, 0) + 1;
   if (!r->npasses) return;
   isa_buf_printf(begin(c),
@@ -500,6 +510,7 @@ static void put_rank(chrome *c, const soma_recorder *r, const soma_program *p) {
     put_trace(c);
   else
     c->out.b.failed = true;
+  /* Flows of the next rank have other numbers. */
   c->flows += c->transfers.n;
   vm_rec_free_array(&c->t, c->order, sizeof *c->order);
   vm_rec_free_array(&c->t, c->from, sizeof *c->from);
@@ -516,6 +527,7 @@ static soma_status write_ranks(const soma_recorder *const *r, const soma_program
   chrome c = {.first = true, .of_ranks = of_ranks};
   vm_time total = 0;
   uint64_t dropped = 0;
+  /* First what all ranks have together: the head comes before the events. */
   for (uint32_t i = 0; i < n; i++) {
     if (!vm_rec_open(&c.t, r[i], p[i])) return SOMA_NOMEM;
     total = c.t.total > total ? c.t.total : total;

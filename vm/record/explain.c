@@ -43,6 +43,7 @@ static bool same_share(const soma_path_segment *a, const soma_path_segment *b) {
   switch (a->kind) {
   case SOMA_PATH_TRANSFER: return a->queue == b->queue;
   case SOMA_PATH_DELAY:
+    /* Delays are told apart by what was waited for. */
     if (a->semaphore >= 0 || b->semaphore >= 0) return a->semaphore == b->semaphore;
     return a->cause == b->cause && a->queue == b->queue && a->engine == b->engine;
   default: return a->engine == b->engine;
@@ -51,6 +52,7 @@ static bool same_share(const soma_path_segment *a, const soma_path_segment *b) {
 
 static bool add_part(explain *x, const soma_path_segment *s, soma_time time) {
   uint32_t i = 0;
+  /* There are few parts: a path repeats itself. */
   while (i < x->nparts && (!s || !x->parts[i].s || !same_share(s, x->parts[i].s))) i++;
   if (i == x->nparts) {
     if (i == x->cap_parts && !isa_array_grow(&x->al, &x->parts, i, &x->cap_parts, sizeof *x->parts))
@@ -139,6 +141,7 @@ static bool make_shares(explain *x) {
   for (uint32_t i = 0; i < x->n; i++)
     if (!add_part(x, &x->s[i], x->s[i].end - x->s[i].start)) return false;
   soma_time end = x->n ? x->s[x->n - 1].end : 0;
+  /* What runs on after the path's end is a part, too. */
   if (end < x->total && !add_part(x, NULL, x->total - end)) return false;
   if (x->nparts) qsort(x->parts, x->nparts, sizeof *x->parts, by_time);
   return true;
@@ -188,10 +191,12 @@ static void put_block(explain *x, const vm_rec_block *k) {
   for (uint32_t i = 0; i < k->n; i++, x->row++) {
     soma_time time = 0;
     if (!shown(x, x->row)) {
+      /* Said once, where the list is cut. */
       if (x->row == HEAD_ROWS)
         isa_buf_printf(b, "  ... %u more\n", x->fold.rows - HEAD_ROWS - TAIL_ROWS);
       continue;
     }
+    /* The time of this step in all rounds. */
     for (uint32_t j = k->first + i; j <= last; j += k->n) time += x->s[j].end - x->s[j].start;
     isa_buf_puts(b, k->repeats > 1 ? "  | " : "  ");
     put_span_column(b, time, k->repeats > 1 ? 10 : 12);
@@ -210,6 +215,7 @@ static void put_late(explain *x, const soma_idle_gap *g) {
     put_name(b, g->semaphore_name, "sem", g->semaphore);
     isa_buf_puts(b, g->condition);
   }
+  /* The text of the condition names a register, not its value. */
   if (strchr(g->condition, 'r')) isa_buf_printf(b, " (%u)", g->reached);
   if (g->waited < g->end - g->start) {
     isa_buf_puts(b, " for ");
@@ -278,6 +284,7 @@ static void put_idle(explain *x, unsigned e, const soma_idle_gap *g, uint32_t n)
   isa_buf_printf(b, " in %u gaps", count);
   for (const char *between = ": ";; between = ", ") {
     unsigned most = 0;
+    /* The largest that is left, until none is: there are few. */
     for (unsigned w = 1; w < VM_REC_FOR_ALL; w++) most = idle[w] > idle[most] ? w : most;
     if (!idle[most]) break;
     isa_buf_puts(b, between);
@@ -302,6 +309,7 @@ static bool put_gaps(explain *x) {
       if (vm_rec_unit(g[i].core, g[i].engine) != e) continue;
       if (seen++ < GAPS_OF_ENGINE) put_gap(x, &g[i]);
     }
+    /* A single gap has said all of it. */
     if (seen > 1) put_idle(x, e, g, n);
   }
   if (!n) isa_buf_puts(b, "  none\n");
@@ -339,6 +347,7 @@ soma_status soma_write_explanation(const soma_run *r, const soma_recorder *rec, 
                                    void *ud) {
   if (!r || !write) return SOMA_ARG;
   explain x = {.run = r, .rec = rec, .al = r->run.al};
+  /* Without a record of causes there is nothing to explain. */
   if (soma_critical_path(r, NULL, 0, &x.n) != SOMA_OK) return SOMA_ARG;
   size_t size = (size_t)x.n * sizeof *x.s + 1;
   x.s = isa_zalloc(&x.al, size);

@@ -18,10 +18,13 @@ static bool same_step(const soma_path_segment *a, const soma_path_segment *b) {
 static vm_rec_block loop_at(const soma_path_segment *s, uint32_t n, uint32_t i) {
   vm_rec_block best = {i, 1, 1};
   uint32_t covered = 1;
+  /* Two rounds must fit, or nothing repeats. */
   for (uint32_t p = 1; p <= LONGEST_LOOP && i + 2 * p <= n; p++) {
     uint32_t alike = 0;
+    /* Each step is compared with that of the next round. */
     while (i + p + alike < n && same_step(&s[i + alike], &s[i + p + alike])) alike++;
     uint32_t repeats = alike / p + 1;
+    /* The one that covers most steps wins; among equals the shortest round, which came first. */
     if (repeats > 1 && repeats * p > covered) {
       best = (vm_rec_block){i, p, repeats};
       covered = repeats * p;

@@ -21,6 +21,7 @@ typedef struct gaps {
 } gaps;
 
 static void add_gap(gaps *g, unsigned engine, unsigned kind, vm_time start, vm_time end) {
+  /* Spans that touch leave no gap. */
   if (start >= end) return;
   if (g->n == g->cap && !isa_array_grow(&g->t.al, &g->v, g->n, &g->cap, sizeof *g->v)) {
     g->failed = true;
@@ -39,9 +40,11 @@ static void find_gaps(gaps *g, unsigned engine, vm_time begin, vm_time end) {
     const vm_rec_event *v = vm_rec_at(g->t.r, g->order[k]);
     if (!vm_rec_is_work(v) || vm_rec_track(v) != engine) continue;
     add_gap(g, engine, SOMA_GAP_SEQUENCER, busy, v->start);
+    /* Spans may overlap: the end only moves forward. */
     busy = v->end > busy ? v->end : busy;
     ran = true;
   }
+  /* An engine that did nothing has no gaps. */
   if (ran) add_gap(g, engine, SOMA_GAP_END, busy, end);
 }
 
@@ -50,6 +53,7 @@ static void find_waits(gaps *g, unsigned engine, uint32_t first) {
   for (uint32_t k = 0; k < g->t.n; k++) {
     const vm_rec_event *v = vm_rec_at(g->t.r, g->order[k]);
     if (!vm_rec_is_wait(v) || vm_rec_track(v) != engine) continue;
+    /* Gaps and waits are both in order of time. */
     while (first < g->n && g->v[first].end <= v->start) first++;
     for (uint32_t i = first; i < g->n && g->v[i].start < v->end; i++) {
       gap *x = &g->v[i];
@@ -57,6 +61,7 @@ static void find_waits(gaps *g, unsigned engine, uint32_t first) {
       vm_time to = v->end < x->end ? v->end : x->end;
       if (to <= from) continue;
       x->waits += to - from;
+      /* The longest of several waits is the reason. */
       if (to - from <= x->waited) continue;
       x->waited = to - from;
       x->wait = g->order[k] + 1;

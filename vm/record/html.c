@@ -72,6 +72,7 @@ static void put_sources(vm_rec_html *h) {
     const char *s = h->source ? h->source(h->source_ud, vm_rec_file(&h->t, f), &n) : NULL;
     isa_buf_puts(b, f > 1 ? ",\n" : "");
     isa_buf_init(&text, &h->t.al);
+    /* A zero byte: this is no text. */
     if (s && n && !memchr(s, 0, n)) {
       isa_buf_add(&text, s, n);
       isa_buf_json(b, isa_buf_str(&text));
@@ -147,6 +148,7 @@ typedef struct numbers { /* of an event: engine (for a share: its DMA engine), i
 } numbers;
 static numbers numbers_of(const vm_rec_event *v) {
   numbers n = {v->engine, v->id, v->value};
+  /* DMA engines have numbers of their own. */
   if (v->kind != VM_EV_DMA && v->engine < ISA_NSEQS) n.engine = vm_rec_unit(v->by_core, n.engine);
   if (v->kind == VM_EV_DMA) {
     n.id = vm_rec_queue(v->core, v->id);
@@ -178,6 +180,7 @@ static void put_events(vm_rec_html *h) {
   for (uint32_t i = 0; i < h->t.n && vm_rec_sink_row(&h->out); i++) {
     const vm_rec_event *v = vm_rec_at(h->t.r, i);
     long code = code_of(h, v);
+    /* Backwards, so that the numbers stay small. */
     long long ago = h->from[i] ? (long long)i + 1 - h->from[i] : 0;
     numbers n = numbers_of(v);
     isa_buf_printf(b, "%s%u,%u,%ld,%u,%u,%lld,%llu,%llu,%lld", i ? ",\n" : "\n", v->kind, n.engine,
@@ -255,6 +258,7 @@ static void put_data(vm_rec_html *h) {
   isa_buf_printf(b, "{\"soma\":\"%s\",\"target\":\"%s\",\"title\":", SOMA_VERSION,
                  h->t.p->target->name);
   isa_buf_json(b, h->title);
+  /* A trace that lacks its beginning begins later. */
   isa_buf_printf(b, ",\"begin\":%llu,\"total\":%llu,\"dropped\":%llu",
                  ps(h->t.r->dropped || h->t.r->o.from ? h->t.begin : 0), ps(h->t.total),
                  (unsigned long long)h->t.r->dropped);
@@ -270,6 +274,7 @@ static void put_data(vm_rec_html *h) {
 static void put_page_to(vm_rec_html *h, size_t *at, const char *mark) {
   size_t n = strlen(mark), i = *at;
   while (i + n <= sizeof page && memcmp(page + i, mark, n) != 0) i++;
+  /* The rest of the page, if the mark is missing. */
   i = i + n <= sizeof page ? i : sizeof page;
   isa_buf_add(&h->out.b, page + *at, i - *at);
   *at = i < sizeof page ? i + n : i;
@@ -336,6 +341,7 @@ static void put_all(vm_rec_html *h, const shown *x) {
 static soma_status write_shown(const shown *x, const soma_page_options *options,
                                soma_write_fn write, void *ud) {
   soma_page_options o = SOMA_PAGE_OPTIONS_INIT;
+  /* An older caller has a shorter struct. */
   if (options && (options->size < sizeof(size_t) || options->size > sizeof o)) return SOMA_ARG;
   if (options) memcpy(&o, options, options->size);
   vm_rec_html h = {.title = o.title ? o.title : "", .source = o.source, .source_ud = o.source_ud};

@@ -62,11 +62,13 @@ static uint32_t own_segments(soma_path_segment *v, uint32_t all) {
   for (uint32_t i = 0; i < all; i++) {
     soma_path_segment s = v[i];
     bool away = n && v[n - 1].rank >= 0;
+    /* Segments of other ranks in a row become one. */
     if (s.rank >= 0 && away) {
       v[n - 1].end = s.end;
       continue;
     }
     if (away) {
+      /* The wait belongs to the segment that follows it. */
       v[n - 1].engine = s.engine;
       v[n - 1].core = s.core;
       v[n - 1].pc = s.pc;
@@ -82,6 +84,7 @@ static uint32_t own_segments(soma_path_segment *v, uint32_t all) {
 }
 
 bool vm_rec_html_open_path(vm_rec_html *h) {
+  /* Without causes the page has no path. */
   if (!h->run || soma_critical_path(h->run, NULL, 0, &h->npath) != SOMA_OK) return true;
   h->path = isa_zalloc(&h->t.al, path_bytes(h->npath));
   if (!h->path) return false;
@@ -113,6 +116,7 @@ enum { CAUSES_MOST = 32 };
 static unsigned number_of(const char *cause, const char *seen[CAUSES_MOST], unsigned *n) {
   unsigned i = 0;
   while (i < *n && seen[i] != cause) i++;
+  /* Causes are static strings: their addresses tell them apart. */
   if (i == *n && *n < CAUSES_MOST) seen[(*n)++] = cause;
   return i;
 }

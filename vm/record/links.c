@@ -48,6 +48,7 @@ static void note_last(links *l) {
   for (uint32_t i = 0; i < l->t->n; i++) {
     const vm_rec_event *v = vm_rec_at(l->t->r, i);
     const isa_insn *in = vm_rec_insn(l->t, v, &number);
+    /* The last share of each instruction, and the last update by one of its rings. */
     if (in && v->kind == VM_EV_DMA)
       l->places[number].last_dma = v->end;
     else if (in && v->kind == VM_EV_SEM && isa_op_is_dma(in->op))
@@ -62,6 +63,7 @@ static bool find_delay(links *l, bool remote) {
   if (!diff) return false;
   for (uint32_t k = 0; k < places; k++) {
     const place *p = &l->places[k];
+    /* An update before the last share belongs to an earlier one. */
     if (p->last_dma && p->last_sem[remote] >= p->last_dma)
       diff[n++] = p->last_sem[remote] - p->last_dma;
   }
@@ -80,12 +82,14 @@ static bool find_delay(links *l, bool remote) {
 /* The wait of this place that ended last before `start`, if it ended after `since`. */
 static uint32_t wait_before(const links *l, const place *p, vm_time start, uint32_t previous) {
   uint32_t w = p->wait;
+  /* Waits that ended later belong to a later round. */
   while (w && at(l, w)->end > start) w = l->chain[w - 1];
   return w && (!previous || at(l, previous)->start < at(l, w)->end) ? w : 0;
 }
 
 static uint32_t share_of_update(links *l, place *p, const vm_rec_event *v) {
   vm_time delay = l->delay[is_remote(v)], t = v->start;
+  /* Shares whose updates were not recorded are passed. */
   while (p->dma && at(l, p->dma)->end + delay < t) p->dma = l->chain[p->dma - 1];
   if (!p->dma || at(l, p->dma)->end + delay != t) return 0;
   uint32_t share = p->dma;
@@ -95,6 +99,7 @@ static uint32_t share_of_update(links *l, place *p, const vm_rec_event *v) {
 
 static uint32_t update_from(links *l, place *p, const isa_insn *in, const vm_rec_event *v) {
   if (isa_op_is_dma(in->op)) return share_of_update(l, p, v);
+  /* A data path's update follows from its instruction. */
   if (!isa_op_is_control(in->op)) return p->insn;
   bool later = !p->sem || (p->wait && at(l, p->wait)->end > at(l, p->sem)->start);
   return later ? p->wait : 0;
@@ -102,7 +107,7 @@ static uint32_t update_from(links *l, place *p, const isa_insn *in, const vm_rec
 
 static void link_insn(links *l, place *p, const isa_insn *in, uint32_t i, const vm_rec_event *v) {
   l->from[i] = wait_before(l, p, v->start, p->insn);
-  if (in->upd.at_read)
+  if (in->upd.at_read) /* Its @read updates came before its end: they are linked now. */
     for (uint32_t s = p->sem; s && at(l, s)->start >= v->start; s = l->chain[s - 1])
       l->from[s - 1] = i + 1;
   l->chain[i] = p->insn;
@@ -114,6 +119,7 @@ static void link_share(links *l, place *p, uint32_t i, const vm_rec_event *v) {
   uint32_t trigger = l->transfers.v[l->transfers.of[i]].trigger;
   l->from[i] = trigger ? trigger : wait_before(l, p, v->start, *ring);
   *ring = i + 1;
+  /* Shares are chained forwards, since their updates come in that order. */
   if (p->dma_tail) l->chain[p->dma_tail - 1] = i + 1;
   p->dma_tail = i + 1;
   if (!p->dma) p->dma = i + 1;

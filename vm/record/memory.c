@@ -40,11 +40,13 @@ static void end_life(const vm_rec_view *t, changes *c, uint32_t tile, const life
 static void use_tile(const vm_rec_view *t, changes *c, life *lives, uint32_t tile, bool writes,
                      const vm_rec_event *v) {
   life *l = &lives[tile];
+  /* The value has been read and is over: another one begins. */
   if (writes && l->live && l->read && l->last <= v->start) {
     end_life(t, c, tile, l);
     l->live = false;
   }
   if (!l->live) *l = (life){.live = true, .start = v->start, .last = v->end};
+  /* It is open again until somebody reads what was written. */
   l->read = !writes;
   l->last = v->end > l->last ? v->end : l->last;
 }
@@ -60,6 +62,7 @@ static void use_event(const vm_rec_view *t, unsigned core, changes *c, life *liv
   for (int writes = 0; writes < 2; writes++)
     for (uint32_t i = 0; i < n; i++)
       if (a[i].writes == (bool)writes && a[i].ap->space != ISA_HBM && a[i].ap->base &&
+          /* A peer's access is to the other core's tiles. */
           a[i].ap->base <= t->p->ntiles && (v->by_core ^ a[i].ap->peer) == core)
         use_tile(t, c, lives, a[i].ap->base - 1, (bool)writes, v);
 }
@@ -78,6 +81,7 @@ static bool add_up(const vm_rec_view *t, changes *c, vm_rec_usage *out) {
     unsigned m = c->v[i].memory;
     now[m] += (uint64_t)c->v[i].bytes;
     out->peak[m] = now[m] > out->peak[m] ? now[m] : out->peak[m];
+    /* One point for each moment. */
     if (i + 1 < c->n && c->v[i + 1].t == c->v[i].t) continue;
     if (out->n == out->cap && !isa_array_grow(&t->al, &out->v, out->n, &out->cap, sizeof *out->v))
       return false;
@@ -94,7 +98,7 @@ bool vm_rec_usage_of(const vm_rec_view *t, const uint32_t *by_start, unsigned co
   memset(out, 0, sizeof *out);
   for (uint32_t k = 0; lives && k < t->n; k++)
     use_event(t, core, &c, lives, vm_rec_at(t->r, by_start[k]));
-  for (uint32_t i = 0; lives && i < t->p->ntiles; i++)
+  for (uint32_t i = 0; lives && i < t->p->ntiles; i++) /* What is still live at the end. */
     if (lives[i].live) end_life(t, &c, i, &lives[i]);
   bool ok = lives && !c.failed && (c.n == 0 || add_up(t, &c, out));
   isa_free(&t->al, lives, size);

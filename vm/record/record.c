@@ -13,6 +13,7 @@ soma_status soma_recorder_new(const soma_recorder_options *options, soma_recorde
   soma_recorder_options o = SOMA_RECORDER_OPTIONS_INIT;
   *out = NULL;
   if (options) {
+    /* An older caller has a shorter struct. */
     if (options->size < offsetof(soma_recorder_options, kinds) || options->size > sizeof o)
       return SOMA_ARG;
     memcpy(&o, options, options->size);
@@ -98,6 +99,7 @@ uint64_t soma_recorder_count(const soma_recorder *r) { return r ? r->n : 0; }
 uint64_t soma_recorder_dropped(const soma_recorder *r) { return r ? r->dropped : 0; }
 
 static bool wanted(const soma_recorder_options *o, const soma_event *e) {
+  /* A share is filtered by the engine that triggered it. */
   uint32_t engine = e->kind == SOMA_EV_DMA ? e->value : e->engine;
   if (e->kind < SOMA_EV_INSN || e->kind > SOMA_EV_MEET)
     return false; /* a kind of a later version */
@@ -126,7 +128,9 @@ static vm_rec_event *next_place(soma_recorder *r) {
     r->n++;
   } else {
     r->dropped++;
+    /* Without keep_last the first events stay; a limit that memory has set may be 0. */
     if (!r->o.keep_last || !r->max) return NULL;
+    /* The oldest makes room. */
     at = r->first;
     r->first = at + 1 < r->max ? at + 1 : 0;
   }

@@ -207,6 +207,7 @@ static void dma_row(table *w, uint32_t i, const vm_rec_event *v) {
   packet k = {v->start, v->end, v->bytes, v->core, v->id, v->engine, 0, ""};
   if (vm_rec_written_by_ring(v, &k.queue, &k.ring)) {
     const vm_rec_event *share = w->from[i] ? vm_rec_at(w->t.r, w->from[i] - 1) : v;
+    /* The write itself takes no time in the model. */
     k.start = k.end = written_at(w, v);
     k.bytes = 4;
     k.core = v->by_core;
@@ -428,6 +429,7 @@ static void active_rows(table *w) {
     for (uint32_t k = 0; k < w->t.n && vm_rec_sink_row(&w->out); k++) {
       const vm_rec_event *v = vm_rec_at(w->t.r, w->order[k]);
       if (!vm_rec_is_work(v) || vm_rec_track(v) != e) continue;
+      /* Spans that touch are one. */
       if (open && v->start > end) active_row(w, e, start, end);
       start = open && v->start <= end ? start : v->start;
       end = open && end > v->end ? end : v->end;
@@ -479,6 +481,7 @@ static void rows(table *w, soma_table which) {
 soma_status soma_write_table(const soma_recorder *r, const soma_program *p, soma_table which,
                              soma_table_format format, soma_write_fn write, void *ud) {
   if (!r || !p || !write) return SOMA_ARG;
+  /* Lines of JSON need no header. */
   table w = {.mode = format == SOMA_JSON_LINES ? VM_REC_JSON_ROW : VM_REC_HEADER, .first = true};
   if ((unsigned)which >= SOMA_TABLES || (unsigned)format > SOMA_JSON_LINES) return SOMA_ARG;
   if (!vm_rec_open(&w.t, r, p)) return SOMA_NOMEM;

@@ -69,6 +69,7 @@ static void op_row(vm_rec_table *w, const soma_collective *c, uint32_t id) {
   vm_rec_cell_str(w, "trigger_engine", isa_engines[c->engine].name);
   vm_rec_cell_u64(w, "input_size", src * size);
   vm_rec_cell_u64(w, "output_size", dst * size);
+  /* Without bytes there is no bandwidth; the header has all names. */
   if (c->bytes || c == &none) {
     vm_rec_cell_ratio(w, "algorithm_bandwidth", c->algbw * 1e9, 1);
     vm_rec_cell_ratio(w, "bus_bandwidth", c->busbw * 1e9, 1);
@@ -112,7 +113,7 @@ void vm_rec_cc_ops(vm_rec_table *w) {
 /* What is looked for at each event of a CC sequencer. */
 typedef struct places {
   isa_point *of[ISA_MAX_CORES][ISA_NCC]; /* by pc: the collective whose block it is in */
-  const soma_collective **v; /* by core, engine, pc and time of issue */
+  const soma_collective **v;             /* by core, engine, pc and time of issue */
   uint32_t n;
 } places;
 
@@ -138,6 +139,7 @@ static bool find_blocks(const vm_rec_table *w, unsigned core, unsigned k, places
   isa_point at = {0};
   if (!(x->of[core][k] = isa_zalloc(&w->t.al, code->n * sizeof at))) return code->n == 0;
   for (uint32_t pc = 0; pc < code->n; pc++) {
+    /* A block reaches to the next wait_start. */
     if (code->insns[pc].op == ISA_OP_wait_start) at = code->insns[pc].u.BLOCK.of;
     x->of[core][k][pc] = at;
   }

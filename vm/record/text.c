@@ -21,6 +21,7 @@ typedef struct timeline {
 } timeline;
 
 static vm_time column_start(const timeline *l, uint32_t c) {
+  /* In two parts, so that no product leaves 64 bits. */
   uint64_t whole = l->span / l->columns, rest = l->span % l->columns;
   return l->from + whole * c + rest * c / l->columns;
 }
@@ -57,6 +58,7 @@ static void add_event(timeline *l, const vm_rec_event *v) {
     l->seen[own]++;
     add_span(l, l->waits + (size_t)own * l->columns, v->start, v->end);
   } else if (vm_rec_is_work(v) && v->engine < ISA_NSEQS) {
+    /* Instructions overlap: their union counts. */
     vm_time *until = &l->until[own], start = v->start > *until ? v->start : *until;
     l->seen[own]++;
     if (v->end <= start) return;
@@ -74,6 +76,7 @@ static char mark_of(const timeline *l, uint32_t row, uint32_t c) {
     uint64_t rings = width ? (busy + width / 2) / width : 0;
     return !busy ? ' ' : rings == 0 ? '.' : "0123456789abcdefg"[rings < 16 ? rings : 16];
   }
+  /* Seven eighths of a column count as all of it. */
   if (width && busy >= width - width / 8) return '#';
   if (busy >= width / 2 && busy) return '+';
   if (busy) return '-';
@@ -110,6 +113,7 @@ static void put_row(timeline *l, uint32_t row) {
     isa_buf_add(b, &mark, 1);
   }
   vm_time whole = l->span;
+  /* A queue's share is that of the rings that moved something. */
   for (uint32_t d = 1, n = 0; is_queue(row) && d <= 0x8000; d <<= 1)
     if (l->rings[row] & d && n++) whole += l->span;
   isa_buf_printf(b, "| %5.1f %%\n", whole ? 100.0 * (double)l->total[row] / (double)whole : 0.0);

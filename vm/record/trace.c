@@ -60,6 +60,7 @@ const char *vm_rec_operands(vm_rec_view *t, const vm_rec_event *v) {
     isa_buf_init(&b, &t->al);
     isa_print_insn(t->p, v->by_core, vm_rec_engine(v), in, &b);
     const char *s = isa_buf_str(&b);
+    /* Without the mnemonic, which has a column of its own. */
     s += strcspn(s, " ");
     s += strspn(s, " ");
     t->text[number] = b.failed ? NULL : isa_arena_strn(&t->arena, s, strlen(s));
@@ -130,6 +131,7 @@ uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *order, uint32_t used
     unsigned e = lane_track(v);
     uint32_t l = 0;
     if (e >= VM_REC_TRACKS) continue;
+    /* The last lane takes what fits in none. */
     while (l + 1 < VM_REC_LANES && l < used[e] && ends[e][l] > v->start) l++;
     ends[e][l] = v->end;
     used[e] = l + 1 > used[e] ? l + 1 : used[e];
@@ -148,6 +150,7 @@ struct accesses {
 static void add_access(void *ud, const isa_operand *o) {
   struct accesses *a = ud;
   uint32_t index = o->ap->index_kind ? o->ap->index : 0;
+  /* Room for an operand and its index. */
   if (a->n + 2 > VM_REC_APS) return;
   a->out[a->n++] = (vm_rec_access){o->ap, o->flags & AP_W};
   if (index && index <= a->core->naps)

@@ -11,6 +11,7 @@ enum { QUEUES = ISA_MAX_CORES * ISA_MAX_QUEUES };
 /* Continues the count of a queue: the number nearest to the last one that has these low bits. */
 static int64_t unwrap(int64_t last, uint32_t part) {
   uint32_t ahead = (part - (uint32_t)last) & 0xffff;
+  /* Half of the range is ahead of the last number, half behind it. */
   return ahead < 0x8000 ? last + ahead : last + ahead - 0x10000;
 }
 
@@ -49,6 +50,7 @@ bool vm_rec_transfers_of(const vm_rec_view *t, vm_rec_transfers *out) {
   int64_t before[QUEUES + 1] = {0}; /* transfers of the queues before */
   *out = (vm_rec_transfers){.of = vm_rec_new_array(t, sizeof *out->of)};
   if (!out->of) return false;
+  /* First how many there are, then which: numbers begin at the least of each queue. */
   for (uint32_t i = 0; i < t->n; i++) {
     const vm_rec_event *v = vm_rec_at(t->r, i);
     if (vm_rec_moves(v) && queue_of(v) < QUEUES) count_event(&c, v, queue_of(v));
@@ -100,6 +102,7 @@ bool vm_rec_pending_of(const vm_rec_view *t, const vm_rec_transfers *x, unsigned
     const vm_rec_event *by = one->trigger ? vm_rec_at(t->r, one->trigger - 1) : NULL;
     if (!by || by->core != core || by->bytes == 0) continue;
     out->v[n++] = (struct vm_rec_pending_point){by->start, 1};
+    /* A transfer of which shares were not recorded has no known end. */
     if (one->bytes == by->bytes) out->v[n++] = (struct vm_rec_pending_point){one->end, -1};
   }
   if (n) qsort(out->v, n, sizeof *out->v, by_time);
@@ -120,6 +123,7 @@ void vm_rec_moved(const vm_rec_view *t, unsigned core, vm_time width, uint32_t n
   for (uint32_t i = 0; i < t->n; i++) {
     const vm_rec_event *v = vm_rec_at(t->r, i);
     if (v->kind != VM_EV_DMA || v->core != core) continue;
+    /* A share without length counts as one femtosecond. */
     double rate = (double)v->bytes / (double)(v->end > v->start ? v->end - v->start : 1);
     for (vm_time at = v->start, k = at / width; k < n && at < v->end; k++) {
       vm_time part = width - (at - k * width);
