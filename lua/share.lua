@@ -81,14 +81,20 @@ local function read_rows(message)
   return rows
 end
 
--- The next message, when it comes; "end " ends the process.
+-- The next message, when it comes.
 local function await(idle)
   while true do
     local _, message = job.receive()
-    if message == "end " then job.leave() end
     if message then return message end
     idle()
   end
+end
+
+-- The next message of a sweep. Process 0 does not end before it has all rows, unless it never comes to the sweep.
+local function await_work(idle)
+  local message = await(idle)
+  if message ~= "end " then return message end
+  error("sweep: process 0 has ended its script, but this one works on a sweep: a script must give the same in all of them", 0)
 end
 
 -- Another process: works until process 0 has all rows, gives them packed once another sweep follows.
@@ -100,13 +106,16 @@ function share.work(variants, pool)
     local n, packed, printed = pool:wait(1)
     if n then job.send(0, "row " .. mark .. string.pack("<I4s4s4", n, packed, printed)) end
   end
-  local message = await(idle)
+  local message = await_work(idle)
   while message:sub(1, 4) ~= "rows" do
     if message:sub(1, 4) == "work" then waiting[#waiting + 1] = string.unpack("<I4", message, 5) end
-    message = await(idle)
+    message = await_work(idle)
   end
   local rows = read_rows(message)
-  while await(function() host.wait({}, 1) end) ~= "next" do end
+  repeat
+    message = await(function() host.wait({}, 1) end)
+    if message == "end " then job.leave() end -- with all that followed done by process 0
+  until message == "next"
   return rows
 end
 

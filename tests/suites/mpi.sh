@@ -79,6 +79,16 @@ job 2 "$work/other.lua" >/dev/null 2>"$work/err"
 grep -q "process 1 of 2 has different variants from process 0" "$work/err"
 check "other variants: $(cat "$work/err")" $?
 
+# Process 0 ends without the sweep of the others.
+cat >"$work/first.lua" <<'E'
+local rank = tonumber(os.getenv "OMPI_COMM_WORLD_RANK" or os.getenv "PMI_RANK")
+if rank == 0 then os.exit(0) end
+require "soma".sweep {over = {{"n", 1, 2}}, run = function(v) return {} end}
+E
+job 2 "$work/first.lua" >/dev/null 2>"$work/err"
+[ $? -eq 1 ] && grep -q "process 1 of 2: sweep: process 0 has ended its script" "$work/err"
+check "process 0 ends before a sweep: $(cat "$work/err")" $?
+
 # A killed process ends the job; the journal has what was done, and the next job goes on from it.
 cat >"$work/killed.lua" <<'E'
 local soma = require "soma"
