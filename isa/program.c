@@ -243,7 +243,7 @@ bool isa_program_insn(isa_program *p, unsigned core, unsigned engine, const isa_
 
 bool isa_program_static(isa_program *p, unsigned core, unsigned queue, const isa_insn *in) {
   isa_queue *q = &p->cores[core].queues[queue];
-  if (!isa_array_grow(&p->arena.al, &q->statics, q->nstatics, &q->cap_statics, sizeof *in))
+  if (!isa_array_room(&p->arena.al, &q->statics, q->nstatics, &q->cap_statics, sizeof *in))
     return false;
   q->statics[q->nstatics++] = *in;
   return true;

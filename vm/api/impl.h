@@ -48,6 +48,7 @@ struct soma_program {
   isa_program *p;
   isa_alloc al;
   atomic_uint refs;     /* the creator's handle, each run, each binding */
+  bool planned;         /* as one that has been checked, by the planner of a world */
   atomic_ullong pieces; /* that snapshots of its runs have copied: the last one's number */
 };
 

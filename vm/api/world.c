@@ -285,6 +285,8 @@ static soma_status plan_rank(soma_world *w, vm_plan *p, uint32_t r, isa_error *e
     isa_program *planned = vm_plan_program(p, r, e);
     if (!planned) return (soma_status)e->status;
     if (!(x->p = soma_program_of(&w->al, planned))) return SOMA_NOMEM;
+    /* Those of ranks that share a program differ in places and peers alone: one is checked. */
+    x->p->planned = r > 0 && w->ranks[r - 1].given == x->given;
   }
   soma_rebind(x->m, x->given, x->p);
   return SOMA_OK;

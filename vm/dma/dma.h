@@ -39,7 +39,7 @@ void vm_dma_pack(vm_core *c, vm_share *s, uint8_t *to);
 void vm_dma_unpack(const vm_core *c, const vm_view *v, uint64_t first, uint64_t n, uint8_t *from);
 /* The box of elements e0 .. e1 - 1 of a view. (make.c) */
 void vm_dma_box_of(const vm_core *c, const vm_view *v, uint64_t e0, uint64_t e1, vm_box *out);
-/* Takes addresses in HBM for the static descriptors of each queue. (make.c) */
+/* Takes addresses in HBM for the static descriptors of each queue. (static.c) */
 isa_status vm_dma_place_rings(vm_core *c, isa_error *e);
 
 /* ---- queue.c ------------------------------------------------------------------------------ */

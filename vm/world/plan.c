@@ -226,130 +226,6 @@ uint32_t cc_peer(const cc_call *x, uint32_t peer) {
   return x->ranks && isa_ops[x->op].form != ISA_FORM_PERMUTE ? x->ranks[peer] : peer;
 }
 
-/* ---- Shapes ------------------------------------------------------------------------------- */
-
-enum {
-  PARTS = 2,    /* CC sequencers of a core that share a collective: queues for more do not fit */
-  SMALL = 65536 /* bytes of a block: one CC sequencer, one slice. CC_PACKET of the clock */
-};
-
-static uint64_t bytes_of(const vm_plan *p, uint32_t rank, const cc_call *x) {
-  uint64_t sum = 0;
-  const uint32_t *of = x->does == VM_CC_ALL_GATHER ? x->dst : x->src;
-  for (uint32_t i = 0; i < x->n; i++)
-    sum += cc_elems(cc_ap(p, rank, x, of[i])) * isa_dtype_bytes(x->dtype);
-  return sum;
-}
-
-/* Ranks that run it together: of a permute those of a pair. */
-static uint32_t ranks_of(const cc_call *x) { return x->does == VM_CC_PERMUTE ? 1 : x->ranks_n; }
-
-static bool in_place(const vm_plan *p, uint32_t rank, const cc_call *x) {
-  for (uint32_t i = 0; i < x->n; i++)
-    for (uint32_t k = 0; k < x->n; k++)
-      if (isa_ap_overlap(cc_ap(p, rank, x, x->dst[i]), cc_ap(p, rank, x, x->src[k]))) return true;
-  return false;
-}
-
-/* How many instances a ring is in, with one in each; 0: it is one of all ranks. */
-static uint32_t groups_of(const vm_plan *p, const cc_call *x, cc_call *part) {
-  return x->does == VM_CC_ALL_REDUCE && !x->variable ? cc_groups_of(p, x, part) : 0;
-}
-
-static vm_cc_algorithm algorithm_of(const vm_plan *p, uint32_t rank, const cc_call *x) {
-  uint32_t n = ranks_of(x);
-  vm_cc_algorithm a = vm_cc_choose(x->does, n, bytes_of(p, rank, x));
-  /* A mesh would send all to all over EFA; a doubling sends each part once, as do rings in groups.
-   */
-  bool grouped = a == VM_CC_RING && groups_of(p, x, &(cc_call){0});
-  if (x->does != VM_CC_PERMUTE && vm_cc_has(VM_CC_RDH, x->does, n) && cc_spans_instances(p, x) &&
-      !grouped)
-    a = VM_CC_RDH;
-  if (a == VM_CC_RING && vm_cc_has(VM_CC_PAIRS, x->does, n) && !cc_no_pairs(p, x)) a = VM_CC_PAIRS;
-  if (p->algorithm >= 0 && vm_cc_has((vm_cc_algorithm)p->algorithm, x->does, n))
-    a = (vm_cc_algorithm)p->algorithm;
-  for (uint32_t i = 0; a == VM_CC_MESH_ONE && i < x->ranks_n; i++) {
-    const cc_call *y = cc_match(p, x, x->ranks[i]);
-    if (y && in_place(p, x->ranks[i], y)) a = VM_CC_MESH;
-  }
-  if (x->variable) return VM_CC_MESH;
-  return x->does == VM_CC_PERMUTE ? VM_CC_RING : a;
-}
-
-unsigned cc_parts(const vm_plan *p, uint32_t rank, const cc_call *x) {
-  if (x->by_channel) return x->n;
-  if (x->variable) return 1;
-  return bytes_of(p, rank, x) / ranks_of(x) < SMALL || p->ncc < 2 ? 1 : 2;
-}
-
-static bool is_ring(vm_cc_algorithm a) { return a == VM_CC_RING || a == VM_CC_PAIRS; }
-
-static void set_pairs(const cc_call *x, vm_cc_shape *s) {
-  s->to = s->from = VM_CC_NOBODY;
-  if (x->by_channel) {
-    s->n = x->ranks_n;
-    s->to = (x->place + 1) % x->ranks_n;
-    s->from = (x->place + x->ranks_n - 1) % x->ranks_n;
-    return;
-  }
-  for (uint32_t i = 0; i < x->ranks_n; i += 2) {
-    if (x->ranks[i] == x->place) s->to = x->ranks[i + 1];
-    if (x->ranks[i + 1] == x->place) s->from = x->ranks[i];
-  }
-}
-
-/* The blocks are cut into slices for the cores that share the work, their CC sequencers, and two
- * of each where one is moved while the other is added. */
-cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k) {
-  cc_part part = {.n = x->n, .nslices = 1};
-  vm_cc_shape *s = &part.shape;
-  uint32_t parts = cc_parts(p, rank, x), slices = 1;
-  *s = (vm_cc_shape){.op = x->does, .n = ranks_of(x), .place = x->place, .joins = x->joins};
-  s->algorithm = algorithm_of(p, rank, x);
-  s->slices = 1;
-  if (x->does == VM_CC_PERMUTE) set_pairs(x, s);
-  if (x->by_channel) { /* one operand each */
-    part.first = k;
-    part.n = 1;
-    parts = 1;
-    k = 0;
-  } else if (is_ring(s->algorithm) && bytes_of(p, rank, x) / s->n >= SMALL) {
-    slices = 2;
-  }
-  if (s->algorithm == VM_CC_RDH) cc_masks_of(p, x, s->masks);
-  s->whole = s->algorithm == VM_CC_RDH && s->op == VM_CC_ALL_REDUCE && cc_is_dense(p, x);
-  if (s->algorithm == VM_CC_PAIRS) { /* all CC sequencers have all four ways round, if they can */
-    s->order[0] = cc_order_of(p, x, k & 1);
-    s->second = k & 1;
-  }
-  cc_call group;
-  if (s->algorithm == VM_CC_RING && (s->groups = groups_of(p, x, &group))) /* as of pairs */
-    s->order[0] = cc_order_of(p, &group, k & 1);
-  else if (s->algorithm == VM_CC_RING && !x->by_channel)
-    s->order[0] = cc_order_of(p, x, 0);
-  if (s->groups && slices > 1) slices = 4;
-  if (s->order[0] && slices > 1 && !s->groups) {
-    s->order[1] = cc_order_of(p, x, 1);
-    slices = 4;
-  }
-  uint32_t cores = x->both ? p->ranks[rank].p->ncores : 1, core = x->both ? x->core : 0;
-  part.nslices = cores * parts * slices;
-  s->first = (core * parts + k) * slices;
-  s->slices = slices;
-  s->back = !x->by_channel && k & 1;
-  if (s->algorithm == VM_CC_PAIRS) s->back ^= core & 1;
-  return part;
-}
-
-/* The largest block of an operand: where it lands each has as much. */
-uint64_t cc_land_bytes(const vm_plan *p, uint32_t rank, const cc_call *x, const cc_part *part,
-                       uint32_t operand) {
-  uint64_t n = cc_elems(cc_ap(p, rank, x, x->src[operand])), blocks = vm_cc_blocks(&part->shape);
-  if (x->does == VM_CC_ALL_GATHER) blocks = 1;
-  uint64_t bytes = (n + blocks - 1) / blocks * isa_dtype_bytes(x->dtype);
-  return (bytes + 63) / 64 * 64;
-}
-
 /* ---- Semaphores --------------------------------------------------------------------------- */
 
 static void mark_insn(void *ud, const isa_insn *in, unsigned engine, uint32_t pc) {
@@ -436,28 +312,41 @@ static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, const vm_cc_
   return true;
 }
 
+/* Counts what a shape needs: all places of a list need as much, so it is made for the first alone.
+ */
+static bool count_steps(vm_plan *p, const vm_cc_shape *s, isa_error *e) {
+  vm_cc_shape like = *s;
+  like.place = 0;
+  bool same = s->op != VM_CC_PERMUTE && memcmp(&like, &p->counted, sizeof like) == 0;
+  if (same) return true;
+  if (!vm_cc_make(&p->al, s, &p->steps))
+    return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for the steps of a collective");
+  p->counted = like;
+  p->count_ready = p->steps.ready;
+  p->count_from = p->steps.from;
+  p->count_land = p->steps.land;
+  return true;
+}
+
 /* What a call needs of semaphores and of memory in which things land. */
 static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
   uint64_t land[ISA_NCC] = {0};
   cc_call group;
-  if (!cc_add_order(p, x) || (groups_of(p, x, &group) && !cc_add_order(p, &group)))
+  if (!cc_add_order(p, x) || (cc_ring_groups(p, x, &group) && !cc_add_order(p, &group)))
     return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for rings");
   const char *why = cc_no_pairs(p, x);
-  if (why && algorithm_of(p, rank, x) == VM_CC_PAIRS)
+  if (why && cc_algorithm_of(p, rank, x) == VM_CC_PAIRS)
     return cc_refuse(p, e, rank, x, "%s: %s", vm_cc_algorithm_names[VM_CC_PAIRS], why);
   for (unsigned k = 0; k < cc_parts(p, rank, x); k++) {
     cc_part part = cc_part_of(p, rank, x, k);
-    vm_cc_list steps;
-    bool ok = vm_cc_make(&p->al, &part.shape, &steps);
     uint64_t bytes = 0;
-    if (!ok) isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for the steps of a collective");
-    if (ok && steps.from > CC_FROM)
+    bool ok = count_steps(p, &part.shape, e);
+    if (ok && p->count_from > CC_FROM)
       ok = cc_refuse(p, e, rank, x, "%" PRIu32 " ranks by %s: more than the planner has built",
                      part.shape.n, vm_cc_algorithm_names[part.shape.algorithm]);
-    ok = ok && need_ready(p, rank, x, &part.shape, steps.ready, e);
+    ok = ok && need_ready(p, rank, x, &part.shape, p->count_ready, e);
     for (uint32_t i = part.first; ok && i < part.first + part.n; i++)
-      bytes += cc_land_bytes(p, rank, x, &part, i) * steps.land;
-    vm_cc_free(&p->al, &steps);
+      bytes += cc_land_bytes(p, rank, x, &part, i) * p->count_land;
     if (!ok) return false;
     land[k % p->ncc] += bytes;
   }
@@ -491,7 +380,7 @@ vm_plan *vm_plan_new(const isa_alloc *al, const vm_plan_options *o, isa_error *e
     p->al = *al;
     p->n = o->ranks;
     p->algorithm = o->algorithm;
-    p->ncc = o->programs[0]->target->cc < PARTS ? o->programs[0]->target->cc : PARTS;
+    p->ncc = o->programs[0]->target->cc < CC_PARTS ? o->programs[0]->target->cc : CC_PARTS;
     p->rings = o->rings;
     p->link_rings = o->link_rings;
     p->of_device = o->of_device;
@@ -517,6 +406,7 @@ void vm_plan_free(vm_plan *p) {
     isa_free(&al, p->ranks[r].calls, p->ranks[r].cap * sizeof *p->ranks[r].calls);
   isa_free(&al, p->ranks, p->n * sizeof *p->ranks);
   cc_free_orders(p);
+  vm_cc_free(&al, &p->steps);
   isa_free(&al, p->ready, p->cap_ready * sizeof *p->ready);
   isa_buf_free(&p->image);
   isa_free(&al, p, sizeof *p);
@@ -529,7 +419,7 @@ bool vm_plan_row_at(const vm_plan *p, uint32_t rank, isa_place at, vm_plan_row *
   for (uint32_t i = 0; i < r->n; i++) {
     const cc_call *x = &r->calls[i];
     if (x->pc != at.pc || x->engine != at.engine || x->core != at.core) continue;
-    *out = (vm_plan_row){cc_part_of(p, rank, x, 0).shape, bytes_of(p, rank, x)};
+    *out = (vm_plan_row){cc_part_of(p, rank, x, 0).shape, cc_bytes_of(p, rank, x)};
     return true;
   }
   return false;

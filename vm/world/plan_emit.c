@@ -433,15 +433,32 @@ static bool one_step(cc_emitter *m, uint32_t *i) {
   return wait_for(m, sem_of(m, st->sem), sum);
 }
 
+/* For one instruction a step and one transfer a push or sum: of most steps these are all. */
+static bool make_room(cc_emitter *m) {
+  isa_core *c = &m->out->cores[m->x->core];
+  uint32_t n[2] = {0}; /* pushes, and what it moves itself */
+  for (uint32_t i = 0; i < m->steps->n; i++)
+    if (m->steps->v[i].kind >= VM_STEP_PUSH) n[m->steps->v[i].kind != VM_STEP_PUSH]++;
+  for (unsigned k = 0; k < 2; k++) {
+    isa_queue *q = &c->queues[k ? m->local : m->pushes];
+    if (!isa_array_reserve(&m->p->al, &q->statics, q->nstatics + n[k], &q->cap_statics,
+                           sizeof *q->statics))
+      return cc_no_memory(m);
+  }
+  uint32_t have = c->code[ISA_NENGINES + m->k].n;
+  return isa_program_reserve(m->out, m->x->core, ISA_NENGINES + m->k, have + m->steps->n + 2) ||
+         cc_no_memory(m);
+}
+
 static bool emit_part(cc_emitter *m, unsigned number) {
-  vm_cc_list steps;
+  vm_cc_list *steps = &m->p->steps;
   m->part = cc_part_of(m->p, m->rank, m->x, number);
-  m->steps = &steps;
+  m->steps = steps;
   m->ready = cc_ready_of(m->p, m->x, &m->part.shape)->first;
-  bool ok = vm_cc_make(&m->p->al, &m->part.shape, &steps) || cc_no_memory(m);
-  for (uint32_t i = 0; ok && i < steps.n; i++) ok = one_step(m, &i);
-  m->landed = landing(m, m->part.first, steps.land, 1); /* what it pushes may not have left yet */
-  vm_cc_free(&m->p->al, &steps);
+  bool ok = vm_cc_make(&m->p->al, &m->part.shape, steps) || cc_no_memory(m);
+  ok = ok && make_room(m);
+  for (uint32_t i = 0; ok && i < steps->n; i++) ok = one_step(m, &i);
+  m->landed = landing(m, m->part.first, steps->land, 1); /* what it pushes may not have left yet */
   return ok && let_go(m) && settle(m);
 }
 

@@ -45,6 +45,7 @@ typedef struct cc_order { /* rings of a list's places; v NULL: as they are */
 } cc_order;
 
 enum {
+  CC_PARTS = 2, /* CC sequencers of a core that share a collective: queues for more do not fit */
   CC_FROM = 16, /* semaphores of pushes of a CC sequencer: as many as 2^8 ranks take */
   CC_SEMS = CC_FROM + 2
 };
@@ -56,6 +57,9 @@ struct vm_plan {
   uint32_t ncc;                          /* CC sequencers of a core that are used */
   uint32_t rings, link_rings, of_device; /* as in vm_plan_options */
   uint64_t land[ISA_NCC];                /* bytes for what lands for each */
+  vm_cc_list steps;                      /* the last that were made */
+  vm_cc_shape counted;                   /* of which semaphores and blocks were counted last, */
+  uint32_t count_ready, count_from, count_land; /* as in vm_cc_list */
   uint8_t spare[ISA_NSEMS];              /* semaphores that no program uses, from the highest on */
   uint32_t nspare;
   cc_ready *ready;
@@ -96,20 +100,25 @@ bool cc_refuse(const vm_plan *p, isa_error *e, uint32_t rank, const cc_call *x, 
                ...) ISA_PRINTF(5, 6);
 const isa_ap *cc_ap(const vm_plan *p, uint32_t rank, const cc_call *x, uint32_t ap);
 uint64_t cc_elems(const isa_ap *ap);
-/* Its parts: part k is of CC sequencer k % p->ncc, which does its parts one after another. */
-unsigned cc_parts(const vm_plan *p, uint32_t rank, const cc_call *x);
-cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k);
 /* The call of another rank that belongs to x; NULL: it has none. */
 const cc_call *cc_match(const vm_plan *p, const cc_call *x, uint32_t rank);
 /* The rank that a step of x's shape means by a peer. */
 uint32_t cc_peer(const cc_call *x, uint32_t peer);
 const cc_ready *cc_ready_of(const vm_plan *p, const cc_call *x, const vm_cc_shape *s);
+/* DMA rings of its transfers: by whether its ranks are on one device. */
+uint32_t cc_rings(const vm_plan *p, const cc_call *x);
+
+/* plan_shape.c. Bytes of the whole result. */
+uint64_t cc_bytes_of(const vm_plan *p, uint32_t rank, const cc_call *x);
+vm_cc_algorithm cc_algorithm_of(const vm_plan *p, uint32_t rank, const cc_call *x);
+/* How many instances a ring is in, with one in each; 0: it is one of all ranks. */
+uint32_t cc_ring_groups(const vm_plan *p, const cc_call *x, cc_call *part);
+/* Its parts: part k is of CC sequencer k % p->ncc, which does its parts one after another. */
+unsigned cc_parts(const vm_plan *p, uint32_t rank, const cc_call *x);
+cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k);
 /* Bytes of operand i's blocks where they land, and from where on. */
 uint64_t cc_land_bytes(const vm_plan *p, uint32_t rank, const cc_call *x, const cc_part *part,
                        uint32_t operand);
-
-/* DMA rings of its transfers: by whether its ranks are on one device. */
-uint32_t cc_rings(const vm_plan *p, const cc_call *x);
 
 /* plan_match.c. Whether every other rank of the list has a call that belongs to x, of the same
  * kind. A rank in no pair of a permute does nothing, and may leave it out. */

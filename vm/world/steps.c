@@ -80,9 +80,9 @@ static void one_ring(maker *m) {
   if (gathers) ring_gather(m, scatters ? piece(VM_CC_DST, m->s->place) : piece(VM_CC_SRC, 0));
 }
 
-/* Makes the list of one of two rings. */
+/* Makes the list of one of two rings, whose steps are in the room of `out`. */
 static vm_cc_list half_of(const maker *m, unsigned which, vm_cc_shape *s) {
-  vm_cc_list l = {0};
+  vm_cc_list l = {.v = m->out->half[which].v, .cap = m->out->half[which].cap};
   *s = *m->s;
   s->slices = which ? m->s->slices - m->s->slices / 2 : m->s->slices / 2;
   if (which) s->first += m->s->slices / 2;
@@ -90,11 +90,13 @@ static vm_cc_list half_of(const maker *m, unsigned which, vm_cc_shape *s) {
   maker half = {.al = m->al, .s = s, .out = &l, .order = s->order[which]};
   while (half.order[half.at] != s->place) half.at++;
   one_ring(&half);
+  m->out->half[which].v = l.v;
+  m->out->half[which].cap = l.cap;
   return l;
 }
 
 static vm_cc_piece moved(vm_cc_piece p, uint32_t land) {
-  if (p.buffer == VM_CC_LAND) p.block += land;
+  if (p.buffer == VM_CC_LAND) return piece(VM_CC_LAND, p.block + land);
   return p;
 }
 
@@ -123,7 +125,6 @@ static void two_rings(maker *m) {
   }
   for (uint32_t i = 0; i < l[0].n || i < l[1].n; i++)
     for (unsigned k = 0; k < 2; k++) add_step(m, &l[k], k, i);
-  for (unsigned k = 0; k < 2; k++) vm_cc_free(m->al, &l[k]);
 }
 
 /* ---- Rings in groups ---------------------------------------------------------------------- */
@@ -458,7 +459,8 @@ static void permute(maker *m) {
 
 bool vm_cc_make(const isa_alloc *al, const vm_cc_shape *s, vm_cc_list *out) {
   maker m = {.al = al, .s = s, .out = out};
-  *out = (vm_cc_list){0};
+  vm_cc_list room = {.v = out->v, .cap = out->cap, .half = {out->half[0], out->half[1]}};
+  *out = room;
   if (s->op == VM_CC_PERMUTE)
     permute(&m);
   else if (s->n == 1)
@@ -476,6 +478,7 @@ bool vm_cc_make(const isa_alloc *al, const vm_cc_shape *s, vm_cc_list *out) {
 
 void vm_cc_free(const isa_alloc *al, vm_cc_list *l) {
   isa_free(al, l->v, l->cap * sizeof *l->v);
+  for (unsigned k = 0; k < 2; k++) isa_free(al, l->half[k].v, l->half[k].cap * sizeof *l->v);
   *l = (vm_cc_list){0};
 }
 

@@ -70,9 +70,8 @@ typedef struct vm_cc_shape {
 
 /* Operands of a rank as blocks: one for each place, in order, or a single one. */
 typedef enum vm_cc_buffer { VM_CC_SRC, VM_CC_SRC1, VM_CC_DST, VM_CC_LAND } vm_cc_buffer;
-typedef struct vm_cc_piece {
-  uint8_t buffer;
-  uint32_t block;
+typedef struct vm_cc_piece { /* small: a step has up to seventeen */
+  uint32_t buffer : 2, block : 30;
 } vm_cc_piece;
 
 typedef enum vm_cc_step_kind {
@@ -100,10 +99,15 @@ typedef struct vm_cc_list {
   uint32_t ready, from; /* semaphores: the first `ready`, then `from` of pushes */
   uint32_t land;        /* blocks of scratch memory that peers write */
   bool failed;          /* out of memory */
+  struct {
+    vm_cc_step *v;
+    uint32_t cap;
+  } half[2]; /* room for those of two rings */
 } vm_cc_list;
 
-/* False: out of memory. The caller frees the list with vm_cc_free, also then. Where dst and src
- * share bytes the shape's algorithm is not VM_CC_MESH_ONE. */
+/* The list is all zero, or that of an earlier call, whose room it takes. False: out of memory. The
+ * caller frees it with vm_cc_free, also then. Where dst and src share bytes the shape's algorithm
+ * is not VM_CC_MESH_ONE. */
 bool vm_cc_make(const isa_alloc *al, const vm_cc_shape *s, vm_cc_list *out);
 void vm_cc_free(const isa_alloc *al, vm_cc_list *l);
 

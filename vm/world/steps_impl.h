@@ -15,12 +15,12 @@ typedef struct maker {
 } maker;
 
 static inline vm_cc_piece piece(vm_cc_buffer buffer, uint32_t block) {
-  return (vm_cc_piece){.buffer = (uint8_t)buffer, .block = block};
+  return (vm_cc_piece){.buffer = buffer, .block = block & 0x3fffffff};
 }
 
 static inline vm_cc_step *add(maker *m, vm_cc_step_kind kind) {
   vm_cc_list *l = m->out;
-  if (!isa_array_grow(m->al, &l->v, l->n, &l->cap, sizeof *l->v)) l->failed = true;
+  if (!isa_array_room(m->al, &l->v, l->n, &l->cap, sizeof *l->v)) l->failed = true;
   vm_cc_step *st = l->failed ? &m->spare : &l->v[l->n++];
   *st = (vm_cc_step){.kind = (uint8_t)kind, .count = 1};
   return st;
