@@ -32,6 +32,7 @@ bool isa_ap_extent(const isa_ap *ap, int64_t *lo, int64_t *hi) {
   *hi = (int64_t)size;
   for (unsigned d = 0; d < ap->ndim; d++) {
     uint64_t last = ap->dim[d].num > 0 ? ap->dim[d].num - 1 : 0;
+    /* A step backwards moves the lower end, any other the upper one. */
     int64_t *end = ap->dim[d].step < 0 ? lo : hi, far;
     if (!mul_ok(ap->dim[d].step, last * size, &far) || !add_ok(*end, far, end)) return false;
   }
@@ -57,13 +58,16 @@ void isa_ap_merge(const isa_ap *ap, isa_ap *out) {
   for (unsigned d = ap->ndim; d-- > 0;) {
     isa_dim outer = r.dim[d];
     int64_t next;
+    /* A dimension of one element goes nowhere. */
     if (outer.num == 1) continue;
+    /* The outer dimension goes on where the inner one ends: one longer dimension. */
     if (n > 0 && mul_ok(kept[n - 1].step, kept[n - 1].num, &next) && next == outer.step &&
         (uint64_t)kept[n - 1].num * outer.num <= UINT32_MAX)
       kept[n - 1].num *= outer.num;
     else
       kept[n++] = outer;
   }
+  /* A single element. */
   if (n == 0) kept[n++] = (isa_dim){1, 1};
   memset(out->dim, 0, sizeof out->dim);
   out->ndim = (uint8_t)n;
@@ -121,8 +125,10 @@ void isa_byteset_make(int64_t start, int64_t size, const isa_dim *dims, unsigned
   s->start = start;
   s->run = size;
   for (unsigned d = 0; d < n; d++) {
+    /* Neither adds a place. */
     if (dims[d].num <= 1 || dims[d].step == 0) continue;
     int64_t step = dims[d].step;
+    /* The same places, from the other end. */
     if (step < 0) s->start += step * ((int64_t)dims[d].num - 1);
     isa_dim dim = {step < 0 ? -step : step, dims[d].num};
     unsigned at = k++; /* the longest step first */
@@ -158,13 +164,16 @@ static bool to_byteset(const isa_ap *ap, isa_byteset *s) {
  * box are looked at. */
 static bool meet(const isa_byteset *a, unsigned da, int64_t pa, const isa_byteset *b, unsigned db,
                  int64_t pb, uint32_t *work) {
+  /* Their spans are apart. */
   if (pa + a->span[da] <= pb || pb + b->span[db] <= pa) return false;
   if (*work == 0) return true;
   --*work;
   if (da == a->n && db == b->n) return true;
+  /* The longer one becomes a. */
   if (da == a->n || (db < b->n && b->span[db] > a->span[da]))
     return meet(b, db, pb, a, da, pa, work);
   int64_t step = a->step[da], before = pb - pa - a->span[da + 1];
+  /* The first piece that ends after b's beginning, and the last one that begins before its end. */
   int64_t first = before < 0 ? 0 : before / step + 1;
   int64_t last = (pb + b->span[db] - 1 - pa) / step;
   if (last >= a->num[da]) last = a->num[da] - 1;
@@ -182,6 +191,7 @@ static int64_t modulo(int64_t a, int64_t b) {
 
 static int64_t gcd(int64_t a, int64_t b) {
   while (b != 0) {
+    /* Equal steps are common, and need no division. */
     int64_t r = a == b ? 0 : modulo(a, b);
     a = b;
     b = r;
@@ -195,8 +205,10 @@ static bool apart_by_residue(const isa_byteset *a, const isa_byteset *b, int64_t
   int64_t g = 0;
   for (unsigned d = 0; d < a->n; d++) g = gcd(a->step[d], g);
   for (unsigned d = 0; d < b->n; d++) g = gcd(b->step[d], g);
+  /* Two single runs: meet compares them. */
   if (g == 0) return false;
   int64_t gap = modulo(distance, g); /* from a's run to the next run of b */
+  /* The runs of b lie wholly between those of a. */
   return gap >= a->run && gap + b->run <= g;
 }
 
@@ -225,14 +237,18 @@ static bool same_bytes(const isa_ap *a, const isa_ap *b) {
 }
 
 int isa_ap_overlap(const isa_ap *a, const isa_ap *b) {
+  /* Other memories have no byte in common. */
   if (a->space != b->space || a->peer != b->peer || a->rank != b->rank) return 0;
+  /* Nor have other tensors, and other partitions. */
   if (a->space == ISA_HBM ? a->base != b->base
                           : a->part >= b->part + b->nparts || b->part >= a->part + a->nparts)
     return 0;
   if (same_bytes(a, b)) return 2;
   bool still = known_distance(a, b);
+  /* A pattern stays in its own tile or tensor, wherever a register moves it. */
   if (!still && a->base != b->base && a->base != 0 && b->base != 0) return 0;
   isa_byteset x, y;
+  /* 1: they may meet. */
   if (!still || !to_byteset(a, &x) || !to_byteset(b, &y)) return 1;
   return isa_byteset_meet(&x, &y);
 }

@@ -63,6 +63,7 @@ void isa_array_trim(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *
 
 bool isa_array_room(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
   if (n < *cap) return true;
+  /* By half, and to 8 elements at least. */
   uint64_t want = (uint64_t)*cap + *cap / 2;
   if (want < 8) want = 8;
   if (want > UINT32_MAX) want = UINT32_MAX;
@@ -81,6 +82,7 @@ bool isa_array_grow(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *
 
 static void put_slot(isa_index *t, isa_slot s) {
   uint32_t at = s.hash;
+  /* At most half of the slots are taken: a free one comes. */
   while (t->slots[at & (t->size - 1)].number) at++;
   t->slots[at & (t->size - 1)] = s;
 }
@@ -91,6 +93,7 @@ bool isa_index_room(const isa_alloc *al, isa_index *t) {
 
 bool isa_index_reserve(const isa_alloc *al, isa_index *t, uint32_t n) {
   isa_index more = {.size = t->size ? t->size : 64, .n = t->n};
+  /* The size is a power of two, at least twice the count. */
   for (; more.size / 2 < n; more.size *= 2)
     if (more.size > UINT32_MAX / 2) return false;
   if (more.size == t->size) return true;
@@ -126,6 +129,7 @@ void isa_buf_init(isa_buf *b, const isa_alloc *al) { *b = (isa_buf){.al = *al}; 
 
 void isa_buf_free(isa_buf *b) {
   isa_free(&b->al, b->data, b->cap);
+  /* Empty, with its allocator: it can be used again. */
   isa_buf_init(b, &(isa_alloc){b->al.fn, b->al.ud});
 }
 
@@ -136,8 +140,10 @@ static bool buf_reserve(isa_buf *b, size_t n) {
   if (n < b->cap - b->len) /* also false for the empty buffer */
     return true;
   size_t need = b->len + n + 1;
+  /* By half, so that many small appends copy little. */
   size_t cap = b->cap + b->cap / 2;
   if (cap < need) cap = need < 64 ? 64 : need;
+  /* The sum has not overflowed. */
   char *p = need > b->len ? b->al.fn(b->al.ud, b->data, b->cap, cap) : NULL;
   if (!p) {
     b->failed = true;
@@ -166,6 +172,7 @@ void isa_buf_puts(isa_buf *b, const char *s) { isa_buf_add(b, s, strlen(s)); }
 void isa_buf_vprintf(isa_buf *b, const char *fmt, va_list ap) {
   va_list again;
   va_copy(again, ap);
+  /* Once to measure, once to write. */
   int n = vsnprintf(NULL, 0, fmt, ap);
   if (n < 0)
     b->failed = true;
@@ -187,6 +194,7 @@ const char *isa_buf_str(isa_buf *b) { return b->data && !b->failed ? b->data : "
 
 /* Bytes of the UTF-8 character at s; 0 when none exists. */
 static unsigned utf8_len(const unsigned char *s) {
+  /* 0xc0 and 0xc1 would only begin overlong forms, 0xf5 and more what is past U+10FFFF. */
   unsigned n = s[0] < 0x80                   ? 1
                : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
                : (s[0] & 0xf0) == 0xe0       ? 3
@@ -194,6 +202,7 @@ static unsigned utf8_len(const unsigned char *s) {
                                              : 0;
   for (unsigned i = 1; i < n; i++)
     if ((s[i] & 0xc0) != 0x80) return 0;
+  /* Overlong forms, surrogates, and what is past U+10FFFF. */
   bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
              (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
   return bad ? 0 : n;
@@ -257,17 +266,20 @@ static void *take_bytes(struct isa_arena_block *b, size_t used, size_t n) {
 
 void *isa_arena_alloc(isa_arena *a, size_t n) {
   size_t head = align_up(sizeof(struct isa_arena_block));
+  /* So that no sum below overflows. */
   if (n > SIZE_MAX - head - 64) return NULL;
   size_t need = align_up(n > 0 ? n : 1);
   struct isa_arena_block *b = a->blocks;
   void *p = b ? take_bytes(b, align_up(b->used), need) : NULL;
   if (p) return p;
+  /* Blocks double, up to a limit. */
   size_t size = b && b->size < ARENA_MOST ? 2 * b->size : b ? ARENA_MOST : ARENA_FIRST;
   bool big = need > size / 4; /* a block of its own: the rest of the current one stays in use */
   b = isa_zalloc(&a->al, big ? head + need : size);
   if (!b) return NULL;
   b->size = big ? head + need : size;
   a->total += b->size;
+  /* Behind the current block, which stays the first. */
   struct isa_arena_block **at = big && a->blocks ? &a->blocks->next : &a->blocks;
   b->next = *at;
   *at = b;

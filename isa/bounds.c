@@ -68,6 +68,7 @@ void isa_put_bounds(const isa_program *p, unsigned core, uint32_t index, uint32_
   int64_t first, last;
   isa_print_operand(p, core, index, out);
   if (moved) put_given(p, core, &ap, size, moved, out);
+  /* The size that the register gives stands for the most that it may. */
   if (ap.size_dim) isa_ap_resize(&ap, size);
   bool known = moved && isa_slice_of(p, &ap, &s);
   if (known && ap.space == ISA_HBM) s.dim[0].size = isa_tensor_rows(&p->tensors[ap.base - 1]);

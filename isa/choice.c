@@ -47,6 +47,7 @@ bool isa_insn_instead(const isa_insn *in, int gen, isa_insn *out, unsigned *engi
   };
   for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (rows[i].op != in->op || gen < rows[i].first || gen > rows[i].last) continue;
+    /* The first row that fits the generation counts. */
     *out = (isa_insn){.op = rows[i].other};
     *engine = rows[i].engine;
     return rows[i].make(in, out);

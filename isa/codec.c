@@ -313,6 +313,7 @@ static bool check_index_and_size(const isa_ap *a, isa_error *e) {
     return bad_ap(e, 4, "index_dim: a dimension of a gather, else 0", a->index_dim);
   if ((a->index_kind == ISA_INDEX_none) != (a->index == 0))
     return bad_ap(e, 16, "index: a pattern with an index kind, else 0", a->index);
+  /* 1 is the partitions, of which hbm has none. */
   if (a->size_dim > a->ndim + 1 || (a->size_dim == 1 && a->space == ISA_HBM))
     return bad_ap(e, 5, "size_dim: no such dimension", a->size_dim);
   if (a->size_reg >= ISA_NREGS || (a->size_dim == 0 && a->size_reg != 0))

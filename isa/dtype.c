@@ -51,9 +51,11 @@ static float widen(const small_float *f, uint32_t code) {
   uint32_t sign = (code >> sign_at(f) & 1) << 31;
   uint32_t mag = code & ((1u << sign_at(f)) - 1);
   uint32_t exponent = mag >> f->mbits, mantissa = mag & ((1u << f->mbits) - 1);
+  /* Infinity, if the type has one, or a NaN. */
   if (mag > f->max)
     return isa_bits_f32(mag == f->over && f->over != f->nan ? sign | F32_INF : F32_NAN);
   unsigned rebias = 127 - bias_of(f);
+  /* With fp32's own exponents subnormals are shifted, too. */
   if (exponent > 0 || rebias == 0)
     return isa_bits_f32(sign | (exponent + rebias) << 23 | mantissa << (23 - f->mbits));
   float unit = isa_bits_f32((rebias + 1 - f->mbits) << 23); /* the type's least subnormal */
@@ -62,10 +64,12 @@ static float widen(const small_float *f, uint32_t code) {
 
 /* sig / 2^drop as an integer, sig below 2^24. */
 static uint32_t round_off(uint32_t sig, unsigned drop, rounding r) {
+  /* Nothing is left of sig then; the shift stays below 64. */
   if (drop > 60) drop = 60;
   uint64_t whole = (uint64_t)sig >> drop;
   uint64_t rest = sig - (whole << drop), tie = (uint64_t)1 << drop >> 1;
   bool up = rest > tie || (rest == tie && drop > 0 && (whole & 1));
+  /* The dropped fraction in 32 bits, as the random number. */
   if (r.stochastic) up = r.random < ((rest << 32) >> drop);
   return (uint32_t)whole + up;
 }
@@ -73,6 +77,7 @@ static uint32_t round_off(uint32_t sig, unsigned drop, rounding r) {
 static uint32_t narrow(const small_float *f, float x, rounding r) {
   uint32_t u = isa_f32_bits(x), mag = u & 0x7fffffff, sign = u >> 31 << sign_at(f);
   if (mag > F32_INF) return f->nan;
+  /* A subnormal has the exponent of the least normal number. */
   unsigned e = mag >> 23 ? mag >> 23 : 1;
   uint32_t sig = mag >> 23 ? (mag & 0x7fffff) | 0x800000 : mag;
   unsigned drop = 23u - f->mbits, rebias = 127 - bias_of(f), exponent = 1;
@@ -82,7 +87,9 @@ static uint32_t narrow(const small_float *f, float x, rounding r) {
     drop += rebias + 1 - e; /* a subnormal of the type, or zero */
   /* The leading one of a normal value adds 1 to the exponent, as does a carry out of rounding. */
   uint32_t code = ((exponent - 1) << f->mbits) + round_off(sig, drop, r);
+  /* Infinity, and what rounds past the largest. */
   if (mag == F32_INF || code > f->max) code = r.saturate ? f->max : f->over;
+  /* Overflow may give the NaN, which has no sign. */
   return code == f->nan && f->nan != 0 ? code : sign | code;
 }
 
@@ -92,11 +99,13 @@ static uint32_t to_e8m0(float x, rounding r) {
   uint32_t u = isa_f32_bits(x), mag = u & 0x7fffffff;
   if (mag == 0) return 0;
   if (u >= F32_INF) return 255; /* also the negative ones */
+  /* 2^-127 is the least code. */
   if (mag <= 0x400000) return 0;
   if (mag >= 0x800000) {
     bool odd_tie = !r.stochastic && (mag & 0xffffff) == 0xc00000; /* round_off takes ties down */
     return (mag >> 23) + round_off(mag & 0x7fffff, 23, r) + odd_tie;
   }
+  /* Between 2^-127 and 2^-126. */
   return round_off(mag - 0x400000, 22, r);
 }
 
@@ -105,11 +114,13 @@ static uint32_t to_int(float x, unsigned bits, bool is_signed) {
   uint32_t u = isa_f32_bits(x), mag = u & 0x7fffffff;
   bool negative = u >> 31;
   if (mag > F32_INF) return 0;
+  /* There is one more negative integer than positive ones. */
   uint64_t limit = is_signed ? ((uint64_t)1 << (bits - 1)) - !negative
                              : (negative ? 0 : ((uint64_t)1 << bits) - 1);
   unsigned e = mag >> 23;
   uint32_t sig = e ? (mag & 0x7fffff) | 0x800000 : mag;
   uint64_t v;
+  /* Larger than any integer of 32 bits. */
   if (e >= 150 + 16)
     v = UINT64_MAX;
   else if (e >= 150)
@@ -136,6 +147,7 @@ float isa_to_f32(unsigned dtype, uint32_t bits) {
   case ISA_bool: return (bits & 0xff) != 0 ? 1.0f : 0.0f;
   case ISA_float8_e8m0fnu:
     bits &= 0xff;
+    /* 2^-127 is a subnormal of fp32. */
     return isa_bits_f32(bits == 255 ? F32_NAN : bits == 0 ? 0x400000 : bits << 23);
   case ISA_tfloat32: return widen(&tensor, bits >> 13);
   default: break;
@@ -150,6 +162,7 @@ static uint32_t convert(unsigned dtype, float x, rounding r) {
   if (isa_dtype_is_int(dtype))
     return width > 32 ? 0 : to_int(x, width, isa_dtypes[dtype].cls == ISA_INT);
   switch (dtype) {
+  /* All NaNs become one. */
   case ISA_float32: return x != x ? F32_NAN : isa_f32_bits(x);
   case ISA_bool: return x != 0;
   case ISA_float8_e8m0fnu: return to_e8m0(x, r);

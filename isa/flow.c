@@ -131,6 +131,7 @@ bool isa_flow_reach(const isa_alloc *al, const isa_code *code, uint32_t from, ui
 /* `endloop` is an addition and the branch on one line. */
 static bool is_block(const isa_code *code, uint32_t top, uint32_t end) {
   const isa_line *line = code->lines;
+  /* Before the loop its counter is set, at its end it is added to. */
   return line && top && end > top && code->insns[top - 1].op == ISA_OP_mov &&
          code->insns[end - 1].op == ISA_OP_add && line[end].line &&
          line[end - 1].line == line[end].line && line[end - 1].file == line[end].file;
@@ -143,12 +144,15 @@ bool isa_loop_around(const isa_code *code, uint32_t pc, isa_loop *out) {
     int64_t top = isa_insn_target(&code->insns[end]);
     /* A backward branch over pc is a loop around it; a call comes back. */
     if (top < 0 || top > pc || code->insns[end].op == ISA_OP_call) continue;
+    /* The innermost loop is the one that begins last. */
     if (!found || (uint32_t)top > out->top) {
       *out = (isa_loop){.top = (uint32_t)top, .end = end, .nested = found};
       found = true;
     } else if ((uint32_t)top < out->top) {
+      /* One that begins earlier lies around it. */
       out->nested = true;
     } else {
+      /* Another branch to the same top: the loop reaches to the last. */
       out->end = end;
     }
   }

@@ -40,6 +40,7 @@ static uint32_t name(writer *w, const char *s) {
   if (!s) return 0;
   size_t at = w->strings.len;
   isa_buf_add(&w->strings, s, strlen(s) + 1);
+  /* Places in STRS have 32 bits. */
   if (w->strings.len > UINT32_MAX) w->strings.failed = true;
   return (uint32_t)at;
 }
@@ -156,10 +157,12 @@ static void put_section(writer *w, unsigned kind, unsigned core, unsigned engine
   case IMAGE_PATS: put_patterns(w, c); break;
   case IMAGE_QUES: put_queues(w, c); break;
   case IMAGE_DESC:
+    /* The transfers of all queues follow one another; QUES says how many each has. */
     for (uint32_t q = 0; q < c->nqueues; q++)
       put_insns(w, c->queues[q].statics, c->queues[q].nstatics);
     break;
   case IMAGE_SEMS:
+    /* Only those that have a name, with their numbers. */
     for (uint32_t i = 0; i < ISA_NSEMS; i++)
       if (c->sem_names[i]) {
         put_u32(w, i);
@@ -177,6 +180,7 @@ static void put_section(writer *w, unsigned kind, unsigned core, unsigned engine
     for (uint32_t i = 0; i < code->n; i++) put_u32(w, code->lines[i].call);
     break;
   case IMAGE_CALL: isa_image_put_calls(p, w->out); break;
+  /* All names are known by now. */
   default: isa_buf_add(w->out, w->strings.data, w->strings.len);
   }
 }
@@ -224,10 +228,12 @@ static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned
 static void add_section(writer *w, size_t start, uint32_t i, unsigned kind, unsigned core,
                         unsigned engine) {
   const image_kind *k = &isa_image_kinds[kind];
+  /* Sections begin at multiples of 8 bytes. */
   pad_to(w->out, start, 8);
   size_t at = w->out->len;
   put_section(w, kind, core, engine);
   if (w->out->failed) return;
+  /* Found anew: the buffer may have moved. */
   uint8_t *entry = (uint8_t *)w->out->data + start + IMAGE_TABLE + IMAGE_ENTRY * (size_t)i;
   isa_put32(entry, image_tag(k->tag));
   isa_put32(entry + 4, k->optional | core << 8 | engine << 16);
@@ -251,6 +257,7 @@ static uint32_t each_section(const isa_program *p, writer *w, size_t start) {
 }
 
 uint32_t isa_image_features(const isa_program *p) {
+  /* A reader that does not know one of them refuses the file. */
   uint32_t features = 0;
   for (uint32_t core = 0; core < p->ncores; core++)
     for (uint32_t i = 0; i < p->cores[core].naps; i++)
@@ -264,6 +271,7 @@ uint32_t isa_image_features(const isa_program *p) {
 bool isa_image_write(isa_program *p, isa_buf *out) {
   writer w = {.p = p, .out = out};
   size_t start = out->len;
+  /* Counted first, for the size of the table. */
   uint32_t n = each_section(p, NULL, 0);
   size_t head = IMAGE_TABLE + (size_t)n * IMAGE_ENTRY;
   uint8_t *h = (uint8_t *)isa_buf_grow(out, head);
@@ -271,18 +279,21 @@ bool isa_image_write(isa_program *p, isa_buf *out) {
   memset(h, 0, head);
   memcpy(h, ISA_IMAGE_MAGIC, 4);
   isa_put16(h + 4, IMAGE_VERSION);
+  /* A hypothetical machine names its base here, and itself in MACH. */
   const char *target = isa_target_base(p->target)->name;
   for (size_t i = 0; i < IMAGE_TARGET && target[i]; i++) h[16 + i] = (uint8_t)target[i];
   isa_put32(h + 32, isa_image_features(p));
   isa_put32(h + 36, p->ncores);
   isa_put32(h + 40, n);
   isa_buf_init(&w.strings, &p->arena.al);
+  /* Place 0 stands for no name. */
   isa_buf_add(&w.strings, "", 1);
   each_section(p, &w, start);
   bool ok = !out->failed && !w.strings.failed;
   isa_buf_free(&w.strings);
   if (!ok) return false;
   h = (uint8_t *)out->data + start; /* the buffer has moved */
+  /* Hashed is what comes after the hash. */
   p->hash = isa_fnv(ISA_FNV_START, h + IMAGE_HASHED, out->len - start - IMAGE_HASHED);
   isa_put64(h + 8, p->hash);
   return true;

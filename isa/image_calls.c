@@ -32,6 +32,7 @@ const char *isa_image_name(const char **at, const char *end) {
 
 const char *isa_image_get_calls(isa_program *p, const uint8_t *data, size_t n) {
   uint64_t count = n < HEAD ? 0 : isa_get32(data);
+  /* A name has its final 0 at least. */
   if (count == 0 || count > (n - HEAD) / (RECORD + 1)) return "the count of calls does not fit";
   const char *at = (const char *)data + HEAD + RECORD * (size_t)count;
   const char *end = (const char *)data + n;
@@ -41,7 +42,9 @@ const char *isa_image_get_calls(isa_program *p, const uint8_t *data, size_t n) {
                   isa_get32(r + 12)};
     if (!c.name) return "a call has no name, or one with a control character";
     if (c.file > p->nfiles) return "the file of a call is not in the table";
+    /* What it comes from is before it, so that following them ends. */
     if (c.outer > i) return "a call comes from one that is not before it";
+    /* Rounds are numbered from 1, and have no name. */
     if ((c.name[0] == 0) != (c.round > 0)) return "a call must be a macro's or a round of a %rep";
     if (!isa_program_call(p, &c)) return "";
   }

@@ -33,6 +33,7 @@ void isa_image_put_groups(const isa_program *p, isa_buf *out) {
 static const uint8_t *next_record(const uint8_t *r, const uint8_t *end) {
   if (end - r < RECORD) return NULL;
   uint64_t lists = isa_get32(r), ranks = isa_get32(r + 4);
+  /* There are no empty lists, so no more lists than ranks. */
   if (lists == 0 || lists > ranks || ranks > ISA_MAX_RANKS) return NULL;
   uint64_t bytes = RECORD + 4 * (lists + ranks);
   return bytes <= (uint64_t)(end - r) ? r + bytes : NULL;
@@ -55,7 +56,7 @@ const char *isa_image_get_groups(isa_program *p, const uint8_t *data, size_t n) 
   uint32_t count = n < HEAD ? 0 : isa_get32(data);
   const uint8_t *end = data + n, *r = data + HEAD;
   if (count == 0 || count > ISA_MAX_GROUPS) return "1 to 256 replica groups";
-  for (uint32_t i = 0; i < count; i++)
+  for (uint32_t i = 0; i < count; i++) /* The names come after all records. */
     if (!(r = next_record(r, end))) return "lists and ranks of replica groups do not fit";
   const char *at = (const char *)r;
   r = data + HEAD;
@@ -73,6 +74,7 @@ const char *isa_image_get_machine(isa_program *p, const uint8_t *data, size_t si
   if (!isa_target_read((const char *)data, size, own, NULL) || !own->hypothetical ||
       strlen(own->name) != size || memcmp(own->name, data, size) != 0)
     return "it is not the text of a hypothetical machine";
+  /* The header has named its base. */
   if (isa_target_base(own) != p->target) return "it changes another target than the header's";
   p->target = own;
   return NULL;
@@ -96,6 +98,7 @@ const char *isa_image_get_peers(isa_program *p, const uint8_t *data, size_t size
     if (how >= ISA_NPEERS || peer.group > p->ngroups) return "a peer has no such kind or group";
     uint32_t slot = isa_program_peer(p, &peer);
     if (slot == 0) return "";
+    /* An equal one gives the number of the first. */
     if (slot <= i) return "a peer comes twice";
   }
   return NULL;

@@ -83,6 +83,7 @@ static bool read_type(reader *r) {
   const char *text = r->out->descr;
   size_t n = strlen(text);
   char *rest = NULL;
+  /* Digits only: strtol would take a sign or spaces as well. */
   long bytes = n > 2 && text[2] >= '0' && text[2] <= '9' ? strtol(text + 2, &rest, 10) : 0;
   bool order = n > 2 && strchr("<>|=", text[0]) != NULL;
   /* b is one byte, and no float has one. */
@@ -105,6 +106,7 @@ static bool read_descr(reader *r) {
   if (!expect(r, '(') || !read_string(r, name, sizeof name) || !expect(r, ',') ||
       !read_string(r, o->descr, sizeof o->descr))
     return false;
+  /* A comma may come after the only field. */
   if (!accept(r, ')') || (accept(r, ','), !accept(r, ']')))
     return isa_fail(r->e, ISA_FORMAT, ISA_NOFIELD,
                     "structured types of several fields are not supported");
@@ -142,6 +144,7 @@ static bool read_shape(reader *r) {
   if (!expect(r, '(')) return false;
   while (!accept(r, ')')) {
     if (!read_dimension(r)) return false;
+    /* Without a comma it was the last one. */
     if (!accept(r, ',')) return expect(r, ')');
   }
   return true;

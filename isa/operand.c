@@ -32,6 +32,7 @@ void isa_each_operand(const isa_program *p, const isa_core *core, const isa_insn
                       isa_operand_fn *fn, void *ud) {
   const isa_form *form = isa_form_of(in->op);
   walk w = {p, core, fn, ud};
+  /* Only fields that may name memory. */
   for (unsigned left = form->memory; left; left &= left - 1) {
     uint8_t i = (uint8_t)__builtin_ctz(left);
     const isa_field *f = &form->fields[i];
@@ -73,6 +74,7 @@ void isa_each_pattern(const isa_program *p, const isa_core *core, const isa_insn
 void isa_each_insn(const isa_core *core, isa_insn_fn *fn, void *ud) {
   for (unsigned e = 0; e < ISA_NSEQS; e++)
     for (uint32_t pc = 0; pc < core->code[e].n; pc++) fn(ud, &core->code[e].insns[pc], e, pc);
+  /* Static transfers are in no engine's code. */
   for (uint32_t q = 0; q < core->nqueues; q++)
     for (uint32_t i = 0; i < core->queues[q].nstatics; i++)
       fn(ud, &core->queues[q].statics[i], ISA_NSEQS, i);
@@ -96,6 +98,7 @@ static bool take_list(const take *t, unsigned kind, isa_ref *list) {
   if (kind != ISA_K_APS)
     return isa_program_pool(t->to, data, list->count, isa_kind_elem[kind], list);
   size_t size = list->count * sizeof(uint32_t);
+  /* A copy, since the numbers in it change. */
   uint32_t n = list->count, *aps = isa_zalloc(&t->to->arena.al, size);
   bool ok = aps != NULL;
   if (ok) memcpy(aps, data, size);
@@ -138,6 +141,7 @@ int isa_field_register(const isa_insn *in, const isa_field *f) {
 
 int isa_field_of(unsigned op, unsigned kind, uint32_t arg) {
   const isa_form *form = isa_form_of(op);
+  /* A mask says which fields are ENUMs; other kinds are looked for among all. */
   unsigned left = kind == ISA_K_ENUM ? form->enums : (1u << form->nfields) - 1;
   for (; left; left &= left - 1) {
     int i = __builtin_ctz(left);
@@ -192,6 +196,7 @@ bool isa_skips_rows(const isa_insn *in) {
 
 void isa_barrier_of(const isa_insn *in, unsigned core, isa_barrier *out) {
   uint8_t own = (uint8_t)core, sem = in->u.BARRIER.semaphore;
+  /* Each core adds to the other's semaphore, then waits for its own and takes that again. */
   out->give = (isa_update){.kind = ISA_UPD_inc, .core = (uint8_t)(1 - core), .sem = sem};
   out->wait = (isa_wait){.cond = ISA_WAIT_ge, .core = own, .sem = sem, .value = 1};
   out->take = (isa_update){.kind = ISA_UPD_dec, .core = own, .sem = sem};

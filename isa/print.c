@@ -63,6 +63,7 @@ static void put_finite(isa_buf *out, float x) {
   char s[40], text[44];
   size_t n = 0;
   bool is_float = false;
+  /* Nine digits tell all floats apart. */
   for (int digits = 1; digits <= 9; digits++) {
     snprintf(s, sizeof s, "%.*g", digits, (double)x);
     if (isa_f32_bits((float)strtod(s, NULL)) == isa_f32_bits(x)) break;
@@ -76,6 +77,7 @@ static void put_finite(isa_buf *out, float x) {
       text[n++] = '.';
   }
   text[n] = 0;
+  /* Without a point it would be read as an integer. */
   isa_buf_printf(out, "%s%s", text, is_float ? "" : ".0");
 }
 
@@ -150,6 +152,7 @@ static void put_dims(const isa_pr *pr, const isa_ap *ap) {
 static void put_base(const isa_pr *pr, const isa_ap *ap, bool inner) {
   const isa_program *p = pr->p;
   if (ap->space == ISA_HBM) {
+    /* A pattern that is not legal is printed, too. */
     bool known = ap->base && ap->base <= p->ntensors && p->tensors[ap->base - 1].name;
     isa_buf_printf(pr->out, "%s,", known ? p->tensors[ap->base - 1].name : "?");
     put_offset(pr, ap, inner);
@@ -183,6 +186,7 @@ static void put_peer(const isa_pr *pr, uint32_t slot) {
 }
 
 void isa_pr_index(const isa_pr *pr, const isa_ap *ap, bool inner) {
+  /* Other cores and ranks come after the dimensions, whichever form these have. */
   if (ap->peer) isa_buf_puts(pr->out, ".peer");
   if (ap->rank) put_peer(pr, ap->rank);
   if (ap->index_kind == ISA_INDEX_none || inner) return;
@@ -231,6 +235,7 @@ static bool taken(const isa_pr *pr, const char *name) {
 
 static const char *symbol_at(const isa_pr *pr, uint32_t pc) {
   const isa_program *p = pr->p;
+  /* For a whole section there is a table by pc. */
   if (pr->symbol_at) {
     uint32_t i = pc <= pr->npcs ? pr->symbol_at[pc] : 0;
     return i ? p->symbols[i - 1].name : NULL;
@@ -339,6 +344,7 @@ static void put_item(const isa_pr *pr, unsigned kind, const void *data, uint32_t
 
 static void put_list(const isa_pr *pr, unsigned kind, isa_ref r) {
   const void *data = isa_program_list(pr->p, r, kind);
+  /* A list outside the pool has no elements. */
   if (!data) r.count = 0;
   if (kind == ISA_K_STR) {
     isa_pr_str(pr->out, data ? data : "", r.count);
@@ -359,6 +365,7 @@ static void put_queue(const isa_pr *pr, unsigned q) {
 
 /* `gpsimd.tp_sum`: an instruction of another section by its label, `gpsimd.L12` without one. */
 static void put_place(const isa_pr *pr, isa_point at) {
+  /* The table of symbols is this section's own. */
   isa_pr there = {.p = pr->p, .core = pr->core, .engine = at.engine, .out = pr->out};
   put_named(pr->out, at.engine < ISA_NSEQS ? isa_engines[at.engine].name : NULL, at.engine);
   isa_buf_puts(pr->out, ".");

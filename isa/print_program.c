@@ -62,6 +62,7 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
     bytes *= d ? t->shape[d] : 1;
   }
   isa_buf_printf(out, "], at=[%d,%" PRIu32 "]", t->part, t->offset);
+  /* Only where it is not what shape and type make. */
   if (bytes != t->bytes) isa_buf_printf(out, ", bytes=%" PRIu32, t->bytes);
   if (t->overlay) isa_buf_printf(out, ", overlay=%s", t->overlay);
   if (t->own) isa_buf_puts(out, ", own");
@@ -122,6 +123,7 @@ static void put_sems(const isa_program *p, isa_buf *out) {
   for (unsigned core = 0; core < p->ncores; core++)
     for (unsigned s = 0; s < ISA_NSEMS; s++) {
       bool shared = isa_shared_sem(p, s) != NULL;
+      /* What both have is printed once. */
       if (!p->cores[core].sem_names[s] || (core && shared)) continue;
       isa_buf_printf(out, "%s sem %u", p->cores[core].sem_names[s], s);
       put_core(out, shared ? BOTH : core);
@@ -202,6 +204,7 @@ static void put_labels(const isa_pr *pr, const labels *l, uint32_t pc) {
     if (s->global) isa_buf_printf(pr->out, "global %s\n", s->name);
     isa_buf_printf(pr->out, "%s:\n", s->name);
   }
+  /* A branch goes there, so it needs one. */
   if (!l->first[pc] && l->target[pc]) {
     isa_pr_label(pr, pc);
     isa_buf_puts(pr->out, ":\n");
@@ -267,6 +270,7 @@ static void put_section(const isa_pr *pr, const isa_code *code, const labels *l)
     isa_pr_insn(pr, &code->insns[pc]);
     isa_buf_puts(pr->out, "\n");
   }
+  /* A label may come after the last instruction. */
   put_labels(pr, l, code->n);
 }
 

@@ -79,6 +79,7 @@ static void put_broadcasts(const isa_pr *pr, const isa_slice *s) {
 static bool put_steps(const isa_pr *pr, isa_slice *s, const isa_ap *ap, bool inner) {
   const isa_program *p = pr->p;
   int64_t size = isa_dtype_valid(ap->dtype) ? isa_dtype_bytes(ap->dtype) : 0;
+  /* A pattern of a tile counts from the memory's beginning, a slice from the tile's. */
   int64_t offset = ap->offset - (s->first ? p->tiles[ap->base - 1].offset : 0);
   unsigned most = s->first ? ISA_MAX_DIMS - 1 : ISA_MAX_DIMS;
   /* What .ap() can say: whole elements of the tensor's own size, fixed, within the assembler's
@@ -137,6 +138,7 @@ static void put_element(const isa_tensor *t, uint64_t byte, isa_buf *out) {
 
 bool isa_slice_put_bytes(const isa_tensor *t, uint64_t lo, uint64_t hi, isa_buf *out) {
   uint64_t row = t->ndim > 1 ? isa_row_bytes(t) : 0;
+  /* Whole rows are shorter to say than elements. */
   if (row && lo % row == 0 && hi % row == 0) {
     bool many = hi - lo > row;
     isa_buf_printf(out, "row%s %" PRIu64, many ? "s" : "", lo / row);

@@ -16,6 +16,7 @@ isa_program *isa_program_new(const isa_alloc *al, const isa_target *target) {
   if (!p) return NULL;
   isa_arena_init(&p->arena, al);
   isa_buf_init(&p->pool, al);
+  /* A hypothetical target is copied: it is the caller's. */
   p->target = isa_target_keep(target, &p->own_target);
   p->ncores = 1;
   return p;
@@ -167,6 +168,7 @@ uint32_t isa_peer_rank(const isa_program *p, const isa_peer *peer, uint32_t rank
   uint32_t n, place, at;
   if (peer->how == ISA_PEER_rank) return peer->value;
   const uint32_t *list = isa_group_list(&p->groups[peer->group - 1], rank, &n, &place);
+  /* The rank is in no list of the group. */
   if (!list) return UINT32_MAX;
   switch (peer->how) {
   case ISA_PEER_next: at = place + 1 < n ? place + 1 : 0; break;
@@ -174,10 +176,12 @@ uint32_t isa_peer_rank(const isa_program *p, const isa_peer *peer, uint32_t rank
   case ISA_PEER_xor: at = place ^ peer->value; break;
   default: at = peer->value; break;
   }
+  /* The list has no such place. */
   return at < n ? list[at] : UINT32_MAX;
 }
 
 uint32_t isa_program_peer(isa_program *p, const isa_peer *peer) {
+  /* Equal peers have one number. */
   for (uint32_t i = 0; i < p->npeers; i++)
     if (p->peers[i].how == peer->how && p->peers[i].group == peer->group &&
         p->peers[i].value == peer->value)
@@ -199,6 +203,7 @@ uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s) {
 }
 
 unsigned isa_queue_limit(const isa_core *c, const isa_queue *q) {
+  /* Queues of collectives have a limit of their own. */
   bool cc = isa_queue_is_cc(q);
   unsigned n = 0, most = cc ? ISA_MAX_QUEUES - ISA_ENGINE_QUEUES : ISA_ENGINE_QUEUES;
   for (uint32_t i = 0; i < c->nqueues; i++) n += isa_queue_is_cc(&c->queues[i]) == cc;
@@ -290,6 +295,8 @@ uint32_t isa_program_new_ap(isa_program *p, unsigned core, const isa_ap *ap) {
   *copy = *ap;
   /* Equal patterns must be equal bytes in a file, and callers leave anything there. */
   for (unsigned d = ap->ndim; d < ISA_MAX_DIMS; d++) copy->dim[d] = (isa_dim){0, 0};
+  /* It counts as indexed, though it is not: isa_program_ap adds its own, and no other is to be
+   * found. */
   c->ap_indexed += c->ap_indexed == c->naps;
   return ++c->naps;
 }
@@ -303,6 +310,7 @@ uint32_t isa_program_ap(isa_program *p, unsigned core, const isa_ap *ap) {
       return 0;
   while ((number = isa_index_next(t, hash, &probe)))
     if (isa_ap_equal(&c->aps[number - 1], ap)) return number;
+  /* Room comes first, so that the index cannot fail once the pattern is added. */
   if (!isa_index_room(&p->arena.al, t) || !isa_program_new_ap(p, core, ap)) return 0;
   return isa_index_add(&p->arena.al, t, hash, c->naps) ? c->naps : 0;
 }

@@ -23,13 +23,16 @@ static bool declared(const isa_program *p, const isa_ap *ap, isa_slice *s) {
   }
   if (s->ndim < s->first || s->ndim > ISA_TENSOR_DIMS || !isa_dtype_valid(s->dtype) || !s->name)
     return false;
+  /* Strides of a dense order, innermost first. */
   for (unsigned d = s->ndim; d-- > 0;) {
     isa_slice_dim *k = &s->dim[d];
     *k = (isa_slice_dim){
         .size = k->size, .stride = stride, .len = k->size, .step = 1, .dyn = -1, .rows = -1};
+    /* The first dimension of a tile is its partitions, which have no stride. */
     if (k->size < 1 || (d >= s->first && __builtin_mul_overflow(stride, k->size, &stride)))
       return false;
   }
+  /* The register that gives its rows, -1 without one. */
   if (!s->first) s->dim[0].rows = p->tensors[ap->base - 1].rows - 1;
   return true;
 }
@@ -41,6 +44,7 @@ static bool unview(isa_ap *ap, unsigned dtype) {
   if (from == to) return true;
   isa_dim *last = &ap->dim[ap->ndim - 1];
   uint64_t bytes = (uint64_t)last->num * (uint64_t)to;
+  /* Its innermost elements must be side by side and make whole ones of the other type. */
   if (last->step != 1 || bytes % (uint64_t)from || bytes / (uint64_t)from > UINT32_MAX ||
       ap->size_dim == ap->ndim + 1)
     return false;
@@ -66,6 +70,7 @@ static bool place_dynamic(isa_slice *s, const isa_ap *ap) {
   for (int i = 0; i < ISA_MAX_DYN; i++) {
     int found = -1;
     if (ap->dyn[i].kind == ISA_DYN_none) continue;
+    /* Among equal strides the first dimension of more than one element. */
     for (unsigned d = from; d < s->ndim; d++)
       if (s->dim[d].stride == ap->dyn[i].stride && (found < 0 || s->dim[found].size == 1))
         found = (int)d;
@@ -98,14 +103,17 @@ static bool take(isa_slice_dim *k, const isa_dim *d) {
   k->len = d->num;
   k->step = 1;
   if (d->step == 0) {
+    /* One element, many times. */
     k->times = d->num;
     k->len = 1;
   } else if (d->num == 1) {
+    /* A single element has the dimension's own step. */
     if (d->step != k->stride) return false;
   } else {
     if (d->step % k->stride || d->step < 0 || d->step / k->stride > INT32_MAX) return false;
     k->step = d->step / k->stride;
   }
+  /* A start that moves is checked at run time. */
   return (k->dyn < 0 ? k->start : 0) + (k->len - 1) * k->step < k->size;
 }
 
@@ -119,6 +127,7 @@ static bool match(isa_slice *s, const isa_ap *ap, unsigned j, unsigned d) {
   if (j < ap->ndim && take(k, &ap->dim[j]) && match(s, ap, j + 1, d + 1)) return true;
   k->kept = k->sized = false;
   k->times = 0;
+  /* More dimensions are left than the pattern has: this one has an index. */
   return s->ndim - d > ap->ndim - j && match(s, ap, j, d + 1);
 }
 
@@ -150,6 +159,7 @@ bool isa_slice_of(const isa_program *p, const isa_ap *ap, isa_slice *out) {
       !place_start(out, offset / size))
     return false;
   if (match(out, &own, 0, out->first)) return true;
+  /* One element may have an index in each dimension. */
   if (!is_one_element(&own)) return false;
   own.ndim = 0;
   return match(out, &own, 0, out->first);

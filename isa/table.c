@@ -17,8 +17,8 @@ const isa_engine_row isa_engines[ISA_NSEQS] = {
 const isa_target isa_targets[ISA_NTARGETS] = {
 #define TARGET(name, gen, sbuf, usable, cores, stacks, gib, dma, rings, kt, kv, ks, kg, kb, hw, \
                mf, mb, cc)                                                                      \
-  {#name, ISA_##name, false, gen, sbuf, usable, cores, stacks, gib, dma,                        \
-   rings, {kt, kv, ks, kg, kb}, hw, mf, mb, cc, ISA_PSUM_BYTES, ISA_NDMA},
+  {#name, ISA_##name,           false, gen, sbuf, usable, cores,          stacks,  gib, dma,    \
+   rings, {kt, kv, ks, kg, kb}, hw,    mf,  mb,   cc,     ISA_PSUM_BYTES, ISA_NDMA},
 #include "targets.def"
 #undef TARGET
 };
@@ -322,6 +322,7 @@ const char *isa_space_name(unsigned space) {
 const char *isa_set_name(unsigned set) { return set < ISA_NSETS ? set_names[set] : NULL; }
 
 const char *isa_set_item(unsigned set, unsigned item) {
+  /* item counts down over those of the set. */
   for (size_t i = 0; i < sizeof set_items / sizeof set_items[0]; i++)
     if (set_items[i].set == set && item-- == 0) return set_items[i].name;
   return NULL;
@@ -342,6 +343,7 @@ bool isa_is_word(const char *s) {
   };
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strcmp(words[i], s) == 0) return true;
+  /* r0 to r63 are registers. */
   size_t digits = s[0] == 'r' ? strspn(s + 1, "0123456789") : 0;
   bool two = digits == 2 && s[1] != '0' && (s[1] - '0') * 10 + s[2] - '0' < ISA_NREGS;
   bool reg = (digits == 1 || two) && !s[1 + digits];
@@ -351,8 +353,10 @@ bool isa_is_word(const char *s) {
 unsigned isa_edit_distance(const char *a, size_t na, const char *b, size_t nb, unsigned limit) {
   enum { LONGEST = 64 };
   unsigned row[LONGEST + 1];
+  /* Too long, or the lengths alone differ by more. */
   if (na > LONGEST || nb > LONGEST || (na > nb ? na - nb : nb - na) > limit) return limit + 1;
   for (size_t j = 0; j <= nb; j++) row[j] = (unsigned)j;
+  /* Only the last row of the usual table is kept. */
   for (size_t i = 1; i <= na; i++) {
     unsigned diagonal = row[0];
     row[0] = (unsigned)i;

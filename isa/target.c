@@ -70,6 +70,7 @@ static word next_item(reader *r) {
     comment |= *r->at == '#' || *r->at == ';';
     if (!comment) w.n++;
   }
+  /* Over the separator. */
   if (r->at < r->end) r->at++;
   while (w.n && is_blank(*w.p)) w.p++, w.n--;
   while (w.n && is_blank(w.p[w.n - 1])) w.n--;
@@ -79,6 +80,7 @@ static word next_item(reader *r) {
 static word trimmed(const char *p, const char *end) {
   while (p < end && is_blank(*p)) p++;
   while (p < end && is_blank(end[-1])) end--;
+  /* A value may be in quotes. */
   if (end - p >= 2 && *p == '"' && end[-1] == '"') p++, end--;
   return (word){p, (size_t)(end - p)};
 }
@@ -104,7 +106,10 @@ static bool number(word w, uint64_t *out) {
     *out = *out * 10 + (uint64_t)(w.p[i] - '0');
     if (places >= 0) places++;
   }
-  for (int i = places < 0 ? 0 : places; i < 6; i++) *out *= 10;
+  for (int i = places < 0 ? 0 : places; i < 6; i++) {
+    if (*out > UINT64_MAX / 10) return false;
+    *out *= 10;
+  }
   return w.n > 0 && w.p[w.n - 1] != '.';
 }
 
@@ -134,13 +139,14 @@ static bool take_key(reader *r, const key *k, word value) {
   char is[48];
   uint64_t v;
   uint32_t number_of = (uint32_t)(k - keys);
-  bool whole = k->unit != GHZ;
+  bool whole = k->unit != GHZ; /* a clock may have a fraction */
   if (r->given >> number_of & 1) return REFUSE(r, "%s is given twice", k->name);
   if (!number(value, &v) || (whole && v % 1000000) || (double)v < k->least * 1e6 ||
       (double)v > k->most * 1e6)
     return REFUSE(r, "%s is %s; it is a%s number from %g to %g: %s", k->name, shown(value, is),
                   whole ? " whole" : "", k->least, k->most, k->what);
   r->given |= 1u << number_of;
+  /* v is in millionths. */
   uint32_t kept = (uint32_t)(v * factors[k->unit] / 1000000);
   memcpy((char *)r->t + k->at, &kept, sizeof kept);
   return true;
@@ -176,6 +182,7 @@ static bool unknown_key(reader *r, word name) {
 static bool take_item(reader *r, word w) {
   const char *equals = memchr(w.p, '=', w.n);
   size_t n = sizeof mark - 1;
+  /* The name by which such a machine is shown begins so. */
   if (!equals && w.n > n && memcmp(w.p, mark, n) == 0 && is_blank(w.p[n])) {
     w = trimmed(w.p + n, w.p + w.n);
   }
@@ -206,6 +213,7 @@ static void put_value(text *out, const key *k, uint32_t v) {
 static bool name_it(reader *r) {
   const isa_target *base = isa_target_base(r->t);
   text name = {.n = 0}, changes = {.n = 0};
+  /* Only what differs: machines that are alike have one name. */
   for (unsigned i = 0; i < NKEYS; i++) {
     uint32_t v, was;
     memcpy(&v, (const char *)r->t + keys[i].at, sizeof v);
@@ -216,8 +224,10 @@ static bool name_it(reader *r) {
   if (!changes.n) return true; /* it is the base */
   put(&name, "%s %s%s", mark, base->name, changes.s);
   if (changes.full || name.full || r->constants.full || name.n >= sizeof r->t->name)
-    return REFUSE(r, "what it changes takes more than %zu characters; constants of the clock may "
-                  "also be given as costs", sizeof r->t->name - 1);
+    return REFUSE(r,
+                  "what it changes takes more than %zu characters; constants of the clock may "
+                  "also be given as costs",
+                  sizeof r->t->name - 1);
   r->t->hypothetical = true;
   memcpy(r->t->name, name.s, name.n + 1);
   return true;
@@ -230,7 +240,9 @@ bool isa_target_read(const char *from, size_t n, isa_target *out, isa_error *e) 
     word w = next_item(&r);
     if (w.n && !take_item(&r, w)) return false;
   }
+  /* Nothing was given: it is refused as an unknown target. */
   if (!r.based && !take_base(&r, (word){from, n})) return false;
+  /* A partition of another size is free for programs as a whole. */
   if (made.sbuf_bytes != isa_target_base(&made)->sbuf_bytes) made.sbuf_usable = made.sbuf_bytes;
   if (!name_it(&r)) return false;
   *out = made;
@@ -251,6 +263,7 @@ const isa_target *isa_target_base(const isa_target *t) { return &isa_targets[t->
 
 const char *isa_target_constant(const isa_target *t, const char *from, size_t *n) {
   const char *at = from ? from : t->hypothetical ? t->name : NULL;
+  /* Constants are in capitals, keys are not. */
   while (at && (at = strstr(at, ", "))) {
     at += 2;
     if (*at < 'A' || *at > 'Z') continue;

@@ -52,6 +52,7 @@ int soma_view_make(soma_view *v, uint32_t buffer, unsigned dtype, int tile, unsi
   if (ndim < made.tile || ndim > SOMA_VIEW_DIMS)
     return isa_view_refuse(e, "%s has %u dimensions: there can be %u to %d", isa_view_name(e), ndim,
                            made.tile, SOMA_VIEW_DIMS);
+  /* Steps of a dense order, innermost first. */
   for (unsigned d = ndim; d-- > 0;) {
     if (shape[d] < 1)
       return isa_view_refuse(e, "dimension %lld of %s has %lld elements", shown(d, e),
@@ -210,6 +211,7 @@ int soma_view_expand(soma_view *v, unsigned d, soma_view_error *e) {
   if (d < isa_view_fixed(v)) return is_fixed(d, e);
   if (!check_room(v, 1, e)) return 0;
   memmove(&v->dim[d + 1], &v->dim[d], (v->ndim - d) * sizeof *v->dim);
+  /* One element never takes its step. */
   v->dim[d] = (soma_view_dim){1, 0};
   v->ndim++;
   return 1;
@@ -314,13 +316,14 @@ int soma_view_split(soma_view *v, unsigned d, unsigned n, const int64_t *sizes,
     return isa_view_refuse(e, "dimension %lld of %s is the partitions, which stay one", shown(d, e),
                            isa_view_name(e));
   if (n > SOMA_VIEW_DIMS || !check_room(v, n - 1, e)) return check_room(v, n - 1, e);
-  for (unsigned i = n; i-- > 0;) {
+  bool fits = true;
+  for (unsigned i = n; i-- > 0 && fits;) {
     w.dim[d + i].num = sizes[i];
-    if (sizes[i] < 1 || !isa_view_times(v->dim[d].step, all, &w.dim[d + i].step) ||
-        !isa_view_times(all, sizes[i], &all))
-      break;
+    fits = sizes[i] > 0 && isa_view_times(v->dim[d].step, all, &w.dim[d + i].step) &&
+           isa_view_times(all, sizes[i], &all);
   }
-  if (all != v->dim[d].num || sizes[0] < 1)
+  /* The product of those after a size that is none may be right by chance. */
+  if (!fits || all != v->dim[d].num)
     return isa_view_refuse(
         e,
         "dimension %lld of %s has %lld elements: the sizes that it is split into do "
@@ -390,6 +393,7 @@ int soma_view_as(soma_view *v, unsigned dtype, soma_view_error *e) {
     *v = w;
     return 1;
   }
+  /* A single element without dimensions gets one. */
   if (w.ndim == w.tile) {
     if (!check_room(v, 1, e)) return 0;
     w.dim[w.ndim++] = (soma_view_dim){1, 1};
@@ -397,6 +401,7 @@ int soma_view_as(soma_view *v, unsigned dtype, soma_view_error *e) {
   unsigned last = w.ndim - 1u;
   bool fits = (w.dim[last].step == 1 || w.dim[last].num == 1) && !has_part(v, last) &&
               rescale(&w.dim[last].num, from, to) && rescale(&w.offset, from, to);
+  /* A step that is never taken need not fit. */
   for (unsigned d = w.tile; d < last && fits; d++)
     fits = rescale(&w.dim[d].step, from, to) || w.dim[d].num == 1;
   for (unsigned i = 0; i < w.ndyn && fits; i++)
@@ -496,6 +501,7 @@ int soma_view_slice_at(soma_view *v, unsigned d, const soma_view_dyn *at, int64_
                        int64_t count, int64_t step, soma_view_error *e) {
   int64_t last, by, stride, first;
   if (!check_slice(v, d, count, step, e)) return 0;
+  /* Where it begins is known at run time, so only its length is checked. */
   if (count > v->dim[d].num || !isa_view_times(count - 1, step, &last))
     return outside(v, d, 0, count, step, e);
   if (v->tile && d == 0)
@@ -505,6 +511,7 @@ int soma_view_slice_at(soma_view *v, unsigned d, const soma_view_dyn *at, int64_
       !isa_view_times(v->dim[d].step, step, &by) ||
       !isa_view_times(start, v->dim[d].step, &first) || !isa_view_plus(v->offset, first, &first))
     return isa_view_too_far(e);
+  /* With a stride of 0 nothing moves. */
   if (stride != 0) {
     if (at->kind > SOMA_DYN_ELEMENT)
       return isa_view_refuse(e, "a slice of %s begins at a register or an element",

@@ -7,6 +7,7 @@
 #include "view_impl.h"
 
 int soma_view_bounds(const soma_view_expr *x, int64_t *low, int64_t *high) {
+  /* Each axis moves one end, by the sign of its factor. */
   *low = *high = x->at;
   if (x->at <= -ISA_VIEW_FAR || x->at >= ISA_VIEW_FAR) return 0;
   for (unsigned a = 0; a < x->n; a++) {
@@ -66,6 +67,7 @@ int soma_view_divide(const soma_view_expr *x, int64_t by, int rest, soma_view_ax
   if (by == 0) return isa_view_refuse(e, "an index expression is divided by 0");
   if (by <= -ISA_VIEW_FAR || by >= ISA_VIEW_FAR || !soma_view_bounds(x, &low, &high))
     return isa_view_too_far(e);
+  /* All values have the same quotient, or the quotient moves along with them. */
   bool one = floor_div(low, by) == floor_div(high, by), even = true;
   for (unsigned a = 0; a < x->n; a++)
     even = even && (x->axis[a].size < 2 || x->axis[a].coef % by == 0);
@@ -158,6 +160,7 @@ int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_vi
                              isa_view_name(e));
     w.dim[0].step = 1;
   }
+  /* Its parts known only at run time stay. */
   memcpy(v, &w, offsetof(soma_view, dim));
   memcpy(v->dim, w.dim, axes * sizeof *w.dim);
   return 1;
@@ -168,6 +171,7 @@ int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_vi
 unsigned soma_view_limit(const soma_view_expr *x, unsigned *axis, int64_t *low, int64_t *high) {
   unsigned varies = 0;
   for (unsigned a = 0; a < x->n; a++) {
+    /* Axes along which nothing changes do not count. */
     if (!x->axis[a].coef || x->axis[a].size < 2) continue;
     if (varies++ == 0) *axis = a;
   }

@@ -8,7 +8,9 @@ size_t soma_view_pairs(const soma_view_dim *dims, unsigned n, int merge, int64_t
   size_t made = 0;
   for (unsigned d = 0; d < n; d++) {
     int64_t num = dims[d].num, step = dims[d].step, span, *last = pairs + 2 * made;
+    /* In a merged list a single element is left out. */
     if (merge && num == 1) continue;
+    /* The outer dimension goes on where this one ends. */
     if (merge && made > 0 && isa_view_times(step, num, &span) && last[-2] == span &&
         isa_view_times(last[-1], num, &span) && span <= UINT16_MAX) {
       last[-2] = step;
@@ -57,8 +59,10 @@ size_t soma_view_words(const soma_view *v, int merge, int64_t *words, size_t roo
         "%lld",
         isa_view_name(e), (long long)v->dim[0].step);
   if (room < SOMA_VIEW_WORDS) return (size_t)no_room(e);
+  /* Parts name these dimensions by number: they stay as they are. */
   size_t dims = soma_view_pairs(v->dim + v->tile, keep - v->tile, 0, words + 7);
   dims += soma_view_pairs(v->dim + keep, v->ndim - keep, merge, words + 7 + 2 * dims);
+  /* One element has a dimension of one. */
   if (dims == 0 && merge) {
     words[7] = words[8] = 1;
     dims = 1;
@@ -72,6 +76,7 @@ size_t soma_view_words(const soma_view *v, int merge, int64_t *words, size_t roo
     if (!more) return 0;
     n += more;
   }
+  /* The first word says how many follow. */
   words[0] = (int64_t)n - 1;
   return n;
 }

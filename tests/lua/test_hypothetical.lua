@@ -68,6 +68,7 @@ case("what is no key, or no value of one, is refused by name", function()
     ["trn2, psum_banks=9"] = "psum_banks is 9",
     ["trn2, pe_clock_ghz=2.8.1"] = "pe_clock_ghz is 2.8.1; it is a number from 0.1 to 100",
     ["trn2, pe_clock_ghz="] = "pe_clock_ghz is ;",
+    ["trn2, pe_clock_ghz=18446744073711"] = "pe_clock_ghz is 18446744073711", -- 2^64 millionths and more
     ["trn2, pe_clock_ghz=-1"] = "pe_clock_ghz is -1",
     ["trn2, sbuf_kib=1, sbuf_kib=1"] = "sbuf_kib is 1",
     ["trn2, sbuf_kib=32, sbuf_kib=32"] = "sbuf_kib is given twice",

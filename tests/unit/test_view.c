@@ -369,6 +369,12 @@ static void test_messages(void **state) {
        "reshape of x[1000, 64] to [63999]: it has 64000 elements, not 63999");
   e.from = 0;
   e.name = NULL;
+  says(
+      soma_view_split(&x, 1, 3, (int64_t[]){64, 0, 64}, &e), &e,
+      "dimension 1 of the view has 64 elements: the sizes that it is split into do not make these");
+  says(
+      soma_view_split(&x, 1, 2, (int64_t[]){INT64_MAX, 64}, &e), &e,
+      "dimension 1 of the view has 64 elements: the sizes that it is split into do not make these");
   says(soma_view_broadcast(&x, 0, 4, &e), &e, "dimension 0 of the view has 1000 elements, not 1");
   says(soma_view_as(&x, 22, &e), &e, "22 is not a data type");
   assert_memory_equal(&x, &before, sizeof x);
