@@ -313,6 +313,8 @@ pictures: all
 	$(Q)for p in samples/pictures/*.svg; do \
 	  [ -f samples/$$(basename $$p .svg).lua ] || continue; \
 	  $(BUILD)/soma samples/$$(basename $$p .svg).lua samples/pictures >/dev/null || exit 1; done
+	$(Q)for p in samples/pictures/nki_*.svg; do n=$$(basename $$p .svg); \
+	  $(BUILD)/soma-nki samples/nki/$${n#nki_}.py samples/pictures >/dev/null || exit 1; done
 
 # Measured figures of the READMEs: each is written by what measures it.
 FIGURES ?= timing checks mutants

@@ -243,8 +243,9 @@ class WorldRun:
     def _recorded(self):
         """Handles of the ranks' recorders, programs and runs, as arrays."""
         runs = [getattr(r, "run", r) for r in self.runs]
-        for r in runs:
-            r._need_recorder()
+        if not all(r.recorder for r in runs):
+            raise SomaError("the world was not recorded: soma.world(ranks=%d, record=True)"
+                            % len(runs))
         self._ranks.check(lib.soma_recorder_links(runs[0].recorder.handle, self._ranks.handle))
         return [(C.c_void_p * len(runs))(*[x.handle for x in xs])
                 for xs in ([r.recorder for r in runs], [r.program for r in runs], runs)]
@@ -273,6 +274,13 @@ class WorldRun:
         if path is not None:
             files.write(path, files.named(path, text))
         return text
+
+    def svg(self, width=1000, rows=None):
+        """A picture: of each rank what its engines did over time, its collectives, what its CC
+        sequencers pushed and added, and which pushes other ranks waited for. rows: some of
+        ("tensor", "vector", "scalar", "gpsimd", "collectives", "cc0", "cc1"); None: all."""
+        from .world_picture import svg
+        return svg(self, width, rows)
 
     def timeline(self, width=0):
         """Rows of engines and queues over time, of each rank."""

@@ -1,11 +1,13 @@
 """Attention over a sequence that is split over ranks: ring attention.
 
-    build/soma-nki samples/nki/ring_attention.py
+    build/soma-nki samples/nki/ring_attention.py [FOLDER for the picture]
 
 Each rank has the queries of its part of the sequence, and its keys and values. Keys and values go
 around the ring: while a rank's engines work on those that it has, the DMA engines bring the next
 ones, and after as many rounds as ranks each has seen all. What is kept between rounds is the
 largest score so far, the sum and the result, as in flash attention."""
+import sys
+
 import numpy as np
 
 import nki
@@ -100,11 +102,14 @@ def main():
             rows = slice(r * n, (r + 1) * n)
             return dict(qt=np.ascontiguousarray(q[rows].T), kt=np.ascontiguousarray(k[rows].T),
                         v=v[rows], group=group, ranks=ranks)
-        run = soma.world(ranks=ranks).run(ring_attention, part)
+        run = soma.world(ranks=ranks, record=True).run(ring_attention, part)
         error = np.abs(np.concatenate(run.results) - want).max() / np.abs(want).max()
         assert error < 2e-3, error
         print("%d rank%s: %7.1f us, error %.0e" % (ranks, "s" if ranks > 1 else " ", run.time_us,
                                                   error))
+    if len(sys.argv) > 1:  # of the last, on four ranks
+        with open(sys.argv[1] + "/nki_ring_attention.svg", "w") as f:
+            f.write(run.svg(rows=("tensor", "vector", "collectives", "cc0")))
 
 
 if __name__ == "__main__":

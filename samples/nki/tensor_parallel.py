@@ -1,11 +1,12 @@
 """An MLP on four ranks, as large models are split: each rank has a quarter of the hidden units, so
 that what each calculates is one term of the result, and an all_reduce adds the terms.
 
-    build/soma-nki samples/nki/tensor_parallel.py
+    build/soma-nki samples/nki/tensor_parallel.py [FOLDER for the picture]
 
 It is done twice: with one all_reduce after everything, and with one after each 512 tokens. Then the
 DMA engines add terms while the engines calculate the next ones."""
 import math
+import sys
 
 import numpy as np
 
@@ -86,6 +87,10 @@ def main():
         assert error < 2e-3, error
         print("%d rank%s, %d all-reduce%s: %6.1f us, error %.0e" % (
             ranks, " s"[ranks > 1], pieces, " s"[pieces > 1], run.time_us, error))
+    if len(sys.argv) > 1:
+        run = soma.world(ranks=4, record=True).run(mlp, parts(x, w1, w2, 4, 4))
+        with open(sys.argv[1] + "/nki_tensor_parallel.svg", "w") as f:
+            f.write(run.svg(rows=("tensor", "scalar", "collectives", "cc0", "cc1")))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Options and arguments of worlds, and what is wrong with them."""
+import re
 import traceback
 import unittest
 
@@ -72,6 +73,29 @@ class Options(KernelCase):
                 (total, lambda rank: None, "arguments of rank 0: a NoneType")):
             with self.assertRaisesRegex(TypeError, text):
                 w.run(what, given)
+
+    def test_a_picture(self):
+        x, group = np.ones((2, 4, 8), np.float32), ReplicaGroup([[0, 1]])
+        given = [dict(x=x[r], group=group) for r in range(2)]
+        run = soma.world(ranks=2, record=True).run(total, given)
+        picture = run.svg()
+        for word in ("<svg ", ">rank 0<", ">rank 1<", ">collectives<", ">all_reduce<", ">cc0<"):
+            self.assertIn(word, picture)
+        self.assertEqual(picture, run.svg())
+        # each rank's one wait for what the other pushed, in each step
+        arrows = re.findall(r"<path d=\"M([\d.]+) (\d+)L([\d.]+) (\d+)\"/>", picture)
+        self.assertGreaterEqual(len(arrows), 2)
+        self.assertTrue(all(float(sent) < float(came) for sent, _, came, _ in arrows))
+        self.assertEqual({int(a) < int(b) for _, a, _, b in arrows}, {True, False})
+        self.assertNotIn("cc0", run.svg(rows=("collectives",)))
+        two = soma.world(ranks=2, record=True).run(total[2], given).svg()
+        self.assertIn(">rank 1 core 1<", two)
+        with self.assertRaisesRegex(ValueError, "rows=.*there are tensor, vector"):
+            run.svg(rows=("pe",))
+        run = soma.world(ranks=2).run(total, given)
+        for call in (run.svg, run.trace, run.page):
+            with self.assertRaisesRegex(SomaError, r"soma.world\(ranks=2, record=True\)"):
+                call()
 
 
 if __name__ == "__main__":

@@ -10,10 +10,18 @@ verdict() { # STATUS TEXT
     echo "pictures: $2"
   fi
 }
+python=${SOMA_PYTHON:-/usr/bin/python3}
+"$python" -c 'import numpy' 2>/dev/null || python=
 for picture in samples/pictures/*.svg; do
   name=$(basename "$picture" .svg)
-  if [ -f "samples/$name.lua" ]; then
-    "$BUILD/soma" "samples/$name.lua" "$dir" >"$dir/log" 2>&1 || cat "$dir/log"
+  if [ -f "samples/$name.lua" ] || [ "${name#nki_}" != "$name" ]; then
+    if [ -f "samples/$name.lua" ]; then
+      set -- "$BUILD/soma" "samples/$name.lua"
+    else
+      [ -n "$python" ] || continue
+      set -- "$BUILD/soma-nki" "samples/nki/${name#nki_}.py"
+    fi
+    "$@" "$dir" >"$dir/log" 2>&1 || cat "$dir/log"
     cmp "$picture" "$dir/$name.svg"
     verdict $? "$picture is not what the sample draws; see the difference, then: make pictures"
   else # a sample that needs a checkout of kernels

@@ -26,8 +26,9 @@ if ! cmp -s tests/ui/package-lock.json "$ui/installed.json"; then
 fi
 export NODE_PATH="$ui/node_modules"
 page mm c samples/matmul.s M=512 N=1024 K=1024
+"$BUILD/soma" --ranks 8 tests/ui/world.s --algorithm rdh --in x=ones --html "$ui/world.html" >"$ui/world.txt"
 if [ "$1" = picture ]; then
-  exec node tests/ui/picture.js "$ui/mm.html" samples/pictures/page.png
+  exec node tests/ui/picture.js "$ui/mm.html" "$ui/world.html" samples/pictures
 fi
 page large ct samples/matmul.s M=2048 N=2048 K=3072
 page huge ct samples/matmul.s M=4096 N=8192 K=4096
@@ -43,5 +44,4 @@ page race ck tests/ui/race.s
 page empty c tests/ui/empty.s
 page pair c tests/ui/pair.s
 page meet c tests/ui/meet.s
-"$BUILD/soma" --ranks 8 tests/ui/world.s --algorithm rdh --in x=ones --html "$ui/world.html" >"$ui/world.txt"
 exec node tests/ui/viewer.js "$ui"

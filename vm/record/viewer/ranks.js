@@ -83,7 +83,7 @@ function drawMessage(w) {
   const x0 = X(w.sent), x1 = X(w.end), y0 = middleOf(from), y1 = RULER - view.y + to.y + 20, down = y1 > y0 ? 1 : -1;
   if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > view.width) return false;
   ctx.strokeStyle = ctx.fillStyle = colors.muted;
-  ctx.globalAlpha = 0.7;
+  ctx.globalAlpha = 0.5; /* what it goes over stays readable */
   ctx.lineWidth = 1;
   ctx.beginPath();
   ctx.moveTo(x0, y0);
@@ -91,8 +91,8 @@ function drawMessage(w) {
   ctx.stroke();
   ctx.beginPath();
   ctx.moveTo(x1, y1);
-  ctx.lineTo(x1 - 3, y1 - 6 * down);
-  ctx.lineTo(x1 + 3, y1 - 6 * down);
+  ctx.lineTo(x1 - 2.5, y1 - 5 * down);
+  ctx.lineTo(x1 + 2.5, y1 - 5 * down);
   ctx.fill();
   ctx.globalAlpha = 1;
   return true;
