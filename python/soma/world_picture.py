@@ -9,7 +9,7 @@ _COLORS = {"tensor": "#4e79a7", "vector": "#59a14f", "scalar": "#f28e2b", "gpsim
            "collectives": "#e8c3cf", "push": "#d0546a", "local": "#d9a441", "wait": "#dedede"}
 _LEGEND = (("push", "pushes to other ranks"), ("local", "sums and copies of its own"),
            ("wait", "waits"))
-_APART = ("collectives", "push", "local")  # each is seen; of an engine's bars those that touch are one
+_APART = ("collectives", "push", "local")  # each is seen; others that touch are one bar
 _ROW, _GAP, _LEFT, _RIGHT = 16, 10, 150, 30
 
 
@@ -38,7 +38,8 @@ class _Trace:
             unit = "rank %d core %d" % (c.rank, c.core)
             unit = unit if any(u == unit for u, _ in self.bars) else "rank %d" % c.rank
             self.bars.setdefault((unit, "collectives"), []).append(
-                ("collectives", c.start_ns / 1e3, (c.start_ns + c.time_ns) / 1e3, c.op.replace("collective_", "")))
+                ("collectives", c.start_ns / 1e3, (c.start_ns + c.time_ns) / 1e3,
+                 c.op.replace("collective_", "")))
 
     def _engine(self, e):
         return re.match(r"\w*", self.names.get((e["pid"], e["tid"]), ""))[0]
@@ -158,7 +159,7 @@ def svg(run, width=1000, rows=None):
     p.arrows()
     p.legend()
     return ("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family="
-            "\"sans-serif\" font-size=\"12\" fill=\"#222\"><defs><marker id=\"a\" markerWidth=\"6\" "
-            "markerHeight=\"6\" refX=\"5\" refY=\"3\" orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" "
+            "\"sans-serif\" font-size=\"12\" fill=\"#222\"><defs><marker id=\"a\" "
+            "markerWidth=\"6\" markerHeight=\"6\" refX=\"5\" refY=\"3\" orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" "
             "fill=\"#333\"/></marker></defs><rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>"
             "%s</svg>\n" % (width, p.bottom + 30, "".join(p.text)))
