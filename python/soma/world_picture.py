@@ -158,8 +158,9 @@ def svg(run, width=1000, rows=None):
     p.rows()
     p.arrows()
     p.legend()
-    return ("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family="
-            "\"sans-serif\" font-size=\"12\" fill=\"#222\"><defs><marker id=\"a\" "
-            "markerWidth=\"6\" markerHeight=\"6\" refX=\"5\" refY=\"3\" orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" "
-            "fill=\"#333\"/></marker></defs><rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>"
-            "%s</svg>\n" % (width, p.bottom + 30, "".join(p.text)))
+    head = ("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family="
+            "\"sans-serif\" font-size=\"12\" fill=\"#222\">" % (width, p.bottom + 30))
+    tip = ("<defs><marker id=\"a\" markerWidth=\"6\" markerHeight=\"6\" refX=\"5\" refY=\"3\" "
+           "orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" fill=\"#333\"/></marker></defs>")
+    ground = "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>"
+    return head + tip + ground + "".join(p.text) + "</svg>\n"
