@@ -83,6 +83,7 @@ static void judge_code(lint *l, const lint_stream *s) {
   uint8_t *seen = isa_zalloc(l->al, n);
   if (!seen || !reach(l, s, seen)) l->failed = true;
   for (uint32_t pc = 0, end; !l->failed && pc < n; pc = end) {
+    /* A run of dead instructions is one finding. */
     for (end = pc; end < n && !seen[end] && end - pc < n; end++) {
     }
     uint32_t dead = end - pc;
@@ -101,6 +102,7 @@ static void judge_code(lint *l, const lint_stream *s) {
 static bool open(lint *l) {
   const isa_program *p = l->p;
   for (unsigned c = 0; c < p->ncores; c++) {
+    /* CC sequencers are not followed (isa_lint_scan_cc). */
     for (unsigned e = 0; e < ISA_NENGINES; e++) {
       lint_stream *s = &l->s[c * ISA_NENGINES + e];
       *s = (lint_stream){.code = &p->cores[c].code[e], .core = c, .engine = e};
@@ -154,6 +156,7 @@ static void run(lint *l) {
     l->at = &l->s[i];
     if (!isa_lint_pass(l)) return;
   }
+  /* Where the last pass has ended: who is stuck, and what is written. */
   if (l->at) {
     isa_lint_judge_circles(l);
     isa_lint_judge_outputs(l);
@@ -168,6 +171,7 @@ isa_status isa_lint(const isa_program *p, uint64_t steps, const isa_alloc *al, i
   isa_error none = {0};
   out->n = 0;
   isa_arena_init(&out->arena, al);
+  /* The caller may not want the message. */
   e = e ? e : &none;
   *e = (isa_error){.field = ISA_NOFIELD};
   if (!isa_check_program(p, &at, e)) return e->status;

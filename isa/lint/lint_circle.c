@@ -12,6 +12,7 @@ typedef struct graph { /* of stuck streams */
 
 static bool changes(const lint_stream *s, const isa_insn *in, const isa_wait *w) {
   isa_barrier b;
+  /* A barrier that has given does not give again. */
   if (isa_insn_barrier(in, s->core, &b) && b.give.sem == w->sem && b.give.core == w->core &&
       !(s->given && in == &s->code->insns[s->pc]))
     return true;
@@ -31,6 +32,7 @@ static bool updates(lint *l, const lint_stream *s, const isa_wait *w) {
     const isa_insn *in = &s->code->insns[pc];
     if (!seen[pc]) continue;
     found = changes(s, in, w);
+    /* The transfers that it starts may update it, too. */
     if (in->op != ISA_OP_dma_trigger) continue;
     const isa_queue *q = &core->queues[in->u.TRIGGER.queue];
     for (uint32_t k = 0; k < q->nstatics && !found; k++) found = changes(s, &q->statics[k], w);
@@ -44,10 +46,12 @@ static void build(lint *l, graph *g) {
   for (unsigned i = 0; i < LINT_STREAMS; i++) {
     if (!g->stuck[i]) continue;
     const isa_wait w = isa_lint_wait(&l->s[i]);
+    /* It is impossible by itself, and reported so. */
     if (!isa_lint_can_hold(l, &l->s[i], &w, &l->total[isa_lint_key(w.core, w.sem)])) continue;
     for (unsigned j = 0; j < LINT_STREAMS; j++)
       g->to[i][j] = g->stuck[j] && updates(l, &l->s[j], &w);
   }
+  /* Whom each depends on in the end. */
   for (unsigned k = 0; k < LINT_STREAMS; k++)
     for (unsigned i = 0; i < LINT_STREAMS; i++)
       for (unsigned j = 0; j < LINT_STREAMS; j++)
@@ -58,7 +62,9 @@ static void build(lint *l, graph *g) {
 static bool leads_circle(const graph *g, unsigned i) {
   if (!g->to[i][i]) return false;
   for (unsigned j = 0; j < LINT_STREAMS; j++) {
+    /* It also waits for one outside. */
     if (g->to[i][j] && !g->to[j][i]) return false;
+    /* Another one of the circle is its first. */
     if (j < i && g->to[i][j]) return false;
   }
   return true;

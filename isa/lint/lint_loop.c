@@ -16,10 +16,12 @@ typedef struct rounds {
 } rounds;
 
 static void note_round(rounds *r, uint32_t count) {
+  /* It is not repeated. */
   if (count < 2) {
     r->once = true;
     return;
   }
+  /* UINT32_MAX: how often it runs is not known. */
   r->mixed = r->mixed || count == UINT32_MAX || (r->n && r->n != count);
   r->n = count;
 }
@@ -32,10 +34,12 @@ static void note_update(const lint *l, const lint_stream *s, uint32_t pc, rounds
   uint64_t up = isa_lint_adds(&l->p->cores[s->core], in);
   bool lowers = u->kind == ISA_UPD_dec || u->kind == ISA_UPD_sub;
   note_round(r, s->count[pc]);
+  /* Writes, and updates of a size that is not known. */
   r->mixed = r->mixed || (!lowers && up == 0);
   if (s->count[pc] < 2) return;
   r->up += lowers ? 0 : up;
   if (!lowers) return;
+  /* The first that takes, for the message. */
   if (r->down == 0) r->lower = (isa_place){(int)s->core, (int)s->engine, pc};
   r->down += u->kind == ISA_UPD_dec ? 1 : u->value;
 }
@@ -45,6 +49,7 @@ static void note_wait(const lint_stream *s, uint32_t pc, rounds *all) {
   uint32_t count = s->count[pc];
   if (w->cond == ISA_WAIT_none || count == 0) return;
   rounds *r = &all[isa_lint_key(w->core, w->sem)];
+  /* Above n is n + 1 at least. */
   uint32_t want = w->cond == ISA_WAIT_gt ? w->value + 1 : w->value;
   bool plain = !w->is_reg && (w->cond == ISA_WAIT_ge || w->cond == ISA_WAIT_gt);
   if (!plain || count < 2 || (r->waits && (r->waits != count || r->want != want))) r->mixed = true;
@@ -74,6 +79,7 @@ static void note_others(const lint *l, rounds *all) {
 
 static void judge(lint *l, unsigned key, const rounds *r) {
   char name[LINT_NAME], place[LINT_NAME];
+  /* Only where updates and waits are in equally many rounds. */
   if (r->mixed || r->n < 2 || r->waits != r->n) return;
   isa_lint_sem_name(l, key / ISA_NSEMS, key % ISA_NSEMS, name);
   if (r->down && r->up > r->down)

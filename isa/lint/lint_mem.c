@@ -22,6 +22,7 @@ static bool is_empty(const isa_tensor *t) {
 }
 
 static void set_bits(uint8_t *r, size_t at, size_t n) {
+  /* Single bits up to a whole byte, then bytes, then the rest. */
   for (; n && at % 8; at++, n--) r[at / 8] |= (uint8_t)(1u << at % 8);
   memset(r + at / 8, 0xff, n / 8);
   for (at += n / 8 * 8, n %= 8; n; at++, n--) r[at / 8] |= (uint8_t)(1u << at % 8);
@@ -59,6 +60,7 @@ bool isa_lint_memory_open(lint *l) {
   bool ok = true;
   for (unsigned c = 0; c < l->p->ncores; c++)
     for (unsigned k = 0; k < 2; k++) {
+      /* A bit for each byte of each partition. */
       size_t n = row_bytes(l, k ? ISA_PSUM : ISA_SBUF) * ISA_PMAX;
       l->written[c][k] = l->al->fn(l->al->ud, NULL, 0, n); /* make_bits clears what is used */
       ok = ok && l->written[c][k];
@@ -106,6 +108,7 @@ static size_t made(const lint *l, const region *r) {
 static void make_bits(lint *l, const region *r, size_t n) {
   size_t from = made(l, r), most = 8 * row_bytes(l, r->space);
   if (n <= from) return;
+  /* It doubles, so that this is done seldom. */
   if (n < 2 * from) n = 2 * from;
   n = n < most ? (n + 511) / 512 * 512 : most;
   for (unsigned p = 0; p < ISA_PMAX; p++) memset(row(l, r, p) + from / 8, 0, (n - from) / 8);
@@ -137,6 +140,7 @@ static bool bytes_of(const isa_ap *ap, region *r) {
   isa_byteset_make(ap->offset, size, dims, ap->ndim, &r->bytes);
   uint64_t runs = 1;
   for (unsigned d = 0; d < r->bytes.n; d++) runs *= (uint64_t)r->bytes.num[d];
+  /* Too many runs: what lies between them counts as well. */
   r->hull = runs > MOST_RUNS;
   if (r->hull) isa_byteset_make(r->bytes.start, r->bytes.span[0], NULL, 0, &r->bytes);
   r->work = 16 + (r->hull ? 1 : runs) * r->nparts * (1 + (uint64_t)r->bytes.run / 4096);
@@ -158,6 +162,7 @@ static bool region_of(const lint *l, unsigned core, const lint_stream *s, const 
   if (hbm) r->part = 0, r->nparts = 1;
   if (isa_ap_is_static(ap)) {
     bool some = bytes_of(ap, r) && r->nparts;
+    /* What does not move is gone through once. */
     if (fixed) r->work = 0;
     return some;
   }
@@ -170,6 +175,7 @@ static bool next_run(const isa_byteset *b, int64_t *i, int64_t *at) {
   for (unsigned d = b->n; d-- > 0;) {
     *at += b->step[d];
     if (++i[d] < b->num[d]) return true;
+    /* This dimension begins again, and the one around it moves. */
     *at -= b->step[d] * b->num[d];
     i[d] = 0;
   }
@@ -189,6 +195,7 @@ static void mark(lint *l, const region *r) {
 /* The first of n bytes of a partition that is not as `want`, or at + n. */
 static size_t first_byte(const lint *l, const region *r, unsigned partition, size_t at, size_t n,
                          bool want) {
+  /* Bytes that have no bits yet are not written. */
   size_t end = made(l, r), there = end <= at ? 0 : end - at < n ? end - at : n;
   size_t hit = first_other(row(l, r, partition), at, there, want);
   return hit < at + there || want ? hit : at + n;
@@ -223,6 +230,7 @@ static void match_writer(void *ud, const isa_operand *o) {
   search *s = ud;
   region r;
   if (!(o->flags & AP_W) || s->found) return;
+  /* Wherever registers may put it. */
   if (!region_of(s->l, s->core, NULL, o->ap, &r)) return;
   bool there = r.space == s->point.space && r.tensor == s->point.tensor &&
                (r.space == ISA_HBM || r.core == s->point.core);
@@ -256,6 +264,7 @@ static bool writer_of(const lint *l, const region *r, unsigned partition, int64_
   s.point.nparts = 1;
   isa_byteset_make(byte, 1, NULL, 0, &s.point.bytes);
   for (unsigned i = 0; i < l->p->ncores; i++) {
+    /* Its own core comes first. */
     s.core = i ^ (l->p->ncores > 1 ? r->core : 0);
     if (find_writer(&s, at)) break;
   }
@@ -299,6 +308,7 @@ static void report(const access *a, const isa_ap *ap, const region *r, unsigned 
   char place[LINT_NAME];
   isa_place writer, here = isa_lint_here(a->s);
   isa_buf what;
+  /* One finding for each tile or tensor. */
   uint8_t *reported = ap->base ? &l->reported[ap->base - 1] : NULL;
   if (reported && ap->space == ISA_HBM) reported += l->p->ntiles;
   if (reported && *reported) return;
@@ -333,8 +343,10 @@ static void check_read(void *ud, const isa_operand *o) {
   int64_t byte;
   if (!(o->flags & AP_R) || o->flags & (AP_W | AP_HOST)) return;
   if (!region_of(a->l, a->s->core, a->regs, ap, &r)) return;
+  /* Fixed, or moved by registers that are known. */
   bool all = isa_ap_is_static(ap) || r.work;
   a->l->work += r.work;
+  /* All of it must be there, else some byte of it. */
   if (all && !r.hull && !a->skips && !(o->flags & AP_IN_PART)) {
     if (find(a->l, &r, true, &partition, &byte)) report(a, ap, &r, partition, byte);
   } else if (ap->base && !find(a->l, &r, false, &partition, &byte)) {
@@ -379,6 +391,7 @@ bool isa_lint_hole(const lint *l, uint32_t tensor, uint64_t *lo, uint64_t *hi, u
   size_t at = first_other(bits, 0, n, true), end = first_other(bits, at, n - at, false);
   *lo = at;
   *hi = end;
+  /* All holes count, the first one is named. */
   for (*missing = 0; at < n; at = first_other(bits, end, n - end, true)) {
     end = first_other(bits, at, n - at, false);
     *missing += end - at;

@@ -40,6 +40,7 @@ static bool move(const lint_stream *s, const isa_ap *ap, moved *m) {
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *d = &ap->dyn[i];
     if (d->kind == ISA_DYN_none) continue;
+    /* An element in memory is not known. */
     if (d->kind != ISA_DYN_reg || !(s->known >> d->reg & 1)) return false;
     m->by[i] = (int32_t)s->regs[d->reg];
     m->overflow = m->overflow || !isa_ap_move(ap, d, m->by[i], &m->offset);
@@ -55,9 +56,11 @@ bool isa_lint_still(const lint *l, const lint_stream *s, const isa_ap *ap, isa_a
   moved m;
   isa_bounds b;
   if (!move(s, ap, &m) || m.large || m.overflow) return false;
+  /* An empty pattern lies anywhere. */
   if (!is_empty(&m.ap) && !isa_ap_stays(l->p, &m.ap, m.offset, &b)) return false;
   *out = m.ap;
   out->offset = m.offset;
+  /* Nothing of it moves any more. */
   out->size_dim = out->size_reg = 0;
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) out->dyn[i] = (isa_dyn){0};
   return true;
@@ -75,6 +78,7 @@ static void put_round(const judge *k, isa_buf *out) {
   char place[LINT_NAME];
   isa_loop loop;
   isa_place at = isa_lint_here(k->s);
+  /* Outside of a loop there are no rounds. */
   if (!isa_loop_around(k->s->code, k->s->pc, &loop)) return;
   at.pc = loop.head;
   isa_buf_printf(out, " (round %u%s of the loop at %s)", k->s->count[k->s->pc],
@@ -102,6 +106,7 @@ static void check_bounds(void *ud, const isa_operand *o) {
 }
 
 bool isa_lint_leaves(lint *l, const lint_stream *s, const isa_insn *in) {
+  /* A transfer that skips rows leaves nothing. */
   judge k = {l, s, isa_skips_rows(in)};
   isa_each_pattern(l->p, &l->p->cores[s->core], in, check_bounds, &k);
   return k.found && !isa_skips_rows(in);

@@ -16,6 +16,7 @@ static void report(lint *l, uint32_t tensor, uint64_t lo, uint64_t hi, uint64_t 
   isa_buf_printf(&text, "the output `%s`: ", t->name);
   bool many = isa_slice_put_bytes(t, lo, hi, &text);
   isa_buf_printf(&text, " %s never written", many ? "are" : "is");
+  /* There are other holes, too. */
   if (missing > hi - lo)
     isa_buf_printf(&text, "; of its %llu bytes %llu are missing", (unsigned long long)t->bytes,
                    (unsigned long long)missing);

@@ -33,6 +33,7 @@ static bool step_registers(lint_stream *s, const isa_insn *in, uint32_t *next) {
     known = value_of(s, &in->u.REGALU.b, &b) && is_known(s, in->u.REGALU.ra);
     bool ok = isa_reg_alu(in->op, s->regs[in->u.REGALU.ra], b, &r);
     set(s, in->u.REGALU.rd, known, r);
+    /* A division by a 0 that is known stops there. */
     return ok || !known;
   }
   case ISA_FORM_BRANCH:
@@ -45,7 +46,9 @@ static bool step_registers(lint_stream *s, const isa_insn *in, uint32_t *next) {
     *next = in->u.CALL.to;
     return true;
   case ISA_FORM_REG: /* ret */ *next = s->regs[in->u.REG.r]; return is_known(s, in->u.REG.r);
+  /* Each rank has a number of its own. */
   case ISA_FORM_RANK: set(s, in->u.RANK.rd, false, 0); return true;
+  /* What memory holds is not followed. */
   case ISA_FORM_TENSOR_LOAD: set(s, in->u.TENSOR_LOAD.rd, false, 0); return true;
   default: return true;
   }
@@ -75,6 +78,7 @@ static void run_static(lint *l, const lint_stream *s, const isa_insn *trigger, u
   unsigned q = trigger->u.TRIGGER.queue;
   const isa_core *core = &l->p->cores[s->core];
   const isa_insn *in = &core->queues[q].statics[i];
+  /* It moves the same each time. */
   if (!l->free && !l->statics_done[s->core][q][i]) isa_lint_access(l, s, in);
   l->statics_done[s->core][q][i] = 1;
   if (trigger->upd.kind == ISA_UPD_none) isa_lint_update(l, s, in, &in->upd, rings_of(core, in));
@@ -85,8 +89,10 @@ static void trigger(lint *l, const lint_stream *s, const isa_insn *in) {
   unsigned q = in->u.TRIGGER.queue, mask = l->triggers[s->core][q];
   const isa_core *core = &l->p->cores[s->core];
   uint32_t n = 0, statics = core->queues[q].nstatics;
+  /* When several engines start transfers of a queue their order is not known. */
   bool known = value_of(s, &in->u.TRIGGER.count, &n) && (mask & (mask - 1)) == 0;
   if (statics == 0) return;
+  /* All that any of them may do. */
   if (!known || n > MOST_TRIGGERED) {
     for (uint32_t i = 0; i < statics; i++) {
       if (!l->free) isa_lint_write_only(l, s, &core->queues[q].statics[i]);
@@ -101,6 +107,7 @@ static void trigger(lint *l, const lint_stream *s, const isa_insn *in) {
   }
   isa_lint_update(l, s, in, &in->upd, n * rings_of(core, in));
   uint32_t *next = &l->statics_next[s->core][q];
+  /* first counts from 1; 0 goes on where the last one ended. */
   if (in->u.TRIGGER.first) *next = in->u.TRIGGER.first - 1;
   for (uint32_t k = 0; k < n; k++) {
     run_static(l, s, in, *next);
@@ -146,6 +153,7 @@ static void touch(lint *l, lint_stream *s, const isa_insn *in) {
 /* Effects of an instruction other than those on registers. */
 static void act(lint *l, lint_stream *s, const isa_insn *in) {
   const isa_core *core = &l->p->cores[s->core];
+  /* The passes without waits look at no memory. */
   if (!l->free) touch(l, s, in);
   if (in->op == ISA_OP_dma_trigger)
     trigger(l, s, in);
@@ -159,6 +167,7 @@ static void act(lint *l, lint_stream *s, const isa_insn *in) {
 static bool passes_wait(lint *l, lint_stream *s, const isa_wait *w) {
   unsigned key = isa_lint_key(w->core, w->sem);
   bool holds = isa_lint_can_hold(l, s, w, l->judges ? &l->total[key] : &l->sem[key]);
+  /* A pass that judges reports it and goes on. */
   if (!holds && !l->judges) {
     s->state = LINT_WAITS;
     return false;
@@ -192,7 +201,9 @@ static bool passes_barrier(lint *l, lint_stream *s, const isa_insn *in) {
 static bool step(lint *l, lint_stream *s) {
   const isa_insn *in = &s->code->insns[s->pc];
   uint32_t next = s->pc + 1;
+  /* In the middle of a barrier its own wait has been passed. */
   if ((!s->given && !passes(l, s, &in->wait)) || !passes_barrier(l, s, in)) return false;
+  /* Too many steps: a loop that may never end. */
   if (s->steps++ == l->steps) {
     lose_path(l, s);
     return false;
@@ -258,6 +269,7 @@ bool isa_lint_pass(lint *l) {
   lint_stream *last = NULL;
   for (unsigned i = 0; i < LINT_STREAMS; i++)
     if (&l->s[i] == l->at) last = &l->s[i];
+  /* The others first, then one step of this one, and the others again. */
   run_others(l);
   while (last && last->state <= LINT_WAITS && !l->failed) {
     last->state = LINT_RUNS;
@@ -265,6 +277,7 @@ bool isa_lint_pass(lint *l) {
       run_others(l);
       continue;
     }
+    /* Nobody moves any more. */
     if (!run_others(l) && last->state <= LINT_WAITS) break;
   }
   return !l->failed;

@@ -54,6 +54,7 @@ void isa_lint_update(lint *l, const lint_stream *s, const isa_insn *in, const is
 void isa_lint_clear(lint *l, const lint_stream *s, const isa_insn *in) {
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
   for (unsigned i = a->first; i < (unsigned)a->first + a->count && i < ISA_NSEMS; i++)
+    /* To clear is to write 0. */
     l->sem[isa_lint_key(s->core, i)].writes = true;
 }
 
@@ -140,6 +141,7 @@ static void scan_insn(lint *l, const lint_stream *s, uint32_t pc) {
     scan_update(l, &b.take, at);
     l->text[isa_lint_key(b.wait.core, b.wait.sem)].waited = true;
   }
+  /* Which engines start transfers of a queue. */
   if (in->op == ISA_OP_dma_trigger)
     l->triggers[s->core][in->u.TRIGGER.queue] |= (uint8_t)(1u << s->engine);
   if (in->op != ISA_OP_sem_range_clear) return;
@@ -175,6 +177,7 @@ static void scan_cc_section(lint *l, unsigned c, const isa_code *code) {
 void isa_lint_scan_cc(lint *l) {
   for (unsigned c = 0; c < l->p->ncores; c++) {
     const isa_core *core = &l->p->cores[c];
+    /* Any of the core: no register of it is used. */
     const lint_stream *any = &l->s[c * ISA_NENGINES];
     for (unsigned k = ISA_NENGINES; k < ISA_NSEQS; k++) scan_cc_section(l, c, &core->code[k]);
     for (uint32_t q = 0; q < core->nqueues && !l->free; q++)
@@ -250,6 +253,7 @@ void isa_lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w) {
   else
     isa_lint_add(l, ISA_LINT_signalled, isa_lint_here(s),
                  "nothing updates the semaphore `%s`, so this wait never ends",
+                 /* Without the dollar sign. */
                  isa_lint_sem_name(l, w->core, w->sem, name) + 1);
 }
 

@@ -5,7 +5,7 @@
 
 enum { MOST_TILES = 4096 }; /* with more, tiles are not compared with one another */
 
-enum { READ = 1, WRITTEN = 2, OTHER_RESULT = 4 }; /* BESIDES: written by what has another result */
+enum { READ = 1, WRITTEN = 2, OTHER_RESULT = 4 }; /* the last: by what has another result, too */
 
 typedef struct uses {
   const lint *l;
@@ -19,6 +19,7 @@ static void note(void *ud, const isa_operand *o) {
   uses *u = ud;
   const isa_ap *ap = o->ap;
   if (ap->space == ISA_HBM) return;
+  /* It may be on any tile. */
   if (!ap->base) {
     u->raw_r = u->raw_r || (o->flags & AP_R);
     u->raw_w = u->raw_w || (o->flags & AP_W);
@@ -38,7 +39,9 @@ static bool has_other_result(const isa_insn *in) {
     const isa_field *fd = &f->fields[i];
     if (fd->kind == ISA_K_AP && fd->arg & AP_W)
       outputs += *(const isa_t_AP *)isa_member_c(in, fd) != 0;
+    /* A list may have several. */
     if (fd->kind == ISA_K_APS) outputs += 2;
+    /* It leaves something in registers. */
     if (strcmp(fd->name, "reduce") == 0) return true;
   }
   return outputs > 1;
@@ -62,6 +65,7 @@ static void judge(lint *l, const uses *u) {
   isa_place nowhere = {-1, -1, 0};
   for (uint32_t i = 0; i < l->p->ntiles; i++) {
     const char *name = l->p->tiles[i].name;
+    /* A pattern that names no tile may use any. */
     if (u->tile[i] == 0 && !u->raw_r && !u->raw_w)
       isa_lint_add(l, ISA_LINT_unused, nowhere, "no instruction uses the tile `%s`", name);
     else if (u->tile[i] == WRITTEN && !u->raw_r)

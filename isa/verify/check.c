@@ -198,6 +198,7 @@ static bool check_actf(const isa_ck *c, int f, unsigned fn) {
 }
 
 static bool check_label(const isa_ck *c, int f, uint32_t to) {
+  /* 0: how many there will be is not known. */
   if (c->code_n && to >= c->code_n)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "target %" PRIu32 ": section %s has %" PRIu32 " instructions", to,
@@ -293,6 +294,7 @@ static bool check_field(const isa_ck *c, int f) {
   switch (fd->kind) {
   case ISA_K_REG: return check_reg(c, f, *(const isa_t_REG *)m);
   case ISA_K_INT: {
+    /* An immediate may be any 32 bits. */
     isa_int v = *(const isa_int *)m;
     return !v.is_reg || check_reg(c, f, v.v);
   }
@@ -364,6 +366,7 @@ static bool check_pairs(const isa_ck *c) {
     uint32_t index = pattern_of(c, f);
     if (!index) continue;
     if (first < 0) first = f;
+    /* Vectors have the partitions of the first operand. */
     if (c->form->fields[f].kind == ISA_K_NUM && !isa_ck_agree_parts(c, f, first)) return false;
     if (!writes(c, f)) continue;
     for (int r = 0; r < c->form->nfields; r++)

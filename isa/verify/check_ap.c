@@ -117,6 +117,7 @@ static bool check_dyn(const isa_program *p, unsigned core, const isa_ap *ap, isa
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "register r%d: a sequencer has r0 to r%d",
                       d->reg, ISA_NREGS - 1);
     if (d->kind == ISA_DYN_elem && !check_inner(p, core, d->ap, true, e)) return false;
+    /* In bytes it is bounded, whatever the type. */
     int64_t most = ISA_CK_STRIDE / (int64_t)isa_dtype_bytes(ap->dtype);
     if (d->stride < -most || d->stride > most)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -342,9 +343,11 @@ static bool coincides(const isa_ap *ap) {
   int n = 0;
   bool nested = true;
   for (int d = 0; d < ap->ndim; d++) {
+    /* Rows that an index chooses lie anywhere. */
     bool indexed = ap->index_kind == ISA_INDEX_gather && d == ap->index_dim;
     if (ap->dim[d].num < 2 || indexed) continue;
     int64_t s = llabs(ap->dim[d].step);
+    /* Sorted by steps, the shortest first. */
     int at = n++;
     for (; at > 0 && step[at - 1] > s; at--) {
       step[at] = step[at - 1];
@@ -353,12 +356,15 @@ static bool coincides(const isa_ap *ap) {
     step[at] = s;
     num[at] = ap->dim[d].num;
   }
+  /* A step of 0 repeats an element. */
   if (n > 0 && step[0] == 0) return true;
   for (int i = 0; i < n && nested; i++) {
+    /* A step must go over all that the shorter ones reach. */
     nested = step[i] > reached;
     reached += step[i] * (num[i] - 1); /* inside a memory: the bounds are checked before */
   }
   if (nested || n > 2) return !nested;
+  /* Two ranges first meet at a common multiple of both steps. */
   int64_t g = gcd(step[0], step[1]);
   return step[1] / g < num[0] && step[0] / g < num[1];
 }
@@ -386,6 +392,7 @@ static bool operand_shape(const isa_ck *c, int f, const isa_ap *ap, uint32_t fla
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "%" PRIu32 " x %" PRIu64 " elements: the operand must be a single element",
                     isa_ck_parts(ap), isa_ap_elems(ap));
+  /* A vector may have its partitions from a register. */
   if ((flags & (AP_COL | AP_ELEM)) && ap->size_dim > ((flags & AP_COL) ? 1 : 0))
     return isa_fail(c->e, ISA_ILLEGAL, f, "the size of this operand cannot be a register");
   if (ap->index_kind == ISA_INDEX_indirect && !(flags & AP_IND))

@@ -21,6 +21,7 @@ static bool check_name(const char *what, uint32_t i, const char *s, isa_error *e
   for (const char *p = s; *p; p++) {
     bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || strchr(extra, *p);
     bool digit = *p >= '0' && *p <= '9';
+    /* A name does not begin with a digit. */
     if (!letter && (!digit || p == s))
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                       "the name of %s %" PRIu32 " is not a name: character %d cannot be in one",
@@ -292,6 +293,7 @@ static bool check_one(const isa_program *p, uint32_t core, unsigned engine, cons
 static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const isa_insn *in,
                          isa_error *e) {
   const isa_queue *row = &p->cores[core].queues[q];
+  /* One that any engine may start is checked as sync's. */
   unsigned owner = isa_queue_owner(row), engine = owner < ISA_NSEQS ? owner : ISA_ENG_sync;
   int own = isa_insn_pipe(in) < 0 ? isa_ck_dma_queue(in) : -1;
   if (own < 0)
@@ -330,6 +332,7 @@ static bool check_code(const isa_program *p, uint32_t core, unsigned engine, isa
         !check_made_here(p, core, &code->insns[pc], e))
       return fail_at(at, (int)core, (int)engine, pc);
   if (code->n == 0) return true;
+  /* The code of a CC sequencer ends with its last block. */
   if (engine < ISA_NENGINES && !isa_op_ends(code->insns[code->n - 1].op)) {
     isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
              "falls off the end of section %s: the last instruction must be halt, jmp or ret",
@@ -349,6 +352,7 @@ static bool check_barriers(const isa_program *p, uint32_t core, isa_place *at, i
       const isa_insn *in = &c->code[g].insns[pc];
       if (in->op != ISA_OP_core_barrier) continue;
       uint8_t sem = in->u.BARRIER.semaphore;
+      /* The first engine to use it owns it. */
       if (!owner[sem]) owner[sem] = (uint8_t)(g + 1);
       if (owner[sem] == g + 1) continue;
       isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,

@@ -81,6 +81,7 @@ bool isa_ck_blocks(const isa_program *p, uint32_t core, unsigned engine, isa_pla
                    isa_error *e) {
   blocks b = {.code = &p->cores[core].code[engine], .engine = engine, .e = e};
   bool ok = true;
+  /* Where it fails pc stays, for the message. */
   for (; ok && b.pc < b.code->n; b.pc += ok) ok = one(&b);
   if (ok && b.open) ok = bad(&b, "its last block has no complete");
   if (!ok && at) *at = (isa_place){(int)core, (int)engine, b.pc < b.code->n ? b.pc : b.code->n - 1};

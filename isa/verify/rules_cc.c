@@ -116,6 +116,7 @@ static bool pairs(const isa_ck *c, const list *dst, const list *src, uint64_t ti
                       "operand %" PRIu32 ": %s to %s: a collective does not "
                       "convert",
                       i, isa_dtypes[s->dtype].name, isa_dtypes[d->dtype].name);
+    /* 0: the metadata says how many. */
     if (times && total(d) * times != total(s) * of)
       return isa_fail(c->e, ISA_ILLEGAL, src->f,
                       "operand %" PRIu32 ": %" PRIu64 " elements, but its dst has %" PRIu64
@@ -183,6 +184,7 @@ bool isa_rule_ccred(const isa_ck *c) {
 bool isa_rule_ccgath(const isa_ck *c) {
   list dst = list_of(c, "dsts"), src = list_of(c, "srcs");
   uint32_t n = ranks_of(c);
+  /* dst has the elements of all n ranks. */
   return n && pairs(c, &dst, &src, 1, n) && coalesced(c, &dst) &&
          check_op(c, F(COLLECTIVE, op), false) &&
          check_dim(c, item(c, &dst, 0)->space == ISA_SBUF ? 1 : 0) &&
@@ -192,6 +194,7 @@ bool isa_rule_ccgath(const isa_ck *c) {
 bool isa_rule_ccscat(const isa_ck *c) {
   list dst = list_of(c, "dsts"), src = list_of(c, "srcs");
   uint32_t n = ranks_of(c);
+  /* dst has one part of n. */
   return n && pairs(c, &dst, &src, n, 1) && coalesced(c, &dst) && sums(c, &dst) &&
          check_op(c, F(COLLECTIVE, op), true) && check_dim(c, 0) &&
          isa_ck_prio(c, F(COLLECTIVE, prio));

@@ -78,6 +78,7 @@ static bool check_mode(const isa_ck *c, int f, const isa_ap *ap) {
   unsigned dge = dge_of(c);
   if (ap->index_kind && (dge != ISA_DGE_swdge || c->p->target->gen < ISA_GEN3))
     return isa_fail(c->e, ISA_ILLEGAL, f, ".gather needs a queue with dge=swdge and gen3");
+  /* Those of a CC sequencer are made when it starts them. */
   bool cc = isa_queue_is_cc(&c->core->queues[(unsigned)isa_insn_queue(c->in)]);
   if (dge == ISA_DGE_none && moves(ap) && !cc)
     return isa_fail(c->e, ISA_ILLEGAL, f,
@@ -208,6 +209,7 @@ static uint32_t axis(const isa_ap *ap, unsigned i) {
 }
 
 static bool check_axes(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
+  /* Which axis of src each axis of dst gets. */
   static const uint8_t axes[5][4] = {{0}, {0}, {1, 0}, {2, 1, 0}, {3, 1, 2, 0}};
   unsigned rank = rank_of(src);
   int f = F(DMA_TRANSPOSE, dst);

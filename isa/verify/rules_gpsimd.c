@@ -10,6 +10,7 @@
 /* How many indices a core takes, and how many elements with each. */
 static bool gather_counts(const isa_ck *c) {
   const struct isa_LOCAL_GATHER *u = &c->in->u.LOCAL_GATHER;
+  /* Left out it is 1; valid_indices left out are all. */
   unsigned each = u->elems_per_index ? u->elems_per_index : 1;
   uint64_t most = ISA_GP_PARTS * isa_ap_elems(isa_ck_ap(c, u->index));
   uint64_t n = u->valid_indices ? u->valid_indices : most;
@@ -86,6 +87,7 @@ bool isa_rule_seqb(const isa_ck *c) {
   if (isa_ck_ap(c, u->src)->nparts != 1)
     return isa_fail(c->e, ISA_ILLEGAL, src, "%d partitions: %s works on 1",
                     isa_ck_ap(c, u->src)->nparts, c->row->name);
+  /* A start and an end for each. */
   return isa_ck_count(c, dst, 2 * isa_ap_elems(isa_ck_ap(c, u->src)));
 }
 

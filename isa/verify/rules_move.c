@@ -50,6 +50,7 @@ bool isa_rule_shuffle(const isa_ck *c) {
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
   int fdst = F(SHUFFLE, dst), fsrc = F(SHUFFLE, src);
   unsigned most = dst->nparts > src->nparts ? dst->nparts : src->nparts;
+  /* Whole quadrants are active. */
   unsigned active = (most + QUADRANT - 1) / QUADRANT * QUADRANT;
   return isa_ck_same_type(c, fdst, fsrc) && isa_ck_fixed(c, fdst) && isa_ck_fixed(c, fsrc) &&
          isa_ck_count(c, fdst, isa_ap_elems(src)) && shuffle_start(c, fsrc, src, active) &&
