@@ -19,6 +19,7 @@ typedef struct sources {
 static bool sources_open(const isa_alloc *al, const isa_code *code, sources *s) {
   *s = (sources){.n = code->n};
   s->first = isa_zalloc(al, ((size_t)code->n + 2) * sizeof *s->first);
+  /* How many lead to each pc, then where each list begins, then the lists. */
   for (uint32_t pc = 0; s->first && pc < code->n; pc++) {
     int64_t to = as_dis_target(&code->insns[pc]);
     if (to < 0 || to > code->n) continue;
@@ -26,6 +27,7 @@ static bool sources_open(const isa_alloc *al, const isa_code *code, sources *s) 
     s->nfrom++;
   }
   s->from = isa_zalloc(al, ((size_t)s->nfrom + 1) * sizeof *s->from);
+  /* at moves on as a list fills; first stays. */
   uint32_t *at = isa_zalloc(al, ((size_t)code->n + 2) * sizeof *at);
   bool ok = s->first && s->from && at;
   for (uint32_t pc = 0; ok && pc <= code->n; pc++) at[pc + 1] = s->first[pc + 1] += s->first[pc];
@@ -48,6 +50,7 @@ static void to_column(isa_buf *out, size_t line) {
 }
 
 static void put_sources(const sources *s, uint32_t pc, isa_buf *out, size_t line) {
+  /* Without memory there are no references. */
   if (!s->first || pc > s->n) return;
   uint32_t from = s->first[pc], end = s->first[pc + 1], shown = 0;
   if (from == end) return;
@@ -86,6 +89,7 @@ static void put_uses(const isa_program *p, unsigned core, unsigned sem, bool wai
       for (uint32_t pc = 0; pc < code->n && shown < MOST; pc++) {
         if (!uses(&code->insns[pc], c, core, sem, wait)) continue;
         isa_buf_puts(out, shown ? ", " : wait ? "waited for by " : "updated by ");
+        /* Core and engine are said once for several instructions. */
         if (!named && c) isa_buf_printf(out, "core %u ", c);
         if (!named) isa_buf_printf(out, "%s ", isa_engines[e].name);
         isa_buf_printf(out, "%u", pc);
@@ -129,6 +133,7 @@ static bool starts(const char *line, size_t n, const char *with) {
 static void open_section(state *st, const char *line, size_t n, isa_buf *out) {
   const isa_alloc *al = &out->al;
   if (st->in_section) sources_close(al, &st->s);
+  /* The section's line is as print_program.c writes it. */
   st->core = n > 7 && memcmp(line + n - 7, " core=1", 7) == 0;
   st->pc = 0;
   st->in_section = true;
@@ -159,6 +164,7 @@ static void put_line(state *st, const char *line, size_t n, isa_buf *out) {
     open_section(st, line, n, out);
   } else if (st->in_section && starts(line, n, "        ")) {
     to_column(out, start);
+    /* Lines of instructions are indented. */
     isa_buf_printf(out, "; pc %u", st->pc++);
   } else if (st->in_section && n > 0 && line[n - 1] == ':') {
     put_sources(&st->s, st->pc, out, start);

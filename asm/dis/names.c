@@ -57,6 +57,7 @@ static bool take(names *t, const char **name, const char *what, unsigned scope) 
   if (!fresh) return false;
   do sprintf(fresh, "%s_%u", base, i++);
   while (find(t, fresh, scope)->name);
+  /* The numbers that are taken are not tried again. */
   if (e->name) e->next = i;
   *find(t, fresh, scope) = (entry){*name = fresh, scope, 2};
   return true;
@@ -111,6 +112,7 @@ bool as_dis_names(isa_program *p) {
   size_t n = (size_t)p->ntensors + p->ntiles + p->ngroups + p->nsymbols +
              ISA_MAX_CORES * (size_t)(ISA_NSEMS + ISA_MAX_QUEUES);
   names t = {.p = p, .size = 64};
+  /* At most half of the table is used. */
   while (t.size < 2 * n) t.size *= 2;
   t.v = isa_zalloc(&al, t.size * sizeof *t.v);
   find_shared(&t);

@@ -44,6 +44,7 @@ static void choose_target(as_job *j) {
 
 /* path NULL: text is the source. */
 static void run(as_job *j, const char *path, const char *text, size_t n, const char *name) {
+  /* Where as_fatal and as_nomem go. */
   if (setjmp(j->bail)) return;
   as_diag_open(j);
   j->unit = as_new(j, sizeof *j->unit);
@@ -63,6 +64,7 @@ static void run(as_job *j, const char *path, const char *text, size_t n, const c
     run_preprocess(j, pp);
   else
     run_assemble(j, pp);
+  /* Only then has everything been read that reads the given names. */
   if (j->errors == 0) as_pp_close_given(pp);
 }
 
@@ -84,6 +86,7 @@ static isa_status assemble(const char *path, const char *text, size_t n, const c
   if (job.status == ISA_OK && job.errors) job.status = ISA_SYNTAX;
   if (job.status == ISA_OK && !job.o->only_preprocess) {
     out->program = job.program;
+    /* It is the result's now. */
     job.program = NULL;
   }
   isa_program_free(job.program);

@@ -79,6 +79,7 @@ static void push(as_cur *c, const as_block *b) {
   unsigned core = u->core;
   if (u->nblocks[core] == AS_MAX_BLOCKS)
     as_fatal(c->j, b->pos, "loops and ifs are nested deeper than %d", AS_MAX_BLOCKS);
+  /* Each core has blocks of its own, for sections of both. */
   u->blocks[core][u->nblocks[core]++] = *b;
 }
 
@@ -103,6 +104,7 @@ static as_block *innermost(as_cur *c, unsigned kinds) {
     b->bad = true;
     return NULL;
   }
+  /* An error of its head is enough. */
   if (b->bad) return b;
   if (b->section != u->section) {
     as_error(c->j, name->pos, name->len, "`%s` is in section %s, but its `%s` is in section %s",
@@ -143,10 +145,12 @@ void as_loop(as_cur *c) {
     st.part[0].op = ISA_OP_mov;
     st.part[0].u.MOV.rd = l.reg;
     st.part[0].u.MOV.a = start;
+    /* With two numbers it is known that the loop runs. */
     if (guarded) st.part[1] = branch(l.step > 0 ? ISA_OP_bge : ISA_OP_ble, l.reg, l.stop, 0);
     l.bad = !as_clauses(c, &st) || !as_match_emit(c->j, &st);
     if (!l.bad) {
       l.top = as_code(c->j, u->section)->n;
+      /* The branch that leads around the loop, whose target is its end. */
       if (guarded) l.guard = (int64_t)l.top - 1;
     }
   }
@@ -187,6 +191,7 @@ int as_comparison(const as_cur *c) {
 /* The condition, with its commas when it is a word; its index, -1 after an error. */
 static int parse_cond(as_cur *c) {
   bool word = as_take(c, ',');
+  /* A word stands between commas, a sign without them. */
   int sign = word ? -1 : as_comparison(c);
   if (sign >= 0) {
     c->t++;
@@ -231,6 +236,7 @@ void as_if(as_cur *c) {
                 .section = (uint8_t)u->section,
                 .guard = -1};
   b.bad = !parse_if(c, &st) || !as_match_emit(c->j, &st);
+  /* The branch to what comes after it, or to its else. */
   if (!b.bad) b.guard = (int64_t)as_code(c->j, u->section)->n - 1;
   push(c, &b);
 }
@@ -242,6 +248,7 @@ void as_else(as_cur *c) {
   if (!b) return;
   b->kind = AS_B_ELSE;
   if (b->bad || !as_need_end(c, "`else`")) return;
+  /* Its branch leads to the else, and the jump of the first body to the end. */
   as_block head = *b;
   b->guard = -1;
   if (c->j->unit->ended[b->section]) {
@@ -270,6 +277,7 @@ void as_blocks_end(as_job *j) {
   const struct as_unit *u = j->unit;
   for (unsigned n = 0; n < ISA_MAX_CORES * AS_MAX_BLOCKS; n++) {
     unsigned core = n / AS_MAX_BLOCKS, i = n % AS_MAX_BLOCKS;
+    /* The blocks of a core that are still open. */
     if (i >= u->nblocks[core]) continue;
     const as_block *b = &u->blocks[core][i];
     as_error(j, b->pos, b->span, "`%s` without an `%s`", b->kind == AS_B_LOOP ? "loop" : "if",

@@ -20,6 +20,7 @@ static bool numbered(as_cur *c, sem *s) {
   int64_t a, b;
   c->t += 2;
   if (!as_expr_int(c, &a)) return false;
+  /* One number is a semaphore of this core, two are the core and its semaphore. */
   b = a;
   a = c->j->unit->core;
   if (as_take(c, ',')) {
@@ -73,6 +74,7 @@ static bool parse_own(as_cur *c, sem *s) {
   }
   if (as_tok_is(c->t, "S") && c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '[') {
     if (!numbered(c, s)) return false;
+    /* The linker gives semaphores their numbers. */
     if (c->j->o->relocatable) {
       as_error(c->j, s->at->pos, as_span_of(s->at, c->t),
                "an object cannot use a semaphore by number; declare it, as in `x sem %d`",
@@ -90,6 +92,7 @@ static bool parse_sem(as_cur *c, sem *s) {
   if (!parse_own(c, s)) return false;
   if (!as_at_rank(c)) return true;
   c->t += 2;
+  /* In place of a peer, and then the end of the brackets. */
   s->each = as_tok_is(c->t + 1, "dst") && c->t[2].kind == AS_T_PUNCT && c->t[2].punct == ']';
   if (s->each) c->t += 3;
   return s->each || as_peer(c, &s->rank);
@@ -159,6 +162,7 @@ static bool passes_at_zero(const isa_wait *w) {
 static void note_wait(as_job *j, const isa_wait *w, as_pos pos, uint32_t span) {
   as_sem_use *use = &j->unit->sems[w->core][w->sem];
   use->waited = true;
+  /* The first wait that needs an update is the one of the message. */
   if (use->wait.line || passes_at_zero(w)) return;
   use->wait = pos;
   use->wait_span = span;
@@ -166,6 +170,7 @@ static void note_wait(as_job *j, const isa_wait *w, as_pos pos, uint32_t span) {
 
 static void note_update(as_job *j, const isa_update *u, as_pos pos, uint32_t span) {
   as_sem_use *use = &j->unit->sems[u->core][u->sem];
+  /* And the first update. */
   if (use->updated) return;
   use->updated = true;
   use->update = pos;
@@ -222,6 +227,7 @@ static bool parse_when(as_cur *c, isa_update *u) {
 
 static bool parse_update(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
   isa_update *u = &st->part[st->nparts - 1].upd;
+  /* A completion has no sign to pass. */
   if (kind != ISA_UPD_dma) c->t++;
   if (!only_one(c, st->has_update, &st->update_at, s, "update")) return false;
   st->has_update = true;
@@ -253,6 +259,7 @@ static bool parse_remote(as_cur *c, as_stmt *st, const sem *s, unsigned kind) {
   st->update_at = *s->at;
   st->part[st->nparts - 1].upd =
       (isa_update){.kind = ISA_UPD_peer, .core = s->core, .sem = s->number, .value = s->rank};
+  /* Other ranks update it or wait for it. */
   c->j->unit->sems[s->core][s->number].shared = true;
   return true;
 }
@@ -277,6 +284,7 @@ bool as_clauses(as_cur *c, as_stmt *st) {
     sem s;
     if (!parse_sem(c, &s)) return false;
     unsigned cond = wait_cond(c), kind = update_kind(c);
+    /* `=>` and `=<` would be read as a write of nothing. */
     if (kind == ISA_UPD_write && c->t[1].kind == AS_T_PUNCT &&
         (c->t[1].punct == '>' || c->t[1].punct == '<')) {
       as_error(c->j, c->t->pos, 2, "there is no comparison `=%c`; did you mean `%c=`?",

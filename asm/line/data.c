@@ -25,6 +25,7 @@ static bool int_bits(as_cur *c, const as_tok *at, unsigned dtype, int64_t i, uin
   const isa_dtype_row *row = &isa_dtypes[dtype];
   bool sgn = row->cls == ISA_INT;
   unsigned bits = row->cls == ISA_BOOL ? 1 : row->bits;
+  /* 2^63 would overflow: 64-bit types take what an int64_t holds. */
   int64_t hi = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - (sgn ? 1 : 0))) - 1;
   int64_t lo = sgn ? -hi - 1 : bits == 64 ? INT64_MIN : 0; /* uint64 by its bits */
   *out = (uint64_t)i;
@@ -91,6 +92,7 @@ static bool inline_count(as_cur *c, int64_t *out) {
   size_t n = (size_t)(end - c->t);
   as_tok *one = as_new(c->j, (n + 1) * sizeof *one);
   memcpy(one, c->t, n * sizeof *one);
+  /* The tokens of the count alone, with an end of their own. */
   one[n] = *end;
   one[n].kind = AS_T_END;
   as_cur in = {c->j, one};
@@ -151,6 +153,7 @@ static bool add_bytes(as_cur *c, const as_tok *word) {
   if (as_take(c, ',') && !as_int_in(c, "the offset", 0, (int64_t)n, &offset)) return false;
   length = (int64_t)n - offset;
   if (as_take(c, ',') && !as_int_in(c, "the length", 0, length, &length)) return false;
+  /* A file that is given alone must fill the tensor. */
   bool whole = d->n == 0 && !part && n != d->size;
   if (whole || (uint64_t)length > d->size - d->n) {
     as_error(c->j, at->pos, at->len, "`%s` has %llu bytes%s, but `%s` has %llu%s", found,
@@ -212,6 +215,7 @@ void as_const(as_cur *c, isa_tensor *t, const as_tok *name) {
   bool here = as_take(c, '=');
   as_tok *copy = as_new(c->j, sizeof *copy);
   *copy = *name;
+  /* bad until all is there, so that errors are not followed by others. */
   *d = (as_open_data){.name = copy, .bad = true, .size = t->bytes};
   if (!here && !as_need_end(c, "a const tensor")) return;
   if (t->bytes > MAX_CONST) {
@@ -220,6 +224,7 @@ void as_const(as_cur *c, isa_tensor *t, const as_tok *name) {
     return;
   }
   isa_program *p = as_program(c->j);
+  /* The name is known only now: the tensor cannot use itself. */
   as_sym *s = as_sym_define(c->j, AS_S_TENSOR, name);
   if (!s) return;
   d->bytes = isa_arena_alloc(&p->arena, (size_t)t->bytes);
@@ -227,6 +232,7 @@ void as_const(as_cur *c, isa_tensor *t, const as_tok *name) {
   if (!d->bytes || !s->index) as_nomem(c->j);
   p->tensors[s->index - 1].data = d->bytes;
   d->bad = here && (!inline_data(c) || !as_need_end(c, "the data"));
+  /* Without `=` the lines after it give the data. */
   if (here) as_data_close(c->j);
 }
 
@@ -242,6 +248,7 @@ static bool line_type(as_cur *c, bool *bits) {
     return false;
   }
   c->t++;
+  /* The bits, when the type is not the tensor's own. */
   *bits = dtype != t->dtype;
   if (!*bits ||
       (isa_dtypes[dtype].cls == ISA_UINT && isa_dtypes[dtype].bytes == isa_dtypes[t->dtype].bytes))
@@ -268,6 +275,7 @@ static bool repeated(as_cur *c) {
   uint64_t from = d->n;
   if (!as_int_in(c, "the count of times", 0, MAX_CONST, &times) || !values(c)) return false;
   uint64_t n = d->n - from;
+  /* What the line gave is taken back. */
   if (times == 0) {
     memset(d->bytes + from, 0, (size_t)n);
     d->n = from;

@@ -51,6 +51,7 @@ static int choose(as_cur *c, const char *what, const char *const *words, int n) 
   }
   char list[160] = "";
   size_t at = 0;
+  /* All words are listed only where none is near. */
   for (int i = 0; i < n && !w.hit && at < sizeof list; i++)
     at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "; one of ", words[i]);
   if (named)
@@ -212,6 +213,7 @@ static void define_sem(as_cur *c, const as_tok *name) {
   if ((alone || as_take(c, ',')) && !core_option(c, &core)) return;
   if (!as_need_end(c, "a semaphore")) return;
   placed = n >= 0;
+  /* The lowest that is free, on both cores for a name of both. */
   if (!placed) n = free_sem(p, core);
   if (n == ISA_NSEMS) {
     as_error(c->j, name->pos, name->len, "all %d semaphores have names", ISA_NSEMS);
@@ -294,6 +296,7 @@ static bool queue_fits(as_cur *c, const as_tok *name, const isa_core *core, cons
 }
 
 static void define_queue(as_cur *c, const as_tok *name) {
+  /* All rings, of any engine, unless the line says otherwise. */
   isa_queue q = {.name = name->text, .rings = (uint8_t)c->j->target->dma, .owner = ISA_ANY_OWNER};
   bool more = !as_at_end(c);
   int64_t core = 0;
@@ -303,6 +306,7 @@ static void define_queue(as_cur *c, const as_tok *name) {
   }
   isa_program *p = as_program(c->j);
   if (!as_need_end(c, "a queue") || !queue_legal(c, name, &q, q.owner != ISA_ANY_OWNER)) return;
+  /* Nothing is added before both cores have room. */
   for (unsigned k = first_core(core); k <= last_core(core); k++)
     if (!queue_fits(c, name, &p->cores[k], &q)) return;
   as_sym *s = as_sym_define(c->j, AS_S_QUEUE, name);
@@ -373,6 +377,7 @@ static void define_group(as_cur *c, const as_tok *name) {
   as_sym *s = as_sym_define(c->j, AS_S_GROUP, name);
   if (!s) return;
   s->index = isa_program_group(p, &g);
+  /* Numbered from 1 there, from 0 here. */
   if (s->index-- == 0) as_nomem(c->j);
 }
 
@@ -386,6 +391,7 @@ bool as_definition(as_cur *c) {
   const as_tok *name = c->t;
   if (!as_defines(c->j, &name[1]) || as_word(c->j, name->text) >= AS_WORD_DIRECTIVE) return false;
   int d = as_word(c->j, name[1].text) - AS_WORD_DIRECTIVE;
+  /* In the order of the directives that define names. */
   static const uint8_t kinds[] = {AS_S_TENSOR, AS_S_TILE, AS_S_SEM,
                                   AS_S_QUEUE,  AS_S_EQU,  AS_S_GROUP};
   uint32_t errors = c->j->errors;
@@ -415,6 +421,7 @@ static bool one_target(as_cur *c, isa_target *out) {
   for (int i = 0; i < ISA_NTARGETS; i++) words[i] = isa_targets[i].name;
   int t = choose(c, "a target", words, ISA_NTARGETS);
   if (t < 0) return false;
+  /* The caller's constants and clocks stay. */
   bool other = c->j->asked_target.hypothetical && isa_target_base(&c->j->asked_target)->id == t;
   *out = other ? c->j->asked_target : isa_targets[t];
   return true;
@@ -457,6 +464,7 @@ static void do_section(as_cur *c) {
   if (as_tok_is(c->t, "core") && !core_option(c, &core)) return;
   if (!as_need_end(c, "a section")) return;
   c->j->unit->both = core == AS_BOTH;
+  /* A section of both cores is the first one's; lines are parsed again for the other. */
   c->j->unit->core = first_core(core);
   c->j->unit->section = first_core(core) * ISA_NSEQS + (unsigned)e;
 }
@@ -495,6 +503,7 @@ void as_directive(as_cur *c, int directive) {
     if (as_extern(c, at)) return;
     break;
   case DIR_dma:
+    /* These read their own word. */
     c->t--;
     as_match_dma(c);
     return;

@@ -66,9 +66,11 @@ static void extern_data(as_cur *c) {
     return;
   }
   uint32_t errors = c->j->errors;
+  /* The declaration reports its own errors. */
   if (!as_definition(c) || c->j->errors > errors) return;
   as_sym *s = as_sym_find(c->j, name->text, 0);
   const isa_program *p = as_program(c->j);
+  /* Role, number and place are for the object that has it. */
   bool role = s->kind == AS_S_TENSOR && p->tensors[s->index - 1].role != ISA_TEMP;
   if (role || s->placed || (s->kind == AS_S_TILE && p->tiles[s->index - 1].overlay)) {
     as_error(c->j, name->pos, name->len, "`%s` is extern: give its %s where it is global",
@@ -152,9 +154,11 @@ static as_link_name link_name(as_job *j, const as_sym *s) {
                     .fixed = s->placed,
                     .core = (uint8_t)(s->kind == AS_S_LABEL ? as_core_of(section) : s->core),
                     .engine = (uint8_t)as_engine_of(section),
+                    /* An extern label's index is its number among the names. */
                     .index = s->kind == AS_S_LABEL && s->external ? 0 : s->index,
                     .file = as_file_number(j, at.file),
                     .line = at.line};
+  /* A queue has a number on each core. */
   if (s->kind == AS_S_QUEUE && s->core == AS_BOTH) l.align = s->u.queue[AS_BOTH - 1];
   if (s->kind == AS_S_TILE && !s->placed) {
     l.align = j->unit->rooms[s->index].align;

@@ -30,6 +30,7 @@ static const char *label_name(as_job *j, const as_tok *t, const as_tok *local) {
   if (local) {
     tail = local->text;
   } else if (t->text[0] == '.' && t->text[1] != '.') {
+    /* Two dots begin a name that is not local. */
     const char *base = j->unit->base[j->unit->section];
     head = base ? base : isa_engines[as_engine_of(j->unit->section)].name;
     tail = t->text + 1;
@@ -175,6 +176,7 @@ void as_emit(as_job *j, const isa_insn *in, const as_stmt *st) {
   if (!isa_program_insn(p, as_core_of(u->section), as_engine_of(u->section), &copy, line))
     as_nomem(j);
   u->last[u->section] = at;
+  /* Instructions that no line names, as the nop of align, do not count. */
   if (u->ended[u->section] && st)
     as_warning(j, "unreachable-code", st->name->pos, st->name->len,
                "nothing leads to this `%s`: no label after `%s`", isa_ops[in->op].name,
@@ -187,6 +189,7 @@ static int64_t numbered_label(const char *name) {
   int64_t pc = 0;
   if (name[0] != 'L' || name[1] < '0' || name[1] > '9') return -1;
   for (const char *s = name + 1; *s && *s != '_'; s++) {
+    /* The number, then any underscores that made it another name. */
     if (*s < '0' || *s > '9') return -1;
     pc = pc * 10 + (*s - '0');
     if (pc > UINT32_MAX) return -1;
@@ -199,6 +202,7 @@ static int64_t numbered_label(const char *name) {
 static void unknown_label(as_job *j, const as_fixup *f) {
   as_near w = as_near_open(f->label->name, strlen(f->label->name));
   const as_sym *other = NULL;
+  /* Labels of this section may be misspelt; in another one the name must be equal. */
   for (as_sym *s = as_sym_first(j); s; s = s->next) {
     if (s->kind != AS_S_LABEL || !s->defined) continue;
     if (s->scope == f->label->scope)
@@ -222,6 +226,7 @@ static void fix(as_job *j, const as_fixup *f) {
     as_error(j, f->pos, f->span, "`%s` must be in the same object as its block", f->label->name);
     return;
   }
+  /* The linker fills it in. */
   if (f->label->external) {
     as_extern_branch(j, f);
     return;
@@ -261,6 +266,7 @@ static void add_symbols(as_job *j) {
     at[i] = as_new(j, ((size_t)as_code(j, i)->n + 1) * sizeof *at[i]);
   for (as_sym *s = as_sym_first(j); s; s = s->next) {
     if (s->kind != AS_S_LABEL || !s->defined) continue;
+    /* As the disassembler prints it: it needs no symbol. */
     if (numbered_label(s->name) == s->index && !s->global) continue;
     as_sym **head = &at[s->scope - 1][s->index];
     s->u.at_pc = *head;
@@ -280,6 +286,7 @@ static void add_symbols(as_job *j) {
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
+/* A section may only end with what goes elsewhere. */
 static void check_ends(as_job *j) {
   for (unsigned s = 0; s < AS_NSECTIONS; s++) {
     const isa_code *code = as_code(j, s);
@@ -313,6 +320,7 @@ void as_layout(as_job *j) {
   for (uint32_t i = 0; i < j->unit->nfixups; i++) fix(j, &j->unit->fixups[i]);
   check_ends(j);
   as_extern_end(j);
+  /* What follows needs a program that is whole. */
   if (j->errors) return;
   if (!j->o->relocatable) as_own_queues(j->program); /* in an object another may decide */
   as_warn_program(j);

@@ -82,6 +82,7 @@ static void put_lines(as_job *j, const as_printer *pr) {
       isa_buf_printf(&j->out->listing, "; %s\n", j->sources[f].name);
       file = f;
     }
+    /* A line that made several entries, as a call of a macro, is printed once. */
     bool again = i > 0 && line == last[f] && u->entries[i - 1].pos.file == f && e->shown &&
                  u->entries[i - 1].shown;
     while (last[f] + 1 < line) put_source(j, f, ++last[f], NULL);
@@ -89,8 +90,10 @@ static void put_lines(as_job *j, const as_printer *pr) {
     last[f] = line;
     if (e->shown && e->n) put_code(j, pr, e);
   }
+  /* A source that made nothing is printed as well. */
   if (file == UINT32_MAX) isa_buf_printf(&j->out->listing, "; %s\n", j->sources[0].name);
   uint32_t n, after;
+  /* A last empty line is none. */
   while (as_src_line(j, 0, last[0] + 1, &n) && (n > 0 || as_src_line(j, 0, last[0] + 2, &after)))
     put_source(j, 0, ++last[0], NULL);
 }
@@ -143,6 +146,7 @@ static void put_tensors(const isa_program *p, isa_buf *out) {
 static void put_tile(const isa_tile *t, isa_buf *out) {
   isa_buf_printf(out, "  %-12s %s  %3u to %3u  %7u to %7u  %7u", t->name, isa_space_name(t->space),
                  t->part, t->part + t->shape[0] - 1, t->offset, t->offset + t->bytes - 1, t->bytes);
+  /* The bank, which SBUF has not. */
   if (t->space == ISA_PSUM)
     isa_buf_printf(out, "  %4u", t->offset / ISA_PSUM_BANK);
   else
@@ -157,6 +161,7 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
 /* Bytes that a tile has in any partition. */
 static uint32_t taken(const as_regions *rs) {
   uint32_t end = 0, sum = 0;
+  /* By address, so that what overlaps is counted once. */
   for (uint32_t i = 0; i < rs->n; i++) {
     uint32_t lo = rs->v[i].lo > end ? rs->v[i].lo : end;
     if (rs->v[i].hi > lo) sum += rs->v[i].hi - lo;
@@ -259,7 +264,9 @@ void as_listing_linked(as_job *j, uint32_t n, const char *const *object,
   bool ok = as_printer_open(j->program, &j->al, &pr);
   for (unsigned s = 0; ok && s < j->program->ncores * ISA_NSEQS; s++)
     for (uint32_t i = 0; i < n; i++) {
+      /* Each object's part of a section, in the order of linking. */
       uint32_t end = i + 1 < n ? base[i + 1][s] : as_code(j, s)->n;
+      /* It has nothing in this section. */
       if (base[i][s] == end) continue;
       isa_buf_printf(out, "; section %s, %u to %u: %s\n", as_section_name(j, s), base[i][s],
                      end - 1, object[i]);

@@ -21,6 +21,7 @@ static void note_operands(as_job *j, const as_stmt *st) {
   size_t n = 0;
   for (unsigned i = 0; i < st->nslots && n + 40 < sizeof text; i++) {
     const as_slot *o = &st->slot[i];
+    /* A slot that repeats another has no name of its own. */
     if (o->owner != i) continue;
     int k = snprintf(text + n, sizeof text - n, "%s%s%s%s%s", n > 0 ? ", " : "",
                      o->mode == ISA_MODE_D ? "[" : "", o->name, o->mode == ISA_MODE_P ? "" : "=",
@@ -61,6 +62,7 @@ static bool positional(as_cur *c, as_stmt *st, bool *first) {
     if (as_at_keyword(c)) return true;
     *first = false;
     if (!slot_fill(c, st, s)) return false;
+    /* The sign was the next operand, and no comma follows it. */
     if (compares(c, st, i + 1)) {
       *first = true;
       i++;
@@ -133,6 +135,7 @@ static bool operands(as_cur *c, as_stmt *st) {
       return false;
     }
   }
+  /* All that must be given has to be there. */
   for (unsigned i = 0; i < st->nslots; i++)
     if (!st->slot[i].seen && st->slot[i].mode != ISA_MODE_D && st->slot[i].owner == i)
       return missing(c, st, &st->slot[i]);
@@ -151,6 +154,7 @@ static void repeat(as_stmt *st) {
   for (unsigned i = 0; i < st->nslots; i++) {
     as_slot *s = &st->slot[i];
     const as_slot *o = &st->slot[s->owner];
+    /* An owner that was left out leaves the other out. */
     if (s->owner == i || !o->seen) continue;
     memcpy(isa_member(&st->part[s->part], s->f), isa_member(&st->part[o->part], o->f),
            kind_size[s->f->kind]);
@@ -187,7 +191,7 @@ static void refuse(as_job *j, const as_stmt *st, unsigned part, const isa_error 
   const isa_form *f = isa_form_of(st->part[part].op);
   /* Not a mistake of the program. */
   if (e->status == ISA_NOMEM) as_nomem(j);
-  if (e->field >= 0 && e->field < f->nfields)
+  if (e->field >= 0 && e->field < f->nfields) /* The slot of the field that the verifier names. */
     for (unsigned i = 0; i < st->nslots; i++)
       if (st->slot[i].part == part && st->slot[i].seen && st->slot[i].f == &f->fields[e->field]) {
         pos = st->slot[i].pos;
@@ -247,7 +251,7 @@ static bool legal(as_job *j, const as_stmt *st, unsigned part) {
 
 bool as_match_emit(as_job *j, as_stmt *st) {
   if (!need_section(j, st) || !in_hardware(j, st)) return false;
-  for (unsigned i = 0; i < st->nparts; i++)
+  for (unsigned i = 0; i < st->nparts; i++) /* Nothing is emitted unless all parts are legal. */
     if (!legal(j, st, i)) return false;
   struct as_unit *u = j->unit;
   uint32_t pc = as_code(j, u->section)->n;
@@ -279,6 +283,7 @@ static bool emit_static(as_job *j, const as_stmt *st, unsigned queue) {
   isa_error e;
   struct as_unit *u = j->unit;
   unsigned engine = isa_queue_owner(&p->cores[u->core].queues[queue]);
+  /* With no owner it is checked as of this section. */
   if (engine == ISA_NSEQS) /* its dma_trigger reports another */
     engine = u->section < AS_NSECTIONS ? as_engine_of(u->section) : ISA_ENG_sync;
   if (!in_hardware(j, st)) return false;
@@ -332,6 +337,7 @@ static bool at_value(const as_cur *c) {
   if (as_tok_reg(c->t) >= 0) return true;
   if (as_at_operand(c)) return false;
   const as_sym *s = as_sym_find(c->j, c->t->text, 0);
+  /* A function or a name of the assembler's own is a number. */
   bool call = c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '(';
   return s ? s->kind == AS_S_EQU
            : call || as_tok_is(c->t, "CORE") || strncmp(c->t->text, "__", 2) == 0;
@@ -350,6 +356,7 @@ static int printed(as_cur c) {
   if (has_keyword(c, "value")) return ISA_OP_device_print_value;
   if (has_keyword(c, "semaphore")) return ISA_OP_device_print_semaphore;
   if (c.t->kind != AS_T_STR) return ISA_OP_device_print;
+  /* Without a keyword what comes second decides. */
   c.t++;
   if (!as_take(&c, ',')) return at_clause(&c) ? ISA_OP_device_print_text : ISA_OP_device_print;
   const as_sym *s = as_at_name(&c) ? as_sym_find(c.j, c.t->text, 0) : NULL;
@@ -372,6 +379,7 @@ static int by_operands(const as_cur *c, int op) {
 void as_match_insn(as_cur *c, int op) {
   as_stmt st;
   op = by_operands(c, op);
+  /* Some instructions are written by a pseudo-instruction's name. */
   int ps = as_pseudo_of(op, c);
   if (ps >= 0) {
     as_match_pseudo(c, ps);
@@ -424,6 +432,7 @@ void as_match_dma(as_cur *c) {
     c->t++;
   }
   open_insn(&st, name, op);
+  /* The queue comes first on this line: its operand is filled in. */
   for (unsigned i = 0; i < st.nslots; i++)
     if (st.slot[i].f->kind == ISA_K_QUEUE) {
       *(uint8_t *)isa_member(&st.part[0], st.slot[i].f) = q->u.queue[core];
@@ -433,6 +442,7 @@ void as_match_dma(as_cur *c) {
     }
   struct as_unit *u = c->j->unit;
   unsigned here = u->core;
+  /* Its operands are those of the queue's core. */
   u->core = core;
   bool ok = as_match(c, &st);
   if (ok && (st.has_wait || st.has_update)) {

@@ -9,6 +9,7 @@
  * the others as ml_dtypes saves them, V1 V2 V4, or by their bits, u1 u2 u4. */
 static bool type_matches(const isa_npy *h, unsigned dtype) {
   const isa_dtype_row *t = &isa_dtypes[dtype];
+  /* One byte has no order. */
   if (h->named >= 0) return (unsigned)h->named == dtype && !(h->big && t->bytes > 1);
   if (h->bytes != t->bytes || h->big) return false;
   bool own = dtype == ISA_float32 || dtype == ISA_float16;
@@ -18,6 +19,7 @@ static bool type_matches(const isa_npy *h, unsigned dtype) {
   case ISA_BOOL: return h->kind == 'b';
   default:
     if (own) return h->kind == 'f';
+    /* The bits of other types, whatever kind NumPy says. */
     return h->kind == 'V' || h->kind == 'u' || (dtype == ISA_tfloat32 && h->kind == 'f');
   }
 }

@@ -6,6 +6,7 @@
 
 bool as_at_operand(const as_cur *c) {
   if (!as_at_name(c)) return false;
+  /* The raw form: a type and a memory. */
   if (c->t[1].kind == AS_T_PUNCT && c->t[1].punct == '@' &&
       isa_dtype_find(c->t->text, strlen(c->t->text)) >= 0)
     return true;
@@ -75,6 +76,7 @@ bool as_steps(as_cur *c, int64_t (*out)[2], unsigned max, unsigned *n) {
 static void from_tensor(as_operand *o, uint32_t index, const isa_tensor *t) {
   o->ap = (isa_ap){.dtype = t->dtype, .space = ISA_HBM, .base = index};
   o->ndim = t->ndim;
+  /* The register, or -1. */
   o->rows = t->rows - 1;
   int64_t step = 1;
   for (unsigned d = t->ndim; d-- > 0;) {
@@ -100,6 +102,7 @@ static void from_tile(as_operand *o, uint32_t index, const isa_tile *t) {
 
 /* Merges dimensions that are one run, so that a tensor of many dimensions fits a pattern. */
 static void fold(as_operand *o) {
+  /* Only while there are too many. */
   for (unsigned d = 0; d + 1 < o->ndim && o->ndim > ISA_MAX_DIMS;) {
     isa_dim *a = &o->dim[d], *b = a + 1;
     /* A size in a register is of one dimension: of two made one it would be a product. */
@@ -111,6 +114,7 @@ static void fold(as_operand *o) {
     }
     *a = (isa_dim){b->step, (uint32_t)num};
     memmove(b, b + 1, (o->ndim - d - 2) * sizeof *b);
+    /* The dimensions after it have moved. */
     if (o->ap.size_dim > d + 2) o->ap.size_dim--;
     o->ndim--;
   }

@@ -84,6 +84,7 @@ static bool list_next(as_cur *c, unsigned n, const char *what, bool *ok) {
 }
 
 static bool raw_steps(as_cur *c, int64_t *step, unsigned *n) {
+  /* Both lists may be empty. */
   bool ok = as_need(c, '[', "the place of a raw operand");
   for (*n = 0; ok && list_next(c, *n, "a step", &ok); ++*n)
     if (!as_int_in(c, "a step", INT64_MIN, INT64_MAX, &step[*n])) return false;
@@ -118,7 +119,9 @@ static bool raw_dims(as_cur *c, as_operand *o) {
     return false;
   }
   o->ndim = nnums;
+  /* The source has the innermost first. */
   for (unsigned d = 0; d < nnums; d++) o->dim[nnums - 1 - d] = (isa_dim){step[d], (uint32_t)num[d]};
+  /* Counted from the outermost, as in the pattern. */
   if (sized >= 0) o->ap.size_dim = (uint8_t)(2 + (int)nnums - 1 - sized);
   return true;
 }

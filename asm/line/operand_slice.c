@@ -43,6 +43,7 @@ static bool start_dynamic(as_cur *c, item *it) {
 }
 
 static bool parse_start(as_cur *c, item *it) {
+  /* `(` may begin an expression as well as an element. */
   as_cur in = {c->j, c->t + 1};
   bool elem = as_at_punct(c, '(') && as_at_operand(&in);
   if (elem || as_tok_reg(c->t) >= 0) return start_dynamic(c, it);
@@ -77,8 +78,10 @@ static bool bad(as_cur *c, const item *it, const dim *d, const char *what, int64
 
 /* How many elements a range takes, 0 after an error. */
 static int64_t count(as_cur *c, const item *it, const dim *d) {
+  /* A dynamic start is checked when it runs. */
   int64_t start = it->dyn.kind ? 0 : it->start;
   if (it->has_len) {
+    /* The last element is in the dimension. */
     int64_t last = (it->len - 1) * it->step;
     if (start + last < d->n) return it->len;
     bad(c, it, d, it->dyn.kind ? "the length" : "the end", start + last + 1);
@@ -121,6 +124,7 @@ static bool slice_partitions(as_cur *c, as_operand *o, const item *it, const dim
              "the step over partitions is %lld; it is always 1", (long long)it->step);
     return false;
   }
+  /* An index is one partition. */
   if (!it->ranged && it->start >= d->n) return bad(c, it, d, "the index", it->start);
   int64_t n = it->ranged ? count(c, it, d) : 1;
   if (n == 0) return false;
@@ -155,8 +159,10 @@ bool as_operand_slice(as_cur *c, as_operand *o) {
   dim dims[ISA_TENSOR_DIMS + 1];
   unsigned n = 0;
   const as_tok *open = c->t++;
+  /* A tile's partitions are its first dimension. */
   if (as_operand_is_tile(o)) dims[n++] = (dim){0, true, o->ap.nparts, 0, -1};
   for (unsigned d = 0; d < o->ndim; d++, n++)
+    /* Only the first dimension of a tensor has a register. */
     dims[n] = (dim){n, false, o->dim[d].num, o->dim[d].step, n ? -1 : o->rows};
   o->ndim = 0;
   unsigned i = 0;
@@ -176,6 +182,7 @@ bool as_operand_slice(as_cur *c, as_operand *o) {
     return false;
   }
   c->t++;
+  /* Dimensions without an item are whole. */
   for (; i < n; i++)
     if (!dims[i].partition) o->dim[o->ndim++] = (isa_dim){dims[i].step, (uint32_t)dims[i].n};
   return true;

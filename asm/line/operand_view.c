@@ -29,6 +29,7 @@ static bool view_ap(as_cur *c, as_operand *o, const as_tok *at) {
     as_error(c->j, at->pos, at->len, "`.ap` cannot replace a dimension whose size is a register");
     return false;
   }
+  /* The dimensions are replaced, the place stays. */
   for (unsigned d = 0; d < n; d++) o->dim[d] = (isa_dim){pair[d][0], (uint32_t)pair[d][1]};
   o->ndim = n;
   o->ap.offset += offset * (int64_t)isa_dtype_bytes(o->ap.dtype);
@@ -57,8 +58,10 @@ static bool view_type(as_cur *c, as_operand *o, const as_tok *at) {
   if (from == to) return true;
   if (o->ndim == 0) o->dim[o->ndim++] = (isa_dim){1, 1};
   isa_dim *last = &o->dim[o->ndim - 1];
+  /* The last dimension takes more or fewer elements, all others other steps. */
   uint64_t bytes = (uint64_t)last->num * from;
   bool fits = (last->step == 1 || last->num == 1) && bytes % to == 0 && bytes / to <= UINT32_MAX &&
+              /* A size in a register stays a number of elements: it cannot be scaled. */
               o->ap.offset % to == 0 && o->ap.size_dim != o->ndim + 1;
   for (unsigned d = 0; fits && d + 1 < o->ndim; d++) fits = rescale(&o->dim[d].step, from, to);
   for (unsigned d = 0; fits && d < o->ndyn; d++) fits = rescale(&o->ap.dyn[d].stride, from, to);
@@ -77,6 +80,7 @@ static bool view_broadcast(as_cur *c, as_operand *o, const as_tok *at) {
   int64_t dim, n;
   bool tile = as_operand_is_tile(o);
   int64_t ndim = (int64_t)o->ndim + (tile ? 1 : 0);
+  /* A tile counts its partitions as dimension 0. */
   if (!as_int_in(c, "the dimension", 0, ndim - 1, &dim) || !as_need(c, ',', "the dimension") ||
       !as_int_in(c, "the count", 1, UINT32_MAX, &n))
     return false;
@@ -90,6 +94,7 @@ static bool view_broadcast(as_cur *c, as_operand *o, const as_tok *at) {
              (long long)dim, d->num);
     return false;
   }
+  /* A step of 0 repeats the element. */
   *d = (isa_dim){0, (uint32_t)n};
   return true;
 }
@@ -114,6 +119,7 @@ static bool view_index(as_cur *c, as_operand *o, const as_tok *at, unsigned kind
       !as_int_in(c, "the dimension", 0, ISA_MAX_DIMS - 1, &dim))
     return false;
   if (kind == ISA_INDEX_indirect && as_take(c, ',')) {
+    /* n offsets in place of the operand's own elements. */
     int64_t n;
     if (!as_int_in(c, "the number of elements", 1, UINT16_MAX, &n)) return false;
     if (!is_dense(o) || o->ap.size_dim > 1) {
@@ -178,6 +184,7 @@ bool as_operand_views(as_cur *c, as_operand *o) {
       as_error(c->j, at->pos, at->len, "an operand has no `.%s`%s", name, as_near_text(c->j, &w));
       return false;
     }
+    /* These two have no arguments in parentheses. */
     if (strcmp(name, "peer") == 0) {
       if (!view_peer(c, o, at)) return false;
       continue;

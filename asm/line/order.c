@@ -30,7 +30,7 @@ static uint32_t new_ap(void *ud, uint32_t old) {
   /* Once: patterns are shared by instructions. */
   if (r->to[old - 1]) return r->to[old - 1];
   isa_ap ap = r->old[old - 1];
-  for (unsigned d = 0; d < ISA_MAX_DYN; d++)
+  for (unsigned d = 0; d < ISA_MAX_DYN; d++) /* Those that it needs get their numbers first. */
     if (ap.dyn[d].kind == ISA_DYN_elem) ap.dyn[d].ap = new_ap(r, ap.dyn[d].ap);
   if (ap.index_kind) ap.index = new_ap(r, ap.index);
   ap.rank = (uint16_t)new_peer(r, ap.rank);
@@ -65,6 +65,7 @@ static uint32_t new_call(calls *k, uint32_t old) {
   c.outer = new_call(k, c.outer);
   uint32_t key[] = {c.file, c.line, c.outer, c.round};
   uint32_t at = (uint32_t)isa_fnv(ISA_FNV_START, key, sizeof key) & (k->size - 1);
+  /* An equal call may be there. */
   while (k->table[at] && !same_call(&k->p->calls[k->table[at] - 1], &c))
     at = (at + 1) & (k->size - 1);
   if (!k->table[at]) {
@@ -104,6 +105,7 @@ static void files_in_order(as_job *j, isa_program *p) {
     isa_code *code = &p->cores[as_core_of(s)].code[as_engine_of(s)];
     for (uint32_t i = 0; i < code->n; i++) {
       isa_line *line = &code->lines[i];
+      /* In the order of the first line of each. */
       number_file(to, &n, line->file);
       for (uint32_t c = line->call; c; c = p->calls[c - 1].outer)
         number_file(to, &n, p->calls[c - 1].file);
@@ -112,6 +114,7 @@ static void files_in_order(as_job *j, isa_program *p) {
   }
   for (uint32_t c = 0; c < p->ncalls; c++) p->calls[c].file = to[p->calls[c].file];
   for (uint32_t f = 0; f < p->nfiles; f++) old[f] = p->files[f];
+  /* Files that no line names are dropped. */
   for (uint32_t f = 0; f < p->nfiles; f++)
     if (to[f + 1]) p->files[to[f + 1] - 1] = old[f];
   p->nfiles = n;
@@ -134,6 +137,7 @@ static void order_core(renumber *r, isa_core *core) {
   r->to = as_new(r->j, ((size_t)n + 1) * sizeof *r->to);
   if (n) memcpy(r->old, core->aps, n * sizeof *r->old);
   forget_aps(core);
+  /* Static transfers are printed before the sections. */
   for (uint32_t q = 0; q < core->nqueues; q++)
     for (uint32_t i = 0; i < core->queues[q].nstatics; i++)
       renumber_insn(r, &core->queues[q].statics[i]);
@@ -145,6 +149,7 @@ void as_order(as_job *j, isa_program *p) {
   renumber r = {.j = j, .p = p};
   r.pool.pool.data = as_new(j, p->pool.len + 8);
   r.pool.pool.len = p->pool.len;
+  /* A copy: the pool is filled again. */
   if (p->pool.len) memcpy(r.pool.pool.data, p->pool.data, p->pool.len);
   forget_pool(p);
   r.peers = as_new(j, ((size_t)p->npeers + 1) * sizeof *r.peers);

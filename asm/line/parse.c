@@ -36,6 +36,7 @@ bool as_need_end(as_cur *c, const char *after) {
 
 uint32_t as_span_of(const as_tok *from, const as_tok *end) {
   const as_tok *last = end > from ? end - 1 : from;
+  /* On one line, and of one expansion. */
   bool same = last->pos.file == from->pos.file && last->pos.line == from->pos.line &&
               last->pos.expansion == from->pos.expansion && last->pos.col >= from->pos.col;
   return same ? last->pos.col + last->len - from->pos.col : from->len;
@@ -44,6 +45,7 @@ uint32_t as_span_of(const as_tok *from, const as_tok *end) {
 int as_tok_reg(const as_tok *t) {
   if (t->kind != AS_T_NAME || t->text[0] != 'r') return -1;
   const char *s = t->text + 1;
+  /* r0 to r63, without leading zeros. */
   if (s[0] < '0' || s[0] > '9' || (s[0] == '0' && s[1])) return -1;
   int n = 0;
   for (; *s; s++) {
@@ -64,6 +66,7 @@ static void unknown_mnemonic(as_job *j, const as_tok *t) {
   as_pseudo_near(&w);
   as_directive_near(&w);
   as_error(j, t->pos, t->len, "unknown instruction `%s`%s", t->text, as_near_text(j, &w));
+  /* The call that would have been meant. */
   for (const as_expansion *e = t->pos.expansion; e; e = e->call.expansion)
     if (strcmp(e->macro, t->text) == 0) {
       as_note(j, (as_pos){0}, "a %%macro is not called within itself; write %%rmacro");
@@ -83,6 +86,7 @@ static const as_tok *after_label(const as_tok *t) {
 static bool labels(as_cur *c) {
   bool any = false;
   for (const as_tok *after; (after = after_label(c->t)); any = true) {
+    /* A local part stands before the colon. */
     as_label_define(c->j, c->t, after - 2 > c->t ? after - 2 : NULL);
     c->t = after;
   }
@@ -105,6 +109,7 @@ static void parse_once(as_job *j, const as_line *line) {
   }
   int word = as_word(j, c.t->text);
   bool data = word < 0 && isa_dtype_find(c.t->text, c.t->len) >= 0;
+  /* The lines of data end with the first that is none. */
   if (j->unit->data.name && !data && !as_is_data(word)) as_data_close(j);
   /* A directive's word is never a definition's name: `section tensor` is not a tensor. */
   if (word < AS_WORD_DIRECTIVE && as_definition(&c)) return;
@@ -140,8 +145,10 @@ static bool names_labels(as_job *j, const as_tok *t) {
  * static transfer of a `core=*` queue before any section. Labels before it count with it. */
 static bool is_for_each_core(as_job *j, const as_line *line) {
   const as_tok *t = line->toks, *after;
+  /* Outside of sections only a static transfer is of a core. */
   if (!j->unit->both && j->unit->section < AS_NSECTIONS) return false;
   while ((after = after_label(t))) t = after;
+  /* A label alone belongs to the code that follows. */
   if (t->kind == AS_T_END && t > line->toks) return j->unit->both;
   if (t->kind != AS_T_NAME || as_defines(j, &t[1])) return false;
   int word = as_word(j, t->text);

@@ -45,6 +45,7 @@ bool as_peer(as_cur *c, uint32_t *slot) {
   if (!as_need(c, '[', "`rank`")) return false;
   const as_sym *s = as_at_name(c) ? as_sym_find(c->j, c->t->text, 0) : NULL;
   if (s && s->kind == AS_S_GROUP) {
+    /* The group is used, and may be bad. */
     if (!as_sym_need(c->j, c->t++, 1 << AS_S_GROUP)) return false;
     p.group = s->index + 1;
     if (!of_group(c, &p)) return false;

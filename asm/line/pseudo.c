@@ -58,8 +58,9 @@ const char *as_pseudo_name(int ps) {
 int as_pseudo_of(int op, const as_cur *c) {
   if (isa_ops[op].runs != ISA_RUNS_PATH) return -1;
   for (int i = 0; i < NPSEUDOS; i++) {
+    /* The instruction has its own name in the table. */
     if (!pseudos[i].reads || pseudos[i].op[0] != op) continue;
-    for (as_cur at = *c; !as_at_end(&at); at.t++)
+    for (as_cur at = *c; !as_at_end(&at); at.t++) /* reduce_res, and reduce_res_negate. */
       if (as_at_keyword(&at) && strncmp(at.t->text, "reduce_res", 10) == 0) return i;
   }
   return -1;
@@ -70,6 +71,7 @@ int as_pseudo_of(int op, const as_cur *c) {
 static void add_slot(as_stmt *st, const char *name, unsigned mode, unsigned part,
                      const isa_field *f) {
   unsigned n = st->nslots, owner = n;
+  /* Equal names follow one another: one value for both. */
   if (n > 0 && strcmp(st->slot[n - 1].name, name) == 0) owner = n - 1;
   st->slot[st->nslots++] = (as_slot){
       .f = f, .name = name, .mode = (uint8_t)mode, .part = (uint8_t)part, .owner = (uint8_t)owner};
@@ -88,6 +90,7 @@ static void reads_slots(int ps, as_stmt *st) {
 void as_pseudo_open(int ps, as_stmt *st) {
   st->nparts = AS_MAX_PARTS;
   for (unsigned i = 0; i < AS_MAX_PARTS; i++) st->part[i].op = pseudos[ps].op[i];
+  /* Another name for one instruction. */
   if (pseudos[ps].op[0] == pseudos[ps].op[1]) st->nparts = 1;
   if (pseudos[ps].reads) reads_slots(ps, st);
   for (unsigned i = 0; i < sizeof operands / sizeof *operands; i++)
@@ -139,6 +142,7 @@ static bool finish_transpose(as_job *j, as_stmt *st) {
   uint32_t src = st->part[0].u.LDWEIGHTS.src, identity = st->part[1].u.MATMUL.src;
   const isa_ap *ap = pattern(j, identity);
   if (!same_rows(j, st, "identity", "src", src, identity)) return false;
+  /* The array writes the transpose, and sums nothing. */
   st->part[1].u.MATMUL.acc = ISA_ACC_write;
   st->part[1].u.MATMUL.transpose = ISA_BOOL_true;
   if (!ap || isa_ap_elems(ap) == ap->nparts) return true;
@@ -207,6 +211,7 @@ enum { GATHER_GROUP = 512 };
 /* Elements i to i + n of a pattern that is one run. */
 static uint32_t group(as_job *j, const isa_ap *run, uint64_t i, uint64_t n) {
   isa_ap ap = *run;
+  /* The run begins i elements later. */
   ap.offset += (int64_t)i * run->dim[0].step * (int64_t)isa_dtype_bytes(run->dtype);
   ap.dim[0].num = (uint32_t)n;
   uint32_t index = isa_program_ap(as_program(j), j->unit->core, &ap);
@@ -230,6 +235,7 @@ static bool emit_groups(as_job *j, as_stmt *st) {
   struct isa_N_GATHER whole = st->part[0].u.N_GATHER;
   const isa_ap *index = pattern(j, whole.index), *dst = pattern(j, whole.dst);
   uint64_t n = index ? isa_ap_elems(index) : 0;
+  /* A few indices are one instruction; the rules report the rest. */
   if (n <= GATHER_GROUP || !dst || isa_ap_elems(dst) != n) return as_match_emit(j, st);
   isa_ap dst_run, index_run;
   if (!one_run(j, st, "dst", whole.dst, &dst_run) ||
@@ -242,6 +248,7 @@ static bool emit_groups(as_job *j, as_stmt *st) {
     isa_insn *in = &st->part[0];
     in->u.N_GATHER.dst = group(j, &dst_run, i, count);
     in->u.N_GATHER.index = group(j, &index_run, i, count);
+    /* The first waits, and the last one updates. */
     in->wait = i == 0 ? wait : (isa_wait){0};
     in->upd = i + count == n ? upd : (isa_update){0};
     if (!as_match_emit(j, st)) return false;

@@ -60,6 +60,7 @@ int as_word(as_job *j, const char *interned) {
   (void)j;
   as_name *name = as_name_of(interned);
   if (name->word == 0) {
+    /* 0: not looked up yet; kept as word + 2, so that none is 1. */
     size_t n = name->len;
     int op = isa_op_find(interned, n), ps = op < 0 ? as_pseudo_find(interned, n) : -1;
     int dir = op < 0 && ps < 0 ? as_directive_find(interned) : -1;
@@ -97,6 +98,7 @@ as_sym *as_sym_define(as_job *j, unsigned kind, const as_tok *tok) {
                       : isa_dtype_find(tok->text, tok->len) >= 0 ? "data type"
                       : as_directive_find(tok->text) >= 0        ? "directive"
                                                                  : NULL;
+  /* It would be read as that wherever it stands. */
   if (other) {
     as_error(j, tok->pos, tok->len, "`%s` is the name of a %s; choose another", tok->text, other);
     return NULL;
@@ -114,6 +116,7 @@ as_near as_near_open(const char *want, size_t n) {
 
 /* Two neighbours exchanged: the commonest slip, and two edits by distance. */
 static bool swapped(const char *a, const char *b, size_t n) {
+  /* Up to the first difference. */
   size_t i = 0;
   while (i < n && a[i] == b[i]) i++;
   return i + 1 < n && a[i] == b[i + 1] && a[i + 1] == b[i] &&
@@ -255,6 +258,7 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
   /* Only the first dimension may come from the host, so all other sizes are known. */
   bool first = strcmp(attr, "shape") == 0 && index && *index == 0;
   if (f.rows >= 0 && (first || strcmp(attr, "bytes") == 0 || strcmp(attr, "sizeof") == 0)) {
+    /* Sizes in bytes go by the first dimension, too. */
     as_error(j, name->pos, name->len,
              "the first dimension of `%s` is in r%d when the program runs; what is known now is "
              "that it is at most %lld",
@@ -278,6 +282,7 @@ static enum as_known attribute(as_job *j, const as_tok *name, const as_sym *s, c
   } plain[] = {{"ndim", f.ndim},         {"bytes", f.bytes}, {"sizeof", f.bytes},
                {"itemsize", f.itemsize}, {"part", f.part},   {"offset", f.offset},
                {"addr", f.offset}};
+  /* Near names are gathered while it is looked for. */
   as_near w = as_near_open(attr, strlen(attr));
   for (unsigned i = 0; i < sizeof plain / sizeof *plain; i++) {
     if (strcmp(attr, plain[i].name) == 0 && !index) {
@@ -310,6 +315,7 @@ enum as_known as_sym_value(as_job *j, const as_tok *name, const char *attr, cons
   if (!s) return AS_UNKNOWN;
   s->used = true;
   *v = (as_val){.kind = AS_V_INT};
+  /* Nobody else will report it: the line is not assembled. */
   if (s->bad && j->o && j->o->only_preprocess)
     as_error(j, name->pos, name->len, "`%s` has no value: an error is in the line that declares it",
              name->text);

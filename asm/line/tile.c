@@ -79,6 +79,7 @@ static bool parse_shape(as_cur *c, request *r) {
     return false;
   }
   uint64_t bytes = isa_dtype_bytes(dtype);
+  /* The first dimension is the partitions: bytes are of one of them. */
   for (unsigned d = 0; d < ndim; d++) {
     r->t.shape[d] = (uint32_t)shape[d];
     if (d > 0 &&
@@ -114,12 +115,14 @@ static uint32_t round_up(uint32_t x, uint32_t align, uint32_t limit) {
 static uint32_t first_fit(const as_regions *rs, const as_region *want, uint32_t n, uint32_t align,
                           uint32_t limit) {
   uint32_t lo = 0;
+  /* It would fit nowhere. */
   if (n > limit) return limit;
   for (uint32_t i = 0; i < rs->n && rs->v[i].lo < limit; i++) {
     const as_region *r = &rs->v[i];
     if (r->lo >= lo + n) break; /* all others start later */
     if (hits(r, lo, lo + n, want->part, want->nparts, want->overlay))
       lo = round_up(r->hi, align, limit);
+    /* It does not fit before the end. */
     if (n > limit - lo) return limit;
   }
   return lo <= limit - n ? lo : limit;
@@ -160,8 +163,10 @@ static void note_tile(as_job *j, const as_region *r, const as_uses *u) {
 /* The longest run of bytes that no tile has in the partitions of a request. */
 static void note_free(as_job *j, const request *r, const as_regions *rs) {
   uint32_t end = 0, lo = 0, most = 0, limit = space_bytes(j, r->t.space);
+  /* One round more, for what is after the last tile. */
   for (uint32_t i = 0; i <= rs->n; i++) {
     uint32_t next = i < rs->n ? rs->v[i].lo : limit;
+    /* Tiles in other partitions leave these bytes free. */
     if (i < rs->n && !hits(&rs->v[i], 0, limit, r->t.part, r->t.shape[0], r->t.overlay)) continue;
     if (next > end && next - end > most) {
       most = next - end;
@@ -184,6 +189,7 @@ static void no_room(as_job *j, const request *r, const as_regions *rs, uint32_t 
            "no room for `%s` in %s: %u bytes in each of partitions %u to %u, of %u", r->name->text,
            isa_space_name(r->t.space), n, r->t.part, r->t.part + r->t.shape[0] - 1, limit);
   for (uint32_t i = 0; i < rs->n; i++) {
+    /* Those of its own group, too: they are shown for what they take. */
     if (!hits(&rs->v[i], 0, limit, r->t.part, r->t.shape[0], NULL)) continue;
     if (shown++ < MAX_NOTES)
       note_tile(j, &rs->v[i], u);
@@ -205,6 +211,7 @@ static bool reserve(as_job *j, const request *r, uint32_t *n) {
              r->name->text);
     return false;
   }
+  /* A tile has one bank unless it asks for more. */
   uint32_t banks = r->banks < 0 ? 1 : (uint32_t)r->banks;
   uint64_t need = ((uint64_t)r->t.bytes + ISA_PSUM_BANK - 1) / ISA_PSUM_BANK;
   if (need > banks && r->at_offset < 0) {
@@ -224,6 +231,7 @@ static bool reserve(as_job *j, const request *r, uint32_t *n) {
 static void remember(as_job *j, uint32_t tile, uint32_t align, uint32_t bytes) {
   struct as_unit *u = j->unit;
   u->rooms = as_grow(j, u->rooms, tile, 1, &u->cap_rooms, sizeof *u->rooms);
+  /* The linker places it again. */
   u->rooms[tile] = (as_room){align, bytes};
 }
 
@@ -269,6 +277,7 @@ static bool place(as_job *j, request *r) {
   }
   r->t.offset = want.lo;
   want.tile = as_program(j)->ntiles + 1;
+  /* It is beyond the memory, and takes nothing of it. */
   if (!past) take(j, rs, &want);
   if (j->o->relocatable) remember(j, want.tile, align, n);
   return true;

@@ -8,6 +8,7 @@ static int by_address(const void *a, const void *b) {
   const isa_tile *x = *(const isa_tile *const *)a, *y = *(const isa_tile *const *)b;
   if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
   if (x->part != y->part) return x->part < y->part ? -1 : 1;
+  /* Two at one place: in the order of declaration. */
   return x < y ? -1 : x > y;
 }
 
@@ -47,6 +48,7 @@ static void put_space(as_job *j, isa_buf *out, unsigned space, const as_uses *u)
   for (uint32_t i = 0; i < n; i++) {
     put_free(out, space, end, v[i]->offset);
     put_taken(j, out, v[i], u);
+    /* Tiles may overlap: what is free begins after the longest. */
     if (v[i]->offset + v[i]->bytes > end) end = v[i]->offset + v[i]->bytes;
   }
   put_free(out, space, end, space == ISA_PSUM ? j->target->psum_bytes : j->target->sbuf_usable);

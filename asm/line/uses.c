@@ -21,6 +21,7 @@ static void use_tile(walk *w, as_tile_use *t, uint32_t flags) {
     t->by_static = true;
     return;
   }
+  /* pcs from 1: 0 is none. */
   if (t->in[w->section].first == 0) t->in[w->section].first = w->pc + 1;
   t->in[w->section].last = w->pc + 1;
 }
@@ -32,6 +33,7 @@ static void use_ap(void *ud, const isa_operand *o) {
     use_tile(w, &w->u->tile[o->ap->base], o->flags);
     return;
   }
+  /* A pattern by address may be on any tile. */
   w->u->wrote_raw = w->u->wrote_raw || (o->flags & AP_W);
   w->u->read_raw = w->u->read_raw || (o->flags & AP_R);
 }

@@ -107,6 +107,7 @@ static bool value_num(as_cur *c, as_slot *s, isa_num *out) {
     out->kind = ISA_NUM_ap;
     return as_operand_parse(c, &out->v);
   }
+  /* `none`: the operand is left out. */
   if (as_take_name(c, "none")) return true;
   as_val v;
   if (!f32_value(c, &v, &out->v)) return false;
@@ -139,6 +140,7 @@ static unsigned filled_type(as_job *j, const as_stmt *st, const as_slot *s) {
 
 static bool finish_filling(as_job *j, const as_slot *s, isa_num *n, unsigned type) {
   const char *name = isa_dtypes[type].name;
+  /* The value is checked against the type that it fills. */
   int64_t least = isa_dtype_least(type), greatest = isa_dtype_greatest(type);
   if (s->is_float)
     as_error(j, s->pos, s->span, "%s is filled with an integer, not %.9g", name,
@@ -276,6 +278,7 @@ static bool value_sem(as_cur *c, const as_stmt *st, const as_slot *s, uint8_t *o
     as_note(c->j, y->pos, "`%s sem core=*` gives it to both", y->name);
     return false;
   }
+  /* A name alone; else it is a number in an expression. */
   as_cur after = {c->j, c->t + 1};
   bool named = y && y->kind == AS_S_SEM &&
                (as_at_end(&after) || as_at_punct(&after, ',') || as_at_punct(&after, '$'));
@@ -396,6 +399,7 @@ static bool value_list(as_cur *c, const as_slot *s, isa_ref *out) {
     }
     if (!list_item(c, s, v)) return false;
     data = as_grow(c->j, data, n, 1, &cap, size);
+    /* Bytes are one each, all others 32-bit numbers. */
     uint8_t byte = (uint8_t)v[0];
     memcpy(data + (size_t)n++ * size, size == 1 ? (void *)&byte : (void *)v, size);
   }
@@ -410,6 +414,7 @@ static bool value_number(as_cur *c, const as_slot *s, void *to) {
                : s->f->kind == ISA_K_U16 ? UINT16_MAX
                : s->f->kind == ISA_K_U32 ? UINT32_MAX
                                          : INT32_MAX;
+  /* The form's own limit may be lower. */
   if (s->f->arg && (int64_t)s->f->arg < hi) hi = s->f->arg;
   if (!value_uint(c, s, s->f->kind == ISA_K_I32 ? INT32_MIN : 0, hi, &v)) return false;
   if (s->f->kind == ISA_K_U8)

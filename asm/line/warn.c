@@ -21,6 +21,7 @@ static void warn_names(as_job *j) {
   for (as_sym *s = as_sym_first(j); s; s = s->next) {
     if (s->kind == AS_S_LABEL && !s->used && !shared(s) && s->name[0] != '.' && !is_copy(j, s))
       as_warning(j, "unused-label", s->pos, s->span, "nothing refers to the label `%s`", s->name);
+    /* A shared name may be updated or waited for elsewhere. */
     for (unsigned c = 0; c < ISA_MAX_CORES && s->kind == AS_S_SEM && shared(s); c++)
       if (s->core == c || s->core == AS_BOTH) j->unit->sems[c][s->index].shared = true;
     if (s->kind == AS_S_SEM && !s->used && !shared(s))
@@ -46,6 +47,7 @@ static void warn_sems(as_job *j, unsigned core) {
     const as_sem_use *u = &j->unit->sems[core][s];
     if (u->shared) continue;
     const as_sem_use *other = &j->unit->sems[0][s];
+    /* A line of a section of both cores is reported once. */
     bool said = core && (same_line(u->wait, other->wait) || same_line(u->update, other->update));
     if (said && u->updated == other->updated && u->waited == other->waited) continue;
     if (u->wait.line && !u->updated)

@@ -50,6 +50,7 @@ static void gather(as_linker *k) {
   k->exports = as_new(k->j, ((size_t)n + 1) * sizeof *k->exports);
   for (uint32_t i = 0; i < k->n; i++)
     for (uint32_t l = 0; l < k->units[i].o.nnames; l++)
+      /* Labels, too: a branch of another object may lead there. */
       if (k->units[i].o.names[l].bind == AS_L_GLOBAL)
         add_export(k, &k->units[i], &k->units[i].o.names[l]);
 }
@@ -95,6 +96,7 @@ const as_export *as_link_export(as_linker *k, const as_link_unit *u, const as_li
 static const char *fresh(as_linker *k, const char *name) {
   const char *text = as_intern(k->j, name, strlen(name));
   char *s = as_new(k->j, strlen(name) + 16);
+  /* The first one that is free. */
   for (unsigned i = 2; *as_sym_mark(k->j, text); i++) {
     snprintf(s, strlen(name) + 16, "%s_%u", name, i);
     text = as_intern(k->j, s, strlen(s));
@@ -119,6 +121,7 @@ static void take_names(as_linker *k) {
     for (uint32_t t = 0; t < p->ntensors; t++) {
       /* The host gives and reads these by name. */
       bool host = p->tensors[t].role == ISA_INPUT || p->tensors[t].role == ISA_OUTPUT;
+      /* A global tensor's name is taken with the global names. */
       if (host && !is_bound(u->tensor_link[t + 1], AS_L_GLOBAL))
         take_name(k, u, p->tensors[t].name, "tensor");
     }
@@ -144,6 +147,7 @@ static void index_links(as_linker *k, as_link_unit *u) {
   for (uint32_t i = 0; i < u->o.nnames; i++) {
     const as_link_name *l = &u->o.names[i];
     switch (l->kind) {
+    /* An extern name counts as well: its index is that of the declaration. */
     case AS_L_TENSOR: u->tensor_link[l->index] = l; break;
     case AS_L_TILE: u->tile_link[l->index] = l; break;
     case AS_L_SEM:
@@ -203,6 +207,7 @@ static void add_tiles(as_linker *k, as_link_unit *u, bool fixed) {
   for (uint32_t i = 0; i < p->ntiles; i++) {
     const as_link_name *l = u->tile_link[i + 1];
     isa_tile t = p->tiles[i];
+    /* First those that have a place, then the others. */
     if (is_bound(l, AS_L_EXTERN) || fixed != (!l || l->fixed)) continue;
     t.name = name_for(k, l, false, t.name);
     if (t.overlay) { /* a group is the object's own */
@@ -215,6 +220,7 @@ static void add_tiles(as_linker *k, as_link_unit *u, bool fixed) {
       as_note(k->j, nowhere, "it comes from %s", u->file);
       continue;
     }
+    /* Patterns of the tile move as far. */
     u->moved[i + 1] = (int64_t)t.offset - p->tiles[i].offset;
     u->tile[i + 1] = isa_program_tile(k->j->program, &t);
     if (u->tile[i + 1] == 0) as_nomem(k->j);
@@ -288,6 +294,7 @@ static void add_queues(as_linker *k, as_link_unit *u) {
                  u->file, most);
         return;
       }
+      /* A queue of both cores has one name. */
       const char *both = core ? name_on_first(k, u, q.name) : NULL;
       q.name = both ? both : name_for(k, u->queue_link[core][i], false, q.name);
       uint32_t index = isa_program_queue(k->j->program, core, &q);
@@ -317,6 +324,7 @@ static void resolve_tensor(as_linker *k, as_link_unit *u, const as_link_name *l,
                            const as_export *e) {
   const isa_tensor *a = &u->o.program->tensors[l->index - 1];
   const isa_tensor *b = &e->owner->o.program->tensors[e->link->index - 1];
+  /* Both declarations must say the same. */
   if (a->dtype != b->dtype || a->ndim != b->ndim || a->rows != b->rows ||
       memcmp(a->shape, b->shape, sizeof a->shape) != 0)
     differ_in_type(k, u, l, e, as_tensor_text(k->j, a), as_tensor_text(k->j, b));
@@ -348,6 +356,7 @@ static bool resolve_queue(as_linker *k, as_link_unit *u, const as_link_name *l, 
     differ(k, u, l, e, "form");
     return false;
   }
+  /* An object that does not say who triggers it takes what another says. */
   if (b->owner == ISA_ANY_OWNER) b->owner = a->owner;
   if (a->owner == ISA_ANY_OWNER || a->owner == b->owner) return true;
   differ(k, u, l, e, "owner");
@@ -411,6 +420,7 @@ static void run_units(as_linker *k) {
   for (uint32_t i = 0; i < k->n; i++) index_links(k, &k->units[i]);
   gather(k);
   if (j->errors == 0) take_names(k);
+  /* A name that is missing would only be missed again. */
   if (j->errors) return;
   for (unsigned fixed = 2; fixed-- > 0;) /* what has its place goes first */
     for (uint32_t i = 0; i < k->n; i++) {
@@ -447,6 +457,7 @@ static void read_units(as_linker *k, const as_file *files) {
       continue;
     }
     const isa_target *t = u->o.program->target;
+    /* The first object's target is the program's. */
     if (!j->target) j->target = isa_target_keep(t, &j->own_target);
     if (!isa_target_same(j->target, t))
       as_error(j, nowhere, 1, "%s is for %s, the others for %s", u->file, t->name, j->target->name);
@@ -462,6 +473,7 @@ static void run(as_linker *k, const as_file *files) {
   read_units(k, files);
   if (j->errors) return;
   isa_program *p = as_program(j);
+  /* As many cores as any object has. */
   for (uint32_t i = 0; i < k->n; i++)
     if (k->units[i].o.program->ncores > p->ncores) p->ncores = k->units[i].o.program->ncores;
   run_units(k);
@@ -473,6 +485,7 @@ isa_status as_link(const as_file *files, uint32_t n, const as_options *o, as_res
   as_job job;
   memset(&job, 0, sizeof job);
   memset(out, 0, sizeof *out);
+  /* The result is a program. */
   opts.relocatable = false;
   job.o = &opts;
   job.out = out;

@@ -12,6 +12,7 @@
 static uint32_t copied_peer(as_linker *k, const as_link_unit *u, uint32_t slot) {
   if (slot == 0 || slot > u->o.program->npeers) return 0;
   isa_peer peer = u->o.program->peers[slot - 1];
+  /* Group 0 is none. */
   if (peer.group) peer.group = u->group[peer.group - 1] + 1u;
   uint32_t n = isa_program_peer(k->j->program, &peer);
   if (n == 0) as_nomem(k->j);
@@ -26,6 +27,7 @@ static void copy_aps(as_linker *k, as_link_unit *u, unsigned core) {
     if (ap.space == ISA_HBM) {
       ap.base = u->tensor[ap.base];
     } else if (ap.base) {
+      /* An offset beyond 64 bits is refused by check_code. */
       if (__builtin_add_overflow(ap.offset, u->moved[ap.base], &ap.offset)) ap.offset = INT64_MIN;
       ap.base = u->tile[ap.base];
     }
@@ -53,10 +55,12 @@ static isa_insn copy_insn(as_linker *k, const as_link_unit *u, unsigned core, un
   if (in.upd.kind) in.upd.sem = u->sem[in.upd.core][in.upd.sem];
   if (!isa_insn_take(k->j->program, u->o.program, &in, copied_ap, u->ap[core])) as_nomem(k->j);
   if (in.upd.kind == ISA_UPD_peer) in.upd.value = copied_peer(k, u, in.upd.value);
+  /* The object's transfers follow those of the objects before it. */
   if (in.op == ISA_OP_dma_trigger && in.u.TRIGGER.first)
     in.u.TRIGGER.first += u->statics[core][*queue];
   if (queue) *queue = u->queue[core][*queue];
   if (label) *label += u->base[section];
+  /* Blocks of collectives name an instruction of another section. */
   if (place) place->pc += u->base[core * ISA_NSEQS + place->engine];
   return in;
 }
@@ -75,6 +79,7 @@ static uint32_t copy_calls(as_linker *k, const as_link_unit *u, const uint32_t *
   for (uint32_t i = 0; i < u->o.program->ncalls; i++) {
     isa_call c = u->o.program->calls[i];
     c.file = files[c.file];
+    /* 0 stands for none. */
     c.outer += c.outer ? before : 0;
     if (!isa_program_call(p, &c)) as_nomem(k->j);
   }
@@ -101,6 +106,7 @@ static void copy_section(as_linker *k, as_link_unit *u, unsigned section, const 
 static void copy_statics(as_linker *k, as_link_unit *u, unsigned core) {
   const isa_core *c = &u->o.program->cores[core];
   for (uint32_t q = 0; q < c->nqueues; q++) {
+    /* Where the object's own transfers begin. */
     u->statics[core][q] = k->j->program->cores[core].queues[u->queue[core][q]].nstatics;
     for (uint32_t i = 0; i < c->queues[q].nstatics; i++) {
       isa_insn in = copy_insn(k, u, core, core * ISA_NSEQS, &c->queues[q].statics[i]);
@@ -144,6 +150,7 @@ void as_link_symbols(as_linker *k) {
         if ((unsigned)sym.core * ISA_NSEQS + sym.engine != s) continue;
         as_tok tok = {.text = as_intern(j, sym.name, strlen(sym.name))};
         as_sym *known = as_sym_find(j, tok.text, s + 1);
+        /* It is this object's own global name. */
         bool mine = sym.global && known && k->exports[known->index].owner == u;
         while (known && !mine) { /* a name of another object in this section */
           char *text = as_new(j, strlen(tok.text) + 16);

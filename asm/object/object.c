@@ -25,6 +25,7 @@ static void put_names(const as_object *o, isa_buf *b) {
   put32(b, o->nnames);
   for (uint32_t i = 0; i < o->nnames; i++) {
     const as_link_name *l = &o->names[i];
+    /* Three zeros make the head 8 bytes. */
     uint8_t head[8] = {l->kind, l->bind, l->fixed, l->core, l->engine, 0, 0, 0};
     size_t n = strlen(l->name), start = b->len;
     isa_buf_add(b, head, sizeof head);
@@ -33,6 +34,7 @@ static void put_names(const as_object *o, isa_buf *b) {
     put32(b, l->room);
     put32(b, (uint32_t)n);
     isa_buf_add(b, l->name, n);
+    /* Records begin at multiples of 4. */
     pad(b, start, 4);
   }
 }
@@ -98,8 +100,10 @@ bool as_object_write(const as_object *o, isa_buf *out) {
   size_t start = out->len;
   isa_buf_init(&image, &out->al);
   bool ok = isa_image_write(o->program, &image);
+  /* RELO only where branches leave the object. */
   int more = o->nrelocs ? 3 : 2;
   if (ok) {
+    /* The number of sections. */
     uint32_t n = isa_get32((const uint8_t *)image.data + 40);
     copy_image((const uint8_t *)image.data, image.len, more, out);
     put_section(out, start, n, "EXTN", o, put_names);
@@ -181,6 +185,7 @@ static bool split(const reader *r, pieces *p, size_t *end) {
   /* Even an object that exports nothing has an EXTN section, an empty one. */
   if (!p->names.at) return bad(r, "a program, linked already");
   const uint8_t *last = r->data + IMAGE_TABLE + (size_t)(sections - p->n - 1) * IMAGE_ENTRY;
+  /* The entries taken out move the sections back. */
   uint64_t at = isa_get64(last + 8), n = isa_get64(last + 16), moved = p->n * IMAGE_ENTRY;
   if (at > r->n || n > r->n - at || at < IMAGE_TABLE + (uint64_t)sections * IMAGE_ENTRY ||
       at < moved)
@@ -222,6 +227,7 @@ static bool get_name(const reader *r, piece *p, as_link_name *l) {
                       .align = isa_get32(at + 12),
                       .room = isa_get32(at + 16)};
   uint64_t n = isa_get32(at + 20), whole = image_align(NAME_RECORD + n, 4);
+  /* A name may not have a 0 in it. */
   if (n == 0 || whole > p->n || memchr(at + NAME_RECORD, 0, (size_t)n))
     return bad(r, "a name in EXTN is damaged");
   l->name = isa_arena_strn(r->arena, (const char *)at + NAME_RECORD, (size_t)n);
@@ -236,6 +242,7 @@ static bool get_name(const reader *r, piece *p, as_link_name *l) {
 
 static bool get_names(const reader *r, piece p) {
   uint32_t n = p.n >= 4 ? isa_get32(p.at) : 0;
+  /* So that the count is bounded by the bytes. */
   if (p.n < 4 || n > p.n / NAME_RECORD) return bad(r, "EXTN ends early");
   p.at += 4;
   p.n -= 4;
@@ -278,6 +285,7 @@ static bool get_relocs(const reader *r, piece p) {
     const uint8_t *at = p.at + (size_t)i * RELOC_RECORD;
     as_reloc *l = &o->relocs[i];
     *l = (as_reloc){at[0], at[1], isa_get32(at + 4), isa_get32(at + 8)};
+    /* It must be an extern label of that very section. */
     const as_link_name *to = l->name < o->nnames ? &o->names[l->name] : NULL;
     if (!has_label(o->program, l) || !to || to->kind != AS_L_LABEL || to->bind != AS_L_EXTERN ||
         to->core != l->core || to->engine != l->engine)

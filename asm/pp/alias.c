@@ -11,6 +11,7 @@ static void alias(as_pp *pp, const as_tok *name) {
     return;
   }
   if (!as_pp_at_end(pp, to + 1, "the name")) return;
+  /* The chain from the new name on must not come back. */
   for (const char *n = to->text; n; n = as_pp_macros(pp, n)->alias)
     if (n == name->text) {
       as_error(pp->j, to->pos, to->len, "`%s` would stand for itself", name->text);
@@ -43,6 +44,7 @@ static void clear(as_pp *pp, const as_tok *v) {
     as_error(pp->j, t->pos, t->len, "`%%clear context` is not built: write `%%pop` and `%%push`");
     return;
   }
+  /* `global` is what it does anyway. */
   if (t->kind == AS_T_NAME && strcmp(t->text, "global") == 0) t++;
   for (; t->kind != AS_T_END; t++) {
     unsigned kind = kind_of(t);
@@ -55,6 +57,7 @@ static void clear(as_pp *pp, const as_tok *v) {
     what |= kind;
   }
   if (!what) what = DEFINES | ALIASES | MACROS;
+  /* The names themselves stay: they may be defined again. */
   for (as_macros *m = pp->names; m; m = m->next) {
     if (what & DEFINES) m->def = m->def_nocase = NULL;
     if (what & ALIASES) m->alias = NULL;

@@ -19,6 +19,7 @@ static const char *const names[NCONDITIONS] = {
 /* A directive of the family is PP_D_IF + 4 * condition, + 2 for %elif, + 1 when negated. */
 void as_pp_find_cond(const as_name *name, as_macros *out) {
   static const char *const heads[] = {"if", "elif", "is"};
+  /* The head, then an n, then the condition. */
   for (unsigned head = 0; head < 3; head++) {
     size_t n = strlen(heads[head]);
     if (strncmp(name->text, heads[head], n) != 0) continue;
@@ -49,6 +50,7 @@ static bool same_text(const char *a, const char *b, uint32_t n, bool nocase) {
 static bool same_token(const as_tok *a, const as_tok *b, bool nocase) {
   if (a->kind != b->kind) return false;
   if (a->kind == AS_T_PUNCT) return a->punct == b->punct;
+  /* A computed number has no text. */
   if (a->kind == AS_T_INT && !(a->len && b->len)) return a->v.ival == b->v.ival;
   if (a->kind == AS_T_FLOAT && !(a->len && b->len))
     return memcmp(&a->v.fval, &b->v.fval, sizeof a->v.fval) == 0;
@@ -96,6 +98,7 @@ static int macro_exists(as_pp *pp, const as_tok *v) {
   as_pp_macro *m = as_pp_find_macro(pp, v->text);
   if (t->kind == AS_T_END) return m != NULL;
   if (!as_pp_read_count(pp, &t, &c) || !as_pp_at_end(pp, t, "the number of parameters")) return -1;
+  /* The ranges of parameters meet. */
   for (; m; m = m->next)
     if (m->least <= c.most && (c.least <= m->most || m->greedy)) return 1;
   return 0;
@@ -116,6 +119,7 @@ static int expression(as_pp *pp, const as_tok *t) {
     as_error(pp->j, t->pos, t->len, "a string is not a condition");
     return -1;
   }
+  /* What is not zero holds. */
   return v.kind == AS_V_INT ? v.i != 0 : v.f != 0;
 }
 
@@ -124,6 +128,7 @@ static int env_exists(as_pp *pp, const as_tok *at, const as_tok *v, uint32_t n) 
   bool one = n == 1 && (v->kind == AS_T_NAME || v->kind == AS_T_STR ||
                         (v->kind == AS_T_PP && v->punct == AS_PP_ENV));
   if (one) {
+    /* as_pp_env reports that the source may not ask. */
     if (!pp->j->o || !pp->j->o->env) return as_pp_env(pp, v, true) ? 1 : -1;
     return as_pp_env(pp, v, true) != NULL;
   }
@@ -182,6 +187,7 @@ static as_pp_cond *push_cond(as_pp *pp, as_pos at) {
   if (pp->nconds == PP_MAX_IF) as_fatal(pp->j, at, "%%if nested deeper than %d", PP_MAX_IF);
   if (!pp->conds) pp->conds = as_new(pp->j, PP_MAX_IF * sizeof *pp->conds);
   as_pp_cond *c = &pp->conds[pp->nconds++];
+  /* DONE until it is decided: in dead code no branch is taken. */
   *c = (as_pp_cond){.pos = at, .state = PP_DONE};
   return c;
 }
@@ -193,6 +199,7 @@ static void decide(as_pp *pp, as_pp_cond *c, unsigned d, const as_tok *v, uint32
   if (r < 0)
     c->state = PP_DONE;
   else
+    /* Negated, it is taken where it does not hold. */
     c->state = (r != 0) != (i & 1) ? PP_TAKING : PP_WAITING;
 }
 
@@ -204,6 +211,7 @@ void as_pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad)
     if (!dead) decide(pp, c, d, v, n);
     return;
   }
+  /* A condition is closed in the file or macro that opened it. */
   if (pp->nconds == as_pp_top(pp)->nconds) {
     as_error(pp->j, v->pos, v->len, "`%%%s` without `%%if`", v->text);
     return;
@@ -217,6 +225,7 @@ void as_pp_do_cond(as_pp *pp, unsigned d, const as_tok *v, uint32_t n, bool bad)
     return;
   } else if (d == PP_D_else) {
     c->after_else = true;
+    /* Only where no branch before it has been taken. */
     c->state = c->state == PP_WAITING && !bad ? PP_TAKING : PP_DONE;
   } else {
     if (c->state == PP_WAITING && !bad)

@@ -21,11 +21,13 @@ static void rep(as_pp *pp, const as_tok *v, uint32_t n) {
     as_error(pp->j, at, 4, "%%rep of %lld times: the count must be at least 0", (long long)count);
   if (ok && count > PP_MAX_REP)
     as_fatal(pp->j, at, "%%rep of %lld times: the limit is %d", (long long)count, PP_MAX_REP);
+  /* The body is read in any case, so that its lines are not taken for others. */
   if (!as_pp_collect(pp, at, PP_B_REP, &body) || !ok || count <= 0 || body.begin == body.end)
     return;
   as_pp_frame *outer = as_pp_top(pp), *f = as_pp_push(pp, PP_REP, at);
   f->call = outer->call;
   f->counts = count <= PP_MAX_ROUNDS;
+  /* In a macro its lines are those of the call. */
   f->expansion = outer->kind == PP_FILE ? NULL : outer->expansion;
   if (f->counts) {
     f->expansion = NULL;
@@ -33,6 +35,7 @@ static void rep(as_pp *pp, const as_tok *v, uint32_t n) {
   }
   f->body = body;
   f->at = body.begin;
+  /* The first round begins now. */
   f->left = (uint64_t)count - 1;
 }
 
@@ -42,6 +45,7 @@ static void exit_rep(as_pp *pp, const as_tok *v) {
     as_error(pp->j, v->pos, v->len, "`%%exitrep` is not inside a %%rep");
     return;
   }
+  /* Conditions that the body left open are closed. */
   pp->nconds = as_pp_top(pp)->nconds;
   as_pp_pop(pp);
 }
@@ -67,6 +71,7 @@ static void rotate(as_pp *pp, const as_tok *v, uint32_t n) {
   }
   if (!read_int(pp, v, n, &by) || call->nargs == 0) return;
   int64_t m = call->nargs, r = ((int64_t)call->rotate + by % m + m) % m;
+  /* Also a negative count, and one of more than all. */
   call->rotate = (uint32_t)r;
 }
 
@@ -90,6 +95,7 @@ static void context(as_pp *pp, unsigned d, const as_tok *v) {
   if (!read_context(pp, v, &name)) return;
   as_pp_context *c = pp->context;
   if (d == PP_D_push) {
+    /* Contexts are counted, as calls are: each has local names of its own. */
     if (++pp->calls > PP_MAX_CALLS)
       as_fatal(pp->j, v->pos, "more than %d macro calls and contexts", PP_MAX_CALLS);
     c = as_new(pp->j, sizeof *c);
@@ -135,6 +141,7 @@ static void path_search(as_pp *pp, const as_tok *v, uint32_t n) {
   }
   const char *path = read_path(pp, name, n - 1);
   if (path) path = as_src_search(pp->j, v->pos, v->len, path);
+  /* The name stays as it is if the file is nowhere. */
   if (path) as_pp_set_string(pp, name, path, (uint32_t)strlen(path), v->text[0] == 'i');
 }
 
@@ -165,6 +172,7 @@ static bool line_calls(as_pp *pp, const as_tok **t, as_expansion **out) {
     e->macro = round ? "" : v[1].text;
     e->round = round ? (uint32_t)v[1].v.ival : 0;
     e->call = (as_pos){.file = as_src_name(pp->j, v[3].text), .line = (uint32_t)v[2].v.ival};
+    /* Each is the call of the one before it. */
     *to = e;
     to = &e->call.expansion;
     *t += 4;
@@ -180,6 +188,7 @@ static void line(as_pp *pp, const as_tok *v) {
   uint32_t step = 1, file = f->lex.file;
   bool ok = f->kind == PP_FILE && t->kind == AS_T_INT && t->v.ival >= 0 && t->v.ival <= INT32_MAX;
   int64_t number = t->v.ival;
+  /* All following lines have no place either. */
   if (number == 0) step = 0;
   if (ok) t++;
   if (ok && t->kind == AS_T_PUNCT && t->punct == '+') {
@@ -219,6 +228,7 @@ static void message(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   }
   if (b.len == 0) isa_buf_printf(&b, "%%%s without a text", v->text);
   const char *s = isa_buf_str(&b);
+  /* A message is one line. */
   for (size_t i = 0; i < b.len && b.data; i++)
     if ((unsigned char)b.data[i] < ' ') b.data[i] = ' ';
   char *text = b.failed ? NULL : isa_arena_strn(&pp->j->arena, s, b.len);

@@ -36,6 +36,7 @@ as_pp_define *as_pp_form(as_pp *pp, const as_tok *name, int32_t nparams, bool no
 }
 
 void as_pp_set_body(as_pp *pp, as_pp_define *d, const as_tok *v, uint32_t n) {
+  /* A redefinition reuses the room. */
   d->body = as_grow(pp->j, d->body, 0, n, &d->cap, sizeof *d->body);
   if (n) memcpy(d->body, v, n * sizeof *v);
   /* The space of the call counts, not that of the definition. */
@@ -57,6 +58,7 @@ static int32_t read_params(as_pp *pp, const as_tok **t, const char **params) {
   for (;; ++*t) {
     static const char unused[] = ""; /* `f(a,)`: no name is equal to it */
     bool none = is_punct(*t, ',') || is_punct(*t, ')');
+    /* Left out, a parameter counts all the same. */
     if (none && n < MAX_ARGS) {
       params[n++] = unused;
       if (is_punct(*t, ')')) break;
@@ -108,6 +110,7 @@ static void define(as_pp *pp, const as_tok *name, bool now, bool nocase) {
   const char *params[MAX_ARGS];
   const as_tok *t = name + 1;
   int32_t nparams = -1;
+  /* With a space before it the parenthesis is of the body. */
   if (t->kind == AS_T_PUNCT && t->punct == '(' && !t->space_before) {
     t++;
     nparams = read_params(pp, &t, params);
@@ -115,6 +118,7 @@ static void define(as_pp *pp, const as_tok *name, bool now, bool nocase) {
   }
   mark_params(pp, t, params, nparams);
   as_toks *body = &pp->temp;
+  /* Expanded where it is defined, not where it is called. */
   if (now) {
     if (!as_pp_expand(pp, pp->temp.v, pp->temp.n, name, &pp->out)) return;
     body = &pp->out;
@@ -128,6 +132,7 @@ static void assign(as_pp *pp, const as_tok *name, uint32_t n, bool nocase) {
   if (!as_pp_expand(pp, name + 1, n, name + 1 + n, &pp->out)) return;
   as_cur c = {pp->j, pp->out.v};
   if (!as_expr(&c, &v) || !as_pp_at_end(pp, c.t, "the value")) return;
+  /* A negative number is two tokens. */
   as_tok t[2];
   uint32_t count = as_pp_value(pp, name, &v, t);
   as_pp_set(pp, name, t, count, nocase);

@@ -22,6 +22,7 @@ static void step(as_pp *pp, const as_tok *t, uint32_t n) {
 
 /* Joins t to the last token of out, a word; false when they do not make one. */
 static bool join_last(as_pp *pp, const as_tok *t, as_toks *out) {
+  /* It may be replaced by what both make. */
   as_tok last = out->v[--out->n];
   if (as_pp_paste(pp, &last, t, out)) return true;
   out->v[out->n++] = last;
@@ -32,6 +33,7 @@ void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out) {
   pp->chars += t->len + 1u;
   if (pp->chars > PP_MAX_LINE)
     as_fatal(pp->j, t->pos, "the line is longer than %d characters after expansion", PP_MAX_LINE);
+  /* Words of what came before an argument do not join with it. */
   uint32_t start = out == &pp->args ? pp->arg_start : 0;
   bool joins = out->n == pp->after_word && out->n > start && !t->space_before && is_word(t) &&
                is_word(&out->v[out->n - 1]);
@@ -48,6 +50,7 @@ void as_pp_emit(as_pp *pp, const as_tok *t, as_toks *out) {
 static as_pp_input *open_input(as_pp *pp, const as_pp_input *in) {
   pp->inputs = as_grow(pp->j, pp->inputs, pp->ninputs, 1, &pp->cap_inputs, sizeof *pp->inputs);
   pp->inputs[pp->ninputs] = *in;
+  /* Within its own expansion it is not expanded. */
   if (in->def) in->def->busy = true;
   return &pp->inputs[pp->ninputs++];
 }
@@ -55,6 +58,7 @@ static as_pp_input *open_input(as_pp *pp, const as_pp_input *in) {
 static void close_input(as_pp *pp) {
   as_pp_input *in = &pp->inputs[--pp->ninputs];
   if (in->def) in->def->busy = false;
+  /* What its body had in the scratch buffer is free again. */
   pp->scratch.n = in->mark;
 }
 
@@ -76,6 +80,7 @@ static bool next(as_pp *pp, uint32_t base, as_tok *t) {
 
 static bool paren_follows(const as_pp *pp, uint32_t base) {
   for (uint32_t i = pp->ninputs; i-- > base;) {
+    /* Inputs that are used up are passed. */
     const as_pp_input *in = &pp->inputs[i];
     if (in->at < in->end) return is_punct(&(in->v ? in->v : in->buf->v)[in->at], '(');
   }
@@ -95,6 +100,7 @@ static void add_range(as_pp *pp, uint32_t at, uint32_t n) {
 static as_pp_range unbraced(const as_pp *pp, as_pp_range r) {
   const as_tok *v = as_pp_range_of(&pp->args, r);
   if (r.n < 2 || !is_punct(v, '{') || !is_punct(&v[r.n - 1], '}')) return r;
+  /* The first brace must close at the last one. */
   unsigned depth = 0;
   for (uint32_t i = 0; i < r.n; i++) {
     if (is_punct(&v[i], '{')) depth++;
@@ -115,6 +121,7 @@ bool as_pp_read_args(as_pp *pp, uint32_t base, const as_tok *name, bool whole) {
     bool comma = is_punct(&t, ',') && !whole && parens + brackets + braces == 0;
     if ((closes && parens == 0) || comma) {
       as_pp_range r = {from, pp->args.n - from};
+      /* In braces commas do not part: the braces are dropped. */
       r = whole ? r : unbraced(pp, r);
       add_range(pp, r.at, r.n);
       from = pp->args.n;
@@ -150,6 +157,7 @@ static bool expand_arg(as_pp *pp, as_pp_range *r, const as_tok *name) {
   if (++pp->nest > PP_MAX_NEST)
     as_fatal(pp->j, name->pos, "calls of macros within their arguments are deeper than %d",
              PP_MAX_NEST);
+  /* The results go where the arguments are kept, after them. */
   uint32_t base = pp->ninputs, at = pp->args.n, outer = pp->arg_start;
   open_input(pp, &(as_pp_input){
                      .buf = &pp->args, .at = r->at, .end = r->at + r->n, .mark = pp->scratch.n});
@@ -196,6 +204,7 @@ static void fill_in(as_pp *pp, const as_pp_define *f, uint32_t first, const as_t
     if (t->kind == AS_T_PP && t->punct == AS_PP_ARG) {
       as_pp_range r = pp->ranges[first + (uint32_t)t->v.ival];
       step(pp, call, r.n);
+      /* An empty argument takes a %+ before or after it along. */
       if (r.n == 0 && pp->scratch.n > start && is_paste(&pp->scratch.v[pp->scratch.n - 1]))
         pp->scratch.n--;
       else if (r.n == 0 && i + 1 < f->n && is_paste(&f->body[i + 1]))
@@ -203,6 +212,7 @@ static void fill_in(as_pp *pp, const as_pp_define *f, uint32_t first, const as_t
       for (uint32_t k = 0; k < r.n; k++) {
         as_tok *to = as_toks_add(pp->j, &pp->scratch);
         *to = pp->args.v[r.at + k];
+        /* The space is that before the parameter. */
         if (k == 0) to->space_before = t->space_before;
       }
       continue;
@@ -221,6 +231,7 @@ static bool call_define(as_pp *pp, uint32_t base, as_pp_define *d, const as_tok 
   if (!f || !expand_args(pp, first, name)) return false;
   uint32_t at = pp->scratch.n;
   fill_in(pp, f, first, name);
+  /* The arguments have been copied: their room is free. */
   pp->args.n = mark;
   pp->nranges = first;
   open_input(pp, &(as_pp_input){.buf = &pp->scratch,
@@ -258,6 +269,7 @@ static bool emit_env(as_pp *pp, const as_tok *name, as_toks *out) {
   pp->chars += strlen(value);
   if (pp->env_is_text) {
     as_tok t = *name;
+    /* As text it is one token, whatever is in it. */
     t.kind = AS_T_NAME;
     t.punct = 1;
     t.text = as_intern(pp->j, value, strlen(value));
@@ -281,6 +293,7 @@ static bool emit_env(as_pp *pp, const as_tok *name, as_toks *out) {
 
 /* %? and %?? in the body of a define; they join the words beside them. */
 static void emit_self(as_pp *pp, as_tok *t, as_toks *out) {
+  /* They name the innermost define that is being expanded. */
   for (uint32_t i = pp->ninputs; i-- > 0;) {
     const as_pp_define *d = pp->inputs[i].def;
     if (!d) continue;
@@ -291,6 +304,7 @@ static void emit_self(as_pp *pp, as_tok *t, as_toks *out) {
     t->punct = 1;
     break;
   }
+  /* It joins what stands before it, and what comes after. */
   if (out->n > 0 && is_word(&out->v[out->n - 1])) pp->after_word = out->n;
   as_pp_emit(pp, t, out);
   pp->after_word = out->n;
@@ -329,6 +343,7 @@ static bool expand_level(as_pp *pp, uint32_t base, as_toks *out) {
     bool busy = d && d->busy;
     /* Marked for good: else a later pass over this line would expand it after all. */
     if (busy) t.punct = 1;
+    /* Without a parenthesis the name of a macro with parameters stays. */
     if (!d || busy || (d->nparams >= 0 && !paren_follows(pp, base))) {
       as_pp_emit(pp, &t, out);
     } else if (d->magic) {
@@ -363,6 +378,7 @@ bool as_pp_paste(as_pp *pp, const as_tok *a, const as_tok *b, as_toks *out) {
   isa_buf_free(&text);
   if (failed) as_nomem(pp->j);
   uint32_t start = out->n;
+  /* Both printed side by side, and read again. */
   if (!fits || !as_lex_piece(pp->j, s, b->pos, out) || out->n == start) {
     out->n = start;
     return false;
@@ -435,6 +451,7 @@ bool as_pp_expand_range(as_pp *pp, as_pp_range *r, const as_tok *name) {
 
 /* ---- Lines -------------------------------------------------------------------------------- */
 
+/* All buffers begin anew: nothing of another line is in them. */
 static bool expand_once(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out) {
   pp->chars = pp->nest = pp->nranges = pp->after_word = 0;
   pp->args.n = pp->scratch.n = 0;
@@ -455,11 +472,13 @@ bool as_pp_expand(as_pp *pp, const as_tok *v, uint32_t n, const as_tok *end, as_
       as_fatal(pp->j, last.pos, "joining with %%+ takes more than %d rounds", MAX_PASTES);
     ok = join_all(pp, out, &pp->pasted) && expand_once(pp, pp->pasted.v, pp->pasted.n, out);
   }
+  /* Only what macros made counts. */
   if (out->n > 0 && pp->steps > n + 1u) as_pp_count(pp, pp->steps - n, last.pos);
   last.kind = AS_T_END;
   last.text = "";
   last.len = 0;
   *as_toks_add(pp->j, out) = last;
+  /* The end is there, but not counted. */
   out->n--;
   return ok;
 }

@@ -57,6 +57,7 @@ static bool unknown(as_pp *pp, const as_tok *name) {
 /* A range with an AS_T_END after it, at the end of pp->args: valid until they grow. */
 static const as_tok *ended(as_pp *pp, as_pp_range r, const as_tok *name) {
   as_tok *v = as_toks_grow(pp->j, &pp->args, r.n + 1);
+  /* as_toks_grow may have moved the tokens that r is in. */
   if (r.n) memcpy(v, as_pp_range_of(&pp->args, r), r.n * sizeof *v);
   v[r.n] = (as_tok){.kind = AS_T_END, .text = "", .pos = name->pos};
   pp->args.n += r.n + 1;
@@ -93,6 +94,7 @@ static bool text(as_pp *pp, uint32_t i, const as_tok *name, as_tok *out) {
 
 static void give(as_pp *pp, const as_tok *name, as_tok t, bool first, as_toks *out) {
   t.space_before = first && name->space_before;
+  /* Without a space it joins the word before it. */
   if (first && !t.space_before) pp->after_word = out->n;
   as_pp_emit(pp, &t, out);
 }
@@ -131,6 +133,7 @@ static bool magnitude(as_pp *pp, const as_tok *name, uint32_t first, as_toks *ou
   }
   as_tok t[2];
   uint32_t n = as_pp_value(pp, name, &v, t);
+  /* The last of the two tokens, if there is a sign. */
   give(pp, name, t[n - 1], true, out);
   return true;
 }
@@ -140,6 +143,7 @@ static bool select_one(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n
   int64_t which;
   if (!integer(pp, first, name, &which)) return false;
   if (cond) which = which ? 1 : 2;
+  /* None of them is chosen: nothing comes. */
   if (which < 1 || which >= n) return true;
   as_pp_range r = pp->ranges[first + (uint32_t)which];
   as_pp_read_next(pp, as_pp_range_of(&pp->args, r), r.n, name);
@@ -162,6 +166,7 @@ static bool digits(as_pp *pp, const as_tok *name, uint32_t first, uint32_t n, as
   }
   char s[MOST + 65], *end = s + sizeof s, *p = end;
   uint64_t u = (uint64_t)number;
+  /* A fixed count takes the last digits. */
   int64_t least = count < 0 ? -count : count;
   for (; u || end - p < least; u /= (uint64_t)base) *--p = symbols[u % (uint64_t)base];
   if (count > 0) p = end - count;
@@ -211,6 +216,7 @@ static bool to_text(as_pp *pp, const as_tok *name, uint32_t first, as_toks *out)
   bool outer = pp->env_is_text;
   pp->env_is_text = true;
   bool ok = as_pp_expand_range(pp, &r, name);
+  /* A variable of the environment is text there. */
   pp->env_is_text = outer;
   if (ok) give(pp, name, as_pp_text(pp, name, as_pp_range_of(&pp->args, r), r.n), true, out);
   return ok;
@@ -227,6 +233,7 @@ static bool length(as_pp *pp, const as_tok *name, uint32_t first, as_toks *out) 
 static bool condition(as_pp *pp, const as_tok *name, unsigned is, uint32_t first, as_toks *out) {
   as_pp_range r = pp->ranges[first];
   unsigned cond = is / 2;
+  /* Some conditions take names as they are. */
   if (as_pp_cond_expands(cond) && !as_pp_expand_range(pp, &r, name)) return false;
   int holds = as_pp_cond_holds(pp, cond, name, ended(pp, r, name), r.n);
   if (holds >= 0) give_int(pp, name, (holds != 0) != (is & 1), out);
@@ -276,6 +283,7 @@ bool as_pp_call_function(as_pp *pp, uint32_t base, const as_tok *name, as_toks *
   pp->args.n = mark;
   pp->nranges = first;
   if (result->n > 0 && !name->space_before) pp->after_word = out->n;
+  /* The result is moved over what has been read for it. */
   for (uint32_t i = 0; i < result->n; i++) as_pp_emit(pp, &result->v[i], out);
   return true;
 }

@@ -33,6 +33,7 @@ void as_pp_open_given(as_pp *pp) {
       isa_buf_printf(&b, "%%undef %s", d->name);
     else
       isa_buf_printf(&b, "%%define %s %s", d->name, value);
+    /* A value is on one line. */
     for (size_t k = from; k < b.len; k++)
       if (b.data[k] == '\n') b.data[k] = ' ';
     isa_buf_puts(&b, "\n");
@@ -54,6 +55,7 @@ void as_pp_note_given(as_pp *pp, as_pp_define *d, const as_tok *name) {
   as_name *word = as_name_of(name->text);
   bool own = as_pp_is_given(pp, name->pos);
   if (own) word->lexed--; /* this is no use of it */
+  /* The last option for a name is the one that counts. */
   if (d->given && own) pp->given[d->given - 1].gone = true;
   if (d->given && !own && word->lexed == 1) pp->given[d->given - 1].replaced = name->pos;
   d->given = own ? name->pos.line : 0;
@@ -67,6 +69,7 @@ static const char *near_name(const as_pp *pp, const char *name) {
   const char *near = NULL;
   for (const as_macros *m = pp->names; m; m = m->next) {
     if (!m->def || m->def->given || m->def->name == name) continue;
+    /* Nearer than all before it. */
     unsigned d = isa_edit_distance(name, n, m->def->name, strlen(m->def->name), best);
     if (d < best) near = m->def->name, best = d;
   }
@@ -93,6 +96,7 @@ void as_pp_close_given(as_pp *pp) {
     const struct as_pp_given *g = &pp->given[i];
     if (!g->name || g->gone) continue;
     bool unread = g->replaced.line || as_name_of(g->name)->lexed == 0;
+    /* With several sources each may have read it. */
     if (o->defines_read) unread = !(o->defines_read[i] |= !unread);
     if (unread && !o->more_sources) warn(pp, g);
   }

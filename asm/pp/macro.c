@@ -106,6 +106,7 @@ bool as_pp_split(as_pp *pp, const as_tok *v, uint32_t n, uint32_t greedy) {
     }
     at = end;
     if (at >= n) return true;
+    /* As many commas as that are a mistake. */
     if (pp->npieces > PP_MAX_PARAMS)
       as_fatal(pp->j, v[at].pos, "more than %d parameters", PP_MAX_PARAMS);
   }
@@ -137,6 +138,7 @@ static void set_defaults(as_pp *pp, as_pp_macro *m, const as_tok *t) {
   memcpy(m->defaults.v, t, n * sizeof *t);
   m->defaults.n = n;
   m->ndefs = pp->npieces;
+  /* They are kept: the line's own tokens are overwritten. */
   m->def = as_new(pp->j, (pp->npieces + 1) * sizeof *m->def);
   if (pp->npieces) memcpy(m->def, pp->pieces, pp->npieces * sizeof *m->def);
 }
@@ -178,6 +180,7 @@ void as_pp_do_macro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
   as_pos at = v->pos;
   as_pp_macro *m = read_head(pp, d, v);
   as_pp_body body;
+  /* A body is read even where its head is wrong. */
   if (!as_pp_collect(pp, at, PP_B_MACRO, &body) || !m) return;
   m->body = body;
   m->takes_label = takes_label(&body);
@@ -189,6 +192,7 @@ void as_pp_do_macro(as_pp *pp, unsigned d, const as_tok *v, uint32_t n) {
     as_note(pp->j, old->pos, "here; `%%unmacro` removes it");
     return;
   }
+  /* The forms are tried in the order of their definition. */
   while (*to) to = &(*to)->next;
   *to = m;
 }
@@ -249,6 +253,7 @@ static void no_form(as_pp *pp, const as_tok *name, as_pp_macro *m, uint32_t n) {
 
 static void add_arg(as_pp *pp, as_pp_frame *f, const as_tok *v, as_pp_range r) {
   f->arg = as_grow(pp->j, f->arg, f->nargs, 1, &f->cap_args, sizeof *f->arg);
+  /* The frame keeps its own copy: the line is overwritten. */
   as_tok *to = as_toks_grow(pp->j, &f->args, r.n);
   if (r.n) memcpy(to, v + r.at, r.n * sizeof *to);
   f->arg[f->nargs++] = (as_pp_range){f->args.n, r.n};
@@ -259,8 +264,10 @@ static void fill_args(as_pp *pp, as_pp_frame *f, const as_tok *v) {
   const as_pp_macro *m = f->macro;
   f->args.n = f->nargs = f->rotate = 0;
   for (uint32_t i = 0; i < pp->npieces; i++) add_arg(pp, f, v, pp->pieces[i]);
+  /* What was left out gets its default. */
   for (uint32_t i = f->nargs - m->least; i < m->ndefs; i++)
     add_arg(pp, f, m->defaults.v, m->def[i]);
+  /* Recursion is bounded by all that is kept. */
   pp->arg_tokens += f->args.n;
   if (pp->arg_tokens > PP_MAX_ARG_TOKENS)
     as_fatal(pp->j, f->pos, "the open macro calls have more than %d tokens of parameters",
@@ -281,6 +288,7 @@ static void enter(as_pp *pp, as_pp_macro *m, const as_tok *name, const as_tok *l
   f->at = m->body.begin;
   f->id = ++pp->ids;
   f->label = label ? *label : (as_tok){.kind = AS_T_END};
+  /* It is inside itself now. */
   m->busy++;
 }
 
@@ -294,6 +302,7 @@ static as_pp_macro *called(as_pp *pp, const as_tok *v, uint32_t i, uint32_t n, b
   uint32_t count = pp->npieces;
   bool open;
   as_pp_macro *m = choose(head, count, &open);
+  /* A mnemonic, or the macro's own name within it. */
   if (!m && (open || is_word(pp, &v[i]))) return NULL;
   if (!m) {
     no_form(pp, &v[i], head, count);
@@ -309,6 +318,7 @@ bool as_pp_call(as_pp *pp, const as_tok *v, uint32_t n, uint32_t *label) {
   uint32_t i = 0;
   *label = 0;
   as_pp_macro *m = called(pp, v, 0, n, &reported);
+  /* A label may come before the call, with a colon or without. */
   if (!m && !reported && n > 1 && v[0].kind == AS_T_NAME) {
     bool colon = is_punct(&v[1], ':');
     i = colon ? 2 : 1;

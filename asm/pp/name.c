@@ -13,6 +13,7 @@ as_macros *as_pp_macros(as_pp *pp, const char *name) {
 
 const as_macros *as_pp_word(as_pp *pp, const char *name) {
   as_macros *m = as_pp_macros(pp, name);
+  /* Each word is looked up once. */
   if (m->looked) return m;
   const as_name *entry = as_name_of(name);
   m->directive = (uint16_t)as_pp_find_directive(entry);
@@ -35,12 +36,14 @@ const char *as_pp_lower(as_pp *pp, const char *name) {
   return m->lower->text;
 }
 
+/* Interned names are equal when they are one pointer. */
 bool as_pp_same_name(as_pp *pp, const char *a, const char *b, bool nocase) {
   return a == b || (nocase && as_pp_lower(pp, a) == as_pp_lower(pp, b));
 }
 
 as_pp_define *as_pp_find_define(as_pp *pp, const char *name) {
   as_macros *m = as_name_of(name)->macros;
+  /* An alias leads to another name, which may be one as well. */
   for (; m && m->alias; m = as_name_of(name)->macros) name = m->alias;
   if (m && m->def) return m->def;
   if (!pp->any_nocase) return NULL;
@@ -83,6 +86,7 @@ uint32_t as_pp_value(as_pp *pp, const as_tok *at, const as_val *v, as_tok out[2]
     t.text = as_intern(pp->j, v->f == v->f ? "inf" : "nan", 3);
   }
   out[0] = (as_tok){.kind = AS_T_PUNCT, .punct = '-', .text = "-", .len = 1, .pos = at->pos};
+  /* The sign is the first of two tokens. */
   out[minus] = t;
   return minus ? 2 : 1;
 }

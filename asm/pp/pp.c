@@ -13,6 +13,7 @@ as_pp_frame *as_pp_push(as_pp *pp, unsigned kind, as_pos at) {
     as_fatal(pp->j, at, "%%include nested deeper than %d", PP_MAX_INCLUDE);
   if (kind != PP_FILE && pp->nmacros == PP_MAX_DEPTH)
     as_fatal(pp->j, at, "macros nested deeper than %d", PP_MAX_DEPTH);
+  /* Frames are reused with their buffers. */
   as_pp_frame **slot = &pp->frames[pp->nframes++];
   if (!*slot) *slot = as_new(pp->j, sizeof **slot);
   as_pp_frame *f = *slot;
@@ -31,6 +32,7 @@ as_pp_frame *as_pp_push(as_pp *pp, unsigned kind, as_pos at) {
 void as_pp_pop(as_pp *pp) {
   as_pp_frame *f = pp->frames[--pp->nframes];
   *(f->kind == PP_FILE ? &pp->nfiles : &pp->nmacros) -= 1;
+  /* Files and repetitions have no parameters. */
   if (f->kind != PP_MACRO) return;
   f->macro->busy--;
   pp->arg_tokens -= f->args.n;
@@ -76,6 +78,7 @@ static bool file_line(as_pp *pp, as_pp_frame *f, raw_line *out) {
 static bool body_line(as_pp *pp, as_pp_frame *f, raw_line *out) {
   if (f->at == f->body.end) {
     close_conds(pp, f);
+    /* A repetition begins again. */
     if (f->kind != PP_REP || f->left == 0) return false;
     f->left--;
     f->at = f->body.begin;
@@ -154,6 +157,7 @@ static bool collect_range(as_pp *pp, as_pp_frame *f, as_pos at, enum as_pp_block
   /* Searched once: a %rep within a %rep would else be searched in each round. */
   uint32_t i = opener->close;
   if (i == 0) {
+    /* The line after the opener is at f->at. */
     nest_depth in = opened(block);
     for (i = f->at; i < f->body.end; i++)
       if (closes(pp, &in, f->body.lines[i].v, f->body.lines[i].n)) break;
@@ -169,6 +173,7 @@ static void store(as_pp *pp, as_pp_body *b, uint32_t *cap, const as_toks *t) {
   as_pp_raw_line *l = &b->lines[b->end++];
   l->n = t->n;
   l->has_pp = t->has_pp;
+  /* With the end token. */
   l->v = as_new(pp->j, (t->n + 1u) * sizeof *l->v);
   memcpy(l->v, t->v, (t->n + 1u) * sizeof *l->v);
 }
@@ -180,6 +185,7 @@ bool as_pp_collect(as_pp *pp, as_pos at, enum as_pp_block block, as_pp_body *out
   *out = (as_pp_body){NULL, 0, 0};
   nest_depth in = opened(block);
   for (;;) {
+    /* Comments need not be tokens. */
     f->lex.quiet = in.of_comment > 0;
     if (!as_lex_line(&f->lex, &pp->raw)) return never_closed(pp, at, block);
     if (closes(pp, &in, pp->raw.v, pp->raw.n)) return true;
@@ -270,6 +276,7 @@ static void directive(as_pp *pp, const as_tok *v, uint32_t n) {
 
 /* A line that a false condition hides only counts when it opens, turns or closes one. */
 static bool hidden(as_pp *pp, const raw_line *r, unsigned d) {
+  /* Nothing is hidden. */
   if (!as_pp_skipping(pp)) return false;
   if (!as_pp_is_cond(d)) return true;
   /* An %elif of the condition that hides this line may end that, and is evaluated. */
@@ -282,6 +289,7 @@ static bool hidden(as_pp *pp, const raw_line *r, unsigned d) {
 /* ---- Lines -------------------------------------------------------------------------------- */
 
 static bool needs_expansion(as_pp *pp, const as_toks *t) {
+  /* A line of names that nothing defines is left as it is. */
   if (t->has_pp || pp->any_nocase) return true;
   for (uint32_t i = 0; i < t->n; i++)
     if (t->v[i].kind == AS_T_NAME) {
@@ -322,6 +330,7 @@ static bool finish(as_pp *pp, as_toks *t, as_line *out) {
   if (t->n == 0) return false;
   uint32_t depth = pp->nmacros;
   as_pos pos = t->v[0].pos;
+  /* The main file's own lines are not counted. */
   bool counts = pp->nmacros > 0 || pp->nfiles > 1;
   if (as_pp_call(pp, t->v, t->n, &label)) {
     if (label == 0) return false;
@@ -348,11 +357,13 @@ bool as_pp_line(as_pp *pp, as_line *out) {
     unsigned d = as_pp_directive_of(pp, r.v, r.n);
     if (hidden(pp, &r, d) || r.n == 0) continue;
     if (r.bad) {
+      /* A condition with an error still opens one. */
       if (as_pp_is_cond(d)) as_pp_do_cond(pp, d, r.v, r.n, true);
       continue;
     }
     as_toks *t = &pp->raw;
     as_pos written = r.v->pos;
+    /* The place where the line was written, whatever is substituted. */
     written.expansion = as_pp_top(pp)->expansion;
     if (r.has_pp || as_pp_top(pp)->kind != PP_FILE) {
       t = &pp->line;
@@ -395,6 +406,7 @@ as_pp *as_pp_open(as_job *j, uint32_t source) {
   predefine(pp, "__?LINE?__", PP_MAGIC_LINE, "");
   predefine(pp, "__?FILE?__", PP_MAGIC_FILE, "");
   predefine(pp, "__SOMA_VERSION__", PP_PLAIN, SOMA_VERSION);
+  /* The main file is under the options, which are read first. */
   as_lex_open(j, source, &as_pp_push(pp, PP_FILE, none)->lex);
   as_pp_open_given(pp);
   return pp;

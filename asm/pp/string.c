@@ -47,11 +47,13 @@ static void length(as_pp *pp, const as_tok *name, bool nocase) {
 
 as_tok as_pp_cut(as_pp *pp, const as_tok *name, const as_tok *s, int64_t start, int64_t count) {
   int64_t n = s->len, from = start - 1;
+  /* A start outside of the string gives nothing. */
   if (from < 0 || from > n) from = n;
   int64_t end = n;
   if (count >= 0)
     end = count < n - from ? from + count : n;
   else
+    /* A negative count is a place from the end. */
     end = count + 1 > -n ? n + count + 1 : 0;
   if (end < from) end = from;
   size_t len = (size_t)(end - from);
@@ -63,6 +65,7 @@ static void substr(as_pp *pp, const as_tok *name, bool nocase) {
   int64_t start, count = 1;
   if (!as_pp_need_string(pp, s)) return;
   as_cur c = {pp->j, s + 1};
+  /* The comma after the string may be left out. */
   if (is_comma(c.t)) c.t++;
   if (!as_expr_int(&c, &start)) return;
   if (is_comma(c.t)) {
@@ -77,6 +80,7 @@ static void substr(as_pp *pp, const as_tok *name, bool nocase) {
 bool as_pp_concat(as_pp *pp, const as_tok *name, const as_tok *v, as_tok *out) {
   uint64_t n = 0;
   const as_tok *t = v;
+  /* So may those between the strings. */
   for (bool first = true; t->kind != AS_T_END; first = false) {
     if (!first && is_comma(t)) t++;
     if (!as_pp_need_string(pp, t)) return false;

@@ -40,12 +40,14 @@ static void put_range(subst *s, bool space, as_pp_range r) {
   s->space |= space;
   uint32_t last = s->out->n - 1;
   s->nothing = r.n == 0;
+  /* A %+ before an empty parameter goes with it. */
   if (r.n == 0 && s->out->n > 0 && is_paste(&s->out->v[last])) {
     s->out->n--;
     s->nothing = false;
   }
   for (uint32_t i = 0; i < r.n; i++) {
     const as_tok *t = &s->call->args.v[r.at + i];
+    /* The first token has the space of the parameter's place. */
     put(s, t, i > 0 && t->space_before);
   }
 }
@@ -70,11 +72,13 @@ static void put_local(subst *s, const as_tok *at, uint64_t id) {
 }
 
 static as_pp_range param(const as_pp_frame *call, uint32_t i) {
+  /* %rotate moves the first one. */
   return call->arg[(i + call->rotate) % call->nargs];
 }
 
 static void put_param(subst *s, const as_tok *t) {
   if (t->v.ival == 0) {
+    /* %0 is how many there are. */
     as_tok n = {.kind = AS_T_INT, .text = "", .pos = t->pos, .v.ival = s->call->nargs};
     put(s, &n, t->space_before);
     return;
@@ -91,6 +95,7 @@ static bool put_params(subst *s, const as_tok *t) {
   int32_t a, b, n = (int32_t)s->call->nargs;
   memcpy(&a, &low, sizeof a);
   memcpy(&b, &high, sizeof b);
+  /* A macro without parameters gives none. */
   if (n == 0) {
     s->space |= t->space_before;
     return true;
@@ -111,6 +116,7 @@ static bool put_params(subst *s, const as_tok *t) {
 
 static bool put_context(subst *s, const as_tok *t) {
   as_pp_context *c = s->pp->context;
+  /* One more dollar sign for each context outwards. */
   for (int64_t i = 1; i < t->v.ival && c; i++) c = c->outer;
   if (!c) {
     as_error(s->pp->j, t->pos, t->len, "%s needs %lld context%s: `%%push` opens one",
@@ -166,6 +172,7 @@ static bool put_indirect(subst *s, const as_tok *v, uint32_t n, uint32_t *i) {
   }
   if (pp->nindirect == PP_MAX_INDIRECT)
     as_fatal(pp->j, open->pos, "`%%[` nested deeper than %d", PP_MAX_INDIRECT);
+  /* Buffers for each depth. */
   as_toks *both = pp->indirect[pp->nindirect++];
   bool ok = as_pp_subst(pp, v + from, *i - from, &both[0]) &&
             as_pp_expand(pp, both[0].v, both[0].n, &v[*i], &both[1]);
@@ -179,6 +186,7 @@ static bool put_indirect(subst *s, const as_tok *v, uint32_t n, uint32_t *i) {
 }
 
 static bool put_pp(subst *s, const as_tok *t) {
+  /* There was nothing to join it to. */
   if (is_paste(t) && s->nothing) return true;
   if (t->punct == AS_PP_CONTEXT) return put_context(s, t);
   if (t->punct == AS_PP_COMMA) {
@@ -189,6 +197,7 @@ static bool put_pp(subst *s, const as_tok *t) {
                t->punct == AS_PP_SELF || t->punct == AS_PP_SELF_DEFINED || t->punct == AS_PP_ENV ||
                t->punct == AS_PP_FUNCTION;
   bool self = t->punct == AS_PP_CALLED || t->punct == AS_PP_DEFINED;
+  /* In a file %? is for a define's body. */
   if (keeps || (self && !s->call)) {
     put(s, t, t->space_before);
     s->out->has_pp = true;
@@ -224,6 +233,7 @@ bool as_pp_subst(as_pp *pp, const as_tok *v, uint32_t n, as_toks *out) {
   out->n = 0;
   out->has_pp = out->bad = false;
   as_toks_grow(pp->j, out, n + 1);
+  /* The end token is copied as well. */
   for (uint32_t i = 0; i <= n; i++) {
     as_tok t = v[i];
     if (f->kind != PP_FILE) t.pos.expansion = f->expansion;

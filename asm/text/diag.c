@@ -59,6 +59,7 @@ static const char *near_class(const char *name) {
 
 static char *format(as_job *j, const char *fmt, va_list ap) {
   va_list again;
+  /* It is formatted twice: for its length, then for good. */
   va_copy(again, ap);
   int n = vsnprintf(NULL, 0, fmt, again);
   va_end(again);
@@ -87,6 +88,7 @@ static void locate(as_job *j, as_diag *d, as_pos at, uint32_t span) {
   d->line = at.line;
   d->col = at.col;
   d->span = span ? span : 1;
+  /* Where the column is off the line no caret can stand. */
   bool show = text && at.col && at.col <= len + 1 && at.col <= MAX_SOURCE;
   if (show) d->source = isa_arena_strn(&j->out->arena, text, len < MAX_SOURCE ? len : MAX_SOURCE);
   if (!d->file || (show && !d->source)) as_nomem(j);
@@ -97,6 +99,7 @@ static void add(as_job *j, uint32_t index, unsigned severity, as_pos at, uint32_
   as_diag d = {.severity = (uint8_t)severity, .text = text, .span = 1};
   locate(j, &d, at, span);
   reserve(j);
+  /* Notes are put before the backtrace of what they belong to. */
   as_diag *to = j->out->diags + index;
   memmove(to + 1, to, (j->out->ndiags - index) * sizeof *to);
   *to = d;
@@ -118,6 +121,7 @@ static void backtrace(as_job *j, as_pos at) {
   for (const as_expansion *e = at.expansion; e; e = e->call.expansion) depth++;
   for (const as_expansion *e = at.expansion; e; e = e->call.expansion, i++) {
     if (depth > MAX_TRACE && i >= MAX_TRACE - 1 && i + 1 < depth) {
+      /* Said once, in the middle. */
       if (i == MAX_TRACE - 1)
         add(j, j->out->ndiags, AS_NOTE, (as_pos){0}, 1,
             note_text(j, "%u more expansions are not shown", depth - MAX_TRACE));
@@ -157,6 +161,7 @@ static void stop_when_full(as_job *j) {
 static bool same_place(as_pos a, as_pos b) {
   for (;; a = a.expansion->call, b = b.expansion->call) {
     if (a.file != b.file || a.line != b.line || a.col != b.col) return false;
+    /* All calls must be the same. */
     if (!a.expansion || !b.expansion) return a.expansion == b.expansion;
   }
 }
@@ -168,6 +173,7 @@ static bool reported_before(as_job *j, as_pos at, const char *text) {
     if (same_place(w->reported[i].at, at) && strcmp(w->reported[i].text, text) == 0) {
       w->last_shown = false;
       if (++w->repeats < MAX_REPEATS) return true;
+      /* A loop that repeats one error without end. */
       add(j, j->out->ndiags, AS_NOTE, (as_pos){0}, 1,
           note_text(j, "stopped after %u more errors of the same kind and place", w->repeats));
       longjmp(j->bail, 1);
@@ -183,6 +189,7 @@ void as_error(as_job *j, as_pos at, uint32_t span, const char *fmt, ...) {
   va_start(ap, fmt);
   if (j->quiet) {
     va_end(ap);
+    /* It still counts, for who has asked for quiet. */
     j->errors++;
     j->warn_state->last_shown = false;
     return;
@@ -214,6 +221,7 @@ void as_warning(as_job *j, const char *name, as_pos at, uint32_t span, const cha
   if (error) count_error(j);
   uint32_t index = j->out->ndiags;
   report(j, error ? AS_ERROR : AS_WARNING, at, span, text);
+  /* The class that switches it on or off. */
   j->out->diags[index].name = cls >= 0 ? classes[cls].name : NULL;
 }
 
@@ -300,6 +308,7 @@ static void print_source(const char *s, isa_buf *out) {
 static void print_caret(const as_diag *d, bool color, isa_buf *out) {
   size_t n = strlen(d->source), at = d->col - 1;
   for (size_t i = 0; i < at && i < n; i++)
+    /* A tab stays one, so that the caret stands under its character. */
     if (!continuation(d->source[i])) isa_buf_puts(out, d->source[i] == '\t' ? "\t" : " ");
   if (color) isa_buf_puts(out, "\033[1;32m");
   isa_buf_puts(out, "^");
