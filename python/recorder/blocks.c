@@ -23,10 +23,9 @@ static int blocks_clear(PyObject *self) {
 
 static void blocks_free(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   PyObject_GC_UnTrack(self);
   blocks_clear(self);
-  release(self);
+  PyObject_GC_Del(self);
   Py_DECREF(type);
 }
 
@@ -111,8 +110,7 @@ typedef struct handle {
 
 static void handle_free(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(self);
+  py_release(self);
   Py_DECREF(type);
 }
 

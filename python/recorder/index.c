@@ -1,7 +1,21 @@
 /* Index expressions: sums of axes times whole numbers. */
 #include "recorder.h"
 
-py_index *py_index_new(Py_ssize_t axes) { return (py_index *)PyType_GenericAlloc(py.index, axes); }
+#include <string.h>
+
+/* ---- What messages call it ------------------------------------------------------------------- */
+
+enum { AXES = 6, MOST_DEPTH = 32 }; /* AXES: there is room for as many in each */
+
+py_index *py_index_new(Py_ssize_t axes) {
+  size_t bytes = sizeof(py_index) + AXES * sizeof(soma_view_axis);
+  PyObject *x = axes <= AXES ? py_pool_new(&py.indices, py.index, AXES, bytes)
+                             : PyType_GenericAlloc(py.index, axes);
+  if (!x) return NULL;
+  ((py_index *)x)->ob_base.ob_size = axes;
+  ((py_index *)x)->format = PY_NFORMATS;
+  return (py_index *)x;
+}
 
 PyObject *py_index_done(py_index *x, PyObject *said) {
   if (!said) {
@@ -12,8 +26,47 @@ PyObject *py_index_done(py_index *x, PyObject *said) {
     Py_DECREF(said);
     return NULL;
   }
-  x->said = said;
+  x->from[0] = said;
   return (PyObject *)x;
+}
+
+PyObject *py_index_from(py_index *x, int format, const py_index *a, const py_index *b, int64_t k) {
+  if (!x) return NULL;
+  x->format = format;
+  x->from[0] = Py_NewRef((PyObject *)a);
+  x->from[1] = Py_XNewRef((PyObject *)b);
+  x->k[0] = k;
+  x->depth = 1 + (b && b->depth > a->depth ? b->depth : a->depth);
+  if (x->depth < MOST_DEPTH) return (PyObject *)x;
+  PyObject *said = py_said(x); /* what it is made from can go */
+  if (said) {
+    x->format = PY_NFORMATS;
+    x->depth = 0;
+    py_put(&x->from[0], said);
+    py_put(&x->from[1], NULL);
+    return (PyObject *)x;
+  }
+  Py_DECREF((PyObject *)x);
+  return NULL;
+}
+
+/* Number i of what a text is made from. */
+static PyObject *part_of_text(const py_index *x, int i) {
+  bool range = x->format >= PY_ARANGE1, first = i == 0;
+  if (x->format == PY_PRODUCT) first = !first; /* the number comes first */
+  PyObject *from = range ? NULL : x->from[first ? 0 : 1];
+  return from ? py_said((py_index *)from) : PyLong_FromLongLong(x->k[range ? i : 0]);
+}
+
+PyObject *py_said(const py_index *x) {
+  if (x->format == PY_NFORMATS) return Py_NewRef(x->from[0] ? x->from[0] : py.empty);
+  int n = x->format < PY_ARANGE1 ? 2 : x->format - PY_ARANGE1 + 1;
+  PyObject *said = PyTuple_New(n + 1);
+  for (int i = 0; said && i <= n; i++) {
+    PyObject *part = i ? part_of_text(x, i - 1) : Py_NewRef(py.format[x->format]);
+    if (!part || PyTuple_SetItem(said, i, part) < 0) Py_CLEAR(said);
+  }
+  return said;
 }
 
 static bool too_far(void) {
@@ -24,19 +77,6 @@ static bool too_far(void) {
 bool py_index_bounds(const py_index *x, int64_t *low, int64_t *high) {
   soma_view_expr e = py_expr(x);
   return soma_view_bounds(&e, low, high) || too_far();
-}
-
-/* What messages call the sum and so on of a and b, and of a number and x. */
-static PyObject *said_of(int format, PyObject *a, PyObject *b) {
-  return PyTuple_Pack(3, py.format[format], a, b);
-}
-
-static PyObject *said_number(int format, const py_index *x, int64_t k) {
-  PyObject *number = PyLong_FromLongLong(k), *said = NULL;
-  if (number && format == PY_PRODUCT) said = said_of(format, number, x->said);
-  if (number && format == PY_SUM) said = said_of(format, x->said, number);
-  Py_XDECREF(number);
-  return said;
 }
 
 /* ---- Making one ------------------------------------------------------------------------------ */
@@ -63,10 +103,10 @@ static PyObject *index_new(PyTypeObject *type, PyObject *args, PyObject *given) 
       PyErr_SetString(PyExc_ValueError, "an index has a coefficient for each axis");
     return NULL;
   }
-  py_index *x = (py_index *)PyType_GenericAlloc(type, n);
+  py_index *x = type == py.index ? py_index_new(n) : (py_index *)PyType_GenericAlloc(type, n);
   if (!x) return NULL;
-  Py_INCREF(said);
-  x->said = said;
+  x->format = PY_NFORMATS;
+  x->from[0] = Py_NewRef(said);
   if (numbers_of(coef, x, false) && numbers_of(size, x, true) && py_number(at, &x->at))
     return (PyObject *)x;
   Py_DECREF((PyObject *)x);
@@ -75,41 +115,53 @@ static PyObject *index_new(PyTypeObject *type, PyObject *args, PyObject *given) 
 
 static void index_free(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  Py_XDECREF(((py_index *)self)->said);
-  release(self);
+  py_index *x = (py_index *)self;
+  Py_CLEAR(x->from[0]);
+  Py_CLEAR(x->from[1]);
+  py_pool_end(&py.indices, self, type == py.index && py_axes(x) <= AXES);
   Py_DECREF(type);
+}
+
+/* The text of an arange() with other arguments than Python's own numbers, or with none. */
+static PyObject *said_of_arange(PyObject *const *args, Py_ssize_t n) {
+  PyObject *said = PyTuple_New(n + 1);
+  for (Py_ssize_t i = 0; said && i <= n; i++) {
+    PyObject *part = i ? args[i - 1] : py.format[PY_ARANGE1 + (n >= 1 && n <= 3 ? n - 1 : 0)];
+    if (PyTuple_SetItem(said, i, Py_NewRef(part)) < 0) Py_CLEAR(said);
+  }
+  return said;
 }
 
 PyDoc_STRVAR(arange_doc, "arange($module, /, *args)\n--\n\n"
                          "The index 0 .. n - 1, or start .. stop - 1 with a step, over one axis.");
 static PyObject *arange(PyObject *module, PyObject *const *args, Py_ssize_t n) {
-  int64_t k[3] = {0, 0, 1}, span, count = 0;
-  bool fine = n >= 1 && n <= 3;
+  int64_t k[3] = {0, 0, 0}, span, count = 0;
+  bool fine = n >= 1 && n <= 3, exact = true;
   (void)module;
   for (Py_ssize_t i = 0; i < n && fine; i++) {
     int found = py_whole(args[i], &k[i]);
     if (found < 0) return NULL;
     fine = found;
+    exact = exact && PyLong_CheckExact(args[i]);
   }
-  if (n == 1) k[1] = k[0], k[0] = 0;
-  fine = fine && k[2] && !__builtin_sub_overflow(k[1], k[0], &span);
-  if (fine && span && (span > 0) == (k[2] > 0)) count = span / k[2] + (span % k[2] != 0);
-  PyObject *said = PyTuple_New(n + 1);
-  for (Py_ssize_t i = 0; said && i <= n; i++) {
-    PyObject *part = i ? args[i - 1] : py.format[PY_ARANGE1 + (n >= 1 && n <= 3 ? n - 1 : 0)];
-    Py_INCREF(part);
-    if (PyTuple_SetItem(said, i, part) < 0) Py_CLEAR(said);
-  }
+  int64_t start = n == 1 ? 0 : k[0], stop = n == 1 ? k[0] : k[1], step = n == 3 ? k[2] : 1;
+  fine = fine && step && !__builtin_sub_overflow(stop, start, &span);
+  if (fine && span && (span > 0) == (step > 0)) count = span / step + (span % step != 0);
+  PyObject *said = count && exact ? NULL : said_of_arange(args, n);
   if (said && !count) { /* which says why */
     PyObject *never = PyObject_CallMethod((PyObject *)py.index, "no_arange", "(O)", said);
     Py_XDECREF(never);
     Py_DECREF(said);
     return NULL;
   }
-  py_index *x = said ? py_index_new(1) : NULL;
-  if (x) x->axis[0] = (soma_view_axis){k[2], count}, x->at = k[0];
-  return py_index_done(x, said);
+  py_index *x = said || (count && exact) ? py_index_new(1) : NULL;
+  if (!x) return py_index_done(NULL, said);
+  x->axis[0] = (soma_view_axis){step, count};
+  x->at = start;
+  if (said) return py_index_done(x, said);
+  x->format = PY_ARANGE1 + (int)n - 1;
+  memcpy(x->k, k, sizeof k);
+  return (PyObject *)x;
 }
 
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
@@ -126,23 +178,34 @@ py_index *py_index_scaled(const py_index *x, int64_t times, int64_t plus) {
   return NULL;
 }
 
+/* The error of a sum that does not fit, with its text. */
+static void refuse_sum(int format, const py_index *x, const py_index *y, const char *why) {
+  PyObject *made = py_index_from(py_index_new(0), format, x, y, 0);
+  PyObject *said = made ? py_said((py_index *)made) : NULL;
+  PyObject *text = said ? PyObject_CallMethod((PyObject *)py.index, "string", "(O)", said) : NULL;
+  if (text) py_error("%U: %s", text, why);
+  Py_XDECREF(text);
+  Py_XDECREF(said);
+  Py_XDECREF(made);
+}
+
 /* x + sign * y; the axes of both end at the last one. */
-static PyObject *combined(const py_index *x, const py_index *y, int sign, PyObject *said) {
-  py_index *z = said ? py_index_new(py_axes(x) > py_axes(y) ? py_axes(x) : py_axes(y)) : NULL;
+static PyObject *combined(const py_index *x, const py_index *y, int sign, int format) {
+  py_index *z = py_index_new(py_axes(x) > py_axes(y) ? py_axes(x) : py_axes(y));
   soma_view_expr a = py_expr(x), b = py_expr(y);
   soma_view_error e;
   e.name = "the sum";
-  if (z && soma_view_sum(&a, &b, sign, z->axis, &z->at, &e)) return py_index_done(z, said);
-  PyObject *text = z ? PyObject_CallMethod((PyObject *)py.index, "string", "(O)", said) : NULL;
-  if (text) py_error("%U: %s", text, e.text);
-  Py_XDECREF(text);
-  Py_XDECREF((PyObject *)z);
-  Py_XDECREF(said);
+  if (!z || soma_view_sum(&a, &b, sign, z->axis, &z->at, &e))
+    return py_index_from(z, format, x, y, 0);
+  refuse_sum(format, x, y, e.text);
+  Py_DECREF((PyObject *)z);
   return NULL;
 }
 
-static PyObject *of_number(const py_index *x, int64_t times, int64_t plus, PyObject *said) {
-  return py_index_done(said ? py_index_scaled(x, times, plus) : NULL, said);
+/* x * times + plus, called `format` of x and the number. */
+static PyObject *of_number(const py_index *x, int64_t times, int64_t plus, int format) {
+  return py_index_from(py_index_scaled(x, times, plus), format, x, NULL,
+                       format == PY_PRODUCT ? times : plus);
 }
 
 static PyObject *index_add(PyObject *a, PyObject *b) {
@@ -152,32 +215,30 @@ static PyObject *index_add(PyObject *a, PyObject *b) {
     b = swap;
   }
   py_index *x = (py_index *)a;
-  if (PyObject_TypeCheck(b, py.own_index))
-    return combined(x, (py_index *)b, 1, said_of(PY_SUM, x->said, ((py_index *)b)->said));
+  if (PyObject_TypeCheck(b, py.own_index)) return combined(x, (py_index *)b, 1, PY_SUM);
   int64_t k;
   int found = py_whole(b, &k);
   if (found < 0) return NULL;
   if (!found) Py_RETURN_NOTIMPLEMENTED;
-  return of_number(x, 1, k, said_number(PY_SUM, x, k));
+  return of_number(x, 1, k, PY_SUM);
 }
 
 static PyObject *negative(PyObject *self) {
-  py_index *x = (py_index *)self;
-  return of_number(x, -1, 0, said_number(PY_PRODUCT, x, -1));
+  return of_number((py_index *)self, -1, 0, PY_PRODUCT);
 }
 
 static PyObject *index_subtract(PyObject *a, PyObject *b) {
   int64_t k;
   py_index *x = (py_index *)a, *y = (py_index *)b;
   if (PyObject_TypeCheck(a, py.own_index) && PyObject_TypeCheck(b, py.own_index))
-    return combined(x, y, -1, said_of(PY_DIFFERENCE, x->said, y->said));
+    return combined(x, y, -1, PY_DIFFERENCE);
   bool reversed = !PyObject_TypeCheck(a, py.own_index);
   int found = py_whole(reversed ? a : b, &k);
   if (found < 0) return NULL;
   if (!found) Py_RETURN_NOTIMPLEMENTED;
   if (!reversed) {
     if (!py_times(k, -1, &k)) return NULL;
-    return of_number(x, 1, k, said_number(PY_SUM, x, k));
+    return of_number(x, 1, k, PY_SUM);
   }
   PyObject *minus = negative(b), *sum = minus ? index_add(minus, a) : NULL;
   Py_XDECREF(minus);
@@ -190,13 +251,12 @@ static PyObject *index_multiply(PyObject *a, PyObject *b) {
     a = b;
     b = swap;
   }
-  py_index *x = (py_index *)a;
   int64_t k;
   if (PyObject_TypeCheck(b, py.own_index)) return PyObject_CallMethod(a, "refuse", "sO", "*", b);
   int found = py_whole(b, &k);
   if (found < 0) return NULL;
   if (!found) Py_RETURN_NOTIMPLEMENTED;
-  return of_number(x, k, 0, said_number(PY_PRODUCT, x, k));
+  return of_number((py_index *)a, k, 0, PY_PRODUCT);
 }
 
 static PyObject *index_compare(PyObject *self, PyObject *other, int op) {
@@ -243,8 +303,11 @@ static PyObject *index_subscript(PyObject *self, PyObject *key) {
   }
   if (!y) return NULL;
   y->at = x->at;
-  Py_INCREF(x->said);
-  return py_index_done(y, x->said);
+  y->format = x->format;
+  y->depth = x->depth;
+  memcpy(y->k, x->k, sizeof y->k);
+  for (int i = 0; i < 2; i++) y->from[i] = Py_XNewRef(x->from[i]);
+  return (PyObject *)y;
 }
 
 /* ---- What others ask of it ------------------------------------------------------------------- */
@@ -281,7 +344,13 @@ static PyObject *get_varies(PyObject *self, void *unused) {
   return py_list(found, n, 1, false);
 }
 
+static PyObject *get_said(PyObject *self, void *unused) {
+  (void)unused;
+  return py_said((py_index *)self);
+}
+
 static PyGetSetDef fields[] = {
+    {"said", get_said, NULL, "What messages call it.", NULL},
     {"coef", get_coef, NULL, "The coefficient of each axis.", NULL},
     {"size", get_size, NULL, "The size of each axis.", NULL},
     {"shape", get_size, NULL, "The sizes of the axes as a tuple.", (void *)"tuple"},
@@ -290,7 +359,6 @@ static PyGetSetDef fields[] = {
     {0},
 };
 static PyMemberDef members[] = {
-    {"said", T_OBJECT, offsetof(py_index, said), READONLY, "What messages call it."},
     {"const", T_LONGLONG, offsetof(py_index, at), READONLY, "Its value where all axes are 0."},
     {0},
 };

@@ -1,8 +1,9 @@
 /* Masks: comparisons of index expressions. */
 #include "recorder.h"
 
+/* said: NULL if its terms are called so. */
 static PyObject *mask_of(PyObject *terms, PyObject *said, bool equal) {
-  py_mask *m = terms && said ? (py_mask *)PyType_GenericAlloc(py.mask, 0) : NULL;
+  py_mask *m = terms ? (py_mask *)PyType_GenericAlloc(py.mask, 0) : NULL;
   if (!m) {
     Py_XDECREF(terms);
     Py_XDECREF(said);
@@ -23,7 +24,7 @@ _Static_assert(PY_LESS == Py_LT && PY_LESS_EQUAL == Py_LE && PY_EQUAL == Py_EQ &
 /* ---- Comparisons ----------------------------------------------------------------------------- */
 
 /* a - b - less, of which one may be the number k. */
-static PyObject *difference(PyObject *a, PyObject *b, int64_t k, int64_t less, PyObject *said) {
+static py_index *difference(PyObject *a, PyObject *b, int64_t k, int64_t less) {
   py_index *made = NULL;
   int64_t plus;
   if (PyObject_TypeCheck(a, py.own_index) && PyObject_TypeCheck(b, py.own_index)) {
@@ -36,9 +37,18 @@ static PyObject *difference(PyObject *a, PyObject *b, int64_t k, int64_t less, P
   } else if (py_plus(k, -less, &plus)) {
     made = py_index_scaled((py_index *)b, -1, plus);
   }
-  if (!made) return NULL;
-  Py_INCREF(said);
-  return py_index_done(made, said);
+  return made;
+}
+
+/* self op other, as messages call it: other's own text if it is another kind of number. */
+static PyObject *named(py_index *term, int op, PyObject *self, PyObject *other, int64_t k) {
+  bool index = PyObject_TypeCheck(other, py.own_index);
+  if (index || PyLong_CheckExact(other))
+    return py_index_from(term, op, (py_index *)self, index ? (py_index *)other : NULL, k);
+  PyObject *own = py_said((py_index *)self);
+  PyObject *said = own ? PyTuple_Pack(3, py.format[op], own, other) : NULL;
+  Py_XDECREF(own);
+  return py_index_done(term, said);
 }
 
 PyObject *py_index_compare(PyObject *self, PyObject *other, int op) {
@@ -50,21 +60,17 @@ PyObject *py_index_compare(PyObject *self, PyObject *other, int op) {
     if (found < 0) return NULL;
     if (!found) Py_RETURN_NOTIMPLEMENTED;
   }
-  PyObject *said = PyTuple_Pack(3, py.format[op], ((py_index *)self)->said,
-                                index ? ((py_index *)other)->said : other);
-  PyObject *terms = said ? PyList_New(op == Py_EQ ? 2 : 1) : NULL;
+  PyObject *terms = PyList_New(op == Py_EQ ? 2 : 1);
   int64_t less = op == Py_LT || op == Py_GT;
   bool greater = op == Py_GT || op == Py_GE || op == Py_EQ;
   for (Py_ssize_t i = 0; terms && i < PyList_Size(terms); i++, greater = !greater) {
-    PyObject *term =
-        greater ? difference(self, other, k, less, said) : difference(other, self, k, less, said);
+    py_index *made =
+        greater ? difference(self, other, k, less) : difference(other, self, k, less);
+    PyObject *term = made ? named(made, op, self, other, k) : NULL;
     if (!term || PyList_SetItem(terms, i, term) < 0) Py_CLEAR(terms);
   }
-  if (!terms) {
-    Py_XDECREF(said);
-    return NULL;
-  }
-  PyObject *mask = mask_of(terms, said, op == Py_EQ);
+  if (!terms) return NULL;
+  PyObject *mask = mask_of(terms, NULL, op == Py_EQ);
   if (!mask || PyList_Size(py.waiting) == 0) return mask;
   PyObject *joined = PyObject_CallMethod(mask, "joined", NULL);
   Py_DECREF(mask);
@@ -87,19 +93,17 @@ static PyObject *mask_new(PyTypeObject *type, PyObject *args, PyObject *given) {
     }
   (void)type; /* there is one class of masks */
   PyObject *own = PyList_GetSlice(terms, 0, PyList_Size(terms));
-  Py_INCREF(said);
-  return mask_of(own, said, equal);
+  return mask_of(own, Py_NewRef(said), equal);
 }
 
 static void mask_free(PyObject *self) {
   py_mask *m = (py_mask *)self;
   PyTypeObject *type = Py_TYPE(self);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   PyObject_GC_UnTrack(self);
   Py_CLEAR(m->terms);
   Py_CLEAR(m->said);
   Py_CLEAR(m->ranges);
-  release(self);
+  PyObject_GC_Del(self);
   Py_DECREF(type);
 }
 
@@ -184,11 +188,19 @@ static PyObject *leaves_all(PyObject *self, PyObject *const *shapes, Py_ssize_t 
   Py_RETURN_TRUE;
 }
 
+static PyObject *get_said(PyObject *self, void *unused) {
+  py_mask *m = (py_mask *)self;
+  (void)unused;
+  if (m->said) return Py_NewRef(m->said);
+  py_index *first = term_of(m, 0);
+  return first ? py_said(first) : NULL;
+}
+
 static PyGetSetDef fields[] = {
+    {"said", get_said, NULL, "What messages call it.", NULL},
     {"size", get_size, NULL, "The sizes of the axes that it is over.", NULL}, {0}};
 static PyMemberDef members[] = {
     {"terms", T_OBJECT, offsetof(py_mask, terms), READONLY, "Indices, none of which is below 0."},
-    {"said", T_OBJECT, offsetof(py_mask, said), READONLY, "What messages call it."},
     {"equal", T_BOOL, offsetof(py_mask, equal), READONLY, "Whether it is a comparison by ==."},
     {"ranges", T_OBJECT, offsetof(py_mask, ranges), 0, "What mask_ranges has found, or None."},
     {0},

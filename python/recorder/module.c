@@ -63,6 +63,24 @@ PyObject *py_list(const int64_t *numbers, Py_ssize_t n, Py_ssize_t step, bool tu
   return found;
 }
 
+PyObject *py_pool_new(py_pool *pool, PyTypeObject *type, Py_ssize_t items, size_t bytes) {
+  if (!pool->n) return PyType_GenericAlloc(type, items);
+  PyObject *x = pool->kept[--pool->n];
+  memset(x, 0, bytes);
+  return PyObject_Init(x, type);
+}
+
+void py_pool_end(py_pool *pool, PyObject *x, bool usual) {
+#ifndef __SANITIZE_ADDRESS__ /* which finds what is used after its end */
+  if (usual && pool->whole && pool->n < (int)(sizeof pool->kept / sizeof *pool->kept)) {
+    pool->kept[pool->n++] = x;
+    return;
+  }
+#endif
+  (void)usual;
+  py_release(x);
+}
+
 bool py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **own, PyTypeObject **used) {
   *own = (PyTypeObject *)PyType_FromSpec(spec);
   if (!*own) return false;
@@ -86,6 +104,18 @@ static bool take_class(PyObject *given, const char *name, PyTypeObject *base, Py
   Py_INCREF(found);
   py_put((PyObject **)out, found);
   return true;
+}
+
+/* Whether objects of a class are as large as those of its base, so that one can be where another
+ * was. */
+static bool set_whole(py_pool *pool, PyTypeObject *type, PyTypeObject *base) {
+  PyObject *a = PyObject_GetAttrString((PyObject *)type, "__basicsize__");
+  PyObject *b = a ? PyObject_GetAttrString((PyObject *)base, "__basicsize__") : NULL;
+  int same = b ? PyObject_RichCompareBool(a, b, Py_EQ) : -1;
+  Py_XDECREF(a);
+  Py_XDECREF(b);
+  pool->whole = same > 0;
+  return same >= 0;
 }
 
 /* NumPy's float32, and which types are floats: a byte for each soma_dtype. */
@@ -127,7 +157,9 @@ static PyObject *use(PyObject *module, PyObject *args, PyObject *given) {
       !take_class(given, "Storage", py.own_storage, &py.storage) ||
       !take_class(given, "Handle", py.own_handle, &py.handle) ||
       !take_function(given, "same_view", &py.same_view) ||
-      !take_function(given, "shares", &py.shares) || !take_floats(given))
+      !take_function(given, "shares", &py.shares) || !take_floats(given) ||
+      !set_whole(&py.views, py.view, py.own_view) ||
+      !set_whole(&py.indices, py.index, py.own_index))
     return NULL;
   Py_RETURN_NONE;
 }

@@ -57,6 +57,26 @@ enum {
       PY_NFORMATS
 };
 
+/* Memory of objects of one class, to be used again: kernels make and drop many views and indices.
+ * `whole`: its objects are as large as those of the class here. */
+typedef struct py_pool {
+  PyObject *kept[64];
+  int n;
+  bool whole;
+} py_pool;
+/* A new object, of which the first `bytes` are 0; what was there before is not tracked. */
+PyObject *py_pool_new(py_pool *pool, PyTypeObject *type, Py_ssize_t items, size_t bytes);
+/* Gives back the memory of an object, which nothing tracks any more. */
+void py_pool_end(py_pool *pool, PyObject *x, bool usual);
+/* The same without a pool. A class made in Python from one here may have the collector's header
+ * though its base has none. */
+static inline void py_release(PyObject *x) {
+  if (PyType_GetFlags(Py_TYPE(x)) & Py_TPFLAGS_HAVE_GC)
+    PyObject_GC_Del(x);
+  else
+    PyObject_Free(x);
+}
+
 typedef struct py_shared {
 #define X(name) PyObject *name;
   PY_NAMES(X)
@@ -76,6 +96,7 @@ typedef struct py_shared {
   PyObject *same_view, *shares; /* functions of soma.tensor */
   PyTypeObject *float32;        /* NumPy's */
   uint8_t floats[256];          /* by a soma_dtype: 1 for those that are floats */
+  py_pool views, indices;
 } py_shared;
 extern py_shared py;
 
@@ -102,11 +123,14 @@ bool py_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **own, PyType
 /* ---- Index expressions (index.c, mask.c) ------------------------------------------------------
  */
 
-/* at + the sum over axes of coef * (0 .. size - 1). `said` is what messages call it: a string, or
- * (format, parts ...), put together only when a message needs it: loops make many expressions. */
+/* at + the sum over axes of coef * (0 .. size - 1).
+ *
+ * What messages call it is a string, or (format, parts ...): py_said(). Loops make many expressions
+ * of which no message is made, so that usual ones have only what it is made from. */
 typedef struct py_index {
-  PyObject_VAR_HEAD PyObject *said;
-  int64_t at;
+  PyObject_VAR_HEAD PyObject *from[2]; /* two indices, an index and NULL for k[0]; or a text */
+  int64_t at, k[3];
+  int format, depth; /* PY_NFORMATS: from[0] is the text; depth: of what it is made from */
   soma_view_axis axis[];
 } py_index;
 
@@ -122,11 +146,16 @@ py_index *py_index_new(Py_ssize_t axes);
 bool py_index_bounds(const py_index *x, int64_t *low, int64_t *high);
 /* x * times + plus, without a text. */
 py_index *py_index_scaled(const py_index *x, int64_t times, int64_t plus);
-/* Takes over `said`, which may be NULL with an error set. */
+/* Gives an index its text, which is taken over and may be NULL with an error set. */
 PyObject *py_index_done(py_index *x, PyObject *said);
+/* The same: the text is `format` of a and b, or of a and k where b is NULL. */
+PyObject *py_index_from(py_index *x, int format, const py_index *a, const py_index *b, int64_t k);
+/* What messages call it: a new reference. */
+PyObject *py_said(const py_index *x);
 PyObject *py_index_compare(PyObject *self, PyObject *other, int op);
 
-/* A conjunction of `term >= 0`; `ranges`: what soma.masks has found. */
+/* A conjunction of `term >= 0`; `ranges`: what soma.masks has found. said: NULL if it is what the
+ * first term is called. */
 typedef struct py_mask {
   PyObject ob_base;
   PyObject *terms, *said, *ranges;

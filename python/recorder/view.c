@@ -23,10 +23,9 @@ static int storage_clear(PyObject *self) {
 
 static void storage_free(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   PyObject_GC_UnTrack(self);
   storage_clear(self);
-  release(self);
+  PyObject_GC_Del(self);
   Py_DECREF(type);
 }
 
@@ -117,8 +116,10 @@ static PyType_Spec slice_spec = {
 /* ---- Views ----------------------------------------------------------------------------------- */
 
 py_view *py_view_like(const py_view *v) {
-  py_view *t = (py_view *)PyType_GenericAlloc(py.view, 0);
+  bool again = py.views.n > 0;
+  py_view *t = (py_view *)py_pool_new(&py.views, py.view, 0, offsetof(py_view, dim));
   if (!t) return NULL;
+  if (again) PyObject_GC_Track(t);
   Py_INCREF(v->storage);
   t->storage = v->storage;
   Py_INCREF(v->dtype);
@@ -264,13 +265,12 @@ static int view_clear(PyObject *self) {
 static void view_free(PyObject *self) {
   py_view *v = (py_view *)self;
   PyTypeObject *type = Py_TYPE(self);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   PyObject_GC_UnTrack(self);
   if (v->weak) PyObject_ClearWeakRefs(self);
   view_clear(self);
   Py_CLEAR(v->storage);
   Py_CLEAR(v->dtype);
-  release(self);
+  py_pool_end(&py.views, self, type == py.view);
   Py_DECREF(type);
 }
 
