@@ -1,198 +1,13 @@
-/* Functions of nki that are one record when they are called as they mostly are:
+/* Functions of nki that are one record, or two, when they are called as they mostly are:
  *
  *   nisa.tensor_scalar(dst=x, data=y, op0=nl.add, operand0=1.5)
  *
  * A Call stands for such a function of Python, which does all else, and says each error. Its fields
- * are those of the instruction's form, each from an argument; arguments that no field takes must be
- * left out. Without dst the record is held back for a new tile (pending.c). */
-#include "recorder.h"
+ * are those of the instruction's form, each from an argument (fields.c); arguments that no field
+ * takes must be left out. Without dst the record is held back for a new tile (pending.c). */
+#include "call.h"
 
-#include <float.h>
 #include <string.h>
-
-enum { MOST = 24 }; /* arguments; fields */
-
-/* Where a field's words come from. */
-typedef enum field_kind {
-  VIEW,      /* an operand */
-  NUMBER,    /* None, a number, a [P, 1] tile */
-  IMMEDIATE, /* the same, of the operator in the field before it */
-  CODE,      /* what a dict has for it */
-  FLAG,      /* True or False */
-  WORD       /* the same in each call */
-} field_kind;
-typedef struct field {
-  field_kind kind;
-  int argument;    /* its number; -1: none */
-  PyObject *codes; /* of CODE: a dict */
-  int64_t word;    /* of WORD */
-} field;
-
-/* What the operands must be like, so that one record is what the call means. */
-#define CONDITIONS(X)                                                                    \
-  X(FLOATS, "sources are floats")                                                        \
-  X(ON_CHIP, "sources are on the chip and begin at partition 0")                         \
-  X(IN_HBM, "sources are in HBM, and as many as a tile can take")                        \
-  X(STATIC, "all places are known now")                                                  \
-  X(STORES, "dst is in HBM, the source a tile of its shape in SBUF; no handle is given") \
-  X(ORDER, "numbers that are tiles are declared before the operands")
-enum {
-#define X(name, text) name##_BIT,
-  CONDITIONS(X)
-#undef X
-#define X(name, text) name = 1 << name##_BIT,
-      CONDITIONS(X)
-#undef X
-};
-
-typedef PyObject *(*vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *);
-
-typedef struct call {
-  PyObject ob_base;
-  vectorcall call;
-  PyObject *function; /* of Python, or another Call */
-  PyObject *names, *defaults, *engines, *types;
-  PyObject *op, *any; /* the opcode and the engine as Python's numbers */
-  int64_t opcode, engine;
-  int arguments, fields, conditions;
-  int dst, name, mask, dtype, at_engine; /* numbers of arguments, or -1 */
-  uint32_t taken;                        /* the arguments that are not left out */
-  field field[MOST];
-} call;
-
-enum { FAILED = -1, OTHER = 0, TAKEN = 1 };
-
-/* A call as it was given, with what its fields are worth. */
-typedef struct given {
-  PyObject *of[MOST]; /* the arguments; the caller has them */
-  py_view *view[MOST];
-  int64_t word[MOST][2];
-  int words[MOST];
-  int64_t engine;
-  PyObject *engine_of;
-} given;
-
-/* ---- Arguments ------------------------------------------------------------------------------- */
-
-static int number_of_name(const call *c, PyObject *name, int guess) {
-  for (int i = 0; i < c->arguments; i++) {
-    int k = (guess + i) % c->arguments; /* mostly in their order */
-    if (PyTuple_GetItem(c->names, k) == name) return k;
-  }
-  return -1;
-}
-
-static bool bind(const call *c, PyObject *const *args, Py_ssize_t n, PyObject *names, given *g) {
-  Py_ssize_t more = names ? PyTuple_Size(names) : 0;
-  if (n > c->arguments) return false;
-  for (int i = 0; i < c->arguments; i++)
-    g->of[i] = i < n ? args[i] : PyTuple_GetItem(c->defaults, i);
-  int k = (int)n - 1;
-  for (Py_ssize_t i = 0; i < more; i++) {
-    k = number_of_name(c, PyTuple_GetItem(names, i), k + 1);
-    if (k < (int)n) return false; /* an argument that it has not, or has already */
-    g->of[k] = args[n + i];
-  }
-  return true;
-}
-
-static bool is_left_out(const call *c, const given *g, int i) {
-  return i < 0 || g->of[i] == PyTuple_GetItem(c->defaults, i);
-}
-
-/* What a dict has for a key that may have no hash. */
-static int code_of(PyObject *codes, PyObject *key, PyObject **found) {
-  *found = PyDict_GetItemWithError(codes, key);
-  if (*found) return TAKEN;
-  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return FAILED;
-  PyErr_Clear();
-  return OTHER;
-}
-
-static int engine_of(const call *c, given *g) {
-  g->engine = c->engine;
-  g->engine_of = c->any;
-  if (is_left_out(c, g, c->at_engine)) return TAKEN;
-  int found = code_of(c->engines, g->of[c->at_engine], &g->engine_of);
-  if (found != TAKEN) return found;
-  return py_number(g->engine_of, &g->engine) ? TAKEN : FAILED;
-}
-
-static int64_t bits_of(double x) {
-  float f = (float)x;
-  int32_t bits;
-  memcpy(&bits, &f, sizeof bits);
-  return bits;
-}
-
-/* Whether a number is left out where it is that of the argument's default. */
-static bool has_usual(const call *c, int i) {
-  return PyFloat_CheckExact(PyTuple_GetItem(c->defaults, c->field[i].argument));
-}
-
-static int number(const call *c, given *g, int i) {
-  const field *f = &c->field[i];
-  PyObject *x = g->of[f->argument];
-  /* An operator that is left out has no number, and any other has one. */
-  bool immediate = f->kind == IMMEDIATE, has = !immediate || g->word[i - 1][0];
-  g->word[i][0] = 0;
-  g->words[i] = 1;
-  if (!has) return TAKEN;
-  if (x == Py_None) return immediate ? OTHER : TAKEN;
-  if (PY_IS_VIEW(x)) {
-    g->view[i] = (py_view *)x;
-    g->word[i][0] = 3;
-    return TAKEN;
-  }
-  if (!PyFloat_CheckExact(x) && (!py.float32 || Py_TYPE(x) != py.float32)) return OTHER;
-  double value = PyFloat_AsDouble(x);
-  if (value == -1 && PyErr_Occurred()) return FAILED;
-  if (!(value >= -FLT_MAX && value <= FLT_MAX)) return OTHER;
-  if (!immediate && value == 0 && !has_usual(c, i)) return OTHER; /* as if it were left out */
-  PyObject *usual = PyTuple_GetItem(c->defaults, f->argument);
-  if (!immediate && has_usual(c, i) && PyFloat_AsDouble(usual) == value) return TAKEN;
-  g->word[i][0] = 1;
-  g->word[i][1] = bits_of(value);
-  g->words[i] = 2;
-  return TAKEN;
-}
-
-static int code(const call *c, given *g, int i) {
-  const field *f = &c->field[i];
-  PyObject *x = g->of[f->argument], *found;
-  g->words[i] = 1;
-  g->word[i][0] = f->word; /* of what is left out */
-  if (f->word >= 0 && is_left_out(c, g, f->argument)) return TAKEN;
-  int status = code_of(f->codes, x, &found);
-  if (status != TAKEN) return status;
-  return py_number(found, &g->word[i][0]) ? TAKEN : FAILED;
-}
-
-static int value(const call *c, given *g, int i) {
-  const field *f = &c->field[i];
-  PyObject *x = f->argument < 0 ? NULL : g->of[f->argument];
-  g->view[i] = NULL;
-  g->words[i] = 0;
-  if (f->argument >= 0 && !x) return OTHER;
-  switch (f->kind) {
-  case VIEW:
-    if (i == 0 && (!x || x == Py_None)) return TAKEN; /* a new tile */
-    if (!PY_IS_VIEW(x)) return OTHER;
-    g->view[i] = (py_view *)x;
-    return TAKEN;
-  case NUMBER:
-  case IMMEDIATE: return number(c, g, i);
-  case CODE: return code(c, g, i);
-  case FLAG:
-    g->words[i] = 1;
-    g->word[i][0] = x == Py_True;
-    return x == Py_True || x == Py_False ? TAKEN : OTHER;
-  case WORD: break;
-  }
-  g->words[i] = 1;
-  g->word[i][0] = f->word;
-  return TAKEN;
-}
 
 /* ---- What the operands are like -------------------------------------------------------------- */
 
@@ -208,15 +23,36 @@ static bool same_sizes(const py_view *a, const py_view *b) {
   return same;
 }
 
-static bool suits(const call *c, const py_view *v) {
+static bool suits(const py_call *c, const py_view *v) {
   int memory = py_storage_of(v)->memory;
-  if ((c->conditions & FLOATS) && !py.floats[v->code & 255]) return false;
+  if ((c->conditions & FLOATS) && py.floats[v->code & 255] != PY_FLOAT) return false;
   if ((c->conditions & ON_CHIP) && (!memory || v->part)) return false;
   if ((c->conditions & IN_HBM) && (memory || v->ndim < 2 || v->dim[0].num > 128)) return false;
   return true;
 }
 
-static bool operands_suit(const call *c, const given *g) {
+/* Whether two views may be of the same memory. */
+static bool may_share(const py_view *a, const py_view *b) {
+  const PyObject *x = py_storage_of(a)->place, *y = py_storage_of(b)->place;
+  return a->storage == b->storage || (x && x != Py_None && y && y != Py_None);
+}
+
+/* What is asked of dst, and of the last source. */
+static bool dst_suits(const py_call *c, const py_given *g) {
+  enum { PSUM = 2 };
+  const py_view *dst = g->view[0], *last = NULL;
+  if ((c->conditions & INTO) && !dst) return false;
+  for (int i = 1; i < c->fields; i++) {
+    if (!g->view[i] || c->field[i].kind != VIEW) continue;
+    last = g->view[i];
+    if ((c->conditions & APART) && may_share(dst, last)) return false;
+  }
+  if ((c->conditions & PREDICATE) && py.floats[last->code & 255] == PY_NO_PREDICATE) return false;
+  bool zero = (g->word[1][1] & INT32_MAX) == 0; /* or -0 */
+  return !(c->conditions & NO_ZEROS) || py_storage_of(dst)->memory != PSUM || !zero;
+}
+
+static bool operands_suit(const py_call *c, const py_given *g) {
   const py_view *dst = g->view[0];
   for (int i = 0; i < c->fields; i++) {
     const py_view *v = g->view[i];
@@ -225,6 +61,7 @@ static bool operands_suit(const call *c, const given *g) {
     if (!(c->conditions & (STATIC | STORES)) && v->ndim > 5) return false; /* in several parts */
     if (i && c->field[i].kind == VIEW && !suits(c, v)) return false;
   }
+  if (!dst_suits(c, g)) return false;
   if (!(c->conditions & STORES)) return !dst || (c->conditions & STATIC) || !repeats(dst);
   const py_view *from = g->view[1];
   return dst && !py_storage_of(dst)->memory && py_storage_of(from)->memory == 1 &&
@@ -232,21 +69,20 @@ static bool operands_suit(const call *c, const given *g) {
 }
 
 /* What is not left out must have a field. */
-static bool only_taken(const call *c, const given *g) {
+static bool only_taken(const py_call *c, const py_given *g) {
   for (int i = 0; i < c->arguments; i++)
-    if (!(c->taken >> i & 1) && !is_left_out(c, g, i)) return false;
+    if (!(c->taken >> i & 1) && !py_call_left_out(c, g, i)) return false;
   return true;
 }
 
 /* ---- The record ------------------------------------------------------------------------------ */
 
-static bool add_field(py_words *w, const given *g, int i) {
+static bool add_field(py_words *w, const py_given *g, int i) {
   if (g->words[i] && !py_words_add(w, g->word[i], (size_t)g->words[i])) return false;
   return !g->view[i] || py_words_add_view(w, g->view[i], true);
 }
 
-static PyObject *record(py_recording *r, const call *c, const given *g) {
-  int64_t first = r->count;
+static bool one(py_recording *r, const py_call *c, const py_given *g) {
   py_words w;
   bool fine = py_record_begin(&w, c->opcode, g->engine, 0);
   if (c->conditions & STATIC && !py_storage_of(g->view[0])->memory)
@@ -256,24 +92,64 @@ static PyObject *record(py_recording *r, const call *c, const given *g) {
   for (int i = 0; i < c->fields && fine; i++) fine = add_field(&w, g, i);
   fine = fine && py_record_put(r, &w);
   py_words_end(&w);
-  if (!fine) return NULL;
+  return fine;
+}
+
+/* What an argument for sums of rows is given for: they are read from the engine's registers. */
+static bool read_sums(py_recording *r, const py_call *c, const py_given *g) {
+  PyObject *into = c->then.argument < 0 ? Py_None : g->of[c->then.argument];
+  if (into == Py_None) return true;
+  py_words w;
+  int64_t negate = c->then.negate >= 0 && g->of[c->then.negate] == Py_True;
+  bool fine = py_record_begin(&w, c->then.opcode, c->then.engine, 0) &&
+              py_words_add_view(&w, (py_view *)into, true) && py_words_add(&w, &negate, 1) &&
+              py_record_put(r, &w);
+  py_words_end(&w);
+  return fine;
+}
+
+/* Whether what is given for sums is such that read_sums() does it. */
+static bool sums_suit(const py_call *c, const py_given *g) {
+  PyObject *into = c->then.argument < 0 ? Py_None : g->of[c->then.argument];
+  PyObject *negate = c->then.negate < 0 ? Py_False : g->of[c->then.negate];
+  if (into == Py_None) return true;
+  return g->view[0] && into && PY_IS_VIEW(into) && (negate == Py_True || negate == Py_False);
+}
+
+/* NULL without an error: Python's function does it. */
+static PyObject *record(py_recording *r, const py_call *c, const py_given *g) {
+  int64_t first = r->count;
+  if (c->conditions & MATMUL) {
+    if (py_matmul(r, c, g) != TAKEN) return NULL;
+  } else if (!one(r, c, g) || !read_sums(r, c, g)) {
+    return NULL;
+  }
   if (c->conditions & STORES) Py_RETURN_NONE;
   return py_handle(r, first, c->name < 0 ? NULL : g->of[c->name]);
 }
 
 /* ---- Without dst: it is held back ------------------------------------------------------------ */
 
-static int type_of(const call *c, const given *g, const py_view *first, PyObject **type) {
+/* A type by another name of it, which may have no hash. */
+static int found_type(const py_call *c, PyObject *asked, PyObject **type) {
+  *type = PyDict_GetItemWithError(c->types, asked);
+  if (*type) return TAKEN;
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return FAILED;
+  PyErr_Clear();
+  return OTHER;
+}
+
+static int type_of(const py_call *c, const py_given *g, const py_view *first, PyObject **type) {
   PyObject *asked = c->dtype < 0 ? Py_None : g->of[c->dtype];
   *type = first->dtype;
   if (asked != Py_None && Py_TYPE(asked) != Py_TYPE(first->dtype))
-    return code_of(c->types, asked, type);
+    return found_type(c, asked, type);
   if (asked != Py_None) *type = asked;
   return TAKEN;
 }
 
 /* Whether one record fills a new tile of the first source's shape. */
-static bool may_hold(const call *c, const given *g, const py_view **first) {
+static bool may_hold(const py_call *c, const py_given *g, const py_view **first) {
   bool psum = true;
   int sources = 0;
   *first = NULL;
@@ -283,7 +159,8 @@ static bool may_hold(const call *c, const given *g, const py_view **first) {
       const py_storage *s = v ? py_storage_of(v) : NULL;
       /* A tile of numbers is float32, and declared: else it takes more records, or another order.
        */
-      if (!s && c->field[i].kind == NUMBER && g->words[i] == 2 && !has_usual(c, i)) return false;
+      if (!s && c->field[i].kind == NUMBER && g->words[i] == 2 && !c->field[i].has_usual)
+        return false;
       if (s && (c->field[i].kind == IMMEDIATE || v->code != SOMA_FLOAT32 || !s->handle ||
                 (s->zero && s->zero != Py_None)))
         return false;
@@ -298,15 +175,9 @@ static bool may_hold(const call *c, const given *g, const py_view **first) {
   return *first && (*first)->ndim > 1 && !(psum && sources > 1);
 }
 
-static bool append(PyObject *list, PyObject *x) {
-  bool fine = x && PyList_Append(list, x) == 0;
-  Py_XDECREF(x);
-  return fine;
-}
-
 /* The words from field i on up to the next operand, as bytes. */
-static PyObject *bytes_from(const call *c, const given *g, int *i) {
-  int64_t w[2 * MOST];
+static PyObject *bytes_from(const py_call *c, const py_given *g, int *i) {
+  int64_t w[2 * PY_MOST];
   Py_ssize_t n = 0;
   bool more = true;
   for (; *i < c->fields && more; ++*i) {
@@ -317,32 +188,43 @@ static PyObject *bytes_from(const call *c, const given *g, int *i) {
   return PyBytes_FromStringAndSize((const char *)w, n * (Py_ssize_t)sizeof *w);
 }
 
-/* (opcode, engine, parts after dst), and the operands. */
-static PyObject *held(const call *c, const given *g, PyObject *tile) {
-  PyObject *parts = PyList_New(0), *operands = PyList_New(0), *p = NULL;
-  bool fine = parts && operands;
-  for (int i = 1; i < c->fields && fine;) {
-    int at = i;
-    if (c->field[i].kind == VIEW)
-      fine = append(parts, Py_NewRef((PyObject *)g->view[i++]));
-    else
-      fine = append(parts, bytes_from(c, g, &i));
-    PyObject *last = (PyObject *)g->view[i - 1];
-    if (fine && last && c->field[at].kind != VIEW) fine = append(parts, Py_NewRef(last));
-    if (fine && last) fine = append(operands, Py_NewRef(last));
+/* A tuple of these objects, which it takes over. */
+static PyObject *tuple_of(PyObject **of, int n) {
+  PyObject *made = PyTuple_New(n);
+  for (int i = 0; i < n; i++) {
+    if (!made)
+      Py_XDECREF(of[i]);
+    else if (!of[i] || PyTuple_SetItem(made, i, of[i]) < 0)
+      Py_CLEAR(made);
   }
-  PyObject *tuple = fine ? PyList_AsTuple(parts) : NULL;
-  PyObject *emit = tuple ? PyTuple_Pack(3, c->op, g->engine_of, tuple) : NULL;
-  if (emit) p = PyTuple_Pack(5, emit, tile, operands, Py_False, Py_False);
+  return made;
+}
+
+/* (opcode, engine, parts after dst), and the operands. */
+static PyObject *held(const py_call *c, const py_given *g, PyObject *tile) {
+  PyObject *parts[2 * PY_MOST], *operands[PY_MOST], *p = NULL;
+  int nparts = 0, noperands = 0;
+  for (int i = 1; i < c->fields;) {
+    if (c->field[i].kind != VIEW)
+      parts[nparts++] = bytes_from(c, g, &i);
+    else
+      i++;
+    PyObject *last = (PyObject *)g->view[i - 1];
+    if (!last) continue;
+    parts[nparts++] = Py_NewRef(last);
+    operands[noperands++] = Py_NewRef(last);
+  }
+  PyObject *tuple = tuple_of(parts, nparts), *others = tuple_of(operands, noperands);
+  PyObject *emit = tuple && others ? PyTuple_Pack(3, c->op, g->engine_of, tuple) : NULL;
+  if (emit) p = PyTuple_Pack(5, emit, tile, others, Py_False, Py_False);
   Py_XDECREF(emit);
   Py_XDECREF(tuple);
-  Py_XDECREF(parts);
-  Py_XDECREF(operands);
+  Py_XDECREF(others);
   return p;
 }
 
 /* NULL without an error: Python's function does it. */
-static PyObject *hold(py_recording *r, const call *c, const given *g) {
+static PyObject *hold(py_recording *r, const py_call *c, const py_given *g) {
   const py_view *first;
   PyObject *type, *made = NULL;
   if (!may_hold(c, g, &first)) return NULL;
@@ -361,12 +243,12 @@ static PyObject *hold(py_recording *r, const call *c, const given *g) {
 
 /* ---- A call ---------------------------------------------------------------------------------- */
 
-static bool has(const given *g, int argument) {
+static bool has(const py_given *g, int argument) {
   return argument >= 0 && g->of[argument] != Py_None;
 }
 
 /* Whether the mask that is given changes nothing. */
-static int mask_leaves_all(const call *c, const given *g, bool into) {
+static int mask_leaves_all(const py_call *c, const py_given *g, bool into) {
   PyObject *mask = g->of[c->mask];
   int all = Py_TYPE(mask) == py.mask && (!into || (c->conditions & STORES));
   for (int i = 0; i < c->fields && all > 0; i++)
@@ -375,17 +257,19 @@ static int mask_leaves_all(const call *c, const given *g, bool into) {
 }
 
 /* NULL without an error: Python's function does it. */
-static PyObject *usual(const call *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
-  given g;
+static PyObject *usual(py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+  py_given g;
   PyObject *rec = PyList_GetItem(py.recorders, 0);
   if (!rec) return NULL;
-  if (!PyObject_TypeCheck(rec, py.recording) || !bind(c, args, n, names, &g)) return NULL;
+  if (!PyObject_TypeCheck(rec, py.recording) || !py_call_bind(c, args, n, names, &g)) return NULL;
   py_recording *r = (py_recording *)rec;
   for (int i = 0; i < c->fields; i++)
-    if (value(c, &g, i) != TAKEN) return NULL;
-  if (!only_taken(c, &g) || engine_of(c, &g) != TAKEN || !operands_suit(c, &g)) return NULL;
-  bool into = g.view[0];
-  if (into ? r->older || has(&g, c->dtype) : has(&g, c->name)) return NULL;
+    if (py_call_value(c, &g, i) != TAKEN) return NULL;
+  if (!only_taken(c, &g) || py_call_engine(c, &g) != TAKEN || !operands_suit(c, &g) ||
+      !sums_suit(c, &g))
+    return NULL;
+  bool into = g.view[0], older = r->older && !(c->conditions & STORES);
+  if (into ? older || has(&g, c->dtype) : has(&g, c->name)) return NULL;
   int all = has(&g, c->mask) ? mask_leaves_all(c, &g, into) : 1;
   if (all <= 0) return NULL;
   Py_INCREF(rec);
@@ -398,7 +282,7 @@ static PyObject *usual(const call *c, PyObject *const *args, Py_ssize_t n, PyObj
 }
 
 static PyObject *call_it(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) {
-  const call *c = (call *)self;
+  py_call *c = (py_call *)self;
   Py_ssize_t n = (Py_ssize_t)(nargs & (SIZE_MAX >> 1)), more = names ? PyTuple_Size(names) : 0;
   PyObject *made = usual(c, args, n, names);
   if (made || PyErr_Occurred()) return made;
@@ -419,35 +303,47 @@ static PyObject *call_it(PyObject *self, PyObject *const *args, size_t nargs, Py
 
 /* f(*args, **named) */
 static PyObject *call_with(PyObject *self, PyObject *args, PyObject *named) {
-  return PyObject_Call(((call *)self)->function, args, named);
+  return PyObject_Call(((py_call *)self)->function, args, named);
 }
 
 /* ---- The class ------------------------------------------------------------------------------- */
 
 static int traverse(PyObject *self, visitproc visit, void *arg) {
-  call *c = (call *)self;
+  py_call *c = (py_call *)self;
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(c->function);
   Py_VISIT(c->names);
   Py_VISIT(c->defaults);
-  Py_VISIT(c->engines);
+  Py_VISIT(c->engines.dict);
+  Py_VISIT(c->engines.key);
+  Py_VISIT(c->engines.found);
   Py_VISIT(c->types);
   Py_VISIT(c->op);
   Py_VISIT(c->any);
-  for (int i = 0; i < c->fields; i++) Py_VISIT(c->field[i].codes);
+  for (int i = 0; i < c->fields; i++) {
+    Py_VISIT(c->field[i].codes.dict);
+    Py_VISIT(c->field[i].codes.key);
+    Py_VISIT(c->field[i].codes.found);
+  }
   return 0;
 }
 
+static void clear_codes(py_codes *codes) {
+  Py_CLEAR(codes->dict);
+  Py_CLEAR(codes->key);
+  Py_CLEAR(codes->found);
+}
+
 static int clear(PyObject *self) {
-  call *c = (call *)self;
+  py_call *c = (py_call *)self;
   Py_CLEAR(c->function);
   Py_CLEAR(c->names);
   Py_CLEAR(c->defaults);
-  Py_CLEAR(c->engines);
+  clear_codes(&c->engines);
   Py_CLEAR(c->types);
   Py_CLEAR(c->op);
   Py_CLEAR(c->any);
-  for (int i = 0; i < c->fields; i++) Py_CLEAR(c->field[i].codes);
+  for (int i = 0; i < c->fields; i++) clear_codes(&c->field[i].codes);
   return 0;
 }
 
@@ -464,28 +360,55 @@ static int wrong(const char *what) {
   return -1;
 }
 
-/* (kind, number of the argument or -1, dict or None, word) */
-static int set_field(call *c, int i, PyObject *of) {
-  field *f = &c->field[i];
+static bool has_codes(py_kind kind) { return kind == CODE || kind == IF_CODE || kind == ONLY; }
+
+/* What must be before a field: an operator before its number, a source of two dimensions ... */
+static bool in_order(const py_call *c, int i, py_kind kind) {
+  py_kind before = i ? c->field[i - 1].kind : VIEW;
+  if (!i) return kind == VIEW; /* the first is what is written */
+  if (kind == IMMEDIATE) return before == CODE || before == WORD;
+  if (kind == IF_CODE) return before == CODE;
+  return kind != AXES || c->field[1].kind == VIEW;
+}
+
+/* (kind, number of the argument or -1, dict or None, word, whether 0 is none) */
+static int set_field(py_call *c, int i, PyObject *of) {
+  py_field *f = &c->field[i];
   PyObject *codes;
   long long word;
-  int kind;
-  if (!PyArg_ParseTuple(of, "iiOL", &kind, &f->argument, &codes, &word)) return -1;
-  if (kind < VIEW || kind > WORD || (kind == CODE) != PyDict_Check(codes)) return wrong("kind");
+  int kind, zero_is_none;
+  if (!PyArg_ParseTuple(of, "iiOLp", &kind, &f->argument, &codes, &word, &zero_is_none)) return -1;
+  if (kind < VIEW || kind > WORD || has_codes((py_kind)kind) != PyDict_Check(codes))
+    return wrong("kind");
   if (f->argument < -1 || f->argument >= c->arguments) return wrong("argument");
   if (f->argument < 0 && kind != WORD && (kind != VIEW || i)) return wrong("field");
-  field_kind before = i ? f[-1].kind : VIEW; /* the first is what is written */
-  if ((kind == IMMEDIATE && before != CODE && before != WORD) || (!i && kind != VIEW))
-    return wrong("order");
-  f->kind = (field_kind)kind;
+  if (!in_order(c, i, (py_kind)kind)) return wrong("order");
+  f->kind = (py_kind)kind;
   f->word = word;
-  if (kind == CODE) f->codes = Py_NewRef(codes);
-  if (f->argument >= 0) c->taken |= UINT32_C(1) << f->argument;
+  f->zero_is_none = zero_is_none;
+  if (has_codes(f->kind)) f->codes.dict = Py_NewRef(codes);
+  if (f->argument < 0) return 0;
+  c->taken |= UINT32_C(1) << f->argument;
+  f->has_usual = PyFloat_CheckExact(c->default_of[f->argument]);
+  if (f->has_usual) f->usual = PyFloat_AsDouble(c->default_of[f->argument]);
   return 0;
 }
 
-static int set_fields(call *c, PyObject *fields) {
-  if (!PyTuple_Check(fields) || PyTuple_Size(fields) < 2 || PyTuple_Size(fields) > MOST)
+/* What the conditions need of the fields. */
+static bool conditions_fit(const py_call *c) {
+  static const py_kind matmul[] = {VIEW, VIEW, VIEW, FLAG, FLAG, FLAG, CODE};
+  bool fits = !(c->conditions & (STORES | PREDICATE)) || c->field[1].kind == VIEW;
+  fits = fits && (!(c->conditions & NO_ZEROS) || c->field[1].kind == FILL);
+  fits = fits && (!(c->conditions & (APART | NO_ZEROS)) || (c->conditions & INTO));
+  if (!(c->conditions & MATMUL)) return fits;
+  int n = (int)(sizeof matmul / sizeof *matmul);
+  fits = fits && (c->conditions & INTO) && c->fields == n;
+  for (int i = 0; i < n && fits; i++) fits = c->field[i].kind == matmul[i];
+  return fits;
+}
+
+static int set_fields(py_call *c, PyObject *fields) {
+  if (!PyTuple_Check(fields) || PyTuple_Size(fields) < 2 || PyTuple_Size(fields) > PY_MOST)
     return wrong("fields");
   for (int i = 0; i < (int)PyTuple_Size(fields); i++) {
     c->fields = i + 1;
@@ -493,11 +416,11 @@ static int set_fields(call *c, PyObject *fields) {
     if (!PyTuple_Check(of)) return wrong("field");
     if (set_field(c, i, of) < 0) return -1;
   }
-  return (c->conditions & STORES) && c->field[1].kind != VIEW ? wrong("source") : 0;
+  return conditions_fit(c) ? 0 : wrong("source");
 }
 
-static int set_others(call *c) {
-  const int of[] = {c->name, c->mask, c->dtype, c->at_engine};
+static int set_others(py_call *c) {
+  const int of[] = {c->name, c->mask, c->dtype, c->at_engine, c->then.argument, c->then.negate};
   for (unsigned i = 0; i < sizeof of / sizeof *of; i++) {
     if (of[i] < -1 || of[i] >= c->arguments) return wrong("argument");
     if (of[i] >= 0) c->taken |= UINT32_C(1) << of[i];
@@ -505,31 +428,45 @@ static int set_others(call *c) {
   return 0;
 }
 
+static int set_names(py_call *c) {
+  c->arguments = (int)PyTuple_Size(c->names);
+  if (c->arguments < 1 || c->arguments > PY_MOST || PyTuple_Size(c->defaults) != c->arguments)
+    return wrong("arguments");
+  for (int i = 0; i < c->arguments; i++) {
+    c->name_of[i] = PyTuple_GetItem(c->names, i);
+    c->default_of[i] = PyTuple_GetItem(c->defaults, i);
+  }
+  return 0;
+}
+
+/* Call(function, names, defaults, op, engine, fields, engines, types, (name, mask, dtype, engine),
+ *      conditions, (op, engine, argument, negate) of a second record) */
 static PyObject *call_new(PyTypeObject *type, PyObject *args, PyObject *named) {
   PyObject *function, *names, *defaults, *op, *any, *fields, *engines, *types;
-  call *c = (call *)PyType_GenericAlloc(type, 0);
+  long long then_op, then_engine;
+  py_call *c = (py_call *)PyType_GenericAlloc(type, 0);
   if (!c) return NULL;
   c->call = call_it;
-  if (!PyArg_ParseTuple(args, "OO!O!O!O!O!O!O!(iiii)i", &function, &PyTuple_Type, &names,
+  if (!PyArg_ParseTuple(args, "OO!O!O!O!O!O!O!(iiii)i(LLii)", &function, &PyTuple_Type, &names,
                         &PyTuple_Type, &defaults, &PyLong_Type, &op, &PyLong_Type, &any,
                         &PyTuple_Type, &fields, &PyDict_Type, &engines, &PyDict_Type, &types,
-                        &c->name, &c->mask, &c->dtype, &c->at_engine, &c->conditions) ||
+                        &c->name, &c->mask, &c->dtype, &c->at_engine, &c->conditions, &then_op,
+                        &then_engine, &c->then.argument, &c->then.negate) ||
       (named && PyDict_Size(named) && wrong("keyword") < 0) || !py_number(op, &c->opcode) ||
       !py_number(any, &c->engine)) {
     Py_DECREF((PyObject *)c);
     return NULL;
   }
+  c->then.opcode = then_op;
+  c->then.engine = then_engine;
   c->function = Py_NewRef(function);
   c->names = Py_NewRef(names);
   c->defaults = Py_NewRef(defaults);
-  c->engines = Py_NewRef(engines);
+  c->engines.dict = Py_NewRef(engines);
   c->types = Py_NewRef(types);
   c->op = Py_NewRef(op);
   c->any = Py_NewRef(any);
-  c->arguments = (int)PyTuple_Size(names);
-  bool fine = c->arguments > 0 && c->arguments <= MOST && PyTuple_Size(defaults) == c->arguments;
-  if ((fine || wrong("arguments") == 0) && set_others(c) == 0 && set_fields(c, fields) == 0)
-    return (PyObject *)c;
+  if (set_names(c) == 0 && set_others(c) == 0 && set_fields(c, fields) == 0) return (PyObject *)c;
   Py_DECREF((PyObject *)c);
   return NULL;
 }
@@ -541,14 +478,14 @@ static PyObject *attribute(PyObject *self, PyObject *name) {
   PyObject *found = of_class ? NULL : PyObject_GenericGetAttr(self, name);
   if (found || (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_AttributeError))) return found;
   PyErr_Clear();
-  return PyObject_GetAttr(((call *)self)->function, name);
+  return PyObject_GetAttr(((py_call *)self)->function, name);
 }
 
-static PyObject *text(PyObject *self) { return PyObject_Repr(((call *)self)->function); }
+static PyObject *text(PyObject *self) { return PyObject_Repr(((py_call *)self)->function); }
 
 /* In a class it is a method, as a function is. */
 static PyObject *bound(PyObject *self, PyObject *object, PyObject *type) {
-  PyObject *function = ((call *)self)->function;
+  PyObject *function = ((py_call *)self)->function;
   if (!object) return Py_NewRef(self);
   return PyObject_CallMethod(function, "__get__", "OO", object, type ? type : Py_None);
 }
@@ -560,8 +497,8 @@ static PyObject *reduce(PyObject *self, PyObject *none) {
 }
 
 static PyMemberDef members[] = {
-    {"__wrapped__", T_OBJECT, offsetof(call, function), READONLY, "Python's function."},
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(call, call), READONLY, NULL},
+    {"__wrapped__", T_OBJECT, offsetof(py_call, function), READONLY, "Python's function."},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(py_call, call), READONLY, NULL},
     {0},
 };
 static PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, NULL}, {0}};
@@ -580,7 +517,7 @@ static PyType_Slot slots[] = {
 };
 /* The limited API has this flag, with this value, from 3.12 on. */
 enum { HAVE_VECTORCALL = 1 << 11 };
-static PyType_Spec spec = {"_soma.Call", sizeof(call), 0,
+static PyType_Spec spec = {"_soma.Call", sizeof(py_call), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | HAVE_VECTORCALL, slots};
 
 bool py_call_add_types(PyObject *module) {
@@ -589,10 +526,11 @@ bool py_call_add_types(PyObject *module) {
   Py_DECREF((PyObject *)type);
 #define X(name, text) \
   if (PyModule_AddIntConstant(module, #name, name) < 0) return false;
-  CONDITIONS(X)
+  PY_CONDITIONS(X)
 #undef X
-  static const char *const kinds[] = {"VIEW", "NUMBER", "IMMEDIATE", "CODE", "FLAG", "WORD"};
-  for (int i = VIEW; i <= WORD; i++)
-    if (PyModule_AddIntConstant(module, kinds[i], i) < 0) return false;
+#define X(name, text) \
+  if (PyModule_AddIntConstant(module, #name, name) < 0) return false;
+  PY_FIELDS(X)
+#undef X
   return true;
 }

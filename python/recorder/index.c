@@ -223,9 +223,7 @@ static PyObject *index_add(PyObject *a, PyObject *b) {
   return of_number(x, 1, k, PY_SUM);
 }
 
-static PyObject *negative(PyObject *self) {
-  return of_number((py_index *)self, -1, 0, PY_PRODUCT);
-}
+static PyObject *negative(PyObject *self) { return of_number((py_index *)self, -1, 0, PY_PRODUCT); }
 
 static PyObject *index_subtract(PyObject *a, PyObject *b) {
   int64_t k;

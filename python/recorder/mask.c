@@ -64,8 +64,7 @@ PyObject *py_index_compare(PyObject *self, PyObject *other, int op) {
   int64_t less = op == Py_LT || op == Py_GT;
   bool greater = op == Py_GT || op == Py_GE || op == Py_EQ;
   for (Py_ssize_t i = 0; terms && i < PyList_Size(terms); i++, greater = !greater) {
-    py_index *made =
-        greater ? difference(self, other, k, less) : difference(other, self, k, less);
+    py_index *made = greater ? difference(self, other, k, less) : difference(other, self, k, less);
     PyObject *term = made ? named(made, op, self, other, k) : NULL;
     if (!term || PyList_SetItem(terms, i, term) < 0) Py_CLEAR(terms);
   }
@@ -198,7 +197,8 @@ static PyObject *get_said(PyObject *self, void *unused) {
 
 static PyGetSetDef fields[] = {
     {"said", get_said, NULL, "What messages call it.", NULL},
-    {"size", get_size, NULL, "The sizes of the axes that it is over.", NULL}, {0}};
+    {"size", get_size, NULL, "The sizes of the axes that it is over.", NULL},
+    {0}};
 static PyMemberDef members[] = {
     {"terms", T_OBJECT, offsetof(py_mask, terms), READONLY, "Indices, none of which is below 0."},
     {"equal", T_BOOL, offsetof(py_mask, equal), READONLY, "Whether it is a comparison by ==."},

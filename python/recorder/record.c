@@ -12,6 +12,7 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(r->early);
   Py_VISIT(r->hints);
   Py_VISIT(r->sites);
+  Py_VISIT(r->weights);
   for (size_t i = 0; i < r->capcodes; i++) Py_VISIT(r->codes[i].code);
   return 0;
 }
@@ -35,6 +36,7 @@ static int clear(PyObject *self) {
   Py_CLEAR(r->early);
   Py_CLEAR(r->hints);
   Py_CLEAR(r->sites);
+  Py_CLEAR(r->weights);
   return 0;
 }
 
@@ -248,6 +250,8 @@ static PyMemberDef members[] = {
     {"numbering", T_LONGLONG, offsetof(py_recording, numbering), 0, "Storages made."},
     {"hints", T_OBJECT, offsetof(py_recording, hints), 0, "What earlier builds have learned."},
     {"sites", T_OBJECT, offsetof(py_recording, sites), 0, "What tiles of one place share."},
+    {"weights", T_OBJECT, offsetof(py_recording, weights), 0, "Words of what was loaded last."},
+    {"weights_at", T_LONGLONG, offsetof(py_recording, weights_at), 0, "`count` after its matmul."},
     {"old_style", T_BOOL, offsetof(py_recording, old_style), 0, "Whether calls return tiles."},
     {"older", T_BOOL, offsetof(py_recording, older), 0, "The kernel is one of neuronxcc.nki."},
     {"ordered", T_INT, offsetof(py_recording, ordered), 0, "Depth of no_reorder."},

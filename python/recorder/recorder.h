@@ -20,22 +20,23 @@
 
 /* ---- Names and what the module takes from soma's Python (module.c) --------------------------- */
 
-#define PY_NAMES(X)                                                                                \
-  X(asked)                                                                                         \
-  X(assign)                                                                                        \
-  X(at)                                                                                            \
-  X(begin_with_zeros)                                                                              \
-  X(check_bounds)                                                                                  \
-  X(code)                                                                                          \
-  X(declare)                                                                                       \
-  X(f_back)                                                                                        \
-  X(f_lasti)                                                                                       \
-  X(like)                                                                                          \
-  X(named)                                                                                         \
-  X(settle)                                                                                        \
-  X(size)                                                                                          \
-  X(stop) X(_assign) X(_dropped) X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index) \
-      X(_is_kept) X(_item) X(_keep_order) X(_placed) X(_set_item) X(_tell_older) X(written)        \
+#define PY_NAMES(X)                                                                         \
+  X(asked)                                                                                  \
+  X(assign)                                                                                 \
+  X(at)                                                                                     \
+  X(begin_with_zeros)                                                                       \
+  X(check_bounds)                                                                           \
+  X(code)                                                                                   \
+  X(declare)                                                                                \
+  X(f_back)                                                                                 \
+  X(f_lasti)                                                                                \
+  X(like)                                                                                   \
+  X(named)                                                                                  \
+  X(settle)                                                                                 \
+  X(size)                                                                                   \
+  X(stop)                                                                                   \
+  X(_assign) X(_dropped) X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index)  \
+      X(_is_kept) X(_item) X(_keep_order) X(_placed) X(_set_item) X(_tell_older) X(written) \
           X(info) X(tiles)
 
 /* What makes expressions, as messages call them. Comparisons are in Python's order of them. */
@@ -77,6 +78,9 @@ static inline void py_release(PyObject *x) {
     PyObject_Free(x);
 }
 
+/* Kinds of types. PY_NO_PREDICATE: that Python views as another before it is a predicate. */
+enum { PY_FLOAT = 1, PY_NO_PREDICATE = 2 };
+
 typedef struct py_shared {
 #define X(name) PyObject *name;
   PY_NAMES(X)
@@ -95,7 +99,7 @@ typedef struct py_shared {
   PyTypeObject *recording, *handle, *own_handle;
   PyObject *same_view, *shares; /* functions of soma.tensor */
   PyTypeObject *float32;        /* NumPy's */
-  uint8_t floats[256];          /* by a soma_dtype: 1 for those that are floats */
+  uint8_t floats[256];          /* by a soma_dtype: PY_FLOAT, PY_NO_PREDICATE, or 0 */
   py_pool views, indices;
 } py_shared;
 extern py_shared py;
@@ -234,8 +238,9 @@ typedef struct py_code {
 typedef struct py_recording {
   PyObject ob_base;
   PyObject *pending, *at, *frame, *loops, *log, *early, *hints, *sites;
+  PyObject *weights; /* words of what the tensor engine has loaded, when count was weights_at */
   soma_kernel *kernel;
-  int64_t count, numbering;
+  int64_t count, numbering, weights_at;
   int ordered;
   char old_style, older;
   char direct;    /* the innermost frame is the user's, not that of a function of nki */

@@ -105,7 +105,7 @@ class Recorder(_soma.Recording):
     masked = None  # nki.isa puts it here
 
     # What each instruction uses is faster in slots.
-    __slots__ = ("number_found", "found", "tiles", "weights", "__dict__")
+    __slots__ = ("number_found", "found", "tiles", "__dict__")
 
     def __init__(self, machine, target, flags=0, hints=None, peer=None, cores=1, choices={}):
         self.core, self.cores, self.peer = int(peer is not None), cores, peer

@@ -270,8 +270,16 @@ def _squeezed(t):
     return [(n, s) for n, s in zip(t.shape, t.steps) if n != 1]
 
 
+def _kind_of(code):
+    """What the module in C must know of a type: 1 if it is a float, 2 if Python views it as another
+    type where it is a predicate."""
+    dtype = BY_CODE.get(code)
+    return 0 if dtype is None else 1 if dtype.float else \
+        2 if dtype.kind == "b" or dtype.name == "int8" else 0
+
+
 _soma.use(Storage=Storage, View=Tensor, same_view=same_view, shares=shares, float32=np.float32,
-          floats=bytes(i in BY_CODE and BY_CODE[i].float for i in range(256)))
+          floats=bytes(map(_kind_of, range(256))))
 
 
 def _crop_index(index, axis, lo, hi):

@@ -28,6 +28,10 @@ NUMBERS = 0.5, 1.0, 0.0, -0.0, 2, 0, True, None, np.float32(0.25), np.float64(3)
 ENGINES = nisa.engine.unknown, nisa.vector_engine, nisa.gpsimd_engine, None, 7
 
 
+FLAGS = "negate", "keepdims", "reduce_res_negate", "reverse_pred", "is_transpose", \
+    "is_stationary_onezero", "is_moving_onezero"
+SUMS = None, False, True, 0, 1
+PATTERNS = [[1, 40]], ([1, 5], [8, 8]), [(2, 40)], [], [[1, 2]] * 5, [1, 40], "x"
 LINES = [eval("\n" * i + "lambda f, given, named: f(*given, **named)") for i in range(24)]
 
 
@@ -36,13 +40,29 @@ def value(rnd, f, name, tiles, of_hbm, tame):
     pick = (lambda of: rnd.choice(of[:max(len(of) // 3, 1)])) if tame else rnd.choice
     odd = lambda: pick(NUMBERS + ENGINES + (tiles[0], (1, 2), np.zeros(3), nl.arange(4)))  # noqa
     kinds = {
-        "op": FUNCTIONS if f is nisa.activation else OPS, "op0": OPS, "op1": OPS,
+        "op": FUNCTIONS if f in (nisa.activation, nisa.activation_reduce) else OPS,
+        "op0": OPS, "op1": OPS,
         "engine": ENGINES, "scale": NUMBERS,
         "reverse0": (True, False, 1), "reverse1": (False, False, None),
         "name": (None, None, "a name"), "dtype": (None, nl.float32, np.float32, "bfloat16", [1]),
         "mask": (None, None, nl.arange(64)[:, None] < 64, nl.arange(64)[:, None] < 9, True),
         "reduce_cmd": (nisa.reduce_cmd.idle, nisa.reduce_cmd.reset_reduce, None),
-        "reduce_op": (None,), "reduce_res": (None,)}
+        "reduce_op": (nl.add, nl.maximum, None, "max", [1]), "cmp_op": OPS, "accumulate": SUMS,
+        "axis": (1, [1], -1, (1,), [1, 2], 2, 0, None, "x"), "pattern": PATTERNS,
+        "offset": (0, 3, -5, 1 << 40, 1.5), "channel_multiplier": (0, 1, -2, True, 1 << 33),
+        "fill": NUMBERS, "value": NUMBERS, "initial": NUMBERS, "on_false": NUMBERS,
+        "on_false_value": NUMBERS, "reduce_init": (None,) + NUMBERS}
+    if name == "reduce_res":
+        return pick((tiles[3], tiles[4], None, tiles[0], 1))
+    if name == "predicate":
+        return pick([t for t in tiles if t.dtype.name == "uint8"] + tiles[:2])
+    if f is nisa.nc_matmul and name in ("dst", "moving", "stationary") and rnd.random() < 0.9:
+        kind = 2 if name == "dst" else 1
+        of = [t for t in tiles if t.memory == kind and t.ndim == 2 and t.shape[1] > 1] or tiles
+        tile = rnd.choice(of)
+        return tile[0:40] if name == "dst" and tile.shape[0] > 40 else tile
+    if name in FLAGS:
+        return pick((False, True, None, 1))
     if not tame and rnd.random() < 0.1:
         return odd()
     if name in kinds:
@@ -64,15 +84,18 @@ def value(rnd, f, name, tiles, of_hbm, tame):
 
 OPTIONAL = "mask", "name", "dtype", "engine", "reverse0", "reverse1", "scale", "bias", \
     "reduce_cmd", "reduce_op", "reduce_res", "priority", "oob_mode", "dge_mode", "dst_rmw_op", \
-    "unique_indices"
+    "unique_indices", "keepdims", "reduce_res_negate", "reverse_pred", "is_transpose", \
+    "is_stationary_onezero", "is_moving_onezero", "accumulate", "tile_position", "tile_size", \
+    "perf_mode", "reduce_init", "offset", "shape", "expr", "pred"
 
 
 def one(rnd, tiles, of_hbm, wrap, line):
     """A call from a line of its own, and what is done with its result."""
     f, tame = rnd.choice(OF_ISA if rnd.random() < 0.6 else CALLS), rnd.random() < 0.75
     names = [n for n in inspect.signature(f).parameters
-             if n not in OPTIONAL or rnd.random() < (0.1 if tame else 0.25)]
-    if rnd.random() < 0.4 and f not in (nl.store, nisa.dma_copy):
+             if n not in OPTIONAL or rnd.random() < (0.1 if tame else 0.25) or
+             (n == "reduce_op" and f is nisa.tensor_scalar_reduce)]
+    if rnd.random() < 0.4 and f not in (nl.store, nisa.dma_copy, nisa.nc_matmul):
         names = [n for n in names if n != "dst"]
     if rnd.random() < 0.5 and f is nisa.tensor_scalar:
         names = [n for n in names if n not in ("op1", "operand1")]
@@ -99,8 +122,9 @@ def build(seed, wrap, older):
         c = nl.ndarray((64, 40), dtype=a.dtype, buffer=nl.shared_hbm)
         tiles = [nl.ndarray(s, rnd.choice(TYPES), buffer=nl.psum if rnd.random() < 0.2 else nl.sbuf)
                  for s in SHAPES]
+        tiles.append(nl.ndarray((64, 40), nl.float32, buffer=nl.psum))
         for t in rnd.sample(tiles, rnd.choice((2, len(tiles)))):  # others are declared by calls
-            nisa.memset(dst=t, value=0)
+            nisa.memset(dst=t, value=rnd.choice((0, 1)))
         state = rnd.getstate()
         for _ in range(2):  # tiles of a place that has made some before
             rnd.setstate(state)
@@ -144,16 +168,25 @@ class Calls(unittest.TestCase):
     def test_wrong_ones_are_refused(self):
         def f(dst, src=None):
             pass
-        view, word = (_soma.VIEW, 0, None, 0), (_soma.WORD, -1, None, 0)
-        right = [f, ("dst", "src"), (..., None), 1, -1, (view, word), {}, {}, (-1, -1, -1, -1), 0]
+        def field(kind, argument, codes=None, word=0):
+            return kind, argument, codes, word, False
+        view, word = field(_soma.VIEW, 0), field(_soma.WORD, -1)
+        right = [f, ("dst", "src"), (..., None), 1, -1, (view, word), {}, {}, (-1, -1, -1, -1), 0,
+                 (-1, -1, -1, -1)]
         _soma.Call(*right)
         for i, wrong in ((1, ()), (1, ("dst",)), (1, 3), (2, (None,)), (3, 1 << 80), (3, None),
                          (5, ()), (5, (word, word)), (5, (view,)), (5, (view, 3)),
-                         (5, (view,) * 30), (5, (view, (9, 0, None, 0))), (6, None), (7, []),
-                         (5, (view, (_soma.VIEW, 7, None, 0))), (5, (view, (_soma.CODE, 1, 3, 0))),
-                         (5, (view, (_soma.IMMEDIATE, -1, None, 0))),
-                         (5, (view, (_soma.IMMEDIATE, 1, None, 0))), (8, (2, -1, -1, -1)),
-                         (8, (-2, 0, 0, 0)), (8, ()), (9, _soma.STORES), (9, "x")):
+                         (5, (view,) * 30), (5, (view, field(99, 0))), (6, None), (7, []),
+                         (5, (view, field(_soma.VIEW, 7))), (5, (view, field(_soma.CODE, 1, 3))),
+                         (5, (view, field(_soma.IMMEDIATE, -1))), (5, (view, view[:4])),
+                         (5, (view, field(_soma.IMMEDIATE, 1))), (8, (2, -1, -1, -1)),
+                         (5, (view, field(_soma.IF_CODE, 1, {}))),
+                         (5, (view, field(_soma.ONLY, 1))),
+                         (5, (view, word, field(_soma.AXES, 1))),
+                         (8, (-2, 0, 0, 0)), (8, ()), (9, _soma.STORES), (9, "x"),
+                         (9, _soma.PREDICATE), (9, _soma.APART), (9, _soma.NO_ZEROS),
+                         (9, _soma.INTO | _soma.MATMUL), (10, (0, 0, 2, -1)), (10, (0, 0, 0, -2)),
+                         (10, (0, 0, 0)), (10, None)):
             given = list(right)
             given[i] = wrong
             with self.assertRaises(Exception, msg=(i, wrong)):

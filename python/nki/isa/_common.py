@@ -70,35 +70,66 @@ class NkiInstruction(_soma.Handle):
 _soma.use(Handle=NkiInstruction)
 done = _soma.done  # done(rec, first, name): the handle of a call that begins at number `first`
 
-def one_record(instruction, engine=insn.ANY, conditions=0, optional=(), **fields):
+def one_record(instruction, engine=insn.ANY, conditions=0, optional=(), none_if_0=(), only=(),
+               then=None, **fields):
     """Lets the module in C do a function's usual calls, which are one record of that instruction.
     Each field comes from the argument that messages call so (soma.words). fields: another argument;
-    with it a dict of its codes; or a number, which it is in all calls. engine: None if the argument
-    `engine` says it. optional: operators that may be left out."""
+    with it a dict of its codes; or a number, which it is in all calls; or (kind, argument, word).
+    engine: None if the argument `engine` says it. optional: operators that may be left out.
+    none_if_0: numbers that 0 leaves out. only: {argument: the one operator that it may be}. then:
+    (instruction, engine, argument, argument of its sign or None) that reads sums of rows."""
     def wrap(function):
-        code, defaults = function.__code__, function.__defaults__ or ()
-        names = code.co_varnames[:code.co_argcount]
-        defaults = (...,) * (len(names) - len(defaults)) + defaults
-        at = {name: i for i, name in enumerate(names)}
+        at = _arguments(function)
         usual, made, before = words.operands_of(instruction), [], None
         for name, kind in kernel.form(instruction):
             given = fields.get(name, usual.get(name, name))
-            argument, codes = given if given.__class__ is tuple else (given, None)
+            argument, codes = given if given.__class__ is tuple and len(given) == 2 else \
+                (given, None)
             if codes is None and kind in _CODES:
                 codes = _CODES[kind]
-            least = 0 if name in optional else codes[defaults[at[argument]]] if kind == "ENUM" \
-                and codes else -1
-            made.append(_field(kind, before, at.get(argument, -1), codes, least, given))
+            if given.__class__ is tuple and len(given) == 3:
+                made.append((given[0], at[given[1]], codes if given[0] == _soma.IF_CODE else None,
+                             given[2], False))
+            else:
+                default = at.get(argument) is not None and function.__defaults__ and \
+                    _defaults(function)[at[argument]]
+                least = 0 if name in optional else codes[default] if kind == "ENUM" and codes \
+                    else -1
+                made.append(_field(kind, before, at.get(argument, -1), codes, least, given) +
+                            (name in none_if_0,))
             before = kind
-        return _soma.Call(
-            function, names, defaults, insn.OP[instruction], -1 if engine is None else engine,
-            tuple(made), ENGINE, known,
-            (at.get("name", -1), at.get("mask", -1), at.get("dtype", -1),
-             at["engine"] if engine is None else -1), conditions)
+        made += [(_soma.ONLY, at[name], ops.usual, insn.ALU[op], False)
+                 for name, op in dict(only).items()]
+        read = (-1, -1, -1, -1) if then is None else (
+            insn.OP[then[0]], then[1], at[then[2]], at.get(then[3], -1))
+        return call_of(function, insn.OP[instruction], engine, made, conditions, read)
     return wrap
 
 
+def _arguments(function):
+    """{name: number} of a function's arguments."""
+    code = function.__code__
+    return {name: i for i, name in enumerate(code.co_varnames[:code.co_argcount])}
+
+
+def _defaults(function):
+    """The defaults of its arguments, ... for those that have none."""
+    defaults = function.__defaults__ or ()
+    return (...,) * (function.__code__.co_argcount - len(defaults)) + defaults
+
+
+def call_of(function, op, engine, fields, conditions, read):
+    """The function with its usual calls in C. fields: (kind, number of the argument or -1, codes,
+    word, whether 0 is none) of each; read: a second record, as the module has it."""
+    at = _arguments(function)
+    return _soma.Call(function, tuple(at), _defaults(function), op,
+                      -1 if engine is None else engine, tuple(fields), ENGINE, known,
+                      (at.get("name", -1), at.get("mask", -1), at.get("dtype", -1),
+                       at["engine"] if engine is None else -1), conditions, read)
+
+
 _CODES = {"ALU": ops.usual, "ACTF": ops.functions}
+_KINDS = {"STEPS": _soma.STEPS, "INT": _soma.OFFSET, "I32": _soma.WHOLE}
 
 
 def _field(kind, before, i, codes, left_out, given):
@@ -109,6 +140,8 @@ def _field(kind, before, i, codes, left_out, given):
         return _soma.WORD, -1, None, given if given.__class__ is int else -(kind == "QUEUE")
     if kind == "NUM":
         return _soma.IMMEDIATE if before == "ALU" else _soma.NUMBER, i, None, 0
+    if kind in _KINDS:
+        return _KINDS[kind], i, None, 0
     return (_soma.FLAG, i, None, 0) if codes is None else (_soma.CODE, i, codes, left_out)
 
 
@@ -442,7 +475,7 @@ def shift(values):
 record.Recorder.masked, record.Recorder._tell_older = staticmethod(masked), _tell_older
 
 __all__ = ["DMA", "EACH", "FREE_DIMENSIONS", "KernelError", "Masked", "NKIObject", "NkiInstruction",
-           "NotBuilt", "PSUM", "ROWS", "SBUF", "Tensor", "WHOLE", "apart", "chosen",
+           "NotBuilt", "PSUM", "ROWS", "SBUF", "Tensor", "WHOLE", "apart", "call_of", "chosen",
            "clear_outside", "cmd_of", "crop", "done", "engine_of", "in_parts", "insn", "mask_tile",
            "masked", "need", "new_tile", "number_of", "one_in_sbuf", "one_record", "record",
            "recorders", "returned", "shift", "staged", "whole_mask"]

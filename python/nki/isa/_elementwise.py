@@ -236,7 +236,11 @@ def read_accumulators(dst, negate=0, scalar=False):
                          (need(dst, "reduce_res", "nki.isa").words(), (int(negate),)))
 
 
-@one_record("activate", insn.SCALAR, _soma.ORDER, fn="op", reduce=("reduce_cmd", c.CMD))
+_SUMS = "act_read_acc", insn.SCALAR, "reduce_res", None
+
+
+@one_record("activate", insn.SCALAR, _soma.ORDER, none_if_0=("bias",), only={"reduce_op": "add"},
+            then=_SUMS, fn="op", reduce=("reduce_cmd", c.CMD))
 def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=None, reduce_res=None,
                reduce_cmd=c.reduce_cmd.idle, name=None, mask=None, dtype=None):
     """dst = op(data * scale + bias) on scalar; with reduce_cmd the sums of rows go into the
@@ -266,6 +270,8 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
                          mask, "activation", name, how=how), reduce_res)
 
 
+@one_record("activate", insn.SCALAR, _soma.ORDER | _soma.INTO, none_if_0=("bias",),
+            only={"reduce_op": "add"}, then=_SUMS, fn="op", reduce=c.CMD[c.reduce_cmd.reset_reduce])
 def activation_reduce(dst=None, op=None, data=None, reduce_op=None, reduce_res=None, bias=None,
                       scale=1.0, name=None, mask=None, dtype=None):
     """activation with reduce_cmd.reset_reduce."""
@@ -290,6 +296,9 @@ def activate2(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=Fals
     return done(rec, first, name)
 
 
+@one_record("tensor_scalar_reduce", insn.VECTOR, _soma.INTO, op1="reduce_op", imm1=(
+    _soma.NUMBER, "reduce_init", 0), reduce=("reduce_cmd", c.CMD),
+    then=("dve_read_acc", insn.VECTOR, "reduce_res", "reduce_res_negate"))
 def tensor_scalar_reduce(dst=None, data=None, op0=None, operand0=None, reduce_op=None,
                          reduce_res=None, reverse0=False, reduce_cmd=c.reduce_cmd.reset_reduce,
                          reduce_init=None, reduce_res_negate=False, name=None, mask=None,
@@ -333,6 +342,7 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None,
     return done(rec, first, name)
 
 
+@one_record("tensor_tensor_scan", insn.VECTOR, _soma.INTO)
 def tensor_tensor_scan(dst=None, data0=None, data1=None, initial=None, op0=None, op1=None,
                        reverse0=False, reverse1=False, name=None, mask=None, dtype=None):
     """s = (data0 op0 s) op1 data1 along each row, from initial; dst = s."""
@@ -374,6 +384,7 @@ def emit_predicated(dst, src, predicate, reverse=0):
                                               predicate.words(), (int(bool(reverse)),)))
 
 
+@one_record("copy_predicated", insn.VECTOR, _soma.INTO | _soma.PREDICATE, imm=0)
 def tensor_copy_predicated(dst=None, src=None, predicate=None, reverse_pred=False, name=None,
                            mask=None, dtype=None):
     """dst = src (a tile or a number) where predicate is not 0."""

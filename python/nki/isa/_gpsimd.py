@@ -1,11 +1,12 @@
 """Iota, affine selection, gathers, positions, top-k; random numbers."""
 from soma import dtypes
 from soma.index import Index, Mask
+from soma.native import _soma
 from soma.ops import alu
 
 from . import constants as c
 from ._common import (WHOLE, KernelError, Tensor, absent, done, engine_of, insn, need, number_of,
-                      record, returned, staged)
+                      one_record, record, returned, staged)
 from ._elementwise import _either, _out
 
 _IOTA, _AFFINE = insn.OP["iota"], insn.OP["affine_select"]
@@ -40,6 +41,7 @@ def emit_iota(dst, pattern, offset, multiplier):
                                                          "iota"),)))
 
 
+@one_record("iota", insn.GPSIMD, _soma.INTO)
 def iota(dst=None, pattern=None, offset=0, channel_multiplier=0, name=None, mask=None, dtype=None,
          expr=None):
     """dst = offset + partition * channel_multiplier + pattern. The old style iota(expr, dtype)
@@ -65,6 +67,7 @@ def emit_affine(dst, src, fill, pattern, offset, multiplier, cmp):
         (number_of(multiplier, "channel_multiplier", "affine_select"), cmp)))
 
 
+@one_record("affine_select", insn.GPSIMD, _soma.INTO, cmp="cmp_op")
 def affine_select(dst=None, pattern=None, channel_multiplier=0, on_true_tile=None,
                   on_false_value=None, cmp_op="equal", offset=0, name=None, pred=None, mask=None,
                   dtype=None):

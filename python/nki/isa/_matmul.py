@@ -5,10 +5,11 @@ from soma import dtypes
 from soma import kernel as K
 from soma.checked import whole
 from soma.masks import Ranges, effective, mask_ranges
+from soma.native import _soma
 
 from . import constants as c
-from ._common import (PSUM, SBUF, KernelError, Masked, NotBuilt, Tensor, absent, apart, done,
-                      engine_of, insn, masked, need, new_tile, record, recorders, returned)
+from ._common import (PSUM, SBUF, KernelError, Masked, NotBuilt, Tensor, absent, apart, call_of,
+                      done, engine_of, insn, masked, need, new_tile, record, recorders, returned)
 
 _LOAD, _MATMUL = insn.OP["ldweights"], insn.OP["matmul"]
 _LOADX, _MATMULX = insn.OP["ldweights_mx"], insn.OP["matmul_mx"]
@@ -67,9 +68,9 @@ def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(
                           "over, so both need the same number"
                           % (stationary.shape[0], moving.shape[0]))
     fixed = stationary.exact_words() if perf else stationary.words()
-    weights = (fixed, transpose, onezero[0], perf, tiling)
-    if rec.weights != (weights, rec.count):
-        rec.emit(_LOAD, 0, (fixed, (transpose, onezero[0], perf), tiling))
+    weights = fixed + K.pack((transpose, onezero[0], perf) + tiling)
+    if rec.weights != weights or rec.weights_at != rec.count:
+        rec.emit(_LOAD, 0, (weights,))
     words, acc, flags = _sum_flags(dst, accumulate)
     columns = stationary.shape[-1] if perf else stationary.free_size
     if dst.shape[0] != columns:
@@ -78,9 +79,21 @@ def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(
     moved = moving.exact_words() if perf else moving.words()
     rec.emit(_MATMUL, 0, (words, moved, (acc, 0, transpose, onezero[1], perf),
                           tiling), flags)
-    rec.weights = (weights, rec.count)
+    rec.weights, rec.weights_at = weights, rec.count
 
 
+def _in_c(function):
+    """The module in C does its usual calls, see matmul.c."""
+    names = ("dst", "stationary", "moving", "is_transpose", "is_stationary_onezero",
+             "is_moving_onezero", "accumulate")
+    at = function.__code__.co_varnames
+    sums = {None: -1, False: _WRITE, True: _ADD}
+    fields = [(_soma.VIEW if i < 3 else _soma.FLAG if i < 6 else _soma.CODE, at.index(name),
+               sums if i == 6 else None, -1, False) for i, name in enumerate(names)]
+    return call_of(function, _MATMUL, 0, fields, _soma.INTO | _soma.MATMUL, (_LOAD, 0, -1, -1))
+
+
+@_in_c
 def nc_matmul(dst=None, stationary=None, moving=absent, is_stationary_onezero=False,
               is_moving_onezero=False, is_transpose=False, accumulate=None, tile_position=(),
               tile_size=(), perf_mode=c.matmul_perf_mode.none, name=None, mask=None, dtype=None):

@@ -165,6 +165,7 @@ def _type(dtype):
     return find(dtype)
 
 
+@one_record("memset", None, _soma.INTO | _soma.NO_ZEROS, value=(_soma.FILL, "value", 0), filler=0)
 def memset(dst=None, value=None, engine=c.engine.unknown, name=None, shape=None, dtype=None,
            mask=None):
     """Fills a tile with a number. The old style memset(shape, value, dtype) returns one."""

@@ -3,12 +3,14 @@ import numpy as np
 
 from soma import dtypes, ops
 from soma.masks import mask_ranges
+from soma.native import _soma
 from soma.ops import alu
 from soma.tensor import same_view, shares
 
 from . import constants as c
 from ._common import (ROWS, WHOLE, KernelError, NotBuilt, Tensor, absent, clear_outside, cmd_of,
-                      crop, done, insn, need, new_tile, record, recorders, returned, staged)
+                      crop, done, insn, need, new_tile, one_record, record, recorders,
+                      returned, staged)
 from ._elementwise import _either, _out, read_accumulators
 
 LEAST = insn.float_bits(-3.4028234663852886e38)  # float32's, which other decimals mean, too
@@ -76,6 +78,7 @@ def reduced_shape(shape, axes, keepdims):
     return out if len(out) > 1 else out + (1,)
 
 
+@one_record("tensor_reduce", insn.VECTOR, _soma.INTO | _soma.APART, axes=(_soma.AXES, "axis", 1))
 def tensor_reduce(dst=None, op=None, data=None, axis=None, negate=False, keepdims=False, name=None,
                   mask=None, dtype=None):
     """dst = op over the last free axes of data, in float32; negate changes the sign."""
@@ -197,6 +200,9 @@ def _from_the_start(mask, call):
         raise NotBuilt("%s: mask %s: it must begin at element 0 of the rows" % (call, mask))
 
 
+@one_record("select_reduce", insn.VECTOR, _soma.INTO | _soma.PREDICATE,
+            reduce=("reduce_cmd", c.CMD), reduce_op=(_soma.IF_CODE, "reduce_op", -1),
+            then=("dve_read_acc", insn.VECTOR, "reduce_res", None))
 def select_reduce(dst=None, predicate=None, on_true=None, on_false=None, reduce_res=None,
                   reduce_cmd=c.reduce_cmd.idle, reduce_op="max", reverse_pred=False, name=None,
                   mask=None, dtype=None):
@@ -224,6 +230,7 @@ def _unary(op, call, dst, data, shape, dtype, mask, name, engine=insn.VECTOR):
     return _either(dst, emit, (data,), shape, dtype, mask, call, name, how=ROWS)
 
 
+@one_record("bn_stats", insn.VECTOR, _soma.INTO)
 def bn_stats(dst=None, data=absent, name=None, mask=None, dtype=None):
     """dst[P, 6] = count, mean, variance * count of the even and of the odd elements."""
     if data is absent:
@@ -233,6 +240,7 @@ def bn_stats(dst=None, data=absent, name=None, mask=None, dtype=None):
                   _out(dtype, data), mask, name)
 
 
+@one_record("bn_aggr", insn.VECTOR, _soma.INTO)
 def bn_aggr(dst=None, data=absent, name=None, mask=None, dtype=None):
     """dst[P, 2] = mean and variance of merged bn_stats."""
     if data is absent:
@@ -241,6 +249,7 @@ def bn_aggr(dst=None, data=absent, name=None, mask=None, dtype=None):
     return _unary(_AGGR, "bn_aggr", dst, data, (data.shape[0], 2), _out(dtype, data), mask, name)
 
 
+@one_record("max8", insn.VECTOR, _soma.INTO)
 def max8(dst=None, src=absent, name=None, mask=None, dtype=None):
     """dst[P, 8] = the eight largest of each row, descending."""
     if src is absent:

@@ -1,0 +1,223 @@
+/* The arguments of a call, and the words of its fields. */
+#include "call.h"
+
+#include <float.h>
+#include <string.h>
+
+/* ---- Arguments ------------------------------------------------------------------------------- */
+
+static int number_of_name(const py_call *c, PyObject *name, int guess) {
+  for (int i = 0; i < c->arguments; i++) {
+    int k = guess + i < c->arguments ? guess + i : guess + i - c->arguments; /* mostly in order */
+    if (c->name_of[k] == name) return k;
+  }
+  return -1;
+}
+
+bool py_call_bind(const py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
+                  py_given *g) {
+  Py_ssize_t more = names ? PyTuple_Size(names) : 0;
+  if (n > c->arguments) return false;
+  memcpy(g->of, c->default_of, (size_t)c->arguments * sizeof *g->of);
+  for (Py_ssize_t i = 0; i < n; i++) g->of[i] = args[i];
+  int k = (int)n - 1;
+  for (Py_ssize_t i = 0; i < more; i++) {
+    k = number_of_name(c, PyTuple_GetItem(names, i), k + 1 < c->arguments ? k + 1 : 0);
+    if (k < (int)n) return false; /* an argument that it has not, or has already */
+    g->of[k] = args[n + i];
+  }
+  return true;
+}
+
+bool py_call_left_out(const py_call *c, const py_given *g, int i) {
+  return i < 0 || g->of[i] == c->default_of[i];
+}
+
+/* A key may have no hash. What was found last stays, as most calls of a place are alike. */
+int py_code_of(py_codes *codes, PyObject *key) {
+  if (codes->key == key) return TAKEN;
+  PyObject *found = PyDict_GetItemWithError(codes->dict, key);
+  if (!found) {
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return FAILED;
+    PyErr_Clear();
+    return OTHER;
+  }
+  if (PyLong_Check(found) && !py_number(found, &codes->word)) return FAILED;
+  py_put(&codes->found, Py_NewRef(found));
+  py_put(&codes->key, Py_NewRef(key));
+  return TAKEN;
+}
+
+int py_call_engine(py_call *c, py_given *g) {
+  g->engine = c->engine;
+  g->engine_of = c->any;
+  if (py_call_left_out(c, g, c->at_engine)) return TAKEN;
+  int found = py_code_of(&c->engines, g->of[c->at_engine]);
+  if (found != TAKEN) return found;
+  g->engine_of = c->engines.found;
+  g->engine = c->engines.word;
+  return PyLong_Check(g->engine_of) ? TAKEN : OTHER;
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static int one_word(py_given *g, int i, int64_t word) {
+  g->word[i][0] = word;
+  g->words[i] = 1;
+  return TAKEN;
+}
+
+static int64_t bits_of(double x) {
+  float f = (float)x;
+  int32_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  return bits;
+}
+
+/* Whether x is a number that float32 has room for. */
+static int real_of(PyObject *x, double *value) {
+  enum { EXACT = 53 }; /* bits of a double */
+  int64_t whole;
+  if (PyLong_CheckExact(x)) {
+    int over;
+    whole = PyLong_AsLongLongAndOverflow(x, &over);
+    if (whole == -1 && PyErr_Occurred()) return FAILED;
+    if (over || whole > INT64_C(1) << EXACT || whole < -(INT64_C(1) << EXACT)) return OTHER;
+    *value = (double)whole;
+    return TAKEN;
+  }
+  if (!PyFloat_CheckExact(x) && (!py.float32 || Py_TYPE(x) != py.float32)) return OTHER;
+  *value = PyFloat_AsDouble(x);
+  if (*value == -1 && PyErr_Occurred()) return FAILED;
+  return *value >= -FLT_MAX && *value <= FLT_MAX ? TAKEN : OTHER;
+}
+
+static int number(const py_call *c, py_given *g, int i) {
+  const py_field *f = &c->field[i];
+  PyObject *x = g->of[f->argument];
+  double value;
+  /* An operator that is left out has no number, and any other has one. */
+  bool immediate = f->kind == IMMEDIATE, has = !immediate || g->word[i - 1][0];
+  one_word(g, i, 0);
+  if (!has) return TAKEN;
+  if (x == Py_None) return immediate ? OTHER : TAKEN;
+  if (PY_IS_VIEW(x)) {
+    g->view[i] = (py_view *)x;
+    return one_word(g, i, 3);
+  }
+  int found = real_of(x, &value);
+  if (found != TAKEN) return found;
+  if (f->zero_is_none && value == 0) return OTHER;
+  if (!immediate && f->has_usual && f->usual == value) return TAKEN;
+  g->word[i][0] = 1;
+  g->word[i][1] = bits_of(value);
+  g->words[i] = 2;
+  return TAKEN;
+}
+
+/* The number that fills a tile: whole for a type of whole numbers. */
+static int fill(const py_call *c, py_given *g, int i) {
+  const py_view *dst = g->view[0];
+  PyObject *x = g->of[c->field[i].argument];
+  double value;
+  int found = dst && py.floats[dst->code & 255] == PY_FLOAT ? real_of(x, &value) : OTHER;
+  if (found != TAKEN) return found;
+  g->word[i][0] = 1;
+  g->word[i][1] = bits_of(value);
+  g->words[i] = 2;
+  return TAKEN;
+}
+
+static int code(py_call *c, py_given *g, int i) {
+  py_field *f = &c->field[i];
+  bool left_out = py_call_left_out(c, g, f->argument);
+  if (f->kind == IF_CODE && !g->word[i - 1][0]) return one_word(g, i, 0);
+  if (f->kind == ONLY && left_out) return TAKEN;
+  if (f->kind != ONLY && f->word >= 0 && left_out) return one_word(g, i, f->word);
+  int status = py_code_of(&f->codes, g->of[f->argument]);
+  if (status != TAKEN) return status;
+  if (f->kind == ONLY) return f->codes.word == f->word ? TAKEN : OTHER;
+  return one_word(g, i, f->codes.word);
+}
+
+static int whole(PyObject *x, int64_t *out) {
+  if (!PyLong_CheckExact(x)) return OTHER;
+  int over;
+  *out = PyLong_AsLongLongAndOverflow(x, &over);
+  return over || *out > INT32_MAX || *out < INT32_MIN ? OTHER : TAKEN;
+}
+
+static PyObject *item(PyObject *x, Py_ssize_t i) {
+  return PyList_CheckExact(x) ? PyList_GetItem(x, i) : PyTuple_GetItem(x, i);
+}
+
+/* The length of a list or a tuple; -1: it is something else. */
+static Py_ssize_t length(PyObject *x) {
+  return PyList_CheckExact(x) ? PyList_Size(x) : PyTuple_CheckExact(x) ? PyTuple_Size(x) : -1;
+}
+
+static int steps(py_given *g, int i, PyObject *pattern) {
+  enum { PAIRS = 4 };
+  Py_ssize_t n = length(pattern);
+  if (n < 0 || n > PAIRS) return OTHER;
+  for (Py_ssize_t d = 0; d < n; d++) {
+    PyObject *pair = item(pattern, d);
+    if (length(pair) != 2) return OTHER;
+    for (int k = 0; k < 2; k++)
+      if (whole(item(pair, k), &g->word[i][1 + 2 * d + k]) != TAKEN) return OTHER;
+  }
+  g->word[i][0] = n;
+  g->words[i] = 1 + 2 * (int)n;
+  return TAKEN;
+}
+
+/* The second of two dimensions: 1, [1], or counted from the end. */
+static int axes(const py_call *c, py_given *g, int i) {
+  const py_view *from = g->view[1];
+  PyObject *x = g->of[c->field[i].argument];
+  int64_t axis;
+  if (length(x) == 1) x = item(x, 0);
+  if (whole(x, &axis) != TAKEN || (axis != 1 && axis != -1)) return OTHER;
+  if (!from || from->ndim != 2 || from->dim[1].num < 2) return OTHER;
+  return one_word(g, i, c->field[i].word);
+}
+
+static int view(const py_call *c, py_given *g, int i, PyObject *x) {
+  (void)c;
+  if (i == 0 && (!x || x == Py_None)) return TAKEN; /* a new tile */
+  if (!PY_IS_VIEW(x)) return OTHER;
+  g->view[i] = (py_view *)x;
+  return TAKEN;
+}
+
+int py_call_value(py_call *c, py_given *g, int i) {
+  const py_field *f = &c->field[i];
+  PyObject *x = f->argument < 0 ? NULL : g->of[f->argument];
+  int found;
+  g->view[i] = NULL;
+  g->words[i] = 0;
+  if (f->argument >= 0 && !x) return OTHER;
+  switch (f->kind) {
+  case VIEW: return view(c, g, i, x);
+  case NUMBER:
+  case IMMEDIATE: return number(c, g, i);
+  case FILL: return fill(c, g, i);
+  case CODE:
+  case IF_CODE:
+  case ONLY: return code(c, g, i);
+  case FLAG: return x == Py_True || x == Py_False ? one_word(g, i, x == Py_True) : OTHER;
+  case STEPS: return steps(g, i, x);
+  case OFFSET:
+    g->word[i][0] = 0;
+    found = whole(x, &g->word[i][1]);
+    g->words[i] = 2;
+    return found;
+  case WHOLE:
+    found = whole(x, &g->word[i][0]);
+    g->words[i] = 1;
+    return found;
+  case AXES: return axes(c, g, i);
+  case WORD: break;
+  }
+  return one_word(g, i, f->word);
+}
