@@ -32,9 +32,10 @@ CALLS = [f for f in vars(nisa).values() if isinstance(f, _soma.Call)] + [nl.load
 
 def made_call():
     """A Call that copies."""
-    fields = (_soma.VIEW, 0, None, 0), (_soma.VIEW, 1, None, 0), (_soma.WORD, -1, None, 0)
+    fields = tuple((kind, argument, None, 0, False) for kind, argument in (
+        (_soma.VIEW, 0), (_soma.VIEW, 1), (_soma.WORD, -1)))
     return _soma.Call(lambda dst, src: None, ("dst", "src"), (..., ...), COPY, -1, fields, {}, {},
-                      (-1, -1, -1, -1), 0)
+                      (-1, -1, -1, -1), 0, (-1, -1, -1, -1))
 
 
 class Module(unittest.TestCase):
@@ -97,6 +98,8 @@ class Counted(unittest.TestCase):
         def kernel(a):
             t = nl.ndarray((64, 4, 8), dtype=a.dtype, buffer=nl.sbuf)
             nisa.memset(dst=t, value=0)
+            column = nl.ndarray((64, 1), dtype=a.dtype, buffer=nl.sbuf)
+            p = nl.ndarray((32, 32), dtype=a.dtype, buffer=nl.psum)
             array = nl.ndarray((2, nl.par_dim(64), 8), dtype=a.dtype, buffer=nl.sbuf)
             for n in range(2):
                 array[n] = nl.load(a[:, 0:8])
@@ -126,7 +129,14 @@ class Counted(unittest.TestCase):
                      lambda: nisa.dma_copy(dst=t, src=b), lambda: nl.load(b, dtype=t.dtype),
                      lambda: nl.store(b, t), lambda: nisa.tensor_copy.__doc__,
                      lambda: nisa.tensor_copy.__get__(t, None), lambda: repr(nl.exp),
-                     lambda: nl.exp.__reduce__(), lambda: made_call(), lambda: made_call()(t, t))
+                     lambda: nl.exp.__reduce__(), lambda: made_call(), lambda: made_call()(t, t),
+                     lambda: nisa.nc_matmul(dst=p, stationary=t, moving=t),
+                     lambda: nisa.nc_matmul(dst=p, stationary=t, moving=t, accumulate=True),
+                     lambda: nisa.activation_reduce(dst=t, op=nl.exp, data=t, reduce_op=nl.add,
+                                                    reduce_res=column),
+                     lambda: nisa.tensor_reduce(dst=column, op=nl.add, data=t[:, 0], axis=[1]),
+                     lambda: nisa.iota(dst=t, pattern=[[1, 32]], offset=number),
+                     lambda: i * 3 - j, lambda: i[:, :, None] - 1 + j < 3)
             wrong = (lambda: setitem(t, far, 1), lambda: setitem(array, 2, 1),
                      lambda: array[1, far], lambda: setitem(t, half, "x"), lambda: array["x"],
                      lambda: rec.hold(t), lambda: rec.hold((None, number, (), 0, 0)),
@@ -275,12 +285,14 @@ class Pool:
         """A Call of any fields, most of which are possible."""
         pick, names = self.rnd.choice, tuple(self.rnd.sample(("dst", "src", "data", "op", "x"), 3))
         fields = ((_soma.VIEW, pick((0, 0, -1)), None, 0),) + tuple(
-            (pick(range(7)), pick((-1, 0, 1, 2, 3)), pick((None, None, {1: 2}, {nl.add: 3})),
-             self.number()) for _ in range(self.rnd.randrange(1, 6)))
+            (pick(range(_soma.WORD + 2)), pick((-1, 0, 1, 2, 3)),
+             pick((None, None, {1: 2}, {nl.add: 3})), self.number(), pick((False, True)))
+            for _ in range(self.rnd.randrange(1, 6)))
         others = tuple(pick((-1, -1, 0, 1, 2)) for _ in range(4))
         return _soma.Call(lambda *a, **k: None, names, (..., None, self.any()), self.number(),
                           pick((-1, 1)), fields, {None: -1, 1: 2}, {np.float32: nl.float32}, others,
-                          self.rnd.randrange(64))
+                          self.rnd.randrange(2 * _soma.MATMUL),
+                          (COPY, -1, pick((-1, 0, 2, 9)), pick((-1, -1, 1))))
 
     def made(self, x):
         """Keeps what a call has made, for those that follow."""
