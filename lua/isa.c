@@ -31,6 +31,7 @@ static void push_field(lua_State *L, const isa_field *f) {
   lb_set_text(L, "kind", kinds[f->kind]);
   lb_set_text(L, "mode", modes[f->mode]);
   lb_set_count(L, "at", f->at);
+  /* What a pattern may do, bit by bit. */
   if (f->kind == ISA_K_AP || f->kind == ISA_K_APS) {
     static const struct {
       const char *name;
@@ -174,6 +175,7 @@ void lb_push_isa(lua_State *L) {
   }
   lua_setfield(L, -2, "actfns");
   lua_createtable(L, ISA_NDTYPES, 0);
+  /* Number 0 is no type. */
   for (unsigned d = 1; d < ISA_NDTYPES; d++) {
     push_dtype(L, d);
     lua_rawseti(L, -2, (lua_Integer)d);

@@ -6,6 +6,7 @@
 
 const char *lb_nearest(const char *name, const char *const *known) {
   const char *best = NULL;
+  /* Two slips at most. */
   unsigned least = 3;
   for (; *known != NULL; known++) {
     unsigned d = isa_edit_distance(name, strlen(name), *known, strlen(*known), least);
@@ -51,6 +52,7 @@ bool lb_options(lua_State *L, int arg, const char *what, const char *const *know
 int lb_option(lua_State *L, int arg, const char *name) {
   if (lua_isnoneornil(L, arg)) {
     lua_pushnil(L);
+    /* A missing option is nil, as one of no table. */
     return LUA_TNIL;
   }
   lua_pushstring(L, name);
@@ -83,6 +85,7 @@ double lb_number(lua_State *L, int arg, const char *what, const char *name, doub
   if (type != LUA_TNIL && type != LUA_TNUMBER) wrong_type(L, what, name, "a number");
   double v = type == LUA_TNIL ? fallback : lua_tonumber(L, -1);
   lua_pop(L, 1);
+  /* A NaN would pass every comparison. */
   if (v != v) luaL_error(L, "%s: option '%s' is not a number (NaN)", what, name);
   return v;
 }
@@ -115,6 +118,7 @@ static int find_dtype(lua_State *L, int index) {
 }
 
 static const char *unknown_dtype(lua_State *L, const char *name) {
+  /* Number 0 is no type. */
   const char *known[ISA_NDTYPES];
   for (unsigned d = 1; d < ISA_NDTYPES; d++) known[d - 1] = isa_dtypes[d].name;
   known[ISA_NDTYPES - 1] = NULL;
@@ -145,11 +149,13 @@ unsigned lb_dtype_option(lua_State *L, int arg, const char *what, unsigned fallb
 
 const char *lb_type_name(lua_State *L, int index) {
   if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING) return lua_tostring(L, -1);
+  /* Other values are called by Lua's own name of the type. */
   return luaL_typename(L, index);
 }
 
 int lb_fail(lua_State *L, const char *what, const soma_machine *m, soma_status s) {
   const char *text = m != NULL ? soma_error(m) : "";
+  /* The machine's message says more than the status. */
   if (text[0] == '\0') text = soma_status_text(s);
   return luaL_error(L, "%s: %s", what, text);
 }
@@ -188,6 +194,7 @@ void lb_push_shape(lua_State *L, uint32_t n, const int64_t *shape) {
 }
 
 void lb_set_ns(lua_State *L, const char *key, soma_time t) {
+  /* From femtoseconds. */
   lb_set_number(L, key, (lua_Number)t * 1e-6);
 }
 
@@ -256,6 +263,7 @@ void lb_load_later(lua_State *L, int into, const char *names) {
   into = lua_absindex(L, into);
   if (lua_load(L, next_line, &t, "=soma.later", "t") != LUA_OK) lua_error(L);
   lua_pushvalue(L, into);
+  /* The function that loads the real ones, which the caller has pushed. */
   lua_pushvalue(L, -3);
   lua_pushstring(L, names);
   lua_call(L, 3, 0);
@@ -270,6 +278,7 @@ void lb_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_R
     luaL_setfuncs(L, methods, 0);
     lua_setfield(L, -2, "__index");
   }
+  /* So that a script cannot change the methods of all objects. */
   lua_pushliteral(L, "protected");
   lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
@@ -300,6 +309,7 @@ static int parse_name(const char *name) {
     if (strncmp(name, prefixes[i], n) != 0) continue;
     const char *digits = name + n;
     size_t m = strspn(digits, "0123456789");
+    /* One number has one name: no zeros before it. */
     if (m < 1 || m > 2 || digits[m] != '\0' || (m == 2 && digits[0] == '0')) break;
     int device = m == 1 ? digits[0] - '0' : (digits[0] - '0') * 10 + digits[1] - '0';
     if (device < LB_DEVICES) return device;

@@ -4,6 +4,7 @@
 #include "base.h"
 
 static bool has_room(lb_budget *b, size_t more) {
+  /* Each limit around it counts as well. */
   for (; b != NULL; b = b->parent)
     if (b->limit != 0 && (b->used > b->limit || more > b->limit - b->used)) {
       b->refused = true;
@@ -24,6 +25,7 @@ void *lb_budget_alloc(void *ud, void *p, size_t old, size_t n) {
     return NULL;
   }
   for (lb_budget *c = b; c != NULL; c = c->parent) c->used = c->used - old + n;
+  /* The last block of a budget that nobody uses any more. */
   if (b->dropped && b->used == 0) free(b);
   return q;
 }
@@ -39,6 +41,7 @@ bool lb_is_limited(lua_State *L) {
 }
 
 lb_budget *lb_budget_new(lua_State *L, size_t limit) {
+  /* Within the budget of the state that makes it. */
   lb_budget *b = malloc(sizeof *b);
   if (b != NULL) *b = (lb_budget){.limit = limit, .parent = state_budget(L)};
   return b;
@@ -67,7 +70,9 @@ void lb_account(lua_State *L, uint64_t n) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &key);
   uint64_t since = (uint64_t)lua_tointeger(L, -1) + n;
   lua_pop(L, 1);
+  /* The collector counts in units of 1024. */
   uint64_t own = (uint64_t)lua_gc(L, LUA_GCCOUNT) << 10;
+  /* A state that has stopped its collector is left alone. */
   if (since >= MANY && since / MULTIPLE >= own && lua_gc(L, LUA_GCISRUNNING)) {
     lua_gc(L, LUA_GCCOLLECT);
     since = 0;

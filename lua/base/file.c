@@ -36,6 +36,7 @@ void lb_unlink_files(void) {
 static void track(char *temp) {
   half_written *h = being_written;
   if (!tracks) return;
+  /* A free entry, else a new one in front. */
   while (h != NULL && h->temp != NULL) h = h->next;
   if (h == NULL) {
     h = malloc(sizeof *h); /* kept for the next file */
@@ -81,6 +82,7 @@ static int open_temp(lb_file *f) {
   size_t n = strlen(f->path) + 48;
   f->temp = malloc(n);
   if (f->temp == NULL) return -1;
+  /* A name may be left from a process that was killed. */
   for (unsigned i = 0; i < 100; i++) {
     snprintf(f->temp, n, "%s.%ld.%u.tmp", f->path, (long)getpid(), i);
     int fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -90,6 +92,7 @@ static int open_temp(lb_file *f) {
     }
     if (errno != EEXIST) break;
   }
+  /* errno must outlive what frees. */
   int error = errno;
   free(f->temp);
   f->temp = NULL;
@@ -141,6 +144,7 @@ static bool push_lent_file(lua_State *L, const char *name) {
   f->lent = true;
   f->f = s->f;
   f->name = strdup(name);
+  /* Each reading begins at the beginning. */
   rewind(f->f);
   errno = 0;
   if (f->name == NULL) luaL_error(L, "cannot open '%s': %s", name, strerror(errno));
@@ -162,6 +166,7 @@ static bool push_lent_output(lua_State *L, const char *name) {
 static int standard_output(const char *path) {
   bool out = strcmp(path, "/dev/stdout") == 0;
   if (!out && strcmp(path, "/dev/stderr") != 0) return -1;
+  /* What is in the buffer comes before what is written here. */
   fflush(out ? stdout : stderr);
   return dup(out ? STDOUT_FILENO : STDERR_FILENO);
 }
@@ -178,6 +183,7 @@ lb_file *lb_file_create(lua_State *L, const char *path) {
   f->path = exists ? realpath(path, NULL) : strdup(path); /* a link keeps pointing at its file */
   int fd = standard_output(path);
   if (fd < 0 && f->name != NULL && f->path != NULL)
+    /* Devices and pipes cannot be replaced by a new file. */
     fd = exists && !S_ISREG(st.st_mode) ? open(path, O_WRONLY | O_CLOEXEC) : open_temp(f);
   if (fd >= 0) f->f = fdopen(fd, "wb");
   if (f->f != NULL) {
@@ -195,11 +201,13 @@ bool lb_file_commit(lua_State *L, lb_file *f) {
   lb_text_end(f, true);
   bool good = !ferror(f->f);
   int error = good ? 0 : errno != 0 ? errno : EIO;
+  /* A lent file stays open: whoever lent it closes it. */
   if ((f->lent ? fflush(f->f) : fclose(f->f)) != 0 && good) {
     error = errno;
     good = false;
   }
   f->f = NULL;
+  /* Only now the file has its name, and is complete. */
   if (good && f->temp != NULL && rename(f->temp, f->path) != 0) {
     error = errno;
     good = false;
@@ -215,6 +223,7 @@ bool lb_file_commit(lua_State *L, lb_file *f) {
 }
 
 lb_file *lb_file_open(lua_State *L, const char *path) {
+  /* In a sandbox only what was lent. */
   if (push_lent_file(L, path)) return lua_touserdata(L, -1);
   lb_file *f = new_file(L);
   f->f = fopen(path, "rb");

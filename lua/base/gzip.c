@@ -59,6 +59,7 @@ static bool deflate_all(lb_file *f, int flush) {
     status = deflate(z, flush);
     size_t n = sizeof f->deflater->out - z->avail_out;
     if (status == Z_STREAM_ERROR || fwrite(f->deflater->out, 1, n, f->f) != n) return false;
+    /* The end may take several rounds; else until its buffer has room. */
   } while (flush == Z_FINISH ? status != Z_STREAM_END : z->avail_out == 0);
   return true;
 }
@@ -68,6 +69,7 @@ int lb_text_write(void *file, const char *p, size_t n) {
   if (f->deflater == NULL) return fwrite(p, 1, n, f->f) != n;
   while (n > 0) { /* zlib counts in unsigned int */
     size_t part = n < 1u << 30 ? n : 1u << 30;
+    /* zlib's type lacks a const. */
     f->deflater->z.next_in = (unsigned char *)(uintptr_t)p;
     f->deflater->z.avail_in = (unsigned)part;
     if (!deflate_all(f, Z_NO_FLUSH)) return 1;
@@ -79,6 +81,7 @@ int lb_text_write(void *file, const char *p, size_t n) {
 
 void lb_text_end(lb_file *f, bool finish) {
   if (f->deflater == NULL) return;
+  /* A failed write has no end to write. */
   if (finish && !ferror(f->f)) deflate_all(f, Z_FINISH);
   deflateEnd(&f->deflater->z);
   free(f->deflater);

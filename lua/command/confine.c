@@ -55,6 +55,7 @@ static const char *expired_text(void) { return expired == SIGPROF ? too_much : t
 static void watch(lua_State *L, lua_Debug *ar) {
   (void)ar;
   if (!expired) return;
+  /* From here on at every instruction: a pcall cannot go on. */
   lua_sethook(L, watch, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
   luaL_where(L, 0);
   lua_pushstring(L, expired_text());
@@ -77,6 +78,7 @@ static bool lower_limits(const confinement *c) {
   rlim_t cpu = (rlim_t)(cpu_bounds(c) ? ceil(c->cpu_seconds + 0.5) : c->seconds + 3);
   bool good = LIMIT(RLIMIT_NOFILE, 0) && LIMIT(RLIMIT_CORE, 0);
   struct rlimit now;
+  /* A limit may be lowered, not raised. */
   if (getrlimit(RLIMIT_FSIZE, &now) == 0 && now.rlim_max > memory)
     good = LIMIT(RLIMIT_FSIZE, memory) && good;
   if (getrlimit(RLIMIT_CPU, &now) == 0 && now.rlim_max > cpu) /* SIGXCPU first, then SIGKILL */
@@ -95,6 +97,7 @@ static bool lower_limits(const confinement *c) {
 
 static void start_clock(int clock, int sig, double seconds) {
   struct itimerval t = {{0, 0}, {(time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6)}};
+  /* A time of 0 would stop the clock. */
   if (t.it_value.tv_sec == 0 && t.it_value.tv_usec == 0) t.it_value.tv_usec = 1;
   sigaction(sig, &(struct sigaction){.sa_handler = on_alarm, .sa_flags = SA_RESTART}, NULL);
   setitimer(clock, &t, NULL);
@@ -116,6 +119,7 @@ static bool is_lent(lua_State *L, int fd) {
 static void close_others(lua_State *L, int keep) {
   enum { MOST = 65536 };
   DIR *d = opendir("/proc/self/fd");
+  /* Without /proc all numbers are tried. */
   if (d == NULL) {
     for (int fd = STDERR_FILENO + 1; fd < MOST; fd++)
       if (fd != keep && !is_lent(L, fd)) close(fd);
@@ -123,6 +127,7 @@ static void close_others(lua_State *L, int keep) {
   }
   for (const struct dirent *e; (e = readdir(d)) != NULL;) {
     int fd = atoi(e->d_name);
+    /* Not the folder that is being read. */
     if (fd > STDERR_FILENO && fd != keep && fd != dirfd(d) && !is_lent(L, fd)) close(fd);
   }
   closedir(d);
@@ -139,6 +144,7 @@ static const char *close_walls(lua_State *L, const confinement *c, int (*fd)[2])
   close(STDIN_FILENO);
   if (dup2(fd[PRINTED][1], STDOUT_FILENO) < 0 || dup2(fd[ERRORS][1], STDERR_FILENO) < 0)
     return strerror(errno);
+  /* A terminal shows each line at once. */
   setvbuf(stdout, printed, terminal ? _IOLBF : _IOFBF, sizeof printed);
   setvbuf(stderr, at_exit, _IOLBF, sizeof at_exit);
   close_others(L, fd[ENDING][1]);
@@ -166,6 +172,7 @@ static void run_child(lua_State *L, const confinement *c, pid_t parent, int (*fd
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 #endif
   int ending = fd[ENDING][1], status = 1;
+  /* Its parent has ended before the signal was asked for. */
   if (getppid() != parent) _exit(HOST);
   const char *wrong = close_walls(L, c, fd), *why = NULL;
   if (wrong != NULL) {
@@ -178,6 +185,7 @@ static void run_child(lua_State *L, const confinement *c, pid_t parent, int (*fd
     why = lua_tostring(L, -1);
   } else
     wrong = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without a message";
+  /* The hook must not stop what is done from here on. */
   lua_sethook(L, NULL, 0, 0);
   void *budget;
   bool refused = lua_getallocf(L, &budget) == lb_budget_alloc && ((lb_budget *)budget)->refused;
@@ -188,6 +196,7 @@ static void run_child(lua_State *L, const confinement *c, pid_t parent, int (*fd
     status = MEMORY;
   if (wrong == NULL) wrong = why;
   if (wrong != NULL) tell(ending, wrong);
+  /* What it printed could not be passed on. */
   if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0) status = 1;
   fflush(stderr);
   _exit(status);
@@ -238,6 +247,7 @@ static bool take(child *c, int i, bool captured) {
     fwrite(chunk, 1, fits, *to[i]);
     fflush(*to[i]);
   }
+  /* What is over the limit is dropped. */
   if (fits < (size_t)n) end_child(c, OUTPUT, "it has printed more than --max-output allows");
   return fits == (size_t)n;
 }
@@ -245,6 +255,7 @@ static bool take(child *c, int i, bool captured) {
 /* Waits for the end of a process that has closed its pipes, or was ended. */
 static void reap(child *c, double end) {
   for (;;) {
+    /* It may have closed its pipes and run on. */
     pid_t got = wait4(c->pid, &c->status, c->verdict == 0 ? WNOHANG : 0, &c->usage);
     if (got == c->pid || (got < 0 && errno != EINTR)) return;
     if (lb_host_seconds() > end) end_child(c, TIME, too_long);
@@ -260,6 +271,7 @@ static void watch_child(child *c, const confinement *w) {
     struct pollfd p[PIPES];
     double left = fmax(0, end - lb_host_seconds());
     for (int i = 0; i < PIPES; i++) p[i] = (struct pollfd){c->fd[i], POLLIN, 0};
+    /* At least a millisecond, at most a second. */
     int n = poll(p, PIPES, (int)(fmin(left, 1000) * 1e3) + 1);
     for (int i = 0; i < PIPES && n > 0; i++)
       if (p[i].revents != 0) take(c, i, w->captured);
@@ -285,9 +297,10 @@ static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t
 /* Pushes why it ended, or nil. */
 static void push_reason(lua_State *L, const child *c, const confinement *w) {
   int sig = WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0;
-  if (c->why != NULL)
+  if (c->why != NULL) /* A verdict of this process comes first. */
     lua_pushstring(L, c->why);
   else if (sig == SIGXCPU)
+    /* The system's limit of processor time may be either of two. */
     lua_pushstring(L, cpu_bounds(w) ? too_much : too_long);
   else if (sig == SIGSYS)
     lua_pushliteral(L, "it has made a system call that a sandbox does not allow");
@@ -358,6 +371,7 @@ int soma_confine(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TFUNCTION);
   lua_settop(L, 3);
+  /* A build without a filter runs without one. */
   if (w.filtered && soma_filter_name() == NULL) w.filtered = false;
   if (!open_pipes(fd)) return luaL_error(L, "cannot make a pipe: %s", strerror(errno));
   for (int i = 0; i < PIPES; i++) isa_buf_init(&c.got[i], &al);
@@ -365,6 +379,7 @@ int soma_confine(lua_State *L) {
   double start = lb_host_seconds();
   c.pid = fork();
   if (c.pid == 0) run_child(L, &w, self, fd);
+  /* What follows may change errno. */
   int error = errno;
   for (int i = 0; i < PIPES; i++) {
     close(fd[i][1]);

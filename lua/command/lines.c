@@ -22,6 +22,7 @@ static char *next_word(const char *text, int number) {
   static lua_Integer n;
   char *word = NULL;
   (void)text;
+  /* libedit asks from 0 on for each completion. */
   if (number == 0) n = 0;
   int top = lua_gettop(reader);
   lua_pushvalue(reader, -1);
@@ -54,8 +55,10 @@ static int read_line(lua_State *L) {
   rl_basic_word_break_characters = breaks;
   rl_attempted_completion_function = complete;
   for (;;) {
+    /* A Ctrl-C from before this line does not count. */
     soma_listen(L);
     line = readline(prompt);
+    /* The prompt's line has no newline yet. */
     if (line == NULL) putchar('\n');
     if (line != NULL || !soma_interrupted()) break;
   }

@@ -30,6 +30,7 @@ static int job_send(lua_State *L) {
   lua_Integer to = luaL_checkinteger(L, 1);
   const char *s = luaL_checklstring(L, 2, &n);
   luaL_argcheck(L, to >= 0 && to < size, 1, "no process of the job");
+  /* MPI counts in int. */
   if (n > INT_MAX)
     return luaL_error(L, "a message of %I bytes is too long for MPI", (LUAI_UACINT)n);
   MPI_Send(s, (int)n, MPI_BYTE, (int)to, TAG, MPI_COMM_WORLD);
@@ -64,6 +65,7 @@ static void await_goodbye(void) {
     }
     MPI_Get_count(&from, MPI_BYTE, &n);
     char *s = grown(NULL, (size_t)n + 1);
+    /* Other messages are dropped: nobody asks for them any more. */
     MPI_Recv(s, n, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     ended = n == sizeof goodbye && s[0] == goodbye[0];
     free(s);
@@ -74,6 +76,7 @@ static void end(int status) {
   char none = 0;
   fflush(NULL);
   if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
+  /* The first process waits for nobody: it says goodbye to all. */
   if (rank != 0) MPI_Send(&none, 0, MPI_BYTE, 0, TAG_ENDED, MPI_COMM_WORLD);
   if (rank != 0) await_goodbye();
   for (int p = 1; rank == 0 && p < size; p++)
@@ -114,6 +117,7 @@ static void look_for_ends(int *looks) {
 static void await(MPI_Request *r, int n) {
   enum { EAGER = 2000 }; /* looks without a pause */
   struct timespec pause = {.tv_nsec = 50000};
+  /* Looks without a pause are counted up to a limit. */
   for (int looks = 0, done = 0, after = 0;; looks += looks < EAGER) {
     MPI_Testall(n, r, &done, MPI_STATUSES_IGNORE);
     if (done) return;
@@ -143,6 +147,7 @@ static void exchange_bytes(const void *const *out, const uint64_t *n, const uint
   uint64_t at = 0;
   for (int p = 0; p < size; p++) {
     const uint8_t *to = out[p];
+    /* As many as both loops make. */
     uint64_t pieces = (n[p] + PIECE - 1) / PIECE + (from[p] + PIECE - 1) / PIECE;
     if (count + (int)pieces > cap) {
       cap = 2 * (count + (int)pieces);
@@ -197,7 +202,9 @@ int main(int argc, char **argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  /* Only the first process prints. */
   if (rank != 0 && !freopen("/dev/null", "w", stdout)) MPI_Abort(MPI_COMM_WORLD, 1);
+  /* Messages of worlds must not meet those of sweeps. */
   MPI_Comm_dup(MPI_COMM_WORLD, &worlds);
   soma_transport t = {.rank = (uint32_t)rank,
                       .size = (uint32_t)size,

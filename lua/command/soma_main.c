@@ -59,10 +59,9 @@ typedef struct lines {
 static const struct part {
   const char *name;
   lines lines;
-} parts[] = {LINES(driver),   LINES(options),      LINES(data),    LINES(sandbox),
-             LINES(confined), LINES(json),         LINES(prompt),  LINES(ranks),
-           LINES(dap),
-             LINES(ccom),     LINES(ccom_options), LINES(ccom_run)};
+} parts[] = {LINES(driver),   LINES(options), LINES(data),         LINES(sandbox),
+             LINES(confined), LINES(json),    LINES(prompt),       LINES(ranks),
+             LINES(dap),      LINES(ccom),    LINES(ccom_options), LINES(ccom_run)};
 
 static const soma_job *job;    /* NULL: the process is alone */
 static const char *only;       /* the part that the command is; NULL: any of them */
@@ -77,6 +76,7 @@ enum {
 
 static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
+  /* At a signal that ends the command the hook stays, so that no pcall goes on. */
   if (!ending) lua_sethook(L, NULL, 0, 0);
   luaL_error(L, "interrupted");
 }
@@ -101,11 +101,13 @@ static void on_interrupt(int sig) {
     lb_unlink_files();
     ssize_t n = write(STDERR_FILENO, ended, sizeof ended - 1);
     (void)n;
+    /* As if nobody had caught it: the exit status tells. */
     signal(sig, SIG_DFL);
     raise(sig);
   }
   if (!was_interrupted) first_interrupt = now;
   was_interrupted = 1;
+  /* Where somebody is attended Ctrl-C ends what runs, and the others the command. */
   if (attended && sig != SIGINT) ending = 1;
   lua_sethook(interrupted, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
 }
@@ -144,6 +146,7 @@ static int listen_again(lua_State *L) {
 }
 
 void soma_listen(lua_State *L) {
+  /* Nothing is listened to any more. */
   if (ending) luaL_error(L, "interrupted");
   was_interrupted = 0;
   lua_sethook(L, NULL, 0, 0);
@@ -157,6 +160,7 @@ bool soma_attend(bool on) {
   attended = on;
   for (int i = 0; i < 2; i++) {
     struct sigaction a;
+    /* Only if they are caught at all. */
     if (sigaction(signals[i], NULL, &a) != 0 || a.sa_handler != on_interrupt) continue;
     a.sa_flags = on ? 0 : SA_RESTART; /* it ends a read, too */
     sigaction(signals[i], &a, NULL);
@@ -171,6 +175,7 @@ static int nearest(lua_State *L) {
   for (lua_Integer i = 1; lua_rawgeti(L, 2, i) == LUA_TSTRING; i++) {
     size_t m;
     const char *name = lua_tolstring(L, -1, &m);
+    /* Within two slips of it. */
     unsigned d = isa_edit_distance(word, n, name, m, 2);
     if (d < best) {
       best = d;
@@ -192,6 +197,7 @@ static int fits_name(lua_State *L) {
 /* host.dtype_hint(name): the name where a .npy file holds such elements as plain bits, else nil. */
 static int dtype_hint(lua_State *L) {
   unsigned d = lb_dtype(L, 1);
+  /* NumPy lacks the others. */
   bool numpy_has_it = isa_dtypes[d].cls == ISA_INT || isa_dtypes[d].cls == ISA_UINT ||
                       isa_dtypes[d].cls == ISA_BOOL || d == ISA_float16 || d == ISA_float32;
   lua_pushstring(L, numpy_has_it ? NULL : isa_dtypes[d].name);
@@ -266,6 +272,7 @@ static int checked_exit(lua_State *L) {
                                            (LUAI_UACINT)status));
   }
   bool failed = lua_isboolean(L, 1) && !lua_toboolean(L, 1);
+  /* In a job all processes are ended. */
   if (job) job->end(lua_isinteger(L, 1) ? (int)lua_tointeger(L, 1) : failed);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
@@ -339,6 +346,7 @@ static int start_adapter(void) {
   static char name_of[] = "soma-nki", option[] = "--dap";
   char *words[] = {name_of, option, NULL};
   char path[4096];
+  /* The command's own folder first. */
   ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof name_of);
   path[n > 0 ? n : 0] = '\0';
   char *name = strrchr(path, '/');
@@ -346,6 +354,7 @@ static int start_adapter(void) {
     memcpy(name + 1, name_of, sizeof name_of);
     execv(path, words);
   }
+  /* Then the folders of PATH. */
   execvp(words[0], words);
   fprintf(stderr, "soma: --dap needs the command soma-nki, which is neither beside soma nor in "
                   "PATH (Debian: python3-soma)\n");
@@ -359,6 +368,7 @@ static int protected_main(lua_State *L) {
   lua_settop(L, 0);
   luaL_openlibs(L);
   check_exits(L);
+  /* `require "soma"` is this module, wherever a script stands. */
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_soma);
   lua_setfield(L, -2, "soma");
@@ -436,7 +446,9 @@ int soma_main(int argc, char **argv, const soma_job *of) {
   else
     fprintf(stderr, "soma: %s\n", lua_tostring(L, -1));
   lua_close(L);
+  /* The signal's own number, as shells give it. */
   if (status == INTERRUPTED && by_signal) status = 128 + by_signal;
+  /* A script that has printed to a full disk has failed. */
   if (fflush(stdout) == 0 && !ferror(stdout)) return status;
   fprintf(stderr, "soma: cannot write to standard output\n");
   return status != 0 ? status : 1;

@@ -20,6 +20,7 @@ static int bytes(lua_State *L) {
   unsigned long long n = *s >= '0' && *s <= '9' ? strtoull(s, &end, 10) : 0;
   const char *unit = n > 0 && *end != '\0' ? strchr(units, *end) : NULL;
   unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+  /* The shift must not leave 48 bits. */
   if (n == 0 || errno != 0 || end[unit != NULL] != '\0' || n > (UINT64_C(1) << 48) >> shift)
     return 0;
   lua_pushinteger(L, (lua_Integer)(n << shift));
@@ -78,6 +79,7 @@ static int check_output(lua_State *L) {
   const char *path = lb_path(L, 1);
   lb_file *f = is_plain(L, "write", path, true) ? lb_file_create(L, path) : NULL;
   if (f == NULL) return 2;
+  /* Nothing is written: the file that was begun goes. */
   lb_file_close(f);
   lua_pushboolean(L, true);
   return 1;
@@ -91,6 +93,7 @@ static int save_output(lua_State *L) {
   if (f == NULL) return 2;
   char chunk[1 << 14];
   rewind(from->f);
+  /* An error of writing is found by lb_file_commit. */
   for (size_t n; (n = fread(chunk, 1, sizeof chunk, from->f)) > 0;) fwrite(chunk, 1, n, f->f);
   if (ferror(from->f)) return luaL_error(L, "cannot read what the script has saved");
   if (!lb_file_commit(L, f)) return 2;

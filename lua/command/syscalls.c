@@ -52,6 +52,7 @@ static int add(scmp_filter_ctx c, uint32_t action, const char *names) {
   int n = 0, bad = 0;
   for (; bad == 0 && sscanf(names, " %31s%n", name, &n) == 1; names += n) {
     int number = seccomp_syscall_resolve_name(name);
+    /* Whatever else there is ends the process. */
     if (number != __NR_SCMP_ERROR) bad = seccomp_rule_add(c, action, number, 0);
   }
   return bad;
@@ -93,6 +94,7 @@ int soma_filter_export(uint32_t arch, int fd) {
   scmp_filter_ctx c = seccomp_init(SCMP_ACT_KILL_PROCESS);
   if (c == NULL) return ENOMEM;
   int bad = 0;
+  /* A filter for another processor has no rules of this one. */
   if (arch != seccomp_arch_native()) {
     bad = seccomp_arch_add(c, arch);
     if (bad == 0) bad = seccomp_arch_remove(c, SCMP_ARCH_NATIVE);

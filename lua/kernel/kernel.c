@@ -143,7 +143,7 @@ static int kernel_tile(lua_State *L) {
   t.dtype = (soma_dtype)lb_within(L, 4, 0, 255);
   t.ndim = lt_check_shape(L, 5, shape);
   luaL_argcheck(L, t.ndim >= 1 && t.ndim <= 5, 5, "a tile has 1 to 5 dimensions");
-  for (unsigned d = 0; d < t.ndim; d++)
+  for (unsigned d = 0; d < t.ndim; d++) /* Sizes of tiles have 32 bits. */
     if (shape[d] > UINT32_MAX)
       return luaL_argerror(L, 5,
                            lua_pushfstring(L, "dimension %d has %I elements: at most %I",
@@ -208,6 +208,7 @@ static int kernel_emit(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   size_t n = lua_rawlen(L, 2);
   if (n > h->cap) {
+    /* Twice the room, so that long records are rare. */
     char *more = realloc(h->words, 2 * n * sizeof(int64_t));
     if (!more) return luaL_error(L, "out of memory");
     h->words = more;
@@ -332,6 +333,7 @@ static int kernel_policies(lua_State *L) {
   handle *h = check(L);
   soma_kernel_policy p;
   for (uint32_t i = 0; soma_kernel_get_policy(h->k, i, &p, sizeof p) == SOMA_OK; i++) {
+    /* The table is made with the first one. */
     if (i == 0) lua_newtable(L);
     lua_newtable(L);
     lb_set_text(L, "name", p.name);

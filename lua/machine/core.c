@@ -10,6 +10,7 @@
 
 bool lb_call_protected(lb_core *core, lua_CFunction fn, void *arg) {
   lua_State *L = core->running;
+  /* After the first error nothing is called any more. */
   if (core->failed || !lua_checkstack(L, 8)) return false;
   lua_pushcfunction(L, fn);
   lua_pushvalue(L, core->index);
@@ -56,6 +57,7 @@ static int call_event(lua_State *L) {
 static void on_event(void *ud, const soma_event *e) {
   lb_core *core = ud;
   if (core->trace != NULL) soma_recorder_event(core->trace, e);
+  /* A recorder needs no Lua. */
   if (core->running == NULL) return;
   if (core->calls_events && !core->mute) lb_call_protected(core, call_event, (void *)(uintptr_t)e);
 }
@@ -184,6 +186,7 @@ static uint64_t schedule_option(lua_State *L) {
     return SOMA_SCHEDULE_ALL;
   }
   lua_pop(L, 1);
+  /* 0 is the usual order. */
   return (uint64_t)lb_integer(L, 1, "core", "schedule", 0, LUA_MAXINTEGER, 0);
 }
 
@@ -232,6 +235,7 @@ int lb_new_core(lua_State *L) {
   o.max_instructions = (uint64_t)lb_integer(L, 1, "core", "max_instructions", 0, LUA_MAXINTEGER, 0);
   o.max_hbm_bytes = (uint64_t)lb_integer(L, 1, "core", "max_hbm_bytes", 0, LUA_MAXINTEGER, 0);
   double max_time = limit(L, "max_time") * 1e6;
+  /* Too long a time is none. */
   o.max_time = max_time < 0x1p63 ? (soma_time)max_time : 0;
   o.max_seconds = limit(L, "max_seconds");
   o.max_cpu_seconds = limit(L, "max_cpu_seconds");
@@ -246,6 +250,7 @@ int lb_new_core(lua_State *L) {
   callback(L, "progress", LB_CORE_PROGRESS);
   callback(L, "print", LB_CORE_PRINT);
   memory_option(L, core, &o);
+  /* Nobody listens: events are not made. */
   if (core->calls_events || core->traces) o.event = on_event;
   o.progress = on_progress;
   o.print = on_print;
@@ -254,6 +259,7 @@ int lb_new_core(lua_State *L) {
   if (s != SOMA_OK) return luaL_error(L, "core: %s", why);
   lb_account(L, 1 << 20);
   lb_costs_option(L, 1, core->m);
+  /* Only now: an error before it leaves the name free. */
   if (device != LB_CPU) lb_register_device(L, 2, device);
   core->device = device;
   return 1;
@@ -264,6 +270,7 @@ static int core_close(lua_State *L) {
   lb_core *core = check_any(L, 1);
   luaL_argcheck(L, core->running == NULL, 1,
                 "the core is running: do not call this from its own callback");
+  /* Its run would be freed with the machine. */
   if (core->current != NULL) lb_run_detach(core->current);
   if (core->m != NULL && core->device != LB_CPU) lb_forget_device(L, core->device);
   soma_machine_free(core->m);
@@ -347,6 +354,7 @@ static int core_register(lua_State *L) {
   unsigned k = lb_core_number(L, 4, "register");
   soma_status s = soma_core_register_get(core->m, k, e, register_id(L, 3), &value);
   if (s != SOMA_OK) return lb_fail(L, "register", core->m, s);
+  /* 32 bits with a sign. */
   lua_pushinteger(L, value > INT32_MAX ? (lua_Integer)value - ((lua_Integer)1 << 32) : value);
   return 1;
 }

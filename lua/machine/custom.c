@@ -26,6 +26,7 @@ static uint32_t one_type(lua_State *L, const char *key) {
 /* The types of the value on the top, which goes: a dtype, "any", or a sequence of dtypes. */
 static uint32_t types_of(lua_State *L, const char *key) {
   uint32_t mask = 0;
+  /* 0 stands for any. */
   if (lua_type(L, -1) == LUA_TSTRING && strcmp(lua_tostring(L, -1), "any") == 0) {
     lua_pop(L, 1);
     return 0;
@@ -56,6 +57,7 @@ static int operands(lua_State *L, const char *key, uint32_t *types) {
     lua_pop(L, 2);
     return n;
   }
+  /* A count: its types may be any. */
   lua_pop(L, 1);
   return (int)lb_integer(L, 3, "custom", key, 0, SOMA_CUSTOM_OPERANDS, -1);
 }
@@ -127,6 +129,7 @@ int lb_core_custom(lua_State *L) {
   else
     lua_pushnil(L);
   lua_rawset(L, 4);
+  /* The old one is no longer called. */
   if (old != NULL) release(L, 4, old);
   return 0;
 }
@@ -208,6 +211,7 @@ static soma_status call(void *ud, soma_call *c) {
   lb_core *core = x->core;
   lua_State *L = core->running;
   pending p = {x, c};
+  /* Without a state that runs nobody can call Lua. */
   if (L == NULL || !lua_checkstack(L, 8)) return soma_call_fail(c, "Lua has no stack left");
   int top = lua_gettop(L);
   soma_status s = SOMA_OK;

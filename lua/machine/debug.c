@@ -69,6 +69,7 @@ static void bytes_options(lua_State *L, const soma_program *p, soma_stop *s) {
     s->bytes = tile.bytes;
   }
   s->tensor = lb_string(L, 2, "add_stop", "tensor");
+  /* The whole tensor, unless the options say less. */
   if (s->tensor != NULL && lb_program_tensor(p, s->tensor, &tensor) >= 0) s->bytes = tensor.bytes;
   name = lb_string(L, 2, "add_stop", "memory");
   if (name != NULL && strcmp(name, "sbuf") != 0 && strcmp(name, "psum") != 0)
@@ -158,6 +159,7 @@ static int stop_hits(lua_State *L) {
   if (soma_run_stop_last(run->r, id, &hits, &last, sizeof last) != SOMA_OK)
     return luaL_error(L, "stop_hits: the run has no stop %d", (int)id);
   lua_pushinteger(L, (lua_Integer)hits);
+  /* Without a hit there is no last one. */
   if (hits == 0) return 1;
   push_hit(L, &last);
   return 2;
@@ -328,10 +330,12 @@ static int run_restore(lua_State *L) {
   lb_run *run = check_open(L, "restore");
   const snapshot *s = luaL_checkudata(L, 2, SNAPSHOT_CLASS);
   luaL_argcheck(L, s->s != NULL, 2, "the snapshot is closed");
+  /* Its trace would have the time twice. */
   if (run->trace != NULL) return luaL_error(L, "restore: a run that is recorded cannot go back");
   soma_status status = soma_run_return(&run->r, s->s);
   if (status != SOMA_OK) return lb_fail(L, "restore", run->core->m, status);
   run->ended = soma_run_ended(run->r) != 0;
+  /* What was known of the end is not true any more. */
   lua_pushnil(L);
   lua_setiuservalue(L, 1, LB_RUN_FAULT);
   lua_pushnil(L);

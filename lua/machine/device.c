@@ -15,6 +15,7 @@
 void lb_register_device(lua_State *L, int index, int device) {
   index = lua_absindex(L, index);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, DEVICE_TABLE);
+  /* A name is one core's at a time. */
   if (lua_rawgeti(L, -1, device) != LUA_TNIL)
     luaL_error(L, "core: neuron:%d is another core, which is not closed", device);
   lua_pop(L, 1);
@@ -33,6 +34,7 @@ void lb_forget_device(lua_State *L, int device) {
 lb_core *lb_push_device(lua_State *L, int device) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, DEVICE_TABLE);
   if (lua_rawgeti(L, -1, device) == LUA_TNIL) {
+    /* The first use of the name makes it, with default options. */
     lua_pop(L, 1);
     lua_pushcfunction(L, lb_new_core);
     lua_createtable(L, 0, 1);
@@ -55,6 +57,7 @@ static int get_device(lua_State *L) {
   bool more = false;
   if (options) {
     lua_newtable(L);
+    /* Options other than the name make a new core. */
     for (lua_pushnil(L); lua_next(L, 1) != 0;) {
       more = more || lua_type(L, -2) != LUA_TSTRING || strcmp(lua_tostring(L, -2), "device") != 0;
       lua_pushvalue(L, -2);

@@ -39,6 +39,7 @@ static lb_device_tensor *push(lua_State *L, int core_index, const char *what,
   lb_core *core = lua_touserdata(L, core_index);
   lb_device_tensor *d = lua_newuserdatauv(L, sizeof *d, 2);
   *d = (lb_device_tensor){.core = core, .layout = *layout};
+  /* The data is on the device. */
   d->layout.data = NULL;
   luaL_setmetatable(L, LB_DEVICE_TENSOR);
   lua_pushvalue(L, core_index);
@@ -79,6 +80,7 @@ static parts parts_of(const lt_tensor *t) {
   parts p = {.t = t, .outer = t->ndim, .bytes = isa_dtype_bytes(t->dtype)};
   for (; p.outer > 0; p.outer--) {
     unsigned d = p.outer - 1;
+    /* A dimension of one element never takes its step. */
     if (t->shape[d] != 1 && t->stride[d] != (int64_t)p.bytes) break;
     p.bytes *= (size_t)t->shape[d];
   }
@@ -90,6 +92,7 @@ static bool next_part(parts *p, uint64_t *at) {
   if (p->ended) return false;
   *at = 0;
   for (unsigned d = 0; d < p->outer; d++) *at += (uint64_t)(p->t->stride[d] * p->index[d]);
+  /* Ended, until a dimension has another index. */
   p->ended = true;
   for (unsigned d = p->outer; d-- > 0 && p->ended;) {
     p->ended = ++p->index[d] == p->t->shape[d];
@@ -153,6 +156,7 @@ static void push_view(lua_State *L, int arg, const lt_tensor *as, int64_t shift)
   if (as->size == 0)
     luaL_error(L, "%s: a view of a tensor on a device must have at least one element",
                lt_push_type(L, as));
+  /* HBM is addressed in whole elements. */
   bool whole = shift % each == 0;
   for (unsigned d = 0; d < as->ndim; d++)
     whole = whole && (as->shape[d] == 1 || as->stride[d] % each == 0);
@@ -162,12 +166,14 @@ static void push_view(lua_State *L, int arg, const lt_tensor *as, int64_t shift)
   lua_getiuservalue(L, arg, CORE);
   lb_device_tensor *d = push(L, -1, "view", as);
   lua_remove(L, -2);
+  /* Views of a view are of the tensor itself. */
   if (lua_getiuservalue(L, arg, ROOT) == LUA_TNIL) {
     lua_pop(L, 1);
     lua_pushvalue(L, arg);
   }
   lua_setiuservalue(L, -2, ROOT);
   int64_t span[1] = {span_of(as) / each};
+  /* One that is not dense has its bytes as one dimension. */
   bool dense = lt_dense(as);
   check_done(L, "view", d,
              soma_tensor_view(from->t, (uint64_t)shift, (soma_dtype)as->dtype, dense ? as->ndim : 1,
@@ -205,6 +211,7 @@ static int tensor_to(lua_State *L) {
   lua_settop(L, 1);
   if (lb_test_device_tensor(L, 1) != NULL) {
     const lb_device_tensor *d = check(L, 1);
+    /* It is there already. */
     if (device == d->core->device && d->core->m != NULL) return 1;
     move_to_host(L, d);
   } else {
@@ -327,7 +334,7 @@ static int new_beside(lua_State *L) {
 
 /* host.share(a, b): whether one is a view of the other, or both of a third. */
 static int share(lua_State *L) {
-  for (int i = 1; i <= 2; i++)
+  for (int i = 1; i <= 2; i++) /* One that has no root is its own. */
     if (lua_getiuservalue(L, i, ROOT) != LUA_TUSERDATA) {
       lua_pop(L, 1);
       lua_pushvalue(L, i);

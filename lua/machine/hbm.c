@@ -95,6 +95,7 @@ int lb_move_to_device(lua_State *L) {
   lb_core *core = device_argument(L, "move_to_device");
   int at = lua_gettop(L);
   push_placements(L);
+  /* Noted first: a failure leaves a core that has none. */
   lua_pushvalue(L, at);
   lua_pushboolean(L, 1);
   lua_rawset(L, -3);
@@ -121,6 +122,7 @@ void lb_drop_constants(lua_State *L) {
   if (p->p == NULL || lua_getiuservalue(L, 1, 1) != LUA_TTABLE) return;
   for (lua_pushnil(L); lua_next(L, 2) != 0; lua_pop(L, 1)) {
     const lb_core *core = lua_touserdata(L, 3);
+    /* A closed machine has dropped them. */
     if (core->m != NULL) soma_drop_from_device(core->m, p->p);
   }
 }

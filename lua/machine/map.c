@@ -77,13 +77,16 @@ static void add_engine(lua_State *L, const soma_program *p, wanted *w, soma_engi
   const char *head = NULL;
   uint32_t last = 0, n = soma_program_instructions(p, w->core, e), pc = 0, until = n;
   if (w->pc >= 0) {
+    /* A pc beyond the code finds nothing. */
     pc = w->pc < (lua_Integer)n ? (uint32_t)w->pc : n;
     until = pc < n ? pc + 1 : n;
   }
   for (; pc < until && w->most > 0; pc++) {
+    /* Only the instructions of that line. */
     if (w->line >= 0) pc = soma_program_line(p, w->core, e, w->file, (uint32_t)w->line, pc);
     if (pc >= until || soma_program_instruction(p, w->core, e, pc, &i, sizeof i) != SOMA_OK) return;
     if (!fits(w, &i)) continue;
+    /* The code between them is of other lines. */
     if (last + 1 != pc) head = NULL;
     last = pc;
     if (!begins(w, &i, head)) continue;

@@ -81,6 +81,7 @@ static int memory_read(lua_State *L) {
   static const char *const known[] = {"partition", "partitions", "offset", "dtype",
                                       "count",     "bytes",      "core",   NULL};
   lua_settop(L, 3);
+  /* With a tile the core is in a table of its own. */
   unsigned core = lua_type(L, 2) == LUA_TSTRING ? lb_core_number(L, 3, "read") : 0;
   lua_settop(L, 2);
   place at = check_memory(L);
@@ -99,6 +100,7 @@ static int memory_read(lua_State *L) {
     want.dtype = lb_dtype_option(L, 2, "read", ISA_uint8);
     lua_Integer each = isa_dtype_bytes(want.dtype);
     lua_Integer bytes = lb_integer(L, 2, "read", "bytes", 0, MAX_BYTES, 0);
+    /* A count, or so many bytes. */
     lua_Integer count = lb_integer(L, 2, "read", "count", 0, MAX_BYTES, bytes / each);
     if (bytes % each != 0)
       return luaL_error(L, "read: %I bytes are not a whole number of %s", (LUAI_UACINT)bytes,
@@ -140,6 +142,7 @@ static int memory_write(lua_State *L) {
     if (rows > ISA_PMAX)
       return luaL_error(L, "write: %s has more rows than the memory's 128 partitions",
                         lt_push_type(L, t));
+    /* An empty tensor writes nothing. */
     at.n = t->size > 0 ? (uint32_t)rows : 0;
     at.bytes = rows > 0 ? (uint64_t)(t->size / rows * isa_dtype_bytes(t->dtype)) : 0;
   }

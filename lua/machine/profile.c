@@ -57,6 +57,7 @@ static int critical_path(lua_State *L) {
   soma_run *r = run_with_causes(L, "critical_path");
   uint32_t n;
   soma_critical_path(r, NULL, 0, &n);
+  /* The + 1: a path may be empty. */
   soma_path_segment *s = lua_newuserdatauv(L, n * sizeof *s + 1, 0);
   soma_critical_path(r, s, n, &n);
   lua_createtable(L, (int)n, 0);
@@ -90,6 +91,7 @@ static void push_gap(lua_State *L, const soma_idle_gap *g) {
   lb_set_count(L, "core", g->core);
   lb_set_ns(L, "start_ns", g->start);
   lb_set_ns(L, "end_ns", g->end);
+  /* Only these waited for somebody. */
   if (g->kind != SOMA_GAP_SEMAPHORE && g->kind != SOMA_GAP_MEETING) return;
   lb_set_ns(L, "waited_ns", g->waited);
   if (g->kind == SOMA_GAP_SEMAPHORE) {
@@ -115,6 +117,7 @@ static int idle_gaps(lua_State *L) {
   const soma_recorder *r = lb_recorded(L, "idle_gaps", &p);
   soma_status s = soma_idle_gaps(r, p, NULL, 0, &n);
   if (s != SOMA_OK) return lb_fail(L, "idle_gaps", NULL, s);
+  /* As many as are asked for. */
   uint32_t room = most < (lua_Integer)n ? (uint32_t)most : n;
   soma_idle_gap *g = lua_newuserdatauv(L, room * sizeof *g + 1, 0);
   s = soma_idle_gaps(r, p, g, room, &n);
@@ -169,7 +172,9 @@ bool lb_trace_option(lua_State *L, int arg, soma_recorder_options *out) {
     lua_Integer limit = lb_integer(L, t, "core: trace", "limit", 1, UINT32_MAX - 1, 0);
     lua_Integer last = lb_integer(L, t, "core: trace", "last", 1, UINT32_MAX - 1, 0);
     if (limit && last) luaL_error(L, "core: trace: give either 'limit' or 'last'");
+    /* One of the two, the other is 0. */
     out->max_events = (uint64_t)(limit + last);
+    /* The last events are kept, not the first. */
     out->keep_last = last != 0;
     out->engines = engines_option(L);
     out->from = time_option(L, t, "from_ns");
@@ -195,6 +200,7 @@ static void push_costs_text(lua_State *L, int index) {
   lua_Integer n = 0;
   int lines = lua_gettop(L);
   for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
+    /* Other keys have no order that a text could keep. */
     if (lua_type(L, -2) != LUA_TSTRING || !lua_isinteger(L, -1)) {
       const char *name = luaL_tolstring(L, -2, NULL);
       const char *value = luaL_tolstring(L, -2, NULL);
@@ -233,6 +239,7 @@ static void add_cost(lua_State *L, const char *line, size_t n) {
   unsigned value;
   int at = 0;
   snprintf(text, sizeof text, "%.*s", (int)(n < 255 ? n : 255), line);
+  /* Only lines of constants have this form. */
   if (sscanf(text, "%31s %u # %7s %7s %n", name, &value, unit, tag, &at) != 4 || at == 0) return;
   lua_createtable(L, 0, 4);
   lb_set_count(L, "value", value);

@@ -107,6 +107,7 @@ static soma_assemble_options read_options(lua_State *L, int arg, const char *wha
       push_define(L, what);
       lua_rawseti(L, keep, (lua_Integer)++n);
     }
+  /* The defines come first, then the folders. */
   o.ndefines = (uint32_t)n;
   type = lb_option(L, arg, "include");
   if (type == LUA_TSTRING) {
@@ -124,6 +125,7 @@ static soma_assemble_options read_options(lua_State *L, int arg, const char *wha
   o.ninclude_dirs = (uint32_t)n - o.ndefines;
   lua_settop(L, keep);
   const char **array = lua_newuserdatauv(L, (n + 1) * sizeof *array, 0);
+  /* Pointers to the strings that the table keeps. */
   for (; count < n; count++) {
     lua_rawgeti(L, keep, (lua_Integer)count + 1);
     array[count] = lua_tostring(L, -1);
@@ -149,6 +151,7 @@ static const char *environment(const char *name) { return getenv(name); }
 /* What the source may read besides its own text. */
 static void read_access(lua_State *L, const char *what, soma_assemble_options *o) {
   o->no_files = lb_files_forbidden(L);
+  /* An environment is read only when it is asked for. */
   if (!lb_bool(L, 2, what, "env", false)) return;
   if (o->no_files) luaL_error(L, "%s: option 'env': a sandbox has no environment", what);
   o->env = environment;
@@ -162,6 +165,7 @@ static void end_assembly(lua_State *L, const char *what, job *j, soma_status s, 
     luaL_error(L, "%s: %d error%s\n%s", what, errors, errors == 1 ? "" : "s", diagnostics);
   }
   if (s != SOMA_OK) lb_fail(L, what, j->m, s);
+  /* Warnings go with the program. */
   if (diagnostics[0] != '\0') p->warnings = strdup(diagnostics);
   job_end(j);
   p->own = true;
@@ -251,6 +255,7 @@ static int load_program(lua_State *L, const char *what) {
   size_t n, nmagic = strlen(ISA_IMAGE_MAGIC);
   const char *data = luaL_checklstring(L, 1, &n);
   lua_settop(L, 1);
+  /* It does not begin like a program, so it is a path. */
   if (n < nmagic || memcmp(data, ISA_IMAGE_MAGIC, nmagic) != 0) {
     if (strlen(data) != n)
       return luaL_error(L, "%s: neither a path nor the bytes of a program", what);

@@ -20,6 +20,7 @@ soma_stats lb_run_core_stats(const lb_run *run, unsigned core) {
 void lb_run_detach(lb_run *run) {
   run->stats = lb_run_stats(run);
   for (unsigned k = 0; k < run->stats.cores; k++) run->core_stats[k] = lb_run_core_stats(run, k);
+  /* What a run was stays readable when its machine goes on. */
   run->ended = run->r == NULL ? run->ended : soma_run_ended(run->r) != 0;
   soma_run_free(run->r);
   run->r = NULL;
@@ -50,6 +51,7 @@ static void push_output(lua_State *L, const lb_run *run, const soma_tensor_info 
   *m = (lt_storage){
       .data = soma_result_data(x), .bytes = info->bytes, .owner = x, .release = free_result};
   lt_new_on(L, (unsigned)info->dtype, info->ndim, info->shape, lua_gettop(L), m->data);
+  /* The tensor keeps its storage. */
   lua_remove(L, -2);
 }
 
@@ -61,6 +63,7 @@ static void fetch_outputs(lua_State *L, int index) {
   bool on_device = lua_getiuservalue(L, index, LB_RUN_DEVICE_OUT) == LUA_TTABLE;
   if (!on_device) lua_newtable(L);
   for (uint32_t i = 0; !on_device && soma_run_tensor(run->r, i, &info) == SOMA_OK; i++) {
+    /* Only outputs are given back without being asked for. */
     if (info.role != SOMA_OUTPUT) continue;
     push_output(L, run, &info);
     lua_setfield(L, -2, info.name);
@@ -79,6 +82,7 @@ static int run_fetch(lua_State *L) {
   const lb_program *p = lua_touserdata(L, -1);
   int i = lb_program_tensor(p->p, name, &info);
   if (i < 0) return luaL_error(L, "fetch: the program has no tensor '%s'", name);
+  /* With its size in this run. */
   soma_run_tensor(run->r, (uint32_t)i, &info);
   push_tensor(L, run, &info);
   return 1;
@@ -158,6 +162,7 @@ static sizes find_sizes(lua_State *L, const lb_program *p, const int tables[3]) 
       if (lua_isinteger(L, -1)) n = lua_tointeger(L, -1);
       if (d != NULL) n = lb_device_tensor_rows(d);
       if (t != NULL && t->ndim > 0) n = t->shape[0];
+      /* A wrong size is refused where it is bound. */
       if (n > 0 && n <= info.shape[0]) s.of[reg] = n;
       lua_settop(L, top);
     }
@@ -187,6 +192,7 @@ static void place_outputs(lua_State *L, const lb_program *p, int host, const siz
   lua_newtable(L);
   for (uint32_t i = 0; sized_tensor(p, i, s, &info); i++) {
     if (info.role != SOMA_OUTPUT) continue;
+    /* An output that the caller gave is used as it is. */
     if (lua_getfield(L, device, info.name) == LUA_TNIL) {
       const char *what = lua_pushfstring(L, "run: output '%s'", info.name);
       const lb_device_tensor *d =
@@ -245,8 +251,10 @@ static soma_status bind_and_start(lua_State *L, lb_core *core, lb_program *p, in
        lua_pop(L, 1))
     s = soma_bind_rows(core->m, p->p, lua_tostring(L, -2), lua_tointeger(L, -1));
   lua_settop(L, top);
+  /* A core has one run: the old one is read before. */
   if (s == SOMA_OK && core->current != NULL) lb_run_detach(core->current);
   if (s == SOMA_OK && core->world == NULL) s = soma_run_start(core->m, p->p, r);
+  /* Nothing stays bound. */
   if (s != SOMA_OK) soma_unbind(core->m, p->p);
   return s;
 }
