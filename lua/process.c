@@ -70,8 +70,10 @@ static bool write_all(int fd, const char *s, size_t n) {
 static void run_child(lua_State *L, pid_t parent, int result, int printed) {
   size_t n = 0;
 #if defined(__linux__)
+  /* A child whose parent is gone would compute on for nobody. */
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
+  /* The parent's handlers serve its own loop; a child just ends. */
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   signal(SIGHUP, SIG_DFL);
@@ -80,6 +82,7 @@ static void run_child(lua_State *L, pid_t parent, int result, int printed) {
   lua_setfield(L, LUA_REGISTRYINDEX, LB_TRANSPORT);
   lua_pushnil(L);
   lua_setfield(L, LUA_REGISTRYINDEX, LB_NO_OUTPUT);
+  /* The parent may have gone before the call of prctl. */
   bool good = getppid() == parent && dup2(printed, STDOUT_FILENO) >= 0;
   lua_settop(L, 1);
   good = good && lua_pcall(L, 0, 1, 0) == LUA_OK;
@@ -96,8 +99,10 @@ static bool open_pipes(int fd[PIPES][2]) {
       for (int k = 0; k < i; k++) close(fd[k][0]), close(fd[k][1]);
       return false;
     }
+  /* What the program starts must not hold the pipes open. */
   for (int i = 0; i < PIPES; i++)
     for (int k = 0; k < 2; k++) fcntl(fd[i][k], F_SETFD, FD_CLOEXEC);
+  /* take() reads until nothing is there, and must not wait for more. */
   for (int i = 0; i < PIPES; i++) fcntl(fd[i][0], F_SETFL, O_NONBLOCK);
   return true;
 }
@@ -121,6 +126,7 @@ static int start(lua_State *L) {
     good = p->pid > 0;
     int error = errno;
     for (int i = 0; i < PIPES; i++) {
+      /* A child that is started later would else hold this one's pipe open after its end. */
       close(fd[i][1]);
       p->fd[i] = fd[i][0];
     }
@@ -143,6 +149,7 @@ static bool take(process *p, int i) {
 
 static bool ended(process *p, const struct pollfd *seen) {
   if (p->fd[PRINTED] >= 0 && seen[PRINTED].revents && !take(p, PRINTED)) close_fd(&p->fd[PRINTED]);
+  /* The end of the result is the child's end; its output may be held open by what it started. */
   if (!seen[RESULT].revents || take(p, RESULT)) return false;
   close_fd(&p->fd[RESULT]);
   reap(p);
@@ -180,6 +187,7 @@ static int wait_any(lua_State *L) {
 static int collect(lua_State *L) {
   process *p = check(L, 1);
   const isa_buf *result = &p->got[RESULT], *printed = &p->got[PRINTED];
+  /* A child that fails gives no result; its status alone could be that of os.exit. */
   bool good = WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0 && result->len > 0;
   if (good && !result->failed)
     lua_pushlstring(L, result->data, result->len);

@@ -51,6 +51,7 @@ static json_t *table_of(lua_State *L, int index, int depth) {
     lua_pop(L, 1);
   }
   if (n) return t;
+  /* In an object only strings can be keys: others make the value one without a text. */
   for (lua_pushnil(L); t && lua_next(L, index); lua_pop(L, 1)) {
     bool fits = lua_type(L, -2) == LUA_TSTRING;
     json_t *v = fits ? value_at(L, lua_gettop(L), depth + 1) : NULL;
@@ -76,6 +77,7 @@ static json_t *value_at(lua_State *L, int index, int depth) {
 static int to_text(lua_State *L) {
   luaL_checkany(L, 1);
   json_t *v = value_at(L, 1, 0);
+  /* Sorted, so that equal tables give equal lines; 17 digits give back every double. */
   char *s =
       v ? json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17))
         : NULL;
@@ -90,6 +92,7 @@ static bool push(lua_State *L, const json_t *v, int depth);
 static bool push_bytes(lua_State *L, const json_t *hex) {
   const char *s = json_string_value(hex);
   size_t n = s ? strlen(s) : 1;
+  /* Without a string the length is odd, and refused. */
   if (n % 2 || strspn(s, "0123456789abcdef") != n) return false;
   luaL_Buffer b;
   luaL_buffinit(L, &b);

@@ -143,6 +143,7 @@ static void add_scaled(luaL_Buffer *b, double v, const char *unit) {
   add(b, i ? "%.2f %s%s" : "%.0f %s%s", v, prefix[i], unit);
 }
 
+/* Simulated time counts femtoseconds. */
 static void add_time(luaL_Buffer *b, soma_time t) {
   double ns = (double)t * 1e-6;
   if (ns < 1e4)
@@ -281,6 +282,7 @@ const char *lb_fault_kind(soma_status s) {
 void lb_push_fault(lua_State *L, const soma_run *r) {
   soma_fault f;
   soma_run_fault(r, &f);
+  /* What is not known, such as the line of a program made from bytes, is left out: nil. */
   lua_createtable(L, 0, 9);
   lb_set_words(L, "kind", lb_fault_kind(f.status));
   lb_set_words(L, "text", f.text);

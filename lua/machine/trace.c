@@ -7,6 +7,7 @@
 static soma_recorder *recorded_at(lua_State *L, int at, const char *what, const soma_program **p) {
   const lb_run *run = lb_check_run(L, at);
   if (run->trace == NULL) luaL_error(L, "%s: the core was not made with trace = true", what);
+  /* A recorder of so many events drops those beyond them on purpose; another has lost them. */
   if (soma_recorder_dropped(run->trace) && !run->bounded)
     luaL_error(L, "%s: memory ran out while recording", what);
   soma_stats stats = lb_run_stats(run);
@@ -61,6 +62,7 @@ static ranks ranks_of(lua_State *L, const char *what) {
   x.run = lua_newuserdatauv(L, x.n * sizeof *x.run, 0);
   top = lua_gettop(L);
   for (uint32_t i = 0; i < x.n; i++) {
+    /* The runs stay in the table at 1, which keeps what these point to. */
     lua_rawgeti(L, 1, (lua_Integer)i);
     x.r[i] = recorded_at(L, top + 1, what, &x.p[i]);
     x.run[i] = lb_check_run(L, top + 1)->r;
@@ -93,6 +95,7 @@ static char *read_source(const char *name, size_t *n) {
   FILE *f = fopen(name, "rb");
   char *text = f != NULL ? malloc(SOURCE_MOST) : NULL;
   if (text != NULL) *n = fread(text, 1, SOURCE_MOST, f);
+  /* One that fills the buffer may go on: a cut text would show wrong lines. */
   bool whole = text != NULL && *n < SOURCE_MOST && !ferror(f);
   if (f != NULL) fclose(f);
   if (whole) return text;
@@ -116,6 +119,7 @@ static sources sources_of(lua_State *L, int index) {
   const lb_program *program = lua_touserdata(L, index);
   sources from = {.given_name = program->name != NULL ? program->name : "",
                   .may_open = program->own && !lb_files_forbidden(L)};
+  /* The string stays on the stack, so that the pointer lasts while the page is written. */
   if (lua_getiuservalue(L, index, LB_PROGRAM_TEXT) == LUA_TSTRING)
     from.given = lua_tolstring(L, -1, &from.ngiven);
   return from;
@@ -184,6 +188,7 @@ static int save_table(lua_State *L) {
   size_t n;
   const char *path = luaL_checklstring(L, 2, &n);
   soma_table table = table_named(L, 3);
+  /* x.jsonl.gz has lines as well. */
   const char *suffix = lb_compressed(path);
   n -= suffix != NULL ? strlen(suffix) : 0;
   bool lines = n > 6 && memcmp(path + n - 6, ".jsonl", 6) == 0;

@@ -83,6 +83,7 @@ static int new_world(lua_State *L) {
   lua_pop(L, 1);
   lb_world *x = lua_newuserdatauv(L, sizeof *x, LB_WORLD_SLOTS);
   *x = (lb_world){.ranks = o.ranks};
+  /* Whatever fails from here on, the collector closes the world. */
   luaL_setmetatable(L, LB_WORLD);
   x->cores = lua_newuserdatauv(L, o.ranks * sizeof *x->cores, 0);
   soma_machine **m = lua_newuserdatauv(L, o.ranks * sizeof *m, 0);
@@ -103,6 +104,7 @@ static int world_close(lua_State *L) {
   lb_world *x = check_any(L, 1);
   if (x->w == NULL) return 0;
   luaL_argcheck(L, !x->running, 1, "the world is running");
+  /* The runs keep what they have, and the cores can run alone again. */
   for (uint32_t r = 0; r < x->ranks; r++) {
     if (x->cores[r]->current != NULL) lb_run_detach(x->cores[r]->current);
     x->cores[r]->world = NULL;
@@ -118,6 +120,7 @@ static int world_close(lua_State *L) {
  */
 static void push_for(lua_State *L, int index, uint32_t r, const char *what, bool shared) {
   lua_pushvalue(L, index);
+  /* Caught only to name the rank: the same function is called for every one. */
   if (lua_isfunction(L, -1)) {
     lua_pushinteger(L, (lua_Integer)r);
     if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
@@ -134,6 +137,7 @@ static void push_for(lua_State *L, int index, uint32_t r, const char *what, bool
 /* Whether a table has inputs by rank and not by name. */
 static bool by_rank(lua_State *L, int index) {
   if (!lua_istable(L, index)) return false;
+  /* Names of inputs are strings, ranks count from 0. */
   bool any = lua_rawgeti(L, index, 0) != LUA_TNIL;
   lua_pop(L, 1);
   return any;
@@ -197,6 +201,7 @@ void lb_world_finish(lua_State *L, lb_world *x) {
     lua_rawgeti(L, 5, (lua_Integer)r);
     lb_run *run = lua_touserdata(L, -1);
     soma_run_fault(run->r, &f);
+    /* What went over links is the world's, so that one recorder is enough for it. */
     if (run->trace && ((r == 0 && soma_recorder_links(run->trace, x->w) != SOMA_OK) ||
                        soma_recorder_collectives(run->trace, x->w, r) != SOMA_OK))
       luaL_error(L, "not enough memory for collectives and what went over links");
@@ -216,6 +221,7 @@ void lb_world_finish(lua_State *L, lb_world *x) {
   lb_set_count(L, "windows", soma_world_windows(x->w));
   uint64_t calls, bytes;
   soma_world_traffic(x->w, &calls, &bytes);
+  /* A world of one process has no transport to tell of. */
   if (calls == 0) return;
   lua_createtable(L, 0, 2);
   lb_set_count(L, "calls", calls);
@@ -287,6 +293,7 @@ static int world_run(lua_State *L) {
   start(L, x);
   const lb_world_goal to = {.time = SOMA_TIME_END};
   soma_status s = move(L, x, &to);
+  /* It failed while it was spread over processes; once more, whole, for the full report. */
   if (soma_world_again(x->w)) {
     start(L, x);
     s = move(L, x, &to);
@@ -315,6 +322,7 @@ int lb_world_go(lua_State *L, const char *what, const lb_world_goal *g) {
 /* w:continue{until_ns, faults}: what has been started goes on, to its end, to a stop or to that
  * time. */
 static int world_continue(lua_State *L) {
+  /* What else is given is dropped, and there is room for the options at 4. */
   lua_settop(L, 2);
   lua_settop(L, 4);
   lua_rotate(L, 2, 2); /* the options come to 4 */
@@ -361,6 +369,7 @@ static bool all_written(lua_State *L, bool written) {
   const soma_transport *t = lua_touserdata(L, -1);
   lua_pop(L, 1);
   if (t == NULL) return written;
+  /* An empty message is success. */
   char mine[MESSAGE] = "", *all = lua_newuserdatauv(L, t->size * sizeof mine, 0);
   if (!written) snprintf(mine, sizeof mine, "%s", lua_tostring(L, -2));
   if (!t->share(t->ud, mine, sizeof mine, all)) luaL_error(L, "save: another process is lost");
@@ -391,6 +400,7 @@ static int world_save(lua_State *L) {
 static lb_world *push_saved(lua_State *L, const soma_world_options *o, const char *target) {
   lua_pushcfunction(L, new_world);
   lua_newtable(L);
+  /* The user's first: what the file says of the world's form replaces theirs. */
   for (lua_pushnil(L); lua_istable(L, 2) && lua_next(L, 2) != 0;) {
     lua_pushvalue(L, -2);
     lua_insert(L, -2);
@@ -456,6 +466,7 @@ static int load_world(lua_State *L) {
   take_runs(L, x);
   lua_pushvalue(L, 6);
   lua_setiuservalue(L, 5, RUNS);
+  /* lb_world_finish expects the world at 1 and the runs at 5. */
   lua_pushcfunction(L, finish_loaded);
   lua_pushvalue(L, 5);
   for (int i = 0; i < 3; i++) lua_pushnil(L);

@@ -102,6 +102,7 @@ static void renew(lua_State *L, uint32_t r, soma_run *now) {
   lb_run *run = lua_touserdata(L, -1);
   run->r = now;
   run->ended = false;
+  /* How the run ended, and its outputs, were those of the moment that has been left. */
   lua_pushnil(L);
   lua_setiuservalue(L, -2, LB_RUN_FAULT);
   lua_pushnil(L);
@@ -119,9 +120,11 @@ static int world_restore(lua_State *L) {
   if (lua_getiuservalue(L, 1, LB_WORLD_RUNS) != LUA_TTABLE)
     return luaL_error(L, "restore: the world has not been started");
   for (uint32_t r = 0; r < x->ranks; r++)
+    /* A recorder cannot take back what it has written down. */
     if (x->cores[r]->traces)
       return luaL_error(L, "restore: a world that is recorded cannot go back");
   soma_status status = soma_world_return(x->w, s->s);
+  /* Then the world stands where it stood, and so do its runs; other failures have broken it. */
   bool kept = status == SOMA_OK || status == SOMA_ARG || status == SOMA_BUSY;
   for (uint32_t r = 0; r < x->ranks && (status == SOMA_OK || !kept); r++)
     renew(L, r, soma_world_run(x->w, r));

@@ -32,6 +32,7 @@ static double excess(const comparison *c, double a, double b, double *by) {
   return *by > tolerance ? *by - tolerance : 0;
 }
 
+/* Sorted, the worst first; of a full list the last falls out. */
 static void keep_worst(comparison *c, difference d) {
   int i = c->n < WORST ? c->n++ : WORST;
   for (; i > 0 && c->worst[i - 1].excess < d.excess; i--)
@@ -86,6 +87,7 @@ static const unsigned char *element_of(const lt_tensor *t, const lt_tensor *shap
   const unsigned char *p = t->data;
   for (unsigned d = t->ndim, e = shape->ndim; d-- > 0;) {
     e--;
+    /* One element stands for all of a number. */
     if (t->shape[d] != 1) p += at % shape->shape[e] * t->stride[d];
     at /= shape->shape[e];
   }

@@ -22,6 +22,7 @@ static double polynomial(double x, const double *c, size_t n) { /* c[0] is the h
 }
 
 double dm_rint(double x) {
+  /* From here on doubles have no fraction, so that adding it rounds to an integer. */
   const double big = 0x1p52;
   double a = dm_abs(x);
   if (!(a < big)) return x;
@@ -51,11 +52,13 @@ static double expm1_small(double r) {
 
 double dm_exp(double x) {
   if (x != x) return x;
+  /* The logarithm of the largest double is 709.78; that of half the smallest above 0, -745.13. */
   if (x > 709.8) return HUGE_VAL;
   if (x < -746) return 0;
   double k = dm_rint(x * INV_LN2);
   double r = (x - k * LN2_HI) - k * LN2_LO;
   double v = 1 + expm1_small(r);
+  /* In two factors: 2^k alone may be beyond what power_of_two gives. */
   int half = (int)k / 2;
   return v * power_of_two(half) * power_of_two((int)k - half);
 }
@@ -75,11 +78,13 @@ double dm_log(double x) {
   if (x == 0) return -HUGE_VAL;
   int e = 0;
   if (x < 0x1p-1022) {
+    /* A subnormal's bits have no exponent to take out: this makes it a normal number. */
     x *= 0x1p54;
     e = -54;
   }
   e += (int)(dm_bits(x) >> 52) - 1023;
   double m = dm_from_bits((dm_bits(x) & 0xfffffffffffff) | (uint64_t)1023 << 52);
+  /* Into sqrt(1/2) to sqrt(2), so that (m - 1) / (m + 1) is small. */
   if (m > 0x1.6a09e667f3bcdp0) {
     m *= 0.5;
     e++;
@@ -92,6 +97,7 @@ double dm_log1p(double x) { return dm_abs(x) < 0.29 ? log_series(x / (2 + x)) : 
 double dm_tanh(double x) {
   double a = dm_abs(x);
   if (x != x || x == 0) return x;
+  /* From 22 on 1 - tanh is less than half a last bit. */
   double t = dm_expm1(2 * a), r = a > 22 ? 1 : t / (t + 2);
   return x < 0 ? -r : r;
 }
@@ -103,6 +109,7 @@ double dm_sigmoid(double x) { return 1 / (1 + dm_exp(-x)); }
 double dm_erf(double x) {
   double a = dm_abs(x);
   if (x != x || x == 0) return x;
+  /* So is 1 - erf from 6 on. */
   if (a >= 6) return x < 0 ? -1 : 1;
   double term = a, sum = a;
   for (int n = 1; term > sum * 1e-18; n++) {
@@ -127,6 +134,7 @@ static double trig_series(double x, bool cosine) {
 }
 
 static double trig(double x, int quarter) {
+  /* k has up to 20 bits: its products with the parts of 33 bits are exact. */
   if (!(dm_abs(x) <= 0x1p20)) return NAN;
   double k = dm_rint(x * TWO_OVER_PI);
   double r = ((x - k * PIO2_1) - k * PIO2_2) - k * PIO2_3;
@@ -185,6 +193,7 @@ double dm_normal_quantile(double p) {
        7.868691311456132591e-4, 0.0148753612908506148525, 0.13692988092273580531,
        0.59983220655588793769, 1}};
   double q = p - 0.5;
+  /* The three ranges of AS 241: the middle, and two of the tails. */
   if (dm_abs(q) <= 0.425) {
     double r = 0.180625 - q * q;
     return q * polynomial(r, num[0], 8) / polynomial(r, den[0], 8);

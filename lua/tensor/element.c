@@ -37,6 +37,7 @@ float lt_round_odd(double x) {
 }
 
 uint32_t lt_narrow(unsigned dtype, double x, unsigned cvt) {
+  /* To fp32 itself one rounding is enough, and it is to nearest. */
   if (dtype == ISA_float32) return isa_from_f32(dtype, (float)x, cvt);
   return isa_from_f32(dtype, lt_round_odd(x), cvt);
 }
@@ -146,6 +147,7 @@ static void store_ints(unsigned dtype, unsigned char *p, int64_t stride, size_t 
     part = n - i < LT_CHUNK ? n - i : LT_CHUNK;
     for (size_t k = 0; k < part; k++) {
       double x = in[i + k] < lo ? lo : in[i + k] > hi ? hi : in[i + k];
+      /* A NaN becomes half - half, 0. */
       v[k] = (int64_t)((x == x ? x + half : half) - half);
     }
     lt_store_i64(dtype, p + (int64_t)i * stride, stride, part, v);
@@ -164,6 +166,7 @@ void lt_store_f64(unsigned dtype, unsigned char *p, int64_t stride, size_t n, co
   if (dtype == ISA_float32) {
     for (size_t i = 0; i < n; i++, p += stride) {
       float v = (float)in[i];
+      /* Whatever bits a NaN had, the host's processor does not decide those of the result. */
       if (v != v) v = isa_bits_f32(0x7fc00000);
       memcpy(p, &v, sizeof v);
     }
@@ -188,6 +191,7 @@ static uint64_t convert_int(unsigned dd, unsigned sd, int64_t v, unsigned cvt) {
     return isa_from_f32(dd, sd == ISA_uint64 ? (float)(uint64_t)v : (float)v, cvt);
   if (dd == ISA_bool) return v != 0;
   if (dd == ISA_uint64) return sd != ISA_uint64 && v < 0 ? 0 : (uint64_t)v;
+  /* A uint64 that int64 cannot hold; the limits of dd then clamp it. */
   if (sd == ISA_uint64 && v < 0) v = INT64_MAX;
   return (uint64_t)clamp_int(dd, v);
 }
@@ -200,6 +204,7 @@ static void copy_elements(lt_run dst, lt_run src, size_t n) {
   } else if (dst.stride == bytes && src.stride == 0 && n > 0) {
     size_t done = bytes, all = n * bytes;
     memcpy(dst.p, src.p, bytes);
+    /* What is filled so far is the source of the next copy, so that each is twice as long. */
     for (; done < all; done *= 2)
       memcpy(dst.p + done, dst.p, done < all - done ? done : all - done);
   } else {
@@ -214,6 +219,7 @@ static void convert_narrow(lt_run dst, lt_run src, size_t n) {
   for (size_t part; n > 0; n -= part) {
     part = n < LT_CHUNK ? n : LT_CHUNK;
     lt_load_f64(src.dtype, src.p, src.stride, part, v);
+    /* The machine computes in fp32: an int32 loses its low bits here, as it does there. */
     for (size_t k = 0; k < part; k++) v[k] = (double)(float)v[k];
     lt_store_f64(dst.dtype, dst.p, dst.stride, part, v);
     src.p += (int64_t)part * src.stride;
@@ -308,12 +314,14 @@ void lt_walk_init(lt_walk *w, unsigned ndim, const int64_t *shape, unsigned nop,
   for (unsigned k = 0; k < nop; k++) w->p[k] = ops[k]->data;
   for (unsigned d = 0; d < ndim; d++) {
     if (shape[d] == 0) w->empty = true;
+    /* One element, whatever its stride. */
     if (shape[d] == 1) continue;
     bool joins = w->ndim > 0;
     int64_t stride[LT_OPERANDS];
     for (unsigned k = 0; k < nop; k++) { /* missing leading and unit dimensions repeat */
       int at = (int)d - (int)(ndim - ops[k]->ndim);
       stride[k] = at < 0 || ops[k]->shape[at] == 1 ? 0 : ops[k]->stride[at];
+      /* A step of the outer dimension is a whole run of this one: together they are one run. */
       if (joins && w->stride[k][w->ndim - 1] != stride[k] * shape[d]) joins = false;
     }
     if (!joins) w->ndim++;
@@ -332,6 +340,7 @@ void lt_walk_init(lt_walk *w, unsigned ndim, const int64_t *shape, unsigned nop,
 bool lt_walk_next(lt_walk *w) {
   if (w->empty) return false;
   if (!w->started) return w->started = true;
+  /* The last dimension is the inner run, which the caller walks. */
   for (unsigned d = w->ndim - 1; d-- > 0;) {
     for (unsigned k = 0; k < w->nop; k++) w->p[k] += w->stride[k][d];
     if (++w->index[d] < w->shape[d]) return true;

@@ -57,6 +57,7 @@ void lt_map(lt_source *s, const lt_loading *o) {
   flags |= MAP_NORESERVE; /* only pages that are written to cost memory */
 #endif
   lt_storage *m = lt_push_storage(s->L);
+  /* Pushed also where nothing is mapped: callers count on one value. */
   *m = (lt_storage){.bytes = (size_t)s->length, .release = lt_unmap};
   if (!wanted || (uint64_t)s->length > SIZE_MAX) return;
   void *p = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, flags, fileno(s->from), 0);
@@ -189,6 +190,7 @@ unsigned lt_stored_dtype(const lt_source *s, const lt_stored *e, unsigned asked)
                             : "%s: its type has no name: give {dtype = ...}",
                s->path);
   if (asked == 0 || (int)asked == own) return (unsigned)own;
+  /* Raw bits are read as whatever type of that size the caller says they are. */
   bool raw = e->named < 0 && (e->kind == 'u' || e->kind == 'V');
   if (is_double(e) && lt_class_of(asked) == LT_FLOAT) return asked;
   if (raw && isa_dtype_bytes(asked) == e->bytes) return asked;
@@ -200,6 +202,7 @@ unsigned lt_stored_dtype(const lt_source *s, const lt_stored *e, unsigned asked)
 int64_t lt_stored_size(const lt_source *s, const lt_stored *e) {
   lt_tensor size = {.dtype = ISA_uint8, .ndim = e->ndim};
   memcpy(size.shape, e->shape, sizeof size.shape);
+  /* Elements have up to 8 bytes. */
   if (!lt_layout(&size) || size.size > INT64_MAX / 16) lt_format_error(s, "its shape is too large");
   return size.size * e->bytes;
 }
@@ -236,6 +239,7 @@ static void read_doubles(lt_source *s, const lt_stored *e, const lt_tensor *t) {
 static void check_bools(const lt_source *s, const lt_tensor *t) {
   unsigned all = 0;
   for (int64_t i = 0; i < t->size; i++) all |= t->data[i];
+  /* One pass without branches for the files that are right. */
   if (all <= 1) return;
   for (int64_t i = 0; i < t->size; i++)
     if (t->data[i] > 1)
@@ -261,6 +265,7 @@ static unsigned char *mapped(const lt_source *s, const lt_stored *e, int64_t n) 
 
 void lt_read_tensor(lt_source *s, const lt_stored *e, unsigned dtype) {
   int64_t shape[LT_DIMS], n = lt_stored_size(s, e);
+  /* Fortran order is row-major order of the reversed shape; turned around at the end. */
   for (unsigned d = 0; d < e->ndim; d++) shape[d] = e->shape[e->fortran ? e->ndim - 1 - d : d];
   unsigned char *in_place = mapped(s, e, n);
   lt_tensor *t = in_place != NULL ? lt_new_on(s->L, dtype, e->ndim, shape, s->map, in_place)
@@ -298,6 +303,7 @@ static const char *check_name(lua_State *L, const char *what) {
 lt_named *lt_check_named(lua_State *L, int arg, const char *what, size_t *n) {
   luaL_checktype(L, arg, LUA_TTABLE);
   luaL_checkstack(L, 8, what);
+  /* Counted first: the array must not grow while the names in it are checked. */
   lua_Integer count = 0;
   for (lua_pushnil(L); lua_next(L, arg) != 0; lua_pop(L, 1)) {
     check_name(L, what);

@@ -100,6 +100,7 @@ static int make_arange(lua_State *L) {
   double step = n > 2 ? lua_tonumber(L, 3) : 1;
   double exact = (stop - start) / step, count = dm_floor(exact);
   if (count < exact) count += 1;
+  /* No host has room for more than 2^40 elements. */
   if (exact != exact || step == 0 || count > 0x1p40 || (step - step) != 0)
     return luaL_error(L, "arange: %f to %f by %f is not a finite range", start, stop, step);
   int64_t shape[1] = {count > 0 ? (int64_t)count : 0};
@@ -107,6 +108,7 @@ static int make_arange(lua_State *L) {
   double v[LT_CHUNK];
   for (int64_t i = 0; i < t->size; i += LT_CHUNK) {
     size_t part = part_of(t, i);
+    /* From the start each time: a sum would gather the errors of the steps before. */
     for (size_t k = 0; k < part; k++) v[k] = start + (double)(i + (int64_t)k) * step;
     lt_store_f64(dtype, t->data + i * t->stride[0], t->stride[0], part, v);
   }
@@ -181,6 +183,7 @@ static int make_randn(lua_State *L) {
     size_t n = part_of(t, i);
     for (size_t k = 0; k < n; k++) {
       double p = (double)(random_next(&r) >> 11) * 0x1p-53 + 0x1p-54;
+      /* The last p rounds to 1, whose quantile is infinite. */
       v[k] = mean + std * dm_normal_quantile(p < 1 ? p : 1 - 0x1p-53);
     }
     lt_store_f64(t->dtype, t->data + i * bytes, bytes, n, v);
@@ -194,6 +197,7 @@ static void uniform_ints(lua_State *L, const lt_tensor *t, random_state *r) {
   if (lo >= hi)
     luaL_error(L, "uniform: needs low < high, got %I and %I", (LUAI_UACINT)lo, (LUAI_UACINT)hi);
   unsigned char element[8];
+  /* Only to ask whether the type holds the ends of the range. */
   lua_pushinteger(L, lo);
   lt_set_element(L, -1, t->dtype, element);
   lua_pushinteger(L, hi - 1);
@@ -203,7 +207,7 @@ static void uniform_ints(lua_State *L, const lt_tensor *t, random_state *r) {
   int64_t v[LT_CHUNK];
   for (int64_t i = 0; i < t->size; i += LT_CHUNK) {
     size_t n = part_of(t, i);
-    for (size_t k = 0; k < n; k++)
+    for (size_t k = 0; k < n; k++) /* without a sign, where high - low may be beyond 2^63 */
       v[k] = (int64_t)((uint64_t)lo + high_product(random_next(r), (uint64_t)hi - (uint64_t)lo));
     lt_store_i64(t->dtype, t->data + i * bytes, bytes, n, v);
   }
@@ -294,6 +298,7 @@ static int make_tensor(lua_State *L) {
   if (!lt_layout(&as) || as.size != t->size)
     return luaL_error(L, "tensor: %s does not hold the %I values given", lt_push_type(L, &as),
                       (LUAI_UACINT)t->size);
+  /* The memory stays that of t's user value. */
   as.data = t->data;
   *t = as;
   return lt_place(L, device, "tensor");
@@ -319,6 +324,7 @@ static int make_frombytes(lua_State *L) {
                       (LUAI_UACINT)n, (LUAI_UACINT)(as.size * each));
   lt_tensor *t = lt_new(L, dtype, ndim, shape);
   if (n > 0) memcpy(t->data, bytes, n);
+  /* Any byte but 0 is true, and true is 1. */
   if (dtype == ISA_bool)
     for (size_t i = 0; i < n; i++) t->data[i] = t->data[i] != 0;
   return lt_place(L, device, "frombytes");
@@ -363,6 +369,7 @@ static int make_concat(lua_State *L) {
   for (int i = 1; i <= n; i++) {
     lua_rawgeti(L, 1, i);
     const lt_tensor *t = lt_check(L, -1);
+    /* `part` is a window on out that moves along the axis. */
     part.shape[axis] = t->shape[axis];
     lt_copy(L, &part, t, 0);
     part.data += part.shape[axis] * part.stride[axis];

@@ -19,6 +19,7 @@ static double f_rsqrt(double x) { return 1 / sqrt(x); }
 static double f_reciprocal(double x) { return 1 / x; }
 static double f_square(double x) { return x * x; }
 static double f_neg(double x) { return -x; }
+/* A NaN stays one, and -0 becomes 0. */
 static double f_relu(double x) { return x > 0 ? x : x != x ? x : 0; }
 static double f_sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 static double f_floor(double x) { return dm_floor(x); }
@@ -26,6 +27,7 @@ static double f_ceil(double x) { return -dm_floor(-x); }
 static double f_abs(double x) { return dm_abs(x); }
 
 static int64_t i_same(int64_t x) { return x; }
+/* Wraps at the lowest integer; in C a signed overflow has no meaning. */
 static int64_t i_neg(int64_t x) { return (int64_t)(0 - (uint64_t)x); }
 static int64_t i_abs(int64_t x) { return x < 0 ? i_neg(x) : x; }
 static int64_t i_sign(int64_t x) { return (x > 0) - (x < 0); }
@@ -83,6 +85,7 @@ static int unary(lua_State *L, const unary_op *op) {
   if (cls == LT_PACKED)
     return luaL_error(L, "%s: no arithmetic on %s: use astype", op->name,
                       isa_dtypes[t->dtype].name);
+  /* A bool is counted as a number, 0 or 1. */
   bool ints = cls == LT_INT && t->dtype != ISA_bool && op->i != NULL;
   lt_tensor *out = lt_new(L, ints ? t->dtype : ISA_float32, t->ndim, t->shape);
   const lt_tensor *ops[] = {out, t};

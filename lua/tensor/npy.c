@@ -42,6 +42,7 @@ void lt_read_npy(lt_source *s, unsigned asked) {
   memcpy(e.shape, h.shape, sizeof h.shape);
   unsigned dtype = lt_stored_dtype(s, &e, asked);
   int64_t want = lt_stored_size(s, &e);
+  /* A length that is known is checked before memory is taken for the tensor. */
   if (s->length >= 0 && s->length - s->at != want)
     lt_format_error(s, "%I bytes of data, but its shape and type need %I",
                     (LUAI_UACINT)(s->length - s->at), (LUAI_UACINT)want);
@@ -94,10 +95,13 @@ size_t lt_npy_head(const lt_tensor *t, unsigned char out[LT_NPY_HEAD]) {
   int n = snprintf(head, size, "{'descr': %s, 'fortran_order': False, 'shape': (", type);
   for (unsigned d = 0; d < t->ndim; d++)
     n += snprintf(head + n, size - (size_t)n, "%s%lld", d > 0 ? ", " : "", (long long)t->shape[d]);
+  /* A tuple of one element in Python: (3,). */
   n += snprintf(head + n, size - (size_t)n, "%s), }", t->ndim == 1 ? "," : "");
+  /* Data begins at a multiple of 64 bytes, as NumPy aligns it. */
   while ((MAGIC + 4 + n + 1) % 64 != 0) head[n++] = ' ';
   head[n++] = '\n';
   memcpy(out, magic, MAGIC);
+  /* Version 1.0, whose header's length has 16 bits. */
   memcpy(out + MAGIC, (unsigned char[]){1, 0, (unsigned char)n, (unsigned char)(n >> 8)}, 4);
   return (size_t)n + MAGIC + 4;
 }

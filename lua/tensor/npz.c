@@ -59,6 +59,7 @@ static archive *open_archive(lua_State *L, lt_source *s, const char *path) {
   zip_source_t *from = zip_source_filep_create(f->f, 0, -1, &error);
   if (from == NULL) luaL_error(L, "%s: %s", path, push_error_text(L, &error));
   f->f = NULL; /* `from` closes it */
+  /* CHECKCONS: the two descriptions of a member, before it and at the end, must agree. */
   a->z = zip_open_from_source(from, ZIP_RDONLY | ZIP_CHECKCONS, &error);
   if (a->z == NULL) {
     zip_source_free(from);
@@ -90,6 +91,7 @@ static void push_members(const lt_source *s, archive *a) {
   for (zip_int64_t i = 0; i < n; i++) {
     zip_stat_t st;
     stat_member(s, a, (zip_uint64_t)i, &st);
+    /* Members that share bytes, as in archives made to burst, have more in all than the file. */
     if (st.comp_size > (uint64_t)s->length - packed)
       lt_format_error(s, "its members up to '%s' have more bytes than its %I", st.name,
                       (LUAI_UACINT)s->length);
@@ -210,6 +212,7 @@ static bool add_member(zip_t *z, const char *name, const lt_tensor *t, unsigned 
                        bool compress) {
   enum { FIRST_DAY = 1 << 5 | 1 };
   zip_uint64_t bytes = (zip_uint64_t)t->size * isa_dtype_bytes(t->dtype);
+  /* libzip reads the heads when it closes the archive: each member has its own. */
   zip_buffer_fragment_t parts[2] = {{head, lt_npy_head(t, head)}, {t->data, bytes}};
   zip_source_t *source = zip_source_buffer_fragment(z, parts, bytes > 0 ? 2 : 1, 0);
   if (source == NULL) return false;

@@ -71,6 +71,7 @@ static int64_t int_idiv(int64_t x, int64_t y, int_type *t) {
     return 0;
   }
   if (t->is_unsigned) return (int64_t)((uint64_t)x / (uint64_t)y);
+  /* The processor traps at the lowest integer over -1; it wraps. */
   if (y == -1) return (int64_t)(0 - (uint64_t)x);
   return x / y - (x % y != 0 && (x < 0) != (y < 0));
 }
@@ -89,6 +90,7 @@ static int64_t shift_right(int64_t x, int64_t y, const int_type *t) {
 static uint64_t int_power(uint64_t x, int64_t y, int_type *t) {
   uint64_t r = 1;
   if (y < 0 && !t->is_unsigned) t->failed = true;
+  /* No power is computed of what is an error. */
   for (uint64_t k = t->failed ? 0 : (uint64_t)y; k > 0; k >>= 1) {
     if (k & 1) r *= x;
     x *= x;
@@ -173,6 +175,7 @@ static void scalar_operand(lua_State *L, int arg, const char *what, unsigned oth
   if (type == LUA_TBOOLEAN)
     dtype = ISA_bool;
   else if (lua_isinteger(L, arg) && lt_class_of(other) == LT_INT)
+    /* Beside bools an integer is more than one of them. */
     dtype = other == ISA_bool ? ISA_int32 : other;
   *t = (lt_tensor){.data = data, .size = 1, .dtype = dtype};
   lt_set_element(L, arg, dtype, data);
@@ -185,6 +188,7 @@ static unsigned common_int(lua_State *L, const char *what, unsigned a, unsigned 
   bool au = lt_is_unsigned(a), bu = lt_is_unsigned(b);
   if (au == bu) return abits >= bbits ? a : b;
   unsigned u = au ? a : b, s = au ? b : a;
+  /* A wider signed type holds all of the unsigned one. */
   if (isa_dtypes[s].bits > isa_dtypes[u].bits) return s;
   switch (isa_dtypes[u].bits) {
   case 8: return ISA_int16;
@@ -285,6 +289,7 @@ int lt_binary_type(lua_State *L) {
   lt_tensor number;
   for (int i = 0; i < 2; i++)
     if (lua_type(L, i + 2) == LUA_TSTRING) type[i] = lb_dtype(L, i + 2);
+  /* A number's type depends on the other operand's, which must be known first. */
   for (int i = 0; i < 2; i++) {
     if (type[i] != 0) continue;
     scalar_operand(L, i + 2, name, type[!i], &number, data);
@@ -308,6 +313,7 @@ BINARY_OPS(X)
 /* soma.where(condition, a, b): a where the condition is not zero, else b. Equal types are copied
  * bit by bit; else the type is the one a + b would have. */
 static int op_where(lua_State *L) {
+  /* Never computed: only its types are asked for. */
   static const binary_op choose = {"where", f_add, i_add, false};
   lua_settop(L, 3);
   if (lt_call_device(L, "where")) return 1;

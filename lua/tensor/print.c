@@ -79,6 +79,7 @@ static void add_tensor(printer *pr, unsigned d, const unsigned char *p) {
     if (next < t->shape[d]) luaL_addstring(&pr->b, innermost ? hidden ? ", ..., " : ", " : ",");
     if (innermost && next < t->shape[d] && pr->line + pr->width > 98) add_break(pr, d, 1);
     if (!innermost && next < t->shape[d]) {
+      /* Between blocks of more dimensions there are more empty lines, as NumPy has it. */
       add_break(pr, d, hidden ? 1 : t->ndim - d - 1);
       if (hidden) {
         luaL_addstring(&pr->b, "...,");

@@ -32,6 +32,7 @@ static void add_sum(accumulator *acc, bool is_unsigned, size_t n, const double *
 
 static bool after(const accumulator *acc, bool is_unsigned, double f, int64_t i, bool is_float) {
   if (!is_float) return is_unsigned ? (uint64_t)i > (uint64_t)acc->i : i > acc->i;
+  /* A NaN so far gives way to anything. */
   if (acc->f != acc->f) return true;
   return f > acc->f || (f == acc->f && dm_bits(acc->f) >> 63 && !(dm_bits(f) >> 63));
 }
@@ -41,6 +42,7 @@ static void add_max(accumulator *acc, bool is_unsigned, size_t n, const double *
   for (size_t k = 0; k < n; k++) {
     double fv = f != NULL ? f[k] : 0;
     int64_t iv = f != NULL ? 0 : i[k];
+    /* The first counts whatever it is: of NaNs alone the result is NaN. */
     if (acc->count + (int64_t)k == 0 || (fv == fv && after(acc, is_unsigned, fv, iv, f != NULL))) {
       acc->f = fv;
       acc->i = iv;
@@ -130,6 +132,7 @@ static int reduce_all(lua_State *L, const reduction *op, const lt_tensor *t, boo
   while (lt_walk_next(&w)) accumulate(op, &acc, t->dtype, w.p[0], w.step[0], (int64_t)w.n);
   unsigned char element[8];
   finish(op, &acc, t->dtype, type, element);
+  /* With as many dimensions as before, each of one element. */
   if (keep) {
     int64_t shape[LT_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     memcpy(lt_new(L, type, t->ndim, shape)->data, element, isa_dtype_bytes(type));
@@ -141,6 +144,7 @@ static int reduce_all(lua_State *L, const reduction *op, const lt_tensor *t, boo
 
 static int reduce_axis(lua_State *L, const reduction *op, const lt_tensor *t, int axis, bool keep) {
   lt_tensor base = *t;
+  /* With one element along the axis the walk meets the first of each reduced run. */
   base.shape[axis] = 1;
   unsigned type = result_type(op, t->dtype);
   lt_tensor *out = lt_new(L, type, t->ndim, base.shape);
@@ -154,6 +158,7 @@ static int reduce_axis(lua_State *L, const reduction *op, const lt_tensor *t, in
                  t->shape[axis]);
       finish(op, &acc, t->dtype, type, w.p[0] + (int64_t)i * w.step[0]);
     }
+  /* The elements stay where they are: only a dimension of one goes. */
   if (!keep) {
     out->ndim--;
     for (unsigned d = (unsigned)axis; d < out->ndim; d++) out->shape[d] = t->shape[d + 1];
@@ -193,6 +198,7 @@ static int op_all(lua_State *L) { return reduce(L, &all_op); }
 static void *unpack(lua_State *L, const lt_tensor *t, bool ints) {
   size_t n = (size_t)t->size;
   if (n > SIZE_MAX / 16) luaL_error(L, "matmul: %s is too large", lt_push_type(L, t));
+  /* Never of no bytes. */
   char *out = lua_newuserdatauv(L, n * 8 + 8, 0), *p = out;
   lt_walk w;
   lt_walk_init(&w, t->ndim, t->shape, 1, &t);
@@ -259,6 +265,7 @@ static int op_matmul(lua_State *L) {
       lt_store_f64(ISA_float32, to, 4, (size_t)n, row);
     }
   }
+  /* `out`, below the two operands and the row. */
   lua_pushvalue(L, -4);
   return 1;
 }

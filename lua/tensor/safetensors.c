@@ -79,6 +79,7 @@ static json_t *read_json(lt_source *s) {
   if (!lt_read(s, count, 8))
     lt_format_error(s, "%I bytes; the length of its header alone takes 8", (LUAI_UACINT)s->length);
   uint64_t n = lt_get_bits(count, 8);
+  /* Before memory is taken for the header. */
   if (n > MAX_HEADER || (int64_t)n > s->length - 8)
     lt_format_error(s,
                     "a header of %s bytes; the file has %I after its length, the format allows %d",
@@ -88,6 +89,7 @@ static json_t *read_json(lt_source *s) {
   char *text = lua_newuserdatauv(s->L, n + 1, 0);
   if (!lt_read(s, text, n)) lt_format_error(s, "it ends within its header of %d bytes", (int)n);
   if (n == 0 || text[0] != '{') lt_format_error(s, "its header does not begin with {");
+  /* A name given twice would be read in one way here and in another elsewhere. */
   *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
   if (*root == NULL) lt_format_error(s, "header: byte %d: %s", error.position, error.text);
   lua_pop(s->L, 1); /* the text */
@@ -175,6 +177,7 @@ static void read_header(header *h) {
   check_metadata(&h->s, json_object_get(h->root, METADATA));
   h->n = 0;
   h->list = lua_newuserdatauv(h->s.L, (json_object_size(h->root) + 1) * sizeof *h->list, 0);
+  /* Names and shapes are those in root, which the stack holds. */
   json_object_foreach(h->root, name, value) {
     if (strcmp(name, METADATA) != 0) h->list[h->n++] = check_entry(h, name, value);
   }
@@ -210,6 +213,7 @@ static int our_dtype(const header *h, const entry *e, const struct row *row) {
   lua_pop(L, 1);
   if (name == NULL) return -1;
   int dtype = isa_dtype_find(name, strlen(name));
+  /* Only unsigned integers stand in for types that the format lacks. */
   if (dtype < 0 || row->kind != 'u' || isa_dtype_bytes((unsigned)dtype) != row->bytes)
     lt_format_error(&h->s, METADATA " says that '%s' is %s, but its dtype is %s", e->name, name,
                     row->name);
@@ -227,6 +231,7 @@ static lt_stored describe(const header *h, const entry *e) {
                     LT_DIMS);
   lt_stored r = {.kind = rows[i].kind, .bytes = rows[i].bytes, .ndim = (unsigned)ndim};
   r.named = our_dtype(h, e, &rows[i]);
+  /* Integers and bools are found by their kind. */
   if (r.named < 0 && r.kind == 'f') r.named = rows[i].named;
   for (size_t d = 0; d < ndim; d++) r.shape[d] = json_integer_value(json_array_get(e->shape, d));
   return r;
@@ -371,6 +376,7 @@ static void add_tensor(lua_State *L, json_t *root, json_t *metadata, const lt_na
     good = json_array_append_new(shape, json_integer(t->shape[d])) == 0;
   json_t *value = json_pack("{s:s,s:o,s:[I,I]}", "dtype", type_name(t), "shape", shape,
                             "data_offsets", (json_int_t)at, (json_int_t)(at + size_of(t)));
+  /* In this order: value is taken over, or freed, whatever went wrong before. */
   good = add(root, e->name, value) && good;
   if (good && of_dtype(t->dtype) < 0)
     good = add(metadata, lua_pushfstring(L, OUR_KEY "%s", e->name),
@@ -397,6 +403,7 @@ static void push_header(lua_State *L, int metadata, const lt_named *list, size_t
   }
   if (json_object_size(*about) > 0 && json_object_set(*root, METADATA, *about) != 0)
     luaL_error(L, "save_safetensors: out of memory");
+  /* Asked for without a buffer, it gives the length. */
   size_t size = json_dumpb(*root, NULL, 0, JSON_COMPACT | JSON_SORT_KEYS);
   size_t padded = (size + 7) / 8 * 8;
   char *text = lua_newuserdatauv(L, padded + 1, 0);

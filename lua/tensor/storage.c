@@ -32,6 +32,7 @@ static void *map_pages(size_t n) {
 
 /* Pushes a storage of n zeroed bytes; false: the host has no more. */
 static bool push_pages(lua_State *L, size_t n) {
+  /* The collector sees a small userdata; it must know what hangs on it. */
   lb_account(L, n);
   lt_storage *s = lt_push_storage(L);
   s->bytes = n;
@@ -47,6 +48,7 @@ static bool push_pages(lua_State *L, size_t n) {
 }
 
 void *lt_push_zeros(lua_State *L, size_t n) {
+  /* A limit counts what Lua's allocator gives, and pages are not among that. */
   if (n < PAGES_FROM || lb_is_limited(L)) return memset(lua_newuserdatauv(L, n, 0), 0, n);
   if (!push_pages(L, n)) luaL_error(L, "not enough memory for %I bytes", (LUAI_UACINT)n);
   return ((lt_storage *)lua_touserdata(L, -1))->data;

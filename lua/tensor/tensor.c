@@ -11,6 +11,7 @@ bool lt_layout(lt_tensor *t) {
     int64_t n = t->shape[d];
     t->stride[d] = dense;
     if (n == 0) empty = true;
+    /* A dimension of 0 does not hide that the others are too large. */
     if (n > 0 && dense > (PTRDIFF_MAX / 2) / n) fits = false;
     if (n > 0 && fits) dense *= n;
   }
@@ -66,6 +67,7 @@ bool lt_dense(const lt_tensor *t) {
   int64_t dense = isa_dtype_bytes(t->dtype);
   if (t->size == 0) return true;
   for (unsigned d = t->ndim; d-- > 0; dense *= t->shape[d])
+    /* The stride of a single element is never taken. */
     if (t->shape[d] != 1 && t->stride[d] != dense) return false;
   return true;
 }
@@ -159,6 +161,7 @@ static void refuse_range(lua_State *L, const lt_tensor *t, int index) {
   }
   lua_Integer from = part[0], n = part[1], rows = t->ndim ? t->shape[0] : 0;
   if (!exact || from < 0 || n < 1 || from > rows || n > rows - from) return;
+  /* What could be an element as well may be meant as one. */
   if (t->ndim == 2 && from < rows && n < t->shape[1]) return;
   luaL_error(L,
              "%s has no element {%I, %I}; for %I rows from row %I on write t:slice {%I, %I} (only "
@@ -207,6 +210,7 @@ static void convert_packed(const lt_tensor *d, const lt_tensor *s) {
   unsigned wide = isa_dtype_bytes(pack ? s->dtype : d->dtype);
   int64_t n = pack ? d->size : s->size;
   for (int64_t i = 0; i < n; i++) {
+    /* Packed words hold their lanes with the first in the low bits. */
     uint64_t bits = pack ? 0 : lt_get_bits(s->data + i * bytes, bytes);
     for (unsigned lane = 0; lane < lanes; lane++) {
       int64_t at = (i * lanes + lane) * wide;
@@ -306,6 +310,7 @@ static void push_list(lua_State *L, const lt_tensor *t, unsigned d, const unsign
     return;
   }
   luaL_checkstack(L, 2, "tolist");
+  /* The size is only a hint: a huge one must not take the memory at once. */
   lua_createtable(L, t->shape[d] < 1 << 20 ? (int)t->shape[d] : 0, 0);
   for (int64_t i = 0; i < t->shape[d]; i++) {
     push_list(L, t, d + 1, p + i * t->stride[d]);

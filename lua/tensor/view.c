@@ -58,6 +58,7 @@ static int64_t slice_dim(lua_State *L, int index, lt_tensor *t, unsigned d, cons
                (LUAI_UACINT)n);
   int64_t count = hi == lo ? 0 : (hi - lo - 1) / step + 1;
   t->shape[t->ndim] = count;
+  /* A step between fewer than two is not taken, and might overflow. */
   t->stride[t->ndim] = count > 1 ? from->stride[d] * step : from->stride[d];
   t->ndim++;
   return hi > lo ? from->stride[d] * lo : 0;
@@ -76,6 +77,7 @@ static bool is_list_of_ranges(lua_State *L, int arg) {
 /* t:slice(range, ...), or one table of ranges. A range is {lo, hi}, {lo, hi, step}, {} for all,
  * or an integer, which drops the dimension; dimensions not named are kept whole. */
 static int tensor_slice(lua_State *L) {
+  /* For its error, before the ranges are looked at. */
   check(L);
   if (lua_gettop(L) == 2 && lua_type(L, 2) == LUA_TTABLE && is_list_of_ranges(L, 2)) {
     int n = (int)lua_rawlen(L, 2);
@@ -121,6 +123,7 @@ static int tensor_reshape(lua_State *L) {
     if (shape[d] == -1)
       open = (int)d;
     else if (shape[d] > 1 && known > PTRDIFF_MAX / shape[d])
+      /* Too many: no tensor has -1 elements, so that it is refused below. */
       known = -1;
     else if (known >= 0)
       known *= shape[d];
@@ -138,6 +141,7 @@ static int tensor_reshape(lua_State *L) {
   if (lt_test(L, 1) != NULL)
     lt_make_dense(L, 1);
   else if (!lt_dense(t))
+    /* There is no copy of a device tensor to make here. */
     return luaL_error(L, "reshape: %s is a view that is not dense: use t:copy() first",
                       lt_push_type(L, t));
   return push_view(L, &want, 0);
@@ -180,6 +184,7 @@ static int tensor_view(lua_State *L) {
   int64_t from = isa_dtype_bytes(t->dtype), to = isa_dtype_bytes(dtype);
   lt_tensor v = *t;
   v.dtype = dtype;
+  /* Sizes equal, strides stay, dense or not. */
   if (from == to) return push_view(L, &v, 0);
   unsigned last = t->ndim - 1;
   if (t->ndim == 0 || (t->shape[last] != 1 && t->stride[last] != from) ||
