@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+/* The parser calls itself: deeper expressions could use up the host's stack. */
 enum { MAX_DEPTH = 200, MAX_ARGS = 16 };
 
 typedef struct eval {
@@ -190,6 +191,7 @@ static bool round_up(eval *e, const as_tok *name, int64_t a, int64_t b, bool ali
 
 static bool fn_extreme(eval *e, const as_tok *name, const as_val *v, unsigned n, bool max,
                        as_val *out) {
+  /* Compared as `<` compares, so that integers and floats may be mixed. */
   as_tok less = {.kind = AS_T_PUNCT, .punct = '<', .pos = name->pos, .len = name->len};
   *out = v[0];
   for (unsigned i = 1; i < n; i++) {
@@ -352,7 +354,9 @@ static bool unknown_name(eval *e, const as_tok *name) {
 static bool look_up(eval *e, const as_tok *name, const char *attr, const int64_t *index,
                     as_val *out) {
   as_job *j = e->c->j;
+  /* Callers that go on after an error have an integer. */
   *out = int_val(0);
+  /* The side that does not count may name what does not exist. */
   if (e->dead) return true;
   enum as_known k = j->name_value ? j->name_value(j, name, attr, index, out) : AS_UNKNOWN;
   /* Types have a size too, unless the program has something of that name. */
@@ -391,6 +395,7 @@ static bool attribute(eval *e, const as_tok *name, as_val *out) {
 
 static bool name_value(eval *e, as_val *out) {
   const as_tok *name = e->c->t;
+  /* A line ends with AS_T_END, so that there is a token after a name. */
   bool call = name[1].kind == AS_T_PUNCT && name[1].punct == '(';
   if (call && (strcmp(name->text, "sizeof") == 0 || strcmp(name->text, "addr") == 0))
     return query(e, name, out);
@@ -424,6 +429,7 @@ static bool primary(eval *e, as_val *out) {
   case AS_T_STR: *out = text_val(t); break;
   case AS_T_NAME: return name_value(e, out);
   default:
+    /* NASM's sign for the address of the present line. */
     if (at(e, '$')) {
       as_error(e->c->j, t->pos, 1,
                "`$` does not stand for the address of this code: write a label");
@@ -442,6 +448,7 @@ static bool negate(eval *e, const as_tok *op, as_val *v) {
     *v = int_val(0);
     return complain(e, op, "this operator needs a number");
   }
+  /* A character with a sign is a number and nothing else. */
   v->s = NULL;
   if (op->punct == '!')
     *v = int_val(!truth(v));
@@ -479,6 +486,7 @@ static bool logical(eval *e, const as_tok *op, as_val *left) {
   bool decided = !is_xor && truth(left) == is_or, other = is_xor && truth(left);
   as_val right;
   e->dead += decided;
+  /* One level up, as these operators take their left side first. */
   bool ok = binary(e, level_of(op) + 1, &right);
   e->dead -= decided;
   *left = int_val(decided ? is_or : ok && truth(&right) != other);

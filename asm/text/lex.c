@@ -32,6 +32,7 @@ static const uint8_t class_of[256] = {
 static unsigned class_at(const char *p) { return class_of[(unsigned char)*p]; }
 static bool name_start(char c) { return class_at(&c) == LETTER; }
 static bool name_part(char c) {
+  /* A question mark only inside: at the beginning it is an operator. */
   return class_at(&c) == LETTER || class_at(&c) == DIGIT || c == '?';
 }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -112,12 +113,14 @@ static enum number float_value(const char *s, bool hex, double *out) {
     if (point) scale -= hex ? 4 : 1;
   }
   bool has_exp = (*s | 32) == (hex ? 'p' : 'e');
+  /* As in C, a hexadecimal float needs its exponent. */
   if (!digits || (*s && !has_exp) || (hex && !has_exp)) return N_BAD;
   if (has_exp) {
     char *end;
     if (!is_digit(s[1]) && !((s[1] == '+' || s[1] == '-') && is_digit(s[2]))) return N_BAD;
     exponent = strtol(s + 1, &end, 10);
     if (*end) return N_BAD;
+    /* Far beyond any double, and the sum with scale stays within a long. */
     if (exponent > 100000) exponent = 100000;
     if (exponent < -100000) exponent = -100000;
   }
@@ -135,6 +138,7 @@ static enum number number_value(const char *from, const char *to, as_tok *t) {
   size_t n = 0;
   for (const char *p = from; p < to; p++) {
     if (n + 1 == sizeof s) return N_BAD;
+    /* A low line between digits only, and one at a time. */
     if (*p != '_')
       s[n++] = *p;
     else if (p == from || !name_part(p[-1]) || p + 1 == to || p[1] == '_')
@@ -194,6 +198,7 @@ static bool digits(const char **p, int radix, int least, int most, uint32_t *out
 
 /* The bytes of a character in UTF-8; false: no character has that number. */
 static bool utf8(uint32_t c, char **to) {
+  /* Surrogates are halves of a pair in UTF-16 and no characters. */
   if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return false;
   unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
   static const uint8_t heads[] = {0, 0xc0, 0xe0, 0xf0};
@@ -217,6 +222,7 @@ static bool escape(const char **p, char **to) {
   }
   bool hex = **p == 'x';
   *p += hex;
+  /* Three octal digits can be more than a byte. */
   if (!(hex ? digits(p, 16, 1, 2, &c) : digits(p, 8, 1, 3, &c)) || c > 0xff) return false;
   *(*to)++ = (char)(unsigned char)c;
   return true;
@@ -234,10 +240,12 @@ static bool lex_quoted(as_lex *lx, as_tok *t) {
   char q = *from;
   if (*end != q) {
     lx->p = end;
+    /* A line's end from other systems is not part of the text. */
     if (end > from && end[-1] == '\r') end--;
     return fail(lx, from, end, "string without a closing quote");
   }
   lx->p = end + 1;
+  /* An escape is never shorter than its bytes. */
   char *s = as_new(lx->j, (size_t)(end - from)), *to = s;
   for (const char *p = from + 1; p < end;) {
     if (*p != '\\') {
@@ -274,6 +282,7 @@ static bool dot_selects(const as_tok *prev) {
 
 /* The punctuation at p, and its length. */
 static unsigned punct_at(const char *p, uint32_t *len) {
+  /* Longer ones before those that they begin with. */
   static const struct {
     char text[4];
     uint16_t punct;
@@ -283,6 +292,7 @@ static unsigned punct_at(const char *p, uint32_t *len) {
                {"^^", AS_P_XORXOR}, {"++", AS_P_INC},  {"--", AS_P_DEC},    {"+=", AS_P_ADDEQ},
                {"-=", AS_P_SUBEQ},  {"//", AS_P_IDIV}};
   *len = 1;
+  /* Every long one passes this, most bytes do not. */
   if (p[1] == '=' || p[1] == '>' || (p[1] == p[0] && *p != '[' && *p != ']'))
     for (size_t i = 0; i < sizeof longs / sizeof longs[0]; i++) {
       *len = (uint32_t)strlen(longs[i].text);
@@ -301,6 +311,7 @@ static void lex_punct(as_lex *lx, as_tok *t) {
 
 /* ---- The preprocessor's tokens ------------------------------------------------------------ */
 
+/* The two ends of a range in one number; print_pp of tok.c takes them apart. */
 static int64_t pack_range(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)(uint32_t)a | (uint64_t)(uint32_t)b << 32);
 }
@@ -396,6 +407,7 @@ static const char *pp_inline(as_lex *lx, const char *p, as_tok *t) {
     return p + (p[2] == '?' ? 3 : 2);
   case '+':
   case '-':
+    /* NASM's %+1, a parameter as a condition, has a digit; else %+ joins two tokens. */
     if (*p == '+' && !is_digit(p[1])) {
       t->punct = AS_PP_PASTE;
       return p + 1;
@@ -465,6 +477,7 @@ static bool lex_token(as_lex *lx, as_tok *t, const as_tok *prev) {
       as_error(lx->j, place(lx, lx->p), 1,
                "byte 0x%02x is not allowed outside strings and comments",
                (unsigned)(unsigned char)c);
+    /* The other bytes of a character are part of the same mistake. */
     while ((unsigned char)*++lx->p >= 0x80) {
     }
     return false;
@@ -474,6 +487,7 @@ static bool lex_token(as_lex *lx, as_tok *t, const as_tok *prev) {
 static void next_line(as_lex *lx) {
   lx->p++;
   lx->bol = lx->p;
+  /* Pieces have no lines of their own: their step is 0. */
   lx->line += lx->step;
 }
 
@@ -516,6 +530,7 @@ bool as_lex_line(as_lex *lx, as_toks *out) {
   bool more;
   do {
     bool space = false;
+    /* For a token, and the end after it. */
     if (out->cap - out->n < 2) as_toks_grow(lx->j, out, 2);
     more = skip_blanks(lx, &space);
     as_tok *t = &out->v[out->n];
@@ -524,6 +539,7 @@ bool as_lex_line(as_lex *lx, as_toks *out) {
     if (out->n == MAX_LINE_TOKENS)
       as_fatal(lx->j, t->pos, "more than %d tokens in a line", MAX_LINE_TOKENS);
     if (!lex_token(lx, t, out->n ? t - 1 : NULL)) {
+      /* The rest is still read, so that all mistakes of a line are told at once. */
       out->bad = true;
       continue;
     }

@@ -72,6 +72,7 @@ isa_status as_lint(const isa_program *p, const as_options *o, as_result *out) {
   isa_findings *f = isa_zalloc(&al, sizeof *f);
   if (!f) return ISA_NOMEM;
   isa_status s = isa_lint(p, 0, &al, f, &e);
+  /* One more than the findings, for the error of a program that is refused. */
   out->diags = isa_arena_alloc(&out->arena, (f->n + 1) * sizeof *out->diags);
   if (!out->diags) s = ISA_NOMEM;
   if (s != ISA_OK && s != ISA_NOMEM) s = refused(&e, out);

@@ -14,6 +14,7 @@ bool as_printer_open(const isa_program *p, const isa_alloc *al, as_printer *pr) 
       pr->at[c][e] = isa_zalloc(al, ((size_t)pr->n[c][e] + 1) * sizeof *pr->at[c][e]);
       ok = ok && pr->at[c][e];
     }
+  /* From the last, so that each list begins with the first. */
   for (uint32_t i = p->nsymbols; ok && i > 0; i--) {
     const isa_symbol *s = &p->symbols[i - 1];
     if (s->core >= p->ncores || s->pc > pr->n[s->core][s->engine] || !s->name) continue;

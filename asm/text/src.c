@@ -82,12 +82,14 @@ typedef struct found {
 static bool try_path(as_job *j, const char *path, bool source, found *f) {
   as_name *name = as_name_of(as_intern(j, path, strlen(path)));
   f->path = name->text;
+  /* A file that is included again is not read again. */
   if (source && name->source && j->sources[name->source - 1].text) {
     f->text = j->sources[name->source - 1].text;
     return true;
   }
   int why;
   f->text = read_file(j, path, &f->n, &why);
+  /* The name is tried in several directories, and is absent from most. */
   if (why != 0 && why != ENOENT) f->why = why;
   if (!f->text) return false;
   if (!name->read) add_dep(j, name->text);
@@ -97,6 +99,7 @@ static bool try_path(as_job *j, const char *path, bool source, found *f) {
 
 static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool source, found *f) {
   f->why = 0;
+  /* A file that the command line names, at line 0, is always allowed. */
   if (at.line != 0 && j->o && j->o->no_files) {
     as_error(j, at, span, "cannot read `%s`: this source may not read files", path);
     return false;
@@ -110,6 +113,7 @@ static bool find(as_job *j, as_pos at, uint32_t span, const char *path, bool sou
     const char *dir = j->o->include_dirs[i];
     if (try_path(j, join(j, dir, strlen(dir), path), source, f)) return true;
   }
+  /* For -MG: what is missing will be made by the rule that this line helps to write. */
   if (j->o && j->o->missing_files && at.line != 0) {
     as_src_depend(j, path);
     *f = (found){.path = as_intern(j, path, strlen(path)), .text = ""};
@@ -168,6 +172,7 @@ const char *as_src_read(as_job *j, as_pos at, uint32_t span, const char *path, s
 /* ---- Lines -------------------------------------------------------------------------------- */
 
 static void index_lines(as_job *j, as_source *s) {
+  /* Counted first, so that the index takes what it needs of the arena and no more. */
   uint32_t lines = 1;
   const char *end = s->text + s->n, *nl;
   for (const char *p = s->text; (nl = memchr(p, '\n', (size_t)(end - p))) != NULL; p = nl + 1)
@@ -192,6 +197,7 @@ static uint32_t own_text(as_job *j, const char *name, const char *text, size_t n
   s->text = text;
   s->n = n;
   index_lines(j, s);
+  /* The lexer takes a zero byte for the end: all after it would be lost. */
   const char *nul = memchr(text, 0, n);
   if (!nul) return index;
   uint32_t line = 1;
@@ -215,6 +221,7 @@ bool as_src_load(as_job *j, as_pos at, uint32_t span, const char *path, uint32_t
   found f;
   if (!find(j, at, span, path, true, &f)) return false;
   as_name *name = as_name_of(f.path);
+  /* A name may be known from a line mark alone, without a text. */
   if (!name->source || !j->sources[name->source - 1].text)
     name->source = own_text(j, f.path, f.text, f.n) + 1;
   *index = name->source - 1;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* By number, from AS_P_SHL on. */
 static const char *const long_puncts[] = {"<<", ">>", "==", "!=", "<=", ">=", "&&", "||",
                                           "++", "--", "+=", "-=", "//", "%%", "^^", "<=>"};
 
@@ -129,6 +130,7 @@ static bool selects(const as_tok *t) {
   return t->kind != AS_T_PUNCT || t->punct == ']' || t->punct == ')' || t->punct == '}';
 }
 
+/* Whether two punctuation marks that touch would be read as others. */
 static bool merges(unsigned a, unsigned b) {
   char last = a >= AS_P_SHL ? long_puncts[a - AS_P_SHL][1] : (char)a;
   char first = b >= AS_P_SHL ? long_puncts[b - AS_P_SHL][0] : (char)b;
@@ -151,6 +153,7 @@ static bool needs_space(const as_tok *a, const as_tok *b, bool dot_apart) {
 
 void as_toks_print(const as_tok *t, uint32_t n, isa_buf *out) {
   bool apart = true; /* of the last token from the one before it */
+  /* The first has nothing before it to touch. */
   for (uint32_t i = 0; i < n; i++) {
     bool space = i > 0 && needs_space(&t[i - 1], &t[i], apart);
     if (space) isa_buf_puts(out, " ");

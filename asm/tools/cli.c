@@ -42,9 +42,11 @@ static bool special(const char *path) {
 }
 
 bool as_cli_same(const char *a, const char *b) {
+  /* Standard input and output are never taken for one file. */
   struct stat x, y;
   if (strcmp(a, "-") == 0 || strcmp(b, "-") == 0) return false;
   bool has_x = stat(a, &x) == 0, has_y = stat(b, &y) == 0;
+  /* Files that do not exist yet are one if their names are. */
   if (!has_x || !has_y) return !has_x && !has_y && strcmp(a, b) == 0;
   return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
@@ -68,6 +70,7 @@ static bool cannot_write(const as_cli_file *f, int why, isa_error *e) {
 static bool write_fd(const as_cli_file *f, int fd, isa_error *e) {
   bool ok = write_all(fd, f->data, f->n);
   int why = errno;
+  /* Standard output stays open: messages may go there. */
   if (fd > 2 && close(fd) != 0 && ok) {
     ok = false;
     why = errno;
@@ -88,6 +91,7 @@ static const char *volatile unnamed[UNNAMED];
 static void on_signal(int sig) {
   for (int i = 0; i < UNNAMED; i++)
     if (unnamed[i]) unlink(unnamed[i]);
+  /* The default action now, so that the exit status tells of the signal. */
   signal(sig, SIG_DFL);
   raise(sig);
 }
@@ -104,6 +108,7 @@ static bool write_temp(as_cli_file *f, unsigned slot, isa_error *e) {
   f->temp = malloc(n);
   if (!f->temp) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "out of memory");
   int fd = -1;
+  /* A process of the same number may have left one behind. */
   for (unsigned i = 0; i < 100 && fd < 0 && (i == 0 || errno == EEXIST); i++) {
     snprintf(f->temp, n, "%s.%ld.%u.tmp", f->path, (long)getpid(), i);
     fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
@@ -128,6 +133,7 @@ bool as_cli_write(as_cli_file *files, unsigned n, isa_error *e) {
   bool ok = n <= UNNAMED || isa_fail(e, ISA_ARG, ISA_NOFIELD, "more than %d files", UNNAMED);
   for (unsigned i = 0; i < n; i++) files[i].temp = NULL;
   catch_signals();
+  /* All is written before anything gets its name: an error leaves every old file as it was. */
   for (unsigned i = 0; ok && i < n; i++)
     if (!is_std(&files[i]) && !special(files[i].path)) ok = write_temp(&files[i], i, e);
   for (unsigned i = 0; ok && i < n; i++)
@@ -161,6 +167,7 @@ bool as_cli_split(isa_arena *a, const char *text, size_t n, const char ***argv, 
       i++;
       continue;
     }
+    /* Without quotes it is the rest at most. */
     char *word = isa_arena_alloc(a, n - i + 1), quote = 0;
     size_t len = 0;
     if (!word) return false;
@@ -204,6 +211,7 @@ void as_cli_near(const char *want, const char *const *names, unsigned n, char *o
   const char *hit = NULL;
   for (unsigned i = 0; i < n; i++) {
     unsigned d = isa_edit_distance(want, len, names[i], strlen(names[i]), best);
+    /* To a short word everything is near. */
     if (d >= best || d + 1 >= len) continue;
     best = d;
     hit = names[i];

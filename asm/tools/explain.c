@@ -321,6 +321,7 @@ static bool explain_keyword(const char *name, size_t n, isa_buf *out) {
   for (int i = 0; i < NWORDS && n > 1; i++) {
     const char *text = words[i].text, *at = text;
     while ((at = strstr(at, name)) != NULL &&
+           /* Only whole words: `ring` is in `rings`. */
            ((at > text && is_name_char(at[-1])) || is_name_char(at[n])))
       at++;
     if (!at) continue;

@@ -26,6 +26,7 @@ static void mark_leaders(grapher *g) {
     const isa_insn *in = &g->code->insns[pc];
     int64_t to = as_dis_target(in);
     if (to >= 0 && to < n) g->leader[to] = 1;
+    /* What follows a jump can only be reached as a block of its own. */
     if (to >= 0 || isa_op_ends(in->op)) g->leader[pc + 1] = 1;
   }
 }

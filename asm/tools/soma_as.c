@@ -106,6 +106,7 @@ static bool splice(cli *c, const char *path) {
   isa_buf_init(&text, &c->arena.al);
   bool ok = as_cli_read(path, &text, &e);
   if (!ok) fprintf(stderr, "soma-as: %s\n", e.text);
+  /* The arguments that are still to come; those before `at` are done. */
   const char **rest = c->argv;
   uint32_t n = c->argc, cap = c->cap, at = c->at;
   c->argv = NULL;
@@ -278,6 +279,7 @@ static bool parse_args(cli *c) {
   unsigned steps = 0;
   while (c->at < c->argc && !c->done) {
     const char *arg = c->argv[c->at++];
+    /* A file that names itself would go on for ever. */
     if (++steps > 100000) return usage("the argument files include one another%s%s", "", "");
     if (arg[0] == '-' && arg[1]) {
       if (!option(c, arg)) return false;
@@ -320,6 +322,7 @@ static const char *default_out(cli *c) {
   s[n] = '.';
   memcpy(s + n + 1, ext, strlen(ext) + 1);
   if (many) snprintf(s, n + strlen(ext) + 2, "a.%s", ext);
+  /* An input called in.sbc must not be written over. */
   return !many && strcmp(s, c->in) == 0 ? "a.sbc" : s;
 }
 
