@@ -49,12 +49,14 @@ def check(kernel, args, kwargs, checks, seeds, twins, built=None):
             raise
         return show.Findings(_of_readings(error.unwritten))
     readings, found = _of_readings(built.unwritten), _Found()
-    for tile, file, line in _unread_loads(built.program):
-        launch.warn(kernel.function, "tile %s is loaded, and nothing reads it" % tile, file, line)
     values = {name: value.numpy() if isinstance(value, DeviceArray) else value
               for name, value in launch.bind(built, bound)[0].items()}
 
     with _Runs(built.program, values, seeds, (built.target, mask, twins)) as runs:
+        runs.begin()
+        for tile, file, line in _unread_loads(built.program):
+            launch.warn(kernel.function, "tile %s is loaded, and nothing reads it" % tile, file,
+                        line)
         for seed, run, error in runs:
             if error is not None:
                 if not error.findings and not found.kept and seed == seeds[0]:
@@ -74,7 +76,14 @@ _UNREAD = re.compile("the tile `([^`]+)` is written and never read")
 
 
 def _unread_loads(program):
-    """[(tile, file, line)] of tiles that only transfers write, and nothing reads."""
+    """[(tile, file, line)] of tiles that only transfers write, and nothing reads. The program keeps
+    it: it takes as long as half a run."""
+    if program.unread is None:
+        program.unread = _find_unread(program)
+    return program.unread
+
+
+def _find_unread(program):
     unread, found = set(_UNREAD.findall(program.lint())), {}
     i = _Instruction()
     for core, e, pc in moves.instructions(program) if unread else ():
@@ -149,6 +158,16 @@ class _Runs:
     def __enter__(self):
         return self
 
+    def begin(self):
+        """Lets them go on while the caller does something else."""
+        for machine in self.machines if len(self.machines) > 1 else ():
+            self.threads.append(threading.Thread(target=self._work, args=(machine,)))
+            try:
+                self.threads[-1].start()
+            except RuntimeError:  # a sandbox allows none; the runs follow one another
+                self.threads.pop()
+                break
+
     def __exit__(self, kind, *error):
         with self.changed:
             self.next = len(self.seeds)
@@ -164,13 +183,6 @@ class _Runs:
             _kept[:] = [(self.how, self.machines)]
 
     def __iter__(self):
-        for machine in self.machines if len(self.machines) > 1 else ():
-            self.threads.append(threading.Thread(target=self._work, args=(machine,)))
-            try:
-                self.threads[-1].start()
-            except RuntimeError:  # a sandbox allows none; the runs follow one another
-                self.threads.pop()
-                break
         for number, seed in enumerate(self.seeds):
             if self.threads:
                 with self.changed:

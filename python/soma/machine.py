@@ -171,6 +171,7 @@ class Program(L.Owner):
     def __init__(self, machine, handle, texts=None):
         self.machine, self.handle, self._tensors, self.texts = machine, handle, None, texts
         self.numbers = {}  # of the tensors, once they are known
+        self.unread = None  # what soma.checking has found
 
     @property
     def target(self):
