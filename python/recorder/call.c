@@ -223,15 +223,25 @@ static PyObject *held(const py_call *c, const py_given *g, PyObject *tile) {
   return p;
 }
 
+/* A new tile in SBUF of a view's shape, if its place has made one; else None. */
+static PyObject *new_tile(py_recording *r, const py_view *like, PyObject *type) {
+  int64_t sizes[PY_MAX_DIMS];
+  for (int d = 0; d < like->ndim; d++) sizes[d] = like->dim[d].num;
+  PyObject *tile = py_tile_again(r, sizes, like->ndim, type, py.sbuf, py.empty);
+  if (tile || PyErr_Occurred()) return tile;
+  PyObject *shape = py_list(sizes, like->ndim, 1, true);
+  tile = shape ? py_again(r, shape, type, py.sbuf) : NULL;
+  Py_XDECREF(shape);
+  return tile;
+}
+
 /* NULL without an error: Python's function does it. */
 static PyObject *hold(py_recording *r, const py_call *c, const py_given *g) {
   const py_view *first;
   PyObject *type, *made = NULL;
   if (!may_hold(c, g, &first)) return NULL;
   if (type_of(c, g, first, &type) != TAKEN) return NULL;
-  PyObject *shape = py_list(&first->dim[0].num, first->ndim, 2, true);
-  PyObject *tile = shape ? py_again(r, shape, type, py.sbuf) : NULL;
-  Py_XDECREF(shape);
+  PyObject *tile = new_tile(r, first, type);
   if (tile && tile != Py_None) {
     PyObject *p = held(c, g, tile);
     made = p ? py_hold_call((PyObject *)r, p) : NULL;
@@ -256,6 +266,36 @@ static int mask_leaves_all(const py_call *c, const py_given *g, bool into) {
   return all;
 }
 
+/* Does it with the user's frame as the innermost. */
+static PyObject *directly(py_recording *r, const py_call *c, const py_given *g,
+                          PyObject *(*make)(py_recording *, const py_call *, const py_given *)) {
+  char direct = r->direct;
+  Py_INCREF((PyObject *)r);
+  r->direct = 1;
+  PyObject *made = make(r, c, g);
+  r->direct = direct;
+  Py_DECREF((PyObject *)r);
+  return made;
+}
+
+enum { SHAPE, DTYPE, BUFFER, NAME }; /* arguments of what makes a tile */
+
+/* A tile as the place of this call has made before. NULL without an error: Python makes it. */
+static PyObject *tile_of(py_recording *r, const py_call *c, const py_given *g) {
+  (void)c;
+  PyObject *shape = g->of[SHAPE];
+  int64_t sizes[PY_MAX_DIMS];
+  Py_ssize_t n = PyTuple_CheckExact(shape) ? PyTuple_Size(shape) : 0;
+  if (n < 2 || n > PY_MAX_DIMS) return NULL;
+  for (Py_ssize_t d = 0; d < n; d++) {
+    PyObject *k = PyTuple_GetItem(shape, d);
+    int over;
+    if (!PyLong_CheckExact(k)) return NULL;
+    sizes[d] = PyLong_AsLongLongAndOverflow(k, &over); /* no tile has -1 */
+  }
+  return py_tile_again(r, sizes, (int)n, g->of[DTYPE], g->of[BUFFER], g->of[NAME]);
+}
+
 /* NULL without an error: Python's function does it. */
 static PyObject *usual(py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
   py_given g;
@@ -263,6 +303,7 @@ static PyObject *usual(py_call *c, PyObject *const *args, Py_ssize_t n, PyObject
   if (!rec) return NULL;
   if (!PyObject_TypeCheck(rec, py.recording) || !py_call_bind(c, args, n, names, &g)) return NULL;
   py_recording *r = (py_recording *)rec;
+  if (c->conditions & TILE) return only_taken(c, &g) ? directly(r, c, &g, tile_of) : NULL;
   for (int i = 0; i < c->fields; i++)
     if (py_call_value(c, &g, i) != TAKEN) return NULL;
   if (!only_taken(c, &g) || py_call_engine(c, &g) != TAKEN || !operands_suit(c, &g) ||
@@ -272,13 +313,7 @@ static PyObject *usual(py_call *c, PyObject *const *args, Py_ssize_t n, PyObject
   if (into ? older || has(&g, c->dtype) : has(&g, c->name)) return NULL;
   int all = has(&g, c->mask) ? mask_leaves_all(c, &g, into) : 1;
   if (all <= 0) return NULL;
-  Py_INCREF(rec);
-  char direct = r->direct;
-  r->direct = 1;
-  PyObject *made = into ? record(r, c, &g) : hold(r, c, &g);
-  r->direct = direct;
-  Py_DECREF(rec);
-  return made;
+  return directly(r, c, &g, into ? record : hold);
 }
 
 static PyObject *call_it(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) {
@@ -408,6 +443,10 @@ static bool conditions_fit(const py_call *c) {
 }
 
 static int set_fields(py_call *c, PyObject *fields) {
+  if (c->conditions & TILE) {
+    c->taken |= 1 << SHAPE | 1 << DTYPE | 1 << BUFFER | 1 << NAME;
+    return c->arguments > NAME ? 0 : wrong("arguments");
+  }
   if (!PyTuple_Check(fields) || PyTuple_Size(fields) < 2 || PyTuple_Size(fields) > PY_MOST)
     return wrong("fields");
   for (int i = 0; i < (int)PyTuple_Size(fields); i++) {

@@ -39,7 +39,8 @@ typedef enum py_kind {
   X(APART, "dst is of other memory than the sources")                                    \
   X(PREDICATE, "the last source is of a type of predicates")                             \
   X(NO_ZEROS, "dst is not in PSUM, or the number not 0")                                 \
-  X(MATMUL, "matmul.c makes it, of dst, stationary, moving ...")
+  X(MATMUL, "matmul.c makes it, of dst, stationary, moving ...")                         \
+  X(TILE, "no record: a new tile; the arguments are a shape, a type, a memory, a name")
 enum {
 #define X(name, text) name##_BIT,
   PY_CONDITIONS(X)

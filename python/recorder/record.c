@@ -14,7 +14,7 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(r->sites);
   Py_VISIT(r->weights);
   for (size_t i = 0; i < r->capcodes; i++) Py_VISIT(r->codes[i].code);
-  return 0;
+  return py_tiles_traverse(r, visit, arg);
 }
 
 static int clear(PyObject *self) {
@@ -28,6 +28,7 @@ static int clear(PyObject *self) {
     Py_XDECREF(codes[i].code);
   }
   PyMem_Free(codes);
+  py_tiles_clear(r);
   Py_CLEAR(r->pending);
   Py_CLEAR(r->at);
   Py_CLEAR(r->frame);
@@ -151,42 +152,6 @@ static PyObject *where(PyObject *self, PyObject *none) {
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* A view of new storage that is like that of `like`, which is number `order`. */
-static py_view *tile_like(const py_view *like, int64_t order) {
-  const py_storage *old = py_storage_of(like);
-  py_storage *s = (py_storage *)PyType_GenericAlloc(py.storage, 0);
-  py_view *t = s ? py_view_like(like) : NULL;
-  if (!t) {
-    Py_XDECREF((PyObject *)s);
-    return NULL;
-  }
-  s->memory = old->memory;
-  s->order = order;
-  Py_XINCREF(old->site);
-  s->site = old->site;
-  py_put(&t->storage, (PyObject *)s);
-  t->ndim = like->ndim;
-  for (int d = 0; d < like->ndim; d++) t->dim[d] = like->dim[d];
-  return t;
-}
-
-PyDoc_STRVAR(tile_doc, "tile(like): a new tile like that one, of the same site.");
-static PyObject *tile(PyObject *self, PyObject *like) {
-  py_recording *r = (py_recording *)self;
-  if (!PY_IS_VIEW(like)) {
-    PyErr_SetString(PyExc_TypeError, "a tile is made like another one");
-    return NULL;
-  }
-  py_view *t = tile_like((py_view *)like, ++r->numbering);
-  if (!t || !r->early || !PyAnySet_Check(r->early) || PySet_Size(r->early) == 0)
-    return (PyObject *)t;
-  PyObject *order = PyLong_FromLongLong(r->numbering);
-  int early = order ? PySequence_Contains(r->early, order) : -1;
-  Py_XDECREF(order);
-  if (early < 0 || (early && !call(self, py.begin_with_zeros, t->storage))) Py_CLEAR(t);
-  return (PyObject *)t;
-}
-
 PyObject *py_again(py_recording *r, PyObject *shape, PyObject *dtype, PyObject *memory) {
   PyObject *self = (PyObject *)r;
   if (!r->sites || !PyDict_Check(r->sites)) Py_RETURN_NONE;
@@ -200,7 +165,7 @@ PyObject *py_again(py_recording *r, PyObject *shape, PyObject *dtype, PyObject *
   PyObject *asked = before ? PyTuple_Pack(4, shape, dtype, memory, py.empty) : NULL;
   int same = asked ? PyObject_RichCompareBool(before, asked, Py_EQ) : 0;
   PyObject *like = same > 0 ? PyObject_GetAttr(site, py.like) : NULL;
-  if (like) made = tile(self, like);
+  if (like) made = py_tile(self, like);
   Py_XDECREF(like);
   Py_XDECREF(asked);
   Py_XDECREF(before);
@@ -260,7 +225,9 @@ static PyMemberDef members[] = {
 static PyMethodDef methods[] = {
     {"emit", (PyCFunction)(void (*)(void))emit, METH_FASTCALL, emit_doc},
     {"where", where, METH_NOARGS, where_doc},
-    {"tile", tile, METH_O, tile_doc},
+    {"tile", py_tile, METH_O, "tile(like): a new tile like that one, of the same site."},
+    {"keep_site", (PyCFunction)(void (*)(void))py_keep_site, METH_FASTCALL,
+     "keep_site(at, site, again): the site of a place; again: other calls there may use it."},
     {"flush", py_flush_call, METH_NOARGS, "Emits what is held back."},
     {"hold", py_hold_call, METH_O, "Holds back a call's instructions; returns its tile."},
     {"_lend", py_lend_call, METH_O, lend_doc},

@@ -235,6 +235,15 @@ typedef struct py_code {
   size_t nlines;
 } py_code;
 
+/* What tiles of a place are made like, and what was asked for: (shape, type, memory, name). */
+typedef struct py_made {
+  int64_t file, line;
+  PyObject *asked;
+  py_view *like;
+} py_made;
+
+enum { PY_MADE = 64 };
+
 typedef struct py_recording {
   PyObject ob_base;
   PyObject *pending, *at, *frame, *loops, *log, *early, *hints, *sites;
@@ -246,6 +255,7 @@ typedef struct py_recording {
   char direct;    /* the innermost frame is the user's, not that of a function of nki */
   py_code *codes; /* by the address of a code */
   size_t ncodes, capcodes;
+  py_made made[PY_MADE]; /* by the line */
 } py_recording;
 
 /* The place of the user's call: the innermost frame that is the user's. */
@@ -256,6 +266,19 @@ bool py_record_put(py_recording *r, py_words *w);
 /* A new tile for a call that has asked for the same before, from its place; else None. */
 PyObject *py_again(py_recording *r, PyObject *shape, PyObject *dtype, PyObject *memory);
 bool py_record_add_types(PyObject *module);
+
+/* ---- Tiles (tiles.c) --------------------------------------------------------------------------
+ */
+
+/* A new tile like those that the place of this call made when it asked for the same; NULL, without
+ * an error, if that is not known. */
+PyObject *py_tile_again(py_recording *r, const int64_t *sizes, int ndim, PyObject *dtype,
+                        PyObject *memory, PyObject *name);
+/* Methods of Recording. */
+PyObject *py_tile(PyObject *self, PyObject *like);
+PyObject *py_keep_site(PyObject *self, PyObject *const *args, Py_ssize_t n);
+int py_tiles_traverse(py_recording *r, visitproc visit, void *arg);
+void py_tiles_clear(py_recording *r);
 
 /* ---- What is held back (pending.c) ------------------------------------------------------------
  */

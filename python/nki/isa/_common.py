@@ -1,4 +1,5 @@
 """What the calls of nki.isa share: result tiles of the old style, masks, scheduling handles."""
+import inspect
 from dataclasses import MISSING
 from sys import _getframe
 
@@ -121,8 +122,9 @@ def _defaults(function):
 def call_of(function, op, engine, fields, conditions, read):
     """The function with its usual calls in C. fields: (kind, number of the argument or -1, codes,
     word, whether 0 is none) of each; read: a second record, as the module has it."""
-    at = _arguments(function)
-    return _soma.Call(function, tuple(at), _defaults(function), op,
+    inner = inspect.unwrap(function)
+    at = _arguments(inner)
+    return _soma.Call(function, tuple(at), _defaults(inner), op,
                       -1 if engine is None else engine, tuple(fields), ENGINE, known,
                       (at.get("name", -1), at.get("mask", -1), at.get("dtype", -1),
                        at["engine"] if engine is None else -1), conditions, read)
@@ -178,7 +180,8 @@ def new_tile(shape, dtype, memory=SBUF, name=""):
         raise KernelError("a tile of %d partitions (shape %s): there are 128; dimension 0 is the "
                           "partitions" % (shape[0], list(shape)))
     s = Storage(memory, dtype, shape, variable, MEMORY_REGION[memory], at)
-    site = rec.sites[at] = s.site.repeats(asked, s)
+    site = s.site.repeats(asked, s)
+    rec.keep_site(at, site, at not in rec.several)
     return site.tile(rec)
 
 

@@ -3,7 +3,7 @@ nki.language; python/README.md has every name and whether it works."""
 from soma.index import DynSlice, arange, ds, dslice, mgrid
 from soma.tensor import Tensor as NkiTensor
 
-from . import _types
+from . import _create, _types
 from ..isa._common import NKIObject
 from ._create import (empty_like, full, ndarray, ones, par_dim, rand, random_seed, shared_constant,
                       shared_identity_matrix, zeros, zeros_like)
@@ -30,6 +30,7 @@ from . import _operators  # noqa: F401 - gives tiles their operators
 from . import _older, constants  # noqa: F401
 for _name in _older.PARAMETERS:
     globals()[_name] = _older.taken(globals()[_name])
+ndarray = _create.in_c(ndarray)
 DType = _types.DType
 for _name in _types.TYPE_NAMES:
     globals()[_name] = getattr(_types, _name)

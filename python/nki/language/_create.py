@@ -9,12 +9,13 @@ from soma.blocks import Blocks, ParDim
 from soma.checked import between, whole
 from soma.dtypes import find, float32, uint8
 from soma.errors import KernelError
+from soma.native import _soma
 from soma.record import recorders
 from soma.tensor import HBM, PSUM, SBUF, Storage, Tensor
 from soma.views import dense
 from soma.zeros import ZeroState
 
-from ..isa._common import need, new_tile, number_of
+from ..isa._common import call_of, need, new_tile, number_of
 from ..isa._matmul import identity
 from ._types import memory_of, psum, region, sbuf, shared_hbm
 
@@ -88,7 +89,8 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
             s = Storage(SBUF if buffer is sbuf else PSUM, find(dtype), shape, variable, buffer, at)
             if at in rec.several:
                 asked = shape, dtype, buffer, variable
-            site = rec.sites[at] = s.site.repeats(asked, s)
+            site = s.site.repeats(asked, s)
+            rec.keep_site(at, site, at not in rec.several and at not in rec.unnamed)
             return site.tile(rec)
     buffer = memory if buffer is None else buffer
     buffer = sbuf if buffer is None else buffer
@@ -131,6 +133,11 @@ def ndarray(shape, dtype=float32, buffer=None, name="", address=None, memory=Non
         return tile(())
     tiles = {i: tile(i) for i in itertools.product(*map(range, sizes[:lead]))}
     return Blocks(sizes[:lead], inner, dtype, where, tiles, name)
+
+
+def in_c(function):
+    """ndarray(), which the module in C calls only for what a place has not made before."""
+    return call_of(function, 0, 0, (), _soma.TILE, (-1, -1, -1, -1))
 
 
 def _in_hbm(rec, sizes, dtype, where, name, place):
