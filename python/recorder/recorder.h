@@ -35,9 +35,9 @@
   X(settle)                                                                                 \
   X(size)                                                                                   \
   X(stop)                                                                                   \
-  X(_assign) X(_dropped) X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index)  \
-      X(_is_kept) X(_item) X(_keep_order) X(_placed) X(_set_item) X(_tell_older) X(written) \
-          X(info) X(tiles)
+  X(_assign)                                                                                \
+  X(_dropped) X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index) X(_is_kept) \
+      X(_item) X(_keep_order) X(_placed) X(_set_item) X(_tell_older) X(written) X(info) X(tiles)
 
 /* What makes expressions, as messages call them. Comparisons are in Python's order of them. */
 #define PY_FORMATS(X)          \
@@ -211,7 +211,7 @@ PyObject *py_view_subscript(PyObject *self, PyObject *key);
 typedef struct py_words {
   int64_t *w;
   size_t n, cap;
-  int64_t own[96];
+  int64_t own[256];
 } py_words;
 
 void py_words_begin(py_words *w);

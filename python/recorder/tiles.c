@@ -82,8 +82,7 @@ PyObject *py_keep_site(PyObject *self, PyObject *const *args, Py_ssize_t n) {
   PyObject *like = asked ? PyObject_GetAttr(args[1], py.like) : NULL;
   bool keep = like && args[2] == Py_True && PY_IS_VIEW(like) && PyTuple_Check(asked) &&
               PyTuple_Size(asked) == 4 && PyTuple_Check(PyTuple_GetItem(asked, 0));
-  if (keep)
-    *m = (py_made){file, line, Py_NewRef(asked), (py_view *)Py_NewRef(like)};
+  if (keep) *m = (py_made){file, line, Py_NewRef(asked), (py_view *)Py_NewRef(like)};
   Py_XDECREF(asked);
   Py_XDECREF(like);
   if (!like) return NULL;

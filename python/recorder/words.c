@@ -31,8 +31,7 @@ static bool room(py_words *w, size_t n) {
 
 bool py_words_add(py_words *w, const int64_t *from, size_t n) {
   if (!room(w, n)) return false;
-  memcpy(w->w + w->n, from, n * sizeof *from);
-  w->n += n;
+  for (size_t i = 0; i < n; i++) w->w[w->n++] = from[i]; /* they are few */
   return true;
 }
 
@@ -121,9 +120,12 @@ static bool add_dynamic(py_words *w, py_view *v) {
 
 bool py_words_add_view(py_words *w, py_view *v, bool merge) {
   const py_storage *s = py_storage_of(v);
-  int64_t words[8 + 2 * (PY_MAX_DIMS + 2)], *pairs = words + 7, dim = -1, at;
+  enum { HEAD = 7 };
+  int64_t dim = -1, at;
   int n = 0, first = s->memory && v->ndim ? 1 : 0;
-  if (!py_settle(v) || !py_times(v->off, v->size, &at)) return false;
+  if (!py_settle(v) || !py_times(v->off, v->size, &at) || !room(w, HEAD + 2 * (PY_MAX_DIMS + 2)))
+    return false;
+  int64_t *words = w->w + w->n, *pairs = words + HEAD;
   if (s->memory && v->ndim && v->dim[0].step != 1 && v->dim[0].num != 1) {
     py_error("the partitions of an operand follow one another: their step must be 1, not %lld",
              (long long)v->dim[0].step);
@@ -143,16 +145,14 @@ bool py_words_add_view(py_words *w, py_view *v, bool merge) {
     pairs[0] = pairs[1] = 1;
     n = 1;
   }
-  const int64_t head[] = {6 + 2 * n,
-                          s->handle,
-                          v->code,
-                          s->memory ? v->part : 0,
-                          s->memory && v->ndim ? v->dim[0].num : 0,
-                          at,
-                          n};
-  memcpy(words, head, sizeof head);
   size_t start = w->n;
-  if (!py_words_add(w, words, 7 + 2 * (size_t)n)) return false;
+  words[1] = s->handle;
+  words[2] = v->code;
+  words[3] = s->memory ? v->part : 0;
+  words[4] = s->memory && v->ndim ? v->dim[0].num : 0;
+  words[5] = at;
+  words[6] = n;
+  w->n += HEAD + 2 * (size_t)n;
   if (v->dyn && !add_dynamic(w, v)) return false;
   w->w[start] = (int64_t)(w->n - start) - 1;
   return true;

@@ -7,6 +7,7 @@ and keeps what belongs to a launch: programs of the grid, outputs, loops.
 import contextlib
 import ctypes
 import functools
+import gc
 import linecache
 import os
 import re
@@ -67,14 +68,18 @@ def recording():
 
 @contextlib.contextmanager
 def building(rec):
-    """Calls of this thread go to rec. One thread at a time builds: nki._jit sees to that."""
+    """Calls of this thread go to rec. One thread at a time builds: nki._jit sees to that. Tiles
+    live until the end, so that a collector would look at more and more of them for nothing."""
     rec.thread = threading.get_ident()
-    before = recorders[0]
+    before, collects = recorders[0], gc.isenabled()
     try:
         recorders[0] = rec  # not before `try`: a signal's handler may raise between the two
+        gc.disable()
         yield
     finally:
         recorders[0] = before
+        if collects:
+            gc.enable()
         rec.frame = rec.kernel = None  # the frame keeps the user's values alive
         for s in rec.tiles + rec.tensors:
             s.zero = ended
