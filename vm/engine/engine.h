@@ -101,17 +101,13 @@ bool vm_batch_share(vm_core *c, vm_share *s);
 void vm_batch_settle(vm_core *c, const vm_item *it);
 
 /* split.c: instructions by partitions */
-enum { VM_ACROSS = 4 };
 typedef struct vm_lanes {
   uint32_t part, rows; /* partitions of its operands */
   uint32_t least;      /* a part has a multiple of that many */
-  bool straight; /* partition p of the results depends only on partition p of memory, and on what
-                    is `across`; and the handler cannot fail */
+  bool straight; /* partition p of the results depends only on partition p of memory, and on
+                    operands of one partition; and the handler cannot fail */
   bool rounds;   /* stochastically: it counts in rounding_count of its engine */
-  uint64_t ns;   /* that it takes one thread, about */
   uint64_t rounding_count; /* before it */
-  unsigned nacross;        /* operands of one partition, for all of its partitions */
-  vm_box across[VM_ACROSS];
 } vm_lanes;
 typedef struct vm_lanes_row { /* see lanes.def; least 0: the instruction stays whole */
   uint8_t least;

@@ -83,13 +83,12 @@ static bool is_sized_by_register(const vm_core *c, const isa_insn *in) {
   return given;
 }
 
-/* Partitions and time from the operands: each has the same number of partitions, or one. */
-static bool measure(const vm_core *c, const vm_flight *f, vm_lanes *l) {
+/* Partitions from the operands: each has the same number of partitions, or one. */
+static bool measure(const vm_flight *f, vm_lanes *l) {
   const isa_form *form = isa_form_of(f->in->op);
   vm_operands *a = (vm_operands *)(uintptr_t)&f->a;
   const vm_view *v[FIELDS];
   unsigned n = 0;
-  uint64_t elems = 0;
   for (unsigned left = form->memory, i; left; left &= left - 1) {
     i = (unsigned)__builtin_ctz(left);
     if ((v[n] = view_of(form->fields[i].kind, vm_operand_at(f->in, a, i)))) n++;
@@ -97,17 +96,13 @@ static bool measure(const vm_core *c, const vm_flight *f, vm_lanes *l) {
   for (unsigned i = 0; i < n; i++)
     if (v[i]->num[0] > l->rows) l->rows = v[i]->num[0];
   for (unsigned i = 0, found = 0; i < n; i++) {
-    if (v[i]->elems * v[i]->num[0] > elems) elems = v[i]->elems * v[i]->num[0];
     if (v[i]->num[0] == l->rows) {
       l->straight &= v[i]->space != ISA_HBM && (!found++ || v[i]->part == l->part);
       l->part = v[i]->part;
-    } else if (v[i]->num[0] == 1 && l->nacross < VM_ACROSS) {
-      vm_view_box(c, v[i], &l->across[l->nacross++]);
-    } else {
+    } else if (v[i]->num[0] != 1) {
       return false;
     }
   }
-  l->ns = elems * vm_lanes_rows[f->in->op].ns / 1024;
   return n > 0;
 }
 
@@ -120,7 +115,7 @@ static bool writes_all_rows(const vm_item *it, uint32_t rows) {
 
 bool vm_lanes_of(const vm_core *c, const vm_flight *f, vm_lanes *l) {
   *l = (vm_lanes){.rows = 1, .least = vm_lanes_rows[f->in->op].least, .straight = true};
-  if (!measure(c, f, l) || !writes_all_rows(&f->item, l->rows) || !are_apart(&f->item))
+  if (!measure(f, l) || !writes_all_rows(&f->item, l->rows) || !are_apart(&f->item))
     return false;
   int round = isa_field_of(f->in->op, ISA_K_ENUM, ISA_SET_ROUND);
   l->rounds =

@@ -289,22 +289,6 @@ static void choose_rows(const vm_dp *d, const struct vm_MATMUL *a, const vm_stat
   }
 }
 
-void vm_pe_turn(const vm_turn *t, uint32_t first, uint32_t rows) {
-  mark_whole(t->slots + first * VM_BANK_SLOTS, rows, t->count);
-  vm_kern_turn(t->to + first * t->to_step, (ptrdiff_t)t->to_step, t->from + first * t->esize,
-               (ptrdiff_t)t->from_step, t->n, rows, t->esize);
-}
-
-/* To columns first .. first + n - 1 of a result; false: they are not dense. */
-static bool turn_to(const vm_dp *d, const vm_view *dst, uint64_t first, size_t n, vm_turn *t) {
-  t->slots = whole_slots(d, dst, first, n, &t->count);
-  t->to = vm_row_at(dst, 0, first);
-  t->to_step = dst->step[0];
-  t->n = (unsigned)n;
-  t->esize = dst->esize;
-  return t->slots != NULL;
-}
-
 /* Transpose mode moves bits: element n of row m is the stationary element of the partition whose
  * moving element n is not zero (of the first one; none: 0). fp8 becomes 16 bits with the upper half
  * zero. It overwrites. */
@@ -318,21 +302,25 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
                        isa_dtypes[t->dtype].name, bytes, isa_dtypes[a->dst.dtype].name);
   for (uint64_t i = 0; i < a->dst.elems; i += VM_COLUMNS) {
     size_t n = a->dst.elems - i < VM_COLUMNS ? (size_t)(a->dst.elems - i) : VM_COLUMNS;
-    vm_turn turn;
-    turn.from = vm_pe_raw(d->weights, a->tile_row, a->tile_col, &turn.from_step);
+    int64_t step;
+    size_t count;
+    uint8_t *slots = whole_slots(d, &a->dst, i, n, &count);
+    const uint8_t *from = vm_pe_raw(d->weights, a->tile_row, a->tile_col, &step);
     /* By an identity the rows are in order already; fp8 needs its zero bytes, so that it goes
      * through the scratch in any case. */
     if (esize == 1 || !is_identity(d, &a->src)) {
       choose_rows(d, a, t, i, n);
-      turn.from = (const uint8_t *)d->scratch;
-      turn.from_step = VM_RAW_ROW;
+      from = (const uint8_t *)d->scratch;
+      step = VM_RAW_ROW;
     }
     /* A dense result is turned straight into PSUM. */
-    if (turn_to(d, &a->dst, i, n, &turn)) {
-      vm_pe_turn(&turn, 0, t->m);
+    if (slots) {
+      mark_whole(slots, t->m, count);
+      vm_kern_turn(vm_row_at(&a->dst, 0, i), (ptrdiff_t)a->dst.step[0], from, (ptrdiff_t)step, n,
+                   t->m, bytes);
       continue;
     }
-    vm_kern_turn(out, OUT_ROW, turn.from, (ptrdiff_t)turn.from_step, n, t->m, bytes);
+    vm_kern_turn(out, OUT_ROW, from, (ptrdiff_t)step, n, t->m, bytes);
     for (uint32_t m = 0; m < t->m; m++) {
       bool fresh[VM_COLUMNS];
       /* The marks alone: a transpose overwrites, so that `fresh` is not looked at. */
@@ -346,21 +334,6 @@ static vm_verdict transpose(vm_dp *d, const struct vm_MATMUL *a, const vm_statio
 static bool is_transpose(const vm_dp *d, const struct vm_MATMUL *a, const vm_stationary *t) {
   /* gen2 has no transpose mode: there it is an ordinary product. */
   return a->transpose && d->target->gen >= ISA_GEN3 && !t->pairs;
-}
-
-bool vm_pe_turn_of(vm_dp *d, const struct vm_MATMUL *a, vm_turn *turn) {
-  const vm_stationary *t = vm_pe_tile(d, a->tile_row, a->tile_col);
-  const vm_weights *w = d->weights;
-  /* Anything that could fail, or that reads more than the loaded elements, is left to the handler:
-   * what this describes may be computed later, on any thread. */
-  if (!is_transpose(d, a, t) || a->psum_zero.at || !w->source.at || w->source_row != a->tile_row ||
-      w->source_col != a->tile_col || !vm_pe_is_noted(&w->identity, &a->src) ||
-      a->dst.elems > VM_COLUMNS || a->dst.esize != isa_dtype_bytes(t->dtype) ||
-      check_loaded(d, a, t) != VM_RETIRE)
-    return false;
-  turn->from = w->source.at;
-  turn->from_step = w->source.step;
-  return turn_to(d, &a->dst, 0, (size_t)a->dst.elems, turn);
 }
 
 vm_verdict vm_op_matmul(vm_dp *d, const struct vm_MATMUL *a) {

@@ -13,10 +13,9 @@ vm_stationary *vm_pe_tile(const vm_dp *d, unsigned row, unsigned col);
  * it. The caller fills its weights. */
 void vm_pe_load(vm_dp *d, unsigned row, unsigned col, vm_stationary tile);
 /* Its weights [k][m] as fp32, VM_WEIGHTS floats per row; vm_pe_ready converts them from a raw
- * tile, vm_pe_convert only n columns of them, and leaves the tile raw. */
+ * tile. */
 float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col);
 void vm_pe_ready(const vm_dp *d, unsigned row, unsigned col);
-void vm_pe_convert(const vm_dp *d, unsigned row, unsigned col, unsigned first, unsigned n);
 /* The elements from which it was loaded, *step bytes from partition to partition; none for pairs
  * and mx. */
 const uint8_t *vm_pe_raw(const vm_weights *w, unsigned row, unsigned col, int64_t *step);
@@ -24,8 +23,6 @@ const uint8_t *vm_pe_raw(const vm_weights *w, unsigned row, unsigned col, int64_
 void vm_pe_note(vm_unchanged *u, const vm_view *v);
 /* Whether it is the operand of such a note. */
 bool vm_pe_is_noted(const vm_unchanged *u, const vm_view *v);
-/* The first of its bytes in each partition of SBUF, which begins at `sbuf`. */
-uint64_t vm_pe_noted_at(const vm_unchanged *u, const uint8_t *sbuf, size_t pitch);
 /* Must come before bytes lo to hi - 1 of partitions of SBUF, which begins there, are written. */
 void vm_pe_overwrite(vm_weights *w, const uint8_t *sbuf, size_t pitch, uint64_t lo, uint64_t hi);
 /* For saved runs: row k of the weights; the elements of partition p as words, zero where no tile
@@ -42,35 +39,15 @@ void vm_pe_set_fresh(const vm_dp *d, const vm_view *v);
 void vm_pe_product(vm_dp *d, unsigned row, unsigned col, vm_product *p, const vm_view *dst,
                    unsigned acc, uint64_t first);
 
-/* A transpose, as far as it moves bytes: row m of PSUM becomes element m of each of `n` rows. Its
- * parts by m are independent of one another. */
-typedef struct vm_turn {
-  uint8_t *to;
-  const uint8_t *from;
-  int64_t to_step, from_step;
-  uint8_t *slots; /* of the first row of PSUM: to be marked as written, `count` in each row */
-  size_t count;
-  unsigned n, esize;
-} vm_turn;
-/* Whether a matmul is one of elements that are still where d->weights->source says, and by an
- * identity that is known, into a dense result: it cannot fail, and reads nothing else. */
-bool vm_pe_turn_of(vm_dp *d, const struct vm_MATMUL *a, vm_turn *t);
-/* Rows first .. first + rows - 1 of the result. */
-void vm_pe_turn(const vm_turn *t, uint32_t first, uint32_t rows);
-
 /* ---- On several threads (product.c) ------------------------------------------------------- */
 
-enum { VM_PE_PIECES = 2 };
-
-/* A product that other threads compute. It reads x and writes out until vm_pe_finish. */
+/* A product that other threads compute. It reads x and the weights as fp32, and writes out, until
+ * vm_pe_finish. */
 typedef struct vm_pe_job {
-  bool open;       /* it has begun, and is not finished */
-  uint32_t number; /* of those that have begun here */
-  const vm_dp *d;
+  bool open; /* it has begun, and is not finished */
+  const vm_kern *k;
   vm_product p;
-  unsigned row, col;                                   /* of the tile */
-  atomic_bool begun[VM_PE_PIECES], done[VM_PE_PIECES]; /* converting the weights of a piece */
-  vm_work_task task;
+  vm_work_task *task;
 } vm_pe_job;
 
 /* Computes a product of the tile, on several threads if that is worthwhile; with `stays`, x and out

@@ -48,15 +48,10 @@ bool vm_pe_is_noted(const vm_unchanged *u, const vm_view *v) {
          u->bytes == v->elems * v->esize && u->rows == v->num[0] && u->dtype == v->dtype;
 }
 
-uint64_t vm_pe_noted_at(const vm_unchanged *u, const uint8_t *sbuf, size_t pitch) {
-  /* Partitions are `pitch` bytes apart on the host: what is left is the byte in its partition. */
-  return (uint64_t)(u->at - sbuf) - u->part * pitch;
-}
-
 static bool meets(const vm_unchanged *u, const uint8_t *sbuf, size_t pitch, uint64_t lo,
                   uint64_t hi) {
   if (!u->at) return false;
-  uint64_t first = vm_pe_noted_at(u, sbuf, pitch);
+  uint64_t first = (uint64_t)(u->at - sbuf) - u->part * pitch; /* in each partition */
   return lo < first + u->bytes && first < hi;
 }
 
@@ -94,18 +89,12 @@ float *vm_pe_weights(const vm_dp *d, unsigned row, unsigned col) {
 /* Pairs and MX are converted when they are loaded, and keep no elements. */
 static bool is_raw_sort(const vm_stationary *t) { return t->k && !t->pairs && !t->mx; }
 
-void vm_pe_convert(const vm_dp *d, unsigned row, unsigned col, unsigned first, unsigned n) {
-  const vm_stationary *t = vm_pe_tile(d, row, col);
-  int64_t step;
-  const uint8_t *raw = vm_pe_raw(d->weights, row, col, &step) + first * isa_dtype_bytes(t->dtype);
-  for (unsigned k = 0; k < t->k; k++, raw += step)
-    d->k->load[t->dtype](vm_pe_weights(d, row, col) + k * VM_WEIGHTS + first, raw, n);
-}
-
 void vm_pe_ready(const vm_dp *d, unsigned row, unsigned col) {
   vm_stationary *t = vm_pe_tile(d, row, col);
-  /* Converted once: later products of the tile find fp32. */
-  if (t->raw) vm_pe_convert(d, row, col, 0, t->m);
+  int64_t step;
+  const uint8_t *raw = vm_pe_raw(d->weights, row, col, &step);
+  for (unsigned k = 0; t->raw && k < t->k; k++, raw += step)
+    d->k->load[t->dtype](vm_pe_weights(d, row, col) + k * VM_WEIGHTS, raw, t->m);
   t->raw = false;
 }
 

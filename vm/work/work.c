@@ -7,8 +7,10 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "work.h"
 
+#include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -20,15 +22,11 @@ enum { SPIN_NS = 60000 };
 /* During this time it yields its core to others this often. */
 enum { LOOKS = 64 };
 
-enum { STACK = 1 << 20 }; /* bytes of each thread: a product's panels take 115 KiB */
-
-enum { BEGUN = 1 };        /* in a box, added to the address of a task */
-typedef struct vm_worker { /* a thread */
-  atomic_uintptr_t box;    /* 0: idle */
-  atomic_bool asleep;
-  bool called, quits; /* under lock, as the sleep */
-  pthread_mutex_t lock;
-  pthread_cond_t wake;
+enum { BEGUN = 1, QUITS = 2 }; /* in a box: added to the address of a task; instead of one */
+typedef struct vm_worker {     /* a thread */
+  atomic_uintptr_t box;        /* 0: idle */
+  atomic_bool asleep;          /* it waits for `wake`, or is about to */
+  sem_t wake;
   pthread_t thread;
   void *room;
   unsigned number; /* 1 .. */
@@ -59,33 +57,6 @@ static inline void pause_core(void) {
 #endif
 }
 
-/* A moment of waiting, the looks-th. */
-static void pass(unsigned looks) {
-  pause_core();
-  if (looks % LOOKS == 0) sched_yield();
-}
-
-/* The modes of floating-point arithmetic of this thread, rounding and the like, without the flags.
- */
-static inline uint64_t get_modes(void) {
-  uint64_t modes = 0;
-#if defined(__x86_64__)
-  modes = __builtin_ia32_stmxcsr() & ~0x3fu;
-#elif defined(__aarch64__)
-  __asm__ volatile("mrs %0, fpcr" : "=r"(modes));
-#endif
-  return modes;
-}
-
-static inline void set_modes(uint64_t modes) {
-  if (modes == get_modes()) return;
-#if defined(__x86_64__)
-  __builtin_ia32_ldmxcsr((unsigned)modes);
-#elif defined(__aarch64__)
-  __asm__ volatile("msr fpcr, %0" : : "r"(modes));
-#endif
-}
-
 unsigned vm_work_cores(void) {
   cpu_set_t set;
   unsigned n = all.pretended;
@@ -99,19 +70,14 @@ void vm_work_absent(bool absent) { all.absent = absent; }
 /* ---- A thread ----------------------------------------------------------------------------- */
 
 static void rest(worker *k) {
-  pthread_mutex_lock(&k->lock);
   atomic_store(&k->asleep, true);
-  while (!k->called && !k->quits && !atomic_load(&k->box)) pthread_cond_wait(&k->wake, &k->lock);
-  atomic_store(&k->asleep, false);
-  k->called = false;
-  pthread_mutex_unlock(&k->lock);
+  /* Something has come meanwhile: but who brought it may have posted already. */
+  if (atomic_load(&k->box) && atomic_exchange(&k->asleep, false)) return;
+  while (sem_wait(&k->wake)) continue; /* a signal */
 }
 
-static bool quits(worker *k) {
-  pthread_mutex_lock(&k->lock);
-  bool yes = k->quits;
-  pthread_mutex_unlock(&k->lock);
-  return yes;
+static void call(worker *k) {
+  if (atomic_load(&k->asleep) && atomic_exchange(&k->asleep, false)) sem_post(&k->wake);
 }
 
 /* The next task, which has begun; NULL: the thread must end. */
@@ -119,57 +85,36 @@ static vm_work_task *next_task(worker *k) {
   int64_t until = now() + SPIN_NS;
   for (unsigned looks = 1;; looks++) {
     uintptr_t box = atomic_load_explicit(&k->box, memory_order_acquire);
+    if (box == QUITS) return NULL;
     if (box && atomic_compare_exchange_strong(&k->box, &box, box | BEGUN))
       return (vm_work_task *)box;
     pause_core();
     if (looks % LOOKS) continue;
-    if (now() < until) {
-      sched_yield();
-      continue;
-    }
+    sched_yield();
+    if (now() < until) continue;
     rest(k);
-    if (quits(k)) return NULL;
     until = now() + SPIN_NS;
   }
 }
 
-/* Where a thread is in a task: in its own chunks, up to `end`, or among all of them, downwards. */
-typedef struct place {
-  uint32_t at, end;
-  bool own;
-} place;
-
-static place place_of(const vm_work_task *t, unsigned thread) {
-  uint64_t n = t->chunks;
-  unsigned i = thread % t->threads;
-  return (place){(uint32_t)(i * n / t->threads), (uint32_t)((i + 1) * n / t->threads), true};
-}
-
-/* Whether there is one more chunk; it is now claimed: *number. */
-static bool claim(vm_work_task *t, place *p, uint32_t *number) {
-  while (atomic_load_explicit(&t->left, memory_order_relaxed)) {
-    if (p->own && p->at == p->end) *p = (place){.at = t->chunks};
-    if (!p->own && p->at == 0) return false;
-    *number = p->own ? p->at++ : --p->at;
-    if (atomic_load_explicit(&t->taken[*number], memory_order_relaxed) ||
-        atomic_exchange_explicit(&t->taken[*number], true, memory_order_relaxed))
+/* Does chunks until none is left: those of its own part upwards, and then all others downwards. */
+static void work_on(vm_work_task *t, unsigned thread, void *room) {
+  const uint32_t n = t->chunks, i = thread % t->threads;
+  const uint32_t first = i * n / t->threads, own = (i + 1) * n / t->threads - first;
+  for (uint32_t k = 0; k < n && atomic_load_explicit(&t->left, memory_order_relaxed); k++) {
+    uint32_t chunk = k < own ? first + k : (first + n - 1 - (k - own)) % n;
+    if (atomic_load_explicit(&t->taken[chunk], memory_order_relaxed) ||
+        atomic_exchange_explicit(&t->taken[chunk], true, memory_order_relaxed))
       continue;
     atomic_fetch_sub_explicit(&t->left, 1, memory_order_relaxed);
-    return true;
+    t->fn(t->job, chunk, room);
   }
-  return false;
-}
-
-/* Does chunks until none is left. */
-static void work_on(vm_work_task *t, unsigned thread, void *room) {
-  place p = place_of(t, thread);
-  for (uint32_t i; claim(t, &p, &i);) t->fn(t->job, i, room);
 }
 
 static void *serve(void *arg) {
   worker *k = arg;
   for (vm_work_task *t; (t = next_task(k));) {
-    set_modes(t->modes);
+    fesetenv(&t->arithmetic);
     work_on(t, k->number, k->room);
     atomic_store_explicit(&k->box, 0, memory_order_release);
   }
@@ -179,16 +124,17 @@ static void *serve(void *arg) {
 /* Signals are for the host's own threads. */
 static int start_thread(worker *k) {
   sigset_t none, old;
-  pthread_attr_t attr;
-  int error = pthread_attr_init(&attr);
-  if (error) return error;
-  pthread_attr_setstacksize(&attr, STACK);
   sigfillset(&none);
   pthread_sigmask(SIG_SETMASK, &none, &old);
-  error = pthread_create(&k->thread, &attr, serve, k);
+  int error = pthread_create(&k->thread, NULL, serve, k);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
-  pthread_attr_destroy(&attr);
   return error;
+}
+
+static void worker_free(worker *k) {
+  sem_destroy(&k->wake);
+  free(k->room);
+  free(k);
 }
 
 static worker *worker_new(size_t room, unsigned number) {
@@ -196,26 +142,17 @@ static worker *worker_new(size_t room, unsigned number) {
   if (!k) return NULL;
   k->room = malloc(room);
   k->number = number;
-  pthread_mutex_init(&k->lock, NULL);
-  pthread_cond_init(&k->wake, NULL);
+  sem_init(&k->wake, 0, 0);
   if (k->room && start_thread(k) == 0) return k;
-  pthread_mutex_destroy(&k->lock);
-  pthread_cond_destroy(&k->wake);
-  free(k->room);
-  free(k);
+  worker_free(k);
   return NULL;
 }
 
-static void worker_free(worker *k) {
-  pthread_mutex_lock(&k->lock);
-  k->quits = true;
-  pthread_cond_signal(&k->wake);
-  pthread_mutex_unlock(&k->lock);
+static void worker_end(worker *k) {
+  atomic_store(&k->box, QUITS);
+  call(k);
   pthread_join(k->thread, NULL);
-  pthread_mutex_destroy(&k->lock);
-  pthread_cond_destroy(&k->wake);
-  free(k->room);
-  free(k);
+  worker_free(k);
 }
 
 /* ---- All of them -------------------------------------------------------------------------- */
@@ -245,7 +182,7 @@ void vm_work_open(vm_work *w, unsigned threads, size_t room) {
 void vm_work_close(vm_work *w) {
   pthread_mutex_lock(&all.lock);
   bool last = --all.users == 0;
-  for (unsigned n = atomic_load(&all.started); last && n-- > 0;) worker_free(all.v[n]);
+  for (unsigned n = atomic_load(&all.started); last && n-- > 0;) worker_end(all.v[n]);
   if (last) {
     atomic_store(&all.started, 0);
     all.refused = false;
@@ -286,6 +223,44 @@ void vm_work_pause(vm_work *w) {
   if (w && w->threads > 1) w->host_ns = now() - w->since;
 }
 
+/* Rounds before a trial: the first time, and after many trials that changed nothing; and of a
+ * trial. */
+enum { FIRST_TRIAL = 4, LAST_TRIAL = 64, TRIAL = 2 };
+/* A virtual core may be away for 7 ms now and then. So a round counts at most as this many times
+ * the average, and this part of it. */
+static const double at_most = 2, part = 0.25;
+/* Working alone is preferred only if it takes less than this part of the time. */
+static const double clear = 0.96;
+
+/* Whether the costs favour the other way than the one that is preferred. */
+static bool is_other_better(const vm_pace *p) {
+  const double *cost = p->cost;
+  if (cost[!p->prefers_alone] == 0) return false;
+  return p->prefers_alone ? cost[false] < cost[true] : cost[true] < clear * cost[false];
+}
+
+void vm_work_end_round(vm_pace *p, uint64_t host_ns) {
+  double cost = (double)host_ns / (double)p->work, *average = &p->cost[p->alone];
+  bool trial = p->alone != p->prefers_alone;
+  unsigned wait = p->wait ? p->wait : FIRST_TRIAL;
+  p->work = 0;
+  /* The first round after a change may pay for threads that slept, and the very first one for fresh
+   * memory: only later ones count, unless there is none yet. */
+  if (trial || *average == 0 || (p->rounds == 1 && p->cost[!p->alone] == 0))
+    *average = cost;
+  else if (p->rounds)
+    *average += part * ((cost < at_most * *average ? cost : at_most * *average) - *average);
+  /* The cost of the other way may be an old one, of other work: that is a reason for a trial. */
+  bool changes = is_other_better(p);
+  if (++p->rounds < (trial ? TRIAL : wait) && (trial || !changes)) return;
+  if (trial) {
+    p->prefers_alone ^= changes;
+    p->wait = changes ? FIRST_TRIAL : 2 * wait < LAST_TRIAL ? 2 * wait : LAST_TRIAL;
+  }
+  p->alone = trial ? p->prefers_alone : !p->prefers_alone;
+  p->rounds = 0;
+}
+
 void vm_work_did(vm_work *w, uint64_t ns) {
   if (!w || w->threads < 2 || (w->pace.work += ns) < VM_PACE_ROUND) return;
   int64_t began = w->since;
@@ -293,20 +268,11 @@ void vm_work_did(vm_work *w, uint64_t ns) {
   vm_work_end_round(&w->pace, (uint64_t)(w->since - began));
 }
 
-static void call(worker *k) {
-  if (!atomic_load(&k->asleep)) return;
-  pthread_mutex_lock(&k->lock);
-  k->called = true;
-  pthread_cond_signal(&k->wake);
-  pthread_mutex_unlock(&k->lock);
-}
-
 /* Puts the task into the boxes of idle threads. */
 static void offer(const vm_work *w, vm_work_task *t) {
   unsigned there = helpers(w), most = w->threads - 1;
-  if (most > t->chunks / 2)
-    most = t->chunks / 2; /* a thread that gets no second chunk costs more
-                             than it saves */
+  /* A thread that gets no second chunk costs more than it saves. */
+  if (most > t->chunks / 2) most = t->chunks / 2;
   for (unsigned i = 0; i < there && t->offered < most; i++) {
     uintptr_t idle = 0;
     if (!atomic_compare_exchange_strong(&all.v[i]->box, &idle, (uintptr_t)t)) continue;
@@ -320,15 +286,17 @@ static void withdraw(vm_work_task *t, worker *k) {
   uintptr_t box = (uintptr_t)t;
   if (atomic_compare_exchange_strong(&k->box, &box, 0)) return;
   for (unsigned looks = 1;
-       atomic_load_explicit(&k->box, memory_order_acquire) == ((uintptr_t)t | BEGUN); looks++)
-    pass(looks);
+       atomic_load_explicit(&k->box, memory_order_acquire) == ((uintptr_t)t | BEGUN); looks++) {
+    pause_core();
+    if (looks % LOOKS == 0) sched_yield();
+  }
 }
 
 void vm_work_begin(vm_work *w, vm_work_task *t, vm_work_fn *fn, void *job, uint32_t chunks) {
   t->fn = fn;
   t->job = job;
   t->chunks = chunks;
-  t->modes = get_modes();
+  fegetenv(&t->arithmetic);
   t->threads = w->threads < 1 ? 1 : w->threads < chunks ? w->threads : chunks;
   t->offered = 0;
   atomic_init(&t->left, chunks);
@@ -353,8 +321,4 @@ void vm_work_do(vm_work *w, vm_work_fn *fn, void *job, uint32_t chunks, void *ro
   vm_work_task t;
   vm_work_begin(w, &t, fn, job, chunks);
   vm_work_finish(&t, room);
-}
-
-void vm_work_wait(const atomic_bool *flag) {
-  for (unsigned looks = 1; !atomic_load_explicit(flag, memory_order_acquire); looks++) pass(looks);
 }

@@ -12,11 +12,34 @@
 #define VM_WORK_H
 
 #include "../../isa/isa.h"
-#include "pace.h"
 
+#include <fenv.h>
 #include <stdatomic.h>
 
 enum { VM_WORK_THREADS = 256, VM_WORK_CHUNKS = 128 }; /* at most */
+
+/* Whether other threads gain time on this host, found out by trying.
+ *
+ * They may not: another program has the cores, or the cores are so far from one another that what
+ * one has written reaches the other late (two virtual cores whose messages take 0.4 us instead of
+ * 0.08: a convolution on two threads then takes 1.3 of its time on one). So work is counted in
+ * rounds, and two rounds now and then, a trial, are done the other way. For example
+ *
+ *   p.work = 3000000; vm_work_end_round(&p, 1800000)
+ *
+ * for a round with others, of which 1 ns of work took 0.6 ns. After four of them p.alone says that
+ * a trial begins; if it takes 0.97 ns, p.alone is false again two rounds later. */
+typedef struct vm_pace {
+  bool alone;         /* other threads are not used in this round */
+  uint64_t work;      /* of this round, counted by the caller in the same way for both */
+  double cost[2];     /* the host's nanoseconds for one of work: with others, alone; 0: not known */
+  bool prefers_alone; /* what the costs say; if `alone` differs, this round is one of a trial */
+  unsigned rounds;    /* since a trial began or ended */
+  unsigned wait;      /* so many rounds later the next one begins; 0: the first time */
+} vm_pace;
+/* Nanoseconds of work of a round, as estimated for one thread: the first of them pay for waking a
+ * thread, which takes up to 100 us. */
+enum { VM_PACE_ROUND = 2000000 };
 
 /* A user of the threads, from one thread at a time. */
 typedef struct vm_work {
@@ -49,7 +72,7 @@ void vm_work_close(vm_work *w);
 bool vm_work_ready(const vm_work *w, uint64_t ns, uint64_t least);
 /* Whether no job should be, however large. */
 bool vm_work_alone(const vm_work *w);
-/* What decides about it (pace.h), with NULL or a w: the caller begins to work, for example a run
+/* What decides about it (vm_pace), with NULL or a w: the caller begins to work, for example a run
  * goes on; */
 void vm_work_resume(vm_work *w);
 /* it has done, alone or not, what takes one thread about so many nanoseconds; */
@@ -64,9 +87,9 @@ typedef struct vm_work_task {
   vm_work_fn *fn;
   void *job;
   uint32_t chunks;
-  unsigned threads; /* among which the chunks are laid out */
-  uint64_t modes;   /* of floating-point arithmetic, the caller's */
-  atomic_uint left; /* chunks that nobody has claimed */
+  unsigned threads;  /* among which the chunks are laid out */
+  fenv_t arithmetic; /* the caller's: rounding and the like */
+  atomic_uint left;  /* chunks that nobody has claimed */
   atomic_bool taken[VM_WORK_CHUNKS];
   unsigned offered; /* to so many threads: */
   struct vm_worker *by[VM_WORK_THREADS];
@@ -75,7 +98,8 @@ void vm_work_begin(vm_work *w, vm_work_task *t, vm_work_fn *fn, void *job, uint3
 /* Whether other threads have done all of it, so that vm_work_finish would take no time. */
 bool vm_work_is_done(const vm_work_task *t);
 void vm_work_finish(vm_work_task *t, void *room);
-/* In a chunk: returns once *flag is set by another one, which has begun. */
-void vm_work_wait(const atomic_bool *flag);
+/* For vm_work_did: a round, of at least VM_PACE_ROUND, has taken so many nanoseconds of the host's.
+ */
+void vm_work_end_round(vm_pace *p, uint64_t host_ns);
 
 #endif
