@@ -197,18 +197,20 @@ class Kernel:
                               "2 (the fastest of several policies)" % (given,))
         return int(given)
 
-    def build(self, args, kwargs):
+    def build(self, args, kwargs, debugged=False):
         """The program of these arguments. It is built once for equal shapes, types and scalars, and
-        again when a global number or the like that its functions read has changed."""
+        again when a global number or the like that its functions read has changed. Of one that is
+        debugged, tiles have the shapes of the source: no transfer is merged with another one."""
         with _one_at_a_time:
-            return self._build(args, kwargs)
+            return self._build(args, kwargs, debugged or look.debugs())
 
-    def _build(self, args, kwargs):
+    def _build(self, args, kwargs, debugged):
         bound = launch.arguments(self.function, args, kwargs)
         key = launch.key_of(dict(bound.arguments))
+        without = launch.K.without(self.function) | (launch.K.MERGES if debugged else 0)
         if key is not None:
-            key = (self.target, self.grid, self.split, self._optimize(), self._flags(),
-                   launch.K.without(self.function), self.kind, key)
+            key = (self.target, self.grid, self.split, self._optimize(), self._flags(), without,
+                   self.kind, key)
         try:
             built = None if key is None else self.builds.get(key)
             if built and built.around.holds():
@@ -219,7 +221,7 @@ class Kernel:
                              self.options.get("schedule", ()), core_of=self._core_of(),
                              flags=self._flags(), front_end=self.front_end,
                              older=self.options.get("style") == "neuronxcc",
-                             optimize=self._optimize(), without=launch.K.without(self.function))
+                             optimize=self._optimize(), without=without)
         if key is not None:
             self.builds[key] = built
         return built, bound
@@ -351,7 +353,7 @@ class Kernel:
         `commands` first, and then from standard input. Returns what a call returns, None if the run
         was left before its end."""
         with _one_at_a_time:
-            built, bound = self.build(args, kwargs)
+            built, bound = self.build(args, kwargs, debugged=True)
             values, owners = launch.bind(built, bound)
             run = Machine(built.target).debug(built.program, values, commands)
             return None if run is None else self._results(run, built, owners, args, kwargs)

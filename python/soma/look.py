@@ -304,6 +304,11 @@ def of_world(ranks, runs, programs):
         _state.options["dap"].world(ranks, runs, programs)
 
 
+def debugs():
+    """Whether an editor goes through kernels."""
+    return bool(_state and "dap" in _state.options)
+
+
 def call(name):
     """A Call for the kernel of this name, None if nothing is asked for."""
     s = state()

@@ -1,5 +1,7 @@
 """Transfers and copies of one line, round after round, are one where the middle end works on a
 kernel: the same bits, fewer instructions; and what must stay apart does."""
+import contextlib
+import io
 import random
 import unittest
 import warnings
@@ -47,6 +49,18 @@ class Merges(KernelCase):
         self.assertLess(2 * moved[0], moved[1])
         self.assertIn("those of several rounds are one", runs[0].built.report())
         self.assertNotIn("those of several rounds are one", runs[1].built.report())
+
+    def test_a_debugger_shows_tiles_as_they_are_written(self):
+        shown = self.said(nki.jit(tiles), data(512, P), data(512, 512))
+        self.assertIn("a[0:2, 0:3] = float32[2, 3]", shown)
+        self.assertIn("a_2[0:2, 0:3] = float32[2, 3]", shown)
+
+    def said(self, kernel, *args):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            kernel.debug(*args, commands="break test_merges.py:28\ncontinue\nprint a[0:2, 0:3]\n"
+                                         "print a_2[0:2, 0:3]\nquit\n")
+        return out.getvalue()
 
 
 def steps(seed):
