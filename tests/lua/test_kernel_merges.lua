@@ -218,5 +218,18 @@ local function shared(barrier)
 end
 merged("loads of what the other core has written", 6, shared(false), {cores = 2})
 merged("barriers between", 0, shared(true), {cores = 2})
+merged("barriers of other data", 0, function(k)
+  local x, y = tensors(k)
+  local other = k:output("other", "float32", {2, P, N * F})
+  k:store(other[k.core], k:load(x))
+  for n = 0, N - 1 do
+    local v = k:tile("float32", {P, F})
+    k.any.dma_copy(v, columns(x, n)) -- an input is what the other core can reach too
+    k.any.core_barrier({data = other})
+    local more = k:tile("float32", {P, F})
+    k.any.tensor_scalar(more, v, {op0 = "mult", imm0 = n + 1.0})
+    k.any.dma_copy(columns(y[k.core], n), more, {dge = n % 2 == 0 and "hwdge" or "swdge"})
+  end
+end, {cores = 2})
 
 t.finish()
