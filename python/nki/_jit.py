@@ -198,9 +198,8 @@ class Kernel:
         return int(given)
 
     def build(self, args, kwargs, debugged=False):
-        """The program of these arguments. It is built once for equal shapes, types and scalars, and
-        again when a global number or the like that its functions read has changed. Of one that is
-        debugged, tiles have the shapes of the source: no transfer is merged with another one."""
+        """The program of these arguments, built once for equal shapes, types and scalars, and again
+        when a global that its functions read has changed. `debugged`: transfers are not merged."""
         with _one_at_a_time:
             return self._build(args, kwargs, debugged or look.debugs())
 
