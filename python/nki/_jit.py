@@ -45,8 +45,7 @@ def _short(method):
 class KernelRun:
     """A run of a kernel: `result` (what a call returns), `time_us`, `stats`, `figures`, `findings`,
     summary(); table(), page(), trace(), timeline() and explain() of a recorded run; `source()` and
-    `report()` of its program.
-    """
+    `report()` of its program."""
 
     def __init__(self, run, built, result, again=None):
         self.run, self.built, self.result, self._again = run, built, result, again

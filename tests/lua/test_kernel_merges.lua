@@ -76,6 +76,17 @@ merged("what was read before it came", 2, loads(nil, nil, function(k, n, v, z)
     k.any.dma_copy(v, columns(z, n))
   end
 end), {without = 4}) -- else that is a version
+merged("tiles at one fixed place", 0, function(k) -- with another one beside it
+  local x, y = tensors(k)
+  local beside, last = k:tile("float32", {P, F}, {offset = 131072 + 256}), k:tile("float32", {P, N * F})
+  k.any.memset(beside, 0.5)
+  for n = 0, N - 1 do
+    local v = k:tile("float32", {P, F}, {offset = 131072})
+    k.any.dma_copy(v, columns(x, n))
+    k.any.tensor_tensor(columns(last, n), v, beside, {op = "add"})
+  end
+  k:store(y[0], last)
+end)
 merged("more bytes than one instruction moves", 0, function(k) -- of one partition
   local x, y = tensors(k)
   local z, tiles = k:temp("z", "float32", {2, P, 1024}), {}
