@@ -152,8 +152,8 @@ class Hostile(unittest.TestCase):
         for self.seed in range(FIRST, FIRST + ROUNDS):
             try:
                 whole += launch.build(kernel, (data(64, 40),), {}, "trn2") is not None
-            except (SomaError, TypeError, ValueError, ArithmeticError) as error:  # of what it has
-                self.assertTrue(str(error))
+            except (SomaError, TypeError, ValueError, ArithmeticError, Stop) as error:
+                self.assertTrue(str(error) or isinstance(error, Stop))
         self.assertNotIn("SystemError", ended)
         self.assertNotIn("RecursionError", ended)
         self.assertGreater(ended.get(None, 0), 3 * ROUNDS, ended)
@@ -207,7 +207,7 @@ class Hostile(unittest.TestCase):
             from _testcapi import remove_mem_hooks, set_nomemory
         except ImportError:
             raise unittest.SkipTest("this Python has no _testcapi") from None
-        refused = []
+        refused, without_reason = [], []
 
         def kernel(a):
             rnd, out = random.Random(5), nl.ndarray((64, 40), a.dtype, buffer=nl.shared_hbm)
@@ -222,6 +222,9 @@ class Hostile(unittest.TestCase):
                         f(**given)
                     except Exception as error:
                         stopped = error.__class__
+                        # Python's own frames say "error return without exception set"
+                        if "returned NULL" in str(error) or "with an exception set" in str(error):
+                            without_reason.append((f.__name__, n, error))
                     finally:
                         remove_mem_hooks()
                     refused.append(stopped)
@@ -233,7 +236,7 @@ class Hostile(unittest.TestCase):
             launch.build(kernel, (data(64, 40),), {}, "trn2")
         except (SomaError, MemoryError):
             pass
-        self.assertNotIn(SystemError, refused)
+        self.assertEqual(without_reason, [])
         self.assertGreater(refused.count(MemoryError), 100)
 
     def test_signals_within_calls(self):
