@@ -89,7 +89,8 @@ def odd_kinds(rnd, tiles):
         lambda: np.array([np.nan, np.inf]), lambda: -(1 << 63), lambda: (1 << 64) - 1,
         lambda: 10 ** 400, lambda: "\udcff", lambda: "a" * 100000, lambda: {1: 2}, lambda: {3},
         lambda: (tiles[0],) * 40, lambda: [[tiles[0]]], lambda: other_kernels[0],
-        lambda: record.active(), lambda: nisa.memset, lambda: tiles[0][0:0], lambda: tiles[0].storage,
+        lambda: record.active(), lambda: nisa.memset, lambda: tiles[0][0:0],
+        lambda: tiles[0].storage,
         lambda: inspect.currentframe(), lambda: type, lambda: rnd.choice(tiles)]
 
 
