@@ -1,6 +1,6 @@
-"""Calls of nki.isa with arguments that are none: each is recorded or refused, and the recording goes
-on. What arguments do when they are looked at (other calls, errors, signals, forks, threads), and
-memory that is not there. SOMA_RANDOM=20000 makes a million calls."""
+"""Calls of nki.isa with arguments that are none: each is recorded or refused, and the recording
+goes on. What arguments do when they are looked at (other calls, errors), signals, forks, threads,
+and memory that is not there. SOMA_RANDOM=20000 makes a million calls."""
 import decimal
 import fractions
 import gc
