@@ -111,6 +111,7 @@ local function program_of(core, what, key, tensors, record)
   if kept[key] then return kept[key], false end
   local ok, program = pcall(function()
     local k, views = soma.kernel {target = target}, {}
+    -- The last is the result, which alone is written.
     for j, t in ipairs(tensors) do
       local role = j == #tensors and k.output or k.input
       views[j] = role(k, j == #tensors and "result" or "operand" .. j, t.dtype, t.shape)
@@ -125,6 +126,7 @@ end
 
 -- Runs it with the tensors; the last is the result.
 local function run(core, what, key, tensors, record)
+  -- A core has one run: another would take the place of the one that stands there.
   if host.busy(core) then
     refuse("%s: %s has a run that has not ended: continue it, or close it", what, tensors[1].device)
   end
@@ -140,6 +142,7 @@ end
 local function key_of(tensors, dims, ...)
   local words = {...}
   for _, t in ipairs(tensors) do words[#words + 1] = t.dtype end
+  -- The program has sizes and steps as numbers, so that another layout needs another program.
   for _, d in ipairs(dims) do words[#words + 1] = d.n .. ":" .. table.concat(d, ",") end
   return table.concat(words, " ")
 end
@@ -151,6 +154,7 @@ local function elementwise(core, what, tensors, out, f, key)
   for j, t in ipairs(all) do steps[j] = tiling.steps_of(t, shape) end
   local dims = tiling.dimensions(shape, steps)
   local list = tiling.boxes(dims, #all, COLUMNS)
+  -- Row by row: each is smaller, and most of them are one program.
   if tiling.too_many(list) then
     for i = 0, shape[1] - 1 do
       local rows = {}
@@ -180,6 +184,7 @@ local bits = {band = "bitwise_and", bor = "bitwise_or", bxor = "bitwise_xor"}
 -- The tile of a op b, one of which may be a number.
 local function apply(k, name, a, b, dtype)
   if not bits[name] then return k[name == "pow" and "power" or name](k, a, b, {dtype = dtype}) end
+  -- These have no helper that takes a number: it becomes a column, repeated.
   local function tile(x, other)
     return type(x) ~= "number" and x or k:fill(dtype, {other.shape[1], 1}, x):broadcast(2, other.shape[2])
   end
@@ -202,6 +207,7 @@ local function binary(name)
     if not ok then refuse("%s", told(computed)) end
     local number = type(a) == "number" and a or type(b) == "number" and b or nil
     local out = new(home, result, broadcast(name, tensors), name)
+    -- The program and its key have a float then, whatever the user wrote.
     if result == "float32" and computed == "float32" and number then number = number + 0.0 end
     return elementwise(core, name, tensors, out, function(k, tiles)
       local x, y = tiles[1], tiles[2]
@@ -257,6 +263,7 @@ function methods.where(c, a, b)
     types[i] = x
     if type(x) == "userdata" then tensors[#tensors + 1], types[i] = x, x.dtype end
   end
+  -- As on the host, where two numbers choose between floats.
   if type(types[1]) == "number" and type(types[2]) == "number" then types[1] = "float32" end
   local result = types[1]
   if types[1] ~= types[2] then result = host.binary_type("add", types[1], types[2]) end
@@ -269,6 +276,7 @@ function methods.where(c, a, b)
       return tiles[n]
     end
     local x, y = operand(a), operand(b)
+    -- First b everywhere, then a over it where the condition holds.
     local to = k:tile(result, tiles[1].shape)
     if type(y) == "number" then k.any.memset(to, y) else k.any.tensor_copy(to, y) end
     if type(x) ~= "number" and x.dtype ~= result then x = k:copy(x, {dtype = result}) end
@@ -322,6 +330,7 @@ function methods.assign(t, source)
   for d = 1, #shape do
     if #shape ~= #own or shape[d] ~= own[d] then refuse("assign: %s does not fit in %s", text_of(source), text_of(t)) end
   end
+  -- A view of its own memory: what is written must not be read after.
   if host.share(t, source) then source = methods.copy(source) end
   return copy("assign", t, source)
 end
@@ -332,12 +341,14 @@ end
 local function reduce_axis(what, t, axis, keep_dimension)
   local shape, steps = t.shape, host.steps(t)
   local line = {n = shape[axis + 1], steps[axis + 1] or 1, 0}
+  -- The step of a single element does not matter; one value makes fewer programs.
   if line.n == 1 then line[1] = 1 end
   shape[axis + 1] = 1
   local out = new(t, what ~= "sum" and what ~= "mean" and t.dtype or "float32", shape, what)
   steps[axis + 1] = 0
   local dims = tiling.dimensions(shape, {steps, host.steps(out)})
   if tiling.too_many(tiling.boxes(dims, 2, 1)) then refuse("%s: %s lies in too many pieces: use t:copy() first", what, text_of(t)) end
+  -- The innermost dimension that stays becomes the partitions: each reduces its own elements.
   local rows = table.remove(dims) or tiling.one(2)
   local walk = table.move(dims, 1, #dims, 1, {})
   walk[#walk + 1], walk[#walk + 2] = rows, {n = 1, 1, 1}
@@ -379,6 +390,8 @@ for _, what in ipairs {"sum", "mean", "max", "min"} do
     end
     local shape = {}
     for d = 1, keep_dimensions and n or 0 do shape[d] = 1 end
+    -- In 128 rows, which the partitions reduce side by side; a view that is not dense cannot be
+    -- reshaped.
     if t.size % ROWS == 0 and t.size > LONG and pcall(t.reshape, t, {-1}) then t = t:reshape {ROWS, -1} end
     repeat
       if t.ndim == 0 then t = t:reshape {1} end
@@ -397,6 +410,7 @@ local RESIDENT <const> = 96 << 10 -- bytes of a partition that the second operan
 local function block(m, row, rows, column, columns)
   local register = type(row) == "table" and row
   local w = m.view:slice(1, (register and 0 or row) * m.row + column * m.column, 1)
+  -- A register moves the slice by a multiple of its value, after what is known now.
   if register then w = w:slice(1, register * m.row, 1) end
   return w:ap {{m.row, rows}, {m.column, columns}}
 end
@@ -406,6 +420,8 @@ local function product_rows(k, x, y, out, row, rows, resident)
   local left = {}
   for inner = 0, x.columns - 1, ROWS do
     local n = math.min(ROWS, x.columns - inner)
+    -- A product needs K on the partitions. Row-major x would come an element at a time that
+    -- way; it is loaded by rows, and turned on the engine.
     local direct = x.column ~= 1
     local part = block(x, row, rows, inner, n)
     if direct then part = part:permute {2, 1} end
@@ -425,6 +441,7 @@ local function product_rows(k, x, y, out, row, rows, resident)
 end
 
 local function record_product(k, x, y, out)
+  -- What all tiles of y along K take of a partition: when it fits, y is loaded once for all bands.
   local bytes, resident = y.bytes * y.columns * (-(-y.rows // ROWS)), nil
   if bytes <= RESIDENT then
     resident = {}

@@ -17,6 +17,7 @@ end
 -- A line of the journal without its newline; nil of what has no JSON.
 local function line_of(value)
   local text = host.json(value)
+  -- The sum goes into the object, as its last member.
   return text and text:sub(1, -2) .. string.format(',"sum":"%016x"}', host.hash(text))
 end
 
@@ -48,6 +49,7 @@ local function script()
   for level = 2, math.huge do
     local info = debug.getinfo(level, "S")
     if not info then break end
+    -- The last one found is the outermost: the main chunk.
     if info.source:sub(1, 1) == "@" then name = info.source:sub(2) end
   end
   local file <close> = name and io.open(name, "rb") or nil
@@ -55,6 +57,7 @@ local function script()
 end
 
 local function check(path, line, want)
+  -- A line whose sum is wrong may still tell its version, which explains more.
   local head = value_of(line) or host.value(line)
   if type(head) ~= "table" or head.soma ~= "sweep" then refuse(path, "line 1 is not that of a journal") end
   if head.version ~= VERSION then
@@ -80,6 +83,7 @@ end
 -- Gives the rows there are, by variant: {row, printed}; and where the last whole line ends.
 local function read(path, text, want)
   local rows, number, at = {}, 0, 1
+  -- What has no newline was cut off by an interruption, and its variant is run again.
   for line, after in text:gmatch "([^\n]*)\n()" do
     number, at = number + 1, after
     if number == 1 then
@@ -104,6 +108,7 @@ end
 -- A row that is finished: appended at once.
 function journal:add(n, row, printed)
   local line = line_of {variant = n, row = row, printed = printed}
+  -- On each row, so that an interruption loses only what was at work.
   local ok, message = self.file:write(line or refuse(self.path, "row " .. n .. " cannot be written as JSON"), "\n")
   if ok then ok, message = self.file:flush() end
   if not ok then refuse(self.path, message) end

@@ -56,6 +56,7 @@ local function plan(o)
   if math.type(o.ranks) ~= "integer" or o.ranks < 1 then error("plan: option 'ranks' is " .. tostring(o.ranks) .. "; it is a whole number from 1 on", 2) end
   if math.type(rank) ~= "integer" or rank < 0 or rank >= o.ranks then error(("plan: option 'rank' is %s; the ranks are 0 to %d"):format(rank, o.ranks - 1), 2) end
   local program = o.program or program_of(o)
+  -- Plans are made when a world starts; no inputs are needed to make them.
   local world <close> = soma.world {ranks = o.ranks, lnc = o.lnc, instance = o.instance, algorithm = o.algorithm, costs = o.costs,
                                     target = o.target or program:target(), timing_only = true}
   world:start(program, {})

@@ -60,6 +60,7 @@ local function nice_step(range, n)
 end
 
 local function linear(lo, hi, from, to)
+  -- Lengths of bars and heights of lines mean something only from 0.
   lo, hi = math.min(lo, 0), math.max(hi, 0)
   if hi <= lo then hi = lo + 1 end -- all are zero
   local step, ticks = nice_step(hi - lo, 6), {}
@@ -75,6 +76,7 @@ local function spread(lo, hi, from, to, values)
   lo, hi = lo - pad, hi + pad
   for i = math.ceil(lo / step), math.floor(hi / step) do ticks[#ticks + 1] = i * step end
   local function at(v) return from + (v - lo) / (hi - lo) * (to - from) end
+  -- The values themselves as ticks, if their labels do not run into each other.
   local roomy = values and #values <= 10
   for i = 2, roomy and #values or 0 do roomy = roomy and at(values[i]) - at(values[i - 1]) >= 38 end
   return {ticks = roomy and values or ticks, at = at}
@@ -116,6 +118,7 @@ local function distinct_x(chart)
     end
   end
   table.sort(list)
+  -- More are too many for labels.
   return #list <= 24 and list or nil
 end
 
@@ -231,6 +234,7 @@ return function(chart)
   parts[#parts + 1] = style
   out('<rect class="bg" x="0.5" y="0.5" width="%d" height="%d" rx="6"/>', WIDTH - 1, HEIGHT - 1)
   local room = WIDTH - LEFT - RIGHT
+  -- A title that is too long is narrowed, not cut.
   local squeezed = #chart.title * 8.4 > room and 
     string.format(' textLength="%d" lengthAdjust="spacingAndGlyphs"', room) or ""
   out('<text class="title" x="%d" y="28"%s>%s</text>', LEFT, squeezed, escape(chart.title))

@@ -27,6 +27,7 @@ function pool:wait(milliseconds)
   local n, process = table.remove(self.whose, i), table.remove(self.alive, i)
   local packed, printed, ending, killed = host.collect(process)
   process:close()
+  -- A signal may be the host's and not the variant's fault, as when memory is short.
   if killed and not self.again[n] then
     self.again[n] = ending
     if self:start(n) then return end

@@ -46,6 +46,7 @@ end
 local function put(lines, t, indent)
   if is_sequence(t) then
     for i, x in ipairs(t) do
+      -- A row with tables in it does not fit on a line.
       if type(x) == "table" and not x.text and is_deep(x) then
         lines[#lines + 1] = indent .. i .. ":"
         put(lines, x, indent .. "  ")

@@ -60,6 +60,7 @@ function share.hand_out(variants, missing, pool, take)
       from, message = job.receive()
     end
     if missing[at] and pool:has_room() and pool:start(missing[at]) then at = at + 1 end
+    -- Only a millisecond: messages must not wait for this process's own variants.
     local n, packed, printed = pool:wait(1)
     if n then
       take(n, packed, printed)
@@ -100,8 +101,10 @@ end
 -- Another process: works until process 0 has all rows, gives them packed once another sweep follows.
 function share.work(variants, pool)
   local mark, waiting = mark_of(variants), {}
+  -- One for each variant that it can work on at a time.
   for _ = 1, pool.jobs do job.send(0, "open" .. mark) end
   local function idle()
+    -- A process may not be there to be had now; it is asked for again.
     if waiting[1] and pool:start(waiting[1]) then table.remove(waiting, 1) end
     local n, packed, printed = pool:wait(1)
     if n then job.send(0, "row " .. mark .. string.pack("<I4s4s4", n, packed, printed)) end

@@ -120,6 +120,7 @@ local function program_of(o, v)
   local p = given(o.program, v)
   if type(p) ~= "string" then return p end
   local defines = {}
+  -- A parameter is a macro of the source.
   for name, value in pairs(v) do defines[name] = value or nil end -- a false one is not defined
   return soma.assemble_file(p, {defines = defines})
 end
@@ -184,6 +185,7 @@ local formats = {integer = "j", float = "n", string = "s8", boolean = "B"}
 local function pack(row)
   local parts = {"row"}
   for name, value in pairs(row) do
+    -- As raw bytes: a number printed and read again could have other bits.
     local kind = math.type(value) or type(value)
     if kind == "boolean" then value = value and 1 or 0 end
     parts[#parts + 1] = string.pack("s8s8" .. formats[kind], name, kind, value)
@@ -245,6 +247,7 @@ local function taker(variants, book)
       io.write(printed[shown])
       printed[shown] = false
     end
+    -- Without a fresh row, as of a journal alone, nothing is known of the time that is left.
     if not host.watched() or fresh == 0 or total == #variants then return clear() end
     local left = (host.seconds() - begun) / fresh * (#variants - total)
     io.stderr:write(string.format("\r\27[Ksweep: %d of %d, about %s left", total, #variants, words_of(left)))

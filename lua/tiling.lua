@@ -11,6 +11,7 @@ local function steps_of(t, shape)
   local own, its, steps = t.shape, host.steps(t), {}
   for d = 1, #shape do
     local i = d - (#shape - #own)
+    -- What is repeated along a dimension has the step 0 there.
     steps[d] = i >= 1 and own[i] > 1 and its[i] or 0
   end
   return steps
@@ -76,6 +77,8 @@ local function boxes(dims, count, most)
   local n = #dims
   if n < 2 then
     local line = dims[1] or one(count)
+    -- A line is spread over the partitions, but not into pieces so narrow that their transfers
+    -- cost more than they move.
     local width = math.min(line.n, math.max(NARROW, math.min(most, -(-line.n // ROWS))))
     local outer, part, rest, start = cut(line, width)
     by_rows({}, outer, part, zero)
@@ -101,6 +104,7 @@ end
 -- address moves by one register), nil when there are few rounds.
 local function split_loops(box)
   local named, machine, all = table.move(box.loops, 1, #box.loops, 1, {}), 1, 1
+  -- Only one loop can run on the machine; the longest saves most.
   for i, l in ipairs(named) do
     all = all * l.n
     if l.n > named[machine].n then machine = i end

@@ -32,11 +32,13 @@ local function sizes_of(o)
   if least > most then refuse("--minbytes is %d, more than --maxbytes, which is %d", least, most) end
   if o.stepbytes and o.stepfactor then refuse "--stepbytes and --stepfactor are both given" end
   if o.stepfactor == 1 and least < most then refuse "--stepfactor 1 does not come to --maxbytes" end
+  -- Without a step, ten of them, as nccom-test has it.
   local list, step = {}, o.stepbytes or math.max((most - least) // 10, 1)
   local bytes = least
   while bytes <= most do
     if #list == 10000 then refuse("more than %d sizes", #list) end
     list[#list + 1] = bytes
+    -- Times the factor may be beyond what a number holds.
     if least == most or o.stepfactor and bytes > most // o.stepfactor then break end
     bytes = o.stepfactor and bytes * o.stepfactor or bytes + step
   end
@@ -61,6 +63,7 @@ local function choose_nodes(o, instance)
   if o.nworkers % n ~= 0 then refuse("--nnodes %d does not divide %d ranks", n, o.nworkers) end
   o.per_node = o.nworkers // n
   local need = o.per_node * o.lnc
+  -- Without an instance named, the first that is large enough.
   for _, i in ipairs(soma.isa.instances) do
     if not instance and i.target == o.target and i.efa > 0 and i.cores >= need then instance = i end
   end
@@ -83,6 +86,7 @@ local function choose_machine(o)
   o.target = instance and instance.target or "trn2"
   local asked = os.getenv "NEURON_LOGICAL_NC_CONFIG"
   if asked and asked ~= "1" and asked ~= "2" then refuse("NEURON_LOGICAL_NC_CONFIG is '%s'; it is 1 or 2", asked) end
+  -- As on the machine: a rank is one core of trn1 and inf2, two of those after them.
   o.lnc = o.lnc or math.tointeger(tonumber(asked)) or soma.isa.target(o.target).gen == 2 and 1 or 2
   if o.shared_output_buff and o.lnc ~= 2 then refuse "--shared-output-buff: both cores of a rank share it, so --lnc is 2" end
   choose_nodes(o, instance)

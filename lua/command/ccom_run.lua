@@ -128,6 +128,7 @@ local function split(total, ratio, unit)
   local sum, parts, left = 0, {}, total // unit
   for _, v in ipairs(ratio) do sum = sum + v end
   for i, v in ipairs(ratio) do
+    -- The last part takes what rounding has left.
     local n = i == #ratio and left or total // unit * v // sum
     if n < 1 then refuse("--coalesced-cc-size-ratio: part %d of %d elements has none", i, total) end
     parts[i], left = n * unit, left - n
@@ -173,6 +174,7 @@ local function plan(o, bytes, read)
   elseif o.custom_src_target_pairs then
     refuse("--custom-src-target-pairs is of permute, not of %s", s.op)
   end
+  -- Each rank's part is whole elements; a size between two is rounded up.
   local unit = s.width * (s.op == "all_reduce" and 1 or s.pairs and 1 or s.n)
   s.bytes = (bytes + unit - 1) // unit * unit
   s.elems = s.bytes // s.width
@@ -251,6 +253,7 @@ local function move(add, step, buffers, waited, into)
   for i, s in ipairs(step) do
     for b = 1, s.sbuf and buffers or 0 do
       add("dma_copy %s, %s, queue=q $moved", name(into and "a" or "y", i, 1, b), name(into and "x" or "b", i, 1, b))
+      -- A transfer over 16 rings adds one for each of them.
       waited = waited + 16
       add("nop $moved>=%d", waited)
     end
@@ -262,6 +265,7 @@ end
 local function add_round(add, step, core, b)
   local ops = 0
   for i, s in ipairs(step) do
+    -- SBUF is a core's own: one of the two is enough there.
     for _ = 1, (core == 0 or not s.sbuf) and (s.o.ops_per_iter or 1) or 0 do
       add(instruction(s, i, b), i)
       ops = ops + 1
@@ -351,6 +355,7 @@ end
 
 local golden = {}
 function golden.all_reduce(s, x, list)
+  -- Sums in a wide type, rounded once, as a reference.
   local wide = exact[s.dtype] and "float32" or "int64"
   local sum
   for _, r in ipairs(list) do sum = sum and sum + x(r):astype(wide) or x(r):astype(wide) end
@@ -412,6 +417,8 @@ local function compare(s, x, r, y, made)
   if sums then
     ok, message = soma.equal(y, want)
   else
+    -- The machine rounds after each rank in an order of its own: the error grows with the terms
+    -- and with their sum.
     ok, message = soma.allclose(y:astype "float32", want:astype "float32", {rtol = 0, atol = s.n ^ 1.5 * rounding[s.dtype]})
   end
   return not ok and ("rank %d: %s"):format(r, message) or nil

@@ -35,6 +35,7 @@ local function environment(m)
     rawset select tonumber tostring type xpcall _VERSION]]):gmatch "%S+" do
     env[name] = _G[name]
   end
+  -- It gives bytecode, which only trusted code may load.
   string.dump = nil
   getmetatable("").__metatable = "protected"
   for _, name in ipairs {"coroutine", "math", "string", "table", "utf8"} do

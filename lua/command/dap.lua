@@ -37,6 +37,7 @@ local function paused()
   local found = false
   while host.pending(math.tointeger(tonumber(from))) do
     local r = request()
+    -- Lines that came while the script ran change its breakpoints at once.
     if r[1] == "lines" then breaks = r[2] else found = found or r[1] == "pause" end
   end
   return found
@@ -219,6 +220,7 @@ local function recording()
   end
 end
 
+-- A step ends where the script is not deeper than where it began.
 local function reason(path, line)
   if mode and (mode == "in" or #frames(3) <= mode) then return "step" end
   local condition = breaks[path] and breaks[path][line]
@@ -235,6 +237,7 @@ end
 local lines, PATIENCE <const> = 0, 256 -- lines between looks at what the editor says
 
 local function on_line(_, line)
+  -- In a child of a sweep the pipes are still open, and must not be used.
   if driving or host.pid() ~= process then return end -- a child of a sweep is no part of the session
   lines = lines + 1
   local why = lines % PATIENCE == 0 and paused() and "pause"

@@ -43,6 +43,7 @@ local function made(spec)
   for i, n in ipairs(numbers) do
     if not n or i == 1 and not math.tointeger(n) or i > most then numbers.wrong = true end
   end
+  -- One end of a range says nothing without the other.
   if numbers.wrong or #numbers == 2 then
     return nil, "data can be made by zeros, ones, arange, randn[:SEED] or uniform[:SEED[:LO:HI]], not by '" .. spec .. "'"
   end
@@ -112,6 +113,7 @@ local function check_writers(writers, programs, resumed)
     if read[path] and not (resumed and who == "--save") then
       return who .. " would write over the program, " .. path
     end
+    -- Devices take what comes, from several as well.
     if not path:match "^/dev/" and (by[path] or who) ~= who then
       return by[path] .. " and " .. who .. " both write " .. path
     end
@@ -182,6 +184,7 @@ end
 local function load(prog, o, flag)
   local tensors, rows = {}, {}
   for _, t in ipairs(prog:tensors()) do
+    -- Tensors that share a register of rows have one number of rows.
     if t.rows_register then rows[t.rows_register] = rows[t.rows_register] or o["--rows"][t.name] end
   end
   for _, t in ipairs(prog:tensors()) do

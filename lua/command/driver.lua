@@ -66,6 +66,7 @@ local function load_program(o)
     text, message = read_file(o.program)
   end
   if not text then error(message, 0) end
+  -- A program file is known by its first bytes, even from standard input.
   if text:sub(1, #magic) == magic or o.program:match "%.sbc$" then
     if #o["-D"] > 0 or #o["-I"] > 0 then
       return nil, "-D and -I are for source text; '" .. o.program .. "' is assembled already"
@@ -210,6 +211,7 @@ local SHOWN = 3 -- findings, unless all are asked for
 -- The findings of the checks but the first where that is the run's fault.
 local function report_findings(run, all)
   local n = #run.findings
+  -- The first finding is the fault's text, which has been printed.
   for i = run.fault.kind == "check" and 2 or 1, all and n or math.min(n, SHOWN) do
     local f = run.findings[i]
     io.stderr:write((f.text:gsub(": " .. f.check .. ": ", function(s) return paint(s) end, 1)), "\n")
@@ -340,6 +342,7 @@ local function finish_run(run, o, prog, inputs)
     if fault.kind == "limit" or fault.kind == "stopped" then keep(run, o) end
     message = draw(run, o)
     if message then complain(message) end
+    -- Findings do not end a run before its results are there.
     if fault.kind == "check" then after_findings(run, o, prog, inputs) end
     if o["--json"] then report(run, o) end
     return 1

@@ -23,6 +23,7 @@ local function json(v, indent)
     for i, item in ipairs(v) do items[i] = indent .. "  " .. json(item, indent .. "  ") end
     return #v == 0 and "[]" or "[\n" .. table.concat(items, ",\n") .. "\n" .. indent .. "]"
   elseif type(v) == "table" then
+    -- Sorted, so that equal values have equal texts.
     local keys, lines = {}, {}
     for k in pairs(v) do keys[#keys + 1] = k end
     table.sort(keys)

@@ -201,6 +201,7 @@ local function take_define(o, word, value)
 end
 
 -- A target, or a hypothetical machine: its text, or a file that has it.
+-- A word without = or comma that is no target is a file's name.
 local function take_target(o, word, value)
   local text, file = value, nil
   if not value:find "[=,]" and not pcall(soma.isa.target, value) then

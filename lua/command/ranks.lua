@@ -289,6 +289,7 @@ return function(prog, o)
   end
   local how = {ranks = o["--ranks"], lnc = o["--lnc"], instance = o["--instance"], algorithm = o["--algorithm"]}
   for name, value in pairs(core_options) do how[name] = value end
+  -- Causes take memory for each event; only what shows the critical path needs them.
   how.causes = o["--explain-time"] or how.causes and o["--html"] and not o["--html"]:find("%r", 1, true)
   if not how.target then how.target = prog:target() end
   local ok, world = pcall(soma.world, how)

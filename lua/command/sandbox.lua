@@ -130,6 +130,7 @@ end
 local function parse()
   local o = {["--in"] = {}, ["--out"] = {}, ["--file"] = {}}
   for key, value in pairs(limits) do o[key] = value end
+  -- Before the words are read, as reading them may fail.
   for _, word in ipairs(args) do -- what is wrong is said as JSON, too
     if word:match "%.lua$" then break end
     o.json = o.json or word == "--json"
@@ -181,6 +182,7 @@ local function open_output(o, path)
   for _, out in ipairs(o.saves) do
     if out.path == path then host_error("two outputs go to '" .. path .. "'") end
   end
+  -- A temporary file: what a script writes gets its name only when the script has ended well.
   local out = {path = path, file = assert(io.tmpfile())}
   o.saves[#o.saves + 1] = out
   return out.file
@@ -233,6 +235,7 @@ end
 
 -- Runs in a process of its own; its exit status, or an error whose text is shown.
 local function run_script(o, text, m, env, files)
+  -- Taken before the script runs, which could replace it.
   local save = soma.zeros({1}).save_npy
   host.limit_memory(o.memory)
   host.forbid_files(files)
@@ -334,6 +337,7 @@ local function prepare_program(o)
   local files = open_files(o)
   texts[p.program] = read_text(p.program, o.memory)
   if p["--cost"] then texts[p["--cost"]] = open_input(p["--cost"]):read "a" end
+  -- The run stops itself before its process is ended, so that it can tell how far it came.
   local words = {"--max-seconds=" .. o.seconds, o.cpu_seconds and "--max-cpu-seconds=" .. o.cpu_seconds} -- an orderly end, if it can be
   table.move(o.words, 1, #o.words, #words + 1, words)
   local inside = setmetatable({texts = texts, terminal = false, color = false}, {__index = host})

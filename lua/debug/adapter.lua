@@ -30,6 +30,7 @@ local ops = {}
 function ops.program(s)
   local engines, instructions, names = list {}, list {}, {tiles = list {}, tensors = list {}}
   each_core(s, function(rank, core, found)
+    -- An engine whose first instruction is its last does nothing but halt.
     for n, i in ipairs(found) do
       local last = not found[n + 1] or found[n + 1].engine ~= i.engine
       if last and i.pc > 0 then
@@ -99,11 +100,13 @@ function ops.go(s, editor, wanted, writes)
   local cursor = s.whole.time_ns
   local ok, message = pcall(function()
     repeat
+      -- In slices, so that the editor's wish to stand is seen.
       cursor = math.max(cursor, s.whole.time_ns) + 4 * s.slice
       replay.forward(s, cursor)
     until s.whole.ended or #s.whole.stopped > 0 or editor.paused()
   end)
   local hit
+  -- Its own stop is gone before the editor looks around.
   for _, h in ipairs(ok and s.whole.stopped or {}) do hit = hit or numbers[h.stop] and h end
   for number in pairs(numbers) do pcall(s.whole.remove_stop, s.whole, number) end
   if not ok then error(message, 0) end
@@ -122,6 +125,7 @@ function ops.summary(s) return s.whole.summary and s.whole:summary() or "" end
 -- How the session moves back: the states that `keep` has noted.
 function ops.keep(s)
   local ok, state = pcall(s.whole.snapshot, s.whole, s.kept_states[#s.kept_states])
+  -- A run that cannot be kept, as one that is recorded, has no way back; it still goes on.
   s.kept_states[#s.kept_states + 1] = ok and state or nil
 end
 function ops.back(s)
@@ -133,6 +137,7 @@ end
 -- editor: {ask = function that gives a request {name, ...}, answer = function(table, or nil and a message),
 -- paused = function: whether the editor wants it to stand, text_of = function(value)}
 local function serve(s, editor)
+  -- What commands would print, the editor shows itself.
   s.kept_states, s.print = {}, function() end
   while true do
     local request = editor.ask()

@@ -44,6 +44,7 @@ end
 
 -- Takes "rank 2" off the arguments of a command: the rank, or nil, and the rest.
 local function rank_of(s, args)
+  -- The rank stands after the verb of a command that has one.
   for _, word in ipairs {"", "write ", "wrote ", "reads ", "read "} do
     local digits, rest = args:sub(#word + 1):match "^%s*rank%s*(%d+)%f[%s\0]%s*(.*)$"
     if digits and args:sub(1, #word) == word then return rank_number(s, digits), word .. rest end
@@ -159,6 +160,7 @@ local function read(s, m)
   end
   if #slices == 0 then return t end
   t = t:slice(table.unpack(slices))
+  -- All dimensions dropped: a number, which the printing functions take as a tensor.
   return type(t) == "userdata" and t or soma.tensor(t)
 end
 
@@ -171,6 +173,7 @@ local function runs_of(m, first, size)
   local runs, stride = {{0, size}}, size
   for d = #m.shape, first, -1 do
     local r, longer = m.ranges[d], {}
+    -- So far a whole dimension is one run, and goes on into the next.
     local whole = runs[1][2] == stride and #runs == 1
     if whole and r.step == 1 then
       longer[1] = {runs[1][1] + r.first * stride, r.count * stride}
@@ -204,6 +207,7 @@ local function watches(m, kind)
     end
     return stops
   end
+  -- The first dimension is the partitions; in each the bytes are the same.
   local p, runs = m.ranges[1], runs_of(m, 2, size)
   local groups = p.step == 1 and 1 or p.count
   if groups * #runs > MOST_PIECES then

@@ -7,6 +7,8 @@ local function fault_of(runs)
   local f = {kind = runs.kind, time_ns = runs.time_ns, text = runs.fault}
   for r = 0, #runs do
     local own = runs[r].fault
+    -- The first rank with a fault of the same kind has the place; the others were only stopped
+    -- by it.
     if own and own.kind == runs.kind then
       f.rank, f.core, f.engine, f.pc, f.time_ns = r, own.core, own.engine, own.pc, own.time_ns
       break

@@ -50,6 +50,8 @@ end
 local function keep(s)
   local started, list = host.seconds(), s.snapshots
   local at = #list + 1
+  -- After going back there are snapshots of later times already; they stay, as the same run
+  -- comes to them.
   while at > 1 and list[at - 1].time_ns > s.whole.time_ns do at = at - 1 end
   local ok, snapshot = pcall(s.whole.snapshot, s.whole, at > 1 and list[at - 1].state or nil)
   if not ok then
@@ -94,6 +96,8 @@ local function forward(s, until_ns)
     else run:continue() end
     local took = host.seconds() - started
     s.seconds = s.seconds + took
+    -- Slices of 0.05 to 0.1 s: short enough for snapshots to lie near, long enough to cost
+    -- little.
     if took < 0.05 then s.slice = math.min(s.slice * 4, 1e12) elseif took > 0.1 then s.slice = s.slice / 2 end
     keep_sometimes(s)
   until last or run.ended or #run.stopped > 0
@@ -113,6 +117,7 @@ end
 -- From a snapshot, without a sound, by fn, which moves on by `forward` or leaves s.seconds to others.
 local function replay(s, snapshot, fn)
   local expected = s.seconds - snapshot.seconds
+  -- It cannot take longer than the way from this snapshot to the next.
   for i, k in ipairs(s.snapshots) do -- its goal is before the next one
     local after = k == snapshot and s.snapshots[i + 1]
     if after then expected = math.min(expected, after.seconds - snapshot.seconds) end
@@ -136,6 +141,7 @@ end
 -- To the moment at which the engine {core, engine} had issued n instructions.
 local function to_count(s, e, n)
   local function had(k) return k.counts[key_of(e)] end
+  -- With none issued, the first snapshot that knows the engine is good enough.
   local snapshot = latest(s, function(k) return had(k) < n or n == 0 and had(k) == 0 end)
   replay(s, snapshot, function()
     if had(snapshot) == n then return end
@@ -144,6 +150,7 @@ local function to_count(s, e, n)
     s.whole:remove_stop(stop)
     if not ok then error(message, 0) end
   end)
+  -- It stands before its next instruction, where stops must not hold it again.
   s.whole:pass(e.engine, {rank = e.rank, core = e.core})
 end
 
@@ -156,6 +163,7 @@ end
 
 -- On to the very event of a mark.
 local function to_mark(run, mark)
+  -- To just before the time: several events may have it.
   run:until_time(math.max(0, mark.time_ns - 1e-5))
   while not run.ended do
     local now = run.stats
@@ -169,6 +177,7 @@ local function search(s, snapshot, watches, go)
   local ids, found, hits = {}, nil, 0
   replay(s, snapshot, function()
     for i, w in ipairs(watches) do
+      -- Hits are counted and do not stop the run.
       w.quiet = true
       ids[i] = s.whole:add_stop(w)
     end
@@ -213,6 +222,7 @@ local function who(s, watches)
   if here then
     run:restore(here)
     here:close()
+    -- Marks of engines that pass their stop are not part of a snapshot.
     for _, e in ipairs(passes) do run:pass(e.engine, {rank = e.rank, core = e.core}) end
   else
     replay(s, s.snapshots[#s.snapshots], function() run:continue() end)

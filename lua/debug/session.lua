@@ -74,6 +74,7 @@ end)
 command("until", "TIME", "run to that time, forward or back", function(s, args)
   local t = place.time(args)
   if t < stops.now(s) or s.whole.ended then
+    -- There need be no event at that time: the prompt tells the time that was asked for.
     replay.to_time(s, t)
     s.came_to = t
   else
@@ -87,6 +88,7 @@ end)
 local function step_once(s, e)
   local before = stops.state_of(s, e)
   if before.status == "halted" then refuse("%s has halted", name_of(e)) end
+  -- The engine may have to wait first, while all others move on.
   move(s, function() s.whole:step(e.engine, {rank = e.rank, core = e.core}) end)
   return not s.whole.ended and stops.state_of(s, e).instructions > before.instructions
 end
@@ -118,6 +120,7 @@ command("next", "[ENGINE]", "the same, and until its result is there", function(
   if step_once(s, engine) then
     local n = under_way(s, engine, pc)
     if n > 0 then
+      -- It counts results: all that it has issued at that pc must be done.
       local wanted = stop_at("done", engine, pc)
       wanted.count = n
       local stop = s.whole:add_stop(wanted)
@@ -141,6 +144,7 @@ local function exits(s, e, pc)
       if i.name == "ret" then return {n}, true end
     end
   end
+  -- A branch out of the loop is an exit; a call comes back.
   for n = top, last do
     local i = at(n)
     if i.target and (i.target < top or i.target > last) and i.name ~= "call" then pcs[#pcs + 1] = i.target end
@@ -165,6 +169,7 @@ end)
 command("back", "[N]", "undo N instructions of the engine in focus; after a fault: to the moment before it", function(s, args)
   local n, fault = count_of(args), s.whole.fault
   if fault then
+    -- Just before the fault, whose event is then the next.
     replay.to_time(s, math.max(0, fault.time_ns - 1e-5))
   else
     local have = stops.state_of(s, s.focus).instructions
@@ -341,6 +346,7 @@ local function run_line(s, line)
     if not word then refuse("'%s' is not a command; help lists them", line) end
     local c = find(word)
     s.again = host.terminal() and repeats[c.name] and line or nil
+    -- Code may have the word `rank` itself.
     if c.name ~= "lua" then s.given_rank, args = place.rank_of(s, args) end
     if s.given_rank then place.at_rank(s, s.given_rank) end
     c.fn(s, args)
@@ -390,6 +396,7 @@ local function find_focus(s)
   for core = 0, s.cores - 1 do
     for _, name in ipairs(s.engines) do
       local first = show.at(s, core, name, 0)
+      -- The first engine with instructions, and the first that has a line of source.
       if first and not s.focus then s.focus, s.file = {rank = s.rank, core = core, engine = name}, first.file end
       if first and first.file and not s.file then s.file = first.file end
     end
@@ -478,6 +485,7 @@ end
 local function debug(run, o)
   local wrong = unusable(o)
   if wrong then error(wrong, 2) end
+  -- A fault would else leave the debugger as an error, and with it the session.
   local faults = host.return_faults(run, true)
   local ok, message = pcall(debug_with, run, nil, o or {})
   host.return_faults(run, faults)

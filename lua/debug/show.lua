@@ -54,6 +54,8 @@ local PIECE = 1 << 16 -- elements that are a table of Lua at once
 local function each(t, fn)
   local m, rows, n = rows_of(t)
   local step = math.max(1, PIECE // n)
+  -- A part at a time: a table of all elements of a large tensor would take many times its
+  -- memory.
   for first = 0, rows - 1, step do
     for r, row in ipairs(m:slice({first, math.min(rows, first + step)}, {}):tolist()) do
       for k, v in ipairs(row) do
@@ -139,6 +141,7 @@ local function heat(t)
   for y = 0, high - 1 do
     local line = {}
     for i = y * wide, y * wide + wide - 1 do
+      -- A block without numbers, or a tensor of one value, is drawn as the least.
       local shade = counts[i] and span > 0 and span < math.huge and (sums[i] / counts[i] - low) / span * 9 or 0
       local at = math.floor(shade + 0.5) + 1
       line[#line + 1] = bad[i] and "!" or SHADES:sub(at, at)
@@ -197,9 +200,11 @@ end
 -- Who is still writing a tile or tensor, by the first operand of what is under way: what is shown of it
 -- is not what it will be.
 local function writers(s, m)
+  -- As the instruction's text has it: without rank and core before it.
   local name = m.text:match "([%w_.$@]+)[%[%]%d:,+ ]*$"
   local function tell(i, till)
     if i.text:match "^%S+%s+([%w_.$@]+)" ~= name then return end
+    -- A halted engine has nothing more to issue, and waits for nothing.
     local halted = rests(s.run:engine(i.engine, {core = i.core}))
     s.print("  being written by " .. instruction(i) .. till ..
       (halted and "" or ": next " .. core_name(i.core, i.engine) .. " waits for it"))

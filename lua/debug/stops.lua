@@ -73,6 +73,7 @@ end
 
 -- An expression of Lua, in which $name is a semaphore's value, as a function.
 local function expression(s, text)
+  -- The longer form first, which the other pattern would cut.
   local lua = text:gsub("%$(peer%.[%a_][%w_]*)", 'sem("%1")'):gsub("%$([%a_][%w_]*)", 'sem("%1")')
   local env = environment(s)
   local f, message = load("return " .. lua, "=expression", "t", env)
@@ -94,6 +95,7 @@ local function places_of(s, text)
   for rank = first, last do
     place.at_rank(s, rank)
     local ok, list = pcall(place.code, s, text)
+    -- A label may stand in the program of one rank alone.
     if not ok then wrong = wrong or list end
     for _, i in ipairs(ok and list or {}) do
       stops[#stops + 1] = {kind = "pc", rank = s.rank, core = i.core, engine = i.engine, pc = i.pc}
@@ -231,12 +233,14 @@ local function move(s, go, mine)
   local done, own, before = false, false, {} -- before: what stands at places that are watched
   for _, b in ipairs(s.breaks) do before[b] = b.shown and value_of(s, b) end
   s.told = false
+  -- A condition is about the engine that was stopped; where none holds the user's focus returns.
   local focus = s.focus
   repeat
     local timed = next_time(s)
     arm(s)
     local ok, message = pcall(go, timed and timed.time_ns)
     local hits = s.whole.stopped
+    -- Stops are in the run only while it moves: commands that step must not hit them.
     local armed = s.armed
     disarm(s)
     if not ok then error(message, 0) end

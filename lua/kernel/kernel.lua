@@ -29,6 +29,8 @@ function Kernel:here()
   local file, line = place()
   local number = self.files[file]
   if not number then
+    -- A table of files that is full is no reason to refuse an instruction: its place is then
+    -- unknown.
     local ok, n = self.handle:file(file)
     number = ok and n or 0
     self.files[file] = number
@@ -49,6 +51,7 @@ end
 -- What a call of the builder gives, or its message as an error.
 local function check(k, ok, result, has_place)
   if ok then return result end
+  -- Such a text names its place already.
   if has_place then error(result, 0) end
   k:refuse(result)
 end
@@ -61,6 +64,7 @@ local function name_of_line()
   if not lines then
     lines = {}
     local f = io and io.open(file)
+    -- A sandbox has no io.
     for text in f and f:lines() or function() end do lines[#lines + 1] = text end
     if f then f:close() end
     sources[file] = lines
@@ -100,6 +104,7 @@ local function tensor(k, name, dtype, shape, role)
   check_shape(k, "tensor " .. name, shape, 1, 8)
   for _, of in ipairs {k, k.first or nil} do
     local known, its = of.tensors[name], of.roles[name]
+    -- Inputs and outputs are shared by both cores; temporary tensors are each core's own.
     local shared = of == k or its == "input" or its == "output" or role ~= "temp"
     if known and shared then
       local where = of == k and "already" or "on core 0"
@@ -190,6 +195,7 @@ local function engine_table(k, engine, name)
       local of = by_operands[instruction] and host.opcodes[of_operands(instruction, arguments)] or op
       k.last = check(k, k.handle:emit(record(k, engine, of, arguments)))
     end
+    -- Kept: the next use of the name does not come here.
     rawset(t, instruction, call)
     return call
   end})
@@ -297,7 +303,7 @@ local function new(o, core)
     if not known[name] then error(("kernel: unknown option '%s'; it takes: copies, cores, fixed_engines, front_end, keep_order, optimize, sbuf_bytes, spill, target"):format(tostring(name)), 3) end
     if type(value) ~= known[name] then error(("kernel: option '%s' must be a %s, not a %s"):format(name, known[name], type(value)), 3) end
   end
-  local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0) | 32 | (o.policy or 0)
+  local flags = (o.spill and 1 or 0) | (o.keep_order and 2 or 0) | (o.fixed_engines and 4 or 0) | (o.copies and 8 or 0) | (o.policy or 0)
   if o.sbuf_bytes and (math.type(o.sbuf_bytes) ~= "integer" or o.sbuf_bytes < 1 or o.sbuf_bytes > 1 << 30) then
     error("kernel: sbuf_bytes must be a whole number of bytes, not " .. o.sbuf_bytes, 3)
   end
@@ -347,6 +353,7 @@ local function spmd(grid, f, o)
     local ids, program = {}, 0
     local function visit(d)
       if d > #grid then
+        -- The first half of all programs, in the order of their ids.
         local core = 2 * program < all and 0 or 1
         program = program + 1
         if k.cores == 1 or k.core == core then f(k, table.unpack(ids, 1, #grid)) end
@@ -386,6 +393,7 @@ local function build(jit, values, optimize)
     names = {}
     for i = 1, values.n do
       local x = values[i]
+      -- The first parameter is the kernel itself.
       local name = debug.getlocal(jit.f, i + 1) or "x" .. i
       given[i] = x
       if type(x) == "userdata" then
@@ -399,6 +407,7 @@ local function build(jit, values, optimize)
         k:refuse("a kernel must return tensors that k:output gave, not " .. tostring(results[i]))
       end
     end
+    -- Both cores record; the first one's tensors are those that are asked for.
     outputs = outputs or results
   end)
   return {kernel = k, program = k:program(), inputs = names, outputs = outputs}
@@ -412,6 +421,7 @@ local function run(jit, built, values, checks)
   local inputs = {}
   for _, i in ipairs(built.inputs) do inputs[i.name] = values[i.at] end
   jit.kernel = built.kernel
+  -- Checks are an option of a core, so that each set of them has its own.
   local key = checks or "plain"
   if not jit.cores[key] then jit.cores[key] = core_of(jit, checks) end
   return jit.cores[key]:run(built.program, inputs)

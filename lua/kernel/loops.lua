@@ -20,6 +20,7 @@ end
 -- {path: value that can be compared} of what `f` reaches. Kernels and modules are not looked into.
 local function state_of(k, f)
   local found, paths, seen, n = {}, {}, {}, 0
+  -- Modules hold caches and counters of their own, which change without meaning.
   for _, module in pairs(package and package.loaded or {}) do seen[module] = "a module" end
   seen[soma], seen[k] = "soma", "the kernel"
   local visit
@@ -161,6 +162,8 @@ return function(k, f, finish, ...)
   local start = rounds.at or #rounds.log
   local before = state(k, f)
   local first = round(...)
+  -- In a round that is compared an inner loop has been seen twice already, unless something has
+  -- changed.
   if not rounds.at or difference(before, first) then
     local at, limit, last = rounds.at, rounds.limit, rounds.at or #rounds.log
     rounds.at, rounds.limit = start, at and limit or last

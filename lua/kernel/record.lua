@@ -164,6 +164,7 @@ local function flags_of(k, op, options)
     if not op.dma or not dge[options.dge] then k:refuse(op.name .. ": dge must be none, swdge or hwdge, of a transfer") end
     f = dge[options.dge]
   end
+  -- Without acc the builder decides whether the sum begins or goes on.
   if options.acc == nil and has_field(op, "acc") then f = f | flags.accumulate end
   return f
 end
@@ -189,10 +190,12 @@ local function is_given(field) return field.positional and field.kind ~= "SEM" e
 -- The words of one instruction. engine: its code, or -1. arguments: the positional operands and then
 -- perhaps a table of keywords.
 return function(k, engine, op, arguments)
+  -- The first word is the number of words, known at the end.
   local file, line = k:here()
   local words, given, options = {0, op.number, engine, 0, file, line}, 0, {}
   local last = arguments[arguments.n]
   local count = arguments.n
+  -- A table is options only where no operand can be one.
   if type(last) == "table" and getmetatable(last) == nil then
     local positional = 0
     for _, field in ipairs(op.fields) do positional = positional + (is_given(field) and 1 or 0) end
@@ -212,6 +215,7 @@ return function(k, engine, op, arguments)
       k:refuse(op.name .. " needs " .. field.name)
     end
     local dst = arguments[1]
+    -- A memset of an integer type takes a whole number, not the bits of a float.
     local whole = op.name == "memset" and V.is_view(dst) and dst.dtype:find "int" and dst.dtype
     local wrong = put[field.kind](words, x, op.name .. ": " .. field.name, whole, field, k)
     if wrong then k:refuse(wrong) end

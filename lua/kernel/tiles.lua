@@ -83,6 +83,8 @@ local function binary(k, op, a, b, o)
       k:refuse(what .. " takes tiles and numbers, not " .. tostring(x))
     end
   end
+  -- The first operand of tensor_scalar is a tile: a number or a column before it turns the
+  -- operator around.
   local reverse = not V.is_view(a) or is_column(a) and V.is_view(b) and not is_column(b)
   local t, other = a, b
   if reverse then t, other = b, a end
@@ -93,6 +95,7 @@ local function binary(k, op, a, b, o)
     other = nil
   end
   if type(other) == "number" or is_column(other) and not is_column(t) then
+    -- Columns are read as fp32.
     if V.is_view(other) and other.dtype ~= "float32" then other = k:cast(other, "float32") end
     k.vector.tensor_scalar(out, t, {op0 = op, imm0 = other, reverse0 = reverse or nil})
   else
@@ -179,6 +182,7 @@ end
 
 -- k:softmax(tile): over the free elements of each row.
 function tiles:softmax(t, o)
+  -- Minus the largest of each row as bias: no exponent is above 0, so that none overflows.
   local e, s = self:exp(t, {bias = self:max(t, {negate = true}), sum = true, dtype = "float32"})
   return self:mul(e, self:reciprocal(s), {dtype = o and o.dtype or t.dtype})
 end
@@ -218,6 +222,7 @@ end
 function tiles:transpose(t, o)
   need_tile(self, t, "transpose")
   if size_of(t.shape) > 128 then self:refuse("transpose takes up to 128 columns, not " .. size_of(t.shape)) end
+  -- Before gen3 a transpose is a product like others, whose sums are fp32; from gen3 on it moves bits.
   local gen2 = soma.isa.target(self.target).gen == 2
   local out = o and o.into
     or self:tile(gen2 and "float32" or t.dtype, {size_of(t.shape), t.shape[1]}, {memory = "psum"})

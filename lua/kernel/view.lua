@@ -50,6 +50,8 @@ end
 -- a * b, or a number that does not fit where the product does not fit in 64 bits.
 local function product(a, b)
   local x = a * b
+  -- Half of the largest is kept, so that a sum of two products cannot wrap before it is
+  -- refused.
   return (a == 0 or (x // a == b and x % a == 0)) and math.abs(x) <= 1 << 62 and x or 1 << 62
 end
 
