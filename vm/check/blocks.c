@@ -78,6 +78,7 @@ static void note_left(vm_core *c, unsigned e, unsigned engine) {
     unsigned queue = vm_ck_queue(c, q), comp = vm_ck_ring_comp(k, queue, 0);
     uint32_t count = k->shares[comp - k->rings];
     if (isa_queue_owner(&c->code->queues[q]) != engine) continue;
+    /* Known already, as by an earlier block of its own. */
     if (vm_ck_clock(c, e)[comp + c->code->queues[q].rings - 1u] >= count) continue;
     for (unsigned r = 0; r < c->code->queues[q].rings; r++) vm_ck_raise(c, e, comp + r, count);
     vm_ck_log_left(c, e, queue, count);
@@ -93,6 +94,7 @@ static void join(vm_core *c, unsigned e, vm_ck_call *x) {
   for (uint32_t i = 0; both && i < k->ncomps; i++)
     both->v[i] = mine.base->v[i] > x->r.base->v[i] ? mine.base->v[i] : x->r.base->v[i];
   unsigned seq = vm_ck_comp(x->r.engine, OF_SEQ);
+  /* The engine that issued the collective has come to the collective at least. */
   if (both && both->v[seq] < x->r.own[OF_SEQ]) both->v[seq] = x->r.own[OF_SEQ];
   x->step = x->joined ? vm_ck_log_both(c, e, x->step) : k->log.last[e];
   vm_ck_drop(c, x->r.base);
@@ -111,6 +113,7 @@ void vm_check_complete(vm_core *c, unsigned engine, uint32_t slot, bool last) {
   const isa_point *of = &en->code->insns[en->pc].u.BLOCK.of;
   unsigned first = (unsigned)__builtin_ctz(vm_cc_servers(c, of->engine, of->pc));
   if (!x || !x->r.base) return;
+  /* The update has this sequencer's step as its source. */
   uint32_t epoch = vm_ck_step_on(c, e);
   note_left(c, e, engine);
   if (engine == first) x->epoch = epoch;

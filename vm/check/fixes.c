@@ -80,6 +80,7 @@ static void find_needs(const vm_core *c, struct vm_ck_judge *j, const cause *s,
   for (uint32_t i = 0; i < j->npairs && asked < MOST_NEEDS; i++) {
     vm_ck_spot spot;
     if (vm_ck_is_ordered(c, j, &j->pairs[i]) || !vm_ck_turn(c, j, s, how, i, &from, &to)) continue;
+    /* The same transfer and round as before need the same: asked only once. */
     bool same = last_from && from->epoch == last_from->epoch && from->queue == last_from->queue &&
                 j->rounds[to->logged - 1] == j->rounds[last_to->logged - 1];
     last_from = from;
@@ -97,6 +98,7 @@ static int64_t rise_of(const needs *v) {
   int64_t step = 0;
   for (uint32_t i = 1; i < v->n; i++) {
     int64_t n = (int64_t)v->round[i] - v->round[0], rise = v->value[i] - v->value[0];
+    /* Rounded up: too high a value waits longer, too low a one not long enough. */
     if (rise > step * n) step = (rise + n - 1) / n;
   }
   return step;
@@ -173,6 +175,7 @@ static void add_each(fixes *f, vm_ck_advice how, const needs *v) {
 static void add_waits(fixes *f, vm_ck_advice how, int more) {
   needs v;
   const vm_ck_log *g = &f->c->check->log;
+  /* Values of such a semaphore do not rise alone. */
   if (g->mixed[how.sem] || g->takers[how.sem] & ~(1u << how.engine)) return;
   find_needs(f->c, f->j, f->of, &how, more, &v);
   if (v.n == 0) return;
@@ -197,6 +200,7 @@ static void add_waits(fixes *f, vm_ck_advice how, int more) {
     add_fix(f, &how);
     how.take = false;
   }
+  /* Which of them is listed first is tried first, and told if it holds. */
   bool first = is_first(f, &v);
   if (!first && !takes) add_each(f, how, &v);
   if (!how.again) add_fix(f, &how);
@@ -214,6 +218,7 @@ static void add_relays(fixes *f, const vm_ck_advice *how, const vm_ck_signal *ow
   unsigned n = 0;
   for (uint32_t i = 0; i < g->nupdates && n < MOST_RELAYS; i++) {
     const vm_ck_signal *u = &g->updates[i];
+    /* By a sequencer's own update, which says nothing of its data path. */
     if (u->engine != how->first->engine || u->at <= how->first->at || u->ring) continue;
     if (u->comp % OF_ENGINE != OF_SEQ || known[u->comp] < u->epoch) continue;
     vm_ck_advice by = *how;
@@ -285,6 +290,7 @@ static void add_own(fixes *f, vm_ck_advice how) {
   }
   bool many = last && j->runs[how.first->logged - 1] > 1 && j->runs[how.second->logged - 1] > 1;
   how.again = many && last >= of;
+  /* Rounds before the first that needs it must not wait: nothing has signalled then. */
   how.round = how.again ? last - of + 1 : many ? last : 0;
   how.step = how.again;
   add_fix(f, &how);

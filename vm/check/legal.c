@@ -81,6 +81,7 @@ void vm_ck_legal_issue(vm_core *c, unsigned e, const vm_flight *f) {
   set_update(s, u->kind, vm_ck_sem(u->core, u->sem), u->value);
   if (f->in->op == ISA_OP_sendrecv_gpsimd) set_met(c, e, f->in, s);
   add(c, e);
+  /* race.c finds the bytes, and gives them to vm_ck_legal_access while this is set. */
   c->check->recording = true;
   vm_ck_race_flight(c, e, f);
   c->check->recording = false;
@@ -361,6 +362,7 @@ static void walk_step(vm_saver *s, const vm_core *c, vm_legal_step *t) {
 }
 
 static void walk_access(vm_saver *s, const vm_core *c, vm_legal_access *a) {
+  /* -1, of no ring, is 0 in the file. */
   uint16_t ring = (uint16_t)(a->ring + 1);
   vm_ck_walk_set(s, c, &a->region, &a->set);
   vm_save_u16(s, &a->p0);
@@ -394,6 +396,7 @@ static void read_step(vm_saver *s, vm_core *c, last *l) {
   walk_step(s, c, &t);
   if (s->failed) return;
   bool fits = !t.meets || !l->is_half || is_other_half(&l->half, &t);
+  /* Halves come in pairs, one right after the other. */
   if (!vm_saver_need(s, fits, "a sendrecv for the judges has met no other one")) return;
   if (t.meets) {
     l->is_half = !l->is_half;

@@ -97,6 +97,7 @@ static bool ends_counting(lucky *y, const vm_ck_step *s) {
   int64_t sum = 0;
   for (unsigned e = 0; e < y->c->check->nengines; e++) {
     uint32_t from = known[vm_ck_comp(e, OF_SEQ)];
+    /* Its own updates after the wait cannot help it. */
     sum += added(y, s->sem, e, e == s->engine ? s->seq : comes_to(y, e, from));
   }
   return sum >= s->want;
@@ -155,6 +156,7 @@ static bool is_still(lucky *y, const mixed_sem *s, uint32_t step, const uint32_t
     unsigned e = h->flow ? 0 : vm_ck_engine_of(h->comp);
     if (!h->flow && e != w->engine && goes_on(y, s, h, at, y->stands[e])) return false;
     const vm_ck_signal *u = h->flow && k < h->n ? h->v[k].update : NULL;
+    /* An update of a sequencer that comes past it would still change the value. */
     if (u && u->own[OF_SEQ] < y->stands[u->engine]) return false; /* it comes */
   }
   return true;
@@ -172,6 +174,7 @@ static bool list_states(lucky *y) {
     to->next = isa_zalloc(al, ((size_t)s->nchains * s->nstates + 1) * sizeof *to->next);
     if (!to->first || !to->next) return false;
     for (uint32_t c = 0; c < s->nchains; c++)
+      /* Backwards, so that each list has the lower states first. */
       for (uint32_t k = s->nstates; k-- > 0 && !s->chains[c].flow;) {
         uint32_t node = vm_ck_mixed_state(s, k)[c];
         if (node == s->chains[c].n) continue;
@@ -218,6 +221,7 @@ static bool ends_mixed(lucky *y, uint32_t step) {
   uint32_t k = node_of(y, h, w), *next = y->at[i].next + (size_t)c * s->nstates;
   for (uint32_t of = k < h->n ? y->at[i].first[h->first + k] : 0; of; of = next[of - 1]) {
     const uint32_t *at = vm_ck_mixed_state(s, of - 1);
+    /* In this state the wait ends. */
     if (isa_cond_holds(w->cond, at[s->nchains], w->value)) continue;
     if (!vm_ck_mixed_met(s, h, k, at) || !is_still(y, s, step, at)) continue;
     y->value = at[s->nchains];
@@ -276,6 +280,7 @@ static uint32_t find_cause(lucky *y, uint32_t first) {
   bool *all = isa_zalloc(&y->c->al, y->nsteps + 1);
   if (!all) return first;
   memset(all, true, y->nsteps);
+  /* These shortcuts were of the waits found before. */
   for (unsigned e = 0; e < y->c->check->nengines; e++)
     memset(y->of[e].next, 0, y->of[e].n * sizeof *y->of[e].next);
   y->certain = all;
@@ -336,6 +341,7 @@ static void tell(lucky *y, uint32_t stuck) {
   for (uint32_t i = 0; i < y->x->nsems; i++) {
     const mixed_sem *s = &y->x->sems[i];
     if (s->open) continue;
+    /* It holds in every order: what the run's order made a finding is taken back. */
     if (!s->below && !(w && w->sem == s->sem)) vm_ck_take_back(y->c, is_of, s);
     if (s->below && !is_told(k, s->sem)) vm_ck_report_too_low(y->c, s->below);
   }

@@ -16,6 +16,7 @@ static vm_ck_shadow shadow_of(const vm_core *c, unsigned region, size_t *pitch) 
 
 /* Whether dimensions d and on of a set, from byte `at` of a shadow on, are all written now. */
 static bool run_is_written(const vm_ck_shadow *s, const isa_byteset *b, unsigned d, uint64_t at) {
+  /* Beyond the end nothing is ever written. */
   if (d == b->n || d == ISA_MAX_DIMS)
     return at + (uint64_t)b->run <= s->bytes && !memchr(s->at + at, 0, (size_t)b->run);
   for (int64_t i = 0; i < b->num[d]; i++)
@@ -35,6 +36,7 @@ static bool is_written(const vm_core *c, const vm_ck_access *a) {
 /* Whether all that the instruction of a read reads has been written by now. */
 static bool is_made_good(const vm_core *c, const vm_ck_access *read) {
   const vm_ck_log *g = &c->check->log;
+  /* An instruction with several reads is not made good by one of them. */
   for (uint32_t i = 0; i < g->naccesses; i++) {
     const vm_ck_access *a = &g->accesses[i];
     bool same = a->engine == read->engine && a->pc == read->pc && a->transfer == read->transfer &&

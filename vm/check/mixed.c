@@ -34,6 +34,7 @@ static mixed_sem *sem_of(vm_ck_mixed *x, unsigned sem) {
   for (uint32_t i = 0; i < x->nsems; i++)
     if (x->sems[i].sem == sem) return &x->sems[i];
   if (!room(x, &x->sems, x->nsems, &x->cap_sems, sizeof *x->sems)) return NULL;
+  /* The log lacks what comes after the run, and what the host does. */
   x->sems[x->nsems] = (mixed_sem){.sem = sem, .open = !x->whole || x->c->check->log.host[sem]};
   return &x->sems[x->nsems++];
 }
@@ -68,6 +69,7 @@ static void add_wait(vm_ck_mixed *x, uint32_t step) {
 
 static void add_set(vm_ck_mixed *x, const vm_ck_signal *u) {
   mixed_chain *h = chain_of(x, sem_of(x, u->sem), false, u->comp, false);
+  /* A wait that sets the value at the same moment is one node: nothing comes between the two. */
   uint32_t wait = h && h->n ? h->v[h->n - 1].wait : 0;
   if (u->taken && wait && x->g->steps[wait - 1].seq + 1 == u->epoch)
     h->v[h->n - 1].update = u;
@@ -86,6 +88,7 @@ static void add_all(vm_ck_mixed *x) {
       add_wait(x, i++);
     } else if (update < set) {
       const vm_ck_signal *u = &g->updates[j++];
+      /* Semaphores that only count are decided without orders, by their sums. */
       if (!g->mixed[u->sem]) continue;
       add_node(x, chain_of(x, sem_of(x, u->sem), true, u->comp, tells_of_both(u)), 0, u);
     } else {
@@ -108,6 +111,7 @@ static uint32_t rings_alike(const vm_ck_mixed *x, const mixed_chain *h, uint32_t
         o->n != h->n || o->both != h->both)
       return r;
     for (uint32_t i = 0; i < h->n; i++)
+      /* A transfer's updates, one of each ring, stand side by side in the log. */
       if (o->v[i].update != h->v[i].update + r || o->v[i].update->step != h->v[i].update->step)
         return r;
   }
@@ -134,6 +138,7 @@ static void lay_out(vm_ck_mixed *x, mixed_sem *s) {
     mixed_chain *h = &s->chains[i];
     h->first = s->nnodes;
     s->nnodes += h->n;
+    /* Its arrivals are counted in a component of their own. */
     if (h->flow) h->slot = x->n++;
   }
 }
@@ -155,6 +160,7 @@ static void make_room(vm_ck_mixed *x) {
   for (uint32_t i = 0; i < x->nsems; i++) {
     mixed_sem *s = &x->sems[i];
     if ((uint64_t)s->nnodes * x->n > MOST_ROWS) s->open = true;
+    /* One that is too large is left to what the run showed. */
     s->rows = s->open ? 0 : s->nnodes;
     s->know = new_array(x, (uint64_t)s->rows * x->n, sizeof *s->know);
     s->need = new_array(x, (uint64_t)s->rows * s->nchains, sizeof *s->need);
@@ -171,6 +177,7 @@ vm_ck_mixed *vm_ck_mixed_new(vm_core *c) {
   x->g = &c->check->log;
   x->n = c->check->ncomps;
   x->nsteps = x->g->nsteps;
+  /* Whether all that could still update a semaphore is in the log. */
   x->whole = c->run->fault.status == ISA_OK;
   for (unsigned e = 0; e < c->check->nengines; e++) x->whole &= !vm_ck_goes_on(c, e);
   x->row_of = new_array(x, x->nsteps, sizeof *x->row_of);
@@ -272,6 +279,7 @@ static void find_needs(const vm_ck_mixed *x, mixed_sem *s, const vm_ck_must *m) 
       uint32_t *need = s->need + (size_t)(h->first + k) * s->nchains;
       const uint32_t *clock = clock_before(x, s, m, h, k);
       for (uint32_t o = 0; o < s->nchains; o++)
+        /* What must have come for a node must have come for the next one too. */
         need[o] = needed(x, h, k, &s->chains[o], clock, k ? (need - s->nchains)[o] : 0);
     }
 }
@@ -287,6 +295,7 @@ bool vm_ck_mixed_met(const mixed_sem *s, const mixed_chain *h, uint32_t i, const
  * least those that the others cannot make up. */
 static void raise_chain(const vm_ck_mixed *x, const mixed_sem *s, const mixed_chain *h,
                         const uint32_t *at, uint32_t *to) {
+  /* n ends belong to at least so many transfers. */
   uint32_t n = at[h - s->chains], last = (n + h->rings - 1) / h->rings, levels = last;
   if (n == 0) return;
   raise_all(x, to, s->know + (size_t)(h->first + last - 1) * x->n);
@@ -317,6 +326,7 @@ const uint32_t *vm_ck_mixed_state(const mixed_sem *s, uint32_t i) {
 
 static bool grow_table(vm_ck_mixed *x, mixed_sem *s) {
   uint32_t n = s->ntable ? 2 * s->ntable : 64;
+  /* At most half full, so that searches are short. */
   if (2 * s->nstates < s->ntable) return true;
   uint32_t *table = isa_zalloc(&x->c->al, n * sizeof *table);
   if (!table) return false;
@@ -361,6 +371,7 @@ static void pass_wait(vm_ck_mixed *x, const mixed_sem *s, uint32_t step) {
 /* The next node of a chain comes in state s->at, if it can. */
 static void follow(vm_ck_mixed *x, mixed_sem *s, uint32_t i) {
   const mixed_chain *h = &s->chains[i];
+  /* The next end is of that transfer at the earliest. */
   uint32_t k = s->at[i] / h->rings, *value = &s->next[s->nchains];
   if (k == h->n || !vm_ck_mixed_met(s, h, k, s->at)) return;
   const mixed_node *d = &h->v[k];
@@ -370,6 +381,7 @@ static void follow(vm_ck_mixed *x, mixed_sem *s, uint32_t i) {
   if (w) pass_wait(x, s, d->wait - 1);
   int64_t next = *value;
   if (d->update) next = d->update->writes ? d->update->delta : next + d->update->delta;
+  /* A value below zero is a fault in that order, which goes no further. */
   if (next < 0) {
     s->below = d->update;
     return;
@@ -386,6 +398,7 @@ static void explore(vm_ck_mixed *x, mixed_sem *s, const vm_ck_must *m) {
   if (s->table) memset(s->table, 0, s->ntable * sizeof *s->table);
   memset(s->next, 0, (s->nchains + 1) * sizeof *s->next);
   keep(x, s);
+  /* States that are found are added at the end, and looked at in their turn. */
   for (uint32_t i = 0; i < s->nstates && !s->open && !x->failed; i++) {
     memcpy(s->at, vm_ck_mixed_state(s, i), (s->nchains + 1) * sizeof *s->at);
     for (uint32_t h = 0; h < s->nchains; h++) follow(x, s, h);
@@ -409,6 +422,7 @@ static void see_run(vm_ck_mixed *x, const vm_ck_must *m, mixed_sem *s, uint32_t 
       if (h->v[h->seen].update) vm_ck_must_join(m, h->v[h->seen].update, s->in_run);
     for (; h->flow && h->seen < h->n; h->seen++) {
       const vm_ck_signal *u = h->v[h->seen].update;
+      /* Only as far as all rings of a transfer have come; see_rest has what is beyond. */
       bool all = true;
       for (uint32_t r = 0; r < h->rings; r++) all &= u[r].arrived && u[r].arrived < at;
       if (!all) break;
@@ -484,6 +498,7 @@ static bool fall(vm_ck_mixed *x, mixed_sem *s) {
 bool vm_ck_mixed_lower(vm_ck_mixed *x, const vm_ck_must *m) {
   bool changed = false;
   x->rounds++;
+  /* Each state in which a wait can pass lowers its row to what that state proves. */
   memset(x->fresh, 0xff, (size_t)x->nrows * x->n * sizeof *x->fresh);
   for (uint32_t i = 0; i < x->nsems && !x->failed; i++) {
     mixed_sem *s = &x->sems[i];
@@ -491,6 +506,7 @@ bool vm_ck_mixed_lower(vm_ck_mixed *x, const vm_ck_must *m) {
     explore(x, s, m);
     bool fell = fall(x, s);
     changed |= fell;
+    /* Not settled in so many rounds: undecided, rather than half fallen. */
     s->open |= fell && x->rounds == MOST_ROUNDS;
   }
   return changed && !x->failed;
@@ -505,12 +521,14 @@ static void narrow(const vm_ck_mixed *x, const mixed_sem *s, const mixed_chain *
   const uint32_t *clock = vm_ck_must_clock(m, a->step);
   bool own = !h->flow && h->comp == vm_ck_comp(a->engine, OF_SEQ);
   uint32_t known = clock[h->flow ? h->slot : h->comp], n = 0;
+  /* The engine itself has come to its access. */
   if (own && a->seq > known) known = a->seq;
   while (!h->flow && n < h->n && vm_ck_mixed_seq(x, &h->v[n]) <= known) n++;
   if (h->flow) n = known;
   if (n > *lo) *lo = n;
   for (uint32_t i = 0; i < h->n && i * h->rings < *hi; i++) {
     const uint32_t *know = s->know + (size_t)(h->first + i) * x->n;
+    /* What knows that the access is over comes after it. */
     if (know[a->comp] >= a->epoch || (a->seen_epoch && know[a->seen_comp] >= a->seen_epoch))
       *hi = i * h->rings;
   }
@@ -518,6 +536,7 @@ static void narrow(const vm_ck_mixed *x, const mixed_sem *s, const mixed_chain *
 
 static bool never_both(vm_ck_mixed *x, mixed_sem *s, const vm_ck_must *m, const vm_ck_access *a,
                        const vm_ck_access *b) {
+  /* explore has ended, and both arrays are free. */
   uint32_t *lo = s->at, *hi = s->next;
   for (uint32_t i = 0; i < s->nchains; i++) {
     const mixed_chain *h = &s->chains[i];

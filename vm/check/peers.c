@@ -184,6 +184,7 @@ static void note_pattern(const pushed *w, const isa_ap *ap) {
   for (uint32_t i = 0; i < k->nregions; i++) {
     vm_ck_region *r = &k->regions[i];
     if (r->space == ap->space && (ap->space != ISA_HBM || r->tensor == tensor + 1))
+      /* To uninit the bytes are written, though by nobody of this rank. */
       r->pushed = r->written = true;
   }
 }
@@ -238,6 +239,7 @@ void vm_ck_pushes(vm_core *c, unsigned e, const vm_transfer *t, uint32_t count,
 }
 
 static vm_ck_push *push_of(vm_ck_peers *p, uint32_t transfer) {
+  /* Few transfers to other ranks are on their way at a time. */
   for (uint32_t i = 0; i < p->npush; i++)
     if (p->push[i].transfer == transfer) return &p->push[i];
   return NULL;
@@ -256,6 +258,7 @@ void vm_check_ended(vm_core *c, const vm_share *s, vm_where by) {
  * have brought. */
 static void put_numbers(const struct vm_check *k, const uint32_t *clock, uint32_t *to) {
   const vm_ck_peers *p = &k->peers;
+  /* What a queue has brought is what its slowest ring has. */
   for (uint32_t i = 0; i < p->n; i++) {
     uint32_t all = p->rings[i] ? UINT32_MAX : 0;
     for (unsigned r = 0; r < p->rings[i]; r++)
@@ -274,6 +277,7 @@ static bool known_to_share(vm_core *c, const vm_share *s, vm_where by, knowledge
   const vm_ck_push *x = push_of(&c->check->peers, s->t->number);
   if (!x) return false;
   *out = (knowledge){x->base, entry_of_queue(c, s->t->queue), x->count, x->epoch};
+  /* The caller drops its own; the transfer keeps it for its other shares. */
   out->base->refs++;
   out->entry |= vm_ring_of_dma(c, s->t->queue, (unsigned)by.dma) << RING;
   return true;
@@ -296,6 +300,7 @@ void vm_check_send(vm_core *c, const vm_share *s, vm_where by, vm_parcel *to) {
   if (!vm_ck_has(c, VM_CHECK_RACE) || !k->peers.n) return;
   if (!(s ? known_to_share(c, s, by, &x) : known_to_insn(c, e, &x))) return;
   to->nknown = NUMBERS + k->peers.n;
+  /* From the world's allocator: the receiver frees it, on another thread. */
   to->known = al->fn(al->ud, NULL, 0, to->nknown * sizeof *to->known);
   if (!to->known) {
     to->nknown = 0;
@@ -304,6 +309,7 @@ void vm_check_send(vm_core *c, const vm_share *s, vm_where by, vm_parcel *to) {
     to->known[AT_ENTRY] = x.entry;
     to->known[AT_COUNT] = x.count;
     put_numbers(k, x.base->v, to->known + NUMBERS);
+    /* Its own last step is not in the clock that it sent. */
     to->known[NUMBERS + own_entry(c, (unsigned)by.engine)] = x.epoch;
   }
   vm_ck_drop(c, x.base);
@@ -328,6 +334,7 @@ static void translate(const vm_core *c, const uint32_t *numbers, uint32_t *to) {
       for (unsigned r = 0; r < vm_ck_queue_row(c, queue)->rings; r++)
         raise(&to[vm_ck_ring_comp(k, queue, r)], numbers[i]);
     } else {
+      /* What it knew at that step is known again, and not only its number. */
       const vm_ck_sent *x = vm_ck_sent_at(k, e, numbers[i]);
       if (x) vm_ck_join(to, x->base->v, k->ncomps);
       raise(&to[vm_ck_comp(e, OF_SEQ)], numbers[i]);
@@ -353,6 +360,7 @@ static uint32_t log_numbers(vm_core *c, const uint32_t *numbers) {
 /* The rings of one transfer bring the same. NULL after a fault. */
 static const vm_ck_heard *hear(vm_core *c, uint32_t entry, uint32_t count,
                                const uint32_t *numbers) {
+  /* A transfer's rings come close together: few transfers at a time are enough. */
   vm_ck_heard *h = &c->check->peers.newest[entry * VM_CK_NEWEST + count % VM_CK_NEWEST];
   if (h->base && h->count == count) return h;
   vm_ck_drop(c, h->base);
@@ -398,6 +406,7 @@ void vm_ck_hear(vm_core *c, const vm_parcel *from, const vm_view *v) {
                     .step = h->step,
                     .time = c->now};
   k->pushing = h->base->v;
+  /* First, as a push of the same bytes by both cores is no race of the two. */
   if (v) vm_ck_twins_pushed(c, m, v, &a);
   if (v) vm_ck_race_pushed(c, v, m->first, m->n, &a);
   if (!m->updates || c->run->ended) return;

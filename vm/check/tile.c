@@ -34,6 +34,7 @@ static bool for_both(vm_core *c) {
 static void choose_mark(const isa_program *p, uint8_t *owners, uint32_t i) {
   bool used[VM_CK_ANYONE + 1] = {false};
   unsigned mark = VM_CK_OWNERS;
+  /* Marks are few: tiles that do not share bytes may have the same. */
   for (uint32_t j = 0; j < i; j++)
     if (owners[j] && isa_tiles_share(&p->tiles[i], &p->tiles[j])) used[owners[j]] = true;
   while (mark < VM_CK_FILL && used[mark]) mark++;
@@ -97,6 +98,7 @@ static void touch(void *ud, const isa_operand *o) {
   const isa_ap *a = o->ap;
   if (!(o->flags & t->flags) || a->space == ISA_HBM || !a->base) return;
   for (uint32_t i = 0; i < k->npairs; i++) {
+    /* `.peer` is the other core's tile of that name. */
     vm_ck_tile_pair *p = &k->pairs[(t->c->number ^ a->peer) * k->npairs + i];
     if (p->tile[0] != a->base && p->tile[1] != a->base) continue;
     bool other = t->flags == AP_R && p->written && p->written != a->base;
@@ -112,6 +114,7 @@ static void touch(void *ud, const isa_operand *o) {
 void vm_ck_tiles_issue(vm_core *c, unsigned e, const isa_insn *in, uint32_t pc) {
   if (c->check->npairs == 0) return;
   unsigned unit = vm_ck_unit(c, e);
+  /* Reads first: an instruction reads its tiles before it writes them. */
   struct touch reads = {c, unit, AP_R, pc}, writes = {c, unit, AP_W, pc};
   isa_each_pattern(c->prog, c->code, in, touch, &reads);
   isa_each_pattern(c->prog, c->code, in, touch, &writes);
