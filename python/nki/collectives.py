@@ -136,28 +136,29 @@ def all_gather(srcs=None, dsts=None, replica_group=None, collective_dim=None, pr
                name=None):
     """Each dst = the srcs of all ranks of a list, one after another along collective_dim: 0, in
     SBUF also 1."""
-    dim = number_of(collective_dim, "collective_dim", "all_gather")
-    return _collective("all_gather", srcs, dsts, replica_group, _PLAIN, _dim(dim, "all_gather"),
+    return _collective("all_gather", srcs, dsts, replica_group, _PLAIN, _dim(collective_dim, "all_gather"),
                        priority, name)
 
 
 def reduce_scatter(srcs=None, dsts=None, replica_group=None, collective_dim=None, op=None,
                    priority=None, name=None):
     """Each dst = this rank's part, along dimension 0, of op over the srcs of all ranks."""
-    dim = number_of(collective_dim, "collective_dim", "reduce_scatter")
     return _collective("reduce_scatter", srcs, dsts, replica_group, ops.alu(op),
-                       _dim(dim, "reduce_scatter"), priority, name)
+                       _dim(collective_dim, "reduce_scatter"), priority, name)
 
 
 def all_to_all(srcs=None, dsts=None, replica_group=None, collective_dim=None, priority=None,
                name=None):
     """Part i of each src, along dimension 0, goes to rank i of the list; in HBM."""
-    dim = number_of(collective_dim, "collective_dim", "all_to_all")
-    return _collective("all_to_all", srcs, dsts, replica_group, _PLAIN, _dim(dim, "all_to_all"),
+    return _collective("all_to_all", srcs, dsts, replica_group, _PLAIN, _dim(collective_dim, "all_to_all"),
                        priority, name)
 
 
 def _dim(dim, call):
+    if dim is None:
+        raise KernelError("%s: collective_dim is missing: give 0, or 1 for all_gather in SBUF"
+                          % call)
+    dim = number_of(dim, "collective_dim", call)
     if dim in (0, 1):
         return dim  # the rules of each say more
     raise KernelError("%s: collective_dim=%d: it is 0, or 1 for all_gather in SBUF" % (call, dim))

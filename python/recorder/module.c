@@ -77,7 +77,7 @@ void py_pool_end(py_pool *pool, PyObject *x, bool usual) {
     return;
   }
 #endif
-  (void)usual;
+  (void)pool, (void)usual;
   py_release(x);
 }
 

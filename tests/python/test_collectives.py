@@ -319,6 +319,7 @@ class Refused(KernelCase):
              "all_gather srcs: operand 0: 8192 elements, but its dst has 8192; it needs 32768"),
             ("ncc.all_gather([a], [b], ReplicaGroup([[0]]), 1)", "dim=1: all_gather takes 0 here"),
             ("ncc.all_gather([a], [b], ReplicaGroup([[0]]), 2)", "collective_dim=2: it is 0, or 1"),
+            ("ncc.all_to_all([a], [b], ReplicaGroup([[0]]))", "collective_dim is missing: give 0"),
             ("ncc.all_to_all([%s], [%s], FOUR, 0)" % (t, t), "operands in sbuf|may not be in sbuf"),
             ("ncc.collective_permute([a], [b], [(0, 1), (0, 2)])", "rank 0 sends twice"),
             ("ncc.collective_permute([a], [b], [0, 1])", "it needs pairs of ranks"),
