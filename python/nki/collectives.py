@@ -136,8 +136,8 @@ def all_gather(srcs=None, dsts=None, replica_group=None, collective_dim=None, pr
                name=None):
     """Each dst = the srcs of all ranks of a list, one after another along collective_dim: 0, in
     SBUF also 1."""
-    return _collective("all_gather", srcs, dsts, replica_group, _PLAIN, _dim(collective_dim, "all_gather"),
-                       priority, name)
+    return _collective("all_gather", srcs, dsts, replica_group, _PLAIN,
+                       _dim(collective_dim, "all_gather"), priority, name)
 
 
 def reduce_scatter(srcs=None, dsts=None, replica_group=None, collective_dim=None, op=None,
@@ -150,8 +150,8 @@ def reduce_scatter(srcs=None, dsts=None, replica_group=None, collective_dim=None
 def all_to_all(srcs=None, dsts=None, replica_group=None, collective_dim=None, priority=None,
                name=None):
     """Part i of each src, along dimension 0, goes to rank i of the list; in HBM."""
-    return _collective("all_to_all", srcs, dsts, replica_group, _PLAIN, _dim(collective_dim, "all_to_all"),
-                       priority, name)
+    return _collective("all_to_all", srcs, dsts, replica_group, _PLAIN,
+                       _dim(collective_dim, "all_to_all"), priority, name)
 
 
 def _dim(dim, call):
