@@ -307,7 +307,8 @@ static bool function(eval *e, const as_tok *name, enum fn fn, as_val *out) {
 
 static bool need_target(eval *e, const as_tok *name) {
   if (e->c->j->target) return true;
-  as_error(e->c->j, name->pos, name->len, "`%s` needs a target: none is known yet", name->text);
+  if (!e->dead)
+    as_error(e->c->j, name->pos, name->len, "`%s` needs a target: none is known yet", name->text);
   return false;
 }
 
@@ -403,6 +404,7 @@ static bool name_value(eval *e, as_val *out) {
   if (fn >= 0) return function(e, name, (enum fn)fn, out);
   e->c->t++;
   if (at(e, '.')) return attribute(e, name, out);
+  *out = int_val(0); /* for the side that does not count */
   int b = builtin(e, name, out);
   if (b < 0 && e->dead) return true;
   return b ? b > 0 : look_up(e, name, NULL, NULL, out);
