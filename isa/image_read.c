@@ -2,213 +2,62 @@
  * with the bytes that are there, so memory stays within a small multiple of the file's size, and
  * no table entry points outside its table. What the fields mean together is for
  * verify/check_program.c. */
-#include "image.h"
+#include "image_frame.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { MOST_PATTERNS = 16 }; /* in one APS list: what a handler has room for */
 
-typedef struct section {
-  const uint8_t *at; /* NULL: not in the file */
-  uint64_t offset, size;
-  uint32_t n; /* records, where a record is more than a byte */
-  uint8_t kind, core, engine;
-} section;
-
-typedef struct image {
-  const uint8_t *data;
-  size_t n;
-  uint32_t nsections, features;
-  isa_program *p;
-  isa_error *e;
-  const char *strings; /* STRS, copied to the arena */
-  size_t nstrings, next_name;
-  uint32_t next_section; /* the first that may come, numbered by kind, core and engine */
-  section s[IMAGE_NSECTIONS][ISA_MAX_CORES][ISA_NSEQS];
-} image;
-
-static const section *program_section(const image *im, unsigned kind) { return &im->s[kind][0][0]; }
-static const section *core_section(const image *im, unsigned kind, unsigned core) {
+static const isa_section *program_section(const isa_image *im, unsigned kind) {
+  return &im->s[kind][0][0];
+}
+static const isa_section *core_section(const isa_image *im, unsigned kind, unsigned core) {
   return &im->s[kind][core][0];
 }
 
-static bool no_memory(const image *im) {
+static bool no_memory(const isa_image *im) {
   return isa_fail(im->e, ISA_NOMEM, ISA_NOFIELD, "out of memory");
 }
 
-ISA_PRINTF(3, 4)
-static bool bad(const image *im, const section *s, const char *fmt, ...) {
-  static const char *const owners[ISA_MAX_CORES] = {" of core 0", " of core 1"};
-  const image_kind *k = &isa_image_kinds[s->kind];
-  char text[400];
-  va_list ap;
-  va_start(ap, fmt);
-  vsnprintf(text, sizeof text, fmt, ap);
-  va_end(ap);
-  return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "section %s%s%s%s at byte 0x%llx: %s", k->tag,
-                  k->per == IMAGE_PROGRAM ? "" : owners[s->core],
-                  k->per == IMAGE_ENGINE ? ", " : "",
-                  k->per == IMAGE_ENGINE ? isa_engines[s->engine].name : "",
-                  (unsigned long long)s->offset, text);
-}
-
 /* A record's own refusal, with the record's place put before it. */
-static bool bad_record(const image *im, const section *s, const char *what, uint32_t i,
+static bool bad_record(const isa_image *im, const isa_section *s, const char *what, uint32_t i,
                        const isa_error *inner) {
-  bad(im, s, "%s %u: %s", what, i, inner->text);
+  isa_image_bad(im, s, "%s %u: %s", what, i, inner->text);
   if (im->e) im->e->field = inner->field;
   return false;
 }
 
-/* ---- Header and section table ------------------------------------------------------------- */
-
-static bool bad_head(const image *im, unsigned at, const char *text) {
-  return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "byte 0x%x: %s", at, text);
-}
-
-static bool read_header(image *im) {
-  const uint8_t *h = im->data;
-  if (im->n >= 4 && memcmp(h, ISA_IMAGE_MAGIC, 4) != 0)
-    return bad_head(im, 0, "not a program file: it does not begin with \\x7fSBC");
-  if (im->n < IMAGE_TABLE)
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "%zu bytes: a program file has at least %d",
-                    im->n, IMAGE_TABLE);
-  if (isa_get16(h + 4) != IMAGE_VERSION)
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "format version %u: this reader knows %d",
-                    isa_get16(h + 4), IMAGE_VERSION);
-  if (isa_get16(h + 6) != 0) return bad_head(im, 6, "reserved, must be 0");
-  uint64_t hash = isa_fnv(ISA_FNV_START, h + IMAGE_HASHED, im->n - IMAGE_HASHED);
-  if (hash != isa_get64(h + 8))
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
-                    "the content's hash is %016llx, the header says %016llx: the file is damaged",
-                    (unsigned long long)hash, (unsigned long long)isa_get64(h + 8));
-  const char *name = (const char *)h + 16;
-  const char *end = memchr(name, 0, IMAGE_TARGET);
-  size_t len = end ? (size_t)(end - name) : IMAGE_TARGET;
-  int target = isa_target_find(name, len);
-  if (target < 0) return bad_head(im, 16, "no such target");
-  for (size_t i = len; i < IMAGE_TARGET; i++)
-    if (name[i] != 0) return bad_head(im, 16, "bytes after the target's name");
-  if (isa_get32(h + 32) & ~(uint32_t)IMAGE_FEATURES)
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unknown feature bits 0x%x",
-                    isa_get32(h + 32) & ~(uint32_t)IMAGE_FEATURES);
-  im->features = isa_get32(h + 32);
-  uint32_t ncores = isa_get32(h + 36);
-  if (ncores < 1 || ncores > ISA_MAX_CORES)
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "byte 0x24: %u cores: a program has 1 or 2",
-                    ncores);
-  if (isa_get32(h + 44) != 0) return bad_head(im, 44, "reserved, must be 0");
-  im->nsections = isa_get32(h + 40);
-  im->p->target = &isa_targets[target];
-  im->p->ncores = ncores;
-  im->p->hash = hash;
-  return true;
-}
-
-/* The kind of a tag, or IMAGE_NSECTIONS. */
-static unsigned find_kind(uint32_t tag) {
-  unsigned kind = 0;
-  while (kind < IMAGE_NSECTIONS && image_tag(isa_image_kinds[kind].tag) != tag) kind++;
-  return kind;
-}
-
-/* A section of no kind that is known: fine when it says so itself. */
-static bool unknown_section(image *im, uint32_t tag, uint32_t flags) {
-  if (tag == image_tag("EXTN") || tag == image_tag("RELO"))
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unresolved external symbols: link it first");
-  if (flags & IMAGE_OPTIONAL) return true;
-  return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "unknown section with tag 0x%08x", tag);
-}
-
-static bool known_section(image *im, unsigned kind, uint32_t flags, uint64_t offset,
-                          uint64_t size) {
-  const image_kind *k = &isa_image_kinds[kind];
-  section s = {im->data + offset, offset, size, 0, (uint8_t)kind, 0, 0};
-  uint32_t core = flags >> 8 & 255, engine = flags >> 16 & 255;
-  if (core >= image_cores(k, im->p->ncores) || engine >= image_engines(k) || flags >> 24 != 0 ||
-      (flags & 255) != k->optional)
-    return bad(im, &s, "flags 0x%x do not fit this kind of section", flags);
-  s.core = (uint8_t)core;
-  s.engine = (uint8_t)engine;
-  section *slot = &im->s[kind][core][engine];
-  uint32_t order = (uint32_t)(slot - &im->s[0][0][0]);
-  if (slot->at)
-    return bad(im, &s, "a second one; the first is at byte 0x%llx",
-               (unsigned long long)slot->offset);
-  if (order < im->next_section)
-    return bad(im, &s, "it comes after a section that it should come before");
-  im->next_section = order + 1;
-  if (size % k->record != 0)
-    return bad(im, &s, "%llu bytes is not a multiple of %u", (unsigned long long)size, k->record);
-  if (k->record > 1 && size / k->record > UINT32_MAX) return bad(im, &s, "too many records");
-  s.n = k->record > 1 ? (uint32_t)(size / k->record) : 0;
-  *slot = s;
-  return true;
-}
-
-/* Sections follow one another without overlap or room, so each place is known before it is
- * read; the gap to a multiple of 8 is zero. */
-static bool read_table(image *im) {
-  if (im->nsections > (im->n - IMAGE_TABLE) / IMAGE_ENTRY)
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "%u sections do not fit in %zu bytes",
-                    im->nsections, im->n);
-  uint64_t end = IMAGE_TABLE + (uint64_t)im->nsections * IMAGE_ENTRY;
-  for (uint32_t i = 0; i < im->nsections; i++) {
-    const uint8_t *entry = im->data + IMAGE_TABLE + (size_t)i * IMAGE_ENTRY;
-    uint64_t offset = isa_get64(entry + 8), size = isa_get64(entry + 16);
-    uint64_t want = image_align(end, 8);
-    if (offset != want || offset > im->n || size == 0 || size > im->n - offset)
-      return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
-                      "section %u: %llu bytes at 0x%llx; it should begin at 0x%llx and not be "
-                      "empty, and the file has %zu bytes",
-                      i, (unsigned long long)size, (unsigned long long)offset,
-                      (unsigned long long)want, im->n);
-    for (; end < want; end++)
-      if (im->data[end] != 0)
-        return bad_head(im, (unsigned)end, "padding between sections must be 0");
-    uint32_t tag = isa_get32(entry), flags = isa_get32(entry + 4);
-    unsigned kind = find_kind(tag);
-    if (kind == IMAGE_NSECTIONS ? !unknown_section(im, tag, flags)
-                                : !known_section(im, kind, flags, offset, size))
-      return false;
-    end = offset + size;
-  }
-  if (end != im->n)
-    return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
-                    "the last section ends at byte 0x%llx, but the file has %zu bytes",
-                    (unsigned long long)end, im->n);
-  return true;
-}
-
 /* ---- Strings and arrays ------------------------------------------------------------------- */
 
-static bool read_strings(image *im) {
-  const section *s = program_section(im, IMAGE_STRS);
+static bool read_strings(isa_image *im) {
+  const isa_section *s = program_section(im, IMAGE_STRS);
   if (!s->at) return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "section STRS is missing");
   im->nstrings = (size_t)s->size;
   if (s->at[0] != 0 || s->at[im->nstrings - 1] != 0)
-    return bad(im, s, "strings begin with an empty one and end with 0");
+    return isa_image_bad(im, s, "strings begin with an empty one and end with 0");
   for (size_t i = 0; i < im->nstrings; i++)
     if ((s->at[i] != 0 && s->at[i] < 32) || s->at[i] == 127)
-      return bad(im, s, "control character %u at 0x%zx of the names", s->at[i], i);
+      return isa_image_bad(im, s, "control character %u at 0x%zx of the names", s->at[i], i);
   im->next_name = 1;
   im->strings = isa_arena_strn(&im->p->arena, (const char *)s->at, im->nstrings);
   return im->strings || no_memory(im);
 }
 
 /* The name at an offset of STRS; names lie there in the order in which they are read. */
-static bool get_name(image *im, const section *s, uint32_t i, uint32_t at, const char **out) {
+static bool get_name(isa_image *im, const isa_section *s, uint32_t i, uint32_t at,
+                     const char **out) {
   if (at != im->next_name || at >= im->nstrings || im->strings[at] == 0)
-    return bad(im, s, "record %u: no name at offset %u; the next one is at %zu, STRS has %zu bytes",
-               i, at, im->next_name, im->nstrings);
+    return isa_image_bad(
+        im, s, "record %u: no name at offset %u; the next one is at %zu, STRS has %zu bytes", i, at,
+        im->next_name, im->nstrings);
   *out = im->strings + at;
   im->next_name += strlen(*out) + 1;
   return true;
 }
 
 /* Zeroed room for n elements, of which the section's size bounds n; cap is set to n. */
-static bool get_array(const image *im, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
+static bool get_array(const isa_image *im, void *array_ptr, uint32_t n, uint32_t *cap,
+                      size_t size) {
   if (n == 0) return true;
   void *a = n <= SIZE_MAX / size ? isa_zalloc(&im->p->arena.al, n * size) : NULL;
   if (!a) return no_memory(im);
@@ -217,8 +66,8 @@ static bool get_array(const image *im, void *array_ptr, uint32_t n, uint32_t *ca
   return true;
 }
 
-static bool read_files(image *im) {
-  const section *s = program_section(im, IMAGE_FILE);
+static bool read_files(isa_image *im) {
+  const isa_section *s = program_section(im, IMAGE_FILE);
   isa_program *p = im->p;
   if (!get_array(im, &p->files, s->n, &p->cap_files, sizeof(char *))) return false;
   for (uint32_t i = 0; i < s->n; i++)
@@ -229,50 +78,50 @@ static bool read_files(image *im) {
 
 /* ---- Tensors, tiles, symbols -------------------------------------------------------------- */
 
-static bool get_shape(const image *im, const section *s, uint32_t i, const uint8_t *r,
+static bool get_shape(const isa_image *im, const isa_section *s, uint32_t i, const uint8_t *r,
                       isa_tensor *t) {
   uint64_t bytes = isa_dtype_bytes(t->dtype);
   for (unsigned d = 0; d < ISA_TENSOR_DIMS; d++) {
     uint64_t size = isa_get64(r + 8 + 8 * d);
     if (d >= t->ndim ? size != 0 : size == 0 || size > INT64_MAX)
-      return bad(im, s, "tensor %u: dimension %u has size %lld; it should be %s", i, d,
-                 (long long)size, d < t->ndim ? "at least 1" : "0");
+      return isa_image_bad(im, s, "tensor %u: dimension %u has size %lld; it should be %s", i, d,
+                           (long long)size, d < t->ndim ? "at least 1" : "0");
     if (d < t->ndim && bytes > (uint64_t)INT64_MAX / size)
-      return bad(im, s, "tensor %u: more than 2^63 bytes", i);
+      return isa_image_bad(im, s, "tensor %u: more than 2^63 bytes", i);
     bytes *= d < t->ndim ? size : 1;
     t->shape[d] = (int64_t)size;
   }
   t->bytes = isa_get64(r + 72);
   if (t->bytes != bytes)
-    return bad(im, s, "tensor %u: %llu bytes, but its shape and type make %llu", i,
-               (unsigned long long)t->bytes, (unsigned long long)bytes);
+    return isa_image_bad(im, s, "tensor %u: %llu bytes, but its shape and type make %llu", i,
+                         (unsigned long long)t->bytes, (unsigned long long)bytes);
   return true;
 }
 
 /* Where the data of a const tensor must lie: after those before it. end: where they end. */
-static bool get_data(const image *im, const section *s, uint32_t i, const uint8_t *r,
+static bool get_data(const isa_image *im, const isa_section *s, uint32_t i, const uint8_t *r,
                      const uint8_t *data, uint64_t *end, isa_tensor *t) {
-  const section *ds = program_section(im, IMAGE_DATA);
+  const isa_section *ds = program_section(im, IMAGE_DATA);
   uint64_t at = isa_get64(r + 80);
   if (t->role != ISA_CONST)
-    return at == 0 || bad(im, s, "tensor %u: only a const tensor has data", i);
+    return at == 0 || isa_image_bad(im, s, "tensor %u: only a const tensor has data", i);
   uint64_t want = image_align(*end, IMAGE_DATA_ALIGN);
   if (at != want || at > ds->size || t->bytes > ds->size - at)
-    return bad(im, s,
-               "tensor %u: %llu bytes of data at 0x%llx; they should be at 0x%llx, and "
-               "DATA has %llu bytes",
-               i, (unsigned long long)t->bytes, (unsigned long long)at, (unsigned long long)want,
-               (unsigned long long)ds->size);
+    return isa_image_bad(im, s,
+                         "tensor %u: %llu bytes of data at 0x%llx; they should be at 0x%llx, and "
+                         "DATA has %llu bytes",
+                         i, (unsigned long long)t->bytes, (unsigned long long)at,
+                         (unsigned long long)want, (unsigned long long)ds->size);
   for (; *end < want; ++*end)
     if (data[*end] != 0)
-      return bad(im, ds, "padding at 0x%llx must be 0", (unsigned long long)*end);
+      return isa_image_bad(im, ds, "padding at 0x%llx must be 0", (unsigned long long)*end);
   *end = at + t->bytes;
   t->data = data + at;
   return true;
 }
 
-static bool read_tensors(image *im) {
-  const section *s = program_section(im, IMAGE_TNSR), *ds = program_section(im, IMAGE_DATA);
+static bool read_tensors(isa_image *im) {
+  const isa_section *s = program_section(im, IMAGE_TNSR), *ds = program_section(im, IMAGE_DATA);
   isa_program *p = im->p;
   uint8_t *data = NULL;
   uint64_t end = 0;
@@ -291,20 +140,20 @@ static bool read_tensors(image *im) {
     t->rows = r[7];
     if (!isa_dtype_valid(t->dtype) || t->role >= ISA_NROLES || t->ndim > ISA_TENSOR_DIMS ||
         t->rows > ISA_NREGS)
-      return bad(im, s, "tensor %u: invalid type %u, role %u, %u dimensions or rows %u", i,
-                 t->dtype, t->role, t->ndim, t->rows);
+      return isa_image_bad(im, s, "tensor %u: invalid type %u, role %u, %u dimensions or rows %u",
+                           i, t->dtype, t->role, t->ndim, t->rows);
     if (!get_name(im, s, i, isa_get32(r), &t->name) || !get_shape(im, s, i, r, t) ||
         !get_data(im, s, i, r, data, &end, t))
       return false;
   }
   p->ntensors = s->n;
   if (end != ds->size)
-    return bad(im, ds, "%llu bytes, but const tensors have %llu", (unsigned long long)ds->size,
-               (unsigned long long)end);
+    return isa_image_bad(im, ds, "%llu bytes, but const tensors have %llu",
+                         (unsigned long long)ds->size, (unsigned long long)end);
   return true;
 }
 
-static bool get_tile(image *im, const section *s, uint32_t i, isa_tile *t) {
+static bool get_tile(isa_image *im, const isa_section *s, uint32_t i, isa_tile *t) {
   const uint8_t *r = s->at + 48 * (size_t)i;
   uint32_t overlay = isa_get32(r + 4);
   t->dtype = r[8];
@@ -315,22 +164,24 @@ static bool get_tile(image *im, const section *s, uint32_t i, isa_tile *t) {
   t->bytes = isa_get32(r + 40);
   t->own = r[11] == 1;
   if (r[11] > 1 || isa_get16(r + 14) != 0 || isa_get32(r + 44) != 0)
-    return bad(im, s, "tile %u: reserved bytes must be 0", i);
+    return isa_image_bad(im, s, "tile %u: reserved bytes must be 0", i);
   if (!isa_dtype_valid(t->dtype) || (t->space != ISA_SBUF && t->space != ISA_PSUM) || t->ndim < 1 ||
       t->ndim > ISA_TILE_DIMS || t->part >= ISA_PMAX)
-    return bad(im, s, "tile %u: invalid type %u, memory %u, %u dimensions or partition %u", i,
-               t->dtype, t->space, t->ndim, t->part);
+    return isa_image_bad(im, s,
+                         "tile %u: invalid type %u, memory %u, %u dimensions or partition %u", i,
+                         t->dtype, t->space, t->ndim, t->part);
   for (unsigned d = 0; d < ISA_TILE_DIMS; d++) {
     t->shape[d] = isa_get32(r + 16 + 4 * d);
     if ((t->shape[d] == 0) == (d < t->ndim))
-      return bad(im, s, "tile %u: dimension %u of %u has size %u", i, d, t->ndim, t->shape[d]);
+      return isa_image_bad(im, s, "tile %u: dimension %u of %u has size %u", i, d, t->ndim,
+                           t->shape[d]);
   }
   return get_name(im, s, i, isa_get32(r), &t->name) &&
          (overlay == 0 || get_name(im, s, i, overlay, &t->overlay));
 }
 
-static bool read_tiles(image *im) {
-  const section *s = program_section(im, IMAGE_TILE);
+static bool read_tiles(isa_image *im) {
+  const isa_section *s = program_section(im, IMAGE_TILE);
   isa_program *p = im->p;
   if (!get_array(im, &p->tiles, s->n, &p->cap_tiles, sizeof(isa_tile))) return false;
   for (uint32_t i = 0; i < s->n; i++)
@@ -339,8 +190,8 @@ static bool read_tiles(image *im) {
   return true;
 }
 
-static bool read_symbols(image *im) {
-  const section *s = program_section(im, IMAGE_SYMB);
+static bool read_symbols(isa_image *im) {
+  const isa_section *s = program_section(im, IMAGE_SYMB);
   isa_program *p = im->p;
   if (!get_array(im, &p->symbols, s->n, &p->cap_symbols, sizeof(isa_symbol))) return false;
   for (uint32_t i = 0; i < s->n; i++) {
@@ -348,19 +199,19 @@ static bool read_symbols(image *im) {
     isa_symbol *y = &p->symbols[i];
     *y = (isa_symbol){NULL, r[4], r[5], r[6], isa_get32(r + 8)};
     if (y->core >= p->ncores || y->engine >= ISA_NSEQS || y->global > 1 || r[7] != 0)
-      return bad(im, s, "symbol %u: invalid core %u, engine %u, global %u or reserved %u", i,
-                 y->core, y->engine, y->global, r[7]);
+      return isa_image_bad(im, s, "symbol %u: invalid core %u, engine %u, global %u or reserved %u",
+                           i, y->core, y->engine, y->global, r[7]);
     if (y->pc > p->cores[y->core].code[y->engine].n)
-      return bad(im, s, "symbol %u: pc %u, but the engine has %u instructions", i, y->pc,
-                 p->cores[y->core].code[y->engine].n);
+      return isa_image_bad(im, s, "symbol %u: pc %u, but the engine has %u instructions", i, y->pc,
+                           p->cores[y->core].code[y->engine].n);
     if (!get_name(im, s, i, isa_get32(r), &y->name)) return false;
   }
   p->nsymbols = s->n;
   return true;
 }
 
-static bool read_pool(image *im) {
-  const section *s = program_section(im, IMAGE_POOL);
+static bool read_pool(isa_image *im) {
+  const isa_section *s = program_section(im, IMAGE_POOL);
   if (s->at) isa_buf_add(&im->p->pool, s->at, (size_t)s->size);
   return !im->p->pool.failed || no_memory(im);
 }
@@ -384,8 +235,8 @@ static bool ap_in_tables(const isa_program *p, const isa_ap *ap, uint32_t i, isa
   return true;
 }
 
-static bool read_patterns(image *im, unsigned core) {
-  const section *s = core_section(im, IMAGE_PATS, core);
+static bool read_patterns(isa_image *im, unsigned core) {
+  const isa_section *s = core_section(im, IMAGE_PATS, core);
   isa_core *c = &im->p->cores[core];
   isa_error e;
   if (!get_array(im, &c->aps, s->n, &c->cap_aps, sizeof(isa_ap))) return false;
@@ -453,7 +304,7 @@ static bool insn_in_tables(const isa_program *p, const isa_core *c, const isa_in
 }
 
 /* Records first .. first + n - 1 of a section; what names one in a message. */
-static bool read_insns(const image *im, const section *s, const char *what, uint32_t first,
+static bool read_insns(const isa_image *im, const isa_section *s, const char *what, uint32_t first,
                        uint32_t n, isa_insn *out) {
   isa_error e;
   for (uint32_t i = 0; i < n; i++)
@@ -463,7 +314,7 @@ static bool read_insns(const image *im, const section *s, const char *what, uint
   return true;
 }
 
-static bool get_queue(image *im, const section *s, uint32_t i, isa_queue *q) {
+static bool get_queue(isa_image *im, const isa_section *s, uint32_t i, isa_queue *q) {
   const uint8_t *r = s->at + 12 * (size_t)i;
   q->dge = r[4];
   q->rings = r[5];
@@ -471,16 +322,17 @@ static bool get_queue(image *im, const section *s, uint32_t i, isa_queue *q) {
   q->prio = r[7];
   if (!isa_set_item(ISA_SET_DGE, q->dge) || q->rings < 1 || q->rings > ISA_NDMA ||
       q->owner > ISA_NSEQS || q->prio > 3)
-    return bad(im, s, "queue %u: invalid dge %u, %u rings, owner %u or priority %u", i, q->dge,
-               q->rings, q->owner, q->prio);
+    return isa_image_bad(im, s, "queue %u: invalid dge %u, %u rings, owner %u or priority %u", i,
+                         q->dge, q->rings, q->owner, q->prio);
   return get_name(im, s, i, isa_get32(r), &q->name);
 }
 
-static bool read_queues(image *im, unsigned core) {
-  const section *s = core_section(im, IMAGE_QUES, core);
-  const section *ds = core_section(im, IMAGE_DESC, core);
+static bool read_queues(isa_image *im, unsigned core) {
+  const isa_section *s = core_section(im, IMAGE_QUES, core);
+  const isa_section *ds = core_section(im, IMAGE_DESC, core);
   isa_core *c = &im->p->cores[core];
-  if (s->n > ISA_MAX_QUEUES) return bad(im, s, "%u queues: at most %d", s->n, ISA_MAX_QUEUES);
+  if (s->n > ISA_MAX_QUEUES)
+    return isa_image_bad(im, s, "%u queues: at most %d", s->n, ISA_MAX_QUEUES);
   for (uint32_t i = 0; i < s->n; i++)
     if (!get_queue(im, s, i, &c->queues[i])) return false;
   c->nqueues = s->n;
@@ -489,67 +341,70 @@ static bool read_queues(image *im, unsigned core) {
     isa_queue *q = &c->queues[i];
     uint32_t n = isa_get32(s->at + 12 * (size_t)i + 8);
     if (n > ds->n - first)
-      return bad(im, s, "queue %u: %u static transfers, but section DESC has %u more", i, n,
-                 ds->n - first);
+      return isa_image_bad(im, s, "queue %u: %u static transfers, but section DESC has %u more", i,
+                           n, ds->n - first);
     if (!get_array(im, &q->statics, n, &q->cap_statics, sizeof(isa_insn)) ||
         !read_insns(im, ds, "transfer", first, n, q->statics))
       return false;
     q->nstatics = n;
     first += n;
   }
-  return first == ds->n || bad(im, ds, "%u transfers, but the queues have %u", ds->n, first);
+  return first == ds->n ||
+         isa_image_bad(im, ds, "%u transfers, but the queues have %u", ds->n, first);
 }
 
-static bool read_sems(image *im, unsigned core) {
-  const section *s = core_section(im, IMAGE_SEMS, core);
+static bool read_sems(isa_image *im, unsigned core) {
+  const isa_section *s = core_section(im, IMAGE_SEMS, core);
   uint32_t next = 0;
   for (uint32_t i = 0; i < s->n; i++) {
     const uint8_t *r = s->at + 8 * (size_t)i;
     uint32_t sem = isa_get32(r);
     if (sem < next || sem >= ISA_NSEMS)
-      return bad(im, s, "semaphore %u: it should be %u to %d", sem, next, ISA_NSEMS - 1);
+      return isa_image_bad(im, s, "semaphore %u: it should be %u to %d", sem, next, ISA_NSEMS - 1);
     if (!get_name(im, s, i, isa_get32(r + 4), &im->p->cores[core].sem_names[sem])) return false;
     next = sem + 1;
   }
   return true;
 }
 
-static bool read_lines(const image *im, const section *s, isa_code *code) {
+static bool read_lines(const isa_image *im, const isa_section *s, isa_code *code) {
   if (!s->at) return true;
-  if (s->n != code->n) return bad(im, s, "%u lines for %u instructions", s->n, code->n);
+  if (s->n != code->n) return isa_image_bad(im, s, "%u lines for %u instructions", s->n, code->n);
   if (!get_array(im, &code->lines, s->n, &code->cap_lines, sizeof(isa_line))) return false;
   for (uint32_t i = 0; i < s->n; i++) {
     const uint8_t *r = s->at + 8 * (size_t)i;
     code->lines[i] = (isa_line){isa_get32(r), isa_get32(r + 4), 0};
     if (code->lines[i].file > im->p->nfiles)
-      return bad(im, s, "pc %u: file %u, but there are %u", i, code->lines[i].file, im->p->nfiles);
+      return isa_image_bad(im, s, "pc %u: file %u, but there are %u", i, code->lines[i].file,
+                           im->p->nfiles);
   }
   return true;
 }
 
 /* A section of the program that a function reads as a whole (image.h). */
-static bool read_by(image *im, unsigned kind,
+static bool read_by(isa_image *im, unsigned kind,
                     const char *(*get)(isa_program *p, const uint8_t *data, size_t n)) {
-  const section *s = program_section(im, kind);
+  const isa_section *s = program_section(im, kind);
   const char *wrong = s->at ? get(im->p, s->at, (size_t)s->size) : NULL;
-  return !wrong || (*wrong ? bad(im, s, "%s", wrong) : no_memory(im));
+  return !wrong || (*wrong ? isa_image_bad(im, s, "%s", wrong) : no_memory(im));
 }
 
 /* What the lines came out of. */
-static bool read_from(const image *im, const section *s, isa_code *code) {
+static bool read_from(const isa_image *im, const isa_section *s, isa_code *code) {
   if (!s->at) return true;
   if (!code->lines || s->n != code->n)
-    return bad(im, s, "%u calls for %u lines", s->n, code->lines ? code->n : 0);
+    return isa_image_bad(im, s, "%u calls for %u lines", s->n, code->lines ? code->n : 0);
   for (uint32_t i = 0; i < s->n; i++) {
     code->lines[i].call = isa_get32(s->at + 4 * (size_t)i);
     if (code->lines[i].call > im->p->ncalls)
-      return bad(im, s, "pc %u: call %u, but there are %u", i, code->lines[i].call, im->p->ncalls);
+      return isa_image_bad(im, s, "pc %u: call %u, but there are %u", i, code->lines[i].call,
+                           im->p->ncalls);
   }
   return true;
 }
 
-static bool read_code(image *im, unsigned core, unsigned engine) {
-  const section *s = &im->s[IMAGE_CODE][core][engine];
+static bool read_code(isa_image *im, unsigned core, unsigned engine) {
+  const isa_section *s = &im->s[IMAGE_CODE][core][engine];
   isa_code *code = &im->p->cores[core].code[engine];
   if (!get_array(im, &code->insns, s->n, &code->cap, sizeof(isa_insn)) ||
       !read_insns(im, s, "pc", 0, s->n, code->insns))
@@ -560,7 +415,7 @@ static bool read_code(image *im, unsigned core, unsigned engine) {
 }
 
 /* Names are read in the order in which they are written: queues of all cores, then semaphores. */
-static bool read_cores(image *im) {
+static bool read_cores(isa_image *im) {
   unsigned n = im->p->ncores;
   bool ok = true;
   for (unsigned core = 0; core < n; core++)
@@ -571,10 +426,10 @@ static bool read_cores(image *im) {
   return ok;
 }
 
-static bool read_image(image *im) {
-  if (!read_header(im) || !read_table(im) ||
-      !read_by(im, IMAGE_MACH, isa_image_get_machine) || !read_strings(im) || !read_files(im) ||
-      !read_tensors(im) || !read_tiles(im) || !read_by(im, IMAGE_GRPS, isa_image_get_groups) ||
+static bool read_image(isa_image *im) {
+  if (!isa_image_frame(im) || !read_by(im, IMAGE_MACH, isa_image_get_machine) ||
+      !read_strings(im) || !read_files(im) || !read_tensors(im) || !read_tiles(im) ||
+      !read_by(im, IMAGE_GRPS, isa_image_get_groups) ||
       !read_by(im, IMAGE_PEER, isa_image_get_peers) || !read_pool(im) ||
       !read_by(im, IMAGE_CALL, isa_image_get_calls) || !read_cores(im) || !read_symbols(im))
     return false;
@@ -582,13 +437,13 @@ static bool read_image(image *im) {
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
                     "the header has feature bits 0x%x, but the contents need 0x%x", im->features,
                     isa_image_features(im->p));
-  const section *s = program_section(im, IMAGE_STRS);
+  const isa_section *s = program_section(im, IMAGE_STRS);
   return im->next_name == im->nstrings ||
-         bad(im, s, "nothing uses the names from offset %zu on", im->next_name);
+         isa_image_bad(im, s, "nothing uses the names from offset %zu on", im->next_name);
 }
 
 isa_program *isa_image_read(const isa_alloc *al, const void *data, size_t n, isa_error *e) {
-  image im = {.data = data, .n = n, .e = e};
+  isa_image im = {.data = data, .n = n, .e = e};
   im.p = isa_program_new(al, NULL);
   if (!im.p)
     no_memory(&im);
