@@ -2,30 +2,22 @@
  * operation gives another one. User values: its kernel, its name, and what its parts known at run
  * time go by (registers and views, by number of part), whose numbers count when a record is made.
  */
-#include "view.h"
+#include "view_impl.h"
 
 #include <string.h>
 
-#include "../../vm/api/soma_kernel.h"
 #include "../tensor/tensor.h"
 
 #define VIEW "soma.kernel.view"
 #define REGISTER "soma.kernel.register"
 #define AFFINE "soma.kernel.affine"
 
-enum { KERNEL = 1, NAME, PARTS, USER_VALUES = PARTS };
 static const char *const memories[] = {"hbm", "sbuf", "psum", NULL};
-
-typedef struct lk_view {
-  soma_view v;
-  int memory; /* in memories */
-  int64_t steps[SOMA_VIEW_DIMS]; /* of all of its tensor; 0: there is no such dimension */
-} lk_view;
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* Raises a text at the user's line. */
-static int refuse_text(lua_State *L, int view, const char *text) {
+int lk_view_refuse_text(lua_State *L, int view, const char *text) {
   lua_getiuservalue(L, view, KERNEL);
   lua_getfield(L, -1, "refuse");
   lua_insert(L, -2);
@@ -40,10 +32,10 @@ static int refuse(lua_State *L, int view, const char *format, int value) {
   lua_getiuservalue(L, view, NAME);
   const char *name = lua_tostring(L, -1);
   const char *shown = value ? luaL_tolstring(L, value, NULL) : "";
-  return refuse_text(L, view, lua_pushfstring(L, format, name, shown));
+  return lk_view_refuse_text(L, view, lua_pushfstring(L, format, name, shown));
 }
 
-static bool is_list(lua_State *L, int i) {
+bool lk_is_list(lua_State *L, int i) {
   if (!lua_istable(L, i)) return false;
   bool plain = !lua_getmetatable(L, i);
   if (!plain) lua_pop(L, 1);
@@ -52,11 +44,11 @@ static bool is_list(lua_State *L, int i) {
 
 /* ---- Making one ------------------------------------------------------------------------------ */
 
-static lk_view *check(lua_State *L, int i) { return luaL_checkudata(L, i, VIEW); }
+lk_view *lk_view_check(lua_State *L, int i) { return luaL_checkudata(L, i, VIEW); }
 
 /* Pushes a copy of the view at index `from`, and fills what its messages need. */
-static lk_view *begin(lua_State *L, int from, soma_view_error *e) {
-  const lk_view *v = check(L, from);
+lk_view *lk_view_begin(lua_State *L, int from, soma_view_error *e) {
+  const lk_view *v = lk_view_check(L, from);
   memset(e, 0, sizeof *e);
   e->from = 1;
   lua_getiuservalue(L, from, NAME); /* stays: the message's */
@@ -71,8 +63,8 @@ static lk_view *begin(lua_State *L, int from, soma_view_error *e) {
   return w;
 }
 
-static int finish(lua_State *L, int done, const soma_view_error *e) {
-  return done ? 1 : refuse_text(L, 1, e->text);
+int lk_view_finish(lua_State *L, int done, const soma_view_error *e) {
+  return done ? 1 : lk_view_refuse_text(L, 1, e->text);
 }
 
 /* whole(kernel, buffer, name, memory, dtype, shape): all of a tensor or a tile */
@@ -114,7 +106,7 @@ static void remember(lua_State *L, const lk_view *w, int by) {
 /* ---- Numbers that a register gives ----------------------------------------------------------- */
 
 /* A whole number, not a string or a float that could be one. */
-static bool integer_at(lua_State *L, int i, int64_t *out) {
+bool lk_integer_at(lua_State *L, int i, int64_t *out) {
   bool fine = lua_isinteger(L, i);
   *out = fine ? lua_tointeger(L, i) : 0;
   return fine;
@@ -130,7 +122,7 @@ static bool has_class(lua_State *L, int i, const char *class) {
 
 static bool field(lua_State *L, int i, const char *name, int64_t *out) {
   lua_getfield(L, i, name);
-  bool fine = integer_at(L, -1, out);
+  bool fine = lk_integer_at(L, -1, out);
   lua_pop(L, 1);
   return fine;
 }
@@ -149,25 +141,25 @@ static bool start_of(lua_State *L, int i, int64_t *number, soma_view_dyn *at) {
     return field(L, i, "scale", &at->stride) && field(L, i, "constant", number);
   }
   lua_pushnil(L);
-  return integer_at(L, i, number);
+  return lk_integer_at(L, i, number);
 }
 
 /* ---- Slices ---------------------------------------------------------------------------------- */
 
 /* Dimension d of the view at index 1, as the value at index i says it, from 1 on. */
-static unsigned dimension(lua_State *L, int i) {
-  const lk_view *v = check(L, 1);
+unsigned lk_view_dimension(lua_State *L, int i) {
+  const lk_view *v = lk_view_check(L, 1);
   int64_t d;
-  if (integer_at(L, i, &d) && d >= 1 && d <= v->v.ndim) return (unsigned)d - 1;
+  if (lk_integer_at(L, i, &d) && d >= 1 && d <= v->v.ndim) return (unsigned)d - 1;
   lua_pushfstring(L, "%%s has dimensions 1 to %d, not %%s", v->v.ndim);
   return (unsigned)refuse(L, 1, lua_tostring(L, -1), i);
 }
 
 /* A whole number at index i; `other` where i has none. */
-static int64_t number_or(lua_State *L, int i, int64_t other, bool *fine) {
+int64_t lk_number_or(lua_State *L, int i, int64_t other, bool *fine) {
   int64_t x;
   if (lua_isnoneornil(L, i)) return other;
-  *fine = integer_at(L, i, &x) && *fine;
+  *fine = lk_integer_at(L, i, &x) && *fine;
   return x;
 }
 
@@ -186,7 +178,7 @@ static void slice_by(lua_State *L, lk_view *w, unsigned d, int from, int64_t cou
   bool moves = !lua_isnil(L, top + 1);
   int done = moves ? soma_view_slice_at(&w->v, d, &at, start, count, step, &e)
                    : soma_view_slice(&w->v, d, start, count, step, &e);
-  if (!done) finish(L, 0, &e);
+  if (!done) lk_view_finish(L, 0, &e);
   if (w->v.ndyn > parts) {
     lua_pushvalue(L, top);
     remember(L, w, top + 1);
@@ -197,7 +189,7 @@ static void slice_by(lua_State *L, lk_view *w, unsigned d, int from, int64_t cou
 /* The same with {start, count, step} in the values from index `from` on. */
 static void slice_values(lua_State *L, lk_view *w, unsigned d, int from) {
   bool fine = true;
-  int64_t count = number_or(L, from + 1, 0, &fine), step = number_or(L, from + 2, 1, &fine);
+  int64_t count = lk_number_or(L, from + 1, 0, &fine), step = lk_number_or(L, from + 2, 1, &fine);
   if (!fine || count < 1 || step == 0)
     refuse(L, 1,
            "a slice of %s must be {start, count} or {start, count, step} in whole numbers, count "
@@ -219,7 +211,7 @@ static void slice_list(lua_State *L, lk_view *w, unsigned d, int i) {
 static void index_by(lua_State *L, lk_view *w, unsigned d, int from) {
   soma_view_error e = {.from = 1};
   slice_by(L, w, d, from, 1, 1);
-  if (!(w->v.tile && d == 0) && !soma_view_squeeze(&w->v, d, &e)) finish(L, 0, &e);
+  if (!(w->v.tile && d == 0) && !soma_view_squeeze(&w->v, d, &e)) lk_view_finish(L, 0, &e);
 }
 
 /* v[{...}] with a list in the key: one entry for each dimension, a number or a list. */
@@ -229,7 +221,7 @@ static void by_dimension(lua_State *L, lk_view *w, int key) {
   for (lua_Integer i = 1; i <= n; i++) {
     int top = lua_gettop(L);
     lua_geti(L, key, i);
-    bool list = is_list(L, top + 1), all = list && lua_rawlen(L, top + 1) == 0;
+    bool list = lk_is_list(L, top + 1), all = list && lua_rawlen(L, top + 1) == 0;
     if (d >= w->v.ndim) refuse(L, 1, "%s has fewer dimensions than the key has entries", 0);
     lua_pushvalue(L, top); /* w */
     if (!list)
@@ -246,15 +238,15 @@ static int subscript(lua_State *L) {
   soma_view_error e;
   bool lists = false;
   lua_settop(L, 2);
-  lk_view *w = begin(L, 1, &e);
-  if (!is_list(L, 2)) {
-    if (w->v.ndim == 0) dimension(L, 2);
+  lk_view *w = lk_view_begin(L, 1, &e);
+  if (!lk_is_list(L, 2)) {
+    if (w->v.ndim == 0) lk_view_dimension(L, 2);
     index_by(L, w, 0, 2);
     return 1;
   }
   for (lua_Integer i = 1, n = luaL_len(L, 2); i <= n; i++) {
     lua_geti(L, 2, i);
-    lists = lists || is_list(L, -1);
+    lists = lists || lk_is_list(L, -1);
     lua_pop(L, 1);
   }
   if (lists)
@@ -268,8 +260,8 @@ static int subscript(lua_State *L) {
 static int view_slice(lua_State *L) {
   soma_view_error e;
   lua_settop(L, 5);
-  unsigned d = dimension(L, 2);
-  lk_view *w = begin(L, 1, &e);
+  unsigned d = lk_view_dimension(L, 2);
+  lk_view *w = lk_view_begin(L, 1, &e);
   slice_values(L, w, d, 3);
   return 1;
 }
@@ -279,129 +271,27 @@ static int view_block(lua_State *L) {
   soma_view_error e;
   bool fine = true;
   lua_settop(L, 3);
-  const lk_view *v = check(L, 1);
+  const lk_view *v = lk_view_check(L, 1);
   int64_t rows = v->v.ndim ? v->v.dim[0].num : 0;
-  int64_t i = number_or(L, 2, -1, &fine), n = number_or(L, 3, 0, &fine);
+  int64_t i = lk_number_or(L, 2, -1, &fine), n = lk_number_or(L, 3, 0, &fine);
   if (!fine || i < 0 || n < 1 || rows < 1 || i > (rows - 1) / n) {
     lua_getiuservalue(L, 1, NAME);
-    return refuse_text(L, 1,
-                       lua_pushfstring(L, "block %s of %s rows: %s has %I",
-                                       luaL_tolstring(L, 2, NULL), luaL_tolstring(L, 3, NULL),
-                                       lua_tostring(L, 4), (LUAI_UACINT)rows));
+    return lk_view_refuse_text(
+        L, 1,
+        lua_pushfstring(L, "block %s of %s rows: %s has %I", luaL_tolstring(L, 2, NULL),
+                        luaL_tolstring(L, 3, NULL), lua_tostring(L, 4), (LUAI_UACINT)rows));
   }
-  lk_view *w = begin(L, 1, &e);
+  lk_view *w = lk_view_begin(L, 1, &e);
   int64_t left = rows - i * n;
-  return finish(L, soma_view_slice(&w->v, 0, i * n, n < left ? n : left, 1, &e), &e);
-}
-
-/* ---- Shapes and types ------------------------------------------------------------------------ */
-
-/* v:broadcast(dimension, n): a dimension of one element, n times. */
-static int view_broadcast(lua_State *L) {
-  soma_view_error e;
-  bool fine = true;
-  lua_settop(L, 3);
-  check(L, 1);
-  int64_t n = number_or(L, 3, 0, &fine);
-  if (!fine || n < 1 || n > INT32_MAX)
-    return refuse_text(L, 1,
-                       lua_pushfstring(L,
-                                       "broadcast takes a dimension and a whole number of "
-                                       "times, not %s",
-                                       luaL_tolstring(L, 3, NULL)));
-  unsigned d = dimension(L, 2);
-  lk_view *w = begin(L, 1, &e);
-  return finish(L, soma_view_broadcast(&w->v, d, n, &e), &e);
-}
-
-/* So many dimensions; too many are one too many, which soma_view refuses. */
-static unsigned given(lua_Unsigned n) {
-  return n > SOMA_VIEW_DIMS ? SOMA_VIEW_DIMS + 1 : (unsigned)n;
-}
-
-/* v:permute{2, 1}: dimensions in another order; the partitions of a tile stay the first. */
-static int view_permute(lua_State *L) {
-  soma_view_error e;
-  uint32_t order[SOMA_VIEW_DIMS];
-  lua_settop(L, 2);
-  check(L, 1);
-  if (!is_list(L, 2))
-    return refuse_text(L, 1,
-                       lua_pushfstring(L, "permute takes a list of dimensions, not %s",
-                                       luaL_tolstring(L, 2, NULL)));
-  lua_Unsigned n = lua_rawlen(L, 2);
-  for (lua_Unsigned i = 0; i < n && i < SOMA_VIEW_DIMS; i++) {
-    lua_geti(L, 2, (lua_Integer)i + 1);
-    order[i] = dimension(L, 3);
-    lua_settop(L, 2);
-  }
-  lk_view *w = begin(L, 1, &e);
-  return finish(L, soma_view_permute(&w->v, given(n), order, &e), &e);
-}
-
-/* v:reshape{...}: the same elements in the same order; those of a tile's partitions stay. */
-static int view_reshape(lua_State *L) {
-  soma_view_error e;
-  int64_t shape[SOMA_VIEW_DIMS];
-  lua_settop(L, 2);
-  check(L, 1);
-  lua_Unsigned n = is_list(L, 2) ? lua_rawlen(L, 2) : 0;
-  bool fine = n > 0;
-  for (lua_Unsigned i = 0; i < n && i < SOMA_VIEW_DIMS && fine; i++) {
-    lua_geti(L, 2, (lua_Integer)i + 1);
-    shape[i] = number_or(L, 3, 0, &fine);
-    fine = fine && shape[i] > 0;
-    lua_settop(L, 2);
-  }
-  if (!fine) return refuse_text(L, 1, "reshape takes a list of whole numbers of at least 1");
-  lk_view *w = begin(L, 1, &e);
-  return finish(L, soma_view_reshape(&w->v, given(n), shape, &e), &e);
-}
-
-/* v:ap({{step, num}, ...} [, offset]): dimensions as they are given, in elements. */
-static int view_ap(lua_State *L) {
-  soma_view_error e;
-  soma_view_dim dims[SOMA_VIEW_DIMS];
-  bool fine = true;
-  lua_settop(L, 3);
-  check(L, 1);
-  int64_t offset = number_or(L, 3, 0, &fine);
-  lua_Unsigned n = is_list(L, 2) ? lua_rawlen(L, 2) : 0;
-  for (lua_Unsigned i = 0; i < n && i < SOMA_VIEW_DIMS && fine; i++) {
-    lua_geti(L, 2, (lua_Integer)i + 1);
-    if (!is_list(L, 4)) break;
-    for (int k = 1; k <= 2; k++) {
-      lua_geti(L, 4, k);
-      fine = integer_at(L, 4 + k, k == 1 ? &dims[i].step : &dims[i].num) && fine;
-    }
-    lua_settop(L, 3);
-  }
-  if (!fine || n == 0 || lua_gettop(L) > 3)
-    return refuse_text(L, 1, "ap takes a list of {step, num} and an offset, in whole numbers");
-  lk_view *w = begin(L, 1, &e);
-  return finish(L, soma_view_ap(&w->v, offset, given(n), dims, &e), &e);
-}
-
-/* v:view(dtype): the same bytes as another type. */
-static int view_as(lua_State *L) {
-  soma_view_error e;
-  lua_settop(L, 2);
-  check(L, 1);
-  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
-  int dtype = isa_dtype_find(name, strlen(name));
-  const char *shown = luaL_tolstring(L, 2, NULL);
-  if (dtype < 0) return refuse_text(L, 1, lua_pushfstring(L, "'%s' is not a data type", shown));
-  lua_pop(L, 1);
-  lk_view *w = begin(L, 1, &e);
-  return finish(L, soma_view_as(&w->v, (unsigned)dtype, &e), &e);
+  return lk_view_finish(L, soma_view_slice(&w->v, 0, i * n, n < left ? n : left, 1, &e), &e);
 }
 
 /* ---- What is known only at run time ---------------------------------------------------------- */
 
 static int add_part(lua_State *L, soma_view_dyn part) {
   soma_view_error e;
-  lk_view *w = begin(L, 1, &e);
-  if (!soma_view_add(&w->v, &part, &e)) return finish(L, 0, &e);
+  lk_view *w = lk_view_begin(L, 1, &e);
+  if (!soma_view_add(&w->v, &part, &e)) return lk_view_finish(L, 0, &e);
   remember(L, w, 2);
   return 1;
 }
@@ -409,38 +299,41 @@ static int add_part(lua_State *L, soma_view_dyn part) {
 static void check_index(lua_State *L, const char *what) {
   static const char text[] = "%s takes a view of whole numbers in SBUF, not %s";
   if (luaL_testudata(L, 2, VIEW)) return;
-  refuse_text(L, 1, lua_pushfstring(L, text, what, luaL_tolstring(L, 2, NULL)));
+  lk_view_refuse_text(L, 1, lua_pushfstring(L, text, what, luaL_tolstring(L, 2, NULL)));
 }
 
 /* v:gather(index [, dimension]): of a DMA: that dimension (1) goes by an index vector of SBUF. */
 static int view_gather(lua_State *L) {
   lua_settop(L, 3);
-  check(L, 1);
+  lk_view_check(L, 1);
   check_index(L, "gather");
-  unsigned d = lua_isnil(L, 3) ? 0 : dimension(L, 3);
-  const lk_view *v = check(L, 1); /* an index is multiplied by the step of all of the tensor */
+  unsigned d = lua_isnil(L, 3) ? 0 : lk_view_dimension(L, 3);
+  const lk_view *v =
+      lk_view_check(L, 1); /* an index is multiplied by the step of all of the tensor */
   if (v->memory == 0 && d < v->v.ndim && v->v.dim[d].step != v->steps[d])
     return refuse(L, 1, "an index vector goes by a dimension of all of %s, with its step", 0);
-  return add_part(
-      L, (soma_view_dyn){.kind = SOMA_DYN_GATHER, .dim = (uint8_t)d, .operand = &check(L, 2)->v});
+  return add_part(L, (soma_view_dyn){.kind = SOMA_DYN_GATHER,
+                                     .dim = (uint8_t)d,
+                                     .operand = &lk_view_check(L, 2)->v});
 }
 
 /* v:indirect(index): on trn3, free elements at places that the index gives. */
 static int view_indirect(lua_State *L) {
   lua_settop(L, 2);
-  check(L, 1);
+  lk_view_check(L, 1);
   check_index(L, "indirect");
-  return add_part(L, (soma_view_dyn){.kind = SOMA_DYN_INDIRECT, .operand = &check(L, 2)->v});
+  return add_part(L,
+                  (soma_view_dyn){.kind = SOMA_DYN_INDIRECT, .operand = &lk_view_check(L, 2)->v});
 }
 
 /* v:bound(register): as many partitions of a tile (rows of a tensor) as the register says, at most
  * those of the view. */
 static int view_bound(lua_State *L) {
   lua_settop(L, 2);
-  check(L, 1);
+  lk_view_check(L, 1);
   const char *shown = luaL_tolstring(L, 2, NULL);
   if (!has_class(L, 2, REGISTER))
-    return refuse_text(L, 1, lua_pushfstring(L, "bound takes a register, not %s", shown));
+    return lk_view_refuse_text(L, 1, lua_pushfstring(L, "bound takes a register, not %s", shown));
   lua_pop(L, 1);
   return add_part(L, (soma_view_dyn){.kind = SOMA_DYN_SIZE});
 }
@@ -450,7 +343,7 @@ static int view_bound(lua_State *L) {
 /* The view at index i with its registers' numbers; refused if it is not of the kernel at `kernel`.
  */
 static soma_view settled(lua_State *L, int i, int kernel) {
-  soma_view v = check(L, i)->v;
+  soma_view v = lk_view_check(L, i)->v;
   lua_getiuservalue(L, i, KERNEL);
   if (!lua_rawequal(L, -1, kernel)) {
     lua_getiuservalue(L, i, NAME);
@@ -487,7 +380,7 @@ static int put_operand(lua_State *L) {
   lua_getiuservalue(L, 2, NAME);
   e.name = lua_tostring(L, -1);
   size_t n = soma_view_words(&v, 0, words, sizeof words / sizeof *words, &e);
-  if (n == 0) return refuse_text(L, 2, e.text);
+  if (n == 0) return lk_view_refuse_text(L, 2, e.text);
   lua_Integer at = (lua_Integer)lua_rawlen(L, 1);
   for (size_t i = 0; i < n; i++) {
     lua_pushinteger(L, words[i]);
@@ -519,7 +412,7 @@ static int same_as(lua_State *L) {
 /* ---- Fields ---------------------------------------------------------------------------------- */
 
 static int view_text(lua_State *L) {
-  const lk_view *v = check(L, 1);
+  const lk_view *v = lk_view_check(L, 1);
   luaL_Buffer b;
   lua_getiuservalue(L, 1, NAME);
   const char *name = lua_tostring(L, -1);
@@ -537,7 +430,7 @@ static int view_text(lua_State *L) {
 }
 
 static int view_index(lua_State *L) {
-  const lk_view *v = check(L, 1);
+  const lk_view *v = lk_view_check(L, 1);
   if (lua_type(L, 2) != LUA_TSTRING) return subscript(L);
   const char *key = lua_tostring(L, 2);
   bool steps = strcmp(key, "steps") == 0;
@@ -576,11 +469,11 @@ void lk_add_views(lua_State *L) {
   static const luaL_Reg meta[] = {{"__tostring", view_text}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"slice", view_slice},
                                      {"block", view_block},
-                                     {"broadcast", view_broadcast},
-                                     {"permute", view_permute},
-                                     {"reshape", view_reshape},
-                                     {"view", view_as},
-                                     {"ap", view_ap},
+                                     {"broadcast", lk_view_broadcast},
+                                     {"permute", lk_view_permute},
+                                     {"reshape", lk_view_reshape},
+                                     {"view", lk_view_as},
+                                     {"ap", lk_view_ap},
                                      {"gather", view_gather},
                                      {"indirect", view_indirect},
                                      {"bound", view_bound},
