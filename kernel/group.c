@@ -37,8 +37,7 @@ bool as_k_put_groups(as_kernel *k, isa_program *p, as_k_names *names) {
 
 /* ---- One operation in the programs of both cores -------------------------------------------- */
 
-/* Whether an operand is in a tensor that both cores see. */
-static bool is_shared(const as_kernel *k, const as_k_operand *o) {
+bool as_k_is_given(const as_kernel *k, const as_k_operand *o) {
   if (o->space != ISA_HBM) return false;
   unsigned role = k->scratch->tensors[as_k_buf(k, o->buffer)->tensor - 1].role;
   return role == ISA_INPUT || role == ISA_OUTPUT;
@@ -100,7 +99,7 @@ static bool is_of_both(const as_kernel *k, const as_k_item *it) {
   const isa_form *form = isa_form_of(it->op);
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++)
     if (form->fields[uses[u].field].kind == ISA_K_APS &&
-        !is_shared(k, as_k_use_op(k, it, &uses[u])))
+        !as_k_is_given(k, as_k_use_op(k, it, &uses[u])))
       return false;
   return true;
 }

@@ -428,6 +428,8 @@ bool as_k_add_item(as_kernel *k, const as_k_item *it);
 bool as_k_is_collective(const as_k_item *it);
 /* Whether an item ends only after its engine has gone on: a transfer, a collective. */
 bool as_k_runs_on(const as_k_item *it);
+/* Whether an operand is in an input or output, which both cores and the caller see. */
+bool as_k_is_given(const as_kernel *k, const as_k_operand *o);
 /* Marks operations on what both cores see that are in both kernels: they are one. */
 bool as_k_pair_collectives(as_kernel *first, as_kernel *second, as_kernel **failed);
 

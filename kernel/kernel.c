@@ -74,7 +74,10 @@ as_kernel *as_kernel_new(const as_kernel_options *o) {
   k->al = al;
   k->o = *o;
   k->o.alloc = NULL;
-  if (k->o.flags & AS_KERNEL_KEEP_ORDER) k->o.passes = k->o.extra = 0;
+  if (k->o.flags & AS_KERNEL_KEEP_ORDER) {
+    k->o.passes &= AS_PASS_CHOICES;
+    k->o.extra = 0;
+  }
   if (!k->o.costs.dma_byte_rate) k->o.costs.dma_byte_rate = 20000;
   k->target = isa_target_keep(o->target, &k->own_target);
   k->o.target = k->target;

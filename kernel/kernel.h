@@ -57,7 +57,7 @@ enum {
   AS_PASS_USUAL = 64,    /* engines that compilers do not take are not taken (isa/choice.def) */
   AS_PASS_TRIM = 128,    /* columns of a tile that nothing uses take no place */
   AS_PASS_FAR = 256,     /* LOADS and VALUES also count what was made before the last round */
-  AS_PASS_SWDGE = 512,   /* gpsimd makes the descriptors of transfers (fronts.def), from gen3 on */
+  AS_PASS_SWDGE = 512,   /* gpsimd makes the descriptors of inputs and outputs, from gen3 on */
   AS_PASS_MERGES = 1024, /* transfers and copies of one line, round after round, are one */
   AS_PASS_CHOICES = AS_PASS_USUAL | AS_PASS_SWDGE, /* these change nothing of the list */
   AS_PASS_ALL = 511 & ~AS_PASS_USUAL               /* that make programs faster */

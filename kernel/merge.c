@@ -56,6 +56,14 @@ static const as_k_operand *side(const as_kernel *k, uint32_t item, unsigned whic
   return NULL;
 }
 
+/* Whether a transfer moves rows of HBM element by element, as one that transposes does. That takes
+ * long for each round: one for all would keep the first round waiting for the last. */
+static bool is_scattered(const as_kernel *k, uint32_t item) {
+  const as_k_operand *o = side(k, item, side(k, item, SRC)->space == ISA_HBM ? SRC : DST);
+  const as_k_shape *s = as_k_shape_of(k, o);
+  return o->space == ISA_HBM && s->ndim > 1 && s->dim[s->ndim - 1].step != 1;
+}
+
 /* Whether an item moves elements from one operand to another, and is the builder's to arrange. */
 static bool may_merge(const merger *m, uint32_t item) {
   const as_kernel *k = m->k;
@@ -69,7 +77,7 @@ static bool may_merge(const merger *m, uint32_t item) {
     return false;
   for (unsigned u = 0; u < n; u++)
     if (uses[u].reads == uses[u].writes) return false;
-  return side(k, item, SRC) && side(k, item, DST);
+  return side(k, item, SRC) && side(k, item, DST) && !is_scattered(k, item);
 }
 
 /* ---- Whether a round goes on ----------------------------------------------------------------- */

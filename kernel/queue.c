@@ -57,6 +57,14 @@ static unsigned stream_of(const as_kernel *k, const as_k_item *it, unsigned dge)
 
 static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
 
+/* Whether a transfer moves bytes of an input or output, whose addresses the program does not have. */
+static bool is_outside(const as_kernel *k, const as_k_item *it) {
+  const as_k_use *uses;
+  for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++)
+    if (as_k_is_given(k, as_k_use_op(k, it, &uses[u]))) return true;
+  return false;
+}
+
 /* Descriptors by hardware where that is legal, unless static ones are asked for; else
  * static ones, else by gpsimd. In a loop at run time static ones are not taken, since each is
  * another transfer. */
@@ -66,19 +74,22 @@ static bool pick(const streams *s, const as_k_item *it, bool in_loop, bool late,
   unsigned modes = r->modes;
   bool store = as_k_goes_to_hbm(s->k, it) && !(s->k->o.flags & AS_KERNEL_ONE_STREAM);
   bool fixed = it->engine < ISA_NENGINES, meets = isa_insn_pipe(&r->in) >= 0;
+  bool asked = it->flags & (AS_REC_STATIC | AS_REC_SWDGE | AS_REC_HWDGE);
+  bool software_first = (s->k->o.passes & AS_PASS_SWDGE) && s->k->target->hwdge && !fixed &&
+                        !meets && !asked;
+  bool inside = software_first && !is_outside(s->k, it);
   unsigned e = fixed            ? it->engine
                : late && !meets ? s->collectives
+               : inside         ? (store ? ISA_ENG_scalar : ISA_ENG_sync)
                : store || meets ? s->store_engine
                                 : (unsigned)ISA_ENG_sync;
   bool hardware = has(modes, ISA_DGE_hwdge) && (e == ISA_ENG_sync || e == ISA_ENG_scalar);
   bool software = has(modes, ISA_DGE_swdge) && e == ISA_ENG_gpsimd;
   bool fixed_ring = has(modes, ISA_DGE_none) && (!in_loop || meets);
   *engine = e;
-  bool asked = it->flags & (AS_REC_STATIC | AS_REC_SWDGE | AS_REC_HWDGE);
   if ((s->k->o.flags & AS_KERNEL_STATIC) && fixed_ring && !asked)
     hardware = software = false;
-  else if ((s->k->o.passes & AS_PASS_SWDGE) && s->k->target->hwdge && has(modes, ISA_DGE_swdge) &&
-           !fixed && !meets && !asked) {
+  else if (software_first && !inside && has(modes, ISA_DGE_swdge)) {
     *dge = ISA_DGE_swdge;
     *engine = ISA_ENG_gpsimd;
     return true;

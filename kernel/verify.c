@@ -1,7 +1,7 @@
 /* Every item is checked against the machine's rules when it is emitted, on each engine and by each
  * kind of queue that it may go to, with tiles at provisional places. */
 #include "../isa/operand.h"
-#include "impl.h"
+#include "simplify.h"
 
 #include <stdio.h>
 
@@ -176,12 +176,14 @@ static bool converts(const as_kernel *k, unsigned op) {
 }
 
 /* The instruction that stands for an item's on an engine which has none like it, if compilers take
- * that; its cost there becomes one of r. */
+ * that; its cost there becomes one of r. Not where the list is to stay as it was recorded. */
 static bool find_other(as_kernel *k, const as_k_draft *d, as_k_verdict *r, as_k_verdict *other) {
   as_k_binder b = {.k = k, .p = k->scratch};
   unsigned e;
   isa_insn in;
-  if (d->it.engine != ISA_NENGINES || !(k->o.passes & AS_PASS_USUAL)) return false;
+  if (d->it.engine != ISA_NENGINES || !(k->o.passes & AS_PASS_USUAL) ||
+      !as_k_asked(k, ~(uint32_t)AS_PASS_CHOICES))
+    return false;
   *other = *r;
   if (!isa_insn_instead(&d->in, k->target->gen, &other->in, &e) || (r->engines >> e & 1) ||
       !converts(k, d->in.op))

@@ -63,6 +63,20 @@ class Merges(KernelCase):
         return out.getvalue()
 
 
+    def test_transfers_by_the_element_stay(self):
+        """A load of a column for each row takes long for each round, so each round has its own."""
+        def kernel(x):
+            out = nl.ndarray((P, 4 * P), dtype=nl.float32, buffer=nl.shared_hbm)
+            for i in nl.affine_range(4):
+                t = nl.load(x[i * P + nl.arange(P)[None, :], nl.arange(P)[:, None]])
+                nl.store(out[:, i * P:(i + 1) * P], value=nl.add(t, 1.0))
+            return out
+        x = data(4 * P, P)
+        run = nki.jit(kernel).run(x)
+        self.same(run.result, x.T + 1)
+        self.assertEqual(run.stats.dma_transfers, 4 + 1)  # the stores are one
+
+
 def steps(seed):
     """A random list of rounds over a temporary in HBM and tiles: what each does in a round."""
     r = random.Random(seed)

@@ -564,31 +564,39 @@ static void a_front_end_says_which_rounds_count(void **state) {
   }
 }
 
-/* The engine that triggers a load is gpsimd where descriptors are made by software. */
+/* The engine that triggers a load of an input is gpsimd where descriptors are made by software; what
+ * the kernel has between its inputs and outputs goes by hardware. At each level. */
 static void a_front_end_says_who_makes_descriptors(void **state) {
   static const struct {
-    const char *target, *front_end, *queue;
-  } rows[] = {{"trn2", "neuronxcc.nki", "q_swdge_gpsimd"}, {"trn2", "nki", "q_hwdge_sync"},
-              {"trn1", "neuronxcc.nki", "q_static_sync"},  {"trn3", "soma.kernel", "q_hwdge_sync"}};
+    const char *target, *front_end, *queues[3]; /* of the load, of a store and a load of a temporary */
+  } rows[] = {{"trn2", "neuronxcc.nki", {"q_swdge_gpsimd", "q_hwdge_scalar", "q_hwdge_sync"}},
+              {"trn2", "nki", {"q_hwdge_sync", "q_hwdge_scalar", "q_hwdge_sync"}},
+              {"trn1", "neuronxcc.nki", {"q_static_sync", "q_static_gpsimd", "q_static_sync"}},
+              {"trn3", "soma.kernel", {"q_hwdge_sync", "q_hwdge_scalar", "q_hwdge_sync"}}};
   (void)state;
-  for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
+  for (unsigned r = 0; r < 2 * sizeof rows / sizeof *rows; r++) {
     soma_kernel_options o = SOMA_KERNEL_OPTIONS_INIT;
     list l;
     char *text;
     size_t size;
-    kbed_open(&l.b, rows[r].target, 0, 0);
+    kbed_open(&l.b, rows[r / 2].target, 0, 0);
     soma_kernel_free(l.b.k);
-    o.front_end = rows[r].front_end;
+    o.front_end = rows[r / 2].front_end;
+    o.optimize = r % 2;
     assert_int_equal(soma_kernel_new(l.b.m, &o, &l.b.k), SOMA_OK);
     l.b.file = 0;
     l.x = kbed_tensor(&l.b, "x", SOMA_FLOAT32, 128, COLS, SOMA_INPUT);
     l.out = kbed_tensor(&l.b, "out", SOMA_FLOAT32, 128, COLS, SOMA_OUTPUT);
-    uint32_t t = tile(&l, "t", SOMA_SBUF);
+    uint32_t temp = kbed_tensor(&l.b, "temp", SOMA_FLOAT32, 128, COLS, SOMA_TEMP);
+    uint32_t t = tile(&l, "t", SOMA_SBUF), u = tile(&l, "u", SOMA_SBUF);
     load(&l, t, l.x);
-    store(&l, l.out, t);
+    store(&l, temp, t);
+    load(&l, u, temp);
+    store(&l, l.out, u);
     kbed_finish(&l.b);
     assert_int_equal(soma_disassemble(l.b.m, l.b.p, &text, &size), SOMA_OK);
-    if (!strstr(text, rows[r].queue)) fail_msg("%s\n%s", rows[r].queue, text);
+    for (unsigned q = 0; q < 3; q++)
+      if (!strstr(text, rows[r / 2].queues[q])) fail_msg("%s\n%s", rows[r / 2].queues[q], text);
     soma_bytes_free(text);
     kbed_close(&l.b);
   }

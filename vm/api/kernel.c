@@ -140,7 +140,9 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
   if (!as_kernel_passes(o.front_end, &ko.passes))
     return soma_fail(m, SOMA_ARG, "there is no front end %.40s", o.front_end);
   if (o.optimize > 2) return soma_fail(m, SOMA_ARG, "optimize is %u: 0, 1 or 2", o.optimize);
-  ko.passes = o.optimize && !(o.flags & SOMA_KERNEL_KEEP_ORDER) ? ko.passes & ~o.without : 0;
+  /* Engines and descriptors are the toolchain's at each level: they change nothing of the list. */
+  bool listed = !o.optimize || (o.flags & SOMA_KERNEL_KEEP_ORDER);
+  ko.passes &= listed ? AS_PASS_CHOICES : ~o.without;
   if (ko.cores > ISA_MAX_CORES || ko.core >= ko.cores)
     return soma_fail(m, SOMA_ARG, "core %u of %u: a program has one core or two, 0 and 1", ko.core,
                      ko.cores);

@@ -47,7 +47,8 @@ typedef struct soma_kernel_options {
   uint32_t sbuf_bytes;   /* of a partition that may be used, from 0; 0: all that the target has */
   uint32_t core;         /* in a program for two cores: the one that this kernel is for, 0 or 1 */
   uint32_t cores;        /* of the program: 1 (or 0), or 2: see soma_kernel_finish_pair */
-  uint32_t optimize;     /* 0: the list as it is; 1: what the toolchain of front_end does to it;
+  uint32_t optimize;     /* 0: the list as it is, with the engines and descriptors of front_end;
+                            1: what the toolchain of front_end does to it;
                             2: the fastest of several policies: see soma_kernel_get_policy */
   const char *front_end; /* of kernel/fronts.def: "neuronxcc.nki" "nki" "import"; NULL:
                             "soma.kernel", to which all is done */
@@ -68,7 +69,7 @@ enum {
   SOMA_PASS_USUAL = 64,   /* engines that compilers do not take are not taken (isa/choice.def) */
   SOMA_PASS_TRIM = 128,   /* columns of a tile that nothing uses take no place */
   SOMA_PASS_FAR = 256,    /* loads and values also count what was made before the last round */
-  SOMA_PASS_SWDGE = 512,  /* gpsimd makes the descriptors of transfers, from gen3 on */
+  SOMA_PASS_SWDGE = 512,  /* gpsimd makes the descriptors of inputs and outputs, from gen3 on */
   SOMA_PASS_MERGES = 1024 /* transfers and copies of one line, round after round, are one */
 };
 

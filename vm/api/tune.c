@@ -17,7 +17,8 @@ _Static_assert((int)NPOLICIES < (int)SOMA_POLICIES, "there is room for every pol
 static soma_choice choice_of(const soma_recipe *r, unsigned i) {
   uint32_t usual = r->o.passes & AS_PASS_USUAL;
   soma_choice c = {.flags = r->o.flags | policies[i].flags};
-  c.passes = r->o.flags & AS_KERNEL_KEEP_ORDER ? 0 : (policies[i].passes & ~r->without) | usual;
+  bool listed = r->o.flags & AS_KERNEL_KEEP_ORDER;
+  c.passes = (listed ? 0 : policies[i].passes & ~r->without) | usual;
   return c;
 }
 
