@@ -57,7 +57,7 @@ static unsigned stream_of(const as_kernel *k, const as_k_item *it, unsigned dge)
 
 static bool has(unsigned modes, unsigned dge) { return modes >> dge & 1; }
 
-/* Whether a transfer moves bytes of an input or output, whose addresses the program does not have. */
+/* Whether a transfer moves bytes of an input or output, whose place the program does not know. */
 static bool is_outside(const as_kernel *k, const as_k_item *it) {
   const as_k_use *uses;
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++)
