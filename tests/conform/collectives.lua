@@ -192,6 +192,16 @@ local function of_types(suite)
     collective(suite, {insn = insn, dtype = "float32", op = i > 3 and "add" or nil, ranks = 2, lists = groups[2][1], engine = "sync", algorithm = "auto",
       seed = 1, args = ", prio=2", targets = util.since(4)})
   end
+  -- pairs of ranks of a device, one device after another
+  for i, insn in ipairs {"all_gather", "all_reduce", "reduce_scatter"} do
+    for k, dtype in ipairs {"float32", "bfloat16", "int32"} do
+      local o = {insn = insn, dtype = dtype, op = i > 1 and ({"add", "max", "min"})[k] or nil, ranks = 8, lists = {{2, 3, 1, 0, 6, 7, 5, 4}},
+        engine = engines[k + 1], algorithm = "kangaring", seed = 10 * i + k, sbuf = k == 2}
+      collective(suite, o)
+      o.cores, o.ranks, o.lists, o.sbuf = 2, 4, groups[4][1], false
+      collective(suite, o)
+    end
+  end
 end
 
 -- Several operands at once, in place, strided, channels, and a group of one rank.
