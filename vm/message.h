@@ -10,12 +10,17 @@
 /* At most that many ranks, and messages of one of them: they are in an event's rank. */
 enum { VM_MESSAGE_SEQ = 40 };
 
+/* In `updates`: a packet of a share of several, but the last. It takes its time on links, where
+ * packets of several shares follow one another, and ends there: all bytes come with the last. */
+enum { VM_MESSAGE_PACKET = 2 };
+
 /* 64 bytes without an address, so that it can go to another process. */
 typedef struct vm_message {
   vm_time time;               /* when it arrives */
   uint64_t seq;               /* of its sender, from 0 on */
   uint32_t src, dst;          /* ranks; both cores have the same number */
-  uint8_t core, updates, sem; /* updates: it adds `value` to that semaphore */
+  /* updates: 1: it adds `value` to that semaphore; or VM_MESSAGE_PACKET */
+  uint8_t core, updates, sem;
   uint8_t engine;             /* the sender's, at pc */
   uint32_t pc;
   /* Elements first .. first + n - 1 of pattern ap of the sender's core, which begins `offset` bytes
@@ -54,6 +59,7 @@ typedef struct vm_peers {
   vm_run *const *runs;     /* by rank */
   const uint32_t *ranks;   /* by slot - 1 of the program's peers */
   const uint32_t *tensors; /* [slot - 1][tensor of the program]: the peer's; UINT32_MAX: none */
+  uint32_t of_device;      /* ranks of a device, between which links are; 0: there are none */
   uint64_t sent;           /* messages so far */
   vm_parcel *out;          /* those to other stacks that have not been taken from here */
   uint32_t nout, cap_out;

@@ -97,12 +97,38 @@ section gpsimd
 ]==]
 local function input(r) return {x = soma.full({32, 100}, r, "float32")} end
 
+case("packets: links carry each byte once, messages are as many; what one link carries for several takes turns", function()
+  local gather = soma.assemble(([==[
+target trn1
+tp group %s
+x tensor float32[25000], input
+y tensor float32[200000], output
+done sem
+section gpsimd
+  all_gather dsts=[y], srcs=[x], group=tp $done++
+  nop $done>=1
+  halt
+]==]):format(list_of(8)))
+  local function run(packet)
+    local w <close> = soma.world {ranks = 8, target = "trn1", algorithm = "rdh", costs = {CC_PACKET = packet}}
+    w:slow_link(0, 1, 0.1)
+    local runs = w:run(gather, function(r) return {x = soma.arange(25000, "float32") + r} end)
+    for r = 0, 7 do eq({runs[r].out.y[25000 * 3 + 7], runs[r].out.y[199999]}, {10.0, 25006.0}) end
+    return runs
+  end
+  local whole, cut = run(10000000), run(997)
+  for i, l in ipairs(whole.links) do eq({cut.links[i].bytes, cut.links[i].messages}, {l.bytes, l.messages}) end
+  eq(whole.time_ns ~= cut.time_ns, true)
+end)
+
 case("the same bits for any windows and threads, also with changes", function()
   local prog = soma.assemble(reduce:format(list_of(32)))
   for _, algorithm in ipairs {"mesh", "ring", "rdh"} do
     local first
     for _, how in ipairs {{0, 1}, {0, 3}, {70, 2}, {137, 1}, {1000, 4}, {5000, 2}} do
-      local w <close> = soma.world {ranks = 32, target = "trn1", algorithm = algorithm, window_ns = how[1], threads = how[2]}
+      local w <close> = soma.world {
+        ranks = 32, target = "trn1", algorithm = algorithm, window_ns = how[1], threads = how[2], costs = {CC_PACKET = algorithm == "ring" and 90 or nil},
+      }
       w:fail_link(0, 4)
       w:slow_link(2, 3, 0.05, 6000)
       w:delay_rank(7, 2500.5)

@@ -70,6 +70,9 @@ case("worlds inside a device", function()
   saved_alike {ranks = 4, target = "trn2", algorithm = "rdh"}
 end)
 case("a world with messages on links", function() saved_alike {ranks = 5, target = "trn1"} end)
+case("packets of a share on links, of sizes that no element has", function()
+  saved_alike {ranks = 4, target = "trn1", algorithm = "rdh", costs = {CC_PACKET = 301}}
+end)
 case("two instances, joined by EFA", function()
   saved_alike({ranks = 4, target = "trn1", instance = "trn1.2xlarge x 2"}, function(w) eq(w.instance, "trn1.2xlarge x 2") end)
 end)

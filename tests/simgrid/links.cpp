@@ -19,9 +19,16 @@ struct Step {
   unsigned n;
   double bytes;
 };
-struct Sequencer {
+struct Sequencer { // a host of its own, whose DMA rings are its way to the links of its device
   unsigned rank, core;
   std::vector<Step> steps;
+  sg::Host* host;
+  unsigned rings() const {
+    unsigned n = 1;
+    for (const Step& s : steps)
+      if (s.kind == 'p') n = std::max(n, s.n);
+    return n;
+  }
 };
 
 static std::vector<Sequencer> sequencers;
@@ -31,6 +38,7 @@ static sg::MutexPtr mutex;
 static sg::ConditionVariablePtr changed;
 static std::vector<sg::Host*> hosts;
 static std::map<std::pair<sg::Host*, sg::Host*>, size_t> hops;
+static double source = 1e12; // bytes per s of a DMA ring
 static double last = 0;
 static const double HOP = 200e-9; // LINK_LAT and LINK_HOP of plan.c
 
@@ -50,12 +58,12 @@ static void push(sg::Host* from, unsigned core, const Step& s, sg::MutexPtr queu
     std::unique_lock lock(*queue);
     sg::Comm::sendto(from, to, s.bytes);
   }
-  sg::this_actor::sleep_for(HOP * std::max<size_t>(hops[{from, to}], 1));
+  sg::this_actor::sleep_for(HOP * hops[{from, to}]);
   raise(key(s.to, core, s.sem), s.n);
 }
 
 static void run(const Sequencer* q) {
-  sg::Host* here = hosts[q->rank / ranks_of_device];
+  sg::Host* here = q->host;
   std::map<unsigned, sg::MutexPtr> queues;
   for (const Step& s : q->steps)
     if (s.kind == 'w') {
@@ -78,6 +86,7 @@ int main(int argc, char** argv) {
   std::ifstream in(argv[1]);
   std::string line, word;
   std::vector<sg::Link*> links;
+  std::map<std::pair<unsigned, unsigned>, std::vector<sg::LinkInRoute>> ways; // between devices
   auto* zone = sg::create_full_zone("devices");
   sg::Link* within = zone->create_link("within", 1e15)->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)->set_latency(0)->seal();
   while (std::getline(in, line)) {
@@ -89,20 +98,20 @@ int main(int argc, char** argv) {
       at >> a >> ranks_of_device;
       for (unsigned i = 0; i < a; i++) {
         hosts.push_back(zone->create_host("device" + std::to_string(i), 1e9)->seal());
-        zone->add_route(hosts[i]->get_netpoint(), hosts[i]->get_netpoint(), nullptr, nullptr, {sg::LinkInRoute(within)}, false);
+        ways[{i, i}].emplace_back(within);
       }
+    } else if (word == "source") {
+      at >> x;
+      source = x * 1e6;
     } else if (word == "link") { // thousandths of a byte per ns
       at >> a >> x;
       links.push_back(zone->create_link("link" + std::to_string(a), x * 1e6)->set_latency(0)->seal());
     } else if (word == "route") {
-      std::vector<sg::LinkInRoute> way;
       at >> a >> b;
-      while (at >> c) way.emplace_back(links[c]);
-      hops[{hosts[a], hosts[b]}] = way.size();
-      zone->add_route(hosts[a]->get_netpoint(), hosts[b]->get_netpoint(), nullptr, nullptr, way, false);
+      while (at >> c) ways[{a, b}].emplace_back(links[c]);
     } else if (word == "sequencer") {
       at >> a >> b;
-      sequencers.push_back({a, b, {}});
+      sequencers.push_back({a, b, {}, nullptr});
     } else if (word == "wait") {
       at >> a >> b;
       sequencers.back().steps.push_back({'w', 0, a, b, 0});
@@ -112,6 +121,18 @@ int main(int argc, char** argv) {
     } else if (word == "push") {
       at >> a >> b >> c >> x;
       sequencers.back().steps.push_back({'p', a, b, c, x});
+    }
+  }
+  for (Sequencer& q : sequencers) {
+    const std::string name = "cc" + std::to_string(&q - sequencers.data());
+    const sg::Link* rings = zone->create_link(name, source * q.rings())->set_latency(0)->seal();
+    q.host = zone->create_host(name, 1e9)->seal();
+    for (unsigned b = 0; b < hosts.size(); b++) {
+      const auto& way = ways[{q.rank / ranks_of_device, b}];
+      std::vector<sg::LinkInRoute> all{sg::LinkInRoute(rings)};
+      all.insert(all.end(), way.begin(), way.end());
+      hops[{q.host, hosts[b]}] = way.size();
+      zone->add_route(q.host->get_netpoint(), hosts[b]->get_netpoint(), nullptr, nullptr, all, false);
     }
   }
   zone->seal();

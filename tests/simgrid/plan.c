@@ -1,7 +1,7 @@
 /* A collective of a world as the judge of links takes it: its devices, routes, and what the CC
  * sequencers of each rank do. Then the time that Soma takes for it, with transfers that cost next
- * to nothing: what is left is links. plan INSTANCE RANKS STRIDE LNC ALGORITHM OP ELEMENTS of ranks
- * 0, STRIDE, 2 STRIDE ... */
+ * to nothing: what is left is links. plan INSTANCE RANKS STRIDE LNC ALGORITHM OP ELEMENTS [RATE] of
+ * ranks 0, STRIDE, 2 STRIDE ...; RATE: thousandths of a byte per ns at which a DMA ring sends. */
 #include "../../vm/api/world_impl.h"
 
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 
 static const char costs[] =
-    "DMA_R_IN 100000000\nDMA_R_OUT 100000000\nDMA_HBM 100000000\nDMA_SUM 1000\nDMA_ELEMENT 0\n"
+    "DMA_R_IN 100000000\nDMA_HBM 100000000\nDMA_SUM 1000\nDMA_ELEMENT 0\n"
     "DMA_TRANSFER 0\nDMA_STATIC 0\nDMA_FIRST 0\nDMA_STAGGER 0\nDMA_SEM 0\nDMA_RESUME 0\n"
-    "DMA_RING_DESC 0\nDMA_ENG_DESC 0\nCC_RING_DESC 0\nCC_START 0\nCC_STEP 0\nCC_PACKET 1000000000\n"
+    "DMA_RING_DESC 0\nDMA_ENG_DESC 0\nCC_RING_DESC 0\nCC_START 0\nCC_STEP 0\nCC_PACKET 4096\nCC_RINGS 12\n"
     "SEM_SEEN 0\nSEM_PEER 0\nSEM_SELF 0\nLINK_LAT 200\nLINK_HOP 200\n";
 
 static soma_world *w;
@@ -98,13 +98,16 @@ static soma_program *assemble(const char *text, const char *name) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 8) die("plan", "INSTANCE RANKS STRIDE LNC ALGORITHM OP ELEMENTS");
+  if (argc != 8 && argc != 9) die("plan", "INSTANCE RANKS STRIDE LNC ALGORITHM OP ELEMENTS [RATE]");
+  const char *rate = argc == 9 ? argv[8] : "100000000";
   const int stride = atoi(argv[3]);
   const char *op = argv[6], *nothing = "section gpsimd core=*\nhalt\n";
   char error[512] = "";
   soma_options m = SOMA_OPTIONS_INIT;
   m.timing_only = 1;
-  m.costs = costs;
+  char all[sizeof costs + 64];
+  snprintf(all, sizeof all, "%sDMA_R_OUT %s\n", costs, rate);
+  m.costs = all;
   soma_world_options o = {.size = sizeof o,
                           .instance = argv[1],
                           .ranks = (uint32_t)atoi(argv[2]),
@@ -122,6 +125,7 @@ int main(int argc, char **argv) {
     if (soma_world_load(w, r, r % (uint32_t)stride ? idle : p) != SOMA_OK)
       die("load", soma_world_error(w));
   if (soma_world_start(w) != SOMA_OK) die("start", soma_world_error(w));
+  printf("source %s\n", rate);
   put_links();
   for (uint32_t r = 0; r < o.ranks; r++) {
     soma_program *planned = soma_world_program(w, r);

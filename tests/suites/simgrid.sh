@@ -19,7 +19,7 @@ $CC -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror $flags tests/simgrid/plan.c
   echo "0 passed, 1 failed"
   exit 1
 }
-judge() { # PERCENT INSTANCE RANKS STRIDE LNC ALGORITHM OP ELEMENTS
+judge() { # PERCENT INSTANCE RANKS STRIDE LNC ALGORITHM OP ELEMENTS [RATE]
   percent=$1
   shift
   "$work/plan" "$@" >"$work/steps" || : >"$work/steps"
@@ -52,8 +52,12 @@ done
 for list in "trn1.32xlarge 32" "inf2.48xlarge 24" "trn2u.48xlarge 64"; do
   for op in all_reduce all_gather; do judge 10 $list 1 1 kangaring $op 49152; done
 done
-# On a ring several ranks send over one link at a step. Where all share it all end late; where it serves one after the
-# other some go on meanwhile, over other links: so a fifth less.
-judge 25 inf2.48xlarge 16 2 1 rdh all_reduce 65536
+# Several ranks that send over one link at a step, at its rate together: DMA rings of half a link's. Were they faster, what
+# comes first would wait there as a whole and go as a whole, and those behind it would end later than by sharing.
+for op in all_reduce all_gather reduce_scatter; do
+  judge 10 inf2.48xlarge 16 2 1 rdh $op 65536 24000
+  judge 10 trn1.32xlarge 32 1 1 rdh $op 65536 24000
+  judge 10 trn2u.48xlarge 256 2 1 rdh $op 262144 43000
+done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -98,8 +98,8 @@ static void test_shared_link(void **state) {
   vm_links l;
   vm_parcel p = message(0, 1, 0), q = message(0, 1, 1), out;
   open_links(&l, &o);
-  assert_true(vm_links_enter(&l, &q, 48000, 1000 * NS));
-  assert_true(vm_links_enter(&l, &p, 48000, 1000 * NS));
+  assert_true(vm_links_enter(&l, &q, 48000, 0, 1000 * NS));
+  assert_true(vm_links_enter(&l, &p, 48000, 0, 1000 * NS));
   assert_true(vm_links_step(&l, &out));
   assert_int_equal(out.m.seq, 0);
   assert_int_equal(ns(out.m.time), 1000 + 1000 + 200);
@@ -113,6 +113,38 @@ static void test_shared_link(void **state) {
   vm_links_close(&l);
 }
 
+/* Packets of two messages take turns; they end on their last link. A packet that a failed link has
+ * stopped stops its message, though the link is whole again. */
+static void test_packets(void **state) {
+  (void)state;
+  vm_link_change c[] = {{1, 2, 0, 1500 * NS}, {1, 2, 1000, 2500 * NS}};
+  for (uint32_t changes = 0; changes <= 2; changes += 2) {
+    vm_links_options o = options_of("trn1.32xlarge", 1);
+    vm_links l;
+    o.changes = c;
+    o.nchanges = changes;
+    o.source = 48000;
+    open_links(&l, &o);
+    for (uint32_t k = 0; k < 3; k++)
+      for (uint32_t src = 0; src < 2; src++) {
+        vm_parcel p = message(src, 2, k);
+        p.m.updates = k < 2 ? VM_MESSAGE_PACKET : 1;
+        assert_true(vm_links_enter(&l, &p, 48000, k < 2 ? 0 : 96000, (k + 1) * 1000 * NS));
+      }
+    vm_parcel out;
+    uint32_t n = 0;
+    while (vm_links_next(&l) != UINT64_MAX) {
+      if (!vm_links_step(&l, &out)) continue;
+      assert_int_equal(out.m.seq, 2);
+      assert_int_equal(ns(out.m.time), 1000 * (5 + n++) + 200);
+    }
+    assert_int_equal(n, changes ? 0 : 2);
+    assert_int_equal(vm_links_route(&l, 1, 2)->messages, changes ? 0 : 2);
+    assert_int_equal(l.lost, changes ? 4 : 0);
+    vm_links_close(&l);
+  }
+}
+
 /* A message that comes as slowly as a link is fast does not wait, and passes two links at once. */
 static void test_cut_through(void **state) {
   (void)state;
@@ -121,7 +153,7 @@ static void test_cut_through(void **state) {
   vm_parcel p = message(0, 5, 0), out;
   o.source = 48000;
   open_links(&l, &o);
-  assert_true(vm_links_enter(&l, &p, 96000, 5000 * NS));
+  assert_true(vm_links_enter(&l, &p, 96000, 0, 5000 * NS));
   assert_false(vm_links_step(&l, &out));
   assert_int_equal(vm_links_next(&l), 5100 * NS);
   assert_true(vm_links_step(&l, &out));
@@ -142,7 +174,7 @@ static void test_order(void **state) {
     for (uint32_t k = 0; k < N; k++) {
       uint32_t i = turn == 0 ? k : turn == 1 ? N - 1 - k : k * 7 % N, to = i * 31 % 64;
       vm_parcel p = message(i * 13 % 64, to == i * 13 % 64 ? (to + 1) % 64 : to, i);
-      assert_true(vm_links_enter(&l, &p, 1000 + i * 997 % 60000, (i * 389 % 1000) * NS));
+      assert_true(vm_links_enter(&l, &p, 1000 + i * 997 % 60000, 0, (i * 389 % 1000) * NS));
     }
     while (vm_links_next(&l) != UINT64_MAX)
       if (vm_links_step(&l, &out)) {
@@ -166,12 +198,12 @@ static void test_changes(void **state) {
   assert_int_equal(follow(&l, 0, 1, NULL), 3);
   assert_int_equal(follow(&l, 1, 0, NULL), 3);
   assert_int_equal(follow(&l, 8, 9, NULL), 1);
-  assert_true(vm_links_enter(&l, &p, 48000, 1000 * NS));
+  assert_true(vm_links_enter(&l, &p, 48000, 0, 1000 * NS));
   assert_true(vm_links_step(&l, &out));
   assert_int_equal(ns(out.m.time), 1000 + 2000 + 200);
-  assert_true(vm_links_enter(&l, &q, 48, 1999 * NS));
+  assert_true(vm_links_enter(&l, &q, 48, 0, 1999 * NS));
   assert_true(vm_links_step(&l, &out));
-  assert_true(vm_links_enter(&l, &q, 48, 2000 * NS));
+  assert_true(vm_links_enter(&l, &q, 48, 0, 2000 * NS));
   assert_false(vm_links_step(&l, &out));
   assert_int_equal(l.lost, 1);
   assert_int_equal(l.why.a, 8);
@@ -197,7 +229,7 @@ int main(void) {
       cmocka_unit_test(test_routes),      cmocka_unit_test(test_ties),
       cmocka_unit_test(test_shared_link), cmocka_unit_test(test_cut_through),
       cmocka_unit_test(test_order),       cmocka_unit_test(test_changes),
-      cmocka_unit_test(test_no_link),
+      cmocka_unit_test(test_no_link),     cmocka_unit_test(test_packets),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

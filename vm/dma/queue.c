@@ -364,13 +364,28 @@ static uint32_t number_of_head(const vm_core *c, unsigned queue, unsigned r) {
   return c->queued[queue] - c->rings[queue][r].n;
 }
 
+/* Where in the peer's tensor: relative, since addresses there are another process's. */
+static int64_t offset_there(const vm_core *c, const vm_transfer *t) {
+  return t->dst.at - vm_ap_base(c, &c->code->aps[t->put_ap - 1]);
+}
+
+/* A packet of a share that goes over links, where it waits for others': only the last one has the
+ * bytes. Within a device nothing is shared. */
+static void send_packet(vm_core *c, unsigned dma, const vm_share *s) {
+  const vm_transfer *t = s->t;
+  const vm_peers *x = c->run->peers;
+  if (!t->put || !x->of_device || s->sent == s->bytes ||
+      x->ranks[t->put - 1] / x->of_device == x->rank / x->of_device)
+    return;
+  vm_where by = {t->engine, (int8_t)dma, c->number, t->pc};
+  vm_send_packet(c, s, by, offset_there(c, t), c->dma[dma].packet);
+}
+
 /* What a share sends to a peer: its bytes as they are now, and an update. */
 static void send_share(vm_core *c, vm_share *s, vm_where by) {
   const vm_transfer *t = s->t;
-  int64_t offset = 0;
+  int64_t offset = t->put ? offset_there(c, t) : 0;
   uint8_t *data = NULL;
-  /* Where in the peer's tensor: relative, since addresses there are another process's. */
-  if (t->put) offset = t->dst.at - vm_ap_base(c, &c->code->aps[t->put_ap - 1]);
   if (t->put && s->bytes && !c->run->timing_only) {
     const isa_alloc *al = &c->run->peers->al;
     data = al->fn(al->ud, NULL, 0, (size_t)s->bytes);
@@ -452,6 +467,7 @@ static void end_packet(vm_core *c, unsigned dma) {
   d->busy = false;
   c->hbm_active -= s->t->hbm_bytes > 0;
   s->sent += d->packet;
+  send_packet(c, dma, s);
   /* s->ready: when its last descriptors were there. */
   if (s->sent == s->bytes && s->ready <= c->now) finish_share(c, dma, d->serving);
 }

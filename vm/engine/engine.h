@@ -33,6 +33,8 @@ void vm_post_put(vm_core *c, const struct vm_message *m, uint32_t slot);
 /* A ring's share of a transfer of c is done that goes to a peer or signals one. offset: of its
  * pattern, as in vm_message; data: its elements, which become the message's; NULL: none. */
 void vm_send_share(vm_core *c, const vm_share *s, vm_where by, int64_t offset, uint8_t *data);
+/* A packet of so many bytes of it has left, and others follow. */
+void vm_send_packet(vm_core *c, const vm_share *s, vm_where by, int64_t offset, uint64_t bytes);
 /* put.c */
 /* The message in that slot of c's inbox arrives. */
 void vm_arrive(vm_core *c, uint32_t slot);

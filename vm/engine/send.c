@@ -36,8 +36,20 @@ void vm_receive(vm_run *r, const vm_parcel *p) {
 
 /* ---- Sending ------------------------------------------------------------------------------ */
 
-/* Within a stack a message is an event of the receiver at once; others wait in the run for who
- * takes them. */
+/* It waits in the run for who takes it. */
+static void put_out(vm_core *c, const vm_parcel *p) {
+  vm_peers *peers = c->run->peers;
+  if (peers->nout == peers->cap_out &&
+      !isa_array_grow(&c->al, &peers->out, peers->nout, &peers->cap_out, sizeof *peers->out)) {
+    /* Nobody has the bytes now. */
+    vm_parcel_free(&c->run->peers->al, p);
+    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for a message");
+    return;
+  }
+  peers->out[peers->nout++] = *p;
+}
+
+/* Within a stack a message is an event of the receiver at once. */
 static void send(vm_core *c, const vm_share *s, vm_where by, vm_parcel *p) {
   vm_peers *peers = c->run->peers;
   vm_run *to = peers->runs[p->m.dst];
@@ -48,18 +60,10 @@ static void send(vm_core *c, const vm_share *s, vm_where by, vm_parcel *p) {
   p->node = c->cause;
   vm_tell_send(c, s, by, p);
   /* A world is cut along stacks: only what crosses between them is taken at the ends of windows. */
-  if (to && to->stack == c->run->stack) {
+  if (to && to->stack == c->run->stack)
     vm_receive(to, p);
-    return;
-  }
-  if (peers->nout == peers->cap_out &&
-      !isa_array_grow(&c->al, &peers->out, peers->nout, &peers->cap_out, sizeof *peers->out)) {
-    /* Nobody has the bytes now. */
-    vm_parcel_free(&c->run->peers->al, p);
-    vm_fault(c, ISA_NOMEM, VM_NOWHERE, "no memory for a message");
-    return;
-  }
-  peers->out[peers->nout++] = *p;
+  else
+    put_out(c, p);
 }
 
 static vm_message message_to(const vm_core *c, unsigned slot, vm_time at, vm_where by) {
@@ -95,11 +99,33 @@ static void address(const vm_core *c, const vm_share *s, int64_t offset, vm_mess
     m->tensor = c->run->peers->tensors[(t->put - 1u) * c->prog->ntensors + ap->base - 1];
 }
 
+/* When what a share sends now arrives, if it need not wait for links: the bytes travel, and then
+ * the update is seen as one of a DMA engine is. */
+static vm_time arrival(const vm_core *c) {
+  vm_time seen = (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS;
+  return c->now + (vm_time)c->cost[VM_LINK_LAT] * VM_NS + seen;
+}
+
+void vm_send_packet(vm_core *c, const vm_share *s, vm_where by, int64_t offset, uint64_t bytes) {
+  const vm_transfer *t = s->t;
+  vm_peers *peers = c->run->peers;
+  uint32_t before = (uint32_t)((s->sent - bytes) / t->dst.esize);
+  vm_parcel p = {.m = message_to(c, t->put, arrival(c), by)};
+  address(c, s, offset, &p.m);
+  p.m.first += before;
+  p.m.n = (uint32_t)(s->sent / t->dst.esize) - before;
+  /* Of packets smaller than an element a later one has it. */
+  if (!p.m.n) return;
+  p.m.updates = VM_MESSAGE_PACKET;
+  p.m.src = peers->rank;
+  p.m.core = c->number;
+  p.m.seq = peers->sent++;
+  put_out(c, &p);
+}
+
 void vm_send_share(vm_core *c, const vm_share *s, vm_where by, int64_t offset, uint8_t *data) {
   const vm_transfer *t = s->t;
-  const vm_time seen = (vm_time)(c->cost[VM_DMA_SEM] + c->cost[VM_DMA_RESUME]) * VM_NS;
-  /* The bytes travel, and then the update is seen as one of a DMA engine is. */
-  vm_time at = c->now + (vm_time)c->cost[VM_LINK_LAT] * VM_NS + seen;
+  vm_time at = arrival(c);
   if (t->put && s->bytes) {
     vm_parcel p = {.m = message_to(c, t->put, at, by), .data = data, .bytes = data ? s->bytes : 0};
     address(c, s, offset, &p.m);

@@ -156,18 +156,20 @@ static bool bytes_fit(const vm_core *c, const vm_run *from, const vm_message *m)
 
 static bool message_fits(const vm_core *c, const vm_message *m) {
   const vm_peers *here = c->run->peers;
-  if (!here || m->src >= here->nranks || m->seq >> VM_MESSAGE_SEQ || m->updates > 1) return false;
+  if (!here || m->src >= here->nranks || m->seq >> VM_MESSAGE_SEQ || m->updates > VM_MESSAGE_PACKET)
+    return false;
   const vm_run *from = here->runs[m->src];
   if (c->number >= from->n || m->engine >= ISA_NSEQS ||
       m->pc >= from->prog->cores[c->number].code[m->engine].n)
     return false;
   /* A message without bytes must at least update. */
-  return m->ap ? bytes_fit(c, from, m) : m->updates;
+  return m->ap ? bytes_fit(c, from, m) : m->updates == 1;
 }
 
 static bool read_bytes(vm_saver *s, vm_core *c, vm_parcel *p) {
   const isa_alloc *al = &c->run->peers->al;
-  p->bytes = c->run->timing_only ? 0 : vm_message_bytes(c->run->peers->runs, &p->m);
+  bool last = p->m.updates != VM_MESSAGE_PACKET; /* which has the bytes */
+  p->bytes = c->run->timing_only || !last ? 0 : vm_message_bytes(c->run->peers->runs, &p->m);
   if (p->bytes == 0) return true;
   /* Before memory is taken. */
   if (!vm_saver_need(s, p->bytes <= vm_saver_left(s), "the bytes of a message are cut off"))
@@ -204,6 +206,7 @@ void vm_save_message(vm_saver *s, vm_core *c, const vm_event *v) {
     return;
   }
   vm_save_parcel(s, c, &p);
+  vm_saver_need(s, s->failed || p.m.updates != VM_MESSAGE_PACKET, "a packet has left its links");
   p.m.time = v->time;
   if (s->failed) return;
   vm_receive(c->run, &p);

@@ -54,12 +54,14 @@ static vm_time time_of(uint64_t bytes, uint32_t rate) {
   return whole + bytes % MOST * 1000000000u / rate;
 }
 
-bool vm_links_enter(vm_links *l, const vm_parcel *p, uint64_t bytes, vm_time sent) {
+bool vm_links_enter(vm_links *l, const vm_parcel *p, uint64_t bytes, uint64_t before,
+                    vm_time sent) {
   uint32_t from = vm_links_device(l, p->m.src), to = vm_links_device(l, p->m.dst);
   vm_link *x = vm_links_route(l, from, to);
   vm_flying f = {.p = *p,
                  .time = sent,
                  .size = vm_links_size(l, bytes),
+                 .before = before,
                  .spread = time_of(bytes, l->o.source),
                  .at = (uint32_t)(x - l->v)};
   return vm_links_add(l, &f);
@@ -81,18 +83,32 @@ static uint32_t rate_at(const vm_links *l, const vm_link *x, vm_time t, vm_link_
   return (uint32_t)rate;
 }
 
+/* Whether a packet of the message was stopped, as far as can be told from when the last one comes:
+ * the link may be whole again. */
+static bool has_lost(const vm_links *l, const vm_link *x, const vm_flying *f, vm_link_change *why) {
+  uint32_t rate = x->rate < l->o.source ? x->rate : l->o.source;
+  vm_time took = f->before ? time_of(f->before, rate) : 0;
+  for (uint32_t i = 0; took && i < l->o.nchanges; i++) {
+    const vm_link_change *c = &l->o.changes[i];
+    if (!vm_link_is_of(x, c) || c->permille || c->at > f->time || c->at + took <= f->time) continue;
+    *why = *c;
+    return true;
+  }
+  return false;
+}
+
 /* The message's last byte has come to link x. It goes with its last byte, and not before what a
  * link takes for it has passed since its first, or since the last byte of what came before. */
 static void pass(vm_link *x, vm_flying *f, uint32_t rate) {
   vm_time takes = time_of(f->size, rate), go = f->time;
   vm_time first = f->spread < go ? go - f->spread : 0;
-  if (x->messages) first = vm_time_later(first, x->free);
+  first = vm_time_later(first, x->free);
   go = vm_time_later(go, first + takes);
   uint64_t waiting = (go - f->time) / 1000 * rate / 1000000;
   x->free = go;
   x->busy += takes;
   x->bytes += f->size;
-  x->messages++;
+  x->messages += f->p.m.updates != VM_MESSAGE_PACKET;
   x->waited += go - f->time;
   if (waiting > x->waiting) x->waiting = waiting;
   f->spread = vm_time_later(takes, f->spread);
@@ -121,7 +137,7 @@ bool vm_links_step(vm_links *l, vm_parcel *out) {
   vm_link *x = &l->v[f->at];
   vm_link_change why;
   uint32_t rate = rate_at(l, x, f->time, &why), to = vm_links_device(l, f->p.m.dst);
-  if (rate == 0) {
+  if (rate == 0 || has_lost(l, x, f, &why)) {
     if (l->lost++ == 0) l->why = why;
     vm_parcel_free(&l->al, &f->p);
     drop_first(l);
@@ -135,6 +151,10 @@ bool vm_links_step(vm_links *l, vm_parcel *out) {
     f->at = (uint32_t)(after - l->v);
     d.time = f->time += l->o.hop;
     sink(l, d);
+    return false;
+  }
+  if (f->p.m.updates == VM_MESSAGE_PACKET) {
+    drop_first(l);
     return false;
   }
   *out = f->p;

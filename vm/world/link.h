@@ -64,8 +64,8 @@ typedef struct vm_links_options {
 typedef struct vm_flying { /* a message on its way: its last byte is at link `at` at `time` */
   vm_parcel p;
   vm_time time;
-  uint64_t size;
-  vm_time spread; /* its first byte came so long before */
+  uint64_t size, before; /* before: bytes of its share in packets that went before it */
+  vm_time spread;        /* its first byte came so long before */
   uint32_t at;    /* of a slot without a message: the next of these + 1 */
 } vm_flying;
 
@@ -111,9 +111,10 @@ bool vm_links_failed(const vm_links *l, const vm_link *x);
 /* "3-7", "3-switch". */
 void vm_links_put(const vm_link *x, isa_buf *out);
 
-/* A message of so many bytes, between devices that have a route, has left its sender at that time.
- * False: out of memory; the message stays the caller's. */
-bool vm_links_enter(vm_links *l, const vm_parcel *p, uint64_t bytes, vm_time sent);
+/* A message between devices that have a route, with so many bytes on links after those of the
+ * packets before it, has left its sender at that time. False: out of memory; the message stays the
+ * caller's. */
+bool vm_links_enter(vm_links *l, const vm_parcel *p, uint64_t bytes, uint64_t before, vm_time sent);
 /* The order in which messages come to links. */
 bool vm_links_is_before(const vm_due *a, const vm_due *b);
 /* A message on its way. False: out of memory; it stays the caller's. */

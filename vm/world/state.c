@@ -14,9 +14,9 @@ static void walk_link(vm_saver *s, vm_link *x) {
 }
 
 /* Whether a message may be at that link, as its route leads over it, and has that size. */
-static bool flies(const vm_world *w, const vm_flying *f) {
+static bool flies(const vm_world *w, vm_flying *f) {
   const vm_links *l = &w->links;
-  if (f->size != vm_links_size(l, vm_message_bytes(w->runs, &f->p.m))) return false;
+  if (f->size != vm_links_size(l, vm_world_linked(w, &f->p.m, &f->before))) return false;
   uint32_t from = vm_links_device(l, f->p.m.src), to = vm_links_device(l, f->p.m.dst);
   const vm_link *x = from == to ? NULL : vm_links_route(l, from, to);
   for (uint32_t i = 0; x && i <= l->n; i++, x = vm_links_after(l, x, to))

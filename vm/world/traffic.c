@@ -34,6 +34,7 @@ isa_status vm_world_open_links(vm_world *w, isa_error *e) {
   w->net.efa = (vm_time)cost[VM_EFA_LAT] * VM_NS;
   w->net.least = cost[VM_LINK_LEAST];
   isa_status s = vm_links_open(l, &w->al, &w->net, e);
+  for (uint32_t r = 0; r < w->nranks; r++) w->peers[r].of_device = w->net.ranks_of_device;
   for (uint32_t r = 0; r < w->nranks && s == ISA_OK; r++)
     for (uint32_t i = 0; w->peers[r].ranks && i < w->runs[r]->prog->npeers && s == ISA_OK; i++) {
       uint32_t to = w->peers[r].ranks[i], a = vm_links_device(l, r), b = vm_links_device(l, to);
@@ -59,6 +60,15 @@ static void deliver(vm_world *w, const vm_parcel *p) {
   lp->changed = true;
 }
 
+uint64_t vm_world_linked(const vm_world *w, const vm_message *m, uint64_t *before) {
+  uint64_t bytes = vm_message_bytes(w->runs, m), packet = w->runs[m->src]->cost_values[VM_CC_PACKET];
+  *before = 0;
+  if (!bytes || m->updates == VM_MESSAGE_PACKET) return bytes;
+  uint64_t each = isa_dtype_bytes(vm_message_ap(w->runs, m)->dtype);
+  *before = (bytes - 1) / packet * packet / each * each; /* packets of whole elements */
+  return bytes - *before;
+}
+
 void vm_world_carry(vm_world *w, const vm_parcel *p) {
   vm_links *l = &w->links;
   if (!l->o.of || vm_links_device(l, p->m.src) == vm_links_device(l, p->m.dst)) {
@@ -66,7 +76,8 @@ void vm_world_carry(vm_world *w, const vm_parcel *p) {
     return;
   }
   vm_time latency = (vm_time)w->runs[p->m.src]->cost_values[VM_LINK_LAT] * VM_NS;
-  if (vm_links_enter(l, p, vm_message_bytes(w->runs, &p->m), p->m.time - latency)) return;
+  uint64_t before, bytes = vm_world_linked(w, &p->m, &before);
+  if (vm_links_enter(l, p, bytes, before, p->m.time - latency)) return;
   vm_parcel_free(&w->al, p);
   vm_fault(w->runs[p->m.dst]->cores[0], ISA_NOMEM, VM_NOWHERE, "no memory for a message");
   w->lps[w->lp_of[p->m.dst]].changed = true;

@@ -123,6 +123,8 @@ isa_status vm_world_connect(vm_world *w, uint32_t rank, isa_error *e);
 isa_status vm_world_open_links(vm_world *w, isa_error *e);
 /* Hands over a message: to its receiver, or to the first link of its route. */
 void vm_world_carry(vm_world *w, const vm_parcel *p);
+/* Bytes of a message on links: of a share those of its last packet; *before: those of the others. */
+uint64_t vm_world_linked(const vm_world *w, const vm_message *m, uint64_t *before);
 /* Messages on links go on, up to the time before which no LP sends another; true: some have come
  * to their receivers. */
 bool vm_world_traffic(vm_world *w, vm_time sends);
