@@ -10,6 +10,7 @@ shapes, types and numbers share one build.
 import copy
 import ctypes as C
 import functools
+import numbers
 import operator
 import os
 import time
@@ -328,6 +329,9 @@ class World:
     def slow_link(self, a, b, factor, at=0):
         """What if the link between devices a and b had less of its rate, from `at` ns on: factor 0
         to 1. An end is a device, "switch" or "efa"."""
+        if not isinstance(factor, numbers.Real) or not (factor == 0 or 0.001 <= factor <= 1):
+            raise ValueError("factor=%r: it is what is left of a link's rate, 0.001 to 1; 0 is a "
+                             "failed link" % (factor,))
         self._change(lib.soma_world_slow_link, self._end(a), self._end(b), float(factor),
                      femtoseconds(at, "at"))
 
@@ -347,7 +351,8 @@ class World:
         return _whole("device", device, 0, (1 << 16) - 1, 'a number, "switch" or "efa"')
 
     def _change(self, call, *arguments):
-        """Of all runs from now on; an error of it is raised by the next."""
+        """Of all runs from now on, which raise what only the instance knows, such as that it has
+        no such link."""
         self._changes.append((call, arguments))
         self._made = None
 

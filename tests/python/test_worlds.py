@@ -263,6 +263,9 @@ section gpsimd
         self.assertRaises(ValueError, w.delay_rank, 16, 1)
         self.assertRaises(ValueError, w.fail_link, -3, 1)
         self.assertRaises(ValueError, w.fail_link, 0, 1, -1)
+        for factor in -1, 1.5, 0.0005, float("nan"), float("inf"), "half", None:
+            with self.assertRaisesRegex(ValueError, "factor="):
+                w.slow_link(0, 1, factor)
         w.fail_link(0, 5)
         for call in w.run, w.check:
             with self.assertRaisesRegex(SomaError, "no link 0-5 in trn2.48xlarge; device 0 has l"):

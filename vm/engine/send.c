@@ -114,7 +114,7 @@ void vm_send_packet(vm_core *c, const vm_share *s, vm_where by, int64_t offset, 
   address(c, s, offset, &p.m);
   p.m.first += before;
   p.m.n = (uint32_t)(s->sent / t->dst.esize) - before;
-  /* Of packets smaller than an element a later one has it. */
+  /* A packet may be smaller than an element, which a later one then has. */
   if (!p.m.n) return;
   p.m.updates = VM_MESSAGE_PACKET;
   p.m.src = peers->rank;

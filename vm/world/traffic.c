@@ -61,7 +61,8 @@ static void deliver(vm_world *w, const vm_parcel *p) {
 }
 
 uint64_t vm_world_linked(const vm_world *w, const vm_message *m, uint64_t *before) {
-  uint64_t bytes = vm_message_bytes(w->runs, m), packet = w->runs[m->src]->cost_values[VM_CC_PACKET];
+  const uint64_t bytes = vm_message_bytes(w->runs, m);
+  const uint64_t packet = w->runs[m->src]->cost_values[VM_CC_PACKET];
   *before = 0;
   if (!bytes || m->updates == VM_MESSAGE_PACKET) return bytes;
   uint64_t each = isa_dtype_bytes(vm_message_ap(w->runs, m)->dtype);

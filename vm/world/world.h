@@ -123,7 +123,7 @@ isa_status vm_world_connect(vm_world *w, uint32_t rank, isa_error *e);
 isa_status vm_world_open_links(vm_world *w, isa_error *e);
 /* Hands over a message: to its receiver, or to the first link of its route. */
 void vm_world_carry(vm_world *w, const vm_parcel *p);
-/* Bytes of a message on links: of a share those of its last packet; *before: those of the others. */
+/* Bytes of a message on links: of a share those of its last packet; *before: of the others. */
 uint64_t vm_world_linked(const vm_world *w, const vm_message *m, uint64_t *before);
 /* Messages on links go on, up to the time before which no LP sends another; true: some have come
  * to their receivers. */
