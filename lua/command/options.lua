@@ -336,7 +336,7 @@ local function check_ranks(o)
   end
   if not o["--ranks"] then return end
   if o["--plan"] and o["--plan"] >= o["--ranks"] then return "--plan " .. o["--plan"] .. ": the ranks are 0 to " .. o["--ranks"] - 1 end
-  if o["--schedule"] == "all" then return "--schedule all does not go with --ranks: it is not built for a world of ranks" end
+  if o["--schedule"] == "all" then return "--schedule all does not go with --ranks: it is not built for a world of ranks; --schedule 20 tries 20 timings" end
   for _, flag in ipairs {"--json", "--lint", "--resume"} do
     if o[flag] then return flag .. " does not go with --ranks: it is not built for a world of ranks" end
   end

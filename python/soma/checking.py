@@ -120,7 +120,8 @@ def check_world(world, what, arguments, checks, schedules, twins):
     """The same of a world's ranks, which run at once; arguments: by rank."""
     n = whole(schedules)
     if schedules == "all":
-        raise SomaError("all schedules of a world of ranks are not built; schedules=20 tries 20")
+        raise SomaError("all schedules of a world of ranks are not built: their judge has the "
+                        "steps of one run; schedules=20 tries 20")
     if n is None or isinstance(schedules, bool) or n < 1:
         raise ValueError("schedules=%r: it must be a whole number, 1 or more" % (schedules,))
     check_mask(checks)

@@ -606,7 +606,7 @@ section cc0
   local _, _, found = run(early .. " --ranks 2 --in x=ones --check race")
   expect("--ranks tells a race once", found:find("^soma: rank 0: [^\n]*early.s:%d+: race: a transfer of queue q reads what a push of rank 1 writes, and nothing orders the two\n"), found)
   expect("--ranks tells who has a race", found:find("\n  also in rank 1\n$"), found)
-  usage("--ranks and all schedules", swap .. " --ranks 2 --in x=ones --schedule all", "--schedule all does not go with --ranks: it is not built for a world of ranks")
+  usage("--ranks and all schedules", swap .. " --ranks 2 --in x=ones --schedule all", "--schedule all does not go with --ranks: it is not built for a world of ranks; --schedule 20 tries 20 timings")
   local sum = write("sum.s", "target trn1\ng group [[0, 1]]\nx tensor float32[64], input\ny tensor float32[64], output\ndone sem\n" ..
     "section gpsimd\n all_reduce dsts=[y], srcs=[x], group=g, op=add $done++\n nop $done>=1\n halt\n")
   local planned = {}

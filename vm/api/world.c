@@ -37,7 +37,9 @@ static soma_status choose_algorithm(soma_world *w) {
 }
 
 const char *soma_not_for_ranks(const soma_options *o) {
-  if (o->schedule == SOMA_SCHEDULE_ALL) return "all schedules of a world of ranks are not built";
+  if (o->schedule == SOMA_SCHEDULE_ALL)
+    return "all schedules of a world of ranks are not built: their judge has the steps of one run; "
+           "other seeds try other timings";
   return NULL;
 }
 
