@@ -13,9 +13,8 @@ from . import launch, moves, show
 from .checked import whole
 from .devices import DeviceArray
 from .errors import KernelError, SomaError
-from .lib import SCHEDULE_ALL, lib
+from .lib import SCHEDULE_ALL, Instruction, lib
 from .machine import CHECKS, Finding, Machine, check_mask
-from .moves import _Instruction
 from .record import shown
 
 _UNINIT = 1 << CHECKS.index("uninit")
@@ -85,7 +84,7 @@ def _unread_loads(program):
 
 def _find_unread(program):
     unread, found = set(_UNREAD.findall(program.lint())), {}
-    i = _Instruction()
+    i = Instruction()
     for core, e, pc in moves.instructions(program) if unread else ():
         lib.soma_program_instruction(program.handle, core, e, pc, C.byref(i), C.sizeof(i))
         text = moves.text_of(program, core, e, pc)

@@ -9,8 +9,8 @@ import numpy as np
 from . import callbacks, inside
 from . import lib as L
 from .errors import SomaError
-from .lib import lib
-from .moves import Hit, Stop, instructions, text_of
+from .lib import Hit, Stop, lib
+from .moves import instructions, text_of
 
 SHOWN = 200  # of a list of variables
 

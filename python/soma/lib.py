@@ -6,6 +6,7 @@ this package; the system's loader."""
 import ctypes as C
 import linecache
 import os
+import re
 
 from . import callbacks
 from .errors import LibraryNotFound
@@ -16,6 +17,8 @@ SOURCE = C.CFUNCTYPE(P, P, C.c_char_p, C.POINTER(C.c_size_t))
 PRINT = C.CFUNCTYPE(None, P, C.c_int, C.POINTER(C.c_char), C.c_size_t)
 EVENT = C.CFUNCTYPE(None, P, P)
 LOG = C.CFUNCTYPE(None, P, P)
+SHARE = C.CFUNCTYPE(C.c_int, P, P, C.c_uint32, P)
+EXCHANGE = C.CFUNCTYPE(C.c_int, P, P, P, P, P)
 
 OK, NOMEM, ARG, IO, SYNTAX, FORMAT, ILLEGAL, UNBUILT, FAULT, DEADLOCK, LIMIT, STOPPED, BUSY, \
     CHECK = range(14)
@@ -27,63 +30,50 @@ END, ISSUE, TIME = 0, 2, 3  # soma_until
 SCHEDULE_ALL = (1 << 64) - 1
 
 
-class Options(C.Structure):
-    _fields_ = [("size", C.c_size_t), ("target", C.c_char_p), ("max_instructions", C.c_uint64),
-                ("max_time", C.c_uint64), ("max_seconds", C.c_double),
-                ("max_hbm_bytes", C.c_uint64), ("saturate", C.c_int), ("simd", C.c_char_p),
-                ("alloc", P), ("alloc_ud", P), ("event", P), ("event_ud", P), ("print", PRINT),
-                ("print_ud", P), ("progress", P), ("progress_ud", P),
-                ("rounding_seed", C.c_uint64), ("costs", C.c_char_p), ("timing_only", C.c_int),
-                ("causes", C.c_int), ("checks", C.c_uint), ("schedule", C.c_uint64),
-                ("threads", C.c_uint), ("max_cpu_seconds", C.c_double),
-                ("error", P), ("error_size", C.c_size_t), ("no_twins", C.c_int)]
+_KINDS = {"int": C.c_int, "uint": C.c_uint, "u16": C.c_uint16, "i32": C.c_int32, "u32": C.c_uint32,
+          "i64": C.c_int64, "u64": C.c_uint64, "size": C.c_size_t, "f64": C.c_double, "ptr": P,
+          "char": C.c_char, "str": C.c_char_p, "PRINT": PRINT, "SHARE": SHARE,
+          "EXCHANGE": EXCHANGE, "SOURCE": SOURCE, "WRITE": WRITE, "LOG": LOG, "out": C.POINTER(P),
+          "void": None}
 
 
-SHARE = C.CFUNCTYPE(C.c_int, P, P, C.c_uint32, P)
-EXCHANGE = C.CFUNCTYPE(C.c_int, P, P, P, P, P)
+def _kind(name):
+    return C.POINTER(_KINDS[name[1:]]) if name[0] == "*" else _KINDS[name]
 
 
-class Transport(C.Structure):
-    _fields_ = [("rank", C.c_uint32), ("size", C.c_uint32), ("ud", P), ("share", SHARE),
-                ("exchange", EXCHANGE)]
+def _struct(name, fields):
+    """A struct from its fields as in the headers, "u32 line; str file; u64 first[2] end"."""
+    found = []
+    for group in fields.split(";"):
+        kind, *names = group.split()
+        kind = _kind(kind)
+        for field in names:
+            field, _, n = field.rstrip("]").partition("[")
+            found.append((field, kind * int(n) if n else kind))
+    _KINDS[name] = made = type(C.Structure)(name, (C.Structure,), {"_fields_": found})
+    return made
 
 
-class WorldOptions(C.Structure):
-    _fields_ = [("size", C.c_size_t), ("ranks", C.c_uint32), ("lnc", C.c_uint32),
-                ("instance", C.c_char_p), ("machine", P), ("machines", P), ("threads", C.c_uint),
-                ("algorithm", C.c_char_p), ("window", C.c_uint64), ("error", P),
-                ("error_size", C.c_size_t), ("transport", C.POINTER(Transport))]
-
-
-class Collective(C.Structure):
-    _fields_ = [("op", C.c_char_p), ("algorithm", C.c_char_p), ("file", C.c_char_p),
-                ("line", C.c_uint32), ("pc", C.c_uint32), ("core", C.c_uint32),
-                ("ranks", C.c_uint32), ("engine", C.c_int), ("bytes", C.c_uint64),
-                ("issued", C.c_uint64), ("end", C.c_uint64), ("algbw", C.c_double),
-                ("busbw", C.c_double)]
-
-
-class LinkRow(C.Structure):
-    _fields_ = [("from", C.c_int), ("to", C.c_int), ("bytes", C.c_uint64),
-                ("messages", C.c_uint64), ("waiting", C.c_uint64), ("busy", C.c_uint64),
-                ("waited", C.c_uint64), ("rate", C.c_double), ("gbs", C.c_double),
-                ("percent", C.c_double)]
-
-
-class AssembleOptions(C.Structure):
-    _fields_ = [("size", C.c_size_t), ("include_dirs", C.POINTER(C.c_char_p)),
-                ("ninclude_dirs", C.c_uint32), ("defines", C.POINTER(C.c_char_p)),
-                ("ndefines", C.c_uint32), ("no_files", C.c_int), ("env", P)]
-
-
-class TargetInfo(C.Structure):
-    _fields_ = [("name", C.c_char_p)] + [(n, C.c_uint32) for n in (
-        "generation", "cores", "sbuf_bytes", "psum_bytes", "dma_engines", "hypothetical", "zero")]
-
-
-class TensorInfo(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("dtype", C.c_int), ("role", C.c_int), ("ndim", C.c_uint32),
-                ("shape", C.c_int64 * 8), ("bytes", C.c_uint64)]
+Options = _struct("Options", """
+    size size; str target; u64 max_instructions max_time; f64 max_seconds; u64 max_hbm_bytes;
+    int saturate; str simd; ptr alloc alloc_ud event event_ud; PRINT print; ptr print_ud
+    progress progress_ud; u64 rounding_seed; str costs; int timing_only causes; uint checks;
+    u64 schedule; uint threads; f64 max_cpu_seconds; ptr error; size error_size; int no_twins""")
+Transport = _struct("Transport", "u32 rank size; ptr ud; SHARE share; EXCHANGE exchange")
+WorldOptions = _struct("WorldOptions", """
+    size size; u32 ranks lnc; str instance; ptr machine machines; uint threads; str algorithm;
+    u64 window; ptr error; size error_size; *Transport transport""")
+Collective = _struct("Collective", """
+    str op algorithm file; u32 line pc core ranks; int engine; u64 bytes issued end; f64 algbw
+    busbw""")
+LinkRow = _struct("LinkRow", """
+    int from to; u64 bytes messages waiting busy waited; f64 rate gbs percent""")
+AssembleOptions = _struct("AssembleOptions", """
+    size size; *str include_dirs; u32 ninclude_dirs; *str defines; u32 ndefines; int no_files;
+    ptr env""")
+TargetInfo = _struct("TargetInfo", """
+    str name; u32 generation cores sbuf_bytes psum_bytes dma_engines hypothetical zero""")
+TensorInfo = _struct("TensorInfo", "str name; int dtype role; u32 ndim; i64 shape[8]; u64 bytes")
 
 
 def _candidates():
@@ -120,12 +110,7 @@ def _load():
 
 
 lib = _load()
-
-
-class Stat(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("script", C.c_char_p), ("unit", C.c_char_p),
-                ("text", C.c_char_p), ("offset", C.c_uint32), ("bytes", C.c_uint32),
-                ("elements", C.c_uint32)]
+Stat = _struct("Stat", "str name script unit text; u32 offset bytes elements")
 
 
 def _stats(of_engine):
@@ -153,321 +138,213 @@ class Stats(C.Structure):
     _fields_ = _stats(0)
 
 
-class Figures(C.Structure):
-    _fields_ = [(n, C.c_double) for n in (
-        "mfu hfu mbu intensity peak_flops ridge attainable_flops model_flops dma_active "
-        "dma_average_bytes").split()] + [("active", C.c_double * 5),
-                                         ("utilization", C.c_double * 5)]
+_KINDS["Stats"] = Stats
+Figures = _struct("Figures", """
+    f64 mfu hfu mbu intensity peak_flops ridge attainable_flops model_flops dma_active
+    dma_average_bytes active[5] utilization[5]""")
+HbmStack = _struct("HbmStack", "u64 capacity used")
+HbmUsage = _struct("HbmUsage", """
+    u64 capacity used high_water free largest_free; u32 blocks free_blocks stacks; HbmStack
+    stack[8]""")
+Fault = _struct("Fault", """
+    int status engine dma_engine; u32 pc line; str file; u64 time; str instruction text""")
+Finding = _struct("Finding", "int check engine; u32 pc line; str file; u64 time; str text")
+WorldFinding = _struct("WorldFinding", "Finding first; *u32 ranks; u32 nranks number")
+Place = _struct("Place", "int engine; u32 core pc line; str file")
+Schedules = _struct("Schedules", """
+    int verdict; u64 states; int engine other_engine; u32 pc other_pc; str text""")
+Unsignalled = _struct("Unsignalled", """
+    str tensor; u32 core other_core; str other_file; u32 other_line; size fix fix_end""")
+KernelOptions = _struct("KernelOptions", """
+    size size; str target; u32 flags sbuf_bytes core cores optimize; str front_end; u32 without""")
+TileInfo = _struct("TileInfo", """
+    size size; str name; int memory dtype; u32 ndim shape[5]; i32 partition offset; u32 file
+    line outside""")
+KernelRange = _struct("KernelRange", """
+    size size; i32 start stop step; u32 start_register stop_register file line""")
+KernelPolicy = _struct("KernelPolicy", "str name; u64 time; int done chosen")
+KernelAdvice = _struct("KernelAdvice", """
+    int kind; u64 saved; str instruction; u32 line; str file name; u32 times; int engine; str
+    text""")
+KernelFigures = _struct("KernelFigures", """
+    u64 instructions made nops dependences waits reuse_waits transfers queues semaphores tiles
+    sbuf_bytes psum_bytes spills spilled_bytes busy[5] dma_busy; int bound; u64 copies versions
+    left_out trimmed moved""")
+Unwritten = _struct("Unwritten", "u32 buffer; str text file; u32 line")
+PathSegment = _struct("PathSegment", """
+    int kind engine dma_engine; u32 pc line; uint core; str file name cause; u64 start end; int
+    queue semaphore; str queue_name semaphore_name; int rank""")
+IdleGap = _struct("IdleGap", """
+    int kind engine; u64 start end waited; int semaphore late_engine late_queue; u32 reached;
+    char condition[20]; u32 pc line late_pc late_line; u16 core late_core; str semaphore_name
+    queue_name file late_file late_name""")
+ProgramTile = _struct("ProgramTile", """
+    str name; int memory dtype; u32 ndim shape[5] partition offset bytes""")
+Instruction = _struct("Instruction", """
+    int engine; u32 pc line; str file name label; i64 target; u32 call""")
+Stop = _struct("Stop", """
+    int kind quiet engine; u32 pc; u64 count; u32 semaphore; str condition; u32 value; str
+    tensor; int memory; u32 partition partitions; u64 offset bytes; uint core""")
+EngineState = _struct("EngineState", """
+    int status; u32 pc; u64 instructions time since; int semaphore; str condition; u32 want
+    have; int queue; u32 in_flight; int passes""")
+Hit = _struct("Hit", """
+    u32 stop; int engine dma_engine; u32 pc; u64 start time; u32 value; int part; uint core;
+    int from_rank""")
+Transfer = _struct("Transfer", """
+    int engine; u32 pc queue shares; u64 bytes moved; int semaphore; uint semaphore_core""")
+Field = _struct("Field", """
+    str name; int kind; u32 mode reads writes sbuf psum hbm column element dims most set""")
 
 
-class HbmStack(C.Structure):
-    _fields_ = [("capacity", C.c_uint64), ("used", C.c_uint64)]
+# What the library has, by result and arguments: int(ptr str) a b are soma_a and soma_b, and
+# `out` is where a pointer is put.
+_FUNCTIONS = """
+    str() version
+    str(int) status_text dtype_name check_name table_name
+    size(int) dtype_size
+    int(*Options out) machine_new
+    void(ptr) machine_free bytes_free program_free diagnostics_free tensor_free snapshot_free
+        result_free run_free recorder_free recorder_clear world_free world_snapshot_free
+    int(ptr) machine_clear run_ended world_start world_again
+    int(ptr u64) set_schedule world_until
+    str(ptr) error target program_target diagnostics_text world_error world_instance world_trust
+    int(ptr str out *size) costs_print
+    int(ptr str size str *AssembleOptions out out) assemble
+    int(ptr ptr size out) program_load
+    int(ptr ptr out *size) program_save program_print
+    u32(ptr) program_tensors run_hits program_tiles world_findings world_links
+    int(ptr u32 *TensorInfo) program_tensor run_tensor
+    int(ptr ptr out) lint run_start run_snapshot world_keep
+    int(ptr ptr str int u32 *i64 ptr) bind
+    int(ptr ptr str i64) bind_rows
+    int(ptr ptr str ptr) bind_tensor
+    void(ptr ptr) unbind
+    int(ptr int u32 *i64 out) tensor_new
+    int(ptr u64 int u32 *i64 out) tensor_view
+    int(ptr ptr size) tensor_write tensor_read world_resume
+    int(ptr u64 ptr size u64) tensor_fill
+    void(ptr *u64 *u64) traffic world_traffic
+    void(ptr *HbmUsage size) hbm_stats
+    int(ptr ptr) move_to_device recorder_links world_return
+    int(ptr int int u64) run_until
+    int(ptr u32 ptr size) run_hit
+    int(out ptr) run_return
+    int(ptr uint int u32 out *size) instruction_text
+    int(ptr ptr size *u32) run_stop_add
+    int(ptr u32) run_stop_remove
+    int(ptr uint int) core_issue
+    int(ptr uint int ptr size) core_engine
+    int(ptr uint u32 ptr size) core_transfer
+    int(ptr WRITE ptr) write_waits
+    u32(ptr uint int) program_instructions
+    int(ptr uint int u32 ptr size) program_instruction
+    str(ptr uint u32) program_semaphore_name program_queue_name
+    int(ptr out *size) run_save world_save
+    int(ptr ptr size out out) run_resume
+    int(ptr LOG ptr) run_log
+    int(ptr ptr size WRITE ptr) write_logged
+    int(ptr str ptr size) fetch
+    int(ptr str out) take
+    ptr(ptr) result_data
+    void(ptr *Stats size) run_stats recorder_stats
+    void(ptr *Fault) run_fault
+    int(ptr *TargetInfo size) machine_target
+    int(u32 *TargetInfo size) target_row
+    u64(ptr) run_findings world_time world_hash
+    int(ptr u32 *Finding) run_finding
+    uint(ptr u32) run_finding_core
+    int(ptr ptr u32 *u32) critical_path
+    int(ptr ptr ptr u32 *u32) idle_gaps
+    int(ptr u32 *ProgramTile) program_tile
+    int(ptr uint int u32 u64 ptr size) core_memory_write core_memory_read
+    int(ptr uint u32 u32) core_semaphore_set
+    int(ptr uint int u32 u32) core_register_set
+    int(ptr uint u32 *u32) core_semaphore_get
+    int(ptr uint int u32 *u32) core_register_get
+    int(ptr uint str) program_core_semaphore
+    int(ptr *Schedules size) run_schedules
+    int(ptr out) recorder_new
+    int(ptr ptr u32) recorder_collectives
+    int(ptr ptr WRITE ptr) write_chrome write_explanation
+    int(ptr ptr u32 WRITE ptr) write_world_chrome
+    int(ptr ptr uint WRITE ptr) write_timeline
+    int(ptr ptr ptr ptr WRITE ptr) write_page
+    int(ptr ptr ptr ptr ptr WRITE ptr) write_world_page
+    int(ptr ptr int int WRITE ptr) write_table
+    void(*Stats *Figures size) stats_figures
+    int(*WorldOptions out) world_new
+    int(ptr u32 ptr) world_load
+    int(ptr int u32 uint int u64) world_step
+    ptr(ptr u32) world_run world_program
+    u32(ptr u32) world_collectives
+    int(ptr u32 *WorldFinding size) world_finding_at
+    int(ptr u32 *LinkRow) world_link
+    int(ptr int int f64 u64) world_slow_link
+    int(ptr u32 u64) world_delay_rank
+    int(ptr u32 u32 *Collective) world_collective
+    int(ptr size *WorldOptions) world_saved
+    int(ptr size ptr size) world_saved_target
+    uint(ptr) program_cores
+"""
+# The same of what an older library may lack.
+_KERNEL = """
+    int(ptr u32 *Place size) run_finding_other
+    int(ptr u32 *Unsignalled size) run_unsignalled
+    int(ptr *KernelOptions out) kernel_new
+    void(ptr) kernel_free
+    str(ptr) kernel_error
+    str(ptr *str *u32) kernel_error_place
+    int(ptr str *u32) kernel_file
+    int(ptr str int u32 *i64 int *u32) kernel_tensor
+    int(ptr int u32 *i64 ptr *u32) kernel_constant
+    int(ptr *TileInfo *u32) kernel_tile
+    int(ptr u32 int u32 *u32) kernel_queue
+    int(ptr u32 *u32 *u32 *u32) kernel_group
+    int(ptr *u32) kernel_register
+    int(ptr ptr size ptr) kernel_emit
+    u32(ptr) kernel_count
+    int(ptr u32 u32) kernel_order
+    int(ptr) kernel_may_spill kernel_endloop
+    int(ptr *KernelRange *u32) kernel_loop
+    int(ptr u32 u32 u32) kernel_while
+    int(ptr out out) kernel_finish
+    int(ptr ptr out out) kernel_finish_pair
+    int(ptr WRITE ptr) kernel_report
+    int(ptr u32 *Unwritten) kernel_get_unwritten
+    void(ptr *KernelFigures size) kernel_get_figures
+    int(ptr u32 *KernelPolicy size) kernel_get_policy
+    int(ptr u32 *KernelAdvice size) kernel_get_advice
+    int(str) opcode is_word
+    int(u32 u32 *Field) opcode_field
+    str(*Field u32) field_value
+    str(int) field_kind_name
+"""
 
 
-class HbmUsage(C.Structure):
-    _fields_ = [("capacity", C.c_uint64), ("used", C.c_uint64), ("high_water", C.c_uint64),
-                ("free", C.c_uint64), ("largest_free", C.c_uint64), ("blocks", C.c_uint32),
-                ("free_blocks", C.c_uint32), ("stacks", C.c_uint32), ("stack", HbmStack * 8)]
+def _declare(functions, needed):
+    """Gives the functions of a table their types."""
+    signature = None
+    for word in re.findall(r"\w+\([^)]*\)|\w+", functions):
+        if "(" in word:
+            kinds = [_kind(k) for k in word[:-1].replace("(", " ").split()]
+            signature = kinds[0], kinds[1:]
+        elif hasattr(lib, "soma_" + word):
+            function = getattr(lib, "soma_" + word)
+            function.restype, function.argtypes = signature
+        elif needed:
+            raise ImportError("%s has no soma_%s: it is of another version" % (lib._name, word))
 
 
-class Fault(C.Structure):
-    _fields_ = [("status", C.c_int), ("engine", C.c_int), ("dma_engine", C.c_int),
-                ("pc", C.c_uint32), ("line", C.c_uint32), ("file", C.c_char_p),
-                ("time", C.c_uint64), ("instruction", C.c_char_p), ("text", C.c_char_p)]
-
-
-class Finding(C.Structure):
-    _fields_ = [("check", C.c_int), ("engine", C.c_int), ("pc", C.c_uint32), ("line", C.c_uint32),
-                ("file", C.c_char_p), ("time", C.c_uint64), ("text", C.c_char_p)]
-
-
-class WorldFinding(C.Structure):
-    _fields_ = [("first", Finding), ("ranks", C.POINTER(C.c_uint32)), ("nranks", C.c_uint32),
-                ("number", C.c_uint32)]
-
-
-class Place(C.Structure):
-    _fields_ = [("engine", C.c_int), ("core", C.c_uint32), ("pc", C.c_uint32),
-                ("line", C.c_uint32), ("file", C.c_char_p)]
-
-
-class Schedules(C.Structure):
-    _fields_ = [("verdict", C.c_int), ("states", C.c_uint64), ("engine", C.c_int),
-                ("other_engine", C.c_int), ("pc", C.c_uint32), ("other_pc", C.c_uint32),
-                ("text", C.c_char_p)]
-
-
-class Unsignalled(C.Structure):
-    _fields_ = [("tensor", C.c_char_p), ("core", C.c_uint32), ("other_core", C.c_uint32),
-                ("other_file", C.c_char_p), ("other_line", C.c_uint32), ("fix", C.c_size_t),
-                ("fix_end", C.c_size_t)]
-
-
-class KernelOptions(C.Structure):
-    _fields_ = [("size", C.c_size_t), ("target", C.c_char_p), ("flags", C.c_uint32),
-                ("sbuf_bytes", C.c_uint32), ("core", C.c_uint32), ("cores", C.c_uint32),
-                ("optimize", C.c_uint32), ("front_end", C.c_char_p), ("without", C.c_uint32)]
-
-
-class TileInfo(C.Structure):
-    _fields_ = [("size", C.c_size_t), ("name", C.c_char_p), ("memory", C.c_int),
-                ("dtype", C.c_int), ("ndim", C.c_uint32), ("shape", C.c_uint32 * 5),
-                ("partition", C.c_int32), ("offset", C.c_int32), ("file", C.c_uint32),
-                ("line", C.c_uint32), ("outside", C.c_uint32)]
-
-
-class KernelRange(C.Structure):
-    _fields_ = [("size", C.c_size_t), ("start", C.c_int32), ("stop", C.c_int32),
-                ("step", C.c_int32), ("start_register", C.c_uint32),
-                ("stop_register", C.c_uint32), ("file", C.c_uint32), ("line", C.c_uint32)]
-
-
-class KernelPolicy(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("time", C.c_uint64), ("done", C.c_int), ("chosen", C.c_int)]
-
-
-class KernelAdvice(C.Structure):
-    _fields_ = [("kind", C.c_int), ("saved", C.c_uint64), ("instruction", C.c_char_p),
-                ("line", C.c_uint32), ("file", C.c_char_p), ("name", C.c_char_p),
-                ("times", C.c_uint32), ("engine", C.c_int), ("text", C.c_char_p)]
-
-
-class KernelFigures(C.Structure):
-    _fields_ = [(n, C.c_uint64) for n in (
-        "instructions made nops dependences waits reuse_waits transfers queues semaphores tiles "
-        "sbuf_bytes psum_bytes spills spilled_bytes").split()] + [
-            ("busy", C.c_uint64 * 5), ("dma_busy", C.c_uint64), ("bound", C.c_int)] + [
-                (n, C.c_uint64) for n in ("copies", "versions", "left_out",
-                                           "trimmed", "moved")]
-
-
-class Unwritten(C.Structure):
-    _fields_ = [("buffer", C.c_uint32), ("text", C.c_char_p), ("file", C.c_char_p),
-                ("line", C.c_uint32)]
-
-
-class PathSegment(C.Structure):
-    _fields_ = [("kind", C.c_int), ("engine", C.c_int), ("dma_engine", C.c_int),
-                ("pc", C.c_uint32), ("line", C.c_uint32), ("core", C.c_uint),
-                ("file", C.c_char_p), ("name", C.c_char_p), ("cause", C.c_char_p),
-                ("start", C.c_uint64), ("end", C.c_uint64), ("queue", C.c_int),
-                ("semaphore", C.c_int), ("queue_name", C.c_char_p),
-                ("semaphore_name", C.c_char_p), ("rank", C.c_int)]
-
-
-class IdleGap(C.Structure):
-    _fields_ = [("kind", C.c_int), ("engine", C.c_int), ("start", C.c_uint64),
-                ("end", C.c_uint64), ("waited", C.c_uint64), ("semaphore", C.c_int),
-                ("late_engine", C.c_int), ("late_queue", C.c_int), ("reached", C.c_uint32),
-                ("condition", C.c_char * 20), ("pc", C.c_uint32), ("line", C.c_uint32),
-                ("late_pc", C.c_uint32), ("late_line", C.c_uint32), ("core", C.c_uint16),
-                ("late_core", C.c_uint16)] + [(n, C.c_char_p) for n in (
-                    "semaphore_name queue_name file late_file late_name").split()]
-
-
-class ProgramTile(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("memory", C.c_int), ("dtype", C.c_int),
-                ("ndim", C.c_uint32), ("shape", C.c_uint32 * 5), ("partition", C.c_uint32),
-                ("offset", C.c_uint32), ("bytes", C.c_uint32)]
-
-
-class Field(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("kind", C.c_int)] + [(n, C.c_uint32) for n in (
-        "mode reads writes sbuf psum hbm column element dims most set").split()]
-
-
-_str, _u32, _u64, _int, _size = C.c_char_p, C.c_uint32, C.c_uint64, C.c_int, C.c_size_t
-_out = C.POINTER(P)
-_PROTOTYPES = {
-    "soma_version": (_str, []),
-    "soma_status_text": (_str, [_int]),
-    "soma_dtype_name": (_str, [_int]),
-    "soma_dtype_size": (_size, [_int]),
-    "soma_machine_new": (_int, [C.POINTER(Options), _out]),
-    "soma_machine_free": (None, [P]),
-    "soma_machine_clear": (_int, [P]),
-    "soma_set_schedule": (_int, [P, C.c_uint64]),
-    "soma_error": (_str, [P]),
-    "soma_target": (_str, [P]),
-    "soma_costs_print": (_int, [P, _str, _out, C.POINTER(_size)]),
-    "soma_assemble": (_int, [P, _str, _size, _str, C.POINTER(AssembleOptions), _out, _out]),
-    "soma_program_load": (_int, [P, P, _size, _out]),
-    "soma_program_save": (_int, [P, P, _out, C.POINTER(_size)]),
-    "soma_program_print": (_int, [P, P, _out, C.POINTER(_size)]),
-    "soma_bytes_free": (None, [P]),
-    "soma_program_free": (None, [P]),
-    "soma_program_target": (_str, [P]),
-    "soma_program_tensors": (_u32, [P]),
-    "soma_program_tensor": (_int, [P, _u32, C.POINTER(TensorInfo)]),
-    "soma_lint": (_int, [P, P, _out]),
-    "soma_diagnostics_text": (_str, [P]),
-    "soma_diagnostics_free": (None, [P]),
-    "soma_bind": (_int, [P, P, _str, _int, _u32, C.POINTER(C.c_int64), P]),
-    "soma_bind_rows": (_int, [P, P, _str, C.c_int64]),
-    "soma_bind_tensor": (_int, [P, P, _str, P]),
-    "soma_unbind": (None, [P, P]),
-    "soma_tensor_new": (_int, [P, _int, _u32, C.POINTER(C.c_int64), _out]),
-    "soma_tensor_free": (None, [P]),
-    "soma_tensor_view": (_int, [P, _u64, _int, _u32, C.POINTER(C.c_int64), _out]),
-    "soma_tensor_write": (_int, [P, P, _size]),
-    "soma_tensor_read": (_int, [P, P, _size]),
-    "soma_tensor_fill": (_int, [P, _u64, P, _size, _u64]),
-    "soma_traffic": (None, [P, C.POINTER(_u64), C.POINTER(_u64)]),
-    "soma_hbm_stats": (None, [P, C.POINTER(HbmUsage), _size]),
-    "soma_move_to_device": (_int, [P, P]),
-    "soma_run_start": (_int, [P, P, _out]),
-    "soma_run_until": (_int, [P, _int, _int, _u64]),
-    "soma_run_ended": (_int, [P]),
-    "soma_run_hits": (_u32, [P]),
-    "soma_run_hit": (_int, [P, _u32, P, _size]),
-    "soma_run_snapshot": (_int, [P, P, _out]),
-    "soma_run_return": (_int, [_out, P]),
-    "soma_snapshot_free": (None, [P]),
-    "soma_instruction_text": (_int, [P, C.c_uint, _int, _u32, _out, C.POINTER(_size)]),
-    "soma_run_stop_add": (_int, [P, P, _size, C.POINTER(_u32)]),
-    "soma_run_stop_remove": (_int, [P, _u32]),
-    "soma_core_issue": (_int, [P, C.c_uint, _int]),
-    "soma_core_engine": (_int, [P, C.c_uint, _int, P, _size]),
-    "soma_core_transfer": (_int, [P, C.c_uint, _u32, P, _size]),
-    "soma_write_waits": (_int, [P, WRITE, P]),
-    "soma_program_instructions": (_u32, [P, C.c_uint, _int]),
-    "soma_program_instruction": (_int, [P, C.c_uint, _int, _u32, P, _size]),
-    "soma_program_semaphore_name": (_str, [P, C.c_uint, _u32]),
-    "soma_program_queue_name": (_str, [P, C.c_uint, _u32]),
-    "soma_run_save": (_int, [P, _out, C.POINTER(_size)]),
-    "soma_run_resume": (_int, [P, P, _size, _out, _out]),
-    "soma_run_log": (_int, [P, LOG, P]),
-    "soma_write_logged": (_int, [P, P, _size, WRITE, P]),
-    "soma_run_tensor": (_int, [P, _u32, C.POINTER(TensorInfo)]),
-    "soma_fetch": (_int, [P, _str, P, _size]),
-    "soma_take": (_int, [P, _str, _out]),
-    "soma_result_data": (P, [P]),
-    "soma_result_free": (None, [P]),
-    "soma_run_free": (None, [P]),
-    "soma_run_stats": (None, [P, C.POINTER(Stats), _size]),
-    "soma_run_fault": (None, [P, C.POINTER(Fault)]),
-    "soma_machine_target": (_int, [P, C.POINTER(TargetInfo), _size]),
-    "soma_target_row": (_int, [_u32, C.POINTER(TargetInfo), _size]),
-    "soma_check_name": (_str, [_int]),
-    "soma_run_findings": (_u64, [P]),
-    "soma_run_finding": (_int, [P, _u32, C.POINTER(Finding)]),
-    "soma_run_finding_core": (C.c_uint, [P, _u32]),
-    "soma_critical_path": (_int, [P, P, _u32, C.POINTER(_u32)]),
-    "soma_idle_gaps": (_int, [P, P, P, _u32, C.POINTER(_u32)]),
-    "soma_program_tiles": (_u32, [P]),
-    "soma_program_tile": (_int, [P, _u32, C.POINTER(ProgramTile)]),
-    "soma_core_memory_write": (_int, [P, C.c_uint, _int, _u32, _u64, P, _size]),
-    "soma_core_semaphore_set": (_int, [P, C.c_uint, _u32, _u32]),
-    "soma_core_register_set": (_int, [P, C.c_uint, _int, _u32, _u32]),
-    "soma_core_memory_read": (_int, [P, C.c_uint, _int, _u32, _u64, P, _size]),
-    "soma_core_semaphore_get": (_int, [P, C.c_uint, _u32, C.POINTER(_u32)]),
-    "soma_core_register_get": (_int, [P, C.c_uint, _int, _u32, C.POINTER(_u32)]),
-    "soma_program_core_semaphore": (_int, [P, C.c_uint, _str]),
-    "soma_run_schedules": (_int, [P, C.POINTER(Schedules), _size]),
-    "soma_recorder_new": (_int, [P, _out]),
-    "soma_recorder_free": (None, [P]),
-    "soma_recorder_clear": (None, [P]),
-    "soma_recorder_links": (_int, [P, P]),
-    "soma_recorder_collectives": (_int, [P, P, C.c_uint32]),
-    "soma_recorder_stats": (None, [P, C.POINTER(Stats), _size]),
-    "soma_write_chrome": (_int, [P, P, WRITE, P]),
-    "soma_write_world_chrome": (_int, [P, P, C.c_uint32, WRITE, P]),
-    "soma_write_timeline": (_int, [P, P, C.c_uint, WRITE, P]),
-    "soma_write_page": (_int, [P, P, P, P, WRITE, P]),
-    "soma_write_world_page": (_int, [P, P, P, P, P, WRITE, P]),
-    "soma_write_explanation": (_int, [P, P, WRITE, P]),
-    "soma_table_name": (_str, [_int]),
-    "soma_write_table": (_int, [P, P, _int, _int, WRITE, P]),
-    "soma_stats_figures": (None, [C.POINTER(Stats), C.POINTER(Figures), _size]),
-}
-# Of soma_world.h.
-_PROTOTYPES.update({
-    "soma_world_new": (_int, [C.POINTER(WorldOptions), _out]),
-    "soma_world_free": (None, [P]),
-    "soma_world_error": (_str, [P]),
-    "soma_world_instance": (_str, [P]),
-    "soma_world_load": (_int, [P, _u32, P]),
-    "soma_world_start": (_int, [P]),
-    "soma_world_until": (_int, [P, C.c_uint64]),
-    "soma_world_step": (_int, [P, _int, _u32, C.c_uint, _int, C.c_uint64]),
-    "soma_world_keep": (_int, [P, P, _out]),
-    "soma_world_return": (_int, [P, P]),
-    "soma_world_snapshot_free": (None, [P]),
-    "soma_world_again": (_int, [P]),
-    "soma_world_traffic": (None, [P, C.POINTER(C.c_uint64), C.POINTER(C.c_uint64)]),
-    "soma_world_run": (P, [P, _u32]),
-    "soma_world_program": (P, [P, _u32]),
-    "soma_world_collectives": (_u32, [P, _u32]),
-    "soma_world_findings": (_u32, [P]),
-    "soma_world_finding_at": (_int, [P, _u32, C.POINTER(WorldFinding), C.c_size_t]),
-    "soma_world_trust": (_str, [P]),
-    "soma_world_links": (_u32, [P]),
-    "soma_world_link": (_int, [P, _u32, C.POINTER(LinkRow)]),
-    "soma_world_slow_link": (_int, [P, _int, _int, C.c_double, C.c_uint64]),
-    "soma_world_delay_rank": (_int, [P, _u32, C.c_uint64]),
-    "soma_world_collective": (_int, [P, _u32, _u32, C.POINTER(Collective)]),
-    "soma_world_save": (_int, [P, _out, C.POINTER(_size)]),
-    "soma_world_saved": (_int, [P, _size, C.POINTER(WorldOptions)]),
-    "soma_world_saved_target": (_int, [P, _size, P, _size]),
-    "soma_world_resume": (_int, [P, P, _size]),
-    "soma_world_time": (C.c_uint64, [P]),
-    "soma_world_hash": (C.c_uint64, [P]),
-    "soma_program_cores": (C.c_uint, [P]),
-})
-# Of soma_kernel.h.
-_KERNEL = {
-    "soma_run_finding_other": (_int, [P, _u32, C.POINTER(Place), _size]),
-    "soma_run_unsignalled": (_int, [P, _u32, C.POINTER(Unsignalled), _size]),
-    "soma_kernel_new": (_int, [P, C.POINTER(KernelOptions), _out]),
-    "soma_kernel_free": (None, [P]),
-    "soma_kernel_error": (_str, [P]),
-    "soma_kernel_error_place": (_str, [P, C.POINTER(_str), C.POINTER(_u32)]),
-    "soma_kernel_file": (_int, [P, _str, C.POINTER(_u32)]),
-    "soma_kernel_tensor": (_int, [P, _str, _int, _u32, C.POINTER(C.c_int64), _int,
-                                  C.POINTER(_u32)]),
-    "soma_kernel_constant": (_int, [P, _int, _u32, C.POINTER(C.c_int64), P, C.POINTER(_u32)]),
-    "soma_kernel_tile": (_int, [P, C.POINTER(TileInfo), C.POINTER(_u32)]),
-    "soma_kernel_queue": (_int, [P, _u32, _int, _u32, C.POINTER(_u32)]),
-    "soma_kernel_group": (_int, [P, _u32, C.POINTER(_u32), C.POINTER(_u32), C.POINTER(_u32)]),
-    "soma_kernel_register": (_int, [P, C.POINTER(_u32)]),
-    "soma_kernel_emit": (_int, [P, P, _size, P]),
-    "soma_kernel_count": (_u32, [P]),
-    "soma_kernel_order": (_int, [P, _u32, _u32]),
-    "soma_kernel_may_spill": (_int, [P]),
-    "soma_kernel_loop": (_int, [P, C.POINTER(KernelRange), C.POINTER(_u32)]),
-    "soma_kernel_while": (_int, [P, _u32, _u32, _u32]),
-    "soma_kernel_endloop": (_int, [P]),
-    "soma_kernel_finish": (_int, [P, _out, _out]),
-    "soma_kernel_finish_pair": (_int, [P, P, _out, _out]),
-    "soma_kernel_report": (_int, [P, WRITE, P]),
-    "soma_kernel_get_unwritten": (_int, [P, _u32, C.POINTER(Unwritten)]),
-    "soma_kernel_get_figures": (None, [P, C.POINTER(KernelFigures), _size]),
-    "soma_kernel_get_policy": (_int, [P, _u32, C.POINTER(KernelPolicy), _size]),
-    "soma_kernel_get_advice": (_int, [P, _u32, C.POINTER(KernelAdvice), _size]),
-    "soma_opcode": (_int, [_str]),
-    "soma_opcode_field": (_int, [_u32, _u32, C.POINTER(Field)]),
-    "soma_field_value": (_str, [C.POINTER(Field), _u32]),
-    "soma_field_kind_name": (_str, [_int]),
-    "soma_is_word": (_int, [_str]),
-}
-
-
-for _name, (_result, _arguments) in list(_PROTOTYPES.items()) + list(_KERNEL.items()):
-    _function = getattr(lib, _name, None)
-    if _function is None:
-        if _name in _KERNEL:
-            continue
-        raise ImportError("%s has no %s: it is of another version" % (lib._name, _name))
-    _function.restype, _function.argtypes = _result, _arguments
-
+_declare(_FUNCTIONS, True)
+_declare(_KERNEL, False)
 
 # tile(handle, byref(info), byref(number)) is called for each tile. It takes ctypes' own values as
 # they are, and does not let go of the interpreter's lock, which takes longer than the call.
 tile = C.PyDLL(lib._name)["soma_kernel_tile"]
 
 
-class PageOptions(C.Structure):
-    _fields_ = [("size", C.c_size_t), ("title", C.c_char_p), ("source", SOURCE), ("source_ud", P)]
+PageOptions = _struct("PageOptions", "size size; str title; SOURCE source; ptr source_ud")
 
 
 class Sources:
@@ -485,11 +362,9 @@ class Sources:
         return C.cast(C.c_char_p(self.data), P).value if text else None
 
 
-class Logged(C.Structure):
-    _fields_ = [("engine", C.c_int), ("pc", C.c_uint32), ("start", C.c_uint64),
-                ("end", C.c_uint64), ("waited", C.c_uint64), ("reg", C.c_int),
-                ("value", C.c_uint32), ("elements", C.c_uint64), ("nans", C.c_uint64),
-                ("min", C.c_double), ("max", C.c_double), ("core", C.c_uint)]
+Logged = _struct("Logged", """
+    int engine; u32 pc; u64 start end waited; int reg; u32 value; u64 elements nans; f64 min
+    max; uint core""")
 
 
 class Log:

@@ -13,44 +13,10 @@ from . import lib as L
 from .checked import femtoseconds
 from .errors import SomaError
 from .inside import _text, engine_number
-from .lib import lib
+from .lib import Stop, lib
 
 _PC, _WRITE = 1, 5  # soma_stop_kind
 _STATUS = ("ready", "waiting", "ring", "halted", "meeting", "idle", "leaving", "crowded")
-
-
-class _Instruction(C.Structure):
-    _fields_ = [("engine", C.c_int), ("pc", C.c_uint32), ("line", C.c_uint32),
-                ("file", C.c_char_p), ("name", C.c_char_p), ("label", C.c_char_p),
-                ("target", C.c_int64), ("call", C.c_uint32)]
-
-
-class Stop(C.Structure):
-    _fields_ = [("kind", C.c_int), ("quiet", C.c_int), ("engine", C.c_int), ("pc", C.c_uint32),
-                ("count", C.c_uint64), ("semaphore", C.c_uint32), ("condition", C.c_char_p),
-                ("value", C.c_uint32), ("tensor", C.c_char_p), ("memory", C.c_int),
-                ("partition", C.c_uint32), ("partitions", C.c_uint32), ("offset", C.c_uint64),
-                ("bytes", C.c_uint64), ("core", C.c_uint)]
-
-
-class _State(C.Structure):
-    _fields_ = [("status", C.c_int), ("pc", C.c_uint32), ("instructions", C.c_uint64),
-                ("time", C.c_uint64), ("since", C.c_uint64), ("semaphore", C.c_int),
-                ("condition", C.c_char_p), ("want", C.c_uint32), ("have", C.c_uint32),
-                ("queue", C.c_int), ("in_flight", C.c_uint32), ("passes", C.c_int)]
-
-
-class Hit(C.Structure):
-    _fields_ = [("stop", C.c_uint32), ("engine", C.c_int), ("dma_engine", C.c_int),
-                ("pc", C.c_uint32), ("start", C.c_uint64), ("time", C.c_uint64),
-                ("value", C.c_uint32), ("part", C.c_int), ("core", C.c_uint),
-                ("from_rank", C.c_int)]
-
-
-class _Transfer(C.Structure):
-    _fields_ = [("engine", C.c_int), ("pc", C.c_uint32), ("queue", C.c_uint32),
-                ("shares", C.c_uint32), ("bytes", C.c_uint64), ("moved", C.c_uint64),
-                ("semaphore", C.c_int), ("semaphore_core", C.c_uint)]
 
 
 def instructions(program):
@@ -143,7 +109,7 @@ class Moves:
                 yield Stop(kind=_PC, engine=e, pc=pc, core=core)
 
     def _instruction(self, core, engine, pc):
-        i = _Instruction()
+        i = L.Instruction()
         lib.soma_program_instruction(self.program.handle, core, engine, pc, C.byref(i),
                                      C.sizeof(i))
         return i
@@ -174,7 +140,7 @@ class Moves:
         ring, "halted", "meeting": for the other core), its next instruction (`pc`, `file`, `line`,
         `name`), `instructions` issued, `in_flight`, and, if it waits, `semaphore`, `condition`,
         `want`, `have`, `since_ns`."""
-        s, e = _State(), engine_number(name, L.SEQUENCERS)
+        s, e = L.EngineState(), engine_number(name, L.SEQUENCERS)
         self.machine._check(lib.soma_core_engine(self._live, core, e, C.byref(s), C.sizeof(s)))
         i = self._instruction(core, e, s.pc)
         found = {"status": _STATUS[s.status], "pc": s.pc, "file": _text(i.file),
@@ -190,7 +156,7 @@ class Moves:
     def transfers(self, core=0):
         """The transfers that are not complete, a dict each: `engine`, `pc`, `file`, `line` of the
         trigger, `queue`, `semaphore`, `shares`, `bytes` of these, `moved`."""
-        found, t, p = [], _Transfer(), self.program.handle
+        found, t, p = [], L.Transfer(), self.program.handle
         while lib.soma_core_transfer(self._live, core, len(found), C.byref(t),
                                      C.sizeof(t)) == L.OK:
             i = self._instruction(core, t.engine, t.pc)
