@@ -15,6 +15,7 @@ enum { MOST_BUILT = 2000000, LEAST_SAVED = 100 }; /* instructions; a part of the
 bool soma_try(soma_trials *t, soma_recipe *const r[], const soma_choice *c, soma_time *time,
               as_kernel_figures *f) {
   soma_made made;
+  /* What all trials build is bounded: a long kernel has fewer of them. */
   if (t->left < r[0]->items) {
     t->a->all = false;
     return false;
@@ -160,6 +161,7 @@ static void try_engines(soma_trials *t, const soma_group *g) {
       soma_advise_that(t, g, SOMA_ADVICE_ENGINE, time, "engine=%s", isa_engines[e].name);
       if (t->a->n > before) t->a->list[before].a.engine = (soma_engine)e;
     }
+    /* As it was, for the next trial. */
     set_engine(t, g, g->engine);
   }
 }
@@ -184,6 +186,7 @@ static void try_all(soma_trials *t) {
   try_order(t);
   qsort(t->groups, t->ngroups, sizeof *t->groups, by_time);
   for (uint32_t i = 0; i < t->ngroups; i++) {
+    /* The costliest groups first, while there is room for trials. */
     const soma_group *g = &t->groups[i];
     bool dma = isa_op_is_dma(g->op);
     if (g->count > 1) try_tiles(t, g, passes);

@@ -115,6 +115,7 @@ static void put_dense(const rows *x, soma_rewrite *w, uint32_t i) {
   int64_t ap[AP_WORDS] = {10}, out[WORDS];
   memcpy(ap + 1, r->hbm + 1, SOMA_AP_OFFSET * sizeof *ap);
   int64_t parts = x->tensor_bytes / (all * x->size);
+  /* Several records may read the same part, one in each round. */
   ap[SOMA_AP_OFFSET] = i % parts * all * x->size;
   ap[SOMA_AP_DIMS] = 2;
   ap[SOMA_AP_FIRST] = cols;
@@ -190,6 +191,7 @@ static void put_wide(const rows *x, soma_rewrite *w, uint32_t i) {
   uint32_t buffer = (uint32_t)r->tile[SOMA_AP_BUFFER];
   if (!x->apart) /* one tile: what uses it from here on uses this piece */
     w->shift[buffer] = r->piece * x->tile_bytes;
+  /* A load must be before the first use of any tile, a store after the last write. */
   if (r->piece != (x->load ? 0 : n - 1)) return;
   int64_t ap[AP_WORDS], half[WORDS], out[WORDS], last;
   for (unsigned side = 0; side < 2; side++) {
@@ -254,6 +256,7 @@ static void try_wide(rows *x, int64_t row_bytes) {
   x->tile_bytes = whole_tile(t->r[0], x->row[0].tile);
   x->apart = are_apart(x);
   if (x->tile_bytes != row_bytes || (!x->apart && !x->load)) return;
+  /* Only what is dense along the row can go on into the next tile. */
   if (hbm[SOMA_AP_FIRST + 2 * (hbm[SOMA_AP_DIMS] - 1)] != 1) return;
   uint32_t n = chain(x, (uint32_t)(LONG_ROW / row_bytes));
   soma_recipe *wide = n > 1 ? soma_recipe_copy(t->r[0]) : NULL;

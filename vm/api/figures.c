@@ -10,9 +10,11 @@ static void add_core(const vm_core *c, soma_stats *s) {
 #define COUNTER(name, unit, layout, text) s->name += c->name;
 #include "../stats.def"
   s->table_loads += c->eng[ISA_ENG_scalar].tables;
+  /* A transfer in progress counts up to now. */
   s->dma_active += c->dma_active + (c->shares_moving ? c->now - c->dma_since : 0);
   for (unsigned i = 0; i < 2; i++) {
     uint64_t *touched = i ? &s->psum_touched : &s->sbuf_touched;
+    /* The cores have memories of their own: the fuller one says how full. */
     *touched = *touched > c->touched[i] ? *touched : c->touched[i];
   }
   s->peak_flops += vm_cost_peak_flops(c->target);
@@ -41,6 +43,7 @@ static void add_engine(const vm_core *c, unsigned e, soma_stats *s) {
 static vm_time host_time(const vm_core *c, uint64_t bytes) {
   uint64_t rate = c->cost[VM_HOST_LINK];
   if (!bytes) return 0;
+  /* Whole parts first: bytes * 10^9 would overflow. The rate is in MB/s. */
   return (vm_time)c->cost[VM_HOST_LATENCY] * VM_NS + bytes / rate * 1000000000u +
          bytes % rate * 1000000000u / rate;
 }
@@ -136,6 +139,7 @@ void soma_stats_figures(const soma_stats *s, soma_figures *out, size_t n) {
                     .hfu = ratio((double)(s->adjusted_flops - s->overlapped_flops), peak * seconds),
                     .mbu = ratio(hbm, bandwidth * seconds),
                     .intensity = ratio(model, hbm),
+                    /* The peak of the types that were multiplied, by the time of each. */
                     .peak_flops = adjusted > 0 ? peak * model / adjusted : peak,
                     .model_flops = ratio(model, seconds),
                     .dma_active = ratio((double)s->dma_active, time),

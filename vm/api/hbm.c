@@ -44,6 +44,7 @@ soma_status soma_hbm_allocation(const soma_machine *m, uint32_t i, soma_hbm_bloc
 
 soma_tensor *const *soma_residents(const soma_machine *m, const soma_program *p) {
   for (uint32_t i = 0; i < m->nresidents; i++)
+    /* An array of the program's tensors, with NULL where one is not const. */
     if (m->residents[i].p == p) return m->residents[i].consts;
   return NULL;
 }
@@ -90,6 +91,7 @@ soma_status soma_move_to_device(soma_machine *m, soma_program *p) {
     return soma_out_of_memory(m);
   soma_resident *r = &m->residents[m->nresidents];
   *r = (soma_resident){.p = p};
+  /* A program without tensors has nothing to keep there. */
   if (n == 0) return SOMA_OK;
   if (!(r->consts = isa_zalloc(&m->al, n * sizeof *r->consts))) return soma_out_of_memory(m);
   p->refs++;

@@ -123,6 +123,7 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
                        sizeof o);
     memcpy(&o, options, options->size);
   }
+  /* Advice is the highest of the flags below those that are measured. */
   if ((o.flags & ~(uint32_t)AS_KERNEL_MEASURED) >= 2 * SOMA_KERNEL_ADVICE)
     return soma_fail(m, SOMA_ARG, "soma_kernel_options.flags is %#x", (unsigned)o.flags);
   isa_error e = {0};
@@ -203,6 +204,7 @@ static soma_status tensor(soma_kernel *k, const isa_tensor *t, const int64_t *sh
   return result(k, ok);
 }
 
+/* What is beyond a byte becomes 255, which the builder refuses. */
 static uint8_t byte_of(uint32_t v) { return (uint8_t)(v > 255 ? 255 : v); }
 
 soma_status soma_kernel_tensor(soma_kernel *k, const char *name, soma_dtype dtype, uint32_t ndim,
@@ -264,6 +266,7 @@ soma_status soma_kernel_group(soma_kernel *k, uint32_t lists, const uint32_t *si
   uint64_t all = 0;
   if (!k || !group) return bad_argument(k, "group is NULL");
   if (!sizes || !ranks) return bad_argument(k, "sizes or ranks is NULL");
+  /* Added up in 64 bits: sizes that overflow are refused, and not taken for few. */
   for (uint32_t i = 0; i < lists; i++) all += sizes[i];
   g.nranks = all < UINT32_MAX ? (uint32_t)all : UINT32_MAX;
   bool ok = as_kernel_group(k->k, &g, group);
@@ -281,6 +284,7 @@ soma_status soma_kernel_emit(soma_kernel *k, const int64_t *records, size_t word
   if (!k) return SOMA_ARG;
   if (!records && words) return bad_argument(k, "records is NULL");
   bool ok = as_kernel_emit(k->k, records, words, first);
+  /* Only what may be built again needs its records. */
   if (k->recipe->keeps) soma_recipe_records(k->recipe, ok, records, words, as_kernel_count(k->k));
   return result(k, ok);
 }
@@ -346,6 +350,7 @@ static isa_program *tune(soma_kernel *k, soma_kernel *second, isa_program *ip) {
   bool nomem = k->recipe->nomem || (second && second->recipe->nomem);
   made.k[0] = k->k;
   if (second) made.k[1] = second->k;
+  /* A kernel that is too long for a recipe stays as it was built. */
   if (!nomem && (!k->recipe->keeps || (second && !k->other))) return ip;
   if (!nomem) nomem = !soma_tune(r, second ? 2 : 1, &made, &k->tried);
   if (k->tried) k->choice = k->tried->choice;
@@ -397,6 +402,7 @@ soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, som
   learn_spills(first, first);
   learn_spills(first, second);
   if (ip && first->recipe->keeps && second->recipe->keeps) {
+    /* The second kernel may be freed before the first is asked for advice. */
     first->other = second->recipe;
     first->other->refs++;
   }

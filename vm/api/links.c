@@ -31,6 +31,7 @@ soma_status soma_world_slow_link(soma_world *w, int a, int b, double factor, som
   vm_link_change c = {.a = end_of(a), .b = end_of(b), .permille = permille, .at = at};
   vm_links_options o = {.of = w->instance, .instances = w->instances, .changes = &c, .nchanges = 1};
   o.ranks_of_device = ranks_of_device(w);
+  /* Opened only to be told whether there is such a link. */
   soma_status s = (soma_status)vm_links_open(&l, &w->al, &o, &e);
   if (s != SOMA_OK) return soma_world_fail(w, s, "%s", e.text);
   vm_links_close(&l);
@@ -73,6 +74,7 @@ void soma_world_use_links(soma_world *w) {
                                 .keep = records(w)};
 }
 
+/* Counters are asked for when the runs have gone, too. */
 void soma_world_keep_links(soma_world *w) {
   isa_free(&w->al, w->links, w->nlinks * sizeof *w->links);
   w->links = w->w.links.v;

@@ -27,6 +27,8 @@ static as_kernel_costs costs_of(const vm_costs *costs, const isa_target *t, vm_c
                                     {VM_LAT_GPSIMD, VM_OVH_GPSIMD}};
   for (unsigned e = 0; e < sizeof last / sizeof *last; e++) {
     uint32_t lat = v[last[e][0]], ovh = v[last[e][1]];
+    /* 10^12 over kHz: femtoseconds of a cycle. What follows an instruction can begin when it is
+     * free, and needs its result later. */
     c.latency[e] = lat > ovh ? (uint64_t)(lat - ovh) * 1000000000000u / t->khz[e] : 0;
   }
   c.dma_byte_rate = v[VM_DMA_R_IN];
@@ -117,6 +119,7 @@ static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3]
     r->nomem = true;
     return;
   }
+  /* The kind in the high byte, how many units follow in the rest. */
   r->units[r->nunits++] = (uint64_t)kind << KIND_SHIFT | n;
   for (unsigned i = 0; i < 3; i++) put_part(r, part[i], bytes[i]);
 }
@@ -151,6 +154,7 @@ void soma_recipe_tile(soma_recipe *r, const as_kernel_tile *t, uint32_t buffer) 
 /* Copies that did not help leave their tiles behind: so a record that was refused is kept too. */
 void soma_recipe_records(soma_recipe *r, bool taken, const int64_t *words, size_t n,
                          uint32_t items) {
+  /* Without AS_KERNEL_COPIES a record that is refused leaves nothing behind. */
   if (!taken && !(r->o.flags & AS_KERNEL_COPIES)) return;
   r->items = items;
   if (items > SOMA_RECIPE_MOST) forget(r);
@@ -207,6 +211,7 @@ static bool make_tensor(as_kernel *k, const soma_entry *e) {
   uint32_t buffer, n = units_of(sizeof t);
   memcpy(&t, e->words, sizeof t);
   const char *name = (const char *)(e->words + n);
+  /* Pointers into the caller's memory become pointers into the entry. */
   if (t.data) t.data = (const void *)(e->words + n + (t.name ? units_of(strlen(name) + 1) : 0));
   if (t.name) t.name = name;
   return as_kernel_tensor(k, &t, &buffer);
@@ -309,6 +314,7 @@ soma_machine *soma_timer(const soma_recipe *r) {
   o.alloc = r->al.fn;
   o.alloc_ud = r->al.ud;
   if (soma_machine_new(&o, &m) != SOMA_OK) return NULL;
+  /* Constants of the machine on which the kernel is to run. */
   m->costs = r->costs;
   return m;
 }

@@ -133,6 +133,7 @@ void soma_load_rows(soma_run *r) {
     for (unsigned k = 0; k < r->run.n; k++)
       for (unsigned e = 0; e < ISA_NENGINES; e++) {
         vm_core *c = r->run.cores[k];
+        /* Each engine reads its own register. */
         c->eng[e].regs[t->rows - 1] = (uint32_t)isa_tensor_rows(t);
         vm_tell_host_register(c, e, t->rows - 1u);
       }

@@ -27,6 +27,7 @@ static bool comes_later(const isa_tensor *t) {
 static bool stays(const given *g, const uint8_t *p) {
   const vm_run *run = g->run;
   for (uint32_t i = 0; i < run->prog->ntensors; i++)
+    /* What the run began with lies in every process. */
     if (run->blocks[i].data == p) return g->kept[i] || comes_later(&run->prog->tensors[i]);
   for (unsigned i = 0; i < run->n; i++) {
     const vm_memory *m = &run->cores[i]->mem;
@@ -81,6 +82,7 @@ static uint64_t hash_program(const soma_world *w, uint64_t h, isa_program *p) {
 static uint64_t hash_bytes(uint64_t h, const uint8_t *p, uint64_t n) {
   enum { LANES = 4, STEP = LANES * sizeof(uint64_t) };
   const uint64_t odd = 0x9e3779b97f4a7c15u;
+  /* Four sums side by side, which do not wait for one another's multiplications. */
   uint64_t lanes[LANES] = {h, h + odd, h + 2 * odd, h + 3 * odd};
   for (; n >= STEP; p += STEP, n -= STEP) {
     uint64_t words[LANES];
@@ -129,6 +131,7 @@ static soma_status lost(soma_world *w) {
 }
 
 soma_status soma_world_meet(soma_world *w) {
+  /* Nothing may have moved yet: all processes must begin at the same state. */
   bool first = w->w.windows == 0 && !w->w.far && !w->whole;
   for (uint32_t r = 0; r < w->o.ranks; r++) /* what checks and paths know stays in a process */
     if (w->ranks[r].m->o.checks || w->ranks[r].m->o.causes) first = false;
@@ -154,6 +157,7 @@ soma_status soma_world_meet(soma_world *w) {
   for (uint32_t r = 0; r < w->o.ranks; r++) {
     rank *x = &w->ranks[r];
     x->here = vm_world_has(&w->w, r);
+    /* SBUF, PSUM and temporary tensors come when they are asked for: few scripts look. */
     x->m->away = x->run->away = !x->m->o.timing_only;
   }
   return s;

@@ -28,6 +28,7 @@ static int64_t *pass_field(const walk *k, unsigned kind, int64_t *w) {
   switch (kind) {
   case ISA_K_AP: return pass_operand(k, w);
   case ISA_K_INT: return w + 2;
+  /* 3: a pattern, as record's words have it. */
   case ISA_K_NUM: return w[0] == 3 ? pass_operand(k, w + 1) : w + (w[0] ? 2 : 1);
   case ISA_K_STR:
   case ISA_K_BYTES:
@@ -116,6 +117,7 @@ void soma_rewrite_record(soma_rewrite *w, const int64_t *record) {
   soma_recipe *r = w->out;
   uint32_t at = r->nunits;
   soma_entry e;
+  /* As copied: its operands are renamed in the copy. */
   soma_recipe_records(r, true, record, (size_t)record[AS_REC_WORDS], r->items + 1);
   if (soma_recipe_at(r, at, &e)) soma_record_operands(e.words, rename_operand, w);
 }

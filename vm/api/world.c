@@ -92,6 +92,7 @@ static soma_status join_machine(soma_world *w, uint32_t r, soma_machine *m) {
   x->m = m;
   m->world = w;
   vm_pool_lend(m->pool, w->reserve);
+  /* Threads move whole ranks: one rank has one of them. */
   x->threads = m->threads.threads;
   m->threads.threads = 1;
   if (first == r) return s;
@@ -146,6 +147,7 @@ static void leave_machine(rank *x) {
 /* Its machine is gone, and with it the stack that others may share. */
 void soma_world_lose(soma_world *w, soma_machine *m) {
   soma_world_leave_ranks(w);
+  /* From the last: those that share the stack of an earlier rank go before it. */
   for (uint32_t r = w->o.ranks; r-- > 0;)
     if (w->ranks[r].m && w->ranks[r].m->stack == m->stack) leave_machine(&w->ranks[r]);
 }
@@ -290,6 +292,7 @@ static soma_status plan_rank(soma_world *w, vm_plan *p, uint32_t r, isa_error *e
     /* Those of ranks that share a program differ in places and peers alone: one is checked. */
     x->p->planned = r > 0 && w->ranks[r - 1].given == x->given;
   }
+  /* What has been bound to the user's program is bound to the planned one. */
   soma_rebind(x->m, x->given, x->p);
   return SOMA_OK;
 }
@@ -314,6 +317,7 @@ static soma_status check_programs(soma_world *w) {
   const soma_program *last = NULL;
   for (uint32_t r = 0; r < w->o.ranks; r++) {
     rank *x = &w->ranks[r];
+    /* Ranks of one program stand together. */
     if (x->given == last) continue;
     last = x->given;
     soma_status s = soma_run_check(x->m, last);
@@ -362,11 +366,13 @@ soma_status soma_world_connect(soma_world *w, bool begins) {
   memset(&w->w, 0, sizeof w->w);
   w->w.grid = w->o.window;
   soma_world_use_links(w);
+  /* In a saved world they have had their effect. */
   if (!begins) w->w.delays = NULL;
   w->w.threads = &w->threads;
   w->w.interrupt = &w->interrupted;
   w->w.seconds = w->ranks[0].m->o.max_seconds;
   w->w.cpu_seconds = w->ranks[0].m->o.max_cpu_seconds;
+  /* An allocator of the user's need not be safe to call from several threads. */
   for (uint32_t r = 0; r < w->o.ranks; r++) w->w.alone |= w->ranks[r].m->o.alloc != NULL;
   s = (soma_status)vm_world_open(&w->w, &w->al, runs, w->o.ranks, &e);
   w->open = s == SOMA_OK;
@@ -408,6 +414,7 @@ soma_status soma_world_start(soma_world *w) {
 /* g: NULL, by windows. */
 static soma_status go(soma_world *w, const vm_world_goal *g, soma_time time) {
   soma_status s = (soma_status)(g ? vm_world_step(&w->w, g, time) : vm_world_go(&w->w, time));
+  /* The host's speed cannot be repeated. */
   bool of_host = s == SOMA_LIMIT && (w->w.seconds > 0 || w->w.cpu_seconds > 0);
   if (s != SOMA_OK) fail(w, s, "%s", isa_buf_str(&w->w.report));
   if (!w->w.far) return s;
@@ -449,6 +456,7 @@ static soma_status can_move(soma_world *w) {
 static soma_status move(soma_world *w, const vm_world_goal *g, soma_time time) {
   w->running = true;
   for (uint32_t r = 0; r < w->o.ranks; r++) w->ranks[r].m->running = true;
+  /* Only a run to its end is spread: on the way all would have to be sent at each stop. */
   soma_status s = time == SOMA_TIME_END && !g ? soma_world_meet(w) : SOMA_OK;
   if (s == SOMA_OK && !w->w.far) s = soma_world_bring_all(w);
   if (s == SOMA_OK) s = go(w, g, time);
@@ -530,6 +538,7 @@ static const vm_cc_done *done_at(const soma_world *w, uint32_t r, uint32_t i, un
     const vm_core *c = run->cores[k];
     for (uint32_t n = 0; c->ccs && n < c->ccs->ndone; n++) {
       const vm_cc_done *d = &c->ccs->done[n];
+      /* It has been counted on core 0. */
       if (k && isa_collective_of(&c->code->code[d->engine].insns[d->pc]).both) continue;
       *core = k;
       if (i-- == 0) return d;
@@ -547,6 +556,7 @@ uint32_t soma_world_collectives(const soma_world *w, uint32_t r) {
 
 static void put_rates(soma_collective *x, vm_cc_op op) {
   double ns = (double)(x->end - x->issued) / (double)VM_NS, n = x->ranks;
+  /* As nccl-tests defines busbw, of n ranks. */
   double part = op == VM_CC_PERMUTE ? 1 : (op == VM_CC_ALL_REDUCE ? 2 : 1) * (n - 1) / n;
   x->algbw = ns > 0 ? (double)x->bytes / ns : 0;
   x->busbw = x->algbw * part;

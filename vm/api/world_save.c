@@ -29,6 +29,7 @@ static head head_of(const soma_world *w) {
 
 static void walk_instance(vm_saver *s, head *h) {
   char name[64] = "";
+  /* "NAME x N" has its zero byte in the file, which tells it from a plain name. */
   uint32_t n = h->name ? (uint32_t)strlen(h->name) + (h->instances > 1) : 0;
   vm_saver_count(s, &n, sizeof name - 1, 1, "letters of an instance");
   if (h->name) memcpy(name, h->name, n);
@@ -80,6 +81,7 @@ static void number_programs(const soma_world *w, uint32_t *number, uint32_t *n) 
   *n = 0;
   for (uint32_t r = 0; r < w->o.ranks; r++) {
     uint32_t k = 0;
+    /* Those that are shared are written once. */
     while (w->ranks[k].started != w->ranks[r].started) k++;
     number[r] = k < r ? number[k] : (*n)++;
   }
@@ -303,6 +305,7 @@ static soma_status read_world(soma_world *w, vm_saver *s) {
   vm_save_options_walk(s, &o);
   soma_status status = s->failed ? not_valid(w, SOMA_FORMAT, s->err) : read_programs(w, s);
   if (status == SOMA_OK) status = read_changes(w, s);
+  /* By the constants of the file: its collectives were planned by them. */
   if (status == SOMA_OK) status = soma_world_plan(w, o.cost);
   for (uint32_t r = 0; r < w->o.ranks && status == SOMA_OK; r++) status = read_run(w, r, s);
   if (status == SOMA_OK) status = soma_world_connect(w, false);
