@@ -13,6 +13,7 @@ static void use(walk *w, uint32_t number, as_k_use u) {
   if (!number || w->n == K_OPERANDS) return;
   const as_k_operand *o = as_k_op(w->k, w->ops + number);
   const as_k_dyn *d = o->dyn ? &w->k->dyns[o->dyn - 1] : NULL;
+  /* What is written then is somewhere within the operand, not all of it. */
   if (d && (d->kind || d->index_kind || d->size_dim)) u.covers = false;
   u.operand = number;
   w->out[w->n++] = u;
@@ -31,6 +32,7 @@ static bool adds(const isa_insn *in, const isa_field *f) {
 unsigned as_k_uses(const as_kernel *k, const isa_insn *in, uint32_t ops, as_k_use out[K_OPERANDS]) {
   walk w = {k, ops, out, 0};
   const isa_form *form = isa_form_of(in->op);
+  /* A bit for each field of the form that may be in memory. */
   for (unsigned left = form->memory; left; left &= left - 1) {
     unsigned i = (unsigned)__builtin_ctz(left);
     const isa_field *f = &form->fields[i];
@@ -63,6 +65,7 @@ void as_k_bytes_of(const as_kernel *k, const as_k_operand *o, as_k_bytes *out) {
   const as_k_buffer *b = as_k_buf(k, o->buffer);
   bool hbm = o->space == ISA_HBM;
   if (as_k_moves(k, o)) {
+    /* A register or a vector can point it anywhere in its buffer. */
     *out = (as_k_bytes){.p0 = b->part,
                         .p1 = (uint16_t)(hbm ? 1 : b->part + b->nparts),
                         .hi = (int64_t)as_k_buffer_bytes(k, b)};

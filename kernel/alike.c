@@ -36,8 +36,9 @@ static void find_set(as_k_shape *s) {
   int64_t lo, hi, far = INT64_MAX / 4, size = isa_dtype_bytes(s->dtype);
   isa_dim dim[ISA_MAX_DIMS];
   memcpy(ap.dim, s->dim, sizeof ap.dim);
+  /* Its offsets are added to others later, and must not overflow. */
   if (!isa_ap_extent(&ap, &lo, &hi) || lo < -far || hi > far) return;
-  for (unsigned d = 0; d < s->ndim; d++)
+  for (unsigned d = 0; d < s->ndim; d++) /* one element has no step, whatever the record says */
     dim[d] = (isa_dim){s->dim[d].num > 1 ? s->dim[d].step * size : 0, s->dim[d].num};
   isa_byteset_make(0, size, dim, s->ndim, &s->set);
 }
@@ -100,6 +101,8 @@ void as_k_key_buffer(const as_kernel *k, as_k_key *key, size_t at, uint32_t buff
   if (!key->n) return;
   while (i < key->nbuffers && key->buffers[i] != buffer) i++;
   bool again = i < key->nbuffers;
+  /* Two operands of one tensor may overlap, which the key does not tell: it is verified each time.
+   */
   if (i == K_KEY_BUFFERS || (again && b->space == ISA_HBM)) {
     key->n = 0;
     return;
@@ -249,6 +252,7 @@ bool as_k_set_acc(as_kernel *k, as_k_item *it, unsigned acc) {
     it->verdict = to;
     return true;
   }
+  /* The old ruling stays: other items have it. */
   as_k_verdict *r = copy_verdict(k, it);
   if (!r) return false;
   int i = isa_field_of(it->op, ISA_K_ENUM, ISA_SET_ACC);
@@ -301,6 +305,7 @@ static bool take_item(as_kernel *k, uint32_t verdict, const int64_t *w, size_t n
   const as_k_verdict *r = &k->verdicts[verdict - 1];
   uint32_t ops = k->nops, first, units = r->nsites * (uint32_t)(sizeof(as_k_operand) / 8);
   as_k_operand *to = NULL;
+  /* Up to the place in the file: records of another line may be alike. */
   if (!r->simple || !r->words || r->words > n || !same_words(w, k->keys + r->key, 0, AS_REC_FILE) ||
       w[AS_REC_FILE] < 0 || w[AS_REC_FILE] > k->nfiles || w[AS_REC_LINE] < 0 ||
       w[AS_REC_LINE] > UINT32_MAX || !K_GROW(k, items, nitems, cap_items))
@@ -324,6 +329,7 @@ static bool take_item(as_kernel *k, uint32_t verdict, const int64_t *w, size_t n
 }
 
 bool as_k_predict(as_kernel *k, const int64_t *w, size_t n) {
+  /* The two that came after this one last: the next of a loop's body, and what follows the loop. */
   for (unsigned i = 0; i < 2 && k->last_verdict; i++) {
     uint32_t next = k->verdicts[k->last_verdict - 1].next[i];
     if (!next || !take_item(k, next, w, n)) continue;

@@ -33,6 +33,7 @@ static void unite(as_k_definer *d) {
     if (last && same_place(last, &a)) {
       isa_line x = as_k_buf(d->k, last->tile)->at, y = as_k_buf(d->k, a.tile)->at;
       last->shared = true;
+      /* Two tiles of one line at one place are one tile of a loop's rounds. */
       last->meant = last->meant || x.file != y.file || x.line != y.line;
     } else {
       d->areas[n++] = a;
@@ -47,6 +48,7 @@ static void find_shared(as_k_definer *d) {
   for (uint32_t i = 0; i < d->nareas; i++)
     for (uint32_t j = i + 1; j < d->nareas; j++) {
       as_k_area *x = &d->areas[i], *y = &d->areas[j];
+      /* Sorted by their beginnings: those that follow begin later still. */
       if (y->space != x->space || y->lo >= x->hi) break;
       if (meet(x, y)) x->shared = y->shared = x->meant = y->meant = true;
     }
@@ -60,6 +62,7 @@ bool as_k_open_areas(as_k_definer *d) {
     k->buffers[i].since = 0;
     k->buffers[i].shared = false;
   }
+  /* One alone shares its bytes with nobody. */
   if (fixed < 2) return true;
   d->cap_areas = fixed;
   d->areas = isa_zalloc(&k->al, fixed * sizeof *d->areas);
@@ -113,6 +116,7 @@ static uint32_t begin_of(const as_k_definer *d, uint32_t item) {
 
 bool as_k_area_write(as_k_definer *d, as_k_area *a, uint32_t item, const as_k_bytes *bytes,
                      bool whole) {
+  /* In a loop at run time the round before may have written it. */
   uint32_t begin = 1 + begin_of(d, item);
   if ((whole && !d->open) || !a->since || begin < a->since) a->since = begin;
   if (!bytes) {

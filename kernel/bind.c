@@ -21,6 +21,8 @@ static uint32_t provisional(as_k_binder *b, uint32_t number, uint32_t at) {
   tile->part = t->part;
   memcpy(tile->shape, t->shape, sizeof tile->shape);
   tile->bytes = t->bytes;
+  /* In the program the tiles do not overlap; here they must not either, or the verifier would
+   * refuse. */
   tile->offset = t->fixed ? t->offset : (at + 1) << 18;
   return tile->offset;
 }
@@ -94,6 +96,7 @@ static bool pattern(as_k_binder *b, uint32_t number, uint32_t *out) {
   isa_ap ap;
   const as_k_operand *o = as_k_op(b->k, number);
   as_k_buffer *whole = whole_of(b, o);
+  /* Two shapes: most tiles are used as a whole and in one other way. */
   for (unsigned i = 0; i < 2 && whole; i++)
     if (whole->shape_of[i] == o->shape) {
       *out = whole->pattern[i];

@@ -148,6 +148,7 @@ static bool next_run(const isa_byteset *b, int64_t *i, int64_t *at) {
   return false;
 }
 
+/* Beyond so many runs bytes are taken as if they were dense. */
 static bool too_many_runs(const isa_byteset *s) {
   int64_t n = 1;
   for (unsigned d = 0; s && d < s->n; d++) n = n > MOST_RUNS ? n : n * s->num[d];
@@ -224,6 +225,7 @@ int as_k_state_of(as_k_definer *d, uint32_t buffer, const as_k_bytes *bytes, uns
   if (!unpack(d, c, buffer)) return K_FAILED;
   bool some = false, all = c->n > 0;
   int64_t length = run_of(bytes);
+  /* Nothing exact is known of so many runs: what has been written is enough. */
   if (too_many_runs(bytes->set)) return c->writer ? K_ALL : K_NOTHING;
   for (uint32_t i = 0; i < c->n; i++) {
     const as_k_strip *b = &c->strips[i];

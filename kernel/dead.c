@@ -28,6 +28,7 @@ static void add(box *b, const as_k_bytes *x) {
              b->p0 < x->p0 ? b->p0 : x->p0, b->p1 > x->p1 ? b->p1 : x->p1};
   bool rows = b->p0 == x->p0 && b->p1 == x->p1 && b->lo <= x->hi && x->lo <= b->hi;
   bool columns = b->lo == x->lo && b->hi == x->hi && b->p0 <= x->p1 && x->p0 <= b->p1;
+  /* What was known is given up for the larger one: less is left out, never too much. */
   int64_t had = (b->hi - b->lo) * (b->p1 - b->p0), has = (x->hi - x->lo) * (x->p1 - x->p0);
   if (b->p0 < b->p1 && (rows || columns))
     *b = all;
@@ -77,6 +78,7 @@ static void note(const backward *d, const as_k_item *it, bool in_loop) {
   as_k_bytes x;
   unsigned n = as_k_used(k, it, &uses);
   bool control = it->op < ISA_NOPS && isa_op_is_control(it->op);
+  /* In a loop at run time an item may not run at all. */
   for (unsigned u = 0; u < n; u++) {
     if (control || in_loop || !as_k_covers(k, it, &uses[u])) continue;
     const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
@@ -95,6 +97,7 @@ static void note(const backward *d, const as_k_item *it, bool in_loop) {
 static bool look_back(const backward *d) {
   as_kernel *k = d->k;
   uint32_t depth = 0, buffer;
+  /* From the end: what comes later is known when an item is looked at. */
   for (uint32_t i = k->nitems; i-- > 0;) {
     const as_k_item *it = &k->items[i];
     depth += it->op == K_ENDLOOP;

@@ -25,6 +25,7 @@ static const char *element_of(const as_kernel *k, const as_k_buffer *b, unsigned
   int64_t rest = byte / isa_dtype_bytes(t ? t->dtype : b->dtype);
   unsigned ndim = t ? t->ndim : b->ndim;
   size_t used = 0;
+  /* A tile's first dimension is its partitions, which the byte does not count. */
   for (unsigned i = ndim; i-- > (t ? 0u : 1u);) {
     int64_t size = t ? t->shape[i] : b->shape[i];
     at[i] = rest % size;
@@ -89,6 +90,7 @@ static bool check_read(as_k_definer *d, const as_k_item *it, const as_k_use *u) 
   as_k_bytes_of(k, o, &bytes);
   int state = as_k_state_of(d, o->buffer, &bytes, &part, &byte);
   const as_k_cover *c = as_k_cover_of(d, o->buffer);
+  /* Nobody knows which bytes such a read takes: that some are written is enough. */
   bool loose = o->dyn || (c && c->vague) || may_skip(k, it, u);
   const as_k_area *area = state == K_ALL ? NULL : as_k_area_of(d, o->buffer);
   if (area && state != K_FAILED)
@@ -131,6 +133,7 @@ static bool note_write(as_k_definer *d, uint32_t item, const as_k_use *u) {
   if (c && !u->covers) c->vague = true;
   if (c && u->covers && !as_k_write_bytes(d, c, o->buffer, &bytes)) return false;
   if (!whole && (!u->covers || !has_all(c, &all))) return true;
+  /* From here on all of it is written, by whatever part. */
   if (!b->whole) b->whole = item + 1;
   as_k_drop_cover(d, o->buffer, K_NONE);
   return true;
@@ -223,6 +226,7 @@ static bool choose_acc(as_k_definer *d, as_k_item *it, uint32_t buffer, const as
   uint32_t loop = state == K_ALL ? 0 : differing_loop(d, as_k_buf(k, buffer));
   if (loop && k->loops[loop - 1].is_while) return refuse_while(d, it);
   d->peel = loop;
+  /* The loop is taken apart first, so that its first round has an `acc` of its own. */
   if (loop) return false;
   const as_k_cover *c = as_k_cover_of(d, buffer);
   if (state == K_SOME || (state == K_NOTHING && c && c->vague)) return mix(d, it, buffer, dtype);

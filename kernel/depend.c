@@ -17,6 +17,7 @@ bool as_k_table_open(as_k_table *t, as_kernel *k) {
                     : i == 1 ? k->target->psum_bytes
                              : (int64_t)k->scratch->tensors[i - 2].bytes;
     r->page_shift = PAGE_SHIFT;
+    /* Tensors may have any size: their pages grow, so that there are never too many. */
     while (i >= 2 && bytes >> r->page_shift > TENSOR_PAGES) r->page_shift++;
     r->npages = (uint32_t)((bytes - 1) >> r->page_shift) + 2; /* with that of wide accesses */
     r->wide = i < 2 ? r->npages : MANY;
@@ -120,6 +121,7 @@ static void find_in_page(as_k_table *t, const as_k_box *b, uint32_t p, as_k_entr
     if (e->hi <= here.lo || here.hi <= e->lo) continue;
     const as_k_access *a = &t->accesses[e->id];
     bool seen = a->lo < begin; /* on the page before */
+    /* Reads alone never conflict. */
     if (seen || !(b->writes || a->writes) || !meet(t, b, a)) continue;
     t->k->figures.dependences++;
     as_k_need(needs, a->source, a->ordinal, a->step, a->buffer);
@@ -140,6 +142,7 @@ void as_k_table_find(as_k_table *t, uint32_t operand, bool writes, as_k_box *b, 
 
 static bool new_access(as_k_table *t, uint32_t *id) {
   if (t->free) {
+    /* A place of an access that no page has any more. */
     *id = t->free - 1;
     t->free = t->accesses[*id].step;
     return true;

@@ -59,6 +59,7 @@ static parts parts_of(const as_k_pace *c, const as_k_item *it, const as_k_use *u
   as_k_bytes x;
   as_k_bytes_of(c->k, o, &x);
   int64_t bytes = (int64_t)as_k_buf(c->k, o->buffer)->bytes;
+  /* What cannot be told apart touches all. */
   if (x.lo < 0 || x.hi > bytes || x.hi <= x.lo) return (parts){t, t + n - 1};
   return (parts){t + x.lo * n / bytes, t + (x.hi - 1) * n / bytes};
 }
@@ -68,6 +69,7 @@ uint64_t as_k_ready_at(const as_k_pace *c, unsigned e, const as_k_item *it) {
   uint64_t t = 0, delay = c->k->o.costs.delay;
   const as_k_use *uses;
   for (unsigned u = 0, n = as_k_used(c->k, it, &uses); u < n; u++) {
+    /* HBM is written by transfers, whose time is that of the DMA engines. */
     if (!uses[u].reads && as_k_use_op(c->k, it, &uses[u])->space == ISA_HBM) continue;
     parts p = parts_of(c, it, &uses[u]);
     for (const as_k_touch *l = p.first; l <= p.last; l++) {

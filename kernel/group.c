@@ -123,6 +123,7 @@ static bool mark(as_kernel *k, as_k_item *it) {
   as_k_verdict *own = as_k_own_verdict(k, it);
   const isa_form *form = isa_form_of(it->op);
   if (!own) return false;
+  /* `both` is the last field of their form. */
   *(isa_t_ENUM *)isa_member(&own->in, &form->fields[form->nfields - 1]) = 1;
   return true;
 }

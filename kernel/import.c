@@ -82,7 +82,7 @@ static bool moved(importer *m, unsigned e, const isa_ap *ap, as_k_operand *o) {
   as_k_dyn d = {.index_kind = ap->index_kind, .index_dim = ap->index_dim, .index = ap->index};
   for (unsigned i = 0; i < ISA_MAX_DYN; i++) {
     const isa_dyn *from = &ap->dyn[i];
-    if (from->kind == ISA_DYN_reg)
+    if (from->kind == ISA_DYN_reg) /* by a number of elements */
       o->offset +=
           (int32_t)m->seq[e].regs[from->reg] * from->stride * (int64_t)isa_dtype_bytes(ap->dtype);
     if (from->kind != ISA_DYN_elem) continue;
@@ -275,6 +275,7 @@ static bool step(importer *m, unsigned e) {
 
 /* The engine that goes on: who computes before who loads; ISA_NENGINES when none can. */
 static unsigned next_engine(importer *m) {
+  /* Engines in the order of their numbers: tensor first, sync, which loads, last. */
   for (unsigned e = 0; e < ISA_NENGINES; e++) {
     const isa_code *code = &m->core->code[e];
     m->seq[e].halted = m->seq[e].halted || m->seq[e].pc >= code->n;

@@ -78,6 +78,7 @@ as_kernel *as_kernel_new(const as_kernel_options *o) {
     k->o.passes &= AS_PASS_CHOICES;
     k->o.extra = 0;
   }
+  /* A rate to reckon with where the client gives no costs: 20 GB/s. */
   if (!k->o.costs.dma_byte_rate) k->o.costs.dma_byte_rate = 20000;
   k->target = isa_target_keep(o->target, &k->own_target);
   k->o.target = k->target;
@@ -143,6 +144,7 @@ static bool own(as_kernel *k, const char **s) {
 }
 
 bool as_kernel_file(as_kernel *k, const char *name, uint32_t *file) {
+  /* From the last: most records are of the file that came last. */
   for (uint32_t i = k->nfiles; i-- > 0;)
     if (strcmp(k->files[i], name) == 0) {
       *file = i + 1;
@@ -200,6 +202,7 @@ static bool size_of(as_kernel *k, isa_tensor *t) {
       return as_k_fail(k, ISA_ARG, none,
                        "tensor %.60s: dimension %d has %lld elements; it must have at least 1",
                        t->name, d, (long long)t->shape[d]);
+    /* Elements have up to 8 bytes. */
     if ((uint64_t)t->shape[d] > (uint64_t)INT64_MAX / 8 / n)
       return as_k_fail(k, ISA_ARG, none, "tensor %.60s: its size overflows", t->name);
     n *= (uint64_t)t->shape[d];
@@ -376,6 +379,7 @@ bool as_kernel_tile_new(as_kernel *k, const as_kernel_tile *t, uint32_t *buffer)
   for (unsigned d = t->ndim; d < ISA_TILE_DIMS; d++) b.shape[d] = 0;
   if (!add_tile(k, &b, buffer)) return false;
   uint32_t *loop = &as_k_buf(k, *buffer)->loop;
+  /* Declared further out than where it is recorded. */
   for (uint32_t n = t->outside; n && *loop; n--) *loop = k->loops[*loop - 1].parent;
   return true;
 }

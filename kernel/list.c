@@ -156,6 +156,7 @@ bool as_kernel_loop(as_kernel *k, const as_kernel_range *r, uint32_t *reg) {
       !reg_ok(k, r->stop_reg, r->at))
     return false;
   if (r->step == 0) return as_k_fail(k, ISA_ARG, r->at, "a loop with step 0 never ends");
+  /* With a register nobody knows the end. */
   int64_t end = r->start_reg || r->stop_reg ? 0 : end_of(r);
   if (end < INT32_MIN || end > INT32_MAX)
     return as_k_fail(k, ISA_ARG, r->at,
@@ -192,6 +193,7 @@ bool as_kernel_endloop(as_kernel *k) {
 /* What only the passes before the program need. */
 static void forget(as_kernel *k) {
   isa_free(&k->al, k->snaps, (size_t)k->cap_snaps * k->nsources * sizeof *k->snaps);
+  /* Snapshots of clocks are large, and only solve.c reads them. */
   k->snaps = NULL;
   k->cap_snaps = k->nsnaps = 0;
 }

@@ -30,6 +30,7 @@ bool as_k_lives(as_kernel *k) {
   }
   for (uint32_t i = 0; i < k->nbuffers; i++) {
     as_k_buffer *b = &k->buffers[i];
+    /* It begins where another tile wrote the bytes that it reads. */
     if (b->used && b->since && b->since - 1 < b->first) b->first = b->since - 1;
   }
   return true;

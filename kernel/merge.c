@@ -259,6 +259,7 @@ static bool find_chains(merger *m) {
     m->depth += it->op == K_LOOP || it->op == K_WHILE;
     m->depth -= it->op == K_ENDLOOP;
     if (may_merge(m, i) && !note_item(m, i)) return false;
+    /* What cannot be looked into stands between rounds: nothing is merged across it. */
     if (it->op >= ISA_NOPS || isa_op_is_control(it->op) || as_k_is_collective(it) ||
         as_k_meeting_kind(k, it) != K_MEETINGS)
       m->met++;
@@ -351,6 +352,7 @@ static void name_parts(merger *m, const chain *c, unsigned which, uint32_t tile)
   as_kernel *k = m->k;
   for (uint32_t i = c->first, n = 0; n < c->n; i = m->next[i], n++) {
     uint32_t b = side(k, i, which)->buffer, whole = as_k_buf(k, b)->whole;
+    /* The latest whole write of the parts is that of the tile. */
     if (whole > as_k_buf(k, tile)->whole) as_k_buf(k, tile)->whole = whole;
     m->now[b - 1] = tile;
     m->shift[b - 1] = (int64_t)n * as_k_buf(k, b)->bytes;

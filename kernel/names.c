@@ -57,6 +57,7 @@ static as_k_memo *clean_name(as_k_names *n, const char *base) {
   m->base[0] = 0;
   m->length = (uint32_t)strlen(m->name);
   m->taken = 0;
+  /* Longer ones are cleaned each time. */
   if (strlen(base) < K_NAME) strcpy(m->base, base);
   return m;
 }
@@ -94,6 +95,7 @@ const char *as_k_names_take(as_k_names *n, const char *base) {
   if (!isa_array_room(&n->k->al, &n->names, n->n, &n->cap, sizeof *n->names)) return NULL;
   const char *copy = isa_arena_strn(&n->k->arena, name, length);
   if (!copy || !isa_index_add(&n->k->al, &n->index, hash, n->n + 1)) return NULL;
+  /* The next number for this name: t, t_2, t_3, ... */
   n->names[n->n++] = (as_k_name){.name = copy, .next = 2};
   return copy;
 }
