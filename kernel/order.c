@@ -64,13 +64,13 @@ typedef struct scheduler {
   edge edges[EDGES];
   uint32_t ntouches, unused; /* 1 + the first edge without use */
   uint32_t nunused;
-  uint64_t waits_not[WORDS]; /* a bit for each slot whose item waits for none */
-  uint32_t low, next, end;   /* items low .. next - 1 are in the window, of those before `end` */
-  uint32_t *last[2];         /* by chain: the last access that only reads, and that writes */
+  uint64_t waits_not[WORDS];  /* a bit for each slot whose item waits for none */
+  uint32_t low, next, end;    /* items low .. next - 1 are in the window, of those before `end` */
+  uint32_t *last[2];          /* by chain: the last access that only reads, and that writes */
   uint32_t same[ISA_NSTATES]; /* 1 + the last item with each state */
-  uint32_t *room[2];         /* by item: bytes in use in the caller's order, SBUF and PSUM */
-  bool *begun;               /* by buffer */
-  group *groups;             /* by item */
+  uint32_t *room[2];          /* by item: bytes in use in the caller's order, SBUF and PSUM */
+  bool *begun;                /* by buffer */
+  group *groups;              /* by item */
   uint32_t first_group[ISA_NSTATES], open_group[ISA_NSTATES]; /* not opened; with users left */
   uint32_t *order, n, at_order;
 } scheduler;
@@ -118,11 +118,12 @@ static void wait_for(scheduler *s, slot *t, uint32_t item) {
 /* For all of a chain that touch bytes of x. Chains go back in the list: what comes before the
  * window's first access is done. */
 static void wait_for_chain(scheduler *s, slot *t, uint32_t number, const as_k_bytes *x) {
+  /* Accesses of dropped items may have been overwritten in the ring `touches`; those from the
+   * oldest of the window on have not. */
   uint32_t oldest = slot_of(s, s->low)->touches;
   for (const touch *a; number && number >= oldest; number = a->prev) {
     a = touch_of(s, number);
-    if (a->item != t->item && slot_of(s, a->item)->open && meet(&a->at, x))
-      wait_for(s, t, a->item);
+    if (a->item != t->item && slot_of(s, a->item)->open && meet(&a->at, x)) wait_for(s, t, a->item);
   }
 }
 
@@ -132,10 +133,13 @@ static void wait_for_state(scheduler *s, slot *t) {
   if (!t->state) return;
   t->same = s->same[t->state];
   s->same[t->state] = t->item + 1;
+  /* Along the items with this state, the latest first, as far as the window reaches. */
   for (uint32_t i = t->same; i && i > s->low;) {
     const slot *o = slot_of(s, i - 1);
+    /* Of another group: is_open keeps the two apart. */
     if (t->group && o->group != t->group) return;
     if (o->open && ((o->access | t->access) & ISA_STATE_W)) wait_for(s, t, i - 1);
+    /* This write has waited for all that came before it. */
     if (o->access & ISA_STATE_W) return;
     i = o->same;
   }
@@ -154,6 +158,8 @@ static void wait_for_orders(scheduler *s, slot *t) {
 /* ---- The window ----------------------------------------------------------------------------- */
 
 static void mark(scheduler *s, uint32_t item) {
+  /* A whole window is a whole number of words, so an item's bit is the same in each round of the
+   * ring. */
   s->waits_not[item % WINDOW / 64] |= UINT64_C(1) << item % 64;
 }
 
@@ -175,6 +181,7 @@ static void enter(scheduler *s) {
     bytes_of(k, o, &a->at);
     a->item = item;
     a->prev = s->last[uses[u].writes][chain];
+    /* A read waits for writes alone, a write for reads as well. */
     wait_for_chain(s, t, s->last[1][chain], &a->at);
     if (uses[u].writes) wait_for_chain(s, t, s->last[0][chain], &a->at);
     s->last[uses[u].writes][chain] = number;
@@ -187,8 +194,11 @@ static void enter(scheduler *s) {
 /* Whether one more item may come in: it needs its accesses, and edges for those that it meets. */
 static bool may_enter(const scheduler *s) {
   if (s->next >= s->end || s->next >= s->low + WINDOW) return false;
+  /* An empty window takes any item: nothing in it can use up the edges. */
   if (s->next == s->low) return true;
   uint32_t used = s->ntouches + 1 - s->slots[s->low % WINDOW].touches;
+  /* The new item may wait for each access of the ring, and for one more item each of the window by
+   * state. */
   return used + K_OPERANDS <= TOUCHES && s->nunused >= TOUCHES + WINDOW;
 }
 
@@ -196,6 +206,7 @@ static void know(scheduler *s, slot *t) {
   const as_k_item *it = &s->k->items[t->item];
   unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : as_k_verdict_of(s->k, it)->engines;
   unsigned dge;
+  /* A transfer's data waits on no engine: the last place of `ready` is for it. */
   if (isa_op_is_dma(it->op)) {
     mask = 1u << ISA_NENGINES;
     t->triggers = (uint8_t)as_k_trigger_engine(s->k, it, s->pace.depth > 0, &dge);
@@ -233,6 +244,7 @@ static uint32_t limit_of(const scheduler *s, uint32_t item, unsigned memory, uin
   if (memory) return all;
   all = all / 8 * 7;
   if (room >= all) return all;
+  /* The square of how near the item is to the front: (all - room) * (left / WINDOW)^2. */
   uint32_t left = WINDOW - (item - s->low), share = (all - room) / WINDOW * left / WINDOW * left;
   return room + (isa_op_is_dma(k->items[item].op) ? share / 2 : share);
 }
@@ -246,6 +258,7 @@ static bool has_room(scheduler *s, uint32_t item, bool take) {
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
     uint32_t number = as_k_use_op(k, it, &uses[u])->buffer;
     const as_k_buffer *b = as_k_buf(k, number);
+    /* Begun in the caller's order already, or early by another item: it takes no new room. */
     if (b->space == ISA_HBM || b->first < s->low || s->begun[number - 1]) continue;
     unsigned memory = b->space == ISA_PSUM;
     for (uint32_t i = s->low; i < b->first; i++) {
@@ -283,10 +296,12 @@ static void find_groups(scheduler *s, uint32_t first, uint32_t end) {
     unsigned access, state = isa_insn_state(&as_k_verdict_of(s->k, &s->k->items[i])->in, &access);
     group *g = &s->groups[i];
     if (!state || !access || mixed[state]) continue;
+    /* A load begins a group; so do the first users, of what an earlier run loaded. */
     bool loads = access == ISA_STATE_W;
     if (loads || !last[state]) {
       if (last[state]) s->groups[last[state] - 1].next = i + 1;
       last[state] = i + 1;
+      /* Their load has come before this run. */
       g->opened = !loads;
       if (!loads) s->open_group[state] = i + 1;
       if (loads && !s->first_group[state]) s->first_group[state] = i + 1;
@@ -312,9 +327,12 @@ static bool can_open(scheduler *s, uint32_t item) {
 
 /* Whether an item may come now, by what its engine has loaded. */
 static bool is_open(scheduler *s, const slot *t) {
+  /* What belongs to no load is free of this. */
   if (!t->group) return true;
   uint32_t open = s->open_group[t->state];
+  /* While users of what is loaded are left, only they come. */
   if (open) return t->group == open;
+  /* Then the next load of the list, or another whose users can follow at once. */
   return s->first_group[t->state] == t->group || can_open(s, t->item);
 }
 
@@ -325,6 +343,7 @@ static void note_group(scheduler *s, const slot *t) {
   if (t->access == ISA_STATE_W) g->opened = true;
   if (t->access == ISA_STATE_R) g->left--;
   s->open_group[t->state] = g->left ? t->group : 0;
+  /* Those that were opened out of their turn are skipped here. */
   while (*first && s->groups[*first - 1].opened) *first = s->groups[*first - 1].next;
 }
 
@@ -335,9 +354,11 @@ static void note_group(scheduler *s, const slot *t) {
 static uint32_t choose(scheduler *s) {
   uint32_t best = K_NONE, other = K_NONE;
   uint64_t least = UINT64_MAX;
+  /* After LOOKS candidates the search goes on only as long as it has found nothing at all. */
   for (uint32_t i = s->low, left = LOOKS; i < s->next && (left || other == K_NONE); i++) {
     uint64_t word = s->waits_not[i % WINDOW / 64] >> i % 64;
     if (!word) {
+      /* Nothing more in this word: on with the next. */
       i |= 63;
       continue;
     }
@@ -348,6 +369,7 @@ static uint32_t choose(scheduler *s) {
     uint64_t begin = begin_of(s, t);
     if (begin >= least || !is_open(s, t)) continue;
     if (other == K_NONE) other = i;
+    /* The first of the window begins its tiles where the caller's order does. */
     if (i != s->low && !has_room(s, i, false)) continue;
     best = i;
     least = begin;
@@ -380,6 +402,7 @@ static void take(scheduler *s, uint32_t item) {
   release(s, slot_of(s, item));
   note_group(s, slot_of(s, item));
   s->order[s->n++] = item;
+  /* The window's front moves over all that have been taken. */
   while (s->low < s->next && !slot_of(s, s->low)->open) s->low++;
 }
 
@@ -405,6 +428,7 @@ static void schedule_all(scheduler *s) {
     uint32_t end = i;
     while (end < k->nitems && !is_fence(k, &k->items[end])) end++;
     schedule_run(s, i, end);
+    /* A fence is taken in its place, and so are those that follow it at once. */
     for (i = end; i < k->nitems && is_fence(k, &k->items[i]); i++) {
       as_k_pace_take(&s->pace, &k->items[i]);
       s->order[s->n++] = i;
@@ -441,6 +465,7 @@ static bool make_order(scheduler *s) {
   for (unsigned m = 0; m < 2; m++) s->last[m] = isa_zalloc(&k->al, chains);
   bool ok = s->begun && s->groups && s->room[0] && s->room[1] && s->last[0] && s->last[1];
   if (ok) {
+    /* All edges are without use at first. */
     for (uint32_t i = 0; i < EDGES; i++) s->edges[i].next = i + 1 < EDGES ? i + 2 : 0;
     s->unused = 1;
     s->nunused = EDGES;

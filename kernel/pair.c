@@ -5,8 +5,10 @@
 #include <stdio.h>
 
 static bool make(as_kernel *const *k, unsigned n, isa_program *p, as_kernel **failed) {
+  /* With one kernel both are the same, and only the first is used. */
   as_k_names names[ISA_MAX_CORES] = {{.k = k[0]}, {.k = k[n - 1]}};
   bool ok = true;
+  /* Tensors and groups of both cores first: the instructions of either may name them. */
   for (unsigned c = 0; c < n && ok; c++) {
     *failed = k[c];
     ok = as_k_put_tensors(k[c], p, &names[0]) && as_k_put_groups(k[c], p, &names[0]);
@@ -98,6 +100,7 @@ static bool tensors_agree(as_kernel *first, as_kernel *second) {
     const isa_tensor *t = &b->tensors[i];
     const isa_tensor *s = as_k_find_tensor(first, t->name);
     bool own = t->role == ISA_TEMP || t->role == ISA_CONST;
+    /* What is a temporary or constant of both is each core's own, whatever its name. */
     if (!s || (own && (s->role == ISA_TEMP || s->role == ISA_CONST))) continue;
     if (s->role != t->role || !same_type(s, t)) return differ(second, s, t);
   }
@@ -143,6 +146,7 @@ static bool has_partner(as_kernel *k, const uint32_t *others, bool exact, as_ker
 /* Each one that meets the other core meets something there. */
 static bool meetings_agree(as_kernel *first, as_kernel *second, as_kernel **failed) {
   uint32_t n[2][K_MEETINGS] = {{0}};
+  /* Both are counted, whatever the first says. */
   bool all = count_meetings(first, n[0]), exact = count_meetings(second, n[1]) && all;
   return has_partner(first, n[1], exact, failed) && has_partner(second, n[0], exact, failed);
 }

@@ -15,6 +15,7 @@ bool as_k_open_gap(as_kernel *k, uint32_t at, uint32_t n) {
       return as_k_nomem(k);
   memmove(&k->items[at + n], &k->items[at], (k->nitems - at) * sizeof *k->items);
   k->nitems += n;
+  /* A loop around the gap grows; one that begins at it moves. */
   for (uint32_t l = 0; l < k->nloops; l++) {
     k->loops[l].first += k->loops[l].first >= at ? n : 0;
     k->loops[l].last += k->loops[l].last >= at ? n : 0;
@@ -53,6 +54,7 @@ static bool copy_loops(as_kernel *k, const stretch *s, uint32_t n) {
   for (uint32_t l = 0; l < n; l++) {
     if (!within(s, k->loops[l].first)) continue;
     as_k_loop c = k->loops[l];
+    /* The copy of its parent: it was copied before it, since parents have smaller numbers. */
     for (uint32_t m = n; m < k->nloops; m++)
       if (c.parent && k->loops[m].first == k->loops[c.parent - 1].first + s->by) {
         c.parent = m + 1;
@@ -62,6 +64,7 @@ static bool copy_loops(as_kernel *k, const stretch *s, uint32_t n) {
     c.last += s->by;
     if (!K_GROW(k, loops, nloops, cap_loops)) return false;
     k->loops[k->nloops++] = c;
+    /* Both ends of the copied loop name the copy. */
     k->items[c.first].loop = k->items[c.last].loop = k->nloops;
   }
   return true;
@@ -71,6 +74,7 @@ static bool copy_items(as_kernel *k, const stretch *s) {
   uint32_t n = s->last + 1 - s->first;
   if (!as_k_open_gap(k, s->last + 1, n)) return false;
   memcpy(&k->items[s->first + s->by], &k->items[s->first], n * sizeof *k->items);
+  /* They are counted as the builder's, not as the caller's. */
   for (uint32_t i = 0; i < n; i++) k->items[s->first + s->by + i].added = true;
   return copy_loops(k, s, k->nloops) && copy_orders(k, s);
 }
@@ -82,6 +86,7 @@ static bool put_control(as_kernel *k, uint32_t at, const isa_insn *in, uint32_t 
   as_k_key key = {.n = 0};
   d.it.at = k->items[at].at;
   d.it.number = k->items[at].number;
+  /* A key without words is in no table of verdicts: this one is made anew. */
   if (!as_k_verify(k, &d, &key) || !as_k_open_gap(k, at, 1)) return false;
   k->items[at] = d.it;
   return true;
@@ -102,6 +107,8 @@ static bool put_alu(as_kernel *k, uint32_t at, unsigned op, uint32_t rd, isa_int
 /* Where a bound is in a register, where the second round begins and the first loop ends. */
 static bool bounds_in_registers(as_kernel *k, uint32_t first, const as_kernel_range *r,
                                 uint32_t *second, uint32_t *end) {
+  /* start + step and min(stop, start + step): as instructions before the loop, on registers of
+   * their own. */
   isa_int start = {r->start_reg != 0, r->start_reg ? (int32_t)r->start_reg : r->start};
   isa_int stop = {r->stop_reg != 0, r->stop_reg ? (int32_t)r->stop_reg : r->stop};
   *second = ++k->nregs;
@@ -138,11 +145,13 @@ bool as_k_peel(as_kernel *k, uint32_t loop) {
   uint32_t second = 0, end = 0;
   if (r.start_reg || r.stop_reg) {
     if (!bounds_in_registers(k, k->loops[loop - 1].first, &r, &second, &end)) return false;
+    /* The first loop ends where the second begins, or at its own end. */
     one.stop_reg = end;
     r.start_reg = second;
   } else {
-    int64_t next = (int64_t)r.start + r.step;
+    int64_t next = (int64_t)r.start + r.step; /* may lie beyond 32 bits */
     bool more = r.step > 0 ? next < r.stop : next > r.stop;
+    /* Else the loop has one round at most, and the second loop has none. */
     if (more) one.stop = (int32_t)next;
     r.start = more ? (int32_t)next : r.stop;
   }

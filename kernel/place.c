@@ -28,6 +28,7 @@ static bool insert(ring *r, uint32_t number) {
   const as_k_buffer *b = as_k_buf(r->k, number);
   if (!isa_array_room(&r->k->al, &r->live, r->n, &r->cap, sizeof *r->live)) return as_k_nomem(r->k);
   uint32_t at = r->n++;
+  /* From the end down to its place by offset. */
   for (; at > 0 && as_k_buf(r->k, r->live[at - 1])->offset > b->offset; at--)
     r->live[at] = r->live[at - 1];
   r->live[at] = number;
@@ -50,6 +51,7 @@ static void expire(ring *r, uint32_t item) {
  * fits in one. */
 static uint32_t aligned(const ring *r, const as_k_buffer *b, uint32_t from, uint32_t align) {
   uint32_t at = (from + align - 1) / align * align;
+  /* A tile that is larger than a bank fits in none, and begins where a bank does. */
   if (r->space == ISA_PSUM && at / ISA_PSUM_BANK != (at + b->bytes - 1) / ISA_PSUM_BANK)
     at = (at + ISA_PSUM_BANK - 1) / ISA_PSUM_BANK * ISA_PSUM_BANK;
   return at;
@@ -59,6 +61,7 @@ static uint32_t aligned(const ring *r, const as_k_buffer *b, uint32_t from, uint
 static uint32_t fixed_over(const ring *r, const as_k_buffer *b, uint32_t at) {
   for (uint32_t i = r->next_fixed; i < r->nfixed; i++) {
     const as_k_buffer *f = as_k_buf(r->k, r->fixed[i]);
+    /* They are sorted by first item: from here on all come too late to matter. */
     if (f->first > b->last) break;
     if (f->offset < at + b->bytes && at < end_of(f)) return end_of(f);
   }
@@ -69,6 +72,7 @@ static uint32_t fixed_over(const ring *r, const as_k_buffer *b, uint32_t at) {
 static uint32_t fit(const ring *r, const as_k_buffer *b, uint32_t from, uint32_t to,
                     uint32_t align) {
   uint32_t at = aligned(r, b, from, align);
+  /* Until nothing lies there: each move may run into another tile, or one at a fixed place. */
   for (bool moved = true; moved;) {
     moved = false;
     for (uint32_t i = 0; i < r->n; i++) {
@@ -90,9 +94,12 @@ static uint32_t fit(const ring *r, const as_k_buffer *b, uint32_t from, uint32_t
 /* The smallest gap that takes b. */
 static uint32_t best_fit(const ring *r, const as_k_buffer *b) {
   uint32_t best = K_NONE, least = UINT32_MAX, from = 0;
+  /* `from` is the end of all tiles so far, `to` the beginning of the next one; the last gap reaches
+   * to the end. */
   for (uint32_t i = 0; i <= r->n; i++) {
     uint32_t to = i < r->n ? as_k_buf(r->k, r->live[i])->offset : r->room;
     if (to > from && to - from < least && to - from >= b->bytes) {
+      /* Its own type is alignment enough in a gap that is taken as the last resort. */
       uint32_t at =
           fit(r, b, from, to, isa_dtype_bytes(b->dtype) < 4 ? 4 : isa_dtype_bytes(b->dtype));
       if (at != K_NONE) {
@@ -111,6 +118,7 @@ static uint32_t highest_fit(const ring *r, const as_k_buffer *b) {
   uint32_t align = r->space == ISA_PSUM ? ISA_PSUM_BANK : K_ALIGN, best = K_NONE, from = 0;
   for (uint32_t i = 0; i <= r->n; i++) {
     uint32_t to = i < r->n ? as_k_buf(r->k, r->live[i])->offset : r->room;
+    /* The highest place in the gap, rounded down. */
     uint32_t at = to >= b->bytes ? (to - b->bytes) / align * align : 0;
     if (to >= b->bytes && at >= from && !fixed_over(r, b, at)) best = at;
     if (i < r->n && end_of(as_k_buf(r->k, r->live[i])) > from)
@@ -178,6 +186,7 @@ static bool place_later(ring *r, uint32_t number) {
   if (!isa_array_room(&k->al, &r->later, r->nlater, &r->cap_later, sizeof *r->later))
     return as_k_nomem(k);
   uint32_t at = r->nlater++, first = as_k_buf(k, number)->first;
+  /* The one that comes back first is at the end, where it is taken off. */
   for (; at > 0 && as_k_buf(k, r->later[at - 1])->first <= first; at--)
     r->later[at] = r->later[at - 1];
   r->later[at] = number;
@@ -193,13 +202,17 @@ static bool make_room(ring *r, const as_k_buffer *b, uint32_t number) {
   if (!r->spiller) return false;
   k->error.status = ISA_OK;
   if (!as_k_spill(r->spiller, r->live, r->n, number, &again))
+    /* Without an error of its own nothing could go. */
     return k->error.status == ISA_OK ? overflow(r, as_k_buf(k, number)) : false;
   expire(r, item);
+  /* What comes back in another memory is placed with that. */
   return as_k_buf(k, again)->space != r->space || place_later(r, again);
 }
 
 static uint32_t find_place(const ring *r, const as_k_buffer *b) {
   uint32_t align = r->space == ISA_PSUM ? ISA_PSUM_BANK : K_ALIGN;
+  /* Large tiles from above, others around the ring, then again from its start, then wherever they
+   * fit. */
   uint32_t high = b->bytes >= r->large ? highest_fit(r, b) : K_NONE;
   if (high != K_NONE) return high;
   uint32_t at = fit(r, b, r->cursor, r->low, align);
@@ -212,6 +225,7 @@ static bool place_one(ring *r, uint32_t number) {
   uint32_t at;
   expire(r, wanted->first);
   if (!start_fixed(r, wanted->first)) return false;
+  /* Each round lets one tile go, which adds tiles and may so move all of them in memory. */
   while ((at = find_place(r, as_k_buf(r->k, number))) == K_NONE)
     if (!make_room(r, as_k_buf(r->k, number), number)) return false;
   as_k_buffer *b = as_k_buf(r->k, number);
@@ -229,6 +243,7 @@ static uint32_t in_order(const as_kernel *k, uint32_t *at, uint32_t *out) {
     const as_k_buffer *b = &k->buffers[i];
     if (b->space != ISA_HBM && b->used) at[b->first]++;
   }
+  /* From how many there are of each item to where they begin. */
   for (uint32_t i = 0; i < k->nitems; i++) {
     uint32_t here = at[i];
     at[i] = n;
@@ -251,6 +266,7 @@ static bool keep_apart(ring *r) {
   for (uint32_t i = 0; i < k->nbuffers; i++) {
     const as_k_buffer *b = &k->buffers[i];
     if (b->space != r->space || !b->used || b->bytes < r->large) continue;
+    /* The difference at each item: what begins there less what has ended before. */
     more[b->first] += b->bytes;
     more[b->last + 1] -= b->bytes;
   }
@@ -277,6 +293,7 @@ static bool place_memory(as_kernel *k, unsigned space, const uint32_t *tiles, ui
     const as_k_buffer *b = as_k_buf(k, tiles[i]);
     if (b->space == space && b->fixed) fixed[r.nfixed++] = tiles[i];
   }
+  /* What comes back is placed in its turn among the others. */
   for (uint32_t i = 0; ok && (i < n || r.nlater);) {
     const as_k_buffer *b = i < n ? as_k_buf(k, tiles[i]) : NULL;
     if (b && (b->space != space || b->fixed))
@@ -286,6 +303,7 @@ static bool place_memory(as_kernel *k, unsigned space, const uint32_t *tiles, ui
     else
       ok = place_one(&r, tiles[i++]);
   }
+  /* All that are left of the fixed ones count for the figures too. */
   if (ok) ok = start_fixed(&r, K_NONE);
   if (ok && r.spiller) ok = as_k_spill_apply(r.spiller);
   as_k_spill_close(r.spiller);
@@ -302,6 +320,7 @@ static bool place(as_kernel *k, bool sbuf, bool psum) {
   uint32_t used = at && tiles ? in_order(k, at, tiles) : 0;
   isa_free(&k->al, at, items * sizeof *at);
   bool ok = at && tiles ? true : as_k_nomem(k);
+  /* PSUM first: what it gives away goes to SBUF. */
   if (ok && psum) ok = place_memory(k, ISA_PSUM, tiles, used);
   if (ok && sbuf) ok = place_memory(k, ISA_SBUF, tiles, used);
   isa_free(&k->al, tiles, n * sizeof *tiles);

@@ -13,6 +13,7 @@ typedef struct streams {
 static uint32_t find_queue(as_kernel *k, as_k_queue like) {
   for (uint32_t i = 0; i < k->nqueues; i++) {
     const as_k_queue *q = &k->queues[i];
+    /* Only queues that the builder made are shared; the caller's are for what names them. */
     if (!q->users && q->dge == like.dge && q->engine == like.engine && q->pipe == like.pipe &&
         q->stream == like.stream)
       return i + 1;
@@ -50,6 +51,7 @@ static unsigned stream_of(const as_kernel *k, const as_k_item *it, unsigned dge)
   if (dge != ISA_DGE_none || k->target->hwdge) return 0;
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
     const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
+    /* Tensors go around the streams by their number. */
     if (uses[u].reads && o->space == ISA_HBM) return (as_k_buf(k, o->buffer)->tensor - 1) % STREAMS;
   }
   return 0;
@@ -87,6 +89,7 @@ static bool pick(const streams *s, const as_k_item *it, bool in_loop, bool late,
   bool software = has(modes, ISA_DGE_swdge) && e == ISA_ENG_gpsimd;
   bool fixed_ring = has(modes, ISA_DGE_none) && (!in_loop || meets);
   *engine = e;
+  /* What the kernel asks for holds where the item asks for nothing else. */
   if ((s->k->o.flags & AS_KERNEL_STATIC) && fixed_ring && !asked)
     hardware = software = false;
   else if (software_first && !inside && has(modes, ISA_DGE_swdge)) {
@@ -94,14 +97,17 @@ static bool pick(const streams *s, const as_k_item *it, bool in_loop, bool late,
     *engine = ISA_ENG_gpsimd;
     return true;
   }
+  /* A sendrecv has static descriptors where it may. */
   if ((hardware || software) && !(meets && fixed_ring)) {
     *dge = hardware ? ISA_DGE_hwdge : ISA_DGE_swdge;
+    /* Without hardware ones, static ones come before those of gpsimd. */
     if (!software || s->k->target->hwdge || !fixed_ring) return true;
   }
   if (fixed_ring) {
     *dge = ISA_DGE_none;
     return true;
   }
+  /* The engine was given, and neither kind is for it. */
   if (fixed) return hardware || software;
   *dge = has(modes, ISA_DGE_hwdge) ? ISA_DGE_hwdge : ISA_DGE_swdge;
   *engine = *dge == ISA_DGE_swdge ? ISA_ENG_gpsimd : store ? ISA_ENG_scalar : ISA_ENG_sync;
@@ -116,6 +122,7 @@ unsigned as_k_trigger_engine(as_kernel *k, const as_k_item *it, bool in_loop, un
     pick(&s, it, in_loop, false, dge, &engine);
     return engine;
   }
+  /* The choice has been made. */
   *dge = k->queues[it->queue - 1].dge;
   return k->queues[it->queue - 1].engine;
 }
@@ -130,6 +137,7 @@ uint64_t as_k_dma_time(const as_kernel *k, const as_k_verdict *r, uint32_t ops) 
     for (unsigned d = 0; d < s->ndim; d++) all *= s->dim[d].num;
     if (uses[u].writes) bytes += all;
   }
+  /* Femtoseconds: each DMA engine moves dma_byte_rate bytes in a microsecond. */
   return bytes * (1000000000 / k->target->dma) / k->o.costs.dma_byte_rate;
 }
 
@@ -144,6 +152,7 @@ static void count(as_kernel *k, const as_k_item *it, const as_k_queue *q) {
 static void find_bound(as_kernel *k) {
   uint64_t most = k->figures.dma_busy;
   k->figures.bound = AS_BOUND_DMA;
+  /* Of those with as much to do DMA, then the first engine. */
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (k->figures.busy[e] > most) {
       most = k->figures.busy[e];
@@ -159,6 +168,7 @@ static unsigned pipe_of(const as_kernel *k, const as_k_item *it) {
 /* A queue of the caller's is for the sendrecvs of one pipe, or for other transfers. */
 static bool take_pipe(as_kernel *k, const as_k_item *it, as_k_queue *q) {
   unsigned pipe = pipe_of(k, it);
+  /* The first one decides what the queue is for. */
   if (q->count == 0) q->pipe = (uint16_t)pipe;
   if (q->pipe == pipe) return true;
   return as_k_fail(k, ISA_ILLEGAL, it->at,

@@ -25,6 +25,7 @@ static bool bad(reader *r, const char *rule, int64_t value) {
 /* The next word, which lies between lo and hi. */
 static inline bool word(reader *r, int64_t lo, int64_t hi, const char *what, int64_t *out) {
   bool there = r->at < r->n;
+  /* Where the words end the value is 0, so that what reads it goes on safely to its error. */
   *out = there ? r->w[r->at++] : 0;
   if (there && *out >= lo && *out <= hi) return true;
   return there ? bad(r, what, *out)
@@ -55,6 +56,7 @@ static bool register_number(reader *r, uint32_t *out) {
 /* ---- Operands ------------------------------------------------------------------------------ */
 
 void *as_k_take_units(as_kernel *k, uint32_t n, uint32_t *number) {
+  /* Grown as if it were full, until n more units fit. */
   while (k->cap_ops - k->nops < n)
     if (!isa_array_room(&k->al, &k->ops, k->cap_ops, &k->cap_ops, sizeof *k->ops)) {
       as_k_nomem(k);
@@ -81,6 +83,7 @@ static bool dynamic_part(reader *r, as_k_dyn *d, unsigned ndim) {
   int64_t kind = 0, v = 0, most = (int64_t)1 << 40;
   if (!word(r, SOMA_DYN_REGISTER, SOMA_DYN_INDIRECT, "no dynamic part has this kind", &kind))
     return false;
+  /* Each kind at most once: a place by register or element, a size, an index. */
   bool twice = kind <= SOMA_DYN_ELEMENT ? d->kind
                : kind == SOMA_DYN_SIZE  ? d->size_dim
                                         : d->index_kind;
@@ -94,6 +97,7 @@ static bool dynamic_part(reader *r, as_k_dyn *d, unsigned ndim) {
     return word(r, -most, most, "a stride", &d->stride) && inner_operand(r, &d->elem);
   case SOMA_DYN_SIZE:
     if (!word(r, -1, (int64_t)ndim - 1, "the pattern has no such dimension", &v)) return false;
+    /* 0 is none, 1 the partitions, from 2 on the free dimensions. */
     d->size_dim = (uint8_t)(v + 2);
     return register_number(r, &d->size_reg);
   case SOMA_DYN_GATHER:
@@ -109,6 +113,7 @@ static bool dynamic_parts(reader *r, size_t end, unsigned ndim, as_k_operand *o)
   as_k_dyn d = {0};
   while (r->at < end)
     if (!dynamic_part(r, &d, ndim)) return false;
+  /* The last part may have read beyond the operand's words, never beyond the record's. */
   if (r->at != end) return bad(r, "an operand's words do not end with a part; words", (int64_t)end);
   if (!K_GROW(r->k, dyns, ndyns, cap_dyns)) return false;
   r->k->dyns[r->k->ndyns++] = d;
@@ -121,6 +126,7 @@ static bool head(reader *r, as_k_operand *o, uint8_t *dtype, uint8_t *ndim) {
   as_kernel *k = r->k;
   if (!word(r, 1, k->nbuffers, "the kernel has no buffer of that number", &v)) return false;
   o->buffer = (uint32_t)v;
+  /* In the key a class of buffers stands for it, so that like records have one verdict. */
   as_k_key_buffer(k, r->key, r->at - 1, o->buffer);
   const as_k_buffer *b = as_k_buf(k, o->buffer);
   if (b->ended) return bad(r, "its tile was ended; buffer", v);
@@ -128,6 +134,7 @@ static bool head(reader *r, as_k_operand *o, uint8_t *dtype, uint8_t *ndim) {
   if (!word(r, 1, ISA_NDTYPES - 1, "no data type has this code", &v)) return false;
   *dtype = (uint8_t)v;
   if (!word(r, 0, ISA_PMAX - 1, "a start partition", &v)) return false;
+  /* The caller's partitions count from the tile's first. */
   o->part = (uint8_t)(v + b->part);
   if (!word(r, 0, ISA_PMAX, "a number of partitions", &v)) return false;
   o->nparts = (uint8_t)v;
@@ -155,6 +162,7 @@ static bool operand(reader *r, bool inner, uint32_t *out) {
       return false;
     dims[d].num = (uint32_t)num;
   }
+  /* Before the shape is looked up: dims beyond its words are not the operand's. */
   if (r->at > end) return bad(r, "an operand has more dimensions than words", length);
   o.shape = as_k_find_shape(r->k, dtype, ndim, dims);
   if (!o.shape) return false;
@@ -162,6 +170,7 @@ static bool operand(reader *r, bool inner, uint32_t *out) {
     if (inner) return bad(r, "an index or an element has dynamic parts; words", length);
     if (!dynamic_parts(r, end, ndim, &o)) return false;
   } else {
+    /* Without dynamic parts the offset is left out of the key as well. */
     as_k_key_offset(r->k, r->key, begin + K_OFFSET_AT, &o);
   }
   uint64_t *at = as_k_take_units(r->k, sizeof o / 8, out);
@@ -180,6 +189,7 @@ static bool plain_operand(reader *r, uint32_t *out) {
   if (!number) return true;
   *out = own_number(r, number);
   const as_k_operand *o = as_k_op(r->k, number);
+  /* A record with few enough simple operands is read again by its words alone; else in full. */
   key->simple = key->simple && !o->dyn && key->nsites < K_KEY_BUFFERS;
   if (key->simple)
     key->sites[key->nsites++] =
@@ -200,9 +210,11 @@ static bool operands(reader *r, isa_ref *out) {
     if (!list[i]) return bad(r, "an operand of a list is left out", i);
     list[i] = own_number(r, list[i]);
   }
+  /* Operands in lists are not sites, so the record is read in full each time. */
   r->key->simple = false;
   *out = (isa_ref){0, 0};
   if (n == 0) return true;
+  /* Two numbers to a unit of 8 bytes. */
   uint64_t *at = as_k_take_units(r->k, (uint32_t)(n + 1) / 2, &number);
   if (!at) return false;
   memcpy(at, list, (size_t)n * sizeof *list);
@@ -235,6 +247,7 @@ static bool list(reader *r, unsigned kind, isa_ref *out) {
   unsigned size = isa_kind_elem[kind];
   if (kind == ISA_K_APS) return operands(r, out);
   if (!word(r, 0, MOST_ITEMS, "a list's items", &n)) return false;
+  /* Before anything is allocated: an item has at least one word. */
   if ((size_t)n > r->n - r->at) return bad(r, "a list is longer than its record; items", n);
   char *data = isa_zalloc(&r->k->al, (size_t)n * size + 8);
   if (!data) return as_k_nomem(r->k);
@@ -287,6 +300,7 @@ static bool field(reader *r, const isa_field *f) {
   void *m = isa_member(&r->d->in, f);
   int64_t v;
   switch (f->kind) {
+  /* At most two registers: & 1 keeps a bad table from writing further. */
   case ISA_K_REG: return register_number(r, &r->d->regs[r->nregs++ & 1]);
   case ISA_K_INT: return int_field(r, m);
   case ISA_K_NUM: return num_field(r, m);
@@ -324,6 +338,7 @@ static bool header(reader *r) {
   int op = -1;
   if (r->n < AS_REC_FIELDS || r->w[0] < AS_REC_FIELDS || (uint64_t)r->w[0] > r->n)
     return bad(r, "words of a record, its header has 6", r->n ? r->w[0] : 0);
+  /* Words after the record are the next record's. */
   r->n = (size_t)r->w[0];
   if (r->w[AS_REC_FILE] < 0 || r->w[AS_REC_FILE] > k->nfiles)
     return bad(r, "the kernel has no file of that number", r->w[AS_REC_FILE]);
@@ -334,6 +349,7 @@ static bool header(reader *r) {
     op = isa_op_by_number((unsigned)r->w[AS_REC_OP]);
   if (op < 0) return bad(r, "no instruction has this opcode", r->w[AS_REC_OP]);
   r->d->in.op = it->op = (uint16_t)op;
+  /* 1: it may be emitted; 2: it may not; 0: not asked yet. */
   if (!k->takes[op]) k->takes[op] = as_kernel_takes((unsigned)op) ? 1 : 2;
   if (k->takes[op] == 2)
     return as_k_fail(k, ISA_ARG, it->at, "%s %s; it cannot be emitted", isa_ops[op].name,
@@ -342,6 +358,7 @@ static bool header(reader *r) {
   if (r->w[AS_REC_ENGINE] < -1 || r->w[AS_REC_ENGINE] >= ISA_NENGINES)
     return bad(r, "no engine has this number", r->w[AS_REC_ENGINE]);
   if (r->w[AS_REC_ENGINE] >= 0) it->engine = (uint8_t)r->w[AS_REC_ENGINE];
+  /* Bits above the four flags are errors, so that they can mean something later. */
   if (r->w[AS_REC_FLAGS] & ~(int64_t)15) return bad(r, "flags", r->w[AS_REC_FLAGS]);
   it->flags = (uint8_t)r->w[AS_REC_FLAGS];
   r->at = AS_REC_FIELDS;
@@ -349,10 +366,12 @@ static bool header(reader *r) {
 }
 
 static void begin_key(as_k_key *key, const int64_t *w, size_t n) {
+  /* A longer record has no key. */
   key->n = n <= K_KEY_WORDS ? (uint32_t)n : 0;
   key->nbuffers = key->nsites = 0;
   key->simple = true;
   memcpy(key->w, w, key->n * sizeof *w);
+  /* Where it stands in the source makes no difference. */
   key->w[AS_REC_FILE] = key->w[AS_REC_LINE] = 0;
 }
 

@@ -65,6 +65,7 @@ static bool need_loop(as_kernel *k, const as_k_loop *l) {
 /* Engines that run an item in a loop run the loop. */
 static bool run_loops(as_kernel *k, uint32_t open, unsigned engines) {
   bool more = false;
+  /* From the inside out. */
   for (; open; open = k->loops[open - 1].parent) {
     more = more || (engines & ~k->loops[open - 1].engines);
     k->loops[open - 1].engines |= engines;
@@ -76,12 +77,16 @@ static bool run_loops(as_kernel *k, uint32_t open, unsigned engines) {
 static bool spread(as_kernel *k) {
   bool more = false;
   uint32_t open = 0;
+  /* Backwards, since what an item needs is made before it; but in a loop also after it, hence the
+   * rounds in as_k_registers. */
   for (uint32_t i = k->nitems; i-- > 0;) {
     as_k_item *it = &k->items[i];
     if (it->op == K_ENDLOOP) open = it->loop;
     if (it->op == K_LOOP || it->op == K_WHILE) open = k->loops[it->loop - 1].parent;
     if (it->op >= ISA_NOPS) continue;
     uint32_t rd = isa_op_is_control(it->op) ? as_k_result_of(k, it) : 0;
+    /* A control instruction with a result runs where that is needed, and nowhere if nobody needs
+     * it. */
     unsigned engines = rd ? k->reg_needs[rd] : it->engine < ISA_NENGINES ? 1u << it->engine : 0;
     if (rd) it->replicas = (uint8_t)engines;
     more |= run_loops(k, open, engines);
@@ -100,6 +105,7 @@ typedef struct life {
 
 static void touch(life *l, uint32_t reg, uint32_t first, uint32_t last) {
   if (!reg) return;
+  /* K_NONE, the largest, is the first of a register that nothing touches. */
   if (l[reg].first > first) l[reg].first = first;
   if (l[reg].last < last) l[reg].last = last;
 }
@@ -117,6 +123,7 @@ static void touch_item(const as_kernel *k, const as_k_item *it, life *l, uint32_
   }
   for (unsigned i = 0; i < f->nfields; i++) {
     const void *m = isa_member_c(&r->in, &f->fields[i]);
+    /* Two readings of the member; its kind tells which one holds. */
     const isa_int *v = m;
     const isa_num *num = m;
     if (f->fields[i].kind == ISA_K_REG) touch(l, r->regs[regs++ & 1], a, b);
@@ -132,6 +139,7 @@ static void find_lives(const as_kernel *k, life *l) {
     const as_k_item *it = &k->items[i];
     if (it->op == K_LOOP || it->op == K_WHILE) {
       const as_k_loop *lp = &k->loops[it->loop - 1];
+      /* The outermost loop that is open. */
       if (!outer) outer = it->loop;
       uint32_t a = k->loops[outer - 1].first, b = k->loops[outer - 1].last;
       touch(l, lp->reg, a, b);
@@ -154,6 +162,7 @@ static bool give_places(as_kernel *k, const life *l, unsigned e) {
   for (uint32_t r = 1; r <= k->nregs; r++) { /* numbers rise with the first use, or nearly so */
     if (!(k->reg_needs[r] >> e & 1) || l[r].first == K_NONE) continue;
     unsigned at = 0;
+    /* The lowest place that is free from the first use on. */
     while (at < MOST_REGS && until[at] > l[r].first) at++;
     if (at == MOST_REGS)
       return as_k_fail(k, ISA_LIMIT, k->items[l[r].first].at,
@@ -171,8 +180,10 @@ bool as_k_registers(as_kernel *k) {
   k->reg_needs = isa_zalloc(&k->al, n);
   k->reg_places = isa_zalloc(&k->al, n * ISA_NENGINES);
   if (!k->reg_needs || !k->reg_places) return as_k_nomem(k);
+  /* Needs only grow, so that this ends. */
   while ((k->nregs || k->nloops) && spread(k)) {
   }
+  /* Engines that need no register run as well. */
   for (uint32_t i = 0; i < k->nitems; i++)
     if (k->items[i].engine < ISA_NENGINES) k->engines |= 1u << k->items[i].engine;
   if (k->nregs == 0) return true;
