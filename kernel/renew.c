@@ -17,6 +17,7 @@ static void find_whole(as_kernel *k, const uint32_t *old, uint32_t n, uint32_t *
       as_k_buffer *t = as_k_buf(k, b);
       if (!uses[u].writes || !whole[b - 1]) continue;
       if (old[i] < whole[b - 1] || !t->whole) t->whole = i + 1;
+      /* None up to the old place is left: from here on each write counts, to the last. */
       if (t->whole == i + 1 && old[i] >= whole[b - 1]) whole[b - 1] = K_NONE;
     }
 }
@@ -67,7 +68,7 @@ bool as_k_drop(as_kernel *k, const bool *gone) {
   size_t size = ((size_t)items + 1) * sizeof(uint32_t);
   uint32_t *order = isa_zalloc(&k->al, size);
   if (!order) return as_k_nomem(k);
-  for (uint32_t i = 0; i < items; i++)
+  for (uint32_t i = 0; i < items; i++) /* those that stay, in their order */
     if (!gone[i]) order[n++] = i;
   bool ok = n == items || as_k_renew(k, order, n);
   isa_free(&k->al, order, size);
@@ -97,6 +98,7 @@ bool as_k_overwrites(const as_kernel *k, const as_k_item *it, const as_k_use *u)
   as_k_bytes bytes;
   if (!as_k_covers(k, it, u) || b->space == ISA_HBM) return false;
   as_k_bytes_of(k, o, &bytes);
+  /* No gaps, and from the first partition to the last. */
   if (bytes.set || bytes.p0 > b->part || bytes.p1 < b->part + b->nparts || bytes.lo > 0 ||
       bytes.hi < (int64_t)b->bytes)
     return false;
@@ -109,6 +111,7 @@ bool *as_k_ordered(as_kernel *k) {
   bool *there = isa_zalloc(&k->al, ((size_t)k->nitems + 1) * sizeof *there);
   if (!there) as_k_nomem(k);
   for (uint32_t o = 0; there && o < k->norders; o++)
+    /* Those at either end of an order that the caller asked for. */
     there[k->orders[o].earlier] = there[k->orders[o].later] = true;
   return there;
 }
@@ -117,6 +120,7 @@ void as_k_pin(as_kernel *k) {
   uint32_t depth = 0;
   const as_k_use *uses;
   for (uint32_t i = 0; i < k->nbuffers; i++) k->buffers[i].pinned = k->buffers[i].fixed;
+  /* Without loops nothing is pinned but what is fixed. */
   for (uint32_t i = 0; i < k->nitems && k->nloops; i++) {
     const as_k_item *it = &k->items[i];
     depth += it->op == K_LOOP || it->op == K_WHILE;
@@ -130,6 +134,7 @@ void as_k_rename(as_kernel *k, const as_k_item *it, const uint32_t *now, uint32_
   const as_k_use *uses;
   for (unsigned u = 0, of = as_k_used(k, it, &uses); u < of; u++) {
     as_k_operand *o = (as_k_operand *)(void *)&k->ops[it->ops + uses[u].operand - 1];
+    /* Tiles that have been added since have numbers above n, and stand for themselves. */
     if (o->buffer <= n) o->buffer = now[o->buffer - 1];
   }
 }

@@ -26,6 +26,7 @@ bool as_kernel_get_wait(const as_kernel *k, uint32_t i, as_kernel_wait *out) {
   const as_k_waited *e = &k->waited[i];
   const as_k_step *s = &k->steps[e->step];
   as_k_wait w = as_k_wait_of(k, s, e->wait);
+  /* Numbers of the caller's instructions, not of items. */
   *out = (as_kernel_wait){.engine = s->engine,
                           .pc = e->pc,
                           .later = k->items[s->item].number,
@@ -107,6 +108,7 @@ static uint32_t most_of(const int64_t *live, uint32_t from, uint32_t to) {
 
 static void print_memory(const as_kernel *k, unsigned space, const int64_t *live, isa_buf *out) {
   char where[160];
+  /* Stretches are of equal length but for the last. */
   uint32_t n = k->nitems, most = most_of(live, 0, n), step = (n + STRETCHES - 1) / STRETCHES;
   uint32_t room = as_k_room(k, space);
   if (!live[most]) return;
@@ -116,6 +118,7 @@ static void print_memory(const as_kernel *k, unsigned space, const int64_t *live
                  isa_space_name(space), room);
   for (uint32_t i = 0; i < n; i += step) {
     uint32_t end = n - i < step ? n : i + step;
+    /* Rounded up, so that what is there is seen. */
     int64_t bytes = live[most_of(live, i, end)], bar = (bytes * BAR + room - 1) / room;
     isa_buf_printf(out, "  %8" PRIu32 "..%-8" PRIu32 " %8" PRId64 "%s", k->items[i].number,
                    k->items[end - 1].number, bytes, bar ? "  " : "");
@@ -141,6 +144,7 @@ static void print_tiles(const as_kernel *k, isa_buf *out) {
   isa_buf_puts(out, "\ntiles: place, instructions that use it first and last, declared at\n");
   for (uint32_t i = 0; i < k->nbuffers; i++) {
     const as_k_buffer *b = &k->buffers[i];
+    /* A tile that nothing uses has no place. */
     if (b->space == ISA_HBM || !b->used) continue;
     isa_buf_printf(out,
                    "  %-16s %s partitions %u..%u bytes %" PRIu32 "..%" PRIu32 "  %" PRIu32

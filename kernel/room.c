@@ -5,6 +5,7 @@
 enum { LEAVES = 4096 };
 
 bool as_k_room_open(as_kernel *k, unsigned space, as_k_room_use *r) {
+  /* Leaf i stands for items i << shift and on: at most LEAVES of them, and a power of 2. */
   *r = (as_k_room_use){.leaves = 1};
   while (k->nitems >> r->shift >= LEAVES) r->shift++;
   while (r->leaves <= k->nitems >> r->shift) r->leaves *= 2;
@@ -29,10 +30,12 @@ typedef struct run {
 
 static int64_t most_in(const as_k_room_use *r, uint32_t node, run at, run want) {
   if (at.hi < want.lo || want.hi < at.lo) return 0;
+  /* more[node] is for all below it, and most[node] has it already. */
   if (want.lo <= at.lo && at.hi <= want.hi) return r->most[node];
   uint32_t mid = at.lo + (at.hi - at.lo) / 2;
   int64_t a = most_in(r, 2 * node, (run){at.lo, mid}, want);
   int64_t b = most_in(r, 2 * node + 1, (run){mid + 1, at.hi}, want);
+  /* What was added to the whole node is above what its halves have. */
   return (a > b ? a : b) + r->more[node];
 }
 

@@ -39,6 +39,7 @@ static bool loop_scope(pool *p, uint32_t number) {
   for (uint32_t i = s->first; i < s->end; i++) {
     as_k_step *t = &k->steps[i];
     if (!t->signals || t->dead || t->scope != number) continue;
+    /* A transfer's semaphore counts once for each DMA engine. */
     if (t->source >= K_QUEUE) {
       if (!take(p, at, &t->sem)) return false;
       t->value = p->k->target->dma;
@@ -56,6 +57,7 @@ static bool loop_scope(pool *p, uint32_t number) {
 
 static bool knows(const pool *p, const as_k_step *t, uint32_t old) {
   const as_k_step *o = &p->k->steps[old];
+  /* Either from the program's waits, or from those that were put in for reuses. */
   return as_k_snap(p->k, t)[p->k->column[o->source]] >= o->ordinal ||
          p->extra[t->engine][o->source] >= o->ordinal;
 }
@@ -76,6 +78,7 @@ static uint32_t user_at(const pool *p, uint32_t i) {
 /* The place of one whose old transfer is known complete to who triggers the new one, among the
  * oldest few; p->n when none exists. */
 static uint32_t find_known(const pool *p, const as_k_step *t) {
+  /* To look at all would take time with the square of the transfers. */
   enum { LOOKED_AT = 32 };
   for (uint32_t i = 0; i < p->n && i < LOOKED_AT; i++)
     if (knows(p, t, user_at(p, i))) return i;
@@ -91,6 +94,7 @@ static uint32_t wait_for_one(pool *p, as_k_step *t) {
   learn(p, t->engine, &p->k->steps[step]);
   uint32_t i = find_known(p, t);
   if (i == p->n) {
+    /* It did not help: back, and the oldest is waited for. */
     memcpy(p->extra[t->engine], saved, sizeof saved);
     step = user_at(p, 0);
     learn(p, t->engine, &p->k->steps[step]);
@@ -103,6 +107,7 @@ static uint32_t wait_for_one(pool *p, as_k_step *t) {
 static uint16_t again(pool *p, as_k_step *t) {
   uint32_t at = find_known(p, t);
   if (at == p->n) at = wait_for_one(p, t);
+  /* It is taken out of the ring; those before it move up by one. */
   uint16_t sem = p->order[(p->head + at) % ISA_NSEMS];
   for (uint32_t i = at; i > 0; i--)
     p->order[(p->head + i) % ISA_NSEMS] = p->order[(p->head + i - 1) % ISA_NSEMS];
@@ -113,6 +118,7 @@ static uint16_t again(pool *p, as_k_step *t) {
 
 static void give(pool *p, uint32_t step) {
   as_k_step *t = &p->k->steps[step];
+  /* As long as there are new ones nothing is used again. */
   t->sem = p->next < p->end ? (uint16_t)p->next++ : again(p, t);
   t->value = p->k->target->dma * ++p->uses[t->sem];
   p->users[t->sem] = step;
@@ -124,6 +130,7 @@ static bool top_scope(pool *p) {
   as_k_scope *s = &k->scopes[0];
   isa_line at = {0};
   for (unsigned i = 0; i < K_QUEUE; i++) s->counter[i] = K_NO_SEM;
+  /* First all that engines need, so that transfers get what is left. */
   for (uint32_t i = 0; i < k->nsteps; i++) {
     const as_k_step *t = &k->steps[i];
     if (!t->signals || t->dead || t->scope || t->source >= K_QUEUE) continue;
@@ -156,6 +163,7 @@ static bool meeting(pool *p) {
                        "loops are nested too deeply: at most %d", K_DEPTH);
     if (d > depth) depth = d;
   }
+  /* One semaphore for each depth at which engines arrive, one for each engine to go on. */
   for (unsigned d = 0; d < depth; d++)
     if (!take(p, at, &k->meet_arrive[d])) return false;
   for (unsigned e = 0; e < ISA_NENGINES && depth; e++)
@@ -177,6 +185,7 @@ bool as_k_semaphores(as_kernel *k) {
   if (!p) return as_k_nomem(k);
   p->k = k;
   p->end = ISA_NSEMS;
+  /* The last ones of the core are for collectives. */
   if (as_k_collectives_engine(k) < ISA_NENGINES) p->end -= FOR_COLLECTIVES;
   bool ok = barriers(p) && meeting(p);
   for (uint32_t l = 1; l <= k->nloops && ok; l++) ok = loop_scope(p, l);

@@ -10,6 +10,7 @@ bool as_k_leave(as_kernel *k, uint32_t item, uint32_t buffer, unsigned why) {
   if (!K_GROW(k, left, nleft, cap_left)) return false;
   k->left[k->nleft++] =
       (as_k_left){.at = it->at, .buffer = buffer, .left = 1, .op = it->op, .why = (uint16_t)why};
+  /* What the builder put in is no saving, and merged items stay as one. */
   k->figures.left_out += !it->added && why != AS_PASS_MERGES;
   return true;
 }
@@ -40,6 +41,7 @@ static uint32_t find(const as_kernel *k, const as_k_left *wanted) {
 static void gather(as_kernel *k) {
   uint32_t n = 0;
   if (!k->nleft) return;
+  /* The sort makes equal lines neighbours. */
   qsort(k->left, k->nleft, sizeof *k->left, by_line);
   for (uint32_t i = 0; i < k->nleft; i++)
     if (n && by_line(&k->left[n - 1], &k->left[i]) == 0)
@@ -47,9 +49,11 @@ static void gather(as_kernel *k) {
     else
       k->left[n++] = k->left[i];
   k->nleft = n;
+  /* `of`: those that are left out and, below, those that stay. */
   for (uint32_t i = 0; i < n; i++) k->left[i].of += k->left[i].left;
   for (uint32_t i = 0; i < k->nitems; i++) {
     as_k_left like = {.at = k->items[i].at, .op = k->items[i].op};
+    /* From the first entry of its line and instruction; each has another reason. */
     for (uint32_t l = find(k, &like); l < n; l++) {
       as_k_left *e = &k->left[l];
       if (e->at.file != like.at.file || e->at.line != like.at.line || e->op != like.op) break;
@@ -80,6 +84,7 @@ const char *as_kernel_left_text(uint32_t why) {
 bool as_k_is_partial(const isa_insn *in) {
   const isa_form *form = isa_form_of(in->op);
   for (unsigned i = 0; i < form->nfields; i++)
+    /* Any field of 8 bits that is not 0 counts as a place in the array. */
     if (form->fields[i].kind == ISA_K_U8 && *(const uint8_t *)isa_member_c(in, &form->fields[i]))
       return true;
   return false;

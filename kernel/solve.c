@@ -39,14 +39,17 @@ static void learn(solver *s, unsigned e, unsigned source, uint32_t ordinal) {
 /* Engine e has waited for a step. */
 static void join(solver *s, unsigned e, const as_k_step *from) {
   const uint32_t *row = as_k_snap(s->k, from);
+  /* All that the issuer knew when it issued the step, and the step itself. */
   for (unsigned i = 0; i < s->k->nsources; i++) learn(s, e, s->k->sources[i], row[i]);
   learn(s, e, from->source, from->ordinal);
+  /* The array of weights is behind the tensor engine's data path. */
   if (from->source == K_DP + ISA_ENG_tensor) learn(s, e, K_WEIGHTS, from->weights);
 }
 
 static unsigned source_of(const as_k_item *it, unsigned engine, bool touches) {
   if (isa_op_is_dma(it->op)) return K_QUEUE + it->queue - 1u;
   if (as_k_is_collective(it)) return K_COLLECTIVES;
+  /* One that touches no memory signals to nobody. */
   if (isa_op_is_control(it->op)) return touches ? K_SEQ + engine : (unsigned)K_SOURCES;
   return isa_ops[it->op].cost == ISA_COST_LDW ? (unsigned)K_WEIGHTS : K_DP + engine;
 }
@@ -84,6 +87,7 @@ static bool add_wait(solver *s, as_k_step *step, const as_k_needs *n, unsigned s
   as_kernel *k = s->k;
   uint32_t on = n->step[source];
   uint8_t way = n->ways >> source & 1 ? n->space[source] : 0;
+  /* In the second pass over a body a wait for a step of the first pass is for the round before. */
   bool twin = s->length && on >= s->twins && on < s->twins + s->length;
   bool left = k->steps[on].scope != step->scope; /* the last round of a loop that has ended */
   if (!K_GROW(k, waits, nwaits, cap_waits)) return false;
@@ -103,6 +107,7 @@ static bool wait_for(solver *s, as_k_step *step, const as_k_needs *n, bool runs_
     unsigned best = K_SOURCES;
     for (uint32_t rest = left; rest; rest &= rest - 1) {
       unsigned i = (unsigned)__builtin_ctz(rest);
+      /* Known or in order: nothing to wait for. */
       if (n->ordinal[i] <= s->know[e][i] || in_order(i, e, runs_on))
         left &= ~(UINT32_C(1) << i);
       else if (best == K_SOURCES || n->step[i] > n->step[best])
@@ -110,6 +115,7 @@ static bool wait_for(solver *s, as_k_step *step, const as_k_needs *n, bool runs_
     }
     if (best == K_SOURCES) return true;
     if (!add_wait(s, step, n, best, best == reuse)) return false;
+    /* What it waited for may cover others of the mask. */
     join(s, e, &s->k->steps[n->step[best]]);
   }
 }
@@ -125,6 +131,7 @@ static void need(as_k_needs *n, const as_kernel *k, uint32_t step) {
 static as_k_step *next_step(solver *s, uint32_t item, unsigned engine, unsigned kind) {
   as_kernel *k = s->k;
   if (!K_GROW(k, steps, nsteps, cap_steps)) return NULL;
+  /* Not counted yet: who asks may still fail, and then it is as if it had not been. */
   as_k_step *step = &k->steps[k->nsteps];
   *step = (as_k_step){.item = item,
                       .scope = s->scope,
@@ -147,6 +154,7 @@ static void needs_orders(const solver *s, uint32_t item, as_k_needs *n) {
   }
   for (; low < k->norders && k->orders[low].later == item; low++) {
     uint32_t earlier = k->orders[low].earlier;
+    /* All steps of the earlier item, one for each engine that runs it. */
     for (uint32_t t = s->step_of[earlier]; t < k->nsteps && k->steps[t].item == earlier; t++)
       need(n, k, t);
   }
@@ -160,6 +168,7 @@ static void needs_all(const solver *s, as_k_needs *n) {
 /* In a loop a transfer has a semaphore of its own, so that of the round before must be complete,
  * and known to be by who triggers it. */
 static unsigned needs_twin(solver *s, unsigned source, as_k_needs *n) {
+  /* The body has the same steps in both passes, so its twin is `length` before. */
   uint32_t twin = s->k->nsteps - s->length;
   if (!s->length || source < K_QUEUE || source >= K_SOURCES) return K_SOURCES;
   const as_k_step *t = &s->k->steps[twin];
@@ -174,6 +183,7 @@ static void needs_meeting(solver *s, const as_k_item *it, unsigned source, as_k_
   unsigned kind = as_k_meeting_kind(s->k, it);
   if (kind == K_MEETINGS) return;
   uint32_t last = s->met[kind];
+  /* Of one source they are in order anyway. */
   if (last && s->k->steps[last - 1].source != source) need(n, s->k, last - 1);
   s->met[kind] = s->k->nsteps + 1;
 }
@@ -192,6 +202,7 @@ static bool solve_on(solver *s, uint32_t item, unsigned e) {
   step->source = (uint8_t)source_of(it, e, nuses > 0);
   unsigned ways = step->source < K_SEQ ? as_k_verdict_of(k, it)->ways[e] : 0;
   for (unsigned u = 0; u < nuses; u++)
+    /* Conflicts with all that touched the same bytes, of the operands in turn. */
     as_k_table_find(&s->table, it->ops + uses[u].operand, uses[u].writes, &boxes[u], &n);
   if (k->norders) needs_orders(s, item, &n);
   needs_meeting(s, it, step->source, &n);
@@ -200,6 +211,7 @@ static bool solve_on(solver *s, uint32_t item, unsigned e) {
   if (ways) as_k_ways_find(k, &s->ways, ways, e, &n);
   if (!wait_for(s, step, &n, runs_on, reuse)) return false;
   if (step->source < K_SOURCES) {
+    /* A sequencer knows its own step at once, others when it has ended. */
     step->ordinal = ++s->count[step->source];
     if (step->source == K_SEQ + e) learn(s, e, step->source, step->ordinal);
     step->weights = s->count[K_WEIGHTS];
@@ -220,6 +232,7 @@ static bool solve_item(solver *s, uint32_t item) {
   const as_k_item *it = &k->items[item];
   if (s->step_of) s->step_of[item] = k->nsteps;
   if (it->engine < ISA_NENGINES) return solve_on(s, item, it->engine);
+  /* A replicated one is a step of each engine. */
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if ((it->replicas >> e & 1) && !solve_on(s, item, e)) return false;
   return true;
@@ -249,13 +262,14 @@ static bool meet(solver *s, uint32_t item) {
     if (!step) return false;
     n.mask = n.ways = 0;
     for (uint32_t q = 0; q < k->nqueues; q++)
+      /* Each engine waits for what it has begun itself; together that is all. */
       if (k->queues[q].engine == e && s->count[K_QUEUE + q]) need(&n, k, s->last[K_QUEUE + q]);
     if (s->count[K_COLLECTIVES] && k->steps[s->last[K_COLLECTIVES]].engine == e)
       need(&n, k, s->last[K_COLLECTIVES]);
     if (!wait_for(s, step, &n, true, K_SOURCES)) return false;
     k->nsteps++;
   }
-  for (unsigned e = 0; e < ISA_NENGINES; e++)
+  for (unsigned e = 0; e < ISA_NENGINES; e++) /* after the meeting everybody knows all */
     for (unsigned i = 0; i < K_SOURCES && (engines >> e & 1); i++) learn(s, e, i, s->count[i]);
   as_k_table_clear(&s->table);
   return true;
@@ -278,6 +292,7 @@ static bool solve_items(solver *s, uint32_t first, uint32_t end);
 static bool solve_loop(solver *s, uint32_t number) {
   as_kernel *k = s->k;
   const as_k_loop *l = &k->loops[number - 1];
+  /* A copy of the state outside, for its scope and twins. */
   solver outer = *s;
   if (!l->engines) return true; /* nothing to do in it */
   if (!meet(s, l->first)) return false;
@@ -286,11 +301,14 @@ static bool solve_loop(solver *s, uint32_t number) {
   if (!ends(s, l->first, l->engines, K_STEP_TOP)) return false;
   uint32_t first = k->nsteps, waits = k->nwaits;
   if (!solve_items(s, l->first + 1, l->last)) return false;
+  /* The first solution's steps are not made; the second refers to them only as those of the round
+   * before. */
   for (uint32_t i = first; i < k->nsteps; i++) k->steps[i].dead = true;
   uint32_t length = k->nsteps - first;
   s->twins = first;
   s->length = length;
   if (!solve_items(s, l->first + 1, l->last)) return false;
+  /* Waits for the round before were noted with the second pass's number, which has its step now. */
   for (uint32_t i = waits; i < k->nwaits; i++)
     if (k->waits[i].before && k->waits[i].step < k->nsteps)
       k->steps[k->waits[i].step].signals = true;
@@ -310,6 +328,7 @@ static bool solve_items(solver *s, uint32_t first, uint32_t end) {
     const as_k_item *it = &s->k->items[i];
     if (it->op == K_LOOP || it->op == K_WHILE) {
       if (!solve_loop(s, it->loop)) return false;
+      /* solve_loop has done its items. */
       i = s->k->loops[it->loop - 1].last;
     } else if (!solve_item(s, i)) {
       return false;

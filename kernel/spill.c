@@ -58,11 +58,13 @@ static span *span_of(const as_k_spiller *s, uint32_t buffer) { return &s->spans[
 
 static bool find_refs(as_k_spiller *s) {
   const as_kernel *k = s->k;
+  /* Counted, summed up, filled in; `to` serves for all three. */
   const as_k_use *uses;
   uint32_t n = 0;
   if (!cover_buffers(s)) return false;
   for (uint32_t i = 0; i < k->nitems; i++)
     for (unsigned u = 0, of = as_k_used(k, &k->items[i], &uses); u < of; u++)
+      /* How many uses, for now. */
       span_of(s, as_k_use_op(k, &k->items[i], &uses[u])->buffer)->to++;
   for (uint32_t b = 0; b < s->nspans; b++) {
     s->spans[b].from = n;
@@ -118,6 +120,7 @@ static stretch whole_loop(const as_k_spiller *s, uint32_t item) {
     else
       hi = mid;
   }
+  /* The last that begins at or before it may hold it. */
   if (lo && s->loops[lo - 1].last >= item) return s->loops[lo - 1];
   return (stretch){item, item};
 }
@@ -146,6 +149,7 @@ static bool put(as_k_spiller *s, uint32_t before, uint32_t rank, as_k_item *it) 
   it->added = true;
   it->number = k->items[before < k->nitems ? before : k->nitems - 1].number;
   k->engines |= 1u << it->engine;
+  /* rank: even numbers take away and odd ones bring back, in the order in which they came. */
   s->edits[s->nedits] = (edit){before, 2 * s->nedits + rank, *it};
   s->nedits++;
   return true;
@@ -154,6 +158,7 @@ static bool put(as_k_spiller *s, uint32_t before, uint32_t rank, as_k_item *it) 
 bool as_k_temporary(as_kernel *k, const char *base, const as_k_buffer *b, uint64_t *last,
                     uint32_t *buffer) {
   char name[32];
+  /* The first name of the kind that no tensor has. */
   do snprintf(name, sizeof name, "%s%llu", base, (unsigned long long)++*last);
   while (as_k_find_tensor(k, name));
   isa_tensor t = {.name = name, .dtype = b->dtype, .role = ISA_TEMP, .ndim = 2};
@@ -167,6 +172,7 @@ bool as_k_temporary(as_kernel *k, const char *base, const as_k_buffer *b, uint64
 /* Words of an operand that is the whole of a tile, or of its temporary. */
 static size_t whole(const as_kernel *k, uint32_t buffer, const as_k_buffer *tile, int64_t *w) {
   bool hbm = as_k_buf(k, buffer)->space == ISA_HBM;
+  /* HBM: [partitions, elements] in C order; a tile: its partitions and one free dimension. */
   int64_t n = tile->bytes / isa_dtype_bytes(tile->dtype);
   int64_t dims[] = {n, tile->nparts, 1, n};
   size_t words = hbm ? 10 : 8;
@@ -244,12 +250,16 @@ static uint32_t victim(const as_k_spiller *s, const uint32_t *live, uint32_t n, 
   for (uint32_t i = 0; i < n; i++) {
     const as_k_buffer *b = as_k_buf(k, live[i]);
     const span *p = span_of(s, live[i]);
+    /* It lives before and after here, is written whole by now, and has not been tried for this
+     * tile. */
     if (b->fixed || b->first >= here.first || b->last <= here.last || !b->whole ||
         b->whole > here.first || p->tried == s->search)
       continue;
     uint32_t r = first_ref(s, live[i], here.first);
+    /* It has been used before and will be again, but not here. */
     if (r == p->from || r == p->to || s->refs[r].item <= here.last) continue;
     uint32_t then = whole_loop(s, s->refs[r].item).first;
+    /* The furthest next use; of equal ones the largest. */
     if (then < next || (best && then == next && b->bytes <= as_k_buf(k, best)->bytes)) continue;
     best = live[i];
     next = then;
@@ -280,6 +290,7 @@ static uint32_t successor(as_k_spiller *s, uint32_t number, uint32_t at) {
   if (!cover_buffers(s)) return 0;
   span *p = span_of(s, number);
   *span_of(s, again) = (span){.from = at, .to = p->to};
+  /* The uses are split in two at `at`. */
   p->to = at;
   return again;
 }
@@ -339,6 +350,7 @@ static bool others_write(const as_k_spiller *s, const as_k_item *it, uint32_t fr
 /* The bytes of elements that lie one after another. */
 static uint64_t run_of(const as_k_shape *s) {
   uint64_t n = 1;
+  /* From the innermost dimension out, as long as each step is the size of what is within. */
   for (unsigned d = s->ndim; d-- > 0 && s->dim[d].step == (int64_t)n;) n *= s->dim[d].num;
   return n * isa_dtype_bytes(s->dtype);
 }
@@ -357,6 +369,7 @@ static uint32_t loader_of(const as_k_spiller *s, uint32_t number, uint32_t at, u
   const as_kernel *k = s->k;
   const as_k_buffer *b = as_k_buf(k, number);
   uint32_t r = span_of(s, number)->from, load = b->loaded;
+  /* A first use that is a load; after it nothing may write. */
   if (!load && s->refs[r].writes && is_load(s, s->refs[r].item)) load = s->refs[r++].item + 1;
   for (; load && r < at; r++)
     if (s->refs[r].writes) return 0;
@@ -368,8 +381,10 @@ static uint32_t loader_of(const as_k_spiller *s, uint32_t number, uint32_t at, u
     const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
     if (uses[u].writes) continue;
     if (!is_unchanged(s, o, load, next)) return 0;
+    /* Small pieces take longer. */
     again += dma_time(k, b, run_of(as_k_shape_of(k, o)));
   }
+  /* A store and a load of whole rows are the other way. */
   return again > 2 * dma_time(k, b, b->bytes) || others_write(s, it, load, next) ? 0 : load;
 }
 
@@ -380,6 +395,7 @@ static bool load_again(as_k_spiller *s, uint32_t before, uint32_t item, uint32_t
   const as_k_use *uses;
   uint32_t units = 0, first, from = it.ops;
   unsigned n = as_k_used(k, &it, &uses);
+  /* All operands of the item, in units from its first one. */
   for (unsigned u = 0; u < n; u++) {
     uint32_t end = uses[u].operand - 1 + (uint32_t)sizeof(as_k_operand) / 8;
     if (end > units) units = end;
@@ -413,6 +429,7 @@ static bool to_hbm(as_k_spiller *s, uint32_t number, uint32_t at, uint32_t *agai
   uint64_t spills = k->figures.spills;
   bool dirty = is_dirty(s, number, at);
   uint32_t load = dirty ? loader_of(s, number, at, next) : 0;
+  /* It is loaded again, stored, or is in HBM already. */
   uint8_t to = load ? AS_SPILL_LOADED : dirty ? AS_SPILL_STORED : AS_SPILL_KEPT;
   if (!note(s, number, last, next, to)) return false;
   as_k_buf(k, number)->ended = false; /* an end that the caller gave lies after its last use */
@@ -457,8 +474,10 @@ static bool to_sbuf(as_k_spiller *s, uint32_t number, uint32_t at, uint32_t *aga
   as_k_buf(k, *again)->space = ISA_SBUF;
   rename_uses(s, *again);
   if (!all_legal(s, *again, false)) {
+    /* Out of memory is no reason to look further. */
     if (k->error.status == ISA_NOMEM) return false;
     k->error.status = ISA_OK;
+    /* Undone: the uses are one span again, and the new tile has none. */
     span_of(s, number)->to = span_of(s, *again)->to;
     *span_of(s, *again) = (span){0};
     as_k_buf(k, *again)->used = false;
@@ -490,6 +509,7 @@ bool as_k_spill(as_k_spiller *s, const uint32_t *live, uint32_t n, uint32_t want
   uint32_t at = 0, number;
   s->search++;
   if (s->k->nspilled >= MOST_SPILLS) return false;
+  /* Each search tries a tile at most once, so that this ends. */
   while ((number = victim(s, live, n, wanted, &at)) != 0) {
     span_of(s, number)->tried = s->search;
     if (as_k_buf(s->k, number)->space == ISA_SBUF) return to_hbm(s, number, at, again);
@@ -501,6 +521,7 @@ bool as_k_spill(as_k_spiller *s, const uint32_t *live, uint32_t n, uint32_t want
 
 static int by_place(const void *a, const void *b) {
   const edit *x = a, *y = b;
+  /* What takes away comes before what brings back, at one place. */
   uint32_t p = x->rank & 1, q = y->rank & 1;
   if (x->before != y->before) return x->before < y->before ? -1 : 1;
   if (p != q) return p < q ? -1 : 1;
@@ -515,6 +536,7 @@ bool as_k_spill_apply(as_k_spiller *s) {
   uint32_t *moved = isa_zalloc(&k->al, ((size_t)old + 1) * sizeof *moved);
   if (items && moved) {
     qsort(s->edits, s->nedits, sizeof *s->edits, by_place);
+    /* moved[i]: where item i goes, after all that is put in before it. */
     for (uint32_t i = 0; i <= old; i++) {
       for (; e < s->nedits && s->edits[e].before <= i; e++) items[i + e] = s->edits[e].item;
       moved[i] = i + e;
@@ -524,6 +546,7 @@ bool as_k_spill_apply(as_k_spiller *s) {
       k->loops[l].first = moved[k->loops[l].first];
       k->loops[l].last = moved[k->loops[l].last];
     }
+    /* All that names items by number. */
     for (uint32_t i = 0; i < k->nbuffers; i++)
       if (k->buffers[i].since) k->buffers[i].since = 1 + moved[k->buffers[i].since - 1];
     for (uint32_t o = 0; o < k->norders; o++) {

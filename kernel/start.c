@@ -49,7 +49,7 @@ static void forget(starter *s, uint32_t buffer) {
 
 static bool begin(starter *s, uint32_t buffer) {
   as_kernel *k = s->k;
-  uint32_t number = s->free;
+  uint32_t number = s->free; /* one that another tile gave back, else a new one */
   if (number)
     s->free = s->all[number - 1].next;
   else if (isa_array_room(&k->al, &s->all, s->n, &s->cap, sizeof *s->all))
@@ -66,8 +66,10 @@ static bool add(starter *s, as_k_item *it, uint32_t buffer, const as_k_bytes *by
   zeros *z = &s->all[s->of[buffer - 1] - 1];
   for (uint32_t i = 0; i < z->n; i++) {
     const as_k_bytes *b = &z->begun[i];
+    /* The same place once more: this one adds, as it should. */
     if (b->lo == bytes->lo && b->hi == bytes->hi && b->p0 == bytes->p0 && b->p1 == bytes->p1)
       return true;
+    /* Some bytes of it: which of the two begins them cannot be told here. */
     if (!meet(b, bytes)) continue;
     forget(s, buffer);
     return true;
@@ -90,6 +92,7 @@ static void add_unread(hull *s, const as_k_bytes *x) {
 
 /* Takes off what is read from one of the two ends on, as pieces are read one after another. */
 static void take_read(hull *s, const as_k_bytes *x) {
+  /* Only where all partitions of the hull are read does an end move. */
   if (x->set || x->p0 > s->p0 || x->p1 < s->p1) return;
   if (x->lo <= s->lo && x->hi > s->lo) s->lo = x->hi < s->hi ? x->hi : s->hi;
   if (x->hi >= s->hi && x->lo < s->hi) s->hi = x->lo > s->lo ? x->lo : s->lo;
@@ -122,6 +125,7 @@ static bool look_at(starter *s, uint32_t item) {
   for (unsigned u = 0; u < n; u++) {
     const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
     uint32_t b = o->buffer;
+    /* A plain sum at a place that is known. */
     bool sums = r->has_acc && &uses[u] == w && isa_insn_acc(&r->in) == ISA_ACC_add && !o->dyn &&
                 !isa_insn_turns(&r->in);
     if (!s->of[b - 1]) continue;
@@ -137,6 +141,7 @@ static bool look_at(starter *s, uint32_t item) {
   note_sums(s, it);
   if (!r || !w || !sets_zero(r)) return true;
   uint32_t b = as_k_use_op(k, it, w)->buffer;
+  /* A tile that a loop uses, or at a fixed place, is left as it is. */
   bool psum = as_k_buf(k, b)->space == ISA_PSUM && !as_k_buf(k, b)->pinned;
   bool read = s->unread[b - 1].lo == s->unread[b - 1].hi;
   return !psum || !read || !as_k_overwrites(k, it, w) || begin(s, b);

@@ -24,6 +24,7 @@ static bool time_with(as_kernel *k, unsigned engine, const as_k_item *kept, uint
   as_k_pace c;
   as_kernel_figures figures = k->figures;
   k->store_engine = engine;
+  /* Choices of queues and engines are made while the list is timed, and undone after it. */
   if (!as_k_pace_open(&c, k)) return false;
   for (uint32_t i = 0; i < n; i++) as_k_pace_take(&c, &k->items[i]);
   t->end = c.end;
@@ -40,6 +41,7 @@ enum { ENGINES = sizeof engines };
 /* The place of the one with the least to do, without vector. */
 static unsigned idlest(const timing *t, unsigned other) {
   unsigned best = ENGINES;
+  /* The last of the list is vector. */
   for (unsigned i = 0; i + 1 < ENGINES; i++)
     if (engines[i] != other && (best == ENGINES || t->busy[engines[i]] < t->busy[engines[best]]))
       best = i;
@@ -64,6 +66,7 @@ static bool choose(as_kernel *k, const as_k_item *kept, uint32_t n) {
 }
 
 bool as_k_choose_store_engine(as_kernel *k) {
+  /* The first items stand for all. */
   uint32_t n = k->nitems < TIMED ? k->nitems : TIMED;
   if (n == 0) return true;
   size_t size = n * sizeof(as_k_item);

@@ -20,8 +20,11 @@ static bool cut(as_kernel *k, uint32_t number, int64_t end) {
   as_k_buffer *b = as_k_buf(k, number);
   if (b->ndim < 2 || b->shape[1] < 2) return true;
   uint32_t row = b->bytes / b->shape[1];
+  /* Rows of the outermost dimension that hold all that is used. */
   uint32_t rows = (uint32_t)((end + row - 1) / row);
+  /* A row that is not a whole number of bytes, or nothing to cut. */
   if (row * b->shape[1] != b->bytes || rows >= b->shape[1]) return true;
+  /* Its class depends on its size. */
   if (!isa_index_room(&k->al, &k->classes)) return as_k_nomem(k);
   b->shape[1] = rows;
   b->bytes = rows * row;

@@ -50,6 +50,7 @@ static uint64_t mix(uint64_t h, uint64_t w) {
 /* What an operand that is read stands for: its value, else its buffer. */
 static uint64_t source_of(const sharer *s, const as_k_operand *o) {
   uint32_t value = s->value[o->buffer - 1];
+  /* Values lie above all buffers. */
   return value ? (uint64_t)value << 32 : o->buffer;
 }
 
@@ -63,6 +64,7 @@ static bool same_item(const sharer *s, const as_k_item *a, const as_k_item *b) {
   if (a->verdict != b->verdict) return false;
   for (unsigned u = 0, n = as_k_used(s->k, a, &uses); u < n; u++) {
     const as_k_operand *x = as_k_use_op(s->k, a, &uses[u]), *y = as_k_use_op(s->k, b, &uses[u]);
+    /* What is written may be another tile of the same kind. */
     bool same = uses[u].writes
                     ? as_k_buf(s->k, x->buffer)->class == as_k_buf(s->k, y->buffer)->class
                     : source_of(s, x) == source_of(s, y);
@@ -81,11 +83,13 @@ static bool reads_values(const sharer *s, const as_k_item *it, uint64_t *hash, u
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
     const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
     const as_k_buffer *b = as_k_buf(k, o->buffer);
+    /* A tile at a fixed place may share bytes with others. */
     if (o->dyn || (b->fixed && b->space != ISA_HBM)) return false;
     *hash = mix(*hash, (uint64_t)o->shape << 32 | (uint64_t)o->part << 8 | o->nparts);
     *hash = mix(*hash, (uint64_t)o->offset);
     if (uses[u].writes) continue;
     *hash = mix(*hash, source_of(s, o));
+    /* What the other core may write counts as written at each meeting. */
     *when += s->times[o->buffer - 1] + (as_k_is_shared(k, b) ? s->met : 0);
   }
   return true;
@@ -93,7 +97,7 @@ static bool reads_values(const sharer *s, const as_k_item *it, uint64_t *hash, u
 
 static bool has_registers(const isa_insn *in) {
   const isa_form *form = isa_form_of(in->op);
-  for (unsigned i = 0; i < form->nfields; i++)
+  for (unsigned i = 0; i < form->nfields; i++) /* whose values are not known here */
     if (isa_field_register(in, &form->fields[i]) >= 0) return true;
   return false;
 }
@@ -109,12 +113,15 @@ static bool is_value(const sharer *s, const as_k_item *it, const as_k_use *w, ui
   if (isa_op_is_control(it->op) || as_k_meeting_kind(k, it) != K_MEETINGS || has_registers(&r->in))
     return false;
   if (kept && (!known || access == ISA_STATE_RW)) return false;
+  /* What it keeps in the engine must be all that it writes. */
   if (access == ISA_STATE_W) {
+    /* Unless it loads a part, what was there before does not matter. */
     if (!as_k_is_partial(&r->in)) *state = 0;
     return r->nuses == 0 || !w;
   }
   if (!w || !as_k_overwrites(k, it, w)) return false;
   uint32_t b = as_k_use_op(k, it, w)->buffer;
+  /* The only write of a tile that is free to be another. */
   return s->writes[b - 1] == 1 && !as_k_buf(k, b)->pinned;
 }
 
@@ -137,6 +144,7 @@ static uint32_t find_value(sharer *s, uint32_t item, uint64_t h, uint64_t when, 
     entry *e = &s->entries[n - 1];
     if (!same_item(s, &k->items[e->item], &k->items[item]) || e->state != state) continue;
     if (e->when != when) { /* written since: this is what there is from now on */
+      /* The entry is for the newest bytes. */
       *e = (entry){item, ++s->nvalues, when, state};
       return e->value;
     }
@@ -163,6 +171,7 @@ static bool are_of_one_place(const sharer *s, const as_k_item *a, const as_k_ite
     return false;
   for (unsigned u = 0, n = as_k_used(s->k, a, &uses); u < n; u++) {
     const as_k_operand *x = as_k_use_op(s->k, a, &uses[u]), *y = as_k_use_op(s->k, b, &uses[u]);
+    /* A tile of SBUF may be another in each round, a tensor not. */
     if (x->space == ISA_HBM && x->buffer != y->buffer) return false;
   }
   return true;
@@ -170,8 +179,9 @@ static bool are_of_one_place(const sharer *s, const as_k_item *a, const as_k_ite
 
 static void note_round(sharer *s, uint32_t number, uint32_t item) {
   place *p = &s->places[number - 1];
-  if (!s->again[item])
+  if (!s->again[item]) /* after a repetition something new: the loop around it goes on */
     p->goes_on |= p->repeats;
+  /* Not the value of the round before, but of an earlier one: a loop within repeats it. */
   else if (p->value != s->number[item]) {
     p->repeats = true;
     s->far[item] = number;
@@ -222,9 +232,11 @@ static bool number_item(sharer *s, uint32_t item, bool in_loop) {
     s->value[b - 1] = s->number[item];
     s->computed[b - 1] = s->again[item] && !isa_op_is_dma(it->op);
   }
+  /* Whatever leaves a state behind has a number of its own. */
   if (access & ISA_STATE_W) s->state[kept] = value ? s->number[item] : ++s->nvalues;
   for (unsigned u = 0; u < n; u++)
     if (uses[u].writes) s->times[as_k_use_op(k, it, &uses[u])->buffer - 1]++;
+  /* From here on the other core or the collective may have written. */
   if (it->op < ISA_NOPS && (as_k_is_collective(it) || as_k_meeting_kind(k, it) != K_MEETINGS))
     s->met++;
   return true;
@@ -234,6 +246,7 @@ static bool number_items(sharer *s) {
   as_kernel *k = s->k;
   uint32_t depth = 0;
   const as_k_use *uses;
+  /* How often each buffer is written at all, before anything is numbered. */
   for (uint32_t i = 0; i < k->nitems; i++)
     for (unsigned u = 0, n = as_k_used(k, &k->items[i], &uses); u < n; u++)
       s->writes[as_k_use_op(k, &k->items[i], &uses[u])->buffer - 1] += uses[u].writes;
@@ -269,9 +282,11 @@ static bool keep(keeper *p, uint32_t tile, uint32_t item, uint32_t other) {
   const as_k_buffer *o = as_k_buf(k, other);
   as_k_room_use *r = &p->room[b->space == ISA_PSUM];
   bool alive = b->last >= item;
+  /* It lives already, or there is room from its end to the item. */
   if (!alive && as_k_room_most(r, b->last + 1, item) + b->bytes > limit_of(k, b->space))
     return false;
   if (!alive && item > b->last + 1) as_k_room_add(r, b->last + 1, item - 1, b->bytes);
+  /* It lives on as long as the one that it stands for. */
   if (b->last < o->last) b->last = o->last;
   return true;
 }
@@ -293,6 +308,7 @@ static uint32_t copied_by(const as_kernel *k, const as_k_item *it) {
   const as_k_operand *to = NULL, *from = NULL;
   if (it->op != ISA_OP_tensor_copy) return 0;
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++)
+    /* The two operands of a copy, told apart by what they do. */
     *(uses[u].writes ? &to : &from) = as_k_use_op(k, it, &uses[u]);
   if (!to || !from || from->space != ISA_SBUF || !same_place(to, from)) return 0;
   const as_k_buffer *a = as_k_buf(k, from->buffer);
@@ -304,6 +320,7 @@ static void find_writes(sharer *s) {
   const as_k_use *uses;
   uint32_t *next = s->times, from; /* by buffer: 1 + the next item that writes it; 0: none does */
   memset(next, 0, k->nbuffers * sizeof *next);
+  /* Backwards: the next write of each buffer is known. */
   for (uint32_t i = k->nitems; i-- > 0;) {
     const as_k_item *it = &k->items[i];
     if ((from = copied_by(k, it))) s->until[i] = next[from - 1] ? next[from - 1] - 1 : K_NONE;
@@ -318,6 +335,7 @@ static bool may_be_source(keeper *p, uint32_t item, uint32_t from, uint32_t to) 
   const sharer *s = p->s;
   as_kernel *k = s->k;
   const as_k_item *it = &k->items[item];
+  /* The source's own stand-in has to stay as it is too. */
   uint32_t has = p->now[from - 1];
   if (has != from && s->writes[has - 1] != 1) return false;
   if (!as_k_may(k, it, AS_PASS_LOADS) || s->ordered[item]) return false;
@@ -341,7 +359,7 @@ static bool share_item(keeper *p, uint32_t item) {
   bool may =
       s->again[item] && has && as_k_may(k, it, pass) && !s->ordered[item] && !reads_sum(k, it);
   if (!may || !keep(p, has, item, b)) {
-    p->tile[value] = b;
+    p->tile[value] = b; /* from here on */
     return true;
   }
   p->now[b - 1] = has;
@@ -369,6 +387,7 @@ static bool drop_unused(sharer *s) {
   bool unused[ISA_NSTATES] = {false};
   uint32_t *reads = s->times; /* from here on: uses that read a buffer */
   memset(reads, 0, k->nbuffers * sizeof *reads);
+  /* Backwards: all readers come before the maker. */
   for (uint32_t i = k->nitems; i-- > 0;) {
     const as_k_item *it = &k->items[i];
     if (s->gone[i]) continue;
@@ -383,6 +402,7 @@ static bool drop_unused(sharer *s) {
       if (!as_k_leave(k, i, b, AS_PASS_VALUES)) return false;
       continue;
     }
+    /* What a loop does is not looked at: all may be used there. */
     if (it->op >= ISA_NOPS) memset(unused, 0, sizeof unused);
     if (access & ISA_STATE_R)
       unused[kept] = false;
@@ -401,6 +421,7 @@ static bool share(sharer *s) {
   p.tile = isa_zalloc(&k->al, values * sizeof *p.tile);
   p.now = isa_zalloc(&k->al, n * sizeof *p.now);
   bool ok = (p.tile && p.now) || as_k_nomem(k);
+  /* At first each stands for itself. */
   for (uint32_t i = 0; ok && i < k->nbuffers; i++) p.now[i] = i + 1;
   ok = ok && as_k_lives(k) && as_k_room_open(k, ISA_SBUF, &p.room[0]) &&
        as_k_room_open(k, ISA_PSUM, &p.room[1]);

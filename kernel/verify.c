@@ -13,15 +13,14 @@ static const uint8_t owner_of[Q_COUNT] = {ISA_NENGINES, ISA_ENG_gpsimd, ISA_ENG_
 
 static bool open_scratch(as_kernel *k) {
   isa_program *p = k->scratch;
+  /* A place holder: as_k_bind writes the tiles and patterns of the instruction. */
   isa_tile t = {.name = "tile", .dtype = ISA_float32, .space = ISA_SBUF, .ndim = 1, .shape = {1}};
   while (p->ntiles < K_OPERANDS)
     if (!isa_program_tile(p, &t)) return as_k_nomem(k);
   while (p->cores[0].nqueues < Q_COUNT) {
     uint32_t i = p->cores[0].nqueues;
-    isa_queue q = {.name = "q",
-                   .dge = dge_of[i],
-                   .rings = (uint8_t)k->target->dma,
-                   .owner = owner_of[i]};
+    isa_queue q = {
+        .name = "q", .dge = dge_of[i], .rings = (uint8_t)k->target->dma, .owner = owner_of[i]};
     if (!isa_program_queue(p, 0, &q)) return as_k_nomem(k);
   }
   return true;
@@ -44,12 +43,14 @@ static bool on_engines(as_kernel *k, const as_k_draft *d, const isa_insn *in, as
   const as_k_item *it = &d->it;
   unsigned mask = it->engine < ISA_NENGINES ? 1u << it->engine : isa_ops[in->op].engines, first;
   isa_error e = {.status = ISA_OK};
+  /* For a control instruction whose engine is open sync stands for all. */
   if (isa_op_is_control(in->op)) mask = it->engine < ISA_NENGINES ? mask : ISA_MASK_Y;
   for (unsigned g = 0; g < ISA_NENGINES; g++)
     if ((mask >> g & 1) && isa_check_insn(k->scratch, 0, g, in, 0, NULL))
       r->engines |= (uint8_t)(1u << g);
   for (first = 0; !(mask >> first & 1);) first++;
   if (!r->engines && !isa_check_insn(k->scratch, 0, first, in, 0, &e)) return refuse(k, d, &e);
+  /* It may run wherever it is needed. */
   if (isa_op_is_control(in->op) && it->engine == ISA_NENGINES) r->engines = ISA_MASK_ANY;
   return true;
 }
@@ -60,6 +61,7 @@ static void keep_bits(const as_kernel *k, as_k_verdict *r) {
   const isa_core *c = &k->scratch->cores[0];
   unsigned mask = r->engines;
   if (isa_op_is_control(r->in.op) || !(mask & (mask - 1))) return;
+  /* The lowest bit: always the same engine. */
   if (isa_ops[r->in.op].rule == ISA_RULE_RNG) r->engines = (uint8_t)(mask & (0u - mask));
   for (uint32_t i = 0; i < c->naps; i++)
     if (isa_dtype_is_int(c->aps[i].dtype) && isa_dtype_bytes(c->aps[i].dtype) == 4 &&
@@ -105,7 +107,7 @@ static bool on_queues(as_kernel *k, const as_k_draft *d, isa_insn *in, as_k_verd
     r->engines |= (uint8_t)(owner_of[q] < ISA_NENGINES ? 1u << owner_of[q] : ISA_MASK_ANY);
   }
   if (r->modes) return true;
-  if (first == Q_COUNT)
+  if (first == Q_COUNT) /* what was asked for leaves none */
     return as_k_fail(k, ISA_ILLEGAL, it->at,
                      "%s: %s has no queue of that kind which the engine %s may trigger",
                      isa_ops[in->op].name, k->target->name,
@@ -118,7 +120,7 @@ static bool on_queues(as_kernel *k, const as_k_draft *d, isa_insn *in, as_k_verd
 static uint64_t by_elements(const as_kernel *k, unsigned engine) {
   const isa_core *c = &k->scratch->cores[0];
   uint64_t n = 64;
-  for (uint32_t i = 0; i < c->naps; i++)
+  for (uint32_t i = 0; i < c->naps; i++) /* at least 64 cycles */
     if (isa_ap_elems(&c->aps[i]) > n) n = isa_ap_elems(&c->aps[i]);
   return n * 1000000000u / k->target->khz[engine] * 1000;
 }
@@ -128,6 +130,7 @@ static void find_costs(const as_kernel *k, const isa_insn *in, as_k_verdict *r) 
   for (unsigned g = 0; g < ISA_ENG_sync; g++) {
     if (!(r->engines >> g & 1) || isa_op_is_control(in->op)) continue;
     uint64_t fs = c->busy ? c->busy(c->ud, g, k->scratch, in) : by_elements(k, g);
+    /* Picoseconds, as many as fit. */
     r->busy[g] = fs / 1000 < UINT32_MAX ? (uint32_t)(fs / 1000) : UINT32_MAX;
   }
 }
@@ -146,6 +149,7 @@ static bool rule(as_kernel *k, const as_k_draft *d, as_k_verdict *r) {
   if (!on_engines(k, d, &in, r)) return false;
   keep_bits(k, r);
   find_costs(k, &in, r);
+  /* One engine is no choice: it is taken at once. */
   if (d->it.engine == ISA_NENGINES && !(r->engines & (r->engines - 1)))
     for (unsigned g = 0; g < ISA_NENGINES; g++)
       if (r->engines >> g & 1) r->engine = (uint8_t)g;
@@ -185,6 +189,7 @@ static bool find_other(as_kernel *k, const as_k_draft *d, as_k_verdict *r, as_k_
       !as_k_asked(k, ~(uint32_t)AS_PASS_CHOICES))
     return false;
   *other = *r;
+  /* Nothing stands for it, the engine runs the item itself, or its bits would differ. */
   if (!isa_insn_instead(&d->in, k->target->gen, &other->in, &e) || (r->engines >> e & 1) ||
       !converts(k, d->in.op))
     return false;
@@ -202,6 +207,7 @@ static bool find_other(as_kernel *k, const as_k_draft *d, as_k_verdict *r, as_k_
 bool as_k_verify(as_kernel *k, as_k_draft *d, as_k_key *key) {
   as_k_item *it = &d->it;
   it->op = d->in.op;
+  /* Without a known verdict the rules are asked. */
   it->verdict = as_k_find_verdict(k, key);
   if (!it->verdict) {
     as_k_verdict r = {.in = d->in, .engine = it->engine, .queue = it->queue}, other;

@@ -12,6 +12,7 @@
 static uint32_t new_version(as_kernel *k, uint32_t number, uint32_t item) {
   if (!K_GROW(k, buffers, nbuffers, cap_buffers)) return 0;
   as_k_buffer *b = &k->buffers[k->nbuffers];
+  /* A copy of the tile in all but its life. */
   *b = *as_k_buf(k, number);
   b->next = 0;
   b->whole = item + 1;
@@ -33,6 +34,7 @@ static bool begin_versions(renamer *r, uint32_t item) {
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
     uint32_t b = as_k_use_op(k, it, &uses[u])->buffer;
     if (!uses[u].writes || as_k_buf(k, b)->pinned || as_k_buf(k, b)->space == ISA_HBM) continue;
+    /* The first write begins the tile itself. */
     if (r->written[b - 1] && as_k_may(k, it, AS_PASS_VERSIONS) &&
         as_k_overwrites(k, it, &uses[u])) {
       uint32_t v = new_version(k, r->now[b - 1], item);
@@ -51,9 +53,11 @@ bool as_k_make_versions(as_kernel *k) {
   r.now = isa_zalloc(&k->al, n * sizeof *r.now);
   r.written = isa_zalloc(&k->al, n * sizeof *r.written);
   bool ok = (r.now && r.written) || as_k_nomem(k);
+  /* Each stands for itself before it is overwritten. */
   for (uint32_t i = 0; ok && i < r.n; i++) r.now[i] = i + 1;
   for (uint32_t i = 0; ok && i < k->nitems; i++) {
     ok = begin_versions(&r, i);
+    /* Nothing to rename before the first version. */
     if (ok && k->figures.versions) as_k_rename(k, &k->items[i], r.now, r.n);
   }
   isa_free(&k->al, r.now, n * sizeof *r.now);
