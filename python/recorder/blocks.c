@@ -33,11 +33,13 @@ static void blocks_free(PyObject *self) {
  * of it. The tile is NULL, without an error, if they name none. */
 static bool split(blocks *b, PyObject *key, PyObject **tile, PyObject **rest) {
   *tile = *rest = NULL;
+  /* `tiles` is what Python has put there. */
   if (!b->tiles || !PyDict_Check(b->tiles)) return true;
   PyObject *keys = PyTuple_Check(key) ? key : PyTuple_Pack(1, key);
   if (keys == key) Py_INCREF(key);
   Py_ssize_t n = keys ? PyTuple_Size(keys) : -1;
   PyObject *head = n < 0 ? NULL : PyTuple_GetSlice(keys, 0, b->lead);
+  /* Fewer numbers name no single tile. */
   if (head && n >= b->lead) {
     *tile = PyDict_GetItemWithError(b->tiles, head);
     /* Slices and expressions have no hash. */
@@ -56,6 +58,7 @@ static bool split(blocks *b, PyObject *key, PyObject **tile, PyObject **rest) {
 static PyObject *blocks_item(PyObject *self, PyObject *key) {
   PyObject *tile, *rest;
   if (!split((blocks *)self, key, &tile, &rest)) return NULL;
+  /* Parts of the array are made in Python. */
   if (!tile) return PyObject_CallMethodObjArgs(self, py._item, key, NULL);
   if (!rest) return tile;
   PyObject *found = PyObject_GetItem(tile, rest);
@@ -76,6 +79,7 @@ static int blocks_set(PyObject *self, PyObject *key, PyObject *value) {
     Py_XDECREF(done);
     return done ? 0 : -1;
   }
+  /* Nothing left of the key is all of the tile. */
   int status = PyObject_SetItem(tile, rest ? rest : Py_Ellipsis, value);
   Py_DECREF(tile);
   Py_XDECREF(rest);
@@ -144,6 +148,7 @@ PyObject *py_handle(py_recording *r, int64_t first, PyObject *name) {
   PyObject *made = PyType_GenericAlloc(py.handle, 0);
   if (!made) return NULL;
   ((handle *)made)->first = first;
+  /* The last of its instructions is the one that was recorded last. */
   ((handle *)made)->last = r->count - 1;
   int named = name && name != Py_None ? PyObject_IsTrue(name) : 0;
   if (named < 0 || (named && !name_it(r, name, made))) Py_CLEAR(made);

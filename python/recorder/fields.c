@@ -8,7 +8,9 @@
 
 static int number_of_name(const py_call *c, PyObject *name, int guess) {
   for (int i = 0; i < c->arguments; i++) {
+    /* The search begins where the last one ended. */
     int k = guess + i < c->arguments ? guess + i : guess + i - c->arguments; /* mostly in order */
+    /* Names are interned, so one is the same object everywhere; another one is left to Python. */
     if (c->name_of[k] == name) return k;
   }
   return -1;
@@ -17,7 +19,9 @@ static int number_of_name(const py_call *c, PyObject *name, int guess) {
 bool py_call_bind(const py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
                   py_given *g) {
   Py_ssize_t more = names ? PyTuple_Size(names) : 0;
+  /* Too many arguments: Python says so. */
   if (n > c->arguments) return false;
+  /* Defaults first, then positions, then names. */
   memcpy(g->of, c->default_of, (size_t)c->arguments * sizeof *g->of);
   for (Py_ssize_t i = 0; i < n; i++) g->of[i] = args[i];
   int k = (int)n - 1;
@@ -29,12 +33,14 @@ bool py_call_bind(const py_call *c, PyObject *const *args, Py_ssize_t n, PyObjec
   return true;
 }
 
+/* By identity: to give the default is to leave it out. */
 bool py_call_left_out(const py_call *c, const py_given *g, int i) {
   return i < 0 || g->of[i] == c->default_of[i];
 }
 
 /* A key may have no hash. What was found last stays, as most calls of a place are alike. */
 int py_code_of(py_codes *codes, PyObject *key) {
+  /* By identity: what was asked last is held, so no other object has its address. */
   if (codes->key == key) return TAKEN;
   PyObject *found = PyDict_GetItemWithError(codes->dict, key);
   if (!found) {
@@ -82,13 +88,16 @@ static int real_of(PyObject *x, double *value) {
     int over;
     whole = PyLong_AsLongLongAndOverflow(x, &over);
     if (whole == -1 && PyErr_Occurred()) return FAILED;
+    /* Beyond 2^53 a double would round what Python's own path does not. */
     if (over || whole > INT64_C(1) << EXACT || whole < -(INT64_C(1) << EXACT)) return OTHER;
     *value = (double)whole;
     return TAKEN;
   }
+  /* A float32 of NumPy is one too; other types are Python's. */
   if (!PyFloat_CheckExact(x) && (!py.float32 || Py_TYPE(x) != py.float32)) return OTHER;
   *value = PyFloat_AsDouble(x);
   if (*value == -1 && PyErr_Occurred()) return FAILED;
+  /* NaN and infinities fail both comparisons, and go to Python too. */
   return *value >= -FLT_MAX && *value <= FLT_MAX ? TAKEN : OTHER;
 }
 
@@ -102,11 +111,13 @@ static int number(const py_call *c, py_given *g, int i) {
   if (!has) return TAKEN;
   if (x == Py_None) return immediate ? OTHER : TAKEN;
   if (PY_IS_VIEW(x)) {
+    /* The view of a number follows the record's word that says so. */
     g->view[i] = (py_view *)x;
     return one_word(g, i, 3);
   }
   int found = real_of(x, &value);
   if (found != TAKEN) return found;
+  /* 0 means that there is none, which Python says in its own way. */
   if (f->zero_is_none && value == 0) return OTHER;
   if (!immediate && f->has_usual && f->usual == value) return TAKEN;
   g->word[i][0] = 1;
@@ -120,6 +131,7 @@ static int fill(const py_call *c, py_given *g, int i) {
   const py_view *dst = g->view[0];
   PyObject *x = g->of[c->field[i].argument];
   double value;
+  /* For whole numbers and other types the bits are Python's business. */
   int found = dst && py.floats[dst->code & 255] == PY_FLOAT ? real_of(x, &value) : OTHER;
   if (found != TAKEN) return found;
   g->word[i][0] = 1;
@@ -131,7 +143,9 @@ static int fill(const py_call *c, py_given *g, int i) {
 static int code(py_call *c, py_given *g, int i) {
   py_field *f = &c->field[i];
   bool left_out = py_call_left_out(c, g, f->argument);
+  /* Its operator is left out, and so it has no code. */
   if (f->kind == IF_CODE && !g->word[i - 1][0]) return one_word(g, i, 0);
+  /* Only one value of the argument is known here: that of the default, or of the same code. */
   if (f->kind == ONLY && left_out) return TAKEN;
   if (f->kind != ONLY && f->word >= 0 && left_out) return one_word(g, i, f->word);
   int status = py_code_of(&f->codes, g->of[f->argument]);
@@ -144,6 +158,7 @@ static int whole(PyObject *x, int64_t *out) {
   if (!PyLong_CheckExact(x)) return OTHER;
   int over;
   *out = PyLong_AsLongLongAndOverflow(x, &over);
+  /* Fields of records have 32 bits. */
   return over || *out > INT32_MAX || *out < INT32_MIN ? OTHER : TAKEN;
 }
 
@@ -176,6 +191,7 @@ static int axes(const py_call *c, py_given *g, int i) {
   const py_view *from = g->view[1];
   PyObject *x = g->of[c->field[i].argument];
   int64_t axis;
+  /* An axis may be a list of one. */
   if (length(x) == 1) x = item(x, 0);
   if (whole(x, &axis) != TAKEN || (axis != 1 && axis != -1)) return OTHER;
   if (!from || from->ndim != 2 || from->dim[1].num < 2) return OTHER;
@@ -184,6 +200,7 @@ static int axes(const py_call *c, py_given *g, int i) {
 
 static int view(const py_call *c, py_given *g, int i, PyObject *x) {
   (void)c;
+  /* Only the first view may be left out: the tile that the call returns. */
   if (i == 0 && (!x || x == Py_None)) return TAKEN; /* a new tile */
   if (!PY_IS_VIEW(x)) return OTHER;
   g->view[i] = (py_view *)x;
@@ -196,6 +213,7 @@ int py_call_value(py_call *c, py_given *g, int i) {
   int found;
   g->view[i] = NULL;
   g->words[i] = 0;
+  /* An argument that must be given and is not: Python says so. */
   if (f->argument >= 0 && !x) return OTHER;
   switch (f->kind) {
   case VIEW: return view(c, g, i, x);

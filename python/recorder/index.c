@@ -8,6 +8,7 @@
 enum { AXES = 6, MOST_DEPTH = 32 }; /* AXES: there is room for as many in each */
 
 py_index *py_index_new(Py_ssize_t axes) {
+  /* With room for a few axes each, one's memory serves for any other. */
   size_t bytes = sizeof(py_index) + AXES * sizeof(soma_view_axis);
   PyObject *x = axes <= AXES ? py_pool_new(&py.indices, py.index, AXES, bytes)
                              : PyType_GenericAlloc(py.index, axes);
@@ -36,6 +37,7 @@ PyObject *py_index_from(py_index *x, int format, const py_index *a, const py_ind
   x->from[0] = Py_NewRef((PyObject *)a);
   x->from[1] = Py_XNewRef((PyObject *)b);
   x->k[0] = k;
+  /* The text of a deep expression would recurse deeply, and all that it is made from would stay. */
   x->depth = 1 + (b && b->depth > a->depth ? b->depth : a->depth);
   if (x->depth < MOST_DEPTH) return (PyObject *)x;
   PyObject *said = py_said(x); /* what it is made from can go */
@@ -60,6 +62,7 @@ static PyObject *part_of_text(const py_index *x, int i) {
 
 PyObject *py_said(const py_index *x) {
   if (x->format == PY_NFORMATS) return Py_NewRef(x->from[0] ? x->from[0] : py.empty);
+  /* Two parts for a sum and the like, one to three numbers for arange(). */
   int n = x->format < PY_ARANGE1 ? 2 : x->format - PY_ARANGE1 + 1;
   PyObject *said = PyTuple_New(n + 1);
   for (int i = 0; said && i <= n; i++) {
@@ -75,6 +78,7 @@ static bool too_far(void) {
 }
 
 bool py_index_bounds(const py_index *x, int64_t *low, int64_t *high) {
+  /* The sizes and coefficients come from the kernel: sums of them can be too large. */
   soma_view_expr e = py_expr(x);
   return soma_view_bounds(&e, low, high) || too_far();
 }
@@ -144,9 +148,13 @@ static PyObject *arange(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     fine = found;
     exact = exact && PyLong_CheckExact(args[i]);
   }
+  /* One argument is the end. */
   int64_t start = n == 1 ? 0 : k[0], stop = n == 1 ? k[0] : k[1], step = n == 3 ? k[2] : 1;
+  /* The span itself may not fit in 64 bits. */
   fine = fine && step && !__builtin_sub_overflow(stop, start, &span);
+  /* As Python's range counts: rounded up, and none where the step leads away from the end. */
   if (fine && span && (span > 0) == (step > 0)) count = span / step + (span % step != 0);
+  /* With plain numbers the text is made only when a message needs it. */
   PyObject *said = count && exact ? NULL : said_of_arange(args, n);
   if (said && !count) { /* which says why */
     PyObject *never = PyObject_CallMethod((PyObject *)py.index, "no_arange", "(O)", said);
@@ -180,6 +188,7 @@ py_index *py_index_scaled(const py_index *x, int64_t times, int64_t plus) {
 
 /* The error of a sum that does not fit, with its text. */
 static void refuse_sum(int format, const py_index *x, const py_index *y, const char *why) {
+  /* An index without axes is enough to carry a text. */
   PyObject *made = py_index_from(py_index_new(0), format, x, y, 0);
   PyObject *said = made ? py_said((py_index *)made) : NULL;
   PyObject *text = said ? PyObject_CallMethod((PyObject *)py.index, "string", "(O)", said) : NULL;
@@ -209,6 +218,7 @@ static PyObject *of_number(const py_index *x, int64_t times, int64_t plus, int f
 }
 
 static PyObject *index_add(PyObject *a, PyObject *b) {
+  /* Python calls this for `number + index` as well. */
   if (!PyObject_TypeCheck(a, py.own_index)) { /* a number + b */
     PyObject *swap = a;
     a = b;
@@ -235,9 +245,11 @@ static PyObject *index_subtract(PyObject *a, PyObject *b) {
   if (found < 0) return NULL;
   if (!found) Py_RETURN_NOTIMPLEMENTED;
   if (!reversed) {
+    /* x - k is x + -k, but the least number has no negative. */
     if (!py_times(k, -1, &k)) return NULL;
     return of_number(x, 1, k, PY_SUM);
   }
+  /* k - y is -y + k. */
   PyObject *minus = negative(b), *sum = minus ? index_add(minus, a) : NULL;
   Py_XDECREF(minus);
   return sum;
@@ -250,6 +262,7 @@ static PyObject *index_multiply(PyObject *a, PyObject *b) {
     b = swap;
   }
   int64_t k;
+  /* A product of two indices is not affine; the class has the message. */
   if (PyObject_TypeCheck(b, py.own_index)) return PyObject_CallMethod(a, "refuse", "sO", "*", b);
   int found = py_whole(b, &k);
   if (found < 0) return NULL;
@@ -284,11 +297,14 @@ static PyObject *index_subscript(PyObject *self, PyObject *key) {
   Py_ssize_t more = axes > fixed ? axes - fixed : 0; /* stand for the ellipsis, or at the end */
   py_index *y = py_index_new(n - dots + more);
   Py_ssize_t at = 0, to = 0;
+  /* The round after the last entry stands for the axes that no entry has named. */
   for (Py_ssize_t i = 0; y && i <= n; i++) {
     PyObject *k = i == n ? Py_Ellipsis : single ? key : PyTuple_GetItem(key, i);
     int all = k == Py_None || k == Py_Ellipsis ? 0 : is_all(k);
+    /* What a key is not is said below, better than by the error of a slice's number. */
     if (all < 0 && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     if (k == Py_None) {
+      /* An axis of one element is broadcast by those that it meets. */
       y->axis[to++] = (soma_view_axis){0, 1};
     } else if (k == Py_Ellipsis && (i == n || dots == 1)) {
       for (; more; more--) y->axis[to++] = x->axis[at++];

@@ -40,6 +40,7 @@ static void fill(soma_view *s, unsigned least) {
 static int number(PyObject *k, int64_t n, int d, part *p) {
   int64_t at;
   if (!py_number(k, &at)) return FAILED;
+  /* As lists count: from the end where it is negative. */
   p->start = at < 0 ? at + n : at;
   p->num = 1;
   p->drop = true;
@@ -67,11 +68,13 @@ static int unless_stopped(void) {
 static int slice(PyObject *k, int64_t n, part *p) {
   Py_ssize_t start, stop, step;
   if (PySlice_Unpack(k, &start, &stop, &step) < 0) return unless_stopped();
+  /* An open end is this number, and so is one that is too large. */
   if (stop == PY_SSIZE_T_MAX) {
     int open = open_end(k);
     if (open <= 0) return open;
     stop = (Py_ssize_t)n;
   }
+  /* Negative starts, steps and ends beyond the dimension are Python's, with its messages. */
   if (start < 0 || start >= stop || stop > n || step < 1) return OTHER;
   p->start = start;
   p->num = (stop - start - 1) / step + 1;
@@ -80,8 +83,10 @@ static int slice(PyObject *k, int64_t n, part *p) {
 }
 
 static int of_ds(const py_slice *k, int64_t n, part *p) {
+  /* A register is no plain integer, so here all is known. */
   if (!PyLong_CheckExact(k->start) || !PyLong_CheckExact(k->size)) return OTHER;
   if (!py_number(k->start, &p->start) || !py_number(k->size, &p->num)) return unless_stopped();
+  /* n - num cannot overflow, as start + num could. */
   return p->start >= 0 && p->num >= 1 && p->start <= n - p->num ? TAKEN : OTHER;
 }
 
@@ -103,17 +108,20 @@ static int basic(const py_view *v, PyObject *const *keys, int n, soma_view *s) {
     part p;
     int found = part_of(keys[d], v->dim[d].num, d, &p);
     if (found != TAKEN) return found;
+    /* A number drops its dimension, but a tile keeps its partitions. */
     if (p.drop ? !soma_view_index(s, to, p.start, &e)
                : !soma_view_slice(s, to, p.start, p.num, p.by, &e))
       return OTHER;
     if (!p.drop || (tile && d == 0)) to++;
   }
+  /* A tensor keeps one dimension at least. */
   fill(s, tile ? 2 : s->ndim == 0);
   return TAKEN;
 }
 
 /* A key of index expressions and numbers, for all dimensions. */
 static int affine(const py_view *v, PyObject *const *keys, soma_view *s) {
+  /* An expression for each dimension; a number is one without axes. */
   soma_view_expr x[PY_MAX_DIMS];
   soma_view_error e;
   e.name = NULL;
@@ -150,6 +158,7 @@ PyObject *py_view_subscript(PyObject *self, PyObject *key) {
   PyObject *keys[PY_MAX_DIMS];
   bool tuple = PyTuple_Check(key);
   Py_ssize_t n = tuple ? PyTuple_Size(key) : 1, indices = 0;
+  /* Views with dynamic parts or bounds have rules of their own. */
   if (n > v->ndim || v->bound || v->dyn) return ask(self, key);
   if (key == Py_Ellipsis) {
     Py_INCREF(self);
@@ -159,6 +168,7 @@ PyObject *py_view_subscript(PyObject *self, PyObject *key) {
     keys[i] = tuple ? PyTuple_GetItem(key, i) : key;
     indices += PY_IS_INDEX(keys[i]);
   }
+  /* Expressions have to name all dimensions, since they say which of the result each makes. */
   if (indices && n < v->ndim) return ask(self, key);
   py_view_get(v, &s);
   int found = indices ? affine(v, keys, &s) : basic(v, keys, (int)n, &s);

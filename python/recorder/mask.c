@@ -27,6 +27,7 @@ _Static_assert(PY_LESS == Py_LT && PY_LESS_EQUAL == Py_LE && PY_EQUAL == Py_EQ &
 static py_index *difference(PyObject *a, PyObject *b, int64_t k, int64_t less) {
   py_index *made = NULL;
   int64_t plus;
+  /* term >= 0 for all comparisons: a > b is a - b - 1 >= 0, a <= b is b - a >= 0. */
   if (PyObject_TypeCheck(a, py.own_index) && PyObject_TypeCheck(b, py.own_index)) {
     PyObject *both = PyNumber_Subtract(a, b);
     made = both ? py_index_scaled((py_index *)both, 1, -less) : NULL;
@@ -61,8 +62,10 @@ PyObject *py_index_compare(PyObject *self, PyObject *other, int op) {
     if (!found) Py_RETURN_NOTIMPLEMENTED;
   }
   PyObject *terms = PyList_New(op == Py_EQ ? 2 : 1);
+  /* Strict comparisons of whole numbers leave out one. */
   int64_t less = op == Py_LT || op == Py_GT;
   bool greater = op == Py_GT || op == Py_GE || op == Py_EQ;
+  /* Equality is both a >= b and b >= a. */
   for (Py_ssize_t i = 0; terms && i < PyList_Size(terms); i++, greater = !greater) {
     py_index *made = greater ? difference(self, other, k, less) : difference(other, self, k, less);
     PyObject *term = made ? named(made, op, self, other, k) : NULL;
@@ -70,6 +73,7 @@ PyObject *py_index_compare(PyObject *self, PyObject *other, int op) {
   }
   if (!terms) return NULL;
   PyObject *mask = mask_of(terms, NULL, op == Py_EQ);
+  /* `a < b and c < d`: Python asks the first for its truth, and it waits for the second one. */
   if (!mask || PyList_Size(py.waiting) == 0) return mask;
   PyObject *joined = PyObject_CallMethod(mask, "joined", NULL);
   Py_DECREF(mask);
@@ -91,6 +95,7 @@ static PyObject *mask_new(PyTypeObject *type, PyObject *args, PyObject *given) {
       return NULL;
     }
   (void)type; /* there is one class of masks */
+  /* The caller may change its list later. */
   PyObject *own = PyList_GetSlice(terms, 0, PyList_Size(terms));
   return mask_of(own, Py_NewRef(said), equal);
 }
@@ -106,6 +111,7 @@ static void mask_free(PyObject *self) {
   Py_DECREF(type);
 }
 
+/* Texts have no references to masks. */
 static int mask_traverse(PyObject *self, visitproc visit, void *arg) {
   py_mask *m = (py_mask *)self;
   Py_VISIT(Py_TYPE(self));
@@ -163,8 +169,10 @@ static int holds(const py_index *t, PyObject *const *shapes, Py_ssize_t nshapes)
       return -1;
     }
     for (Py_ssize_t a = 0; a < py_axes(t) && a < PyTuple_Size(shapes[s]); a++) {
+      /* An axis along which nothing changes does not limit the shape. */
       if (!t->axis[a].coef || t->axis[a].size < 2) continue;
       if (!py_number(PyTuple_GetItem(shapes[s], a), &n)) return -1;
+      /* Beyond its own size nothing is known of it. */
       if (t->axis[a].size < n) return 0;
     }
   }
@@ -175,6 +183,7 @@ PyDoc_STRVAR(leaves_all_doc, "Whether it holds everywhere in all of these shapes
                              "bound alone shows, as loops' masks mostly do.");
 static PyObject *leaves_all(PyObject *self, PyObject *const *shapes, Py_ssize_t nshapes) {
   py_mask *m = (py_mask *)self;
+  /* The size is asked each round: what is called may shorten the list. */
   for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
     py_index *t = term_of(m, i);
     if (!t) return NULL;

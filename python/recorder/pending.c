@@ -18,6 +18,7 @@ static bool is_list(PyObject *x) { return PyTuple_Check(x) || PyList_Check(x); }
 
 /* Its parts, which p keeps. */
 static bool held_of(PyObject *p, held *h) {
+  /* Made by Python, so nothing of it is taken for granted. */
   PyObject *tile = PyTuple_Check(p) && PyTuple_Size(p) == 5 ? PyTuple_GetItem(p, 1) : NULL;
   if (!tile || !PY_IS_VIEW(tile) || !is_list(PyTuple_GetItem(p, 2))) {
     PyErr_SetString(PyExc_TypeError, "what is held back is (emit, tile, operands, matmul, multi)");
@@ -51,6 +52,7 @@ static bool emit_record(py_recording *r, const held *h, py_view *dst) {
 }
 
 static bool emit_calls(const held *h, py_view *dst) {
+  /* held_of has seen that it is a list. */
   Py_ssize_t n = PyObject_Size(h->operands);
   PyObject *args = PyTuple_New(n + 1);
   for (Py_ssize_t i = 0; args && i <= n; i++) {
@@ -67,6 +69,7 @@ static bool emit_calls(const held *h, py_view *dst) {
 /* Gives the error that is raised the place of the recording, if it is one of a kernel's. */
 static void place_error(py_recording *r) {
   PyObject *type, *value, *trace;
+  /* Other errors are not about the kernel, and have no place in it. */
   if (!PyErr_ExceptionMatches(py.error)) return;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
@@ -80,9 +83,11 @@ static void place_error(py_recording *r) {
 static bool into(py_recording *r, PyObject *p, py_view *dst) {
   held h;
   if (!held_of(p, &h)) return false;
+  /* The site of the tile is where the call stands that made it. */
   PyObject *site = py_storage_of(h.tile)->site, *before = r->at;
   PyObject *at = PyObject_GetAttr(site ? site : Py_None, py.at);
   if (!at) return false;
+  /* The call below may let go of p and of dst in the recording. */
   Py_INCREF(p);
   Py_INCREF((PyObject *)dst);
   r->at = at;
@@ -110,6 +115,7 @@ bool py_flush(py_recording *r) {
   PyObject *told =
       dropped ? PyObject_CallMethodObjArgs((PyObject *)r, py._dropped, h.tile->storage, NULL)
               : NULL;
+  /* Before emission: what the instructions cause may ask again what is held. */
   hold(&r->pending, NULL);
   hold(&h.tile->pending, NULL);
   bool fine = (told || !dropped) && into(r, p, h.tile);
@@ -130,11 +136,14 @@ static int ask(PyObject *function, PyObject *a, PyObject *b) {
 
 /* Whether two views are the same elements in the same order; -1 with an error. */
 static int same_view(py_view *a, py_view *b) {
+  /* Type by identity: types are one object each. */
   if (a->storage != b->storage || a->part != b->part || a->off != b->off || a->dtype != b->dtype)
     return 0;
+  /* Dynamic parts are compared in Python. */
   if (a->dyn || b->dyn) return ask(py.same_view, (PyObject *)a, (PyObject *)b);
   int i = 0, j = 0;
   for (;; i++, j++) {
+    /* Dimensions of one element do not matter. */
     while (i < a->ndim && a->dim[i].num == 1) i++;
     while (j < b->ndim && b->dim[j].num == 1) j++;
     if (i == a->ndim || j == b->ndim) return i == a->ndim && j == b->ndim;
@@ -145,6 +154,7 @@ static int same_view(py_view *a, py_view *b) {
 /* Whether two storages are one memory, or lie at addresses that overlap. */
 static int shares(py_view *a, py_view *b) {
   if (a->storage == b->storage) return 1;
+  /* Only tiles whose place the kernel gives can overlap with others. */
   if (is_none(py_storage_of(a)->place) || is_none(py_storage_of(b)->place)) return 0;
   return ask(py.shares, a->storage, b->storage);
 }
@@ -159,6 +169,7 @@ static int64_t free_size(const py_view *v) {
 static bool same_shape(const py_view *a, const py_view *b) {
   bool same = a->ndim == b->ndim;
   for (int d = 0; d < a->ndim && same; d++) same = a->dim[d].num == b->dim[d].num;
+  /* Else the same partitions, and as many elements in each, in whatever dimensions. */
   if (same || !a->ndim || !b->ndim) return same;
   return a->dim[0].num == b->dim[0].num && free_size(a) == free_size(b);
 }
@@ -166,6 +177,7 @@ static bool same_shape(const py_view *a, const py_view *b) {
 /* Whether an engine may write from its first partition on. */
 static bool starts_well(const py_view *v) {
   int64_t n = v->ndim ? v->dim[0].num : 1;
+  /* Up to 32 partitions begin at a multiple of 32, up to 64 at 0 or 64, more at 0. */
   return v->part % (n > 64 ? 128 : n > 32 ? 64 : 32) == 0;
 }
 
@@ -174,13 +186,18 @@ enum { SBUF_SPACE = 1, PSUM_SPACE = 2 };
 /* Whether what is held for value may write view instead, with the same bits; -1 with an error. */
 static int may_write(const held *h, py_view *value, py_view *view) {
   int to = py_storage_of(view)->memory, from = py_storage_of(value)->memory;
+  /* HBM is written by transfers alone; what fills PSUM may be a matmul, which writes nowhere else.
+   */
   if (h->tile != value || !to || (from == PSUM_SPACE && to != PSUM_SPACE)) return 0;
+  /* A result that is rounded twice has other bits, and float32 is what engines compute in. */
   if (value->dtype != view->dtype && value->code != SOMA_FLOAT32) return 0;
   if (!same_shape(value, view) || !starts_well(view)) return 0;
   for (Py_ssize_t i = 0; i < PyObject_Size(h->operands); i++) {
     PyObject *x = item(h->operands, i);
     if (!x || !PY_IS_VIEW(x)) continue;
     Py_INCREF(x);
+    /* An operand that is written: only the very same elements, and only where each is read before
+     * it is written. */
     int found = shares((py_view *)x, view);
     if (found > 0 && !h->multi) {
       int same = same_view((py_view *)x, view);
@@ -218,14 +235,17 @@ static bool only_memory(const py_recording *r, int64_t count, const py_view *val
 int py_retarget(py_recording *r, py_view *value, py_view *view) {
   held h;
   PyObject *p = value->pending;
+  /* What is held now may be that of another call, made since. */
   if (is_none(p) || p != r->pending) return 0;
   if (!held_of(p, &h)) return -1;
   Py_INCREF(p);
+  /* Whether anything has been emitted is told by the count. */
   int64_t count = r->count;
   int found = may_write(&h, value, view);
   if (found > 0) found = lend(r, value);
   if (found > 0 && !into(r, p, view)) {
     found = only_memory(r, count, value, view) ? 0 : -1;
+    /* As if it had not been tried: the copy that the kernel asks for will do it. */
     if (!found) {
       PyErr_Clear();
       hold(&r->pending, p);
@@ -253,6 +273,7 @@ static int assign_left(py_view *view, py_view *value) {
 static int assign(py_recording *r, py_view *view, PyObject *given) {
   if (PY_IS_VIEW(given)) {
     py_view *value = (py_view *)given;
+    /* x[...] = x[...] does nothing, as for `x += y`, which Python ends with such an assignment. */
     int done = value->storage == view->storage ? same_view(value, view) : 0;
     if (!done && !is_none(value->pending)) {
       done = py_retarget(r, value, view);
@@ -273,6 +294,7 @@ int py_view_assign(PyObject *self, PyObject *key, PyObject *value) {
   }
   PyObject *rec = PyList_GetItem(py.recorders, 0);
   if (!rec) return -1;
+  /* Masks, and recorders that are not of this module, are Python's. */
   if (Py_TYPE(key) == py.mask || !PyObject_TypeCheck(rec, py.recording)) {
     PyObject *done = PyObject_CallMethodObjArgs(self, py._assign, key, value, NULL);
     Py_XDECREF(done);
@@ -307,6 +329,7 @@ PyObject *py_into_call(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 PyObject *py_hold_call(PyObject *self, PyObject *p) {
   py_recording *r = (py_recording *)self;
   held h;
+  /* At most one is held: what was held before is emitted now. */
   if (!held_of(p, &h) || !py_flush(r)) return NULL;
   hold(&r->pending, p);
   hold(&h.tile->pending, p);
@@ -326,6 +349,7 @@ int py_mask_leaves_all(const py_mask *m, const py_view *v) {
   int64_t low, high;
   for (Py_ssize_t i = 0; i < PyList_Size(m->terms); i++) {
     PyObject *term = PyList_GetItem(m->terms, i);
+    /* The list is Python's to change. */
     if (!term || !PY_IS_INDEX(term)) return 0;
     const py_index *t = (py_index *)term;
     if (!py_index_bounds(t, &low, &high)) return -1;

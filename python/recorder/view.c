@@ -5,6 +5,7 @@
 
 static int storage_traverse(PyObject *self, visitproc visit, void *arg) {
   py_storage *s = (py_storage *)self;
+  /* A class made at run time is counted by each of its objects, so its collector must see it. */
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(s->site);
   Py_VISIT(s->zero);
@@ -119,6 +120,7 @@ py_view *py_view_like(const py_view *v) {
   bool again = py.views.n > 0;
   py_view *t = (py_view *)py_pool_new(&py.views, py.view, 0, offsetof(py_view, dim));
   if (!t) return NULL;
+  /* What the pool kept is not tracked; what is new is. All up to `dim` is 0 in both. */
   if (again) PyObject_GC_Track(t);
   Py_INCREF(v->storage);
   t->storage = v->storage;
@@ -168,6 +170,7 @@ static int set_dims(PyObject *self, PyObject *numbers, void *steps) {
     py_error("a view of %zd dimensions: there can be %d", n, PY_MAX_DIMS);
     return -1;
   }
+  /* All are read before any is put, so that a list that fails leaves the view as it was. */
   for (Py_ssize_t d = 0; d < n; d++) {
     PyObject *k = PySequence_GetItem(numbers, d);
     bool fine = k && py_number(k, &found[d]);
@@ -181,6 +184,7 @@ static int set_dims(PyObject *self, PyObject *numbers, void *steps) {
 
 static PyObject *get_dims(PyObject *self, void *steps) {
   py_view *v = (py_view *)self;
+  /* The numbers of dim, every second one: num and step lie side by side. */
   return py_list(steps ? &v->dim[0].step : &v->dim[0].num, v->ndim, 2, true);
 }
 
@@ -219,6 +223,7 @@ static int set_dyn(PyObject *self, PyObject *dyn, void *unused) {
     PyErr_SetString(PyExc_TypeError, "the dynamic parts of a view are a tuple");
     return -1;
   }
+  /* No dynamic parts are NULL, so that most views have nothing to look at. */
   if (PyTuple_Size(dyn)) return take(&((py_view *)self)->dyn, dyn) ? 0 : -1;
   Py_CLEAR(((py_view *)self)->dyn);
   return 0;
@@ -236,6 +241,7 @@ static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *given) {
   if (!v) return NULL;
   take(&v->storage, storage);
   if (bound && bound != Py_None) take(&v->bound, bound);
+  /* Sizes before steps: the sizes set the number of dimensions. */
   if (set_dtype(self, dtype, NULL) == 0 && set_dims(self, shape, NULL) == 0 &&
       set_dims(self, steps, (void *)"steps") == 0 && (!part || set_place(self, part, NULL) == 0) &&
       (!off || set_place(self, off, (void *)"off") == 0) && (!dyn || set_dyn(self, dyn, NULL) == 0))
@@ -254,6 +260,7 @@ static int view_traverse(PyObject *self, visitproc visit, void *arg) {
   return 0;
 }
 
+/* The storage stays: whoever still has the view takes it for granted. */
 static int view_clear(PyObject *self) {
   py_view *v = (py_view *)self;
   Py_CLEAR(v->dyn);
@@ -301,6 +308,7 @@ static PyObject *get_bound(PyObject *self, void *unused) {
 static PyObject *get_size(PyObject *self, void *free) {
   py_view *v = (py_view *)self;
   int64_t n = 1;
+  /* In SBUF and PSUM dimension 0 is partitions, and not free. */
   for (int d = free && py_storage_of(v)->memory ? 1 : 0; d < v->ndim; d++)
     if (!py_times(n, v->dim[d].num, &n)) return NULL;
   return PyLong_FromLongLong(n);

@@ -10,12 +10,14 @@ void py_words_begin(py_words *w) {
 }
 
 void py_words_end(py_words *w) {
+  /* Words that did not fit in the structure were allocated. */
   if (w->w != w->own) PyMem_Free(w->w);
 }
 
 static bool room(py_words *w, size_t n) {
   if (w->cap - w->n >= n) return true;
   size_t cap = w->cap;
+  /* Doubled until they fit. */
   while (cap - w->n < n) cap *= 2;
   int64_t *more = PyMem_Malloc(cap * sizeof *more);
   if (!more) {
@@ -37,6 +39,7 @@ bool py_words_add(py_words *w, const int64_t *from, size_t n) {
 
 bool py_words_add_number(py_words *w, PyObject *x) {
   int64_t k;
+  /* NumPy's numbers and the like come by way of __index__. */
   if (!PyLong_Check(x)) {
     if (!PyIndex_Check(x)) {
       py_error("%R is not a whole number", x);
@@ -57,17 +60,20 @@ bool py_words_add_number(py_words *w, PyObject *x) {
 static int declare_tile(py_recording *r, py_storage *s) {
   Py_buffer info = {0};
   uint32_t handle = 0;
+  /* In a loop at run time, or with hints of an earlier build, declare() has more to do. */
   if (!s->memory || s->lent || !s->site || !r->kernel || (r->loops && PyObject_Size(r->loops)) ||
       (r->hints && PyObject_Size(r->hints)))
     return PyErr_Occurred() ? -1 : 0;
   PyObject *of_site = PyObject_GetAttr(s->site, py.info);
   PyObject *tiles =
       of_site && of_site != Py_None ? PyObject_GetAttr((PyObject *)r, py.tiles) : NULL;
+  /* 1 where it is not known, so that nothing below is done. */
   int done = tiles && PyList_Check(tiles) ? PyObject_GetBuffer(of_site, &info, PyBUF_SIMPLE) : 1;
   if (!done && info.len == sizeof(soma_kernel_tile_info) &&
       soma_kernel_tile(r->kernel, info.buf, &handle) == SOMA_OK)
     s->handle = handle;
   if (!done) PyBuffer_Release(&info);
+  /* declare() keeps the same list. */
   done = s->handle ? (PyList_Append(tiles, (PyObject *)s) < 0 ? -1 : 1) : PyErr_Occurred() ? -1 : 0;
   Py_XDECREF(tiles);
   Py_XDECREF(of_site);
@@ -83,6 +89,7 @@ bool py_settle(py_view *v) {
     Py_DECREF(done);
   }
   if (!s->handle) {
+    /* That of the kernel which is being built. */
     PyObject *rec = PyList_GetItem(py.recorders, 0);
     if (!rec) return false;
     Py_INCREF(rec);
@@ -123,9 +130,11 @@ bool py_words_add_view(py_words *w, py_view *v, bool merge) {
   enum { HEAD = 7 };
   int64_t dim = -1, at;
   int n = 0, first = s->memory && v->ndim ? 1 : 0;
+  /* Room for the most dimensions, so that the rest writes without asking. */
   if (!py_settle(v) || !py_times(v->off, v->size, &at) || !room(w, HEAD + 2 * (PY_MAX_DIMS + 2)))
     return false;
   int64_t *words = w->w + w->n, *pairs = words + HEAD;
+  /* What an engine takes is partitions side by side; one partition has no step. */
   if (s->memory && v->ndim && v->dim[0].step != 1 && v->dim[0].num != 1) {
     py_error("the partitions of an operand follow one another: their step must be 1, not %lld",
              (long long)v->dim[0].step);
@@ -133,6 +142,7 @@ bool py_words_add_view(py_words *w, py_view *v, bool merge) {
   }
   if (!s->memory && v->dyn) {
     if (!gathered(v, &dim)) return false;
+    /* The rows of dimension 1 are chosen: one more dimension of one element comes first. */
     if (dim > 0) pairs[0] = pairs[1] = n = 1;
     if (dim >= 0) { /* its dimension is the first, as it is */
       pairs[2 * n] = v->dim[0].step;
@@ -141,11 +151,15 @@ bool py_words_add_view(py_words *w, py_view *v, bool merge) {
     }
   }
   n += (int)soma_view_pairs(v->dim + first, (unsigned)(v->ndim - first), merge, pairs + 2 * n);
+  /* An operand without dimensions is one element. */
   if (!n) {
     pairs[0] = pairs[1] = 1;
     n = 1;
   }
+  /* The length is known at the end. */
   size_t start = w->n;
+  /* As soma_kernel.h has an operand: buffer, type, first partition, partitions, byte offset,
+   * dimensions, and pairs of steps and sizes. */
   words[1] = s->handle;
   words[2] = v->code;
   words[3] = s->memory ? v->part : 0;
@@ -153,6 +167,7 @@ bool py_words_add_view(py_words *w, py_view *v, bool merge) {
   words[5] = at;
   words[6] = n;
   w->n += HEAD + 2 * (size_t)n;
+  /* This may allocate: `words` is no longer valid after it. */
   if (v->dyn && !add_dynamic(w, v)) return false;
   w->w[start] = (int64_t)(w->n - start) - 1;
   return true;
@@ -168,6 +183,7 @@ bool py_words_add_part(py_words *w, PyObject *part) {
   if (PyBytes_Check(part)) {
     char *bytes;
     Py_ssize_t n;
+    /* Packed by words(): they are whole words. */
     if (PyBytes_AsStringAndSize(part, &bytes, &n) < 0) return false;
     if (n % (Py_ssize_t)sizeof *w->w) {
       PyErr_SetString(PyExc_ValueError, "words have eight bytes each");
