@@ -136,7 +136,7 @@ static void wait_for_state(scheduler *s, slot *t) {
   /* Along the items with this state, the latest first, as far as the window reaches. */
   for (uint32_t i = t->same; i && i > s->low;) {
     const slot *o = slot_of(s, i - 1);
-    /* Of another group: is_open keeps the two apart. */
+    /* is_open keeps groups apart. */
     if (t->group && o->group != t->group) return;
     if (o->open && ((o->access | t->access) & ISA_STATE_W)) wait_for(s, t, i - 1);
     /* This write has waited for all that came before it. */

@@ -152,7 +152,7 @@ static void count(as_kernel *k, const as_k_item *it, const as_k_queue *q) {
 static void find_bound(as_kernel *k) {
   uint64_t most = k->figures.dma_busy;
   k->figures.bound = AS_BOUND_DMA;
-  /* Of those with as much to do DMA, then the first engine. */
+  /* A tie is for DMA, then for the first engine. */
   for (unsigned e = 0; e < ISA_NENGINES; e++)
     if (k->figures.busy[e] > most) {
       most = k->figures.busy[e];

@@ -183,7 +183,7 @@ static void needs_meeting(solver *s, const as_k_item *it, unsigned source, as_k_
   unsigned kind = as_k_meeting_kind(s->k, it);
   if (kind == K_MEETINGS) return;
   uint32_t last = s->met[kind];
-  /* Of one source they are in order anyway. */
+  /* Those of one source are in order anyway. */
   if (last && s->k->steps[last - 1].source != source) need(n, s->k, last - 1);
   s->met[kind] = s->k->nsteps + 1;
 }
