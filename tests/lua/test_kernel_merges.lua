@@ -67,6 +67,16 @@ merged("a part of a tile", 2, loads(nil, nil, function(k, n, v, z)
     k.any.dma_copy(v, columns(z, n))
   end
 end))
+merged("halves of tiles", 0, function(k)
+  local x, y = tensors(k)
+  local tiles, last = {}, k:tile("float32", {P, N * F // 2})
+  for n = 0, N - 1 do
+    tiles[n] = k:tile("float32", {P, F})
+    k.any.dma_copy(columns(tiles[n], 1, F // 2, F // 2), columns(x, n, F // 2))
+  end
+  for n = 0, N - 1 do k.any.tensor_scalar(columns(last, n, F // 2, F // 2), columns(tiles[n], 1, F // 2, F // 2), {op0 = "mult", imm0 = 2.0}) end
+  k.any.dma_copy(y[0]:slice(2, 0, N * F // 2), last)
+end)
 merged("what was read before it came", 2, loads(nil, nil, function(k, n, v, z)
   if n == 3 then
     k.any.memset(v, 1.0)
