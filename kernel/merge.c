@@ -173,9 +173,8 @@ static bool goes_on(const merger *m, chain *c, uint32_t item) {
     if (!relate(m, x, y, &w, &step)) return false;
     if (c->n > 1 && (w != c->way[s] || step != c->step[s])) return false;
     if (w == TILES && (!is_whole_tile(m, y) || (c->n == 1 && !is_whole_tile(m, x)))) return false;
-    /* a source is there, and nothing has touched a destination before */
+    /* a source is there; nothing can have read a destination, which this item alone writes */
     if (w == TILES && s == SRC && m->writes[y->buffer - 1] != 1) return false;
-    if (w == TILES && s == DST && (m->uses[y->buffer - 1] || (c->n == 1 && c->used))) return false;
     c->way[s] = w;
     c->step[s] = step;
   }
