@@ -129,7 +129,9 @@ def check_world(world, what, arguments, checks, schedules, twins):
         given = [{name: value.copy() if isinstance(value, np.ndarray) else value
                   for name, value in of_rank.items()} for of_rank in arguments]
         try:
-            run = world.again(checks=checks, schedule=seed, twins=twins)._run(what, given)
+            again = world.again(checks=checks, schedule=seed, twins=twins)
+            again._looked = False  # as the checks of a kernel
+            run = again._run(what, given)
         except SomaError as error:
             if not getattr(error, "findings", None) and not found.kept and seed == 0:
                 raise

@@ -319,6 +319,7 @@ class World:
         self._changes = []  # of links and ranks: calls of the library
         self._save = None  # of the run at work: fs, path
         self._commands = None  # of the debugger, for the run at work: a list of one text, or None
+        self._looked = True  # an editor may go through its runs
         self._plans = None  # of the call at work: the rank whose program is asked for, or None
         self._made = None  # (target, cores, machines and world) of the last run, for the next
 
@@ -514,7 +515,8 @@ class World:
         runs += ranks.runs(programs)
         if self._commands and not all(run.ended for run in runs):
             raise _Left
-        look.of_world(ranks, runs, programs)
+        if self._looked and not self._save:  # which is to happen on the way
+            look.of_world(ranks, runs, programs)
 
     def _open(self, target, lnc):
         """The machines and the world for what runs next; SBUF keeps what the run before left."""
@@ -567,6 +569,7 @@ def load_world(path, threads=0, target=None, **options):
         ranks.resume(data)
         runs = ranks.runs()
         try:
+            look.of_world(ranks, runs, [run.program for run in runs])
             ranks.finish(runs)
             return WorldRun(runs, ranks, "a saved world")
         except BaseException as error:
