@@ -145,12 +145,13 @@ print(run[1].out["y"][0, 0])
 
     def test_saved_and_checked(self):
         """A world that goes on from a file stands at lines, the runs of check() do not."""
-        self.write(SCRIPT + """world.run(kernel, lambda rank: dict(a=x[rank], group=group), save=(2000, "w"))
-print(len(world.check(kernel, lambda rank: dict(a=x[rank], group=group))))
+        self.write(SCRIPT + """given = [dict(a=a, group=group) for a in x]
+world.run(kernel, given, save=(2000, "w"))
+print(len(world.check(kernel, given)))
 print(soma.load_world("w")[1].program.target)
 """)
-        self.start({"line": 23})
-        thread = self.stopped("breakpoint", 23)
+        self.start({"line": 24})
+        thread = self.stopped("breakpoint", 24)
         self.go_on(thread, {"line": 11}, {"line": 14}, {"line": 15})
         thread = self.stopped("breakpoint", 14)  # 11 was before the world was saved
         self.assertIn("rank 1 gpsimd", self.threads())
