@@ -4,21 +4,6 @@
 
 #include <stdio.h>
 
-bool as_kernel_takes(unsigned op) {
-  if (op >= ISA_NOPS) return false;
-  if (isa_field_of(op, ISA_K_LABEL, 0) >= 0 || isa_field_of(op, ISA_K_PLACE, 0) >= 0) return false;
-  switch (op) { /* what the builder makes itself, or could not go on from */
-  case ISA_OP_halt:
-  case ISA_OP_ret:
-  case ISA_OP_event_semaphore:
-  case ISA_OP_sem_range_clear:
-  case ISA_OP_device_print_semaphore: /* the semaphores are the builder's own */
-  case ISA_OP_drain:
-  case ISA_OP_dma_trigger: return false;
-  default: return true;
-  }
-}
-
 unsigned as_k_meeting_kind(const as_kernel *k, const as_k_item *it) {
   if (it->op == ISA_OP_core_barrier) return K_BARRIERS;
   int pipe = it->op < ISA_NOPS ? isa_insn_pipe(&as_k_verdict_of(k, it)->in) : -1;

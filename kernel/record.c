@@ -332,6 +332,21 @@ static bool field(reader *r, const isa_field *f) {
   }
 }
 
+bool as_kernel_takes(unsigned op) {
+  if (op >= ISA_NOPS) return false;
+  if (isa_field_of(op, ISA_K_LABEL, 0) >= 0 || isa_field_of(op, ISA_K_PLACE, 0) >= 0) return false;
+  switch (op) { /* what the builder makes itself, or could not go on from */
+  case ISA_OP_halt:
+  case ISA_OP_ret:
+  case ISA_OP_event_semaphore:
+  case ISA_OP_sem_range_clear:
+  case ISA_OP_device_print_semaphore: /* the semaphores are the builder's own */
+  case ISA_OP_drain:
+  case ISA_OP_dma_trigger: return false;
+  default: return true;
+  }
+}
+
 static bool header(reader *r) {
   as_k_item *it = &r->d->it;
   as_kernel *k = r->k;

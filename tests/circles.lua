@@ -1,5 +1,5 @@
--- circles.lua BUILD MOST: object files of BUILD/vm that need one another in a circle, as the linker
--- sees it. Prints each circle of more than MOST.
+-- circles.lua BUILD MOST: object files of BUILD/isa, asm, kernel and vm that need one another in a
+-- circle, as the linker sees it. Prints each circle of more than MOST.
 local build, most = arg[1], tonumber(arg[2])
 
 local defined_in, needs, objects = {}, {}, {}
@@ -9,7 +9,9 @@ local function has_source(object) -- else it is left from before
   return f ~= nil
 end
 
-for object in io.popen("find " .. build .. "/vm -name '*.o' | sort"):lines() do
+local find = ("cd %s && find isa asm kernel vm -name '*.o' | sort"):format(build)
+for object in io.popen(find):lines() do
+  object = build .. "/" .. object
   if not has_source(object) then goto next end
   objects[#objects + 1] = object
   needs[object] = {}

@@ -3,7 +3,7 @@
 #   includes  each folder is a room, and the list of arrows below says which it may include; of vm/
 #             only vm/api includes asm/
 #   names     what a header declares begins with its room's prefix; seven parameters at most
-#   circles   at most 20 object files of vm/ need one another
+#   circles   at most 20 object files of isa/, asm/, kernel/ and vm/ need one another
 #   headers   each compiles alone; soma.h as C99, C11 and C++
 #   budgets   functions of 60 lines, files of 600, lines of 100 columns, ASCII
 #   top       nothing stands at the top level but the rooms and the files listed here
