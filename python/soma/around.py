@@ -34,6 +34,7 @@ _absent = object()
 
 def _is_mark(x):
     """Whether an object of a library has no fields, and no room for any: dataclasses.MISSING."""
+    # 16 bytes: the two pointers that every object of a class may have.
     return getattr(x, "__dict__", None) == {} and not hasattr(type(x), "__slots__") and \
         type(x).__basicsize__ <= object.__basicsize__ + 16
 
@@ -54,6 +55,7 @@ def _globals_of(code):
     """The names that a code looks up in its module."""
     found, high = set(), 0
     text = code.co_code
+    # Instructions are two bytes; EXTENDED_ARG gives the next one's higher bits.
     for op, low in zip(text[::2], text[1::2]):
         argument = high | low
         high = argument << 8 if op == dis.EXTENDED_ARG else 0
@@ -70,6 +72,7 @@ def _is_library(name):
         return True
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None:
+        # Without a file it may be the interpreter's own, or made at run time.
         return name in sys.builtin_module_names
     return record.is_own(file) or (file.startswith(_FOLDERS) and "-packages" not in file)
 
@@ -82,6 +85,7 @@ def _is_ours(kind):
 
 def _plain(x):
     """Whether a value never changes: numbers, strings, members of enumerations, tuples of them."""
+    # A tuple is plain if all in it is.
     return all(map(_plain, x)) if type(x) is tuple else isinstance(x, _PLAIN)
 
 
@@ -92,11 +96,13 @@ def _same(a, b):
 def _exact(x):
     """A plain value so that equal means the same to a kernel: True is not 1, -0.0 not 0.0."""
     kind = x.__class__
+    # bool is no int here, by class.
     if kind is str or kind is int:
         return x
     if kind is tuple:
         return tuple(map(_exact, x))
     if kind is float:
+        # As text, 0.0, -0.0 and NaN are each equal to themselves alone.
         return (kind, x) if x and x == x else (kind, str(x))
     return (kind, x.tobytes()) if isinstance(x, np.generic) else (kind, x)
 
@@ -131,6 +137,7 @@ class Around:
             self._function(function)
             for value in arguments:  # which have a key of their own; what they bring has none
                 self._argument(value)
+        # Too much, or something without end: such a kernel is recorded each time.
         except (_Unknown, RecursionError):
             self.kept = False
         del self.seen
@@ -139,7 +146,7 @@ class Around:
         """Whether it is all what it was."""
         if not self.kept:
             return False
-        try:
+        try:  # the cheap comparisons first
             return all(f.__code__ is code and f.__defaults__ is defaults
                        and f.__kwdefaults__ is others
                        for f, code, defaults, others in self.codes) and \
@@ -175,10 +182,12 @@ class Around:
             if function is not None:
                 self._see(function)
             return
+        # Recursion, or this package's own.
         if id(function) in self.seen or record.is_own(function.__code__.co_filename):
             return
         self._once(function)
         cells = list(_contents(function))
+        # A decorator of a library has the user's function in a cell.
         if _is_library(function.__globals__.get("__name__") or ""):  # such as a wrapper
             for _, value in cells:
                 if isinstance(value, types.FunctionType):
@@ -186,6 +195,7 @@ class Around:
             return
         self.codes.append((function, function.__code__, function.__defaults__,
                            function.__kwdefaults__))
+        # Attributes of a function are used to hold state.
         for value in (function.__defaults__, function.__kwdefaults__, function.__dict__):
             if value:
                 self._value(value)
@@ -198,6 +208,7 @@ class Around:
         """What the code of a function looks up in its module."""
         space, missing = function.__globals__, set()
         for code in _codes(function.__code__):
+            # Names of attributes too: of a module it reads those.
             wanted = set(code.co_names)
             for name in sorted(_globals_of(code)):
                 if name in space:
@@ -217,12 +228,14 @@ class Around:
             self._see(value)
 
     def _module(self, module, wanted):
+        # The dict behind it, which is compared like any other.
         if module is os and wanted & {"environ", "getenv"}:
             self._value(os.environ._data)
         if _is_library(module.__name__):
             return
         space = vars(module)
         for name in sorted(wanted & space.keys()):
+            # Only what the code may name: a module may have much more.
             if (id(space), name) not in self.seen:
                 self.seen.add((id(space), name))
                 self._named(space, name, wanted)
@@ -233,6 +246,7 @@ class Around:
 
     def _see(self, value):
         """What can change in a value that is known by its identity."""
+        # Once is enough, and cycles end.
         if _plain(value) or id(value) in self.seen:
             return
         if isinstance(value, types.ModuleType):
@@ -252,6 +266,7 @@ class Around:
             self._class(base)
         self.sizes.append((vars(cls), len(vars(cls))))
         for name, value in vars(cls).items():
+            # Python's own parts of each class.
             if name in _DESCRIPTORS or isinstance(value, types.MemberDescriptorType) or \
                     (name.startswith("_") and isinstance(cls, enum.EnumMeta)):
                 continue
@@ -291,8 +306,10 @@ class _Print:
         if isinstance(x, _PLAIN):
             return _exact(x)
         self.parts += 1
+        # Compared at each call: this would take longer than recording.
         if self.parts > MOST_PARTS:
             raise _Unknown
+        # A cycle, or a value in two places: by the order in which they were met.
         if id(x) in self.met:
             return ("again", self.met[id(x)])
         self.met[id(x)] = len(self.met)
@@ -328,6 +345,7 @@ def _inside(x):
     if kind is dict or kind is list or kind is tuple:
         return x
     if kind is np.ndarray or kind is arrays.RawArray:
+        # Objects in an array would be compared by address.
         if x.nbytes > MOST_BYTES or x.dtype.hasobject:
             raise _Unknown
         return x.shape, x.dtype, x.strides, x.tobytes()
@@ -335,10 +353,12 @@ def _inside(x):
         return bytes(x)
     fields = _fields(x)
     if isinstance(x, dict):
+        # A subclass of dict may have fields beside its items.
         return [dict(x), fields] if fields else dict(x)
     if isinstance(x, (list, tuple)) or kind.__name__ == "deque":
         return list(x) + [fields] if fields else list(x)
     if isinstance(x, (set, frozenset)):
+        # The order of a set is that of hashes, which may differ.
         return sorted(x, key=lambda v: (type(v).__name__, repr(v)))
     if isinstance(x, (slice, types.MethodType, types.MappingProxyType)) or \
             kind.__name__ == "partial":
@@ -353,6 +373,7 @@ def _inside(x):
         return fields
     if _by_value(x) or _is_mark(x) or kind.__module__ == "builtins" and kind.__name__ in _FIXED:
         return None
+    # An object of a library with state of its own.
     raise _Unknown
 
 

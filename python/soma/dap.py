@@ -24,9 +24,11 @@ from .machine import Machine
 
 _SCRIPT = 1  # the protocol's thread of the script; those of engines follow
 _MOVES = ("continue", "next", "stepIn", "stepOut", "stepBack", "reverseContinue")
+# Requests that are answered in the reader's thread, whatever the script does meanwhile.
 _AT_ONCE = ("initialize", "launch", "setBreakpoints", "setDataBreakpoints",
             "setExceptionBreakpoints", "configurationDone", "disconnect", "terminate", "pause")
 _STANDING = ("stackTrace", "scopes", "variables", "evaluate", "dataBreakpointInfo")
+# What an expression of the user's may raise; anything else is an error of this file.
 _ERRORS = (SomaError, NameError, ValueError, TypeError, IndexError, SyntaxError, AttributeError,
            KeyError, ArithmeticError, RuntimeError, OSError)
 
@@ -73,9 +75,11 @@ class Server:
     # ---- Messages ----
 
     def _send(self, **message):
+        # Both threads send.
         with self.lock:
             self.number += 1
             data = json.dumps(dict(message, seq=self.number)).encode()
+            # Length in bytes, then the text: the frame of the protocol.
             self.written.write(b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
             self.written.flush()
 
@@ -87,6 +91,7 @@ class Server:
 
     def _message(self):
         size = 0
+        # Headers end with an empty line; of the headers only the length counts.
         for line in iter(self.read.readline, b""):
             key, _, value = line.decode("ascii", "replace").partition(":")
             if key.lower() == "content-length":
@@ -97,9 +102,12 @@ class Server:
 
     def listen(self):
         """The thread that reads what the editor asks, until it has gone."""
+        # Until the editor closes its end.
         for request in iter(self._message, None):
             name = request["command"]
             if name in _MOVES or name in _STANDING or name == "threads":
+                # What looks at a run must not while it moves, so the main thread does it when
+                # it stands.
                 if self.stands:
                     self.todo.put(request)
                     continue
@@ -111,6 +119,7 @@ class Server:
                 break
         if self.source:
             self.source.close()
+        # The main thread may be in a kernel, and no thread of Python can end it otherwise.
         os._exit(0)
 
     def answer(self, request):
@@ -121,6 +130,7 @@ class Server:
         except (Refused,) + _ERRORS as wrong:
             error = wrong
         self._answer(request, error, body)
+        # Now the editor sends its breakpoints.
         if request["command"] == "initialize":
             self.event("initialized")
         return error is None
@@ -140,6 +150,7 @@ class Server:
             return {"allThreadsContinued": True}
         if name not in _AT_ONCE + _STANDING + ("threads",):
             raise Refused("there is no request %s" % name)
+        # setBreakpoints is _set_breakpoints.
         return getattr(self, "_" + re.sub(r"([A-Z])", r"_\1", name).lower())(arguments)
 
     # ---- At any time ----
@@ -165,11 +176,13 @@ class Server:
     def _set_breakpoints(self, arguments):
         path = os.path.realpath(arguments["source"]["path"])
         wanted = arguments.get("breakpoints") or [{"line": n} for n in arguments.get("lines", ())]
+        # The list is all that the file has now: others have been taken away.
         self.lines[path] = {b["line"]: b.get("condition") for b in wanted}
         if self.source:
             self.source.changed()
         code = _lines_of(path)
         return {"breakpoints": [
+            # A line on which nothing runs would never stop; the editor shows it grey.
             {"verified": True, "line": b["line"]} if code is None or b["line"] in code else
             {"verified": False, "line": b["line"], "message": "nothing runs on this line"}
             for b in wanted]}
@@ -204,6 +217,7 @@ class Server:
     def _at(self, thread):
         """(core, engine) of a thread; None: of the script, or of one that is not there any more."""
         engines = self.run.engines() if self.run else ()
+        # Threads are the script, then the engines in the order of engines().
         at = thread - _SCRIPT - 1
         return engines[at][:2] if 0 <= at < len(engines) else None
 
@@ -212,6 +226,7 @@ class Server:
         return _SCRIPT + 1 + (engines.index(at) if at in engines else 0)
 
     def _hold(self, give):
+        # Numbers count from 1 up to the next stop, since 0 says that nothing is inside.
         self.held.append(give)
         return len(self.held)
 
@@ -228,12 +243,14 @@ class Server:
             state = self.run.engine(*at)
             name = state["text"] or state["name"] or "?"
             if state["status"] != "ready":
+                # An engine that waits says for what.
                 name = "%s: %s" % (state["status"], name)
             found = [(name, state["file"] and os.path.realpath(state["file"]), state["line"])]
         else:
             found = self.script.stack() if self.script else []
         frames = []
         for level, (name, path, line) in enumerate(found):
+            # Its number has the thread, and the level, of which there are at most 1000.
             frame = {"id": arguments["threadId"] * 1000 + level, "name": name, "line": line or 0,
                      "column": 1}
             if path:
@@ -247,6 +264,7 @@ class Server:
         if not at and (not self.script or level >= len(self.script.stack())):
             raise Refused("there is no frame %d" % arguments["frameId"])
         scopes = self._of_engine(*at) if at else [
+            # `values=values` keeps those of this frame; a name alone would give the last one's.
             (name, lambda values=values: values) for name, values in self.script.scopes(level)]
         return {"scopes": [{"name": name, "variablesReference": self._hold(give),
                             "expensive": name in ("Tiles", "Tensors", "Globals")}
@@ -267,6 +285,8 @@ class Server:
 
         def registers():
             all_of = [("r%d" % i, v) for i, v in enumerate(run.registers(core, e))]
+            # A register that is 0 is mostly one that nothing has used; the first one shows that
+            # there are any.
             return [v for v in all_of if v[1]] or all_of[:1]
         recorded = self._recorded(core, state)
         of = run.of(core)
@@ -287,6 +307,7 @@ class Server:
 
     def _variables(self, arguments):
         number = arguments["variablesReference"]
+        # The editor may ask for what stood before the last move.
         if not 1 <= number <= len(self.held):
             raise Refused("nothing stands there any more")
         shown = []
@@ -300,6 +321,7 @@ class Server:
     def _evaluate(self, arguments):
         text = arguments["expression"].strip()
         thread, level = divmod(arguments.get("frameId") or 0, 1000)
+        # Kernels that the expression runs do not stop.
         self.asking = True
         try:
             value = self._value_of(text, thread, level)
@@ -313,6 +335,7 @@ class Server:
             if not self.script:
                 raise Refused("no script stands: choose the frame of an engine")
             return self.script.evaluate(text, level)
+        # Without an engine's frame, those of the first engine's core.
         core, e = at or self.run.engines()[0][:2]
         if re.fullmatch(r"\$[\w.]+", text):
             found = self.run.semaphores(core)
@@ -337,6 +360,7 @@ class Server:
         """Runs the script when the editor has said all."""
         self.ready.wait()
         sys.stdout, sys.stderr = _Output(self, "stdout"), _Output(self, "stderr")
+        # Before the folder changes.
         program = os.path.abspath(self.launched["program"])
         words = list(map(str, self.launched.get("args") or ()))
         status = 0
@@ -356,6 +380,7 @@ class Server:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
         except BaseException as error:
             at = error.__traceback__
+            # The frames of this file say nothing to the user.
             while at is not None and at.tb_frame.f_code.co_filename == __file__:
                 at = at.tb_next
             if at is None or not self.source:  # it is no error of a script
@@ -368,8 +393,10 @@ class Server:
 
     def _python(self, program, text, words):
         sys.argv = [program] + words
+        # As `python script.py` has them.
         sys.path.insert(1, os.path.dirname(program))
         look.state().options["dap"] = self
+        # Its names are those of __main__, so that pickles and `if __name__` work.
         main = sys.modules["__main__"] = types.ModuleType("__main__")
         main.__file__ = program
         code = compile(text, program, "exec")
@@ -378,6 +405,7 @@ class Server:
         try:
             exec(code, main.__dict__)
         finally:
+            # Also when the script raises: what this file does then is not to be traced.
             sys.settrace(None)
 
     def _program(self, path, text):
@@ -410,6 +438,7 @@ class Server:
 
     def _go_through(self, here):
         if self.source:
+            # The script's frames at the call that runs the kernel.
             self.script = dap_lines.Script(sys._getframe())
         try:
             self.go_through(here, self.source and self.source.mode == "in")
@@ -425,13 +454,18 @@ class Server:
             while not (run.ended or run.left):
                 if stand:
                     move, thread = self._stand(reason, self._thread_of(at), "%.3f ns" % run.time_ns)
+                    # The editor may have chosen another engine; next and stepIn are of that
+                    # one.
                     at = self._at(thread)
                     if move in ("stepBack", "reverseContinue"):
                         run.back()
                         reason = "step"
                         continue
+                    # What back() returns to.
                     run.keep()
                     if self.source:
+                        # next and stepIn of the script itself: the run goes on to its end, and
+                        # the script stops there.
                         self.source.after(move, bool(at), self.script)
                 reason, at = self._move(run, move, at)
                 stand = True
@@ -445,6 +479,7 @@ class Server:
                    **({"text": text} if text else {}))
         while True:
             request = self.todo.get()
+            # An answer may be that the script goes on: _do has cleared `stands`.
             self.answer(request)
             if not self.stands:
                 return request["command"], (request.get("arguments") or {}).get("threadId", thread)
@@ -454,13 +489,16 @@ class Server:
         if move in ("next", "stepIn") and at and run.engine(*at)["status"] != "halted":
             run.step(*at)
             return "step", at
+        # Only where a line has a breakpoint is it worth to look at all instructions.
         stops, conditions = [], []
         for core, e, pc, path, line in run.instructions() if any(self.lines.values()) else ():
             if line in self.lines.get(path, ()):
                 stops.append((core, e, pc))
                 conditions.append(self.lines[path][line])
         known = set(run.tiles) | set(run.tensors)
+        # A name may be of another run's program.
         writes = [w for w in self.writes if w[1] in known]
+        # Conditions of lines, then of writes, as go() numbers what it hits.
         conditions += [condition for _, _, condition in writes]
         while True:
             self.moving = run
@@ -482,6 +520,8 @@ class Server:
         try:
             return not condition or self.run.evaluate(
                 condition, *at, self._recorded(at[0], self.run.engine(*at)) if at[1] else {})
+        # A condition that fails stops, and says why: else it would look as if it were never
+        # true.
         except Exception as error:
             self.say("%s: %s" % (condition, error))
             return True
@@ -525,6 +565,7 @@ def _lines_of(path):
 
 def main():
     """Serves an editor on this process's standard input and output; the exit status."""
+    # What the script prints with the operating system's own calls would break the protocol.
     server = Server(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)  # what others write there is no message
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

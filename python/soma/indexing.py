@@ -26,6 +26,7 @@ def general(t, key):
     if key.__class__ is Mask:
         return Masked(as_asked(t), key)
     if t.bound is not None:
+        # With its indices in range it is a plain view.
         t.check_bounds()
         return t[key]
     key = tuple(key) if isinstance(key, tuple) else (key,)
@@ -34,6 +35,7 @@ def general(t, key):
     key = _expand(t, key)
     if any(k.__class__ is range for k in key):
         key = _of_ranges(t, key)
+    # A tile of one element is a scalar, and no index tile.
     if any(isinstance(k, (Index, IndexAt, T.Tensor)) and not _scalar(k) for k in key):
         if any(_start_of(k) is not None for k in key):
             return _moved(t, key)
@@ -58,6 +60,7 @@ def _moved(t, key):
                               "built" % (k,))
         elif isinstance(k, (slice, DynSlice)):
             _, count, by = _range(k, t.shape[d], d)
+            # Up to the last element that is read, no further.
             fixed.append(slice(0, (count - 1) * by + 1, by))
         else:
             fixed.append(k.index if isinstance(k, IndexAt) else 0)
@@ -66,6 +69,7 @@ def _moved(t, key):
         raise NotBuilt("an index past the end, limited by a mask, with a register")
     for d, k in enumerate(key):
         if _start_of(k) is not None:
+            # How far the entry reaches from the register: all of it must lie in the dimension.
             reach = (0, 0)
             if isinstance(k, IndexAt):
                 reach = k.index.bounds()
@@ -81,6 +85,7 @@ def _of_ranges(t, key):
     does. With a number apart from a range NumPy would move the dimension."""
     at = [d for d, k in enumerate(key) if k.__class__ is range]
     fixed = [d for d, k in enumerate(key) if not isinstance(k, slice)]
+    # One range with numbers beside it is a slice by NumPy's rule as well; two would be paired.
     if len(fixed) > len(at) and (len(at) > 1 or fixed[-1] - fixed[0] >= len(fixed) or any(
             whole(key[d]) is None for d in fixed if d not in at)):
         raise NotBuilt("index %s: ranges are taken beside slices, or one with numbers next to it; "
@@ -104,6 +109,7 @@ def _with_new_axes(t, key):
     at = 0
     for i, k in enumerate(key):
         if k is Ellipsis:
+            # The ellipsis stands for the dimensions that no other entry names.
             at += len(t.shape) - sum(x is not None for x in key) + 1
             continue
         if k is None:
@@ -139,6 +145,7 @@ def _slice_range(k, n, d):
     if step is None or step < 1:
         raise KernelError("%r of dimension %d: the step must be a whole number, 1 or more" % (k, d))
     if isinstance(k.start, RegisterValue) or isinstance(k.stop, RegisterValue):
+        # The difference of the two registers must be a number.
         length = (0 if k.stop is None else k.stop) - (0 if k.start is None else k.start)
         if not isinstance(length, RegisterValue) or length.terms:
             raise KernelError("%r of dimension %d: its length is not known while the kernel is "
@@ -149,6 +156,7 @@ def _slice_range(k, n, d):
     bounds = [x if x is None else whole(x) for x in (k.start, k.stop)]
     if (bounds[0] is None and k.start is not None) or (bounds[1] is None and k.stop is not None):
         raise KernelError("%r of dimension %d: bounds must be whole numbers or registers" % (k, d))
+    # Python's own rule for open, negative and far bounds.
     start, stop, step = slice(bounds[0], bounds[1], step).indices(n)
     if start >= stop:
         raise KernelError("%s:%s of dimension %d, which has %d elements, is empty"
@@ -163,6 +171,7 @@ def _basic(t, key):
     for d, k in enumerate(key):
         n, step = t.shape[d], t.steps[d]
         number = whole(k) if not isinstance(k, (slice, DynSlice)) else None
+        # A number, a register or a scalar tile removes its dimension.
         drop = number is not None or isinstance(k, RegisterValue) or _scalar(k)
         if number is not None:
             number += n if number < 0 else 0
@@ -180,6 +189,7 @@ def _basic(t, key):
                 raise KernelError("%r: the partitions of an operand must be known while the kernel "
                                   "is built" % (k,))
             if isinstance(start, RegisterValue):
+                # Its furthest element from the register.
                 start.stays(d, n, high=(count - 1) * by)
             moves.append((start, step))
         elif d == 0 and chip:
@@ -188,6 +198,7 @@ def _basic(t, key):
             off += start * step
         if isinstance(start, int) and not drop:
             past += _past(k, start, count, by, n, len(shape))
+        # The partitions stay a dimension of one.
         if not drop or (d == 0 and chip):
             shape.append(count)
             steps.append(step * by)
@@ -208,12 +219,14 @@ def _past(k, start, count, by, n, axis):
     if isinstance(k, DynSlice):
         asked, cut = count, False
     else:
+        # Python cuts a slice at the end, and ds() is an error without a mask.
         stop = None if k.stop is None else whole(k.stop)
         if stop is None or stop <= n or by != 1:
             return []
         asked, cut = stop - start, True
     if start + asked <= n:
         return []
+    # The index that the slice stands for, so that masks are compared with it.
     return [(axis, asked, n, Index([1], [asked], start, str(k)), cut)]
 
 
@@ -226,6 +239,7 @@ def _keep_past(view, past):
         coef, size = [0] * len(shape), [1] * len(shape)
         coef[axis], size[axis] = 1, asked
         bound.append((n, Index(coef, size, index.const, index.said)))
+    # Without ds(): calls without a mask see the view as Python cuts it.
     if all(cut for *_, cut in past):
         full = view.like(shape, view.steps)
         full.bound = bound
@@ -239,11 +253,13 @@ def _advanced(t, key):
     dimension d is axis d if the index objects leave that free, else slices are axes of their own,
     as in NumPy."""
     indices = [k for k in key if isinstance(k, (Index, T.Tensor))]
+    # An index tile has a column too.
     naxes = max([k.ndim for k in indices if isinstance(k, Index)] or [2])
     size = [1] * naxes
     for k in indices:
         tile = isinstance(k, T.Tensor)  # its partitions are axis 0
         for a, n in enumerate(k.shape[:1] if tile else k.shape, 0 if tile else naxes - k.ndim):
+            # Sizes of one axis agree, or one of them is 1.
             if n != 1 and size[a] not in (1, n):
                 raise KernelError("index %s: axis %d has %d and %d values" % (k, a, size[a], n))
             size[a] = max(size[a], n)
@@ -251,6 +267,7 @@ def _advanced(t, key):
     aligned = naxes == len(key) and all(size[d] == 1 for d in slices)
     place, size = (({d: d for d in slices}, size) if aligned else _numpy_axes(key, size, slices))
     shift = 0 if aligned or not slices else next(
+        # The index objects begin at the first axis that no slice has.
         (a for a in range(len(size)) if a not in place.values()), 0)
     return _Builder(t, size, place, shift, naxes)
 
@@ -258,6 +275,7 @@ def _advanced(t, key):
 def _numpy_axes(key, size, slices):
     """Axes of slices and of index objects by NumPy's rule, with the latter side by side."""
     other = [d for d in range(len(key)) if d not in slices]
+    # NumPy puts axes of indices in place if they are neighbours, else first.
     together = other == list(range(other[0], other[-1] + 1))
     before = [d for d in slices if d < other[0]] if together else []
     after = [d for d in slices if d not in before]
@@ -281,12 +299,14 @@ class _Builder:
             self.add(d, k)
         steps = self.steps
         if t.storage.memory:
+            # Axis 0 has to index the partitions, or to have one element.
             if self.size[0] != 1 and self.part_axis != 0:
                 raise KernelError("axis 0 of the result is the partitions: use it to index them")
             steps[0] = 1
         shape = tuple(self.size)
         if len(shape) < 2 and t.storage.memory:
             shape, steps = shape + (1,), steps + [1]
+        # Indices that stay inside need no look at the mask.
         bound = self.bound if any(self._outside(b) for b in self.bound) else None
         view = T.Tensor(t.storage, t.dtype, shape, tuple(steps), self.part, self.off, t.dyn, bound)
         if self.gather is None:
@@ -295,6 +315,7 @@ class _Builder:
         if t.storage.memory:
             raise NotBuilt("an index tile for a tensor in %s: only one in hbm can be indexed"
                            % T.MEMORY[t.storage.memory])
+        # Another index along axis 0 would choose with the vector, which it cannot.
         if self.shift or any(isinstance(k, Index) and k.ndim == self.naxes and k.coef[0] and
                              k.size[0] > 1 for k in key):
             raise NotBuilt("an index tile for dimension %d beside %s: the index tile has axis 0 of "
@@ -361,7 +382,7 @@ class _Builder:
                 if a == 0 and self.t.storage.memory:
                     raise KernelError("index %s of dimension %d cannot vary along axis 0, which is "
                                       "the partitions of the result" % (k.text, d))
-                self.steps[a] += c * step
+                self.steps[a] += c * step  # several may add up: x[i, i]
                 continue
             if a != 0 or c != 1:
                 raise KernelError("index %s of the partitions: its step must be 1, along axis 0"

@@ -20,6 +20,7 @@ LOG = C.CFUNCTYPE(None, P, P)
 SHARE = C.CFUNCTYPE(C.c_int, P, P, C.c_uint32, P)
 EXCHANGE = C.CFUNCTYPE(C.c_int, P, P, P, P, P)
 
+# The numbers of soma.h, in its order.
 OK, NOMEM, ARG, IO, SYNTAX, FORMAT, ILLEGAL, UNBUILT, FAULT, DEADLOCK, LIMIT, STOPPED, BUSY, \
     CHECK = range(14)
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync")
@@ -27,6 +28,7 @@ SEQUENCERS = ENGINES + ("cc0", "cc1", "cc2")
 ROLE_TEMP, ROLE_INPUT, ROLE_OUTPUT, ROLE_CONST = range(4)
 SBUF, PSUM = 1, 2
 END, ISSUE, TIME = 0, 2, 3  # soma_until
+# The schedule with which a run keeps what soma_run_schedules needs.
 SCHEDULE_ALL = (1 << 64) - 1
 
 
@@ -78,6 +80,7 @@ TensorInfo = _struct("TensorInfo", "str name; int dtype role; u32 ndim; i64 shap
 
 def _candidates():
     here = os.path.dirname(os.path.abspath(__file__))
+    # What the user names is the only candidate: another one would hide that it is wrong.
     if os.environ.get("SOMA_LIB"):
         yield os.environ["SOMA_LIB"]
         return
@@ -91,6 +94,7 @@ def _candidates():
         for name in ("libsoma.so", "libsoma.so.0"):
             yield os.path.join(up, name)
             yield os.path.join(up, "lib", name)
+    # The last two have no folder: the loader looks for them.
     for name in ("/usr/local/lib/libsoma.so.0", "libsoma.so.0", "libsoma.so"):
         yield name
 
@@ -359,6 +363,7 @@ class Sources:
         text = self.texts.get(name) or "".join(linecache.getlines(name))
         self.data = text.encode("utf-8", "replace")  # stays until the next call
         n[0] = len(self.data)
+        # The library copies it before it asks for the next one.
         return C.cast(C.c_char_p(self.data), P).value if text else None
 
 
@@ -413,6 +418,7 @@ class Owner:
             getattr(lib, self._free)(handle)
 
     def __del__(self):
+        # `lib` is None when the interpreter ends; an object whose __init__ failed has no handle.
         if lib and getattr(self, "handle", None):
             self.give_back()
 

@@ -61,6 +61,7 @@ def _number(word, text):
         value = float(text)
     except ValueError:
         value = -1
+    # A limit of 0 would end everything at once.
     if not 0 <= value <= 1e6 or value == 0 and word.startswith("max"):
         raise HostError("--%s takes a number up to 1000000, not %r" % (word, text))
     return value
@@ -80,6 +81,7 @@ def _parse(words):
         if name in _NOT_HERE:
             raise HostError("a sandbox has no option --%s, which needs files" % name)
         known = name in _PAIRS or name in _MANY or name in _NUMBERS or name in _BYTES
+        # Options of soma-nki that take a value.
         known = known or (look.OPTIONS.get(name) or (None,))[0] in ("N", "NAME", "FILE")
         if known and not equals:
             if i == len(words):
@@ -103,6 +105,7 @@ def _parse(words):
             options["json"] = value
         else:
             try:
+                # As one word, so that a value is never taken for the script.
                 options["look"] += [words[i - 1]] if equals or not value else ["--%s=%s" % (
                     name, value)]
                 look.split(options["look"])
@@ -114,6 +117,8 @@ def _parse(words):
 
 
 def _json(words):
+    # Before the rest is parsed, which may fail: the caller reads the verdict there all the
+    # same.
     for i, word in enumerate(words):
         if word.startswith("--json"):
             return word[7:] or (words[i + 1:] or [None])[0]
@@ -131,6 +136,7 @@ def _job(options, words, opened):
         except OSError as error:
             raise HostError("cannot read %r: %s" % (path, error.strerror)) from None
     with read(words[0]) as f:
+        # No more than the process could have.
         text = f.read(options["max-memory"]).decode("utf-8", "replace")
     job = {"script": words[0], "arguments": words[1:], "text": text, "filter": options["filter"],
            "imports": options["import"], "memory": options["max-memory"],
@@ -138,11 +144,13 @@ def _job(options, words, opened):
                name: read(path).fileno() for name, path in options["in"].items()}}
     for name, path in options["in"].items():
         try:
+            # Checked here, where an error is the host's and not the script's.
             np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError) as error:
             raise HostError("%r: %s" % (path, error)) from None
     made = {}
     for name in {**options["out"], **options["expect"]}:
+        # Without a name: the script can fill it, and nothing else of the disk.
         made[name] = tempfile.TemporaryFile()
         job["outputs"][name] = made[name].fileno()
     opened += made.values()
@@ -151,6 +159,7 @@ def _job(options, words, opened):
 
 def _environment(options):
     keep = ("PATH", "SOMA_LIB", "PYTHONPATH", "NEURON_PLATFORM_TARGET_OVERRIDE", "LANG")
+    # Nothing of the user's environment may leak, nor change what numerics do.
     values = {n: v for n, v in os.environ.items() if n in keep or n.startswith("OPENBLAS_")}
     values.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", HOME="/nonexistent",
                   PYTHONDONTWRITEBYTECODE="1")
@@ -172,12 +181,15 @@ class _Process:
             self.job, self.made = _job(options, words, self.opened)
             description = tempfile.TemporaryFile()
             self.opened.append(description)
+            # The process tells how it ended through a pipe of its own, since it may print
+            # anything.
             ending, self.job["ending"] = os.pipe()
             description.write(json.dumps(self.job).encode())
             description.seek(0)
             from . import nki_main
             self.begin = time.monotonic()
             self.child = subprocess.Popen(
+                # By its file: the folder of the caller is no folder of the script's.
                 [sys.executable, nki_main.__file__, "--confined", str(description.fileno())],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 env=_environment(options), cwd="/",
@@ -185,6 +197,7 @@ class _Process:
         except BaseException:
             self.close()
             raise
+        # Else the pipe would never end.
         os.close(self.job["ending"])
         self.pipes = {self.child.stdout.fileno(): 1, self.child.stderr.fileno(): 2, ending: 0}
 
@@ -199,6 +212,7 @@ class _Process:
             for fd in self.pipes:
                 ready.register(fd, selectors.EVENT_READ)
             while ready.get_map():
+                # Time passes whether it prints or not.
                 rest = self.begin + self.options["max-seconds"] - time.monotonic()
                 if rest <= 0:
                     told = TIME, "the time limit of --max-seconds is reached"
@@ -207,6 +221,7 @@ class _Process:
                     data = os.read(key.fd, 1 << 16)
                     if not data:
                         ready.unregister(key.fd)
+                    # The ending has a limit of its own.
                     left -= len(data) if self.pipes[key.fd] else 0
                     self._take(self.pipes[key.fd], data[:len(data) + min(left, 0)])
                 if left < 0:
@@ -225,6 +240,7 @@ class _Process:
 
     def _take(self, kind, data):
         if not kind:
+            # 64 MiB: the script could write there without end.
             self.text += data[:max(0, (64 << 20) - len(self.text))]
             return
         self.said[kind] += data
@@ -237,6 +253,7 @@ class _Process:
         """What the process told of its end; None if it told nothing that confined.py would tell:
         the script may have written there."""
         try:
+            # As if it were the script's: fields, types and the status are checked.
             told = json.loads(self.text)
             good = told["status"] in (*range(100), MEMORY) and all(
                 isinstance(f["text"], str) for call in told["calls"] for f in call["findings"])
@@ -257,9 +274,11 @@ def _worst(name, got, want, rtol, atol):
         return {"right": False, "text": "%s: %s" % (name, _no_numbers(got))}
     if got.shape != want.shape:
         return {"right": False, "text": "%s: shape %s, expected %s" % (name, got.shape, want.shape)}
+    # Infinities and NaN take part without warnings.
     with np.errstate(all="ignore"):
         close = np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
         off = np.abs(got.astype(np.float64) - want.astype(np.float64))
+    # The furthest off is shown; a NaN in one of them alone counts as infinitely far.
     off = np.where(close, -1, np.where(np.isnan(off), np.inf, off))
     if close.all():
         return {"right": True, "text": None}
@@ -280,6 +299,7 @@ def _results(process, options):
         except Exception as error:  # the script may have written anything
             return told, "soma.outputs[%r]: %s" % (name, error)
         if name in options["out"]:
+            # Its bytes as the script wrote them.
             f.seek(0)
             try:
                 files.write(options["out"][name], f.read())
@@ -305,6 +325,7 @@ def _judge(process, options, reached):
     found = {"expect": {}, "file": end.get("file"), "line": end.get("line", 0),
              "calls": end.get("calls", []), "findings": end.get("findings", 0)}
     number = os.WTERMSIG(process.ended) if os.WIFSIGNALED(process.ended) else 0
+    # A limit comes before what the process says of itself.
     if status is None and end:
         status, message = end["status"], end.get("message")
         if status == 0:
@@ -312,6 +333,7 @@ def _judge(process, options, reached):
             texts = [f["text"] for call in end["calls"] for f in call["findings"]]
             message = texts[0].split("\n")[0] if texts else message
             status = int(bool(message))
+    # The kernel's own limit of processor time.
     elif status is None and number == signal.SIGXCPU:
         status, message = TIME, "the limit of processor time of --max-cpu-seconds is reached"
     elif status is None:
@@ -347,6 +369,7 @@ def main(words):
     options = {"json": _json(words)}  # what is wrong with the others is said so, too
     try:
         options, words = _parse(words)
+        # The verdict says what the script was confined by.
         filter_ = False
         if options["filter"]:
             try:

@@ -40,6 +40,7 @@ def _variants(over, variants):
         found = [dict(v) for v in variants]
     for v in found:
         for name, value in v.items():
+            # What JSON keeps, so that a journal's rows are those of a run.
             if not isinstance(value, (bool, numbers.Number, str, type(None))):
                 raise TypeError("%s=%r: parameters are numbers, strings and booleans"
                                 % (name, value))
@@ -62,8 +63,10 @@ def figures_of(run):
     if isinstance(stats, list):  # by rank
         return found
     found["dma_bytes"] = stats.dma_bytes
+    # All engines of all cores all the time.
     whole = run.time_ns * stats.cores * stats.dma_engines or 1
     found["dma_busy"] = 100 * stats.dma_busy / 1e6 / whole
+    # Engines that did nothing have no column.
     found.update((name + "_busy", 100 * part)
                  for name, part in run.figures["active"].items() if part)
     return found
@@ -78,6 +81,7 @@ def _values(found):
     if isinstance(found, dict):
         return {str(k): _plain(v) for k, v in found.items()}
     if hasattr(found, "time_ns") and hasattr(found, "stats"):
+        # By what it has: runs of kernels, programs and worlds.
         return figures_of(found)
     return {"value": _plain(found)}
 
@@ -88,6 +92,7 @@ def _one(function, variant):
     sys.stdout, before = said, sys.stdout
     try:
         row = _values(function(**variant))
+    # A variant that fails is a row, since others may do.
     except Exception as error:
         text = traceback.format_exception_only(type(error), error)[-1].strip()
         row = {"fault": text if not isinstance(error, SomaError) else str(error)}
@@ -104,6 +109,7 @@ class _Child:
         self.read, self.write = os.pipe()
 
     def start(self, function, variant):
+        # What waits in these would be written by both processes.
         sys.stdout.flush()
         sys.stderr.flush()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -116,6 +122,7 @@ class _Child:
             os.close(write)
             return
         status = 1
+        # 1 unless all of it was sent.
         try:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.close(self.read)
@@ -135,10 +142,12 @@ class _Child:
             return None
         self._close()
         status = self._wait()
+        # Out of memory, or a fault of the library.
         if os.WIFSIGNALED(status):
             return {"signal": os.WTERMSIG(status)}
         try:
             return json.loads(b"".join(self.parts))
+        # It ended on its own, without a row.
         except ValueError:
             return {"row": {"fault": "its process ended with status %d"
                                      % os.WEXITSTATUS(status)}, "said": ""}
@@ -174,6 +183,8 @@ def run_all(function, todo, jobs, done):
     running, waiting, again = {}, iter(todo), {}
     try:
         while True:
+            # As many as may run; the rest stays in the iterator, which other processes may
+            # share.
             while len(running) < jobs:
                 number, variant = next(waiting, (None, None))
                 if number is None:
@@ -183,6 +194,7 @@ def run_all(function, todo, jobs, done):
                 child.start(function, variant)
             if not running:
                 return
+            # Whichever has sent something.
             for read in select.select(list(running), [], [])[0]:
                 child, variant = running[read]
                 found = child.take()
@@ -191,12 +203,14 @@ def run_all(function, todo, jobs, done):
                 del running[read]
                 if "signal" in found:
                     again[child.number] = again.get(child.number, 0) + 1
+                    # A kernel that took too much memory may fit when fewer run.
                     if again[child.number] < 2:
                         waiting = itertools.chain([(child.number, variant)], waiting)
                         continue
                     found = {"row": {"fault": "its process was ended by signal %d"
                                               % found["signal"]}, "said": ""}
                 done(child.number, found)
+    # Ctrl-C: no process stays.
     finally:
         for child, _ in running.values():
             child.end()
@@ -216,7 +230,7 @@ def _sum(text):
 
 
 def _line_of(value):
-    text = json.dumps(value)[:-1]
+    text = json.dumps(value)[:-1]  # _sum ends it
     return text + _sum(text) + "\n"
 
 
@@ -241,6 +255,7 @@ class _Journal:
 
     def _read(self):
         with open(self.path, encoding="utf-8", errors="replace") as f:
+            # The last line has no end where the process was killed while it wrote.
             lines = f.read().split("\n")
         lines, rest = lines[:-1], lines[-1]
         found = [_value_of(line) for line in lines]
@@ -254,6 +269,7 @@ class _Journal:
                             "with another text" % self.path)
         self.rows = {line["number"]: line for line in found[1:]}
         if rest:  # the sweep ended while it was written
+            # The next row would be joined to it.
             files.write(self.path, "".join(n + "\n" for n in lines).encode())
 
     def _append(self, line):
@@ -271,6 +287,7 @@ class Sweep:
     def __init__(self, variants, found, columns=None):
         self.parameters = list(dict.fromkeys(n for v in variants for n in v))
         self.rows = [dict(v, **found[i]["row"]) for i, v in enumerate(variants)]
+        # In the order of their first appearance.
         every = list(dict.fromkeys(n for row in self.rows for n in row if n != "fault"))
         if any("fault" in row for row in self.rows):
             every.append("fault")
@@ -307,6 +324,7 @@ class Sweep:
             raise SomaError("no variant has a value of %s%s" % (
                 column, ": " + self.rows[0]["fault"] if self.rows and "fault" in self.rows[0]
                 else ""))
+        # A variant that failed has no time.
         return min(rows, key=lambda row: row[column])
 
     def table(self):
@@ -322,6 +340,7 @@ class Sweep:
             return '"%s"' % text.replace('"', '""') if any(c in text for c in ',"\n') else text
         text = "".join(",".join(map(cell, row)) + "\n" for row in [self.columns] + [
             [row.get(n) for n in self.columns] for row in self.rows])
+        # With several ranks of a job one writes.
         if path is not None and share.rank() == 0:
             files.write(path, files.named(path, text))
         return text
@@ -360,6 +379,7 @@ def sweep(run, over=None, variants=None, jobs=None, journal=None, columns=None):
     jobs = min(os.cpu_count() or 1, MOST_JOBS) if jobs is None else jobs
     if not isinstance(jobs, int) or not 1 <= jobs <= MOST_JOBS:
         raise ValueError("jobs=%r: it must be 1 to %d" % (jobs, MOST_JOBS))
+    # One process keeps it.
     kept = _Journal(journal, run, variants) if journal and share.rank() == 0 else None
     found = dict(kept.rows) if kept else {}
     progress, next_said = _Progress(len(variants) - len(found)), 0
@@ -370,6 +390,7 @@ def sweep(run, over=None, variants=None, jobs=None, journal=None, columns=None):
         if kept:
             kept.keep(number, one)
         progress.one()
+        # What variants print, in their order, as soon as those before have ended.
         while next_said in found:
             sys.stdout.write(found[next_said]["said"])
             next_said += 1
@@ -421,6 +442,7 @@ class Tuned:
         from . import record
         if record.recording():
             return self.kernel(*args, **kwargs)
+        # The user's own arguments go with the chosen ones.
         return self.kernel(*args, **kwargs, **self.best(*args, **kwargs))
 
     def __getitem__(self, grid):
@@ -434,12 +456,15 @@ class Tuned:
                         "debug"):
             return method
         return lambda *args, **kwargs: method(*args, **kwargs, **self.best(
+            # Only what the kernel takes is of its kind of arguments: the rest is options of the
+            # method.
             *args, **{n: v for n, v in kwargs.items() if n in self._parameters()}))
 
     def _parameters(self):
         return inspect.signature(self.kernel.function).parameters
 
     def __deepcopy__(self, memo):
+        # Torch copies modules with all that they have; kernels are the same for all.
         return self
 
 

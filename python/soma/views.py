@@ -14,6 +14,7 @@ _MOST = (1 << 62) - 1  # elements of a view
 def in_same_order(a, b):
     """Whether one of two shapes with as many elements is the other one with dimensions merged, as
     [64, 6] is of [64, 2, 3]; [64, 6] and [6, 64] are not."""
+    # The products of the leading sizes: merging leaves some of them out.
     def ends(shape):
         n, found = 1, {1}
         for size in shape:
@@ -35,6 +36,7 @@ def _whole_shape(shape):
 
 def reshape_steps(shape, steps, new):
     """Steps of the new shape over the same elements, or None if that needs a copy."""
+    # Sizes of 1 have no step that matters.
     old = [(n, s) for n, s in zip(shape, steps) if n != 1]
     out, at, step = [], 0, 0
     want = [n for n in new if n != 1]
@@ -55,9 +57,11 @@ def reshape_steps(shape, steps, new):
                     return None
                 n *= want[k]
                 k += 1
+        # Old dimensions are one only where each step is what the next ones cover.
         for a in range(at, j - 1):
             if old[a][1] != old[a + 1][1] * old[a + 1][0]:
                 return None
+        # The new ones of this run are dense over the innermost old step.
         step = old[j - 1][1]
         run = []
         for size in reversed(want[i:k]):
@@ -96,14 +100,17 @@ class Views:
         if len(new) == 1 and isinstance(new[0], (tuple, list)):
             new = new[0]
         if self.bound is not None:
+            # Indices past the end have no elements to be put elsewhere.
             self.check_bounds()
         new = _whole_shape(new)
         if -1 in new:
             rest = product(n for n in new if n != -1)
+            # max: a size of 0 is an error below, and no division by it here.
             new[new.index(-1)] = self.size // max(rest, 1)
         if product(new) != self.size:
             raise KernelError("reshape of %s to %s: %d elements are not %d"
                               % (list(self.shape), new, self.size, product(new)))
+        # An index vector moves whole rows, so those stay rows.
         if self.dyn and new[0] != self.shape[0]:
             self._not_gathered("reshape")
         if self.storage.memory:
@@ -133,6 +140,7 @@ class Views:
         if sorted(dims) != list(range(self.ndim)):
             raise KernelError("permute%s is not an order of %d dimensions"
                               % (tuple(dims), self.ndim))
+        # Dimension 0 must stay: partitions, or rows that an index vector takes.
         if (self.storage.memory or self.has("gather")) and dims[0] != 0:
             raise KernelError("permute%s: dimension 0 is the partitions and stays first"
                               % (tuple(dims),))
@@ -145,6 +153,7 @@ class Views:
             raise KernelError("broadcast of dimension %d, which has %d elements, not 1"
                               % (d, self.shape[d]))
         shape, steps = list(self.shape), list(self.steps)
+        # Step 0: each index is the same element.
         shape[d], steps[d] = size, 0
         return self.like(shape, steps)
 
@@ -171,10 +180,12 @@ class Views:
         d = self._at(dim, "reshape_dim")
         shape = list(shape)
         if -1 in shape:
+            # A size that does not divide shows in the product.
             shape[shape.index(-1)] = self.shape[d] // max(product(n for n in shape if n != -1), 1)
         if product(shape) != self.shape[d]:
             raise KernelError("reshape_dim: %s has %d elements, dimension %d has %d"
                               % (shape, product(shape), d, self.shape[d]))
+        # The partitions may be `split` into one dimension: then nothing happens.
         if len(shape) > 1:
             d = self._at(dim, "reshape_dim", chip=True)
         steps = tuple(s * self.steps[d] for s in dense(shape))
@@ -203,6 +214,7 @@ class Views:
         names, t = [], self
         for d, part in enumerate(src_pattern):
             group = (part,) if isinstance(part, str) else tuple(part)
+            # The one open size is what the others leave.
             free = [g for g in group if g not in known]
             have = product(known[g] for g in group if g in known)
             if len(free) > 1:
@@ -214,6 +226,7 @@ class Views:
         order = [g for part in dst_pattern for g in ((part,) if isinstance(part, str) else part)]
         if sorted(order) != sorted(names):
             raise KernelError("rearrange: %s and %s do not have the same names" % (names, order))
+        # Ordered before they are merged, since only neighbours merge.
         t = t.permute(tuple(names.index(g) for g in order))
         at = 0
         for part in dst_pattern:
@@ -237,9 +250,11 @@ class Views:
             if not 0 <= k < self.shape[d]:
                 raise KernelError("select: index %d of dimension %d, which has %d elements"
                                   % (k, d, self.shape[d]))
+            # A slice of one element checks and moves; the dimension goes below.
             t = self[(slice(None),) * d + (slice(k, k + 1),)]
         else:
             d = self._at(dim, "select", chip=True)
+            # The register's range must lie in the dimension.
             if isinstance(index, RegisterValue):
                 index.stays(d, self.shape[d])
             t = self[(slice(None),) * d + (slice(0, 1),)]
@@ -255,6 +270,7 @@ class Views:
         if isinstance(index, RegisterValue):
             index.check()
             t.off += index.const * stride
+            # Several registers each add their own.
             t.dyn = self.dyn + tuple(("register", r, k * stride) for r, k in index.terms.items())
         else:
             if index.__class__ is not type(self):
@@ -263,6 +279,7 @@ class Views:
             if index.size != 1:
                 raise KernelError("an index of %s elements: a scalar offset has one" % index.size)
             t.dyn = self.dyn + (("element", index, stride),)
+            # The builder cannot know which elements are read.
             from . import record
             record.active().unknown = True
         return t
@@ -310,15 +327,17 @@ class Views:
             raise KernelError("ap of a view with an index that is known when the kernel runs: it "
                               "must be a register, and the type must have the same size")
         moved.dtype = new
+        # The view's own start in bytes, counted in the new type.
         start = self.offset * self.dtype.size // new.size + (offset or 0)
         if s.memory:
-            row = moved.row()
+            row = moved.row()  # all elements of a partition
             if shape[0] > 1 and steps[0] != row:
                 raise KernelError("ap: the first step is %d: partitions follow one another, so it "
                                   "must be the %d elements of a row of the storage"
                                   % (steps[0], row))
             moved.part, moved.off = divmod(start, row)
             moved.steps = (1,) + tuple(steps[1:])
+            # A tile has two dimensions or more.
             if len(shape) == 1:
                 moved.shape, moved.steps = shape + (1,), moved.steps + (1,)
         else:
@@ -329,6 +348,7 @@ class Views:
         if scalar_offset is None and vector_offset is None:
             return moved
         d = self._at(indirect_dim, "ap: indirect_dim")
+        # In elements of the new type.
         stride = self.steps[d] * self.dtype.size // new.size
         if scalar_offset is not None:
             if s.memory and d == 0:
@@ -338,6 +358,7 @@ class Views:
             return moved.moved_by(index, stride)
         if s.memory:
             raise KernelError("ap: vector_offset needs a tensor in hbm")
+        # The rows that the vector chooses are as far apart as those of the dimension.
         moved.steps = (stride,) + moved.steps[1:]
         if d:
             raise NotBuilt("ap: vector_offset with indirect_dim=%d: it must be 0" % d)
@@ -346,6 +367,7 @@ class Views:
     def _inside(self, name):
         """Checks that a static view lies in its storage."""
         at = 1 if self.storage.memory else 0
+        # The outermost elements, whichever way each step goes.
         span = [(n - 1) * s for n, s in zip(self.shape[at:], self.steps[at:])]
         low = self.off + sum(x for x in span if x < 0)
         high = self.off + sum(x for x in span if x > 0)
@@ -376,6 +398,8 @@ class Views:
         if shape[last] != 1 and steps[last] != 1:
             raise KernelError("view(%s): the last dimension has step %d, not 1"
                               % (new, steps[last]))
+        # The last dimension is cut or joined; each step and the place must be whole elements of
+        # the new type.
         if shape[last] * a % b or self.off * a % b or \
                 any(steps[d] * a % b for d in range(1 if self.memory else 0, last) if shape[d] > 1):
             raise KernelError("view(%s) of %s elements of %s: they do not divide into %d bytes"
@@ -401,6 +425,7 @@ class Views:
         the free ones. KernelError if a partition would repeat."""
         mine, steps = list(self.shape), list(self.steps)
         at = 1 if self.storage.memory else 0
+        # As NumPy does, but behind the partitions.
         while len(mine) < len(shape):
             mine.insert(at, 1)
             steps.insert(at, 0)
@@ -434,10 +459,12 @@ def declare_rows(rec, s, row_bytes, n=None):
     if before and (before[-1] != flat[1] or ("flat", s.order) in rec.hints):
         raise NotBuilt("%r is indexed by rows of %d and of %d bytes"
                        % (s, row_bytes, before[-1] * size))
+    # Two sizes of rows cannot both be a dimension, but rows of all can serve for either.
     if before:  # rows of the whole tensor serve all
         rec.hints[("flat", s.order)], want = True, flat
     rec.hints[key] = want
     twin = s.twin
+    # Before the first use it can still be declared otherwise.
     if not before and s.handle == 0 and not (twin and twin.handle):
         s.declared = want
         return
@@ -445,4 +472,5 @@ def declare_rows(rec, s, row_bytes, n=None):
         if ("rows", twin.order) in rec.peer.hints:
             raise NotBuilt("%r is indexed by rows of another size on core 0" % s)
         rec.peer.hints[("rows", twin.order)] = want
+    # The tensor has been declared: the kernel is built again, with what is known now.
     raise record.Redo()
