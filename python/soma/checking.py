@@ -23,10 +23,12 @@ _UNINIT = 1 << CHECKS.index("uninit")
 def seeds(function, schedules, kwargs):
     """The schedules that a call of check() asks for; takes `schedule` out of its arguments."""
     asked, name = schedules, "schedules"
+    # A kernel may have an argument of that name, which is its own.
     if "schedule" in kwargs and "schedule" not in inspect.signature(function).parameters:
         asked, name = kwargs.pop("schedule"), "schedule"
     if isinstance(asked, str) and asked == "all":
         return ["all"]
+    # Schedule 0 exists, but 0 schedules would check nothing.
     n, least = whole(asked), int(name == "schedules")
     if n is None or isinstance(asked, bool) or not least <= n < 1 << 63:
         raise ValueError("%s=%r: it must be a whole number, %d or more, or \"all\""
@@ -44,20 +46,24 @@ def check(kernel, args, kwargs, checks, seeds, twins, built=None):
     try:
         built, bound = built or kernel.build(args, kwargs)
     except KernelError as error:
+        # Readings of tiles that nothing has written are findings of this check.
         if not error.unwritten or not mask & _UNINIT:
             raise
         return show.Findings(_of_readings(error.unwritten))
     readings, found = _of_readings(built.unwritten), _Found()
+    # Runs would change memory on the device.
     values = {name: value.numpy() if isinstance(value, DeviceArray) else value
               for name, value in launch.bind(built, bound)[0].items()}
 
     with _Runs(built.program, values, seeds, (built.target, mask, twins)) as runs:
+        # They go on while the next lines look at the program.
         runs.begin()
         for tile, file, line in _unread_loads(built.program):
             launch.warn(kernel.function, "tile %s is loaded, and nothing reads it" % tile, file,
                         line)
         for seed, run, error in runs:
             if error is not None:
+                # The first run's own error is the kernel's, and no finding.
                 if not error.findings and not found.kept and seed == seeds[0]:
                     raise error
                 found.add(seed, _for_kernels(_first_reading(error.findings, readings)))
@@ -82,6 +88,7 @@ def _unread_loads(program):
     return program.unread
 
 
+# The assembler's lint knows what is never read.
 def _find_unread(program):
     unread, found = set(_UNREAD.findall(program.lint())), {}
     i = Instruction()
@@ -90,6 +97,7 @@ def _find_unread(program):
         text = moves.text_of(program, core, e, pc)
         for tile in unread.intersection(re.findall(r"[A-Za-z_]\w*", text)):
             if i.name != b"dma_copy":
+                # What an engine writes as well is no load.
                 unread.discard(tile)
             elif i.file:
                 found.setdefault(tile, (tile, i.file.decode(), i.line))
@@ -103,12 +111,14 @@ def _machines_for(jobs, target, mask, twins):
     """So many machines, for runs at once."""
     how = jobs, target, mask, twins
     before = _kept.pop() if _kept else (None, None)
+    # One check after another of the same kind, as in a loop of a test.
     if before[0] == how:
         return before[1]
 
     def machine():
         on = []  # not empty: it prints
         made = Machine(target, checks=mask, twins=twins, threads=int(jobs > 1),
+                       # Only the first run prints: all would print the same.
                        print=lambda *said: launch._print(*said) if on else None)
         made.prints = on
         return made
@@ -126,6 +136,7 @@ def check_world(world, what, arguments, checks, schedules, twins):
     check_mask(checks)
     found = _Found()
     for seed in range(n):
+        # Each run gets its own copies, since kernels may write their arguments.
         given = [{name: value.copy() if isinstance(value, np.ndarray) else value
                   for name, value in of_rank.items()} for of_rank in arguments]
         try:
@@ -152,6 +163,7 @@ class _Runs:
 
     def __init__(self, program, values, seeds, how):
         self.program, self.values, self.seeds = program, values, list(seeds)
+        # As many as there are schedules, or processors that this process may use.
         self.how = (min(len(self.seeds), len(os.sched_getaffinity(0))),) + how
         self.machines = _machines_for(*self.how)
         self.threads, self.changed = [], threading.Condition()
@@ -172,6 +184,7 @@ class _Runs:
 
     def __exit__(self, kind, *error):
         with self.changed:
+            # None begins any more, and those at work stop soon.
             self.next = len(self.seeds)
             for machine in self.machines:
                 machine.stopped = True
@@ -179,6 +192,7 @@ class _Runs:
         for thread in self.threads:
             with contextlib.suppress(RuntimeError):  # Ctrl-C came before it began
                 thread.join()
+        # After an error the machines may be in the middle of something.
         if kind is None:
             for machine in self.machines:
                 machine.stopped = False
@@ -188,11 +202,13 @@ class _Runs:
         for number, seed in enumerate(self.seeds):
             if self.threads:
                 with self.changed:
+                    # In the order of the schedules, whichever ends first.
                     self.changed.wait_for(lambda: number in self.done)
                     run, error = self.done.pop(number)
                     self.changed.notify_all()
             else:
                 run, error = self._result(self.machines[0], number)
+            # An error of the caller's, such as Ctrl-C: not a kernel's.
             if error is not None and not isinstance(error, SomaError):
                 raise error
             yield seed, run, error
@@ -201,6 +217,8 @@ class _Runs:
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: self.next == len(self.seeds) or
+                                      # Results that wait take memory: no more than there are
+                                      # machines.
                                       len(self.done) < len(self.machines))
                 number = self.next
                 if number == len(self.seeds):
@@ -238,6 +256,7 @@ def _of_readings(unwritten):
 
 def _first_reading(findings, readings):
     """What needs elements that nothing has written is reported where a kernel first reads them."""
+    # By file and line, as a run knows of where the element is needed.
     places = {(r.file, r.line): r for r in readings}
     found = []
     for f in findings:
@@ -262,11 +281,13 @@ class _Found:
         if self.first is None:
             self.first = seed
         for f in findings:
+            # A finding without a line is known by its text.
             key = (f.check, f.file, f.line, f.core, f.other_file, f.other_line, f.other_core) \
                 if f.line else f.text
             if key in self.keys:
                 continue
             self.keys.add(key)
+            # With the schedule it can be seen again.
             if seed != self.first:
                 f.text += "\n  again: schedule=%s" % seed
             self.kept.append(f)
@@ -296,6 +317,7 @@ class _Found:
         """What all legal timings do."""
         if schedules.verdict == "depends":
             self.kept.append(Finding("schedule", "schedule: " + schedules.text))
+        # Too many timings to try is no finding.
         elif schedules.verdict != "same":
             warnings.warn(schedules.text, UserWarning, stacklevel=6)
 
@@ -304,6 +326,7 @@ def _difference(a, b):
     """What the first element of array a is that differs in bits from b, what it is there, and how
     many differ; "" if none does."""
     bits, others = (np.ascontiguousarray(x.view(np.ndarray)).reshape(-1).view("u1") for x in (a, b))
+    # Eight bytes at a time, the last ones apart.
     most = len(bits) & ~7
     if np.array_equal(bits[:most].view("u8"), others[:most].view("u8")) and \
             np.array_equal(bits[most:], others[most:]):
@@ -321,10 +344,12 @@ def _for_kernels(findings):
     kept, early = {}, set()
     for f in findings:
         u = f.unsignalled
+        # Only those of a barrier that is missing have other words.
         if not u or not u.tensor or not f.line or not u.other_line:
             kept[f] = f
             continue
         first, second = "%s:%d" % (u.other_file, u.other_line), "%s:%d" % (f.file, f.line)
+        # The other direction of a pair: both have one fix.
         if (second, first) in early:
             continue  # follows from it: the barrier that it asks for orders this too
         if " overwrites too early what " in f.text:

@@ -50,20 +50,26 @@ def close_files(folders):
     """From now on this process can read files below these folders only, and write none (Landlock).
     False if the system has no Landlock."""
     lib = _libc()
+    # The flag 1 asks for the version.
     version = lib.syscall(_LANDLOCK, None, C.c_size_t(0), C.c_uint(1))
     if version < 1:
         return False
+    # Versions 2, 3 and 5 have one more each: to move files between folders, to truncate, ioctl.
     bits = 13 + (version >= 2) + (version >= 3) + (version >= 5)  # kinds of access that it knows
+    # All that it knows is handled, and so forbidden but where a rule allows it.
     handled = struct.pack("Q", (1 << bits) - 1)
     ruleset = lib.syscall(_LANDLOCK, handled, C.c_size_t(len(handled)), C.c_uint(0))
     if ruleset < 0:
         _failed("Landlock")
+    # A folder that does not exist cannot be opened either.
     for folder in sorted({os.path.realpath(f) for f in folders if os.path.exists(f)}):
         fd = os.open(folder, os.O_PATH)
         rule = struct.pack("=Qi", _READ if os.path.isdir(folder) else 1 << 2, fd)
         if lib.syscall(_LANDLOCK + 1, C.c_int(ruleset), C.c_int(1), rule, C.c_uint(0)):
             _failed("Landlock: %s" % folder)
         os.close(fd)
+    # Without new privileges a process may restrict itself; no program that it starts gets out
+    # of it.
     if lib.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) or lib.syscall(_LANDLOCK + 2, C.c_int(ruleset),
                                                                 C.c_uint(0)):
         _failed("Landlock")
@@ -78,12 +84,14 @@ def close_calls(opening):
     seccomp.seccomp_init.restype = C.c_void_p
     filter_ = C.c_void_p(seccomp.seccomp_init(C.c_uint32(_REFUSE)))
     bad = not filter_
+    # A call by the number of another architecture would mean something else.
     for attribute, value in ((_BAD_ARCHITECTURE, _KILL), (_ALL_THREADS, 1)):
         bad = bad or seccomp.seccomp_attr_set(filter_, attribute, C.c_uint32(value))
     for name in (_ALLOWED + (" " + _OPENING if opening else "")).split():
         number = seccomp.seccomp_syscall_resolve_name(name.encode())
         # fcntl may not send signals (F_SETOWN) or lock files
         for command in ((0, 1, 2, 3, 1030) if name.startswith("fcntl") else (None,)):
+            # -1: the library knows no such call.
             if not bad and number >= -1 - 1000000 and number != -1:
                 bad = seccomp.seccomp_rule_add_array(
                     filter_, C.c_uint32(_ALLOW), number, 0 if command is None else 1,
@@ -99,6 +107,7 @@ def _argument_is(number, value):
 
 
 def _limit(job):
+    # What Python and the modules have taken counts in addition.
     with open("/proc/self/statm") as f:
         size = int(f.read().split()[0]) * resource.getpagesize()
     bounds = [(resource.RLIMIT_AS, size + job["memory"]), (resource.RLIMIT_CORE, 0),
@@ -107,12 +116,14 @@ def _limit(job):
         resource.setrlimit(what, (most, most))
     if job["cpu_seconds"]:
         used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+        # Whole seconds, rounded up; a second later the kernel ends it for good.
         most = int(used + job["cpu_seconds"] + 0.999)
         resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
 
 
 def _warm(look):
     """What is loaded or opened when it is first needed."""
+    # Afterwards no file opens: all that a script may import or first use is loaded here.
     import neuronxcc.nki.isa  # noqa: F401
     import neuronxcc.nki.language  # noqa: F401
     import nki
@@ -127,6 +138,7 @@ def _warm(look):
     @nki.jit
     def first(x):
         nl.store(x, nl.load(x) + 1)
+    # These two calls are not the script's.
     calls = list(look.state().calls)
     first(np.zeros((1, 2), np.float32))
     first.check(np.zeros((1, 2), np.float32))
@@ -139,6 +151,7 @@ def _place(error, script):
         return error.filename, error.lineno or 0
     found = getattr(error, "file", None), getattr(error, "line", 0)
     for frame in traceback.extract_tb(error.__traceback__):
+        # The error of a kernel has its own place.
         if frame.filename == script and not getattr(error, "file", None):
             found = script, frame.lineno
     return found
@@ -155,6 +168,7 @@ def _save(outputs, files):
         if hasattr(value, "numpy") and not isinstance(value, np.ndarray):
             value = value.numpy()
         value = np.asarray(value)
+        # ml_dtypes' and the like: as float32, which has all their values.
         if value.dtype.kind not in "biufc":  # types that NumPy's files have not
             value = value.astype(np.float32)
         with open(fd, "wb", closefd=False) as f:
@@ -170,9 +184,11 @@ def _run(job, ending):
     try:
         exec(code, names)
     except SystemExit as end:
+        # sys.exit("text") is an error, as for Python.
         if isinstance(end.code, str):
             raise ValueError("sys.exit(%r)" % end.code) from None
         status = 0 if end.code is None else int(end.code)
+        # 2 and numbers from 100 on are the sandbox's verdicts.
         if not 0 <= status <= 99 or status == 2:
             raise ValueError("sys.exit(%d): a script's own exit status is 0 to 99, but not 2"
                              % status) from None
@@ -190,15 +206,18 @@ def _prepare(job):
     _warm(look)
     soma.inputs = {}
     for name, fd in job["inputs"].items():
+        # By number: a path may no longer be the same file.
         with open(fd, "rb") as f:
             soma.inputs[name] = np.load(f, allow_pickle=False)
     soma.outputs = {}
     sys.path += job["imports"]
     look.state().options["sandbox"] = True  # so that calls are noted
     text = job["text"]
+    # So that tracebacks show the script's lines, though its file cannot be opened.
     linecache.cache[job["script"]] = (len(text), None, text.splitlines(True), job["script"])
     _limit(job)
     if job["filter"]:
+        # Files first: with the filter, Landlock's own calls would fail.
         folders = sys.path + list(_OF_LIBRARIES)
         close_calls(close_files(folders))
     return look
@@ -209,6 +228,7 @@ def main(number):
     with open(number, encoding="utf-8") as f:
         job = json.load(f)
     ending = {"status": 0, "message": None, "file": None, "line": 0}
+    # Opened before the script could close or use its number.
     tell = os.fdopen(job["ending"], "w", encoding="utf-8")
     try:
         look = _prepare(job)
@@ -220,6 +240,7 @@ def main(number):
         _run(job, ending)
     except MemoryError:
         ending.update(status=MEMORY, message="the limit of memory is reached: see --max-memory")
+    # SystemExit is handled in _run; all others end the script.
     except BaseException as error:
         file, line = _place(error, job["script"])
         text = str(error)
@@ -230,6 +251,7 @@ def main(number):
         if isinstance(error, (FileNotFoundError, PermissionError)) and error.filename:
             text += " (a sandbox's script gets files as soma.inputs, by --in)"
         at = error.__traceback__
+        # Its own frames alone.
         while at and at.tb_frame.f_code.co_filename != job["script"]:
             at = at.tb_next
         traceback.print_exception(type(error), error, at)
@@ -239,4 +261,5 @@ def main(number):
     ending.update(calls=state.calls, findings=state.findings)
     tell.write(json.dumps(ending))
     tell.close()
+    # Nothing of the script's (threads, exit functions) runs after it.
     os._exit(0)

@@ -92,6 +92,7 @@ def float_bits(x):
     """The bits of x as a float32, as a signed word."""
     try:
         return _word.unpack(_bits.pack(x))[0]
+    # What is too large is infinity, as NumPy rounds it.
     except (struct.error, OverflowError):
         return _word.unpack(_bits.pack(float(np.float32(x))))[0]
 
@@ -110,6 +111,7 @@ def number(x, what="an operand"):
         return NONE
     if x.__class__ is float or x.__class__ is int:
         words = _numbers.get(x)
+        # Kernels use the same few numbers many times.
         if words is None:
             words = K.pack((1, float_bits(x)))
             if x:  # 0.0 and -0.0 are equal
@@ -118,8 +120,10 @@ def number(x, what="an operand"):
     if x.__class__ is Tensor:
         return _TILE + x.words()
     if isinstance(x, RegisterValue):
+        # A register of another type holds a whole number.
         return K.pack((2, x.number() if x.is_float() else _float_register(x)))
     try:
+        # float() would take these for what they may hold.
         if isinstance(x, (str, bytes, np.ma.MaskedArray)):
             raise TypeError
         return K.pack((1, float_bits(float(x))))
@@ -143,6 +147,7 @@ def _float_register(x):
     value = plain_register(x)
 
     def make():
+        # Once for each value while it lasts: `once` keeps the register.
         rec, whole_number, real = record.active(), tile(1, 1, kind), tile(1, 1, find("float32"))
         rec.emit(OP["tensor_store"], ANY, (whole_number.words(), (value,)))
         tensor_copy(real, whole_number)
@@ -156,6 +161,7 @@ def loaded(element):
     """A register with what a 1 x 1 tile holds."""
     register = Register()
     record.active().emit(OP["tensor_load"], ANY, ((register.number(),), element.words()))
+    # Its type tells what its bits are where it is used.
     register.writes("float32" if element.dtype.float else "int32")
     return register
 
@@ -163,8 +169,10 @@ def loaded(element):
 def address_register(terms):
     """(number of a register, stride) of a place that the sum over [(register, stride)] moves."""
     by = {}
+    # A register that is in the sum twice counts with both strides.
     for register, stride in terms:
         by[register] = by.get(register, 0) + stride
+    # An operand has one register and one stride: the sum is counted in the greatest common one.
     step = math.gcd(*by.values())
     x = RegisterValue({r: k // step for r, k in by.items() if k}) if step else RegisterValue({})
     key = "sum", tuple((r.number(), k) for r, k in x.terms.items())
@@ -177,12 +185,14 @@ def plain_register(x):
     x.check()
     terms = list(x.terms.items())
     if len(terms) == 1 and terms[0][1] == 1 and x.const == 0:
+        # A plain register needs no instruction.
         return terms[0][0].number()
     total = rec.new_register()
     rec.emit(OP["mov"], ANY, ((total, 0, word(x.const, "a number that is added to a register")),))
     for register, times in terms:
         part = register.number()
         if times != 1:
+            # In a register of its own: the other one may be used again.
             scaled = rec.new_register()
             times = word(times, "a number that a register is multiplied by")
             rec.emit(OP["mul"], ANY, ((scaled, part, 0, times),))
@@ -209,6 +219,7 @@ def fill_bits(value, dtype):
         if whole(value) is None:
             raise KernelError("memset of %s with %s: an integer type takes a whole number"
                               % (dtype, said(value)))
+        # Signed types have one bit less.
         high = (1 << dtype.size * 8 - (dtype.kind == "i")) - 1
         low = -high - 1 if dtype.kind == "i" else 0
         return between(value, low, high, "the value of a memset of %s" % dtype)
@@ -306,6 +317,7 @@ def assign(view, value):
         value.assign_to(view)
         return
     if not isinstance(value, Tensor):
+        # No engine fills HBM: a tile of up to 128 rows is copied there.
         if view.memory == 0:
             source = tile(min(128, view.shape[0]), view.size // view.shape[0], view.dtype)
             memset(source, value)
@@ -324,6 +336,7 @@ def assign(view, value):
         value = fitted(value, view.shape)
     if view.memory == 0 or value.memory == 0:
         dma_copy(view, value if view.memory else in_sbuf(value) if value.memory else value)
+    # Engines write as many partitions as they read, and begin where the machine allows.
     elif view.shape[0] != value.shape[0] or not starts_well(view) or not starts_well(value):
         relaid(view, value)
     else:

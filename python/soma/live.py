@@ -34,8 +34,10 @@ _FREE = ("DEREF", "CLOSURE", "CLASSDEREF")
 def _effect(i):
     """(names that an instruction reads, names that it writes), of a function's own variables."""
     name = i.opname
+    # Others, such as a method's call, touch no variable of the function.
     if "FAST" not in name and not name.endswith(_FREE):
         return (), ()
+    # From Python 3.13 one instruction loads or stores two.
     names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
     if name.startswith("LOAD_FAST_AND_CLEAR"):
         return names, names
@@ -48,6 +50,7 @@ def _effect(i):
 
 def _handlers(code):
     """[(start, end, handler)] of the exceptions that a code handles."""
+    # Python before 3.11 keeps them as instructions, whose jumps are seen.
     parse = getattr(dis, "_parse_exception_table", None)
     return [(e.start, e.end, e.target) for e in parse(code)] if parse else []
 
@@ -59,6 +62,8 @@ def _code(code):
     at = {i.offset: n for n, i in enumerate(found)}
     following = []
     for n, i in enumerate(found):
+        # What leads on from each: the next instruction unless it ends, where it jumps, and
+        # where an exception in it goes.
         after = [] if i.opname in _ENDS or n + 1 == len(found) else [n + 1]
         if i.opcode in _JUMPS:
             after.append(at[i.argval])
@@ -69,9 +74,12 @@ def _code(code):
                 following[n].append(at[handler])
     effects = [_effect(i) for i in found]
     before, after = [frozenset()] * len(found), [frozenset()] * len(found)
+    # What is read later at the end of a code is nothing; a loop may bring more to its
+    # beginning, so until nothing changes.
     changed = True
     while changed:
         changed = False
+        # Backwards, as reads come before what they read was written: few rounds are needed.
         for n in range(len(found) - 1, -1, -1):
             out = frozenset().union(*[before[f] for f in following[n]])
             reads, writes = effects[n]
@@ -85,6 +93,7 @@ def _current(frame):
     """(instructions of a frame's code, number of the one it is at)."""
     found, at, _, _ = _code(frame.f_code)
     offset = frame.f_lasti
+    # An offset between instructions is one of a cache of the instruction before it.
     while offset not in at and offset > 0:
         offset -= 2
     return found, at[offset]
@@ -99,9 +108,11 @@ def read_after_loop(frame):
     """The variables that a frame reads after the loop whose next round it asks for."""
     found, n = _current(frame)
     _, at, before, after = _code(frame.f_code)
+    # What stands between the call of __bool__ and the jump that takes its result.
     while found[n].opname in ("TO_BOOL", "EXTENDED_ARG", "NOT_TAKEN") and n + 1 < len(found):
         n += 1
     i = found[n]
+    # Out of the loop: to the end of a `for`, or where a false test leads.
     if i.opname == "FOR_ITER" or "IF_FALSE" in i.opname:
         return before[at[i.argval]]
     return before[n + 1] if "IF_TRUE" in i.opname else after[n]
@@ -111,6 +122,7 @@ def has_break(frame):
     """Whether a `while` whose test a frame is at can be left from within its body: by a jump past
     its end, or because the body's own end leads there."""
     found, n = _current(frame)
+    # The jump that the test itself makes, which leads to its end.
     while n + 1 < len(found) and "IF_FALSE" not in found[n].opname:
         n += 1
     top, end = found[n + 1].offset, found[n].argval
@@ -130,9 +142,11 @@ def in_iterator(frame):
     count is in no variable."""
     if not frame.f_code.co_flags & 32:  # of a generator
         return False
+    # No frame names its iterators; the collector knows who refers to the generator.
     for x in gc.get_objects():
         if isinstance(x, types.GeneratorType) and x.gi_frame is frame:
             around = gc.get_referrers(x)
+            # enumerate(zip(...)) has it in a tuple.
             around += [r for t in around if isinstance(t, tuple) for r in gc.get_referrers(t)]
             return any(hasattr(r, "__next__") for r in around)
     return False
@@ -149,6 +163,7 @@ def _is_users(module):
     """Whether what a module defines is looked into: it is not this package's, not Python's, and not
     of a library without kernels."""
     file = getattr(sys.modules.get(module), "__file__", None)
+    # What the user runs as a script has no other module.
     if module == "__main__" or module.split(".")[0] in _LIBRARIES or not file:
         return module == "__main__"
     return not record.is_own(file) and (not file.startswith(_PYTHON) or "-packages" in file)
@@ -176,12 +191,14 @@ class _State:
         if isinstance(x, _ATOMS):
             self.found[path] = type(x).__name__, repr(x)
             return
+        # A value that is reached twice is compared where it was reached first.
         known = self.seen.get(id(x))
         if known is not None:
             self.found[path] = "same", known
             return
         self.seen[id(x)] = path
         self.keep.append(x)  # so that no other value gets its id
+        # Before what is in it: a value may be in itself.
         self.found[path] = type(x).__name__,
         for kind, note in _KINDS:
             if isinstance(x, kind):
@@ -202,11 +219,13 @@ class _State:
         for i, (key, value) in enumerate(list(x.items())):
             if isinstance(key, _ATOMS):
                 self.visit("%s[%r]" % (path, key), value)
+            # Their order is that of the dict, since they may have no text.
             else:
                 self.visit("key %d of %s" % (i, path), key)
                 self.visit("value %d of %s" % (i, path), value)
 
     def group(self, path, x):
+        # Sets have no order that would be the same twice.
         self.put(path, "set", len(x), *sorted(repr(v) if isinstance(v, _ATOMS) else
                                               type(v).__name__ for v in x))
 
@@ -234,12 +253,14 @@ class _State:
         self.put(path, type(x).__name__, bytes(x))
 
     def array(self, path, x):
+        # 1 MB: of what is larger shape and type alone.
         data = x.tobytes() if x.nbytes < 1 << 20 and x.dtype != object else b""
         self.put(path, "array", x.shape, str(x.dtype), zlib.crc32(data))
 
     def function(self, path, x):
         code = x.__code__
         self.put(path, "function", code.co_name, code.co_firstlineno)
+        # A library's functions keep nothing of the kernel's.
         if not _is_users(x.__module__):
             return
         for name, cell in zip(code.co_freevars, x.__closure__ or ()):
@@ -256,6 +277,7 @@ class _State:
     def globals(self, names, code):
         """The global variables that a code names."""
         for name in code.co_names:
+            # By dict and name: the value may be found by other ways too.
             if name in names and (id(names), name) not in self.seen:
                 self.seen[id(names), name] = name
                 self.visit(name, names[name])
@@ -270,6 +292,7 @@ class _State:
 
     def generator(self, path, x):
         frame = x.gi_frame
+        # Where it is, and what its variables hold.
         self.put(path, "generator", x.__name__, frame and frame.f_lasti)
         for name, value in frame.f_locals.items() if frame else ():
             self.visit("%s of %s" % (name, path), value)
@@ -281,8 +304,9 @@ class _State:
         """An iterator of Python's: where it is."""
         try:
             with warnings.catch_warnings():
+                # Python 3.12 warns that it will go.
                 warnings.simplefilter("ignore")
-                parts = x.__reduce__()[1:]
+                parts = x.__reduce__()[1:]  # tells it without moving it
         except (TypeError, ValueError, AttributeError):
             parts = operator.length_hint(x, -1),
         self.items(path, [p for p in parts if p is not None])
@@ -294,6 +318,8 @@ class _State:
             self.iterator(path, x)
         elif hasattr(x, "depends_on"):  # the handle of a call
             self.put(path, "call", x.first, x.last)
+        # What is inside of an object of a library is not for kernels to change; its identity
+        # may.
         elif not _is_users(module) and not isinstance(x, _OPEN):
             self.same(path, x)
         else:
@@ -308,6 +334,7 @@ class _State:
 
 def _class(state, path, x):
     if _is_users(x.__module__):
+        # Its methods change with the source alone.
         for name, value in list(vars(x).items()):
             if not name.startswith("__") and not callable(value):
                 state.visit("%s.%s" % (path, name), value)
@@ -315,6 +342,7 @@ def _class(state, path, x):
 
 def _module(state, path, x):
     if _is_users(x.__name__):
+        # A module's functions are looked into where they are called.
         for name, value in list(vars(x).items()):
             if not name.startswith("__") and isinstance(value, _VALUES):
                 state.visit("%s.%s" % (path, name), value)
@@ -344,6 +372,7 @@ _KINDS = (
 
 def _frames(frame):
     """The frames of a kernel, from the one that is at work up to the kernel's own."""
+    # The frame that calls the kernel's function is soma.launch's.
     while frame is not None and frame.f_globals.get("__name__") != "soma.launch":
         if not record.is_own(frame.f_code.co_filename):
             yield frame
@@ -364,6 +393,7 @@ def state(frame, roots=()):
     first = True
     for f in _frames(frame):
         later, values = read_later(f), f.f_locals
+        # A name says in which function it is, but for the innermost.
         where = "" if first else " of %s()" % f.f_code.co_name
         for name in sorted(later):
             if name in values:
@@ -373,6 +403,7 @@ def state(frame, roots=()):
     return found.found
 
 
+# In the order in which the later state has met them.
 def differences(a, b):
     """The paths whose values differ between two states, those that only one has among them."""
     return [p for p in list(b) + [p for p in a if p not in b] if a.get(p) != b.get(p)]

@@ -33,6 +33,7 @@ class Log:
         """The result of an entry that is recorded again."""
         at = self.at
         self.at = at + 1
+        # Beyond `limit` the round before had no entry.
         known = self.entries[at] if at < self.limit else None
         if known is None or known[0] != what or known[1] != place or known[2] != words:
             differs(rec, what, place, known)
@@ -48,12 +49,15 @@ def _said(rec, what, place):
 def differs(rec, what, place, known):
     """A round differs from the one before it: what it does at a place; known: an entry, what the
     round before did, or None."""
+    # The innermost that is being compared.
     loop = next(lp for lp in reversed(rec.loops) if lp.compared)
     does = _said(rec, what, place) if what else "ends"
     did = _said(rec, known[0], known[1]) if known else "ended"
+    # The same instruction: its operands are what differs.
     if known and what == known[0] and place == known[1]:
         does, did = "%s has other operands" % does, None
     names = live.differences(loop.before, loop.last)
+    # Variables by name are clearer than what they reach.
     names = [n for n in names if n.isidentifier()] or names
     why = "; what changes is %s" % ", ".join("`%s`" % n for n in names[:3]) if names else ""
     text = "round %d of this loop at run time differs from round %d: %s%s%s; %s" % (
@@ -61,8 +65,10 @@ def differs(rec, what, place, known):
             loop.round - 1, did if did == "ended" else "did " + did), why, ADVICE)
     error = KernelError(text, *rec.place_of(loop.place))
     if not loop.peeled:
+        # The next build begins with the first round apart.
         rec.hints[loop.calls] = error
         raise record.Redo()
+    # The round after the first differs too: the error that led here says more.
     raise rec.hints.get(loop.calls, error)
 
 
@@ -77,14 +83,17 @@ class Loop:
 
         self.total = None  # the number of its rounds, where its bounds say it
         if bounds is not None and bounds[0][0] == bounds[1][0] == "value":
+            # As Python counts a range: rounded up.
             self.total = max(0, -((bounds[0][1] - bounds[1][1]) // bounds[2]))
 
     def begin(self, frame, roots=()):
         """Begins it; the first round follows."""
         rec = self.rec
+        # What is held back belongs before the loop.
         rec.flush()
         self.before = self.last = self.first = live.state(frame, roots)
         self.calls = ("peel", self.place) + live.calls(frame)
+        # With one round there is no other to compare.
         self.peeled = self.calls in rec.hints and self.total != 1
         whole = ("loop", self.bounds) if self.bounds else ("while", (self.condition,))
         if self.peeled:
@@ -113,12 +122,14 @@ class Loop:
         second, last, end = (rec.new_register() for _ in range(3))
         for register, of in ((second, start), (end, stop)):
             rec.emit(OP["mov"], -1, ((register, int(of[0] == "register"), of[1]),))
+        # second is the first register after the first round; last is the end of the first loop.
         rec.emit(OP["add"], -1, ((second, second, 0, step),))
         rec.emit(OP["min"], -1, ((last, second, 1, end),))
         return (start, ("register", last), step), (("register", second), ("register", end), step)
 
     def _open(self, kind, words):
         rec = self.rec
+        # Zeros that are due must not be written once a round.
         rec.fill_zeros()
         if rec.log is None:
             rec.log = Log()
@@ -129,9 +140,11 @@ class Loop:
         self.register = None
         if kind == "loop":
             (of, start), (also, stop), step = words
+            # Its last value is where the steps end before `stop`.
             known = of == also == "value" and start < stop
             self.register = Register(number, True, (start, stop - 1 - (stop - 1 - start) % step)
                                      if known else None)
+        # Where the next round begins again.
         self.start = rec.log.here(), rec.count, rec.numbering, rec.ordered
         self.computed, rec.weights = {}, None
 
@@ -158,6 +171,7 @@ class Loop:
         gives the names that are read after it."""
         rec = self.rec
         rec.flush()
+        # An inner loop that Python has left without its end, by break or return.
         if not rec.loops or rec.loops[-1] is not self:
             raise left(rec, rec.loops[-1] if rec.loops else self)
         state = live.state(frame, roots)
@@ -167,6 +181,7 @@ class Loop:
             return True
         if self.compared:
             self._same(state)
+        # A loop of one round has no second; in a round that is compared, equal variables will do.
         elif self.total != self.round and (rec.log.at is None or
                                            live.differences(self.last, state)):
             self._rewind(state)
@@ -197,6 +212,7 @@ class Loop:
         self.outer, self.end = (log.at, log.limit), (log.here(), rec.numbering)
         self.round += 1
         log.at, rec.count, rec.numbering, rec.ordered = self.start
+        # The outermost compared loop sets the limit.
         if self.outer[0] is None:
             log.limit = self.end[0]
         self.computed, rec.weights = {}, None
@@ -214,16 +230,19 @@ class Loop:
                 "%s" % (changed[0], said(self.last.get(changed[0]), state.get(changed[0])), ADVICE),
                 *rec.place_of(self.place))
         log.at, log.limit = self.outer
+        # Numbers of tiles go on after the ones that were made.
         rec.numbering = max(rec.numbering, self.end[1])
         self.compared = False
 
     def _no_rounds(self, state, exits):
         """Refuses variables that are others after the loop, if it may have no rounds, or, where the
         first is apart, just one."""
+        # The loop runs as often as Python has seen.
         if self.total is not None:
             return
         before = dict(self.first, **self.before)
         for path in live.differences(self.first, state) + live.differences(self.before, state):
+            # The variable that the path begins at.
             name = path.split("[")[0].split(".")[0]
             if path in before and (name in exits or name != path or path.endswith("()")):
                 raise KernelError(
@@ -249,6 +268,7 @@ def run(bounds, frame, roots, body):
 def ask(register, frame):
     """A `while reg:` asks for the truth value: before the first round and after each."""
     rec = record.active()
+    # A line can be reached again by recursion: the frame tells them apart.
     key = frame.f_code, frame.f_lineno, id(frame)
     loop = next((lp for lp in reversed(rec.loops) if lp.key == key), None)
     if loop is None:

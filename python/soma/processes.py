@@ -33,6 +33,7 @@ _GRACE = 5  # seconds for the others, once one has failed
 
 def start(n, command):
     """Runs a command as n processes, one a rank; the exit status: that of the first that failed."""
+    # One pair of sockets for each rank but 0.
     pairs = [socket.socketpair() for _ in range(n - 1)]
     port = _free_port()
     children, lines = [], _Lines()
@@ -46,6 +47,7 @@ def start(n, command):
             children.append(child)
             lines.add(rank, child.stdout, sys.stdout, False)
             lines.add(rank, child.stderr, sys.stderr, True)
+    # The children have theirs; this process keeps none, so that an end shows.
     finally:
         for a, b in pairs:
             a.close()
@@ -54,7 +56,9 @@ def start(n, command):
 
 
 def _environment(rank, n, port, files):
+    # On a terminal, lines are to come as they are printed.
     unbuffered = {"PYTHONUNBUFFERED": "1"} if sys.stdout.isatty() else {}
+    # The names of torchrun's variables, which scripts read.
     return dict(os.environ, **unbuffered, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(n),
                 LOCAL_WORLD_SIZE=str(n), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                 NEURON_RT_VISIBLE_CORES=str(rank),
@@ -63,6 +67,7 @@ def _environment(rank, n, port, files):
 
 def _free_port():
     with socket.socket() as s:
+        # The system chooses one that is free now.
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
 
@@ -83,6 +88,7 @@ class _Lines:
 
     def move(self, seconds):
         """Takes what comes in that time, and writes what is to be written."""
+        # Without pipes select() would return at once.
         for key, _ in self.selector.select(seconds) if self.open else (time.sleep(seconds) or ()):
             try:
                 data = os.read(key.fd, self.MOST)
@@ -90,9 +96,11 @@ class _Lines:
                 continue
             kept = self.open[key.fileobj]
             kept[0], kept[1] = kept[0] + data, time.monotonic()
+            # No bytes: the process has closed it.
             if not data:
                 self._end(key.fileobj)
         for kept in self.open.values():
+            # More than MOST without an end of line is written as it is.
             if len(kept[0]) > self.MOST or time.monotonic() - kept[1] > self.QUIET:
                 self._write(kept, kept[0].rfind(b"\n") + 1 or
                             (len(kept[0]) if len(kept[0]) > self.MOST else 0))
@@ -100,6 +108,7 @@ class _Lines:
     def _write(self, kept, n):
         data, kept[0] = kept[0][:n], kept[0][n:]
         if data:
+            # Each piece has whole lines, so the rank comes before each.
             kept[2].buffer.write(b"".join(kept[3] + line for line in data.splitlines(True)))
             kept[2].flush()
 
@@ -107,6 +116,7 @@ class _Lines:
         kept = self.open.pop(pipe)
         self.selector.unregister(pipe)
         pipe.close()
+        # The last line gets its end, so that another process's begins on its own.
         if kept[0] and not kept[0].endswith(b"\n"):
             kept[0] += b"\n"
         self._write(kept, len(kept[0]))
@@ -126,6 +136,8 @@ def _wait(children, lines):
             lines.move(0.02)
             for rank, child in enumerate(children):
                 code = child.poll()
+                # The first that fails gives the status; one ended by a signal counts as in a
+                # shell.
                 if code and not status:
                     status, since = code if code > 0 else 128 - code, time.monotonic()
                     if code < 0:
@@ -135,6 +147,7 @@ def _wait(children, lines):
             if not left:
                 lines.close()
                 return status
+            # The others may end by themselves meanwhile, with a better message.
             if since and time.monotonic() - since > _GRACE and not told:
                 sys.stderr.write("soma-nki: a rank has failed; rank%s %s still at work: ended\n" % (
                     "" if len(left) == 1 else "s", ", ".join(map(str, left)) + (
@@ -161,15 +174,18 @@ class Peers:
     def __init__(self, words):
         numbers = [int(w) for w in words.split(",")]
         self.rank, self.ranks = numbers[:2]
+        # Rank 0 has a socket to each, the others to it.
         others = range(1, self.ranks) if self.rank == 0 else [0]
         self.sockets = {r: socket.socket(fileno=f) for r, f in zip(others, numbers[2:])}
         self.world = self.asked = None
         self.calls, self.process = 0, os.getpid()
 
     def send(self, rank, what):
+        # 5: the protocol of pickle from Python 3.8 on.
         data = pickle.dumps(what, 5)
         fd = os.memfd_create("soma")
         try:
+            # An empty mapping is an error.
             os.truncate(fd, max(len(data), 1))
             with mmap.mmap(fd, max(len(data), 1)) as m:
                 m[:len(data)] = data
@@ -181,6 +197,7 @@ class Peers:
     def receive(self, rank):
         """What a rank has sent; None once it has ended."""
         try:
+            # One byte, with the number of one open file beside it.
             data, more, _, _ = self.sockets[rank].recvmsg(1, socket.CMSG_LEN(4))
         except ConnectionError:
             return None
@@ -197,10 +214,12 @@ class Peers:
 _peers = False  # not known yet
 
 
+# False: not looked yet. A child that a script forks has the number of its parent here.
 def peers():
     """This process's Peers; None if soma-nki -n has not started it. Its children are no ranks."""
     global _peers
     if _peers is False:
+        # Taken out, so that processes which the script starts are no ranks.
         words = os.environ.pop(_FILES, None)
         _peers = Peers(words) if words else None
     return _peers if _peers and _peers.process == os.getpid() else None
@@ -261,6 +280,7 @@ def call(built, values, options):
     """The run of this process's rank in the next run of the world that all have in common, and in
     the process of rank 0 (all runs, what they ran in), elsewhere None."""
     p = peers()
+    # How many calls this process has made, for messages.
     p.calls += 1
     mine = {"kernel": built.name, "at": sessions.caller(), "program": built.program.bytes(),
             "clear": built.unknown, "inputs": {n: _packed(v) for n, v in values.items()}}
@@ -274,6 +294,7 @@ def call(built, values, options):
     if told is None:
         raise SomaError("rank 0 has ended, and rank %d waits for it in %s() (%s)"
                         % (p.rank, mine["kernel"], mine["at"]))
+    # The error of rank 0 is that of all, of the same class.
     if "error" in told:
         raise getattr(errors, told["kind"], SomaError)(told["error"])
     return Far(told), None
@@ -281,12 +302,14 @@ def call(built, values, options):
 
 def _run_all(p, built, values, mine, options):
     """In the process of rank 0: takes the calls of the others, runs all, tells each its result."""
+    # In the order of ranks; each waits for its answer.
     calls = [mine] + [p.receive(r) for r in range(1, p.ranks)]
     try:
         _agree(p, calls)
         ranks, runs = _run(p, built, values, calls, options)
     except BaseException as error:
         for r in range(1, p.ranks):
+            # Those that have ended get none.
             if calls[r]:
                 _tell(p, r, {"error": str(error), "kind": type(error).__name__})
         raise
@@ -331,8 +354,10 @@ def _agree(p, calls):
 def _run(p, built, values, calls, options):
     from .worlds import World
     target = built.program.target
+    # A world with other options is another one.
     if p.world is None or p.asked != options:
         p.world, p.asked = World(p.ranks, print=launch._print, **options), options
+    # Ranks with the same program share it.
     loaded, programs = {calls[0]["program"]: built.program}, []
     for c in calls:
         if c["program"] not in loaded:

@@ -19,6 +19,7 @@ def register():
 def _words(t):
     """How a tensor's bits lie, as unsigned integers."""
     size = t.element_size()
+    # 8 bytes are two words: the machine's widest type has 4.
     word = min(size, 4)
     bits = dtypes.TYPES["uint%d" % (8 * word)]
     n = size // word
@@ -54,6 +55,7 @@ def _to_host(t):
 
 def _from_host(source, t):
     """Writes a tensor of the CPU, of the same type and shape."""
+    # A tensor that is not dense is written by a copy on the device.
     if t.is_contiguous():
         _bytes(t)._write(host_bytes(source))
         return
@@ -63,18 +65,22 @@ def _from_host(source, t):
 
 
 def _copy_from(source, target, non_blocking=False):
+    # What broadcasts is repeated before it is copied.
     source = source.detach().expand(target.shape)
     target_here = is_here(target)
     if not target.numel():
         return target
     if not is_here(source):
         _from_host(source.to(target.dtype), target)
+    # To the CPU: torch's own copy does the conversion.
     elif not target_here:
         target.copy_(_to_host(source))
+    # Between two devices by way of the host.
     elif source.device != target.device:
         _from_host(_to_host(source).to(target.dtype), target)
     elif source.dtype == target.dtype:
         arithmetic.copy(_words(source), _words(target))
+    # Engines convert floats as they copy.
     elif source.dtype in FLOATS and target.dtype in FLOATS:
         arithmetic.copy(lies(source), lies(target))
     else:
@@ -96,10 +102,12 @@ def _item(t):
 def _fill(t, value):
     if not t.numel():
         return t
+    # One element, which the device repeats.
     one = host_bytes(torch.full((1,), value, dtype=t.dtype))
     if t.is_contiguous():
         _bytes(t)._fill(one)
         return t
+    # A view with gaps: one element, expanded with steps of 0.
     whole = torch.empty((1,), dtype=t.dtype, device=t.device)
     _bytes(whole)._write(one)
     arithmetic.copy(_words(whole.expand(t.shape)), _words(t))
@@ -126,6 +134,7 @@ def _fits(operands):
 def _on_cpu(operation, *operands, **more):
     """The operation on the CPU; its result is put on the device."""
     count(str(operation).replace("aten.", "aten::"))
+    # At least one is on the device, else torch would not have asked.
     here = next(x.device for x in operands if is_here(x))
     return operation(*(_to_host(x) if is_here(x) else x for x in operands), **more).to(here)
 
@@ -140,6 +149,7 @@ def _elementwise(name, operands, dtype=None, out=None):
         if dtype is None:
             dtype = tensors[0].dtype
             for x in tensors[1:]:
+                # As torch decides, for which tensors without memory are enough.
                 dtype = torch.result_type(torch.empty(x.shape, dtype=dtype, device="meta"),
                                           torch.empty(x.shape, dtype=x.dtype, device="meta"))
         out = torch.empty(shape, dtype=dtype, device=tensors[0].device)
@@ -160,6 +170,7 @@ def _scaled(other, alpha):
 def _binary(operation, name, dtype=None):
     def function(x, other, **more):
         by = _scaled(other, more["alpha"]) if "alpha" in more else other
+        # Other arguments, such as rounding_mode, are the CPU's.
         found = None if more.keys() - {"alpha"} else _elementwise(name, (x, by), dtype)
         return _on_cpu(operation, x, other, **more) if found is None else found
     return function
@@ -169,6 +180,7 @@ def _in_place(operation, name):
     def function(x, other, **more):
         by = _scaled(other, more["alpha"]) if "alpha" in more else other
         fits = _fits([x, _operand(by)]) and not more.keys() - {"alpha"}
+        # The result must have x's shape.
         if fits and torch.broadcast_shapes(x.shape, getattr(by, "shape", ())) == x.shape:
             return _elementwise(name, (x, by), out=x)
         return x.copy_(_on_cpu(operation, x, other, **more))
@@ -207,10 +219,12 @@ def _reduce(operation, name):
     def function(x, dim=None, keepdim=False, **more):
         if more.get("dtype") not in (None, x.dtype) or not _fits([x]):
             return _on_cpu(operation, x, dim, keepdim, **more)
+        # From the last axis on, so that the numbers of the others stay.
         axes = sorted({d % max(x.dim(), 1) for d in (dim or range(x.dim()))}, reverse=True)
         found = lies(x.detach())
         for axis in axes:
             shape = found.shape[:axis] + found.shape[axis + 1:]
+            # Sums between axes are float32.
             out = torch.empty(shape, device=x.device)
             arithmetic.reduce(name, found, axis, lies(out))
             found = lies(out)
@@ -240,6 +254,7 @@ def _bmm(x, y):
     if not _multiplies(x, y):
         return _on_cpu(torch.ops.aten.bmm.default, x, y)
     out = torch.empty((x.shape[0], x.shape[1], y.shape[2]), dtype=x.dtype, device=x.device)
+    # A kernel for each matrix of the batch.
     for a, b, c in zip(x.detach(), y.detach(), out):
         arithmetic.matmul(lies(a), lies(b), lies(c))
     return out
@@ -278,6 +293,7 @@ def _convolution(x, *others):
 
 def _convolution_backward(grad, x, weight, *others):
     count("aten::convolution_backward")
+    # Transposed weights have the groups the other way around.
     sizes = [weight.shape[1 if others[3] else 0] * (others[5] if others[3] else 1)]
     found = torch.ops.aten.convolution_backward(*map(_host, (grad, x, weight)), sizes, *others)
     return tuple(f if f is None else f.to(x.device) for f in found)
