@@ -36,10 +36,12 @@ def _out(dtype, *tensors):
 def imm(x, op, what):
     """Words of an immediate of `op`: a number, a register, or a [P, 1] tile. For operators on bits
     the number is an integer, taken as it is."""
+    # Their second operand is not looked at.
     if op in ops.UNARY:
         return insn.NONE
     if x is None:
         raise KernelError("%s is None: the operator has two operands" % what)
+    # As it is, without a way through float32.
     if op in ops.BITS and isinstance(x, RegisterValue):
         return pack((2, insn.plain_register(x)))
     if op in ops.BITS and x.__class__ is not Tensor:
@@ -61,8 +63,11 @@ def as_float32(x):
 
 def tt_engine(dst, a, b, op):
     """Words of 32 bits in SBUF are added exactly on gpsimd, if no engine is named."""
+    # pow is gpsimd's alone.
     if op == _POW:
         return insn.GPSIMD
+    # Where both are words of 32 bits vector and gpsimd give different bits, so that the choice
+    # is made here.
     if a.dtype.code not in _WORDS32 or b.dtype.code not in _WORDS32:
         return -1
     if dst.dtype.code in _WORDS32 and a.memory == b.memory == dst.memory == SBUF and \
@@ -86,6 +91,7 @@ def emit_tt(dst, a, b, op, engine=-1):
 def tensor_tensor(dst=None, data1=None, data2=absent, op=None, engine=unknown, name=None,
                   mask=None, dtype=None):
     """dst = data1 op data2."""
+    # The old style is (data1, data2, op), and returns a tile.
     if data2.__class__ is not Tensor:
         if op is None and data2 is not absent and not hasattr(data2, "as_tensor"):
             op, data2 = data2, absent
@@ -103,6 +109,7 @@ def tensor_tensor(dst=None, data1=None, data2=absent, op=None, engine=unknown, n
                                                              data1, data2)
         old = staged(emit) if code == _POW else one_in_sbuf(emit)
         shape, data1, data2 = paired(data1, data2, True)
+        # A tile may be repeated along an axis of 1.
         operands = [t if t.shape == shape else t.broadcast_steps(shape) for t in (data1, data2)]
         return returned(shape, _out(dtype, data1, data2), old, operands, mask=mask,
                         call="tensor_tensor", how=EACH)
@@ -121,9 +128,11 @@ def _ts_words(op0, operand0, reverse0, op1, operand1, reverse1):
 
 def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=0, engine=-1):
     words = _ts_words(op0, operand0, reverse0, op1, operand1, reverse1)
+    # rsqrt is gpsimd's alone.
     if engine == -1 and (op0 == _RSQRT or op1 == _RSQRT):
         engine = insn.GPSIMD
     rec = recorders[0]
+    # More dimensions than an operand can have.
     if len(src.shape) > FREE_DIMENSIONS + 1:
         in_parts(lambda d, s: rec.emit(_TS, engine, (d, s, words)), dst, src)
     else:
@@ -134,6 +143,7 @@ def emit_ts(dst, src, op0, operand0, reverse0=0, op1=0, operand1=None, reverse1=
 def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, op1=None,
                   operand1=None, reverse1=False, engine=unknown, name=None, mask=None, dtype=None):
     """dst = (data op0 operand0) op1 operand1; operands are numbers or [P, 1] tiles."""
+    # Without dst all arguments stand one place further to the left.
     if data.__class__ is not Tensor and not hasattr(data, "as_tensor"):
         dst, data, op0, operand0, reverse0, op1, operand1, reverse1 = shift(
             (dst, data, op0, operand0, reverse0, op1, operand1, reverse1))[:8]
@@ -144,6 +154,7 @@ def tensor_scalar(dst=None, data=None, op0=None, operand0=None, reverse0=False, 
     e = -1 if engine is unknown else engine_of(engine, "tensor_scalar")
     if dst is None or mask is not None:
         def emit(d, s, x, y):
+            # In the old style a vector of numbers may have another type.
             if dst is None and a not in ops.BITS:
                 x, y = as_float32(x), as_float32(y)
             emit_ts(d, s, a, x, r0, b, y, r1, e)
@@ -211,6 +222,7 @@ def _coinciding(dst, emit):
     a tile of its own, and that is copied."""
     whole = insn.tile(dst.shape[0], dst.free_size, dst.dtype).reshape(dst.shape)
     emit(whole)
+    # Where the step is 0, the last element alone.
     ends = tuple(slice(n - 1, n) if s == 0 else slice(None)
                  for n, s in zip(dst.shape[1:], dst.steps[1:]))
     insn.tensor_copy(dst[(slice(None),) + ends], whole[(slice(None),) + ends])
@@ -222,6 +234,7 @@ _LATE = Tensor, RegisterValue  # whose values are known when the kernel runs
 def _act_words(fn, scale, bias, reduce):
     """Words of an activate after its operands dst and src, packed."""
     late = isinstance(scale, _LATE), isinstance(bias, _LATE)
+    # What changes nothing is left out; of what is known late nothing is known here.
     scale = insn.NONE if not late[0] and scale == 1.0 else insn.number(scale, "scale")
     bias = insn.NONE if not late[1] and not bias else insn.number(bias, "bias")
     return b"".join((pack((fn,)), scale, bias, pack((reduce, 0))))
@@ -245,6 +258,7 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
                reduce_cmd=c.reduce_cmd.idle, name=None, mask=None, dtype=None):
     """dst = op(data * scale + bias) on scalar; with reduce_cmd the sums of rows go into the
     engine's registers, with reduce_res from there to a [P, 1] tile."""
+    # The old style is (op, data).
     if dst is not None and dst.__class__ is not Tensor and ops.is_op(dst):
         dst, op, data = None, dst, op if op is not None else data
     if data.__class__ is not Tensor:
@@ -259,12 +273,14 @@ def activation(dst=None, op=None, data=None, bias=None, scale=1.0, reduce_op=Non
     def emit(d, s, by, plus, res):
         if dst is None:
             by = as_float32(by)
+            # trn1 takes a vector for the bias, and no number.
             if record.active().gen == 2 and not isinstance(plus, _LATE) and plus:
                 value, plus = plus, new_tile((s.shape[0], 1), dtypes.float32)
                 insn.memset(plus, value)
         emit_activate(d, s, fn, by, plus, cmd)
         if res is not None:
             read_accumulators(res, scalar=True)
+    # Sums are over all elements of a row, so a mask cannot split it.
     how = None if cmd or reduce_res is not None else EACH
     return _kept(_either(dst, emit, (data, scale, bias, reduce_res), data.shape, _out(dtype, data),
                          mask, "activation", name, how=how), reduce_res)
@@ -288,6 +304,7 @@ def activate2(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=Fals
     rec.emit(_ACT2, insn.SCALAR, (
         dst.words(), data.words(), (fn, a), imm(imm0, a, "imm0") if a else (0,), (b,),
         imm(imm1, b, "imm1") if b else (0,),
+        # Only prelu has the parameter.
         insn.number(relu_param if fn == insn.ACT["prelu"] else None),
         (int(bool(reverse0)), int(bool(reverse1)), cmd_of(reduce_cmd, "activate2"),
          optional(reduce_op))))
@@ -337,6 +354,7 @@ def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None,
                                                                           (src, "src")))
     rec.emit(_TSC, insn.VECTOR, (
         dst.words(), src.words(), (a,), imm(imm0, a, "imm0"), (alu(op1, "op1"),),
+        # Only load_reduce begins with imm1.
         insn.number(imm1 if load else None, "imm1"),
         (int(bool(reverse0)), cmd_of(reduce_cmd, "tensor_scalar_cumulative"))))
     return done(rec, first, name)
@@ -376,6 +394,7 @@ def reciprocal(dst=None, data=absent, name=None, mask=None, dtype=None):
 def emit_predicated(dst, src, predicate, reverse=0):
     """dst = src (a tile or a number) where predicate is not 0."""
     tile = src.__class__ is Tensor
+    # Integers are filled as integers, others as bits of float32.
     if tile or not (dst.dtype.integer or dst.dtype.kind == "b"):
         value = (0,) if tile else insn.number(src, "src")
     else:
@@ -394,6 +413,7 @@ def tensor_copy_predicated(dst=None, src=None, predicate=None, reverse_pred=Fals
                  need(predicate, "predicate", "tensor_copy_predicated"))
     if parts is not None:
         dst, src, predicate = parts
+        # Predicates are looked at as bits: 0 or not.
         if predicate.dtype.kind == "b" or predicate.dtype.name == "int8":
             predicate = predicate.view("uint8")
         emit_predicated(dst, src, predicate, reverse_pred)

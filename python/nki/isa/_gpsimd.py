@@ -29,7 +29,9 @@ def _steps(pattern, call):
 
 def affine(index, shape):
     """(pattern, offset, multiplier) of an index over a tile's axes; axis 0 is the partitions."""
+    # Axes end at the last one, as NumPy's.
     coef = [0] * (len(shape) - index.ndim) + list(index.coef)
+    # One element at least; axes of size 1 do not move it.
     pattern = [[coef[a], shape[a]] for a in range(1, len(shape)) if shape[a] > 1] or [[0, 1]]
     return pattern, index.const, coef[0]
 
@@ -46,6 +48,7 @@ def iota(dst=None, pattern=None, offset=0, channel_multiplier=0, name=None, mask
          expr=None):
     """dst = offset + partition * channel_multiplier + pattern. The old style iota(expr, dtype)
     gives a tile of an index expression."""
+    # The old style's first argument.
     expr = dst if isinstance(dst, Index) else expr
     if expr is not None and not isinstance(expr, Index):
         raise KernelError("iota: expr is %s, not an index" % insn.said(expr))
@@ -73,6 +76,7 @@ def affine_select(dst=None, pattern=None, channel_multiplier=0, on_true_tile=Non
                   dtype=None):
     """dst = on_true_tile where (offset + partition * channel_multiplier + pattern) cmp_op 0, else
     on_false_value. The old style takes pred, a mask, and returns a tile."""
+    # The old style: pred, data, the other value.
     if isinstance(dst, Mask):
         pred, dst = dst, None
         on_true_tile = pattern if on_true_tile is None else on_true_tile
@@ -92,12 +96,14 @@ def affine_select(dst=None, pattern=None, channel_multiplier=0, on_true_tile=Non
 def _by_mask(dst, pred, tile, fill, dtype, name, mask):
     if not isinstance(pred, Mask):
         raise KernelError("affine_select: pred=%r is not a comparison of indices" % (pred,))
+    # One of the two terms of an equality is enough, compared by ==.
     if pred.equal:
         terms, cmp = pred.terms[:1], insn.ALU["is_equal"]
     else:
         terms, cmp = pred.terms, insn.ALU["is_ge"]
 
     def emit(d, s):
+        # One instruction for each bound, on what the one before has left.
         for t in terms:
             emit_affine(d, s, fill, *affine(t, tile.shape), cmp)
             s = d
@@ -108,6 +114,7 @@ def _by_mask(dst, pred, tile, fill, dtype, name, mask):
 def local_gather(dst=None, src_buffer=None, index=None, num_elem_per_idx=1, num_valid_indices=None,
                  name=None, mask=None, dtype=None):
     """dst = src_buffer at indices that sixteen partitions share."""
+    # The old style: src, index, and up to two numbers.
     if dst is not None and index.__class__ is not Tensor:
         num = [x for x in (index, num_elem_per_idx, num_valid_indices) if x is not None]
         dst, src_buffer, index = None, dst, src_buffer
@@ -120,6 +127,7 @@ def local_gather(dst=None, src_buffer=None, index=None, num_elem_per_idx=1, num_
     each = number_of(num_elem_per_idx, "num_elem_per_idx", "local_gather")
     valid = 0 if num_valid_indices is None else \
         number_of(num_valid_indices, "num_valid_indices", "local_gather")
+    # Sixteen partitions share their indices.
     count = valid or index.free_size * 16
 
     def emit(d, s, i):
@@ -135,6 +143,7 @@ def emit_n_gather(dst, src, index):
     """512 indices at a time."""
     n = index.free_size
     flat_d, flat_i = (t.reshape((t.shape[0], n)) for t in (dst, index))
+    # 512 is what one instruction takes.
     for at in range(0, n, 512):
         end = min(at + 512, n)
         record.active().emit(_NGATHER, insn.GPSIMD, (flat_d[:, at:end].words(), src.words(),
@@ -200,6 +209,7 @@ def dropout(dst=None, data=None, prob=None, name=None, mask=None, dtype=None):
 def rng(dst=None, engine=c.engine.vector, name=None, shape=None, dtype=None, mask=None):
     """dst = random bits."""
     e = engine_of(engine, "rng")
+    # The old style gives a shape for dst.
     if dst is None or isinstance(dst, (tuple, list)):
         return returned(shape or dst, dtypes.find(dtype),
                         lambda d: record.active().emit(_RNG, e, (d.words(),)), (), call="rng")

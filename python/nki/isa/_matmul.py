@@ -49,7 +49,7 @@ def _sum_flags(dst, accumulate):
     if zero is None:
         words, first = dst.words(), False
     else:
-        dst.storage.zero = None
+        dst.storage.zero = None  # else words() would write the zeros
         words, first = dst.words(), zero.start(dst)
         dst.storage.zero = zero
     if accumulate is None:
@@ -67,8 +67,12 @@ def emit_matmul(dst, stationary, moving, accumulate=None, transpose=0, onezero=(
         raise KernelError("nc_matmul: stationary has %d partitions, moving %d: they are summed "
                           "over, so both need the same number"
                           % (stationary.shape[0], moving.shape[0]))
+    # With double rows the order of free dimensions says which are paired, so that they are not
+    # merged.
     fixed = stationary.exact_words() if perf else stationary.words()
     weights = fixed + K.pack((transpose, onezero[0], perf) + tiling)
+    # The array keeps the weights until others are loaded; what came between may have changed
+    # the tile.
     if rec.weights != weights or rec.weights_at != rec.count:
         rec.emit(_LOAD, 0, (weights,))
     words, acc, flags = _sum_flags(dst, accumulate)
@@ -100,11 +104,13 @@ def nc_matmul(dst=None, stationary=None, moving=absent, is_stationary_onezero=Fa
     """dst[M, N] (+)= stationary[K, M].T @ moving[K, N], dst in PSUM, the others in SBUF.
     accumulate: False writes, True adds, None first writes and then adds."""
     if moving.__class__ is not Tensor:
+        # The old style is (stationary, moving).
         if moving is absent:
             dst, stationary, moving = None, dst if dst is not None else stationary, \
                 stationary if dst is not None else moving
         if moving.__class__ is not Masked:
             moving = need(moving, "moving", "nc_matmul")
+    # Masks of operands become bounds of their axes.
     stationary, moving, part = of_parts(stationary, moving, True)
     stationary = need(stationary, "stationary", "nc_matmul")
     perf, tiling = _perf(perf_mode), _tiling(tile_position, tile_size)
@@ -115,11 +121,13 @@ def nc_matmul(dst=None, stationary=None, moving=absent, is_stationary_onezero=Fa
         emit_matmul(d, s, m, None if add else accumulate, transpose, onezero, perf, tiling)
     if dst is None:
         def old(d, s, m, add=False):
+            # The old style takes operands in PSUM, too.
             s, m = insn.in_sbuf(s), insn.in_sbuf(m)
             emit(d, s, m, False if accumulate is None else accumulate, add)
         mask, stationary, moving, part = summed(mask, stationary, moving, part, "nc_matmul")
         rows = stationary.shape[-1] if perf else stationary.free_size
         free = moving.shape[2:] if perf else moving.shape[1:]
+        # A transpose keeps its type from trn2 on.
         out = dtypes.find(dtype) if dtype is not None else \
             moving.dtype if transpose and record.active().gen > 2 else dtypes.float32
         into = Part(old, part)
@@ -146,7 +154,9 @@ def of_parts(x, y, transposed):
         raise NotBuilt("a matmul of a tile under the mask %s: a mask of an operand bounds single "
                        "axes" % mask)
     (a, _, _), (b, _, _) = found
+    # The axis that is summed over, and the other one of x.
     k, m = (0, 1) if transposed else (1, 0)
+    # What is summed over is what both leave.
     both = [r for r in (a.get(k), b.get(0)) if r]
     inner = (max(lo for lo, _ in both), min(hi for _, hi in both)) if both else None
 
@@ -182,8 +192,10 @@ def summed(mask, stationary, moving, part, call):
     ranges, rest, empty = mask_ranges(mask)
     if empty:
         return False, stationary, moving, part
+    # Axes that the mask bounds at all.
     cut = {a for a, (lo, hi) in ranges.items() for t in (stationary, moving)
            if lo or (a < t.ndim and hi < t.shape[a])}
+    # Only if the sizes tell which operand it is of.
     of_moving = 1 in cut and part is None and stationary.ndim == moving.ndim == 2 and \
         mask.size[1] == moving.shape[1] != stationary.shape[1]
     if rest or cut - ({0, 1} if of_moving else {0}) or \
@@ -191,6 +203,7 @@ def summed(mask, stationary, moving, part, call):
         raise NotBuilt("%s: mask %s: it may bound the partitions of both operands, or the elements "
                        "of moving, which are not as many as those of stationary; give the call "
                        "parts of them for other bounds" % (call, mask))
+    # Rows of the result are of stationary, columns of moving.
     if of_moving:
         part = {}, {1: ranges[1]}, {1: ranges[1]}
     ranges = {a: r for a, r in ranges.items() if a == 0}
@@ -209,6 +222,7 @@ def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_p
     rec.emit(_LOADX, 0, (stationary.words(), stationary_scale.words(), (row, rows)))
     words, acc, flags = _sum_flags(dst, accumulate)
     rec.emit(_MATMULX, 0, (words, moving.words(), moving_scale.words(), (acc, 0, row, rows)), flags)
+    # The array has other weights now.
     rec.weights = None
     return done(rec, first, name)
 
@@ -216,7 +230,9 @@ def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_p
 def constant_tile(rec, key, make):
     """What make() gives, a tile that nothing changes: made once in a kernel, but in each round of a
     loop at run time."""
+    # In a loop at run time a tile of an earlier round may not be there.
     if key not in rec.identities or rec.loops:
+        # What is held back stays so while the tile is made.
         pending, rec.pending = rec.pending, None
         tile = make()
         rec.pending = pending
@@ -227,6 +243,7 @@ def constant_tile(rec, key, make):
 
 
 def _identity(dtype):
+    # The bits of 1 in each type; of integers 1 itself.
     host = np.zeros((128, 128), "u%d" % dtype.size)
     one = {"float32": 0x3F800000, "tfloat32": 0x3F800000, "bfloat16": 0x3F80,
            "float16": 0x3C00, "float8_e4m3": 0x38, "float8_e4m3fn": 0x38, "float8_e5m2": 0x3C,
@@ -253,16 +270,19 @@ def turn(dst, data):
     if name and rec.gen > 2:
         data = data.view(name)
         dst = dst.view(name) if dst.dtype.size == data.dtype.size else dst
+    # A matmul that moves its operand unchanged.
     emit_matmul(dst, data, identity(data.shape[0], data.dtype), accumulate=False, transpose=1)
 
 
 def emit_transpose(dst, data):
     """The same, with errors of nc_transpose."""
+    # Larger data has its own message below.
     if data.free_size <= 128:
         _needs_transposed(dst, data)
     try:
         turn(dst, data)
     except KernelError as error:
+        # The user has called another function.
         for words, others in (("nc_matmul stationary", "nc_transpose data"),
                               ("nc_matmul", "nc_transpose"), ("the stationary operand", "it")):
             error.put(words, others)
@@ -277,6 +297,7 @@ def old_transpose(dst, data):
         insn.tensor_copy(wide, data)
         data = wide
     into = dst
+    # The tensor engine writes PSUM alone, from trn2 on in the type of its operand.
     if dst.memory != PSUM or (dst.dtype is not data.dtype and record.active().gen > 2):
         into = new_tile((data.free_size, data.shape[0]),
                         data.dtype if record.active().gen > 2 else dtypes.float32, PSUM)
@@ -292,6 +313,7 @@ def emit_transpose32(dst, data):
     if parts <= BLOCK and free <= BLOCK:
         record.active().emit(_TRANSPOSE32, insn.VECTOR, (dst.words(), data.words()))
         return
+    # Blocks begin at partitions that an engine reaches.
     data, into = insn.reachable(_flat(data)), dst
     if dst.dtype is not data.dtype or dst.ndim > 2 or not insn.starts_well(dst):
         into = new_tile((free, parts), data.dtype)
@@ -314,6 +336,7 @@ def _needs_transposed(dst, data):
 
 def _flat(t):
     """A tile with one free dimension; a copy if its elements do not lie so."""
+    # A reshape of them would need a copy as well.
     if t.ndim > 2 and not t.is_contiguous():
         copy = new_tile(t.shape, t.dtype)
         insn.tensor_copy(copy, t)
@@ -341,6 +364,7 @@ def returned_transpose(data, dtype, emit, memory, mask, call, multi=False):
 
     def cut(d, s):
         ranges, exchanged, empty = left
+        # Only in a new tile; in the user's, the rest stays.
         if d is made[0]:
             insn.memset(d, 0)
         if not empty:
@@ -348,6 +372,7 @@ def returned_transpose(data, dtype, emit, memory, mask, call, multi=False):
     tile = returned(shape, dtype, cut if left else emit, (data,), memory, call=call, multi=multi)
     if left:
         made.append(tile)
+        # An assignment of the tile leaves what the mask leaves out.
         tile.storage.left = masked(Ranges((left[1], [], left[2])), call, insn.assign)
     return tile
 
@@ -364,12 +389,14 @@ def nc_transpose(dst=None, data=absent, engine=c.engine.unknown, name=None, mask
     if dst is None:
         vector = engine is c.engine.vector
         out = dtypes.find(dtype) if dtype is not None else data.dtype
+        # trn1's tensor engine writes float32.
         if not vector and record.active().gen == 2:
             out = dtypes.float32
         return returned_transpose(data, out, emit_transpose32 if vector else old_transpose,
                                   SBUF if vector else PSUM, mask, "nc_transpose", not small)
     dst = need(dst, "dst", "nc_transpose")
     e = engine_of(engine, "nc_transpose")
+    # Unknown: tensor into PSUM, else vector.
     if e == -1:
         e = insn.TENSOR if dst.memory == PSUM and (data.memory == SBUF or not
                                                    small) else insn.VECTOR

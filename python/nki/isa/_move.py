@@ -31,12 +31,14 @@ def _priority(priority):
 
 def _queue(rec, flags, engine):
     """The queue of a hwdge transfer that names its engine, else -1: the builder chooses."""
+    # All names that leave it open.
     if engine in (None, c.engine.unknown, c.engine.dma):
         return -1
     if not flags & K.HWDGE:
         raise KernelError("dma_copy: engine=%s is for dge_mode.hwdge"
                           % getattr(engine, "name", insn.said(engine)))
     key = ("queue", engine)
+    # One queue for each engine.
     if key not in rec.named:
         rec.named[key] = rec.builder.queue(2, engine_of(engine, "dma_copy"))
     return rec.named[key]
@@ -71,6 +73,7 @@ def dma_transpose(dst=None, src=absent, axes=None, priority=None, dge_mode=c.dge
                   oob_mode=c.oob_mode.error, name=None, mask=None, dtype=None):
     """dst = src with its axes reversed, of four [3, 1, 2, 0]. Without dst a tile is returned."""
     if src.__class__ is not Tensor:
+        # The old style is (src, axes).
         if src is absent or src.__class__ in (tuple, list):
             dst, src, axes = None, dst, axes if axes is not None or src is absent else src
         src = need(src, "src", "dma_transpose")
@@ -78,6 +81,7 @@ def dma_transpose(dst=None, src=absent, axes=None, priority=None, dge_mode=c.dge
     if dtype is not None and _type(dtype) is not src.dtype:
         raise NotBuilt("dma_transpose: dtype=%s of %s: it moves elements as they are; copy the "
                        "result" % (_type(dtype), src.dtype))
+    # The only orders that the machine has.
     order = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim)
     if order is None or (axes is not None and (
             not isinstance(axes, (list, tuple)) or tuple(axes) != order)):
@@ -140,6 +144,7 @@ def tensor_copy(dst=None, src=absent, engine=c.engine.unknown, name=None, mask=N
     """dst = src between tiles in SBUF and PSUM."""
     if src.__class__ is not Tensor:
         if src.__class__ is c.engine:
+            # The old style is (src, engine).
             engine, src = src, absent
         dst, src = (None, need(dst, "src", "tensor_copy")) if src is absent else \
             (dst, need(src, "src", "tensor_copy"))
@@ -185,6 +190,7 @@ def memset(dst=None, value=None, engine=c.engine.unknown, name=None, shape=None,
     else:
         masked(mask, "memset", lambda d: insn.memset(d, value, e), EACH)(dst)
     s = dst.storage
+    # A whole tile of zeros in PSUM: a matmul that adds to it may write instead.
     if s.memory == PSUM and mask is None and not value and dst.size == s.parts * s.free:
         s.zero = record.ZeroState(s, filled=True)
     return done(rec, first, name)
@@ -221,6 +227,7 @@ def nc_stream_shuffle(dst=None, src=None, shuffle_mask=None, name=None, mask=Non
 def register_alloc(x=None):
     """A new register; it holds x if that is given."""
     r = Register()
+    # Its number is taken in the order of the source.
     r.number()
     if x is not None:
         if x.__class__ is Tensor:
@@ -242,6 +249,7 @@ def _writable(dst, call):
 def register_move(dst, src):
     """dst = a whole number or another register."""
     rec, number = record.active(), _writable(dst, "register_move")
+    # A float's bits, as they are.
     if isinstance(src, RegisterValue) and src.is_float():
         rec.emit(insn.OP["mov"], -1, ((number,), (1, src.number())))
         dst.writes("float32")
@@ -264,11 +272,13 @@ def register_store(dst, src):
     rec = record.active()
     dst = need(dst, "dst", "register_store")
     if not isinstance(src, RegisterValue):
+        # A number goes by way of a register of its own.
         r = register_alloc(src)
     else:
         r = src
     dst.storage.written = True
     number = r.number() if r.is_float() else insn.plain_register(r)
+    # As it is, where the types are of one kind; else converted by a copy.
     if r.is_float() == bool(dst.dtype.float):
         rec.emit(insn.OP["tensor_store"], -1, (dst.words(), (number,)))
         return
@@ -292,6 +302,7 @@ def tensor_copy_dynamic_dst(*args, **kwargs):
 def _pair(name):
     """The recorder of a core that has a second core."""
     rec = record.active()
+    # The second core runs another program of the grid.
     if rec.cores > 1:
         return rec
     if rec.gen < 3:
@@ -314,6 +325,7 @@ def sendrecv(src=None, dst=None, send_to_rank=None, recv_from_rank=None, pipe_id
     first = rec.count
     dst, src = need(dst, "dst", "sendrecv"), need(src, "src", "sendrecv")
     for what, rank in (("send_to_rank", send_to_rank), ("recv_from_rank", recv_from_rank)):
+        # With two cores the other one is both.
         if number_of(rank, what, "sendrecv") != 1 - rec.core:
             raise KernelError("sendrecv: %s=%d: core %d exchanges with core %d, the other one of "
                               "its logical core" % (what, rank, rec.core, 1 - rec.core))
@@ -332,6 +344,7 @@ def core_barrier(data=None, cores=None, engine=c.engine.gpsimd, name=None):
     nothing on one core."""
     among = {whole(x) for x in cores} if isinstance(cores, (tuple, list)) else {whole(cores)}
     rec = record.active()
+    # One core has nobody to wait for.
     if len(among) == 1 or rec.cores == rec.programs == 1:
         return None
     rec = _pair("core_barrier")

@@ -23,6 +23,7 @@ _LOAD, _FIND, _REPLACE = insn.OP["match_value_load"], insn.OP["find_index8"], \
 
 def axes_of(axis, ndim, call):
     """The axes as sorted numbers from 1."""
+    # One axis, as most calls have it.
     if axis.__class__ is int and 0 < axis < ndim:
         return [axis]
     axes = [insn.whole(a) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
@@ -39,6 +40,7 @@ def axes_of(axis, ndim, call):
 
 def _merged(shape, steps):
     """Pairs (step, num) of dimensions, merged where they are dense; at least one."""
+    # From the outermost on; a dimension of 1 joins any.
     dims = []
     for n, s in zip(shape, steps):
         if n == 1:
@@ -55,6 +57,7 @@ def emit_reduce(dst, src, op, axes, negate=0):
     if len(src.shape) == 2 and src.shape[1] > 1:  # by far the most frequent: its words are exact
         recorders[0].emit(_REDUCE, insn.VECTOR, (dst, src, (op, 1, 1 if negate else 0)))
         return
+    # The machine reduces the last dimensions: those that stay come first.
     keep = [d for d in range(1, src.ndim) if d not in axes]
     kept = _merged([src.shape[d] for d in keep], [src.steps[d] for d in keep])
     cut = _merged([src.shape[d] for d in axes], [src.steps[d] for d in axes]) or [(1, 1)]
@@ -82,12 +85,14 @@ def reduced_shape(shape, axes, keepdims):
 def tensor_reduce(dst=None, op=None, data=None, axis=None, negate=False, keepdims=False, name=None,
                   mask=None, dtype=None):
     """dst = op over the last free axes of data, in float32; negate changes the sign."""
+    # The old style is (op, data, axis).
     if dst is not None and dst.__class__ is not Tensor and ops.is_op(dst):
         dst, op, data, axis = None, dst, op if op is not None else data, \
             data if axis is None else axis
     data = need(data, "data", "tensor_reduce")
     axes = axes_of(axis, data.ndim, "tensor_reduce")
     code = alu(op)
+    # Without dst, the old style takes any axes.
     if dst is not None and axes != list(range(axes[0], data.ndim)):
         raise KernelError("tensor_reduce: axis %s of %d dimensions: the axes must be the last "
                           "ones, without a gap" % (axis, data.ndim))
@@ -114,6 +119,7 @@ def tensor_reduce(dst=None, op=None, data=None, axis=None, negate=False, keepdim
 
 
 def _places(t):
+    # Elements of a partition, each by its number.
     places = np.array([t.off])
     for n, step in zip(t.shape[1:], t.steps[1:]):
         places = (places[:, None] + np.arange(n) * step).ravel()
@@ -140,6 +146,7 @@ def _masked_reduce(data, emit, axes, keepdims, dtype, mask):
         part = crop(mask, "tensor_reduce", s)
         if part is None:  # nothing is left
             return
+        # Rows that the mask leaves out are not written by the reduction.
         if d.shape[0] != s.shape[0] or part[0].shape[0] != s.shape[0]:
             insn.memset(d, 0)
         cut(d, s)
@@ -150,6 +157,7 @@ def _masked_reduce(data, emit, axes, keepdims, dtype, mask):
 
 def tensor_partition_reduce(dst=None, op=None, data=None, name=None, mask=None, dtype=None):
     """dst[1, N] = op over the partitions of data, on gpsimd."""
+    # The old style is (op, data).
     if dst is not None and dst.__class__ is not Tensor:
         dst, op, data = None, dst, op if op is not None else data
     data = need(data, "data", "tensor_partition_reduce")
@@ -187,6 +195,7 @@ def range_select(dst=None, on_true_tile=None, comp_op0=None, comp_op1=None, boun
             insn.number(None), (cmd, alu(reduce_op or "max", "reduce_op") if cmd else 0)))
         if res is not None:
             read_accumulators(res)
+    # The rows' maximum is of all elements, and so cannot be made of parts.
     if cmd or reduce_res is not None:
         _from_the_start(mask, "range_select")
     return _either(dst, emit, (on_true_tile, bound0, bound1, reduce_res), on_true_tile.shape,
@@ -196,6 +205,7 @@ def range_select(dst=None, on_true_tile=None, comp_op0=None, comp_op1=None, boun
 
 def _from_the_start(mask, call):
     """Refuses a mask that leaves out the first elements, from which places are counted."""
+    # Axis 0 is rows, which are independent.
     if any(a and lo for a, (lo, _) in mask_ranges(mask)[0].items()):
         raise NotBuilt("%s: mask %s: it must begin at element 0 of the rows" % (call, mask))
 
@@ -210,6 +220,7 @@ def select_reduce(dst=None, predicate=None, on_true=None, on_false=None, reduce_
     """
     rec = record.active()
     first = rec.count
+    # The fields of the reduction are 0 without one.
     cmd = cmd_of(reduce_cmd, "select_reduce")
     predicate = need(predicate, "predicate", "select_reduce")
     if predicate.dtype.kind == "b":
@@ -273,6 +284,7 @@ def nc_find_index8(dst=None, data=None, vals=absent, name=None, mask=None, dtype
 
     def emit(d, s, v):
         rec = record.active()
+        # The eight values are kept by the engine for the next instruction.
         rec.emit(_LOAD, insn.VECTOR, (v.words(),))
         rec.emit(_FIND, insn.VECTOR, (d.words(), s.words()))
     data, vals = need(data, "data", "nc_find_index8"), _eight(vals, "nc_find_index8")
@@ -293,6 +305,7 @@ def nc_match_replace8(dst=None, data=None, vals=None, imm=None, dst_idx=None, na
         rec.emit(_LOAD, insn.VECTOR, (v.words(),))
         rec.emit(_REPLACE, insn.VECTOR, (d.words(), s.words(), insn.number(imm, "imm"),
                                          places.words() if places is not None else (0,)))
+    # The rest of the new tile is zero, as for other calls.
     if mask is not None and dst is None:
         tile = new_tile(data.shape, _out(dtype, data))
         clear_outside(tile, mask)
@@ -308,6 +321,7 @@ def _rows_of(mask, emit):
         parts = crop(mask, "nc_match_replace8", d, s)
         if parts is None:
             return
+        # The [P, 8] tiles have a row for each of data's.
         rows = parts[0].shape[0]
         emit(parts[0], parts[1], v[0:rows], places[0:rows] if places is not None else None)
     return cut

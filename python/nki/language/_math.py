@@ -42,30 +42,37 @@ def _tile(x, call):
 
 def emit_binary(d, op, x, y):
     """d = x op y for tiles and numbers of any broadcast shapes."""
+    # An operand that begins where no engine starts is copied.
     if x.__class__ is Tensor and x.part:
         x = insn.reachable(x)
     if y.__class__ is Tensor:
         if y.part:
             y = insn.reachable(y)
+    # A number is an immediate, but not of pow, which takes tiles alone.
     elif x.__class__ is Tensor and op != _POW:
         return emit_ts(d, x, op, y)
     if x.__class__ is not Tensor:
+        # Nor on the left of an operator on bits.
         if op == _POW or (_is_tile(y) and y.dtype.integer and op in ops.BITS):
             x = _filled(x, y)
             return emit_binary(d, op, x, y)
         return emit_ts(d, y, op, x, 1)
     if y.__class__ is not Tensor:
         return emit_binary(d, op, x, _filled(y, x))
+    # Words are exact only as tiles: an immediate goes by float32.
     words = x.dtype.size == 4 and x.dtype.integer and y.dtype.integer
     exact = words or op in ops.BITS or op == _POW
+    # One number for each partition is an operand like a number.
     if y.free_size == 1 and x.free_size > 1 and not exact and y.shape[0] == x.shape[0]:
         return emit_ts(d, x, op, _column(y))
     if x.free_size == 1 and y.free_size > 1 and not exact and y.shape[0] == x.shape[0]:
         return emit_ts(d, y, op, _column(x), 1)
     shape, x, y = paired(x, y)
     x, y = aligned(x, shape), aligned(y, shape)
+    # At most one operand of an instruction is in PSUM.
     if x.memory == y.memory == PSUM:
         y = insn.in_sbuf(y)
+    # gpsimd has no way to PSUM.
     if op == _POW:
         x, y = insn.in_sbuf(x), insn.in_sbuf(y)
         if d.memory == PSUM:
@@ -97,6 +104,7 @@ def _result_type(x, y, dtype):
     if x.__class__ is Tensor is y.__class__:
         return dtypes.promote(x.dtype, y.dtype)
     tile, number = (x, y) if x.__class__ is Tensor else (y, x)
+    # What NumPy would give: a fraction does not fit in an integer type.
     if tile.dtype.integer and isinstance(number, float) and not number.is_integer():
         return float32
     return tile.dtype
@@ -126,6 +134,7 @@ def _binary(name, x, y, dtype=None, mask=None):
         shape = x.shape
     else:
         shape, x, y = paired(x, y)
+    # A mask cuts axes, so that the operands need all of them.
     if mask is not None and mask is not True:
         x, y = (aligned(t, shape) if _is_tile(t) and t.free_size > 1 else t for t in (x, y))
     return returned(shape, _result_type(x, y, dtype), emit, (x, y), SBUF, mask, "nl." + name,
@@ -186,6 +195,7 @@ def divide(x, y, dtype=None, mask=None):
     x, y = _tile(x, "nl.divide"), _tile(y, "nl.divide")
     if not _is_tile(x) and not _is_tile(y):
         raise KernelError("nl.divide of %r and %r: one operand must be a tile" % (x, y))
+    # A number's reciprocal is made here.
     if not _is_tile(y):
         t = float32 if x.dtype.integer else x.dtype
         with np.errstate(divide="ignore"):  # by 0: infinite, as NumPy's
@@ -300,6 +310,7 @@ def logical_not(x, dtype=None, mask=None):
 
 def _rounded(s):
     """(the whole numbers nearest to s as float32, s as float32)."""
+    # A copy to int32 rounds to nearest.
     near, back = new_tile(s.shape, int32), new_tile(s.shape, float32)
     insn.tensor_copy(near, s)
     insn.tensor_copy(back, near)
@@ -308,6 +319,7 @@ def _rounded(s):
 
 def _keep_large(d, s):
     """Numbers from 2^23 on are whole: they stay as they are."""
+    # int32 has room up to 2^31; floats from 2^23 on have no fraction.
     large = new_tile(s.shape, find("uint8"))
     emit_ts(large, s, _ALU["abs"], None, 0, _ALU["is_ge"], 8388608.0)
     source = s
@@ -326,6 +338,7 @@ def _steps_to(compare, sign):
         into = new_tile(s.shape, d.dtype)
         emit_tt(into, near, off, _ALU[sign])
         _keep_large(into, source)
+        # Through a tile of its own, since d may be what s is.
         insn.tensor_copy(d, into)
     return emit
 
@@ -343,6 +356,7 @@ def ceil(x, dtype=None, mask=None):
 def trunc(x, dtype=None, mask=None):
     """x without its fraction."""
     def emit(d, s):
+        # The magnitude rounded down, with the sign of x.
         size, signs = new_tile(s.shape, float32), new_tile(s.shape, float32)
         emit_activate(size, s, _ACT["abs"])
         emit_activate(signs, s, _ACT["sign"])
@@ -358,12 +372,15 @@ def _sine(d, s, shift):
     emit_ts(x, s, _ALU["add"], shift)
     emit_ts(turns, x, _ALU["mult"], 1.0 / (2 * math.pi))
     near = _rounded(turns)
+    # 2 pi in two parts, the first with few bits, so that its product with a whole number is
+    # exact.
     for part in (-6.28125, -(2 * math.pi - 6.28125)):
         step = new_tile(s.shape, float32)
         record.active().emit(insn.OP["scalar_tensor_tensor"], insn.VECTOR, (
             step.words(), near.words(), (_ALU["mult"],), insn.number(part), (_ALU["add"],),
             x.words(), (0, 0)))
         x = step
+    # float32's next below pi: rounding may have led beyond it.
     pi = 3.1415925
     emit_ts(x, x, _ALU["min"], pi, 0, _ALU["max"], -pi)
     emit_activate(d, x, _ACT["sin"])

@@ -53,6 +53,7 @@ def load(src, dtype=None, mask=None):
     emit = insn.dma_copy
     if mask is not None and not src.dyn:
         mask = effective(mask, shape)
+    # Rows whose index is out of range are left as they are.
     elif mask is not None and src.has("gather"):
         def emit(d, s):
             insn.dma_copy(d, s, oob=1)
@@ -71,12 +72,14 @@ def store(dst, value, mask=None):
     if mask is not None and value.__class__ is Tensor:
         dst, value = as_asked(dst), as_asked(value)
         mask = effective(mask, dst.shape, value.shape)
+    # By far the most frequent: all of both.
     if mask is None and value.__class__ is Tensor and value.shape == dst.shape:
         insn.dma_copy(dst, value if value.storage.memory != PSUM else insn.in_sbuf(value))
         return None
     if value is None:
         raise KernelError("nl.store: value is None, not a tile or a number")
     if not isinstance(value, Tensor) and not hasattr(value, "as_tensor"):
+        # A number fills the part that the mask leaves.
         return insn.assign(dst if mask is None else dst.cropped(mask_ranges(mask)[0]), value)
     value = need(value, "value", "nl.store")
     shape = _tile_shape(dst.shape)
@@ -85,6 +88,7 @@ def store(dst, value, mask=None):
 
     def emit(d, v):
         insn.dma_copy(d, insn.in_sbuf(v) if v.memory == PSUM else v)
+    # Many pieces: it is read, selected from, and written back.
     if mask is not None and _crosses(mask) and dst.storage.role == ROLE_INPUT and \
             pieces(*mask_ranges(mask)[:2], PIECES) is None:  # what stays has been written
         _store_selected(dst, value, mask)
@@ -115,8 +119,10 @@ def _store_selected(dst, value, mask):
         return
     d, v = dst.cropped(ranges), value.cropped(ranges)
     old = new_tile(d.shape, d.dtype)
+    # The builder orders the two transfers by the bytes that they share.
     insn.dma_copy(old, d)
     keep = mask_tile(ranges, rest, d.shape, "nl.store")
+    # The instruction's operands have one type.
     if v.dtype is not old.dtype or v.memory == PSUM:
         same = new_tile(d.shape, d.dtype)
         insn.tensor_copy(same, v)
@@ -131,6 +137,7 @@ def atomic_rmw(dst, value, op, mask=None):
     from soma.ops import alu
     code = alu(op)
     dst, value = need(dst, "dst", "nl.atomic_rmw"), need(value, "value", "nl.atomic_rmw")
+    # Adds in memory, by the DMA engines.
     masked(mask, "nl.atomic_rmw", lambda d, v: insn.dma_copy(d, v, op=code),
            how=DMA)(dst, value)
 
@@ -169,11 +176,13 @@ def _spread(rec, x, parts):
             (flat is not source or x.free_size <= _BANK):
         wide = _times_ones(rec, flat, parts, x.free_size, x.dtype)
         return wide.reshape((parts,) + tuple(x.shape[1:]))
+    # Shuffles work within 32 partitions, from the first of them.
     if source.part % 32:
         moved = insn.tile(1, source.free_size, source.dtype)
         insn.dma_copy(moved, source)
         flat = moved
     wide = insn.tile(parts, x.free_size, x.dtype)
+    # All from partition 0 of the 32.
     rec.emit(_MASK, insn.VECTOR, ((32,) + (0,) * 32,))
     for at in range(0, parts, 32):
         rec.emit(_SHUFFLE, insn.VECTOR, (wide[at:min(at + 32, parts)].words(), flat.words()))
@@ -191,6 +200,7 @@ def _times_ones(rec, row, parts, n, dtype):
     ones = ones[row.part:row.part + 1, 0:parts]
     single = (1, 0) if dtype is float32 else (0, 0)
     if n <= _BANK and dtype is float32:
+        # A bank is what one matmul can write.
         sums = insn.tile(parts, n, float32, PSUM)
         emit_matmul(sums, ones, row, accumulate=False, onezero=single)
         return sums
@@ -214,6 +224,7 @@ def aligned(x, shape):
     """x over a broadcast shape; partitions are copied, free dimensions are repeated by steps."""
     if x.shape == tuple(shape):
         return x
+    # The first axes are new; the old partitions lie one after another in one.
     if len(x.shape) < len(shape):  # as NumPy's: its partitions become a free dimension
         lead = (1,) * (len(shape) - len(x.shape))
         wide = insn.tile(1, x.size, x.dtype).reshape(lead + tuple(x.shape))
@@ -222,6 +233,7 @@ def aligned(x, shape):
         else:
             insn.relaid(wide, x)
             x = wide
+    # Engines repeat free elements by a step of 0, not partitions.
     if x.shape[0] == 1 and shape[0] > 1:
         x = spread(x, shape[0])
     return x.broadcast_steps(shape)
@@ -237,6 +249,7 @@ def broadcast_to(x, shape=None, dtype=None, mask=None):
     t = x.dtype if dtype is None else find(dtype)
     if x.shape == shape and t is x.dtype:
         return x
+    # Without a copy: a view that repeats.
     if t is x.dtype and (x.shape[0] == shape[0] or not x.storage.memory):
         return x.broadcast_steps(shape)
     if not x.storage.memory:
