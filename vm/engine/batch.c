@@ -335,17 +335,20 @@ static void run_now(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight 
 /* An instruction that is not cut: what it meets and what its engine has yet to do come first. So
  * does, of a product, what is going: it may need the other threads. */
 static void run_whole(struct vm_batch *b, vm_core *c, unsigned e, const vm_flight *f) {
-  const waiting x = {.c = c,
-                     .item = &f->item,
-                     .engine = (uint8_t)e,
-                     .lanes.part = NO_PART,
-                     .wide = all_of(&f->item)};
-  bool alone = f->item.copies || (e == ISA_ENG_tensor && f->item.ndst && !isa_insn_turns(f->in));
-  if (meets(b->next, &x))
-    flush(b);
-  else if (alone || meets(b->going, &x))
-    finish(b);
-  if (!c->run->ended) run_now(b, c, e, f);
+  if (b->next->n || b->going->n) {
+    const waiting x = {.c = c,
+                       .item = &f->item,
+                       .engine = (uint8_t)e,
+                       .lanes.part = NO_PART,
+                       .wide = all_of(&f->item)};
+    bool alone = f->item.copies || (e == ISA_ENG_tensor && f->item.ndst && !isa_insn_turns(f->in));
+    if (meets(b->next, &x))
+      flush(b);
+    else if (alone || meets(b->going, &x))
+      finish(b);
+    if (c->run->ended) return;
+  }
+  run_now(b, c, e, f);
 }
 
 /* Whether an instruction begins no list. */
@@ -359,21 +362,23 @@ static bool nothing_waits(const struct vm_batch *b) {
 
 void vm_batch_flight(vm_core *c, unsigned e, const vm_flight *f) {
   struct vm_batch *b = c->run->batch;
-  waiting w = {.fn = do_flight,
-               .c = c,
-               .item = &f->item,
-               .in = f->in,
-               .a = &f->a,
-               .pc = f->pc,
-               .engine = (uint8_t)e};
+  vm_lanes l;
   bool brief = nothing_waits(b) && !b->eager && is_brief(b, f);
-  bool cut = vm_lanes_rows[f->in->op].least && !brief && vm_lanes_of(c, f, &w.lanes);
-  bool waits = cut && !b->at_once && w.lanes.straight && !f->item.copies;
+  bool cut = vm_lanes_rows[f->in->op].least && !brief && vm_lanes_of(c, f, &l);
+  bool waits = cut && !b->at_once && l.straight && !f->item.copies;
   if (!waits && !(cut && several(b))) {
     run_whole(b, c, e, f);
     return;
   }
-  w.wide = wide_of(&f->item, &w.lanes);
+  waiting w = {.fn = do_flight,
+               .c = c,
+               .lanes = l,
+               .item = &f->item,
+               .in = f->in,
+               .a = &f->a,
+               .pc = f->pc,
+               .engine = (uint8_t)e,
+               .wide = wide_of(&f->item, &l)};
   if (!waits) w.lanes.part = 0; /* its parts are counted from its first partition */
   defer(b, &w, ns_of(f), waits);
 }
