@@ -148,36 +148,39 @@ static bool same(const soma_view *a, const py_view *b) {
 
 /* ---- t[key] ---------------------------------------------------------------------------------- */
 
-static PyObject *ask(PyObject *self, PyObject *key) {
-  return PyObject_CallMethodObjArgs(self, py._index, key, NULL);
+/* key: NULL if it is the tuple of these keys. */
+static PyObject *ask(PyObject *self, PyObject *const *keys, Py_ssize_t n, PyObject *key) {
+  PyObject *made = key ? Py_NewRef(key) : PyTuple_New(n);
+  for (Py_ssize_t i = 0; !key && made && i < n; i++)
+    if (PyTuple_SetItem(made, i, Py_NewRef(keys[i])) < 0) Py_CLEAR(made);
+  PyObject *found = made ? PyObject_CallMethodObjArgs(self, py._index, made, NULL) : NULL;
+  Py_XDECREF(made);
+  return found;
+}
+
+PyObject *py_view_at(PyObject *self, PyObject *const *keys, Py_ssize_t n, PyObject *key) {
+  py_view *v = (py_view *)self, *t;
+  soma_view s;
+  Py_ssize_t indices = 0;
+  if (n > v->ndim || v->bound || v->dyn) return ask(self, keys, n, key);
+  for (Py_ssize_t i = 0; i < n; i++) indices += PY_IS_INDEX(keys[i]);
+  if (indices && n < v->ndim) return ask(self, keys, n, key);
+  py_view_get(v, &s);
+  int found = indices ? affine(v, keys, &s) : basic(v, keys, (int)n, &s);
+  if (found == OTHER) return ask(self, keys, n, key);
+  if (found == FAILED) return NULL;
+  if (indices == 2 && n == 2 && same(&s, v)) return Py_NewRef(self); /* all of it */
+  if ((t = py_view_like(v)) != NULL) put(t, &s);
+  return (PyObject *)t;
 }
 
 PyObject *py_view_subscript(PyObject *self, PyObject *key) {
-  py_view *v = (py_view *)self, *t;
-  soma_view s;
+  const py_view *v = (py_view *)self;
   PyObject *keys[PY_MAX_DIMS];
   bool tuple = PyTuple_Check(key);
-  Py_ssize_t n = tuple ? PyTuple_Size(key) : 1, indices = 0;
-  /* Views with dynamic parts or bounds have rules of their own. */
-  if (n > v->ndim || v->bound || v->dyn) return ask(self, key);
-  if (key == Py_Ellipsis) {
-    Py_INCREF(self);
-    return self;
-  }
-  for (Py_ssize_t i = 0; i < n; i++) {
-    keys[i] = tuple ? PyTuple_GetItem(key, i) : key;
-    indices += PY_IS_INDEX(keys[i]);
-  }
-  /* Expressions have to name all dimensions, since they say which of the result each makes. */
-  if (indices && n < v->ndim) return ask(self, key);
-  py_view_get(v, &s);
-  int found = indices ? affine(v, keys, &s) : basic(v, keys, (int)n, &s);
-  if (found == OTHER) return ask(self, key);
-  if (found == FAILED) return NULL;
-  if (indices == 2 && n == 2 && same(&s, v)) { /* all of it: the tile itself */
-    Py_INCREF(self);
-    return self;
-  }
-  if ((t = py_view_like(v)) != NULL) put(t, &s);
-  return (PyObject *)t;
+  Py_ssize_t n = tuple ? PyTuple_Size(key) : 1;
+  if (n > v->ndim || v->bound || v->dyn) return ask(self, NULL, 0, key);
+  if (key == Py_Ellipsis) return Py_NewRef(self);
+  for (Py_ssize_t i = 0; i < n; i++) keys[i] = tuple ? PyTuple_GetItem(key, i) : key;
+  return py_view_at(self, keys, n, key);
 }

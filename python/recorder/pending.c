@@ -287,6 +287,18 @@ static int assign(py_recording *r, py_view *view, PyObject *given) {
   return done ? 0 : -1;
 }
 
+int py_assign_to(PyObject *view, PyObject *value) {
+  PyObject *rec = PyList_GetItem(py.recorders, 0);
+  int status = -1;
+  if (rec && view && PY_IS_VIEW(view)) {
+    Py_INCREF(rec);
+    status = assign((py_recording *)rec, (py_view *)view, value);
+    Py_DECREF(rec);
+  }
+  Py_XDECREF(view);
+  return status;
+}
+
 int py_view_assign(PyObject *self, PyObject *key, PyObject *value) {
   if (!value) {
     PyErr_SetString(PyExc_TypeError, "elements of a tensor cannot be deleted");
@@ -300,13 +312,7 @@ int py_view_assign(PyObject *self, PyObject *key, PyObject *value) {
     Py_XDECREF(done);
     return done ? 0 : -1;
   }
-  Py_INCREF(rec);
-  PyObject *view = py_view_subscript(self, key);
-  int status = -1;
-  if (view && PY_IS_VIEW(view)) status = assign((py_recording *)rec, (py_view *)view, value);
-  Py_XDECREF(view);
-  Py_DECREF(rec);
-  return status;
+  return py_assign_to(py_view_subscript(self, key), value);
 }
 
 /* ---- Methods of the recording ---------------------------------------------------------------- */

@@ -206,6 +206,8 @@ void py_view_get(const py_view *v, soma_view *out);
 py_view *py_view_like(const py_view *v);
 bool py_view_add_types(PyObject *module);
 PyObject *py_view_subscript(PyObject *self, PyObject *key);
+/* The same of n keys; key: the object that has them, or NULL if that is a tuple of them. */
+PyObject *py_view_at(PyObject *self, PyObject *const *keys, Py_ssize_t n, PyObject *key);
 
 /* Words of a record. `more`: for those that do not fit. */
 typedef struct py_words {
@@ -292,6 +294,8 @@ int py_retarget(py_recording *r, py_view *value, py_view *view);
 int py_mask_leaves_all(const py_mask *m, const py_view *v);
 /* x[key] = value. */
 int py_view_assign(PyObject *self, PyObject *key, PyObject *value);
+/* The same where `view`, which it takes over, is x[key]; NULL with an error. */
+int py_assign_to(PyObject *view, PyObject *value);
 /* Methods of Recording. */
 PyObject *py_flush_call(PyObject *self, PyObject *none);
 PyObject *py_hold_call(PyObject *self, PyObject *p);
