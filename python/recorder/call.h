@@ -103,8 +103,8 @@ typedef struct py_given {
 bool py_call_bind(const py_call *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
                   py_given *g);
 bool py_call_left_out(const py_call *c, const py_given *g, int argument);
-/* TAKEN, and what a dict has for a key; OTHER if it has nothing. */
-int py_code_of(py_codes *codes, PyObject *key);
+/* TAKEN, and what a dict has for a key, as an object and as a number; OTHER if it has nothing. */
+int py_code_of(py_codes *codes, PyObject *key, PyObject **found, int64_t *word);
 /* What field i, and the engine, are worth. */
 int py_call_value(py_call *c, py_given *g, int i);
 int py_call_engine(py_call *c, py_given *g);

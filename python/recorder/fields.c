@@ -38,19 +38,29 @@ bool py_call_left_out(const py_call *c, const py_given *g, int i) {
   return i < 0 || g->of[i] == c->default_of[i];
 }
 
-/* A key may have no hash. What was found last stays, as most calls of a place are alike. */
-int py_code_of(py_codes *codes, PyObject *key) {
+/* A key may have no hash. What was found last stays, as most calls of a place are alike; the end of
+ * what was there before may run anything, also this. */
+int py_code_of(py_codes *codes, PyObject *key, PyObject **found, int64_t *word) {
   /* By identity: what was asked last is held, so no other object has its address. */
-  if (codes->key == key) return TAKEN;
-  PyObject *found = PyDict_GetItemWithError(codes->dict, key);
-  if (!found) {
+  if (codes->key == key) {
+    *found = codes->found;
+    *word = codes->word;
+    return TAKEN;
+  }
+  *found = PyDict_GetItemWithError(codes->dict, key);
+  if (!*found) {
     if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return FAILED;
     PyErr_Clear();
     return OTHER;
   }
-  if (PyLong_Check(found) && !py_number(found, &codes->word)) return FAILED;
-  py_put(&codes->found, Py_NewRef(found));
-  py_put(&codes->key, Py_NewRef(key));
+  *word = 0;
+  if (PyLong_Check(*found) && !py_number(*found, word)) return FAILED;
+  PyObject *old = codes->key, *old_found = codes->found;
+  codes->key = Py_NewRef(key);
+  codes->found = Py_NewRef(*found);
+  codes->word = *word;
+  Py_XDECREF(old);
+  Py_XDECREF(old_found);
   return TAKEN;
 }
 
@@ -58,10 +68,8 @@ int py_call_engine(py_call *c, py_given *g) {
   g->engine = c->engine;
   g->engine_of = c->any;
   if (py_call_left_out(c, g, c->at_engine)) return TAKEN;
-  int found = py_code_of(&c->engines, g->of[c->at_engine]);
+  int found = py_code_of(&c->engines, g->of[c->at_engine], &g->engine_of, &g->engine);
   if (found != TAKEN) return found;
-  g->engine_of = c->engines.found;
-  g->engine = c->engines.word;
   return PyLong_Check(g->engine_of) ? TAKEN : OTHER;
 }
 
@@ -148,10 +156,12 @@ static int code(py_call *c, py_given *g, int i) {
   /* Only one value of the argument is known here: that of the default, or of the same code. */
   if (f->kind == ONLY && left_out) return TAKEN;
   if (f->kind != ONLY && f->word >= 0 && left_out) return one_word(g, i, f->word);
-  int status = py_code_of(&f->codes, g->of[f->argument]);
+  PyObject *found;
+  int64_t word;
+  int status = py_code_of(&f->codes, g->of[f->argument], &found, &word);
   if (status != TAKEN) return status;
-  if (f->kind == ONLY) return f->codes.word == f->word ? TAKEN : OTHER;
-  return one_word(g, i, f->codes.word);
+  if (f->kind == ONLY) return word == f->word ? TAKEN : OTHER;
+  return one_word(g, i, word);
 }
 
 static int whole(PyObject *x, int64_t *out) {

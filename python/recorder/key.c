@@ -162,8 +162,10 @@ PyObject *py_view_at(PyObject *self, PyObject *const *keys, Py_ssize_t n, PyObje
   py_view *v = (py_view *)self, *t;
   soma_view s;
   Py_ssize_t indices = 0;
+  /* Views with dynamic parts or bounds have rules of their own. */
   if (n > v->ndim || v->bound || v->dyn) return ask(self, keys, n, key);
   for (Py_ssize_t i = 0; i < n; i++) indices += PY_IS_INDEX(keys[i]);
+  /* Expressions have to name all dimensions, since they say which of the result each makes. */
   if (indices && n < v->ndim) return ask(self, keys, n, key);
   py_view_get(v, &s);
   int found = indices ? affine(v, keys, &s) : basic(v, keys, (int)n, &s);

@@ -20,24 +20,25 @@
 
 /* ---- Names and what the module takes from soma's Python (module.c) --------------------------- */
 
-#define PY_NAMES(X)                                                                         \
-  X(asked)                                                                                  \
-  X(assign)                                                                                 \
-  X(at)                                                                                     \
-  X(begin_with_zeros)                                                                       \
-  X(check_bounds)                                                                           \
-  X(code)                                                                                   \
-  X(declare)                                                                                \
-  X(f_back)                                                                                 \
-  X(f_lasti)                                                                                \
-  X(like)                                                                                   \
-  X(named)                                                                                  \
-  X(settle)                                                                                 \
-  X(size)                                                                                   \
-  X(stop)                                                                                   \
-  X(_assign)                                                                                \
-  X(_dropped) X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index) X(_is_kept) \
-      X(_item) X(_keep_order) X(_placed) X(_set_item) X(_tell_older) X(written) X(info) X(tiles)
+#define PY_NAMES(X)                                                                      \
+  X(asked)                                                                               \
+  X(assign)                                                                              \
+  X(at)                                                                                  \
+  X(begin_with_zeros)                                                                    \
+  X(check_bounds)                                                                        \
+  X(code)                                                                                \
+  X(declare)                                                                             \
+  X(f_back)                                                                              \
+  X(f_lasti)                                                                             \
+  X(like)                                                                                \
+  X(named)                                                                               \
+  X(settle)                                                                              \
+  X(size)                                                                                \
+  X(stop)                                                                                \
+  X(_assign)                                                                             \
+  X(_dropped)                                                                            \
+  X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index) X(_is_kept) X(_item) \
+      X(_keep_order) X(_placed) X(_set_item) X(_tell_older) X(written) X(info) X(tiles)
 
 /* What makes expressions, as messages call them. Comparisons are in Python's order of them. */
 #define PY_FORMATS(X)          \
