@@ -229,7 +229,7 @@ static bool place(as_kernel *k, const uint32_t *order) {
     if (k->error.status != ISA_LIMIT) return false;
   }
   k->error.status = ISA_OK;
-  return as_k_place(k);
+  return as_k_place(k) && (!k->nspilled || as_k_schedule_placed(k));
 }
 
 /* From the list as it was recorded to where its tiles lie. */

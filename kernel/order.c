@@ -70,6 +70,7 @@ typedef struct scheduler {
   uint32_t same[ISA_NSTATES]; /* 1 + the last item with each state */
   uint32_t *room[2];          /* by item: bytes in use in the caller's order, SBUF and PSUM */
   bool *begun;                /* by buffer */
+  bool placed;                /* tiles have their places already */
   group *groups;              /* by item */
   uint32_t first_group[ISA_NSTATES], open_group[ISA_NSTATES]; /* not opened; with users left */
   uint32_t *order, n, at_order;
@@ -80,16 +81,21 @@ static touch *touch_of(scheduler *s, uint32_t number) { return &s->touches[numbe
 
 /* ---- Conflicts ------------------------------------------------------------------------------ */
 
-/* The chain of what touches an operand's buffer; tiles at fixed places share one by memory. */
-static uint32_t chain_of(const as_kernel *k, const as_k_operand *o) {
-  return as_k_buf(k, o->buffer)->fixed ? k->nbuffers + o->space : o->buffer - 1;
+/* Whether other tiles may have the bytes of a buffer. */
+static bool has_place(const scheduler *s, const as_k_buffer *b) {
+  return b->fixed || (s->placed && b->space != ISA_HBM);
+}
+/* The chain of what touches an operand's buffer; tiles that have a place share one by memory. */
+static uint32_t chain_of(const scheduler *s, const as_k_operand *o) {
+  const as_k_buffer *b = as_k_buf(s->k, o->buffer);
+  return has_place(s, b) ? s->k->nbuffers + o->space : o->buffer - 1;
 }
 static uint32_t nchains(const as_kernel *k) { return k->nbuffers + ISA_HBM + 1; }
 
-static void bytes_of(const as_kernel *k, const as_k_operand *o, as_k_bytes *x) {
-  const as_k_buffer *b = as_k_buf(k, o->buffer);
-  as_k_bytes_of(k, o, x);
-  if (!b->fixed) return;
+static void bytes_of(const scheduler *s, const as_k_operand *o, as_k_bytes *x) {
+  const as_k_buffer *b = as_k_buf(s->k, o->buffer);
+  as_k_bytes_of(s->k, o, x);
+  if (!has_place(s, b)) return;
   x->lo += b->offset;
   x->hi += b->offset;
 }
@@ -176,9 +182,9 @@ static void enter(scheduler *s) {
   t->group = s->groups[item].of;
   for (unsigned u = 0; u < n; u++) {
     const as_k_operand *o = as_k_use_op(k, it, &uses[u]);
-    uint32_t chain = chain_of(k, o), number = ++s->ntouches;
+    uint32_t chain = chain_of(s, o), number = ++s->ntouches;
     touch *a = touch_of(s, number);
-    bytes_of(k, o, &a->at);
+    bytes_of(s, o, &a->at);
     a->item = item;
     a->prev = s->last[uses[u].writes][chain];
     /* A read waits for writes alone, a write for reads as well. */
@@ -255,6 +261,7 @@ static bool has_room(scheduler *s, uint32_t item, bool take) {
   as_kernel *k = s->k;
   const as_k_item *it = &k->items[item];
   const as_k_use *uses;
+  if (s->placed) return true;
   for (unsigned u = 0, n = as_k_used(k, it, &uses); u < n; u++) {
     uint32_t number = as_k_use_op(k, it, &uses[u])->buffer;
     const as_k_buffer *b = as_k_buf(k, number);
@@ -480,8 +487,7 @@ static bool make_order(scheduler *s) {
   return ok || as_k_nomem(k);
 }
 
-bool as_k_schedule(as_kernel *k, uint32_t **order) {
-  if (!(k->o.passes & AS_PASS_ORDER)) return as_k_choose_engines(k);
+static bool schedule(as_kernel *k, uint32_t **order, bool placed) {
   size_t size = ((size_t)k->nitems + 1) * sizeof **order;
   scheduler *s = isa_zalloc(&k->al, sizeof *s);
   *order = isa_zalloc(&k->al, size);
@@ -489,10 +495,30 @@ bool as_k_schedule(as_kernel *k, uint32_t **order) {
   if (ok) {
     s->k = k;
     s->order = *order;
+    s->placed = placed;
     ok = as_k_lives(k) && as_k_pace_open(&s->pace, k) && make_order(s);
     if (s->pace.k) as_k_pace_close(&s->pace);
     ok = ok && as_k_renew(k, *order, k->nitems);
   }
   isa_free(&k->al, s, sizeof *s);
+  return ok;
+}
+
+bool as_k_schedule(as_kernel *k, uint32_t **order) {
+  if (!(k->o.passes & AS_PASS_ORDER)) return as_k_choose_engines(k);
+  return schedule(k, order, false);
+}
+
+/* Spills stand where the list needs them, so that loads would wait behind stores that are late. */
+bool as_k_schedule_placed(as_kernel *k) {
+  const as_kernel_figures figures = k->figures;
+  uint32_t *order = NULL;
+  if (!(k->o.passes & AS_PASS_ORDER)) return true;
+  size_t size = ((size_t)k->nitems + 1) * sizeof *order;
+  bool ok = schedule(k, &order, true) && as_k_lives(k);
+  uint64_t moved = k->figures.moved;
+  k->figures = figures; /* they have been counted */
+  k->figures.moved = moved;
+  isa_free(&k->al, order, size);
   return ok;
 }

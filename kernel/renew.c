@@ -4,7 +4,8 @@
 /* ---- The list ------------------------------------------------------------------------------- */
 
 /* For each buffer, the item after which all of it is written: the last of those that wrote it up to
- * there; if those are gone, the last of all. */
+ * there; if those are gone, the first that overwrites it (a memset before it has gone), else the
+ * last of all. */
 static void find_whole(as_kernel *k, const uint32_t *old, uint32_t n, uint32_t *whole) {
   const as_k_use *uses;
   for (uint32_t i = 0; i < k->nbuffers; i++) {
@@ -16,7 +17,12 @@ static void find_whole(as_kernel *k, const uint32_t *old, uint32_t n, uint32_t *
       uint32_t b = as_k_use_op(k, &k->items[i], &uses[u])->buffer;
       as_k_buffer *t = as_k_buf(k, b);
       if (!uses[u].writes || !whole[b - 1]) continue;
-      if (old[i] < whole[b - 1] || !t->whole) t->whole = i + 1;
+      bool gone = !t->whole && old[i] >= whole[b - 1];
+      if (old[i] < whole[b - 1] || gone) t->whole = i + 1;
+      if (gone && as_k_overwrites(k, &k->items[i], &uses[u])) {
+        whole[b - 1] = 0;
+        continue;
+      }
       /* None up to the old place is left: from here on each write counts, to the last. */
       if (t->whole == i + 1 && old[i] >= whole[b - 1]) whole[b - 1] = K_NONE;
     }

@@ -212,3 +212,18 @@ void as_kernel_report(const as_kernel *k, isa_buf *out) {
   print_spills(k, out);
   print_waits(k, out);
 }
+
+bool as_kernel_get_spill(const as_kernel *k, uint32_t i, as_kernel_spill *out) {
+  if (i >= k->nspilled) return false;
+  const as_k_spilled *s = &k->spilled[i];
+  *out = (as_kernel_spill){s->name, s->bytes, s->after, s->before, s->to};
+  return true;
+}
+
+const char *as_kernel_spill_text(const as_kernel_spill *s, bool before) {
+  static const char *const went[] = {"which HBM has already, left after ", "to HBM after ",
+                                     "from PSUM to SBUF after ", "left after "};
+  if (before && s->to == AS_SPILL_LOADED) return "loaded again before ";
+  if (before) return s->to == AS_SPILL_SBUF ? "read there from " : "back before ";
+  return went[s->to];
+}

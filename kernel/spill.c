@@ -240,13 +240,19 @@ static bool copy_out(as_k_spiller *s, uint32_t before, uint32_t dst, uint32_t sr
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
+/* So many items away from the last use of what goes, and to its next, there is time for transfers
+ * while engines work. */
+enum { APART = 256 };
+
 /* Where a tile does not fit, the one that makes room: of those that live there, the one whose next
- * use, at `at` in refs, is furthest away. 0 when none can go. */
+ * use, at `at` in refs, is furthest away; rather one that is not in use around here, since what
+ * comes in its place would wait for it. 0 when none can go. */
 static uint32_t victim(const as_k_spiller *s, const uint32_t *live, uint32_t n, uint32_t wanted,
                        uint32_t *at) {
   const as_kernel *k = s->k;
   stretch here = whole_loop(s, as_k_buf(k, wanted)->first);
   uint32_t best = 0, next = 0;
+  bool best_apart = false;
   for (uint32_t i = 0; i < n; i++) {
     const as_k_buffer *b = as_k_buf(k, live[i]);
     const span *p = span_of(s, live[i]);
@@ -259,9 +265,14 @@ static uint32_t victim(const as_k_spiller *s, const uint32_t *live, uint32_t n, 
     /* It has been used before and will be again, but not here. */
     if (r == p->from || r == p->to || s->refs[r].item <= here.last) continue;
     uint32_t then = whole_loop(s, s->refs[r].item).first;
+    bool apart = s->refs[r - 1].item + APART < here.first && here.first + APART < then;
     /* The furthest next use; of equal ones the largest. */
-    if (then < next || (best && then == next && b->bytes <= as_k_buf(k, best)->bytes)) continue;
+    if (apart == best_apart &&
+        (then < next || (best && then == next && b->bytes <= as_k_buf(k, best)->bytes)))
+      continue;
+    if (best_apart && !apart) continue;
     best = live[i];
+    best_apart = apart;
     next = then;
     *at = r;
   }
@@ -575,19 +586,4 @@ void as_k_spill_close(as_k_spiller *s) {
   isa_free(&k->al, s->met, s->met_bytes);
   isa_free(&k->al, s->edits, s->cap_edits * sizeof *s->edits);
   isa_free(&k->al, s, sizeof *s);
-}
-
-bool as_kernel_get_spill(const as_kernel *k, uint32_t i, as_kernel_spill *out) {
-  if (i >= k->nspilled) return false;
-  const as_k_spilled *s = &k->spilled[i];
-  *out = (as_kernel_spill){s->name, s->bytes, s->after, s->before, s->to};
-  return true;
-}
-
-const char *as_kernel_spill_text(const as_kernel_spill *s, bool before) {
-  static const char *const went[] = {"which HBM has already, left after ", "to HBM after ",
-                                     "from PSUM to SBUF after ", "left after "};
-  if (before && s->to == AS_SPILL_LOADED) return "loaded again before ";
-  if (before) return s->to == AS_SPILL_SBUF ? "read there from " : "back before ";
-  return went[s->to];
 }

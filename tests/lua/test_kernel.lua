@@ -383,6 +383,25 @@ t.case("advice names the line, and what it saves", function()
   t.eq(#make("vector"):advice(), 0)
 end)
 
+t.case("a tile whose zeros are left out can go before its last columns are written", function()
+  local k = soma.kernel {target = "trn2", spill = true, sbuf_bytes = 4096}
+  local x, y = k:input("x", "float32", {3, 128, 512}), k:output("y", "float32", {2, 128, 512})
+  local sum = k:tile("float32", {128, 512})
+  k.vector.memset(sum, 0)
+  local first = k:load(x[0])
+  k.vector.tensor_copy(sum, first) -- the zeros go, and all of the tile is written from here on
+  local b, c = k:load(x[1]), k:load(x[2])
+  k.vector.tensor_tensor(b, b, c, {op = "add"}) -- b and c take all the room
+  k:store(y[0], b)
+  k.vector.tensor_copy(sum[{{}, {0, 8}}], b[{{}, {8, 8}}])
+  k:store(y[1], sum)
+  local v = soma.randn({3, 128, 512}, "float32", {seed = 3})
+  local r = run(k, {x = v}).out
+  assert(not k:report():find("would not fit", 1, true)) -- with all passes
+  t.eq(r.y[1][5][100], v[0][5][100])
+  t.eq(r.y[1][5][0], r.y[0][5][8])
+end)
+
 t.case("arguments of a jit may be left out", function()
   local f = soma.jit(function(k, x, _, y)
     local out = k:output("out", "float32", {2, 2})
