@@ -26,7 +26,8 @@ static bool in_place(const vm_plan *p, uint32_t rank, const cc_call *x) {
 }
 
 uint32_t cc_ring_groups(const vm_plan *p, const cc_call *x, cc_call *part) {
-  return x->does == VM_CC_ALL_REDUCE && !x->variable ? cc_groups_of(p, x, part) : 0;
+  bool adds = x->does == VM_CC_ALL_REDUCE || x->does == VM_CC_REDUCE_SCATTER;
+  return (adds || x->does == VM_CC_ALL_GATHER) && !x->variable ? cc_groups_of(p, x, part) : 0;
 }
 
 vm_cc_algorithm cc_algorithm_of(const vm_plan *p, uint32_t rank, const cc_call *x) {

@@ -30,7 +30,7 @@ static void wait_before(maker *m, uint32_t block, uint32_t slice) {
   if ((i + 1) % (WINDOW / 2) == 0 && i + 1 + WINDOW / 2 < m->total) ready(m, before(m, 1), 0);
 }
 
-static void begin_ring(maker *m, uint32_t rounds) {
+void cc_begin_ring(maker *m, uint32_t rounds) {
   m->total = rounds * m->s->slices;
   m->out->ready = 1;
   m->out->from = m->total < WINDOW ? m->total : WINDOW;
@@ -44,7 +44,7 @@ static vm_cc_piece sum_of(const maker *m, uint32_t t) {
   return t + 2 == m->s->n ? piece(VM_CC_DST, 0) : piece(VM_CC_LAND, t);
 }
 
-static void ring_scatter(maker *m) {
+void cc_ring_scatter(maker *m) {
   uint32_t n = m->s->n;
   m->out->land = n - 1;
   EACH_SLICE(m, k) {
@@ -59,8 +59,7 @@ static void ring_scatter(maker *m) {
     }
 }
 
-/* own: where the own block is. */
-static void ring_gather(maker *m, vm_cc_piece own) {
+void cc_ring_gather(maker *m, vm_cc_piece own) {
   uint32_t n = m->s->n, p = m->s->place;
   vm_cc_piece mine = piece(VM_CC_DST, p);
   EACH_SLICE(m, k) about(push_next(m, mine, own), p, k);
@@ -75,9 +74,9 @@ static void ring_gather(maker *m, vm_cc_piece own) {
 static void one_ring(maker *m) {
   uint32_t n = m->s->n;
   bool scatters = m->s->op != VM_CC_ALL_GATHER, gathers = m->s->op != VM_CC_REDUCE_SCATTER;
-  begin_ring(m, (n - 1) * ((uint32_t)scatters + gathers));
-  if (scatters) ring_scatter(m);
-  if (gathers) ring_gather(m, scatters ? piece(VM_CC_DST, m->s->place) : piece(VM_CC_SRC, 0));
+  cc_begin_ring(m, (n - 1) * ((uint32_t)scatters + gathers));
+  if (scatters) cc_ring_scatter(m);
+  if (gathers) cc_ring_gather(m, scatters ? piece(VM_CC_DST, m->s->place) : piece(VM_CC_SRC, 0));
 }
 
 /* Makes the list of one of two rings, whose steps are in the room of `out`. */
@@ -127,77 +126,9 @@ static void two_rings(maker *m) {
     for (unsigned k = 0; k < 2; k++) add_step(m, &l[k], k, i);
 }
 
-/* ---- Rings in groups ---------------------------------------------------------------------- */
-
-/* Each group has its sum of the own block. Of its slices each place adds those of its turn. */
-static bool adds_slice(const maker *m, uint32_t group, uint32_t own, uint32_t slice) {
-  return (slice + own) % m->s->groups == group;
-}
-
-/* dst = dst op the blocks of LAND from `first` on: in steps of at most VM_STEP_SOURCES operands. */
-static void add_landed(maker *m, vm_cc_piece dst, uint32_t first, uint32_t n, uint32_t slice) {
-  for (uint32_t i = 0; i < n;) {
-    vm_cc_step *st = about(add(m, VM_STEP_REDUCE), dst.block, slice);
-    st->chained = true; /* the ring has added it */
-    st->dst = dst;
-    st->src[st->nsrc++] = dst;
-    for (; i < n && st->nsrc < VM_STEP_SOURCES; i++)
-      st->src[st->nsrc++] = piece(VM_CC_LAND, first + i);
-  }
-}
-
-static void add_groups(maker *m, uint32_t each, uint32_t from) {
-  uint32_t groups = m->s->groups, own = m->s->place % each, mine = m->s->place / each;
-  uint32_t land = m->out->land;
-  vm_cc_piece sum = piece(VM_CC_DST, own);
-  m->out->land += groups - 1;
-  wait_ready(m, 1, groups - 1);
-  for (uint32_t k = 1; k < groups; k++) {
-    uint32_t g = (mine + k) % groups, at = land + (mine < g ? mine : mine - 1);
-    EACH_SLICE(m, i) if (adds_slice(m, g, own, i))
-        about(push(m, g * each + own, from, piece(VM_CC_LAND, at), sum), own, i);
-  }
-  for (uint32_t k = 1; k < groups; k++)
-    EACH_SLICE(m, i) if (adds_slice(m, mine, own, i)) about(wait_push(m, from), own, i);
-  EACH_SLICE(m, i) if (adds_slice(m, mine, own, i)) add_landed(m, sum, land, groups - 1, i);
-  for (uint32_t k = 1; k < groups; k++) {
-    uint32_t peer = (mine + k) % groups * each + own;
-    EACH_SLICE(m, i) if (adds_slice(m, mine, own, i))
-        about(push(m, peer, from + 1, sum, sum), own, i);
-  }
-  EACH_SLICE(m, i) if (!adds_slice(m, mine, own, i)) about(wait_push(m, from + 1), own, i);
-}
-
-/* The peers of steps from `first` on are places of a group: that which begins at place `base`. */
-static void place_peers(vm_cc_list *l, uint32_t first, uint32_t base) {
-  for (uint32_t i = first; i < l->n; i++) l->v[i].peer += base;
-}
-
-static void ring_groups(maker *m) {
-  uint32_t each = m->s->n / m->s->groups, own = m->s->place % each, base = m->s->place - own;
-  vm_cc_shape s = *m->s;
-  maker in = {.al = m->al, .s = &s, .out = m->out, .order = s.order[0], .at = own};
-  s.n = each;
-  s.place = own;
-  for (uint32_t i = 0; in.order && i < each; i++)
-    if (in.order[i] == own) in.at = i;
-  begin_ring(&in, 2 * (each - 1));
-  place_peers(m->out, 0, base);
-  m->out->ready = 2;
-  for (uint32_t k = 1; k < m->s->groups; k++) ready(m, (m->s->place + k * each) % m->s->n, 1);
-  uint32_t from = m->out->from, first = m->out->n;
-  ring_scatter(&in);
-  place_peers(m->out, first, base);
-  add_groups(m, each, from);
-  first = m->out->n;
-  ring_gather(&in, piece(VM_CC_DST, own));
-  place_peers(m->out, first, base);
-  m->out->from = from + 2;
-}
-
 static void ring(maker *m) {
   if (m->s->groups > 1) {
-    ring_groups(m);
+    cc_groups(m);
     return;
   }
   if (m->s->order[1]) {
@@ -485,7 +416,7 @@ void vm_cc_free(const isa_alloc *al, vm_cc_list *l) {
 uint32_t vm_cc_blocks(const vm_cc_shape *s) {
   return s->op == VM_CC_PERMUTE || (s->algorithm == VM_CC_MESH_ONE && s->op == VM_CC_ALL_REDUCE)
              ? 1
-             : s->n / (s->groups > 1 ? s->groups : 1);
+             : s->n;
 }
 
 bool vm_cc_has(vm_cc_algorithm a, vm_cc_op op, uint32_t n) {

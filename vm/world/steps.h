@@ -52,9 +52,8 @@ typedef struct vm_cc_shape {
    * the second the other way, each with half of the slices. PAIRS: the first is of pairs, that of
    * places 0 and 1 of it and so on; there is no second. */
   const uint32_t *order[2];
-  /* RING of an all_reduce: so many groups of places, one after another, with a ring each (order[0]
-   * has its places); places of one number in all groups then add. 0: one ring. A block is of each
-   * place of a group. */
+  /* RING: so many groups of places, one after another, with a ring each (order[0] has its places);
+   * places of one number in all groups exchange what is theirs. 0: one ring. */
   uint32_t groups;
   /* RDH: step s of a doubling is with the place ^ masks[s], a halving goes the other way. All 0: 1,
    * 2, 4 ... Each of the log2 n masks has another highest bit. Two places that meet in a step have

@@ -81,6 +81,13 @@ static inline vm_cc_step *copy(maker *m, vm_cc_piece dst, vm_cc_piece src) {
 
 #define EACH_SLICE(m, k) for (uint32_t k = (m)->s->first; k < (m)->s->first + (m)->s->slices; k++)
 
+/* steps.c: a ring. Says that this place is ready; blocks to the next place until each has the sum of
+ * its own; own blocks, of which each is in `own`, to all. */
+void cc_begin_ring(maker *m, uint32_t rounds);
+void cc_ring_scatter(maker *m);
+void cc_ring_gather(maker *m, vm_cc_piece own);
+/* steps_groups.c: rings in groups. */
+void cc_groups(maker *m);
 /* steps_pairs.c: KangaRing. */
 void cc_pairs(maker *m);
 
