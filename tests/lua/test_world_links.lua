@@ -176,6 +176,30 @@ case("an all_reduce by rings in instances: every rank gets the sum, and each par
   end
 end)
 
+case("rings in instances: blocks of an all_gather and a reduce_scatter, also of ranks that are no power of two", function()
+  for _, c in ipairs {{"trn1.2xlarge x 3", 6}, {"trn1.2xlarge x 5", 10}, {"trn1.32xlarge x 2", 64}} do
+    local name, ranks = table.unpack(c)
+    for _, cols in ipairs {1, 33, ranks > 10 and 300 or 20000} do
+      local base = (soma.arange(ranks * cols, "int32") % 8191):astype "float32":reshape {ranks, cols}
+      for _, op in ipairs {"all_gather", "reduce_scatter"} do
+        local gathers = op == "all_gather"
+        local text = reduce:gsub("all_reduce", op):gsub("x tensor float32%[[^%]]*%]", ("x tensor float32[%d, %d]"):format(gathers and 1 or ranks, cols))
+          :gsub("y tensor float32%[[^%]]*%]", ("y tensor float32[%d, %d]"):format(gathers and ranks or 1, cols))
+        if gathers then text = text:gsub(", op=add", "") end
+        local w <close> = soma.world {ranks = ranks, instance = name, algorithm = "ring"}
+        local runs = w:run(soma.assemble(text:format(list_of(ranks))), function(r) return {x = gathers and base:slice({r, r + 1}) or base + r * 7} end)
+        local sum = base * ranks + 7 * ranks * (ranks - 1) // 2
+        for r = 0, ranks - 1, ranks // 2 - 1 do
+          eq(soma.equal(runs[r].out.y, gathers and base or sum:slice({r, r + 1})), true)
+        end
+        local out = 0
+        for _, l in ipairs(runs.links) do if l.to == "efa" then out = out + l.bytes end end
+        if cols > 33 then near(out, (tonumber(name:match "%d+$") - 1) * ranks * cols * 4, 0.06) end
+      end
+    end
+  end
+end)
+
 case("without a route the world does not start, and a link that fails later stops it: both say which", function()
   local prog = soma.assemble(reduce:format(list_of(4)))
   local ring = soma.assemble((reduce:format(list_of(4)):gsub("trn1", "inf2")))

@@ -101,7 +101,6 @@ cc_part cc_part_of(const vm_plan *p, uint32_t rank, const cc_call *x, unsigned k
     s->order[0] = cc_order_of(p, &group, k & 1);
   else if (s->algorithm == VM_CC_RING && !x->by_channel)
     s->order[0] = cc_order_of(p, x, 0);
-  if (s->groups && slices > 1) slices = 4;
   if (s->order[0] && slices > 1 && !s->groups) {
     s->order[1] = cc_order_of(p, x, 1);
     slices = 4;

@@ -81,8 +81,8 @@ static inline vm_cc_step *copy(maker *m, vm_cc_piece dst, vm_cc_piece src) {
 
 #define EACH_SLICE(m, k) for (uint32_t k = (m)->s->first; k < (m)->s->first + (m)->s->slices; k++)
 
-/* steps.c: a ring. Says that this place is ready; blocks to the next place until each has the sum of
- * its own; own blocks, of which each is in `own`, to all. */
+/* steps.c: a ring. Says that this place is ready; makes each place's sum of its own block; gives
+ * the own block of each, which is in `own`, to all. */
 void cc_begin_ring(maker *m, uint32_t rounds);
 void cc_ring_scatter(maker *m);
 void cc_ring_gather(maker *m, vm_cc_piece own);
