@@ -7,7 +7,7 @@
  *      pushes it along the ring of 3, 4, 5, and passes on the blocks of 3 and 5
  *      when 1's block has come, does the same with blocks 0, 1, 2
  *
- * In a reduce_scatter the ring of 3, 4, 5 makes its sums of blocks 0, 1, 2 first, which 3, 4, 5 push
+ * In a reduce_scatter the ring of 3, 4, 5 makes its sums of blocks 0, 1, 2 first, which they push
  * to 0, 1, 2; then those of its own, to which they add what has come. An all_reduce is both. */
 #include "steps_impl.h"
 
