@@ -5,10 +5,12 @@
 
 bool vm_links_is_before(const vm_due *a, const vm_due *b) {
   if (a->time != b->time) return a->time < b->time;
+  /* Those of one time by sender and number: the order is the same whatever threads do. */
   return a->src != b->src ? a->src < b->src : a->seq < b->seq;
 }
 
 bool vm_links_add(vm_links *l, const vm_flying *f) {
+  /* A slot that has become free, else a new one. */
   uint32_t i = l->nheap, slot = l->no_message ? l->no_message - 1 : l->nslots;
   vm_due d = {f->time, f->p.m.seq, f->p.m.src, slot};
   if (i == l->cap && !isa_array_grow(&l->al, &l->heap, i, &l->cap, sizeof *l->heap)) return false;
@@ -18,8 +20,9 @@ bool vm_links_add(vm_links *l, const vm_flying *f) {
   if (slot == l->nslots)
     l->nslots++;
   else
-    l->no_message = l->slots[slot].at;
+    l->no_message = l->slots[slot].at; /* the list of free ones goes on there */
   l->slots[slot] = *f;
+  /* Up from the end, to below what comes before it. */
   for (l->nheap++; i && vm_links_is_before(&d, &l->heap[(i - 1) / 2]); i = (i - 1) / 2)
     l->heap[i] = l->heap[(i - 1) / 2];
   l->heap[i] = d;
@@ -30,6 +33,7 @@ bool vm_links_add(vm_links *l, const vm_flying *f) {
 static void sink(vm_links *l, vm_due d) {
   uint32_t i = 0;
   for (uint32_t k; (k = 2 * i + 1) < l->nheap; i = k) {
+    /* The earlier one of the two below it moves up. */
     if (k + 1 < l->nheap && vm_links_is_before(&l->heap[k + 1], &l->heap[k])) k++;
     if (vm_links_is_before(&d, &l->heap[k])) break;
     l->heap[i] = l->heap[k];
@@ -42,6 +46,7 @@ static void drop_first(vm_links *l) {
   uint32_t slot = l->heap[0].slot;
   l->slots[slot].at = l->no_message;
   l->no_message = slot + 1;
+  /* The last one of the heap begins at the top. */
   sink(l, l->heap[--l->nheap]);
 }
 
@@ -57,6 +62,7 @@ static vm_time time_of(uint64_t bytes, uint32_t rate) {
 bool vm_links_enter(vm_links *l, const vm_parcel *p, uint64_t bytes, uint64_t before,
                     vm_time sent) {
   uint32_t from = vm_links_device(l, p->m.src), to = vm_links_device(l, p->m.dst);
+  /* The first link of the route; vm_world_open_links has seen that there is one. */
   vm_link *x = vm_links_route(l, from, to);
   vm_flying f = {.p = *p,
                  .time = sent,
@@ -75,6 +81,7 @@ static uint32_t rate_at(const vm_links *l, const vm_link *x, vm_time t, vm_link_
   vm_time since = 0;
   for (uint32_t i = 0; i < l->o.nchanges; i++) {
     const vm_link_change *c = &l->o.changes[i];
+    /* The latest change that counts already holds. */
     if (!vm_link_is_of(x, c) || c->at > t || c->at < since) continue;
     since = c->at;
     rate = (uint64_t)x->rate * c->permille / 1000;
@@ -87,9 +94,11 @@ static uint32_t rate_at(const vm_links *l, const vm_link *x, vm_time t, vm_link_
  * the link may be whole again. */
 static bool has_lost(const vm_links *l, const vm_link *x, const vm_flying *f, vm_link_change *why) {
   uint32_t rate = x->rate < l->o.source ? x->rate : l->o.source;
+  /* How long the packets before the last one take at the slower of sender and link. */
   vm_time took = f->before ? time_of(f->before, rate) : 0;
   for (uint32_t i = 0; took && i < l->o.nchanges; i++) {
     const vm_link_change *c = &l->o.changes[i];
+    /* A failure that began while they came. */
     if (!vm_link_is_of(x, c) || c->permille || c->at > f->time || c->at + took <= f->time) continue;
     *why = *c;
     return true;
@@ -102,15 +111,19 @@ static bool has_lost(const vm_links *l, const vm_link *x, const vm_flying *f, vm
 static void pass(vm_link *x, vm_flying *f, uint32_t rate) {
   vm_time takes = time_of(f->size, rate), go = f->time;
   vm_time first = f->spread < go ? go - f->spread : 0;
+  /* Not before what was on the link has left it. */
   first = vm_time_later(first, x->free);
   go = vm_time_later(go, first + takes);
+  /* Bytes that came and had to wait: rate is thousandths of a byte per ns. */
   uint64_t waiting = (go - f->time) / 1000 * rate / 1000000;
   x->free = go;
   x->busy += takes;
   x->bytes += f->size;
+  /* Packets of a message count as one, with the last. */
   x->messages += f->p.m.updates != VM_MESSAGE_PACKET;
   x->waited += go - f->time;
   if (waiting > x->waiting) x->waiting = waiting;
+  /* Its bytes are spread over what the slowest so far takes for them. */
   f->spread = vm_time_later(takes, f->spread);
   f->time = go;
 }
@@ -138,6 +151,7 @@ bool vm_links_step(vm_links *l, vm_parcel *out) {
   vm_link_change why;
   uint32_t rate = rate_at(l, x, f->time, &why), to = vm_links_device(l, f->p.m.dst);
   if (rate == 0 || has_lost(l, x, f, &why)) {
+    /* The first failure is what a deadlock is explained by. */
     if (l->lost++ == 0) l->why = why;
     vm_parcel_free(&l->al, &f->p);
     drop_first(l);
@@ -148,11 +162,12 @@ bool vm_links_step(vm_links *l, vm_parcel *out) {
   keep(l, x, f, came, rate);
   const vm_link *after = vm_links_after(l, x, to);
   if (after) {
-    f->at = (uint32_t)(after - l->v);
+    f->at = (uint32_t)(after - l->v); /* it is due later, and sinks in the heap */
     d.time = f->time += l->o.hop;
     sink(l, d);
     return false;
   }
+  /* A packet that is not the last one only takes the link's time. */
   if (f->p.m.updates == VM_MESSAGE_PACKET) {
     drop_first(l);
     return false;

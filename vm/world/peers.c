@@ -21,6 +21,7 @@ static uint32_t rank_of(const isa_program *p, const isa_peer *peer, uint32_t ran
                         isa_error *e) {
   uint32_t of = isa_peer_rank(p, peer, rank);
   if (of < nranks) return of;
+  /* Its group has no such place, or it is a rank beyond the world. */
   if (of == UINT32_MAX && peer->how != ISA_PEER_rank)
     tell_why(&p->groups[peer->group - 1], peer, rank, e);
   else
@@ -37,6 +38,7 @@ static uint32_t tensor_there(const vm_world *w, uint32_t rank, uint32_t to, uint
   const isa_program *p = w->runs[rank]->prog, *q = w->runs[to]->prog;
   const isa_tensor *t = &p->tensors[i], *there = NULL;
   int at = isa_program_find_tensor(q, t->name, strlen(t->name));
+  /* What the peer itself has at another rank is no memory of its own. */
   if (at >= 0 && q->tensors[at].role != ISA_REMOTE) there = &q->tensors[at];
   if (there && there->bytes == t->bytes && there->role != ISA_CONST) return (uint32_t)at;
   if (!there)
@@ -57,7 +59,9 @@ static bool find_tensors(vm_world *w, uint32_t rank, uint32_t *tensors, isa_erro
   for (unsigned core = 0; core < p->ncores; core++)
     for (uint32_t a = 0; a < p->cores[core].naps; a++) {
       const isa_ap *ap = &p->cores[core].aps[a];
+      /* Only operands at peers in HBM; those in SBUF are the same in all programs. */
       if (!ap->rank || ap->space != ISA_HBM) continue;
+      /* A table of peers by tensors; most entries are of no use, and stay all ones. */
       uint32_t *at = &tensors[(ap->rank - 1u) * p->ntensors + ap->base - 1];
       *at = tensor_there(w, rank, w->peers[rank].ranks[ap->rank - 1], ap->base - 1, e);
       if (*at == UINT32_MAX) return false;

@@ -52,6 +52,7 @@ void cc_put_call(const vm_plan *p, uint32_t rank, const cc_call *x, isa_buf *out
   const isa_code *code = &prog->cores[x->core].code[x->engine];
   isa_buf_printf(out, "%s", isa_ops[x->op].name);
   if (x->alu != ISA_ALU_bypass) isa_buf_printf(out, " %s", isa_aluops[x->alu].name);
+  /* Four operands at most: a call may have many. */
   for (uint32_t i = 0; i < x->n && i < 4; i++)
     isa_buf_printf(out, "%s%s[%" PRIu64 "]", i ? ", " : " ", isa_dtypes[x->dtype].name,
                    cc_elems(cc_ap(p, rank, x, x->src[i])));
@@ -60,6 +61,7 @@ void cc_put_call(const vm_plan *p, uint32_t rank, const cc_call *x, isa_buf *out
   if (x->both) isa_buf_puts(out, " of both cores");
   if (x->dim) isa_buf_printf(out, " along dimension %u", (unsigned)x->dim);
   isa_line at = code->lines ? code->lines[x->pc] : (isa_line){0};
+  /* Where the program has no lines, the place in its code. */
   if (at.file)
     isa_buf_printf(out, " (%s:%" PRIu32 ")", prog->files[at.file - 1], at.line);
   else
@@ -128,6 +130,7 @@ static bool find_list(const vm_plan *p, uint32_t rank, cc_call *x, const isa_gro
 
 static bool find_pairs(const vm_plan *p, uint32_t rank, cc_call *x, isa_ref pairs, isa_error *e) {
   x->ranks = isa_program_list(p->ranks[rank].p, pairs, ISA_K_PAIRS);
+  /* Pairs as numbers one after another: from, to. */
   x->ranks_n = 2 * pairs.count;
   x->place = rank;
   for (uint32_t i = 0; i < x->ranks_n; i++)
@@ -157,11 +160,13 @@ static bool add_call(vm_plan *p, uint32_t rank, unsigned core, unsigned engine, 
   x.dst = isa_program_list(r->p, u.dsts, ISA_K_APS);
   x.src = isa_program_list(r->p, u.srcs, ISA_K_APS);
   x.src1 = x.joins ? isa_program_list(r->p, u.srcs1, ISA_K_APS) : NULL;
+  /* All operands of a call have one type, as verification has seen. */
   x.dtype = cc_ap(p, rank, &x, x.dst[0])->dtype;
   if (u.group >= 0 ? !find_list(p, rank, &x, &r->p->groups[u.group], e)
                    : !find_pairs(p, rank, &x, u.pairs, e))
     return false;
   x.number = r->n;
+  /* Its number among those of its list, by which ranks' calls belong together. */
   for (uint32_t i = 0; i < r->n; i++) x.nth += same_list(&r->calls[i], &x);
   if (!isa_array_grow(&p->al, &r->calls, r->n, &r->cap, sizeof x))
     return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for the collectives of a rank");
@@ -185,6 +190,7 @@ static bool next_call(const isa_program *p, isa_place *at) {
   for (; at->core < (int)p->ncores; at->core++, at->engine = 0)
     for (; at->engine < ISA_NENGINES; at->engine++, at->pc = 0) {
       const isa_core *c = &p->cores[at->core];
+      /* Code of engines alone: CC sequencers run what is planned. */
       const isa_code *code = &c->code[at->engine];
       for (; at->pc < code->n; at->pc++)
         if (isa_op_is_collective(code->insns[at->pc].op) &&
@@ -218,6 +224,7 @@ const cc_call *cc_match(const vm_plan *p, const cc_call *x, uint32_t rank) {
 
 uint32_t cc_rings(const vm_plan *p, const cc_call *x) {
   for (uint32_t i = 1; i < x->ranks_n; i++)
+    /* Some are on another device: their pushes go over links. */
     if (x->ranks[i] / p->of_device != x->ranks[0] / p->of_device) return p->link_rings;
   return p->rings;
 }
@@ -249,7 +256,9 @@ static void mark_program(const isa_program *p, bool *used) {
 static void find_spare(vm_plan *p) {
   bool used[ISA_NSEMS] = {false};
   for (uint32_t r = 0; r < p->n; r++)
+    /* Ranks of one program one after another are looked at once. */
     if (r == 0 || p->ranks[r].p != p->ranks[r - 1].p) mark_program(p->ranks[r].p, used);
+  /* From the last one on, since programs take the first. */
   for (unsigned i = ISA_NSEMS; i-- > 0;)
     if (!used[i]) p->spare[p->nspare++] = (uint8_t)i;
 }
@@ -282,6 +291,7 @@ static uint32_t first_free(const vm_plan *p, const cc_ready *k) {
     const cc_ready *o = &p->ready[i];
     uint32_t end = o->first + o->count * p->ncc;
     if (end > at && o->first < at + k->count * p->ncc && share_rank(o, k)) {
+      /* Behind what it meets; that may meet another one. */
       at = end;
       i = UINT32_MAX; /* from the beginning */
     }
@@ -302,6 +312,7 @@ static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, const vm_cc_
                 .by_channel = x->by_channel,
                 .pairs = isa_ops[x->op].form == ISA_FORM_PERMUTE};
   k.first = first_free(p, &k);
+  /* In the first semaphores are those of the CC sequencers themselves. */
   if (k.first + count * p->ncc > p->nspare)
     return cc_refuse(p, e, rank, x,
                      "it needs %" PRIu32 " semaphores, and the programs leave %" PRIu32 " of %d",
@@ -315,6 +326,7 @@ static bool need_ready(vm_plan *p, uint32_t rank, const cc_call *x, const vm_cc_
 /* Counts what a shape needs: all places of a list need as much, so it is made for the first alone.
  */
 static bool count_steps(vm_plan *p, const vm_cc_shape *s, isa_error *e) {
+  /* A shape with another place has other steps, but as many. */
   vm_cc_shape like = *s;
   like.place = 0;
   bool same = s->op != VM_CC_PERMUTE && memcmp(&like, &p->counted, sizeof like) == 0;
@@ -332,6 +344,7 @@ static bool count_steps(vm_plan *p, const vm_cc_shape *s, isa_error *e) {
 static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
   uint64_t land[ISA_NCC] = {0};
   cc_call group;
+  /* The orders come before the shapes, which use them. */
   if (!cc_add_order(p, x) || (cc_ring_groups(p, x, &group) && !cc_add_order(p, &group)))
     return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for rings");
   const char *why = cc_no_pairs(p, x);
@@ -341,6 +354,7 @@ static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
     cc_part part = cc_part_of(p, rank, x, k);
     uint64_t bytes = 0;
     bool ok = count_steps(p, &part.shape, e);
+    /* A semaphore for each push that may be on its way, of which CC_FROM are there. */
     if (ok && p->count_from > CC_FROM)
       ok = cc_refuse(p, e, rank, x, "%" PRIu32 " ranks by %s: more than the planner has built",
                      part.shape.n, vm_cc_algorithm_names[part.shape.algorithm]);
@@ -348,6 +362,7 @@ static bool need(vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
     for (uint32_t i = part.first; ok && i < part.first + part.n; i++)
       bytes += cc_land_bytes(p, rank, x, &part, i) * p->count_land;
     if (!ok) return false;
+    /* Parts of one CC sequencer follow one another, so each has memory of its own. */
     land[k % p->ncc] += bytes;
   }
   for (unsigned k = 0; k < p->ncc; k++)
@@ -380,6 +395,7 @@ vm_plan *vm_plan_new(const isa_alloc *al, const vm_plan_options *o, isa_error *e
     p->al = *al;
     p->n = o->ranks;
     p->algorithm = o->algorithm;
+    /* As many CC sequencers as the machine has, and the planner uses. */
     p->ncc = o->programs[0]->target->cc < CC_PARTS ? o->programs[0]->target->cc : CC_PARTS;
     p->rings = o->rings;
     p->link_rings = o->link_rings;
@@ -430,6 +446,7 @@ bool vm_plan_row_at(const vm_plan *p, uint32_t rank, isa_place at, vm_plan_row *
 /* A copy: by way of its file, which the ranks of one program share. */
 static isa_program *copy_of(vm_plan *p, const isa_program *from, isa_error *e) {
   if (p->of != from) {
+    /* The written form is kept for the next rank with the same program. */
     p->image.len = 0;
     p->of = NULL;
     if (!isa_image_write((isa_program *)(uintptr_t)from, &p->image)) {
@@ -445,6 +462,7 @@ static void name_semaphore(isa_program *out, uint32_t sem, const char *fmt, unsi
                            unsigned b) {
   char name[32];
   int n = snprintf(name, sizeof name, fmt, a, b);
+  /* Both cores' names, as they are one program's. */
   for (unsigned c = 0; c < out->ncores && n > 0; c++)
     out->cores[c].sem_names[sem] = isa_arena_strn(&out->arena, name, (size_t)n);
 }
@@ -468,9 +486,11 @@ static void name_semaphores(vm_plan *p, isa_program *out) {
 isa_program *vm_plan_program(vm_plan *p, uint32_t rank, isa_error *e) {
   const cc_rank *r = &p->ranks[rank];
   isa_program *out = copy_of(p, r->p, e);
+  /* Without collectives the copy is as it was. */
   if (!out || r->n == 0) return out;
   bool ok = true;
   for (uint32_t i = 0; ok && i < r->n; i++)
+    /* A CC sequencer with no part has nothing to wait for. */
     for (unsigned k = 0; ok && k < p->ncc && k < cc_parts(p, rank, &r->calls[i]); k++)
       ok = cc_emit(p, out, rank, &r->calls[i], k, e);
   if (ok) name_semaphores(p, out);

@@ -22,6 +22,7 @@ static bool metadata_at(cc_emitter *m, uint32_t peer, uint32_t row, uint32_t col
   uint32_t rank;
   const cc_call *x = cc_call_of(m, peer, &rank);
   isa_ap ap;
+  /* Rows of a column for each rank. */
   if (!cc_pattern_of(m, rank, x, x->metadata, &ap)) return false;
   vm_plan_cut(&ap, (uint64_t)row * m->x->ranks_n + column, 1, out);
   return true;
@@ -55,6 +56,7 @@ static bool run_of(cc_emitter *m, uint32_t peer, unsigned buffer, isa_ap *out) {
   isa_ap ap;
   if (!cc_operand_of(m, peer, buffer, 0, &ap)) return false;
   uint64_t n = cc_elems(&ap);
+  /* A count at run time can cut one dimension alone. */
   if (n <= UINT32_MAX && vm_plan_cut(&ap, 0, n, out) == n && out->ndim == 1 &&
       (out->dim[0].step == 1 || n == 1))
     return true;
@@ -65,6 +67,7 @@ static bool run_of(cc_emitter *m, uint32_t peer, unsigned buffer, isa_ap *out) {
 /* Where a rank is told the place that another one wants its elements at. */
 static bool told_place(cc_emitter *m, uint32_t rank, isa_ap *out) {
   char name[24];
+  /* All calls of the core share the tensor: a place for each rank. */
   snprintf(name, sizeof name, "cc_places%u", m->x->core);
   int have = isa_program_find_tensor(m->out, name, strlen(name));
   isa_tensor t = {.name = name, .dtype = ISA_uint32, .role = ISA_TEMP, .ndim = 1};
@@ -89,6 +92,7 @@ static bool find_dst(cc_emitter *m, uint32_t peer, isa_ap *dst) {
   uint32_t part = dst->dim[0].num / x->ranks_n;
   isa_ap ap;
   if (x->placed) {
+    /* It is known as the program runs: in TO, from the metadata or from what the peer has told. */
     dst->dyn[0] = (isa_dyn){.kind = ISA_DYN_reg, .reg = TO, .stride = 1};
     if (peer == VM_CC_NOBODY) return load(m, TO, 3, x->place);
     return told_place(m, cc_peer(x, peer), &ap) && load_from(m, TO, &ap);
@@ -96,6 +100,7 @@ static bool find_dst(cc_emitter *m, uint32_t peer, isa_ap *dst) {
   if (part == 0)
     return isa_fail(m->e, ISA_ILLEGAL, ISA_NOFIELD, "%s: dst has fewer elements than ranks",
                     isa_ops[x->op].name);
+  /* Without places each rank has an equal part of dst, in their order. */
   dst->offset += (int64_t)part * x->place * (int64_t)isa_dtype_bytes(dst->dtype);
   dst->dim[0].num = part;
   return true;
@@ -105,6 +110,7 @@ bool cc_move_counted(cc_emitter *m, const vm_cc_step *st, unsigned queue, isa_up
   const cc_call *x = m->x;
   bool push = st->kind == VM_STEP_PUSH;
   uint32_t peer = push ? st->peer : VM_CC_NOBODY, slot = push ? cc_slot_of(m, peer) : 0;
+  /* all_gather_v sends the same to all, so its counts are in column 0. */
   uint32_t to = push ? peer : x->place, column = x->op == ISA_OP_all_gather_v ? 0 : to;
   uint32_t first = m->out->cores[x->core].queues[queue].nstatics;
   uint32_t rank;
@@ -113,13 +119,16 @@ bool cc_move_counted(cc_emitter *m, const vm_cc_step *st, unsigned queue, isa_up
   if ((push && !slot) || !run_of(m, peer, VM_CC_DST, &dst) ||
       !run_of(m, VM_CC_NOBODY, VM_CC_SRC, &src) || !find_dst(m, peer, &dst))
     return false;
+  /* No more than either end has room for. */
   if (dst.dim[0].num > src.dim[0].num) dst.dim[0].num = src.dim[0].num;
   src.dim[0].num = dst.dim[0].num;
+  /* Dimension 0 of the pattern is cut to COUNT elements. */
   dst.size_dim = src.size_dim = 2;
   dst.size_reg = src.size_reg = COUNT;
   src.dyn[0] = (isa_dyn){.kind = ISA_DYN_reg, .reg = FROM, .stride = 1};
   bool ok =
       load(m, COUNT, 0, column) && load(m, FROM, 1, column) && add_copy(m, queue, &dst, &src, slot);
+  /* The receiver is told how many. */
   if (ok && tells)
     ok = metadata_at(m, VM_CC_NOBODY, 0, column, &count) &&
          metadata_at(m, peer, 2, x->place, &told) && add_copy(m, queue, &told, &count, slot);

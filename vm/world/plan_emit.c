@@ -25,9 +25,11 @@ static bool block(cc_emitter *m, uint16_t op) {
 
 static bool wait_for(cc_emitter *m, uint32_t sem, uint32_t count) {
   isa_insn in = {.op = ISA_OP_event_semaphore};
+  /* What nothing was pushed for needs no wait. */
   if (count == 0) return true;
   in.wait =
       (isa_wait){.cond = ISA_WAIT_ge, .core = m->x->core, .sem = (uint8_t)sem, .value = count};
+  /* The wait takes away what it waited for, so that the next round counts from 0. */
   in.upd =
       (isa_update){.kind = ISA_UPD_sub, .core = m->x->core, .sem = (uint8_t)sem, .value = count};
   return cc_add(m, &in);
@@ -36,11 +38,13 @@ static bool wait_for(cc_emitter *m, uint32_t sem, uint32_t count) {
 static bool settle(cc_emitter *m) {
   uint32_t n = m->moving;
   m->moving = 0;
+  /* A transfer raises its semaphore once a ring. */
   return wait_for(m, cc_sem_done(m->p, m->k), n * m->p->rings);
 }
 
 static uint32_t sem_of(const cc_emitter *m, uint32_t sem) {
   uint32_t ready = m->steps->ready;
+  /* The first ones say that a receiver is ready, the others that a push has come. */
   if (sem >= ready) return cc_sem_from(m->p, m->k, sem - ready);
   return m->p->spare[m->ready + m->k * ready + sem];
 }
@@ -60,6 +64,7 @@ static bool tell_ready(cc_emitter *m, const vm_cc_step *st) {
   uint32_t slot = cc_slot_of(m, st->peer);
   in.upd = (isa_update){
       .kind = ISA_UPD_peer, .core = m->x->core, .sem = (uint8_t)sem_of(m, st->sem), .value = slot};
+  /* With places of its own it says where, and by that that it is ready. */
   if (slot && m->x->placed) return cc_tell_place(m, st, in.upd);
   return slot && cc_add(m, &in);
 }
@@ -69,6 +74,7 @@ bool cc_start(cc_emitter *m, unsigned queue, uint32_t first, isa_update upd) {
   isa_insn in = {.op = ISA_OP_dma_trigger, .upd = upd};
   const isa_queue *q = &m->out->cores[m->x->core].queues[queue];
   in.u.TRIGGER.queue = (uint8_t)queue;
+  /* first counts from 1. */
   in.u.TRIGGER.first = first + 1;
   in.u.TRIGGER.count.v = (int32_t)(q->nstatics - first);
   return cc_add(m, &in);
@@ -81,10 +87,12 @@ static uint64_t block_of(const cc_emitter *m, uint32_t operand, uint32_t b, uint
   const cc_call *x = m->x;
   uint64_t n = cc_elems(cc_ap(m->p, m->rank, x, x->src[operand]));
   uint32_t blocks = vm_cc_blocks(&m->part.shape);
+  /* A gathered block is the whole operand of one rank. */
   if (x->does == VM_CC_ALL_GATHER) {
     *from = b * n;
     return n;
   }
+  /* Blocks are nearly equal: begin b is n * b / blocks, in two parts so that it fits in 64 bits. */
   *from = n / blocks * b + n % blocks * b / blocks;
   b++;
   return n / blocks * b + n % blocks * b / blocks - *from;
@@ -102,6 +110,7 @@ static uint64_t part_of(uint64_t n, uint64_t of, uint64_t i, uint64_t count, uin
 static uint64_t data_of(const cc_emitter *m, const vm_cc_step *st, uint32_t operand,
                         uint64_t *from) {
   uint64_t slices = m->part.nslices, n = block_of(m, operand, st->block, from);
+  /* The slice of the operand first, then the blocks in it. */
   if (!m->part.shape.whole) return part_of(n, slices, st->slice, 1, from);
   uint64_t at, all = cc_elems(cc_ap(m->p, m->rank, m->x, m->x->src[operand]));
   all = part_of(all, slices, st->slice, 1, &at);
@@ -118,6 +127,7 @@ static uint64_t elems_of(const cc_emitter *m, const vm_cc_step *st, uint32_t ope
 /* Where the scratch memory of blocks of an operand begins, in bytes. */
 static uint64_t landing(const cc_emitter *m, uint32_t operand, uint32_t b, uint32_t blocks) {
   uint64_t before = 0, all = 0;
+  /* Operands land one after another, block by block. */
   for (uint32_t i = m->part.first; i < m->part.first + m->part.n; i++) {
     uint64_t bytes = cc_land_bytes(m->p, m->rank, m->x, &m->part, i);
     if (i < operand) before += bytes;
@@ -139,6 +149,7 @@ static bool columns(cc_emitter *m, uint32_t b, uint64_t n, isa_ap *ap) {
     return isa_fail(m->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "%s with dim=1: the elements of a partition of dst must have one step",
                     isa_ops[m->x->op].name);
+  /* Columns of this block: as many as the operand has in a partition. */
   ap->dim[0].num = (uint32_t)(n / ap->nparts);
   ap->offset += (int64_t)b * ap->dim[0].num * ap->dim[0].step * (int64_t)isa_dtype_bytes(ap->dtype);
   return true;
@@ -203,6 +214,7 @@ static bool place_of(cc_emitter *m, const vm_cc_step *st, uint32_t peer, vm_cc_p
   bool gathers = m->x->does == VM_CC_ALL_GATHER;
   if (gathers && m->x->dim == 1 && piece.buffer == VM_CC_DST)
     return columns(m, piece.block, block_of(m, operand, st->block, &block), &out->ap);
+  /* The operand is one block itself. */
   bool alone = (gathers && piece.buffer == VM_CC_SRC) ||
                (m->x->does == VM_CC_REDUCE_SCATTER && piece.buffer == VM_CC_DST);
   if (!alone && !whole) {
@@ -222,6 +234,7 @@ uint32_t cc_pattern(cc_emitter *m, const isa_ap *ap, uint32_t slot) {
 
 /* The longest run of elements from e on, at most n, that is one pattern of each of the places. */
 static uint64_t cut_all(const place *v, unsigned count, uint64_t e, uint64_t n, isa_ap *out) {
+  /* Each place may cut the run shorter; then all are cut again to that. */
   for (unsigned i = 0; i < count;) {
     uint64_t got = vm_plan_cut(&v[i].ap, v[i].from + e, n, &out[i]);
     i = got == n || i == 0 ? i + 1 : 0;
@@ -238,6 +251,7 @@ typedef struct lists {
 
 static bool add_push(cc_emitter *m, const lists *l) {
   isa_insn in = {.op = ISA_OP_dma_copy};
+  /* One pattern is a copy; more are a copy by lists. */
   if (l->n == 1) {
     in.u.DMA_COPY.dst = l->dst[0];
     in.u.DMA_COPY.src = l->src[0];
@@ -260,6 +274,7 @@ static bool list_operand(cc_emitter *m, const vm_cc_step *st, uint32_t operand, 
   uint64_t n = elems_of(m, st, operand), got = 0;
   place at[2];
   isa_ap ap[2];
+  /* Slices of a small operand may be empty. */
   if (n == 0) return true;
   if (!place_of(m, st, st->peer, st->dst, operand, &at[0]) ||
       !place_of(m, st, VM_CC_NOBODY, st->src[0], operand, &at[1]))
@@ -288,6 +303,7 @@ static bool let_go(cc_emitter *m) {
 /* Holds the pushes from transfer `first` on: those that follow one another and raise the same
  * semaphore are one trigger, also of different ranks. */
 static void hold(cc_emitter *m, uint32_t first, isa_update upd) {
+  /* Raised at several ranks: 0 leaves it to the transfers' own peers. */
   if (m->held && m->held_upd.value != upd.value) m->held_upd.value = 0;
   if (m->held) return;
   m->held = first + 1;
@@ -299,6 +315,7 @@ static bool push(cc_emitter *m, const vm_cc_step *st) {
   isa_update upd = {
       .kind = ISA_UPD_peer, .core = m->x->core, .sem = (uint8_t)sem_of(m, st->sem), .value = slot};
   uint32_t first = m->out->cores[m->x->core].queues[m->pushes].nstatics;
+  /* Pushes with another semaphore are another trigger. */
   if (!slot || (m->held && m->held_upd.sem != upd.sem && !let_go(m))) return false;
   if (m->x->variable) return cc_move_counted(m, st, m->pushes, upd);
   for (uint32_t i = m->part.first; i < end; i += m->together) {
@@ -314,6 +331,7 @@ static bool push(cc_emitter *m, const vm_cc_step *st) {
 /* Transfers of the pushes that a wait is for. */
 static uint32_t transfers(const cc_emitter *m, const vm_cc_step *st) {
   uint32_t n = 0, end = m->part.first + m->part.n;
+  /* The elements, and where asked for their number. */
   if (m->x->variable) return m->x->tells ? 2 : 1;
   for (uint32_t i = m->part.first; i < end; i += m->together) {
     uint64_t elems = 0;
@@ -340,6 +358,7 @@ static bool add_local(cc_emitter *m, const vm_cc_step *st, const uint32_t *ap) {
     if (!isa_program_pool(m->out, ap + 1, st->nsrc, sizeof *ap, &in.u.DMA_COMPUTE.srcs))
       return cc_no_memory(m);
   }
+  /* Each of these is waited for in settle(). */
   m->moving++;
   return isa_program_static(m->out, m->x->core, m->local, &in) || cc_no_memory(m);
 }
@@ -385,6 +404,7 @@ static uint32_t operands_together(const cc_emitter *m) {
 static bool find_queue(cc_emitter *m, const char *suffix, uint32_t rings, uint8_t *number) {
   isa_core *core = &m->out->cores[m->x->core];
   char name[32];
+  /* Calls of one CC sequencer share its queues. */
   snprintf(name, sizeof name, "qcc%u%s", m->k, suffix);
   for (uint32_t i = 0; i < core->nqueues; i++)
     if (strcmp(core->queues[i].name, name) == 0) {
@@ -406,6 +426,7 @@ static bool find_land(cc_emitter *m) {
   uint64_t bytes = m->p->land[m->k];
   if (bytes == 0) return true;
   snprintf(name, sizeof name, "cc%u_land%u", m->k, m->x->core);
+  /* All calls of the CC sequencer share it. */
   int have = isa_program_find_tensor(m->out, name, strlen(name));
   isa_tensor t = {.name = name, .dtype = ISA_uint8, .role = ISA_TEMP, .ndim = 1, .bytes = bytes};
   t.shape[0] = (int64_t)bytes;
@@ -419,13 +440,17 @@ static bool one_step(cc_emitter *m, uint32_t *i) {
   if (st->kind != VM_STEP_PUSH && !let_go(m)) return false;
   switch (st->kind) {
   case VM_STEP_READY: return tell_ready(m, st);
+  /* A push may read what a local transfer writes. */
   case VM_STEP_PUSH: return settle(m) && push(m, st);
+  /* A sum of a sum waits for that. */
   case VM_STEP_REDUCE: return (!st->chained || settle(m)) && local(m, st);
   case VM_STEP_COPY: return local(m, st);
   default: break;
   }
+  /* Waits for one semaphore, one after another, are one. */
   for (uint32_t sem = st->sem;; st = &m->steps->v[++*i]) {
     bool said = sem < m->steps->ready;
+    /* A nop says ready once; a transfer that says so does once a ring. */
     uint32_t n = !said ? transfers(m, st) * m->rings : m->x->placed ? m->rings : 1;
     sum += st->count * n;
     if (*i + 1 == m->steps->n || st[1].kind != VM_STEP_WAIT || st[1].sem != sem) break;
@@ -445,6 +470,7 @@ static bool make_room(cc_emitter *m) {
                            sizeof *q->statics))
       return cc_no_memory(m);
   }
+  /* Two more: the begin and the end of the block. */
   uint32_t have = c->code[ISA_NENGINES + m->k].n;
   return isa_program_reserve(m->out, m->x->core, ISA_NENGINES + m->k, have + m->steps->n + 2) ||
          cc_no_memory(m);
@@ -455,6 +481,7 @@ static bool emit_part(cc_emitter *m, unsigned number) {
   m->part = cc_part_of(m->p, m->rank, m->x, number);
   m->steps = steps;
   m->ready = cc_ready_of(m->p, m->x, &m->part.shape)->first;
+  /* The steps are in the plan's own list, which all calls use one after another. */
   bool ok = vm_cc_make(&m->p->al, &m->part.shape, steps) || cc_no_memory(m);
   ok = ok && make_room(m);
   for (uint32_t i = 0; ok && i < steps->n; i++) ok = one_step(m, &i);
@@ -486,6 +513,7 @@ bool cc_emit(vm_plan *p, isa_program *out, uint32_t rank, const cc_call *x, unsi
             block(&m, ISA_OP_wait_start);
   bool idle = x->variable && x->both && x->core; /* core 0 moves all of it */
   unsigned parts = idle ? 0 : cc_parts(p, rank, x);
+  /* Parts go around the CC sequencers. */
   for (unsigned i = k; ok && i < parts; i += p->ncc) ok = emit_part(&m, i);
   return ok && meet_other(&m) && block(&m, ISA_OP_complete);
 }

@@ -5,6 +5,7 @@
 
 static bool same_shapes(const vm_plan *p, uint32_t rank, const cc_call *x, uint32_t other,
                         const cc_call *y) {
+  /* All that the steps depend on must be the same. */
   if (x->op != y->op || x->alu != y->alu || x->dtype != y->dtype || x->n != y->n ||
       x->dim != y->dim || x->both != y->both || x->placed != y->placed)
     return false;
@@ -16,6 +17,7 @@ static bool same_shapes(const vm_plan *p, uint32_t rank, const cc_call *x, uint3
 }
 
 static bool takes_part(const cc_call *x, uint32_t rank) {
+  /* A permute's pairs name ranks that only send or only get. */
   for (uint32_t i = 0; i < x->ranks_n; i++)
     if (x->ranks[i] == rank) return true;
   return false;
@@ -25,7 +27,7 @@ static bool takes_part(const cc_call *x, uint32_t rank) {
 static const cc_call *find_similar(const vm_plan *p, const cc_call *x, uint32_t rank,
                                    uint32_t other) {
   const cc_rank *r = &p->ranks[other];
-  for (uint32_t i = 0; i < r->n; i++)
+  for (uint32_t i = 0; i < r->n; i++) /* one without a partner was likely meant */
     if (r->calls[i].op == x->op && !cc_match(p, &r->calls[i], rank)) return &r->calls[i];
   return NULL;
 }
@@ -83,6 +85,7 @@ bool cc_is_dense(const vm_plan *p, const cc_call *x) {
 
 bool cc_check_match(const vm_plan *p, uint32_t rank, const cc_call *x, isa_error *e) {
   isa_buf b;
+  /* Ranks outside of the pairs do nothing. */
   if (!takes_part(x, rank)) return true;
   for (uint32_t i = 0; i < x->ranks_n; i++) {
     uint32_t other = x->ranks[i];

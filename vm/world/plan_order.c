@@ -12,6 +12,7 @@
 #include <string.h>
 
 static bool is_square(const isa_instance *i) {
+  /* An odd number of planes cannot end beside the first one. */
   return i && i->links == ISA_LINKS_TORUS && i->x == i->y && i->x > 2 &&
          (i->z == 1 || i->z % 2 == 0);
 }
@@ -20,10 +21,12 @@ static bool is_square(const isa_instance *i) {
 static uint32_t place_of(const isa_instance *i, uint32_t d, unsigned which) {
   uint32_t n = i->x, of = n * n, a = d / n % n, b = d % n, z = d / of;
   uint32_t at = which ? n * b + (a + b) % n : n * a + (a + b) % n;
+  /* Every second plane backwards: the last place of one is beside the first of the next. */
   return z * of + (z & 1 ? of - 1 - at : at);
 }
 
 static bool has_all(const vm_plan *p, const cc_call *x) {
+  /* The devices of the instance that the first rank is on. */
   uint32_t first = x->ranks[0] / p->of_device / p->instance->devices * p->instance->devices;
   for (uint32_t d = 0; d < p->instance->devices; d++) {
     bool any = false;
@@ -42,6 +45,7 @@ static bool has_all(const vm_plan *p, const cc_call *x) {
 static uint32_t ranks_each(const vm_plan *p, const cc_call *x) {
   uint32_t each = 0, n = x->ranks_n, first = x->ranks[0] / p->of_device;
   while (each < n && x->ranks[each] / p->of_device == first) each++;
+  /* A power of two that begins at a multiple of itself: then masks stay inside. */
   if (n & (n - 1) || each & (each - 1) || first % (n / each)) return 0;
   for (uint32_t i = 0; i < n; i++)
     if (x->ranks[i] / p->of_device != first + i / each) return 0;
@@ -64,6 +68,7 @@ void cc_masks_of(const vm_plan *p, const cc_call *x, uint32_t *masks) {
   for (uint32_t i = 0; i < far; i++) masks[k++] = each << (outer + i);
   /* Where they add, all ranks have one order: it is that of what comes. */
   uint32_t turn = x->does == VM_CC_ALL_GATHER ? x->place % each : 0;
+  /* They begin in different dimensions, by two bits of their place. */
   uint32_t by = outer ? (turn & 1 ? outer / 2 : 0) + (turn >> 1 & 1) : 0;
   for (uint32_t i = 0; i < outer; i++) {
     uint32_t bit = (i + by) % outer;
@@ -76,6 +81,7 @@ void cc_masks_of(const vm_plan *p, const cc_call *x, uint32_t *masks) {
 
 bool cc_spans_instances(const vm_plan *p, const cc_call *x) {
   uint32_t each = p->instance ? p->instance->devices * p->of_device : UINT32_MAX;
+  /* Without an instance all are on one. */
   for (uint32_t i = 1; i < x->ranks_n; i++)
     if (x->ranks[i] / each != x->ranks[0] / each) return true;
   return false;
@@ -83,6 +89,8 @@ bool cc_spans_instances(const vm_plan *p, const cc_call *x) {
 
 uint32_t cc_groups_of(const vm_plan *p, const cc_call *x, cc_call *part) {
   uint32_t of = p->instance ? p->instance->devices * p->of_device : UINT32_MAX, each = 0;
+  /* The ranks of the first instance in the list: each other one must have the same, in the same
+   * order. */
   while (each < x->ranks_n && x->ranks[each] / of == x->ranks[0] / of) each++;
   if (each < 2 || each == x->ranks_n || x->ranks_n % each) return 0;
   for (uint32_t i = 0; i < x->ranks_n; i++)
@@ -90,6 +98,7 @@ uint32_t cc_groups_of(const vm_plan *p, const cc_call *x, cc_call *part) {
         x->ranks[i] / of != x->ranks[i - i % each] / of)
       return 0;
   *part = *x;
+  /* The own group. */
   part->ranks += x->place / each * each;
   part->ranks_n = each;
   return x->ranks_n / each;
@@ -99,6 +108,7 @@ const char *cc_no_pairs(const vm_plan *p, const cc_call *x) {
   if (x->does == VM_CC_PERMUTE) return NULL;
   if (cc_spans_instances(p, x)) return "its ranks are on several instances";
   if (p->of_device % 2) return "a device has an odd number of ranks, which are no pairs";
+  /* Ranks of each device, side by side. */
   for (uint32_t i = 0, n; i < x->ranks_n; i += n) {
     uint32_t device = x->ranks[i] / p->of_device;
     for (n = 1; i + n < x->ranks_n && x->ranks[i + n] / p->of_device == device;) n++;
@@ -132,6 +142,7 @@ static void sort(const vm_plan *p, const cc_call *x, unsigned which, uint32_t *o
 }
 
 bool cc_add_order(vm_plan *p, const cc_call *x) {
+  /* It is there already, or has no ring of its own. */
   if (!is_square(p->instance) || x->does == VM_CC_PERMUTE || x->ranks_n < p->instance->devices ||
       find(p, x))
     return true;
@@ -139,6 +150,8 @@ bool cc_add_order(vm_plan *p, const cc_call *x) {
     return false;
   cc_order *o = &p->orders[p->norders];
   *o = (cc_order){.ranks = x->ranks, .n = x->ranks_n};
+  /* Without all devices it has no rings through them; the entry says so, so that it is looked at
+   * once. */
   if (has_all(p, x)) {
     if (!(o->v = isa_zalloc(&p->al, 2 * (size_t)o->n * sizeof *o->v))) return false;
     for (unsigned which = 0; which < 2; which++) sort(p, x, which, o->v + which * o->n);

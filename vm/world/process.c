@@ -9,16 +9,19 @@
 /* ---- Blocks ------------------------------------------------------------------------------- */
 
 static uint32_t first_lp(const vm_world *w, uint32_t process) {
+  /* Blocks of nearly equal size, in the order of LPs. */
   return (uint32_t)((uint64_t)process * w->nlps / w->far->size);
 }
 
 static uint32_t process_of(const vm_world *w, uint32_t rank) {
   uint32_t lp = w->lp_of[rank], p = (uint32_t)((uint64_t)lp * w->far->size / w->nlps);
+  /* The division may be one too low. */
   while (p + 1 < w->far->size && first_lp(w, p + 1) <= lp) p++;
   return p;
 }
 
 void vm_world_spread(vm_world *w, const vm_transport *far) {
+  /* With one LP there is nothing to spread. */
   if (!far || far->size < 2 || w->alone || w->nlps < 2) return;
   w->far = far;
   w->lp0 = first_lp(w, far->rank);
@@ -47,6 +50,7 @@ static void merge(vm_senders *s, const vm_senders *other) {
     s->second = other->first;
   }
   s->waits |= other->waits;
+  /* The earliest failure, then that of the lowest rank: the same in all processes. */
   bool earlier = other->failed_at < s->failed_at ||
                  (other->failed_at == s->failed_at && other->failed < s->failed);
   if (other->status != ISA_OK && (s->status == ISA_OK || earlier)) {
@@ -63,6 +67,7 @@ static bool take_report(vm_world *w, uint32_t by) {
   const char *mine = w->status == ISA_OK ? "" : isa_buf_str(&w->report);
   size_t n = strlen(mine);
   memcpy(text, mine, n < TEXT ? n : TEXT - 1);
+  /* A text of fixed length, so that all share as much. */
   bool done = all && w->far->share(w->far->ud, text, TEXT, all);
   if (done && by != w->far->rank) {
     w->report.len = 0;
@@ -85,6 +90,7 @@ bool vm_world_meet(vm_world *w, vm_senders *s) {
   if (s->status == ISA_OK) return true;
   if (!take_report(w, s->by)) return lost(w);
   w->status = (isa_status)s->status;
+  /* The same rank in all processes. */
   w->failed = s->failed;
   return false;
 }
@@ -104,6 +110,7 @@ static bool pack(vm_world *w, const vm_parcel *p, isa_buf *to) {
   uint32_t dst = process_of(w, p->m.dst);
   bool linked =
       w->links.o.of && vm_links_device(&w->links, p->m.src) != vm_links_device(&w->links, p->m.dst);
+  /* Between devices everybody gets the head, and the receiver's process the bytes. */
   for (uint32_t k = 0; k < w->far->size; k++)
     if (k != w->far->rank && (linked || k == dst) && !put(&to[k], p, k == dst)) return false;
   return true;
@@ -120,6 +127,7 @@ static bool unpack(vm_world *w, const uint8_t *at, uint64_t n) {
     if (p.bytes && !(p.data = w->al.fn(w->al.ud, NULL, 0, (size_t)p.bytes))) return false;
     if (p.bytes) memcpy(p.data, at, (size_t)p.bytes);
     at += p.bytes;
+    /* In the order of processes; links order what comes by time. */
     vm_world_carry(w, &p);
   }
   return true;
@@ -132,6 +140,7 @@ static bool give(vm_world *w, isa_buf *to) {
     vm_peers *x = &w->peers[r];
     for (uint32_t i = 0; i < x->nout; i++) {
       good = good && pack(w, &x->out[i], to);
+      /* Its process has the bytes; here it only goes over the links. */
       if (process_of(w, x->out[i].m.dst) != w->far->rank) {
         vm_parcel_free(&w->al, &x->out[i]);
         x->out[i].data = NULL;
@@ -149,6 +158,7 @@ bool vm_world_share(const isa_alloc *al, const vm_transport *far, isa_buf *to,
                     bool (*take)(void *ud, uint32_t process, const uint8_t *at, uint64_t n),
                     void *ud) {
   size_t room = far->size * (sizeof(void *) + 2 * sizeof(uint64_t));
+  /* Three arrays in one block. */
   uint64_t *n = isa_zalloc(al, room);
   if (!n) return false;
   uint64_t *from = n + far->size;

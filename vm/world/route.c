@@ -9,15 +9,18 @@
 typedef enum port { X_UP, X_DOWN, Y_UP, Y_DOWN, Z_UP, Z_DOWN, UP, DOWN, OUT, IN, NPORTS } port;
 
 static uint32_t size_of(const isa_instance *i, port p) {
+  /* Ports up and down of a dimension are side by side. */
   return p <= X_DOWN ? i->x : p <= Y_DOWN ? i->y : i->z;
 }
 
 /* Two devices of a dimension have one link, not two. */
 static bool has_port(const vm_links *l, port p) {
   const isa_instance *i = l->o.of;
+  /* EFA is between instances. */
   if (p >= OUT) return l->o.instances > 1;
   if (p >= UP) return i->links == ISA_LINKS_SWITCH;
   if (i->links != ISA_LINKS_TORUS) return false;
+  /* One device has no link in it, two have only the one upwards. */
   return size_of(i, p) > (p & 1 ? 2 : 1);
 }
 
@@ -27,6 +30,7 @@ static uint32_t rate_of(const isa_instance *i, port p) {
 
 /* The device next to d. */
 static uint32_t beside(const isa_instance *i, uint32_t d, port p) {
+  /* Devices count in x first, then y, then z. */
   uint32_t step = p <= X_DOWN ? 1 : p <= Y_DOWN ? i->x : i->x * i->y, n = size_of(i, p);
   uint32_t at = d / step % n, to = p & 1 ? (at + n - 1) % n : (at + 1) % n;
   return d - at * step + to * step;
@@ -34,6 +38,7 @@ static uint32_t beside(const isa_instance *i, uint32_t d, port p) {
 
 static vm_link *link_at(const vm_links *l, uint32_t device, port p) {
   uint32_t k = 0;
+  /* Ports that there are, in their order. */
   for (unsigned q = 0; q < (unsigned)p; q++) k += has_port(l, (port)q);
   return has_port(l, p) ? &l->v[device * l->a_device + k] : NULL;
 }
@@ -70,6 +75,7 @@ void vm_links_put(const vm_link *x, isa_buf *out) {
 
 bool vm_links_failed(const vm_links *l, const vm_link *x) {
   bool failed = false;
+  /* A link that fails later is on routes, and stops what comes then. */
   for (uint32_t i = 0; i < l->o.nchanges; i++) { /* of two at one time the later one counts */
     const vm_link_change *c = &l->o.changes[i];
     if (c->at == 0 && vm_link_is_of(x, c)) failed = c->permille == 0;
@@ -118,6 +124,7 @@ static isa_status copy_changes(vm_links *l, const vm_links_options *o, isa_error
 
 static uint32_t *next_of(const vm_links *l, uint32_t from, uint32_t to) {
   uint32_t n = l->o.of->devices;
+  /* Only inside of an instance: to another one all go by EFA. */
   return &l->next[from * n + to % n];
 }
 
@@ -139,14 +146,17 @@ static port first_port(const isa_instance *i, uint32_t from, uint32_t to) {
 static void routes_to(vm_links *l, uint32_t to, uint32_t *far) {
   const isa_instance *i = l->o.of;
   uint32_t first = to / i->devices * i->devices;
+  /* Breadth first: at distance `at` from the device, those next to it. */
   for (uint32_t d = 0; d < i->devices; d++) far[d] = UINT32_MAX;
   far[to - first] = 0;
   for (uint32_t at = 0, any = 1; any; at++) {
     any = 0;
     for (uint32_t d = 0; d < i->devices; d++) {
       if (far[d] != UINT32_MAX) continue;
+      /* The way that dimensions say comes first, then any other that is as short. */
       port best = first_port(i, d, to - first);
       for (unsigned k = 0; k <= UP && far[d] == UINT32_MAX; k++) {
+        /* best may be NPORTS, which has no link. */
         vm_link *x = link_at(l, first + d, k ? (port)(k - 1) : best);
         if (!x || x->to >= VM_LINK_SWITCH || far[x->to % i->devices] != at || vm_links_failed(l, x))
           continue;
@@ -161,6 +171,7 @@ static void routes_to(vm_links *l, uint32_t to, uint32_t *far) {
 static bool add_routes(vm_links *l) {
   const isa_instance *i = l->o.of;
   uint32_t all = i->devices * l->o.instances;
+  /* A switch and EFA need no table. */
   if (i->links != ISA_LINKS_TORUS) return true;
   l->next = isa_zalloc(&l->al, (size_t)all * i->devices * sizeof *l->next);
   uint32_t *far = isa_zalloc(&l->al, i->devices * sizeof *far);
@@ -177,6 +188,7 @@ static vm_link *working(const vm_links *l, vm_link *x) {
 vm_link *vm_links_route(const vm_links *l, uint32_t from, uint32_t to) {
   const isa_instance *i = l->o.of;
   if (from / i->devices != to / i->devices) {
+    /* Both the way out and the way in must work. */
     vm_link *in = working(l, link_at(l, to, IN));
     return in ? working(l, link_at(l, from, OUT)) : NULL;
   }
@@ -199,6 +211,7 @@ vm_link *vm_links_after(const vm_links *l, const vm_link *x, uint32_t to) {
 isa_status vm_links_open(vm_links *l, const isa_alloc *al, const vm_links_options *o,
                          isa_error *e) {
   *l = (vm_links){.al = *al, .o = *o};
+  /* copy_changes takes a copy of its own. */
   l->o.changes = NULL;
   l->o.nchanges = 0;
   for (unsigned p = 0; p < NPORTS; p++) l->a_device += has_port(l, (port)p);

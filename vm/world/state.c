@@ -16,9 +16,11 @@ static void walk_link(vm_saver *s, vm_link *x) {
 /* Whether a message may be at that link, as its route leads over it, and has that size. */
 static bool flies(const vm_world *w, vm_flying *f) {
   const vm_links *l = &w->links;
+  /* The size tells nothing new, but must be that which the program gives. */
   if (f->size != vm_links_size(l, vm_world_linked(w, &f->p.m, &f->before))) return false;
   uint32_t from = vm_links_device(l, f->p.m.src), to = vm_links_device(l, f->p.m.dst);
   const vm_link *x = from == to ? NULL : vm_links_route(l, from, to);
+  /* At most as many links as there are. */
   for (uint32_t i = 0; x && i <= l->n; i++, x = vm_links_after(l, x, to))
     if ((uint32_t)(x - l->v) == f->at) return true;
   return false;
@@ -47,12 +49,14 @@ static void walk_heap(vm_saver *s, vm_world *w) {
   vm_links *l = &w->links;
   uint32_t n = l->nheap;
   vm_saver_count(s, &n, UINT32_MAX, 64, "messages on links");
+  /* A heap whose array is sorted is a heap still. */
   if (!s->reads && n) qsort(l->heap, n, sizeof *l->heap, compare);
   vm_due last = {0};
   for (uint32_t i = 0; i < n && !s->failed; i++) {
     vm_flying f = s->reads ? (vm_flying){0} : l->slots[l->heap[i].slot];
     walk_flying(s, w, &f);
     vm_due now = {.time = f.time, .seq = f.p.m.seq, .src = f.p.m.src};
+    /* In any other order the file would not be what this writes. */
     vm_saver_need(s, s->failed || i == 0 || vm_links_is_before(&last, &now),
                   "messages on links are in no order");
     last = now;
@@ -80,6 +84,7 @@ void vm_world_walk_change(vm_saver *s, vm_link_change *c) {
 }
 
 void vm_world_walk(vm_world *w, vm_saver *s) {
+  /* Ranks first: messages name their instructions. */
   for (uint32_t r = 0; r < w->nranks && !s->failed; r++) vm_save_walk(s, w->runs[r]);
   if (!s->failed) vm_world_walk_links(w, s);
 }

@@ -30,6 +30,7 @@ typedef struct pairs {
 } pairs;
 
 static uint32_t member(const maker *m, uint32_t pair, bool other) {
+  /* The first of a pair does the work, with `second` the other one. */
   uint32_t i = 2 * pair + (m->s->second != other);
   return m->s->order[0] ? m->s->order[0][i] : i;
 }
@@ -42,6 +43,7 @@ static uint32_t before(const pairs *g, uint32_t k, bool other) {
 static void send(pairs *g, channel *c, vm_cc_piece dst, vm_cc_piece src, uint32_t block,
                  uint32_t slice) {
   uint32_t i = c->moved++;
+  /* The first window needs one word, then each unit one. */
   if (i == 0 || (i >= c->window && (i - c->window) % c->unit == 0)) wait_ready(g->m, c->ready, 1);
   about(push(g->m, c->peer, c->from + i % c->window, dst, src), block, slice);
 }
@@ -49,6 +51,7 @@ static void send(pairs *g, channel *c, vm_cc_piece dst, vm_cc_piece src, uint32_
 static void hear(pairs *g, channel *c, uint32_t block, uint32_t slice) {
   uint32_t i = c->moved++;
   about(wait_push(g->m, c->from + i % c->window), block, slice);
+  /* The last ones are not followed by more. */
   bool more = i + 1 + c->window - c->unit < c->total;
   if ((i + 1) % c->unit == 0 && more) ready(g->m, c->peer, c->ready);
 }
@@ -58,10 +61,12 @@ static void open_channels(pairs *g, uint32_t along, uint32_t to_first, uint32_t 
   uint32_t slices = g->m->s->slices, mate = before(g, 0, g->works);
   g->m->out->ready = 2;
   g->m->out->from = ALONG + WITHIN;
+  /* Who works gets from the other what it adds, or its block, and gives back the rest. */
   uint32_t sends = g->works ? to_other : to_first, gets = g->works ? to_first : to_other;
   g->to_other = (channel){mate, OTHER, ALONG, WITHIN, WITHIN / 2, .total = sends * slices};
   g->from_other = (channel){mate, OTHER, ALONG, WITHIN, WITHIN / 2, .total = gets * slices};
   if (gets) ready(g->m, mate, OTHER);
+  /* The other is in no ring. */
   if (!g->works) return;
   g->out =
       (channel){before(g, g->n - 1, false), RING, 0, ALONG, ALONG / 3, .total = along * slices};
@@ -83,11 +88,13 @@ static void add_block(pairs *g, uint32_t k, bool other, uint32_t slice) {
   uint32_t b = before(g, k, other);
   bool all = m->s->op == VM_CC_ALL_REDUCE, last = k == g->n;
   vm_cc_piece dst = from_other(g, k, other);
+  /* The last block is the own pair's, and ends in dst. */
   if (last && (all || !other)) dst = piece(VM_CC_DST, all ? b : 0);
   hear(g, &g->from_other, b, slice);
   if (k > 1) hear(g, &g->in, b, slice);
   vm_cc_step *st = about(compute(m, dst, piece(VM_CC_SRC, b), from_other(g, k, other)), b, slice);
   if (k > 1) st->src[st->nsrc++] = along(k, other);
+  /* On along the ring, with what came and both own parts in it. */
   if (!last) send(g, &g->out, along(k + 1, other), dst, b, slice);
   if (last && other && !all) send(g, &g->to_other, piece(VM_CC_DST, 0), dst, b, slice);
 }
@@ -114,6 +121,7 @@ static void pass_on(pairs *g, uint32_t k, bool other, vm_cc_piece src, bool back
   uint32_t b = before(g, k, other);
   EACH_SLICE(m, i) {
     if (k > 0) hear(g, &g->in, b, i);
+    /* The last place has them from the one before it, and passes them no further. */
     if (k + 1 < g->n) send(g, &g->out, piece(VM_CC_DST, b), src, b, i);
     if (back) send(g, &g->to_other, piece(VM_CC_DST, b), src, b, i);
   }
@@ -124,6 +132,7 @@ static void gather(pairs *g, bool added) {
   uint32_t own = before(g, 0, false), others = before(g, 0, true);
   vm_cc_piece src = added ? piece(VM_CC_DST, own) : piece(VM_CC_SRC, 0);
   pass_on(g, 0, false, src, true);
+  /* The other's block has come; with sums it has been made here. */
   if (!added) {
     EACH_SLICE(m, i) about(copy(m, piece(VM_CC_DST, own), src), own, i);
     EACH_SLICE(m, i) hear(g, &g->from_other, others, i);
@@ -146,6 +155,7 @@ static void wait_for_all(pairs *g, bool added) {
   }
   for (uint32_t k = 0; k < g->n; k++)
     for (unsigned other = 0; other < 2; other++) {
+      /* Its own block it has already. */
       if (k == 0 && other && !added) continue;
       EACH_SLICE(m, i) hear(g, &g->from_other, before(g, k, other), i);
     }
@@ -154,6 +164,7 @@ static void wait_for_all(pairs *g, bool added) {
 void cc_pairs(maker *m) {
   pairs g = {.m = m, .n = m->s->n / 2};
   bool adds = m->s->op != VM_CC_ALL_GATHER, gathers = m->s->op != VM_CC_REDUCE_SCATTER;
+  /* Where its pair is along the ring. */
   while (member(m, g.at, false) != m->s->place && member(m, g.at, true) != m->s->place) g.at++;
   g.works = member(m, g.at, false) == m->s->place;
   uint32_t each = 2 * (g.n - 1), all = 2 * g.n;

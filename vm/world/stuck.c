@@ -12,6 +12,7 @@ static bool raises(const vm_run *from, const isa_core *code, const isa_insn *in,
                    uint32_t to) {
   const isa_update *u = &in->upd;
   if (u->kind != ISA_UPD_peer || u->sem != sem) return false;
+  /* One rank's, or, with 0, that of each transfer's own peer. */
   if (u->value) return from->peers->ranks[u->value - 1] == to;
   const isa_queue *q = &code->queues[in->u.TRIGGER.queue];
   uint32_t i, end = isa_trigger_range(in, q->nstatics, &i);
@@ -26,6 +27,7 @@ static bool raises(const vm_run *from, const isa_core *code, const isa_insn *in,
 static bool find_raiser(const vm_run *from, unsigned core, unsigned sem, uint32_t to,
                         vm_where *at) {
   if (core >= from->n || !from->peers->ranks) return false;
+  /* Only CC sequencers raise semaphores of other ranks. */
   const isa_core *code = from->cores[core]->code;
   for (unsigned e = ISA_NENGINES; e < ISA_NSEQS; e++)
     for (uint32_t pc = 0; pc < code->code[e].n; pc++)
@@ -44,6 +46,7 @@ static bool waits_at(const vm_run *r, vm_where *at) {
   for (unsigned i = 0; i < r->n; i++)
     for (unsigned e = 0; e < r->cores[i]->nseqs; e++) {
       const vm_engine *en = &r->cores[i]->eng[e];
+      /* A waiting engine is told only if no CC sequencer waits. */
       if (vm_seq_rests(en) || (any && e < ISA_NENGINES)) continue;
       *at = vm_at_pc(r->cores[i], e, en->pc);
       if (e >= ISA_NENGINES) return true;
@@ -85,6 +88,7 @@ static bool told_at(const vm_world *w, uint32_t i, uint32_t *r) {
   vm_where at;
   *r = i % w->nranks;
   bool inside = waits_at(w->runs[*r], &at) && at.engine >= ISA_NENGINES;
+  /* Those outside of collectives in the first n, the others in the second. */
   return inside == (i >= w->nranks);
 }
 
@@ -99,6 +103,7 @@ static void put_awaited(const vm_world *w, uint32_t r, isa_buf *out) {
   isa_wait wait = vm_wait_of(c, en);
   for (uint32_t i = 0, k; i < 2 * w->nranks; i++) {
     if (!told_at(w, i, &k) || !find_raiser(w->runs[k], at.core, wait.sem, r, &by)) continue;
+    /* Counted all the same. */
     if (n++ >= SHOWN) continue;
     isa_buf_printf(out, "%s rank %u (%s ", n > 1 ? ", for" : " for", k,
                    isa_engines[by.engine].name);
@@ -107,6 +112,7 @@ static void put_awaited(const vm_world *w, uint32_t r, isa_buf *out) {
     put_state(w->runs[k], out);
   }
   if (n > SHOWN) isa_buf_printf(out, ", for %u more", n - SHOWN);
+  /* An engine may wait for what no rank raises, as for its own transfers. */
   if (n == 0 && at.engine >= ISA_NENGINES)
     isa_buf_puts(out, ", and no rank sends to the semaphore that it waits for");
 }
@@ -121,6 +127,7 @@ static void put_runs(vm_world *w) {
     if (n++ < SHOWN)
       isa_buf_printf(&w->report, "\nrank %u: %s", r, isa_buf_str(&w->runs[r]->fault.text));
   }
+  /* The others have ended well. */
   for (uint32_t r = 0; r < w->nranks; r++)
     if (vm_run_rests(w->runs[r])) vm_run_finish(w->runs[r]);
 }
@@ -143,6 +150,7 @@ void vm_world_stuck(vm_world *w) {
   isa_buf_puts(&w->report, "the world cannot go on:");
   for (uint32_t i = 0, r; i < 2 * w->nranks; i++) {
     if (!told_at(w, i, &r) || vm_run_rests(w->runs[r])) continue;
+    /* The first that is told is who has failed. */
     if (n == 0) w->failed = r;
     if (n++ >= SHOWN) continue;
     isa_buf_printf(&w->report, "%s rank %u ", n > 1 ? ";" : "", r);

@@ -11,6 +11,7 @@ static isa_status no_route(const vm_world *w, uint32_t from, uint32_t to, isa_er
   isa_buf_init(&b, &w->al);
   for (uint32_t i = 0; i < l->n; i++) {
     const vm_link *x = &l->v[i];
+    /* A link that has failed is there in both directions: one is enough. */
     if (!vm_links_failed(l, x) || x->from > x->to) continue;
     isa_buf_puts(&b, b.len ? ", " : "");
     vm_links_put(x, &b);
@@ -35,6 +36,7 @@ isa_status vm_world_open_links(vm_world *w, isa_error *e) {
   w->net.least = cost[VM_LINK_LEAST];
   isa_status s = vm_links_open(l, &w->al, &w->net, e);
   for (uint32_t r = 0; r < w->nranks; r++) w->peers[r].of_device = w->net.ranks_of_device;
+  /* Each peer that a program names is reached, or nothing starts. */
   for (uint32_t r = 0; r < w->nranks && s == ISA_OK; r++)
     for (uint32_t i = 0; w->peers[r].ranks && i < w->runs[r]->prog->npeers && s == ISA_OK; i++) {
       uint32_t to = w->peers[r].ranks[i], a = vm_links_device(l, r), b = vm_links_device(l, to);
