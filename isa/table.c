@@ -99,6 +99,7 @@ enum { ISA_KINDS(KIND) ISA_BYTES_END };
 #undef FIELD
 #undef END
 
+/* Where operands begin in the record of an instruction, and how many bytes they may take. */
 enum { OPERANDS_AT = 16, OPERAND_BYTES = 48 };
 #define FORM(id)
 #define FIELD(form, name, kind, mode, arg)
@@ -361,6 +362,7 @@ unsigned isa_edit_distance(const char *a, size_t na, const char *b, size_t nb, u
     unsigned diagonal = row[0];
     row[0] = (unsigned)i;
     for (size_t j = 1; j <= nb; j++) {
+      /* The old diagonal is the entry above to the left. */
       unsigned change = diagonal + (a[i - 1] != b[j - 1]);
       diagonal = row[j];
       unsigned gap = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);

@@ -11,7 +11,7 @@ typedef struct grapher {
   isa_buf *out;
   unsigned core, engine;
   const isa_code *code;
-  uint8_t *leader; /* [n + 1] */
+  uint8_t *leader; /* [n + 1], by pc: whether a block begins there */
   const as_printer *printer;
 } grapher;
 
@@ -24,6 +24,7 @@ static void mark_leaders(grapher *g) {
   g->leader[0] = 1;
   for (uint32_t pc = 0; pc < n; pc++) {
     const isa_insn *in = &g->code->insns[pc];
+    /* A jump's target, -1 where the instruction has none. */
     int64_t to = as_dis_target(in);
     if (to >= 0 && to < n) g->leader[to] = 1;
     /* What follows a jump can only be reached as a block of its own. */
@@ -45,6 +46,7 @@ static void put_insn(const grapher *g, uint32_t pc) {
   as_printer_insn(g->printer, g->core, g->engine, &g->code->insns[pc], &text);
   isa_buf_printf(g->out, "%u: ", pc);
   put_escaped(g->out, isa_buf_str(&text));
+  /* \l ends a line and sets it to the left. */
   isa_buf_puts(g->out, "\\l");
   g->out->failed = g->out->failed || text.failed;
   isa_buf_free(&text);
@@ -72,6 +74,7 @@ static uint32_t put_block(const grapher *g, uint32_t pc) {
   isa_buf_puts(g->out, "\"];\n");
   const isa_insn *last = &g->code->insns[end - 1];
   int64_t to = as_dis_target(last);
+  /* Without a jump, or where it is not taken, the next block follows. */
   if (end < g->code->n && !isa_op_ends(last->op)) {
     isa_buf_puts(g->out, "    ");
     put_node(g, pc);
@@ -99,6 +102,7 @@ static void put_sem_edge(const grapher *g, uint32_t block, unsigned core, unsign
 }
 
 static void put_block_sems(const grapher *g, uint32_t from, uint32_t end) {
+  /* By direction, core and semaphore. */
   uint8_t seen[2][ISA_MAX_CORES][ISA_NSEMS];
   memset(seen, 0, sizeof seen);
   for (uint32_t pc = from; pc < end; pc++) {
@@ -113,6 +117,7 @@ static void put_block_sems(const grapher *g, uint32_t from, uint32_t end) {
 
 static void put_sems(const isa_program *p, isa_buf *out) {
   uint8_t used[ISA_MAX_CORES][ISA_NSEMS];
+  /* Those that nothing waits for or updates are not drawn. */
   memset(used, 0, sizeof used);
   for (unsigned c = 0; c < p->ncores; c++)
     for (unsigned e = 0; e < ISA_NSEQS; e++)
@@ -136,6 +141,7 @@ static void put_sems(const isa_program *p, isa_buf *out) {
 
 static void put_section(grapher *g) {
   const isa_alloc *al = &g->out->al;
+  /* One more for the end of the code, which may be a leader too. */
   size_t n = (size_t)g->code->n + 1;
   g->leader = isa_zalloc(al, n);
   if (!g->leader) {
@@ -148,6 +154,7 @@ static void put_section(grapher *g) {
   isa_buf_printf(g->out, g->core ? " core=%u\";\n" : "\";\n", g->core);
   for (uint32_t pc = 0; pc < g->code->n;) pc = put_block(g, pc);
   isa_buf_puts(g->out, "  }\n");
+  /* Edges come after the cluster, since semaphores are outside of it. */
   for (uint32_t pc = 0; pc < g->code->n;) {
     uint32_t end = pc + 1;
     while (end < g->code->n && !g->leader[end]) end++;

@@ -15,6 +15,7 @@ static void member(isa_buf *out, const char *name, const char *value, bool first
 }
 
 static void number(isa_buf *out, const char *name, uint64_t v) {
+  /* Never the first member. */
   isa_buf_printf(out, ", \"%s\": %llu", name, (unsigned long long)v);
 }
 
@@ -31,6 +32,7 @@ static void put_tensors(const isa_program *p, isa_buf *out) {
       isa_buf_printf(out, "%s%lld", d ? ", " : "[", (long long)t->shape[d]);
     isa_buf_puts(out, "]");
     number(out, "bytes", t->bytes);
+    /* 0 is none; the register's number is one less. */
     if (t->rows) number(out, "rows_register", t->rows - 1u);
     isa_buf_puts(out, "}");
   }
@@ -156,6 +158,7 @@ void as_json_program(const isa_program *p, isa_buf *out) {
     isa_buf_puts(out, ",\n  \"sections\": {");
     bool first = true;
     for (unsigned e = 0; e < ISA_NSEQS; e++) {
+      /* Sequencers without code are left out. */
       if (p->cores[core].code[e].n == 0) continue;
       isa_buf_printf(out, "%s\n   \"%s\": ", first ? "" : ",", isa_engines[e].name);
       put_section(&pr, core, e, out);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 static void give_cores(const vm_run *r, vm_debug *d) {
+  /* All cores of a run share one list, so that a stop ends all of them. */
   for (unsigned i = 0; i < r->n; i++) r->cores[i]->debug = d;
 }
 
@@ -25,6 +26,7 @@ static bool is_of(const vm_stop *s, unsigned kind, const vm_core *c, unsigned e)
 static void patch(vm_core *c, unsigned e, uint32_t pc) {
   const vm_debug *d = c->debug;
   vm_uop *u = &c->uops[e][pc];
+  /* What it was before any stop. */
   u->op = vm_uop_of(&c->eng[e].code->insns[pc]).op;
   if (d->done) u->op = VM_U_STOP;
   for (uint32_t i = 0; i < d->n; i++)
@@ -38,7 +40,7 @@ static void patch_all(const vm_run *r) {
   vm_core *c = r->cores[0];
   const vm_debug *d = c->debug;
   for (unsigned i = 0; i < r->n; c = r->cores[++i])
-    for (unsigned e = 0; e < c->nseqs; e++)
+    for (unsigned e = 0; e < c->nseqs; e++) /* a log needs every one of them */
       for (uint32_t pc = 0; pc < c->eng[e].code->n; pc++)
         c->uops[e][pc].op = d->done ? VM_U_STOP : vm_uop_of(&c->eng[e].code->insns[pc]).op;
   for (uint32_t i = 0; i < d->n; i++) patch_at(r->cores[0], &d->v[i]);
@@ -64,6 +66,7 @@ void vm_debug_remove(vm_core *c, uint32_t id) {
   vm_stop *s = vm_debug_find(c, id), old;
   if (!s) return;
   vm_debug *d = c->debug;
+  /* A copy: the entry is overwritten by the next. */
   old = *s;
   memmove(s, s + 1, (size_t)(d->v + d->n - (s + 1)) * sizeof *s);
   d->n--;
@@ -73,6 +76,7 @@ void vm_debug_remove(vm_core *c, uint32_t id) {
 bool vm_debug_tell(vm_core *c, void (*fn)(void *ud, const vm_done *d), void *ud) {
   vm_debug *d = fn || c->debug ? debug_of(c) : NULL;
   if (!d) return fn == NULL;
+  /* Only where the log begins or ends do all instructions change. */
   bool as_before = !fn == !d->done;
   d->done = fn;
   d->done_ud = ud;
@@ -81,6 +85,7 @@ bool vm_debug_tell(vm_core *c, void (*fn)(void *ud, const vm_done *d), void *ud)
 }
 
 void vm_debug_move(vm_core *to, vm_core *c, void *ud) {
+  /* The list goes along with the run that goes on from a copy. */
   give_cores(to->run, c->debug);
   give_cores(c->run, NULL);
   vm_watch_remove(c->run, &watch);
@@ -109,8 +114,10 @@ void vm_debug_hit(vm_core *c, vm_stop *s, const vm_hit *h) {
   s->last = *h;
   s->last.stop = s->id;
   s->hits++;
+  /* It is counted alone, and the run goes on. */
   if (s->quiet) return;
   c->run->paused = true;
+  /* More at one time than that are counted alone. */
   if (d->nhits < VM_HITS) d->hit[d->nhits++] = s->last;
 }
 
@@ -123,6 +130,7 @@ void vm_debug_stepped(vm_core *c, unsigned e) {
   const vm_engine *en = &c->eng[e];
   if (!c->debug || en->state == VM_HALTED || en->state == VM_IDLE) return;
   const isa_wait *w = &en->code->insns[en->pc].wait;
+  /* What stands at a wait has not been reached, and is told when it holds. */
   if (w->cond == ISA_WAIT_none || vm_wait_holds(c, en, w))
     c->debug->core[c->number].told[e] = number(en);
 }
@@ -137,6 +145,7 @@ static bool before(vm_core *c, unsigned e) {
   const vm_engine *en = &c->eng[e];
   const isa_wait *w = &en->code->insns[en->pc].wait;
   if (w->cond != ISA_WAIT_none && !vm_wait_holds(c, en, w)) return false;
+  /* How long it has waited, for the log. */
   k->waited[e] = en->wait_noted ? c->now - en->wait_since : 0;
   if (vm_debug_passes(c, e)) return false;
   vm_hit h = vm_debug_at(c, e, en->pc, c->now);
@@ -155,6 +164,7 @@ static void count(vm_core *c, unsigned e) {
   h.time = en->now;
   for (uint32_t i = 0; i < d->n; i++) {
     vm_stop *s = &d->v[i];
+    /* A count is reached once. */
     if (is_of(s, VM_STOP_COUNT, c, e) && s->count == en->instructions && !s->hits)
       vm_debug_hit(c, s, &h);
   }
@@ -207,6 +217,7 @@ static void change(vm_core *c, unsigned sem, uint32_t old, uint32_t next, vm_whe
   for (uint32_t i = 0; i < c->debug->n; i++) {
     vm_stop *s = &c->debug->v[i];
     if (s->kind != VM_STOP_SEM || s->core != c->number || s->sem != sem) continue;
+    /* Only the change that makes it hold. */
     if (isa_cond_holds(s->cond, next, s->value) && !isa_cond_holds(s->cond, old, s->value))
       vm_debug_hit(c, s, &h);
   }

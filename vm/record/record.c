@@ -28,6 +28,7 @@ soma_status soma_recorder_new(const soma_recorder_options *options, soma_recorde
   return SOMA_OK;
 }
 
+/* Copies of the world's rows, which the recorder owns. */
 static void forget_links(soma_recorder *r) {
   isa_free(&r->al, r->links, r->nlinks * sizeof *r->links);
   isa_free(&r->al, r->passes, r->npasses * sizeof *r->passes);
@@ -101,11 +102,13 @@ uint64_t soma_recorder_dropped(const soma_recorder *r) { return r ? r->dropped :
 static bool wanted(const soma_recorder_options *o, const soma_event *e) {
   /* A share is filtered by the engine that triggered it. */
   uint32_t engine = e->kind == SOMA_EV_DMA ? e->value : e->engine;
+  /* Kinds and cores are indices below, so an unknown one is left out. */
   if (e->kind < SOMA_EV_INSN || e->kind > SOMA_EV_MEET)
     return false; /* a kind of a later version */
   if (e->core >= ISA_MAX_CORES || e->by_core >= ISA_MAX_CORES) return false;
   if (o->kinds && !(o->kinds & (1u << e->kind))) return false;
   if (o->engines && (engine >= ISA_NSEQS || !(o->engines & (1u << engine)))) return false;
+  /* Those that overlap the time that was asked for. */
   return e->end >= o->from && (!o->until || e->start < o->until);
 }
 
@@ -157,12 +160,14 @@ void soma_recorder_event(void *recorder, const soma_event *e) {
 void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n) {
   if (!r || !s) return;
   memset(&r->stats, 0, sizeof r->stats);
+  /* The callers' struct may be shorter or longer. */
   memcpy(&r->stats, s, n < sizeof r->stats ? n : sizeof r->stats);
   r->has_stats = true;
 }
 
 static const char *name_of(const isa_program *p, const vm_rec_event *v) {
   const isa_core *core = &p->cores[v->core], *by = &p->cores[v->by_core];
+  /* By what it is: a queue, a semaphore, or an instruction. */
   if (vm_rec_moves(v)) return v->id < core->nqueues ? core->queues[v->id].name : NULL;
   if (v->kind == VM_EV_SEM || v->kind == VM_EV_WAIT)
     return v->id < ISA_NSEMS ? core->sem_names[v->id] : NULL;
