@@ -75,13 +75,14 @@ attended HUP 129 -i "$there while true do end"
 attended TERM 143 -i "$there"
 # A pattern that is matched for ever makes no call: the first Ctrl-C asks, a second ends it.
 cat >"$work/forever.lua" <<'LUA'
-io.open(arg[1], "w"):close()
-string.find(("a"):rep(60), ("a*"):rep(60) .. "b")
+local text, pattern = ("a"):rep(60), ("a*"):rep(60) .. "b"
+string.find(text, pattern, io.open(arg[1], "w"):close() and 1)
 LUA
 for sig in INT TERM; do
   env --default-signal="$sig" "$BUILD"/soma "$work/forever.lua" "$work/there" 2>"$work/said" &
   pid=$!
   wait_for "$work/there"
+  sleep 0.2 # it matches by now: an interrupt between two calls would end it at once
   kill -s "$sig" $pid
   sleep 0.5
   kill -0 $pid 2>/dev/null
