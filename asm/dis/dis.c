@@ -86,8 +86,12 @@ static void put_uses(const isa_program *p, unsigned core, unsigned sem, bool wai
     for (unsigned e = 0; e < ISA_NSEQS; e++) {
       const isa_code *code = &p->cores[c].code[e];
       bool named = false;
-      for (uint32_t pc = 0; pc < code->n && shown < MOST; pc++) {
+      for (uint32_t pc = 0; pc < code->n; pc++) {
         if (!uses(&code->insns[pc], c, core, sem, wait)) continue;
+        if (shown == MOST) {
+          isa_buf_puts(out, ", ...");
+          return;
+        }
         isa_buf_puts(out, shown ? ", " : wait ? "waited for by " : "updated by ");
         /* Core and engine are said once for several instructions. */
         if (!named && c) isa_buf_printf(out, "core %u ", c);
@@ -97,7 +101,6 @@ static void put_uses(const isa_program *p, unsigned core, unsigned sem, bool wai
         shown++;
       }
     }
-  if (shown == MOST) isa_buf_puts(out, ", ...");
 }
 
 static void put_sem(const isa_program *p, unsigned core, unsigned sem, isa_buf *out, size_t line) {
