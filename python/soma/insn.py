@@ -109,14 +109,10 @@ def number(x, what="an operand"):
     """Words of a NUM field, packed: None, a number, a register, or a [P, 1] tile."""
     if x is None:
         return NONE
-    if x.__class__ is float or x.__class__ is int:
-        words = _numbers.get(x)
-        # Kernels use the same few numbers many times.
-        if words is None:
-            words = K.pack((1, float_bits(x)))
-            if x:  # 0.0 and -0.0 are equal
-                _numbers[x] = words
-        return words
+    # Kernels use the same few numbers many times.
+    plain = x.__class__ is float or x.__class__ is int
+    if plain and x in _numbers:
+        return _numbers[x]
     if x.__class__ is Tensor:
         return _TILE + x.words()
     if isinstance(x, RegisterValue):
@@ -126,7 +122,10 @@ def number(x, what="an operand"):
         # float() would take these for what they may hold.
         if isinstance(x, (str, bytes, np.ma.MaskedArray)):
             raise TypeError
-        return K.pack((1, float_bits(float(x))))
+        words = K.pack((1, float_bits(float(x))))
+        if plain and x:  # 0.0 and -0.0 are equal
+            _numbers[x] = words
+        return words
     except (TypeError, ValueError, OverflowError):
         raise KernelError("%s is %s: a number, a register or a tile of one element in each "
                           "partition is needed" % (what, said(x))) from None

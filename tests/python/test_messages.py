@@ -62,6 +62,9 @@ WRONG = (
     ("nl.add(x, None)", KernelError, "nl.add: y is None, not a tile or a number"),
     ("nisa.activation(dst=y, op=nl.exp, data=x, scale='2')", KernelError,
      "scale is '2': a number, a register or a tile of one element in each partition is needed"),
+    ("nisa.activation(dst=y, op=nl.exp, data=x, scale=10**400)", KernelError,
+     "scale is %s ...: a number, a register or a tile of one element in each partition is needed"
+     % ("1" + 56 * "0")),
     ("nisa.activation(op=nl.exp, data=x, reduce_res=nisa.register_alloc(3))", KernelError,
      "activation: reduce_res is Register, not a tensor"),
     ("nisa.range_select(on_true_tile=x, comp_op0=nl.less, comp_op1=nl.less, bound0=3.0, bound1=x)",
