@@ -116,13 +116,12 @@ bool as_k_drop_dead(as_kernel *k) {
   if (!as_k_asked(k, AS_PASS_MEMSETS | AS_PASS_STORES)) return true;
   size_t n = (size_t)k->nbuffers + 1, items = (size_t)k->nitems + 1;
   backward d = {.k = k};
-  d.over = isa_zalloc(&k->al, n * sizeof *d.over);
-  d.gone = isa_zalloc(&k->al, items * sizeof *d.gone);
-  d.ordered = as_k_ordered(k);
-  bool ok = (d.over && d.gone && d.ordered) || as_k_nomem(k);
+  const as_k_array arrays[] = {K_ARRAY(d.over, n), K_ARRAY(d.gone, items),
+                               K_ARRAY(d.ordered, items)};
+  const unsigned narrays = sizeof arrays / sizeof *arrays;
+  bool ok = as_k_make_arrays(k, arrays, narrays);
+  if (ok) as_k_ordered(k, d.ordered);
   ok = ok && look_back(&d) && as_k_drop(k, d.gone);
-  isa_free(&k->al, d.over, n * sizeof *d.over);
-  isa_free(&k->al, d.gone, items * sizeof *d.gone);
-  isa_free(&k->al, d.ordered, items * sizeof *d.ordered);
+  as_k_free_arrays(k, arrays, narrays);
   return ok;
 }

@@ -15,6 +15,7 @@ typedef enum way { ONE_BUFFER = 1, TILES } way;
 
 typedef struct chain {
   uint32_t first, last, n;           /* items */
+  uint32_t latest;                   /* of a line's first chain: the number of its last one */
   uint32_t met, wrote, used;         /* before the first: meetings, writes of src, uses of dst */
   uint32_t begin[SIDES], end[SIDES]; /* the life of what is to be one tile */
   way way[SIDES];
@@ -25,7 +26,7 @@ typedef struct merger {
   as_kernel *k;
   chain *chains;
   uint32_t nchains, cap_chains, met, depth;
-  isa_index lines;              /* chains, by their place */
+  isa_index lines;              /* of each line its first chain */
   uint32_t *next;               /* by item: that of the next round */
   uint32_t *writes, *uses;      /* by buffer: so far */
   uint32_t *all_writes;         /* by buffer: in the whole list */
@@ -204,9 +205,10 @@ static bool add_round(merger *m, chain *c, uint32_t item) {
 
 /* ---- Chains --------------------------------------------------------------------------------- */
 
-static bool begin_chain(merger *m, uint32_t item, uint32_t hash, uint32_t again) {
+/* line: its first chain, 0: there is none. */
+static bool begin_chain(merger *m, uint32_t item, uint32_t hash, uint32_t line) {
   as_kernel *k = m->k;
-  uint32_t number = again;
+  chain *last = line ? &m->chains[m->chains[line - 1].latest - 1] : NULL;
   chain c = {.first = item, .last = item, .n = 1, .met = m->met};
   c.wrote = m->writes[side(k, item, SRC)->buffer - 1];
   c.used = m->uses[side(k, item, DST)->buffer - 1];
@@ -214,15 +216,16 @@ static bool begin_chain(merger *m, uint32_t item, uint32_t hash, uint32_t again)
     c.begin[s] = as_k_buf(k, side(k, item, s)->buffer)->first;
     c.end[s] = as_k_buf(k, side(k, item, s)->buffer)->last;
   }
-  if (again && m->chains[again - 1].n == 1) { /* one alone leaves its place */
-    m->chains[again - 1] = c;
+  if (last && last->n == 1) { /* one alone leaves its place */
+    c.latest = last->latest;
+    *last = c;
     return true;
   }
   if (!isa_array_room(&k->al, &m->chains, m->nchains, &m->cap_chains, sizeof *m->chains))
     return as_k_nomem(k);
   m->chains[m->nchains++] = c;
-  number = m->nchains;
-  return isa_index_add(&k->al, &m->lines, hash, number) || as_k_nomem(k);
+  m->chains[(line ? line : m->nchains) - 1].latest = m->nchains;
+  return line || isa_index_add(&k->al, &m->lines, hash, m->nchains) || as_k_nomem(k);
 }
 
 /* Whether two items differ at most in where their operands lie. */
@@ -236,15 +239,16 @@ static bool is_of_line(const as_kernel *k, uint32_t a, uint32_t b) {
          (s->space != ISA_HBM || s->buffer == t->buffer);
 }
 
+/* A line has as many chains as its rounds need: only the first is looked for, however many. */
 static bool note_item(merger *m, uint32_t item) {
   as_kernel *k = m->k;
   const as_k_item *it = &k->items[item];
   uint32_t hash = it->at.file * UINT32_C(0x9e3779b1) ^ it->at.line * UINT32_C(0x85ebca6b);
-  uint32_t found = 0, probe = 0, n;
-  while ((n = isa_index_next(&m->lines, hash, &probe)))
-    if (is_of_line(k, m->chains[n - 1].first, item) && n > found) found = n;
-  if (found && add_round(m, &m->chains[found - 1], item)) return true;
-  return begin_chain(m, item, hash, found);
+  uint32_t line, probe = 0;
+  while ((line = isa_index_next(&m->lines, hash, &probe)))
+    if (is_of_line(k, m->chains[line - 1].first, item)) break;
+  if (line && add_round(m, &m->chains[m->chains[line - 1].latest - 1], item)) return true;
+  return begin_chain(m, item, hash, line);
 }
 
 static bool find_chains(merger *m) {
@@ -424,32 +428,17 @@ bool as_k_merge(as_kernel *k) {
   if (!as_k_asked(k, AS_PASS_MERGES)) return true;
   merger m = {.k = k, .old = k->nbuffers};
   size_t n = (size_t)k->nbuffers + 1, items = (size_t)k->nitems + 1;
-  m.next = isa_zalloc(&k->al, items * sizeof *m.next);
-  m.joined = isa_zalloc(&k->al, items * sizeof *m.joined);
-  m.gone = isa_zalloc(&k->al, items * sizeof *m.gone);
-  m.writes = isa_zalloc(&k->al, n * sizeof *m.writes);
-  m.uses = isa_zalloc(&k->al, n * sizeof *m.uses);
-  m.all_writes = isa_zalloc(&k->al, n * sizeof *m.all_writes);
-  m.now = isa_zalloc(&k->al, n * sizeof *m.now);
-  m.shift = isa_zalloc(&k->al, n * sizeof *m.shift);
-  m.taken = isa_zalloc(&k->al, n * sizeof *m.taken);
-  m.ordered = as_k_ordered(k);
-  bool ok = m.next && m.joined && m.gone && m.writes && m.uses && m.all_writes && m.now &&
-            m.shift && m.taken && m.ordered;
-  if (!ok) as_k_nomem(k);
+  const as_k_array arrays[] = {
+      K_ARRAY(m.next, items), K_ARRAY(m.joined, items), K_ARRAY(m.gone, items),
+      K_ARRAY(m.writes, n), K_ARRAY(m.uses, n), K_ARRAY(m.all_writes, n), K_ARRAY(m.now, n),
+      K_ARRAY(m.shift, n), K_ARRAY(m.taken, n), K_ARRAY(m.ordered, items)};
+  const unsigned narrays = sizeof arrays / sizeof *arrays;
+  bool ok = as_k_make_arrays(k, arrays, narrays);
+  if (ok) as_k_ordered(k, m.ordered);
   ok = ok && as_k_lives(k) && as_k_room_open(k, ISA_SBUF, &m.room[0]) &&
        as_k_room_open(k, ISA_PSUM, &m.room[1]) && merge(&m);
   for (unsigned r = 0; r < 2; r++) as_k_room_close(k, &m.room[r]);
-  isa_free(&k->al, m.next, items * sizeof *m.next);
-  isa_free(&k->al, m.joined, items * sizeof *m.joined);
-  isa_free(&k->al, m.gone, items * sizeof *m.gone);
-  isa_free(&k->al, m.writes, n * sizeof *m.writes);
-  isa_free(&k->al, m.uses, n * sizeof *m.uses);
-  isa_free(&k->al, m.all_writes, n * sizeof *m.all_writes);
-  isa_free(&k->al, m.now, n * sizeof *m.now);
-  isa_free(&k->al, m.shift, n * sizeof *m.shift);
-  isa_free(&k->al, m.taken, n * sizeof *m.taken);
-  isa_free(&k->al, m.ordered, items * sizeof *m.ordered);
+  as_k_free_arrays(k, arrays, narrays);
   isa_free(&k->al, m.chains, m.cap_chains * sizeof *m.chains);
   isa_index_free(&k->al, &m.lines);
   return ok;

@@ -113,13 +113,9 @@ bool as_k_overwrites(const as_kernel *k, const as_k_item *it, const as_k_use *u)
   return true;
 }
 
-bool *as_k_ordered(as_kernel *k) {
-  bool *there = isa_zalloc(&k->al, ((size_t)k->nitems + 1) * sizeof *there);
-  if (!there) as_k_nomem(k);
-  for (uint32_t o = 0; there && o < k->norders; o++)
-    /* Those at either end of an order that the caller asked for. */
-    there[k->orders[o].earlier] = there[k->orders[o].later] = true;
-  return there;
+void as_k_ordered(const as_kernel *k, bool *ordered) {
+  for (uint32_t o = 0; o < k->norders; o++)
+    ordered[k->orders[o].earlier] = ordered[k->orders[o].later] = true;
 }
 
 void as_k_pin(as_kernel *k) {

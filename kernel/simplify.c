@@ -101,3 +101,22 @@ bool as_k_simplify(as_kernel *k) {
   gather(k);
   return true;
 }
+
+/* ---- Arrays of a pass ----------------------------------------------------------------------- */
+
+bool as_k_make_arrays(as_kernel *k, const as_k_array *a, unsigned n) {
+  for (unsigned i = 0; i < n; i++) {
+    void *p = isa_zalloc(&k->al, a[i].bytes);
+    if (!p) return as_k_nomem(k);
+    memcpy(a[i].at, &p, sizeof p);
+  }
+  return true;
+}
+
+void as_k_free_arrays(as_kernel *k, const as_k_array *a, unsigned n) {
+  for (unsigned i = 0; i < n; i++) {
+    void *p;
+    memcpy(&p, a[i].at, sizeof p);
+    isa_free(&k->al, p, a[i].bytes);
+  }
+}

@@ -64,8 +64,18 @@ bool as_k_covers(const as_kernel *k, const as_k_item *it, const as_k_use *u);
 bool as_k_overwrites(const as_kernel *k, const as_k_item *it, const as_k_use *u);
 /* Whether it loads or uses a part of the array, where it is one of weights. */
 bool as_k_is_partial(const isa_insn *in);
-/* By item, whether it stands in an order that the caller asked for. */
-bool *as_k_ordered(as_kernel *k);
+/* An array of a pass; at: the address of the pointer to it, which is NULL before. */
+typedef struct as_k_array {
+  void *at;
+  size_t bytes;
+} as_k_array;
+#define K_ARRAY(p, n) \
+  { &(p), (n) * sizeof *(p) }
+/* Makes n arrays of zeros. Those that could be made are to be freed in any case. */
+bool as_k_make_arrays(as_kernel *k, const as_k_array *a, unsigned n);
+void as_k_free_arrays(as_kernel *k, const as_k_array *a, unsigned n);
+/* Notes, by item, which stand at either end of an order that the caller asked for. */
+void as_k_ordered(const as_kernel *k, bool *ordered);
 /* Sets `pinned` of all buffers. */
 void as_k_pin(as_kernel *k);
 /* Lets all operands of an item name what now[] has for their buffer; of n buffers. */

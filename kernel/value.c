@@ -444,30 +444,15 @@ bool as_k_share_values(as_kernel *k) {
   if (!as_k_asked(k, AS_PASS_LOADS | AS_PASS_VALUES)) return true;
   sharer s = {.k = k};
   size_t n = (size_t)k->nbuffers + 1, items = (size_t)k->nitems + 1;
-  s.writes = isa_zalloc(&k->al, n * sizeof *s.writes);
-  s.value = isa_zalloc(&k->al, n * sizeof *s.value);
-  s.times = isa_zalloc(&k->al, n * sizeof *s.times);
-  s.number = isa_zalloc(&k->al, items * sizeof *s.number);
-  s.again = isa_zalloc(&k->al, items * sizeof *s.again);
-  s.far = isa_zalloc(&k->al, items * sizeof *s.far);
-  s.until = isa_zalloc(&k->al, items * sizeof *s.until);
-  s.computed = isa_zalloc(&k->al, n * sizeof *s.computed);
-  s.gone = isa_zalloc(&k->al, items * sizeof *s.gone);
-  s.ordered = as_k_ordered(k);
-  bool ok = s.writes && s.value && s.times && s.number && s.again && s.far && s.until &&
-            s.computed && s.gone && s.ordered;
-  if (!ok) as_k_nomem(k);
+  const as_k_array arrays[] = {
+      K_ARRAY(s.writes, n), K_ARRAY(s.value, n), K_ARRAY(s.times, n), K_ARRAY(s.number, items),
+      K_ARRAY(s.again, items), K_ARRAY(s.far, items), K_ARRAY(s.until, items),
+      K_ARRAY(s.computed, n), K_ARRAY(s.gone, items), K_ARRAY(s.ordered, items)};
+  const unsigned narrays = sizeof arrays / sizeof *arrays;
+  bool ok = as_k_make_arrays(k, arrays, narrays);
+  if (ok) as_k_ordered(k, s.ordered);
   ok = ok && number_items(&s) && (!any_again(&s) || share(&s));
-  isa_free(&k->al, s.writes, n * sizeof *s.writes);
-  isa_free(&k->al, s.value, n * sizeof *s.value);
-  isa_free(&k->al, s.times, n * sizeof *s.times);
-  isa_free(&k->al, s.number, items * sizeof *s.number);
-  isa_free(&k->al, s.again, items * sizeof *s.again);
-  isa_free(&k->al, s.far, items * sizeof *s.far);
-  isa_free(&k->al, s.until, items * sizeof *s.until);
-  isa_free(&k->al, s.computed, n * sizeof *s.computed);
-  isa_free(&k->al, s.gone, items * sizeof *s.gone);
-  isa_free(&k->al, s.ordered, items * sizeof *s.ordered);
+  as_k_free_arrays(k, arrays, narrays);
   isa_index_free(&k->al, &s.index);
   isa_index_free(&k->al, &s.lines);
   isa_free(&k->al, s.places, s.cap_places * sizeof *s.places);
