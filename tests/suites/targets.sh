@@ -56,6 +56,8 @@ for target in $dry; do
   done
   check "make -n $target" $status
 done
+lua5.4 tests/mutants/passes.lua . --texts
+check "make pass-mutants finds what it changes" $?
 
 known=" $(echo $dry) $(echo "$small" | sed 's/ .*//' | tr '\n' ' ')"
 for target in $(git ls-files '*.md' | xargs grep -ohE '`make [a-z][a-z-]*' | sed 's/.* //' | sort -u); do
