@@ -164,7 +164,7 @@ uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s);
 uint32_t isa_program_group(isa_program *p, const isa_group *g);
 /* The list of a group that has the rank, with its ranks and the rank's place; NULL: none has. */
 const uint32_t *isa_group_list(const isa_group *g, uint32_t rank, uint32_t *n, uint32_t *place);
-/* The rank that a peer of p is for `rank`; UINT32_MAX: there is none. */
+/* The rank that a peer of p names, seen from `rank`; UINT32_MAX if there is no such place. */
 uint32_t isa_peer_rank(const isa_program *p, const isa_peer *peer, uint32_t rank);
 uint32_t isa_program_peer(isa_program *p, const isa_peer *peer); /* an equal one if there is */
 /* The index of a group with the same lists, whatever its name, from `from` on; else ngroups. */

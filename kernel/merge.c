@@ -205,7 +205,7 @@ static bool add_round(merger *m, chain *c, uint32_t item) {
 
 /* ---- Chains --------------------------------------------------------------------------------- */
 
-/* line: its first chain, 0: there is none. */
+/* line: the number of its first chain, 0 if it has no chain. */
 static bool begin_chain(merger *m, uint32_t item, uint32_t hash, uint32_t line) {
   as_kernel *k = m->k;
   chain *last = line ? &m->chains[m->chains[line - 1].latest - 1] : NULL;

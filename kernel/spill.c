@@ -64,7 +64,7 @@ static bool find_refs(as_k_spiller *s) {
   if (!cover_buffers(s)) return false;
   for (uint32_t i = 0; i < k->nitems; i++)
     for (unsigned u = 0, of = as_k_used(k, &k->items[i], &uses); u < of; u++)
-      /* How many uses, for now. */
+      /* The number of its uses. */
       span_of(s, as_k_use_op(k, &k->items[i], &uses[u])->buffer)->to++;
   for (uint32_t b = 0; b < s->nspans; b++) {
     s->spans[b].from = n;
@@ -267,10 +267,10 @@ static uint32_t victim(const as_k_spiller *s, const uint32_t *live, uint32_t n, 
     uint32_t then = whole_loop(s, s->refs[r].item).first;
     bool apart = s->refs[r - 1].item + APART < here.first && here.first + APART < then;
     /* The furthest next use; of equal ones the largest. */
+    if (best_apart && !apart) continue;
     if (apart == best_apart &&
         (then < next || (best && then == next && b->bytes <= as_k_buf(k, best)->bytes)))
       continue;
-    if (best_apart && !apart) continue;
     best = live[i];
     best_apart = apart;
     next = then;

@@ -93,7 +93,7 @@ static void put_lines(as_job *j, const as_printer *pr) {
   /* A source that made nothing is printed as well. */
   if (file == UINT32_MAX) isa_buf_printf(&j->out->listing, "; %s\n", j->sources[0].name);
   uint32_t n, after;
-  /* A last empty line is none. */
+  /* What follows the last line end is not a line if it is empty. */
   while (as_src_line(j, 0, last[0] + 1, &n) && (n > 0 || as_src_line(j, 0, last[0] + 2, &after)))
     put_source(j, 0, ++last[0], NULL);
 }

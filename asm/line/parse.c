@@ -109,7 +109,7 @@ static void parse_once(as_job *j, const as_line *line) {
   }
   int word = as_word(j, c.t->text);
   bool data = word < 0 && isa_dtype_find(c.t->text, c.t->len) >= 0;
-  /* The lines of data end with the first that is none. */
+  /* A line without data ends the tensor's data. */
   if (j->unit->data.name && !data && !as_is_data(word)) as_data_close(j);
   /* A directive's word is never a definition's name: `section tensor` is not a tensor. */
   if (word < AS_WORD_DIRECTIVE && as_definition(&c)) return;

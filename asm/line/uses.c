@@ -21,7 +21,7 @@ static void use_tile(walk *w, as_tile_use *t, uint32_t flags) {
     t->by_static = true;
     return;
   }
-  /* pcs from 1: 0 is none. */
+  /* 1 + the pc; 0: no use was seen. */
   if (t->in[w->section].first == 0) t->in[w->section].first = w->pc + 1;
   t->in[w->section].last = w->pc + 1;
 }

@@ -12,7 +12,7 @@
 static uint32_t copied_peer(as_linker *k, const as_link_unit *u, uint32_t slot) {
   if (slot == 0 || slot > u->o.program->npeers) return 0;
   isa_peer peer = u->o.program->peers[slot - 1];
-  /* Group 0 is none. */
+  /* 0: the peer is a rank itself, without a group. */
   if (peer.group) peer.group = u->group[peer.group - 1] + 1u;
   uint32_t n = isa_program_peer(k->j->program, &peer);
   if (n == 0) as_nomem(k->j);

@@ -32,7 +32,7 @@ static void put_tensors(const isa_program *p, isa_buf *out) {
       isa_buf_printf(out, "%s%lld", d ? ", " : "[", (long long)t->shape[d]);
     isa_buf_puts(out, "]");
     number(out, "bytes", t->bytes);
-    /* 0 is none; the register's number is one less. */
+    /* 1 + a register's number; 0: the tensor has a fixed number of rows. */
     if (t->rows) number(out, "rows_register", t->rows - 1u);
     isa_buf_puts(out, "}");
   }

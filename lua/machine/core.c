@@ -235,7 +235,7 @@ int lb_new_core(lua_State *L) {
   o.max_instructions = (uint64_t)lb_integer(L, 1, "core", "max_instructions", 0, LUA_MAXINTEGER, 0);
   o.max_hbm_bytes = (uint64_t)lb_integer(L, 1, "core", "max_hbm_bytes", 0, LUA_MAXINTEGER, 0);
   double max_time = limit(L, "max_time") * 1e6;
-  /* Too long a time is none. */
+  /* A limit beyond the clock's range is no limit. */
   o.max_time = max_time < 0x1p63 ? (soma_time)max_time : 0;
   o.max_seconds = limit(L, "max_seconds");
   o.max_cpu_seconds = limit(L, "max_cpu_seconds");

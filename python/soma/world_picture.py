@@ -150,6 +150,9 @@ class _Picture:
 def svg(run, width=1000, rows=None):
     """A row for each engine of each rank that did anything, its collectives and CC sequencers, with
     arrows from pushes to the waits of other ranks that they ended. rows: names of those wanted."""
+    if not isinstance(width, (int, float)) or not _LEFT + _RIGHT < width < 1e5:
+        raise ValueError("width=%r: it is a number of pixels, more than %d" % (width,
+                                                                             _LEFT + _RIGHT))
     for row in rows or ():
         if row not in _ROWS:
             raise ValueError("rows=%r: there are %s" % (rows, ", ".join(_ROWS)))

@@ -92,6 +92,9 @@ class Options(KernelCase):
         self.assertIn(">rank 1 core 1<", two)
         with self.assertRaisesRegex(ValueError, "rows=.*there are tensor, vector"):
             run.svg(rows=("pe",))
+        for width in (180, "wide", None):
+            with self.assertRaisesRegex(ValueError, "width=.*: it is a number of pixels, more"):
+                run.svg(width=width)
         run = soma.world(ranks=2).run(total, given)
         for call in (run.svg, run.trace, run.page):
             with self.assertRaisesRegex(SomaError, r"soma.world\(ranks=2, record=True\)"):

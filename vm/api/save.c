@@ -256,7 +256,7 @@ soma_status soma_read_head(soma_machine *m, const isa_program *p, vm_saver *s, s
   vm_save_u64(s, &r->to_device);
   vm_save_u64(s, &r->to_host);
   vm_save_options_walk(s, &o);
-  /* Before memory is taken for a state that is none. */
+  /* A file that cannot be read ends here, before memory is taken for it. */
   status = s->failed ? SOMA_FORMAT : start_cores(m, soma_sized(r, p), r, mem, &o, given, s->err);
   if (status == SOMA_OK) return status;
   soma_free_memories(m, mem);

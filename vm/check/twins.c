@@ -207,7 +207,7 @@ static void number_groups(vm_core *c, vm_ck_groups *g) {
     /* Writes of one side are in order or a race, but no twins. */
     if (!both) continue;
     for (uint32_t x = i; x < end; x++) {
-      /* Numbers from 1: 0 is none. */
+      /* 1 + where its twins begin; 0: it has no twin. */
       g->of[g->v[x].logged - 1] = i + 1;
       c->check->regions[logged(c, g->v[x].logged)->region].twins = true;
     }

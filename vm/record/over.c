@@ -114,7 +114,7 @@ void vm_rec_over_pairs(vm_rec_over *x,
 }
 
 bool vm_rec_over_add(vm_rec_over_list *l, const isa_alloc *al, const vm_rec_over_end *e) {
-  if (l->n == l->cap && !isa_array_grow(al, &l->v, l->n, &l->cap, sizeof *l->v)) return false;
+  if (!isa_array_room(al, &l->v, l->n, &l->cap, sizeof *l->v)) return false;
   l->v[l->n++] = *e;
   return true;
 }
