@@ -1,4 +1,4 @@
-"""The structs and enumerations that python/soma/lib.py writes again are those of the headers:
+"""The structs and enumerations that python/soma writes again are those of the headers:
 every field, where it stands and how large it is."""
 import ctypes as C
 import os
@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from soma import lib, machine
+from soma import kernel, lib, machine
 
 API = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "vm", "api")
 COMPILER = os.environ.get("CC", "gcc").split()
@@ -27,6 +27,11 @@ VALUES = {
     "SOMA_OUTPUT": lib.ROLE_OUTPUT, "SOMA_CONST": lib.ROLE_CONST,
     "SOMA_ENGINES": len(lib.ENGINES), "SOMA_CHECKS": len(machine.CHECKS),
     **{"SOMA_" + name.upper(): i for i, name in enumerate(lib.ENGINES)},
+    "SOMA_KERNEL_KEEP_ORDER": kernel.KEEP_ORDER, "SOMA_KERNEL_ADVICE": kernel.ADVICE,
+    "SOMA_KERNEL_FIXED_ENGINES": kernel.FIXED_ENGINES, "SOMA_KERNEL_COPIES": kernel.COPIES,
+    "SOMA_KERNEL_STATIC": kernel.NO_DGE, "SOMA_PASS_MERGES": kernel.MERGES,
+    "SOMA_RECORD_ACCUMULATE": kernel.ACCUMULATE, "SOMA_RECORD_STATIC": kernel.STATIC,
+    "SOMA_RECORD_SWDGE": kernel.SWDGE, "SOMA_RECORD_HWDGE": kernel.HWDGE,
 }
 
 
