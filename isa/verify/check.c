@@ -21,6 +21,8 @@ bool isa_rule_fields(const isa_ck *c) {
 
 /* ---- Where an instruction may stand ------------------------------------------------------- */
 
+/* "vector, scalar" for a mask of two: a message then says where the instruction may
+ * stand. */
 void isa_ck_engines(unsigned mask, char *out, size_t n) {
   size_t at = 0;
   out[0] = 0;
@@ -31,6 +33,8 @@ void isa_ck_engines(unsigned mask, char *out, size_t n) {
 
 static bool check_place(const isa_ck *c) {
   char names[64];
+  /* The tables have room for three CC sequencers: trn1 has cc0 to cc2, trn2 only two of
+   * them. */
   if (c->engine >= ISA_NENGINES + c->p->target->cc)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "no %s: a core of %s has %" PRIu32 " CC sequencers",
@@ -52,6 +56,8 @@ static bool check_place(const isa_ck *c) {
 static bool check_wait(const isa_ck *c) {
   const isa_wait *w = &c->in->wait;
   if (w->cond == ISA_WAIT_none) return true;
+  /* Such a code can only come from a file or a caller in C: the text has no word for
+   * it. */
   if (w->cond >= ISA_NCONDS)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "unknown condition %d of a wait", w->cond);
   if (w->core >= ISA_MAX_CORES)
@@ -76,6 +82,9 @@ static bool check_wait(const isa_ck *c) {
 
 /* `$came.rank[dst]`: at the rank that each transfer writes. */
 static bool check_each_pushes(const isa_ck *c) {
+  /* The transfers say which rank each of them writes, so the semaphore's rank need not
+   * be named: it is that of each transfer. Every transfer in the trigger's range must
+   * then write some rank. */
   const isa_core *core = c->core;
   if (c->in->op != ISA_OP_dma_trigger)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -96,15 +105,20 @@ static bool check_each_pushes(const isa_ck *c) {
 /* An update of a semaphore of another rank. */
 static bool check_peer_update(const isa_ck *c) {
   const isa_update *u = &c->in->upd;
+  /* An engine has no link to other ranks: it asks its CC sequencer by a collective. */
   if (c->engine < ISA_NENGINES)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update of another rank's semaphore: only a CC sequencer reaches other "
                     "ranks, in a section cc0, cc1 ...");
+  /* 0 stands for .rank[dst]; else it is a 1-based index of the table of peers. */
   if (u->value == 0) return check_each_pushes(c);
   if (u->value > c->p->npeers)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update at peer %" PRIu32 ": the program has %" PRIu32, u->value,
                     c->p->npeers);
+  /* @read tells when a source may be overwritten, which the other rank cannot care
+   * about; and a transfer that a queue makes has its update from the queue, not from
+   * the sequencer. */
   if (u->at_read || (isa_op_is_dma(c->in->op) && c->in->op != ISA_OP_dma_trigger))
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update of another rank's semaphore comes when the instruction completes");
@@ -112,6 +126,8 @@ static bool check_peer_update(const isa_ck *c) {
 }
 
 static bool check_update(const isa_ck *c) {
+  /* What kinds of update fit what kinds of line: a DMA counts its 16 engines, others
+   * add, subtract or set. */
   const isa_update *u = &c->in->upd;
   unsigned op = c->in->op;
   bool dma = isa_op_is_dma(op);
@@ -125,6 +141,7 @@ static bool check_update(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update on core %d: the program has %" PRIu32 " core%s", u->core,
                     c->p->ncores, c->p->ncores == 1 ? "" : "s");
+  /* Before the rules for a DMA: `value` is a peer there, not what is added. */
   if (u->kind == ISA_UPD_peer) return check_peer_update(c);
   if (dma && u->kind != ISA_UPD_dma)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -137,6 +154,8 @@ static bool check_update(const isa_ck *c) {
   if (u->value > ISA_SEM_MAX)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "an update by %" PRIu32 ": a semaphore has at most %d", u->value, ISA_SEM_MAX);
+  /* @read comes when the sources have been read, long before a result is written. Only
+   * a data path tells the two moments apart. */
   if (u->at_read && (dma || isa_op_is_control(op)))
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
                     "@read: %s does not run in a data path; its update comes when it completes",
@@ -159,10 +178,13 @@ static bool missing(const isa_ck *c, int f) {
 }
 
 static bool check_num(const isa_ck *c, int f, const isa_field *fd, isa_num n) {
+  /* No form says which kinds of number a field takes: the class's rule refuses what its
+   * engine lacks. */
   switch (n.kind) {
   case ISA_NUM_none: return fd->mode == ISA_MODE_D || missing(c, f);
   case ISA_NUM_imm: return true;
   case ISA_NUM_reg: return check_reg(c, f, n.v);
+  /* A vector [P, 1]: a number for each partition, at any depth of dimensions of 1. */
   case ISA_NUM_ap:
     return isa_ck_operand(c, f, n.v, AP_R | AP_S | AP_M | AP_COL | (ISA_MAX_DIMS - 1));
   default: return isa_fail(c->e, ISA_ILLEGAL, f, "unknown kind %d of number", n.kind);
@@ -199,6 +221,7 @@ static bool check_actf(const isa_ck *c, int f, unsigned fn) {
 
 static bool check_label(const isa_ck *c, int f, uint32_t to) {
   /* 0: how many there will be is not known. */
+  /* While code is being recorded or assembled, labels may still lie ahead. */
   if (c->code_n && to >= c->code_n)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "target %" PRIu32 ": section %s has %" PRIu32 " instructions", to,
@@ -212,11 +235,14 @@ static bool check_queue(const isa_ck *c, int f, unsigned q) {
     return isa_fail(c->e, ISA_ILLEGAL, f, "no queue %u: the core has %" PRIu32, q,
                     c->core->nqueues);
   const isa_queue *row = &c->core->queues[q];
+  /* ISA_NSEQS: any engine may use it. */
   unsigned owner = isa_queue_owner(row);
   if (owner < ISA_NSEQS && owner != c->engine)
     return isa_fail(c->e, ISA_ILLEGAL, f, "queue %.60s belongs to %s%s%s, not to %s", row->name,
                     owner < ISA_NENGINES ? "the " : "", isa_engines[owner].name,
                     owner < ISA_NENGINES ? " engine" : "", isa_engines[c->engine].name);
+  /* A queue of any engine is none of the CC sequencers': they run beside the engines
+   * and share no queue with them. */
   if (owner == ISA_NSEQS && c->engine >= ISA_NENGINES)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "queue %.60s belongs to the engines: a CC sequencer needs one with owner=%s",
@@ -224,6 +250,8 @@ static bool check_queue(const isa_ck *c, int f, unsigned q) {
   if (row->dge == ISA_DGE_hwdge && !c->p->target->hwdge)
     return isa_fail(c->e, ISA_ILLEGAL, f, "queue %.60s has dge=hwdge: %s has no hardware DGE",
                     row->name, c->p->target->name);
+  /* The hardware that makes descriptors serves these two engines; gpsimd makes its own
+   * in software. */
   if (row->dge == ISA_DGE_hwdge && c->engine != ISA_ENG_sync && c->engine != ISA_ENG_scalar)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "queue %.60s has dge=hwdge: only sync and scalar can use it", row->name);
@@ -244,6 +272,7 @@ static bool check_point(const isa_ck *c, int f, isa_point at) {
   if (at.engine >= ISA_NENGINES)
     return isa_fail(c->e, ISA_ILLEGAL, f, "no engine has number %d", at.engine);
   const isa_code *code = &c->core->code[at.engine];
+  /* Sections may still grow: the collective is perhaps not there yet. */
   if (c->code_n == 0) return true;
   if (at.pc >= code->n)
     return isa_fail(c->e, ISA_ILLEGAL, f, "pc %" PRIu32 ": section %s has %" PRIu32 " instructions",
@@ -256,6 +285,8 @@ static bool check_point(const isa_ck *c, int f, isa_point at) {
 
 /* Longest lists: the form's number where it is a length, else what the VM's operands hold. */
 static uint32_t list_limit(const isa_field *fd) {
+  /* 4096: no name or text needs more, and a hostile file cannot make a message of
+   * megabytes. */
   switch (fd->kind) {
   case ISA_K_STR: return 4096;
   case ISA_K_APS: return 16;
@@ -265,6 +296,7 @@ static uint32_t list_limit(const isa_field *fd) {
 
 static bool check_list(const isa_ck *c, int f, const isa_field *fd, isa_ref r) {
   const void *data = isa_program_list(c->p, r, fd->kind);
+  /* An empty text is a text; an empty list is a field that was left out. */
   if (r.count == 0 && fd->kind != ISA_K_STR) return fd->mode == ISA_MODE_D || missing(c, f);
   if (!data)
     return isa_fail(c->e, ISA_ILLEGAL, f,
@@ -273,6 +305,7 @@ static bool check_list(const isa_ck *c, int f, const isa_field *fd, isa_ref r) {
   if (r.count > list_limit(fd))
     return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu32 " items: at most %" PRIu32, r.count,
                     list_limit(fd));
+  /* A list with a fixed length, such as the 32 partitions of a shuffle's mask. */
   if (fd->kind == ISA_K_BYTES && r.count != fd->arg)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu32 " items: there must be %" PRIu32, r.count,
                     fd->arg);
@@ -281,6 +314,7 @@ static bool check_list(const isa_ck *c, int f, const isa_field *fd, isa_ref r) {
       return false;
     if (fd->kind != ISA_K_STEPS) continue;
     uint32_t num = ((const isa_step *)data)[i].num;
+    /* 16 bits, like the sizes of a pattern in SBUF, which these numbers describe. */
     if (num == 0 || num > UINT16_MAX)
       return isa_fail(c->e, ISA_ILLEGAL, f,
                       "dimension %" PRIu32 " has %" PRIu32 " elements: 1 to 65535", i, num);
@@ -295,6 +329,8 @@ static bool check_field(const isa_ck *c, int f) {
   case ISA_K_REG: return check_reg(c, f, *(const isa_t_REG *)m);
   case ISA_K_INT: {
     /* An immediate may be any 32 bits. */
+    /* Its register flag is a byte of its own, so a number cannot be taken for a
+     * register. */
     isa_int v = *(const isa_int *)m;
     return !v.is_reg || check_reg(c, f, v.v);
   }
@@ -343,6 +379,7 @@ static bool move_alike(const isa_ap *a, const isa_ap *b) {
     const isa_dyn *x = &a->dyn[i], *y = &b->dyn[i];
     if (x->kind != y->kind || x->reg != y->reg || x->ap != y->ap || x->stride != y->stride)
       return false;
+    /* Equal strides of types of different size are different distances in bytes. */
     if (x->kind && isa_dtype_bytes(a->dtype) != isa_dtype_bytes(b->dtype)) return false;
   }
   return !a->index_kind && !b->index_kind;
@@ -352,6 +389,8 @@ static bool move_alike(const isa_ap *a, const isa_ap *b) {
  * matter of registers, it is the VM's check. */
 static bool check_overlap(const isa_ck *c, int w, int r) {
   const isa_ap *a = isa_ck_ap(c, pattern_of(c, w)), *b = isa_ck_ap(c, pattern_of(c, r));
+  /* Tensors in HBM are apart from one another; tiles may share bytes, so SBUF is
+   * compared by address. */
   if (a->space != b->space || (a->space == ISA_HBM && a->base != b->base)) return true;
   if (!move_alike(a, b) || isa_ap_overlap(a, b) != 1) return true;
   return isa_fail(c->e, ISA_ILLEGAL, w,
@@ -362,6 +401,7 @@ static bool check_overlap(const isa_ck *c, int w, int r) {
 
 static bool check_pairs(const isa_ck *c) {
   int first = -1;
+  /* The first operand is most often the destination: vectors go by its partitions. */
   for (int f = 0; f < c->form->nfields; f++) {
     uint32_t index = pattern_of(c, f);
     if (!index) continue;
@@ -377,6 +417,7 @@ static bool check_pairs(const isa_ck *c) {
 
 static bool check_insn(const isa_ck *c) {
   if (!check_place(c) || !check_wait(c) || !check_update(c)) return false;
+  /* Fields first: what follows uses their indices without asking again. */
   for (int f = 0; f < c->form->nfields; f++)
     if (!check_field(c, f)) return false;
   if (!check_pairs(c) || !isa_ck_indirect(c)) return false;
@@ -384,6 +425,8 @@ static bool check_insn(const isa_ck *c) {
 }
 
 bool isa_check_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
+                    /* The two numbers with which the tables are indexed; all other
+                     * rules may then use them. */
                     uint32_t code_n, isa_error *e) {
   if (core >= p->ncores || engine >= ISA_NSEQS)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no engine %u of core %u", engine, core);

@@ -15,6 +15,7 @@ typedef struct home_name { /* for a message */
 
 static home_name name_home(const isa_program *p, const isa_ap *ap) {
   home_name h;
+  /* ISA_HBM has no base 0: find_home refuses it before a message is made. */
   if (ap->space == ISA_HBM) {
     const char *name = p->tensors[ap->base - 1].name;
     snprintf(h.s, sizeof h.s, "tensor %.60s", name ? name : "?");
@@ -28,12 +29,15 @@ static home_name name_home(const isa_program *p, const isa_ap *ap) {
   return h;
 }
 
+/* The bytes that a pattern may use: its tensor, its tile, or all of a partition if base
+ * is 0. */
 static bool find_home(const isa_program *p, const isa_ap *ap, isa_bounds *h, isa_error *e) {
   if (ap->space == ISA_HBM) {
     if (ap->base == 0 || ap->base > p->ntensors)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                       "no tensor %" PRIu32 ": the program has %" PRIu32, ap->base, p->ntensors);
     const isa_tensor *t = &p->tensors[ap->base - 1];
+    /* Offsets are signed, so a larger tensor could not be addressed. */
     if (t->bytes > INT64_MAX)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %" PRIu32 " has %" PRIu64 " bytes",
                       ap->base, t->bytes);
@@ -49,6 +53,7 @@ static bool find_home(const isa_program *p, const isa_ap *ap, isa_bounds *h, isa
   if (t->space != ap->space)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s, but the operand is in %s",
                     name_home(p, ap).s, isa_space_name(t->space), isa_space_name(ap->space));
+  /* part is absolute: that of a tile at partition 32 lies within 32.. of the memory. */
   if (ap->part < t->part || (uint32_t)ap->part + ap->nparts > t->part + t->shape[0])
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "partitions %d..%d: %s has %d..%" PRIu32, ap->part,
                     ap->part + ap->nparts - 1, name_home(p, ap).s, t->part,
@@ -83,6 +88,8 @@ static bool check_dims(const isa_ap *ap, isa_error *e) {
     int64_t step = ap->dim[d].step;
     uint32_t num = ap->dim[d].num;
     if (num == 0) return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "dimension %d has 0 elements", d);
+    /* Engines have 16 bits for a size or a step; DMA descriptors, which reach HBM, have
+     * no such limit. */
     if (!hbm && num > UINT16_MAX)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                       "dimension %d has %" PRIu32 " elements: at most 65535 in %s", d, num,
@@ -91,10 +98,13 @@ static bool check_dims(const isa_ap *ap, isa_error *e) {
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                       "dimension %d has step %" PRId64 ": -32768 to 32767 in %s", d, step,
                       isa_space_name(ap->space));
+    /* Far more elements than any HBM has; the sum of all dimensions is bounded by
+     * check_bounds. */
     if (hbm && (step < -ISA_CK_STEP || step > ISA_CK_STEP))
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                       "dimension %d has step %" PRId64 ": at most 2^40 in size", d, step);
   }
+  /* A step of 0 repeats elements without end in sight: the number itself is bounded. */
   uint64_t n = isa_ap_elems(ap), most = hbm ? ISA_CK_HBM_ELEMS : ISA_CK_ELEMS;
   if (n > most)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu64 " elements%s: at most %" PRIu64, n,
@@ -118,6 +128,7 @@ static bool check_dyn(const isa_program *p, unsigned core, const isa_ap *ap, isa
                       d->reg, ISA_NREGS - 1);
     if (d->kind == ISA_DYN_elem && !check_inner(p, core, d->ap, true, e)) return false;
     /* In bytes it is bounded, whatever the type. */
+    /* An element of 8 bytes has a smaller most than one of 1 byte. */
     int64_t most = ISA_CK_STRIDE / (int64_t)isa_dtype_bytes(ap->dtype);
     if (d->stride < -most || d->stride > most)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -128,6 +139,7 @@ static bool check_dyn(const isa_program *p, unsigned core, const isa_ap *ap, isa
   return true;
 }
 
+/* size_dim: 0 no register, 1 the partitions, 2 + d dimension d. */
 static bool check_size(const isa_ap *ap, isa_error *e) {
   if (ap->size_dim == 0) return true;
   if (ap->size_reg >= ISA_NREGS)
@@ -143,6 +155,8 @@ static bool check_size(const isa_ap *ap, isa_error *e) {
 }
 
 static bool check_index(const isa_program *p, unsigned core, const isa_ap *ap, isa_error *e) {
+  /* .gather picks rows of a tensor in HBM by a DMA; .indirect picks elements of SBUF or
+   * PSUM by an engine. Neither does what the other one does. */
   if (ap->index_kind == ISA_INDEX_none) return true;
   if (ap->index_kind > ISA_INDEX_indirect)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "unknown kind %d of index", ap->index_kind);
@@ -169,16 +183,20 @@ static bool check_bounds(const isa_program *p, const isa_ap *ap, const isa_bound
   isa_ap reach = *ap; /* with an index, at index 0: the VM checks every index */
   if (ap->index_kind == ISA_INDEX_gather && ap->index_dim < ap->ndim)
     reach.dim[ap->index_dim].num = 1;
+  /* The elements lie where the index says: the pattern has its first one alone. */
   if (ap->index_kind == ISA_INDEX_indirect) reach.ndim = 0;
   if (ap->offset % bytes != 0)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "offset %" PRId64 ": %s needs a multiple of %" PRId64, ap->offset,
+                    /* An element that straddled its own grid could overlap two others. */
                     isa_dtypes[ap->dtype].name, bytes);
   if (ap->offset > ISA_CK_OFFSET || ap->offset < -ISA_CK_OFFSET)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "offset %" PRId64 ": at most 2^48 in size",
                     ap->offset);
   bool fits = isa_ap_extent(&reach, &lo, &hi);
   bool moves = ap->dyn[0].kind || ap->dyn[1].kind;
+  /* [r1:+64] of 128 columns: 64 of them fit somewhere; whether r1 is right shows at run
+   * time. */
   if (fits && moves) {
     if (hi - lo > h->hi - h->lo)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRId64 " bytes: %s has %" PRId64, hi - lo,
@@ -189,6 +207,8 @@ static bool check_bounds(const isa_program *p, const isa_ap *ap, const isa_bound
   if (!fits || ap->offset < h->lo - lo || hi > h->hi - ap->offset) {
     if (!fits)
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the pattern leaves %s: its extent overflows",
+                      /* Through unsigned: offsets near the ends of int64 must not
+                       * overflow. */
                       name_home(p, ap).s);
     int64_t at = (int64_t)((uint64_t)ap->offset - (uint64_t)h->lo); /* from its first byte */
     return isa_fail(
@@ -199,6 +219,7 @@ static bool check_bounds(const isa_program *p, const isa_ap *ap, const isa_bound
   return true;
 }
 
+/* The order matters: later checks take the type, memory and partitions as valid. */
 static bool check_shape(const isa_program *p, const isa_ap *ap, isa_error *e) {
   isa_bounds h = {0};
   if (ap->rank && ap->space == ISA_PSUM)
@@ -207,6 +228,7 @@ static bool check_shape(const isa_program *p, const isa_ap *ap, isa_error *e) {
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no data type has code %d", ap->dtype);
   if (ap->space < ISA_SBUF || ap->space > ISA_HBM)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "no memory has code %d", ap->space);
+  /* 1: the other core's SBUF. PSUM is private to a core, and HBM is common to both. */
   if (ap->peer > (ap->space == ISA_SBUF))
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "peer is %d: 1 in sbuf, else 0", ap->peer);
   return check_parts(ap, e) && check_dims(ap, e) && find_home(p, ap, &h, e) && check_size(ap, e) &&
@@ -226,6 +248,7 @@ static bool check_inner(const isa_program *p, unsigned core, uint32_t index, boo
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s is in %s: it must be in %ssbuf", what,
                     ap->peer ? "the other core's sbuf" : isa_space_name(ap->space),
                     ap->peer ? "its own " : "");
+  /* Otherwise its own address would depend on another read, and a pattern on itself. */
   if (ap->dyn[0].kind || ap->dyn[1].kind || ap->size_dim || ap->index_kind)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "%s must be static: its own place takes no register and no element", what);
@@ -251,11 +274,13 @@ bool isa_check_ap(const isa_program *p, unsigned core, uint32_t index, isa_error
 
 /* ---- A pattern as an operand -------------------------------------------------------------- */
 
+/* Nothing below is a matter of taste: these are the ports that each engine has. */
 /* Memories an instruction of that engine reaches, as AP_S | AP_M | AP_H. */
 static uint32_t reach(const isa_ck *c, bool write) {
   unsigned op = c->in->op;
   if (isa_op_is_dma(op) || isa_op_is_control(op)) return AP_S | AP_H;
   switch (c->engine) {
+  /* The array reads its operands from SBUF and adds into PSUM. */
   case ISA_ENG_tensor: return write ? AP_M : AP_S;
   case ISA_ENG_vector:
   case ISA_ENG_scalar: return AP_S | AP_M;
@@ -274,7 +299,10 @@ static bool operand_memory(const isa_ck *c, int f, const isa_ap *ap, uint32_t fl
   uint32_t space = space_flag(ap->space);
   const char *verb = write ? "write" : "read";
   const char *name = isa_space_name(ap->space);
+  /* Both must allow it: the form (what the instruction takes) and the engine's ports. */
   if (space & flags & reach(c, write)) return true;
+  /* From here on it is refused: the messages say what to do instead, the most frequent
+   * first. */
   if (isa_op_is_dma(op) && ap->space == ISA_PSUM)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "DMA does not reach psum: copy to or from sbuf with an engine first");
@@ -301,6 +329,8 @@ static bool operand_start(const isa_ck *c, int f, const isa_ap *ap, uint32_t fla
   unsigned op = c->in->op;
   if (ap->space == ISA_HBM || isa_op_is_dma(op) || isa_op_is_control(op) || (flags & AP_SCALES))
     return true;
+  /* The partitions are in four quadrants of 32; an operand may not cross a boundary
+   * that its size does not fill. */
   if (ap->nparts > 64 && ap->part != 0)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "start partition %d: an operand of %d partitions must start at 0", ap->part,
@@ -316,6 +346,8 @@ static bool operand_start(const isa_ck *c, int f, const isa_ap *ap, uint32_t fla
   return true;
 }
 
+/* Flags give a field what most lack: 64-bit types pass through copies alone, packed
+ * types through those that move bits. */
 static bool operand_type(const isa_ck *c, int f, const isa_ap *ap, uint32_t flags) {
   const char *type = isa_dtypes[ap->dtype].name;
   if (isa_dtype_bytes(ap->dtype) == 8 && !(flags & AP_64))
@@ -338,6 +370,7 @@ static int64_t gcd(int64_t a, int64_t b) {
   return a;
 }
 
+/* Example: steps 2 and 3 with 4 and 3 elements: 0 2 4 6 and 0 3 6 meet at 6. */
 static bool coincides(const isa_ap *ap) {
   int64_t step[ISA_MAX_DIMS], num[ISA_MAX_DIMS], reached = 0;
   int n = 0;
@@ -369,10 +402,13 @@ static bool coincides(const isa_ap *ap) {
   return step[1] / g < num[0] && step[0] / g < num[1];
 }
 
+/* A destination that is written twice would depend on the order of elements, which no
+ * public source gives. */
 static bool operand_write(const isa_ck *c, int f, const isa_ap *ap) {
   if (coincides(ap))
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "elements of the destination coincide: each must be written once");
+  /* Weights are shared by all runs of a program: writing them would change the program. */
   if (ap->space == ISA_HBM && c->p->tensors[ap->base - 1].role == ISA_CONST)
     return isa_fail(c->e, ISA_ILLEGAL, f, "tensor %.60s is const: it cannot be written",
                     c->p->tensors[ap->base - 1].name);
@@ -393,6 +429,8 @@ static bool operand_shape(const isa_ck *c, int f, const isa_ap *ap, uint32_t fla
                     "%" PRIu32 " x %" PRIu64 " elements: the operand must be a single element",
                     isa_ck_parts(ap), isa_ap_elems(ap));
   /* A vector may have its partitions from a register. */
+  /* A single element has no partitions to choose, so nothing of it may come from a
+   * register. */
   if ((flags & (AP_COL | AP_ELEM)) && ap->size_dim > ((flags & AP_COL) ? 1 : 0))
     return isa_fail(c->e, ISA_ILLEGAL, f, "the size of this operand cannot be a register");
   if (ap->index_kind == ISA_INDEX_indirect && !(flags & AP_IND))
@@ -412,6 +450,7 @@ static bool operand_peer(const isa_ck *c, int f, const isa_ap *ap, uint32_t flag
                   ".peer: %s does not reach the other core's sbuf here; a dma_copy does", op);
 }
 
+/* [0:+r1<=8, :] is such a size; in [:, 0:+r1<=8] the rows would move together. */
 /* Whether a size that a register gives is of the outermost dimension that has more than one. Then
  * the elements lie as those of the whole pattern: what is sent to a peer says only which they are.
  */
@@ -427,6 +466,7 @@ static bool size_is_outermost(const isa_ap *ap) {
 static bool operand_rank(const isa_ck *c, int f, const isa_ap *ap, uint32_t flags) {
   const char *op = isa_ops[c->in->op].name;
   int q = isa_ck_dma_queue(c->in);
+  /* Without .rank there is no telling whose tensor is meant. */
   if (!ap->rank) {
     if (ap->space != ISA_HBM || c->p->tensors[ap->base - 1].role != ISA_REMOTE) return true;
     return isa_fail(c->e, ISA_ILLEGAL, f,
@@ -441,11 +481,14 @@ static bool operand_rank(const isa_ck *c, int f, const isa_ap *ap, uint32_t flag
         c->e, ISA_ILLEGAL, f,
         ".rank: another rank's memory is only a destination of a dma_copy or dma_copy_lists%s",
         flags & AP_R ? "; nothing reads it: let that rank send" : "");
+  /* A queue of an engine has its rings on this device alone. */
   if (q < 0 || (uint32_t)q >= c->core->nqueues || !isa_queue_is_cc(&c->core->queues[q]))
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     ".rank: only a CC sequencer reaches other ranks: %s needs a queue with "
                     "owner=cc0, cc1 ...",
                     op);
+  /* A link carries what is written; an answer would need a request, which it has none
+   * of. */
   if (isa_reads_destination(c->in))
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     ".rank: another rank's memory is only written: an op= reads it as well");
@@ -461,8 +504,10 @@ static bool operand_rank(const isa_ck *c, int f, const isa_ap *ap, uint32_t flag
 }
 
 bool isa_ck_operand(const isa_ck *c, int f, uint32_t index, uint32_t flags) {
+  /* The core as a number, for messages and tables. */
   unsigned core = (unsigned)(c->core - c->p->cores);
   if (!isa_check_ap(c->p, core, index, c->e)) {
+    /* The pattern does not know which operand it is. */
     if (c->e) c->e->field = f;
     return false;
   }

@@ -13,8 +13,11 @@ static bool fail_at(isa_place *at, int core, int engine, uint32_t pc) {
 
 /* ---- Tables ------------------------------------------------------------------------------- */
 
+/* A name with a space or a quote would not assemble again, and one with an escape could
+ * rewrite a terminal. */
 /* Names are printed as source text and used in messages. */
 static bool check_name(const char *what, uint32_t i, const char *s, isa_error *e) {
+  /* What NASM allows in names, besides letters and digits. */
   static const char extra[] = "_.@$?~#";
   if (!s || !s[0])
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%s %" PRIu32 " has no name", what, i);
@@ -32,6 +35,7 @@ static bool check_name(const char *what, uint32_t i, const char *s, isa_error *e
 
 /* A first dimension that the host gives. */
 static bool check_rows(const isa_tensor *t, isa_error *e) {
+  /* rows is 1 + a register, so 64 is the last valid one. */
   if (t->rows > ISA_NREGS)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tensor %.60s: its first dimension is in r%d, but a sequencer has r0 to r%d",
@@ -44,6 +48,7 @@ static bool check_rows(const isa_tensor *t, isa_error *e) {
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tensor %.60s: const, but its first dimension is given when a run starts",
                     t->name);
+  /* The register is signed and holds the size. */
   if (t->shape[0] > INT32_MAX)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tensor %.60s: its first dimension is up to %" PRId64
@@ -52,6 +57,7 @@ static bool check_rows(const isa_tensor *t, isa_error *e) {
   return true;
 }
 
+/* Hostile: a file may give any shape with any number of bytes. */
 static bool check_tensor(const isa_tensor *t, isa_error *e) {
   uint64_t n = 1;
   if (!isa_dtype_valid(t->dtype))
@@ -76,11 +82,14 @@ static bool check_tensor(const isa_tensor *t, isa_error *e) {
       return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: its size overflows", t->name);
     n *= (uint64_t)t->shape[d];
   }
+  /* Only now the product is safe: the loop above has bounded it by int64. */
   n *= isa_dtype_bytes(t->dtype);
   if (n != t->bytes)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tensor %.60s: %" PRIu64 " bytes, but its shape has %" PRIu64, t->name,
                     t->bytes, n);
+  /* Weights come with the program; all other tensors come from the host, or are made
+   * empty. */
   if ((t->role == ISA_CONST) != (t->data != NULL))
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "tensor %.60s: %s", t->name,
                     t->data ? "it has data, but is not const" : "it is const, but has no data");
@@ -92,6 +101,7 @@ static bool check_tensors(const isa_program *p, isa_error *e) {
   for (uint32_t i = 0; i < p->ntensors; i++) {
     if (!check_name("tensor", i + 1, p->tensors[i].name, e) || !check_tensor(&p->tensors[i], e))
       return false;
+    /* Its bytes count at that rank, whose program declares the tensor. */
     /* It is in another rank's HBM. */
     if (p->tensors[i].role == ISA_REMOTE) continue;
     /* Not total + bytes > hbm, which could overflow. */
@@ -104,7 +114,9 @@ static bool check_tensors(const isa_program *p, isa_error *e) {
   return true;
 }
 
+/* A tile has to lie in its memory as a whole, also where no instruction reaches. */
 static bool check_tile_place(const isa_program *p, const isa_tile *t, isa_error *e) {
+  /* usable: what programs may use of a partition, a column of targets.def. */
   uint32_t room = t->space == ISA_PSUM ? p->target->psum_bytes : p->target->sbuf_usable;
   if (t->shape[0] == 0 || t->shape[0] > ISA_PMAX || t->part + t->shape[0] > ISA_PMAX)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -116,6 +128,7 @@ static bool check_tile_place(const isa_program *p, const isa_tile *t, isa_error 
                     ", but a %s partition of %s has %" PRIu32,
                     t->name, t->offset, (uint64_t)t->offset + t->bytes - 1,
                     isa_space_name(t->space), p->target->name, room);
+  /* So that an element of the tile is an element of the memory's own grid. */
   if (t->offset % isa_dtype_bytes(t->dtype))
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tile %.60s: offset %" PRIu32 ", but %s needs a multiple of %u", t->name,
@@ -143,6 +156,7 @@ static bool check_tile(const isa_program *p, const isa_tile *t, isa_error *e) {
                       "tile %.60s: its shape does not fit in %" PRIu32 " bytes of a partition",
                       t->name, t->bytes);
   }
+  /* A tile without free dimensions has one element in each partition. */
   if (n > t->bytes)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "tile %.60s: %" PRIu32 " bytes of a partition, but an element has %" PRIu64,
@@ -150,6 +164,7 @@ static bool check_tile(const isa_program *p, const isa_tile *t, isa_error *e) {
   return !t->overlay || check_name("the overlay of a tile", 1, t->overlay, e);
 }
 
+/* What a queue may be: rings, owner, priority and where its descriptors come from. */
 static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error *e) {
   if (q->rings < 1 || q->rings > p->target->dma)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: rings=%d; it must be 1 to %u",
@@ -159,6 +174,8 @@ static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error 
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "queue %.60s: a core of %s has no owner of code %d", q->name, p->target->name,
                     q->owner);
+  /* A DGE makes descriptors for an instruction of an engine; a CC sequencer only starts
+   * what is there. */
   if (isa_queue_is_cc(q) && q->dge != ISA_DGE_none)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "queue %.60s: owner=%s: a CC sequencer only starts static transfers (dge=none)",
@@ -169,6 +186,7 @@ static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error 
   if (q->prio > 3)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: prio=%d; it must be 0 to 3", q->name,
                     q->prio);
+  /* Of an owner that lacks the hardware nothing could ever use the queue. */
   switch (q->dge) {
   case ISA_DGE_none: return true;
   case ISA_DGE_swdge:
@@ -189,6 +207,8 @@ static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error 
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: no dge has code %d", q->name,
                     q->dge);
   }
+  /* Static transfers are descriptors in memory; a DGE makes its own when the
+   * instruction issues. */
   if (q->nstatics)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "queue %.60s: static transfers, but dge=%s makes its own", q->name,
@@ -225,6 +245,8 @@ static bool check_groups(const isa_program *p, isa_error *e) {
   return true;
 }
 
+/* A peer is written in one way only, so that equal ones are equal bytes: unused fields
+ * are 0. */
 static bool check_peers(const isa_program *p, isa_error *e) {
   for (uint32_t i = 0; i < p->npeers; i++) {
     const isa_peer *r = &p->peers[i];
@@ -244,9 +266,11 @@ static bool check_tables(const isa_program *p, isa_error *e) {
   if (!p->target) return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "the program has no target");
   if (p->ncores == 0 || p->ncores > ISA_MAX_CORES)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu32 " cores: 1 or 2", p->ncores);
+  /* Two cores act as one from gen3 on (LNC 2). */
   if (p->ncores > 1 && p->target->gen < ISA_GEN3)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "%" PRIu32 " cores as one need gen3: %s is gen%d",
                     p->ncores, p->target->name, p->target->gen);
+  /* Tensors, tiles, groups, peers, then symbols, as later ones refer to earlier ones. */
   if (!check_tensors(p, e)) return false;
   for (uint32_t i = 0; i < p->ntiles; i++)
     if (!check_name("tile", i + 1, p->tiles[i].name, e) || !check_tile(p, &p->tiles[i], e))
@@ -259,6 +283,8 @@ static bool check_tables(const isa_program *p, isa_error *e) {
 
 /* ---- What is known but not built ---------------------------------------------------------- */
 
+/* ISA_UNBUILT tells it from a mistake: the program is right, this version is not
+ * complete. */
 static bool unbuilt(const isa_ck *c, const char *what) {
   return isa_fail(c->e, ISA_UNBUILT, ISA_NOFIELD, "%s is known but not built in this version",
                   what);
@@ -295,6 +321,7 @@ static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const 
   const isa_queue *row = &p->cores[core].queues[q];
   /* One that any engine may start is checked as sync's. */
   unsigned owner = isa_queue_owner(row), engine = owner < ISA_NSEQS ? owner : ISA_ENG_sync;
+  /* A sendrecv has a queue too, but half of it is the other core's. */
   int own = isa_insn_pipe(in) < 0 ? isa_ck_dma_queue(in) : -1;
   if (own < 0)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -305,6 +332,7 @@ static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const 
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "queue %.60s: its static transfer names queue %d, but this is queue %" PRIu32,
                     row->name, own, q);
+  /* Its completion is counted by the dma_trigger that starts it. */
   if (in->wait.cond || in->upd.kind)
     return isa_fail(
         e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -316,6 +344,7 @@ static bool check_static(const isa_program *p, uint32_t core, uint32_t q, const 
 /* Static transfers are of the queue; code only starts them. Those of a sendrecv, which two cores
  * have in common, are in no list. */
 static bool check_made_here(const isa_program *p, uint32_t core, const isa_insn *in, isa_error *e) {
+  /* The generic checks have bounded the queue's number. */
   int q = isa_insn_pipe(in) < 0 ? isa_ck_dma_queue(in) : -1;
   if (q < 0 || p->cores[core].queues[q].dge != ISA_DGE_none) return true;
   return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -328,11 +357,14 @@ static bool check_code(const isa_program *p, uint32_t core, unsigned engine, isa
                        isa_error *e) {
   const isa_code *code = &p->cores[core].code[engine];
   for (uint32_t pc = 0; pc < code->n; pc++)
+    /* check_one comes first: it bounds the opcode and the queue that check_made_here
+     * looks up. */
     if (!check_one(p, core, engine, &code->insns[pc], code->n, e) ||
         !check_made_here(p, core, &code->insns[pc], e))
       return fail_at(at, (int)core, (int)engine, pc);
   if (code->n == 0) return true;
   /* The code of a CC sequencer ends with its last block. */
+  /* Without an end the sequencer would run into bytes that are no instructions. */
   if (engine < ISA_NENGINES && !isa_op_ends(code->insns[code->n - 1].op)) {
     isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
              "falls off the end of section %s: the last instruction must be halt, jmp or ret",
@@ -350,6 +382,8 @@ static bool check_barriers(const isa_program *p, uint32_t core, isa_place *at, i
   for (unsigned g = 0; g < ISA_NENGINES; g++)
     for (uint32_t pc = 0; pc < c->code[g].n; pc++) {
       const isa_insn *in = &c->code[g].insns[pc];
+      /* Only names are kept in the program; the number is always valid, as it has one
+       * byte. */
       if (in->op != ISA_OP_core_barrier) continue;
       uint8_t sem = in->u.BARRIER.semaphore;
       /* The first engine to use it owns it. */
@@ -375,6 +409,7 @@ static bool check_queues(const isa_program *p, uint32_t core, isa_place *at, isa
   if (n > most)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD,
                     "%" PRIu32 " queues of CC sequencers: a core has at most %" PRIu32, n, most);
+  /* CC sequencers have queues of their own kind: the two limits are counted apart. */
   for (uint32_t q = 0; q < c->nqueues; q++) {
     const isa_queue *row = &c->queues[q];
     if (!check_name("queue", q + 1, row->name, e) || !check_queue_row(p, row, e)) return false;
@@ -386,6 +421,7 @@ static bool check_queues(const isa_program *p, uint32_t core, isa_place *at, isa
 
 static bool check_core(const isa_program *p, uint32_t core, isa_place *at, isa_error *e) {
   const isa_core *c = &p->cores[core];
+  /* Should a table of the core be at fault, the place is the core as a whole. */
   fail_at(at, (int)core, -1, 0);
   for (uint32_t s = 0; s < ISA_NSEMS; s++)
     if (c->sem_names[s] && !check_name("semaphore", s, c->sem_names[s], e)) return false;
@@ -395,6 +431,8 @@ static bool check_core(const isa_program *p, uint32_t core, isa_place *at, isa_e
       return isa_fail(e, why.status, ISA_NOFIELD, "pattern %" PRIu32 ": %.400s", i, why.text);
   }
   if (!check_queues(p, core, at, e)) return false;
+  /* CC sections first: what is wrong with a block is clearer than its consequence in an
+   * engine. */
   for (unsigned g = ISA_NENGINES; g < ISA_NSEQS; g++)
     if (!isa_ck_blocks(p, core, g, at, e) || !check_code(p, core, g, at, e)) return false;
   for (unsigned g = 0; g < ISA_NENGINES; g++)

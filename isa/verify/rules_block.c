@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 
+/* A wait_start or complete by itself: nothing is left to check but where it stands. */
 bool isa_rule_ccblock(const isa_ck *c) {
   (void)c; /* the place is checked with the fields, the order of blocks with the section */
   return true;
@@ -27,6 +28,7 @@ typedef struct blocks {
 
 static bool same(isa_point a, isa_point b) { return a.engine == b.engine && a.pc == b.pc; }
 
+/* The order of the text: engine by engine, each by its pcs. */
 static bool is_after(isa_point a, isa_point b) {
   return a.engine > b.engine || (a.engine == b.engine && a.pc > b.pc);
 }
@@ -38,6 +40,8 @@ static bool bad(const blocks *b, const char *rule) {
 
 static bool starts(blocks *b, isa_point of) {
   if (b->open) return bad(b, "wait_start, but the block before it has no complete");
+  /* Blocks that ascend need no search, so a section of n of them takes n steps, not n *
+   * n. */
   bool ascends = !b->any || is_after(of, b->last); /* as blocks do most often: none is the same */
   for (uint32_t pc = 0; !ascends && pc < b->pc; pc++)
     if (b->code->insns[pc].op == ISA_OP_wait_start && same(b->code->insns[pc].u.BLOCK.of, of))
@@ -57,8 +61,11 @@ static bool ends(blocks *b, isa_point of) {
 }
 
 /* A branch stays in its block, and does not go to its wait_start. */
+/* Another block runs when another collective starts: a jump into it would run it too
+ * early. */
 static bool stays(const blocks *b, int64_t to) {
   uint32_t end = b->pc;
+  /* -1: the instruction has no target. */
   if (to < 0) return true;
   while (end < b->code->n && b->code->insns[end].op != ISA_OP_complete) end++;
   if (to > b->first && to <= end) return true;
@@ -74,6 +81,7 @@ static bool one(blocks *b) {
   if (in->op == ISA_OP_complete) return ends(b, in->u.BLOCK.of);
   if (!b->open)
     return bad(b, "an instruction outside of a block, which is from a wait_start to its complete");
+  /* A hostile opcode has no target to ask for; check_code refuses it next. */
   return in->op >= ISA_NOPS || stays(b, isa_insn_target(in));
 }
 

@@ -13,6 +13,7 @@ static int by_rank(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
+/* Sorted, equal ranks are neighbours: 65,536 of them take no n * n comparisons. */
 /* Whether one of n ranks comes twice; *which is it. Sorts them. */
 static bool twice(uint32_t *ranks, uint32_t n, uint32_t *which) {
   qsort(ranks, n, sizeof *ranks, by_rank);
@@ -27,6 +28,8 @@ static bool twice(uint32_t *ranks, uint32_t n, uint32_t *which) {
 bool isa_check_group(const isa_group *g, isa_error *e) {
   static const char none[] = "a replica group has lists of at least one rank each";
   const isa_alloc al = isa_alloc_default();
+  /* 64 bits: sizes come from a file, and 32 bits of them could wrap around to the right
+   * sum. */
   uint64_t sum = 0;
   uint32_t rank = 0;
   if (g->nlists == 0 || g->nranks > ISA_MAX_RANKS)
@@ -40,6 +43,7 @@ bool isa_check_group(const isa_group *g, isa_error *e) {
                     g->nranks, sum);
   uint32_t *sorted = isa_zalloc(&al, g->nranks * sizeof *sorted);
   if (!sorted) return isa_fail(e, ISA_NOMEM, ISA_NOFIELD, "no memory for replica groups");
+  /* A copy is sorted: the order of the ranks in a list has a meaning. */
   for (uint32_t i = 0; i < g->nranks; i++) sorted[i] = g->ranks[i];
   bool bad = twice(sorted, g->nranks, &rank);
   isa_free(&al, sorted, g->nranks * sizeof *sorted);
@@ -57,6 +61,8 @@ typedef struct list {
   const uint32_t *ap;
 } list;
 
+/* By name, not by number: the forms of collectives have their lists at different
+ * places. */
 static list list_of(const isa_ck *c, const char *name) {
   list l = {.f = -1};
   for (int i = 0; i < c->form->nfields && l.f < 0; i++)
@@ -68,10 +74,12 @@ static list list_of(const isa_ck *c, const char *name) {
   return l;
 }
 
+/* One buffer of a list. */
 static const isa_ap *item(const isa_ck *c, const list *l, uint32_t i) {
   return isa_ck_ap(c, l->ap[i]);
 }
 
+/* Over all partitions: two shapes may differ as long as they have as many elements. */
 static uint64_t total(const isa_ap *ap) { return isa_ap_elems(ap) * isa_ck_parts(ap); }
 
 static const isa_group *group_of(const isa_ck *c) {
@@ -83,6 +91,8 @@ static const isa_group *group_of(const isa_ck *c) {
 static uint32_t ranks_of(const isa_ck *c) {
   const isa_group *g = group_of(c);
   for (uint32_t i = 1; i < g->nlists; i++)
+    /* Equal parts: rank i's part lies at i times its size, so a longer list would shift
+     * all others. */
     if (g->sizes[i] != g->sizes[0]) {
       isa_fail(c->e, ISA_ILLEGAL, isa_field_of(c->in->op, ISA_K_GROUP, 0),
                "group %.60s has lists of %" PRIu32 " and of %" PRIu32
@@ -128,9 +138,12 @@ static bool pairs(const isa_ck *c, const list *dst, const list *src, uint64_t ti
 
 /* Coalesced collectives are in hbm; what they write is apart. */
 static bool coalesced(const isa_ck *c, const list *dst) {
+  /* In HBM several tensors may go in one collective, as one message; SBUF has one
+   * operand. */
   if (dst->n > 1 && item(c, dst, 0)->space != ISA_HBM)
     return isa_fail(c->e, ISA_ILLEGAL, dst->f,
                     "%" PRIu32 " operands in sbuf: there can be only one", dst->n);
+  /* Two results in one place would leave the one that happens to come last. */
   for (uint32_t i = 0; i < dst->n; i++)
     for (uint32_t k = 0; k < i; k++)
       if (isa_ap_overlap(item(c, dst, i), item(c, dst, k)))
@@ -142,12 +155,14 @@ static bool coalesced(const isa_ck *c, const list *dst) {
 }
 
 static bool one_in_hbm(const isa_ck *c, const list *dst, const list *src) {
+  /* These take no lists: one buffer on each side. */
   if (dst->n == 1 && src->n == 1) return true;
   return isa_fail(c->e, ISA_ILLEGAL, dst->n == 1 ? src->f : dst->f, "%s has one src and one dst",
                   c->row->name);
 }
 
 static bool check_op(const isa_ck *c, int f, bool wanted) {
+  /* A collective that only moves data has the field too, as forms are shared. */
   unsigned op = isa_ck_byte(c, f);
   if (!wanted && op != ISA_ALU_bypass)
     return isa_fail(c->e, ISA_ILLEGAL, f, "op=%s: %s computes nothing", isa_aluops[op].name,
@@ -160,6 +175,7 @@ static bool check_op(const isa_ck *c, int f, bool wanted) {
 
 static bool sums(const isa_ck *c, const list *dst) {
   unsigned dtype = item(c, dst, 0)->dtype;
+  /* Four numbers in an element would be added as one integer. */
   if (!isa_ck_packed(dtype)) return true;
   return isa_fail(c->e, ISA_ILLEGAL, dst->f, "%s: packed types are not summed",
                   isa_dtypes[dtype].name);
@@ -218,6 +234,8 @@ bool isa_rule_ccall(const isa_ck *c) {
 }
 
 /* Elements that are next to one another, in order. */
+/* The metadata are read as a row of words; a stride between them would be a second
+ * pattern. */
 static bool is_dense(const isa_ap *ap) {
   isa_ap m;
   isa_ap_merge(ap, &m);
@@ -225,6 +243,8 @@ static bool is_dense(const isa_ap *ap) {
 }
 
 bool isa_rule_ccv(const isa_ck *c) {
+  /* Rows of metadata: send counts and their displacements, receive counts, and with
+   * has_rdispls the receiver's displacements. */
   const struct isa_COLLECTIVE_V *u = &c->in->u.COLLECTIVE_V;
   list dst = list_of(c, "dsts"), src = list_of(c, "srcs");
   const isa_ap *m = isa_ck_ap(c, u->metadata);
@@ -257,6 +277,7 @@ bool isa_rule_ccv(const isa_ck *c) {
 }
 
 /* No rank is twice among those that send, nor among those that receive. */
+/* A rank that received twice would have its buffer written by two at once. */
 static bool check_permutation(const isa_ck *c, const isa_pair *p, uint32_t n) {
   const isa_alloc al = isa_alloc_default();
   static const char *const verbs[2] = {"sends", "receives"};
@@ -298,6 +319,8 @@ static bool check_channels(const isa_ck *c, int f, isa_ref r, const list *dst) {
 
 bool isa_rule_ccring(const isa_ck *c) {
   list dst = list_of(c, "dsts");
+  /* Both kinds of ring share this rule: the one that sums has two sources for each
+   * destination. */
   if (c->row->form == ISA_FORM_RING) {
     list src = list_of(c, "srcs");
     return check_channels(c, F(RING, channels), c->in->u.RING.channels, &dst) &&

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 
 bool isa_rule_event(const isa_ck *c) {
+  /* A line that neither waits nor tells anyone has no effect: the clause was most
+   * likely forgotten. */
   if (c->in->wait.cond == ISA_WAIT_none && c->in->upd.kind == ISA_UPD_none)
     return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "event_semaphore needs a wait or an update");
   return true;
@@ -13,6 +15,7 @@ bool isa_rule_event(const isa_ck *c) {
 
 bool isa_rule_semrange(const isa_ck *c) {
   const struct isa_SEM_RANGE *u = &c->in->u.SEM_RANGE;
+  /* The first and how many: semaphores 250, 10 would run past the last one. */
   if (u->count == 0)
     return isa_fail(c->e, ISA_ILLEGAL, F(SEM_RANGE, count), "0 semaphores: the least is 1");
   if (u->first + u->count > ISA_NSEMS)
@@ -24,6 +27,7 @@ bool isa_rule_semrange(const isa_ck *c) {
 bool isa_rule_trigger(const isa_ck *c) {
   const struct isa_TRIGGER *u = &c->in->u.TRIGGER;
   const isa_queue *q = &c->core->queues[u->queue];
+  /* Dynamic queues have no list of transfers to start. */
   if (q->dge != ISA_DGE_none)
     return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, queue),
                     "queue %.60s has dge=%s: dma_trigger starts static transfers (dge=none)",
@@ -31,6 +35,7 @@ bool isa_rule_trigger(const isa_ck *c) {
   if (q->nstatics == 0)
     return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, queue), "queue %.60s has no static transfer",
                     q->name);
+  /* first is 1-based; 0, or left out, means the one after the last that was started. */
   if (u->first > q->nstatics)
     return isa_fail(c->e, ISA_ILLEGAL, F(TRIGGER, first),
                     "first=%" PRIu32 ": queue %.60s has %" PRIu32 " static transfers, from 1 on",
@@ -49,6 +54,8 @@ int isa_ck_dma_queue(const isa_insn *in) {
 }
 
 /* Elements of the whole transfer. */
+/* In HBM a pattern has no partitions, so [128, 64] there equals 128 partitions of 64
+ * here. */
 static uint64_t total(const isa_ap *ap) { return isa_ap_elems(ap) * isa_ck_parts(ap); }
 
 static unsigned dge_of(const isa_ck *c) { return c->core->queues[isa_ck_dma_queue(c->in)].dge; }
@@ -60,6 +67,7 @@ static bool same_sizes(const isa_ck *c, int f, const isa_ap *dst, const isa_ap *
   if (total(dst) != total(src))
     return isa_fail(c->e, ISA_ILLEGAL, f, "%" PRIu64 " elements: dst has %" PRIu64, total(src),
                     total(dst));
+  /* Both registers are the same, or a transfer would have two lengths. */
   if (!dst->size_dim && !src->size_dim) return true;
   if (!dst->size_dim != !src->size_dim)
     return isa_fail(c->e, ISA_ILLEGAL, f, "a size of %s is a register, but none of %s is",
@@ -71,6 +79,7 @@ static bool same_sizes(const isa_ck *c, int f, const isa_ap *dst, const isa_ap *
   return true;
 }
 
+/* Whether its place or size is only known as the program runs. */
 static bool moves(const isa_ap *ap) { return !isa_ap_is_static(ap); }
 
 /* What holds for every transfer of the queue: f is the operand's field. */
@@ -78,6 +87,7 @@ static bool check_mode(const isa_ck *c, int f, const isa_ap *ap) {
   unsigned dge = dge_of(c);
   if (ap->index_kind && (dge != ISA_DGE_swdge || c->p->target->gen < ISA_GEN3))
     return isa_fail(c->e, ISA_ILLEGAL, f, ".gather needs a queue with dge=swdge and gen3");
+  /* A gather's rows go through descriptors that gpsimd writes by itself, from gen3 on. */
   /* Those of a CC sequencer are made when it starts them. */
   bool cc = isa_queue_is_cc(&c->core->queues[(unsigned)isa_insn_queue(c->in)]);
   if (dge == ISA_DGE_none && moves(ap) && !cc)
@@ -90,6 +100,7 @@ static bool check_mode(const isa_ck *c, int f, const isa_ap *ap) {
 
 bool isa_ck_prio(const isa_ck *c, int f) {
   unsigned prio = isa_ck_byte(c, f);
+  /* Classes of service came with gen4. */
   if (prio && c->p->target->gen < ISA_GEN4)
     return isa_fail(c->e, ISA_ILLEGAL, f, "prio=%u needs gen4: %s is gen%d", prio,
                     c->p->target->name, c->p->target->gen);
@@ -98,6 +109,7 @@ bool isa_ck_prio(const isa_ck *c, int f) {
 
 /* oob=skip leaves out what an index or a dynamic address puts out of bounds. */
 static bool check_oob(const isa_ck *c, int f, unsigned oob, bool dynamic) {
+  /* What is made at load cannot be out of bounds: it is checked here. */
   if (oob && dge_of(c) == ISA_DGE_none)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "oob=skip needs a dynamic transfer: the queue has dge=none");
@@ -127,6 +139,7 @@ static bool check_gather(const isa_ck *c, int f, const isa_ap *ap) {
 
 /* One index per partition. */
 static bool check_index_column(const isa_ck *c, int f, const isa_ap *ap) {
+  /* Row i of the pattern is chosen by the index in partition i. */
   const isa_ap *index = isa_ck_ap(c, ap->index);
   uint32_t rows = ap->dim[ap->index_dim].num;
   if (isa_ap_elems(index) != 1 || index->nparts != rows)
@@ -139,6 +152,8 @@ static bool check_index_column(const isa_ck *c, int f, const isa_ap *ap) {
 
 static bool check_gathers(const isa_ck *c, int f, const isa_ap *ap, const isa_ap *other) {
   if (!ap->index_kind) return true;
+  /* Rows are read as others are written, in no fixed order: the result would depend on
+   * it. */
   if (other->space == ISA_HBM && other->base == ap->base)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     ".gather of tensor %.60s, which is the other operand as well",
@@ -151,6 +166,7 @@ static bool check_gathers(const isa_ck *c, int f, const isa_ap *ap, const isa_ap
 static bool check_cast(const isa_ck *c, int f, unsigned d, unsigned s) {
   const char *from = isa_dtypes[s].name, *to = isa_dtypes[d].name;
   if (d == s) return true;
+  /* It moves bytes and nothing else. */
   if (dge_of(c) == ISA_DGE_hwdge)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s to %s: a queue with dge=hwdge does not convert", from,
                     to);
@@ -162,12 +178,14 @@ static bool check_cast(const isa_ck *c, int f, unsigned d, unsigned s) {
 
 /* dst += src: near SBUF on gen4 by any queue, elsewhere in the DMA engine by descriptors that
  * gpsimd makes. */
+/* Example: partial sums of a split matmul, each added into one tile as it arrives. */
 static bool check_accumulation(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
   const struct isa_DMA_COPY *u = &c->in->u.DMA_COPY;
   unsigned d = dst->dtype;
   bool wide = isa_dtype_bytes(d) == 8 || isa_ck_packed(d);
   bool near = c->p->target->gen >= ISA_GEN4 && dst->space == ISA_SBUF && d == src->dtype &&
               (d == ISA_float32 || d == ISA_bfloat16);
+  /* bypass is what the field is when left out. */
   if (u->op == ISA_ALU_bypass) return true;
   if (u->op != ISA_ALU_add)
     return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COPY, op), "op=%s: dma_copy accumulates with add only",
@@ -188,6 +206,7 @@ bool isa_rule_dmacopy(const isa_ck *c) {
   const struct isa_DMA_COPY *u = &c->in->u.DMA_COPY;
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
   if (!check_mode(c, F(DMA_COPY, dst), dst) || !check_mode(c, F(DMA_COPY, src), src)) return false;
+  /* A transfer has room for one index vector. */
   if (dst->index_kind && src->index_kind)
     return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COPY, src),
                     ".gather on both sides: a transfer has one index vector");
@@ -203,12 +222,14 @@ bool isa_rule_dmacopy(const isa_ck *c) {
 static unsigned rank_of(const isa_ap *ap) { return ap->ndim + (ap->space == ISA_HBM ? 0u : 1u); }
 
 /* Size of axis i, partitions first. */
+/* Axis 0 of an operand in SBUF is its partitions, in HBM its first dimension. */
 static uint32_t axis(const isa_ap *ap, unsigned i) {
   if (ap->space == ISA_HBM) return ap->dim[i].num;
   return i == 0 ? ap->nparts : ap->dim[i - 1].num;
 }
 
 static bool check_axes(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
+  /* Rows by rank: [1, 0] for 2, [2, 1, 0] for 3, [3, 1, 2, 0] for 4; none for 0 and 1. */
   /* Which axis of src each axis of dst gets. */
   static const uint8_t axes[5][4] = {{0}, {0}, {1, 0}, {2, 1, 0}, {3, 1, 2, 0}};
   unsigned rank = rank_of(src);
@@ -228,6 +249,7 @@ static bool check_axes(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
 }
 
 static bool check_turn_types(const isa_ck *c, const isa_ap *dst, const isa_ap *src) {
+  /* By a DGE only elements of 2 bytes; descriptors made at load handle 4 as well. */
   unsigned bytes = isa_dtype_bytes(src->dtype);
   bool dynamic = dge_of(c) != ISA_DGE_none;
   if (dst->dtype != src->dtype)
@@ -262,6 +284,8 @@ static bool check_turn_hwdge(const isa_ck *c, const isa_ap *src) {
 }
 
 /* A gather-transpose: the indices, column by column, are the first dimension. */
+/* Two steps in one: rows are gathered by the index, then the block of them is
+ * transposed. */
 static bool check_turn_indices(const isa_ck *c, const isa_ap *src) {
   const isa_ap *index = isa_ck_ap(c, src->index);
   uint64_t columns = isa_ap_elems(index);
@@ -279,6 +303,8 @@ static bool check_turn_indices(const isa_ck *c, const isa_ap *src) {
                     "the index vector of a transpose is %d x %" PRIu64
                     ": its partitions must be a multiple of 16, with more than one column 128",
                     index->nparts, columns);
+  /* Indices at the end of the last column may be left over, rows without an index may
+   * not. */
   if (rows % 16 || index->nparts * columns < rows)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "dimension 0 has %" PRIu32
@@ -296,10 +322,12 @@ static bool check_turn_mode(const isa_ck *c, const isa_ap *src) {
   unsigned dge = dge_of(c);
   uint32_t last = axis(src, rank_of(src) - 1);
   int f = F(DMA_TRANSPOSE, src);
+  /* gpsimd's library has no plain transpose. */
   if (dge == ISA_DGE_swdge && !src->index_kind)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "a transpose without .gather: a queue with dge=swdge makes only "
                     "gather-transposes; take dge=hwdge or dge=none");
+  /* The last dimension becomes dst's first one, which in SBUF are the partitions. */
   if (dge != ISA_DGE_none && last > ISA_PMAX)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "the last dimension has %" PRIu32 ": at most %d with dge=%s", last, ISA_PMAX,
@@ -309,6 +337,7 @@ static bool check_turn_mode(const isa_ck *c, const isa_ap *src) {
 }
 
 bool isa_rule_dmatr(const isa_ck *c) {
+  /* In place it would overwrite elements that it has still to read. */
   const struct isa_DMA_TRANSPOSE *u = &c->in->u.DMA_TRANSPOSE;
   const isa_ap *dst = isa_ck_ap(c, u->dst), *src = isa_ck_ap(c, u->src);
   if (dst->size_dim || src->size_dim)
@@ -326,6 +355,7 @@ bool isa_rule_dmatr(const isa_ck *c) {
 
 /* ---- sendrecv ----------------------------------------------------------------------------- */
 
+/* Half of the instruction runs on the other core. */
 static bool check_pair(const isa_ck *c) {
   if (c->p->ncores > 1) return true;
   return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD,
@@ -334,6 +364,8 @@ static bool check_pair(const isa_ck *c) {
 }
 
 bool isa_rule_sendrecv(const isa_ck *c) {
+  /* Both halves are checked each by itself; that they fit each other is seen when they
+   * meet. */
   const struct isa_SENDRECV *u = &c->in->u.SENDRECV;
   int dst = F(SENDRECV, dst), src = F(SENDRECV, src);
   return check_pair(c) && check_mode(c, dst, isa_ck_ap(c, u->dst)) &&
@@ -342,6 +374,7 @@ bool isa_rule_sendrecv(const isa_ck *c) {
 }
 
 bool isa_rule_swapgp(const isa_ck *c) {
+  /* 256 elements: what gpsimd's own DMA moves in one go. */
   enum { MOST = 256 };
   int dst = F(SENDRECV_GPSIMD, dst), src = F(SENDRECV_GPSIMD, src);
   if (!check_pair(c) || !isa_ck_same_type(c, src, dst) || !isa_ck_agree(c, src, dst) ||
@@ -360,6 +393,7 @@ bool isa_rule_swapgp(const isa_ck *c) {
   return true;
 }
 
+/* data only says what the two cores hand over; the machine does nothing with it. */
 bool isa_rule_barrier(const isa_ck *c) {
   uint32_t data = c->in->u.BARRIER.data;
   if (!check_pair(c)) return false;
@@ -377,6 +411,7 @@ typedef struct sources {
   const isa_ap *ap[16];
 } sources;
 
+/* At most 16 patterns: check_list has bounded them before. */
 static sources sources_of(const isa_ck *c, isa_ref r) {
   const uint32_t *list = isa_program_list(c->p, r, ISA_K_APS);
   sources s = {.n = r.count};
@@ -384,6 +419,8 @@ static sources sources_of(const isa_ck *c, isa_ref r) {
   return s;
 }
 
+/* The field exists because the reference has it; the DMA engine multiplies by nothing
+ * but 1. */
 static bool check_scales(const isa_ck *c, uint32_t nsrc) {
   isa_ref r = c->in->u.DMA_COMPUTE.scales;
   const float *scale = r.count ? isa_program_list(c->p, r, ISA_K_F32S) : NULL;
@@ -408,10 +445,12 @@ static bool check_indexed_sum(const isa_ck *c, const isa_ap *dst, const sources 
   if (c->in->u.DMA_COMPUTE.op != ISA_ALU_add)
     return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COMPUTE, op), "op=%s: with .gather it must be add",
                     isa_aluops[c->in->u.DMA_COMPUTE.op].name);
+  /* dst += src[index], or dst[index] += src: one of the two sources is dst itself. */
   int same = isa_ap_equal(s->ap[0], dst) ? 0 : isa_ap_equal(s->ap[1], dst) ? 1 : -1;
   if (same < 0)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "no source is dst: with .gather one must be, as it accumulates");
+  /* Which of the two patterns has the index decides which side must be in SBUF. */
   const isa_ap *other = s->ap[1 - same], *indexed = dst->index_kind ? dst : other;
   const isa_ap *plain = dst->index_kind ? other : dst;
   if (!indexed->index_kind || plain->index_kind || plain->space != ISA_SBUF)
@@ -429,6 +468,7 @@ static bool check_plain_sum(const isa_ck *c, const isa_ap *dst, const sources *s
   if (op != ISA_ALU_add && op != ISA_ALU_min && op != ISA_ALU_max)
     return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COMPUTE, op),
                     "op=%s: dma_compute has add, min and max", isa_aluops[op].name);
+  /* In place is allowed (2): each element is read before it is written. */
   for (uint32_t i = 0; i < s->n; i++)
     if (isa_ap_overlap(dst, s->ap[i]) == 1)
       return isa_fail(c->e, ISA_ILLEGAL, F(DMA_COMPUTE, dst),
@@ -444,6 +484,7 @@ bool isa_rule_dmacomp(const isa_ck *c) {
   sources s = sources_of(c, u->srcs);
   bool indexed = dst->index_kind != ISA_INDEX_none;
   if (!check_mode(c, F(DMA_COMPUTE, dst), dst)) return false;
+  /* Any indexed operand makes it the kind that reads, adds and writes by an index. */
   for (uint32_t i = 0; i < s.n; i++) {
     indexed = indexed || s.ap[i]->index_kind;
     if (!check_mode(c, F(DMA_COMPUTE, srcs), s.ap[i]) ||
@@ -458,11 +499,13 @@ bool isa_rule_dmacomp(const isa_ck *c) {
 /* ---- dma_copy_lists ----------------------------------------------------------------------- */
 
 /* Elements of a list; 0 after a refusal. */
+/* Both lists are one row of elements each, cut into buffers anywhere. */
 static uint64_t check_buffers(const isa_ck *c, int f, const sources *l) {
   uint64_t n = 0;
   for (uint32_t i = 0; i < l->n; i++) {
     const isa_ap *ap = l->ap[i], *first = l->ap[0];
     if (!check_mode(c, f, ap)) return 0;
+    /* Where a buffer ends must be known, as the next one begins there. */
     if (ap->size_dim) {
       isa_fail(c->e, ISA_ILLEGAL, f,
                "buffer %" PRIu32 ": a size is a register; here all sizes must be fixed", i);
@@ -501,6 +544,7 @@ bool isa_rule_dmalists(const isa_ck *c) {
   /* The lists may be cut at other places (lists.c), but move the same elements. */
   if (to != from)
     return isa_fail(c->e, ISA_ILLEGAL, g, "%" PRIu64 " elements: dsts have %" PRIu64, from, to);
+  /* Each destination against those before it, then against all sources. */
   for (uint32_t i = 0; i < dst.n; i++) {
     for (uint32_t k = 0; k < i; k++)
       if (!check_apart(c, f, dst.ap[i], i, dst.ap[k], "dsts", k)) return false;

@@ -8,24 +8,30 @@
 /* ---- Gathers ------------------------------------------------------------------------------ */
 
 /* How many indices a core takes, and how many elements with each. */
+/* n indices of a core of 16 partitions, each of which moves `each` elements. */
 static bool gather_counts(const isa_ck *c) {
   const struct isa_LOCAL_GATHER *u = &c->in->u.LOCAL_GATHER;
   /* Left out it is 1; valid_indices left out are all. */
   unsigned each = u->elems_per_index ? u->elems_per_index : 1;
   uint64_t most = ISA_GP_PARTS * isa_ap_elems(isa_ck_ap(c, u->index));
   uint64_t n = u->valid_indices ? u->valid_indices : most;
+  /* One bit set: a power of two. The field's own limit is 32. */
   if (each & (each - 1))
     return isa_fail(c->e, ISA_ILLEGAL, F(LOCAL_GATHER, elems_per_index),
                     "%u: it must be 1, 2, 4, 8, 16 or 32", each);
+  /* valid_indices may leave out the tail of the index tile, not reach beyond it. */
   if (n > most)
     return isa_fail(c->e, ISA_ILLEGAL, F(LOCAL_GATHER, valid_indices),
                     "%" PRIu64 ": sixteen partitions of index have %" PRIu64, n, most);
+  /* The most that the reference lets one instruction gather. */
   if (n > 4096)
     return isa_fail(c->e, ISA_ILLEGAL, F(LOCAL_GATHER, index),
                     "%" PRIu64 " indices in sixteen partitions: at most 4096", n);
   return isa_ck_count(c, F(LOCAL_GATHER, dst), n * each);
 }
 
+/* Each core of gpsimd reads the indices of its own 16 partitions: hence partitions by
+ * 16. */
 bool isa_rule_lgather(const isa_ck *c) {
   int dst = F(LOCAL_GATHER, dst), src = F(LOCAL_GATHER, src), index = F(LOCAL_GATHER, index);
   return isa_ck_types(c, index, ISA_CK_TYPE(ISA_uint16)) && isa_ck_same_type(c, dst, src) &&
@@ -35,6 +41,7 @@ bool isa_rule_lgather(const isa_ck *c) {
          isa_ck_apart(c, dst, src);
 }
 
+/* Here an index is of its own partition: as many as dst has elements. */
 bool isa_rule_ngather(const isa_ck *c) {
   const struct isa_N_GATHER *u = &c->in->u.N_GATHER;
   int dst = F(N_GATHER, dst), src = F(N_GATHER, src), index = F(N_GATHER, index);
@@ -51,6 +58,7 @@ bool isa_rule_ngather(const isa_ck *c) {
 
 /* ---- Reduction over partitions ------------------------------------------------------------ */
 
+/* What the reference lists for partitions; a product of them is not among these. */
 static bool reduces_partitions(unsigned op) {
   return op == ISA_ALU_add || op == ISA_ALU_average || op == ISA_ALU_max ||
          op == ISA_ALU_bitwise_or || op == ISA_ALU_bitwise_and;
@@ -64,9 +72,11 @@ bool isa_rule_preduce(const isa_ck *c) {
     return isa_fail(c->e, ISA_ILLEGAL, F(PARTITION_REDUCE, op),
                     "%s: it must be add, average, max, bitwise_or or bitwise_and",
                     isa_aluops[u->op].name);
+  /* All partitions of src go into one row. */
   if (dst->nparts != 1)
     return isa_fail(c->e, ISA_ILLEGAL, fdst, "%d partitions: the result has 1", dst->nparts);
   if (!isa_ck_fixed(c, fdst) || !isa_ck_count(c, fdst, isa_ap_elems(src))) return false;
+  /* Columns must be fixed; how many partitions are added may come from a register. */
   if (src->size_dim > 1) return isa_ck_fixed(c, fsrc);
   if (isa_aluops[u->op].cls != ISA_OP_BIT) return true;
   if (!isa_dtype_is_int(src->dtype))
@@ -77,6 +87,8 @@ bool isa_rule_preduce(const isa_ck *c) {
 
 /* ---- Positions ---------------------------------------------------------------------------- */
 
+/* Ids 7 7 0 5 give the starts 0 0 4 3 and the ends 2 2 -1 4: two results for each
+ * element. */
 bool isa_rule_seqb(const isa_ck *c) {
   const struct isa_UNARY *u = &c->in->u.UNARY;
   const uint32_t types = ISA_CK_TYPE(ISA_float32) | ISA_CK_TYPE(ISA_int32);
@@ -91,6 +103,8 @@ bool isa_rule_seqb(const isa_ck *c) {
   return isa_ck_count(c, dst, 2 * isa_ap_elems(isa_ck_ap(c, u->src)));
 }
 
+/* dst has the positions, then padding, and in its last element their number: one more
+ * than src. */
 bool isa_rule_nonzero(const isa_ck *c) {
   const struct isa_NONZERO *u = &c->in->u.NONZERO;
   int dst = F(NONZERO, dst), src = F(NONZERO, src);
@@ -100,6 +114,7 @@ bool isa_rule_nonzero(const isa_ck *c) {
          isa_ck_count(c, dst, isa_ap_elems(isa_ck_ap(c, u->src)) + 1);
 }
 
+/* k results in idx_dst and val_dst; n: how many candidates lie in the 16 partitions. */
 static bool topk_counts(const isa_ck *c) {
   const struct isa_TOPK *u = &c->in->u.TOPK;
   uint64_t k = isa_ap_elems(isa_ck_ap(c, u->val_dst)), cols = isa_ap_elems(isa_ck_ap(c, u->src));
@@ -110,6 +125,7 @@ static bool topk_counts(const isa_ck *c) {
                     "%" PRIu64 " elements per partition: k "
                     "is at most %d and at most n=%" PRIu32,
                     k, 32767, u->n);
+  /* Candidates lie 16 partitions deep, so a column holds 16 of them. */
   if (ISA_GP_PARTS * cols < u->n)
     return isa_fail(c->e, ISA_ILLEGAL, F(TOPK, src),
                     "%" PRIu64 " elements per partition: "

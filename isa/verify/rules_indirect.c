@@ -13,6 +13,8 @@ static const isa_ap *index_of(const isa_ck *c, const isa_ap *ap) { return isa_ck
 
 unsigned isa_index_group(unsigned engine) { return engine == ISA_ENG_tensor ? 32 : 16; }
 
+/* A step other than that of dense order would suggest a place, which the index alone
+ * decides. */
 static bool dense(const isa_ck *c, int f, const isa_ap *ap) {
   int64_t step = 1;
   for (int d = ap->ndim; d-- > 0;) {
@@ -28,6 +30,8 @@ static bool dense(const isa_ck *c, int f, const isa_ap *ap) {
 
 static bool index_fits(const isa_ck *c, int f, const isa_ap *ap) {
   const isa_ap *index = index_of(c, ap);
+  /* rows: with fewer elements than a group, the index needs no more partitions than
+   * elements. */
   uint64_t n = isa_ap_elems(ap), group = isa_index_group(c->engine), rows = n < group ? n : group;
   if (isa_dtype_bytes(index->dtype) > 4)
     return isa_fail(c->e, ISA_ILLEGAL, f, "the index of .indirect is %s: at most 32 bits",
@@ -36,6 +40,7 @@ static bool index_fits(const isa_ck *c, int f, const isa_ap *ap) {
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "the index of .indirect starts at partition %d: it must be a multiple of 32",
                     index->part);
+  /* More room than needed is fine: a kernel may use one index tile for several lengths. */
   if (index->nparts < rows || isa_ap_elems(index) * group < n)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "the index of .indirect is %d x %" PRIu64 ": %" PRIu64
@@ -54,6 +59,7 @@ static const isa_ap *main_source(const isa_ck *c) {
   return NULL;
 }
 
+/* The index is read in the lanes of the source: both begin at the same partition. */
 /* The scales of an MX operand, gathered with it, sit in partitions of their own. */
 static bool source_start(const isa_ck *c, int f, const isa_ap *ap) {
   bool scales = c->form->fields[f].arg & AP_SCALES;
@@ -63,11 +69,13 @@ static bool source_start(const isa_ck *c, int f, const isa_ap *ap) {
                   ap->part, index_of(c, ap)->part);
 }
 
+/* Scattering: the index travels with the data, in the source's lanes. */
 static bool scatter_start(const isa_ck *c, int f, const isa_ap *ap) {
   const isa_ap *src = main_source(c);
   unsigned at = index_of(c, ap)->part, want = at;
   if (c->engine == ISA_ENG_scalar && ap->space == ISA_PSUM)
     return isa_fail(c->e, ISA_ILLEGAL, f, "the scalar engine does not scatter to psum");
+  /* A gathered PSUM source has lanes of its own: those of its index. */
   if (src && src->space == ISA_SBUF)
     want = src->part;
   else if (src && is_indirect(src))
@@ -121,6 +129,8 @@ static bool instruction(const isa_ck *c, int f, const isa_ap *ap, bool writes) {
   }
 }
 
+/* For every instruction: most forms have no field with AP_IND, and then nothing is left
+ * to do. */
 bool isa_ck_indirect(const isa_ck *c) {
   for (int f = 0; f < c->form->nfields; f++) {
     const isa_field *fd = &c->form->fields[f];

@@ -8,19 +8,23 @@
   (ISA_CK_TYPE(ISA_int8) | ISA_CK_TYPE(ISA_int16) | ISA_CK_TYPE(ISA_int32) | \
    ISA_CK_TYPE(ISA_uint8) | ISA_CK_TYPE(ISA_uint16) | ISA_CK_TYPE(ISA_uint32))
 
+/* XORWOW has six words; a partition of the vector engine has four such states. */
 enum { STATE = 6, STATES = 24 }; /* words of a lane on gpsimd and on vector */
 
+/* The table of opcodes has one generation for all engines; some engines came later. */
 static bool engine_gen(const isa_ck *c, int gen) {
   if (c->p->target->gen >= gen) return true;
   return isa_fail(c->e, ISA_ILLEGAL, ISA_NOFIELD, "%s on %s needs gen%d: %s is gen%d", c->row->name,
                   isa_engines[c->engine].name, gen, c->p->target->name, c->p->target->gen);
 }
 
+/* Random bits: no type is converted to, so there are integers only. */
 static bool rng(const isa_ck *c) {
   return engine_gen(c, c->engine == ISA_ENG_gpsimd ? ISA_GEN3 : ISA_GEN2) &&
          isa_ck_types(c, F(DST, dst), INT_TYPES);
 }
 
+/* One seed for all: each lane's state is a hash of it and of the lane's number. */
 static bool set_rng_seed(const isa_ck *c) {
   const isa_ap *src = isa_ck_ap(c, c->in->u.SRC.src);
   if (src->nparts != 1 || isa_ap_elems(src) != 1)
@@ -32,6 +36,7 @@ static bool set_rng_seed(const isa_ck *c) {
   return isa_ck_fixed(c, F(SRC, src));
 }
 
+/* Whole states only: a part of one would leave a lane half old, half new. */
 /* The operand of rand_set_state and rand_get_state. */
 static bool state(const isa_ck *c, int f) {
   const isa_ap *ap = isa_ck_at(c, f);
@@ -41,6 +46,7 @@ static bool state(const isa_ck *c, int f) {
   if (c->in->op == ISA_OP_rand_set_state && ap->space != ISA_SBUF)
     return isa_fail(c->e, ISA_ILLEGAL, f, "in %s: a state is set from sbuf",
                     isa_space_name(ap->space));
+  /* isa_ck_fixed refuses: the count of words cannot depend on a register. */
   if (ap->size_dim > 1) return isa_ck_fixed(c, f);
   return isa_ck_count(c, f, c->engine == ISA_ENG_gpsimd ? STATE : STATES);
 }
@@ -54,9 +60,11 @@ static bool rand2(const isa_ck *c) {
       !isa_ck_vector_type(c, F(RAND2, min), ISA_float32) ||
       !isa_ck_vector_type(c, F(RAND2, max), ISA_float32))
     return false;
+  /* Vectors and registers are compared by nobody: their values are known when it runs. */
   if (u->min.kind != ISA_NUM_imm || u->max.kind != ISA_NUM_imm ||
       isa_bits_f32(u->min.v) < isa_bits_f32(u->max.v))
     return true;
+  /* "min not below max" also catches a NaN among the two. */
   return isa_fail(c->e, ISA_ILLEGAL, F(RAND2, min), "%g: it must be below max, which is %g",
                   (double)isa_bits_f32(u->min.v), (double)isa_bits_f32(u->max.v));
 }

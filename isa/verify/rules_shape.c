@@ -7,6 +7,7 @@
 #define FIELD_NAME(c, f) ((c)->form->fields[f].name)
 
 bool isa_ck_types(const isa_ck *c, int f, uint32_t types) {
+  /* The names of all types that would be right go into the message. */
   unsigned got = isa_ck_at(c, f)->dtype;
   char names[200] = "";
   size_t at = 0;
@@ -31,6 +32,8 @@ bool isa_ck_fixed(const isa_ck *c, int f) {
   return isa_fail(c->e, ISA_ILLEGAL, f, "a size is a register: %s has fixed sizes", c->row->name);
 }
 
+/* Patterns that move by registers are compared when they run, unless they are one and
+ * the same. */
 bool isa_ck_apart(const isa_ck *c, int f, int g) {
   const isa_ap *a = isa_ck_at(c, f), *b = isa_ck_at(c, g);
   bool moves = a->dyn[0].kind || a->dyn[1].kind || b->dyn[0].kind || b->dyn[1].kind;
@@ -40,6 +43,7 @@ bool isa_ck_apart(const isa_ck *c, int f, int g) {
                   FIELD_NAME(c, g));
 }
 
+/* For results of a fixed shape, such as the eight of max8. */
 bool isa_ck_count(const isa_ck *c, int f, uint64_t want) {
   uint64_t got = isa_ap_elems(isa_ck_at(c, f));
   if (got == want) return true;

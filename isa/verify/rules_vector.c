@@ -14,6 +14,7 @@ enum {
 };
 
 #define FP32_MIN_BITS UINT32_C(0xff7fffff)
+/* The instructions' lists of types in the reference, as sets. */
 #define T(name) ISA_CK_TYPE(ISA_##name)
 #define TYPES_FP8 (T(float8_e3m4) | T(float8_e4m3) | T(float8_e4m3fn) | T(float8_e5m2))
 #define TYPES_INT16 (T(uint8) | T(int8) | T(uint16) | T(int16))
@@ -30,6 +31,7 @@ static bool not_both_psum(const isa_ck *c, int f, int g) {
                   c->form->fields[f].name, c->form->fields[g].name);
 }
 
+/* The operator must work on numbers. */
 static bool arithmetic(const isa_ck *c, int f) {
   unsigned op = isa_ck_byte(c, f);
   if (!(isa_aluops[op].cls & ISA_OP_ARITH))
@@ -38,6 +40,8 @@ static bool arithmetic(const isa_ck *c, int f) {
   return isa_ck_has_op(c, f);
 }
 
+/* Two operands: the stage combines two streams, so an operator of one has nothing to
+ * do. */
 static bool binary(const isa_ck *c, int f) {
   unsigned op = isa_ck_byte(c, f);
   if (!arithmetic(c, f)) return false;
@@ -47,6 +51,7 @@ static bool binary(const isa_ck *c, int f) {
   return true;
 }
 
+/* What is left out, and what a file holds for it. */
 static bool is_zero(isa_num n) {
   return n.kind == ISA_NUM_none || (n.kind == ISA_NUM_imm && n.v == 0);
 }
@@ -66,6 +71,8 @@ static bool stage_scalar(const isa_ck *c, int fop, int fimm, int frev) {
   return true;
 }
 
+/* CMD(idle) | CMD(reduce): each instruction has some of these commands, in its own
+ * combination. */
 /* The reduce command is one of a set, one bit each. */
 #define CMD(name) (1u << ISA_CMD_##name)
 static bool command(const isa_ck *c, int f, unsigned allowed, const char *names) {
@@ -78,6 +85,7 @@ static bool command(const isa_ck *c, int f, unsigned allowed, const char *names)
 /* The value that load_reduce puts into the registers: float32, and given with it only. */
 static bool load_value(const isa_ck *c, int f, unsigned cmd) {
   isa_num n = isa_ck_num(c, f);
+  /* Without a value the registers would start from what was in them before. */
   if (cmd == ISA_CMD_load_reduce && n.kind == ISA_NUM_none)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%s is missing: reduce=load_reduce starts from it",
                     c->form->fields[f].name);
@@ -86,6 +94,8 @@ static bool load_value(const isa_ck *c, int f, unsigned cmd) {
   return isa_ck_vector_type(c, f, ISA_float32);
 }
 
+/* The number of elements decides the result's meaning (a mean, a position), so it is
+ * fixed. */
 /* No size of a free dimension is a register. */
 static bool fixed_row(const isa_ck *c, int f) {
   if (isa_ck_at(c, f)->size_dim <= 1) return true;
@@ -109,6 +119,7 @@ static bool elements(const isa_ck *c, int f, uint64_t least, uint64_t most) {
 
 /* ---- Two operators ------------------------------------------------------------------------ */
 
+/* dst = (src op0 imm0) op1 src1. */
 bool isa_rule_stt(const isa_ck *c) {
   int dst = F(SCALAR_TENSOR_TENSOR, dst), src = F(SCALAR_TENSOR_TENSOR, src);
   int src1 = F(SCALAR_TENSOR_TENSOR, src1);
@@ -119,6 +130,7 @@ bool isa_rule_stt(const isa_ck *c) {
          binary(c, F(SCALAR_TENSOR_TENSOR, op1)) && not_both_psum(c, src, src1);
 }
 
+/* src0 and src1 stream side by side, so they cannot both come through the port of PSUM. */
 bool isa_rule_scan(const isa_ck *c) {
   int dst = F(SCAN, dst), src0 = F(SCAN, src0), src1 = F(SCAN, src1);
   return isa_ck_agree(c, src0, dst) && isa_ck_agree(c, src1, dst) && binary(c, F(SCAN, op0)) &&
@@ -140,6 +152,8 @@ static bool scalar_and_register(const isa_ck *c) {
          load_value(c, F(TENSOR_SCALAR_REDUCE, imm1), u->reduce);
 }
 
+/* The running value is stored after each element, in the types that the reference
+ * lists. */
 bool isa_rule_cumul(const isa_ck *c) {
   const struct isa_TENSOR_SCALAR_REDUCE *u = &c->in->u.TENSOR_SCALAR_REDUCE;
   if (!isa_ck_types(c, F(TENSOR_SCALAR_REDUCE, dst), TYPES_CUMUL) ||
@@ -158,6 +172,7 @@ bool isa_rule_cumul(const isa_ck *c) {
   }
 }
 
+/* Only one value is kept, so an order-dependent subtract is not among these. */
 bool isa_rule_tsred(const isa_ck *c) {
   const struct isa_TENSOR_SCALAR_REDUCE *u = &c->in->u.TENSOR_SCALAR_REDUCE;
   if (!scalar_and_register(c)) return false;
@@ -174,6 +189,7 @@ bool isa_rule_tsred(const isa_ck *c) {
 
 /* ---- Selection ---------------------------------------------------------------------------- */
 
+/* Two ways to say what is copied where pred is true: a tile, or one number for all. */
 static bool pred_source(const isa_ck *c) {
   const struct isa_COPY_PREDICATED *u = &c->in->u.COPY_PREDICATED;
   int dst = F(COPY_PREDICATED, dst), src = F(COPY_PREDICATED, src);
@@ -190,6 +206,7 @@ static bool pred_source(const isa_ck *c) {
 
 bool isa_rule_pred(const isa_ck *c) {
   int pred = F(COPY_PREDICATED, pred);
+  /* Integers: a predicate is zero or not, whatever its width. */
   return pred_source(c) && isa_ck_agree(c, pred, F(COPY_PREDICATED, dst)) &&
          isa_ck_types(c, pred, T(uint8) | T(uint16) | T(uint32));
 }
@@ -219,6 +236,7 @@ bool isa_rule_selred(const isa_ck *c) {
          max_only(c, F(SELECT_REDUCE, reduce_op));
 }
 
+/* A range has bounds; not_equal would give none. */
 static bool range_op(const isa_ck *c, int f) {
   unsigned op = isa_ck_byte(c, f);
   switch (op) {
@@ -233,6 +251,8 @@ static bool range_op(const isa_ck *c, int f) {
   }
 }
 
+/* Beyond 2^24 the next integer has no float32 of its own, and two indices would be
+ * equal. */
 /* Whole, and with the row's indices added within 2^24 in size. A register's value is not seen. */
 static bool range_start(const isa_ck *c, isa_num n, uint64_t row) {
   int f = F(RANGE_SELECT, start);
@@ -240,11 +260,13 @@ static bool range_start(const isa_ck *c, isa_num n, uint64_t row) {
   if (n.kind == ISA_NUM_ap)
     return isa_fail(c->e, ISA_ILLEGAL, f, "a pattern: the value must be a number or a register");
   float x = n.kind == ISA_NUM_imm ? isa_bits_f32(n.v) : 0;
+  /* Written so that NaN is refused too. */
   if (!(x >= -(float)limit && x <= (float)limit))
     return isa_fail(c->e, ISA_ILLEGAL, f, "%g: the indices must be within 2^24", (double)x);
   int64_t start = (int64_t)x;
   if ((float)start != x)
     return isa_fail(c->e, ISA_ILLEGAL, f, "%g: the first index must be an integer", (double)x);
+  /* The last element's index is start + row - 1. */
   if (start + (int64_t)row - 1 > limit)
     return isa_fail(c->e, ISA_ILLEGAL, f,
                     "%" PRId64 ": with %" PRIu64 " elements, the indices must be within 2^24",
@@ -256,6 +278,7 @@ bool isa_rule_range(const isa_ck *c) {
   const struct isa_RANGE_SELECT *u = &c->in->u.RANGE_SELECT;
   int dst = F(RANGE_SELECT, dst), on_true = F(RANGE_SELECT, on_true);
   int b0 = F(RANGE_SELECT, bound0), b1 = F(RANGE_SELECT, bound1);
+  /* Left out it is that value; another one has no path into the result. */
   if (u->on_false.kind && (u->on_false.kind != ISA_NUM_imm || u->on_false.v != FP32_MIN_BITS))
     return isa_fail(c->e, ISA_ILLEGAL, F(RANGE_SELECT, on_false),
                     "the machine only fills with the least float32, -0x1.fffffep+127");
@@ -272,11 +295,15 @@ bool isa_rule_range(const isa_ck *c) {
 
 /* ---- Statistics --------------------------------------------------------------------------- */
 
+/* A row to a fixed number of results, the same partitions: bn_stats 6, bn_aggr 2, max8
+ * 8. */
 static bool row_to(const isa_ck *c, uint64_t results) {
   return isa_ck_agree_parts(c, F(UNARY, src), F(UNARY, dst)) && fixed_row(c, F(UNARY, src)) &&
          fixed_row(c, F(UNARY, dst)) && isa_ck_count(c, F(UNARY, dst), results);
 }
 
+/* Count, mean and sum of squared deviations, for the even elements and for the odd
+ * ones. */
 bool isa_rule_bnstats(const isa_ck *c) {
   return row_to(c, 6) && elements(c, F(UNARY, src), 1, BN_MOST);
 }
@@ -284,6 +311,7 @@ bool isa_rule_bnstats(const isa_ck *c) {
 bool isa_rule_bnaggr(const isa_ck *c) {
   uint64_t n = isa_ap_elems(isa_ck_ap(c, c->in->u.UNARY.src));
   if (!row_to(c, 2)) return false;
+  /* Each triple is (count, mean, sum of squared deviations) of one part. */
   if (n % 3)
     return isa_fail(c->e, ISA_ILLEGAL, F(UNARY, src),
                     "%" PRIu64 " elements per partition: they must be a multiple of 3", n);
@@ -292,6 +320,8 @@ bool isa_rule_bnaggr(const isa_ck *c) {
 
 /* ---- Searching ---------------------------------------------------------------------------- */
 
+/* Rows of up to two free dimensions, as the reference says, and short enough for a
+ * position. */
 static bool search_row(const isa_ck *c, int f, uint64_t least) {
   return fixed_row(c, f) && max_dims(c, f, SEARCH_DIMS) && elements(c, f, least, SEARCH_MOST);
 }
@@ -301,6 +331,7 @@ bool isa_rule_max8(const isa_ck *c) {
          search_row(c, F(UNARY, src), SEARCH_LEAST);
 }
 
+/* Eight values to look for: what max8 gives. */
 bool isa_rule_matchv(const isa_ck *c) {
   int f = F(MATCH_VALUE_LOAD, src);
   return fixed_row(c, f) && max_dims(c, f, SEARCH_DIMS) && isa_ck_count(c, f, 8);
@@ -318,6 +349,7 @@ bool isa_rule_repl8(const isa_ck *c) {
   if (u->imm.kind == ISA_NUM_ap)
     return isa_fail(c->e, ISA_ILLEGAL, F(MATCH_REPLACE, imm),
                     "a pattern: the value must be a number or a register");
+  /* The row may be shorter than eight here: values that do not occur replace nothing. */
   if (!isa_ck_agree(c, src, dst) || !search_row(c, src, 1)) return false;
   return !u->dst_idx ||
          (isa_ck_agree_parts(c, idx, dst) && fixed_row(c, idx) && isa_ck_count(c, idx, 8) &&
@@ -326,6 +358,8 @@ bool isa_rule_repl8(const isa_ck *c) {
 
 /* ---- activate2 ---------------------------------------------------------------------------- */
 
+/* activate2's stages are the multiplier and adder before the function: these pairs, no
+ * others. */
 static bool act2_pair(const isa_ck *c) {
   const struct isa_ACTIVATE2 *u = &c->in->u.ACTIVATE2;
   unsigned a = u->op0, b = u->op1;
@@ -342,9 +376,11 @@ static bool act2_pair(const isa_ck *c) {
 
 static bool act2_numbers(const isa_ck *c) {
   const struct isa_ACTIVATE2 *u = &c->in->u.ACTIVATE2;
+  /* A scalar that is missing, or has no operator, in either stage. */
   if (!stage_scalar(c, F(ACTIVATE2, op0), F(ACTIVATE2, imm0), F(ACTIVATE2, reverse0)) ||
       !stage_scalar(c, F(ACTIVATE2, op1), F(ACTIVATE2, imm1), F(ACTIVATE2, reverse1)))
     return false;
+  /* Other functions have no parameter, so a given one was meant for prelu. */
   if (u->fn != ISA_FN_prelu && !is_zero(u->relu_param))
     return isa_fail(c->e, ISA_ILLEGAL, F(ACTIVATE2, relu_param),
                     "given: %s has no parameter; only prelu has one", isa_actfns[u->fn].name);
@@ -375,6 +411,7 @@ static bool act2_reduce(const isa_ck *c) {
   }
 }
 
+/* copy, relu and the like are part of every table, so there is nothing to load. */
 bool isa_rule_table(const isa_ck *c) {
   const struct isa_ACT_TABLE *u = &c->in->u.ACT_TABLE;
   return isa_actfns[u->fn].table ||
