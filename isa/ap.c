@@ -3,13 +3,15 @@
 
 #include <string.h>
 
+/* The question comes first: a sum that overflows has no defined value. */
 static bool add_ok(int64_t a, int64_t b, int64_t *out) {
   if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b) return false;
   *out = a + b;
   return true;
 }
 
-/* a * n; the one product that is refused without need is INT64_MIN itself. */
+/* a * n; the one product that is refused without need is INT64_MIN itself.
+ * The sign is kept apart, so that one comparison bounds both directions. */
 static bool mul_ok(int64_t a, uint64_t n, int64_t *out) {
   uint64_t m = a < 0 ? 0 - (uint64_t)a : (uint64_t)a;
   if (m != 0 && n > (uint64_t)INT64_MAX / m) return false;
@@ -17,6 +19,7 @@ static bool mul_ok(int64_t a, uint64_t n, int64_t *out) {
   return true;
 }
 
+/* UINT64_MAX: every limit then refuses it. */
 uint64_t isa_ap_elems(const isa_ap *ap) {
   uint64_t n = 1;
   for (unsigned d = 0; d < ap->ndim; d++) {
@@ -27,6 +30,7 @@ uint64_t isa_ap_elems(const isa_ap *ap) {
 }
 
 bool isa_ap_extent(const isa_ap *ap, int64_t *lo, int64_t *hi) {
+  /* Ends in bytes: hi is one past the element that is farthest. */
   uint64_t size = isa_dtype_bytes(ap->dtype);
   *lo = 0;
   *hi = (int64_t)size;
@@ -39,6 +43,7 @@ bool isa_ap_extent(const isa_ap *ap, int64_t *lo, int64_t *hi) {
   return true;
 }
 
+/* The innermost dimension counts fastest. */
 int64_t isa_ap_at(const isa_ap *ap, uint64_t i) {
   uint64_t at = 0; /* unsigned: a pattern that overflows is refused elsewhere, and wraps here */
   for (unsigned d = ap->ndim; d-- > 0;) {
@@ -52,6 +57,7 @@ int64_t isa_ap_at(const isa_ap *ap, uint64_t i) {
 void isa_ap_merge(const isa_ap *ap, isa_ap *out) {
   isa_ap r = *ap;
   *out = r;
+  /* A register or an index speaks of a dimension by its number. */
   if (ap->size_dim >= 2 || ap->index_kind != ISA_INDEX_none) return; /* its dimensions have names */
   isa_dim kept[ISA_MAX_DIMS];                                        /* innermost first */
   unsigned n = 0;
@@ -182,7 +188,8 @@ static bool meet(const isa_byteset *a, unsigned da, int64_t pa, const isa_bytese
   return false;
 }
 
-/* a modulo b > 0, from 0 on. Most steps are powers of two, and a division is slow. */
+/* a modulo b > 0, from 0 on. Most steps are powers of two, and a division is slow.
+ * For a negative a, too: -3 mod 8 is 5. */
 static int64_t modulo(int64_t a, int64_t b) {
   if ((b & (b - 1)) == 0) return a & (b - 1);
   int64_t r = a % b;
@@ -200,7 +207,9 @@ static int64_t gcd(int64_t a, int64_t b) {
 }
 
 /* All places are equal modulo the steps' common divisor g, so two runs whose residues do not
- * meet never do: even and odd elements, different columns of one matrix. */
+ * meet never do: even and odd elements, different columns of one matrix.
+ * Example: a has elements 0 4 8 of two bytes, b has 2 6 10: g is 4, and 2 mod 4 keeps
+ * them apart. */
 static bool apart_by_residue(const isa_byteset *a, const isa_byteset *b, int64_t distance) {
   int64_t g = 0;
   for (unsigned d = 0; d < a->n; d++) g = gcd(a->step[d], g);
@@ -212,6 +221,7 @@ static bool apart_by_residue(const isa_byteset *a, const isa_byteset *b, int64_t
   return gap >= a->run && gap + b->run <= g;
 }
 
+/* The cheap question first: it answers most pairs of columns. */
 bool isa_byteset_meet_at(const isa_byteset *a, int64_t pa, const isa_byteset *b, int64_t pb) {
   uint32_t work = OVERLAP_WORK;
   return !apart_by_residue(a, b, pb - pa) && meet(a, 0, pa, b, 0, pb, &work);
@@ -221,13 +231,15 @@ bool isa_byteset_meet(const isa_byteset *a, const isa_byteset *b) {
   return isa_byteset_meet_at(a, a->start, b, b->start);
 }
 
-/* Whether the distance of the two is known: neither moves, or both by the same bytes. */
+/* Whether the distance of the two is known: neither moves, or both by the same bytes.
+ * Elements of one register, but strides in elements of different size, move apart. */
 static bool known_distance(const isa_ap *a, const isa_ap *b) {
   if (start_is_fixed(a) && start_is_fixed(b)) return true;
   return a->index_kind == ISA_INDEX_none && b->index_kind == ISA_INDEX_none && same_dyn(a, b) &&
          isa_dtype_bytes(a->dtype) == isa_dtype_bytes(b->dtype);
 }
 
+/* After merging: [4, 8] of a dense tile and [32] are the same bytes in the same order. */
 static bool same_bytes(const isa_ap *a, const isa_ap *b) {
   isa_ap x, y;
   isa_ap_merge(a, &x);

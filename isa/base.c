@@ -16,6 +16,7 @@ const char *isa_status_text(int status) {
 
 /* ---- Allocation --------------------------------------------------------------------------- */
 
+/* One function for all three: n 0 frees, p NULL makes, else it grows or shrinks. */
 static void *default_alloc(void *ud, void *p, size_t old, size_t n) {
   (void)ud;
   (void)old;
@@ -38,6 +39,7 @@ void isa_free(const isa_alloc *al, void *p, size_t n) {
   if (p) al->fn(al->ud, p, n, 0);
 }
 
+/* Exactly as many as asked for: isa_array_room is the one that grows ahead. */
 bool isa_array_reserve(const isa_alloc *al, void *array_ptr, uint32_t want, uint32_t *cap,
                        size_t size) {
   if (want <= *cap) return true;
@@ -51,6 +53,7 @@ bool isa_array_reserve(const isa_alloc *al, void *array_ptr, uint32_t want, uint
   return true;
 }
 
+/* A smaller block may be refused; then the old one is kept, which is no error. */
 void isa_array_trim(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
   char *p;
   if (n == 0 || n >= *cap) return;
@@ -61,6 +64,7 @@ void isa_array_trim(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *
   *cap = n;
 }
 
+/* What is new is not zeroed: its caller fills each element as a whole. */
 bool isa_array_room(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *cap, size_t size) {
   if (n < *cap) return true;
   /* By half, and to 8 elements at least. */
@@ -80,6 +84,7 @@ bool isa_array_grow(const isa_alloc *al, void *array_ptr, uint32_t n, uint32_t *
   return true;
 }
 
+/* Linear probing: neighbours in memory are read at no cost. */
 static void put_slot(isa_index *t, isa_slot s) {
   uint32_t at = s.hash;
   /* At most half of the slots are taken: a free one comes. */
@@ -87,11 +92,13 @@ static void put_slot(isa_index *t, isa_slot s) {
   t->slots[at & (t->size - 1)] = s;
 }
 
+/* Half full at most, so that a search ends soon at a free slot. */
 bool isa_index_room(const isa_alloc *al, isa_index *t) {
   return t->n < t->size / 2 || isa_index_reserve(al, t, t->n + 1);
 }
 
 bool isa_index_reserve(const isa_alloc *al, isa_index *t, uint32_t n) {
+  /* All in a new table: the old one stays whole if memory is out. */
   isa_index more = {.size = t->size ? t->size : 64, .n = t->n};
   /* The size is a power of two, at least twice the count. */
   for (; more.size / 2 < n; more.size *= 2)
@@ -113,6 +120,7 @@ bool isa_index_add(const isa_alloc *al, isa_index *t, uint32_t hash, uint32_t nu
   return true;
 }
 
+/* Without a number there is nothing to clear. */
 void isa_index_clear(isa_index *t) {
   if (t->n) memset(t->slots, 0, t->size * sizeof *t->slots);
   t->n = 0;
@@ -177,6 +185,7 @@ void isa_buf_vprintf(isa_buf *b, const char *fmt, va_list ap) {
   if (n < 0)
     b->failed = true;
   else if (buf_reserve(b, (size_t)n)) {
+    /* vsnprintf writes its own 0, into the byte that buf_reserve has kept for it. */
     vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
     b->len += (size_t)n;
   }
@@ -190,6 +199,7 @@ void isa_buf_printf(isa_buf *b, const char *fmt, ...) {
   va_end(ap);
 }
 
+/* A failed buffer gives an empty text: half a message would look like a whole one. */
 const char *isa_buf_str(isa_buf *b) { return b->data && !b->failed ? b->data : ""; }
 
 /* Bytes of the UTF-8 character at s; 0 when none exists. */
@@ -219,9 +229,11 @@ void isa_buf_json(isa_buf *b, const char *text) {
   while (*s) {
     unsigned n = utf8_len(s);
     if (n == 0)
+      /* Bytes that are not UTF-8: one mark for each, and the rest goes on. */
       isa_buf_puts(b, "\\ufffd");
     else if (*s == '"' || *s == '\\')
       isa_buf_printf(b, "\\%c", *s);
+    /* 0x7f and tags: the text may be inside a page's <script>. */
     else if (*s < 0x20 || *s == 0x7f || (*s == '<' && opens_tag(s[1])))
       isa_buf_printf(b, "\\u%04x", *s);
     else
@@ -238,6 +250,7 @@ struct isa_arena_block {
   size_t size, used; /* of the whole block, this header included */
 };
 
+/* The first block holds a small program; later ones double up to 64 KiB. */
 enum { ARENA_FIRST = 1024, ARENA_MOST = 65536 };
 enum { LEAST_ROOM = 8 }; /* elements of a growable array when it gets its first */
 
@@ -257,7 +270,8 @@ void isa_arena_free(isa_arena *a) {
   a->total = 0;
 }
 
-/* n zeroed bytes of a block that has so much room after its first `used` bytes; NULL: none has. */
+/* n zeroed bytes of a block that has so much room after its first `used` bytes; NULL: none has.
+ * Zeroed when the block was made, and never used twice. */
 static void *take_bytes(struct isa_arena_block *b, size_t used, size_t n) {
   if (!b || used > b->size || b->size - used < n) return NULL;
   b->used = used + n;
@@ -288,12 +302,15 @@ void *isa_arena_alloc(isa_arena *a, size_t n) {
 
 /* Strings lie side by side. */
 char *isa_arena_strn(isa_arena *a, const char *s, size_t n) {
+  /* No alignment for bytes: names fill a block without gaps. */
   char *p = a->blocks && n < SIZE_MAX ? take_bytes(a->blocks, a->blocks->used, n + 1) : NULL;
   if (!p && n < SIZE_MAX) p = isa_arena_alloc(a, n + 1);
   if (p && n > 0) memcpy(p, s, n);
   return p;
 }
 
+/* The old place is lost to the arena until it is freed: growth doubles, so that is at
+ * most as much again. */
 void *isa_arena_grow(isa_arena *a, void *v, uint32_t n, uint32_t more, uint32_t *cap, size_t size) {
   if (more <= *cap && n <= *cap - more) return v;
   uint64_t want = (uint64_t)n + more, twice = 2 * (uint64_t)*cap, room = LEAST_ROOM;
@@ -310,6 +327,7 @@ void *isa_arena_grow(isa_arena *a, void *v, uint32_t n, uint32_t more, uint32_t 
 /* ---- Errors ------------------------------------------------------------------------------- */
 
 bool isa_fail(isa_error *e, isa_status status, int field, const char *fmt, ...) {
+  /* A caller that only asks yes or no gives no place for the message. */
   if (!e) return false;
   e->status = status;
   e->field = field;

@@ -23,7 +23,8 @@ typedef struct writer {
   uint64_t data; /* of const tensors so far */
 } writer;
 
-/* n zeroed bytes at the end of the file, or scratch when memory is out (the buffer remembers). */
+/* n zeroed bytes at the end of the file, or scratch when memory is out (the buffer remembers).
+ * The caller fills in what is not zero; reserved bytes are so in every record. */
 static uint8_t *room(writer *w, uint8_t *scratch, size_t n) {
   uint8_t *at = (uint8_t *)isa_buf_grow(w->out, n);
   return memset(at ? at : scratch, 0, n);
@@ -35,7 +36,9 @@ static void pad_to(isa_buf *b, size_t start, size_t align) {
   isa_buf_add(b, zeros, (size_t)image_align(n, align) - n);
 }
 
-/* Place of a name in STRS, 0 for none. */
+/* Place of a name in STRS, 0 for none.
+ * Equal names are written twice: a name's place then follows from the order of the
+ * records, and a program has one file. */
 static uint32_t name(writer *w, const char *s) {
   if (!s) return 0;
   size_t at = w->strings.len;
@@ -60,9 +63,11 @@ static void put_tensors(writer *w) {
     r[5] = t->role;
     r[6] = t->ndim;
     r[7] = t->rows;
+    /* Dimensions past ndim stay zero. */
     for (unsigned d = 0; d < t->ndim && d < ISA_TENSOR_DIMS; d++)
       isa_put64(r + 8 + 8 * d, (uint64_t)t->shape[d]);
     isa_put64(r + 72, t->bytes);
+    /* Only const tensors have bytes in the file. */
     if (t->data) {
       /* As put_data will place them: the two walk over the tensors in one order. */
       w->data = image_align(w->data, IMAGE_DATA_ALIGN);
@@ -150,6 +155,7 @@ static void put_section(writer *w, unsigned kind, unsigned core, unsigned engine
   case IMAGE_DATA: put_data(w); break;
   case IMAGE_TILE: put_tiles(w); break;
   case IMAGE_GRPS: isa_image_put_groups(p, w->out); break;
+  /* 1-based numbers, as in patterns and updates. */
   case IMAGE_PEER: isa_image_put_peers(p, w->out); break;
   case IMAGE_MACH: isa_buf_puts(w->out, p->target->name); break;
   case IMAGE_POOL: isa_buf_add(w->out, p->pool.data, p->pool.len); break;
@@ -185,11 +191,13 @@ static void put_section(writer *w, unsigned kind, unsigned core, unsigned engine
   }
 }
 
-/* Whether the program has anything for a section; an empty one is left out. */
+/* Whether the program has anything for a section; an empty one is left out.
+ * The same questions in the same order for the count and for the writing. */
 static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned engine) {
   const isa_core *c = &p->cores[core];
   bool any = false;
   switch (kind) {
+  /* Only such a machine has a text of its own. */
   case IMAGE_MACH: return p->target->hypothetical;
   case IMAGE_FILE: return p->nfiles > 0;
   case IMAGE_TNSR: return p->ntensors > 0;
@@ -210,6 +218,7 @@ static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned
     for (unsigned i = 0; i < ISA_NSEMS; i++) any |= c->sem_names[i] != NULL;
     return any;
   case IMAGE_CODE: return c->code[engine].n > 0;
+  /* A line table may be missing: programs that were made without a source have none. */
   case IMAGE_LINE: return c->code[engine].n > 0 && c->code[engine].lines;
   case IMAGE_FROM:
     for (uint32_t i = 0; i < c->code[engine].n && c->code[engine].lines; i++)
@@ -224,7 +233,9 @@ static bool present(const isa_program *p, unsigned kind, unsigned core, unsigned
   }
 }
 
-/* Writes one section and fills entry i of the table. */
+/* Writes one section and fills entry i of the table.
+ * Padding comes before a section, so the file ends with the last byte that means
+ * something. */
 static void add_section(writer *w, size_t start, uint32_t i, unsigned kind, unsigned core,
                         unsigned engine) {
   const image_kind *k = &isa_image_kinds[kind];
@@ -256,6 +267,7 @@ static uint32_t each_section(const isa_program *p, writer *w, size_t start) {
   return n;
 }
 
+/* They are worked out from the contents, so a reader can compare them. */
 uint32_t isa_image_features(const isa_program *p) {
   /* A reader that does not know one of them refuses the file. */
   uint32_t features = 0;
@@ -268,6 +280,7 @@ uint32_t isa_image_features(const isa_program *p) {
   return features;
 }
 
+/* The program is changed in its hash alone. */
 bool isa_image_write(isa_program *p, isa_buf *out) {
   writer w = {.p = p, .out = out};
   size_t start = out->len;

@@ -6,6 +6,7 @@
 
 enum { HEAD = 4, RECORD = 16 };
 
+/* Section CALL exists only where a line comes from a macro (image.c). */
 void isa_image_put_calls(const isa_program *p, isa_buf *out) {
   uint8_t r[RECORD];
   isa_put32(r, p->ncalls);
@@ -22,6 +23,7 @@ void isa_image_put_calls(const isa_program *p, isa_buf *out) {
     isa_buf_add(out, p->calls[i].name, strlen(p->calls[i].name) + 1);
 }
 
+/* Names are shown in messages: a control character has no place in one. */
 const char *isa_image_name(const char **at, const char *end) {
   const char *name = *at, *zero = end > name ? memchr(name, 0, (size_t)(end - name)) : NULL;
   for (const char *s = name; zero && s < zero; s++)

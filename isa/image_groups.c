@@ -16,6 +16,7 @@ static void put_words(isa_buf *out, const uint32_t *words, uint32_t n) {
   }
 }
 
+/* Names stand last, as records have no fixed size and names none at all. */
 void isa_image_put_groups(const isa_program *p, isa_buf *out) {
   put_words(out, &p->ngroups, 1);
   for (uint32_t i = 0; i < p->ngroups; i++) {
@@ -33,12 +34,14 @@ void isa_image_put_groups(const isa_program *p, isa_buf *out) {
 static const uint8_t *next_record(const uint8_t *r, const uint8_t *end) {
   if (end - r < RECORD) return NULL;
   uint64_t lists = isa_get32(r), ranks = isa_get32(r + 4);
-  /* There are no empty lists, so no more lists than ranks. */
+  /* There are no empty lists, so no more lists than ranks.
+   * Bounded by 65,536 ranks, so the sum below fits. */
   if (lists == 0 || lists > ranks || ranks > ISA_MAX_RANKS) return NULL;
   uint64_t bytes = RECORD + 4 * (lists + ranks);
   return bytes <= (uint64_t)(end - r) ? r + bytes : NULL;
 }
 
+/* Copied to words of the host: the bytes of the file need not be aligned. */
 static bool get_group(isa_program *p, const uint8_t *r, const char *name) {
   isa_group g = {.name = name, .nlists = isa_get32(r), .nranks = isa_get32(r + 4)};
   size_t n = (size_t)g.nlists + g.nranks;
@@ -52,6 +55,7 @@ static bool get_group(isa_program *p, const uint8_t *r, const char *name) {
   return ok;
 }
 
+/* The records are walked twice: the names' place is only known after the last one. */
 const char *isa_image_get_groups(isa_program *p, const uint8_t *data, size_t n) {
   uint32_t count = n < HEAD ? 0 : isa_get32(data);
   const uint8_t *end = data + n, *r = data + HEAD;
@@ -68,7 +72,8 @@ const char *isa_image_get_groups(isa_program *p, const uint8_t *data, size_t n) 
   return at == (const char *)end ? NULL : "bytes after the names";
 }
 
-/* The machine's text is its own name, so that a program has one file. */
+/* The machine's text is its own name, so that a program has one file.
+ * isa_target_read makes a name of what it has read; the section must be that very name. */
 const char *isa_image_get_machine(isa_program *p, const uint8_t *data, size_t size) {
   isa_target *own = &p->own_target;
   if (!isa_target_read((const char *)data, size, own, NULL) || !own->hypothetical ||
@@ -88,6 +93,7 @@ void isa_image_put_peers(const isa_program *p, isa_buf *out) {
   }
 }
 
+/* The section's size is a multiple of a record's: read_table has compared them. */
 const char *isa_image_get_peers(isa_program *p, const uint8_t *data, size_t size) {
   size_t n = size / PEER_RECORD;
   if (n > ISA_MAX_PEERS) return "more than 65535 peers";

@@ -8,6 +8,8 @@
 
 enum { MOST_PATTERNS = 16 }; /* in one APS list: what a handler has room for */
 
+/* Absent sections have at == NULL and n == 0, so a loop over their records does
+ * nothing. */
 static const isa_section *program_section(const isa_image *im, unsigned kind) {
   return &im->s[kind][0][0];
 }
@@ -33,9 +35,11 @@ static bool read_strings(isa_image *im) {
   const isa_section *s = program_section(im, IMAGE_STRS);
   if (!s->at) return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD, "section STRS is missing");
   im->nstrings = (size_t)s->size;
+  /* With these two, every place in STRS begins a string that ends inside. */
   if (s->at[0] != 0 || s->at[im->nstrings - 1] != 0)
     return isa_image_bad(im, s, "strings begin with an empty one and end with 0");
   for (size_t i = 0; i < im->nstrings; i++)
+    /* Names go to terminals and into source text; tabs and escapes do not belong there. */
     if ((s->at[i] != 0 && s->at[i] < 32) || s->at[i] == 127)
       return isa_image_bad(im, s, "control character %u at 0x%zx of the names", s->at[i], i);
   im->next_name = 1;
@@ -43,7 +47,8 @@ static bool read_strings(isa_image *im) {
   return im->strings || no_memory(im);
 }
 
-/* The name at an offset of STRS; names lie there in the order in which they are read. */
+/* The name at an offset of STRS; names lie there in the order in which they are read.
+ * Only that name: two records cannot share one, and none is left out. */
 static bool get_name(isa_image *im, const isa_section *s, uint32_t i, uint32_t at,
                      const char **out) {
   if (at != im->next_name || at >= im->nstrings || im->strings[at] == 0)
@@ -55,7 +60,8 @@ static bool get_name(isa_image *im, const isa_section *s, uint32_t i, uint32_t a
   return true;
 }
 
-/* Zeroed room for n elements, of which the section's size bounds n; cap is set to n. */
+/* Zeroed room for n elements, of which the section's size bounds n; cap is set to n.
+ * n was bounded by the file's size when the table of sections was read. */
 static bool get_array(const isa_image *im, void *array_ptr, uint32_t n, uint32_t *cap,
                       size_t size) {
   if (n == 0) return true;
@@ -155,6 +161,7 @@ static bool read_tensors(isa_image *im) {
 
 static bool get_tile(isa_image *im, const isa_section *s, uint32_t i, isa_tile *t) {
   const uint8_t *r = s->at + 48 * (size_t)i;
+  /* Every tile has 48 bytes; read_table has compared the section's size. */
   uint32_t overlay = isa_get32(r + 4);
   t->dtype = r[8];
   t->space = r[9];
@@ -170,6 +177,7 @@ static bool get_tile(isa_image *im, const isa_section *s, uint32_t i, isa_tile *
     return isa_image_bad(im, s,
                          "tile %u: invalid type %u, memory %u, %u dimensions or partition %u", i,
                          t->dtype, t->space, t->ndim, t->part);
+  /* A size where there is a dimension, and nowhere else. */
   for (unsigned d = 0; d < ISA_TILE_DIMS; d++) {
     t->shape[d] = isa_get32(r + 16 + 4 * d);
     if ((t->shape[d] == 0) == (d < t->ndim))
@@ -201,6 +209,7 @@ static bool read_symbols(isa_image *im) {
     if (y->core >= p->ncores || y->engine >= ISA_NSEQS || y->global > 1 || r[7] != 0)
       return isa_image_bad(im, s, "symbol %u: invalid core %u, engine %u, global %u or reserved %u",
                            i, y->core, y->engine, y->global, r[7]);
+    /* pc may be one past the last: a label at the end of a section. */
     if (y->pc > p->cores[y->core].code[y->engine].n)
       return isa_image_bad(im, s, "symbol %u: pc %u, but the engine has %u instructions", i, y->pc,
                            p->cores[y->core].code[y->engine].n);
@@ -217,6 +226,7 @@ static bool read_pool(isa_image *im) {
 }
 
 /* ---- Patterns, queues, code --------------------------------------------------------------- */
+/* Here only that a number has a row; what a row means is for the verifier. */
 
 /* A pattern names only patterns before it, so that following them ends. */
 static bool ap_in_tables(const isa_program *p, const isa_ap *ap, uint32_t i, isa_error *e) {
@@ -226,6 +236,7 @@ static bool ap_in_tables(const isa_program *p, const isa_ap *ap, uint32_t i, isa
                     ap->space == ISA_HBM ? "tensor" : "tile", ap->base, bases);
   if (ap->rank > p->npeers)
     return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "it names peer %u: not there", ap->rank);
+  /* The greatest of what it names: if that one is before it, all are. */
   uint32_t named = ap->index;
   for (unsigned d = 0; d < ISA_MAX_DYN; d++)
     if (ap->dyn[d].ap > named) named = ap->dyn[d].ap;
@@ -248,6 +259,7 @@ static bool read_patterns(isa_image *im, unsigned core) {
   return true;
 }
 
+/* Number 0 passes: the codec has refused it where a pattern must be given. */
 static bool pattern_exists(const isa_core *c, const isa_field *f, int field, uint32_t ap,
                            isa_error *e) {
   return ap <= c->naps ||
@@ -263,6 +275,7 @@ static bool list_in_pool(const isa_program *p, const isa_core *c, const isa_fiel
                     "which has %zu bytes",
                     f->name, ref.count, ref.offset, p->pool.len);
   if (f->kind != ISA_K_APS) return true;
+  /* Handlers keep what an instruction names in arrays of this size. */
   if (ref.count > MOST_PATTERNS)
     return isa_fail(e, ISA_FORMAT, field, "operand %s: %u patterns: at most %d", f->name, ref.count,
                     MOST_PATTERNS);
@@ -280,6 +293,7 @@ static bool insn_in_tables(const isa_program *p, const isa_core *c, const isa_in
   const isa_form *form = isa_form_of(in->op);
   if (in->upd.kind == ISA_UPD_peer && in->upd.value > p->npeers)
     return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "update of peer %u: not there", in->upd.value);
+  /* Fields of other kinds are bounded by the codec. */
   for (int i = 0; i < form->nfields; i++) {
     const isa_field *f = &form->fields[i];
     const void *m = isa_member_c(in, f);
@@ -306,6 +320,7 @@ static bool insn_in_tables(const isa_program *p, const isa_core *c, const isa_in
 /* Records first .. first + n - 1 of a section; what names one in a message. */
 static bool read_insns(const isa_image *im, const isa_section *s, const char *what, uint32_t first,
                        uint32_t n, isa_insn *out) {
+  /* A pattern's number is one of the section's own core. */
   isa_error e;
   for (uint32_t i = 0; i < n; i++)
     if (!isa_decode(s->at + ISA_RECORD * ((size_t)first + i), &out[i], &e) ||
@@ -333,6 +348,7 @@ static bool read_queues(isa_image *im, unsigned core) {
   isa_core *c = &im->p->cores[core];
   if (s->n > ISA_MAX_QUEUES)
     return isa_image_bad(im, s, "%u queues: at most %d", s->n, ISA_MAX_QUEUES);
+  /* All queues first: a transfer may name any of them by its number. */
   for (uint32_t i = 0; i < s->n; i++)
     if (!get_queue(im, s, i, &c->queues[i])) return false;
   c->nqueues = s->n;
@@ -347,6 +363,7 @@ static bool read_queues(isa_image *im, unsigned core) {
         !read_insns(im, ds, "transfer", first, n, q->statics))
       return false;
     q->nstatics = n;
+    /* Transfers of a queue follow those of the queue before it. */
     first += n;
   }
   return first == ds->n ||
@@ -354,6 +371,7 @@ static bool read_queues(isa_image *im, unsigned core) {
 }
 
 static bool read_sems(isa_image *im, unsigned core) {
+  /* Rising numbers, so that the same names give the same bytes. */
   const isa_section *s = core_section(im, IMAGE_SEMS, core);
   uint32_t next = 0;
   for (uint32_t i = 0; i < s->n; i++) {
@@ -368,6 +386,7 @@ static bool read_sems(isa_image *im, unsigned core) {
 }
 
 static bool read_lines(const isa_image *im, const isa_section *s, isa_code *code) {
+  /* Without a line table messages say pcs. */
   if (!s->at) return true;
   if (s->n != code->n) return isa_image_bad(im, s, "%u lines for %u instructions", s->n, code->n);
   if (!get_array(im, &code->lines, s->n, &code->cap_lines, sizeof(isa_line))) return false;
@@ -384,12 +403,14 @@ static bool read_lines(const isa_image *im, const isa_section *s, isa_code *code
 /* A section of the program that a function reads as a whole (image.h). */
 static bool read_by(isa_image *im, unsigned kind,
                     const char *(*get)(isa_program *p, const uint8_t *data, size_t n)) {
+  /* NULL: read; "": no memory; else what is wrong with the bytes. */
   const isa_section *s = program_section(im, kind);
   const char *wrong = s->at ? get(im->p, s->at, (size_t)s->size) : NULL;
   return !wrong || (*wrong ? isa_image_bad(im, s, "%s", wrong) : no_memory(im));
 }
 
-/* What the lines came out of. */
+/* What the lines came out of.
+ * A call is of a line, so there is no FROM without LINE. */
 static bool read_from(const isa_image *im, const isa_section *s, isa_code *code) {
   if (!s->at) return true;
   if (!code->lines || s->n != code->n)
@@ -414,7 +435,8 @@ static bool read_code(isa_image *im, unsigned core, unsigned engine) {
          read_from(im, &im->s[IMAGE_FROM][core][engine], code);
 }
 
-/* Names are read in the order in which they are written: queues of all cores, then semaphores. */
+/* Names are read in the order in which they are written: queues of all cores, then semaphores.
+ * Code comes last: its patterns, queues and lists must be there to be compared with. */
 static bool read_cores(isa_image *im) {
   unsigned n = im->p->ncores;
   bool ok = true;
@@ -433,17 +455,20 @@ static bool read_image(isa_image *im) {
       !read_by(im, IMAGE_PEER, isa_image_get_peers) || !read_pool(im) ||
       !read_by(im, IMAGE_CALL, isa_image_get_calls) || !read_cores(im) || !read_symbols(im))
     return false;
+  /* Bits that are set without need would make a second file of the same program. */
   if (isa_image_features(im->p) != im->features)
     return isa_fail(im->e, ISA_FORMAT, ISA_NOFIELD,
                     "the header has feature bits 0x%x, but the contents need 0x%x", im->features,
                     isa_image_features(im->p));
   const isa_section *s = program_section(im, IMAGE_STRS);
+  /* Names that nothing uses could hide anything. */
   return im->next_name == im->nstrings ||
          isa_image_bad(im, s, "nothing uses the names from offset %zu on", im->next_name);
 }
 
 isa_program *isa_image_read(const isa_alloc *al, const void *data, size_t n, isa_error *e) {
   isa_image im = {.data = data, .n = n, .e = e};
+  /* The header names the target; until then the program has none. */
   im.p = isa_program_new(al, NULL);
   if (!im.p)
     no_memory(&im);

@@ -23,6 +23,8 @@ static const isa_instance instances[] = {
 };
 enum { COUNT = sizeof instances / sizeof instances[0] };
 
+/* Said beside each time of a world, so that nobody takes an assumption for a
+ * measurement. */
 const char *isa_instance_trust(const isa_instance *i) {
   switch (i->figures) {
   case ISA_FIGURES_FITTED:
@@ -43,6 +45,7 @@ const isa_instance *isa_instance_find(const char *name) {
   return NULL;
 }
 
+/* The first row that is large enough: instances.def has them by size. */
 const isa_instance *isa_instance_of(const isa_target *t, uint32_t cores) {
   for (unsigned i = 0; i < COUNT; i++)
     if (instances[i].target == t && isa_instance_cores(&instances[i]) >= cores)

@@ -11,9 +11,11 @@ const char *isa_role_name(unsigned role) {
   return role < ISA_NROLES ? names[role] : "?";
 }
 
+/* p->target is a row of the table, or the program's own copy. */
 isa_program *isa_program_new(const isa_alloc *al, const isa_target *target) {
   isa_program *p = isa_zalloc(al, sizeof *p);
   if (!p) return NULL;
+  /* Names and data live in the arena, so they stay where they are as tables grow. */
   isa_arena_init(&p->arena, al);
   isa_buf_init(&p->pool, al);
   /* A hypothetical target is copied: it is the caller's. */
@@ -22,6 +24,7 @@ isa_program *isa_program_new(const isa_alloc *al, const isa_target *target) {
   return p;
 }
 
+/* The allocator is told the sizes, which are those of the capacity. */
 static void free_core(const isa_alloc *al, isa_core *c) {
   for (unsigned e = 0; e < ISA_NSEQS; e++) {
     isa_free(al, c->code[e].insns, c->code[e].cap * sizeof(isa_insn));
@@ -33,6 +36,7 @@ static void free_core(const isa_alloc *al, isa_core *c) {
   isa_index_free(al, &c->ap_index);
 }
 
+/* Copied: the arena that holds it is freed on the way. */
 void isa_program_free(isa_program *p) {
   if (!p) return;
   isa_alloc al = p->arena.al;
@@ -64,6 +68,7 @@ uint32_t isa_program_tensor(isa_program *p, const isa_tensor *t) {
       !own(p, &copy.name))
     return 0;
   if (t->data) {
+    /* On a host of 32 bits. */
     if (t->bytes > SIZE_MAX) return 0;
     uint8_t *data = isa_arena_alloc(&p->arena, (size_t)t->bytes);
     if (!data) return 0;
@@ -81,6 +86,7 @@ uint64_t isa_program_rows(const isa_program *p) {
   return regs;
 }
 
+/* Such a program needs other ranks: a run alone refuses it. */
 bool isa_program_is_world(const isa_program *p) {
   if (p->npeers) return true;
   for (uint32_t i = 0; i < p->ntensors; i++)
@@ -123,12 +129,14 @@ uint32_t isa_program_call(isa_program *p, const isa_call *call) {
   return ++p->ncalls;
 }
 
+/* n is at least 1 in a valid group. */
 static const uint32_t *own_words(isa_program *p, const uint32_t *words, uint32_t n) {
   uint32_t *copy = isa_arena_alloc(&p->arena, n * sizeof *copy);
   if (copy) memcpy(copy, words, n * sizeof *copy);
   return copy;
 }
 
+/* Names do not count: two kernels may call the same groups differently. */
 uint32_t isa_program_find_group(const isa_program *p, const isa_group *g, uint32_t from) {
   for (; from < p->ngroups; from++) {
     const isa_group *h = &p->groups[from];
@@ -140,6 +148,7 @@ uint32_t isa_program_find_group(const isa_program *p, const isa_group *g, uint32
   return from;
 }
 
+/* A collective names a group in one byte, which gives the limit. */
 uint32_t isa_program_group(isa_program *p, const isa_group *g) {
   isa_group copy = *g;
   if (p->ngroups == ISA_MAX_GROUPS || !own(p, &copy.name) ||
@@ -152,6 +161,7 @@ uint32_t isa_program_group(isa_program *p, const isa_group *g) {
   return ++p->ngroups;
 }
 
+/* Lists lie one after another; the ranks of one are found by adding sizes. */
 const uint32_t *isa_group_list(const isa_group *g, uint32_t rank, uint32_t *n, uint32_t *place) {
   const uint32_t *list = g->ranks;
   for (uint32_t i = 0; i < g->nlists; list += g->sizes[i++])
@@ -164,6 +174,7 @@ const uint32_t *isa_group_list(const isa_group *g, uint32_t rank, uint32_t *n, u
   return NULL;
 }
 
+/* Example: list 4 5 6 7 seen from 5: next is 6, prev 4, place 0 is 4, xor 2 is 7. */
 uint32_t isa_peer_rank(const isa_program *p, const isa_peer *peer, uint32_t rank) {
   uint32_t n, place, at;
   if (peer->how == ISA_PEER_rank) return peer->value;
@@ -202,6 +213,7 @@ uint32_t isa_program_symbol(isa_program *p, const isa_symbol *s) {
   return ++p->nsymbols;
 }
 
+/* q is not in c yet: is there room for one more of its kind. */
 unsigned isa_queue_limit(const isa_core *c, const isa_queue *q) {
   /* Queues of collectives have a limit of their own. */
   bool cc = isa_queue_is_cc(q);
@@ -210,6 +222,7 @@ unsigned isa_queue_limit(const isa_core *c, const isa_queue *q) {
   return n < most ? 0 : most;
 }
 
+/* The last bound is the array's; the limits of the two kinds are the caller's question. */
 uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q) {
   isa_core *c = &p->cores[core];
   isa_queue copy = *q;
@@ -221,6 +234,7 @@ uint32_t isa_program_queue(isa_program *p, unsigned core, const isa_queue *q) {
   return ++c->nqueues;
 }
 
+/* One step of growth for a program whose size is known, not one for each half. */
 bool isa_program_reserve(isa_program *p, unsigned core, unsigned engine, uint32_t n) {
   isa_code *c = &p->cores[core].code[engine];
   const isa_alloc *al = &p->arena.al;
@@ -228,6 +242,7 @@ bool isa_program_reserve(isa_program *p, unsigned core, unsigned engine, uint32_
          isa_array_reserve(al, &c->lines, n, &c->cap_lines, sizeof *c->lines);
 }
 
+/* Filled where it lies: instructions are large, and a copy of each costs. */
 isa_insn *isa_program_next_insn(isa_program *p, unsigned core, unsigned engine, isa_line at) {
   isa_code *c = &p->cores[core].code[engine];
   const isa_alloc *al = &p->arena.al;
@@ -264,8 +279,11 @@ int isa_program_find_tensor(const isa_program *p, const char *name, size_t n) {
 
 /* ---- Things kept once --------------------------------------------------------------------- */
 
+/* The index looks at the low bits first. */
 static uint32_t spread(uint64_t h) { return (uint32_t)(h ^ h >> 32); } /* sees all bits */
 
+/* A multiplier with bits all over (2^64 by the golden ratio), then the high bits come
+ * down. */
 static uint64_t mix(uint64_t h, uint64_t v) {
   h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
   return h ^ h >> 29;
@@ -282,8 +300,10 @@ static uint32_t ap_hash(const isa_ap *ap) {
   h = mix(h, (uint64_t)ap->index_kind << 24 | (uint64_t)ap->index_dim << 16 |
                  (uint64_t)ap->size_dim << 8 | ap->size_reg);
   for (unsigned i = 0; i < ISA_MAX_DYN; i++)
+    /* Only what is there: fields of an absent offset are not compared either. */
     if (ap->dyn[i].kind)
       h = mix(mix(h, (uint64_t)ap->dyn[i].reg << 32 | ap->dyn[i].ap), (uint64_t)ap->dyn[i].stride);
+  /* Most patterns have no rank, and then cost nothing. */
   if (ap->rank) h = mix(h, ap->rank);
   return spread(h);
 }
@@ -310,11 +330,13 @@ uint32_t isa_program_ap(isa_program *p, unsigned core, const isa_ap *ap) {
       return 0;
   while ((number = isa_index_next(t, hash, &probe)))
     if (isa_ap_equal(&c->aps[number - 1], ap)) return number;
-  /* Room comes first, so that the index cannot fail once the pattern is added. */
+  /* Room comes first, so that the index cannot fail once the pattern is added.
+   * isa_program_new_ap has counted it as indexed, so it is added here itself. */
   if (!isa_index_room(&p->arena.al, t) || !isa_program_new_ap(p, core, ap)) return 0;
   return isa_index_add(&p->arena.al, t, hash, c->naps) ? c->naps : 0;
 }
 
+/* Patterns at the end were taken away, or were added without the index. */
 void isa_program_index_anew(isa_program *p, unsigned core) {
   isa_index_clear(&p->cores[core].ap_index);
   p->cores[core].ap_indexed = 0;
@@ -326,6 +348,8 @@ static uint32_t run_hash(const isa_program *p, isa_ref run) {
 
 bool isa_program_pool(isa_program *p, const void *data, uint32_t count, unsigned size,
                       isa_ref *out) {
+  /* Equal lists have one place in the pool: a program with a thousand equal lists of
+   * steps keeps one. */
   uint64_t n = (uint64_t)count * size;
   *out = (isa_ref){0, count};
   if (n == 0) return true; /* the empty list is {0, 0} */

@@ -4,16 +4,21 @@
 #include <math.h>
 #include <string.h>
 
+/* The rows of opcodes.def, aluops.def and actfns.def name generations so. */
 #define GEN2 ISA_GEN2
 #define GEN3 ISA_GEN3
 #define GEN4 ISA_GEN4
 
+/* CC sequencers are no engines of the profile: their rows are here, behind those of
+ * engines.def. */
 const isa_engine_row isa_engines[ISA_NSEQS] = {
 #define ENGINE(name, hw) {#name, hw},
 #include "engines.def"
 #undef ENGINE
     {"cc0", "cc0"}, {"cc1", "cc1"}, {"cc2", "cc2"}};
 
+/* The row's columns in the order of isa_target; the last two are the same in each
+ * generation. */
 const isa_target isa_targets[ISA_NTARGETS] = {
 #define TARGET(name, gen, sbuf, usable, cores, stacks, gib, dma, rings, kt, kv, ks, kg, kb, hw, \
                mf, mb, cc)                                                                      \
@@ -30,6 +35,7 @@ const isa_way isa_ways[ISA_NWAYS] = {
 #undef WAY
 };
 
+/* Code 0 has no row, so a zeroed field is no type. */
 const isa_dtype_row isa_dtypes[ISA_NDTYPES] = {
 #define DTYPE(name, code, bits, cls, e, m, lanes) \
   [code] = {#name, bits / 8, bits, ISA_##cls, e, m, lanes},
@@ -54,6 +60,7 @@ const isa_actfn_row isa_actfns[ISA_NACTFNS] = {
 #undef NO_TABLE
 };
 
+/* enums.def is read twice: here for the names of the sets, below for their items. */
 static const char *const set_names[ISA_NSETS] = {
 #define SET(id, prose) prose,
 #define ITEM(set, name)
@@ -79,6 +86,7 @@ const uint8_t isa_kind_bytes[ISA_NKINDS] = {
 #undef KIND
 };
 
+/* Lists lie in the pool; what is 0 here lies in the record itself. */
 const uint8_t isa_kind_elem[ISA_NKINDS] = {
     [ISA_K_STR] = 1,  [ISA_K_BYTES] = 1, [ISA_K_STEPS] = 8, [ISA_K_APS] = 4,
     [ISA_K_F32S] = 4, [ISA_K_I32S] = 4,  [ISA_K_PAIRS] = 8,
@@ -195,7 +203,8 @@ const isa_form isa_forms[ISA_NFORMS] = {
 #undef END
 };
 
-/* The two lists of manual.def, each from a reading of its own. */
+/* The two lists of manual.def, each from a reading of its own.
+ * manual.def mixes both kinds of row, so each reading makes the other kind nothing. */
 #define DECIDED(name, lines)
 static const char *const pseudo[ISA_NOPS] = {
 #define PSEUDO(name, lines) [ISA_OP_##name] = lines,
@@ -229,6 +238,7 @@ const char *isa_op_pseudo(unsigned op) { return op < ISA_NOPS ? pseudo[op] : NUL
 const char *isa_op_decided(unsigned op) { return op < ISA_NOPS ? decided[op] : NULL; }
 
 const char *isa_op_unsupported(unsigned op, unsigned alu) {
+  /* ISA_OP_ANY: a row for all instructions, as unsupported.def writes it. */
   enum { ISA_OP_ANY = ISA_NOPS };
   static const struct {
     unsigned op, alu;
@@ -253,6 +263,7 @@ const isa_state_use isa_state_uses[ISA_NOPS] = {
 #undef STATE
 };
 
+/* Example: gpsimd has tensor_tensor too, but compiled kernels leave it to vector. */
 unsigned isa_op_avoids(unsigned op, int gen) {
   static const struct {
     uint16_t op;
@@ -299,10 +310,12 @@ int isa_op_by_number(unsigned number) {
   }
 }
 
+/* The name is not terminated: it is a part of the source text. */
 static bool same(const char *row, const char *name, size_t n) {
   return row && strlen(row) == n && memcmp(row, name, n) == 0;
 }
 
+/* One loop for each table: the largest has about a hundred rows. */
 #define FIND(fn, table, count)                    \
   int fn(const char *name, size_t n) {            \
     for (int i = 0; i < (int)(count); i++)        \
@@ -315,6 +328,7 @@ FIND(isa_aluop_find, isa_aluops, ISA_NALUOPS)
 FIND(isa_actfn_find, isa_actfns, ISA_NACTFNS)
 FIND(isa_op_find, isa_ops, ISA_NOPS)
 
+/* 0 is no memory, as in a zeroed pattern. */
 const char *isa_space_name(unsigned space) {
   static const char *const names[] = {"?", "sbuf", "psum", "hbm"};
   return names[space <= ISA_HBM ? space : 0];
@@ -322,6 +336,7 @@ const char *isa_space_name(unsigned space) {
 
 const char *isa_set_name(unsigned set) { return set < ISA_NSETS ? set_names[set] : NULL; }
 
+/* Items of all sets lie in one array, set after set. */
 const char *isa_set_item(unsigned set, unsigned item) {
   /* item counts down over those of the set. */
   for (size_t i = 0; i < sizeof set_items / sizeof set_items[0]; i++)
@@ -336,6 +351,8 @@ int isa_set_find(unsigned set, const char *name, size_t n) {
   return -1;
 }
 
+/* Directives, registers and types: a label or tile of that name could not be told from
+ * them. */
 bool isa_is_word(const char *s) {
   static const char *const words[] = {
 #define WORD(word, is, text) #word,
@@ -346,12 +363,14 @@ bool isa_is_word(const char *s) {
     if (strcmp(words[i], s) == 0) return true;
   /* r0 to r63 are registers. */
   size_t digits = s[0] == 'r' ? strspn(s + 1, "0123456789") : 0;
+  /* No leading zero: r07 is a name like any other. */
   bool two = digits == 2 && s[1] != '0' && (s[1] - '0') * 10 + s[2] - '0' < ISA_NREGS;
   bool reg = (digits == 1 || two) && !s[1 + digits];
   return reg || isa_dtype_find(s, strlen(s)) >= 0;
 }
 
 unsigned isa_edit_distance(const char *a, size_t na, const char *b, size_t nb, unsigned limit) {
+  /* Names are shorter, and a hint for a longer one would not help. */
   enum { LONGEST = 64 };
   unsigned row[LONGEST + 1];
   /* Too long, or the lengths alone differ by more. */
@@ -373,6 +392,8 @@ unsigned isa_edit_distance(const char *a, size_t na, const char *b, size_t nb, u
 }
 
 const char *isa_op_nearest(const char *name, size_t n) {
+  /* A word of three letters is near to almost all others of three: one change is enough
+   * there. */
   unsigned best = n < 4 ? 2 : 3; /* one past the largest distance that still helps */
   const char *found = NULL;
   for (int i = 0; i < ISA_NOPS; i++) {

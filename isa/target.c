@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The table has a value in the unit of its key; isa_target keeps bytes, banks' bytes or
+ * kHz. */
 typedef enum unit { N, KIB, BANK, GHZ } unit; /* the factors below */
 typedef struct key {
   const char *name;
@@ -29,7 +31,8 @@ static const char mark[] = "hypothetical";
 
 /* ---- Words --------------------------------------------------------------------------------- */
 
-/* A text of bounded length; full: something did not fit. */
+/* A text of bounded length; full: something did not fit.
+ * Names have a limit; a machine's name that reaches it is refused, not cut. */
 typedef struct text {
   char s[400];
   size_t n;
@@ -62,7 +65,8 @@ typedef struct word {
 static bool is_end(char c) { return c == ',' || c == '\n'; }
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* The next item: up to a comma or the line's end, without a comment and the space around it. */
+/* The next item: up to a comma or the line's end, without a comment and the space around it.
+ * A file has an item in a line, a command's option has commas: both are read alike. */
 static word next_item(reader *r) {
   word w = {r->at, 0};
   bool comment = false;
@@ -93,7 +97,8 @@ static const char *shown(word w, char out[static 48]) {
   return out;
 }
 
-/* A decimal number with up to six places, in millionths. */
+/* A decimal number with up to six places, in millionths.
+ * Whole numbers only, in millionths: 2.8 is 2800000, without a rounding of the host. */
 static bool number(word w, uint64_t *out) {
   int places = -1;
   *out = 0;
@@ -102,6 +107,7 @@ static bool number(word w, uint64_t *out) {
       places = 0;
       continue;
     }
+    /* The second condition keeps the product below from wrapping. */
     if (w.p[i] < '0' || w.p[i] > '9' || *out > UINT32_MAX * 100000ull || places == 6) return false;
     *out = *out * 10 + (uint64_t)(w.p[i] - '0');
     if (places >= 0) places++;
@@ -110,6 +116,7 @@ static bool number(word w, uint64_t *out) {
     if (*out > UINT64_MAX / 10) return false;
     *out *= 10;
   }
+  /* "2." and "" are no numbers. */
   return w.n > 0 && w.p[w.n - 1] != '.';
 }
 
@@ -128,6 +135,7 @@ static bool take_base(reader *r, word w) {
                     shown(w, name), names.s);
   }
   if (r->based)
+    /* The base is first, since it sets all values that the keys then change. */
     return REFUSE(r, "its base is %s, and then %s; it has one base", r->t->name,
                   isa_targets[t].name);
   r->based = true;
@@ -140,6 +148,7 @@ static bool take_key(reader *r, const key *k, word value) {
   uint64_t v;
   uint32_t number_of = (uint32_t)(k - keys);
   bool whole = k->unit != GHZ; /* a clock may have a fraction */
+  /* Twice the same key is most often a mistake in a long list. */
   if (r->given >> number_of & 1) return REFUSE(r, "%s is given twice", k->name);
   if (!number(value, &v) || (whole && v % 1000000) || (double)v < k->least * 1e6 ||
       (double)v > k->most * 1e6)
@@ -152,6 +161,7 @@ static bool take_key(reader *r, const key *k, word value) {
   return true;
 }
 
+/* The form of DMA_R_IN: a name of at most 24 characters. */
 static bool is_constant(word w) {
   for (size_t i = 0; i < w.n; i++)
     if (!(w.p[i] >= 'A' && w.p[i] <= 'Z') && w.p[i] != '_' &&
@@ -167,10 +177,12 @@ static bool take_constant(reader *r, word name, word value) {
   if (!number(value, &v) || v % 1000000 || v / 1000000 > UINT32_MAX)
     return REFUSE(r, "%s is %s; a constant of the clock is a whole number", shown(name, of),
                   shown(value, is));
+  /* Kept as text: costs are applied when a run starts (isa_target_constant). */
   put(&r->constants, ", %s=%llu", shown(name, of), (unsigned long long)(v / 1000000));
   return true;
 }
 
+/* All keys in the message: there are few. */
 static bool unknown_key(reader *r, word name) {
   char of[48];
   text names = {.n = 0};
@@ -184,6 +196,7 @@ static bool take_item(reader *r, word w) {
   size_t n = sizeof mark - 1;
   /* The name by which such a machine is shown begins so. */
   if (!equals && w.n > n && memcmp(w.p, mark, n) == 0 && is_blank(w.p[n])) {
+    /* Then what follows is the base, as in the name. */
     w = trimmed(w.p + n, w.p + w.n);
   }
   if (!equals) return take_base(r, w);
@@ -199,6 +212,7 @@ static bool take_item(reader *r, word w) {
 /* ---- Targets ------------------------------------------------------------------------------- */
 
 static void put_value(text *out, const key *k, uint32_t v) {
+  /* Six places without zeros at the end: 2.8, as it was given. */
   if (k->unit != GHZ) {
     put(out, ", %s=%u", k->name, v / factors[k->unit]);
     return;
@@ -233,6 +247,7 @@ static bool name_it(reader *r) {
   return true;
 }
 
+/* On refusal *out is as it was. */
 bool isa_target_read(const char *from, size_t n, isa_target *out, isa_error *e) {
   isa_target made;
   reader r = {.at = from, .end = from + n, .t = &made, .e = e};
@@ -249,18 +264,21 @@ bool isa_target_read(const char *from, size_t n, isa_target *out, isa_error *e) 
   return true;
 }
 
+/* Real machines are rows that last; only a made-up one has to be copied. */
 const isa_target *isa_target_keep(const isa_target *t, isa_target *own) {
   if (!t || !t->hypothetical) return t ? isa_target_base(t) : NULL;
   if (own != t) *own = *t;
   return own;
 }
 
+/* By name, which says all that differs. */
 bool isa_target_same(const isa_target *a, const isa_target *b) {
   return a == b || (a && b && strcmp(a->name, b->name) == 0);
 }
 
 const isa_target *isa_target_base(const isa_target *t) { return &isa_targets[t->id]; }
 
+/* from: where the last one began, NULL for the first. */
 const char *isa_target_constant(const isa_target *t, const char *from, size_t *n) {
   const char *at = from ? from : t->hypothetical ? t->name : NULL;
   /* Constants are in capitals, keys are not. */

@@ -186,7 +186,7 @@ static bool check_queue_row(const isa_program *p, const isa_queue *q, isa_error 
   if (q->prio > 3)
     return isa_fail(e, ISA_ILLEGAL, ISA_NOFIELD, "queue %.60s: prio=%d; it must be 0 to 3", q->name,
                     q->prio);
-  /* Of an owner that lacks the hardware nothing could ever use the queue. */
+  /* An owner without the hardware could never use the queue. */
   switch (q->dge) {
   case ISA_DGE_none: return true;
   case ISA_DGE_swdge:
