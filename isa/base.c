@@ -228,8 +228,7 @@ void isa_buf_json(isa_buf *b, const char *text) {
   isa_buf_puts(b, "\"");
   while (*s) {
     unsigned n = utf8_len(s);
-    if (n == 0)
-      /* Bytes that are not UTF-8: one mark for each, and the rest goes on. */
+    if (n == 0) /* Bytes that are not UTF-8: one mark for each, and the rest goes on. */
       isa_buf_puts(b, "\\ufffd");
     else if (*s == '"' || *s == '\\')
       isa_buf_printf(b, "\\%c", *s);

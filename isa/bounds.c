@@ -5,6 +5,8 @@
 bool isa_ap_stays(const isa_program *p, const isa_ap *ap, int64_t offset, isa_bounds *b) {
   const isa_ap *reach = ap;
   isa_ap own;
+  /* An index puts elements elsewhere: what it reaches is checked by whoever reads the
+   * index. */
   if (ap->index_kind) {
     own = *ap;
     if (ap->index_kind == ISA_INDEX_gather)
@@ -20,7 +22,8 @@ bool isa_ap_stays(const isa_program *p, const isa_ap *ap, int64_t offset, isa_bo
          b->last <= b->hi;
 }
 
-/* "r0 = 896, r4 = 12": everything that moves or sizes the pattern. */
+/* "r0 = 896, r4 = 12": everything that moves or sizes the pattern.
+ * The values are told, since the program's text has only the registers' names. */
 static void put_given(const isa_program *p, unsigned core, const isa_ap *ap, uint32_t size,
                       const int64_t *moved, isa_buf *out) {
   const char *between = " with ";
@@ -39,6 +42,7 @@ static void put_given(const isa_program *p, unsigned core, const isa_ap *ap, uin
 
 /* Indices of a dimension, called what they are: rows and columns of a matrix. */
 static void put_indices(const isa_slice *s, unsigned d, int64_t first, int64_t last, isa_buf *out) {
+  /* More than two dimensions have no names that all would understand. */
   if (s->ndim <= 2)
     isa_buf_printf(out, " %s%s",
                    s->ndim == 1 ? "element"
@@ -53,6 +57,7 @@ static void put_indices(const isa_slice *s, unsigned d, int64_t first, int64_t l
 static int dimension_left(const isa_slice *s, const int64_t *moved, int64_t *first, int64_t *last) {
   for (unsigned d = s->first; d < s->ndim; d++) {
     const isa_slice_dim *k = &s->dim[d];
+    /* A dimension that is dropped (x[3]) has a place, and no length. */
     if (__builtin_add_overflow(k->start, k->dyn < 0 ? 0 : moved[k->dyn], first) ||
         __builtin_add_overflow(*first, k->kept ? (k->len - 1) * k->step : 0, last))
       return -1;
@@ -71,6 +76,7 @@ void isa_put_bounds(const isa_program *p, unsigned core, uint32_t index, uint32_
   /* The size that the register gives stands for the most that it may. */
   if (ap.size_dim) isa_ap_resize(&ap, size);
   bool known = moved && isa_slice_of(p, &ap, &s);
+  /* The host may have given fewer rows than the declaration's most. */
   if (known && ap.space == ISA_HBM) s.dim[0].size = isa_tensor_rows(&p->tensors[ap.base - 1]);
   int d = known ? dimension_left(&s, moved, &first, &last) : -1;
   isa_buf_puts(out, " is");

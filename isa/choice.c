@@ -1,7 +1,8 @@
 /* Other ways to have an instruction's result, which compilers take (choice.def). */
 #include "operand.h"
 
-/* dst = src * scale + bias of a tensor_scalar, where it is that and needs no register. */
+/* dst = src * scale + bias of a tensor_scalar, where it is that and needs no register.
+ * (x * imm0) + imm1, x * imm0, or x + imm0: what activate computes before its function. */
 static bool scale_and_bias(const struct isa_TENSOR_SCALAR *u, struct isa_ACTIVATE *to) {
   bool mult = u->op0 == ISA_ALU_mult, alone = u->op1 == ISA_ALU_bypass && !u->imm1.kind;
   if (mult && (alone || u->op1 == ISA_ALU_add)) {
@@ -15,6 +16,7 @@ static bool scale_and_bias(const struct isa_TENSOR_SCALAR *u, struct isa_ACTIVAT
   return to->scale.kind != ISA_NUM_reg && to->bias.kind != ISA_NUM_reg;
 }
 
+/* fn=copy: the function that changes nothing. */
 static bool as_activate(const isa_insn *in, isa_insn *out) {
   struct isa_ACTIVATE *to = &out->u.ACTIVATE;
   to->fn = ISA_FN_copy;

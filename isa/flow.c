@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* Registers are 32 bits; registers.def has each result, signed or not, as one row. */
 bool isa_reg_alu(unsigned op, uint32_t a, uint32_t b, uint32_t *r) {
   int32_t sa = (int32_t)a, sb = (int32_t)b;
   *r = 0;
@@ -41,12 +42,14 @@ bool isa_branch_taken(unsigned op, uint32_t a, uint32_t b) {
   }
 }
 
+/* branch = beq + comparison, which the two tables' order must allow. */
 _Static_assert(ISA_OP_bgeu - ISA_OP_beq == ISA_COMPARE_geu, "a branch for each comparison");
 
 bool isa_compare_holds(unsigned compare, uint32_t a, uint32_t b) {
   return isa_branch_taken((unsigned)ISA_OP_beq + compare, a, b);
 }
 
+/* The opposite of a comparison: `if` jumps around its body when it does not hold. */
 unsigned isa_branch_around(unsigned compare) {
   static const uint16_t around[] = {
       [ISA_COMPARE_eq] = ISA_OP_bne,   [ISA_COMPARE_ne] = ISA_OP_beq,
@@ -58,7 +61,8 @@ unsigned isa_branch_around(unsigned compare) {
 
 static uint64_t bit_of(uint8_t reg) { return UINT64_C(1) << (reg % 64); }
 
-/* The register that an instruction other than a call writes, as a mask. */
+/* The register that an instruction other than a call writes, as a mask.
+ * Not the call: its register holds a return address, which a ret may use. */
 static uint64_t writes_reg(const isa_insn *in) {
   switch (isa_ops[in->op].form) {
   case ISA_FORM_MOV: return bit_of(in->u.MOV.rd);
@@ -70,7 +74,8 @@ static uint64_t writes_reg(const isa_insn *in) {
   }
 }
 
-/* Whether some ret may go elsewhere than after a call. */
+/* Whether some ret may go elsewhere than after a call.
+ * True if the register of a ret is also set by something other than a call. */
 static bool computed(const isa_code *code) {
   uint64_t written = 0, returns = 0;
   for (uint32_t pc = 0; pc < code->n; pc++) {
@@ -81,6 +86,7 @@ static bool computed(const isa_code *code) {
   return (written & returns) != 0;
 }
 
+/* Depth first, without recursion: a section may have a million instructions. */
 typedef struct walk {
   const isa_code *code;
   uint8_t *seen;
@@ -93,6 +99,7 @@ static void visit(walk *w, int64_t pc) {
   w->stack[w->n++] = (uint32_t)pc;
 }
 
+/* Return addresses are those after the calls; which one it is, no one asks here. */
 static void visit_returns(walk *w) {
   for (uint32_t pc = 0; pc < w->code->n; pc++)
     if (w->code->insns[pc].op == ISA_OP_call) visit(w, (int64_t)pc + 1);
@@ -128,7 +135,8 @@ bool isa_flow_reach(const isa_alloc *al, const isa_code *code, uint32_t from, ui
   return true;
 }
 
-/* `endloop` is an addition and the branch on one line. */
+/* `endloop` is an addition and the branch on one line.
+ * The assembler's for-loop: mov, body, add, branch, the last two from one line. */
 static bool is_block(const isa_code *code, uint32_t top, uint32_t end) {
   const isa_line *line = code->lines;
   /* Before the loop its counter is set, at its end it is added to. */
@@ -140,6 +148,7 @@ static bool is_block(const isa_code *code, uint32_t top, uint32_t end) {
 bool isa_loop_around(const isa_code *code, uint32_t pc, isa_loop *out) {
   bool found = false;
   *out = (isa_loop){0};
+  /* Each backward branch behind pc, from the nearest on. */
   for (uint32_t end = pc; end < code->n; end++) {
     int64_t top = isa_insn_target(&code->insns[end]);
     /* A backward branch over pc is a loop around it; a call comes back. */
@@ -156,6 +165,7 @@ bool isa_loop_around(const isa_code *code, uint32_t pc, isa_loop *out) {
       out->end = end;
     }
   }
+  /* The mov belongs to the loop for a reader: messages begin there. */
   out->head = found && is_block(code, out->top, out->end) ? out->top - 1 : out->top;
   return found;
 }

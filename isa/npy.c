@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The fixed part: magic and version, then the header's length, two bytes of it in
+ * version 1. */
 unsigned isa_npy_begin(const uint8_t *file, size_t n, isa_error *e) {
   if (n < ISA_NPY_FIRST || memcmp(file, "\x93NUMPY", 6) != 0)
     return isa_fail(e, ISA_FORMAT, ISA_NOFIELD, "it does not start with the .npy magic");
@@ -32,6 +34,7 @@ typedef struct reader {
   isa_error *e;
 } reader;
 
+/* Newlines may pad the header: writers align the data to 64 bytes. */
 static void skip_space(reader *r) {
   while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\t')) r->at++;
 }
@@ -57,6 +60,7 @@ static bool accept_word(reader *r, const char *word) {
   return true;
 }
 
+/* Into the caller's room, with its final 0. */
 static bool read_string(reader *r, char *out, size_t size) {
   skip_space(r);
   size_t n = 0;
@@ -102,6 +106,7 @@ static bool read_descr(reader *r) {
   char name[64];
   isa_npy *o = r->out;
   r->has_descr = true;
+  /* A plain type is a string; a list is NumPy's type with fields. */
   if (!accept(r, '[')) return read_string(r, o->descr, sizeof o->descr) && read_type(r);
   if (!expect(r, '(') || !read_string(r, name, sizeof name) || !expect(r, ',') ||
       !read_string(r, o->descr, sizeof o->descr))
@@ -139,6 +144,7 @@ static bool read_dimension(reader *r) {
   return true;
 }
 
+/* (), (3,) and (3, 4): a comma may come after the last. */
 static bool read_shape(reader *r) {
   r->has_shape = true;
   if (!expect(r, '(')) return false;
@@ -152,6 +158,7 @@ static bool read_shape(reader *r) {
 
 static bool read_order(reader *r) {
   r->has_order = true;
+  /* Columns first: the caller turns it around. */
   r->out->fortran = accept_word(r, "True");
   return r->out->fortran || accept_word(r, "False") ||
          isa_fail(r->e, ISA_FORMAT, ISA_NOFIELD, "fortran_order is not True or False");
@@ -160,6 +167,7 @@ static bool read_order(reader *r) {
 static bool read_entry(reader *r) {
   char key[32];
   if (!read_string(r, key, sizeof key) || !expect(r, ':')) return false;
+  /* Each once: a second descr would be a trick to read it differently from NumPy. */
   if (strcmp(key, "descr") == 0 && !r->has_descr) return read_descr(r);
   if (strcmp(key, "fortran_order") == 0 && !r->has_order) return read_order(r);
   if (strcmp(key, "shape") == 0 && !r->has_shape) return read_shape(r);

@@ -14,6 +14,7 @@ typedef struct walk {
   void *ud;
 } walk;
 
+/* One pattern, with what the callers need beside its number. */
 static void visit(const walk *w, isa_operand *o, uint32_t index) {
   /* 0: the operand was left out. More than there are: the program has not been verified yet. */
   if (index == 0 || index > w->core->naps) return;
@@ -22,6 +23,7 @@ static void visit(const walk *w, isa_operand *o, uint32_t index) {
   w->fn(w->ud, o);
 }
 
+/* custom_op and collectives have lists; nth says which of them. */
 static void visit_list(const walk *w, uint8_t field, uint32_t flags, isa_ref list) {
   isa_operand o = {.field = field, .via = ISA_VIA_APS, .flags = flags};
   const uint32_t *aps = isa_program_list(w->p, list, ISA_K_APS);
@@ -32,7 +34,8 @@ void isa_each_operand(const isa_program *p, const isa_core *core, const isa_insn
                       isa_operand_fn *fn, void *ud) {
   const isa_form *form = isa_form_of(in->op);
   walk w = {p, core, fn, ud};
-  /* Only fields that may name memory. */
+  /* Only fields that may name memory.
+   * The lowest bit that is set is the next such field; then it is cleared. */
   for (unsigned left = form->memory; left; left &= left - 1) {
     uint8_t i = (uint8_t)__builtin_ctz(left);
     const isa_field *f = &form->fields[i];
@@ -51,7 +54,9 @@ void isa_each_operand(const isa_program *p, const isa_core *core, const isa_insn
   }
 }
 
-/* The patterns that a pattern needs come before it: whoever moves or checks them does so first. */
+/* The patterns that a pattern needs come before it: whoever moves or checks them does so first.
+ * For these the callers see the index before the operand: it must be read to know where
+ * that is. */
 static void visit_inner(void *ud, const isa_operand *o) {
   const walk *w = ud;
   isa_operand inner = *o;
@@ -71,6 +76,7 @@ void isa_each_pattern(const isa_program *p, const isa_core *core, const isa_insn
   isa_each_operand(p, core, in, visit_inner, &w);
 }
 
+/* CC sequencers' code counts: their transfers touch memory too. */
 void isa_each_insn(const isa_core *core, isa_insn_fn *fn, void *ud) {
   for (unsigned e = 0; e < ISA_NSEQS; e++)
     for (uint32_t pc = 0; pc < core->code[e].n; pc++) fn(ud, &core->code[e].insns[pc], e, pc);
@@ -80,6 +86,8 @@ void isa_each_insn(const isa_core *core, isa_insn_fn *fn, void *ud) {
       fn(ud, &core->queues[q].statics[i], ISA_NSEQS, i);
 }
 
+/* Copies an instruction into another program, whose numbers of patterns are different
+ * ones. */
 typedef struct take {
   isa_program *to;
   const isa_program *from;
@@ -87,6 +95,7 @@ typedef struct take {
   void *ud;
 } take;
 
+/* 0 from fn: out of memory there. */
 static bool take_pattern(const take *t, uint32_t *ap) {
   return *ap == 0 || (*ap = t->fn(t->ud, *ap)) != 0;
 }
@@ -123,6 +132,7 @@ bool isa_insn_take(isa_program *to, const isa_program *from, isa_insn *in, isa_r
   return true;
 }
 
+/* dst += src: the destination is read although it is no source. */
 bool isa_reads_destination(const isa_insn *in) {
   return in->op == ISA_OP_dma_copy && in->u.DMA_COPY.op != ISA_ALU_bypass;
 }
@@ -152,6 +162,7 @@ int isa_field_of(unsigned op, unsigned kind, uint32_t arg) {
   return -1;
 }
 
+/* By name where forms have the field at different places. */
 const isa_field *isa_field_named(unsigned op, const char *name) {
   const isa_form *form = isa_form_of(op);
   for (unsigned i = 0; i < form->nfields; i++)
@@ -159,11 +170,13 @@ const isa_field *isa_field_named(unsigned op, const char *name) {
   return NULL;
 }
 
+/* How a matmul meets what is in PSUM; -1: the instruction does not add there. */
 int isa_insn_acc(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_ENUM, ISA_SET_ACC);
   return i < 0 ? -1 : *(const isa_t_ENUM *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);
 }
 
+/* What an engine keeps between instructions, and whether this one reads or writes it. */
 unsigned isa_insn_state(const isa_insn *in, unsigned *access) {
   const isa_state_use *u = &isa_state_uses[in->op];
   int i = u->by_reduce ? isa_field_of(in->op, ISA_K_ENUM, ISA_SET_CMD) : -1;
@@ -183,6 +196,7 @@ int isa_insn_table(const isa_insn *in) {
   return isa_actfns[fn].table ? fn : -1;
 }
 
+/* psum_zero=...: these bytes count as fresh from then on. */
 bool isa_insn_zeroes(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_AP, AP_FREED);
   return i >= 0 && *(const isa_t_AP *)isa_member_c(in, &isa_form_of(in->op)->fields[i]) != 0;
@@ -190,6 +204,7 @@ bool isa_insn_zeroes(const isa_insn *in) {
 
 bool isa_skips_rows(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_ENUM, ISA_SET_OOB);
+  /* Any field will do where there is none: it is not looked at. */
   const isa_field *f = &isa_form_of(in->op)->fields[i < 0 ? 0 : i];
   return i >= 0 && *(const isa_t_ENUM *)isa_member_c(in, f) == ISA_OOB_skip;
 }
@@ -202,6 +217,7 @@ void isa_barrier_of(const isa_insn *in, unsigned core, isa_barrier *out) {
   out->take = (isa_update){.kind = ISA_UPD_dec, .core = own, .sem = sem};
 }
 
+/* sendrecvs of the two cores meet in a pipe, by its number. */
 int isa_insn_pipe(const isa_insn *in) {
   switch (in->op) {
   case ISA_OP_sendrecv: return in->u.SENDRECV.pipe;
@@ -210,6 +226,7 @@ int isa_insn_pipe(const isa_insn *in) {
   }
 }
 
+/* All forms of a collective have these four, in different places. */
 #define COMMON(u) .dsts = (u)->dsts, .stream = (u)->stream, .prio = (u)->prio, .both = (u)->both
 
 static isa_collective of_ring(const isa_insn *in) {
@@ -221,6 +238,8 @@ static isa_collective of_ring(const isa_insn *in) {
                           .op = r->op};
 }
 
+/* One shape for all of them, so that plans need not know the forms. What a form lacks
+ * is 0. */
 isa_collective isa_collective_of(const isa_insn *in) {
   const struct isa_COLLECTIVE *u = &in->u.COLLECTIVE;
   const struct isa_COLLECTIVE_V *v = &in->u.COLLECTIVE_V;
@@ -237,6 +256,7 @@ isa_collective isa_collective_of(const isa_insn *in) {
                             .counts_known = v->recv_counts_known,
                             .has_rdispls = v->has_rdispls};
   case ISA_FORM_PERMUTE:
+    /* -1: the pairs are ranks themselves, so there is no group. */
     return (isa_collective){COMMON(p), .srcs = p->srcs, .pairs = p->pairs, .group = -1};
   default: return of_ring(in);
   }
@@ -253,11 +273,13 @@ uint32_t isa_static_peer(const isa_program *p, const isa_core *c, const isa_insn
   return ap && ap <= c->naps ? c->aps[ap - 1].rank : 0;
 }
 
+/* The queue of any DMA instruction; -1: it has none. */
 int isa_insn_queue(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_QUEUE, 0);
   return i < 0 ? -1 : *(const isa_t_QUEUE *)isa_member_c(in, &isa_form_of(in->op)->fields[i]);
 }
 
+/* Where it may jump to; -1: only on to the next. */
 int64_t isa_insn_target(const isa_insn *in) {
   int i = isa_field_of(in->op, ISA_K_LABEL, 0);
   if (i < 0) return -1;

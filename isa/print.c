@@ -63,13 +63,16 @@ static void put_finite(isa_buf *out, float x) {
   char s[40], text[44];
   size_t n = 0;
   bool is_float = false;
-  /* Nine digits tell all floats apart. */
+  /* Nine digits tell all floats apart.
+   * 0.1f needs one digit, 1/3 nine; the first that reads back as the same bits is the
+   * shortest. */
   for (int digits = 1; digits <= 9; digits++) {
     snprintf(s, sizeof s, "%.*g", digits, (double)x);
     if (isa_f32_bits((float)strtod(s, NULL)) == isa_f32_bits(x)) break;
   }
   for (const char *p = s; *p; p++) {
     bool plain = (*p >= '0' && *p <= '9') || *p == '-' || *p == '+' || *p == 'e';
+    /* "inf" never comes here; what is not a digit, sign or e is the host's point. */
     is_float |= !plain || *p == 'e';
     if (plain)
       text[n++] = *p;
@@ -103,6 +106,8 @@ void isa_pr_str(isa_buf *out, const char *s, size_t n) {
     case '\n': isa_buf_puts(out, "\\n"); break;
     case '\t': isa_buf_puts(out, "\\t"); break;
     case '\r': isa_buf_puts(out, "\\r"); break;
+    /* Bytes above 0x7e are escaped, so that the text is ASCII whatever the program
+     * holds. */
     default: isa_buf_printf(out, ch < 0x20 || ch > 0x7e ? "\\x%02x" : "%c", ch);
     }
   }
@@ -111,6 +116,7 @@ void isa_pr_str(isa_buf *out, const char *s, size_t n) {
 
 /* ---- Patterns ----------------------------------------------------------------------------- */
 
+/* r4<=128: which register, and the most that it may hold. */
 void isa_pr_size(isa_buf *out, bool in_reg, unsigned reg, uint32_t n) {
   if (in_reg)
     isa_buf_printf(out, "r%u<=%" PRIu32, reg, n);
@@ -127,7 +133,7 @@ static void put_offset(const isa_pr *pr, const isa_ap *ap, bool inner) {
       isa_buf_printf(pr->out, "+r%d", d->reg);
     } else {
       isa_buf_puts(pr->out, "+(");
-      if (inner)
+      if (inner) /* Printed even so, since a message about such a program must show it. */
         isa_buf_puts(pr->out, "?"); /* not legal: these patterns depend on no other */
       else
         isa_pr_ap(pr, d->ap, true);
@@ -140,6 +146,7 @@ static void put_offset(const isa_pr *pr, const isa_ap *ap, bool inner) {
 static void put_dims(const isa_pr *pr, const isa_ap *ap) {
   int n = ap->ndim < ISA_MAX_DIMS ? ap->ndim : ISA_MAX_DIMS;
   isa_buf_puts(pr->out, "[");
+  /* Innermost first: the raw form is that of a descriptor. */
   for (int d = n; d-- > 0;) isa_buf_printf(pr->out, "%" PRId64 "%s", ap->dim[d].step, d ? "," : "");
   isa_buf_puts(pr->out, "][");
   for (int d = n; d-- > 0;) {
@@ -164,6 +171,7 @@ static void put_base(const isa_pr *pr, const isa_ap *ap, bool inner) {
   put_offset(pr, ap, inner);
   if (ap->base) {
     bool known = ap->base <= p->ntiles && p->tiles[ap->base - 1].name;
+    /* A tile without a name cannot come out of source, but out of a file. */
     isa_buf_printf(pr->out, ",%s", known ? p->tiles[ap->base - 1].name : "?");
   }
 }
@@ -196,6 +204,7 @@ void isa_pr_index(const isa_pr *pr, const isa_ap *ap, bool inner) {
   isa_buf_puts(pr->out, ")");
 }
 
+/* inner: it is an index or an offset of another pattern, and may have none of its own. */
 void isa_pr_ap(const isa_pr *pr, uint32_t index, bool inner) {
   const isa_core *c = &pr->p->cores[pr->core];
   if (index == 0 || index > c->naps) {
@@ -235,7 +244,8 @@ static bool taken(const isa_pr *pr, const char *name) {
 
 static const char *symbol_at(const isa_pr *pr, uint32_t pc) {
   const isa_program *p = pr->p;
-  /* For a whole section there is a table by pc. */
+  /* For a whole section there is a table by pc.
+   * A search for each label would take n * n steps in a long section. */
   if (pr->symbol_at) {
     uint32_t i = pc <= pr->npcs ? pr->symbol_at[pc] : 0;
     return i ? p->symbols[i - 1].name : NULL;
@@ -255,6 +265,7 @@ void isa_pr_label(const isa_pr *pr, uint32_t pc) {
     return;
   }
   size_t n = (size_t)snprintf(name, sizeof name, "L%" PRIu32, pc);
+  /* L12 is a name like any other: the source may have used it for another place. */
   while (taken(pr, name) && n + 1 < sizeof name) { /* the source has a label of that name */
     name[n++] = '_';
     name[n] = 0;
@@ -269,6 +280,7 @@ const char *isa_shared_sem(const isa_program *p, unsigned sem) {
 
 static void put_sem(const isa_pr *pr, unsigned core, unsigned sem) {
   const char *shared = isa_shared_sem(pr->p, sem), *name = pr->p->cores[core].sem_names[sem];
+  /* The name is enough where both cores have it; else the core's number is needed. */
   if (core != pr->core && shared)
     isa_buf_printf(pr->out, "$peer.%s", shared);
   else if (name)
@@ -288,7 +300,9 @@ static void put_named(isa_buf *out, const char *name, unsigned code) {
     isa_buf_printf(out, "%u", code); /* not legal */
 }
 
-/* Instructions on bit patterns show theirs. */
+/* Instructions on bit patterns show theirs.
+ * `tensor_scalar op0=bitwise_and, imm0=float(0x000000ff)`: as a float it would say
+ * nothing. */
 static bool has_bit_op(const isa_insn *in) {
   const isa_form *form = isa_form_of(in->op);
   for (int f = 0; f < form->nfields; f++) {
@@ -313,7 +327,8 @@ static void put_num(const isa_pr *pr, isa_num n, bool bits) {
   }
 }
 
-/* Where an immediate is an integer that fills a tile: that integer. */
+/* Where an immediate is an integer that fills a tile: that integer.
+ * memset of int8 with -1: the value in the type, not the float of the same bits. */
 static bool put_filling(const isa_pr *pr, const isa_insn *in, isa_num n) {
   const isa_core *c = &pr->p->cores[pr->core];
   uint32_t dst = in->op == ISA_OP_memset ? in->u.MEMSET.dst : 0;
@@ -344,7 +359,8 @@ static void put_item(const isa_pr *pr, unsigned kind, const void *data, uint32_t
 
 static void put_list(const isa_pr *pr, unsigned kind, isa_ref r) {
   const void *data = isa_program_list(pr->p, r, kind);
-  /* A list outside the pool has no elements. */
+  /* A list outside the pool has no elements.
+   * Hostile: the reader has refused such a list, but programs also come from builders. */
   if (!data) r.count = 0;
   if (kind == ISA_K_STR) {
     isa_pr_str(pr->out, data ? data : "", r.count);
@@ -428,10 +444,13 @@ static bool is_default(const isa_insn *in, const isa_field *fd) {
 void isa_pr_operands(const isa_pr *pr, const isa_insn *in, bool queue) {
   const isa_form *form = isa_form_of(in->op);
   const char *between = "";
+  /* Two rounds over the fields: i below nfields the positional ones, above it the named
+   * ones. */
   for (int i = 0; i < 2 * form->nfields; i++) { /* the positional ones, then those with a name */
     const isa_field *fd = &form->fields[i % form->nfields];
     bool named = fd->mode != ISA_MODE_P;
     if (named != (i >= form->nfields) || (fd->mode == ISA_MODE_D && is_default(in, fd)) ||
+        /* A static transfer stands in its queue's line, which has named the queue. */
         (fd->kind == ISA_K_QUEUE && !queue))
       continue;
     isa_buf_puts(pr->out, between);
@@ -448,6 +467,7 @@ const char *isa_cond_text(unsigned cond) {
   return cond < ISA_NCONDS ? conds[cond] : "";
 }
 
+/* A wait that is not valid is left out: the text must be of the grammar. */
 static void put_wait(const isa_pr *pr, const isa_wait *w) {
   if (w->cond == ISA_WAIT_none || w->cond >= ISA_NCONDS || w->core >= ISA_MAX_CORES) return;
   isa_buf_puts(pr->out, " ");
@@ -461,8 +481,10 @@ static void put_update(const isa_pr *pr, const isa_update *u) {
   isa_buf_puts(pr->out, " ");
   put_sem(pr, u->core, u->sem);
   isa_buf_puts(pr->out, kinds[u->kind]);
+  /* ++ and -- have no number; += -= = have one. */
   if (u->kind >= ISA_UPD_add && u->kind <= ISA_UPD_write)
     isa_buf_printf(pr->out, "%" PRIu32, u->value);
+  /* 0: each transfer's own rank. */
   if (u->kind == ISA_UPD_peer && u->value == 0)
     isa_buf_puts(pr->out, ".rank[dst]");
   else if (u->kind == ISA_UPD_peer)
@@ -482,6 +504,7 @@ void isa_pr_insn(const isa_pr *pr, const isa_insn *in) {
   put_update(pr, &in->upd);
 }
 
+/* For messages and for a person: by name, as a line of source. */
 void isa_print_insn(const isa_program *p, unsigned core, unsigned engine, const isa_insn *in,
                     isa_buf *out) {
   isa_pr pr = {.p = p, .core = core, .engine = engine, .out = out, .named = true};

@@ -25,6 +25,7 @@ static void put_core(isa_buf *out, unsigned core) {
 
 static void put_data(const isa_tensor *t, isa_buf *out) {
   unsigned size = isa_dtype_bytes(t->dtype);
+  /* Eight elements in a line: a file of weights stays readable, and lines short. */
   enum { PER_LINE = 8 };
   isa_buf_puts(out, " = {");
   for (uint64_t i = 0; size && i < t->bytes / size; i++) {
@@ -59,6 +60,7 @@ static void put_tile(const isa_tile *t, isa_buf *out) {
   put_type(out, t->dtype);
   for (int d = 0; d < t->ndim && d < ISA_TILE_DIMS; d++) {
     isa_buf_printf(out, "%s%" PRIu32, d ? "," : "[", t->shape[d]);
+    /* d 0 is the partitions, which take no bytes of one. */
     bytes *= d ? t->shape[d] : 1;
   }
   isa_buf_printf(out, "], at=[%d,%" PRIu32 "]", t->part, t->offset);
@@ -83,6 +85,7 @@ static void put_group(const isa_group *g, isa_buf *out) {
 
 /* ---- Names of a core ---------------------------------------------------------------------- */
 
+/* Only what is not the default is written: it is how a person would have written it. */
 static void put_queue(isa_buf *out, const isa_queue *q, unsigned core) {
   const char *dge = isa_set_item(ISA_SET_DGE, q->dge);
   isa_buf_printf(out, "%s queue rings=%d, dge=%s", or_unknown(q->name), q->rings, or_unknown(dge));
@@ -93,6 +96,7 @@ static void put_queue(isa_buf *out, const isa_queue *q, unsigned core) {
   isa_buf_puts(out, "\n");
 }
 
+/* What differs would be two queues of one name: they are printed apart. */
 static bool same_queue(const isa_queue *a, const isa_queue *b) {
   return a->name && b->name && strcmp(a->name, b->name) == 0 && a->dge == b->dge &&
          a->rings == b->rings && a->owner == b->owner && a->prio == b->prio;
@@ -122,6 +126,7 @@ static void put_queues(const isa_program *p, isa_buf *out) {
 static void put_sems(const isa_program *p, isa_buf *out) {
   for (unsigned core = 0; core < p->ncores; core++)
     for (unsigned s = 0; s < ISA_NSEMS; s++) {
+      /* Both cores' semaphore is named in the first core's turn. */
       bool shared = isa_shared_sem(p, s) != NULL;
       /* What both have is printed once. */
       if (!p->cores[core].sem_names[s] || (core && shared)) continue;
@@ -159,7 +164,8 @@ static void put_core_statics(const isa_pr *pr) {
 /* ---- Sections ----------------------------------------------------------------------------- */
 
 /* Labels of one section: the symbols at each pc as lists in the order of the table, and which
- * pcs a branch goes to. */
+ * pcs a branch goes to.
+ * All of one section: searching them for each pc would take too long. */
 typedef struct labels {
   uint32_t *first, *next; /* 1-based symbols: [n + 1] by pc, [nsymbols] */
   uint8_t *target;        /* [n + 1] */
@@ -175,7 +181,8 @@ static bool labels_init(const isa_pr *pr, const isa_code *code, labels *l) {
   l->next = isa_zalloc(al, nsymbols * sizeof *l->next);
   l->target = isa_zalloc(al, n);
   if (!l->first || !l->next || !l->target) return false;
-  /* From the last, so that the lists are in the order of the table. */
+  /* From the last, so that the lists are in the order of the table.
+   * Backwards: each is put before those that are there. */
   for (uint32_t i = p->nsymbols; i > 0; i--) {
     const isa_symbol *s = &p->symbols[i - 1];
     if (s->core != pr->core || s->engine != pr->engine || s->pc > code->n || !s->name) continue;
@@ -204,13 +211,15 @@ static void put_labels(const isa_pr *pr, const labels *l, uint32_t pc) {
     if (s->global) isa_buf_printf(pr->out, "global %s\n", s->name);
     isa_buf_printf(pr->out, "%s:\n", s->name);
   }
-  /* A branch goes there, so it needs one. */
+  /* A branch goes there, so it needs one.
+   * L12, where the source has no name for it. */
   if (!l->first[pc] && l->target[pc]) {
     isa_pr_label(pr, pc);
     isa_buf_puts(pr->out, ":\n");
   }
 }
 
+/* Innermost first, as a compiler tells where a template was used. */
 void isa_print_calls(const isa_program *p, isa_line at, isa_buf *out) {
   enum { SHOWN = 4 };
   const char *between = " (";
@@ -237,6 +246,7 @@ void isa_print_calls(const isa_program *p, isa_line at, isa_buf *out) {
 /* ` from LOAD 30 "a.s"` and ` round 2 29 "a.s"`, innermost first: what a line came out of. */
 static void put_calls(const isa_pr *pr, isa_line at) {
   const isa_program *p = pr->p;
+  /* To the outermost: the assembler needs all of them to make the same tables. */
   for (uint32_t i = at.call; i && i <= p->ncalls; i = p->calls[i - 1].outer) {
     const isa_call *c = &p->calls[i - 1];
     if (c->file == 0 || c->file > p->nfiles) return;
@@ -252,6 +262,8 @@ static void put_calls(const isa_pr *pr, isa_line at) {
 static void put_line(const isa_pr *pr, isa_line at) {
   const isa_program *p = pr->p;
   if (at.file == 0 || at.file > p->nfiles || !p->files[at.file - 1]) {
+    /* One mark for a program of many files, so that a line without a place does not
+     * inherit the last. */
     if (p->nfiles) isa_buf_puts(pr->out, "%line 0\n"); /* else one is enough for all */
     return;
   }
@@ -270,7 +282,8 @@ static void put_section(const isa_pr *pr, const isa_code *code, const labels *l)
     isa_pr_insn(pr, &code->insns[pc]);
     isa_buf_puts(pr->out, "\n");
   }
-  /* A label may come after the last instruction. */
+  /* A label may come after the last instruction.
+   * A loop may end a section: its label stands after the last instruction. */
   put_labels(pr, l, code->n);
 }
 
@@ -287,7 +300,8 @@ static void print_section(isa_pr pr) {
   labels_free(&pr, &l);
 }
 
-/* Whether instructions have marks for their lines, and all of them say that there is no place. */
+/* Whether instructions have marks for their lines, and all of them say that there is no place.
+ * One "%line 0" at the top then stands for all of them. */
 static bool is_nowhere(const isa_program *p) {
   bool marked = false;
   for (unsigned core = 0; core < p->ncores && core < ISA_MAX_CORES; core++)
@@ -308,6 +322,7 @@ void isa_print_program(const isa_program *p, enum isa_operand_text operands, isa
     put_core_statics(&pr);
     size_t before = out->len;
     for (pr.engine = 0; pr.engine < ISA_NSEQS; pr.engine++) print_section(pr);
+    /* A program of two cores in which the second one does nothing. */
     if (pr.core && out->len == before) /* the program has the core all the same */
       isa_buf_printf(out, "\nsection %s core=%u\n", isa_engines[0].name, pr.core);
   }

@@ -134,8 +134,7 @@ static bool take_base(reader *r, word w) {
     return isa_fail(r->e, ISA_ARG, ISA_NOFIELD, "unknown target '%s'; there are: %s",
                     shown(w, name), names.s);
   }
-  if (r->based)
-    /* The base is first, since it sets all values that the keys then change. */
+  if (r->based) /* The base is first, since it sets all values that the keys then change. */
     return REFUSE(r, "its base is %s, and then %s; it has one base", r->t->name,
                   isa_targets[t].name);
   r->based = true;

@@ -6,6 +6,7 @@
 #include "view.h"
 #include "view_impl.h"
 
+/* Example: 2 + 3 i - j with i of 4 and j of 5 values lies between -2 and 11. */
 int soma_view_bounds(const soma_view_expr *x, int64_t *low, int64_t *high) {
   /* Each axis moves one end, by the sign of its factor. */
   *low = *high = x->at;
@@ -23,6 +24,8 @@ int soma_view_bounds(const soma_view_expr *x, int64_t *low, int64_t *high) {
 
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
 
+/* times and plus act on the constant and on each factor alike: the sum of axes stays
+ * one. */
 int soma_view_scale(const soma_view_expr *x, int64_t times, int64_t plus, soma_view_axis *axes,
                     int64_t *at, soma_view_error *e) {
   int64_t start;
@@ -43,6 +46,7 @@ int soma_view_sum(const soma_view_expr *x, const soma_view_expr *y, int sign, so
   if (!isa_view_times(y->at, sign, &other) || !isa_view_plus(x->at, other, at))
     return isa_view_too_far(e);
   for (unsigned a = 0; a < n; a++) {
+    /* A factor 0 and one value: an axis that the other expression has alone. */
     const soma_view_axis none = {0, 1};
     soma_view_axis p = a < i ? none : x->axis[a - i], q = a < j ? none : y->axis[a - j];
     if (p.size != q.size && p.size != 1 && q.size != 1)
@@ -50,12 +54,14 @@ int soma_view_sum(const soma_view_expr *x, const soma_view_expr *y, int sign, so
                              (long long)q.size);
     axes[a].size = p.size == 1 ? q.size : p.size;
     if (!isa_view_times(q.coef, sign, &other) || !isa_view_plus(p.coef, other, &axes[a].coef))
+      /* Sizes must agree or be 1, as NumPy broadcasts. */
       return isa_view_too_far(e);
   }
   return 1;
 }
 
-/* Rounded down, as Python's and Lua's `//`; and what is left, of the divisor's sign. */
+/* Rounded down, as Python's and Lua's `//`; and what is left, of the divisor's sign.
+ * C rounds towards 0: -1 / 2 is 0 there, and -1 here. */
 static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
@@ -69,6 +75,8 @@ int soma_view_divide(const soma_view_expr *x, int64_t by, int rest, soma_view_ax
     return isa_view_too_far(e);
   /* All values have the same quotient, or the quotient moves along with them. */
   bool one = floor_div(low, by) == floor_div(high, by), even = true;
+  /* i * 8 // 4 is i * 2; i // 4 is not affine unless all of its values have one
+   * quotient. */
   for (unsigned a = 0; a < x->n; a++)
     even = even && (x->axis[a].size < 2 || x->axis[a].coef % by == 0);
   if (!one && !even)
@@ -88,7 +96,9 @@ int soma_view_divide(const soma_view_expr *x, int64_t by, int rest, soma_view_ax
 
 /* ---- Views ----------------------------------------------------------------------------------- */
 
-/* Adds the key of dimension d: w's dimensions are the axes of all keys, ended at the last one. */
+/* Adds the key of dimension d: w's dimensions are the axes of all keys, ended at the last one.
+ * Dimensions of w are the axes of all keys together: x[i, j] of two axes has the shape
+ * of both. */
 static int take_one(soma_view *w, const soma_view *v, unsigned d, const soma_view_expr *x,
                     soma_view_error *e) {
   unsigned from = w->ndim - x->n;
@@ -104,6 +114,7 @@ static int take_one(soma_view *w, const soma_view *v, unsigned d, const soma_vie
   for (unsigned a = 0; a < x->n; a++) {
     soma_view_axis k = x->axis[a];
     soma_view_dim *to = &w->dim[from + a];
+    /* Two keys along one axis must run over equally many values. */
     if (k.size < 1 || (k.size != 1 && to->num != 1 && to->num != k.size))
       return isa_view_refuse(e, "axis %u has %lld and %lld values", from + a, (long long)to->num,
                              (long long)k.size);
@@ -122,19 +133,23 @@ static int take_one(soma_view *w, const soma_view *v, unsigned d, const soma_vie
                              "axis 0 of the result is the partitions of %s: the index of "
                              "dimension %lld cannot vary along it",
                              isa_view_name(e), (long long)d + e->from);
+    /* Steps of two keys along one axis add up: x[i, i] is the diagonal. */
     if (!isa_view_times(k.coef, v->dim[d].step, &step) || !isa_view_plus(to->step, step, &to->step))
       return isa_view_too_far(e);
   }
   return 1;
 }
 
-/* Whether axis 0 of a tile's view is its partitions, or has one number. */
+/* Whether axis 0 of a tile's view is its partitions, or has one number.
+ * Otherwise rows of the result would be taken out of one partition, which no pattern
+ * does. */
 static bool first_is_partitions(const soma_view *w, const soma_view_expr *x) {
   return w->dim[0].num == 1 || (x->n == w->ndim && x->axis[0].coef && x->axis[0].size > 1);
 }
 
 int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_view_error *e) {
   soma_view w; /* its head and dimensions: much of a view is not copied */
+  /* A tile's view keeps a partition dimension, whatever the keys are. */
   unsigned axes = v->tile;
   if (n != v->ndim)
     return isa_view_refuse(e, "%u indices for the %u dimensions of %s", n, v->ndim,
@@ -144,6 +159,7 @@ int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_vi
     return isa_view_refuse(e, "%s would have %u dimensions: there can be %d", isa_view_name(e),
                            axes, SOMA_VIEW_DIMS);
   for (unsigned i = 0; i < v->ndyn; i++)
+    /* Its rows are not numbers here yet, so they cannot be picked. */
     if (v->dyn[i].kind == SOMA_DYN_SIZE || v->dyn[i].kind == SOMA_DYN_GATHER)
       return isa_view_refuse(e, "%s has a size from a register, or rows by an index vector",
                              isa_view_name(e));
@@ -160,7 +176,8 @@ int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_vi
                              isa_view_name(e));
     w.dim[0].step = 1;
   }
-  /* Its parts known only at run time stay. */
+  /* Its parts known only at run time stay.
+   * Only after all keys were accepted: on refusal v is as it was. */
   memcpy(v, &w, offsetof(soma_view, dim));
   memcpy(v->dim, w.dim, axes * sizeof *w.dim);
   return 1;
@@ -168,6 +185,8 @@ int soma_view_take(soma_view *v, unsigned n, const soma_view_expr *keys, soma_vi
 
 /* ---- Comparisons ----------------------------------------------------------------------------- */
 
+/* For loops over a mask such as i < n: along which axis, and from where to where it
+ * holds. */
 unsigned soma_view_limit(const soma_view_expr *x, unsigned *axis, int64_t *low, int64_t *high) {
   unsigned varies = 0;
   for (unsigned a = 0; a < x->n; a++) {

@@ -17,12 +17,14 @@ void isa_lint_add(lint *l, unsigned kind, isa_place at, const char *fmt, ...) {
   isa_findings *f = l->out;
   isa_buf b;
   va_list ap;
-  /* A list as long as the program helps nobody. */
+  /* A list as long as the program helps nobody.
+   * The rest would be of the same kind most often. */
   if (f->n == ISA_MAX_FINDINGS || l->failed) return;
   isa_buf_init(&b, l->al);
   va_start(ap, fmt);
   isa_buf_vprintf(&b, fmt, ap);
   va_end(ap);
+  /* Findings live as long as their list, beside which the program may be gone. */
   char *text = b.failed ? NULL : isa_arena_strn(&f->arena, isa_buf_str(&b), b.len);
   isa_buf_free(&b);
   if (text)
@@ -31,6 +33,7 @@ void isa_lint_add(lint *l, unsigned kind, isa_place at, const char *fmt, ...) {
     l->failed = true;
 }
 
+/* $S[3] for a semaphore without a name, $S[1,3] for one of the other core. */
 const char *isa_lint_sem_name(const lint *l, unsigned core, unsigned sem, char buf[LINT_NAME]) {
   const char *name = core < l->p->ncores ? l->p->cores[core].sem_names[sem] : NULL;
   if (name)
@@ -44,6 +47,7 @@ const char *isa_lint_sem_name(const lint *l, unsigned core, unsigned sem, char b
 
 const char *isa_lint_place(const lint *l, isa_place at, char buf[LINT_NAME]) {
   const isa_code *code = &l->p->cores[at.core].code[at.engine];
+  /* With lines a person finds it in the source, without by its pc. */
   if (code->lines && code->lines[at.pc].file)
     snprintf(buf, LINT_NAME, "%.60s:%u", l->p->files[code->lines[at.pc].file - 1],
              code->lines[at.pc].line);
@@ -56,6 +60,7 @@ isa_place isa_lint_here(const lint_stream *s) {
   return (isa_place){(int)s->core, (int)s->engine, s->pc};
 }
 
+/* Findings come from several passes: sorted, the order does not tell which. */
 static int by_place(const void *a, const void *b) {
   const isa_finding *x = a, *y = b;
   if (x->at.core != y->at.core) return x->at.core < y->at.core ? -1 : 1;
@@ -67,7 +72,8 @@ static int by_place(const void *a, const void *b) {
 
 /* ---- Code that nothing reaches ------------------------------------------------------------- */
 
-/* What another part of a linked program may call is not dead code. */
+/* What another part of a linked program may call is not dead code.
+ * global names are entries from outside. */
 static bool reach(const lint *l, const lint_stream *s, uint8_t *seen) {
   bool ok = isa_flow_reach(l->al, s->code, 0, seen);
   for (uint32_t i = 0; ok && i < l->p->nsymbols; i++) {
@@ -92,6 +98,7 @@ static void judge_code(lint *l, const lint_stream *s) {
       isa_lint_add(l, ISA_LINT_unreachable, at, "nothing leads to this instruction");
     else if (dead > 1)
       isa_lint_add(l, ISA_LINT_unreachable, at, "nothing leads to these %u instructions", dead);
+    /* A step over a live instruction. */
     end += dead == 0;
   }
   if (seen) isa_free(l->al, seen, n);
@@ -107,6 +114,7 @@ static bool open(lint *l) {
       lint_stream *s = &l->s[c * ISA_NENGINES + e];
       *s = (lint_stream){.code = &p->cores[c].code[e], .core = c, .engine = e};
       if (s->code->n) s->count = isa_zalloc(l->al, s->code->n * sizeof *s->count);
+      /* Counts and marks for each instruction; a section without code has none. */
       if (s->code->n) s->moves = isa_zalloc(l->al, s->code->n);
       if (s->code->n && (!s->count || !s->moves)) return false;
       for (uint32_t pc = 0; pc < s->code->n; pc++)
@@ -118,6 +126,7 @@ static bool open(lint *l) {
       if (n && !l->statics_done[c][q]) return false;
     }
   }
+  /* One mark for each tile and each tensor: the first bad read of each is told. */
   uint32_t places = p->ntiles + p->ntensors;
   if (places) l->reported = isa_zalloc(l->al, places);
   return (l->reported || !places) && isa_lint_memory_open(l);
@@ -143,9 +152,11 @@ static void close(lint *l) {
  * reads has been. Any of those tells who is stuck. */
 static void run(lint *l) {
   isa_lint_scan_text(l);
+  /* Without waits each engine runs to its end, so totals are the most that can ever be. */
   l->free = true;
   if (!isa_lint_pass(l)) return;
   memcpy(l->total, l->sem, sizeof l->total);
+  /* Loops are judged on the totals of that pass. */
   isa_lint_judge_balance(l);
   l->judges = true;
   if (!isa_lint_pass(l)) return;
@@ -168,12 +179,14 @@ static void run(lint *l) {
 isa_status isa_lint(const isa_program *p, uint64_t steps, const isa_alloc *al, isa_findings *out,
                     isa_error *e) {
   isa_place at;
+  /* Places are given to it piece by piece; on failure the caller still frees the list. */
   isa_error none = {0};
   out->n = 0;
   isa_arena_init(&out->arena, al);
   /* The caller may not want the message. */
   e = e ? e : &none;
   *e = (isa_error){.field = ISA_NOFIELD};
+  /* Only a legal program is followed: indices need no more checks below. */
   if (!isa_check_program(p, &at, e)) return e->status;
   lint *l = isa_zalloc(al, sizeof *l);
   if (!l) return ISA_NOMEM;

@@ -28,12 +28,13 @@ static void set_bits(uint8_t *r, size_t at, size_t n) {
   for (at += n / 8 * 8, n %= 8; n; at++, n--) r[at / 8] |= (uint8_t)(1u << at % 8);
 }
 
-/* The first of n bits from `at` that is not as `want`, or at + n. */
+/* The first of n bits from `at` that is not as `want`, or at + n.
+ * Bytes at a time where all eight are as wanted: a tile is most often one or the other. */
 static size_t first_other(const uint8_t *r, size_t at, size_t n, bool want) {
   size_t end = at + n;
   uint8_t all = want ? 0xff : 0;
   while (at < end) {
-    if (at % 8 == 0 && r[at / 8] == all && end - at >= 8)
+    if (at % 8 == 0 && r[at / 8] == all && end - at >= 8) /* Eight at once. */
       at += 8;
     else if ((r[at / 8] >> at % 8 & 1) == want)
       at++;
@@ -62,6 +63,7 @@ bool isa_lint_memory_open(lint *l) {
     for (unsigned k = 0; k < 2; k++) {
       /* A bit for each byte of each partition. */
       size_t n = row_bytes(l, k ? ISA_PSUM : ISA_SBUF) * ISA_PMAX;
+      /* Not cleared here: on trn2 it is 3.5 MiB, of which most passes look at little. */
       l->written[c][k] = l->al->fn(l->al->ud, NULL, 0, n); /* make_bits clears what is used */
       ok = ok && l->written[c][k];
     }
@@ -78,6 +80,7 @@ void isa_lint_memory_close(lint *l) {
   if (l->hbm) isa_free(l->al, l->hbm, l->p->ntensors * sizeof *l->hbm);
 }
 
+/* made 0: no byte has its bit yet, so nothing is written. */
 void isa_lint_memory_reset(lint *l) {
   memset(l->made, 0, sizeof l->made);
   for (uint32_t i = 0; i < l->p->ntensors; i++)
@@ -108,7 +111,8 @@ static size_t made(const lint *l, const region *r) {
 static void make_bits(lint *l, const region *r, size_t n) {
   size_t from = made(l, r), most = 8 * row_bytes(l, r->space);
   if (n <= from) return;
-  /* It doubles, so that this is done seldom. */
+  /* It doubles, so that this is done seldom.
+   * In steps of 512, so that growth is seldom and the rest of a byte never matters. */
   if (n < 2 * from) n = 2 * from;
   n = n < most ? (n + 511) / 512 * 512 : most;
   for (unsigned p = 0; p < ISA_PMAX; p++) memset(row(l, r, p) + from / 8, 0, (n - from) / 8);
@@ -123,6 +127,8 @@ static void whole(const lint *l, const isa_ap *ap, region *r) {
   }
   const isa_tile *t = ap->base ? &l->p->tiles[ap->base - 1] : NULL;
   int64_t end = ap->space == ISA_PSUM ? l->p->target->psum_bytes : l->p->target->sbuf_bytes;
+  /* A pattern stays in its tile, wherever a register moves it; without one it may be
+   * anywhere. */
   r->part = t ? t->part : 0;
   r->nparts = t ? t->shape[0] : ISA_PMAX;
   isa_byteset_make(t ? t->offset : 0, t ? t->bytes : end, NULL, 0, &r->bytes);
@@ -134,6 +140,7 @@ bool isa_lint_follows(const lint *l) { return l->work < MOST_WORK; }
 static bool bytes_of(const isa_ap *ap, region *r) {
   isa_dim dims[ISA_MAX_DIMS];
   int64_t size = isa_dtype_bytes(ap->dtype);
+  /* A register may make the size 0. */
   if (isa_ap_elems(ap) == 0) return false;
   for (unsigned d = 0; d < ap->ndim; d++)
     dims[d] = (isa_dim){ap->dim[d].num > 1 ? ap->dim[d].step * size : 0, ap->dim[d].num};
@@ -143,6 +150,7 @@ static bool bytes_of(const isa_ap *ap, region *r) {
   /* Too many runs: what lies between them counts as well. */
   r->hull = runs > MOST_RUNS;
   if (r->hull) isa_byteset_make(r->bytes.start, r->bytes.span[0], NULL, 0, &r->bytes);
+  /* A cost in comparisons: 16 for the pattern, then its runs in each partition. */
   r->work = 16 + (r->hull ? 1 : runs) * r->nparts * (1 + (uint64_t)r->bytes.run / 4096);
   return true;
 }
@@ -153,10 +161,13 @@ static bool region_of(const lint *l, unsigned core, const lint_stream *s, const 
                       region *r) {
   isa_ap still;
   bool hbm = ap->space == ISA_HBM, fixed = isa_ap_is_static(ap);
+  /* Once the pass has looked at too much, registers are not asked any more: a pattern
+   * that moves is then the whole of its tile. */
   bool moved = !fixed && s && isa_lint_follows(l) && isa_lint_still(l, s, ap, &still);
   if (hbm && (!ap->base || !l->hbm[ap->base - 1])) return false;
   if (moved) ap = &still;
   *r =
+      /* .peer is the other core's SBUF. */
       (region){.core = core ^ ap->peer, .space = ap->space, .part = ap->part, .nparts = ap->nparts};
   if (hbm) r->tensor = ap->base - 1;
   if (hbm) r->part = 0, r->nparts = 1;
@@ -223,6 +234,8 @@ typedef struct search {
   const lint *l;
   unsigned core; /* whose patterns are looked at */
   region point;
+  /* Any byte that is written already, or any that is not: the caller says which it
+   * looks for. */
   bool found, moves; /* moves: it depends on registers or an index whether it does */
 } search;
 

@@ -9,6 +9,7 @@ enum { MOST_TRIGGERED = 1 << 16 }; /* transfers of one dma_trigger that are foll
 
 static bool is_known(const lint_stream *s, uint8_t reg) { return s->known >> reg & 1; }
 
+/* An unknown register reads as 0 and is never trusted. */
 static void set(lint_stream *s, uint8_t reg, bool known, uint32_t v) {
   s->known &= ~(UINT64_C(1) << reg);
   s->known |= (uint64_t)known << reg;
@@ -20,7 +21,8 @@ static bool value_of(const lint_stream *s, const isa_int *i, uint32_t *v) {
   return !i->is_reg || is_known(s, (uint8_t)i->v);
 }
 
-/* Runs a register instruction: *next is where it goes. False: the path is lost there. */
+/* Runs a register instruction: *next is where it goes. False: the path is lost there.
+ * Only registers are followed: what memory holds is data. */
 static bool step_registers(lint_stream *s, const isa_insn *in, uint32_t *next) {
   uint32_t b = 0, r = 0;
   bool known;
@@ -42,6 +44,7 @@ static bool step_registers(lint_stream *s, const isa_insn *in, uint32_t *next) {
     return known;
   case ISA_FORM_JUMP: *next = in->u.JUMP.to; return true;
   case ISA_FORM_CALL:
+    /* The register gets a pc, so a ret is followed as a jump to it. */
     set(s, in->u.CALL.rd, true, s->pc + 1);
     *next = in->u.CALL.to;
     return true;
@@ -56,11 +59,13 @@ static bool step_registers(lint_stream *s, const isa_insn *in, uint32_t *next) {
 
 /* ---- Transfers ----------------------------------------------------------------------------- */
 
+/* A transfer is split over the rings: each adds its 1. */
 static uint64_t rings_of(const isa_core *core, const isa_insn *in) {
   int q = isa_insn_queue(in);
   return q >= 0 && (uint32_t)q < core->nqueues ? core->queues[q].rings : 0;
 }
 
+/* A loop's balance needs the number of one execution. */
 uint64_t isa_lint_adds(const isa_core *core, const isa_insn *in) {
   switch (in->upd.kind) {
   case ISA_UPD_inc: return 1;
@@ -78,9 +83,11 @@ static void run_static(lint *l, const lint_stream *s, const isa_insn *trigger, u
   unsigned q = trigger->u.TRIGGER.queue;
   const isa_core *core = &l->p->cores[s->core];
   const isa_insn *in = &core->queues[q].statics[i];
-  /* It moves the same each time. */
+  /* It moves the same each time.
+   * Done once, its bytes are written: another time changes nothing. */
   if (!l->free && !l->statics_done[s->core][q][i]) isa_lint_access(l, s, in);
   l->statics_done[s->core][q][i] = 1;
+  /* The trigger's own semaphore takes the place of the transfers' one. */
   if (trigger->upd.kind == ISA_UPD_none) isa_lint_update(l, s, in, &in->upd, rings_of(core, in));
 }
 
@@ -99,6 +106,7 @@ static void trigger(lint *l, const lint_stream *s, const isa_insn *in) {
       if (in->upd.kind == ISA_UPD_none)
         isa_lint_update_any(l, s->core, &core->queues[q].statics[i]);
     }
+    /* The number is known even where the order is not. */
     if (value_of(s, &in->u.TRIGGER.count, &n) && n <= INT32_MAX)
       isa_lint_update(l, s, in, &in->upd, n * rings_of(core, in));
     else
@@ -117,7 +125,8 @@ static void trigger(lint *l, const lint_stream *s, const isa_insn *in) {
 
 /* ---- Steps --------------------------------------------------------------------------------- */
 
-/* The path of s is lost at its pc: whatever it reaches may have run, any number of times. */
+/* The path of s is lost at its pc: whatever it reaches may have run, any number of times.
+ * After a branch on a value from memory, or after too many steps. */
 static void lose_path(lint *l, lint_stream *s) {
   s->state = LINT_LOST;
   uint8_t *seen = isa_zalloc(l->al, s->code->n);
@@ -126,6 +135,7 @@ static void lose_path(lint *l, lint_stream *s) {
   for (uint32_t pc = 0; !l->failed && pc < s->code->n; pc++) {
     const isa_insn *in = &s->code->insns[pc];
     if (!seen[pc]) continue;
+    /* UINT32_MAX rounds: any number of times. */
     if (s->count[pc] == 0) s->count[pc] = UINT32_MAX;
     isa_lint_update_any(l, s->core, in);
     if (!l->free) isa_lint_write_only(l, s, in);
@@ -143,6 +153,7 @@ static void lose_path(lint *l, lint_stream *s) {
  */
 static void touch(lint *l, lint_stream *s, const isa_insn *in) {
   uint8_t *moves = &s->moves[s->pc];
+  /* Registers in a loop move a pattern each round; bytes that stay need one look. */
   bool again = *moves & LINT_MOVES && !(*moves & LINT_BLURRED);
   if (again && !isa_lint_follows(l)) *moves |= LINT_BLURRED;
   if (s == l->at && *moves & LINT_MOVES && !(*moves & LINT_LEFT) && isa_lint_leaves(l, s, in))
@@ -166,6 +177,7 @@ static void act(lint *l, lint_stream *s, const isa_insn *in) {
 /* Whether s gets past a wait. */
 static bool passes_wait(lint *l, lint_stream *s, const isa_wait *w) {
   unsigned key = isa_lint_key(w->core, w->sem);
+  /* Judging: could it ever hold, with all updates of the program? */
   bool holds = isa_lint_can_hold(l, s, w, l->judges ? &l->total[key] : &l->sem[key]);
   /* A pass that judges reports it and goes on. */
   if (!holds && !l->judges) {
@@ -189,6 +201,7 @@ static inline bool passes(lint *l, lint_stream *s, const isa_wait *w) {
 static bool passes_barrier(lint *l, lint_stream *s, const isa_insn *in) {
   isa_barrier b;
   if (!isa_insn_barrier(in, s->core, &b)) return true;
+  /* The other core must hear of it before this one waits, or both would wait for ever. */
   if (!s->given) isa_lint_update(l, s, in, &b.give, 1);
   s->given = true;
   if (!passes(l, s, &b.wait)) return false;
@@ -222,7 +235,8 @@ static bool step(lint *l, lint_stream *s) {
   return true;
 }
 
-/* Runs everyone but l->at as far as they can. Whether anyone has moved. */
+/* Runs everyone but l->at as far as they can. Whether anyone has moved.
+ * Round robin until a whole round moves nobody; an engine runs until it is held up. */
 static bool run_others(lint *l) {
   bool moved = false, again = true;
   while (again && !l->failed) {
@@ -232,6 +246,7 @@ static bool run_others(lint *l) {
       if (s == l->at || s->state > LINT_WAITS) continue;
       s->state = LINT_RUNS;
       uint64_t steps = s->steps;
+      /* A step count that grew: it has moved. */
       while (step(l, s) && !l->failed) {
       }
       again = again || s->steps != steps;
@@ -254,6 +269,8 @@ static void reset(lint *l) {
     s->pc = 0;
     s->given = false;
     s->steps = 0;
+    /* Registers begin at 0, but those with a tensor's size begin with what the host
+     * gives. */
     s->known = ~isa_program_rows(l->p); /* others begin at 0 */
     memset(s->regs, 0, sizeof s->regs);
     if (s->count) memset(s->count, 0, s->code->n * sizeof *s->count);
@@ -273,6 +290,7 @@ bool isa_lint_pass(lint *l) {
   run_others(l);
   while (last && last->state <= LINT_WAITS && !l->failed) {
     last->state = LINT_RUNS;
+    /* The others may have been waiting for just that step. */
     if (step(l, last)) {
       run_others(l);
       continue;

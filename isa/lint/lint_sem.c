@@ -16,6 +16,7 @@ static uint32_t gcd(uint32_t a, uint32_t b) {
   return a;
 }
 
+/* Greatest value: all increments, whoever does them and whenever. */
 static void raise_by(lint_sem *m, uint64_t each, uint64_t times) {
   if (each == 0 || times == 0) return;
   /* All values that it can have are multiples of what it changes by. */
@@ -41,6 +42,7 @@ void isa_lint_update(lint *l, const lint_stream *s, const isa_insn *in, const is
     if (in->op == ISA_OP_core_barrier ? u != &in->upd
                                       : in->op == ISA_OP_event_semaphore && in->wait.cond &&
                                             in->wait.sem == u->sem && in->wait.core == u->core)
+      /* `event_semaphore $s>=3 $s-=3` takes what it waited for. */
       m->taken[index_of(l, s)] += down;
     break;
   default:
@@ -51,6 +53,7 @@ void isa_lint_update(lint *l, const lint_stream *s, const isa_insn *in, const is
   }
 }
 
+/* A whole range goes to 0: what was there is gone. */
 void isa_lint_clear(lint *l, const lint_stream *s, const isa_insn *in) {
   const struct isa_SEM_RANGE *a = &in->u.SEM_RANGE;
   for (unsigned i = a->first; i < (unsigned)a->first + a->count && i < ISA_NSEMS; i++)
@@ -58,6 +61,7 @@ void isa_lint_clear(lint *l, const lint_stream *s, const isa_insn *in) {
     l->sem[isa_lint_key(s->core, i)].writes = true;
 }
 
+/* By an instruction whose turn or number is not known. */
 void isa_lint_update_any(lint *l, unsigned core, const isa_insn *in) {
   isa_barrier b;
   if (isa_insn_barrier(in, core, &b))
@@ -71,6 +75,7 @@ void isa_lint_update_any(lint *l, unsigned core, const isa_insn *in) {
 
 /* ---- Waits --------------------------------------------------------------------------------- */
 
+/* At a core_barrier the second wait counts, once the other core has been told. */
 isa_wait isa_lint_wait(const lint_stream *s) {
   const isa_insn *in = &s->code->insns[s->pc];
   isa_barrier b;
@@ -79,6 +84,7 @@ isa_wait isa_lint_wait(const lint_stream *s) {
 
 bool isa_lint_wait_value(const lint_stream *s, const isa_wait *w, uint32_t *value) {
   *value = w->is_reg ? s->regs[w->value] : w->value;
+  /* Register 64 and more cannot come: the program was checked. */
   return !w->is_reg || s->known >> w->value % ISA_NREGS & 1;
 }
 
@@ -93,6 +99,7 @@ static uint64_t most_of(const lint *l, const lint_stream *s, const lint_sem *m, 
 
 bool isa_lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, const lint_sem *m) {
   unsigned key = isa_lint_key(w->core, w->sem);
+  /* By names of the program: a semaphore of each core has an own key. */
   uint32_t want;
   /* What is not known is never reported: a finding of lint holds in every run. */
   if (!isa_lint_wait_value(s, w, &want) || m->any) return true;
@@ -108,7 +115,8 @@ bool isa_lint_can_hold(const lint *l, const lint_stream *s, const isa_wait *w, c
   }
 }
 
-/* Where nothing lowers a semaphore, what has been waited for stays. */
+/* Where nothing lowers a semaphore, what has been waited for stays.
+ * least is a bound for later waits: below it this engine will never see the semaphore. */
 void isa_lint_passed(lint *l, lint_stream *s, const isa_wait *w) {
   unsigned key = isa_lint_key(w->core, w->sem);
   uint32_t want;
@@ -121,6 +129,7 @@ void isa_lint_passed(lint *l, lint_stream *s, const isa_wait *w) {
 
 /* ---- The program's text -------------------------------------------------------------------- */
 
+/* Over the text, executed or not: only what can never happen is judged by it. */
 static void scan_update(lint *l, const isa_update *u, isa_place at) {
   if (u->kind == ISA_UPD_none) return;
   lint_text *t = &l->text[isa_lint_key(u->core, u->sem)];
@@ -160,7 +169,8 @@ void isa_lint_scan_text(lint *l) {
 }
 
 /* What CC sequencers touch, here or at other ranks, which run the same program or another: these
- * semaphores may be anything, and what their transfers write is written. */
+ * semaphores may be anything, and what their transfers write is written.
+ * Which rank signals is another program's matter. */
 static void scan_cc_section(lint *l, unsigned c, const isa_code *code) {
   for (uint32_t pc = 0; pc < code->n; pc++) {
     const isa_insn *in = &code->insns[pc];
@@ -188,7 +198,8 @@ void isa_lint_scan_cc(lint *l) {
 
 /* ---- Judgement: waits ---------------------------------------------------------------------- */
 
-/* "; fix: ..." where one number would do. */
+/* "; fix: ..." where one number would do.
+ * "; fix: wait for 16": where the total is just another number than the one waited for. */
 static void put_fix(const isa_wait *w, uint64_t most, uint64_t own, isa_buf *out) {
   if (w->is_reg || own || most == 0) return;
   if (w->cond == ISA_WAIT_ge) isa_buf_printf(out, "; fix: wait for %llu", (unsigned long long)most);
@@ -203,6 +214,7 @@ static void explain(const lint *l, const lint_stream *s, const isa_wait *w, uint
   const lint_sem *m = &l->total[key];
   uint64_t most = most_of(l, s, m, key), own = l->sem[key].taken[index_of(l, s)];
   uint64_t least = l->sem[key].least[index_of(l, s)];
+  /* It cannot come down to what is wanted. */
   bool low = w->cond == ISA_WAIT_le || w->cond == ISA_WAIT_lt || w->cond == ISA_WAIT_ne ||
              (w->cond == ISA_WAIT_eq && least > want);
   if (low && w->cond != ISA_WAIT_ne) {
@@ -230,6 +242,7 @@ static void judge_impossible(lint *l, const lint_stream *s, const isa_wait *w) {
   isa_lint_wait_value(s, w, &want);
   explain(l, s, w, want, &why);
   isa_lint_sem_name(l, w->core, w->sem, name);
+  /* In a loop the first rounds may have held: the message says which one does not. */
   if (before)
     isa_lint_add(l, ISA_LINT_impossible, isa_lint_here(s),
                  "this wait, now %s%s%u, cannot hold a %u. time: %s", name, isa_cond_text(w->cond),
@@ -257,6 +270,7 @@ void isa_lint_judge_wait(lint *l, const lint_stream *s, const isa_wait *w) {
                  isa_lint_sem_name(l, w->core, w->sem, name) + 1);
 }
 
+/* An update for nobody is most often a name that was mistyped. */
 void isa_lint_judge_unwaited(lint *l) {
   char name[LINT_NAME];
   for (unsigned k = 0; k < LINT_SEMS; k++) {

@@ -31,7 +31,8 @@ static void note(void *ud, const isa_operand *o) {
 }
 
 /* Whether an instruction is worth running although one of its outputs is not read: it has
- * another, or leaves something in registers. */
+ * another, or leaves something in registers.
+ * match_replace8 with dst_idx, say: it may be there for one of the two. */
 static bool has_other_result(const isa_insn *in) {
   const isa_form *f = isa_form_of(in->op);
   unsigned outputs = 0;
@@ -54,7 +55,8 @@ static void note_insn(void *ud, const isa_insn *in, unsigned engine, uint32_t pc
   isa_each_pattern(u->l->p, u->core, in, note, u);
 }
 
-/* What is read of a tile is read of those that lie on it. */
+/* What is read of a tile is read of those that lie on it.
+ * An overlay: two names of the same bytes, one written, the other read. */
 static void spread(const isa_program *p, uint8_t *tile) {
   for (uint32_t i = 0; i < p->ntiles; i++)
     for (uint32_t k = 0; k < p->ntiles; k++)
@@ -68,6 +70,7 @@ static void judge(lint *l, const uses *u) {
     /* A pattern that names no tile may use any. */
     if (u->tile[i] == 0 && !u->raw_r && !u->raw_w)
       isa_lint_add(l, ISA_LINT_unused, nowhere, "no instruction uses the tile `%s`", name);
+    /* Exactly written: by no instruction that is also there for another result. */
     else if (u->tile[i] == WRITTEN && !u->raw_r)
       isa_lint_add(l, ISA_LINT_unread, nowhere, "the tile `%s` is written and never read", name);
   }
@@ -81,6 +84,7 @@ void isa_lint_judge_tiles(lint *l) {
     l->failed = true;
     return;
   }
+  /* Both cores have the same tiles. */
   for (unsigned c = 0; c < p->ncores; c++) {
     u.core = &p->cores[c];
     isa_each_insn(u.core, note_insn, &u);
