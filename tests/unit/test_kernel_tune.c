@@ -1,4 +1,5 @@
 /* optimize = 2: what it chooses is the fastest of what it has tried, and gives the same bits. */
+#include "../../vm/api/recipe.h"
 #include "kernel_bed.h"
 
 enum { COLS = 512, BLOCKS = 4, ROWS = 128 * BLOCKS };
@@ -235,12 +236,61 @@ static void both_cores_are_tried_together(void **state) {
   kbed_close(&b);
 }
 
+static uint32_t any(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
+
+/* Records of a few places, of 6 to 129 words, some of which differ from those of the round before. */
+static size_t some_record(uint32_t *seed, int64_t words[129]) {
+  static const unsigned lengths[] = {6, 7, 40, 63, 64, 65, 127, 128, 100, 129};
+  unsigned line = any(seed) % 80;
+  size_t n = lengths[line % 10];
+  for (size_t i = 0; i < n; i++) words[i] = (int64_t)(i * 31 + line);
+  words[AS_REC_WORDS] = (int64_t)n;
+  words[AS_REC_OP] = line % 3;
+  words[AS_REC_LINE] = line;
+  for (unsigned changes = any(seed) % 12; changes; changes--)
+    words[6 + any(seed) % (n - 5)] = (int64_t)any(seed) << 20;
+  return n;
+}
+
+static void packed_records_are_what_they_were(void **state) {
+  as_kernel_options o = {.target = &isa_targets[0]};
+  isa_alloc al = isa_alloc_default();
+  vm_costs costs;
+  soma_entry a, b;
+  (void)state;
+  vm_costs_default(&costs);
+  for (uint32_t round = 1; round <= 20; round++) {
+    soma_recipe *r[] = {soma_recipe_new(&al, &o, &costs), soma_recipe_new(&al, &o, &costs)};
+    uint32_t seed = round, n = 0;
+    int64_t words[130];
+    r[0]->packed = r[0]->keeps = r[1]->keeps = true;
+    for (uint32_t i = 0; i < 500; i++) {
+      size_t length = some_record(&seed, words);
+      for (int k = 0; k < 2; k++) {
+        if (i % 9 == 0) soma_recipe_numbers(r[k], SOMA_RECIPE_ORDER, i, i + 1, 0);
+        soma_recipe_records(r[k], true, words, length, i);
+      }
+    }
+    assert_true(r[0]->nunits < r[1]->nunits / 4 * 3);
+    assert_true(soma_recipe_unpack(r[0]));
+    for (; soma_recipe_at(r[0], n, &a); n = a.next) {
+      assert_true(soma_recipe_at(r[1], n, &b));
+      assert_int_equal(a.kind, b.kind);
+      assert_int_equal(a.n, b.n);
+      assert_memory_equal(a.words, b.words, a.n * sizeof *a.words);
+    }
+    assert_false(soma_recipe_at(r[1], n, &b));
+    for (int k = 0; k < 2; k++) soma_recipe_free(r[k]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_fastest_is_chosen),
                                      cmocka_unit_test(the_same_kernel_gives_the_same_program),
                                      cmocka_unit_test(what_is_made_again_is_the_same),
                                      cmocka_unit_test(what_does_not_end_is_not_tried),
                                      cmocka_unit_test(more_than_100000_instructions_are_not_tried),
+                                     cmocka_unit_test(packed_records_are_what_they_were),
                                      cmocka_unit_test(both_cores_are_tried_together)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

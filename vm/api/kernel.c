@@ -163,6 +163,7 @@ soma_status soma_kernel_new(soma_machine *m, const soma_kernel_options *options,
   k->advises = (o.flags & SOMA_KERNEL_ADVICE) != 0;
   k->recipe->without = o.without;
   k->recipe->keeps = o.optimize > 1 || (o.flags & SOMA_KERNEL_ADVICE);
+  k->recipe->packed = true;
   k->failed = k->k;
   *out = k;
   return SOMA_OK;
@@ -342,12 +343,17 @@ static soma_status finish(soma_kernel *k, const as_kernel *failed, isa_program *
   return *p ? SOMA_OK : (bad_argument(k, "out of memory"), SOMA_NOMEM);
 }
 
+/* Makes the recipes ready to be read; false: out of memory. */
+static bool unpack(soma_kernel *k) {
+  return soma_recipe_unpack(k->recipe) && (!k->other || soma_recipe_unpack(k->other));
+}
+
 /* The program of the fastest policy, and the kernels that it is of, in place of the first ones.
  * NULL: out of memory. */
 static isa_program *tune(soma_kernel *k, soma_kernel *second, isa_program *ip) {
   soma_recipe *r[] = {k->recipe, k->other};
   soma_made made = {.p = ip};
-  bool nomem = k->recipe->nomem || (second && second->recipe->nomem);
+  bool nomem = !unpack(k) || k->recipe->nomem || (second && second->recipe->nomem);
   made.k[0] = k->k;
   if (second) made.k[1] = second->k;
   /* A kernel that is too long for a recipe stays as it was built. */
@@ -414,6 +420,7 @@ soma_status soma_kernel_finish_pair(soma_kernel *first, soma_kernel *second, som
 static const soma_advisor *advisor_of(soma_kernel *k) {
   soma_recipe *r[] = {k->recipe, k->other};
   if (!k->advises || !k->done || (k->recipe->o.cores > 1 && !k->other)) return NULL;
+  if (!k->advisor && !unpack(k)) return NULL;
   if (!k->advisor) k->advisor = soma_advise(r, k->recipe->o.cores, &k->choice);
   return k->advisor;
 }

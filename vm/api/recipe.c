@@ -58,6 +58,7 @@ static void forget(soma_recipe *r) {
   isa_free(&r->al, r->units, (size_t)r->cap_units * sizeof *r->units);
   r->units = NULL;
   r->nunits = r->cap_units = 0;
+  r->plain = 0;
   r->keeps = false;
 }
 
@@ -73,6 +74,7 @@ soma_recipe *soma_recipe_copy(const soma_recipe *r) {
   soma_recipe *copy = soma_recipe_new(&r->al, &r->o, &r->costs);
   if (!copy) return NULL;
   copy->keeps = r->keeps;
+  copy->plain = r->plain;
   copy->items = r->items;
   copy->buffers = r->buffers;
   copy->files = r->files;
@@ -89,6 +91,14 @@ soma_recipe *soma_recipe_copy(const soma_recipe *r) {
 
 enum { KIND_SHIFT = 56, MOST_UNITS = 1 << 25 }; /* 256 MiB: constants are kept too */
 
+static soma_entry entry_at(const soma_recipe *r, uint32_t at) {
+  uint64_t head = r->units[at];
+  return (soma_entry){.kind = (soma_recipe_kind)(head >> KIND_SHIFT),
+                      .words = (int64_t *)(void *)(r->units + at + 1),
+                      .n = (uint32_t)head,
+                      .next = at + 1 + (uint32_t)head};
+}
+
 static uint32_t units_of(size_t bytes) { return (uint32_t)((bytes + 7) / 8); }
 
 static void put_part(soma_recipe *r, const void *data, size_t bytes) {
@@ -100,15 +110,17 @@ static void put_part(soma_recipe *r, const void *data, size_t bytes) {
   r->nunits += n;
 }
 
-/* An entry of up to three parts, each of which begins at a unit. */
+/* An entry of up to three parts, each of which begins at a unit; plain: its units once it is not
+ * packed, 0 for those of the parts. */
 static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3],
-                const size_t bytes[3]) {
+                const size_t bytes[3], size_t plain) {
   uint64_t n = 0;
   for (unsigned i = 0; i < 3; i++) n += (bytes[i] + 7) / 8;
   uint64_t want = r->nunits + n + 1;
   if (!r->keeps) return;
   uint32_t twice = r->cap_units < UINT32_MAX / 2 ? 2 * r->cap_units : UINT32_MAX;
-  if (want > MOST_UNITS) {
+  r->plain += 1 + (plain ? plain : n);
+  if (r->plain > MOST_UNITS) {
     forget(r);
     return;
   }
@@ -125,7 +137,7 @@ static void put(soma_recipe *r, soma_recipe_kind kind, const void *const part[3]
 }
 
 #define PUT(r, kind, a, na, b, nb, c, nc) \
-  put(r, kind, (const void *const[3]){a, b, c}, (const size_t[3]){na, nb, nc})
+  put(r, kind, (const void *const[3]){a, b, c}, (const size_t[3]){na, nb, nc}, 0)
 
 static size_t text_bytes(const char *s) { return s ? strlen(s) + 1 : 0; }
 
@@ -151,6 +163,79 @@ void soma_recipe_tile(soma_recipe *r, const as_kernel_tile *t, uint32_t buffer) 
   PUT(r, SOMA_RECIPE_TILE, t, sizeof *t, t->name, text_bytes(t->name), NULL, 0);
 }
 
+/* ---- Records like others --------------------------------------------------------------------- */
+
+enum { LIKE_BITS = 64, LIKE_WORDS = 2 * LIKE_BITS };
+
+/* Which words differ, as bits, and those words; how many there are. */
+static uint32_t differing(const int64_t *old, const int64_t *words, size_t n, uint64_t bits[2],
+                          int64_t *changed) {
+  enum { STRIDE = 4 }; /* words that are looked at together: most are the same */
+  uint32_t k = 0;
+  for (size_t i = 0; i < n; i++) {
+    while (i + STRIDE <= n && !((old[i] ^ words[i]) | (old[i + 1] ^ words[i + 1]) |
+                                (old[i + 2] ^ words[i + 2]) | (old[i + 3] ^ words[i + 3])))
+      i += STRIDE;
+    if (i == n || old[i] == words[i]) continue;
+    bits[i / LIKE_BITS] |= UINT64_C(1) << i % LIKE_BITS;
+    changed[k++] = words[i];
+  }
+  return k;
+}
+
+/* Puts records as what differs from those of their line before; false: they are to be put whole. A
+ * loop's records differ in a few words, and their memory is most of what keeping them costs. */
+static bool put_like(soma_recipe *r, const int64_t *words, size_t n) {
+  if (!r->packed || !r->keeps || n < AS_REC_FIELDS || n > LIKE_WORDS) return false;
+  uint64_t key = (uint64_t)words[AS_REC_LINE] * 31 + (uint64_t)words[AS_REC_OP] * 7 + n;
+  uint32_t *like = &r->like[key % SOMA_RECIPE_LIKES];
+  soma_entry e = *like ? entry_at(r, *like - 1) : (soma_entry){.n = 0};
+  if (e.n == n) {
+    uint64_t head[3] = {*like - 1}; /* where the others are, and the bits */
+    int64_t changed[LIKE_WORDS];
+    uint32_t k = differing(e.words, words, n, head + 1, changed);
+    const void *const part[3] = {head, changed, NULL};
+    const size_t bytes[3] = {sizeof head, k * sizeof *changed, 0};
+    if (k + 3 <= n / 2) return put(r, SOMA_RECIPE_LIKE, part, bytes, n), true;
+  }
+  *like = r->nunits + 1; /* where they are put now */
+  return false;
+}
+
+/* Puts the words of an entry; how many there are. */
+static uint32_t put_plain(const soma_recipe *r, const soma_entry *e, uint64_t *to) {
+  bool like = e->kind == SOMA_RECIPE_LIKE;
+  soma_entry old = like ? entry_at(r, (uint32_t)e->words[0]) : *e;
+  const int64_t *changed = e->words + 3;
+  if (old.n) memcpy(to, old.words, old.n * sizeof *to);
+  for (unsigned part = 0; like && part < 2; part++)
+    for (uint64_t bits = (uint64_t)e->words[1 + part]; bits; bits &= bits - 1)
+      to[part * LIKE_BITS + (unsigned)__builtin_ctzll(bits)] = (uint64_t)*changed++;
+  return old.n;
+}
+
+bool soma_recipe_unpack(soma_recipe *r) {
+  soma_entry e;
+  uint32_t n = 0;
+  if (!r->packed) return true;
+  r->packed = false;
+  if (!r->nunits) return true;
+  uint64_t *units = isa_zalloc(&r->al, r->plain * sizeof *units);
+  for (uint32_t at = 0; units && soma_recipe_at(r, at, &e); at = e.next) {
+    uint32_t words = put_plain(r, &e, units + n + 1);
+    soma_recipe_kind kind = e.kind == SOMA_RECIPE_LIKE ? SOMA_RECIPE_RECORDS : e.kind;
+    units[n] = (uint64_t)kind << KIND_SHIFT | words;
+    n += 1 + words;
+  }
+  isa_free(&r->al, r->units, (size_t)r->cap_units * sizeof *r->units);
+  r->units = units;
+  r->nunits = n;
+  r->cap_units = units ? (uint32_t)r->plain : 0;
+  if (!units) forget(r);
+  r->nomem = r->nomem || !units;
+  return units;
+}
+
 /* Copies that did not help leave their tiles behind: so a record that was refused is kept too. */
 void soma_recipe_records(soma_recipe *r, bool taken, const int64_t *words, size_t n,
                          uint32_t items) {
@@ -158,6 +243,7 @@ void soma_recipe_records(soma_recipe *r, bool taken, const int64_t *words, size_
   if (!taken && !(r->o.flags & AS_KERNEL_COPIES)) return;
   r->items = items;
   if (items > SOMA_RECIPE_MOST) forget(r);
+  if (taken && put_like(r, words, n)) return;
   PUT(r, taken ? SOMA_RECIPE_RECORDS : SOMA_RECIPE_REFUSED, words, n * sizeof *words, NULL, 0, NULL,
       0);
 }
@@ -183,11 +269,7 @@ void soma_recipe_entry(soma_recipe *r, const soma_entry *e) {
 
 bool soma_recipe_at(const soma_recipe *r, uint32_t at, soma_entry *e) {
   if (at >= r->nunits) return false;
-  uint64_t head = r->units[at];
-  e->kind = (soma_recipe_kind)(head >> KIND_SHIFT);
-  e->n = (uint32_t)head;
-  e->words = (int64_t *)(void *)(r->units + at + 1);
-  e->next = at + 1 + e->n;
+  *e = entry_at(r, at);
   return true;
 }
 
@@ -262,6 +344,7 @@ bool soma_recipe_apply(as_kernel *k, const soma_entry *e) {
   case SOMA_RECIPE_GROUP: return make_group(k, e);
   case SOMA_RECIPE_REGISTER: return as_kernel_register(k, &number);
   case SOMA_RECIPE_ORDER: return as_kernel_order(k, (uint32_t)w[0], (uint32_t)w[1]);
+  case SOMA_RECIPE_LIKE: break; /* only a packed recipe has those */
   }
   return false;
 }

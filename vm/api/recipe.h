@@ -7,7 +7,10 @@
 #include "soma_kernel.h"
 
 #define SOMA_GROUP_NAME "ranks"     /* of replica groups, in the program */
-enum { SOMA_RECIPE_MOST = 100000 }; /* instructions; of more none are kept */
+enum {
+  SOMA_RECIPE_MOST = 100000, /* instructions; of more none are kept */
+  SOMA_RECIPE_LIKES = 64
+};
 
 /* Entries, each a call that succeeded, in their order. */
 typedef enum soma_recipe_kind {
@@ -23,7 +26,8 @@ typedef enum soma_recipe_kind {
   SOMA_RECIPE_QUEUE,    /* numbers: dge, engine, prio */
   SOMA_RECIPE_GROUP,    /* numbers: lists, ranks, 0; sizes, ranks */
   SOMA_RECIPE_REGISTER, /* numbers: none */
-  SOMA_RECIPE_ORDER     /* numbers: earlier, later */
+  SOMA_RECIPE_ORDER,    /* numbers: earlier, later */
+  SOMA_RECIPE_LIKE      /* of a packed recipe: records like an earlier entry, what differs */
 } soma_recipe_kind;
 
 typedef struct soma_recipe {
@@ -36,10 +40,13 @@ typedef struct soma_recipe {
   vm_cost_model *model;
   bool nomem;              /* none are kept, since memory was out */
   bool keeps;              /* entries are kept */
+  bool packed;             /* records like others have only the words that differ */
   uint32_t items;          /* instructions in them */
   uint32_t buffers, files; /* the highest numbers that calls gave */
   uint64_t *units;         /* 8 bytes each: of each entry a head, then what it has */
   uint32_t nunits, cap_units;
+  uint64_t plain; /* units of the entries where none is packed */
+  uint32_t like[SOMA_RECIPE_LIKES]; /* 1 + the entry that records like it are compared with */
 } soma_recipe;
 
 /* An entry of a recipe; words: what it has, n of them. */
@@ -66,6 +73,10 @@ void soma_recipe_group(soma_recipe *r, const isa_group *g);
 void soma_recipe_loop(soma_recipe *r, const as_kernel_range *range);
 void soma_recipe_numbers(soma_recipe *r, soma_recipe_kind kind, int64_t a, int64_t b, int64_t c);
 void soma_recipe_entry(soma_recipe *r, const soma_entry *e);
+
+/* A packed recipe becomes one whose entries are whole, which all below needs. False: out of memory,
+ * and no entries are kept any more. */
+bool soma_recipe_unpack(soma_recipe *r);
 
 /* The entry at `at`, 0 for the first; false past the last. */
 bool soma_recipe_at(const soma_recipe *r, uint32_t at, soma_entry *e);
