@@ -8,12 +8,15 @@ enum { TRACKS = 32, TRIGGERS = 16 };
 _Static_assert((int)VM_REC_LANES <= TRIGGERS && TRIGGERS + (int)VM_REC_LANES < TRACKS,
                "tracks of an engine");
 
+/* A viewer shows tracks by their numbers, so each engine has a range of its own; 0 is
+ * no track. */
 static unsigned engine_track(unsigned engine, unsigned lane) { return 1 + engine * TRACKS + lane; }
 static unsigned wait_track(unsigned engine) { return engine_track(engine, TRACKS - 1); }
 /* The tracks of a queue, and of a DMA engine. */
 static unsigned queue_track(unsigned queue, unsigned lane) { return 1 + queue * TRACKS + lane; }
 static unsigned dma_track(unsigned dma, unsigned lane) { return 1 + dma * TRACKS + lane; }
 
+/* An event's process and thread, as the format calls a group of tracks and a track. */
 static void track_of(const chrome *c, uint32_t i, unsigned *pid, unsigned *tid) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
   *pid = pid_of(c, v->by_core, v->kind == VM_EV_DMA ? PID_DMA_ENGINES : PID_ENGINES);
@@ -29,6 +32,7 @@ static void put_process(chrome *c, unsigned core, unsigned kind, const char *nam
   isa_buf_printf(b, "\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"", pid);
   if (c->of_ranks) isa_buf_printf(b, "rank %u ", c->rank);
   isa_buf_printf(b, "%s%s\"}}", vm_rec_core(c->t.p, core), name);
+  /* Without an index viewers sort processes by name. */
   isa_buf_printf(
       begin(c),
       "\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}", pid,
@@ -47,7 +51,8 @@ static void put_thread(chrome *c, unsigned pid, unsigned tid, const char *name) 
                  pid, tid, tid);
 }
 
-/* Names a track and those next to it, for slices that overlap. */
+/* Names a track and those next to it, for slices that overlap.
+ * A format's slices on one track must nest: those that overlap go next to one another. */
 static void put_lanes(chrome *c, unsigned pid, unsigned tid, const char *title, unsigned lanes) {
   isa_buf plain, name;
   isa_buf_init(&plain, &c->t.al);
@@ -98,7 +103,8 @@ static void put_dma_tracks(chrome *c, unsigned core) {
   vm_rec_sink_part(&c->out, &name);
 }
 
-/* The first lane of its queue in which each transfer is alone. */
+/* The first lane of its queue in which each transfer is alone.
+ * Transfers come by queue, and those of a queue in the order of their triggers. */
 static void find_transfer_lanes(chrome *c) {
   vm_time ends[ISA_MAX_CORES * ISA_MAX_QUEUES][VM_REC_LANES] = {{0}};
   for (uint32_t k = 0; k < c->transfers.n; k++) {
@@ -123,7 +129,9 @@ static void put_tracks(chrome *c) {
     if ((vm_rec_is_wait(v) || v->kind == VM_EV_NOTIFY) && v->engine < ISA_NSEQS)
       c->waits[vm_rec_track(v)] = true;
     if (!vm_rec_written_by_ring(v, &queue, &ring)) continue;
-    /* A ring that moved nothing writes on its engine's track as well. */
+    /* A ring that moved nothing writes on its engine's track as well.
+     * Its lane exists even where no share was recorded, or the write would have no
+     * track. */
     uint32_t *lanes = &c->used[VM_REC_DMA_ENGINES + (unsigned)v->by_core * ISA_NDMA + ring];
     *lanes = *lanes ? *lanes : 1;
   }
@@ -156,6 +164,8 @@ static void put_args(chrome *c, const vm_rec_event *v) {
   isa_buf_printf(b, ",\"pc\":%u", v->pc);
 }
 
+/* What a person looks for: the tensor of a share, the semaphore of a wait, else the
+ * mnemonic. */
 static void put_name(chrome *c, const vm_rec_event *v) {
   uint32_t number;
   const isa_insn *in = vm_rec_insn(&c->t, v, &number);
@@ -210,6 +220,7 @@ static void put_share_args(chrome *c, uint32_t i, const vm_rec_event *v) {
   vm_rec_put_queue(&c->t, v->core, v->id, &plain);
   /* One number joins a trigger, its transfer and the shares; those of the next rank follow. */
   isa_buf_printf(&c->out.b, ",\"bind_id\":\"0x%x\",\"flow_in\":true,\"args\":{\"bytes\":%llu",
+                 /* Flow numbers are from 1 on: viewers take 0 as none. */
                  c->flows + c->transfers.of[i] + 1, (unsigned long long)v->bytes);
   put_string(c, "queue", &plain);
   uint32_t trigger = c->transfers.v[c->transfers.of[i]].trigger;
@@ -224,6 +235,7 @@ static void put_share_args(chrome *c, uint32_t i, const vm_rec_event *v) {
 
 static void put_slice(chrome *c, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
+  /* By kind, in the order of VM_EV_. */
   static const char *const cats[] = {"", "insn", "dma", "", "", "wait", "table", "trigger", "wait"};
   unsigned pid, tid;
   isa_buf *b = begin(c);
@@ -249,6 +261,7 @@ static void put_slice(chrome *c, uint32_t i) {
 /* The 4 bytes that a ring without a share writes to a semaphore. */
 static void put_write(chrome *c, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
+  /* [1]: writes to the other core's semaphores take longer to be seen. */
   vm_time seen = c->seen[v->core != v->by_core];
   unsigned queue, ring;
   /* After a share its own end shows the write. */
@@ -263,6 +276,7 @@ static void put_write(chrome *c, uint32_t i) {
                  pid_of(c, v->by_core, PID_DMA_ENGINES), dma_track(ring, 0));
   isa_buf_json(b, isa_buf_str(&plain));
   isa_buf_puts(b, ",\"ts\":");
+  /* The event is when the write is seen; the ring wrote it before. */
   vm_rec_put_time(b, v->start > seen ? v->start - seen : 0, 9);
   isa_buf_puts(b, "}");
   vm_rec_sink_part(&c->out, &plain);
@@ -290,7 +304,8 @@ static void put_notify(chrome *c, const vm_rec_event *v) {
   isa_buf_puts(b, "}}");
 }
 
-/* One end of an arrow, on a track at a time. */
+/* One end of an arrow, on a track at a time.
+ * "s" is where a flow starts, "f" where it ends; bp e binds it to the slice around it. */
 static void put_flow(chrome *c, unsigned pid, unsigned tid, vm_time at, const char *how) {
   isa_buf_printf(
       begin(c),
@@ -320,7 +335,8 @@ static void add_over(chrome *c, vm_rec_over_list *l, const vm_rec_over_end *e) {
   if (!vm_rec_over_add(l, &c->out.b.al, e)) c->out.b.failed = true;
 }
 
-/* A share that pushes, or an update by another rank. */
+/* A share that pushes, or an update by another rank.
+ * The arrows themselves are drawn at the end, when all ranks' events are known. */
 static void note_over(chrome *c, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(c->t.r, i);
   vm_rec_over_end e;
@@ -340,6 +356,7 @@ static void note_over(chrome *c, uint32_t i) {
 
 /* A wait that an update by another rank has ended. */
 static void note_wait(chrome *c, uint32_t wait, uint32_t update) {
+  /* came is 0 where no other rank did it. */
   if (!c->came[update] || c->out.b.failed) return;
   vm_rec_over_end *e = &c->over.came.v[c->came[update] - 1];
   track_of(c, wait, &e->pid, &e->tid);
@@ -363,7 +380,8 @@ static void put_arrow(chrome *c, uint32_t wait) {
   bool meets = vm_rec_at(c->t.r, wait)->kind == VM_EV_MEET;
   uint32_t update = c->from[wait];
   if (update && c->of_ranks && !meets) note_wait(c, wait, update - 1);
-  /* A meeting follows from the other core's directly, a wait through its update. */
+  /* A meeting follows from the other core's directly, a wait through its update.
+   * The update itself is a counter, which has no slice: the arrow leaves what made it. */
   uint32_t source = update && !meets ? c->from[update - 1] : update;
   if (!source) return;
   uint8_t kind = vm_rec_at(c->t.r, source - 1)->kind;
@@ -407,7 +425,8 @@ static void put_transfer(chrome *c, uint32_t k) {
   isa_buf_puts(b, ",\"dur\":");
   vm_rec_put_time(b, x->end - x->start, 9);
   isa_buf_printf(b, ",\"bind_id\":\"0x%x\",\"flow_in\":true", c->flows + k + 1);
-  /* The trigger shows place and operands already. */
+  /* The trigger shows place and operands already.
+   * Two braces are open: of "args" and of the event. */
   if (x->trigger)
     isa_buf_puts(b, ",\"args\":{");
   else
@@ -426,6 +445,7 @@ static void put_head(chrome *c, const isa_program *p, uint64_t dropped, vm_time 
   isa_buf_puts(&c->out.b, "},\"traceEvents\":[");
 }
 
+/* Names of tracks first: a viewer that reads a stream knows them then. */
 static void put_trace(chrome *c) {
   put_tracks(c);
   for (uint32_t i = 0; i < c->t.n && vm_rec_sink_row(&c->out); i++) put_event(c, i);
@@ -438,6 +458,7 @@ static void put_trace(chrome *c) {
 static bool prepare(chrome *c) {
   memset(c->waits, 0, sizeof c->waits);
   memset(c->queue_lanes, 0, sizeof c->queue_lanes);
+  /* Zeroed here, so that the release below is safe wherever this stops. */
   c->lanes = c->transfer_lanes = NULL;
   c->transfers = (vm_rec_transfers){0};
   c->order = vm_rec_by_start(&c->t);
@@ -481,6 +502,7 @@ static void put_link_track(chrome *c, unsigned pid, unsigned tid, const soma_lin
 static void put_links(chrome *c, const soma_recorder *r) {
   /* The number after those of the last rank. */
   unsigned pid = pid_of(c, 0, 0) + 1;
+  /* Without recorded passes there are rates, but nothing to draw. */
   if (!r->npasses) return;
   isa_buf_printf(begin(c),
                  "\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"links\"}}",
@@ -537,6 +559,7 @@ static soma_status write_ranks(const soma_recorder *const *r, const soma_program
   vm_rec_sink_open(&c.out, &r[0]->al, write, ud);
   put_head(&c, p[0]->p, dropped, total);
   for (; c.rank < n && vm_rec_sink_row(&c.out); c.rank++) put_rank(&c, r[c.rank], p[c.rank]);
+  /* Pairs need both ranks, so they come after the last one. */
   vm_rec_over_pairs(&c.over, put_over, &c);
   vm_rec_over_free(&c.over, &c.out.b.al);
   if (of_ranks) put_links(&c, r[0]);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A path may have a million steps: its head and tail are shown, and of each engine's
+ * gaps the largest. */
 enum { HEAD_ROWS = 60, TAIL_ROWS = 20, GAPS_OF_ENGINE = 3 };
 
 typedef struct part {         /* the time that equal segments took together */
@@ -38,6 +40,8 @@ static void put_where(const explain *x, const soma_path_segment *s, isa_buf *b) 
 
 /* ---- Shares ------------------------------------------------------------------------------- */
 
+/* Shares of one kind are added up: "vector: data path" is one line, however often it
+ * was on the path. */
 static bool same_share(const soma_path_segment *a, const soma_path_segment *b) {
   if (a->kind != b->kind || a->core != b->core || a->rank != b->rank) return false;
   switch (a->kind) {
@@ -67,6 +71,7 @@ static int by_time(const void *a, const void *b) {
   const part *x = a, *y = b;
   if (x->time != y->time) return x->time > y->time ? -1 : 1;
   if (!x->s || !y->s) return x->s ? -1 : 1;
+  /* Equal times: a stable order, whatever qsort does. */
   return x->s < y->s ? -1 : 1; /* the one that comes earlier on the path */
 }
 
@@ -77,6 +82,7 @@ static void put_name(isa_buf *b, const char *name, const char *otherwise, int nu
     isa_buf_printf(b, "%s%d", otherwise, number);
 }
 
+/* What the line of a share says it is of. */
 static void put_share(explain *x, const soma_path_segment *s) {
   isa_buf *b = &x->out.b;
   if (!s) {
@@ -106,7 +112,8 @@ static void put_share(explain *x, const soma_path_segment *s) {
   }
 }
 
-/* Spaces from `at` up to a width; at least one unless the width is 0. */
+/* Spaces from `at` up to a width; at least one unless the width is 0.
+ * Columns are for a person: what is longer than the width moves the rest. */
 static void pad(isa_buf *b, size_t at, size_t width) {
   if (width) isa_buf_puts(b, " ");
   while (!b->failed && b->len - at < width) isa_buf_puts(b, " ");
@@ -123,6 +130,7 @@ static void put_span_column(isa_buf *b, soma_time t, size_t width) {
 static void put_shares(explain *x) {
   isa_buf *b = &x->out.b;
   soma_time sum = 0;
+  /* Rounding each share by itself could give 100.1 in all. */
   uint64_t before = 0;
   isa_buf_puts(b, "shares of the critical path\n");
   for (uint32_t i = 0; i < x->nparts; i++) {
@@ -140,6 +148,7 @@ static void put_shares(explain *x) {
 static bool make_shares(explain *x) {
   for (uint32_t i = 0; i < x->n; i++)
     if (!add_part(x, &x->s[i], x->s[i].end - x->s[i].start)) return false;
+  /* The time from the end of the path to the end of the run. */
   soma_time end = x->n ? x->s[x->n - 1].end : 0;
   /* What runs on after the path's end is a part, too. */
   if (end < x->total && !add_part(x, NULL, x->total - end)) return false;
@@ -175,6 +184,7 @@ static void put_step(explain *x, const soma_path_segment *s) {
   isa_buf_puts(b, "\n");
 }
 
+/* At most 80 rows: the first 60 and the last 20; what is between is counted. */
 static bool shown(const explain *x, uint32_t row) {
   return x->fold.rows <= HEAD_ROWS + TAIL_ROWS || row < HEAD_ROWS ||
          row >= x->fold.rows - TAIL_ROWS;
@@ -196,7 +206,8 @@ static void put_block(explain *x, const vm_rec_block *k) {
         isa_buf_printf(b, "  ... %u more\n", x->fold.rows - HEAD_ROWS - TAIL_ROWS);
       continue;
     }
-    /* The time of this step in all rounds. */
+    /* The time of this step in all rounds.
+     * Steps i, i + n, i + 2n ... are this step of all rounds. */
     for (uint32_t j = k->first + i; j <= last; j += k->n) time += x->s[j].end - x->s[j].start;
     isa_buf_puts(b, k->repeats > 1 ? "  | " : "  ");
     put_span_column(b, time, k->repeats > 1 ? 10 : 12);
@@ -217,6 +228,7 @@ static void put_late(explain *x, const soma_idle_gap *g) {
   }
   /* The text of the condition names a register, not its value. */
   if (strchr(g->condition, 'r')) isa_buf_printf(b, " (%u)", g->reached);
+  /* The wait took a part of the gap only: then how long is said too. */
   if (g->waited < g->end - g->start) {
     isa_buf_puts(b, " for ");
     vm_rec_put_span(b, g->waited);
@@ -251,6 +263,7 @@ static void put_gap(explain *x, const soma_idle_gap *g) {
 
 static void put_waited_for(explain *x, unsigned who) {
   isa_buf *b = &x->out.b;
+  /* Queues of both cores come first in that numbering, then engines. */
   unsigned queue = who % ISA_MAX_QUEUES, core = who / ISA_MAX_QUEUES;
   unsigned unit = who - VM_REC_FOR_ENGINE;
   if (who < VM_REC_FOR_ENGINE) {
@@ -284,7 +297,8 @@ static void put_idle(explain *x, unsigned e, const soma_idle_gap *g, uint32_t n)
   isa_buf_printf(b, " in %u gaps", count);
   for (const char *between = ": ";; between = ", ") {
     unsigned most = 0;
-    /* The largest that is left, until none is: there are few. */
+    /* The largest that is left, until none is: there are few.
+     * 0 is a queue like any other: it is the first candidate. */
     for (unsigned w = 1; w < VM_REC_FOR_ALL; w++) most = idle[w] > idle[most] ? w : most;
     if (!idle[most]) break;
     isa_buf_puts(b, between);
@@ -299,10 +313,12 @@ static void put_idle(explain *x, unsigned e, const soma_idle_gap *g, uint32_t n)
 static bool put_gaps(explain *x) {
   isa_buf *b = &x->out.b;
   uint32_t n = 0;
+  /* Asked twice: for the number, then for the gaps. */
   if (soma_idle_gaps(x->rec, x->run->p, NULL, 0, &n) != SOMA_OK) return false;
   soma_idle_gap *g = isa_zalloc(&x->al, n * sizeof *g + 1);
   bool ok = g && soma_idle_gaps(x->rec, x->run->p, g, n, &n) == SOMA_OK;
   isa_buf_puts(b, "idle gaps, the largest of each engine\n");
+  /* CC sequencers have no data path, and so no gaps. */
   for (unsigned e = 0; ok && e < VM_REC_ENGINES; e++) {
     uint32_t seen = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -323,6 +339,7 @@ static bool put_path(explain *x) {
   isa_buf *b = &x->out.b;
   isa_buf_puts(b, "the path, earliest first\n");
   for (uint32_t i = 0; i < x->fold.n && vm_rec_sink_row(&x->out); i++) put_block(x, &x->fold.v[i]);
+  /* Gaps need recorded events; the path needs only the causes, which the run keeps. */
   return !x->rec || put_gaps(x);
 }
 
@@ -330,6 +347,7 @@ static bool put_all(explain *x) {
   soma_stats stats;
   soma_run_stats(x->run, &stats, sizeof stats);
   x->total = stats.time;
+  /* No event took time, so no share could be divided by the total. */
   if (!x->total) {
     isa_buf_puts(&x->out.b, "critical path: nothing took time\n");
     return true;
@@ -347,7 +365,8 @@ soma_status soma_write_explanation(const soma_run *r, const soma_recorder *rec, 
                                    void *ud) {
   if (!r || !write) return SOMA_ARG;
   explain x = {.run = r, .rec = rec, .al = r->run.al};
-  /* Without a record of causes there is nothing to explain. */
+  /* Without a record of causes there is nothing to explain.
+   * SOMA_ARG: the run was started without causes. */
   if (soma_critical_path(r, NULL, 0, &x.n) != SOMA_OK) return SOMA_ARG;
   size_t size = (size_t)x.n * sizeof *x.s + 1;
   x.s = isa_zalloc(&x.al, size);

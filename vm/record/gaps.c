@@ -32,7 +32,8 @@ static void add_gap(gaps *g, unsigned engine, unsigned kind, vm_time start, vm_t
 }
 
 /* The gaps of one engine in order of time; none if its data path did nothing. engine: numbered over
- * both cores. */
+ * both cores.
+ * begin: 0, or the first recorded event where the recorder has only a part. */
 static void find_gaps(gaps *g, unsigned engine, vm_time begin, vm_time end) {
   vm_time busy = begin;
   bool ran = false;
@@ -55,6 +56,7 @@ static void find_waits(gaps *g, unsigned engine, uint32_t first) {
     if (!vm_rec_is_wait(v) || vm_rec_track(v) != engine) continue;
     /* Gaps and waits are both in order of time. */
     while (first < g->n && g->v[first].end <= v->start) first++;
+    /* A wait may reach over several gaps, as a gap may hold several waits. */
     for (uint32_t i = first; i < g->n && g->v[i].start < v->end; i++) {
       gap *x = &g->v[i];
       vm_time from = v->start > x->start ? v->start : x->start;
@@ -69,7 +71,8 @@ static void find_waits(gaps *g, unsigned engine, uint32_t first) {
   }
 }
 
-/* A gap belongs to its longest wait if waits take half of it or more. */
+/* A gap belongs to its longest wait if waits take half of it or more.
+ * Else the sequencer itself was slow: control instructions, hazards, tables. */
 static void judge(const gaps *g, gap *x) {
   if (x->kind == SOMA_GAP_SEQUENCER && x->wait && x->waits >= (x->end - x->start) / 2) {
     bool meets = vm_rec_at(g->t.r, x->wait - 1)->kind == VM_EV_MEET;
@@ -80,6 +83,7 @@ static void judge(const gaps *g, gap *x) {
   x->waited = 0;
 }
 
+/* The largest first; ties by time, so that the order is the same everywhere. */
 static int by_length(const void *a, const void *b) {
   const gap *x = a, *y = b;
   vm_time lx = x->end - x->start, ly = y->end - y->start;
@@ -88,6 +92,7 @@ static int by_length(const void *a, const void *b) {
   return x->engine - y->engine;
 }
 
+/* ">=16", or ">=r3" where a register has the number. */
 static void put_condition(const isa_wait *w, char *out, size_t room) {
   if (w->cond < ISA_NCONDS && w->cond != ISA_WAIT_none)
     snprintf(out, room, "%s%s%u", isa_cond_text(w->cond), w->is_reg ? "r" : "", (unsigned)w->value);
@@ -98,7 +103,8 @@ static const char *file_of(const gaps *g, isa_line at) {
 }
 
 /* The engine whose instruction event u is about: an update, or the other core's wait at a
- * sendrecv. */
+ * sendrecv.
+ * What was late is described by its instruction: by name, place and queue. */
 static void describe_late(const gaps *g, const vm_rec_event *u, soma_idle_gap *out) {
   uint32_t number;
   const isa_core *core = &g->t.p->cores[u->by_core];
@@ -127,6 +133,7 @@ static soma_idle_gap describe(const gaps *g, const uint32_t *from, const gap *x)
                        .semaphore = -1,
                        .late_engine = -1,
                        .late_queue = -1};
+  /* A gap without a wait has only its times. */
   if (!x->wait) return out;
   uint32_t number;
   const vm_rec_event *w = vm_rec_at(g->t.r, x->wait - 1);
@@ -140,6 +147,7 @@ static soma_idle_gap describe(const gaps *g, const uint32_t *from, const gap *x)
                                .core = w->core ? 0 : 1,
                                .by_core = w->by_core ? 0 : 1,
                                .engine = w->part & 255u,
+                               /* On one core nobody can meet. */
                                .pc = w->value};
     if (g->t.p->ncores > 1) describe_late(g, &late, &out);
     out.late_queue = -1; /* the engine that came late */
@@ -153,6 +161,7 @@ static soma_idle_gap describe(const gaps *g, const uint32_t *from, const gap *x)
   return out;
 }
 
+/* Whom the engine waited for, as a number: put_idle adds up by it. */
 unsigned vm_rec_gap_for(const soma_idle_gap *g) {
   if (g->kind == SOMA_GAP_END) return VM_REC_FOR_END;
   if (g->kind == SOMA_GAP_SEQUENCER) return VM_REC_FOR_ITSELF;
@@ -169,6 +178,7 @@ soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_i
   *n = 0;
   if (!vm_rec_open(&g.t, r, p)) return SOMA_NOMEM;
   uint32_t *order = vm_rec_by_start(&g.t), *from = vm_rec_links(&g.t);
+  /* From 0 for a whole run: an engine that starts late has been idle since then. */
   vm_time begin = g.t.part ? g.t.begin : 0;
   g.order = order;
   for (unsigned e = 0; order && from && e < VM_REC_ENGINES; e++) {
@@ -179,6 +189,7 @@ soma_status soma_idle_gaps(const soma_recorder *r, const soma_program *p, soma_i
   }
   soma_status s = order && from && !g.failed ? SOMA_OK : SOMA_NOMEM;
   if (g.n) qsort(g.v, g.n, sizeof *g.v, by_length);
+  /* *n is the number of all gaps, so a caller can ask for the room first. */
   for (uint32_t i = 0; s == SOMA_OK && i < g.n && i < max; i++)
     out[i] = describe(&g, from, &g.v[i]);
   if (s == SOMA_OK) *n = g.n;

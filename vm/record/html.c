@@ -39,9 +39,12 @@ static const unsigned char script[] = {
 #include "viewer.js.inc"
 };
 
+/* The page counts in picoseconds: whole numbers below 2^53, which JavaScript keeps
+ * exactly, for runs of up to two and a half hours. */
 static unsigned long long ps(vm_time t) { return (unsigned long long)(t / 1000); }
 
-/* [number, name, kind, rings] of each queue, [number, name] of each semaphore. */
+/* [number, name, kind, rings] of each queue, [number, name] of each semaphore.
+ * Numbers are those over both cores, as in the events. */
 static void put_names_of_core(vm_rec_html *h, unsigned c, isa_buf *queues, isa_buf *sems) {
   const isa_core *core = &h->t.p->cores[c];
   isa_buf name;
@@ -63,7 +66,8 @@ static void put_names_of_core(vm_rec_html *h, unsigned c, isa_buf *queues, isa_b
   vm_rec_sink_part(&h->out, &name);
 }
 
-/* The text of each file, null if it is not known or is not text. */
+/* The text of each file, null if it is not known or is not text.
+ * The caller reads files, as the library opens none. */
 static void put_sources(vm_rec_html *h) {
   isa_buf *b = &h->out.b, text;
   isa_buf_puts(b, ",\n\"sources\":[");
@@ -84,6 +88,7 @@ static void put_sources(vm_rec_html *h) {
   isa_buf_puts(b, "]");
 }
 
+/* What the page knows by number: engines, queues, semaphores, files. */
 static void put_names(vm_rec_html *h) {
   isa_buf *b = &h->out.b, queues, sems;
   isa_buf_init(&queues, &h->t.al);
@@ -109,11 +114,14 @@ static void put_names(vm_rec_html *h) {
 
 static const char *space_name(unsigned space) { return space ? isa_space_name(space) : ""; }
 
+/* -1: the program has no instruction there. */
 long vm_rec_html_code_of(const vm_rec_html *h, const vm_rec_event *v) {
   uint32_t number;
   return vm_rec_insn(&h->t, v, &number) ? (long)h->code[number] - 1 : -1;
 }
 
+/* Each instruction once, however often it ran: events then name it by its place in the
+ * list. */
 void vm_rec_html_code(vm_rec_html *h, const vm_rec_event *v) {
   isa_buf *b = &h->out.b;
   uint32_t number;
@@ -123,6 +131,7 @@ void vm_rec_html_code(vm_rec_html *h, const vm_rec_event *v) {
   isa_line at = vm_rec_line(&h->t, v);
   isa_buf_printf(b, "%s\n[%u,%u,\"%s\",", h->ncode ? "," : "",
                  vm_rec_unit(v->by_core, vm_rec_engine(v)), v->pc, isa_ops[in->op].name);
+  /* 0 is not yet written, so numbers are kept plus 1. */
   isa_buf_json(b, vm_rec_operands(&h->t, v));
   isa_buf_printf(b, ",%u,%u,", at.file, at.line);
   isa_buf_json(b, ends.tensor);
@@ -185,13 +194,15 @@ static void put_events(vm_rec_html *h) {
     numbers n = numbers_of(v);
     isa_buf_printf(b, "%s%u,%u,%ld,%u,%u,%lld,%llu,%llu,%lld", i ? ",\n" : "\n", v->kind, n.engine,
                    code, n.id, n.value, (long long)(ps(v->end) - last), ps(v->end) - ps(v->start),
+                   /* A semaphore's event has no bytes: its slot carries the part. */
                    (unsigned long long)(v->kind == VM_EV_SEM ? v->part : v->bytes), ago);
     last = ps(v->end);
   }
   isa_buf_puts(b, "]");
 }
 
-/* Memory in use on a core: time since the point before in ps, bytes of SBUF, of PSUM. */
+/* Memory in use on a core: time since the point before in ps, bytes of SBUF, of PSUM.
+ * Differences instead of times: shorter text, and the page adds them up. */
 static bool put_use_of(vm_rec_html *h, unsigned core, uint64_t peak[2]) {
   isa_buf *b = &h->out.b;
   vm_rec_usage use;
@@ -232,7 +243,7 @@ static bool put_summary(vm_rec_html *h) {
   if (!vm_rec_summarise(&h->t, h->order, &s)) return false;
   isa_buf_printf(b, ",\n\"summary\":{\"active\":%llu,\"updates\":%llu,", ps(s.active),
                  (unsigned long long)s.updates);
-  if (r->has_stats)
+  if (r->has_stats) /* Instructions and flops are known from the run's figures alone. */
     isa_buf_printf(b, "\"instructions\":%llu,\"flops\":%llu,",
                    (unsigned long long)r->stats.instructions, (unsigned long long)r->stats.flops);
   isa_buf_puts(b, "\"engines\":[");
@@ -270,7 +281,8 @@ static void put_data(vm_rec_html *h) {
   isa_buf_puts(b, "}\n");
 }
 
-/* Writes the page from *at on up to a mark, and leaves *at after the mark. */
+/* Writes the page from *at on up to a mark, and leaves *at after the mark.
+ * "@style", "@data" and "@script" stand in viewer.html. */
 static void put_page_to(vm_rec_html *h, size_t *at, const char *mark) {
   size_t n = strlen(mark), i = *at;
   while (i + n <= sizeof page && memcmp(page + i, mark, n) != 0) i++;
@@ -289,6 +301,7 @@ typedef struct shown {
   uint32_t n;
 } shown;
 
+/* Everything that belongs to one run is set again: h is used for all ranks. */
 static void put_run(vm_rec_html *h, const shown *x, uint32_t i) {
   h->program = x->p[i];
   h->run = x->run[i];
@@ -298,6 +311,7 @@ static void put_run(vm_rec_html *h, const shown *x, uint32_t i) {
     h->out.b.failed = true;
     return;
   }
+  /* A number for each instruction of the program. */
   size_t codes = ((size_t)h->t.base[VM_REC_UNITS] + 1) * sizeof *h->code;
   h->order = vm_rec_by_start(&h->t);
   h->from = vm_rec_links(&h->t);
@@ -314,6 +328,7 @@ static void put_run(vm_rec_html *h, const shown *x, uint32_t i) {
   vm_rec_close(&h->t);
 }
 
+/* Style, data, then the scripts in the order in which they use one another. */
 static void put_all(vm_rec_html *h, const shown *x) {
   size_t at = 0;
   put_page_to(h, &at, "@style");
@@ -341,7 +356,8 @@ static void put_all(vm_rec_html *h, const shown *x) {
 static soma_status write_shown(const shown *x, const soma_page_options *options,
                                soma_write_fn write, void *ud) {
   soma_page_options o = SOMA_PAGE_OPTIONS_INIT;
-  /* An older caller has a shorter struct. */
+  /* An older caller has a shorter struct.
+   * size itself must be there, and no more than this version knows. */
   if (options && (options->size < sizeof(size_t) || options->size > sizeof o)) return SOMA_ARG;
   if (options) memcpy(&o, options, options->size);
   vm_rec_html h = {.title = o.title ? o.title : "", .source = o.source, .source_ud = o.source_ud};

@@ -3,17 +3,20 @@
  * changes them. */
 #include "record.h"
 
+/* The page lists what a person can look through; sums have all. */
 enum { GAPS_MOST = 200 }; /* the most that are listed; all are in the sums */
 
 static unsigned long long ps(vm_time t) { return (unsigned long long)(t / 1000); }
 
 /* ---- Figures ------------------------------------------------------------------------------ */
 
+/* Negative figures do not exist; what is unknown is 0. */
 static unsigned long long times(double v, double by) {
   return v > 0 ? (unsigned long long)(v * by + 0.5) : 0;
 }
 
-/* For each engine. The recorder has what both cores did together; the run knows what each did. */
+/* For each engine. The recorder has what both cores did together; the run knows what each did.
+ * Figures of one core need that core's statistics. */
 static void put_utilization(vm_rec_html *h, const soma_figures *both) {
   isa_buf *b = &h->out.b;
   unsigned cores = h->t.p->ncores;
@@ -27,7 +30,8 @@ static void put_utilization(vm_rec_html *h, const soma_figures *both) {
   }
 }
 
-/* Ratios in millionths, flops and bytes per second, intensities in thousandths. */
+/* Ratios in millionths, flops and bytes per second, intensities in thousandths.
+ * Numbers without a fraction: JSON of any locale. */
 static void put_figures(vm_rec_html *h) {
   isa_buf *b = &h->out.b;
   const soma_stats *s = &h->t.r->stats;
@@ -62,7 +66,8 @@ static uint32_t own_segments(soma_path_segment *v, uint32_t all) {
   for (uint32_t i = 0; i < all; i++) {
     soma_path_segment s = v[i];
     bool away = n && v[n - 1].rank >= 0;
-    /* Segments of other ranks in a row become one. */
+    /* Segments of other ranks in a row become one.
+     * Both on other ranks: the page shows one step "other ranks". */
     if (s.rank >= 0 && away) {
       v[n - 1].end = s.end;
       continue;
@@ -73,6 +78,7 @@ static uint32_t own_segments(soma_path_segment *v, uint32_t all) {
       v[n - 1].core = s.core;
       v[n - 1].pc = s.pc;
     }
+    /* It has no engine of this rank's. */
     if (s.rank >= 0) {
       s.kind = SOMA_PATH_DELAY;
       s.dma_engine = s.queue = s.semaphore = -1;
@@ -96,6 +102,7 @@ bool vm_rec_html_open_path(vm_rec_html *h) {
 
 void vm_rec_html_drop_path(vm_rec_html *h) { isa_free(&h->t.al, h->path, path_bytes(h->room)); }
 
+/* The page names a step by its instruction, as it names an event. */
 static vm_rec_event instruction_of(const soma_path_segment *s) {
   return (vm_rec_event){.kind = VM_EV_INSN,
                         .core = s->core & 1u,
@@ -116,7 +123,8 @@ enum { CAUSES_MOST = 32 };
 static unsigned number_of(const char *cause, const char *seen[CAUSES_MOST], unsigned *n) {
   unsigned i = 0;
   while (i < *n && seen[i] != cause) i++;
-  /* Causes are static strings: their addresses tell them apart. */
+  /* Causes are static strings: their addresses tell them apart.
+   * More than 32 causes would all have the number 32: there are a dozen. */
   if (i == *n && *n < CAUSES_MOST) seen[(*n)++] = cause;
   return i;
 }
@@ -141,10 +149,12 @@ static void put_path(vm_rec_html *h) {
     last = ps(s->end);
   }
   isa_buf_puts(b, "],\"causes\":[");
+  /* Only the causes that were seen, in the order of their numbers. */
   for (unsigned i = 0; i < n; i++) {
     isa_buf_puts(b, i ? "," : "");
     isa_buf_json(b, seen[i]);
   }
+  /* Repeats of the path: (first step, steps, rounds). */
   isa_buf_puts(b, "],\"blocks\":[");
   vm_rec_fold fold;
   if (!vm_rec_fold_path(&h->t.al, h->path, h->npath, &fold)) b->failed = true;
@@ -168,6 +178,7 @@ static void put_idle_sums(vm_rec_html *h, const soma_idle_gap *g, uint32_t n) {
       idle[vm_rec_gap_for(&g[i])] += g[i].end - g[i].start;
       count[vm_rec_gap_for(&g[i])]++;
     }
+    /* Pairs without a gap are left out: there are about a hundred. */
     for (unsigned w = 0; w < VM_REC_FOR_ALL; w++) {
       if (!count[w]) continue;
       isa_buf_printf(b, "%s[%u,%u,%llu,%u]", between, e, w, ps(idle[w]), count[w]);
@@ -185,13 +196,15 @@ static void put_gap(vm_rec_html *h, const soma_idle_gap *g) {
                          .by_core = g->core & 1u,
                          .engine = (unsigned)g->engine & 255,
                          .pc = g->pc},
-               late = waited;
+               /* Made from the same struct, with the other place. */
+      late = waited;
   late.core = late.by_core = g->late_core & 1u;
   late.engine = (unsigned)g->late_engine & 255;
   late.pc = g->late_pc;
   int sem = g->semaphore < 0 ? -1 : (int)vm_rec_sem(g->core, (unsigned)g->semaphore);
   isa_buf_printf(b, "[%u,%u,%llu,%llu,%llu,%d,\"%s\",%u,%ld,%ld]", vm_rec_unit(g->core, g->engine),
                  vm_rec_gap_for(g), ps(g->start), ps(g->end) - ps(g->start), ps(g->waited), sem,
+                 /* Without a wait nothing waited; -1 there. */
                  g->condition, g->reached, g->waited ? vm_rec_html_code_of(h, &waited) : -1,
                  g->late_engine < 0 ? -1 : vm_rec_html_code_of(h, &late));
 }
@@ -235,6 +248,7 @@ static void put_mark(isa_buf *b, const mark *m) {
   isa_buf_json(b, m->text);
   isa_buf_puts(b, ",[");
   if (f) isa_buf_printf(b, "[%u,%u,%llu]", f->engine, f->pc, ps(f->time));
+  /* A race has two places, most findings one. */
   if (f && f->other_engine < VM_REC_UNITS)
     isa_buf_printf(b, ",[%u,%u,%llu]", f->other_engine, f->other_pc, ps(f->other_time));
   isa_buf_puts(b, "]]");
@@ -250,6 +264,7 @@ static void put_marks(vm_rec_html *h) {
   soma_run_fault(h->run, &fault);
   isa_buf_printf(b, ",\n\"findings\":%llu,\"marks\":[",
                  (unsigned long long)soma_run_findings(h->run));
+  /* SOMA_CHECK: the findings follow, and the first of them is the fault. */
   if (fault.status != SOMA_OK && fault.status != SOMA_CHECK) {
     int engine = fault.engine < 0
                      ? -1
@@ -274,8 +289,8 @@ static void put_ran(vm_rec_html *h) {
   isa_buf_puts(b, ",\n\"ran\":[");
   for (unsigned c = 0; c < h->t.p->ncores; c++) {
     soma_stats s = h->t.r->stats;
-    if (h->run)
-      soma_core_stats(h->run, c, &s, sizeof s);
+    if (h->run) soma_core_stats(h->run, c, &s, sizeof s);
+    /* Without the run only the sum over cores is known, which tells nothing of each. */
     else if (h->t.p->ncores > 1 || !h->t.r->has_stats)
       continue;
     for (unsigned e = 0; e < ISA_NENGINES; e++) {

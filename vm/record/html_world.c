@@ -3,6 +3,7 @@
 #include "record.h"
 
 static unsigned long long ps(vm_time t) { return (unsigned long long)(t / 1000); }
+/* A rate as MB/s, from GB/s. */
 static unsigned long long milli(double v) {
   return v > 0 ? (unsigned long long)(v * 1000 + 0.5) : 0;
 }

@@ -36,11 +36,13 @@ static const vm_rec_event *at(const links *l, uint32_t index1) {
   return vm_rec_at(l->t->r, index1 - 1);
 }
 
+/* Sorted, equal differences lie next to one another. */
 static int by_value(const void *a, const void *b) {
   vm_time x = *(const vm_time *)a, y = *(const vm_time *)b;
   return x < y ? -1 : x > y;
 }
 
+/* An update of the other core's semaphore takes another time. */
 static bool is_remote(const vm_rec_event *v) { return v->core != v->by_core; }
 
 static void note_last(links *l) {
@@ -48,7 +50,8 @@ static void note_last(links *l) {
   for (uint32_t i = 0; i < l->t->n; i++) {
     const vm_rec_event *v = vm_rec_at(l->t->r, i);
     const isa_insn *in = vm_rec_insn(l->t, v, &number);
-    /* The last share of each instruction, and the last update by one of its rings. */
+    /* The last share of each instruction, and the last update by one of its rings.
+     * Overwritten by each one: what stays is the last. */
     if (in && v->kind == VM_EV_DMA)
       l->places[number].last_dma = v->end;
     else if (in && v->kind == VM_EV_SEM && isa_op_is_dma(in->op))
@@ -56,7 +59,8 @@ static void note_last(links *l) {
   }
 }
 
-/* Most places end with the update of their last share: the most common difference is the delay. */
+/* Most places end with the update of their last share: the most common difference is the delay.
+ * The most frequent one: a place whose last share was not recorded gives a wrong one. */
 static bool find_delay(links *l, bool remote) {
   uint32_t places = l->t->base[VM_REC_UNITS], n = 0, best = 0;
   vm_time *diff = isa_zalloc(&l->t->al, ((size_t)places + 1) * sizeof *diff);
@@ -87,6 +91,7 @@ static uint32_t wait_before(const links *l, const place *p, vm_time start, uint3
   return w && (!previous || at(l, previous)->start < at(l, w)->end) ? w : 0;
 }
 
+/* Shares signal in the order of their ends, so the first that fits is the one. */
 static uint32_t share_of_update(links *l, place *p, const vm_rec_event *v) {
   vm_time delay = l->delay[is_remote(v)], t = v->start;
   /* Shares whose updates were not recorded are passed. */
@@ -101,10 +106,12 @@ static uint32_t update_from(links *l, place *p, const isa_insn *in, const vm_rec
   if (isa_op_is_dma(in->op)) return share_of_update(l, p, v);
   /* A data path's update follows from its instruction. */
   if (!isa_op_is_control(in->op)) return p->insn;
+  /* A control instruction has no event: its update follows from the wait before it. */
   bool later = !p->sem || (p->wait && at(l, p->wait)->end > at(l, p->sem)->start);
   return later ? p->wait : 0;
 }
 
+/* A later round of the same place must not take the wait of an earlier one. */
 static void link_insn(links *l, place *p, const isa_insn *in, uint32_t i, const vm_rec_event *v) {
   l->from[i] = wait_before(l, p, v->start, p->insn);
   if (in->upd.at_read) /* Its @read updates came before its end: they are linked now. */
@@ -115,6 +122,7 @@ static void link_insn(links *l, place *p, const isa_insn *in, uint32_t i, const 
 }
 
 static void link_share(links *l, place *p, uint32_t i, const vm_rec_event *v) {
+  /* Rings run beside one another: each follows from its own last share. */
   uint32_t *ring = &p->ring[v->engine % ISA_NDMA];
   uint32_t trigger = l->transfers.v[l->transfers.of[i]].trigger;
   l->from[i] = trigger ? trigger : wait_before(l, p, v->start, *ring);
@@ -135,10 +143,12 @@ static uint32_t later_of_meeting(const links *l, uint32_t i, const vm_rec_event 
 
 static void link_event(links *l, uint32_t i) {
   const vm_rec_event *v = vm_rec_at(l->t->r, i);
+  /* Semaphores of both cores in one array. */
   uint32_t *sem = v->id < ISA_NSEMS ? &l->sem[vm_rec_sem(v->core, v->id)] : NULL;
   uint32_t number;
   const isa_insn *in = vm_rec_insn(l->t, v, &number);
   place *p = in ? &l->places[number] : NULL;
+  /* The order of the cases is that of the table at the top of the file. */
   if (vm_rec_is_wait(v)) {
     l->from[i] = v->kind == VM_EV_MEET ? later_of_meeting(l, i, v) : sem ? *sem : 0;
     if (p) {
@@ -169,6 +179,7 @@ uint32_t *vm_rec_links(const vm_rec_view *t) {
   l.from = vm_rec_new_array(t, sizeof *l.from);
   l.chain = vm_rec_new_array(t, sizeof *l.from);
   bool known = vm_rec_transfers_of(t, &l.transfers);
+  /* Two passes: the delay must be known before updates can be given to shares. */
   if (l.places && l.from && l.chain) note_last(&l);
   if (known && l.places && l.from && l.chain && find_delay(&l, false) && find_delay(&l, true)) {
     for (uint32_t i = 0; i < t->n; i++) link_event(&l, i);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A value is written once or in parts, then read; the next write begins another one. */
 typedef struct life { /* of a tile's current value */
   bool live, read;
   vm_time start, last;
@@ -29,6 +30,7 @@ static void add_change(const vm_rec_view *t, changes *c, vm_time at, int64_t byt
     c->v[c->n++] = (change){at, bytes, mem};
 }
 
+/* The tile as a whole, also where a part of it was written. */
 static void end_life(const vm_rec_view *t, changes *c, uint32_t tile, const life *l) {
   const isa_tile *row = &t->p->tiles[tile];
   int64_t bytes = (int64_t)row->bytes * row->shape[0];
@@ -37,6 +39,7 @@ static void end_life(const vm_rec_view *t, changes *c, uint32_t tile, const life
   add_change(t, c, l->last, -bytes, mem);
 }
 
+/* A write that comes while the last read still runs does not end the value. */
 static void use_tile(const vm_rec_view *t, changes *c, life *lives, uint32_t tile, bool writes,
                      const vm_rec_event *v) {
   life *l = &lives[tile];
@@ -59,6 +62,7 @@ static void use_event(const vm_rec_view *t, unsigned core, changes *c, life *liv
   const isa_insn *in = vm_rec_insn(t, v, &number);
   if (!in || (v->kind != VM_EV_INSN && v->kind != VM_EV_DMA)) return;
   uint32_t n = vm_rec_accesses(t->p, v->by_core, in, a);
+  /* Two rounds over the accesses: an instruction reads before it writes. */
   for (int writes = 0; writes < 2; writes++)
     for (uint32_t i = 0; i < n; i++)
       if (a[i].writes == (bool)writes && a[i].ap->space != ISA_HBM && a[i].ap->base &&
@@ -74,6 +78,7 @@ static int by_time(const void *a, const void *b) {
                                                             appears */
 }
 
+/* Changes in order of time give the use at each moment. */
 static bool add_up(const vm_rec_view *t, changes *c, vm_rec_usage *out) {
   uint64_t now[2] = {0, 0};
   qsort(c->v, c->n, sizeof *c->v, by_time);
@@ -90,6 +95,7 @@ static bool add_up(const vm_rec_view *t, changes *c, vm_rec_usage *out) {
   return true;
 }
 
+/* For one core: a tile has a place in each core's memory. */
 bool vm_rec_usage_of(const vm_rec_view *t, const uint32_t *by_start, unsigned core,
                      vm_rec_usage *out) {
   size_t size = (size_t)t->p->ntiles * sizeof(life) + 1;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+/* max is lowered when memory runs out, so clearing sets it again. */
 static void set_limit(soma_recorder *r) {
   uint64_t most = UINT32_MAX - 1; /* an index + 1 fits in 32 bits */
   r->max = (uint32_t)(r->o.max_events && r->o.max_events < most ? r->o.max_events : most);
@@ -28,7 +29,8 @@ soma_status soma_recorder_new(const soma_recorder_options *options, soma_recorde
   return SOMA_OK;
 }
 
-/* Copies of the world's rows, which the recorder owns. */
+/* Copies of the world's rows, which the recorder owns.
+ * The world may be freed before the recorder: rows are copied. */
 static void forget_links(soma_recorder *r) {
   isa_free(&r->al, r->links, r->nlinks * sizeof *r->links);
   isa_free(&r->al, r->passes, r->npasses * sizeof *r->passes);
@@ -64,6 +66,7 @@ soma_status soma_recorder_links(soma_recorder *r, const struct soma_world *w) {
   if (!n || !k) return SOMA_OK;
   r->nlinks = n;
   r->npasses = k;
+  /* Set before the allocation: on failure forget_links frees what there is. */
   r->links = isa_zalloc(&r->al, n * sizeof *r->links);
   r->passes = isa_zalloc(&r->al, k * sizeof *r->passes);
   if (!r->links || !r->passes) {
@@ -86,6 +89,7 @@ void soma_recorder_free(soma_recorder *r) {
   isa_free(&al, r, sizeof *r);
 }
 
+/* Blocks stay: the next run will need them again. */
 void soma_recorder_clear(soma_recorder *r) {
   if (!r) return;
   r->n = r->first = 0;
@@ -99,6 +103,7 @@ void soma_recorder_clear(soma_recorder *r) {
 uint64_t soma_recorder_count(const soma_recorder *r) { return r ? r->n : 0; }
 uint64_t soma_recorder_dropped(const soma_recorder *r) { return r ? r->dropped : 0; }
 
+/* Filters are asked before anything is stored. */
 static bool wanted(const soma_recorder_options *o, const soma_event *e) {
   /* A share is filtered by the engine that triggered it. */
   uint32_t engine = e->kind == SOMA_EV_DMA ? e->value : e->engine;
@@ -113,6 +118,7 @@ static bool wanted(const soma_recorder_options *o, const soma_event *e) {
 }
 
 static bool add_block(soma_recorder *r) {
+  /* Blocks do not move, so a recorder of gigabytes never copies itself. */
   if (r->nblocks == r->cap_blocks &&
       !isa_array_grow(&r->al, &r->blocks, r->nblocks, &r->cap_blocks, sizeof *r->blocks))
     return false;
@@ -133,7 +139,8 @@ static vm_rec_event *next_place(soma_recorder *r) {
     r->dropped++;
     /* Without keep_last the first events stay; a limit that memory has set may be 0. */
     if (!r->o.keep_last || !r->max) return NULL;
-    /* The oldest makes room. */
+    /* The oldest makes room.
+     * The ring: first moves on, and what it pointed to is written over. */
     at = r->first;
     r->first = at + 1 < r->max ? at + 1 : 0;
   }
@@ -143,6 +150,7 @@ static vm_rec_event *next_place(soma_recorder *r) {
 void soma_recorder_event(void *recorder, const soma_event *e) {
   soma_recorder *r = recorder;
   vm_rec_event *v = r && e && wanted(&r->o, e) ? next_place(r) : NULL;
+  /* Fields are narrowed to the event's bits; what they hold has been checked above. */
   if (v)
     *v = (vm_rec_event){.start = e->start,
                         .end = e->end,
@@ -158,6 +166,7 @@ void soma_recorder_event(void *recorder, const soma_event *e) {
 }
 
 void soma_recorder_stats(soma_recorder *r, const soma_stats *s, size_t n) {
+  /* A shorter struct leaves the later figures 0. */
   if (!r || !s) return;
   memset(&r->stats, 0, sizeof r->stats);
   /* The callers' struct may be shorter or longer. */
@@ -173,6 +182,7 @@ static const char *name_of(const isa_program *p, const vm_rec_event *v) {
     return v->id < ISA_NSEMS ? core->sem_names[v->id] : NULL;
   if (v->kind == VM_EV_TABLE) return isa_ops[ISA_OP_load_act_table].name;
   if ((v->kind == VM_EV_INSN || v->kind == VM_EV_MEET) && v->engine < ISA_NSEQS &&
+      /* A program other than the recorded one may be shorter. */
       v->pc < by->code[v->engine].n)
     return isa_ops[by->code[v->engine].insns[v->pc].op].name;
   return NULL;
@@ -181,6 +191,7 @@ static const char *name_of(const isa_program *p, const vm_rec_event *v) {
 soma_status soma_recorder_get(const soma_recorder *r, const soma_program *p, uint64_t i,
                               soma_event *out) {
   if (!r || !p || !out) return SOMA_ARG;
+  /* Events are numbered from the oldest that is kept. */
   if (i >= r->n) return SOMA_ARG;
   const vm_rec_event *v = vm_rec_at(r, (uint32_t)i);
   vm_rec_view t = {.r = r, .p = p->p};

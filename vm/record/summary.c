@@ -16,6 +16,7 @@ typedef struct busy_ends {
   vm_time engine[VM_REC_UNITS], dge[VM_REC_QUEUES], dma, any;
 } busy_ends;
 
+/* Work of a data path, by its own engine and by all together. */
 static void add_work(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u, const vm_rec_event *v) {
   uint32_t number;
   const isa_insn *in = v->kind == VM_EV_INSN ? vm_rec_insn(t, v, &number) : NULL;
@@ -35,6 +36,7 @@ static void add_work(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u, cons
 static void add_share(const vm_rec_view *t, vm_rec_summary *s, busy_ends *u,
                       const vm_rec_event *v) {
   const isa_core *core = &t->p->cores[v->core];
+  /* A queue that the program lacks counts as one of static transfers. */
   unsigned q = v->id < core->nqueues ? core->queues[v->id].dge % VM_REC_QUEUES : ISA_DGE_none;
   vm_rec_ends ends = vm_rec_ends_of(t, v);
   s->dge[q].count++;
@@ -53,6 +55,7 @@ bool vm_rec_summarise(const vm_rec_view *t, const uint32_t *by_start, vm_rec_sum
   busy_ends u = {0};
   memset(s, 0, sizeof *s);
   vm_rec_transfers transfers;
+  /* Transfers, unlike events, must be put together first. */
   if (!vm_rec_transfers_of(t, &transfers)) return false;
   s->dma_transfers = transfers.n;
   vm_rec_transfers_free(t, &transfers);

@@ -14,10 +14,12 @@ const char *soma_table_name(soma_table t) {
 }
 
 /* ---- Cells -------------------------------------------------------------------------------- */
+/* A file of CSV and one of JSON lines have the same cells in the same order. */
 
 /* Begins a cell; false if only the name was wanted. */
 static bool cell(table *w, const char *name) {
   isa_buf *b = &w->out.b;
+  /* The comma of CSV and the brace of an object both stand before a cell. */
   isa_buf_puts(b, w->first ? (w->mode == VM_REC_JSON_ROW ? "{" : "") : ",");
   w->first = false;
   if (w->mode == VM_REC_JSON_ROW)
@@ -46,6 +48,8 @@ static void put_units(table *w, const char *name, vm_time t, int digits) {
   if (cell(w, name)) vm_rec_put_time(&w->out.b, t, digits);
 }
 
+/* Without anything to divide by the ratio is 0, not a NaN, which CSV readers take for a
+ * text. */
 static void put_percent(table *w, const char *name, double num, double den) {
   if (cell(w, name)) isa_buf_printf(&w->out.b, "%.6g", den > 0 ? 100 * num / den : 0.0);
 }
@@ -68,13 +72,15 @@ void vm_rec_cell_str(table *w, const char *name, const char *s) {
   }
 }
 
-/* start_ts and similar columns: whole nanoseconds, so that end - start is the duration. */
+/* start_ts and similar columns: whole nanoseconds, so that end - start is the duration.
+ * Rounded down one by one: a duration rounded by itself could differ from end - start. */
 void vm_rec_cell_span(table *w, vm_time start, vm_time end) {
   vm_rec_cell_u64(w, "start_ts", start / VM_NS);
   vm_rec_cell_u64(w, "end_ts", end / VM_NS);
   vm_rec_cell_u64(w, "duration_ns", end / VM_NS - start / VM_NS);
 }
 
+/* In femtoseconds, as the clock has them; the columns before are the vendor's. */
 void vm_rec_cell_exact(table *w, vm_time start, vm_time end) {
   vm_rec_cell_u64(w, "start_fs", start);
   vm_rec_cell_u64(w, "duration_fs", end - start);
@@ -90,6 +96,7 @@ const char *vm_rec_place_text(table *w, const vm_rec_event *v) {
   return isa_buf_str(&w->text);
 }
 
+/* "S[3] (loaded)": number and name. */
 static const char *sem_text(table *w, unsigned core, uint32_t id) {
   w->text.len = 0;
   isa_buf_printf(&w->text, "S[%u] (", id);
@@ -104,13 +111,15 @@ static const char *queue_text(table *w, const vm_rec_event *v) {
   return isa_buf_str(&w->text);
 }
 
-/* The transfer that a trigger started. */
+/* The transfer that a trigger started.
+ * Columns of a trigger's transfer in the table of instructions. */
 static void trigger_cells(table *w, uint32_t i, const vm_rec_event *v) {
   const isa_core *core = &w->t.p->cores[v->core];
   const vm_rec_transfer *x = &w->transfers.v[w->transfers.of[i]];
   uint32_t rings = v->id < core->nqueues ? core->queues[v->id].rings : 0;
   vm_rec_cell_u64(w, "packet_aggregation_id", w->transfers.of[i]);
   vm_rec_cell_str(w, "queue_name", queue_text(w, v));
+  /* Shares may be left out by the recorder's filter: then their times are not known. */
   if (x->shares) {
     vm_rec_cell_u64(w, "dma_trigger_start_ts", x->start / VM_NS);
     vm_rec_cell_u64(w, "dma_trigger_end_ts", x->end / VM_NS);
@@ -140,6 +149,7 @@ static void no_trigger_cells(table *w) {
 static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
   uint32_t number;
   const isa_insn *in = vm_rec_insn(&w->t, v, &number);
+  /* from: NULL while the header is written. */
   uint32_t wait = w->from ? w->from[i] : 0;
   const vm_rec_event *before = wait ? vm_rec_at(w->t.r, wait - 1) : v;
   vm_rec_cell_span(w, v->start, v->end);
@@ -151,6 +161,7 @@ static void instruction_row(table *w, uint32_t i, const vm_rec_event *v) {
   vm_rec_cell_u64(w, "id", i);
   vm_rec_cell_u64(w, "pc", v->pc);
   vm_rec_cell_u64(w, "evt_wait_time_ns", wait ? (before->end - before->start) / VM_NS : 0);
+  /* The number of the event, with which the other tables name it. */
   vm_rec_cell_str(w, "nki_source_location", vm_rec_place_text(w, v));
   vm_rec_cell_exact(w, v->start, v->end);
   if (v->kind == VM_EV_TRIGGER && v->id < ISA_MAX_QUEUES)
@@ -175,6 +186,7 @@ typedef struct packet {
   const char *variable;
 } packet;
 
+/* A share or a semaphore's 4 bytes; the vendor's profiler calls both packets. */
 static void packet_row(table *w, uint32_t id, const packet *k) {
   vm_rec_cell_span(w, k->start, k->end);
   vm_rec_cell_u64(w, "pcore_idx", k->core);
@@ -188,9 +200,11 @@ static void packet_row(table *w, uint32_t id, const packet *k) {
   vm_rec_cell_u64(w, "read_bytes", k->bytes);
   vm_rec_cell_u64(w, "write_bytes", k->bytes);
   vm_rec_cell_u64(w, "transfer_bytes", k->bytes);
+  /* Bytes per second: times are in femtoseconds. */
   vm_rec_cell_ratio(w, "throughput", (double)k->bytes * 1e15, (double)(k->end - k->start));
   vm_rec_cell_str(w, "queue_type", queue_type(w, k->core, k->queue));
   vm_rec_cell_str(w, "variable", k->variable);
+  /* An event with nothing but the queue, for its text. */
   vm_rec_event of_queue = {.core = k->core & 1, .id = k->queue};
   vm_rec_cell_str(w, "queue_name", queue_text(w, &of_queue));
   vm_rec_cell_u64(w, "queue_idx", k->queue);
@@ -205,12 +219,14 @@ static vm_time written_at(const table *w, const vm_rec_event *v) {
 
 static void dma_row(table *w, uint32_t i, const vm_rec_event *v) {
   packet k = {v->start, v->end, v->bytes, v->core, v->id, v->engine, 0, ""};
+  /* A ring's write is an event of the semaphore; its share is another event. */
   if (vm_rec_written_by_ring(v, &k.queue, &k.ring)) {
     const vm_rec_event *share = w->from[i] ? vm_rec_at(w->t.r, w->from[i] - 1) : v;
     /* The write itself takes no time in the model. */
     k.start = k.end = written_at(w, v);
     k.bytes = 4;
     k.core = v->by_core;
+    /* Ring r is served by DMA engine r. */
     k.transfer = share->kind == VM_EV_DMA ? w->transfers.of[w->from[i] - 1] + 1u : 0;
     k.variable = sem_text(w, v->core, v->id);
   } else {
@@ -222,6 +238,7 @@ static void dma_row(table *w, uint32_t i, const vm_rec_event *v) {
   packet_row(w, i, &k);
 }
 
+/* Names as the vendor's profiler has them. */
 static const char *update_type(const isa_insn *in) {
   static const char *const names[ISA_NUPDS] = {
       [ISA_UPD_none] = "none",       [ISA_UPD_inc] = "sem_inc",     [ISA_UPD_dec] = "sem_dec",
@@ -241,6 +258,7 @@ static void update_row(table *w, uint32_t i, const vm_rec_event *v) {
   vm_rec_cell_str(w, "id", sem_text(w, v->core, v->id));
   vm_rec_cell_u64(w, "value", v->value);
   vm_rec_cell_str(w, "update_source",
+                  /* AXI: the bus on which a DMA engine writes. */
                   in && isa_op_is_dma(in->op) ? "AXI"
                   : v->engine < ISA_NENGINES  ? sources[v->engine]
                   : v->engine < ISA_NSEQS     ? isa_engines[v->engine].name
@@ -273,6 +291,7 @@ static void summary_engine(table *w, const vm_rec_summary *s, unsigned e, vm_tim
 #undef FIELDS
   vm_time sum = 0, active = 0; /* of both cores, with the percentage of the total of both */
   uint64_t count = 0;
+  /* Engine e of core 0, then the same one of core 1. */
   for (unsigned u = e; u < VM_REC_ENGINES; u += ISA_NENGINES) {
     sum += s->engine[u].sum;
     active += s->engine[u].active;
@@ -282,6 +301,8 @@ static void summary_engine(table *w, const vm_rec_summary *s, unsigned e, vm_tim
   put_units(w, fields[e][1], active, 15);
   put_percent(w, fields[e][2], (double)active, (double)total * w->t.p->ncores);
   vm_rec_cell_u64(w, fields[e][3],
+                  /* The figures of a run count every instruction; events may be only a
+                   * part. */
                   w->t.r->has_stats ? w->t.r->stats.engine[e].instructions : count);
   if (!w->t.r->has_stats) return;
   soma_figures f;
@@ -371,6 +392,7 @@ static void summary_row(table *w, const vm_rec_summary *s, const uint64_t peak[2
 typedef void row_fn(table *w, uint32_t i, const vm_rec_event *v);
 
 static void header_row(table *w, row_fn *row) {
+  /* An event of no kind of its own, for calls that only ask for names. */
   vm_rec_event none = {.engine = UINT8_MAX, .kind = VM_EV_DMA, .value = UINT32_MAX};
   uint32_t *from = w->from, *of = w->transfers.of;
   if (w->mode != VM_REC_HEADER) return;
@@ -387,6 +409,7 @@ static void event_rows(table *w, unsigned kinds, row_fn *row) {
   header_row(w, row);
   for (uint32_t k = 0; k < w->t.n && vm_rec_sink_row(&w->out); k++) {
     const vm_rec_event *v = vm_rec_at(w->t.r, w->order[k]);
+    /* kinds: a bit for each. */
     if (!(kinds >> v->kind & 1)) continue;
     row(w, w->order[k], v);
     vm_rec_end_row(w);
@@ -410,6 +433,7 @@ static void packet_rows(table *w) {
   while (vm_rec_sink_row(&w->out)) {
     const vm_rec_event *a = next_packet(w, &share, false), *b = next_packet(w, &write, true);
     if (!a && !b) return;
+    /* A share first where both come at once: its write follows from it. */
     if (a && (!b || a->start < written_at(w, b)))
       dma_row(w, w->order[share++], a);
     else
@@ -423,6 +447,7 @@ static void active_rows(table *w) {
     active_row(w, 0, 0, 0);
     w->mode = VM_REC_CSV_ROW;
   }
+  /* For each engine by itself: spans of one are unions of its own events alone. */
   for (unsigned e = 0; e < VM_REC_ENGINES; e++) {
     vm_time start = 0, end = 0;
     bool open = false;
@@ -439,6 +464,7 @@ static void active_rows(table *w) {
   }
 }
 
+/* The larger of the two cores' peaks: a partition's limit holds for each. */
 static bool peaks(table *w, uint64_t peak[2]) {
   for (unsigned core = 0; core < w->t.p->ncores; core++) {
     vm_rec_usage use;
@@ -457,6 +483,7 @@ static void summary_rows(table *w) {
     return;
   }
   if (w->mode == VM_REC_HEADER) {
+    /* Once for the names: summary_row knows which columns there are. */
     summary_row(w, &s, peak);
     w->mode = VM_REC_CSV_ROW;
   }

@@ -6,6 +6,8 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+/* NULL for a pc that the program does not have: recorders can be shown with another
+ * program. */
 static const isa_insn *insn_at(const vm_rec_table *w, unsigned core, unsigned engine, uint32_t pc) {
   const isa_code *code = &w->t.p->cores[core].code[engine];
   return pc < code->n ? &code->insns[pc] : NULL;
@@ -13,7 +15,8 @@ static const isa_insn *insn_at(const vm_rec_table *w, unsigned core, unsigned en
 
 /* ---- CcOp --------------------------------------------------------------------------------- */
 
-/* "AllReduce" of all_reduce. */
+/* "AllReduce" of all_reduce.
+ * The profiler's spelling of our mnemonic. */
 static const char *camel(vm_rec_table *w, const char *name) {
   bool begins = true;
   w->text.len = 0;
@@ -25,7 +28,8 @@ static const char *camel(vm_rec_table *w, const char *name) {
   return isa_buf_str(&w->text);
 }
 
-/* Elements of all patterns of a list, and their type. */
+/* Elements of all patterns of a list, and their type.
+ * As many on each rank, whatever shape the patterns have. */
 static uint64_t elements(const vm_rec_table *w, unsigned core, isa_ref list, unsigned *dtype) {
   const uint32_t *of = isa_program_list(w->t.p, list, ISA_K_APS);
   uint64_t n = 0;
@@ -49,11 +53,13 @@ static const char *lists_text(vm_rec_table *w, const isa_group *g) {
   return isa_buf_str(&w->text);
 }
 
-/* c: NULL, only names. */
+/* c: NULL, only names.
+ * All that is not recorded is worked out from the program's instruction. */
 static void op_row(vm_rec_table *w, const soma_collective *c, uint32_t id) {
   const soma_collective none = {.op = "", .algorithm = ""};
   const isa_insn *in = c ? insn_at(w, c->core, c->engine, c->pc) : NULL;
   isa_collective u = in ? isa_collective_of(in) : (isa_collective){.group = -1};
+  /* 1: some type, so that the header has names. */
   unsigned dtype = 1;
   if (!c) c = &none;
   uint64_t src = elements(w, c->core, u.srcs, &dtype), dst = elements(w, c->core, u.dsts, &dtype);
@@ -64,6 +70,7 @@ static void op_row(vm_rec_table *w, const soma_collective *c, uint32_t id) {
   vm_rec_cell_u64(w, "num_elements", src > dst ? src : dst);
   vm_rec_cell_str(w, "dtype", isa_dtypes[dtype].name);
   vm_rec_cell_u64(w, "op_id", id);
+  /* The same stream of two cores is two streams. */
   vm_rec_cell_u64(w, "stream_id", c->core * 256u + u.stream);
   vm_rec_cell_u64(w, "stream_index", u.stream);
   vm_rec_cell_str(w, "trigger_engine", isa_engines[c->engine].name);
@@ -109,6 +116,7 @@ void vm_rec_cc_ops(vm_rec_table *w) {
 }
 
 /* ---- CcInstruction ------------------------------------------------------------------------ */
+/* A row for each wait and trigger of a CC sequencer. */
 
 /* What is looked for at each event of a CC sequencer. */
 typedef struct places {
@@ -123,6 +131,7 @@ static int compare_places(const soma_collective *a, const soma_collective *b) {
   return a->pc < b->pc ? -1 : a->pc > b->pc;
 }
 
+/* Sorted once, so that each event finds its collective by halving. */
 static int by_place(const void *x, const void *y) {
   const soma_collective *a = *(const soma_collective *const *)x,
                         *b = *(const soma_collective *const *)y;
@@ -139,7 +148,8 @@ static bool find_blocks(const vm_rec_table *w, unsigned core, unsigned k, places
   isa_point at = {0};
   if (!(x->of[core][k] = isa_zalloc(&w->t.al, code->n * sizeof at))) return code->n == 0;
   for (uint32_t pc = 0; pc < code->n; pc++) {
-    /* A block reaches to the next wait_start. */
+    /* A block reaches to the next wait_start.
+     * Up to its wait_start a sequencer belongs to the block before, or to none. */
     if (code->insns[pc].op == ISA_OP_wait_start) at = code->insns[pc].u.BLOCK.of;
     x->of[core][k][pc] = at;
   }
@@ -165,12 +175,15 @@ static bool open_places(const vm_rec_table *w, places *x) {
   return ok && (x->v || !r->nccs);
 }
 
+/* The block in which the sequencer's instruction stands. */
 static isa_point block_of(const vm_rec_table *w, const places *x, const vm_rec_event *v) {
   unsigned k = v->engine - (unsigned)ISA_NENGINES;
   return v->pc < cc_code(w, v->by_core, k)->n ? x->of[v->by_core][k][v->pc] : (isa_point){0};
 }
 
-/* The last collective of a place that was issued by then. */
+/* The last collective of a place that was issued by then.
+ * A place in a loop is issued many times: the latest before the event is the one
+ * served. */
 static const soma_collective *issued_by(const places *x, unsigned core, isa_point of, vm_time t) {
   const soma_collective at = {
       .core = core, .engine = (soma_engine)of.engine, .pc = of.pc, .issued = t};
@@ -212,6 +225,7 @@ static void instruction_row(vm_rec_table *w, const places *x, const vm_rec_event
 static void instruction_names(vm_rec_table *w) { instruction_row(w, NULL, NULL); }
 
 void vm_rec_cc_instructions(vm_rec_table *w) {
+  /* The recorder may have no collectives: columns are then empty. */
   places x;
   header(w, instruction_names);
   if (!open_places(w, &x)) w->t.failed = true;
@@ -239,7 +253,8 @@ static void stream_row(vm_rec_table *w, unsigned core, unsigned stream, unsigned
 
 static void stream_names(vm_rec_table *w) { stream_row(w, 0, 0, 0); }
 
-/* Finds for each stream the CC sequencers with a block for one of its collectives; 0: none has. */
+/* Finds for each stream the CC sequencers with a block for one of its collectives; 0: none has.
+ * Streams have a number of one byte. */
 static void find_streams(const vm_rec_table *w, unsigned core, unsigned ccs[256]) {
   for (unsigned k = 0; k < ISA_NCC; k++) {
     const isa_code *code = &w->t.p->cores[core].code[ISA_NENGINES + k];

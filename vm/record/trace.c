@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Memory of the view is the recorder's, so it has its allocator. */
 bool vm_rec_open(vm_rec_view *t, const soma_recorder *r, const soma_program *p) {
   memset(t, 0, sizeof *t);
   t->r = r;
   t->p = p->p;
   t->al = r->al;
   t->n = r->n;
+  /* Numbers of instructions run over all units: base is where each begins. */
   for (unsigned u = 0; u < VM_REC_UNITS; u++)
     t->base[u + 1] = t->base[u] + t->p->cores[vm_rec_unit_core(u)].code[vm_rec_unit_seq(u)].n;
   isa_arena_init(&t->arena, &t->al);
@@ -24,6 +26,7 @@ bool vm_rec_open(vm_rec_view *t, const soma_recorder *r, const soma_program *p) 
     t->begin = v->start < t->begin ? v->start : t->begin;
     t->total = v->end > t->total ? v->end : t->total;
   }
+  /* With a filter the last event need not be the run's end. */
   t->part = r->dropped || r->o.from || r->o.until || r->o.kinds || r->o.engines;
   /* A run may end after its last event: a ring without bytes is no event. */
   if (!t->part && r->has_stats && r->stats.time > t->total) t->total = r->stats.time;
@@ -32,6 +35,7 @@ bool vm_rec_open(vm_rec_view *t, const soma_recorder *r, const soma_program *p) 
 
 void vm_rec_close(vm_rec_view *t) { isa_arena_free(&t->arena); }
 
+/* The program may be another one than was recorded: places are compared first. */
 const isa_insn *vm_rec_insn(const vm_rec_view *t, const vm_rec_event *v, uint32_t *number) {
   unsigned e = vm_rec_engine(v);
   *number = UINT32_MAX;
@@ -51,6 +55,7 @@ const char *vm_rec_file(const vm_rec_view *t, uint32_t file) {
   return file ? t->p->files[file - 1] : "";
 }
 
+/* Made when asked for, and once: a loop's instruction has thousands of events. */
 const char *vm_rec_operands(vm_rec_view *t, const vm_rec_event *v) {
   uint32_t number;
   const isa_insn *in = vm_rec_insn(t, v, &number);
@@ -88,6 +93,7 @@ void vm_rec_put_queue(const vm_rec_view *t, unsigned core, uint32_t id, isa_buf 
 
 /* ---- Order and lanes ---------------------------------------------------------------------- */
 
+/* qsort is not stable, so the place in the recording is a part of the key. */
 typedef struct start_key {
   vm_time start;
   uint32_t i;
@@ -114,6 +120,7 @@ uint32_t *vm_rec_by_start(const vm_rec_view *t) {
   return out;
 }
 
+/* The track on which the event could overlap others; VM_REC_TRACKS: it cannot. */
 static unsigned lane_track(const vm_rec_event *v) {
   unsigned e = vm_rec_track(v);
   if (v->kind == VM_EV_DMA && v->engine < ISA_NDMA)
@@ -130,6 +137,7 @@ uint8_t *vm_rec_lanes(const vm_rec_view *t, const uint32_t *order, uint32_t used
     const vm_rec_event *v = vm_rec_at(t->r, order[k]);
     unsigned e = lane_track(v);
     uint32_t l = 0;
+    /* Events without a lane stay 0. */
     if (e >= VM_REC_TRACKS) continue;
     /* The last lane takes what fits in none. */
     while (l + 1 < VM_REC_LANES && l < used[e] && ends[e][l] > v->start) l++;
@@ -150,7 +158,8 @@ struct accesses {
 static void add_access(void *ud, const isa_operand *o) {
   struct accesses *a = ud;
   uint32_t index = o->ap->index_kind ? o->ap->index : 0;
-  /* Room for an operand and its index. */
+  /* Room for an operand and its index.
+   * Further operands are left out rather than written past the array. */
   if (a->n + 2 > VM_REC_APS) return;
   a->out[a->n++] = (vm_rec_access){o->ap, o->flags & AP_W};
   if (index && index <= a->core->naps)
@@ -183,6 +192,7 @@ static vm_rec_ends ends_of(const isa_program *p, unsigned core, const isa_insn *
     uint8_t *end = a[i].writes ? &ends.dst : &ends.src;
     if (*end) continue; /* an index vector, or a further source */
     *end = a[i].ap->space;
+    /* HBM's name says more: there is one tensor, but tiles come and go. */
     if (!ends.tensor[0] || a[i].ap->space == ISA_HBM) ends.tensor = tensor_name(p, a[i].ap);
   }
   return ends;
@@ -198,6 +208,7 @@ vm_rec_ends vm_rec_ends_of(const vm_rec_view *t, const vm_rec_event *v) {
   if (v->id >= core->nqueues || !core->queues[v->id].nstatics) return none;
   /* The event does not say which of the queue's transfers it belonged to. */
   const isa_queue *q = &core->queues[v->id];
+  /* What all of them have in common is true for each. */
   vm_rec_ends ends = ends_of(t->p, v->by_core, &q->statics[0]);
   for (uint32_t i = 1; i < q->nstatics; i++) {
     vm_rec_ends other = ends_of(t->p, v->by_core, &q->statics[i]);

@@ -10,6 +10,7 @@ enum { QUEUES = ISA_MAX_CORES * ISA_MAX_QUEUES };
 
 /* Continues the count of a queue: the number nearest to the last one that has these low bits. */
 static int64_t unwrap(int64_t last, uint32_t part) {
+  /* In 16 bits, so that the difference wraps as the counter did. */
   uint32_t ahead = (part - (uint32_t)last) & 0xffff;
   /* Half of the range is ahead of the last number, half behind it. */
   return ahead < 0x8000 ? last + ahead : last + ahead - 0x10000;
@@ -24,7 +25,8 @@ static unsigned queue_of(const vm_rec_event *v) {
   return v->id < ISA_MAX_QUEUES ? vm_rec_queue(v->core, v->id) : QUEUES;
 }
 
-/* The number of v's transfer in its queue, from which later ones follow. */
+/* The number of v's transfer in its queue, from which later ones follow.
+ * least and most may lie before and after the first one that was seen. */
 static int64_t count_event(counts *c, const vm_rec_event *v, unsigned q) {
   int64_t n = c->seen[q] ? unwrap(c->last[q], v->part) : (int64_t)v->part;
   c->least[q] = c->seen[q] && c->least[q] < n ? c->least[q] : n;
@@ -42,6 +44,7 @@ static void add_event(vm_rec_transfer *x, const vm_rec_event *v, uint32_t i) {
   x->start = x->shares && x->start < v->start ? x->start : v->start;
   x->end = x->shares && x->end > v->end ? x->end : v->end;
   x->bytes += v->bytes;
+  /* The first share stands for the transfer's place. */
   if (!x->shares++) x->share = i + 1;
 }
 
@@ -57,6 +60,7 @@ bool vm_rec_transfers_of(const vm_rec_view *t, vm_rec_transfers *out) {
   }
   for (unsigned q = 0; q < QUEUES; q++)
     before[q + 1] = before[q] + (c.seen[q] ? c.most[q] - c.least[q] + 1 : 0);
+  /* The same walk again gives the same numbers. */
   counts again = {.seen = {false}};
   if (before[QUEUES] >= UINT32_MAX) { /* events that no run produces */
     vm_rec_transfers_free(t, out);
@@ -76,6 +80,7 @@ bool vm_rec_transfers_of(const vm_rec_view *t, vm_rec_transfers *out) {
   return false;
 }
 
+/* Both arrays were made for all events. */
 void vm_rec_transfers_free(const vm_rec_view *t, vm_rec_transfers *x) {
   isa_free(&t->al, x->v, (size_t)x->n * sizeof *x->v + 1);
   vm_rec_free_array(t, x->of, sizeof *x->of);
@@ -87,11 +92,13 @@ void vm_rec_transfers_free(const vm_rec_view *t, vm_rec_transfers *x) {
 static int by_time(const void *a, const void *b) {
   const struct vm_rec_pending_point *x = a, *y = b;
   if (x->t != y->t) return x->t < y->t ? -1 : 1;
+  /* Ends come before starts at one time, so that no moment counts both. */
   return x->n < y->n ? -1 : x->n > y->n;
 }
 
 bool vm_rec_pending_of(const vm_rec_view *t, const vm_rec_transfers *x, unsigned core,
                        vm_rec_pending *out) {
+  /* At most a start and an end for each. */
   uint32_t n = 0;
   int64_t now = 0;
   *out = (vm_rec_pending){.room = 2 * (size_t)x->n * sizeof *out->v + 1};
@@ -119,6 +126,7 @@ void vm_rec_pending_free(const vm_rec_view *t, vm_rec_pending *p) {
   memset(p, 0, sizeof *p);
 }
 
+/* A share's bytes go evenly over its time, cut at the borders of the slices. */
 void vm_rec_moved(const vm_rec_view *t, unsigned core, vm_time width, uint32_t n, double *bytes) {
   for (uint32_t i = 0; i < t->n; i++) {
     const vm_rec_event *v = vm_rec_at(t->r, i);
