@@ -35,6 +35,7 @@ static const char *shape_of(const soma_view *v, char *text) {
 }
 
 static int no_dimension(const soma_view *v, unsigned d, soma_view_error *e) {
+  if (v->ndim == 0) return isa_view_refuse(e, "%s has no dimensions", isa_view_name(e));
   return isa_view_refuse(e, "%s has dimensions %u to %u, not %lld", isa_view_name(e), e->from,
                          v->ndim + e->from - 1, (long long)d + e->from);
 }
@@ -269,12 +270,13 @@ static bool steps_over(const soma_view_dim *from, unsigned n, soma_view_dim *to,
   }
 }
 
-static int needs_copy(const soma_view *v, const char *what, soma_view_error *e) {
-  char shape[SHAPE_TEXT], steps[SHAPE_TEXT];
+static int needs_copy(const soma_view *v, const char *what, const soma_view *to,
+                      soma_view_error *e) {
+  char shape[SHAPE_TEXT], steps[SHAPE_TEXT], other[SHAPE_TEXT];
   soma_view s = *v;
   for (unsigned d = 0; d < s.ndim; d++) s.dim[d].num = s.dim[d].step;
-  return isa_view_refuse(e, "%s of %s%s with steps %s needs a copy", what, isa_view_name(e),
-                         shape_of(v, shape), shape_of(&s, steps));
+  return isa_view_refuse(e, "%s of %s%s with steps %s to %s needs a copy", what, isa_view_name(e),
+                         shape_of(v, shape), shape_of(&s, steps), shape_of(to, other));
 }
 
 int soma_view_reshape(soma_view *v, unsigned n, const int64_t *shape, soma_view_error *e) {
@@ -300,7 +302,7 @@ int soma_view_reshape(soma_view *v, unsigned n, const int64_t *shape, soma_view_
   for (unsigned d = v->tile; d < keep; d++)
     if (d >= n || shape[d] != v->dim[d].num) return is_fixed(d, e);
   if (!steps_over(v->dim + keep, v->ndim - keep, w.dim + keep, n - keep))
-    return needs_copy(v, "reshape", e);
+    return needs_copy(v, "reshape", &w, e);
   *v = w;
   return 1;
 }
@@ -323,12 +325,14 @@ int soma_view_split(soma_view *v, unsigned d, unsigned n, const int64_t *sizes,
            isa_view_times(all, sizes[i], &all);
   }
   /* The product of those after a size that is none may be right by chance. */
-  if (!fits || all != v->dim[d].num)
-    return isa_view_refuse(
-        e,
-        "dimension %lld of %s has %lld elements: the sizes that it is split into do "
-        "not make these",
-        shown(d, e), isa_view_name(e), (long long)v->dim[d].num);
+  if (!fits || all != v->dim[d].num) {
+    char text[SHAPE_TEXT];
+    soma_view to = {.ndim = (uint8_t)n};
+    for (unsigned i = 0; i < n; i++) to.dim[i].num = sizes[i];
+    return isa_view_refuse(e, "dimension %lld of %s has %lld elements: %s does not make these",
+                           shown(d, e), isa_view_name(e), (long long)v->dim[d].num,
+                           shape_of(&to, text));
+  }
   if (n > 1 && d < isa_view_fixed(v)) return is_fixed(d, e);
   memcpy(w.dim + d + n, v->dim + d + 1, (v->ndim - d - 1u) * sizeof *v->dim);
   w.ndim = (uint8_t)(v->ndim + n - 1);
@@ -337,7 +341,7 @@ int soma_view_split(soma_view *v, unsigned d, unsigned n, const int64_t *sizes,
 }
 
 int soma_view_merge(soma_view *v, unsigned first, unsigned last, soma_view_error *e) {
-  soma_view_dim one = {1, 0};
+  soma_view w = {.ndim = 1, .dim = {{1, 0}}};
   if (last >= v->ndim) return no_dimension(v, last, e);
   if (first > last)
     return isa_view_refuse(e, "dimensions %lld to %lld of %s are none", shown(first, e),
@@ -348,10 +352,10 @@ int soma_view_merge(soma_view *v, unsigned first, unsigned last, soma_view_error
                            isa_view_name(e));
   if (first < isa_view_fixed(v)) return is_fixed(first, e);
   for (unsigned d = first; d <= last; d++)
-    if (!isa_view_times(one.num, v->dim[d].num, &one.num)) return isa_view_too_far(e);
-  if (!steps_over(v->dim + first, last - first + 1, &one, 1)) return needs_copy(v, "merge", e);
+    if (!isa_view_times(w.dim[0].num, v->dim[d].num, &w.dim[0].num)) return isa_view_too_far(e);
+  if (!steps_over(v->dim + first, last - first + 1, w.dim, 1)) return needs_copy(v, "merge", &w, e);
   memmove(v->dim + first + 1, v->dim + last + 1, (v->ndim - last - 1u) * sizeof *v->dim);
-  v->dim[first] = one;
+  v->dim[first] = w.dim[0];
   v->ndim = (uint8_t)(v->ndim - (last - first));
   return 1;
 }
@@ -455,6 +459,7 @@ int soma_view_ap(soma_view *v, int64_t offset, unsigned n, const soma_view_dim *
   if (n < v->tile || n > SOMA_VIEW_DIMS)
     return isa_view_refuse(e, "%s cannot have %u dimensions: there can be %u to %d",
                            isa_view_name(e), n, v->tile, SOMA_VIEW_DIMS);
+  if (!isa_dtype_valid(v->dtype)) return isa_view_refuse(e, "%u is not a data type", v->dtype);
   if (isa_view_fixed(v)) return is_fixed(isa_view_fixed(v) - 1, e);
   for (unsigned d = 0; d < n; d++) {
     w.dim[d] = dims[d];

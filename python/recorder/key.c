@@ -24,8 +24,7 @@ void py_view_get(const py_view *v, soma_view *out) {
   memcpy(out->dim, v->dim, (size_t)v->ndim * sizeof *v->dim);
 }
 
-/* Puts what a view became into a new one. */
-static void put(py_view *t, const soma_view *s) {
+void py_view_put(py_view *t, const soma_view *s) {
   t->part = s->part;
   t->off = s->offset;
   t->ndim = s->ndim;
@@ -172,7 +171,7 @@ PyObject *py_view_at(PyObject *self, PyObject *const *keys, Py_ssize_t n, PyObje
   if (found == OTHER) return ask(self, keys, n, key);
   if (found == FAILED) return NULL;
   if (indices == 2 && n == 2 && same(&s, v)) return Py_NewRef(self); /* all of it */
-  if ((t = py_view_like(v)) != NULL) put(t, &s);
+  if ((t = py_view_like(v)) != NULL) py_view_put(t, &s);
   return (PyObject *)t;
 }
 

@@ -20,25 +20,27 @@
 
 /* ---- Names and what the module takes from soma's Python (module.c) --------------------------- */
 
-#define PY_NAMES(X)                                                                      \
-  X(asked)                                                                               \
-  X(assign)                                                                              \
-  X(at)                                                                                  \
-  X(begin_with_zeros)                                                                    \
-  X(check_bounds)                                                                        \
-  X(code)                                                                                \
-  X(declare)                                                                             \
-  X(f_back)                                                                              \
-  X(f_lasti)                                                                             \
-  X(like)                                                                                \
-  X(named)                                                                               \
-  X(settle)                                                                              \
-  X(size)                                                                                \
-  X(stop)                                                                                \
-  X(_assign)                                                                             \
-  X(_dropped)                                                                            \
-  X(_dyn_words) X(_failed) X(_file_of) X(_gathered_first) X(_index) X(_is_kept) X(_item) \
-      X(_keep_order) X(_placed) X(_set_item) X(_tell_older) X(written) X(info) X(tiles)
+#define PY_NAMES(X)                                                                       \
+  X(asked)                                                                                \
+  X(assign)                                                                               \
+  X(at)                                                                                   \
+  X(begin_with_zeros)                                                                     \
+  X(check_bounds)                                                                         \
+  X(code)                                                                                 \
+  X(declare)                                                                              \
+  X(f_back)                                                                               \
+  X(f_lasti)                                                                              \
+  X(like)                                                                                 \
+  X(name)                                                                                 \
+  X(named)                                                                                \
+  X(settle)                                                                               \
+  X(size)                                                                                 \
+  X(stop)                                                                                 \
+  X(_assign)                                                                              \
+  X(_dropped)                                                                             \
+  X(_dyn_words)                                                                           \
+  X(_failed) X(_file_of) X(_gathered_first) X(_index) X(_is_kept) X(_item) X(_keep_order) \
+      X(_placed) X(_set_item) X(_tell_older) X(written) X(info) X(tiles)
 
 /* What makes expressions, as messages call them. Comparisons are in Python's order of them. */
 #define PY_FORMATS(X)          \
@@ -203,9 +205,13 @@ typedef struct py_slice {
 
 /* The view as soma_view.h has it, without dynamic parts. */
 void py_view_get(const py_view *v, soma_view *out);
+/* Puts what a view became into a new one. */
+void py_view_put(py_view *t, const soma_view *s);
 /* Another view of the storage of v, without dimensions, dynamic parts or bounds. */
 py_view *py_view_like(const py_view *v);
 bool py_view_add_types(PyObject *module);
+/* v._other(what, numbers ...): another view of the same elements (shape.c). */
+PyObject *py_view_other(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *py_view_subscript(PyObject *self, PyObject *key);
 /* The same of n keys; key: the object that has them, or NULL if that is a tuple of them. */
 PyObject *py_view_at(PyObject *self, PyObject *const *keys, Py_ssize_t n, PyObject *key);

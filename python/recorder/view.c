@@ -392,7 +392,18 @@ static PyObject *numbers(PyObject *self, PyObject *none) {
   return found;
 }
 
+PyDoc_STRVAR(dense_doc, "Whether the elements (of a partition) lie densely in row-major order.");
+static PyObject *is_contiguous(PyObject *self, PyObject *none) {
+  soma_view v;
+  (void)none;
+  py_view_get((py_view *)self, &v);
+  return PyBool_FromLong(soma_view_dense(&v));
+}
+
+PyDoc_STRVAR(other_doc, "_other(what, numbers ...): another view of the same elements.");
 static PyMethodDef methods[] = {
+    {"is_contiguous", is_contiguous, METH_NOARGS, dense_doc},
+    {"_other", (PyCFunction)(void (*)(void))py_view_other, METH_FASTCALL, other_doc},
     {"words", words, METH_NOARGS, words_doc},
     {"exact_words", exact_words, METH_NOARGS, exact_words_doc},
     {"numbers", numbers, METH_NOARGS, numbers_doc},

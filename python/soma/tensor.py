@@ -135,16 +135,6 @@ class Tensor(_soma.View, Views):
     def __hash__(self):
         return id(self)
 
-    def is_contiguous(self):
-        """Whether the elements (of a partition) lie densely in row-major order."""
-        at = 1 if self.storage.memory else 0
-        n = 1
-        for s, step in zip(reversed(self.shape[at:]), reversed(self.steps[at:])):
-            if s != 1 and step != n:
-                return False
-            n *= s
-        return True
-
     def get_pattern(self):
         return [[step, n] for step, n in zip(self.strides, self.shape)]
 

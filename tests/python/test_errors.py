@@ -181,12 +181,12 @@ WRONG = (
     ("nl.ndarray((9, 9), 'complex64')", TypeError, "complex64 is not a type of the machine; it "),
     ("nl.ndarray((9, 9), nl.float32, buffer='vram')", TypeError,
      "buffer='vram': there are sbuf, psum, private_hbm (hbm) and shared_hbm"),
-    ("x.reshape((64, 1024))", KernelError, "reshape of [128, 512] to [64, 1024]: dimension 0 is "
-     "the partitions, which stay 128"),
+    ("x.reshape((64, 1024))", KernelError, "reshape of x[128, 512] to [64, 1024]: its "
+     "partitions stay 128"),
     ("x.reshape((128, 513))", KernelError,
-     "reshape of [128, 512] to [128, 513]: 65536 elements are not 65664"),
+     "reshape of x[128, 512] to [128, 513]: it has 65536 elements, not 65664"),
     ("x.ap(pattern=[[512, 128], [1, 600]])", KernelError,
-     "ap: elements 0 to 599: a partition has 0 to 511"),
+     "ap: elements 0 to 599 of x: a partition has 0 to 511"),
     ("nisa.dma_copy(dst=x[:, 0:511], src=a)", KernelError,
      "dma_copy src: 65536 elements: dst has 65408"),
     ("nisa.dma_copy(dst=a[0:10], src=a[5:15])", KernelError, "dma_copy dst: overlaps src"),

@@ -118,9 +118,30 @@ class Views(KernelCase):
                            (lambda t: t[:, nl.ds(2, 3)], "4 elements"),
                            (lambda t: t[:, 3:3], "empty"),
                            (lambda t: t.ap([[48, 32], [1, 4]]), "24 elements of a row"),
-                           (lambda t: t.ap([[24, 64], [1, 25]]), "elements 0 to 24")):
+                           (lambda t: t.ap([[24, 64], [1, 25]]), "elements 0 to 24"),
+                           (lambda t: t.ap([[24, 64], [1, 2]], offset=-24), "from -1 on"),
+                           (lambda t: t.flatten_dims(2, 1), "dimensions 2 to 1 of t are none"),
+                           (lambda t: t.reshape((64, -1, -1)), "a size is -1"),
+                           (lambda t: t.reshape_dim(2, (4, 2)), r"\[4, 2\] does not make these"),
+                           (lambda t: t.squeeze_dim(-4), "dimension -4 of a tensor with 3"),
+                           (lambda t: t.view(nl.uint8)[:, :, 1:].ap([[24, 64], [1, 2]],
+                                                                    dtype=nl.float32), "byte 1")):
             with self.assertRaisesRegex(soma.KernelError, text):
                 copied(view, x)
+
+    def test_one_partition_of_a_tile_stays_a_dimension(self):
+        x = data(64, 4, 6)
+        self.same(copied(lambda t: t.select(0, 32), x).reshape(1, 4, 6), x[32:33], 0, 0)
+
+    def test_elements_past_the_end_are_not_put_elsewhere(self):
+        i, j, k = nl.mgrid[0:32, 0:4, 0:6]
+        for view in (lambda t: t[i, j, k + 1].permute((0, 2, 1)),
+                     lambda t: t[i, j, k + 1].flatten_dims(1, 2),
+                     lambda t: t[i, j, k + 1].expand_dim(3), lambda t: t[i, j, k - 1].select(1, 0),
+                     lambda t: t[i, j, k + 1].ap([[24, 32], [1, 4]])):
+            for of in copied, in_hbm:
+                with self.assertRaisesRegex(soma.KernelError, "limit it by a mask"):
+                    of(view, data(64, 4, 6))
 
 
 class Indices(KernelCase):
