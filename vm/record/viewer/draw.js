@@ -169,6 +169,7 @@ function showAll() {
 const X = (t) => (t - view.t0) / (view.t1 - view.t0) * view.width;
 const T = (x) => view.t0 + x / view.width * (view.t1 - view.t0);
 
+/* Never out of the run by more than a margin, and never below a nanosecond. */
 function clamp() {
   const whole = model.total - model.begin, margin = whole * 0.02;
   const span = Math.min(Math.max(view.t1 - view.t0, Math.min(whole, 1000)), whole + 2 * margin);
@@ -182,6 +183,7 @@ function setView(t0, t1) {
   view.t1 = t1;
   draw();
 }
+/* The time under the pointer stays where it is. */
 function zoom(factor, t) {
   const at = t === undefined ? (view.t0 + view.t1) / 2 : t;
   const span = (view.t1 - view.t0) * factor;
@@ -197,7 +199,8 @@ function fit() {
   setView(model.begin - margin, model.total + margin);
 }
 
-/* The row of an event, and its top and height on the content. Null when it is not shown. */
+/* The row of an event, and its top and height on the content. Null when it is not shown.
+ * Where an event is drawn must be known for arrows, outlines and clicks. */
 function placeOf(i) {
   const k = model.kind[i], ring = k === DMA || model.isWrite(i);
   const row = ring ? rowOf.queue[model.queueOf(i)] : rowOf.engine[model.engine[i]];
@@ -209,6 +212,7 @@ function placeOf(i) {
   return {row, y: row.y + 5 + (wide ? laneOf(t, i) * LANE : 0), h: wide ? LANE - 2 : BAR};
 }
 function listOf(i) {
+  /* The list that an event is drawn from, for steps to its neighbours. */
   const t = model.trackOf(i), k = model.kind[i];
   if (!t) return null;
   if (k === DMA) return t.rings[t.ids.indexOf(model.engine[i])];
@@ -218,6 +222,7 @@ function listOf(i) {
 /* When an event begins and ends on its track. */
 function beginOf(i) { return model.isWrite(i) ? model.writtenAt(i) : model.start[i]; }
 function endOf(i) { return model.isWrite(i) ? model.writtenAt(i) : model.end[i]; }
+/* Several events may begin at one time: from the first of them on. */
 function positionIn(s, i) {
   let k = firstWhere(s.n, (m) => beginOf(s.ev[m]) >= beginOf(i));
   while (k < s.n && s.ev[k] !== i) k++;
@@ -227,6 +232,7 @@ const laneOf = (track, i) => track.spans.lane[positionIn(track.spans, i)];
 
 /* ---- Drawing ------------------------------------------------------------------------------ */
 
+/* Many calls in a row paint once, with the next frame. */
 function draw() {
   if (queued) return;
   queued = true;
@@ -239,12 +245,15 @@ function draw() {
 /* Bars of s between y and y + h. Bars narrower than two pixels are gathered by column, and a column
  * shows how much of it was busy. lane(k): offset of span k from y. */
 function drawSpans(s, y, h, color, lane, text) {
+  /* cover: how much of each column narrow bars take. */
   const pxPerPs = view.width / (view.t1 - view.t0), cover = new Float32Array(Math.ceil(view.width) + 1);
   let k = firstWhere(s.n, (m) => s.maxEnd[m] >= view.t0), any = false;
   for (; k < s.n; k++) {
     const i = s.ev[k];
     if (model.start[i] > view.t1) break;
     const x0 = (model.start[i] - view.t0) * pxPerPs;
+    /* A whole block that fits in a pixel is one addition, so that a million events draw
+     * quickly. */
     if (k % BLOCK === 0 && k + BLOCK <= s.n && s.maxEnd[k + BLOCK - 1] <= view.t1 &&
         (s.maxEnd[k + BLOCK - 1] - model.start[i]) * pxPerPs < 1 && !view.hits) {
       if (x0 >= 0) cover[x0 | 0] += s.blockBusy[k / BLOCK | 0] * pxPerPs;
@@ -254,11 +263,13 @@ function drawSpans(s, y, h, color, lane, text) {
     }
     const x1 = (model.end[i] - view.t0) * pxPerPs;
     view.drawn++;
+    /* With a search each hit is drawn, however narrow. */
     if (x1 - x0 < 2 && !(view.hits && view.hits.hit[i])) {
       if (x0 >= 0) cover[Math.min(cover.length - 1, x0 | 0)] += Math.max(x1 - x0, 0.05);
       any = true;
       continue;
     }
+    /* Cut at the border, so that no rectangle is longer than the window. */
     const left = Math.max(x0, -2), right = Math.min(x1, view.width + 2);
     ctx.globalAlpha = view.hits && !view.hits.hit[i] ? 0.2 : 1;
     ctx.fillStyle = color(i);
@@ -270,7 +281,9 @@ function drawSpans(s, y, h, color, lane, text) {
 }
 
 function drawCover(s, cover, y, h, color) {
+  /* One colour for a column: that of the first bar in view. */
   ctx.fillStyle = color(s.ev[Math.min(s.n - 1, firstWhere(s.n, (m) => model.start[s.ev[m]] >= view.t0))]);
+  /* Nine levels, so that neighbouring columns often are one rectangle. */
   const level = (x) => Math.ceil(8 * Math.min(1, cover[x]));
   for (let x = 0, to; x < cover.length; x = to) {
     const l = level(x);
@@ -283,15 +296,18 @@ function drawCover(s, cover, y, h, color) {
 
 /* The mnemonic on a bar, in the part that the next instruction leaves free. */
 function drawText(s, k, left, right, y, h) {
+  /* In one lane the next bar may begin on top of this one. */
   const i = s.ev[k], next = k + 1 < s.n && s.lanes > 1 && h === BAR ? X(model.start[s.ev[k + 1]]) : right;
   const from = Math.max(left, 0), room = Math.min(right, next, view.width) - from - 8;
   if (room < 14) return;
+  /* About 6.1 pixels a character in this font. */
   const label = model.label(i), fits = Math.floor(room / 6.1);
   ctx.fillStyle = colors.ink;
   if (label.length <= fits || fits > 3)
     ctx.fillText(label.length <= fits ? label : label.slice(0, fits - 1) + '\u2026', from + 4, y + h / 2 + 0.5);
 }
 
+/* Waits are hatched: they look like nothing that works. */
 let hatch = null;
 function hatchPattern() {
   if (hatch && hatch.of === colors.wait) return hatch.pattern;
@@ -334,6 +350,7 @@ function drawWrites(list, y) {
   ctx.globalAlpha = 1;
 }
 
+/* 1, 2, 5 or 10 times a power of ten: what people read easily. */
 function niceStep(span, ticks) {
   const raw = span / ticks, unit = 10 ** Math.floor(Math.log10(raw));
   return unit * [1, 2, 5, 10].find((m) => m * unit >= raw);
@@ -341,6 +358,7 @@ function niceStep(span, ticks) {
 
 function drawRuler() {
   const step = niceStep(view.t1 - view.t0, Math.max(2, view.width / 110)), [u, name] = unitFor(view.t1);
+  /* As many digits as the step needs; 1e-9 forgives the rounding of log10. */
   const digits = Math.max(0, Math.ceil(-Math.log10(step / u) - 1e-9));
   ctx.fillStyle = colors.panel;
   ctx.fillRect(0, 0, view.width, RULER);
@@ -368,7 +386,8 @@ function drawGrid() {
   }
 }
 
-/* An arrow from the end of event a to the end of wait b, or from a trigger to the start of a share. */
+/* An arrow from the end of event a to the end of wait b, or from a trigger to the start of a share.
+ * Down from above or up from below, so that it never crosses the bars it joins. */
 function drawArrow(a, b, strong) {
   const from = placeOf(a), to = placeOf(b);
   if (!from || !to) return false;
@@ -398,6 +417,7 @@ function waitsInView() {
   for (const t of model.tracks) {
     if (t.type !== 'engine') continue;
     let k = firstWhere(t.waits.n, (m) => t.waits.maxEnd[m] >= view.t0);
+    /* Too many arrows say nothing: then none are drawn. */
     for (; k < t.waits.n && model.start[t.waits.ev[k]] <= view.t1; k++) {
       const i = t.waits.ev[k];
       if (model.isWait(i) && model.end[i] <= view.t1) out.push(i);
@@ -407,6 +427,7 @@ function waitsInView() {
   return out;
 }
 
+/* What ended the selected event's wait, and which waits it ended. */
 function selectionArrows() {
   const i = view.selected, out = [];
   if (i < 0) return out;
@@ -420,6 +441,7 @@ function selectionArrows() {
 
 function drawArrows() {
   let n = 0;
+  /* The path has lines of its own. */
   if (view.arrows && !(path && view.path))
     for (const w of waitsInView()) {
       const source = model.producer(w);
@@ -427,6 +449,7 @@ function drawArrows() {
     }
   let strong = 0;
   for (const [a, b] of selectionArrows()) if (drawArrow(a, b, true)) strong++;
+  /* Tests read what was drawn from these. */
   canvas.dataset.arrows = n;
   canvas.dataset.links = strong;
 }
@@ -454,6 +477,7 @@ function drawLit() {
   let n = 0;
   for (const i of view.lit) {
     const place = placeOf(i);
+    /* A place may be folded away: then there is nothing to light. */
     if (!place) continue;
     ctx.fillStyle = colors.bad;
     ctx.globalAlpha = 0.35;
@@ -466,6 +490,7 @@ function drawLit() {
 }
 
 function drawPointer() {
+  /* While a span is measured its label stands at the pointer. */
   if (view.at >= 0 && !view.measure) {
     ctx.fillStyle = colors.muted;
     ctx.globalAlpha = 0.5;
@@ -493,6 +518,7 @@ function paint() {
   drawGrid();
   drawSelectedTime();
   for (const row of rows) {
+    /* Rows outside of the window are not drawn. */
     const y = RULER + row.y - view.y;
     if (y + row.h < RULER || y > view.height) continue;
     ctx.fillStyle = row.section ? colors.panel : colors.faint;
@@ -505,6 +531,7 @@ function paint() {
     else if (row.track.type === 'rate') drawRate(row.track, y, row.h);
     else drawSteps(row.track, y, row.h);
   }
+  /* Above the rows, in this order: each may lie on the ones before. */
   const steps = drawPath();
   if (world) drawOverRanks();
   drawGap();
@@ -514,6 +541,7 @@ function paint() {
   drawPointer();
   drawRuler();
   drawMarks();
+  /* Labels are elements of the page: they follow the canvas. */
   $('rows').style.transform = `translateY(${RULER - view.y}px)`;
   Object.assign(canvas.dataset, {from: Math.round(view.t0), to: Math.round(view.t1),
     selected: view.selected, drawn: view.drawn, steps, step: view.step});
@@ -522,6 +550,7 @@ function paint() {
 
 /* ---- Overview ----------------------------------------------------------------------------- */
 
+/* Painted once for the run, and copied at each move of the brush. */
 const strips = document.createElement('canvas');
 function drawOverview() {
   const [w, h] = fitCanvas(overview), g = strips.getContext('2d');
@@ -532,6 +561,7 @@ function drawOverview() {
   const each = Math.max(2, Math.min(6, (h - 8) / Math.max(1, shown.length)));
   const px = w / (model.total - model.begin);
   shown.forEach((t, r) => {
+    /* The overview shows how busy, not what. */
     const cover = new Float32Array(Math.ceil(w) + 1);
     for (const s of t.type === 'engine' ? [t.spans] : t.rings) addCover(s, cover, px, t.type === 'engine' ? 1 : t.rings.length);
     g.fillStyle = t.type === 'engine' ? colors[model.engineKind(t.engine)] : colorOf((t.rings.find((s) => s.n) || t.rings[0]).ev[0]);
@@ -544,6 +574,7 @@ function drawOverview() {
 }
 
 function addCover(s, cover, px, of) {
+  /* most: time counts once where spans overlap. */
   for (let k = 0, most = -Infinity; k < s.n; k++) {
     const i = s.ev[k], a = Math.max(model.start[i], most), b = model.end[i];
     if (b <= a) continue;

@@ -11,12 +11,16 @@ const BLOCK = 64; /* events that are skipped together when they are narrower tha
 class Model {
   /* world: of a page of all ranks, whose rows come first; null: none. */
   constructor(data, world) {
+    /* Nine numbers for each event, flat: an array of arrays would take several times
+     * the memory. */
     const raw = data.events, n = raw.length / 9;
     this.data = data;
     this.n = n;
     this.begin = data.begin;
+    /* At least 1: the width of the view is divided by it. */
     this.total = Math.max(data.total, data.begin + 1, world ? world.total : 0);
     this.tracks = world ? world.tracks() : [];
+    /* Typed arrays: a trace may have a million events. */
     this.kind = new Uint8Array(n);
     this.engine = new Uint8Array(n);
     this.code = new Int32Array(n);
@@ -26,6 +30,7 @@ class Model {
     this.end = new Float64Array(n);
     this.bytes = new Float64Array(n);
     this.from = new Int32Array(n).fill(-1);
+    /* Ends are differences from the event before; a start is its end minus its length. */
     for (let i = 0, k = 0, t = 0; i < n; i++, k += 9) {
       t += raw[k + 5];
       this.kind[i] = raw[k];
@@ -55,14 +60,17 @@ class Model {
     }
     d.summary.ccs.forEach((sums, k) => { d.summary.engines[d.firstCc + k] = sums; });
     this.queues = new Map(d.queues.map(([q, name, dge, rings]) =>
+      /* short: the name alone, where a heading has said the core. */
       [q, {name: of(Math.floor(q / d.queuesOfCore)) + name, short: name, dge, rings}]));
     this.semNames = new Map(d.sems);
     this.semCore = (id) => of(Math.floor(id / d.semsOfCore));
   }
-  /* Its name on every core: its colour depends on it. */
+  /* Its name on every core: its colour depends on it.
+   * CC sequencers have one colour together. */
   engineKind(e) { return e < this.data.firstCc ? this.data.engines[e % this.data.engines.length] : 'cc'; }
   engineCore(e) {
     const d = this.data;
+    /* -1: the host or another rank, which belong to no core. */
     return e < d.firstCc ? Math.floor(e / d.engines.length) : e < d.firstCc + 2 * d.ccs.length ? Math.floor((e - d.firstCc) / d.ccs.length) : -1;
   }
   queueName(q) { return this.queues.has(q) ? this.queues.get(q).name : 'queue' + q % this.data.queuesOfCore; }
@@ -73,6 +81,7 @@ class Model {
 
   /* first[i], then sibling[...]: the events that follow from event i. */
   linkBack() {
+    /* Backwards, so that the lists are in the order of the events. */
     this.first = new Int32Array(this.n).fill(-1);
     this.sibling = new Int32Array(this.n).fill(-1);
     for (let i = this.n - 1; i >= 0; i--) {
@@ -90,6 +99,7 @@ class Model {
     this.remote = (i) => Math.floor(this.id[i] / d.semsOfCore) === this.engineCore(this.engine[i]) ? 0 : 1;
     for (let i = 0; i < this.n; i++) {
       const f = this.from[i];
+      /* The last one that is seen counts: all are the same. */
       if (this.kind[i] === SEM && f >= 0 && this.kind[f] === DMA) seen[this.remote(i)] = this.start[i] - this.end[f];
     }
     this.seen = seen;
@@ -105,6 +115,7 @@ class Model {
   triggerOf(i) {
     const share = this.isWrite(i) ? this.from[i] : i;
     const f = share >= 0 ? this.from[share] : -1;
+    /* What a share follows from is its trigger only if that was recorded. */
     return share >= 0 && this.kind[share] === DMA && f >= 0 && this.kind[f] === TRIGGER ? f : -1;
   }
   sharesOf(trigger) { return this.followers(trigger).filter((k) => this.kind[k] === DMA); }
@@ -122,6 +133,7 @@ class Model {
       lane: new Uint8Array(n), lanes: 1, blockBusy: new Float64Array(Math.ceil(n / BLOCK))};
     for (let i = 0, most = -Infinity; i < n; i++) {
       const e = s.ev[i];
+      /* Time is counted once where spans overlap. */
       s.blockBusy[i / BLOCK | 0] += Math.max(0, this.end[e] - Math.max(most, this.start[e]));
       most = Math.max(most, this.end[e]);
       s.maxEnd[i] = most;
@@ -130,6 +142,7 @@ class Model {
   }
 
   assignLanes(s) {
+    /* The first lane that is free; at most twelve, so that a row stays on the screen. */
     const ends = [];
     for (let i = 0; i < s.n; i++) {
       const e = s.ev[i];
@@ -142,6 +155,8 @@ class Model {
   }
 
   makeTracks() {
+    /* By what each event lies on, then tracks are made in the order in which they are
+     * shown. */
     const insns = {}, waits = {}, triggers = {}, rings = {}, writes = {}, sems = {}, d = this.data;
     const put = (map, key, i) => (map[key] = map[key] || []).push(i);
     for (let i = 0; i < this.n; i++) {
@@ -152,6 +167,7 @@ class Model {
       else if (this.kind[i] === SEM) put(sems, this.id[i], i);
       if (this.isWrite(i)) put(writes[this.queueOf(i)] = writes[this.queueOf(i)] || {}, this.ringOf(i), i);
     }
+    /* Rings that only signal have no share, but a row. */
     for (const q of Object.keys(writes))
       for (const r of Object.keys(writes[q])) (rings[q] = rings[q] || {})[r] = rings[q][r] || [];
     for (let core = 0; core < d.cores; core++) {
@@ -177,6 +193,7 @@ class Model {
 
   /* An engine that ran is shown even if none of its instructions left an event. */
   makeEngine(core, name, e, {insns, waits, triggers}) {
+    /* `ran` names the engines that issued something, whether or not it left an event. */
     if (!insns[e] && !waits[e] && !triggers[e] && !(this.data.ran || []).includes(e)) return;
     const track = {type: 'engine', section: this.section(core, 'Engines', 'engines'), name, engine: e,
       spans: this.spans(insns[e] || []), waits: this.spans(waits[e] || []), triggers: this.spans(triggers[e] || [])};
@@ -196,6 +213,7 @@ class Model {
 
   /* The same shares by the DMA engine that moves them: a row for each engine, over all queues. */
   makeDmaEngines(core, queues) {
+    /* Rings of all queues that the same DMA engine serves, one after another. */
     const by = new Map();
     for (const rings of queues)
       for (const r of Object.keys(rings).map(Number)) by.set(r, (by.get(r) || []).concat(rings[r]));
@@ -211,6 +229,8 @@ class Model {
     for (let i = 0; i < this.n; i++) {
       if (!of.has(this.id[i])) continue;
       if (this.kind[i] === DMA && this.end[i] > this.start[i]) {
+        /* A rate begins with a share and ends with it: sums of these edges are the
+         * throughput. */
         const rate = this.bytes[i] / (this.end[i] - this.start[i]);
         edges.push([this.start[i], rate], [this.end[i], -rate]);
       }
@@ -221,9 +241,11 @@ class Model {
         end = Math.max(end, this.end[k]);
       }
       steps.push([this.start[i], 1]);
+      /* A transfer whose shares were not all recorded has no known end. */
       if (bytes === this.bytes[i]) steps.push([end, -1]);
     }
     const sum = (list) => {
+      /* Falls before rises at one time, so that no false peak appears. */
       list.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
       let now = 0;
       return Float64Array.from(list, ([, by]) => now += by);
@@ -233,6 +255,7 @@ class Model {
       this.tracks.push({type: 'pending', section, name: 'pending', max: most, t: Float64Array.from(steps, (x) => x[0]), v});
     if (!edges.length) return;
     const t = Float64Array.from(edges, (x) => x[0]), moved = new Float64Array(t.length);
+    /* Sums of rate times time, so that any stretch is a difference of two. */
     for (let k = 1; k < t.length; k++) moved[k] = moved[k - 1] + Math.max(0, rate[k - 1]) * (t[k] - t[k - 1]);
     this.tracks.push({type: 'rate', section, name: 'GB/s', max: 1000 * rate.reduce((a, b) => Math.max(a, b), 0), t, moved});
   }
@@ -240,12 +263,14 @@ class Model {
   movedUntil(track, x) {
     const {t, moved} = track, n = t.length, k = firstWhere(n, (m) => t[m] > x);
     if (k === 0) return 0;
+    /* Between two points the rate is constant. */
     return k === n ? moved[n - 1] : moved[k - 1] + (moved[k] - moved[k - 1]) * (x - t[k - 1]) / (t[k] - t[k - 1]);
   }
 
   makeSem(core, id, events) {
     const list = Int32Array.from(events);
     let max = 1;
+    /* A line that never rises has a scale of 1. */
     for (const i of list) max = Math.max(max, this.value[i]);
     this.tracks.push({type: 'sem', section: this.section(core, 'Semaphores', 'semaphores'), name: this.semShort(id),
       id, max, t: Float64Array.from(list, (i) => this.start[i]), v: Float64Array.from(list, (i) => this.value[i])});
@@ -254,6 +279,7 @@ class Model {
   makeUse(core) {
     const u = this.data.use[core], n = u.length / 3, peak = this.data.peak[core];
     ['SBUF', 'PSUM'].forEach((name, m) => {
+      /* A memory that no tile uses has no line. */
       if (!peak[m]) return;
       const track = {type: 'memory', section: this.section(core, 'Memory in use', 'memory'), name, memory: m,
         max: peak[m],
@@ -278,7 +304,8 @@ class Model {
     const e = this.ownerUnit(i);
     return e === PEER && this.code[i] <= -2 ? 'rank ' + (-2 - this.code[i]) : this.unitName(e);
   }
-  /* 254: an update by another rank; 255: by the host. */
+  /* 254: an update by another rank; 255: by the host.
+   * Names are looked up last: an unknown number is the host's. */
   unitName(e) { return this.engines[e] || (e === PEER ? 'another rank' : 'host'); }
   label(i) {
     const c = this.insn(i);
@@ -287,6 +314,7 @@ class Model {
       case TRIGGER: return c ? c[2] : '?';
       case TABLE: return 'load_act_table';
       case DMA: return c && c[6] ? c[6] : c ? c[2] : 'share';
+      /* One label for both: for a semaphore, or for the other core. */
       case WAIT:
       case MEET: return 'wait ' + this.waitedFor(i);
       case NOTIFY: return 'notify ' + this.id[i];
@@ -302,11 +330,13 @@ class Model {
   }
   /* Where a share moves its bytes: 'load', 'store' or 'other'. */
   direction(i) {
+    /* By its ends: into HBM it is a store, out of it a load, else neither. */
     const c = this.insn(i);
     return !c ? 'other' : c[8] === 'hbm' ? 'store' : c[7] === 'hbm' ? 'load' : 'other';
   }
 
-  /* The event whose end let i continue, through waits and updates; -1: none. */
+  /* The event whose end let i continue, through waits and updates; -1: none.
+   * Step by step back: i, its wait, the update that ended it, what made the update. */
   producer(i) {
     let w = this.isWait(i) ? i : this.from[i];
     if (this.kind[i] === SEM) return w;
@@ -316,13 +346,15 @@ class Model {
     const update = this.from[w], source = this.from[update];
     return source >= 0 ? source : update;
   }
-  /* Waits that i ended, through its updates. */
+  /* Waits that i ended, through its updates.
+   * A transfer signals through its shares. */
   endedWaits(i) {
     if (this.kind[i] === TRIGGER) return this.sharesOf(i).flatMap((k) => this.endedWaits(k));
     const updates = this.kind[i] === SEM ? [i] : this.followers(i).filter((k) => this.kind[k] === SEM);
     return updates.flatMap((u) => this.followers(u).filter((k) => this.kind[k] === WAIT));
   }
-  /* What continued when i was over: the instruction or share after a wait that it ended. */
+  /* What continued when i was over: the instruction or share after a wait that it ended.
+   * What a person wants to go to: the instruction, not the wait before it. */
   consumers(i) {
     const waits = this.isWait(i) ? [i] : this.endedWaits(i);
     return waits.map((w) => {
@@ -340,9 +372,11 @@ class Model {
   }
 
   /* Of each line of each file: how often its instructions ran, the time in which any of them or of
-   * their transfers was at work, and how long they waited. [file, line] -> {count, work, wait}. */
+   * their transfers was at work, and how long they waited. [file, line] -> {count, work, wait}.
+   * Time counted once where instructions of one line overlap. */
   lines() {
     const by = new Map(), spans = new Map();
+    /* An instruction without a line belongs to none. */
     const of = (code) => {
       const c = this.data.code[code];
       if (!c || !c[4]) return null;
@@ -380,12 +414,14 @@ class Model {
     return {hit, list, line: [file, line]};
   }
   /* The event of an instruction that is nearest to a time: it is at work then, or begins closest to
-   * it. */
+   * it.
+   * A finding names an instruction and a time, which may lie beside its event. */
   eventNear(engine, pc, t) {
     let best = -1, far = Infinity;
     for (let i = 0; i < this.n; i++) {
       const c = this.insn(i), k = this.kind[i];
       if (!c || c[0] !== engine || c[1] !== pc || (k !== INSN && k !== DMA && k !== TRIGGER)) continue;
+      /* A trigger loses against the transfer that it started. */
       const d = Math.max(this.start[i] - t, t - this.end[i], 0) + (k === TRIGGER ? 0.5 : 0);
       if (d < far) [best, far] = [i, d];
     }
@@ -394,15 +430,18 @@ class Model {
 
   /* Events with the words of a query, in order of start. */
   search(query) {
+    /* All words must occur, in any order. */
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length) return null;
     const has = (text) => words.every((w) => text.toLowerCase().includes(w));
+    /* Texts of instructions are searched once, not for each event. */
     const codes = this.data.code.map((c) => has([this.engines[c[0]], c[2], c[3], c[6],
       c[4] ? this.data.files[c[4] - 1] + ':' + c[5] : '', 'pc ' + c[1]].join(' ')));
     const sems = new Map();
     const hit = new Uint8Array(this.n), list = [];
     for (let i = 0; i < this.n; i++) {
       const k = this.kind[i], id = this.id[i];
+      /* Updates are found through what made them. */
       if (k === SEM) continue;
       if (k === WAIT) {
         if (!sems.has(id)) sems.set(id, has('wait ' + this.semName(id)));

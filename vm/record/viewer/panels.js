@@ -3,6 +3,7 @@
 /* ---- Summary ------------------------------------------------------------------------------ */
 
 function cells(row, values) {
+  /* The first cell is the row's heading. */
   values.forEach((v, k) => {
     const cell = k ? row.insertCell() : row.appendChild(element('th', '', {scope: 'row'}));
     cell.append(v);
@@ -22,7 +23,8 @@ function chipped(name, color) {
   return label;
 }
 
-/* A table with named columns. */
+/* A table with named columns.
+ * The body apart from the head: screen readers need the difference. */
 function headed(names) {
   const table = element('table'), head = table.createTHead().insertRow();
   for (const h of names) head.append(element('th', h, {scope: 'col'}));
@@ -32,6 +34,7 @@ function headed(names) {
 function engineTable() {
   const f = model.data.figures, whole = model.total - model.begin;
   const used = f && f.utilization.length > 0, color = (e) => colors[model.engineKind(e)];
+  /* Utilisation is known from the run's figures alone. */
   const [table, body] = headed(['Engine', 'instr.', 'waits', ...(used ? ['utilised'] : []), 'busy', '']);
   model.engines.forEach((name, e) => {
     const [count, active, waiting] = model.data.summary.engines[e];
@@ -44,6 +47,7 @@ function engineTable() {
 
 function factTable(facts) {
   const table = element('table'), body = table.createTBody();
+  /* null: not known, so the row is left out. */
   for (const [name, value] of facts) if (value !== null) cells(body.insertRow(), [name, value]);
   return table;
 }
@@ -63,10 +67,12 @@ function figureTable(f) {
     ['Arithmetic intensity', hbm && f.model ? (f.intensity / 1000).toFixed(1) + ' flop/B' : null],
     ['Bound at this intensity', !f.model || !hbm ? null : f.intensity < f.ridge ? 'memory' : 'compute'],
     ['Achieved', f.model ? rateText(f.model) : null],
+    /* At the intensity of this run, by the roofline. */
     ['of attainable', f.model ? `${rateText(f.attainable)} (${percentText(f.model, f.attainable)})` : null]]);
 }
 function rateText(flops) { return countText(flops) + (flops < 1e5 ? '\u00a0' : '') + 'flop/s'; }
 
+/* The name space without an address in the text: a page loads nothing from elsewhere. */
 const svgSpace = (() => {
   const t = document.createElement('template');
   t.innerHTML = '<svg></svg>';
@@ -82,11 +88,13 @@ function svg(tag, attributes, text) {
 /* The roofline, both scales logarithmic, and where the run is under it. */
 function roofline(f) {
   const W = 300, H = 112, left = 8, right = 8, top = 8, bottom = 18, log = Math.log10;
+  /* The axes hold the ridge and the run, with room around them. */
   const x0 = Math.min(-1, log(f.intensity / 1000) - 0.5), x1 = Math.max(log(f.ridge / 1000) + 1.2, log(f.intensity / 1000) + 0.5);
   const y1 = log(f.peak) + 0.6, y0 = Math.min(log(f.peak) - 4, log(f.model) - 0.5);
   const x = (v) => left + (v - x0) / (x1 - x0) * (W - left - right);
   const y = (v) => top + (y1 - v) / (y1 - y0) * (H - top - bottom);
   const knee = log(f.ridge / 1000), at = log(f.intensity / 1000), slope = (v) => Math.max(y0, log(f.bandwidth) + v);
+  /* The slanted part begins where it comes out of the axis. */
   const start = Math.max(x0, y0 - log(f.bandwidth));
   const text = `Roofline: intensity ${(f.intensity / 1000).toFixed(1)} flop/B, ridge at ${(f.ridge / 1000).toFixed(1)}`;
   const box = svg('svg', {viewBox: `0 0 ${W} ${H}`, class: 'roofline', role: 'img', 'aria-label': text});
@@ -103,6 +111,7 @@ function roofline(f) {
 }
 
 function memoryParts(data, f) {
+  /* null where nothing was used. */
   const text = (v, m) => v ? `${bytesText(v)} (${percentText(v, data.capacity[m])})` : null;
   const peaks = data.peak.flatMap((peak, core) => ['SBUF', 'PSUM'].map((name, m) =>
     [(data.cores > 1 ? 'core ' + core + ' ' : '') + name, text(peak[m], m)]));
@@ -117,6 +126,7 @@ function memoryParts(data, f) {
 /* For the run; or for the stretch that was kept, if that is all there is. */
 function runTime() {
   const d = model.data;
+  /* With a part of the events only that part's length is known. */
   return d.figures && !d.dropped && !d.begin ? d.figures.time : d.total - d.begin;
 }
 
@@ -132,6 +142,7 @@ function showSummary() {
   if (f) parts.push(element('h3', 'Utilisation'), figureTable(f));
   if (f && f.model && f.hbm[0] + f.hbm[1]) parts.push(roofline(f));
   if (d.shares)
+    /* Bytes per ps times 1000 are GB per second. */
     parts.push(element('h3', 'DMA'), factTable([
       ['Transfers', d.transfers.toLocaleString('en')], ['Moved', bytesText(d.bytes)],
       ['of which from HBM', bytesText(d.read)], ['to HBM', bytesText(d.written)],
@@ -147,6 +158,7 @@ function showSummary() {
 
 /* ---- Critical path ------------------------------------------------------------------------ */
 
+/* Coloured as on the timeline: by engine, or by direction. */
 function shareColor(s) {
   if (!s.steps.length) return colors.wait;
   const k = s.steps[0], kind = path.kind[k], c = model.data.code[path.code[k]];
@@ -165,6 +177,7 @@ let shares = null;
 function shareList() {
   const total = model.data.figures ? model.data.figures.time : model.total;
   const [table, body] = headed(['What the time went into', 'time', 'share']);
+  /* Worked out once: a path may have a million steps. */
   shares = shares || path.shares(total);
   for (const s of shares) {
     const name = element('button', '', {type: 'button', className: 'link share', disabled: !s.steps.length});
@@ -180,7 +193,8 @@ function shareList() {
   return table;
 }
 
-/* The longest steps, in order of time. */
+/* The longest steps, in order of time.
+ * The longest twelve, then in the order of the path. */
 function longestSteps() {
   const most = 12, all = [...Array(path.n).keys()].filter((k) => path.end[k] > path.start[k]);
   all.sort((a, b) => (path.end[b] - path.start[b]) - (path.end[a] - path.start[a]) || a - b);
@@ -219,6 +233,7 @@ function foldedPath() {
         if (row === PATH_HEAD) cells(body.insertRow(), [`${(rows - PATH_HEAD - PATH_TAIL).toLocaleString('en')} more`, '']);
         continue;
       }
+      /* The time of one step in all rounds of its loop. */
       let time = 0;
       for (let j = first + i; j <= last; j += n) time += path.end[j] - path.start[j];
       const step = element('button', path.label(first + i), {type: 'button', className: 'link'}), cell = document.createDocumentFragment();
@@ -234,6 +249,7 @@ function foldedPath() {
 
 function showWhy() {
   const box = $('why');
+  /* The text says how to get what is missing. */
   if (!path) {
     box.replaceChildren(element('p', 'This run was recorded without causes, so its critical path is not known.'),
       element('p', 'soma --html records them, unless --trace-last or --trace-limit is given; so does soma.core {causes = true}.',
@@ -261,7 +277,8 @@ function codeText(code) {
   const c = model.data.code[code];
   return !c ? '?' : c[4] ? `${c[2]} at ${model.data.files[c[4] - 1]}:${c[5]}` : c[2];
 }
-/* Who was late, as a sentence. */
+/* Who was late, as a sentence.
+ * "tensor idle 1.2 us, waiting for loaded>=16: queue q0 was late (dma_copy at a.s:12)". */
 function gapText(g) {
   const idle = `${model.engines[g.engine]} idle ${spanText(g.end - g.start)}`, q = model.data.idle.firstEngine;
   if (g.sem < 0 && g.late < 0) return `${idle}, ${whomText(g.whom)}`;
@@ -292,6 +309,7 @@ function gapList(e) {
 }
 
 function showIdle() {
+  /* Engines in the order of the sums, which is their own. */
   const engines = [...new Set(model.data.idle.sums.map((s) => s[0]))], parts = [];
   if (!engines.length) parts.push(element('p', 'No data path ran, or none was ever idle.'));
   for (const e of engines) {
@@ -307,6 +325,7 @@ function showIdle() {
 function markTitle(m) { return (m.what === 'fault' ? 'fault: ' : '') + m.text.split('\n')[0]; }
 
 function showFaults() {
+  /* Findings beyond those that were kept are counted. */
   const list = element('ul', '', {className: 'links'}), more = (model.data.findings || 0) - marks.filter((m) => m.what !== 'fault').length;
   marks.forEach((m, k) => {
     const li = element('li'), b = element('button', markTitle(m), {type: 'button', className: 'link'});
@@ -330,10 +349,12 @@ function showTab(k, focus) {
   TABS.forEach(([id], i) => {
     const b = $('tab-' + id);
     b.setAttribute('aria-selected', i === tab);
+    /* One tab is in the order of the Tab key, the arrows go to its neighbours. */
     b.tabIndex = i === tab ? 0 : -1;
     $(id).hidden = i !== tab;
   });
   document.querySelector('main').classList.toggle('reading', TABS[tab][0] === 'source');
+  /* Its rows are made when they can be seen, as their number may be large. */
   if (TABS[tab][0] === 'source') showSource();
   if (focus) $('tab-' + TABS[tab][0]).focus();
 }
@@ -354,6 +375,7 @@ function startPanels() {
     });
     $('tabs').append(b);
   });
+  /* Faults and findings come first: they are why somebody opens the page. */
   showTab(asked.has('tab') ? Number(asked.get('tab')) : marks.length ? 3 : world ? 5 : 0);
 }
 

@@ -1,6 +1,7 @@
 /* The source, with the time that each line took. */
 
 const LINE_HEIGHT = 18;
+/* marked: the line of the selected event, as [file, line]. */
 const source = {file: 0, by: null, whole: 0, rows: [], marked: null};
 
 /* Time of the critical path by line, and what the model knows about lines. */
@@ -8,15 +9,18 @@ function lineTimes() {
   if (source.by) return source.by;
   source.by = model.lines();
   for (const row of source.by.values()) row.path = 0;
+  /* A step of the path counts for the line of its instruction. */
   for (let k = 0; path && k < path.n; k++) {
     const c = model.data.code[path.code[k]], row = c && source.by.get(c[4] + ':' + c[5]);
     const time = path.end[k] - path.start[k];
     source.whole += time;
     if (row) row.path += time;
   }
+  /* Without a path heat is the time at work, of the busiest line. */
   if (!path) source.whole = [...source.by.values()].reduce((a, r) => Math.max(a, r.work), 0);
   const total = new Map(), main = (r) => path ? r.path : r.work;
   for (const r of source.by.values()) total.set(r.file, (total.get(r.file) || 0) + main(r));
+  /* The file that took most comes first. */
   source.files = [...total.keys()].sort((a, b) => total.get(b) - total.get(a));
   source.file = source.files[0] || 0;
   return source.by;
@@ -26,8 +30,10 @@ function lineTimes() {
  * from. */
 function linesOf(file) {
   const by = lineTimes(), text = model.data.sources[file - 1];
+  /* A last newline ends the last line, and begins none. */
   if (text !== null && text !== undefined)
     return text.replace(/\r?\n$/, '').split(/\r?\n/).map((t, k) => ({line: k + 1, text: t, row: by.get(file + ':' + (k + 1))}));
+  /* The first instruction of a line stands for its text. */
   const code = new Map();
   for (const c of model.data.code) if (c[4] === file && !code.has(c[5])) code.set(c[5], `${c[2]} ${c[3]}`);
   return [...by.values()].filter((r) => r.file === file).sort((a, b) => a.line - b.line)
@@ -43,9 +49,11 @@ function lineSays(file, {line, row}) {
 
 function lineElement(file, entry) {
   const {line, text, row} = entry, el = element(row ? 'button' : 'div', '', {className: 'line'});
+  /* The share of the whole; its root gives small shares a visible heat. */
   const main = row ? (path ? row.path : row.work) : 0, share = source.whole ? main / source.whole : 0;
   const cell = (name, value) => el.append(element('span', value, {className: name}));
   cell('no', String(line));
+  /* "-": it ran, but the path does not go through it. */
   cell('time', main ? spanText(main) : row && path ? '-' : '');
   cell('time', row && path ? spanText(row.work) : '');
   el.append(element('code', text));
@@ -83,7 +91,9 @@ function showMarkedLine() {
 function showLines() {
   const box = $('lines'), inner = box && box.firstChild, focus = document.activeElement;
   if (!inner) return;
+  /* Elements are made anew at each scroll: the focus must not be lost. */
   const at = focus && focus.dataset ? focus.dataset.line : undefined;
+  /* Some more above and below, so that scrolling shows no gap. */
   const first = Math.max(0, Math.floor(box.scrollTop / LINE_HEIGHT) - 5);
   const last = Math.min(source.rows.length, first + Math.ceil((box.clientHeight || 400) / LINE_HEIGHT) + 10);
   inner.replaceChildren(...source.rows.slice(first, last).map((entry, k) => {
@@ -103,6 +113,7 @@ function scrollToLine(line) {
   if (!box) return;
   const k = source.rows.findIndex((r) => r.line === line);
   const y = k * LINE_HEIGHT;
+  /* Only if it is out of view. */
   if (k >= 0 && (y < box.scrollTop || y + LINE_HEIGHT > box.scrollTop + box.clientHeight))
     box.scrollTop = Math.max(0, y - box.clientHeight / 2);
   showLines();
@@ -114,6 +125,7 @@ function showFile(file) {
   const inner = element('div', '', {className: 'inner'});
   inner.style.height = source.rows.length * LINE_HEIGHT + 'px';
   $('lines').replaceChildren(inner);
+  /* At first the line that took most is shown. */
   const most = source.rows.filter((r) => r.row).sort((a, b) => path ? b.row.path - a.row.path : b.row.work - a.row.work)[0];
   if (most) scrollToLine(source.marked && source.marked[0] === file ? source.marked[1] : most.line);
   else showLines();
@@ -123,6 +135,7 @@ function showFile(file) {
 function showSource() {
   const box = $('source');
   lineTimes();
+  /* Made already, or there is nothing to make. */
   if (box.firstChild || !source.files.length) {
     if (!source.files.length) box.replaceChildren(element('p', 'The program does not say its lines: assemble it from source.'));
     else showLines();
@@ -154,6 +167,7 @@ function showSource() {
 function showLineOf(i) {
   const c = model.insn(i);
   source.marked = c && c[4] ? [c[4], c[5]] : null;
+  /* The panel is hidden: it will look at `marked` when it is shown. */
   if ($('source').hidden || !source.marked) return;
   if (source.marked[0] !== source.file) {
     if ($('file')) $('file').value = String(source.marked[0]);

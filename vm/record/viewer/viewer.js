@@ -2,6 +2,7 @@
 
 /* ---- Details ------------------------------------------------------------------------------ */
 
+/* Elements are made by calls, not by text: no name in a trace can become markup. */
 function element(tag, text, attributes) {
   const el = document.createElement(tag);
   if (text) el.textContent = text;
@@ -20,6 +21,7 @@ function eventLink(i, text) {
 }
 function linkList(events) {
   const ul = element('ul', '', {className: 'links'});
+  /* Eight are enough to go on; the others are counted. */
   for (const i of events.slice(0, 8)) {
     const li = element('li');
     li.append(eventLink(i), element('span', ' at ' + timeText(model.start[i]), {className: 'quiet'}));
@@ -31,6 +33,7 @@ function linkList(events) {
 
 function showWait(table, i) {
   const wait = model.waitBefore(i), source = model.producer(i);
+  /* A ring's write has no wait: its row shows when it was seen. */
   if (model.isWrite(i)) return;
   if (wait < 0) {
     if (model.kind[i] === INSN || model.kind[i] === TRIGGER) factRow(table, 'Waited', 'not on a semaphore');
@@ -39,6 +42,7 @@ function showWait(table, i) {
   const how = document.createDocumentFragment();
   how.append(`${spanText(model.end[wait] - model.start[wait])} ${model.kind[wait] === MEET ? '' : 'for '}${model.waitedFor(wait)}`);
   if (model.kind[wait] === WAIT && model.from[wait] >= 0) how.append(` to be ${model.value[model.from[wait]]}`);
+  /* A wait shows itself; any other event shows the wait before it, and leads there. */
   if (model.isWait(i)) factRow(table, 'Waited', how);
   else {
     const b = eventLink(wait, 'before it');
@@ -60,6 +64,7 @@ function showTransfer(table, i) {
     const shares = model.sharesOf(i), first = shares.reduce((a, k) => Math.min(a, model.start[k]), Infinity);
     const last = shares.reduce((a, k) => Math.max(a, model.end[k]), 0), q = model.queues.get(model.id[i]), c = model.insn(i) || [];
     factRow(table, 'Queue', model.queueName(model.id[i]));
+    /* To what and from where, if the transfer's ends are known. */
     factRow(table, 'Moves', `${bytesText(model.bytes[i])}${c[7] ? `, ${c[7]} to ${c[8]}` : ''}`);
     if (model.value[i] !== NONE) factRow(table, 'Semaphore', `${model.semName(model.value[i])}, + ${q ? q.rings : '?'}: 1 by each ring`);
     if (shares.length) {
@@ -83,6 +88,7 @@ function showSignals(table, i) {
     factRow(table, 'Signals', updates.map((u) => `${model.label(u)} at ${timeText(model.start[u])}`).join(', '));
   const next = model.consumers(i).filter((k) => k !== i);
   if (next.length) factRow(table, model.isWait(i) ? 'Then' : 'Unblocked', linkList(next));
+  /* Updates that nobody waited for. */
   else if (updates.length) factRow(table, 'Unblocked', 'nothing: no wait ended with this');
 }
 
@@ -93,6 +99,7 @@ function showStep(table, k) {
   if (path.kind[k] === DELAY && path.sem[k] >= 0) factRow(table, 'Waited', path.semText(k));
   else factRow(table, 'Because of', path.causeText(k));
 }
+/* A step without an event: time in a sequencer, say. */
 function showStepAlone(box, k) {
   const c = model.data.code[path.code[k]], table = element('table', '', {className: 'facts'});
   box.append(element('h2', path.label(k)));
@@ -119,6 +126,7 @@ function showMark(box, m) {
 function showDetails() {
   const box = $('details'), i = view.selected;
   box.replaceChildren();
+  /* What is selected: a mark, a step, or an event, in this order if there is no event. */
   if (i < 0 && view.mark >= 0) {
     showMark(box, marks[view.mark]);
     return;
@@ -138,6 +146,7 @@ function showDetails() {
   const table = element('table', '', {className: 'facts'});
   factRow(table, 'Track', model.trackName(i));
   if (model.kind[i] === DMA) {
+    /* A share of a transfer whose instruction is not known has no ends. */
     const c2 = c || [];
     factRow(table, 'Moves', `${bytesText(model.bytes[i])}${c2[7] ? `, ${c2[7]} to ${c2[8]}` : ''}`);
     factRow(table, 'Rate', (model.bytes[i] / (model.end[i] - model.start[i]) * 1000).toFixed(1) + ' GB/s');
@@ -160,6 +169,7 @@ function showDetails() {
     const code = element('code', `${c[2]} ${c[3]}`);
     if (model.source(i)) factRow(table, 'Source', sourceLink(c));
     factRow(table, 'pc', String(c[1]));
+    /* The instruction stands between the heading and its facts. */
     box.append(title, element('p'), table);
     box.children[1].append(code);
   } else {
@@ -180,6 +190,7 @@ function reveal(i) {
   openSection(i);
   const span = view.t1 - view.t0, start = beginOf(i), end = endOf(i), length = end - start, place = placeOf(i);
   if (start < view.t0 || end > view.t1) {
+    /* Only as far as needed, so that a person keeps the place. */
     const room = Math.max(span, length * 1.3), middle = (start + end) / 2;
     view.t0 = middle - room / 2;
     view.t1 = view.t0 + room;
@@ -189,6 +200,7 @@ function reveal(i) {
   if (place.row.y + place.row.h > view.y + view.height - RULER) view.y = place.row.y + place.row.h - view.height + RULER + 8;
 }
 
+/* One event, one step, one mark or one gap is selected: the others end. */
 function select(i, bring) {
   view.selected = i;
   view.step = i >= 0 && path ? path.stepOf(i) : -1;
@@ -198,6 +210,7 @@ function select(i, bring) {
   if (i >= 0) showLineOf(i);
   if (i >= 0) {
     if (bring) reveal(i);
+    /* For readers of the screen: what was selected, in words. */
     $('said').textContent = `${model.label(i)} on ${model.trackName(i)}, at ${timeText(model.start[i])}, ` +
       `takes ${spanText(model.end[i] - model.start[i])}`;
   } else {
@@ -240,6 +253,7 @@ function stepPath(by) {
   const list = view.share ? view.share.steps : null, n = list ? list.length : path.n;
   const at = (j) => list ? list[j] : j;
   let j = view.step >= 0 ? firstWhere(n, (m) => at(m) >= view.step) : by > 0 ? -1 : n;
+  /* Between two steps of the share that is shown, the one before. */
   if (view.step >= 0 && by > 0 && (j === n || at(j) > view.step)) j--;
   j += by;
   if (j >= 0 && j < n) selectStep(at(j));
@@ -251,6 +265,7 @@ function selectGap(gap) {
   view.gap = gap;
   view.t0 = gap.start - length * 0.4;
   view.t1 = gap.end + length * 0.4;
+  /* A gap is shown with some time around it. */
   revealTime(gap.start, gap.end, row);
   $('said').textContent = gapText(gap);
   draw();
@@ -259,6 +274,7 @@ function selectGap(gap) {
 function selectMark(k) {
   const m = marks[k];
   if (!m) return;
+  /* Ends what was selected before. */
   select(-1, false);
   view.mark = k;
   view.lit = eventsOf(m);
@@ -277,6 +293,7 @@ function find(query) {
   view.hit = -1;
   showMarkedLine();
   const n = view.hits ? view.hits.list.length : 0;
+  /* "none" instead of 0: it stands where a person looks. */
   $('hits').textContent = view.hits ? (n ? n.toLocaleString('en') + ' found' : 'none') : '';
   draw();
 }
@@ -284,6 +301,7 @@ function stepHit(by) {
   const list = view.hits ? view.hits.list : [];
   if (!list.length) return;
   if (view.hit < 0) {
+    /* From what is in view, not from the beginning. */
     const at = firstWhere(list.length, (k) => model.start[list[k]] >= view.t0);
     view.hit = by > 0 ? at % list.length : (at + list.length - 1) % list.length;
   } else {
@@ -304,6 +322,7 @@ function stepEvent(by) {
     return;
   }
   const s = listOf(view.selected);
+  /* A section that is closed has no list. */
   if (!s) return;
   const k = positionIn(s, view.selected) + by;
   if (k >= 0 && k < s.n) select(s.ev[k], true);
@@ -326,11 +345,13 @@ function follow(events) {
 
 /* The event of s at x, the topmost one; narrow ones can be hit two pixels beside them. */
 function pick(s, x, lane) {
+  /* Two pixels beside it: a bar may be a pixel wide. */
   const lo = T(x - 2), hi = T(x + 2), t = T(x);
   let best = -1, k = firstWhere(s.n, (m) => s.maxEnd[m] >= lo);
   for (; k < s.n && model.start[s.ev[k]] <= hi; k++) {
     const i = s.ev[k];
     if (model.end[i] < lo || (lane >= 0 && s.lane[k] !== lane)) continue;
+    /* Inside wins; the last of several is on top. */
     const inside = model.start[i] <= t && model.end[i] >= t;
     if (inside || best < 0) best = i;
   }
@@ -342,6 +363,7 @@ function pickWrite(list, x) {
 }
 function eventAt(x, y) {
   const at = y - RULER + view.y;
+  /* The ruler is no row. */
   const row = y < RULER ? null : rows.find((r) => at >= r.y && at < r.y + r.h);
   if (!row || !row.track) return -1;
   const t = row.track, wide = open.has(t), within = at - row.y;
@@ -361,6 +383,7 @@ function stepAt(x, y) {
   const at = y - RULER + view.y, row = rows.find((r) => at >= r.y && at < r.y + r.h);
   if (!row || !row.track || !row.track.t) return null;
   if (row.track.type === 'rate') {
+    /* The mean of a pixel's time. */
     const moved = model.movedUntil(row.track, T(x + 1)) - model.movedUntil(row.track, T(x));
     return ['Throughput', valueText(row.track, 1000 * moved / (T(x + 1) - T(x)))];
   }
@@ -381,11 +404,13 @@ function showTip(x, y) {
   tip.replaceChildren(element('b', text[0]), element('span', text[1]));
   const box = canvas.getBoundingClientRect(), left = box.left - tip.parentElement.getBoundingClientRect().left;
   tip.style.left = Math.min(left + x + 14, left + view.width - tip.offsetWidth - 6) + 'px';
+  /* 46 is the height of the page's head. */
   tip.style.top = Math.min(46 + y + 18, 46 + view.height - tip.offsetHeight - 6) + 'px';
 }
 
 let drag = null;
 canvas.addEventListener('pointerdown', (e) => {
+  /* Shift: a span is measured; else the timeline is moved. */
   drag = {x: e.offsetX, y: e.offsetY, t0: view.t0, t1: view.t1, top: view.y, moved: false, span: e.shiftKey};
   if (e.shiftKey) view.measure = [T(e.offsetX), T(e.offsetX)];
   canvas.setPointerCapture(e.pointerId);
@@ -398,6 +423,7 @@ canvas.addEventListener('pointermove', (e) => {
     return;
   }
   const dx = e.offsetX - drag.x, dy = e.offsetY - drag.y;
+  /* A click trembles: below four pixels it is not a drag. */
   drag.moved = drag.moved || Math.abs(dx) + Math.abs(dy) > 4;
   if (drag.span) view.measure[1] = T(e.offsetX);
   else if (drag.moved) {
@@ -427,14 +453,17 @@ canvas.addEventListener('dblclick', (e) => {
   if (eventAt(e.offsetX, e.offsetY) >= 0) zoomToSelection();
 });
 $('time').addEventListener('wheel', (e) => {
+  /* Wheels count in lines or in pixels. */
   const lines = e.deltaMode === 1 ? 16 : 1;
   e.preventDefault();
+  /* As in maps: with Ctrl, or two fingers on a pad, it zooms. */
   if (e.ctrlKey || e.metaKey) zoom(Math.exp(e.deltaY * lines * 0.004), T(e.clientX - canvas.getBoundingClientRect().left));
   else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) pan((e.deltaX || e.deltaY) * lines / view.width);
   else view.y += e.deltaY * lines;
   draw();
 }, {passive: false});
 overview.addEventListener('pointerdown', (e) => overview.setPointerCapture(e.pointerId));
+/* Only while the left button is down. */
 for (const type of ['pointerdown', 'pointermove'])
   overview.addEventListener(type, (e) => {
     if (!(e.buttons & 1)) return;
@@ -452,6 +481,7 @@ function toggleArrows() {
 }
 function togglePath() {
   if (!path) {
+    /* A run without causes has no path: it says so instead of doing nothing. */
     $('said').textContent = 'The critical path is not known';
     return;
   }
@@ -462,6 +492,7 @@ function togglePath() {
   draw();
 }
 function escape() {
+  /* What was last comes off first: measure, search, selection, path. */
   view.measure = null;
   if (view.hits) { /* of a search, or a line of the source */
     $('query').value = '';
@@ -494,6 +525,7 @@ const KEYS = {
   '/': () => $('query').select(), '?': () => $('keys').showModal(), Escape: escape,
 };
 document.addEventListener('keydown', (e) => {
+  /* Single letters are commands, but not while somebody types. */
   const typing = e.target === $('query'), handler = KEYS[e.key];
   if (!handler || e.ctrlKey || e.metaKey || e.altKey || $('keys').open) return;
   if (typing && e.key !== 'Escape') return;
@@ -525,6 +557,7 @@ $('help').addEventListener('click', () => $('keys').showModal());
 
 let stored = null;
 try { stored = localStorage.getItem('soma-theme'); } catch (e) { /* a file may have no storage */ }
+/* A theme that was chosen stays, whatever the system does. */
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => stored || setTheme(null));
 setTheme(stored);
 const title = model.data.title || 'Soma trace';
@@ -536,6 +569,7 @@ startPanels();
 showAll();
 if (asked.has('from')) setView(Number(asked.get('from')), Number(asked.get('to')));
 else fit();
+/* Also when the panel beside it is folded. */
 new ResizeObserver(() => {
   [view.width, view.height] = fitCanvas(canvas);
   drawOverview();

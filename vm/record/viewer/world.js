@@ -6,9 +6,11 @@ class World {
     this.data = data;
     this.n = ranks.length;
     this.total = data.total;
+    /* Rates come in MB/s, as whole numbers. */
     this.collectives = data.collectives.map(([rank, core, op, algorithm, of, bytes, start, end, algbw, busbw, file, line]) =>
       ({rank, core, op, algorithm, of, bytes, start, end, algbw: algbw / 1000, busbw: busbw / 1000, file, line}));
     this.links = data.links.map(([from, to, rate, bytes, messages, waiting, busy, waited], link) =>
+      /* Messages of a link: when each began and ended, and its number. */
       ({link, from: this.end(from), to: this.end(to), rate: rate / 1000, bytes, messages, waiting, busy, waited, start: [], stop: [], of: []}));
     const p = data.passes, n = this.passes = p.length / 7;
     this.came = new Float64Array(n);
@@ -21,6 +23,7 @@ class World {
     }
     this.findWaits(ranks);
     this.readPath();
+    /* Which messages lie on the path is asked for at each drawing. */
     this.onPath = this.pathPasses();
     for (const c of this.collectives) c.busiest = this.busiest(c);
   }
@@ -28,11 +31,13 @@ class World {
   linkName(l) { return l.from + '-' + l.to; }
   gbs(l) { return l.bytes / Math.max(1, this.total) * 1000; }
 
-  /* Waits that a message of another rank ended: {rank, src, start, end, sent}. */
+  /* Waits that a message of another rank ended: {rank, src, start, end, sent}.
+   * Raw numbers, as only one rank has a model: the others' events stay as they came. */
   findWaits(ranks) {
     this.waits = [];
     ranks.forEach((d, rank) => {
       const raw = d.events;
+      /* The events of a rank hold differences: t is the running end. */
       for (let k = 0, t = 0; k < raw.length; k += 9) {
         t += raw[k + 5];
         const by = raw[k] === 5 && raw[k + 8] ? k - 9 * raw[k + 8] : -1; /* a wait, and the update that ended it */
@@ -43,7 +48,8 @@ class World {
     this.waits.sort((a, b) => a.end - b.end || a.rank - b.rank);
     for (const w of this.waits) w.sent = this.sentAt(w);
   }
-  /* The last pass over a link of the message from src to dst that came by time t; -1: they are on one device. */
+  /* The last pass over a link of the message from src to dst that came by time t; -1: they are on one device.
+   * Messages of a pair in order of arrival; made at the first question. */
   passBefore(src, dst, t) {
     const p = this.data.passes;
     if (!this.byPair) {
@@ -57,7 +63,8 @@ class World {
     const list = this.byPair.get(src + ' ' + dst) || [], k = firstWhere(list.length, (m) => p[7 * list[m] + 6] > t);
     return k ? list[k - 1] : -1;
   }
-  /* When the message left: before the last link of its way; without links LINK_LAT before. */
+  /* When the message left: before the last link of its way; without links LINK_LAT before.
+   * By the pass that came last before the wait ended. */
   sentAt(w) {
     const i = this.passBefore(w.src, w.rank, w.end);
     return i >= 0 ? this.data.passes[7 * i + 4] : w.end - this.data.latency;
@@ -70,7 +77,8 @@ class World {
       busy += Math.min(to, l.stop[k]) - Math.max(from, l.start[k]);
     return busy / Math.max(1, to - from);
   }
-  /* The link that was most at work while a collective went on, and how much of its rate that was. */
+  /* The link that was most at work while a collective went on, and how much of its rate that was.
+   * Shares, not bytes: links may differ in their rates. */
   busiest(c) {
     let best = null, most = 0;
     for (const l of this.links) {
@@ -94,6 +102,7 @@ class World {
   pathPasses() {
     const out = new Set(), s = this.steps;
     for (let k = 1; k < s.length; k++) {
+      /* A change of rank is a message, unless both are on one device. */
       const i = s[k].rank !== s[k - 1].rank ? this.passBefore(s[k - 1].rank, s[k].rank, s[k].start) : -1;
       if (i >= 0) out.add(i);
     }
@@ -103,13 +112,16 @@ class World {
   pathShares() {
     const by = new Map();
     for (const s of this.steps) {
+      /* The cause is a text of the library: it says that the time was spent between
+       * ranks. */
       const name = s.cause === 'on the way to another rank' && s.kind === 4 ? 'messages on their way' : 'rank ' + s.rank;
       by.set(name, (by.get(name) || 0) + s.end - s.start);
     }
     return [...by].sort((a, b) => b[1] - a[1]);
   }
 
-  /* Rows above the engines: one for each rank, one for each link that was used, the fullest first. */
+  /* Rows above the engines: one for each rank, one for each link that was used, the fullest first.
+   * More than sixteen links are closed at first, or the engines would be out of sight. */
   tracks() {
     const out = [];
     for (let rank = 0; rank < this.n; rank++)
